@@ -1,0 +1,86 @@
+# Finds the libraries that the build needs. Each one missing ends the configuration with the
+# package to install; scripts/packages.txt is the whole list.
+
+function(relay_missing what package)
+    message(FATAL_ERROR
+        "${what} was not found. On Debian or Ubuntu install it with\n"
+        "    apt-get install ${package}\n"
+        "or run scripts/setup.sh, which installs everything that is missing.")
+endfunction()
+
+# A C library that is one header and one file to link with, as target relay::NAME.
+function(relay_find_library name header library package)
+    find_path(RELAY_${name}_INCLUDE ${header} PATH_SUFFIXES ${ARGN})
+    find_library(RELAY_${name}_LIBRARY ${library})
+    mark_as_advanced(RELAY_${name}_INCLUDE RELAY_${name}_LIBRARY)
+    if(NOT RELAY_${name}_INCLUDE OR NOT RELAY_${name}_LIBRARY)
+        relay_missing("${header} (${library})" ${package})
+    endif()
+    add_library(relay::${name} INTERFACE IMPORTED GLOBAL)
+    target_include_directories(relay::${name} INTERFACE ${RELAY_${name}_INCLUDE})
+    target_link_libraries(relay::${name} INTERFACE ${RELAY_${name}_LIBRARY})
+endfunction()
+
+relay_find_library(zmq zmq.h zmq libzmq3-dev)
+relay_find_library(jansson jansson.h jansson libjansson-dev)
+relay_find_library(zip zip.h zip libzip-dev)
+
+# OpenBLAS is opened when it is first used, after its core type has been set in the environment;
+# only its header is needed here.
+find_path(RELAY_cblas_INCLUDE cblas.h
+    PATH_SUFFIXES ${CMAKE_LIBRARY_ARCHITECTURE}/openblas-pthread ${CMAKE_LIBRARY_ARCHITECTURE} openblas)
+mark_as_advanced(RELAY_cblas_INCLUDE)
+if(NOT RELAY_cblas_INCLUDE)
+    relay_missing("cblas.h (OpenBLAS)" libopenblas-dev)
+endif()
+add_library(relay::cblas INTERFACE IMPORTED GLOBAL)
+target_include_directories(relay::cblas INTERFACE ${RELAY_cblas_INCLUDE})
+
+find_package(Threads REQUIRED)
+
+function(relay_llvm_config out)
+    execute_process(COMMAND ${RELAY_LLVM_CONFIG} ${ARGN}
+        OUTPUT_VARIABLE text OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE status ERROR_QUIET)
+    if(NOT status EQUAL 0)
+        set(text "")
+    endif()
+    set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+
+if(RELAY_LLVM)
+    find_program(RELAY_LLVM_CONFIG NAMES llvm-config-19 llvm-config19)
+    mark_as_advanced(RELAY_LLVM_CONFIG)
+    if(NOT RELAY_LLVM_CONFIG)
+        relay_missing("LLVM 19 (llvm-config-19)" "llvm-19-dev (or configure with -DRELAY_LLVM=OFF)")
+    endif()
+    relay_llvm_config(RELAY_LLVM_INCLUDE --includedir)
+    relay_llvm_config(RELAY_LLVM_LIBDIR --libdir)
+    relay_llvm_config(RELAY_LLVM_VERSION --version)
+    if(NOT EXISTS ${RELAY_LLVM_INCLUDE}/llvm-c/Orc.h)
+        relay_missing("llvm-c/Orc.h (LLVM 19)" "llvm-19-dev")
+    endif()
+
+    # LLVM's own archives open in a quarter of the time of the shared library, but take seconds to
+    # link: release builds use them, builds for development the shared one.
+    set(RELAY_LLVM_LINK "auto" CACHE STRING "How the JIT gets LLVM: auto, static or shared")
+    set_property(CACHE RELAY_LLVM_LINK PROPERTY STRINGS auto static shared)
+    set(link ${RELAY_LLVM_LINK})
+    if(link STREQUAL "auto")
+        set(link shared)
+        if(CMAKE_BUILD_TYPE MATCHES "Rel" AND NOT RELAY_SANITIZE
+           AND EXISTS ${RELAY_LLVM_LIBDIR}/libLLVMOrcJIT.a)
+            set(link static)
+        endif()
+    endif()
+    add_library(relay::llvm INTERFACE IMPORTED GLOBAL)
+    target_include_directories(relay::llvm SYSTEM INTERFACE ${RELAY_LLVM_INCLUDE})
+    if(link STREQUAL "static")
+        relay_llvm_config(libs --link-static --libs orcjit native passes nvptx irreader orcdebugging)
+        separate_arguments(libs)
+        target_link_options(relay::llvm INTERFACE -L${RELAY_LLVM_LIBDIR} -Wl,--gc-sections)
+        target_link_libraries(relay::llvm INTERFACE ${libs} stdc++ z zstd m ${CMAKE_DL_LIBS})
+    else()
+        target_link_libraries(relay::llvm INTERFACE ${RELAY_LLVM_LIBDIR}/libLLVM.so)
+    endif()
+    message(STATUS "LLVM ${RELAY_LLVM_VERSION}, ${link}")
+endif()
