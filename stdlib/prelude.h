@@ -1,5 +1,5 @@
-#ifndef RELAY_STDLIB_PRELUDE_H
-#define RELAY_STDLIB_PRELUDE_H
+#ifndef STDLIB_PRELUDE_H
+#define STDLIB_PRELUDE_H
 
 /* The part of the standard library that is written in Relay: the files of stdlib/prelude/, put
    into the program when it is built, in the order of their names.

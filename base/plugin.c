@@ -1,0 +1,84 @@
+#define _GNU_SOURCE 1
+#include "base/plugin.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Where a plug-in lies, seen from the folder of the executable or of librelay. */
+static const char *const places[] = {"", "../" RELAY_LIBDIR "/relay/", "relay/"};
+
+/* The folder of the running executable, ending in a slash. */
+static bool executable_folder(char folder[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    if (n <= 0)
+        return false;
+    folder[n] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (!slash)
+        return false;
+    slash[1] = '\0';
+    return true;
+}
+
+/* The folder of the library that this code was linked into, when that is not the executable. */
+static bool library_folder(char folder[PATH_MAX])
+{
+    Dl_info info;
+    if (!dladdr((const void *)places, &info) || !info.dli_fname)
+        return false;
+    size_t n = strlen(info.dli_fname);
+    const char *slash = strrchr(info.dli_fname, '/');
+    if (!slash || n >= PATH_MAX)
+        return false;
+    n = (size_t)(slash - info.dli_fname) + 1;
+    memcpy(folder, info.dli_fname, n);
+    folder[n] = '\0';
+    return true;
+}
+
+/* Opens the plug-in in one of the places below `folder`; NULL when none of them has it or it does
+   not load, which only the latter explains. */
+static void *open_below(const char *folder, const char *name, Buf *why)
+{
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        Buf path = {0};
+        buf_printf(&path, "%s%srelay-%s.so", folder, places[i], name);
+        void *handle = NULL;
+        bool there = access(buf_text(&path), R_OK) == 0;
+        if (there)
+            handle = dlopen(buf_text(&path), RTLD_NOW | RTLD_GLOBAL);
+        buf_deinit(&path);
+        if (there && !handle)
+            buf_str(why, dlerror());
+        if (there)
+            return handle;
+    }
+    return NULL;
+}
+
+PluginEntry *plugin_open(const char *name, const char *entry, Buf *why)
+{
+    char folder[PATH_MAX];
+    void *handle = NULL;
+    if (executable_folder(folder))
+        handle = open_below(folder, name, why);
+    if (!handle && why->n == 0 && library_folder(folder))
+        handle = open_below(folder, name, why);
+    if (!handle) {
+        if (why->n == 0)
+            buf_printf(why, "the plug-in relay-%s.so is not installed", name);
+        return NULL;
+    }
+    void *symbol = dlsym(handle, entry);
+    if (!symbol) {
+        buf_printf(why, "the plug-in relay-%s.so does not have `%s`", name, entry);
+        return NULL;
+    }
+    /* POSIX lets a data pointer from dlsym hold a function; ISO C has no conversion for it. */
+    PluginEntry *function;
+    memcpy(&function, &symbol, sizeof function);
+    return function;
+}
