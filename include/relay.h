@@ -1,0 +1,189 @@
+/* relay.h: the whole library through one object, the session.
+ *
+ * A session holds what a person has defined so far. A face (terminal, notebook, script, test) gives it text,
+ * a cell at a time, and receives a stream of outputs, each a bundle of representations of one thing under
+ * their mime types; the face shows the richest it can. The session writes to no stream and knows no terminal.
+ *
+ *     static void show(void *data, const RelayOutput *out) {
+ *         const RelayMime *text = relay_output_find(out, "text/plain");
+ *         if (text) fwrite(text->data, 1, text->size, data);
+ *     }
+ *     RelaySession *s = relay_session_new(NULL);
+ *     relay_session_eval(s, &(RelayCell){.text = "1 + 2", .len = 5, .name = "In[1]"}, (RelaySink){show, stdout});
+ *     relay_session_free(s);
+ *
+ * Ownership: what a function returns as a pointer to `Relay…` with a `_free` is the caller's; everything handed to a
+ * callback is lent for the call. All text is UTF-8. Every offset of a cursor counts bytes unless it says otherwise.
+ * Threads: one thread uses a session, except for `relay_session_interrupt`, which any thread (or a signal handler) may
+ * call, and `relay_session_complete`/`_inspect`, which may not run while a cell runs. Two sessions never meet. */
+#ifndef RELAY_H
+#define RELAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct RelaySession RelaySession;
+
+/* The exit codes of the command line, and the result of every call that runs something. */
+typedef enum RelayStatus {
+    RELAY_OK = 0,           /* done */
+    RELAY_WRONG = 1,        /* the Relay program is wrong; diagnostics went to the sink */
+    RELAY_USAGE = 2,        /* the request is wrong, or a file cannot be read or written */
+    RELAY_LIMIT = 3,        /* a limit was hit: depth, memory, time, interrupt */
+    RELAY_BUG = 70,         /* a bug in this program */
+} RelayStatus;
+
+/* One representation: `type` is a mime type; `data` has `size` bytes and a NUL behind them.
+ * "application/json" and "application/vnd.*+json" hold JSON text. */
+typedef struct RelayMime {
+    const char *type;
+    const char *data;
+    size_t size;
+} RelayMime;
+
+typedef enum RelayOutputKind {
+    RELAY_OUTPUT_RESULT,     /* the value of the cell's last expression */
+    RELAY_OUTPUT_DISPLAY,    /* something to look at: the answer of a command, a picture */
+    RELAY_OUTPUT_DIAGNOSTIC, /* an error, warning or note; text/plain, text/html, application/json (cli.md's line) */
+    RELAY_OUTPUT_STREAM,     /* plain text as it comes: progress, tracing; text/plain only */
+    RELAY_OUTPUT_TEXT,       /* the text that a stage made (fmt, check, opt, compile); text/plain is exact */
+    RELAY_OUTPUT_QUIT,       /* the person asked to leave (`:quit`); no data */
+    RELAY_OUTPUT_CLEAR,      /* the person asked for a clear screen (`:clear`); no data */
+} RelayOutputKind;
+
+typedef enum RelaySeverity { RELAY_NOTE, RELAY_WARNING, RELAY_ERROR } RelaySeverity;
+
+typedef struct RelayOutput {
+    RelayOutputKind kind;
+    RelaySeverity severity;  /* of a diagnostic */
+    const char *code;        /* of a diagnostic: "E0207"; else NULL */
+    const char *title;       /* of a diagnostic: its first line without code; else NULL */
+    const RelayMime *mimes;  /* richest last; text/plain is always among them, at [0] */
+    size_t n_mimes;
+} RelayOutput;
+
+typedef struct RelaySink {
+    void (*emit)(void *data, const RelayOutput *out);
+    void *data;
+} RelaySink;
+
+/* The representation of type `mime`, or NULL. */
+const RelayMime *relay_output_find(const RelayOutput *out, const char *mime);
+
+typedef struct RelayOptions {
+    bool no_prelude;         /* start without the lists, options and trees of the prelude */
+    bool color;              /* text/plain of diagnostics and displays carries ANSI colours */
+    int width;               /* columns for text/plain; 0: 80 */
+    const char *engine;      /* "interp", "jit", "gpu"; NULL: the best that is built in */
+    int threads;             /* 0: as many as there are cores */
+    size_t memory_limit;     /* bytes; 0: three quarters of the machine's memory */
+    double time_limit;       /* seconds a cell; 0: none */
+    uint64_t depth_limit;    /* calls; 0: what the memory limit allows */
+} RelayOptions;
+
+/* A new session. NULL only when memory for it cannot be had. `options` may be NULL. */
+RelaySession *relay_session_new(const RelayOptions *options);
+void relay_session_free(RelaySession *s);
+
+/* Changes an option of a living session by name ("color", "width", "engine", "threads", "time_limit"). */
+bool relay_session_set(RelaySession *s, const char *option, const char *value);
+
+/* ---- cells ---------------------------------------------------------------------------------------------------- */
+
+typedef struct RelayCell {
+    const char *text;
+    size_t len;
+    const char *name;        /* what diagnostics call it: "In[4]", "tour.rly"; NULL: "input" */
+    bool silent;             /* evaluate, but emit no result */
+} RelayCell;
+
+/* Runs one cell: definitions, `let`s, graph bindings, expressions and `:commands`, in order. Results, displays and
+ * diagnostics reach `sink` as they come. After an error the session is as before the item that failed. */
+RelayStatus relay_session_eval(RelaySession *s, const RelayCell *cell, RelaySink sink);
+
+/* Asks the running cell to end with a diagnostic. Safe in any thread and in a signal handler; without a running
+ * cell it does nothing. */
+void relay_session_interrupt(RelaySession *s);
+
+typedef enum RelayComplete { RELAY_COMPLETE, RELAY_INCOMPLETE, RELAY_INVALID } RelayComplete;
+
+/* Whether the text is a whole cell, wants more lines (`indent` receives the blanks of the next one, if not NULL), or is
+ * wrong beyond hope. */
+RelayComplete relay_session_is_complete(RelaySession *s, const char *text, size_t len, int *indent);
+
+typedef struct RelayCompletion {
+    const char *text;        /* replaces the bytes [from, to) of the completion list */
+    const char *kind;        /* "keyword", "operator", "local", "global", "constructor", "type", "dtype", "attribute",
+                                "command", "pass", "path" */
+    const char *detail;      /* type or one-line description; may be "" */
+} RelayCompletion;
+
+typedef struct RelayCompletions {
+    size_t from, to;
+    RelayCompletion *items;
+    size_t n;
+} RelayCompletions;
+
+/* What could stand at the cursor. Never NULL; free with relay_completions_free. */
+RelayCompletions *relay_session_complete(RelaySession *s, const char *text, size_t len, size_t cursor);
+void relay_completions_free(RelayCompletions *c);
+
+/* What is at the cursor: type, documentation. Emits one RELAY_OUTPUT_DISPLAY, or nothing (and false). `detail` 0 is
+ * short, 1 is everything. */
+bool relay_session_inspect(RelaySession *s, const char *text, size_t len, size_t cursor, int detail, RelaySink sink);
+
+/* One span of text and what it is, for colouring: kinds are "keyword", "operator", "local", "global", "graph",
+ * "constructor", "type", "number", "string", "comment", "command", "punctuation", "error". */
+typedef struct RelayToken {
+    size_t from, to;
+    const char *kind;
+} RelayToken;
+
+/* Calls `token` for each coloured span of the text, in order. Works on any text, however broken. */
+void relay_highlight(const char *text, size_t len, void (*token)(void *data, const RelayToken *t), void *data);
+
+/* ---- files: the verbs of the command line ------------------------------------------------------------------- */
+
+typedef struct RelayParam { const char *key, *value; } RelayParam;
+
+typedef struct RelayRequest {
+    const char *stage;       /* "fmt", "check", "opt", "compile", "run", "bench", "doctor", "version" */
+    const char *text;        /* the program */
+    size_t len;
+    const char *name;        /* its file name in diagnostics */
+    const RelayParam *params;/* the options of the verb by the names of cli.md without dashes: {"pipeline", "FuseOps"},
+                                {"emit", "asm"}, {"entry", "main"}, {"exec", "jit"}, {"args", FILE}, {"arg", "x=FILE"},
+                                {"params", FILE}, {"random", "7"}, {"out", FILE}, {"json", "1"}, {"O", "3"},
+                                {"disable", "A,B"}, {"require", …}, {"config", "k=v"}, {"print-after-all", "1"},
+                                {"diff", "1"}, {"time", "1"}, {"html", FILE}, {"bench", DIR}, {"threads", "1"},
+                                {"seconds", "2"}, {"runs", "10"}, {"workload", NAME}; a key may occur several times */
+    size_t n_params;
+} RelayRequest;
+
+/* Takes a whole program through the stages up to the named one. The result is one RELAY_OUTPUT_TEXT (or, for
+ * "run", one RELAY_OUTPUT_RESULT); diagnostics come as RELAY_OUTPUT_DIAGNOSTIC. */
+RelayStatus relay_session_stage(RelaySession *s, const RelayRequest *request, RelaySink sink);
+
+/* ---- tables, for help and for faces ---------------------------------------------------------------------------- */
+
+typedef struct RelayCommand {
+    const char *name;        /* without the colon */
+    const char *args;        /* "EXPR", "[PASS] EXPR", "" */
+    const char *doc;         /* one sentence */
+} RelayCommand;
+
+/* The commands of cells, in the order of the help text; `n` receives their number. */
+const RelayCommand *relay_commands(size_t *n);
+
+/* "0.1.0". */
+const char *relay_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,102 @@
+/* Attributes of calls and functions, and the schema that an operator or a pass gives for its own. */
+#ifndef IR_ATTRS_H
+#define IR_ATTRS_H
+
+#include "base/buf.h"
+#include "base/diag.h"
+#include "base/str.h"
+#include "runtime/dtype.h"
+
+typedef struct Expr Expr;
+typedef struct Ctx Ctx;
+
+typedef enum AttrKind {
+    ATTR_NONE,              /* None */
+    ATTR_INT,
+    ATTR_FLOAT,
+    ATTR_BOOL,
+    ATTR_STRING,            /* also dtypes and layouts */
+    ATTR_LIST,
+    ATTR_EXPR,              /* an expression: arange's start, stop, step */
+} AttrKind;
+
+typedef struct AttrValue AttrValue;
+struct AttrValue {
+    AttrKind kind;
+    DType dtype;            /* of a written int or float, when it is not int32 or float32; else void */
+    union {
+        int64_t i;
+        double f;
+        bool b;
+        Str s;
+        struct { const AttrValue *at; uint32_t n; } list;
+        Expr *e;
+    };
+};
+
+typedef struct Attr {
+    const char *key;
+    AttrValue value;
+    Span span;
+} Attr;
+
+/* Of an operator's call: every field of its schema, in its order, with defaults filled in (operators without attributes have a NULL
+ * Attrs). Of a function: what was written, in that order. */
+typedef struct Attrs {
+    uint32_t n;
+    Attr at[];
+} Attrs;
+
+/* What a field of a schema accepts. */
+typedef enum AttrType {
+    ATTR_TYPE_INT,
+    ATTR_TYPE_BOOL,
+    ATTR_TYPE_FLOAT,        /* ints are taken too */
+    ATTR_TYPE_STRING,
+    ATTR_TYPE_DTYPE,        /* a string that names a dtype, or "" */
+    ATTR_TYPE_INTS,         /* list of ints */
+    ATTR_TYPE_INT_OR_INTS,
+    ATTR_TYPE_INT_LISTS,    /* list of lists of ints */
+    ATTR_TYPE_FLOATS,
+    ATTR_TYPE_EXPR,
+    ATTR_TYPE_DICT,         /* parameters of passes only: {key: value}; a list of alternating keys and values */
+    ATTR_TYPE_STRINGS,      /* list of strings */
+} AttrType;
+
+typedef struct OpAttr {
+    const char *name;
+    AttrType type;
+    bool required;          /* no default: must be written, is always printed */
+    bool or_none;           /* takes None as well */
+    AttrValue otherwise;    /* the default */
+    const char *doc;
+} OpAttr;                   /* a table of them ends with a NULL name */
+
+#define ATTR_DEFAULT_INT(v) {.kind = ATTR_INT, .i = (v)}
+#define ATTR_DEFAULT_BOOL(v) {.kind = ATTR_BOOL, .b = (v)}
+#define ATTR_DEFAULT_FLOAT(v) {.kind = ATTR_FLOAT, .f = (v)}
+#define ATTR_DEFAULT_STRING(v) {.kind = ATTR_STRING, .s = {(v), sizeof(v) - 1}}
+#define ATTR_DEFAULT_NONE {.kind = ATTR_NONE}
+/* A list of n AttrValues in a static array: ATTR_DEFAULT_LIST(ones2). */
+#define ATTR_DEFAULT_LIST(array) {.kind = ATTR_LIST, .list = {(array), sizeof(array) / sizeof *(array)}}
+
+/* The attribute of that name; NULL when absent. */
+const AttrValue *attrs_find(const Attrs *a, const char *key);
+/* By contract present and of that kind; a None gives the last argument. */
+int64_t attrs_int(const Attrs *a, const char *key, int64_t none);
+bool attrs_bool(const Attrs *a, const char *key);
+double attrs_float(const Attrs *a, const char *key);
+Str attrs_string(const Attrs *a, const char *key);
+DType attrs_dtype(const Attrs *a, const char *key);     /* void for "" */
+/* The ints of a list (a lone int counts as a list of one): how many, copied to `out` up to `most`; -1 for None. */
+int attrs_ints(const Attrs *a, const char *key, int64_t *out, int most);
+
+/* The record in the schema's order with defaults, from what was written in any order; reports unknown, missing and wrong ones.
+ * `op` names the operator or pass in messages. NULL after a diagnostic. */
+const Attrs *attrs_check(Ctx *cx, const char *op, const OpAttr *schema, const Attrs *written, Span span);
+/* A copy with one value replaced (or, for functions, added). */
+const Attrs *attrs_with(Arena *arena, const Attrs *a, const char *key, AttrValue value);
+bool attrs_equal(const Attrs *a, const Attrs *b);
+bool attr_value_equal(const AttrValue *a, const AttrValue *b);
+
+#endif

@@ -1,0 +1,70 @@
+/* Modules: counted snapshots of definitions.
+ *
+ * A module owns the arena of the nodes that were made for it and keeps alive the modules whose nodes it still uses. It is filled while
+ * it is made and changes no more afterwards. A text that is a bare expression is a module with `expr`. */
+#ifndef IR_MODULE_H
+#define IR_MODULE_H
+
+#include "base/table.h"
+#include "base/vec.h"
+#include "ir/expr.h"
+
+typedef struct Module Module;
+
+typedef struct Def {
+    const Name *name;
+    Function *fn;
+    Span span;              /* of the name */
+    Module *home;           /* whose arena the function lies in; kept alive */
+    bool imported;          /* from a library: present, but not part of the text */
+} Def;
+
+struct Module {
+    uint32_t refs;
+    Ctx *cx;
+    Arena arena;
+    Vec(Def) defs;                  /* in order of definition; at most one for a name */
+    Vec(const TypeDef *) types;     /* likewise */
+    Vec(const TypeDef *) imported_types; /* those of `types` that came from a library */
+    PtrMap def_index;               /* name -> position in defs + 1 */
+    PtrMap type_index;              /* name -> TypeDef */
+    PtrMap con_index;               /* name -> Constructor */
+    Vec(Module *) uses;             /* counted */
+    PtrMap use_spans;               /* address of a child slot -> Span in the arena: ir_use_span */
+    Vec(Str) imports;               /* the texts behind `import`, in order */
+    Vec(Var *) free_vars;           /* declared by free_var, in order */
+    Expr *expr;                     /* of a bare expression; else NULL */
+    bool has_header;                /* the text began with its version */
+};
+
+Module *module_new(Ctx *cx);
+Module *module_retain(Module *m);
+void module_release(Module *m);     /* NULL is nothing */
+/* Keeps `other` alive as long as m. */
+void module_use(Module *m, Module *other);
+
+/* A new module with m's definitions, types, imports and header, that keeps m alive: what a pass starts from. Not `expr`. */
+Module *module_derive(Module *m);
+
+/* Adds or replaces the definition of the name. `home` is kept alive when it is not m itself. */
+void module_define(Module *m, const Name *name, Function *fn, Span span, Module *home);
+void module_define_type(Module *m, const TypeDef *def);
+/* Everything `from` defines, marked as imported; what m has already stays. */
+void module_import(Module *m, Module *from);
+void module_remove(Module *m, const Name *name);
+
+const Def *module_find(const Module *m, const Name *name);
+const Def *module_find_text(const Module *m, const char *name);
+const TypeDef *module_find_type(const Module *m, const Name *name);
+const Constructor *module_find_con(const Module *m, const Name *name);
+
+/* The parser notes where a child that is shared (a variable, a graph binding) was written; `slot` is the address of the parent's
+ * field or list element that holds it. */
+void module_note_use(Module *m, Expr *const *slot, Span span);
+/* Where the child in this slot was written: the noted place, else the child's own span. */
+Span ir_use_span(const Module *m, Expr *const *slot);
+
+/* Definitions in the order of printing: sorted by name in byte order. `out` has room for defs.n; returns how many. */
+size_t module_sorted_defs(const Module *m, const Def **out, bool imported);
+
+#endif

@@ -1,0 +1,93 @@
+/* Operators: one row each, in stdlib/ops.
+ *
+ * A row holds one relation (types and shapes, static or at run time) and one meaning: `compute`, a tensor expression (ir/te.h)
+ * from which both engines, the cost and the loops shown to a reader derive, or `kernel`, a C function that every engine calls,
+ * for what has no such form. A row never has both. */
+#ifndef IR_OP_H
+#define IR_OP_H
+
+#include "ir/attrs.h"
+#include "ir/type.h"
+
+typedef struct Op Op;
+typedef struct Call Call;
+typedef struct Rel Rel;
+typedef struct TeBuilder TeBuilder;
+typedef struct OpCall OpCall;
+
+/* What FuseOps may do with a call; the numbers order them. */
+typedef enum OpPattern {
+    OP_ELEMWISE = 0,
+    OP_BROADCAST = 1,
+    OP_INJECTIVE = 2,
+    OP_REDUCE = 3,
+    OP_OUT_FUSABLE = 4,
+    OP_TUPLE = 7,
+    OP_OPAQUE = 8,
+} OpPattern;
+
+typedef enum OpFlags {
+    OP_STATEFUL = 1,            /* never folded, merged or dropped */
+    OP_NON_COMPUTATIONAL = 2,   /* an annotation: never run by itself */
+    OP_RESHAPE = 4,             /* the elements in the same order: a view */
+    OP_SHAPE_FROM_DATA = 8,     /* the result's shape needs the values of arguments */
+} OpFlags;
+
+typedef enum RelResult { REL_DONE, REL_WAIT, REL_FAILED } RelResult;
+
+typedef struct OpArg {
+    const char *name;
+    const char *doc;
+} OpArg;                        /* a table of them ends with a NULL name */
+
+struct Op {
+    const char *name;           /* "nn.softmax" */
+    const char *doc;            /* one or two sentences */
+    const OpArg *args;          /* in order; their number is the arity */
+    const OpAttr *attrs;        /* NULL: none */
+    const char *samples;        /* argument types and attributes that generated tests start from: one sample a parenthesis */
+    OpPattern pattern;
+    unsigned flags;
+    RelResult (*rel)(Rel *r);
+    void (*compute)(TeBuilder *b);
+    bool (*kernel)(OpCall *c);
+    const char *grad;           /* the adjoints, as Relay */
+    /* What the operator means at inference (SimplifyInference); `index` is the field of the result that is used, -1: all of it.
+     * Returns NULL when it stays. */
+    Expr *(*inference)(Ctx *cx, Arena *arena, const Call *call, int64_t index);
+    const char *symbol;         /* the infix form: "+" */
+};
+
+/* All families in one list; each family is an array that ends with a NULL name. */
+typedef struct OpTable {
+    const Op *const *families;  /* ends with NULL */
+} OpTable;
+
+/* By name, in constant time after the first call for a context (the index lies in the context). */
+const Op *op_find(Ctx *cx, Str name);
+/* Calls `found` with each operator, in the order of the table, until it returns false. */
+void op_each(const OpTable *table, bool (*found)(void *data, const Op *op), void *data);
+int op_arity(const Op *op);
+/* The operator of an infix symbol ("+"). */
+const Op *op_find_symbol(Ctx *cx, Str symbol);
+
+/* One run of a kernel. Arguments are lent; the kernel sets `out`, which becomes the caller's. */
+struct OpCall {
+    Ctx *cx;
+    const Op *op;
+    const Attrs *attrs;
+    Span span;
+    uint32_t n;
+    const Value *args;
+    const Type *type;           /* of the result; concrete unless the shape comes from data */
+    Value out;
+};
+
+/* Runs an operator on concrete values: sizes the result by `rel`, computes it by `compute` or `kernel`. The result is the caller's;
+ * VALUE_NONE after a diagnostic at `span`. */
+Value op_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Value *args);
+/* The result's type for arguments of these types, `values[i]` known ones or NULL. NULL after a diagnostic. */
+const Type *op_type(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Type *const *args,
+                    const Value *const *values);
+
+#endif

@@ -1,0 +1,21 @@
+/* Canonical text, as language.md section 10 says. Printing never recurses over the depth of the program. */
+#ifndef IR_PRINT_H
+#define IR_PRINT_H
+
+#include "ir/module.h"
+
+typedef struct PrintStyle {
+    bool types;             /* annotations that inference found, and comments behind nodes */
+    bool no_header;         /* without the version line */
+    bool no_metadata;       /* meta[…][k] without the section */
+    bool six_digits;        /* floats as %g prints them, instead of the shortest that reads back */
+    bool imported;          /* definitions that came from a library too */
+} PrintStyle;
+
+void ir_print_module(Buf *out, const Module *m, PrintStyle style);
+/* An expression by itself, free variables undeclared: for messages and results. */
+void ir_print_expr(Buf *out, const Expr *e, PrintStyle style);
+/* A literal or `meta[relay.Constant]` for a constant's value; attribute values. */
+void ir_print_attr(Buf *out, const AttrValue *v);
+
+#endif

@@ -1,0 +1,133 @@
+/* Types: hash-consed, so that equal types are the same pointer.
+ *
+ * Types live in the arena of their context. A type variable is its binder (a TypeVar), compared by address; a data type is its
+ * definition (a TypeDef), compared by address, so that two definitions of one name never mix. A hole stands for a type that
+ * inference has to find; types that hold one are `open`, are never interned and are replaced when inference ends. The poison type
+ * stands where an error was reported and agrees with everything. Nesting is bounded by TYPE_DEPTH_MOST, so functions over types may
+ * recurse. */
+#ifndef IR_TYPE_H
+#define IR_TYPE_H
+
+#include "base/source.h"
+#include "base/str.h"
+#include "runtime/value.h"
+
+typedef struct Ctx Ctx;
+typedef struct Type Type;
+typedef struct TypeDef TypeDef;
+
+#define TYPE_DEPTH_MOST 1000
+
+/* An extent: 0 or more, or DIM_ANY for one that is known only at run time. Values below DIM_ANY number symbolic extents. */
+typedef int64_t Dim;
+#define DIM_ANY ((Dim)-1)
+
+typedef enum TypeKind {
+    TYPE_TENSOR,
+    TYPE_TUPLE,
+    TYPE_FUNC,
+    TYPE_REF,
+    TYPE_VAR,
+    TYPE_ADT,
+    TYPE_HOLE,
+    TYPE_POISON,
+} TypeKind;
+
+/* A type parameter of a function or a data type. */
+typedef struct TypeVar {
+    const Name *name;
+    Span span;
+} TypeVar;
+
+struct Type {
+    uint8_t kind;           /* TypeKind */
+    bool open;              /* a hole is inside */
+    uint16_t depth;         /* 1 for a leaf */
+    uint32_t hash;
+    uint32_t n;             /* tensor: rank; tuple: fields; function and ADT: arguments; reference: 1 */
+    uint32_t n_params;      /* function: type parameters */
+    union {
+        const Dim *dims;            /* tensor */
+        const Type *const *parts;   /* tuple fields, function arguments, ADT arguments, content of a reference */
+        const Type *bound;          /* hole: what it turned out to be, else NULL; changed by the checker alone */
+    };
+    union {
+        DType dtype;                /* tensor */
+        const Type *result;         /* function */
+        const TypeVar *var;         /* type variable */
+        const TypeDef *def;         /* ADT */
+        uint32_t id;                /* hole: its number; holes of one context are numbered from 0 */
+    };
+    const TypeVar *const *params;   /* function */
+    Span span;                      /* hole: where it was written, if it was */
+};
+
+typedef struct Constructor {
+    const Name *name;
+    const TypeDef *type;
+    const Type *const *fields;
+    uint32_t n;
+    uint32_t index;         /* in its type */
+    Span span;
+    ObjectInfo *info;       /* its run-time identity; lives as long as the context */
+} Constructor;
+
+/* `type List[A] { Cons(A, List[A]), Nil }`. Lives in the context's arena. */
+struct TypeDef {
+    const Name *name;
+    const TypeVar *const *params;
+    uint32_t n_params;
+    Constructor **cons;
+    uint32_t n_cons;
+    bool is_extern;
+    Span span;              /* of the name */
+};
+
+/* ---- making; all return an interned type unless a part is open ---------------------------------------------------- */
+
+const Type *type_tensor(Ctx *cx, DType dtype, uint32_t rank, const Dim *dims);
+const Type *type_scalar(Ctx *cx, DType dtype);
+const Type *type_bool(Ctx *cx);
+const Type *type_tuple(Ctx *cx, uint32_t n, const Type *const *fields);
+const Type *type_unit(Ctx *cx);
+const Type *type_func(Ctx *cx, uint32_t n_params, const TypeVar *const *params, uint32_t n, const Type *const *args,
+                      const Type *result);
+const Type *type_ref(Ctx *cx, const Type *content);
+const Type *type_var(Ctx *cx, const TypeVar *var);
+const Type *type_adt(Ctx *cx, const TypeDef *def, uint32_t n, const Type *const *args);
+Type *type_hole(Ctx *cx, Span span);
+const Type *type_poison(Ctx *cx);
+
+/* The type of a value's tensor; of any tensor. */
+const Type *type_of_tensor(Ctx *cx, const Tensor *t);
+/* Of a constant: a scalar or tensor value. */
+const Type *type_of_constant(Ctx *cx, Value v);
+/* `fn [A…](fields…) -> T[A…]`, or `T[A…]` alone (inside `fn [A…]() -> …`) for one without fields. */
+const Type *type_of_constructor(Ctx *cx, const Constructor *con);
+
+/* ---- asking ------------------------------------------------------------------------------------------------------------ */
+
+/* What a hole is bound to, followed to the end; other types as they are. Only the outermost node. */
+const Type *type_find(const Type *t);
+/* The type with every bound hole inside replaced. */
+const Type *type_resolve(Ctx *cx, const Type *t);
+bool type_is_poison(const Type *t);
+bool type_is_scalar(const Type *t, DType dtype);    /* Tensor[(), dtype] */
+bool type_is_static(const Type *t);                 /* no `?`, hole or variable inside; tensors, tuples of them … */
+/* Equal up to the names of bound type variables. */
+bool type_equal(const Type *a, const Type *b);
+/* Replaces the n variables by the types `with`. */
+const Type *type_subst(Ctx *cx, const Type *t, uint32_t n, const TypeVar *const *vars, const Type *const *with);
+
+/* As Relay text: `Tensor[(2, ?), float32]`, `fn [A](A) -> A`, `List[int32]`, `Colour[]`; holes print `_`. */
+void type_print(Buf *b, const Type *t);
+/* The same in the context's scratch text: lent until the context ends. For messages. */
+const char *type_str(Ctx *cx, const Type *t);
+
+/* The table behind the constructors. */
+typedef struct TypeTable {
+    const Type **slots;
+    size_t n, cap;
+} TypeTable;
+
+#endif

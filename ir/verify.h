@@ -1,0 +1,11 @@
+/* The specification that every module satisfies between passes: types.md section 12. */
+#ifndef IR_VERIFY_H
+#define IR_VERIFY_H
+
+#include "ir/module.h"
+
+/* Variables bound at most once and used in scope, call arity of operators, attributes in the schema's order, globals defined, types present
+ * when `typed`. Reports E0215 or a bug and returns false. */
+bool ir_verify(Ctx *cx, const Module *m, bool typed);
+
+#endif

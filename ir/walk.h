@@ -1,0 +1,55 @@
+/* Walking and rewriting, for every pass. No visitors of one's own.
+ *
+ * Both know the fields of each node from nodes.def, keep a stack of their own, visit a shared node once, and follow long `let` chains
+ * and graphs ten thousand deep without using the C stack. Children come in the order of the fields, which is the order of evaluation;
+ * binders and patterns are visited as part of their owner (see WalkFn). */
+#ifndef IR_WALK_H
+#define IR_WALK_H
+
+#include "ir/module.h"
+
+typedef enum { WALK_ON, WALK_SKIP, WALK_STOP } WalkNext;
+typedef WalkNext WalkFn(void *data, const Expr *e);
+
+/* Visits each node below `root` once, binders included; `before` may skip the children (then `after` is not called) or stop. Either
+ * function may be NULL. True unless stopped. */
+bool ir_walk(const Expr *root, WalkFn *before, WalkFn *after, void *data);
+
+/* Calls `child` with the address of each slot that holds a child of e, in order. Binders are not children; clause bodies are. */
+void ir_children(const Expr *e, void (*child)(void *data, Expr *const *slot), void *data);
+
+typedef struct Rewriter Rewriter;
+typedef Expr *RewriteFn(Rewriter *rw, const Expr *old, Expr *now);
+
+struct Rewriter {
+    Ctx *cx;
+    Module *module;         /* receives the new nodes and the noted uses */
+    RewriteFn *fn;
+    void *data;
+    PtrMap done;            /* old node -> new node */
+    /* Optional: called before the children; returns true (and the replacement) when the node must not be entered. */
+    bool (*enter)(Rewriter *rw, const Expr *old, Expr **now);
+    bool failed;
+};
+
+/* Rebuilds `root` bottom up. The callback gets the old node and the same node over rewritten children, and returns what should
+ * stand there: `now` to keep it, NULL after reporting. Unchanged nodes stay the same pointer and keep their types; a changed one starts
+ * without. A Var whose node is replaced by the callback is replaced at its uses and, when the replacement is a Var, at its binder.
+ * The map stays between calls, so that what several functions share is rewritten once. */
+void rewriter_init(Rewriter *rw, Ctx *cx, Module *module, RewriteFn *fn, void *data);
+void rewriter_deinit(Rewriter *rw);
+Expr *ir_rewrite(Rewriter *rw, Expr *root);
+
+/* Every definition of `m` rewritten, as a new module: what most passes are. NULL after a diagnostic. */
+Module *ir_rewrite_module(Ctx *cx, Module *m, RewriteFn *fn, void *data);
+
+/* A copy with fresh nodes and fresh bound variables (free ones stay) and without types: for inlining, and for checking again. */
+Expr *ir_copy(Ctx *cx, Module *module, const Expr *root);
+
+/* Replaces variables by expressions; `map` goes from Var to Expr. */
+Expr *ir_substitute(Ctx *cx, Module *module, Expr *root, const PtrMap *map);
+
+/* Calls `found` once with each free variable of e, in order of first use. */
+void ir_free_vars(const Expr *e, void (*found)(void *data, Var *v), void *data);
+
+#endif

@@ -1,0 +1,38 @@
+/* The JIT: typed functions to machine code through LLVM ORC.
+ *
+ * The entry points are gathered in a table because the library behind them, and LLVM with it, is a plug-in that is opened on first use:
+ * session/jit_plugin.c opens it and calls `relay_jit_table`. What the JIT cannot compile yet it says by name (W0701), and the evaluator
+ * runs it. */
+#ifndef JIT_JIT_H
+#define JIT_JIT_H
+
+#include "ir/ctx.h"
+#include "ir/module.h"
+
+typedef struct Jit Jit;
+
+typedef enum JitText { JIT_TEXT_LOWERED, JIT_TEXT_LLVM, JIT_TEXT_ASM, JIT_TEXT_OBJECT, JIT_TEXT_PTX } JitText;
+
+typedef struct JitTable {
+    uint32_t version;       /* JIT_TABLE_VERSION of the header that it was built with */
+    Jit *(*create)(Ctx *cx);
+    void (*destroy)(Jit *jit);
+    /* Compiles what `name` of `env` needs (itself, the functions it calls, closures); false when something in it cannot be compiled: then
+     * `why` receives one line that names it. Nothing is reported. Results are cached until `forget`. */
+    bool (*prepare)(Jit *jit, Module *env, const Name *name, Buf *why);
+    /* Calls the prepared function. Arguments are lent; the result is the caller's; VALUE_NONE after a diagnostic (limits, run-time
+     * errors). */
+    Value (*call)(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args, Span span);
+    /* The code made for `name` as text (an object: as bytes). False after a diagnostic. */
+    bool (*text)(Jit *jit, Module *env, const Name *name, JitText kind, Buf *out);
+    void (*forget)(Jit *jit, const Module *m);
+    const char *(*version_text)(void);      /* "19.1.7" */
+    const char *(*cpu_name)(void);          /* "sapphirerapids" */
+} JitTable;
+
+#define JIT_TABLE_VERSION 1
+
+/* The one symbol of the plug-in. */
+const JitTable *relay_jit_table(void);
+
+#endif

@@ -1,0 +1,62 @@
+/* Passes: a row each, one driver.
+ *
+ * The driver owns what is common: order and requirements, opt_level, enabling and disabling, parameters, timing, printing, diffs,
+ * verification. A pass takes a module and returns a new one; it prints nothing and changes nothing. */
+#ifndef PASSES_PASS_H
+#define PASSES_PASS_H
+
+#include "ir/ctx.h"
+#include "ir/module.h"
+#include "ir/walk.h"
+
+typedef struct Pass Pass;
+
+/* What a pass may read: its parameters in the schema's order, and the context of the pipeline. */
+typedef struct PassContext {
+    Ctx *cx;
+    int opt_level;              /* -O; default 2 */
+    const char *disable;        /* "A,B" or NULL */
+    const char *require;        /* likewise */
+    const Attrs *config;        /* relay.FuseOps.max_depth and the like; NULL: none */
+    const Module *env;          /* where globals that the module does not define are found; NULL: none */
+    bool typed_prints;          /* print snapshots with types */
+    /* Called after each pass with the module as it is now; NULL: nobody looks. The module is lent. */
+    void (*after)(void *data, const char *pass, double seconds, const Module *before, const Module *now);
+    void *data;
+} PassContext;
+
+typedef struct PassRun {
+    PassContext *context;
+    Ctx *cx;
+    const Pass *pass;
+    const Attrs *params;        /* NULL when the pass has none */
+    Module *module;             /* the new snapshot that the pass fills */
+    Arena scratch;              /* reset after the pass */
+} PassRun;
+
+struct Pass {
+    const char *name;           /* "FuseOps" */
+    const char *doc;
+    int opt_level;
+    bool needs_types;           /* InferType runs before it */
+    const OpAttr *params;       /* NULL: none */
+    /* One of three: */
+    RewriteFn *rewrite;                                     /* every function, node by node; data is the PassRun */
+    Function *(*function)(PassRun *run, const Def *def);    /* every function that is not skipped; NULL after a diagnostic */
+    bool (*module)(PassRun *run, Module *old);              /* fills run->module (made by module_derive) */
+};
+
+/* The passes, in the order of passes.def; ends with NULL. */
+extern const Pass *const passes[];
+const Pass *pass_find(Str name);
+
+/* Runs a pipeline: `InferType,FoldConstant,FuseOps{fuse_opt_level=2}`, `-O2`. Returns a new module, typed, the caller's; NULL after
+ * diagnostics at `where` (the pipeline's text in a source). `m` is lent. A pass above the context's opt_level is skipped in silence. */
+Module *passes_run(PassContext *pc, Module *m, uint32_t pipeline_source);
+/* The same for a text that is no source of its own. */
+Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline);
+
+/* The pipeline behind -O0 … -O3, as text. */
+const char *passes_default(int level);
+
+#endif

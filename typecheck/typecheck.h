@@ -1,0 +1,19 @@
+/* Type inference (types.md): fills the `type` slot of every node, once.
+ *
+ * What has a type already is trusted, so that checking a module again after a pass costs what the pass changed. Functions are inferred
+ * in the order of dependence, callees first, the members of a cycle together. Several errors are reported in one run, each once; what
+ * depends on an error has the poison type. */
+#ifndef TYPECHECK_TYPECHECK_H
+#define TYPECHECK_TYPECHECK_H
+
+#include "ir/ctx.h"
+#include "ir/module.h"
+
+/* Infers the definitions and `expr` of a module in place. Globals are looked up in m, then in `env` (may be NULL), whose definitions
+ * have types. False after diagnostics. */
+bool typecheck_module(Ctx *cx, Module *m, const Module *env);
+
+/* The missing cases of a match as text patterns, at most `most`; how many. For tests and `:explain`. */
+size_t match_missing(Ctx *cx, const Module *m, const Match *match, size_t most, Buf *out);
+
+#endif
