@@ -1,0 +1,235 @@
+#include "base/arena.h"
+
+#include "base/limit.h"
+#include "base/number.h"
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The address sanitizer is told which part of a block nobody has been given. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARENA_ASAN 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) && !defined(ARENA_ASAN)
+#define ARENA_ASAN 1
+#endif
+#ifdef ARENA_ASAN
+#include <sanitizer/asan_interface.h>
+#define hide(p, n)   ASAN_POISON_MEMORY_REGION((p), (n))
+#define unhide(p, n) ASAN_UNPOISON_MEMORY_REGION((p), (n))
+#else
+#define hide(p, n)   ((void)(p), (void)(n))
+#define unhide(p, n) ((void)(p), (void)(n))
+#endif
+
+/* Debug builds use small blocks, so that crossing from one to the next is common. */
+#ifdef NDEBUG
+#define BLOCK_LEAST ((size_t)4 << 10)
+#define BLOCK_MOST  ((size_t)1 << 20)
+#else
+#define BLOCK_LEAST ((size_t)256)
+#define BLOCK_MOST  ((size_t)16 << 10)
+#endif
+#define ALIGNMENT ((size_t)16)
+
+struct ArenaBlock {
+    ArenaBlock *older;
+    size_t size;      /* the header included */
+    Reserve *reserve; /* where it came from; NULL: malloc */
+    bool charged;
+};
+
+struct ArenaCleanup {
+    ArenaCleanup *older;
+    void (*fn)(void *data);
+    void *data;
+};
+
+static size_t round_up(size_t n)
+{
+    return (n + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
+}
+
+static const size_t header_size = (sizeof(ArenaBlock) + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
+
+static char *block_start(ArenaBlock *b)
+{
+    return (char *)b + header_size;
+}
+
+/* A block with room for `size` bytes, on one of the lists; NULL when memory is refused. */
+static ArenaBlock *block_new(Arena *a, ArenaBlock **list, size_t size, bool zeroed)
+{
+    if (!size_add(size, header_size, &size))
+        return NULL;
+    if (a->limits && !limit_charge(a->limits, size))
+        return NULL;
+    ArenaBlock *b = zeroed ? calloc(1, size) : malloc(size);
+    if (!b) {
+        if (a->limits) {
+            limit_release(a->limits, size);
+            limit_reach(a->limits, LIMIT_MEMORY);
+        }
+        return NULL;
+    }
+    *b = (ArenaBlock){.older = *list, .size = size, .charged = a->limits != NULL};
+    *list = b;
+    a->bytes += size;
+    return b;
+}
+
+/* A block when memory has been refused: from the reserve, then from the system beyond the limit. */
+static ArenaBlock *block_new_anyway(Arena *a, ArenaBlock **list, size_t size)
+{
+    size += header_size;
+    Reserve *reserve = NULL;
+    ArenaBlock *b = a->limits ? limit_reserve_take(a->limits, size, &reserve) : NULL;
+    if (!b)
+        b = malloc(size);
+    /* Nothing is left to report with, and no caller can go on. */
+    if (!b)
+        abort();
+    *b = (ArenaBlock){.older = *list, .size = size, .reserve = reserve};
+    *list = b;
+    a->bytes += size;
+    return b;
+}
+
+static void block_free(Arena *a, ArenaBlock *b)
+{
+    a->bytes -= b->size;
+    if (b->charged)
+        limit_release(a->limits, b->size);
+    unhide(b, b->size);
+    if (b->reserve)
+        limit_reserve_give(a->limits, b->reserve);
+    else
+        free(b);
+}
+
+void arena_init(Arena *a, Limits *limits)
+{
+    *a = (Arena){.limits = limits};
+}
+
+void arena_deinit(Arena *a)
+{
+    arena_reset(a, (ArenaMark){0});
+}
+
+/* Makes the newest block one with room for `size` bytes. Blocks grow with the arena. */
+static void next_block(Arena *a, size_t size)
+{
+    size_t wanted = a->bytes < BLOCK_LEAST ? BLOCK_LEAST : a->bytes;
+    if (wanted > BLOCK_MOST)
+        wanted = BLOCK_MOST;
+    if (wanted < size + header_size)
+        wanted = size + header_size;
+    ArenaBlock *b = block_new(a, &a->block, wanted - header_size, false);
+    if (!b)
+        b = block_new_anyway(a, &a->block, size);
+    a->next = block_start(b);
+    a->end = (char *)b + b->size;
+    hide(a->next, (size_t)(a->end - a->next));
+}
+
+static void *alloc_small(Arena *a, size_t size)
+{
+    size = round_up(size + !size);
+    if ((size_t)(a->end - a->next) < size)
+        next_block(a, size);
+    char *p = a->next;
+    a->next += size;
+    unhide(p, size);
+    return memset(p, 0, size);
+}
+
+void *arena_alloc(Arena *a, size_t size)
+{
+    if (size <= ARENA_BIG)
+        return alloc_small(a, size);
+    ArenaBlock *b = block_new(a, &a->big, size, true);
+    if (b)
+        return block_start(b);
+    if (a->limits)
+        limit_reach(a->limits, LIMIT_MEMORY);
+    return NULL;
+}
+
+void *arena_alloc_array(Arena *a, size_t n, size_t size)
+{
+    size_t bytes;
+    if (size_mul(n, size, &bytes))
+        return arena_alloc(a, bytes);
+    if (a->limits)
+        limit_reach(a->limits, LIMIT_MEMORY);
+    return NULL;
+}
+
+void *arena_alloc_must(Arena *a, size_t n, size_t size)
+{
+    size_t bytes;
+    if (!size_mul(n, size, &bytes) || bytes > SIZE_MAX / 2)
+        abort();
+    void *p = arena_alloc(a, bytes);
+    if (p)
+        return p;
+    return memset(block_start(block_new_anyway(a, &a->big, bytes)), 0, bytes);
+}
+
+void *arena_copy(Arena *a, const void *from, size_t size)
+{
+    void *p = arena_alloc(a, size);
+    if (p && size > 0)
+        memcpy(p, from, size);
+    return p;
+}
+
+char *arena_copy_text(Arena *a, const char *text, size_t len)
+{
+    char *p = arena_alloc_must(a, len + 1, 1);
+    if (len > 0)
+        memcpy(p, text, len);
+    return p;
+}
+
+void arena_on_free(Arena *a, void (*fn)(void *data), void *data)
+{
+    ArenaCleanup *c = arena_new(a, ArenaCleanup);
+    *c = (ArenaCleanup){a->cleanups, fn, data};
+    a->cleanups = c;
+}
+
+ArenaMark arena_mark(const Arena *a)
+{
+    return (ArenaMark){a->block, a->big, a->next, a->cleanups};
+}
+
+void arena_reset(Arena *a, ArenaMark mark)
+{
+    /* A cleanup may add none, but the entry's own memory goes only below. */
+    while (a->cleanups != mark.cleanups) {
+        ArenaCleanup *c = a->cleanups;
+        a->cleanups = c->older;
+        c->fn(c->data);
+    }
+    while (a->big != mark.big) {
+        ArenaBlock *b = a->big;
+        a->big = b->older;
+        block_free(a, b);
+    }
+    while (a->block != mark.block) {
+        ArenaBlock *b = a->block;
+        a->block = b->older;
+        block_free(a, b);
+    }
+    a->next = mark.next;
+    a->end = mark.block ? (char *)mark.block + mark.block->size : NULL;
+    if (a->next)
+        hide(a->next, (size_t)(a->end - a->next));
+}

@@ -1,0 +1,195 @@
+#include "base/diag.h"
+
+#include "base/buf.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static const DiagInfo infos[] = {
+#define DIAG(code, name, severity, title) {#code, #name, severity, title},
+#include "base/diag.def"
+#undef DIAG
+};
+
+/* What is written to nobody: without an arena, additions to it are dropped and it never changes. */
+static const Diag nowhere = {.code = E0901_BUG, .message = ""};
+
+const DiagInfo *diag_info(DiagCode code)
+{
+    return &infos[code];
+}
+
+DiagCode diag_find(const char *text)
+{
+    for (int i = 0; i < DIAG_CODES; i++) {
+        if (strcasecmp(infos[i].code, text) == 0)
+            return (DiagCode)i;
+    }
+    return DIAG_CODES;
+}
+
+void diags_init(Diags *ds, Limits *limits)
+{
+    *ds = (Diags){0};
+    arena_init(&ds->arena, limits);
+}
+
+void diags_deinit(Diags *ds)
+{
+    diags_clear(ds);
+}
+
+void diags_clear(Diags *ds)
+{
+    Limits *limits = ds->arena.limits;
+    size_t most = ds->most;
+    arena_deinit(&ds->arena);
+    diags_init(ds, limits);
+    ds->most = most;
+}
+
+__attribute__((format(printf, 2, 0))) static const char *text_of(Arena *a, const char *format,
+                                                                 va_list args)
+{
+    char small[256];
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(small, sizeof small, format, args);
+    const char *text = "";
+    if (n >= 0 && (size_t)n < sizeof small) {
+        text = arena_copy_text(a, small, (size_t)n);
+    } else if (n >= 0) {
+        char *large = arena_alloc_must(a, (size_t)n + 1, 1);
+        vsnprintf(large, (size_t)n + 1, format, again);
+        text = large;
+    }
+    va_end(again);
+    return text;
+}
+
+Diag *diag_add(Diags *ds, DiagCode code, Span span, const char *format, va_list args)
+{
+    if (!ds)
+        return (Diag *)&nowhere;
+    Severity severity = infos[code].severity;
+    size_t most = ds->most ? ds->most : 100;
+    if (severity == SEVERITY_ERROR && ++ds->errors > most)
+        return (Diag *)&nowhere;
+    if (severity == SEVERITY_BUG)
+        ds->errors++;
+    Diag *d = arena_new(&ds->arena, Diag);
+    *d = (Diag){
+        .code = code,
+        .severity = severity,
+        .span = span,
+        .message = text_of(&ds->arena, format, args),
+        .arena = &ds->arena,
+    };
+    if (ds->last)
+        ds->last->next = d;
+    else
+        ds->first = d;
+    ds->last = d;
+    ds->n++;
+    return d;
+}
+
+Diag *diag_error(Diags *ds, DiagCode code, Span span, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    Diag *d = diag_add(ds, code, span, format, args);
+    va_end(args);
+    return d;
+}
+
+void diag_label(Diag *d, Span span, const char *format, ...)
+{
+    if (!d || !d->arena)
+        return;
+    DiagLabel *label = arena_new(d->arena, DiagLabel);
+    va_list args;
+    va_start(args, format);
+    *label = (DiagLabel){.span = span, .text = text_of(d->arena, format, args)};
+    va_end(args);
+    DiagLabel **end = &d->labels;
+    while (*end)
+        end = &(*end)->next;
+    *end = label;
+}
+
+__attribute__((format(printf, 3, 0))) static void add_text(Diag *d, DiagText **list,
+                                                           const char *format, va_list args)
+{
+    DiagText *t = arena_new(d->arena, DiagText);
+    t->text = text_of(d->arena, format, args);
+    while (*list)
+        list = &(*list)->next;
+    *list = t;
+}
+
+void diag_note(Diag *d, const char *format, ...)
+{
+    if (!d || !d->arena)
+        return;
+    va_list args;
+    va_start(args, format);
+    add_text(d, &d->notes, format, args);
+    va_end(args);
+}
+
+void diag_help(Diag *d, const char *format, ...)
+{
+    if (!d || !d->arena)
+        return;
+    va_list args;
+    va_start(args, format);
+    add_text(d, &d->helps, format, args);
+    va_end(args);
+}
+
+/* How far a name is from what was wanted; 100 and above: not near. `dense` is meant for `nn.dense`. */
+static int name_distance(Str wanted, Str name)
+{
+    int most = wanted.len < 3 ? 1 : wanted.len < 6 ? 2 : 3;
+    if ((size_t)most >= wanted.len)
+        most = (int)wanted.len - 1;
+    if (wanted.len == name.len && strncasecmp(wanted.ptr, name.ptr, name.len) == 0)
+        return 0;
+    bool tail = name.len > wanted.len + 1 && name.ptr[name.len - wanted.len - 1] == '.' &&
+                str_eq((Str){name.ptr + name.len - wanted.len, wanted.len}, wanted);
+    if (tail)
+        return 1;
+    int distance = str_distance(wanted, name, most);
+    return distance > most ? 100 : distance;
+}
+
+void diag_suggest(Diag *d, const char *wanted, size_t n, const char *const *names)
+{
+    if (!d || !d->arena || !wanted[0])
+        return;
+    int nearest = 100;
+    const char *name = NULL;
+    for (size_t i = 0; i < n; i++) {
+        int distance = names[i] ? name_distance(str_of(wanted), str_of(names[i])) : 100;
+        if (distance < nearest) {
+            nearest = distance;
+            name = names[i];
+        }
+    }
+    if (name)
+        diag_help(d, "did you mean `%s`?", name);
+}
+
+Diag *diag_bug(Diags *ds, Span span, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    Diag *d = diag_add(ds, E0901_BUG, span, format, args);
+    va_end(args);
+    diag_note(d, "this is a mistake in relay %s, not in your program", RELAY_VERSION);
+    diag_help(d, "please report it, with the program that shows it");
+    return d;
+}

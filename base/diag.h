@@ -1,0 +1,88 @@
+/* Diagnostics: what is wrong, where, and what to try.
+ *
+ *     Diag *d = diag_error(diags, E0207_TUPLE_INDEX, span, "tuple index %d is out of range", index);
+ *     diag_label(d, tuple_span, "this is %s", type);
+ *     diag_help(d, "fields count from 0; the last one is `.%d`", n - 1);
+ *
+ * Whoever finds the problem reports it, once; everybody above returns. Messages: lower case, no full stop, what is wrong before
+ * what was expected, names in backquotes. A Diags collects them in order; the caller shows and clears it. The functions
+ * never fail: a NULL Diags swallows everything and diag_error then returns a Diag that goes nowhere. */
+#ifndef BASE_DIAG_H
+#define BASE_DIAG_H
+
+#include "base/arena.h"
+#include "base/source.h"
+
+#include <stdarg.h>
+
+typedef enum Severity { SEVERITY_NOTE, SEVERITY_WARNING, SEVERITY_ERROR, SEVERITY_BUG } Severity;
+
+/* E0207_TUPLE_INDEX, … : one for each row of diag.def, in its order. */
+typedef enum DiagCode {
+#define DIAG(code, name, severity, title) code##_##name,
+#include "base/diag.def"
+#undef DIAG
+    DIAG_CODES
+} DiagCode;
+
+typedef struct DiagInfo {
+    const char *code;       /* "E0207" */
+    const char *name;       /* "TUPLE_INDEX" */
+    Severity severity;
+    const char *title;      /* "tuple index out of range" */
+} DiagInfo;
+
+const DiagInfo *diag_info(DiagCode code);
+/* The code of "E0207" or "e0207"; DIAG_CODES when there is none. */
+DiagCode diag_find(const char *text);
+
+typedef struct DiagLabel {
+    Span span;
+    const char *text;
+    struct DiagLabel *next;
+} DiagLabel;
+
+typedef struct DiagText {
+    const char *text;
+    struct DiagText *next;
+} DiagText;
+
+typedef struct Diag {
+    DiagCode code;
+    Severity severity;
+    Span span;              /* none for what is wrong with the world */
+    const char *message;
+    DiagLabel *labels;      /* further places, in order of addition */
+    DiagText *notes;
+    DiagText *helps;
+    struct Diag *next;
+    Arena *arena;
+} Diag;
+
+typedef struct Diags {
+    Arena arena;
+    Diag *first, *last;
+    size_t n, errors;
+    size_t most;            /* further errors are only counted; 0: 100 */
+    Diag *nowhere;          /* receives what is over `most` */
+} Diags;
+
+void diags_init(Diags *ds, Limits *limits);
+void diags_deinit(Diags *ds);
+void diags_clear(Diags *ds);
+
+Diag *diag_error(Diags *ds, DiagCode code, Span span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+Diag *diag_add(Diags *ds, DiagCode code, Span span, const char *format, va_list args)
+    __attribute__((format(printf, 4, 0)));
+void diag_label(Diag *d, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void diag_note(Diag *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void diag_help(Diag *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* "did you mean `x`?" when one of the names is near. */
+void diag_suggest(Diag *d, const char *wanted, size_t n, const char *const *names);
+
+/* This program is wrong, not the person's: E0901 with how to report it. */
+Diag *diag_bug(Diags *ds, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

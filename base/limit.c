@@ -1,0 +1,172 @@
+#include "base/limit.h"
+
+#include "base/diag.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#define RESERVE_SIZE ((size_t)1 << 20)
+/* The clock is read once in so many calls of limit_hit. */
+#define CLOCK_EVERY 64
+
+/* A stock of memory for the time after a refusal. It lives until the last piece is given back. */
+struct Reserve {
+    Reserve *older; /* reserves that were used up and still have pieces out */
+    size_t used;
+    size_t pieces; /* out now */
+    char *at;
+};
+
+static void reserve_fill(Limits *l)
+{
+    if (l->reserve && l->reserve->used == 0)
+        return;
+    Reserve *r = calloc(1, sizeof *r);
+    char *at = malloc(RESERVE_SIZE);
+    if (!r || !at) {
+        free(r);
+        free(at);
+        return;
+    }
+    r->at = at;
+    r->older = l->reserve;
+    l->reserve = r;
+}
+
+void *limit_reserve_take(Limits *l, size_t bytes, Reserve **from)
+{
+    Reserve *r = l->reserve;
+    if (!r || bytes > RESERVE_SIZE - 16 - r->used)
+        return NULL;
+    void *p = r->at + r->used;
+    r->used += (bytes + 15) & ~(size_t)15;
+    r->pieces++;
+    *from = r;
+    return p;
+}
+
+/* A reserve whose pieces have all come back is as good as new, or goes when a newer one stands. */
+void limit_reserve_give(Limits *l, Reserve *from)
+{
+    if (--from->pieces > 0)
+        return;
+    from->used = 0;
+    if (from == l->reserve)
+        return;
+    for (Reserve *r = l->reserve; r; r = r->older) {
+        if (r->older == from)
+            r->older = from->older;
+    }
+    free(from->at);
+    free(from);
+}
+
+void limits_init(Limits *l, Diags *diags)
+{
+    *l = (Limits){.diags = diags};
+    atomic_init(&l->interrupted, false);
+    atomic_init(&l->memory, 0);
+    limits_start(l);
+}
+
+void limits_deinit(Limits *l)
+{
+    while (l->reserve) {
+        Reserve *r = l->reserve;
+        l->reserve = r->older;
+        free(r->at);
+        free(r);
+    }
+}
+
+void limits_start(Limits *l)
+{
+    atomic_store(&l->interrupted, false);
+    l->hit = LIMIT_NONE;
+    l->countdown = 0;
+    l->started = l->seconds_most > 0 ? clock_seconds() : 0;
+    reserve_fill(l);
+}
+
+bool limit_hit(Limits *l)
+{
+    if (l->hit != LIMIT_NONE)
+        return true;
+    if (atomic_load_explicit(&l->interrupted, memory_order_relaxed))
+        return limit_reach(l, LIMIT_INTERRUPT);
+    if (l->seconds_most <= 0)
+        return false;
+    if (l->countdown > 0) {
+        l->countdown--;
+        return false;
+    }
+    l->countdown = CLOCK_EVERY;
+    if (clock_seconds() - l->started < l->seconds_most)
+        return false;
+    return limit_reach(l, LIMIT_TIME);
+}
+
+static void report(Limits *l, LimitKind kind)
+{
+    Span nowhere = {0};
+    Diag *d;
+    switch (kind) {
+    case LIMIT_NONE: return;
+    case LIMIT_INTERRUPT: diag_error(l->diags, E0501_INTERRUPTED, nowhere, "interrupted"); return;
+    case LIMIT_TIME:
+        d = diag_error(l->diags, E0502_TIME, nowhere, "the time limit of %g seconds was reached",
+                       l->seconds_most);
+        diag_help(d, "a larger limit gives it more time");
+        return;
+    case LIMIT_MEMORY:
+        if (l->memory_most == 0) {
+            diag_error(l->diags, E0503_MEMORY, nowhere, "the system gives no more memory");
+            return;
+        }
+        d = diag_error(l->diags, E0503_MEMORY, nowhere, "the memory limit of %.4g MiB was reached",
+                       (double)l->memory_most / (1 << 20));
+        diag_help(d, "a larger limit gives it more memory");
+        return;
+    case LIMIT_DEPTH:
+        d = diag_error(l->diags, E0504_DEPTH, nowhere, "calls are nested too deeply");
+        if (l->depth_most > 0)
+            diag_note(d, "the limit is %llu calls", (unsigned long long)l->depth_most);
+        diag_help(d,
+                  "is there a recursion that never ends? A call in tail position needs no depth");
+        return;
+    }
+}
+
+bool limit_reach(Limits *l, LimitKind kind)
+{
+    if (l->hit != LIMIT_NONE)
+        return true;
+    /* First, because the report itself allocates. */
+    l->hit = kind;
+    report(l, kind);
+    return true;
+}
+
+bool limit_charge(Limits *l, size_t bytes)
+{
+    l->charges++;
+    size_t before = atomic_fetch_add_explicit(&l->memory, bytes, memory_order_relaxed);
+    bool fits =
+        before + bytes >= before && (l->memory_most == 0 || before + bytes <= l->memory_most);
+    if (fits && (l->refuse == 0 || l->charges != l->refuse))
+        return true;
+    atomic_fetch_sub_explicit(&l->memory, bytes, memory_order_relaxed);
+    return !limit_reach(l, LIMIT_MEMORY);
+}
+
+void limit_release(Limits *l, size_t bytes)
+{
+    atomic_fetch_sub_explicit(&l->memory, bytes, memory_order_relaxed);
+}
+
+double clock_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}

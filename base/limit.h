@@ -1,0 +1,53 @@
+/* What a program may use up, and how it is stopped.
+ *
+ * Loops and recursion ask `limit_hit`, which reports once and stays true until the next `limits_start`. The interrupt flag
+ * may be set from any thread or signal handler. Memory counts arena blocks and tensors. */
+#ifndef BASE_LIMIT_H
+#define BASE_LIMIT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct Diags Diags;
+typedef struct Reserve Reserve;
+
+typedef enum LimitKind { LIMIT_NONE, LIMIT_INTERRUPT, LIMIT_TIME, LIMIT_MEMORY, LIMIT_DEPTH } LimitKind;
+
+typedef struct Limits {
+    atomic_bool interrupted;
+    atomic_size_t memory;       /* bytes in use */
+    size_t memory_most;         /* 0: no limit */
+    double seconds_most;        /* for one piece of work; 0: none */
+    double started;             /* monotonic seconds */
+    uint64_t depth_most;        /* nested calls of the running program; 0: what memory allows */
+    LimitKind hit;              /* the limit that ended this piece of work */
+    uint32_t countdown;         /* calls of limit_hit until the clock is read again */
+    Diags *diags;               /* where the one report goes; may be NULL */
+    Reserve *reserve;    /* serves small allocations once memory is refused */
+    uint64_t charges;           /* how often memory was asked for */
+    uint64_t refuse;            /* the charge with this number is refused, as if memory were out; 0: none (for tests) */
+} Limits;
+
+void limits_init(Limits *l, Diags *diags);
+void limits_deinit(Limits *l);
+/* Begins a piece of work: clears the interrupt and what was hit, starts the clock, fills the reserve. */
+void limits_start(Limits *l);
+
+/* Whether the work must end; cheap enough for inner loops. The first true reports E0501 to E0504. */
+bool limit_hit(Limits *l);
+/* Ends the work for this reason; the first call reports. Always true, so that one may write `return limit_reach(…)`. */
+bool limit_reach(Limits *l, LimitKind kind);
+
+/* Charges or gives back bytes. False (and LIMIT_MEMORY is reached) when the limit forbids it; then nothing is charged. */
+bool limit_charge(Limits *l, size_t bytes);
+void limit_release(Limits *l, size_t bytes);
+
+/* A piece of the reserve, aligned to 16 bytes; NULL when it is used up. It must be given back before limits_deinit. */
+void *limit_reserve_take(Limits *l, size_t bytes, Reserve **from);
+void limit_reserve_give(Limits *l, Reserve *from);
+
+double clock_seconds(void);     /* monotonic */
+
+#endif

@@ -1,0 +1,188 @@
+#include "base/source.h"
+
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void sources_init(SourceMap *m)
+{
+    *m = (SourceMap){0};
+}
+
+static void source_free(Source *s)
+{
+    if (!s)
+        return;
+    free(s->name);
+    free(s->text);
+    free(s->lines);
+    free(s);
+}
+
+void sources_deinit(SourceMap *m)
+{
+    for (size_t i = 0; i < m->n; i++)
+        source_free(m->sources[i]);
+    free(m->sources);
+    *m = (SourceMap){0};
+}
+
+static char *copy_text(const char *text, size_t len)
+{
+    char *copy = malloc(len + 1);
+    if (!copy)
+        return NULL;
+    if (len > 0)
+        memcpy(copy, text, len);
+    copy[len] = '\0';
+    return copy;
+}
+
+uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t len)
+{
+    if (len >= UINT32_MAX || m->n >= UINT32_MAX - 1)
+        return 0;
+    if (m->n == m->cap) {
+        size_t cap = m->cap ? m->cap * 2 : 8;
+        Source **sources = realloc(m->sources, cap * sizeof *sources);
+        if (!sources)
+            return 0;
+        m->sources = sources;
+        m->cap = cap;
+    }
+    Source *s = calloc(1, sizeof *s);
+    if (!s)
+        return 0;
+    s->name = copy_text(name, strlen(name));
+    s->text = copy_text(text, len);
+    s->len = len;
+    if (!s->name || !s->text) {
+        source_free(s);
+        return 0;
+    }
+    m->sources[m->n++] = s;
+    return (uint32_t)m->n;
+}
+
+const Source *sources_get(const SourceMap *m, uint32_t number)
+{
+    return number > 0 && number <= m->n ? m->sources[number - 1] : NULL;
+}
+
+bool span_is_none(Span s)
+{
+    return s.source == 0;
+}
+
+Span span_join(Span a, Span b)
+{
+    if (span_is_none(a))
+        return b;
+    if (a.source != b.source)
+        return a;
+    return (Span){
+        .source = a.source,
+        .from = a.from < b.from ? a.from : b.from,
+        .to = a.to > b.to ? a.to : b.to,
+    };
+}
+
+/* Makes the table of line starts; false when memory is refused, then lines are counted each time. */
+static bool have_lines(Source *s)
+{
+    if (s->lines)
+        return true;
+    size_t n = 1;
+    for (size_t i = 0; i < s->len; i++)
+        n += s->text[i] == '\n';
+    s->lines = malloc(n * sizeof *s->lines);
+    if (!s->lines)
+        return false;
+    s->n_lines = n;
+    s->lines[0] = 0;
+    size_t line = 1;
+    for (size_t i = 0; i < s->len; i++) {
+        if (s->text[i] == '\n')
+            s->lines[line++] = (uint32_t)i + 1;
+    }
+    return true;
+}
+
+/* The line, counted from 0, that `offset` lies in, and where it starts. */
+static uint32_t line_of(Source *s, uint32_t offset, uint32_t *start)
+{
+    if (!have_lines(s)) {
+        uint32_t line = 0;
+        *start = 0;
+        for (uint32_t i = 0; i < offset; i++) {
+            if (s->text[i] != '\n')
+                continue;
+            line++;
+            *start = i + 1;
+        }
+        return line;
+    }
+    size_t low = 0, high = s->n_lines;
+    while (high - low > 1) {
+        size_t mid = low + (high - low) / 2;
+        if (s->lines[mid] <= offset)
+            low = mid;
+        else
+            high = mid;
+    }
+    *start = s->lines[low];
+    return (uint32_t)low;
+}
+
+static Position position(SourceMap *m, uint32_t source, uint32_t offset)
+{
+    Source *s = source > 0 && source <= m->n ? m->sources[source - 1] : NULL;
+    if (!s)
+        return (Position){1, 1};
+    if (offset > s->len)
+        offset = (uint32_t)s->len;
+    uint32_t start;
+    uint32_t line = line_of(s, offset, &start);
+    size_t column = utf8_count(s->text + start, offset - start);
+    return (Position){line + 1, (uint32_t)column + 1};
+}
+
+Position span_start(SourceMap *m, Span s)
+{
+    return position(m, s.source, s.from);
+}
+
+Position span_end(SourceMap *m, Span s)
+{
+    return position(m, s.source, s.to);
+}
+
+void source_line(SourceMap *m, uint32_t source, uint32_t line, const char **text, size_t *len)
+{
+    *text = "";
+    *len = 0;
+    Source *s = source > 0 && source <= m->n ? m->sources[source - 1] : NULL;
+    if (!s || line == 0)
+        return;
+    const char *end = s->text + s->len;
+    const char *p = s->text;
+    if (have_lines(s)) {
+        if (line > s->n_lines)
+            return;
+        p += s->lines[line - 1];
+    } else {
+        for (uint32_t i = 1; i < line && p; i++) {
+            p = memchr(p, '\n', (size_t)(end - p));
+            p = p ? p + 1 : NULL;
+        }
+        if (!p)
+            return;
+    }
+    const char *stop = memchr(p, '\n', (size_t)(end - p));
+    stop = stop ? stop : end;
+    if (stop > p && stop[-1] == '\r')
+        stop--;
+    *text = p;
+    *len = (size_t)(stop - p);
+}

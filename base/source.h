@@ -1,0 +1,46 @@
+/* Source texts, and places in them.
+ *
+ * A SourceMap keeps every text that diagnostics may want to show. A Span is a range of bytes in one of them; the zero Span
+ * is no place at all. Lines and columns count from 1, columns in code points. */
+#ifndef BASE_SOURCE_H
+#define BASE_SOURCE_H
+
+#include "base/arena.h"
+
+#include <stdint.h>
+
+typedef struct Span {
+    uint32_t source;        /* number of the source; 0: none */
+    uint32_t from, to;      /* bytes [from, to) */
+} Span;
+
+typedef struct Source {
+    char *name;             /* "In[4]", "model.rly" */
+    char *text;             /* owned, NUL behind it */
+    size_t len;
+    uint32_t *lines;        /* offset of each line's start; made when first asked for */
+    size_t n_lines;
+} Source;
+
+typedef struct SourceMap {
+    Source **sources;       /* source k stands at [k - 1] */
+    size_t n, cap;
+} SourceMap;
+
+typedef struct Position { uint32_t line, column; } Position;
+
+void sources_init(SourceMap *m);
+void sources_deinit(SourceMap *m);
+/* Adds a copy of the text (at most 4 GiB - 1) and returns its number; 0 when it cannot be kept. */
+uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t len);
+const Source *sources_get(const SourceMap *m, uint32_t number);
+
+bool span_is_none(Span s);
+/* The least span that covers both; spans of different sources give the first. */
+Span span_join(Span a, Span b);
+Position span_start(SourceMap *m, Span s);
+Position span_end(SourceMap *m, Span s);    /* just behind the last character */
+/* The text of line `line` without its end. */
+void source_line(SourceMap *m, uint32_t source, uint32_t line, const char **text, size_t *len);
+
+#endif

@@ -1,0 +1,141 @@
+#include "base/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef NDEBUG
+#define LEAST 16
+#else
+#define LEAST 4
+#endif
+
+static size_t hash(const void *key)
+{
+    uint64_t h = (uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u;
+    return (size_t)(h >> 32 ^ h);
+}
+
+void ptrmap_deinit(PtrMap *m)
+{
+    free(m->entries);
+    free(m->index);
+    *m = (PtrMap){0};
+}
+
+void ptrmap_clear(PtrMap *m)
+{
+    m->n = m->removed = 0;
+    m->failed = false;
+    if (m->index_cap > 0)
+        memset(m->index, 0, m->index_cap * sizeof *m->index);
+}
+
+/* The entry of the key; NULL when absent. A removed entry keeps its place in the index and its key
+ * is NULL, which no key equals, so that the search goes on behind it. */
+static PtrEntry *find(const PtrMap *m, const void *key)
+{
+    if (m->n == 0 || !key)
+        return NULL;
+    size_t mask = m->index_cap - 1;
+    for (size_t i = hash(key) & mask; m->index[i]; i = (i + 1) & mask) {
+        PtrEntry *e = &m->entries[m->index[i] - 1];
+        if (e->key == key)
+            return e;
+    }
+    return NULL;
+}
+
+static void index_add(PtrMap *m, size_t at)
+{
+    size_t mask = m->index_cap - 1;
+    size_t i = hash(m->entries[at].key) & mask;
+    while (m->index[i])
+        i = (i + 1) & mask;
+    m->index[i] = (uint32_t)at + 1;
+}
+
+/* Closes the gaps of the removed entries, keeping the order. */
+static void compact(PtrMap *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        if (m->entries[i].key)
+            m->entries[n++] = m->entries[i];
+    }
+    m->n = n;
+    m->removed = 0;
+}
+
+/* Room for one more entry; the index stays at most two thirds full. */
+static bool make_room(PtrMap *m)
+{
+    if (m->n < m->cap)
+        return true;
+    size_t live = m->n - m->removed;
+    size_t cap = live < m->n / 2 ? m->cap : m->cap * 2;
+    if (cap < LEAST)
+        cap = LEAST;
+    size_t index_cap = 8;
+    while (index_cap < cap + cap / 2)
+        index_cap *= 2;
+    if (cap > UINT32_MAX)
+        return false;
+    uint32_t *index = calloc(index_cap, sizeof *index);
+    if (!index)
+        return false;
+    PtrEntry *entries = realloc(m->entries, cap * sizeof *entries);
+    if (!entries) {
+        free(index);
+        return false;
+    }
+    free(m->index);
+    m->index = index;
+    m->index_cap = index_cap;
+    m->entries = entries;
+    m->cap = cap;
+    compact(m);
+    for (size_t i = 0; i < m->n; i++)
+        index_add(m, i);
+    return true;
+}
+
+void **ptrmap_slot(PtrMap *m, const void *key)
+{
+    PtrEntry *e = find(m, key);
+    if (e)
+        return &e->value;
+    if (!key || !make_room(m)) {
+        m->failed = true;
+        return NULL;
+    }
+    m->entries[m->n] = (PtrEntry){.key = key};
+    index_add(m, m->n);
+    return &m->entries[m->n++].value;
+}
+
+void ptrmap_put(PtrMap *m, const void *key, void *value)
+{
+    void **slot = ptrmap_slot(m, key);
+    if (slot)
+        *slot = value;
+}
+
+void *ptrmap_find(const PtrMap *m, const void *key)
+{
+    PtrEntry *e = find(m, key);
+    return e ? e->value : NULL;
+}
+
+bool ptrmap_has(const PtrMap *m, const void *key)
+{
+    return find(m, key) != NULL;
+}
+
+void ptrmap_remove(PtrMap *m, const void *key)
+{
+    PtrEntry *e = find(m, key);
+    if (!e)
+        return;
+    *e = (PtrEntry){0};
+    m->removed++;
+}
