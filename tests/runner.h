@@ -12,7 +12,7 @@
  *                  expect a diagnostic on that line; such a cell ends at the next blank line. A cell without an
  *                  expectation must run without an error. All cells are run by every engine.
  *   transcripts    NAME.txt and the fenced blocks of NAME.md that begin with a prompt: input after `relay> `, continued after
- *                  `     > `, or a command after `$ relay`; output below. `...` stands for any text in a line, alone on its
+ *                  `  ...> `, or a command after `$ relay`; output below. `...` stands for any text in a line, alone on its
  *                  line for any lines. Fenced blocks marked `relay` in NAME.md are run as files of values.
  * `--bless` writes what happens into the file. `// NEEDS: jit` skips the file (status 77) where that engine is absent. */
 #ifndef TESTS_RUNNER_H

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const char prompt[] = "relay> ";
-static const char more[] = "     > ";
+static const char more[] = "  ...> ";
 static const char shell[] = "$ relay";
 
 typedef struct {

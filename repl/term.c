@@ -1,0 +1,442 @@
+#include "repl/term.h"
+
+#include "base/utf8.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum {
+    ESCAPE_MS = 40,         /* a lone Escape is one that nothing follows for so long */
+    PASTE_MS = 2000,        /* a paste whose end is lost ends by itself */
+};
+
+struct Term {
+    int in, out, wake;
+    struct termios before;  /* how the terminal was found */
+    bool editing;
+    unsigned char bytes[4096];
+    size_t at, n;           /* what was read and not yet used: bytes[at, n) */
+    Buf pasted;
+};
+
+Term *term_new(int in, int out, int wake)
+{
+    const char *name = getenv("TERM");
+    if (!isatty(in) || !isatty(out) || !name || !*name || strcmp(name, "dumb") == 0)
+        return NULL;
+    Term *t = calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    t->in = in;
+    t->out = out;
+    t->wake = wake;
+    if (tcgetattr(in, &t->before) != 0) {
+        free(t);
+        return NULL;
+    }
+    return t;
+}
+
+void term_free(Term *t)
+{
+    if (!t)
+        return;
+    term_leave(t);
+    buf_deinit(&t->pasted);
+    free(t);
+}
+
+/* ---- modes ---------------------------------------------------------------------------------------------------- */
+
+static void write_all(int fd, const char *p, size_t n)
+{
+    while (n > 0) {
+        ssize_t k = write(fd, p, n);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0 && errno == EAGAIN) {
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
+            continue;
+        }
+        if (k <= 0)
+            return;
+        p += k;
+        n -= (size_t)k;
+    }
+}
+
+void term_write(Term *t, Buf *b)
+{
+    write_all(t->out, buf_text(b), b->n);
+    buf_clear(b);
+}
+
+void term_edit(Term *t)
+{
+    static const char paste_on[] = "\x1b[?2004h";
+    if (t->editing)
+        return;
+    struct termios raw = t->before;
+    raw.c_iflag &= ~(tcflag_t)(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);
+    raw.c_lflag &= ~(tcflag_t)(ECHO | ICANON | IEXTEN | ISIG);
+    raw.c_cc[VMIN] = 1;
+    raw.c_cc[VTIME] = 0;
+    /* Not TCSAFLUSH: what was typed while a cell ran is the start of the next one. */
+    if (tcsetattr(t->in, TCSADRAIN, &raw) != 0)
+        return;
+    write_all(t->out, paste_on, sizeof paste_on - 1);
+    t->editing = true;
+}
+
+void term_leave(Term *t)
+{
+    static const char paste_off[] = "\x1b[?2004l";
+    if (!t->editing)
+        return;
+    write_all(t->out, paste_off, sizeof paste_off - 1);
+    tcsetattr(t->in, TCSADRAIN, &t->before);
+    t->editing = false;
+}
+
+void term_suspend(Term *t)
+{
+    term_leave(t);
+    kill(0, SIGTSTP);
+    term_edit(t);
+}
+
+int term_columns(int fd)
+{
+    struct winsize ws;
+    if (!isatty(fd))
+        return 0;
+    if (ioctl(fd, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0)
+        return ws.ws_col;
+    return 80;
+}
+
+void term_size(const Term *t, int *columns, int *rows)
+{
+    struct winsize ws;
+    *columns = 80;
+    *rows = 24;
+    if (ioctl(t->out, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0 && ws.ws_row > 0) {
+        *columns = ws.ws_col;
+        *rows = ws.ws_row;
+    }
+}
+
+bool term_has_color(int fd)
+{
+    const char *no = getenv("NO_COLOR");
+    const char *name = getenv("TERM");
+    if (no && *no)
+        return false;
+    return isatty(fd) && name && *name && strcmp(name, "dumb") != 0;
+}
+
+/* ---- keys ----------------------------------------------------------------------------------------------------- */
+
+typedef enum Input { INPUT_BYTES, INPUT_LATE, INPUT_RESIZE, INPUT_CLOSED } Input;
+
+static Input read_wake(Term *t)
+{
+    char c;
+    return read(t->wake, &c, 1) == 1 && c == 'w' ? INPUT_RESIZE : INPUT_CLOSED;
+}
+
+/* Waits until a byte is there, at most `ms` (-1: for ever). */
+static Input wait_bytes(Term *t, int ms)
+{
+    while (t->at == t->n) {
+        struct pollfd fds[2] = {{.fd = t->in, .events = POLLIN}, {.fd = t->wake, .events = POLLIN}};
+        int ready = poll(fds, t->wake >= 0 && ms < 0 ? 2 : 1, ms);
+        if (ready == 0)
+            return INPUT_LATE;
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready < 0)
+            return INPUT_CLOSED;
+        if (fds[1].revents)
+            return read_wake(t);
+        ssize_t k = read(t->in, t->bytes, sizeof t->bytes);
+        if (k < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (k <= 0)
+            return INPUT_CLOSED;
+        t->at = 0;
+        t->n = (size_t)k;
+    }
+    return INPUT_BYTES;
+}
+
+bool term_pending(Term *t)
+{
+    return wait_bytes(t, 0) == INPUT_BYTES;
+}
+
+const char *term_pasted(const Term *t, size_t *n)
+{
+    *n = t->pasted.n;
+    return buf_text(&t->pasted);
+}
+
+/* Takes what follows up to the closing bracket; line ends become '\n' in whatever form they come. */
+static TermKey read_paste(Term *t)
+{
+    static const char end[] = "\x1b[201~";
+    size_t seen = 0;
+    buf_clear(&t->pasted);
+    while (seen < sizeof end - 1 && wait_bytes(t, PASTE_MS) == INPUT_BYTES) {
+        char c = (char)t->bytes[t->at++];
+        if (c == end[seen]) {
+            seen++;
+            continue;
+        }
+        buf_bytes(&t->pasted, end, seen);
+        seen = c == end[0];
+        if (c == '\n' && t->pasted.n > 0 && t->pasted.at[t->pasted.n - 1] == '\r')
+            t->pasted.n--;
+        if (!seen)
+            buf_char(&t->pasted, c);
+    }
+    for (size_t i = 0; i < t->pasted.n; i++)
+        if (t->pasted.at[i] == '\r')
+            t->pasted.at[i] = '\n';
+    return (TermKey){KEY_PASTE, 0};
+}
+
+/* Keys that end in a letter, after ESC [ or ESC O. */
+static uint32_t letter_key(char c)
+{
+    switch (c) {
+    case 'A': return KEY_UP;
+    case 'B': return KEY_DOWN;
+    case 'C': return KEY_RIGHT;
+    case 'D': return KEY_LEFT;
+    case 'H': return KEY_HOME;
+    case 'F': return KEY_END;
+    case 'M': return KEY_ENTER;
+    case 'P': return KEY_F1;
+    case 'Z': return KEY_TAB;
+    default: return KEY_NONE;
+    }
+}
+
+/* Keys that are a number and a tilde. */
+static uint32_t number_key(int number)
+{
+    switch (number) {
+    case 1: case 7: return KEY_HOME;
+    case 4: case 8: return KEY_END;
+    case 3: return KEY_DELETE;
+    case 5: return KEY_PAGE_UP;
+    case 6: return KEY_PAGE_DOWN;
+    case 11: return KEY_F1;
+    default: return KEY_NONE;
+    }
+}
+
+static TermKey plain_key(uint32_t code, unsigned mods)
+{
+    switch (code) {
+    case '\r': case '\n': return (TermKey){KEY_ENTER, mods};
+    case '\t': return (TermKey){KEY_TAB, mods};
+    case 8: case 127: return (TermKey){KEY_BACKSPACE, mods};
+    case 27: return (TermKey){KEY_ESCAPE, mods};
+    case 0: return (TermKey){' ', mods | MOD_CTRL};
+    default: break;
+    }
+    if (code < 27)
+        return (TermKey){'a' + code - 1, mods | MOD_CTRL};
+    if (code < 32)
+        return (TermKey){'4' + code - 28, mods | MOD_CTRL};
+    return (TermKey){code, mods};
+}
+
+/* ESC [ { number ; } letter   the first number is the key, the second the modifiers plus one */
+static TermKey read_control(Term *t, unsigned mods)
+{
+    int numbers[4] = {0}, n = 0;
+    while (wait_bytes(t, ESCAPE_MS) == INPUT_BYTES) {
+        char c = (char)t->bytes[t->at++];
+        if (c >= '0' && c <= '9') {
+            if (n < 4 && numbers[n] < 1000000)
+                numbers[n] = numbers[n] * 10 + (c - '0');
+        } else if (c == ';' || c == ':') {
+            n++;
+        } else if (c >= '@' && c <= '~') {
+            if (c == '~' && numbers[0] == 200)
+                return read_paste(t);
+            if (numbers[1] > 0)
+                mods |= (unsigned)(numbers[1] - 1) & 7;
+            if (c == 'Z')
+                mods |= MOD_SHIFT;
+            if (c == 'u')
+                return plain_key((uint32_t)numbers[0], mods);
+            return (TermKey){c == '~' ? number_key(numbers[0]) : letter_key(c), mods};
+        }
+    }
+    return (TermKey){KEY_NONE, 0};
+}
+
+static TermKey read_character(Term *t, unsigned mods)
+{
+    char text[4];
+    size_t n = 1, want = 1;
+    text[0] = (char)t->bytes[t->at++];
+    unsigned char lead = (unsigned char)text[0];
+    if (lead >= 0xc0)
+        want = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    while (n < want && wait_bytes(t, ESCAPE_MS) == INPUT_BYTES && (t->bytes[t->at] & 0xc0) == 0x80)
+        text[n++] = (char)t->bytes[t->at++];
+    uint32_t code;
+    utf8_decode(text, n, &code);
+    return plain_key(code, mods);
+}
+
+static TermKey read_escape(Term *t)
+{
+    unsigned mods = 0;
+    for (int escapes = 0; escapes < 2; escapes++) {
+        if (wait_bytes(t, ESCAPE_MS) != INPUT_BYTES)
+            return (TermKey){KEY_ESCAPE, mods};
+        if (t->bytes[t->at] != 27)
+            break;
+        t->at++;
+        mods = MOD_ALT;
+    }
+    if (t->at == t->n)
+        return (TermKey){KEY_ESCAPE, mods};
+    char c = (char)t->bytes[t->at];
+    if (c != '[' && c != 'O')
+        return read_character(t, MOD_ALT);
+    t->at++;
+    if (wait_bytes(t, ESCAPE_MS) != INPUT_BYTES)
+        return (TermKey){(uint32_t)c, MOD_ALT};
+    if (c == '[')
+        return read_control(t, mods);
+    return (TermKey){letter_key((char)t->bytes[t->at++]), mods};
+}
+
+TermKey term_read(Term *t)
+{
+    switch (wait_bytes(t, -1)) {
+    case INPUT_RESIZE: return (TermKey){KEY_RESIZE, 0};
+    case INPUT_CLOSED: return (TermKey){KEY_CLOSED, 0};
+    case INPUT_LATE: return (TermKey){KEY_NONE, 0};
+    case INPUT_BYTES: break;
+    }
+    if (t->bytes[t->at] != 27)
+        return read_character(t, 0);
+    t->at++;
+    return read_escape(t);
+}
+
+/* ---- what is drawn -------------------------------------------------------------------------------------------- */
+
+void term_style(Buf *b, TermStyle style)
+{
+    static const unsigned char codes[] = {39, 31, 32, 33, 34, 35, 36};
+    unsigned color = style & STYLE_COLORS;
+    buf_str(b, "\x1b[0");
+    if (style & STYLE_BOLD)
+        buf_str(b, ";1");
+    if (style & STYLE_DIM)
+        buf_str(b, ";2");
+    if (style & STYLE_UNDERLINE)
+        buf_str(b, ";4");
+    if (style & STYLE_REVERSE)
+        buf_str(b, ";7");
+    if (color > 0 && color < sizeof codes)
+        buf_printf(b, ";%d", codes[color]);
+    buf_char(b, 'm');
+}
+
+void term_up(Buf *b, int rows)
+{
+    if (rows > 0)
+        buf_printf(b, "\x1b[%dA", rows);
+}
+
+void term_column(Buf *b, int column)
+{
+    buf_char(b, '\r');
+    if (column > 0)
+        buf_printf(b, "\x1b[%dC", column);
+}
+
+void term_clear_line(Buf *b)
+{
+    buf_str(b, "\x1b[K");
+}
+
+void term_clear_below(Buf *b)
+{
+    buf_str(b, "\x1b[J");
+}
+
+void term_clear_screen(Buf *b)
+{
+    buf_str(b, "\x1b[H\x1b[2J");
+}
+
+void term_hide_cursor(Buf *b)
+{
+    buf_str(b, "\x1b[?25l");
+}
+
+void term_show_cursor(Buf *b)
+{
+    buf_str(b, "\x1b[?25h");
+}
+
+/* Bytes of the escape sequence at the start of the text; 0 when there is none. */
+static size_t escape_length(const char *text, size_t n)
+{
+    if (n < 2 || text[0] != '\x1b' || text[1] != '[')
+        return 0;
+    size_t i = 2;
+    while (i < n && !(text[i] >= '@' && text[i] <= '~'))
+        i++;
+    return i < n ? i + 1 : n;
+}
+
+int term_clip(Buf *b, const char *text, size_t n, int columns)
+{
+    int used = 0;
+    for (size_t i = 0, k; i < n; i += k) {
+        k = escape_length(text + i, n - i);
+        if (k > 0) {
+            buf_bytes(b, text + i, k);
+            continue;
+        }
+        uint32_t code;
+        k = utf8_decode(text + i, n - i, &code);
+        int width = code < 32 ? 1 : utf8_width(code);
+        if (used + width > columns)
+            break;
+        if (code < 32)
+            buf_char(b, ' ');
+        else
+            buf_bytes(b, text + i, k);
+        used += width;
+    }
+    return used;
+}
+
+void term_strip(Buf *b, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        size_t k = escape_length(text + i, n - i);
+        if (k == 0)
+            buf_char(b, text[i++]);
+        i += k;
+    }
+}
