@@ -65,6 +65,12 @@ uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t le
     return (uint32_t)m->n;
 }
 
+void sources_set_first_line(SourceMap *m, uint32_t number, uint32_t line)
+{
+    if (number > 0 && number <= m->n && line > 0)
+        m->sources[number - 1]->lines_before = line - 1;
+}
+
 const Source *sources_get(const SourceMap *m, uint32_t number)
 {
     return number > 0 && number <= m->n ? m->sources[number - 1] : NULL;
@@ -145,7 +151,7 @@ static Position position(SourceMap *m, uint32_t source, uint32_t offset)
     uint32_t start;
     uint32_t line = line_of(s, offset, &start);
     size_t column = utf8_count(s->text + start, offset - start);
-    return (Position){line + 1, (uint32_t)column + 1};
+    return (Position){s->lines_before + line + 1, (uint32_t)column + 1};
 }
 
 Position span_start(SourceMap *m, Span s)
@@ -163,8 +169,9 @@ void source_line(SourceMap *m, uint32_t source, uint32_t line, const char **text
     *text = "";
     *len = 0;
     Source *s = source > 0 && source <= m->n ? m->sources[source - 1] : NULL;
-    if (!s || line == 0)
+    if (!s || line <= s->lines_before)
         return;
+    line -= s->lines_before;
     const char *end = s->text + s->len;
     const char *p = s->text;
     if (have_lines(s)) {

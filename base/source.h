@@ -20,6 +20,7 @@ typedef struct Source {
     size_t len;
     uint32_t *lines;        /* offset of each line's start; made when first asked for */
     size_t n_lines;
+    uint32_t lines_before;  /* when the text is a part of a file: the lines in front of it */
 } Source;
 
 typedef struct SourceMap {
@@ -33,6 +34,8 @@ void sources_init(SourceMap *m);
 void sources_deinit(SourceMap *m);
 /* Adds a copy of the text (at most 4 GiB - 1) and returns its number; 0 when it cannot be kept. */
 uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t len);
+/* The text's first line is line `line` of the file that it is a part of. */
+void sources_set_first_line(SourceMap *m, uint32_t number, uint32_t line);
 const Source *sources_get(const SourceMap *m, uint32_t number);
 
 bool span_is_none(Span s);
