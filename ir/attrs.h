@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
+#include "base/source.h"
 #include "base/str.h"
 #include "runtime/dtype.h"
 
@@ -37,7 +38,8 @@ struct AttrValue {
 typedef struct Attr {
     const char *key;
     AttrValue value;
-    Span span;
+    Span span;              /* of the value */
+    Span key_span;
 } Attr;
 
 /* Of an operator's call: every field of its schema, in its order, with defaults filled in (operators without attributes have a NULL
@@ -91,9 +93,10 @@ DType attrs_dtype(const Attrs *a, const char *key);     /* void for "" */
 /* The ints of a list (a lone int counts as a list of one): how many, copied to `out` up to `most`; -1 for None. */
 int attrs_ints(const Attrs *a, const char *key, int64_t *out, int most);
 
-/* The record in the schema's order with defaults, from what was written in any order; reports unknown, missing and wrong ones.
- * `op` names the operator or pass in messages. NULL after a diagnostic. */
-const Attrs *attrs_check(Ctx *cx, const char *op, const OpAttr *schema, const Attrs *written, Span span);
+/* The record in the schema's order with defaults, made in `arena` from what was written in any order (NULL: nothing); reports unknown,
+ * missing and wrong ones. `op` names the operator or pass in messages; `span` is the call's. NULL after a diagnostic, and for a NULL
+ * schema with nothing written (then nothing was reported). A key `attrs_type_key` is accepted and dropped. */
+const Attrs *attrs_check(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema, const Attrs *written, Span span);
 /* A copy with one value replaced (or, for functions, added). */
 const Attrs *attrs_with(Arena *arena, const Attrs *a, const char *key, AttrValue value);
 bool attrs_equal(const Attrs *a, const Attrs *b);

@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "base/limit.h"
 #include "base/source.h"
+#include "base/table.h"
 #include "ir/op.h"
 #include "ir/type.h"
 #include "runtime/blas.h"
@@ -20,6 +21,7 @@ struct Ctx {
     TypeTable types;
     uint32_t holes;         /* number of the next hole */
     const OpTable *ops;     /* the operators there are */
+    PtrMap op_index;        /* name -> Op; made when an operator is first looked up */
     Pool *pool;
     Blas *blas;
     const Type *poison, *unit, *boolean;    /* made once */

@@ -23,13 +23,15 @@ struct Module {
     uint32_t refs;
     Ctx *cx;
     Arena arena;
-    Vec(Def) defs;                  /* in order of definition; at most one for a name */
+    Vec(Def) defs;                  /* in order of definition; at most one for a name; a removed one has no `fn` */
     Vec(const TypeDef *) types;     /* likewise */
     Vec(const TypeDef *) imported_types; /* those of `types` that came from a library */
     PtrMap def_index;               /* name -> position in defs + 1 */
     PtrMap type_index;              /* name -> TypeDef */
     PtrMap con_index;               /* name -> Constructor */
     Vec(Module *) uses;             /* counted */
+    PtrMap used;                    /* the same, to ask */
+    Module *next_dead;              /* in the list of those being freed */
     PtrMap use_spans;               /* address of a child slot -> Span in the arena: ir_use_span */
     Vec(Str) imports;               /* the texts behind `import`, in order */
     Vec(Var *) free_vars;           /* declared by free_var, in order */

@@ -1,0 +1,330 @@
+#include "ir/attrs.h"
+
+#include "ir/ctx.h"
+#include "ir/equal.h"
+
+#include <string.h>
+
+const AttrValue *attrs_find(const Attrs *a, const char *key)
+{
+    for (uint32_t i = 0; a && i < a->n; i++)
+        if (!strcmp(a->at[i].key, key))
+            return &a->at[i].value;
+    return NULL;
+}
+
+int64_t attrs_int(const Attrs *a, const char *key, int64_t none)
+{
+    const AttrValue *v = attrs_find(a, key);
+    return v && v->kind == ATTR_INT ? v->i : none;
+}
+
+bool attrs_bool(const Attrs *a, const char *key)
+{
+    const AttrValue *v = attrs_find(a, key);
+    return v && v->kind == ATTR_BOOL && v->b;
+}
+
+double attrs_float(const Attrs *a, const char *key)
+{
+    const AttrValue *v = attrs_find(a, key);
+    return v && v->kind == ATTR_FLOAT ? v->f : 0;
+}
+
+Str attrs_string(const Attrs *a, const char *key)
+{
+    const AttrValue *v = attrs_find(a, key);
+    return v && v->kind == ATTR_STRING ? v->s : str_of("");
+}
+
+DType attrs_dtype(const Attrs *a, const char *key)
+{
+    DType t = {0};
+    dtype_parse(attrs_string(a, key), &t);
+    return t;
+}
+
+int attrs_ints(const Attrs *a, const char *key, int64_t *out, int most)
+{
+    const AttrValue *v = attrs_find(a, key);
+    if (!v || v->kind == ATTR_NONE)
+        return -1;
+    if (v->kind == ATTR_INT && most > 0) {
+        out[0] = v->i;
+        return 1;
+    }
+    int n = 0;
+    for (uint32_t i = 0; v->kind == ATTR_LIST && i < v->list.n && n < most; i++)
+        out[n++] = v->list.at[i].i;
+    return n;
+}
+
+/* ---- checking a record against its schema ---------------------------------------------------------------------- */
+
+static const char *type_words(const OpAttr *schema)
+{
+    switch (schema->type) {
+    case ATTR_TYPE_INT: return "an integer";
+    case ATTR_TYPE_BOOL: return "True or False";
+    case ATTR_TYPE_FLOAT: return "a number";
+    case ATTR_TYPE_STRING: return "a string";
+    case ATTR_TYPE_DTYPE: return "the name of an element type in quotes";
+    case ATTR_TYPE_INTS: return "a list of integers";
+    case ATTR_TYPE_INT_OR_INTS: return "an integer or a list of integers";
+    case ATTR_TYPE_INT_LISTS: return "a list of lists of integers";
+    case ATTR_TYPE_FLOATS: return "a list of numbers";
+    case ATTR_TYPE_EXPR: return "an expression";
+    case ATTR_TYPE_DICT: return "a dictionary";
+    case ATTR_TYPE_STRINGS: return "a list of strings";
+    }
+    return "a value";
+}
+
+static bool list_of(const AttrValue *v, AttrKind kind)
+{
+    if (v->kind != ATTR_LIST)
+        return false;
+    for (uint32_t i = 0; i < v->list.n; i++)
+        if (v->list.at[i].kind != kind)
+            return false;
+    return true;
+}
+
+static bool list_of_lists(const AttrValue *v)
+{
+    if (v->kind != ATTR_LIST)
+        return false;
+    for (uint32_t i = 0; i < v->list.n; i++)
+        if (!list_of(&v->list.at[i], ATTR_INT))
+            return false;
+    return true;
+}
+
+/* Ints are taken where floats are wanted. */
+static bool take_floats(Arena *arena, AttrValue *v)
+{
+    if (v->kind != ATTR_LIST)
+        return false;
+    AttrValue *at = arena_new_array(arena, AttrValue, v->list.n);
+    for (uint32_t i = 0; i < v->list.n; i++) {
+        at[i] = v->list.at[i];
+        if (at[i].kind == ATTR_INT)
+            at[i] = (AttrValue){.kind = ATTR_FLOAT, .f = (double)at[i].i};
+        if (at[i].kind != ATTR_FLOAT)
+            return false;
+    }
+    v->list.at = at;
+    return true;
+}
+
+/* Brings a written value to what the schema stores; false when it cannot be. */
+static bool take_value(Arena *arena, const OpAttr *schema, AttrValue *v)
+{
+    if (v->kind == ATTR_NONE)
+        return schema->or_none;
+    switch (schema->type) {
+    case ATTR_TYPE_INT:
+        return v->kind == ATTR_INT;
+    case ATTR_TYPE_BOOL:
+        if (v->kind == ATTR_INT && (v->i == 0 || v->i == 1))
+            *v = (AttrValue){.kind = ATTR_BOOL, .b = v->i == 1};
+        return v->kind == ATTR_BOOL;
+    case ATTR_TYPE_FLOAT:
+        if (v->kind == ATTR_INT)
+            *v = (AttrValue){.kind = ATTR_FLOAT, .f = (double)v->i};
+        return v->kind == ATTR_FLOAT;
+    case ATTR_TYPE_STRING:
+    case ATTR_TYPE_DTYPE:
+        return v->kind == ATTR_STRING;
+    case ATTR_TYPE_INTS:
+        return list_of(v, ATTR_INT);
+    case ATTR_TYPE_INT_OR_INTS:
+        return v->kind == ATTR_INT || list_of(v, ATTR_INT);
+    case ATTR_TYPE_INT_LISTS:
+        return list_of_lists(v);
+    case ATTR_TYPE_FLOATS:
+        return take_floats(arena, v);
+    case ATTR_TYPE_EXPR:
+        return v->kind == ATTR_EXPR;
+    case ATTR_TYPE_DICT:
+        return v->kind == ATTR_LIST;
+    case ATTR_TYPE_STRINGS:
+        return list_of(v, ATTR_STRING);
+    }
+    return false;
+}
+
+#define SCHEMA_MOST 64
+
+static int schema_size(const OpAttr *schema)
+{
+    int n = 0;
+    while (schema && schema[n].name)
+        n++;
+    return n;
+}
+
+static void suggest_keys(Diag *d, const char *op, const OpAttr *schema, const char *key)
+{
+    const char *names[SCHEMA_MOST];
+    int n = schema_size(schema);
+    for (int i = 0; i < n && i < SCHEMA_MOST; i++)
+        names[i] = schema[i].name;
+    diag_suggest(d, key, (size_t)n, names);
+    if (n == 0) {
+        diag_help(d, "`%s` has no attributes", op);
+        return;
+    }
+    Buf b = {0};
+    for (int i = 0; i < n; i++)
+        buf_printf(&b, "%s`%s`", i ? ", " : "", names[i]);
+    diag_help(d, "the attributes of `%s` are %s", op, buf_text(&b));
+    buf_deinit(&b);
+}
+
+static bool report_unknown(Ctx *cx, const char *op, const OpAttr *schema, const Attrs *written)
+{
+    bool ok = true;
+    for (uint32_t i = 0; written && i < written->n; i++) {
+        const Attr *a = &written->at[i];
+        bool known = !strcmp(a->key, "attrs_type_key");
+        for (int k = 0; !known && schema && schema[k].name; k++)
+            known = !strcmp(schema[k].name, a->key);
+        for (uint32_t k = 0; known && k < i; k++)
+            if (!strcmp(written->at[k].key, a->key)) {
+                Diag *d = diag_error(cx->diags, E0113_DUPLICATE, a->key_span, "attribute `%s` is given twice", a->key);
+                diag_label(d, written->at[k].key_span, "first here");
+                ok = false;
+            }
+        if (known)
+            continue;
+        ok = false;
+        Diag *d = diag_error(cx->diags, E0114_ATTRIBUTE_UNKNOWN, a->key_span, "`%s` has no attribute `%s`", op, a->key);
+        suggest_keys(d, op, schema, a->key);
+    }
+    return ok;
+}
+
+static bool report_value(Ctx *cx, const char *op, const OpAttr *schema, const Attr *written)
+{
+    Diag *d = diag_error(cx->diags, E0116_ATTRIBUTE_VALUE, written->span, "attribute `%s` of `%s` must be %s%s",
+                         schema->name, op, type_words(schema), schema->or_none ? " or None" : "");
+    if (schema->doc)
+        diag_note(d, "`%s`: %s", schema->name, schema->doc);
+    if (schema->type == ATTR_TYPE_INTS && written->value.kind == ATTR_INT)
+        diag_help(d, "write a list: `%s=[%lld]`", schema->name, (long long)written->value.i);
+    return false;
+}
+
+static bool report_dtype(Ctx *cx, const Attr *written)
+{
+    DType t;
+    if (dtype_parse(written->value.s, &t))
+        return true;
+    const char *names[DTYPE_IDS];
+    for (int i = 0; i < DTYPE_IDS; i++)
+        names[i] = dtype_row((DTypeId)i)->name;
+    Str s = written->value.s;
+    Diag *d = diag_error(cx->diags, E0118_BAD_DTYPE, written->span, "`%.*s` is no element type", (int)s.len, s.ptr);
+    diag_suggest(d, arena_copy_text(&cx->arena, s.ptr, s.len), DTYPE_IDS, names);
+    return false;
+}
+
+static const Attr *find_written(const Attrs *written, const char *key)
+{
+    for (uint32_t i = 0; written && i < written->n; i++)
+        if (!strcmp(written->at[i].key, key))
+            return &written->at[i];
+    return NULL;
+}
+
+static bool fill_field(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema, const Attrs *written, Span span,
+                       Attr *out)
+{
+    const Attr *given = find_written(written, schema->name);
+    out->key = schema->name;
+    out->span = given ? given->span : span;
+    out->key_span = given ? given->key_span : span;
+    if (given) {
+        out->value = given->value;
+        if (!take_value(arena, schema, &out->value))
+            return report_value(cx, op, schema, given);
+        return schema->type != ATTR_TYPE_DTYPE || given->value.kind == ATTR_NONE || report_dtype(cx, given);
+    }
+    out->value = schema->otherwise;
+    if (!schema->required)
+        return true;
+    Diag *d = diag_error(cx->diags, E0115_ATTRIBUTE_MISSING, span, "`%s` needs the attribute `%s`", op, schema->name);
+    diag_help(d, "`%s` is %s%s", schema->name, type_words(schema), schema->or_none ? "; it may be None" : "");
+    return false;
+}
+
+const Attrs *attrs_check(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema, const Attrs *written, Span span)
+{
+    bool ok = report_unknown(cx, op, schema, written);
+    int n = schema_size(schema);
+    if (n == 0)
+        return NULL;
+    Attrs *record = arena_alloc(arena, sizeof *record + (size_t)n * sizeof *record->at);
+    record->n = (uint32_t)n;
+    for (int i = 0; i < n; i++)
+        ok &= fill_field(cx, arena, op, &schema[i], written, span, &record->at[i]);
+    return ok ? record : NULL;
+}
+
+const Attrs *attrs_with(Arena *arena, const Attrs *a, const char *key, AttrValue value)
+{
+    uint32_t n = a ? a->n : 0;
+    Attrs *record = arena_alloc(arena, sizeof *record + (n + 1u) * sizeof *record->at);
+    record->n = n;
+    if (n)
+        memcpy(record->at, a->at, n * sizeof *a->at);
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(record->at[i].key, key)) {
+            record->at[i].value = value;
+            return record;
+        }
+    record->at[record->n++] = (Attr){.key = key, .value = value};
+    return record;
+}
+
+bool attr_value_equal(const AttrValue *a, const AttrValue *b)
+{
+    if (a->kind != b->kind)
+        return false;
+    switch (a->kind) {
+    case ATTR_NONE:
+        return true;
+    case ATTR_INT:
+        return a->i == b->i;
+    case ATTR_FLOAT:
+        return !memcmp(&a->f, &b->f, sizeof a->f);
+    case ATTR_BOOL:
+        return a->b == b->b;
+    case ATTR_STRING:
+        return str_eq(a->s, b->s);
+    case ATTR_EXPR:
+        return a->e == b->e || ir_equal(a->e, b->e, false);
+    case ATTR_LIST:
+        break;
+    }
+    if (a->list.n != b->list.n)
+        return false;
+    for (uint32_t i = 0; i < a->list.n; i++)
+        if (!attr_value_equal(&a->list.at[i], &b->list.at[i]))
+            return false;
+    return true;
+}
+
+bool attrs_equal(const Attrs *a, const Attrs *b)
+{
+    uint32_t na = a ? a->n : 0, nb = b ? b->n : 0;
+    if (na != nb)
+        return false;
+    for (uint32_t i = 0; i < na; i++) {
+        const AttrValue *other = attrs_find(b, a->at[i].key);
+        if (!other || !attr_value_equal(&a->at[i].value, other))
+            return false;
+    }
+    return true;
+}

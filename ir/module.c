@@ -1,0 +1,193 @@
+#include "ir/module.h"
+
+#include "ir/ctx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+Module *module_new(Ctx *cx)
+{
+    Module *m = calloc(1, sizeof *m);
+    if (!m) {
+        limit_reach(&cx->limits, LIMIT_MEMORY);
+        return NULL;
+    }
+    m->refs = 1;
+    m->cx = cx;
+    arena_init(&m->arena, &cx->limits);
+    return m;
+}
+
+Module *module_retain(Module *m)
+{
+    m->refs++;
+    return m;
+}
+
+/* A chain of snapshots may be as long as a session: the dead ones are kept in a list instead of on the C stack. */
+void module_release(Module *m)
+{
+    Module *dead = NULL;
+    if (m && --m->refs == 0)
+        dead = m;
+    while (dead) {
+        Module *now = dead;
+        dead = now->next_dead;
+        for (size_t i = 0; i < now->uses.n; i++) {
+            Module *used = now->uses.at[i];
+            if (--used->refs == 0) {
+                used->next_dead = dead;
+                dead = used;
+            }
+        }
+        ptrmap_deinit(&now->def_index);
+        ptrmap_deinit(&now->type_index);
+        ptrmap_deinit(&now->con_index);
+        ptrmap_deinit(&now->use_spans);
+        ptrmap_deinit(&now->used);
+        arena_deinit(&now->arena);
+        free(now);
+    }
+}
+
+void module_use(Module *m, Module *other)
+{
+    if (!other || other == m || ptrmap_has(&m->used, other))
+        return;
+    ptrmap_put(&m->used, other, other);
+    vec_push(&m->uses, &m->arena, module_retain(other));
+}
+
+Module *module_derive(Module *m)
+{
+    Module *d = module_new(m->cx);
+    if (!d)
+        return NULL;
+    for (size_t i = 0; i < m->defs.n; i++) {
+        const Def *def = &m->defs.at[i];
+        if (!def->fn)
+            continue;
+        module_define(d, def->name, def->fn, def->span, def->home);
+        vec_last(&d->defs).imported = def->imported;
+    }
+    for (size_t i = 0; i < m->types.n; i++)
+        module_define_type(d, m->types.at[i]);
+    for (size_t i = 0; i < m->imported_types.n; i++)
+        vec_push(&d->imported_types, &d->arena, m->imported_types.at[i]);
+    for (size_t i = 0; i < m->imports.n; i++)
+        vec_push(&d->imports, &d->arena, m->imports.at[i]);
+    for (size_t i = 0; i < m->free_vars.n; i++)
+        vec_push(&d->free_vars, &d->arena, m->free_vars.at[i]);
+    d->has_header = m->has_header;
+    module_use(d, m);
+    return d;
+}
+
+void module_define(Module *m, const Name *name, Function *fn, Span span, Module *home)
+{
+    size_t at = (size_t)(uintptr_t)ptrmap_find(&m->def_index, name);
+    Def def = {.name = name, .fn = fn, .span = span, .home = home};
+    module_use(m, home);
+    if (at) {
+        m->defs.at[at - 1] = def;
+        return;
+    }
+    vec_push(&m->defs, &m->arena, def);
+    ptrmap_put(&m->def_index, name, (void *)(uintptr_t)m->defs.n);
+}
+
+void module_define_type(Module *m, const TypeDef *def)
+{
+    const TypeDef *old = ptrmap_find(&m->type_index, def->name);
+    if (old) {
+        for (uint32_t i = 0; i < old->n_cons; i++)
+            if (ptrmap_find(&m->con_index, old->cons[i]->name) == old->cons[i])
+                ptrmap_remove(&m->con_index, old->cons[i]->name);
+        for (size_t i = 0; i < m->types.n; i++)
+            if (m->types.at[i] == old)
+                m->types.at[i] = def;
+    } else {
+        vec_push(&m->types, &m->arena, def);
+    }
+    ptrmap_put(&m->type_index, def->name, (void *)(uintptr_t)def);
+    for (uint32_t i = 0; i < def->n_cons; i++)
+        ptrmap_put(&m->con_index, def->cons[i]->name, def->cons[i]);
+}
+
+void module_import(Module *m, Module *from)
+{
+    for (size_t i = 0; i < from->types.n; i++) {
+        if (ptrmap_has(&m->type_index, from->types.at[i]->name))
+            continue;
+        module_define_type(m, from->types.at[i]);
+        vec_push(&m->imported_types, &m->arena, from->types.at[i]);
+    }
+    for (size_t i = 0; i < from->defs.n; i++) {
+        const Def *def = &from->defs.at[i];
+        if (!def->fn || ptrmap_has(&m->def_index, def->name))
+            continue;
+        module_define(m, def->name, def->fn, def->span, def->home);
+        vec_last(&m->defs).imported = true;
+    }
+    module_use(m, from);
+}
+
+/* The place stays, so that the positions behind it do; a definition without a function is none. */
+void module_remove(Module *m, const Name *name)
+{
+    size_t at = (size_t)(uintptr_t)ptrmap_find(&m->def_index, name);
+    if (!at)
+        return;
+    m->defs.at[at - 1].fn = NULL;
+    ptrmap_remove(&m->def_index, name);
+}
+
+const Def *module_find(const Module *m, const Name *name)
+{
+    size_t at = m ? (size_t)(uintptr_t)ptrmap_find(&m->def_index, name) : 0;
+    return at ? &m->defs.at[at - 1] : NULL;
+}
+
+const Def *module_find_text(const Module *m, const char *name)
+{
+    return module_find(m, ctx_name(m->cx, name));
+}
+
+const TypeDef *module_find_type(const Module *m, const Name *name)
+{
+    return m ? ptrmap_find(&m->type_index, name) : NULL;
+}
+
+const Constructor *module_find_con(const Module *m, const Name *name)
+{
+    return m ? ptrmap_find(&m->con_index, name) : NULL;
+}
+
+void module_note_use(Module *m, Expr *const *slot, Span span)
+{
+    Span *kept = arena_copy(&m->arena, &span, sizeof span);
+    ptrmap_put(&m->use_spans, slot, kept);
+}
+
+Span ir_use_span(const Module *m, Expr *const *slot)
+{
+    const Span *noted = m ? ptrmap_find(&m->use_spans, slot) : NULL;
+    return noted ? *noted : (*slot)->span;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const Def *x = *(const Def *const *)a, *y = *(const Def *const *)b;
+    return strcmp(x->name->text, y->name->text);
+}
+
+size_t module_sorted_defs(const Module *m, const Def **out, bool imported)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->defs.n; i++)
+        if (m->defs.at[i].fn && (imported || !m->defs.at[i].imported))
+            out[n++] = &m->defs.at[i];
+    if (n)
+        qsort(out, n, sizeof *out, by_name);
+    return n;
+}

@@ -1,0 +1,484 @@
+#include "ir/type.h"
+
+#include "ir/ctx.h"
+
+#include <string.h>
+
+static uint32_t mix(uint32_t h, uint64_t v)
+{
+    uint64_t x = (h ^ v) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(x ^ (x >> 32));
+}
+
+static uint32_t dtype_word(DType t)
+{
+    return (uint32_t)t.code | (uint32_t)t.bits << 8 | (uint32_t)t.lanes << 16;
+}
+
+static size_t n_parts(const Type *t)
+{
+    return t->kind == TYPE_TENSOR || t->kind == TYPE_HOLE ? 0 : t->n;
+}
+
+static uint32_t type_hash(const Type *t)
+{
+    uint32_t h = mix(t->kind, (uint64_t)t->n << 32 | t->n_params);
+    switch ((TypeKind)t->kind) {
+    case TYPE_TENSOR:
+        h = mix(h, dtype_word(t->dtype));
+        for (uint32_t i = 0; i < t->n; i++)
+            h = mix(h, (uint64_t)t->dims[i]);
+        return h;
+    case TYPE_FUNC:
+        h = mix(h, (uintptr_t)t->result);
+        for (uint32_t i = 0; i < t->n_params; i++)
+            h = mix(h, (uintptr_t)t->params[i]);
+        break;
+    case TYPE_VAR:
+        return mix(h, (uintptr_t)t->var);
+    case TYPE_ADT:
+        h = mix(h, (uintptr_t)t->def);
+        break;
+    case TYPE_TUPLE:
+    case TYPE_REF:
+    case TYPE_HOLE:
+    case TYPE_POISON:
+        break;
+    }
+    for (size_t i = 0; i < n_parts(t); i++)
+        h = mix(h, (uintptr_t)t->parts[i]);
+    return h;
+}
+
+static bool same_node(const Type *a, const Type *b)
+{
+    if (a->hash != b->hash || a->kind != b->kind || a->n != b->n || a->n_params != b->n_params)
+        return false;
+    switch ((TypeKind)a->kind) {
+    case TYPE_TENSOR:
+        return dtype_eq(a->dtype, b->dtype) && (a->n == 0 || !memcmp(a->dims, b->dims, a->n * sizeof(Dim)));
+    case TYPE_FUNC:
+        if (a->result != b->result ||
+            (a->n_params && memcmp(a->params, b->params, a->n_params * sizeof *a->params)))
+            return false;
+        break;
+    case TYPE_VAR:
+        return a->var == b->var;
+    case TYPE_ADT:
+        if (a->def != b->def)
+            return false;
+        break;
+    case TYPE_TUPLE:
+    case TYPE_REF:
+    case TYPE_HOLE:
+    case TYPE_POISON:
+        break;
+    }
+    return n_parts(a) == 0 || !memcmp(a->parts, b->parts, n_parts(a) * sizeof *a->parts);
+}
+
+static bool table_grow(Ctx *cx)
+{
+    TypeTable *t = &cx->types;
+    size_t cap = t->cap ? 2 * t->cap : 256;
+    const Type **slots = arena_new_array(&cx->arena, const Type *, cap);
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < t->cap; i++) {
+        if (!t->slots[i])
+            continue;
+        size_t k = t->slots[i]->hash & (cap - 1);
+        while (slots[k])
+            k = (k + 1) & (cap - 1);
+        slots[k] = t->slots[i];
+    }
+    t->slots = slots;
+    t->cap = cap;
+    return true;
+}
+
+/* Copies what the probe points to (which may lie on the caller's stack) into the context's arena. */
+static const Type *type_keep(Ctx *cx, const Type *probe)
+{
+    Type *t = arena_copy(&cx->arena, probe, sizeof *probe);
+    if (t->kind == TYPE_TENSOR)
+        t->dims = arena_copy(&cx->arena, probe->dims, probe->n * sizeof(Dim));
+    else if (n_parts(t))
+        t->parts = arena_copy(&cx->arena, probe->parts, probe->n * sizeof *probe->parts);
+    if (t->n_params)
+        t->params = arena_copy(&cx->arena, probe->params, probe->n_params * sizeof *probe->params);
+    return t;
+}
+
+static const Type *type_intern(Ctx *cx, Type *probe)
+{
+    probe->depth = 1;
+    probe->open = false;
+    for (size_t i = 0; i < n_parts(probe); i++) {
+        if (probe->parts[i]->depth >= probe->depth)
+            probe->depth = (uint16_t)(probe->parts[i]->depth + 1);
+        probe->open |= probe->parts[i]->open;
+    }
+    if (probe->kind == TYPE_FUNC) {
+        if (probe->result->depth >= probe->depth)
+            probe->depth = (uint16_t)(probe->result->depth + 1);
+        probe->open |= probe->result->open;
+    }
+    if (probe->depth > TYPE_DEPTH_MOST) {
+        diag_error(cx->diags, E0121_TOO_DEEP, (Span){0}, "a type is nested more than %d levels deep", TYPE_DEPTH_MOST);
+        limit_reach(&cx->limits, LIMIT_DEPTH);
+        return cx->poison;
+    }
+    if (probe->open)
+        return type_keep(cx, probe);
+    probe->hash = type_hash(probe);
+    TypeTable *table = &cx->types;
+    if (4 * (table->n + 1) > 3 * table->cap && !table_grow(cx))
+        return type_keep(cx, probe);
+    size_t k = probe->hash & (table->cap - 1);
+    for (; table->slots[k]; k = (k + 1) & (table->cap - 1))
+        if (same_node(table->slots[k], probe))
+            return table->slots[k];
+    table->slots[k] = type_keep(cx, probe);
+    table->n++;
+    return table->slots[k];
+}
+
+const Type *type_tensor(Ctx *cx, DType dtype, uint32_t rank, const Dim *dims)
+{
+    Type t = {.kind = TYPE_TENSOR, .n = rank, .dims = dims, .dtype = dtype};
+    return type_intern(cx, &t);
+}
+
+const Type *type_scalar(Ctx *cx, DType dtype)
+{
+    return type_tensor(cx, dtype, 0, NULL);
+}
+
+const Type *type_bool(Ctx *cx)
+{
+    if (!cx->boolean)
+        cx->boolean = type_scalar(cx, dtype_of(DT_BOOL));
+    return cx->boolean;
+}
+
+const Type *type_tuple(Ctx *cx, uint32_t n, const Type *const *fields)
+{
+    Type t = {.kind = TYPE_TUPLE, .n = n, .parts = fields};
+    return type_intern(cx, &t);
+}
+
+const Type *type_unit(Ctx *cx)
+{
+    if (!cx->unit)
+        cx->unit = type_tuple(cx, 0, NULL);
+    return cx->unit;
+}
+
+const Type *type_func(Ctx *cx, uint32_t n_params, const TypeVar *const *params, uint32_t n, const Type *const *args,
+                      const Type *result)
+{
+    Type t = {.kind = TYPE_FUNC, .n = n, .n_params = n_params, .parts = args, .result = result, .params = params};
+    return type_intern(cx, &t);
+}
+
+const Type *type_ref(Ctx *cx, const Type *content)
+{
+    Type t = {.kind = TYPE_REF, .n = 1, .parts = &content};
+    return type_intern(cx, &t);
+}
+
+const Type *type_var(Ctx *cx, const TypeVar *var)
+{
+    Type t = {.kind = TYPE_VAR, .var = var};
+    return type_intern(cx, &t);
+}
+
+const Type *type_adt(Ctx *cx, const TypeDef *def, uint32_t n, const Type *const *args)
+{
+    Type t = {.kind = TYPE_ADT, .n = n, .parts = args, .def = def};
+    return type_intern(cx, &t);
+}
+
+Type *type_hole(Ctx *cx, Span span)
+{
+    Type *t = arena_new(&cx->arena, Type);
+    *t = (Type){.kind = TYPE_HOLE, .open = true, .depth = 1, .id = cx->holes++, .span = span};
+    return t;
+}
+
+const Type *type_poison(Ctx *cx)
+{
+    if (!cx->poison) {
+        Type *t = arena_new(&cx->arena, Type);
+        *t = (Type){.kind = TYPE_POISON, .depth = 1};
+        cx->poison = t;
+    }
+    return cx->poison;
+}
+
+const Type *type_of_tensor(Ctx *cx, const Tensor *t)
+{
+    return type_tensor(cx, t->dtype, (uint32_t)t->rank, t->shape);
+}
+
+const Type *type_of_constant(Ctx *cx, Value v)
+{
+    if (v.kind == VALUE_SCALAR)
+        return type_scalar(cx, v.dtype);
+    return v.kind == VALUE_TENSOR ? type_of_tensor(cx, v.tensor) : type_poison(cx);
+}
+
+const Type *type_of_constructor(Ctx *cx, const Constructor *con)
+{
+    const TypeDef *def = con->type;
+    const Type **args = arena_new_array(&cx->arena, const Type *, def->n_params);
+    for (uint32_t i = 0; i < def->n_params; i++)
+        args[i] = type_var(cx, def->params[i]);
+    return type_func(cx, def->n_params, def->params, con->n, con->fields, type_adt(cx, def, def->n_params, args));
+}
+
+const Type *type_find(const Type *t)
+{
+    while (t->kind == TYPE_HOLE && t->bound)
+        t = t->bound;
+    return t;
+}
+
+/* A type with each part replaced by fn; the same pointer when nothing changed. */
+static const Type *type_map(Ctx *cx, const Type *t, const Type *(*fn)(Ctx *cx, const Type *t, void *data), void *data)
+{
+    if (t->kind == TYPE_TENSOR || t->kind == TYPE_VAR || t->kind == TYPE_HOLE || t->kind == TYPE_POISON)
+        return t;
+    const Type *few[8];
+    const Type **parts = t->n <= 8 ? few : arena_new_array(&cx->arena, const Type *, t->n);
+    bool changed = false;
+    for (uint32_t i = 0; i < t->n; i++) {
+        parts[i] = fn(cx, t->parts[i], data);
+        changed |= parts[i] != t->parts[i];
+    }
+    Type probe = *t;
+    probe.parts = parts;
+    if (t->kind == TYPE_FUNC) {
+        probe.result = fn(cx, t->result, data);
+        changed |= probe.result != t->result;
+    }
+    return changed ? type_intern(cx, &probe) : t;
+}
+
+static const Type *resolve(Ctx *cx, const Type *t, void *data)
+{
+    if (!t->open)
+        return t;
+    t = type_find(t);
+    return t->kind == TYPE_HOLE ? t : type_map(cx, t, resolve, data);
+}
+
+const Type *type_resolve(Ctx *cx, const Type *t)
+{
+    return resolve(cx, t, NULL);
+}
+
+typedef struct Subst {
+    uint32_t n;
+    const TypeVar *const *vars;
+    const Type *const *with;
+} Subst;
+
+static const Type *subst(Ctx *cx, const Type *t, void *data)
+{
+    const Subst *s = data;
+    t = type_find(t);
+    if (t->kind != TYPE_VAR)
+        return type_map(cx, t, subst, data);
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->vars[i] == t->var)
+            return s->with[i];
+    return t;
+}
+
+const Type *type_subst(Ctx *cx, const Type *t, uint32_t n, const TypeVar *const *vars, const Type *const *with)
+{
+    Subst s = {n, vars, with};
+    return n ? subst(cx, t, &s) : t;
+}
+
+bool type_is_poison(const Type *t)
+{
+    return type_find(t)->kind == TYPE_POISON;
+}
+
+bool type_is_scalar(const Type *t, DType dtype)
+{
+    t = type_find(t);
+    return t->kind == TYPE_TENSOR && t->n == 0 && dtype_eq(t->dtype, dtype);
+}
+
+bool type_is_static(const Type *t)
+{
+    t = type_find(t);
+    switch ((TypeKind)t->kind) {
+    case TYPE_TENSOR:
+        for (uint32_t i = 0; i < t->n; i++)
+            if (t->dims[i] < 0)
+                return false;
+        return true;
+    case TYPE_VAR:
+    case TYPE_HOLE:
+    case TYPE_POISON:
+        return false;
+    case TYPE_FUNC:
+        if (t->n_params || !type_is_static(t->result))
+            return false;
+        break;
+    case TYPE_TUPLE:
+    case TYPE_REF:
+    case TYPE_ADT:
+        break;
+    }
+    for (uint32_t i = 0; i < t->n; i++)
+        if (!type_is_static(t->parts[i]))
+            return false;
+    return true;
+}
+
+/* Bound type variables of both sides, paired from the outside in. */
+typedef struct Pairs {
+    const Type *a, *b;
+    const struct Pairs *outer;
+} Pairs;
+
+static bool vars_pair(const TypeVar *a, const TypeVar *b, const Pairs *pairs)
+{
+    for (; pairs; pairs = pairs->outer)
+        for (uint32_t i = pairs->a->n_params; i-- > 0;)
+            if (pairs->a->params[i] == a || pairs->b->params[i] == b)
+                return pairs->a->params[i] == a && pairs->b->params[i] == b;
+    return a == b;
+}
+
+static bool equal_in(const Type *a, const Type *b, const Pairs *pairs)
+{
+    a = type_find(a);
+    b = type_find(b);
+    if (a == b && !pairs)
+        return true;
+    if (a->kind != b->kind || a->n != b->n || a->n_params != b->n_params)
+        return false;
+    Pairs inner = {a, b, pairs};
+    switch ((TypeKind)a->kind) {
+    case TYPE_TENSOR:
+        return dtype_eq(a->dtype, b->dtype) && (a->n == 0 || !memcmp(a->dims, b->dims, a->n * sizeof(Dim)));
+    case TYPE_VAR:
+        return vars_pair(a->var, b->var, pairs);
+    case TYPE_HOLE:
+        return a == b;
+    case TYPE_POISON:
+        return true;
+    case TYPE_ADT:
+        if (a->def != b->def)
+            return false;
+        break;
+    case TYPE_FUNC:
+        if (a->n_params)
+            pairs = &inner;
+        if (!equal_in(a->result, b->result, pairs))
+            return false;
+        break;
+    case TYPE_TUPLE:
+    case TYPE_REF:
+        break;
+    }
+    for (uint32_t i = 0; i < a->n; i++)
+        if (!equal_in(a->parts[i], b->parts[i], pairs))
+            return false;
+    return true;
+}
+
+bool type_equal(const Type *a, const Type *b)
+{
+    return a == b || equal_in(a, b, NULL);
+}
+
+static void print_list(Buf *b, uint32_t n, const Type *const *parts)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        buf_str(b, i ? ", " : "");
+        type_print(b, parts[i]);
+    }
+}
+
+static void print_tensor(Buf *b, const Type *t)
+{
+    if (t->n == 0) {
+        dtype_print(b, t->dtype);
+        return;
+    }
+    buf_str(b, "Tensor[(");
+    for (uint32_t i = 0; i < t->n; i++) {
+        buf_str(b, i ? ", " : "");
+        if (t->dims[i] < 0)
+            buf_char(b, '?');
+        else
+            buf_int(b, t->dims[i]);
+    }
+    buf_str(b, "), ");
+    dtype_print(b, t->dtype);
+    buf_char(b, ']');
+}
+
+static void print_func(Buf *b, const Type *t)
+{
+    buf_str(b, "fn ");
+    for (uint32_t i = 0; i < t->n_params; i++)
+        buf_printf(b, "%s%s", i ? ", " : "[", t->params[i]->name->text);
+    buf_str(b, t->n_params ? "](" : "(");
+    print_list(b, t->n, t->parts);
+    buf_str(b, ") -> ");
+    type_print(b, t->result);
+}
+
+void type_print(Buf *b, const Type *t)
+{
+    t = type_find(t);
+    switch ((TypeKind)t->kind) {
+    case TYPE_TENSOR:
+        print_tensor(b, t);
+        return;
+    case TYPE_TUPLE:
+        buf_char(b, '(');
+        print_list(b, t->n, t->parts);
+        buf_str(b, t->n == 1 ? ",)" : ")");
+        return;
+    case TYPE_FUNC:
+        print_func(b, t);
+        return;
+    case TYPE_REF:
+        buf_str(b, "ref(");
+        type_print(b, t->parts[0]);
+        buf_char(b, ')');
+        return;
+    case TYPE_VAR:
+        buf_str(b, t->var->name->text);
+        return;
+    case TYPE_ADT:
+        buf_str(b, t->def->name->text);
+        buf_char(b, '[');
+        print_list(b, t->n, t->parts);
+        buf_char(b, ']');
+        return;
+    case TYPE_HOLE:
+    case TYPE_POISON:
+        buf_char(b, '_');
+        return;
+    }
+}
+
+const char *type_str(Ctx *cx, const Type *t)
+{
+    Buf b = {0};
+    type_print(&b, t);
+    const char *text = arena_copy_text(&cx->arena, buf_text(&b), b.n);
+    buf_deinit(&b);
+    return text;
+}
