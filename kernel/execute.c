@@ -1,0 +1,297 @@
+#include "kernel/execute.h"
+
+#include "kernel/handlers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The errors of one run. The first gives name and value, all of them the traceback. */
+typedef struct Failure {
+    Buf name, value;
+    Buf text;                   /* reports as text, one behind the other */
+} Failure;
+
+static void failure_deinit(Failure *f)
+{
+    buf_deinit(&f->name);
+    buf_deinit(&f->value);
+    buf_deinit(&f->text);
+}
+
+static Str plain_text(const RelayOutput *out)
+{
+    const RelayMime *plain = relay_output_find(out, "text/plain");
+    return plain ? (Str){plain->data, plain->size} : (Str){"", 0};
+}
+
+static void failure_add(Failure *f, const RelayOutput *out)
+{
+    if (f->name.n == 0) {
+        buf_str(&f->name, out->code ? out->code : "Error");
+        buf_str(&f->value, out->title ? out->title : "");
+    }
+    Str text = plain_text(out);
+    if (f->text.n > 0)
+        buf_char(&f->text, '\n');
+    buf_bytes(&f->text, text.ptr, text.len);
+    if (text.len > 0 && text.ptr[text.len - 1] != '\n')
+        buf_char(&f->text, '\n');
+}
+
+/* A run that failed says why even if nothing was reported. */
+static void failure_complete(Failure *f, RelayStatus status)
+{
+    if (f->name.n > 0)
+        return;
+    switch (status) {
+    case RELAY_OK:
+    case RELAY_WRONG:
+        buf_str(&f->name, "Error");
+        buf_str(&f->value, "the cell failed");
+        break;
+    case RELAY_USAGE:
+        buf_str(&f->name, "BadRequest");
+        buf_str(&f->value, "the cell cannot be run");
+        break;
+    case RELAY_LIMIT:
+        buf_str(&f->name, "Limit");
+        buf_str(&f->value, "a limit was hit");
+        break;
+    case RELAY_BUG:
+        buf_str(&f->name, "InternalError");
+        buf_str(&f->value, "this is a bug in the program");
+        break;
+    }
+    buf_printf(&f->text, "%s: %s\n", buf_text(&f->name), buf_text(&f->value));
+}
+
+/* The lines of the reports. */
+static json_t *traceback(const Failure *f)
+{
+    json_t *lines = json_array();
+    const char *at = buf_text(&f->text), *end = at + f->text.n;
+    while (at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const char *stop = newline ? newline : end;
+        json_array_append_new(lines, json_text(at, (size_t)(stop - at)));
+        at = newline ? newline + 1 : end;
+    }
+    return lines;
+}
+
+static json_t *failure_content(const Failure *f)
+{
+    return json_pack("{s:o, s:o, s:o}", "ename", json_text(buf_text(&f->name), f->name.n), "evalue",
+                     json_text(buf_text(&f->value), f->value.n), "traceback", traceback(f));
+}
+
+static json_t *failure_status(const Failure *f)
+{
+    json_t *content = failure_content(f);
+    json_object_set_new(content, "status", json_string("error"));
+    return content;
+}
+
+/* ---- the cell ---- */
+
+typedef struct Run {
+    Channel *channel;
+    bool silent;
+    bool quit;
+    Failure failure;
+    Buf result;                 /* text of the latest result, for the history */
+} Run;
+
+static void emit_bundle(Run *r, const char *type, const RelayOutput *out)
+{
+    json_t *content = json_pack("{s:o, s:{}}", "data", bundle_of(out), "metadata");
+    if (out->kind == RELAY_OUTPUT_RESULT)
+        json_object_set_new(content, "execution_count", json_integer(r->channel->kernel->count));
+    channel_publish(r->channel, type, content);
+}
+
+static void emit_text(Run *r, const char *stream, const RelayOutput *out)
+{
+    Str text = plain_text(out);
+    if (text.len > 0)
+        channel_stream(r->channel, stream, text);
+}
+
+/* Errors are kept for the one message about them; notes and warnings are shown as they come. */
+static void emit_diagnostic(Run *r, const RelayOutput *out)
+{
+    if (out->severity == RELAY_ERROR) {
+        failure_add(&r->failure, out);
+        return;
+    }
+    if (r->silent)
+        return;
+    emit_text(r, "stderr", out);
+    Str text = plain_text(out);
+    if (text.len > 0 && text.ptr[text.len - 1] != '\n')
+        channel_stream(r->channel, "stderr", str_of("\n"));
+}
+
+static void emit(void *data, const RelayOutput *out)
+{
+    Run *r = data;
+    if (out->kind == RELAY_OUTPUT_QUIT) {
+        r->quit = true;
+        return;
+    }
+    if (out->kind == RELAY_OUTPUT_DIAGNOSTIC) {
+        emit_diagnostic(r, out);
+        return;
+    }
+    if (r->silent)
+        return;
+    switch (out->kind) {
+    case RELAY_OUTPUT_RESULT:
+        buf_clear(&r->result);
+        buf_bytes(&r->result, plain_text(out).ptr, plain_text(out).len);
+        emit_bundle(r, "execute_result", out);
+        break;
+    case RELAY_OUTPUT_DISPLAY:
+        emit_bundle(r, "display_data", out);
+        break;
+    case RELAY_OUTPUT_TEXT:
+    case RELAY_OUTPUT_STREAM:
+        emit_text(r, "stdout", out);
+        break;
+    case RELAY_OUTPUT_CLEAR:
+        channel_publish(r->channel, "clear_output", json_pack("{s:b}", "wait", 0));
+        break;
+    case RELAY_OUTPUT_DIAGNOSTIC:
+    case RELAY_OUTPUT_QUIT:
+        break;
+    }
+}
+
+/* ---- expressions that front ends want to know after the cell ---- */
+
+typedef struct Ask {
+    json_t *data;
+    Failure failure;
+} Ask;
+
+static void emit_answer(void *data, const RelayOutput *out)
+{
+    Ask *a = data;
+    if (out->kind == RELAY_OUTPUT_DIAGNOSTIC && out->severity == RELAY_ERROR)
+        failure_add(&a->failure, out);
+    if (out->kind != RELAY_OUTPUT_RESULT && out->kind != RELAY_OUTPUT_DISPLAY)
+        return;
+    json_decref(a->data);
+    a->data = bundle_of(out);
+}
+
+static json_t *answer(Channel *c, const char *name, const char *text, size_t len)
+{
+    Ask a = {0};
+    RelayCell cell = {.text = text, .len = len, .name = name};
+    RelayStatus status = relay_session_eval(c->kernel->session, &cell, (RelaySink){emit_answer, &a});
+    json_t *content;
+    if (status == RELAY_OK) {
+        content = json_pack("{s:s, s:o, s:{}}", "status", "ok", "data", a.data ? a.data : json_object(),
+                            "metadata");
+        a.data = NULL;
+    } else {
+        failure_complete(&a.failure, status);
+        content = failure_status(&a.failure);
+    }
+    json_decref(a.data);
+    failure_deinit(&a.failure);
+    return content;
+}
+
+static json_t *answer_all(Channel *c)
+{
+    json_t *answers = json_object(), *wanted = json_object_get(c->request.content, "user_expressions");
+    const char *name;
+    json_t *text;
+    json_object_foreach(wanted, name, text) {
+        if (json_is_string(text))
+            json_object_set_new(answers, name,
+                                answer(c, name, json_string_value(text), json_string_length(text)));
+    }
+    return answers;
+}
+
+/* ---- the request ---- */
+
+static bool flag(const Channel *c, const char *name, bool otherwise)
+{
+    json_t *value = json_object_get(c->request.content, name);
+    return json_is_boolean(value) ? json_is_true(value) : otherwise;
+}
+
+static json_t *finish(json_t *content, Channel *c, json_t *payload, json_t *answers)
+{
+    json_object_set_new(content, "execution_count", json_integer(c->kernel->count));
+    json_object_set_new(content, "payload", payload);
+    json_object_set_new(content, "user_expressions", answers);
+    return content;
+}
+
+/* Errors of a run that went well all the same are only told. */
+static void end_run(Run *r, RelayStatus status)
+{
+    if (status != RELAY_OK)
+        failure_complete(&r->failure, status);
+    if (r->silent)
+        return;
+    if (status != RELAY_OK)
+        channel_publish(r->channel, "error", failure_content(&r->failure));
+    else if (r->failure.text.n > 0)
+        channel_stream(r->channel, "stderr", (Str){r->failure.text.at, r->failure.text.n});
+}
+
+static void start_run(Channel *c, Str code, bool store)
+{
+    Kernel *k = c->kernel;
+    k->count += store;
+    channel_publish(c, "execute_input", json_pack("{s:o, s:I}", "code", json_text(code.ptr, code.len),
+                                                  "execution_count", (json_int_t)k->count));
+}
+
+/* The reply's metadata: when the cell began. */
+static void note_start(Channel *c)
+{
+    char date[DATE_SIZE];
+    message_date(date);
+    c->metadata = json_pack("{s:s}", "started", date);
+}
+
+json_t *execute_cell(Channel *c)
+{
+    if (c->abort)
+        return finish(error_content("ExecutionAborted", "an earlier cell failed"), c, json_array(),
+                      json_object());
+    Kernel *k = c->kernel;
+    json_t *text = json_object_get(c->request.content, "code");
+    Str code = {json_string_value(text), json_string_length(text)};
+    Run r = {.channel = c, .silent = flag(c, "silent", false)};
+    bool store = !r.silent && flag(c, "store_history", true);
+    note_start(c);
+    if (!r.silent)
+        start_run(c, code, store);
+    char name[40];
+    snprintf(name, sizeof name, "In[%" PRId64 "]", k->count);
+    RelayCell cell = {.text = code.ptr, .len = code.len, .name = name, .silent = r.silent};
+    RelayStatus status = relay_session_eval(k->session, &cell, (RelaySink){emit, &r});
+    fflush(NULL);
+    end_run(&r, status);
+    if (store)
+        history_add(&k->history, k->count, code, (Str){buf_text(&r.result), r.result.n});
+    json_t *payload = json_array();
+    if (r.quit)
+        json_array_append_new(payload, json_pack("{s:s, s:b}", "source", "ask_exit", "keepkernel", 0));
+    json_t *content = status == RELAY_OK ? json_pack("{s:s}", "status", "ok") : failure_status(&r.failure);
+    finish(content, c, payload, status == RELAY_OK ? answer_all(c) : json_object());
+    c->stop = r.quit;
+    c->abort = status != RELAY_OK && !r.silent && flag(c, "stop_on_error", true);
+    failure_deinit(&r.failure);
+    buf_deinit(&r.result);
+    return content;
+}

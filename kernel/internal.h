@@ -1,0 +1,66 @@
+/* What the files of the kernel share: the kernel itself and its channels.
+ *
+ * Threads. The main thread supervises: signals, the parent process, the end. The shell thread owns the shell socket, runs
+ * cells and is the only one that uses the session; the control thread owns the control and stdin sockets, so that
+ * interrupts arrive while a cell runs; the publisher thread owns the iopub socket; one more echoes heartbeats. What
+ * they share is constant after the start, atomic, or travels through the publisher's queue. */
+#ifndef KERNEL_INTERNAL_H
+#define KERNEL_INTERNAL_H
+
+#include "include/relay.h"
+#include "kernel/connection.h"
+#include "kernel/history.h"
+#include "kernel/message.h"
+#include "kernel/publisher.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+typedef struct Kernel {
+    Connection connection;
+    Sender sender;
+    Wire *wire;
+    Socket *sockets[CHANNEL_KINDS];
+    Publisher publisher;
+    RelaySession *session;
+    History history;            /* of the shell thread */
+    int64_t count;              /* cells executed; of the shell thread */
+    int log;                    /* file descriptor of the log: what standard error was at the start */
+    int parent;                 /* the launcher's process, when it said so; else 0 */
+    int started_by;             /* the process that started this one */
+    int stop_read, stop_write;  /* a pipe: readable when the threads are to end */
+    atomic_bool stopping;
+    sem_t shell_ended;
+    pthread_t supervisor;       /* the main thread */
+} Kernel;
+
+/* One request channel, used by one thread. */
+typedef struct Channel {
+    Kernel *kernel;
+    ChannelKind kind;
+    const char *name;           /* for the log */
+    Socket *socket;
+    Socket *hand;               /* to the publisher */
+    Seen seen;
+    Message request;            /* the one being handled */
+    Packet out;
+    json_t *metadata;           /* of the reply, set by the handler; NULL: none */
+    bool stop;                  /* set by the handler: the kernel ends after this request */
+    bool abort;                 /* set by the handler: cells that are waiting do not run */
+    unsigned refused;           /* messages dropped so far */
+} Channel;
+
+/* Publishes to all clients, as a consequence of the request. Takes over `content`. */
+void channel_publish(Channel *c, const char *type, json_t *content);
+/* Publishes text on a stream, "stdout" or "stderr"; pieces are put together to few messages. */
+void channel_stream(Channel *c, const char *name, Str text);
+/* Answers the request. Takes over `content`. */
+void channel_reply(Channel *c, const char *type, json_t *content);
+
+/* One line on the log. Any thread. */
+void kernel_log(const Kernel *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Asks all threads to end. Any thread, any number of times. */
+void kernel_stop(Kernel *k);
+
+#endif

@@ -1,0 +1,341 @@
+#define _GNU_SOURCE 1
+#include "kernel/kernel_main.h"
+
+#include "kernel/handlers.h"
+#include "kernel/handshake.h"
+#include "kernel/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long a cell has to end once the kernel is to end, in tenths of a second. */
+enum { PATIENCE = 10 };
+
+/* The evaluator does not nest on the C stack, but LLVM does. */
+static const size_t shell_stack = (size_t)16 << 20;
+
+void kernel_log(const Kernel *k, const char *format, ...)
+{
+    Buf line = {0};
+    va_list args;
+    va_start(args, format);
+    buf_str(&line, "relay kernel: ");
+    buf_vprintf(&line, format, args);
+    va_end(args);
+    buf_char(&line, '\n');
+    ssize_t n = write(k->log, buf_text(&line), line.n);
+    (void)n;
+    buf_deinit(&line);
+}
+
+void kernel_stop(Kernel *k)
+{
+    if (atomic_exchange(&k->stopping, true))
+        return;
+    ssize_t n = write(k->stop_write, "", 1);
+    (void)n;
+    pthread_kill(k->supervisor, SIGTERM);
+}
+
+/* ---- channels ---- */
+
+static Str parent_of(const Channel *c)
+{
+    return c->request.header_text;
+}
+
+void channel_publish(Channel *c, const char *type, json_t *content)
+{
+    PublishFrom from = c->kind == CHANNEL_SHELL ? PUBLISH_FROM_CELLS : PUBLISH_FROM_ELSEWHERE;
+    publish_begin(&c->out, from, type);
+    message_write(&c->out, &c->kernel->sender, type, parent_of(c), NULL, content);
+    publish(c->hand, &c->out);
+}
+
+void channel_stream(Channel *c, const char *name, Str text)
+{
+    publish_text(c->hand, &c->out, name, parent_of(c), text);
+}
+
+void channel_reply(Channel *c, const char *type, json_t *content)
+{
+    packet_clear(&c->out);
+    for (size_t i = 0; i < c->request.prefix; i++)
+        packet_add(&c->out, packet_frame(&c->request.packet, i));
+    message_write(&c->out, &c->kernel->sender, type, parent_of(c), c->metadata, content);
+    c->metadata = NULL;
+    if (!c->out.overflow)
+        socket_send(c->socket, &c->out, 0);
+}
+
+static bool channel_init(Channel *c, Kernel *k, ChannelKind kind, const char *name)
+{
+    *c = (Channel){.kernel = k, .kind = kind, .name = name, .socket = k->sockets[kind]};
+    c->hand = publisher_hand(&k->publisher);
+    return c->hand != NULL;
+}
+
+static void channel_deinit(Channel *c)
+{
+    socket_free(c->hand);
+    message_deinit(&c->request);
+    packet_deinit(&c->out);
+    json_decref(c->metadata);
+}
+
+/* Everything that waits on the channel. */
+static void serve_waiting(Channel *c)
+{
+    while (!atomic_load(&c->kernel->stopping) && socket_receive(c->socket, &c->request.packet)) {
+        channel_handle(c);
+        if (c->stop)
+            kernel_stop(c->kernel);
+    }
+    /* Only the cells that were waiting when one failed do not run. */
+    c->abort = false;
+}
+
+static void *shell_main(void *data)
+{
+    Channel *c = data;
+    Kernel *k = c->kernel;
+    while (!atomic_load(&k->stopping)) {
+        Watch watches[] = {{c->socket, -1, false}, {NULL, k->stop_read, false}};
+        if (!wire_wait(watches, 2, -1))
+            break;
+        serve_waiting(c);
+    }
+    sem_post(&k->shell_ended);
+    return NULL;
+}
+
+/* Cells cannot ask for input, so what comes on the stdin channel answers nothing. */
+static void *control_main(void *data)
+{
+    Channel *c = data;
+    Kernel *k = c->kernel;
+    while (!atomic_load(&k->stopping)) {
+        Watch watches[] = {{c->socket, -1, false},
+                           {k->sockets[CHANNEL_STDIN], -1, false},
+                           {NULL, k->stop_read, false}};
+        if (!wire_wait(watches, 3, -1))
+            break;
+        while (watches[1].ready && socket_receive(k->sockets[CHANNEL_STDIN], &c->out))
+            continue;
+        serve_waiting(c);
+    }
+    return NULL;
+}
+
+static void *heartbeat_main(void *data)
+{
+    socket_echo(data);
+    return NULL;
+}
+
+/* ---- start ---- */
+
+static bool open_sockets(Kernel *k, Buf *why)
+{
+    static const SocketRole roles[CHANNEL_KINDS] = {
+        [CHANNEL_SHELL] = SOCKET_REQUESTS,  [CHANNEL_CONTROL] = SOCKET_REQUESTS,
+        [CHANNEL_STDIN] = SOCKET_REQUESTS,  [CHANNEL_IOPUB] = SOCKET_BROADCAST,
+        [CHANNEL_HEARTBEAT] = SOCKET_ECHO,
+    };
+    Connection *c = &k->connection;
+    k->wire = wire_new();
+    Buf endpoint = {0};
+    bool ok = k->wire != NULL;
+    for (int i = 0; i < CHANNEL_KINDS && ok; i++) {
+        k->sockets[i] = socket_new(k->wire, roles[i], c->encrypted ? &c->curve : NULL);
+        buf_clear(&endpoint);
+        connection_endpoint(c, (ChannelKind)i, &endpoint);
+        ok = k->sockets[i] && socket_bind(k->sockets[i], buf_text(&endpoint), why);
+        buf_clear(&endpoint);
+        if (ok)
+            socket_endpoint(k->sockets[i], &endpoint);
+        if (ok)
+            connection_bound(c, (ChannelKind)i, buf_text(&endpoint));
+    }
+    buf_deinit(&endpoint);
+    if (!ok && why->n == 0)
+        buf_str(why, "cannot make the sockets");
+    return ok;
+}
+
+/* The process that wants to be outlived by nothing it started; 0 when it did not say so. */
+static int find_parent(void)
+{
+    const char *text = getenv("JPY_PARENT_PID");
+    long pid = text ? strtol(text, NULL, 10) : 0;
+    return pid > 1 && pid < 1 << 30 ? (int)pid : 0;
+}
+
+static bool kernel_open(Kernel *k, const char *path, Buf *why)
+{
+    /* The tables of Jansson get their seed before there are threads. */
+    json_object_seed(0);
+    sem_init(&k->shell_ended, 0, 0);
+    history_init(&k->history);
+    if (!connection_load(&k->connection, path, why))
+        return false;
+    int ends[2];
+    if (!sender_init(&k->sender, k->connection.key) || pipe2(ends, O_CLOEXEC) != 0) {
+        buf_printf(why, "the system refuses: %s", strerror(errno));
+        return false;
+    }
+    k->stop_read = ends[0];
+    k->stop_write = ends[1];
+    k->log = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    k->parent = find_parent();
+    k->started_by = getppid();
+    k->supervisor = pthread_self();
+    if (!open_sockets(k, why) || !handshake(&k->connection, k->wire, &k->sender.signer, why) ||
+        !connection_save(&k->connection, why))
+        return false;
+    k->session = relay_session_new(&(RelayOptions){.color = true, .width = 100});
+    if (!k->session)
+        buf_str(why, "there is no memory for a session");
+    return k->session != NULL;
+}
+
+static void kernel_close(Kernel *k)
+{
+    relay_session_free(k->session);
+    history_deinit(&k->history);
+    for (int i = 0; i < CHANNEL_KINDS; i++)
+        socket_free(k->sockets[i]);
+    if (k->wire)
+        wire_free(k->wire);
+    connection_deinit(&k->connection);
+    sem_destroy(&k->shell_ended);
+    if (k->stop_read >= 0)
+        close(k->stop_read);
+    if (k->stop_write >= 0)
+        close(k->stop_write);
+    if (k->log >= 0)
+        close(k->log);
+}
+
+/* ---- supervision ---- */
+
+/* Whether the process that started the kernel is gone. A wrapper may stand between the two. */
+static bool parent_gone(const Kernel *k)
+{
+    if (k->parent == 0)
+        return false;
+    return getppid() != k->started_by || (kill(k->parent, 0) != 0 && errno == ESRCH);
+}
+
+static void supervise(Kernel *k, const sigset_t *signals)
+{
+    const struct timespec second = {.tv_sec = 1};
+    while (!atomic_load(&k->stopping)) {
+        int number = sigtimedwait(signals, NULL, &second);
+        if (number == SIGINT)
+            relay_session_interrupt(k->session);
+        else if (number == SIGTERM || parent_gone(k))
+            kernel_stop(k);
+    }
+}
+
+/* Waits for the running cell. It is interrupted again and again, since an interrupt that comes just before a cell begins
+ * does not count. A thread that runs somebody's loop cannot be ended, only its process. */
+static void await_shell(Kernel *k)
+{
+    for (int i = 0; i < PATIENCE; i++) {
+        relay_session_interrupt(k->session);
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 100 * 1000 * 1000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        int waited;
+        do {
+            waited = sem_timedwait(&k->shell_ended, &until);
+        } while (waited != 0 && errno == EINTR);
+        if (waited == 0)
+            return;
+    }
+    kernel_log(k, "the running cell does not end; the process does");
+    _exit(RELAY_OK);
+}
+
+static bool start_thread(pthread_t *thread, void *(*run)(void *), void *data)
+{
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, shell_stack);
+    bool ok = pthread_create(thread, &attributes, run, data) == 0;
+    pthread_attr_destroy(&attributes);
+    return ok;
+}
+
+/* Runs the threads from first to last word. */
+static bool kernel_serve(Kernel *k, const sigset_t *signals)
+{
+    Channel shell, control;
+    pthread_t heartbeat_thread, shell_thread, control_thread;
+    if (!publisher_start(&k->publisher, k->wire, k->sockets[CHANNEL_IOPUB], &k->sender))
+        return false;
+    bool ok = channel_init(&shell, k, CHANNEL_SHELL, "shell");
+    ok = channel_init(&control, k, CHANNEL_CONTROL, "control") && ok;
+    bool beats = ok && start_thread(&heartbeat_thread, heartbeat_main, k->sockets[CHANNEL_HEARTBEAT]);
+    if (ok)
+        channel_publish(&shell, "status", json_pack("{s:s}", "execution_state", "starting"));
+    bool serves = beats && start_thread(&shell_thread, shell_main, &shell);
+    bool controls = serves && start_thread(&control_thread, control_main, &control);
+    if (controls)
+        supervise(k, signals);
+    else
+        kernel_stop(k);
+    if (serves)
+        await_shell(k);
+    if (serves)
+        pthread_join(shell_thread, NULL);
+    if (controls)
+        pthread_join(control_thread, NULL);
+    channel_deinit(&shell);
+    channel_deinit(&control);
+    publisher_end(&k->publisher);
+    wire_shutdown(k->wire);
+    if (beats)
+        pthread_join(heartbeat_thread, NULL);
+    return controls;
+}
+
+int relay_kernel_run(const char *connection_file)
+{
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals, &before);
+    Kernel k = {.stop_read = -1, .stop_write = -1, .log = -1};
+    Buf why = {0};
+    bool ok = kernel_open(&k, connection_file, &why);
+    if (ok && !connection_file)
+        kernel_log(&k, "to connect a client: --existing %s", k.connection.path);
+    if (ok && !kernel_serve(&k, &signals)) {
+        buf_str(&why, "the system refuses to start threads");
+        ok = false;
+    }
+    if (!ok)
+        dprintf(STDERR_FILENO, "relay kernel: %s\n", buf_text(&why));
+    kernel_close(&k);
+    buf_deinit(&why);
+    /* A signal that came too late must not end the process once it is let through. */
+    while (sigtimedwait(&signals, NULL, &(struct timespec){0}) > 0)
+        continue;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ok ? RELAY_OK : RELAY_USAGE;
+}
