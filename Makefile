@@ -1,6 +1,6 @@
 # A thin front: the build is CMake's, the steps are in scripts/. Each step is skipped when it is done.
 
-.PHONY: run test notebook build install clean
+.PHONY: run test notebook build format install clean
 
 run: build
 	@sh scripts/run.sh
@@ -18,6 +18,9 @@ notebook: build
 	@sh scripts/setup.sh notebook
 	@sh scripts/venv.sh notebook
 	@sh scripts/notebook.sh
+
+format:
+	@git ls-files -co --exclude-standard '*.c' '*.h' ':!tests/bench' | xargs clang-format-19 -i
 
 install: build
 	@cmake --install build/release

@@ -39,8 +39,7 @@ typedef struct Test {
 } Test;
 
 /* Says on standard output what is wrong at `line`, counted from 1; 0 is the file as a whole. */
-void test_fail(Test *t, size_t line, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void test_fail(Test *t, size_t line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 bool file_read(const char *path, Buf *out);
 bool file_write(const char *path, const Buf *text);
 

@@ -74,8 +74,8 @@ static bool names_diagnostic(const Expect *e, const RelayOutput *out)
     size_t code = 0;
     while (code < e->text.n && !isspace((unsigned char)e->text.at[code]))
         code++;
-    if (code && (!out->code || strlen(out->code) != code ||
-                 memcmp(out->code, e->text.at, code) != 0))
+    if (code &&
+        (!out->code || strlen(out->code) != code || memcmp(out->code, e->text.at, code) != 0))
         return false;
     Buf part = {0};
     Line rest = {e->text.at + code, e->text.n - code};
@@ -146,8 +146,8 @@ static void squeeze(const char *text, size_t n, Buf *out)
 static bool same_numbers(const char *a, const char *b)
 {
     while (*a && *b) {
-        bool number = (isdigit((unsigned char)*a) || *a == '-') &&
-                      (isdigit((unsigned char)*b) || *b == '-');
+        bool number =
+            (isdigit((unsigned char)*a) || *a == '-') && (isdigit((unsigned char)*b) || *b == '-');
         if (!number && *a++ != *b++)
             return false;
         if (!number)
