@@ -1,6 +1,6 @@
 #include "repl/history.h"
 
-#include "base/buf.h"
+#include "repl/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -131,33 +131,6 @@ static int open_locked(char *path)
     return -1;
 }
 
-static bool write_fully(int fd, const char *p, size_t n)
-{
-    while (n > 0) {
-        ssize_t k = write(fd, p, n);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return false;
-        p += k;
-        n -= (size_t)k;
-    }
-    return true;
-}
-
-static void read_fully(int fd, Buf *b)
-{
-    char piece[16384];
-    for (;;) {
-        ssize_t k = read(fd, piece, sizeof piece);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return;
-        buf_bytes(b, piece, (size_t)k);
-    }
-}
-
 /* Puts the newer half in place of the file, whole or not at all. The caller holds the lock. */
 static void shorten(const LineHistory *h, const char *text, size_t n)
 {
@@ -168,7 +141,7 @@ static void shorten(const LineHistory *h, const char *text, size_t n)
     Buf name = {0};
     buf_printf(&name, "%s.%ld", h->path, (long)getpid());
     int fd = open_file(buf_text(&name), O_WRONLY | O_CREAT | O_EXCL);
-    bool done = fd >= 0 && write_fully(fd, from, n - (size_t)(from - text)) && fsync(fd) == 0;
+    bool done = fd >= 0 && fd_write(fd, from, n - (size_t)(from - text)) == 0 && fsync(fd) == 0;
     if (fd >= 0)
         close(fd);
     if (!done || rename(buf_text(&name), h->path) != 0)
@@ -203,11 +176,11 @@ static void load(LineHistory *h)
     if (fd < 0)
         return;
     Buf text = {0};
-    read_fully(fd, &text);
+    fd_read(fd, &text);
     close(fd);
     if (text.n > FILE_MOST && (fd = open_locked(h->path)) >= 0) {
         buf_clear(&text);
-        read_fully(fd, &text);
+        fd_read(fd, &text);
         shorten(h, buf_text(&text), text.n);
         close(fd);
     }
@@ -233,7 +206,7 @@ static void append(LineHistory *h, const char *text, size_t n)
         buf_char(&line, '\n');
     encode(&line, text, n);
     if (!line.failed)
-        write_fully(fd, buf_text(&line), line.n);
+        fd_write(fd, buf_text(&line), line.n);
     buf_deinit(&line);
     close(fd);
 }

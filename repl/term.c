@@ -1,6 +1,7 @@
 #include "repl/term.h"
 
 #include "base/utf8.h"
+#include "repl/file.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -25,10 +26,15 @@ struct Term {
     Buf pasted;
 };
 
-Term *term_new(int in, int out, int wake)
+bool term_can_edit(int in, int out)
 {
     const char *name = getenv("TERM");
-    if (!isatty(in) || !isatty(out) || !name || !*name || strcmp(name, "dumb") == 0)
+    return isatty(in) && isatty(out) && name && *name && strcmp(name, "dumb") != 0;
+}
+
+Term *term_new(int in, int out, int wake)
+{
+    if (!term_can_edit(in, out))
         return NULL;
     Term *t = calloc(1, sizeof *t);
     if (!t)
@@ -54,26 +60,9 @@ void term_free(Term *t)
 
 /* ---- modes ---------------------------------------------------------------------------------------------------- */
 
-static void write_all(int fd, const char *p, size_t n)
-{
-    while (n > 0) {
-        ssize_t k = write(fd, p, n);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0 && errno == EAGAIN) {
-            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
-            continue;
-        }
-        if (k <= 0)
-            return;
-        p += k;
-        n -= (size_t)k;
-    }
-}
-
 void term_write(Term *t, Buf *b)
 {
-    write_all(t->out, buf_text(b), b->n);
+    fd_write(t->out, buf_text(b), b->n);
     buf_clear(b);
 }
 
@@ -90,7 +79,7 @@ void term_edit(Term *t)
     /* Not TCSAFLUSH: what was typed while a cell ran is the start of the next one. */
     if (tcsetattr(t->in, TCSADRAIN, &raw) != 0)
         return;
-    write_all(t->out, paste_on, sizeof paste_on - 1);
+    fd_write(t->out, paste_on, sizeof paste_on - 1);
     t->editing = true;
 }
 
@@ -99,7 +88,7 @@ void term_leave(Term *t)
     static const char paste_off[] = "\x1b[?2004l";
     if (!t->editing)
         return;
-    write_all(t->out, paste_off, sizeof paste_off - 1);
+    fd_write(t->out, paste_off, sizeof paste_off - 1);
     tcsetattr(t->in, TCSADRAIN, &t->before);
     t->editing = false;
 }
@@ -147,8 +136,10 @@ typedef enum Input { INPUT_BYTES, INPUT_LATE, INPUT_RESIZE, INPUT_CLOSED } Input
 
 static Input read_wake(Term *t)
 {
-    char c;
-    return read(t->wake, &c, 1) == 1 && c == 'w' ? INPUT_RESIZE : INPUT_CLOSED;
+    char c = 0;
+    if (read(t->wake, &c, 1) == 1 && c == 't')
+        return INPUT_CLOSED;
+    return c == 'w' ? INPUT_RESIZE : INPUT_LATE;
 }
 
 /* Waits until a byte is there, at most `ms` (-1: for ever). */

@@ -34,8 +34,10 @@ typedef struct TermKey {
     unsigned mods;
 } TermKey;
 
-/* NULL when the two are no terminal on which one can edit (a pipe, TERM=dumb), or without memory. `wake` is a
- * descriptor whose bytes interrupt reading: 'w' becomes KEY_RESIZE, all else KEY_CLOSED; -1 for none. */
+/* Whether the two are a terminal on which one can edit: no pipe, and not TERM=dumb. */
+bool term_can_edit(int in, int out);
+/* NULL when they are not, or without memory. `wake` is a
+ * descriptor whose bytes interrupt reading: 'w' becomes KEY_RESIZE, 't' KEY_CLOSED; -1 for none. */
 Term *term_new(int in, int out, int wake);
 void term_free(Term *t);
 

@@ -1,0 +1,43 @@
+#include "repl/face.h"
+
+#include "repl/term.h"
+
+bool face_init(Face *f, const ReplOptions *options, SignalsUse use)
+{
+    *f = (Face){0};
+    show_init(&f->show, options->color);
+    f->signals = signals_new(use);
+    RelayOptions session = {
+        .color = f->show.out_color || f->show.err_color,
+        .width = term_columns(f->show.out),
+        .engine = options->engine,
+    };
+    f->session = relay_session_new(&session);
+    if (!f->session) {
+        show_error(&f->show, "there is no memory for a session");
+        signals_free(f->signals);
+        return false;
+    }
+    signals_attach(f->signals, f->session);
+    return true;
+}
+
+void face_deinit(Face *f)
+{
+    signals_free(f->signals);
+    relay_session_free(f->session);
+}
+
+void face_eval(Face *f, const RelayCell *cell)
+{
+    signals_begin(f->signals);
+    RelayStatus status = relay_session_eval(f->session, cell, show_sink(&f->show));
+    signals_end(f->signals);
+    if (status > f->worst)
+        f->worst = status;
+}
+
+bool face_done(const Face *f)
+{
+    return f->show.quit || f->show.failed || signals_ended(f->signals);
+}

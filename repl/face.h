@@ -1,0 +1,23 @@
+/* A session with what a face in the terminal has around it: signals in, output out. */
+#ifndef REPL_FACE_H
+#define REPL_FACE_H
+
+#include "repl/repl.h"
+#include "repl/signals.h"
+
+typedef struct Face {
+    RelaySession *session;
+    Signals *signals;
+    Show show;
+    RelayStatus worst;          /* of the cells so far */
+} Face;
+
+/* False, with a message, when there is no memory for a session. */
+bool face_init(Face *f, const ReplOptions *options, SignalsUse use);
+void face_deinit(Face *f);
+/* Runs one cell. */
+void face_eval(Face *f, const RelayCell *cell);
+/* Nothing more can be done: the person left, or the output is gone. */
+bool face_done(const Face *f);
+
+#endif

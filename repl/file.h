@@ -1,0 +1,17 @@
+/* Reading and writing to the end. On failure errno says why. */
+#ifndef REPL_FILE_H
+#define REPL_FILE_H
+
+#include "base/buf.h"
+
+/* Writes all of it, waiting where it must; 0, or the errno that ended it. */
+int fd_write(int fd, const char *p, size_t n);
+/* Appends what is left to read. */
+bool fd_read(int fd, Buf *out);
+
+/* Appends what the file holds; "-" is standard input. */
+bool file_load(const char *path, Buf *out);
+/* Puts the text in place of the file, whole or not at all; links are followed and permissions kept. */
+bool file_store(const char *path, const char *text, size_t n);
+
+#endif

@@ -1,0 +1,167 @@
+#include "repl/repl.h"
+
+#include "base/buf.h"
+#include "repl/face.h"
+#include "repl/line.h"
+#include "repl/script.h"
+
+#include <string.h>
+#include <unistd.h>
+
+typedef struct Repl {
+    Face face;
+    Term *term;
+    LineHistory *history;
+    Line *line;
+    int cells;                  /* entered so far */
+    int width;                  /* that the session knows */
+} Repl;
+
+static void greet(Show *show)
+{
+    Buf b = {0};
+    if (show->out_color)
+        term_style(&b, STYLE_BOLD);
+    buf_printf(&b, "Relay %s", relay_version());
+    if (show->out_color)
+        term_style(&b, STYLE_PLAIN);
+    buf_str(&b, "   :help lists the commands, Tab completes, Ctrl-D leaves\n");
+    show_text(show, buf_text(&b), b.n);
+    buf_deinit(&b);
+}
+
+/* While the person reads the first prompt, the session opens what its first cell will need. */
+static void warm_up(void *data)
+{
+    relay_session_set(data, "warm", "1");
+}
+
+static void follow_width(Repl *r)
+{
+    int width = term_columns(r->face.show.out);
+    if (width == r->width)
+        return;
+    Buf text = {0};
+    buf_int(&text, width);
+    relay_session_set(r->face.session, "width", buf_text(&text));
+    buf_deinit(&text);
+    r->width = width;
+}
+
+static void clear_screen(Repl *r)
+{
+    Buf b = {0};
+    term_clear_screen(&b);
+    term_write(r->term, &b);
+    buf_deinit(&b);
+    r->face.show.clear = false;
+}
+
+static bool is_blank(const Buf *text)
+{
+    return strspn(buf_text(text), " \t\n") == text->n;
+}
+
+static void run_cell(Repl *r, const Buf *text)
+{
+    Buf name = {0};
+    follow_width(r);
+    buf_printf(&name, "In[%d]", ++r->cells);
+    RelayCell cell = {.text = buf_text(text), .len = text->n, .name = buf_text(&name)};
+    face_eval(&r->face, &cell);
+    if (r->face.show.clear)
+        clear_screen(r);
+    buf_deinit(&name);
+}
+
+static void converse(Repl *r)
+{
+    Buf text = {0};
+    line_on_idle(r->line, warm_up, r->face.session);
+    while (!face_done(&r->face)) {
+        LineEnd end = line_read(r->line, &text);
+        if (end == LINE_LEFT)
+            break;
+        if (end == LINE_CANCELLED || is_blank(&text))
+            continue;
+        line_history_add(r->history, buf_text(&text), text.n);
+        run_cell(r, &text);
+    }
+    buf_deinit(&text);
+}
+
+/* The status of a conversation says how it ended, not whether every cell was right. */
+static RelayStatus end_status(const Repl *r)
+{
+    RelayStatus status = signals_ended(r->face.signals) ? RELAY_LIMIT : RELAY_OK;
+    return show_status(&r->face.show, r->face.worst == RELAY_BUG ? RELAY_BUG : status);
+}
+
+static RelayStatus run_terminal(const ReplOptions *options)
+{
+    Repl r = {0};
+    RelayStatus status = RELAY_LIMIT;
+    if (!face_init(&r.face, options, SIGNALS_TERMINAL))
+        return status;
+    r.width = term_columns(r.face.show.out);
+    r.term = term_new(STDIN_FILENO, STDOUT_FILENO, signals_fd(r.face.signals));
+    r.history = line_history_new(NULL);
+    if (r.term && r.history)
+        r.line = line_new(r.term, r.face.session, r.history, r.face.show.out_color);
+    if (r.line) {
+        greet(&r.face.show);
+        converse(&r);
+        status = end_status(&r);
+    }
+    line_free(r.line);
+    line_history_free(r.history);
+    term_free(r.term);
+    face_deinit(&r.face);
+    return status;
+}
+
+/* A terminal that cannot edit: lines as it sends them, with prompts. */
+static RelayStatus run_dumb(const ReplOptions *options)
+{
+    Face face;
+    if (!face_init(&face, options, SIGNALS_TERMINAL))
+        return RELAY_LIMIT;
+    greet(&face.show);
+    script_run_lines(&face, SCRIPT_PROMPTS);
+    RelayStatus status = signals_ended(face.signals) ? RELAY_LIMIT : RELAY_OK;
+    status = show_status(&face.show, status);
+    face_deinit(&face);
+    return status;
+}
+
+static RelayStatus run_pipe(const ReplOptions *options)
+{
+    Face face;
+    if (!face_init(&face, options, SIGNALS_SCRIPT))
+        return RELAY_LIMIT;
+    script_run_lines(&face, SCRIPT_SILENT);
+    RelayStatus status = show_status(&face.show, face.worst);
+    face_deinit(&face);
+    return status;
+}
+
+RelayStatus repl_run(const ReplOptions *options)
+{
+    if (!isatty(STDIN_FILENO))
+        return run_pipe(options);
+    if (term_can_edit(STDIN_FILENO, STDOUT_FILENO))
+        return run_terminal(options);
+    return run_dumb(options);
+}
+
+RelayStatus repl_run_files(const ReplOptions *options, size_t n, char *const *paths)
+{
+    Face face;
+    if (!face_init(&face, options, SIGNALS_SCRIPT))
+        return RELAY_LIMIT;
+    for (size_t i = 0; i < n && !face_done(&face); i++)
+        script_run_file(&face, paths[i]);
+    RelayStatus status = show_status(&face.show, face.worst);
+    face_deinit(&face);
+    return status;
+}

@@ -1,0 +1,123 @@
+#include "repl/show.h"
+
+#include "base/buf.h"
+#include "repl/file.h"
+#include "repl/term.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool wants_color(ColorMode mode, int fd)
+{
+    switch (mode) {
+    case COLOR_ALWAYS: return true;
+    case COLOR_NEVER: return false;
+    case COLOR_AUTO: break;
+    }
+    return term_has_color(fd);
+}
+
+void show_init(Show *show, ColorMode mode)
+{
+    *show = (Show){.out = STDOUT_FILENO, .err = STDERR_FILENO, .stream = STDOUT_FILENO};
+    show->out_color = wants_color(mode, show->out);
+    show->err_color = wants_color(mode, show->err);
+}
+
+bool show_text(Show *show, const char *text, size_t n)
+{
+    if (!show->failed)
+        show->failed = fd_write(show->out, text, n);
+    return !show->failed;
+}
+
+static void put(Show *show, int fd, const char *text, size_t n)
+{
+    if (fd == show->out)
+        show_text(show, text, n);
+    else
+        fd_write(fd, text, n);
+}
+
+/* Text for people: ends in a line end, and has colours only where they are wanted. */
+static void put_lines(Show *show, int fd, const RelayMime *text)
+{
+    Buf b = {0};
+    bool color = fd == show->out ? show->out_color : show->err_color;
+    if (color)
+        buf_bytes(&b, text->data, text->size);
+    else
+        term_strip(&b, text->data, text->size);
+    if (b.n > 0 && b.at[b.n - 1] != '\n')
+        buf_char(&b, '\n');
+    put(show, fd, buf_text(&b), b.n);
+    buf_deinit(&b);
+}
+
+static void show_diagnostic(Show *show, const RelayOutput *out)
+{
+    const RelayMime *json = relay_output_find(out, "application/json");
+    const RelayMime *text = relay_output_find(out, "text/plain");
+    if (show->json && json)
+        text = json;
+    if (text)
+        put_lines(show, show->err, text);
+}
+
+static void show_output(void *data, const RelayOutput *out)
+{
+    Show *show = data;
+    const RelayMime *text = relay_output_find(out, "text/plain");
+    switch (out->kind) {
+    case RELAY_OUTPUT_DIAGNOSTIC:
+        show_diagnostic(show, out);
+        return;
+    case RELAY_OUTPUT_QUIT:
+        show->quit = true;
+        return;
+    case RELAY_OUTPUT_CLEAR:
+        show->clear = true;
+        return;
+    case RELAY_OUTPUT_TEXT:
+        if (text)
+            show_text(show, text->data, text->size);
+        return;
+    case RELAY_OUTPUT_STREAM:
+        if (text)
+            put(show, show->stream, text->data, text->size);
+        return;
+    case RELAY_OUTPUT_RESULT:
+    case RELAY_OUTPUT_DISPLAY:
+        if (text)
+            put_lines(show, show->out, text);
+        return;
+    }
+}
+
+RelaySink show_sink(Show *show)
+{
+    return (RelaySink){show_output, show};
+}
+
+void show_error(const Show *show, const char *format, ...)
+{
+    Buf b = {0};
+    va_list args;
+    buf_str(&b, "relay: ");
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    buf_char(&b, '\n');
+    fd_write(show->err, buf_text(&b), b.n);
+    buf_deinit(&b);
+}
+
+RelayStatus show_status(const Show *show, RelayStatus status)
+{
+    if (!show->failed)
+        return status;
+    show_error(show, "standard output cannot be written: %s", strerror(show->failed));
+    return status > RELAY_USAGE ? status : RELAY_USAGE;
+}

@@ -1,0 +1,32 @@
+/* Shows what a session emits on standard output and standard error.
+ *
+ *     Show show;
+ *     show_init(&show, COLOR_AUTO);
+ *     relay_session_eval(s, &cell, show_sink(&show));
+ *     if (show.failed) … what was to be shown could not be written */
+#ifndef REPL_SHOW_H
+#define REPL_SHOW_H
+
+#include "include/relay.h"
+
+typedef enum ColorMode { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER } ColorMode;
+
+typedef struct Show {
+    int out, err;
+    int stream;                 /* where progress and traces go: `out` in a session, `err` beside a stage's text */
+    bool out_color, err_color;  /* whether each may have colours; the session's are taken out where not */
+    bool json;                  /* diagnostics as the JSON lines of cli.md */
+    bool quit, clear;           /* the person asked for it; whoever reads this resets it */
+    int failed;                 /* errno of the first write to `out` that failed; 0: none */
+} Show;
+
+void show_init(Show *show, ColorMode mode);
+RelaySink show_sink(Show *show);
+/* Writes to `out`; false once that has failed. */
+bool show_text(Show *show, const char *text, size_t n);
+/* "relay: …" and a line end, on `err`. */
+void show_error(const Show *show, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The status of a run: RELAY_USAGE, with a message, when its output could not be written. */
+RelayStatus show_status(const Show *show, RelayStatus status);
+
+#endif
