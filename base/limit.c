@@ -71,6 +71,9 @@ void limits_init(Limits *l, Diags *diags)
 
 void limits_deinit(Limits *l)
 {
+    if (l->heap)
+        l->heap_free(l->heap);
+    l->heap = NULL;
     while (l->reserve) {
         Reserve *r = l->reserve;
         l->reserve = r->older;

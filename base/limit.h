@@ -26,6 +26,8 @@ typedef struct Limits {
     uint32_t countdown;         /* calls of limit_hit until the clock is read again */
     Diags *diags;               /* where the one report goes; may be NULL */
     Reserve *reserve;    /* serves small allocations once memory is refused */
+    struct Heap *heap;          /* small objects of the running program (runtime/heap.h); NULL until there is one */
+    void (*heap_free)(struct Heap *heap);
     uint64_t charges;           /* how often memory was asked for */
     uint64_t refuse;            /* the charge with this number is refused, as if memory were out; 0: none (for tests) */
 } Limits;

@@ -1,0 +1,421 @@
+#include "runtime/show.h"
+
+#include "base/number.h"
+#include "base/table.h"
+#include "base/utf8.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void element_show(Buf *out, DType dtype, const void *element)
+{
+    uint16_t bits;
+    float f;
+    uint64_t u;
+    switch (dtype_id(dtype)) {
+    case DT_BOOL: buf_str(out, dtype_get_int(dtype, element) ? "True" : "False"); return;
+    case DT_FLOAT16:
+        memcpy(&bits, element, sizeof bits);
+        number_print_half(out, bits);
+        return;
+    case DT_BFLOAT16:
+        memcpy(&bits, element, sizeof bits);
+        number_print_bfloat(out, bits);
+        return;
+    case DT_FLOAT32:
+        memcpy(&f, element, sizeof f);
+        number_print_float(out, f);
+        return;
+    case DT_FLOAT64: number_print_double(out, dtype_get_double(dtype, element)); return;
+    case DT_UINT64:
+        memcpy(&u, element, sizeof u);
+        buf_uint(out, u);
+        return;
+    case DT_INT8:
+    case DT_INT16:
+    case DT_INT32:
+    case DT_INT64:
+    case DT_UINT8:
+    case DT_UINT16:
+    case DT_UINT32: buf_int(out, dtype_get_int(dtype, element)); return;
+    case DTYPE_IDS: buf_char(out, '?'); return;
+    }
+}
+
+void tensor_type_show(Buf *out, const Tensor *t)
+{
+    if (t->rank == 0) {
+        dtype_print(out, t->dtype);
+        return;
+    }
+    buf_str(out, "Tensor[(");
+    for (int32_t i = 0; i < t->rank; i++) {
+        buf_str(out, i > 0 ? ", " : "");
+        buf_int(out, t->shape[i]);
+    }
+    buf_str(out, "), ");
+    dtype_print(out, t->dtype);
+    buf_char(out, ']');
+}
+
+/* --- Tensors: first on one line; when that is too long, a row a line, elements aligned at the right. */
+
+typedef struct Grid {
+    const Tensor *t;
+    int64_t edge;   /* kept at each end of every axis; 0: nothing is left out */
+    size_t element; /* columns of the widest element; 0: one line, not aligned */
+    size_t indent;  /* column of the opening bracket */
+    size_t width;   /* columns at which rows break */
+    Buf scratch;
+} Grid;
+
+static bool axis_is_cut(const Grid *g, int32_t axis)
+{
+    return g->edge > 0 && g->t->shape[axis] > 2 * g->edge;
+}
+
+/* Moves to the next element that is shown. Returns how many axes came to their end (the rank: all is shown) and whether the axis
+ * that moved jumped over the middle. */
+static int32_t next_shown(const Grid *g, int64_t *at, bool *jumped)
+{
+    int32_t ended = 0;
+    for (int32_t axis = g->t->rank - 1; axis >= 0; axis--, ended++) {
+        int64_t next = at[axis] + 1;
+        *jumped = axis_is_cut(g, axis) && next == g->edge;
+        if (*jumped)
+            next = g->t->shape[axis] - g->edge;
+        at[axis] = next;
+        if (next < g->t->shape[axis])
+            return ended;
+        at[axis] = 0;
+    }
+    return ended;
+}
+
+static const char *element_at(const Tensor *t, const int64_t *at)
+{
+    int64_t offset = 0;
+    for (int32_t axis = 0; axis < t->rank; axis++)
+        offset += at[axis] * t->strides[axis];
+    return t->data + offset * (int64_t)dtype_size(t->dtype);
+}
+
+static void measure(Grid *g)
+{
+    int64_t at[TENSOR_RANK_MOST] = {0};
+    bool jumped;
+    g->element = 1;
+    do {
+        buf_clear(&g->scratch);
+        element_show(&g->scratch, g->t->dtype, element_at(g->t, at));
+        if (g->scratch.n > g->element)
+            g->element = g->scratch.n;
+    } while (next_shown(g, at, &jumped) < g->t->rank);
+}
+
+static size_t column_now(const Buf *out)
+{
+    size_t from = out->n;
+    while (from > 0 && out->at[from - 1] != '\n')
+        from--;
+    return utf8_text_width(out->at + from, out->n - from);
+}
+
+static void new_line(const Grid *g, Buf *out, int32_t lines, int32_t open)
+{
+    buf_repeat(out, '\n', (size_t)lines);
+    buf_repeat(out, ' ', g->indent + (size_t)open);
+}
+
+/* What stands between two elements when `ended` axes ended: `, `, or brackets closed and opened. */
+static void separate(const Grid *g, Buf *out, int32_t ended, bool jumped, size_t *column)
+{
+    bool lines = g->element > 0;
+    int32_t open = g->t->rank - ended;
+    buf_repeat(out, ']', (size_t)ended);
+    buf_char(out, ',');
+    if (ended == 0) {
+        size_t wanted = *column + g->element + 2 + (jumped ? 5 : 0);
+        if (lines && wanted > g->width) {
+            new_line(g, out, 1, open);
+            *column = g->indent + (size_t)open;
+        } else {
+            buf_char(out, ' ');
+            *column += 2;
+        }
+        buf_str(out, jumped ? "..., " : "");
+        *column += jumped ? 5 : 0;
+        return;
+    }
+    if (lines)
+        new_line(g, out, ended, open);
+    else
+        buf_char(out, ' ');
+    if (jumped) {
+        buf_str(out, "...,");
+        if (lines)
+            new_line(g, out, ended, open);
+        else
+            buf_char(out, ' ');
+    }
+    buf_repeat(out, '[', (size_t)ended);
+    *column = g->indent + (size_t)g->t->rank;
+}
+
+static void grid_show(Grid *g, Buf *out)
+{
+    int64_t at[TENSOR_RANK_MOST] = {0};
+    size_t column = g->indent + (size_t)g->t->rank;
+    buf_repeat(out, '[', (size_t)g->t->rank);
+    for (;;) {
+        buf_clear(&g->scratch);
+        element_show(&g->scratch, g->t->dtype, element_at(g->t, at));
+        if (g->element > g->scratch.n)
+            buf_repeat(out, ' ', g->element - g->scratch.n);
+        buf_bytes(out, buf_text(&g->scratch), g->scratch.n);
+        column += g->element;
+        bool jumped;
+        int32_t ended = next_shown(g, at, &jumped);
+        if (ended == g->t->rank)
+            break;
+        separate(g, out, ended, jumped, &column);
+    }
+    buf_repeat(out, ']', (size_t)g->t->rank);
+}
+
+static void tensor_show(Buf *out, const Tensor *t, const ShowStyle *style)
+{
+    if (t->size == 0) {
+        buf_str(out, "[]");
+        return;
+    }
+    Grid g = {.t = t, .indent = column_now(out), .width = (size_t)style->width};
+    if (t->size > style->elements)
+        g.edge = style->edge;
+    Buf line = {0};
+    grid_show(&g, &line);
+    if (t->rank == 0 || g.indent + line.n <= g.width) {
+        buf_bytes(out, buf_text(&line), line.n);
+    } else {
+        measure(&g);
+        grid_show(&g, out);
+    }
+    buf_deinit(&line);
+    buf_deinit(&g.scratch);
+}
+
+/* --- Other values, with a stack of what is open. */
+
+typedef struct Frame {
+    const Object *o;
+    uint32_t next; /* field to show next */
+    bool list;     /* `o` is a cell of a list in brackets */
+    int64_t shown; /* elements of the list so far */
+} Frame;
+
+typedef struct Shower {
+    Buf *out;
+    ShowStyle style;
+    Frame *frames;
+    size_t n, cap;
+    int64_t left; /* values that may still be shown: sharing makes small values long */
+} Shower;
+
+static bool is_list(const Object *o)
+{
+    const ObjectInfo *info = o->info;
+    if (info->kind != VALUE_CON || !info->type_name || strcmp(info->type_name, "List") != 0)
+        return false;
+    return info->name && (o->n == 0 ? strcmp(info->name, "Nil") == 0
+                                    : o->n == 2 && strcmp(info->name, "Cons") == 0);
+}
+
+static bool is_open(const Shower *s, const Object *o)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->frames[i].o == o)
+            return true;
+    }
+    return false;
+}
+
+static bool open_frame(Shower *s, Frame f)
+{
+    if (s->n == s->cap) {
+        size_t cap = s->cap ? s->cap * 2 : 16;
+        Frame *frames = realloc(s->frames, cap * sizeof *frames);
+        if (!frames)
+            return false;
+        s->frames = frames;
+        s->cap = cap;
+    }
+    s->frames[s->n++] = f;
+    return true;
+}
+
+/* Writes what stands before the fields and opens a frame for them; an object without fields is complete at once. */
+static void object_begin(Shower *s, const Object *o)
+{
+    const ObjectInfo *info = o->info;
+    if (info->kind == VALUE_FUNCTION) {
+        if (info->print)
+            info->print(s->out, o);
+        else
+            buf_str(s->out, "<fn>");
+        return;
+    }
+    bool list = !s->style.exact && is_list(o);
+    bool again = info->kind == VALUE_REF && is_open(s, o);
+    if (list && o->n == 0) {
+        buf_str(s->out, "[]");
+        return;
+    }
+    if (info->kind == VALUE_CON && !list)
+        buf_str(s->out, info->name ? info->name : "?");
+    if (info->kind == VALUE_CON && o->n == 0)
+        return;
+    buf_str(s->out, info->kind == VALUE_REF ? "ref(" : list ? "[" : "(");
+    if (again)
+        buf_str(s->out, "...)");
+    else if ((int64_t)s->n >= s->style.list || !open_frame(s, (Frame){.o = o, .list = list}))
+        buf_str(s->out, list ? "...]" : "...)");
+}
+
+static void value_begin(Shower *s, const Value *v)
+{
+    if (s->left-- <= 0) {
+        buf_str(s->out, "...");
+        return;
+    }
+    TensorView view;
+    if (value_is_object(*v))
+        object_begin(s, v->object);
+    else if (value_view(v, &view))
+        tensor_show(s->out, &view.t, &s->style);
+    else
+        buf_str(s->out, "<none>");
+}
+
+static void close_frame(Shower *s)
+{
+    const Frame *f = &s->frames[--s->n];
+    bool single = f->o->info->kind == VALUE_TUPLE && f->o->n == 1;
+    buf_str(s->out, f->list ? "]" : single ? ",)" : ")");
+}
+
+/* The next element of a list; its frame goes from cell to cell. */
+static void list_step(Shower *s, Frame *f)
+{
+    if (f->next == 1) {
+        const Value *tail = &f->o->fields[1];
+        bool goes_on = tail->kind == VALUE_CON && is_list(tail->object) && tail->object->n > 0;
+        if (!goes_on) {
+            close_frame(s);
+            return;
+        }
+        f->o = tail->object;
+        f->next = 0;
+        buf_str(s->out, ", ");
+    }
+    if (f->shown >= s->style.list || s->left <= 0) {
+        buf_str(s->out, "...");
+        close_frame(s);
+        return;
+    }
+    f->shown++;
+    f->next = 1;
+    value_begin(s, &f->o->fields[0]);
+}
+
+static void step(Shower *s)
+{
+    Frame *f = &s->frames[s->n - 1];
+    if (f->list) {
+        list_step(s, f);
+        return;
+    }
+    if (f->next == f->o->n) {
+        close_frame(s);
+        return;
+    }
+    if (f->next > 0)
+        buf_str(s->out, ", ");
+    if (s->left <= 0) {
+        f->next = f->o->n;
+        buf_str(s->out, "...");
+        return;
+    }
+    value_begin(s, &f->o->fields[f->next++]);
+}
+
+static ShowStyle with_defaults(ShowStyle style)
+{
+    if (style.elements <= 0)
+        style.elements = 1000;
+    if (style.edge <= 0)
+        style.edge = 3;
+    if (style.list <= 0)
+        style.list = 1000;
+    if (style.width <= 0)
+        style.width = 80;
+    return style;
+}
+
+void value_show(Buf *out, Value v, ShowStyle style)
+{
+    Shower s = {.out = out, .style = with_defaults(style)};
+    s.left = s.style.list > INT64_MAX / 16 ? INT64_MAX : s.style.list * 16;
+    value_begin(&s, &v);
+    while (s.n > 0)
+        step(&s);
+    free(s.frames);
+    if (v.kind == VALUE_TENSOR) {
+        buf_str(out, " : ");
+        tensor_type_show(out, v.tensor);
+    }
+}
+
+/* --- Statistics */
+
+static void bool_summary(Buf *out, const Tensor *t)
+{
+    int64_t set = 0;
+    for (int64_t i = 0; i < t->size; i++)
+        set += tensor_get_int(t, i) != 0;
+    buf_printf(out, "%lld of %lld true", (long long)set, (long long)t->size);
+}
+
+void tensor_summary(Buf *out, const Tensor *t)
+{
+    if (t->size == 0) {
+        buf_str(out, "empty");
+        return;
+    }
+    if (dtype_is_bool(t->dtype)) {
+        bool_summary(out, t);
+        return;
+    }
+    double least = INFINITY, most = -INFINITY, sum = 0;
+    int64_t nans = 0;
+    for (int64_t i = 0; i < t->size; i++) {
+        double v = tensor_get_double(t, i);
+        if (isnan(v)) {
+            nans++;
+            continue;
+        }
+        least = v < least ? v : least;
+        most = v > most ? v : most;
+        sum += v;
+    }
+    if (nans < t->size) {
+        buf_str(out, "min ");
+        number_print_g6(out, least);
+        buf_str(out, ", max ");
+        number_print_g6(out, most);
+        buf_str(out, ", mean ");
+        number_print_g6(out, sum / (double)(t->size - nans));
+    }
+    if (nans > 0)
+        buf_printf(out, "%s%lld NaN", nans < t->size ? ", " : "", (long long)nans);
+}
