@@ -279,6 +279,18 @@ const Type *type_resolve(Ctx *cx, const Type *t)
     return resolve(cx, t, NULL);
 }
 
+static const Type *refresh(Ctx *cx, const Type *t, void *data)
+{
+    if (!t->open)
+        return t;
+    return t->kind == TYPE_HOLE ? type_hole(cx, t->span) : type_map(cx, t, refresh, data);
+}
+
+const Type *type_refresh(Ctx *cx, const Type *t)
+{
+    return refresh(cx, t, NULL);
+}
+
 typedef struct Subst {
     uint32_t n;
     const TypeVar *const *vars;
@@ -398,6 +410,14 @@ static bool equal_in(const Type *a, const Type *b, const Pairs *pairs)
 bool type_equal(const Type *a, const Type *b)
 {
     return a == b || equal_in(a, b, NULL);
+}
+
+bool type_equal_under(const Type *a, const Type *b, uint32_t n, const TypeVar *const *va, const TypeVar *const *vb)
+{
+    Type binder_a = {.kind = TYPE_FUNC, .n_params = n, .params = va};
+    Type binder_b = {.kind = TYPE_FUNC, .n_params = n, .params = vb};
+    Pairs pairs = {&binder_a, &binder_b, NULL};
+    return equal_in(a, b, n ? &pairs : NULL);
 }
 
 static void print_list(Buf *b, uint32_t n, const Type *const *parts)

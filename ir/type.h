@@ -116,6 +116,10 @@ bool type_is_scalar(const Type *t, DType dtype);    /* Tensor[(), dtype] */
 bool type_is_static(const Type *t);                 /* no `?`, hole or variable inside; tensors, tuples of them … */
 /* Equal up to the names of bound type variables. */
 bool type_equal(const Type *a, const Type *b);
+/* The type with a new hole for each hole that was written in it, bound or not. */
+const Type *type_refresh(Ctx *cx, const Type *t);
+/* As type_equal, with the n variables `va` standing for `vb`. */
+bool type_equal_under(const Type *a, const Type *b, uint32_t n, const TypeVar *const *va, const TypeVar *const *vb);
 /* Replaces the n variables by the types `with`. */
 const Type *type_subst(Ctx *cx, const Type *t, uint32_t n, const TypeVar *const *vars, const Type *const *with);
 

@@ -17,6 +17,8 @@ bool ir_walk(const Expr *root, WalkFn *before, WalkFn *after, void *data);
 
 /* Calls `child` with the address of each slot that holds a child of e, in order. Binders are not children; clause bodies are. */
 void ir_children(const Expr *e, void (*child)(void *data, Expr *const *slot), void *data);
+/* Calls `found` with each variable that e itself binds: parameters, a let's variable, the variables of patterns. */
+void ir_binders(const Expr *e, void (*found)(void *data, Var *v), void *data);
 
 typedef struct Rewriter Rewriter;
 typedef Expr *RewriteFn(Rewriter *rw, const Expr *old, Expr *now);
@@ -29,6 +31,7 @@ struct Rewriter {
     PtrMap done;            /* old node -> new node */
     /* Optional: called before the children; returns true (and the replacement) when the node must not be entered. */
     bool (*enter)(Rewriter *rw, const Expr *old, Expr **now);
+    bool copying;           /* every node is made anew, changed or not */
     bool failed;
 };
 
