@@ -1,18 +1,18 @@
 #define _GNU_SOURCE 1
 #include "kernel/connection.h"
 
+#include "kernel/files.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *const port_fields[CHANNEL_KINDS] = {
-    [CHANNEL_SHELL] = "shell_port",     [CHANNEL_CONTROL] = "control_port",
-    [CHANNEL_STDIN] = "stdin_port",     [CHANNEL_IOPUB] = "iopub_port",
+    [CHANNEL_SHELL] = "shell_port",  [CHANNEL_CONTROL] = "control_port",
+    [CHANNEL_STDIN] = "stdin_port",  [CHANNEL_IOPUB] = "iopub_port",
     [CHANNEL_HEARTBEAT] = "hb_port",
 };
 
@@ -66,7 +66,8 @@ static bool read_fields(Connection *c, Buf *why)
     c->key = str_of(text_field(c, "key", ""));
     const char *scheme = text_field(c, "signature_scheme", "hmac-sha256");
     if (strcmp(scheme, "hmac-sha256") != 0)
-        buf_printf(why, "unknown signature scheme `%s`; this kernel signs with hmac-sha256", scheme);
+        buf_printf(why, "unknown signature scheme `%s`; this kernel signs with hmac-sha256",
+                   scheme);
     else if (strcmp(c->transport, "tcp") != 0 && strcmp(c->transport, "ipc") != 0)
         buf_printf(why, "unknown transport `%s`; this kernel knows tcp and ipc", c->transport);
     for (int i = 0; i < CHANNEL_KINDS && why->n == 0; i++) {
@@ -80,16 +81,6 @@ static bool read_fields(Connection *c, Buf *why)
 }
 
 /* ---- a connection of our own ---- */
-
-/* Makes the folders of a path, private to the user. */
-static void make_folders(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-}
 
 /* `kernel-PID.json` in Jupyter's runtime folder; NULL without a home. */
 static char *runtime_path(void)
@@ -108,7 +99,7 @@ static char *runtime_path(void)
         buf_printf(&path, "%s%s/kernel-%ld.json", root, places[i].below, (long)getpid());
         char *text = buf_take(&path);
         if (text)
-            make_folders(text);
+            files_make_folders(text, FILE_OURS);
         return text;
     }
     return NULL;
@@ -122,8 +113,8 @@ static bool make_fields(Connection *c, Buf *why)
     for (size_t i = 0; i < sizeof random; i++)
         snprintf(key + 2 * i, 3, "%02x", random[i]);
     c->path = runtime_path();
-    c->fields = json_pack("{s:s, s:s, s:s, s:s, s:s}", "transport", "tcp", "ip", "127.0.0.1", "key", key,
-                          "signature_scheme", "hmac-sha256", "kernel_name", "relay");
+    c->fields = json_pack("{s:s, s:s, s:s, s:s, s:s}", "transport", "tcp", "ip", "127.0.0.1", "key",
+                          key, "signature_scheme", "hmac-sha256", "kernel_name", "relay");
     c->ours = true;
     if (ok && c->path && c->fields)
         return true;
@@ -200,16 +191,6 @@ void connection_bound(Connection *c, ChannelKind kind, const char *endpoint)
     c->changed = true;
 }
 
-static bool write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return false;
-    size_t n = strlen(text);
-    bool ok = write(fd, text, n) == (ssize_t)n;
-    return close(fd) == 0 && ok;
-}
-
 bool connection_save(Connection *c, Buf *why)
 {
     if (!c->changed)
@@ -219,10 +200,11 @@ bool connection_save(Connection *c, Buf *why)
     if (c->registration_port > 0)
         json_object_set(c->fields, "ip", json_object_get(c->fields, "registration_ip"));
     char *text = json_dumps(c->fields, JSON_INDENT(2));
-    bool ok = text && c->path && write_file(c->path, text);
+    bool ok = text && c->path && files_write(c->path, text, strlen(text), FILE_OURS);
     free(text);
     if (!ok)
-        buf_printf(why, "cannot write the connection file %s: %s", c->path ? c->path : "", strerror(errno));
+        buf_printf(why, "cannot write the connection file %s: %s", c->path ? c->path : "",
+                   strerror(errno));
     c->changed = !ok;
     return ok;
 }

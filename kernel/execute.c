@@ -152,19 +152,14 @@ static void emit(void *data, const RelayOutput *out)
         buf_bytes(&r->result, plain_text(out).ptr, plain_text(out).len);
         emit_bundle(r, "execute_result", out);
         break;
-    case RELAY_OUTPUT_DISPLAY:
-        emit_bundle(r, "display_data", out);
-        break;
+    case RELAY_OUTPUT_DISPLAY: emit_bundle(r, "display_data", out); break;
     case RELAY_OUTPUT_TEXT:
-    case RELAY_OUTPUT_STREAM:
-        emit_text(r, "stdout", out);
-        break;
+    case RELAY_OUTPUT_STREAM: emit_text(r, "stdout", out); break;
     case RELAY_OUTPUT_CLEAR:
         channel_publish(r->channel, "clear_output", json_pack("{s:b}", "wait", 0));
         break;
     case RELAY_OUTPUT_DIAGNOSTIC:
-    case RELAY_OUTPUT_QUIT:
-        break;
+    case RELAY_OUTPUT_QUIT: break;
     }
 }
 
@@ -190,11 +185,12 @@ static json_t *answer(Channel *c, const char *name, const char *text, size_t len
 {
     Ask a = {0};
     RelayCell cell = {.text = text, .len = len, .name = name};
-    RelayStatus status = relay_session_eval(c->kernel->session, &cell, (RelaySink){emit_answer, &a});
+    RelayStatus status =
+        relay_session_eval(c->kernel->session, &cell, (RelaySink){emit_answer, &a});
     json_t *content;
     if (status == RELAY_OK) {
-        content = json_pack("{s:s, s:o, s:{}}", "status", "ok", "data", a.data ? a.data : json_object(),
-                            "metadata");
+        content = json_pack("{s:s, s:o, s:{}}", "status", "ok", "data",
+                            a.data ? a.data : json_object(), "metadata");
         a.data = NULL;
     } else {
         failure_complete(&a.failure, status);
@@ -207,10 +203,12 @@ static json_t *answer(Channel *c, const char *name, const char *text, size_t len
 
 static json_t *answer_all(Channel *c)
 {
-    json_t *answers = json_object(), *wanted = json_object_get(c->request.content, "user_expressions");
+    json_t *answers = json_object(),
+           *wanted = json_object_get(c->request.content, "user_expressions");
     const char *name;
     json_t *text;
-    json_object_foreach(wanted, name, text) {
+    json_object_foreach(wanted, name, text)
+    {
         if (json_is_string(text))
             json_object_set_new(answers, name,
                                 answer(c, name, json_string_value(text), json_string_length(text)));
@@ -251,8 +249,9 @@ static void start_run(Channel *c, Str code, bool store)
 {
     Kernel *k = c->kernel;
     k->count += store;
-    channel_publish(c, "execute_input", json_pack("{s:o, s:I}", "code", json_text(code.ptr, code.len),
-                                                  "execution_count", (json_int_t)k->count));
+    channel_publish(c, "execute_input",
+                    json_pack("{s:o, s:I}", "code", json_text(code.ptr, code.len),
+                              "execution_count", (json_int_t)k->count));
 }
 
 /* The reply's metadata: when the cell began. */
@@ -280,14 +279,15 @@ json_t *execute_cell(Channel *c)
     snprintf(name, sizeof name, "In[%" PRId64 "]", k->count);
     RelayCell cell = {.text = code.ptr, .len = code.len, .name = name, .silent = r.silent};
     RelayStatus status = relay_session_eval(k->session, &cell, (RelaySink){emit, &r});
-    fflush(NULL);
     end_run(&r, status);
     if (store)
         history_add(&k->history, k->count, code, (Str){buf_text(&r.result), r.result.n});
     json_t *payload = json_array();
     if (r.quit)
-        json_array_append_new(payload, json_pack("{s:s, s:b}", "source", "ask_exit", "keepkernel", 0));
-    json_t *content = status == RELAY_OK ? json_pack("{s:s}", "status", "ok") : failure_status(&r.failure);
+        json_array_append_new(payload,
+                              json_pack("{s:s, s:b}", "source", "ask_exit", "keepkernel", 0));
+    json_t *content =
+        status == RELAY_OK ? json_pack("{s:s}", "status", "ok") : failure_status(&r.failure);
     finish(content, c, payload, status == RELAY_OK ? answer_all(c) : json_object());
     c->stop = r.quit;
     c->abort = status != RELAY_OK && !r.silent && flag(c, "stop_on_error", true);

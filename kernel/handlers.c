@@ -11,8 +11,8 @@ json_t *error_content(const char *name, const char *value)
 {
     Buf line = {0};
     buf_printf(&line, "%s: %s", name, value);
-    json_t *content = json_pack("{s:s, s:s, s:s, s:[o]}", "status", "error", "ename", name, "evalue", value,
-                                "traceback", json_text(buf_text(&line), line.n));
+    json_t *content = json_pack("{s:s, s:s, s:s, s:[o]}", "status", "error", "ename", name,
+                                "evalue", value, "traceback", json_text(buf_text(&line), line.n));
     buf_deinit(&line);
     return content;
 }
@@ -76,14 +76,17 @@ static json_t *kernel_info(Channel *c)
     (void)c;
     Buf banner = {0};
     buf_printf(&banner, "Relay %s. Type :help for the commands.", relay_version());
-    json_t *mode = json_pack("{s:s, s:s, s:[s]}", "name", "relay", "mime", "text/x-relay", "extensions", "rs");
-    json_t *language = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "name", "relay", "version", "0.0.5",
-                                 "mimetype", "text/x-relay", "file_extension", ".rly", "pygments_lexer", "rust",
-                                 "codemirror_mode", mode, "nbconvert_exporter", "script");
-    json_t *content = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:b, s:[], s:[]}", "status", "ok",
-                                "protocol_version", PROTOCOL_VERSION, "implementation", "relay",
-                                "implementation_version", relay_version(), "language_info", language, "banner",
-                                buf_text(&banner), "debugger", 0, "supported_features", "help_links");
+    json_t *mode =
+        json_pack("{s:s, s:s, s:[s]}", "name", "relay", "mime", "text/x-relay", "extensions", "rs");
+    json_t *language =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "name", "relay", "version", "0.0.5",
+                  "mimetype", "text/x-relay", "file_extension", ".rly", "pygments_lexer", "rust",
+                  "codemirror_mode", mode, "nbconvert_exporter", "script");
+    json_t *content =
+        json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:b, s:[], s:[]}", "status", "ok",
+                  "protocol_version", PROTOCOL_VERSION, "implementation", "relay",
+                  "implementation_version", relay_version(), "language_info", language, "banner",
+                  buf_text(&banner), "debugger", 0, "supported_features", "help_links");
     buf_deinit(&banner);
     return content;
 }
@@ -94,8 +97,8 @@ static const char *completion_type(const char *kind)
     static const struct {
         const char *kind, *type;
     } words[] = {
-        {"local", "instance"}, {"global", "function"}, {"constructor", "class"}, {"dtype", "type"},
-        {"attribute", "param"}, {"command", "magic"},  {"pass", "module"},
+        {"local", "instance"},  {"global", "function"}, {"constructor", "class"}, {"dtype", "type"},
+        {"attribute", "param"}, {"command", "magic"},   {"pass", "module"},
     };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcmp(kind, words[i].kind) == 0)
@@ -107,7 +110,8 @@ static json_t *complete(Channel *c)
 {
     Str code = code_of(c);
     size_t cursor = cursor_of(c, code);
-    RelayCompletions *found = relay_session_complete(c->kernel->session, code.ptr, code.len, cursor);
+    RelayCompletions *found =
+        relay_session_complete(c->kernel->session, code.ptr, code.len, cursor);
     bool any = found && found->n > 0;
     json_int_t from = (json_int_t)utf8_count(code.ptr, any ? found->from : cursor);
     json_int_t to = (json_int_t)utf8_count(code.ptr, any ? found->to : cursor);
@@ -116,13 +120,15 @@ static json_t *complete(Channel *c)
         const RelayCompletion *item = &found->items[i];
         json_t *text = json_text(item->text, strlen(item->text));
         json_array_append(matches, text);
-        json_array_append_new(types, json_pack("{s:I, s:I, s:o, s:s, s:o}", "start", from, "end", to, "text", text,
-                                               "type", completion_type(item->kind), "signature",
+        json_array_append_new(types, json_pack("{s:I, s:I, s:o, s:s, s:o}", "start", from, "end",
+                                               to, "text", text, "type",
+                                               completion_type(item->kind), "signature",
                                                json_text(item->detail, strlen(item->detail))));
     }
     relay_completions_free(found);
-    return json_pack("{s:s, s:o, s:I, s:I, s:{s:o}}", "status", "ok", "matches", matches, "cursor_start", from,
-                     "cursor_end", to, "metadata", "_jupyter_types_experimental", types);
+    return json_pack("{s:s, s:o, s:I, s:I, s:{s:o}}", "status", "ok", "matches", matches,
+                     "cursor_start", from, "cursor_end", to, "metadata",
+                     "_jupyter_types_experimental", types);
 }
 
 static void take_bundle(void *data, const RelayOutput *out)
@@ -139,11 +145,11 @@ static json_t *inspect(Channel *c)
     Str code = code_of(c);
     json_t *data = NULL;
     int detail = integer_of(c, "detail_level", 0) > 0;
-    bool found = relay_session_inspect(c->kernel->session, code.ptr, code.len, cursor_of(c, code), detail,
-                                       (RelaySink){take_bundle, &data});
+    bool found = relay_session_inspect(c->kernel->session, code.ptr, code.len, cursor_of(c, code),
+                                       detail, (RelaySink){take_bundle, &data});
     found = found && data;
-    return json_pack("{s:s, s:b, s:o, s:{}}", "status", "ok", "found", found, "data", data ? data : json_object(),
-                     "metadata");
+    return json_pack("{s:s, s:b, s:o, s:{}}", "status", "ok", "found", found, "data",
+                     data ? data : json_object(), "metadata");
 }
 
 static json_t *is_complete(Channel *c)
@@ -151,12 +157,9 @@ static json_t *is_complete(Channel *c)
     Str code = code_of(c);
     int indent = 0;
     switch (relay_session_is_complete(c->kernel->session, code.ptr, code.len, &indent)) {
-    case RELAY_COMPLETE:
-        return json_pack("{s:s}", "status", "complete");
-    case RELAY_INVALID:
-        return json_pack("{s:s}", "status", "invalid");
-    case RELAY_INCOMPLETE:
-        break;
+    case RELAY_COMPLETE: return json_pack("{s:s}", "status", "complete");
+    case RELAY_INVALID: return json_pack("{s:s}", "status", "invalid");
+    case RELAY_INCOMPLETE: break;
     }
     Buf blanks = {0};
     buf_repeat(&blanks, ' ', indent > 0 ? (size_t)indent : 0);
@@ -186,7 +189,8 @@ static json_t *history(Channel *c)
         q.access = HISTORY_SEARCH;
     else
         return error_content("BadRequest", "`hist_access_type` is none of tail, range and search");
-    return json_pack("{s:s, s:o}", "status", "ok", "history", history_find(&c->kernel->history, &q));
+    return json_pack("{s:s, s:o}", "status", "ok", "history",
+                     history_find(&c->kernel->history, &q));
 }
 
 /* There are no comms yet that a front end could know of. */
@@ -213,9 +217,10 @@ static json_t *comm_other(Channel *c)
 static json_t *connect_info(Channel *c)
 {
     const int *ports = c->kernel->connection.ports;
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "status", "ok", "shell_port", ports[CHANNEL_SHELL],
-                     "control_port", ports[CHANNEL_CONTROL], "stdin_port", ports[CHANNEL_STDIN], "iopub_port",
-                     ports[CHANNEL_IOPUB], "hb_port", ports[CHANNEL_HEARTBEAT]);
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "status", "ok", "shell_port",
+                     ports[CHANNEL_SHELL], "control_port", ports[CHANNEL_CONTROL], "stdin_port",
+                     ports[CHANNEL_STDIN], "iopub_port", ports[CHANNEL_IOPUB], "hb_port",
+                     ports[CHANNEL_HEARTBEAT]);
 }
 
 static json_t *shutdown_kernel(Channel *c)
@@ -242,10 +247,10 @@ typedef struct Field {
 
 typedef struct Handler {
     const char *type;
-    unsigned channels;              /* bit 1 << ChannelKind for each channel that it may come on */
-    const char *reply;              /* NULL: it is not answered */
-    json_t *(*run)(Channel *c);     /* gives the content of the reply */
-    Field needs[3];                 /* fields that must be there; ends with a NULL name */
+    unsigned channels; /* bit 1 << ChannelKind for each channel that it may come on */
+    const char *reply; /* NULL: it is not answered */
+    json_t *(*run)(Channel *c); /* gives the content of the reply */
+    Field needs[3]; /* fields that must be there; ends with a NULL name */
 } Handler;
 
 enum { SHELL = 1 << CHANNEL_SHELL, CONTROL = 1 << CHANNEL_CONTROL };
@@ -275,7 +280,8 @@ static const Handler handlers[] = {
 static const Handler *find_handler(const Channel *c)
 {
     for (size_t i = 0; i < sizeof handlers / sizeof handlers[0]; i++)
-        if ((handlers[i].channels & 1u << c->kind) && strcmp(handlers[i].type, c->request.type) == 0)
+        if ((handlers[i].channels & 1u << c->kind) &&
+            strcmp(handlers[i].type, c->request.type) == 0)
             return &handlers[i];
     return NULL;
 }
@@ -305,7 +311,8 @@ static void run_handler(Channel *c, const Handler *h)
     const char *field = missing_field(h, c->request.content);
     json_t *content = field ? bad_request(h->type, field) : h->run(c);
     if (h->reply)
-        channel_reply(c, h->reply, content ? content : error_content("InternalError", "there is no memory"));
+        channel_reply(c, h->reply,
+                      content ? content : error_content("InternalError", "there is no memory"));
     else
         json_decref(content);
 }
@@ -328,6 +335,8 @@ void channel_handle(Channel *c)
         return;
     }
     const Handler *h = find_handler(c);
+    if (c->kind == CHANNEL_SHELL)
+        publisher_attribute(&c->kernel->publisher, c->request.header_text);
     publish_state(c, "busy");
     if (h)
         run_handler(c, h);

@@ -12,11 +12,13 @@ static json_t *registration(const Connection *c)
     json_t *content = json_object();
     json_object_set(content, "kernel_id", json_object_get(c->fields, "kernel_id"));
     for (int i = 0; i < CHANNEL_KINDS; i++)
-        json_object_set_new(content, connection_port_name((ChannelKind)i), json_sprintf("%d", c->ports[i]));
+        json_object_set_new(content, connection_port_name((ChannelKind)i),
+                            json_sprintf("%d", c->ports[i]));
     return content;
 }
 
-static void send_registration(const Connection *c, Socket *launcher, const Signer *signer, Packet *packet)
+static void send_registration(const Connection *c, Socket *launcher, const Signer *signer,
+                              Packet *packet)
 {
     json_t *content = registration(c);
     char *text = json_dumps(content, JSON_COMPACT);
@@ -61,7 +63,8 @@ bool handshake(const Connection *c, Wire *wire, const Signer *signer, Buf *why)
         return true;
     Buf endpoint = {0};
     Packet packet = {0};
-    buf_printf(&endpoint, "%s://%s%c%d", c->transport, c->ip, c->transport[0] == 'i' ? '-' : ':', c->registration_port);
+    buf_printf(&endpoint, "%s://%s%c%d", c->transport, c->ip, c->transport[0] == 'i' ? '-' : ':',
+               c->registration_port);
     Socket *launcher = socket_new(wire, SOCKET_DEALER, NULL);
     bool ok = launcher && socket_connect(launcher, buf_text(&endpoint), why);
     if (ok) {

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
+#include "kernel/files.h"
 #include "kernel/message.h"
 
 #include <errno.h>
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* A file with more than the first number of entries is cut to the second. */
@@ -70,11 +70,8 @@ static char *history_path(void)
         return NULL;
     buf_str(&path, "/relay/kernel-history.jsonl");
     char *text = buf_take(&path);
-    for (char *slash = text ? strchr(text + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(text, 0700);
-        *slash = '/';
-    }
+    if (text)
+        files_make_folders(text, FILE_OURS);
     return text;
 }
 
@@ -99,8 +96,9 @@ static void read_line(History *h, const char *line, size_t n)
     json_int_t session = json_integer_value(json_array_get(row, 0));
     if (session > h->session && session < INT64_MAX)
         h->session = session;
-    push(h, (HistoryEntry){session, json_integer_value(json_array_get(row, 1)),
-                           copy_string(json_array_get(row, 2)), copy_string(json_array_get(row, 3))});
+    push(h,
+         (HistoryEntry){session, json_integer_value(json_array_get(row, 1)),
+                        copy_string(json_array_get(row, 2)), copy_string(json_array_get(row, 3))});
     json_decref(row);
 }
 
@@ -254,13 +252,11 @@ static bool glob(const char *p, const char *text)
 static bool wanted(const History *h, const HistoryQuery *q, const HistoryEntry *e)
 {
     switch (q->access) {
-    case HISTORY_TAIL:
-        return true;
+    case HISTORY_TAIL: return true;
     case HISTORY_RANGE:
         return e->session == (q->session > 0 ? q->session : h->session + q->session) &&
                e->line >= q->start && e->line < q->stop;
-    case HISTORY_SEARCH:
-        return glob(q->pattern, e->input);
+    case HISTORY_SEARCH: return glob(q->pattern, e->input);
     }
     return false;
 }
@@ -277,7 +273,8 @@ static json_t *item(const HistoryEntry *e, bool with_output)
 {
     json_t *text = json_text(e->input, strlen(e->input));
     if (with_output)
-        text = json_pack("[o, o?]", text, e->output ? json_text(e->output, strlen(e->output)) : NULL);
+        text =
+            json_pack("[o, o?]", text, e->output ? json_text(e->output, strlen(e->output)) : NULL);
     return json_pack("[I, I, o]", (json_int_t)e->session, (json_int_t)e->line, text);
 }
 

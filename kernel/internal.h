@@ -26,29 +26,29 @@ typedef struct Kernel {
     RelaySession *session;
     History history;            /* of the shell thread */
     int64_t count;              /* cells executed; of the shell thread */
-    int log;                    /* file descriptor of the log: what standard error was at the start */
-    int parent;                 /* the launcher's process, when it said so; else 0 */
-    int started_by;             /* the process that started this one */
-    int stop_read, stop_write;  /* a pipe: readable when the threads are to end */
+    int log; /* file descriptor of the log: what standard error was at the start */
+    int parent; /* the launcher's process, when it said so; else 0 */
+    int started_by; /* the process that started this one */
+    int stop_read, stop_write; /* a pipe: readable when the threads are to end */
     atomic_bool stopping;
     sem_t shell_ended;
-    pthread_t supervisor;       /* the main thread */
+    pthread_t supervisor; /* the main thread */
 } Kernel;
 
 /* One request channel, used by one thread. */
 typedef struct Channel {
     Kernel *kernel;
     ChannelKind kind;
-    const char *name;           /* for the log */
+    const char *name; /* for the log */
     Socket *socket;
-    Socket *hand;               /* to the publisher */
+    Socket *hand; /* to the publisher */
     Seen seen;
-    Message request;            /* the one being handled */
+    Message request; /* the one being handled */
     Packet out;
-    json_t *metadata;           /* of the reply, set by the handler; NULL: none */
-    bool stop;                  /* set by the handler: the kernel ends after this request */
-    bool abort;                 /* set by the handler: cells that are waiting do not run */
-    unsigned refused;           /* messages dropped so far */
+    json_t *metadata; /* of the reply, set by the handler; NULL: none */
+    bool stop; /* set by the handler: the kernel ends after this request */
+    bool abort; /* set by the handler: cells that are waiting do not run */
+    unsigned refused; /* messages dropped so far */
 } Channel;
 
 /* Publishes to all clients, as a consequence of the request. Takes over `content`. */

@@ -53,16 +53,24 @@ static Str parent_of(const Channel *c)
     return c->request.header_text;
 }
 
+/* What was printed so far goes before what comes next. */
+static void settle(Channel *c)
+{
+    if (c->kind == CHANNEL_SHELL)
+        publisher_settle(&c->kernel->publisher);
+}
+
 void channel_publish(Channel *c, const char *type, json_t *content)
 {
-    PublishFrom from = c->kind == CHANNEL_SHELL ? PUBLISH_FROM_CELLS : PUBLISH_FROM_ELSEWHERE;
-    publish_begin(&c->out, from, type);
+    publish_begin(&c->out, type);
     message_write(&c->out, &c->kernel->sender, type, parent_of(c), NULL, content);
+    settle(c);
     publish(c->hand, &c->out);
 }
 
 void channel_stream(Channel *c, const char *name, Str text)
 {
+    settle(c);
     publish_text(c->hand, &c->out, name, parent_of(c), text);
 }
 
@@ -73,6 +81,7 @@ void channel_reply(Channel *c, const char *type, json_t *content)
         packet_add(&c->out, packet_frame(&c->request.packet, i));
     message_write(&c->out, &c->kernel->sender, type, parent_of(c), c->metadata, content);
     c->metadata = NULL;
+    settle(c);
     if (!c->out.overflow)
         socket_send(c->socket, &c->out, 0);
 }
@@ -147,8 +156,8 @@ static void *heartbeat_main(void *data)
 static bool open_sockets(Kernel *k, Buf *why)
 {
     static const SocketRole roles[CHANNEL_KINDS] = {
-        [CHANNEL_SHELL] = SOCKET_REQUESTS,  [CHANNEL_CONTROL] = SOCKET_REQUESTS,
-        [CHANNEL_STDIN] = SOCKET_REQUESTS,  [CHANNEL_IOPUB] = SOCKET_BROADCAST,
+        [CHANNEL_SHELL] = SOCKET_REQUESTS, [CHANNEL_CONTROL] = SOCKET_REQUESTS,
+        [CHANNEL_STDIN] = SOCKET_REQUESTS, [CHANNEL_IOPUB] = SOCKET_BROADCAST,
         [CHANNEL_HEARTBEAT] = SOCKET_ECHO,
     };
     Connection *c = &k->connection;
@@ -289,7 +298,8 @@ static bool kernel_serve(Kernel *k, const sigset_t *signals)
         return false;
     bool ok = channel_init(&shell, k, CHANNEL_SHELL, "shell");
     ok = channel_init(&control, k, CHANNEL_CONTROL, "control") && ok;
-    bool beats = ok && start_thread(&heartbeat_thread, heartbeat_main, k->sockets[CHANNEL_HEARTBEAT]);
+    bool beats =
+        ok && start_thread(&heartbeat_thread, heartbeat_main, k->sockets[CHANNEL_HEARTBEAT]);
     if (ok)
         channel_publish(&shell, "status", json_pack("{s:s}", "execution_state", "starting"));
     bool serves = beats && start_thread(&shell_thread, shell_main, &shell);

@@ -138,10 +138,12 @@ static json_t *make_header(Sender *sender, const char *type)
     unsigned long long number = atomic_fetch_add(&sender->sent, 1);
     snprintf(id, sizeof id, "%s_%llu", sender->session, number);
     message_date(date);
-    json_t *header = json_pack("{s:s, s:s, s:s, s:s, s:s}", "msg_id", id, "session", sender->session,
-                               "date", date, "msg_type", type, "version", PROTOCOL_VERSION);
+    json_t *header =
+        json_pack("{s:s, s:s, s:s, s:s, s:s}", "msg_id", id, "session", sender->session, "date",
+                  date, "msg_type", type, "version", PROTOCOL_VERSION);
     if (header)
-        json_object_set_new(header, "username", json_text(sender->username, strlen(sender->username)));
+        json_object_set_new(header, "username",
+                            json_text(sender->username, strlen(sender->username)));
     return header;
 }
 
@@ -153,7 +155,8 @@ static char *write_object(json_t *value)
     return text;
 }
 
-void message_write(Packet *out, Sender *sender, const char *type, Str parent, json_t *metadata, json_t *content)
+void message_write(Packet *out, Sender *sender, const char *type, Str parent, json_t *metadata,
+                   json_t *content)
 {
     char *made[4] = {write_object(make_header(sender, type)), NULL, write_object(metadata),
                      write_object(content)};

@@ -32,16 +32,16 @@ bool sender_init(Sender *s, Str key);
 
 /* The signatures that came last on one channel: a message that comes again is somebody's replay. */
 typedef struct Seen {
-    char signatures[1024][16];      /* their beginnings; empty ones are zero */
+    char signatures[1024][16]; /* their beginnings; empty ones are zero */
     size_t next;
 } Seen;
 
 typedef struct Message {
     Packet packet;
-    size_t prefix;                  /* frames before the delimiter: whom to answer */
-    Str header_text;                /* the bytes of the header, for the answers' parent; lent from `packet` */
+    size_t prefix; /* frames before the delimiter: whom to answer */
+    Str header_text; /* the bytes of the header, for the answers' parent; lent from `packet` */
     json_t *header, *metadata, *content;
-    const char *type;               /* lent from `header` */
+    const char *type; /* lent from `header` */
 } Message;
 
 /* Takes the packet apart. NULL when it is a message, otherwise what is wrong with it. `seen` may be NULL. */
@@ -52,7 +52,8 @@ void message_deinit(Message *m);
 
 /* Appends delimiter, signature, header, parent, metadata and content to the prefix in `out`. Takes over `metadata` and
  * `content`; NULL stands for an empty object. An empty `parent` stands for one, too. */
-void message_write(Packet *out, Sender *sender, const char *type, Str parent, json_t *metadata, json_t *content);
+void message_write(Packet *out, Sender *sender, const char *type, Str parent, json_t *metadata,
+                   json_t *content);
 
 /* The time now as ISO 8601 in UTC with microseconds: "2024-05-01T12:34:56.123456Z". */
 enum { DATE_SIZE = 28 };

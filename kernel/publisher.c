@@ -5,8 +5,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char queue_endpoint[] = "inproc://publisher";
@@ -16,7 +18,7 @@ static const double gather_seconds = 0.05;
 enum { GATHER_BYTES = 1 << 16 };
 
 /* The first frame of what is handed over says what it is. */
-static const char tag_cells[] = "C", tag_elsewhere[] = "E", tag_text[] = "T", tag_end[] = "Q";
+static const char tag_message[] = "M", tag_text[] = "T", tag_end[] = "Q";
 
 /* Streams are told apart by these addresses. */
 static const char stream_stdout[] = "stdout", stream_stderr[] = "stderr";
@@ -35,10 +37,10 @@ Socket *publisher_hand(Publisher *p)
     return hand;
 }
 
-void publish_begin(Packet *packet, PublishFrom from, const char *topic)
+void publish_begin(Packet *packet, const char *topic)
 {
     packet_clear(packet);
-    packet_add(packet, str_of(from == PUBLISH_FROM_CELLS ? tag_cells : tag_elsewhere));
+    packet_add(packet, str_of(tag_message));
     packet_add(packet, str_of(topic));
 }
 
@@ -78,8 +80,9 @@ static void send_text(Publisher *p, size_t n)
     Str parent = {buf_text(&p->text_parent), p->text_parent.n};
     packet_clear(&p->out);
     packet_add(&p->out, str_of(p->stream));
-    message_write(&p->out, p->sender, "stream", parent, NULL,
-                  json_pack("{s:s, s:o}", "name", p->stream, "text", json_text(buf_text(&p->text), n)));
+    message_write(
+        &p->out, p->sender, "stream", parent, NULL,
+        json_pack("{s:s, s:o}", "name", p->stream, "text", json_text(buf_text(&p->text), n)));
     socket_send(p->iopub, &p->out, 0);
 }
 
@@ -159,32 +162,47 @@ static void capture_end(Capture *c, int fd)
     *c = (Capture){-1, -1};
 }
 
-static void read_capture(Publisher *p, int i)
+/* What waits in a pipe, at most about what fits into one. */
+static void read_pipe(int fd, Buf *out)
 {
     char bytes[4096];
-    Str parent = {buf_text(&p->parent), p->parent.n};
-    for (int rounds = 0; rounds < 64 && p->captures[i].pipe >= 0; rounds++) {
-        ssize_t n = read(p->captures[i].pipe, bytes, sizeof bytes);
+    for (int rounds = 0; rounds < 32 && fd >= 0; rounds++) {
+        ssize_t n = read(fd, bytes, sizeof bytes);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return;
-        gather(p, i == 0 ? stream_stdout : stream_stderr, parent, (Str){bytes, (size_t)n});
+        buf_bytes(out, bytes, (size_t)n);
     }
 }
 
-/* ---- the thread ---- */
-
-/* The parent header of a message whose topic is frame 1. */
-static void remember_parent(Publisher *p, const Packet *packet)
+void publisher_attribute(Publisher *p, Str parent)
 {
-    size_t delimiter = packet_delimiter(packet);
-    if (delimiter + 3 >= packet->n)
-        return;
-    Str parent = packet_frame(packet, delimiter + 3);
+    pthread_mutex_lock(&p->lock);
     buf_clear(&p->parent);
     buf_bytes(&p->parent, parent.ptr, parent.len);
+    pthread_mutex_unlock(&p->lock);
 }
+
+static bool anything_printed(Publisher *p)
+{
+    struct pollfd fds[2] = {{p->captures[0].pipe, POLLIN, 0}, {p->captures[1].pipe, POLLIN, 0}};
+    pthread_mutex_lock(&p->lock);
+    bool any = poll(fds, 2, 0) > 0;
+    pthread_mutex_unlock(&p->lock);
+    return any;
+}
+
+void publisher_settle(Publisher *p)
+{
+    const struct timespec pause = {.tv_nsec = 50 * 1000};
+    fflush(NULL);
+    /* A thread that goes on printing is not waited for. */
+    for (int tries = 0; tries < 2000 && anything_printed(p); tries++)
+        nanosleep(&pause, NULL);
+}
+
+/* ---- the thread ---- */
 
 /* False when it was the order to end. */
 static bool handle(Publisher *p, const Packet *packet)
@@ -192,16 +210,12 @@ static bool handle(Publisher *p, const Packet *packet)
     Str tag = packet_frame(packet, 0);
     if (str_is(tag, tag_end))
         return false;
-    /* What was printed before this was handed over is in the pipes already. */
-    read_capture(p, 0);
-    read_capture(p, 1);
     if (str_is(tag, tag_text)) {
-        gather(p, stream_name(packet_frame(packet, 1)), packet_frame(packet, 2), packet_frame(packet, 3));
+        gather(p, stream_name(packet_frame(packet, 1)), packet_frame(packet, 2),
+               packet_frame(packet, 3));
         return true;
     }
     flush_text(p);
-    if (str_is(tag, tag_cells))
-        remember_parent(p, packet);
     socket_send(p->iopub, packet, 1);
     return true;
 }
@@ -213,6 +227,28 @@ static bool handle_queue(Publisher *p)
         if (p->packet.n > 0 && !handle(p, &p->packet))
             return false;
     return true;
+}
+
+/* What was printed goes behind everything that was handed over before. Whoever runs a cell settles before handing over
+ * more, and the lock keeps that until this is done. */
+static bool handle_pipes(Publisher *p)
+{
+    Buf printed[2] = {{0}, {0}};
+    bool on = true;
+    pthread_mutex_lock(&p->lock);
+    for (int i = 0; i < 2; i++)
+        read_pipe(p->captures[i].pipe, &printed[i]);
+    if (printed[0].n + printed[1].n > 0)
+        on = handle_queue(p);
+    Str parent = {buf_text(&p->parent), p->parent.n};
+    for (int i = 0; i < 2; i++) {
+        const char *stream = i == 0 ? stream_stdout : stream_stderr;
+        if (printed[i].n > 0)
+            gather(p, stream, parent, (Str){printed[i].at, printed[i].n});
+        buf_deinit(&printed[i]);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return on;
 }
 
 /* A subscription is the byte 1 and the topic. Everybody subscribed to it sees the welcome. */
@@ -258,13 +294,14 @@ static void *publisher_main(void *data)
             welcome(p);
         if (watches[0].ready && !handle_queue(p))
             break;
-        read_capture(p, 0);
-        read_capture(p, 1);
+        if ((watches[2].ready || watches[3].ready) && !handle_pipes(p))
+            break;
         if (p->text.n > 0 && patience(p) == 0)
             flush_whole_text(p);
     }
     /* Other threads have ended, but the queue takes turns among them and may still hold their last words. */
     handle_queue(p);
+    handle_pipes(p);
     flush_text(p);
     return NULL;
 }
@@ -272,7 +309,9 @@ static void *publisher_main(void *data)
 bool publisher_start(Publisher *p, Wire *wire, Socket *iopub, Sender *sender)
 {
     Buf why = {0};
-    *p = (Publisher){.sender = sender, .iopub = iopub, .wire = wire, .captures = {{-1, -1}, {-1, -1}}};
+    *p = (Publisher){
+        .sender = sender, .iopub = iopub, .wire = wire, .captures = {{-1, -1}, {-1, -1}}};
+    pthread_mutex_init(&p->lock, NULL);
     p->queue = socket_new(wire, SOCKET_COLLECT, NULL);
     bool bound = p->queue && socket_bind(p->queue, queue_endpoint, &why);
     buf_deinit(&why);
@@ -311,4 +350,5 @@ void publisher_end(Publisher *p)
     buf_deinit(&p->text);
     buf_deinit(&p->text_parent);
     buf_deinit(&p->parent);
+    pthread_mutex_destroy(&p->lock);
 }

@@ -5,7 +5,7 @@
  * (file descriptors 1 and 2 are pipes that end here) and welcomes those who subscribe.
  *
  *     Socket *hand = publisher_hand(&p);              // for one thread
- *     publish_begin(&packet, PUBLISH_FROM_CELLS, "status");
+ *     publish_begin(&packet, "status");
  *     message_write(&packet, …);
  *     publish(hand, &packet);
  *     publish_text(hand, &packet, "stdout", parent, text);
@@ -34,8 +34,9 @@ typedef struct Publisher {
     Buf text;                   /* gathered for the stream, not sent yet */
     const char *stream;         /* "stdout" or "stderr" */
     Buf text_parent;            /* the header of the request that the text belongs to */
-    Buf parent;                 /* the header of the latest request on the shell channel */
     double due;                 /* when the text must leave */
+    pthread_mutex_t lock;       /* of reading the pipes and of `parent` */
+    Buf parent;                 /* the header of the request that prints */
 } Publisher;
 
 /* Starts the thread. `iopub` is bound and used by the thread alone from here on. False: the system refused. */
@@ -46,11 +47,13 @@ void publisher_end(Publisher *p);
 /* The socket through which one thread hands over; NULL when the system refuses. */
 Socket *publisher_hand(Publisher *p);
 
-/* Whether a message comes from the channel that runs cells: what C libraries print belongs to its latest request. */
-typedef enum PublishFrom { PUBLISH_FROM_CELLS, PUBLISH_FROM_ELSEWHERE } PublishFrom;
+/* What C libraries print from now on belongs to the request with header `parent`. */
+void publisher_attribute(Publisher *p, Str parent);
+/* Waits until all that they have printed was read, so that it goes before what is handed over next. */
+void publisher_settle(Publisher *p);
 
 /* Begins a message with this topic in `packet`; message_write does the rest. */
-void publish_begin(Packet *packet, PublishFrom from, const char *topic);
+void publish_begin(Packet *packet, const char *topic);
 void publish(Socket *hand, const Packet *packet);
 /* Hands over text of a stream for the request with header `parent`; `packet` is scratch. */
 void publish_text(Socket *hand, Packet *packet, const char *stream, Str parent, Str text);

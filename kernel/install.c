@@ -1,0 +1,183 @@
+#define _GNU_SOURCE 1
+#include "kernel/kernel_main.h"
+
+#include "base/buf.h"
+#include "include/relay.h"
+#include "kernel/assets.h"
+#include "kernel/files.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "usage: relay kernel install [--user | --sys-prefix | --prefix DIR] [--name NAME]\n"
+    "\n"
+    "  --user        for this user (the default)\n"
+    "  --sys-prefix  into the Python environment that is active\n"
+    "  --prefix DIR  below DIR/share/jupyter\n"
+    "  --name NAME   what Jupyter calls the kernel; `relay` if not given\n";
+
+typedef struct Install {
+    Buf root;                   /* the data folder of Jupyter */
+    const char *name;
+    bool help;
+} Install;
+
+/* ---- where ---- */
+
+static bool user_root(Buf *root)
+{
+    const char *data = getenv("JUPYTER_DATA_DIR"), *share = getenv("XDG_DATA_HOME"),
+               *home = getenv("HOME");
+    if (data && *data)
+        buf_str(root, data);
+    else if (share && *share)
+        buf_printf(root, "%s/jupyter", share);
+    else if (home && *home)
+        buf_printf(root, "%s/.local/share/jupyter", home);
+    else
+        dprintf(STDERR_FILENO, "relay kernel install: there is no home folder; use --prefix\n");
+    return root->n > 0;
+}
+
+static bool environment_root(Buf *root)
+{
+    const char *prefix = getenv("VIRTUAL_ENV");
+    if (!prefix || !*prefix)
+        prefix = getenv("CONDA_PREFIX");
+    if (prefix && *prefix)
+        buf_printf(root, "%s/share/jupyter", prefix);
+    else
+        dprintf(STDERR_FILENO,
+                "relay kernel install: no Python environment is active; use --prefix\n");
+    return root->n > 0;
+}
+
+/* Jupyter's rule for the names of kernels. */
+static bool is_name(const char *name)
+{
+    size_t good = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+    return *name && name[good] == '\0' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+/* The argument of an option at argv[*i]: behind `=` or the next one; NULL when it is another option. */
+static const char *option(int argc, char **argv, int *i, const char *name)
+{
+    size_t n = strlen(name);
+    if (strncmp(argv[*i], name, n) != 0)
+        return NULL;
+    if (argv[*i][n] == '=')
+        return argv[*i] + n + 1;
+    return argv[*i][n] == '\0' && *i + 1 < argc ? argv[++*i] : NULL;
+}
+
+static bool read_argument(Install *in, int argc, char **argv, int *i)
+{
+    const char *value;
+    if (strcmp(argv[*i], "--help") == 0) {
+        in->help = true;
+        return true;
+    }
+    if (strcmp(argv[*i], "--user") == 0 || strcmp(argv[*i], "--sys-prefix") == 0) {
+        buf_clear(&in->root);
+        return argv[*i][2] == 'u' ? user_root(&in->root) : environment_root(&in->root);
+    }
+    if ((value = option(argc, argv, i, "--prefix"))) {
+        buf_clear(&in->root);
+        buf_printf(&in->root, "%s/share/jupyter", value);
+        return true;
+    }
+    if ((value = option(argc, argv, i, "--name")) && is_name(value)) {
+        in->name = value;
+        return true;
+    }
+    dprintf(STDERR_FILENO, "relay kernel install: cannot use `%s`\n%s", argv[*i], usage);
+    return false;
+}
+
+/* ---- what ---- */
+
+/* Writes one file below the data folder of Jupyter. */
+static bool write_file(const Install *in, const char *folder, const char *name, const void *bytes,
+                       size_t n)
+{
+    Buf path = {0};
+    buf_printf(&path, "%s/%s/%s", buf_text(&in->root), folder, name);
+    bool ok = !path.failed && files_make_folders(path.at, FILE_EVERYBODYS) &&
+              files_write(path.at, bytes, n, FILE_EVERYBODYS);
+    if (!ok)
+        dprintf(STDERR_FILENO, "relay kernel install: cannot write %s: %s\n", buf_text(&path),
+                strerror(errno));
+    buf_deinit(&path);
+    return ok;
+}
+
+/* The description names the program that runs now, by its absolute path. */
+static bool write_description(const Install *in, const char *folder)
+{
+    char program[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n <= 0) {
+        dprintf(STDERR_FILENO, "relay kernel install: cannot find this program: %s\n",
+                strerror(errno));
+        return false;
+    }
+    program[n] = '\0';
+    json_t *description =
+        json_pack("{s:[s, s, s, s, s], s:s, s:s, s:s, s:s, s:{s:b, s:[s]}}", "argv", program,
+                  "kernel", "run", "-f", "{connection_file}", "display_name", "Relay", "language",
+                  "relay", "interrupt_mode", "message", "kernel_protocol_version", "5.5.0",
+                  "metadata", "debugger", 0, "supported_encryption", "curve");
+    char *text = description ? json_dumps(description, JSON_INDENT(2)) : NULL;
+    json_decref(description);
+    bool ok = text && write_file(in, folder, "kernel.json", text, strlen(text));
+    free(text);
+    return ok;
+}
+
+static bool is_logo(const char *name)
+{
+    return strncmp(name, "logo-", 5) == 0;
+}
+
+/* Logos go beside the description, the rest is the extension for JupyterLab. */
+static bool write_assets(const Install *in, const char *folder)
+{
+    for (const Asset *a = kernel_assets; a->name; a++) {
+        const char *place = folder;
+        if (!is_logo(a->name))
+            place = strcmp(a->name, "package.json") == 0 ? "labextensions/relay-lang"
+                                                         : "labextensions/relay-lang/static";
+        if (!write_file(in, place, a->name, a->bytes, a->size))
+            return false;
+    }
+    return true;
+}
+
+int relay_kernel_install(int argc, char **argv)
+{
+    Install in = {.name = "relay"};
+    bool ok = true;
+    for (int i = 0; i < argc && ok && !in.help; i++)
+        ok = read_argument(&in, argc, argv, &i);
+    if (ok && in.help)
+        dprintf(STDOUT_FILENO, "%s", usage);
+    if (ok && !in.help && in.root.n == 0)
+        ok = user_root(&in.root);
+    if (ok && !in.help) {
+        Buf folder = {0};
+        buf_printf(&folder, "kernels/%s", in.name);
+        ok = write_description(&in, buf_text(&folder)) && write_assets(&in, buf_text(&folder));
+        if (ok)
+            dprintf(STDOUT_FILENO, "Installed the kernel in %s/%s\n", buf_text(&in.root),
+                    buf_text(&folder));
+        buf_deinit(&folder);
+    }
+    buf_deinit(&in.root);
+    return ok ? RELAY_OK : RELAY_USAGE;
+}
