@@ -37,6 +37,17 @@ void face_eval(Face *f, const RelayCell *cell)
         f->worst = status;
 }
 
+RelayStatus face_stage(Face *f, const RelayRequest *request, const RelaySink *sink)
+{
+    signals_begin(f->signals);
+    RelayStatus status =
+        relay_session_stage(f->session, request, sink ? *sink : show_sink(&f->show));
+    signals_end(f->signals);
+    if (status > f->worst)
+        f->worst = status;
+    return status;
+}
+
 bool face_done(const Face *f)
 {
     return f->show.quit || f->show.failed || signals_ended(f->signals);

@@ -17,6 +17,8 @@ bool face_init(Face *f, const ReplOptions *options, SignalsUse use);
 void face_deinit(Face *f);
 /* Runs one cell. */
 void face_eval(Face *f, const RelayCell *cell);
+/* Takes a whole program to a stage; `sink` NULL: what comes out is shown. */
+RelayStatus face_stage(Face *f, const RelayRequest *request, const RelaySink *sink);
 /* Nothing more can be done: the person left, or the output is gone. */
 bool face_done(const Face *f);
 

@@ -11,7 +11,8 @@ bool fd_read(int fd, Buf *out);
 
 /* Appends what the file holds; "-" is standard input. */
 bool file_load(const char *path, Buf *out);
-/* Puts the text in place of the file, whole or not at all; links are followed and permissions kept. */
+/* Puts the text in place of the file, whole or not at all; links are followed and permissions
+ * kept. */
 bool file_store(const char *path, const char *text, size_t n);
 
 #endif

@@ -21,7 +21,7 @@ struct LineHistory {
     bool loaded;            /* what the file had stands in front of what was added since */
 };
 
-/* ---- entries -------------------------------------------------------------------------------------------------- */
+/* ---- entries ------------------------------------------------------------------------------- */
 
 static bool push(LineHistory *h, const char *text, size_t n)
 {
@@ -65,7 +65,7 @@ static void decode(Buf *b, const char *line, size_t n)
     }
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------------------------ */
 
 static char *default_path(void)
 {
@@ -110,8 +110,8 @@ static bool lock_file(int fd)
     return rc == 0;
 }
 
-/* Opens and locks the file that the path names now: another program may have put a shorter one in its place while we
- * waited. The lock ends with the descriptor. */
+/* Opens and locks the file that the path names now: another program may have put a shorter one in
+ * its place while we waited. The lock ends with the descriptor. */
 static int open_locked(char *path)
 {
     for (int tries = 0; tries < 8; tries++) {
@@ -211,7 +211,7 @@ static void append(LineHistory *h, const char *text, size_t n)
     close(fd);
 }
 
-/* ---- interface ------------------------------------------------------------------------------------------------ */
+/* ---- interface ----------------------------------------------------------------------------- */
 
 LineHistory *line_history_new(const char *path)
 {

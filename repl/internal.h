@@ -1,5 +1,5 @@
-/* What the files of the line editor share: line.c has the keys, menu.c completion, search.c the search through the
- * history. */
+/* What the files of the line editor share: line.c has the keys, menu.c completion, search.c the
+ * search through the history. */
 #ifndef REPL_INTERNAL_H
 #define REPL_INTERNAL_H
 
@@ -9,18 +9,18 @@
 
 /* The list of what could stand at the cursor. */
 typedef struct Menu {
-    RelayCompletions *items;    /* NULL: closed */
-    size_t selected;            /* items->n: none, what was typed stands there */
-    size_t from, to;            /* the bytes of the text that the choice replaces */
-    Buf typed;                  /* what stood there when the list was opened */
+    RelayCompletions *items; /* NULL: closed */
+    size_t selected; /* items->n: none, what was typed stands there */
+    size_t from, to; /* the bytes of the text that the choice replaces */
+    Buf typed; /* what stood there when the list was opened */
 } Menu;
 
 /* The search through the history. */
 typedef struct Search {
     bool active;
     Buf query;
-    size_t entry, at;           /* the match; line_history_count: none yet */
-    bool failed;                /* the last step found nothing more */
+    size_t entry, at; /* the match; line_history_count: none yet */
+    bool failed; /* the last step found nothing more */
 } Search;
 
 struct Line {
@@ -33,11 +33,11 @@ struct Line {
     Buf styles, panel;
     Menu menu;
     Search search;
-    size_t browsed;             /* the entry of the history that is shown; line_history_count: none */
-    bool browsing;              /* the last key went through the history, so the next one may, too */
-    Buf kept;                   /* the text before the history was entered */
+    size_t browsed; /* the entry of the history that is shown; line_history_count: none */
+    bool browsing; /* the last key went through the history, so the next one may, too */
+    Buf kept; /* the text before the history was entered */
     size_t kept_cursor;
-    int column;                 /* that Up and Down aim at; -1: where the cursor is */
+    int column; /* that Up and Down aim at; -1: where the cursor is */
     void (*idle)(void *data);
     void *idle_data;
 };

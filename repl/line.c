@@ -46,7 +46,7 @@ void line_on_idle(Line *l, void (*idle)(void *data), void *data)
     l->idle_data = data;
 }
 
-/* ---- moving --------------------------------------------------------------------------------------------------- */
+/* ---- moving -------------------------------------------------------------------------------- */
 
 static Next key_left(Line *l)
 {
@@ -96,7 +96,7 @@ static Next key_last(Line *l)
     return NEXT_KEY;
 }
 
-/* ---- history -------------------------------------------------------------------------------------------------- */
+/* ---- history ------------------------------------------------------------------------------- */
 
 void line_keep(Line *l)
 {
@@ -178,7 +178,7 @@ static Next key_search(Line *l)
     return NEXT_KEY;
 }
 
-/* ---- changing ------------------------------------------------------------------------------------------------- */
+/* ---- changing ------------------------------------------------------------------------------ */
 
 static Next key_backspace(Line *l)
 {
@@ -294,7 +294,7 @@ static void type_character(Line *l, uint32_t code)
     text_type(t, bytes, n);
 }
 
-/* ---- ending --------------------------------------------------------------------------------------------------- */
+/* ---- ending -------------------------------------------------------------------------------- */
 
 static void new_line(Line *l, int indent)
 {
@@ -359,7 +359,7 @@ static Next key_closed(Line *l)
     return NEXT_LEFT;
 }
 
-/* ---- help and the screen -------------------------------------------------------------------------------------- */
+/* ---- help and the screen ------------------------------------------------------------------- */
 
 static Next key_tab(Line *l)
 {
@@ -445,7 +445,7 @@ static Next key_resize(Line *l)
     return NEXT_KEY;
 }
 
-/* ---- the keys ------------------------------------------------------------------------------------------------- */
+/* ---- the keys ------------------------------------------------------------------------------ */
 
 static const struct {
     uint32_t code;
@@ -497,7 +497,7 @@ static const struct {
     {'y', MOD_CTRL, key_paste},
     {'y', MOD_ALT, key_paste_other},
     {'t', MOD_CTRL, key_transpose},
-    {'7', MOD_CTRL, key_undo},          /* Ctrl-_ and Ctrl-/ send this */
+    {'7', MOD_CTRL, key_undo}, /* Ctrl-_ and Ctrl-/ send this */
     {'z', MOD_ALT, key_undo},
     {'_', MOD_ALT, key_redo},
     {'l', MOD_CTRL, key_clear},

@@ -1,7 +1,7 @@
 /* The line editor: reads one cell, of as many lines as it takes.
  *
- * Enter ends the cell when the session says that it is whole, and begins a new line, indented, when it is not. The keys
- * are those of emacs and readline; line.c has them in one table.
+ * Enter ends the cell when the session says that it is whole, and begins a new line, indented,
+ * when it is not. The keys are those of emacs and readline; line.c has them in one table.
  *
  *     Line *l = line_new(term, session, history, color);
  *     Buf cell = {0};

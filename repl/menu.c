@@ -39,7 +39,8 @@ static size_t common_prefix(const RelayCompletions *c)
 void menu_open(Line *l)
 {
     Text *t = &l->text;
-    RelayCompletions *c = relay_session_complete(l->session, buf_text(&t->buf), t->buf.n, t->cursor);
+    RelayCompletions *c =
+        relay_session_complete(l->session, buf_text(&t->buf), t->buf.n, t->cursor);
     l->menu.from = c->from;
     l->menu.to = c->to;
     if (c->n == 0) {
@@ -95,7 +96,8 @@ static void pad(Buf *b, int columns)
         buf_repeat(b, ' ', (size_t)columns);
 }
 
-static void draw_item(const Line *l, Buf *panel, const RelayCompletion *item, int width, bool selected)
+static void draw_item(const Line *l, Buf *panel, const RelayCompletion *item, int width,
+                      bool selected)
 {
     TermStyle style = l->color ? highlight_style(item->kind) : STYLE_PLAIN;
     term_style(panel, selected ? STYLE_REVERSE : style);

@@ -11,11 +11,12 @@ typedef struct ReplOptions {
     ColorMode color;
 } ReplOptions;
 
-/* Reads cells from standard input until it ends or the person leaves: with prompts on a terminal, else as a script
- * whose cells are the shortest runs of lines that are whole. */
+/* Reads cells from standard input until it ends or the person leaves: with prompts on a terminal,
+ * else as a script whose cells are the shortest runs of lines that are whole. */
 RelayStatus repl_run(const ReplOptions *options);
 
-/* Runs files, "-" for standard input, each as one cell after the other in one session. The worst status of all. */
+/* Runs files, "-" for standard input, each as one cell after the other in one session. The worst
+ * status of all. */
 RelayStatus repl_run_files(const ReplOptions *options, size_t n, char *const *paths);
 
 #endif

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 enum {
-    /* Up to this size a cell is asked after each line whether it is whole; then only each time that it has grown by a
-     * sixteenth, so that the work stays in proportion to the text. */
+    /* Up to this size a cell is asked after each line whether it is whole; then only each time
+     * that it has grown by a sixteenth, so that the work stays in proportion to the text. */
     EVERY_LINE = 32768,
     GROWTH = 16,
 };
@@ -19,7 +19,7 @@ enum {
 typedef struct Reader {
     char bytes[16384];
     size_t at, n;
-    int wake;                   /* signals_fd */
+    int wake; /* signals_fd */
 } Reader;
 
 typedef enum ReadEnd { READ_LINE, READ_END, READ_CANCELLED } ReadEnd;
@@ -29,14 +29,15 @@ typedef struct Script {
     ScriptUse use;
     Reader reader;
     Buf cell;
-    uint32_t line;              /* at which the cell begins */
-    size_t ask_at;              /* the size at which the session is asked next */
+    uint32_t line; /* at which the cell begins */
+    size_t ask_at; /* the size at which the session is asked next */
 } Script;
 
 /* True when a signal came first. */
 static bool wait_input(Reader *r, char *signal)
 {
-    struct pollfd fds[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = r->wake, .events = POLLIN}};
+    struct pollfd fds[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                            {.fd = r->wake, .events = POLLIN}};
     for (;;) {
         int ready = poll(fds, r->wake >= 0 ? 2 : 1, -1);
         if (ready < 0 && errno == EINTR)
@@ -48,7 +49,8 @@ static bool wait_input(Reader *r, char *signal)
     }
 }
 
-/* Appends the rest of the line with its end; READ_END when nothing is left, which may follow a line without an end. */
+/* Appends the rest of the line with its end; READ_END when nothing is left, which may follow a
+ * line without an end. */
 static ReadEnd read_line(Reader *r, Buf *out)
 {
     size_t before = out->n;
@@ -97,7 +99,8 @@ static bool is_blank(const Buf *text)
 
 static void run_cell(Script *s)
 {
-    RelayCell cell = {.text = buf_text(&s->cell), .len = s->cell.n, .name = "input", .line = s->line};
+    RelayCell cell = {
+        .text = buf_text(&s->cell), .len = s->cell.n, .name = "input", .line = s->line};
     if (!is_blank(&s->cell))
         face_eval(s->face, &cell);
     drop_cell(s);
@@ -112,7 +115,8 @@ static bool is_whole(Script *s)
         s->ask_at = cell->n + cell->n / GROWTH;
     if (is_blank(cell))
         return true;
-    return relay_session_is_complete(s->face->session, buf_text(cell), cell->n, NULL) != RELAY_INCOMPLETE;
+    return relay_session_is_complete(s->face->session, buf_text(cell), cell->n, NULL) !=
+           RELAY_INCOMPLETE;
 }
 
 static void run_lines(Script *s)
@@ -129,9 +133,7 @@ static void run_lines(Script *s)
             if (s->use == SCRIPT_PROMPTS)
                 show_text(&s->face->show, "\n", 1);
             continue;
-        case READ_END:
-            run_cell(s);
-            return;
+        case READ_END: run_cell(s); return;
         }
     }
 }

@@ -14,7 +14,8 @@ void search_open(Line *l)
     buf_clear(&l->search.query);
 }
 
-/* Shows the next entry that matches, from the one in `from` on; stays where it is when there is none. */
+/* Shows the next entry that matches, from the one in `from` on; stays where it is when there is
+ * none. */
 static void find(Line *l, size_t from, int step)
 {
     Search *s = &l->search;

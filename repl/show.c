@@ -71,15 +71,9 @@ static void show_output(void *data, const RelayOutput *out)
     Show *show = data;
     const RelayMime *text = relay_output_find(out, "text/plain");
     switch (out->kind) {
-    case RELAY_OUTPUT_DIAGNOSTIC:
-        show_diagnostic(show, out);
-        return;
-    case RELAY_OUTPUT_QUIT:
-        show->quit = true;
-        return;
-    case RELAY_OUTPUT_CLEAR:
-        show->clear = true;
-        return;
+    case RELAY_OUTPUT_DIAGNOSTIC: show_diagnostic(show, out); return;
+    case RELAY_OUTPUT_QUIT: show->quit = true; return;
+    case RELAY_OUTPUT_CLEAR: show->clear = true; return;
     case RELAY_OUTPUT_TEXT:
         if (text)
             show_text(show, text->data, text->size);

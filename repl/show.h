@@ -13,11 +13,12 @@ typedef enum ColorMode { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER } ColorMode;
 
 typedef struct Show {
     int out, err;
-    int stream;                 /* where progress and traces go: `out` in a session, `err` beside a stage's text */
-    bool out_color, err_color;  /* whether each may have colours; the session's are taken out where not */
-    bool json;                  /* diagnostics as the JSON lines of cli.md */
-    bool quit, clear;           /* the person asked for it; whoever reads this resets it */
-    int failed;                 /* errno of the first write to `out` that failed; 0: none */
+    int stream; /* where progress and traces go: `out` in a session, `err` beside a stage's text */
+    bool out_color,
+        err_color; /* whether each may have colours; the session's are taken out where not */
+    bool json; /* diagnostics as the JSON lines of cli.md */
+    bool quit, clear; /* the person asked for it; whoever reads this resets it */
+    int failed; /* errno of the first write to `out` that failed; 0: none */
 } Show;
 
 void show_init(Show *show, ColorMode mode);

@@ -12,7 +12,7 @@ struct Signals {
     sigset_t set;
     int pipe[2];
     SignalsUse use;
-    int patience;               /* a cell that has ignored more interrupts than this ends the process */
+    int patience; /* a cell that has ignored more interrupts than this ends the process */
     atomic_int ignored;
     atomic_bool running, ended, stop;
     _Atomic(RelaySession *) session;

@@ -58,7 +58,7 @@ void term_free(Term *t)
     free(t);
 }
 
-/* ---- modes ---------------------------------------------------------------------------------------------------- */
+/* ---- modes --------------------------------------------------------------------------------- */
 
 void term_write(Term *t, Buf *b)
 {
@@ -130,7 +130,7 @@ bool term_has_color(int fd)
     return isatty(fd) && name && *name && strcmp(name, "dumb") != 0;
 }
 
-/* ---- keys ----------------------------------------------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------------------------- */
 
 typedef enum Input { INPUT_BYTES, INPUT_LATE, INPUT_RESIZE, INPUT_CLOSED } Input;
 
@@ -224,8 +224,10 @@ static uint32_t letter_key(char c)
 static uint32_t number_key(int number)
 {
     switch (number) {
-    case 1: case 7: return KEY_HOME;
-    case 4: case 8: return KEY_END;
+    case 1:
+    case 7: return KEY_HOME;
+    case 4:
+    case 8: return KEY_END;
     case 3: return KEY_DELETE;
     case 5: return KEY_PAGE_UP;
     case 6: return KEY_PAGE_DOWN;
@@ -237,9 +239,11 @@ static uint32_t number_key(int number)
 static TermKey plain_key(uint32_t code, unsigned mods)
 {
     switch (code) {
-    case '\r': case '\n': return (TermKey){KEY_ENTER, mods};
+    case '\r':
+    case '\n': return (TermKey){KEY_ENTER, mods};
     case '\t': return (TermKey){KEY_TAB, mods};
-    case 8: case 127: return (TermKey){KEY_BACKSPACE, mods};
+    case 8:
+    case 127: return (TermKey){KEY_BACKSPACE, mods};
     case 27: return (TermKey){KEY_ESCAPE, mods};
     case 0: return (TermKey){' ', mods | MOD_CTRL};
     default: break;
@@ -330,7 +334,7 @@ TermKey term_read(Term *t)
     return read_escape(t);
 }
 
-/* ---- what is drawn -------------------------------------------------------------------------------------------- */
+/* ---- what is drawn ------------------------------------------------------------------------- */
 
 void term_style(Buf *b, TermStyle style)
 {

@@ -1,7 +1,8 @@
 /* The terminal: modes, keys, size, and every escape sequence of the program.
  *
- * A Term belongs to whoever made it; between term_edit and term_leave the terminal sends each key as it is pressed, and
- * at all other times it is as it was found. What is drawn goes into a Buf first and reaches the screen in one write.
+ * A Term belongs to whoever made it; between term_edit and term_leave the terminal sends each key
+ * as it is pressed, and at all other times it is as it was found. What is drawn goes into a Buf
+ * first and reaches the screen in one write.
  *
  *     Term *t = term_new(0, 1, -1);
  *     if (t) {
@@ -20,8 +21,20 @@ typedef struct Term Term;
 /* Keys that are no character; a character is its code point. */
 enum {
     KEY_NONE = 0x110000,    /* a sequence that means nothing here */
-    KEY_UP, KEY_DOWN, KEY_LEFT, KEY_RIGHT, KEY_HOME, KEY_END, KEY_PAGE_UP, KEY_PAGE_DOWN,
-    KEY_ENTER, KEY_TAB, KEY_BACKSPACE, KEY_DELETE, KEY_ESCAPE, KEY_F1,
+    KEY_UP,
+    KEY_DOWN,
+    KEY_LEFT,
+    KEY_RIGHT,
+    KEY_HOME,
+    KEY_END,
+    KEY_PAGE_UP,
+    KEY_PAGE_DOWN,
+    KEY_ENTER,
+    KEY_TAB,
+    KEY_BACKSPACE,
+    KEY_DELETE,
+    KEY_ESCAPE,
+    KEY_F1,
     KEY_PASTE,              /* a pasted text: term_pasted */
     KEY_RESIZE,             /* the window has another size now */
     KEY_CLOSED,             /* the terminal is gone, or somebody asks the program to end */
@@ -60,27 +73,37 @@ int term_columns(int fd);
 /* Whether colours are wanted on a descriptor: a terminal that has them, and no NO_COLOR. */
 bool term_has_color(int fd);
 
-/* ---- what is drawn -------------------------------------------------------------------------------------------- */
+/* ---- what is drawn ------------------------------------------------------------------------- */
 
-/* A colour, and any of the flags. The sixteen colours of the terminal's own theme read well on light and dark. */
+/* A colour, and any of the flags. The sixteen colours of the terminal's own theme read well on
+ * light and dark. */
 typedef unsigned TermStyle;
 enum {
-    STYLE_PLAIN, STYLE_RED, STYLE_GREEN, STYLE_YELLOW, STYLE_BLUE, STYLE_MAGENTA, STYLE_CYAN,
-    STYLE_COLORS = 15,      /* mask of the colour */
-    STYLE_BOLD = 16, STYLE_DIM = 32, STYLE_UNDERLINE = 64, STYLE_REVERSE = 128,
+    STYLE_PLAIN,
+    STYLE_RED,
+    STYLE_GREEN,
+    STYLE_YELLOW,
+    STYLE_BLUE,
+    STYLE_MAGENTA,
+    STYLE_CYAN,
+    STYLE_COLORS = 15, /* mask of the colour */
+    STYLE_BOLD = 16,
+    STYLE_DIM = 32,
+    STYLE_UNDERLINE = 64,
+    STYLE_REVERSE = 128,
 };
 
 void term_style(Buf *b, TermStyle style);
 void term_up(Buf *b, int rows);
-void term_column(Buf *b, int column);       /* from 0 */
-void term_clear_line(Buf *b);               /* from the cursor to the right */
-void term_clear_below(Buf *b);              /* from the cursor to the end of the screen */
+void term_column(Buf *b, int column); /* from 0 */
+void term_clear_line(Buf *b); /* from the cursor to the right */
+void term_clear_below(Buf *b); /* from the cursor to the end of the screen */
 void term_clear_screen(Buf *b);
 void term_hide_cursor(Buf *b);
 void term_show_cursor(Buf *b);
 
-/* Copies text up to so many columns; colours in it pass through, other control characters become blanks. Returns the
- * columns that were used. */
+/* Copies text up to so many columns; colours in it pass through, other control characters become
+ * blanks. Returns the columns that were used. */
 int term_clip(Buf *b, const char *text, size_t n, int columns);
 /* Copies text without its colours. */
 void term_strip(Buf *b, const char *text, size_t n);

@@ -34,7 +34,7 @@ void text_reset(Text *t)
     t->action = ACTION_OTHER;
 }
 
-/* ---- undo ----------------------------------------------------------------------------------------------------- */
+/* ---- undo ---------------------------------------------------------------------------------- */
 
 static bool state_take(const Text *t, TextState *s)
 {
@@ -52,7 +52,8 @@ static void state_restore(Text *t, const TextState *s)
     t->cursor = s->cursor;
 }
 
-/* Called before every change: keeps the state, unless the change goes on with what the last one did. */
+/* Called before every change: keeps the state, unless the change goes on with what the last one
+ * did. */
 static void begin(Text *t, TextAction action)
 {
     bool goes_on = action == t->action && (action == ACTION_TYPE || action == ACTION_ERASE);
@@ -100,7 +101,7 @@ void text_redo(Text *t)
     t->n_redo--;
 }
 
-/* ---- changes -------------------------------------------------------------------------------------------------- */
+/* ---- changes ------------------------------------------------------------------------------- */
 
 static void splice(Text *t, size_t from, size_t to, const char *p, size_t n)
 {
@@ -218,7 +219,7 @@ void text_transpose(Text *t)
     buf_deinit(&swapped);
 }
 
-/* ---- positions ------------------------------------------------------------------------------------------------ */
+/* ---- positions ----------------------------------------------------------------------------- */
 
 static bool combines(const Text *t, size_t at)
 {

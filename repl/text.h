@@ -1,7 +1,8 @@
 /* The text that is being edited: bytes, a cursor, undo, and what was cut.
  *
- * Positions are byte offsets and always stand between characters, where a character is a code point together with the
- * marks that combine with it. Motions are questions: they return a position, and `text_move` goes there.
+ * Positions are byte offsets and always stand between characters, where a character is a code
+ * point together with the marks that combine with it. Motions are questions: they return a
+ * position, and `text_move` goes there.
  *
  *     text_insert(t, "add(1, 2)", 9);
  *     text_move(t, text_word_back(t, t->cursor));
@@ -15,7 +16,13 @@
 enum { TEXT_CUTS = 16, TEXT_UNDOS = 200 };
 
 /* What the last action was; a run of the same kind is undone at once, and cut into one piece. */
-typedef enum TextAction { ACTION_OTHER, ACTION_TYPE, ACTION_ERASE, ACTION_CUT, ACTION_PASTE } TextAction;
+typedef enum TextAction {
+    ACTION_OTHER,
+    ACTION_TYPE,
+    ACTION_ERASE,
+    ACTION_CUT,
+    ACTION_PASTE
+} TextAction;
 
 typedef struct TextState {
     char *text;
@@ -53,13 +60,13 @@ void text_transpose(Text *t);
 void text_undo(Text *t);
 void text_redo(Text *t);
 
-/* ---- positions ------------------------------------------------------------------------------------------------ */
+/* ---- positions ----------------------------------------------------------------------------- */
 
 size_t text_next(const Text *t, size_t at);
 size_t text_back(const Text *t, size_t at);
-size_t text_word_next(const Text *t, size_t at);    /* behind the next word */
-size_t text_word_back(const Text *t, size_t at);    /* at the start of the word before */
-size_t text_blank_back(const Text *t, size_t at);   /* the same, where only blanks separate words */
+size_t text_word_next(const Text *t, size_t at); /* behind the next word */
+size_t text_word_back(const Text *t, size_t at); /* at the start of the word before */
+size_t text_blank_back(const Text *t, size_t at); /* the same, where only blanks separate words */
 size_t text_line_start(const Text *t, size_t at);
 size_t text_line_end(const Text *t, size_t at);
 /* The same column (or the end) of the line above or below; `at` itself on the first or last line. */

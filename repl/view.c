@@ -18,7 +18,7 @@ void view_start(View *v)
     v->height = v->cursor_row = 0;
 }
 
-/* ---- layout --------------------------------------------------------------------------------------------------- */
+/* ---- layout -------------------------------------------------------------------------------- */
 
 /* A screen too narrow for the prompt goes without. */
 static int prompt_width(const View *v)
@@ -27,7 +27,8 @@ static int prompt_width(const View *v)
     return width + 4 <= v->columns ? width : 0;
 }
 
-/* The columns of the character at `at`, when it stands in column `column` of its line; `*size` receives its bytes. */
+/* The columns of the character at `at`, when it stands in column `column` of its line; `*size`
+ * receives its bytes. */
 static int cell_width(const ViewScene *s, size_t at, int column, size_t *size)
 {
     uint32_t code;
@@ -103,7 +104,7 @@ static void lay_out(View *v, const ViewScene *s)
     }
 }
 
-/* ---- drawing -------------------------------------------------------------------------------------------------- */
+/* ---- drawing ------------------------------------------------------------------------------- */
 
 static void set_style(View *v, TermStyle *now, TermStyle style)
 {
@@ -173,7 +174,8 @@ static int panel_lines(const ViewScene *s)
     return n;
 }
 
-/* At most `most` lines, each clipped to the screen; one column stays free, so that none ever wraps. */
+/* At most `most` lines, each clipped to the screen; one column stays free, so that none ever
+ * wraps. */
 static void draw_panel(View *v, const ViewScene *s, int most)
 {
     const char *p = s->panel;

@@ -1,8 +1,9 @@
 /* Draws the text that is being edited, with its prompts, and a panel of lines below it.
  *
- * The view occupies the rows from its first prompt to the end of the screen and draws all of them each time, in one
- * write. Lines wider than the screen wrap as the terminal itself wraps them, so that selecting with the mouse gives
- * the text as it was typed, and a text taller than the screen shows the part around the cursor. */
+ * The view occupies the rows from its first prompt to the end of the screen and draws all of them
+ * each time, in one write. Lines wider than the screen wrap as the terminal itself wraps them, so
+ * that selecting with the mouse gives the text as it was typed, and a text taller than the screen
+ * shows the part around the cursor. */
 #ifndef REPL_VIEW_H
 #define REPL_VIEW_H
 
@@ -29,10 +30,10 @@ typedef struct View {
     const char *prompt, *more;      /* of the first line and of the others; of equal width */
     bool color;
     int columns, rows;              /* of the screen */
-    int height, cursor_row;         /* what was drawn last: rows, and which of them the cursor is in */
+    int height, cursor_row; /* what was drawn last: rows, and which of them the cursor is in */
     ViewRow *layout;
     int n_layout, cap_layout;
-    int cursor_at, cursor_column;   /* where the layout has the cursor */
+    int cursor_at, cursor_column; /* where the layout has the cursor */
     Buf out;
 } View;
 

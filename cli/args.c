@@ -1,0 +1,273 @@
+#include "cli/cli.h"
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "base/utf8.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const CliOption common_options[] = {
+    {.name = "color",
+     .arg = "auto|always|never",
+     .doc = "colours; `auto` means on a terminal without NO_COLOR"},
+    {.letter = 'h', .name = "help", .doc = "shows this"},
+    {0},
+};
+
+static bool is_last(const CliOption *o)
+{
+    return !o->name && !o->letter;
+}
+
+/* ---- help ---------------------------------------------------------------------------------- */
+
+static void spell(Buf *b, const CliOption *o)
+{
+    if (o->letter)
+        buf_printf(b, "-%c", o->letter);
+    if (o->letter && o->name)
+        buf_str(b, ", ");
+    if (o->name)
+        buf_printf(b, "%s--%s", o->letter ? "" : "    ", o->name);
+    if (o->arg)
+        buf_printf(b, " %s", o->arg);
+}
+
+static void list_options(Buf *b, const CliOption *o)
+{
+    enum { COLUMN = 32 };
+    for (; o && !is_last(o); o++) {
+        Buf left = {0};
+        spell(&left, o);
+        size_t width = (size_t)utf8_text_width(buf_text(&left), left.n);
+        buf_printf(b, "  %s", buf_text(&left));
+        if (width + 2 > COLUMN) {
+            buf_char(b, '\n');
+            width = 0;
+            buf_str(b, "  ");
+        }
+        buf_repeat(b, ' ', COLUMN - width);
+        buf_printf(b, "%s\n", o->doc);
+        buf_deinit(&left);
+    }
+}
+
+int cli_help(const CliCommand *c)
+{
+    Show show;
+    Buf b = {0};
+    show_init(&show, COLOR_NEVER);
+    buf_printf(&b, "usage: relay%s%s%s%s%s\n\n%s\n", *c->name ? " " : "", c->name,
+               c->options ? " [OPTION…]" : "", *c->args ? " " : "", c->args, c->doc);
+    if (c->more)
+        buf_printf(&b, "\n%s", c->more);
+    buf_str(&b, "\noptions:\n");
+    list_options(&b, c->options);
+    list_options(&b, common_options);
+    show_text(&show, buf_text(&b), b.n);
+    buf_deinit(&b);
+    return show_status(&show, RELAY_OK);
+}
+
+int cli_wrong(const CliCommand *c, const char *format, ...)
+{
+    Show show;
+    Buf b = {0};
+    va_list args;
+    show_init(&show, COLOR_NEVER);
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    show_error(&show, "%s\nhelp: see `relay %s%s--help`", buf_text(&b), c->name,
+               *c->name ? " " : "");
+    buf_deinit(&b);
+    return RELAY_USAGE;
+}
+
+/* ---- parsing ------------------------------------------------------------------------------- */
+
+typedef struct Parser {
+    CliArgs *args;
+    int argc, at;
+    char **argv;
+    bool help;
+} Parser;
+
+static const CliOption *find_in(const CliOption *o, Str name, char letter)
+{
+    for (; o && !is_last(o); o++)
+        if (letter ? o->letter == letter : o->name && str_is(name, o->name))
+            return o;
+    return NULL;
+}
+
+static const CliOption *find_option(const Parser *p, Str name, char letter)
+{
+    const CliOption *o = find_in(p->args->command->options, name, letter);
+    return o ? o : find_in(common_options, name, letter);
+}
+
+static bool is_number(const char *value)
+{
+    char *end;
+    double v = strtod(value, &end);
+    return end != value && !*end && v >= 0;
+}
+
+/* Whether the value is one of `a|b|c`. */
+static bool is_choice(const char *choices, const char *value)
+{
+    size_t n = strlen(value);
+    for (const char *p = choices; *p; p += strcspn(p, "|"), p += *p == '|')
+        if (strcspn(p, "|") == n && memcmp(p, value, n) == 0)
+            return true;
+    return false;
+}
+
+static bool check_value(const Parser *p, const CliOption *o, const char *value)
+{
+    const char *dashes = o->name ? "--" : "-";
+    char letter[2] = {o->letter, 0};
+    const char *name = o->name ? o->name : letter;
+    if (o->number && !is_number(value)) {
+        cli_wrong(p->args->command, "%s%s wants a number, not `%s`", dashes, name, value);
+        return false;
+    }
+    if (strchr(o->arg, '|') && !is_choice(o->arg, value)) {
+        cli_wrong(p->args->command, "%s%s is one of %s, not `%s`", dashes, name, o->arg, value);
+        return false;
+    }
+    return true;
+}
+
+static bool take(Parser *p, const CliOption *o, const char *value)
+{
+    CliArgs *a = p->args;
+    char letter[2] = {o->letter, 0};
+    if (o->arg && !value && p->at + 1 < p->argc)
+        value = p->argv[++p->at];
+    if (o->arg && !value) {
+        cli_wrong(a->command, "%s%s wants a value: %s", o->name ? "--" : "-",
+                  o->name ? o->name : letter, o->arg);
+        return false;
+    }
+    if (!o->arg && value) {
+        cli_wrong(a->command, "--%s takes no value", o->name);
+        return false;
+    }
+    if (o->arg && !check_value(p, o, value))
+        return false;
+    if (o == &common_options[0])
+        a->color = *value == 'n' ? COLOR_NEVER : value[1] == 'l' ? COLOR_ALWAYS : COLOR_AUTO;
+    else if (o == &common_options[1])
+        p->help = true;
+    else
+        a->params[a->n_params++] = (RelayParam){o->key ? o->key : o->name, o->arg ? value : "1"};
+    return true;
+}
+
+static bool unknown_option(const Parser *p, const char *arg, Str name)
+{
+    const CliOption *tables[] = {p->args->command->options, common_options};
+    const char *near = NULL;
+    int best = 3;
+    for (size_t t = 0; t < 2; t++) {
+        for (const CliOption *o = tables[t]; o && !is_last(o); o++) {
+            int distance = o->name && name.len ? str_distance(name, str_of(o->name), best) : best;
+            if (distance < best) {
+                best = distance;
+                near = o->name;
+            }
+        }
+    }
+    if (near)
+        cli_wrong(p->args->command, "unknown option `%s`, did you mean `--%s`?", arg, near);
+    else
+        cli_wrong(p->args->command, "unknown option `%s`", arg);
+    return false;
+}
+
+/* --name, --name VALUE, --name=VALUE */
+static bool take_long(Parser *p, const char *arg)
+{
+    const char *equals = strchr(arg, '=');
+    Str name = {arg + 2, equals ? (size_t)(equals - arg - 2) : strlen(arg) - 2};
+    const CliOption *o = find_option(p, name, 0);
+    if (!o)
+        return unknown_option(p, arg, name);
+    return take(p, o, equals ? equals + 1 : NULL);
+}
+
+/* -x, -x VALUE, -xVALUE */
+static bool take_short(Parser *p, const char *arg)
+{
+    const CliOption *o = find_option(p, (Str){0}, arg[1]);
+    if (!o || (!o->arg && arg[2]))
+        return unknown_option(p, arg, (Str){0});
+    return take(p, o, arg[2] ? arg + 2 : NULL);
+}
+
+static bool parse(Parser *p)
+{
+    bool options = true;
+    for (p->at = 0; p->at < p->argc; p->at++) {
+        char *arg = p->argv[p->at];
+        bool good = true;
+        if (options && strcmp(arg, "--") == 0)
+            options = false;
+        else if (options && strncmp(arg, "--", 2) == 0)
+            good = take_long(p, arg);
+        else if (options && arg[0] == '-' && arg[1])
+            good = take_short(p, arg);
+        else
+            p->args->operands[p->args->n_operands++] = arg;
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
+static bool count_operands(const CliArgs *a)
+{
+    const CliCommand *c = a->command;
+    if (a->n_operands < c->least)
+        cli_wrong(c, "%s is missing", c->args);
+    else if (a->n_operands > c->most)
+        cli_wrong(c, "`%s` is more than it takes", a->operands[c->most]);
+    else
+        return true;
+    return false;
+}
+
+int cli_run(const CliCommand *command, int argc, char **argv)
+{
+    if (command->raw)
+        return command->raw(argc, argv);
+    CliArgs args = {.command = command};
+    args.params = calloc((size_t)argc + 1, sizeof *args.params);
+    args.operands = calloc((size_t)argc + 1, sizeof *args.operands);
+    int status = RELAY_LIMIT;
+    if (args.params && args.operands) {
+        Parser p = {.args = &args, .argc = argc, .argv = argv};
+        status = RELAY_USAGE;
+        if (parse(&p)) {
+            if (p.help)
+                status = cli_help(command);
+            else if (count_operands(&args))
+                status = command->run(&args);
+        }
+    }
+    free(args.params);
+    free(args.operands);
+    return status;
+}
+
+const char *cli_value(const CliArgs *args, const char *key)
+{
+    for (size_t i = args->n_params; i > 0; i--)
+        if (strcmp(args->params[i - 1].key, key) == 0)
+            return args->params[i - 1].value;
+    return NULL;
+}

@@ -1,0 +1,79 @@
+/* Commands of the command line: one row each, in a file of its own; main.c has the table of all.
+ *
+ *     const CliCommand cmd_doctor = {
+ *         .name = "doctor",
+ *         .args = "",
+ *         .doc = "Says what was found on this machine.",
+ *         .run = run_doctor,
+ *     };
+ *
+ * The options of a command stand in one table that parsing, help and the request to the session
+ * read. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "base/buf.h"
+#include "include/relay.h"
+#include "repl/show.h"
+
+typedef struct CliCommand CliCommand;
+
+typedef struct CliOption {
+    char letter;                /* -p; 0: none */
+    const char *name;           /* --pipeline; NULL: none */
+    const char *arg; /* what its value is called, or `a|b|c`, all that it may be; NULL: none */
+    const char *doc;
+    bool number; /* the value is a number, not negative */
+    const char *key; /* in the request; NULL: the name */
+} CliOption;
+
+typedef struct CliArgs {
+    const CliCommand *command;
+    ColorMode color;
+    RelayParam *params; /* the options that were given, in order */
+    size_t n_params;
+    char **operands;
+    size_t n_operands;
+} CliArgs;
+
+struct CliCommand {
+    const char *name;
+    const char *args; /* "FILE", "WORKLOAD…"; "" when it takes none */
+    const char *doc; /* one sentence */
+    const char *more; /* further lines of its help; NULL: none */
+    const CliOption *options; /* ended by an empty row; NULL: none but those of every command */
+    size_t least, most; /* operands */
+    int (*run)(const CliArgs *args);
+    int (*raw)(int argc, char **argv); /* instead: parses its arguments itself */
+};
+
+extern const CliCommand cmd_fmt, cmd_check, cmd_opt, cmd_run, cmd_compile, cmd_bench, cmd_kernel,
+    cmd_doctor, cmd_version;
+
+/* ---- arguments ----------------------------------------------------------------------------- */
+
+/* Parses what stands behind the command and runs it. Answers --help. The exit code. */
+int cli_run(const CliCommand *command, int argc, char **argv);
+/* The value of an option, the last that was given; NULL: not given. Options without a value have
+ * "1". */
+const char *cli_value(const CliArgs *args, const char *key);
+/* Reports what is wrong with the command line, and where help is; RELAY_USAGE. */
+int cli_wrong(const CliCommand *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Prints it on standard output; the exit code. */
+int cli_help(const CliCommand *command);
+
+/* ---- work ---------------------------------------------------------------------------------- */
+
+/* Reads a file, "-" for standard input; false with a message. */
+bool cli_load(const char *path, Buf *out);
+/* What diagnostics call it. */
+const char *cli_name_of(const char *path);
+/* Takes the file (NULL: none) to a stage and shows what comes out. The exit code. */
+int cli_stage(const CliArgs *args, const char *stage, const char *path);
+/* For `run` of commands that take one file to the stage of the same name. */
+int cli_stage_of_file(const CliArgs *args);
+/* For `run` of commands that ask the session about itself. */
+int cli_stage_alone(const CliArgs *args);
+
+#endif

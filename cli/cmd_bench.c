@@ -1,0 +1,73 @@
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const CliOption options[] = {
+    {.name = "bench", .arg = "DIR", .doc = "the folder of the named workloads"},
+    {.name = "threads", .arg = "N", .number = true, .doc = "default: one"},
+    {.name = "seconds", .arg = "S", .number = true, .doc = "the least time to measure"},
+    {.name = "runs", .arg = "R", .number = true, .doc = "the least number of runs"},
+    {.name = "exec",
+     .arg = "interp|jit|gpu",
+     .doc = "the engine; default `jit` where it is built in"},
+    {.name = "args", .arg = "FILE.json", .doc = "the arguments of a program"},
+    {.name = "arg", .arg = "NAME=FILE.npy", .doc = "one of them; may be repeated"},
+    {.name = "params", .arg = "FILE.npz", .doc = "arguments by parameter name"},
+    {.name = "random",
+     .arg = "SEED",
+     .number = true,
+     .doc = "uniform values for the tensors that remain"},
+    {.name = "json", .doc = "one JSON line each, not a table"},
+    {0},
+};
+
+static bool is_program(const char *operand)
+{
+    size_t n = strlen(operand);
+    return strcmp(operand, "-") == 0 || (n > 4 && strcmp(operand + n - 4, ".rly") == 0);
+}
+
+/* The named workloads go into one request, so that they share a table. */
+static int run_workloads(const CliArgs *args, char *const *names, size_t n)
+{
+    CliArgs all = *args;
+    all.params = calloc(args->n_params + n, sizeof *all.params);
+    if (!all.params)
+        return RELAY_LIMIT;
+    for (size_t i = 0; i < args->n_params; i++)
+        all.params[i] = args->params[i];
+    for (size_t i = 0; i < n; i++)
+        all.params[all.n_params++] = (RelayParam){"workload", names[i]};
+    int status = cli_stage(&all, "bench", NULL);
+    free(all.params);
+    return status;
+}
+
+static int run_bench(const CliArgs *args)
+{
+    int worst = RELAY_OK;
+    for (size_t i = 0; i < args->n_operands && worst < RELAY_LIMIT;) {
+        size_t from = i++;
+        int status;
+        if (is_program(args->operands[from])) {
+            status = cli_stage(args, "bench", args->operands[from]);
+        } else {
+            while (i < args->n_operands && !is_program(args->operands[i]))
+                i++;
+            status = run_workloads(args, args->operands + from, i - from);
+        }
+        worst = status > worst ? status : worst;
+    }
+    return worst;
+}
+
+const CliCommand cmd_bench = {
+    .name = "bench",
+    .args = "WORKLOAD…",
+    .doc = "Times named workloads of the benchmark folder, or the `@main` of programs.",
+    .options = options,
+    .least = 1,
+    .most = SIZE_MAX,
+    .run = run_bench,
+};

@@ -1,0 +1,29 @@
+#include "cli/cli.h"
+
+static const CliOption options[] = {
+    {.name = "emit",
+     .arg = "llvm-ir|asm|obj|ptx|lowered|lib",
+     .doc = "what to make; `lowered` shows loop nests"},
+    {.letter = 'o',
+     .name = "out",
+     .arg = "FILE",
+     .doc = "where to write it; default standard output"},
+    {0},
+};
+
+static int run_compile(const CliArgs *args)
+{
+    if (!cli_value(args, "emit"))
+        return cli_wrong(args->command, "--emit KIND is missing");
+    return cli_stage_of_file(args);
+}
+
+const CliCommand cmd_compile = {
+    .name = "compile",
+    .args = "FILE",
+    .doc = "Compiles a module ahead of time.",
+    .options = options,
+    .least = 1,
+    .most = 1,
+    .run = run_compile,
+};

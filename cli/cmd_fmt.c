@@ -1,0 +1,102 @@
+#include "cli/cli.h"
+
+#include "repl/face.h"
+#include "repl/file.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const CliOption options[] = {
+    {.letter = 'i', .name = "in-place", .doc = "writes the text back into the file"},
+    {.name = "check",
+     .doc = "prints nothing; the exit code is 1 when a file is not in canonical form"},
+    {0},
+};
+
+/* Keeps the text that the stage makes, and shows all else. */
+typedef struct Keep {
+    RelaySink show;
+    Buf text;
+} Keep;
+
+static void keep_text(void *data, const RelayOutput *out)
+{
+    Keep *keep = data;
+    const RelayMime *text = relay_output_find(out, "text/plain");
+    if (out->kind == RELAY_OUTPUT_TEXT && text)
+        buf_bytes(&keep->text, text->data, text->size);
+    else
+        keep->show.emit(keep->show.data, out);
+}
+
+static RelayStatus put_back(Face *face, const char *path, const Buf *text)
+{
+    if (file_store(path, buf_text(text), text->n))
+        return RELAY_OK;
+    show_error(&face->show, "%s cannot be written: %s", path, strerror(errno));
+    return RELAY_USAGE;
+}
+
+static RelayStatus finish(Face *face, const CliArgs *args, const char *path, const Buf *before,
+                          const Buf *after)
+{
+    bool same = before->n == after->n && memcmp(buf_text(before), buf_text(after), after->n) == 0;
+    if (cli_value(args, "in-place"))
+        return same ? RELAY_OK : put_back(face, path, after);
+    if (!cli_value(args, "check")) {
+        show_text(&face->show, buf_text(after), after->n);
+        return RELAY_OK;
+    }
+    if (same)
+        return RELAY_OK;
+    show_error(&face->show, "%s is not in canonical form", cli_name_of(path));
+    return RELAY_WRONG;
+}
+
+static RelayStatus format_file(Face *face, const CliArgs *args, const char *path)
+{
+    Buf text = {0};
+    if (!cli_load(path, &text))
+        return RELAY_USAGE;
+    Keep keep = {.show = show_sink(&face->show)};
+    RelayRequest request = {
+        .stage = "fmt", .text = buf_text(&text), .len = text.n, .name = cli_name_of(path)};
+    RelayStatus status = face_stage(face, &request, &(RelaySink){keep_text, &keep});
+    if (status == RELAY_OK && keep.text.failed)
+        status = RELAY_LIMIT;
+    if (status == RELAY_OK)
+        status = finish(face, args, path, &text, &keep.text);
+    buf_deinit(&keep.text);
+    buf_deinit(&text);
+    return status;
+}
+
+static int run_fmt(const CliArgs *args)
+{
+    Face face;
+    if (cli_value(args, "in-place") && cli_value(args, "check"))
+        return cli_wrong(args->command, "--in-place and --check exclude each other");
+    for (size_t i = 0; i < args->n_operands; i++)
+        if (cli_value(args, "in-place") && strcmp(args->operands[i], "-") == 0)
+            return cli_wrong(args->command, "standard input cannot be written in place");
+    if (!face_init(&face, &(ReplOptions){.color = args->color}, SIGNALS_SCRIPT))
+        return RELAY_LIMIT;
+    RelayStatus worst = RELAY_OK;
+    for (size_t i = 0; i < args->n_operands && !face_done(&face); i++) {
+        RelayStatus status = format_file(&face, args, args->operands[i]);
+        worst = status > worst ? status : worst;
+    }
+    worst = show_status(&face.show, worst);
+    face_deinit(&face);
+    return worst;
+}
+
+const CliCommand cmd_fmt = {
+    .name = "fmt",
+    .args = "FILE…",
+    .doc = "Prints a module or an expression in canonical text.",
+    .options = options,
+    .least = 1,
+    .most = SIZE_MAX,
+    .run = run_fmt,
+};

@@ -1,0 +1,41 @@
+#include "cli/cli.h"
+
+static const CliOption options[] = {
+    {.letter = 'p',
+     .name = "pipeline",
+     .arg = "PIPELINE",
+     .doc = "the passes, separated by commas"},
+    {.letter = 'O',
+     .key = "O",
+     .arg = "N",
+     .number = true,
+     .doc = "the level up to which passes run"},
+    {.name = "disable", .arg = "A,B", .doc = "passes that do not run"},
+    {.name = "require", .arg = "A,B", .doc = "passes that run at any level"},
+    {.name = "config", .arg = "KEY=VALUE", .doc = "a setting of the pass context; may be repeated"},
+    {.name = "print-after-all", .doc = "prints the module after each pass"},
+    {.name = "diff", .doc = "prints what each pass changed"},
+    {.name = "time", .doc = "prints how long each pass took"},
+    {.name = "html", .arg = "OUT", .doc = "writes all steps into a page"},
+    {0},
+};
+
+static int run_opt(const CliArgs *args)
+{
+    if (!cli_value(args, "pipeline"))
+        return cli_wrong(args->command, "-p PIPELINE is missing");
+    return cli_stage_of_file(args);
+}
+
+const CliCommand cmd_opt = {
+    .name = "opt",
+    .args = "FILE",
+    .doc = "Runs passes and prints the module after them.",
+    .more = "A pipeline names passes, each with parameters in braces if it has any:\n"
+            "    InferType,FoldConstant,FuseOps{fuse_opt_level=2}\n"
+            "-O0 to -O3 in place of a pass stand for the default pipelines.\n",
+    .options = options,
+    .least = 1,
+    .most = 1,
+    .run = run_opt,
+};

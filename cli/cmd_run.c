@@ -1,0 +1,30 @@
+#include "cli/cli.h"
+
+static const CliOption options[] = {
+    {.name = "entry", .arg = "NAME", .doc = "the function; default `main`"},
+    {.name = "exec",
+     .arg = "interp|jit|gpu",
+     .doc = "the engine; default `jit` where it is built in"},
+    {.name = "args",
+     .arg = "FILE.json",
+     .doc = "the arguments: an array, or an object by parameter name"},
+    {.name = "arg", .arg = "NAME=FILE.npy", .doc = "one argument; may be repeated"},
+    {.name = "params", .arg = "FILE.npz", .doc = "arguments by parameter name"},
+    {.name = "random",
+     .arg = "SEED",
+     .number = true,
+     .doc = "uniform values for the tensors that remain"},
+    {.name = "json", .doc = "prints the result as JSON, and diagnostics as JSON lines"},
+    {.letter = 'o', .name = "out", .arg = "FILE.npz", .doc = "writes the result"},
+    {0},
+};
+
+const CliCommand cmd_run = {
+    .name = "run",
+    .args = "FILE",
+    .doc = "Evaluates a function of a module, or an expression, and prints the value.",
+    .options = options,
+    .least = 1,
+    .most = 1,
+    .run = cli_stage_of_file,
+};

@@ -1,0 +1,68 @@
+#include "cli/cli.h"
+
+#include "base/buf.h"
+#include "repl/face.h"
+#include "repl/file.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int run_stage(const CliArgs *args, const char *stage, const char *name, const Buf *text)
+{
+    Face face;
+    if (!face_init(&face, &(ReplOptions){.color = args->color}, SIGNALS_SCRIPT))
+        return RELAY_LIMIT;
+    face.show.stream = face.show.err;
+    face.show.json = cli_value(args, "json") != NULL;
+    RelayRequest request = {
+        .stage = stage,
+        .text = text ? buf_text(text) : NULL,
+        .len = text ? text->n : 0,
+        .name = name,
+        .params = args->params,
+        .n_params = args->n_params,
+    };
+    face_stage(&face, &request, NULL);
+    int status = show_status(&face.show, face.worst);
+    face_deinit(&face);
+    return status;
+}
+
+int cli_stage(const CliArgs *args, const char *stage, const char *path)
+{
+    Buf text = {0};
+    if (!path)
+        return run_stage(args, stage, NULL, NULL);
+    if (!cli_load(path, &text))
+        return RELAY_USAGE;
+    int status = run_stage(args, stage, cli_name_of(path), &text);
+    buf_deinit(&text);
+    return status;
+}
+
+int cli_stage_of_file(const CliArgs *args)
+{
+    return cli_stage(args, args->command->name, args->operands[0]);
+}
+
+int cli_stage_alone(const CliArgs *args)
+{
+    return cli_stage(args, args->command->name, NULL);
+}
+
+bool cli_load(const char *path, Buf *out)
+{
+    if (file_load(path, out))
+        return true;
+    Show show;
+    int why = errno;
+    show_init(&show, COLOR_NEVER);
+    show_error(&show, "%s cannot be read: %s", path, strerror(why));
+    buf_deinit(out);
+    return false;
+}
+
+const char *cli_name_of(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "input" : path;
+}
