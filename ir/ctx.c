@@ -44,7 +44,7 @@ const Name *ctx_name_str(Ctx *cx, Str text)
 TypeVar *typevar_new(Ctx *cx, const Name *name, Span span)
 {
     TypeVar *v = arena_new(&cx->arena, TypeVar);
-    *v = (TypeVar){name, span};
+    *v = (TypeVar){.name = name, .span = span};
     return v;
 }
 

@@ -37,6 +37,7 @@ typedef enum TypeKind {
 typedef struct TypeVar {
     const Name *name;
     Span span;
+    const struct Op *op;    /* of an operator used as a value: its relation holds between the parameters; else NULL */
 } TypeVar;
 
 struct Type {

@@ -1,0 +1,170 @@
+#include "ir/rel.h"
+
+#include <string.h>
+
+static const Type *not_a(Rel *r, uint32_t i, const char *wanted)
+{
+    r->failed = true;
+    rel_error(r, E0216_OPERATOR_ARGUMENT, (int)i, "argument %u of `%s` is `%s`, not %s", i + 1, r->op->name,
+              type_str(r->cx, r->in[i]), wanted);
+    return NULL;
+}
+
+static bool is_unknown(const Type *t)
+{
+    return t->kind == TYPE_HOLE || t->kind == TYPE_POISON;
+}
+
+const Type *rel_tensor(Rel *r, uint32_t i)
+{
+    const Type *t = type_find(r->in[i]);
+    if (t->kind == TYPE_TENSOR)
+        return t;
+    return is_unknown(t) ? NULL : not_a(r, i, "a tensor");
+}
+
+const Type *rel_tensors(Rel *r, uint32_t i)
+{
+    const Type *t = type_find(r->in[i]);
+    if (t->kind != TYPE_TUPLE)
+        return is_unknown(t) ? NULL : not_a(r, i, "a tuple of tensors");
+    bool known = true;
+    for (uint32_t k = 0; k < t->n; k++) {
+        const Type *field = type_find(t->parts[k]);
+        if (is_unknown(field))
+            known = false;
+        else if (field->kind != TYPE_TENSOR)
+            return not_a(r, i, "a tuple of tensors");
+    }
+    /* The fields must be plain tensors for the caller, who does not look for holes in them. */
+    return known ? type_resolve(r->cx, t) : NULL;
+}
+
+RelResult rel_blocked(const Rel *r)
+{
+    for (uint32_t i = 0; i < r->n; i++)
+        if (type_is_poison(r->in[i]))
+            return REL_FAILED;
+    return r->failed ? REL_FAILED : REL_WAIT;
+}
+
+RelResult rel_set_output(Rel *r, const Type *t)
+{
+    return r->assign(r, -1, t) ? REL_DONE : REL_FAILED;
+}
+
+bool rel_set_input(Rel *r, uint32_t i, const Type *t)
+{
+    return r->assign(r, (int)i, t);
+}
+
+Diag *rel_error(Rel *r, DiagCode code, int arg, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    Diag *d = diag_add(r->cx->diags, code, r->span, format, args);
+    va_end(args);
+    if (arg >= 0 && r->in_spans)
+        diag_label(d, r->in_spans[arg], "this is `%s`", type_str(r->cx, r->in[arg]));
+    return d;
+}
+
+int rel_axis(Rel *r, int64_t axis, uint32_t rank)
+{
+    int64_t from_start = axis < 0 ? axis + (int64_t)rank : axis;
+    if (from_start >= 0 && from_start < (int64_t)rank)
+        return (int)from_start;
+    Diag *d = rel_error(r, E0217_AXIS, -1, "axis %lld of `%s` is out of range", (long long)axis, r->op->name);
+    if (rank == 0)
+        diag_note(d, "a scalar has no axes");
+    else
+        diag_note(d, "there are %u axes: %d to %d", rank, -(int)rank, (int)rank - 1);
+    return -1;
+}
+
+bool dim_agrees(Dim a, Dim b)
+{
+    return a == b || a < 0 || b < 0;
+}
+
+const Value *rel_value(const Rel *r, uint32_t i)
+{
+    const Value *v = r->values ? r->values[i] : NULL;
+    return v && v->kind == VALUE_SCALAR ? v : NULL;
+}
+
+bool dims_broadcast(uint32_t na, const Dim *a, uint32_t nb, const Dim *b, uint32_t *n, Dim *out)
+{
+    *n = na > nb ? na : nb;
+    for (uint32_t i = 0; i < *n; i++) {
+        Dim p = i + na < *n ? 1 : a[i + na - *n];
+        Dim q = i + nb < *n ? 1 : b[i + nb - *n];
+        if (p == 1 || (p == DIM_ANY && q != 1))
+            out[i] = q;
+        else if (q == 1 || dim_agrees(p, q))
+            out[i] = p;
+        else
+            return false;
+    }
+    return true;
+}
+
+/* ---- on types without holes ---------------------------------------------------------------------------------------------- */
+
+/* A type that is t, as far as is known, may be given where `needed` is. */
+static bool type_agrees(const Type *t, const Type *needed)
+{
+    t = type_find(t);
+    needed = type_find(needed);
+    if (t == needed || is_unknown(t) || is_unknown(needed))
+        return true;
+    if (t->kind != needed->kind || t->n != needed->n)
+        return false;
+    if (t->kind != TYPE_TENSOR && t->kind != TYPE_TUPLE)
+        return type_equal(t, needed);
+    if (t->kind == TYPE_TENSOR && !dtype_eq(t->dtype, needed->dtype))
+        return false;
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->kind == TYPE_TENSOR ? !dim_agrees(t->dims[i], needed->dims[i]) : !type_agrees(t->parts[i], needed->parts[i]))
+            return false;
+    return true;
+}
+
+static bool assign_plain(Rel *r, int which, const Type *t)
+{
+    const Type **at = which < 0 ? &r->out : &r->in[which];
+    if (!type_agrees(*at, t)) {
+        rel_error(r, E0202_SHAPE, which, "`%s` gets `%s` where it needs `%s`", r->op->name, type_str(r->cx, *at),
+                  type_str(r->cx, t));
+        return false;
+    }
+    if (which < 0)
+        *at = t;
+    return true;
+}
+
+const Type *op_type(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Type *const *args,
+                    const Value *const *values)
+{
+    const Type *few[16];
+    const Type **in = n <= 16 ? few : arena_new_array(&cx->arena, const Type *, n);
+    if (n)
+        memcpy(in, args, n * sizeof *in);
+    /* On the stack, because results are sized at every call of the running program. */
+    Type hole = {.kind = TYPE_HOLE, .open = true, .depth = 1};
+    Rel r = {
+        .cx = cx,
+        .op = op,
+        .attrs = attrs,
+        .span = span,
+        .n = n,
+        .in = in,
+        .out = &hole,
+        .values = values,
+        .assign = assign_plain,
+    };
+    RelResult result = op->rel(&r);
+    if (result == REL_WAIT)
+        diag_error(cx->diags, E0208_UNSOLVED, span, "the result of `%s` cannot be determined", op->name);
+    return result == REL_DONE && r.out != &hole ? r.out : NULL;
+}
