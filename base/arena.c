@@ -20,20 +20,20 @@
 #endif
 #ifdef ARENA_ASAN
 #include <sanitizer/asan_interface.h>
-#define hide(p, n)   ASAN_POISON_MEMORY_REGION((p), (n))
+#define hide(p, n) ASAN_POISON_MEMORY_REGION((p), (n))
 #define unhide(p, n) ASAN_UNPOISON_MEMORY_REGION((p), (n))
 #else
-#define hide(p, n)   ((void)(p), (void)(n))
+#define hide(p, n) ((void)(p), (void)(n))
 #define unhide(p, n) ((void)(p), (void)(n))
 #endif
 
 /* Debug builds use small blocks, so that crossing from one to the next is common. */
 #ifdef NDEBUG
 #define BLOCK_LEAST ((size_t)4 << 10)
-#define BLOCK_MOST  ((size_t)1 << 20)
+#define BLOCK_MOST ((size_t)1 << 20)
 #else
 #define BLOCK_LEAST ((size_t)256)
-#define BLOCK_MOST  ((size_t)16 << 10)
+#define BLOCK_MOST ((size_t)16 << 10)
 #endif
 #define ALIGNMENT ((size_t)16)
 

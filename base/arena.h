@@ -1,16 +1,18 @@
 /* Bump memory that is given back all at once.
  *
- * An arena owns every byte it hands out; nothing is freed on its own. What an arena's memory refers to outside
- * (a counted tensor) is let go by a cleanup entry. Memory is zeroed and aligned to 16 bytes.
+ * An arena owns every byte it hands out; nothing is freed on its own. What an arena's memory refers
+ * to outside (a counted tensor) is let go by a cleanup entry. Memory is zeroed and aligned to 16
+ * bytes.
  *
  *     Arena a;
  *     arena_init(&a, limits);
  *     Node *n = arena_new(&a, Node);
  *     arena_deinit(&a);
  *
- * Small allocations (up to ARENA_BIG) never fail for the caller: when the system refuses or the memory limit is reached,
- * the reserve of `limits` serves them and the next `limit_hit` ends the work (base/limit.h). Work that never asks
- * `limit_hit` takes what the system gives beyond the limit; only when that too is nothing does the process end. */
+ * Small allocations (up to ARENA_BIG) never fail for the caller: when the system refuses or the
+ * memory limit is reached, the reserve of `limits` serves them and the next `limit_hit` ends the
+ * work (base/limit.h). Work that never asks `limit_hit` takes what the system gives beyond the
+ * limit; only when that too is nothing does the process end. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
@@ -43,11 +45,14 @@ void arena_init(Arena *a, Limits *limits);
 /* Runs the cleanups, newest first, and gives all memory back. */
 void arena_deinit(Arena *a);
 
-/* `size` zeroed bytes; a size of 0 gives a valid pointer. Sizes above ARENA_BIG may fail: NULL, already reported. */
+/* `size` zeroed bytes; a size of 0 gives a valid pointer. Sizes above ARENA_BIG may fail: NULL,
+ * already reported. */
 void *arena_alloc(Arena *a, size_t size);
-/* `n` elements of `size` bytes; the product is checked: overflow or refusal gives NULL, already reported. */
+/* `n` elements of `size` bytes; the product is checked: overflow or refusal gives NULL, already
+ * reported. */
 void *arena_alloc_array(Arena *a, size_t n, size_t size);
-/* The same, but it never fails: an allocation of any size is treated as a small one. For what grows by small steps. */
+/* The same, but it never fails: an allocation of any size is treated as a small one. For what grows
+ * by small steps. */
 void *arena_alloc_must(Arena *a, size_t n, size_t size);
 /* Copies; NULL as arena_alloc. */
 void *arena_copy(Arena *a, const void *from, size_t size);

@@ -1,7 +1,7 @@
 /* Growable text on the heap; all printing goes into one.
  *
- * The text always ends in a NUL that is not counted. A Buf of zeroes is an empty one. When memory is refused the text
- * stops growing and `failed` says so; nothing crashes. */
+ * The text always ends in a NUL that is not counted. A Buf of zeroes is an empty one. When memory
+ * is refused the text stops growing and `failed` says so; nothing crashes. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
@@ -19,8 +19,8 @@ typedef struct Buf {
 void buf_deinit(Buf *b);
 void buf_clear(Buf *b);                       /* keeps the storage */
 const char *buf_text(const Buf *b);           /* never NULL; lent until the next change */
-char *buf_take(Buf *b);                       /* the caller frees; the buffer is empty afterwards */
-bool buf_reserve(Buf *b, size_t more);        /* room for `more` bytes and a NUL */
+char *buf_take(Buf *b); /* the caller frees; the buffer is empty afterwards */
+bool buf_reserve(Buf *b, size_t more); /* room for `more` bytes and a NUL */
 
 void buf_char(Buf *b, char c);
 void buf_bytes(Buf *b, const char *p, size_t n);
@@ -30,7 +30,8 @@ void buf_int(Buf *b, int64_t v);
 void buf_uint(Buf *b, uint64_t v);
 void buf_printf(Buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(Buf *b, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
-/* Text with the five characters of HTML escaped; and as the inside of a JSON string. Bad UTF-8 becomes U+FFFD. */
+/* Text with the five characters of HTML escaped; and as the inside of a JSON string. Bad UTF-8
+ * becomes U+FFFD. */
 void buf_html(Buf *b, const char *p, size_t n);
 void buf_json(Buf *b, const char *p, size_t n);
 

@@ -150,7 +150,8 @@ void diag_help(Diag *d, const char *format, ...)
     va_end(args);
 }
 
-/* How far a name is from what was wanted; 100 and above: not near. `dense` is meant for `nn.dense`. */
+/* How far a name is from what was wanted; 100 and above: not near. `dense` is meant for
+ * `nn.dense`. */
 static int name_distance(Str wanted, Str name)
 {
     int most = wanted.len < 3 ? 1 : wanted.len < 6 ? 2 : 3;

@@ -4,9 +4,10 @@
  *     diag_label(d, tuple_span, "this is %s", type);
  *     diag_help(d, "fields count from 0; the last one is `.%d`", n - 1);
  *
- * Whoever finds the problem reports it, once; everybody above returns. Messages: lower case, no full stop, what is wrong before
- * what was expected, names in backquotes. A Diags collects them in order; the caller shows and clears it. The functions
- * never fail: a NULL Diags swallows everything and diag_error then returns a Diag that goes nowhere. */
+ * Whoever finds the problem reports it, once; everybody above returns. Messages: lower case, no
+ * full stop, what is wrong before what was expected, names in backquotes. A Diags collects them
+ * in order; the caller shows and clears it. The functions never fail: a NULL Diags swallows
+ * everything and diag_error then returns a Diag that goes nowhere. */
 #ifndef BASE_DIAG_H
 #define BASE_DIAG_H
 

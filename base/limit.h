@@ -1,7 +1,8 @@
 /* What a program may use up, and how it is stopped.
  *
- * Loops and recursion ask `limit_hit`, which reports once and stays true until the next `limits_start`. The interrupt flag
- * may be set from any thread or signal handler. Memory counts arena blocks and tensors. */
+ * Loops and recursion ask `limit_hit`, which reports once and stays true until the next
+ * `limits_start`. The interrupt flag may be set from any thread or signal handler. Memory counts
+ * arena blocks and tensors. */
 #ifndef BASE_LIMIT_H
 #define BASE_LIMIT_H
 
@@ -13,7 +14,13 @@
 typedef struct Diags Diags;
 typedef struct Reserve Reserve;
 
-typedef enum LimitKind { LIMIT_NONE, LIMIT_INTERRUPT, LIMIT_TIME, LIMIT_MEMORY, LIMIT_DEPTH } LimitKind;
+typedef enum LimitKind {
+    LIMIT_NONE,
+    LIMIT_INTERRUPT,
+    LIMIT_TIME,
+    LIMIT_MEMORY,
+    LIMIT_DEPTH
+} LimitKind;
 
 typedef struct Limits {
     atomic_bool interrupted;
@@ -25,31 +32,37 @@ typedef struct Limits {
     LimitKind hit;              /* the limit that ended this piece of work */
     uint32_t countdown;         /* calls of limit_hit until the clock is read again */
     Diags *diags;               /* where the one report goes; may be NULL */
-    Reserve *reserve;    /* serves small allocations once memory is refused */
-    struct Heap *heap;          /* small objects of the running program (runtime/heap.h); NULL until there is one */
-    void (*heap_free)(struct Heap *heap);
+    Reserve *reserve;           /* serves small allocations once memory is refused */
     uint64_t charges;           /* how often memory was asked for */
-    uint64_t refuse;            /* the charge with this number is refused, as if memory were out; 0: none (for tests) */
+    uint64_t refuse;            /* for tests: the charge with this number is refused; 0: none */
+    /* Small objects of the running program (runtime/heap.h); NULL until there is one. */
+    struct Heap *heap;
+    void (*heap_free)(struct Heap *heap);
 } Limits;
 
 void limits_init(Limits *l, Diags *diags);
 void limits_deinit(Limits *l);
-/* Begins a piece of work: clears the interrupt and what was hit, starts the clock, fills the reserve. */
+/* Begins a piece of work: clears the interrupt and what was hit, starts the clock, fills the
+ * reserve. */
 void limits_start(Limits *l);
 
-/* Whether the work must end; cheap enough for inner loops. The first true reports E0501 to E0504. */
+/* Whether the work must end; cheap enough for inner loops. The first true reports E0501 to
+ * E0504. */
 bool limit_hit(Limits *l);
-/* Ends the work for this reason; the first call reports. Always true, so that one may write `return limit_reach(…)`. */
+/* Ends the work for this reason; the first call reports. Always true, so that one may write `return
+ * limit_reach(…)`. */
 bool limit_reach(Limits *l, LimitKind kind);
 
-/* Charges or gives back bytes. False (and LIMIT_MEMORY is reached) when the limit forbids it; then nothing is charged. */
+/* Charges or gives back bytes. False (and LIMIT_MEMORY is reached) when the limit forbids it; then
+ * nothing is charged. */
 bool limit_charge(Limits *l, size_t bytes);
 void limit_release(Limits *l, size_t bytes);
 
-/* A piece of the reserve, aligned to 16 bytes; NULL when it is used up. It must be given back before limits_deinit. */
+/* A piece of the reserve, aligned to 16 bytes; NULL when it is used up. It must be given back
+ * before limits_deinit. */
 void *limit_reserve_take(Limits *l, size_t bytes, Reserve **from);
 void limit_reserve_give(Limits *l, Reserve *from);
 
-double clock_seconds(void);     /* monotonic */
+double clock_seconds(void); /* monotonic */
 
 #endif

@@ -51,7 +51,8 @@ static size_t skip_digits(Str s, size_t i)
     return i;
 }
 
-/* float ::= [sign] ( digits [ "." [digits] ] | "." digits ) [ ("e"|"E") [sign] digits ] | [sign] ("inf"|"nan") */
+/* float ::= [sign] ( digits [ "." [digits] ] | "." digits ) [ ("e"|"E") [sign] digits ] | [sign]
+ * ("inf"|"nan") */
 static bool is_float(Str s)
 {
     size_t i = s.len > 0 && (s.ptr[0] == '+' || s.ptr[0] == '-');
@@ -144,8 +145,9 @@ static int count_digits(const char *text)
     return digits;
 }
 
-/* Six digits come first, so that what they can say looks as "%g" writes it: "1e+06", not "1000000".
- * Any decimal of 15 digits survives the way through a double: what 15 digits say is the shortest. */
+/* Six digits come first, so that what they can say looks as "%g" writes it: "1e+06", not
+ * "1000000". Any decimal of 15 digits survives the way through a double: what 15 digits say is
+ * the shortest. */
 void number_print_double(Buf *b, double v)
 {
     if (print_special(b, v))
@@ -176,7 +178,8 @@ void number_print_float(Buf *b, float v)
     buf_str(b, text);
 }
 
-/* The fewest digits that `round` brings back to `bits`; at most five, so six digits print them exactly. */
+/* The fewest digits that `round` brings back to `bits`; at most five, so six digits print them
+ * exactly. */
 static void print_short(Buf *b, double v, uint16_t bits, uint16_t (*round)(double v))
 {
     if (print_special(b, v))
@@ -251,7 +254,8 @@ uint16_t half_from_double(double v)
         return sign | 0x7c00;
     if (exponent < -25)
         return sign;
-    /* Below 2^-14 the unit stays 2^-24. The carry of the rounding runs into the exponent, as it should. */
+    /* Below 2^-14 the unit stays 2^-24. The carry of the rounding runs into the exponent, as it
+     * should. */
     int shift = exponent < -14 ? 42 + (-14 - exponent) : 42;
     uint64_t whole =
         exponent < -14 ? fraction | (uint64_t)1 << 52 : fraction | (uint64_t)(exponent + 15) << 52;

@@ -12,7 +12,8 @@ bool number_parse_uint(Str s, uint64_t *out);
 bool number_parse_double(Str s, double *out);
 bool number_parse_float(Str s, float *out);
 
-/* The shortest decimal that reads back to the same value, in the manner of %g: "0.1", "1e+10", "3", "inf", "nan". */
+/* The shortest decimal that reads back to the same value, in the manner of %g: "0.1", "1e+10", "3",
+ * "inf", "nan". */
 void number_print_double(Buf *b, double v);
 void number_print_float(Buf *b, float v);
 /* C's "%g" with its six digits, which does not always read back; "nan" without a sign. */

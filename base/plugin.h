@@ -1,9 +1,10 @@
-/* Plug-ins: parts of the program that are opened when they are first used, because their libraries are slow to load
- * (LLVM, ZeroMQ).
+/* Plug-ins: parts of the program that are opened when they are first used, because their
+ * libraries are slow to load (LLVM, ZeroMQ).
  *
- * A plug-in is `relay-NAME.so`, beside the executable in a build tree, in `lib/relay` when installed. It takes the
- * functions of the lower layers from the program that opens it and shows one function of its own, the entry, whose name
- * begins with `relay_NAME_`. It stays open until the program ends.
+ * A plug-in is `relay-NAME.so`, beside the executable in a build tree, in `lib/relay` when
+ * installed. It takes the functions of the lower layers from the program that opens it and shows
+ * one function of its own, the entry, whose name begins with `relay_NAME_`. It stays open until
+ * the program ends.
  *
  *     Buf why = {0};
  *     const Engine *(*entry)(void) = (const Engine *(*)(void))plugin_open("jit", "relay_jit_engine", &why); */
@@ -15,7 +16,8 @@
 /* Any function; the caller converts it to the type that the entry has. */
 typedef void PluginEntry(void);
 
-/* The plug-in's entry; NULL when it is not there or does not load, and `why` says so in one line. */
+/* The plug-in's entry; NULL when it is not there or does not load, and `why` says so in one
+ * line. */
 PluginEntry *plugin_open(const char *name, const char *entry, Buf *why);
 
 #endif

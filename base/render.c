@@ -9,7 +9,7 @@
 #define LINE_MOST 120
 /* Columns kept free before the first mark of such a line. */
 #define LINE_LEAD 20
-#define TAB       4
+#define TAB 4
 
 /* --- One layout, painted as plain text, with terminal colours or as HTML. */
 
@@ -99,8 +99,8 @@ static void paint(Painter *p, Ink ink, const char *text)
     ink_off(p, ink);
 }
 
-/* --- Marks: the parts of single lines that are underlined. A span of several lines has one on its first line and one on
- * its last. */
+/* --- Marks: the parts of single lines that are underlined. A span of several lines has one on its
+ * first line and one on its last. */
 
 typedef struct Mark {
     uint32_t source, line;
@@ -182,7 +182,8 @@ static void add_marks(Picture *pic, Span span, const char *text, bool primary)
     vec_push(&pic->marks, &pic->arena, mark);
 }
 
-/* --- Columns of a line: tabs go to the next multiple of TAB, controls and lone combining marks take one. */
+/* --- Columns of a line: tabs go to the next multiple of TAB, controls and lone combining marks
+ * take one. */
 
 static size_t column_after(size_t column, uint32_t code)
 {
@@ -210,7 +211,7 @@ typedef struct Window {
     bool cut_left, cut_right;
 } Window;
 
-#define CUT       "..."
+#define CUT "..."
 #define CUT_WIDTH 3
 
 static Window window_of(Picture *pic, uint32_t source, uint32_t line, const Mark *marks, size_t n)
@@ -296,7 +297,8 @@ static Ink mark_ink(const Picture *pic, const Mark *m)
     return m->primary ? pic->ink : INK_FRAME;
 }
 
-/* Draws narrow marks over wide ones, so that a label within the place at fault is seen; of equals the primary is on top. */
+/* Draws narrow marks over wide ones, so that a label within the place at fault is seen; of equals
+ * the primary is on top. */
 static void draw_marks(Picture *pic, char *row, const Mark *marks, size_t n)
 {
     const Mark **order = arena_alloc_must(&pic->arena, n, sizeof *order);
@@ -413,7 +415,8 @@ static void paint_source_line(Picture *pic, uint32_t source, uint32_t line, Mark
     paint_texts(pic, marks, n, done);
 }
 
-/* The marks of one source: its lines in order, a single line between two of them shown, more left out. */
+/* The marks of one source: its lines in order, a single line between two of them shown, more left
+ * out. */
 static void paint_snippet(Picture *pic, Mark *marks, size_t n)
 {
     Painter *p = &pic->painter;
@@ -446,7 +449,8 @@ static void paint_place(Picture *pic, const char *arrow, Span span)
     buf_char(p->out, '\n');
 }
 
-/* Sorts by source, in the order in which the sources come up, then by line; the order is kept otherwise. */
+/* Sorts by source, in the order in which the sources come up, then by line; the order is kept
+ * otherwise. */
 static void sort_marks(Picture *pic)
 {
     Vec(Mark) sorted = {0};

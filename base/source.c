@@ -94,7 +94,8 @@ Span span_join(Span a, Span b)
     };
 }
 
-/* Makes the table of line starts; false when memory is refused, then lines are counted each time. */
+/* Makes the table of line starts; false when memory is refused, then lines are counted each
+ * time. */
 static bool have_lines(Source *s)
 {
     if (s->lines)

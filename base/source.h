@@ -1,7 +1,8 @@
 /* Source texts, and places in them.
  *
- * A SourceMap keeps every text that diagnostics may want to show. A Span is a range of bytes in one of them; the zero Span
- * is no place at all. Lines and columns count from 1, columns in code points. */
+ * A SourceMap keeps every text that diagnostics may want to show. A Span is a range of bytes in one
+ * of them; the zero Span is no place at all. Lines and columns count from 1, columns in code
+ * points. */
 #ifndef BASE_SOURCE_H
 #define BASE_SOURCE_H
 
@@ -28,7 +29,9 @@ typedef struct SourceMap {
     size_t n, cap;
 } SourceMap;
 
-typedef struct Position { uint32_t line, column; } Position;
+typedef struct Position {
+    uint32_t line, column;
+} Position;
 
 void sources_init(SourceMap *m);
 void sources_deinit(SourceMap *m);

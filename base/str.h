@@ -34,7 +34,8 @@ void interner_init(Interner *in, Arena *arena);
 void interner_deinit(Interner *in);
 const Name *name_intern(Interner *in, const char *text, size_t len);
 
-/* The edit distance between two texts, at most `most` + 1 (Levenshtein, with neighbours swapped as one edit). */
+/* The edit distance between two texts, at most `most` + 1 (Levenshtein, with neighbours swapped as
+ * one edit). */
 int str_distance(Str a, Str b, int most);
 
 #endif

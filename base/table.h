@@ -1,4 +1,5 @@
-/* Hash tables by pointer, iterated in the order of insertion, so that nothing printed depends on an address.
+/* Hash tables by pointer, iterated in the order of insertion, so that nothing printed depends on an
+ * address.
  *
  *     PtrMap seen = {0};
  *     ptrmap_put(&seen, node, value);          // replaces an older value
@@ -6,7 +7,8 @@
  *     for (size_t i = 0; i < seen.n; i++) use(seen.entries[i].key, seen.entries[i].value);
  *     ptrmap_deinit(&seen);
  *
- * Storage is on the heap; a map of zeroes is an empty one. When memory is refused, `failed` is set and the entry is lost. */
+ * Storage is on the heap; a map of zeroes is an empty one. When memory is refused, `failed` is set
+ * and the entry is lost. */
 #ifndef BASE_TABLE_H
 #define BASE_TABLE_H
 
@@ -15,14 +17,14 @@
 #include <stdint.h>
 
 typedef struct PtrEntry {
-    const void *key;        /* NULL: removed */
+    const void *key; /* NULL: removed */
     void *value;
 } PtrEntry;
 
 typedef struct PtrMap {
-    PtrEntry *entries;      /* in order of insertion; removed ones have a NULL key */
-    size_t n, cap;          /* entries, the removed ones included */
-    uint32_t *index;        /* open addressing: position in `entries` + 1 */
+    PtrEntry *entries; /* in order of insertion; removed ones have a NULL key */
+    size_t n, cap; /* entries, the removed ones included */
+    uint32_t *index; /* open addressing: position in `entries` + 1 */
     size_t index_cap;
     size_t removed;
     bool failed;
@@ -33,7 +35,8 @@ void ptrmap_clear(PtrMap *m);
 void ptrmap_put(PtrMap *m, const void *key, void *value);
 void *ptrmap_find(const PtrMap *m, const void *key);
 bool ptrmap_has(const PtrMap *m, const void *key);
-/* The place of the key's value, made with NULL when absent; valid until the next change. NULL only out of memory. */
+/* The place of the key's value, made with NULL when absent; valid until the next change. NULL only
+ * out of memory. */
 void **ptrmap_slot(PtrMap *m, const void *key);
 void ptrmap_remove(PtrMap *m, const void *key);
 

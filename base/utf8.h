@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Decodes the code point at `p` (n > 0 bytes left) and returns how many bytes it takes (at least 1). */
+/* Decodes the code point at `p` (n > 0 bytes left) and returns how many bytes it takes (at least
+ * 1). */
 size_t utf8_decode(const char *p, size_t n, uint32_t *code);
 /* Writes a code point as UTF-8, at most 4 bytes; returns how many. */
 size_t utf8_encode(uint32_t code, char out[4]);

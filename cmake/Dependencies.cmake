@@ -23,7 +23,15 @@ endfunction()
 
 relay_find_library(zmq zmq.h zmq libzmq3-dev)
 relay_find_library(jansson jansson.h jansson libjansson-dev)
-relay_find_library(zip zip.h zip libzip-dev)
+
+# libzip is opened when an archive is first read; only its header is needed here.
+find_path(RELAY_zip_INCLUDE zip.h)
+mark_as_advanced(RELAY_zip_INCLUDE)
+if(NOT RELAY_zip_INCLUDE)
+    relay_missing("zip.h (libzip)" libzip-dev)
+endif()
+add_library(relay::zip INTERFACE IMPORTED GLOBAL)
+target_include_directories(relay::zip INTERFACE ${RELAY_zip_INCLUDE})
 
 # OpenBLAS is opened when it is first used, after its core type has been set in the environment;
 # only its header is needed here.

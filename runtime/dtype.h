@@ -1,14 +1,20 @@
 /* Element types.
  *
- * A DType is DLPack's triple of code, bits and lanes; `bool` is uint1. Relay text can name more of them than can be stored
- * (int4, float16x4); those that can have a row in dtypes.def and a DTypeId. */
+ * A DType is DLPack's triple of code, bits and lanes; `bool` is uint1. Relay text can name more
+ * of them than can be stored (int4, float16x4); those that can have a row in dtypes.def and a
+ * DTypeId. */
 #ifndef RUNTIME_DTYPE_H
 #define RUNTIME_DTYPE_H
 
 #include "base/buf.h"
 #include "base/str.h"
 
-typedef enum { DTYPE_CODE_INT = 0, DTYPE_CODE_UINT = 1, DTYPE_CODE_FLOAT = 2, DTYPE_CODE_BFLOAT = 4 } DTypeCode;
+typedef enum {
+    DTYPE_CODE_INT = 0,
+    DTYPE_CODE_UINT = 1,
+    DTYPE_CODE_FLOAT = 2,
+    DTYPE_CODE_BFLOAT = 4
+} DTypeCode;
 
 typedef struct DType {
     uint8_t code;           /* DTypeCode */
@@ -43,14 +49,15 @@ bool dtype_is_int(DType t);     /* signed or unsigned, not bool */
 bool dtype_is_signed(DType t);
 bool dtype_is_float(DType t);   /* bfloat16 included */
 
-/* One element in memory, converted: floats to integers towards zero and saturating, integers wrap, NaN is 0. Another type than
- * those that can be stored gives 0. */
+/* One element in memory, converted: floats to integers towards zero and saturating, integers wrap,
+ * NaN is 0. Another type than those that can be stored gives 0. */
 double dtype_get_double(DType t, const void *element);
 int64_t dtype_get_int(DType t, const void *element);
 void dtype_set_double(DType t, void *element, double v);
 void dtype_set_int(DType t, void *element, int64_t v);
 
-/* Reads a whole name: "float32", "int" (= int32), "bool", "uint1", "float16x4", "bfloat16", "void", "". False: no dtype. */
+/* Reads a whole name: "float32", "int" (= int32), "bool", "uint1", "float16x4", "bfloat16", "void",
+ * "". False: no dtype. */
 bool dtype_parse(Str name, DType *out);
 void dtype_print(Buf *b, DType t);
 

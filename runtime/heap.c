@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With the address sanitizer each object is an allocation of its own, so that it sees leaks and late uses. */
+/* With the address sanitizer each object is an allocation of its own, so that it sees leaks and
+ * late uses. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define HEAP_PLAIN 1
@@ -16,8 +17,8 @@
 #define HEAP_PLAIN 0
 #endif
 
-#define SLAB_SIZE  ((size_t)64 << 10)
-#define UNIT       ((size_t)8)
+#define SLAB_SIZE ((size_t)64 << 10)
+#define UNIT ((size_t)8)
 #define SMALL_MOST ((size_t)256)
 
 typedef struct Slab {
@@ -37,7 +38,7 @@ typedef struct RefLinks {
 struct Heap {
     Limits *limits;
     Cell *cells[SMALL_MOST / UNIT + 1]; /* given back, by size */
-    char *next, *end;                   /* the part of the newest slab that was never used */
+    char *next, *end; /* the part of the newest slab that was never used */
     Slab *slabs;
     size_t live; /* small objects */
     RefLinks *refs;
@@ -211,7 +212,8 @@ void heap_free(Object *o, size_t bytes, bool is_ref)
     free(p);
 }
 
-/* A reference that has been emptied moves to a list of its own before its value goes, which may free any of them. */
+/* A reference that has been emptied moves to a list of its own before its value goes, which may
+ * free any of them. */
 void heap_break_cycles(Limits *limits)
 {
     Heap *h = limits ? limits->heap : NULL;

@@ -1,8 +1,9 @@
 /* Where the objects of a running program lie; only value.c and generated code need to know.
  *
- * Objects are small, many and short-lived, so they come from slabs with one free list for each size. Before each object stands a word
- * that names its heap; before that of a reference stand its links in the list of live references. When the last object goes, the
- * slabs go too. A heap belongs to one Limits and one thread. */
+ * Objects are small, many and short-lived, so they come from slabs with one free list for each
+ * size. Before each object stands a word that names its heap; before that of a reference stand its
+ * links in the list of live references. When the last object goes, the slabs go too. A heap belongs
+ * to one Limits and one thread. */
 #ifndef RUNTIME_HEAP_H
 #define RUNTIME_HEAP_H
 
@@ -10,7 +11,8 @@
 
 typedef struct Heap Heap;
 
-/* Storage of `bytes`, at a multiple of 8, not zeroed; NULL when memory is refused (limit reached). NULL limits: plain malloc. */
+/* Storage of `bytes`, at a multiple of 8, not zeroed; NULL when memory is refused (limit reached).
+ * NULL limits: plain malloc. */
 Object *heap_alloc(Limits *limits, size_t bytes, bool is_ref);
 void heap_free(Object *o, size_t bytes, bool is_ref);
 

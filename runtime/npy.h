@@ -9,11 +9,12 @@
 Tensor *npy_read(Limits *limits, Diags *diags, const char *path);
 bool npy_write(Diags *diags, const char *path, const Tensor *t);
 
-/* Calls `found` with each array of the archive, in its order; the tensor is the callee's. False after a diagnostic, or when
- * `found` returns false. */
+/* Calls `found` with each array of the archive, in its order; the tensor is the callee's. False
+ * after a diagnostic, or when `found` returns false. */
 bool npz_read(Limits *limits, Diags *diags, const char *path,
               bool (*found)(void *data, const char *name, Tensor *t), void *data);
-bool npz_write(Diags *diags, const char *path, size_t n, const char *const *names, Tensor *const *tensors);
+bool npz_write(Diags *diags, const char *path, size_t n, const char *const *names,
+               Tensor *const *tensors);
 
 /* A whole file, NUL behind it; the caller frees. "-" is standard input. NULL after a diagnostic. */
 char *file_read(Diags *diags, const char *path, size_t *len);

@@ -6,13 +6,16 @@
 
 typedef struct Pool Pool;
 
-/* `threads` counts the caller; 0: the cores this process may use. Threads start at the first loop. NULL out of memory. */
+/* `threads` counts the caller; 0: the cores this process may use. Threads start at the first loop.
+ * NULL out of memory. */
 Pool *pool_new(int threads);
 void pool_free(Pool *p);
 int pool_threads(const Pool *p);
 
-/* Calls body(data, from, to) over parts of [0, n) of at least `grain`, on all threads; returns when all are done. The parts depend on
- * n, grain and nothing else, so that reductions split the same way on every machine. A NULL pool runs in the caller. */
-void pool_for(Pool *p, int64_t n, int64_t grain, void (*body)(void *data, int64_t from, int64_t to), void *data);
+/* Calls body(data, from, to) over parts of [0, n) of at least `grain`, on all threads; returns when
+ * all are done. The parts depend on n, grain and nothing else, so that reductions split the same
+ * way on every machine. A NULL pool runs in the caller. */
+void pool_for(Pool *p, int64_t n, int64_t grain, void (*body)(void *data, int64_t from, int64_t to),
+              void *data);
 
 #endif

@@ -59,14 +59,15 @@ void tensor_type_show(Buf *out, const Tensor *t)
     buf_char(out, ']');
 }
 
-/* --- Tensors: first on one line; when that is too long, a row a line, elements aligned at the right. */
+/* --- Tensors: first on one line; when that is too long, a row a line, elements aligned at the
+ * right. */
 
 typedef struct Grid {
     const Tensor *t;
-    int64_t edge;   /* kept at each end of every axis; 0: nothing is left out */
+    int64_t edge; /* kept at each end of every axis; 0: nothing is left out */
     size_t element; /* columns of the widest element; 0: one line, not aligned */
-    size_t indent;  /* column of the opening bracket */
-    size_t width;   /* columns at which rows break */
+    size_t indent; /* column of the opening bracket */
+    size_t width; /* columns at which rows break */
     Buf scratch;
 } Grid;
 
@@ -75,8 +76,8 @@ static bool axis_is_cut(const Grid *g, int32_t axis)
     return g->edge > 0 && g->t->shape[axis] > 2 * g->edge;
 }
 
-/* Moves to the next element that is shown. Returns how many axes came to their end (the rank: all is shown) and whether the axis
- * that moved jumped over the middle. */
+/* Moves to the next element that is shown. Returns how many axes came to their end (the rank: all
+ * is shown) and whether the axis that moved jumped over the middle. */
 static int32_t next_shown(const Grid *g, int64_t *at, bool *jumped)
 {
     int32_t ended = 0;
@@ -210,7 +211,7 @@ static void tensor_show(Buf *out, const Tensor *t, const ShowStyle *style)
 typedef struct Frame {
     const Object *o;
     uint32_t next; /* field to show next */
-    bool list;     /* `o` is a cell of a list in brackets */
+    bool list; /* `o` is a cell of a list in brackets */
     int64_t shown; /* elements of the list so far */
 } Frame;
 
@@ -254,7 +255,8 @@ static bool open_frame(Shower *s, Frame f)
     return true;
 }
 
-/* Writes what stands before the fields and opens a frame for them; an object without fields is complete at once. */
+/* Writes what stands before the fields and opens a frame for them; an object without fields is
+ * complete at once. */
 static void object_begin(Shower *s, const Object *o)
 {
     const ObjectInfo *info = o->info;

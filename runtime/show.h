@@ -12,7 +12,8 @@ typedef struct ShowStyle {
     bool exact;             /* constructors as they are: Cons(1, Nil) instead of [1, 2, 3] */
 } ShowStyle;
 
-/* `3`, `[[1, 2], [3, 4]] : Tensor[(2, 2), float32]`, `(1, 2)`, `Cons(1, Nil)` or `[1]`, `ref(3)`, `<fn (int32) -> int32>`. */
+/* `3`, `[[1, 2], [3, 4]] : Tensor[(2, 2), float32]`, `(1, 2)`, `Cons(1, Nil)` or `[1]`, `ref(3)`,
+ * `<fn (int32) -> int32>`. */
 void value_show(Buf *out, Value v, ShowStyle style);
 /* One element as a number alone, in the shortest form that reads back. */
 void element_show(Buf *out, DType dtype, const void *element);

@@ -1,9 +1,10 @@
 /* Tensors: counted, strided views of counted buffers.
  *
- * A tensor is immutable once it is shared; whoever holds the only reference may write. Shape and strides are counted in elements,
- * row-major unless strides say otherwise. Storage starts at a multiple of 64 bytes and is rounded up to 64, so that whole vectors
- * may be read and written over the end. Counts are not atomic: values belong to one thread, and the worker threads of a loop touch
- * elements only. bool takes one byte, 0 or 1. */
+ * A tensor is immutable once it is shared; whoever holds the only reference may write. Shape and
+ * strides are counted in elements, row-major unless strides say otherwise. Storage starts at a
+ * multiple of 64 bytes and is rounded up to 64, so that whole vectors may be read and written over
+ * the end. Counts are not atomic: values belong to one thread, and the worker threads of a loop
+ * touch elements only. bool takes one byte, 0 or 1. */
 #ifndef RUNTIME_TENSOR_H
 #define RUNTIME_TENSOR_H
 
@@ -25,14 +26,18 @@ typedef struct Tensor {
     Buffer *buffer;         /* what `data` lies in; counted */
 } Tensor;
 
-/* A new tensor with zeroed elements, owned by the caller. NULL when the extents overflow or memory is refused: then the limit was
- * reached or, without `limits`, nothing is reported. The limits must outlive the tensor. */
+/* A new tensor with zeroed elements, owned by the caller. NULL when the extents overflow or memory
+ * is refused: then the limit was reached or, without `limits`, nothing is reported. The limits must
+ * outlive the tensor. */
 Tensor *tensor_new(Limits *limits, DType dtype, int32_t rank, const int64_t *shape);
 /* The same without zeroing the elements. */
 Tensor *tensor_new_raw(Limits *limits, DType dtype, int32_t rank, const int64_t *shape);
-/* A view of `t`'s buffer with another shape and strides, starting `offset` elements after t's first. Owned by the caller. */
-Tensor *tensor_view(const Tensor *t, int32_t rank, const int64_t *shape, const int64_t *strides, int64_t offset);
-/* `t` itself, retained, when it is row-major without gaps; else a copy that is. NULL as tensor_new. */
+/* A view of `t`'s buffer with another shape and strides, starting `offset` elements after t's
+ * first. Owned by the caller. */
+Tensor *tensor_view(const Tensor *t, int32_t rank, const int64_t *shape, const int64_t *strides,
+                    int64_t offset);
+/* `t` itself, retained, when it is row-major without gaps; else a copy that is. NULL as
+ * tensor_new. */
 Tensor *tensor_contiguous(Limits *limits, const Tensor *t);
 
 Tensor *tensor_retain(const Tensor *t);
@@ -45,7 +50,8 @@ bool shape_size(int32_t rank, const int64_t *shape, int64_t *out);
 /* Row-major strides. */
 void shape_strides(int32_t rank, const int64_t *shape, int64_t *strides);
 
-/* Element `i` in row-major order as a double or integer, whatever the strides; for printing and tests, not for loops. */
+/* Element `i` in row-major order as a double or integer, whatever the strides; for printing and
+ * tests, not for loops. */
 double tensor_get_double(const Tensor *t, int64_t i);
 int64_t tensor_get_int(const Tensor *t, int64_t i);
 const char *tensor_element(const Tensor *t, int64_t i);     /* its address */

@@ -187,9 +187,9 @@ static void object_delete(Object *o)
     heap_free(o, object_bytes(o->n), o->info->kind == VALUE_REF);
 }
 
-/* The way back from a dying object to the one that held it is kept in what dies: the holder's field that led here points to the
- * holder's own holder, and its count is the number of that field. The last field needs no way back, so a list is freed cell by
- * cell in its order. */
+/* The way back from a dying object to the one that held it is kept in what dies: the holder's field
+ * that led here points to the holder's own holder, and its count is the number of that field. The
+ * last field needs no way back, so a list is freed cell by cell in its order. */
 void value_release_object(Value v)
 {
     Object *o = drop(v);

@@ -1,0 +1,225 @@
+#include "runtime/blas.h"
+
+#include "base/buf.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cblas.h>
+
+struct Blas {
+    int threads;            /* wanted; 0: as many as the library thinks */
+    bool opened;            /* tried */
+    void *library;          /* NULL: plain loops */
+    Buf error;
+    const char *asked;
+    __typeof__(cblas_sgemm) *sgemm;
+    __typeof__(cblas_dgemm) *dgemm;
+    __typeof__(openblas_set_num_threads) *set_threads;
+    __typeof__(openblas_get_corename) *core;
+    __typeof__(openblas_get_config) *config;
+};
+
+static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
+
+Blas *blas_new(int threads)
+{
+    Blas *b = calloc(1, sizeof *b);
+    if (b)
+        b->threads = threads;
+    return b;
+}
+
+/* The library stays open: its threads cannot be ended. */
+void blas_free(Blas *b)
+{
+    if (!b)
+        return;
+    buf_deinit(&b->error);
+    free(b);
+}
+
+/* The core whose kernels fit this processor: those of older lists fall back to SSE on one that they
+ * do not know. NULL where there is nothing to correct. */
+static const char *core_of_this_machine(void)
+{
+#if defined(__x86_64__)
+    bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                  __builtin_cpu_supports("avx512cd");
+    if (avx512)
+        return "SkylakeX";
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return __builtin_cpu_is("amd") ? "Zen" : "Haswell";
+#endif
+    return NULL;
+}
+
+/* A function of the library, written to where its pointer stands; POSIX lets a data pointer hold
+ * it. */
+static bool find(Blas *b, const char *name, void *to)
+{
+    void *symbol = dlsym(b->library, name);
+    if (!symbol) {
+        buf_clear(&b->error);
+        buf_printf(&b->error, "%s does not have `%s`", names[0], name);
+        return false;
+    }
+    memcpy(to, &symbol, sizeof symbol);
+    return true;
+}
+
+static bool find_all(Blas *b)
+{
+    return find(b, "cblas_sgemm", &b->sgemm) && find(b, "cblas_dgemm", &b->dgemm) &&
+           find(b, "openblas_set_num_threads", &b->set_threads) &&
+           find(b, "openblas_get_corename", &b->core) && find(b, "openblas_get_config", &b->config);
+}
+
+/* The library reads its settings while it loads and nowhere else. What the person has set stays. */
+static void load(Blas *b)
+{
+    const char *core = getenv("OPENBLAS_CORETYPE");
+    b->asked = core ? core : core_of_this_machine();
+    bool set_core = !core && b->asked;
+    bool set_threads = b->threads > 0 && !getenv("OPENBLAS_NUM_THREADS");
+    Buf threads = {0};
+    buf_int(&threads, b->threads);
+    if (set_core)
+        setenv("OPENBLAS_CORETYPE", b->asked, 0);
+    if (set_threads)
+        setenv("OPENBLAS_NUM_THREADS", buf_text(&threads), 0);
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !b->library; i++) {
+        b->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (!b->library && b->error.n == 0)
+            buf_str(&b->error, dlerror());
+    }
+    if (set_core)
+        unsetenv("OPENBLAS_CORETYPE");
+    if (set_threads)
+        unsetenv("OPENBLAS_NUM_THREADS");
+    buf_deinit(&threads);
+}
+
+static bool ready(Blas *b)
+{
+    if (!b)
+        return false;
+    if (b->opened)
+        return b->library != NULL;
+    b->opened = true;
+    load(b);
+    if (!b->library)
+        return false;
+    buf_clear(&b->error);
+    if (!find_all(b)) {
+        dlclose(b->library);
+        b->library = NULL;
+        return false;
+    }
+    if (b->threads > 0)
+        b->set_threads(b->threads);
+    return true;
+}
+
+void blas_set_threads(Blas *b, int threads)
+{
+    if (!b)
+        return;
+    b->threads = threads;
+    if (b->library && threads > 0)
+        b->set_threads(threads);
+}
+
+const char *blas_core(Blas *b)
+{
+    return ready(b) ? b->core() : NULL;
+}
+
+const char *blas_core_asked(Blas *b)
+{
+    ready(b);
+    return b ? b->asked : NULL;
+}
+
+const char *blas_config(Blas *b)
+{
+    return ready(b) ? b->config() : NULL;
+}
+
+const char *blas_error(Blas *b)
+{
+    ready(b);
+    return b && b->error.n > 0 ? buf_text(&b->error) : NULL;
+}
+
+/* The library counts in int, and demands a leading dimension even where there is one row only. */
+static bool fits(int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc)
+{
+    return m <= INT_MAX && n <= INT_MAX && k <= INT_MAX && lda <= INT_MAX && ldb <= INT_MAX &&
+           ldc <= INT_MAX;
+}
+
+static int leading(int64_t given, int64_t columns)
+{
+    int64_t least = columns > 1 ? columns : 1;
+    return (int)(given > least ? given : least);
+}
+
+static CBLAS_TRANSPOSE op(bool transposed)
+{
+    return transposed ? CblasTrans : CblasNoTrans;
+}
+
+/* The same without the library. The middle loop runs over the rows of op(B), so that the innermost
+ * one goes along rows of C. A beta of zero does not read C. */
+#define PLAIN_GEMM(name, type)                                                                     \
+    static void name(bool ta, bool tb, int64_t m, int64_t n, int64_t k, type alpha, const type *a, \
+                     int64_t lda, const type *bb, int64_t ldb, type beta, type *c, int64_t ldc)    \
+    {                                                                                              \
+        for (int64_t i = 0; i < m; i++) {                                                          \
+            type *row = c + i * ldc;                                                               \
+            for (int64_t j = 0; j < n; j++)                                                        \
+                row[j] = beta == 0 ? 0 : beta * row[j];                                            \
+            for (int64_t p = 0; p < k; p++) {                                                      \
+                type x = alpha * (ta ? a[p * lda + i] : a[i * lda + p]);                           \
+                const type *from = tb ? bb + p : bb + p * ldb;                                     \
+                int64_t step = tb ? ldb : 1;                                                       \
+                for (int64_t j = 0; j < n; j++)                                                    \
+                    row[j] += x * from[j * step];                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+PLAIN_GEMM(plain_sgemm, float)
+PLAIN_GEMM(plain_dgemm, double)
+#undef PLAIN_GEMM
+
+void blas_sgemm(Blas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
+                const float *a, int64_t lda, const float *bb, int64_t ldb, float beta, float *c,
+                int64_t ldc)
+{
+    if (m <= 0 || n <= 0)
+        return;
+    if (k <= 0 || !fits(m, n, k, lda, ldb, ldc) || !ready(b)) {
+        plain_sgemm(ta, tb, m, n, k, alpha, a, lda, bb, ldb, beta, c, ldc);
+        return;
+    }
+    b->sgemm(CblasRowMajor, op(ta), op(tb), (int)m, (int)n, (int)k, alpha, a,
+             leading(lda, ta ? m : k), bb, leading(ldb, tb ? k : n), beta, c, leading(ldc, n));
+}
+
+void blas_dgemm(Blas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha,
+                const double *a, int64_t lda, const double *bb, int64_t ldb, double beta, double *c,
+                int64_t ldc)
+{
+    if (m <= 0 || n <= 0)
+        return;
+    if (k <= 0 || !fits(m, n, k, lda, ldb, ldc) || !ready(b)) {
+        plain_dgemm(ta, tb, m, n, k, alpha, a, lda, bb, ldb, beta, c, ldc);
+        return;
+    }
+    b->dgemm(CblasRowMajor, op(ta), op(tb), (int)m, (int)n, (int)k, alpha, a,
+             leading(lda, ta ? m : k), bb, leading(ldb, tb ? k : n), beta, c, leading(ldc, n));
+}

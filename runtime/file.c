@@ -1,0 +1,127 @@
+#include "runtime/npy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void cannot(Diags *diags, const char *verb, const char *path, const char *why)
+{
+    diag_error(diags, E0401_FILE, (Span){0}, "cannot %s `%s`: %s", verb, path, why);
+}
+
+/* Everything up to the end into `text`; false with errno set. */
+static bool read_all(int fd, Buf *text, size_t expected)
+{
+    if (!buf_reserve(text, expected + 1)) {
+        errno = ENOMEM;
+        return false;
+    }
+    for (;;) {
+        if (!buf_reserve(text, text->n < 4096 ? 4096 : 1)) {
+            errno = ENOMEM;
+            return false;
+        }
+        size_t room = text->cap - text->n - 1;
+        ssize_t n = read(fd, text->at + text->n, room < INT_MAX ? room : INT_MAX);
+        if (n == 0)
+            return true;
+        if (n < 0 && errno != EINTR)
+            return false;
+        text->n += n > 0 ? (size_t)n : 0;
+        text->at[text->n] = '\0';
+    }
+}
+
+char *file_read(Diags *diags, const char *path, size_t *len)
+{
+    bool standard = strcmp(path, "-") == 0;
+    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    Buf text = {0};
+    bool good = fd >= 0 && fstat(fd, &st) == 0;
+    if (good && S_ISDIR(st.st_mode)) {
+        errno = EISDIR;
+        good = false;
+    }
+    good = good && read_all(fd, &text, S_ISREG(st.st_mode) ? (size_t)st.st_size : 0);
+    int error = errno;
+    if (fd >= 0 && !standard)
+        close(fd);
+    if (!good) {
+        cannot(diags, "read", standard ? "standard input" : path, strerror(error));
+        buf_deinit(&text);
+        return NULL;
+    }
+    *len = text.n;
+    return buf_take(&text);
+}
+
+static bool write_all(int fd, const char *text, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, text, len < INT_MAX ? len : INT_MAX);
+        if (n < 0 && errno != EINTR)
+            return false;
+        text += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+/* Writes to a device or pipe as it is. */
+static bool write_through(const char *path, const char *text, size_t len)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool good = write_all(fd, text, len);
+    return close(fd) == 0 && good;
+}
+
+/* Writes `beside`, with the rights of the file that it replaces, and puts it in place. */
+static bool write_beside(const char *path, const char *beside, const struct stat *old,
+                         const char *text, size_t len)
+{
+    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return false;
+    bool good = write_all(fd, text, len);
+    if (good && old)
+        good = fchmod(fd, old->st_mode & 07777) == 0;
+    good = close(fd) == 0 && good;
+    good = good && rename(beside, path) == 0;
+    int error = errno;
+    if (!good)
+        unlink(beside);
+    errno = error;
+    return good;
+}
+
+bool file_write(Diags *diags, const char *path, const char *text, size_t len)
+{
+    struct stat st;
+    bool exists = stat(path, &st) == 0;
+    bool good;
+    if (exists && !S_ISREG(st.st_mode)) {
+        good = write_through(path, text, len);
+    } else {
+        /* A link stays a link: what it points to is replaced. */
+        char *target = exists ? realpath(path, NULL) : NULL;
+        Buf beside = {0};
+        buf_printf(&beside, "%s.%ld.new", target ? target : path, (long)getpid());
+        good =
+            write_beside(target ? target : path, buf_text(&beside), exists ? &st : NULL, text, len);
+        int error = errno;
+        buf_deinit(&beside);
+        free(target);
+        errno = error;
+    }
+    if (!good)
+        cannot(diags, "write", path, strerror(errno));
+    return good;
+}

@@ -1,0 +1,190 @@
+#define _GNU_SOURCE 1
+#include "runtime/pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* A loop is cut into at most so many parts; more than cores, so that a slow one does not hold up
+ * the rest. */
+#define PARTS_MOST 64
+/* How often a worker looks for the next loop before it sleeps: about the time that waking takes. */
+#define SPINS 4000
+
+typedef void Body(void *data, int64_t from, int64_t to);
+
+struct Pool {
+    int threads;
+    int started; /* workers that exist */
+    pthread_t *workers;
+    pthread_mutex_t lock;
+    pthread_cond_t more, done;
+    bool stop;
+    atomic_uint loop; /* number of the loop that runs or ran last */
+    atomic_bool busy; /* a loop runs: one within it runs in its caller */
+    Body *body;
+    void *data;
+    int64_t n, parts;
+    atomic_llong next; /* the next part to be taken */
+    atomic_int working; /* workers that have not finished the loop */
+};
+
+static int cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 1;
+    int n = CPU_COUNT(&set);
+    return n > 0 ? n : 1;
+}
+
+Pool *pool_new(int threads)
+{
+    Pool *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->threads = threads > 0 ? threads : cores();
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->more, NULL);
+    pthread_cond_init(&p->done, NULL);
+    return p;
+}
+
+int pool_threads(const Pool *p)
+{
+    return p ? p->threads : 1;
+}
+
+void pool_free(Pool *p)
+{
+    if (!p)
+        return;
+    pthread_mutex_lock(&p->lock);
+    p->stop = true;
+    pthread_cond_broadcast(&p->more);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < p->started; i++)
+        pthread_join(p->workers[i], NULL);
+    pthread_cond_destroy(&p->more);
+    pthread_cond_destroy(&p->done);
+    pthread_mutex_destroy(&p->lock);
+    free(p->workers);
+    free(p);
+}
+
+/* Where part `i` of `parts` begins; the quotient first, as n * i may overflow. */
+static int64_t part_start(int64_t n, int64_t parts, int64_t i)
+{
+    return n / parts * i + n % parts * i / parts;
+}
+
+static void take_parts(Pool *p)
+{
+    for (;;) {
+        int64_t i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
+        if (i >= p->parts)
+            return;
+        p->body(p->data, part_start(p->n, p->parts, i), part_start(p->n, p->parts, i + 1));
+    }
+}
+
+static void pause_a_little(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Waits for a loop after number `last`; false when the pool ends. */
+static bool wait_for_loop(Pool *p, unsigned last)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(&p->loop, memory_order_acquire) != last)
+            return true;
+        pause_a_little();
+    }
+    pthread_mutex_lock(&p->lock);
+    while (!p->stop && atomic_load_explicit(&p->loop, memory_order_acquire) == last)
+        pthread_cond_wait(&p->more, &p->lock);
+    bool go_on = !p->stop;
+    pthread_mutex_unlock(&p->lock);
+    return go_on;
+}
+
+static void *work(void *data)
+{
+    Pool *p = data;
+    for (unsigned last = 0; wait_for_loop(p, last); last++) {
+        take_parts(p);
+        if (atomic_fetch_sub_explicit(&p->working, 1, memory_order_acq_rel) > 1)
+            continue;
+        pthread_mutex_lock(&p->lock);
+        pthread_cond_signal(&p->done);
+        pthread_mutex_unlock(&p->lock);
+    }
+    return NULL;
+}
+
+/* Signals are for the thread that knows what to do with them. */
+static void start_workers(Pool *p)
+{
+    if (p->workers || p->threads <= 1)
+        return;
+    p->workers = calloc((size_t)p->threads - 1, sizeof *p->workers);
+    if (!p->workers)
+        return;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (p->started < p->threads - 1 &&
+           pthread_create(&p->workers[p->started], NULL, work, p) == 0)
+        p->started++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void run_loop(Pool *p, int64_t n, int64_t parts, Body *body, void *data)
+{
+    p->body = body;
+    p->data = data;
+    p->n = n;
+    p->parts = parts;
+    atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&p->working, p->started, memory_order_relaxed);
+    pthread_mutex_lock(&p->lock);
+    atomic_fetch_add_explicit(&p->loop, 1, memory_order_release);
+    pthread_cond_broadcast(&p->more);
+    pthread_mutex_unlock(&p->lock);
+    take_parts(p);
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(&p->working, memory_order_acquire) == 0)
+            return;
+        pause_a_little();
+    }
+    pthread_mutex_lock(&p->lock);
+    while (atomic_load_explicit(&p->working, memory_order_acquire) > 0)
+        pthread_cond_wait(&p->done, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void pool_for(Pool *p, int64_t n, int64_t grain, Body *body, void *data)
+{
+    if (n <= 0)
+        return;
+    int64_t parts = n / (grain > 1 ? grain : 1);
+    if (parts > PARTS_MOST)
+        parts = PARTS_MOST;
+    if (parts < 1)
+        parts = 1;
+    bool threaded = p && p->threads > 1 && parts > 1 && !atomic_exchange(&p->busy, true);
+    if (threaded) {
+        start_workers(p);
+        run_loop(p, n, parts, body, data);
+        atomic_store(&p->busy, false);
+        return;
+    }
+    for (int64_t i = 0; i < parts; i++)
+        body(data, part_start(n, parts, i), part_start(n, parts, i + 1));
+}
