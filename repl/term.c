@@ -178,7 +178,7 @@ const char *term_pasted(const Term *t, size_t *n)
     return buf_text(&t->pasted);
 }
 
-/* Takes what follows up to the closing bracket; line ends become '\n' in whatever form they come. */
+/* Takes what follows up to the closing bracket; line ends become '\n' in any form. */
 static TermKey read_paste(Term *t)
 {
     static const char end[] = "\x1b[201~";

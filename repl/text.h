@@ -69,7 +69,7 @@ size_t text_word_back(const Text *t, size_t at); /* at the start of the word bef
 size_t text_blank_back(const Text *t, size_t at); /* the same, where only blanks separate words */
 size_t text_line_start(const Text *t, size_t at);
 size_t text_line_end(const Text *t, size_t at);
-/* The same column (or the end) of the line above or below; `at` itself on the first or last line. */
+/* The same column, or the end, of the line above or below; `at` itself where there is none. */
 size_t text_line_above(const Text *t, size_t at, int column);
 size_t text_line_below(const Text *t, size_t at, int column);
 int text_column(const Text *t, size_t at);

@@ -151,6 +151,9 @@ static void draw_row(View *v, const ViewScene *s, int index)
     TermStyle now = STYLE_PLAIN;
     int used = row->starts ? prompt_width(v) : 0, column = row->column;
     draw_prompt(v, row, &now);
+    /* Only something printed makes the terminal begin the row behind a full one. */
+    if (!row->starts && row->from == row->to)
+        buf_str(&v->out, " \r");
     for (size_t at = row->from, size; at < row->to; at += size) {
         int width = cell_width(s, at, column, &size);
         set_style(v, &now, style_at(v, s, at));
