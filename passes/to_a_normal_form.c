@@ -1,0 +1,247 @@
+/* Binds every value by a `let` in its block (passes/scope.h), in the order of evaluation, so that operands are atoms.
+ *
+ *     add(multiply(%x, 2f), 1f)
+ *  => let %x_1 = 2f; let %x_2 = multiply(%x, %x_1); let %x_3 = 1f; let %x_4 = add(%x_2, %x_3); %x_4
+ *
+ * What a branch alone needs is bound in the branch; what both need, before the `if`. Lets that are there already keep their
+ * variables, and nested ones become one chain; the value of a `let` as a whole gets a variable too. */
+#include "passes/to_a_normal_form.h"
+
+#include "ir/ctx.h"
+#include "passes/pass.h"
+#include "passes/scope.h"
+
+#include <stdio.h>
+
+typedef struct Binding {
+    Var *var;
+    Expr *value;
+} Binding;
+
+typedef struct Bindings {
+    Vec(Binding) list;
+} Bindings;
+
+typedef struct Anf {
+    Ctx *cx;
+    Arena *arena; /* of the new nodes */
+    Scopes scopes;
+    uint32_t *numbers; /* variables made so far */
+} Anf;
+
+static void bind(Anf *anf, Block *block, Var *var, Expr *value)
+{
+    Arena *scratch = &anf->scopes.arena;
+    if (!block->data)
+        block->data = arena_new(scratch, Bindings);
+    Bindings *b = block->data;
+    if (!var->base.type)
+        var->base.type = value->type;
+    vec_push(&b->list, scratch, ((Binding){var, value}));
+}
+
+static Var *fresh_var(Anf *anf, const Expr *value)
+{
+    char name[16];
+    snprintf(name, sizeof name, "x_%u", ++*anf->numbers);
+    return expr_var(anf->arena, value->span, ctx_name(anf->cx, name), NULL);
+}
+
+/* What stands for the expression once it is bound: itself or a variable. */
+static Expr *atom(const Anf *anf, Expr *e)
+{
+    const ScopeNode *node = scopes_node(&anf->scopes, e);
+    return node ? node->data : e;
+}
+
+static bool atoms(const Anf *anf, ExprList list, Expr **out)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < list.n; i++) {
+        out[i] = atom(anf, list.at[i]);
+        changed |= out[i] != list.at[i];
+    }
+    return changed;
+}
+
+/* The chain of what was bound in the block, around its result. */
+static Expr *close_block(Anf *anf, const Block *block, Expr *result)
+{
+    const Bindings *b = block->data;
+    Expr *body = atom(anf, result);
+    for (size_t i = b ? b->list.n : 0; i-- > 0;) {
+        const Binding *at = &b->list.at[i];
+        const Type *type = body->type;
+        body = expr_let(anf->arena, at->value->span, at->var, at->value, body);
+        body->type = type;
+    }
+    return body;
+}
+
+/* ---- one node over its atoms ------------------------------------------------------------------- */
+
+static Expr *tuple_now(Anf *anf, Tuple *e)
+{
+    Expr **fields = arena_new_array(&anf->scopes.arena, Expr *, e->fields.n);
+    if (!fields || !atoms(anf, e->fields, fields))
+        return &e->base;
+    return expr_tuple(anf->arena, e->base.span, e->fields.n, fields);
+}
+
+static Expr *call_now(Anf *anf, Call *e)
+{
+    Expr **args = arena_new_array(&anf->scopes.arena, Expr *, e->args.n);
+    Expr *callee = atom(anf, e->callee);
+    if (!args || (!atoms(anf, e->args, args) && callee == e->callee))
+        return &e->base;
+    Expr *now = expr_call(anf->arena, e->base.span, callee, e->args.n, args, e->attrs);
+    expr_as_call(now)->type_args = e->type_args;
+    return now;
+}
+
+static Expr *function_with(Anf *anf, Function *f, Expr *body)
+{
+    Function *now = expr_function(anf->arena, f->base.span, f->type_params, f->params.n,
+                                  f->params.at, f->attrs, f->ret_type, body);
+    now->base.type = f->base.type;
+    return &now->base;
+}
+
+static Expr *match_now(Anf *anf, const ScopeNode *node, Match *e)
+{
+    Clause *clauses = arena_new_array(&anf->scopes.arena, Clause, e->clauses.n);
+    for (uint32_t i = 0; clauses && i < e->clauses.n; i++) {
+        clauses[i] = e->clauses.at[i];
+        clauses[i].body = close_block(anf, &node->inner[i], clauses[i].body);
+    }
+    uint32_t n = clauses ? e->clauses.n : 0;
+    return expr_match(anf->arena, e->base.span, atom(anf, e->scrutinee), n, clauses, e->complete);
+}
+
+static Expr *if_now(Anf *anf, const ScopeNode *node, If *e)
+{
+    return expr_if(anf->arena, e->base.span, atom(anf, e->cond),
+                   close_block(anf, &node->inner[0], e->then),
+                   close_block(anf, &node->inner[1], e->otherwise));
+}
+
+static Expr *node_now(Anf *anf, const ScopeNode *node)
+{
+    Expr *e = node->e;
+    switch ((ExprKind)e->kind) {
+    case EXPR_TUPLE: return tuple_now(anf, expr_as_tuple(e));
+    case EXPR_CALL: return call_now(anf, expr_as_call(e));
+    case EXPR_IF: return if_now(anf, node, expr_as_if(e));
+    case EXPR_MATCH: return match_now(anf, node, expr_as_match(e));
+    case EXPR_LET: return atom(anf, expr_as_let(e)->body);
+    case EXPR_TUPLE_GET: {
+        const TupleGet *get = expr_as_tuple_get(e);
+        return expr_tuple_get(anf->arena, e->span, atom(anf, get->tuple), get->index);
+    }
+    case EXPR_FUNCTION: {
+        Function *f = expr_as_function(e);
+        if (function_is_primitive(f))
+            return e;
+        return function_with(anf, f, close_block(anf, &node->inner[0], f->body));
+    }
+    case EXPR_REF_NEW:
+        return expr_ref_new(anf->arena, e->span, atom(anf, expr_as_ref_new(e)->value));
+    case EXPR_REF_READ:
+        return expr_ref_read(anf->arena, e->span, atom(anf, expr_as_ref_read(e)->ref));
+    case EXPR_REF_WRITE: {
+        const RefWrite *write = expr_as_ref_write(e);
+        return expr_ref_write(anf->arena, e->span, atom(anf, write->ref), atom(anf, write->value));
+    }
+    case EXPR_CONSTANT:
+    case EXPR_VAR:
+    case EXPR_GLOBAL:
+    case EXPR_OP:
+    case EXPR_CON:
+    case EXPR_KINDS: break;
+    }
+    return e;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------- */
+
+static void bind_node(Anf *anf, ScopeNode *node, const ScopeStep *next)
+{
+    Expr *now = node_now(anf, node);
+    if (!now->type)
+        now->type = node->e->type;
+    Let *let = next && next->event == SCOPE_BIND ? expr_as_let(next->node->e) : NULL;
+    Var *var = let && let->value == node->e ? let->var : fresh_var(anf, now);
+    bind(anf, node->block, var, now);
+    node->data = var;
+}
+
+/* A value that was bound before, or is an atom, gets a second name. */
+static void bind_let(Anf *anf, const ScopeNode *node)
+{
+    const Let *let = expr_as_let(node->e);
+    Expr *value = atom(anf, let->value);
+    if (value != &let->var->base)
+        bind(anf, node->block, let->var, value);
+}
+
+static Expr *body_to_anf(Ctx *cx, Module *module, Expr *body, uint32_t *numbers)
+{
+    Anf anf = {.cx = cx, .arena = &module->arena, .numbers = numbers};
+    Expr *now = NULL;
+    if (scopes_init(&anf.scopes, cx, body)) {
+        for (size_t i = 0; i < anf.scopes.steps.n; i++) {
+            const ScopeStep *step = &anf.scopes.steps.at[i];
+            if (step->event == SCOPE_DONE)
+                bind_node(&anf, step->node, i + 1 < anf.scopes.steps.n ? step + 1 : NULL);
+            else
+                bind_let(&anf, step->node);
+        }
+        now = close_block(&anf, &anf.scopes.root, body);
+    }
+    scopes_deinit(&anf.scopes);
+    return now;
+}
+
+static Expr *to_anf_numbered(Ctx *cx, Module *module, Expr *root, uint32_t *numbers)
+{
+    Function *f = expr_as_function(root);
+    Expr *body = body_to_anf(cx, module, f ? f->body : root, numbers);
+    return f && body ? function_with(&(Anf){.arena = &module->arena}, f, body) : body;
+}
+
+Expr *to_anf(Ctx *cx, Module *module, Expr *root)
+{
+    uint32_t numbers = 0;
+    return to_anf_numbered(cx, module, root, &numbers);
+}
+
+/* Functions for other compilers, and those that asked for it, stay as they are. */
+static bool is_skipped(const Function *f)
+{
+    const AttrValue *skip = attrs_find(f->attrs, "SkipOptimization");
+    return attrs_find(f->attrs, "Compiler") || (skip && skip->kind == ATTR_INT && skip->i != 0);
+}
+
+static bool module_to_anf(PassRun *run, Module *old)
+{
+    uint32_t numbers = 0;
+    for (size_t i = 0; i < old->defs.n; i++) {
+        const Def *def = &old->defs.at[i];
+        if (!def->fn || def->imported || is_skipped(def->fn))
+            continue;
+        Expr *now = to_anf_numbered(run->cx, run->module, &def->fn->base, &numbers);
+        if (!now)
+            return false;
+        module_define(run->module, def->name, expr_as_function(now), def->span, run->module);
+    }
+    if (old->expr)
+        run->module->expr = to_anf_numbered(run->cx, run->module, old->expr, &numbers);
+    return !old->expr || run->module->expr;
+}
+
+const Pass pass_to_a_normal_form = {
+    .name = "ToANormalForm",
+    .doc = "Binds every value by a `let`, in the order of evaluation, so that operands are atoms.",
+    .opt_level = 1,
+    .module = module_to_anf,
+};

@@ -1,0 +1,12 @@
+/* A normal form: every value is bound by a `let` in its block, operands are atoms. */
+#ifndef PASSES_TO_A_NORMAL_FORM_H
+#define PASSES_TO_A_NORMAL_FORM_H
+
+#include "ir/module.h"
+
+/* The expression, or the function with its body, in A normal form. New nodes lie in the module's arena and take over the types, so
+ * that a typed expression stays typed. Functions with the attribute Primitive stay as they are, except `root` itself. NULL when
+ * memory ran out: the limit was reached. */
+Expr *to_anf(Ctx *cx, Module *module, Expr *root);
+
+#endif
