@@ -5,8 +5,8 @@
 static const Type *not_a(Rel *r, uint32_t i, const char *wanted)
 {
     r->failed = true;
-    rel_error(r, E0216_OPERATOR_ARGUMENT, (int)i, "argument %u of `%s` is `%s`, not %s", i + 1, r->op->name,
-              type_str(r->cx, r->in[i]), wanted);
+    rel_error(r, E0216_OPERATOR_ARGUMENT, (int)i, "argument %u of `%s` is `%s`, not %s", i + 1,
+              r->op->name, type_str(r->cx, r->in[i]), wanted);
     return NULL;
 }
 
@@ -74,7 +74,8 @@ int rel_axis(Rel *r, int64_t axis, uint32_t rank)
     int64_t from_start = axis < 0 ? axis + (int64_t)rank : axis;
     if (from_start >= 0 && from_start < (int64_t)rank)
         return (int)from_start;
-    Diag *d = rel_error(r, E0217_AXIS, -1, "axis %lld of `%s` is out of range", (long long)axis, r->op->name);
+    Diag *d = rel_error(r, E0217_AXIS, -1, "axis %lld of `%s` is out of range", (long long)axis,
+                        r->op->name);
     if (rank == 0)
         diag_note(d, "a scalar has no axes");
     else
@@ -125,7 +126,8 @@ static bool type_agrees(const Type *t, const Type *needed)
     if (t->kind == TYPE_TENSOR && !dtype_eq(t->dtype, needed->dtype))
         return false;
     for (uint32_t i = 0; i < t->n; i++)
-        if (t->kind == TYPE_TENSOR ? !dim_agrees(t->dims[i], needed->dims[i]) : !type_agrees(t->parts[i], needed->parts[i]))
+        if (t->kind == TYPE_TENSOR ? !dim_agrees(t->dims[i], needed->dims[i])
+                                   : !type_agrees(t->parts[i], needed->parts[i]))
             return false;
     return true;
 }
@@ -134,8 +136,8 @@ static bool assign_plain(Rel *r, int which, const Type *t)
 {
     const Type **at = which < 0 ? &r->out : &r->in[which];
     if (!type_agrees(*at, t)) {
-        rel_error(r, E0202_SHAPE, which, "`%s` gets `%s` where it needs `%s`", r->op->name, type_str(r->cx, *at),
-                  type_str(r->cx, t));
+        rel_error(r, E0202_SHAPE, which, "`%s` gets `%s` where it needs `%s`", r->op->name,
+                  type_str(r->cx, *at), type_str(r->cx, t));
         return false;
     }
     if (which < 0)
@@ -143,8 +145,8 @@ static bool assign_plain(Rel *r, int which, const Type *t)
     return true;
 }
 
-const Type *op_type(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Type *const *args,
-                    const Value *const *values)
+const Type *op_type(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                    const Type *const *args, const Value *const *values)
 {
     const Type *few[16];
     const Type **in = n <= 16 ? few : arena_new_array(&cx->arena, const Type *, n);
@@ -165,6 +167,7 @@ const Type *op_type(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32
     };
     RelResult result = op->rel(&r);
     if (result == REL_WAIT)
-        diag_error(cx->diags, E0208_UNSOLVED, span, "the result of `%s` cannot be determined", op->name);
+        diag_error(cx->diags, E0208_UNSOLVED, span, "the result of `%s` cannot be determined",
+                   op->name);
     return result == REL_DONE && r.out != &hole ? r.out : NULL;
 }

@@ -13,7 +13,8 @@
  * have types. False after diagnostics. */
 bool typecheck_module(Ctx *cx, Module *m, const Module *env);
 
-/* The missing cases of a match as text patterns, at most `most`; how many. For tests and `:explain`. */
-size_t match_missing(Ctx *cx, const Module *m, const Match *match, size_t most, Buf *out);
+/* The missing cases of a match whose patterns are well typed, as text patterns, one a line, at most `most`; how many there are. For
+ * tests and `:explain`. */
+size_t match_missing(Ctx *cx, const Match *match, size_t most, Buf *out);
 
 #endif

@@ -1,0 +1,222 @@
+/* Calls: of operators, of constructors, of functions. */
+#include "typecheck/internal.h"
+
+#include <stdio.h>
+
+/* How messages speak of the callee, and where it is defined. */
+typedef struct Callee {
+    const char *sigil, *name;
+    Span defined;
+} Callee;
+
+static Callee callee_of(const Checker *ck, const Call *call)
+{
+    const GlobalVar *g = expr_as_global(call->callee);
+    const Var *v = expr_as_var(call->callee);
+    const ConRef *con = expr_as_con(call->callee);
+    const OpRef *op = expr_as_op(call->callee);
+    if (g) {
+        const Def *def = module_find(ck->m, g->name);
+        return (Callee){"@", g->name->text, def ? def->span : (Span){0}};
+    }
+    if (v)
+        return (Callee){"%", v->name->text, v->base.span};
+    if (con)
+        return (Callee){"", con->con->name->text, con->con->span};
+    if (op)
+        return (Callee){"", op->op->name, {0}};
+    return (Callee){"", NULL, {0}};
+}
+
+static const char *callee_text(Checker *ck, const Call *call, const char *before)
+{
+    Callee c = callee_of(ck, call);
+    Buf b = {0};
+    if (c.name)
+        buf_printf(&b, "%s`%s%s`", before, c.sigil, c.name);
+    else
+        buf_printf(&b, "%sthe function", before);
+    const char *text = arena_copy_text(&ck->scratch, buf_text(&b), b.n);
+    buf_deinit(&b);
+    return text;
+}
+
+static void wrong_arity(Checker *ck, const Call *call, uint32_t needed)
+{
+    Diag *d =
+        diag_error(ck->cx->diags, E0204_ARITY, call->base.span, "%s takes %u argument%s, found %u",
+                   callee_text(ck, call, ""), needed, needed == 1 ? "" : "s", call->args.n);
+    Span defined = callee_of(ck, call).defined;
+    if (!span_is_none(defined))
+        diag_label(d, defined, "defined here");
+}
+
+/* ---- operators ----------------------------------------------------------------------------------------------------------- */
+
+static const Type *call_op(Checker *ck, Call *call, const Op *op)
+{
+    uint32_t n = call->args.n;
+    if ((int)n != op_arity(op)) {
+        wrong_arity(ck, call, (uint32_t)op_arity(op));
+        return ck->cx->poison;
+    }
+    const Type **in = arena_new_array(&ck->scratch, const Type *, n);
+    Span *spans = arena_new_array(&ck->scratch, Span, n);
+    for (uint32_t i = 0; i < n; i++) {
+        in[i] = call->args.at[i]->type;
+        spans[i] = ir_use_span(ck->home, &call->args.at[i]);
+    }
+    return relation_apply(ck, op, call->attrs, call->base.span, n, in, spans);
+}
+
+/* ---- functions and constructors ---------------------------------------------------------------------------------------- */
+
+/* Whether a parameter's type is what other arguments make of it, so that a misfit is the fault of none of them alone. */
+static bool mentions(const Type *t, uint32_t n, const TypeVar *const *vars)
+{
+    t = type_find(t);
+    for (uint32_t i = 0; t->kind == TYPE_VAR && i < n; i++)
+        if (t->var == vars[i])
+            return true;
+    if (t->kind == TYPE_TENSOR || t->kind == TYPE_VAR || t->kind == TYPE_HOLE ||
+        t->kind == TYPE_POISON)
+        return false;
+    for (uint32_t i = 0; i < t->n; i++)
+        if (mentions(t->parts[i], n, vars))
+            return true;
+    return t->kind == TYPE_FUNC && mentions(t->result, n, vars);
+}
+
+static void wrong_argument(Checker *ck, Call *call, uint32_t i, const Type *needed, bool shared)
+{
+    char before[40];
+    snprintf(before, sizeof before, "argument %u of ", i + 1);
+    const char *what = callee_text(ck, call, call->args.n == 1 ? "the argument of " : before);
+    Span where = ir_use_span(ck->home, &call->args.at[i]);
+    const Type *found = call->args.at[i]->type;
+    Diag *d = report_misfit(ck, shared ? call->base.span : where, what, found, needed);
+    Span defined = callee_of(ck, call).defined;
+    if (shared)
+        diag_label(d, where, "this is `%s`", type_str(ck->cx, type_resolve(ck->cx, found)));
+    else if (!span_is_none(defined))
+        diag_label(d, defined, "defined here");
+}
+
+/* Unifies the arguments with the parameters; what is known of an argument stays as precise as it is. False after a diagnostic. */
+static bool pass_arguments(Checker *ck, Call *call, const Type *f, const Type *poly)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        if (unify(ck, f->parts[i], call->args.at[i]->type, WIDEN_LEFT))
+            continue;
+        wrong_argument(ck, call, i, f->parts[i],
+                       poly && mentions(poly->parts[i], poly->n_params, poly->params));
+        ok = false;
+    }
+    return ok;
+}
+
+static void record_instance(Checker *ck, Call *call, uint32_t n, const Type **types)
+{
+    if (n)
+        vec_push(&ck->instances, &ck->scratch, ((Instance){call, ck->home, n, types}));
+}
+
+/* The constructor's type arguments, in the scratch arena. */
+static const Type **type_arguments(Checker *ck, const Constructor *con, Span span)
+{
+    const TypeDef *def = con->type;
+    const Type **with = arena_new_array(&ck->scratch, const Type *, def->n_params);
+    for (uint32_t i = 0; i < def->n_params; i++)
+        with[i] = hole_new(
+            ck, (HoleInfo){HOLE_TYPE_ARG, span, def->params[i]->name->text, con->name->text});
+    return with;
+}
+
+const Type *infer_constructor(Checker *ck, const Constructor *con, Span span, const Type **args)
+{
+    const TypeDef *def = con->type;
+    return type_adt(ck->cx, def, def->n_params, args ? args : type_arguments(ck, con, span));
+}
+
+static const Type *call_constructor(Checker *ck, Call *call, const Constructor *con)
+{
+    if (!call->callee->type)
+        set_type(ck, call->callee, type_of_constructor(ck->cx, con));
+    const Type **with = type_arguments(ck, con, call->base.span);
+    const TypeDef *def = con->type;
+    const Type *result = infer_constructor(ck, con, call->base.span, with);
+    record_instance(ck, call, def->n_params, with);
+    if (call->args.n != con->n) {
+        wrong_arity(ck, call, con->n);
+        holes_poison(ck, result);
+        return result;
+    }
+    for (uint32_t i = 0; i < con->n; i++) {
+        const Type *field = type_subst(ck->cx, con->fields[i], def->n_params, def->params, with);
+        if (unify(ck, field, call->args.at[i]->type, WIDEN_LEFT))
+            continue;
+        wrong_argument(ck, call, i, field, mentions(con->fields[i], def->n_params, def->params));
+        holes_poison(ck, result);
+    }
+    return result;
+}
+
+/* A callee of unknown type becomes a function of these arguments. */
+static const Type *call_unknown(Checker *ck, Call *call, const Type *callee)
+{
+    const Type **args = arena_new_array(&ck->scratch, const Type *, call->args.n);
+    for (uint32_t i = 0; i < call->args.n; i++)
+        args[i] = call->args.at[i]->type;
+    const Type *result = hole_new(ck, (HoleInfo){HOLE_CALL, call->base.span, NULL, NULL});
+    const Type *f = type_func(ck->cx, 0, NULL, call->args.n, args, result);
+    if (unify(ck, callee, f, WIDEN_BOTH))
+        return result;
+    report_misfit(ck, call->base.span, "the callee", callee, f);
+    return ck->cx->poison;
+}
+
+static const Type *call_function(Checker *ck, Call *call, const Type *f)
+{
+    const Type *poly = f->n_params ? f : NULL;
+    if (poly) {
+        const Type **with = arena_new_array(&ck->scratch, const Type *, f->n_params);
+        f = instantiate(ck, f,
+                        (HoleInfo){HOLE_TYPE_ARG, call->base.span, NULL, callee_of(ck, call).name},
+                        with);
+        record_instance(ck, call, poly->n_params, with);
+    }
+    if (call->args.n != f->n) {
+        wrong_arity(ck, call, f->n);
+        holes_poison(ck, f->result);
+        return f->result;
+    }
+    if (!pass_arguments(ck, call, f, poly) && poly)
+        holes_poison(ck, f);
+    return f->result;
+}
+
+const Type *infer_call(Checker *ck, Call *call)
+{
+    const OpRef *op = expr_as_op(call->callee);
+    if (op)
+        return call_op(ck, call, op->op);
+    const ConRef *con = expr_as_con(call->callee);
+    if (con)
+        return call_constructor(ck, call, con->con);
+    const Type *callee = type_find(call->callee->type);
+    switch ((TypeKind)callee->kind) {
+    case TYPE_FUNC: return call_function(ck, call, callee);
+    case TYPE_HOLE: return call_unknown(ck, call, callee);
+    case TYPE_POISON: return callee;
+    case TYPE_TENSOR:
+    case TYPE_TUPLE:
+    case TYPE_REF:
+    case TYPE_VAR:
+    case TYPE_ADT: break;
+    }
+    Diag *d = diag_error(ck->cx->diags, E0205_NOT_A_FUNCTION, call->base.span,
+                         "`%s` cannot be called", type_str(ck->cx, type_resolve(ck->cx, callee)));
+    diag_label(d, ir_use_span(ck->home, &call->callee), "this is no function");
+    return ck->cx->poison;
+}

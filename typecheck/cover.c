@@ -1,0 +1,248 @@
+/* What a match covers.
+ *
+ * The patterns are a matrix, a row for each clause that may still fit and a column for each part of the value that is not looked at
+ * yet. The first column decides: for each constructor that stands there, the rows that agree go on with its fields in place of the
+ * column; for the constructors that no row names, the rows that do not look at the column go on without it. No row left is a missing
+ * case; no column left, or a first row that looks at nothing more, is where that row's clause is reached.
+ *
+ * The cases can be exponentially many, so the work is bounded. Beyond the bound nothing is claimed: neither that a case is missing nor
+ * that a clause is never reached; a value that no clause fits is an error of the running program. */
+#include "typecheck/internal.h"
+
+#include <string.h>
+
+#define WORK_MOST 2000000
+#define DEPTH_MOST 2000
+#define CASES_MOST 6
+
+/* A step of a case in preorder: a constructor, a tuple or, with neither, `_`. */
+typedef struct Symbol {
+    const Constructor *con;
+    bool tuple;
+    uint32_t n;
+} Symbol;
+
+typedef struct Row {
+    const Pattern **at;
+    uint32_t clause;
+} Row;
+
+typedef struct Matrix {
+    Row *rows;
+    uint32_t n, columns;
+} Matrix;
+
+typedef struct Cover {
+    Arena *arena;
+    Symbol *path;           /* the case in work, as far as it is decided: room for DEPTH_MOST */
+    uint32_t n;             /* of the path */
+    bool *reached;          /* by clause; may be NULL */
+    Buf *out;               /* the missing cases, one a line; may be NULL */
+    size_t most, missing;
+    uint64_t work;
+} Cover;
+
+static bool looks(const Pattern *p)
+{
+    return p && (p->kind == PATTERN_CON || p->kind == PATTERN_TUPLE);
+}
+
+static bool row_looks(const Row *row, uint32_t columns)
+{
+    for (uint32_t i = 0; i < columns; i++)
+        if (looks(row->at[i]))
+            return true;
+    return false;
+}
+
+/* ---- the missing cases as text ------------------------------------------------------------------------------------------------ */
+
+static void print_symbol(Buf *out, const Symbol *s)
+{
+    if (s->con)
+        buf_str(out, s->con->name->text);
+    else if (!s->tuple)
+        buf_char(out, '_');
+    if (s->n || s->tuple)
+        buf_char(out, '(');
+}
+
+typedef struct Open {
+    uint32_t left;
+    bool one_tuple;
+} Open;
+
+/* The path is the case in preorder; what it does not reach is `_`. */
+static void report_case(Cover *c)
+{
+    if (c->missing++ >= c->most || !c->out)
+        return;
+    Vec(Open) open = {0};
+    size_t next = 0;
+    do {
+        Symbol s = next < c->n ? c->path[next] : (Symbol){0};
+        next++;
+        print_symbol(c->out, &s);
+        if (s.n) {
+            vec_push(&open, c->arena, ((Open){s.n, s.tuple && s.n == 1}));
+            continue;
+        }
+        if (s.tuple)
+            buf_char(c->out, ')');
+        while (open.n && --vec_last(&open).left == 0)
+            buf_str(c->out, vec_pop(&open).one_tuple ? ",)" : ")");
+        if (open.n)
+            buf_str(c->out, ", ");
+    } while (open.n);
+    buf_char(c->out, '\n');
+}
+
+/* ---- the matrix ------------------------------------------------------------------------------------------------------------------ */
+
+/* The rows that agree with the symbol in their first column, with its fields in the column's place. */
+static Matrix specialize(Cover *c, const Matrix *m, const Symbol *s)
+{
+    Matrix to = {arena_new_array(c->arena, Row, m->n), 0, m->columns - 1 + s->n};
+    for (uint32_t i = 0; i < m->n && to.rows; i++) {
+        const Pattern *first = m->rows[i].at[0];
+        c->work++;
+        if (looks(first) && (first->kind == PATTERN_CON ? first->con != s->con : !s->tuple))
+            continue;
+        const Pattern **at = arena_new_array(c->arena, const Pattern *, to.columns);
+        if (!at)
+            break;
+        for (uint32_t k = 0; k < s->n; k++)
+            at[k] = looks(first) ? first->fields[k] : NULL;
+        for (uint32_t k = 1; k < m->columns; k++)
+            at[s->n + k - 1] = m->rows[i].at[k];
+        c->work += to.columns;
+        to.rows[to.n++] = (Row){at, m->rows[i].clause};
+    }
+    return to;
+}
+
+static void cover(Cover *c, const Matrix *m);
+
+static void cover_symbol(Cover *c, const Matrix *m, Symbol s)
+{
+    ArenaMark mark = arena_mark(c->arena);
+    c->path[c->n++] = s;
+    Matrix inner = specialize(c, m, &s);
+    cover(c, &inner);
+    c->n--;
+    arena_reset(c->arena, mark);
+}
+
+/* The constructors that no row names all meet the same rows: when one of them misses nothing, none does. */
+static void cover_constructors(Cover *c, const Matrix *m, const TypeDef *def)
+{
+    bool *named = arena_new_array(c->arena, bool, def->n_cons);
+    for (uint32_t i = 0; i < m->n; i++)
+        if (looks(m->rows[i].at[0]))
+            named[m->rows[i].at[0]->con->index] = true;
+    bool others_done = false;
+    for (uint32_t i = 0; i < def->n_cons; i++) {
+        if (!named[i] && others_done)
+            continue;
+        size_t before = c->missing;
+        cover_symbol(c, m, (Symbol){def->cons[i], false, def->cons[i]->n});
+        others_done = others_done || (!named[i] && c->missing == before);
+    }
+}
+
+static void cover_first(Cover *c, const Matrix *m)
+{
+    const Pattern *head = NULL;
+    for (uint32_t i = 0; i < m->n && !looks(head); i++)
+        head = m->rows[i].at[0];
+    if (!looks(head))
+        cover_symbol(c, m, (Symbol){0});
+    else if (head->kind == PATTERN_TUPLE)
+        cover_symbol(c, m, (Symbol){NULL, true, head->n});
+    else
+        cover_constructors(c, m, head->con->type);
+}
+
+static void cover(Cover *c, const Matrix *m)
+{
+    if (++c->work > WORK_MOST || c->n >= DEPTH_MOST) {
+        c->work = WORK_MOST + 1;
+        return;
+    }
+    if (m->n == 0) {
+        report_case(c);
+        return;
+    }
+    if (!row_looks(&m->rows[0], m->columns)) {
+        if (c->reached)
+            c->reached[m->rows[0].clause] = true;
+        return;
+    }
+    cover_first(c, m);
+}
+
+static void cover_match(Cover *c, const Match *match)
+{
+    c->path = arena_new_array(c->arena, Symbol, DEPTH_MOST);
+    Matrix m = {arena_new_array(c->arena, Row, match->clauses.n), match->clauses.n, 1};
+    if (!c->path || !m.rows)
+        return;
+    for (uint32_t i = 0; i < m.n; i++) {
+        m.rows[i] = (Row){arena_new(c->arena, const Pattern *), i};
+        m.rows[i].at[0] = match->clauses.at[i].pattern;
+    }
+    cover(c, &m);
+}
+
+size_t match_missing(Ctx *cx, const Match *match, size_t most, Buf *out)
+{
+    Arena arena;
+    arena_init(&arena, &cx->limits);
+    Cover c = {.arena = &arena, .out = out, .most = most};
+    cover_match(&c, match);
+    arena_deinit(&arena);
+    return c.missing;
+}
+
+static void report_missing(Checker *ck, const Match *match, const Cover *c)
+{
+    const char *at = buf_text(c->out);
+    size_t len = strcspn(at, "\n");
+    Diag *d = diag_error(ck->cx->diags, E0209_INCOMPLETE_MATCH, match->base.span,
+                         "the match does not handle `%.*s`%s", (int)len, at,
+                         c->missing > 1 ? " and other cases" : "");
+    diag_label(d, ir_use_span(ck->home, &match->scrutinee), "this is `%s`",
+               type_str(ck->cx, type_resolve(ck->cx, match->scrutinee->type)));
+    for (at += len + 1; c->missing > 1 && *at; at += len + 1) {
+        len = strcspn(at, "\n");
+        diag_note(d, "nor does it handle `%.*s`", (int)len, at);
+    }
+    if (c->missing > c->most)
+        diag_note(d, "there are more");
+    diag_help(d, "add the clauses, or write `match?` where no value can be one of them");
+}
+
+void match_check(Checker *ck, Match *match)
+{
+    if (ptrmap_has(&ck->ill_matches, match))
+        return;
+    Buf out = {0};
+    Arena arena;
+    arena_init(&arena, &ck->cx->limits);
+    Cover c = {
+        .arena = &arena,
+        .out = &out,
+        .most = CASES_MOST,
+        .reached = arena_new_array(&arena, bool, match->clauses.n),
+    };
+    cover_match(&c, match);
+    if (c.missing && match->complete)
+        report_missing(ck, match, &c);
+    for (uint32_t i = 0; i < match->clauses.n && c.work <= WORK_MOST; i++)
+        if (!c.reached[i])
+            diag_error(
+                ck->cx->diags, W0201_UNREACHABLE, match->clauses.at[i].pattern->span,
+                "this clause can never match: the ones before it take every value that it would");
+    arena_deinit(&arena);
+    buf_deinit(&out);
+}

@@ -1,0 +1,407 @@
+/* The forms of expression (types.md section 3), bottom up with a stack of tasks: a program may be ten thousand calls deep. */
+#include "typecheck/internal.h"
+
+static void push(Checker *ck, TaskKind kind, Expr *e)
+{
+    vec_push(&ck->tasks, &ck->scratch, ((Task){e, kind}));
+}
+
+void set_type(Checker *ck, Expr *e, const Type *t)
+{
+    e->type = t;
+    if (t->open)
+        vec_push(&ck->open, &ck->scratch, e);
+}
+
+/* ---- variables and names --------------------------------------------------------------------------------------------------- */
+
+static void type_var_node(Checker *ck, Var *v, HoleInfo info)
+{
+    if (v->base.type)
+        return;
+    const Type *t = v->annotation ? written_type(ck, v->annotation, info) : hole_new(ck, info);
+    set_type(ck, &v->base, t);
+}
+
+/* Bound variables have a type before they are met; what comes here is free. */
+static void visit_var(Checker *ck, Var *v)
+{
+    type_var_node(ck, v, (HoleInfo){HOLE_VAR, v->base.span, v->name->text, NULL});
+}
+
+static void unknown_global(Checker *ck, const GlobalVar *g)
+{
+    Diag *d = diag_error(ck->cx->diags, E0211_UNDEFINED_GLOBAL, g->base.span,
+                         "nothing defines `@%s`", g->name->text);
+    Vec(const char *) names = {0};
+    for (size_t i = 0; i < ck->m->defs.n; i++)
+        if (ck->m->defs.at[i].fn)
+            vec_push(&names, &ck->scratch, ck->m->defs.at[i].name->text);
+    for (size_t i = 0; ck->env && i < ck->env->defs.n; i++)
+        if (ck->env->defs.at[i].fn)
+            vec_push(&names, &ck->scratch, ck->env->defs.at[i].name->text);
+    diag_suggest(d, g->name->text, names.n, names.at);
+}
+
+static const Type *type_of_global(Checker *ck, const GlobalVar *g)
+{
+    const Def *def = module_find(ck->m, g->name);
+    if (!def)
+        def = module_find(ck->env, g->name);
+    if (!def) {
+        unknown_global(ck, g);
+        return ck->cx->poison;
+    }
+    if (def->fn->base.type)
+        return def->fn->base.type;
+    /* A member of the cycle in work. */
+    return function_begin(ck, def->fn, def->name->text, def->span);
+}
+
+/* ---- functions ------------------------------------------------------------------------------------------------------------- */
+
+const Type *function_begin(Checker *ck, Function *fn, const char *name, Span span)
+{
+    const Type *known = ptrmap_find(&ck->functions, fn);
+    if (known)
+        return known;
+    const Type **params = arena_new_array(&ck->scratch, const Type *, fn->params.n);
+    for (uint32_t i = 0; i < fn->params.n; i++) {
+        Var *v = fn->params.at[i];
+        /* The caret stands at a function literal, for which the parameter alone is too little, and covers the parameter. */
+        Span where = name ? v->base.span
+                          : span_join((Span){span.source, span.from, span.from}, v->base.span);
+        HoleInfo info = {HOLE_PARAM, v->annotation && !v->annotation->open ? v->base.span : where,
+                         v->name->text, NULL};
+        type_var_node(ck, v, info);
+        params[i] = v->base.type;
+    }
+    HoleInfo info = {HOLE_RESULT, span, name, NULL};
+    const Type *result = hole_new(ck, info);
+    /* A declared result is a filled hole: the body may widen it. */
+    if (fn->ret_type)
+        hole_bind(ck, result, written_type(ck, fn->ret_type, info));
+    const Type *t =
+        type_func(ck->cx, fn->type_params.n, fn->type_params.at, fn->params.n, params, result);
+    ptrmap_put(&ck->functions, fn, (void *)(uintptr_t)t);
+    return t;
+}
+
+/* Where the value of a body is written: behind its lets. */
+static const Expr *tail_of(const Expr *e)
+{
+    for (const Let *let; (let = expr_as_let(e));)
+        e = let->body;
+    return e;
+}
+
+static const Type *finish_function(Checker *ck, Function *fn)
+{
+    const Type *t = ptrmap_find(&ck->functions, fn);
+    const Type *body = fn->body->type;
+    if (t->kind != TYPE_FUNC)
+        return t;
+    const Type *declared = fn->ret_type ? type_find(t->result) : NULL;
+    const Type *found = type_find(body);
+    bool poly = found->kind == TYPE_FUNC && found->n_params;
+    if (poly && !(declared && declared->kind == TYPE_FUNC && declared->n_params))
+        body = instantiate(ck, found,
+                           (HoleInfo){HOLE_TYPE_ARG, tail_of(fn->body)->span, NULL, "the result"},
+                           NULL);
+    if (!unify(ck, t->result, body, WIDEN_BOTH)) {
+        Diag *d =
+            report_misfit(ck, tail_of(fn->body)->span, "the function's result", body, t->result);
+        if (fn->ret_type)
+            diag_note(d, "the function declares that it returns `%s`",
+                      type_str(ck->cx, fn->ret_type));
+    }
+    return t;
+}
+
+/* ---- let ----------------------------------------------------------------------------------------------------------------------- */
+
+/* A function literal may call itself by the variable that it is bound to. */
+static void begin_let(Checker *ck, Let *let)
+{
+    Function *fn = expr_as_function(let->value);
+    if (!fn || fn->base.type || let->var->base.type)
+        return;
+    const Type *t = function_begin(ck, fn, NULL, fn->base.span);
+    Var *v = let->var;
+    if (!v->annotation) {
+        set_type(ck, &v->base, t);
+        return;
+    }
+    type_var_node(ck, v, (HoleInfo){HOLE_WRITTEN, v->base.span, v->name->text, NULL});
+}
+
+static void let_value(Checker *ck, Let *let)
+{
+    Var *v = let->var;
+    const Type *value = let->value->type;
+    if (!v->base.type && !v->annotation) {
+        set_type(ck, &v->base, value);
+        return;
+    }
+    HoleInfo info = {HOLE_WRITTEN, v->base.span, v->name->text, NULL};
+    bool typed = v->base.type;
+    const Type *declared = typed ? v->base.type : written_type(ck, v->annotation, info);
+    const Type *both = unify(ck, declared, value, WIDEN_LEFT);
+    if (!both) {
+        Diag *d = report_misfit(ck, v->base.span, "the value", value, declared);
+        diag_label(d, ir_use_span(ck->home, &let->value), "this is `%s`",
+                   type_str(ck->cx, type_resolve(ck->cx, value)));
+        both = declared;
+    }
+    if (!typed)
+        set_type(ck, &v->base, both);
+}
+
+/* ---- if, references ------------------------------------------------------------------------------------------------------------ */
+
+static void if_cond(Checker *ck, If *e)
+{
+    const Type *boolean = type_bool(ck->cx);
+    if (!unify(ck, e->cond->type, boolean, WIDEN_NONE))
+        report_misfit(ck, ir_use_span(ck->home, &e->cond), "the condition", e->cond->type, boolean);
+}
+
+static const Type *finish_if(Checker *ck, If *e)
+{
+    const Type *then = e->then->type, *otherwise = e->otherwise->type;
+    const Type *both = unify(ck, then, otherwise, WIDEN_BOTH);
+    if (both)
+        return both;
+    Diag *d = report_misfit(ck, e->base.span, "the second branch", otherwise, then);
+    diag_label(d, tail_of(e->then)->span, "this is `%s`",
+               type_str(ck->cx, type_resolve(ck->cx, then)));
+    diag_label(d, tail_of(e->otherwise)->span, "this is `%s`",
+               type_str(ck->cx, type_resolve(ck->cx, otherwise)));
+    return ck->cx->poison;
+}
+
+/* The content's type of what should be a reference. */
+static const Type *content_of(Checker *ck, Expr *const *ref, Span span)
+{
+    const Type *t = type_find((*ref)->type);
+    if (t->kind == TYPE_REF)
+        return t->parts[0];
+    if (t->kind == TYPE_POISON)
+        return t;
+    const Type *content = hole_new(ck, (HoleInfo){HOLE_PATTERN, span, NULL, NULL});
+    if (unify(ck, t, type_ref(ck->cx, content), WIDEN_BOTH))
+        return content;
+    Diag *d = report_misfit(ck, span, "what is read or written", t, type_ref(ck->cx, content));
+    diag_label(d, ir_use_span(ck->home, ref), "this is no reference");
+    return ck->cx->poison;
+}
+
+static const Type *finish_write(Checker *ck, RefWrite *e)
+{
+    const Type *content = content_of(ck, &e->ref, e->base.span);
+    if (!unify(ck, content, e->value->type, WIDEN_LEFT)) {
+        Diag *d =
+            report_misfit(ck, e->base.span, "the value that is written", e->value->type, content);
+        diag_label(d, ir_use_span(ck->home, &e->ref), "this is `%s`",
+                   type_str(ck->cx, type_resolve(ck->cx, e->ref->type)));
+        diag_label(d, ir_use_span(ck->home, &e->value), "this is `%s`",
+                   type_str(ck->cx, type_resolve(ck->cx, e->value->type)));
+    }
+    return type_unit(ck->cx);
+}
+
+static const Type *finish_tuple(Checker *ck, Tuple *e)
+{
+    const Type *few[8];
+    const Type **fields =
+        e->fields.n <= 8 ? few : arena_new_array(&ck->scratch, const Type *, e->fields.n);
+    for (uint32_t i = 0; i < e->fields.n; i++)
+        fields[i] = e->fields.at[i]->type;
+    return type_tuple(ck->cx, e->fields.n, fields);
+}
+
+static const Type *finish_match(Checker *ck, Match *e)
+{
+    const Type *t = e->clauses.n ? e->clauses.at[0].body->type
+                                 : hole_new(ck, (HoleInfo){HOLE_CALL, e->base.span, NULL, NULL});
+    for (uint32_t i = 1; i < e->clauses.n; i++) {
+        const Expr *body = e->clauses.at[i].body;
+        const Type *both = unify(ck, t, body->type, WIDEN_BOTH);
+        if (both) {
+            t = both;
+            continue;
+        }
+        Diag *d = report_misfit(ck, tail_of(body)->span, "this clause", body->type, t);
+        diag_label(d, tail_of(e->clauses.at[0].body)->span, "the first one is `%s`",
+                   type_str(ck->cx, type_resolve(ck->cx, t)));
+    }
+    match_check(ck, e);
+    return t;
+}
+
+/* ---- the sweep --------------------------------------------------------------------------------------------------------------- */
+
+/* Expressions among the attributes have types too; nothing depends on them. */
+static void visit_attrs(Checker *ck, const Attrs *attrs)
+{
+    for (uint32_t i = 0; attrs && i < attrs->n; i++)
+        if (attrs->at[i].value.kind == ATTR_EXPR)
+            push(ck, TASK_VISIT, attrs->at[i].value.e);
+}
+
+static void visit_call(Checker *ck, Call *e)
+{
+    push(ck, TASK_FINISH, &e->base);
+    visit_attrs(ck, e->attrs);
+    for (uint32_t i = e->args.n; i-- > 0;)
+        push(ck, TASK_VISIT, e->args.at[i]);
+    if (!expr_as_op(e->callee) && !expr_as_con(e->callee))
+        push(ck, TASK_VISIT, e->callee);
+}
+
+static void visit_match(Checker *ck, Match *e)
+{
+    push(ck, TASK_FINISH, &e->base);
+    for (uint32_t i = e->clauses.n; i-- > 0;)
+        push(ck, TASK_VISIT, e->clauses.at[i].body);
+    push(ck, TASK_PATTERNS, &e->base);
+    push(ck, TASK_VISIT, e->scrutinee);
+}
+
+static void visit_children(Checker *ck, Expr *e);
+
+/* Types a node without children, or asks for its children first. */
+static void visit(Checker *ck, Expr *e)
+{
+    switch ((ExprKind)e->kind) {
+    case EXPR_CONSTANT:
+        set_type(ck, e, type_of_constant(ck->cx, expr_as_constant(e)->value));
+        return;
+    case EXPR_VAR: visit_var(ck, expr_as_var(e)); return;
+    case EXPR_GLOBAL: set_type(ck, e, type_of_global(ck, expr_as_global(e))); return;
+    case EXPR_OP: set_type(ck, e, type_of_op(ck->cx, expr_as_op(e)->op)); return;
+    case EXPR_CON:
+        /* One without fields is a value. */
+        set_type(ck, e,
+                 expr_as_con(e)->con->n
+                     ? type_of_constructor(ck->cx, expr_as_con(e)->con)
+                     : infer_constructor(ck, expr_as_con(e)->con, e->span, NULL));
+        return;
+    case EXPR_TUPLE:
+    case EXPR_TUPLE_GET:
+    case EXPR_CALL:
+    case EXPR_FUNCTION:
+    case EXPR_LET:
+    case EXPR_IF:
+    case EXPR_MATCH:
+    case EXPR_REF_NEW:
+    case EXPR_REF_READ:
+    case EXPR_REF_WRITE: visit_children(ck, e); return;
+    case EXPR_KINDS: return;
+    }
+}
+
+static void visit_children(Checker *ck, Expr *e)
+{
+    switch ((ExprKind)e->kind) {
+    case EXPR_CALL: visit_call(ck, expr_as_call(e)); return;
+    case EXPR_MATCH: visit_match(ck, expr_as_match(e)); return;
+    case EXPR_LET:
+        begin_let(ck, expr_as_let(e));
+        push(ck, TASK_FINISH, e);
+        push(ck, TASK_VISIT, expr_as_let(e)->body);
+        push(ck, TASK_LET_VALUE, e);
+        push(ck, TASK_VISIT, expr_as_let(e)->value);
+        return;
+    case EXPR_IF:
+        push(ck, TASK_FINISH, e);
+        push(ck, TASK_VISIT, expr_as_if(e)->otherwise);
+        push(ck, TASK_VISIT, expr_as_if(e)->then);
+        push(ck, TASK_IF_COND, e);
+        push(ck, TASK_VISIT, expr_as_if(e)->cond);
+        return;
+    case EXPR_FUNCTION:
+        function_begin(ck, expr_as_function(e), NULL, e->span);
+        push(ck, TASK_FINISH, e);
+        push(ck, TASK_VISIT, expr_as_function(e)->body);
+        return;
+    case EXPR_TUPLE:
+        push(ck, TASK_FINISH, e);
+        for (uint32_t i = expr_as_tuple(e)->fields.n; i-- > 0;)
+            push(ck, TASK_VISIT, expr_as_tuple(e)->fields.at[i]);
+        return;
+    case EXPR_TUPLE_GET:
+        push(ck, TASK_FINISH, e);
+        push(ck, TASK_VISIT, expr_as_tuple_get(e)->tuple);
+        return;
+    case EXPR_REF_NEW:
+        push(ck, TASK_FINISH, e);
+        push(ck, TASK_VISIT, expr_as_ref_new(e)->value);
+        return;
+    case EXPR_REF_READ:
+        push(ck, TASK_FINISH, e);
+        push(ck, TASK_VISIT, expr_as_ref_read(e)->ref);
+        return;
+    case EXPR_REF_WRITE:
+        push(ck, TASK_FINISH, e);
+        push(ck, TASK_VISIT, expr_as_ref_write(e)->value);
+        push(ck, TASK_VISIT, expr_as_ref_write(e)->ref);
+        return;
+    case EXPR_CONSTANT:
+    case EXPR_VAR:
+    case EXPR_GLOBAL:
+    case EXPR_OP:
+    case EXPR_CON:
+    case EXPR_KINDS: return;
+    }
+}
+
+static const Type *finish(Checker *ck, Expr *e)
+{
+    switch ((ExprKind)e->kind) {
+    case EXPR_TUPLE: return finish_tuple(ck, expr_as_tuple(e));
+    case EXPR_TUPLE_GET: {
+        TupleGet *get = expr_as_tuple_get(e);
+        return relation_project(ck, get->tuple->type, get->index, e->span,
+                                ir_use_span(ck->home, &get->tuple));
+    }
+    case EXPR_CALL: return infer_call(ck, expr_as_call(e));
+    case EXPR_FUNCTION: return finish_function(ck, expr_as_function(e));
+    case EXPR_LET: return expr_as_let(e)->body->type;
+    case EXPR_IF: return finish_if(ck, expr_as_if(e));
+    case EXPR_MATCH: return finish_match(ck, expr_as_match(e));
+    case EXPR_REF_NEW: return type_ref(ck->cx, expr_as_ref_new(e)->value->type);
+    case EXPR_REF_READ: return content_of(ck, &expr_as_ref_read(e)->ref, e->span);
+    case EXPR_REF_WRITE: return finish_write(ck, expr_as_ref_write(e));
+    case EXPR_CONSTANT:
+    case EXPR_VAR:
+    case EXPR_GLOBAL:
+    case EXPR_OP:
+    case EXPR_CON:
+    case EXPR_KINDS: break;
+    }
+    return ck->cx->poison;
+}
+
+void infer(Checker *ck, Expr *root)
+{
+    push(ck, TASK_VISIT, root);
+    while (ck->tasks.n && !limit_hit(&ck->cx->limits)) {
+        Task task = vec_pop(&ck->tasks);
+        ck->at = task.e->span;
+        if (ck->queue_first)
+            solve(ck);
+        switch (task.kind) {
+        case TASK_VISIT:
+            if (!task.e->type)
+                visit(ck, task.e);
+            break;
+        case TASK_LET_VALUE: let_value(ck, expr_as_let(task.e)); break;
+        case TASK_IF_COND: if_cond(ck, expr_as_if(task.e)); break;
+        case TASK_PATTERNS: infer_patterns(ck, expr_as_match(task.e)); break;
+        case TASK_FINISH: set_type(ck, task.e, finish(ck, task.e)); break;
+        }
+    }
+    ck->tasks.n = 0;
+    solve(ck);
+}

@@ -1,0 +1,177 @@
+/* What the files of the checker share.
+ *
+ * A definition is inferred in one sweep over its nodes with a stack of tasks (infer.c). Types of nodes may hold holes meanwhile;
+ * unification (unify.c) fills them, relations of operators wait for them (solve.c). When a cycle of definitions is done, every type
+ * is resolved and what is still unknown reported (module.c). */
+#ifndef TYPECHECK_INTERNAL_H
+#define TYPECHECK_INTERNAL_H
+
+#include "base/vec.h"
+#include "ir/rel.h"
+#include "typecheck/typecheck.h"
+
+typedef struct Checker Checker;
+typedef struct Relation Relation;
+
+/* Why a hole was made: how to speak of it when nothing fills it. The first ones are causes, the last ones mostly effects. */
+typedef enum HoleOrigin {
+    HOLE_PARAM,             /* a parameter without annotation */
+    HOLE_WRITTEN,           /* `_` in an annotation */
+    HOLE_VAR,               /* a free variable without annotation */
+    HOLE_TYPE_ARG,          /* a type argument of a polymorphic callee or constructor */
+    HOLE_PATTERN,           /* a part of what a pattern takes apart */
+    HOLE_RESULT,            /* the result of a function */
+    HOLE_CALL,              /* the result of a call whose callee is not known */
+    HOLE_OP,                /* the result of an operator, a projection */
+} HoleOrigin;
+
+typedef struct RelationLink {
+    Relation *relation;
+    struct RelationLink *next;
+} RelationLink;
+
+typedef struct Hole {
+    Type type;              /* its `id` is the position in Checker.holes */
+    RelationLink *first, *last; /* the relations that look at it */
+    HoleOrigin origin;
+    Span span;
+    const char *name;       /* of the parameter, the function, the type argument, the operator */
+    const char *of;         /* HOLE_TYPE_ARG: whose argument */
+} Hole;
+
+/* What a hole is made with. */
+typedef struct HoleInfo {
+    HoleOrigin origin;
+    Span span;
+    const char *name, *of;
+} HoleInfo;
+
+/* An operator's relation between types, or, without an operator, that of a projection: out = in.index. */
+struct Relation {
+    const Op *op;
+    const Attrs *attrs;
+    int64_t index;
+    Span span;
+    uint32_t n;
+    const Type **in;        /* as given: with holes */
+    const Type **now;       /* as far as known, for the run */
+    Span *in_spans;
+    const Type *out;
+    bool queued, failed;
+    Relation *next;         /* in the queue */
+};
+
+/* Why the last unification failed: the innermost types that differ. */
+typedef enum MisfitKind { MISFIT_TYPES, MISFIT_RANK, MISFIT_DIMS, MISFIT_DTYPE, MISFIT_ARITY, MISFIT_INFINITE, MISFIT_WORK } MisfitKind;
+
+typedef struct Misfit {
+    MisfitKind kind;
+    const Type *a, *b;
+} Misfit;
+
+/* Whose known types may become less precise when the other side is: `Tensor[(2)]` with `Tensor[(?)]` gives the latter. */
+typedef enum Widen { WIDEN_BOTH, WIDEN_LEFT, WIDEN_NONE } Widen;
+
+typedef enum TaskKind {
+    TASK_VISIT,             /* infer the node unless it has a type */
+    TASK_LET_VALUE,         /* the value of a let is done: type its variable */
+    TASK_IF_COND,
+    TASK_PATTERNS,          /* the scrutinee is done: type the patterns */
+    TASK_FINISH,            /* all children are done */
+} TaskKind;
+
+typedef struct Task {
+    Expr *e;
+    TaskKind kind;
+} Task;
+
+/* Type arguments of a call, resolved at the end. */
+typedef struct Instance {
+    Call *call;
+    Module *home;
+    uint32_t n;
+    const Type **types;
+} Instance;
+
+struct Checker {
+    Ctx *cx;
+    Module *m;
+    const Module *env;
+    Module *home;           /* of the definition in work: its arena receives type arguments, its uses have spans */
+    Arena scratch;
+    PtrMap functions;       /* Function -> its type, from before its body is inferred */
+    PtrMap checked;         /* types that kind.c has seen */
+    PtrMap ill_matches;     /* whose patterns do not fit their types: nothing more is said about them */
+    Vec(Task) tasks;
+    Vec(Expr *) open;       /* nodes whose types have holes */
+    Vec(Instance) instances;
+    Vec(Hole *) holes;
+    Vec(Relation *) failed; /* relations that reported an error or depend on one */
+    Relation *queue_first, *queue_last;
+    Span at;                /* of the node in work, for relations that unification starts */
+    Misfit misfit;
+    uint64_t work;          /* of the current unification */
+};
+
+/* ---- unify.c ------------------------------------------------------------------------------------------------------- */
+
+const Type *hole_new(Checker *ck, HoleInfo info);
+/* The own record of a hole; NULL when the type is no hole of this checker. */
+Hole *hole_of(const Checker *ck, const Type *t);
+/* The first hole without a type inside t, NULL when there is none. */
+const Type *hole_inside(const Type *t);
+void hole_bind(Checker *ck, const Type *hole, const Type *t);
+/* Makes every hole inside the poison type. */
+void holes_poison(Checker *ck, const Type *t);
+
+/* The type that both are, as precise as both allow; NULL when there is none (then `misfit` says why, nothing is reported). */
+const Type *unify(Checker *ck, const Type *a, const Type *b, Widen widen);
+/* E0201 at the span for the last failure. `what` names what has type `found`: "the condition"; `needed` comes after "expected". */
+Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found, const Type *needed);
+/* A polymorphic function type with holes for its parameters, which `holes` (room for n_params, may be NULL) receives; other types as
+ * they are. */
+const Type *instantiate(Checker *ck, const Type *f, HoleInfo info, const Type **holes);
+
+/* ---- solve.c ------------------------------------------------------------------------------------------------------- */
+
+/* The result's type of an operator on these types. The arrays are the relation's from now on. */
+const Type *relation_apply(Checker *ck, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Type **in, Span *in_spans);
+const Type *relation_project(Checker *ck, const Type *tuple, int64_t index, Span span, Span tuple_span);
+/* Something that relations of the hole see has changed. */
+void relations_wake(Checker *ck, Hole *hole);
+/* The relations of `from` look at every open hole inside t as well. */
+void relations_follow(Checker *ck, Hole *from, const Type *t);
+void solve(Checker *ck);
+/* A function type for an operator as a value, polymorphic in its arguments and its result. */
+const Type *type_of_op(Ctx *cx, const Op *op);
+/* The relation behind the type of an operator as a value, between these types; nothing for other functions' variables. */
+void relation_of_params(Checker *ck, const Type *f, const Type *const *with);
+
+/* ---- infer.c, call.c ---------------------------------------------------------------------------------------------- */
+
+void infer(Checker *ck, Expr *root);
+void set_type(Checker *ck, Expr *e, const Type *t);
+/* The type of a function before its body is known; it is made once. */
+const Type *function_begin(Checker *ck, Function *fn, const char *name, Span span);
+const Type *infer_call(Checker *ck, Call *call);
+/* The constructor's data type with these arguments, or with holes when `args` is NULL. */
+const Type *infer_constructor(Checker *ck, const Constructor *con, Span span, const Type **args);
+
+/* ---- match.c ------------------------------------------------------------------------------------------------------- */
+
+void infer_patterns(Checker *ck, Match *match);
+
+/* ---- cover.c ------------------------------------------------------------------------------------------------------- */
+
+/* E0209 for missing cases, W0201 for clauses that can never match. */
+void match_check(Checker *ck, Match *match);
+
+/* ---- kind.c -------------------------------------------------------------------------------------------------------- */
+
+/* A written type: its data types are applied to the right number of arguments; each `_` becomes a hole. The poison type after a
+ * diagnostic. */
+const Type *written_type(Checker *ck, const Type *t, HoleInfo info);
+/* The fields of a data type's constructors. */
+void check_typedef(Checker *ck, const TypeDef *def);
+
+#endif

@@ -1,0 +1,65 @@
+/* Kinds: what is written as a type is one. */
+#include "typecheck/internal.h"
+
+static bool kind_ok(Checker *ck, const Type *t, Span span)
+{
+    if (t->kind == TYPE_TENSOR || t->kind == TYPE_VAR || t->kind == TYPE_HOLE ||
+        t->kind == TYPE_POISON || ptrmap_has(&ck->checked, t))
+        return true;
+    bool ok = t->kind != TYPE_FUNC || kind_ok(ck, t->result, span);
+    for (uint32_t i = 0; i < t->n; i++)
+        ok = kind_ok(ck, t->parts[i], span) && ok;
+    if (t->kind == TYPE_ADT && t->n != t->def->n_params) {
+        Diag *d = diag_error(ck->cx->diags, E0213_TYPE_ARGUMENTS, span,
+                             "`%s` takes %u type argument%s, found %u", t->def->name->text,
+                             t->def->n_params, t->def->n_params == 1 ? "" : "s", t->n);
+        diag_label(d, t->def->span, "defined here");
+        ok = false;
+    }
+    if (ok && !t->open)
+        ptrmap_put(&ck->checked, t, ck);
+    return ok;
+}
+
+/* Each hole that was written becomes one of ours, so that relations can wait for it. */
+static const Type *own_holes(Checker *ck, const Type *t, const HoleInfo *info)
+{
+    if (!t->open)
+        return t;
+    if (t->kind == TYPE_HOLE) {
+        HoleInfo written = *info;
+        if (!span_is_none(t->span) && info->origin != HOLE_PARAM)
+            written.span = t->span;
+        return hole_new(ck, written);
+    }
+    const Type **parts = arena_new_array(&ck->scratch, const Type *, t->n);
+    for (uint32_t i = 0; i < t->n; i++)
+        parts[i] = own_holes(ck, t->parts[i], info);
+    switch ((TypeKind)t->kind) {
+    case TYPE_TUPLE: return type_tuple(ck->cx, t->n, parts);
+    case TYPE_REF: return type_ref(ck->cx, parts[0]);
+    case TYPE_ADT: return type_adt(ck->cx, t->def, t->n, parts);
+    case TYPE_FUNC:
+        return type_func(ck->cx, t->n_params, t->params, t->n, parts,
+                         own_holes(ck, t->result, info));
+    case TYPE_TENSOR:
+    case TYPE_VAR:
+    case TYPE_HOLE:
+    case TYPE_POISON: break;
+    }
+    return t;
+}
+
+const Type *written_type(Checker *ck, const Type *t, HoleInfo info)
+{
+    if (!kind_ok(ck, t, info.span))
+        return ck->cx->poison;
+    return own_holes(ck, t, &info);
+}
+
+void check_typedef(Checker *ck, const TypeDef *def)
+{
+    for (uint32_t i = 0; i < def->n_cons; i++)
+        for (uint32_t k = 0; k < def->cons[i]->n; k++)
+            kind_ok(ck, def->cons[i]->fields[k], def->cons[i]->span);
+}

@@ -1,0 +1,296 @@
+/* Modules: definitions in the order of dependence, and what is reported when nothing more can be learnt. */
+#include "typecheck/internal.h"
+#include "ir/walk.h"
+
+/* ---- the call graph -------------------------------------------------------------------------------------------------------- */
+
+typedef struct Node {
+    const Def *def;
+    uint32_t *calls; /* positions of the definitions that its body names */
+    uint32_t n_calls, next; /* next: the call that the search looks at */
+    uint32_t order, low; /* order of discovery from 1; 0: not seen */
+    bool on_stack;
+} Node;
+
+/* Tarjan's strongly connected components, without recursion: cycles come out callees first. */
+typedef struct Graph {
+    Checker *ck;
+    Node *nodes;
+    uint32_t n, found;
+    Vec(uint32_t) path; /* the search */
+    Vec(uint32_t) stack; /* seen and not yet in a component */
+    Vec(uint32_t) calls; /* of the body being walked */
+} Graph;
+
+static WalkNext note_call(void *data, const Expr *e)
+{
+    Graph *g = data;
+    /* Below a typed node nothing is inferred any more. */
+    if (e->type && !e->type->open)
+        return WALK_SKIP;
+    const GlobalVar *global = expr_as_global(e);
+    const Def *def = global ? module_find(g->ck->m, global->name) : NULL;
+    if (def)
+        vec_push(&g->calls, &g->ck->scratch, (uint32_t)(def - g->ck->m->defs.at));
+    return WALK_ON;
+}
+
+static void graph_node(Graph *g, uint32_t i)
+{
+    Node *node = &g->nodes[i];
+    node->def = &g->ck->m->defs.at[i];
+    if (!node->def->fn || node->def->fn->base.type)
+        return;
+    g->calls.n = 0;
+    ir_walk(&node->def->fn->base, note_call, NULL, g);
+    node->calls = arena_copy(&g->ck->scratch, g->calls.at, g->calls.n * sizeof *g->calls.at);
+    node->n_calls = node->calls ? (uint32_t)g->calls.n : 0;
+}
+
+static void discover(Graph *g, uint32_t i)
+{
+    g->nodes[i].order = g->nodes[i].low = ++g->found;
+    g->nodes[i].on_stack = true;
+    vec_push(&g->path, &g->ck->scratch, i);
+    vec_push(&g->stack, &g->ck->scratch, i);
+}
+
+static void infer_cycle(Graph *g, uint32_t from);
+
+/* The search leaves the node on top of the path: all it reaches has been seen. */
+static void leave(Graph *g)
+{
+    uint32_t i = vec_pop(&g->path);
+    Node *node = &g->nodes[i];
+    if (g->path.n && g->nodes[vec_last(&g->path)].low > node->low)
+        g->nodes[vec_last(&g->path)].low = node->low;
+    if (node->low != node->order)
+        return;
+    uint32_t from = (uint32_t)g->stack.n;
+    do {
+        from--;
+        g->nodes[g->stack.at[from]].on_stack = false;
+    } while (g->stack.at[from] != i);
+    infer_cycle(g, from);
+    g->stack.n = from;
+}
+
+static void search(Graph *g, uint32_t root)
+{
+    discover(g, root);
+    while (g->path.n) {
+        Node *node = &g->nodes[vec_last(&g->path)];
+        if (node->next == node->n_calls) {
+            leave(g);
+            continue;
+        }
+        Node *to = &g->nodes[node->calls[node->next]];
+        uint32_t to_at = node->calls[node->next++];
+        if (!to->order)
+            discover(g, to_at);
+        else if (to->on_stack && to->order < node->low)
+            node->low = to->order;
+    }
+}
+
+/* ---- what stays unknown ------------------------------------------------------------------------------------------------------- */
+
+static void report_hole(Checker *ck, const Hole *h)
+{
+    Diags *ds = ck->cx->diags;
+    const char *name = h->name ? h->name : "_";
+    Diag *d;
+    switch (h->origin) {
+    case HOLE_PARAM:
+        d = diag_error(ds, E0208_UNSOLVED, h->span,
+                       "nothing decides the type of the parameter `%%%s`", name);
+        diag_help(d, "write it: `%%%s: int32`", name);
+        return;
+    case HOLE_WRITTEN:
+        diag_error(ds, E0208_UNSOLVED, h->span,
+                   "nothing decides what `_` stands for in the type of `%%%s`", name);
+        return;
+    case HOLE_VAR:
+        d = diag_error(ds, E0208_UNSOLVED, h->span, "nothing decides the type of `%%%s`", name);
+        diag_help(d, "write it: `free_var %%%s: int32;`", name);
+        return;
+    case HOLE_TYPE_ARG:
+        d = diag_error(ds, E0208_UNSOLVED, h->span, "nothing decides the type `%s` of `%s` here",
+                       name, h->of ? h->of : "the function");
+        diag_help(d, "use it where its type is known, or bind it to a variable with its type");
+        return;
+    case HOLE_RESULT:
+        d = h->name ? diag_error(ds, E0208_UNSOLVED, h->span, "nothing decides what `@%s` returns",
+                                 name)
+                    : diag_error(ds, E0208_UNSOLVED, h->span,
+                                 "nothing decides what this function returns");
+        diag_help(d, "write it behind the parameters: `-> int32`");
+        return;
+    case HOLE_PATTERN:
+    case HOLE_CALL:
+        diag_error(ds, E0208_UNSOLVED, h->span, "nothing decides the type of this");
+        return;
+    case HOLE_OP:
+        if (h->name)
+            diag_error(ds, E0208_UNSOLVED, h->span, "nothing decides the result of `%s`", name);
+        else
+            diag_error(ds, E0208_UNSOLVED, h->span, "nothing decides the type of this field");
+        return;
+    }
+}
+
+typedef Vec(const Type *) TypeVec;
+
+static void collect_holes(Checker *ck, const Type *t, TypeVec *out)
+{
+    if (!t->open)
+        return;
+    t = type_find(t);
+    if (t->kind == TYPE_HOLE) {
+        vec_push(out, &ck->scratch, t);
+        return;
+    }
+    for (uint32_t i = 0; i < t->n && t->open; i++)
+        collect_holes(ck, t->parts[i], out);
+    if (t->kind == TYPE_FUNC)
+        collect_holes(ck, t->result, out);
+}
+
+/* Reports the holes inside the type whose origin is `most` or before it, and makes them poison, so that what depends on them is
+ * silent. */
+static void report_holes(Checker *ck, const Type *t, HoleOrigin most)
+{
+    TypeVec holes = {0};
+    collect_holes(ck, t, &holes);
+    for (size_t i = 0; i < holes.n; i++) {
+        const Type *at = holes.at[i];
+        const Hole *h = hole_of(ck, at);
+        if (at->bound || (h && h->origin > most))
+            continue;
+        if (h)
+            report_hole(ck, h);
+        hole_bind(ck, at, ck->cx->poison);
+    }
+    solve(ck);
+}
+
+/* Types that were given to a call before (by the pass that made it) decide where nothing else does. */
+static void use_old_instances(Checker *ck)
+{
+    for (size_t i = 0; i < ck->instances.n; i++) {
+        const Instance *in = &ck->instances.at[i];
+        const TypeList *old = &in->call->type_args;
+        for (uint32_t k = 0; k < in->n && old->n == in->n; k++)
+            if (!old->at[k]->open && type_find(in->types[k])->kind == TYPE_HOLE)
+                hole_bind(ck, type_find(in->types[k]), old->at[k]);
+    }
+    solve(ck);
+}
+
+/* Causes are reported before effects: a parameter before the result of the call that it is passed to. */
+static void report_unsolved(Checker *ck)
+{
+    for (size_t i = 0; i < ck->failed.n; i++)
+        for (uint32_t k = 0; k < ck->failed.at[i]->n; k++)
+            holes_poison(ck, ck->failed.at[i]->in[k]);
+    solve(ck);
+    static const HoleOrigin stages[] = {HOLE_PATTERN, HOLE_CALL, HOLE_OP};
+    for (size_t s = 0; s < sizeof stages / sizeof *stages; s++) {
+        for (size_t i = 0; i < ck->open.n; i++)
+            if (hole_inside(ck->open.at[i]->type))
+                report_holes(ck, ck->open.at[i]->type, stages[s]);
+        for (size_t i = 0; i < ck->instances.n; i++)
+            for (uint32_t k = 0; k < ck->instances.at[i].n; k++)
+                if (hole_inside(ck->instances.at[i].types[k]))
+                    report_holes(ck, ck->instances.at[i].types[k], stages[s]);
+    }
+}
+
+/* The end of a cycle of definitions: types without holes. */
+static void settle(Checker *ck)
+{
+    solve(ck);
+    use_old_instances(ck);
+    report_unsolved(ck);
+    for (size_t i = 0; i < ck->open.n; i++) {
+        Expr *e = ck->open.at[i];
+        e->type = type_resolve(ck->cx, e->type);
+        /* Work that was cut short leaves holes behind. */
+        if (e->type->open)
+            e->type = ck->cx->poison;
+    }
+    for (size_t i = 0; i < ck->instances.n; i++) {
+        const Instance *in = &ck->instances.at[i];
+        const Type **types = arena_new_array(&in->home->arena, const Type *, in->n);
+        for (uint32_t k = 0; types && k < in->n; k++) {
+            types[k] = type_resolve(ck->cx, in->types[k]);
+            if (types[k]->open)
+                types[k] = ck->cx->poison;
+        }
+        in->call->type_args = (TypeList){types, types ? in->n : 0};
+    }
+    ck->open.n = ck->instances.n = ck->holes.n = ck->failed.n = 0;
+    ck->queue_first = ck->queue_last = NULL;
+    ptrmap_clear(&ck->functions);
+}
+
+/* ---- cycles --------------------------------------------------------------------------------------------------------------------- */
+
+/* The components on the stack from here on: their declared types first, then each body. */
+static void infer_cycle(Graph *g, uint32_t from)
+{
+    Checker *ck = g->ck;
+    bool any = false;
+    for (size_t i = g->stack.n; i-- > from;) {
+        const Def *def = g->nodes[g->stack.at[i]].def;
+        if (!def->fn || def->fn->base.type)
+            continue;
+        any = true;
+        ck->home = def->home ? def->home : ck->m;
+        function_begin(ck, def->fn, def->name->text, def->span);
+    }
+    for (size_t i = from; any && i < g->stack.n; i++) {
+        const Def *def = g->nodes[g->stack.at[i]].def;
+        ck->home = def->home ? def->home : ck->m;
+        infer(ck, &def->fn->base);
+    }
+    if (any)
+        settle(ck);
+}
+
+static void infer_defs(Checker *ck)
+{
+    Graph g = {.ck = ck, .n = (uint32_t)ck->m->defs.n};
+    g.nodes = arena_new_array(&ck->scratch, Node, g.n);
+    for (uint32_t i = 0; g.nodes && i < g.n; i++)
+        graph_node(&g, i);
+    for (uint32_t i = 0; g.nodes && i < g.n && !limit_hit(&ck->cx->limits); i++)
+        if (g.nodes[i].def->fn && !g.nodes[i].def->fn->base.type && !g.nodes[i].order)
+            search(&g, i);
+}
+
+static void infer_expr(Checker *ck)
+{
+    ck->home = ck->m;
+    for (size_t i = 0; i < ck->m->free_vars.n; i++)
+        infer(ck, &ck->m->free_vars.at[i]->base);
+    infer(ck, ck->m->expr);
+    settle(ck);
+}
+
+bool typecheck_module(Ctx *cx, Module *m, const Module *env)
+{
+    Checker ck = {.cx = cx, .m = m, .env = env, .home = m};
+    size_t errors = cx->diags->errors;
+    arena_init(&ck.scratch, &cx->limits);
+    for (size_t i = 0; i < m->types.n; i++)
+        check_typedef(&ck, m->types.at[i]);
+    infer_defs(&ck);
+    if (m->expr && !limit_hit(&cx->limits))
+        infer_expr(&ck);
+    ptrmap_deinit(&ck.functions);
+    ptrmap_deinit(&ck.checked);
+    ptrmap_deinit(&ck.ill_matches);
+    arena_deinit(&ck.scratch);
+    return cx->diags->errors == errors && !limit_hit(&cx->limits);
+}

@@ -1,0 +1,302 @@
+/* Relations that wait for types.
+ *
+ * A relation is linked to every hole inside its types. When a hole is filled or widened, its relations go to the end of the queue;
+ * each run of one costs what its types measure, so that solving is linear in what is learnt. */
+#include "typecheck/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the queue ---------------------------------------------------------------------------------------------------------- */
+
+static void relation_queue(Checker *ck, Relation *r)
+{
+    if (r->queued || r->failed)
+        return;
+    r->queued = true;
+    r->next = NULL;
+    if (ck->queue_last)
+        ck->queue_last->next = r;
+    else
+        ck->queue_first = r;
+    ck->queue_last = r;
+}
+
+static void relation_link(Checker *ck, Hole *hole, Relation *r)
+{
+    /* A type often mentions one hole several times in a row. */
+    if (hole->last && hole->last->relation == r)
+        return;
+    RelationLink *link = arena_new(&ck->scratch, RelationLink);
+    link->relation = r;
+    if (hole->last)
+        hole->last->next = link;
+    else
+        hole->first = link;
+    hole->last = link;
+}
+
+/* Filled holes are linked too: they may be widened. */
+static void relation_watch(Checker *ck, Relation *r, const Type *t)
+{
+    while (t->open) {
+        Hole *hole = hole_of(ck, t);
+        if (hole)
+            relation_link(ck, hole, r);
+        if (t->kind == TYPE_HOLE) {
+            if (!t->bound)
+                return;
+            t = t->bound;
+            continue;
+        }
+        for (uint32_t i = 0; i < t->n; i++)
+            relation_watch(ck, r, t->parts[i]);
+        if (t->kind != TYPE_FUNC)
+            return;
+        t = t->result;
+    }
+}
+
+void relations_wake(Checker *ck, Hole *hole)
+{
+    for (RelationLink *link = hole->first; link; link = link->next)
+        relation_queue(ck, link->relation);
+}
+
+void relations_follow(Checker *ck, Hole *from, const Type *t)
+{
+    if (!t->open)
+        return;
+    for (RelationLink *link = from->first; link; link = link->next)
+        relation_watch(ck, link->relation, t);
+}
+
+/* ---- running one -------------------------------------------------------------------------------------------------------- */
+
+typedef struct Run {
+    Checker *ck;
+    Relation *relation;
+} Run;
+
+static DiagCode misfit_code(const Checker *ck)
+{
+    switch (ck->misfit.kind) {
+    case MISFIT_DIMS:
+    case MISFIT_RANK: return E0202_SHAPE;
+    case MISFIT_DTYPE: return E0203_DTYPE;
+    case MISFIT_TYPES:
+    case MISFIT_ARITY:
+    case MISFIT_WORK: return E0201_MISMATCH;
+    case MISFIT_INFINITE: return E0214_INFINITE_TYPE;
+    }
+    return E0201_MISMATCH;
+}
+
+/* What a relation says of an input never makes the input less precise; what it says of the result may. */
+static bool rel_assign(Rel *rel, int which, const Type *t)
+{
+    const Run *run = rel->data;
+    Checker *ck = run->ck;
+    Relation *r = run->relation;
+    if (which < 0) {
+        if (unify(ck, r->out, t, WIDEN_LEFT)) {
+            rel->out = type_resolve(ck->cx, r->out);
+            return true;
+        }
+        rel_error(rel, misfit_code(ck), -1, "`%s` gives `%s` here, but `%s` is needed", r->op->name,
+                  type_str(ck->cx, type_resolve(ck->cx, t)),
+                  type_str(ck->cx, type_resolve(ck->cx, r->out)));
+        return false;
+    }
+    if (unify(ck, r->in[which], t, WIDEN_NONE)) {
+        r->now[which] = type_resolve(ck->cx, r->in[which]);
+        return true;
+    }
+    rel_error(rel, misfit_code(ck), which, "argument %d of `%s` is `%s`, but `%s` is needed",
+              which + 1, r->op->name, type_str(ck->cx, r->now[which]),
+              type_str(ck->cx, type_resolve(ck->cx, t)));
+    return false;
+}
+
+/* An error was reported for what this type comes from. */
+static bool is_tainted(const Type *t)
+{
+    if (t->kind == TYPE_TUPLE)
+        for (uint32_t i = 0; i < t->n; i++)
+            if (type_is_poison(t->parts[i]))
+                return true;
+    return t->kind == TYPE_POISON;
+}
+
+/* Nothing more is said about it; what only it could have told is not asked for either (module.c). */
+static void relation_fail(Checker *ck, Relation *r)
+{
+    r->failed = true;
+    holes_poison(ck, r->out);
+    vec_push(&ck->failed, &ck->scratch, r);
+}
+
+static void project(Checker *ck, Relation *r)
+{
+    const Type *tuple = type_find(r->now[0]);
+    if (tuple->kind == TYPE_HOLE)
+        return;
+    if (tuple->kind == TYPE_TUPLE && r->index >= 0 && r->index < tuple->n) {
+        const Type *field = tuple->parts[r->index];
+        if (unify(ck, r->out, field, WIDEN_LEFT))
+            return;
+        report_misfit(ck, r->span, "the field", field, r->out);
+    } else if (tuple->kind == TYPE_TUPLE) {
+        Diag *d = diag_error(ck->cx->diags, E0207_TUPLE_INDEX, r->span,
+                             "tuple index %lld is out of range", (long long)r->index);
+        diag_label(d, r->in_spans[0], "this is `%s`", type_str(ck->cx, tuple));
+        if (tuple->n)
+            diag_help(d, "fields count from 0; the last one is `.%u`", tuple->n - 1);
+        else
+            diag_help(d, "the empty tuple has no fields");
+    } else if (tuple->kind != TYPE_POISON) {
+        Diag *d = diag_error(ck->cx->diags, E0206_NOT_A_TUPLE, r->span,
+                             "a projection needs a tuple, not `%s`", type_str(ck->cx, tuple));
+        diag_label(d, r->in_spans[0], "this is `%s`", type_str(ck->cx, tuple));
+    }
+    relation_fail(ck, r);
+}
+
+static void relation_run(Checker *ck, Relation *r)
+{
+    bool tainted = false;
+    for (uint32_t i = 0; i < r->n; i++) {
+        r->now[i] = type_resolve(ck->cx, r->in[i]);
+        tainted = tainted || is_tainted(r->now[i]);
+    }
+    if (!r->op && !tainted) {
+        project(ck, r);
+        return;
+    }
+    RelResult result = REL_FAILED;
+    if (!tainted) {
+        Run run = {ck, r};
+        Rel rel = {
+            .cx = ck->cx,
+            .op = r->op,
+            .attrs = r->attrs,
+            .span = r->span,
+            .n = r->n,
+            .in = r->now,
+            .out = type_resolve(ck->cx, r->out),
+            .in_spans = r->in_spans,
+            .assign = rel_assign,
+            .data = &run,
+        };
+        result = r->op->rel(&rel);
+    }
+    if (result == REL_FAILED)
+        relation_fail(ck, r);
+}
+
+void solve(Checker *ck)
+{
+    while (ck->queue_first && !limit_hit(&ck->cx->limits)) {
+        Relation *r = ck->queue_first;
+        ck->queue_first = r->next;
+        if (!ck->queue_first)
+            ck->queue_last = NULL;
+        r->queued = false;
+        relation_run(ck, r);
+    }
+}
+
+/* ---- starting them ------------------------------------------------------------------------------------------------------ */
+
+/* Runs the relation at once; it stays linked to the holes of its types. When nothing can change any more, the result is a plain type. */
+static const Type *relation_start(Checker *ck, Relation *r)
+{
+    bool open = false;
+    for (uint32_t i = 0; i < r->n; i++)
+        open = open || r->in[i]->open;
+    for (uint32_t i = 0; open && i < r->n; i++)
+        relation_watch(ck, r, r->in[i]);
+    relation_run(ck, r);
+    const Type *out = type_find(r->out);
+    if (out->open)
+        relation_watch(ck, r, r->out);
+    return open || out->open ? r->out : out;
+}
+
+static Relation *relation_new(Checker *ck, const Op *op, Span span, uint32_t n, const Type **in,
+                              Span *in_spans)
+{
+    Relation *r = arena_new(&ck->scratch, Relation);
+    *r = (Relation){
+        .op = op,
+        .span = span,
+        .n = n,
+        .in = in,
+        .now = arena_new_array(&ck->scratch, const Type *, n),
+        .in_spans = in_spans,
+        .out = hole_new(ck, (HoleInfo){HOLE_OP, span, op ? op->name : NULL, NULL}),
+    };
+    return r;
+}
+
+const Type *relation_apply(Checker *ck, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                           const Type **in, Span *in_spans)
+{
+    Relation *r = relation_new(ck, op, span, n, in, in_spans);
+    r->attrs = attrs;
+    return relation_start(ck, r);
+}
+
+const Type *relation_project(Checker *ck, const Type *tuple, int64_t index, Span span,
+                             Span tuple_span)
+{
+    const Type **in = arena_new(&ck->scratch, const Type *);
+    Span *in_span = arena_new(&ck->scratch, Span);
+    *in = tuple;
+    *in_span = tuple_span;
+    Relation *r = relation_new(ck, NULL, span, 1, in, in_span);
+    r->index = index;
+    return relation_start(ck, r);
+}
+
+/* ---- operators as values ------------------------------------------------------------------------------------------------ */
+
+const Type *type_of_op(Ctx *cx, const Op *op)
+{
+    uint32_t n = (uint32_t)op_arity(op);
+    TypeVar **vars = arena_new_array(&cx->arena, TypeVar *, (size_t)n + 1);
+    const Type **args = arena_new_array(&cx->arena, const Type *, (size_t)n + 1);
+    for (uint32_t i = 0; i <= n; i++) {
+        char name[16] = "out";
+        if (i < n)
+            snprintf(name, sizeof name, "in%u", i);
+        vars[i] = typevar_new(cx, ctx_name(cx, name), (Span){0});
+        vars[i]->op = op;
+        args[i] = type_var(cx, vars[i]);
+    }
+    return type_func(cx, n + 1, (const TypeVar *const *)vars, n, args, args[n]);
+}
+
+void relation_of_params(Checker *ck, const Type *f, const Type *const *with)
+{
+    const Op *op = f->params[f->n_params - 1]->op;
+    if (!op)
+        return;
+    uint32_t n = f->n_params - 1;
+    const Attrs *attrs =
+        op->attrs ? attrs_check(ck->cx, &ck->home->arena, op->name, op->attrs, NULL, ck->at) : NULL;
+    if (op->attrs && !attrs)
+        return;
+    const Type **in = arena_new_array(&ck->scratch, const Type *, n);
+    Span *spans = arena_new_array(&ck->scratch, Span, n);
+    if (n)
+        memcpy(in, with, n * sizeof *in);
+    for (uint32_t i = 0; i < n; i++)
+        spans[i] = ck->at;
+    Relation *r = relation_new(ck, op, ck->at, n, in, spans);
+    r->attrs = attrs;
+    r->out = with[n];
+    for (uint32_t i = 0; i <= n; i++)
+        relation_watch(ck, r, with[i]);
+    relation_queue(ck, r);
+}

@@ -1,0 +1,342 @@
+#include "typecheck/internal.h"
+
+#include <string.h>
+
+/* Steps of one unification; types that share parts can be exponentially larger than what is stored. */
+#define WORK_MOST 1000000
+
+/* ---- holes --------------------------------------------------------------------------------------------------------- */
+
+const Type *hole_new(Checker *ck, HoleInfo info)
+{
+    Hole *h = arena_new(&ck->scratch, Hole);
+    *h = (Hole){
+        .type = {.kind = TYPE_HOLE,
+                 .open = true,
+                 .depth = 1,
+                 .id = (uint32_t)ck->holes.n,
+                 .span = info.span},
+        .origin = info.origin,
+        .span = info.span,
+        .name = info.name,
+        .of = info.of,
+    };
+    vec_push(&ck->holes, &ck->scratch, h);
+    return &h->type;
+}
+
+Hole *hole_of(const Checker *ck, const Type *t)
+{
+    if (t->kind != TYPE_HOLE || t->id >= ck->holes.n || &ck->holes.at[t->id]->type != t)
+        return NULL;
+    return ck->holes.at[t->id];
+}
+
+const Type *hole_inside(const Type *t)
+{
+    if (!t->open)
+        return NULL;
+    t = type_find(t);
+    if (t->kind == TYPE_HOLE)
+        return t;
+    if (!t->open)
+        return NULL;
+    for (uint32_t i = 0; i < t->n; i++) {
+        const Type *h = hole_inside(t->parts[i]);
+        if (h)
+            return h;
+    }
+    return t->kind == TYPE_FUNC ? hole_inside(t->result) : NULL;
+}
+
+static void hole_set(const Type *hole, const Type *t)
+{
+    ((Type *)(uintptr_t)hole)->bound = t;
+}
+
+void hole_bind(Checker *ck, const Type *hole, const Type *t)
+{
+    hole_set(hole, t);
+    Hole *h = hole_of(ck, hole);
+    if (!h || !h->first)
+        return;
+    relations_wake(ck, h);
+    relations_follow(ck, h, t);
+}
+
+void holes_poison(Checker *ck, const Type *t)
+{
+    for (const Type *h; (h = hole_inside(t));)
+        hole_bind(ck, h, ck->cx->poison);
+}
+
+/* The last hole of a chain of holes, NULL for what is no hole. On the way the chain is halved: bindings of a hole to a type must stay
+ * with the last hole, since it may be widened. */
+static const Type *hole_last(const Type *t)
+{
+    if (t->kind != TYPE_HOLE)
+        return NULL;
+    while (t->bound && t->bound->kind == TYPE_HOLE) {
+        if (t->bound->bound && t->bound->bound->kind == TYPE_HOLE)
+            hole_set(t, t->bound->bound);
+        t = t->bound;
+    }
+    return t;
+}
+
+/* ---- unification ----------------------------------------------------------------------------------------------------- */
+
+static const Type *misfit(Checker *ck, MisfitKind kind, const Type *a, const Type *b)
+{
+    ck->misfit = (Misfit){kind, a, b};
+    return NULL;
+}
+
+static bool occurs(Checker *ck, const Type *hole, const Type *t)
+{
+    if (!t->open || ++ck->work > WORK_MOST)
+        return ck->work > WORK_MOST;
+    t = type_find(t);
+    if (t == hole)
+        return true;
+    if (!t->open || t->kind == TYPE_HOLE)
+        return false;
+    for (uint32_t i = 0; i < t->n; i++)
+        if (occurs(ck, hole, t->parts[i]))
+            return true;
+    return t->kind == TYPE_FUNC && occurs(ck, hole, t->result);
+}
+
+/* Extents agree when they are equal or one is not known before run time; then neither is the extent of both. */
+static bool unify_dim(Dim a, Dim b, Dim *out)
+{
+    if (a == b)
+        *out = a;
+    else if (a == DIM_ANY || b == DIM_ANY)
+        *out = DIM_ANY;
+    else if (a < DIM_ANY)
+        *out = b;
+    else
+        *out = a;
+    return a == b || a <= DIM_ANY || b <= DIM_ANY;
+}
+
+static const Type *unify_step(Checker *ck, const Type *a, const Type *b, Widen widen);
+
+static const Type *unify_tensors(Checker *ck, const Type *a, const Type *b)
+{
+    if (!dtype_eq(a->dtype, b->dtype))
+        return misfit(ck, MISFIT_DTYPE, a, b);
+    if (a->n != b->n)
+        return misfit(ck, MISFIT_RANK, a, b);
+    Dim few[16];
+    Dim *dims = a->n <= 16 ? few : arena_new_array(&ck->scratch, Dim, a->n);
+    for (uint32_t i = 0; i < a->n; i++)
+        if (!unify_dim(a->dims[i], b->dims[i], &dims[i]))
+            return misfit(ck, MISFIT_DIMS, a, b);
+    return type_tensor(ck->cx, a->dtype, a->n, dims);
+}
+
+/* The parts of both, joined; a or b itself when all are its own. */
+static const Type *unify_parts(Checker *ck, const Type *a, const Type *b, Widen widen)
+{
+    if (a->n != b->n)
+        return misfit(ck, MISFIT_ARITY, a, b);
+    const Type *few[8];
+    const Type **parts = a->n <= 8 ? few : arena_new_array(&ck->scratch, const Type *, a->n);
+    bool is_a = true, is_b = true;
+    for (uint32_t i = 0; i < a->n; i++) {
+        parts[i] = unify_step(ck, a->parts[i], b->parts[i], widen);
+        if (!parts[i])
+            return NULL;
+        is_a = is_a && parts[i] == a->parts[i];
+        is_b = is_b && parts[i] == b->parts[i];
+    }
+    const Type *result = NULL;
+    if (a->kind == TYPE_FUNC) {
+        result = unify_step(ck, a->result, b->result, widen);
+        if (!result)
+            return NULL;
+        is_a = is_a && result == a->result;
+        is_b = is_b && result == b->result;
+    }
+    if (is_a || is_b)
+        return is_a ? a : b;
+    switch ((TypeKind)a->kind) {
+    case TYPE_TUPLE: return type_tuple(ck->cx, a->n, parts);
+    case TYPE_REF: return type_ref(ck->cx, parts[0]);
+    case TYPE_ADT: return type_adt(ck->cx, a->def, a->n, parts);
+    case TYPE_FUNC: return type_func(ck->cx, a->n_params, a->params, a->n, parts, result);
+    case TYPE_TENSOR:
+    case TYPE_VAR:
+    case TYPE_HOLE:
+    case TYPE_POISON: break;
+    }
+    return a;
+}
+
+/* The function type with its parameters from `keep` on replaced by holes. */
+static const Type *drop_params(Checker *ck, const Type *f, uint32_t keep)
+{
+    const Type **with = arena_new_array(&ck->scratch, const Type *, f->n_params);
+    for (uint32_t i = 0; i < f->n_params; i++)
+        with[i] = i < keep ? type_var(ck->cx, f->params[i])
+                           : hole_new(ck, (HoleInfo){HOLE_TYPE_ARG, ck->at,
+                                                     f->params[i]->name->text, "the function"});
+    const Type **args = arena_new_array(&ck->scratch, const Type *, f->n);
+    for (uint32_t i = 0; i < f->n; i++)
+        args[i] = type_subst(ck->cx, f->parts[i], f->n_params, f->params, with);
+    const Type *result = type_subst(ck->cx, f->result, f->n_params, f->params, with);
+    if (keep == 0)
+        relation_of_params(ck, f, with);
+    return type_func(ck->cx, keep, f->params, f->n, args, result);
+}
+
+/* b with its parameters renamed to those of a. */
+static const Type *rename_params(Checker *ck, const Type *a, const Type *b)
+{
+    if (a->n_params == 0 || !memcmp(a->params, b->params, a->n_params * sizeof *a->params))
+        return b;
+    const Type **with = arena_new_array(&ck->scratch, const Type *, a->n_params);
+    for (uint32_t i = 0; i < a->n_params; i++)
+        with[i] = type_var(ck->cx, a->params[i]);
+    const Type **args = arena_new_array(&ck->scratch, const Type *, b->n);
+    for (uint32_t i = 0; i < b->n; i++)
+        args[i] = type_subst(ck->cx, b->parts[i], b->n_params, b->params, with);
+    return type_func(ck->cx, a->n_params, a->params, b->n, args,
+                     type_subst(ck->cx, b->result, b->n_params, b->params, with));
+}
+
+static const Type *unify_functions(Checker *ck, const Type *a, const Type *b, Widen widen)
+{
+    if (a->n != b->n)
+        return misfit(ck, MISFIT_ARITY, a, b);
+    if (a->n_params > b->n_params)
+        a = drop_params(ck, a, b->n_params);
+    if (b->n_params > a->n_params)
+        b = drop_params(ck, b, a->n_params);
+    return unify_parts(ck, a, rename_params(ck, a, b), widen);
+}
+
+/* Both have a known outermost node and differ. */
+static const Type *unify_known(Checker *ck, const Type *a, const Type *b, Widen widen)
+{
+    if (a->kind != b->kind)
+        return misfit(ck, MISFIT_TYPES, a, b);
+    switch ((TypeKind)a->kind) {
+    case TYPE_TENSOR: return unify_tensors(ck, a, b);
+    case TYPE_FUNC: return unify_functions(ck, a, b, widen);
+    case TYPE_ADT:
+        if (a->def != b->def)
+            return misfit(ck, MISFIT_TYPES, a, b);
+        return unify_parts(ck, a, b, widen);
+    case TYPE_TUPLE:
+    case TYPE_REF: return unify_parts(ck, a, b, widen);
+    case TYPE_VAR: return a->var == b->var ? a : misfit(ck, MISFIT_TYPES, a, b);
+    case TYPE_HOLE:
+    case TYPE_POISON: break;
+    }
+    return a;
+}
+
+/* `hole` has no type yet. */
+static const Type *fill(Checker *ck, const Type *hole, const Type *t)
+{
+    if (occurs(ck, hole, t))
+        return misfit(ck, ck->work > WORK_MOST ? MISFIT_WORK : MISFIT_INFINITE, hole, t);
+    hole_bind(ck, hole, t);
+    return hole;
+}
+
+static const Type *unify_step(Checker *ck, const Type *a, const Type *b, Widen widen)
+{
+    const Type *ha = hole_last(a), *hb = hole_last(b);
+    if (a == b || (ha && ha == hb))
+        return a;
+    if (++ck->work > WORK_MOST)
+        return misfit(ck, MISFIT_WORK, a, b);
+    if (ha && !ha->bound)
+        return fill(ck, ha, widen == WIDEN_BOTH || !hb || !hb->bound ? (hb ? hb : b) : hb->bound);
+    if (hb && !hb->bound)
+        return fill(ck, hb, widen == WIDEN_BOTH && ha ? ha : type_find(a)) ? a : NULL;
+    const Type *known_a = ha ? ha->bound : a, *known_b = hb ? hb->bound : b;
+    if (known_a == known_b || known_b->kind == TYPE_POISON)
+        return a;
+    if (known_a->kind == TYPE_POISON)
+        return b;
+    const Type *both = unify_known(ck, known_a, known_b, widen);
+    if (!both)
+        return NULL;
+    if (ha && both != known_a && widen != WIDEN_NONE)
+        hole_bind(ck, ha, both);
+    if (hb && both != known_b && widen == WIDEN_BOTH)
+        hole_bind(ck, hb, both);
+    return both == known_a ? a : both == known_b ? b : both;
+}
+
+const Type *unify(Checker *ck, const Type *a, const Type *b, Widen widen)
+{
+    ck->work = 0;
+    return unify_step(ck, a, b, widen);
+}
+
+const Type *instantiate(Checker *ck, const Type *f, HoleInfo info, const Type **holes)
+{
+    f = type_find(f);
+    if (f->kind != TYPE_FUNC || f->n_params == 0)
+        return f;
+    const Type **with = holes ? holes : arena_new_array(&ck->scratch, const Type *, f->n_params);
+    for (uint32_t i = 0; i < f->n_params; i++) {
+        info.name = f->params[i]->name->text;
+        with[i] = hole_new(ck, info);
+    }
+    const Type **args = arena_new_array(&ck->scratch, const Type *, f->n);
+    for (uint32_t i = 0; i < f->n; i++)
+        args[i] = type_subst(ck->cx, f->parts[i], f->n_params, f->params, with);
+    const Type *result = type_subst(ck->cx, f->result, f->n_params, f->params, with);
+    relation_of_params(ck, f, with);
+    return type_func(ck->cx, 0, NULL, f->n, args, result);
+}
+
+/* ---- messages ---------------------------------------------------------------------------------------------------------- */
+
+static void note_dims(Diag *d, const Type *a, const Type *b)
+{
+    for (uint32_t i = 0; i < a->n; i++) {
+        Dim both;
+        if (!unify_dim(a->dims[i], b->dims[i], &both))
+            diag_note(d, "dimension %u is %lld in one and %lld in the other", i,
+                      (long long)a->dims[i], (long long)b->dims[i]);
+    }
+}
+
+static void note_misfit(Checker *ck, Diag *d, bool inside)
+{
+    const Type *a = ck->misfit.a, *b = ck->misfit.b;
+    switch (ck->misfit.kind) {
+    case MISFIT_DIMS: note_dims(d, a, b); return;
+    case MISFIT_RANK:
+        diag_note(d, "one has %u dimension%s, the other %u", a->n, a->n == 1 ? "" : "s", b->n);
+        return;
+    case MISFIT_INFINITE: diag_note(d, "the type would contain itself"); return;
+    case MISFIT_WORK: diag_note(d, "the types are too large to be compared"); return;
+    case MISFIT_TYPES:
+    case MISFIT_DTYPE:
+    case MISFIT_ARITY: break;
+    }
+    if (inside)
+        diag_note(d, "`%s` does not match `%s`", type_str(ck->cx, type_resolve(ck->cx, b)),
+                  type_str(ck->cx, type_resolve(ck->cx, a)));
+}
+
+Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found, const Type *needed)
+{
+    found = type_resolve(ck->cx, found);
+    needed = type_resolve(ck->cx, needed);
+    DiagCode code = ck->misfit.kind == MISFIT_INFINITE ? E0214_INFINITE_TYPE : E0201_MISMATCH;
+    Diag *d = diag_error(ck->cx->diags, code, span, "%s is `%s`, but `%s` is needed", what,
+                         type_str(ck->cx, found), type_str(ck->cx, needed));
+    const Type *a = type_find(ck->misfit.a), *b = type_find(ck->misfit.b);
+    note_misfit(ck, d, !((a == found && b == needed) || (a == needed && b == found)));
+    return d;
+}
