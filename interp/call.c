@@ -1,0 +1,173 @@
+#include "interp/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+Interp *interp_new(Ctx *cx)
+{
+    Interp *in = calloc(1, sizeof *in);
+    if (!in) {
+        limit_reach(&cx->limits, LIMIT_MEMORY);
+        return NULL;
+    }
+    in->cx = cx;
+    in->epoch = 1;
+    arena_init(&in->scratch, &cx->limits);
+    return in;
+}
+
+void interp_free(Interp *in)
+{
+    if (!in)
+        return;
+    interp_forget(in, NULL);
+    ptrmap_deinit(&in->codes);
+    module_release(in->env);
+    stack_deinit(in);
+    arena_deinit(&in->scratch);
+    free(in->args);
+    free(in->places);
+    free(in);
+}
+
+/* A module of NULL stands for all of them. */
+void interp_forget(Interp *in, const Module *m)
+{
+    for (size_t i = 0; i < in->codes.n; i++) {
+        const void *fn = in->codes.entries[i].key;
+        Code *code = fn ? in->codes.entries[i].value : NULL;
+        if (!code || (m && code->unit->keep != m))
+            continue;
+        ptrmap_remove(&in->codes, fn);
+        unit_release(code->unit);
+    }
+    in->epoch++;
+}
+
+static void set_env(Interp *in, Module *env)
+{
+    if (env == in->env)
+        return;
+    module_release(in->env);
+    in->env = env ? module_retain(env) : NULL;
+    in->epoch++;
+}
+
+/* ---- definitions ------------------------------------------------------------------------------- */
+
+static const Code *def_code(Interp *in, const Def *def)
+{
+    Code *code = ptrmap_find(&in->codes, def->fn);
+    if (code)
+        return code;
+    code = code_prepare(in, def->home, &def->fn->base);
+    if (!code)
+        return NULL;
+    if (code->free_vars.n) {
+        diag_bug(in->cx->diags, def->span, "the definition of `@%s` has free variables",
+                 def->name->text);
+        unit_release(code->unit);
+        return NULL;
+    }
+    ptrmap_put(&in->codes, def->fn, code);
+    return code;
+}
+
+static const Code *find_code(Interp *in, const Name *name, Span span)
+{
+    const Def *def = module_find(in->env, name);
+    if (def && def->fn)
+        return def_code(in, def);
+    diag_error(in->cx->diags, E0211_UNDEFINED_GLOBAL, span, "nothing defines `@%s`", name->text);
+    return NULL;
+}
+
+const Code *global_code(Interp *in, Step *s)
+{
+    if (s->epoch == in->epoch)
+        return s->found;
+    s->found = find_code(in, s->name, s->span);
+    s->epoch = s->found ? in->epoch : 0;
+    return s->found;
+}
+
+/* ---- entering ---------------------------------------------------------------------------------- */
+
+/* Runs the code on arguments (lent) with the closure (lent; may be NULL). */
+static Value enter(Interp *in, const Code *code, Object *closure, uint32_t n, const Value *args,
+                   Span span)
+{
+    if (n != code->n_params) {
+        diag_error(in->cx->diags, E0305_ARGUMENTS, span, "the function takes %u argument%s, not %u",
+                   code->n_params, code->n_params == 1 ? "" : "s", n);
+        return value_none();
+    }
+    Frame *f = frame_push(in, code);
+    if (!f)
+        return value_none();
+    for (uint32_t i = 0; i < n; i++)
+        f->slots[i] = value_retain(args[i]);
+    if (closure)
+        f->closure = value_retain(value_object(closure)).object;
+    return frame_run(in, f);
+}
+
+/* A closure over the code of an expression with the values of its free variables. */
+static Value expression_closure(Interp *in, const Code *code, const PtrMap *locals)
+{
+    Value v = closure_new(in, code, (uint32_t)code->free_vars.n);
+    for (size_t i = 0; i < code->free_vars.n && !value_is_none(v); i++) {
+        const Var *var = code->free_vars.at[i];
+        const Value *local = locals ? ptrmap_find(locals, var) : NULL;
+        if (local) {
+            v.object->fields[i] = value_retain(*local);
+            continue;
+        }
+        diag_error(in->cx->diags, E0110_UNDEFINED_VARIABLE, var->base.span, "`%%%s` has no value",
+                   var->name->text);
+        value_release(v);
+        v = value_none();
+    }
+    return v;
+}
+
+Value interp_eval(Interp *in, Module *env, Module *keep, Expr *e, const PtrMap *locals)
+{
+    set_env(in, env);
+    Code *code = code_prepare(in, keep, e);
+    if (!code)
+        return value_none();
+    Value v = expression_closure(in, code, locals);
+    if (!value_is_none(v) && !expr_as_function(e)) {
+        Value closure = v;
+        v = enter(in, code, closure.object, 0, NULL, e->span);
+        value_release(closure);
+    }
+    unit_release(code->unit);
+    return v;
+}
+
+Value interp_call(Interp *in, Module *env, Value fn, uint32_t n, const Value *args, Span span)
+{
+    set_env(in, env);
+    const Code *code = closure_code(fn);
+    if (!code) {
+        diag_error(in->cx->diags, E0205_NOT_A_FUNCTION, span, "the value is no function");
+        return value_none();
+    }
+    return enter(in, code, fn.object, n, args, span);
+}
+
+Value interp_call_global(Interp *in, Module *env, const Name *name, uint32_t n, const Value *args,
+                         Span span)
+{
+    set_env(in, env);
+    const Code *code = find_code(in, name, span);
+    return code ? enter(in, code, NULL, n, args, span) : value_none();
+}
+
+const Type *function_value_type(Value v)
+{
+    const Code *code = closure_code(v);
+    return code ? code->type : NULL;
+}

@@ -1,0 +1,280 @@
+/* Running steps. Each function does one kind of step and returns the step to go on with; NULL ends the evaluation: a value stands in
+ * `result`, or a diagnostic was reported. */
+#include "interp/internal.h"
+
+#include <string.h>
+
+static inline const Step *finish(Interp *in, const Step *s, Value v)
+{
+    if (s->dest != NO_SLOT)
+        in->bases[BASE_SLOTS][s->dest] = v;
+    else
+        value_release(v);
+    return s->next;
+}
+
+/* The same for a value that is none after a diagnostic. */
+static inline const Step *finish_or_fail(Interp *in, const Step *s, Value v)
+{
+    return value_is_none(v) ? NULL : finish(in, s, v);
+}
+
+static inline uint64_t head_of(const Value *v)
+{
+    uint64_t head;
+    memcpy(&head, v, sizeof head);
+    return head;
+}
+
+static const Step *general_op(Interp *in, Step *s)
+{
+    Value v = site_run(in, s);
+    if (value_is_none(v))
+        return NULL;
+    for (uint32_t i = 0; i < s->n; i++)
+        operand_done(in, s->args[i]);
+    return finish(in, s, v);
+}
+
+/* Two scalars such as the site had before need no look at anything else. */
+static inline const Step *step_op(Interp *in, Step *s)
+{
+    const OpSite *site = s->site;
+    if (!site->fast)
+        return general_op(in, s);
+    const Value *a = operand_at(in, s->args[0]), *b = operand_at(in, s->args[1]);
+    if (head_of(a) != site->heads[0] || head_of(b) != site->heads[1])
+        return general_op(in, s);
+    Value v;
+    memcpy(&v, &site->out_head, sizeof site->out_head);
+    if (!(site->swapped ? site->fast(b->bits, a->bits, &v.bits)
+                        : site->fast(a->bits, b->bits, &v.bits)))
+        return general_op(in, s);
+    return finish(in, s, v);
+}
+
+static inline const Step *step_if(Interp *in, const Step *s)
+{
+    return s->blocks[value_is_true(*operand_at(in, s->args[0])) ? 0 : 1].first;
+}
+
+static inline const Step *step_join(Interp *in, const Step *s)
+{
+    return finish(in, s->join, operand_take(in, s->args[0]));
+}
+
+static const Step *step_object(Interp *in, const Step *s, const ObjectInfo *info)
+{
+    Object *o = object_new(&in->cx->limits, info, s->n);
+    if (!o)
+        return NULL;
+    for (uint32_t i = 0; i < s->n; i++)
+        o->fields[i] = operand_take(in, s->args[i]);
+    return finish(in, s, value_object(o));
+}
+
+static const Step *step_closure(Interp *in, const Step *s)
+{
+    Value v = closure_new(in, s->code, s->n);
+    if (value_is_none(v))
+        return NULL;
+    for (uint32_t i = 0; i < s->n; i++)
+        v.object->fields[i] = operand_take(in, s->args[i]);
+    return finish(in, s, v);
+}
+
+static const Step *step_global(Interp *in, Step *s)
+{
+    const Code *code = global_code(in, s);
+    return code ? finish_or_fail(in, s, closure_new(in, code, 0)) : NULL;
+}
+
+/* Reads a field of an object that is only looked at. */
+static inline const Step *step_field(Interp *in, const Step *s, uint32_t index)
+{
+    Value v = value_retain(operand_at(in, s->args[0])->object->fields[index]);
+    operand_done(in, s->args[0]);
+    return finish(in, s, v);
+}
+
+static const Step *step_ref_write(Interp *in, const Step *s)
+{
+    Value v = operand_take(in, s->args[1]);
+    Value *cell = &operand_at(in, s->args[0])->object->fields[0], old = *cell;
+    *cell = v;
+    value_release(old);
+    operand_done(in, s->args[0]);
+    return finish(in, s, value_unit());
+}
+
+static const Step *step_drop(Interp *in, const Step *s)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        operand_done(in, s->args[i]);
+    return s->next;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------- */
+
+/* The frame's own closure, where the code wants it, without the frame's losing it. */
+static inline const Step *start(Interp *in, Frame *f)
+{
+    frame_enter(in, f);
+    if (f->code->self_slot != NO_SLOT)
+        f->slots[f->code->self_slot] = value_retain(value_object(f->closure));
+    return f->code->body.first;
+}
+
+static inline const Step *call(Interp *in, const Step *s, const Code *code, bool closure)
+{
+    Frame *f = frame_push(in, code);
+    if (!f)
+        return NULL;
+    for (uint32_t i = 0; i < s->n; i++)
+        f->slots[i] = operand_take(in, s->args[i]);
+    if (closure)
+        f->closure = operand_take(in, s->args[s->n]).object;
+    f->caller = in->frame;
+    f->call = s;
+    return start(in, f);
+}
+
+static void release_closure(Object *closure)
+{
+    if (closure)
+        value_release(value_object(closure));
+}
+
+/* The frame has nothing left but what goes to the new one, which takes its place. */
+static inline const Step *tail_call(Interp *in, const Step *s, const Code *code, bool closure)
+{
+    Frame *old = in->frame, *caller = old->caller;
+    const Step *waiting = old->call;
+    Object *held = old->closure;
+    Value *args = in->args;
+    for (uint32_t i = 0; i < s->n; i++)
+        args[i] = operand_take(in, s->args[i]);
+    Object *callee = closure ? operand_take(in, s->args[s->n]).object : NULL;
+    frame_pop(in, old);
+    Frame *f = frame_push(in, code);
+    if (!f) {
+        for (uint32_t i = 0; i < s->n; i++)
+            value_release(args[i]);
+        release_closure(callee);
+        release_closure(held);
+        in->frame = caller;
+        in->stopped = waiting == NULL;
+        return NULL;
+    }
+    memcpy(f->slots, args, s->n * sizeof *args);
+    f->closure = callee;
+    f->caller = caller;
+    f->call = waiting;
+    release_closure(held);
+    return start(in, f);
+}
+
+static inline const Step *step_return(Interp *in, const Step *s)
+{
+    Value v = operand_take(in, s->args[0]);
+    Frame *f = in->frame;
+    const Step *waiting = f->call;
+    release_closure(f->closure);
+    frame_pop(in, f);
+    frame_enter(in, f->caller);
+    if (waiting)
+        return finish(in, waiting, v);
+    in->result = v;
+    in->stopped = true;
+    return NULL;
+}
+
+static const Code *callee_code(Interp *in, const Step *s)
+{
+    const Code *code = closure_code(*operand_at(in, s->args[s->n]));
+    if (!code)
+        diag_bug(in->cx->diags, s->span, "the called value is no function of this engine");
+    return code;
+}
+
+static inline const Step *step_call(Interp *in, const Step *s)
+{
+    const Code *code = callee_code(in, s);
+    return code ? call(in, s, code, true) : NULL;
+}
+
+static inline const Step *step_tail_call(Interp *in, const Step *s)
+{
+    const Code *code = callee_code(in, s);
+    return code ? tail_call(in, s, code, true) : NULL;
+}
+
+static inline const Step *step_call_global(Interp *in, Step *s)
+{
+    const Code *code = s->epoch == in->epoch ? s->found : global_code(in, s);
+    return code ? call(in, s, code, false) : NULL;
+}
+
+static inline const Step *step_tail_global(Interp *in, Step *s)
+{
+    const Code *code = s->epoch == in->epoch ? s->found : global_code(in, s);
+    return code ? tail_call(in, s, code, false) : NULL;
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------- */
+
+static void run_steps(Interp *in, const Step *first)
+{
+    Step *s = (Step *)(uintptr_t)first;
+    while (s) {
+        const Step *next = NULL;
+        switch ((StepKind)s->kind) {
+        case STEP_OP: next = step_op(in, s); break;
+        case STEP_IF: next = step_if(in, s); break;
+        case STEP_CALL: next = step_call(in, s); break;
+        case STEP_CALL_GLOBAL: next = step_call_global(in, s); break;
+        case STEP_TAIL_CALL: next = step_tail_call(in, s); break;
+        case STEP_TAIL_GLOBAL: next = step_tail_global(in, s); break;
+        case STEP_RETURN: next = step_return(in, s); break;
+        case STEP_JOIN: next = step_join(in, s); break;
+        case STEP_MATCH: next = match_run(in, s); break;
+        case STEP_CON: next = step_object(in, s, s->con->info); break;
+        case STEP_TUPLE: next = step_object(in, s, &tuple_info); break;
+        case STEP_GET: next = step_field(in, s, (uint32_t)s->index); break;
+        case STEP_CLOSURE: next = step_closure(in, s); break;
+        case STEP_GLOBAL: next = step_global(in, s); break;
+        case STEP_REF_NEW: next = step_object(in, s, &ref_info); break;
+        case STEP_REF_READ: next = step_field(in, s, 0); break;
+        case STEP_REF_WRITE: next = step_ref_write(in, s); break;
+        case STEP_DROP: next = step_drop(in, s); break;
+        }
+        s = (Step *)(uintptr_t)next;
+    }
+}
+
+/* After an error: lets go of everything down to the frame where the evaluation began. */
+static void unwind(Interp *in)
+{
+    while (!in->stopped) {
+        Frame *f = in->frame;
+        for (uint32_t i = 0; i < f->code->n_slots; i++)
+            value_release(f->slots[i]);
+        release_closure(f->closure);
+        in->stopped = !f->call;
+        in->frame = f->caller;
+        frame_pop(in, f);
+    }
+}
+
+Value frame_run(Interp *in, Frame *f)
+{
+    Frame *below = in->frame;
+    in->result = value_none();
+    in->stopped = false;
+    run_steps(in, start(in, f));
+    unwind(in);
+    frame_enter(in, below);
+    Value v = in->result;
+    in->result = value_none();
+    return v;
+}

@@ -1,0 +1,236 @@
+/* Resolved code, frames and what the files of the evaluator share.
+ *
+ * A function in A normal form becomes a tree of blocks; a block is a chain of steps, and a step is one binding. Its operands are
+ * places: slots of the frame, values that the closure captured, or constants. Where a slot is read for the last time its value is
+ * moved out, so that what nobody needs is released at once and at a return every slot is empty. Blocks end by returning, by a tail
+ * call, or by joining the step whose branch they are. */
+#ifndef INTERP_INTERNAL_H
+#define INTERP_INTERNAL_H
+
+#include "interp/interp.h"
+#include "ir/te.h"
+
+typedef struct Step Step;
+typedef struct Code Code;
+typedef struct OpSite OpSite;
+
+#define NO_SLOT UINT32_MAX
+
+typedef enum OperandBase { BASE_SLOTS, BASE_CAPTURED, BASE_CONSTANTS, BASES } OperandBase;
+
+typedef struct Operand {
+    uint32_t at;
+    uint8_t base;           /* OperandBase */
+    bool last;              /* a slot that is not read again: its value is moved out */
+} Operand;
+
+typedef enum StepKind {
+    STEP_OP,                /* an operator on args */
+    STEP_IF,                /* args[0] decides between two blocks */
+    STEP_CALL,              /* the closure args[n] on n args */
+    STEP_CALL_GLOBAL,
+    STEP_TAIL_CALL,
+    STEP_TAIL_GLOBAL,
+    STEP_RETURN,            /* args[0] to the caller */
+    STEP_JOIN,              /* args[0] to the dest of `join`, where it goes on */
+    STEP_MATCH,             /* args[0] against the clauses */
+    STEP_CON,
+    STEP_TUPLE,
+    STEP_GET,               /* field `index` of args[0] */
+    STEP_CLOSURE,           /* `code` with args as its captured values */
+    STEP_GLOBAL,            /* a global function as a value */
+    STEP_REF_NEW,
+    STEP_REF_READ,
+    STEP_REF_WRITE,
+    STEP_DROP,              /* args are not needed on this way */
+} StepKind;
+
+typedef struct CodeBlock {
+    Step *first;
+    Vec(Step *) steps;      /* without the drops in front */
+} CodeBlock;
+
+/* One node of a pattern, after those that it lies in. */
+typedef struct PatternTest {
+    const ObjectInfo *con;  /* what the object must be; NULL: anything */
+    uint32_t parent, field; /* where the value stands; the first test is the scrutinee itself */
+    uint32_t bind;          /* the slot of a pattern variable, or NO_SLOT */
+} PatternTest;
+
+typedef struct PatternCode {
+    Vec(PatternTest) tests;
+} PatternCode;
+
+struct Step {
+    uint8_t kind;           /* StepKind */
+    uint32_t n;             /* args */
+    uint32_t dest;          /* the slot of the result; NO_SLOT: it is not needed */
+    Step *next;
+    Operand *args;
+    Span span;
+    union {
+        struct {                        /* OP */
+            const Op *op;
+            const Attrs *attrs;
+            OpSite *site;
+        };
+        struct {                        /* IF, MATCH */
+            uint32_t n_blocks;
+            CodeBlock *blocks;
+            PatternCode *patterns;      /* one for a block */
+        };
+        struct {                        /* CALL_GLOBAL, GLOBAL */
+            const Name *name;
+            const Code *found;          /* in the environment number `epoch` */
+            uint64_t epoch;
+        };
+        const Code *code;               /* CLOSURE */
+        const Step *join;               /* JOIN */
+        const Constructor *con;         /* CON */
+        int64_t index;                  /* GET */
+    };
+};
+
+/* What was prepared together and goes together: a definition or an expression, and the functions inside. */
+typedef struct Unit {
+    uint32_t refs;
+    Arena arena;
+    Module *keep; /* in whose arenas attributes lie */
+    Vec(Value) constants;
+    Vec(OpSite *) sites;
+    Vec(Code *) codes;
+    uint32_t most_args, most_tests;
+} Unit;
+
+struct Code {
+    ObjectInfo info; /* of the closures over this code; first, so that a closure finds its code */
+    Unit *unit;
+    CodeBlock body;
+    const Type *type; /* of the function; NULL when unknown */
+    uint32_t n_params; /* in the first slots */
+    uint32_t n_slots;
+    uint32_t
+        self_slot; /* receives the closure itself, so that it need not capture itself; or NO_SLOT */
+    Vec(Var *) free_vars; /* of an expression: what it captures, to be given by the caller */
+};
+
+typedef struct Frame Frame;
+struct Frame {
+    Frame *caller;
+    const Step *call; /* the caller's step that waits; NULL: the evaluation ends with this frame */
+    Object *closure; /* counted; NULL for a global function */
+    const Code *code;
+    Value slots[];
+};
+
+typedef struct Segment Segment;
+
+/* Frames lie in segments, so that they never move and deep recursion copies nothing. */
+typedef struct Stack {
+    Segment *segment; /* the newest that holds a frame; one spare may hang on it */
+    char *next, *end;
+    uint64_t depth;
+} Stack;
+
+struct Interp {
+    Ctx *cx;
+    Frame *frame;
+    Value *bases[BASES]; /* of the frame's operands, by OperandBase */
+    Stack stack;
+    Module *env; /* counted */
+    uint64_t epoch; /* changes with the environment */
+    PtrMap codes; /* Function -> Code of a definition, whose unit is counted */
+    Arena scratch; /* of one operator call */
+    Value *args; /* room for the arguments of any call */
+    const Value **places; /* room for the tests of any pattern */
+    uint32_t args_cap, places_cap;
+    Value result; /* of the evaluation, when it has ended */
+    bool stopped; /* the frame where the evaluation began is gone */
+};
+
+/* ---- prepare.c, lifetime.c ---------------------------------------------------------------------- */
+
+/* The code of a function, or of an expression as a function without parameters. Its unit is the caller's; NULL after a diagnostic. */
+Code *code_prepare(Interp *in, Module *keep, Expr *root);
+void unit_release(Unit *u);
+/* Marks the last use of each slot and drops what a branch does not need. */
+void code_mark_last(Unit *u, Code *code);
+
+/* ---- stack.c ------------------------------------------------------------------------------------ */
+
+/* A frame with empty slots on top of the stack; NULL when a limit was hit. It becomes the running one by frame_enter. */
+Frame *frame_push(Interp *in, const Code *code);
+void frame_pop(Interp *in, Frame *f);
+void frame_enter(Interp *in, Frame *f);
+void stack_deinit(Interp *in);
+
+/* ---- eval.c ------------------------------------------------------------------------------------- */
+
+/* Runs the pushed frame, whose arguments and closure are in place, to its end. VALUE_NONE after a diagnostic. */
+Value frame_run(Interp *in, Frame *f);
+
+/* ---- call.c ------------------------------------------------------------------------------------- */
+
+/* The code of the global that the step names; NULL after a diagnostic. */
+const Code *global_code(Interp *in, Step *s);
+/* A closure over the code with room for n captured values; VALUE_NONE when memory is refused. */
+Value closure_new(Interp *in, const Code *code, uint32_t n);
+/* The code of a function value; NULL when it is none of this engine's. */
+const Code *closure_code(Value v);
+
+/* ---- site.c, scalar.c --------------------------------------------------------------------------- */
+
+/* The result's bits for those of two scalars; false when the general way must be taken. */
+typedef bool ScalarFn(uint64_t a, uint64_t b, uint64_t *out);
+
+/* What an operator call remembers: how to run on arguments such as it had before. */
+struct OpSite {
+    ScalarFn *fast; /* for two scalars with these heads; NULL: none */
+    uint64_t heads[2], out_head;
+    bool swapped; /* the function takes the second argument first */
+    struct OpEntry *entries; /* the latest first */
+    uint32_t n_entries;
+};
+
+/* Runs the operator of the step on its arguments, which stay. VALUE_NONE after a diagnostic. */
+Value site_run(Interp *in, Step *s);
+void site_deinit(OpSite *site);
+/* The function of a scalar operation on two operands of the dtype, if there is one. */
+ScalarFn *scalar_find(TeOp op, DType dtype);
+
+/* ---- match.c ------------------------------------------------------------------------------------ */
+
+/* The tests of a pattern; `slot_of` gives a variable its slot. */
+void pattern_compile(Unit *u, const Pattern *p, PatternCode *out,
+                     uint32_t (*slot_of)(void *data, Var *v), void *data);
+/* The block of the first clause that fits, its variables bound; NULL after a diagnostic. */
+const Step *match_run(Interp *in, const Step *s);
+
+/* ---- operands ----------------------------------------------------------------------------------- */
+
+static inline Value *operand_at(const Interp *in, Operand o)
+{
+    return &in->bases[o.base][o.at];
+}
+
+/* The operand's value as the caller's own. */
+static inline Value operand_take(const Interp *in, Operand o)
+{
+    Value *at = operand_at(in, o), v = *at;
+    if (!o.last)
+        return value_retain(v);
+    at->kind = VALUE_NONE;
+    return v;
+}
+
+/* Lets go of an operand that was only looked at. */
+static inline void operand_done(const Interp *in, Operand o)
+{
+    if (!o.last)
+        return;
+    Value *at = operand_at(in, o), v = *at;
+    at->kind = VALUE_NONE;
+    value_release(v);
+}
+
+#endif

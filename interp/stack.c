@@ -1,0 +1,143 @@
+#include "interp/internal.h"
+
+#include <stdlib.h>
+
+#ifdef NDEBUG
+#define SEGMENT_LEAST ((size_t)64 << 10)
+#else
+#define SEGMENT_LEAST ((size_t)1 << 10)
+#endif
+#define SEGMENT_MOST ((size_t)8 << 20)
+
+struct Segment {
+    Segment *older, *newer;
+    size_t size;
+    char *saved_next;       /* where the frames of the older segment end */
+    _Alignas(16) char memory[];
+};
+
+static Segment *segment_new(Interp *in, size_t size)
+{
+    Limits *l = &in->cx->limits;
+    /* Frames are what runs out first in endless recursion, so the depth is what is reported. */
+    if (l->memory_most && (l->memory > l->memory_most || size > l->memory_most - l->memory)) {
+        limit_reach(l, LIMIT_DEPTH);
+        return NULL;
+    }
+    if (!limit_charge(l, size))
+        return NULL;
+    Segment *s = malloc(size);
+    if (!s) {
+        limit_release(l, size);
+        limit_reach(l, LIMIT_DEPTH);
+        return NULL;
+    }
+    *s = (Segment){.size = size};
+    return s;
+}
+
+static void segment_free(Interp *in, Segment *s)
+{
+    if (!s)
+        return;
+    limit_release(&in->cx->limits, s->size);
+    free(s);
+}
+
+/* Makes the spare segment the newest, or a new one that is large enough. */
+static bool segment_push(Interp *in, size_t bytes)
+{
+    Stack *st = &in->stack;
+    Segment *top = st->segment, *s = top ? top->newer : NULL;
+    if (s && s->size - sizeof *s < bytes) {
+        segment_free(in, s);
+        top->newer = s = NULL;
+    }
+    if (!s) {
+        size_t size = top ? top->size * 2 : SEGMENT_LEAST;
+        size = size > SEGMENT_MOST ? SEGMENT_MOST : size;
+        while (size - sizeof *s < bytes)
+            size *= 2;
+        s = segment_new(in, size);
+        if (!s)
+            return false;
+        s->older = top;
+        if (top)
+            top->newer = s;
+    }
+    s->saved_next = st->next;
+    st->segment = s;
+    st->next = s->memory;
+    st->end = (char *)s + s->size;
+    return true;
+}
+
+static void segment_pop(Interp *in)
+{
+    Stack *st = &in->stack;
+    Segment *s = st->segment;
+    if (!s->older)
+        return;
+    segment_free(in, s->newer);
+    s->newer = NULL;
+    st->segment = s->older;
+    st->next = s->saved_next;
+    st->end = (char *)s->older + s->older->size;
+}
+
+Frame *frame_push(Interp *in, const Code *code)
+{
+    Stack *st = &in->stack;
+    Limits *l = &in->cx->limits;
+    size_t bytes = sizeof(Frame) + code->n_slots * sizeof(Value);
+    if (limit_hit(l))
+        return NULL;
+    if (l->depth_most && st->depth >= l->depth_most) {
+        limit_reach(l, LIMIT_DEPTH);
+        return NULL;
+    }
+    if ((size_t)(st->end - st->next) < bytes && !segment_push(in, bytes))
+        return NULL;
+    Frame *f = (Frame *)(void *)st->next;
+    st->next += bytes;
+    st->depth++;
+    f->caller = NULL;
+    f->call = NULL;
+    f->closure = NULL;
+    f->code = code;
+    for (uint32_t i = 0; i < code->n_slots; i++)
+        f->slots[i].kind = VALUE_NONE;
+    return f;
+}
+
+void frame_pop(Interp *in, Frame *f)
+{
+    Stack *st = &in->stack;
+    st->depth--;
+    st->next = (char *)f;
+    if (st->next == st->segment->memory)
+        segment_pop(in);
+}
+
+void frame_enter(Interp *in, Frame *f)
+{
+    in->frame = f;
+    if (!f)
+        return;
+    in->bases[BASE_SLOTS] = f->slots;
+    in->bases[BASE_CAPTURED] = f->closure ? f->closure->fields : NULL;
+    in->bases[BASE_CONSTANTS] = f->code->unit->constants.at;
+}
+
+void stack_deinit(Interp *in)
+{
+    Segment *s = in->stack.segment;
+    if (s)
+        segment_free(in, s->newer);
+    while (s) {
+        Segment *older = s->older;
+        segment_free(in, s);
+        s = older;
+    }
+    in->stack = (Stack){0};
+}
