@@ -1,0 +1,371 @@
+"""The REPL on a real terminal: keys go in through tmux, and what stands on the screen is compared.
+
+Skipped where there is no tmux. `terminal_test.py NAME…` runs some of the tests; with --show the
+screen is printed after each step.
+"""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+RELAY = os.path.abspath(os.environ.get("RELAY", "build/release/relay"))
+PATIENCE = float(os.environ.get("RELAY_TEST_PATIENCE", "30"))
+SHOW = "--show" in sys.argv
+
+
+class Wrong(Exception):
+    pass
+
+
+class Terminal:
+    """A tmux server of its own with one window, in which the REPL runs."""
+    count = 0
+
+    def __init__(self, state, columns=80, rows=24, command=None, **env):
+        Terminal.count += 1
+        self.socket = "relay_test_%d_%d" % (os.getpid(), Terminal.count)
+        self.env = dict(os.environ, LC_ALL="C.UTF-8", XDG_STATE_HOME=state)
+        self.env.pop("TMUX", None)
+        env = dict({"TERM": "tmux-256color", "XDG_STATE_HOME": state, "NO_COLOR": "1"}, **env)
+        words = " ".join("%s='%s'" % kv for kv in env.items())
+        command = command or "'%s'; echo left with $?; exec cat" % RELAY
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows),
+                  "export %s; %s" % (words, command))
+
+    def tmux(self, *args, **kw):
+        return subprocess.run(["tmux", "-u", "-L", self.socket, *args], env=self.env, check=True,
+                              capture_output=True, **kw).stdout.decode("utf-8")
+
+    def keys(self, *names):
+        self.tmux("send-keys", *names)
+
+    def type(self, text):
+        self.tmux("send-keys", "-l", text)
+
+    def enter(self, *lines):
+        """Types lines, each once the one before has been taken."""
+        for line in lines:
+            before = self.cursor()
+            self.type(line)
+            self.keys("Enter")
+            self.until(lambda: self.cursor()[1:] != before[1:], "the line was not taken: " + line)
+
+    def paste(self, text):
+        self.tmux("load-buffer", "-", input=text.encode())
+        self.tmux("paste-buffer", "-p")
+
+    def resize(self, columns, rows):
+        self.tmux("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def lines(self, *options):
+        return [line.rstrip() for line in self.tmux("capture-pane", "-p", *options).split("\n")]
+
+    def screen(self):
+        return "\n".join(self.lines()).rstrip("\n")
+
+    def cursor(self):
+        x, y, past = self.tmux("display-message", "-p", "#{cursor_x} #{cursor_y} #{history_size}").split()
+        return int(x), int(y), int(past)
+
+    def until(self, good, what):
+        deadline = time.monotonic() + PATIENCE
+        while not good():
+            if time.monotonic() > deadline:
+                raise Wrong("%s\n--- screen, cursor %s\n%s\n---" % (what, self.cursor(), self.screen()))
+            time.sleep(0.02)
+        if SHOW:
+            print("--- cursor %s\n%s" % (self.cursor(), self.screen()))
+
+    def expect(self, *wanted):
+        """The last lines of the screen are these."""
+        n = len(wanted)
+        self.until(lambda: self.screen().split("\n")[-n:] == list(wanted),
+                   "the screen does not end in:\n" + "\n".join(wanted))
+
+    def expect_text(self, text):
+        self.until(lambda: text in self.screen(), "the screen has no `%s`" % text)
+
+    def expect_cursor(self, column):
+        self.until(lambda: self.cursor()[0] == column, "the cursor is not in column %d" % column)
+
+    def close(self):
+        subprocess.run(["tmux", "-L", self.socket, "kill-server"], env=self.env, capture_output=True)
+
+
+# ---------------------------------------------------------------- tests; `open` starts a REPL
+
+def test_prompt_and_leaving(open):
+    t = open()
+    t.until(lambda: t.lines()[0].startswith("Relay "), "no banner")
+    t.expect("relay>")
+    t.expect_cursor(7)
+    t.enter("1 + 2")
+    t.expect("relay> 1 + 2", "3", "relay>")
+    t.keys("C-d")
+    t.expect("left with 0")
+
+
+def test_quit(open):
+    t = open()
+    t.enter(":quit")
+    t.expect("relay> :quit", "left with 0")
+
+
+def test_several_lines(open):
+    t = open()
+    t.enter("let %f = fn (%a: int32) {")
+    t.expect_cursor(9)
+    t.type("%a + 1")
+    t.keys("Enter")
+    t.expect("relay> let %f = fn (%a: int32) {", "  ...>   %a + 1", "  ...>")
+    t.type("}")
+    t.expect("  ...>   %a + 1", "  ...> }")
+    t.type(";")
+    t.keys("Enter")
+    t.until(lambda: t.screen().endswith("\nrelay>"), "the cell did not end")
+    t.enter("%f(41)")
+    t.expect("relay> %f(41)", "42", "relay>")
+
+
+def test_editing_lines(open):
+    t = open()
+    t.enter("add(")
+    t.enter("12,")
+    t.type("3)")
+    t.keys("Up", "C-e", "Left", "BSpace")
+    t.expect("relay> add(", "  ...>   1,", "  ...>   3)")
+    t.keys("Home", "C-k", "C-k", "C-_", "C-_", "C-_", "M->")
+    t.expect("relay> add(", "  ...>   12,", "  ...>   3)")
+    t.keys("Enter")
+    t.expect("15", "relay>")
+
+
+def test_history(open):
+    t = open()
+    t.enter("1 + 1", "add(", "2,")
+    t.type("2)")
+    t.keys("Enter")
+    t.expect("4", "relay>")
+    t.keys("Up")
+    t.expect("relay> add(", "  ...>   2,", "  ...>   2)")
+    t.keys("Up")
+    t.expect("relay> 1 + 1")
+    t.keys("Down", "Down")
+    t.expect("4", "relay>")
+    t.type("1")
+    t.keys("Up")
+    t.expect("relay> 1 + 1")
+    t.keys("C-c", "C-d")
+    t.expect("left with 0")
+    t = open()
+    t.keys("Up")
+    t.expect("relay> add(", "  ...>   2,", "  ...>   2)")
+
+
+def test_history_of_two(open):
+    a, b = open(), open()
+    a.enter("10 + 1")
+    b.enter("20 + 2")
+    a.enter("10 + 3")
+    b.expect_text("22")
+    a.expect_text("13")
+    c = open()
+    c.keys("Up")
+    c.expect("relay> 10 + 3")
+    c.keys("Up")
+    c.expect("relay> 20 + 2")
+    c.keys("Up")
+    c.expect("relay> 10 + 1")
+
+
+def test_search(open):
+    t = open()
+    t.enter("100 + 1", "200 + 1", "100 + 2")
+    t.expect("102", "relay>")
+    t.keys("C-r")
+    t.type("100")
+    t.expect("relay> 100 + 2", "history: 100")
+    t.keys("C-r")
+    t.expect("relay> 100 + 1", "history: 100")
+    t.keys("C-r")
+    t.expect("relay> 100 + 1", "history, nothing more: 100")
+    t.keys("C-s")
+    t.expect("relay> 100 + 2", "history: 100")
+    t.keys("C-g")
+    t.expect("102", "relay>")
+    t.keys("C-r")
+    t.type("200")
+    t.keys("Enter")
+    t.expect("relay> 200 + 1", "201", "relay>")
+
+
+def test_completion(open):
+    t = open()
+    t.type("nn.batch_fl")
+    t.keys("Tab")
+    t.expect("relay> nn.batch_flatten")
+    t.keys("C-u")
+    t.type("add(1, argm")
+    t.keys("Tab")
+    t.expect_text("\n argmin ")
+    t.expect_text("relay> add(1, argm\n")
+    t.keys("Tab")
+    first = "argmax" if " argmax" in t.lines()[2] else "argmin"
+    t.expect_text("relay> add(1, %s\n" % first)
+    t.keys("Escape")
+    t.expect("relay> add(1, argm")
+    t.type("a")
+    t.keys("Tab")
+    t.expect("relay> add(1, argmax")
+
+
+def test_cancel_and_interrupt(open):
+    t = open()
+    t.type("not to be run (")
+    t.keys("Enter", "C-c")
+    t.expect("relay>")
+    t.enter("def @forever(%n: int32) -> int32 {")
+    t.type("@forever(%n + 1)")
+    t.keys("Enter")
+    t.type("}")
+    t.keys("Enter")
+    t.until(lambda: t.screen().endswith("\nrelay>"), "the definition did not end")
+    t.type("@forever(0)")
+    t.keys("Enter")
+    t.expect("relay> @forever(0)")
+    time.sleep(0.2)
+    t.keys("C-c")
+    t.expect_text("E0501")
+    t.until(lambda: t.screen().endswith("\nrelay>"), "no prompt after the interrupt")
+    t.enter("1 + 2")
+    t.expect("relay> 1 + 2", "3", "relay>")
+
+
+def test_paste(open):
+    t = open()
+    t.paste("def @f(%x: int32) -> int32 {\n    let %y = %x;\n\n    %y\n}\n")
+    t.expect("relay> def @f(%x: int32) -> int32 {", "  ...>     let %y = %x;", "  ...>",
+             "  ...>     %y", "  ...> }")
+    t.keys("Enter")
+    t.until(lambda: t.screen().endswith("\nrelay>"), "the definition did not end")
+    t.enter("@f(7)")
+    t.expect("7", "relay>")
+
+
+def test_wide_characters(open):
+    t = open(columns=30)
+    t.type('"日本語日本語日本語日本語日本語"')
+    t.expect("relay> \"日本語日本語日本語日本", "語日本語\"")
+    t.keys("Home", "Right", "Right", "Right")
+    t.expect_cursor(12)
+    t.keys("BSpace")
+    t.expect("relay> \"日語日本語日本語日本語", "日本語\"")
+
+
+def test_resize(open):
+    t = open(columns=60, rows=12)
+    text = "add(1111111111, multiply(2222222222, subtract(333333333, 4444444444)))"
+    t.type(text)
+    rows = lambda width: [("relay> " + text)[i:i + width] for i in range(0, len(text) + 7, width)]
+    t.expect(*rows(60))
+    for width in (30, 47, 100, 40, 60):
+        t.resize(width, 12)
+        t.expect(*rows(width))
+        t.until(lambda: t.screen().count("relay>") == 1, "the old prompt stays")
+    t.type("x")
+    t.keys("BSpace")
+    t.expect(*rows(60))
+
+
+def test_taller_than_the_screen(open):
+    t = open(rows=6)
+    t.paste("\n".join("(%d," % i for i in range(20)))
+    t.expect(*["  ...> (%d," % i for i in range(14, 20)])
+    t.keys("M-<")
+    t.expect("relay> (0,", *["  ...> (%d," % i for i in range(1, 6)])
+    t.keys("C-c")
+    t.expect("relay>")
+
+
+def test_colors(open):
+    t = open(NO_COLOR="")
+    t.type("let 12")
+    t.expect("relay> let 12")
+    t.until(lambda: any("\x1b[35" in line and "\x1b[33" in line for line in t.lines("-e")),
+            "keyword and number have no colours")
+    plain = open()
+    plain.type("let 12")
+    plain.expect("relay> let 12")
+    plain.until(lambda: not any("\x1b[3" in line for line in plain.lines("-e")), "colours despite NO_COLOR")
+
+
+def test_suspend(open):
+    t = open(command="PS1='$ ' exec sh -i")
+    t.enter("'%s'" % RELAY)
+    t.expect("relay>")
+    t.type("1 + ")
+    t.keys("C-z")
+    t.until(lambda: t.screen().endswith("$"), "the shell has no prompt")
+    t.enter("fg")
+    t.expect("relay> 1 +")
+    t.type("2")
+    t.keys("Enter")
+    t.expect("relay> 1 + 2", "3", "relay>")
+
+
+def test_dumb(open):
+    t = open(TERM="dumb")
+    t.enter("add(1,")
+    t.expect("relay> add(1,", "  ...>")
+    t.enter("2)")
+    t.expect("  ...> 2)", "3", "relay>")
+    t.keys("C-d")
+    t.expect("relay>", "left with 0")
+
+
+def test_asked_to_end(open):
+    t = open(command="sh -c 'echo pid $$; exec \"$0\"' '%s'; echo left with $?; exec cat" % RELAY)
+    t.expect("relay>")
+    pid = next(line.split()[1] for line in t.lines() if line.startswith("pid "))
+    t.type("unfinished")
+    t.expect("relay> unfinished")
+    os.kill(int(pid), signal.SIGTERM)
+    t.expect("relay> unfinished", "left with 3")
+
+
+def run(test):
+    opened = []
+    with tempfile.TemporaryDirectory(prefix="relay_terminal_") as state:
+        def start(**kw):
+            opened.append(Terminal(state, **kw))
+            if "command" not in kw:
+                opened[-1].expect("relay>")
+            return opened[-1]
+        try:
+            test(start)
+            return True
+        except (Wrong, subprocess.CalledProcessError) as e:
+            print("%s: %s" % (test.__name__, e))
+            return False
+        finally:
+            for t in opened:
+                t.close()
+
+
+def main():
+    if not shutil.which("tmux"):
+        print("skipped: tmux is not installed")
+        return 77
+    names = [a for a in sys.argv[1:] if not a.startswith("-")]
+    tests = [f for name, f in globals().items()
+             if name.startswith("test_") and (not names or name in names or name[5:] in names)]
+    failed = sum(not run(test) for test in tests)
+    print("%d tests, %d failed" % (len(tests), failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
