@@ -28,35 +28,27 @@ static bool is_program(const char *operand)
     return strcmp(operand, "-") == 0 || (n > 4 && strcmp(operand + n - 4, ".rly") == 0);
 }
 
-/* The named workloads go into one request, so that they share a table. */
-static int run_workloads(const CliArgs *args, char *const *names, size_t n)
+static int run_workload(const CliArgs *args, const char *name)
 {
-    CliArgs all = *args;
-    all.params = calloc(args->n_params + n, sizeof *all.params);
-    if (!all.params)
+    CliArgs with = *args;
+    with.params = calloc(args->n_params + 1, sizeof *with.params);
+    if (!with.params)
         return RELAY_LIMIT;
     for (size_t i = 0; i < args->n_params; i++)
-        all.params[i] = args->params[i];
-    for (size_t i = 0; i < n; i++)
-        all.params[all.n_params++] = (RelayParam){"workload", names[i]};
-    int status = cli_stage(&all, "bench", NULL);
-    free(all.params);
+        with.params[i] = args->params[i];
+    with.params[with.n_params++] = (RelayParam){"workload", name};
+    int status = cli_stage(&with, "bench", NULL);
+    free(with.params);
     return status;
 }
 
 static int run_bench(const CliArgs *args)
 {
     int worst = RELAY_OK;
-    for (size_t i = 0; i < args->n_operands && worst < RELAY_LIMIT;) {
-        size_t from = i++;
-        int status;
-        if (is_program(args->operands[from])) {
-            status = cli_stage(args, "bench", args->operands[from]);
-        } else {
-            while (i < args->n_operands && !is_program(args->operands[i]))
-                i++;
-            status = run_workloads(args, args->operands + from, i - from);
-        }
+    for (size_t i = 0; i < args->n_operands && worst < RELAY_LIMIT; i++) {
+        const char *operand = args->operands[i];
+        int status =
+            is_program(operand) ? cli_stage(args, "bench", operand) : run_workload(args, operand);
         worst = status > worst ? status : worst;
     }
     return worst;

@@ -4,6 +4,7 @@ static const CliOption options[] = {
     {.name = "emit",
      .arg = "llvm-ir|asm|obj|ptx|lowered|lib",
      .doc = "what to make; `lowered` shows loop nests"},
+    {.name = "entry", .arg = "NAME", .doc = "the function; default `main`"},
     {.letter = 'o',
      .name = "out",
      .arg = "FILE",

@@ -4,7 +4,7 @@ static const CliOption options[] = {
     {.letter = 'p',
      .name = "pipeline",
      .arg = "PIPELINE",
-     .doc = "the passes, separated by commas"},
+     .doc = "the passes, separated by commas; default `-O2`"},
     {.letter = 'O',
      .key = "O",
      .arg = "N",
@@ -20,22 +20,15 @@ static const CliOption options[] = {
     {0},
 };
 
-static int run_opt(const CliArgs *args)
-{
-    if (!cli_value(args, "pipeline"))
-        return cli_wrong(args->command, "-p PIPELINE is missing");
-    return cli_stage_of_file(args);
-}
-
 const CliCommand cmd_opt = {
     .name = "opt",
     .args = "FILE",
     .doc = "Runs passes and prints the module after them.",
     .more = "A pipeline names passes, each with parameters in braces if it has any:\n"
             "    InferType,FoldConstant,FuseOps{fuse_opt_level=2}\n"
-            "-O0 to -O3 in place of a pass stand for the default pipelines.\n",
+            "`-O0` to `-O3` in place of a pass stand for the default pipelines.\n",
     .options = options,
     .least = 1,
     .most = 1,
-    .run = run_opt,
+    .run = cli_stage_of_file,
 };
