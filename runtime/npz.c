@@ -187,6 +187,10 @@ static bool add_array(const Zip *z, zip_t *archive, const char *name, const Tens
 bool npz_write(Diags *diags, const char *path, size_t n, const char *const *array_names,
                Tensor *const *tensors)
 {
+    /* libzip writes no archive without entries; it is an end record alone. */
+    static const char empty[22] = "PK\5\6";
+    if (n == 0)
+        return file_write(diags, path, empty, sizeof empty);
     Zip z;
     zip_t *archive =
         zip_ready(&z, diags) ? open_archive(&z, diags, path, ZIP_CREATE | ZIP_TRUNCATE) : NULL;

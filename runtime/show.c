@@ -64,10 +64,11 @@ void tensor_type_show(Buf *out, const Tensor *t)
 
 typedef struct Grid {
     const Tensor *t;
-    int64_t edge; /* kept at each end of every axis; 0: nothing is left out */
-    size_t element; /* columns of the widest element; 0: one line, not aligned */
-    size_t indent; /* column of the opening bracket */
-    size_t width; /* columns at which rows break */
+    int64_t edge;   /* kept at each end of every axis; 0: nothing is left out */
+    size_t element; /* columns of an element; 0: one line, not aligned */
+    size_t before;  /* of them, those before the decimal point */
+    size_t indent;  /* column of the opening bracket */
+    size_t width;   /* columns at which rows break */
     Buf scratch;
 } Grid;
 
@@ -102,17 +103,29 @@ static const char *element_at(const Tensor *t, const int64_t *at)
     return t->data + offset * (int64_t)dtype_size(t->dtype);
 }
 
+/* Columns before the decimal point; all of them for an integer, "inf" or what has an exponent. */
+static size_t point_of(const Buf *number)
+{
+    const char *text = buf_text(number);
+    const char *point = strchr(text, '.');
+    return point && !strchr(text, 'e') ? (size_t)(point - text) : number->n;
+}
+
 static void measure(Grid *g)
 {
     int64_t at[TENSOR_RANK_MOST] = {0};
+    size_t after = 0;
     bool jumped;
-    g->element = 1;
     do {
         buf_clear(&g->scratch);
         element_show(&g->scratch, g->t->dtype, element_at(g->t, at));
-        if (g->scratch.n > g->element)
-            g->element = g->scratch.n;
+        size_t point = point_of(&g->scratch);
+        if (point > g->before)
+            g->before = point;
+        if (g->scratch.n - point > after)
+            after = g->scratch.n - point;
     } while (next_shown(g, at, &jumped) < g->t->rank);
+    g->element = g->before + after;
 }
 
 static size_t column_now(const Buf *out)
@@ -120,12 +133,12 @@ static size_t column_now(const Buf *out)
     size_t from = out->n;
     while (from > 0 && out->at[from - 1] != '\n')
         from--;
-    return utf8_text_width(out->at + from, out->n - from);
+    return utf8_text_width(buf_text(out) + from, out->n - from);
 }
 
 static void new_line(const Grid *g, Buf *out, int32_t lines, int32_t open)
 {
-    buf_repeat(out, '\n', (size_t)lines);
+    buf_repeat(out, '\n', lines > 1 ? 2 : 1);
     buf_repeat(out, ' ', g->indent + (size_t)open);
 }
 
@@ -164,17 +177,26 @@ static void separate(const Grid *g, Buf *out, int32_t ended, bool jumped, size_t
     *column = g->indent + (size_t)g->t->rank;
 }
 
+/* One element, with the points of all below one another. */
+static void cell_show(Grid *g, Buf *out, const char *element)
+{
+    buf_clear(&g->scratch);
+    element_show(&g->scratch, g->t->dtype, element);
+    size_t point = point_of(&g->scratch);
+    if (g->element > 0)
+        buf_repeat(out, ' ', g->before - point);
+    buf_bytes(out, buf_text(&g->scratch), g->scratch.n);
+    if (g->element > 0)
+        buf_repeat(out, ' ', g->element - g->before - (g->scratch.n - point));
+}
+
 static void grid_show(Grid *g, Buf *out)
 {
     int64_t at[TENSOR_RANK_MOST] = {0};
     size_t column = g->indent + (size_t)g->t->rank;
     buf_repeat(out, '[', (size_t)g->t->rank);
     for (;;) {
-        buf_clear(&g->scratch);
-        element_show(&g->scratch, g->t->dtype, element_at(g->t, at));
-        if (g->element > g->scratch.n)
-            buf_repeat(out, ' ', g->element - g->scratch.n);
-        buf_bytes(out, buf_text(&g->scratch), g->scratch.n);
+        cell_show(g, out, element_at(g->t, at));
         column += g->element;
         bool jumped;
         int32_t ended = next_shown(g, at, &jumped);

@@ -1,0 +1,136 @@
+/* Products of matrices, with OpenBLAS and without, against the plainest sum; and loops on worker threads. */
+#include "base/limit.h"
+#include "check.h"
+#include "runtime/blas.h"
+#include "runtime/pool.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define MOST 24
+
+static uint32_t state = 1;
+
+static double next_random(void)
+{
+    state = state * 1664525 + 1013904223;
+    return (double)(state >> 8) / (1 << 23) - 1;
+}
+
+static void compare(Blas *b, bool ta, bool tb, int m, int n, int k, double beta)
+{
+    float a[MOST * MOST], bb[MOST * MOST], c[MOST * MOST], before[MOST * MOST];
+    double da[MOST * MOST], db[MOST * MOST], dc[MOST * MOST];
+    for (int i = 0; i < MOST * MOST; i++) {
+        da[i] = a[i] = (float)next_random();
+        db[i] = bb[i] = (float)next_random();
+        /* What beta = 0 must not read. */
+        before[i] = c[i] = beta == 0 ? NAN : (float)next_random();
+        dc[i] = before[i];
+    }
+    blas_sgemm(b, ta, tb, m, n, k, 0.5f, a, MOST, bb, MOST, (float)beta, c, MOST);
+    blas_dgemm(b, ta, tb, m, n, k, 0.5, da, MOST, db, MOST, beta, dc, MOST);
+    for (int i = 0; i < m; i++) {
+        for (int j = 0; j < n; j++) {
+            double sum = 0;
+            for (int p = 0; p < k; p++)
+                sum += da[ta ? p * MOST + i : i * MOST + p] * db[tb ? j * MOST + p : p * MOST + j];
+            sum = 0.5 * sum + (beta == 0 ? 0 : beta * (double)before[i * MOST + j]);
+            CHECK(fabs(sum - (double)c[i * MOST + j]) < 1e-4);
+            CHECK(fabs(sum - dc[i * MOST + j]) < 1e-12);
+        }
+    }
+    CHECK(m == 0 || n == 0 || n == MOST || memcmp(&c[n], &before[n], sizeof(float)) == 0);
+}
+
+static void test_gemm(Blas *b)
+{
+    static const int sizes[] = {0, 1, 2, 5, 16, MOST};
+    for (int i = 0; i < 6 * 6 * 6; i++) {
+        for (int t = 0; t < 4; t++)
+            compare(b, t & 1, t & 2, sizes[i % 6], sizes[i / 6 % 6], sizes[i / 36], t == 0 ? 0 : 2);
+    }
+    /* A single row may come with any stride. */
+    float a[3] = {1, 2, 3}, bb[3] = {4, 5, 6}, c[1] = {0};
+    blas_sgemm(b, false, false, 1, 1, 3, 1, a, 0, bb, 0, 0, c, 0);
+    CHECK(c[0] == (b ? 32 : 24));
+    blas_sgemm(b, false, false, 1, 1, 3, 1, a, 3, bb, 1, 0, c, 1);
+    CHECK(c[0] == 32);
+}
+
+typedef struct Loop {
+    Pool *pool;
+    atomic_int *touched;
+    atomic_int parts;
+    bool nested;
+    double *sums;
+} Loop;
+
+static void touch(void *data, int64_t from, int64_t to)
+{
+    Loop *l = data;
+    atomic_fetch_add(&l->parts, 1);
+    if (l->nested) {
+        Loop inner = {.touched = l->touched};
+        pool_for(l->pool, to - from, 1, touch, &inner);
+    }
+    for (int64_t i = from; i < to && !l->nested; i++)
+        atomic_fetch_add(&l->touched[i], 1);
+}
+
+static void test_pool(int threads)
+{
+    static atomic_int touched[10000];
+    Pool *p = threads > 0 ? pool_new(threads) : NULL;
+    CHECK(pool_threads(p) == (threads > 0 ? threads : 1));
+    int parts_alone = 0;
+    for (int64_t n = 0; n <= 10000; n = n * 3 + 1) {
+        for (int64_t grain = 0; grain <= 1000; grain = grain * 10 + 1) {
+            for (int64_t i = 0; i < n; i++)
+                atomic_store(&touched[i], 0);
+            Loop l = {.touched = touched}, alone = {.touched = touched};
+            pool_for(p, n, grain, touch, &l);
+            for (int64_t i = 0; i < n; i++)
+                CHECK(touched[i] == 1);
+            pool_for(NULL, n, grain, touch, &alone);
+            CHECK(l.parts == alone.parts);
+            parts_alone += alone.parts;
+        }
+    }
+    CHECK(parts_alone > 100);
+    for (int64_t i = 0; i < 10000; i++)
+        atomic_store(&touched[i], 0);
+    Loop outer = {.pool = p, .touched = touched, .nested = true};
+    pool_for(p, 640, 10, touch, &outer);
+    int sum = 0;
+    for (int64_t i = 0; i < 10000; i++)
+        sum += touched[i];
+    CHECK(sum == 640);
+    for (int i = 0; i < 3000; i++) {
+        Loop l = {.touched = touched};
+        pool_for(p, 8, 1, touch, &l);
+        CHECK(l.parts == 8);
+    }
+    pool_free(p);
+}
+
+int main(void)
+{
+    Blas *b = blas_new(2);
+    test_gemm(b);
+    test_gemm(NULL);
+    if (blas_error(b))
+        printf("without OpenBLAS: %s\n", blas_error(b));
+    else
+        CHECK(blas_core(b) && blas_config(b));
+    blas_set_threads(b, 1);
+    test_gemm(b);
+    blas_free(b);
+    test_pool(0);
+    test_pool(1);
+    test_pool(2);
+    test_pool(7);
+    pool_free(pool_new(3));
+    return check_done();
+}

@@ -1,0 +1,365 @@
+/* Element types, tensors, values and how they show. */
+#include "base/diag.h"
+#include "base/number.h"
+#include "check.h"
+#include "runtime/show.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const ObjectInfo cons_info = {
+    .kind = VALUE_CON, .tag = 0, .arity = 2, .name = "Cons", .type_name = "List"};
+static const ObjectInfo nil_info = {
+    .kind = VALUE_CON, .tag = 1, .name = "Nil", .type_name = "List"};
+static const ObjectInfo node_info = {
+    .kind = VALUE_CON, .arity = 2, .name = "Node", .type_name = "Tree"};
+static Object nil = {.refs = UINT32_MAX, .info = &nil_info};
+
+static Limits limits;
+static Diags diags;
+
+static Value make(const ObjectInfo *info, Value a, Value b)
+{
+    Object *o = object_new(&limits, info, 2);
+    if (!o) {
+        value_release(a);
+        value_release(b);
+        return value_none();
+    }
+    o->fields[0] = a;
+    o->fields[1] = b;
+    return value_object(o);
+}
+
+static Value make_ref(Value v)
+{
+    Object *o = object_new(&limits, &ref_info, 1);
+    o->fields[0] = v;
+    return value_object(o);
+}
+
+static Value make_list(int n)
+{
+    Value list = value_object(&nil);
+    while (n-- > 0)
+        list = make(&cons_info, value_int32(n), list);
+    return list;
+}
+
+static Tensor *make_tensor(DTypeId id, int32_t rank, const int64_t *shape)
+{
+    Tensor *t = tensor_new(&limits, dtype_of(id), rank, shape);
+    for (int64_t i = 0; i < t->size; i++)
+        dtype_set_int(t->dtype, t->data + i * (int64_t)dtype_size(t->dtype), i);
+    return t;
+}
+
+static void check_shown(Value v, ShowStyle style, const char *wanted)
+{
+    Buf b = {0};
+    value_show(&b, v, style);
+    CHECK_TEXT(buf_text(&b), wanted);
+    buf_deinit(&b);
+}
+
+static void test_dtypes(void)
+{
+    static const struct {
+        const char *text, *printed;
+    } good[] = {{"float32", "float32"}, {"int", "int32"},         {"uint", "uint32"},
+                {"float", "float32"},   {"bool", "bool"},         {"uint1", "bool"},
+                {"int4", "int4"},       {"bfloat16", "bfloat16"}, {"void", "void"},
+                {"", "void"},           {"int8x4", "int8x4"},     {"float16x4", "float16x4"},
+                {"uint1x4", "uint1x4"}, {"float32x1", "float32"}, {"boolx4", "uint1x4"}};
+    static const char *const bad[] = {"integer",  "float0",  "int-8",   "float32x", "bfloat",
+                                      "bfloat32", "Float32", "boolean", "int8x0",   "float32x99999",
+                                      "int999",   "x4",      "float 32"};
+    DType t;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        Buf b = {0};
+        CHECK(dtype_parse(str_of(good[i].text), &t));
+        dtype_print(&b, t);
+        CHECK_TEXT(buf_text(&b), good[i].printed);
+        buf_deinit(&b);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        CHECK(!dtype_parse(str_of(bad[i]), &t));
+    for (int i = 0; i < DTYPE_IDS; i++) {
+        const DTypeRow *row = dtype_row((DTypeId)i);
+        CHECK(dtype_parse(str_of(row->name), &t) && dtype_id(t) == (DTypeId)i);
+        CHECK(dtype_size(t) == row->size && dtype_is_bool(t) == (i == DT_BOOL));
+        CHECK(dtype_is_float(t) + dtype_is_int(t) + dtype_is_bool(t) == 1);
+    }
+    CHECK(dtype_parse(str_of("int4"), &t) && dtype_id(t) == DTYPE_IDS && dtype_size(t) == 0);
+}
+
+static void test_scalars(void)
+{
+    CHECK(value_as_int(value_int32(-5)) == -5 && value_as_double(value_float32(0.5f)) == 0.5);
+    CHECK(value_is_true(value_bool(true)) && !value_is_true(value_bool(false)));
+    CHECK(value_as_int(value_scalar_int(dtype_of(DT_INT8), 300)) == 44);
+    CHECK(value_as_int(value_scalar_int(dtype_of(DT_BOOL), 300)) == 1);
+    CHECK(value_as_int(value_scalar_double(dtype_of(DT_INT8), 300.7)) == 127);
+    CHECK(value_as_int(value_scalar_double(dtype_of(DT_INT8), -300.7)) == -128);
+    CHECK(value_as_int(value_scalar_double(dtype_of(DT_UINT8), -1)) == 0);
+    CHECK(value_as_int(value_scalar_double(dtype_of(DT_INT32), -2.9)) == -2);
+    CHECK(value_as_int(value_scalar_double(dtype_of(DT_INT64), NAN)) == 0);
+    CHECK(value_as_int(value_scalar_double(dtype_of(DT_INT64), 1e300)) == INT64_MAX);
+    CHECK(value_scalar_double(dtype_of(DT_UINT64), 1e300).bits == UINT64_MAX);
+    CHECK(value_scalar_double(dtype_of(DT_UINT64), 0x1p63).bits == (uint64_t)1 << 63);
+    CHECK(value_as_double(value_scalar_double(dtype_of(DT_FLOAT16), 1.5)) == 1.5);
+    CHECK(value_as_double(value_scalar_int(dtype_of(DT_BFLOAT16), 3)) == 3);
+    CHECK(value_as_int(value_float64(-1e300)) == INT64_MIN);
+    check_shown(value_int64(-7), (ShowStyle){0}, "-7");
+    check_shown(value_bool(true), (ShowStyle){0}, "True");
+    check_shown(value_float32(0.1f), (ShowStyle){0}, "0.1");
+    check_shown(value_scalar_int(dtype_of(DT_UINT64), -1), (ShowStyle){0}, "18446744073709551615");
+    check_shown(value_none(), (ShowStyle){0}, "<none>");
+}
+
+static void test_tensors(void)
+{
+    const int64_t shape[] = {2, 3, 4}, huge[] = {INT64_MAX, 2}, empty[] = {INT64_MAX, 5, 0};
+    int64_t size;
+    CHECK(!shape_size(2, huge, &size) && shape_size(3, empty, &size) && size == 0);
+    CHECK(!shape_size(1, (int64_t[]){-1}, &size));
+    Tensor *t = make_tensor(DT_INT32, 3, shape);
+    CHECK(t->size == 24 && (uintptr_t)t->data % 64 == 0 && tensor_is_contiguous(t) &&
+          tensor_is_unique(t));
+    CHECK(tensor_get_int(t, 23) == 23 && tensor_get_double(t, 5) == 5);
+    /* The transpose, backwards along one axis. */
+    Tensor *view = tensor_view(t, 3, (int64_t[]){4, 3, 2}, (int64_t[]){1, -4, 12}, 8);
+    CHECK(!tensor_is_unique(t) && !tensor_is_contiguous(view) && view->size == 24);
+    for (int64_t i = 0; i < 24; i++)
+        CHECK(tensor_get_int(view, i) == i % 2 * 12 + (2 - i / 2 % 3) * 4 + i / 6);
+    Tensor *copy = tensor_contiguous(&limits, view);
+    CHECK(copy != view && tensor_is_contiguous(copy));
+    for (int64_t i = 0; i < 24; i++)
+        CHECK(tensor_get_int(copy, i) == tensor_get_int(view, i));
+    Value a = value_tensor(copy), b = value_tensor(view);
+    CHECK(value_equal(a, b));
+    ((int32_t *)copy->data)[7]++;
+    CHECK(!value_equal(a, b));
+    tensor_release(t);
+    CHECK(tensor_is_unique(view));
+    value_release(a);
+    value_release(b);
+    t = tensor_new(&limits, dtype_of(DT_FLOAT32), 3, empty);
+    CHECK(t && t->size == 0 && tensor_is_contiguous(t));
+    tensor_release(t);
+    Tensor *one = tensor_new(&limits, dtype_of(DT_FLOAT64), 0, NULL);
+    *(double *)one->data = 2.5;
+    Value v = value_tensor(one);
+    CHECK(v.kind == VALUE_SCALAR && value_as_double(v) == 2.5);
+    one = value_to_tensor(&limits, v);
+    CHECK(one && one->rank == 0 && *(double *)one->data == 2.5);
+    tensor_release(one);
+    TensorView tv;
+    CHECK(value_view(&v, &tv) && tensor_get_double(&tv.t, 0) == 2.5 && tv.t.size == 1);
+    tensor_release(NULL);
+    CHECK(limits.memory == 0);
+}
+
+static void test_refused_tensors(void)
+{
+    CHECK(tensor_new(&limits, dtype_of(DT_FLOAT32), 2, (int64_t[]){INT64_MAX, 2}) == NULL);
+    CHECK(limits.hit == LIMIT_MEMORY && diags.errors == 1);
+    limits_start(&limits);
+    CHECK(tensor_new(&limits, dtype_of(DT_FLOAT32), 1, (int64_t[]){INT64_MAX / 8}) == NULL);
+    CHECK(limits.hit == LIMIT_MEMORY);
+    limits_start(&limits);
+    limits.memory_most = 10000;
+    Tensor *t = tensor_new(&limits, dtype_of(DT_INT8), 1, (int64_t[]){5000});
+    CHECK(t && !tensor_new(&limits, dtype_of(DT_INT8), 1, (int64_t[]){5000}));
+    tensor_release(t);
+    t = tensor_new(&limits, dtype_of(DT_INT8), 1, (int64_t[]){5000});
+    CHECK(t != NULL && tensor_new(NULL, (DType){DTYPE_CODE_INT, 4, 1}, 0, NULL) == NULL);
+    tensor_release(t);
+    limits.memory_most = 0;
+    limits_start(&limits);
+    diags_clear(&diags);
+    CHECK(limits.memory == 0);
+}
+
+static void test_objects(void)
+{
+    const int most = 1000000;
+    Value list = make_list(most), same = make_list(most);
+    CHECK(value_equal(list, same));
+    value_release(same);
+    same = make_list(most - 1);
+    CHECK(!value_equal(list, same));
+    value_release(same);
+    value_release(list);
+    /* The same depth through the first field, and through both with sharing. */
+    Value tree = value_int32(0);
+    for (int i = 0; i < most; i++)
+        tree = make(&node_info, tree, value_int32(i));
+    value_release(tree);
+    tree = value_int32(0);
+    for (int i = 0; i < 200; i++)
+        tree = make(&node_info, value_retain(tree), tree);
+    Buf b = {0};
+    value_show(&b, tree, (ShowStyle){.list = 50});
+    CHECK(b.n < 100000);
+    buf_deinit(&b);
+    value_release(tree);
+    /* A full tree. */
+    Value level[18];
+    for (int i = 0; i < 1 << 17; i++) {
+        Value v = value_int32(i);
+        int k = 0;
+        for (; i >> k & 1; k++)
+            v = make(&node_info, level[k], v);
+        level[k] = v;
+    }
+    value_release(level[17]);
+    Value unit = value_unit();
+    value_release(value_retain(unit));
+    CHECK(unit.object->refs == UINT32_MAX && unit.object->n == 0);
+    heap_break_cycles(&limits);
+}
+
+static int destroyed;
+
+static void destroy(Object *o)
+{
+    destroyed += 1 + (int)o->n;
+}
+
+static void print(Buf *out, const Object *o)
+{
+    buf_printf(out, "<fn of %u>", o->n);
+}
+
+static const ObjectInfo fn_info = {.kind = VALUE_FUNCTION, .destroy = destroy, .print = print};
+
+static void test_cycles(void)
+{
+    for (int i = 0; i < 100; i++) {
+        /* r = ref((closure of r, list, big tuple)), and a chain of references into it. */
+        Value r = make_ref(value_none());
+        Object *fn = object_new(&limits, &fn_info, 1);
+        fn->fields[0] = value_retain(r);
+        Object *wide = object_new(&limits, &tuple_info, 100);
+        for (int k = 0; k < 100; k++)
+            wide->fields[k] = value_int32(k);
+        wide->fields[50] = make(&cons_info, make_ref(value_retain(r)), make_list(10));
+        r.object->fields[0] = make(&tuple_info, value_object(fn), value_object(wide));
+        if (i == 0)
+            check_shown(r, (ShowStyle){.list = 4},
+                        "ref((<fn of 1>, (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, "
+                        "15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, "
+                        "31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, "
+                        "47, 48, 49, [ref(...), 0, 1, 2, ...], 51, 52, 53, 54, 55, ...)))");
+        Value other = i % 2 ? make_ref(value_retain(r)) : value_none();
+        value_release(other);
+        value_release(r);
+    }
+    CHECK(destroyed == 0);
+    heap_break_cycles(&limits);
+    CHECK(destroyed == 200);
+    /* Equal cycles are equal, and comparing them ends. */
+    Value a = make_ref(value_none()), b = make_ref(value_none());
+    a.object->fields[0] = make(&tuple_info, value_int32(1), value_retain(a));
+    b.object->fields[0] = make(&tuple_info, value_int32(1), value_retain(b));
+    CHECK(value_equal(a, b));
+    b.object->fields[0].object->fields[0] = value_int32(2);
+    CHECK(!value_equal(a, b));
+    value_release(a);
+    value_release(b);
+    heap_break_cycles(&limits);
+}
+
+static void test_refused_objects(void)
+{
+    limits.memory_most = 3000000;
+    Value list = value_object(&nil);
+    int cells = 0;
+    while (list.kind != VALUE_NONE && cells < 10000000) {
+        list = make(&cons_info, value_int32(cells), list);
+        cells++;
+    }
+    CHECK(cells > 30000 && cells < 100000);
+    CHECK(limits.hit == LIMIT_MEMORY && diags.errors == 1);
+    limits.memory_most = 0;
+    limits_start(&limits);
+    diags_clear(&diags);
+}
+
+static void test_show(void)
+{
+    Value t = value_tensor(make_tensor(DT_FLOAT32, 2, (int64_t[]){2, 2}));
+    check_shown(t, (ShowStyle){0}, "[[0, 1], [2, 3]] : Tensor[(2, 2), float32]");
+    check_shown(t, (ShowStyle){.width = 10}, "[[0, 1],\n [2, 3]] : Tensor[(2, 2), float32]");
+    Value pair = make(&tuple_info, value_retain(t), value_bool(false));
+    check_shown(pair, (ShowStyle){0}, "([[0, 1], [2, 3]], False)");
+    check_shown(pair, (ShowStyle){.width = 10}, "([[0, 1],\n  [2, 3]], False)");
+    value_release(pair);
+    value_release(t);
+    t = value_tensor(make_tensor(DT_INT32, 1, (int64_t[]){2000}));
+    check_shown(t, (ShowStyle){0}, "[0, 1, 2, ..., 1997, 1998, 1999] : Tensor[(2000), int32]");
+    value_release(t);
+    t = value_tensor(make_tensor(DT_INT16, 1, (int64_t[]){12}));
+    check_shown(t, (ShowStyle){.width = 20},
+                "[ 0,  1,  2,  3,  4,\n  5,  6,  7,  8,  9,\n 10, 11] : Tensor[(12), int16]");
+    value_release(t);
+    t = value_tensor(make_tensor(DT_BOOL, 1, (int64_t[]){3}));
+    check_shown(t, (ShowStyle){0}, "[False, True, True] : Tensor[(3), bool]");
+    value_release(t);
+    t = value_tensor(make_tensor(DT_INT32, 3, (int64_t[]){10, 10, 10}));
+    check_shown(
+        t, (ShowStyle){.elements = 10, .edge = 1, .width = 20},
+        "[[[  0, ...,   9],\n  ...,\n  [ 90, ...,  99]],\n\n ...,\n\n [[900, ..., 909],\n  ...,\n"
+        "  [990, ..., 999]]] : Tensor[(10, 10, 10), int32]");
+    value_release(t);
+    t = value_tensor(tensor_new(&limits, dtype_of(DT_FLOAT32), 2, (int64_t[]){0, 3}));
+    check_shown(t, (ShowStyle){0}, "[] : Tensor[(0, 3), float32]");
+    value_release(t);
+    Tensor *f = tensor_new(&limits, dtype_of(DT_FLOAT64), 2, (int64_t[]){2, 2});
+    memcpy(f->data, (double[]){1, -22.5, NAN, 0.125}, 32);
+    t = value_tensor(f);
+    check_shown(t, (ShowStyle){.width = 20},
+                "[[  1    , -22.5  ],\n [nan    ,   0.125]] : Tensor[(2, 2), float64]");
+    Buf b = {0};
+    tensor_summary(&b, f);
+    CHECK_TEXT(buf_text(&b), "min -22.5, max 1, mean -7.125, 1 NaN");
+    buf_deinit(&b);
+    value_release(t);
+
+    Value list = make_list(3);
+    check_shown(list, (ShowStyle){0}, "[0, 1, 2]");
+    check_shown(list, (ShowStyle){.exact = true}, "Cons(0, Cons(1, Cons(2, Nil)))");
+    check_shown(list, (ShowStyle){.list = 2}, "[0, 1, ...]");
+    value_release(list);
+    check_shown(value_object(&nil), (ShowStyle){0}, "[]");
+    check_shown(value_object(&nil), (ShowStyle){.exact = true}, "Nil");
+    check_shown(value_unit(), (ShowStyle){0}, "()");
+    Object *single = object_new(&limits, &tuple_info, 1);
+    single->fields[0] = make_ref(make(&node_info, make_list(1), value_unit()));
+    check_shown(value_object(single), (ShowStyle){0}, "(ref(Node([0], ())),)");
+    value_release(value_object(single));
+    Value deep = value_int32(1);
+    for (int i = 0; i < 100000; i++)
+        deep = make_ref(deep);
+    check_shown(deep, (ShowStyle){.list = 3}, "ref(ref(ref(ref(...))))");
+    value_release(deep);
+}
+
+int main(void)
+{
+    diags_init(&diags, &limits);
+    limits_init(&limits, &diags);
+    test_dtypes();
+    test_scalars();
+    test_tensors();
+    test_refused_tensors();
+    test_objects();
+    test_cycles();
+    test_refused_objects();
+    test_show();
+    diags_deinit(&diags);
+    limits_deinit(&limits);
+    CHECK(limits.memory == 0);
+    return check_done();
+}
