@@ -74,6 +74,7 @@ class Client:
         self.kernel = kernel
         self.session = uuid.uuid4().hex
         self.sockets = {}
+        self.early = []     # published messages of requests that were not asked for yet
         for name in CHANNELS:
             kind = {"iopub": zmq.SUB, "hb": zmq.REQ}.get(name, zmq.DEALER)
             socket = kernel.context.socket(kind)
@@ -126,11 +127,12 @@ class Client:
 
     def published(self, message_id, timeout=30):
         """What the request caused on iopub, from busy to idle, without both."""
-        messages, started = [], False
+        messages, started, others = [], False, []
         while True:
-            message = self.receive("iopub", timeout)
+            message = self.early.pop(0) if self.early else self.receive("iopub", timeout)
             assert message, f"no idle; so far {[m['header']['msg_type'] for m in messages]}"
             if message["parent_header"].get("msg_id") != message_id:
+                others.append(message)
                 continue
             state = message["content"].get("execution_state")
             if state == "busy":
@@ -138,6 +140,7 @@ class Client:
                 started = True
             elif state == "idle":
                 assert started, "busy before idle"
+                self.early = others + self.early
                 return messages
             else:
                 messages.append(message)
@@ -189,11 +192,16 @@ class Kernel:
         self.start(wait)
 
     def start(self, wait=True):
-        """Starts the process and waits until it has bound its sockets."""
+        """Starts the process."""
         self.process = subprocess.Popen([os.environ["RELAY"], "kernel", "run", "-f", self.file], env=self.environment,
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd=self.folder,
                                         start_new_session=True)
-        while wait and not all(self.connection.get(f"{name}_port") for name in CHANNELS):
+        if wait:
+            self.await_start()
+
+    def await_start(self):
+        """Waits until the connection file has all ports."""
+        while not all(self.connection.get(f"{name}_port") for name in CHANNELS):
             assert self.process.poll() is None, self.output()
             time.sleep(0.005)
             try:

@@ -1,0 +1,160 @@
+"""What a kernel must survive: messages that are wrong in every way, floods, and clients that vanish."""
+
+import json
+import os
+import random
+import unittest
+
+from client import DELIMITER, Kernel
+
+ROUNDS = int(os.environ.get("RELAY_FUZZ_ROUNDS", "3000"))
+SEED = int(os.environ.get("RELAY_FUZZ_SEED", "1"))
+
+
+def nested(depth, opening, closing):
+    return opening * depth + closing * depth
+
+
+class Hostile(unittest.TestCase):
+    def answered(self, client, kind, content, channel):
+        """Sends a request and waits for its reply, behind whatever else was answered before."""
+        request = client.send(kind, content, channel)
+        while True:
+            reply = client.receive(channel)
+            self.assertIsNotNone(reply, f"no reply to {kind}")
+            if reply["parent_header"].get("msg_id") == request:
+                self.assertEqual(reply["content"]["status"], "ok")
+                client.published(request)
+                return
+
+    def alive(self, client):
+        """The kernel still answers everything."""
+        self.answered(client, "kernel_info_request", {}, "shell")
+        self.answered(client, "kernel_info_request", {}, "control")
+        self.answered(client, "execute_request", {"code": "1 + 2"}, "shell")
+        self.assertTrue(client.beat())
+
+    def test_signatures(self):
+        with Kernel() as kernel:
+            client = kernel.client()
+            _, (delimiter, signature, *parts) = client.frames("execute_request", {"code": "1 + 2"})
+            flipped = bytes([signature[0] ^ 1]) + signature[1:]
+            for wrong in (b"", flipped, signature[:-1], signature + b"0", signature.upper(), b"\xff" * 64, b"0" * 64):
+                client.sockets["shell"].send_multipart([delimiter, wrong, *parts])
+            self.assertIsNone(client.receive("iopub", 0.3), "a message with a wrong signature has effects")
+            client.sockets["shell"].send_multipart([delimiter, signature, *parts])
+            self.assertEqual(client.receive("shell")["content"]["execution_count"], 1)
+            # The very same message once more is a replay.
+            client.sockets["shell"].send_multipart([delimiter, signature, *parts])
+            self.assertIsNone(client.receive("shell", 0.3), "a replay has effects")
+            self.alive(client)
+
+    def test_shapes(self):
+        with Kernel() as kernel:
+            client = kernel.client()
+            _, good = client.frames("kernel_info_request", {})
+            for channel in ("shell", "control", "stdin"):
+                socket = client.sockets[channel]
+                for n in range(len(good)):
+                    socket.send_multipart(good[:n] or [b""])
+                    socket.send_multipart([b""] * (n + 1))
+                    socket.send_multipart([DELIMITER] * (n + 1))
+                    socket.send_multipart(good[1:n + 2])
+                socket.send_multipart([b"x"] * 5000)
+                socket.send_multipart([*good, *[b"buffer"] * 5000])
+            self.alive(client)
+
+    def test_parts(self):
+        header = {"msg_id": "1", "msg_type": "execute_request"}
+        bad = [b"", b"null", b"[]", b"1", b'"x"', b"{", b"{}}", b"\xff\xfe", b'{"a":"\xff"}', b'{"a":"\\ud83d"}', b'{"a":NaN}',
+               b'{"a":1e999}', b'{"a":' + b"9" * 400 + b"}", nested(100000, b"[", b"]"), b'{"a":' + nested(3000, b"[", b"]") + b"}",
+               b"{" + b'"a":{' * 100000, b'{"a":"' + b"x" * 1000000, b"\0" * 1000]
+        with Kernel() as kernel:
+            client = kernel.client()
+            for channel in ("shell", "control"):
+                for at in range(4):
+                    for part in bad:
+                        parts = [json.dumps(header).encode(), b"{}", b"{}", b'{"code":"1 + 2"}']
+                        parts[at] = part
+                        client.sockets[channel].send_multipart([DELIMITER, kernel.sign(parts), *parts])
+            self.alive(client)
+
+    def test_contents(self):
+        types = ["execute_request", "complete_request", "inspect_request", "is_complete_request", "history_request",
+                 "comm_info_request", "comm_open", "comm_msg", "comm_close", "connect_request", "kernel_info_request",
+                 "interrupt_request", "input_reply", "x" * 100000, "\0", ""]
+        fields = ["code", "cursor_pos", "detail_level", "silent", "store_history", "user_expressions", "stop_on_error",
+                  "hist_access_type", "n", "session", "start", "stop", "pattern", "unique", "output", "comm_id", "restart"]
+        values = [None, True, False, 0, -1, 2**62, -2**63, 1.5, "", "a", "1 + 2", "\0", "é𝐚" * 50, "%", "tail", "range", "search",
+                  "[", "[a-", "*" * 100, "[]", "((((", "}", "x" * 10000, [], [1, [2]], {}, {"a": "%nothing"}, {"b": {}}]
+        rng = random.Random(SEED)
+        with Kernel() as kernel:
+            client = kernel.client()
+            for _ in range(ROUNDS):
+                content = {field: rng.choice(values) for field in rng.sample(fields, rng.randrange(len(fields)))}
+                channel = rng.choice(["shell", "shell", "shell", "control", "stdin"])
+                client.send(rng.choice(types), content, channel, msg_id=rng.choice(["", "1", "é" * 1000]))
+                for name in ("shell", "control", "iopub"):
+                    while client.sockets[name].poll(0):
+                        client.sockets[name].recv_multipart()
+            self.alive(client)
+
+    def test_random_frames(self):
+        rng = random.Random(SEED)
+        with Kernel() as kernel:
+            client = kernel.client()
+            _, good = client.frames("is_complete_request", {"code": "1 + 2"})
+            for _ in range(ROUNDS):
+                frames = [bytes(rng.randbytes(rng.choice([0, 1, 9, 64, 300]))) for _ in range(rng.randrange(1, 9))]
+                if rng.random() < 0.5:
+                    frames = list(good)
+                    at = rng.randrange(len(frames))
+                    broken = bytearray(frames[at] or b"x")
+                    broken[rng.randrange(len(broken))] = rng.randrange(256)
+                    frames[at] = bytes(broken)
+                    if at > 1 and rng.random() < 0.5:
+                        frames[1] = kernel.sign(frames[2:6])
+                client.sockets[rng.choice(["shell", "control", "stdin"])].send_multipart(frames)
+            self.alive(client)
+            self.assertLess(len(kernel.output()), 20000, "the log is flooded")
+
+    def test_huge(self):
+        with Kernel() as kernel:
+            client = kernel.client()
+            client.sockets["shell"].send_multipart([b"x" * (64 << 20)])
+            client.send("is_complete_request", {"code": "1 + " * (1 << 20)})
+            self.assertIsNotNone(client.receive("shell", 60))
+            client.send("complete_request", {"code": "é" * (1 << 20), "cursor_pos": 1 << 19})
+            self.assertIsNotNone(client.receive("shell", 60))
+            self.alive(client)
+
+    def test_clients_that_vanish(self):
+        with Kernel() as kernel:
+            for _ in range(30):
+                client = kernel.client()
+                for _ in range(5):
+                    client.send("execute_request", {"code": "1 + 2"})
+                client.close()
+            self.alive(kernel.client())
+
+    def test_memory_stays(self):
+        def resident(kernel):
+            with open(f"/proc/{kernel.process.pid}/statm") as file:
+                return int(file.read().split()[1]) * 4096
+
+        # What AddressSanitizer keeps of freed memory does not count.
+        options = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1"
+        with Kernel(environment={"ASAN_OPTIONS": options}) as kernel:
+            client = kernel.client()
+            for rounds in range(3):
+                for _ in range(1000):
+                    client.send("no_such_request", {"text": "x" * 20000})
+                    client.sockets["control"].send_multipart([b"x" * 20000])
+                self.alive(client)
+                if rounds == 0:
+                    before = resident(kernel)
+            self.assertLess(resident(kernel) - before, 32 << 20, "memory grows with what is dropped")
+
+
+if __name__ == "__main__":
+    unittest.main()

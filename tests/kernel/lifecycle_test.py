@@ -1,0 +1,274 @@
+"""From the first to the last word of a kernel: start, interrupts, several clients, shutdown, transports."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import zmq
+
+from client import CHANNELS, DELIMITER, Kernel, types
+
+# A cell that never ends: the call is in tail position, so its depth does not grow.
+LOOP = "def @loop(%n: int32) -> int32 { @loop(%n) } @loop(0)"
+
+
+class Interrupts(unittest.TestCase):
+    def interrupted(self, kernel, interrupt):
+        client = kernel.client()
+        request = client.send("execute_request", {"code": LOOP})
+        time.sleep(0.3)
+        started = time.monotonic()
+        interrupt(client)
+        reply = client.receive("shell", 10)
+        self.assertIsNotNone(reply, "the cell goes on")
+        self.assertLess(time.monotonic() - started, 1)
+        self.assertEqual(reply["content"]["status"], "error")
+        self.assertEqual(types(client.published(request))[1:], ["error"])
+        self.assertEqual(client.execute("1 + 2")[0]["status"], "ok")
+
+    def test_message(self):
+        with Kernel() as kernel:
+            self.interrupted(kernel, lambda client: client.ask("interrupt_request", {}, "control"))
+
+    def test_signal(self):
+        with Kernel() as kernel:
+            self.interrupted(kernel, lambda client: os.killpg(kernel.process.pid, signal.SIGINT))
+
+    def test_signal_at_any_time(self):
+        with Kernel(wait=False) as kernel:
+            time.sleep(0.1)
+            for _ in range(20):
+                kernel.process.send_signal(signal.SIGINT)
+                time.sleep(0.005)
+            kernel.await_start()
+            self.assertEqual(kernel.client().execute("1 + 2")[0]["status"], "ok")
+
+    def test_queue_is_aborted(self):
+        with Kernel() as kernel:
+            client = kernel.client()
+            for code in (LOOP, "1 + 1"):
+                client.send("execute_request", {"code": code})
+            time.sleep(0.3)
+            client.ask("interrupt_request", {}, "control")
+            client.receive("shell")
+            self.assertEqual(client.receive("shell")["content"]["ename"], "ExecutionAborted")
+
+    def test_others_are_served_meanwhile(self):
+        with Kernel() as kernel:
+            client = kernel.client()
+            client.send("execute_request", {"code": LOOP})
+            for _ in range(5):
+                time.sleep(0.05)
+                self.assertTrue(client.beat(), "no heartbeat while a cell runs")
+                self.assertEqual(client.ask("kernel_info_request", {}, "control", timeout=1)[0]["status"], "ok")
+            client.ask("interrupt_request", {}, "control")
+            self.assertEqual(client.receive("shell")["content"]["status"], "error")
+
+
+class Clients(unittest.TestCase):
+    def test_two(self):
+        with Kernel() as kernel:
+            one, two = kernel.client(), kernel.client()
+            # One has seen the welcome of two: subscriptions are for everybody to know.
+            seen = [one.receive("iopub")]
+            if types(seen) == ["status"]:   # `starting`, for those who are early
+                seen = [one.receive("iopub")]
+            self.assertEqual(types(seen), ["iopub_welcome"])
+            requests = [(client, client.send("execute_request", {"code": code}))
+                        for client, code in ((one, "1 + 2"), (two, "3 * 4"), (one, "5 + 6"))]
+            for client, request in requests:
+                self.assertEqual(client.receive("shell")["parent_header"]["msg_id"], request)
+            for client in (one, two):
+                results = [client.published(request)[1]["content"]["data"]["text/plain"] for _, request in requests]
+                self.assertEqual(results, ["3", "12", "11"])
+            two.close()
+            self.assertEqual(one.execute("1 + 2")[0]["status"], "ok")
+
+    def test_one_session_in_all_messages(self):
+        with Kernel() as kernel:
+            client = kernel.client()
+            client.send("execute_request", {"code": "1 + 2"})
+            messages = [client.receive("shell")] + [client.receive("iopub") for _ in range(4)]
+            self.assertEqual(len({m["header"]["session"] for m in messages}), 1)
+            self.assertNotEqual(messages[0]["header"]["session"], client.session)
+
+    def test_parent_is_the_request_byte_for_byte(self):
+        with Kernel() as kernel:
+            client = kernel.client()
+            client.send("kernel_info_request", {}, extra={"π": [1.50, None]}, date="yesterday")
+            parent = client.receive("shell")["parent_header"]
+            self.assertEqual(parent["extra"], {"π": [1.5, None]})
+            self.assertEqual(parent["date"], "yesterday")
+
+
+class Ends(unittest.TestCase):
+    def ended(self, kernel, seconds=2):
+        started = time.monotonic()
+        self.assertEqual(kernel.wait(), 0, kernel.output())
+        self.assertLess(time.monotonic() - started, seconds)
+        self.assertEqual(kernel.output(), "")
+
+    def test_shutdown(self):
+        for channel in ("control", "shell"):
+            with self.subTest(channel=channel), Kernel() as kernel:
+                client = kernel.client()
+                content, published = client.ask("shutdown_request", {"restart": True}, channel)
+                self.assertEqual(content, {"status": "ok", "restart": True})
+                self.assertEqual([m["content"] for m in published], [content])
+                self.ended(kernel)
+
+    def test_shutdown_while_a_cell_runs(self):
+        with Kernel() as kernel:
+            client = kernel.client()
+            client.send("execute_request", {"code": LOOP})
+            client.send("execute_request", {"code": LOOP})
+            time.sleep(0.3)
+            self.assertEqual(client.ask("shutdown_request", {"restart": False}, "control")[0]["status"], "ok")
+            self.ended(kernel)
+
+    def test_restart_on_the_same_ports(self):
+        with Kernel() as kernel:
+            for count in range(3):
+                client = kernel.client()
+                self.assertEqual(client.execute("1 + 2")[0]["execution_count"], 1)
+                history = client.ask("history_request", {"hist_access_type": "tail", "n": 9, "output": False, "raw": True})
+                self.assertEqual(history[0]["history"], [[n + 1, 1, "1 + 2"] for n in range(count + 1)])
+                client.ask("shutdown_request", {"restart": True}, "control")
+                self.ended(kernel)
+                client.close()
+                kernel.start()
+
+    def test_quit(self):
+        with Kernel() as kernel:
+            content, _ = kernel.client().execute(":quit")
+            self.assertEqual(content["status"], "ok")
+            self.assertEqual(content["payload"], [{"source": "ask_exit", "keepkernel": False}])
+            self.ended(kernel)
+
+    def test_terminate(self):
+        for code in ("1 + 2", LOOP):
+            with self.subTest(code=code), Kernel() as kernel:
+                client = kernel.client()
+                client.send("execute_request", {"code": code})
+                time.sleep(0.3)
+                kernel.process.terminate()
+                self.ended(kernel)
+
+    def test_parent_dies(self):
+        parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        with Kernel(environment={"JPY_PARENT_PID": str(parent.pid)}) as kernel:
+            time.sleep(1.2)
+            self.assertIsNone(kernel.process.poll(), "the kernel ends before its parent")
+            parent.communicate(b"\n")
+            self.ended(kernel, 3)
+
+    def test_killed_by_nobody(self):
+        with Kernel(environment={"JPY_PARENT_PID": "1"}) as kernel:
+            time.sleep(1.2)
+            self.assertEqual(kernel.client().execute("1 + 2")[0]["status"], "ok")
+
+
+class Connections(unittest.TestCase):
+    def test_transports(self):
+        for arguments in ({"transport": "ipc"}, {"key": ""}, {"key": "k" * 100}, {"curve": True},
+                          {"connection": {"ip": "*"}}, {"connection": {"shell_port": "0", "hb_port": 0}}):
+            with self.subTest(**arguments), Kernel(**arguments) as kernel:
+                if kernel.connection["ip"] == "*":
+                    kernel.connection["ip"] = "127.0.0.1"
+                client = kernel.client()
+                self.assertTrue(client.beat())
+                self.assertEqual(client.execute("1 + 2")[0]["status"], "ok")
+
+    def test_bad_files(self):
+        bad = ["", "[]", "{", '{"transport": "udp"}', '{"signature_scheme": "hmac-md5"}', '{"shell_port": 70000}',
+               '{"shell_port": -1}', '{"iopub_port": [1]}', '{"ip": "no such place"}', '{"curve_publickey": "short"}',
+               '{"curve_publickey": "' + 40 * " " + '", "curve_secretkey": "' + 40 * "?" + '"}']
+        with Kernel() as kernel:
+            path = os.path.join(kernel.folder, "bad.json")
+            for text in bad:
+                with self.subTest(text=text):
+                    with open(path, "w") as file:
+                        file.write(text)
+                    self.refused(path)
+            self.refused(os.path.join(kernel.folder, "none.json"))
+            self.refused(kernel.file, "in use")
+
+    def refused(self, path, why=""):
+        process = subprocess.run([os.environ["RELAY"], "kernel", "run", "-f", path], capture_output=True, text=True,
+                                 timeout=30)
+        self.assertEqual(process.returncode, 2, process.stderr)
+        self.assertRegex(process.stderr, rf"^relay kernel: [^\n]*{why}[^\n]*\n$")
+
+    def test_without_a_file(self):
+        with Kernel() as kernel:
+            process = subprocess.Popen([os.environ["RELAY"], "kernel", "run"], env=kernel.environment,
+                                       stderr=subprocess.PIPE, text=True)
+            path = process.stderr.readline().split()[-1]
+            self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+            with open(path) as file:
+                kernel.connection = json.load(file)
+            kernel.key = kernel.connection["key"]
+            client = kernel.client()
+            self.assertEqual(client.execute("1 + 2")[0]["status"], "ok")
+            client.ask("shutdown_request", {"restart": False}, "control")
+            self.assertEqual(process.wait(10), 0)
+            process.stderr.close()
+            self.assertFalse(os.path.exists(path), "the file stays behind")
+            kernel.process.terminate()
+            self.assertEqual(kernel.wait(), 0)
+
+    def test_handshake(self):
+        context = zmq.Context()
+        launcher = context.socket(zmq.ROUTER)
+        port = launcher.bind_to_random_port("tcp://127.0.0.1")
+        registration = {"kernel_id": "some id", "registration_ip": "127.0.0.1", "registration_port": port}
+        with Kernel(connection=registration, wait=False) as kernel:
+            self.assertTrue(launcher.poll(10000), "nobody registers")
+            identity, delimiter, signature, content = launcher.recv_multipart()
+            self.assertEqual((delimiter, signature), (DELIMITER, kernel.sign([content])))
+            ports = json.loads(content)
+            self.assertEqual(ports.pop("kernel_id"), "some id")
+            self.assertEqual(set(ports), {f"{name}_port" for name in CHANNELS})
+            # An acknowledgement that somebody else signed counts for nothing.
+            launcher.send_multipart([identity, DELIMITER, b"0" * 64, b"{}"])
+            launcher.send_multipart([identity, DELIMITER, kernel.sign([b"{}"]), b"{}"])
+            kernel.connection.update({name: int(value) for name, value in ports.items()})
+            self.assertEqual(kernel.client().execute("1 + 2")[0]["status"], "ok")
+            with open(os.path.join(kernel.folder, f"kernel-{kernel.process.pid}.json")) as file:
+                self.assertEqual(json.load(file)["shell_port"], kernel.connection["shell_port"])
+        launcher.close()
+        context.term()
+
+
+class Times(unittest.TestCase):
+    def test_simultaneous_kernels_share_the_history(self):
+        with Kernel() as one, Kernel() as two:
+            kernels = [one, two]
+            two.environment["XDG_STATE_HOME"] = one.folder
+            two.process.terminate()
+            self.assertEqual(two.wait(), 0)
+            two.start()
+
+            def work(kernel):
+                client = kernel.client()
+                for number in range(30):
+                    client.execute(f"{number} + 1")
+
+            threads = [threading.Thread(target=work, args=(kernel,)) for kernel in kernels]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            with open(os.path.join(one.folder, "relay", "kernel-history.jsonl")) as file:
+                rows = [json.loads(line) for line in file]
+            self.assertEqual(sorted(row[:3] for row in rows if row[2]),
+                             sorted([session, number + 1, f"{number} + 1"] for session in (1, 2) for number in range(30)))
+
+
+if __name__ == "__main__":
+    unittest.main()
