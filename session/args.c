@@ -1,0 +1,263 @@
+/* The arguments of an entry, from the options of a request. */
+#include "base/number.h"
+#include "runtime/npy.h"
+#include "session/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *request_find(const RelayRequest *r, const char *key)
+{
+    for (size_t i = r->n_params; i-- > 0;)
+        if (!strcmp(r->params[i].key, key))
+            return r->params[i].value;
+    return NULL;
+}
+
+bool request_flag(const RelayRequest *r, const char *key)
+{
+    const char *v = request_find(r, key);
+    return v && strcmp(v, "0") != 0;
+}
+
+static bool tensor_has_type(const Tensor *t, const Type *type)
+{
+    if (!dtype_eq(t->dtype, type->dtype) || (uint32_t)t->rank != type->n)
+        return false;
+    for (int32_t i = 0; i < t->rank; i++)
+        if (type->dims[i] >= 0 && type->dims[i] != t->shape[i])
+            return false;
+    return true;
+}
+
+/* The type of a field of a constructor's value. */
+static const Type *field_type(Ctx *cx, const Type *adt, const Object *o, uint32_t i)
+{
+    for (uint32_t k = 0; k < adt->def->n_cons; k++)
+        if (adt->def->cons[k]->info == o->info)
+            return type_subst(cx, adt->def->cons[k]->fields[i], adt->def->n_params, adt->def->params, adt->parts);
+    return NULL;
+}
+
+typedef struct Check {
+    Value value;
+    const Type *type;
+} Check;
+
+typedef struct Checks {
+    Ctx *cx;
+    Arena arena;
+    Vec(Check) todo;
+} Checks;
+
+static bool check_one(Checks *cs, Value v, const Type *t)
+{
+    TensorView view;
+    t = type_find(t);
+    if (t->kind == TYPE_TENSOR)
+        return value_view(&v, &view) && tensor_has_type(&view.t, t);
+    if (t->kind == TYPE_FUNC || t->kind == TYPE_VAR || t->kind == TYPE_POISON || t->kind == TYPE_HOLE)
+        return true;
+    ValueKind want = t->kind == TYPE_TUPLE ? VALUE_TUPLE : t->kind == TYPE_REF ? VALUE_REF : VALUE_CON;
+    if (v.kind != want || (want != VALUE_CON && v.object->n != t->n))
+        return false;
+    for (uint32_t i = 0; i < v.object->n; i++) {
+        const Type *field = want == VALUE_CON ? field_type(cs->cx, t, v.object, i) : t->parts[i];
+        if (!field)
+            return false;
+        vec_push(&cs->todo, &cs->arena, ((Check){v.object->fields[i], field}));
+    }
+    return want != VALUE_CON || v.object->n || field_type(cs->cx, t, v.object, 0) || v.object->info->nullary;
+}
+
+bool value_has_type(Ctx *cx, Value v, const Type *t)
+{
+    Checks cs = {.cx = cx};
+    arena_init(&cs.arena, &cx->limits);
+    vec_push(&cs.todo, &cs.arena, ((Check){v, t}));
+    bool ok = true;
+    while (ok && cs.todo.n) {
+        Check c = vec_pop(&cs.todo);
+        ok = check_one(&cs, c.value, c.type);
+    }
+    arena_deinit(&cs.arena);
+    return ok;
+}
+
+/* ---- the sources of arguments ----------------------------------------------------------------------------------------------- */
+
+typedef struct Filling {
+    RelaySession *s;
+    const Function *fn;
+    Value *args;
+} Filling;
+
+static int param_index(const Function *fn, const char *name, size_t len)
+{
+    for (uint32_t i = 0; i < fn->params.n; i++)
+        if (fn->params.at[i]->name->len == len && !memcmp(fn->params.at[i]->name->text, name, len))
+            return (int)i;
+    return -1;
+}
+
+static void put_arg(Filling *f, int i, Tensor *t)
+{
+    value_release(f->args[i]);
+    f->args[i] = value_tensor(t);
+}
+
+/* Arrays whose names are no parameters are left alone: one file may serve several functions. */
+static bool take_array(void *data, const char *name, Tensor *t)
+{
+    Filling *f = data;
+    int i = param_index(f->fn, name, strlen(name));
+    if (i >= 0)
+        put_arg(f, i, t);
+    else
+        tensor_release(t);
+    return true;
+}
+
+static bool take_arg(Filling *f, const char *text)
+{
+    const char *eq = strchr(text, '=');
+    int i = eq ? param_index(f->fn, text, (size_t)(eq - text)) : -1;
+    if (i < 0) {
+        Diag *d = diag_error(f->s->cx.diags, E0402_USAGE, (Span){0}, "`--arg %s` names no parameter", text);
+        for (uint32_t k = 0; k < f->fn->params.n; k++)
+            diag_note(d, "there is a parameter `%s`", f->fn->params.at[k]->name->text);
+        diag_help(d, "write `--arg NAME=FILE.npy`");
+        return false;
+    }
+    Tensor *t = npy_read(&f->s->cx.limits, f->s->cx.diags, eq + 1);
+    if (t)
+        put_arg(f, i, t);
+    return t != NULL;
+}
+
+/* SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, 2014). */
+static uint64_t split_mix(uint64_t *state)
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+static bool take_random(Filling *f, int i, const Type *type, uint64_t *state)
+{
+    const char *name = f->fn->params.at[i]->name->text;
+    if (type->kind != TYPE_TENSOR || !type_is_static(type)) {
+        diag_error(f->s->cx.diags, E0305_ARGUMENTS, f->fn->params.at[i]->base.span,
+                   "`%%%s` has type %s, for which no random value can be made", name, type_str(&f->s->cx, type));
+        return false;
+    }
+    Tensor *t = tensor_new(&f->s->cx.limits, type->dtype, (int32_t)type->n, type->dims);
+    size_t size = t ? dtype_size(t->dtype) : 0;
+    for (int64_t k = 0; t && k < t->size; k++) {
+        double u = (double)(split_mix(state) >> 11) * 0x1p-52 - 1.0;
+        Value v = dtype_is_bool(t->dtype) ? value_bool(u < 0) : value_scalar_double(t->dtype, u);
+        memcpy(t->data + (size_t)k * size, &v.bits, size);
+    }
+    if (t)
+        put_arg(f, i, t);
+    return t != NULL;
+}
+
+static bool check_arg(Filling *f, int i)
+{
+    RelaySession *s = f->s;
+    const Var *p = f->fn->params.at[i];
+    const Type *type = p->base.type ? type_find(p->base.type) : NULL;
+    if (value_is_none(f->args[i])) {
+        Diag *d = diag_error(s->cx.diags, E0305_ARGUMENTS, p->base.span, "no argument for `%%%s`", p->name->text);
+        if (type)
+            diag_label(d, p->base.span, "this is %s", type_str(&s->cx, type));
+        diag_help(d, "give `--args FILE.json`, `--arg %s=FILE.npy`, `--params FILE.npz` or `--random SEED`",
+                  p->name->text);
+        return false;
+    }
+    if (!type || value_has_type(&s->cx, f->args[i], type))
+        return true;
+    TensorView view;
+    Diag *d = diag_error(s->cx.diags, E0305_ARGUMENTS, p->base.span, "the argument for `%%%s` does not fit",
+                         p->name->text);
+    diag_label(d, p->base.span, "this is %s", type_str(&s->cx, type));
+    if (value_view(&f->args[i], &view))
+        diag_note(d, "the argument is %s", type_str(&s->cx, type_of_tensor(&s->cx, &view.t)));
+    return false;
+}
+
+bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Function *fn, Value *args)
+{
+    Filling f = {s, fn, args};
+    bool ok = true;
+    const char *seed = NULL;
+    for (size_t i = 0; i < r->n_params && ok; i++) {
+        const RelayParam *p = &r->params[i];
+        if (!strcmp(p->key, "args"))
+            ok = json_read_args(s, p->value, m, fn, args);
+        else if (!strcmp(p->key, "params"))
+            ok = npz_read(&s->cx.limits, s->cx.diags, p->value, take_array, &f);
+        else if (!strcmp(p->key, "arg"))
+            ok = take_arg(&f, p->value);
+        else if (!strcmp(p->key, "random"))
+            seed = p->value;
+    }
+    uint64_t state = seed ? strtoull(seed, NULL, 10) : 0;
+    for (uint32_t i = 0; i < fn->params.n && ok; i++) {
+        const Type *type = fn->params.at[i]->base.type;
+        if (seed && type && value_is_none(args[i]))
+            ok = take_random(&f, (int)i, type_find(type), &state);
+        ok = ok && check_arg(&f, (int)i);
+    }
+    return ok;
+}
+
+/* ---- results ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Collected {
+    RelaySession *s;
+    Arena arena;
+    Vec(const char *) names;
+    Vec(Tensor *) tensors;
+} Collected;
+
+/* The fields of nested tuples are named by their positions: result, result.0, result.1.0. */
+static bool collect(Collected *c, Value v, const char *name, int depth)
+{
+    if (v.kind == VALUE_TUPLE && depth < 64) {
+        for (uint32_t i = 0; i < v.object->n; i++) {
+            Buf b = {0};
+            buf_printf(&b, "%s.%u", name, i);
+            const char *field = arena_copy_text(&c->arena, buf_text(&b), b.n);
+            buf_deinit(&b);
+            if (!collect(c, v.object->fields[i], field, depth + 1))
+                return false;
+        }
+        return true;
+    }
+    TensorView view;
+    if (!value_view(&v, &view)) {
+        diag_error(c->s->cx.diags, E0402_USAGE, (Span){0}, "`%s` is no tensor: only tensors and tuples of them can be "
+                   "written to an .npz file", name);
+        return false;
+    }
+    Tensor *t = value_to_tensor(&c->s->cx.limits, v);
+    if (!t)
+        return false;
+    vec_push(&c->names, &c->arena, name);
+    vec_push(&c->tensors, &c->arena, t);
+    return true;
+}
+
+bool write_result(RelaySession *s, const char *path, Value v)
+{
+    Collected c = {.s = s};
+    arena_init(&c.arena, &s->cx.limits);
+    bool ok = collect(&c, v, "result", 0) && npz_write(s->cx.diags, path, c.tensors.n, c.names.at, c.tensors.at);
+    for (size_t i = 0; i < c.tensors.n; i++)
+        tensor_release(c.tensors.at[i]);
+    arena_deinit(&c.arena);
+    return ok;
+}

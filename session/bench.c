@@ -1,0 +1,325 @@
+/* Timing: a workload of a benchmark folder, or `@main` of any program. What is timed stands in that folder's workloads.md. */
+#include "runtime/npy.h"
+#include "session/internal.h"
+#include "session/manifest.h"
+#include "typecheck/typecheck.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Bench {
+    RelaySession *s;
+    const char *name;       /* of the workload or file */
+    Engine engine;
+    Module *module;
+    const Name *entry;
+    Value *args;
+    uint32_t n;
+    double started;         /* before the text was parsed */
+    double seconds;
+    int runs;
+    double *times;          /* seconds of one call */
+    size_t n_times, cap;
+    double compile;         /* from the text to the end of the first call */
+    Value result;
+} Bench;
+
+/* ---- parameters -------------------------------------------------------------------------------------------------------------- */
+
+/* FNV-1a, 64 bit. */
+static uint64_t stream_seed(const char *workload, const char *param)
+{
+    uint64_t h = 0xCBF29CE484222325u;
+    const char *parts[] = {workload, "/", param};
+    for (int i = 0; i < 3; i++)
+        for (const char *p = parts[i]; *p; p++)
+            h = (h ^ (unsigned char)*p) * 0x100000001B3u;
+    return h;
+}
+
+/* Element i of SplitMix64. */
+static uint64_t stream_at(uint64_t seed, uint64_t i)
+{
+    uint64_t z = seed + (i + 1) * 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+static Value stream_value(const WorkloadParam *p, uint64_t seed, int64_t i)
+{
+    uint64_t z = stream_at(seed, (uint64_t)i);
+    switch (p->gen) {
+    case GEN_UNIFORM:
+        return value_scalar_double(p->dtype, p->offset + p->scale * ((double)(z >> 40) * 0x1p-23 - 1.0));
+    case GEN_INT:
+        return value_scalar_int(p->dtype, p->low + (int64_t)((z >> 33) % (uint64_t)(p->high - p->low)));
+    case GEN_VALUES:
+        return value_scalar_double(p->dtype, (size_t)i < p->n_values ? p->values[i] : 0);
+    case GEN_VALUE:
+    case GEN_EXPR:
+        break;
+    }
+    return value_scalar_double(p->dtype, p->value);
+}
+
+static Value make_tensor(RelaySession *s, const Workload *w, const WorkloadParam *p)
+{
+    Tensor *t = tensor_new_raw(&s->cx.limits, p->dtype, p->rank, p->shape);
+    uint64_t seed = stream_seed(w->name, p->name);
+    size_t size = dtype_size(p->dtype);
+    for (int64_t i = 0; t && i < t->size; i++) {
+        Value v = stream_value(p, seed, i);
+        memcpy(t->data + (size_t)i * size, &v.bits, size);
+    }
+    return value_tensor(t);
+}
+
+static Value make_expr(RelaySession *s, Module *m, const WorkloadParam *p)
+{
+    uint32_t source = sources_add(&s->cx.sources, p->name, p->expr, strlen(p->expr));
+    ParseEnv env = {.globals = m, .import = session_import, .data = s};
+    Module *text = source ? parse_text(&s->cx, source, &env) : NULL;
+    Value v = value_none();
+    if (text && text->expr && typecheck_module(&s->cx, text, m))
+        v = interp_eval(s->interp, m, text, text->expr, NULL);
+    module_release(text);
+    return v;
+}
+
+static bool make_args(Bench *b, const Workload *w)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        const WorkloadParam *p = &w->params[i];
+        b->args[i] = p->gen == GEN_EXPR ? make_expr(b->s, b->module, p) : make_tensor(b->s, w, p);
+        if (value_is_none(b->args[i]))
+            return false;
+    }
+    return true;
+}
+
+/* ---- timing ------------------------------------------------------------------------------------------------------------------ */
+
+static Value call_once(Bench *b)
+{
+    return engine_call(b->s, b->engine, b->module, b->entry, b->n, b->args);
+}
+
+static bool note_time(Bench *b, double seconds)
+{
+    if (b->n_times == b->cap) {
+        size_t cap = b->cap ? 2 * b->cap : 256;
+        double *grown = realloc(b->times, cap * sizeof *grown);
+        if (!grown)
+            return false;
+        b->times = grown;
+        b->cap = cap;
+    }
+    b->times[b->n_times++] = seconds;
+    return true;
+}
+
+/* A call shorter than 100 microseconds is timed several at a time. */
+static bool time_calls(Bench *b)
+{
+    b->result = call_once(b);
+    b->compile = clock_seconds() - b->started;
+    if (value_is_none(b->result))
+        return false;
+    double start = clock_seconds();
+    value_release(call_once(b));
+    double one = clock_seconds() - start;
+    int at_once = one < 1e-4 ? (int)(1e-4 / (one > 1e-8 ? one : 1e-8)) + 1 : 1;
+    double begin = clock_seconds();
+    while ((int)b->n_times < b->runs || clock_seconds() - begin < b->seconds) {
+        start = clock_seconds();
+        for (int i = 0; i < at_once; i++) {
+            Value v = call_once(b);
+            if (value_is_none(v))
+                return false;
+            value_release(v);
+        }
+        if (!note_time(b, (clock_seconds() - start) / at_once) || limit_hit(&b->s->cx.limits))
+            return false;
+    }
+    return true;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* ---- what came out -------------------------------------------------------------------------------------------------------- */
+
+typedef struct Flat {
+    double *at;
+    int64_t n, cap;
+    bool integers;
+} Flat;
+
+static bool flatten(Flat *f, Value v, int depth)
+{
+    TensorView view;
+    if (v.kind == VALUE_TUPLE && depth < 64) {
+        bool ok = true;
+        for (uint32_t i = 0; i < v.object->n && ok; i++)
+            ok = flatten(f, v.object->fields[i], depth + 1);
+        return ok;
+    }
+    if (!value_view(&v, &view))
+        return true;
+    if (f->n + view.t.size > f->cap) {
+        f->cap = 2 * (f->n + view.t.size);
+        double *grown = realloc(f->at, (size_t)f->cap * sizeof *grown);
+        if (!grown)
+            return false;
+        f->at = grown;
+    }
+    f->integers &= !dtype_is_float(view.t.dtype);
+    for (int64_t i = 0; i < view.t.size; i++)
+        f->at[f->n++] = tensor_get_double(&view.t, i);
+    return true;
+}
+
+static void print_number(Buf *out, const Flat *f, double v)
+{
+    if (isnan(v) || isinf(v))
+        buf_str(out, isnan(v) ? "\"nan\"" : v > 0 ? "\"inf\"" : "\"-inf\"");
+    else
+        buf_printf(out, f->integers ? "%.0f" : "%.17g", v);
+}
+
+static void describe(Buf *out, const Flat *f)
+{
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < f->n; i++) {
+        sum += f->at[i];
+        squares += f->at[i] * f->at[i];
+    }
+    buf_printf(out, "{\"size\": %lld, \"first\": [", (long long)f->n);
+    for (int64_t i = 0; i < 8 && i < f->n; i++) {
+        buf_str(out, i ? ", " : "");
+        print_number(out, f, f->at[i]);
+    }
+    buf_str(out, "], \"spread\": [");
+    int64_t n = f->n < 24 ? f->n : 24;
+    for (int64_t i = 0; i < n; i++) {
+        buf_str(out, i ? ", " : "");
+        print_number(out, f, f->at[f->n < 24 ? i : i * f->n / 24]);
+    }
+    buf_printf(out, "], \"sum\": %.17g, \"l2\": %.17g}", sum, sqrt(squares));
+}
+
+static void report(Bench *b, bool json)
+{
+    static const char *const engines[] = {"interp", "jit", "gpu"};
+    Buf out = {0};
+    Flat f = {.integers = true};
+    qsort(b->times, b->n_times, sizeof *b->times, by_size);
+    double least = b->times[0] * 1e3, median = b->times[b->n_times / 2] * 1e3;
+    int threads = pool_threads(b->s->cx.pool);
+    if (json && flatten(&f, b->result, 0)) {
+        buf_printf(&out, "{\"workload\": \"");
+        buf_json(&out, b->name, strlen(b->name));
+        buf_printf(&out, "\", \"peer\": \"ours\", \"threads\": %d, \"exec\": \"%s\", \"min_ms\": %.6g, \"median_ms\": "
+                   "%.6g, \"runs\": %zu, \"compile_ms\": %.6g, \"out\": ", threads, engines[b->engine], least, median,
+                   b->n_times, b->compile * 1e3);
+        describe(&out, &f);
+        buf_str(&out, "}\n");
+    } else {
+        buf_printf(&out, "%-28s %-6s %d thread%s  min %10.4f ms  median %10.4f ms  %6zu runs  first %8.1f ms\n", b->name,
+                   engines[b->engine], threads, threads == 1 ? " " : "s", least, median, b->n_times, b->compile * 1e3);
+    }
+    free(f.at);
+    emit_text(b->s, RELAY_OUTPUT_TEXT, &out);
+    buf_deinit(&out);
+}
+
+/* ---- the verb ------------------------------------------------------------------------------------------------------------------ */
+
+static bool load(Bench *b, const char *name, const char *text, size_t len, const char *entry)
+{
+    b->started = clock_seconds();
+    b->module = load_program(b->s, name, text, len, true);
+    b->entry = ctx_name(&b->s->cx, entry);
+    const Def *def = b->module ? module_find(b->module, b->entry) : NULL;
+    if (b->module && !def)
+        diag_error(b->s->cx.diags, E0402_USAGE, (Span){0}, "`%s` has no function `@%s`", name, entry);
+    if (!def)
+        return false;
+    b->n = def->fn->params.n;
+    b->args = calloc((size_t)b->n + 1, sizeof *b->args);
+    return b->args != NULL;
+}
+
+static bool load_workload(Bench *b, Arena *arena, const char *dir, const char *name)
+{
+    Workload w = {0};
+    Buf path = {0};
+    if (!manifest_read(b->s, arena, dir, name, &w))
+        return false;
+    buf_printf(&path, "%s/%s", dir, w.program);
+    size_t len;
+    char *text = file_read(b->s->cx.diags, buf_text(&path), &len);
+    bool ok = text && load(b, buf_text(&path), text, len, w.entry);
+    if (ok && b->n != w.n) {
+        diag_error(b->s->cx.diags, E0403_FORMAT, (Span){0}, "`%s`: the manifest has %zu parameters, `@%s` has %u", name,
+                   w.n, w.entry, b->n);
+        ok = false;
+    }
+    free(text);
+    buf_deinit(&path);
+    /* The parameters are made before the clock starts again. */
+    double before = clock_seconds();
+    ok = ok && make_args(b, &w);
+    b->started += clock_seconds() - before;
+    return ok;
+}
+
+static bool load_file(Bench *b, const RelayRequest *r)
+{
+    const char *entry = request_find(r, "entry");
+    if (!load(b, r->name, r->text, r->len, entry ? entry : "main"))
+        return false;
+    const Def *def = module_find(b->module, b->entry);
+    double before = clock_seconds();
+    bool ok = request_args(b->s, r, b->module, def->fn, b->args);
+    b->started += clock_seconds() - before;
+    return ok;
+}
+
+RelayStatus stage_bench(RelaySession *s, const RelayRequest *r)
+{
+    const char *workload = request_find(r, "workload"), *dir = request_find(r, "bench");
+    const char *threads = request_find(r, "threads"), *seconds = request_find(r, "seconds");
+    const char *runs = request_find(r, "runs"), *exec = request_find(r, "exec");
+    Bench b = {.s = s, .name = workload ? workload : r->name, .engine = RELAY_HAS_LLVM ? ENGINE_JIT : ENGINE_INTERP,
+               .seconds = seconds ? strtod(seconds, NULL) : 1, .runs = runs ? atoi(runs) : 3};
+    b.runs = b.runs < 1 ? 1 : b.runs;
+    if (exec && !engine_parse(exec, &b.engine))
+        diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`--exec %s`: there are the engines interp, jit and gpu", exec);
+    relay_session_set(s, "threads", threads ? threads : "1");
+    blas_set_threads(s->cx.blas, threads ? atoi(threads) : 1);
+    Arena arena;
+    arena_init(&arena, &s->cx.limits);
+    bool ok = session_status(s) == RELAY_OK &&
+              (workload ? load_workload(&b, &arena, dir ? dir : ".", workload) : load_file(&b, r));
+    if (ok && time_calls(&b))
+        report(&b, request_flag(r, "json"));
+    for (uint32_t i = 0; b.args && i < b.n; i++)
+        value_release(b.args[i]);
+    value_release(b.result);
+    free(b.args);
+    free(b.times);
+    RelayStatus status = session_status(s);
+    if (s->jit && b.module)
+        s->jit_table->forget(s->jit, b.module);
+    if (b.module)
+        interp_forget(s->interp, b.module);
+    module_release(b.module);
+    arena_deinit(&arena);
+    return status;
+}

@@ -1,0 +1,187 @@
+/* Cells: item by item through parser, checker and engine. */
+#include "ir/print.h"
+#include "ir/walk.h"
+#include "session/internal.h"
+#include "typecheck/typecheck.h"
+
+/* ---- definitions ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct Mentions {
+    const PtrMap *names;
+    bool found;
+} Mentions;
+
+static WalkNext mentions_name(void *data, const Expr *e)
+{
+    Mentions *m = data;
+    const GlobalVar *g = expr_as_global(e);
+    m->found = g && ptrmap_has(m->names, g->name);
+    return m->found ? WALK_STOP : WALK_ON;
+}
+
+static bool mentions(const Function *fn, const PtrMap *names)
+{
+    Mentions m = {names, false};
+    ir_walk(&fn->base, mentions_name, NULL, &m);
+    return m.found;
+}
+
+/* Functions that use a redefined name, directly or not, are checked again together with it: copies of them, without types, join the
+ * cell's module. */
+static bool add_dependents(RelaySession *s, Module *m)
+{
+    PtrMap changed = {0};
+    for (size_t i = 0; i < m->defs.n; i++)
+        if (module_find(s->env, m->defs.at[i].name))
+            ptrmap_put(&changed, m->defs.at[i].name, NULL);
+    bool ok = true, more = changed.n > 0;
+    while (more && ok) {
+        more = false;
+        for (size_t i = 0; i < s->env->defs.n && ok; i++) {
+            const Def *d = &s->env->defs.at[i];
+            if (!d->fn || module_find(m, d->name) || !mentions(d->fn, &changed))
+                continue;
+            Function *copy = expr_as_function(ir_copy(&s->cx, m, &d->fn->base));
+            ok = copy != NULL;
+            if (!ok)
+                break;
+            module_define(m, d->name, copy, d->span, m);
+            module_use(m, d->home);
+            ptrmap_put(&changed, d->name, NULL);
+            more = true;
+        }
+    }
+    ptrmap_deinit(&changed);
+    return ok;
+}
+
+static void show_definitions(RelaySession *s, const Module *m, size_t n)
+{
+    Buf b = {0};
+    for (size_t i = 0; i < m->types.n; i++) {
+        bool imported = false;
+        for (size_t k = 0; k < m->imported_types.n; k++)
+            imported |= m->imported_types.at[k] == m->types.at[i];
+        if (!imported)
+            buf_printf(&b, "%stype %s", b.n ? "\n" : "", m->types.at[i]->name->text);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const Def *d = &m->defs.at[i];
+        if (d->imported || !d->fn || !d->fn->base.type)
+            continue;
+        buf_printf(&b, "%s@%s: ", b.n ? "\n" : "", d->name->text);
+        type_print(&b, d->fn->base.type);
+    }
+    if (b.n)
+        emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
+    buf_deinit(&b);
+}
+
+static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
+{
+    Module *m = item->module;
+    size_t own = m->defs.n;
+    if (!add_dependents(s, m) || !typecheck_module(&s->cx, m, s->env) || !session_define(s, m))
+        return false;
+    if (!silent)
+        show_definitions(s, m, own);
+    return true;
+}
+
+/* ---- values ---------------------------------------------------------------------------------------------------------------- */
+
+static Value run_expr(RelaySession *s, const CellItem *item)
+{
+    if (!typecheck_module(&s->cx, item->module, s->env))
+        return value_none();
+    return engine_eval(s, s->engine, s->env, item->module, item->module->expr);
+}
+
+/* The binding is checked and evaluated as `let %x = e; %x`, so that annotations and recursion mean what they mean in a program. */
+static bool run_let(RelaySession *s, const CellItem *item, bool silent)
+{
+    Module *m = item->module;
+    m->expr = expr_let(&m->arena, item->span, item->var, m->expr, &item->var->base);
+    Value v = run_expr(s, item);
+    if (value_is_none(v))
+        return false;
+    session_bind(s, item->var, v, item->module, item->graph);
+    for (size_t i = 0; i < s->n_locals && !silent; i++)
+        if (s->locals[i].var == item->var)
+            display_binding(s, &s->locals[i]);
+    return true;
+}
+
+static bool run_item(RelaySession *s, const CellItem *item, bool silent)
+{
+    switch (item->kind) {
+    case CELL_DEFINITIONS:
+        return run_definitions(s, item, silent);
+    case CELL_LET:
+        return run_let(s, item, silent);
+    case CELL_EXPR: {
+        Value v = run_expr(s, item);
+        if (value_is_none(v))
+            return false;
+        if (!silent)
+            display_value(s, RELAY_OUTPUT_RESULT, v);
+        value_release(v);
+        return true;
+    }
+    case CELL_COMMAND:
+        command_run(s, item);
+        return s->cx.diags->errors == 0;
+    case CELL_END:
+    case CELL_ERROR:
+        break;
+    }
+    return false;
+}
+
+/* Warnings of one item are shown before the next one runs; an error ends the cell. */
+void cell_run(RelaySession *s, uint32_t source, bool silent)
+{
+    CellParser p;
+    cell_parser_init(&p, &s->cx, source);
+    for (;;) {
+        CellItem item = {0};
+        ParseEnv env = session_parse_env(s);
+        cell_parser_next(&p, &env, &item);
+        bool more = item.kind != CELL_END && item.kind != CELL_ERROR && run_item(s, &item, silent);
+        module_release(item.module);
+        if (!more || s->cx.limits.hit != LIMIT_NONE)
+            return;
+        emit_diags(s);
+    }
+}
+
+RelayStatus relay_session_eval(RelaySession *s, const RelayCell *cell, RelaySink sink)
+{
+    session_begin(s, sink);
+    session_load_prelude(s);
+    uint32_t source = sources_add(&s->cx.sources, cell->name ? cell->name : "input", cell->text, cell->len);
+    sources_set_first_line(&s->cx.sources, source, cell->line);
+    if (source)
+        cell_run(s, source, cell->silent);
+    else
+        diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "the text cannot be kept: it is too large");
+    return session_end(s);
+}
+
+RelayComplete relay_session_is_complete(RelaySession *s, const char *text, size_t len, int *indent)
+{
+    (void)s;
+    int blanks = 0;
+    TextState state = text_state(text, len, &blanks);
+    if (indent)
+        *indent = blanks;
+    switch (state) {
+    case TEXT_COMPLETE:
+        return RELAY_COMPLETE;
+    case TEXT_INCOMPLETE:
+        return RELAY_INCOMPLETE;
+    case TEXT_INVALID:
+        break;
+    }
+    return RELAY_INVALID;
+}

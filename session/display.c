@@ -1,0 +1,202 @@
+/* Values and programs as bundles of mime types. */
+#include "ir/print.h"
+#include "runtime/show.h"
+#include "session/internal.h"
+
+#include <math.h>
+
+static ShowStyle show_style(const RelaySession *s)
+{
+    return (ShowStyle){.width = s->options.width};
+}
+
+void display_value(RelaySession *s, RelayOutputKind kind, Value v)
+{
+    Buf text = {0};
+    value_show(&text, v, show_style(s));
+    emit_text(s, kind, &text);
+    buf_deinit(&text);
+}
+
+void display_binding(RelaySession *s, const Local *local)
+{
+    Buf b = {0};
+    buf_printf(&b, "%%%s: ", local->var->name->text);
+    if (local->var->base.type)
+        type_print(&b, local->var->base.type);
+    buf_str(&b, " = ");
+    value_show(&b, local->value, show_style(s));
+    emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
+    buf_deinit(&b);
+}
+
+/* ---- programs --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct HtmlProgram {
+    Buf *out;
+    const char *text;
+    size_t at;
+} HtmlProgram;
+
+static void html_token(void *data, const LexedToken *t)
+{
+    HtmlProgram *h = data;
+    buf_html(h->out, h->text + h->at, t->from - h->at);
+    buf_printf(h->out, "<span class=\"relay-%s\">", t->kind);
+    buf_html(h->out, h->text + t->from, t->to - t->from);
+    buf_str(h->out, "</span>");
+    h->at = t->to;
+}
+
+/* Colours follow the theme of the page; the second value is used where it sets none. */
+static const char program_style[] =
+    "<style>.relay-program{font-family:var(--jp-code-font-family,monospace);white-space:pre;overflow-x:auto}"
+    ".relay-keyword{color:var(--jp-mirror-editor-keyword-color,#008000);font-weight:bold}"
+    ".relay-operator{color:var(--jp-mirror-editor-builtin-color,#0055aa)}"
+    ".relay-local,.relay-graph{color:var(--jp-mirror-editor-variable-color,#1a1a8c)}"
+    ".relay-global,.relay-constructor{color:var(--jp-mirror-editor-def-color,#7b30d0)}"
+    ".relay-type{color:var(--jp-mirror-editor-variable-3-color,#00695c)}"
+    ".relay-number{color:var(--jp-mirror-editor-number-color,#986801)}"
+    ".relay-string{color:var(--jp-mirror-editor-string-color,#ba2121)}"
+    ".relay-comment{color:var(--jp-mirror-editor-comment-color,#78808a);font-style:italic}</style>";
+
+void html_program(Buf *out, const char *text, size_t len)
+{
+    HtmlProgram h = {out, text, 0};
+    buf_str(out, program_style);
+    buf_str(out, "<div class=\"relay-program\">");
+    lex_each(text, len, html_token, &h);
+    buf_html(out, text + h.at, len - h.at);
+    buf_str(out, "</div>");
+}
+
+void display_program(RelaySession *s, const char *title, const Buf *text)
+{
+    Buf plain = {0}, html = {0};
+    if (title)
+        buf_printf(&plain, "// %s\n", title);
+    buf_bytes(&plain, buf_text(text), text->n);
+    html_program(&html, buf_text(&plain), plain.n);
+    RelayMime mimes[] = {
+        {"text/plain", buf_text(&plain), plain.n},
+        {"text/html", buf_text(&html), html.n},
+    };
+    emit_mimes(s, RELAY_OUTPUT_DISPLAY, 2, mimes);
+    buf_deinit(&plain);
+    buf_deinit(&html);
+}
+
+/* ---- pictures --------------------------------------------------------------------------------------------------------------- */
+
+#define IMAGE_SIDE_MOST 256
+#define IMAGES_MOST 24
+
+typedef struct Images {
+    const Tensor *t;
+    int64_t n, h, w;        /* pictures, rows, columns */
+    double low, high;
+} Images;
+
+static double brightness(const Images *im, int64_t k, int64_t y, int64_t x)
+{
+    double v = tensor_get_double(im->t, (k * im->h + y) * im->w + x);
+    double span = im->high - im->low;
+    return isfinite(v) && span > 0 ? (v - im->low) / span : 0;
+}
+
+static void images_range(Images *im)
+{
+    im->low = INFINITY;
+    im->high = -INFINITY;
+    for (int64_t i = 0; i < im->n * im->h * im->w; i++) {
+        double v = tensor_get_double(im->t, i);
+        im->low = v < im->low ? v : im->low;
+        im->high = v > im->high ? v : im->high;
+    }
+}
+
+/* Two columns a pixel, so that a square stays one on a terminal. */
+static void images_text(Buf *b, const Images *im)
+{
+    static const char *const shades[] = {"  ", "░░", "▒▒", "▓▓", "██"};
+    for (int64_t k = 0; k < im->n; k++) {
+        buf_str(b, k ? "\n" : "");
+        for (int64_t y = 0; y < im->h; y++) {
+            for (int64_t x = 0; x < im->w; x++)
+                buf_str(b, shades[(int)(brightness(im, k, y, x) * 4.999)]);
+            buf_char(b, '\n');
+        }
+    }
+    if (b->n && b->at[b->n - 1] == '\n')
+        b->at[--b->n] = 0;
+}
+
+static void images_svg(Buf *b, const Images *im)
+{
+    int64_t cell = im->w > 64 ? 2 : im->w > 16 ? 4 : 8, gap = 8, across = im->n < 8 ? im->n : 8;
+    int64_t down = (im->n + across - 1) / across;
+    int64_t width = across * (im->w * cell + gap) - gap, height = down * (im->h * cell + gap) - gap;
+    buf_printf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lld\" height=\"%lld\" role=\"img\" "
+                  "shape-rendering=\"crispEdges\">", (long long)width, (long long)height);
+    for (int64_t k = 0; k < im->n; k++) {
+        long long left = k % across * (im->w * cell + gap), top = k / across * (im->h * cell + gap);
+        buf_printf(b, "<g transform=\"translate(%lld %lld)\"><rect width=\"%lld\" height=\"%lld\" fill=\"#000\"/>", left,
+                   top, (long long)(im->w * cell), (long long)(im->h * cell));
+        for (int64_t i = 0; i < im->h * im->w; i++) {
+            int level = (int)(brightness(im, k, i / im->w, i % im->w) * 255 + 0.5);
+            if (level)
+                buf_printf(b, "<rect x=\"%lld\" y=\"%lld\" width=\"%lld\" height=\"%lld\" fill=\"#%02x%02x%02x\"/>",
+                           (long long)(i % im->w * cell), (long long)(i / im->w * cell), (long long)cell,
+                           (long long)cell, level, level, level);
+        }
+        buf_str(b, "</g>");
+    }
+    buf_str(b, "</svg>");
+}
+
+bool display_image(RelaySession *s, Value v, Span span)
+{
+    TensorView view;
+    bool tensor = value_view(&v, &view);
+    int32_t r = tensor ? view.t.rank : 0;
+    if (!tensor || r < 2 || view.t.size == 0 || view.t.shape[r - 1] > IMAGE_SIDE_MOST ||
+        view.t.shape[r - 2] > IMAGE_SIDE_MOST) {
+        Diag *d = diag_error(s->cx.diags, E0402_USAGE, span, "this is no picture");
+        diag_help(d, "a picture is a tensor of rows and columns, at most %d each, or a stack of them", IMAGE_SIDE_MOST);
+        return false;
+    }
+    Images im = {.t = &view.t, .h = view.t.shape[r - 2], .w = view.t.shape[r - 1]};
+    im.n = view.t.size / (im.h * im.w);
+    im.n = im.n > IMAGES_MOST ? IMAGES_MOST : im.n;
+    images_range(&im);
+    Buf text = {0}, svg = {0};
+    images_text(&text, &im);
+    images_svg(&svg, &im);
+    RelayMime mimes[] = {
+        {"text/plain", buf_text(&text), text.n},
+        {"image/svg+xml", buf_text(&svg), svg.n},
+    };
+    emit_mimes(s, RELAY_OUTPUT_DISPLAY, 2, mimes);
+    buf_deinit(&text);
+    buf_deinit(&svg);
+    return true;
+}
+
+/* ---- colouring -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Highlight {
+    void (*token)(void *data, const RelayToken *t);
+    void *data;
+} Highlight;
+
+static void pass_token(void *data, const LexedToken *t)
+{
+    Highlight *h = data;
+    h->token(h->data, &(RelayToken){t->from, t->to, t->kind});
+}
+
+void relay_highlight(const char *text, size_t len, void (*token)(void *data, const RelayToken *t), void *data)
+{
+    Highlight h = {token, data};
+    lex_each(text, len, pass_token, &h);
+}

@@ -1,0 +1,82 @@
+#include "base/render.h"
+#include "session/internal.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+const RelayMime *relay_output_find(const RelayOutput *out, const char *mime)
+{
+    for (size_t i = 0; i < out->n_mimes; i++)
+        if (!strcmp(out->mimes[i].type, mime))
+            return &out->mimes[i];
+    return NULL;
+}
+
+static void emit(RelaySession *s, const RelayOutput *out)
+{
+    if (s->sink.emit)
+        s->sink.emit(s->sink.data, out);
+}
+
+void emit_mimes(RelaySession *s, RelayOutputKind kind, size_t n, const RelayMime *mimes)
+{
+    emit(s, &(RelayOutput){.kind = kind, .mimes = mimes, .n_mimes = n});
+}
+
+void emit_text(RelaySession *s, RelayOutputKind kind, const Buf *text)
+{
+    RelayMime mime = {"text/plain", buf_text(text), text->n};
+    emit_mimes(s, kind, 1, &mime);
+}
+
+void emit_printf(RelaySession *s, RelayOutputKind kind, const char *format, ...)
+{
+    Buf b = {0};
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    emit_text(s, kind, &b);
+    buf_deinit(&b);
+}
+
+static RelaySeverity severity_of(const Diag *d)
+{
+    if (d->severity == SEVERITY_NOTE)
+        return RELAY_NOTE;
+    return d->severity == SEVERITY_WARNING ? RELAY_WARNING : RELAY_ERROR;
+}
+
+static void emit_diag(RelaySession *s, const Diag *d)
+{
+    Buf text = {0}, html = {0}, json = {0};
+    render_text(&text, &s->cx.sources, d, (RenderStyle){s->options.color});
+    render_html(&html, &s->cx.sources, d);
+    render_json(&json, &s->cx.sources, d);
+    RelayMime mimes[] = {
+        {"text/plain", buf_text(&text), text.n},
+        {"application/json", buf_text(&json), json.n},
+        {"text/html", buf_text(&html), html.n},
+    };
+    emit(s, &(RelayOutput){
+                .kind = RELAY_OUTPUT_DIAGNOSTIC,
+                .severity = severity_of(d),
+                .code = diag_info(d->code)->code,
+                .title = d->message,
+                .mimes = mimes,
+                .n_mimes = sizeof mimes / sizeof *mimes,
+            });
+    buf_deinit(&text);
+    buf_deinit(&html);
+    buf_deinit(&json);
+}
+
+void emit_diags(RelaySession *s)
+{
+    for (const Diag *d = s->cx.diags->first; d; d = d->next)
+        emit_diag(s, d);
+    size_t shown = s->cx.diags->n;
+    if (s->cx.diags->errors > shown)
+        emit_printf(s, RELAY_OUTPUT_STREAM, "… and %zu more errors\n", s->cx.diags->errors - shown);
+    diags_clear(s->cx.diags);
+}

@@ -1,0 +1,167 @@
+/* The two engines behind one door. */
+#include "base/plugin.h"
+#include "ir/walk.h"
+#include "session/internal.h"
+#include "typecheck/typecheck.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool engine_parse(const char *text, Engine *out)
+{
+    static const char *const names[] = {"interp", "jit", "gpu"};
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(text, names[i])) {
+            *out = (Engine)i;
+            return true;
+        }
+    return false;
+}
+
+#if RELAY_HAS_LLVM
+static const JitTable *open_table(RelaySession *s)
+{
+    const JitTable *(*entry)(void) = (const JitTable *(*)(void))plugin_open("jit", "relay_jit_table", &s->jit_why);
+    const JitTable *table = entry ? entry() : NULL;
+    if (table && table->version != JIT_TABLE_VERSION) {
+        buf_str(&s->jit_why, "the JIT's plug-in belongs to another version of relay");
+        return NULL;
+    }
+    return table;
+}
+#else
+static const JitTable *open_table(RelaySession *s)
+{
+    buf_str(&s->jit_why, "relay was built without LLVM");
+    return NULL;
+}
+#endif
+
+bool session_jit(RelaySession *s)
+{
+    if (!s->jit_tried) {
+        s->jit_tried = true;
+        s->jit_table = open_table(s);
+        s->jit = s->jit_table ? s->jit_table->create(&s->cx) : NULL;
+        if (s->jit_table && !s->jit && s->jit_why.n == 0)
+            buf_str(&s->jit_why, "LLVM could not be started");
+    }
+    return s->jit != NULL;
+}
+
+static void warn_interpreted(RelaySession *s, Span span, const char *why)
+{
+    Diag *d = diag_error(s->cx.diags, W0701_INTERPRETED, span, "the evaluator runs this: %s", why);
+    diag_help(d, "`:engine interp` (or `--exec interp`) asks for the evaluator and leaves this out");
+}
+
+/* False when the JIT cannot; then a warning says what stands in its way. */
+static bool jit_prepare(RelaySession *s, Module *env, const Name *name, Span span)
+{
+    if (!session_jit(s)) {
+        warn_interpreted(s, span, buf_text(&s->jit_why));
+        return false;
+    }
+    Buf why = {0};
+    size_t errors = s->cx.diags->errors;
+    bool ok = s->jit_table->prepare(s->jit, env, name, &why);
+    if (!ok && s->cx.diags->errors == errors && s->cx.limits.hit == LIMIT_NONE)
+        warn_interpreted(s, span, buf_text(&why));
+    buf_deinit(&why);
+    return ok;
+}
+
+static bool no_gpu(RelaySession *s)
+{
+    Diag *d = diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "this build runs nothing on a GPU");
+    diag_help(d, "`--exec jit` compiles for the processor");
+    return false;
+}
+
+Value engine_call(RelaySession *s, Engine engine, Module *env, const Name *name, uint32_t n, const Value *args)
+{
+    const Def *def = module_find(env, name);
+    Span span = def ? def->span : (Span){0};
+    if (engine == ENGINE_GPU && !no_gpu(s))
+        return value_none();
+    if (engine == ENGINE_JIT && jit_prepare(s, env, name, span))
+        return s->jit_table->call(s->jit, env, name, n, args, span);
+    if (session_status(s) != RELAY_OK)
+        return value_none();
+    return interp_call_global(s->interp, env, name, n, args, span);
+}
+
+/* ---- an expression as a function, which is what the JIT compiles ------------------------------------------------------ */
+
+typedef struct Captured {
+    RelaySession *s;
+    Module *module;
+    Vec(Var *) vars;
+} Captured;
+
+static void note_free(void *data, Var *v)
+{
+    Captured *c = data;
+    vec_push(&c->vars, &c->module->arena, v);
+}
+
+bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Thunk *out)
+{
+    *out = (Thunk){.module = module_derive(env), .name = ctx_name(&s->cx, "it")};
+    if (!out->module)
+        return false;
+    Captured c = {.s = s, .module = out->module};
+    module_use(out->module, keep);
+    ir_free_vars(e, note_free, &c);
+    out->n = (uint32_t)c.vars.n;
+    out->args = calloc(c.vars.n + 1, sizeof *out->args);
+    bool ok = out->args != NULL;
+    Arena *arena = &out->module->arena;
+    Var **params = arena_new_array(arena, Var *, c.vars.n);
+    PtrMap map = {0};
+    for (size_t i = 0; i < c.vars.n && ok; i++) {
+        Var *v = c.vars.at[i];
+        const Value *value = ptrmap_find(&s->local_values, v);
+        params[i] = expr_var(arena, v->base.span, v->name, v->base.type);
+        ptrmap_put(&map, v, params[i]);
+        ok = value != NULL;
+        if (ok)
+            out->args[i] = *value;
+    }
+    Expr *body = ok && c.vars.n ? ir_substitute(&s->cx, out->module, e, &map) : e;
+    ptrmap_deinit(&map);
+    if (ok && body) {
+        Function *fn = expr_function(arena, e->span, (TypeVarList){0}, out->n, params, NULL, NULL, body);
+        module_define(out->module, out->name, fn, e->span, out->module);
+        ok = typecheck_module(&s->cx, out->module, env);
+    }
+    if (ok && body)
+        return true;
+    thunk_free(out);
+    return false;
+}
+
+void thunk_free(Thunk *t)
+{
+    free(t->args);
+    module_release(t->module);
+    *t = (Thunk){0};
+}
+
+Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Expr *e)
+{
+    if (engine == ENGINE_GPU && !no_gpu(s))
+        return value_none();
+    Thunk t;
+    if (engine == ENGINE_INTERP || !thunk_make(s, env, keep, e, &t))
+        return session_status(s) == RELAY_OK ? interp_eval(s->interp, env, keep, e, &s->local_values) : value_none();
+    Value v = value_none();
+    if (jit_prepare(s, t.module, t.name, e->span))
+        v = s->jit_table->call(s->jit, t.module, t.name, t.n, t.args, e->span);
+    else if (session_status(s) == RELAY_OK)
+        v = interp_eval(s->interp, env, keep, e, &s->local_values);
+    if (s->jit)
+        s->jit_table->forget(s->jit, t.module);
+    thunk_free(&t);
+    return v;
+}

@@ -1,0 +1,166 @@
+/* What is at the cursor: its type, its documentation. */
+#include "ir/print.h"
+#include "passes/pass.h"
+#include "runtime/show.h"
+#include "session/internal.h"
+
+#include <string.h>
+
+typedef struct At {
+    size_t cursor;
+    LexedToken token;
+    bool found;
+} At;
+
+/* The token around the cursor, or the one that ends there. */
+static void find_token(void *data, const LexedToken *t)
+{
+    At *at = data;
+    bool name = strcmp(t->kind, "punctuation") && strcmp(t->kind, "comment");
+    if (name && t->from <= at->cursor && at->cursor <= t->to) {
+        at->token = *t;
+        at->found = true;
+    }
+}
+
+/* The operator's name with all its dots. */
+static Str dotted(const char *text, size_t len, LexedToken t)
+{
+    size_t from = t.from, to = t.to;
+    while (from > 1 && text[from - 1] == '.')
+        for (from--; from > 0 && (text[from - 1] == '_' || (text[from - 1] | 32) >= 'a'); from--)
+            continue;
+    while (to + 1 < len && text[to] == '.')
+        for (to++; to < len && (text[to] == '_' || ((text[to] | 32) >= 'a' && (text[to] | 32) <= 'z') ||
+                                (text[to] >= '0' && text[to] <= '9')); to++)
+            continue;
+    return (Str){text + from, to - from};
+}
+
+static void describe_op(Buf *b, const Op *op, int detail)
+{
+    buf_printf(b, "%s(", op->name);
+    for (const OpArg *a = op->args; a && a->name; a++)
+        buf_printf(b, "%s%%%s", a == op->args ? "" : ", ", a->name);
+    for (const OpAttr *a = op->attrs; a && a->name; a++) {
+        buf_printf(b, "%s%s=", a == op->attrs && op_arity(op) == 0 ? "" : ", ", a->name);
+        if (a->required)
+            buf_char(b, '_');
+        else
+            ir_print_attr(b, &a->otherwise);
+    }
+    buf_printf(b, ")\n%s", op->doc);
+    if (detail == 0)
+        return;
+    for (const OpArg *a = op->args; a && a->name; a++)
+        buf_printf(b, "\n  %%%-16s %s", a->name, a->doc ? a->doc : "");
+    for (const OpAttr *a = op->attrs; a && a->name; a++)
+        buf_printf(b, "\n  %-17s %s%s", a->name, a->doc ? a->doc : "", a->required ? " (must be given)" : "");
+    if (op->grad)
+        buf_printf(b, "\ngradient: %s", op->grad);
+}
+
+static void describe_local(RelaySession *s, Buf *b, const Local *local)
+{
+    buf_printf(b, "%%%s: ", local->var->name->text);
+    type_print(b, local->var->base.type);
+    TensorView view;
+    Value v = local->value;
+    if (value_view(&v, &view) && view.t.size > 1) {
+        buf_char(b, '\n');
+        tensor_summary(b, &view.t);
+        return;
+    }
+    buf_str(b, " = ");
+    value_show(b, v, (ShowStyle){.elements = 100, .list = 20, .width = s->options.width});
+}
+
+static bool describe_name(RelaySession *s, Buf *b, Str name, int detail)
+{
+    const Name *n = ctx_name_str(&s->cx, name);
+    const Constructor *con = module_find_con(s->env, n);
+    const TypeDef *def = module_find_type(s->env, n);
+    const Op *op = op_find(&s->cx, name);
+    const Pass *pass = pass_find(name);
+    if (con) {
+        buf_printf(b, "%s: ", con->name->text);
+        type_print(b, type_of_constructor(&s->cx, con));
+    } else if (def) {
+        buf_printf(b, "type %s", def->name->text);
+        for (uint32_t i = 0; i < def->n_cons; i++) {
+            buf_printf(b, "\n  %s: ", def->cons[i]->name->text);
+            type_print(b, type_of_constructor(&s->cx, def->cons[i]));
+        }
+    } else if (op) {
+        describe_op(b, op, detail);
+    } else if (pass) {
+        buf_printf(b, "%s (level %d): %s", pass->name, pass->opt_level, pass->doc);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool describe_command(Buf *b, Str name)
+{
+    size_t n;
+    const RelayCommand *rows = relay_commands(&n);
+    for (size_t i = 0; i < n; i++)
+        if (str_is(name, rows[i].name)) {
+            buf_printf(b, ":%s %s\n%s", rows[i].name, rows[i].args, rows[i].doc);
+            return true;
+        }
+    return false;
+}
+
+static bool describe(RelaySession *s, Buf *b, const char *text, size_t len, LexedToken t, int detail)
+{
+    Str word = {text + t.from, t.to - t.from};
+    Str bare = {word.ptr + 1, word.len - 1};
+    if (word.ptr[0] == '@') {
+        const Def *def = module_find(s->env, ctx_name_str(&s->cx, bare));
+        if (!def)
+            return false;
+        buf_printf(b, "@%s: ", def->name->text);
+        type_print(b, def->fn->base.type);
+        if (detail) {
+            Module *m = module_slice(s, s->env, def->name);
+            buf_char(b, '\n');
+            if (m)
+                ir_print_expr(b, &def->fn->base, (PrintStyle){0});
+            module_release(m);
+        }
+        return true;
+    }
+    if (word.ptr[0] == '%') {
+        const Name *n = ctx_name_str(&s->cx, bare);
+        const Var *v = ptrmap_find(&s->local_names, n);
+        if (!v)
+            v = ptrmap_find(&s->graph_names, n);
+        for (size_t i = 0; i < s->n_locals; i++)
+            if (s->locals[i].var == v) {
+                describe_local(s, b, &s->locals[i]);
+                return true;
+            }
+        return false;
+    }
+    if (word.ptr[0] == ':')
+        return describe_command(b, bare);
+    return describe_name(s, b, dotted(text, len, t), detail) || describe_command(b, word);
+}
+
+bool relay_session_inspect(RelaySession *s, const char *text, size_t len, size_t cursor, int detail, RelaySink sink)
+{
+    session_load_prelude(s);
+    At at = {.cursor = cursor};
+    lex_each(text, len, find_token, &at);
+    if (!at.found)
+        return false;
+    Buf b = {0};
+    bool found = describe(s, &b, text, len, at.token, detail);
+    RelayMime mime = {"text/plain", buf_text(&b), b.n};
+    if (found && sink.emit)
+        sink.emit(sink.data, &(RelayOutput){.kind = RELAY_OUTPUT_DISPLAY, .mimes = &mime, .n_mimes = 1});
+    buf_deinit(&b);
+    return found;
+}

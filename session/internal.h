@@ -1,0 +1,141 @@
+/* What the files of session/ share. */
+#ifndef SESSION_INTERNAL_H
+#define SESSION_INTERNAL_H
+
+#include "include/relay.h"
+#include "interp/interp.h"
+#include "ir/ctx.h"
+#include "ir/module.h"
+#include "jit/jit.h"
+#include "parser/parser.h"
+
+/* A variable that a cell bound; its module is kept because the variable's node lies there. */
+typedef struct Local {
+    Var *var;
+    Value value;
+    Module *module;
+    bool graph;             /* %0 */
+} Local;
+
+typedef enum Engine { ENGINE_INTERP, ENGINE_JIT, ENGINE_GPU } Engine;
+
+struct RelaySession {
+    Ctx cx;
+    Interp *interp;
+    const JitTable *jit_table;  /* NULL until the plug-in is opened */
+    Jit *jit;
+    bool jit_tried;
+    Buf jit_why;                /* why there is no JIT */
+    Module *env;                /* the definitions so far */
+    Module *libraries[8];       /* imported libraries by their position in prelude_files; NULL until asked for */
+    Local *locals;              /* newest binding of each name */
+    size_t n_locals, cap_locals;
+    PtrMap local_names, graph_names;    /* Name -> Var: ParseEnv */
+    PtrMap local_values;        /* Var -> const Value *: interp_eval; rebuilt when locals move */
+    RelaySink sink;             /* of the running call */
+    RelayOptions options;
+    Engine engine;
+    atomic_bool running;
+    bool prelude_loaded;
+    char *directory;            /* of the file being run: where imports and loads are looked up; NULL: the working directory */
+    int loading;                /* nesting of :load */
+};
+
+/* ---- session.c ------------------------------------------------------------------------------------------------------------ */
+
+/* Begins a public call: diagnostics and limits start afresh, outputs go to `sink`. */
+void session_begin(RelaySession *s, RelaySink sink);
+/* Ends it: shows the diagnostics that are left, and says how it went. */
+RelayStatus session_end(RelaySession *s);
+/* How it went so far, from the diagnostics and limits. */
+RelayStatus session_status(const RelaySession *s);
+/* What text of this session may refer to. */
+ParseEnv session_parse_env(RelaySession *s);
+/* `import` of a library or of a file; retained for the caller. */
+Module *session_import(void *session, Str path, Span span);
+/* The prelude's definitions, unless the options say otherwise; once. */
+void session_load_prelude(RelaySession *s);
+/* Takes the value and retains the module. */
+void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool graph);
+/* Puts the definitions of a checked module into the environment. */
+bool session_define(RelaySession *s, Module *m);
+/* Forgets everything that was defined. */
+void session_reset(RelaySession *s);
+
+/* ---- emit.c ---------------------------------------------------------------------------------------------------------------- */
+
+void emit_mimes(RelaySession *s, RelayOutputKind kind, size_t n, const RelayMime *mimes);
+void emit_text(RelaySession *s, RelayOutputKind kind, const Buf *text);
+__attribute__((format(printf, 3, 4))) void emit_printf(RelaySession *s, RelayOutputKind kind, const char *format, ...);
+void emit_diags(RelaySession *s);
+
+/* ---- display.c ------------------------------------------------------------------------------------------------------------- */
+
+void display_value(RelaySession *s, RelayOutputKind kind, Value v);
+/* `%x: int32 = 3` */
+void display_binding(RelaySession *s, const Local *local);
+/* A program's text, coloured for HTML. */
+void display_program(RelaySession *s, const char *title, const Buf *text);
+/* A matrix or a stack of them as pictures; false after a diagnostic. */
+bool display_image(RelaySession *s, Value v, Span span);
+/* Relay text as HTML with token classes. */
+void html_program(Buf *out, const char *text, size_t len);
+
+/* ---- engine.c -------------------------------------------------------------------------------------------------------------- */
+
+/* The JIT, opened when first asked for; false when there is none (jit_why says why). */
+bool session_jit(RelaySession *s);
+/* Parses "interp", "jit", "gpu"; false when it is none of them. */
+bool engine_parse(const char *text, Engine *out);
+/* Runs a checked expression; what the JIT cannot compile the evaluator runs, with a warning. NONE after a diagnostic. */
+Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Expr *e);
+/* A definition on arguments (lent). */
+Value engine_call(RelaySession *s, Engine engine, Module *env, const Name *name, uint32_t n, const Value *args);
+/* A function without free variables that evaluates `e`: a module over `env` with it as `@it`, whose parameters are the session's
+ * variables that e uses; their values go to `args` (lent). NULL after a diagnostic. */
+typedef struct Thunk {
+    Module *module;
+    const Name *name;
+    Value *args;
+    uint32_t n;
+} Thunk;
+bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Thunk *out);
+void thunk_free(Thunk *t);
+
+/* ---- json.c ---------------------------------------------------------------------------------------------------------------- */
+
+/* A value in the encoding of cli.md, without recursion over its depth. */
+void json_encode_value(RelaySession *s, Buf *out, Value v);
+/* The arguments of an entry: a JSON array or object from a file, into args (n of them, by position or parameter name). */
+bool json_read_args(RelaySession *s, const char *path, Module *m, const Function *fn, Value *args);
+
+/* ---- args.c ---------------------------------------------------------------------------------------------------------------- */
+
+/* Fills args[0 … fn->params.n) from the request: args, arg, params, random. The values are the caller's. */
+bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Function *fn, Value *args);
+const char *request_find(const RelayRequest *r, const char *key);
+bool request_flag(const RelayRequest *r, const char *key);
+/* Whether a value has a type. */
+bool value_has_type(Ctx *cx, Value v, const Type *t);
+/* The result's tensors by name into an .npz file. */
+bool write_result(RelaySession *s, const char *path, Value v);
+
+/* ---- others ------------------------------------------------------------------------------------------------------------------ */
+
+/* stages.c: parses, imports and checks a whole text; the caller's, NULL after diagnostics. `up_to` "fmt" leaves types out. */
+Module *load_program(RelaySession *s, const char *name, const char *text, size_t len, bool check);
+/* bench.c, doctor.c */
+RelayStatus stage_bench(RelaySession *s, const RelayRequest *r);
+RelayStatus stage_doctor(RelaySession *s, const RelayRequest *r);
+RelayStatus stage_version(RelaySession *s, const RelayRequest *r);
+/* passes on a module with prints, diffs and times as the request says (stages.c); the caller's. */
+/* diff.c: a unified diff of two texts by lines, `context` lines around; nothing when equal. */
+void diff_lines(Buf *out, const char *before, const char *after, int context, bool color);
+/* commands.c: runs `:name args`. */
+void command_run(RelaySession *s, const CellItem *item);
+/* cell.c: the items of a source, one after the other. */
+void cell_run(RelaySession *s, uint32_t source, bool silent);
+/* The functions of env that `names` reach, as a module of their own. */
+Module *module_slice(RelaySession *s, Module *env, const Name *name);
+
+#endif

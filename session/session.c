@@ -1,0 +1,306 @@
+#include "include/relay.h"
+
+#include "runtime/npy.h"
+#include "session/internal.h"
+#include "stdlib/stdlib.h"
+#include "typecheck/typecheck.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *relay_version(void)
+{
+    return RELAY_VERSION;
+}
+
+/* Three quarters of the machine's memory: enough to work with, and little enough that the machine stays usable. */
+static size_t default_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (size_t)pages / 4 * 3 * (size_t)size : 0;
+}
+
+RelaySession *relay_session_new(const RelayOptions *options)
+{
+    RelaySession *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    if (options)
+        s->options = *options;
+    bool ok = ctx_init(&s->cx, &stdlib_ops);
+    s->cx.limits.memory_most = s->options.memory_limit ? s->options.memory_limit : default_memory();
+    s->cx.limits.seconds_most = s->options.time_limit;
+    s->cx.limits.depth_most = s->options.depth_limit;
+    s->cx.pool = pool_new(s->options.threads);
+    s->interp = ok ? interp_new(&s->cx) : NULL;
+    s->env = ok ? module_new(&s->cx) : NULL;
+    if (!s->interp || !s->env || !s->cx.pool) {
+        relay_session_free(s);
+        return NULL;
+    }
+    if (s->options.engine)
+        engine_parse(s->options.engine, &s->engine);
+    s->options.engine = NULL;
+    return s;
+}
+
+static void free_locals(RelaySession *s)
+{
+    for (size_t i = 0; i < s->n_locals; i++) {
+        value_release(s->locals[i].value);
+        module_release(s->locals[i].module);
+    }
+    free(s->locals);
+    s->locals = NULL;
+    s->n_locals = s->cap_locals = 0;
+    ptrmap_deinit(&s->local_names);
+    ptrmap_deinit(&s->graph_names);
+    ptrmap_deinit(&s->local_values);
+}
+
+void relay_session_free(RelaySession *s)
+{
+    if (!s)
+        return;
+    free_locals(s);
+    heap_break_cycles(&s->cx.limits);
+    if (s->jit)
+        s->jit_table->destroy(s->jit);
+    interp_free(s->interp);
+    module_release(s->env);
+    for (size_t i = 0; i < sizeof s->libraries / sizeof *s->libraries; i++)
+        module_release(s->libraries[i]);
+    buf_deinit(&s->jit_why);
+    free(s->directory);
+    ctx_deinit(&s->cx);
+    free(s);
+}
+
+void session_reset(RelaySession *s)
+{
+    free_locals(s);
+    Module *fresh = module_new(&s->cx);
+    if (!fresh)
+        return;
+    interp_forget(s->interp, s->env);
+    if (s->jit)
+        s->jit_table->forget(s->jit, s->env);
+    module_release(s->env);
+    s->env = fresh;
+    s->prelude_loaded = false;
+}
+
+bool relay_session_set(RelaySession *s, const char *option, const char *value)
+{
+    bool on = !strcmp(value, "1") || !strcmp(value, "true");
+    if (!strcmp(option, "color"))
+        s->options.color = on;
+    else if (!strcmp(option, "width"))
+        s->options.width = atoi(value);
+    else if (!strcmp(option, "time_limit"))
+        s->cx.limits.seconds_most = strtod(value, NULL);
+    else if (!strcmp(option, "engine"))
+        return engine_parse(value, &s->engine);
+    else if (!strcmp(option, "threads")) {
+        pool_free(s->cx.pool);
+        s->cx.pool = pool_new(atoi(value));
+    } else if (!strcmp(option, "warm"))
+        session_load_prelude(s);
+    else
+        return false;
+    return true;
+}
+
+void relay_session_interrupt(RelaySession *s)
+{
+    if (atomic_load(&s->running))
+        atomic_store(&s->cx.limits.interrupted, true);
+}
+
+/* ---- one public call -------------------------------------------------------------------------------------------------- */
+
+void session_begin(RelaySession *s, RelaySink sink)
+{
+    s->sink = sink;
+    diags_clear(s->cx.diags);
+    limits_start(&s->cx.limits);
+    atomic_store(&s->running, true);
+}
+
+/* Codes E04 are about the request and the world around. */
+static bool is_usage(const Diag *d)
+{
+    return !strncmp(diag_info(d->code)->code, "E04", 3);
+}
+
+RelayStatus session_status(const RelaySession *s)
+{
+    const Diags *ds = s->cx.diags;
+    bool usage = false;
+    if (ds->errors == 0 && s->cx.limits.hit == LIMIT_NONE)
+        return RELAY_OK;
+    for (const Diag *d = ds->first; d; d = d->next) {
+        if (d->severity == SEVERITY_BUG)
+            return RELAY_BUG;
+        usage |= d->severity == SEVERITY_ERROR && is_usage(d);
+    }
+    if (s->cx.limits.hit != LIMIT_NONE)
+        return RELAY_LIMIT;
+    return usage ? RELAY_USAGE : RELAY_WRONG;
+}
+
+RelayStatus session_end(RelaySession *s)
+{
+    RelayStatus status = session_status(s);
+    emit_diags(s);
+    atomic_store(&s->running, false);
+    s->sink = (RelaySink){0};
+    return status;
+}
+
+/* ---- libraries and imports ----------------------------------------------------------------------------------------------- */
+
+static Module *check_source(RelaySession *s, uint32_t source)
+{
+    ParseEnv env = {.import = session_import, .data = s};
+    Module *m = source ? parse_text(&s->cx, source, &env) : NULL;
+    if (m && typecheck_module(&s->cx, m, NULL))
+        return m;
+    module_release(m);
+    return NULL;
+}
+
+static Module *library(RelaySession *s, const PreludeFile *file)
+{
+    size_t at = (size_t)(file - prelude_files);
+    if (at >= sizeof s->libraries / sizeof *s->libraries)
+        return NULL;
+    if (!s->libraries[at]) {
+        uint32_t source = sources_add(&s->cx.sources, file->name, file->text, file->len);
+        s->libraries[at] = check_source(s, source);
+    }
+    return s->libraries[at] ? module_retain(s->libraries[at]) : NULL;
+}
+
+static char *beside(const RelaySession *s, Str path)
+{
+    Buf b = {0};
+    if (s->directory && (path.len == 0 || path.ptr[0] != '/'))
+        buf_printf(&b, "%s/", s->directory);
+    buf_bytes(&b, path.ptr, path.len);
+    return buf_take(&b);
+}
+
+Module *session_import(void *session, Str path, Span span)
+{
+    RelaySession *s = session;
+    const PreludeFile *file = stdlib_text(path);
+    if (file)
+        return library(s, file);
+    char *name = beside(s, path);
+    size_t len = 0;
+    char *text = NULL;
+    Module *m = NULL;
+    if (s->loading > 32)
+        diag_error(s->cx.diags, E0120_IMPORT, span, "imports go round in a circle");
+    else if (!name || access(name, R_OK) != 0) {
+        Diag *d = diag_error(s->cx.diags, E0120_IMPORT, span, "there is no file or library `%.*s`", (int)path.len,
+                             path.ptr);
+        for (const PreludeFile *f = prelude_files; f->name; f++)
+            diag_note(d, "there is a library `%s`", f->name);
+    } else {
+        text = file_read(s->cx.diags, name, &len);
+    }
+    if (text) {
+        s->loading++;
+        m = check_source(s, sources_add(&s->cx.sources, name, text, len));
+        s->loading--;
+    }
+    free(text);
+    free(name);
+    return m;
+}
+
+void session_load_prelude(RelaySession *s)
+{
+    if (s->prelude_loaded || s->options.no_prelude)
+        return;
+    s->prelude_loaded = true;
+    const PreludeFile *file = stdlib_text(str_of("prelude.rly"));
+    Module *lib = file ? library(s, file) : NULL;
+    if (lib)
+        module_import(s->env, lib);
+    module_release(lib);
+}
+
+ParseEnv session_parse_env(RelaySession *s)
+{
+    return (ParseEnv){
+        .globals = s->env,
+        .locals = &s->local_names,
+        .graph = &s->graph_names,
+        .import = session_import,
+        .data = s,
+        .redefine = true,
+    };
+}
+
+/* ---- what cells define ----------------------------------------------------------------------------------------------------- */
+
+/* The map points into the array, which moves when it grows. */
+static void index_values(RelaySession *s)
+{
+    ptrmap_clear(&s->local_values);
+    for (size_t i = 0; i < s->n_locals; i++)
+        ptrmap_put(&s->local_values, s->locals[i].var, &s->locals[i].value);
+}
+
+void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool graph)
+{
+    PtrMap *names = graph ? &s->graph_names : &s->local_names;
+    Var *old = ptrmap_find(names, var->name);
+    size_t at = s->n_locals;
+    for (size_t i = 0; i < s->n_locals && old; i++)
+        if (s->locals[i].var == old)
+            at = i;
+    if (at < s->n_locals) {
+        value_release(s->locals[at].value);
+        module_release(s->locals[at].module);
+    } else if (s->n_locals == s->cap_locals) {
+        size_t cap = s->cap_locals ? 2 * s->cap_locals : 16;
+        Local *grown = realloc(s->locals, cap * sizeof *grown);
+        if (!grown) {
+            limit_reach(&s->cx.limits, LIMIT_MEMORY);
+            value_release(value);
+            return;
+        }
+        s->locals = grown;
+        s->cap_locals = cap;
+    }
+    s->locals[at] = (Local){var, value, module_retain(module), graph};
+    s->n_locals += at == s->n_locals;
+    ptrmap_put(names, var->name, var);
+    index_values(s);
+}
+
+bool session_define(RelaySession *s, Module *m)
+{
+    Module *next = module_derive(s->env);
+    if (!next)
+        return false;
+    for (size_t i = 0; i < m->types.n; i++)
+        module_define_type(next, m->types.at[i]);
+    for (size_t i = 0; i < m->defs.n; i++) {
+        const Def *d = &m->defs.at[i];
+        if (!d->fn)
+            continue;
+        module_define(next, d->name, d->fn, d->span, d->home ? d->home : m);
+        Def *now = (Def *)(uintptr_t)module_find(next, d->name);
+        now->imported = d->imported;
+    }
+    module_use(next, m);
+    module_release(s->env);
+    s->env = next;
+    return true;
+}

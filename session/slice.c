@@ -1,0 +1,57 @@
+/* A function with all that it reaches, as a module of its own. */
+#include "ir/walk.h"
+#include "session/internal.h"
+
+typedef struct Slice {
+    const Module *env;
+    Module *out;
+    Arena arena;
+    Vec(const Name *) todo;
+} Slice;
+
+static void use_type(Slice *sl, const Type *t)
+{
+    if (!t)
+        return;
+    t = type_find(t);
+    if (t->kind == TYPE_ADT && !module_find_type(sl->out, t->def->name)) {
+        module_define_type(sl->out, t->def);
+        for (uint32_t i = 0; i < t->def->n_cons; i++)
+            for (uint32_t k = 0; k < t->def->cons[i]->n; k++)
+                use_type(sl, t->def->cons[i]->fields[k]);
+    }
+    if (t->kind == TYPE_FUNC)
+        use_type(sl, t->result);
+    if (t->kind != TYPE_TENSOR && t->kind != TYPE_HOLE)
+        for (uint32_t i = 0; i < t->n; i++)
+            use_type(sl, t->parts[i]);
+}
+
+static WalkNext note_global(void *data, const Expr *e)
+{
+    Slice *sl = data;
+    const GlobalVar *g = expr_as_global(e);
+    if (g)
+        vec_push(&sl->todo, &sl->arena, g->name);
+    use_type(sl, e->type);
+    return WALK_ON;
+}
+
+Module *module_slice(RelaySession *s, Module *env, const Name *name)
+{
+    Slice sl = {.env = env, .out = module_new(&s->cx)};
+    if (!sl.out)
+        return NULL;
+    arena_init(&sl.arena, NULL);
+    vec_push(&sl.todo, &sl.arena, name);
+    while (sl.todo.n) {
+        const Def *def = module_find(env, vec_pop(&sl.todo));
+        if (!def || module_find(sl.out, def->name))
+            continue;
+        module_define(sl.out, def->name, def->fn, def->span, def->home);
+        ir_walk(&def->fn->base, note_global, NULL, &sl);
+    }
+    module_use(sl.out, env);
+    arena_deinit(&sl.arena);
+    return sl.out;
+}

@@ -1,0 +1,338 @@
+/* The verbs of the command line: a whole program through the stages. */
+#include "ir/print.h"
+#include "ir/walk.h"
+#include "passes/pass.h"
+#include "runtime/npy.h"
+#include "session/internal.h"
+#include "typecheck/typecheck.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Imports are looked up beside the file. */
+static void set_directory(RelaySession *s, const char *name)
+{
+    free(s->directory);
+    s->directory = NULL;
+    const char *slash = name ? strrchr(name, '/') : NULL;
+    if (slash)
+        s->directory = strndup(name, (size_t)(slash - name));
+}
+
+Module *load_program(RelaySession *s, const char *name, const char *text, size_t len, bool check)
+{
+    set_directory(s, name);
+    uint32_t source = sources_add(&s->cx.sources, name ? name : "input", text, len);
+    if (!source) {
+        diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`%s` is too large", name);
+        return NULL;
+    }
+    ParseEnv env = {.import = session_import, .data = s};
+    Module *m = parse_text(&s->cx, source, &env);
+    if (m && (!check || typecheck_module(&s->cx, m, NULL)))
+        return m;
+    module_release(m);
+    return NULL;
+}
+
+static Module *load_request(RelaySession *s, const RelayRequest *r, bool check)
+{
+    return load_program(s, r->name, r->text, r->len, check);
+}
+
+static void emit_module(RelaySession *s, const Module *m, bool types)
+{
+    Buf out = {0};
+    ir_print_module(&out, m, (PrintStyle){.types = types});
+    emit_text(s, RELAY_OUTPUT_TEXT, &out);
+    buf_deinit(&out);
+}
+
+static RelayStatus stage_fmt(RelaySession *s, const RelayRequest *r)
+{
+    Module *m = load_request(s, r, false);
+    if (m)
+        emit_module(s, m, false);
+    module_release(m);
+    return session_status(s);
+}
+
+static RelayStatus stage_check(RelaySession *s, const RelayRequest *r)
+{
+    Module *m = load_request(s, r, true);
+    if (m)
+        emit_module(s, m, true);
+    module_release(m);
+    return session_status(s);
+}
+
+/* ---- opt -------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct OptRun {
+    RelaySession *s;
+    bool print, diff, time;
+    Buf html;
+    double total;
+    Buf times;
+} OptRun;
+
+static void print_typed(Buf *out, const Module *m)
+{
+    ir_print_module(out, m, (PrintStyle){.types = true, .no_metadata = true});
+}
+
+static void after_pass(void *data, const char *pass, double seconds, const Module *before, const Module *now)
+{
+    OptRun *run = data;
+    Buf old = {0}, text = {0}, diff = {0};
+    run->total += seconds;
+    buf_printf(&run->times, "%-28s %9.3f ms\n", pass, seconds * 1e3);
+    print_typed(&old, before);
+    print_typed(&text, now);
+    diff_lines(&diff, buf_text(&old), buf_text(&text), 2, run->s->options.color);
+    if (run->print)
+        emit_printf(run->s, RELAY_OUTPUT_TEXT, "// after %s\n%s\n", pass, buf_text(&text));
+    if (run->diff)
+        emit_printf(run->s, RELAY_OUTPUT_TEXT, "// %s%s\n%s\n", pass, diff.n ? "" : ": no change", buf_text(&diff));
+    buf_printf(&run->html, "<details%s><summary>%s (%.3f ms)%s</summary>", diff.n ? " open" : "", pass, seconds * 1e3,
+               diff.n ? "" : ", no change");
+    html_program(&run->html, buf_text(&text), text.n);
+    buf_str(&run->html, "</details>");
+    buf_deinit(&old);
+    buf_deinit(&text);
+    buf_deinit(&diff);
+}
+
+/* `KEY=VALUE` options become a record of attributes, values in Relay's spelling. */
+static const Attrs *read_config(RelaySession *s, const RelayRequest *r, Arena *arena, bool *ok)
+{
+    const Attrs *config = NULL;
+    for (size_t i = 0; i < r->n_params && *ok; i++) {
+        const char *text = r->params[i].value, *eq = strchr(text, '=');
+        if (strcmp(r->params[i].key, "config"))
+            continue;
+        if (!eq) {
+            diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`--config %s` is not KEY=VALUE", text);
+            *ok = false;
+            break;
+        }
+        AttrValue v;
+        uint32_t source = sources_add(&s->cx.sources, "--config", eq + 1, strlen(eq + 1));
+        *ok = parse_attr_value(&s->cx, arena, source, (Span){source, 0, (uint32_t)strlen(eq + 1)}, &v);
+        if (*ok)
+            config = attrs_with(arena, config, arena_copy_text(arena, text, (size_t)(eq - text)), v);
+    }
+    return config;
+}
+
+static bool write_html(RelaySession *s, const char *path, const Buf *body)
+{
+    Buf page = {0};
+    buf_str(&page, "<!doctype html><meta charset=\"utf-8\"><title>relay opt</title><style>body{font-family:sans-serif;"
+                   "margin:2em}summary{cursor:pointer;margin:.5em 0}</style>");
+    buf_bytes(&page, buf_text(body), body->n);
+    bool ok = file_write(s->cx.diags, path, buf_text(&page), page.n);
+    buf_deinit(&page);
+    return ok;
+}
+
+static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
+{
+    const char *pipeline = request_find(r, "pipeline"), *level = request_find(r, "O");
+    const char *html = request_find(r, "html");
+    OptRun run = {.s = s, .print = request_flag(r, "print-after-all"), .diff = request_flag(r, "diff"),
+                  .time = request_flag(r, "time")};
+    Module *m = load_request(s, r, true);
+    bool ok = m != NULL;
+    PassContext pc = {.cx = &s->cx, .opt_level = level ? atoi(level) : 2, .disable = request_find(r, "disable"),
+                      .require = request_find(r, "require"), .data = &run};
+    if (run.print || run.diff || run.time || html)
+        pc.after = after_pass;
+    if (ok)
+        pc.config = read_config(s, r, &m->arena, &ok);
+    Buf defaults = {0};
+    buf_printf(&defaults, "-O%d", pc.opt_level);
+    if (!pipeline)
+        pipeline = buf_text(&defaults);
+    Module *now = ok ? passes_run(&pc, m, sources_add(&s->cx.sources, "pipeline", pipeline, strlen(pipeline))) : NULL;
+    if (now && !run.diff)
+        emit_module(s, now, true);
+    if (now && run.time)
+        emit_printf(s, RELAY_OUTPUT_STREAM, "%s%-28s %9.3f ms\n", buf_text(&run.times), "total", run.total * 1e3);
+    if (now && html)
+        write_html(s, html, &run.html);
+    buf_deinit(&defaults);
+    buf_deinit(&run.html);
+    buf_deinit(&run.times);
+    module_release(now);
+    module_release(m);
+    return session_status(s);
+}
+
+/* ---- run -------------------------------------------------------------------------------------------------------------------- */
+
+/* A bare expression runs as `@main` over the variables that it declares free. */
+static Module *with_main(RelaySession *s, Module *m)
+{
+    if (!m->expr)
+        return module_retain(m);
+    Module *out = module_derive(m);
+    if (!out)
+        return NULL;
+    Function *fn = expr_function(&out->arena, m->expr->span, (TypeVarList){0}, (uint32_t)m->free_vars.n,
+                                 m->free_vars.at, NULL, NULL, m->expr);
+    module_define(out, ctx_name(&s->cx, "main"), fn, m->expr->span, out);
+    if (typecheck_module(&s->cx, out, NULL))
+        return out;
+    module_release(out);
+    return NULL;
+}
+
+static const Def *find_entry(RelaySession *s, const Module *m, const char *entry)
+{
+    const Def *def = module_find_text(m, entry);
+    if (def)
+        return def;
+    Diag *d = diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "the program has no function `@%s`", entry);
+    const char **names = arena_new_array(&s->cx.arena, const char *, m->defs.n);
+    size_t n = 0;
+    for (size_t i = 0; names && i < m->defs.n; i++)
+        if (m->defs.at[i].fn && !m->defs.at[i].imported)
+            names[n++] = m->defs.at[i].name->text;
+    diag_suggest(d, entry, n, names);
+    diag_help(d, "`--entry NAME` picks another function");
+    return NULL;
+}
+
+static Engine default_engine(void)
+{
+    return RELAY_HAS_LLVM ? ENGINE_JIT : ENGINE_INTERP;
+}
+
+/* The engine that the request names; false after a diagnostic. */
+static bool request_engine(RelaySession *s, const RelayRequest *r, Engine *out)
+{
+    const char *exec = request_find(r, "exec");
+    *out = default_engine();
+    if (!exec || engine_parse(exec, out))
+        return true;
+    diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`--exec %s`: there are the engines interp, jit and gpu", exec);
+    return false;
+}
+
+static void show_result(RelaySession *s, const RelayRequest *r, Value v)
+{
+    const char *out = request_find(r, "out");
+    if (out && !write_result(s, out, v))
+        return;
+    if (request_flag(r, "json")) {
+        Buf b = {0};
+        json_encode_value(s, &b, v);
+        emit_text(s, RELAY_OUTPUT_RESULT, &b);
+        buf_deinit(&b);
+    } else if (!out) {
+        display_value(s, RELAY_OUTPUT_RESULT, v);
+    }
+}
+
+static RelayStatus stage_run(RelaySession *s, const RelayRequest *r)
+{
+    const char *entry = request_find(r, "entry");
+    Engine engine;
+    Module *text = request_engine(s, r, &engine) ? load_request(s, r, true) : NULL;
+    Module *m = text ? with_main(s, text) : NULL;
+    const Def *def = m ? find_entry(s, m, entry ? entry : "main") : NULL;
+    uint32_t n = def ? def->fn->params.n : 0;
+    Value *args = calloc((size_t)n + 1, sizeof *args);
+    if (args && def && request_args(s, r, m, def->fn, args)) {
+        limits_start(&s->cx.limits);
+        Value v = engine_call(s, engine, m, def->name, n, args);
+        if (!value_is_none(v))
+            show_result(s, r, v);
+        value_release(v);
+    }
+    for (uint32_t i = 0; args && i < n; i++)
+        value_release(args[i]);
+    free(args);
+    RelayStatus status = session_status(s);
+    if (s->jit && m)
+        s->jit_table->forget(s->jit, m);
+    if (m)
+        interp_forget(s->interp, m);
+    module_release(m);
+    module_release(text);
+    return status;
+}
+
+/* ---- compile ---------------------------------------------------------------------------------------------------------------- */
+
+static bool emit_kind(RelaySession *s, const char *emit, JitText *out)
+{
+    static const struct { const char *name; JitText kind; } kinds[] = {
+        {"lowered", JIT_TEXT_LOWERED}, {"llvm-ir", JIT_TEXT_LLVM}, {"asm", JIT_TEXT_ASM}, {"obj", JIT_TEXT_OBJECT},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(emit, kinds[i].name)) {
+            *out = kinds[i].kind;
+            return true;
+        }
+    Diag *d = diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`--emit %s`: nothing of that kind can be made", emit);
+    diag_help(d, "this build makes lowered, llvm-ir, asm and obj");
+    return false;
+}
+
+static RelayStatus stage_compile(RelaySession *s, const RelayRequest *r)
+{
+    const char *emit = request_find(r, "emit"), *entry = request_find(r, "entry"), *path = request_find(r, "out");
+    JitText kind;
+    Module *text = emit_kind(s, emit ? emit : "llvm-ir", &kind) ? load_request(s, r, true) : NULL;
+    Module *m = text ? with_main(s, text) : NULL;
+    const Def *def = m ? find_entry(s, m, entry ? entry : "main") : NULL;
+    if (def && !session_jit(s))
+        diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "nothing can be compiled: %s", buf_text(&s->jit_why));
+    Buf why = {0}, out = {0};
+    if (def && s->jit) {
+        if (!s->jit_table->prepare(s->jit, m, def->name, &why)) {
+            if (s->cx.diags->errors == 0)
+                diag_error(s->cx.diags, E0701_CANNOT_COMPILE, def->span, "`@%s` cannot be compiled: %s",
+                           def->name->text, buf_text(&why));
+        } else if (s->jit_table->text(s->jit, m, def->name, kind, &out)) {
+            if (path)
+                file_write(s->cx.diags, path, buf_text(&out), out.n);
+            else
+                emit_text(s, RELAY_OUTPUT_TEXT, &out);
+        }
+        s->jit_table->forget(s->jit, m);
+    }
+    buf_deinit(&why);
+    buf_deinit(&out);
+    RelayStatus status = session_status(s);
+    module_release(m);
+    module_release(text);
+    return status;
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Stage {
+    const char *name;
+    RelayStatus (*run)(RelaySession *s, const RelayRequest *r);
+} Stage;
+
+static const Stage stages[] = {
+    {"fmt", stage_fmt},     {"check", stage_check}, {"opt", stage_opt},       {"run", stage_run},
+    {"compile", stage_compile}, {"bench", stage_bench}, {"doctor", stage_doctor}, {"version", stage_version},
+};
+
+RelayStatus relay_session_stage(RelaySession *s, const RelayRequest *request, RelaySink sink)
+{
+    session_begin(s, sink);
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
+        if (!strcmp(stages[i].name, request->stage)) {
+            RelayStatus status = stages[i].run(s, request);
+            RelayStatus end = session_end(s);
+            return status != RELAY_OK ? status : end;
+        }
+    diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "there is no stage `%s`", request->stage);
+    return session_end(s);
+}
