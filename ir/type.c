@@ -245,74 +245,102 @@ const Type *type_find(const Type *t)
     return t;
 }
 
-/* A type with each part replaced by fn; the same pointer when nothing changed. */
-static const Type *type_map(Ctx *cx, const Type *t, const Type *(*fn)(Ctx *cx, const Type *t, void *data), void *data)
+/* A function over types from the leaves up. A type may be exponentially larger than what is stored, because parts are shared: beyond
+ * some steps each node is looked at once. */
+typedef struct Mapping Mapping;
+struct Mapping {
+    /* Whether `t` becomes *out as a whole; else its parts are mapped. May follow *t through a hole. */
+    bool (*leaf)(Ctx *cx, const Mapping *m, const Type **t, const Type **out);
+    uint32_t n;
+    const TypeVar *const *vars;
+    const Type *const *with;
+    PtrMap done;
+    uint32_t steps;
+};
+
+#define STEPS_BEFORE_MEMO 100
+
+static const Type *type_map(Ctx *cx, const Type *t, Mapping *m);
+
+static const Type *map_parts(Ctx *cx, const Type *t, Mapping *m)
 {
-    if (t->kind == TYPE_TENSOR || t->kind == TYPE_VAR || t->kind == TYPE_HOLE || t->kind == TYPE_POISON)
-        return t;
     const Type *few[8];
     const Type **parts = t->n <= 8 ? few : arena_new_array(&cx->arena, const Type *, t->n);
     bool changed = false;
     for (uint32_t i = 0; i < t->n; i++) {
-        parts[i] = fn(cx, t->parts[i], data);
+        parts[i] = type_map(cx, t->parts[i], m);
         changed |= parts[i] != t->parts[i];
     }
     Type probe = *t;
     probe.parts = parts;
     if (t->kind == TYPE_FUNC) {
-        probe.result = fn(cx, t->result, data);
+        probe.result = type_map(cx, t->result, m);
         changed |= probe.result != t->result;
     }
     return changed ? type_intern(cx, &probe) : t;
 }
 
-static const Type *resolve(Ctx *cx, const Type *t, void *data)
+static const Type *type_map(Ctx *cx, const Type *t, Mapping *m)
 {
-    if (!t->open)
+    const Type *out;
+    if (m->leaf(cx, m, &t, &out))
+        return out;
+    if (t->kind == TYPE_TENSOR || t->kind == TYPE_VAR || t->kind == TYPE_HOLE || t->kind == TYPE_POISON)
         return t;
-    t = type_find(t);
-    return t->kind == TYPE_HOLE ? t : type_map(cx, t, resolve, data);
+    if (++m->steps < STEPS_BEFORE_MEMO)
+        return map_parts(cx, t, m);
+    out = ptrmap_find(&m->done, t);
+    if (!out) {
+        out = map_parts(cx, t, m);
+        ptrmap_put(&m->done, t, (void *)(uintptr_t)out);
+    }
+    return out;
+}
+
+static const Type *type_mapped(Ctx *cx, const Type *t, Mapping m)
+{
+    const Type *out = type_map(cx, t, &m);
+    ptrmap_deinit(&m.done);
+    return out;
+}
+
+static bool resolve_leaf(Ctx *cx, const Mapping *m, const Type **t, const Type **out)
+{
+    (void)cx, (void)m;
+    *t = *out = type_find(*t);
+    return !(*t)->open || (*t)->kind == TYPE_HOLE;
 }
 
 const Type *type_resolve(Ctx *cx, const Type *t)
 {
-    return resolve(cx, t, NULL);
+    return t->open ? type_mapped(cx, t, (Mapping){.leaf = resolve_leaf}) : t;
 }
 
-static const Type *refresh(Ctx *cx, const Type *t, void *data)
+static bool refresh_leaf(Ctx *cx, const Mapping *m, const Type **t, const Type **out)
 {
-    if (!t->open)
-        return t;
-    return t->kind == TYPE_HOLE ? type_hole(cx, t->span) : type_map(cx, t, refresh, data);
+    (void)m;
+    *out = (*t)->kind == TYPE_HOLE ? type_hole(cx, (*t)->span) : *t;
+    return !(*t)->open || (*t)->kind == TYPE_HOLE;
 }
 
 const Type *type_refresh(Ctx *cx, const Type *t)
 {
-    return refresh(cx, t, NULL);
+    return t->open ? type_mapped(cx, t, (Mapping){.leaf = refresh_leaf}) : t;
 }
 
-typedef struct Subst {
-    uint32_t n;
-    const TypeVar *const *vars;
-    const Type *const *with;
-} Subst;
-
-static const Type *subst(Ctx *cx, const Type *t, void *data)
+static bool subst_leaf(Ctx *cx, const Mapping *m, const Type **t, const Type **out)
 {
-    const Subst *s = data;
-    t = type_find(t);
-    if (t->kind != TYPE_VAR)
-        return type_map(cx, t, subst, data);
-    for (uint32_t i = 0; i < s->n; i++)
-        if (s->vars[i] == t->var)
-            return s->with[i];
-    return t;
+    (void)cx;
+    *t = *out = type_find(*t);
+    for (uint32_t i = 0; (*t)->kind == TYPE_VAR && i < m->n; i++)
+        if (m->vars[i] == (*t)->var)
+            *out = m->with[i];
+    return (*t)->kind == TYPE_VAR;
 }
 
 const Type *type_subst(Ctx *cx, const Type *t, uint32_t n, const TypeVar *const *vars, const Type *const *with)
 {
-    Subst s = {n, vars, with};
-    return n ? subst(cx, t, &s) : t;
+    return n ? type_mapped(cx, t, (Mapping){.leaf = subst_leaf, .n = n, .vars = vars, .with = with}) : t;
 }
 
 bool type_is_poison(const Type *t)

@@ -10,6 +10,7 @@
 #include "ir/rel.h"
 #include "typecheck/typecheck.h"
 
+typedef Vec(const Type *) TypeVec;
 typedef struct Checker Checker;
 typedef struct Relation Relation;
 
@@ -30,21 +31,20 @@ typedef struct RelationLink {
     struct RelationLink *next;
 } RelationLink;
 
-typedef struct Hole {
-    Type type;              /* its `id` is the position in Checker.holes */
-    RelationLink *first, *last; /* the relations that look at it */
+/* How to speak of a hole. */
+typedef struct HoleInfo {
     HoleOrigin origin;
     Span span;
     const char *name;       /* of the parameter, the function, the type argument, the operator */
     const char *of;         /* HOLE_TYPE_ARG: whose argument */
-} Hole;
-
-/* What a hole is made with. */
-typedef struct HoleInfo {
-    HoleOrigin origin;
-    Span span;
-    const char *name, *of;
 } HoleInfo;
+
+typedef struct Hole {
+    Type type;              /* its `id` is the position in Checker.holes */
+    uint32_t rank;          /* of the tree of holes that are bound to it */
+    HoleInfo info;
+    RelationLink *first, *last; /* the relations that look at it */
+} Hole;
 
 /* An operator's relation between types, or, without an operator, that of a projection: out = in.index. */
 struct Relation {
@@ -57,6 +57,7 @@ struct Relation {
     const Type **now;       /* as far as known, for the run */
     Span *in_spans;
     const Type *out;
+    uint32_t watched;       /* types looked through for holes */
     bool queued, failed;
     Relation *next;         /* in the queue */
 };
@@ -118,8 +119,8 @@ struct Checker {
 const Type *hole_new(Checker *ck, HoleInfo info);
 /* The own record of a hole; NULL when the type is no hole of this checker. */
 Hole *hole_of(const Checker *ck, const Type *t);
-/* The first hole without a type inside t, NULL when there is none. */
-const Type *hole_inside(const Type *t);
+/* The holes without a type inside t, each once. */
+TypeVec holes_inside(Checker *ck, const Type *t);
 void hole_bind(Checker *ck, const Type *hole, const Type *t);
 /* Makes every hole inside the poison type. */
 void holes_poison(Checker *ck, const Type *t);

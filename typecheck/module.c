@@ -95,7 +95,7 @@ static void search(Graph *g, uint32_t root)
 
 /* ---- what stays unknown ------------------------------------------------------------------------------------------------------- */
 
-static void report_hole(Checker *ck, const Hole *h)
+static void report_hole(Checker *ck, const HoleInfo *h)
 {
     Diags *ds = ck->cx->diags;
     const char *name = h->name ? h->name : "_";
@@ -139,36 +139,21 @@ static void report_hole(Checker *ck, const Hole *h)
     }
 }
 
-typedef Vec(const Type *) TypeVec;
-
-static void collect_holes(Checker *ck, const Type *t, TypeVec *out)
-{
-    if (!t->open)
-        return;
-    t = type_find(t);
-    if (t->kind == TYPE_HOLE) {
-        vec_push(out, &ck->scratch, t);
-        return;
-    }
-    for (uint32_t i = 0; i < t->n && t->open; i++)
-        collect_holes(ck, t->parts[i], out);
-    if (t->kind == TYPE_FUNC)
-        collect_holes(ck, t->result, out);
-}
+/* Types that get their final value at the end. */
+typedef Vec(const Type **) Slots;
 
 /* Reports the holes inside the type whose origin is `most` or before it, and makes them poison, so that what depends on them is
  * silent. */
 static void report_holes(Checker *ck, const Type *t, HoleOrigin most)
 {
-    TypeVec holes = {0};
-    collect_holes(ck, t, &holes);
+    TypeVec holes = holes_inside(ck, t);
     for (size_t i = 0; i < holes.n; i++) {
         const Type *at = holes.at[i];
         const Hole *h = hole_of(ck, at);
-        if (at->bound || (h && h->origin > most))
+        if (at->bound || (h && h->info.origin > most))
             continue;
         if (h)
-            report_hole(ck, h);
+            report_hole(ck, &h->info);
         hole_bind(ck, at, ck->cx->poison);
     }
     solve(ck);
@@ -187,23 +172,40 @@ static void use_old_instances(Checker *ck)
     solve(ck);
 }
 
-/* Causes are reported before effects: a parameter before the result of the call that it is passed to. */
-static void report_unsolved(Checker *ck)
+/* What a relation that failed might have said is not asked for. */
+static void forgive_failed(Checker *ck)
 {
     for (size_t i = 0; i < ck->failed.n; i++)
         for (uint32_t k = 0; k < ck->failed.at[i]->n; k++)
             holes_poison(ck, ck->failed.at[i]->in[k]);
     solve(ck);
-    static const HoleOrigin stages[] = {HOLE_PATTERN, HOLE_CALL, HOLE_OP};
-    for (size_t s = 0; s < sizeof stages / sizeof *stages; s++) {
-        for (size_t i = 0; i < ck->open.n; i++)
-            if (hole_inside(ck->open.at[i]->type))
-                report_holes(ck, ck->open.at[i]->type, stages[s]);
-        for (size_t i = 0; i < ck->instances.n; i++)
-            for (uint32_t k = 0; k < ck->instances.at[i].n; k++)
-                if (hole_inside(ck->instances.at[i].types[k]))
-                    report_holes(ck, ck->instances.at[i].types[k], stages[s]);
+}
+
+/* Replaces the types without holes; what is left has some. */
+static void resolve_slots(Checker *ck, Slots *slots)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < slots->n; i++) {
+        const Type **slot = slots->at[i];
+        *slot = type_resolve(ck->cx, *slot);
+        if ((*slot)->open)
+            slots->at[left++] = slot;
     }
+    slots->n = left;
+}
+
+/* Causes are reported before effects: a parameter before the result of the call that it is passed to. */
+static void report_unsolved(Checker *ck, Slots *slots)
+{
+    static const HoleOrigin stages[] = {HOLE_PATTERN, HOLE_CALL, HOLE_OP};
+    for (size_t s = 0; slots->n && s < sizeof stages / sizeof *stages; s++) {
+        for (size_t i = 0; i < slots->n; i++)
+            report_holes(ck, *slots->at[i], stages[s]);
+        resolve_slots(ck, slots);
+    }
+    /* Work that was cut short leaves holes behind. */
+    for (size_t i = 0; i < slots->n; i++)
+        *slots->at[i] = ck->cx->poison;
 }
 
 /* The end of a cycle of definitions: types without holes. */
@@ -211,24 +213,19 @@ static void settle(Checker *ck)
 {
     solve(ck);
     use_old_instances(ck);
-    report_unsolved(ck);
-    for (size_t i = 0; i < ck->open.n; i++) {
-        Expr *e = ck->open.at[i];
-        e->type = type_resolve(ck->cx, e->type);
-        /* Work that was cut short leaves holes behind. */
-        if (e->type->open)
-            e->type = ck->cx->poison;
-    }
+    forgive_failed(ck);
+    Slots slots = {0};
+    for (size_t i = 0; i < ck->open.n; i++)
+        vec_push(&slots, &ck->scratch, &ck->open.at[i]->type);
     for (size_t i = 0; i < ck->instances.n; i++) {
         const Instance *in = &ck->instances.at[i];
-        const Type **types = arena_new_array(&in->home->arena, const Type *, in->n);
-        for (uint32_t k = 0; types && k < in->n; k++) {
-            types[k] = type_resolve(ck->cx, in->types[k]);
-            if (types[k]->open)
-                types[k] = ck->cx->poison;
-        }
+        const Type **types = arena_copy(&in->home->arena, in->types, in->n * sizeof *in->types);
         in->call->type_args = (TypeList){types, types ? in->n : 0};
+        for (uint32_t k = 0; types && k < in->n; k++)
+            vec_push(&slots, &ck->scratch, &types[k]);
     }
+    resolve_slots(ck, &slots);
+    report_unsolved(ck, &slots);
     ck->open.n = ck->instances.n = ck->holes.n = ck->failed.n = 0;
     ck->queue_first = ck->queue_last = NULL;
     ptrmap_clear(&ck->functions);

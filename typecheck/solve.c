@@ -36,10 +36,13 @@ static void relation_link(Checker *ck, Hole *hole, Relation *r)
     hole->last = link;
 }
 
+/* More than operators ever look at; types that share parts can be exponentially larger than what is stored. */
+#define WATCH_MOST 100000
+
 /* Filled holes are linked too: they may be widened. */
 static void relation_watch(Checker *ck, Relation *r, const Type *t)
 {
-    while (t->open) {
+    while (t->open && ++r->watched < WATCH_MOST) {
         Hole *hole = hole_of(ck, t);
         if (hole)
             relation_link(ck, hole, r);

@@ -10,17 +10,12 @@
 const Type *hole_new(Checker *ck, HoleInfo info)
 {
     Hole *h = arena_new(&ck->scratch, Hole);
-    *h = (Hole){
-        .type = {.kind = TYPE_HOLE,
-                 .open = true,
-                 .depth = 1,
-                 .id = (uint32_t)ck->holes.n,
-                 .span = info.span},
-        .origin = info.origin,
-        .span = info.span,
-        .name = info.name,
-        .of = info.of,
-    };
+    h->type = (Type){.kind = TYPE_HOLE,
+                     .open = true,
+                     .depth = 1,
+                     .id = (uint32_t)ck->holes.n,
+                     .span = info.span};
+    h->info = info;
     vec_push(&ck->holes, &ck->scratch, h);
     return &h->type;
 }
@@ -32,21 +27,31 @@ Hole *hole_of(const Checker *ck, const Type *t)
     return ck->holes.at[t->id];
 }
 
-const Type *hole_inside(const Type *t)
+static void collect(Checker *ck, const Type *t, PtrMap *seen, TypeVec *out)
 {
     if (!t->open)
-        return NULL;
+        return;
     t = type_find(t);
-    if (t->kind == TYPE_HOLE)
-        return t;
-    if (!t->open)
-        return NULL;
-    for (uint32_t i = 0; i < t->n; i++) {
-        const Type *h = hole_inside(t->parts[i]);
-        if (h)
-            return h;
+    if (!t->open || ptrmap_has(seen, t))
+        return;
+    ptrmap_put(seen, t, ck);
+    if (t->kind == TYPE_HOLE) {
+        vec_push(out, &ck->scratch, t);
+        return;
     }
-    return t->kind == TYPE_FUNC ? hole_inside(t->result) : NULL;
+    for (uint32_t i = 0; i < t->n; i++)
+        collect(ck, t->parts[i], seen, out);
+    if (t->kind == TYPE_FUNC)
+        collect(ck, t->result, seen, out);
+}
+
+TypeVec holes_inside(Checker *ck, const Type *t)
+{
+    PtrMap seen = {0};
+    TypeVec holes = {0};
+    collect(ck, t, &seen, &holes);
+    ptrmap_deinit(&seen);
+    return holes;
 }
 
 static void hole_set(const Type *hole, const Type *t)
@@ -66,8 +71,9 @@ void hole_bind(Checker *ck, const Type *hole, const Type *t)
 
 void holes_poison(Checker *ck, const Type *t)
 {
-    for (const Type *h; (h = hole_inside(t));)
-        hole_bind(ck, h, ck->cx->poison);
+    TypeVec holes = holes_inside(ck, t);
+    for (size_t i = 0; i < holes.n; i++)
+        hole_bind(ck, holes.at[i], ck->cx->poison);
 }
 
 /* The last hole of a chain of holes, NULL for what is no hole. On the way the chain is halved: bindings of a hole to a type must stay
@@ -239,7 +245,23 @@ static const Type *unify_known(Checker *ck, const Type *a, const Type *b, Widen 
     return a;
 }
 
-/* `hole` has no type yet. */
+/* Joins two holes without types. The one with the deeper tree below it stays, so that chains are short; it speaks for the cause. */
+static void join(Checker *ck, const Type *a, const Type *b)
+{
+    Hole *ha = hole_of(ck, a), *hb = hole_of(ck, b);
+    if (!ha || !hb) {
+        hole_bind(ck, ha ? a : b, ha ? b : a);
+        return;
+    }
+    Hole *root = ha->rank > hb->rank ? ha : hb, *leaf = root == ha ? hb : ha;
+    if (root->rank == leaf->rank)
+        root->rank++;
+    if (leaf->info.origin < root->info.origin)
+        root->info = leaf->info;
+    hole_bind(ck, &leaf->type, &root->type);
+}
+
+/* `hole` has no type yet, t is none of the same. */
 static const Type *fill(Checker *ck, const Type *hole, const Type *t)
 {
     if (occurs(ck, hole, t))
@@ -255,6 +277,10 @@ static const Type *unify_step(Checker *ck, const Type *a, const Type *b, Widen w
         return a;
     if (++ck->work > WORK_MOST)
         return misfit(ck, MISFIT_WORK, a, b);
+    if (ha && hb && !ha->bound && !hb->bound) {
+        join(ck, ha, hb);
+        return a;
+    }
     if (ha && !ha->bound)
         return fill(ck, ha, widen == WIDEN_BOTH || !hb || !hb->bound ? (hb ? hb : b) : hb->bound);
     if (hb && !hb->bound)
