@@ -148,13 +148,15 @@ struct Interp {
     bool stopped; /* the frame where the evaluation began is gone */
 };
 
-/* ---- prepare.c, lifetime.c ---------------------------------------------------------------------- */
+/* ---- prepare.c, lifetime.c, slots.c ---------------------------------------------------------------------- */
 
 /* The code of a function, or of an expression as a function without parameters. Its unit is the caller's; NULL after a diagnostic. */
 Code *code_prepare(Interp *in, Module *keep, Expr *root);
 void unit_release(Unit *u);
 /* Marks the last use of each slot and drops what a branch does not need. */
 void code_mark_last(Unit *u, Code *code);
+/* Renumbers the slots after that, so that values which never live at once share one. */
+void code_share_slots(Unit *u, Code *code);
 
 /* ---- stack.c ------------------------------------------------------------------------------------ */
 

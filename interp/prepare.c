@@ -581,8 +581,10 @@ static void prepare_all(Prepare *p, Code *code, Expr *root)
     for (size_t i = 0; i < p->fns.n; i++)
         finish_fn(p, p->fns.at[i]);
     p->failed |= p->places.failed;
-    for (size_t i = 0; i < p->unit->codes.n && !p->failed; i++)
+    for (size_t i = 0; i < p->unit->codes.n && !p->failed; i++) {
         code_mark_last(p->unit, p->unit->codes.at[i]);
+        code_share_slots(p->unit, p->unit->codes.at[i]);
+    }
 }
 
 /* Room for the arguments and tests of every step, so that evaluation need not ask. */
