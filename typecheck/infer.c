@@ -76,6 +76,7 @@ const Type *function_begin(Checker *ck, Function *fn, const char *name, Span spa
         type_var_node(ck, v, info);
         params[i] = v->base.type;
     }
+    ck->introduces = ck->introduces || (!name && fn->type_params.n);
     HoleInfo info = {HOLE_RESULT, span, name, NULL};
     const Type *result = hole_new(ck, info);
     /* A declared result is a filled hole: the body may widen it. */

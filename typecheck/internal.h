@@ -110,6 +110,7 @@ struct Checker {
     Vec(Relation *) failed; /* relations that reported an error or depend on one */
     Relation *queue_first, *queue_last;
     Span at;                /* of the node in work, for relations that unification starts */
+    bool introduces;        /* type parameters that the definitions in work do not share from their start (rigid.c) */
     Misfit misfit;
     uint64_t work;          /* of the current unification */
 };
@@ -166,6 +167,11 @@ void infer_patterns(Checker *ck, Match *match);
 
 /* E0209 for missing cases, W0201 for clauses that can never match. */
 void match_check(Checker *ck, Match *match);
+
+/* ---- rigid.c ------------------------------------------------------------------------------------------------------- */
+
+/* E0215 when a type inside mentions a type parameter that is not known there. */
+void check_rigid(Checker *ck, const Expr *root);
 
 /* ---- kind.c -------------------------------------------------------------------------------------------------------- */
 

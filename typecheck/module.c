@@ -243,6 +243,7 @@ static void infer_cycle(Graph *g, uint32_t from)
         if (!def->fn || def->fn->base.type)
             continue;
         any = true;
+        ck->introduces = ck->introduces || (g->stack.n > from + 1 && def->fn->type_params.n);
         ck->home = def->home ? def->home : ck->m;
         function_begin(ck, def->fn, def->name->text, def->span);
     }
@@ -253,6 +254,10 @@ static void infer_cycle(Graph *g, uint32_t from)
     }
     if (any)
         settle(ck);
+    for (size_t i = from; ck->introduces && i < g->stack.n; i++)
+        if (g->nodes[g->stack.at[i]].def->fn)
+            check_rigid(ck, &g->nodes[g->stack.at[i]].def->fn->base);
+    ck->introduces = false;
 }
 
 static void infer_defs(Checker *ck)
@@ -273,18 +278,74 @@ static void infer_expr(Checker *ck)
         infer(ck, &ck->m->free_vars.at[i]->base);
     infer(ck, ck->m->expr);
     settle(ck);
+    if (ck->introduces)
+        check_rigid(ck, ck->m->expr);
+}
+
+/* ---- the order of messages ------------------------------------------------------------------------------------------------------ */
+
+/* Definitions are inferred callees first; messages come in the order of the text, those without a place last. */
+static bool comes_before(const Diag *a, const Diag *b)
+{
+    uint32_t source_a = a->span.source - 1, source_b = b->span.source - 1;
+    return source_a != source_b ? source_a < source_b : a->span.from < b->span.from;
+}
+
+/* Merges two ordered lists; of equals the first list's comes first. */
+static Diag *merge(Diag *a, Diag *b)
+{
+    Diag *first = NULL, **end = &first;
+    while (a && b) {
+        Diag **from = comes_before(b, a) ? &b : &a;
+        *end = *from;
+        end = &(*end)->next;
+        *from = (*from)->next;
+    }
+    *end = a ? a : b;
+    return first;
+}
+
+static Diag *sort_list(Diag *list)
+{
+    /* The list in bin k has 2^k diagnostics or none, and comes before those of lower bins. */
+    Diag *bins[32] = {0};
+    while (list) {
+        Diag *one = list;
+        list = list->next;
+        one->next = NULL;
+        uint32_t k = 0;
+        for (; k < 31 && bins[k]; k++) {
+            one = merge(bins[k], one);
+            bins[k] = NULL;
+        }
+        bins[k] = merge(bins[k], one);
+    }
+    Diag *all = NULL;
+    for (uint32_t k = 0; k < 32; k++)
+        all = merge(bins[k], all);
+    return all;
+}
+
+static void sort_diags(Diags *ds, Diag *after)
+{
+    Diag **first = after ? &after->next : &ds->first;
+    *first = sort_list(*first);
+    for (Diag *d = *first; d; d = d->next)
+        ds->last = d;
 }
 
 bool typecheck_module(Ctx *cx, Module *m, const Module *env)
 {
     Checker ck = {.cx = cx, .m = m, .env = env, .home = m};
     size_t errors = cx->diags->errors;
+    Diag *before = cx->diags->last;
     arena_init(&ck.scratch, &cx->limits);
     for (size_t i = 0; i < m->types.n; i++)
         check_typedef(&ck, m->types.at[i]);
     infer_defs(&ck);
     if (m->expr && !limit_hit(&cx->limits))
         infer_expr(&ck);
+    sort_diags(cx->diags, before);
     ptrmap_deinit(&ck.functions);
     ptrmap_deinit(&ck.checked);
     ptrmap_deinit(&ck.ill_matches);
