@@ -17,6 +17,8 @@ struct Blas {
     const char *asked;
     __typeof__(cblas_sgemm) *sgemm;
     __typeof__(cblas_dgemm) *dgemm;
+    __typeof__(cblas_sgemv) *sgemv;
+    __typeof__(cblas_dgemv) *dgemv;
     __typeof__(openblas_set_num_threads) *set_threads;
     __typeof__(openblas_get_corename) *core;
     __typeof__(openblas_get_config) *config;
@@ -74,6 +76,7 @@ static bool find(Blas *b, const char *name, void *to)
 static bool find_all(Blas *b)
 {
     return find(b, "cblas_sgemm", &b->sgemm) && find(b, "cblas_dgemm", &b->dgemm) &&
+           find(b, "cblas_sgemv", &b->sgemv) && find(b, "cblas_dgemv", &b->dgemv) &&
            find(b, "openblas_set_num_threads", &b->set_threads) &&
            find(b, "openblas_get_corename", &b->core) && find(b, "openblas_get_config", &b->config);
 }
@@ -196,6 +199,23 @@ PLAIN_GEMM(plain_sgemm, float)
 PLAIN_GEMM(plain_dgemm, double)
 #undef PLAIN_GEMM
 
+/* A product with a single row or column. The library would copy the matrix first and then use it
+ * once. */
+#define VECTOR_GEMM(name, gemv, type)                                                           \
+    static void name(Blas *b, bool ta, bool tb, int m, int n, int k, type alpha, const type *a, \
+                     int lda, const type *bb, int ldb, type beta, type *c, int ldc)             \
+    {                                                                                           \
+        if (m == 1)                                                                             \
+            b->gemv(CblasRowMajor, op(!tb), tb ? n : k, tb ? k : n, alpha, bb, ldb, a,          \
+                    ta ? lda : 1, beta, c, 1);                                                  \
+        else                                                                                    \
+            b->gemv(CblasRowMajor, op(ta), ta ? k : m, ta ? m : k, alpha, a, lda, bb,           \
+                    tb ? 1 : ldb, beta, c, ldc);                                                \
+    }
+VECTOR_GEMM(vector_sgemm, sgemv, float)
+VECTOR_GEMM(vector_dgemm, dgemv, double)
+#undef VECTOR_GEMM
+
 void blas_sgemm(Blas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
                 const float *a, int64_t lda, const float *bb, int64_t ldb, float beta, float *c,
                 int64_t ldc)
@@ -206,8 +226,12 @@ void blas_sgemm(Blas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k, floa
         plain_sgemm(ta, tb, m, n, k, alpha, a, lda, bb, ldb, beta, c, ldc);
         return;
     }
-    b->sgemm(CblasRowMajor, op(ta), op(tb), (int)m, (int)n, (int)k, alpha, a,
-             leading(lda, ta ? m : k), bb, leading(ldb, tb ? k : n), beta, c, leading(ldc, n));
+    int la = leading(lda, ta ? m : k), lb = leading(ldb, tb ? k : n), lc = leading(ldc, n);
+    if (m == 1 || n == 1)
+        vector_sgemm(b, ta, tb, (int)m, (int)n, (int)k, alpha, a, la, bb, lb, beta, c, lc);
+    else
+        b->sgemm(CblasRowMajor, op(ta), op(tb), (int)m, (int)n, (int)k, alpha, a, la, bb, lb, beta,
+                 c, lc);
 }
 
 void blas_dgemm(Blas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha,
@@ -220,6 +244,10 @@ void blas_dgemm(Blas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k, doub
         plain_dgemm(ta, tb, m, n, k, alpha, a, lda, bb, ldb, beta, c, ldc);
         return;
     }
-    b->dgemm(CblasRowMajor, op(ta), op(tb), (int)m, (int)n, (int)k, alpha, a,
-             leading(lda, ta ? m : k), bb, leading(ldb, tb ? k : n), beta, c, leading(ldc, n));
+    int la = leading(lda, ta ? m : k), lb = leading(ldb, tb ? k : n), lc = leading(ldc, n);
+    if (m == 1 || n == 1)
+        vector_dgemm(b, ta, tb, (int)m, (int)n, (int)k, alpha, a, la, bb, lb, beta, c, lc);
+    else
+        b->dgemm(CblasRowMajor, op(ta), op(tb), (int)m, (int)n, (int)k, alpha, a, la, bb, lb, beta,
+                 c, lc);
 }

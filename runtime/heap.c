@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* With the address sanitizer each object is an allocation of its own, so that it sees leaks and
  * late uses. */
@@ -17,12 +19,19 @@
 #define HEAP_PLAIN 0
 #endif
 
-#define SLAB_SIZE ((size_t)64 << 10)
+/* Slabs grow with what lives, up to the size of a large page. */
+#define SLAB_LEAST ((size_t)64 << 10)
+#define SLAB_MOST ((size_t)2 << 20)
 #define UNIT ((size_t)8)
 #define SMALL_MOST ((size_t)256)
 
+/* How much large storage is kept for another use. */
+#define SPARE_MOST 8
+#define SPARE_BYTES ((size_t)256 << 20)
+
 typedef struct Slab {
     struct Slab *older;
+    size_t size;
 } Slab;
 
 typedef struct Cell {
@@ -40,24 +49,41 @@ struct Heap {
     Cell *cells[SMALL_MOST / UNIT + 1]; /* given back, by size */
     char *next, *end; /* the part of the newest slab that was never used */
     Slab *slabs;
+    size_t slab_bytes;
     size_t live; /* small objects */
     RefLinks *refs;
+    Storage spare[SPARE_MOST];          /* the oldest first */
+    int spares;
+    size_t spare_bytes;
 };
 
-static void slabs_free(Heap *h)
+/* Frees the slabs that are newer than `last`. */
+static void slabs_free(Heap *h, const Slab *last)
 {
-    while (h->slabs) {
+    while (h->slabs != last) {
         Slab *s = h->slabs;
         h->slabs = s->older;
+        h->slab_bytes -= s->size;
+        limit_release(h->limits, s->size);
         free(s);
-        limit_release(h->limits, SLAB_SIZE);
     }
-    h->next = h->end = NULL;
+}
+
+static void spare_free(Heap *h, int i)
+{
+    Storage s = h->spare[i];
+    h->spares--;
+    h->spare_bytes -= s.bytes;
+    memmove(&h->spare[i], &h->spare[i + 1], (size_t)(h->spares - i) * sizeof s);
+    free(s.at);
+    limit_release(h->limits, s.bytes);
 }
 
 static void heap_delete(Heap *h)
 {
-    slabs_free(h);
+    while (h->spares > 0)
+        spare_free(h, h->spares - 1);
+    slabs_free(h, NULL);
     free(h);
 }
 
@@ -74,19 +100,45 @@ static Heap *heap_of(Limits *limits)
     return h;
 }
 
+/* Large storage asks for large pages: touching it for the first time costs more than most loops
+ * over it otherwise. */
+static void want_large_pages(void *p, size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    if (bytes < SLAB_MOST)
+        return;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = ((uintptr_t)p + page - 1) & ~(page - 1);
+    uintptr_t to = ((uintptr_t)p + bytes) & ~(page - 1);
+    madvise((void *)from, to - from, MADV_HUGEPAGE);
+#else
+    (void)p;
+    (void)bytes;
+#endif
+}
+
+/* A slab as large as all so far, or as the limit still allows. */
 static bool slab_add(Heap *h)
 {
-    if (!limit_charge(h->limits, SLAB_SIZE))
+    size_t size = h->slab_bytes < SLAB_LEAST  ? SLAB_LEAST
+                  : h->slab_bytes > SLAB_MOST ? SLAB_MOST
+                                              : h->slab_bytes;
+    Limits *l = h->limits;
+    while (size > SLAB_LEAST && l->memory_most > 0 && l->memory + size > l->memory_most)
+        size /= 2;
+    if (!limit_charge(l, size))
         return false;
-    Slab *s = malloc(SLAB_SIZE);
+    Slab *s = size == SLAB_MOST ? aligned_alloc(SLAB_MOST, SLAB_MOST) : malloc(size);
     if (!s) {
-        limit_release(h->limits, SLAB_SIZE);
+        limit_release(l, size);
         return false;
     }
-    s->older = h->slabs;
+    want_large_pages(s, size);
+    *s = (Slab){h->slabs, size};
     h->slabs = s;
+    h->slab_bytes += size;
     h->next = (char *)(s + 1);
-    h->end = (char *)s + SLAB_SIZE;
+    h->end = (char *)s + size;
     return true;
 }
 
@@ -106,24 +158,25 @@ static void *small_alloc(Heap *h, size_t bytes)
     return c;
 }
 
+/* Nothing is alive: all cells are free, and the first slab is enough to begin again with. */
+static void begin_again(Heap *h)
+{
+    memset(h->cells, 0, sizeof h->cells);
+    Slab *first = h->slabs;
+    while (first->older)
+        first = first->older;
+    slabs_free(h, first);
+    h->next = (char *)(first + 1);
+    h->end = (char *)first + first->size;
+}
+
 static void small_free(Heap *h, void *p, size_t bytes)
 {
-    if (--h->live == 0) {
-        /* Nothing is alive: all cells are free, and one slab is enough to begin again with. */
-        memset(h->cells, 0, sizeof h->cells);
-        while (h->slabs->older) {
-            Slab *s = h->slabs;
-            h->slabs = s->older;
-            free(s);
-            limit_release(h->limits, SLAB_SIZE);
-        }
-        h->next = (char *)(h->slabs + 1);
-        h->end = (char *)h->slabs + SLAB_SIZE;
-        return;
-    }
     Cell *c = p;
     c->next = h->cells[bytes / UNIT];
     h->cells[bytes / UNIT] = c;
+    if (--h->live == 0 && h->slabs->older)
+        begin_again(h);
 }
 
 static void *large_alloc(Limits *limits, size_t bytes)
@@ -232,4 +285,58 @@ void heap_break_cycles(Limits *limits)
         link_out(r);
         link_in(&h->refs, r);
     }
+}
+
+/* --- Large storage */
+
+static Storage storage_new(Limits *limits, size_t bytes)
+{
+    Storage none = {0};
+    size_t most = limits->memory_most;
+    Heap *h = limits->heap;
+    /* What is kept gives way before the limit is reached. */
+    while (h && h->spares > 0 && most > 0 && (bytes > most || limits->memory > most - bytes))
+        spare_free(h, 0);
+    if (!limit_charge(limits, bytes))
+        return none;
+    void *at = malloc(bytes);
+    while (!at && h && h->spares > 0) {
+        spare_free(h, 0);
+        at = malloc(bytes);
+    }
+    if (!at) {
+        limit_release(limits, bytes);
+        return none;
+    }
+    want_large_pages(at, bytes);
+    return (Storage){at, bytes};
+}
+
+Storage heap_storage_take(Limits *limits, size_t bytes)
+{
+    Heap *h = heap_of(limits);
+    for (int i = h ? h->spares - 1 : -1; i >= 0; i--) {
+        Storage s = h->spare[i];
+        if (s.bytes < bytes || s.bytes - bytes > bytes / 4)
+            continue;
+        h->spares--;
+        h->spare_bytes -= s.bytes;
+        memmove(&h->spare[i], &h->spare[i + 1], (size_t)(h->spares - i) * sizeof s);
+        return s;
+    }
+    return storage_new(limits, bytes);
+}
+
+void heap_storage_give(Limits *limits, Storage s)
+{
+    Heap *h = limits->heap;
+    if (!h || s.bytes > SPARE_BYTES || HEAP_PLAIN) {
+        free(s.at);
+        limit_release(limits, s.bytes);
+        return;
+    }
+    while (h->spares == SPARE_MOST || h->spare_bytes + s.bytes > SPARE_BYTES)
+        spare_free(h, 0);
+    h->spare[h->spares++] = s;
+    h->spare_bytes += s.bytes;
 }

@@ -1,6 +1,7 @@
 #include "runtime/tensor.h"
 
 #include "base/number.h"
+#include "runtime/heap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,8 @@
 /* Stands right before the elements, in the same allocation. */
 struct Buffer {
     uint32_t refs;
-    size_t charged; /* bytes given back to the limits at the end */
     Limits *limits;
-    void *allocation;
+    Storage storage;        /* charged to the limits */
 };
 
 bool shape_size(int32_t rank, const int64_t *shape, int64_t *out)
@@ -73,22 +73,48 @@ static bool storage_size(DType dtype, int64_t elements, size_t *out)
     return true;
 }
 
+static Storage storage_new(Limits *limits, size_t bytes, bool zeroed)
+{
+    Storage s = {.bytes = bytes};
+    if (limits && bytes >= STORAGE_LARGE) {
+        s = heap_storage_take(limits, bytes);
+        if (s.at && zeroed)
+            memset(s.at, 0, s.bytes);
+        return s;
+    }
+    if (limits && !limit_charge(limits, bytes))
+        return s;
+    s.at = zeroed ? calloc(1, bytes) : malloc(bytes);
+    if (!s.at && limits)
+        limit_release(limits, bytes);
+    return s;
+}
+
 static Buffer *buffer_new(Limits *limits, size_t bytes, bool zeroed, char **data)
 {
-    size_t charged = bytes + sizeof(Buffer) + ALIGNMENT;
-    if (limits && !limit_charge(limits, charged))
+    Storage s = storage_new(limits, bytes + sizeof(Buffer) + ALIGNMENT, zeroed);
+    if (!s.at)
         return NULL;
-    char *allocation = zeroed ? calloc(1, charged) : malloc(charged);
-    if (!allocation) {
-        if (limits)
-            limit_release(limits, charged);
-        return NULL;
-    }
-    uintptr_t at = ((uintptr_t)allocation + sizeof(Buffer) + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
+    uintptr_t at = ((uintptr_t)s.at + sizeof(Buffer) + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
     *data = (char *)at;
     Buffer *b = (Buffer *)at - 1;
-    *b = (Buffer){.refs = 1, .charged = charged, .limits = limits, .allocation = allocation};
+    *b = (Buffer){.refs = 1, .limits = limits, .storage = s};
     return b;
+}
+
+static void buffer_release(Buffer *b)
+{
+    if (!b || --b->refs > 0)
+        return;
+    Limits *limits = b->limits;
+    Storage s = b->storage;
+    if (limits && s.bytes >= STORAGE_LARGE) {
+        heap_storage_give(limits, s);
+        return;
+    }
+    if (limits)
+        limit_release(limits, s.bytes);
+    free(s.at);
 }
 
 static Tensor *tensor_make(Limits *limits, DType dtype, int32_t rank, const int64_t *shape,
@@ -232,13 +258,8 @@ void tensor_release(Tensor *t)
 {
     if (!t || --t->refs > 0)
         return;
-    Buffer *b = t->buffer;
+    buffer_release(t->buffer);
     free(t);
-    if (!b || --b->refs > 0)
-        return;
-    if (b->limits)
-        limit_release(b->limits, b->charged);
-    free(b->allocation);
 }
 
 const char *tensor_element(const Tensor *t, int64_t i)

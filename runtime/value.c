@@ -132,10 +132,11 @@ Object *object_new(Limits *limits, const ObjectInfo *info, uint32_t n)
     Object *o = heap_alloc(limits, object_bytes(n), info->kind == VALUE_REF);
     if (!o)
         return NULL;
-    memset(o, 0, object_bytes(n));
     o->refs = 1;
     o->n = n;
     o->info = info;
+    for (uint32_t i = 0; i < n; i++)
+        o->fields[i] = value_none();
     return o;
 }
 
