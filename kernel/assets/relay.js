@@ -125,8 +125,8 @@
       requires: [codemirror.IEditorExtensionRegistry],
       optional: [notebook.INotebookTracker],
       activate(app, registry, tracker) {
-        const hover = async (editor, position) => {
-          const found = await inspect(tracker, editor.state.doc.toString(), position);
+        const hover = async (model, editor, position) => {
+          const found = model.mimeType === MIME && await inspect(tracker, editor.state.doc.toString(), position);
           if (!found) {
             return null;
           }
@@ -139,10 +139,11 @@
           };
           return { pos: position, create };
         };
+        /* A cell gets its language once the kernel is known, hence the question comes as late as the mouse. */
         registry.addExtension({
           name: NAME + ':hover',
-          factory: (options) => options.model.mimeType === MIME
-            ? codemirror.EditorExtensionRegistry.createImmutableExtension(view.hoverTooltip(hover)) : null,
+          factory: (options) => codemirror.EditorExtensionRegistry.createImmutableExtension(
+            view.hoverTooltip((editor, position) => hover(options.model, editor, position))),
         });
       },
     };
