@@ -31,6 +31,7 @@ typedef enum OpFlags {
     OP_NON_COMPUTATIONAL = 2,   /* an annotation: never run by itself */
     OP_RESHAPE = 4,             /* the elements in the same order: a view */
     OP_SHAPE_FROM_DATA = 8,     /* the result's shape needs the values of arguments */
+    OP_FROM_TYPE = 16,          /* the result depends on the types of the arguments alone */
 } OpFlags;
 
 typedef enum RelResult { REL_DONE, REL_WAIT, REL_FAILED } RelResult;

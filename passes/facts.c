@@ -1,0 +1,92 @@
+#include "passes/facts.h"
+
+#include "base/vec.h"
+#include "ir/op.h"
+#include "ir/walk.h"
+
+static WalkNext note_function(void *data, const Expr *e)
+{
+    Purity *p = data;
+    const Let *let = expr_as_let(e);
+    if (let && let->value->kind == EXPR_FUNCTION)
+        ptrmap_put(&p->functions, let->var, let->value);
+    return WALK_ON;
+}
+
+void purity_init(Purity *p, const Module *module, const Module *env, const Expr *root)
+{
+    *p = (Purity){.module = module, .env = env};
+    ir_walk(root, note_function, NULL, p);
+}
+
+void purity_deinit(Purity *p)
+{
+    ptrmap_deinit(&p->functions);
+    ptrmap_deinit(&p->known);
+}
+
+/* One question: the bodies that must be looked at, each once; a function is assumed pure while it is being looked at. */
+typedef struct Question {
+    Purity *purity;
+    Arena arena;
+    Vec(const Function *) todo;
+    PtrMap seen;
+} Question;
+
+static const Function *called_function(const Question *q, const Expr *callee)
+{
+    const Purity *p = q->purity;
+    const GlobalVar *g = expr_as_global(callee);
+    if (g) {
+        const Def *def = module_find(p->module, g->name);
+        def = def ? def : module_find(p->env, g->name);
+        return def ? def->fn : NULL;
+    }
+    const Function *f = expr_as_function(callee);
+    return f ? f : expr_as_function(ptrmap_find(&p->functions, callee));
+}
+
+static bool call_is_pure(Question *q, const Call *call)
+{
+    const Op *op = expr_call_of_op(&call->base);
+    if (op)
+        return !(op->flags & OP_STATEFUL);
+    if (call->callee->kind == EXPR_CON)
+        return true;
+    const Function *f = called_function(q, call->callee);
+    if (!f || attrs_find(f->attrs, "Compiler"))
+        return false;
+    if (ptrmap_has(&q->purity->known, f))
+        return ptrmap_find(&q->purity->known, f) != NULL;
+    if (!ptrmap_has(&q->seen, f)) {
+        ptrmap_put(&q->seen, f, NULL);
+        vec_push(&q->todo, &q->arena, f);
+    }
+    return true;
+}
+
+static WalkNext look(void *data, const Expr *e)
+{
+    Question *q = data;
+    const Call *call = expr_as_call(e);
+    if (e->kind == EXPR_FUNCTION)
+        return WALK_SKIP;
+    if (e->kind == EXPR_REF_READ || e->kind == EXPR_REF_WRITE || (call && !call_is_pure(q, call)))
+        return WALK_STOP;
+    return WALK_ON;
+}
+
+bool purity_of(Purity *p, const Expr *e)
+{
+    Question q = {.purity = p};
+    arena_init(&q.arena, NULL);
+    bool pure = ir_walk(e, look, NULL, &q);
+    while (pure && q.todo.n)
+        pure = ir_walk(vec_pop(&q.todo)->body, look, NULL, &q);
+    /* All of them are pure together; when one is not, the others may still be. */
+    for (size_t i = 0; pure && i < q.seen.n; i++)
+        ptrmap_put(&p->known, q.seen.entries[i].key, (void *)(uintptr_t)q.seen.entries[i].key);
+    ptrmap_deinit(&q.seen);
+    arena_deinit(&q.arena);
+    return pure;
+}

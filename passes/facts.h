@@ -1,0 +1,20 @@
+/* Facts about programs that several passes ask for. */
+#ifndef PASSES_FACTS_H
+#define PASSES_FACTS_H
+
+#include "ir/module.h"
+
+/* What evaluating has no effect and depends on none (passes.md section 5.6). */
+typedef struct Purity {
+    const Module *module, *env;     /* where globals are found; env may be NULL */
+    PtrMap functions;               /* Var of a `let` -> the function literal it is bound to */
+    PtrMap known;                   /* function -> itself when pure, NULL when not */
+} Purity;
+
+/* Learns the local functions of `root`. */
+void purity_init(Purity *p, const Module *module, const Module *env, const Expr *root);
+void purity_deinit(Purity *p);
+/* Evaluating e neither reads nor writes a reference, and calls nothing unknown. A function literal is pure, whatever its body does. */
+bool purity_of(Purity *p, const Expr *e);
+
+#endif

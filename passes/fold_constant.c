@@ -1,0 +1,172 @@
+/* Evaluates what is known when the program is compiled.
+ *
+ *     let %a = 2 * 3; if (%a == 6) { %x + %a } else { %x }      becomes      add(%x, 6)
+ *
+ * Left alone: calls without arguments (`zeros`), stateful and non-computational operators, calls of functions, primitive functions, and
+ * results too large to keep in a program. */
+#include "passes/pass.h"
+
+#include "ir/op.h"
+
+/* Elements of the largest result that becomes a constant. */
+#define FOLD_MOST ((int64_t)1 << 24)
+
+typedef struct Fold {
+    PtrMap lets;            /* Var -> Let */
+} Fold;
+
+static bool constant_value(Ctx *cx, const Expr *e, Value *out)
+{
+    const Constant *c = expr_as_constant(e);
+    const Tuple *t = expr_as_tuple(e);
+    if (c)
+        *out = value_retain(c->value);
+    if (!t)
+        return c != NULL;
+    Object *o = object_new(&cx->limits, &tuple_info, t->fields.n);
+    for (uint32_t i = 0; o && i < t->fields.n; i++) {
+        const Constant *field = expr_as_constant(t->fields.at[i]);
+        if (!field) {
+            value_release(value_object(o));
+            return false;
+        }
+        o->fields[i] = value_retain(field->value);
+    }
+    *out = o ? value_object(o) : value_none();
+    return o != NULL;
+}
+
+static Expr *value_expr(Arena *arena, Span span, Value v)
+{
+    if (v.kind != VALUE_TUPLE)
+        return expr_constant(arena, span, v);
+    Expr **fields = arena_new_array(arena, Expr *, v.object->n);
+    for (uint32_t i = 0; i < v.object->n; i++)
+        fields[i] = value_expr(arena, span, v.object->fields[i]);
+    return expr_tuple(arena, span, v.object->n, fields);
+}
+
+static bool is_small(const Type *t)
+{
+    int64_t size = 1;
+    if (!t)
+        return false;
+    t = type_find(t);
+    if (t->kind == TYPE_TUPLE)
+        for (uint32_t i = 0; i < t->n; i++)
+            if (!is_small(t->parts[i]))
+                return false;
+    for (uint32_t i = 0; t->kind == TYPE_TENSOR && i < t->n; i++)
+        size = t->dims[i] < 0 || size > FOLD_MOST ? size : size * t->dims[i];
+    return size <= FOLD_MOST && (t->kind == TYPE_TENSOR || t->kind == TYPE_TUPLE);
+}
+
+/* A tensor of that type whose elements do not matter: one element, repeated by strides of zero. */
+static Value any_of_type(Ctx *cx, const Type *t)
+{
+    t = t ? type_find(t) : NULL;
+    if (!t || t->kind != TYPE_TENSOR || !type_is_static(t) || t->n > TENSOR_RANK_MOST)
+        return value_none();
+    int64_t strides[TENSOR_RANK_MOST] = {0};
+    Tensor *one = tensor_new(&cx->limits, t->dtype, 0, NULL);
+    Tensor *view = one ? tensor_view(one, (int32_t)t->n, t->dims, strides, 0) : NULL;
+    tensor_release(one);
+    return value_tensor(view);
+}
+
+static Expr *fold_call(Rewriter *rw, const Expr *old, const Call *call, Expr *now)
+{
+    const Op *op = expr_call_of_op(now);
+    Value args[16];
+    uint32_t n = call->args.n, have = 0;
+    if (!op || n == 0 || n > 16 || (op->flags & (OP_STATEFUL | OP_NON_COMPUTATIONAL)) || !is_small(old->type))
+        return now;
+    const Call *typed = expr_as_call(old);
+    for (; have < n; have++) {
+        bool from_type = op->flags & OP_FROM_TYPE;
+        if (from_type)
+            args[have] = any_of_type(rw->cx, typed->args.at[have]->type);
+        if (from_type ? value_is_none(args[have]) : !constant_value(rw->cx, call->args.at[have], &args[have]))
+            break;
+    }
+    Value v = value_none();
+    if (have == n)
+        v = op_eval(rw->cx, op, call->attrs, now->span, n, args);
+    bool failed = have == n && value_is_none(v);
+    for (uint32_t i = 0; i < have; i++)
+        value_release(args[i]);
+    if (failed)
+        return NULL;
+    if (value_is_none(v))
+        return now;
+    Expr *folded = value_expr(&rw->module->arena, now->span, v);
+    value_release(v);
+    return folded;
+}
+
+static Expr *fold_node(Rewriter *rw, const Expr *old, Expr *now)
+{
+    Fold *fold = rw->data;
+    switch ((ExprKind)now->kind) {
+    case EXPR_CALL:
+        return fold_call(rw, old, expr_as_call(now), now);
+    case EXPR_VAR: {
+        const Let *let = ptrmap_find(&fold->lets, old);
+        Expr *value = let ? ptrmap_find(&rw->done, let->value) : NULL;
+        return value && value->kind == EXPR_CONSTANT ? value : now;
+    }
+    case EXPR_LET: {
+        const Let *let = expr_as_let(now);
+        return let->value->kind == EXPR_CONSTANT ? let->body : now;
+    }
+    case EXPR_IF: {
+        const If *e = expr_as_if(now);
+        const Constant *cond = expr_as_constant(e->cond);
+        return !cond ? now : value_is_true(cond->value) ? e->then : e->otherwise;
+    }
+    case EXPR_TUPLE_GET: {
+        const TupleGet *e = expr_as_tuple_get(now);
+        const Tuple *t = expr_as_tuple(e->tuple);
+        return t && e->index < t->fields.n ? t->fields.at[e->index] : now;
+    }
+    default:
+        return now;
+    }
+}
+
+static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
+{
+    Fold *fold = rw->data;
+    const Let *let = expr_as_let(old);
+    const Function *f = expr_as_function(old);
+    if (let)
+        ptrmap_put(&fold->lets, let->var, (void *)(uintptr_t)let);
+    *now = (Expr *)(uintptr_t)old;
+    return f && function_is_primitive(f);
+}
+
+static Function *fold_function(PassRun *run, const Def *def)
+{
+    Fold fold = {0};
+    Rewriter rw;
+    rewriter_init(&rw, run->cx, run->module, fold_node, &fold);
+    rw.enter = enter_node;
+    Expr *now = ir_rewrite(&rw, &def->fn->base);
+    rewriter_deinit(&rw);
+    ptrmap_deinit(&fold.lets);
+    return expr_as_function(now);
+}
+
+static const OpAttr params[] = {
+    {"fold_qnn", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(false), .doc = "folds operators on quantised values too"},
+    {0},
+};
+
+const Pass pass_fold_constant = {
+    .name = "FoldConstant",
+    .doc = "Evaluates what is known when the program is compiled.",
+    .opt_level = 2,
+    .needs_types = true,
+    .params = params,
+    .function = fold_function,
+};

@@ -1,0 +1,385 @@
+#include "passes/fuse_graph.h"
+
+#include "ir/walk.h"
+
+/* ---- the forward graph ------------------------------------------------------------------------------------------------------ */
+
+static FuseNode *find(const FuseGraph *g, const Expr *e)
+{
+    return ptrmap_find(&g->index, e);
+}
+
+static OpPattern most_of(OpPattern a, OpPattern b)
+{
+    return a > b ? a : b;
+}
+
+static void need(FuseGraph *g, const Expr *e)
+{
+    FuseNode *n = find(g, e);
+    if (n)
+        n->extern_ref = true;
+}
+
+static void need_child(void *data, Expr *const *slot)
+{
+    need(data, *slot);
+}
+
+static void need_binder(void *data, Var *v)
+{
+    need(data, &v->base);
+}
+
+static void link_to(FuseGraph *g, const Expr *from, uint32_t to, OpPattern pattern)
+{
+    FuseNode *n = find(g, from);
+    if (!n)
+        return;
+    FuseEdge *edge = arena_new(&g->arena, FuseEdge);
+    *edge = (FuseEdge){to, pattern, n->edges};
+    n->edges = edge;
+}
+
+/* Scalars of these types are written into the kernel that uses them. */
+static OpPattern constant_pattern(const Constant *c)
+{
+    static const DTypeId written[] = {DT_INT32, DT_INT64, DT_FLOAT32, DT_FLOAT64, DT_BOOL};
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+        if (c->value.kind == VALUE_SCALAR && dtype_eq(c->value.dtype, dtype_of(written[i])))
+            return OP_ELEMWISE;
+    return OP_OPAQUE;
+}
+
+static bool same_shape(const Type *a, const Type *b)
+{
+    if (!a || !b || a->kind != TYPE_TENSOR || b->kind != TYPE_TENSOR || a->n != b->n)
+        return false;
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->dims[i] != b->dims[i])
+            return false;
+    return true;
+}
+
+static bool is_tensor(const Type *t)
+{
+    return t && t->kind == TYPE_TENSOR;
+}
+
+static OpPattern call_pattern(const Call *call)
+{
+    const Op *op = expr_call_of_op(&call->base);
+    if (!op)
+        return OP_OPAQUE;
+    bool dynamic = call->base.type && !type_is_static(call->base.type);
+    return dynamic && (op->flags & OP_SHAPE_FROM_DATA) ? OP_OPAQUE : op->pattern;
+}
+
+static void link_call(FuseGraph *g, const Call *call, uint32_t at)
+{
+    OpPattern pattern = g->nodes.at[at]->pattern;
+    bool op = expr_call_of_op(&call->base) != NULL;
+    if (!op) {
+        link_to(g, call->callee, at, OP_OPAQUE);
+        need(g, call->callee);
+    }
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        const Expr *arg = call->args.at[i];
+        bool same = pattern == OP_BROADCAST && same_shape(arg->type, call->base.type);
+        link_to(g, arg, at, same ? OP_ELEMWISE : pattern);
+    }
+}
+
+static void link_tuple(FuseGraph *g, const Tuple *t, uint32_t at)
+{
+    for (uint32_t i = 0; i < t->fields.n; i++) {
+        if (is_tensor(t->fields.at[i]->type))
+            link_to(g, t->fields.at[i], at, OP_INJECTIVE);
+        else
+            need(g, t->fields.at[i]);
+    }
+}
+
+static bool all_tensors(const Type *tuple)
+{
+    if (!tuple || tuple->kind != TYPE_TUPLE)
+        return false;
+    for (uint32_t i = 0; i < tuple->n; i++)
+        if (!is_tensor(tuple->parts[i]))
+            return false;
+    return true;
+}
+
+static void link_tuple_get(FuseGraph *g, const TupleGet *t, uint32_t at)
+{
+    if (all_tensors(t->tuple->type)) {
+        link_to(g, t->tuple, at, OP_INJECTIVE);
+        return;
+    }
+    g->nodes.at[at]->pattern = OP_OPAQUE;
+    need(g, t->tuple);
+}
+
+static OpPattern own_pattern(const Expr *e)
+{
+    switch ((ExprKind)e->kind) {
+    case EXPR_CONSTANT:
+        return constant_pattern(expr_as_constant(e));
+    case EXPR_CALL:
+        return call_pattern(expr_as_call(e));
+    case EXPR_TUPLE:
+        return OP_TUPLE;
+    case EXPR_TUPLE_GET:
+        return OP_INJECTIVE;
+    case EXPR_VAR: case EXPR_GLOBAL: case EXPR_OP: case EXPR_CON: case EXPR_FUNCTION: case EXPR_LET: case EXPR_IF:
+    case EXPR_MATCH: case EXPR_REF_NEW: case EXPR_REF_READ: case EXPR_REF_WRITE: case EXPR_KINDS:
+        break;
+    }
+    return OP_OPAQUE;
+}
+
+static WalkNext skip_foreign(void *data, const Expr *e)
+{
+    (void)data;
+    const Function *f = expr_as_function(e);
+    return f && attrs_find(f->attrs, "Compiler") ? WALK_SKIP : WALK_ON;
+}
+
+static WalkNext add_node(void *data, const Expr *e)
+{
+    FuseGraph *g = data;
+    if (e->kind == EXPR_GLOBAL || e->kind == EXPR_OP || e->kind == EXPR_CON || e->kind == EXPR_FUNCTION)
+        return WALK_ON;
+    FuseNode *n = arena_new(&g->arena, FuseNode);
+    *n = (FuseNode){.e = (Expr *)(uintptr_t)e, .pattern = own_pattern(e), .members = 1};
+    n->leader = n;
+    vec_push(&g->nodes, &g->arena, n);
+    ptrmap_put(&g->index, e, n);
+    return WALK_ON;
+}
+
+static WalkNext link_node(void *data, const Expr *e)
+{
+    FuseGraph *g = data;
+    FuseNode *n = find(g, e);
+    uint32_t at = n ? n->mark : 0;
+    if (e->kind == EXPR_CALL)
+        link_call(g, expr_as_call(e), at);
+    else if (e->kind == EXPR_TUPLE)
+        link_tuple(g, expr_as_tuple(e), at);
+    else if (e->kind == EXPR_TUPLE_GET)
+        link_tuple_get(g, expr_as_tuple_get(e), at);
+    else {
+        ir_children(e, need_child, g);
+        ir_binders(e, need_binder, g);
+    }
+    return WALK_ON;
+}
+
+/* ---- the post-dominator tree ------------------------------------------------------------------------------------------------- */
+
+/* The least common ancestor; `pattern` takes in what is climbed over. */
+static FuseNode *common(FuseNode *a, FuseNode *b, OpPattern *pattern)
+{
+    while (a != b) {
+        if (!a || !b)
+            return NULL;
+        bool up_a = a->depth >= b->depth, up_b = b->depth >= a->depth;
+        if (up_a) {
+            *pattern = most_of(*pattern, a->dom_pattern);
+            a = a->dom;
+        }
+        if (up_b) {
+            *pattern = most_of(*pattern, b->dom_pattern);
+            b = b->dom;
+        }
+    }
+    return a;
+}
+
+static void place(FuseGraph *g, FuseNode *n)
+{
+    n->depth = 1;
+    n->dom_pattern = OP_OPAQUE;
+    if (n->extern_ref || !n->edges)
+        return;
+    OpPattern pattern = OP_ELEMWISE;
+    FuseNode *dom = g->nodes.at[n->edges->to];
+    for (FuseEdge *edge = n->edges; edge; edge = edge->next) {
+        dom = common(dom, g->nodes.at[edge->to], &pattern);
+        pattern = most_of(pattern, edge->pattern);
+    }
+    n->dom = dom;
+    n->depth = dom ? dom->depth + 1 : 1;
+    n->dom_pattern = pattern;
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------------------- */
+
+static FuseNode *leader(FuseNode *n)
+{
+    while (n->leader != n) {
+        n->leader = n->leader->leader;
+        n = n->leader;
+    }
+    return n;
+}
+
+static void merge(FuseNode *from, FuseNode *into)
+{
+    FuseNode *a = leader(from), *b = leader(into);
+    if (a == b)
+        return;
+    b->members += a->members;
+    a->leader = b;
+    if (!a->anchored)
+        return;
+    b->anchored = true;
+    b->group = most_of(a->group, b->group);
+}
+
+/* What the groups on the way, and the one at its end, may be. */
+typedef bool MayPass(OpPattern group, bool is_sink);
+
+static bool upto_broadcast(OpPattern group, bool is_sink)
+{
+    (void)is_sink;
+    return group <= OP_BROADCAST;
+}
+
+static bool upto_injective(OpPattern group, bool is_sink)
+{
+    (void)is_sink;
+    return group <= OP_INJECTIVE;
+}
+
+static bool into_kernel(OpPattern group, bool is_sink)
+{
+    return group <= OP_INJECTIVE || (is_sink && (group == OP_REDUCE || group == OP_OUT_FUSABLE));
+}
+
+typedef struct Search {
+    FuseGraph *g;
+    Arena arena;
+    Vec(FuseNode *) todo;
+} Search;
+
+static void push_consumers(Search *s, const FuseNode *n)
+{
+    for (const FuseEdge *edge = n->edges; edge; edge = edge->next) {
+        FuseNode *to = s->g->nodes.at[edge->to];
+        if (to->mark == s->g->search)
+            continue;
+        to->mark = s->g->search;
+        vec_push(&s->todo, &s->arena, to);
+    }
+}
+
+/* Whether every group on a way from n (left out) to the sink may be passed; counts the members that would join it. */
+static bool path_passes(FuseGraph *g, const FuseNode *n, const FuseNode *sink, MayPass *may, uint32_t *members)
+{
+    Search s = {.g = g};
+    bool ok = true;
+    arena_init(&s.arena, NULL);
+    g->search++;
+    *members = n->members;
+    push_consumers(&s, n);
+    while (ok && s.todo.n) {
+        FuseNode *at = vec_pop(&s.todo);
+        ok = may(leader(at)->group, at == sink);
+        if (at != sink) {
+            *members += at->members;
+            push_consumers(&s, at);
+        }
+    }
+    arena_deinit(&s.arena);
+    return ok;
+}
+
+static void merge_path(FuseGraph *g, FuseNode *n, FuseNode *sink)
+{
+    Search s = {.g = g};
+    arena_init(&s.arena, NULL);
+    g->search++;
+    merge(n, sink);
+    push_consumers(&s, n);
+    while (s.todo.n) {
+        FuseNode *at = vec_pop(&s.todo);
+        if (at == sink)
+            continue;
+        merge(at, sink);
+        push_consumers(&s, at);
+    }
+    arena_deinit(&s.arena);
+}
+
+static void try_fuse(FuseGraph *g, FuseNode *n, MayPass *may)
+{
+    uint32_t members;
+    if (path_passes(g, n, n->dom, may, &members) && members + leader(n->dom)->members <= g->most)
+        merge_path(g, n, n->dom);
+}
+
+/* Tuples that were fused into something take in their fields last. */
+static void fuse_fields(FuseGraph *g, FuseNode *n)
+{
+    if (n->group <= OP_INJECTIVE && n->dom->group == OP_TUPLE && leader(n->dom)->group <= OP_INJECTIVE)
+        try_fuse(g, n, upto_injective);
+}
+
+static void fuse_node(FuseGraph *g, FuseNode *n, int phase)
+{
+    if (n->group == OP_OPAQUE || !n->dom)
+        return;
+    if (phase == 2) {
+        fuse_fields(g, n);
+        return;
+    }
+    if (leader(n) == leader(n->dom) || n->dom->group == OP_TUPLE)
+        return;
+    if (n->group == OP_OUT_FUSABLE) {
+        if (phase == 0 && n->dom_pattern == OP_ELEMWISE)
+            try_fuse(g, n, upto_broadcast);
+    } else if (n->group <= OP_BROADCAST) {
+        if (n->dom_pattern <= OP_INJECTIVE || n->dom_pattern == OP_REDUCE)
+            try_fuse(g, n, into_kernel);
+    } else if (n->group == OP_INJECTIVE || n->group == OP_TUPLE) {
+        if (phase == 1)
+            try_fuse(g, n, upto_injective);
+    }
+}
+
+void fuse_graph_init(FuseGraph *g, Function *f, bool fuse, uint32_t most)
+{
+    *g = (FuseGraph){.most = most};
+    arena_init(&g->arena, NULL);
+    ir_walk(&f->base, skip_foreign, add_node, g);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        g->nodes.at[i]->mark = i;
+        g->nodes.at[i]->group = g->nodes.at[i]->pattern;
+        g->nodes.at[i]->anchored = g->nodes.at[i]->pattern == OP_OUT_FUSABLE;
+    }
+    ir_walk(&f->base, skip_foreign, link_node, g);
+    need(g, f->body);
+    for (size_t i = g->nodes.n; i-- > 0;) {
+        FuseNode *n = g->nodes.at[i];
+        n->group = n->pattern;
+        place(g, n);
+        n->mark = 0;
+    }
+    for (int phase = 0; fuse && phase < 3; phase++)
+        for (size_t i = 0; i < g->nodes.n; i++)
+            fuse_node(g, g->nodes.at[i], phase);
+}
+
+void fuse_graph_deinit(FuseGraph *g)
+{
+    ptrmap_deinit(&g->index);
+    arena_deinit(&g->arena);
+}
+
+FuseNode *fuse_leader(const FuseGraph *g, const Expr *e)
+{
+    FuseNode *n = find(g, e);
+    return n ? leader(n) : NULL;
+}

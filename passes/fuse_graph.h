@@ -1,0 +1,45 @@
+/* Which operator calls of a function become one kernel: forward graph, post-dominator tree and groups (passes.md section 4). */
+#ifndef PASSES_FUSE_GRAPH_H
+#define PASSES_FUSE_GRAPH_H
+
+#include "ir/module.h"
+#include "ir/op.h"
+
+typedef struct FuseEdge {
+    uint32_t to;            /* the consumer */
+    OpPattern pattern;
+    struct FuseEdge *next;
+} FuseEdge;
+
+typedef struct FuseNode {
+    Expr *e;
+    OpPattern pattern;
+    bool extern_ref;        /* needed by something that cannot be fused through */
+    FuseEdge *edges;        /* to consumers */
+    /* the post-dominator tree */
+    struct FuseNode *dom;
+    uint32_t depth;
+    OpPattern dom_pattern;  /* the most of the patterns on the way to `dom` */
+    /* the group, by union-find */
+    struct FuseNode *leader;
+    OpPattern group;        /* of the group, at its leader */
+    bool anchored;          /* a call that fuses only with what follows it is inside */
+    uint32_t members;
+    uint32_t mark;          /* of the last search that came by */
+} FuseNode;
+
+typedef struct FuseGraph {
+    Arena arena;
+    Vec(FuseNode *) nodes;  /* operands before what uses them */
+    PtrMap index;           /* Expr -> FuseNode */
+    uint32_t search;
+    uint32_t most;          /* calls in one group */
+} FuseGraph;
+
+/* Groups the calls in the body of f, nested functions included. `fuse` false: every call by itself. */
+void fuse_graph_init(FuseGraph *g, Function *f, bool fuse, uint32_t most);
+void fuse_graph_deinit(FuseGraph *g);
+/* The node that stands for e's group; NULL for what is no value of its own. The group's root is the expression its leader holds. */
+FuseNode *fuse_leader(const FuseGraph *g, const Expr *e);
+
+#endif

@@ -1,0 +1,296 @@
+/* The driver: what all passes have in common. */
+#include "passes/pass.h"
+
+#include "ir/verify.h"
+#include "parser/parser.h"
+#include "typecheck/typecheck.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define PASS(word) extern const Pass pass_##word;
+#include "passes/passes.def"
+#undef PASS
+
+const Pass *const passes[] = {
+#define PASS(word) &pass_##word,
+#include "passes/passes.def"
+#undef PASS
+    NULL,
+};
+
+const Pass *pass_find(Str name)
+{
+    for (const Pass *const *p = passes; *p; p++)
+        if (str_is(name, (*p)->name))
+            return *p;
+    return NULL;
+}
+
+/* ---- which passes run ------------------------------------------------------------------------------------------------------ */
+
+/* Whether a comma-separated list names the pass. */
+static bool listed(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = list; p && *p; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ',')) {
+        size_t len = strcspn(p, ",");
+        if (len == n && !memcmp(p, name, n))
+            return true;
+    }
+    return false;
+}
+
+static bool enabled(const PassContext *pc, const Pass *p)
+{
+    if (listed(pc->disable, p->name))
+        return false;
+    return listed(pc->require, p->name) || pc->opt_level >= p->opt_level;
+}
+
+/* ---- one pass ------------------------------------------------------------------------------------------------------------------ */
+
+static bool is_skipped(const Function *f)
+{
+    const AttrValue *skip = attrs_find(f->attrs, "SkipOptimization");
+    return attrs_find(f->attrs, "Compiler") || attrs_find(f->attrs, "Extern") ||
+           (skip && skip->kind == ATTR_INT && skip->i != 0);
+}
+
+/* A function pass on a bare expression works on a function without parameters around it. */
+static bool run_on_expr(PassRun *run, Module *old)
+{
+    Arena *arena = &run->module->arena;
+    Function *around = expr_function(arena, old->expr->span, (TypeVarList){0}, 0, NULL, NULL, NULL, old->expr);
+    Def def = {.name = ctx_name(run->cx, ""), .fn = around, .home = run->module};
+    Function *now = run->pass->function(run, &def);
+    run->module->expr = now ? now->body : NULL;
+    return now != NULL;
+}
+
+static bool run_functions(PassRun *run, Module *old)
+{
+    for (size_t i = 0; i < old->defs.n; i++) {
+        const Def *def = &old->defs.at[i];
+        if (!def->fn || def->imported || is_skipped(def->fn))
+            continue;
+        Function *now = run->pass->function(run, def);
+        if (!now)
+            return false;
+        if (now != def->fn)
+            module_define(run->module, def->name, now, def->span, run->module);
+    }
+    return !old->expr || run_on_expr(run, old);
+}
+
+static Module *apply(PassRun *run, Module *old)
+{
+    if (run->pass->rewrite)
+        return ir_rewrite_module(run->cx, old, run->pass->rewrite, run);
+    run->module = module_derive(old);
+    if (!run->module)
+        return NULL;
+    run->module->expr = old->expr;
+    bool ok = run->pass->module ? run->pass->module(run, old) : run_functions(run, old);
+    if (ok)
+        return run->module;
+    module_release(run->module);
+    return NULL;
+}
+
+static bool is_sound(PassContext *pc, const Pass *pass, const Module *now)
+{
+#ifndef NDEBUG
+    if (!ir_verify(pc->cx, now, true)) {
+        diag_bug(pc->cx->diags, (Span){0}, "%s left a module that is not well-formed", pass->name);
+        return false;
+    }
+#else
+    (void)pass;
+    (void)now;
+    (void)pc;
+#endif
+    return true;
+}
+
+/* Runs one pass and infers what it changed; takes `m`, gives the new module. */
+static Module *run_pass(PassContext *pc, const Pass *pass, const Attrs *params, Module *m)
+{
+    PassRun run = {.context = pc, .cx = pc->cx, .pass = pass, .params = params};
+    double start = clock_seconds();
+    arena_init(&run.scratch, &pc->cx->limits);
+    Module *now = apply(&run, m);
+    arena_deinit(&run.scratch);
+    if (now && (!typecheck_module(pc->cx, now, pc->env) || !is_sound(pc, pass, now))) {
+        module_release(now);
+        now = NULL;
+    }
+    if (now && pc->after)
+        pc->after(pc->data, pass->name, clock_seconds() - start, m, now);
+    module_release(m);
+    return now;
+}
+
+/* ---- pipelines ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct Pipeline {
+    PassContext *pc;
+    uint32_t source;
+    const char *text;
+    uint32_t at, len;
+    Arena arena;            /* of the parameters */
+} Pipeline;
+
+static Span span_of(const Pipeline *p, uint32_t from, uint32_t to)
+{
+    return (Span){p->source, from, to};
+}
+
+static void skip_blanks(Pipeline *p)
+{
+    while (p->at < p->len && isspace((unsigned char)p->text[p->at]))
+        p->at++;
+}
+
+/* The end of what begins at `at`: the first of the characters outside brackets and strings. */
+static uint32_t find_end(const Pipeline *p, uint32_t at, const char *ends)
+{
+    int depth = 0;
+    for (; at < p->len; at++) {
+        char c = p->text[at];
+        if (depth == 0 && strchr(ends, c))
+            return at;
+        if (c == '"')
+            for (at++; at < p->len && p->text[at] != '"'; at++)
+                continue;
+        depth += (strchr("{[(", c) != NULL) - (strchr("}])", c) != NULL);
+    }
+    return at;
+}
+
+/* `key=value, …` up to the closing brace. */
+static bool read_params(Pipeline *p, const Attrs **out)
+{
+    Ctx *cx = p->pc->cx;
+    uint32_t end = find_end(p, p->at, "}");
+    if (end >= p->len) {
+        diag_error(cx->diags, E0603_PIPELINE, span_of(p, p->at, p->len), "the brace of the parameters is not closed");
+        return false;
+    }
+    for (skip_blanks(p); p->at < end; skip_blanks(p)) {
+        uint32_t stop = find_end(p, p->at, ",}"), eq = find_end(p, p->at, "=,}"), from = p->at;
+        if (eq >= stop || p->text[eq] != '=') {
+            diag_error(cx->diags, E0603_PIPELINE, span_of(p, from, stop), "a parameter is written `key=value`");
+            return false;
+        }
+        uint32_t key_end = eq;
+        while (key_end > from && isspace((unsigned char)p->text[key_end - 1]))
+            key_end--;
+        AttrValue value;
+        if (!parse_attr_value(cx, &p->arena, p->source, span_of(p, eq + 1, stop), &value))
+            return false;
+        const char *key = arena_copy_text(&p->arena, p->text + from, key_end - from);
+        Attrs *record = (Attrs *)(uintptr_t)attrs_with(&p->arena, *out, key, value);
+        record->at[record->n - 1].span = span_of(p, eq + 1, stop);
+        record->at[record->n - 1].key_span = span_of(p, from, key_end);
+        *out = record;
+        p->at = stop + (stop < end);
+    }
+    p->at = end + 1;
+    return true;
+}
+
+static void unknown_pass(Pipeline *p, Str name, Span span)
+{
+    const char *names[256];
+    size_t n = 0;
+    for (const Pass *const *row = passes; *row && n < 256; row++)
+        names[n++] = (*row)->name;
+    char *wanted = arena_copy_text(&p->arena, name.ptr, name.len);
+    Diag *d = diag_error(p->pc->cx->diags, E0601_UNKNOWN_PASS, span, "there is no pass `%s`", wanted);
+    diag_suggest(d, wanted, n, names);
+    diag_help(d, "`:pass` alone lists the passes");
+}
+
+static Module *run_text(PassContext *pc, Module *m, uint32_t source, int depth);
+
+static Module *run_default(Pipeline *p, Str name, Span span, Module *m)
+{
+    int level = name.len == 3 ? name.ptr[2] - '0' : -1;
+    const char *text = passes_default(level);
+    if (!text) {
+        diag_error(p->pc->cx->diags, E0601_UNKNOWN_PASS, span, "the default pipelines are -O0 to -O3");
+        module_release(m);
+        return NULL;
+    }
+    return run_text(p->pc, m, sources_add(&p->pc->cx->sources, "default pipeline", text, strlen(text)), 1);
+}
+
+/* One element of the pipeline; takes m. */
+static Module *run_step(Pipeline *p, Module *m, int depth)
+{
+    Ctx *cx = p->pc->cx;
+    uint32_t from = p->at;
+    while (p->at < p->len && (isalnum((unsigned char)p->text[p->at]) || strchr("._-", p->text[p->at])))
+        p->at++;
+    Str name = {p->text + from, p->at - from};
+    Span span = span_of(p, from, p->at);
+    const Attrs *written = NULL;
+    skip_blanks(p);
+    bool ok = true;
+    if (p->at < p->len && p->text[p->at] == '{') {
+        p->at++;
+        ok = read_params(p, &written);
+    }
+    const Pass *pass = pass_find(name);
+    const Attrs *params = NULL;
+    if (ok && name.len > 1 && name.ptr[0] == '-' && depth == 0)
+        return run_default(p, name, span, m);
+    if (ok && !pass)
+        unknown_pass(p, name, span);
+    size_t errors = cx->diags->errors;
+    if (ok && pass) {
+        params = attrs_check(cx, &p->arena, pass->name, pass->params, written, span);
+        ok = cx->diags->errors == errors;
+    }
+    if (ok && pass && !limit_hit(&cx->limits))
+        return enabled(p->pc, pass) ? run_pass(p->pc, pass, params, m) : m;
+    module_release(m);
+    return NULL;
+}
+
+/* Takes m. */
+static Module *run_text(PassContext *pc, Module *m, uint32_t source, int depth)
+{
+    const Source *text = sources_get(&pc->cx->sources, source);
+    Pipeline p = {.pc = pc, .source = source, .text = text ? text->text : "", .len = text ? (uint32_t)text->len : 0};
+    arena_init(&p.arena, &pc->cx->limits);
+    for (skip_blanks(&p); m && p.at < p.len; skip_blanks(&p)) {
+        m = run_step(&p, m, depth);
+        skip_blanks(&p);
+        if (m && p.at < p.len && p.text[p.at++] != ',') {
+            diag_error(pc->cx->diags, E0603_PIPELINE, span_of(&p, p.at - 1, p.at), "passes are separated by commas");
+            module_release(m);
+            m = NULL;
+        }
+    }
+    arena_deinit(&p.arena);
+    return m;
+}
+
+Module *passes_run(PassContext *pc, Module *m, uint32_t pipeline_source)
+{
+    Module *now = typecheck_module(pc->cx, m, pc->env) ? module_retain(m) : NULL;
+    return now ? run_text(pc, now, pipeline_source, 0) : NULL;
+}
+
+Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline)
+{
+    return passes_run(pc, m, sources_add(&pc->cx->sources, "pipeline", pipeline, strlen(pipeline)));
+}
+
+/* Levels are kept by the passes themselves: the pipeline is the same at each. */
+const char *passes_default(int level)
+{
+    return level >= 0 && level <= 4 ? "FoldConstant,FuseOps" : NULL;
+}
