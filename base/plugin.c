@@ -82,3 +82,9 @@ PluginEntry *plugin_open(const char *name, const char *entry, Buf *why)
     memcpy(&function, &symbol, sizeof function);
     return function;
 }
+
+PluginEntry *library_entry(const char *library, const char *name)
+{
+    void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+    return handle ? (PluginEntry *)(uintptr_t)dlsym(handle, name) : NULL;
+}

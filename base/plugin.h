@@ -20,4 +20,7 @@ typedef void PluginEntry(void);
  * line. */
 PluginEntry *plugin_open(const char *name, const char *entry, Buf *why);
 
+/* A function of a system library that may be absent ("libcuda.so.1"); NULL when the library or the function is. */
+PluginEntry *library_entry(const char *library, const char *name);
+
 #endif

@@ -1,7 +1,7 @@
 /* What is on this machine, and what to do about what is missing. */
+#include "base/plugin.h"
 #include "session/internal.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,16 +67,13 @@ static void doctor_jit(RelaySession *s, Buf *b)
 
 static void doctor_gpu(Buf *b)
 {
-    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    int (*init)(unsigned) = driver ? (int (*)(unsigned))(uintptr_t)dlsym(driver, "cuInit") : NULL;
-    int (*count)(int *) = driver ? (int (*)(int *))(uintptr_t)dlsym(driver, "cuDeviceGetCount") : NULL;
+    int (*init)(unsigned) = (int (*)(unsigned))library_entry("libcuda.so.1", "cuInit");
+    int (*count)(int *) = (int (*)(int *))library_entry("libcuda.so.1", "cuDeviceGetCount");
     int n = 0;
     if (init && count && init(0) == 0 && count(&n) == 0 && n > 0)
         buf_printf(b, GOOD "GPU         %d found; this build compiles for the processor\n", n);
     else
-        buf_printf(b, BAD "GPU         %s\n", driver ? "the driver finds none" : "no driver (libcuda.so.1)");
-    if (driver)
-        dlclose(driver);
+        buf_printf(b, BAD "GPU         %s\n", init ? "the driver finds none" : "no driver (libcuda.so.1)");
 }
 
 static void doctor_jupyter(Buf *b)
