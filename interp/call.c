@@ -13,6 +13,8 @@ Interp *interp_new(Ctx *cx)
     in->cx = cx;
     in->epoch = 1;
     arena_init(&in->scratch, &cx->limits);
+    arena_init(&in->programs.arena, &cx->limits);
+    in->programs.generation = 1;
     return in;
 }
 
@@ -25,6 +27,7 @@ void interp_free(Interp *in)
     module_release(in->env);
     stack_deinit(in);
     arena_deinit(&in->scratch);
+    arena_deinit(&in->programs.arena);
     free(in->args);
     free(in->places);
     free(in);

@@ -19,13 +19,6 @@ static inline const Step *finish_or_fail(Interp *in, const Step *s, Value v)
     return value_is_none(v) ? NULL : finish(in, s, v);
 }
 
-static inline uint64_t head_of(const Value *v)
-{
-    uint64_t head;
-    memcpy(&head, v, sizeof head);
-    return head;
-}
-
 static const Step *general_op(Interp *in, Step *s)
 {
     Value v = site_run(in, s);
@@ -43,7 +36,7 @@ static inline const Step *step_op(Interp *in, Step *s)
     if (!site->fast)
         return general_op(in, s);
     const Value *a = operand_at(in, s->args[0]), *b = operand_at(in, s->args[1]);
-    if (head_of(a) != site->heads[0] || head_of(b) != site->heads[1])
+    if (value_head(a) != site->heads[0] || value_head(b) != site->heads[1])
         return general_op(in, s);
     Value v;
     memcpy(&v, &site->out_head, sizeof site->out_head);

@@ -10,6 +10,8 @@
 #include "interp/interp.h"
 #include "ir/te.h"
 
+#include <string.h>
+
 typedef struct Step Step;
 typedef struct Code Code;
 typedef struct OpSite OpSite;
@@ -97,7 +99,6 @@ typedef struct Unit {
     Arena arena;
     Module *keep; /* in whose arenas attributes lie */
     Vec(Value) constants;
-    Vec(OpSite *) sites;
     Vec(Code *) codes;
     uint32_t most_args, most_tests;
 } Unit;
@@ -132,6 +133,15 @@ typedef struct Stack {
     uint64_t depth;
 } Stack;
 
+#define PROGRAM_BUCKETS 1024
+
+/* The tensor programs of the operators that ran, by operator, attributes and types. */
+typedef struct Programs {
+    Arena arena;
+    struct OpProgram *buckets[PROGRAM_BUCKETS];
+    uint64_t generation; /* changes when they are forgotten; never 0 */
+} Programs;
+
 struct Interp {
     Ctx *cx;
     Frame *frame;
@@ -140,6 +150,7 @@ struct Interp {
     Module *env; /* counted */
     uint64_t epoch; /* changes with the environment */
     PtrMap codes; /* Function -> Code of a definition, whose unit is counted */
+    Programs programs;
     Arena scratch; /* of one operator call */
     Value *args; /* room for the arguments of any call */
     const Value **places; /* room for the tests of any pattern */
@@ -185,18 +196,20 @@ const Code *closure_code(Value v);
 /* The result's bits for those of two scalars; false when the general way must be taken. */
 typedef bool ScalarFn(uint64_t a, uint64_t b, uint64_t *out);
 
-/* What an operator call remembers: how to run on arguments such as it had before. */
+typedef struct OpProgram OpProgram;
+
+/* What an operator call remembers. */
 struct OpSite {
     ScalarFn *fast; /* for two scalars with these heads; NULL: none */
     uint64_t heads[2], out_head;
     bool swapped; /* the function takes the second argument first */
-    struct OpEntry *entries; /* the latest first */
-    uint32_t n_entries;
+    const OpProgram *latest; /* while the generation is that of the table */
+    uint64_t generation;
 };
 
 /* Runs the operator of the step on its arguments, which stay. VALUE_NONE after a diagnostic. */
 Value site_run(Interp *in, Step *s);
-void site_deinit(OpSite *site);
+void programs_clear(Programs *ps);
 /* The function of a scalar operation on two operands of the dtype, if there is one. */
 ScalarFn *scalar_find(TeOp op, DType dtype);
 
@@ -207,6 +220,14 @@ void pattern_compile(Unit *u, const Pattern *p, PatternCode *out,
                      uint32_t (*slot_of)(void *data, Var *v), void *data);
 /* The block of the first clause that fits, its variables bound; NULL after a diagnostic. */
 const Step *match_run(Interp *in, const Step *s);
+
+/* Kind and dtype in one word. */
+static inline uint64_t value_head(const Value *v)
+{
+    uint64_t head;
+    memcpy(&head, v, sizeof head);
+    return head;
+}
 
 /* ---- operands ----------------------------------------------------------------------------------- */
 

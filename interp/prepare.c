@@ -64,8 +64,6 @@ void unit_release(Unit *u)
 {
     if (--u->refs > 0)
         return;
-    for (size_t i = 0; i < u->sites.n; i++)
-        site_deinit(u->sites.at[i]);
     for (size_t i = 0; i < u->constants.n; i++)
         value_release(u->constants.at[i]);
     arena_deinit(&u->arena);
@@ -259,18 +257,11 @@ static void push_body(Prepare *p, Fn *fn, Expr *body, VarList params, const Plac
     vec_push(&p->pending, &p->scratch, body_block);
 }
 
-static OpSite *site_new(Prepare *p)
-{
-    OpSite *site = arena_new(&p->unit->arena, OpSite);
-    vec_push(&p->unit->sites, &p->unit->arena, site);
-    return site;
-}
-
 static void set_op(Prepare *p, Step *s, const Op *op, const Attrs *attrs)
 {
     s->op = op;
     s->attrs = attrs;
-    s->site = site_new(p);
+    s->site = arena_new(&p->unit->arena, OpSite);
 }
 
 /* `fn (%a, %b) { add(%a, %b) }` for an operator or constructor that is used as a value. */
@@ -387,7 +378,7 @@ static Step *closure_step(Prepare *p, Function *f, const Place *self)
 {
     Expr *body = f->body;
     if (function_is_primitive(f)) {
-        Function *normal = expr_as_function(to_anf(p->in->cx, p->anf, &f->base));
+        Function *normal = expr_as_function(to_anf_unnamed(p->in->cx, p->anf, &f->base));
         p->failed |= !normal;
         body = normal ? normal->body : body;
     }
@@ -567,7 +558,7 @@ static void finish_fn(Prepare *p, Fn *fn)
 
 static void prepare_all(Prepare *p, Code *code, Expr *root)
 {
-    Expr *normal = to_anf(p->in->cx, p->anf, root);
+    Expr *normal = to_anf_unnamed(p->in->cx, p->anf, root);
     const Function *f = expr_as_function(normal);
     bool whole = f && expr_as_function(root);
     if (normal)

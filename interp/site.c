@@ -1,20 +1,20 @@
-/* Operator calls. A place in the program that calls an operator sees mostly the same dtypes and shapes, so it keeps the tensor
- * programs of the latest few. */
+/* Operator calls. The tensor program of an operator is built once for the types of its arguments and kept in a table that all call
+ * sites share; a site keeps the latest, because what it sees mostly stays the same. */
 #include "interp/internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#define ENTRIES_MOST 8
+/* More than this is forgotten all at once. */
+#define PROGRAM_BYTES_MOST ((size_t)32 << 20)
 
-/* A program for arguments of certain types. */
-typedef struct OpEntry OpEntry;
-struct OpEntry {
-    OpEntry *next;
-    Arena arena;
+struct OpProgram {
+    OpProgram *next; /* in its bucket */
+    const Op *op;
+    const Attrs *attrs;
+    uint32_t n;
     const Type **types; /* of the arguments */
-    const TeProgram *program;
-    bool scalar;
+    const TeProgram *te;
+    bool scalar; /* te_run_scalar takes the arguments as they are */
 };
 
 /* ---- the types of arguments -------------------------------------------------------------------- */
@@ -27,103 +27,91 @@ static bool tensor_has_type(const Tensor *t, const Type *type)
     return t->rank == 0 || memcmp(t->shape, type->dims, (size_t)t->rank * sizeof *t->shape) == 0;
 }
 
-/* Tensors and tuples of tensors, which is all that an operator with a tensor program takes. */
-static bool value_has_type(Value v, const Type *type)
+static bool field_has_type(Value v, const Type *type)
 {
     if (v.kind == VALUE_SCALAR)
         return type->kind == TYPE_TENSOR && type->n == 0 && dtype_eq(v.dtype, type->dtype);
-    if (v.kind == VALUE_TENSOR)
-        return tensor_has_type(v.tensor, type);
-    if (v.kind != VALUE_TUPLE || type->kind != TYPE_TUPLE || v.object->n != type->n)
+    return v.kind == VALUE_TENSOR && tensor_has_type(v.tensor, type);
+}
+
+/* Tensors and tuples of tensors are all that an operator with a tensor program takes. */
+static bool value_has_type(Value v, const Type *type)
+{
+    if (v.kind != VALUE_TUPLE)
+        return field_has_type(v, type);
+    if (type->kind != TYPE_TUPLE || v.object->n != type->n)
         return false;
-    for (uint32_t i = 0; i < type->n; i++) {
-        Value field = v.object->fields[i];
-        if (field.kind == VALUE_TUPLE || !value_has_type(field, type->parts[i]))
+    for (uint32_t i = 0; i < type->n; i++)
+        if (!field_has_type(v.object->fields[i], type->parts[i]))
             return false;
-    }
     return true;
 }
 
-static const Type *tensor_value_type(Ctx *cx, Value v)
+static bool values_have_types(uint32_t n, const Value *args, const Type *const *types)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!value_has_type(args[i], types[i]))
+            return false;
+    return true;
+}
+
+static const Type *field_type(Ctx *cx, Value v)
 {
     if (v.kind == VALUE_SCALAR)
         return type_scalar(cx, v.dtype);
     return v.kind == VALUE_TENSOR ? type_of_tensor(cx, v.tensor) : NULL;
 }
 
-/* NULL for what has no tensor type. */
 static const Type *value_type(Interp *in, Value v)
 {
     if (v.kind != VALUE_TUPLE)
-        return tensor_value_type(in->cx, v);
+        return field_type(in->cx, v);
     const Type **parts = arena_new_array(&in->scratch, const Type *, v.object->n);
     for (uint32_t i = 0; parts && i < v.object->n; i++)
-        if (!(parts[i] = tensor_value_type(in->cx, v.object->fields[i])))
+        if (!(parts[i] = field_type(in->cx, v.object->fields[i])))
             return NULL;
     return parts ? type_tuple(in->cx, v.object->n, parts) : NULL;
 }
 
-/* ---- entries ----------------------------------------------------------------------------------- */
-
-static void entry_free(OpEntry *e)
+static const Type **value_types(Interp *in, const Step *s, const Value *args)
 {
-    arena_deinit(&e->arena);
-    free(e);
-}
-
-void site_deinit(OpSite *site)
-{
-    for (OpEntry *e = site->entries, *next; e; e = next) {
-        next = e->next;
-        entry_free(e);
-    }
-}
-
-static OpEntry *entry_find(OpSite *site, uint32_t n, const Value *args)
-{
-    for (OpEntry **at = &site->entries; *at; at = &(*at)->next) {
-        OpEntry *e = *at;
-        uint32_t i = 0;
-        while (i < n && value_has_type(args[i], e->types[i]))
-            i++;
-        if (i < n)
+    const Type **types = arena_new_array(&in->scratch, const Type *, s->n);
+    for (uint32_t i = 0; types && i < s->n; i++) {
+        types[i] = value_type(in, args[i]);
+        if (types[i] || limit_hit(&in->cx->limits))
             continue;
-        *at = e->next;
-        e->next = site->entries;
-        return site->entries = e;
+        diag_bug(in->cx->diags, s->span, "argument %u of `%s` is no tensor", i + 1, s->op->name);
+        return NULL;
     }
-    return NULL;
+    return types;
 }
 
-static void entry_add(OpSite *site, OpEntry *e)
+/* ---- programs ---------------------------------------------------------------------------------- */
+
+static size_t bucket_of(const Op *op, uint32_t n, const Type *const *types)
 {
-    e->next = site->entries;
-    site->entries = e;
-    if (++site->n_entries <= ENTRIES_MOST)
-        return;
-    OpEntry *before = e;
-    while (before->next->next)
-        before = before->next;
-    entry_free(before->next);
-    before->next = NULL;
-    site->n_entries--;
+    uint64_t h = hash_bytes(&op, sizeof op, 0);
+    return hash_bytes(types, n * sizeof *types, h) % PROGRAM_BUCKETS;
 }
 
-/* What makes an operator independent of the values of its arguments. */
-static bool has_program(const Op *op)
+static bool is_for(const OpProgram *p, const Step *s, const Type *const *types)
 {
-    return op->compute && !(op->flags & (OP_SHAPE_FROM_DATA | OP_RESHAPE | OP_NON_COMPUTATIONAL));
+    if (p->op != s->op || p->n != s->n || memcmp(p->types, types, s->n * sizeof(Type *)) != 0)
+        return false;
+    return attrs_equal(p->attrs, s->attrs);
 }
 
-static uint64_t head_of(const Value *v)
+void programs_clear(Programs *ps)
 {
-    uint64_t head;
-    memcpy(&head, v, sizeof head);
-    return head;
+    Limits *limits = ps->arena.limits;
+    arena_deinit(&ps->arena);
+    arena_init(&ps->arena, limits);
+    memset(ps->buckets, 0, sizeof ps->buckets);
+    ps->generation++;
 }
 
 /* A program that is one operation on its two inputs, both scalars, runs without the program. */
-static void note_fast(OpSite *site, const TeProgram *p, const Value *args)
+static void note_fast(OpSite *site, const TeProgram *p)
 {
     if (p->n_inputs != 2 || p->n_stages != 1 || p->stages[0].reduce != TE_NO_REDUCE)
         return;
@@ -133,38 +121,57 @@ static void note_fast(OpSite *site, const TeProgram *p, const Value *args)
         return;
     site->fast = scalar_find((TeOp)e->op, e->a->dtype);
     site->swapped = e->a->tensor == 1;
-    site->heads[0] = head_of(&args[0]);
-    site->heads[1] = head_of(&args[1]);
-    site->out_head = head_of(&(Value){.kind = VALUE_SCALAR, .dtype = e->dtype});
+    site->heads[0] = value_head(&(Value){.kind = VALUE_SCALAR, .dtype = p->inputs[0].dtype});
+    site->heads[1] = value_head(&(Value){.kind = VALUE_SCALAR, .dtype = p->inputs[1].dtype});
+    site->out_head = value_head(&(Value){.kind = VALUE_SCALAR, .dtype = e->dtype});
 }
 
-static OpEntry *entry_build(Interp *in, Step *s, uint32_t n, const Value *args)
+static OpProgram *program_build(Interp *in, const Step *s, const Type *const *types)
 {
-    OpEntry *e = calloc(1, sizeof *e);
-    if (!e) {
-        limit_reach(&in->cx->limits, LIMIT_MEMORY);
+    Arena *a = &in->programs.arena;
+    if (a->bytes > PROGRAM_BYTES_MOST)
+        programs_clear(&in->programs);
+    OpProgram *p = arena_new(a, OpProgram);
+    *p = (OpProgram){.op = s->op, .n = s->n};
+    p->types = arena_copy(a, types, s->n * sizeof *types);
+    p->attrs = s->attrs ? attrs_copy(a, s->attrs) : NULL;
+    if (!p->types || !p->attrs != !s->attrs)
         return NULL;
-    }
-    arena_init(&e->arena, &in->cx->limits);
-    const Type *result = NULL;
-    e->types = arena_new_array(&e->arena, const Type *, n);
-    uint32_t i = 0;
-    while (e->types && i < n && (e->types[i] = value_type(in, args[i])))
-        i++;
-    if (e->types && i < n)
-        diag_bug(in->cx->diags, s->span, "argument %u of `%s` is no tensor", i + 1, s->op->name);
-    else if (e->types)
-        result = op_type(in->cx, s->op, s->attrs, s->span, n, e->types, NULL);
+    const Type *result = op_type(in->cx, s->op, p->attrs, s->span, s->n, types, NULL);
     if (result)
-        e->program = te_of_op(in->cx, &e->arena, s->op, s->attrs, s->span, n, e->types, result);
-    if (!e->program) {
-        entry_free(e);
+        p->te = te_of_op(in->cx, a, s->op, p->attrs, s->span, s->n, types, result);
+    if (!p->te)
         return NULL;
+    p->scalar = te_is_scalar(p->te) && p->te->n_outputs == 1 && !p->te->tuple &&
+                (uint32_t)p->te->n_inputs == s->n;
+    return p;
+}
+
+/* The program for arguments like these: the site's latest, one of the table, or a new one. NULL after a diagnostic. */
+static const OpProgram *program_find(Interp *in, Step *s, const Value *args)
+{
+    OpSite *site = s->site;
+    Programs *ps = &in->programs;
+    if (site->generation == ps->generation && values_have_types(s->n, args, site->latest->types))
+        return site->latest;
+    const Type **types = value_types(in, s, args);
+    if (!types)
+        return NULL;
+    size_t bucket = bucket_of(s->op, s->n, types);
+    OpProgram *p = ps->buckets[bucket];
+    while (p && !is_for(p, s, types))
+        p = p->next;
+    if (!p) {
+        if (!(p = program_build(in, s, types)))
+            return NULL;
+        p->next = ps->buckets[bucket];
+        ps->buckets[bucket] = p;
     }
-    e->scalar = te_is_scalar(e->program) && e->program->n_outputs == 1 && !e->program->tuple;
-    if (e->scalar && n == 2)
-        note_fast(s->site, e->program, args);
-    return e;
+    site->latest = p;
+    site->generation = ps->generation;
+    if (p->scalar && s->n == 2)
+        note_fast(site, p->te);
+    return p;
 }
 
 /* ---- running ----------------------------------------------------------------------------------- */
@@ -195,16 +202,27 @@ static Value tuple_of(Interp *in, int n, Tensor **outputs)
     return value_object(o);
 }
 
-static Value program_run(Interp *in, const TeProgram *p, Span span, uint32_t n, const Value *args)
+static Value run_tensors(Interp *in, const TeProgram *te, const Step *s, const Value *args)
 {
-    TensorView *views = arena_new_array(&in->scratch, TensorView, (size_t)p->n_inputs);
-    Tensor **outputs = arena_new_array(&in->scratch, Tensor *, (size_t)p->n_outputs);
+    TensorView *views = arena_new_array(&in->scratch, TensorView, (size_t)te->n_inputs);
+    Tensor **outputs = arena_new_array(&in->scratch, Tensor *, (size_t)te->n_outputs);
     if (!views || !outputs)
         return value_none();
-    view_inputs(n, args, views);
-    if (!te_run(in->cx, p, span, views, outputs))
+    view_inputs(s->n, args, views);
+    if (!te_run(in->cx, te, s->span, views, outputs))
         return value_none();
-    return p->tuple ? tuple_of(in, p->n_outputs, outputs) : value_tensor(outputs[0]);
+    return te->tuple ? tuple_of(in, te->n_outputs, outputs) : value_tensor(outputs[0]);
+}
+
+/* Whether the types of the arguments say all that a program needs. */
+static bool has_program(const Op *op, const Attrs *attrs)
+{
+    if (!op->compute || op->flags & (OP_SHAPE_FROM_DATA | OP_RESHAPE | OP_NON_COMPUTATIONAL))
+        return false;
+    for (uint32_t i = 0; attrs && i < attrs->n; i++)
+        if (attrs->at[i].value.kind == ATTR_EXPR)
+            return false;
+    return true;
 }
 
 Value site_run(Interp *in, Step *s)
@@ -212,17 +230,15 @@ Value site_run(Interp *in, Step *s)
     Value *args = in->args;
     for (uint32_t i = 0; i < s->n; i++)
         args[i] = *operand_at(in, s->args[i]);
-    if (!has_program(s->op))
+    if (!has_program(s->op, s->attrs))
         return op_eval(in->cx, s->op, s->attrs, s->span, s->n, args);
-    OpEntry *e = entry_find(s->site, s->n, args);
     ArenaMark mark = arena_mark(&in->scratch);
-    if (!e && (e = entry_build(in, s, s->n, args)))
-        entry_add(s->site, e);
+    const OpProgram *p = program_find(in, s, args);
     Value v = value_none();
-    if (e && e->scalar && s->n == (uint32_t)e->program->n_inputs)
-        v = te_run_scalar(in->cx, e->program, s->span, args);
-    else if (e)
-        v = program_run(in, e->program, s->span, s->n, args);
+    if (p && p->scalar)
+        v = te_run_scalar(in->cx, p->te, s->span, args);
+    else if (p)
+        v = run_tensors(in, p->te, s, args);
     arena_reset(&in->scratch, mark);
     return v;
 }

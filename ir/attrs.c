@@ -288,6 +288,30 @@ const Attrs *attrs_with(Arena *arena, const Attrs *a, const char *key, AttrValue
     return record;
 }
 
+/* Lists nest as deep as schemas say, which is twice. */
+static bool copy_value(Arena *arena, AttrValue *v)
+{
+    if (v->kind == ATTR_STRING)
+        v->s.ptr = arena_copy_text(arena, v->s.ptr, v->s.len);
+    if (v->kind != ATTR_LIST || v->list.n == 0)
+        return v->kind != ATTR_EXPR;
+    AttrValue *at = arena_copy(arena, v->list.at, v->list.n * sizeof *at);
+    bool ok = at != NULL;
+    for (uint32_t i = 0; ok && i < v->list.n; i++)
+        ok = copy_value(arena, &at[i]);
+    v->list.at = at;
+    return ok;
+}
+
+const Attrs *attrs_copy(Arena *arena, const Attrs *a)
+{
+    Attrs *copy = arena_copy(arena, a, sizeof *a + a->n * sizeof *a->at);
+    bool ok = copy != NULL;
+    for (uint32_t i = 0; ok && i < a->n; i++)
+        ok = copy_value(arena, &copy->at[i].value);
+    return ok ? copy : NULL;
+}
+
 bool attr_value_equal(const AttrValue *a, const AttrValue *b)
 {
     if (a->kind != b->kind)

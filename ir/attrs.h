@@ -99,6 +99,8 @@ int attrs_ints(const Attrs *a, const char *key, int64_t *out, int most);
 const Attrs *attrs_check(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema, const Attrs *written, Span span);
 /* A copy with one value replaced (or, for functions, added). */
 const Attrs *attrs_with(Arena *arena, const Attrs *a, const char *key, AttrValue value);
+/* A copy that shares nothing with the attributes but the keys. NULL when a value is an expression, which cannot be copied so. */
+const Attrs *attrs_copy(Arena *arena, const Attrs *a);
 bool attrs_equal(const Attrs *a, const Attrs *b);
 bool attr_value_equal(const AttrValue *a, const AttrValue *b);
 

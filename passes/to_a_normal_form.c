@@ -26,7 +26,8 @@ typedef struct Anf {
     Ctx *cx;
     Arena *arena; /* of the new nodes */
     Scopes scopes;
-    uint32_t *numbers; /* variables made so far */
+    uint32_t *numbers; /* variables made so far; NULL: they get no number */
+    const Name *plain;
 } Anf;
 
 static void bind(Anf *anf, Block *block, Var *var, Expr *value)
@@ -42,6 +43,8 @@ static void bind(Anf *anf, Block *block, Var *var, Expr *value)
 
 static Var *fresh_var(Anf *anf, const Expr *value)
 {
+    if (!anf->numbers)
+        return expr_var(anf->arena, value->span, anf->plain, NULL);
     char name[16];
     snprintf(name, sizeof name, "x_%u", ++*anf->numbers);
     return expr_var(anf->arena, value->span, ctx_name(anf->cx, name), NULL);
@@ -186,7 +189,7 @@ static void bind_let(Anf *anf, const ScopeNode *node)
 
 static Expr *body_to_anf(Ctx *cx, Module *module, Expr *body, uint32_t *numbers)
 {
-    Anf anf = {.cx = cx, .arena = &module->arena, .numbers = numbers};
+    Anf anf = {.cx = cx, .arena = &module->arena, .numbers = numbers, .plain = ctx_name(cx, "x")};
     Expr *now = NULL;
     if (scopes_init(&anf.scopes, cx, body)) {
         for (size_t i = 0; i < anf.scopes.steps.n; i++) {
@@ -213,6 +216,11 @@ Expr *to_anf(Ctx *cx, Module *module, Expr *root)
 {
     uint32_t numbers = 0;
     return to_anf_numbered(cx, module, root, &numbers);
+}
+
+Expr *to_anf_unnamed(Ctx *cx, Module *module, Expr *root)
+{
+    return to_anf_numbered(cx, module, root, NULL);
 }
 
 /* Functions for other compilers, and those that asked for it, stay as they are. */
