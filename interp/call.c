@@ -33,13 +33,15 @@ void interp_free(Interp *in)
     free(in);
 }
 
-/* A module of NULL stands for all of them. */
-void interp_forget(Interp *in, const Module *m)
+static void forget_if(Interp *in,
+                      bool (*is_gone)(const Interp *in, const void *fn, const Code *code,
+                                      const Module *m),
+                      const Module *m)
 {
     for (size_t i = 0; i < in->codes.n; i++) {
         const void *fn = in->codes.entries[i].key;
-        Code *code = fn ? in->codes.entries[i].value : NULL;
-        if (!code || (m && code->unit->keep != m))
+        Code *code = in->codes.entries[i].value;
+        if (!fn || !is_gone(in, fn, code, m))
             continue;
         ptrmap_remove(&in->codes, fn);
         unit_release(code->unit);
@@ -47,13 +49,33 @@ void interp_forget(Interp *in, const Module *m)
     in->epoch++;
 }
 
+/* A module of NULL stands for all of them. */
+static bool lies_in(const Interp *in, const void *fn, const Code *code, const Module *m)
+{
+    (void)in, (void)fn;
+    return !m || code->unit->keep == m;
+}
+
+static bool is_replaced(const Interp *in, const void *fn, const Code *code, const Module *m)
+{
+    (void)m;
+    const Def *def = module_find(in->env, code->name);
+    return !def || def->fn != fn;
+}
+
+void interp_forget(Interp *in, const Module *m)
+{
+    forget_if(in, lies_in, m);
+}
+
+/* What the new environment defines differently will not be called by name again. */
 static void set_env(Interp *in, Module *env)
 {
     if (env == in->env)
         return;
     module_release(in->env);
     in->env = env ? module_retain(env) : NULL;
-    in->epoch++;
+    forget_if(in, is_replaced, NULL);
 }
 
 /* ---- definitions ------------------------------------------------------------------------------- */
@@ -72,6 +94,7 @@ static const Code *def_code(Interp *in, const Def *def)
         unit_release(code->unit);
         return NULL;
     }
+    code->name = def->name;
     ptrmap_put(&in->codes, def->fn, code);
     return code;
 }

@@ -108,6 +108,7 @@ struct Code {
     Unit *unit;
     CodeBlock body;
     const Type *type; /* of the function; NULL when unknown */
+    const Name *name; /* of a definition; NULL: something inside one, or an expression */
     uint32_t n_params; /* in the first slots */
     uint32_t n_slots;
     uint32_t
@@ -130,6 +131,7 @@ typedef struct Segment Segment;
 typedef struct Stack {
     Segment *segment; /* the newest that holds a frame; one spare may hang on it */
     char *next, *end;
+    size_t bytes; /* of all segments */
     uint64_t depth;
 } Stack;
 

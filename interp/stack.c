@@ -16,11 +16,21 @@ struct Segment {
     _Alignas(16) char memory[];
 };
 
+/* Endless recursion must end before the machine suffers: frames get a quarter of the memory there is to use, and at most this. */
+#define STACK_MOST ((size_t)4 << 30)
+
+static bool may_grow(const Interp *in, size_t size)
+{
+    size_t most = in->cx->limits.memory_most / 4;
+    if (most == 0 || most > STACK_MOST)
+        most = STACK_MOST;
+    return size <= most && in->stack.bytes <= most - size;
+}
+
 static Segment *segment_new(Interp *in, size_t size)
 {
     Limits *l = &in->cx->limits;
-    /* Frames are what runs out first in endless recursion, so the depth is what is reported. */
-    if (l->memory_most && (l->memory > l->memory_most || size > l->memory_most - l->memory)) {
+    if (!may_grow(in, size)) {
         limit_reach(l, LIMIT_DEPTH);
         return NULL;
     }
@@ -32,6 +42,7 @@ static Segment *segment_new(Interp *in, size_t size)
         limit_reach(l, LIMIT_DEPTH);
         return NULL;
     }
+    in->stack.bytes += size;
     *s = (Segment){.size = size};
     return s;
 }
@@ -41,6 +52,7 @@ static void segment_free(Interp *in, Segment *s)
     if (!s)
         return;
     limit_release(&in->cx->limits, s->size);
+    in->stack.bytes -= s->size;
     free(s);
 }
 
