@@ -1,0 +1,467 @@
+#include "ir/te.h"
+
+#include "base/number.h"
+#include "base/table.h"
+
+static const DType index_dtype = {DTYPE_CODE_INT, 64, 1};
+static const DType bool_dtype = {DTYPE_CODE_UINT, 1, 1};
+
+/* ---- what a compute function asks -------------------------------------------------------------- */
+
+TeTensor te_input(const TeBuilder *b, int i)
+{
+    return b->args[i];
+}
+
+int te_n_inputs(const TeBuilder *b)
+{
+    return b->n_args;
+}
+
+int te_n_outputs(const TeBuilder *b)
+{
+    return b->result->kind == TYPE_TUPLE ? (int)b->result->n : 1;
+}
+
+static const Type *out_type(const TeBuilder *b, int i)
+{
+    return b->result->kind == TYPE_TUPLE ? b->result->parts[i] : b->result;
+}
+
+DType te_out_dtype(const TeBuilder *b, int i)
+{
+    return out_type(b, i)->dtype;
+}
+
+int te_out_rank(const TeBuilder *b, int i)
+{
+    return (int)out_type(b, i)->n;
+}
+
+const int64_t *te_out_shape(const TeBuilder *b, int i)
+{
+    return out_type(b, i)->dims;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------- */
+
+static Te *te_node(TeBuilder *b, TeKind kind, DType dtype)
+{
+    Te *e = arena_new(b->arena, Te);
+    e->kind = (uint8_t)kind;
+    e->dtype = dtype;
+    return e;
+}
+
+Te *te_axis(TeBuilder *b, int axis)
+{
+    Te *e = te_node(b, TE_NODE_AXIS, index_dtype);
+    e->axis = axis;
+    return e;
+}
+
+Te *te_int(TeBuilder *b, int64_t v)
+{
+    Te *e = te_node(b, TE_NODE_CONST, index_dtype);
+    e->value = value_int64(v);
+    return e;
+}
+
+Te *te_number(TeBuilder *b, DType dtype, double v)
+{
+    Te *e = te_node(b, TE_NODE_CONST, dtype);
+    e->value = value_scalar_double(dtype, v);
+    return e;
+}
+
+Te *te_bound(TeBuilder *b, DType dtype, bool least)
+{
+    Te *e = te_node(b, TE_NODE_CONST, dtype);
+    if (dtype_is_float(dtype)) {
+        e->value = value_scalar_double(dtype, least ? -__builtin_inf() : __builtin_inf());
+    } else if (dtype_is_signed(dtype)) {
+        int64_t low = dtype.bits >= 64 ? INT64_MIN : -((int64_t)1 << (dtype.bits - 1));
+        e->value = value_scalar_int(dtype, least ? low : -(low + 1));
+    } else {
+        e->value = value_scalar_int(dtype, least ? 0 : dtype_is_bool(dtype) ? 1 : -1);
+    }
+    return e;
+}
+
+Te *te_load_or(TeBuilder *b, TeTensor t, Te *const *index, Te *otherwise)
+{
+    Te *e = te_node(b, TE_NODE_LOAD, t.dtype);
+    e->tensor = t.id;
+    e->n = (uint8_t)t.rank;
+    e->index = arena_copy(b->arena, index, (size_t)t.rank * sizeof(Te *));
+    e->otherwise = otherwise;
+    return e;
+}
+
+Te *te_load(TeBuilder *b, TeTensor t, Te *const *index)
+{
+    return te_load_or(b, t, index, NULL);
+}
+
+Te *te_cast(TeBuilder *b, DType dtype, Te *x)
+{
+    if (dtype_eq(dtype, x->dtype))
+        return x;
+    Te *e = te_node(b, TE_NODE_CAST, dtype);
+    e->a = x;
+    return e;
+}
+
+Te *te_select(TeBuilder *b, Te *cond, Te *x, Te *y)
+{
+    Te *e = te_node(b, TE_NODE_SELECT, x->dtype);
+    e->a = cond;
+    e->b = x;
+    e->c = y;
+    return e;
+}
+
+static DType te_result_dtype(TeOp op, DType operand)
+{
+    enum { SAME, BOOL };
+    static const uint8_t results[TE_OPS] = {
+#define TE_UNARY(ID, name, result) [TE_##ID] = result,
+#define TE_BINARY(ID, name, result) [TE_##ID] = result,
+#include "ir/te_scalar.def"
+#undef TE_UNARY
+#undef TE_BINARY
+    };
+    return results[op] == BOOL ? bool_dtype : operand;
+}
+
+Te *te_unary(TeBuilder *b, TeOp op, Te *x)
+{
+    Te *e = te_node(b, TE_NODE_UNARY, te_result_dtype(op, x->dtype));
+    e->op = (uint8_t)op;
+    e->a = x;
+    return e;
+}
+
+static bool is_index_const(const Te *e, int64_t *v)
+{
+    if (e->kind != TE_NODE_CONST || !dtype_eq(e->dtype, index_dtype))
+        return false;
+    *v = value_as_int(e->value);
+    return true;
+}
+
+/* The value of two constants of index arithmetic; false for what is not folded. */
+static bool fold_consts(TeOp op, int64_t x, int64_t y, int64_t *v)
+{
+    if (op == TE_ADD)
+        return int64_add(x, y, v);
+    if (op == TE_MUL)
+        return int64_mul(x, y, v);
+    if (op == TE_SUB && y != INT64_MIN)
+        return int64_add(x, -y, v);
+    if (op == TE_DIV && y > 0)
+        return *v = x / y, true;
+    if (op == TE_MOD && y > 0)
+        return *v = x % y, true;
+    return false;
+}
+
+/* Index arithmetic with a neutral or absorbing constant; NULL when it is neither. */
+static Te *fold_neutral(TeBuilder *b, TeOp op, Te *x, Te *y)
+{
+    int64_t v;
+    if (is_index_const(x, &v)) {
+        if (op == TE_ADD && v == 0)
+            return y;
+        if (op == TE_MUL && (v == 0 || v == 1))
+            return v ? y : x;
+    }
+    if (is_index_const(y, &v)) {
+        if ((op == TE_ADD || op == TE_SUB) && v == 0)
+            return x;
+        if (op == TE_MUL && (v == 0 || v == 1))
+            return v ? x : y;
+        if (op == TE_DIV && v == 1)
+            return x;
+        if (op == TE_MOD && v == 1)
+            return te_int(b, 0);
+    }
+    return NULL;
+}
+
+Te *te_binary(TeBuilder *b, TeOp op, Te *x, Te *y)
+{
+    if (dtype_eq(x->dtype, index_dtype)) {
+        int64_t u, v, folded;
+        if (is_index_const(x, &u) && is_index_const(y, &v) && fold_consts(op, u, v, &folded))
+            return te_int(b, folded);
+        Te *e = fold_neutral(b, op, x, y);
+        if (e)
+            return e;
+    }
+    Te *e = te_node(b, TE_NODE_BINARY, te_result_dtype(op, x->dtype));
+    e->op = (uint8_t)op;
+    e->a = x;
+    e->b = y;
+    return e;
+}
+
+/* ---- positions --------------------------------------------------------------------------------- */
+
+/* x * extent + y with 0 <= y < extent, which `n` notes so that te_split can take it apart again. */
+static Te *te_join(TeBuilder *b, Te *x, int64_t extent, Te *y)
+{
+    Te *e = te_binary(b, TE_ADD, te_binary(b, TE_MUL, x, te_int(b, extent)), y);
+    if (e->kind == TE_NODE_BINARY && e->op == TE_ADD && e->b == y && e->a->kind == TE_NODE_BINARY &&
+        e->a->op == TE_MUL)
+        e->n = 1;
+    return e;
+}
+
+/* Takes `flat` apart into quotient and remainder of `extent`, without dividing where it was joined
+ * from parts that fit. */
+static void te_split(TeBuilder *b, Te *flat, int64_t extent, Te **quotient, Te **remainder)
+{
+    int64_t c = 0;
+    if (extent < 1)
+        extent = 1; /* the space is empty: nothing will be computed */
+    if (flat->kind == TE_NODE_BINARY && flat->n == 1 && is_index_const(flat->a->b, &c) && c > 0) {
+        Te *x = flat->a->a, *y = flat->b, *q, *r;
+        if (c % extent == 0) {
+            te_split(b, y, extent, &q, remainder);
+            *quotient = te_join(b, x, c / extent, q);
+            if (c == extent)
+                *quotient = x, *remainder = y;
+            return;
+        }
+        if (extent % c == 0) {
+            te_split(b, x, extent / c, quotient, &r);
+            *remainder = te_join(b, r, c, y);
+            return;
+        }
+    }
+    *quotient = te_binary(b, TE_DIV, flat, te_int(b, extent));
+    *remainder = te_binary(b, TE_MOD, flat, te_int(b, extent));
+}
+
+Te *te_flatten(TeBuilder *b, int rank, const int64_t *shape, Te *const *index)
+{
+    Te *flat = NULL;
+    for (int i = 0; i < rank; i++)
+        if (shape[i] != 1)
+            flat = flat ? te_join(b, flat, shape[i], index[i]) : index[i];
+    return flat ? flat : te_int(b, 0);
+}
+
+void te_unflatten(TeBuilder *b, int rank, const int64_t *shape, Te *flat, Te **index)
+{
+    int first = 0;
+    while (first < rank && shape[first] == 1)
+        index[first++] = te_int(b, 0);
+    for (int i = rank - 1; i > first; i--) {
+        if (shape[i] == 1)
+            index[i] = te_int(b, 0);
+        else
+            te_split(b, flat, shape[i], &flat, &index[i]);
+    }
+    if (first < rank)
+        index[first] = flat;
+}
+
+Te *te_load_broadcast(TeBuilder *b, TeTensor t, int out_rank)
+{
+    Te *index[TENSOR_RANK_MOST];
+    for (int i = 0; i < t.rank; i++)
+        index[i] = t.shape[i] == 1 ? te_int(b, 0) : te_axis(b, out_rank - t.rank + i);
+    return te_load(b, t, index);
+}
+
+/* ---- stages ------------------------------------------------------------------------------------ */
+
+static TeTensor te_add_tensor(TeBuilder *b, DType dtype, int rank, const int64_t *shape)
+{
+    TeTensor t = {.id = (int)b->tensors.n, .dtype = dtype, .rank = rank, .shape = shape};
+    vec_push(&b->tensors, b->arena, t);
+    return t;
+}
+
+TeTensor te_reduce(TeBuilder *b, TeReduce kind, DType dtype, int rank, const int64_t *shape,
+                   int n_reduced, const int64_t *reduced, Te *body)
+{
+    TeStage s = {.dtype = dtype,
+                 .rank = rank,
+                 .shape = arena_copy(b->arena, shape, (size_t)rank * sizeof *shape),
+                 .reduce = kind,
+                 .n_reduced = n_reduced,
+                 .reduced = arena_copy(b->arena, reduced, (size_t)n_reduced * sizeof *reduced),
+                 .body = body,
+                 .name = b->op ? b->op->name : NULL};
+    vec_push(&b->stages, b->arena, s);
+    return te_add_tensor(b, dtype, rank, s.shape);
+}
+
+TeTensor te_map(TeBuilder *b, DType dtype, int rank, const int64_t *shape, Te *body)
+{
+    return te_reduce(b, TE_NO_REDUCE, dtype, rank, shape, 0, shape, body);
+}
+
+void te_output(TeBuilder *b, TeTensor t)
+{
+    vec_push(&b->outputs, b->arena, t.id);
+}
+
+/* ---- programs ---------------------------------------------------------------------------------- */
+
+void te_begin(TeBuilder *b, Ctx *cx, Arena *arena)
+{
+    *b = (TeBuilder){.cx = cx, .arena = arena};
+}
+
+TeTensor te_add_input(TeBuilder *b, DType dtype, int rank, const int64_t *shape)
+{
+    b->n_inputs++;
+    return te_add_tensor(b, dtype, rank,
+                         arena_copy(b->arena, shape, (size_t)rank * sizeof *shape));
+}
+
+int te_call(TeBuilder *b, const Op *op, const Attrs *attrs, Span span, const Type *result, int n,
+            const TeTensor *args, int most, TeTensor *out)
+{
+    b->op = op;
+    b->attrs = attrs;
+    b->span = span;
+    b->result = result;
+    b->args = args;
+    b->n_args = n;
+    b->outputs.n = 0;
+    op->compute(b);
+    if (b->failed)
+        return -1;
+    int made = (int)b->outputs.n;
+    if (made != te_n_outputs(b) || made > most) {
+        diag_bug(b->cx->diags, span, "`%s` computed %d results", op->name, made);
+        b->failed = true;
+        return -1;
+    }
+    for (int i = 0; i < made; i++)
+        out[i] = b->tensors.at[b->outputs.at[i]];
+    return made;
+}
+
+/* Calls `found` once with each node below the body that is not yet in `seen`. */
+static void te_each(Arena *arena, PtrMap *seen, Te *body, void (*found)(void *data, Te *e),
+                    void *data)
+{
+    Vec(Te *) work = {0};
+    vec_push(&work, arena, body);
+    while (work.n) {
+        Te *e = vec_pop(&work);
+        if (!e || ptrmap_find(seen, e))
+            continue;
+        ptrmap_put(seen, e, e);
+        found(data, e);
+        if (e->kind == TE_NODE_LOAD) {
+            for (int i = 0; i < e->n; i++)
+                vec_push(&work, arena, e->index[i]);
+            vec_push(&work, arena, e->otherwise);
+        } else if (e->kind >= TE_NODE_UNARY) {
+            vec_push(&work, arena, e->a);
+            vec_push(&work, arena, e->b);
+            vec_push(&work, arena, e->c);
+        }
+    }
+}
+
+static void mark_load(void *data, Te *e)
+{
+    bool *needed = data;
+    if (e->kind == TE_NODE_LOAD)
+        needed[e->tensor] = true;
+}
+
+static void renumber_load(void *data, Te *e)
+{
+    const int *ids = data;
+    if (e->kind == TE_NODE_LOAD)
+        e->tensor = ids[e->tensor];
+}
+
+/* Drops the stages that no output needs; the others move up. */
+static void drop_unneeded(TeProgram *p, Arena *arena)
+{
+    int n = p->n_inputs + p->n_stages, next = p->n_inputs;
+    bool *needed = arena_alloc_must(arena, (size_t)n, sizeof *needed);
+    int *ids = arena_alloc_must(arena, (size_t)n, sizeof *ids);
+    for (int i = 0; i < p->n_outputs; i++)
+        needed[p->outputs[i]] = true;
+    PtrMap seen = {0};
+    for (int i = p->n_stages - 1; i >= 0; i--)
+        if (needed[p->n_inputs + i])
+            te_each(arena, &seen, p->stages[i].body, mark_load, needed);
+    ptrmap_deinit(&seen);
+    for (int i = 0; i < n; i++)
+        ids[i] = i < p->n_inputs ? i : needed[i] ? next++ : -1;
+    if (next == n)
+        return;
+    int kept = 0;
+    for (int i = 0; i < p->n_stages; i++)
+        if (needed[p->n_inputs + i])
+            p->stages[kept++] = p->stages[i];
+    p->n_stages = kept;
+    PtrMap renumbered = {0};
+    for (int i = 0; i < kept; i++)
+        te_each(arena, &renumbered, p->stages[i].body, renumber_load, ids);
+    ptrmap_deinit(&renumbered);
+    for (int i = 0; i < p->n_outputs; i++)
+        p->outputs[i] = ids[p->outputs[i]];
+}
+
+TeProgram *te_finish(TeBuilder *b, int n, const TeTensor *outputs, bool tuple)
+{
+    if (b->failed)
+        return NULL;
+    TeProgram *p = arena_new(b->arena, TeProgram);
+    p->n_inputs = b->n_inputs;
+    p->inputs = b->tensors.at;
+    p->n_stages = (int)b->stages.n;
+    p->stages = b->stages.at;
+    p->n_outputs = n;
+    p->outputs = arena_new_array(b->arena, int, (size_t)n + 1);
+    p->tuple = tuple;
+    for (int i = 0; i < n; i++)
+        p->outputs[i] = outputs[i].id;
+    drop_unneeded(p, b->arena);
+    return p;
+}
+
+static void add_inputs(TeBuilder *b, const Type *t)
+{
+    if (t->kind == TYPE_TUPLE) {
+        for (uint32_t i = 0; i < t->n; i++)
+            add_inputs(b, t->parts[i]);
+        return;
+    }
+    if (t->kind != TYPE_TENSOR) {
+        diag_bug(b->cx->diags, b->span, "an operator was given a %s", type_str(b->cx, t));
+        b->failed = true;
+        return;
+    }
+    te_add_input(b, t->dtype, (int)t->n, t->dims);
+}
+
+TeProgram *te_of_op(Ctx *cx, Arena *arena, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                    const Type *const *args, const Type *result)
+{
+    TeBuilder b;
+    te_begin(&b, cx, arena);
+    b.span = span;
+    for (uint32_t i = 0; i < n; i++)
+        add_inputs(&b, args[i]);
+    if (b.failed)
+        return NULL;
+    int n_out = result->kind == TYPE_TUPLE ? (int)result->n : 1;
+    TeTensor *in = arena_copy(arena, b.tensors.at, (size_t)b.n_inputs * sizeof *in);
+    TeTensor *out = arena_alloc_must(arena, (size_t)n_out + 1, sizeof *out);
+    int made = te_call(&b, op, attrs, span, result, b.n_inputs, in, n_out, out);
+    return made < 0 ? NULL : te_finish(&b, made, out, result->kind == TYPE_TUPLE);
+}

@@ -1,0 +1,70 @@
+/* The innermost loops of the evaluator: one scalar function over n elements of one dtype.
+ *
+ * `out` may be the same place as an operand whose elements are as large, and never overlaps one
+ * otherwise. Which loop runs is decided once a strip, so the loops themselves are plain enough for
+ * the compiler to turn into vector code. */
+#ifndef IR_TE_LOOPS_H
+#define IR_TE_LOOPS_H
+
+#include "ir/te.h"
+
+/* Loops are compiled for several processors and picked when the program is loaded. Sanitizers
+ * start too late for that. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define TE_CLONES \
+    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define TE_CLONES
+#endif
+
+/* Element i depends on element i of the operands alone, also where they are the same place. */
+#if defined(__clang__)
+#define TE_EACH _Pragma("clang loop vectorize(assume_safety)") for (int64_t i = 0; i < n; i++)
+#else
+#define TE_EACH _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)
+#endif
+
+void te_loop_unary(TeOp op, DTypeId id, void *out, const void *a, int64_t n);
+/* `id` is of the operands; the result's dtype is as te_scalar.def says. */
+void te_loop_binary(TeOp op, DTypeId id, void *out, const void *a, const void *b, int64_t n);
+void te_loop_cast(DTypeId to, DTypeId from, void *out, const void *a, int64_t n);
+/* Elements of `size` bytes. */
+void te_loop_select(size_t size, void *out, const uint8_t *cond, const void *a, const void *b,
+                    int64_t n);
+/* n elements from `a`, each `stride` elements after the one before. */
+void te_loop_copy(size_t size, void *out, const void *a, int64_t stride, int64_t n);
+/* n times the same element. */
+void te_loop_fill(size_t size, void *out, const void *element, int64_t n);
+void te_loop_ramp(int64_t *out, int64_t start, int64_t step, int64_t n);
+/* a[index[i]] where ok[i] (NULL: everywhere), else otherwise[i]. */
+void te_loop_gather(size_t size, void *out, const void *a, const int64_t *index, const uint8_t *ok,
+                    const void *otherwise, int64_t n);
+
+/* Why the operator cannot run on these operands; NULL when it can. */
+const char *te_loop_fault(TeOp op, DTypeId id, const void *b, int64_t n);
+
+/* Folds n elements into *acc. Sums go in 16 lanes that are added as a tree. */
+void te_loop_fold(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n);
+/* The same for positions: *best and *at are the winner so far (*at < 0: none), a[0] has number
+ * `first`. */
+void te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
+                     int64_t first, int64_t n);
+/* n folds side by side: acc[i] with a[i]; positions: all a[i] have number `number`. */
+void te_loop_fold_many(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n);
+void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
+                          int64_t number, int64_t n);
+/* What a fold of this kind starts from. */
+void te_loop_fold_start(TeReduce kind, DTypeId id, void *acc);
+/* The dtype that a reduction accumulates in. */
+DTypeId te_fold_dtype(DTypeId id);
+
+/* One dtype each; te_loops.c picks. */
+#define TE_LOOPS_OF(ID)                                                             \
+    void te_unary_##ID(TeOp op, void *out, const void *a, int64_t n);               \
+    void te_binary_##ID(TeOp op, void *out, const void *a, const void *b, int64_t n);
+#define DTYPE(id, name, code, bits, ctype, numpy) TE_LOOPS_OF(id)
+#include "runtime/dtypes.def"
+#undef DTYPE
+
+#endif

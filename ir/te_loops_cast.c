@@ -1,0 +1,82 @@
+/* Casts between all dtypes. Floats become integers through int64 and then wrap; what int64 cannot
+ * hold becomes its least value, as the processor does it. */
+#include "ir/te_loops.h"
+
+#include "base/number.h"
+
+static inline int64_t int_of_float(float v)
+{
+    return v >= -9223372036854775808.0f && v < 9223372036854775808.0f ? (int64_t)v : INT64_MIN;
+}
+
+static inline int64_t int_of_double(double v)
+{
+    return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
+}
+
+static inline uint16_t bfloat_from_double(double v)
+{
+    return bfloat_from_float((float)v);
+}
+
+#define SAME(v) (v)
+#define NONZERO(v) ((v) != 0)
+
+/* To one dtype from all: INTS(v) of an integer, FLOATS(v) of a float, DOUBLES(v) of a double. */
+#define CAST_TO(DT, To, INTS, FLOATS, DOUBLES)                                                \
+    TE_CLONES static void cast_to_##DT(DTypeId from, void *out, const void *a, int64_t n)     \
+    {                                                                                         \
+        To *restrict po = out;                                                                \
+        switch (from) {                                                                       \
+            CAST_FROM(BOOL, uint8_t, To, INTS, SAME)                                          \
+            CAST_FROM(INT8, int8_t, To, INTS, SAME)                                           \
+            CAST_FROM(INT16, int16_t, To, INTS, SAME)                                         \
+            CAST_FROM(INT32, int32_t, To, INTS, SAME)                                         \
+            CAST_FROM(INT64, int64_t, To, INTS, SAME)                                         \
+            CAST_FROM(UINT8, uint8_t, To, INTS, SAME)                                         \
+            CAST_FROM(UINT16, uint16_t, To, INTS, SAME)                                       \
+            CAST_FROM(UINT32, uint32_t, To, INTS, SAME)                                       \
+            CAST_FROM(UINT64, uint64_t, To, INTS, SAME)                                       \
+            CAST_FROM(FLOAT16, uint16_t, To, FLOATS, half_to_float)                           \
+            CAST_FROM(FLOAT32, float, To, FLOATS, SAME)                                       \
+            CAST_FROM(FLOAT64, double, To, DOUBLES, SAME)                                     \
+            CAST_FROM(BFLOAT16, uint16_t, To, FLOATS, bfloat_to_float)                        \
+        case DTYPE_IDS:                                                                       \
+            return;                                                                           \
+        }                                                                                     \
+    }
+#define CAST_FROM(DT, From, To, CONVERT, GET)       \
+    case DT_##DT:                                   \
+        for (int64_t i = 0; i < n; i++) {           \
+            const From *pa = a;                     \
+            po[i] = (To)CONVERT(GET(pa[i]));        \
+        }                                           \
+        return;
+
+CAST_TO(BOOL, uint8_t, NONZERO, NONZERO, NONZERO)
+CAST_TO(INT8, int8_t, SAME, int_of_float, int_of_double)
+CAST_TO(INT16, int16_t, SAME, int_of_float, int_of_double)
+CAST_TO(INT32, int32_t, SAME, int_of_float, int_of_double)
+CAST_TO(INT64, int64_t, SAME, int_of_float, int_of_double)
+CAST_TO(UINT8, uint8_t, SAME, int_of_float, int_of_double)
+CAST_TO(UINT16, uint16_t, SAME, int_of_float, int_of_double)
+CAST_TO(UINT32, uint32_t, SAME, int_of_float, int_of_double)
+CAST_TO(UINT64, uint64_t, SAME, int_of_float, int_of_double)
+CAST_TO(FLOAT16, uint16_t, half_from_double, half_from_float, half_from_double)
+CAST_TO(FLOAT32, float, SAME, SAME, SAME)
+CAST_TO(FLOAT64, double, SAME, SAME, SAME)
+CAST_TO(BFLOAT16, uint16_t, bfloat_from_double, bfloat_from_float, bfloat_from_double)
+
+void te_loop_cast(DTypeId to, DTypeId from, void *out, const void *a, int64_t n)
+{
+    switch (to) {
+#define DTYPE(ID, name, code, bits, ctype, numpy) \
+    case DT_##ID:                                 \
+        cast_to_##ID(from, out, a, n);            \
+        return;
+#include "runtime/dtypes.def"
+#undef DTYPE
+    case DTYPE_IDS:
+        return;
+    }
+}

@@ -1,0 +1,465 @@
+/* Operators that pick elements by position. */
+#include "stdlib/ops/ops.h"
+
+#include <string.h>
+
+static const DType wide = {DTYPE_CODE_INT, 64, 1};
+
+/* ---- take ---------------------------------------------------------------------------------------- */
+
+static bool take_mode(Rel *r)
+{
+    Str mode = attrs_string(r->attrs, "mode");
+    if (str_is(mode, "clip") || str_is(mode, "wrap") || str_is(mode, "fast"))
+        return true;
+    Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`mode` of `take` cannot be \"%.*s\"",
+                        (int)mode.len, mode.ptr);
+    diag_help(d, "it is \"clip\", \"wrap\" or \"fast\"");
+    return false;
+}
+
+static RelResult rel_take(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0), *index = t ? rel_tensor(r, 1) : NULL;
+    if (!index)
+        return rel_blocked(r);
+    const AttrValue *given = attrs_find(r->attrs, "axis");
+    int64_t batch = attrs_int(r->attrs, "batch_dims", 0);
+    if (!rel_is_int(r, 1, index) || !take_mode(r))
+        return REL_FAILED;
+    if (given->kind == ATTR_NONE)
+        return rel_out_tensor(r, t->dtype, index->n, index->dims);
+    int axis = rel_axis(r, given->i, t->n);
+    if (axis < 0)
+        return REL_FAILED;
+    if (batch < 0)
+        batch += index->n;
+    if (batch < 0 || batch > axis || batch > (int64_t)index->n) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`batch_dims` of `take` cannot be %lld here",
+                  (long long)batch);
+        return REL_FAILED;
+    }
+    Dim dims[2 * TENSOR_RANK_MOST];
+    uint32_t n = 0;
+    for (int i = 0; i < axis; i++)
+        dims[n++] = t->dims[i];
+    for (uint32_t i = (uint32_t)batch; i < index->n; i++)
+        dims[n++] = index->dims[i];
+    for (uint32_t i = (uint32_t)axis + 1; i < t->n; i++)
+        dims[n++] = t->dims[i];
+    return rel_out_tensor(r, t->dtype, n, dims);
+}
+
+/* An index brought into [0, extent). */
+static Te *take_index(TeBuilder *b, Te *i, int64_t extent)
+{
+    if (extent == 0) {
+        diag_error(b->cx->diags, E0304_INDEX, b->span, "`take` from an axis without elements");
+        b->failed = true;
+        return te_int(b, 0);
+    }
+    i = te_cast(b, wide, i);
+    if (str_is(attrs_string(b->attrs, "mode"), "wrap"))
+        return te_binary(b, TE_FLOORMOD, i, te_int(b, extent));
+    return ops_clamp(b, i, extent);
+}
+
+static bool out_is_empty(const TeBuilder *b)
+{
+    for (int i = 0; i < te_out_rank(b, 0); i++)
+        if (te_out_shape(b, 0)[i] == 0)
+            return true;
+    return false;
+}
+
+static void compute_take(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0), at = te_input(b, 1);
+    Te *index[TENSOR_RANK_MOST], *i[TENSOR_RANK_MOST];
+    if (out_is_empty(b)) {
+        ops_emit(b, ops_number(b, 0));
+        return;
+    }
+    if (attrs_find(b->attrs, "axis")->kind == ATTR_NONE) {
+        int64_t size = 1;
+        for (int k = 0; k < x.rank; k++)
+            size *= x.shape[k];
+        TeTensor flat = ops_reshape(b, x, 1, &size);
+        index[0] = take_index(b, ops_at_axes(b, at), size);
+        ops_emit(b, te_load(b, flat, index));
+        return;
+    }
+    int axis = ops_axis(b->attrs, "axis", x.rank);
+    int batch = ops_axis(b->attrs, "batch_dims", at.rank), more = at.rank - batch;
+    for (int k = 0; k < at.rank; k++)
+        i[k] = te_axis(b, k < batch ? k : axis + k - batch);
+    for (int k = 0; k < x.rank; k++)
+        index[k] = te_axis(b, k < axis ? k : k - 1 + more);
+    index[axis] = take_index(b, te_load(b, at, i), x.shape[axis]);
+    ops_emit(b, te_load(b, x, index));
+}
+
+/* ---- strided_slice ------------------------------------------------------------------------------- */
+
+typedef struct Slice { int64_t begin, step, extent; } Slice;
+
+/* The part of an axis of extent d that begin, end and step say; false when it lies the wrong way. */
+static bool slice_axis(int64_t d, bool sizes, const int64_t *begin, const int64_t *end, int64_t step,
+                       Slice *out)
+{
+    int64_t low = step > 0 ? 0 : -1, high = step > 0 ? d : d - 1;
+    int64_t b = begin ? *begin : step > 0 ? 0 : d - 1;
+    b = begin && b < 0 ? b + d : b;
+    int64_t e = end ? *end : step > 0 ? d : -1;
+    if (sizes && end)
+        e = *end < 0 ? d : b + *end;
+    else if (end && e < 0)
+        e += d;
+    b = b < low ? low : b > high ? high : b;
+    e = e < low ? low : e > high ? high : e;
+    int64_t way = step > 0 ? e - b : b - e, stride = step > 0 ? step : -step;
+    *out = (Slice){b, step, way > 0 ? way / stride + (way % stride != 0) : 0};
+    return way >= 0;
+}
+
+typedef struct Slicing {
+    int64_t begin[TENSOR_RANK_MOST], end[TENSOR_RANK_MOST], strides[TENSOR_RANK_MOST];
+    int64_t axes[TENSOR_RANK_MOST];
+    int n_begin, n_end, n_strides, n_axes;  /* -1: None */
+    bool sizes;
+} Slicing;
+
+static void slicing_of(const Attrs *a, Slicing *s)
+{
+    s->n_begin = attrs_ints(a, "begin", s->begin, TENSOR_RANK_MOST);
+    s->n_end = attrs_ints(a, "end", s->end, TENSOR_RANK_MOST);
+    s->n_strides = attrs_ints(a, "strides", s->strides, TENSOR_RANK_MOST);
+    s->n_axes = attrs_ints(a, "axes", s->axes, TENSOR_RANK_MOST);
+    s->sizes = str_is(attrs_string(a, "slice_mode"), "size");
+}
+
+/* The number of the attribute entry for an axis, from 0; -1: the axis is whole. */
+static int slicing_entry(const Slicing *s, int rank, int axis)
+{
+    if (s->n_axes < 0)
+        return axis;
+    for (int i = 0; i < s->n_axes; i++)
+        if ((s->axes[i] < 0 ? s->axes[i] + rank : s->axes[i]) == axis)
+            return i;
+    return -1;
+}
+
+static bool slicing_axis(const Slicing *s, int rank, int axis, int64_t d, Slice *out)
+{
+    int k = slicing_entry(s, rank, axis);
+    int64_t step = 1;
+    if (k >= 0 && k < s->n_strides && !s->sizes)
+        step = s->strides[k];
+    else if (k >= 0 && s->n_strides == 1 && !s->sizes && s->n_axes < 0)
+        step = k == 0 ? s->strides[0] : 1;
+    return slice_axis(d, s->sizes, k >= 0 && k < s->n_begin ? &s->begin[k] : NULL,
+                      k >= 0 && k < s->n_end ? &s->end[k] : NULL, step, out);
+}
+
+static bool check_slicing(Rel *r, const Type *t, const Slicing *s)
+{
+    int n = s->n_begin > s->n_end ? s->n_begin : s->n_end;
+    bool lengths = s->n_axes < 0 || ((s->n_begin < 0 || s->n_begin == s->n_axes) &&
+                                     (s->n_end < 0 || s->n_end == s->n_axes) &&
+                                     (s->n_strides < 0 || s->sizes || s->n_strides == s->n_axes ||
+                                      s->n_strides == 1));
+    if (!lengths || n > (int)t->n) {
+        Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, 0,
+                            "`begin`, `end`, `strides` and `axes` of `strided_slice` do not fit");
+        diag_help(d, "give one number for each sliced axis, and at most as many as there are axes");
+        return false;
+    }
+    for (int i = 0; i < s->n_axes; i++)
+        if (rel_axis(r, s->axes[i], t->n) < 0)
+            return false;
+    for (int i = 0; i < s->n_strides; i++)
+        if (s->strides[i] == 0) {
+            rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "a stride of 0 in `strided_slice`");
+            return false;
+        }
+    return true;
+}
+
+static RelResult rel_strided_slice(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    Slicing s;
+    slicing_of(r->attrs, &s);
+    if (!check_slicing(r, t, &s))
+        return REL_FAILED;
+    Dim dims[TENSOR_RANK_MOST];
+    for (uint32_t i = 0; i < t->n; i++) {
+        Slice part;
+        dims[i] = t->dims[i];
+        if (t->dims[i] < 0)
+            continue;
+        if (!slicing_axis(&s, (int)t->n, (int)i, t->dims[i], &part)) {
+            Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, 0,
+                                "the slice of axis %d with %lld elements ends before it begins", (int)i,
+                                (long long)t->dims[i]);
+            diag_help(d, "`end` must not lie before `begin` in the direction of the stride");
+            return REL_FAILED;
+        }
+        dims[i] = part.extent;
+    }
+    return rel_out_tensor(r, t->dtype, t->n, dims);
+}
+
+static void compute_strided_slice(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    Te *index[TENSOR_RANK_MOST];
+    Slicing s;
+    slicing_of(b->attrs, &s);
+    for (int i = 0; i < x.rank; i++) {
+        Slice part;
+        slicing_axis(&s, x.rank, i, x.shape[i], &part);
+        Te *step = te_binary(b, TE_MUL, te_axis(b, i), te_int(b, part.step));
+        index[i] = te_binary(b, TE_ADD, step, te_int(b, part.begin));
+    }
+    ops_emit(b, te_load(b, x, index));
+}
+
+/* ---- slice_like ---------------------------------------------------------------------------------- */
+
+static RelResult rel_slice_like(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0), *like = t ? rel_tensor(r, 1) : NULL;
+    if (!like)
+        return rel_blocked(r);
+    int64_t axes[TENSOR_RANK_MOST];
+    int n = attrs_ints(r->attrs, "axes", axes, TENSOR_RANK_MOST);
+    bool all = n <= 0;
+    if (all)
+        n = (int)(t->n < like->n ? t->n : like->n);
+    Dim dims[TENSOR_RANK_MOST];
+    for (uint32_t i = 0; i < t->n; i++)
+        dims[i] = t->dims[i];
+    for (int k = 0; k < n; k++) {
+        int axis = rel_axis(r, all ? k : axes[k], t->n);
+        if (axis < 0)
+            return REL_FAILED;
+        Dim to = axis < (int)like->n ? like->dims[axis] : 0;
+        if (axis >= (int)like->n || (to >= 0 && dims[axis] >= 0 && to > dims[axis])) {
+            rel_error(r, E0202_SHAPE, 1, "axis %d of %s cannot be cut to that of %s", axis,
+                      type_str(r->cx, t), type_str(r->cx, like));
+            return REL_FAILED;
+        }
+        dims[axis] = to;
+    }
+    return rel_out_tensor(r, t->dtype, t->n, dims);
+}
+
+/* The leading corner of the data. */
+static void compute_corner(TeBuilder *b)
+{
+    ops_emit(b, ops_at_axes(b, te_input(b, 0)));
+}
+
+/* ---- gather -------------------------------------------------------------------------------------- */
+
+static RelResult rel_gather(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0), *index = t ? rel_tensor(r, 1) : NULL;
+    if (!index)
+        return rel_blocked(r);
+    const AttrValue *given = attrs_find(r->attrs, "axis");
+    if (given->kind == ATTR_NONE) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`gather` needs an `axis`");
+        return REL_FAILED;
+    }
+    int axis = rel_axis(r, given->i, t->n);
+    if (axis < 0 || !rel_is_int(r, 1, index) || !rel_rank(r, 1, index, t->n))
+        return REL_FAILED;
+    for (uint32_t i = 0; i < t->n; i++) {
+        if ((int)i == axis || dim_agrees(t->dims[i], index->dims[i]))
+            continue;
+        rel_error(r, E0202_SHAPE, 1, "axis %u of the indices has %lld elements, of the data %lld",
+                  (unsigned)i, (long long)index->dims[i], (long long)t->dims[i]);
+        return REL_FAILED;
+    }
+    return rel_out_tensor(r, t->dtype, index->n, index->dims);
+}
+
+/* Index i of the tensor within [0, extent), counted from the end when negative; -1 after a
+ * diagnostic. */
+static int64_t checked_index(OpCall *c, const Tensor *index, int64_t i, int64_t extent)
+{
+    int64_t v = kernel_int(index, i);
+    if (v >= -extent && v < extent)
+        return v < 0 ? v + extent : v;
+    Diag *d = diag_error(c->cx->diags, E0304_INDEX, c->span,
+                         "index %lld is out of range for an axis of %lld elements", (long long)v,
+                         (long long)extent);
+    diag_help(d, "indices go from 0 to %lld; negative ones count from the end", (long long)extent - 1);
+    return -1;
+}
+
+static bool gather_run(OpCall *c, const Tensor *x, const Tensor *index, Tensor *out)
+{
+    int axis = ops_axis(c->attrs, "axis", x->rank);
+    size_t size = dtype_size(x->dtype);
+    int64_t inner = kernel_span(x, axis + 1, x->rank), extent = x->shape[axis];
+    int64_t rows = index->shape[axis];
+    for (int64_t i = 0; i < out->size; i++) {
+        int64_t outer = i / (inner * rows), behind = i % inner;
+        int64_t at = checked_index(c, index, i, extent);
+        if (at < 0 || ((i & 0xffff) == 0 && limit_hit(&c->cx->limits)))
+            return false;
+        memcpy(out->data + (size_t)i * size,
+               x->data + (size_t)((outer * extent + at) * inner + behind) * size, size);
+    }
+    return true;
+}
+
+static bool kernel_two(OpCall *c, bool (*run)(OpCall *c, const Tensor *x, const Tensor *y, Tensor *out))
+{
+    Tensor *x = kernel_arg(c, 0), *y = x ? kernel_arg(c, 1) : NULL;
+    Tensor *out = y ? kernel_out(c, 0) : NULL;
+    if (out && !run(c, x, y, out)) {
+        tensor_release(out);
+        out = NULL;
+    }
+    tensor_release(x);
+    tensor_release(y);
+    return kernel_set(c, out);
+}
+
+static bool kernel_gather(OpCall *c)
+{
+    return kernel_two(c, gather_run);
+}
+
+/* ---- gather_nd ----------------------------------------------------------------------------------- */
+
+static RelResult rel_gather_nd(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0), *index = t ? rel_tensor(r, 1) : NULL;
+    if (!index)
+        return rel_blocked(r);
+    int64_t batch = attrs_int(r->attrs, "batch_dims", 0);
+    if (!rel_is_int(r, 1, index))
+        return REL_FAILED;
+    int64_t m = index->n ? index->dims[0] : -2;
+    if (m == DIM_ANY)
+        m = attrs_int(r->attrs, "index_rank", -2);
+    if (m < 0 || batch < 0 || m + batch > (int64_t)t->n || batch >= (int64_t)index->n) {
+        Diag *d = rel_error(r, E0202_SHAPE, 1, "the indices %s do not fit the data, %s",
+                            type_str(r->cx, index), type_str(r->cx, t));
+        diag_help(d, "the first axis of the indices counts axes of the data");
+        return REL_FAILED;
+    }
+    Dim dims[2 * TENSOR_RANK_MOST];
+    uint32_t n = 0;
+    for (uint32_t i = 1; i < index->n; i++)
+        dims[n++] = index->dims[i];
+    for (uint32_t i = (uint32_t)(m + batch); i < t->n; i++)
+        dims[n++] = t->dims[i];
+    return rel_out_tensor(r, t->dtype, n, dims);
+}
+
+static bool gather_nd_run(OpCall *c, const Tensor *x, const Tensor *index, Tensor *out)
+{
+    int batch = (int)attrs_int(c->attrs, "batch_dims", 0), m = (int)index->shape[0];
+    int64_t points = kernel_span(index, 1, index->rank);
+    int64_t batches = kernel_span(x, 0, batch), inner = kernel_span(x, m + batch, x->rank);
+    int64_t per_batch = batches ? points / batches : 0, whole = kernel_span(x, batch, x->rank);
+    size_t row = (size_t)inner * dtype_size(x->dtype);
+    for (int64_t p = 0; p < points; p++) {
+        int64_t at = 0;
+        for (int k = 0; k < m; k++) {
+            int64_t i = checked_index(c, index, k * points + p, x->shape[batch + k]);
+            if (i < 0)
+                return false;
+            at = at * x->shape[batch + k] + i;
+        }
+        at = at * inner + p / per_batch * whole;
+        memcpy(out->data + (size_t)p * row, x->data + (size_t)at * dtype_size(x->dtype), row);
+        if ((p & 0xffff) == 0 && limit_hit(&c->cx->limits))
+            return false;
+    }
+    return true;
+}
+
+static bool kernel_gather_nd(OpCall *c)
+{
+    return kernel_two(c, gather_nd_run);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------- */
+
+static const OpArg indexed_args[] = {{"data", "the tensor"}, {"indices", "positions: integers"}, {0}};
+static const OpAttr take_attrs[] = {
+    ATTR_I("batch_dims", 0, "leading axes that data and indices share"),
+    ATTR_NONE("axis", INT, "the axis that is indexed; None: all elements in one row"),
+    ATTR_S("mode", "clip", "what an index out of range means: the nearest (clip), modulo (wrap)"),
+    {0},
+};
+static const OpAttr strided_slice_attrs[] = {
+    ATTR_MUST_NONE("begin", INTS, "the first position of each axis; negative ones count from the end"),
+    ATTR_MUST_NONE("end", INTS, "the position behind the last"),
+    ATTR_MUST_NONE("strides", INTS, "from one position to the next; 1 where it is not given"),
+    ATTR_S("slice_mode", "end", "\"size\": `end` holds sizes, negative ones reach to the end"),
+    ATTR_MUST_NONE("axes", INTS, "the axes that the lists are for; None: the first ones"),
+    {0},
+};
+static const OpAttr slice_like_attrs[] = {
+    ATTR_MUST_NONE("axes", INTS, "the axes that are cut; None: all common leading ones"), {0}};
+static const OpAttr gather_attrs[] = {
+    ATTR_NONE("axis", INT, "the axis that is indexed; it must be given"), {0}};
+static const OpAttr gather_nd_attrs[] = {
+    ATTR_I("batch_dims", 0, "leading axes that data and indices share"),
+    ATTR_NONE("index_rank", INT, "the extent of the indices' first axis, where it is unknown"),
+    {0},
+};
+
+const Op index_ops[] = {
+    {.name = "take",
+     .doc = "The parts of `data` at the indices along an axis.",
+     .args = indexed_args,
+     .attrs = take_attrs,
+     .samples = "(float32[4,3], int32[2], axis=0) (float32[2,3], int32[4])",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_take,
+     .compute = compute_take},
+    {.name = "strided_slice",
+     .doc = "Every so many elements between two positions of each axis.",
+     .args = args_data,
+     .attrs = strided_slice_attrs,
+     .samples = "(float32[4,6], begin=[1, 0], end=[3, 5], strides=[1, 2], axes=None)",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_strided_slice,
+     .compute = compute_strided_slice},
+    {.name = "slice_like",
+     .doc = "The leading part of a tensor, cut to the extents of another.",
+     .args = args_like,
+     .attrs = slice_like_attrs,
+     .samples = "(float32[4,6], float32[2,3], axes=None)",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_slice_like,
+     .compute = compute_corner},
+    {.name = "gather",
+     .doc = "For each index the element of the data at that position of the axis.",
+     .args = indexed_args,
+     .attrs = gather_attrs,
+     .samples = "(float32[2,3], int32[2,4], axis=1)",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_gather,
+     .kernel = kernel_gather},
+    {.name = "gather_nd",
+     .doc = "The parts of the data at positions whose coordinates stand along the first axis.",
+     .args = indexed_args,
+     .attrs = gather_nd_attrs,
+     .samples = "(float32[2,3], int32[2,4])",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_gather_nd,
+     .kernel = kernel_gather_nd},
+    {0},
+};

@@ -1,0 +1,127 @@
+/* What kernels and the makers of expressions share. */
+#include "stdlib/ops/ops.h"
+
+#include <string.h>
+
+Tensor *kernel_arg(OpCall *c, uint32_t i)
+{
+    Tensor *t = value_to_tensor(&c->cx->limits, c->args[i]);
+    if (!t)
+        return NULL;
+    Tensor *packed = tensor_contiguous(&c->cx->limits, t);
+    tensor_release(t);
+    return packed;
+}
+
+bool kernel_set(OpCall *c, Tensor *t)
+{
+    c->out = value_tensor(t);
+    return !value_is_none(c->out);
+}
+
+bool kernel_set_tuple(OpCall *c, uint32_t n, Tensor *const *tensors)
+{
+    Object *o = object_new(&c->cx->limits, &tuple_info, n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (o)
+            o->fields[i] = value_tensor(tensors[i]);
+        else
+            tensor_release(tensors[i]);
+    }
+    c->out = o ? value_object(o) : value_none();
+    return o != NULL;
+}
+
+Tensor *kernel_out(OpCall *c, uint32_t i)
+{
+    const Type *t = c->type->kind == TYPE_TUPLE ? c->type->parts[i] : c->type;
+    return tensor_new(&c->cx->limits, t->dtype, (int32_t)t->n, t->dims);
+}
+
+int64_t kernel_span(const Tensor *t, int from, int to)
+{
+    int64_t n = 1;
+    for (int i = from; i < to; i++)
+        n *= t->shape[i];
+    return n;
+}
+
+int64_t kernel_int(const Tensor *t, int64_t i)
+{
+    switch ((int)dtype_id(t->dtype)) {
+    case DT_INT32:
+        return ((const int32_t *)t->data)[i];
+    case DT_INT64:
+        return ((const int64_t *)t->data)[i];
+    }
+    return tensor_get_int(t, i);
+}
+
+/* ---- building expressions ---------------------------------------------------------------------- */
+
+Expr *ops_call(const OpsMake *m, const char *op, uint32_t n, Expr *const *args, uint32_t n_attrs,
+               const Attr *attrs)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!args[i])
+            return NULL;
+    const Op *row = op_find(m->cx, str_of(op));
+    if (!row) {
+        diag_bug(m->cx->diags, m->span, "there is no operator `%s`", op);
+        return NULL;
+    }
+    const Attrs *checked = NULL;
+    if (row->attrs) {
+        Attrs *written = arena_alloc(m->arena, sizeof(Attrs) + (n_attrs + 1) * sizeof(Attr));
+        written->n = n_attrs;
+        if (n_attrs)
+            memcpy(written->at, attrs, n_attrs * sizeof(Attr));
+        checked = attrs_check(m->cx, m->arena, op, row->attrs, written, m->span);
+        if (!checked)
+            return NULL;
+    }
+    return expr_call_op(m->arena, m->span, row, n, args, checked);
+}
+
+Expr *ops_call1(const OpsMake *m, const char *op, Expr *x)
+{
+    return ops_call(m, op, 1, &x, 0, NULL);
+}
+
+Expr *ops_call2(const OpsMake *m, const char *op, Expr *x, Expr *y)
+{
+    Expr *args[2] = {x, y};
+    return ops_call(m, op, 2, args, 0, NULL);
+}
+
+Attr ops_attr_int(const char *key, int64_t v)
+{
+    return (Attr){.key = key, .value = {.kind = ATTR_INT, .i = v}};
+}
+
+Attr ops_attr_bool(const char *key, bool v)
+{
+    return (Attr){.key = key, .value = {.kind = ATTR_BOOL, .b = v}};
+}
+
+Attr ops_attr_ints(const OpsMake *m, const char *key, uint32_t n, const int64_t *v)
+{
+    AttrValue *at = arena_alloc_must(m->arena, n + 1, sizeof *at);
+    for (uint32_t i = 0; i < n; i++)
+        at[i] = (AttrValue){.kind = ATTR_INT, .i = v[i]};
+    return (Attr){.key = key, .value = {.kind = ATTR_LIST, .list = {at, n}}};
+}
+
+Expr *ops_constant(const OpsMake *m, DType dtype, double v)
+{
+    return expr_constant(m->arena, m->span, value_scalar_double(dtype, v));
+}
+
+Expr *ops_expand_to_axis(const OpsMake *m, Expr *x, int rank, int axis)
+{
+    int behind = rank - axis - 1;
+    if (behind <= 0 || !x)
+        return x;
+    Attr attrs[2] = {ops_attr_int("axis", 1), ops_attr_int("num_newaxis", behind)};
+    return ops_call(m, "expand_dims", 1, &x, 2, attrs);
+}

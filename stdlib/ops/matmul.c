@@ -1,0 +1,207 @@
+/* Matrix products. */
+#include "stdlib/ops/ops.h"
+
+static bool out_dtype(Rel *r, const Type *a, const Type *b, DType *out)
+{
+    *out = ops_dtype(r->attrs, "out_dtype", a->dtype);
+    return rel_dtypes_agree(r, 0, a, 1, b);
+}
+
+/* Reports that axis i of argument 0 and axis j of argument 1 must agree, and do not. */
+static RelResult contraction_error(Rel *r, const Type *a, int i, const Type *b, int j)
+{
+    Diag *d = rel_error(r, E0202_SHAPE, 1,
+                        "`%s` sums over axis %d of `%s` with %lld elements and axis %d of `%s` with %lld",
+                        r->op->name, i, r->op->args[0].name, (long long)a->dims[i], j,
+                        r->op->args[1].name, (long long)b->dims[j]);
+    diag_note(d, "they are %s and %s", type_str(r->cx, a), type_str(r->cx, b));
+    return REL_FAILED;
+}
+
+static bool needs_rank(Rel *r, uint32_t i, const Type *t)
+{
+    if (t->n > 0)
+        return true;
+    rel_error(r, E0202_SHAPE, (int)i, "`%s` takes a `%s` of rank 1 or more, but this is a scalar",
+              r->op->name, r->op->args[i].name);
+    return false;
+}
+
+/* ---- nn.dense ------------------------------------------------------------------------------------ */
+
+static RelResult rel_dense(Rel *r)
+{
+    const Type *x = rel_tensor(r, 0);
+    if (!x)
+        return rel_blocked(r);
+    if (!needs_rank(r, 0, x))
+        return REL_FAILED;
+    Dim units = attrs_int(r->attrs, "units", -2), k = x->dims[x->n - 1];
+    bool open = type_find(r->in[1])->kind == TYPE_HOLE;
+    if (open && units >= 0 && !rel_set_tensor(r, 1, x->dtype, 2, (Dim[]){units, k}))
+        return REL_FAILED;
+    const Type *w = open && units >= 0 ? type_tensor(r->cx, x->dtype, 2, (Dim[]){units, k})
+                                       : rel_tensor(r, 1);
+    DType dtype;
+    if (!w)
+        return rel_blocked(r);
+    if (!rel_rank(r, 1, w, 2) || !out_dtype(r, x, w, &dtype))
+        return REL_FAILED;
+    if (!dim_agrees(k, w->dims[1])) {
+        contraction_error(r, x, (int)x->n - 1, w, 1);
+        return REL_FAILED;
+    }
+    if (units >= 0 && !dim_agrees(units, w->dims[0])) {
+        Diag *d = rel_error(r, E0202_SHAPE, 1, "`units` is %lld, but `weight` has %lld rows",
+                            (long long)units, (long long)w->dims[0]);
+        diag_help(d, "the weight of `nn.dense` is (units, inputs); leave `units` out to take its rows");
+        return REL_FAILED;
+    }
+    Dim dims[TENSOR_RANK_MOST];
+    for (uint32_t i = 0; i + 1 < x->n; i++)
+        dims[i] = x->dims[i];
+    dims[x->n - 1] = units >= 0 ? units : w->dims[0];
+    return rel_out_tensor(r, dtype, x->n, dims);
+}
+
+/* Sum over the reduced axis of the product of two elements in the output's dtype. */
+static void emit_product(TeBuilder *b, int64_t extent, Te *x, Te *y)
+{
+    DType d = te_out_dtype(b, 0);
+    Te *body = te_binary(b, TE_MUL, te_cast(b, d, x), te_cast(b, d, y));
+    te_output(b, te_reduce(b, TE_SUM, d, te_out_rank(b, 0), te_out_shape(b, 0), 1, &extent, body));
+}
+
+static void compute_dense(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0), w = te_input(b, 1);
+    int r = te_out_rank(b, 0);
+    Te *xi[TENSOR_RANK_MOST], *k = te_axis(b, r), *wi[2] = {te_axis(b, r - 1), k};
+    ops_axes(b, 0, r - 1, xi);
+    xi[r - 1] = k;
+    emit_product(b, x.shape[r - 1], te_load(b, x, xi), te_load(b, w, wi));
+}
+
+/* ---- nn.matmul, nn.batch_matmul ------------------------------------------------------------------ */
+
+static RelResult rel_matmul(Rel *r)
+{
+    const Type *a = rel_tensor(r, 0);
+    if (!a)
+        return rel_blocked(r);
+    if (!rel_rank(r, 0, a, 2))
+        return REL_FAILED;
+    int ta = attrs_bool(r->attrs, "transpose_a"), tb = attrs_bool(r->attrs, "transpose_b");
+    Dim units = attrs_int(r->attrs, "units", -2), k = a->dims[ta ? 0 : 1];
+    const Type *set = NULL;
+    if (type_find(r->in[1])->kind == TYPE_HOLE && units >= 0) {
+        Dim dims[2] = {tb ? units : k, tb ? k : units};
+        set = type_tensor(r->cx, a->dtype, 2, dims);
+        if (!rel_set_input(r, 1, set))
+            return REL_FAILED;
+    }
+    const Type *b = set ? set : rel_tensor(r, 1);
+    DType dtype;
+    if (!b)
+        return rel_blocked(r);
+    if (!rel_rank(r, 1, b, 2) || !out_dtype(r, a, b, &dtype))
+        return REL_FAILED;
+    if (!dim_agrees(k, b->dims[tb ? 1 : 0]))
+        return contraction_error(r, a, ta ? 0 : 1, b, tb ? 1 : 0);
+    if (units >= 0 && !dim_agrees(units, b->dims[tb ? 0 : 1])) {
+        rel_error(r, E0202_SHAPE, 1, "`units` is %lld, but the matrix has %lld columns",
+                  (long long)units, (long long)b->dims[tb ? 0 : 1]);
+        return REL_FAILED;
+    }
+    return rel_out_tensor(r, dtype, 2, (Dim[]){a->dims[ta ? 1 : 0], b->dims[tb ? 0 : 1]});
+}
+
+static void compute_matmul(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0), y = te_input(b, 1);
+    bool ta = attrs_bool(b->attrs, "transpose_a"), tb = attrs_bool(b->attrs, "transpose_b");
+    Te *i = te_axis(b, 0), *j = te_axis(b, 1), *k = te_axis(b, 2);
+    Te *xi[2] = {ta ? k : i, ta ? i : k}, *yi[2] = {tb ? j : k, tb ? k : j};
+    emit_product(b, x.shape[ta ? 0 : 1], te_load(b, x, xi), te_load(b, y, yi));
+}
+
+static RelResult rel_batch_matmul(Rel *r)
+{
+    const Type *a = rel_tensor(r, 0), *b = a ? rel_tensor(r, 1) : NULL;
+    if (!b)
+        return rel_blocked(r);
+    DType dtype;
+    if (!rel_rank(r, 0, a, 3) || !rel_rank(r, 1, b, 3) || !out_dtype(r, a, b, &dtype))
+        return REL_FAILED;
+    int ta = attrs_bool(r->attrs, "transpose_a"), tb = attrs_bool(r->attrs, "transpose_b");
+    Dim batches, p = a->dims[0], q = b->dims[0];
+    uint32_t one;
+    if (!dims_broadcast(1, &p, 1, &q, &one, &batches)) {
+        Diag *d = rel_error(r, E0202_SHAPE, 1, "the batches have %lld and %lld matrices", (long long)p,
+                            (long long)q);
+        diag_help(d, "their numbers must be equal, or one of them 1");
+        return REL_FAILED;
+    }
+    if (!dim_agrees(a->dims[ta ? 1 : 2], b->dims[tb ? 2 : 1])) {
+        return contraction_error(r, a, ta ? 1 : 2, b, tb ? 2 : 1);
+    }
+    return rel_out_tensor(r, dtype, 3, (Dim[]){batches, a->dims[ta ? 2 : 1], b->dims[tb ? 1 : 2]});
+}
+
+static void compute_batch_matmul(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0), y = te_input(b, 1);
+    bool ta = attrs_bool(b->attrs, "transpose_a"), tb = attrs_bool(b->attrs, "transpose_b");
+    Te *n = te_axis(b, 0), *i = te_axis(b, 1), *j = te_axis(b, 2), *k = te_axis(b, 3);
+    Te *zero = te_int(b, 0);
+    Te *xi[3] = {x.shape[0] == 1 ? zero : n, ta ? k : i, ta ? i : k};
+    Te *yi[3] = {y.shape[0] == 1 ? zero : n, tb ? j : k, tb ? k : j};
+    emit_product(b, x.shape[ta ? 1 : 2], te_load(b, x, xi), te_load(b, y, yi));
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------- */
+
+#define OUT_DTYPE ATTR_D("out_dtype", "", "the type to sum in and of the result")
+static const OpArg dense_args[] = {
+    {"data", "rows of inputs, in the last axis"}, {"weight", "(units, inputs)"}, {0}};
+static const OpArg matmul_args[] = {{"tensor_a", "the left matrix"}, {"tensor_b", "the right one"}, {0}};
+static const OpArg batch_matmul_args[] = {
+    {"tensor_a", "the left matrices, in the last two axes"}, {"tensor_b", "the right ones"}, {0}};
+static const OpAttr dense_attrs[] = {
+    ATTR_MUST_NONE("units", INT, "the number of outputs; None: the rows of the weight"), OUT_DTYPE, {0}};
+#define TRANSPOSES                                                             \
+    ATTR_B("transpose_a", 0, "the left matrix is given transposed"),           \
+        ATTR_B("transpose_b", 0, "the right matrix is given transposed")
+static const OpAttr matmul_attrs[] = {
+    ATTR_MUST_NONE("units", INT, "the columns of the result; None: of the right matrix"), OUT_DTYPE,
+    TRANSPOSES, {0}};
+static const OpAttr batch_matmul_attrs[] = {OUT_DTYPE, TRANSPOSES, {0}};
+
+const Op matmul_ops[] = {
+    {.name = "nn.dense",
+     .doc = "Each row of inputs times the transposed weight.",
+     .args = dense_args,
+     .attrs = dense_attrs,
+     .samples = "(float32[2,3], float32[4,3], units=4) (float32[2,5,3], float32[4,3], units=None)",
+     .pattern = OP_OUT_FUSABLE,
+     .rel = rel_dense,
+     .compute = compute_dense},
+    {.name = "nn.matmul",
+     .doc = "The product of two matrices.",
+     .args = matmul_args,
+     .attrs = matmul_attrs,
+     .samples = "(float32[2,3], float32[3,4], units=None) "
+                "(float32[3,2], float32[4,3], units=None, transpose_a=True, transpose_b=True)",
+     .pattern = OP_OUT_FUSABLE,
+     .rel = rel_matmul,
+     .compute = compute_matmul},
+    {.name = "nn.batch_matmul",
+     .doc = "The products of the matrices of two batches.",
+     .args = batch_matmul_args,
+     .attrs = batch_matmul_attrs,
+     .samples = "(float32[2,3,4], float32[2,4,5]) (float32[2,3,4], float32[1,5,4], transpose_b=True)",
+     .pattern = OP_OUT_FUSABLE,
+     .rel = rel_batch_matmul,
+     .compute = compute_batch_matmul},
+    {0},
+};

@@ -1,0 +1,415 @@
+/* Operators that put elements elsewhere: permutations, joins, cuts, repetition. */
+#include "stdlib/ops/ops.h"
+
+/* ---- transpose ----------------------------------------------------------------------------------- */
+
+/* The axis of the data that each axis of the result is; false when the attribute is no permutation. */
+static bool permutation(const Attrs *a, int rank, int *from)
+{
+    int64_t axes[TENSOR_RANK_MOST];
+    int n = attrs_ints(a, "axes", axes, TENSOR_RANK_MOST);
+    bool seen[TENSOR_RANK_MOST] = {false};
+    for (int i = 0; i < rank && n < 0; i++)
+        from[i] = rank - 1 - i;
+    if (n < 0)
+        return true;
+    for (int i = 0; i < n && n == rank; i++) {
+        int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
+        if (axis < 0 || axis >= rank || seen[axis])
+            return false;
+        seen[axis] = true;
+        from[i] = (int)axis;
+    }
+    return n == rank;
+}
+
+static RelResult rel_transpose(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    int from[TENSOR_RANK_MOST];
+    if (!permutation(r->attrs, (int)t->n, from)) {
+        Diag *d = rel_error(r, E0217_AXIS, 0, "`axes` of `transpose` must name each of the %d axes once",
+                            (int)t->n);
+        diag_help(d, "for rank 3 that is such as `axes=[0, 2, 1]`");
+        return REL_FAILED;
+    }
+    Dim dims[TENSOR_RANK_MOST];
+    for (uint32_t i = 0; i < t->n; i++)
+        dims[i] = t->dims[from[i]];
+    return rel_out_tensor(r, t->dtype, t->n, dims);
+}
+
+static void compute_transpose(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    int from[TENSOR_RANK_MOST];
+    Te *index[TENSOR_RANK_MOST];
+    permutation(b->attrs, x.rank, from);
+    for (int i = 0; i < x.rank; i++)
+        index[from[i]] = te_axis(b, i);
+    ops_emit(b, te_load(b, x, index));
+}
+
+/* ---- concatenate, stack -------------------------------------------------------------------------- */
+
+static RelResult mismatch(Rel *r, const Type *first, const Type *other, uint32_t field)
+{
+    Diag *d = rel_error(r, dtype_eq(first->dtype, other->dtype) ? E0202_SHAPE : E0203_DTYPE, 0,
+                        "`%s` cannot join field 0, %s, and field %u, %s", r->op->name,
+                        type_str(r->cx, first), (unsigned)field, type_str(r->cx, other));
+    diag_help(d, "the fields must have one element type and agree in every extent%s",
+              first->n && r->op->name[0] == 'c' ? " but that of `axis`" : "");
+    return REL_FAILED;
+}
+
+/* Off the joined axis a known extent wins over `?`; whether the joined one is known does not matter. */
+static RelResult rel_concatenate(Rel *r)
+{
+    const Type *t = rel_tensors(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    if (t->n == 0) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, 0, "`concatenate` of no tensors");
+        return REL_FAILED;
+    }
+    const Type *first = type_find(t->parts[0]);
+    int axis = rel_axis(r, attrs_int(r->attrs, "axis", 0), first->n);
+    if (axis < 0)
+        return REL_FAILED;
+    Dim dims[TENSOR_RANK_MOST];
+    for (uint32_t i = 0; i < first->n; i++)
+        dims[i] = first->dims[i];
+    for (uint32_t k = 1; k < t->n; k++) {
+        const Type *other = type_find(t->parts[k]);
+        if (other->n != first->n || !dtype_eq(other->dtype, first->dtype))
+            return mismatch(r, first, other, k);
+        for (uint32_t i = 0; i < first->n; i++) {
+            if ((int)i == axis) {
+                dims[i] = dims[i] < 0 || other->dims[i] < 0 ? DIM_ANY : dims[i] + other->dims[i];
+            } else if (!dim_agrees(dims[i], other->dims[i])) {
+                return mismatch(r, first, other, k);
+            } else if (dims[i] < 0) {
+                dims[i] = other->dims[i];
+            }
+        }
+    }
+    for (uint32_t k = 0; k < t->n && dims[axis] >= 0; k++)
+        for (uint32_t i = 0; i < first->n; i++)
+            if ((int)i != axis && type_find(t->parts[k])->dims[i] < 0)
+                dims[i] = DIM_ANY;
+    return rel_out_tensor(r, first->dtype, first->n, dims);
+}
+
+/* The last part of a chain of selects by the place along the axis; `at` counts where a part begins. */
+static void compute_concatenate(TeBuilder *b)
+{
+    int r = te_out_rank(b, 0), axis = ops_axis(b->attrs, "axis", r), n = te_n_inputs(b);
+    int64_t at = te_out_shape(b, 0)[axis];
+    Te *index[TENSOR_RANK_MOST], *body = NULL;
+    for (int k = n - 1; k >= 0; k--) {
+        TeTensor x = te_input(b, k);
+        at -= x.shape[axis];
+        if (x.shape[axis] == 0)
+            continue;
+        ops_axes(b, 0, r, index);
+        index[axis] = te_binary(b, TE_SUB, te_axis(b, axis), te_int(b, at));
+        Te *part = n == 1 ? te_load(b, x, index) : te_load_or(b, x, index, ops_number(b, 0));
+        Te *before = te_binary(b, TE_LT, te_axis(b, axis), te_int(b, at + x.shape[axis]));
+        body = body ? te_select(b, before, part, body) : part;
+    }
+    ops_emit(b, body ? body : ops_number(b, 0));
+}
+
+static RelResult rel_stack(Rel *r)
+{
+    const Type *t = rel_tensors(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    if (t->n == 0) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, 0, "`stack` of no tensors");
+        return REL_FAILED;
+    }
+    const Type *first = type_find(t->parts[0]);
+    int axis = rel_axis(r, attrs_int(r->attrs, "axis", 0), first->n + 1);
+    if (axis < 0)
+        return REL_FAILED;
+    Dim dims[TENSOR_RANK_MOST + 1];
+    for (uint32_t i = 0, j = 0; i <= first->n; i++)
+        dims[i] = (int)i == axis ? (Dim)t->n : first->dims[j++];
+    for (uint32_t k = 1; k < t->n; k++) {
+        const Type *other = type_find(t->parts[k]);
+        if (other->n != first->n || !dtype_eq(other->dtype, first->dtype))
+            return mismatch(r, first, other, k);
+        for (uint32_t i = 0; i < first->n; i++)
+            if (!dim_agrees(first->dims[i], other->dims[i]))
+                return mismatch(r, first, other, k);
+    }
+    return rel_out_tensor(r, first->dtype, first->n + 1, dims);
+}
+
+static void compute_stack(TeBuilder *b)
+{
+    int r = te_out_rank(b, 0), axis = ops_axis(b->attrs, "axis", r), n = te_n_inputs(b);
+    Te *index[TENSOR_RANK_MOST], *body = NULL;
+    for (int i = 0, j = 0; i < r; i++)
+        if (i != axis)
+            index[j++] = te_axis(b, i);
+    for (int k = n - 1; k >= 0; k--) {
+        Te *part = te_load(b, te_input(b, k), index);
+        Te *before = te_binary(b, TE_LT, te_axis(b, axis), te_int(b, k + 1));
+        body = body ? te_select(b, before, part, body) : part;
+    }
+    ops_emit(b, body);
+}
+
+/* ---- split --------------------------------------------------------------------------------------- */
+
+/* The borders of the parts along an axis of this extent; how many parts, -1 when they do not fit. */
+static int split_parts(const Attrs *a, Dim extent, int most, Dim *sizes, int64_t *starts)
+{
+    const AttrValue *v = attrs_find(a, "indices_or_sections");
+    if (v->kind == ATTR_INT) {
+        if (v->i < 1 || v->i > most || (extent >= 0 && extent % v->i))
+            return -1;
+        for (int i = 0; i < v->i; i++) {
+            sizes[i] = extent < 0 ? DIM_ANY : extent / v->i;
+            starts[i] = extent < 0 ? 0 : i * sizes[i];
+        }
+        return (int)v->i;
+    }
+    if (v->kind != ATTR_LIST || (int64_t)v->list.n >= most)
+        return -1;
+    int64_t at = 0;
+    for (uint32_t i = 0; i <= v->list.n; i++) {
+        int64_t to = i < v->list.n ? v->list.at[i].i : extent;
+        starts[i] = at;
+        sizes[i] = to < 0 && i == v->list.n ? DIM_ANY : to - at;
+        if (to >= 0 && (to < at || (extent >= 0 && to > extent)))
+            return -1;
+        at = to;
+    }
+    return (int)v->list.n + 1;
+}
+
+enum { SPLIT_MOST = 4096 };
+
+static RelResult rel_split(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    int axis = rel_axis(r, attrs_int(r->attrs, "axis", 0), t->n);
+    if (axis < 0)
+        return REL_FAILED;
+    Dim sizes[SPLIT_MOST], dims[TENSOR_RANK_MOST];
+    int64_t starts[SPLIT_MOST];
+    const Type *parts[SPLIT_MOST];
+    int n = split_parts(r->attrs, t->dims[axis], SPLIT_MOST, sizes, starts);
+    if (n < 0) {
+        Diag *d = rel_error(r, E0202_SHAPE, 0, "axis %d with %lld elements cannot be split like this",
+                            axis, (long long)t->dims[axis]);
+        diag_help(d, "a number of parts must divide the extent; a list holds rising positions in it");
+        return REL_FAILED;
+    }
+    for (uint32_t i = 0; i < t->n; i++)
+        dims[i] = t->dims[i];
+    for (int k = 0; k < n; k++) {
+        dims[axis] = sizes[k];
+        parts[k] = type_tensor(r->cx, t->dtype, t->n, dims);
+    }
+    return rel_set_output(r, type_tuple(r->cx, (uint32_t)n, parts));
+}
+
+static void compute_split(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    int axis = ops_axis(b->attrs, "axis", x.rank);
+    int64_t at = 0;
+    for (int k = 0; k < te_n_outputs(b); k++) {
+        Te *index[TENSOR_RANK_MOST];
+        ops_axes(b, 0, x.rank, index);
+        index[axis] = te_binary(b, TE_ADD, index[axis], te_int(b, at));
+        te_output(b, te_map(b, x.dtype, x.rank, te_out_shape(b, k), te_load(b, x, index)));
+        at += te_out_shape(b, k)[axis];
+    }
+}
+
+/* ---- tile, repeat, reverse ------------------------------------------------------------------------ */
+
+static RelResult rel_tile(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    int64_t reps[TENSOR_RANK_MOST];
+    int n = attrs_ints(r->attrs, "reps", reps, TENSOR_RANK_MOST);
+    uint32_t rank = (uint32_t)n > t->n ? (uint32_t)n : t->n;
+    Dim dims[TENSOR_RANK_MOST];
+    for (uint32_t k = 1; k <= rank; k++) {
+        Dim d = k <= t->n ? t->dims[t->n - k] : 1;
+        int64_t times = (int)k <= n ? reps[n - (int)k] : 1;
+        if (times < 1) {
+            rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`reps` of `tile` must be positive, not %lld",
+                      (long long)times);
+            return REL_FAILED;
+        }
+        dims[rank - k] = dims_product(2, (Dim[]){d, times});
+    }
+    return rel_out_tensor(r, t->dtype, rank, dims);
+}
+
+static void compute_tile(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    int r = te_out_rank(b, 0);
+    const int64_t *shape = te_out_shape(b, 0);
+    Te *index[TENSOR_RANK_MOST];
+    for (int i = 0; i < x.rank; i++) {
+        int at = r - x.rank + i;
+        index[i] = te_axis(b, at);
+        if (shape[at] != x.shape[i])
+            index[i] = te_binary(b, TE_MOD, index[i], te_int(b, x.shape[i] ? x.shape[i] : 1));
+    }
+    ops_emit(b, te_load(b, x, index));
+}
+
+static RelResult rel_repeat(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    const AttrValue *given = attrs_find(r->attrs, "axis");
+    int64_t times = attrs_int(r->attrs, "repeats", 0);
+    if (times < 1 || given->kind == ATTR_NONE) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`repeat` needs an `axis` and a positive `repeats`");
+        return REL_FAILED;
+    }
+    int axis = rel_axis(r, given->i, t->n);
+    if (axis < 0)
+        return REL_FAILED;
+    Dim dims[TENSOR_RANK_MOST];
+    for (uint32_t i = 0; i < t->n; i++)
+        dims[i] = (int)i == axis ? dims_product(2, (Dim[]){t->dims[i], times}) : t->dims[i];
+    return rel_out_tensor(r, t->dtype, t->n, dims);
+}
+
+static void compute_repeat(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    int axis = ops_axis(b->attrs, "axis", x.rank);
+    Te *index[TENSOR_RANK_MOST];
+    ops_axes(b, 0, x.rank, index);
+    index[axis] = te_binary(b, TE_DIV, index[axis], te_int(b, attrs_int(b->attrs, "repeats", 1)));
+    ops_emit(b, te_load(b, x, index));
+}
+
+static RelResult rel_reverse(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    const AttrValue *given = attrs_find(r->attrs, "axis");
+    if (given->kind == ATTR_NONE) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`reverse` needs an `axis`");
+        return REL_FAILED;
+    }
+    if (rel_axis(r, given->i, t->n) < 0)
+        return REL_FAILED;
+    return rel_set_output(r, t);
+}
+
+static void compute_reverse(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    int axis = ops_axis(b->attrs, "axis", x.rank);
+    Te *index[TENSOR_RANK_MOST];
+    ops_axes(b, 0, x.rank, index);
+    index[axis] = te_binary(b, TE_SUB, te_int(b, x.shape[axis] - 1), index[axis]);
+    ops_emit(b, te_load(b, x, index));
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------- */
+
+static const OpAttr transpose_attrs[] = {
+    ATTR_MUST_NONE("axes", INTS, "the axis of `data` that each axis of the result is; None: reversed"),
+    {0},
+};
+static const OpAttr concatenate_attrs[] = {ATTR_I("axis", 0, "the axis along which to join"), {0}};
+static const OpAttr stack_attrs[] = {ATTR_I("axis", 0, "where the new axis stands"), {0}};
+static const OpAttr split_attrs[] = {
+    ATTR_MUST("indices_or_sections", INT_OR_INTS, "how many equal parts, or where to cut"),
+    ATTR_I("axis", 0, "the axis to cut"),
+    {0},
+};
+static const OpAttr tile_attrs[] = {
+    ATTR_MUST("reps", INTS, "how often the tensor is put beside itself along each axis"), {0}};
+static const OpAttr repeat_attrs[] = {
+    ATTR_MUST("repeats", INT, "how often each element comes"),
+    ATTR_NONE("axis", INT, "the axis along which elements are repeated; it must be given"),
+    {0},
+};
+static const OpAttr reverse_attrs[] = {
+    ATTR_NONE("axis", INT, "the axis to reverse; it must be given"), {0}};
+
+const Op move_ops[] = {
+    {.name = "transpose",
+     .doc = "The axes in another order.",
+     .args = args_data,
+     .attrs = transpose_attrs,
+     .samples = "(float32[2,3], axes=None) (float32[2,3,4], axes=[0, 2, 1])",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_transpose,
+     .compute = compute_transpose},
+    {.name = "concatenate",
+     .doc = "The tensors of a tuple, joined along an axis.",
+     .args = args_tuple,
+     .attrs = concatenate_attrs,
+     .samples = "((float32[2,3], float32[2,3]), axis=1) ((int32[2], int32[4]))",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_concatenate,
+     .compute = compute_concatenate},
+    {.name = "stack",
+     .doc = "The tensors of a tuple, joined along a new axis.",
+     .args = args_tuple,
+     .attrs = stack_attrs,
+     .samples = "((float32[2,3], float32[2,3]), axis=1)",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_stack,
+     .compute = compute_stack},
+    {.name = "split",
+     .doc = "A tuple of the parts of a tensor along an axis.",
+     .args = args_data,
+     .attrs = split_attrs,
+     .samples = "(float32[4,3], indices_or_sections=2) "
+                "(float32[2,5], indices_or_sections=[1, 3], axis=1)",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_split,
+     .compute = compute_split},
+    {.name = "tile",
+     .doc = "The tensor put beside itself.",
+     .args = args_data,
+     .attrs = tile_attrs,
+     .samples = "(float32[2,3], reps=[2, 1])",
+     .pattern = OP_BROADCAST,
+     .rel = rel_tile,
+     .compute = compute_tile},
+    {.name = "repeat",
+     .doc = "Each element several times, one behind the other.",
+     .args = args_data,
+     .attrs = repeat_attrs,
+     .samples = "(float32[2,3], repeats=2, axis=1)",
+     .pattern = OP_BROADCAST,
+     .rel = rel_repeat,
+     .compute = compute_repeat},
+    {.name = "reverse",
+     .doc = "The elements along an axis in reverse order.",
+     .args = args_data,
+     .attrs = reverse_attrs,
+     .samples = "(float32[2,3], axis=1)",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_reverse,
+     .compute = compute_reverse},
+    {0},
+};

@@ -1,0 +1,139 @@
+/* What the families of operators share: relations, argument tables, and short forms for rows.
+ *
+ * Each family is one file with its functions, its tables and, at the end, its array of rows. The
+ * arrays are listed in stdlib/families.def. */
+#ifndef STDLIB_OPS_OPS_H
+#define STDLIB_OPS_OPS_H
+
+#include "ir/rel.h"
+#include "ir/te.h"
+#include "stdlib/families.h"
+
+/* ---- rows of attribute tables -------------------------------------------------------------------
+ * I integer, B bool, F float, S string, D dtype, IS list of integers; MUST has no default, NONE
+ * takes None. */
+
+#define ATTR(NAME, TYPE, DEFAULT, DOC) \
+    {.name = NAME, .type = ATTR_TYPE_##TYPE, .otherwise = DEFAULT, .doc = DOC}
+#define ATTR_MUST(NAME, TYPE, DOC) \
+    {.name = NAME, .type = ATTR_TYPE_##TYPE, .required = true, .doc = DOC}
+#define ATTR_NONE(NAME, TYPE, DOC) \
+    {.name = NAME, .type = ATTR_TYPE_##TYPE, .or_none = true, .otherwise = ATTR_DEFAULT_NONE, .doc = DOC}
+#define ATTR_MUST_NONE(NAME, TYPE, DOC) \
+    {.name = NAME, .type = ATTR_TYPE_##TYPE, .required = true, .or_none = true, .doc = DOC}
+#define ATTR_I(NAME, V, DOC) ATTR(NAME, INT, ATTR_DEFAULT_INT(V), DOC)
+#define ATTR_B(NAME, V, DOC) ATTR(NAME, BOOL, ATTR_DEFAULT_BOOL(V), DOC)
+#define ATTR_F(NAME, V, DOC) ATTR(NAME, FLOAT, ATTR_DEFAULT_FLOAT(V), DOC)
+#define ATTR_S(NAME, V, DOC) ATTR(NAME, STRING, ATTR_DEFAULT_STRING(V), DOC)
+#define ATTR_D(NAME, V, DOC) ATTR(NAME, DTYPE, ATTR_DEFAULT_STRING(V), DOC)
+#define ATTR_IS(NAME, ARRAY, DOC) ATTR(NAME, INTS, ATTR_DEFAULT_LIST(ARRAY), DOC)
+
+extern const OpArg args_data[];     /* data */
+extern const OpArg args_pair[];     /* lhs, rhs */
+extern const OpArg args_like[];     /* data, shape_like */
+extern const OpArg args_tuple[];    /* data: a tuple of tensors */
+extern const AttrValue ops_zeros[], ops_ones[];     /* six ints each, for defaults */
+
+/* ---- relations ---------------------------------------------------------------------------------- */
+
+/* Result like the only argument, or the argument like the result. The others also say which
+ * elements the operator takes. */
+RelResult rel_same(Rel *r);
+RelResult rel_same_float(Rel *r);
+RelResult rel_same_number(Rel *r);  /* not bool */
+RelResult rel_same_int(Rel *r);     /* bool and integers */
+RelResult rel_same_bool(Rel *r);
+RelResult rel_test(Rel *r);         /* shape of the argument, bool */
+/* Shapes broadcast, equal dtypes. */
+RelResult rel_broadcast(Rel *r);
+RelResult rel_broadcast_float(Rel *r);
+RelResult rel_broadcast_int(Rel *r);
+RelResult rel_broadcast_bool(Rel *r);
+RelResult rel_compare(Rel *r);
+
+/* The dtype of an attribute; `otherwise` when it is unset. */
+DType ops_dtype(const Attrs *a, const char *key, DType otherwise);
+/* Reports unless argument i has that rank; `name` is the argument's. */
+bool rel_rank(Rel *r, uint32_t i, const Type *t, uint32_t rank);
+/* Reports unless the dtypes of two arguments agree. */
+bool rel_dtypes_agree(Rel *r, uint32_t i, const Type *a, uint32_t j, const Type *b);
+bool rel_is_scalar(Rel *r, uint32_t i, const Type *t);
+bool rel_is_int(Rel *r, uint32_t i, const Type *t);
+/* Sets an argument's type from dims. */
+bool rel_set_tensor(Rel *r, uint32_t i, DType dtype, uint32_t rank, const Dim *dims);
+RelResult rel_out_tensor(Rel *r, DType dtype, uint32_t rank, const Dim *dims);
+bool dims_static(uint32_t n, const Dim *dims);
+/* Product of extents; DIM_ANY when one is unknown. */
+Dim dims_product(uint32_t n, const Dim *dims);
+/* A list attribute with one value a spatial axis, or `most` of them: paddings. Fills before and after
+ * for n axes from 1, n or 2n numbers; false after a diagnostic. */
+bool rel_padding(Rel *r, const char *key, int n, int64_t *before, int64_t *after);
+void ops_padding(const Attrs *a, const char *key, int n, int64_t *before, int64_t *after);
+/* n numbers of a list (one number: all the same). */
+bool rel_ints(Rel *r, const char *key, int n, int64_t *out);
+void ops_ints(const Attrs *a, const char *key, int n, int64_t *out);
+
+/* The letters of a plain layout ("NCHW"): position of each letter of `letters`; false when the layout
+ * holds other letters, sub-axes or letters twice. */
+bool layout_positions(Str layout, const char *letters, int *at);
+/* The same as a relation asks it, with a diagnostic about the attribute. */
+bool rel_layout(Rel *r, const char *key, const char *letters, int *at);
+/* out_layout, or data_layout where it is "". */
+Str ops_out_layout(const Attrs *a, const char *data_key, const char *out_key);
+
+/* ---- computing ------------------------------------------------------------------------------------ */
+
+/* The only output: `body` at each position, in the output's dtype. */
+void ops_emit(TeBuilder *b, Te *body);
+/* axis first, first + 1, … */
+void ops_axes(TeBuilder *b, int first, int n, Te **out);
+/* Element of t at axes 0 … rank-1, cast to dtype. */
+Te *ops_at_axes(TeBuilder *b, TeTensor t);
+/* A constant of the output's dtype. */
+Te *ops_number(TeBuilder *b, double v);
+/* An axis attribute that a relation has checked, from 0. */
+int ops_axis(const Attrs *a, const char *key, int rank);
+/* The same elements in another shape: a stage that the evaluator runs as a view. */
+TeTensor ops_reshape(TeBuilder *b, TeTensor t, int rank, const int64_t *shape);
+/* clamp(x, 0, extent - 1) of an int64. */
+Te *ops_clamp(TeBuilder *b, Te *x, int64_t extent);
+/* Element of a tensor of rank 0. */
+Te *ops_scalar(TeBuilder *b, TeTensor t);
+
+/* ---- kernels --------------------------------------------------------------------------------------- */
+
+/* Argument i as a tensor without gaps; the caller releases. NULL when memory is refused. */
+Tensor *kernel_arg(OpCall *c, uint32_t i);
+/* Sets the output to the tensor (taken); false when it is NULL. */
+bool kernel_set(OpCall *c, Tensor *t);
+/* Sets it to a tuple of tensors, which are taken. */
+bool kernel_set_tuple(OpCall *c, uint32_t n, Tensor *const *tensors);
+/* A new tensor of the type; field `i` of a tuple type. */
+Tensor *kernel_out(OpCall *c, uint32_t i);
+/* Product of extents from `from` up to `to`. */
+int64_t kernel_span(const Tensor *t, int from, int to);
+/* Element i of an integer tensor without gaps. */
+int64_t kernel_int(const Tensor *t, int64_t i);
+
+/* ---- building expressions ---------------------------------------------------------------------------- */
+
+typedef struct OpsMake {
+    Ctx *cx;
+    Arena *arena;
+    Span span;
+} OpsMake;
+
+/* A call of the operator; attributes that are not given have their defaults. NULL after a diagnostic. */
+Expr *ops_call(const OpsMake *m, const char *op, uint32_t n, Expr *const *args, uint32_t n_attrs,
+               const Attr *attrs);
+Expr *ops_call1(const OpsMake *m, const char *op, Expr *x);
+Expr *ops_call2(const OpsMake *m, const char *op, Expr *x, Expr *y);
+Attr ops_attr_int(const char *key, int64_t v);
+Attr ops_attr_bool(const char *key, bool v);
+Attr ops_attr_ints(const OpsMake *m, const char *key, uint32_t n, const int64_t *v);
+/* A scalar constant of the dtype. */
+Expr *ops_constant(const OpsMake *m, DType dtype, double v);
+/* x with axes of extent 1 behind it, so that it broadcasts along `axis` of a tensor of this rank. */
+Expr *ops_expand_to_axis(const OpsMake *m, Expr *x, int rank, int axis);
+
+#endif

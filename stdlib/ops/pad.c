@@ -1,0 +1,143 @@
+/* Elements around a tensor. */
+#include "stdlib/ops/ops.h"
+
+/* The pairs before and after each axis; false when they are no pairs for n axes. */
+static bool pad_pairs(const Attrs *a, uint32_t n, int64_t *before, int64_t *after)
+{
+    const AttrValue *v = attrs_find(a, "pad_width");
+    if (v->kind != ATTR_LIST || v->list.n != n)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const AttrValue *pair = &v->list.at[i];
+        if (pair->kind != ATTR_LIST || pair->list.n != 2)
+            return false;
+        before[i] = pair->list.at[0].i;
+        after[i] = pair->list.at[1].i;
+    }
+    return true;
+}
+
+static RelResult pad_rel(Rel *r, const Type *t)
+{
+    int64_t before[TENSOR_RANK_MOST], after[TENSOR_RANK_MOST];
+    Dim dims[TENSOR_RANK_MOST];
+    if (!pad_pairs(r->attrs, t->n, before, after)) {
+        Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, 0, "`pad_width` of `%s` must hold %u pairs",
+                            r->op->name, (unsigned)t->n);
+        diag_help(d, "one pair for each axis of %s: [before, after]", type_str(r->cx, t));
+        return REL_FAILED;
+    }
+    for (uint32_t i = 0; i < t->n; i++) {
+        dims[i] = t->dims[i] < 0 ? DIM_ANY : t->dims[i] + before[i] + after[i];
+        if (t->dims[i] >= 0 && dims[i] < 0) {
+            rel_error(r, E0202_SHAPE, 0, "axis %u has %lld elements and would get %lld", (unsigned)i,
+                      (long long)t->dims[i], (long long)dims[i]);
+            return REL_FAILED;
+        }
+    }
+    return rel_out_tensor(r, t->dtype, t->n, dims);
+}
+
+static RelResult rel_pad(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0), *v = t ? rel_tensor(r, 1) : NULL;
+    if (!v)
+        return rel_blocked(r);
+    Str mode = attrs_string(r->attrs, "pad_mode");
+    if (!rel_is_scalar(r, 1, v))
+        return REL_FAILED;
+    if (!str_is(mode, "constant") && !str_is(mode, "edge") && !str_is(mode, "reflect")) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
+                  "`pad_mode` of `nn.pad` is \"constant\", \"edge\" or \"reflect\"");
+        return REL_FAILED;
+    }
+    return pad_rel(r, t);
+}
+
+static RelResult rel_mirror_pad(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    Str mode = attrs_string(r->attrs, "mode");
+    if (!str_is(mode, "SYMMETRIC") && !str_is(mode, "REFLECT")) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
+                  "`mode` of `nn.mirror_pad` is \"SYMMETRIC\" or \"REFLECT\"");
+        return REL_FAILED;
+    }
+    return pad_rel(r, t);
+}
+
+/* i turned back at both ends; with `border` the element at the end comes twice. */
+static Te *mirrored(TeBuilder *b, Te *i, int64_t extent, int border)
+{
+    i = te_binary(b, TE_MAX, i, te_binary(b, TE_SUB, te_int(b, -border), i));
+    Te *turned = te_binary(b, TE_SUB, te_int(b, 2 * (extent - 1) + border), i);
+    return ops_clamp(b, te_binary(b, TE_MIN, i, turned), extent);
+}
+
+typedef enum PadMode { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_SYMMETRIC } PadMode;
+
+static void emit_pad(TeBuilder *b, PadMode mode, Te *value)
+{
+    TeTensor x = te_input(b, 0);
+    int64_t before[TENSOR_RANK_MOST], after[TENSOR_RANK_MOST];
+    Te *index[TENSOR_RANK_MOST];
+    bool grows = false, empty = false;
+    pad_pairs(b->attrs, (uint32_t)x.rank, before, after);
+    for (int i = 0; i < x.rank; i++) {
+        Te *at = te_binary(b, TE_SUB, te_axis(b, i), te_int(b, before[i]));
+        grows = grows || before[i] > 0 || after[i] > 0;
+        empty = empty || x.shape[i] == 0;
+        if (mode == PAD_EDGE && (before[i] > 0 || after[i] > 0))
+            at = ops_clamp(b, at, x.shape[i]);
+        else if (mode >= PAD_REFLECT && (before[i] > 0 || after[i] > 0))
+            at = mirrored(b, at, x.shape[i], mode == PAD_SYMMETRIC);
+        index[i] = at;
+    }
+    bool outside = (mode == PAD_CONSTANT && grows) || empty;
+    ops_emit(b, outside ? te_load_or(b, x, index, value) : te_load(b, x, index));
+}
+
+static void compute_pad(TeBuilder *b)
+{
+    Str mode = attrs_string(b->attrs, "pad_mode");
+    emit_pad(b, str_is(mode, "edge") ? PAD_EDGE : str_is(mode, "reflect") ? PAD_REFLECT : PAD_CONSTANT,
+             te_cast(b, te_out_dtype(b, 0), ops_scalar(b, te_input(b, 1))));
+}
+
+static void compute_mirror_pad(TeBuilder *b)
+{
+    bool reflect = str_is(attrs_string(b->attrs, "mode"), "REFLECT");
+    emit_pad(b, reflect ? PAD_REFLECT : PAD_SYMMETRIC, ops_number(b, 0));
+}
+
+static const OpArg pad_args[] = {{"data", "the tensor"}, {"pad_val", "the new elements: a scalar"}, {0}};
+#define PAD_WIDTH ATTR_MUST("pad_width", INT_LISTS, "for each axis how many before and after")
+static const OpAttr pad_attrs[] = {
+    PAD_WIDTH, ATTR_S("pad_mode", "constant", "\"constant\", \"edge\" or \"reflect\""), {0}};
+static const OpAttr mirror_pad_attrs[] = {
+    ATTR_S("mode", "SYMMETRIC", "whether the border is repeated (SYMMETRIC) or not (REFLECT)"),
+    PAD_WIDTH,
+    {0}};
+
+const Op pad_ops[] = {
+    {.name = "nn.pad",
+     .doc = "New elements around a tensor: a value, the border, or the elements mirrored at it.",
+     .args = pad_args,
+     .attrs = pad_attrs,
+     .samples = "(float32[2,3], float32, pad_width=[[1, 0], [2, 1]]) "
+                "(float32[3,3], float32, pad_width=[[1, 1], [0, 2]], pad_mode=\"reflect\")",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_pad,
+     .compute = compute_pad},
+    {.name = "nn.mirror_pad",
+     .doc = "The elements mirrored around a tensor.",
+     .args = args_data,
+     .attrs = mirror_pad_attrs,
+     .samples = "(float32[2,3], pad_width=[[1, 1], [1, 2]])",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_mirror_pad,
+     .compute = compute_mirror_pad},
+    {0},
+};

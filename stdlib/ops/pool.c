@@ -1,0 +1,433 @@
+/* Pooling: the greatest or the mean element of windows. */
+#include "stdlib/ops/ops.h"
+
+#include <string.h>
+
+enum { SPATIAL_MOST = 3, LETTERS_MOST = SPATIAL_MOST + 2 };
+
+static const char *const letters[] = {"NC", "NCW", "NCHW", "NCDHW"};
+
+typedef struct Window {
+    int n;
+    int at[LETTERS_MOST];               /* of N, C and the spatial axes */
+    int64_t size[SPATIAL_MOST], strides[SPATIAL_MOST], dilation[SPATIAL_MOST];
+    int64_t before[SPATIAL_MOST], after[SPATIAL_MOST];
+    bool ceil;
+} Window;
+
+static bool window_of_rel(Rel *r, int n, Window *w)
+{
+    w->n = n;
+    w->ceil = attrs_bool(r->attrs, "ceil_mode");
+    return rel_layout(r, "layout", letters[n], w->at) && rel_ints(r, "pool_size", n, w->size) &&
+           rel_ints(r, "strides", n, w->strides) && rel_ints(r, "dilation", n, w->dilation) &&
+           rel_padding(r, "padding", n, w->before, w->after);
+}
+
+static void window_of_attrs(const Attrs *a, int n, Window *w)
+{
+    w->n = n;
+    w->ceil = attrs_bool(a, "ceil_mode");
+    layout_positions(attrs_string(a, "layout"), letters[n], w->at);
+    ops_ints(a, "pool_size", n, w->size);
+    ops_ints(a, "strides", n, w->strides);
+    ops_ints(a, "dilation", n, w->dilation);
+    ops_padding(a, "padding", n, w->before, w->after);
+}
+
+static RelResult pool_rel(Rel *r, int n)
+{
+    const Type *x = rel_tensor(r, 0);
+    if (!x)
+        return rel_blocked(r);
+    Window w;
+    if (!rel_rank(r, 0, x, (uint32_t)n + 2) || !window_of_rel(r, n, &w))
+        return REL_FAILED;
+    Dim dims[LETTERS_MOST];
+    memcpy(dims, x->dims, x->n * sizeof *dims);
+    for (int i = 0; i < n; i++) {
+        Dim *d = &dims[w.at[2 + i]];
+        if (*d < 0)
+            continue;
+        int64_t room = *d + w.before[i] + w.after[i] - ((w.size[i] - 1) * w.dilation[i] + 1);
+        if (room < 0) {
+            rel_error(r, E0202_SHAPE, 0, "the window of %lld is larger than axis %d with %lld elements",
+                      (long long)w.size[i], w.at[2 + i], (long long)*d);
+            return REL_FAILED;
+        }
+        *d = (room + (w.ceil ? w.strides[i] - 1 : 0)) / w.strides[i] + 1;
+    }
+    return rel_out_tensor(r, x->dtype, x->n, dims);
+}
+
+static RelResult rel_pool1d(Rel *r)
+{
+    return pool_rel(r, 1);
+}
+
+static RelResult rel_pool2d(Rel *r)
+{
+    return pool_rel(r, 2);
+}
+
+static RelResult rel_pool3d(Rel *r)
+{
+    return pool_rel(r, 3);
+}
+
+/* ---- computing ----------------------------------------------------------------------------------- */
+
+/* The position in axis i of the data: that of the window's corner plus the place in the window. */
+static Te *window_at(TeBuilder *b, const Window *w, int i, Te *out, Te *place)
+{
+    Te *from = te_binary(b, TE_MUL, out, te_int(b, w->strides[i]));
+    Te *in = te_binary(b, TE_MUL, place, te_int(b, w->dilation[i]));
+    return te_binary(b, TE_ADD, te_binary(b, TE_ADD, from, in), te_int(b, -w->before[i]));
+}
+
+/* Whether some window leaves the data. */
+static bool leaves(const Window *w, int i, int64_t extent, int64_t out)
+{
+    int64_t last = (out - 1) * w->strides[i] - w->before[i] + (w->size[i] - 1) * w->dilation[i];
+    return w->before[i] > 0 || last >= extent;
+}
+
+static TeTensor fold_windows(TeBuilder *b, const Window *w, TeReduce kind, DType dtype, Te *outside)
+{
+    TeTensor x = te_input(b, 0);
+    const int64_t *out = te_out_shape(b, 0);
+    Te *index[LETTERS_MOST];
+    bool padded = false;
+    ops_axes(b, 0, x.rank, index);
+    for (int i = 0; i < w->n; i++) {
+        int p = w->at[2 + i];
+        index[p] = window_at(b, w, i, index[p], te_axis(b, x.rank + i));
+        padded = padded || leaves(w, i, x.shape[p], out[p]);
+    }
+    Te *v = padded ? te_load_or(b, x, index, outside) : te_load(b, x, index);
+    return te_reduce(b, kind, dtype, x.rank, out, w->n, w->size, te_cast(b, dtype, v));
+}
+
+/* How many places of each window lie in the data, or, with `pad`, in the padded data: a tensor over the
+ * spatial axes of the result. */
+static TeTensor count_places(TeBuilder *b, const Window *w, DType dtype, bool pad)
+{
+    TeTensor x = te_input(b, 0);
+    int64_t shape[SPATIAL_MOST];
+    Te *inside = NULL;
+    for (int i = 0; i < w->n; i++) {
+        int p = w->at[2 + i];
+        shape[i] = te_out_shape(b, 0)[p];
+        Te *at = window_at(b, w, i, te_axis(b, i), te_axis(b, w->n + i));
+        int64_t low = pad ? -w->before[i] : 0, high = x.shape[p] + (pad ? w->after[i] : 0);
+        Te *in = te_binary(b, TE_AND, te_binary(b, TE_GE, at, te_int(b, low)),
+                           te_binary(b, TE_LT, at, te_int(b, high)));
+        inside = inside ? te_binary(b, TE_AND, inside, in) : in;
+    }
+    TeTensor n = te_reduce(b, TE_SUM, dtype, w->n, shape, w->n, w->size, te_cast(b, dtype, inside));
+    Te *index[SPATIAL_MOST];
+    ops_axes(b, 0, w->n, index);
+    return te_map(b, dtype, w->n, shape,
+                  te_binary(b, TE_MAX, te_load(b, n, index), te_number(b, dtype, 1)));
+}
+
+static void max_pool(TeBuilder *b, int n)
+{
+    Window w;
+    window_of_attrs(b->attrs, n, &w);
+    DType d = te_out_dtype(b, 0);
+    te_output(b, fold_windows(b, &w, TE_REDUCE_MAX, d, te_bound(b, d, true)));
+}
+
+static DType mean_dtype(DType d)
+{
+    return dtype_is_float(d) && d.bits == 16 ? (DType){DTYPE_CODE_FLOAT, 32, 1} : d;
+}
+
+static void avg_pool(TeBuilder *b, int n)
+{
+    Window w;
+    window_of_attrs(b->attrs, n, &w);
+    TeTensor x = te_input(b, 0);
+    DType d = mean_dtype(x.dtype);
+    TeTensor sum = fold_windows(b, &w, TE_SUM, d, te_number(b, x.dtype, 0));
+    bool some = false;
+    int64_t places = 1;
+    for (int i = 0; i < n; i++) {
+        int p = w.at[2 + i];
+        some = some || leaves(&w, i, x.shape[p], te_out_shape(b, 0)[p]);
+        places *= w.size[i];
+    }
+    Te *count = te_number(b, d, (double)places);
+    if (some) {
+        Te *index[SPATIAL_MOST];
+        for (int i = 0; i < n; i++)
+            index[i] = te_axis(b, w.at[2 + i]);
+        count = te_load(b, count_places(b, &w, d, attrs_bool(b->attrs, "count_include_pad")), index);
+    }
+    Te *mean = te_binary(b, TE_DIV, ops_at_axes(b, sum), count);
+    ops_emit(b, te_cast(b, x.dtype, mean));
+}
+
+static void compute_max_pool1d(TeBuilder *b)
+{
+    max_pool(b, 1);
+}
+
+static void compute_max_pool2d(TeBuilder *b)
+{
+    max_pool(b, 2);
+}
+
+static void compute_max_pool3d(TeBuilder *b)
+{
+    max_pool(b, 3);
+}
+
+static void compute_avg_pool1d(TeBuilder *b)
+{
+    avg_pool(b, 1);
+}
+
+static void compute_avg_pool2d(TeBuilder *b)
+{
+    avg_pool(b, 2);
+}
+
+static void compute_avg_pool3d(TeBuilder *b)
+{
+    avg_pool(b, 3);
+}
+
+/* ---- global and adaptive ------------------------------------------------------------------------- */
+
+static RelResult rel_global(Rel *r)
+{
+    const Type *x = rel_tensor(r, 0);
+    int at[LETTERS_MOST];
+    if (!x)
+        return rel_blocked(r);
+    if (!rel_rank(r, 0, x, 4) || !rel_layout(r, "layout", "NCHW", at))
+        return REL_FAILED;
+    Dim dims[LETTERS_MOST];
+    memcpy(dims, x->dims, x->n * sizeof *dims);
+    dims[at[2]] = dims[at[3]] = 1;
+    return rel_out_tensor(r, x->dtype, x->n, dims);
+}
+
+/* Folds axes of the data whole: the spatial ones. */
+static TeTensor fold_spatial(TeBuilder *b, int n, const int *at, TeReduce kind, DType dtype,
+                             int64_t *places)
+{
+    TeTensor x = te_input(b, 0);
+    Te *index[LETTERS_MOST];
+    int64_t extents[SPATIAL_MOST];
+    *places = 1;
+    ops_axes(b, 0, x.rank, index);
+    for (int i = 0; i < n; i++) {
+        extents[i] = x.shape[at[2 + i]];
+        index[at[2 + i]] = te_axis(b, x.rank + i);
+        *places *= extents[i];
+    }
+    return te_reduce(b, kind, dtype, x.rank, te_out_shape(b, 0), n, extents,
+                     te_cast(b, dtype, te_load(b, x, index)));
+}
+
+static void compute_global_max_pool2d(TeBuilder *b)
+{
+    int at[LETTERS_MOST];
+    int64_t places;
+    layout_positions(attrs_string(b->attrs, "layout"), "NCHW", at);
+    te_output(b, fold_spatial(b, 2, at, TE_REDUCE_MAX, te_out_dtype(b, 0), &places));
+}
+
+static void compute_global_avg_pool2d(TeBuilder *b)
+{
+    int at[LETTERS_MOST];
+    int64_t places;
+    DType d = mean_dtype(te_out_dtype(b, 0));
+    layout_positions(attrs_string(b->attrs, "layout"), "NCHW", at);
+    TeTensor sum = fold_spatial(b, 2, at, TE_SUM, d, &places);
+    Te *mean = te_binary(b, TE_DIV, ops_at_axes(b, sum), te_number(b, d, (double)places));
+    ops_emit(b, te_cast(b, te_out_dtype(b, 0), mean));
+}
+
+static RelResult adaptive_rel(Rel *r, int n)
+{
+    const Type *x = rel_tensor(r, 0);
+    int at[LETTERS_MOST];
+    int64_t size[SPATIAL_MOST];
+    if (!x)
+        return rel_blocked(r);
+    if (!rel_rank(r, 0, x, (uint32_t)n + 2) || !rel_layout(r, "layout", letters[n], at))
+        return REL_FAILED;
+    Dim dims[LETTERS_MOST];
+    memcpy(dims, x->dims, x->n * sizeof *dims);
+    bool keep = attrs_find(r->attrs, "output_size")->list.n == 0;
+    if (!keep && !rel_ints(r, "output_size", n, size))
+        return REL_FAILED;
+    for (int i = 0; i < n && !keep; i++)
+        dims[at[2 + i]] = size[i];
+    return rel_out_tensor(r, x->dtype, x->n, dims);
+}
+
+static RelResult rel_adaptive1d(Rel *r)
+{
+    return adaptive_rel(r, 1);
+}
+
+static RelResult rel_adaptive2d(Rel *r)
+{
+    return adaptive_rel(r, 2);
+}
+
+static RelResult rel_adaptive3d(Rel *r)
+{
+    return adaptive_rel(r, 3);
+}
+
+/* Output o covers [floor(o d / O), ceil((o + 1) d / O)): windows differ in size by at most one, so all
+ * are folded over the largest and what lies behind the end of a smaller one counts as nothing. */
+static void adaptive(TeBuilder *b, int n, bool mean)
+{
+    TeTensor x = te_input(b, 0);
+    int at[LETTERS_MOST];
+    layout_positions(attrs_string(b->attrs, "layout"), letters[n], at);
+    DType out = te_out_dtype(b, 0), d = mean ? mean_dtype(out) : out;
+    Te *index[LETTERS_MOST], *inside = NULL, *count = NULL;
+    int64_t most[SPATIAL_MOST];
+    ops_axes(b, 0, x.rank, index);
+    for (int i = 0; i < n; i++) {
+        int p = at[2 + i];
+        int64_t extent = x.shape[p], to = te_out_shape(b, 0)[p];
+        Te *o = index[p], *e = te_int(b, extent), *t = te_int(b, to);
+        Te *from = te_binary(b, TE_DIV, te_binary(b, TE_MUL, o, e), t);
+        Te *next = te_binary(b, TE_MUL, te_binary(b, TE_ADD, o, te_int(b, 1)), e);
+        Te *end = te_binary(b, TE_DIV, te_binary(b, TE_ADD, next, te_int(b, to - 1)), t);
+        most[i] = 1;
+        for (int64_t k = 0; k < to; k++) {
+            int64_t size = ((k + 1) * extent + to - 1) / to - k * extent / to;
+            most[i] = size > most[i] ? size : most[i];
+        }
+        Te *place = te_binary(b, TE_ADD, from, te_axis(b, x.rank + i));
+        Te *in = te_binary(b, TE_LT, place, end);
+        index[p] = te_binary(b, TE_MIN, place, te_int(b, extent - 1));
+        inside = inside ? te_binary(b, TE_AND, inside, in) : in;
+        Te *size = te_cast(b, d, te_binary(b, TE_SUB, end, from));
+        count = count ? te_binary(b, TE_MUL, count, size) : size;
+    }
+    Te *nothing = mean ? te_number(b, d, 0) : te_bound(b, d, true);
+    Te *body = te_select(b, inside, te_cast(b, d, te_load(b, x, index)), nothing);
+    TeTensor fold = te_reduce(b, mean ? TE_SUM : TE_REDUCE_MAX, d, x.rank, te_out_shape(b, 0), n, most,
+                              body);
+    if (mean)
+        ops_emit(b, te_cast(b, out, te_binary(b, TE_DIV, ops_at_axes(b, fold), count)));
+    else
+        te_output(b, fold);
+}
+
+static void compute_adaptive_max_pool1d(TeBuilder *b)
+{
+    adaptive(b, 1, false);
+}
+
+static void compute_adaptive_max_pool2d(TeBuilder *b)
+{
+    adaptive(b, 2, false);
+}
+
+static void compute_adaptive_max_pool3d(TeBuilder *b)
+{
+    adaptive(b, 3, false);
+}
+
+static void compute_adaptive_avg_pool1d(TeBuilder *b)
+{
+    adaptive(b, 1, true);
+}
+
+static void compute_adaptive_avg_pool2d(TeBuilder *b)
+{
+    adaptive(b, 2, true);
+}
+
+static void compute_adaptive_avg_pool3d(TeBuilder *b)
+{
+    adaptive(b, 3, true);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------- */
+
+#define DEFAULT_LIST(ARRAY, N) {.kind = ATTR_LIST, .list = {(ARRAY), (N)}}
+#define WINDOW(N, LAYOUT)                                                                          \
+    ATTR_MUST("pool_size", INTS, "extents of the window"),                                         \
+        ATTR("strides", INTS, DEFAULT_LIST(ops_ones, N), "steps of the window, one an axis"),      \
+        ATTR("dilation", INTS, DEFAULT_LIST(ops_ones, N), "distance of the window's places"),      \
+        ATTR("padding", INTS, DEFAULT_LIST(ops_zeros, N),                                          \
+             "places around the data: all sides, or before and after"),                            \
+        ATTR_S("layout", LAYOUT, "the order of the axes"),                                         \
+        ATTR_S("out_layout", "", "unused"),                                                        \
+        ATTR_B("ceil_mode", 0, "windows may begin where they do not fit")
+#define COUNT_PAD ATTR_B("count_include_pad", 0, "padding counts in the number to divide by")
+
+static const OpAttr max1d_attrs[] = {WINDOW(1, "NCW"), {0}};
+static const OpAttr max2d_attrs[] = {WINDOW(2, "NCHW"), {0}};
+static const OpAttr max3d_attrs[] = {WINDOW(3, "NCDHW"), {0}};
+static const OpAttr avg1d_attrs[] = {WINDOW(1, "NCW"), COUNT_PAD, {0}};
+static const OpAttr avg2d_attrs[] = {WINDOW(2, "NCHW"), COUNT_PAD, {0}};
+static const OpAttr avg3d_attrs[] = {WINDOW(3, "NCDHW"), COUNT_PAD, {0}};
+static const OpAttr global_attrs[] = {
+    ATTR_S("layout", "NCHW", "the order of the axes"), ATTR_S("out_layout", "", "unused"), {0}};
+#define ADAPTIVE(LAYOUT)                                                                            \
+    ATTR("output_size", INTS, DEFAULT_LIST(NULL, 0), "spatial extents of the result; []: the same"), \
+        ATTR_S("layout", LAYOUT, "the order of the axes"), ATTR_S("out_layout", "", "unused")
+static const OpAttr adaptive1d_attrs[] = {ADAPTIVE("NCW"), {0}};
+static const OpAttr adaptive2d_attrs[] = {ADAPTIVE("NCHW"), {0}};
+static const OpAttr adaptive3d_attrs[] = {ADAPTIVE("NCDHW"), {0}};
+
+#define ROW(NAME, ID, REL, ATTRS, SAMPLES, DOC)                                                \
+    {.name = NAME, .doc = DOC, .args = args_data, .attrs = ATTRS, .samples = SAMPLES,          \
+     .pattern = OP_OUT_FUSABLE, .rel = REL, .compute = compute_##ID}
+#define SAMPLE1 "(float32[1,2,6], pool_size=[2], strides=[2]) (float32[1,2,5], pool_size=[3], padding=[1, 1])"
+#define SAMPLE2                                                          \
+    "(float32[1,2,6,6], pool_size=[2, 2], strides=[2, 2]) "              \
+    "(float32[1,2,5,5], pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1], ceil_mode=True)"
+#define SAMPLE3 "(float32[1,1,4,4,4], pool_size=[2, 2, 2], strides=[2, 2, 2])"
+
+const Op pool_ops[] = {
+    ROW("nn.max_pool1d", max_pool1d, rel_pool1d, max1d_attrs, SAMPLE1,
+        "The greatest element of each window over one axis."),
+    ROW("nn.max_pool2d", max_pool2d, rel_pool2d, max2d_attrs, SAMPLE2,
+        "The greatest element of each window over two axes."),
+    ROW("nn.max_pool3d", max_pool3d, rel_pool3d, max3d_attrs, SAMPLE3,
+        "The greatest element of each window over three axes."),
+    ROW("nn.avg_pool1d", avg_pool1d, rel_pool1d, avg1d_attrs, SAMPLE1,
+        "The mean element of each window over one axis."),
+    ROW("nn.avg_pool2d", avg_pool2d, rel_pool2d, avg2d_attrs, SAMPLE2,
+        "The mean element of each window over two axes."),
+    ROW("nn.avg_pool3d", avg_pool3d, rel_pool3d, avg3d_attrs, SAMPLE3,
+        "The mean element of each window over three axes."),
+    ROW("nn.global_max_pool2d", global_max_pool2d, rel_global, global_attrs, "(float32[1,2,4,4])",
+        "The greatest element of each channel."),
+    ROW("nn.global_avg_pool2d", global_avg_pool2d, rel_global, global_attrs, "(float32[1,2,4,4])",
+        "The mean element of each channel."),
+    ROW("nn.adaptive_max_pool1d", adaptive_max_pool1d, rel_adaptive1d, adaptive1d_attrs,
+        "(float32[1,2,7], output_size=[3])",
+        "The greatest elements of windows that are laid out for a given number of results."),
+    ROW("nn.adaptive_max_pool2d", adaptive_max_pool2d, rel_adaptive2d, adaptive2d_attrs,
+        "(float32[1,2,7,5], output_size=[3, 2])",
+        "The greatest elements of windows that are laid out for a given number of results."),
+    ROW("nn.adaptive_max_pool3d", adaptive_max_pool3d, rel_adaptive3d, adaptive3d_attrs,
+        "(float32[1,2,4,4,4], output_size=[2, 2, 2])",
+        "The greatest elements of windows that are laid out for a given number of results."),
+    ROW("nn.adaptive_avg_pool1d", adaptive_avg_pool1d, rel_adaptive1d, adaptive1d_attrs,
+        "(float32[1,2,7], output_size=[3])",
+        "The mean elements of windows that are laid out for a given number of results."),
+    ROW("nn.adaptive_avg_pool2d", adaptive_avg_pool2d, rel_adaptive2d, adaptive2d_attrs,
+        "(float32[1,2,7,5], output_size=[3, 2])",
+        "The mean elements of windows that are laid out for a given number of results."),
+    ROW("nn.adaptive_avg_pool3d", adaptive_avg_pool3d, rel_adaptive3d, adaptive3d_attrs,
+        "(float32[1,2,4,4,4], output_size=[2, 2, 2])",
+        "The mean elements of windows that are laid out for a given number of results."),
+    {0},
+};

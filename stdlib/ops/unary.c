@@ -1,0 +1,246 @@
+/* Element-wise operators of one tensor. */
+#include "stdlib/ops/ops.h"
+
+#include <string.h>
+
+static void unary(TeBuilder *b, TeOp op)
+{
+    ops_emit(b, te_unary(b, op, ops_at_axes(b, te_input(b, 0))));
+}
+
+/* Relay name, C name, scalar function, relation, gradient, documentation. */
+#define UNARY(X)                                                                                   \
+    X("exp", exp, EXP, float, "multiply(%g, exp(%data))", "e to the power of each element.")       \
+    X("log", log, LOG, float, "divide(%g, %data)", "The natural logarithm of each element.")       \
+    X("log2", log2, LOG2, float,                                                                   \
+      "divide(%g, multiply(%data, cast_like(0.6931471805599453f64, %data)))",                      \
+      "The logarithm to base 2 of each element.")                                                  \
+    X("log10", log10, LOG10, float,                                                                \
+      "divide(%g, multiply(%data, cast_like(2.302585092994046f64, %data)))",                       \
+      "The logarithm to base 10 of each element.")                                                 \
+    X("sqrt", sqrt, SQRT, float,                                                                   \
+      "divide(multiply(%g, cast_like(0.5f, %data)), sqrt(%data))",                                 \
+      "The square root of each element.")                                                          \
+    X("rsqrt", rsqrt, RSQRT, float, NULL, "One over the square root of each element.")             \
+    X("tanh", tanh, TANH, float,                                                                   \
+      "multiply(%g, subtract(ones_like(%out), multiply(%out, %out)))",                             \
+      "The hyperbolic tangent of each element.")                                                   \
+    X("sigmoid", sigmoid, SIGMOID, float,                                                          \
+      "multiply(%g, multiply(%out, subtract(ones_like(%out), %out)))",                             \
+      "1 / (1 + e^-x) of each element x.")                                                         \
+    X("erf", erf, ERF, float,                                                                      \
+      "multiply(%g, multiply(cast_like(1.1283791670955126f64, %data), "                            \
+      "exp(negative(multiply(%data, %data)))))",                                                   \
+      "The error function of each element.")                                                       \
+    X("sin", sin, SIN, float, "multiply(%g, cos(%data))", "The sine of each element, in radians.") \
+    X("cos", cos, COS, float, "multiply(%g, negative(sin(%data)))",                                \
+      "The cosine of each element, in radians.")                                                   \
+    X("tan", tan, TAN, float, "divide(%g, multiply(cos(%data), cos(%data)))",                      \
+      "The tangent of each element, in radians.")                                                  \
+    X("sinh", sinh, SINH, float, "multiply(%g, cosh(%data))",                                      \
+      "The hyperbolic sine of each element.")                                                      \
+    X("cosh", cosh, COSH, float, "multiply(%g, sinh(%data))",                                      \
+      "The hyperbolic cosine of each element.")                                                    \
+    X("asin", asin, ASIN, float,                                                                   \
+      "divide(%g, sqrt(subtract(ones_like(%data), multiply(%data, %data))))",                      \
+      "The angle whose sine each element is.")                                                     \
+    X("acos", acos, ACOS, float,                                                                   \
+      "negative(divide(%g, sqrt(subtract(ones_like(%data), multiply(%data, %data)))))",            \
+      "The angle whose cosine each element is.")                                                   \
+    X("atan", atan, ATAN, float,                                                                   \
+      "divide(%g, add(ones_like(%data), multiply(%data, %data)))",                                 \
+      "The angle whose tangent each element is.")                                                  \
+    X("asinh", asinh, ASINH, float,                                                                \
+      "divide(%g, sqrt(add(multiply(%data, %data), ones_like(%data))))",                           \
+      "The inverse of sinh of each element.")                                                      \
+    X("acosh", acosh, ACOSH, float,                                                                \
+      "divide(%g, sqrt(subtract(multiply(%data, %data), ones_like(%data))))",                      \
+      "The inverse of cosh of each element.")                                                      \
+    X("atanh", atanh, ATANH, float,                                                                \
+      "divide(%g, subtract(ones_like(%data), multiply(%data, %data)))",                            \
+      "The inverse of tanh of each element.")                                                      \
+    X("negative", negative, NEG, number, "negative(%g)", "Each element with its sign changed.")    \
+    X("abs", abs, ABS, number,                                                                     \
+      "where(less(%data, zeros_like(%data)), negative(%g), %g)",                                   \
+      "The absolute value of each element.")                                                       \
+    X("floor", floor, FLOOR, number, NULL, "The greatest integer that is not above each element.") \
+    X("ceil", ceil, CEIL, number, NULL, "The least integer that is not below each element.")       \
+    X("trunc", trunc, TRUNC, number, NULL, "Each element without its fraction.")                   \
+    X("round", round, ROUND, number, NULL,                                                         \
+      "The integer nearest to each element; halves go away from zero.")                            \
+    X("sign", sign, SIGN, number, NULL, "-1, 0 or 1 as each element is negative, zero or positive.") \
+    X("fast_exp", fast_exp, EXP, float, NULL, "`exp`, where some precision may be given up.")      \
+    X("fast_tanh", fast_tanh, TANH, float, NULL, "`tanh`, where some precision may be given up.")  \
+    X("fast_erf", fast_erf, ERF, float, NULL, "`erf`, where some precision may be given up.")      \
+    X("logical_not", logical_not, NOT, bool, NULL, "True where the element is False.")             \
+    X("bitwise_not", bitwise_not, NOT, int, NULL, "Each bit of each element changed.")
+
+#define COMPUTE(name, id, OP, rel, grad, doc)    \
+    static void compute_##id(TeBuilder *b)       \
+    {                                            \
+        unary(b, TE_##OP);                       \
+    }
+UNARY(COMPUTE)
+#undef COMPUTE
+
+static void compute_isnan(TeBuilder *b)
+{
+    unary(b, TE_ISNAN);
+}
+
+static void compute_isinf(TeBuilder *b)
+{
+    unary(b, TE_ISINF);
+}
+
+static void compute_isfinite(TeBuilder *b)
+{
+    unary(b, TE_ISFINITE);
+}
+
+static void compute_same(TeBuilder *b)
+{
+    te_output(b, te_input(b, 0));
+}
+
+/* NaN becomes 0: the second operand of a maximum wins. */
+static void compute_relu(TeBuilder *b)
+{
+    ops_emit(b, te_binary(b, TE_MAX, ops_at_axes(b, te_input(b, 0)), ops_number(b, 0)));
+}
+
+static void compute_leaky_relu(TeBuilder *b)
+{
+    Te *x = ops_at_axes(b, te_input(b, 0));
+    Te *scaled = te_binary(b, TE_MUL, x, ops_number(b, attrs_float(b->attrs, "alpha")));
+    ops_emit(b, te_select(b, te_binary(b, TE_GT, x, ops_number(b, 0)), x, scaled));
+}
+
+static void compute_clip(TeBuilder *b)
+{
+    Te *x = ops_at_axes(b, te_input(b, 0));
+    x = te_binary(b, TE_MIN, x, ops_number(b, attrs_float(b->attrs, "a_max")));
+    ops_emit(b, te_binary(b, TE_MAX, x, ops_number(b, attrs_float(b->attrs, "a_min"))));
+}
+
+/* ---- the bits as another dtype ------------------------------------------------------------------ */
+
+static RelResult rel_reinterpret(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    DType to = attrs_dtype(r->attrs, "dtype");
+    if (to.bits != t->dtype.bits || dtype_is_bool(to) != dtype_is_bool(t->dtype)) {
+        rel_error(r, E0203_DTYPE, 0, "`reinterpret` needs element types of the same size");
+        return REL_FAILED;
+    }
+    return rel_set_output(r, type_tensor(r->cx, to, t->n, t->dims));
+}
+
+static bool kernel_reinterpret(OpCall *c)
+{
+    Tensor *from = kernel_arg(c, 0), *to = from ? kernel_out(c, 0) : NULL;
+    if (to)
+        memcpy(to->data, from->data, (size_t)to->size * dtype_size(to->dtype));
+    tensor_release(from);
+    return kernel_set(c, to);
+}
+
+static const OpAttr clip_attrs[] = {
+    ATTR_MUST("a_min", FLOAT, "the least value of the result"),
+    ATTR_MUST("a_max", FLOAT, "the greatest value of the result"),
+    {0},
+};
+static const OpAttr leaky_attrs[] = {ATTR_F("alpha", 0.25, "the slope below zero"), {0}};
+static const OpAttr reinterpret_attrs[] = {ATTR_MUST("dtype", DTYPE, "the type of the result"), {0}};
+
+/* clang-format off */
+#define SAMPLES_float "(float32[2,3]) (float64[4]) (float16[3]) (float32)"
+#define SAMPLES_number "(float32[2,3]) (int32[4]) (int8[3]) (float64)"
+#define SAMPLES_int "(int32[2,3]) (uint8[4]) (bool[3])"
+#define SAMPLES_bool "(bool[2,3]) (bool)"
+#define ROW(NAME, id, OP, REL, GRAD, DOC)                                                  \
+    {.name = NAME, .doc = DOC, .args = args_data, .samples = SAMPLES_##REL,                \
+     .pattern = OP_ELEMWISE, .rel = rel_same_##REL, .compute = compute_##id, .grad = GRAD},
+/* clang-format on */
+
+const Op unary_ops[] = {
+    UNARY(ROW)
+    {.name = "isnan",
+     .doc = "True where the element is not a number.",
+     .args = args_data,
+     .samples = SAMPLES_number,
+     .pattern = OP_ELEMWISE,
+     .rel = rel_test,
+     .compute = compute_isnan},
+    {.name = "isinf",
+     .doc = "True where the element is an infinity.",
+     .args = args_data,
+     .samples = SAMPLES_number,
+     .pattern = OP_ELEMWISE,
+     .rel = rel_test,
+     .compute = compute_isinf},
+    {.name = "isfinite",
+     .doc = "True where the element is neither an infinity nor NaN.",
+     .args = args_data,
+     .samples = SAMPLES_number,
+     .pattern = OP_ELEMWISE,
+     .rel = rel_test,
+     .compute = compute_isfinite},
+    {.name = "copy",
+     .doc = "The same tensor.",
+     .args = args_data,
+     .samples = SAMPLES_number,
+     .pattern = OP_ELEMWISE,
+     .rel = rel_same,
+     .compute = compute_same,
+     .grad = "%g"},
+    {.name = "nn.relu",
+     .doc = "Each element, or 0 where it is negative.",
+     .args = args_data,
+     .samples = SAMPLES_number,
+     .pattern = OP_ELEMWISE,
+     .rel = rel_same_number,
+     .compute = compute_relu,
+     .grad = "where(less(%data, zeros_like(%data)), zeros_like(%g), %g)"},
+    {.name = "nn.leaky_relu",
+     .doc = "Each element, or `alpha` times it where it is not positive.",
+     .args = args_data,
+     .attrs = leaky_attrs,
+     .samples = SAMPLES_float,
+     .pattern = OP_ELEMWISE,
+     .rel = rel_same_number,
+     .compute = compute_leaky_relu},
+    {.name = "clip",
+     .doc = "Each element, moved into the range from `a_min` to `a_max`.",
+     .args = args_data,
+     .attrs = clip_attrs,
+     .samples = "(float32[2,3], a_min=-1f, a_max=1f) (int32[4], a_min=0f, a_max=3f)",
+     .pattern = OP_ELEMWISE,
+     .rel = rel_same_number,
+     .compute = compute_clip},
+    {.name = "reinterpret",
+     .doc = "The bits of each element, read as another type of the same size.",
+     .args = args_data,
+     .attrs = reinterpret_attrs,
+     .samples = "(float32[2,3], dtype=\"int32\")",
+     .pattern = OP_ELEMWISE,
+     .rel = rel_reinterpret,
+     .kernel = kernel_reinterpret},
+    {.name = "annotation.stop_fusion",
+     .doc = "The same tensor; operators on its two sides are never fused.",
+     .args = args_data,
+     .samples = "(float32[2,3])",
+     .pattern = OP_OPAQUE,
+     .rel = rel_same,
+     .compute = compute_same},
+    {.name = "annotation.checkpoint",
+     .doc = "The same tensor; the gradient computes it again rather than keep it.",
+     .args = args_data,
+     .samples = "(float32[2,3])",
+     .pattern = OP_OPAQUE,
+     .rel = rel_same,
+     .compute = compute_same},
+    {0},
+};
