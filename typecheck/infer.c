@@ -89,11 +89,11 @@ const Type *function_begin(Checker *ck, Function *fn, const char *name, Span spa
 }
 
 /* Where the value of a body is written: behind its lets. */
-static const Expr *tail_of(const Expr *e)
+static Span tail_span(const Checker *ck, Expr *const *slot)
 {
-    for (const Let *let; (let = expr_as_let(e));)
-        e = let->body;
-    return e;
+    for (const Let *let; (let = expr_as_let(*slot));)
+        slot = &let->body;
+    return ir_use_span(ck->home, slot);
 }
 
 static const Type *finish_function(Checker *ck, Function *fn)
@@ -107,15 +107,10 @@ static const Type *finish_function(Checker *ck, Function *fn)
     bool poly = found->kind == TYPE_FUNC && found->n_params;
     if (poly && !(declared && declared->kind == TYPE_FUNC && declared->n_params))
         body = instantiate(ck, found,
-                           (HoleInfo){HOLE_TYPE_ARG, tail_of(fn->body)->span, NULL, "the result"},
+                           (HoleInfo){HOLE_TYPE_ARG, tail_span(ck, &fn->body), NULL, "the result"},
                            NULL);
-    if (!unify(ck, t->result, body, WIDEN_BOTH)) {
-        Diag *d =
-            report_misfit(ck, tail_of(fn->body)->span, "the function's result", body, t->result);
-        if (fn->ret_type)
-            diag_note(d, "the function declares that it returns `%s`",
-                      type_str(ck->cx, fn->ret_type));
-    }
+    if (!unify(ck, t->result, body, WIDEN_BOTH))
+        report_misfit(ck, tail_span(ck, &fn->body), "the function's result", body, t->result);
     return t;
 }
 
@@ -174,9 +169,9 @@ static const Type *finish_if(Checker *ck, If *e)
     if (both)
         return both;
     Diag *d = report_misfit(ck, e->base.span, "the second branch", otherwise, then);
-    diag_label(d, tail_of(e->then)->span, "this is `%s`",
+    diag_label(d, tail_span(ck, &e->then), "this is `%s`",
                type_str(ck->cx, type_resolve(ck->cx, then)));
-    diag_label(d, tail_of(e->otherwise)->span, "this is `%s`",
+    diag_label(d, tail_span(ck, &e->otherwise), "this is `%s`",
                type_str(ck->cx, type_resolve(ck->cx, otherwise)));
     return ck->cx->poison;
 }
@@ -189,10 +184,14 @@ static const Type *content_of(Checker *ck, Expr *const *ref, Span span)
         return t->parts[0];
     if (t->kind == TYPE_POISON)
         return t;
-    const Type *content = hole_new(ck, (HoleInfo){HOLE_PATTERN, span, NULL, NULL});
-    if (unify(ck, t, type_ref(ck->cx, content), WIDEN_BOTH))
+    if (t->kind == TYPE_HOLE) {
+        const Type *content = hole_new(ck, (HoleInfo){HOLE_PATTERN, span, NULL, NULL});
+        unify(ck, t, type_ref(ck->cx, content), WIDEN_BOTH);
         return content;
-    Diag *d = report_misfit(ck, span, "what is read or written", t, type_ref(ck->cx, content));
+    }
+    Diag *d = diag_error(ck->cx->diags, E0201_MISMATCH, span,
+                         "only a reference can be read and written, not `%s`",
+                         type_str(ck->cx, type_resolve(ck->cx, t)));
     diag_label(d, ir_use_span(ck->home, ref), "this is no reference");
     return ck->cx->poison;
 }
@@ -223,8 +222,12 @@ static const Type *finish_tuple(Checker *ck, Tuple *e)
 
 static const Type *finish_match(Checker *ck, Match *e)
 {
-    const Type *t = e->clauses.n ? e->clauses.at[0].body->type
-                                 : hole_new(ck, (HoleInfo){HOLE_CALL, e->base.span, NULL, NULL});
+    match_check(ck, e);
+    if (e->clauses.n == 0 && e->complete)
+        return ck->cx->poison;
+    if (e->clauses.n == 0)
+        return hole_new(ck, (HoleInfo){HOLE_CALL, e->base.span, NULL, NULL});
+    const Type *t = e->clauses.at[0].body->type;
     for (uint32_t i = 1; i < e->clauses.n; i++) {
         const Expr *body = e->clauses.at[i].body;
         const Type *both = unify(ck, t, body->type, WIDEN_BOTH);
@@ -232,11 +235,11 @@ static const Type *finish_match(Checker *ck, Match *e)
             t = both;
             continue;
         }
-        Diag *d = report_misfit(ck, tail_of(body)->span, "this clause", body->type, t);
-        diag_label(d, tail_of(e->clauses.at[0].body)->span, "the first one is `%s`",
+        Diag *d =
+            report_misfit(ck, tail_span(ck, &e->clauses.at[i].body), "this clause", body->type, t);
+        diag_label(d, tail_span(ck, &e->clauses.at[0].body), "the first one is `%s`",
                    type_str(ck->cx, type_resolve(ck->cx, t)));
     }
-    match_check(ck, e);
     return t;
 }
 

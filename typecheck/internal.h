@@ -107,7 +107,7 @@ struct Checker {
     Vec(Expr *) open;       /* nodes whose types have holes */
     Vec(Instance) instances;
     Vec(Hole *) holes;
-    Vec(Relation *) failed; /* relations that reported an error or depend on one */
+    TypeVec blamed;         /* types that errors were reported about: what stays open in them is not reported as well */
     Relation *queue_first, *queue_last;
     Span at;                /* of the node in work, for relations that unification starts */
     bool introduces;        /* type parameters that the definitions in work do not share from their start (rigid.c) */

@@ -172,12 +172,10 @@ static void use_old_instances(Checker *ck)
     solve(ck);
 }
 
-/* What a relation that failed might have said is not asked for. */
-static void forgive_failed(Checker *ck)
+static void forgive_blamed(Checker *ck)
 {
-    for (size_t i = 0; i < ck->failed.n; i++)
-        for (uint32_t k = 0; k < ck->failed.at[i]->n; k++)
-            holes_poison(ck, ck->failed.at[i]->in[k]);
+    for (size_t i = 0; i < ck->blamed.n; i++)
+        holes_poison(ck, ck->blamed.at[i]);
     solve(ck);
 }
 
@@ -213,7 +211,7 @@ static void settle(Checker *ck)
 {
     solve(ck);
     use_old_instances(ck);
-    forgive_failed(ck);
+    forgive_blamed(ck);
     Slots slots = {0};
     for (size_t i = 0; i < ck->open.n; i++)
         vec_push(&slots, &ck->scratch, &ck->open.at[i]->type);
@@ -226,7 +224,7 @@ static void settle(Checker *ck)
     }
     resolve_slots(ck, &slots);
     report_unsolved(ck, &slots);
-    ck->open.n = ck->instances.n = ck->holes.n = ck->failed.n = 0;
+    ck->open.n = ck->instances.n = ck->holes.n = ck->blamed.n = 0;
     ck->queue_first = ck->queue_last = NULL;
     ptrmap_clear(&ck->functions);
 }

@@ -131,12 +131,14 @@ static bool is_tainted(const Type *t)
     return t->kind == TYPE_POISON;
 }
 
-/* Nothing more is said about it; what only it could have told is not asked for either (module.c). */
+/* Nothing more is said about it, nor about what only it could have told. */
 static void relation_fail(Checker *ck, Relation *r)
 {
     r->failed = true;
     holes_poison(ck, r->out);
-    vec_push(&ck->failed, &ck->scratch, r);
+    for (uint32_t i = 0; i < r->n; i++)
+        if (r->in[i]->open)
+            vec_push(&ck->blamed, &ck->scratch, r->in[i]);
 }
 
 static void project(Checker *ck, Relation *r)

@@ -213,10 +213,21 @@ static const Type *rename_params(Checker *ck, const Type *a, const Type *b)
                      type_subst(ck->cx, b->result, b->n_params, b->params, with));
 }
 
+/* The operator that a function type is that of. */
+static const Op *op_behind(const Type *f)
+{
+    return f->n_params ? f->params[f->n_params - 1]->op : NULL;
+}
+
 static const Type *unify_functions(Checker *ck, const Type *a, const Type *b, Widen widen)
 {
     if (a->n != b->n)
         return misfit(ck, MISFIT_ARITY, a, b);
+    /* Different operators have the same parameters and mean different things. */
+    if (op_behind(a) != op_behind(b)) {
+        a = a->n_params ? drop_params(ck, a, 0) : a;
+        b = b->n_params ? drop_params(ck, b, 0) : b;
+    }
     if (a->n_params > b->n_params)
         a = drop_params(ck, a, b->n_params);
     if (b->n_params > a->n_params)
@@ -348,7 +359,8 @@ static void note_misfit(Checker *ck, Diag *d, bool inside)
     case MISFIT_WORK: diag_note(d, "the types are too large to be compared"); return;
     case MISFIT_TYPES:
     case MISFIT_DTYPE:
-    case MISFIT_ARITY: break;
+    case MISFIT_ARITY:
+    case MISFIT_INFINITE: break;
     }
     if (inside)
         diag_note(d, "`%s` does not match `%s`", type_str(ck->cx, type_resolve(ck->cx, b)),
@@ -357,11 +369,15 @@ static void note_misfit(Checker *ck, Diag *d, bool inside)
 
 Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found, const Type *needed)
 {
+    vec_push(&ck->blamed, &ck->scratch, found);
+    vec_push(&ck->blamed, &ck->scratch, needed);
     found = type_resolve(ck->cx, found);
     needed = type_resolve(ck->cx, needed);
-    DiagCode code = ck->misfit.kind == MISFIT_INFINITE ? E0214_INFINITE_TYPE : E0201_MISMATCH;
-    Diag *d = diag_error(ck->cx->diags, code, span, "%s is `%s`, but `%s` is needed", what,
-                         type_str(ck->cx, found), type_str(ck->cx, needed));
+    if (ck->misfit.kind == MISFIT_INFINITE)
+        return diag_error(ck->cx->diags, E0214_INFINITE_TYPE, span,
+                          "%s would be of a type that contains itself", what);
+    Diag *d = diag_error(ck->cx->diags, E0201_MISMATCH, span, "%s is `%s`, but `%s` is needed",
+                         what, type_str(ck->cx, found), type_str(ck->cx, needed));
     const Type *a = type_find(ck->misfit.a), *b = type_find(ck->misfit.b);
     note_misfit(ck, d, !((a == found && b == needed) || (a == needed && b == found)));
     return d;
