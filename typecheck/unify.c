@@ -355,7 +355,6 @@ static void note_misfit(Checker *ck, Diag *d, bool inside)
     case MISFIT_RANK:
         diag_note(d, "one has %u dimension%s, the other %u", a->n, a->n == 1 ? "" : "s", b->n);
         return;
-    case MISFIT_INFINITE: diag_note(d, "the type would contain itself"); return;
     case MISFIT_WORK: diag_note(d, "the types are too large to be compared"); return;
     case MISFIT_TYPES:
     case MISFIT_DTYPE:
