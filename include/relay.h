@@ -100,6 +100,7 @@ typedef struct RelayCell {
     size_t len;
     const char *name;        /* what diagnostics call it: "In[4]", "tour.rly"; NULL: "input" */
     bool silent;             /* evaluate, but emit no result */
+    bool go_on;              /* after an item that fails run the next one, as if each were a cell of its own */
     uint32_t line;           /* the line of the file `name` at which the text begins; 0: 1 */
 } RelayCell;
 

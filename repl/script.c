@@ -99,8 +99,11 @@ static bool is_blank(const Buf *text)
 
 static void run_cell(Script *s)
 {
-    RelayCell cell = {
-        .text = buf_text(&s->cell), .len = s->cell.n, .name = "input", .line = s->line};
+    RelayCell cell = {.text = buf_text(&s->cell),
+                      .len = s->cell.n,
+                      .name = "input",
+                      .line = s->line,
+                      .go_on = true};
     if (!is_blank(&s->cell))
         face_eval(s->face, &cell);
     drop_cell(s);
@@ -157,7 +160,7 @@ void script_run_file(Face *face, const char *path)
             face->worst = RELAY_USAGE;
     } else {
         const char *name = strcmp(path, "-") == 0 ? "input" : path;
-        RelayCell cell = {.text = buf_text(&text), .len = text.n, .name = name};
+        RelayCell cell = {.text = buf_text(&text), .len = text.n, .name = name, .go_on = true};
         face_eval(face, &cell);
     }
     buf_deinit(&text);

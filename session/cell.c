@@ -138,19 +138,24 @@ static bool run_item(RelaySession *s, const CellItem *item, bool silent)
     return false;
 }
 
-/* Warnings of one item are shown before the next one runs; an error ends the cell. */
-void cell_run(RelaySession *s, uint32_t source, bool silent)
+/* What one item has to say is shown before the next one runs. A syntax error ends the cell in any case, because nobody knows where
+ * the next item begins. */
+RelayStatus cell_run(RelaySession *s, CellRun run)
 {
+    RelayStatus worst = RELAY_OK;
     CellParser p;
-    cell_parser_init(&p, &s->cx, source);
+    cell_parser_init(&p, &s->cx, run.source);
     for (;;) {
         CellItem item = {0};
         ParseEnv env = session_parse_env(s);
         cell_parser_next(&p, &env, &item);
-        bool more = item.kind != CELL_END && item.kind != CELL_ERROR && run_item(s, &item, silent);
+        bool there = item.kind != CELL_END && item.kind != CELL_ERROR;
+        bool good = there && run_item(s, &item, run.silent);
         module_release(item.module);
-        if (!more || s->cx.limits.hit != LIMIT_NONE)
-            return;
+        RelayStatus status = session_status(s);
+        worst = status > worst ? status : worst;
+        if (!there || (!good && !run.go_on) || s->quit || s->cx.limits.hit != LIMIT_NONE)
+            return worst;
         emit_diags(s);
     }
 }
@@ -161,11 +166,13 @@ RelayStatus relay_session_eval(RelaySession *s, const RelayCell *cell, RelaySink
     session_load_prelude(s);
     uint32_t source = sources_add(&s->cx.sources, cell->name ? cell->name : "input", cell->text, cell->len);
     sources_set_first_line(&s->cx.sources, source, cell->line);
+    RelayStatus worst = RELAY_OK;
     if (source)
-        cell_run(s, source, cell->silent);
+        worst = cell_run(s, (CellRun){.source = source, .silent = cell->silent, .go_on = cell->go_on});
     else
         diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "the text cannot be kept: it is too large");
-    return session_end(s);
+    RelayStatus end = session_end(s);
+    return end > worst ? end : worst;
 }
 
 RelayComplete relay_session_is_complete(RelaySession *s, const char *text, size_t len, int *indent)

@@ -369,7 +369,7 @@ static void command_load(CommandCall *c)
     if (!source)
         return;
     s->loading++;
-    cell_run(s, source, false);
+    cell_run(s, (CellRun){.source = source});
     s->loading--;
 }
 
@@ -464,6 +464,7 @@ static void command_clear(CommandCall *c)
 
 static void command_quit(CommandCall *c)
 {
+    c->s->quit = true;
     emit_mimes(c->s, RELAY_OUTPUT_QUIT, 0, NULL);
 }
 

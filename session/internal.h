@@ -39,6 +39,7 @@ struct RelaySession {
     bool prelude_loaded;
     char *directory;            /* of the file being run: where imports and loads are looked up; NULL: the working directory */
     int loading;                /* nesting of :load */
+    bool quit;                  /* :quit was run in this cell; nothing behind it is */
 };
 
 /* ---- session.c ------------------------------------------------------------------------------------------------------------ */
@@ -133,8 +134,12 @@ RelayStatus stage_version(RelaySession *s, const RelayRequest *r);
 void diff_lines(Buf *out, const char *before, const char *after, int context, bool color);
 /* commands.c: runs `:name args`. */
 void command_run(RelaySession *s, const CellItem *item);
-/* cell.c: the items of a source, one after the other. */
-void cell_run(RelaySession *s, uint32_t source, bool silent);
+/* cell.c: the items of a source, one after the other, up to one that fails. */
+typedef struct CellRun {
+    uint32_t source;
+    bool silent, go_on;
+} CellRun;
+RelayStatus cell_run(RelaySession *s, CellRun run);
 /* The functions of env that `names` reach, as a module of their own. */
 Module *module_slice(RelaySession *s, Module *env, const Name *name);
 

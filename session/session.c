@@ -123,6 +123,7 @@ void relay_session_interrupt(RelaySession *s)
 void session_begin(RelaySession *s, RelaySink sink)
 {
     s->sink = sink;
+    s->quit = false;
     diags_clear(s->cx.diags);
     limits_start(&s->cx.limits);
     atomic_store(&s->running, true);
