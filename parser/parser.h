@@ -8,13 +8,14 @@
 
 /* What a text may refer to besides itself. All lent. */
 typedef struct ParseEnv {
-    const Module *globals;      /* earlier definitions, types and constructors; may be NULL */
-    const PtrMap *locals;       /* Name -> Var: variables of the session; may be NULL */
-    const PtrMap *graph;        /* Name of the digits ("0") -> Var: graph variables of the session; may be NULL */
+    const Module *globals; /* earlier definitions, types and constructors; may be NULL */
+    const PtrMap *locals; /* Name -> Var: variables of the session; may be NULL */
+    const PtrMap
+        *graph; /* Name of the digits ("0") -> Var: graph variables of the session; may be NULL */
     /* `import "prelude.rly"`: the module, retained for the caller, or NULL after a diagnostic at `span`. */
     Module *(*import)(void *data, Str path, Span span);
     void *data;
-    bool redefine;              /* a second definition of a name replaces instead of being an error (sessions) */
+    bool redefine; /* a second definition of a name replaces instead of being an error (sessions) */
 } ParseEnv;
 
 /* A whole text: header, imports, definitions and metadata; or one expression. The module is the caller's; NULL after diagnostics. Types
@@ -27,28 +28,28 @@ bool parse_attr_value(Ctx *cx, Arena *arena, uint32_t source, Span where, AttrVa
 /* ---- cells: item by item, since what follows depends on what came before ---------------------------------------------- */
 
 typedef enum CellItemKind {
-    CELL_DEFINITIONS,           /* one or more `def`, `type`, `import` in a row */
-    CELL_LET,                   /* `let %x = e;` with nothing it is the binding of, or `%0 = e;` */
+    CELL_DEFINITIONS, /* one or more `def`, `type`, `import` in a row */
+    CELL_LET, /* `let %x = e;` with nothing it is the binding of, or `%0 = e;` */
     CELL_EXPR,
-    CELL_COMMAND,               /* `:type 1 + 2`, to the end of the line */
+    CELL_COMMAND, /* `:type 1 + 2`, to the end of the line */
     CELL_END,
-    CELL_ERROR,                 /* reported; the rest of the cell was looked at for further errors and is not to be run */
+    CELL_ERROR, /* reported; the rest of the cell was looked at for further errors and is not to be run */
 } CellItemKind;
 
 typedef struct CellItem {
     CellItemKind kind;
     Span span;
-    Module *module;             /* the caller's: definitions, or `expr` for LET (the value) and EXPR */
-    Var *var;                   /* LET: the variable that later items see; lies in `module` */
-    bool graph;                 /* LET: it was `%0 = e` */
-    Str command;                /* COMMAND: name without colon */
-    Span args;                  /* COMMAND: the rest of the line, trimmed */
+    Module *module; /* the caller's: definitions, or `expr` for LET (the value) and EXPR */
+    Var *var; /* LET: the variable that later items see; lies in `module` */
+    bool graph; /* LET: it was `%0 = e` */
+    Str command; /* COMMAND: name without colon */
+    Span args; /* COMMAND: the rest of the line, trimmed */
 } CellItem;
 
 typedef struct CellParser {
     Ctx *cx;
     uint32_t source;
-    uint32_t at;                /* byte offset of the next item */
+    uint32_t at; /* byte offset of the next item */
 } CellParser;
 
 void cell_parser_init(CellParser *p, Ctx *cx, uint32_t source);
@@ -64,8 +65,12 @@ typedef enum { TEXT_COMPLETE, TEXT_INCOMPLETE, TEXT_INVALID } TextState;
 TextState text_state(const char *text, size_t len, int *indent);
 
 /* Tokens for colouring and completion, of any text however broken: kinds as in relay.h. */
-typedef struct LexedToken { uint32_t from, to; const char *kind; } LexedToken;
-void lex_each(const char *text, size_t len, void (*token)(void *data, const LexedToken *t), void *data);
+typedef struct LexedToken {
+    uint32_t from, to;
+    const char *kind;
+} LexedToken;
+void lex_each(const char *text, size_t len, void (*token)(void *data, const LexedToken *t),
+              void *data);
 /* Keywords, in alphabetical order, ends with NULL. */
 extern const char *const relay_keywords[];
 

@@ -1,0 +1,117 @@
+/* What the files of the printer share.
+ *
+ * The printer is a machine with a stack of tasks, so the depth of a program never becomes the depth of the C stack. It writes
+ * into one buffer; the text of what spans several lines (a function, an if, a match, a let in parentheses) is a Doc, a list of
+ * pieces of that buffer, because it is written when it is met and has its place after lines that are written later. */
+#ifndef IR_PRINT_INTERNAL_H
+#define IR_PRINT_INTERNAL_H
+
+#include "ir/ctx.h"
+#include "ir/print.h"
+
+typedef struct Piece {
+    size_t from, to;            /* of Printer.text */
+    struct Piece *next;
+} Piece;
+
+typedef struct Doc {
+    Piece *first, *last;
+} Doc;
+
+/* What is known about a node. Variables and constants have one too. */
+typedef struct PrintNode {
+    const Expr *e;
+    uint32_t uses;              /* edges to it */
+    int32_t number;             /* graph number, or index in the metadata; -1: none */
+    bool met;                   /* its text was made, or is being made */
+    bool is_doc;                /* the text is `doc`, else `text` */
+    union {
+        Doc doc;
+        struct {
+            size_t from, n;
+        } text;    /* a line's worth: in Printer.lines */
+        struct {
+            const char *at;
+            size_t n;
+        } name;  /* of a variable, with its `%` */
+    };
+} PrintNode;
+
+typedef struct NodeTable {
+    uint32_t *slots;            /* position in `nodes` + 1 */
+    size_t cap;
+    PrintNode *nodes;
+    size_t n, nodes_cap;
+} NodeTable;
+
+typedef struct UsedName {
+    const char *text;
+    size_t n;
+    uint32_t hash;
+    uint32_t next;              /* the next number to try behind it */
+} UsedName;
+
+typedef struct NameTable {
+    UsedName *slots;
+    size_t n, cap;
+} NameTable;
+
+typedef struct Task {
+    uint8_t kind;
+    uint32_t i;
+    const Expr *e;
+} Task;
+
+typedef struct Printer {
+    PrintStyle style;
+    bool declare;               /* free variables are declared */
+    Arena arena;
+    Buf text;                   /* whatever goes into a Doc */
+    Buf lines;                  /* texts of calls, tuples, projections */
+    Buf head;                   /* for a moment */
+    Vec(Doc) docs;              /* open; the last one grows at the end of `text` */
+    size_t open;                /* where the last doc's unfinished piece begins */
+    unsigned indent;
+    unsigned base_indent;       /* of the outermost scope */
+    int32_t next_number;
+    NodeTable nodes;
+    NameTable names;
+    Vec(Task) tasks;
+    Vec(Value) constants;       /* of the metadata section; lent */
+    bool failed;
+} Printer;
+
+/* ---- print_text.c ---------------------------------------------------------------------------------------------------- */
+
+PrintNode *node_find(Printer *p, const Expr *e); /* NULL when there is none */
+PrintNode *node_get(Printer *p,
+                    const Expr *e); /* made when there is none; valid until the next is made */
+/* Written in place wherever it stands. */
+static inline bool is_atom(const Expr *e)
+{
+    return e->kind <= EXPR_CON;
+}
+
+/* Gives a variable its name, unique in the text. */
+PrintNode *name_var(Printer *p, const Var *v);
+void put_type_comment(Printer *p, Buf *b, const Type *t);
+void put_constant(Printer *p, Buf *b, const Constant *c);
+/* `meta[relay.Constant][k]` whatever the constant is. */
+void put_meta(Printer *p, Buf *b, const Constant *c);
+bool constant_is_literal(const Constant *c);
+/* A variable where it is bound: name, type, comment. */
+void put_binder(Printer *p, Buf *b, const Var *v);
+void put_pattern(Printer *p, Buf *b, const Pattern *pattern);
+/* "[A, B](%x: T, key=value) -> R" */
+void put_function_head(Printer *p, Buf *b, const Function *f);
+/* ", key=value" for each attribute that is shown; `first` leaves the comma of the first out. */
+void put_op_attrs(Printer *p, Buf *b, const Op *op, const Attrs *attrs, bool first);
+void put_attrs(Printer *p, Buf *b, const Attrs *attrs, bool first);
+void put_typedef(Buf *b, const TypeDef *def);
+
+/* ---- print.c -------------------------------------------------------------------------------------------------------- */
+
+/* The text that stands for a node where it is used: it was asked for before. */
+void put_atom(Printer *p, Buf *b, const Expr *e);
+
+#endif

@@ -1,0 +1,317 @@
+/* What the files of the parser share.
+ *
+ * Expressions are parsed by a machine with a stack of its own: a Frame is an unfinished construct, and the operand that was read last
+ * is given to the frame on top. So the depth of a text is a number of frames and never a depth of C calls. Types and patterns are
+ * parsed by functions that call themselves, down to TYPE_DEPTH_MOST.
+ *
+ * A parsing function that returns false or NULL has reported why. Whoever can go on does: the machine at the end of a
+ * statement or a bracket, the loop over definitions at the next definition. */
+#ifndef PARSER_INTERNAL_H
+#define PARSER_INTERNAL_H
+
+#include "base/vec.h"
+#include "ir/ctx.h"
+#include "ir/metadata.h"
+#include "parser/lexer.h"
+#include "parser/parser.h"
+
+/* What a name means at this point of the text. One for each spelling; dotted names and the digits of graph variables have theirs. */
+typedef struct Symbol {
+    const Name *name;
+    Var *var; /* the local in scope */
+    Expr *graph; /* what the graph variable of these digits stands for */
+    const TypeVar *type_var; /* the type parameter in scope */
+    TypeDef *type_def; /* the type of this text */
+    Span type_span; /* where it was defined */
+    const Constructor *con; /* of this text or, once looked up, of the environment */
+    const Op *op;
+    const Attrs
+        *defaults; /* the record of a call of `defaults_of` that gives no attributes; made once */
+    const Op *defaults_of;
+    bool looked_up; /* con and op were asked for */
+    bool reported; /* as undefined: once is enough */
+} Symbol;
+
+typedef struct Symbols {
+    Symbol **slots;
+    size_t n, cap;
+} Symbols;
+
+/* An expression and the text it came from; `use` tells that the node stands elsewhere and is only referred to here. */
+typedef struct Operand {
+    Expr *e;
+    uint32_t from, to;
+    bool use;
+} Operand;
+
+/* A meaning that the end of a scope brings back. */
+typedef struct Undo {
+    Symbol *symbol;
+    const void *old;
+    bool type; /* a type parameter, not a local */
+} Undo;
+
+/* `let` bindings of a sequence whose body is not read yet. */
+typedef struct Pending {
+    Var *var;
+    Operand value;
+    uint32_t from;
+} Pending;
+
+typedef enum FrameKind {
+    FRAME_TOP, /* a whole text */
+    FRAME_ITEM, /* an item of a cell, or the value of its let: no sequence */
+    FRAME_FUNCTION, /* the body of fn or def */
+    FRAME_BLOCK,
+    FRAME_PAREN, /* grouping or tuple */
+    FRAME_ARGS, /* arguments of a call */
+    FRAME_REF, /* arguments of ref, ref_read, ref_write */
+    FRAME_COND,
+    FRAME_THEN,
+    FRAME_ELSE,
+    FRAME_ELSE_IF, /* `if` directly behind `else` */
+    FRAME_SCRUTINEE,
+    FRAME_CLAUSE,
+    FRAME_BINARY, /* left operand and operator */
+    FRAME_LET, /* the value of a let */
+    FRAME_GRAPH, /* the value of a graph binding */
+    FRAME_ATTR, /* an attribute that is an expression */
+} FrameKind;
+
+/* A type definition that was declared: where it begins, ends, and where its constructors stand. */
+typedef struct Declared {
+    TypeDef *def;
+    uint32_t from, body, end;
+    bool is_extern;
+} Declared;
+
+/* The head of a function whose body is being read. */
+typedef struct FunctionHead {
+    TypeVarList type_params;
+    VarList params;
+    const Attrs *attrs;
+    const Type *ret_type;
+} FunctionHead;
+
+typedef struct Frame {
+    uint8_t kind; /* FrameKind */
+    uint8_t token; /* of the operator, of ref…, match or match? */
+    bool recursive; /* LET: the variable is in scope in its value */
+    bool comma; /* PAREN: a tuple */
+    uint32_t from; /* where the construct begins */
+    uint32_t open; /* its last opening bracket, for messages */
+    uint32_t
+        args; /* Parser.args, .lets, .undo, .attrs, .clauses up to here belong to outer frames */
+    uint32_t lets;
+    uint32_t undo;
+    uint32_t attrs;
+    union {
+        Operand
+            left; /* BINARY; ARGS: the callee; THEN and ELSE: the condition; CLAUSE: the scrutinee */
+        FunctionHead *head; /* FUNCTION */
+        struct {
+            Var *var;
+            Symbol *symbol;
+        } let; /* LET, GRAPH */
+    };
+    union {
+        Operand then; /* ELSE, ELSE_IF */
+        struct {
+            uint32_t clauses, from;
+            Pattern *pattern;
+        } clause; /* CLAUSE */
+        Attr *attr; /* ATTR */
+    };
+} Frame;
+
+typedef struct PendingClause {
+    Clause clause;
+    Operand body;
+} PendingClause;
+
+typedef enum ParseState {
+    STATE_STATEMENT, /* a statement is to begin */
+    STATE_OPERAND, /* an operand is to begin */
+    STATE_VALUE, /* Parser.value was read */
+} ParseState;
+
+typedef struct Parser {
+    Ctx *cx;
+    Module *m;
+    Arena *arena; /* of the module */
+    Arena scratch;
+    const ParseEnv *env;
+    uint32_t source;
+    Lexer lx;
+    Token tok; /* not taken yet */
+    uint32_t last_to; /* end of the token before */
+    bool after_fault; /* something that cannot be read was passed over before `tok` */
+    uint32_t errors;
+    uint32_t depth; /* of types, patterns, attribute lists */
+    bool lines; /* a cell: what begins a line is no call of what stands before */
+    bool lenient; /* names that nothing defines are not reported */
+    uint64_t bad_seen[2]; /* ASCII characters that were reported */
+
+    Symbols symbols;
+    Vec(Undo) undo;
+    Vec(Operand) args;
+    Vec(Pending) lets;
+    Vec(Attr) attrs;
+    Vec(PendingClause) clauses;
+    Vec(Frame) frames;
+    ParseState state;
+    Operand value;
+    const Op *infix[TOKEN_KINDS];
+    Vec(Declared) declared; /* in the order of the text */
+
+    Expr *poison; /* stands where an error was reported */
+
+    Metadata meta;
+    Vec(Expr *) meta_nodes; /* the node of each constant; made when it is first referred to */
+    bool meta_known; /* the section was looked for */
+    uint32_t meta_from; /* where it begins, behind its mark; 0: not there */
+} Parser;
+
+/* ---- parse_base.c: tokens, messages, names ----------------------------------------------------------------------- */
+
+/* False when memory is refused. Takes the first token. */
+bool parser_init(Parser *p, Ctx *cx, uint32_t source, uint32_t from, uint32_t to,
+                 const ParseEnv *env);
+/* Everything but the module. */
+void parser_deinit(Parser *p);
+
+void parse_advance(Parser *p);
+/* The token behind the one that was not taken yet. */
+Token parse_peek(const Parser *p);
+static inline bool parse_at(const Parser *p, TokenKind kind)
+{
+    return p->tok.kind == kind;
+}
+/* Whether the next token stands on a later line than the one before. */
+bool parse_line_before(const Parser *p);
+bool parse_take(Parser *p, TokenKind kind); /* takes it if it is there */
+bool parse_expect(Parser *p, TokenKind kind);
+/* The same for a closing bracket; the message shows the opening one. */
+bool parse_expect_close(Parser *p, TokenKind kind, uint32_t open);
+/* A comma, or the closing bracket (which is not taken); `*more` tells which. */
+bool parse_separator(Parser *p, TokenKind close, uint32_t open, bool *more);
+
+Diag *parse_error(Parser *p, DiagCode code, Span span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* "expected WANTED, found …" at the next token. NULL when what stands before it was reported already. */
+Diag *parse_expected(Parser *p, DiagCode code, const char *wanted);
+/* Reports that nesting ends here, and ends the work. */
+bool parse_too_deep(Parser *p, const char *what);
+
+static inline Span parse_span(const Parser *p, uint32_t from, uint32_t to)
+{
+    return (Span){p->source, from, to};
+}
+static inline Span token_span(const Parser *p, Token t)
+{
+    return (Span){p->source, t.from, t.to};
+}
+static inline Str token_text(const Parser *p, Token t)
+{
+    return (Str){p->lx.text + t.from, t.to - t.from};
+}
+/* The name behind the sigil. */
+static inline Str token_name(const Parser *p, Token t)
+{
+    return (Str){p->lx.text + t.from + 1, t.to - t.from - 1u};
+}
+const char *parse_copy(Parser *p, Str s); /* with a NUL, until the parser goes */
+
+Symbol *symbol_get(Parser *p, Str text);
+/* The constructor or operator of the name; NULL for neither. */
+const Constructor *symbol_con(Parser *p, Symbol *s);
+const Op *symbol_op(Parser *p, Symbol *s);
+void scope_bind(Parser *p, Symbol *s, Var *var);
+void scope_bind_type(Parser *p, Symbol *s, const TypeVar *var);
+void scope_leave(Parser *p, uint32_t undo);
+
+/* `IDENT { "." IDENT }`, taken. */
+bool parse_dotted(Parser *p, Str *out);
+
+/* ---- parse_literal.c ------------------------------------------------------------------------------------------- */
+
+/* The number in the next token, taken; after an error, zero. */
+Value parse_number(Parser *p);
+/* The value of a float's token as it is written, not rounded to its type. */
+double parse_exact(const Parser *p, Token t);
+/* The digits behind a point. */
+bool parse_index(Parser *p, int64_t *out, uint32_t *to);
+/* The text of a string token with its escapes decoded, in the module's arena. */
+Str parse_string(Parser *p);
+/* `meta[relay.Constant][k]`: one node however often it is referred to. NULL after an error. */
+Expr *parse_meta(Parser *p);
+
+/* ---- parse_type.c ---------------------------------------------------------------------------------------------- */
+
+const Type *parse_type(Parser *p); /* poison after an error */
+/* `[A, B]` if it is there: the parameters are in scope from here on. */
+bool parse_type_params(Parser *p, TypeVarList *out);
+
+/* ---- parse_attrs.c --------------------------------------------------------------------------------------------- */
+
+/* Whether the next tokens are `key =`. */
+bool parse_at_attr(Parser *p);
+/* A key and, unless it is an expression, its value, onto p->attrs. `*expr` tells that an operand is to be read by the machine and
+ * to be put into vec_last(&p->attrs). */
+bool parse_attr(Parser *p, bool *expr);
+bool parse_attr_literal(Parser *p, AttrValue *out);
+/* p->attrs from `base` on, taken from there, as a record in the arena. */
+Attrs *parse_attrs_take(Parser *p, uint32_t base);
+
+/* ---- parse_pattern.c ------------------------------------------------------------------------------------------- */
+
+Pattern *parse_pattern(Parser *p);
+
+/* ---- parse_expr.c: the machine --------------------------------------------------------------------------------- */
+
+/* Runs until the frame at the bottom is done. NULL when nothing could be read; errors are counted. */
+Expr *parse_expr(Parser *p, FrameKind bottom);
+/* `(params) -> T { body }` of a def. */
+Function *parse_function(Parser *p, uint32_t from);
+
+Frame *parse_frame_push(Parser *p, FrameKind kind, uint32_t from);
+static inline Frame *frame_top(Parser *p)
+{
+    return &vec_last(&p->frames);
+}
+void parse_frame_pop(Parser *p);
+/* A call of operands, whose places are noted. */
+Expr *make_call(Parser *p, Span span, const Operand *callee, uint32_t n, const Operand *args,
+                const Attrs *attrs);
+/* Notes that the child in this slot was referred to at the operand's place. */
+void note_use(Parser *p, Expr *const *slot, Operand o);
+void set_value(Parser *p, Expr *e, uint32_t from, uint32_t to);
+
+/* parse_atom.c: what begins an operand */
+bool step_operand(Parser *p);
+bool step_statement(Parser *p);
+bool function_head(Parser *p, FunctionHead *head);
+bool let_binding(Parser *p);
+
+/* parse_call.c */
+bool call_begin(Parser *p);
+bool call_continue(Parser *p);
+bool close_args(Parser *p);
+bool close_attr(Parser *p);
+bool function_attrs(Parser *p, const Attrs **out);
+
+/* ---- parse_module.c --------------------------------------------------------------------------------------------- */
+
+bool parse_at_definition(const Parser *p);
+bool parse_at_import(const Parser *p);
+bool parse_import(Parser *p);
+/* Declares the types that are defined from here on, so that definitions may stand in any order: in the whole text, or in the
+ * definitions that follow directly. */
+typedef enum DeclareScope { DECLARE_TEXT, DECLARE_GROUP } DeclareScope;
+void declare_types(Parser *p, DeclareScope scope);
+/* The next definition; after an error, passes over what cannot be read. */
+void parse_definition(Parser *p);
+/* The diagnostics after `before` in the order of the text. */
+void parse_sort_diags(Diags *diags, Diag *before);
+
+#endif

@@ -1,0 +1,364 @@
+#include "parser/lexer.h"
+
+#include <string.h>
+
+static const char *const words[] = {
+#define TOKEN(kind, text) text,
+#define KEYWORD(kind, spelling) "`" spelling "`",
+#define PUNCT(kind, spelling) "`" spelling "`",
+#include "parser/tokens.def"
+};
+
+static const char *const spellings[] = {
+#define TOKEN(kind, text) NULL,
+#define KEYWORD(kind, spelling) spelling,
+#define PUNCT(kind, spelling) spelling,
+#include "parser/tokens.def"
+};
+
+static const uint8_t precedences[TOKEN_KINDS] = {
+#define INFIX(kind, precedence) [TOKEN_##kind] = (precedence),
+#include "parser/tokens.def"
+};
+
+typedef struct Keyword {
+    const char *text;
+    uint8_t n;
+    uint8_t kind;
+} Keyword;
+
+static const Keyword keywords[] = {
+#define KEYWORD(kind, spelling) {spelling, sizeof(spelling) - 1, TOKEN_##kind},
+#include "parser/tokens.def"
+};
+
+/* Classes of bytes. */
+enum {
+    LETTER = 1,
+    DIGIT = 2,
+    SLASH = 4,
+    HIGH = 8,
+    BLANK = 16,
+    NUMERIC = 32,
+    WORD = LETTER | DIGIT | SLASH | HIGH
+};
+
+#define A (LETTER)
+#define D (DIGIT | NUMERIC)
+#define E (LETTER | NUMERIC)
+#define N (NUMERIC)
+#define B (BLANK)
+#define H (HIGH)
+/* clang-format off */
+static const uint8_t classes[256] = {
+    ['\t'] = B, ['\n'] = B, [' '] = B, ['+'] = N, ['-'] = N, ['.'] = N, ['/'] = SLASH, ['_'] = A,
+    ['0'] = D, D, D, D, D, D, D, D, D, D,
+    ['A'] = A, A, A, A, E, A, A, A, A, A, A, A, A, A, A, A, A, A, A, A, A, A, A, A, A, A,
+    ['a'] = A, A, A, A, E, A, A, A, A, A, A, A, A, A, A, A, A, A, A, A, A, A, A, A, A, A,
+    [128] = H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H,
+    H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H,
+    H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H,
+    H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H,
+};
+/* clang-format on */
+#undef A
+#undef D
+#undef E
+#undef N
+#undef B
+#undef H
+
+static int byte_at(const Lexer *lx, uint32_t at)
+{
+    return at < lx->end ? (unsigned char)lx->text[at] : -1;
+}
+
+static bool is(const Lexer *lx, uint32_t at, int classes_wanted)
+{
+    return at < lx->end && (classes[(unsigned char)lx->text[at]] & classes_wanted);
+}
+
+const char *token_words(TokenKind kind)
+{
+    return words[kind];
+}
+
+const char *token_spelling(TokenKind kind)
+{
+    return spellings[kind];
+}
+
+bool token_is_keyword(TokenKind kind)
+{
+    return kind >= TOKEN_FALSE && kind <= TOKEN_TYPE;
+}
+
+int token_precedence(TokenKind kind)
+{
+    return precedences[kind];
+}
+
+TokenKind keyword_of(const char *p, size_t n)
+{
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        if (keywords[i].n == n && keywords[i].text[0] == p[0] && !memcmp(keywords[i].text, p, n))
+            return keywords[i].kind;
+    return TOKEN_IDENT;
+}
+
+/* "inff", "nanf64": literals without digits. */
+static bool is_named_float(const char *p, size_t n)
+{
+    if (n < 4 || (memcmp(p, "inff", 4) != 0 && memcmp(p, "nanf", 4) != 0))
+        return false;
+    return n == 4 || (n == 6 && (!memcmp(p + 4, "16", 2) || !memcmp(p + 4, "32", 2) ||
+                                 !memcmp(p + 4, "64", 2)));
+}
+
+/* Comments nest. The stars of a comment that ends in two of them belong to it. */
+static bool block_comment(Lexer *lx, uint32_t at, uint32_t *to)
+{
+    size_t depth = 1;
+    for (at += 2; at < lx->end; at++) {
+        char c = lx->text[at];
+        if (c == '*' && byte_at(lx, at + 1) == '/') {
+            at++;
+            if (--depth == 0) {
+                *to = at + 1;
+                return true;
+            }
+        } else if (c == '/' && byte_at(lx, at + 1) == '*') {
+            at++;
+            depth++;
+        }
+    }
+    return false;
+}
+
+static uint32_t line_end(const Lexer *lx, uint32_t at)
+{
+    const char *end = memchr(lx->text + at, '\n', lx->end - at);
+    return end ? (uint32_t)(end - lx->text) : lx->end;
+}
+
+static Token token(Lexer *lx, TokenKind kind, uint32_t from, uint32_t to)
+{
+    lx->at = to;
+    return (Token){.kind = (uint8_t)kind, .from = from, .to = to};
+}
+
+static Token faulty(Lexer *lx, TokenKind kind, TokenFault fault, uint32_t from, uint32_t to)
+{
+    lx->at = to;
+    return (Token){.kind = (uint8_t)kind, .fault = (uint8_t)fault, .from = from, .to = to};
+}
+
+/* Blanks and comments; true when a comment is to be a token, or does not end. */
+static bool skip_blank(Lexer *lx, Token *out)
+{
+    for (;;) {
+        while (is(lx, lx->at, BLANK))
+            lx->at++;
+        int c = byte_at(lx, lx->at), next = byte_at(lx, lx->at + 1);
+        uint32_t to;
+        if (c == '\r' && next == '\n') {
+            lx->at += 2;
+            continue;
+        }
+        if (c != '/' || (next != '/' && next != '*'))
+            return false;
+        if (next == '/') {
+            to = line_end(lx, lx->at);
+        } else if (!block_comment(lx, lx->at, &to)) {
+            *out = faulty(lx, TOKEN_COMMENT, FAULT_COMMENT, lx->at, lx->at + 2);
+            lx->at = lx->end;
+            return true;
+        }
+        if (lx->comments) {
+            *out = token(lx, TOKEN_COMMENT, lx->at, to);
+            return true;
+        }
+        lx->at = to;
+    }
+}
+
+/* The end of a name that begins at `at`; `*high` tells whether bytes beyond ASCII are in it. */
+static uint32_t word_end(const Lexer *lx, uint32_t at, bool *high)
+{
+    int seen = 0;
+    while (at < lx->end) {
+        int class = classes[(unsigned char)lx->text[at]] & WORD;
+        if (!class)
+            break;
+        seen |= class;
+        at++;
+    }
+    *high = (seen & HIGH) != 0;
+    return at;
+}
+
+static Token word(Lexer *lx, uint32_t from)
+{
+    bool high;
+    uint32_t to = word_end(lx, from, &high);
+    const char *p = lx->text + from;
+    size_t n = to - from;
+    if (high)
+        return faulty(lx, TOKEN_IDENT, FAULT_CHARACTER, from, to);
+    if (n == 1 && *p == '_')
+        return token(lx, TOKEN_UNDERSCORE, from, to);
+    if (n < 2 || n > 9)
+        return token(lx, TOKEN_IDENT, from, to);
+    TokenKind kind = keyword_of(p, n);
+    if (kind == TOKEN_MATCH && byte_at(lx, to) == '?')
+        return token(lx, TOKEN_MATCH_PARTIAL, from, to + 1);
+    if (kind != TOKEN_IDENT)
+        return token(lx, kind, from, to);
+    if (n == 4 && byte_at(lx, to) == '[' && !memcmp(p, "meta", 4))
+        return token(lx, TOKEN_META, from, to + 1);
+    return token(lx, is_named_float(p, n) ? TOKEN_NUMBER : TOKEN_IDENT, from, to);
+}
+
+/* Greedy: all characters that a number may hold, then a suffix of the same. What it means is decided later. */
+static Token number(Lexer *lx, uint32_t from, uint32_t at)
+{
+    while (is(lx, at, NUMERIC))
+        at++;
+    int c = byte_at(lx, at);
+    if (c == 'f' || c == 'i') {
+        at++;
+        while (is(lx, at, NUMERIC))
+            at++;
+    }
+    return token(lx, TOKEN_NUMBER, from, at);
+}
+
+/* A run of signs belongs to the number that follows it directly; a single one may open an arrow. */
+static Token minus(Lexer *lx, uint32_t from)
+{
+    uint32_t at = from;
+    while (byte_at(lx, at) == '-')
+        at++;
+    if (is(lx, at, DIGIT))
+        return number(lx, from, at);
+    if (is(lx, at, LETTER)) {
+        bool high;
+        uint32_t to = word_end(lx, at, &high);
+        if (is_named_float(lx->text + at, to - at))
+            return token(lx, TOKEN_NUMBER, from, to);
+    }
+    uint32_t next = from + 1;
+    while (is(lx, next, BLANK))
+        next++;
+    if (byte_at(lx, next) == '>')
+        return token(lx, TOKEN_ARROW, from, next + 1);
+    return token(lx, TOKEN_MINUS, from, from + 1);
+}
+
+static Token sigil(Lexer *lx, uint32_t from, char c)
+{
+    TokenKind kind = c == '@' ? TOKEN_GLOBAL : TOKEN_LOCAL;
+    uint32_t at = from + 1;
+    if (c == '%' && is(lx, at, DIGIT)) {
+        while (is(lx, at, DIGIT))
+            at++;
+        return token(lx, TOKEN_GRAPH, from, at);
+    }
+    if (!is(lx, at, LETTER | HIGH))
+        return token(lx, c == '@' ? TOKEN_AT : TOKEN_PERCENT, from, at);
+    bool high;
+    uint32_t to = word_end(lx, at, &high);
+    if (high)
+        return faulty(lx, kind, FAULT_CHARACTER, from, to);
+    TokenKind keyword = to - at < 10 ? keyword_of(lx->text + at, to - at) : TOKEN_IDENT;
+    if (keyword != TOKEN_IDENT && keyword != TOKEN_TRUE && keyword != TOKEN_FALSE)
+        return faulty(lx, kind, FAULT_KEYWORD, from, to);
+    return token(lx, kind, from, to);
+}
+
+/* A backslash keeps the quote behind it from ending the string. */
+static Token string(Lexer *lx, uint32_t from)
+{
+    for (uint32_t at = from + 1; at < lx->end; at++) {
+        char c = lx->text[at];
+        if (c == '"')
+            return token(lx, TOKEN_STRING, from, at + 1);
+        if (c == '\\')
+            at++;
+    }
+    uint32_t to = line_end(lx, from);
+    if (to > from + 1 && lx->text[to - 1] == '\r')
+        to--;
+    return faulty(lx, TOKEN_STRING, FAULT_STRING, from, to);
+}
+
+/* A run of bytes that nothing begins with. */
+static Token bad(Lexer *lx, uint32_t from)
+{
+    uint32_t to = from + 1;
+    if (lx->text[from] == '\r')
+        return faulty(lx, TOKEN_BAD, FAULT_RETURN, from, to);
+    while (is(lx, to, HIGH))
+        to++;
+    return faulty(lx, TOKEN_BAD, FAULT_CHARACTER, from, to);
+}
+
+/* One of two kinds, as the next byte is `second` or not. */
+static Token either(Lexer *lx, uint32_t from, char second, TokenKind two, TokenKind one)
+{
+    if (byte_at(lx, from + 1) == second)
+        return token(lx, two, from, from + 2);
+    return token(lx, one, from, from + 1);
+}
+
+static Token hash(Lexer *lx, uint32_t from)
+{
+    if (byte_at(lx, from + 1) == '[')
+        return token(lx, TOKEN_HASH, from, from + 2);
+    return bad(lx, from);
+}
+
+Token lexer_next(Lexer *lx)
+{
+    Token out;
+    if (skip_blank(lx, &out))
+        return out;
+    uint32_t from = lx->at;
+    if (from >= lx->end)
+        return token(lx, TOKEN_END, lx->end, lx->end);
+    char c = lx->text[from];
+    int class = classes[(unsigned char)c];
+    if (class & LETTER)
+        return word(lx, from);
+    if (class & DIGIT)
+        return number(lx, from, from);
+    switch (c) {
+    case '%':
+    case '@': return sigil(lx, from, c);
+    case '"': return string(lx, from);
+    case '-': return minus(lx, from);
+    case '#': return hash(lx, from);
+    case '<': return either(lx, from, '=', TOKEN_LESS_EQUAL, TOKEN_LESS);
+    case '>': return either(lx, from, '=', TOKEN_GREATER_EQUAL, TOKEN_GREATER);
+    case '!': return either(lx, from, '=', TOKEN_NOT_EQUAL, TOKEN_BANG);
+    case '=':
+        if (byte_at(lx, from + 1) == '>')
+            return token(lx, TOKEN_FAT_ARROW, from, from + 2);
+        return either(lx, from, '=', TOKEN_EQUAL, TOKEN_ASSIGN);
+    case '(': return token(lx, TOKEN_LPAREN, from, from + 1);
+    case ')': return token(lx, TOKEN_RPAREN, from, from + 1);
+    case '{': return token(lx, TOKEN_LBRACE, from, from + 1);
+    case '}': return token(lx, TOKEN_RBRACE, from, from + 1);
+    case '[': return token(lx, TOKEN_LBRACKET, from, from + 1);
+    case ']': return token(lx, TOKEN_RBRACKET, from, from + 1);
+    case ',': return token(lx, TOKEN_COMMA, from, from + 1);
+    case ';': return token(lx, TOKEN_SEMICOLON, from, from + 1);
+    case ':': return token(lx, TOKEN_COLON, from, from + 1);
+    case '.': return token(lx, TOKEN_DOT, from, from + 1);
+    case '+': return token(lx, TOKEN_PLUS, from, from + 1);
+    case '*': return token(lx, TOKEN_STAR, from, from + 1);
+    case '/': return token(lx, TOKEN_SLASH, from, from + 1);
+    case '?': return token(lx, TOKEN_QUESTION, from, from + 1);
+    default: return bad(lx, from);
+    }
+}

@@ -1,0 +1,448 @@
+/* What begins a statement or an operand. */
+#include "parser/internal.h"
+
+static void take_value(Parser *p, Expr *e, Token t, bool use)
+{
+    set_value(p, e, t.from, t.to);
+    p->value.use = use;
+}
+
+/* ---- names ---------------------------------------------------------------------------------------------------------------- */
+
+enum { NAMES_MOST = 2000 };
+
+typedef struct NameList {
+    const char *at[NAMES_MOST];
+    size_t n;
+} NameList;
+
+static bool add_op(void *data, const Op *op)
+{
+    NameList *list = data;
+    list->at[list->n++] = op->name;
+    return list->n < NAMES_MOST;
+}
+
+static void add_cons(NameList *list, const Module *m)
+{
+    for (size_t i = 0; m && i < m->con_index.n && list->n < NAMES_MOST; i++)
+        if (m->con_index.entries[i].key)
+            list->at[list->n++] = ((const Name *)m->con_index.entries[i].key)->text;
+}
+
+static void suggest_local(Parser *p, Diag *d, const char *wanted, char sigil)
+{
+    NameList *list = arena_new(&p->scratch, NameList);
+    for (size_t i = 0; i < p->symbols.cap && list->n < NAMES_MOST; i++) {
+        const Symbol *s = p->symbols.slots[i];
+        if (!s || !s->var)
+            continue;
+        Buf b = {0};
+        buf_printf(&b, "%c%s", sigil, s->name->text);
+        list->at[list->n++] = parse_copy(p, (Str){buf_text(&b), b.n});
+        buf_deinit(&b);
+    }
+    diag_suggest(d, wanted, list->n, list->at);
+}
+
+static void undefined_local(Parser *p, Token t, Symbol *s)
+{
+    p->errors++;
+    if (s->reported || p->lenient)
+        return;
+    s->reported = true;
+    Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
+                          "there is no variable `%%%s` here", s->name->text);
+    Str text = token_text(p, t);
+    if (text.ptr[text.len - 1] == '/')
+        diag_help(d, "a slash belongs to the name before it: write a blank in front to divide");
+    else
+        suggest_local(p, d, parse_copy(p, text), '%');
+}
+
+static bool local(Parser *p)
+{
+    Token t = p->tok;
+    Symbol *s = symbol_get(p, token_name(p, t));
+    if (!s->var)
+        undefined_local(p, t, s);
+    parse_advance(p);
+    Var *var = s->var ? s->var : expr_var(p->arena, token_span(p, t), s->name, NULL);
+    take_value(p, &var->base, t, true);
+    return true;
+}
+
+/* `%007` is `%7`. */
+static Symbol *graph_symbol(Parser *p, Token t)
+{
+    Str digits = token_name(p, t);
+    while (digits.len > 1 && digits.ptr[0] == '0') {
+        digits.ptr++;
+        digits.len--;
+    }
+    return symbol_get(p, digits);
+}
+
+static bool graph(Parser *p)
+{
+    Token t = p->tok;
+    Symbol *s = graph_symbol(p, t);
+    if (!s->graph && !s->reported && !p->lenient) {
+        s->reported = true;
+        Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
+                              "nothing is bound to `%%%s` yet", s->name->text);
+        diag_help(d, "bind it first: `%%%s = …;`", s->name->text);
+    }
+    p->errors += !s->graph;
+    parse_advance(p);
+    take_value(p, s->graph ? s->graph : p->poison, t, true);
+    return true;
+}
+
+static bool global(Parser *p)
+{
+    Token t = p->tok;
+    const Name *name = ctx_name_str(p->cx, token_name(p, t));
+    parse_advance(p);
+    take_value(p, expr_global(p->arena, token_span(p, t), name), t, false);
+    return true;
+}
+
+static bool undefined_name(Parser *p, Token t, const Symbol *s)
+{
+    take_value(p, p->poison, t, false);
+    if (p->lenient)
+        return true;
+    Diag *d = parse_error(p, E0111_UNDEFINED_OPERATOR, token_span(p, t),
+                          "`%s` is neither an operator nor a constructor", s->name->text);
+    const Def *def = p->env->globals ? module_find(p->env->globals, s->name) : NULL;
+    if (s->var)
+        diag_help(d, "did you mean the variable `%%%s`?", s->name->text);
+    else if (def || module_find(p->m, s->name))
+        diag_help(d, "did you mean the function `@%s`?", s->name->text);
+    else {
+        NameList *list = arena_new(&p->scratch, NameList);
+        add_cons(list, p->m);
+        add_cons(list, p->env->globals);
+        if (p->cx->ops)
+            op_each(p->cx->ops, add_op, list);
+        diag_suggest(d, s->name->text, list->n, list->at);
+    }
+    return true;
+}
+
+/* A constructor without fields, written without parentheses, is a call of it. */
+static Expr *constructor(Parser *p, Span span, const Constructor *con)
+{
+    Expr *e = expr_con(p->arena, span, con);
+    if (con->n > 0 || parse_at(p, TOKEN_LPAREN))
+        return e;
+    return expr_call(p->arena, span, e, 0, NULL, NULL);
+}
+
+static bool name(Parser *p)
+{
+    Str text;
+    Token t = p->tok;
+    if (!parse_dotted(p, &text))
+        return false;
+    t.to = p->last_to;
+    Symbol *s = symbol_get(p, text);
+    const Constructor *con = symbol_con(p, s);
+    if (con) {
+        take_value(p, constructor(p, token_span(p, t), con), t, false);
+        return true;
+    }
+    const Op *op = symbol_op(p, s);
+    if (!op)
+        return undefined_name(p, t, s);
+    take_value(p, expr_op(p->arena, token_span(p, t), op), t, false);
+    return true;
+}
+
+/* ---- literals --------------------------------------------------------------------------------------------------------------- */
+
+static bool literal(Parser *p)
+{
+    Token t = p->tok;
+    Value v;
+    if (parse_at(p, TOKEN_NUMBER)) {
+        v = parse_number(p);
+    } else {
+        v = value_bool(parse_at(p, TOKEN_TRUE));
+        parse_advance(p);
+    }
+    take_value(p, expr_constant(p->arena, token_span(p, t), v), t, false);
+    return true;
+}
+
+static bool meta(Parser *p)
+{
+    Token t = p->tok;
+    Expr *e = parse_meta(p);
+    t.to = p->last_to;
+    take_value(p, e ? e : p->poison, t, true);
+    return true;
+}
+
+/* ---- constructs ------------------------------------------------------------------------------------------------------------- */
+
+/* A frame for what stands between brackets; the next token must be the opening one. */
+static bool open_bracket(Parser *p, FrameKind kind, TokenKind open, uint32_t from)
+{
+    uint32_t at = p->tok.from;
+    if (!parse_expect(p, open))
+        return false;
+    Frame *f = parse_frame_push(p, kind, from);
+    f->open = at;
+    p->state = STATE_STATEMENT;
+    return true;
+}
+
+static bool paren(Parser *p)
+{
+    uint32_t from = p->tok.from;
+    parse_advance(p);
+    if (parse_at(p, TOKEN_RPAREN)) {
+        Span span = parse_span(p, from, p->tok.to);
+        parse_advance(p);
+        set_value(p, expr_tuple(p->arena, span, 0, NULL), from, span.to);
+        return true;
+    }
+    Frame *f = parse_frame_push(p, FRAME_PAREN, from);
+    f->open = from;
+    p->state = STATE_STATEMENT;
+    return true;
+}
+
+static bool reference(Parser *p)
+{
+    Token t = p->tok;
+    parse_advance(p);
+    if (!open_bracket(p, FRAME_REF, TOKEN_LPAREN, t.from))
+        return false;
+    frame_top(p)->token = t.kind;
+    return true;
+}
+
+static bool condition(Parser *p)
+{
+    uint32_t from = p->tok.from;
+    parse_advance(p);
+    return open_bracket(p, FRAME_COND, TOKEN_LPAREN, from);
+}
+
+static bool match(Parser *p)
+{
+    Frame *f = parse_frame_push(p, FRAME_SCRUTINEE, p->tok.from);
+    f->token = p->tok.kind;
+    parse_advance(p);
+    p->state = STATE_OPERAND;
+    return true;
+}
+
+/* `%x` [ `{` attrs `}` ] [ `:` type ]: the attributes of a parameter name devices, which nothing here distinguishes. */
+static Var *parameter(Parser *p)
+{
+    Token t = p->tok;
+    const Type *annotation = NULL;
+    if (!parse_at(p, TOKEN_LOCAL)) {
+        Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "a parameter such as `%x`");
+        if (parse_at(p, TOKEN_IDENT))
+            diag_help(d, "did you mean `%%%.*s`?", (int)(t.to - t.from), p->lx.text + t.from);
+        return NULL;
+    }
+    parse_advance(p);
+    uint32_t open = p->tok.from;
+    if (parse_take(p, TOKEN_LBRACE)) {
+        while (!parse_at(p, TOKEN_RBRACE) && !parse_at(p, TOKEN_END))
+            parse_advance(p);
+        if (!parse_expect_close(p, TOKEN_RBRACE, open))
+            return NULL;
+    }
+    if (parse_take(p, TOKEN_COLON) && !(annotation = parse_type(p)))
+        return NULL;
+    return expr_var(p->arena, token_span(p, t), symbol_get(p, token_name(p, t))->name, annotation);
+}
+
+static bool parameters(Parser *p, FunctionHead *head)
+{
+    Vec(Var *) params = {0};
+    uint32_t open = p->tok.from, undo = (uint32_t)p->undo.n;
+    if (!parse_expect(p, TOKEN_LPAREN))
+        return false;
+    bool more = !parse_at(p, TOKEN_RPAREN);
+    while (more && !parse_at_attr(p)) {
+        Var *var = parameter(p);
+        if (!var)
+            return false;
+        Symbol *s = symbol_get(p, (Str){var->name->text, var->name->len});
+        for (size_t i = undo; i < p->undo.n; i++)
+            if (p->undo.at[i].symbol == s) {
+                Diag *d = parse_error(p, E0113_DUPLICATE, var->base.span,
+                                      "parameter `%%%s` is given twice", s->name->text);
+                diag_label(d, s->var->base.span, "first here");
+            }
+        scope_bind(p, s, var);
+        vec_push(&params, &p->scratch, var);
+        if (!parse_separator(p, TOKEN_RPAREN, open, &more))
+            return false;
+    }
+    if (more && !function_attrs(p, &head->attrs))
+        return false;
+    head->params.n = (uint32_t)params.n;
+    head->params.at = params.at;
+    return parse_expect_close(p, TOKEN_RPAREN, open);
+}
+
+/* [ "[" names "]" ] "(" parameters attributes ")" [ "->" type ] */
+bool function_head(Parser *p, FunctionHead *head)
+{
+    *head = (FunctionHead){0};
+    if (!parse_type_params(p, &head->type_params) || !parameters(p, head))
+        return false;
+    if (parse_take(p, TOKEN_ARROW) && !(head->ret_type = parse_type(p)))
+        return false;
+    return true;
+}
+
+static bool function(Parser *p)
+{
+    uint32_t from = p->tok.from, undo = (uint32_t)p->undo.n;
+    FunctionHead *head = arena_new(&p->scratch, FunctionHead);
+    parse_advance(p);
+    bool ok = function_head(p, head) && open_bracket(p, FRAME_FUNCTION, TOKEN_LBRACE, from);
+    if (!ok) {
+        scope_leave(p, undo);
+        return false;
+    }
+    frame_top(p)->undo = undo;
+    frame_top(p)->head = head;
+    return true;
+}
+
+static bool no_operand(Parser *p)
+{
+    Diag *d = parse_expected(p, E0105_EXPECTED_EXPRESSION, "an expression");
+    switch (p->tok.kind) {
+    case TOKEN_LET: diag_help(d, "put a `let` that is an operand into parentheses"); break;
+    case TOKEN_MINUS:
+        diag_help(d, "a minus stands between operands; to change a sign, write `negative(…)`");
+        break;
+    case TOKEN_STRING: diag_help(d, "strings are values of attributes only"); break;
+    case TOKEN_RBRACE:
+        if (p->last_to > 0 && p->lx.text[p->last_to - 1] == ';')
+            diag_help(d, "the last expression of a block is its value and has no `;` behind it");
+        break;
+    default: break;
+    }
+    return false;
+}
+
+bool step_operand(Parser *p)
+{
+    switch (p->tok.kind) {
+    case TOKEN_LOCAL: return local(p);
+    case TOKEN_GRAPH: return graph(p);
+    case TOKEN_GLOBAL: return global(p);
+    case TOKEN_IDENT: return name(p);
+    case TOKEN_NUMBER:
+    case TOKEN_TRUE:
+    case TOKEN_FALSE: return literal(p);
+    case TOKEN_META: return meta(p);
+    case TOKEN_LPAREN: return paren(p);
+    case TOKEN_LBRACE: return open_bracket(p, FRAME_BLOCK, TOKEN_LBRACE, p->tok.from);
+    case TOKEN_FN: return function(p);
+    case TOKEN_IF: return condition(p);
+    case TOKEN_MATCH:
+    case TOKEN_MATCH_PARTIAL: return match(p);
+    case TOKEN_REF:
+    case TOKEN_REF_READ:
+    case TOKEN_REF_WRITE: return reference(p);
+    default: return no_operand(p);
+    }
+}
+
+/* ---- statements ---------------------------------------------------------------------------------------------------------------- */
+
+/* A function may call itself by the variable that it is bound to; any other value sees what the name meant before. */
+static bool value_is_function(const Parser *p)
+{
+    Lexer ahead = p->lx;
+    Token t = p->tok;
+    while (t.kind == TOKEN_LPAREN)
+        t = lexer_next(&ahead);
+    return t.kind == TOKEN_FN;
+}
+
+bool let_binding(Parser *p)
+{
+    uint32_t from = p->tok.from;
+    const Type *annotation = NULL;
+    parse_advance(p);
+    Token t = p->tok;
+    if (t.kind != TOKEN_LOCAL) {
+        Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "a variable such as `%x`");
+        if (t.kind == TOKEN_IDENT)
+            diag_help(d, "did you mean `%%%.*s`?", (int)(t.to - t.from), p->lx.text + t.from);
+        return false;
+    }
+    parse_advance(p);
+    if (parse_take(p, TOKEN_COLON) && !(annotation = parse_type(p)))
+        return false;
+    if (!parse_expect(p, TOKEN_ASSIGN))
+        return false;
+    Symbol *s = symbol_get(p, token_name(p, t));
+    Var *var = expr_var(p->arena, token_span(p, t), s->name, annotation);
+    bool recursive = value_is_function(p);
+    if (recursive)
+        scope_bind(p, s, var);
+    Frame *f = parse_frame_push(p, FRAME_LET, from);
+    f->let.var = var;
+    f->let.symbol = s;
+    f->recursive = recursive;
+    p->state = STATE_OPERAND;
+    return true;
+}
+
+static bool graph_binding(Parser *p)
+{
+    uint32_t from = p->tok.from;
+    Symbol *s = graph_symbol(p, p->tok);
+    parse_advance(p);
+    parse_advance(p);
+    Frame *f = parse_frame_push(p, FRAME_GRAPH, from);
+    f->let.symbol = s;
+    p->state = STATE_OPERAND;
+    return true;
+}
+
+/* free_var %x: T; The variable belongs to the whole text. */
+static bool free_variable(Parser *p)
+{
+    const Type *annotation = NULL;
+    parse_advance(p);
+    Token t = p->tok;
+    if (!parse_expect(p, TOKEN_LOCAL))
+        return false;
+    if (parse_take(p, TOKEN_COLON) && !(annotation = parse_type(p)))
+        return false;
+    Symbol *s = symbol_get(p, token_name(p, t));
+    s->var = expr_var(p->arena, token_span(p, t), s->name, annotation);
+    vec_push(&p->m->free_vars, p->arena, s->var);
+    p->state = STATE_STATEMENT;
+    return parse_expect(p, TOKEN_SEMICOLON);
+}
+
+bool step_statement(Parser *p)
+{
+    switch (p->tok.kind) {
+    case TOKEN_LET: return let_binding(p);
+    case TOKEN_FREE_VAR: return free_variable(p);
+    case TOKEN_GRAPH:
+        if (parse_peek(p).kind == TOKEN_ASSIGN)
+            return graph_binding(p);
+        return step_operand(p);
+    default: return step_operand(p);
+    }
+}

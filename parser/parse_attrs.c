@@ -1,0 +1,182 @@
+/* Attributes: `key=value` behind the arguments of a call or the parameters of a function. */
+#include "parser/internal.h"
+
+#include <string.h>
+
+bool parse_at_attr(Parser *p)
+{
+    if (!parse_at(p, TOKEN_IDENT))
+        return false;
+    Lexer ahead = p->lx;
+    Token t = lexer_next(&ahead);
+    while (t.kind == TOKEN_DOT) {
+        if (lexer_next(&ahead).kind != TOKEN_IDENT)
+            return false;
+        t = lexer_next(&ahead);
+    }
+    return t.kind == TOKEN_ASSIGN;
+}
+
+/* A number as it is written; what it becomes in the operator's record is the schema's business. */
+static void number_value(Parser *p, AttrValue *out)
+{
+    Token t = p->tok;
+    Value v = parse_number(p);
+    if (dtype_is_float(v.dtype)) {
+        *out = (AttrValue){.kind = ATTR_FLOAT,
+                           .f = v.dtype.bits == 32 ? parse_exact(p, t) : value_as_double(v)};
+        if (v.dtype.bits != 32)
+            out->dtype = v.dtype;
+        return;
+    }
+    *out = (AttrValue){.kind = ATTR_INT, .i = value_as_int(v)};
+    if (v.dtype.bits != 32)
+        out->dtype = v.dtype;
+}
+
+typedef Vec(AttrValue) ValueVec;
+
+static bool list_items(Parser *p, TokenKind close, bool pairs, ValueVec *items)
+{
+    uint32_t open = p->tok.from;
+    parse_advance(p);
+    bool more = !parse_at(p, close);
+    while (more) {
+        AttrValue key, value;
+        if (pairs) {
+            if (!parse_attr_literal(p, &key) || !parse_expect(p, TOKEN_COLON))
+                return false;
+            vec_push(items, &p->scratch, key);
+        }
+        if (!parse_attr_literal(p, &value) || !parse_separator(p, close, open, &more))
+            return false;
+        vec_push(items, &p->scratch, value);
+    }
+    return parse_expect_close(p, close, open);
+}
+
+/* `[a, b]`; as a parameter of a pass also `{a: b}`, kept as a list of alternating keys and values. */
+static bool list_value(Parser *p, TokenKind close, AttrValue *out)
+{
+    ValueVec items = {0};
+    if (p->depth >= TYPE_DEPTH_MOST)
+        return parse_too_deep(p, "a list is");
+    p->depth++;
+    bool ok = list_items(p, close, close == TOKEN_RBRACE, &items);
+    p->depth--;
+    *out = (AttrValue){.kind = ATTR_LIST};
+    out->list.n = (uint32_t)items.n;
+    out->list.at = items.n ? arena_copy(p->arena, items.at, items.n * sizeof *items.at) : NULL;
+    return ok;
+}
+
+static bool paren_literal(Parser *p, AttrValue *out)
+{
+    uint32_t open = p->tok.from;
+    if (p->depth >= TYPE_DEPTH_MOST)
+        return parse_too_deep(p, "a value is");
+    p->depth++;
+    parse_advance(p);
+    bool ok = parse_attr_literal(p, out) && parse_expect_close(p, TOKEN_RPAREN, open);
+    p->depth--;
+    return ok;
+}
+
+static bool none_value(Parser *p, AttrValue *out)
+{
+    Str word = token_text(p, p->tok);
+    if (!str_is(word, "None") && !str_is(word, "nullptr"))
+        return false;
+    parse_advance(p);
+    *out = (AttrValue){.kind = ATTR_NONE};
+    return true;
+}
+
+bool parse_attr_literal(Parser *p, AttrValue *out)
+{
+    *out = (AttrValue){0};
+    switch (p->tok.kind) {
+    case TOKEN_NUMBER: number_value(p, out); return true;
+    case TOKEN_TRUE:
+    case TOKEN_FALSE:
+        *out = (AttrValue){.kind = ATTR_BOOL, .b = parse_at(p, TOKEN_TRUE)};
+        parse_advance(p);
+        return true;
+    case TOKEN_STRING: {
+        bool unfinished = p->tok.fault != 0;
+        *out = (AttrValue){.kind = ATTR_STRING, .s = parse_string(p)};
+        p->after_fault |= unfinished;
+        return true;
+    }
+    case TOKEN_LBRACKET: return list_value(p, TOKEN_RBRACKET, out);
+    case TOKEN_LBRACE: return list_value(p, TOKEN_RBRACE, out);
+    case TOKEN_LPAREN: return paren_literal(p, out);
+    case TOKEN_IDENT:
+        if (none_value(p, out))
+            return true;
+        break;
+    default: break;
+    }
+    Diag *d = parse_expected(p, E0116_ATTRIBUTE_VALUE, "the value of an attribute");
+    diag_help(
+        d,
+        "values are numbers, `True`, `False`, `None`, strings in double quotes and lists of them");
+    return false;
+}
+
+/* Whether a value that begins here is written out, or is an expression. */
+static bool at_literal(Parser *p)
+{
+    switch (p->tok.kind) {
+    case TOKEN_LOCAL:
+    case TOKEN_GLOBAL:
+    case TOKEN_GRAPH:
+    case TOKEN_META: return false;
+    case TOKEN_IDENT: {
+        Str word = token_text(p, p->tok);
+        return str_is(word, "None") || str_is(word, "nullptr") ||
+               parse_peek(p).kind != TOKEN_LPAREN;
+    }
+    case TOKEN_LPAREN: break;
+    default: return true;
+    }
+    Lexer ahead = p->lx;
+    Token inner = lexer_next(&ahead);
+    return (inner.kind == TOKEN_NUMBER || inner.kind == TOKEN_STRING || inner.kind == TOKEN_TRUE ||
+            inner.kind == TOKEN_FALSE || inner.kind == TOKEN_LBRACKET) &&
+           (inner.kind == TOKEN_LBRACKET || lexer_next(&ahead).kind == TOKEN_RPAREN);
+}
+
+bool parse_attr(Parser *p, bool *expr)
+{
+    Str key;
+    uint32_t from = p->tok.from;
+    *expr = false;
+    if (!parse_dotted(p, &key))
+        return false;
+    Attr attr = {.key = symbol_get(p, key)->name->text,
+                 .key_span = parse_span(p, from, p->last_to)};
+    if (!parse_expect(p, TOKEN_ASSIGN))
+        return false;
+    from = p->tok.from;
+    *expr = !at_literal(p);
+    if (!*expr) {
+        if (!parse_attr_literal(p, &attr.value))
+            return false;
+        attr.span = parse_span(p, from, p->last_to);
+    }
+    vec_push(&p->attrs, &p->scratch, attr);
+    return true;
+}
+
+Attrs *parse_attrs_take(Parser *p, uint32_t base)
+{
+    size_t n = p->attrs.n - base;
+    if (n == 0)
+        return NULL;
+    Attrs *record = arena_alloc_must(p->arena, sizeof *record + n * sizeof *record->at, 1);
+    record->n = (uint32_t)n;
+    memcpy(record->at, p->attrs.at + base, n * sizeof *record->at);
+    p->attrs.n = base;
+    return record;
+}

@@ -1,0 +1,347 @@
+#include "parser/internal.h"
+
+#include <string.h>
+
+bool parser_init(Parser *p, Ctx *cx, uint32_t source, uint32_t from, uint32_t to,
+                 const ParseEnv *env)
+{
+    static const ParseEnv nothing;
+    const Source *text = sources_get(&cx->sources, source);
+    *p = (Parser){.cx = cx, .env = env ? env : &nothing, .source = source};
+    p->m = module_new(cx);
+    if (!p->m)
+        return false;
+    p->arena = &p->m->arena;
+    p->poison = expr_tuple(p->arena, (Span){0}, 0, NULL);
+    arena_init(&p->scratch, &cx->limits);
+    p->lx = (Lexer){.text = text->text, .end = to, .at = from};
+    p->tok = (Token){.from = from, .to = from};
+    for (int kind = 0; kind < TOKEN_KINDS; kind++)
+        if (token_precedence((TokenKind)kind))
+            p->infix[kind] = op_find_symbol(cx, str_of(token_spelling((TokenKind)kind)));
+    parse_advance(p);
+    return true;
+}
+
+void parser_deinit(Parser *p)
+{
+    metadata_free(&p->meta);
+    arena_deinit(&p->scratch);
+}
+
+const char *parse_copy(Parser *p, Str s)
+{
+    return arena_copy_text(&p->scratch, s.ptr, s.len);
+}
+
+/* ---- messages ------------------------------------------------------------------------------------------------------ */
+
+Diag *parse_error(Parser *p, DiagCode code, Span span, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    Diag *d = diag_add(p->cx->diags, code, span, format, args);
+    va_end(args);
+    p->errors++;
+    return d;
+}
+
+#define FOUND_MOST 40
+
+static const char *found(Parser *p)
+{
+    Buf b = {0};
+    Str text = token_text(p, p->tok);
+    if (parse_at(p, TOKEN_END))
+        buf_str(&b, token_words(TOKEN_END));
+    else if (p->tok.kind == TOKEN_STRING || text.len > FOUND_MOST)
+        buf_str(&b, token_words((TokenKind)p->tok.kind));
+    else
+        buf_printf(&b, "`%.*s`", (int)text.len, text.ptr);
+    const char *kept = parse_copy(p, (Str){buf_text(&b), b.n});
+    buf_deinit(&b);
+    return kept;
+}
+
+Diag *parse_expected(Parser *p, DiagCode code, const char *wanted)
+{
+    if (p->after_fault) {
+        p->errors++;
+        return NULL;
+    }
+    Diag *d =
+        parse_error(p, code, token_span(p, p->tok), "expected %s, found %s", wanted, found(p));
+    if (parse_at(p, TOKEN_NUMBER) && p->lx.text[p->tok.from] == '-' && p->tok.from > p->last_to)
+        diag_help(d, "a sign directly before a number belongs to it: write `- %.*s` to subtract",
+                  (int)(p->tok.to - p->tok.from - 1), p->lx.text + p->tok.from + 1);
+    return d;
+}
+
+bool parse_too_deep(Parser *p, const char *what)
+{
+    if (p->cx->limits.hit == LIMIT_NONE) {
+        Diag *d = parse_error(p, E0121_TOO_DEEP, token_span(p, p->tok),
+                              "%s nested more than %d levels deep", what, TYPE_DEPTH_MOST);
+        diag_help(d, "give the inner part a name of its own");
+        p->cx->limits.hit = LIMIT_DEPTH;
+    }
+    p->errors++;
+    return false;
+}
+
+static void report_character(Parser *p, Token t)
+{
+    unsigned char c = (unsigned char)p->lx.text[t.from];
+    if (t.kind == TOKEN_BAD && c < 128) {
+        uint64_t bit = (uint64_t)1 << (c & 63);
+        if (p->bad_seen[c >> 6] & bit)
+            return;
+        p->bad_seen[c >> 6] |= bit;
+    }
+    if (t.kind == TOKEN_BAD && (c < ' ' || c == 127)) {
+        parse_error(p, E0101_BAD_CHARACTER, token_span(p, t),
+                    "a control character cannot stand in Relay text");
+        return;
+    }
+    Str s = token_text(p, t);
+    if (t.kind == TOKEN_BAD) {
+        Diag *d = parse_error(p, E0101_BAD_CHARACTER, token_span(p, t),
+                              "`%.*s` cannot stand in Relay text", (int)s.len, s.ptr);
+        if (c == '#')
+            diag_help(d, "a comment begins with `//`; a header is `#[version = \"0.0.5\"]`");
+        return;
+    }
+    Diag *d = parse_error(p, E0101_BAD_CHARACTER, token_span(p, t),
+                          "`%.*s` has characters that a name cannot hold", (int)s.len, s.ptr);
+    diag_help(d, "names are made of ASCII letters, digits, `_` and `/`");
+}
+
+static void report_fault(Parser *p)
+{
+    Token t = p->tok;
+    Str s = token_text(p, t);
+    Diag *d;
+    switch ((TokenFault)t.fault) {
+    case FAULT_NONE: return;
+    case FAULT_CHARACTER: report_character(p, t); return;
+    case FAULT_RETURN:
+        parse_error(p, E0101_BAD_CHARACTER, token_span(p, t),
+                    "a carriage return without a line feed");
+        return;
+    case FAULT_STRING:
+        d = parse_error(p, E0108_UNTERMINATED, token_span(p, t), "this string never ends");
+        diag_help(d, "close it with `\"`; inside a string, write `\\\"`");
+        return;
+    case FAULT_COMMENT:
+        d = parse_error(p, E0108_UNTERMINATED, token_span(p, t), "this comment never ends");
+        diag_help(d, "comments nest: each `/*` needs its own `*/`");
+        return;
+    case FAULT_KEYWORD:
+        d = parse_error(p, E0104_EXPECTED_TOKEN, token_span(p, t),
+                        "`%.*s` is a keyword and cannot be a name", (int)s.len - 1, s.ptr + 1);
+        diag_help(d, "take another name, such as `%.*s_`", (int)s.len, s.ptr);
+        return;
+    }
+}
+
+/* ---- tokens ----------------------------------------------------------------------------------------------------------- */
+
+void parse_advance(Parser *p)
+{
+    p->last_to = p->tok.to;
+    p->after_fault = false;
+    for (;;) {
+        p->tok = lexer_next(&p->lx);
+        if (!p->tok.fault)
+            return;
+        report_fault(p);
+        if (p->tok.kind != TOKEN_BAD && p->tok.kind != TOKEN_COMMENT)
+            return;
+        p->after_fault = true;
+    }
+}
+
+Token parse_peek(const Parser *p)
+{
+    Lexer ahead = p->lx;
+    return lexer_next(&ahead);
+}
+
+bool parse_line_before(const Parser *p)
+{
+    return memchr(p->lx.text + p->last_to, '\n', p->tok.from - p->last_to) != NULL;
+}
+
+bool parse_take(Parser *p, TokenKind kind)
+{
+    if (p->tok.kind != kind)
+        return false;
+    parse_advance(p);
+    return true;
+}
+
+bool parse_expect(Parser *p, TokenKind kind)
+{
+    if (parse_take(p, kind))
+        return true;
+    parse_expected(p, E0104_EXPECTED_TOKEN, token_words(kind));
+    return false;
+}
+
+static bool missing_close(Parser *p, const char *wanted, uint32_t open)
+{
+    Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, wanted);
+    diag_label(d, parse_span(p, open, open + 1), "opened here");
+    return false;
+}
+
+bool parse_expect_close(Parser *p, TokenKind kind, uint32_t open)
+{
+    return parse_take(p, kind) || missing_close(p, token_words(kind), open);
+}
+
+bool parse_separator(Parser *p, TokenKind close, uint32_t open, bool *more)
+{
+    bool comma = parse_take(p, TOKEN_COMMA);
+    *more = !parse_at(p, close);
+    if (comma || !*more)
+        return true;
+    Buf b = {0};
+    buf_printf(&b, "`,` or %s", token_words(close));
+    missing_close(p, buf_text(&b), open);
+    buf_deinit(&b);
+    return false;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------------ */
+
+static void symbols_grow(Parser *p)
+{
+    Symbols *t = &p->symbols;
+    size_t cap = t->cap ? 2 * t->cap : 256;
+    Symbol **slots = arena_alloc_must(&p->scratch, cap, sizeof *slots);
+    for (size_t i = 0; i < t->cap; i++) {
+        if (!t->slots[i])
+            continue;
+        size_t k = t->slots[i]->name->hash & (cap - 1);
+        while (slots[k])
+            k = (k + 1) & (cap - 1);
+        slots[k] = t->slots[i];
+    }
+    t->slots = slots;
+    t->cap = cap;
+}
+
+/* The table is kept by the hash of interned names, so that one hash serves both. */
+Symbol *symbol_get(Parser *p, Str text)
+{
+    Symbols *t = &p->symbols;
+    if (4 * (t->n + 1) > 3 * t->cap)
+        symbols_grow(p);
+    uint32_t hash = (uint32_t)hash_bytes(text.ptr, text.len, 0);
+    size_t k = hash & (t->cap - 1);
+    for (; t->slots[k]; k = (k + 1) & (t->cap - 1)) {
+        const Name *name = t->slots[k]->name;
+        if (name->hash == hash && name->len == text.len && !memcmp(name->text, text.ptr, text.len))
+            return t->slots[k];
+    }
+    Symbol *s = arena_new(&p->scratch, Symbol);
+    s->name = ctx_name_str(p->cx, text);
+    if (p->env->locals)
+        s->var = ptrmap_find(p->env->locals, s->name);
+    if (p->env->graph)
+        s->graph = ptrmap_find(p->env->graph, s->name);
+    t->slots[k] = s;
+    t->n++;
+    return s;
+}
+
+static void look_up(Parser *p, Symbol *s)
+{
+    s->looked_up = true;
+    if (!s->con && p->m->con_index.n)
+        s->con = module_find_con(p->m, s->name);
+    if (!s->con && p->env->globals)
+        s->con = module_find_con(p->env->globals, s->name);
+    s->op = op_find(p->cx, (Str){s->name->text, s->name->len});
+}
+
+const Constructor *symbol_con(Parser *p, Symbol *s)
+{
+    if (!s->looked_up)
+        look_up(p, s);
+    return s->con;
+}
+
+const Op *symbol_op(Parser *p, Symbol *s)
+{
+    if (!s->looked_up)
+        look_up(p, s);
+    return s->op;
+}
+
+void scope_bind(Parser *p, Symbol *s, Var *var)
+{
+    Undo undo = {.symbol = s, .old = s->var};
+    vec_push(&p->undo, &p->scratch, undo);
+    s->var = var;
+}
+
+void scope_bind_type(Parser *p, Symbol *s, const TypeVar *var)
+{
+    Undo undo = {.symbol = s, .old = s->type_var, .type = true};
+    vec_push(&p->undo, &p->scratch, undo);
+    s->type_var = var;
+}
+
+void scope_leave(Parser *p, uint32_t undo)
+{
+    while (p->undo.n > undo) {
+        Undo u = vec_pop(&p->undo);
+        if (u.type)
+            u.symbol->type_var = u.old;
+        else
+            u.symbol->var = (Var *)(uintptr_t)u.old;
+    }
+}
+
+static bool word_follows(const Parser *p, uint32_t at)
+{
+    if (at + 1 >= p->lx.end || p->lx.text[at] != '.')
+        return false;
+    char c = p->lx.text[at + 1];
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+/* A dotted name with blanks around its points: rare, so the pieces are put together. */
+static bool dotted_apart(Parser *p, Str *out)
+{
+    Buf b = {0};
+    buf_bytes(&b, out->ptr, out->len);
+    while (parse_at(p, TOKEN_DOT) && parse_peek(p).kind == TOKEN_IDENT) {
+        parse_advance(p);
+        Str s = token_text(p, p->tok);
+        buf_char(&b, '.');
+        buf_bytes(&b, s.ptr, s.len);
+        parse_advance(p);
+    }
+    *out = (Str){parse_copy(p, (Str){buf_text(&b), b.n}), b.n};
+    buf_deinit(&b);
+    return true;
+}
+
+bool parse_dotted(Parser *p, Str *out)
+{
+    uint32_t from = p->tok.from;
+    if (!parse_at(p, TOKEN_IDENT))
+        return parse_expect(p, TOKEN_IDENT);
+    while (word_follows(p, p->tok.to)) {
+        p->lx.at = p->tok.to + 1;
+        p->tok = lexer_next(&p->lx);
+    }
+    *out = (Str){p->lx.text + from, p->tok.to - from};
+    parse_advance(p);
+    if (parse_at(p, TOKEN_DOT) && parse_peek(p).kind == TOKEN_IDENT)
+        return dotted_apart(p, out);
+    return true;
+}

@@ -1,0 +1,177 @@
+/* Calls: arguments, attributes, and what they become. */
+#include "parser/internal.h"
+
+static bool call_finish(Parser *p);
+
+bool call_begin(Parser *p)
+{
+    Operand callee = p->value;
+    Frame *f = parse_frame_push(p, FRAME_ARGS, callee.from);
+    f->left = callee;
+    f->open = p->tok.from;
+    parse_advance(p);
+    return call_continue(p);
+}
+
+/* Attributes stand behind the arguments, up to the closing parenthesis; the commas between them may be missing. */
+static bool attrs_continue(Parser *p)
+{
+    while (!parse_at(p, TOKEN_RPAREN)) {
+        bool expr;
+        if (!parse_at_attr(p)) {
+            Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "an attribute or `)`");
+            diag_help(d, "arguments stand before the attributes");
+            return false;
+        }
+        if (!parse_attr(p, &expr))
+            return false;
+        if (expr) {
+            parse_frame_push(p, FRAME_ATTR, p->tok.from);
+            p->state = STATE_OPERAND;
+            return true;
+        }
+        if (!parse_take(p, TOKEN_COMMA) && !parse_at(p, TOKEN_RPAREN) && !parse_at_attr(p)) {
+            bool more;
+            return parse_separator(p, TOKEN_RPAREN, frame_top(p)->open, &more);
+        }
+    }
+    return call_finish(p);
+}
+
+bool call_continue(Parser *p)
+{
+    if (parse_at(p, TOKEN_RPAREN))
+        return call_finish(p);
+    if (parse_at_attr(p))
+        return attrs_continue(p);
+    p->state = STATE_STATEMENT;
+    return true;
+}
+
+bool close_attr(Parser *p)
+{
+    Attr *attr = &vec_last(&p->attrs);
+    attr->value = (AttrValue){.kind = ATTR_EXPR, .e = p->value.e};
+    attr->span = parse_span(p, p->value.from, p->value.to);
+    parse_frame_pop(p);
+    parse_take(p, TOKEN_COMMA);
+    return attrs_continue(p);
+}
+
+bool close_args(Parser *p)
+{
+    bool more;
+    vec_push(&p->args, &p->scratch, p->value);
+    if (!parse_separator(p, TOKEN_RPAREN, frame_top(p)->open, &more))
+        return false;
+    return call_continue(p);
+}
+
+/* ---- attributes of an operator ----------------------------------------------------------------------------------------- */
+
+/* A number for an attribute that is an expression stands for a constant. */
+static void make_constant(Parser *p, Attr *a)
+{
+    Value v;
+    if (a->value.kind == ATTR_INT)
+        v = value_scalar_int(a->value.dtype.bits ? a->value.dtype : dtype_of(DT_INT32), a->value.i);
+    else if (a->value.kind == ATTR_FLOAT)
+        v = value_scalar_double(a->value.dtype.bits ? a->value.dtype : dtype_of(DT_FLOAT32),
+                                a->value.f);
+    else if (a->value.kind == ATTR_BOOL)
+        v = value_bool(a->value.b);
+    else
+        return;
+    a->value = (AttrValue){.kind = ATTR_EXPR, .e = expr_constant(p->arena, a->span, v)};
+}
+
+static void prepare(Parser *p, const Op *op, Attrs *written)
+{
+    for (uint32_t i = 0; i < written->n; i++)
+        for (const OpAttr *field = op->attrs; field && field->name; field++)
+            if (field->type == ATTR_TYPE_EXPR && str_is(str_of(field->name), written->at[i].key))
+                make_constant(p, &written->at[i]);
+}
+
+/* Calls that give no attributes share one record. */
+static const Attrs *default_attrs(Parser *p, const Op *op, Span span)
+{
+    Symbol *s = symbol_get(p, str_of(op->name));
+    if (!s->defaults || s->defaults_of != op) {
+        s->defaults = attrs_check(p->cx, p->arena, op->name, op->attrs, NULL, span);
+        s->defaults_of = op;
+        p->errors += !s->defaults;
+    }
+    return s->defaults;
+}
+
+static const Attrs *op_attrs(Parser *p, const Op *op, Attrs *written, Span span)
+{
+    bool some = op->attrs && op->attrs->name;
+    if (!written)
+        return some ? default_attrs(p, op, span) : NULL;
+    prepare(p, op, written);
+    size_t before = p->cx->diags->errors;
+    const Attrs *record = attrs_check(p->cx, p->arena, op->name, op->attrs, written, span);
+    p->errors += (uint32_t)(p->cx->diags->errors - before);
+    return record;
+}
+
+static const Attrs *other_attrs(Parser *p, const Expr *callee, const Attrs *written)
+{
+    if (!written || callee == p->poison || attrs_find(written, "attrs_type_key"))
+        return written;
+    Diag *d = parse_error(p, E0114_ATTRIBUTE_UNKNOWN, written->at[0].key_span,
+                          "only operators take attributes");
+    diag_help(d, "to give some to another call, name their record: `attrs_type_key=\"…\"`");
+    return NULL;
+}
+
+static bool call_finish(Parser *p)
+{
+    Frame f = *frame_top(p);
+    uint32_t n = (uint32_t)p->args.n - f.args;
+    const Operand *args = p->args.at + f.args;
+    Span span = parse_span(p, f.from, p->tok.to);
+    OpRef *op = expr_as_op(f.left.e);
+    Attrs *written = parse_attrs_take(p, f.attrs);
+    const Attrs *attrs =
+        op ? op_attrs(p, op->op, written, span) : other_attrs(p, f.left.e, written);
+    Expr *e = make_call(p, span, &f.left, n, args, attrs);
+    parse_frame_pop(p);
+    parse_advance(p);
+    set_value(p, e, f.from, span.to);
+    return true;
+}
+
+/* ---- attributes of a function -------------------------------------------------------------------------------------------- */
+
+/* `key=value` up to the closing parenthesis; a boolean is kept as 0 or 1. */
+bool function_attrs(Parser *p, const Attrs **out)
+{
+    uint32_t base = (uint32_t)p->attrs.n;
+    while (!parse_at(p, TOKEN_RPAREN)) {
+        bool expr;
+        if (!parse_at_attr(p)) {
+            parse_expected(p, E0104_EXPECTED_TOKEN, "an attribute or `)`");
+            return false;
+        }
+        if (!parse_attr(p, &expr))
+            return false;
+        if (expr) {
+            Diag *d = parse_expected(p, E0116_ATTRIBUTE_VALUE, "the value of an attribute");
+            diag_help(d, "attributes of functions are numbers, strings and lists");
+            return false;
+        }
+        Attr *a = &vec_last(&p->attrs);
+        if (a->value.kind == ATTR_BOOL)
+            a->value = (AttrValue){.kind = ATTR_INT, .i = a->value.b};
+        for (size_t i = base; i + 1 < p->attrs.n; i++)
+            if (p->attrs.at[i].key == a->key)
+                parse_error(p, E0113_DUPLICATE, a->key_span, "attribute `%s` is given twice",
+                            a->key);
+        parse_take(p, TOKEN_COMMA);
+    }
+    *out = parse_attrs_take(p, base);
+    return true;
+}

@@ -1,0 +1,175 @@
+/* Cells: a text item by item, because what an item means depends on those before it. */
+#include "parser/internal.h"
+
+#include <string.h>
+
+void cell_parser_init(CellParser *p, Ctx *cx, uint32_t source)
+{
+    *p = (CellParser){.cx = cx, .source = source};
+}
+
+/* `:name arguments` to the end of the line. */
+static void command(Parser *p, CellItem *out)
+{
+    const char *text = p->lx.text;
+    uint32_t at = p->tok.to, end = p->lx.end;
+    const char *line = memchr(text + at, '\n', end - at);
+    uint32_t stop = line ? (uint32_t)(line - text) : end;
+    uint32_t to = at;
+    while (to < stop &&
+           ((text[to] >= 'a' && text[to] <= 'z') || (text[to] >= 'A' && text[to] <= 'Z') ||
+            text[to] == '_' || text[to] == '-' || text[to] == '?' ||
+            (text[to] >= '0' && text[to] <= '9')))
+        to++;
+    out->kind = CELL_COMMAND;
+    out->command = (Str){text + at, to - at};
+    uint32_t last = stop;
+    while (to < stop && (text[to] == ' ' || text[to] == '\t'))
+        to++;
+    while (last > to && strchr(" \t\r", text[last - 1]))
+        last--;
+    out->args = parse_span(p, to, last);
+    out->span = parse_span(p, p->tok.from, last);
+    p->last_to = stop;
+    p->lx.at = stop;
+    p->tok.from = p->tok.to = stop;
+}
+
+/* An item ends at a `;`, at a new line, or at the end. */
+static bool item_end(Parser *p)
+{
+    if (parse_take(p, TOKEN_SEMICOLON) || parse_at(p, TOKEN_END) || parse_line_before(p))
+        return true;
+    parse_expected(p, E0104_EXPECTED_TOKEN, "`;` or a new line");
+    return false;
+}
+
+/* A binding without what it is the binding of: its value is an item. */
+static void binding(Parser *p, CellItem *out)
+{
+    Token name = p->tok;
+    out->kind = CELL_LET;
+    out->graph = parse_at(p, TOKEN_GRAPH);
+    if (!step_statement(p))
+        return;
+    Frame f = *frame_top(p);
+    parse_frame_pop(p);
+    p->m->expr = parse_expr(p, FRAME_ITEM);
+    if (!p->m->expr)
+        return;
+    out->var =
+        out->graph ? expr_var(p->arena, token_span(p, name), f.let.symbol->name, NULL) : f.let.var;
+    item_end(p);
+}
+
+static void definitions(Parser *p, CellItem *out)
+{
+    out->kind = CELL_DEFINITIONS;
+    while (parse_at_import(p))
+        parse_import(p);
+    declare_types(p, DECLARE_GROUP);
+    while (parse_at_definition(p) && p->cx->limits.hit == LIMIT_NONE)
+        parse_definition(p);
+    parse_take(p, TOKEN_SEMICOLON);
+}
+
+static void expression(Parser *p, CellItem *out)
+{
+    out->kind = CELL_EXPR;
+    p->m->expr = parse_expr(p, FRAME_ITEM);
+    if (p->m->expr)
+        item_end(p);
+}
+
+static void header(Parser *p)
+{
+    while (parse_at(p, TOKEN_HASH)) {
+        Lexer ahead = p->lx;
+        Token word = lexer_next(&ahead);
+        if (str_is(token_text(p, word), "metadata")) {
+            p->lx.at = p->lx.end;
+            parse_advance(p);
+            return;
+        }
+        while (!parse_at(p, TOKEN_RBRACKET) && !parse_at(p, TOKEN_END))
+            parse_advance(p);
+        parse_take(p, TOKEN_RBRACKET);
+    }
+}
+
+static void item(Parser *p, CellItem *out)
+{
+    header(p);
+    while (parse_take(p, TOKEN_SEMICOLON))
+        ;
+    out->span = token_span(p, p->tok);
+    if (parse_at(p, TOKEN_END)) {
+        out->kind = CELL_END;
+    } else if (parse_at(p, TOKEN_COLON)) {
+        command(p, out);
+        return;
+    } else if (parse_at_definition(p)) {
+        definitions(p, out);
+    } else if (parse_at(p, TOKEN_LET) ||
+               (parse_at(p, TOKEN_GRAPH) && parse_peek(p).kind == TOKEN_ASSIGN)) {
+        binding(p, out);
+    } else {
+        expression(p, out);
+    }
+    out->span.to = p->last_to > out->span.from ? p->last_to : out->span.from;
+}
+
+static bool begins_item(const Parser *p)
+{
+    return parse_at_definition(p) || parse_at(p, TOKEN_LET) || parse_at(p, TOKEN_COLON);
+}
+
+/* What stands behind an error is read for the sake of its own errors. What names mean is not known there. */
+static void look_further(Parser *p)
+{
+    CellItem ignored;
+    p->lenient = true;
+    for (;;) {
+        while (!parse_at(p, TOKEN_END) && !(begins_item(p) && parse_line_before(p)))
+            parse_advance(p);
+        if (parse_at(p, TOKEN_END) || limit_hit(&p->cx->limits))
+            return;
+        if (parse_at(p, TOKEN_COLON)) {
+            command(p, &ignored);
+            parse_advance(p);
+            continue;
+        }
+        uint32_t at = p->tok.from;
+        item(p, &ignored);
+        if (p->tok.from == at)
+            parse_advance(p);
+    }
+}
+
+void cell_parser_next(CellParser *cp, const ParseEnv *env, CellItem *out)
+{
+    Parser p;
+    *out = (CellItem){.kind = CELL_ERROR};
+    const Source *text = sources_get(&cp->cx->sources, cp->source);
+    Diag *before = cp->cx->diags->last;
+    if (cp->at > text->len ||
+        !parser_init(&p, cp->cx, cp->source, cp->at, (uint32_t)text->len, env))
+        return;
+    p.lines = true;
+    item(&p, out);
+    bool failed = p.errors > 0 || limit_hit(&cp->cx->limits);
+    if (failed)
+        look_further(&p);
+    cp->at = failed ? (uint32_t)text->len : p.tok.from;
+    out->module = p.m;
+    parser_deinit(&p);
+    if (!failed && out->kind != CELL_END && out->kind != CELL_COMMAND)
+        return;
+    module_release(out->module);
+    out->module = NULL;
+    out->var = NULL;
+    if (!failed)
+        return;
+    out->kind = CELL_ERROR;
+    parse_sort_diags(cp->cx->diags, before);
+}

@@ -1,0 +1,457 @@
+/* Whole texts: header, imports, definitions, metadata. */
+#include "parser/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool at_word(const Parser *p, const char *word)
+{
+    return parse_at(p, TOKEN_IDENT) && str_is(token_text(p, p->tok), word);
+}
+
+bool parse_at_import(const Parser *p)
+{
+    return at_word(p, "import") && parse_peek(p).kind == TOKEN_STRING;
+}
+
+bool parse_at_definition(const Parser *p)
+{
+    return parse_at(p, TOKEN_DEF) || parse_at(p, TOKEN_TYPE) || parse_at(p, TOKEN_EXTERN) ||
+           parse_at_import(p);
+}
+
+/* ---- types are declared before anything is read ----------------------------------------------------------------------------- */
+
+/* Goes to a place in the text; the token there becomes the next. */
+static void jump(Parser *p, uint32_t to)
+{
+    p->lx.at = to;
+    p->tok.to = to;
+    parse_advance(p);
+}
+
+static bool word_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c && strchr("_/%@.\"", c));
+}
+
+/* Whether the word `type` may stand in the text: most models define none, and then no token needs to be looked at twice. */
+static bool mentions_type(const Parser *p)
+{
+    const char *at = p->lx.text + p->tok.from, *end = p->lx.text + p->lx.end;
+    while ((at = memchr(at, 'y', (size_t)(end - at)))) {
+        const char *word = at++ - 1;
+        if (word < p->lx.text || end - word < 4 || memcmp(word, "type", 4) != 0)
+            continue;
+        bool before = word > p->lx.text && word_byte(word[-1]);
+        if (!before && (word + 4 == end || !word_byte(word[4]) || word[4] == '/'))
+            return true;
+    }
+    return false;
+}
+
+/* Calls declare for each `type` that begins a definition. A group ends at the first token outside of brackets that begins none. */
+static void find_types(Parser *p, DeclareScope scope)
+{
+    Lexer ahead = p->lx;
+    Token t = p->tok, last = {.kind = TOKEN_END};
+    long depth = 0;
+    for (; t.kind != TOKEN_END; last = t, t = lexer_next(&ahead)) {
+        bool opens = t.kind == TOKEN_LBRACE || t.kind == TOKEN_LPAREN;
+        bool closes = t.kind == TOKEN_RBRACE || t.kind == TOKEN_RPAREN;
+        depth += opens - closes;
+        if (t.kind == TOKEN_HASH && scope == DECLARE_TEXT && lexer_next(&ahead).kind == TOKEN_IDENT)
+            return;
+        bool outside = depth == 0 && last.kind == TOKEN_RBRACE;
+        bool begins = t.kind == TOKEN_DEF || t.kind == TOKEN_TYPE || t.kind == TOKEN_EXTERN ||
+                      t.kind == TOKEN_IDENT;
+        if (scope == DECLARE_GROUP && outside && !begins)
+            return;
+        if (t.kind != TOKEN_TYPE)
+            continue;
+        Declared one = {.from = t.from, .is_extern = last.kind == TOKEN_EXTERN};
+        vec_push(&p->declared, &p->scratch, one);
+    }
+}
+
+static void report_twice(Parser *p, Span span, const char *what, const char *name, Span first)
+{
+    Diag *d = parse_error(p, E0113_DUPLICATE, span, "%s `%s` is defined twice", what, name);
+    if (first.source)
+        diag_label(d, first, "first here");
+}
+
+/* type NAME [ "[" names "]" ] */
+static void declare_head(Parser *p, Declared *one)
+{
+    TypeVarList params = {0};
+    uint32_t undo = (uint32_t)p->undo.n;
+    jump(p, one->from);
+    parse_advance(p);
+    Token t = p->tok;
+    one->end = p->tok.from;
+    if (!parse_expect(p, TOKEN_IDENT) || !parse_type_params(p, &params))
+        return;
+    scope_leave(p, undo);
+    Symbol *s = symbol_get(p, token_text(p, t));
+    const TypeDef *old = s->type_def ? s->type_def : module_find_type(p->m, s->name);
+    if (old && !p->env->redefine)
+        report_twice(p, token_span(p, t), "type", s->name->text, old->span);
+    one->def = typedef_new(p->cx, s->name, params.n, params.at, token_span(p, t));
+    one->def->is_extern = one->is_extern;
+    one->body = p->tok.from;
+    s->type_def = one->def;
+}
+
+/* NAME [ "(" list(type) ")" ] */
+static bool declare_constructor(Parser *p, TypeDef *def)
+{
+    Vec(const Type *) fields = {0};
+    Token t = p->tok;
+    if (!parse_expect(p, TOKEN_IDENT))
+        return false;
+    uint32_t open = p->tok.from;
+    if (parse_take(p, TOKEN_LPAREN)) {
+        bool more = !parse_at(p, TOKEN_RPAREN);
+        while (more) {
+            const Type *field = parse_type(p);
+            if (!field || !parse_separator(p, TOKEN_RPAREN, open, &more))
+                return false;
+            vec_push(&fields, &p->scratch, field);
+        }
+        if (!parse_expect_close(p, TOKEN_RPAREN, open))
+            return false;
+    }
+    Symbol *s = symbol_get(p, token_text(p, t));
+    const Constructor *old = s->con ? s->con : module_find_con(p->m, s->name);
+    if (old && !p->env->redefine)
+        report_twice(p, token_span(p, t), "constructor", s->name->text, old->span);
+    s->con = typedef_con(p->cx, def, s->name, (uint32_t)fields.n, fields.at, token_span(p, t));
+    return true;
+}
+
+static void declare_constructors(Parser *p, Declared *one)
+{
+    jump(p, one->body);
+    uint32_t undo = (uint32_t)p->undo.n, open = p->tok.from;
+    if (!parse_at(p, TOKEN_LBRACE)) {
+        one->end = p->tok.from;
+        module_define_type(p->m, one->def);
+        return;
+    }
+    if (one->is_extern)
+        parse_error(p, E0119_EXTERN_CONSTRUCTORS, token_span(p, p->tok),
+                    "the extern type `%s` cannot have constructors", one->def->name->text);
+    parse_advance(p);
+    for (uint32_t i = 0; i < one->def->n_params; i++) {
+        const Name *name = one->def->params[i]->name;
+        scope_bind_type(p, symbol_get(p, (Str){name->text, name->len}), one->def->params[i]);
+    }
+    bool more = !parse_at(p, TOKEN_RBRACE), ok = true;
+    while (more && ok)
+        ok = declare_constructor(p, one->def) && parse_separator(p, TOKEN_RBRACE, open, &more);
+    scope_leave(p, undo);
+    while (!ok && !parse_at(p, TOKEN_RBRACE) && !parse_at(p, TOKEN_END) && !parse_at_definition(p))
+        parse_advance(p);
+    one->end = p->tok.kind == TOKEN_RBRACE ? p->tok.to : p->tok.from;
+    module_define_type(p->m, one->def);
+}
+
+void declare_types(Parser *p, DeclareScope scope)
+{
+    uint32_t at = p->tok.from;
+    p->declared.n = 0;
+    if (scope == DECLARE_TEXT && !mentions_type(p))
+        return;
+    find_types(p, scope);
+    for (size_t i = 0; i < p->declared.n; i++)
+        declare_head(p, &p->declared.at[i]);
+    for (size_t i = 0; i < p->declared.n; i++)
+        if (p->declared.at[i].def)
+            declare_constructors(p, &p->declared.at[i]);
+    if (p->declared.n)
+        jump(p, at);
+}
+
+/* ---- definitions ---------------------------------------------------------------------------------------------------------------- */
+
+static void skip_to_definition(Parser *p)
+{
+    while (!parse_at(p, TOKEN_END) && !parse_at(p, TOKEN_HASH) && !parse_at(p, TOKEN_DEF) &&
+           !parse_at(p, TOKEN_TYPE) && !parse_at(p, TOKEN_EXTERN))
+        parse_advance(p);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const Declared *x = a, *y = b;
+    return (x->from > y->from) - (x->from < y->from);
+}
+
+/* The type was read when it was declared: goes behind it. */
+static void type_definition(Parser *p)
+{
+    Declared key = {.from = p->tok.from};
+    const Declared *one = bsearch(&key, p->declared.at, p->declared.n, sizeof key, by_place);
+    if (one && one->end > p->tok.from)
+        jump(p, one->end);
+    else
+        parse_advance(p);
+    if (!one || !one->def)
+        skip_to_definition(p);
+}
+
+static void extern_definition(Parser *p)
+{
+    parse_advance(p);
+    if (parse_at(p, TOKEN_TYPE))
+        type_definition(p);
+    else if (!parse_expect(p, TOKEN_TYPE))
+        skip_to_definition(p);
+}
+
+static void function_definition(Parser *p)
+{
+    uint32_t from = p->tok.from;
+    parse_advance(p);
+    Token t = p->tok;
+    if (!parse_at(p, TOKEN_GLOBAL)) {
+        Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "a global name such as `@main`");
+        if (parse_at(p, TOKEN_IDENT))
+            diag_help(d, "did you mean `@%.*s`?", (int)(t.to - t.from), p->lx.text + t.from);
+        skip_to_definition(p);
+        return;
+    }
+    parse_advance(p);
+    Function *fn = parse_function(p, from);
+    if (!fn) {
+        skip_to_definition(p);
+        return;
+    }
+    const Name *name = ctx_name_str(p->cx, token_name(p, t));
+    const Def *old = module_find(p->m, name);
+    if (old && !old->imported && !p->env->redefine)
+        report_twice(p, token_span(p, t), "function", parse_copy(p, token_text(p, t)), old->span);
+    module_define(p->m, name, fn, token_span(p, t), p->m);
+}
+
+bool parse_import(Parser *p)
+{
+    Token t = p->tok;
+    parse_advance(p);
+    Token file = p->tok;
+    Span span = parse_span(p, t.from, file.to);
+    Str path = parse_string(p);
+    parse_take(p, TOKEN_SEMICOLON);
+    if (!p->env->import) {
+        parse_error(p, E0120_IMPORT, span, "nothing can be imported here");
+        return false;
+    }
+    Module *from = p->env->import(p->env->data, path, token_span(p, file));
+    if (!from) {
+        p->errors++;
+        return false;
+    }
+    module_import(p->m, from);
+    module_release(from);
+    vec_push(&p->m->imports, p->arena, path);
+    return true;
+}
+
+void parse_definition(Parser *p)
+{
+    if (parse_at(p, TOKEN_DEF)) {
+        function_definition(p);
+    } else if (parse_at(p, TOKEN_TYPE)) {
+        type_definition(p);
+    } else if (parse_at(p, TOKEN_EXTERN)) {
+        extern_definition(p);
+    } else if (parse_at_import(p)) {
+        parse_import(p);
+    } else {
+        Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "a definition");
+        diag_help(d, "a definition begins with `def`, `type`, `extern` or `import`");
+        parse_advance(p);
+        skip_to_definition(p);
+    }
+}
+
+/* ---- the whole text ---------------------------------------------------------------------------------------------------------------- */
+
+#define VERSION "0.0.5"
+
+static bool at_mark(const Parser *p, const char *word)
+{
+    Lexer ahead = p->lx;
+    if (!parse_at(p, TOKEN_HASH))
+        return false;
+    Token t = lexer_next(&ahead);
+    return t.kind == TOKEN_IDENT && str_is(token_text(p, t), word);
+}
+
+static void skip_mark(Parser *p)
+{
+    while (!parse_at(p, TOKEN_RBRACKET) && !parse_at(p, TOKEN_END) && !parse_at(p, TOKEN_DEF))
+        parse_advance(p);
+    parse_take(p, TOKEN_RBRACKET);
+}
+
+/* "#[" "version" "=" STRING "]" */
+static void header(Parser *p)
+{
+    uint32_t from = p->tok.from;
+    parse_advance(p);
+    parse_advance(p);
+    Token t = p->tok;
+    if (!parse_expect(p, TOKEN_ASSIGN)) {
+        skip_mark(p);
+        return;
+    }
+    t = p->tok;
+    if (t.kind != TOKEN_STRING) {
+        parse_expected(p, E0109_VERSION, "a version in quotes");
+        skip_mark(p);
+        return;
+    }
+    Str version = parse_string(p);
+    if (!str_is(version, VERSION)) {
+        Diag *d =
+            parse_error(p, E0109_VERSION, token_span(p, t), "text of version `%.*s` cannot be read",
+                        (int)version.len, version.ptr);
+        diag_help(d, "this program reads version `%s`", VERSION);
+    }
+    if (!parse_expect_close(p, TOKEN_RBRACKET, from))
+        skip_mark(p);
+    p->m->has_header = true;
+}
+
+static void wrong_mark(Parser *p)
+{
+    uint32_t from = p->tok.from;
+    parse_advance(p);
+    Str word = token_text(p, p->tok);
+    parse_error(p, E0104_EXPECTED_TOKEN, parse_span(p, from, p->tok.to),
+                "`#[%.*s` means nothing here", (int)word.len, word.ptr);
+    skip_mark(p);
+}
+
+static void missing_header(Parser *p)
+{
+    Diag *d = parse_error(p, E0109_VERSION, token_span(p, p->tok),
+                          "the text does not begin with its version");
+    diag_help(d, "write `#[version = \"%s\"]` on the first line", VERSION);
+}
+
+static void definitions(Parser *p)
+{
+    if (!p->m->has_header && !parse_at(p, TOKEN_END) && !p->env->redefine)
+        missing_header(p);
+    while (parse_at_import(p))
+        parse_import(p);
+    declare_types(p, DECLARE_TEXT);
+    while (!parse_at(p, TOKEN_END) && p->cx->limits.hit == LIMIT_NONE &&
+           !limit_hit(&p->cx->limits)) {
+        if (at_mark(p, "metadata"))
+            return;
+        if (parse_at(p, TOKEN_HASH))
+            wrong_mark(p);
+        else
+            parse_definition(p);
+    }
+}
+
+static void expression(Parser *p)
+{
+    p->m->expr = parse_expr(p, FRAME_TOP);
+    if (parse_at(p, TOKEN_END) || at_mark(p, "metadata") || (p->errors && !p->m->expr))
+        return;
+    parse_expected(p, E0104_EXPECTED_TOKEN,
+                   parse_at_definition(p) ? "the end of the expression" : "an operator or the end");
+}
+
+static int by_span(const void *a, const void *b)
+{
+    const Diag *x = *(Diag *const *)a, *y = *(Diag *const *)b;
+    return x->span.from < y->span.from ? -1 : x->span.from > y->span.from;
+}
+
+/* Insertion keeps what is equal in order, and what is sorted already costs nothing. */
+void parse_sort_diags(Diags *diags, Diag *before)
+{
+    Diag **first = before ? &before->next : &diags->first;
+    Diag *sorted = NULL, *last = NULL;
+    for (Diag *d = *first, *next; d; d = next) {
+        next = d->next;
+        bool later = !last || d->span.source != last->span.source || by_span(&last, &d) <= 0;
+        Diag **at = &sorted;
+        if (later && last)
+            at = &last->next;
+        while (!later && *at && by_span(at, &d) <= 0)
+            at = &(*at)->next;
+        d->next = *at;
+        *at = d;
+        if (!d->next)
+            last = d;
+    }
+    *first = sorted;
+    if (last)
+        diags->last = last;
+}
+
+Module *parse_text(Ctx *cx, uint32_t source, const ParseEnv *env)
+{
+    Parser p;
+    Diag *before = cx->diags->last;
+    const Source *text = sources_get(&cx->sources, source);
+    if (!parser_init(&p, cx, source, 0, (uint32_t)text->len, env))
+        return NULL;
+    if (at_mark(&p, "version"))
+        header(&p);
+    while (parse_at(&p, TOKEN_HASH) && !at_mark(&p, "metadata"))
+        wrong_mark(&p);
+    if (parse_at_definition(&p) || parse_at(&p, TOKEN_END) || at_mark(&p, "metadata"))
+        definitions(&p);
+    else
+        expression(&p);
+    Module *m = p.m;
+    bool failed = p.errors > 0 || limit_hit(&cx->limits);
+    parser_deinit(&p);
+    if (!failed)
+        return m;
+    parse_sort_diags(cx->diags, before);
+    module_release(m);
+    return NULL;
+}
+
+Module *parse_range(Ctx *cx, Span range, const ParseEnv *env)
+{
+    Parser p;
+    if (!parser_init(&p, cx, range.source, range.from, range.to, env))
+        return NULL;
+    expression(&p);
+    Module *m = p.m;
+    bool failed = p.errors > 0 || limit_hit(&cx->limits);
+    parser_deinit(&p);
+    if (!failed)
+        return m;
+    module_release(m);
+    return NULL;
+}
+
+bool parse_attr_value(Ctx *cx, Arena *arena, uint32_t source, Span where, AttrValue *out)
+{
+    Parser p;
+    *out = (AttrValue){.kind = ATTR_NONE};
+    if (!parser_init(&p, cx, source, where.from, where.to, NULL))
+        return false;
+    p.arena = arena;
+    bool ok = parse_attr_literal(&p, out);
+    if (ok && !parse_at(&p, TOKEN_END))
+        parse_expected(&p, E0104_EXPECTED_TOKEN, "the end of the value");
+    ok = ok && p.errors == 0;
+    Module *m = p.m;
+    parser_deinit(&p);
+    module_release(m);
+    return ok;
+}

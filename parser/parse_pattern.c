@@ -1,0 +1,121 @@
+/* Patterns: `_`, `%x: T`, `Con(p, q)`, `(p, q)`. */
+#include "parser/internal.h"
+
+typedef Vec(Pattern *) PatternVec;
+
+static bool pattern_list(Parser *p, PatternVec *out)
+{
+    uint32_t open = p->tok.from;
+    bool more;
+    parse_advance(p);
+    more = !parse_at(p, TOKEN_RPAREN);
+    while (more) {
+        Pattern *one = parse_pattern(p);
+        if (!one)
+            return false;
+        vec_push(out, &p->scratch, one);
+        if (!parse_separator(p, TOKEN_RPAREN, open, &more))
+            return false;
+    }
+    return parse_expect_close(p, TOKEN_RPAREN, open);
+}
+
+/* Two variables of one pattern cannot have one name; they were bound since the clause began. */
+static void check_twice(Parser *p, const Symbol *s, Span span)
+{
+    uint32_t since = frame_top(p)->undo;
+    for (size_t i = since; i < p->undo.n; i++) {
+        if (p->undo.at[i].symbol != s || p->undo.at[i].type)
+            continue;
+        Diag *d = parse_error(p, E0113_DUPLICATE, span, "`%%%s` is bound twice in one pattern",
+                              s->name->text);
+        diag_label(d, s->var->base.span, "first here");
+        return;
+    }
+}
+
+static Pattern *var_pattern(Parser *p)
+{
+    Token t = p->tok;
+    const Type *annotation = NULL;
+    parse_advance(p);
+    if (parse_take(p, TOKEN_COLON) && !(annotation = parse_type(p)))
+        return NULL;
+    Symbol *s = symbol_get(p, token_name(p, t));
+    check_twice(p, s, token_span(p, t));
+    Var *var = expr_var(p->arena, token_span(p, t), s->name, annotation);
+    scope_bind(p, s, var);
+    return pattern_var(p->arena, parse_span(p, t.from, p->last_to), var);
+}
+
+static void unknown_constructor(Parser *p, Token t, const Symbol *s)
+{
+    enum { MOST = 200 };
+    const char *names[MOST];
+    size_t n = 0;
+    if (p->lenient)
+        return;
+    for (size_t i = 0; i < p->symbols.cap && n < MOST / 2; i++)
+        if (p->symbols.slots[i] && p->symbols.slots[i]->con)
+            names[n++] = p->symbols.slots[i]->name->text;
+    for (size_t i = 0; p->env->globals && i < p->env->globals->con_index.n && n < MOST; i++)
+        if (p->env->globals->con_index.entries[i].key)
+            names[n++] = ((const Name *)p->env->globals->con_index.entries[i].key)->text;
+    for (size_t i = 0; i < p->m->con_index.n && n < MOST; i++)
+        if (p->m->con_index.entries[i].key)
+            names[n++] = ((const Name *)p->m->con_index.entries[i].key)->text;
+    Diag *d = parse_error(p, E0112_UNDEFINED_CONSTRUCTOR, token_span(p, t),
+                          "there is no constructor `%s`", s->name->text);
+    diag_suggest(d, s->name->text, n, names);
+    if (s->name->text[0] >= 'a' && s->name->text[0] <= 'z')
+        diag_help(d, "a variable is written `%%%s`", s->name->text);
+}
+
+static Pattern *con_pattern(Parser *p)
+{
+    Token t = p->tok;
+    PatternVec fields = {0};
+    Symbol *s = symbol_get(p, token_text(p, t));
+    const Constructor *con = symbol_con(p, s);
+    if (!con)
+        unknown_constructor(p, t, s);
+    parse_advance(p);
+    if (parse_at(p, TOKEN_LPAREN) && !pattern_list(p, &fields))
+        return NULL;
+    Span span = parse_span(p, t.from, p->last_to);
+    return con ? pattern_con(p->arena, span, con, (uint32_t)fields.n, fields.at)
+               : pattern_wildcard(p->arena, span);
+}
+
+static Pattern *one_pattern(Parser *p)
+{
+    Token t = p->tok;
+    PatternVec fields = {0};
+    switch (t.kind) {
+    case TOKEN_UNDERSCORE: parse_advance(p); return pattern_wildcard(p->arena, token_span(p, t));
+    case TOKEN_LOCAL: return var_pattern(p);
+    case TOKEN_IDENT: return con_pattern(p);
+    case TOKEN_LPAREN:
+        if (!pattern_list(p, &fields))
+            return NULL;
+        return pattern_tuple(p->arena, parse_span(p, t.from, p->last_to), (uint32_t)fields.n,
+                             fields.at);
+    default: break;
+    }
+    Diag *d = parse_expected(p, E0107_EXPECTED_PATTERN, "a pattern");
+    if (t.kind == TOKEN_NUMBER || t.kind == TOKEN_TRUE || t.kind == TOKEN_FALSE)
+        diag_help(d, "patterns take data types apart; compare numbers with `if (%%x == …)`");
+    return NULL;
+}
+
+Pattern *parse_pattern(Parser *p)
+{
+    if (p->depth >= TYPE_DEPTH_MOST) {
+        parse_too_deep(p, "a pattern is");
+        return NULL;
+    }
+    p->depth++;
+    Pattern *one = one_pattern(p);
+    p->depth--;
+    return one;
+}

@@ -1,0 +1,320 @@
+/* Types, as language.md section 4 writes them. A NULL means that the text could not be followed any further; poison, that it could but
+ * means nothing. */
+#include "parser/internal.h"
+
+#include <string.h>
+
+typedef Vec(const Type *) TypeVec;
+
+/* list(type) up to the closing bracket, which is taken; `open` is the place of the opening one. */
+static bool type_list(Parser *p, TokenKind close, uint32_t open, TypeVec *out)
+{
+    bool more = !parse_at(p, close);
+    while (more) {
+        const Type *t = parse_type(p);
+        if (!t)
+            return false;
+        vec_push(out, &p->scratch, t);
+        if (!parse_separator(p, close, open, &more))
+            return false;
+    }
+    return parse_expect_close(p, close, open);
+}
+
+/* A poisoned part poisons the whole, so that one message is all. */
+static bool any_poison(const TypeVec *parts)
+{
+    for (size_t i = 0; i < parts->n; i++)
+        if (type_is_poison(parts->at[i]))
+            return true;
+    return false;
+}
+
+static const Type *tuple_type(Parser *p)
+{
+    TypeVec fields = {0};
+    uint32_t open = p->tok.from;
+    parse_advance(p);
+    if (!type_list(p, TOKEN_RPAREN, open, &fields))
+        return NULL;
+    return any_poison(&fields) ? type_poison(p->cx)
+                               : type_tuple(p->cx, (uint32_t)fields.n, fields.at);
+}
+
+/* fn [A](T, U) -> R */
+static const Type *function_type(Parser *p)
+{
+    TypeVec args = {0};
+    TypeVarList params = {0};
+    uint32_t undo = (uint32_t)p->undo.n;
+    parse_advance(p);
+    if (!parse_type_params(p, &params))
+        return NULL;
+    uint32_t open = p->tok.from;
+    if (!parse_expect(p, TOKEN_LPAREN) || !type_list(p, TOKEN_RPAREN, open, &args) ||
+        !parse_expect(p, TOKEN_ARROW))
+        return NULL;
+    const Type *result = parse_type(p);
+    scope_leave(p, undo);
+    if (!result)
+        return NULL;
+    if (any_poison(&args) || type_is_poison(result))
+        return type_poison(p->cx);
+    return type_func(p->cx, params.n, params.at, (uint32_t)args.n, args.at, result);
+}
+
+static const Type *ref_type(Parser *p)
+{
+    parse_advance(p);
+    uint32_t open = p->tok.from;
+    if (!parse_expect(p, TOKEN_LPAREN))
+        return NULL;
+    const Type *content = parse_type(p);
+    if (!content || !parse_expect_close(p, TOKEN_RPAREN, open))
+        return NULL;
+    return type_is_poison(content) ? content : type_ref(p->cx, content);
+}
+
+/* meta[KEY][k]: symbolic extents and incomplete types carry nothing but their number. */
+static bool meta_number(Parser *p, Str *key, int64_t *index)
+{
+    uint32_t to;
+    parse_advance(p);
+    return parse_dotted(p, key) && parse_expect(p, TOKEN_RBRACKET) &&
+           parse_expect(p, TOKEN_LBRACKET) && parse_index(p, index, &to) &&
+           parse_expect(p, TOKEN_RBRACKET);
+}
+
+static bool symbolic_extent(Parser *p, Dim *out)
+{
+    Str key;
+    int64_t index;
+    Token t = p->tok;
+    if (!meta_number(p, &key, &index))
+        return false;
+    if (str_is(key, "tir.Any")) {
+        *out = DIM_ANY;
+        return true;
+    }
+    if (!str_is(key, "tir.Var") && !str_is(key, "tir.SizeVar")) {
+        parse_error(p, E0117_METADATA, parse_span(p, t.from, p->last_to),
+                    "`%.*s` cannot be an extent", (int)key.len, key.ptr);
+        return true;
+    }
+    *out = DIM_ANY - 1 - index;
+    return true;
+}
+
+static bool extent(Parser *p, Dim *out)
+{
+    *out = 0;
+    if (parse_take(p, TOKEN_QUESTION)) {
+        *out = DIM_ANY;
+        return true;
+    }
+    if (parse_at(p, TOKEN_META))
+        return symbolic_extent(p, out);
+    if (!parse_at(p, TOKEN_NUMBER)) {
+        Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "an extent");
+        diag_help(d,
+                  "extents are numbers, or `?` for one that is known only when the program runs");
+        return false;
+    }
+    Token t = p->tok;
+    Value v = parse_number(p);
+    *out = value_as_int(v);
+    if (!dtype_is_int(v.dtype) || *out < 0) {
+        parse_error(p, E0103_NUMBER_RANGE, token_span(p, t),
+                    "an extent is a whole number, 0 or more");
+        *out = 0;
+    }
+    return true;
+}
+
+static bool element_type(Parser *p, DType *out, bool *ok)
+{
+    *ok = true;
+    if (!parse_at(p, TOKEN_IDENT)) {
+        parse_expected(p, E0106_EXPECTED_TYPE, "an element type");
+        return false;
+    }
+    Str name = token_text(p, p->tok);
+    if (!dtype_parse(name, out) || dtype_is_void(*out)) {
+        const char *names[DTYPE_IDS];
+        for (int i = 0; i < DTYPE_IDS; i++)
+            names[i] = dtype_row((DTypeId)i)->name;
+        Diag *d = parse_error(p, E0118_BAD_DTYPE, token_span(p, p->tok),
+                              "`%.*s` is no element type", (int)name.len, name.ptr);
+        diag_suggest(d, parse_copy(p, name), DTYPE_IDS, names);
+        *ok = false;
+    }
+    parse_advance(p);
+    return true;
+}
+
+/* Tensor[(2, ?), float32] */
+static const Type *tensor_type(Parser *p)
+{
+    Vec(Dim) dims = {0};
+    DType dtype = {0};
+    bool ok;
+    uint32_t open = p->tok.from;
+    if (!parse_expect(p, TOKEN_LBRACKET))
+        return NULL;
+    uint32_t paren = p->tok.from;
+    if (!parse_expect(p, TOKEN_LPAREN))
+        return NULL;
+    bool more = !parse_at(p, TOKEN_RPAREN);
+    while (more) {
+        Dim dim;
+        if (!extent(p, &dim) || !parse_separator(p, TOKEN_RPAREN, paren, &more))
+            return NULL;
+        vec_push(&dims, &p->scratch, dim);
+    }
+    if (!parse_expect_close(p, TOKEN_RPAREN, paren) || !parse_expect(p, TOKEN_COMMA) ||
+        !element_type(p, &dtype, &ok) || !parse_expect_close(p, TOKEN_RBRACKET, open))
+        return NULL;
+    if (dims.n > TENSOR_RANK_MOST) {
+        parse_error(p, E0202_SHAPE, parse_span(p, paren, p->last_to),
+                    "a tensor has at most %d axes, not %zu", TENSOR_RANK_MOST, dims.n);
+        ok = false;
+    }
+    return ok ? type_tensor(p->cx, dtype, (uint32_t)dims.n, dims.at) : type_poison(p->cx);
+}
+
+static void collect_types(const char **names, size_t *n, size_t most, const Module *m)
+{
+    for (size_t i = 0; m && i < m->types.n && *n < most; i++)
+        names[(*n)++] = m->types.at[i]->name->text;
+}
+
+static const Type *unknown_type(Parser *p, Token t, const Symbol *s)
+{
+    enum { MOST = 200 };
+    const char *names[MOST];
+    size_t n = 0;
+    if (p->lenient)
+        return type_poison(p->cx);
+    for (int i = 0; i < DTYPE_IDS; i++)
+        names[n++] = dtype_row((DTypeId)i)->name;
+    names[n++] = "Tensor";
+    for (size_t i = 0; i < p->symbols.cap && n < MOST / 2; i++)
+        if (p->symbols.slots[i] && (p->symbols.slots[i]->type_def || p->symbols.slots[i]->type_var))
+            names[n++] = p->symbols.slots[i]->name->text;
+    collect_types(names, &n, MOST, p->m);
+    collect_types(names, &n, MOST, p->env->globals);
+    Diag *d = parse_error(p, E0212_UNDEFINED_TYPE, token_span(p, t), "there is no type `%s`",
+                          s->name->text);
+    diag_suggest(d, s->name->text, n, names);
+    return type_poison(p->cx);
+}
+
+static const Type *adt_type(Parser *p, Token t, Symbol *s)
+{
+    TypeVec args = {0};
+    const TypeDef *def = s->type_def ? s->type_def : module_find_type(p->m, s->name);
+    if (!def && p->env->globals)
+        def = module_find_type(p->env->globals, s->name);
+    uint32_t open = p->tok.from;
+    bool brackets = parse_take(p, TOKEN_LBRACKET);
+    if (brackets && !type_list(p, TOKEN_RBRACKET, open, &args))
+        return NULL;
+    if (!def)
+        return unknown_type(p, t, s);
+    if (any_poison(&args))
+        return type_poison(p->cx);
+    if (args.n == def->n_params)
+        return type_adt(p->cx, def, (uint32_t)args.n, args.at);
+    Diag *d = parse_error(p, E0213_TYPE_ARGUMENTS, parse_span(p, t.from, p->last_to),
+                          "`%s` takes %u type argument%s, not %zu", s->name->text, def->n_params,
+                          def->n_params == 1 ? "" : "s", args.n);
+    if (def->span.source)
+        diag_label(d, def->span, "defined here");
+    return type_poison(p->cx);
+}
+
+static const Type *named_type(Parser *p)
+{
+    Token t = p->tok;
+    Str name = token_text(p, t);
+    DType dtype;
+    parse_advance(p);
+    if (str_is(name, "Tensor") && parse_at(p, TOKEN_LBRACKET))
+        return tensor_type(p);
+    Symbol *s = symbol_get(p, name);
+    if (s->type_var)
+        return type_var(p->cx, s->type_var);
+    if (dtype_parse(name, &dtype) && !dtype_is_void(dtype))
+        return type_scalar(p->cx, dtype);
+    return adt_type(p, t, s);
+}
+
+static const Type *hole(Parser *p)
+{
+    Token t = p->tok;
+    Str key;
+    int64_t index;
+    if (parse_take(p, TOKEN_UNDERSCORE))
+        return type_hole(p->cx, token_span(p, t));
+    if (!meta_number(p, &key, &index))
+        return NULL;
+    if (!str_is(key, "IncompleteType") && !str_is(key, "relay.IncompleteType"))
+        parse_error(p, E0117_METADATA, parse_span(p, t.from, p->last_to), "`%.*s` cannot be a type",
+                    (int)key.len, key.ptr);
+    return type_hole(p->cx, token_span(p, t));
+}
+
+static const Type *one_type(Parser *p)
+{
+    switch (p->tok.kind) {
+    case TOKEN_IDENT: return named_type(p);
+    case TOKEN_LPAREN: return tuple_type(p);
+    case TOKEN_FN: return function_type(p);
+    case TOKEN_REF: return ref_type(p);
+    case TOKEN_UNDERSCORE:
+    case TOKEN_META: return hole(p);
+    default: break;
+    }
+    parse_expected(p, E0106_EXPECTED_TYPE, "a type");
+    return NULL;
+}
+
+const Type *parse_type(Parser *p)
+{
+    if (p->depth >= TYPE_DEPTH_MOST) {
+        parse_too_deep(p, "a type is");
+        return NULL;
+    }
+    p->depth++;
+    const Type *t = one_type(p);
+    p->depth--;
+    return t;
+}
+
+bool parse_type_params(Parser *p, TypeVarList *out)
+{
+    Vec(const TypeVar *) params = {0};
+    uint32_t open = p->tok.from;
+    *out = (TypeVarList){0};
+    if (!parse_take(p, TOKEN_LBRACKET))
+        return true;
+    bool more = !parse_at(p, TOKEN_RBRACKET);
+    while (more) {
+        Token t = p->tok;
+        if (!parse_expect(p, TOKEN_IDENT))
+            return false;
+        Symbol *s = symbol_get(p, token_text(p, t));
+        const TypeVar *var = typevar_new(p->cx, s->name, token_span(p, t));
+        for (size_t i = 0; i < params.n; i++)
+            if (params.at[i]->name == s->name)
+                parse_error(p, E0113_DUPLICATE, token_span(p, t),
+                            "type parameter `%s` is given twice", s->name->text);
+        scope_bind_type(p, s, var);
+        vec_push(&params, &p->scratch, var);
+        if (!parse_separator(p, TOKEN_RBRACKET, open, &more))
+            return false;
+    }
+    out->n = (uint32_t)params.n;
+    out->at = params.n ? arena_copy(p->arena, params.at, params.n * sizeof *params.at) : NULL;
+    return parse_expect_close(p, TOKEN_RBRACKET, open);
+}
