@@ -53,7 +53,7 @@ static Expr **nodes_of(Parser *p, uint32_t n, const Operand *operands, Expr **fe
 Expr *make_call(Parser *p, Span span, const Operand *callee, uint32_t n, const Operand *args,
                 const Attrs *attrs)
 {
-    Expr *few[FEW];
+    Expr *few[FEW] = {NULL};
     Call *call =
         expr_as_call(expr_call(p->arena, span, callee->e, n, nodes_of(p, n, args, few), attrs));
     note_use(p, &call->callee, *callee);
@@ -64,7 +64,7 @@ Expr *make_call(Parser *p, Span span, const Operand *callee, uint32_t n, const O
 
 static Expr *make_tuple(Parser *p, Span span, uint32_t n, const Operand *fields)
 {
-    Expr *few[FEW];
+    Expr *few[FEW] = {NULL};
     Tuple *tuple = expr_as_tuple(expr_tuple(p->arena, span, n, nodes_of(p, n, fields, few)));
     for (uint32_t i = 0; i < n; i++)
         note_use(p, &tuple->fields.at[i], fields[i]);

@@ -24,7 +24,7 @@ void test_fail(Test *t, size_t line, const char *format, ...)
     printf("\n");
 }
 
-bool file_read(const char *path, Buf *out)
+bool read_file(const char *path, Buf *out)
 {
     FILE *f = fopen(path, "rb");
     if (!f)
@@ -38,7 +38,7 @@ bool file_read(const char *path, Buf *out)
     return good;
 }
 
-bool file_write(const char *path, const Buf *text)
+bool write_file(const char *path, const Buf *text)
 {
     FILE *f = fopen(path, "wb");
     if (!f)
@@ -134,7 +134,7 @@ int shell_run(Test *t, size_t line, Line command, Buf *out, Buf *err)
     buf_printf(&text, "\n} >%s 2>%s </dev/null", buf_text(&out_path), buf_text(&err_path));
     int status = system(buf_text(&text));
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (!file_read(buf_text(&out_path), out) || !file_read(buf_text(&err_path), err))
+    if (!read_file(buf_text(&out_path), out) || !read_file(buf_text(&err_path), err))
         test_fail(t, line, "the command's output cannot be read");
     hide_scratch(t, out);
     hide_scratch(t, err);
@@ -270,7 +270,7 @@ int main(int argc, char **argv)
     char scratch[] = "/tmp/relay_test_XXXXXX";
     t.scratch = mkdtemp(scratch);
     Buf text = {0};
-    if (!t.scratch || !file_read(t.path, &text)) {
+    if (!t.scratch || !read_file(t.path, &text)) {
         fprintf(stderr, "%s cannot be read\n", t.path);
         return 2;
     }

@@ -40,8 +40,8 @@ typedef struct Test {
 
 /* Says on standard output what is wrong at `line`, counted from 1; 0 is the file as a whole. */
 void test_fail(Test *t, size_t line, const char *format, ...) __attribute__((format(printf, 3, 4)));
-bool file_read(const char *path, Buf *out);
-bool file_write(const char *path, const Buf *text);
+bool read_file(const char *path, Buf *out);
+bool write_file(const char *path, const Buf *text);
 
 bool line_starts(Line l, const char *prefix);
 bool line_blank(Line l);
