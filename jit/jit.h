@@ -11,7 +11,13 @@
 
 typedef struct Jit Jit;
 
-typedef enum JitText { JIT_TEXT_LOWERED, JIT_TEXT_LLVM, JIT_TEXT_ASM, JIT_TEXT_OBJECT, JIT_TEXT_PTX } JitText;
+typedef enum JitText {
+    JIT_TEXT_LOWERED,
+    JIT_TEXT_LLVM,
+    JIT_TEXT_ASM,
+    JIT_TEXT_OBJECT,
+    JIT_TEXT_PTX
+} JitText;
 
 typedef struct JitTable {
     uint32_t version;       /* JIT_TABLE_VERSION of the header that it was built with */
@@ -22,12 +28,13 @@ typedef struct JitTable {
     bool (*prepare)(Jit *jit, Module *env, const Name *name, Buf *why);
     /* Calls the prepared function. Arguments are lent; the result is the caller's; VALUE_NONE after a diagnostic (limits, run-time
      * errors). */
-    Value (*call)(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args, Span span);
+    Value (*call)(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args,
+                  Span span);
     /* The code made for `name` as text (an object: as bytes). False after a diagnostic. */
     bool (*text)(Jit *jit, Module *env, const Name *name, JitText kind, Buf *out);
     void (*forget)(Jit *jit, const Module *m);
-    const char *(*version_text)(void);      /* "19.1.7" */
-    const char *(*cpu_name)(void);          /* "sapphirerapids" */
+    const char *(*version_text)(void); /* "19.1.7" */
+    const char *(*cpu_name)(void); /* "sapphirerapids" */
 } JitTable;
 
 #define JIT_TABLE_VERSION 1

@@ -1,0 +1,226 @@
+/* The functions that generated code may call.
+ *
+ * Those that can fail set `failed` of the state after the diagnostic. Pointers to values are to `n` of them on the caller's stack. */
+#include "ir/op.h"
+#include "jit/internal.h"
+#include "runtime/heap.h"
+
+#include <math.h>
+#include <string.h>
+
+static Limits *limits_of(JitState *s)
+{
+    return &s->jit->cx->limits;
+}
+
+static bool fails(JitState *s)
+{
+    s->failed = 1;
+    return false;
+}
+
+/* ---- objects ---------------------------------------------------------------------------------------------- */
+
+/* Fields are filled in by the code at once, without a call in between. */
+static Object *abi_object(JitState *s, const ObjectInfo *info, uint32_t n)
+{
+    Object *o = heap_alloc(limits_of(s), sizeof(Object) + (size_t)n * sizeof(Value),
+                           info->kind == VALUE_REF);
+    if (!o) {
+        fails(s);
+        return NULL;
+    }
+    o->refs = 1;
+    o->n = n;
+    o->info = info;
+    return o;
+}
+
+/* An object whose last reference is given up. */
+static void abi_free_object(Object *o)
+{
+    value_release_object((Value){.kind = o->info->kind, .object = o});
+}
+
+/* The memory of an object whose fields were moved out. */
+static void abi_free_cell(Object *o)
+{
+    heap_free(o, sizeof(Object) + (size_t)o->n * sizeof(Value), false);
+}
+
+static void abi_release_value(const Value *v)
+{
+    value_release(*v);
+}
+
+/* ---- tensors ---------------------------------------------------------------------------------------------- */
+
+static Tensor *abi_tensor(JitState *s, const TensorSite *site)
+{
+    Tensor *t = tensor_new_raw(limits_of(s), site->dtype, site->rank, site->shape);
+    if (!t)
+        fails(s);
+    return t;
+}
+
+static void abi_free_tensor(Tensor *t)
+{
+    tensor_release(t);
+}
+
+/* A tensor without gaps with the same elements, owned by the caller. */
+static Tensor *abi_contiguous(JitState *s, const Tensor *t)
+{
+    Tensor *c = tensor_contiguous(limits_of(s), t);
+    if (!c)
+        fails(s);
+    return c;
+}
+
+static bool shape_is(const Tensor *t, const TensorSite *site)
+{
+    if (t->rank != site->rank || !dtype_eq(t->dtype, site->dtype))
+        return false;
+    for (int32_t i = 0; i < t->rank; i++)
+        if (site->shape[i] >= 0 && t->shape[i] != site->shape[i])
+            return false;
+    return true;
+}
+
+/* What the types promise about an extent that is known only now. */
+static void abi_check_shape(JitState *s, const Tensor *t, const TensorSite *site)
+{
+    if (shape_is(t, site))
+        return;
+    Ctx *cx = s->jit->cx;
+    const Type *wanted = type_tensor(cx, site->dtype, (uint32_t)site->rank, site->shape);
+    diag_error(cx->diags, E0303_RUNTIME_SHAPE, site->span, "a %s stands where %s is expected",
+               type_str(cx, type_of_tensor(cx, t)), type_str(cx, wanted));
+    fails(s);
+}
+
+/* ---- operators ---------------------------------------------------------------------------------------------- */
+
+static void abi_op(JitState *s, const OpSite *site, const Value *args, Value *out)
+{
+    *out = op_eval(s->jit->cx, site->op, site->attrs, site->span, site->n, args);
+    if (value_is_none(*out))
+        fails(s);
+}
+
+/* C[m,n] = op(A) op(B), as many times as `batch`; strides between the matrices in elements. */
+typedef struct GemmSite {
+    int64_t batch, m, n, k, lda, ldb, ldc, step_a, step_b, step_c;
+    int32_t transpose_a, transpose_b;
+} GemmSite;
+
+static void abi_sgemm(JitState *s, const float *a, const float *b, float *c, const int64_t *g)
+{
+    Blas *blas = s->jit->cx->blas;
+    for (int64_t i = 0; i < g[0]; i++)
+        blas_sgemm(blas, g[10] != 0, g[11] != 0, g[1], g[2], g[3], 1.0f, a + i * g[7], g[4],
+                   b + i * g[8], g[5], 0.0f, c + i * g[9], g[6]);
+}
+
+static void abi_dgemm(JitState *s, const double *a, const double *b, double *c, const int64_t *g)
+{
+    Blas *blas = s->jit->cx->blas;
+    for (int64_t i = 0; i < g[0]; i++)
+        blas_dgemm(blas, g[10] != 0, g[11] != 0, g[1], g[2], g[3], 1.0, a + i * g[7], g[4],
+                   b + i * g[8], g[5], 0.0, c + i * g[9], g[6]);
+}
+
+/* ---- what goes wrong ---------------------------------------------------------------------------------------- */
+
+static Span span_of(int32_t source, int32_t from, int32_t to)
+{
+    return (Span){(uint32_t)source, (uint32_t)from, (uint32_t)to};
+}
+
+static void abi_divided_by_zero(JitState *s, int32_t source, int32_t from, int32_t to)
+{
+    diag_error(s->jit->cx->diags, E0302_DIVIDE_BY_ZERO, span_of(source, from, to),
+               "an integer is divided by zero");
+    fails(s);
+}
+
+static void abi_bad_shift(JitState *s, int32_t source, int32_t from, int32_t to)
+{
+    diag_error(s->jit->cx->diags, E0307_RUNTIME_VALUE, span_of(source, from, to),
+               "a shift by a negative count");
+    fails(s);
+}
+
+static void abi_no_match(JitState *s, int32_t source, int32_t from, int32_t to)
+{
+    diag_error(s->jit->cx->diags, E0301_NO_MATCH, span_of(source, from, to),
+               "no clause of the match fits the value");
+    fails(s);
+}
+
+static void abi_too_deep(JitState *s)
+{
+    limit_reach(limits_of(s), LIMIT_DEPTH);
+    fails(s);
+}
+
+/* The interrupt flag was seen. */
+static void abi_stopped(JitState *s)
+{
+    limit_reach(limits_of(s), LIMIT_INTERRUPT);
+    fails(s);
+}
+
+/* ---- the table ---------------------------------------------------------------------------------------------- */
+
+#define ADDRESS(fn) ((void *)(uintptr_t)(fn))
+#define MATH1(name) {#name "f", ADDRESS(name##f), "ff"}, {#name, ADDRESS(name), "dd"}
+#define MATH2(name) {#name "f", ADDRESS(name##f), "fff"}, {#name, ADDRESS(name), "ddd"}
+
+const AbiRow abi_table[] = {
+    {"relay_object", ADDRESS(abi_object), "pppi"},
+    {"relay_free_object", ADDRESS(abi_free_object), "vp"},
+    {"relay_free_cell", ADDRESS(abi_free_cell), "vp"},
+    {"relay_release_value", ADDRESS(abi_release_value), "vp"},
+    {"relay_tensor", ADDRESS(abi_tensor), "ppp"},
+    {"relay_free_tensor", ADDRESS(abi_free_tensor), "vp"},
+    {"relay_contiguous", ADDRESS(abi_contiguous), "ppp"},
+    {"relay_check_shape", ADDRESS(abi_check_shape), "vppp"},
+    {"relay_op", ADDRESS(abi_op), "vpppp"},
+    {"relay_sgemm", ADDRESS(abi_sgemm), "vppppp"},
+    {"relay_dgemm", ADDRESS(abi_dgemm), "vppppp"},
+    {"relay_divided_by_zero", ADDRESS(abi_divided_by_zero), "vpiii"},
+    {"relay_bad_shift", ADDRESS(abi_bad_shift), "vpiii"},
+    {"relay_no_match", ADDRESS(abi_no_match), "vpiii"},
+    {"relay_too_deep", ADDRESS(abi_too_deep), "vp"},
+    {"relay_stopped", ADDRESS(abi_stopped), "vp"},
+    {"memcpy", ADDRESS(memcpy), "pppl"},
+    {"memset", ADDRESS(memset), "ppil"},
+    {"memmove", ADDRESS(memmove), "pppl"},
+    MATH1(exp),
+    MATH1(log),
+    MATH1(log2),
+    MATH1(log10),
+    MATH1(tanh),
+    MATH1(erf),
+    MATH1(sin),
+    MATH1(cos),
+    MATH1(tan),
+    MATH1(sinh),
+    MATH1(cosh),
+    MATH1(asin),
+    MATH1(acos),
+    MATH1(atan),
+    MATH1(asinh),
+    MATH1(acosh),
+    MATH1(atanh),
+    MATH1(floor),
+    MATH1(ceil),
+    MATH1(trunc),
+    MATH1(round),
+    MATH1(rint),
+    MATH2(pow),
+    MATH2(fmod),
+    MATH2(fma),
+    {0},
+};

@@ -1,0 +1,217 @@
+/* Short words for LLVM's builder, and how scalars stand in registers, in memory and in a Value. */
+#include "jit/internal.h"
+
+#include <string.h>
+
+LLVMTypeRef gen_dtype(Gen *g, DType t)
+{
+    if (dtype_is_bool(t))
+        return g->i1;
+    if (t.code == DTYPE_CODE_FLOAT && t.bits == 64)
+        return g->f64;
+    if (t.code == DTYPE_CODE_FLOAT || t.code == DTYPE_CODE_BFLOAT)
+        return g->f32;
+    return LLVMIntTypeInContext(g->c, t.bits);
+}
+
+LLVMTypeRef gen_stored(Gen *g, DType t)
+{
+    if (dtype_is_bool(t))
+        return g->i8;
+    if (dtype_is_float(t) && t.bits == 16)
+        return g->i16;
+    return gen_dtype(g, t);
+}
+
+LLVMTypeRef gen_type(Gen *g, Repr r)
+{
+    return r.kind == REPR_SCALAR ? gen_dtype(g, r.dtype) : g->ptr;
+}
+
+Ssa gen_int(LLVMTypeRef t, int64_t v)
+{
+    return LLVMConstInt(t, (unsigned long long)v, true);
+}
+
+Ssa gen_offset(Gen *g, Ssa base, size_t bytes)
+{
+    if (bytes == 0)
+        return base;
+    Ssa at = gen_int(g->i64, (int64_t)bytes);
+    return LLVMBuildInBoundsGEP2(g->b, g->i8, base, &at, 1, "");
+}
+
+Ssa gen_load(Gen *g, LLVMTypeRef t, Ssa base, size_t bytes)
+{
+    return LLVMBuildLoad2(g->b, t, gen_offset(g, base, bytes), "");
+}
+
+void gen_store(Gen *g, Ssa v, Ssa base, size_t bytes)
+{
+    LLVMBuildStore(g->b, v, gen_offset(g, base, bytes));
+}
+
+static LLVMTypeRef letter_type(Gen *g, char letter)
+{
+    switch (letter) {
+    case 'i': return g->i32;
+    case 'l': return g->i64;
+    case 'f': return g->f32;
+    case 'd': return g->f64;
+    case 'p': return g->ptr;
+    default: return g->nothing;
+    }
+}
+
+Ssa gen_call_abi(Gen *g, const char *name, Ssa *args, unsigned n)
+{
+    const AbiRow *row = abi_table;
+    while (row->name && strcmp(row->name, name) != 0)
+        row++;
+    LLVMTypeRef params[16], result = letter_type(g, row->signature[0]);
+    unsigned n_params = (unsigned)strlen(row->signature) - 1;
+    for (unsigned i = 0; i < n_params; i++)
+        params[i] = letter_type(g, row->signature[i + 1]);
+    LLVMTypeRef type = LLVMFunctionType(result, params, n_params, false);
+    Ssa fn = ptrmap_find(&g->abi, row);
+    if (!fn) {
+        fn = LLVMAddFunction(g->m, row->name, type);
+        ptrmap_put(&g->abi, row, fn);
+    }
+    return LLVMBuildCall2(g->b, type, fn, args, n, "");
+}
+
+Ssa gen_intrinsic(Gen *g, const char *name, LLVMTypeRef overload, Ssa *args, unsigned n)
+{
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    Ssa fn = LLVMGetIntrinsicDeclaration(g->m, id, &overload, overload ? 1 : 0);
+    return LLVMBuildCall2(g->b, LLVMGlobalGetValueType(fn), fn, args, n, "");
+}
+
+Ssa gen_outside(Gen *g, const void *address, const char *hint)
+{
+    Ssa v = ptrmap_find(&g->outside, address);
+    if (v)
+        return v;
+    v = LLVMAddGlobal(g->m, g->i8, orc_symbol(g->jit, address, hint));
+    ptrmap_put(&g->outside, address, v);
+    return v;
+}
+
+LLVMBasicBlockRef gen_block(Gen *g, Ssa fn, const char *name)
+{
+    return LLVMAppendBasicBlockInContext(g->c, fn, name);
+}
+
+void gen_branch(Gen *g, Ssa cond, LLVMBasicBlockRef then, LLVMBasicBlockRef otherwise, bool likely)
+{
+    Ssa br = LLVMBuildCondBr(g->b, cond, then, otherwise);
+    LLVMMetadataRef weights[3] = {
+        LLVMMDStringInContext2(g->c, "branch_weights", 14),
+        LLVMValueAsMetadata(gen_int(g->i32, likely ? 1000 : 1)),
+        LLVMValueAsMetadata(gen_int(g->i32, likely ? 1 : 1000)),
+    };
+    LLVMMetadataRef node = LLVMMDNodeInContext2(g->c, weights, 3);
+    LLVMSetMetadata(br, LLVMGetMDKindIDInContext(g->c, "prof", 4), LLVMMetadataAsValue(g->c, node));
+}
+
+void gen_attribute(Gen *g, Ssa fn, const char *name)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(g->c, kind, 0));
+}
+
+/* ---- scalars in memory ---------------------------------------------------------------------------------- */
+
+/* A type like `shape` (a scalar or vector type) with another element. */
+static LLVMTypeRef like(LLVMTypeRef shape, LLVMTypeRef element)
+{
+    if (LLVMGetTypeKind(shape) != LLVMVectorTypeKind)
+        return element;
+    return LLVMVectorType(element, LLVMGetVectorSize(shape));
+}
+
+static Ssa splat_int(LLVMTypeRef t, int64_t v)
+{
+    if (LLVMGetTypeKind(t) != LLVMVectorTypeKind)
+        return gen_int(t, v);
+    Ssa parts[64];
+    unsigned n = LLVMGetVectorSize(t);
+    for (unsigned i = 0; i < n; i++)
+        parts[i] = gen_int(LLVMGetElementType(t), v);
+    return LLVMConstVector(parts, n);
+}
+
+/* Rounds to nearest even by integer arithmetic; NaN stays NaN. */
+static Ssa bfloat_bits(Gen *g, Ssa v)
+{
+    LLVMTypeRef wide = like(LLVMTypeOf(v), g->i32);
+    Ssa bits = LLVMBuildBitCast(g->b, v, wide, "");
+    Ssa top = LLVMBuildLShr(g->b, bits, splat_int(wide, 16), "");
+    Ssa odd = LLVMBuildAnd(g->b, top, splat_int(wide, 1), "");
+    Ssa up = LLVMBuildAdd(g->b, LLVMBuildAdd(g->b, bits, odd, ""), splat_int(wide, 0x7fff), "");
+    Ssa nan = LLVMBuildOr(g->b, top, splat_int(wide, 0x40), "");
+    Ssa is_nan = LLVMBuildFCmp(g->b, LLVMRealUNO, v, v, "");
+    Ssa kept = LLVMBuildLShr(g->b, up, splat_int(wide, 16), "");
+    kept = LLVMBuildSelect(g->b, is_nan, nan, kept, "");
+    return LLVMBuildTrunc(g->b, kept, like(wide, g->i16), "");
+}
+
+Ssa gen_to_stored(Gen *g, DType t, Ssa v)
+{
+    LLVMTypeRef now = LLVMTypeOf(v);
+    if (dtype_is_bool(t))
+        return LLVMBuildZExt(g->b, v, like(now, g->i8), "");
+    if (t.code == DTYPE_CODE_BFLOAT)
+        return bfloat_bits(g, v);
+    if (dtype_is_float(t) && t.bits == 16) {
+        Ssa half = LLVMBuildFPTrunc(g->b, v, like(now, LLVMHalfTypeInContext(g->c)), "");
+        return LLVMBuildBitCast(g->b, half, like(now, g->i16), "");
+    }
+    return v;
+}
+
+Ssa gen_from_stored(Gen *g, DType t, Ssa v)
+{
+    LLVMTypeRef now = LLVMTypeOf(v);
+    if (dtype_is_bool(t))
+        return LLVMBuildICmp(g->b, LLVMIntNE, v, LLVMConstNull(now), "");
+    if (t.code == DTYPE_CODE_BFLOAT) {
+        LLVMTypeRef wide = like(now, g->i32);
+        Ssa bits = LLVMBuildShl(g->b, LLVMBuildZExt(g->b, v, wide, ""), splat_int(wide, 16), "");
+        return LLVMBuildBitCast(g->b, bits, like(now, g->f32), "");
+    }
+    if (dtype_is_float(t) && t.bits == 16) {
+        Ssa half = LLVMBuildBitCast(g->b, v, like(now, LLVMHalfTypeInContext(g->c)), "");
+        return LLVMBuildFPExt(g->b, half, like(now, g->f32), "");
+    }
+    return v;
+}
+
+Ssa gen_bits(Gen *g, Repr r, Ssa v)
+{
+    if (r.kind != REPR_SCALAR)
+        return v;
+    Ssa stored = gen_to_stored(g, r.dtype, v);
+    LLVMTypeRef as_int = LLVMIntTypeInContext(g->c, dtype_is_bool(r.dtype) ? 8 : r.dtype.bits);
+    stored = LLVMBuildBitCast(g->b, stored, as_int, "");
+    return LLVMBuildZExt(g->b, stored, g->i64, "");
+}
+
+Ssa gen_unbits(Gen *g, Repr r, Ssa bits)
+{
+    if (r.kind != REPR_SCALAR)
+        return bits;
+    LLVMTypeRef as_int = LLVMIntTypeInContext(g->c, dtype_is_bool(r.dtype) ? 8 : r.dtype.bits);
+    Ssa v = LLVMBuildTrunc(g->b, bits, as_int, "");
+    v = LLVMBuildBitCast(g->b, v, gen_stored(g, r.dtype), "");
+    return gen_from_stored(g, r.dtype, v);
+}
+
+Ssa gen_head(Gen *g, Repr r)
+{
+    Value v = {.kind = r.value, .dtype = r.dtype};
+    uint64_t head;
+    memcpy(&head, &v, sizeof head);
+    return gen_int(g->i64, (int64_t)head);
+}

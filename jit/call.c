@@ -1,0 +1,253 @@
+/* Calls and what they make: functions, closures, constructors, tuples, operators. */
+#include "jit/internal.h"
+#include "jit/plan.h"
+
+/* ---- objects -------------------------------------------------------------------------------------------------- */
+
+static size_t field_at(uint32_t i)
+{
+    return offsetof(Object, fields) + (size_t)i * sizeof(Value);
+}
+
+Ssa fn_object(Fn *f, const ObjectInfo *info, const char *hint, uint32_t n)
+{
+    Gen *g = f->g;
+    Ssa args[3] = {f->state, gen_outside(g, info, hint), gen_int(g->i32, n)};
+    Ssa o = gen_call_abi(g, "relay_object", args, 3);
+    fn_fail_if_null(f, o);
+    return o;
+}
+
+void fn_set_field(Fn *f, Ssa object, uint32_t i, Repr r, Ssa v)
+{
+    gen_store(f->g, gen_head(f->g, r), object, field_at(i));
+    gen_store(f->g, gen_bits(f->g, r, v), object, field_at(i) + 8);
+}
+
+Ssa fn_get_field(Fn *f, Ssa object, uint32_t i, Repr r)
+{
+    LLVMTypeRef t = r.kind == REPR_SCALAR ? f->g->i64 : f->g->ptr;
+    return gen_unbits(f->g, r, gen_load(f->g, t, object, field_at(i) + 8));
+}
+
+Ssa fn_room(Fn *f, LLVMTypeRef type, unsigned n)
+{
+    Gen *g = f->g;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
+    LLVMPositionBuilderAtEnd(g->b, f->entry);
+    Ssa at = LLVMBuildArrayAlloca(g->b, type, gen_int(g->i32, n), "");
+    LLVMSetAlignment(at, 16);
+    LLVMPositionBuilderAtEnd(g->b, here);
+    return at;
+}
+
+/* Values still waiting in the plan are computed before the object is made, so that a failure finds nothing half made. */
+static void settle(Fn *f, uint32_t n, Expr *const *atoms)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (expr_as_var(atoms[i]))
+            fn_val(f, atoms[i]);
+}
+
+static Ssa filled(Fn *f, const ObjectInfo *info, const char *hint, uint32_t n, Expr *const *fields,
+                  const Type *const *types)
+{
+    settle(f, n, fields);
+    Ssa o = fn_object(f, info, hint, n);
+    for (uint32_t i = 0; i < n; i++)
+        fn_set_field(f, o, i, repr_of(types[i]), fn_take_as(f, fields[i], types[i]));
+    return o;
+}
+
+Ssa fn_tuple(Fn *f, const Type *type, uint32_t n, Expr *const *fields)
+{
+    if (n == 0)
+        return gen_outside(f->g, value_unit().object, "unit");
+    return filled(f, &tuple_info, "tuple", n, fields, type->parts);
+}
+
+Ssa fn_closure(Fn *f, Instance *in)
+{
+    Gen *g = f->g;
+    for (size_t i = 0; i < in->captures.n; i++)
+        fn_val(f, &in->captures.at[i].var->base);
+    Ssa args[3] = {f->state, instance_info(g, in), gen_int(g->i32, (int64_t)in->captures.n)};
+    Ssa o = gen_call_abi(g, "relay_object", args, 3);
+    fn_fail_if_null(f, o);
+    for (uint32_t i = 0; i < in->captures.n; i++) {
+        Capture *c = &in->captures.at[i];
+        fn_set_field(f, o, i, repr_of(c->type), fn_take(f, &c->var->base));
+    }
+    return o;
+}
+
+/* The field types of a constructor in this data type. */
+static const Type *const *constructor_fields(Fn *f, const Constructor *con, const Type *type)
+{
+    Gen *g = f->g;
+    const Type **types = arena_new_array(g->arena, const Type *, con->n + 1);
+    for (uint32_t i = 0; i < con->n; i++)
+        types[i] =
+            type_subst(g->cx, con->fields[i], con->type->n_params, con->type->params, type->parts);
+    return types;
+}
+
+static Ssa construct(Fn *f, const Constructor *con, const Type *type, uint32_t n, Expr *const *args)
+{
+    if (n == 0)
+        return gen_outside(f->g, con->info->nullary, con->name->text);
+    return filled(f, con->info, con->name->text, n, args, constructor_fields(f, con, type));
+}
+
+/* ---- operators -------------------------------------------------------------------------------------------------- */
+
+Ssa fn_op_eval(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Repr *reprs,
+               Ssa *args, const Type *result)
+{
+    Gen *g = f->g;
+    OpSite *site = arena_new(g->arena, OpSite);
+    *site = (OpSite){op, attrs, span, n, result};
+    LLVMTypeRef value = LLVMArrayType2(g->i64, 2);
+    Ssa values = fn_room(f, value, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        gen_store(g, gen_head(g, reprs[i]), values, i * sizeof(Value));
+        gen_store(g, gen_bits(g, reprs[i], args[i]), values, i * sizeof(Value) + 8);
+    }
+    Ssa out = gen_offset(g, values, n * sizeof(Value));
+    Ssa abi[4] = {f->state, gen_outside(g, site, op->name), values, out};
+    gen_call_abi(g, "relay_op", abi, 4);
+    fn_fail_if_failed(f);
+    Repr r = repr_of(result);
+    return gen_unbits(g, r, gen_load(g, r.kind == REPR_SCALAR ? g->i64 : g->ptr, out, 8));
+}
+
+static Ssa call_op(Fn *f, const Op *op, const Call *call, const Type *result)
+{
+    Gen *g = f->g;
+    uint32_t n = call->args.n;
+    Repr *reprs = arena_new_array(g->arena, Repr, n + 1);
+    Ssa *args = arena_new_array(g->arena, Ssa, n + 1);
+    const Type **types = arena_new_array(g->arena, const Type *, n + 1);
+    settle(f, n, call->args.at);
+    for (uint32_t i = 0; i < n; i++) {
+        types[i] = fn_type(f, call->args.at[i]);
+        reprs[i] = repr_of(types[i]);
+        args[i] = fn_borrow(f, call->args.at[i]);
+    }
+    if (g->failed)
+        return NULL;
+    Ssa v = fn_scalar_op(f, op, call->attrs, call->base.span, n, types, args, result);
+    if (v || g->failed)
+        return v;
+    return fn_op_eval(f, op, call->attrs, call->base.span, n, reprs, args, result);
+}
+
+/* ---- functions -------------------------------------------------------------------------------------------------- */
+
+/* Arguments are handed over; what else ends here ends before a call in tail position. */
+static Ssa finish_call(Fn *f, LLVMTypeRef type, Ssa callee, Ssa *args, unsigned n, bool tail)
+{
+    Gen *g = f->g;
+    if (tail) {
+        fn_release_dead(f);
+        plan_flush(f);
+    }
+    Ssa v = LLVMBuildCall2(g->b, type, callee, args, n, "");
+    LLVMSetInstructionCallConv(v, TAILCC);
+    if (!tail) {
+        fn_fail_if_failed(f);
+        return v;
+    }
+    LLVMSetTailCallKind(v, LLVMTailCallKindMustTail);
+    fn_return(f, v);
+    return NULL;
+}
+
+static void jump_to_start(Fn *f, Ssa *args, uint32_t n)
+{
+    fn_release_dead(f);
+    plan_flush(f);
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(f->g->b);
+    for (uint32_t i = 0; i < n; i++)
+        LLVMAddIncoming(f->phis[i], &args[i], &here, 1);
+    LLVMBuildBr(f->g->b, f->loop);
+    f->ended = true;
+}
+
+static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
+{
+    Gen *g = f->g;
+    uint32_t n = call->args.n;
+    if (n != in->n) {
+        gen_refuse(g, "`%s` is called with %u arguments instead of %u", in->name, n, in->n);
+        return NULL;
+    }
+    Ssa *args = arena_new_array(g->arena, Ssa, n + 2);
+    unsigned k = 0;
+    args[k++] = f->state;
+    settle(f, n, call->args.at);
+    if (in->has_self)
+        args[k++] = fn_take(f, call->callee);
+    for (uint32_t i = 0; i < n; i++)
+        args[k++] = fn_take_as(f, call->args.at[i], in->params[i]);
+    if (g->failed)
+        return NULL;
+    if (tail && in == f->in && f->loop) {
+        jump_to_start(f, args + 1, n);
+        return NULL;
+    }
+    /* LLVM wants equal result types; those that differ in Relay alone are equal there. */
+    return finish_call(f, in->type, in->value, args, k, tail);
+}
+
+static Ssa call_closure(Fn *f, const Call *call, const Type *type, bool tail)
+{
+    Gen *g = f->g;
+    uint32_t n = call->args.n;
+    if (type->kind != TYPE_FUNC || type->n_params > 0 || type->n != n) {
+        gen_refuse(g, "a call of a value of type %s", type_str(g->cx, type));
+        return NULL;
+    }
+    Ssa *args = arena_new_array(g->arena, Ssa, n + 2);
+    settle(f, n, call->args.at);
+    args[0] = f->state;
+    args[1] = fn_take(f, call->callee);
+    for (uint32_t i = 0; i < n; i++)
+        args[i + 2] = fn_take_as(f, call->args.at[i], type->parts[i]);
+    Ssa info = gen_load(g, g->ptr, args[1], offsetof(Object, info));
+    Ssa code = gen_load(g, g->ptr, info, sizeof(ObjectInfo));
+    return finish_call(f, closure_type(g, type), code, args, n + 2, tail);
+}
+
+static Ssa call_global(Fn *f, const GlobalVar *global, const Call *call, const Type *result,
+                       bool tail)
+{
+    Gen *g = f->g;
+    uint32_t n = call->args.n, n_given = call->type_args.n;
+    const Type **types = arena_new_array(g->arena, const Type *, n + 1);
+    const Type **given = arena_new_array(g->arena, const Type *, n_given + 1);
+    for (uint32_t i = 0; i < n; i++)
+        types[i] = fn_type(f, call->args.at[i]);
+    for (uint32_t i = 0; i < n_given; i++)
+        given[i] = instance_type(g, f->in, call->type_args.at[i]);
+    Instance *in = instance_of_global(g, global->name, n, types, result, n_given, given);
+    return in ? call_instance(f, in, call, tail) : NULL;
+}
+
+Ssa fn_call(Fn *f, const Call *call, const Var *var, bool tail)
+{
+    const Type *result = fn_type(f, &var->base);
+    switch ((ExprKind)call->callee->kind) {
+    case EXPR_OP: return call_op(f, expr_as_op(call->callee)->op, call, result);
+    case EXPR_CON:
+        return construct(f, expr_as_con(call->callee)->con, result, call->args.n, call->args.at);
+    case EXPR_GLOBAL: return call_global(f, expr_as_global(call->callee), call, result, tail);
+    default: break;
+    }
+    Val *val = fn_val(f, call->callee);
+    if (!val)
+        return NULL;
+    if (val->known)
+        return call_instance(f, val->known, call, tail);
+    return call_closure(f, call, val->type, tail);
+}

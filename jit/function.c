@@ -1,0 +1,476 @@
+/* The code of one function: blocks, variables, who owns what, leaving on failure. */
+#include "ir/walk.h"
+#include "jit/internal.h"
+#include "jit/plan.h"
+
+#include <string.h>
+
+/* ---- variables ---------------------------------------------------------------------------------------------- */
+
+const Type *fn_type(Fn *f, const Expr *e)
+{
+    return instance_type(f->g, f->in, e->type);
+}
+
+static bool is_counted(const Val *v)
+{
+    return v->at && !v->fixed && (v->repr.kind == REPR_TENSOR || v->repr.kind == REPR_OBJECT);
+}
+
+static uint32_t uses_in(const LiveBlock *b, const Var *v)
+{
+    return (uint32_t)(uintptr_t)ptrmap_find(&b->last, v);
+}
+
+static void scope_drop(Fn *f, const Var *v)
+{
+    for (size_t i = f->scope.n; i-- > 0;) {
+        if (f->scope.at[i] != v)
+            continue;
+        memmove(&f->scope.at[i], &f->scope.at[i + 1], (f->scope.n - i - 1) * sizeof *f->scope.at);
+        f->scope.n--;
+        return;
+    }
+}
+
+void fn_moved(Fn *f, const Var *v)
+{
+    vec_push(&f->moved, f->g->arena, v);
+    scope_drop(f, v);
+}
+
+static bool was_moved(const Fn *f, const Var *v)
+{
+    for (size_t i = 0; i < f->moved.n; i++)
+        if (f->moved.at[i] == v)
+            return true;
+    return false;
+}
+
+Val *fn_bind(Fn *f, const Var *v, const Type *t, Ssa at)
+{
+    Val *val = arena_new(f->g->arena, Val);
+    val->type = t;
+    val->repr = repr_of(t);
+    val->at = at;
+    ptrmap_put(&f->vals, v, val);
+    if (val->repr.kind == REPR_NONE) {
+        gen_refuse(f->g, "the type %s of `%%%s` is not known well enough", type_str(f->g->cx, t),
+                   v->name->text);
+        return val;
+    }
+    if (at && uses_in(f->block, v) == 0 && is_counted(val))
+        fn_release(f, val->repr, at);
+    else if (val->repr.kind != REPR_SCALAR)
+        vec_push(&f->scope, f->g->arena, v);
+    return val;
+}
+
+bool fn_dies(Fn *f, const Var *v)
+{
+    return live_is_last(f->live, f->block, f->at, v) && !was_moved(f, v);
+}
+
+static Ssa constructor_object(Fn *f, const Constructor *con)
+{
+    return gen_outside(f->g, con->info->nullary, con->name->text);
+}
+
+/* A function without captures has one closure, made in the module when somebody wants it as a value. */
+static Ssa known_object(Fn *f, Val *val)
+{
+    Instance *in = val->known;
+    instance_info(f->g, in);
+    return in->object;
+}
+
+/* The value of an atom that is no variable. */
+static Ssa atom_value(Fn *f, const Expr *e, const Type *type)
+{
+    const ConRef *con = expr_as_con(e);
+    if (con && type->kind != TYPE_FUNC)
+        return constructor_object(f, con->con);
+    Instance *in = NULL;
+    const GlobalVar *global = expr_as_global(e);
+    const OpRef *op = expr_as_op(e);
+    if (type->kind != TYPE_FUNC || type->n_params > 0)
+        gen_refuse(f->g, "a polymorphic function is used as a value");
+    else if (global)
+        in = instance_of_global(f->g, global->name, type->n, type->parts, type->result, 0, NULL);
+    else if (op || con)
+        in = instance_of_row(f->g, op ? op->op : NULL, con ? con->con : NULL, type, e->span);
+    else
+        gen_refuse(f->g, "an operand that is no atom");
+    if (!in)
+        return LLVMConstNull(f->g->ptr);
+    instance_info(f->g, in);
+    return in->object;
+}
+
+Val *fn_val(Fn *f, const Expr *atom)
+{
+    Val *val = ptrmap_find(&f->vals, atom);
+    if (val && !val->at && !val->known)
+        plan_flush(f);
+    if (!val && expr_as_var(atom))
+        gen_refuse(f->g, "the free variable `%%%s`", expr_as_var(atom)->name->text);
+    return val;
+}
+
+static Ssa value_or_null(Fn *f, Val *val)
+{
+    if (val->at)
+        return val->at;
+    if (val->known)
+        return known_object(f, val);
+    return LLVMGetUndef(gen_type(f->g, val->repr));
+}
+
+Ssa fn_borrow(Fn *f, const Expr *atom)
+{
+    if (!expr_as_var(atom))
+        return atom_value(f, atom, fn_type(f, atom));
+    Val *val = fn_val(f, atom);
+    return val ? value_or_null(f, val) : LLVMGetUndef(f->g->ptr);
+}
+
+Ssa fn_take_as(Fn *f, const Expr *atom, const Type *type)
+{
+    const Var *v = expr_as_var(atom);
+    if (!v)
+        return atom_value(f, atom, type);
+    Val *val = fn_val(f, atom);
+    if (!val)
+        return LLVMGetUndef(f->g->ptr);
+    Ssa at = value_or_null(f, val);
+    if (val->repr.kind == REPR_SCALAR || !val->at)
+        return at;
+    if (!val->fixed && fn_dies(f, v))
+        fn_moved(f, v);
+    else
+        fn_retain(f, val->repr, at);
+    return at;
+}
+
+Ssa fn_take(Fn *f, const Expr *atom)
+{
+    return fn_take_as(f, atom, fn_type(f, atom));
+}
+
+/* ---- counting ------------------------------------------------------------------------------------------------ */
+
+/* Both Tensor and Object begin with their count. */
+void fn_retain(Fn *f, Repr r, Ssa v)
+{
+    Gen *g = f->g;
+    if (r.kind == REPR_SCALAR)
+        return;
+    Ssa refs = gen_load(g, g->i32, v, 0);
+    Ssa more = LLVMBuildAdd(g->b, refs, gen_int(g->i32, 1), "");
+    if (r.kind == REPR_OBJECT) {
+        /* The immortal stay what they are. */
+        Ssa immortal = LLVMBuildICmp(g->b, LLVMIntEQ, refs, gen_int(g->i32, -1), "");
+        more = LLVMBuildSelect(g->b, immortal, refs, more, "");
+    }
+    gen_store(g, more, v, 0);
+}
+
+void fn_release(Fn *f, Repr r, Ssa v)
+{
+    Gen *g = f->g;
+    if (r.kind == REPR_SCALAR)
+        return;
+    LLVMBasicBlockRef last = gen_block(g, f->fn, "last"), done = gen_block(g, f->fn, "go");
+    LLVMBasicBlockRef less = gen_block(g, f->fn, "less");
+    Ssa refs = gen_load(g, g->i32, v, 0);
+    LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntEQ, refs, gen_int(g->i32, 1), ""), last, less);
+    LLVMPositionBuilderAtEnd(g->b, last);
+    gen_call_abi(g, r.kind == REPR_TENSOR ? "relay_free_tensor" : "relay_free_object", &v, 1);
+    LLVMBuildBr(g->b, done);
+    LLVMPositionBuilderAtEnd(g->b, less);
+    Ssa fewer = LLVMBuildSub(g->b, refs, gen_int(g->i32, 1), "");
+    if (r.kind == REPR_OBJECT) {
+        Ssa immortal = LLVMBuildICmp(g->b, LLVMIntEQ, refs, gen_int(g->i32, -1), "");
+        fewer = LLVMBuildSelect(g->b, immortal, refs, fewer, "");
+    }
+    gen_store(g, fewer, v, 0);
+    LLVMBuildBr(g->b, done);
+    LLVMPositionBuilderAtEnd(g->b, done);
+}
+
+static void release_if_dead(Fn *f, const Var *v)
+{
+    Val *val = ptrmap_find(&f->vals, v);
+    if (!val || !fn_dies(f, v))
+        return;
+    fn_moved(f, v);
+    if (is_counted(val))
+        fn_release(f, val->repr, val->at);
+}
+
+static void release_slot(void *data, Expr *const *slot)
+{
+    if (expr_as_var(*slot))
+        release_if_dead(data, expr_as_var(*slot));
+}
+
+static void release_free(void *data, Var *v)
+{
+    release_if_dead(data, v);
+}
+
+static void release_operands(Fn *f, const Expr *value)
+{
+    if (value->kind == EXPR_VAR)
+        release_if_dead(f, expr_as_var(value));
+    else if (value->kind == EXPR_FUNCTION)
+        ir_free_vars(value, release_free, f);
+    else if (value->kind != EXPR_IF && value->kind != EXPR_MATCH)
+        ir_children(value, release_slot, f);
+}
+
+void fn_release_dead(Fn *f)
+{
+    Expr *e = f->block->body;
+    for (uint32_t i = 0; i < f->at; i++)
+        e = expr_as_let(e)->body;
+    release_operands(f, expr_as_let(e) ? expr_as_let(e)->value : e);
+}
+
+/* ---- failure ------------------------------------------------------------------------------------------------- */
+
+Ssa fn_zero(Fn *f, const Type *t)
+{
+    return LLVMConstNull(gen_type(f->g, repr_of(t)));
+}
+
+static void release_all(Fn *f)
+{
+    /* fn_release only builds: the scope stays as it is, because the way that does not fail goes on with it. */
+    for (size_t i = 0; i < f->scope.n; i++) {
+        const Var *v = f->scope.at[i];
+        Val *val = ptrmap_find(&f->vals, v);
+        if (is_counted(val) && (live_after(f->live, f->block, f->at, v) || fn_dies(f, v)))
+            fn_release(f, val->repr, val->at);
+    }
+}
+
+void fn_fail_if(Fn *f, Ssa bad)
+{
+    Gen *g = f->g;
+    LLVMBasicBlockRef fail = gen_block(g, f->fn, "fail"), go = gen_block(g, f->fn, "go");
+    gen_branch(g, bad, fail, go, false);
+    LLVMPositionBuilderAtEnd(g->b, fail);
+    fn_leave(f);
+    LLVMPositionBuilderAtEnd(g->b, go);
+}
+
+void fn_leave(Fn *f)
+{
+    release_all(f);
+    LLVMBuildRet(f->g->b, fn_zero(f, f->in->result));
+}
+
+void fn_fail_if_failed(Fn *f)
+{
+    Gen *g = f->g;
+    Ssa failed = gen_load(g, g->i32, f->state, offsetof(JitState, failed));
+    fn_fail_if(f, LLVMBuildICmp(g->b, LLVMIntNE, failed, gen_int(g->i32, 0), ""));
+}
+
+void fn_fail_if_null(Fn *f, Ssa pointer)
+{
+    fn_fail_if(f, LLVMBuildIsNull(f->g->b, pointer, ""));
+}
+
+/* ---- blocks -------------------------------------------------------------------------------------------------- */
+
+void fn_return(Fn *f, Ssa v)
+{
+    LLVMBuildRet(f->g->b, v);
+    f->ended = true;
+}
+
+static Ssa constant_value(Fn *f, const Constant *c, const Var *var)
+{
+    Gen *g = f->g;
+    Lanes one = {.g = g, .n = 1};
+    if (c->value.kind == VALUE_SCALAR)
+        return lanes_const(&one, c->value);
+    Val *val = fn_bind(f, var, c->base.type, NULL);
+    val->at = gen_outside(g, c->value.tensor, "constant");
+    val->fixed = true;
+    val->dense = tensor_is_contiguous(c->value.tensor);
+    return NULL;
+}
+
+static Ssa ref_new(Fn *f, const RefNew *e)
+{
+    fn_borrow(f, e->value);
+    Ssa o = fn_object(f, &ref_info, "ref", 1);
+    fn_set_field(f, o, 0, repr_of(fn_type(f, e->value)), fn_take(f, e->value));
+    return o;
+}
+
+static Ssa ref_read(Fn *f, const RefRead *e, const Type *type)
+{
+    Repr r = repr_of(type);
+    Ssa v = fn_get_field(f, fn_borrow(f, e->ref), 0, r);
+    fn_retain(f, r, v);
+    return v;
+}
+
+static Ssa ref_write(Fn *f, const RefWrite *e)
+{
+    Repr r = repr_of(fn_type(f, e->value));
+    Ssa o = fn_borrow(f, e->ref);
+    Ssa now = fn_take(f, e->value);
+    Ssa old = fn_get_field(f, o, 0, r);
+    fn_set_field(f, o, 0, r, now);
+    fn_release(f, r, old);
+    return gen_outside(f->g, value_unit().object, "unit");
+}
+
+static Ssa tuple_get(Fn *f, const TupleGet *e, const Type *type)
+{
+    Repr r = repr_of(type);
+    Ssa v = fn_get_field(f, fn_borrow(f, e->tuple), (uint32_t)e->index, r);
+    fn_retain(f, r, v);
+    return v;
+}
+
+/* A function literal: known by name, and an object only when it captures something. */
+static Ssa literal(Fn *f, const Function *fn, Var *var)
+{
+    if (fn->type_params.n > 0) {
+        gen_refuse(f->g, "the local function `%%%s` is polymorphic", var->name->text);
+        return NULL;
+    }
+    Instance *in = instance_of_literal(f, fn, var);
+    if (!in)
+        return NULL;
+    Ssa object = in->has_self ? fn_closure(f, in) : NULL;
+    Val *val = fn_bind(f, var, fn_type(f, &fn->base), object);
+    val->known = in;
+    return NULL;
+}
+
+/* A second name for what exists. */
+static Ssa alias(Fn *f, const Var *var, Expr *value)
+{
+    Val *old = fn_val(f, value);
+    if (!old)
+        return fn_take(f, value);
+    Ssa at = old->known && !old->at ? NULL : fn_take(f, value);
+    Val *val = fn_bind(f, var, old->type, at);
+    val->known = old->known;
+    val->fixed = old->fixed;
+    val->dense = old->dense;
+    return NULL;
+}
+
+static Ssa let_value(Fn *f, Let *let, const Type *type, bool tail)
+{
+    Expr *e = let->value;
+    switch ((ExprKind)e->kind) {
+    case EXPR_CONSTANT: return constant_value(f, expr_as_constant(e), let->var);
+    case EXPR_VAR: return alias(f, let->var, e);
+    case EXPR_GLOBAL:
+    case EXPR_OP:
+    case EXPR_CON: return fn_take_as(f, e, type);
+    case EXPR_TUPLE:
+        return fn_tuple(f, type, expr_as_tuple(e)->fields.n, expr_as_tuple(e)->fields.at);
+    case EXPR_TUPLE_GET: return tuple_get(f, expr_as_tuple_get(e), type);
+    case EXPR_CALL: return fn_call(f, expr_as_call(e), let->var, tail);
+    case EXPR_FUNCTION: return literal(f, expr_as_function(e), let->var);
+    case EXPR_IF: return fn_if(f, expr_as_if(e), type, tail);
+    case EXPR_MATCH: return fn_match(f, expr_as_match(e), type, tail);
+    case EXPR_REF_NEW: return ref_new(f, expr_as_ref_new(e));
+    case EXPR_REF_READ: return ref_read(f, expr_as_ref_read(e), type);
+    case EXPR_REF_WRITE: return ref_write(f, expr_as_ref_write(e));
+    case EXPR_LET:
+    case EXPR_KINDS: break;
+    }
+    return NULL;
+}
+
+/* True when the block goes on. */
+static bool make_let(Fn *f, Let *let, bool tail)
+{
+    const Type *type = fn_type(f, &let->var->base);
+    f->moved.n = 0;
+    if (repr_of(type).kind == REPR_NONE)
+        return gen_refuse(f->g, "the type %s of `%%%s` is not known well enough",
+                          type_str(f->g->cx, type), let->var->name->text);
+    if (plan_add(f, let, type))
+        return !f->g->failed;
+    if (let->value->kind == EXPR_IF || let->value->kind == EXPR_MATCH)
+        plan_flush(f);
+    Ssa v = let_value(f, let, type, tail && let_is_last(let));
+    if (f->g->failed || f->ended)
+        return false;
+    fn_release_dead(f);
+    if (v)
+        fn_bind(f, let->var, type, v);
+    return true;
+}
+
+/* What the block above hands down and this one does not use ends here. */
+static void release_handed_down(Fn *f, LiveBlock *block)
+{
+    for (size_t i = f->scope.n; i-- > 0;) {
+        const Var *v = f->scope.at[i];
+        if (!block->parent || uses_in(block, v) > 0 ||
+            !live_is_last(f->live, block->parent, block->parent_at, v))
+            continue;
+        Val *val = ptrmap_find(&f->vals, v);
+        scope_drop(f, v);
+        if (is_counted(val))
+            fn_release(f, val->repr, val->at);
+    }
+}
+
+static Ssa make_block(Fn *f, LiveBlock *block, const Type *type, bool tail)
+{
+    Expr *e = block->body;
+    for (Let *let = expr_as_let(e); let; let = expr_as_let(e)) {
+        if (!make_let(f, let, tail))
+            return NULL;
+        f->at++;
+        e = let->body;
+    }
+    f->moved.n = 0;
+    Ssa v = fn_take_as(f, e, type);
+    plan_flush(f);
+    if (!tail || f->g->failed)
+        return v;
+    fn_return(f, v);
+    return NULL;
+}
+
+static VarStack stack_copy(Fn *f, const VarStack *s)
+{
+    VarStack copy = {0};
+    for (size_t i = 0; i < s->n; i++)
+        vec_push(&copy, f->g->arena, s->at[i]);
+    return copy;
+}
+
+Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *start, void *data)
+{
+    LiveBlock *outer = f->block;
+    uint32_t at = f->at;
+    VarStack scope = stack_copy(f, &f->scope), moved = stack_copy(f, &f->moved);
+    f->block = block;
+    f->at = 0;
+    if (start)
+        start(f, data);
+    release_handed_down(f, block);
+    f->ended = false;
+    Ssa v = make_block(f, block, type, tail);
+    f->block = outer;
+    f->at = at;
+    f->scope = scope;
+    f->moved = moved;
+    return f->ended ? NULL : v;
+}

@@ -1,0 +1,218 @@
+/* One module: the entry that C calls, the functions, their beginnings. */
+#include "jit/internal.h"
+#include "jit/plan.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+bool gen_refuse(Gen *g, const char *format, ...)
+{
+    if (!g->failed) {
+        va_list args;
+        va_start(args, format);
+        buf_vprintf(g->why, format, args);
+        va_end(args);
+    }
+    g->failed = true;
+    return false;
+}
+
+/* ---- the beginning of a function ---------------------------------------------------------------------------------- */
+
+/* When `bad`: reports through the function of that name, lets go of the arguments and returns. */
+static void guard(Fn *f, Ssa bad, const char *report, Ssa const *args)
+{
+    Gen *g = f->g;
+    LLVMBasicBlockRef fail = gen_block(g, f->fn, "stop"), go = gen_block(g, f->fn, "go");
+    gen_branch(g, bad, fail, go, false);
+    LLVMPositionBuilderAtEnd(g->b, fail);
+    gen_call_abi(g, report, &f->state, 1);
+    for (uint32_t i = 0; i < f->in->n; i++)
+        fn_release(f, repr_of(f->in->params[i]), args[i]);
+    if (f->self)
+        fn_release(f, (Repr){.kind = REPR_OBJECT}, f->self);
+    LLVMBuildRet(g->b, fn_zero(f, f->in->result));
+    LLVMPositionBuilderAtEnd(g->b, go);
+}
+
+static Ssa stack_pointer(Gen *g)
+{
+#if defined(__x86_64__)
+    const char *name = "rsp";
+#else
+    const char *name = "sp";
+#endif
+    LLVMMetadataRef text = LLVMMDStringInContext2(g->c, name, strlen(name));
+    Ssa node = LLVMMetadataAsValue(g->c, LLVMMDNodeInContext2(g->c, &text, 1));
+    return gen_intrinsic(g, "llvm.read_register", g->i64, &node, 1);
+}
+
+static void check_stack(Fn *f, Ssa const *args)
+{
+    Gen *g = f->g;
+    Ssa limit = gen_load(g, g->i64, f->state, offsetof(JitState, stack_limit));
+    guard(f, LLVMBuildICmp(g->b, LLVMIntULT, stack_pointer(g), limit, ""), "relay_too_deep", args);
+}
+
+static void check_interrupt(Fn *f, Ssa const *args)
+{
+    Gen *g = f->g;
+    Ssa flag = gen_load(g, g->ptr, f->state, offsetof(JitState, interrupted));
+    Ssa set = gen_load(g, g->i8, flag, 0);
+    LLVMSetVolatile(set, true);
+    guard(f, LLVMBuildICmp(g->b, LLVMIntNE, set, gen_int(g->i8, 0), ""), "relay_stopped", args);
+}
+
+/* Calls to itself in tail position come back to here with other arguments. */
+static void make_loop(Fn *f, Ssa *args)
+{
+    Gen *g = f->g;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
+    f->loop = gen_block(g, f->fn, "loop");
+    LLVMBuildBr(g->b, f->loop);
+    LLVMPositionBuilderAtEnd(g->b, f->loop);
+    f->phis = arena_new_array(g->arena, Ssa, f->in->n + 1);
+    for (uint32_t i = 0; i < f->in->n; i++) {
+        f->phis[i] = LLVMBuildPhi(g->b, gen_type(g, repr_of(f->in->params[i])), "");
+        LLVMAddIncoming(f->phis[i], &args[i], &here, 1);
+        args[i] = f->phis[i];
+    }
+}
+
+static void bind_captures(Fn *f)
+{
+    Instance *in = f->in;
+    for (uint32_t i = 0; i < in->captures.n; i++) {
+        Capture *c = &in->captures.at[i];
+        Repr r = repr_of(c->type);
+        Ssa v = fn_get_field(f, f->self, i, r);
+        fn_retain(f, r, v);
+        fn_bind(f, c->var, c->type, v)->known = c->known;
+    }
+    for (size_t i = 0; i < in->known.n; i++) {
+        Instance *known = in->known.entries[i].value;
+        fn_bind(f, in->known.entries[i].key, known->fn->base.type, NULL)->known = known;
+    }
+}
+
+static void bind_self(Fn *f)
+{
+    Instance *in = f->in;
+    if (in->self_var)
+        fn_bind(f, in->self_var, instance_type(f->g, in, in->fn->base.type), f->self)->known = in;
+    else if (f->self)
+        fn_release(f, (Repr){.kind = REPR_OBJECT}, f->self);
+}
+
+static Live *live_of(Gen *g, const Instance *in)
+{
+    uint32_t n = 0;
+    Var **captured = arena_new_array(g->arena, Var *, in->captures.n + 1);
+    for (size_t i = 0; i < in->captures.n; i++)
+        captured[n++] = in->captures.at[i].var;
+    if (in->self_var && in->has_self)
+        captured[n++] = in->self_var;
+    return live_make(g->arena, in->fn, n, captured);
+}
+
+static void make_body(Fn *f)
+{
+    Gen *g = f->g;
+    Instance *in = f->in;
+    Ssa *args = arena_new_array(g->arena, Ssa, in->n + 1);
+    for (uint32_t i = 0; i < in->n; i++)
+        args[i] = LLVMGetParam(f->fn, i + 1 + in->has_self);
+    LLVMBasicBlockRef start = gen_block(g, f->fn, "start");
+    LLVMPositionBuilderAtEnd(g->b, start);
+    if (f->live->nests)
+        check_stack(f, args);
+    if (f->live->calls && !in->has_self)
+        make_loop(f, args);
+    if (f->live->calls)
+        check_interrupt(f, args);
+    f->block = f->live->root;
+    for (uint32_t i = 0; i < in->n; i++)
+        fn_bind(f, in->fn->params.at[i], in->params[i], args[i]);
+    bind_captures(f);
+    bind_self(f);
+    fn_block(f, f->live->root, in->result, true, NULL, NULL);
+    LLVMPositionBuilderAtEnd(g->b, f->entry);
+    LLVMBuildBr(g->b, start);
+}
+
+bool function_make(Gen *g, Instance *in)
+{
+    Fn f = {.g = g, .in = in, .fn = in->value, .live = live_of(g, in)};
+    if (f.live->too_deep)
+        return gen_refuse(g, "`%s` has branches that are nested too deeply", in->name);
+    gen_attribute(g, f.fn, "nounwind");
+    f.state = LLVMGetParam(f.fn, 0);
+    f.self = in->has_self ? LLVMGetParam(f.fn, 1) : NULL;
+    LLVMSetValueName2(f.state, "state", 5);
+    f.entry = gen_block(g, f.fn, "entry");
+    plan_begin(&f);
+    make_body(&f);
+    plan_end(&f);
+    ptrmap_deinit(&f.vals);
+    g->unit->nests |= f.live->nests;
+    return !g->failed;
+}
+
+/* ---- the entry -------------------------------------------------------------------------------------------------------- */
+
+/* void (state, args, out): arguments are lent. */
+static void make_entry(Gen *g, Instance *in)
+{
+    LLVMTypeRef params[3] = {g->ptr, g->ptr, g->ptr};
+    LLVMTypeRef type = LLVMFunctionType(g->nothing, params, 3, false);
+    Fn f = {.g = g, .in = in};
+    f.fn = LLVMAddFunction(g->m, orc_name(g->jit, "entry"), type);
+    g->entry = f.fn;
+    LLVMPositionBuilderAtEnd(g->b, gen_block(g, f.fn, ""));
+    Ssa *args = arena_new_array(g->arena, Ssa, in->n + 1);
+    Ssa values = LLVMGetParam(f.fn, 1), out = LLVMGetParam(f.fn, 2);
+    args[0] = LLVMGetParam(f.fn, 0);
+    for (uint32_t i = 0; i < in->n; i++) {
+        Repr r = repr_of(in->params[i]);
+        LLVMTypeRef t = r.kind == REPR_SCALAR ? g->i64 : g->ptr;
+        args[i + 1] = gen_unbits(g, r, gen_load(g, t, values, i * sizeof(Value) + 8));
+        fn_retain(&f, r, args[i + 1]);
+    }
+    Ssa v = LLVMBuildCall2(g->b, in->type, in->value, args, in->n + 1, "");
+    LLVMSetInstructionCallConv(v, TAILCC);
+    Repr r = repr_of(in->result);
+    gen_store(g, gen_head(g, r), out, 0);
+    gen_store(g, gen_bits(g, r, v), out, 8);
+    LLVMBuildRetVoid(g->b);
+}
+
+static bool check_interface(Gen *g, const Instance *in)
+{
+    for (uint32_t i = 0; i < in->n; i++)
+        if (type_holds_function(in->params[i]))
+            return gen_refuse(g, "the parameter `%%%s` of `@%s` holds a function",
+                              in->fn->params.at[i]->name->text, in->name);
+    if (type_holds_function(in->result))
+        return gen_refuse(g, "the result of `@%s` holds a function", in->name);
+    return true;
+}
+
+bool gen_unit(Gen *g, const Function *fn)
+{
+    uint32_t n = fn->params.n;
+    if (fn->type_params.n > 0)
+        return gen_refuse(g, "`@%s` is polymorphic", g->unit->name->text);
+    const Type **types = arena_new_array(g->arena, const Type *, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        types[i] = fn->params.at[i]->base.type;
+    Instance *in = instance_of_global(g, g->unit->name, n, types, NULL, 0, NULL);
+    if (!in || !check_interface(g, in))
+        return false;
+    g->unit->n = in->n;
+    g->unit->params = in->params;
+    g->unit->result = in->result;
+    make_entry(g, in);
+    while (g->done < g->instances.n && !g->failed)
+        function_make(g, g->instances.at[g->done++]);
+    return !g->failed;
+}

@@ -1,0 +1,362 @@
+/* What the files of the JIT share.
+ *
+ * A definition and all it reaches become one Unit: one LLVM module, one object, one resource tracker. Making it goes
+ *
+ *     to_anf ─▶ live.c (last uses) ─▶ function.c, call.c, match.c (control code)     ─▶ orc.c (object, link)
+ *                                     plan.c ─▶ schedule.c ─▶ loops.c (tensor code)
+ *
+ * Generated functions take the JitState first. A value is held by its type: a scalar natively, all else as a pointer. Arguments that
+ * are pointers are owned by the callee, results by the caller; a variable's last use hands its value on, and every other use retains.
+ * After a call that may fail the code looks at `failed` and, when it is set, lets go of what it owns and returns. */
+#ifndef JIT_INTERNAL_H
+#define JIT_INTERNAL_H
+
+#include "base/vec.h"
+#include "jit/jit.h"
+#include "jit/live.h"
+
+#include <llvm-c/Core.h>
+#include <llvm-c/LLJIT.h>
+#include <llvm-c/Orc.h>
+#include <llvm-c/TargetMachine.h>
+
+typedef struct TeProgram TeProgram;
+
+/* A value of LLVM's, in single static assignment. */
+typedef LLVMValueRef Ssa;
+
+/* LLVM's convention with tail calls between different prototypes; its C interface has no name for it. */
+#define TAILCC 18
+
+/* What generated code reads and writes; it knows the offsets from offsetof. */
+typedef struct JitState {
+    uint32_t failed; /* a diagnostic was reported */
+    const char *stack_limit; /* below it calls are nested too deeply */
+    const atomic_bool *interrupted;
+    Jit *jit;
+} JitState;
+
+/* A compiled definition. */
+typedef struct Dependency {
+    const Name *name;
+    const Function *fn;
+} Dependency;
+
+typedef void UnitEntry(JitState *state, const Value *args, Value *out);
+
+typedef struct Unit {
+    Jit *jit;
+    Arena arena;
+    const Name *name;
+    Module *env; /* where it was found; kept alive */
+    Module *code; /* whose arena holds the code in A normal form */
+    Vec(Dependency) needs; /* every definition that was looked up */
+    uint32_t n;
+    const Type *const *params;
+    const Type *result;
+    const char *why; /* why it cannot be compiled; NULL when it can */
+    bool nests; /* calls may nest: run on the large stack */
+    LLVMOrcResourceTrackerRef tracker;
+    UnitEntry *entry;
+} Unit;
+
+/* The target and the linker: orc.c. */
+typedef struct Orc {
+    LLVMTargetMachineRef machine;
+    LLVMOrcLLJITRef lljit;
+    char *triple, *cpu, *features, *layout;
+    PtrMap names; /* address -> the symbol that stands for it */
+    uint32_t numbers; /* of symbols made so far */
+    Arena arena;
+    bool failed;
+} Orc;
+
+struct Jit {
+    JitState state;
+    Ctx *cx;
+    Orc orc;
+    PtrMap units; /* Function -> Unit */
+    char *stack; /* reserved, committed by use; NULL until the first call */
+    size_t stack_size;
+    uint32_t running; /* calls in progress */
+};
+
+/* ---- orc.c ---------------------------------------------------------------------------------------------------------- */
+
+bool orc_init(Jit *jit);
+void orc_deinit(Jit *jit);
+/* Reports E0702 with LLVM's message, which it consumes; true when there was an error. */
+bool llvm_failed(Ctx *cx, LLVMErrorRef error, const char *doing);
+/* Compiles the module (which stays the caller's) and links it under a tracker of its own. */
+bool orc_add(Jit *jit, LLVMModuleRef m, LLVMOrcResourceTrackerRef *tracker);
+void orc_remove(Jit *jit, LLVMOrcResourceTrackerRef tracker);
+void *orc_find(Jit *jit, const char *symbol);
+/* The name under which generated code may refer to an address outside; the same address gets the same name. */
+const char *orc_symbol(Jit *jit, const void *address, const char *hint);
+/* A new name for something in a module. */
+const char *orc_name(Jit *jit, const char *hint);
+/* The module as assembly or object. */
+bool orc_emit(Jit *jit, LLVMModuleRef m, LLVMCodeGenFileType kind, Buf *out);
+
+/* ---- abi.c ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct AbiRow {
+    const char *name;
+    void *address;
+    /* The result and the parameters: v void, i int32, l int64, p pointer, f float, d double. */
+    const char *signature;
+} AbiRow;
+
+/* Ends with a NULL name. */
+extern const AbiRow abi_table[];
+
+/* A call of an operator that runs through op_eval; lives as long as its unit. */
+typedef struct OpSite {
+    const Op *op;
+    const Attrs *attrs;
+    Span span;
+    uint32_t n;
+    const Type *result; /* what the caller relies on */
+} OpSite;
+
+/* What a tensor that code makes or relies on looks like. */
+typedef struct TensorSite {
+    DType dtype;
+    int32_t rank;
+    const int64_t *shape;
+    Span span;
+} TensorSite;
+
+/* ---- stack.c -------------------------------------------------------------------------------------------------------- */
+
+/* Calls the entry on the large stack; false after a diagnostic when there is none. */
+bool stack_run(Jit *jit, UnitEntry *entry, const Value *args, Value *out);
+void stack_free(Jit *jit);
+
+/* ---- how a value is held: repr.c ------------------------------------------------------------------------------------ */
+
+typedef enum ReprKind { REPR_NONE, REPR_SCALAR, REPR_TENSOR, REPR_OBJECT } ReprKind;
+
+typedef struct Repr {
+    ReprKind kind;
+    DType dtype; /* of scalars and tensors */
+    ValueKind value;
+} Repr;
+
+/* REPR_NONE for a type that the JIT has no form for. */
+Repr repr_of(const Type *t);
+/* Whether a value of the type may hold a function. */
+bool type_holds_function(const Type *t);
+
+/* ---- making one module --------------------------------------------------------------------------------------------- */
+
+typedef struct Instance Instance;
+typedef struct Fn Fn;
+
+typedef struct Gen {
+    Jit *jit;
+    Ctx *cx;
+    Unit *unit;
+    Module *env, *code;
+    Arena *arena; /* the unit's */
+    LLVMContextRef c;
+    LLVMModuleRef m;
+    LLVMBuilderRef b;
+    LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, ptr, nothing;
+    PtrMap anf; /* Function -> the same in A normal form */
+    PtrMap lives; /* Function in A normal form -> Live */
+    Vec(Instance *) instances;
+    size_t done; /* instances whose code is made */
+    PtrMap abi; /* row -> Ssa */
+    PtrMap outside; /* address -> Ssa */
+    Buf *why;
+    Buf *lowered; /* receives the loops as text; may be NULL */
+    Ssa entry; /* the function that C calls */
+    uint32_t kernels; /* loop nests made so far */
+    bool failed; /* `why` says it, or a diagnostic was reported */
+} Gen;
+
+/* Says why this cannot be compiled. Always false. */
+bool gen_refuse(Gen *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Makes the code of `fn`, the definition `unit->name`, and of all it reaches into g->m. */
+bool gen_unit(Gen *g, const Function *fn);
+
+typedef struct Capture {
+    Var *var;
+    const Type *type;
+    Instance *known;
+} Capture;
+
+/* A function at concrete types. */
+struct Instance {
+    const Function *fn; /* in A normal form */
+    const Op *op; /* of an operator or constructor used as a value */
+    const Constructor *con;
+    const char *name;
+    Var *self_var; /* of a literal: the variable it is bound to */
+    uint32_t n_vars; /* type variables in scope, the outer ones included */
+    const TypeVar *const *vars;
+    const Type *const *types;
+    Vec(Capture) captures;
+    PtrMap known; /* captured variables that are functions without captures -> Instance */
+    uint32_t n;
+    const Type **params;
+    const Type *result;
+    bool has_self; /* takes its closure after the state */
+    Ssa value;
+    LLVMTypeRef type;
+    Ssa thunk; /* the same behind the convention of closures */
+    Ssa info; /* its ObjectInfo */
+    Ssa object; /* its only closure, when it captures nothing */
+};
+
+/* instance.c: each returns NULL after refusing. */
+Instance *instance_of_global(Gen *g, const Name *name, uint32_t n, const Type *const *args,
+                             const Type *result, uint32_t n_type_args,
+                             const Type *const *type_args);
+Instance *instance_of_literal(Fn *f, const Function *fn, Var *self);
+Instance *instance_of_row(Gen *g, const Op *op, const Constructor *con, const Type *type,
+                          Span span);
+/* Finds the bindings of the type parameters that make `open` equal `given`; false when there are none. */
+bool types_match(const Type *open, const Type *given, uint32_t n, const TypeVar *const *vars,
+                 const Type **types);
+const Type *instance_type(Gen *g, const Instance *in, const Type *t);
+/* The LLVM function type that closures of this Relay type have. */
+LLVMTypeRef closure_type(Gen *g, const Type *fn);
+/* The ObjectInfo that closures of the instance have, a constant of the module. */
+Ssa instance_info(Gen *g, Instance *in);
+
+/* ---- building.c: short words for LLVM's builder ---------------------------------------------------------------------- */
+
+LLVMTypeRef gen_type(Gen *g, Repr r);
+LLVMTypeRef gen_dtype(Gen *g, DType t); /* in a register: bool is i1, 16-bit floats are float */
+LLVMTypeRef gen_stored(Gen *g, DType t); /* in memory: bool is i8, 16-bit floats are i16 */
+Ssa gen_int(LLVMTypeRef t, int64_t v);
+Ssa gen_offset(Gen *g, Ssa base, size_t bytes);
+Ssa gen_load(Gen *g, LLVMTypeRef t, Ssa base, size_t bytes);
+void gen_store(Gen *g, Ssa v, Ssa base, size_t bytes);
+Ssa gen_call_abi(Gen *g, const char *name, Ssa *args, unsigned n);
+Ssa gen_intrinsic(Gen *g, const char *name, LLVMTypeRef overload, Ssa *args, unsigned n);
+/* A constant pointer to something outside the module. */
+Ssa gen_outside(Gen *g, const void *address, const char *hint);
+LLVMBasicBlockRef gen_block(Gen *g, Ssa fn, const char *name);
+/* The conditional jump says which way is the usual one. */
+void gen_branch(Gen *g, Ssa cond, LLVMBasicBlockRef then, LLVMBasicBlockRef otherwise, bool likely);
+void gen_attribute(Gen *g, Ssa fn, const char *name);
+/* A scalar as the 64 bits of a Value, and back; the head of a Value. */
+Ssa gen_bits(Gen *g, Repr r, Ssa v);
+Ssa gen_unbits(Gen *g, Repr r, Ssa bits);
+Ssa gen_head(Gen *g, Repr r);
+/* Between register and memory. */
+Ssa gen_to_stored(Gen *g, DType t, Ssa v);
+Ssa gen_from_stored(Gen *g, DType t, Ssa v);
+
+/* ---- making one function --------------------------------------------------------------------------------------------- */
+
+/* What a variable stands for. */
+typedef struct Val {
+    const Type *type;
+    Repr repr;
+    Ssa at; /* NULL: not computed yet (plan.c), or made when it is needed (`known`) */
+    Instance *known; /* the function that it is */
+    bool fixed; /* owned by nobody here: never released, retained when it is handed on */
+    bool dense; /* a tensor that is row-major without gaps */
+} Val;
+
+typedef struct Plan Plan;
+typedef Vec(const Var *) VarStack;
+
+struct Fn {
+    Gen *g;
+    Instance *in;
+    Ssa fn, state, self;
+    Live *live;
+    LLVMBasicBlockRef entry, loop; /* where self calls in tail position jump to */
+    Ssa *phis;
+    PtrMap vals; /* Var -> Val */
+    VarStack scope; /* bound and not ended, for letting go on failure */
+    LiveBlock *block;
+    uint32_t at; /* position in it */
+    VarStack moved; /* handed on by the position being made */
+    Plan *plan;
+    bool ended; /* the block has its terminator: nothing follows */
+};
+
+/* Code at the start of a block, before what it does not use ends. */
+typedef void BlockStart(Fn *f, void *data);
+
+/* function.c */
+bool function_make(Gen *g, Instance *in);
+const Type *fn_type(Fn *f, const Expr *e);
+Val *fn_val(Fn *f, const Expr *atom);
+Val *fn_bind(Fn *f, const Var *v, const Type *t, Ssa at);
+/* The operand's value, lent. */
+Ssa fn_borrow(Fn *f, const Expr *atom);
+/* The operand's value, owned: moved when this is its last use. */
+Ssa fn_take(Fn *f, const Expr *atom);
+/* The same where a function is wanted as a value of this type. */
+Ssa fn_take_as(Fn *f, const Expr *atom, const Type *type);
+/* The variable's value has been handed on. */
+void fn_moved(Fn *f, const Var *v);
+/* Whether the variable's value ends with the current position (and is ours to end). */
+bool fn_dies(Fn *f, const Var *v);
+void fn_retain(Fn *f, Repr r, Ssa v);
+void fn_release(Fn *f, Repr r, Ssa v);
+/* Lets go of what ends with this position and was not moved. */
+void fn_release_dead(Fn *f);
+/* Goes on when `bad` is false; else lets go of everything and returns. */
+void fn_fail_if(Fn *f, Ssa bad);
+/* Lets go of everything and returns. */
+void fn_leave(Fn *f);
+void fn_fail_if_failed(Fn *f);
+void fn_fail_if_null(Fn *f, Ssa pointer);
+/* Code for the block; in tail position it returns by itself and the result is NULL. The result is owned. */
+Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *start, void *data);
+void fn_return(Fn *f, Ssa v);
+Ssa fn_zero(Fn *f, const Type *t);
+
+/* call.c: the value is owned; `tail` calls return by themselves (NULL and f->ended). */
+Ssa fn_call(Fn *f, const Call *call, const Var *var, bool tail);
+Ssa fn_tuple(Fn *f, const Type *type, uint32_t n, Expr *const *fields);
+/* A new object whose n fields the caller stores at once. */
+Ssa fn_object(Fn *f, const ObjectInfo *info, const char *hint, uint32_t n);
+void fn_set_field(Fn *f, Ssa object, uint32_t i, Repr r, Ssa v);
+Ssa fn_get_field(Fn *f, Ssa object, uint32_t i, Repr r);
+/* Room in the frame, made once however often the code runs. */
+Ssa fn_room(Fn *f, LLVMTypeRef type, unsigned n);
+Ssa fn_closure(Fn *f, Instance *in);
+/* Runs an operator through op_eval on these values. */
+Ssa fn_op_eval(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Repr *reprs,
+               Ssa *args, const Type *result);
+/* The operator on scalars as code; NULL when it is none of that kind. */
+Ssa fn_scalar_op(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                 const Type *const *types, Ssa *args, const Type *result);
+
+/* match.c */
+Ssa fn_if(Fn *f, const If *e, const Type *type, bool tail);
+Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail);
+
+/* ---- scalar.c, math.c: the meaning of scalar functions, for scalars and for vectors of them --------------------------- */
+
+typedef struct Lanes {
+    Gen *g;
+    unsigned n; /* 1: plain scalars */
+    Ssa mask; /* of the lanes that count; NULL: all */
+    /* Code for the case that `bad` (one bit) holds: the function named by `report` tells what went wrong. */
+    void (*fault)(void *data, Ssa bad, const char *report);
+    void *data;
+} Lanes;
+
+LLVMTypeRef lanes_type(const Lanes *l, LLVMTypeRef element);
+Ssa lanes_splat(const Lanes *l, Ssa scalar);
+Ssa lanes_float(const Lanes *l, LLVMTypeRef element, double v);
+Ssa lanes_int(const Lanes *l, LLVMTypeRef element, int64_t v);
+Ssa lanes_unary(const Lanes *l, int op, DType t, Ssa a);
+Ssa lanes_binary(const Lanes *l, int op, DType t, Ssa a, Ssa b);
+Ssa lanes_cast(const Lanes *l, DType to, DType from, Ssa a);
+Ssa lanes_const(const Lanes *l, Value v);
+/* The elementary functions of float32 as polynomials; NULL for those that have none. */
+Ssa lanes_math(const Lanes *l, int op, Ssa x);
+
+#endif

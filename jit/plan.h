@@ -1,0 +1,17 @@
+/* Operators on tensors of known shape wait until something needs a value of theirs, and then become one kernel together.
+ *
+ * The waiting calls are one tensor program; what is fused in it, in which order loops run and where intermediate tensors lie is
+ * decided when the plan is flushed (schedule.c). */
+#ifndef JIT_PLAN_H
+#define JIT_PLAN_H
+
+#include "jit/internal.h"
+
+void plan_begin(Fn *f);
+void plan_end(Fn *f);
+/* Takes over the let at the current position; false when it is nothing for a plan. */
+bool plan_add(Fn *f, Let *let, const Type *type);
+/* Computes what waits and is still needed. */
+void plan_flush(Fn *f);
+
+#endif

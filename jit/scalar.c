@@ -1,0 +1,472 @@
+/* The meaning of each scalar function (ir/te_scalar.def) as LLVM code, for one value or a vector of them. The evaluator's loops in
+ * ir/te_loops_int.c and te_loops_float.c say the same in C. */
+#include "ir/te.h"
+#include "jit/internal.h"
+
+#include <stdio.h>
+
+LLVMTypeRef lanes_type(const Lanes *l, LLVMTypeRef element)
+{
+    return l->n == 1 ? element : LLVMVectorType(element, l->n);
+}
+
+Ssa lanes_splat(const Lanes *l, Ssa scalar)
+{
+    if (l->n == 1)
+        return scalar;
+    LLVMTypeRef t = LLVMVectorType(LLVMTypeOf(scalar), l->n);
+    if (LLVMIsConstant(scalar)) {
+        Ssa parts[64];
+        for (unsigned i = 0; i < l->n; i++)
+            parts[i] = scalar;
+        return LLVMConstVector(parts, l->n);
+    }
+    LLVMBuilderRef b = l->g->b;
+    Ssa first = LLVMBuildInsertElement(b, LLVMGetPoison(t), scalar, gen_int(l->g->i32, 0), "");
+    Ssa zeros = LLVMConstNull(LLVMVectorType(l->g->i32, l->n));
+    return LLVMBuildShuffleVector(b, first, LLVMGetPoison(t), zeros, "");
+}
+
+Ssa lanes_float(const Lanes *l, LLVMTypeRef element, double v)
+{
+    return lanes_splat(l, LLVMConstReal(element, v));
+}
+
+Ssa lanes_int(const Lanes *l, LLVMTypeRef element, int64_t v)
+{
+    return lanes_splat(l, gen_int(element, v));
+}
+
+Ssa lanes_const(const Lanes *l, Value v)
+{
+    LLVMTypeRef t = gen_dtype(l->g, v.dtype);
+    if (dtype_is_float(v.dtype))
+        return lanes_float(l, t, value_as_double(v));
+    return lanes_int(l, t, value_as_int(v));
+}
+
+/* A number of the operand's own type. */
+static Ssa same_float(const Lanes *l, DType t, double v)
+{
+    return lanes_float(l, gen_dtype(l->g, t), v);
+}
+
+static Ssa same_int(const Lanes *l, DType t, int64_t v)
+{
+    return lanes_int(l, gen_dtype(l->g, t), v);
+}
+
+/* 16-bit floats are computed in float32 and rounded after each function. */
+static Ssa rounded(const Lanes *l, DType t, Ssa v)
+{
+    if (t.bits != 16)
+        return v;
+    return gen_from_stored(l->g, t, gen_to_stored(l->g, t, v));
+}
+
+static Ssa intrinsic(const Lanes *l, const char *name, Ssa *args, unsigned n)
+{
+    return gen_intrinsic(l->g, name, LLVMTypeOf(args[0]), args, n);
+}
+
+/* A function of the C library, a call for each lane. */
+static Ssa library(const Lanes *l, const char *name, DType t, Ssa *args, unsigned n)
+{
+    Gen *g = l->g;
+    char text[24];
+    snprintf(text, sizeof text, "%s%s", name, t.bits == 64 ? "" : "f");
+    if (l->n == 1)
+        return gen_call_abi(g, text, args, n);
+    Ssa out = LLVMGetPoison(LLVMTypeOf(args[0]));
+    for (unsigned i = 0; i < l->n; i++) {
+        Ssa lane = gen_int(g->i32, i), one[2];
+        for (unsigned k = 0; k < n; k++)
+            one[k] = LLVMBuildExtractElement(g->b, args[k], lane, "");
+        out = LLVMBuildInsertElement(g->b, out, gen_call_abi(g, text, one, n), lane, "");
+    }
+    return out;
+}
+
+/* ---- floats --------------------------------------------------------------------------------------------------- */
+
+static const char *library_name(int op)
+{
+    switch (op) {
+    case TE_EXP: return "exp";
+    case TE_LOG: return "log";
+    case TE_LOG2: return "log2";
+    case TE_LOG10: return "log10";
+    case TE_TANH: return "tanh";
+    case TE_ERF: return "erf";
+    case TE_SIN: return "sin";
+    case TE_COS: return "cos";
+    case TE_TAN: return "tan";
+    case TE_SINH: return "sinh";
+    case TE_COSH: return "cosh";
+    case TE_ASIN: return "asin";
+    case TE_ACOS: return "acos";
+    case TE_ATAN: return "atan";
+    case TE_ASINH: return "asinh";
+    case TE_ACOSH: return "acosh";
+    case TE_ATANH: return "atanh";
+    default: return NULL;
+    }
+}
+
+static const char *intrinsic_name(int op)
+{
+    switch (op) {
+    case TE_ABS: return "llvm.fabs";
+    case TE_SQRT: return "llvm.sqrt";
+    case TE_FLOOR: return "llvm.floor";
+    case TE_CEIL: return "llvm.ceil";
+    case TE_TRUNC: return "llvm.trunc";
+    case TE_ROUND: return "llvm.round";
+    default: return NULL;
+    }
+}
+
+static Ssa float_sign(const Lanes *l, DType t, Ssa a)
+{
+    LLVMBuilderRef b = l->g->b;
+    Ssa zero = same_float(l, t, 0), one = same_float(l, t, 1), minus = same_float(l, t, -1);
+    Ssa below = LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOLT, a, zero, ""), minus, zero, "");
+    return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOGT, a, zero, ""), one, below, "");
+}
+
+static Ssa float_unary(const Lanes *l, int op, DType t, Ssa a)
+{
+    LLVMBuilderRef b = l->g->b;
+    Ssa one = same_float(l, t, 1), infinity = same_float(l, t, __builtin_inf());
+    const char *name = intrinsic_name(op);
+    if (name)
+        return intrinsic(l, name, &a, 1);
+    switch (op) {
+    case TE_NEG: return LLVMBuildFNeg(b, a, "");
+    case TE_RSQRT: return LLVMBuildFDiv(b, one, intrinsic(l, "llvm.sqrt", &a, 1), "");
+    case TE_SIGN: return float_sign(l, t, a);
+    case TE_ISNAN: return LLVMBuildFCmp(b, LLVMRealUNO, a, a, "");
+    case TE_ISINF:
+        return LLVMBuildFCmp(b, LLVMRealOEQ, intrinsic(l, "llvm.fabs", &a, 1), infinity, "");
+    case TE_ISFINITE:
+        return LLVMBuildFCmp(b, LLVMRealOLT, intrinsic(l, "llvm.fabs", &a, 1), infinity, "");
+    case TE_SIGMOID: {
+        Ssa e = float_unary(l, TE_EXP, t, LLVMBuildFNeg(b, a, ""));
+        return LLVMBuildFDiv(b, one, LLVMBuildFAdd(b, one, e, ""), "");
+    }
+    default: break;
+    }
+    Ssa v = t.bits == 64 ? NULL : lanes_math(l, op, a);
+    return v ? v : library(l, library_name(op), t, &a, 1);
+}
+
+static Ssa float_compare(const Lanes *l, int op, Ssa x, Ssa y)
+{
+    LLVMRealPredicate p = op == TE_EQ   ? LLVMRealOEQ
+                          : op == TE_NE ? LLVMRealUNE
+                          : op == TE_LT ? LLVMRealOLT
+                          : op == TE_LE ? LLVMRealOLE
+                          : op == TE_GT ? LLVMRealOGT
+                                        : LLVMRealOGE;
+    return LLVMBuildFCmp(l->g->b, p, x, y, "");
+}
+
+/* maximum and minimum give the second operand when one is NaN. */
+static Ssa float_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
+{
+    LLVMBuilderRef b = l->g->b;
+    Ssa both[2] = {x, y}, q;
+    switch (op) {
+    case TE_ADD: return LLVMBuildFAdd(b, x, y, "");
+    case TE_SUB: return LLVMBuildFSub(b, x, y, "");
+    case TE_MUL: return LLVMBuildFMul(b, x, y, "");
+    case TE_DIV: return LLVMBuildFDiv(b, x, y, "");
+    case TE_FLOORDIV: q = LLVMBuildFDiv(b, x, y, ""); return intrinsic(l, "llvm.floor", &q, 1);
+    case TE_TRUNCDIV: q = LLVMBuildFDiv(b, x, y, ""); return intrinsic(l, "llvm.trunc", &q, 1);
+    case TE_FLOORMOD:
+        q = LLVMBuildFDiv(b, x, y, "");
+        q = intrinsic(l, "llvm.floor", &q, 1);
+        return LLVMBuildFSub(b, x, LLVMBuildFMul(b, q, y, ""), "");
+    case TE_MOD: return library(l, "fmod", t, both, 2);
+    case TE_POW: return library(l, "pow", t, both, 2);
+    case TE_MAX: return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOGT, x, y, ""), x, y, "");
+    case TE_MIN: return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOLT, x, y, ""), x, y, "");
+    default: return float_compare(l, op, x, y);
+    }
+}
+
+/* ---- integers ---------------------------------------------------------------------------------------------------- */
+
+static Ssa int_negated(const Lanes *l, Ssa a)
+{
+    return LLVMBuildNeg(l->g->b, a, "");
+}
+
+static Ssa is_negative(const Lanes *l, DType t, Ssa a)
+{
+    return LLVMBuildICmp(l->g->b, LLVMIntSLT, a, same_int(l, t, 0), "");
+}
+
+static Ssa int_unary(const Lanes *l, int op, DType t, Ssa a)
+{
+    LLVMBuilderRef b = l->g->b;
+    bool is_signed = dtype_is_signed(t);
+    Ssa zero = same_int(l, t, 0);
+    switch (op) {
+    case TE_NEG: return int_negated(l, a);
+    case TE_ABS:
+        return is_signed ? LLVMBuildSelect(b, is_negative(l, t, a), int_negated(l, a), a, "") : a;
+    case TE_SIGN: {
+        Ssa positive = LLVMBuildICmp(b, is_signed ? LLVMIntSGT : LLVMIntNE, a, zero, "");
+        Ssa other = zero;
+        if (is_signed)
+            other = LLVMBuildSelect(b, is_negative(l, t, a), same_int(l, t, -1), zero, "");
+        return LLVMBuildSelect(b, positive, same_int(l, t, 1), other, "");
+    }
+    case TE_NOT: return LLVMBuildNot(b, a, "");
+    case TE_ISNAN:
+    case TE_ISINF: return lanes_int(l, l->g->i1, 0);
+    case TE_ISFINITE: return lanes_int(l, l->g->i1, 1);
+    default: return a; /* the rounding ones */
+    }
+}
+
+static Ssa any_lane(const Lanes *l, Ssa bits)
+{
+    LLVMBuilderRef b = l->g->b;
+    if (l->n == 1)
+        return bits;
+    if (l->mask)
+        bits = LLVMBuildAnd(b, bits, l->mask, "");
+    return gen_intrinsic(l->g, "llvm.vector.reduce.or", LLVMTypeOf(bits), &bits, 1);
+}
+
+/* The value of a constant, the same in all lanes. */
+static bool constant_int(const Lanes *l, Ssa v, int64_t *out)
+{
+    if (!LLVMIsConstant(v))
+        return false;
+    if (l->n > 1)
+        v = LLVMGetAggregateElement(v, 0);
+    if (!v || !LLVMIsAConstantInt(v))
+        return false;
+    *out = LLVMConstIntGetSExtValue(v);
+    return true;
+}
+
+/* Zero divisors are reported; they and -1, whose quotient may not fit, become 1. */
+static Ssa safe_divisor(const Lanes *l, DType t, Ssa y, Ssa *minus_one)
+{
+    LLVMBuilderRef b = l->g->b;
+    int64_t known;
+    *minus_one = NULL;
+    if (constant_int(l, y, &known) && known != 0 && (known != -1 || !dtype_is_signed(t)))
+        return y;
+    Ssa one = same_int(l, t, 1);
+    Ssa zero = LLVMBuildICmp(b, LLVMIntEQ, y, same_int(l, t, 0), "");
+    l->fault(l->data, any_lane(l, zero), "relay_divided_by_zero");
+    y = LLVMBuildSelect(b, zero, one, y, "");
+    if (!dtype_is_signed(t))
+        return y;
+    *minus_one = LLVMBuildICmp(b, LLVMIntEQ, y, same_int(l, t, -1), "");
+    return LLVMBuildSelect(b, *minus_one, one, y, "");
+}
+
+static Ssa int_divide(const Lanes *l, int op, DType t, Ssa x, Ssa y)
+{
+    LLVMBuilderRef b = l->g->b;
+    bool is_signed = dtype_is_signed(t), rest = op == TE_MOD || op == TE_FLOORMOD;
+    Ssa minus_one, d = safe_divisor(l, t, y, &minus_one), q = NULL, r = NULL;
+    bool floors = is_signed && (op == TE_FLOORDIV || op == TE_FLOORMOD);
+    if (!rest || floors)
+        q = is_signed ? LLVMBuildSDiv(b, x, d, "") : LLVMBuildUDiv(b, x, d, "");
+    if (rest || floors)
+        r = is_signed ? LLVMBuildSRem(b, x, d, "") : LLVMBuildURem(b, x, d, "");
+    if (floors) {
+        Ssa uneven = LLVMBuildICmp(b, LLVMIntNE, r, same_int(l, t, 0), "");
+        Ssa apart = is_negative(l, t, LLVMBuildXor(b, x, d, ""));
+        Ssa both = LLVMBuildAnd(b, uneven, apart, "");
+        q = LLVMBuildSelect(b, both, LLVMBuildSub(b, q, same_int(l, t, 1), ""), q, "");
+        r = LLVMBuildSelect(b, both, LLVMBuildAdd(b, r, d, ""), r, "");
+    }
+    if (!minus_one)
+        return rest ? r : q;
+    if (rest)
+        return LLVMBuildSelect(b, minus_one, same_int(l, t, 0), r, "");
+    return LLVMBuildSelect(b, minus_one, int_negated(l, x), q, "");
+}
+
+static Ssa int_power(const Lanes *l, DType t, Ssa x, Ssa y)
+{
+    /* As the evaluator does it: through double. */
+    static const DType wide = {DTYPE_CODE_FLOAT, 64, 1};
+    Ssa both[2] = {lanes_cast(l, wide, t, x), lanes_cast(l, wide, t, y)};
+    return lanes_cast(l, t, wide, library(l, "pow", wide, both, 2));
+}
+
+static Ssa int_shift(const Lanes *l, int op, DType t, Ssa x, Ssa y)
+{
+    LLVMBuilderRef b = l->g->b;
+    int64_t known;
+    bool is_signed = dtype_is_signed(t);
+    if (is_signed && !(constant_int(l, y, &known) && known >= 0))
+        l->fault(l->data, any_lane(l, is_negative(l, t, y)), "relay_bad_shift");
+    Ssa most = same_int(l, t, t.bits - 1), zero = same_int(l, t, 0);
+    Ssa wide = LLVMBuildICmp(b, LLVMIntUGT, y, most, "");
+    Ssa count = LLVMBuildSelect(b, wide, most, y, "");
+    if (op == TE_SHL)
+        return LLVMBuildSelect(b, wide, zero, LLVMBuildShl(b, x, count, ""), "");
+    if (is_signed)
+        return LLVMBuildAShr(b, x, count, "");
+    return LLVMBuildSelect(b, wide, zero, LLVMBuildLShr(b, x, count, ""), "");
+}
+
+static Ssa int_compare(const Lanes *l, int op, DType t, Ssa x, Ssa y)
+{
+    bool s = dtype_is_signed(t);
+    LLVMIntPredicate p = op == TE_EQ   ? LLVMIntEQ
+                         : op == TE_NE ? LLVMIntNE
+                         : op == TE_LT ? (s ? LLVMIntSLT : LLVMIntULT)
+                         : op == TE_LE ? (s ? LLVMIntSLE : LLVMIntULE)
+                         : op == TE_GT ? (s ? LLVMIntSGT : LLVMIntUGT)
+                                       : (s ? LLVMIntSGE : LLVMIntUGE);
+    return LLVMBuildICmp(l->g->b, p, x, y, "");
+}
+
+static Ssa int_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
+{
+    LLVMBuilderRef b = l->g->b;
+    switch (op) {
+    case TE_ADD: return LLVMBuildAdd(b, x, y, "");
+    case TE_SUB: return LLVMBuildSub(b, x, y, "");
+    case TE_MUL: return LLVMBuildMul(b, x, y, "");
+    case TE_DIV:
+    case TE_TRUNCDIV:
+    case TE_FLOORDIV:
+    case TE_MOD:
+    case TE_FLOORMOD: return int_divide(l, op, t, x, y);
+    case TE_POW: return int_power(l, t, x, y);
+    case TE_MAX: return LLVMBuildSelect(b, int_compare(l, TE_GT, t, x, y), x, y, "");
+    case TE_MIN: return LLVMBuildSelect(b, int_compare(l, TE_LT, t, x, y), x, y, "");
+    case TE_SHL:
+    case TE_SHR: return int_shift(l, op, t, x, y);
+    case TE_AND: return LLVMBuildAnd(b, x, y, "");
+    case TE_OR: return LLVMBuildOr(b, x, y, "");
+    case TE_XOR: return LLVMBuildXor(b, x, y, "");
+    default: return int_compare(l, op, t, x, y);
+    }
+}
+
+/* ---- truth values: one bit --------------------------------------------------------------------------------------- */
+
+static Ssa bool_unary(const Lanes *l, int op, Ssa a)
+{
+    switch (op) {
+    case TE_NOT: return LLVMBuildNot(l->g->b, a, "");
+    case TE_ISNAN:
+    case TE_ISINF: return lanes_int(l, l->g->i1, 0);
+    case TE_ISFINITE: return lanes_int(l, l->g->i1, 1);
+    default: return a;
+    }
+}
+
+static Ssa bool_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
+{
+    LLVMBuilderRef b = l->g->b;
+    Ssa false_lanes = lanes_int(l, l->g->i1, 0);
+    switch (op) {
+    case TE_ADD:
+    case TE_OR:
+    case TE_MAX: return LLVMBuildOr(b, x, y, "");
+    case TE_MUL:
+    case TE_AND:
+    case TE_MIN: return LLVMBuildAnd(b, x, y, "");
+    case TE_SUB:
+    case TE_XOR: return LLVMBuildXor(b, x, y, "");
+    case TE_SHL:
+    case TE_SHR: return LLVMBuildSelect(b, y, false_lanes, x, "");
+    case TE_DIV:
+    case TE_TRUNCDIV:
+    case TE_FLOORDIV:
+    case TE_MOD:
+    case TE_FLOORMOD:
+        l->fault(l->data, any_lane(l, LLVMBuildNot(b, y, "")), "relay_divided_by_zero");
+        return op == TE_MOD || op == TE_FLOORMOD ? false_lanes : x;
+    case TE_POW: return LLVMBuildOr(b, x, LLVMBuildNot(b, y, ""), "");
+    default: return int_compare(l, op, t, x, y);
+    }
+}
+
+/* ---- by dtype ------------------------------------------------------------------------------------------------------ */
+
+Ssa lanes_unary(const Lanes *l, int op, DType t, Ssa a)
+{
+    if (dtype_is_bool(t))
+        return bool_unary(l, op, a);
+    if (!dtype_is_float(t))
+        return int_unary(l, op, t, a);
+    Ssa v = float_unary(l, op, t, a);
+    bool test = op == TE_ISNAN || op == TE_ISINF || op == TE_ISFINITE;
+    return test ? v : rounded(l, t, v);
+}
+
+Ssa lanes_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
+{
+    if (dtype_is_bool(t))
+        return bool_binary(l, op, t, x, y);
+    if (!dtype_is_float(t))
+        return int_binary(l, op, t, x, y);
+    Ssa v = float_binary(l, op, t, x, y);
+    return op >= TE_EQ ? v : rounded(l, t, v);
+}
+
+/* Through int64, then wrapped; what int64 cannot hold is its least value, as the processor has it. */
+static Ssa int_of_float(const Lanes *l, DType to, Ssa a)
+{
+    Gen *g = l->g;
+    LLVMTypeRef t = lanes_type(l, g->i64);
+    LLVMTypeRef element = l->n == 1 ? LLVMTypeOf(a) : LLVMGetElementType(LLVMTypeOf(a));
+    Ssa low = lanes_float(l, element, -9223372036854775808.0);
+    Ssa high = lanes_float(l, element, 9223372036854775808.0);
+    Ssa fits = LLVMBuildAnd(g->b, LLVMBuildFCmp(g->b, LLVMRealOGE, a, low, ""),
+                            LLVMBuildFCmp(g->b, LLVMRealOLT, a, high, ""), "");
+    Ssa safe = LLVMBuildSelect(g->b, fits, a, lanes_float(l, element, 0), "");
+    Ssa v = LLVMBuildFPToSI(g->b, safe, t, "");
+    v = LLVMBuildSelect(g->b, fits, v, lanes_int(l, g->i64, INT64_MIN), "");
+    return to.bits == 64 ? v : LLVMBuildTrunc(g->b, v, lanes_type(l, gen_dtype(g, to)), "");
+}
+
+static Ssa int_of_int(const Lanes *l, DType to, DType from, Ssa a)
+{
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef t = lanes_type(l, gen_dtype(l->g, to));
+    unsigned from_bits = dtype_is_bool(from) ? 1 : from.bits;
+    if (to.bits < from_bits)
+        return LLVMBuildTrunc(b, a, t, "");
+    if (to.bits == from_bits)
+        return a;
+    return dtype_is_signed(from) ? LLVMBuildSExt(b, a, t, "") : LLVMBuildZExt(b, a, t, "");
+}
+
+Ssa lanes_cast(const Lanes *l, DType to, DType from, Ssa a)
+{
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef t = lanes_type(l, gen_dtype(l->g, to));
+    bool was_float = dtype_is_float(from);
+    if (dtype_eq(to, from))
+        return a;
+    if (dtype_is_bool(to)) {
+        Ssa zero = LLVMConstNull(LLVMTypeOf(a));
+        return was_float ? LLVMBuildFCmp(b, LLVMRealUNE, a, zero, "")
+                         : LLVMBuildICmp(b, LLVMIntNE, a, zero, "");
+    }
+    if (!dtype_is_float(to))
+        return was_float ? int_of_float(l, to, a) : int_of_int(l, to, from, a);
+    if (!was_float)
+        a = dtype_is_signed(from) ? LLVMBuildSIToFP(b, a, t, "") : LLVMBuildUIToFP(b, a, t, "");
+    else if (to.bits == 64)
+        a = LLVMBuildFPExt(b, a, t, "");
+    else if (from.bits == 64)
+        a = LLVMBuildFPTrunc(b, a, t, "");
+    return rounded(l, to, a);
+}

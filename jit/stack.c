@@ -1,0 +1,87 @@
+/* The stack that generated code runs on.
+ *
+ * Non-tail recursion a million calls deep is ordinary, so the stack is a large reservation that is committed by use. Code compares
+ * its stack pointer with a limit above the end, so that there is room for the runtime functions it calls. */
+#define _GNU_SOURCE
+#include "jit/internal.h"
+
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+/* Room below the limit for runtime functions. */
+#define STACK_ROOM ((size_t)1 << 20)
+#define STACK_LEAST ((size_t)64 << 20)
+#define STACK_MOST ((size_t)64 << 30)
+
+/* A quarter of the memory: a stack that is used stays resident until the call ends. */
+static size_t stack_wanted(const Limits *limits)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    size_t size = pages > 0 && page > 0 ? (size_t)pages / 4 * (size_t)page : STACK_LEAST;
+    if (limits->memory_most > 0 && size > limits->memory_most)
+        size = limits->memory_most;
+    if (size < STACK_LEAST)
+        size = STACK_LEAST;
+    if (size > STACK_MOST)
+        size = STACK_MOST;
+    return size & ~(STACK_ROOM - 1);
+}
+
+static bool stack_reserve(Jit *jit)
+{
+    if (jit->stack)
+        return true;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
+    for (size_t size = stack_wanted(&jit->cx->limits); size >= STACK_ROOM * 4; size /= 2) {
+        void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+        if (at == MAP_FAILED)
+            continue;
+        mprotect(at, STACK_ROOM / 16, PROT_NONE);
+        madvise(at, size, MADV_NOHUGEPAGE);
+        jit->stack = at;
+        jit->stack_size = size;
+        return true;
+    }
+    return !limit_reach(&jit->cx->limits, LIMIT_MEMORY);
+}
+
+typedef struct StackCall {
+    UnitEntry *entry;
+    JitState *state;
+    const Value *args;
+    Value *out;
+    ucontext_t here, there;
+} StackCall;
+
+/* makecontext passes ints alone. */
+static void stack_main(unsigned low, unsigned high)
+{
+    StackCall *c = (StackCall *)((uintptr_t)low | (uintptr_t)high << 32);
+    c->entry(c->state, c->args, c->out);
+}
+
+bool stack_run(Jit *jit, UnitEntry *entry, const Value *args, Value *out)
+{
+    if (!stack_reserve(jit))
+        return false;
+    StackCall call = {.entry = entry, .state = &jit->state, .args = args, .out = out};
+    jit->state.stack_limit = jit->stack + STACK_ROOM;
+    getcontext(&call.there);
+    call.there.uc_stack.ss_sp = jit->stack;
+    call.there.uc_stack.ss_size = jit->stack_size;
+    call.there.uc_link = &call.here;
+    uintptr_t at = (uintptr_t)&call;
+    makecontext(&call.there, (void (*)(void))stack_main, 2, (unsigned)at, (unsigned)(at >> 32));
+    swapcontext(&call.here, &call.there);
+    /* What a deep recursion has touched goes back; the first part stays for the next call. */
+    if (jit->cx->limits.hit == LIMIT_DEPTH)
+        madvise(jit->stack, jit->stack_size - STACK_ROOM * 4, MADV_DONTNEED);
+    return true;
+}
+
+void stack_free(Jit *jit)
+{
+    if (jit->stack)
+        munmap(jit->stack, jit->stack_size);
+}
