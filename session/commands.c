@@ -2,6 +2,7 @@
 #include "ir/print.h"
 #include "passes/pass.h"
 #include "runtime/npy.h"
+#include "session/explain.h"
 #include "session/internal.h"
 #include "stdlib/stdlib.h"
 #include "typecheck/typecheck.h"
@@ -425,6 +426,24 @@ static void command_doc(CommandCall *c)
     free(name);
 }
 
+/* The page of a diagnostic. */
+static void display_page(RelaySession *s, DiagCode code)
+{
+    const ErrorPage *page = error_page(code);
+    if (!page) {
+        emit_printf(s, RELAY_OUTPUT_DISPLAY, "%s: %s", diag_info(code)->code, diag_info(code)->title);
+        return;
+    }
+    Buf text = {0};
+    error_page_print(&text, page);
+    RelayMime mimes[] = {
+        {"text/plain", buf_text(&text), text.n},
+        {"text/markdown", page->text, page->len},
+    };
+    emit_mimes(s, RELAY_OUTPUT_DISPLAY, 2, mimes);
+    buf_deinit(&text);
+}
+
 static void command_explain(CommandCall *c)
 {
     char *name = need(c, "a code, such as E0207") ? rest(c) : NULL;
@@ -434,7 +453,7 @@ static void command_explain(CommandCall *c)
     if (code == DIAG_CODES)
         diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is no diagnostic `%s`", name);
     else
-        emit_printf(c->s, RELAY_OUTPUT_DISPLAY, "%s: %s", diag_info(code)->code, diag_info(code)->title);
+        display_page(c->s, code);
     free(name);
 }
 
