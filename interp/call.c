@@ -128,14 +128,14 @@ static Value enter(Interp *in, const Code *code, Object *closure, uint32_t n, co
                    code->n_params, code->n_params == 1 ? "" : "s", n);
         return value_none();
     }
-    Frame *f = frame_push(in, code);
+    Frame *f = eval_frame_push(in, code);
     if (!f)
         return value_none();
     for (uint32_t i = 0; i < n; i++)
         f->slots[i] = value_retain(args[i]);
     if (closure)
         f->closure = value_retain(value_object(closure)).object;
-    return frame_run(in, f);
+    return eval_frame_run(in, f);
 }
 
 /* A closure over the code of an expression with the values of its free variables. */

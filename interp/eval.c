@@ -112,7 +112,7 @@ static const Step *step_drop(Interp *in, const Step *s)
 /* The frame's own closure, where the code wants it, without the frame's losing it. */
 static inline const Step *start(Interp *in, Frame *f)
 {
-    frame_enter(in, f);
+    eval_frame_enter(in, f);
     if (f->code->self_slot != NO_SLOT)
         f->slots[f->code->self_slot] = value_retain(value_object(f->closure));
     return f->code->body.first;
@@ -120,7 +120,7 @@ static inline const Step *start(Interp *in, Frame *f)
 
 static inline const Step *call(Interp *in, const Step *s, const Code *code, bool closure)
 {
-    Frame *f = frame_push(in, code);
+    Frame *f = eval_frame_push(in, code);
     if (!f)
         return NULL;
     for (uint32_t i = 0; i < s->n; i++)
@@ -148,8 +148,8 @@ static inline const Step *tail_call(Interp *in, const Step *s, const Code *code,
     for (uint32_t i = 0; i < s->n; i++)
         args[i] = operand_take(in, s->args[i]);
     Object *callee = closure ? operand_take(in, s->args[s->n]).object : NULL;
-    frame_pop(in, old);
-    Frame *f = frame_push(in, code);
+    eval_frame_pop(in, old);
+    Frame *f = eval_frame_push(in, code);
     if (!f) {
         for (uint32_t i = 0; i < s->n; i++)
             value_release(args[i]);
@@ -173,8 +173,8 @@ static inline const Step *step_return(Interp *in, const Step *s)
     Frame *f = in->frame;
     const Step *waiting = f->call;
     release_closure(f->closure);
-    frame_pop(in, f);
-    frame_enter(in, f->caller);
+    eval_frame_pop(in, f);
+    eval_frame_enter(in, f->caller);
     if (waiting)
         return finish(in, waiting, v);
     in->result = v;
@@ -255,18 +255,18 @@ static void unwind(Interp *in)
         release_closure(f->closure);
         in->stopped = !f->call;
         in->frame = f->caller;
-        frame_pop(in, f);
+        eval_frame_pop(in, f);
     }
 }
 
-Value frame_run(Interp *in, Frame *f)
+Value eval_frame_run(Interp *in, Frame *f)
 {
     Frame *below = in->frame;
     in->result = value_none();
     in->stopped = false;
     run_steps(in, start(in, f));
     unwind(in);
-    frame_enter(in, below);
+    eval_frame_enter(in, below);
     Value v = in->result;
     in->result = value_none();
     return v;

@@ -173,16 +173,16 @@ void code_share_slots(Unit *u, Code *code);
 
 /* ---- stack.c ------------------------------------------------------------------------------------ */
 
-/* A frame with empty slots on top of the stack; NULL when a limit was hit. It becomes the running one by frame_enter. */
-Frame *frame_push(Interp *in, const Code *code);
-void frame_pop(Interp *in, Frame *f);
-void frame_enter(Interp *in, Frame *f);
+/* A frame with empty slots on top of the stack; NULL when a limit was hit. It becomes the running one by eval_frame_enter. */
+Frame *eval_frame_push(Interp *in, const Code *code);
+void eval_frame_pop(Interp *in, Frame *f);
+void eval_frame_enter(Interp *in, Frame *f);
 void stack_deinit(Interp *in);
 
 /* ---- eval.c ------------------------------------------------------------------------------------- */
 
 /* Runs the pushed frame, whose arguments and closure are in place, to its end. VALUE_NONE after a diagnostic. */
-Value frame_run(Interp *in, Frame *f);
+Value eval_frame_run(Interp *in, Frame *f);
 
 /* ---- call.c ------------------------------------------------------------------------------------- */
 

@@ -97,7 +97,7 @@ static void segment_pop(Interp *in)
     st->end = (char *)s->older + s->older->size;
 }
 
-Frame *frame_push(Interp *in, const Code *code)
+Frame *eval_frame_push(Interp *in, const Code *code)
 {
     Stack *st = &in->stack;
     Limits *l = &in->cx->limits;
@@ -122,7 +122,7 @@ Frame *frame_push(Interp *in, const Code *code)
     return f;
 }
 
-void frame_pop(Interp *in, Frame *f)
+void eval_frame_pop(Interp *in, Frame *f)
 {
     Stack *st = &in->stack;
     st->depth--;
@@ -131,7 +131,7 @@ void frame_pop(Interp *in, Frame *f)
         segment_pop(in);
 }
 
-void frame_enter(Interp *in, Frame *f)
+void eval_frame_enter(Interp *in, Frame *f)
 {
     in->frame = f;
     if (!f)
