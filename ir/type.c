@@ -110,6 +110,14 @@ static const Type *type_keep(Ctx *cx, const Type *probe)
     return t;
 }
 
+/* Once for types that are made one from another. */
+static const Type *too_deep(Ctx *cx)
+{
+    if (!cx->diags->last || cx->diags->last->code != E0121_TOO_DEEP)
+        diag_error(cx->diags, E0121_TOO_DEEP, (Span){0}, "a type is nested more than %d levels deep", TYPE_DEPTH_MOST);
+    return cx->poison;
+}
+
 static const Type *type_intern(Ctx *cx, Type *probe)
 {
     probe->depth = 1;
@@ -124,11 +132,8 @@ static const Type *type_intern(Ctx *cx, Type *probe)
             probe->depth = (uint16_t)(probe->result->depth + 1);
         probe->open |= probe->result->open;
     }
-    if (probe->depth > TYPE_DEPTH_MOST) {
-        diag_error(cx->diags, E0121_TOO_DEEP, (Span){0}, "a type is nested more than %d levels deep", TYPE_DEPTH_MOST);
-        limit_reach(&cx->limits, LIMIT_DEPTH);
-        return cx->poison;
-    }
+    if (probe->depth > TYPE_DEPTH_MOST)
+        return too_deep(cx);
     if (probe->open)
         return type_keep(cx, probe);
     probe->hash = type_hash(probe);
@@ -255,7 +260,7 @@ struct Mapping {
     const TypeVar *const *vars;
     const Type *const *with;
     PtrMap done;
-    uint32_t steps;
+    uint32_t steps, depth;
 };
 
 #define STEPS_BEFORE_MEMO 100
@@ -264,6 +269,10 @@ static const Type *type_map(Ctx *cx, const Type *t, Mapping *m);
 
 static const Type *map_parts(Ctx *cx, const Type *t, Mapping *m)
 {
+    /* Holes that were filled one in another nest deeper than the depth of their types tells. */
+    if (m->depth > TYPE_DEPTH_MOST)
+        return too_deep(cx);
+    m->depth++;
     const Type *few[8];
     const Type **parts = t->n <= 8 ? few : arena_new_array(&cx->arena, const Type *, t->n);
     bool changed = false;
@@ -277,6 +286,7 @@ static const Type *map_parts(Ctx *cx, const Type *t, Mapping *m)
         probe.result = type_map(cx, t->result, m);
         changed |= probe.result != t->result;
     }
+    m->depth--;
     return changed ? type_intern(cx, &probe) : t;
 }
 
@@ -448,11 +458,18 @@ bool type_equal_under(const Type *a, const Type *b, uint32_t n, const TypeVar *c
     return equal_in(a, b, n ? &pairs : NULL);
 }
 
-static void print_list(Buf *b, uint32_t n, const Type *const *parts)
+/* A type may be exponentially larger than what is stored, because parts are shared: its text ends with `...` where the buffer
+ * reaches a length. */
+#define TYPE_TEXT_MOST ((size_t)256 << 10)
+#define TYPE_TEXT_MOST_IN_MESSAGE 1000
+
+static void print_type(Buf *b, const Type *t, size_t end);
+
+static void print_list(Buf *b, uint32_t n, const Type *const *parts, size_t end)
 {
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n && (i == 0 || b->n < end); i++) {
         buf_str(b, i ? ", " : "");
-        type_print(b, parts[i]);
+        print_type(b, parts[i], end);
     }
 }
 
@@ -475,19 +492,23 @@ static void print_tensor(Buf *b, const Type *t)
     buf_char(b, ']');
 }
 
-static void print_func(Buf *b, const Type *t)
+static void print_func(Buf *b, const Type *t, size_t end)
 {
     buf_str(b, "fn ");
     for (uint32_t i = 0; i < t->n_params; i++)
         buf_printf(b, "%s%s", i ? ", " : "[", t->params[i]->name->text);
     buf_str(b, t->n_params ? "](" : "(");
-    print_list(b, t->n, t->parts);
+    print_list(b, t->n, t->parts, end);
     buf_str(b, ") -> ");
-    type_print(b, t->result);
+    print_type(b, t->result, end);
 }
 
-void type_print(Buf *b, const Type *t)
+static void print_type(Buf *b, const Type *t, size_t end)
 {
+    if (b->n >= end) {
+        buf_str(b, "...");
+        return;
+    }
     t = type_find(t);
     switch ((TypeKind)t->kind) {
     case TYPE_TENSOR:
@@ -495,15 +516,15 @@ void type_print(Buf *b, const Type *t)
         return;
     case TYPE_TUPLE:
         buf_char(b, '(');
-        print_list(b, t->n, t->parts);
+        print_list(b, t->n, t->parts, end);
         buf_str(b, t->n == 1 ? ",)" : ")");
         return;
     case TYPE_FUNC:
-        print_func(b, t);
+        print_func(b, t, end);
         return;
     case TYPE_REF:
         buf_str(b, "ref(");
-        type_print(b, t->parts[0]);
+        print_type(b, t->parts[0], end);
         buf_char(b, ')');
         return;
     case TYPE_VAR:
@@ -512,7 +533,7 @@ void type_print(Buf *b, const Type *t)
     case TYPE_ADT:
         buf_str(b, t->def->name->text);
         buf_char(b, '[');
-        print_list(b, t->n, t->parts);
+        print_list(b, t->n, t->parts, end);
         buf_char(b, ']');
         return;
     case TYPE_HOLE:
@@ -522,10 +543,15 @@ void type_print(Buf *b, const Type *t)
     }
 }
 
+void type_print(Buf *b, const Type *t)
+{
+    print_type(b, t, b->n + TYPE_TEXT_MOST);
+}
+
 const char *type_str(Ctx *cx, const Type *t)
 {
     Buf b = {0};
-    type_print(&b, t);
+    print_type(&b, t, TYPE_TEXT_MOST_IN_MESSAGE);
     const char *text = arena_copy_text(&cx->arena, buf_text(&b), b.n);
     buf_deinit(&b);
     return text;

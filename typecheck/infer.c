@@ -387,6 +387,13 @@ static const Type *finish(Checker *ck, Expr *e)
     return ck->cx->poison;
 }
 
+/* What is too deep is noticed where types are made, which knows no place. */
+static void place_diag(Diag *d, Span span)
+{
+    if (d && d->code == E0121_TOO_DEEP && span_is_none(d->span))
+        d->span = span;
+}
+
 void infer(Checker *ck, Expr *root)
 {
     push(ck, TASK_VISIT, root);
@@ -405,6 +412,7 @@ void infer(Checker *ck, Expr *root)
         case TASK_PATTERNS: infer_patterns(ck, expr_as_match(task.e)); break;
         case TASK_FINISH: set_type(ck, task.e, finish(ck, task.e)); break;
         }
+        place_diag(ck->cx->diags->last, task.e->span);
     }
     ck->tasks.n = 0;
     solve(ck);

@@ -113,6 +113,7 @@ struct Checker {
     bool introduces;        /* type parameters that the definitions in work do not share from their start (rigid.c) */
     Misfit misfit;
     uint64_t work;          /* of the current unification */
+    uint32_t depth;
 };
 
 /* ---- unify.c ------------------------------------------------------------------------------------------------------- */

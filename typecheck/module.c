@@ -179,9 +179,15 @@ static void forgive_blamed(Checker *ck)
     solve(ck);
 }
 
-/* Replaces the types without holes; what is left has some. */
+/* Replaces the types without holes; what is left has some. Holes go first, in the order of their making: those that others stand
+ * in are mostly older, and so no type is looked through twice. */
 static void resolve_slots(Checker *ck, Slots *slots)
 {
+    for (size_t i = 0; i < ck->holes.n; i++) {
+        Type *hole = &ck->holes.at[i]->type;
+        if (hole->bound && hole->bound->open)
+            hole->bound = type_resolve(ck->cx, hole);
+    }
     size_t left = 0;
     for (size_t i = 0; i < slots->n; i++) {
         const Type **slot = slots->at[i];

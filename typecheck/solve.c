@@ -40,9 +40,9 @@ static void relation_link(Checker *ck, Hole *hole, Relation *r)
 #define WATCH_MOST 100000
 
 /* Filled holes are linked too: they may be widened. */
-static void relation_watch(Checker *ck, Relation *r, const Type *t)
+static void watch(Checker *ck, Relation *r, const Type *t, uint32_t depth)
 {
-    while (t->open && ++r->watched < WATCH_MOST) {
+    while (t->open && depth <= TYPE_DEPTH_MOST && ++r->watched < WATCH_MOST) {
         Hole *hole = hole_of(ck, t);
         if (hole)
             relation_link(ck, hole, r);
@@ -52,12 +52,18 @@ static void relation_watch(Checker *ck, Relation *r, const Type *t)
             t = t->bound;
             continue;
         }
+        depth++;
         for (uint32_t i = 0; i < t->n; i++)
-            relation_watch(ck, r, t->parts[i]);
+            watch(ck, r, t->parts[i], depth);
         if (t->kind != TYPE_FUNC)
             return;
         t = t->result;
     }
+}
+
+static void relation_watch(Checker *ck, Relation *r, const Type *t)
+{
+    watch(ck, r, t, 0);
 }
 
 void relations_wake(Checker *ck, Hole *hole)

@@ -27,9 +27,9 @@ Hole *hole_of(const Checker *ck, const Type *t)
     return ck->holes.at[t->id];
 }
 
-static void collect(Checker *ck, const Type *t, PtrMap *seen, TypeVec *out)
+static void collect(Checker *ck, const Type *t, PtrMap *seen, TypeVec *out, uint32_t depth)
 {
-    if (!t->open)
+    if (!t->open || depth > TYPE_DEPTH_MOST)
         return;
     t = type_find(t);
     if (!t->open || ptrmap_has(seen, t))
@@ -40,16 +40,16 @@ static void collect(Checker *ck, const Type *t, PtrMap *seen, TypeVec *out)
         return;
     }
     for (uint32_t i = 0; i < t->n; i++)
-        collect(ck, t->parts[i], seen, out);
+        collect(ck, t->parts[i], seen, out, depth + 1);
     if (t->kind == TYPE_FUNC)
-        collect(ck, t->result, seen, out);
+        collect(ck, t->result, seen, out, depth + 1);
 }
 
 TypeVec holes_inside(Checker *ck, const Type *t)
 {
     PtrMap seen = {0};
     TypeVec holes = {0};
-    collect(ck, t, &seen, &holes);
+    collect(ck, t, &seen, &holes, 0);
     ptrmap_deinit(&seen);
     return holes;
 }
@@ -98,19 +98,24 @@ static const Type *misfit(Checker *ck, MisfitKind kind, const Type *a, const Typ
     return NULL;
 }
 
-static bool occurs(Checker *ck, const Type *hole, const Type *t)
+/* Also true, with the work used up, when that cannot be found out. */
+static bool occurs(Checker *ck, const Type *hole, const Type *t, uint32_t depth)
 {
-    if (!t->open || ++ck->work > WORK_MOST)
-        return ck->work > WORK_MOST;
+    if (!t->open)
+        return false;
+    if (++ck->work > WORK_MOST || depth > TYPE_DEPTH_MOST) {
+        ck->work = WORK_MOST + 1;
+        return true;
+    }
     t = type_find(t);
     if (t == hole)
         return true;
     if (!t->open || t->kind == TYPE_HOLE)
         return false;
     for (uint32_t i = 0; i < t->n; i++)
-        if (occurs(ck, hole, t->parts[i]))
+        if (occurs(ck, hole, t->parts[i], depth + 1))
             return true;
-    return t->kind == TYPE_FUNC && occurs(ck, hole, t->result);
+    return t->kind == TYPE_FUNC && occurs(ck, hole, t->result, depth + 1);
 }
 
 /* Extents agree when they are equal or one is not known before run time; then neither is the extent of both. */
@@ -275,7 +280,7 @@ static void join(Checker *ck, const Type *a, const Type *b)
 /* `hole` has no type yet, t is none of the same. */
 static const Type *fill(Checker *ck, const Type *hole, const Type *t)
 {
-    if (occurs(ck, hole, t))
+    if (occurs(ck, hole, t, 0))
         return misfit(ck, ck->work > WORK_MOST ? MISFIT_WORK : MISFIT_INFINITE, hole, t);
     hole_bind(ck, hole, t);
     return hole;
@@ -286,7 +291,7 @@ static const Type *unify_step(Checker *ck, const Type *a, const Type *b, Widen w
     const Type *ha = hole_last(a), *hb = hole_last(b);
     if (a == b || (ha && ha == hb))
         return a;
-    if (++ck->work > WORK_MOST)
+    if (++ck->work > WORK_MOST || ck->depth > TYPE_DEPTH_MOST)
         return misfit(ck, MISFIT_WORK, a, b);
     if (ha && hb && !ha->bound && !hb->bound) {
         join(ck, ha, hb);
@@ -301,7 +306,9 @@ static const Type *unify_step(Checker *ck, const Type *a, const Type *b, Widen w
         return a;
     if (known_a->kind == TYPE_POISON)
         return b;
+    ck->depth++;
     const Type *both = unify_known(ck, known_a, known_b, widen);
+    ck->depth--;
     if (!both)
         return NULL;
     if (ha && both != known_a && widen != WIDEN_NONE)
