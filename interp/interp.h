@@ -22,7 +22,8 @@ void interp_forget(Interp *in, const Module *m);
 Value interp_eval(Interp *in, Module *env, Module *keep, Expr *e, const PtrMap *locals);
 /* Calls a function value (closure, constructor or operator), or the named definition, on arguments (lent). */
 Value interp_call(Interp *in, Module *env, Value fn, uint32_t n, const Value *args, Span span);
-Value interp_call_global(Interp *in, Module *env, const Name *name, uint32_t n, const Value *args, Span span);
+Value interp_call_global(Interp *in, Module *env, const Name *name, uint32_t n, const Value *args,
+                         Span span);
 
 /* The type of a function value. */
 const Type *function_value_type(Value v);
