@@ -93,7 +93,7 @@ static void after_pass(void *data, const char *pass, double seconds, const Modul
     if (run->print)
         emit_printf(run->s, RELAY_OUTPUT_TEXT, "// after %s\n%s\n", pass, buf_text(&text));
     if (run->diff)
-        emit_printf(run->s, RELAY_OUTPUT_TEXT, "// %s%s\n%s\n", pass, diff.n ? "" : ": no change", buf_text(&diff));
+        emit_printf(run->s, RELAY_OUTPUT_DISPLAY, "// %s%s\n%s\n", pass, diff.n ? "" : ": no change", buf_text(&diff));
     buf_printf(&run->html, "<details%s><summary>%s (%.3f ms)%s</summary>", diff.n ? " open" : "", pass, seconds * 1e3,
                diff.n ? "" : ", no change");
     html_program(&run->html, buf_text(&text), text.n);
