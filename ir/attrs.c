@@ -61,7 +61,7 @@ int attrs_ints(const Attrs *a, const char *key, int64_t *out, int most)
 
 /* ---- checking a record against its schema ---------------------------------------------------------------------- */
 
-static const char *type_words(const OpAttr *schema)
+const char *attr_type_words(const OpAttr *schema)
 {
     switch (schema->type) {
     case ATTR_TYPE_INT: return "an integer";
@@ -208,7 +208,7 @@ static bool report_unknown(Ctx *cx, const char *op, const OpAttr *schema, const 
 static bool report_value(Ctx *cx, const char *op, const OpAttr *schema, const Attr *written)
 {
     Diag *d = diag_error(cx->diags, E0116_ATTRIBUTE_VALUE, written->span, "attribute `%s` of `%s` must be %s%s",
-                         schema->name, op, type_words(schema), schema->or_none ? " or None" : "");
+                         schema->name, op, attr_type_words(schema), schema->or_none ? " or None" : "");
     if (schema->doc)
         diag_note(d, "`%s`: %s", schema->name, schema->doc);
     if (schema->type == ATTR_TYPE_INTS && written->value.kind == ATTR_INT)
@@ -255,7 +255,7 @@ static bool fill_field(Ctx *cx, Arena *arena, const char *op, const OpAttr *sche
     if (!schema->required)
         return true;
     Diag *d = diag_error(cx->diags, E0115_ATTRIBUTE_MISSING, span, "`%s` needs the attribute `%s`", op, schema->name);
-    diag_help(d, "`%s` is %s%s", schema->name, type_words(schema), schema->or_none ? "; it may be None" : "");
+    diag_help(d, "`%s` is %s%s", schema->name, attr_type_words(schema), schema->or_none ? "; it may be None" : "");
     return false;
 }
 

@@ -74,6 +74,9 @@ typedef struct OpAttr {
     const char *doc;
 } OpAttr;                   /* a table of them ends with a NULL name */
 
+/* What the field takes, in words: "a list of integers". */
+const char *attr_type_words(const OpAttr *schema);
+
 #define ATTR_DEFAULT_INT(v) {.kind = ATTR_INT, .i = (v)}
 #define ATTR_DEFAULT_BOOL(v) {.kind = ATTR_BOOL, .b = (v)}
 #define ATTR_DEFAULT_FLOAT(v) {.kind = ATTR_FLOAT, .f = (v)}

@@ -1,0 +1,214 @@
+/* The pages that are made from tables: operators, passes, commands and the index of diagnostics.
+ *
+ *     generate [--bless]
+ *
+ * Compares the pages under docs/ with the tables, and every diagnostic with the files in docs/errors. `--bless` writes the
+ * pages. */
+#include "base/buf.h"
+#include "base/diag.h"
+#include "include/relay.h"
+#include "ir/print.h"
+#include "passes/pass.h"
+#include "session/explain.h"
+#include "stdlib/families.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- attributes */
+
+/* Text in a table: a bar would end the cell. */
+static void cell(Buf *b, const char *text)
+{
+    for (; text && *text; text++)
+        buf_printf(b, *text == '|' ? "\\%c" : "%c", *text);
+}
+
+static void schema_rows(Buf *b, const OpAttr *schema)
+{
+    for (const OpAttr *a = schema; a && a->name; a++) {
+        buf_printf(b, "| `%s` | %s%s", a->name, attr_type_words(a), a->or_none ? " or None" : "");
+        if (a->required) {
+            buf_str(b, "; must be given");
+        } else {
+            buf_str(b, "; default `");
+            ir_print_attr(b, &a->otherwise);
+            buf_char(b, '`');
+        }
+        buf_str(b, " | ");
+        cell(b, a->doc);
+        buf_str(b, " |\n");
+    }
+}
+
+/* ---- operators */
+
+static const char *fusion(OpPattern p)
+{
+    switch (p) {
+    case OP_ELEMWISE: return "element by element";
+    case OP_BROADCAST: return "broadcasting";
+    case OP_INJECTIVE: return "moves elements";
+    case OP_REDUCE: return "reduces";
+    case OP_OUT_FUSABLE: return "takes element-wise operators in behind it";
+    case OP_TUPLE: return "a tuple";
+    case OP_OPAQUE: return "never fused";
+    }
+    return "";
+}
+
+static void one_operator(Buf *b, const Op *op)
+{
+    buf_printf(b, "### %s\n\n%s\n\n", op->name, op->doc);
+    if (op->symbol)
+        buf_printf(b, "Written `%%a %s %%b`. ", op->symbol);
+    buf_printf(b, "Fusion: %s. %s.\n", fusion(op->pattern),
+               op->compute ? "Computed by loops of its own" : "Computed by a kernel");
+    if (op->args->name || op->attrs)
+        buf_str(b, "\n| | takes | |\n| --- | --- | --- |\n");
+    for (const OpArg *a = op->args; a->name; a++) {
+        buf_printf(b, "| `%%%s` | | ", a->name);
+        cell(b, a->doc);
+        buf_str(b, " |\n");
+    }
+    schema_rows(b, op->attrs);
+    if (op->grad)
+        buf_printf(b, "\nGradient: `%s`\n", op->grad);
+    buf_char(b, '\n');
+}
+
+static void family(Buf *b, const char *name, const Op *ops)
+{
+    buf_printf(b, "## %s\n\n", name);
+    for (const Op *op = ops; op->name; op++)
+        one_operator(b, op);
+}
+
+static void operators(Buf *b)
+{
+    buf_str(b, "# Operators\n\nEvery operator with its arguments (`%name`) and attributes "
+               "(`name=value`), by family. Made "
+               "from the\nrows in `stdlib/ops/`; `:doc NAME` shows the same.\n\n");
+#define FAMILY(name) family(b, #name, name##_ops);
+#include "stdlib/families.def"
+#undef FAMILY
+}
+
+/* ---- passes, commands, diagnostics */
+
+static void pass_page(Buf *b)
+{
+    buf_str(b, "# Passes\n\nMade from the rows in `passes/`. A pass runs when the level of the "
+               "pipeline is at least its "
+               "own:\n`relay opt -O LEVEL -p PASS,… FILE`, `:pass PASS,… @f`.\n\n");
+    for (const Pass *const *p = passes; *p; p++) {
+        buf_printf(b, "## %s\n\n%s Level %d%s.\n\n", (*p)->name, (*p)->doc, (*p)->opt_level,
+                   (*p)->needs_types ? "; types are inferred before" : "");
+        if ((*p)->params)
+            buf_str(b, "| parameter | takes | |\n| --- | --- | --- |\n");
+        schema_rows(b, (*p)->params);
+        if ((*p)->params)
+            buf_char(b, '\n');
+    }
+    buf_str(b, "## Default pipelines\n\n");
+    for (int level = 0; level <= 3; level++)
+        buf_printf(b, "- `-O%d`: `%s`\n", level, passes_default(level));
+}
+
+static void command_page(Buf *b)
+{
+    size_t n;
+    const RelayCommand *rows = relay_commands(&n);
+    buf_str(b, "# Commands\n\nWhat can be typed in a session besides Relay. Made from the rows in "
+               "`session/commands.c`.\n\n| command | |\n| --- | --- |\n");
+    for (size_t i = 0; i < n; i++) {
+        buf_printf(b, "| `:%s%s", rows[i].name, *rows[i].args ? " " : "");
+        cell(b, rows[i].args);
+        buf_printf(b, "` | %s |\n", rows[i].doc);
+    }
+}
+
+static void error_index(Buf *b)
+{
+    buf_str(b, "# Diagnostics\n\nWhat each code means, with a program that gets it and one that "
+               "does not. `:explain CODE` "
+               "shows the\nsame page. Made from `base/diag.def`.\n\n| code | |\n| --- | --- |\n");
+    for (int code = 0; code < DIAG_CODES; code++) {
+        const DiagInfo *info = diag_info((DiagCode)code);
+        buf_printf(b, "| [%s](%s.md) | %s |\n", info->code, info->code, info->title);
+    }
+}
+
+/* ---- comparing */
+
+typedef struct {
+    const char *path;
+    void (*print)(Buf *b);
+} Page;
+
+static const Page pages[] = {
+    {"docs/operators.md", operators},
+    {"docs/passes.md", pass_page},
+    {"docs/commands.md", command_page},
+    {"docs/errors/README.md", error_index},
+};
+
+static bool same_as(const char *path, const Buf *text)
+{
+    FILE *f = fopen(path, "r");
+    size_t at = 0;
+    int c = f ? fgetc(f) : 0;
+    for (; f && c != EOF && at < text->n && c == (unsigned char)text->at[at]; at++)
+        c = fgetc(f);
+    bool same = f && c == EOF && at == text->n;
+    if (f)
+        fclose(f);
+    return same;
+}
+
+static bool page_write(const char *path, const Buf *text)
+{
+    FILE *f = fopen(path, "w");
+    bool ok = f && fwrite(buf_text(text), 1, text->n, f) == text->n;
+    return f && fclose(f) == 0 && ok;
+}
+
+/* Each diagnostic has a page whose first line is its code and title. */
+static int check_pages(void)
+{
+    int wrong = 0;
+    for (int code = 0; code < DIAG_CODES; code++) {
+        const DiagInfo *info = diag_info((DiagCode)code);
+        const ErrorPage *page = error_page((DiagCode)code);
+        Buf title = {0};
+        buf_printf(&title, "# %s: %s\n", info->code, info->title);
+        if (!page || strncmp(page->text, buf_text(&title), title.n) != 0) {
+            printf("docs/errors/%s.md must begin with: %s", info->code, buf_text(&title));
+            wrong++;
+        }
+        buf_deinit(&title);
+    }
+    for (const ErrorPage *p = error_pages; p->name; p++) {
+        char code[8] = {0};
+        strncpy(code, p->name, strcspn(p->name, ".") % sizeof code);
+        if (diag_find(code) == DIAG_CODES && ++wrong)
+            printf("docs/errors/%s explains what base/diag.def does not have\n", p->name);
+    }
+    return wrong;
+}
+
+int main(int argc, char **argv)
+{
+    bool bless = argc > 1 && strcmp(argv[1], "--bless") == 0;
+    int wrong = check_pages();
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        Buf text = {0};
+        pages[i].print(&text);
+        if (bless ? !page_write(pages[i].path, &text) : !same_as(pages[i].path, &text)) {
+            printf("%s is not what the tables say; `generate --bless` writes it\n", pages[i].path);
+            wrong++;
+        }
+        buf_deinit(&text);
+    }
+    return wrong ? 1 : 0;
+}
