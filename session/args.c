@@ -30,12 +30,12 @@ static bool tensor_has_type(const Tensor *t, const Type *type)
     return true;
 }
 
-/* The type of a field of a constructor's value. */
-static const Type *field_type(Ctx *cx, const Type *adt, const Object *o, uint32_t i)
+/* The constructor of a value among those of its type; NULL when it belongs to another. */
+static const Constructor *constructor_of(const Type *adt, const Object *o)
 {
     for (uint32_t k = 0; k < adt->def->n_cons; k++)
         if (adt->def->cons[k]->info == o->info)
-            return type_subst(cx, adt->def->cons[k]->fields[i], adt->def->n_params, adt->def->params, adt->parts);
+            return adt->def->cons[k];
     return NULL;
 }
 
@@ -59,15 +59,17 @@ static bool check_one(Checks *cs, Value v, const Type *t)
     if (t->kind == TYPE_FUNC || t->kind == TYPE_VAR || t->kind == TYPE_POISON || t->kind == TYPE_HOLE)
         return true;
     ValueKind want = t->kind == TYPE_TUPLE ? VALUE_TUPLE : t->kind == TYPE_REF ? VALUE_REF : VALUE_CON;
-    if (v.kind != want || (want != VALUE_CON && v.object->n != t->n))
+    if (v.kind != want)
+        return false;
+    const Constructor *con = want == VALUE_CON ? constructor_of(t, v.object) : NULL;
+    if (v.object->n != (con ? con->n : t->n) || (want == VALUE_CON && !con))
         return false;
     for (uint32_t i = 0; i < v.object->n; i++) {
-        const Type *field = want == VALUE_CON ? field_type(cs->cx, t, v.object, i) : t->parts[i];
-        if (!field)
-            return false;
+        const Type *field = con ? type_subst(cs->cx, con->fields[i], t->def->n_params, t->def->params, t->parts)
+                                : t->parts[i];
         vec_push(&cs->todo, &cs->arena, ((Check){v.object->fields[i], field}));
     }
-    return want != VALUE_CON || v.object->n || field_type(cs->cx, t, v.object, 0) || v.object->info->nullary;
+    return true;
 }
 
 bool value_has_type(Ctx *cx, Value v, const Type *t)
