@@ -1,4 +1,4 @@
-#include "ir/te.h"
+#include "ir/te_internal.h"
 
 #include "base/number.h"
 #include "base/table.h"
@@ -208,8 +208,8 @@ Te *te_binary(TeBuilder *b, TeOp op, Te *x, Te *y)
 
 /* ---- positions --------------------------------------------------------------------------------- */
 
-/* x * extent + y with 0 <= y < extent, which `n` notes so that te_split can take it apart again. */
-static Te *te_join(TeBuilder *b, Te *x, int64_t extent, Te *y)
+/* `n` notes what te_split needs to know. */
+Te *te_join(TeBuilder *b, Te *x, int64_t extent, Te *y)
 {
     Te *e = te_binary(b, TE_ADD, te_binary(b, TE_MUL, x, te_int(b, extent)), y);
     if (e->kind == TE_NODE_BINARY && e->op == TE_ADD && e->b == y && e->a->kind == TE_NODE_BINARY &&
@@ -218,9 +218,7 @@ static Te *te_join(TeBuilder *b, Te *x, int64_t extent, Te *y)
     return e;
 }
 
-/* Takes `flat` apart into quotient and remainder of `extent`, without dividing where it was joined
- * from parts that fit. */
-static void te_split(TeBuilder *b, Te *flat, int64_t extent, Te **quotient, Te **remainder)
+void te_split(TeBuilder *b, Te *flat, int64_t extent, Te **quotient, Te **remainder)
 {
     int64_t c = 0;
     if (extent < 1)

@@ -1,0 +1,161 @@
+/* Running one operator on values. */
+#include "ir/op.h"
+
+#include "ir/te.h"
+
+enum { ARGS_FEW = 8 };
+
+static const Type *type_of_arg(Ctx *cx, const Value *v)
+{
+    TensorView view;
+    if (v->kind == VALUE_SCALAR)
+        return type_scalar(cx, v->dtype);
+    if (value_view(v, &view))
+        return type_of_tensor(cx, &view.t);
+    if (v->kind != VALUE_TUPLE)
+        return NULL;
+    const Type *few[ARGS_FEW], **fields = few;
+    Arena scratch;
+    arena_init(&scratch, NULL);
+    if (v->object->n > ARGS_FEW)
+        fields = arena_alloc_must(&scratch, v->object->n, sizeof *fields);
+    const Type *t = NULL;
+    uint32_t i = 0;
+    while (i < v->object->n && (fields[i] = type_of_arg(cx, &v->object->fields[i])))
+        i++;
+    if (i == v->object->n)
+        t = type_tuple(cx, i, fields);
+    arena_deinit(&scratch);
+    return t;
+}
+
+/* The result shares the argument's elements; NONE when they do not lie without gaps. */
+static Value eval_view(const Value *arg, const Type *result)
+{
+    TensorView view;
+    int64_t strides[TENSOR_RANK_MOST];
+    if (!value_view(arg, &view) || !view.t.buffer || !tensor_is_contiguous(&view.t) ||
+        !type_is_static(result))
+        return value_none();
+    shape_strides((int32_t)result->n, result->dims, strides);
+    return value_tensor(tensor_view(&view.t, (int32_t)result->n, result->dims, strides, 0));
+}
+
+static int count_tensors(const Value *v)
+{
+    if (v->kind != VALUE_TUPLE)
+        return 1;
+    int n = 0;
+    for (uint32_t i = 0; i < v->object->n; i++)
+        n += count_tensors(&v->object->fields[i]);
+    return n;
+}
+
+static void view_tensors(const Value *v, TensorView **next)
+{
+    if (v->kind == VALUE_TUPLE) {
+        for (uint32_t i = 0; i < v->object->n; i++)
+            view_tensors(&v->object->fields[i], next);
+        return;
+    }
+    value_view(v, (*next)++);
+}
+
+static Value tuple_of(Ctx *cx, int n, Tensor **tensors)
+{
+    Object *o = object_new(&cx->limits, &tuple_info, (uint32_t)n);
+    for (int i = 0; i < n; i++) {
+        if (o)
+            o->fields[i] = value_tensor(tensors[i]);
+        else
+            tensor_release(tensors[i]);
+    }
+    return o ? value_object(o) : value_none();
+}
+
+Value te_run_values(Ctx *cx, const TeProgram *p, Span span, uint32_t n, const Value *args)
+{
+    bool flat = true;
+    for (uint32_t i = 0; i < n; i++)
+        flat = flat && args[i].kind == VALUE_SCALAR;
+    if (flat && te_is_scalar(p))
+        return te_run_scalar(cx, p, span, args);
+    TensorView few[ARGS_FEW], *views = few, *next;
+    Tensor *few_outputs[ARGS_FEW], **outputs = few_outputs;
+    Arena scratch;
+    int tensors = 0;
+    arena_init(&scratch, NULL);
+    for (uint32_t i = 0; i < n; i++)
+        tensors += count_tensors(&args[i]);
+    if (tensors > ARGS_FEW)
+        views = arena_alloc_must(&scratch, (size_t)tensors, sizeof *views);
+    if (p->n_outputs > ARGS_FEW)
+        outputs = arena_alloc_must(&scratch, (size_t)p->n_outputs, sizeof *outputs);
+    next = views;
+    for (uint32_t i = 0; i < n; i++)
+        view_tensors(&args[i], &next);
+    Value v = value_none();
+    if (te_run(cx, p, span, views, outputs))
+        v = p->tuple ? tuple_of(cx, p->n_outputs, outputs) : value_tensor(outputs[0]);
+    arena_deinit(&scratch);
+    return v;
+}
+
+static Value eval_kernel(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                         const Value *args, const Type *result)
+{
+    OpCall c = {.cx = cx, .op = op, .attrs = attrs, .span = span, .n = n, .args = args,
+                .type = result, .out = value_none()};
+    if (op->kernel(&c))
+        return c.out;
+    value_release(c.out);
+    return value_none();
+}
+
+static Value eval_typed(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                        const Type *const *types, const Value *args, const Type *result)
+{
+    if (op->flags & OP_RESHAPE) {
+        Value v = eval_view(&args[0], result);
+        if (!value_is_none(v))
+            return v;
+    }
+    if (op->kernel)
+        return eval_kernel(cx, op, attrs, span, n, args, result);
+    if (!op->compute) {
+        diag_error(cx->diags, E0306_NOT_IMPLEMENTED, span, "`%s` cannot be evaluated", op->name);
+        return value_none();
+    }
+    Arena scratch;
+    arena_init(&scratch, &cx->limits);
+    TeProgram *p = te_of_op(cx, &scratch, op, attrs, span, n, types, result);
+    Value v = p ? te_run_values(cx, p, span, n, args) : value_none();
+    arena_deinit(&scratch);
+    return v;
+}
+
+Value op_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Value *args)
+{
+    const Type *few_types[ARGS_FEW], **types = few_types;
+    const Value *few_values[ARGS_FEW], **values = few_values;
+    Arena scratch;
+    arena_init(&scratch, NULL);
+    if (n > ARGS_FEW) {
+        types = arena_alloc_must(&scratch, n, sizeof *types);
+        values = arena_alloc_must(&scratch, n, sizeof *values);
+    }
+    Value v = value_none();
+    uint32_t i = 0;
+    for (; i < n && (types[i] = type_of_arg(cx, &args[i])); i++)
+        values[i] = &args[i];
+    if (i < n) {
+        diag_error(cx->diags, E0305_ARGUMENTS, span, "argument %u of `%s` is no tensor", (unsigned)i,
+                   op->name);
+    } else {
+        const Type *result = op_type(cx, op, attrs, span, n, types, values);
+        if (result)
+            v = eval_typed(cx, op, attrs, span, n, types, args, result);
+    }
+    arena_deinit(&scratch);
+    return v;
+}

@@ -1,0 +1,148 @@
+/* Which positions are linear in the axes, and which stages are contractions. */
+#include "ir/te_internal.h"
+
+#include <string.h>
+
+TeTensor te_tensor(const TeProgram *p, int id)
+{
+    if (id < p->n_inputs)
+        return p->inputs[id];
+    const TeStage *s = &p->stages[id - p->n_inputs];
+    return (TeTensor){.id = id, .dtype = s->dtype, .rank = s->rank, .shape = s->shape};
+}
+
+static bool const_of(const Te *e, int64_t *v)
+{
+    if (e->kind != TE_NODE_CONST)
+        return false;
+    *v = value_as_int(e->value);
+    return true;
+}
+
+enum { LINEAR_DEPTH = 64 };
+
+/* Adds factor * e. Expressions of indices are shallow; deeper ones simply do not count as linear. */
+static bool add_linear(const Te *e, int64_t factor, TeLinear *out, int depth)
+{
+    int64_t v;
+    if (depth == LINEAR_DEPTH)
+        return false;
+    if (e->kind == TE_NODE_AXIS) {
+        out->k[e->axis] += factor;
+        return true;
+    }
+    if (const_of(e, &v)) {
+        out->c += factor * v;
+        return true;
+    }
+    if (e->kind != TE_NODE_BINARY)
+        return false;
+    if (e->op == TE_ADD)
+        return add_linear(e->a, factor, out, depth + 1) && add_linear(e->b, factor, out, depth + 1);
+    if (e->op == TE_SUB)
+        return add_linear(e->a, factor, out, depth + 1) && add_linear(e->b, -factor, out, depth + 1);
+    if (e->op == TE_MUL && const_of(e->b, &v))
+        return add_linear(e->a, factor * v, out, depth + 1);
+    if (e->op == TE_MUL && const_of(e->a, &v))
+        return add_linear(e->b, factor * v, out, depth + 1);
+    return false;
+}
+
+bool te_linear(const Te *e, TeLinear *out)
+{
+    memset(out, 0, sizeof *out);
+    return e->dtype.code == DTYPE_CODE_INT && e->dtype.bits == 64 && add_linear(e, 1, out, 0);
+}
+
+static bool is_op(const Te *e, TeOp op, int64_t by)
+{
+    int64_t v;
+    return e->kind == TE_NODE_BINARY && e->op == op && const_of(e->b, &v) && v == by;
+}
+
+/* Indices [first, last] are one number taken apart by the extents: te_unflatten without what te_split
+ * could cancel. Gives `first` and the number; NULL when index `last` is no remainder. */
+static const Te *unflattened(const TeTensor *t, Te *const *index, int last, int *first)
+{
+    if (!is_op(index[last], TE_MOD, t->shape[last]))
+        return NULL;
+    const Te *flat = index[last]->a, *quotient = flat;
+    int64_t by = t->shape[last];
+    for (int i = last - 1; i >= 0; i--) {
+        if (t->shape[i] == 1)
+            continue;
+        if (is_op(index[i], TE_DIV, by) && index[i]->a == quotient) {
+            *first = i;
+            return flat;
+        }
+        if (!is_op(index[i], TE_MOD, t->shape[i]) || !is_op(index[i]->a, TE_DIV, by) ||
+            index[i]->a->a != quotient)
+            return NULL;
+        quotient = index[i]->a;
+        by = t->shape[i];
+    }
+    return NULL;
+}
+
+bool te_position(const TeProgram *p, const Te *load, TeLinear *out)
+{
+    TeTensor t = te_tensor(p, load->tensor);
+    memset(out, 0, sizeof *out);
+    int64_t stride = 1;
+    for (int i = t.rank - 1; i >= 0; i--) {
+        int first = i;
+        const Te *flat = load->otherwise ? NULL : unflattened(&t, load->index, i, &first);
+        if (!add_linear(flat ? flat : load->index[i], stride, out, 0))
+            return false;
+        for (; i > first; i--)
+            stride *= t.shape[i];
+        stride *= t.shape[i];
+    }
+    return true;
+}
+
+bool te_load_affine(const TeProgram *p, const Te *load, TeAffine *out)
+{
+    TeLinear at;
+    if (load->kind != TE_NODE_LOAD || !te_position(p, load, &at))
+        return false;
+    *out = (TeAffine){.tensor = load->tensor, .offset = at.c, .padded = load->otherwise != NULL};
+    memcpy(out->stride, at.k, sizeof at.k);
+    return true;
+}
+
+int te_view_of(const TeProgram *p, const TeStage *s)
+{
+    TeLinear at;
+    const Te *e = s->body;
+    if (s->reduce != TE_NO_REDUCE || e->kind != TE_NODE_LOAD || e->otherwise)
+        return -1;
+    TeTensor t = te_tensor(p, e->tensor);
+    int64_t size, others, stride = 1;
+    if (!dtype_eq(t.dtype, s->dtype) || !shape_size(t.rank, t.shape, &size) ||
+        !shape_size(s->rank, s->shape, &others) || size != others || !te_position(p, e, &at) || at.c)
+        return -1;
+    for (int i = s->rank - 1; i >= 0; i--) {
+        if (s->shape[i] != 1 && at.k[i] != stride)
+            return -1;
+        stride *= s->shape[i];
+    }
+    return e->tensor;
+}
+
+/* A factor of a contraction: a load whose position is affine and which reads 0 outside. */
+static bool factor(const TeProgram *p, const Te *e, TeAffine *out)
+{
+    if (e->kind != TE_NODE_LOAD || !te_load_affine(p, e, out))
+        return false;
+    const Te *o = e->otherwise;
+    return !o || (o->kind == TE_NODE_CONST && value_as_double(o->value) == 0);
+}
+
+bool te_contraction(const TeProgram *p, int stage, TeContraction *out)
+{
+    const TeStage *s = &p->stages[stage];
+    if (s->reduce != TE_SUM || s->body->kind != TE_NODE_BINARY || s->body->op != TE_MUL)
+        return false;
+    return factor(p, s->body->a, &out->a) && factor(p, s->body->b, &out->b);
+}

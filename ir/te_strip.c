@@ -1,0 +1,662 @@
+/* Strips: an expression turned into steps, each of which runs over a whole strip in one loop.
+ *
+ * A load whose position is linear in the axes is a sequence of runs with one stride each; where a strip
+ * lies within one run of stride 1, its elements are used where they are. A load that may leave its tensor
+ * is cut, run by run, to the part inside. All others compute their positions as strips of int64. */
+#include "ir/te_internal.h"
+
+#include "base/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum StepKind {
+    STEP_CONST,
+    STEP_RAMP,          /* a linear int64 */
+    STEP_LOAD,          /* a load of linear position */
+    STEP_WINDOW,        /* the same, cut at the borders: c is what stands outside */
+    STEP_GATHER,        /* a position: b in range (or -1), c what stands outside (or -1) */
+    STEP_RANGE,         /* whether a lies in [0, extent), and b (or -1) */
+    STEP_UNARY,
+    STEP_BINARY,
+    STEP_CAST,
+    STEP_SELECT,
+} StepKind;
+
+/* A linear function along consecutive positions: a nest of loops over merged axes. */
+typedef struct Runs {
+    int64_t base;
+    int n;
+    int64_t *extent, *stride;   /* outermost first */
+    int64_t *fixed;             /* by fixed axis */
+} Runs;
+
+/* Where one index of a padded load is inside. */
+typedef struct Border {
+    int64_t extent, c;
+    int64_t *k;                 /* by inner axis */
+    int64_t *fixed;
+} Border;
+
+typedef struct Step {
+    uint8_t kind, op;
+    bool invariant, checked;    /* computed once a frame; may fault */
+    DTypeId id, from;           /* of the result and of the operands */
+    int a, b, c;                /* steps, -1: none */
+    int slot;
+    int last_use;
+    uint64_t bits;              /* CONST */
+    const char *data;           /* loads */
+    Runs runs;
+    Border *borders;
+    int n_borders;
+    int64_t extent;             /* RANGE */
+} Step;
+
+struct Strip {
+    Vec(Step) steps;
+    int n_slots;
+    int64_t length;
+    StripSpace space;
+};
+
+typedef struct Maker {
+    Arena *arena;
+    const TeProgram *p;
+    char *const *data;
+    const StripSpace *space;
+    Strip *strip;
+    PtrMap done;                /* node -> its step + 1 */
+    bool failed;
+} Maker;
+
+/* ---- linear functions ---------------------------------------------------------------------------- */
+
+static void *array_of(Maker *m, int n)
+{
+    return arena_alloc_must(m->arena, (size_t)n + 1, sizeof(int64_t));
+}
+
+static int64_t *fixed_part(Maker *m, const TeLinear *at)
+{
+    int64_t *fixed = array_of(m, m->space->n_fixed);
+    for (int i = 0; i < m->space->n_fixed; i++)
+        fixed[i] = at->k[m->space->fixed[i]];
+    return fixed;
+}
+
+/* Neighbouring axes that the function passes through evenly become one. */
+static Runs runs_of(Maker *m, const TeLinear *at)
+{
+    const StripSpace *s = m->space;
+    Runs r = {.base = at->c,
+              .extent = array_of(m, s->n),
+              .stride = array_of(m, s->n),
+              .fixed = fixed_part(m, at)};
+    for (int i = 0; i < s->n; i++) {
+        int64_t e = s->extent[i], k = at->k[s->axis[i]];
+        if (e == 1)
+            continue;
+        if (r.n && r.stride[r.n - 1] == k * e) {
+            r.extent[r.n - 1] *= e;
+            r.stride[r.n - 1] = k;
+            continue;
+        }
+        r.extent[r.n] = e;
+        r.stride[r.n++] = k;
+    }
+    return r;
+}
+
+static bool runs_still(const Maker *m, const Runs *r)
+{
+    for (int i = 0; i < r->n; i++)
+        if (r->stride[i])
+            return false;
+    for (int i = 0; i < m->space->n_fixed; i++)
+        if (r->fixed[i])
+            return false;
+    return true;
+}
+
+/* The least and greatest value that a linear index takes. */
+static void linear_range(const Maker *m, const TeLinear *at, int64_t *low, int64_t *high)
+{
+    const StripSpace *s = m->space;
+    *low = *high = at->c;
+    for (int i = 0; i < s->n + s->n_fixed; i++) {
+        int axis = i < s->n ? s->axis[i] : s->fixed[i - s->n];
+        int64_t k = at->k[axis], first = k * s->low[axis], last = k * (s->high[axis] - 1);
+        *low += first < last ? first : last;
+        *high += first < last ? last : first;
+    }
+}
+
+/* ---- making steps -------------------------------------------------------------------------------- */
+
+static int add_step(Maker *m, const Te *e, Step s)
+{
+    if (e)
+        s.id = dtype_id(e->dtype);
+    vec_push(&m->strip->steps, m->arena, s);
+    int i = (int)m->strip->steps.n - 1;
+    if (e)
+        ptrmap_put(&m->done, e, (void *)(intptr_t)(i + 1));
+    return i;
+}
+
+static int step_of(const Maker *m, const Te *e)
+{
+    return e ? (int)(intptr_t)ptrmap_find(&m->done, e) - 1 : -1;
+}
+
+static bool still(const Maker *m, int step)
+{
+    return step < 0 || m->strip->steps.at[step].invariant;
+}
+
+static int add_ramp(Maker *m, const Te *e, const TeLinear *at)
+{
+    Step s = {.kind = STEP_RAMP, .id = DT_INT64, .a = -1, .b = -1, .c = -1, .runs = runs_of(m, at)};
+    s.invariant = runs_still(m, &s.runs);
+    return add_step(m, e, s);
+}
+
+static int add_const(Maker *m, const Te *e, DTypeId id, uint64_t bits)
+{
+    return add_step(m, e, (Step){.kind = STEP_CONST, .id = id, .a = -1, .b = -1, .c = -1, .bits = bits,
+                                 .invariant = true});
+}
+
+static int add_binary(Maker *m, TeOp op, int a, int b)
+{
+    return add_step(m, NULL, (Step){.kind = STEP_BINARY, .op = (uint8_t)op, .id = DT_INT64,
+                                    .from = DT_INT64, .a = a, .b = b, .c = -1,
+                                    .invariant = still(m, a) && still(m, b)});
+}
+
+/* The borders that a padded load may cross; those that it cannot are none. */
+static bool find_borders(Maker *m, const Te *e, Step *s)
+{
+    TeTensor t = te_tensor(m->p, e->tensor);
+    s->borders = arena_alloc_must(m->arena, (size_t)t.rank + 1, sizeof *s->borders);
+    for (int i = 0; i < t.rank; i++) {
+        TeLinear at;
+        int64_t low, high;
+        if (!te_linear(e->index[i], &at))
+            return false;
+        linear_range(m, &at, &low, &high);
+        if (low >= 0 && high < t.shape[i])
+            continue;
+        Border *b = &s->borders[s->n_borders++];
+        *b = (Border){.extent = t.shape[i], .c = at.c, .k = array_of(m, m->space->n),
+                      .fixed = fixed_part(m, &at)};
+        for (int j = 0; j < m->space->n; j++)
+            b->k[j] = at.k[m->space->axis[j]];
+    }
+    return true;
+}
+
+/* A load of linear position. */
+static bool add_linear_load(Maker *m, const Te *e)
+{
+    TeLinear at;
+    Step s = {.kind = STEP_LOAD, .a = -1, .b = -1, .c = -1, .data = m->data[e->tensor]};
+    if (!te_position(m->p, e, &at))
+        return false;
+    if (e->otherwise) {
+        if (!find_borders(m, e, &s))
+            return false;
+        if (s.n_borders) {
+            s.kind = STEP_WINDOW;
+            s.c = step_of(m, e->otherwise);
+        }
+    }
+    s.runs = runs_of(m, &at);
+    s.invariant = s.kind == STEP_LOAD && runs_still(m, &s.runs);
+    add_step(m, e, s);
+    return true;
+}
+
+/* A load of any position: the linear part of it is one ramp, the rest is added index by index. */
+static void add_gather(Maker *m, const Te *e)
+{
+    TeTensor t = te_tensor(m->p, e->tensor);
+    TeLinear sum = {0};
+    int64_t stride = 1;
+    int position = -1, inside = -1;
+    for (int i = t.rank - 1; i >= 0; stride *= t.shape[i], i--) {
+        TeLinear at;
+        bool linear = te_linear(e->index[i], &at);
+        if (e->otherwise) {
+            int index = linear ? add_ramp(m, NULL, &at) : step_of(m, e->index[i]);
+            inside = add_step(m, NULL, (Step){.kind = STEP_RANGE, .id = DT_BOOL, .a = index, .b = inside,
+                                              .c = -1, .extent = t.shape[i],
+                                              .invariant = still(m, index) && still(m, inside)});
+        }
+        if (linear) {
+            sum.c += stride * at.c;
+            for (int k = 0; k < TE_AXES_MOST; k++)
+                sum.k[k] += stride * at.k[k];
+            continue;
+        }
+        int part = step_of(m, e->index[i]);
+        if (stride != 1)
+            part = add_binary(m, TE_MUL, part, add_const(m, NULL, DT_INT64, (uint64_t)stride));
+        position = position < 0 ? part : add_binary(m, TE_ADD, position, part);
+    }
+    int base = add_ramp(m, NULL, &sum);
+    position = position < 0 ? base : add_binary(m, TE_ADD, position, base);
+    int other = step_of(m, e->otherwise);
+    add_step(m, e, (Step){.kind = STEP_GATHER, .a = position, .b = inside, .c = other,
+                          .data = m->data[e->tensor],
+                          .invariant = still(m, position) && still(m, inside) && still(m, other)});
+}
+
+static bool may_fault(const Te *e)
+{
+    bool risky = e->op == TE_DIV || e->op == TE_MOD || e->op == TE_FLOORDIV || e->op == TE_FLOORMOD ||
+                 e->op == TE_TRUNCDIV || e->op == TE_SHL || e->op == TE_SHR;
+    if (!risky || dtype_is_float(e->a->dtype))
+        return false;
+    return e->b->kind != TE_NODE_CONST || value_as_int(e->b->value) <= 0;
+}
+
+static void add_operation(Maker *m, const Te *e)
+{
+    static const uint8_t kinds[] = {[TE_NODE_UNARY] = STEP_UNARY, [TE_NODE_BINARY] = STEP_BINARY,
+                                    [TE_NODE_CAST] = STEP_CAST, [TE_NODE_SELECT] = STEP_SELECT};
+    int a = step_of(m, e->a), b = step_of(m, e->b), c = step_of(m, e->c);
+    add_step(m, e, (Step){.kind = kinds[e->kind], .op = e->op, .from = dtype_id(e->a->dtype), .a = a,
+                          .b = b, .c = c,
+                          .checked = e->kind == TE_NODE_BINARY && may_fault(e),
+                          .invariant = still(m, a) && still(m, b) && still(m, c)});
+}
+
+/* The step of a node whose children have theirs. */
+static void add_node(Maker *m, const Te *e)
+{
+    TeLinear at;
+    if (e->kind == TE_NODE_CONST)
+        add_const(m, e, dtype_id(e->dtype), e->value.bits);
+    else if (te_linear(e, &at))
+        add_ramp(m, e, &at);
+    else if (e->kind != TE_NODE_LOAD)
+        add_operation(m, e);
+    else if (!add_linear_load(m, e))
+        add_gather(m, e);
+}
+
+typedef struct Pending { const Te *e; bool entered; } Pending;
+typedef Vec(Pending) PendingVec;
+
+/* The children that a node's step reads. */
+static void push_children(Maker *m, PendingVec *work, const Te *e)
+{
+    TeLinear at;
+    if (e->kind == TE_NODE_CONST || te_linear(e, &at))
+        return;
+    if (e->kind != TE_NODE_LOAD) {
+        const Te *children[3] = {e->c, e->b, e->a};
+        for (int i = 0; i < 3; i++)
+            if (children[i])
+                vec_push(work, m->arena, ((Pending){children[i], false}));
+        return;
+    }
+    if (e->otherwise)
+        vec_push(work, m->arena, ((Pending){e->otherwise, false}));
+    if (te_position(m->p, e, &at))
+        return;
+    for (int i = 0; i < e->n; i++)
+        if (!te_linear(e->index[i], &at))
+            vec_push(work, m->arena, ((Pending){e->index[i], false}));
+}
+
+static void add_body(Maker *m, const Te *body)
+{
+    PendingVec work = {0};
+    vec_push(&work, m->arena, ((Pending){body, false}));
+    while (work.n) {
+        Pending *top = &vec_last(&work);
+        const Te *e = top->e;
+        if (step_of(m, e) >= 0) {
+            work.n--;
+        } else if (top->entered) {
+            work.n--;
+            add_node(m, e);
+        } else {
+            top->entered = true;
+            push_children(m, &work, e);
+        }
+    }
+}
+
+/* ---- slots --------------------------------------------------------------------------------------- */
+
+static void note_use(Strip *s, int step, int user)
+{
+    if (step >= 0)
+        s->steps.at[step].last_use = user;
+}
+
+/* A result may take the place of an operand as large that nobody needs any more. */
+static bool in_place(const Step *step, const Step *operand)
+{
+    return (step->kind == STEP_UNARY || step->kind == STEP_BINARY) &&
+           dtype_row(step->id)->size == dtype_row(operand->id)->size;
+}
+
+static void free_slot(const Strip *s, int step, int user, bool *used)
+{
+    const Step *o = step < 0 ? NULL : &s->steps.at[step];
+    if (o && !o->invariant && o->last_use == user)
+        used[o->slot] = false;
+}
+
+static void assign_slots(Strip *s, Arena *arena)
+{
+    int n = (int)s->steps.n;
+    bool *used = arena_alloc_must(arena, (size_t)n + 1, sizeof *used);
+    for (int i = 0; i < n; i++) {
+        note_use(s, s->steps.at[i].a, i);
+        note_use(s, s->steps.at[i].b, i);
+        note_use(s, s->steps.at[i].c, i);
+    }
+    /* What is computed once a frame keeps its slot throughout. */
+    for (int i = 0; i < n; i++)
+        if (s->steps.at[i].invariant)
+            s->steps.at[i].slot = s->n_slots++;
+    for (int i = 0; i < s->n_slots; i++)
+        used[i] = true;
+    for (int i = 0; i < n; i++) {
+        Step *step = &s->steps.at[i];
+        int operands[3] = {step->a, step->b, step->c};
+        if (step->invariant)
+            continue;
+        for (int k = 0; k < 3; k++)
+            if (operands[k] >= 0 && in_place(step, &s->steps.at[operands[k]]))
+                free_slot(s, operands[k], i, used);
+        while (used[step->slot])
+            step->slot++;
+        used[step->slot] = true;
+        if (step->slot >= s->n_slots)
+            s->n_slots = step->slot + 1;
+        for (int k = 0; k < 3; k++)
+            if (operands[k] >= 0 && !in_place(step, &s->steps.at[operands[k]]))
+                free_slot(s, operands[k], i, used);
+    }
+}
+
+Strip *strip_make(Arena *arena, const TeProgram *p, char *const *data, const Te *body,
+                  const StripSpace *space)
+{
+    Strip *s = arena_new(arena, Strip);
+    Maker m = {.arena = arena, .p = p, .data = data, .space = space, .strip = s};
+    s->space = *space;
+    add_body(&m, body);
+    /* The body's own step comes last, also when something below it has the same. */
+    ptrmap_deinit(&m.done);
+    assign_slots(s, arena);
+    s->length = s->n_slots <= 6 ? 1024 : s->n_slots <= 12 ? 512 : 256;
+    return s;
+}
+
+int64_t strip_length(const Strip *s)
+{
+    return s->length;
+}
+
+/* ---- evaluation ---------------------------------------------------------------------------------- */
+
+/* A place in the nest of a Runs. */
+typedef struct Place {
+    int64_t offset, left;           /* of the innermost run */
+    int64_t index[TE_AXES_MOST];
+} Place;
+
+static void place_at(const Runs *r, const int64_t *fixed, int n_fixed, int64_t from, Place *p)
+{
+    p->offset = r->base;
+    for (int i = 0; i < n_fixed; i++)
+        p->offset += r->fixed[i] * fixed[i];
+    p->left = INT64_MAX;
+    for (int i = r->n - 1; i > 0; i--) {
+        p->index[i] = from % r->extent[i];
+        from /= r->extent[i];
+        p->offset += p->index[i] * r->stride[i];
+    }
+    if (r->n) {
+        p->index[0] = from;
+        p->offset += from * r->stride[0];
+        p->left = r->extent[r->n - 1] - p->index[r->n - 1];
+    }
+}
+
+/* Moves n <= left positions on. */
+static void place_on(const Runs *r, Place *p, int64_t n)
+{
+    int i = r->n - 1;
+    p->offset += n * r->stride[i];
+    p->left -= n;
+    if (p->left)
+        return;
+    p->index[i] += n;
+    while (i > 0 && p->index[i] == r->extent[i]) {
+        p->offset += r->stride[i - 1] - r->extent[i] * r->stride[i];
+        p->index[i] = 0;
+        p->index[--i]++;
+    }
+    p->left = r->extent[r->n - 1];
+}
+
+static int64_t run_stride(const Runs *r)
+{
+    return r->n ? r->stride[r->n - 1] : 0;
+}
+
+static const void *eval_load(const StripFrame *f, const Step *s, int64_t from, int64_t n, void *out)
+{
+    Place p;
+    size_t size = dtype_row(s->id)->size;
+    int64_t stride = run_stride(&s->runs);
+    place_at(&s->runs, f->fixed, f->strip->space.n_fixed, from, &p);
+    if (stride == 1 && p.left >= n)
+        return s->data + (size_t)p.offset * size;
+    char *to = out;
+    while (n > 0) {
+        int64_t now = p.left < n ? p.left : n;
+        te_loop_copy(size, to, s->data + p.offset * (int64_t)size, stride, now);
+        to += (size_t)now * size;
+        n -= now;
+        if (n)
+            place_on(&s->runs, &p, now);
+    }
+    return out;
+}
+
+static void eval_ramp(const StripFrame *f, const Step *s, int64_t from, int64_t n, int64_t *out)
+{
+    Place p;
+    place_at(&s->runs, f->fixed, f->strip->space.n_fixed, from, &p);
+    while (n > 0) {
+        int64_t now = p.left < n ? p.left : n;
+        te_loop_ramp(out, p.offset, run_stride(&s->runs), now);
+        out += now;
+        n -= now;
+        if (n)
+            place_on(&s->runs, &p, now);
+    }
+}
+
+/* The part [*low, *high) of j in [0, n) where base + k j lies in [0, extent). */
+static void clip_run(int64_t base, int64_t k, int64_t extent, int64_t *low, int64_t *high)
+{
+    if (k == 0) {
+        if (base < 0 || base >= extent)
+            *high = *low;
+        return;
+    }
+    if (k < 0) {
+        base = extent - 1 - base;
+        k = -k;
+    }
+    int64_t first = base >= 0 ? 0 : (-base + k - 1) / k;
+    int64_t end = base >= extent ? 0 : (extent - 1 - base) / k + 1;
+    if (first > *low)
+        *low = first;
+    if (end < *high)
+        *high = end;
+    if (*high < *low)
+        *high = *low;
+}
+
+/* Row by row along the innermost axis: what stands outside, the elements inside, what stands outside. */
+static void eval_window(const StripFrame *f, const Step *s, int64_t from, int64_t n, char *out)
+{
+    const StripSpace *space = &f->strip->space;
+    size_t size = dtype_row(s->id)->size;
+    const char *other = f->at[s->c];
+    int last = space->n - 1;
+    int64_t index[TE_AXES_MOST] = {0};
+    Place p;
+    for (int64_t i = last, at = from; i >= 0; i--) {
+        index[i] = at % space->extent[i];
+        at /= space->extent[i];
+    }
+    int64_t done = 0;
+    place_at(&s->runs, f->fixed, space->n_fixed, from, &p);
+    while (done < n) {
+        int64_t row = last >= 0 ? space->extent[last] - index[last] : 1;
+        row = row < n - done ? row : n - done;
+        int64_t low = 0, high = row;
+        for (int b = 0; b < s->n_borders; b++) {
+            const Border *border = &s->borders[b];
+            int64_t base = border->c;
+            for (int i = 0; i < space->n_fixed; i++)
+                base += border->fixed[i] * f->fixed[i];
+            for (int i = 0; i <= last; i++)
+                base += border->k[i] * index[i];
+            clip_run(base, last >= 0 ? border->k[last] : 0, border->extent, &low, &high);
+        }
+        if (done)
+            place_at(&s->runs, f->fixed, space->n_fixed, from + done, &p);
+        char *to = out + (size_t)done * size;
+        const char *instead = other + (size_t)done * size;
+        int64_t stride = run_stride(&s->runs);
+        memcpy(to, instead, (size_t)low * size);
+        if (high > low)
+            te_loop_copy(size, to + (size_t)low * size,
+                         s->data + (p.offset + low * stride) * (int64_t)size, stride, high - low);
+        memcpy(to + (size_t)high * size, instead + (size_t)high * size, (size_t)(row - high) * size);
+        done += row;
+        if (last >= 0 && done < n) {
+            index[last] = 0;
+            for (int i = last - 1; i >= 0 && ++index[i] == space->extent[i]; i--)
+                index[i] = 0;
+        }
+    }
+}
+
+static void eval_range(const int64_t *a, const uint8_t *b, int64_t extent, int64_t n, uint8_t *out)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (uint64_t)a[i] < (uint64_t)extent && (!b || b[i]);
+}
+
+/* The elements of a step; NULL after a fault. */
+static const void *eval_step(StripFrame *f, const Step *s, int64_t from, int64_t n, void *out)
+{
+    const void *a = s->a < 0 ? NULL : f->at[s->a], *b = s->b < 0 ? NULL : f->at[s->b];
+    const void *c = s->c < 0 ? NULL : f->at[s->c];
+    size_t size = dtype_row(s->id)->size;
+    switch ((StepKind)s->kind) {
+    case STEP_CONST:
+        te_loop_fill(size, out, &s->bits, n);
+        break;
+    case STEP_RAMP:
+        eval_ramp(f, s, from, n, out);
+        break;
+    case STEP_LOAD:
+        return eval_load(f, s, from, n, out);
+    case STEP_WINDOW:
+        eval_window(f, s, from, n, out);
+        break;
+    case STEP_GATHER:
+        te_loop_gather(size, out, s->data, a, b, c, n);
+        break;
+    case STEP_RANGE:
+        eval_range(a, b, s->extent, n, out);
+        break;
+    case STEP_UNARY:
+        te_loop_unary((TeOp)s->op, s->from, out, a, n);
+        break;
+    case STEP_BINARY:
+        if (s->checked && (f->fault = te_loop_fault((TeOp)s->op, s->from, b, n)))
+            return NULL;
+        te_loop_binary((TeOp)s->op, s->from, out, a, b, n);
+        break;
+    case STEP_CAST:
+        te_loop_cast(s->id, s->from, out, a, n);
+        break;
+    case STEP_SELECT:
+        te_loop_select(size, out, a, b, c, n);
+        break;
+    }
+    return out;
+}
+
+/* ---- frames -------------------------------------------------------------------------------------- */
+
+bool strip_begin(StripFrame *f, const Strip *s, int64_t most)
+{
+    int n = (int)s->steps.n;
+    size_t strip = (size_t)(most < s->length ? most : s->length);
+    strip = (strip + 7) & ~(size_t)7;
+    size_t pointers = ((size_t)n * sizeof *f->at + 63) & ~(size_t)63;
+    size_t bytes = pointers + (size_t)s->n_slots * strip * 8 + 64;
+    f->strip = s;
+    f->fault = NULL;
+    f->memory = bytes <= sizeof f->small ? NULL : malloc(bytes);
+    if (bytes > sizeof f->small && !f->memory)
+        return false;
+    char *base = f->memory ? f->memory : f->small;
+    f->at = (const void **)(((uintptr_t)base + 63) & ~(uintptr_t)63);
+    f->slots = (char *)f->at + pointers;
+    f->slot_bytes = strip * 8;
+    f->id = s->steps.at[n - 1].id;
+    for (int i = 0; i < n; i++) {
+        const Step *step = &s->steps.at[i];
+        void *slot = f->slots + (size_t)step->slot * f->slot_bytes;
+        if (step->invariant && !(f->at[i] = eval_step(f, step, 0, (int64_t)strip, slot)))
+            return true; /* the fault is found by the first strip */
+    }
+    return true;
+}
+
+const void *strip_eval(StripFrame *f, int64_t from, int64_t n, void *out)
+{
+    const Strip *s = f->strip;
+    int last = (int)s->steps.n - 1;
+    if (f->fault)
+        return NULL;
+    for (int i = 0; i <= last; i++) {
+        const Step *step = &s->steps.at[i];
+        if (step->invariant)
+            continue;
+        /* The slot of a step is where its elements were put, unless they are used where they lie. */
+        void *slot = f->slots + (size_t)step->slot * f->slot_bytes;
+        f->at[i] = eval_step(f, step, from, n, i == last && out ? out : slot);
+        if (!f->at[i])
+            return NULL;
+    }
+    if (!out || f->at[last] == out)
+        return f->at[last];
+    memcpy(out, f->at[last], (size_t)n * dtype_row(f->id)->size);
+    return out;
+}
+
+void strip_end(StripFrame *f)
+{
+    free(f->memory);
+    f->memory = NULL;
+}
