@@ -4,9 +4,10 @@
 
 static const Type *not_a(Rel *r, uint32_t i, const char *wanted)
 {
+    if (!r->failed)
+        rel_error(r, E0216_OPERATOR_ARGUMENT, (int)i, "argument %u of `%s` is `%s`, not %s", i + 1,
+                  r->op->name, type_str(r->cx, r->in[i]), wanted);
     r->failed = true;
-    rel_error(r, E0216_OPERATOR_ARGUMENT, (int)i, "argument %u of `%s` is `%s`, not %s", i + 1,
-              r->op->name, type_str(r->cx, r->in[i]), wanted);
     return NULL;
 }
 
@@ -62,6 +63,8 @@ Diag *rel_error(Rel *r, DiagCode code, int arg, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
+    if (r->running && code == E0202_SHAPE)
+        code = E0303_RUNTIME_SHAPE;
     Diag *d = diag_add(r->cx->diags, code, r->span, format, args);
     va_end(args);
     if (arg >= 0 && r->in_spans)
@@ -163,6 +166,7 @@ const Type *op_type(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32
         .in = in,
         .out = &hole,
         .values = values,
+        .running = true,
         .assign = assign_plain,
     };
     RelResult result = op->rel(&r);
