@@ -16,14 +16,14 @@ typedef struct Relation Relation;
 
 /* Why a hole was made: how to speak of it when nothing fills it. The first ones are causes, the last ones mostly effects. */
 typedef enum HoleOrigin {
-    HOLE_PARAM,             /* a parameter without annotation */
-    HOLE_WRITTEN,           /* `_` in an annotation */
-    HOLE_VAR,               /* a free variable without annotation */
-    HOLE_TYPE_ARG,          /* a type argument of a polymorphic callee or constructor */
-    HOLE_PATTERN,           /* a part of what a pattern takes apart */
-    HOLE_RESULT,            /* the result of a function */
-    HOLE_CALL,              /* the result of a call whose callee is not known */
-    HOLE_OP,                /* the result of an operator, a projection */
+    HOLE_PARAM, /* a parameter without annotation */
+    HOLE_WRITTEN, /* `_` in an annotation */
+    HOLE_VAR, /* a free variable without annotation */
+    HOLE_TYPE_ARG, /* a type argument of a polymorphic callee or constructor */
+    HOLE_PATTERN, /* a part of what a pattern takes apart */
+    HOLE_RESULT, /* the result of a function */
+    HOLE_CALL, /* the result of a call whose callee is not known */
+    HOLE_OP, /* the result of an operator, a projection */
 } HoleOrigin;
 
 typedef struct RelationLink {
@@ -35,13 +35,13 @@ typedef struct RelationLink {
 typedef struct HoleInfo {
     HoleOrigin origin;
     Span span;
-    const char *name;       /* of the parameter, the function, the type argument, the operator */
-    const char *of;         /* HOLE_TYPE_ARG: whose argument */
+    const char *name; /* of the parameter, the function, the type argument, the operator */
+    const char *of; /* HOLE_TYPE_ARG: whose argument */
 } HoleInfo;
 
 typedef struct Hole {
-    Type type;              /* its `id` is the position in Checker.holes */
-    uint32_t rank;          /* of the tree of holes that are bound to it */
+    Type type; /* its `id` is the position in Checker.holes */
+    uint32_t rank; /* of the tree of holes that are bound to it */
     HoleInfo info;
     RelationLink *first, *last; /* the relations that look at it */
 } Hole;
@@ -53,17 +53,25 @@ struct Relation {
     int64_t index;
     Span span;
     uint32_t n;
-    const Type **in;        /* as given: with holes */
-    const Type **now;       /* as far as known, for the run */
+    const Type **in; /* as given: with holes */
+    const Type **now; /* as far as known, for the run */
     Span *in_spans;
     const Type *out;
-    uint32_t watched;       /* types looked through for holes */
+    uint32_t watched; /* types looked through for holes */
     bool queued, failed;
-    Relation *next;         /* in the queue */
+    Relation *next; /* in the queue */
 };
 
 /* Why the last unification failed: the innermost types that differ. */
-typedef enum MisfitKind { MISFIT_TYPES, MISFIT_RANK, MISFIT_DIMS, MISFIT_DTYPE, MISFIT_ARITY, MISFIT_INFINITE, MISFIT_WORK } MisfitKind;
+typedef enum MisfitKind {
+    MISFIT_TYPES,
+    MISFIT_RANK,
+    MISFIT_DIMS,
+    MISFIT_DTYPE,
+    MISFIT_ARITY,
+    MISFIT_INFINITE,
+    MISFIT_WORK
+} MisfitKind;
 
 typedef struct Misfit {
     MisfitKind kind;
@@ -74,11 +82,11 @@ typedef struct Misfit {
 typedef enum Widen { WIDEN_BOTH, WIDEN_LEFT, WIDEN_NONE } Widen;
 
 typedef enum TaskKind {
-    TASK_VISIT,             /* infer the node unless it has a type */
-    TASK_LET_VALUE,         /* the value of a let is done: type its variable */
+    TASK_VISIT, /* infer the node unless it has a type */
+    TASK_LET_VALUE, /* the value of a let is done: type its variable */
     TASK_IF_COND,
-    TASK_PATTERNS,          /* the scrutinee is done: type the patterns */
-    TASK_FINISH,            /* all children are done */
+    TASK_PATTERNS, /* the scrutinee is done: type the patterns */
+    TASK_FINISH, /* all children are done */
 } TaskKind;
 
 typedef struct Task {
@@ -98,21 +106,24 @@ struct Checker {
     Ctx *cx;
     Module *m;
     const Module *env;
-    Module *home;           /* of the definition in work: its arena receives type arguments, its uses have spans */
+    Module *
+        home; /* of the definition in work: its arena receives type arguments, its uses have spans */
     Arena scratch;
-    PtrMap functions;       /* Function -> its type, from before its body is inferred */
-    PtrMap checked;         /* types that kind.c has seen */
-    PtrMap ill_matches;     /* whose patterns do not fit their types: nothing more is said about them */
+    PtrMap functions; /* Function -> its type, from before its body is inferred */
+    PtrMap checked; /* types that kind.c has seen */
+    PtrMap ill_matches; /* whose patterns do not fit their types: nothing more is said about them */
     Vec(Task) tasks;
-    Vec(Expr *) open;       /* nodes whose types have holes */
+    Vec(Expr *) open; /* nodes whose types have holes */
     Vec(Instance) instances;
     Vec(Hole *) holes;
-    TypeVec blamed;         /* types that errors were reported about: what stays open in them is not reported as well */
+    TypeVec
+        blamed; /* types that errors were reported about: what stays open in them is not reported as well */
     Relation *queue_first, *queue_last;
-    Span at;                /* of the node in work, for relations that unification starts */
-    bool introduces;        /* type parameters that the definitions in work do not share from their start (rigid.c) */
+    Span at; /* of the node in work, for relations that unification starts */
+    bool
+        introduces; /* type parameters that the definitions in work do not share from their start (rigid.c) */
     Misfit misfit;
-    uint64_t work;          /* of the current unification */
+    uint64_t work; /* of the current unification */
     uint32_t depth;
 };
 
@@ -130,7 +141,8 @@ void holes_poison(Checker *ck, const Type *t);
 /* The type that both are, as precise as both allow; NULL when there is none (then `misfit` says why, nothing is reported). */
 const Type *unify(Checker *ck, const Type *a, const Type *b, Widen widen);
 /* E0201 at the span for the last failure. `what` names what has type `found`: "the condition"; `needed` comes after "expected". */
-Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found, const Type *needed);
+Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found,
+                    const Type *needed);
 /* A polymorphic function type with holes for its parameters, which `holes` (room for n_params, may be NULL) receives; other types as
  * they are. */
 const Type *instantiate(Checker *ck, const Type *f, HoleInfo info, const Type **holes);
@@ -138,8 +150,10 @@ const Type *instantiate(Checker *ck, const Type *f, HoleInfo info, const Type **
 /* ---- solve.c ------------------------------------------------------------------------------------------------------- */
 
 /* The result's type of an operator on these types. The arrays are the relation's from now on. */
-const Type *relation_apply(Checker *ck, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Type **in, Span *in_spans);
-const Type *relation_project(Checker *ck, const Type *tuple, int64_t index, Span span, Span tuple_span);
+const Type *relation_apply(Checker *ck, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                           const Type **in, Span *in_spans);
+const Type *relation_project(Checker *ck, const Type *tuple, int64_t index, Span span,
+                             Span tuple_span);
 /* Something that relations of the hole see has changed. */
 void relations_wake(Checker *ck, Hole *hole);
 /* The relations of `from` look at every open hole inside t as well. */
