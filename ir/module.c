@@ -43,7 +43,6 @@ void module_release(Module *m)
         ptrmap_deinit(&now->def_index);
         ptrmap_deinit(&now->type_index);
         ptrmap_deinit(&now->con_index);
-        ptrmap_deinit(&now->use_spans);
         ptrmap_deinit(&now->used);
         arena_deinit(&now->arena);
         free(now);
@@ -165,14 +164,29 @@ const Constructor *module_find_con(const Module *m, const Name *name)
 
 void module_note_use(Module *m, Expr *const *slot, Span span)
 {
-    Span *kept = arena_copy(&m->arena, &span, sizeof span);
-    ptrmap_put(&m->use_spans, slot, kept);
+    UseSpan use = {slot, span};
+    vec_push(&m->use_spans, &m->arena, use);
+    m->use_spans_sorted = false;
 }
 
+static int by_slot(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)((const UseSpan *)a)->slot, y = (uintptr_t)((const UseSpan *)b)->slot;
+    return (x > y) - (x < y);
+}
+
+/* Places are asked for when something is wrong, so they are put in order only then. */
 Span ir_use_span(const Module *m, Expr *const *slot)
 {
-    const Span *noted = m ? ptrmap_find(&m->use_spans, slot) : NULL;
-    return noted ? *noted : (*slot)->span;
+    Module *sorted = (Module *)(uintptr_t)m;
+    if (!m || m->use_spans.n == 0)
+        return (*slot)->span;
+    if (!m->use_spans_sorted)
+        qsort(sorted->use_spans.at, m->use_spans.n, sizeof *m->use_spans.at, by_slot);
+    sorted->use_spans_sorted = true;
+    UseSpan key = {.slot = slot};
+    const UseSpan *noted = bsearch(&key, m->use_spans.at, m->use_spans.n, sizeof key, by_slot);
+    return noted ? noted->span : (*slot)->span;
 }
 
 static int by_name(const void *a, const void *b)

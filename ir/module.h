@@ -19,6 +19,12 @@ typedef struct Def {
     bool imported;          /* from a library: present, but not part of the text */
 } Def;
 
+/* Where the child in a slot was written. */
+typedef struct UseSpan {
+    Expr *const *slot;
+    Span span;
+} UseSpan;
+
 struct Module {
     uint32_t refs;
     Ctx *cx;
@@ -32,7 +38,8 @@ struct Module {
     Vec(Module *) uses;             /* counted */
     PtrMap used;                    /* the same, to ask */
     Module *next_dead;              /* in the list of those being freed */
-    PtrMap use_spans;               /* address of a child slot -> Span in the arena: ir_use_span */
+    Vec(UseSpan) use_spans;         /* ir_use_span */
+    bool use_spans_sorted;          /* by slot */
     Vec(Str) imports;               /* the texts behind `import`, in order */
     Vec(Var *) free_vars;           /* declared by free_var, in order */
     Expr *expr;                     /* of a bare expression; else NULL */

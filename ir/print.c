@@ -24,7 +24,7 @@ typedef enum TaskKind {
 } TaskKind;
 
 /* Deeper scopes stay at this level: otherwise the blanks of a program nested a hundred thousand deep would fill the memory. */
-#define INDENT_MOST 256
+#define INDENT_MOST 64
 
 static void task(Printer *p, TaskKind kind, const Expr *e, uint32_t i)
 {

@@ -37,8 +37,13 @@ typedef struct PrintNode {
     };
 } PrintNode;
 
+typedef struct NodeSlot {
+    uint32_t tag; /* of the hash: the node itself is read only when it agrees */
+    uint32_t at;  /* position in `nodes` + 1 */
+} NodeSlot;
+
 typedef struct NodeTable {
-    uint32_t *slots;            /* position in `nodes` + 1 */
+    NodeSlot *slots;
     size_t cap;
     PrintNode *nodes;
     size_t n, nodes_cap;
@@ -78,6 +83,7 @@ typedef struct Printer {
     NameTable names;
     Vec(Task) tasks;
     Vec(Value) constants;       /* of the metadata section; lent */
+    PrintNode nowhere; /* what node_get gives when memory is refused */
     bool failed;
 } Printer;
 

@@ -9,17 +9,32 @@
 
 /* ---- what is known about nodes --------------------------------------------------------------------------------------------- */
 
-/* Nodes lie one after another in arenas; keeping their order in the table keeps neighbours near. */
-static size_t place(const NodeTable *t, const Expr *e)
+/* Pages are scattered, the nodes of a page stay beside each other: they are met one after another. */
+static uint64_t hash_node(const Expr *e)
 {
-    uintptr_t h = (uintptr_t)e >> 5;
-    return (h ^ h >> 21) & (t->cap - 1);
+    uintptr_t at = (uintptr_t)e;
+    uint64_t h = (uint64_t)(at >> 12) * 0x9e3779b97f4a7c15u;
+    return (h ^ h >> 32) + (at >> 5 & 127);
+}
+
+static uint32_t node_tag(const Expr *e)
+{
+    return (uint32_t)((uintptr_t)e >> 4);
+}
+
+static void slot_fill(NodeTable *t, const Expr *e, size_t at)
+{
+    uint64_t h = hash_node(e);
+    size_t k = h & (t->cap - 1);
+    while (t->slots[k].at)
+        k = (k + 1) & (t->cap - 1);
+    t->slots[k] = (NodeSlot){node_tag(e), (uint32_t)at + 1};
 }
 
 static bool table_grow(NodeTable *t)
 {
-    size_t cap = t->cap ? 2 * t->cap : 1024;
-    uint32_t *slots = calloc(cap, sizeof *slots);
+    size_t cap = t->cap ? 2 * t->cap : 64;
+    NodeSlot *slots = calloc(cap, sizeof *slots);
     PrintNode *nodes = realloc(t->nodes, cap / 2 * sizeof *nodes);
     if (nodes) {
         t->nodes = nodes;
@@ -32,12 +47,8 @@ static bool table_grow(NodeTable *t)
     free(t->slots);
     t->slots = slots;
     t->cap = cap;
-    for (size_t i = 0; i < t->n; i++) {
-        size_t k = place(t, t->nodes[i].e);
-        while (t->slots[k])
-            k = (k + 1) & (cap - 1);
-        t->slots[k] = (uint32_t)i + 1;
-    }
+    for (size_t i = 0; i < t->n; i++)
+        slot_fill(t, t->nodes[i].e, i);
     return true;
 }
 
@@ -46,9 +57,12 @@ PrintNode *node_find(Printer *p, const Expr *e)
     NodeTable *t = &p->nodes;
     if (!t->cap)
         return NULL;
-    for (size_t k = place(t, e); t->slots[k]; k = (k + 1) & (t->cap - 1))
-        if (t->nodes[t->slots[k] - 1].e == e)
-            return &t->nodes[t->slots[k] - 1];
+    uint64_t h = hash_node(e);
+    uint32_t tag = node_tag(e);
+    for (size_t k = h & (t->cap - 1); t->slots[k].at; k = (k + 1) & (t->cap - 1)) {
+        if (t->slots[k].tag == tag && t->nodes[t->slots[k].at - 1].e == e)
+            return &t->nodes[t->slots[k].at - 1];
+    }
     return NULL;
 }
 
@@ -59,16 +73,13 @@ PrintNode *node_get(Printer *p, const Expr *e)
     if (old)
         return old;
     if (t->n >= t->nodes_cap && !table_grow(t)) {
-        static PrintNode nowhere;
+        p->nowhere = (PrintNode){.number = -1};
         p->failed = true;
-        return &nowhere;
+        return &p->nowhere;
     }
-    size_t k = place(t, e);
-    while (t->slots[k])
-        k = (k + 1) & (t->cap - 1);
+    slot_fill(t, e, t->n);
     t->nodes[t->n] = (PrintNode){.e = e, .number = -1};
-    t->slots[k] = (uint32_t)++t->n;
-    return &t->nodes[t->n - 1];
+    return &t->nodes[t->n++];
 }
 
 /* ---- names of variables ------------------------------------------------------------------------------------------------------ */

@@ -15,7 +15,7 @@
 #include "parser/lexer.h"
 #include "parser/parser.h"
 
-/* What a name means at this point of the text. One for each spelling; dotted names and the digits of graph variables have theirs. */
+/* What a name means at this point of the text. One for each spelling, dotted names included. */
 typedef struct Symbol {
     const Name *name;
     Var *var; /* the local in scope */
@@ -32,8 +32,20 @@ typedef struct Symbol {
     bool reported; /* as undefined: once is enough */
 } Symbol;
 
+/* What graph variables stand for, by number. Most texts count from 0 without gaps; numbers far beyond what was bound so far
+ * are kept by name. */
+typedef struct GraphVars {
+    Vec(Expr *) at;
+    PtrMap others; /* Name of the digits -> Expr; NULL once it was reported as unbound */
+} GraphVars;
+
+typedef struct SymbolSlot {
+    uint32_t hash;
+    Symbol *symbol;
+} SymbolSlot;
+
 typedef struct Symbols {
-    Symbol **slots;
+    SymbolSlot *slots;
     size_t n, cap;
 } Symbols;
 
@@ -100,19 +112,18 @@ typedef struct Frame {
     bool comma; /* PAREN: a tuple */
     uint32_t from; /* where the construct begins */
     uint32_t open; /* its last opening bracket, for messages */
-    uint32_t
-        args; /* Parser.args, .lets, .undo, .attrs, .clauses up to here belong to outer frames */
+    uint32_t args; /* what Parser.args, .lets, .undo, .attrs hold up to here is of outer frames */
     uint32_t lets;
     uint32_t undo;
     uint32_t attrs;
     union {
-        Operand
-            left; /* BINARY; ARGS: the callee; THEN and ELSE: the condition; CLAUSE: the scrutinee */
+        Operand left; /* BINARY; ARGS: callee; THEN, ELSE: condition; CLAUSE: scrutinee */
         FunctionHead *head; /* FUNCTION */
         struct {
             Var *var;
             Symbol *symbol;
-        } let; /* LET, GRAPH */
+        } let; /* LET */
+        Token graph; /* GRAPH */
     };
     union {
         Operand then; /* ELSE, ELSE_IF */
@@ -120,7 +131,6 @@ typedef struct Frame {
             uint32_t clauses, from;
             Pattern *pattern;
         } clause; /* CLAUSE */
-        Attr *attr; /* ATTR */
     };
 } Frame;
 
@@ -153,6 +163,7 @@ typedef struct Parser {
     uint64_t bad_seen[2]; /* ASCII characters that were reported */
 
     Symbols symbols;
+    GraphVars graph;
     Vec(Undo) undo;
     Vec(Operand) args;
     Vec(Pending) lets;
@@ -226,6 +237,9 @@ Symbol *symbol_get(Parser *p, Str text);
 /* The constructor or operator of the name; NULL for neither. */
 const Constructor *symbol_con(Parser *p, Symbol *s);
 const Op *symbol_op(Parser *p, Symbol *s);
+/* What the digits of a graph variable stand for; NULL for nothing. */
+Expr *graph_find(Parser *p, Str digits);
+void graph_bind(Parser *p, Str digits, Expr *e);
 void scope_bind(Parser *p, Symbol *s, Var *var);
 void scope_bind_type(Parser *p, Symbol *s, const TypeVar *var);
 void scope_leave(Parser *p, uint32_t undo);

@@ -34,7 +34,7 @@ static void suggest_local(Parser *p, Diag *d, const char *wanted, char sigil)
 {
     NameList *list = arena_new(&p->scratch, NameList);
     for (size_t i = 0; i < p->symbols.cap && list->n < NAMES_MOST; i++) {
-        const Symbol *s = p->symbols.slots[i];
+        const Symbol *s = p->symbols.slots[i].symbol;
         if (!s || !s->var)
             continue;
         Buf b = {0};
@@ -72,30 +72,20 @@ static bool local(Parser *p)
     return true;
 }
 
-/* `%007` is `%7`. */
-static Symbol *graph_symbol(Parser *p, Token t)
-{
-    Str digits = token_name(p, t);
-    while (digits.len > 1 && digits.ptr[0] == '0') {
-        digits.ptr++;
-        digits.len--;
-    }
-    return symbol_get(p, digits);
-}
-
 static bool graph(Parser *p)
 {
     Token t = p->tok;
-    Symbol *s = graph_symbol(p, t);
-    if (!s->graph && !s->reported && !p->lenient) {
-        s->reported = true;
+    Str digits = token_name(p, t);
+    Expr *e = graph_find(p, digits);
+    if (!e && !p->lenient) {
         Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
-                              "nothing is bound to `%%%s` yet", s->name->text);
-        diag_help(d, "bind it first: `%%%s = …;`", s->name->text);
+                              "nothing is bound to `%%%.*s` yet", (int)digits.len, digits.ptr);
+        diag_help(d, "bind it first: `%%%.*s = …;`", (int)digits.len, digits.ptr);
+        graph_bind(p, digits, p->poison);
     }
-    p->errors += !s->graph;
+    p->errors += !e;
     parse_advance(p);
-    take_value(p, s->graph ? s->graph : p->poison, t, true);
+    take_value(p, e ? e : p->poison, t, true);
     return true;
 }
 
@@ -408,11 +398,11 @@ bool let_binding(Parser *p)
 static bool graph_binding(Parser *p)
 {
     uint32_t from = p->tok.from;
-    Symbol *s = graph_symbol(p, p->tok);
+    Token name_token = p->tok;
     parse_advance(p);
     parse_advance(p);
     Frame *f = parse_frame_push(p, FRAME_GRAPH, from);
-    f->let.symbol = s;
+    f->graph = name_token;
     p->state = STATE_OPERAND;
     return true;
 }

@@ -26,6 +26,7 @@ bool parser_init(Parser *p, Ctx *cx, uint32_t source, uint32_t from, uint32_t to
 void parser_deinit(Parser *p)
 {
     metadata_free(&p->meta);
+    ptrmap_deinit(&p->graph.others);
     arena_deinit(&p->scratch);
 }
 
@@ -219,12 +220,12 @@ static void symbols_grow(Parser *p)
 {
     Symbols *t = &p->symbols;
     size_t cap = t->cap ? 2 * t->cap : 256;
-    Symbol **slots = arena_alloc_must(&p->scratch, cap, sizeof *slots);
+    SymbolSlot *slots = arena_alloc_must(&p->scratch, cap, sizeof *slots);
     for (size_t i = 0; i < t->cap; i++) {
-        if (!t->slots[i])
+        if (!t->slots[i].symbol)
             continue;
-        size_t k = t->slots[i]->name->hash & (cap - 1);
-        while (slots[k])
+        size_t k = t->slots[i].hash & (cap - 1);
+        while (slots[k].symbol)
             k = (k + 1) & (cap - 1);
         slots[k] = t->slots[i];
     }
@@ -232,7 +233,6 @@ static void symbols_grow(Parser *p)
     t->cap = cap;
 }
 
-/* The table is kept by the hash of interned names, so that one hash serves both. */
 Symbol *symbol_get(Parser *p, Str text)
 {
     Symbols *t = &p->symbols;
@@ -240,21 +240,70 @@ Symbol *symbol_get(Parser *p, Str text)
         symbols_grow(p);
     uint32_t hash = (uint32_t)hash_bytes(text.ptr, text.len, 0);
     size_t k = hash & (t->cap - 1);
-    for (; t->slots[k]; k = (k + 1) & (t->cap - 1)) {
-        const Name *name = t->slots[k]->name;
-        if (name->hash == hash && name->len == text.len && !memcmp(name->text, text.ptr, text.len))
-            return t->slots[k];
+    for (; t->slots[k].symbol; k = (k + 1) & (t->cap - 1)) {
+        if (t->slots[k].hash != hash)
+            continue;
+        const Name *name = t->slots[k].symbol->name;
+        if (name->len == text.len && !memcmp(name->text, text.ptr, text.len))
+            return t->slots[k].symbol;
     }
     Symbol *s = arena_new(&p->scratch, Symbol);
     s->name = ctx_name_str(p->cx, text);
     if (p->env->locals)
         s->var = ptrmap_find(p->env->locals, s->name);
-    if (p->env->graph)
-        s->graph = ptrmap_find(p->env->graph, s->name);
-    t->slots[k] = s;
+    t->slots[k] = (SymbolSlot){hash, s};
     t->n++;
     return s;
 }
+
+/* ---- graph variables --------------------------------------------------------------------------------------------------- */
+
+/* `%007` is `%7`. */
+static Str without_zeros(Str digits)
+{
+    while (digits.len > 1 && digits.ptr[0] == '0') {
+        digits.ptr++;
+        digits.len--;
+    }
+    return digits;
+}
+
+/* The number, if it may stand in the array; else SIZE_MAX. */
+static size_t near_number(const Parser *p, Str digits)
+{
+    size_t v = 0;
+    if (digits.len > 9)
+        return SIZE_MAX;
+    for (size_t i = 0; i < digits.len; i++)
+        v = 10 * v + (size_t)(digits.ptr[i] - '0');
+    return v < 2 * p->graph.at.n + 64 ? v : SIZE_MAX;
+}
+
+Expr *graph_find(Parser *p, Str digits)
+{
+    digits = without_zeros(digits);
+    size_t at = near_number(p, digits);
+    if (at < p->graph.at.n && p->graph.at.at[at])
+        return p->graph.at.at[at];
+    const Name *name = ctx_name_str(p->cx, digits);
+    Expr *e = ptrmap_find(&p->graph.others, name);
+    return e || !p->env->graph ? e : ptrmap_find(p->env->graph, name);
+}
+
+void graph_bind(Parser *p, Str digits, Expr *e)
+{
+    digits = without_zeros(digits);
+    size_t at = near_number(p, digits);
+    if (at == SIZE_MAX) {
+        ptrmap_put(&p->graph.others, ctx_name_str(p->cx, digits), e);
+        return;
+    }
+    while (p->graph.at.n <= at)
+        vec_push(&p->graph.at, &p->scratch, NULL);
+    p->graph.at.at[at] = e;
+}
+
+/* ---- what names mean ----------------------------------------------------------------------------------------------------- */
 
 static void look_up(Parser *p, Symbol *s)
 {

@@ -44,6 +44,11 @@ static bool item_end(Parser *p)
     return false;
 }
 
+static const Name *graph_name(Parser *p, Token t)
+{
+    return ctx_name_str(p->cx, token_name(p, t));
+}
+
 /* A binding without what it is the binding of: its value is an item. */
 static void binding(Parser *p, CellItem *out)
 {
@@ -58,7 +63,7 @@ static void binding(Parser *p, CellItem *out)
     if (!p->m->expr)
         return;
     out->var =
-        out->graph ? expr_var(p->arena, token_span(p, name), f.let.symbol->name, NULL) : f.let.var;
+        out->graph ? expr_var(p->arena, token_span(p, name), graph_name(p, name), NULL) : f.let.var;
     item_end(p);
 }
 

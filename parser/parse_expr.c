@@ -386,7 +386,7 @@ static bool close_graph(Parser *p)
     if (!parse_take(p, TOKEN_SEMICOLON) && !missing_semicolon(p))
         return false;
     parse_frame_pop(p);
-    f.let.symbol->graph = p->value.e;
+    graph_bind(p, token_name(p, f.graph), p->value.e);
     p->state = STATE_STATEMENT;
     return true;
 }
@@ -579,7 +579,7 @@ static void unwind(Parser *p, size_t n)
         if (bound && !f.recursive)
             scope_bind(p, f.let.symbol, f.let.var);
         if (f.kind == FRAME_GRAPH)
-            f.let.symbol->graph = p->poison;
+            graph_bind(p, token_name(p, f.graph), p->poison);
     }
 }
 

@@ -56,8 +56,8 @@ static void unknown_constructor(Parser *p, Token t, const Symbol *s)
     if (p->lenient)
         return;
     for (size_t i = 0; i < p->symbols.cap && n < MOST / 2; i++)
-        if (p->symbols.slots[i] && p->symbols.slots[i]->con)
-            names[n++] = p->symbols.slots[i]->name->text;
+        if (p->symbols.slots[i].symbol && p->symbols.slots[i].symbol->con)
+            names[n++] = p->symbols.slots[i].symbol->name->text;
     for (size_t i = 0; p->env->globals && i < p->env->globals->con_index.n && n < MOST; i++)
         if (p->env->globals->con_index.entries[i].key)
             names[n++] = ((const Name *)p->env->globals->con_index.entries[i].key)->text;

@@ -199,8 +199,9 @@ static const Type *unknown_type(Parser *p, Token t, const Symbol *s)
         names[n++] = dtype_row((DTypeId)i)->name;
     names[n++] = "Tensor";
     for (size_t i = 0; i < p->symbols.cap && n < MOST / 2; i++)
-        if (p->symbols.slots[i] && (p->symbols.slots[i]->type_def || p->symbols.slots[i]->type_var))
-            names[n++] = p->symbols.slots[i]->name->text;
+        if (p->symbols.slots[i].symbol &&
+            (p->symbols.slots[i].symbol->type_def || p->symbols.slots[i].symbol->type_var))
+            names[n++] = p->symbols.slots[i].symbol->name->text;
     collect_types(names, &n, MOST, p->m);
     collect_types(names, &n, MOST, p->env->globals);
     Diag *d = parse_error(p, E0212_UNDEFINED_TYPE, token_span(p, t), "there is no type `%s`",
