@@ -510,10 +510,10 @@ static void end_block(Prepare *p, Expr *result)
 
 static void bind_step(Prepare *p, const Let *let, bool tail)
 {
-    /* The place is known before the value, which may be a function that calls itself. */
-    Place *place = place_new(p, p->now.fn, BASE_SLOTS, NO_SLOT);
+    /* The place comes before the value, which may be a function that calls itself, and is none of those in its branches. */
+    Place *place = place_new(p, p->now.fn, BASE_SLOTS, slot_new(p));
     Step *s = value_step(p, let->value, tail, place);
-    s->dest = place->at.at = slot_new(p);
+    s->dest = place->at.at;
     ptrmap_put(&p->places, let->var, place);
     emit(p, s);
 }

@@ -41,7 +41,9 @@ static void push_children(Order *o, ScopeNode *node)
 {
     size_t from = o->tasks.n;
     ir_children(node->e, push_child, o);
-    for (size_t i = from, k = o->tasks.n; i + 1 < k; i++) {
+    /* The callee of a call stands first and is evaluated last. */
+    size_t first = from + (node->e->kind == EXPR_CALL);
+    for (size_t i = first, k = o->tasks.n; i + 1 < k; i++) {
         Task t = o->tasks.at[--k];
         o->tasks.at[k] = o->tasks.at[i];
         o->tasks.at[i] = t;
