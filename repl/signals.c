@@ -1,11 +1,15 @@
 #include "repl/signals.h"
 
+#include "base/limit.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#define AGAIN_SECONDS 0.2
 
 struct Signals {
     pthread_t thread;
@@ -14,6 +18,7 @@ struct Signals {
     SignalsUse use;
     int patience; /* a cell that has ignored more interrupts than this ends the process */
     atomic_int ignored;
+    double last;                /* when the last interrupt was passed on; of the thread alone */
     atomic_bool running, ended, stop;
     _Atomic(RelaySession *) session;
 };
@@ -32,6 +37,11 @@ static void interrupt(Signals *s)
         _exit(RELAY_LIMIT);
     if (!running)
         return;
+    /* Who interrupts a group of processes may reach one of them twice. */
+    double now = clock_seconds();
+    if (now - s->last < AGAIN_SECONDS)
+        return;
+    s->last = now;
     if (atomic_fetch_add(&s->ignored, 1) >= s->patience)
         _exit(RELAY_LIMIT);
     RelaySession *session = atomic_load(&s->session);
@@ -50,7 +60,7 @@ static void *wait_for_signals(void *data)
             put(s->pipe[1], 'w');
             continue;
         }
-        if (number != SIGINT)
+        if (number != SIGINT || s->use == SIGNALS_SCRIPT)
             atomic_store(&s->ended, true);
         if (number != SIGINT || !atomic_load(&s->running))
             put(s->pipe[1], number == SIGINT ? 'i' : 't');

@@ -27,6 +27,7 @@ void signals_end(Signals *s);
 /* A descriptor with a byte for each event: 'w' the window's size, 'i' Ctrl-C, 't' the process
  * shall end; -1: none. */
 int signals_fd(const Signals *s);
+/* Nothing more is to be run. */
 bool signals_ended(const Signals *s);
 
 #endif
