@@ -112,6 +112,7 @@ bool limit_hit(Limits *l)
 static void report(Limits *l, LimitKind kind)
 {
     Span nowhere = {0};
+    bool large;
     Diag *d;
     switch (kind) {
     case LIMIT_NONE: return;
@@ -126,9 +127,10 @@ static void report(Limits *l, LimitKind kind)
             diag_error(l->diags, E0503_MEMORY, nowhere, "the system gives no more memory");
             return;
         }
-        d = diag_error(l->diags, E0503_MEMORY, nowhere, "the memory limit of %.4g MiB was reached",
-                       (double)l->memory_most / (1 << 20));
-        diag_help(d, "a larger limit gives it more memory");
+        large = l->memory_most >= (size_t)1 << 30;
+        d = diag_error(l->diags, E0503_MEMORY, nowhere, "the memory limit of %.1f %s was reached",
+                       (double)l->memory_most / (large ? 1 << 30 : 1 << 20), large ? "GiB" : "MiB");
+        diag_help(d, "is a shape larger than it should be, or does a recursion never end?");
         return;
     case LIMIT_DEPTH:
         d = diag_error(l->diags, E0504_DEPTH, nowhere, "calls are nested too deeply");

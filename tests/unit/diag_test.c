@@ -243,7 +243,7 @@ static void test_collecting(void)
         diag_help(d, "a help");
     }
     CHECK(ds.n == 3 && ds.errors == 10);
-    diag_error(&ds, W0101_UNUSED, (Span){0}, "a warning");
+    diag_error(&ds, W0201_UNREACHABLE, (Span){0}, "a warning");
     CHECK(ds.n == 4 && ds.errors == 10 && ds.last->severity == SEVERITY_WARNING);
     diags_clear(&ds);
     CHECK(ds.n == 0 && !ds.first && ds.most == 3);
