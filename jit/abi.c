@@ -68,15 +68,6 @@ static void abi_free_tensor(Tensor *t)
     tensor_release(t);
 }
 
-/* A tensor without gaps with the same elements, owned by the caller. */
-static Tensor *abi_contiguous(JitState *s, const Tensor *t)
-{
-    Tensor *c = tensor_contiguous(limits_of(s), t);
-    if (!c)
-        fails(s);
-    return c;
-}
-
 static bool shape_is(const Tensor *t, const TensorSite *site)
 {
     if (t->rank != site->rank || !dtype_eq(t->dtype, site->dtype))
@@ -87,16 +78,21 @@ static bool shape_is(const Tensor *t, const TensorSite *site)
     return true;
 }
 
-/* What the types promise about an extent that is known only now. */
-static void abi_check_shape(JitState *s, const Tensor *t, const TensorSite *site)
+/* The tensor as its type has it, without gaps, owned by the caller. NULL when an extent that was known only now is another one. */
+static Tensor *abi_input(JitState *s, const Tensor *t, const TensorSite *site)
 {
-    if (shape_is(t, site))
-        return;
     Ctx *cx = s->jit->cx;
-    const Type *wanted = type_tensor(cx, site->dtype, (uint32_t)site->rank, site->shape);
-    diag_error(cx->diags, E0303_RUNTIME_SHAPE, site->span, "a %s stands where %s is expected",
-               type_str(cx, type_of_tensor(cx, t)), type_str(cx, wanted));
-    fails(s);
+    if (!shape_is(t, site)) {
+        const Type *wanted = type_tensor(cx, site->dtype, (uint32_t)site->rank, site->shape);
+        diag_error(cx->diags, E0303_RUNTIME_SHAPE, site->span, "a %s stands where %s is expected",
+                   type_str(cx, type_of_tensor(cx, t)), type_str(cx, wanted));
+        fails(s);
+        return NULL;
+    }
+    Tensor *c = tensor_contiguous(limits_of(s), t);
+    if (!c)
+        fails(s);
+    return c;
 }
 
 /* ---- operators ---------------------------------------------------------------------------------------------- */
@@ -108,26 +104,19 @@ static void abi_op(JitState *s, const OpSite *site, const Value *args, Value *ou
         fails(s);
 }
 
-/* C[m,n] = op(A) op(B), as many times as `batch`; strides between the matrices in elements. */
-typedef struct GemmSite {
-    int64_t batch, m, n, k, lda, ldb, ldc, step_a, step_b, step_c;
-    int32_t transpose_a, transpose_b;
-} GemmSite;
-
-static void abi_sgemm(JitState *s, const float *a, const float *b, float *c, const int64_t *g)
+/* As many products as `batch`. */
+static void abi_sgemm(JitState *s, const float *a, const float *b, float *c, const GemmSite *g)
 {
-    Blas *blas = s->jit->cx->blas;
-    for (int64_t i = 0; i < g[0]; i++)
-        blas_sgemm(blas, g[10] != 0, g[11] != 0, g[1], g[2], g[3], 1.0f, a + i * g[7], g[4],
-                   b + i * g[8], g[5], 0.0f, c + i * g[9], g[6]);
+    for (int64_t i = 0; i < g->batch; i++)
+        blas_sgemm(s->jit->cx->blas, g->transpose_a, g->transpose_b, g->m, g->n, g->k, 1.0f,
+                   a + i * g->step_a, g->lda, b + i * g->step_b, g->ldb, 0.0f, c + i * g->step_c, g->ldc);
 }
 
-static void abi_dgemm(JitState *s, const double *a, const double *b, double *c, const int64_t *g)
+static void abi_dgemm(JitState *s, const double *a, const double *b, double *c, const GemmSite *g)
 {
-    Blas *blas = s->jit->cx->blas;
-    for (int64_t i = 0; i < g[0]; i++)
-        blas_dgemm(blas, g[10] != 0, g[11] != 0, g[1], g[2], g[3], 1.0, a + i * g[7], g[4],
-                   b + i * g[8], g[5], 0.0, c + i * g[9], g[6]);
+    for (int64_t i = 0; i < g->batch; i++)
+        blas_dgemm(s->jit->cx->blas, g->transpose_a, g->transpose_b, g->m, g->n, g->k, 1.0,
+                   a + i * g->step_a, g->lda, b + i * g->step_b, g->ldb, 0.0, c + i * g->step_c, g->ldc);
 }
 
 /* ---- what goes wrong ---------------------------------------------------------------------------------------- */
@@ -184,8 +173,7 @@ const AbiRow abi_table[] = {
     {"relay_release_value", ADDRESS(abi_release_value), "vp"},
     {"relay_tensor", ADDRESS(abi_tensor), "ppp"},
     {"relay_free_tensor", ADDRESS(abi_free_tensor), "vp"},
-    {"relay_contiguous", ADDRESS(abi_contiguous), "ppp"},
-    {"relay_check_shape", ADDRESS(abi_check_shape), "vppp"},
+    {"relay_input", ADDRESS(abi_input), "pppp"},
     {"relay_op", ADDRESS(abi_op), "vpppp"},
     {"relay_sgemm", ADDRESS(abi_sgemm), "vppppp"},
     {"relay_dgemm", ADDRESS(abi_dgemm), "vppppp"},

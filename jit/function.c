@@ -244,14 +244,18 @@ Ssa fn_zero(Fn *f, const Type *t)
     return LLVMConstNull(gen_type(f->g, repr_of(t)));
 }
 
+/* Only builds: the way that does not fail goes on with what there is. */
 static void release_all(Fn *f)
 {
-    /* fn_release only builds: the scope stays as it is, because the way that does not fail goes on with it. */
     for (size_t i = 0; i < f->scope.n; i++) {
         const Var *v = f->scope.at[i];
         Val *val = ptrmap_find(&f->vals, v);
         if (is_counted(val) && (live_after(f->live, f->block, f->at, v) || fn_dies(f, v)))
             fn_release(f, val->repr, val->at);
+    }
+    for (size_t i = 0; i < f->waiting.n; i++) {
+        Val *val = ptrmap_find(&f->vals, f->waiting.at[i]);
+        fn_release(f, val->repr, val->at);
     }
 }
 

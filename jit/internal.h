@@ -127,6 +127,12 @@ typedef struct TensorSite {
     Span span;
 } TensorSite;
 
+/* C[m,n] = op(A) op(B), `batch` times; steps between matrices and leading dimensions in elements. */
+typedef struct GemmSite {
+    int64_t batch, m, n, k, lda, ldb, ldc, step_a, step_b, step_c;
+    bool transpose_a, transpose_b;
+} GemmSite;
+
 /* ---- stack.c -------------------------------------------------------------------------------------------------------- */
 
 /* Calls the entry on the large stack; false after a diagnostic when there is none. */
@@ -279,6 +285,7 @@ struct Fn {
     LiveBlock *block;
     uint32_t at; /* position in it */
     VarStack moved; /* handed on by the position being made */
+    VarStack waiting;               /* ended, but the plan still reads them */
     Plan *plan;
     bool ended; /* the block has its terminator: nothing follows */
 };

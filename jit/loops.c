@@ -1,0 +1,460 @@
+/* The loops of one stage.
+ *
+ * Loops run at least once: a stage without elements is left out, and a reduction over nothing is its start value. A tile or vector axis
+ * has a loop over whole blocks and, behind it, straight code for the rest, whose last vector is masked. */
+#include "jit/loops.h"
+
+/* ---- folding ------------------------------------------------------------------------------------------------------- */
+
+static bool is_position(TeReduce r)
+{
+    return r == TE_ARGMAX || r == TE_ARGMIN || r == TE_ARGMAX_LAST || r == TE_ARGMIN_LAST;
+}
+
+/* The dtype that is folded: of the expression for positions, else of the stage. */
+static DType folded_dtype(const Nest *n)
+{
+    return is_position(n->stage->reduce) ? n->stage->body->dtype : n->stage->dtype;
+}
+
+static Value extreme(DType t, bool least)
+{
+    if (dtype_is_float(t))
+        return value_scalar_double(t, least ? -__builtin_inf() : __builtin_inf());
+    if (!dtype_is_signed(t))
+        return value_scalar_int(t, least ? 0 : dtype_is_bool(t) ? 1 : -1);
+    int64_t low = t.bits == 64 ? INT64_MIN : -((int64_t)1 << (t.bits - 1));
+    return value_scalar_int(t, least ? low : -(low + 1));
+}
+
+static Ssa start_value(const Nest *n, const Lanes *l)
+{
+    DType t = folded_dtype(n);
+    switch (n->stage->reduce) {
+    case TE_NO_REDUCE:
+    case TE_SUM:
+    case TE_ANY: return lanes_const(l, value_scalar_int(t, 0));
+    case TE_PROD:
+    case TE_ALL: return lanes_const(l, value_scalar_int(t, 1));
+    case TE_REDUCE_MAX:
+    case TE_ARGMAX:
+    case TE_ARGMAX_LAST: return lanes_const(l, extreme(t, true));
+    case TE_REDUCE_MIN:
+    case TE_ARGMIN:
+    case TE_ARGMIN_LAST: return lanes_const(l, extreme(t, false));
+    }
+    return NULL;
+}
+
+static Ssa folded(const Nest *n, const Lanes *l, Ssa acc, Ssa v)
+{
+    LLVMBuilderRef b = n->k->g->b;
+    DType t = n->stage->dtype;
+    /* Sums of 16-bit floats are kept in float32 and rounded once. */
+    bool plain_float = dtype_is_float(t);
+    switch (n->stage->reduce) {
+    case TE_SUM: return plain_float ? LLVMBuildFAdd(b, acc, v, "") : lanes_binary(l, TE_ADD, t, acc, v);
+    case TE_PROD: return plain_float ? LLVMBuildFMul(b, acc, v, "") : lanes_binary(l, TE_MUL, t, acc, v);
+    case TE_REDUCE_MAX: return lanes_binary(l, TE_MAX, t, acc, v);
+    case TE_REDUCE_MIN: return lanes_binary(l, TE_MIN, t, acc, v);
+    case TE_ALL: return LLVMBuildAnd(b, acc, v, "");
+    case TE_ANY: return LLVMBuildOr(b, acc, v, "");
+    case TE_NO_REDUCE:
+    case TE_ARGMAX:
+    case TE_ARGMIN:
+    case TE_ARGMAX_LAST:
+    case TE_ARGMIN_LAST: break;
+    }
+    return v;
+}
+
+/* The number of a copy's accumulator, whatever rest is being made. */
+static int acc_of(int tile, int vector)
+{
+    return tile * VECTORS_MOST + vector;
+}
+
+static bool has_acc(const Nest *n, int i)
+{
+    return i / VECTORS_MOST < n->tiles && i % VECTORS_MOST < n->acc_vectors;
+}
+
+static const Lanes *acc_lanes(const Nest *n)
+{
+    return n->s.vector_axis >= 0 ? &n->many : &n->one;
+}
+
+/* The results are vectors: the vector axis is one of the space. */
+static bool results_are_vectors(const Nest *n)
+{
+    return n->s.vector_axis >= 0 && n->s.vector_axis < n->stage->rank;
+}
+
+/* A product is added in one rounding. */
+static bool fold_product(Nest *n, int at, int vector, int tile)
+{
+    const Te *e = n->stage->body;
+    DType t = n->stage->dtype;
+    bool fits = n->stage->reduce == TE_SUM && e->kind == TE_NODE_BINARY && e->op == TE_MUL &&
+                t.code == DTYPE_CODE_FLOAT && t.bits >= 32;
+    if (!fits)
+        return false;
+    bool lanes = n->s.vector_axis >= 0;
+    Ssa a = lanes ? element_vector(n, e->a, vector, tile) : element_value(n, e->a, vector, tile);
+    Ssa b = lanes ? element_vector(n, e->b, vector, tile) : element_value(n, e->b, vector, tile);
+    Gen *g = n->k->g;
+    Ssa mask = schedule_folds_lanes(&n->s, n->stage) ? element_mask(n, vector) : NULL;
+    if (mask)
+        a = LLVMBuildSelect(g->b, mask, a, LLVMConstNull(LLVMTypeOf(a)), "");
+    if (mask)
+        b = LLVMBuildSelect(g->b, mask, b, LLVMConstNull(LLVMTypeOf(b)), "");
+    Ssa args[3] = {a, b, n->acc[at]};
+    n->acc[at] = gen_intrinsic(g, "llvm.fmuladd", LLVMTypeOf(a), args, 3);
+    return true;
+}
+
+/* Row-major number of the reduced axes. */
+static Ssa reduced_position(Nest *n)
+{
+    Gen *g = n->k->g;
+    Ssa at = gen_int(g->i64, 0);
+    for (int a = n->stage->rank; a < n->stage->rank + n->stage->n_reduced; a++) {
+        at = LLVMBuildMul(g->b, at, gen_int(g->i64, stage_extent(n->stage, a)), "");
+        if (n->s.level[a])
+            at = LLVMBuildAdd(g->b, at, n->axis[a], "");
+    }
+    return at;
+}
+
+static void fold_position(Nest *n, int at, Ssa v)
+{
+    LLVMBuilderRef b = n->k->g->b;
+    const Lanes *l = acc_lanes(n);
+    TeReduce r = n->stage->reduce;
+    int better = r == TE_ARGMAX ? TE_GT : r == TE_ARGMIN ? TE_LT : r == TE_ARGMAX_LAST ? TE_GE : TE_LE;
+    Ssa none = LLVMBuildICmp(b, LLVMIntSLT, n->pos[at], lanes_int(l, n->k->g->i64, 0), "");
+    Ssa take = lanes_binary(l, better, folded_dtype(n), v, n->acc[at]);
+    take = LLVMBuildOr(b, take, none, "");
+    n->acc[at] = LLVMBuildSelect(b, take, v, n->acc[at], "");
+    n->pos[at] = LLVMBuildSelect(b, take, lanes_splat(l, reduced_position(n)), n->pos[at], "");
+}
+
+static void fold_copy(Nest *n, int at, int vector, int tile)
+{
+    if (fold_product(n, at, vector, tile))
+        return;
+    bool lanes = n->s.vector_axis >= 0;
+    const Te *e = n->stage->body;
+    Ssa v = lanes ? element_vector(n, e, vector, tile) : element_value(n, e, vector, tile);
+    if (is_position(n->stage->reduce)) {
+        fold_position(n, at, v);
+        return;
+    }
+    Ssa mask = schedule_folds_lanes(&n->s, n->stage) ? element_mask(n, vector) : NULL;
+    if (mask)
+        v = LLVMBuildSelect(n->k->g->b, mask, v, start_value(n, acc_lanes(n)), "");
+    n->acc[at] = folded(n, acc_lanes(n), n->acc[at], v);
+}
+
+/* All lanes of a vector to one value. */
+static Ssa fold_lanes(Nest *n, Ssa v)
+{
+    Gen *g = n->k->g;
+    Ssa order[64];
+    for (unsigned half = n->many.n / 2; half > 0; half /= 2) {
+        Lanes l = {.g = g, .n = half};
+        Ssa undef = LLVMGetPoison(LLVMTypeOf(v));
+        for (unsigned i = 0; i < 2 * half; i++)
+            order[i] = gen_int(g->i32, i);
+        Ssa low = LLVMBuildShuffleVector(g->b, v, undef, LLVMConstVector(order, half), "");
+        Ssa high = LLVMBuildShuffleVector(g->b, v, undef, LLVMConstVector(order + half, half), "");
+        if (half == 1) {
+            low = LLVMBuildExtractElement(g->b, low, gen_int(g->i32, 0), "");
+            high = LLVMBuildExtractElement(g->b, high, gen_int(g->i32, 0), "");
+        }
+        v = folded(n, &l, low, high);
+    }
+    return v;
+}
+
+/* ---- storing -------------------------------------------------------------------------------------------------------- */
+
+/* The row-major position of the result of a copy, without its lanes. */
+static Ssa result_place(Nest *n, int vector, int tile)
+{
+    Gen *g = n->k->g;
+    int64_t stride = 1, more = 0;
+    Ssa at = NULL;
+    for (int a = n->stage->rank - 1; a >= 0; a--) {
+        if (n->s.level[a] && n->axis[a]) {
+            Ssa v = LLVMBuildMul(g->b, n->axis[a], gen_int(g->i64, stride), "");
+            at = at ? LLVMBuildAdd(g->b, at, v, "") : v;
+        }
+        more += a == n->s.tile_axis ? tile * stride : 0;
+        more += a == n->s.vector_axis ? vector * stride * (int64_t)n->many.n : 0;
+        stride *= n->stage->shape[a];
+    }
+    LLVMTypeRef t = gen_stored(g, n->stage->dtype);
+    Ssa base = at ? LLVMBuildGEP2(g->b, t, n->out, &at, 1, "") : n->out;
+    Ssa steps = gen_int(g->i64, more);
+    return more ? LLVMBuildGEP2(g->b, t, base, &steps, 1, "") : base;
+}
+
+static void store_result(Nest *n, Ssa v, int vector, int tile)
+{
+    Gen *g = n->k->g;
+    DType t = n->stage->dtype;
+    unsigned align = (unsigned)dtype_size(t);
+    Ssa place = result_place(n, vector, tile), stored = gen_to_stored(g, t, v);
+    Ssa mask = results_are_vectors(n) ? element_mask(n, vector) : NULL;
+    if (!mask) {
+        LLVMSetAlignment(LLVMBuildStore(g->b, stored, place), align);
+        return;
+    }
+    LLVMTypeRef overloads[2] = {LLVMTypeOf(stored), g->ptr};
+    unsigned id = LLVMLookupIntrinsicID("llvm.masked.store", 17);
+    Ssa fn = LLVMGetIntrinsicDeclaration(g->m, id, overloads, 2);
+    Ssa args[4] = {stored, place, gen_int(g->i32, align), mask};
+    LLVMBuildCall2(g->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
+}
+
+static Ssa position_result(Nest *n, int at)
+{
+    Gen *g = n->k->g;
+    LLVMTypeRef t = lanes_type(acc_lanes(n), gen_dtype(g, n->stage->dtype));
+    return n->stage->dtype.bits == 64 ? n->pos[at] : LLVMBuildTrunc(g->b, n->pos[at], t, "");
+}
+
+/* The accumulators of a tile to results. */
+static void store_folded(Nest *n)
+{
+    bool folds = schedule_folds_lanes(&n->s, n->stage);
+    for (int t = 0; t < n->tiles; t++) {
+        Ssa sum = NULL;
+        for (int v = 0; v < n->acc_vectors; v++) {
+            int at = acc_of(t, v);
+            Ssa acc = is_position(n->stage->reduce) ? position_result(n, at) : n->acc[at];
+            if (!folds)
+                store_result(n, acc, v, t);
+            else
+                sum = sum ? folded(n, &n->many, sum, acc) : acc;
+        }
+        if (folds)
+            store_result(n, fold_lanes(n, sum), 0, t);
+    }
+}
+
+/* ---- loops ----------------------------------------------------------------------------------------------------------- */
+
+static void make_level(Nest *n, int level);
+
+typedef struct Counter {
+    LLVMBasicBlockRef head;
+    Ssa i;
+    Ssa acc[COPIES_MOST], pos[COPIES_MOST];
+    bool folds;
+    int64_t step, end;
+} Counter;
+
+static Ssa phi_of(Nest *n, Ssa start, LLVMBasicBlockRef from)
+{
+    Ssa phi = LLVMBuildPhi(n->k->g->b, LLVMTypeOf(start), "");
+    LLVMAddIncoming(phi, &start, &from, 1);
+    return phi;
+}
+
+/* Begins a loop from 0 to `end`; accumulators go round with it when the loop is one of the reduction. */
+static void counter_begin(Nest *n, Counter *c, int64_t end, int64_t step, bool folds)
+{
+    Gen *g = n->k->g;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
+    c->step = step;
+    c->end = end;
+    c->folds = folds;
+    c->head = gen_block(g, n->k->fn, "loop");
+    LLVMBuildBr(g->b, c->head);
+    LLVMPositionBuilderAtEnd(g->b, c->head);
+    c->i = phi_of(n, gen_int(g->i64, 0), before);
+    for (int i = 0; i < COPIES_MOST && folds; i++)
+        if (has_acc(n, i))
+            c->acc[i] = n->acc[i] = phi_of(n, n->acc[i], before);
+    for (int i = 0; i < COPIES_MOST && folds && is_position(n->stage->reduce); i++)
+        if (has_acc(n, i))
+            c->pos[i] = n->pos[i] = phi_of(n, n->pos[i], before);
+}
+
+static void counter_end(Nest *n, Counter *c)
+{
+    Gen *g = n->k->g;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b), after = gen_block(g, n->k->fn, "after");
+    Ssa next = LLVMBuildAdd(g->b, c->i, gen_int(g->i64, c->step), "");
+    LLVMAddIncoming(c->i, &next, &here, 1);
+    for (int i = 0; i < COPIES_MOST && c->folds; i++)
+        if (has_acc(n, i))
+            LLVMAddIncoming(c->acc[i], &n->acc[i], &here, 1);
+    for (int i = 0; i < COPIES_MOST && c->folds && is_position(n->stage->reduce); i++)
+        if (has_acc(n, i))
+            LLVMAddIncoming(c->pos[i], &n->pos[i], &here, 1);
+    Ssa more = LLVMBuildICmp(g->b, LLVMIntSLT, next, gen_int(g->i64, c->end), "");
+    LLVMBuildCondBr(g->b, more, c->head, after);
+    LLVMPositionBuilderAtEnd(g->b, after);
+}
+
+static void make_body(Nest *n)
+{
+    const Te *e = n->stage->body;
+    bool reduces = n->stage->reduce != TE_NO_REDUCE;
+    for (int t = 0; t < n->tiles; t++) {
+        for (int v = 0; v < n->vectors; v++) {
+            if (reduces)
+                fold_copy(n, acc_of(t, v), v, t);
+            else if (results_are_vectors(n))
+                store_result(n, element_vector(n, e, v, t), v, t);
+            else
+                store_result(n, element_value(n, e, v, t), v, t);
+        }
+    }
+}
+
+/* The accumulators exist for every vector of a block, however many a rest of it fills. */
+static void start_folding(Nest *n)
+{
+    const Lanes *l = acc_lanes(n);
+    bool folds = schedule_folds_lanes(&n->s, n->stage);
+    n->acc_vectors = folds ? n->s.loops[n->s.n - 1].block : n->vectors;
+    for (int i = 0; i < COPIES_MOST; i++) {
+        n->acc[i] = start_value(n, l);
+        n->pos[i] = lanes_int(l, n->k->g->i64, -1);
+    }
+}
+
+/* With the axis at `value`: the loops inside. */
+static void make_inside(Nest *n, int level, Ssa value)
+{
+    n->axis[n->s.loops[level].axis] = value;
+    element_enter(n);
+    element_hoist(n, n->stage->body);
+    make_level(n, level + 1);
+    element_leave(n);
+}
+
+static void make_serial(Nest *n, int level)
+{
+    Counter c;
+    counter_begin(n, &c, n->s.loops[level].extent, 1, level >= n->s.n_space);
+    make_inside(n, level, c.i);
+    counter_end(n, &c);
+}
+
+static void set_copies(Nest *n, const Loop *loop, int copies)
+{
+    *(loop->kind == LOOP_TILE ? &n->tiles : &n->vectors) = copies;
+}
+
+static Ssa rest_mask(const Nest *n, int64_t lanes)
+{
+    Ssa bits[64];
+    for (unsigned i = 0; i < n->many.n; i++)
+        bits[i] = gen_int(n->k->g->i1, i < (uint64_t)lanes);
+    return LLVMConstVector(bits, n->many.n);
+}
+
+/* A reduction along the vector axis keeps its accumulators from the whole blocks to the rest. */
+static void make_blocks(Nest *n, int level)
+{
+    const Loop *loop = &n->s.loops[level];
+    bool is_vector = loop->kind == LOOP_VECTOR, folds = level >= n->s.n_space;
+    int64_t unit = is_vector ? n->many.n : 1, block = unit * loop->block;
+    int64_t whole = loop->extent / block * block, rest = loop->extent - whole;
+    if (whole > 0) {
+        set_copies(n, loop, loop->block);
+        if (whole == block) {
+            make_inside(n, level, gen_int(n->k->g->i64, 0));
+        } else {
+            Counter c;
+            counter_begin(n, &c, whole, block, folds);
+            make_inside(n, level, c.i);
+            counter_end(n, &c);
+        }
+    }
+    if (rest > 0) {
+        set_copies(n, loop, (int)((rest + unit - 1) / unit));
+        n->mask = is_vector && rest % unit ? rest_mask(n, rest % unit) : n->mask;
+        make_inside(n, level, gen_int(n->k->g->i64, whole));
+        n->mask = is_vector ? NULL : n->mask;
+    }
+    if (is_vector)
+        n->vectors = 1;
+}
+
+static void make_level(Nest *n, int level)
+{
+    bool reduces = n->stage->reduce != TE_NO_REDUCE;
+    bool begins = reduces && level == n->s.n_space;
+    if (begins)
+        start_folding(n);
+    if (level == n->s.n)
+        make_body(n);
+    else if (n->s.loops[level].kind == LOOP_SERIAL)
+        make_serial(n, level);
+    else
+        make_blocks(n, level);
+    if (begins)
+        store_folded(n);
+}
+
+static void fault(void *data, Ssa bad, const char *report)
+{
+    Nest *n = data;
+    Gen *g = n->k->g;
+    LLVMBasicBlockRef fail = gen_block(g, n->k->fn, "fault"), go = gen_block(g, n->k->fn, "go");
+    gen_branch(g, bad, fail, go, false);
+    LLVMPositionBuilderAtEnd(g->b, fail);
+    Ssa args[4] = {n->k->state, gen_int(g->i32, n->k->span.source), gen_int(g->i32, n->k->span.from),
+                   gen_int(g->i32, n->k->span.to)};
+    gen_call_abi(g, report, args, 4);
+    LLVMBuildRetVoid(g->b);
+    LLVMPositionBuilderAtEnd(g->b, go);
+}
+
+static bool is_empty(const TeStage *stage, int from, int to)
+{
+    for (int a = from; a < to; a++)
+        if (stage_extent(stage, a) == 0)
+            return true;
+    return false;
+}
+
+static void nest_deinit(Nest *n)
+{
+    for (int i = 0; i <= AXES_MOST; i++) {
+        ptrmap_deinit(&n->values[i]);
+        ptrmap_deinit(&n->places[i]);
+    }
+    schedule_deinit(&n->s);
+}
+
+bool nest_make(Kernel *k, const TeStage *stage, Ssa out)
+{
+    if (is_empty(stage, 0, stage->rank))
+        return true;
+    Nest *n = arena_new(k->g->arena, Nest);
+    n->k = k;
+    n->p = k->p;
+    n->stage = stage;
+    n->out = out;
+    n->tiles = n->vectors = 1;
+    bool ok = schedule_make(&n->s, k->g->arena, k->p, stage);
+    n->one = (Lanes){.g = k->g, .n = 1, .fault = fault, .data = n};
+    n->many = (Lanes){.g = k->g, .n = n->s.lanes, .fault = fault, .data = n};
+    if (!ok)
+        gen_refuse(k->g, "`%s` computes an expression that is too large", stage->name);
+    else if (is_empty(stage, stage->rank, stage->rank + stage->n_reduced)) {
+        gen_refuse(k->g, "`%s` reduces over nothing", stage->name);
+    } else {
+        element_hoist(n, stage->body);
+        make_level(n, 0);
+    }
+    nest_deinit(n);
+    return !k->g->failed;
+}
