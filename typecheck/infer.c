@@ -158,7 +158,7 @@ static void let_value(Checker *ck, Let *let)
 static void if_cond(Checker *ck, If *e)
 {
     const Type *boolean = type_bool(ck->cx);
-    if (!unify(ck, e->cond->type, boolean, WIDEN_NONE))
+    if (!unify(ck, boolean, e->cond->type, WIDEN_NONE))
         report_misfit(ck, ir_use_span(ck->home, &e->cond), "the condition", e->cond->type, boolean);
 }
 

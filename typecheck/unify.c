@@ -349,18 +349,20 @@ static void note_dims(Diag *d, const Type *a, const Type *b)
     for (uint32_t i = 0; i < a->n; i++) {
         Dim both;
         if (!unify_dim(a->dims[i], b->dims[i], &both))
-            diag_note(d, "dimension %u is %lld in one and %lld in the other", i,
-                      (long long)a->dims[i], (long long)b->dims[i]);
+            diag_note(d, "dimension %u is %lld where %lld is needed", i, (long long)b->dims[i],
+                      (long long)a->dims[i]);
     }
 }
 
+/* Callers give unify what is needed first and what was found second. */
 static void note_misfit(Checker *ck, Diag *d, bool inside)
 {
     const Type *a = ck->misfit.a, *b = ck->misfit.b;
     switch (ck->misfit.kind) {
     case MISFIT_DIMS: note_dims(d, a, b); return;
     case MISFIT_RANK:
-        diag_note(d, "one has %u dimension%s, the other %u", a->n, a->n == 1 ? "" : "s", b->n);
+        diag_note(d, "it has %u dimension%s where %u %s needed", b->n, b->n == 1 ? "" : "s", a->n,
+                  a->n == 1 ? "is" : "are");
         return;
     case MISFIT_WORK: diag_note(d, "the types are too large to be compared"); return;
     case MISFIT_TYPES:
