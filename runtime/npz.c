@@ -67,6 +67,10 @@ static zip_t *open_archive(Zip *z, Diags *diags, const char *path, int flags)
     zip_t *archive = z->zip_open(path, flags, &code);
     if (archive)
         return archive;
+    if (code == ZIP_ER_NOZIP || code == ZIP_ER_INCONS) {
+        diag_error(diags, E0403_FORMAT, (Span){0}, "`%s` is no archive of arrays", path);
+        return NULL;
+    }
     zip_error_t error;
     z->zip_error_init_with_code(&error, code);
     diag_error(diags, E0401_FILE, (Span){0}, "cannot %s `%s`: %s",

@@ -15,29 +15,25 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- attributes */
+/* ---- attributes of operators, parameters of passes */
 
-/* Text in a table: a bar would end the cell. */
-static void cell(Buf *b, const char *text)
+static void default_value(Buf *b, const OpAttr *a)
 {
-    for (; text && *text; text++)
-        buf_printf(b, *text == '|' ? "\\%c" : "%c", *text);
+    if (a->required) {
+        buf_str(b, "must be given");
+        return;
+    }
+    buf_str(b, "default `");
+    ir_print_attr(b, &a->otherwise);
+    buf_char(b, '`');
 }
 
-static void schema_rows(Buf *b, const OpAttr *schema)
+static void schema_items(Buf *b, const OpAttr *schema)
 {
     for (const OpAttr *a = schema; a && a->name; a++) {
-        buf_printf(b, "| `%s` | %s%s", a->name, attr_type_words(a), a->or_none ? " or None" : "");
-        if (a->required) {
-            buf_str(b, "; must be given");
-        } else {
-            buf_str(b, "; default `");
-            ir_print_attr(b, &a->otherwise);
-            buf_char(b, '`');
-        }
-        buf_str(b, " | ");
-        cell(b, a->doc);
-        buf_str(b, " |\n");
+        buf_printf(b, "- `%s`, %s%s, ", a->name, attr_type_words(a), a->or_none ? " or None" : "");
+        default_value(b, a);
+        buf_printf(b, ": %s\n", a->doc);
     }
 }
 
@@ -59,21 +55,16 @@ static const char *fusion(OpPattern p)
 
 static void one_operator(Buf *b, const Op *op)
 {
-    buf_printf(b, "### %s\n\n%s\n\n", op->name, op->doc);
+    buf_printf(b, "### %s\n\n%s", op->name, op->doc);
     if (op->symbol)
-        buf_printf(b, "Written `%%a %s %%b`. ", op->symbol);
-    buf_printf(b, "Fusion: %s. %s.\n", fusion(op->pattern),
-               op->compute ? "Computed by loops of its own" : "Computed by a kernel");
-    if (op->args->name || op->attrs)
-        buf_str(b, "\n| | takes | |\n| --- | --- | --- |\n");
-    for (const OpArg *a = op->args; a->name; a++) {
-        buf_printf(b, "| `%%%s` | | ", a->name);
-        cell(b, a->doc);
-        buf_str(b, " |\n");
-    }
-    schema_rows(b, op->attrs);
+        buf_printf(b, " Written `%%a %s %%b`.", op->symbol);
+    buf_str(b, "\n\n");
+    for (const OpArg *a = op->args; a->name; a++)
+        buf_printf(b, "- `%%%s`: %s\n", a->name, a->doc);
+    schema_items(b, op->attrs);
+    buf_printf(b, "- %s; fusion: %s\n", op->compute ? "loops" : "a kernel", fusion(op->pattern));
     if (op->grad)
-        buf_printf(b, "\nGradient: `%s`\n", op->grad);
+        buf_printf(b, "- gradient: `%s`\n", op->grad);
     buf_char(b, '\n');
 }
 
@@ -104,15 +95,20 @@ static void pass_page(Buf *b)
     for (const Pass *const *p = passes; *p; p++) {
         buf_printf(b, "## %s\n\n%s Level %d%s.\n\n", (*p)->name, (*p)->doc, (*p)->opt_level,
                    (*p)->needs_types ? "; types are inferred before" : "");
-        if ((*p)->params)
-            buf_str(b, "| parameter | takes | |\n| --- | --- | --- |\n");
-        schema_rows(b, (*p)->params);
+        schema_items(b, (*p)->params);
         if ((*p)->params)
             buf_char(b, '\n');
     }
     buf_str(b, "## Default pipelines\n\n");
     for (int level = 0; level <= 3; level++)
         buf_printf(b, "- `-O%d`: `%s`\n", level, passes_default(level));
+}
+
+/* Text in a table: a bar would end the cell. */
+static void cell(Buf *b, const char *text)
+{
+    for (; text && *text; text++)
+        buf_printf(b, *text == '|' ? "\\%c" : "%c", *text);
 }
 
 static void command_page(Buf *b)
