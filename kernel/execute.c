@@ -290,7 +290,8 @@ json_t *execute_cell(Channel *c)
         status == RELAY_OK ? json_pack("{s:s}", "status", "ok") : failure_status(&r.failure);
     finish(content, c, payload, status == RELAY_OK ? answer_all(c) : json_object());
     c->stop = r.quit;
-    c->abort = status != RELAY_OK && !r.silent && flag(c, "stop_on_error", true);
+    if (status != RELAY_OK && !r.silent && flag(c, "stop_on_error", true))
+        channel_abort_waiting(c);
     failure_deinit(&r.failure);
     buf_deinit(&r.result);
     return content;

@@ -35,6 +35,12 @@ typedef struct Kernel {
     pthread_t supervisor; /* the main thread */
 } Kernel;
 
+/* A request that was received and waits. */
+typedef struct Held {
+    Packet packet;
+    struct Held *next;
+} Held;
+
 /* One request channel, used by one thread. */
 typedef struct Channel {
     Kernel *kernel;
@@ -46,8 +52,9 @@ typedef struct Channel {
     Message request; /* the one being handled */
     Packet out;
     json_t *metadata; /* of the reply, set by the handler; NULL: none */
-    bool stop; /* set by the handler: the kernel ends after this request */
-    bool abort; /* set by the handler: cells that are waiting do not run */
+    bool stop;                  /* set by the handler: the kernel ends after this request */
+    Held *held, *held_last;     /* requests that were waiting when a cell failed, in order */
+    bool abort;                 /* the request is one of them: a cell does not run */
     unsigned refused; /* messages dropped so far */
 } Channel;
 
@@ -57,6 +64,9 @@ void channel_publish(Channel *c, const char *type, json_t *content);
 void channel_stream(Channel *c, const char *name, Str text);
 /* Answers the request. Takes over `content`. */
 void channel_reply(Channel *c, const char *type, json_t *content);
+
+/* Marks the cells that wait behind this request as not to be run. */
+void channel_abort_waiting(Channel *c);
 
 /* One line on the log. Any thread. */
 void kernel_log(const Kernel *k, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -20,6 +20,9 @@
 /* How long a cell has to end once the kernel is to end, in tenths of a second. */
 enum { PATIENCE = 10 };
 
+/* More requests than this do not wait; those that do not fit are run. */
+enum { HELD_MOST = 10000 };
+
 /* The evaluator does not nest on the C stack, but LLVM does. */
 static const size_t shell_stack = (size_t)16 << 20;
 
@@ -96,21 +99,57 @@ static bool channel_init(Channel *c, Kernel *k, ChannelKind kind, const char *na
 static void channel_deinit(Channel *c)
 {
     socket_free(c->hand);
+    for (Held *h = c->held; h; h = c->held) {
+        c->held = h->next;
+        packet_deinit(&h->packet);
+        free(h);
+    }
     message_deinit(&c->request);
     packet_deinit(&c->out);
     json_decref(c->metadata);
 }
 
+/* What comes after the reply was sent does run, so the waiting requests are taken out of the socket before. */
+void channel_abort_waiting(Channel *c)
+{
+    for (int i = 0; i < HELD_MOST; i++) {
+        Held *h = calloc(1, sizeof *h);
+        if (!h || !socket_receive(c->socket, &h->packet)) {
+            if (h)
+                packet_deinit(&h->packet);
+            free(h);
+            return;
+        }
+        if (c->held)
+            c->held_last->next = h;
+        else
+            c->held = h;
+        c->held_last = h;
+    }
+}
+
+/* Puts the next request into `c->request`; false when none waits. */
+static bool next_request(Channel *c)
+{
+    Held *h = c->held;
+    c->abort = h != NULL;
+    if (!h)
+        return socket_receive(c->socket, &c->request.packet);
+    packet_deinit(&c->request.packet);
+    c->request.packet = h->packet;
+    c->held = h->next;
+    free(h);
+    return true;
+}
+
 /* Everything that waits on the channel. */
 static void serve_waiting(Channel *c)
 {
-    while (!atomic_load(&c->kernel->stopping) && socket_receive(c->socket, &c->request.packet)) {
+    while (!atomic_load(&c->kernel->stopping) && next_request(c)) {
         channel_handle(c);
         if (c->stop)
             kernel_stop(c->kernel);
     }
-    /* Only the cells that were waiting when one failed do not run. */
-    c->abort = false;
 }
 
 static void *shell_main(void *data)

@@ -30,7 +30,7 @@ class RelayKernel(jupyter_kernel_test.KernelTests):
         {"text": "fn (%input) { nn.re", "matches": {"nn.relu"}},
     ]
     complete_code_samples = ["1", "let %x = 1; %x", "def @f(%x: int32) { %x }", ":type 1", "// nothing"]
-    incomplete_code_samples = ["fn (%x) {", "let %x = 1;", "(1, ", "/* and", "if (True) { 1 }"]
+    incomplete_code_samples = ["fn (%x) {", "let %x =", "(1, ", "/* and", "if (True) { 1 }"]
     invalid_code_samples = ["}", ")"]
     code_generate_error = "%nothing"
     code_execute_result = [
@@ -39,7 +39,7 @@ class RelayKernel(jupyter_kernel_test.KernelTests):
         {"code": "(1, True)", "result": "(1, True)"},
         {"code": "let %x = 20; %x + %x", "result": "40"},
     ]
-    code_display_data = [{"code": ":show graph fn (%x: Tensor[(2, 3), float32]) { nn.relu(%x) }", "mime": "image/svg+xml"}]
+    code_display_data = [{"code": ":image ones(shape=[2, 2], dtype=\"float32\")", "mime": "image/svg+xml"}]
     code_history_pattern = "1 ? 2*"
     supported_history_operations = ("tail", "range", "search")
     code_inspect_sample = "nn.dense"

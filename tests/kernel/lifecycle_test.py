@@ -28,7 +28,7 @@ class Interrupts(unittest.TestCase):
         self.assertIsNotNone(reply, "the cell goes on")
         self.assertLess(time.monotonic() - started, 1)
         self.assertEqual(reply["content"]["status"], "error")
-        self.assertEqual(types(client.published(request))[1:], ["error"])
+        self.assertEqual(types(client.published(request))[-1], "error")
         self.assertEqual(client.execute("1 + 2")[0]["status"], "ok")
 
     def test_message(self):
