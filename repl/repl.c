@@ -69,6 +69,8 @@ static void run_cell(Repl *r, const Buf *text)
     buf_printf(&name, "In[%d]", ++r->cells);
     RelayCell cell = {.text = buf_text(text), .len = text->n, .name = buf_text(&name)};
     face_eval(&r->face, &cell);
+    if (r->face.show.open_line)
+        show_text(&r->face.show, "\n", 1);
     if (r->face.show.clear)
         clear_screen(r);
     buf_deinit(&name);

@@ -30,6 +30,8 @@ bool show_text(Show *show, const char *text, size_t n)
 {
     if (!show->failed)
         show->failed = fd_write(show->out, text, n);
+    if (n > 0)
+        show->open_line = text[n - 1] != '\n';
     return !show->failed;
 }
 

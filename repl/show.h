@@ -18,6 +18,7 @@ typedef struct Show {
         err_color; /* whether each may have colours; the session's are taken out where not */
     bool json; /* diagnostics as the JSON lines of cli.md */
     bool quit, clear; /* the person asked for it; whoever reads this resets it */
+    bool open_line; /* what was shown last does not end in a line end */
     int failed; /* errno of the first write to `out` that failed; 0: none */
 } Show;
 

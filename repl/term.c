@@ -255,7 +255,8 @@ static TermKey plain_key(uint32_t code, unsigned mods)
     return (TermKey){code, mods};
 }
 
-/* ESC [ { number ; } letter   the first number is the key, the second the modifiers plus one */
+/* ESC [ { number ; } letter   the first number is the key, the second the modifiers plus one; 27
+ * as the key says that the third number is the character */
 static TermKey read_control(Term *t, unsigned mods)
 {
     int numbers[4] = {0}, n = 0;
@@ -275,6 +276,8 @@ static TermKey read_control(Term *t, unsigned mods)
                 mods |= MOD_SHIFT;
             if (c == 'u')
                 return plain_key((uint32_t)numbers[0], mods);
+            if (c == '~' && numbers[0] == 27)
+                return plain_key((uint32_t)numbers[2], mods);
             return (TermKey){c == '~' ? number_key(numbers[0]) : letter_key(c), mods};
         }
     }
