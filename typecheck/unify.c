@@ -228,8 +228,11 @@ static const Type *unify_functions(Checker *ck, const Type *a, const Type *b, Wi
 {
     if (a->n != b->n)
         return misfit(ck, MISFIT_ARITY, a, b);
-    /* Different operators have the same parameters and mean different things. */
-    if (op_behind(a) != op_behind(b)) {
+    /* An operator's type that was written says the same; different operators have the same parameters and mean different things. */
+    const Op *op_a = op_behind(a), *op_b = op_behind(b);
+    if (op_a != op_b) {
+        if ((!op_a || !op_b) && type_equal(a, b))
+            return op_a ? a : b;
         a = a->n_params ? drop_params(ck, a, 0) : a;
         b = b->n_params ? drop_params(ck, b, 0) : b;
     }
