@@ -316,7 +316,7 @@ void cells_run(Test *t, const char *engine, size_t from, size_t to)
     bool whole = from == 0 && to == t->n_lines;
     if (expects == 0 && whole)
         test_fail(t, 0, "the file expects nothing");
-    if (t->bless && expects && whole && !file_write(t->path, &blessed))
+    if (t->bless && expects && whole && !write_file(t->path, &blessed))
         test_fail(t, 0, "cannot be written");
     buf_deinit(&blessed);
 }

@@ -40,7 +40,7 @@ static void show_difference(Test *t, const char *expected, const Buf *got)
 {
     Buf path = {0}, command = {0}, out = {0}, err = {0};
     buf_printf(&path, "%s/got", t->scratch);
-    if (file_write(buf_text(&path), got)) {
+    if (write_file(buf_text(&path), got)) {
         buf_printf(&command, "diff -u --label expected --label got '%s' '%s'", expected,
                    buf_text(&path));
         shell_run(t, 0, (Line){buf_text(&command), command.n}, &out, &err);
@@ -56,10 +56,10 @@ static void compare_file(Test *t, const Buf *got)
 {
     Buf path = {0}, want = {0};
     buf_printf(&path, "%.*s.out", (int)(strrchr(t->path, '.') - t->path), t->path);
-    bool there = file_read(buf_text(&path), &want);
+    bool there = read_file(buf_text(&path), &want);
     bool same = there && want.n == got->n && memcmp(buf_text(&want), buf_text(got), got->n) == 0;
     if (!same && t->bless) {
-        if (!file_write(buf_text(&path), got))
+        if (!write_file(buf_text(&path), got))
             test_fail(t, 0, "%s cannot be written", buf_text(&path));
     } else if (!there) {
         test_fail(t, 0, "%s is missing; --bless makes it from\n%s", buf_text(&path), buf_text(got));

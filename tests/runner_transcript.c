@@ -210,7 +210,7 @@ void transcript_run(Test *t)
     else
         run_block(&tr, 0, t->n_lines);
     relay_session_free(tr.session);
-    if (t->bless && !file_write(t->path, &tr.blessed))
+    if (t->bless && !write_file(t->path, &tr.blessed))
         test_fail(t, 0, "cannot be written");
     buf_deinit(&tr.blessed);
 }
