@@ -12,6 +12,25 @@ const ErrorPage *error_page(DiagCode code)
     return NULL;
 }
 
+typedef enum LineKind { LINE_PROSE, LINE_PROGRAM, LINE_HIDDEN } LineKind;
+
+/* What the line is; `inside` says what the lines around it are, and changes at the marks of programs and comments, which are hidden
+   themselves. */
+static LineKind line_kind(const char *line, LineKind *inside)
+{
+    static const char fence[] = "```", open[] = "<!--", close[] = "-->";
+    LineKind was = *inside;
+    if (strncmp(line, fence, sizeof fence - 1) == 0)
+        *inside = was == LINE_PROGRAM ? LINE_PROSE : LINE_PROGRAM;
+    else if (was == LINE_PROSE && strncmp(line, open, sizeof open - 1) == 0)
+        *inside = LINE_HIDDEN;
+    else if (was == LINE_HIDDEN && strncmp(line, close, sizeof close - 1) == 0)
+        *inside = LINE_PROSE;
+    else
+        return was;
+    return LINE_HIDDEN;
+}
+
 /* A line of prose without the sign of a heading. */
 static void print_prose(Buf *out, const char *line, size_t n)
 {
@@ -25,21 +44,18 @@ static void print_prose(Buf *out, const char *line, size_t n)
 
 void error_page_print(Buf *out, const ErrorPage *page)
 {
-    static const char fence[] = "```";
-    bool code = false;
+    LineKind inside = LINE_PROSE;
     for (const char *line = page->text; *line;) {
         size_t n = strcspn(line, "\n");
-        bool mark = strncmp(line, fence, strlen(fence)) == 0;
-        if (mark)
-            code = !code;
-        if (!mark && code && n)
+        LineKind kind = line_kind(line, &inside);
+        if (kind != LINE_HIDDEN && line > page->text)
+            buf_char(out, '\n');
+        if (kind == LINE_PROGRAM && n)
             buf_str(out, "    ");
-        if (!mark && code)
+        if (kind == LINE_PROGRAM)
             buf_bytes(out, line, n);
-        else if (!mark)
+        if (kind == LINE_PROSE)
             print_prose(out, line, n);
         line += n + (line[n] == '\n');
-        if (!mark && *line)
-            buf_char(out, '\n');
     }
 }
