@@ -138,15 +138,16 @@ static bool is_usage(const Diag *d)
 RelayStatus session_status(const RelaySession *s)
 {
     const Diags *ds = s->cx.diags;
-    bool usage = false;
+    bool usage = false, deep = false;
     if (ds->errors == 0 && s->cx.limits.hit == LIMIT_NONE)
         return RELAY_OK;
     for (const Diag *d = ds->first; d; d = d->next) {
         if (d->severity == SEVERITY_BUG)
             return RELAY_BUG;
         usage |= d->severity == SEVERITY_ERROR && is_usage(d);
+        deep |= d->code == E0121_TOO_DEEP;
     }
-    if (s->cx.limits.hit != LIMIT_NONE)
+    if (s->cx.limits.hit != LIMIT_NONE || deep)
         return RELAY_LIMIT;
     return usage ? RELAY_USAGE : RELAY_WRONG;
 }
