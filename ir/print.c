@@ -633,6 +633,7 @@ static void print_def(Printer *p, Buf *out, const Def *def)
 {
     doc_begin(p);
     p->open = 0;
+    p->def++;
     buf_str(&p->text, "def @");
     buf_str(&p->text, def->name->text);
     put_function_head(p, &p->text, def->fn);
@@ -645,6 +646,7 @@ static void print_expr(Printer *p, Buf *out, const Expr *e, const char *tail)
 {
     doc_begin(p);
     p->open = 0;
+    p->def++;
     p->indent = 0;
     count_uses(p, e);
     print_doc(p, out, e, tail);

@@ -21,7 +21,7 @@ typedef struct Doc {
 /* What is known about a node. Variables and constants have one too. */
 typedef struct PrintNode {
     const Expr *e;
-    uint32_t uses;              /* edges to it */
+    uint32_t uses;  /* edges to it; of a constant: the definition where its type was shown last */
     int32_t number;             /* graph number, or index in the metadata; -1: none */
     bool met;                   /* its text was made, or is being made */
     bool is_doc;                /* the text is `doc`, else `text` */
@@ -79,6 +79,7 @@ typedef struct Printer {
     unsigned indent;
     unsigned base_indent;       /* of the outermost scope */
     int32_t next_number;
+    uint32_t def; /* number of the definition being printed, from 1 */
     NodeTable nodes;
     NameTable names;
     Vec(Task) tasks;

@@ -237,9 +237,9 @@ void put_constant(Printer *p, Buf *b, const Constant *c)
     if (!p->style.types || !c->base.type)
         return;
     PrintNode *node = node_get(p, &c->base);
-    if (!node->met)
+    if (node->uses != p->def)
         put_type_comment(p, b, c->base.type);
-    node->met = true;
+    node->uses = p->def;
 }
 
 void put_type_comment(Printer *p, Buf *b, const Type *t)
@@ -381,7 +381,7 @@ void put_binder(Printer *p, Buf *b, const Var *v)
     PrintNode *node = name_var(p, v);
     buf_bytes(b, node->name.at, node->name.n);
     const Type *annotation = p->style.types && v->base.type ? v->base.type : v->annotation;
-    if (annotation) {
+    if (annotation && type_find(annotation)->kind != TYPE_HOLE) {
         buf_str(b, ": ");
         type_print(b, annotation);
     }
@@ -437,7 +437,7 @@ void put_function_head(Printer *p, Buf *b, const Function *f)
     put_attrs(p, b, f->attrs, f->params.n == 0);
     buf_char(b, ')');
     const Type *result = result_type(p, f);
-    if (!result)
+    if (!result || type_find(result)->kind == TYPE_HOLE)
         return;
     buf_str(b, " -> ");
     type_print(b, result);

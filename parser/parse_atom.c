@@ -45,18 +45,41 @@ static void suggest_local(Parser *p, Diag *d, const char *wanted, char sigil)
     diag_suggest(d, wanted, list->n, list->at);
 }
 
+/* A variable inside its own value: more often than not, a bracket before it was not closed. */
+static bool inside_own_value(Parser *p, Token t, const Symbol *s)
+{
+    uint32_t open = UINT32_MAX;
+    for (size_t i = p->frames.n; i-- > 0;) {
+        const Frame *f = &p->frames.at[i];
+        if (f->kind == FRAME_ARGS || f->kind == FRAME_PAREN || f->kind == FRAME_REF)
+            open = f->open;
+        if (f->kind != FRAME_LET || f->let.symbol != s)
+            continue;
+        Diag *d =
+            parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
+                        "`%%%s` is not bound yet: this is still inside its value", s->name->text);
+        diag_label(d, f->let.var->base.span, "bound here");
+        if (open != UINT32_MAX && p->lets.n > f->lets)
+            diag_label(d, parse_span(p, open, open + 1), "is this closed?");
+        return true;
+    }
+    return false;
+}
+
 static void undefined_local(Parser *p, Token t, Symbol *s)
 {
     p->errors++;
     if (s->reported || p->lenient)
         return;
     s->reported = true;
+    if (inside_own_value(p, t, s))
+        return;
     Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
                           "there is no variable `%%%s` here", s->name->text);
     Str text = token_text(p, t);
     if (text.ptr[text.len - 1] == '/')
         diag_help(d, "a slash belongs to the name before it: write a blank in front to divide");
-    else
+    else if (text.len > 2)
         suggest_local(p, d, parse_copy(p, text), '%');
 }
 

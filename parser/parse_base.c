@@ -66,7 +66,7 @@ static const char *found(Parser *p)
 
 Diag *parse_expected(Parser *p, DiagCode code, const char *wanted)
 {
-    if (p->after_fault) {
+    if (p->after_fault || p->cx->limits.hit != LIMIT_NONE) {
         p->errors++;
         return NULL;
     }

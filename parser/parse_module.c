@@ -193,7 +193,8 @@ static int by_place(const void *a, const void *b)
 static void type_definition(Parser *p)
 {
     Declared key = {.from = p->tok.from};
-    const Declared *one = bsearch(&key, p->declared.at, p->declared.n, sizeof key, by_place);
+    const Declared *one =
+        p->declared.n ? bsearch(&key, p->declared.at, p->declared.n, sizeof key, by_place) : NULL;
     if (one && one->end > p->tok.from)
         jump(p, one->end);
     else
