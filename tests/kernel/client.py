@@ -123,6 +123,8 @@ class Client:
         message = dict(zip(("header", "parent_header", "metadata", "content"), map(json.loads, parts)))
         check_message(message)
         self.kernel.unique(message)
+        if message["content"].get("execution_state") == "starting":     # for those who are early
+            return self.receive(channel, timeout)
         return message
 
     def published(self, message_id, timeout=30):

@@ -7,7 +7,7 @@ import unittest
 
 from client import DELIMITER, Kernel
 
-ROUNDS = int(os.environ.get("RELAY_FUZZ_ROUNDS", "3000"))
+ROUNDS = int(os.environ.get("RELAY_FUZZ_ROUNDS", "1500"))
 SEED = int(os.environ.get("RELAY_FUZZ_SEED", "1"))
 
 
