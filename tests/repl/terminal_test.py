@@ -27,7 +27,7 @@ class Terminal:
     def __init__(self, state, columns=80, rows=24, command=None, **env):
         Terminal.count += 1
         self.socket = "relay_test_%d_%d" % (os.getpid(), Terminal.count)
-        self.env = dict(os.environ, LC_ALL="C.UTF-8", XDG_STATE_HOME=state)
+        self.env = dict(os.environ, LC_ALL="C.UTF-8", TMUX_TMPDIR=state)
         self.env.pop("TMUX", None)
         env = dict({"TERM": "tmux-256color", "XDG_STATE_HOME": state, "NO_COLOR": "1"}, **env)
         words = " ".join("%s='%s'" % kv for kv in env.items())
