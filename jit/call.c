@@ -66,21 +66,6 @@ Ssa fn_tuple(Fn *f, const Type *type, uint32_t n, Expr *const *fields)
     return filled(f, &tuple_info, "tuple", n, fields, type->parts);
 }
 
-Ssa fn_closure(Fn *f, Instance *in)
-{
-    Gen *g = f->g;
-    for (size_t i = 0; i < in->captures.n; i++)
-        fn_val(f, &in->captures.at[i].var->base);
-    Ssa args[3] = {f->state, instance_info(g, in), gen_int(g->i32, (int64_t)in->captures.n)};
-    Ssa o = gen_call_abi(g, "relay_object", args, 3);
-    fn_fail_if_null(f, o);
-    for (uint32_t i = 0; i < in->captures.n; i++) {
-        Capture *c = &in->captures.at[i];
-        fn_set_field(f, o, i, repr_of(c->type), fn_take(f, &c->var->base));
-    }
-    return o;
-}
-
 /* The field types of a constructor in this data type. */
 static const Type *const *constructor_fields(Fn *f, const Constructor *con, const Type *type)
 {
@@ -214,8 +199,7 @@ static Ssa call_closure(Fn *f, const Call *call, const Type *type, bool tail)
     args[1] = fn_take(f, call->callee);
     for (uint32_t i = 0; i < n; i++)
         args[i + 2] = fn_take_as(f, call->args.at[i], type->parts[i]);
-    Ssa info = gen_load(g, g->ptr, args[1], offsetof(Object, info));
-    Ssa code = gen_load(g, g->ptr, info, sizeof(ObjectInfo));
+    Ssa code = gen_load(g, g->ptr, args[1], field_at(0) + 8);
     return finish_call(f, closure_type(g, type), code, args, n + 2, tail);
 }
 

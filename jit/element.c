@@ -112,11 +112,6 @@ static Ssa axis_value(Nest *n, int axis, int vector, int tile)
 
 /* ---- loads --------------------------------------------------------------------------------------------------------- */
 
-static size_t element_bytes(const Nest *n, const Te *load)
-{
-    return dtype_size(program_tensor(n->p, load->tensor).dtype);
-}
-
 static Ssa step_by(Nest *n, const Te *load, Ssa base, Ssa elements)
 {
     Gen *g = n->k->g;

@@ -76,15 +76,7 @@ static Ssa constructor_object(Fn *f, const Constructor *con)
     return gen_outside(f->g, con->info->nullary, con->name->text);
 }
 
-/* A function without captures has one closure, made in the module when somebody wants it as a value. */
-static Ssa known_object(Fn *f, Val *val)
-{
-    Instance *in = val->known;
-    instance_info(f->g, in);
-    return in->object;
-}
-
-/* The value of an atom that is no variable. */
+/* The value of an atom that is no variable, owned. */
 static Ssa atom_value(Fn *f, const Expr *e, const Type *type)
 {
     const ConRef *con = expr_as_con(e);
@@ -103,8 +95,7 @@ static Ssa atom_value(Fn *f, const Expr *e, const Type *type)
         gen_refuse(f->g, "an operand that is no atom");
     if (!in)
         return LLVMConstNull(f->g->ptr);
-    instance_info(f->g, in);
-    return in->object;
+    return fn_closure(f, in);
 }
 
 Val *fn_val(Fn *f, const Expr *atom)
@@ -122,7 +113,7 @@ static Ssa value_or_null(Fn *f, Val *val)
     if (val->at)
         return val->at;
     if (val->known)
-        return known_object(f, val);
+        return fn_closure(f, val->known);
     return LLVMGetUndef(gen_type(f->g, val->repr));
 }
 
@@ -159,6 +150,27 @@ Ssa fn_take(Fn *f, const Expr *atom)
 
 /* ---- counting ------------------------------------------------------------------------------------------------ */
 
+/* Immortal objects may lie in memory that cannot be written: goes on in a block for the others, and gives the one behind it. */
+static LLVMBasicBlockRef unless_immortal(Fn *f, Repr r, Ssa refs)
+{
+    Gen *g = f->g;
+    if (r.kind != REPR_OBJECT)
+        return NULL;
+    LLVMBasicBlockRef mortal = gen_block(g, f->fn, "mortal"), go = gen_block(g, f->fn, "go");
+    Ssa immortal = LLVMBuildICmp(g->b, LLVMIntEQ, refs, gen_int(g->i32, -1), "");
+    LLVMBuildCondBr(g->b, immortal, go, mortal);
+    LLVMPositionBuilderAtEnd(g->b, mortal);
+    return go;
+}
+
+static void go_on(Fn *f, LLVMBasicBlockRef block)
+{
+    if (!block)
+        return;
+    LLVMBuildBr(f->g->b, block);
+    LLVMPositionBuilderAtEnd(f->g->b, block);
+}
+
 /* Both Tensor and Object begin with their count. */
 void fn_retain(Fn *f, Repr r, Ssa v)
 {
@@ -166,13 +178,9 @@ void fn_retain(Fn *f, Repr r, Ssa v)
     if (r.kind == REPR_SCALAR)
         return;
     Ssa refs = gen_load(g, g->i32, v, 0);
-    Ssa more = LLVMBuildAdd(g->b, refs, gen_int(g->i32, 1), "");
-    if (r.kind == REPR_OBJECT) {
-        /* The immortal stay what they are. */
-        Ssa immortal = LLVMBuildICmp(g->b, LLVMIntEQ, refs, gen_int(g->i32, -1), "");
-        more = LLVMBuildSelect(g->b, immortal, refs, more, "");
-    }
-    gen_store(g, more, v, 0);
+    LLVMBasicBlockRef go = unless_immortal(f, r, refs);
+    gen_store(g, LLVMBuildAdd(g->b, refs, gen_int(g->i32, 1), ""), v, 0);
+    go_on(f, go);
 }
 
 void fn_release(Fn *f, Repr r, Ssa v)
@@ -180,20 +188,17 @@ void fn_release(Fn *f, Repr r, Ssa v)
     Gen *g = f->g;
     if (r.kind == REPR_SCALAR)
         return;
-    LLVMBasicBlockRef last = gen_block(g, f->fn, "last"), done = gen_block(g, f->fn, "go");
-    LLVMBasicBlockRef less = gen_block(g, f->fn, "less");
+    LLVMBasicBlockRef last = gen_block(g, f->fn, "last"), less = gen_block(g, f->fn, "less");
+    LLVMBasicBlockRef done = gen_block(g, f->fn, "go");
     Ssa refs = gen_load(g, g->i32, v, 0);
     LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntEQ, refs, gen_int(g->i32, 1), ""), last, less);
     LLVMPositionBuilderAtEnd(g->b, last);
     gen_call_abi(g, r.kind == REPR_TENSOR ? "relay_free_tensor" : "relay_free_object", &v, 1);
     LLVMBuildBr(g->b, done);
     LLVMPositionBuilderAtEnd(g->b, less);
-    Ssa fewer = LLVMBuildSub(g->b, refs, gen_int(g->i32, 1), "");
-    if (r.kind == REPR_OBJECT) {
-        Ssa immortal = LLVMBuildICmp(g->b, LLVMIntEQ, refs, gen_int(g->i32, -1), "");
-        fewer = LLVMBuildSelect(g->b, immortal, refs, fewer, "");
-    }
-    gen_store(g, fewer, v, 0);
+    LLVMBasicBlockRef go = unless_immortal(f, r, refs);
+    gen_store(g, LLVMBuildSub(g->b, refs, gen_int(g->i32, 1), ""), v, 0);
+    go_on(f, go);
     LLVMBuildBr(g->b, done);
     LLVMPositionBuilderAtEnd(g->b, done);
 }
@@ -310,7 +315,7 @@ static Ssa constant_value(Fn *f, const Constant *c, const Var *var)
 
 static Ssa ref_new(Fn *f, const RefNew *e)
 {
-    fn_borrow(f, e->value);
+    fn_val(f, e->value);
     Ssa o = fn_object(f, &ref_info, "ref", 1);
     fn_set_field(f, o, 0, repr_of(fn_type(f, e->value)), fn_take(f, e->value));
     return o;

@@ -326,30 +326,34 @@ static Ssa make_thunk(Gen *g, Instance *in)
     return thunk;
 }
 
-/* { ObjectInfo, code } with the fields at their offsets, as words. */
-Ssa instance_info(Gen *g, Instance *in)
+/* Closures may outlive the code (in a cycle of references), so what they say of themselves lives as long as the context. */
+static const ObjectInfo *info_of(Gen *g, const Instance *in)
 {
-    if (in->info)
-        return in->info;
-    enum { WORDS = sizeof(ObjectInfo) / 8 + 1 };
-    Ssa words[WORDS];
-    for (int i = 0; i < WORDS; i++)
-        words[i] = gen_int(g->i64, 0);
-    words[0] = gen_int(g->i64, VALUE_FUNCTION);
-    words[offsetof(ObjectInfo, name) / 8] = gen_outside(g, in->name, "name");
-    words[offsetof(ObjectInfo, print) / 8] =
-        gen_outside(g, (const void *)(uintptr_t)print_function, "print");
-    words[WORDS - 1] = in->thunk = in->has_self ? in->value : make_thunk(g, in);
-    Ssa init = LLVMConstStructInContext(g->c, words, WORDS, false);
-    in->info = LLVMAddGlobal(g->m, LLVMTypeOf(init), orc_name(g->jit, "closure"));
-    LLVMSetInitializer(in->info, init);
-    LLVMSetLinkage(in->info, LLVMInternalLinkage);
-    if (in->has_self)
-        return in->info;
-    Ssa head[3] = {gen_int(g->i32, -1), gen_int(g->i32, 0), in->info};
-    init = LLVMConstStructInContext(g->c, head, 3, false);
-    in->object = LLVMAddGlobal(g->m, LLVMTypeOf(init), orc_name(g->jit, "function"));
-    LLVMSetInitializer(in->object, init);
-    LLVMSetLinkage(in->object, LLVMInternalLinkage);
-    return in->info;
+    const Name *name = ctx_name(g->cx, in->name);
+    ObjectInfo *info = ptrmap_find(&g->jit->infos, name);
+    if (info)
+        return info;
+    info = arena_new(&g->cx->arena, ObjectInfo);
+    *info = (ObjectInfo){.kind = VALUE_FUNCTION, .name = name->text, .print = print_function};
+    ptrmap_put(&g->jit->infos, name, info);
+    return info;
+}
+
+Ssa fn_closure(Fn *f, Instance *in)
+{
+    Gen *g = f->g;
+    for (size_t i = 0; i < in->captures.n; i++)
+        fn_val(f, &in->captures.at[i].var->base);
+    if (!in->thunk)
+        in->thunk = in->has_self ? in->value : make_thunk(g, in);
+    uint32_t n = (uint32_t)in->captures.n;
+    Ssa o = fn_object(f, info_of(g, in), "closure", n + 1);
+    gen_store(g, gen_head(g, (Repr){.value = VALUE_SCALAR, .dtype = dtype_of(DT_UINT64)}), o,
+              offsetof(Object, fields));
+    gen_store(g, in->thunk, o, offsetof(Object, fields) + 8);
+    for (uint32_t i = 0; i < n; i++) {
+        Capture *c = &in->captures.at[i];
+        fn_set_field(f, o, i + 1, repr_of(c->type), fn_take(f, &c->var->base));
+    }
+    return o;
 }

@@ -76,6 +76,7 @@ struct Jit {
     Ctx *cx;
     Orc orc;
     PtrMap units; /* Function -> Unit */
+    PtrMap infos; /* Name -> ObjectInfo of closures */
     char *stack; /* reserved, committed by use; NULL until the first call */
     size_t stack_size;
     uint32_t running; /* calls in progress */
@@ -230,8 +231,6 @@ bool types_match(const Type *open, const Type *given, uint32_t n, const TypeVar 
 const Type *instance_type(Gen *g, const Instance *in, const Type *t);
 /* The LLVM function type that closures of this Relay type have. */
 LLVMTypeRef closure_type(Gen *g, const Type *fn);
-/* The ObjectInfo that closures of the instance have, a constant of the module. */
-Ssa instance_info(Gen *g, Instance *in);
 
 /* ---- building.c: short words for LLVM's builder ---------------------------------------------------------------------- */
 
@@ -332,6 +331,7 @@ void fn_set_field(Fn *f, Ssa object, uint32_t i, Repr r, Ssa v);
 Ssa fn_get_field(Fn *f, Ssa object, uint32_t i, Repr r);
 /* Room in the frame, made once however often the code runs. */
 Ssa fn_room(Fn *f, LLVMTypeRef type, unsigned n);
+/* A closure: its code stands in the first field, what it captures behind it. */
 Ssa fn_closure(Fn *f, Instance *in);
 /* Runs an operator through op_eval on these values. */
 Ssa fn_op_eval(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Repr *reprs,

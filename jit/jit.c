@@ -137,6 +137,7 @@ static void jit_destroy(Jit *jit)
         if (jit->units.entries[i].key)
             unit_free(jit->units.entries[i].value);
     ptrmap_deinit(&jit->units);
+    ptrmap_deinit(&jit->infos);
     orc_deinit(jit);
     stack_free(jit);
     free(jit);
