@@ -3,6 +3,7 @@
 #include "ir/te_loops.h"
 
 #include "base/number.h"
+#include "ir/te_math.h"
 
 static inline int64_t int_of_float(float v)
 {
@@ -16,7 +17,7 @@ static inline int64_t int_of_double(double v)
 
 static inline uint16_t bfloat_from_double(double v)
 {
-    return bfloat_from_float((float)v);
+    return te_bfloat_of_float((float)v);
 }
 
 #define SAME(v) (v)
@@ -37,10 +38,10 @@ static inline uint16_t bfloat_from_double(double v)
             CAST_FROM(UINT16, uint16_t, To, INTS, SAME)                                       \
             CAST_FROM(UINT32, uint32_t, To, INTS, SAME)                                       \
             CAST_FROM(UINT64, uint64_t, To, INTS, SAME)                                       \
-            CAST_FROM(FLOAT16, uint16_t, To, FLOATS, half_to_float)                           \
+            CAST_FROM(FLOAT16, uint16_t, To, FLOATS, te_float_of_half)                           \
             CAST_FROM(FLOAT32, float, To, FLOATS, SAME)                                       \
             CAST_FROM(FLOAT64, double, To, DOUBLES, SAME)                                     \
-            CAST_FROM(BFLOAT16, uint16_t, To, FLOATS, bfloat_to_float)                        \
+            CAST_FROM(BFLOAT16, uint16_t, To, FLOATS, te_float_of_bfloat)                        \
         case DTYPE_IDS:                                                                       \
             return;                                                                           \
         }                                                                                     \
@@ -62,13 +63,38 @@ CAST_TO(UINT8, uint8_t, SAME, int_of_float, int_of_double)
 CAST_TO(UINT16, uint16_t, SAME, int_of_float, int_of_double)
 CAST_TO(UINT32, uint32_t, SAME, int_of_float, int_of_double)
 CAST_TO(UINT64, uint64_t, SAME, int_of_float, int_of_double)
-CAST_TO(FLOAT16, uint16_t, half_from_double, half_from_float, half_from_double)
+CAST_TO(FLOAT16, uint16_t, half_from_double, te_half_of_float, half_from_double)
 CAST_TO(FLOAT32, float, SAME, SAME, SAME)
 CAST_TO(FLOAT64, double, SAME, SAME, SAME)
-CAST_TO(BFLOAT16, uint16_t, bfloat_from_double, bfloat_from_float, bfloat_from_double)
+CAST_TO(BFLOAT16, uint16_t, bfloat_from_double, te_bfloat_of_float, bfloat_from_double)
+
+/* Floats that int32 can hold need no detour through int64. */
+TE_CLONES static bool cast_small(DTypeId to, void *out, const float *a, int64_t n)
+{
+    bool fits = true;
+    for (int64_t i = 0; i < n; i++)
+        fits &= a[i] > -2147483648.0f && a[i] < 2147483648.0f;
+#define SMALL(DT, To)                          \
+    case DT_##DT:                              \
+        for (int64_t i = 0; i < n; i++)        \
+            ((To *)out)[i] = (To)(int32_t)a[i]; \
+        return true;
+    switch (fits ? (int)to : -1) {
+        SMALL(INT8, int8_t)
+        SMALL(INT16, int16_t)
+        SMALL(INT32, int32_t)
+        SMALL(INT64, int64_t)
+        SMALL(UINT8, uint8_t)
+        SMALL(UINT16, uint16_t)
+    }
+#undef SMALL
+    return false;
+}
 
 void te_loop_cast(DTypeId to, DTypeId from, void *out, const void *a, int64_t n)
 {
+    if (from == DT_FLOAT32 && cast_small(to, out, a, n))
+        return;
     switch (to) {
 #define DTYPE(ID, name, code, bits, ctype, numpy) \
     case DT_##ID:                                 \

@@ -2,7 +2,6 @@
  * result. */
 #include "ir/te_loops.h"
 
-#include "base/number.h"
 #include "ir/te_math.h"
 
 #include <math.h>
@@ -129,11 +128,11 @@ FLOAT_LOOPS(FLOAT64, double, F64)
 #undef PUT
 
 #define Wide float
-#define GET(v) half_to_float(v)
-#define PUT(v) half_from_float(v)
+#define GET(v) te_float_of_half(v)
+#define PUT(v) te_half_of_float(v)
 FLOAT_LOOPS(FLOAT16, uint16_t, F32)
 #undef GET
 #undef PUT
-#define GET(v) bfloat_to_float(v)
-#define PUT(v) bfloat_from_float(v)
+#define GET(v) te_float_of_bfloat(v)
+#define PUT(v) te_bfloat_of_float(v)
 FLOAT_LOOPS(BFLOAT16, uint16_t, F32)

@@ -48,6 +48,7 @@ typedef struct Step {
     uint64_t bits;              /* CONST */
     const char *data;           /* loads */
     Runs runs;
+    int64_t *window;            /* WINDOW: strides by inner axis, which are not merged */
     Border *borders;
     int n_borders;
     int64_t extent;             /* RANGE */
@@ -210,6 +211,9 @@ static bool add_linear_load(Maker *m, const Te *e)
         if (s.n_borders) {
             s.kind = STEP_WINDOW;
             s.c = step_of(m, e->otherwise);
+            s.window = array_of(m, m->space->n);
+            for (int i = 0; i < m->space->n; i++)
+                s.window[i] = at.k[m->space->axis[i]];
         }
     }
     s.runs = runs_of(m, &at);
@@ -496,6 +500,13 @@ static void clip_run(int64_t base, int64_t k, int64_t extent, int64_t *low, int6
             *high = *low;
         return;
     }
+    if (k == 1) {
+        int64_t end = extent - base;
+        *low = -base > *low ? -base : *low;
+        *high = end < *high ? end : *high;
+        *high = *high < *low ? *low : *high;
+        return;
+    }
     if (k < 0) {
         base = extent - 1 - base;
         k = -k;
@@ -510,50 +521,87 @@ static void clip_run(int64_t base, int64_t k, int64_t extent, int64_t *low, int6
         *high = *low;
 }
 
-/* Row by row along the innermost axis: what stands outside, the elements inside, what stands outside. */
+/* A row of a padded load along the innermost axis, and where the next one is. */
+typedef struct Row {
+    int64_t index[TE_AXES_MOST];            /* of the inner axes; the last one: where the row begins */
+    int64_t offset;                         /* of the element with a last index of 0 */
+    int64_t border[TENSOR_RANK_MOST];       /* likewise, what each border checks */
+} Row;
+
+static void row_at(const StripFrame *f, const Step *s, int64_t from, Row *r)
+{
+    const StripSpace *space = &f->strip->space;
+    int last = space->n - 1;
+    r->offset = s->runs.base;
+    for (int i = 0; i < space->n_fixed; i++)
+        r->offset += s->runs.fixed[i] * f->fixed[i];
+    for (int b = 0; b < s->n_borders; b++) {
+        r->border[b] = s->borders[b].c;
+        for (int i = 0; i < space->n_fixed; i++)
+            r->border[b] += s->borders[b].fixed[i] * f->fixed[i];
+    }
+    for (int i = last; i >= 0; i--) {
+        r->index[i] = from % space->extent[i];
+        from /= space->extent[i];
+        if (i == last)
+            continue;
+        r->offset += s->window[i] * r->index[i];
+        for (int b = 0; b < s->n_borders; b++)
+            r->border[b] += s->borders[b].k[i] * r->index[i];
+    }
+}
+
+static void row_next(const StripFrame *f, const Step *s, Row *r)
+{
+    const StripSpace *space = &f->strip->space;
+    int i = space->n - 1;
+    r->index[i] = 0;
+    for (i--; i >= 0; i--) {
+        int64_t step = 1;
+        if (++r->index[i] == space->extent[i]) {
+            r->index[i] = 0;
+            step = 1 - space->extent[i];
+        }
+        r->offset += s->window[i] * step;
+        for (int b = 0; b < s->n_borders; b++)
+            r->border[b] += s->borders[b].k[i] * step;
+        if (step == 1)
+            return;
+    }
+}
+
+/* Row by row: what stands outside, the elements inside, what stands outside. */
 static void eval_window(const StripFrame *f, const Step *s, int64_t from, int64_t n, char *out)
 {
     const StripSpace *space = &f->strip->space;
     size_t size = dtype_row(s->id)->size;
     const char *other = f->at[s->c];
     int last = space->n - 1;
-    int64_t index[TE_AXES_MOST] = {0};
-    Place p;
-    for (int64_t i = last, at = from; i >= 0; i--) {
-        index[i] = at % space->extent[i];
-        at /= space->extent[i];
-    }
-    int64_t done = 0;
-    place_at(&s->runs, f->fixed, space->n_fixed, from, &p);
-    while (done < n) {
-        int64_t row = last >= 0 ? space->extent[last] - index[last] : 1;
-        row = row < n - done ? row : n - done;
-        int64_t low = 0, high = row;
+    int64_t stride = last >= 0 ? s->window[last] : 0;
+    Row r;
+    row_at(f, s, from, &r);
+    while (n > 0) {
+        int64_t start = last >= 0 ? r.index[last] : 0;
+        int64_t length = last >= 0 ? space->extent[last] - start : 1, low = 0, high;
+        length = high = length < n ? length : n;
         for (int b = 0; b < s->n_borders; b++) {
-            const Border *border = &s->borders[b];
-            int64_t base = border->c;
-            for (int i = 0; i < space->n_fixed; i++)
-                base += border->fixed[i] * f->fixed[i];
-            for (int i = 0; i <= last; i++)
-                base += border->k[i] * index[i];
-            clip_run(base, last >= 0 ? border->k[last] : 0, border->extent, &low, &high);
+            int64_t k = last >= 0 ? s->borders[b].k[last] : 0;
+            clip_run(r.border[b] + k * start, k, s->borders[b].extent, &low, &high);
         }
-        if (done)
-            place_at(&s->runs, f->fixed, space->n_fixed, from + done, &p);
-        char *to = out + (size_t)done * size;
-        const char *instead = other + (size_t)done * size;
-        int64_t stride = run_stride(&s->runs);
-        memcpy(to, instead, (size_t)low * size);
+        if (low)
+            memcpy(out, other, (size_t)low * size);
         if (high > low)
-            te_loop_copy(size, to + (size_t)low * size,
-                         s->data + (p.offset + low * stride) * (int64_t)size, stride, high - low);
-        memcpy(to + (size_t)high * size, instead + (size_t)high * size, (size_t)(row - high) * size);
-        done += row;
-        if (last >= 0 && done < n) {
-            index[last] = 0;
-            for (int i = last - 1; i >= 0 && ++index[i] == space->extent[i]; i--)
-                index[i] = 0;
-        }
+            te_loop_copy(size, out + (size_t)low * size,
+                         s->data + (r.offset + (start + low) * stride) * (int64_t)size, stride,
+                         high - low);
+        if (high < length)
+            memcpy(out + (size_t)high * size, other + (size_t)high * size,
+                   (size_t)(length - high) * size);
+        out += (size_t)length * size;
+        other += (size_t)length * size;
+        n -= length;
+        if (n)
+            row_next(f, s, &r);
     }
 }
 
