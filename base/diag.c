@@ -150,11 +150,11 @@ void diag_help(Diag *d, const char *format, ...)
     va_end(args);
 }
 
-/* How far a name is from what was wanted; 100 and above: not near. `dense` is meant for
- * `nn.dense`. */
+/* How far a name is from what was wanted; 100 and above: not near. One letter of three may differ.
+ * `dense` is meant for `nn.dense`. */
 static int name_distance(Str wanted, Str name)
 {
-    int most = wanted.len < 3 ? 1 : wanted.len < 6 ? 2 : 3;
+    int most = wanted.len < 6 ? 1 : wanted.len < 9 ? 2 : 3;
     if ((size_t)most >= wanted.len)
         most = (int)wanted.len - 1;
     if (wanted.len == name.len && strncasecmp(wanted.ptr, name.ptr, name.len) == 0)
