@@ -1,4 +1,5 @@
-/* The files that `relay kernel install` writes beside the kernel's description, as they stand in kernel/assets. */
+/* The files that `relay kernel install` writes beside the kernel's description, as they stand in
+ * kernel/assets. */
 #ifndef KERNEL_ASSETS_H
 #define KERNEL_ASSETS_H
 

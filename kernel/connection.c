@@ -152,7 +152,8 @@ void connection_deinit(Connection *c)
 
 /* ---- endpoints ---- */
 
-/* The first number whose file does not exist yet: the port of a channel over ipc is part of a path. */
+/* The first number whose file does not exist yet: the port of a channel over ipc is part of a
+ * path. */
 static int free_path(const char *prefix)
 {
     for (int port = 1; port < 65536; port++) {

@@ -5,9 +5,10 @@
  *     connection_endpoint(&c, CHANNEL_SHELL, &endpoint);
  *     connection_deinit(&c);
  *
- * A launcher writes it. Without one the kernel makes its own, in Jupyter's runtime folder; ports that the file leaves
- * open are chosen when binding, and the file is written again. A launcher may give a registration file instead: then
- * all ports are chosen, told to the launcher (handshake.h), and written to a connection file. */
+ * A launcher writes it. Without one the kernel makes its own, in Jupyter's runtime folder; ports
+ * that the file leaves open are chosen when binding, and the file is written again. A launcher
+ * may give a registration file instead: then all ports are chosen, told to the launcher
+ * (handshake.h), and written to a connection file. */
 #ifndef KERNEL_CONNECTION_H
 #define KERNEL_CONNECTION_H
 
@@ -43,7 +44,8 @@ typedef struct Connection {
 /* "shell_port": what the port of a channel is called in the file. */
 const char *connection_port_name(ChannelKind kind);
 
-/* Reads the file; a NULL path makes a new connection. False: `why` says in one line what is wrong. */
+/* Reads the file; a NULL path makes a new connection. False: `why` says in one line what is
+ * wrong. */
 bool connection_load(Connection *c, const char *path, Buf *why);
 void connection_deinit(Connection *c);
 

@@ -8,8 +8,8 @@
 /* Who may read what is written. */
 typedef enum FilePrivacy { FILE_OURS, FILE_EVERYBODYS } FilePrivacy;
 
-/* Makes the folders that lead to the last part of the path; `path` is changed meanwhile and restored. False when one
- * cannot be made; errno says why. */
+/* Makes the folders that lead to the last part of the path; `path` is changed meanwhile and
+ * restored. False when one cannot be made; errno says why. */
 bool files_make_folders(char *path, FilePrivacy privacy);
 
 /* Writes the file whole. False: errno says why. */

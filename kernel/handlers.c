@@ -34,7 +34,8 @@ static json_t *mime_value(const RelayMime *mime)
 
 json_t *bundle_of(const RelayOutput *out)
 {
-    /* Front ends rank a JSON tree above HTML, but it is meant for programs: it goes where nothing else is to be seen. */
+    /* Front ends rank a JSON tree above HTML, but it is meant for programs: it goes where
+     * nothing else is to be seen. */
     bool shown = relay_output_find(out, "text/html") || relay_output_find(out, "image/svg+xml");
     json_t *bundle = json_object();
     for (size_t i = 0; i < out->n_mimes; i++)
@@ -62,7 +63,8 @@ static bool is_set(const Channel *c, const char *name)
     return json_is_true(json_object_get(c->request.content, name));
 }
 
-/* The byte offset of the cursor, which front ends count in code points and do not always keep inside the text. */
+/* The byte offset of the cursor, which front ends count in code points and do not always keep
+ * inside the text. */
 static size_t cursor_of(const Channel *c, Str code)
 {
     json_int_t cursor = integer_of(c, "cursor_pos", 0);

@@ -4,8 +4,8 @@
 
 #include "kernel/internal.h"
 
-/* Handles the packet in `c->request`: nothing if it is no message; otherwise busy, what the row of its type does, the reply,
- * idle. */
+/* Handles the packet in `c->request`: nothing if it is no message; otherwise busy, what the row
+ * of its type does, the reply, idle. */
 void channel_handle(Channel *c);
 
 /* The content of a reply that says what went wrong. */

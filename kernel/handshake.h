@@ -4,8 +4,8 @@
 
 #include "kernel/connection.h"
 
-/* Tells and waits for the acknowledgement, five seconds at most. Nothing to do for an ordinary connection file.
- * False: `why` says what went wrong. */
+/* Tells and waits for the acknowledgement, five seconds at most. Nothing to do for an ordinary
+ * connection file. False: `why` says what went wrong. */
 bool handshake(const Connection *c, Wire *wire, const Signer *signer, Buf *why);
 
 #endif

@@ -88,7 +88,8 @@ static char *copy_string(const json_t *value)
     return text ? strdup(text) : NULL;
 }
 
-/* One line of the file. Lines that are none of ours are passed over; one without input only claims a session. */
+/* One line of the file. Lines that are none of ours are passed over; one without input only
+ * claims a session. */
 static void read_line(History *h, const char *line, size_t n)
 {
     json_error_t error;
@@ -184,8 +185,8 @@ void history_add(History *h, int64_t line, Str input, Str output)
 
 /* ---- questions ---- */
 
-/* Whether a set `[a-z]`, whose first character stands at *p, holds the code point; *p moves behind the set. A set
- * that is not closed holds nothing and ends the pattern. */
+/* Whether a set `[a-z]`, whose first character stands at *p, holds the code point; *p moves
+ * behind the set. A set that is not closed holds nothing and ends the pattern. */
 static bool in_set(const char **p, const char *end, uint32_t code)
 {
     bool negated = *p < end && (**p == '!' || **p == '^'), found = false;
@@ -220,8 +221,8 @@ static bool step(const char **p, const char *end, uint32_t code)
     return want == '?' || want == code;
 }
 
-/* Whether the whole text is as the glob says. Only the latest star is ever tried again, which is enough and keeps the
- * work below the product of both lengths. */
+/* Whether the whole text is as the glob says. Only the latest star is ever tried again, which is
+ * enough and keeps the work below the product of both lengths. */
 static bool glob(const char *p, const char *text)
 {
     const char *end = p + strlen(p), *text_end = text + strlen(text);

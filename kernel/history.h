@@ -1,9 +1,10 @@
 /* What was executed, in this run and in earlier ones.
  *
- * Entries are kept in memory and in a file of JSON lines, `[session, line, input, output]`, in the user's state folder
- * ($XDG_STATE_HOME/relay, else ~/.local/state/relay). The file is read when it is first needed; without one, history
- * is what this run executed. Each run has a session number of its own, greater than those before it; kernels that run
- * at the same time share the file. */
+ * Entries are kept in memory and in a file of JSON lines, `[session, line, input, output]`, in
+ * the user's state folder ($XDG_STATE_HOME/relay, else ~/.local/state/relay). The file is read
+ * when it is first needed; without one, history is what this run executed. Each run has a
+ * session number of its own, greater than those before it; kernels that run at the same time
+ * share the file. */
 #ifndef KERNEL_HISTORY_H
 #define KERNEL_HISTORY_H
 

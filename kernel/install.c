@@ -65,7 +65,8 @@ static bool is_name(const char *name)
     return *name && name[good] == '\0' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* The argument of an option at argv[*i]: behind `=` or the next one; NULL when it is another option. */
+/* The argument of an option at argv[*i]: behind `=` or the next one; NULL when it is another
+ * option. */
 static const char *option(int argc, char **argv, int *i, const char *name)
 {
     size_t n = strlen(name);

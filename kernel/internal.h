@@ -1,9 +1,10 @@
 /* What the files of the kernel share: the kernel itself and its channels.
  *
- * Threads. The main thread supervises: signals, the parent process, the end. The shell thread owns the shell socket, runs
- * cells and is the only one that uses the session; the control thread owns the control and stdin sockets, so that
- * interrupts arrive while a cell runs; the publisher thread owns the iopub socket; one more echoes heartbeats. What
- * they share is constant after the start, atomic, or travels through the publisher's queue. */
+ * Threads. The main thread supervises: signals, the parent process, the end. The shell thread
+ * owns the shell socket, runs cells and is the only one that uses the session; the control
+ * thread owns the control and stdin sockets, so that interrupts arrive while a cell runs; the
+ * publisher thread owns the iopub socket; one more echoes heartbeats. What they share is
+ * constant after the start, atomic, or travels through the publisher's queue. */
 #ifndef KERNEL_INTERNAL_H
 #define KERNEL_INTERNAL_H
 

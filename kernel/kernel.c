@@ -109,7 +109,8 @@ static void channel_deinit(Channel *c)
     json_decref(c->metadata);
 }
 
-/* What comes after the reply was sent does run, so the waiting requests are taken out of the socket before. */
+/* What comes after the reply was sent does run, so the waiting requests are taken out of the
+ * socket before. */
 void channel_abort_waiting(Channel *c)
 {
     for (int i = 0; i < HELD_MOST; i++) {
@@ -296,8 +297,9 @@ static void supervise(Kernel *k, const sigset_t *signals)
     }
 }
 
-/* Waits for the running cell. It is interrupted again and again, since an interrupt that comes just before a cell begins
- * does not count. A thread that runs somebody's loop cannot be ended, only its process. */
+/* Waits for the running cell. It is interrupted again and again, since an interrupt that comes
+ * just before a cell begins does not count. A thread that runs somebody's loop cannot be ended,
+ * only its process. */
 static void await_shell(Kernel *k)
 {
     for (int i = 0; i < PATIENCE; i++) {

@@ -1,16 +1,16 @@
 /* The Jupyter kernel, as the command line starts it.
  *
- * Both functions are entries of the kernel plug-in (base/plugin.h). They return an exit code: 0, or 2 (RELAY_USAGE) with
- * one line on standard error. */
+ * Both functions are entries of the kernel plug-in (base/plugin.h). They return an exit code: 0,
+ * or 2 (RELAY_USAGE) with one line on standard error. */
 #ifndef KERNEL_KERNEL_MAIN_H
 #define KERNEL_KERNEL_MAIN_H
 
-/* Serves the connection until it is told to end. NULL: makes a connection file and prints its name. A cell that does not end
- * within a second of a shutdown ends with the process. */
+/* Serves the connection until it is told to end. NULL: makes a connection file and prints its
+ * name. A cell that does not end within a second of a shutdown ends with the process. */
 int relay_kernel_run(const char *connection_file);
 
-/* `relay kernel install`: writes the kernel's description, and Relay's colours for JupyterLab, where Jupyter looks for
- * them. The arguments are those behind `install`. */
+/* `relay kernel install`: writes the kernel's description, and Relay's colours for JupyterLab,
+ * where Jupyter looks for them. The arguments are those behind `install`. */
 int relay_kernel_install(int argc, char **argv);
 
 #endif

@@ -52,7 +52,8 @@ json_t *json_text(const char *bytes, size_t n)
 
 /* ---- reading ---- */
 
-/* Whether the signature came before; remembers it. Its first 16 digits are enough to tell messages apart. */
+/* Whether the signature came before; remembers it. Its first 16 digits are enough to tell
+ * messages apart. */
 static bool seen_before(Seen *seen, Str signature)
 {
     size_t size = sizeof seen->signatures[0];

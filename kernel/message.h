@@ -7,9 +7,10 @@
  *
  *     packet_clear(&out);
  *     packet_add(&out, topic);
- *     message_write(&out, sender, "status", m.header_text, NULL, json_pack("{s:s}", "execution_state", "busy"));
+ *     message_write(&out, sender, "status", m.header_text, NULL, content);
  *
- * A message says who sent it: a Sender is the kernel's own name, key and count, shared by all threads. */
+ * A message says who sent it: a Sender is the kernel's own name, key and count, shared by all
+ * threads. */
 #ifndef KERNEL_MESSAGE_H
 #define KERNEL_MESSAGE_H
 
@@ -44,14 +45,16 @@ typedef struct Message {
     const char *type; /* lent from `header` */
 } Message;
 
-/* Takes the packet apart. NULL when it is a message, otherwise what is wrong with it. `seen` may be NULL. */
+/* Takes the packet apart. NULL when it is a message, otherwise what is wrong with it. `seen` may
+ * be NULL. */
 const char *message_read(Message *m, const Sender *sender, Seen *seen);
 /* Lets go of what message_read made; the packet's storage stays for the next one. */
 void message_done(Message *m);
 void message_deinit(Message *m);
 
-/* Appends delimiter, signature, header, parent, metadata and content to the prefix in `out`. Takes over `metadata` and
- * `content`; NULL stands for an empty object. An empty `parent` stands for one, too. */
+/* Appends delimiter, signature, header, parent, metadata and content to the prefix in `out`.
+ * Takes over `metadata` and `content`; NULL stands for an empty object. An empty `parent` stands
+ * for one, too. */
 void message_write(Packet *out, Sender *sender, const char *type, Str parent, json_t *metadata,
                    json_t *content);
 
@@ -59,7 +62,8 @@ void message_write(Packet *out, Sender *sender, const char *type, Str parent, js
 enum { DATE_SIZE = 28 };
 void message_date(char out[DATE_SIZE]);
 
-/* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. Never NULL but for lack of memory. */
+/* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. Never NULL but for lack of
+ * memory. */
 json_t *json_text(const char *bytes, size_t n);
 
 #endif

@@ -94,7 +94,8 @@ static void flush_text(Publisher *p)
     buf_clear(&p->text);
 }
 
-/* What is gathered leaves up to the last whole character; one that does not get whole in time leaves, too. */
+/* What is gathered leaves up to the last whole character; one that does not get whole in time
+ * leaves, too. */
 static void flush_whole_text(Publisher *p)
 {
     Str text = {buf_text(&p->text), p->text.n};
@@ -229,8 +230,8 @@ static bool handle_queue(Publisher *p)
     return true;
 }
 
-/* What was printed goes behind everything that was handed over before. Whoever runs a cell settles before handing over
- * more, and the lock keeps that until this is done. */
+/* What was printed goes behind everything that was handed over before. Whoever runs a cell
+ * settles before handing over more, and the lock keeps that until this is done. */
 static bool handle_pipes(Publisher *p)
 {
     Buf printed[2] = {{0}, {0}};
@@ -299,7 +300,8 @@ static void *publisher_main(void *data)
         if (p->text.n > 0 && patience(p) == 0)
             flush_whole_text(p);
     }
-    /* Other threads have ended, but the queue takes turns among them and may still hold their last words. */
+    /* Other threads have ended, but the queue takes turns among them and may still hold their
+     * last words. */
     handle_queue(p);
     handle_pipes(p);
     flush_text(p);

@@ -1,8 +1,9 @@
 /* The publisher: one thread through which everything goes that all clients see.
  *
- * Other threads hand it packets through a queue; the order of each of them is kept. Text of streams is gathered for a
- * moment, since front ends drop messages when there are thousands a second. It also reads what C libraries print
- * (file descriptors 1 and 2 are pipes that end here) and welcomes those who subscribe.
+ * Other threads hand it packets through a queue; the order of each of them is kept. Text of
+ * streams is gathered for a moment, since front ends drop messages when there are thousands a
+ * second. It also reads what C libraries print (file descriptors 1 and 2 are pipes that end
+ * here) and welcomes those who subscribe.
  *
  *     Socket *hand = publisher_hand(&p);              // for one thread
  *     publish_begin(&packet, "status");
@@ -39,7 +40,8 @@ typedef struct Publisher {
     Buf parent;                 /* the header of the request that prints */
 } Publisher;
 
-/* Starts the thread. `iopub` is bound and used by the thread alone from here on. False: the system refused. */
+/* Starts the thread. `iopub` is bound and used by the thread alone from here on. False: the
+ * system refused. */
 bool publisher_start(Publisher *p, Wire *wire, Socket *iopub, Sender *sender);
 /* Sends what was handed over so far, restores file descriptors 1 and 2, ends the thread. */
 void publisher_end(Publisher *p);
@@ -49,7 +51,8 @@ Socket *publisher_hand(Publisher *p);
 
 /* What C libraries print from now on belongs to the request with header `parent`. */
 void publisher_attribute(Publisher *p, Str parent);
-/* Waits until all that they have printed was read, so that it goes before what is handed over next. */
+/* Waits until all that they have printed was read, so that it goes before what is handed over
+ * next. */
 void publisher_settle(Publisher *p);
 
 /* Begins a message with this topic in `packet`; message_write does the rest. */

@@ -162,7 +162,8 @@ static bool set_role(void *handle, SocketRole role)
         return set_int(handle, ZMQ_ROUTER_HANDOVER, 1) &&
                zmq_setsockopt(handle, ZMQ_MAXMSGSIZE, &largest, sizeof largest) == 0;
     case SOCKET_BROADCAST:
-        /* The default would silently drop all above a thousand waiting messages of a slow client. */
+        /* The default would silently drop all above a thousand waiting messages of a slow
+         * client. */
         return set_int(handle, ZMQ_XPUB_VERBOSE, 1) && set_int(handle, ZMQ_SNDHWM, 100000) &&
                zmq_setsockopt(handle, ZMQ_MAXMSGSIZE, &largest, sizeof largest) == 0;
     case SOCKET_DEALER: return set_int(handle, ZMQ_LINGER, 0);

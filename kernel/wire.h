@@ -1,8 +1,8 @@
 /* ZeroMQ, and what a message looks like on the wire: frames, delimiter, signature.
  *
- * The only file that knows ZeroMQ is wire.c. A Packet is one multipart message, copied out of or into ZeroMQ's own
- * storage, so that nothing here has to be given back frame by frame. A Socket belongs to one thread at a time; it may
- * be made in one and handed to another.
+ * The only file that knows ZeroMQ is wire.c. A Packet is one multipart message, copied out of or
+ * into ZeroMQ's own storage, so that nothing here has to be given back frame by frame. A Socket
+ * belongs to one thread at a time; it may be made in one and handed to another.
  *
  *     Wire *wire = wire_new();
  *     Socket *shell = socket_new(wire, SOCKET_REQUESTS, NULL);
@@ -119,8 +119,8 @@ typedef struct Watch {
 
 enum { WATCH_MOST = 8 };
 
-/* Waits until one of n <= WATCH_MOST is ready or the time is over (-1: no limit). False when the context was shut
- * down. */
+/* Waits until one of n <= WATCH_MOST is ready or the time is over (-1: no limit). False when the
+ * context was shut down. */
 bool wire_wait(Watch *watches, size_t n, int milliseconds);
 
 #endif

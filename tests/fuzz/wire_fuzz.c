@@ -1,5 +1,6 @@
-/* Messages of a kernel: any bytes, cut into frames, are a message or are refused. The first byte says whether the frames
- * get a right signature, without which nothing behind it would be reached. */
+/* Messages of a kernel: any bytes, cut into frames, are a message or are refused. The first byte
+ * says whether the frames get a right signature, without which nothing behind it would be
+ * reached. */
 #include "kernel/message.h"
 
 #include <stdlib.h>
