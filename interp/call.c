@@ -29,7 +29,7 @@ void interp_free(Interp *in)
     arena_deinit(&in->scratch);
     arena_deinit(&in->programs.arena);
     free(in->args);
-    free(in->places);
+    free(in->objects);
     free(in);
 }
 

@@ -7,7 +7,7 @@
 static inline const Step *finish(Interp *in, const Step *s, Value v)
 {
     if (s->dest != NO_SLOT)
-        in->bases[BASE_SLOTS][s->dest] = v;
+        value_put(&in->bases[BASE_SLOTS][s->dest], value_head(&v), v.bits);
     else
         value_release(v);
     return s->next;
@@ -38,17 +38,17 @@ static inline const Step *step_op(Interp *in, Step *s)
     const Value *a = operand_at(in, s->args[0]), *b = operand_at(in, s->args[1]);
     if (value_head(a) != site->heads[0] || value_head(b) != site->heads[1])
         return general_op(in, s);
-    Value v;
-    memcpy(&v, &site->out_head, sizeof site->out_head);
-    if (!(site->swapped ? site->fast(b->bits, a->bits, &v.bits)
-                        : site->fast(a->bits, b->bits, &v.bits)))
+    ScalarResult r = site->swapped ? site->fast(b->bits, a->bits) : site->fast(a->bits, b->bits);
+    if (!r.done)
         return general_op(in, s);
-    return finish(in, s, v);
+    if (s->dest != NO_SLOT)
+        value_put(&in->bases[BASE_SLOTS][s->dest], site->out_head, r.bits);
+    return s->next;
 }
 
 static inline const Step *step_if(Interp *in, const Step *s)
 {
-    return s->blocks[value_is_true(*operand_at(in, s->args[0])) ? 0 : 1].first;
+    return s->blocks[operand_at(in, s->args[0])->bits ? 0 : 1].first;
 }
 
 static inline const Step *step_join(Interp *in, const Step *s)
@@ -159,7 +159,8 @@ static inline const Step *tail_call(Interp *in, const Step *s, const Code *code,
         in->stopped = waiting == NULL;
         return NULL;
     }
-    memcpy(f->slots, args, s->n * sizeof *args);
+    for (uint32_t i = 0; i < s->n; i++)
+        f->slots[i] = args[i];
     f->closure = callee;
     f->caller = caller;
     f->call = waiting;

@@ -52,44 +52,52 @@ typedef struct CodeBlock {
     Vec(Step *) steps;      /* without the drops in front */
 } CodeBlock;
 
-/* One node of a pattern, after those that it lies in. */
+/* A constructor or tuple of a pattern, after those that it lies in: where its value stands, and what it must be. The first is the
+ * scrutinee itself. */
 typedef struct PatternTest {
-    const ObjectInfo *con;  /* what the object must be; NULL: anything */
-    uint32_t parent, field; /* where the value stands; the first test is the scrutinee itself */
-    uint32_t bind;          /* the slot of a pattern variable, or NO_SLOT */
+    const ObjectInfo *con; /* NULL: a tuple, which fits */
+    uint32_t parent, field;
 } PatternTest;
 
+/* A variable of a pattern. */
+typedef struct PatternBind {
+    uint32_t slot; /* NO_SLOT: it is not used */
+    uint32_t parent, field;
+} PatternBind;
+
 typedef struct PatternCode {
+    bool is_var; /* the pattern is one variable, binds.at[0], or `_` */
     Vec(PatternTest) tests;
+    Vec(PatternBind) binds;
 } PatternCode;
 
 struct Step {
-    uint8_t kind;           /* StepKind */
-    uint32_t n;             /* args */
-    uint32_t dest;          /* the slot of the result; NO_SLOT: it is not needed */
+    uint8_t kind; /* StepKind */
+    uint32_t n; /* args */
+    uint32_t dest; /* the slot of the result; NO_SLOT: it is not needed */
     Step *next;
     Operand *args;
     Span span;
     union {
-        struct {                        /* OP */
+        struct { /* OP */
             const Op *op;
             const Attrs *attrs;
             OpSite *site;
         };
-        struct {                        /* IF, MATCH */
+        struct { /* IF, MATCH */
             uint32_t n_blocks;
             CodeBlock *blocks;
-            PatternCode *patterns;      /* one for a block */
+            PatternCode *patterns; /* one for a block */
         };
-        struct {                        /* CALL_GLOBAL, GLOBAL */
+        struct { /* CALL_GLOBAL, GLOBAL */
             const Name *name;
-            const Code *found;          /* in the environment number `epoch` */
+            const Code *found; /* in the environment number `epoch` */
             uint64_t epoch;
         };
-        const Code *code;               /* CLOSURE */
-        const Step *join;               /* JOIN */
-        const Constructor *con;         /* CON */
-        int64_t index;                  /* GET */
+        const Code *code; /* CLOSURE */
+        const Step *join; /* JOIN */
+        const Constructor *con; /* CON */
+        int64_t index; /* GET */
     };
 };
 
@@ -155,8 +163,8 @@ struct Interp {
     Programs programs;
     Arena scratch; /* of one operator call */
     Value *args; /* room for the arguments of any call */
-    const Value **places; /* room for the tests of any pattern */
-    uint32_t args_cap, places_cap;
+    Object **objects; /* room for the tests of any pattern */
+    uint32_t args_cap, objects_cap;
     Value result; /* of the evaluation, when it has ended */
     bool stopped; /* the frame where the evaluation began is gone */
 };
@@ -173,11 +181,21 @@ void code_share_slots(Unit *u, Code *code);
 
 /* ---- stack.c ------------------------------------------------------------------------------------ */
 
-/* A frame with empty slots on top of the stack; NULL when a limit was hit. It becomes the running one by eval_frame_enter. */
+/* A frame with empty slots on top of the stack; NULL when a limit was hit. */
 Frame *eval_frame_push(Interp *in, const Code *code);
 void eval_frame_pop(Interp *in, Frame *f);
-void eval_frame_enter(Interp *in, Frame *f);
 void stack_deinit(Interp *in);
+
+/* Makes the frame the running one. */
+static inline void eval_frame_enter(Interp *in, Frame *f)
+{
+    in->frame = f;
+    if (!f)
+        return;
+    in->bases[BASE_SLOTS] = f->slots;
+    in->bases[BASE_CAPTURED] = f->closure ? f->closure->fields : NULL;
+    in->bases[BASE_CONSTANTS] = f->code->unit->constants.at;
+}
 
 /* ---- eval.c ------------------------------------------------------------------------------------- */
 
@@ -195,8 +213,13 @@ const Code *closure_code(Value v);
 
 /* ---- site.c, scalar.c --------------------------------------------------------------------------- */
 
-/* The result's bits for those of two scalars; false when the general way must be taken. */
-typedef bool ScalarFn(uint64_t a, uint64_t b, uint64_t *out);
+/* The result's bits for those of two scalars; not done when the general way must be taken. */
+typedef struct ScalarResult {
+    uint64_t bits;
+    bool done;
+} ScalarResult;
+
+typedef ScalarResult ScalarFn(uint64_t a, uint64_t b);
 
 typedef struct OpProgram OpProgram;
 
@@ -217,7 +240,7 @@ ScalarFn *scalar_find(TeOp op, DType dtype);
 
 /* ---- match.c ------------------------------------------------------------------------------------ */
 
-/* The tests of a pattern; `slot_of` gives a variable its slot. */
+/* The tests and variables of a pattern; `slot_of` gives a variable its slot. */
 void pattern_compile(Unit *u, const Pattern *p, PatternCode *out,
                      uint32_t (*slot_of)(void *data, Var *v), void *data);
 /* The block of the first clause that fits, its variables bound; NULL after a diagnostic. */
@@ -229,6 +252,15 @@ static inline uint64_t value_head(const Value *v)
     uint64_t head;
     memcpy(&head, v, sizeof head);
     return head;
+}
+
+typedef uint64_t ValueWords __attribute__((vector_size(16)));
+
+/* Both words are stored as one: two stores are slow to read back as one value. */
+static inline void value_put(Value *at, uint64_t head, uint64_t bits)
+{
+    ValueWords words = {head, bits};
+    memcpy(at, &words, sizeof words);
 }
 
 /* ---- operands ----------------------------------------------------------------------------------- */

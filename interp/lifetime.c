@@ -88,10 +88,10 @@ static Slots take_needs(Lifetime *lt, size_t log)
 
 static void pattern_defined(Lifetime *lt, PatternCode *pattern)
 {
-    for (size_t i = 0; i < pattern->tests.n; i++) {
-        uint32_t *bind = &pattern->tests.at[i].bind;
-        if (*bind != NO_SLOT && !slot_defined(lt, *bind))
-            *bind = NO_SLOT;
+    for (size_t i = 0; i < pattern->binds.n; i++) {
+        uint32_t *slot = &pattern->binds.at[i].slot;
+        if (!slot_defined(lt, *slot))
+            *slot = NO_SLOT;
     }
 }
 

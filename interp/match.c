@@ -7,27 +7,29 @@ typedef struct Node {
     uint32_t parent, field;
 } Node;
 
-/* Fields are tested left to right, each after the node it lies in; what matches anything is left out. */
+/* Fields are tested left to right, each after the node it lies in. */
 void pattern_compile(Unit *u, const Pattern *p, PatternCode *out,
                      uint32_t (*slot_of)(void *data, Var *v), void *data)
 {
     Arena scratch;
     Vec(Node) nodes = {0};
     arena_init(&scratch, u->arena.limits);
+    out->is_var = p->kind == PATTERN_VAR || p->kind == PATTERN_WILDCARD;
     vec_push(&nodes, &scratch, ((Node){p, 0, 0}));
     while (nodes.n) {
         Node at = vec_pop(&nodes);
         if (at.pattern->kind == PATTERN_WILDCARD)
             continue;
-        PatternTest test = {.parent = at.parent, .field = at.field, .bind = NO_SLOT};
-        if (at.pattern->kind == PATTERN_CON)
-            test.con = at.pattern->con->info;
-        if (at.pattern->kind == PATTERN_VAR)
-            test.bind = slot_of(data, at.pattern->var);
+        if (at.pattern->kind == PATTERN_VAR) {
+            PatternBind bind = {slot_of(data, at.pattern->var), at.parent, at.field};
+            vec_push(&out->binds, &u->arena, bind);
+            continue;
+        }
+        const Constructor *con = at.pattern->kind == PATTERN_CON ? at.pattern->con : NULL;
         uint32_t number = (uint32_t)out->tests.n;
-        vec_push(&out->tests, &u->arena, test);
-        bool inner = at.pattern->kind == PATTERN_CON || at.pattern->kind == PATTERN_TUPLE;
-        for (uint32_t i = inner ? at.pattern->n : 0; i-- > 0;)
+        vec_push(&out->tests, &u->arena,
+                 ((PatternTest){con ? con->info : NULL, at.parent, at.field}));
+        for (uint32_t i = at.pattern->n; i-- > 0;)
             vec_push(&nodes, &scratch, ((Node){at.pattern->fields[i], number, i}));
     }
     if (u->most_tests < out->tests.n)
@@ -35,25 +37,33 @@ void pattern_compile(Unit *u, const Pattern *p, PatternCode *out,
     arena_deinit(&scratch);
 }
 
-/* Where each tested value stands goes to `places`. */
-static bool fits(const PatternCode *pattern, const Value *scrutinee, const Value **places)
+/* The objects that were tested go to `objects`. */
+static inline bool fits(const PatternCode *pattern, Object *scrutinee, Object **objects)
 {
-    for (size_t i = 0; i < pattern->tests.n; i++) {
-        const PatternTest *t = &pattern->tests.at[i];
-        const Value *v = i == 0 ? scrutinee : &places[t->parent]->object->fields[t->field];
-        if (t->con && v->object->info != t->con)
+    const PatternTest *t = pattern->tests.at;
+    for (size_t i = 0; i < pattern->tests.n; i++, t++) {
+        Object *o = i == 0 ? scrutinee : objects[t->parent]->fields[t->field].object;
+        if (t->con && o->info != t->con)
             return false;
-        places[i] = v;
+        objects[i] = o;
     }
     return true;
 }
 
-static void bind(Interp *in, const PatternCode *pattern)
+/* The scrutinee's own fields need not be retained when it goes at once and with it what held them. */
+static inline void bind(Interp *in, const PatternCode *pattern, bool dies)
 {
-    for (size_t i = 0; i < pattern->tests.n; i++) {
-        uint32_t slot = pattern->tests.at[i].bind;
-        if (slot != NO_SLOT)
-            in->bases[BASE_SLOTS][slot] = value_retain(*in->places[i]);
+    const PatternBind *b = pattern->binds.at;
+    for (size_t i = 0; i < pattern->binds.n; i++, b++) {
+        if (b->slot == NO_SLOT)
+            continue;
+        Value *field = &in->objects[b->parent]->fields[b->field];
+        if (dies && b->parent == 0) {
+            in->bases[BASE_SLOTS][b->slot] = *field;
+            field->kind = VALUE_NONE;
+        } else {
+            in->bases[BASE_SLOTS][b->slot] = value_retain(*field);
+        }
     }
 }
 
@@ -69,14 +79,20 @@ static void report(Interp *in, const Step *s, Value v)
 
 const Step *match_run(Interp *in, const Step *s)
 {
-    const Value *v = operand_at(in, s->args[0]);
+    const Value v = *operand_at(in, s->args[0]);
     for (uint32_t i = 0; i < s->n_blocks; i++) {
-        if (!fits(&s->patterns[i], v, in->places))
+        const PatternCode *pattern = &s->patterns[i];
+        if (pattern->is_var) {
+            if (pattern->binds.n && pattern->binds.at[0].slot != NO_SLOT)
+                in->bases[BASE_SLOTS][pattern->binds.at[0].slot] = value_retain(v);
+        } else if (fits(pattern, v.object, in->objects)) {
+            bind(in, pattern, s->args[0].last && v.object->refs == 1);
+        } else {
             continue;
-        bind(in, &s->patterns[i]);
+        }
         operand_done(in, s->args[0]);
         return s->blocks[i].first;
     }
-    report(in, s, *v);
+    report(in, s, v);
     return NULL;
 }

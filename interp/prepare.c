@@ -588,12 +588,12 @@ static bool reserve(Interp *in, const Unit *u)
         in->args = args;
         in->args_cap = u->most_args;
     }
-    if (u->most_tests > in->places_cap) {
-        const Value **places = realloc(in->places, u->most_tests * sizeof *places);
-        if (!places)
+    if (u->most_tests > in->objects_cap) {
+        Object **objects = realloc(in->objects, u->most_tests * sizeof *objects);
+        if (!objects)
             return !limit_reach(&in->cx->limits, LIMIT_MEMORY);
-        in->places = places;
-        in->places_cap = u->most_tests;
+        in->objects = objects;
+        in->objects_cap = u->most_tests;
     }
     return true;
 }

@@ -4,31 +4,30 @@
 
 #include <string.h>
 
-#define BINARY(name, T, R, expression)                      \
-    static bool name(uint64_t a, uint64_t b, uint64_t *out) \
-    {                                                       \
-        T x, y;                                             \
-        memcpy(&x, &a, sizeof x);                           \
-        memcpy(&y, &b, sizeof y);                           \
-        R r = (R)(expression);                              \
-        *out = 0;                                           \
-        memcpy(out, &r, sizeof r);                          \
-        return true;                                        \
+/* The result's bytes are put together in a register: a word in memory that was written in parts is slow to read at once. */
+#define BINARY(name, T, R, expression)               \
+    static ScalarResult name(uint64_t a, uint64_t b) \
+    {                                                \
+        T x, y;                                      \
+        memcpy(&x, &a, sizeof x);                    \
+        memcpy(&y, &b, sizeof y);                    \
+        R r = (R)(expression);                       \
+        ScalarResult out = {.done = true};           \
+        memcpy(&out.bits, &r, sizeof r);             \
+        return out;                                  \
     }
 
 /* Division leaves a zero divisor, and the overflow of the least number by -1, to the general way. */
-#define DIVISION(name, T, expression)                       \
-    static bool name(uint64_t a, uint64_t b, uint64_t *out) \
-    {                                                       \
-        T x, y;                                             \
-        memcpy(&x, &a, sizeof x);                           \
-        memcpy(&y, &b, sizeof y);                           \
-        if (y == 0 || y == -1)                              \
-            return false;                                   \
-        T r = (T)(expression);                              \
-        *out = 0;                                           \
-        memcpy(out, &r, sizeof r);                          \
-        return true;                                        \
+#define DIVISION(name, T, expression)                   \
+    static ScalarResult name(uint64_t a, uint64_t b)    \
+    {                                                   \
+        T x, y;                                         \
+        memcpy(&x, &a, sizeof x);                       \
+        memcpy(&y, &b, sizeof y);                       \
+        ScalarResult out = {.done = y != 0 && y != -1}; \
+        T r = out.done ? (T)(expression) : 0;           \
+        memcpy(&out.bits, &r, sizeof r);                \
+        return out;                                     \
     }
 
 #define COMPARISONS(suffix, T)              \

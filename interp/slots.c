@@ -80,9 +80,9 @@ static void enter_block(Sharing *sh, CodeBlock *b)
 static void enter_branch(Sharing *sh, Step *s, uint32_t i)
 {
     PatternCode *pattern = s->patterns ? &s->patterns[i] : NULL;
-    for (size_t k = 0; pattern && k < pattern->tests.n; k++)
-        if (pattern->tests.at[k].bind != NO_SLOT)
-            pattern->tests.at[k].bind = take(sh, pattern->tests.at[k].bind);
+    for (size_t k = 0; pattern && k < pattern->binds.n; k++)
+        if (pattern->binds.at[k].slot != NO_SLOT)
+            pattern->binds.at[k].slot = take(sh, pattern->binds.at[k].slot);
     if (pattern && s->args[0].base == BASE_SLOTS && s->args[0].last)
         give(sh, s->args[0].at);
     enter_block(sh, &s->blocks[i]);

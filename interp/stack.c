@@ -131,16 +131,6 @@ void eval_frame_pop(Interp *in, Frame *f)
         segment_pop(in);
 }
 
-void eval_frame_enter(Interp *in, Frame *f)
-{
-    in->frame = f;
-    if (!f)
-        return;
-    in->bases[BASE_SLOTS] = f->slots;
-    in->bases[BASE_CAPTURED] = f->closure ? f->closure->fields : NULL;
-    in->bases[BASE_CONSTANTS] = f->code->unit->constants.at;
-}
-
 void stack_deinit(Interp *in)
 {
     Segment *s = in->stack.segment;
