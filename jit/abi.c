@@ -109,14 +109,16 @@ static void abi_sgemm(JitState *s, const float *a, const float *b, float *c, con
 {
     for (int64_t i = 0; i < g->batch; i++)
         blas_sgemm(s->jit->cx->blas, g->transpose_a, g->transpose_b, g->m, g->n, g->k, 1.0f,
-                   a + i * g->step_a, g->lda, b + i * g->step_b, g->ldb, 0.0f, c + i * g->step_c, g->ldc);
+                   a + i * g->step_a, g->lda, b + i * g->step_b, g->ldb, 0.0f, c + i * g->step_c,
+                   g->ldc);
 }
 
 static void abi_dgemm(JitState *s, const double *a, const double *b, double *c, const GemmSite *g)
 {
     for (int64_t i = 0; i < g->batch; i++)
         blas_dgemm(s->jit->cx->blas, g->transpose_a, g->transpose_b, g->m, g->n, g->k, 1.0,
-                   a + i * g->step_a, g->lda, b + i * g->step_b, g->ldb, 0.0, c + i * g->step_c, g->ldc);
+                   a + i * g->step_a, g->lda, b + i * g->step_b, g->ldb, 0.0, c + i * g->step_c,
+                   g->ldc);
 }
 
 /* ---- what goes wrong ---------------------------------------------------------------------------------------- */

@@ -115,8 +115,8 @@ static Ssa axis_value(Nest *n, int axis, int vector, int tile)
 static Ssa step_by(Nest *n, const Te *load, Ssa base, Ssa elements)
 {
     Gen *g = n->k->g;
-    return LLVMBuildGEP2(g->b, gen_stored(g, program_tensor(n->p, load->tensor).dtype), base, &elements, 1,
-                         "");
+    return LLVMBuildGEP2(g->b, gen_stored(g, program_tensor(n->p, load->tensor).dtype), base,
+                         &elements, 1, "");
 }
 
 /* The address with the axes of the loops down to this level; the others at zero. */
@@ -216,8 +216,8 @@ static Ssa inside(Nest *n, const Te *load, int vector, int tile, Ssa *all)
     return lanes;
 }
 
-static Ssa masked(Nest *n, const char *name, LLVMTypeRef t, Ssa from, LLVMTypeRef from_type, size_t align,
-                  Ssa mask)
+static Ssa masked(Nest *n, const char *name, LLVMTypeRef t, Ssa from, LLVMTypeRef from_type,
+                  size_t align, Ssa mask)
 {
     Gen *g = n->k->g;
     LLVMTypeRef overloads[2] = {t, from_type};
@@ -244,7 +244,18 @@ static Ssa load_lanes(Nest *n, DType dtype, Ssa at, int64_t stride, Ssa mask)
     }
     Ssa steps = ramp(n, g->i64, stride);
     Ssa places = LLVMBuildGEP2(g->b, element, at, &steps, 1, "");
-    return masked(n, "llvm.masked.gather", t, places, LLVMVectorType(g->ptr, n->many.n), align, mask);
+    return masked(n, "llvm.masked.gather", t, places, LLVMVectorType(g->ptr, n->many.n), align,
+                  mask);
+}
+
+/* A bit as a mask of lanes. LLVM 19 makes an unmasked load of a half whose mask is the `and` of a repeated bit and zeros (on processors
+ * without AVX-512), so the mask is a comparison of numbers that differ by lane. */
+static Ssa bit_mask(Nest *n, Ssa bit)
+{
+    Gen *g = n->k->g;
+    Ssa start = LLVMBuildSelect(g->b, bit, gen_int(g->i32, 0), gen_int(g->i32, 1 << 30), "");
+    Ssa lanes = LLVMBuildAdd(g->b, lanes_splat(&n->many, start), ramp(n, g->i32, 1), "");
+    return LLVMBuildICmp(g->b, LLVMIntULT, lanes, lanes_int(&n->many, g->i32, n->many.n), "");
 }
 
 /* A value that stands for the lanes, or for all of them, where the load is inside; `otherwise` elsewhere. */
@@ -287,7 +298,7 @@ static Ssa load_vector(Nest *n, const Te *load, const LoadInfo *info, int vector
     DType dtype = program_tensor(n->p, load->tensor).dtype;
     Ssa all, ok = inside(n, load, vector, tile, &all), v;
     if (all)
-        ok = both(g, ok, lanes_splat(&n->many, all));
+        ok = both(g, ok, bit_mask(n, all));
     Ssa mask = both(g, ok, element_mask(n, vector));
     int64_t stride = info->affine ? info->at.stride[n->s.vector_axis] : 0;
     bool scattered = true;
@@ -316,7 +327,8 @@ static Ssa load_scalar(Nest *n, const Te *load, const LoadInfo *info, int vector
         at = place_of(n, load, info, vector, tile);
     } else {
         bool is_vector;
-        at = step_by(n, load, n->k->base[load->tensor], flat_index(n, load, vector, tile, &is_vector));
+        at = step_by(n, load, n->k->base[load->tensor],
+                     flat_index(n, load, vector, tile, &is_vector));
     }
     if (ok)
         at = LLVMBuildSelect(g->b, ok, at, n->k->base[load->tensor], "");
@@ -341,7 +353,8 @@ static Ssa compute(Nest *n, const Te *e, int vector, int tile)
     case TE_NODE_AXIS: return axis_value(n, e->axis, vector, tile);
     case TE_NODE_LOAD: {
         const LoadInfo *info = ptrmap_find(&n->s.loads, e);
-        return is_vector ? load_vector(n, e, info, vector, tile) : load_scalar(n, e, info, vector, tile);
+        return is_vector ? load_vector(n, e, info, vector, tile)
+                         : load_scalar(n, e, info, vector, tile);
     }
     case TE_NODE_UNARY: {
         Ssa a = operand(n, e->a, is_vector, vector, tile);
@@ -352,7 +365,8 @@ static Ssa compute(Nest *n, const Te *e, int vector, int tile)
         Ssa b = operand(n, e->b, is_vector, vector, tile);
         return lanes_binary(lanes_of(n, is_vector, vector), e->op, e->a->dtype, a, b);
     }
-    case TE_NODE_CAST: return lanes_cast(l, e->dtype, e->a->dtype, operand(n, e->a, is_vector, vector, tile));
+    case TE_NODE_CAST:
+        return lanes_cast(l, e->dtype, e->a->dtype, operand(n, e->a, is_vector, vector, tile));
     case TE_NODE_SELECT: {
         Ssa a = operand(n, e->a, is_vector, vector, tile);
         Ssa b = operand(n, e->b, is_vector, vector, tile);

@@ -284,7 +284,7 @@ struct Fn {
     LiveBlock *block;
     uint32_t at; /* position in it */
     VarStack moved; /* handed on by the position being made */
-    VarStack waiting;               /* ended, but the plan still reads them */
+    VarStack waiting; /* ended, but the plan still reads them */
     Plan *plan;
     bool ended; /* the block has its terminator: nothing follows */
 };

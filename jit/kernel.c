@@ -11,9 +11,11 @@
 typedef struct Memory {
     Arena *arena;
     const TeProgram *p;
-    int *last;          /* by stage: the last stage that reads it */
+    int *last; /* by stage: the last stage that reads it */
     size_t *offset, *size;
     bool *is_output;
+    TeProgram **window; /* by stage: what stands for it, a copy and a sum; or NULL */
+    size_t copies; /* where the copies go */
     int now;
 } Memory;
 
@@ -52,14 +54,32 @@ static size_t first_fit(const Memory *m, int i)
     return at;
 }
 
-static bool plan_memory(Memory *m, Gen *g, const TeProgram *p, size_t *total)
+/* Copies live while their stage runs, so all of them share one place behind the stages. */
+static void plan_copies(Memory *m, Kernel *k, size_t *total)
 {
+    m->copies = *total;
+    for (int i = 0; i < m->p->n_stages; i++) {
+        m->window[i] = window_program(k, i);
+        int64_t size = 0;
+        const TeStage *copy = m->window[i] ? &m->window[i]->stages[0] : NULL;
+        if (!copy || !shape_size(copy->rank, copy->shape, &size))
+            continue;
+        size_t end = m->copies + (((size_t)size * dtype_size(copy->dtype) + 63) & ~(size_t)63);
+        *total = end > *total ? end : *total;
+    }
+}
+
+static bool plan_memory(Memory *m, Kernel *k, size_t *total)
+{
+    Gen *g = k->g;
+    const TeProgram *p = k->p;
     size_t n = (size_t)p->n_stages + 1;
     *m = (Memory){.arena = g->arena, .p = p};
     m->last = arena_alloc_must(g->arena, n, sizeof *m->last);
     m->offset = arena_alloc_must(g->arena, n, sizeof *m->offset);
     m->size = arena_alloc_must(g->arena, n, sizeof *m->size);
     m->is_output = arena_alloc_must(g->arena, n, sizeof *m->is_output);
+    m->window = arena_alloc_must(g->arena, n, sizeof *m->window);
     for (int i = 0; i < p->n_outputs; i++)
         if (p->outputs[i] >= p->n_inputs)
             m->is_output[p->outputs[i] - p->n_inputs] = true;
@@ -81,6 +101,7 @@ static bool plan_memory(Memory *m, Gen *g, const TeProgram *p, size_t *total)
         if (m->offset[i] + m->size[i] > *total)
             *total = m->offset[i] + m->size[i];
     }
+    plan_copies(m, k, total);
     return true;
 }
 
@@ -102,8 +123,9 @@ static bool join(Side *s, Side outer)
         *s = outer;
         return true;
     }
-    bool even = outer.a == s->a * s->extent && outer.b == s->b * s->extent && outer.c == s->c * s->extent;
-    s->extent *= outer.extent;
+    bool even =
+        outer.a == s->a * s->extent && outer.b == s->b * s->extent && outer.c == s->c * s->extent;
+    s->extent *= even ? outer.extent : 1;
     return even;
 }
 
@@ -124,10 +146,14 @@ static bool product_of(const TeProgram *p, int stage, Product *out)
             continue;
         if (axis.a < 0 || axis.b < 0 || (axis.a == 0 && axis.b == 0))
             return false;
-        Side *side = reduced ? &out->k : axis.b == 0 ? &out->m : axis.a == 0 ? &out->n : &out->batch;
+        Side *side = reduced       ? &out->k
+                     : axis.b == 0 ? &out->m
+                     : axis.a == 0 ? &out->n
+                                   : &out->batch;
         if (reduced && (axis.a == 0 || axis.b == 0))
             return false;
-        if (!join(side, axis))
+        /* What does not join the rows or columns is one product for each of its values. */
+        if (!join(side, axis) && (reduced || out->batch.extent > 1 || !join(&out->batch, axis)))
             return false;
     }
     return true;
@@ -144,8 +170,8 @@ static void turn(Product *p)
 }
 
 /* BLAS's way to see an operand of rows and columns with these steps: one of them is 1. */
-static bool leading(int64_t rows, int64_t row_step, int64_t columns, int64_t column_step, bool *transposed,
-                    int64_t *lead)
+static bool leading(int64_t rows, int64_t row_step, int64_t columns, int64_t column_step,
+                    bool *transposed, int64_t *lead)
 {
     *transposed = column_step != 1 && columns > 1;
     if (*transposed && row_step != 1 && rows > 1)
@@ -165,38 +191,52 @@ static bool is_large(const Product *p)
            p->m.extent * p->n.extent * p->k.extent >= 32768;
 }
 
-static bool gemm_make(Kernel *k, int stage, Ssa out)
+/* The product as BLAS takes it, and which tensors it reads; false when it is none that BLAS does well. */
+static bool gemm_of(const TeProgram *p, int stage, GemmSite *site, TeContraction *t)
 {
-    Gen *g = k->g;
-    const TeStage *s = &k->p->stages[stage];
-    Product p;
-    TeContraction t;
-    if (s->dtype.code != DTYPE_CODE_FLOAT || s->dtype.bits < 32 || !product_of(k->p, stage, &p))
+    const TeStage *s = &p->stages[stage];
+    Product q;
+    if (s->dtype.code != DTYPE_CODE_FLOAT || s->dtype.bits < 32 || !product_of(p, stage, &q))
         return false;
-    te_contraction(k->p, stage, &t);
-    if (p.n.c != 1) {
-        turn(&p);
-        TeAffine a = t.a;
-        t.a = t.b;
-        t.b = a;
+    te_contraction(p, stage, t);
+    if (q.n.c != 1) {
+        turn(&q);
+        TeAffine a = t->a;
+        t->a = t->b;
+        t->b = a;
     }
     bool ta, tb;
     int64_t lda, ldb;
-    if (!is_large(&p) || p.n.c != 1 || p.m.c < p.n.extent ||
-        !leading(p.m.extent, p.m.a, p.k.extent, p.k.a, &ta, &lda) ||
-        !leading(p.k.extent, p.k.b, p.n.extent, p.n.b, &tb, &ldb))
+    if (!is_large(&q) || q.n.c != 1 || q.m.c < q.n.extent ||
+        !leading(q.m.extent, q.m.a, q.k.extent, q.k.a, &ta, &lda) ||
+        !leading(q.k.extent, q.k.b, q.n.extent, q.n.b, &tb, &ldb))
         return false;
-    DType da = program_tensor(k->p, t.a.tensor).dtype, db = program_tensor(k->p, t.b.tensor).dtype;
-    if (!dtype_eq(da, s->dtype) || !dtype_eq(db, s->dtype))
-        return false;
+    *site = (GemmSite){q.batch.extent, q.m.extent, q.n.extent, q.k.extent, lda, ldb,
+                       q.m.c,          q.batch.a,  q.batch.b,  q.batch.c,  ta,  tb};
+    return dtype_eq(program_tensor(p, t->a.tensor).dtype, s->dtype) &&
+           dtype_eq(program_tensor(p, t->b.tensor).dtype, s->dtype);
+}
+
+bool product_is_gemm(const TeProgram *p, int stage)
+{
+    GemmSite site;
+    TeContraction t;
+    return gemm_of(p, stage, &site, &t);
+}
+
+static bool gemm_make(Kernel *k, int stage, Ssa out)
+{
+    Gen *g = k->g;
     GemmSite *site = arena_new(g->arena, GemmSite);
-    *site = (GemmSite){p.batch.extent, p.m.extent, p.n.extent, p.k.extent, lda, ldb, p.m.c,
-                       p.batch.a,      p.batch.b,  p.batch.c,  ta,         tb};
-    size_t size = dtype_size(s->dtype);
+    TeContraction t;
+    if (!gemm_of(k->p, stage, site, &t))
+        return false;
+    bool is_single = k->p->stages[stage].dtype.bits == 32;
+    size_t size = is_single ? 4 : 8;
     Ssa args[5] = {k->state, gen_offset(g, k->base[t.a.tensor], (size_t)t.a.offset * size),
                    gen_offset(g, k->base[t.b.tensor], (size_t)t.b.offset * size), out,
                    gen_outside(g, site, "gemm")};
-    gen_call_abi(g, s->dtype.bits == 32 ? "relay_sgemm" : "relay_dgemm", args, 5);
+    gen_call_abi(g, is_single ? "relay_sgemm" : "relay_dgemm", args, 5);
     return true;
 }
 
@@ -205,7 +245,8 @@ static bool gemm_make(Kernel *k, int stage, Ssa out)
 static LLVMTypeRef kernel_type(Gen *g, const TeProgram *p)
 {
     unsigned n = 0;
-    LLVMTypeRef *types = arena_new_array(g->arena, LLVMTypeRef, (size_t)(p->n_inputs + p->n_outputs) + 2);
+    LLVMTypeRef *types =
+        arena_new_array(g->arena, LLVMTypeRef, (size_t)(p->n_inputs + p->n_outputs) + 2);
     types[n++] = g->ptr;
     for (int i = 0; i < p->n_inputs; i++)
         types[n++] = p->inputs[i].rank == 0 ? gen_dtype(g, p->inputs[i].dtype) : g->ptr;
@@ -214,11 +255,16 @@ static LLVMTypeRef kernel_type(Gen *g, const TeProgram *p)
     return LLVMFunctionType(g->nothing, types, n, false);
 }
 
+static Ssa scratch_of(const Kernel *k)
+{
+    return LLVMGetParam(k->fn, (unsigned)(1 + k->p->n_inputs + k->p->n_outputs));
+}
+
 static void set_bases(Kernel *k, const Memory *m, const Ssa *constants)
 {
     const TeProgram *p = k->p;
     unsigned param = 1;
-    Ssa scratch = LLVMGetParam(k->fn, (unsigned)(1 + p->n_inputs + p->n_outputs));
+    Ssa scratch = scratch_of(k);
     for (int i = 0; i < p->n_inputs; i++, param++)
         k->base[i] = constants[i] ? constants[i] : LLVMGetParam(k->fn, param);
     for (int i = 0; i < p->n_stages; i++)
@@ -237,14 +283,30 @@ static void show_lowered(Gen *g, const TeProgram *p, const char *name)
     te_print(g->lowered, p);
 }
 
+static bool make_stage(Kernel *k, int stage, Ssa out)
+{
+    return gemm_make(k, stage, out) || nest_make(k, &k->p->stages[stage], out);
+}
+
+/* The copy and the sum, on the tensors of the whole. */
+static bool make_window(const Kernel *k, const TeProgram *p, Ssa copy, Ssa out)
+{
+    Kernel two = *k;
+    two.p = p;
+    two.base = arena_alloc_must(k->g->arena, (size_t)p->n_inputs + 2, sizeof *two.base);
+    memcpy(two.base, k->base, (size_t)p->n_inputs * sizeof *two.base);
+    two.base[p->n_inputs] = copy;
+    return make_stage(&two, 0, copy) && make_stage(&two, 1, out);
+}
+
 Ssa kernel_make(Gen *g, const TeProgram *p, Span span, const Ssa *constants, size_t *scratch)
 {
     Memory m;
-    if (!plan_memory(&m, g, p, scratch))
+    Kernel k = {.g = g, .p = p, .span = span};
+    if (!plan_memory(&m, &k, scratch))
         return NULL;
     const char *name = orc_name(g->jit, "kernel");
     show_lowered(g, p, name);
-    Kernel k = {.g = g, .p = p, .span = span};
     k.fn = LLVMAddFunction(g->m, name, kernel_type(g, p));
     LLVMSetLinkage(k.fn, LLVMInternalLinkage);
     gen_attribute(g, k.fn, "nounwind");
@@ -258,7 +320,9 @@ Ssa kernel_make(Gen *g, const TeProgram *p, Span span, const Ssa *constants, siz
     bool ok = true;
     for (int i = 0; i < p->n_stages && ok; i++) {
         Ssa out = k.base[p->n_inputs + i];
-        ok = gemm_make(&k, i, out) || nest_make(&k, &p->stages[i], out);
+        ok = m.window[i]
+                 ? make_window(&k, m.window[i], gen_offset(g, scratch_of(&k), m.copies), out)
+                 : make_stage(&k, i, out);
     }
     LLVMBuildRetVoid(g->b);
     LLVMPositionBuilderAtEnd(g->b, before);

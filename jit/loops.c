@@ -53,8 +53,10 @@ static Ssa folded(const Nest *n, const Lanes *l, Ssa acc, Ssa v)
     /* Sums of 16-bit floats are kept in float32 and rounded once. */
     bool plain_float = dtype_is_float(t);
     switch (n->stage->reduce) {
-    case TE_SUM: return plain_float ? LLVMBuildFAdd(b, acc, v, "") : lanes_binary(l, TE_ADD, t, acc, v);
-    case TE_PROD: return plain_float ? LLVMBuildFMul(b, acc, v, "") : lanes_binary(l, TE_MUL, t, acc, v);
+    case TE_SUM:
+        return plain_float ? LLVMBuildFAdd(b, acc, v, "") : lanes_binary(l, TE_ADD, t, acc, v);
+    case TE_PROD:
+        return plain_float ? LLVMBuildFMul(b, acc, v, "") : lanes_binary(l, TE_MUL, t, acc, v);
     case TE_REDUCE_MAX: return lanes_binary(l, TE_MAX, t, acc, v);
     case TE_REDUCE_MIN: return lanes_binary(l, TE_MIN, t, acc, v);
     case TE_ALL: return LLVMBuildAnd(b, acc, v, "");
@@ -131,7 +133,10 @@ static void fold_position(Nest *n, int at, Ssa v)
     LLVMBuilderRef b = n->k->g->b;
     const Lanes *l = acc_lanes(n);
     TeReduce r = n->stage->reduce;
-    int better = r == TE_ARGMAX ? TE_GT : r == TE_ARGMIN ? TE_LT : r == TE_ARGMAX_LAST ? TE_GE : TE_LE;
+    int better = r == TE_ARGMAX        ? TE_GT
+                 : r == TE_ARGMIN      ? TE_LT
+                 : r == TE_ARGMAX_LAST ? TE_GE
+                                       : TE_LE;
     Ssa none = LLVMBuildICmp(b, LLVMIntSLT, n->pos[at], lanes_int(l, n->k->g->i64, 0), "");
     Ssa take = lanes_binary(l, better, folded_dtype(n), v, n->acc[at]);
     take = LLVMBuildOr(b, take, none, "");
@@ -410,8 +415,8 @@ static void fault(void *data, Ssa bad, const char *report)
     LLVMBasicBlockRef fail = gen_block(g, n->k->fn, "fault"), go = gen_block(g, n->k->fn, "go");
     gen_branch(g, bad, fail, go, false);
     LLVMPositionBuilderAtEnd(g->b, fail);
-    Ssa args[4] = {n->k->state, gen_int(g->i32, n->k->span.source), gen_int(g->i32, n->k->span.from),
-                   gen_int(g->i32, n->k->span.to)};
+    Ssa args[4] = {n->k->state, gen_int(g->i32, n->k->span.source),
+                   gen_int(g->i32, n->k->span.from), gen_int(g->i32, n->k->span.to)};
     gen_call_abi(g, report, args, 4);
     LLVMBuildRetVoid(g->b);
     LLVMPositionBuilderAtEnd(g->b, go);

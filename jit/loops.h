@@ -19,8 +19,8 @@
 
 typedef enum LoopKind {
     LOOP_SERIAL,
-    LOOP_TILE,      /* `block` values at once, each with registers of its own */
-    LOOP_VECTOR,    /* `block` vectors at once */
+    LOOP_TILE, /* `block` values at once, each with registers of its own */
+    LOOP_VECTOR, /* `block` vectors at once */
 } LoopKind;
 
 typedef struct Loop {
@@ -37,14 +37,14 @@ typedef struct LoadInfo {
 } LoadInfo;
 
 typedef struct Schedule {
-    Loop loops[AXES_MOST];          /* outermost first; those of the space, then the reduced ones */
+    Loop loops[AXES_MOST]; /* outermost first; those of the space, then the reduced ones */
     int n, n_space;
-    int level[AXES_MOST];           /* by axis: position of its loop + 1; 0: it stays at zero */
-    int vector_axis, tile_axis;     /* -1: none */
+    int level[AXES_MOST]; /* by axis: position of its loop + 1; 0: it stays at zero */
+    int vector_axis, tile_axis; /* -1: none */
     unsigned lanes;
-    PtrMap loads;                   /* Te -> LoadInfo */
-    PtrMap axes;                    /* Te -> the axes in it, as bits */
-    int depth;                      /* of the expression */
+    PtrMap loads; /* Te -> LoadInfo */
+    PtrMap axes; /* Te -> the axes in it, as bits */
+    int depth; /* of the expression */
 } Schedule;
 
 /* Decides; schedule_deinit frees the maps. False when the expression is too large for recursion. */
@@ -73,12 +73,21 @@ typedef struct Kernel {
     const TeProgram *p;
     Span span;
     Ssa fn, state;
-    Ssa *base;                      /* by tensor: where its elements are; of a rank-0 input its value */
+    Ssa *base; /* by tensor: where its elements are; of a rank-0 input its value */
 } Kernel;
 
 /* A function void (state, inputs…, outputs…, scratch) for the program. `constants[i]` is the value of a rank-0 input that is known
  * now, or NULL. Gives the bytes of scratch memory that it wants. NULL after refusing. */
 Ssa kernel_make(Gen *g, const TeProgram *p, Span span, const Ssa *constants, size_t *scratch);
+
+/* Whether the stage is a matrix product that BLAS does well. */
+bool product_is_gemm(const TeProgram *p, int stage);
+
+/* ---- window.c ------------------------------------------------------------------------------------------------------ */
+
+/* A program of two stages, a copy and a sum, that does what this stage of k->p does; its inputs are the tensors of k->p. NULL when the
+ * stage is better left as it is. */
+TeProgram *window_program(Kernel *k, int stage);
 
 /* ---- loops.c, element.c ------------------------------------------------------------------------------------------- */
 
@@ -87,16 +96,17 @@ typedef struct Nest {
     const TeProgram *p;
     const TeStage *stage;
     Schedule s;
-    Ssa out;                        /* where the stage's elements go */
-    Lanes one, many;                /* scalars and vectors */
-    Ssa axis[AXES_MOST];            /* the value of each axis now: of tiles and vectors the first */
-    int tiles, vectors;             /* copies being made */
-    int acc_vectors;                /* accumulators a tile */
-    Ssa mask;                       /* of the last vector, when it is not full; else NULL */
-    int level;                      /* loops entered */
-    PtrMap values[AXES_MOST + 1];   /* by level: Te -> Ssa for each copy */
-    PtrMap places[AXES_MOST + 1];   /* by level: load -> address with the axes of that level and above */
-    Ssa acc[COPIES_MOST], pos[COPIES_MOST];     /* the reduction so far */
+    Ssa out; /* where the stage's elements go */
+    Lanes one, many; /* scalars and vectors */
+    Ssa axis[AXES_MOST]; /* the value of each axis now: of tiles and vectors the first */
+    int tiles, vectors; /* copies being made */
+    int acc_vectors; /* accumulators a tile */
+    Ssa mask; /* of the last vector, when it is not full; else NULL */
+    int level; /* loops entered */
+    PtrMap values[AXES_MOST + 1]; /* by level: Te -> Ssa for each copy */
+    PtrMap
+        places[AXES_MOST + 1]; /* by level: load -> address with the axes of that level and above */
+    Ssa acc[COPIES_MOST], pos[COPIES_MOST]; /* the reduction so far */
 } Nest;
 
 /* The loops of one stage. */

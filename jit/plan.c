@@ -219,7 +219,8 @@ static Item *call_item(Fn *f, const Call *call, const Type *type)
     for (uint32_t i = 0; i < call->args.n; i++)
         n += (uint32_t)flatten(atom_item(f, call->args.at[i]), args + n);
     const Op *op = expr_call_of_op(&call->base);
-    int made = te_call(&f->plan->b, op, call->attrs, call->base.span, type, (int)n, args, (int)n_out, out);
+    int made =
+        te_call(&f->plan->b, op, call->attrs, call->base.span, type, (int)n, args, (int)n_out, out);
     if (made < 0) {
         g->failed = true;
         return NULL;
@@ -436,7 +437,8 @@ static void bind_result(Fn *f, const Waiting *w)
     }
     Ssa object = fn_object(f, &tuple_info, "tuple", (uint32_t)item->n);
     for (int i = 0; i < item->n; i++)
-        fn_set_field(f, object, (uint32_t)i, repr_of(item->fields[i].type), give(f, &item->fields[i]));
+        fn_set_field(f, object, (uint32_t)i, repr_of(item->fields[i].type),
+                     give(f, &item->fields[i]));
     val->at = object;
 }
 

@@ -83,8 +83,8 @@ typedef struct Survey {
     Schedule *s;
     Arena *arena;
     const TeProgram *p;
-    uint64_t loose;     /* axes whose own value is wanted, or that a load steps through unevenly */
-    size_t widest;      /* bytes of the largest element */
+    uint64_t loose; /* axes whose own value is wanted, or that a load steps through unevenly */
+    size_t widest; /* bytes of the largest element */
     bool ok;
 } Survey;
 
