@@ -166,7 +166,7 @@ static int schema_size(const OpAttr *schema)
 
 static void suggest_keys(Diag *d, const char *op, const OpAttr *schema, const char *key)
 {
-    const char *names[SCHEMA_MOST];
+    const char *names[SCHEMA_MOST] = {0};
     int n = schema_size(schema);
     for (int i = 0; i < n && i < SCHEMA_MOST; i++)
         names[i] = schema[i].name;

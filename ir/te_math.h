@@ -133,7 +133,7 @@ static inline uint16_t te_half_of_float(float v)
     uint32_t h = a < 0x38800000 ? small : normal;
     h = a >= 0x477ff000 ? 0x7c00 : h;
     h = a > 0x7f800000 ? 0x7e00 : h;
-    return (uint16_t)(h | (bits >> 16 & 0x8000));
+    return (uint16_t)(h | ((bits >> 16) & 0x8000));
 }
 
 static inline float te_float_of_bfloat(uint16_t b)

@@ -123,6 +123,8 @@ static bool note_time(Bench *b, double seconds)
 /* A call shorter than 100 microseconds is timed several at a time. */
 static bool time_calls(Bench *b)
 {
+    if (!engine_pick(b->s, &b->engine, b->module, b->entry))
+        return false;
     b->result = call_once(b);
     b->compile = clock_seconds() - b->started;
     if (value_is_none(b->result))

@@ -78,16 +78,22 @@ static bool no_gpu(RelaySession *s)
     return false;
 }
 
-Value engine_call(RelaySession *s, Engine engine, Module *env, const Name *name, uint32_t n, const Value *args)
+bool engine_pick(RelaySession *s, Engine *engine, Module *env, const Name *name)
+{
+    const Def *def = module_find(env, name);
+    if (*engine == ENGINE_GPU)
+        return no_gpu(s);
+    if (*engine == ENGINE_JIT && !jit_prepare(s, env, name, def ? def->span : (Span){0}))
+        *engine = ENGINE_INTERP;
+    return session_status(s) == RELAY_OK;
+}
+
+Value engine_call(RelaySession *s, Engine picked, Module *env, const Name *name, uint32_t n, const Value *args)
 {
     const Def *def = module_find(env, name);
     Span span = def ? def->span : (Span){0};
-    if (engine == ENGINE_GPU && !no_gpu(s))
-        return value_none();
-    if (engine == ENGINE_JIT && jit_prepare(s, env, name, span))
+    if (picked == ENGINE_JIT)
         return s->jit_table->call(s->jit, env, name, n, args, span);
-    if (session_status(s) != RELAY_OK)
-        return value_none();
     return interp_call_global(s->interp, env, name, n, args, span);
 }
 

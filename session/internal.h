@@ -90,8 +90,11 @@ bool session_jit(RelaySession *s);
 bool engine_parse(const char *text, Engine *out);
 /* Runs a checked expression; what the JIT cannot compile the evaluator runs, with a warning. NONE after a diagnostic. */
 Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Expr *e);
-/* A definition on arguments (lent). */
-Value engine_call(RelaySession *s, Engine engine, Module *env, const Name *name, uint32_t n, const Value *args);
+/* Makes `name` of env ready for the engine; what the JIT cannot compile falls to the evaluator, with a warning. False after a
+ * diagnostic. */
+bool engine_pick(RelaySession *s, Engine *engine, Module *env, const Name *name);
+/* A definition on arguments (lent), by the engine that was picked for it. */
+Value engine_call(RelaySession *s, Engine picked, Module *env, const Name *name, uint32_t n, const Value *args);
 /* A function without free variables that evaluates `e`: a module over `env` with it as `@it`, whose parameters are the session's
  * variables that e uses; their values go to `args` (lent). NULL after a diagnostic. */
 typedef struct Thunk {

@@ -244,7 +244,8 @@ static RelayStatus stage_run(RelaySession *s, const RelayRequest *r)
     const Def *def = m ? find_entry(s, m, entry ? entry : "main") : NULL;
     uint32_t n = def ? def->fn->params.n : 0;
     Value *args = calloc((size_t)n + 1, sizeof *args);
-    if (args && def && request_args(s, r, m, def->fn, args)) {
+    if (args && def && request_args(s, r, m, def->fn, args) &&
+        engine_pick(s, &engine, m, def->name)) {
         limits_start(&s->cx.limits);
         Value v = engine_call(s, engine, m, def->name, n, args);
         if (!value_is_none(v))
