@@ -79,6 +79,8 @@ static void undefined_local(Parser *p, Token t, Symbol *s)
     Str text = token_text(p, t);
     if (text.ptr[text.len - 1] == '/')
         diag_help(d, "a slash belongs to the name before it: write a blank in front to divide");
+    else if (parse_peek(p).kind == TOKEN_ASSIGN)
+        diag_help(d, "to bind it, write `let %%%s = …;`", s->name->text);
     else if (text.len > 2)
         suggest_local(p, d, parse_copy(p, text), '%');
 }
@@ -343,6 +345,11 @@ static bool no_operand(Parser *p)
         diag_help(d, "a minus stands between operands; to change a sign, write `negative(…)`");
         break;
     case TOKEN_STRING: diag_help(d, "strings are values of attributes only"); break;
+    case TOKEN_BANG: diag_help(d, "the opposite of a bool is `logical_not(…)`"); break;
+    case TOKEN_LBRACKET:
+        diag_help(d, "brackets are for attributes and types; a list is `Cons(1, Cons(2, Nil))`, "
+                     "a tensor `stack((1, 2), axis=0)`");
+        break;
     case TOKEN_RBRACE:
         if (p->last_to > 0 && p->lx.text[p->last_to - 1] == ';')
             diag_help(d, "the last expression of a block is its value and has no `;` behind it");

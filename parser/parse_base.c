@@ -110,6 +110,8 @@ static void report_character(Parser *p, Token t)
                               "`%.*s` cannot stand in Relay text", (int)s.len, s.ptr);
         if (c == '#')
             diag_help(d, "a comment begins with `//`; a header is `#[version = \"0.0.5\"]`");
+        else if (c == '&' || c == '|')
+            diag_help(d, "write `logical_%s(…, …)`", c == '&' ? "and" : "or");
         return;
     }
     Diag *d = parse_error(p, E0101_BAD_CHARACTER, token_span(p, t),
