@@ -86,6 +86,7 @@ typedef enum FrameKind {
     FRAME_CLAUSE,
     FRAME_BINARY, /* left operand and operator */
     FRAME_LET, /* the value of a let */
+    FRAME_CHAIN, /* bindings and one expression, as the value of a let */
     FRAME_GRAPH, /* the value of a graph binding */
     FRAME_ATTR, /* an attribute that is an expression */
 } FrameKind;

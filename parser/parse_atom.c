@@ -359,9 +359,20 @@ static bool no_operand(Parser *p)
     return false;
 }
 
+/* A let as the value of a let is taken without parentheses too: bindings up to the first expression. */
+static bool chain(Parser *p)
+{
+    uint8_t kind = frame_top(p)->kind;
+    if (kind != FRAME_LET && kind != FRAME_GRAPH)
+        return no_operand(p);
+    parse_frame_push(p, FRAME_CHAIN, p->tok.from);
+    return let_binding(p);
+}
+
 bool step_operand(Parser *p)
 {
     switch (p->tok.kind) {
+    case TOKEN_LET: return chain(p);
     case TOKEN_LOCAL: return local(p);
     case TOKEN_GRAPH: return graph(p);
     case TOKEN_GLOBAL: return global(p);

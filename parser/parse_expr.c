@@ -107,6 +107,7 @@ static bool is_sequence(uint8_t kind)
     case FRAME_SCRUTINEE:
     case FRAME_BINARY:
     case FRAME_LET:
+    case FRAME_CHAIN:
     case FRAME_GRAPH:
     case FRAME_ATTR: return false;
     }
@@ -404,7 +405,8 @@ static bool close_frame(Parser *p)
     if (parse_at(p, TOKEN_SEMICOLON) && is_sequence(f->kind))
         return sequence(p);
     switch ((FrameKind)f->kind) {
-    case FRAME_TOP: return close_top(p);
+    case FRAME_TOP:
+    case FRAME_CHAIN: return close_top(p);
     case FRAME_ITEM: parse_frame_pop(p); return true;
     case FRAME_FUNCTION: return close_function(p);
     case FRAME_BLOCK: return close_group(p, TOKEN_RBRACE);
@@ -531,6 +533,7 @@ static TokenKind closing(uint8_t kind)
     case FRAME_SCRUTINEE:
     case FRAME_BINARY:
     case FRAME_LET:
+    case FRAME_CHAIN:
     case FRAME_GRAPH:
     case FRAME_ATTR: break;
     }
