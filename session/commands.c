@@ -213,6 +213,18 @@ static bool show_code(RelaySession *s, Module *env, const Name *name, JitText ki
     return ok;
 }
 
+/* A function literal stands for itself; anything else becomes the body of a function. */
+static bool code_thunk(RelaySession *s, Module *m, Thunk *out)
+{
+    Function *fn = expr_as_function(m->expr);
+    if (!fn)
+        return thunk_make(s, s->env, m, m->expr, out);
+    *out = (Thunk){.module = module_derive(s->env), .name = ctx_name(&s->cx, "it")};
+    if (out->module)
+        module_define(out->module, out->name, fn, fn->base.span, m);
+    return out->module != NULL;
+}
+
 static bool show_code_of(CommandCall *c, JitText kind)
 {
     const Def *def = named_global(c);
@@ -220,7 +232,7 @@ static bool show_code_of(CommandCall *c, JitText kind)
         return show_code(c->s, c->s->env, def->name, kind);
     Module *m = argument_expr(c);
     Thunk t;
-    if (!m || !thunk_make(c->s, c->s->env, m, m->expr, &t)) {
+    if (!m || !code_thunk(c->s, m, &t)) {
         module_release(m);
         return false;
     }
