@@ -219,7 +219,7 @@ static bool code_thunk(RelaySession *s, Module *m, Thunk *out)
     Function *fn = expr_as_function(m->expr);
     if (!fn)
         return thunk_make(s, s->env, m, m->expr, out);
-    *out = (Thunk){.module = module_derive(s->env), .name = ctx_name(&s->cx, "it")};
+    *out = (Thunk){.module = module_derive(s->env), .name = ctx_name(&s->cx, THUNK_NAME)};
     if (out->module)
         module_define(out->module, out->name, fn, fn->base.span, m);
     return out->module != NULL;

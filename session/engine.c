@@ -113,7 +113,7 @@ static void note_free(void *data, Var *v)
 
 bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Thunk *out)
 {
-    *out = (Thunk){.module = module_derive(env), .name = ctx_name(&s->cx, "it")};
+    *out = (Thunk){.module = module_derive(env), .name = ctx_name(&s->cx, THUNK_NAME)};
     if (!out->module)
         return false;
     Captured c = {.s = s, .module = out->module};

@@ -95,7 +95,10 @@ Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Exp
 bool engine_pick(RelaySession *s, Engine *engine, Module *env, const Name *name);
 /* A definition on arguments (lent), by the engine that was picked for it. */
 Value engine_call(RelaySession *s, Engine picked, Module *env, const Name *name, uint32_t n, const Value *args);
-/* A function without free variables that evaluates `e`: a module over `env` with it as `@it`, whose parameters are the session's
+/* No text can name it: identifiers have no dots. */
+#define THUNK_NAME "cell.it"
+
+/* A function without free variables that evaluates `e`: a module over `env` with it as THUNK_NAME, whose parameters are the session's
  * variables that e uses; their values go to `args` (lent). NULL after a diagnostic. */
 typedef struct Thunk {
     Module *module;
