@@ -219,6 +219,34 @@ static void test_too_deep(void)
     limits_start(&cx.limits);
 }
 
+/* ---- memory is refused ------------------------------------------------------------------------------------------------- */
+
+static void test_refusals(void)
+{
+    Buf text = {0}, out = {0};
+    buf_str(&text, "#[version = \"0.0.5\"]\ntype L[A] { C(A, L[A]), N }\ndef @main(%x: Tensor[(2, "
+                   "3), float32]) {\n");
+    for (int i = 0; i < 3000; i++)
+        buf_printf(&text, "let %%v%d = (sum(%%x, axis=[1]), (C(%d, N), fn (%%y) { %%y }));\n", i,
+                   i);
+    buf_str(&text, "%v0\n}\n");
+    for (uint64_t charge = 1; charge < 60; charge++) {
+        Ctx small;
+        CHECK(ctx_init(&small, &stdlib_ops));
+        uint32_t source = sources_add(&small.sources, "test", text.at, text.n);
+        small.limits.refuse = small.limits.charges + charge;
+        Module *m = parse_text(&small, source, NULL);
+        CHECK(m || small.diags->errors > 0);
+        buf_clear(&out);
+        if (m)
+            ir_print_module(&out, m, (PrintStyle){.types = true});
+        module_release(m);
+        ctx_deinit(&small);
+    }
+    buf_deinit(&text);
+    buf_deinit(&out);
+}
+
 /* ---- all programs of the corpus --------------------------------------------------------------------------------------- */
 
 static uint32_t seed = 12345;
@@ -336,6 +364,7 @@ int main(void)
     test_cells();
     test_depth();
     test_too_deep();
+    test_refusals();
     test_corpus("tests/conformance/cases");
     ctx_deinit(&cx);
     return check_done();
