@@ -394,7 +394,7 @@ void value_show(Buf *out, Value v, ShowStyle style)
     while (s.n > 0)
         step(&s);
     free(s.frames);
-    if (v.kind == VALUE_TENSOR) {
+    if (v.kind == VALUE_TENSOR && !style.bare) {
         buf_str(out, " : ");
         tensor_type_show(out, v.tensor);
     }

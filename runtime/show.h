@@ -10,6 +10,7 @@ typedef struct ShowStyle {
     int64_t list;           /* most elements of a list or depth of nesting; 0: 1000 */
     int width;              /* columns at which rows of a tensor break; 0: 80 */
     bool exact;             /* constructors as they are: Cons(1, Nil) instead of [1, 2, 3] */
+    bool bare;              /* without the type behind a tensor */
 } ShowStyle;
 
 /* `3`, `[[1, 2], [3, 4]] : Tensor[(2, 2), float32]`, `(1, 2)`, `Cons(1, Nil)` or `[1]`, `ref(3)`,

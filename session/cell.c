@@ -26,31 +26,86 @@ static bool mentions(const Function *fn, const PtrMap *names)
     return m.found;
 }
 
-/* Functions that use a redefined name, directly or not, are checked again together with it: copies of them, without types, join the
- * cell's module. */
+/* ---- a name of the library that is taken over -------------------------------------------------------------------------- */
+
+typedef struct Renaming {
+    const Name *from, *to;
+} Renaming;
+
+static Expr *rename_global(Rewriter *rw, const Expr *old, Expr *now)
+{
+    const Renaming *r = rw->data;
+    const GlobalVar *g = expr_as_global(old);
+    return g && g->name == r->from ? expr_global(&rw->module->arena, now->span, r->to) : now;
+}
+
+static void define_library(Module *m, const Name *name, Function *fn, const Def *def)
+{
+    module_define(m, name, fn, def->span, m);
+    module_use(m, def->home);
+    vec_last(&m->defs).imported = true;
+}
+
+/* The library keeps its own definition of a name that a cell defines: it moves to a name that no text can write (identifiers have no
+ * dots), and the library's functions follow. */
+static bool move_library(RelaySession *s, Module *m, const Def *def)
+{
+    Buf hidden = {0};
+    buf_printf(&hidden, "library.%s", def->name->text);
+    Renaming r = {def->name, ctx_name(&s->cx, buf_text(&hidden))};
+    buf_deinit(&hidden);
+    bool ok = true;
+    for (size_t i = 0; i < s->env->defs.n && ok; i++) {
+        const Def *d = &s->env->defs.at[i];
+        const Def *mine = module_find(m, d->name);
+        if (!d->fn || !d->imported || (mine && !mine->imported && d->name != r.from))
+            continue;
+        Rewriter rw;
+        rewriter_init(&rw, &s->cx, m, rename_global, &r);
+        Expr *now = ir_rewrite(&rw, mine && mine->imported ? &mine->fn->base : &d->fn->base);
+        rewriter_deinit(&rw);
+        ok = now != NULL;
+        if (ok && (now != &d->fn->base || d->name == r.from))
+            define_library(m, d->name == r.from ? r.to : d->name, expr_as_function(now), d);
+    }
+    return ok;
+}
+
+/* ---- what depends on a redefined name ------------------------------------------------------------------------------------ */
+
+/* Copies, without types, of the functions that use one of the changed names join the cell's module, to be checked again with it. */
+static bool copy_dependents(RelaySession *s, Module *m, PtrMap *changed, bool *more)
+{
+    *more = false;
+    for (size_t i = 0; i < s->env->defs.n; i++) {
+        const Def *d = &s->env->defs.at[i];
+        if (!d->fn || d->imported || module_find(m, d->name) || !mentions(d->fn, changed))
+            continue;
+        Function *copy = expr_as_function(ir_copy(&s->cx, m, &d->fn->base));
+        if (!copy)
+            return false;
+        module_define(m, d->name, copy, d->span, m);
+        module_use(m, d->home);
+        ptrmap_put(changed, d->name, NULL);
+        *more = true;
+    }
+    return true;
+}
+
 static bool add_dependents(RelaySession *s, Module *m)
 {
     PtrMap changed = {0};
-    for (size_t i = 0; i < m->defs.n; i++)
-        if (module_find(s->env, m->defs.at[i].name))
-            ptrmap_put(&changed, m->defs.at[i].name, NULL);
-    bool ok = true, more = changed.n > 0;
-    while (more && ok) {
-        more = false;
-        for (size_t i = 0; i < s->env->defs.n && ok; i++) {
-            const Def *d = &s->env->defs.at[i];
-            if (!d->fn || module_find(m, d->name) || !mentions(d->fn, &changed))
-                continue;
-            Function *copy = expr_as_function(ir_copy(&s->cx, m, &d->fn->base));
-            ok = copy != NULL;
-            if (!ok)
-                break;
-            module_define(m, d->name, copy, d->span, m);
-            module_use(m, d->home);
-            ptrmap_put(&changed, d->name, NULL);
-            more = true;
-        }
+    size_t own = m->defs.n;
+    bool ok = true, more = true;
+    for (size_t i = 0; i < own && ok; i++) {
+        const Def *old = module_find(s->env, m->defs.at[i].name);
+        if (!old || m->defs.at[i].imported)
+            continue;
+        ptrmap_put(&changed, old->name, NULL);
+        ok = !old->imported || move_library(s, m, old);
     }
+    while (changed.n > 0 && more && ok)
+        ok = copy_dependents(s, m, &changed, &more);
     ptrmap_deinit(&changed);
     return ok;
 }
@@ -81,7 +136,16 @@ static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
 {
     Module *m = item->module;
     size_t own = m->defs.n;
-    if (!add_dependents(s, m) || !typecheck_module(&s->cx, m, s->env) || !session_define(s, m))
+    if (!add_dependents(s, m))
+        return false;
+    if (!typecheck_module(&s->cx, m, s->env)) {
+        for (size_t i = own; i < m->defs.n && s->cx.diags->last; i++)
+            if (!m->defs.at[i].imported)
+                diag_note(s->cx.diags->last, "`@%s` uses what is redefined here; the old definitions stay",
+                          m->defs.at[i].name->text);
+        return false;
+    }
+    if (!session_define(s, m))
         return false;
     if (!silent)
         show_definitions(s, m, own);

@@ -108,6 +108,8 @@ static void command_defs(CommandCall *c)
     const Def **defs = arena_new_array(&s->cx.arena, const Def *, s->env->defs.n);
     size_t n = module_sorted_defs(s->env, defs, true);
     for (size_t i = 0; i < n; i++) {
+        if (strchr(defs[i]->name->text, '.'))
+            continue;
         buf_printf(&b, "@%s: ", defs[i]->name->text);
         type_print(&b, defs[i]->fn->base.type);
         buf_str(&b, defs[i]->imported ? "    // library\n" : "\n");
@@ -206,6 +208,8 @@ static bool show_code(RelaySession *s, Module *env, const Name *name, JitText ki
         diag_error(s->cx.diags, E0701_CANNOT_COMPILE, (Span){0}, "`@%s` cannot be compiled: %s", name->text,
                    buf_text(&why));
     ok = ok && s->jit_table->text(s->jit, env, name, kind, &text);
+    if (ok && text.n == 0)
+        buf_str(&text, "no loops: everything here is scalar code, which `:show llvm` shows");
     if (ok)
         emit_text(s, RELAY_OUTPUT_DISPLAY, &text);
     buf_deinit(&why);

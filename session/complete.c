@@ -62,7 +62,7 @@ static void offer_globals(Completer *c)
 {
     const Module *env = c->s->env;
     for (size_t i = 0; i < env->defs.n; i++)
-        if (env->defs.at[i].fn)
+        if (env->defs.at[i].fn && !strchr(env->defs.at[i].name->text, '.'))
             offer(c, "@", env->defs.at[i].name->text, "global", env->defs.at[i].fn->base.type, NULL);
 }
 

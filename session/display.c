@@ -24,8 +24,12 @@ void display_binding(RelaySession *s, const Local *local)
     buf_printf(&b, "%%%s: ", local->var->name->text);
     if (local->var->base.type)
         type_print(&b, local->var->base.type);
-    buf_str(&b, " = ");
-    value_show(&b, local->value, show_style(s));
+    if (local->value.kind != VALUE_FUNCTION) {
+        ShowStyle style = show_style(s);
+        style.bare = true;
+        buf_str(&b, " = ");
+        value_show(&b, local->value, style);
+    }
     emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
     buf_deinit(&b);
 }
