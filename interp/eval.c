@@ -217,10 +217,11 @@ static inline const Step *step_tail_global(Interp *in, Step *s)
 
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
-static void run_steps(Interp *in, const Step *first)
+/* Returns the step that failed; NULL when the evaluation has ended. */
+static const Step *run_steps(Interp *in, const Step *first)
 {
     Step *s = (Step *)(uintptr_t)first;
-    while (s) {
+    for (;;) {
         const Step *next = NULL;
         switch ((StepKind)s->kind) {
         case STEP_OP: next = step_op(in, s); break;
@@ -242,7 +243,32 @@ static void run_steps(Interp *in, const Step *first)
         case STEP_REF_WRITE: next = step_ref_write(in, s); break;
         case STEP_DROP: next = step_drop(in, s); break;
         }
+        if (!next)
+            return in->stopped ? NULL : s;
         s = (Step *)(uintptr_t)next;
+    }
+}
+
+#define CALLERS_SHOWN 3
+#define CALLERS_LOOKED_AT 1000
+
+/* Says which calls led to the failure. An endless recursion and an interrupt have no place but that of the step. */
+static void explain(Interp *in, const Step *failed, Diag *d)
+{
+    if (span_is_none(d->span))
+        d->span = failed->span;
+    Span shown = d->span;
+    int callers = 0, looked_at = 0;
+    for (const Frame *f = in->frame; f && f->call && callers < CALLERS_SHOWN; f = f->caller) {
+        if (looked_at++ == CALLERS_LOOKED_AT)
+            return;
+        Span at = f->call->span;
+        bool again = at.source == shown.source && at.from == shown.from && at.to == shown.to;
+        if (span_is_none(at) || again)
+            continue;
+        diag_label(d, at, "called from here");
+        shown = at;
+        callers++;
     }
 }
 
@@ -263,9 +289,12 @@ static void unwind(Interp *in)
 Value eval_frame_run(Interp *in, Frame *f)
 {
     Frame *below = in->frame;
+    size_t reported = in->cx->diags->n;
     in->result = value_none();
     in->stopped = false;
-    run_steps(in, start(in, f));
+    const Step *failed = run_steps(in, start(in, f));
+    if (failed && in->cx->diags->n > reported && in->cx->diags->last)
+        explain(in, failed, in->cx->diags->last);
     unwind(in);
     eval_frame_enter(in, below);
     Value v = in->result;

@@ -17,7 +17,7 @@ struct Segment {
 };
 
 /* Endless recursion must end before the machine suffers: frames get a quarter of the memory there is to use, and at most this. */
-#define STACK_MOST ((size_t)4 << 30)
+#define STACK_MOST ((size_t)1 << 30)
 
 static bool may_grow(const Interp *in, size_t size)
 {
