@@ -36,7 +36,7 @@ static Object *abi_object(JitState *s, const ObjectInfo *info, uint32_t n)
     return o;
 }
 
-/* An object whose last reference is given up. */
+/* One reference is given up. */
 static void abi_free_object(Object *o)
 {
     value_release_object((Value){.kind = o->info->kind, .object = o});

@@ -203,6 +203,15 @@ void fn_release(Fn *f, Repr r, Ssa v)
     LLVMPositionBuilderAtEnd(g->b, done);
 }
 
+/* The same where it is rarely done: a call, for less code. */
+void fn_release_cold(Fn *f, Repr r, Ssa v)
+{
+    if (r.kind == REPR_SCALAR)
+        return;
+    const char *name = r.kind == REPR_TENSOR ? "relay_free_tensor" : "relay_free_object";
+    gen_call_abi(f->g, name, &v, 1);
+}
+
 static void release_if_dead(Fn *f, const Var *v)
 {
     Val *val = ptrmap_find(&f->vals, v);
@@ -256,11 +265,11 @@ static void release_all(Fn *f)
         const Var *v = f->scope.at[i];
         Val *val = ptrmap_find(&f->vals, v);
         if (is_counted(val) && (live_after(f->live, f->block, f->at, v) || fn_dies(f, v)))
-            fn_release(f, val->repr, val->at);
+            fn_release_cold(f, val->repr, val->at);
     }
     for (size_t i = 0; i < f->waiting.n; i++) {
         Val *val = ptrmap_find(&f->vals, f->waiting.at[i]);
-        fn_release(f, val->repr, val->at);
+        fn_release_cold(f, val->repr, val->at);
     }
 }
 

@@ -28,9 +28,9 @@ static void guard(Fn *f, Ssa bad, const char *report, Ssa const *args)
     LLVMPositionBuilderAtEnd(g->b, fail);
     gen_call_abi(g, report, &f->state, 1);
     for (uint32_t i = 0; i < f->in->n; i++)
-        fn_release(f, repr_of(f->in->params[i]), args[i]);
+        fn_release_cold(f, repr_of(f->in->params[i]), args[i]);
     if (f->self)
-        fn_release(f, (Repr){.kind = REPR_OBJECT}, f->self);
+        fn_release_cold(f, (Repr){.kind = REPR_OBJECT}, f->self);
     LLVMBuildRet(g->b, fn_zero(f, f->in->result));
     LLVMPositionBuilderAtEnd(g->b, go);
 }

@@ -309,6 +309,7 @@ void fn_moved(Fn *f, const Var *v);
 bool fn_dies(Fn *f, const Var *v);
 void fn_retain(Fn *f, Repr r, Ssa v);
 void fn_release(Fn *f, Repr r, Ssa v);
+void fn_release_cold(Fn *f, Repr r, Ssa v);
 /* Lets go of what ends with this position and was not moved. */
 void fn_release_dead(Fn *f);
 /* Goes on when `bad` is false; else lets go of everything and returns. */

@@ -38,7 +38,7 @@ static void say_nothing(void *data, LLVMErrorRef error)
 
 static LLVMTargetMachineRef machine_new(const Orc *o, LLVMTargetRef target)
 {
-    return LLVMCreateTargetMachine(target, o->triple, o->cpu, o->features, LLVMCodeGenLevelDefault,
+    return LLVMCreateTargetMachine(target, o->triple, o->cpu, o->features, LLVMCodeGenLevelLess,
                                    LLVMRelocPIC, LLVMCodeModelSmall);
 }
 
