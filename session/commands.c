@@ -133,15 +133,17 @@ static void show_pass(void *data, const char *pass, double seconds, const Module
 {
     RelaySession *s = ((PassShow *)data)->s;
     PrintStyle style = {.no_header = true, .no_metadata = true};
-    Buf old = {0}, text = {0}, diff = {0}, title = {0};
+    Buf old = {0}, text = {0}, title = {0};
     ir_print_module(&old, before, style);
     ir_print_module(&text, now, style);
-    diff_lines(&diff, buf_text(&old), buf_text(&text), 1000, s->options.color);
-    buf_printf(&title, "%s, %.2f ms%s", pass, seconds * 1e3, diff.n ? "" : ": no change");
-    display_program(s, buf_text(&title), diff.n ? &diff : &text);
+    bool same = strcmp(buf_text(&old), buf_text(&text)) == 0;
+    buf_printf(&title, "%s, %.2f ms%s", pass, seconds * 1e3, same ? ": no change" : "");
+    if (same)
+        display_program(s, buf_text(&title), &text);
+    else
+        display_diff(s, buf_text(&title), &old, &text);
     buf_deinit(&old);
     buf_deinit(&text);
-    buf_deinit(&diff);
     buf_deinit(&title);
 }
 

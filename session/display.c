@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#define PROGRAM_LINES_MOST 1000000      /* a diff shows the whole program */
+
 static ShowStyle show_style(const RelaySession *s)
 {
     return (ShowStyle){.width = s->options.width};
@@ -36,42 +38,13 @@ void display_binding(RelaySession *s, const Local *local)
 
 /* ---- programs --------------------------------------------------------------------------------------------------------------- */
 
-typedef struct HtmlProgram {
-    Buf *out;
-    const char *text;
-    size_t at;
-} HtmlProgram;
-
-static void html_token(void *data, const LexedToken *t)
+static void emit_program(RelaySession *s, const Buf *plain, const Buf *html)
 {
-    HtmlProgram *h = data;
-    buf_html(h->out, h->text + h->at, t->from - h->at);
-    buf_printf(h->out, "<span class=\"relay-%s\">", t->kind);
-    buf_html(h->out, h->text + t->from, t->to - t->from);
-    buf_str(h->out, "</span>");
-    h->at = t->to;
-}
-
-/* Colours follow the theme of the page; the second value is used where it sets none. */
-static const char program_style[] =
-    "<style>.relay-program{font-family:var(--jp-code-font-family,monospace);white-space:pre;overflow-x:auto}"
-    ".relay-keyword{color:var(--jp-mirror-editor-keyword-color,#008000);font-weight:bold}"
-    ".relay-operator{color:var(--jp-mirror-editor-builtin-color,#0055aa)}"
-    ".relay-local,.relay-graph{color:var(--jp-mirror-editor-variable-color,#1a1a8c)}"
-    ".relay-global,.relay-constructor{color:var(--jp-mirror-editor-def-color,#7b30d0)}"
-    ".relay-type{color:var(--jp-mirror-editor-variable-3-color,#00695c)}"
-    ".relay-number{color:var(--jp-mirror-editor-number-color,#986801)}"
-    ".relay-string{color:var(--jp-mirror-editor-string-color,#ba2121)}"
-    ".relay-comment{color:var(--jp-mirror-editor-comment-color,#78808a);font-style:italic}</style>";
-
-void html_program(Buf *out, const char *text, size_t len)
-{
-    HtmlProgram h = {out, text, 0};
-    buf_str(out, program_style);
-    buf_str(out, "<div class=\"relay-program\">");
-    lex_each(text, len, html_token, &h);
-    buf_html(out, text + h.at, len - h.at);
-    buf_str(out, "</div>");
+    RelayMime mimes[] = {
+        {"text/plain", buf_text(plain), plain->n},
+        {"text/html", buf_text(html), html->n},
+    };
+    emit_mimes(s, RELAY_OUTPUT_DISPLAY, 2, mimes);
 }
 
 void display_program(RelaySession *s, const char *title, const Buf *text)
@@ -81,12 +54,22 @@ void display_program(RelaySession *s, const char *title, const Buf *text)
         buf_printf(&plain, "// %s\n", title);
     buf_bytes(&plain, buf_text(text), text->n);
     html_program(&html, buf_text(&plain), plain.n);
-    RelayMime mimes[] = {
-        {"text/plain", buf_text(&plain), plain.n},
-        {"text/html", buf_text(&html), html.n},
-    };
-    emit_mimes(s, RELAY_OUTPUT_DISPLAY, 2, mimes);
+    emit_program(s, &plain, &html);
     buf_deinit(&plain);
+    buf_deinit(&html);
+}
+
+void display_diff(RelaySession *s, const char *title, const Buf *before, const Buf *after)
+{
+    Buf plain = {0}, marked = {0}, html = {0};
+    buf_printf(&plain, "// %s\n", title);
+    buf_printf(&marked, " // %s\n", title);
+    diff_lines(&plain, buf_text(before), buf_text(after), PROGRAM_LINES_MOST, s->options.color);
+    diff_lines(&marked, buf_text(before), buf_text(after), PROGRAM_LINES_MOST, false);
+    html_diff(&html, buf_text(&marked), marked.n);
+    emit_program(s, &plain, &html);
+    buf_deinit(&plain);
+    buf_deinit(&marked);
     buf_deinit(&html);
 }
 

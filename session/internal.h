@@ -77,10 +77,17 @@ void display_value(RelaySession *s, RelayOutputKind kind, Value v);
 void display_binding(RelaySession *s, const Local *local);
 /* A program's text, coloured for HTML. */
 void display_program(RelaySession *s, const char *title, const Buf *text);
+/* What a pass changed, line by line. */
+void display_diff(RelaySession *s, const char *title, const Buf *before, const Buf *after);
 /* A matrix or a stack of them as pictures; false after a diagnostic. */
 bool display_image(RelaySession *s, Value v, Span span);
+
+/* ---- html.c ---------------------------------------------------------------------------------------------------------------- */
+
 /* Relay text as HTML with token classes. */
 void html_program(Buf *out, const char *text, size_t len);
+/* The same for a diff of Relay text: the first column is a sign. */
+void html_diff(Buf *out, const char *text, size_t len);
 
 /* ---- engine.c -------------------------------------------------------------------------------------------------------------- */
 
