@@ -56,12 +56,12 @@ void interner_deinit(Interner *in)
 static void grow(Interner *in)
 {
     size_t cap = in->cap ? in->cap * 2 : 64;
-    const Name **slots = arena_alloc_must(in->arena, cap, sizeof *slots);
+    NameSlot *slots = arena_alloc_must(in->arena, cap, sizeof *slots);
     for (size_t i = 0; i < in->cap; i++) {
-        if (!in->slots[i])
+        if (!in->slots[i].name)
             continue;
-        size_t at = in->slots[i]->hash & (cap - 1);
-        while (slots[at])
+        size_t at = in->slots[i].hash & (cap - 1);
+        while (slots[at].name)
             at = (at + 1) & (cap - 1);
         slots[at] = in->slots[i];
     }
@@ -75,9 +75,9 @@ const Name *name_intern(Interner *in, const char *text, size_t len)
         grow(in);
     uint32_t hash = (uint32_t)hash_bytes(text, len, 0);
     size_t at = hash & (in->cap - 1);
-    for (; in->slots[at]; at = (at + 1) & (in->cap - 1)) {
-        const Name *old = in->slots[at];
-        if (old->hash == hash && str_eq((Str){old->text, old->len}, (Str){text, len}))
+    for (; in->slots[at].name; at = (at + 1) & (in->cap - 1)) {
+        const Name *old = in->slots[at].name;
+        if (in->slots[at].hash == hash && str_eq((Str){old->text, old->len}, (Str){text, len}))
             return old;
     }
     Name *name = arena_alloc_must(in->arena, sizeof *name + len + 1, 1);
@@ -85,7 +85,7 @@ const Name *name_intern(Interner *in, const char *text, size_t len)
     name->len = (uint32_t)len;
     if (len > 0)
         memcpy(name->text, text, len);
-    in->slots[at] = name;
+    in->slots[at] = (NameSlot){name, hash};
     in->n++;
     return name;
 }

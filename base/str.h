@@ -24,9 +24,15 @@ typedef struct Name {
     char text[];
 } Name;
 
+/* The hash stands beside the name, so that a search reads only the name it finds. */
+typedef struct NameSlot {
+    const Name *name;
+    uint32_t hash;
+} NameSlot;
+
 typedef struct Interner {
     Arena *arena;           /* names live as long as it */
-    const Name **slots;
+    NameSlot *slots;
     size_t n, cap;
 } Interner;
 
