@@ -90,3 +90,61 @@ bool purity_of(Purity *p, const Expr *e)
     arena_deinit(&q.arena);
     return pure;
 }
+
+/* ---- values that may be moved ------------------------------------------------------------------------------------------- */
+
+typedef struct TypeWalk {
+    Arena arena;
+    Vec(const Type *) todo;
+    PtrMap defs;            /* data types that were looked into */
+} TypeWalk;
+
+static void look_into_adt(TypeWalk *w, const Type *t)
+{
+    for (uint32_t i = 0; i < t->n; i++)
+        vec_push(&w->todo, &w->arena, t->parts[i]);
+    if (ptrmap_has(&w->defs, t->def))
+        return;
+    ptrmap_put(&w->defs, t->def, NULL);
+    for (uint32_t i = 0; i < t->def->n_cons; i++)
+        for (uint32_t k = 0; k < t->def->cons[i]->n; k++)
+            vec_push(&w->todo, &w->arena, t->def->cons[i]->fields[k]);
+}
+
+/* Tensors and what is built of them alone; the parameters of a data type stand for its arguments. */
+static bool is_plain_data(const Type *type)
+{
+    TypeWalk w = {0};
+    bool plain = type != NULL;
+    arena_init(&w.arena, NULL);
+    if (type)
+        vec_push(&w.todo, &w.arena, type);
+    while (plain && w.todo.n) {
+        const Type *t = type_find(vec_pop(&w.todo));
+        if (t->kind == TYPE_TUPLE)
+            for (uint32_t i = 0; i < t->n; i++)
+                vec_push(&w.todo, &w.arena, t->parts[i]);
+        else if (t->kind == TYPE_ADT)
+            look_into_adt(&w, t);
+        else
+            plain = t->kind == TYPE_TENSOR || (t->kind == TYPE_VAR && w.defs.n);
+    }
+    ptrmap_deinit(&w.defs);
+    arena_deinit(&w.arena);
+    return plain;
+}
+
+bool purity_movable(Purity *p, const Expr *e)
+{
+    switch ((ExprKind)e->kind) {
+    case EXPR_CONSTANT:
+    case EXPR_VAR:
+    case EXPR_GLOBAL:
+    case EXPR_OP:
+    case EXPR_CON:
+    case EXPR_FUNCTION:
+        return true;
+    default:
+        return is_plain_data(e->type) && purity_of(p, e);
+    }
+}

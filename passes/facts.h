@@ -16,5 +16,7 @@ void purity_init(Purity *p, const Module *module, const Module *env, const Expr 
 void purity_deinit(Purity *p);
 /* Evaluating e neither reads nor writes a reference, and calls nothing unknown. A function literal is pure, whatever its body does. */
 bool purity_of(Purity *p, const Expr *e);
+/* Nobody can tell where and how often e is evaluated: it is pure, and its value holds no reference and no closure over one. */
+bool purity_movable(Purity *p, const Expr *e);
 
 #endif

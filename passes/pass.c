@@ -57,13 +57,27 @@ static bool is_skipped(const Function *f)
            (skip && skip->kind == ATTR_INT && skip->i != 0);
 }
 
+static Function *run_rewrite(PassRun *run, const Def *def)
+{
+    Rewriter rw;
+    rewriter_init(&rw, run->cx, run->module, run->pass->rewrite, run);
+    Expr *now = ir_rewrite(&rw, &def->fn->base);
+    rewriter_deinit(&rw);
+    return expr_as_function(now);
+}
+
+static Function *run_function(PassRun *run, const Def *def)
+{
+    return run->pass->rewrite ? run_rewrite(run, def) : run->pass->function(run, def);
+}
+
 /* A function pass on a bare expression works on a function without parameters around it. */
 static bool run_on_expr(PassRun *run, Module *old)
 {
     Arena *arena = &run->module->arena;
     Function *around = expr_function(arena, old->expr->span, (TypeVarList){0}, 0, NULL, NULL, NULL, old->expr);
     Def def = {.name = ctx_name(run->cx, ""), .fn = around, .home = run->module};
-    Function *now = run->pass->function(run, &def);
+    Function *now = run_function(run, &def);
     run->module->expr = now ? now->body : NULL;
     return now != NULL;
 }
@@ -74,7 +88,7 @@ static bool run_functions(PassRun *run, Module *old)
         const Def *def = &old->defs.at[i];
         if (!def->fn || def->imported || is_skipped(def->fn))
             continue;
-        Function *now = run->pass->function(run, def);
+        Function *now = run_function(run, def);
         if (!now)
             return false;
         if (now != def->fn)
@@ -85,8 +99,6 @@ static bool run_functions(PassRun *run, Module *old)
 
 static Module *apply(PassRun *run, Module *old)
 {
-    if (run->pass->rewrite)
-        return ir_rewrite_module(run->cx, old, run->pass->rewrite, run);
     run->module = module_derive(old);
     if (!run->module)
         return NULL;

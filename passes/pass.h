@@ -41,8 +41,8 @@ struct Pass {
     bool needs_types;           /* InferType runs before it */
     const OpAttr *params;       /* NULL: none */
     /* One of three: */
-    RewriteFn *rewrite;                                     /* every function, node by node; data is the PassRun */
     Function *(*function)(PassRun *run, const Def *def);    /* every function that is not skipped; NULL after a diagnostic */
+    RewriteFn *rewrite;                                     /* the same, node by node; data is the PassRun */
     bool (*module)(PassRun *run, Module *old);              /* fills run->module (made by module_derive) */
 };
 

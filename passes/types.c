@@ -1,0 +1,97 @@
+#include "passes/types.h"
+
+#include "ir/ctx.h"
+#include "ir/op.h"
+#include "ir/walk.h"
+
+static void find_untyped(void *data, Expr *const *slot)
+{
+    bool *typed = data;
+    const Expr *e = *slot;
+    *typed = *typed && (e->type || e->kind == EXPR_OP);
+}
+
+static bool children_typed(const Expr *e)
+{
+    bool typed = true;
+    ir_children(e, find_untyped, &typed);
+    return typed;
+}
+
+void expr_keep_type(Expr *now, const Expr *old)
+{
+    if (now->type || now->kind != old->kind || !children_typed(now))
+        return;
+    now->type = old->type;
+    Call *call = expr_as_call(now);
+    if (call)
+        call->type_args = expr_as_call(old)->type_args;
+}
+
+static const Type *tuple_type(Ctx *cx, const Tuple *t)
+{
+    const Type **fields = arena_new_array(&cx->arena, const Type *, t->fields.n);
+    for (uint32_t i = 0; fields && i < t->fields.n; i++)
+        fields[i] = t->fields.at[i]->type;
+    return fields ? type_tuple(cx, t->fields.n, fields) : NULL;
+}
+
+static const Type *projected_type(const TupleGet *get)
+{
+    const Type *t = type_find(get->tuple->type);
+    return t->kind == TYPE_TUPLE && get->index >= 0 && get->index < t->n ? t->parts[get->index]
+                                                                         : NULL;
+}
+
+#define ARGS_MOST 16
+
+static const Type *call_type(Ctx *cx, const Call *call)
+{
+    const Type *types[ARGS_MOST];
+    const Value *values[ARGS_MOST];
+    const Op *op = expr_call_of_op(&call->base);
+    if (!op || call->args.n > ARGS_MOST)
+        return NULL;
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        const Constant *c = expr_as_constant(call->args.at[i]);
+        types[i] = call->args.at[i]->type;
+        values[i] = c ? &c->value : NULL;
+    }
+    return op_type(cx, op, call->attrs, call->base.span, call->args.n, types, values);
+}
+
+static WalkNext skip_typed(void *data, const Expr *e)
+{
+    (void)data;
+    return e->type || e->kind == EXPR_OP ? WALK_SKIP : WALK_ON;
+}
+
+static WalkNext type_node(void *data, const Expr *e)
+{
+    Ctx *cx = data;
+    Expr *at = (Expr *)(uintptr_t)e;
+    if (!children_typed(e))
+        return WALK_ON;
+    if (e->kind == EXPR_CONSTANT)
+        at->type = type_of_constant(cx, expr_as_constant(e)->value);
+    else if (e->kind == EXPR_TUPLE)
+        at->type = tuple_type(cx, expr_as_tuple(e));
+    else if (e->kind == EXPR_TUPLE_GET)
+        at->type = projected_type(expr_as_tuple_get(e));
+    else if (e->kind == EXPR_CALL)
+        at->type = call_type(cx, expr_as_call(e));
+    return WALK_ON;
+}
+
+Expr *expr_type_ops(Ctx *cx, Expr *e)
+{
+    if (e)
+        ir_walk(e, skip_typed, type_node, cx);
+    return e;
+}
+
+const Type *expr_tensor_type(const Expr *e)
+{
+    const Type *t = e->type ? type_find(e->type) : NULL;
+    return t && t->kind == TYPE_TENSOR ? t : NULL;
+}

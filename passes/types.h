@@ -1,0 +1,16 @@
+/* Types of new nodes while a pass still runs, for what is put above them and asks. The checker skips what is typed. */
+#ifndef PASSES_TYPES_H
+#define PASSES_TYPES_H
+
+#include "ir/module.h"
+
+/* A node that was rebuilt over other children and has the type it had before takes it over, unless a child has none yet. */
+void expr_keep_type(Expr *now, const Expr *old);
+
+/* Types what is new below e as far as it consists of constants, tuples, projections and calls of operators. Returns e. */
+Expr *expr_type_ops(Ctx *cx, Expr *e);
+
+/* The tensor type of e; NULL when it has none yet, or another. */
+const Type *expr_tensor_type(const Expr *e);
+
+#endif
