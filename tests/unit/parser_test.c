@@ -155,6 +155,93 @@ static void test_cells(void)
     check_cell("add(1,\n  2)\n  .0\n", "expr end");
 }
 
+/* ---- colours, values of parameters, places --------------------------------------------------------------------------- */
+
+typedef struct Colored {
+    Buf out;
+    const char *text;
+} Colored;
+
+static void add_color(void *data, const LexedToken *t)
+{
+    Colored *c = data;
+    buf_printf(&c->out, "%s%.*s:%s", c->out.n ? " " : "", (int)(t->to - t->from), c->text + t->from,
+               t->kind);
+}
+
+static void check_colors(const char *text, const char *wanted)
+{
+    Colored c = {.text = text};
+    lex_each(text, strlen(text), add_color, &c);
+    CHECK_TEXT(buf_text(&c.out), wanted);
+    buf_deinit(&c.out);
+}
+
+static void test_colors(void)
+{
+    check_colors(
+        "let %x: float32 = 1f;",
+        "let:keyword %x:local ::punctuation float32:type =:punctuation 1f:number ;:punctuation");
+    check_colors("Cons(%0, nn.relu(@f)) // c",
+                 "Cons:constructor (:punctuation %0:graph ,:punctuation nn:operator .:punctuation "
+                 "relu:operator "
+                 "(:punctuation @f:global ):punctuation ):punctuation // c:comment");
+    check_colors(":type \"a\" /* open", ":type:command \"a\":string /* open:error");
+    check_colors("$", "$:error");
+}
+
+static void check_value(const char *text, const char *wanted)
+{
+    Buf b = {0};
+    AttrValue v;
+    uint32_t n = (uint32_t)strlen(text);
+    uint32_t source = sources_add(&cx.sources, "value", text, n);
+    diags_clear(cx.diags);
+    if (parse_attr_value(&cx, &cx.arena, source, (Span){source, 0, n}, &v))
+        ir_print_attr(&b, &v);
+    CHECK_TEXT(buf_text(&b), wanted);
+    CHECK((b.n == 0) == (cx.diags->errors > 0));
+    buf_deinit(&b);
+}
+
+static void test_values(void)
+{
+    check_value("3", "3");
+    check_value("-2i64", "-2i64");
+    check_value("1e-5f", "1e-05f");
+    check_value("(1)", "1");
+    check_value("[1, [True, None], \"a\\n\"]", "[1, [True, None], \"a\\n\"]");
+    check_value("{\"nn.conv2d\": [\"NHWC\", \"default\"]}",
+                "[\"nn.conv2d\", [\"NHWC\", \"default\"]]");
+    check_value("[1, 2", "");
+    check_value("1 2", "");
+    check_value("%x", "");
+}
+
+static void check_place(Module *m, Expr *const *slot, const char *text, const char *wanted)
+{
+    Span s = ir_use_span(m, slot);
+    CHECK(s.to - s.from == strlen(wanted) && !memcmp(text + s.from, wanted, s.to - s.from));
+}
+
+static void test_places(void)
+{
+    const char *text = "let %a = 1; %0 = (%a, 2); (%0.0 + %a, ( %0 ))";
+    Module *m = parse(text, strlen(text));
+    if (!CHECK(m != NULL))
+        return;
+    const Let *let = expr_as_let(m->expr);
+    const Tuple *tuple = expr_as_tuple(let->body);
+    const Call *sum = expr_as_call(tuple->fields.at[0]);
+    check_place(m, &let->value, text, "1");
+    check_place(m, &tuple->fields.at[1], text, "( %0 )");
+    check_place(m, &sum->args.at[0], text, "%0.0");
+    check_place(m, &sum->args.at[1], text, "%a");
+    check_place(m, &sum->callee, text, "+");
+    CHECK(tuple->fields.at[1]->span.from == 17 && tuple->fields.at[1]->span.to == 24);
+    module_release(m);
+}
+
 /* ---- depth ---------------------------------------------------------------------------------------------------------- */
 
 static void repeat(Buf *b, const char *text, int n)
@@ -362,6 +449,9 @@ int main(void)
     test_tokens();
     test_states();
     test_cells();
+    test_colors();
+    test_values();
+    test_places();
     test_depth();
     test_too_deep();
     test_refusals();
