@@ -210,7 +210,7 @@ static void describe(Buf *out, const Flat *f)
     int64_t n = f->n < 24 ? f->n : 24;
     for (int64_t i = 0; i < n; i++) {
         buf_str(out, i ? ", " : "");
-        print_number(out, f, f->at[f->n < 24 ? i : i * f->n / 24]);
+        print_number(out, f, f->at[i * f->n / 24]);
     }
     buf_printf(out, "], \"sum\": %.17g, \"l2\": %.17g}", sum, sqrt(squares));
 }
