@@ -7,7 +7,7 @@
 #include "ir/module.h"
 
 typedef struct Metadata {
-    Vec(Value) constants;   /* meta[relay.Constant][k]; owned: metadata_free */
+    Vec(Value) constants; /* meta[relay.Constant][k]; owned: metadata_free */
 } Metadata;
 
 /* Reads the JSON document; false after a diagnostic at `span`. */

@@ -5,11 +5,11 @@
 #include "ir/module.h"
 
 typedef struct PrintStyle {
-    bool types;             /* annotations that inference found, and comments behind nodes */
-    bool no_header;         /* without the version line */
-    bool no_metadata;       /* meta[…][k] without the section */
-    bool six_digits;        /* floats as %g prints them, instead of the shortest that reads back */
-    bool imported;          /* definitions that came from a library too */
+    bool types; /* annotations that inference found, and comments behind nodes */
+    bool no_header; /* without the version line */
+    bool no_metadata; /* meta[…][k] without the section */
+    bool six_digits; /* floats as %g prints them, instead of the shortest that reads back */
+    bool imported; /* definitions that came from a library too */
 } PrintStyle;
 
 void ir_print_module(Buf *out, const Module *m, PrintStyle style);
