@@ -181,7 +181,7 @@ static RelResult rel_conv1d(Rel *r)
     return conv_rel(r, 1, false);
 }
 
-static RelResult rel_conv2d(Rel *r)
+RelResult rel_conv2d(Rel *r)
 {
     return conv_rel(r, 2, false);
 }
@@ -277,9 +277,8 @@ static Te *group_channel(TeBuilder *b, const ConvAxes *a, int64_t in_group, Te *
     return te_binary(b, TE_ADD, te_binary(b, TE_MUL, a->g, te_int(b, in_group)), channel);
 }
 
-static void conv_compute(TeBuilder *b, int n)
+void ops_conv(TeBuilder *b, int n, TeTensor x, TeTensor w)
 {
-    TeTensor x = te_input(b, 0), w = te_input(b, 1);
     Conv c;
     ConvAxes a;
     conv_of_attrs(b->attrs, n, false, &c);
@@ -355,17 +354,17 @@ static void conv_transpose_compute(TeBuilder *b, int n)
 
 static void compute_conv1d(TeBuilder *b)
 {
-    conv_compute(b, 1);
+    ops_conv(b, 1, te_input(b, 0), te_input(b, 1));
 }
 
 static void compute_conv2d(TeBuilder *b)
 {
-    conv_compute(b, 2);
+    ops_conv(b, 2, te_input(b, 0), te_input(b, 1));
 }
 
 static void compute_conv3d(TeBuilder *b)
 {
-    conv_compute(b, 3);
+    ops_conv(b, 3, te_input(b, 0), te_input(b, 1));
 }
 
 static void compute_conv1d_transpose(TeBuilder *b)
@@ -408,7 +407,7 @@ static const OpArg conv_args[] = {
 
 static const OpAttr conv1d_attrs[] = {
     STRIDES(1), PADDING(2), DILATION(1), GROUPS, CHANNELS, KERNEL_SIZE, LAYOUTS("NCW", "OIW"), {0}};
-static const OpAttr conv2d_attrs[] = {
+const OpAttr conv2d_attrs[] = {
     STRIDES(2), PADDING(2), DILATION(2), GROUPS, CHANNELS, KERNEL_SIZE, LAYOUTS("NCHW", "OIHW"), {0}};
 static const OpAttr conv3d_attrs[] = {
     STRIDES(3), PADDING(3), DILATION(3), GROUPS, CHANNELS, KERNEL_SIZE, LAYOUTS("NCDHW", "OIDHW"), {0}};

@@ -56,19 +56,24 @@ static RelResult rel_full_like(Rel *r)
     return rel_set_output(r, data);
 }
 
-static void compute_zeros(TeBuilder *b)
+void compute_zeros(TeBuilder *b)
 {
     ops_emit(b, ops_number(b, 0));
 }
 
-static void compute_ones(TeBuilder *b)
+void compute_ones(TeBuilder *b)
 {
     ops_emit(b, ops_number(b, 1));
 }
 
-static void compute_full(TeBuilder *b)
+void compute_full(TeBuilder *b)
 {
-    ops_emit(b, te_cast(b, te_out_dtype(b, 0), ops_scalar(b, te_input(b, te_n_inputs(b) - 1))));
+    ops_emit(b, te_cast(b, te_out_dtype(b, 0), ops_scalar(b, te_input(b, 0))));
+}
+
+static void compute_full_like(TeBuilder *b)
+{
+    ops_emit(b, te_cast(b, te_out_dtype(b, 0), ops_scalar(b, te_input(b, 1))));
 }
 
 /* ---- arange -------------------------------------------------------------------------------------- */
@@ -182,7 +187,7 @@ static RelResult rel_one_hot(Rel *r)
     return rel_out_tensor(r, ops_dtype(r->attrs, "dtype", on->dtype), index->n + 1, dims);
 }
 
-static void compute_one_hot(TeBuilder *b)
+void compute_one_hot(TeBuilder *b)
 {
     int r = te_out_rank(b, 0), axis = ops_axis(b->attrs, "axis", r);
     Te *at[TENSOR_RANK_MOST];
@@ -351,7 +356,7 @@ const Op create_ops[] = {
      .samples = "(float32[2,3], float32)",
      .pattern = OP_ELEMWISE,
      .rel = rel_full_like,
-     .compute = compute_full},
+     .compute = compute_full_like},
     {.name = "arange",
      .doc = "Numbers from `start` in steps of `step` as long as they lie before `stop`.",
      .args = arange_args,

@@ -101,10 +101,7 @@ static void compute_take(TeBuilder *b)
 
 /* ---- strided_slice ------------------------------------------------------------------------------- */
 
-typedef struct Slice { int64_t begin, step, extent; } Slice;
-
-/* The part of an axis of extent d that begin, end and step say; false when it lies the wrong way. */
-static bool slice_axis(int64_t d, bool sizes, const int64_t *begin, const int64_t *end, int64_t step,
+bool slice_axis(int64_t d, bool sizes, const int64_t *begin, const int64_t *end, int64_t step,
                        Slice *out)
 {
     int64_t low = step > 0 ? 0 : -1, high = step > 0 ? d : d - 1;

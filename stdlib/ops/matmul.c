@@ -29,7 +29,7 @@ static bool needs_rank(Rel *r, uint32_t i, const Type *t)
 
 /* ---- nn.dense ------------------------------------------------------------------------------------ */
 
-static RelResult rel_dense(Rel *r)
+RelResult rel_dense(Rel *r)
 {
     const Type *x = rel_tensor(r, 0);
     if (!x)
@@ -167,7 +167,7 @@ static const OpArg dense_args[] = {
 static const OpArg matmul_args[] = {{"tensor_a", "the left matrix"}, {"tensor_b", "the right one"}, {0}};
 static const OpArg batch_matmul_args[] = {
     {"tensor_a", "the left matrices, in the last two axes"}, {"tensor_b", "the right ones"}, {0}};
-static const OpAttr dense_attrs[] = {
+const OpAttr dense_attrs[] = {
     ATTR_MUST_NONE("units", INT, "the number of outputs; None: the rows of the weight"), OUT_DTYPE, {0}};
 #define TRANSPOSES                                                             \
     ATTR_B("transpose_a", 0, "the left matrix is given transposed"),           \

@@ -65,11 +65,8 @@ static RelResult mismatch(Rel *r, const Type *first, const Type *other, uint32_t
 }
 
 /* Off the joined axis a known extent wins over `?`; whether the joined one is known does not matter. */
-static RelResult rel_concatenate(Rel *r)
+RelResult rel_concatenate_of(Rel *r, const Type *t)
 {
-    const Type *t = rel_tensors(r, 0);
-    if (!t)
-        return rel_blocked(r);
     if (t->n == 0) {
         rel_error(r, E0216_OPERATOR_ARGUMENT, 0, "`concatenate` of no tensors");
         return REL_FAILED;
@@ -100,6 +97,12 @@ static RelResult rel_concatenate(Rel *r)
             if ((int)i != axis && type_find(t->parts[k])->dims[i] < 0)
                 dims[i] = DIM_ANY;
     return rel_out_tensor(r, first->dtype, first->n, dims);
+}
+
+static RelResult rel_concatenate(Rel *r)
+{
+    const Type *t = rel_tensors(r, 0);
+    return t ? rel_concatenate_of(r, t) : rel_blocked(r);
 }
 
 /* The last part of a chain of selects by the place along the axis; `at` counts where a part begins. */
@@ -260,7 +263,7 @@ static RelResult rel_tile(Rel *r)
     return rel_out_tensor(r, t->dtype, rank, dims);
 }
 
-static void compute_tile(TeBuilder *b)
+void compute_tile(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0);
     int r = te_out_rank(b, 0);

@@ -81,6 +81,34 @@ bool rel_layout(Rel *r, const char *key, const char *letters, int *at);
 /* out_layout, or data_layout where it is "". */
 Str ops_out_layout(const Attrs *a, const char *data_key, const char *out_key);
 
+/* The numbers in argument i, where its value is known: how many, copied to `out` up to `most`; -1: unknown. */
+int rel_ints_of(Rel *r, uint32_t i, int64_t *out, int most);
+/* `n` unknown extents. */
+RelResult rel_unknown(Rel *r, DType dtype, Dim n);
+/* The result of a reshape by these codes; reports and fails like `reshape`. */
+RelResult rel_reshape_to(Rel *r, const Type *t, const int64_t *codes, int n);
+/* A part of an axis: where it begins, its step, how many elements. */
+typedef struct Slice {
+    int64_t begin, step, extent;
+} Slice;
+/* The part of an axis of extent d that begin, end (NULL: the whole axis) and step say; with `sizes` the end is a
+ * number of elements. False when it lies the wrong way. */
+bool slice_axis(int64_t d, bool sizes, const int64_t *begin, const int64_t *end, int64_t step, Slice *out);
+/* The convolution of two tensors as the running operator's attributes say, as its output. */
+void ops_conv(TeBuilder *b, int n, TeTensor x, TeTensor w);
+RelResult rel_conv2d(Rel *r);
+RelResult rel_dense(Rel *r);
+RelResult rel_concatenate_of(Rel *r, const Type *t);
+extern const OpAttr conv2d_attrs[], dense_attrs[];
+void compute_reshape(TeBuilder *b);
+void compute_broadcast(TeBuilder *b);
+void compute_tile(TeBuilder *b);
+void compute_zeros(TeBuilder *b);
+void compute_ones(TeBuilder *b);
+void compute_full(TeBuilder *b);
+void compute_one_hot(TeBuilder *b);
+bool kernel_topk(OpCall *c);
+
 /* ---- computing ------------------------------------------------------------------------------------ */
 
 /* The only output: `body` at each position, in the output's dtype. */

@@ -136,6 +136,15 @@ static RelResult reshape_done(Rel *r, const Type *t, uint32_t n, const Dim *dims
     return rel_out_tensor(r, t->dtype, n, dims);
 }
 
+RelResult rel_reshape_to(Rel *r, const Type *t, const int64_t *codes, int n)
+{
+    Reshape s = {.r = r, .in = t->dims, .n_in = (int)t->n,
+                 .allowzero = attrs_bool(r->attrs, "allowzero")};
+    if (!reshape_run(&s, codes, n))
+        return REL_FAILED;
+    return reshape_done(r, t, (uint32_t)s.n_out, s.out);
+}
+
 static RelResult rel_reshape(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -143,11 +152,7 @@ static RelResult rel_reshape(Rel *r)
         return rel_blocked(r);
     int64_t codes[TENSOR_RANK_MOST];
     int n = attrs_ints(r->attrs, "newshape", codes, TENSOR_RANK_MOST);
-    Reshape s = {.r = r, .in = t->dims, .n_in = (int)t->n,
-                 .allowzero = attrs_bool(r->attrs, "allowzero")};
-    if (!reshape_run(&s, codes, n))
-        return REL_FAILED;
-    return reshape_done(r, t, (uint32_t)s.n_out, s.out);
+    return rel_reshape_to(r, t, codes, n);
 }
 
 static void reverse_dims(int n, Dim *dims)
@@ -185,7 +190,7 @@ static RelResult rel_reverse_reshape(Rel *r)
     return reshape_done(r, t, (uint32_t)s.n_out, s.out);
 }
 
-static void compute_reshape(TeBuilder *b)
+void compute_reshape(TeBuilder *b)
 {
     te_output(b, ops_reshape(b, te_input(b, 0), te_out_rank(b, 0), te_out_shape(b, 0)));
 }
@@ -384,7 +389,7 @@ static RelResult rel_collapse_sum_to(Rel *r)
     return rel_out_tensor(r, t->dtype, (uint32_t)n, dims);
 }
 
-static void compute_broadcast(TeBuilder *b)
+void compute_broadcast(TeBuilder *b)
 {
     ops_emit(b, te_load_broadcast(b, te_input(b, 0), te_out_rank(b, 0)));
 }

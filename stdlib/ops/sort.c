@@ -179,7 +179,7 @@ static bool kernel_argsort(OpCall *c)
     return sort_kernel(c, false, true);
 }
 
-static bool kernel_topk(OpCall *c)
+bool kernel_topk(OpCall *c)
 {
     Str ret = attrs_string(c->attrs, "ret_type");
     return sort_kernel(c, !str_is(ret, "indices"), !str_is(ret, "values"));

@@ -1,0 +1,602 @@
+/* Writing and reading at positions that are data, and operators on sequences. */
+#include "stdlib/ops/ops.h"
+
+#include "ir/te_loops.h"
+
+#include <string.h>
+
+static const DType wide = {DTYPE_CODE_INT, 64, 1};
+static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
+
+/* Index v within [0, extent), counted from the end when negative; -1 after a diagnostic. */
+static int64_t index_in(OpCall *c, int64_t v, int64_t extent)
+{
+    if (v >= -extent && v < extent)
+        return v < 0 ? v + extent : v;
+    Diag *d = diag_error(c->cx->diags, E0304_INDEX, c->span,
+                         "index %lld is out of range for an axis of %lld elements", (long long)v,
+                         (long long)extent);
+    diag_help(d, "indices go from 0 to %lld; negative ones count from the end", (long long)extent - 1);
+    return -1;
+}
+
+/* Three tensors without gaps and a result that begins as a copy of the first. */
+typedef struct Scatter {
+    Tensor *data, *indices, *updates, *out;
+    TeOp op;
+    bool replaces, mean;
+} Scatter;
+
+static bool scatter_begin(OpCall *c, Scatter *s)
+{
+    *s = (Scatter){.data = kernel_arg(c, 0), .indices = kernel_arg(c, 1), .updates = kernel_arg(c, 2),
+                   .out = kernel_out(c, 0)};
+    if (!s->data || !s->indices || !s->updates || !s->out)
+        return false;
+    memcpy(s->out->data, s->data->data, (size_t)s->out->size * dtype_size(s->out->dtype));
+    return true;
+}
+
+static bool scatter_end(OpCall *c, Scatter *s, bool good)
+{
+    tensor_release(s->data);
+    tensor_release(s->indices);
+    tensor_release(s->updates);
+    if (!good) {
+        tensor_release(s->out);
+        s->out = NULL;
+    }
+    return kernel_set(c, s->out);
+}
+
+/* Folds n updates from place `from` into the result at place `at`. */
+static void scatter_put(const Scatter *s, int64_t at, int64_t from, int64_t n)
+{
+    size_t size = dtype_size(s->out->dtype);
+    char *to = s->out->data + (size_t)at * size;
+    const char *with = s->updates->data + (size_t)from * size;
+    if (s->replaces)
+        memcpy(to, with, (size_t)n * size);
+    else
+        te_loop_binary(s->op, dtype_id(s->out->dtype), to, to, with, n);
+}
+
+static bool scatter_mode(Str mode, Scatter *s)
+{
+    static const struct { const char *name; TeOp op; } modes[] = {
+        {"update", TE_ADD}, {"add", TE_ADD}, {"mul", TE_MUL}, {"min", TE_MIN}, {"max", TE_MAX}};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        if (!str_is(mode, modes[i].name))
+            continue;
+        s->op = modes[i].op;
+        s->replaces = i == 0;
+        return true;
+    }
+    return false;
+}
+
+/* ---- scatter_elements, scatter, scatter_add ------------------------------------------------------- */
+
+static bool check_mode(Rel *r, const char *key)
+{
+    Scatter s;
+    if (scatter_mode(attrs_string(r->attrs, key), &s))
+        return true;
+    rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
+              "`%s` of `%s` is \"update\", \"add\", \"mul\", \"min\" or \"max\"", key, r->op->name);
+    return false;
+}
+
+static RelResult rel_scatter(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0), *index = t ? rel_tensor(r, 1) : NULL;
+    const Type *updates = index ? rel_tensor(r, 2) : NULL;
+    if (!updates)
+        return rel_blocked(r);
+    if (rel_axis(r, attrs_int(r->attrs, "axis", 0), t->n) < 0 || !rel_is_int(r, 1, index) ||
+        !rel_rank(r, 1, index, t->n) || !rel_rank(r, 2, updates, t->n) ||
+        !rel_dtypes_agree(r, 0, t, 2, updates))
+        return REL_FAILED;
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (dim_agrees(index->dims[i], updates->dims[i]))
+            continue;
+        rel_error(r, E0202_SHAPE, 2, "indices %s and updates %s differ in shape", type_str(r->cx, index),
+                  type_str(r->cx, updates));
+        return REL_FAILED;
+    }
+    if (attrs_find(r->attrs, "reduction") && !check_mode(r, "reduction"))
+        return REL_FAILED;
+    return rel_set_output(r, t);
+}
+
+static bool scatter_run(OpCall *c, Scatter *s)
+{
+    const Tensor *index = s->indices, *out = s->out;
+    int axis = ops_axis(c->attrs, "axis", out->rank);
+    int64_t place[TENSOR_RANK_MOST] = {0};
+    for (int64_t i = 0; i < index->size; i++) {
+        int64_t v = index_in(c, kernel_int(index, i), out->shape[axis]), at = 0;
+        if (v < 0 || ((i & 0xfff) == 0 && limit_hit(&c->cx->limits)))
+            return false;
+        for (int k = 0; k < out->rank; k++)
+            at = at * out->shape[k] + (k == axis ? v : place[k]);
+        scatter_put(s, at, i, 1);
+        for (int k = index->rank - 1; k >= 0 && ++place[k] == index->shape[k]; k--)
+            place[k] = 0;
+    }
+    return true;
+}
+
+static bool scatter_as(OpCall *c, Str mode)
+{
+    Scatter s;
+    bool good = scatter_begin(c, &s);
+    scatter_mode(mode, &s);
+    return scatter_end(c, &s, good && scatter_run(c, &s));
+}
+
+static bool kernel_scatter_elements(OpCall *c)
+{
+    return scatter_as(c, attrs_string(c->attrs, "reduction"));
+}
+
+static bool kernel_scatter(OpCall *c)
+{
+    return scatter_as(c, str_of("update"));
+}
+
+static bool kernel_scatter_add(OpCall *c)
+{
+    return scatter_as(c, str_of("add"));
+}
+
+/* ---- scatter_nd ----------------------------------------------------------------------------------- */
+
+static RelResult rel_scatter_nd(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0), *index = t ? rel_tensor(r, 1) : NULL;
+    const Type *updates = index ? rel_tensor(r, 2) : NULL;
+    if (!updates)
+        return rel_blocked(r);
+    if (!rel_is_int(r, 1, index) || !rel_dtypes_agree(r, 0, t, 2, updates) || !check_mode(r, "mode"))
+        return REL_FAILED;
+    Dim m = index->n ? index->dims[0] : -2;
+    bool fits = m >= 0 && m <= (Dim)t->n && updates->n == index->n - 1 + t->n - (uint32_t)m;
+    for (uint32_t i = 1; fits && i < index->n; i++)
+        fits = dim_agrees(index->dims[i], updates->dims[i - 1]);
+    for (uint32_t i = (uint32_t)m; fits && i < t->n; i++)
+        fits = dim_agrees(t->dims[i], updates->dims[index->n - 1 + i - (uint32_t)m]);
+    if (fits)
+        return rel_set_output(r, t);
+    rel_error(r, E0202_SHAPE, 1, "data %s, indices %s and updates %s do not fit", type_str(r->cx, t),
+              type_str(r->cx, index), type_str(r->cx, updates));
+    return REL_FAILED;
+}
+
+static bool scatter_nd_run(OpCall *c, Scatter *s)
+{
+    int m = (int)s->indices->shape[0];
+    int64_t points = kernel_span(s->indices, 1, s->indices->rank);
+    int64_t inner = kernel_span(s->out, m, s->out->rank);
+    for (int64_t p = 0; p < points; p++) {
+        int64_t at = 0;
+        for (int k = 0; k < m; k++) {
+            int64_t v = index_in(c, kernel_int(s->indices, k * points + p), s->out->shape[k]);
+            if (v < 0)
+                return false;
+            at = at * s->out->shape[k] + v;
+        }
+        scatter_put(s, at * inner, p * inner, inner);
+        if ((p & 0xfff) == 0 && limit_hit(&c->cx->limits))
+            return false;
+    }
+    return true;
+}
+
+static bool kernel_scatter_nd(OpCall *c)
+{
+    Scatter s;
+    bool good = scatter_begin(c, &s);
+    scatter_mode(attrs_string(c->attrs, "mode"), &s);
+    return scatter_end(c, &s, good && scatter_nd_run(c, &s));
+}
+
+/* ---- argwhere ------------------------------------------------------------------------------------- */
+
+static RelResult rel_argwhere(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    return rel_out_tensor(r, int32_dtype, 2, (Dim[]){DIM_ANY, t->n});
+}
+
+static bool is_set(const Tensor *t, int64_t i)
+{
+    return dtype_is_float(t->dtype) ? tensor_get_double(t, i) != 0 : tensor_get_int(t, i) != 0;
+}
+
+static bool kernel_argwhere(OpCall *c)
+{
+    Tensor *x = kernel_arg(c, 0);
+    if (!x)
+        return false;
+    int64_t n = 0, at = 0;
+    for (int64_t i = 0; i < x->size; i++)
+        n += is_set(x, i);
+    Tensor *out = tensor_new(&c->cx->limits, int32_dtype, 2, (int64_t[]){n, x->rank});
+    for (int64_t i = 0; out && i < x->size; i++) {
+        int64_t rest = i;
+        if (!is_set(x, i))
+            continue;
+        for (int k = x->rank - 1; k >= 0; k--) {
+            ((int32_t *)(void *)out->data)[at * x->rank + k] = (int32_t)(rest % x->shape[k]);
+            rest /= x->shape[k];
+        }
+        at++;
+    }
+    tensor_release(x);
+    return kernel_set(c, out);
+}
+
+/* ---- adv_index ------------------------------------------------------------------------------------ */
+
+static RelResult rel_adv_index(Rel *r)
+{
+    const Type *t = rel_tensors(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    const Type *data = t->n ? type_find(t->parts[0]) : NULL;
+    if (!data || t->n < 2 || t->n - 1 > data->n) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, 0,
+                  "`adv_index` takes a tuple of a tensor and indices, at most one for each axis");
+        return REL_FAILED;
+    }
+    Dim dims[2 * TENSOR_RANK_MOST], next[TENSOR_RANK_MOST];
+    uint32_t n = 0;
+    for (uint32_t i = 1; i < t->n; i++) {
+        const Type *index = type_find(t->parts[i]);
+        if (!dtype_is_int(index->dtype) || !dims_broadcast(n, dims, index->n, index->dims, &n, next)) {
+            rel_error(r, E0202_SHAPE, 0, "index %u, %s, does not fit the others", (unsigned)i,
+                      type_str(r->cx, index));
+            return REL_FAILED;
+        }
+        memcpy(dims, next, n * sizeof *dims);
+    }
+    for (uint32_t i = t->n - 1; i < data->n; i++)
+        dims[n++] = data->dims[i];
+    return rel_out_tensor(r, data->dtype, n, dims);
+}
+
+/* Negative positions count from the end; others are brought into range. */
+static void compute_adv_index(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    int k = te_n_inputs(b) - 1, r = te_out_rank(b, 0), lead = r - (x.rank - k);
+    Te *index[TENSOR_RANK_MOST], *at[TENSOR_RANK_MOST];
+    for (int i = 0; i < k; i++) {
+        TeTensor t = te_input(b, i + 1);
+        for (int d = 0; d < t.rank; d++)
+            at[d] = t.shape[d] == 1 ? te_int(b, 0) : te_axis(b, lead - t.rank + d);
+        Te *v = te_cast(b, wide, te_load(b, t, at)), *e = te_int(b, x.shape[i]);
+        Te *low = te_binary(b, TE_LT, v, te_int(b, 0));
+        v = te_select(b, low, te_binary(b, TE_ADD, v, e), v);
+        index[i] = ops_clamp(b, v, x.shape[i] ? x.shape[i] : 1);
+    }
+    for (int i = k; i < x.rank; i++)
+        index[i] = te_axis(b, lead + i - k);
+    ops_emit(b, te_load(b, x, index));
+}
+
+/* ---- unravel_index, invert_permutation ------------------------------------------------------------ */
+
+static RelResult rel_unravel_index(Rel *r)
+{
+    const Type *i = rel_tensor(r, 0), *shape = i ? rel_tensor(r, 1) : NULL;
+    if (!shape)
+        return rel_blocked(r);
+    if (!rel_is_int(r, 0, i) || !rel_is_int(r, 1, shape) || !rel_rank(r, 1, shape, 1))
+        return REL_FAILED;
+    Dim dims[2] = {shape->dims[0], i->n ? i->dims[0] : 0};
+    return rel_out_tensor(r, i->dtype, i->n ? 2 : 1, dims);
+}
+
+static bool kernel_unravel_index(OpCall *c)
+{
+    Tensor *index = kernel_arg(c, 0), *shape = kernel_arg(c, 1), *out = kernel_out(c, 0);
+    for (int64_t i = 0; index && shape && out && i < index->size; i++) {
+        int64_t rest = kernel_int(index, i);
+        for (int64_t k = shape->size - 1; k >= 0; k--) {
+            int64_t extent = kernel_int(shape, k);
+            Value v = value_scalar_int(out->dtype, extent > 0 ? rest % extent : 0);
+            size_t size = dtype_size(out->dtype);
+            memcpy(out->data + (size_t)(k * index->size + i) * size, &v.bits, size);
+            rest = extent > 0 ? rest / extent : 0;
+        }
+    }
+    tensor_release(index);
+    tensor_release(shape);
+    return kernel_set(c, out);
+}
+
+static RelResult rel_invert_permutation(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (t && (!rel_rank(r, 0, t, 1) || !rel_is_int(r, 0, t)))
+        return REL_FAILED;
+    return rel_same(r);
+}
+
+static bool kernel_invert_permutation(OpCall *c)
+{
+    Tensor *x = kernel_arg(c, 0), *out = x ? kernel_out(c, 0) : NULL;
+    for (int64_t i = 0; out && i < x->size; i++) {
+        int64_t at = index_in(c, kernel_int(x, i), x->size);
+        if (at < 0) {
+            tensor_release(out);
+            out = NULL;
+            break;
+        }
+        Value v = value_scalar_int(out->dtype, i);
+        size_t size = dtype_size(out->dtype);
+        memcpy(out->data + (size_t)at * size, &v.bits, size);
+    }
+    tensor_release(x);
+    return kernel_set(c, out);
+}
+
+/* ---- sequences ------------------------------------------------------------------------------------ */
+
+static RelResult rel_sequence_mask(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    int64_t axis = attrs_int(r->attrs, "axis", 0);
+    if (t->n < 2 || (axis != 0 && axis != 1)) {
+        rel_error(r, E0217_AXIS, 0, "`sequence_mask` takes a tensor of rank 2 or more and axis 0 or 1");
+        return REL_FAILED;
+    }
+    const Type *n = type_find(r->in[1])->kind == TYPE_HOLE ? NULL : rel_tensor(r, 1);
+    if (!rel_set_tensor(r, 1, n ? n->dtype : int32_dtype, 1, &t->dims[1 - axis]))
+        return REL_FAILED;
+    return rel_set_output(r, t);
+}
+
+static void compute_sequence_mask(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0), n = te_input(b, 1);
+    int time = (int)attrs_int(b->attrs, "axis", 0);
+    Te *batch[1] = {te_axis(b, 1 - time)};
+    Te *valid = te_binary(b, TE_LT, te_axis(b, time), te_cast(b, wide, te_load(b, n, batch)));
+    ops_emit(b, te_select(b, valid, ops_at_axes(b, x), ops_number(b, attrs_float(b->attrs, "mask_value"))));
+}
+
+static RelResult rel_reverse_sequence(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0), *n = t ? rel_tensor(r, 1) : NULL;
+    if (!n)
+        return rel_blocked(r);
+    int time = rel_axis(r, attrs_int(r->attrs, "seq_axis", 1), t->n);
+    int batch = rel_axis(r, attrs_int(r->attrs, "batch_axis", 0), t->n);
+    if (time < 0 || batch < 0 || !rel_is_int(r, 1, n) || !rel_rank(r, 1, n, 1))
+        return REL_FAILED;
+    if (!dim_agrees(n->dims[0], t->dims[batch])) {
+        rel_error(r, E0202_SHAPE, 1, "there are %lld lengths for %lld sequences", (long long)n->dims[0],
+                  (long long)t->dims[batch]);
+        return REL_FAILED;
+    }
+    return rel_set_output(r, t);
+}
+
+static void compute_reverse_sequence(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0), n = te_input(b, 1);
+    int time = ops_axis(b->attrs, "seq_axis", x.rank);
+    Te *batch[1] = {te_axis(b, ops_axis(b->attrs, "batch_axis", x.rank))}, *index[TENSOR_RANK_MOST];
+    ops_axes(b, 0, x.rank, index);
+    Te *length = te_cast(b, wide, te_load(b, n, batch)), *t = index[time];
+    Te *turned = te_binary(b, TE_SUB, te_binary(b, TE_SUB, length, te_int(b, 1)), t);
+    Te *at = te_select(b, te_binary(b, TE_LT, t, length), turned, t);
+    index[time] = ops_clamp(b, at, x.shape[time] ? x.shape[time] : 1);
+    ops_emit(b, te_load(b, x, index));
+}
+
+/* ---- sliding_window, sparse_to_dense, matrix_set_diag ---------------------------------------------- */
+
+static RelResult rel_sliding_window(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    int axis = rel_axis(r, attrs_int(r->attrs, "axis", 0), t->n), n = axis < 0 ? 0 : (int)t->n - axis;
+    int64_t window[TENSOR_RANK_MOST], strides[TENSOR_RANK_MOST];
+    Dim dims[2 * TENSOR_RANK_MOST];
+    if (axis < 0 || !rel_ints(r, "window_shape", n, window) || !rel_ints(r, "strides", n, strides))
+        return REL_FAILED;
+    for (int i = 0; i < axis; i++)
+        dims[i] = t->dims[i];
+    for (int i = 0; i < n; i++) {
+        Dim d = t->dims[axis + i];
+        if (d >= 0 && d < window[i]) {
+            rel_error(r, E0202_SHAPE, 0, "the window of %lld is larger than axis %d with %lld elements",
+                      (long long)window[i], axis + i, (long long)d);
+            return REL_FAILED;
+        }
+        dims[axis + i] = d < 0 ? DIM_ANY : (d - window[i] + strides[i]) / strides[i];
+        dims[axis + n + i] = window[i];
+    }
+    return rel_out_tensor(r, t->dtype, (uint32_t)(axis + 2 * n), dims);
+}
+
+static void compute_sliding_window(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    int axis = ops_axis(b->attrs, "axis", x.rank), n = x.rank - axis;
+    int64_t strides[TENSOR_RANK_MOST];
+    Te *index[TENSOR_RANK_MOST];
+    ops_ints(b->attrs, "strides", n, strides);
+    for (int i = 0; i < x.rank; i++) {
+        index[i] = te_axis(b, i);
+        if (i >= axis)
+            index[i] = te_binary(b, TE_ADD, te_binary(b, TE_MUL, index[i], te_int(b, strides[i - axis])),
+                                 te_axis(b, i + n));
+    }
+    ops_emit(b, te_load(b, x, index));
+}
+
+static RelResult rel_sparse_to_dense(Rel *r)
+{
+    const Type *index = rel_tensor(r, 0), *v = index ? rel_tensor(r, 1) : NULL;
+    const Type *rest = v ? rel_tensor(r, 2) : NULL;
+    Dim dims[TENSOR_RANK_MOST];
+    if (!rest)
+        return rel_blocked(r);
+    int n = attrs_ints(r->attrs, "output_shape", dims, TENSOR_RANK_MOST);
+    if (!rel_is_int(r, 0, index) || !rel_is_scalar(r, 2, rest) || !rel_dtypes_agree(r, 1, v, 2, rest))
+        return REL_FAILED;
+    if (index->n > 2 || v->n > 1 || (index->n < 2 && n != 1) || (index->n == 2 && !dim_agrees(index->dims[1], n))) {
+        rel_error(r, E0202_SHAPE, 0, "indices %s and values %s do not fit a result of rank %d",
+                  type_str(r->cx, index), type_str(r->cx, v), n);
+        return REL_FAILED;
+    }
+    return rel_out_tensor(r, v->dtype, (uint32_t)n, dims);
+}
+
+static bool kernel_sparse_to_dense(OpCall *c)
+{
+    Tensor *index = kernel_arg(c, 0), *values = kernel_arg(c, 1), *rest = kernel_arg(c, 2);
+    Tensor *out = index && values && rest ? kernel_out(c, 0) : NULL;
+    bool good = out != NULL;
+    size_t size = out ? dtype_size(out->dtype) : 1;
+    if (out)
+        te_loop_fill(size, out->data, rest->data, out->size);
+    int64_t points = out && out->rank ? index->size / out->rank : 0;
+    for (int64_t p = 0; good && p < points; p++) {
+        int64_t at = 0;
+        for (int k = 0; good && k < out->rank; k++) {
+            int64_t v = index_in(c, kernel_int(index, p * out->rank + k), out->shape[k]);
+            good = v >= 0;
+            at = at * out->shape[k] + v;
+        }
+        if (good)
+            memcpy(out->data + (size_t)at * size, values->data + (values->rank ? (size_t)p * size : 0), size);
+    }
+    tensor_release(index);
+    tensor_release(values);
+    tensor_release(rest);
+    if (!good) {
+        tensor_release(out);
+        out = NULL;
+    }
+    return kernel_set(c, out);
+}
+
+static RelResult rel_matrix_set_diag(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0), *d = t ? rel_tensor(r, 1) : NULL;
+    if (!d)
+        return rel_blocked(r);
+    int64_t k1 = attrs_int(r->attrs, "k1", 0), k2 = attrs_int(r->attrs, "k2", 0);
+    if (t->n < 2 || k1 > k2 || d->n + (k1 == k2) != t->n) {
+        rel_error(r, E0202_SHAPE, 1, "diagonals %s do not fit %s", type_str(r->cx, d), type_str(r->cx, t));
+        return REL_FAILED;
+    }
+    return rel_dtypes_agree(r, 0, t, 1, d) ? rel_set_output(r, t) : REL_FAILED;
+}
+
+/* Diagonal j - i = d stands in row k2 - d of the diagonals; shorter ones lie at one end of theirs. */
+static void compute_matrix_set_diag(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0), diag = te_input(b, 1);
+    int64_t k1 = attrs_int(b->attrs, "k1", 0), k2 = attrs_int(b->attrs, "k2", 0);
+    int64_t rows = x.shape[x.rank - 2], columns = x.shape[x.rank - 1], most = diag.shape[diag.rank - 1];
+    Te *i = te_axis(b, x.rank - 2), *j = te_axis(b, x.rank - 1), *zero = te_int(b, 0);
+    Te *d = te_binary(b, TE_SUB, j, i), *above = te_binary(b, TE_GE, d, zero);
+    Te *length = te_binary(b, TE_MIN, te_binary(b, TE_ADD, te_int(b, rows), te_binary(b, TE_MIN, d, zero)),
+                           te_binary(b, TE_SUB, te_int(b, columns), te_binary(b, TE_MAX, d, zero)));
+    Te *gap = te_binary(b, TE_SUB, te_int(b, most), length);
+    Te *right = attrs_bool(b->attrs, "super_diag_right_align") ? gap : zero;
+    Te *left = attrs_bool(b->attrs, "sub_diag_right_align") ? gap : zero;
+    Te *at = te_binary(b, TE_ADD, te_select(b, above, i, j), te_select(b, above, right, left));
+    Te *index[TENSOR_RANK_MOST];
+    ops_axes(b, 0, x.rank - 2, index);
+    if (k1 != k2)
+        index[diag.rank - 2] = ops_clamp(b, te_binary(b, TE_SUB, te_int(b, k2), d), k2 - k1 + 1);
+    index[diag.rank - 1] = ops_clamp(b, at, most ? most : 1);
+    Te *on = te_binary(b, TE_AND, te_binary(b, TE_GE, d, te_int(b, k1)), te_binary(b, TE_LE, d, te_int(b, k2)));
+    ops_emit(b, te_select(b, on, te_load(b, diag, index), ops_at_axes(b, x)));
+}
+
+/* ---- rows ----------------------------------------------------------------------------------------- */
+
+static const OpArg scatter_args[] = {{"data", "the tensor"}, {"indices", "where to write: integers"},
+                                     {"updates", "what to write"}, {0}};
+static const OpArg condition_args[] = {{"condition", "the tensor; numbers count as True unless 0"}, {0}};
+static const OpArg adv_index_args[] = {{"inputs", "a tuple of the tensor and an index for each of its first axes"}, {0}};
+static const OpArg unravel_args[] = {{"indices", "positions: integers"}, {"shape", "the extents"}, {0}};
+static const OpArg mask_args[] = {{"data", "the tensor"}, {"valid_length", "the length of each sequence"}, {0}};
+static const OpArg reverse_args[] = {{"data", "the tensor"}, {"seq_lengths", "the length of each sequence"}, {0}};
+static const OpArg sparse_args[] = {{"sparse_indices", "positions: integers"}, {"sparse_values", "the elements there"},
+                                    {"default_value", "the elements elsewhere: a scalar"}, {0}};
+static const OpArg diag_args[] = {{"input", "matrices in the last two axes"}, {"diagonal", "the new diagonals"}, {0}};
+
+#define SCATTER_AXIS ATTR_I("axis", 0, "the axis that the indices are for")
+static const OpAttr scatter_elements_attrs[] = {
+    SCATTER_AXIS, ATTR_S("reduction", "update", "\"update\", \"add\", \"mul\", \"min\" or \"max\""), {0}};
+static const OpAttr scatter_attrs[] = {SCATTER_AXIS, {0}};
+static const OpAttr scatter_nd_attrs[] = {
+    ATTR_S("mode", "update", "\"update\", \"add\", \"mul\", \"min\" or \"max\""), {0}};
+static const OpAttr mask_attrs[] = {ATTR_F("mask_value", 0, "stands behind the end of a sequence"),
+                                    ATTR_I("axis", 0, "the axis of time: 0 or 1"), {0}};
+static const OpAttr reverse_attrs[] = {ATTR_I("seq_axis", 1, "the axis of time"),
+                                       ATTR_I("batch_axis", 0, "the axis of the sequences"), {0}};
+static const OpAttr window_attrs[] = {ATTR_MUST("axis", INT, "the first axis that windows cover"),
+                                      ATTR_MUST("window_shape", INTS, "extents of the window"),
+                                      ATTR_MUST("strides", INTS, "steps of the window"), {0}};
+static const OpAttr sparse_attrs[] = {ATTR_MUST("output_shape", INTS, "the extents of the result"), {0}};
+static const OpAttr diag_attrs[] = {ATTR_I("k1", 0, "the lowest diagonal"), ATTR_I("k2", 0, "the highest diagonal"),
+                                    ATTR_B("super_diag_right_align", 1, "short diagonals above lie at the end"),
+                                    ATTR_B("sub_diag_right_align", 0, "short diagonals below lie at the end"), {0}};
+
+#define SCATTER_SAMPLES "(float32[3,2], int32[1,2], float32[1,2])"
+#define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, DOC)                            \
+    {.name = NAME, .doc = DOC, .args = ARGS, .attrs = ATTRS, .samples = SAMPLES,               \
+     .pattern = PATTERN, .rel = REL, COMPUTE}
+
+const Op data_ops[] = {
+    ROW("scatter_elements", scatter_args, scatter_elements_attrs, OP_OPAQUE, rel_scatter,
+        .kernel = kernel_scatter_elements, SCATTER_SAMPLES, "Writes updates at indices along an axis."),
+    ROW("scatter", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter, .kernel = kernel_scatter,
+        SCATTER_SAMPLES, "Writes updates at indices along an axis."),
+    ROW("scatter_add", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter, .kernel = kernel_scatter_add,
+        SCATTER_SAMPLES, "Adds updates at indices along an axis."),
+    ROW("scatter_nd", scatter_args, scatter_nd_attrs, OP_OPAQUE, rel_scatter_nd, .kernel = kernel_scatter_nd,
+        "(float32[4], int32[1,2], float32[2])", "Writes updates at positions whose coordinates stand along the first axis."),
+    {.name = "argwhere",
+     .doc = "The coordinates of the elements that are True, in order.",
+     .args = condition_args,
+     .samples = "(bool[2,3])",
+     .pattern = OP_OPAQUE,
+     .flags = OP_SHAPE_FROM_DATA,
+     .rel = rel_argwhere,
+     .kernel = kernel_argwhere},
+    ROW("adv_index", adv_index_args, NULL, OP_INJECTIVE, rel_adv_index, .compute = compute_adv_index,
+        "((float32[3,4], int32[2], int32[2]))", "The elements at positions given axis by axis."),
+    ROW("unravel_index", unravel_args, NULL, OP_INJECTIVE, rel_unravel_index, .kernel = kernel_unravel_index,
+        "(int32[3], int32[2])", "Positions of a flat tensor as coordinates in a shape."),
+    ROW("invert_permutation", args_data, NULL, OP_INJECTIVE, rel_invert_permutation,
+        .kernel = kernel_invert_permutation, "(int32[4])", "The permutation that undoes another."),
+    ROW("sequence_mask", mask_args, mask_attrs, OP_INJECTIVE, rel_sequence_mask, .compute = compute_sequence_mask,
+        "(float32[2,3], int32[2], axis=1)", "Sequences with what stands behind their end replaced."),
+    ROW("reverse_sequence", reverse_args, reverse_attrs, OP_INJECTIVE, rel_reverse_sequence,
+        .compute = compute_reverse_sequence, "(float32[2,4], int32[2])", "The first elements of each sequence in reverse order."),
+    ROW("sliding_window", args_data, window_attrs, OP_OPAQUE, rel_sliding_window, .compute = compute_sliding_window,
+        "(float32[3,3], axis=0, window_shape=[2, 2], strides=[1, 1])", "All windows of a tensor."),
+    ROW("sparse_to_dense", sparse_args, sparse_attrs, OP_OPAQUE, rel_sparse_to_dense,
+        .kernel = kernel_sparse_to_dense, "(int32[2], float32[2], float32, output_shape=[5])",
+        "A tensor from positions and the elements there."),
+    ROW("matrix_set_diag", diag_args, diag_attrs, OP_INJECTIVE, rel_matrix_set_diag,
+        .compute = compute_matrix_set_diag, "(float32[3,3], float32[3])", "Matrices with other diagonals."),
+    {0},
+};

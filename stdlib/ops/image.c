@@ -1,0 +1,465 @@
+/* Images: resizing, and morphology. */
+#include "stdlib/ops/ops.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SPATIAL_MOST = 3, LETTERS_MOST = SPATIAL_MOST + 2, TAPS_MOST = 4 };
+
+static const DType float32_dtype = {DTYPE_CODE_FLOAT, 32, 1};
+static const DType wide = {DTYPE_CODE_INT, 64, 1};
+static const char *const letters[] = {"NC", "NCW", "NCHW", "NCDHW"};
+
+/* ---- what a resize does along one axis ----------------------------------------------------------- */
+
+typedef enum Method { NEAREST, LINEAR, CUBIC } Method;
+
+typedef struct Resize {
+    Method method;
+    Str coordinates, rounding;
+    double alpha;
+    bool exclude;           /* cubic: taps outside count nothing */
+    double extrapolation;
+    double roi[2 * SPATIAL_MOST];
+} Resize;
+
+static bool method_of(Str name, Method *m)
+{
+    static const struct { const char *name; Method method; } names[] = {
+        {"nearest_neighbor", NEAREST}, {"linear", LINEAR}, {"bilinear", LINEAR}, {"trilinear", LINEAR},
+        {"cubic", CUBIC}, {"bicubic", CUBIC}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (str_is(name, names[i].name))
+            return *m = names[i].method, true;
+    return false;
+}
+
+static Te *number(TeBuilder *b, double v)
+{
+    return te_number(b, float32_dtype, v);
+}
+
+static Te *add(TeBuilder *b, Te *x, double v)
+{
+    return te_binary(b, TE_ADD, x, number(b, v));
+}
+
+static Te *times(TeBuilder *b, Te *x, double v)
+{
+    return te_binary(b, TE_MUL, x, number(b, v));
+}
+
+/* Where output o of `to` lies among `from` inputs. */
+static Te *source_of(TeBuilder *b, const Resize *z, Te *o, int64_t from, int64_t to, const double *roi)
+{
+    double scale = (double)from / (double)to, end = (double)(from - 1);
+    Te *x = te_cast(b, float32_dtype, o);
+    if (str_is(z->coordinates, "align_corners"))
+        return times(b, x, to > 1 ? end / (double)(to - 1) : 0);
+    if (str_is(z->coordinates, "asymmetric"))
+        return times(b, x, scale);
+    if (str_is(z->coordinates, "tf_half_pixel_for_nn"))
+        return times(b, add(b, x, 0.5), scale);
+    if (str_is(z->coordinates, "pytorch_half_pixel") && to == 1)
+        return number(b, 0);
+    if (str_is(z->coordinates, "tf_crop_and_resize")) {
+        if (to <= 1)
+            return number(b, 0.5 * (roi[0] + roi[1]) * end);
+        return add(b, times(b, x, (roi[1] - roi[0]) * end / (double)(to - 1)), roi[0] * end);
+    }
+    return add(b, times(b, add(b, x, 0.5), scale), -0.5);
+}
+
+static Te *nearest_of(TeBuilder *b, const Resize *z, Te *x)
+{
+    Str how = z->rounding;
+    if (how.len == 0)
+        how = str_of(str_is(z->coordinates, "align_corners") ? "round" : "floor");
+    if (str_is(how, "round"))
+        return te_unary(b, TE_ROUND, x);
+    if (str_is(how, "ceil"))
+        return te_unary(b, TE_CEIL, add(b, x, -1e-5));
+    if (str_is(how, "round_prefer_floor"))
+        return te_unary(b, TE_CEIL, add(b, x, -0.5));
+    if (str_is(how, "round_prefer_ceil"))
+        return te_unary(b, TE_FLOOR, add(b, x, 0.5));
+    return te_unary(b, TE_FLOOR, add(b, x, 1e-5));
+}
+
+
+/* Positions and weights of the inputs that an output is made of, as stages over the output's axis. */
+typedef struct Taps {
+    int n;
+    TeTensor at[TAPS_MOST], weight[TAPS_MOST];
+} Taps;
+
+/* The weight of a cubic tap at distance d. */
+static Te *cubic_weight(TeBuilder *b, double a, Te *d, bool near)
+{
+    /* near: (a + 2) d^3 - (a + 3) d^2 + 1; far: a d^3 - 5 a d^2 + 8 a d - 4 a */
+    double c3 = near ? a + 2 : a, c2 = near ? -(a + 3) : -5 * a, c1 = near ? 0 : 8 * a, c0 = near ? 1 : -4 * a;
+    Te *p = add(b, times(b, d, c3), c2);
+    p = add(b, te_binary(b, TE_MUL, p, d), c1);
+    return add(b, te_binary(b, TE_MUL, p, d), c0);
+}
+
+static void add_tap(TeBuilder *b, Taps *t, int64_t from, int64_t to, Te *at, Te *weight)
+{
+    t->at[t->n] = te_map(b, wide, 1, &to, ops_clamp(b, te_cast(b, wide, at), from));
+    t->weight[t->n++] = te_map(b, float32_dtype, 1, &to, weight);
+}
+
+static void taps_of(TeBuilder *b, const Resize *z, int64_t from, int64_t to, const double *roi, Taps *t)
+{
+    Te *x = source_of(b, z, te_axis(b, 0), from, to, roi);
+    t->n = 0;
+    if (z->method == NEAREST) {
+        add_tap(b, t, from, to, nearest_of(b, z, x), number(b, 1));
+        return;
+    }
+    Te *low = te_unary(b, TE_FLOOR, x), *part = te_binary(b, TE_SUB, x, low), *one = number(b, 1);
+    if (z->method == LINEAR) {
+        add_tap(b, t, from, to, low, te_binary(b, TE_SUB, one, part));
+        add_tap(b, t, from, to, add(b, low, 1), part);
+        return;
+    }
+    Te *weight[TAPS_MOST], *sum = NULL;
+    for (int k = 0; k < TAPS_MOST; k++) {
+        Te *d = k < 2 ? add(b, part, 1 - k) : te_binary(b, TE_SUB, number(b, k - 1), part);
+        weight[k] = cubic_weight(b, z->alpha, d, k == 1 || k == 2);
+        if (z->exclude) {
+            Te *at = add(b, low, k - 1);
+            Te *in = te_binary(b, TE_AND, te_binary(b, TE_GE, at, number(b, 0)),
+                               te_binary(b, TE_LT, at, number(b, (double)from)));
+            weight[k] = te_select(b, in, weight[k], number(b, 0));
+            sum = sum ? te_binary(b, TE_ADD, sum, weight[k]) : weight[k];
+        }
+    }
+    for (int k = 0; k < TAPS_MOST; k++)
+        add_tap(b, t, from, to, add(b, low, k - 1), sum ? te_binary(b, TE_DIV, weight[k], sum) : weight[k]);
+}
+
+/* ---- resizing ------------------------------------------------------------------------------------ */
+
+/* The sum over all combinations of taps, one an axis. */
+static Te *sum_taps(TeBuilder *b, TeTensor x, int n, const int *at, const Taps *taps)
+{
+    Te *index[LETTERS_MOST], *sum = NULL;
+    int k[SPATIAL_MOST] = {0};
+    ops_axes(b, 0, x.rank, index);
+    for (;;) {
+        Te *v = NULL, *weight = NULL;
+        for (int i = 0; i < n; i++) {
+            Te *axis = te_axis(b, at[2 + i]), *place[1] = {axis};
+            index[at[2 + i]] = te_load(b, taps[i].at[k[i]], place);
+            Te *w = te_load(b, taps[i].weight[k[i]], place);
+            weight = taps[i].n == 1 ? weight : weight ? te_binary(b, TE_MUL, weight, w) : w;
+        }
+        v = te_cast(b, float32_dtype, te_load(b, x, index));
+        v = weight ? te_binary(b, TE_MUL, v, weight) : v;
+        sum = sum ? te_binary(b, TE_ADD, sum, v) : v;
+        int i = n - 1;
+        while (i >= 0 && ++k[i] == taps[i].n)
+            k[i--] = 0;
+        if (i < 0)
+            return sum;
+    }
+}
+
+static void emit_resize(TeBuilder *b, const Resize *z, int n, const int *at)
+{
+    TeTensor x = te_input(b, 0);
+    const int64_t *out = te_out_shape(b, 0);
+    Taps taps[SPATIAL_MOST];
+    Te *outside = NULL;
+    for (int i = 0; i < n; i++) {
+        double roi[2] = {z->roi[i], z->roi[n + i]};
+        int64_t from = x.shape[at[2 + i]], to = out[at[2 + i]];
+        taps_of(b, z, from, to, roi, &taps[i]);
+        if (!str_is(z->coordinates, "tf_crop_and_resize"))
+            continue;
+        Te *s = source_of(b, z, te_axis(b, at[2 + i]), from, to, roi);
+        Te *off = te_binary(b, TE_OR, te_binary(b, TE_LT, s, number(b, 0)),
+                            te_binary(b, TE_GT, s, number(b, (double)(from - 1))));
+        outside = outside ? te_binary(b, TE_OR, outside, off) : off;
+    }
+    Te *v = sum_taps(b, x, n, at, taps);
+    if (outside)
+        v = te_select(b, outside, number(b, z->extrapolation), v);
+    bool whole = z->method == NEAREST && !outside;
+    DType d = te_out_dtype(b, 0);
+    if (whole && dtype_eq(d, x.dtype)) {
+        /* Elements are only copied: not through float32, which cannot hold every integer. */
+        Te *index[LETTERS_MOST];
+        ops_axes(b, 0, x.rank, index);
+        for (int i = 0; i < n; i++) {
+            Te *place[1] = {te_axis(b, at[2 + i])};
+            index[at[2 + i]] = te_load(b, taps[i].at[0], place);
+        }
+        v = te_load(b, x, index);
+    }
+    ops_emit(b, te_cast(b, d, v));
+}
+
+static RelResult resize_rel(Rel *r, int n)
+{
+    const Type *t = rel_tensor(r, 0);
+    int at[LETTERS_MOST];
+    int64_t size[SPATIAL_MOST];
+    Method m;
+    if (!t)
+        return rel_blocked(r);
+    if (!rel_rank(r, 0, t, (uint32_t)n + 2) || !rel_layout(r, "layout", letters[n], at) ||
+        !rel_ints(r, "size", n, size))
+        return REL_FAILED;
+    if (!method_of(attrs_string(r->attrs, "method"), &m)) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
+                  "`method` of `%s` is \"nearest_neighbor\", \"linear\" or \"cubic\"", r->op->name);
+        return REL_FAILED;
+    }
+    Dim dims[LETTERS_MOST];
+    memcpy(dims, t->dims, t->n * sizeof *dims);
+    for (int i = 0; i < n; i++)
+        dims[at[2 + i]] = size[i];
+    return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", t->dtype), t->n, dims);
+}
+
+static void resize_compute(TeBuilder *b, int n)
+{
+    int at[LETTERS_MOST];
+    Resize z = {.coordinates = attrs_string(b->attrs, "coordinate_transformation_mode"),
+                .rounding = attrs_string(b->attrs, "rounding_method"),
+                .alpha = attrs_float(b->attrs, "cubic_alpha"),
+                .exclude = attrs_int(b->attrs, "cubic_exclude", 0) != 0,
+                .extrapolation = attrs_float(b->attrs, "extrapolation_value")};
+    const AttrValue *roi = attrs_find(b->attrs, "roi");
+    for (uint32_t i = 0; roi->kind == ATTR_LIST && i < roi->list.n && i < 2 * SPATIAL_MOST; i++)
+        z.roi[i] = roi->list.at[i].kind == ATTR_INT ? (double)roi->list.at[i].i : roi->list.at[i].f;
+    method_of(attrs_string(b->attrs, "method"), &z.method);
+    layout_positions(attrs_string(b->attrs, "layout"), letters[n], at);
+    emit_resize(b, &z, n, at);
+}
+
+static RelResult rel_resize1d(Rel *r)
+{
+    return resize_rel(r, 1);
+}
+
+static RelResult rel_resize2d(Rel *r)
+{
+    return resize_rel(r, 2);
+}
+
+static RelResult rel_resize3d(Rel *r)
+{
+    return resize_rel(r, 3);
+}
+
+static void compute_resize1d(TeBuilder *b)
+{
+    resize_compute(b, 1);
+}
+
+static void compute_resize2d(TeBuilder *b)
+{
+    resize_compute(b, 2);
+}
+
+static void compute_resize3d(TeBuilder *b)
+{
+    resize_compute(b, 3);
+}
+
+/* ---- nn.upsampling ------------------------------------------------------------------------------- */
+
+static const char *const scale_keys[] = {"scale_d", "scale_h", "scale_w"};
+
+static RelResult upsampling_rel(Rel *r, int n)
+{
+    const Type *t = rel_tensor(r, 0);
+    int at[LETTERS_MOST];
+    Method m;
+    if (!t)
+        return rel_blocked(r);
+    if (!rel_rank(r, 0, t, (uint32_t)n + 2) || !rel_layout(r, "layout", letters[n], at))
+        return REL_FAILED;
+    if (!method_of(attrs_string(r->attrs, "method"), &m)) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
+                  "`method` of `%s` is \"nearest_neighbor\", \"bilinear\" or \"bicubic\"", r->op->name);
+        return REL_FAILED;
+    }
+    Dim dims[LETTERS_MOST];
+    memcpy(dims, t->dims, t->n * sizeof *dims);
+    for (int i = 0; i < n; i++) {
+        double scale = attrs_float(r->attrs, scale_keys[SPATIAL_MOST - n + i]);
+        Dim *d = &dims[at[2 + i]];
+        if (scale <= 0) {
+            rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`%s` of `%s` must be positive",
+                      scale_keys[SPATIAL_MOST - n + i], r->op->name);
+            return REL_FAILED;
+        }
+        if (*d >= 0)
+            *d = (Dim)nearbyint((double)*d * scale);
+    }
+    return rel_out_tensor(r, t->dtype, t->n, dims);
+}
+
+static RelResult rel_upsampling(Rel *r)
+{
+    return upsampling_rel(r, 2);
+}
+
+static RelResult rel_upsampling3d(Rel *r)
+{
+    return upsampling_rel(r, 3);
+}
+
+static void compute_upsampling(TeBuilder *b)
+{
+    int at[LETTERS_MOST];
+    bool corners = attrs_bool(b->attrs, "align_corners");
+    Resize z = {.coordinates = str_of(corners ? "align_corners" : "asymmetric"), .alpha = -0.5};
+    method_of(attrs_string(b->attrs, "method"), &z.method);
+    layout_positions(attrs_string(b->attrs, "layout"), letters[2], at);
+    emit_resize(b, &z, 2, at);
+}
+
+static void compute_upsampling3d(TeBuilder *b)
+{
+    int at[LETTERS_MOST];
+    Resize z = {.coordinates = attrs_string(b->attrs, "coordinate_transformation_mode"), .alpha = -0.5};
+    method_of(attrs_string(b->attrs, "method"), &z.method);
+    if (z.method == NEAREST)
+        z.coordinates = str_of("asymmetric");
+    layout_positions(attrs_string(b->attrs, "layout"), letters[3], at);
+    emit_resize(b, &z, 3, at);
+}
+
+/* ---- image.dilation2d ---------------------------------------------------------------------------- */
+
+typedef struct Dilation {
+    int x[4], w[3];
+    int64_t strides[2], dilations[2], before[2], after[2];
+} Dilation;
+
+static void dilation_of(const Attrs *a, Dilation *d)
+{
+    layout_positions(attrs_string(a, "data_layout"), "NCHW", d->x);
+    layout_positions(attrs_string(a, "kernel_layout"), "IHW", d->w);
+    ops_ints(a, "strides", 2, d->strides);
+    ops_ints(a, "dilations", 2, d->dilations);
+    ops_padding(a, "padding", 2, d->before, d->after);
+}
+
+static RelResult rel_dilation2d(Rel *r)
+{
+    const Type *x = rel_tensor(r, 0), *w = x ? rel_tensor(r, 1) : NULL;
+    Dilation d;
+    if (!w)
+        return rel_blocked(r);
+    if (!rel_rank(r, 0, x, 4) || !rel_rank(r, 1, w, 3) || !rel_layout(r, "data_layout", "NCHW", d.x) ||
+        !rel_layout(r, "kernel_layout", "IHW", d.w) || !rel_ints(r, "strides", 2, d.strides) ||
+        !rel_ints(r, "dilations", 2, d.dilations) || !rel_padding(r, "padding", 2, d.before, d.after) ||
+        !rel_dtypes_agree(r, 0, x, 1, w))
+        return REL_FAILED;
+    Dim dims[4];
+    memcpy(dims, x->dims, sizeof dims);
+    if (!dim_agrees(x->dims[d.x[1]], w->dims[d.w[0]])) {
+        rel_error(r, E0202_SHAPE, 1, "`weight` has %lld channels, `data` has %lld",
+                  (long long)w->dims[d.w[0]], (long long)x->dims[d.x[1]]);
+        return REL_FAILED;
+    }
+    for (int i = 0; i < 2; i++) {
+        Dim *e = &dims[d.x[2 + i]], k = w->dims[d.w[1 + i]];
+        if (*e < 0 || k < 0) {
+            *e = DIM_ANY;
+            continue;
+        }
+        int64_t room = *e + d.before[i] + d.after[i] - ((k - 1) * d.dilations[i] + 1);
+        if (room < 0) {
+            rel_error(r, E0202_SHAPE, 0, "the kernel is larger than axis %d of the data", d.x[2 + i]);
+            return REL_FAILED;
+        }
+        *e = room / d.strides[i] + 1;
+    }
+    return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", x->dtype), 4, dims);
+}
+
+/* The greatest sum of an element and the kernel's element over it. */
+static void compute_dilation2d(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0), w = te_input(b, 1);
+    DType t = te_out_dtype(b, 0);
+    Dilation d;
+    dilation_of(b->attrs, &d);
+    Te *xi[4], *wi[3];
+    int64_t kernel[2];
+    ops_axes(b, 0, 4, xi);
+    wi[d.w[0]] = xi[d.x[1]];
+    for (int i = 0; i < 2; i++) {
+        Te *k = te_axis(b, 4 + i), *from = te_binary(b, TE_MUL, xi[d.x[2 + i]], te_int(b, d.strides[i]));
+        kernel[i] = w.shape[d.w[1 + i]];
+        Te *in = te_binary(b, TE_MUL, k, te_int(b, d.dilations[i]));
+        xi[d.x[2 + i]] = te_binary(b, TE_ADD, te_binary(b, TE_ADD, from, in), te_int(b, -d.before[i]));
+        wi[d.w[1 + i]] = k;
+    }
+    Te *v = te_cast(b, t, te_load_or(b, x, xi, te_bound(b, x.dtype, true)));
+    Te *body = te_binary(b, TE_ADD, v, te_cast(b, t, te_load(b, w, wi)));
+    te_output(b, te_reduce(b, TE_REDUCE_MAX, t, 4, te_out_shape(b, 0), 2, kernel, body));
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------- */
+
+#define RESIZE(LAYOUT)                                                                              \
+    ATTR_NONE("size", INTS, "spatial extents of the result"),                                       \
+        ATTR_NONE("roi", FLOATS, "the part for tf_crop_and_resize: starts, then ends"),             \
+        ATTR_S("layout", LAYOUT, "the order of the axes"),                                          \
+        ATTR_S("method", "linear", "\"nearest_neighbor\", \"linear\" or \"cubic\""),                \
+        ATTR_S("coordinate_transformation_mode", "half_pixel", "where outputs lie among inputs"),   \
+        ATTR_S("rounding_method", "round", "of nearest_neighbor: which input is nearest"),          \
+        ATTR_F("cubic_alpha", -0.5, "the parameter of the cubic kernel"),                           \
+        ATTR_I("cubic_exclude", 0, "1: inputs outside have no weight"),                             \
+        ATTR_F("extrapolation_value", 0, "the result outside the image"),                           \
+        ATTR_D("out_dtype", "", "the type of the result")
+static const OpAttr resize1d_attrs[] = {RESIZE("NCW"), {0}};
+static const OpAttr resize2d_attrs[] = {RESIZE("NCHW"), {0}};
+static const OpAttr resize3d_attrs[] = {RESIZE("NCDHW"), {0}};
+static const OpAttr upsampling_attrs[] = {
+    ATTR_MUST("scale_h", FLOAT, "how much higher"), ATTR_MUST("scale_w", FLOAT, "how much wider"),
+    ATTR_S("layout", "NCHW", "the order of the axes"),
+    ATTR_S("method", "nearest_neighbor", "\"nearest_neighbor\", \"bilinear\" or \"bicubic\""),
+    ATTR_B("align_corners", 0, "the corners of both images lie on each other"), {0}};
+static const OpAttr upsampling3d_attrs[] = {
+    ATTR_MUST("scale_d", FLOAT, "how much deeper"), ATTR_MUST("scale_h", FLOAT, "how much higher"),
+    ATTR_MUST("scale_w", FLOAT, "how much wider"), ATTR_S("layout", "NCDHW", "the order of the axes"),
+    ATTR_S("method", "nearest_neighbor", "\"nearest_neighbor\" or \"trilinear\""),
+    ATTR_S("coordinate_transformation_mode", "half_pixel", "where outputs lie among inputs"), {0}};
+static const OpAttr dilation_attrs[] = {
+    {.name = "strides", .type = ATTR_TYPE_INTS, .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}}, .doc = "steps of the kernel"},
+    {.name = "padding", .type = ATTR_TYPE_INTS, .otherwise = {.kind = ATTR_LIST, .list = {ops_zeros, 2}}, .doc = "places around the data"},
+    {.name = "dilations", .type = ATTR_TYPE_INTS, .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}}, .doc = "distance of the kernel's elements"},
+    ATTR_S("data_layout", "NCHW", "the order of the data's axes"),
+    ATTR_S("kernel_layout", "IHW", "the order of the weight's axes"),
+    ATTR_D("out_dtype", "", "the type of the result"), {0}};
+static const OpArg dilation_args[] = {{"data", "images"}, {"weight", "one kernel a channel"}, {0}};
+
+#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC)                            \
+    {.name = NAME, .doc = DOC, .args = ARGS, .attrs = ATTRS, .samples = SAMPLES,          \
+     .pattern = PATTERN, .rel = REL, .compute = compute_##ID}
+
+const Op image_ops[] = {
+    ROW("image.resize1d", resize1d, args_data, resize1d_attrs, OP_INJECTIVE, rel_resize1d,
+        "(float32[1,2,5], size=[8])", "A row of places with another number of them."),
+    ROW("image.resize2d", resize2d, args_data, resize2d_attrs, OP_INJECTIVE, rel_resize2d,
+        "(float32[1,2,4,5], size=[8, 3]) (float32[1,1,4,4], size=[3, 3], method=\"cubic\")",
+        "An image in another size."),
+    ROW("image.resize3d", resize3d, args_data, resize3d_attrs, OP_INJECTIVE, rel_resize3d,
+        "(float32[1,1,3,4,5], size=[4, 3, 5])", "A volume in another size."),
+    ROW("nn.upsampling", upsampling, args_data, upsampling_attrs, OP_INJECTIVE, rel_upsampling,
+        "(float32[1,2,3,4], scale_h=2f, scale_w=2f)", "An image scaled up."),
+    ROW("nn.upsampling3d", upsampling3d, args_data, upsampling3d_attrs, OP_INJECTIVE, rel_upsampling3d,
+        "(float32[1,1,2,3,4], scale_d=2f, scale_h=2f, scale_w=2f)", "A volume scaled up."),
+    ROW("image.dilation2d", dilation2d, dilation_args, dilation_attrs, OP_OUT_FUSABLE, rel_dilation2d,
+        "(float32[1,1,4,4], float32[1,2,2])", "The greatest sum of elements and a kernel laid over them."),
+    {0},
+};

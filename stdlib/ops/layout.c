@@ -1,0 +1,401 @@
+/* Other orders of axes, and blocks moved between axes. */
+#include "stdlib/ops/ops.h"
+
+#include <string.h>
+
+/* ---- layout_transform ---------------------------------------------------------------------------- */
+
+/* A layout is a word over axes: a capital is an axis, a number and a small letter a block split off it. */
+typedef struct Layout {
+    int n;
+    char letter[TENSOR_RANK_MOST];      /* capital */
+    int64_t factor[TENSOR_RANK_MOST];   /* of a block; 0: the axis itself */
+} Layout;
+
+static bool read_layout(Str text, Layout *l)
+{
+    l->n = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        int64_t factor = 0;
+        while (i < text.len && text.ptr[i] >= '0' && text.ptr[i] <= '9' && factor < 1000000)
+            factor = factor * 10 + (text.ptr[i++] - '0');
+        char c = i < text.len ? text.ptr[i] : 0;
+        bool capital = c >= 'A' && c <= 'Z', small = c >= 'a' && c <= 'z';
+        if ((!capital && !small) || capital != (factor == 0) || l->n == TENSOR_RANK_MOST)
+            return false;
+        l->letter[l->n] = capital ? c : (char)(c - 'a' + 'A');
+        l->factor[l->n++] = factor;
+    }
+    return l->n > 0;
+}
+
+/* The parts of one axis, outermost first: their places in the layout. */
+static int parts_of(const Layout *l, char letter, int *at)
+{
+    int n = 0;
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < l->n; i++)
+            if (l->letter[i] == letter && (l->factor[i] == 0) == (k == 0))
+                at[n++] = i;
+    return n;
+}
+
+static bool same_axes(const Layout *a, const Layout *b)
+{
+    int at[TENSOR_RANK_MOST];
+    for (int i = 0; i < a->n; i++)
+        if (a->factor[i] == 0 && (parts_of(b, a->letter[i], at) == 0 || b->factor[at[0]] != 0))
+            return false;
+    return true;
+}
+
+static bool once_each(const Layout *l)
+{
+    for (int i = 0; i < l->n; i++) {
+        int capitals = 0;
+        for (int k = 0; k < l->n; k++)
+            capitals += l->letter[k] == l->letter[i] && l->factor[k] == 0;
+        if (capitals != 1)
+            return false;
+    }
+    return true;
+}
+
+/* The extents in the other layout; false when a block does not divide its axis. */
+static bool convert_shape(const Layout *from, const Dim *in, const Layout *to, Dim *out)
+{
+    for (int i = 0; i < to->n; i++) {
+        int at[TENSOR_RANK_MOST], n = parts_of(from, to->letter[i], at);
+        Dim total = 1, block = 1;
+        if (to->factor[i]) {
+            out[i] = to->factor[i];
+            continue;
+        }
+        for (int k = 0; k < n; k++)
+            total = total < 0 || in[at[k]] < 0 ? DIM_ANY : total * in[at[k]];
+        for (int k = 0; k < to->n; k++)
+            block *= to->letter[k] == to->letter[i] && to->factor[k] ? to->factor[k] : 1;
+        if (total >= 0 && total % block)
+            return false;
+        out[i] = total < 0 ? DIM_ANY : total / block;
+    }
+    return true;
+}
+
+static RelResult rel_layout_transform(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    Layout from, to;
+    Str a = attrs_string(r->attrs, "src_layout"), b = attrs_string(r->attrs, "dst_layout");
+    Dim dims[TENSOR_RANK_MOST];
+    if (!read_layout(a, &from) || !read_layout(b, &to) || !once_each(&from) || !once_each(&to) ||
+        !same_axes(&from, &to) || !same_axes(&to, &from)) {
+        Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "layout \"%.*s\" cannot become \"%.*s\"",
+                            (int)a.len, a.ptr, (int)b.len, b.ptr);
+        diag_help(d, "both name the same axes with capitals; blocks are such as `16c`");
+        return REL_FAILED;
+    }
+    bool blocks = true;
+    for (int i = 0; i < from.n && (uint32_t)from.n == t->n; i++)
+        blocks = blocks && (from.factor[i] == 0 || dim_agrees(from.factor[i], t->dims[i]));
+    if ((uint32_t)from.n != t->n || !blocks || !convert_shape(&from, t->dims, &to, dims)) {
+        rel_error(r, E0202_SHAPE, 0, "%s does not fit the layouts \"%.*s\" and \"%.*s\"",
+                  type_str(r->cx, t), (int)a.len, a.ptr, (int)b.len, b.ptr);
+        return REL_FAILED;
+    }
+    return rel_out_tensor(r, t->dtype, (uint32_t)to.n, dims);
+}
+
+static void compute_layout_transform(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    const int64_t *out = te_out_shape(b, 0);
+    Layout from, to;
+    Te *index[TENSOR_RANK_MOST];
+    read_layout(attrs_string(b->attrs, "src_layout"), &from);
+    read_layout(attrs_string(b->attrs, "dst_layout"), &to);
+    for (int i = 0; i < from.n; i++) {
+        if (from.factor[i])
+            continue;
+        int at[TENSOR_RANK_MOST], n = parts_of(&to, from.letter[i], at);
+        int64_t shape[TENSOR_RANK_MOST];
+        Te *parts[TENSOR_RANK_MOST];
+        for (int k = 0; k < n; k++) {
+            shape[k] = out[at[k]];
+            parts[k] = te_axis(b, at[k]);
+        }
+        Te *whole = te_flatten(b, n, shape, parts);
+        n = parts_of(&from, from.letter[i], at);
+        for (int k = 0; k < n; k++)
+            shape[k] = x.shape[at[k]];
+        te_unflatten(b, n, shape, whole, parts);
+        for (int k = 0; k < n; k++)
+            index[at[k]] = parts[k];
+    }
+    ops_emit(b, te_load(b, x, index));
+}
+
+/* ---- nn.depth_to_space, nn.space_to_depth --------------------------------------------------------- */
+
+static RelResult block_rel(Rel *r, bool to_space)
+{
+    const Type *t = rel_tensor(r, 0);
+    int at[4];
+    if (!t)
+        return rel_blocked(r);
+    int64_t b = attrs_int(r->attrs, "block_size", 1);
+    if (!rel_rank(r, 0, t, 4) || !rel_layout(r, "layout", "NCHW", at))
+        return REL_FAILED;
+    Dim dims[4], c = t->dims[at[1]], h = t->dims[at[2]], w = t->dims[at[3]];
+    bool fits = b > 0 && (to_space ? c < 0 || c % (b * b) == 0 : (h < 0 || h % b == 0) && (w < 0 || w % b == 0));
+    if (!fits) {
+        rel_error(r, E0202_SHAPE, 0, "%s cannot be moved in blocks of %lld", type_str(r->cx, t), (long long)b);
+        return REL_FAILED;
+    }
+    dims[at[0]] = t->dims[at[0]];
+    dims[at[1]] = c < 0 ? DIM_ANY : to_space ? c / (b * b) : c * b * b;
+    dims[at[2]] = h < 0 ? DIM_ANY : to_space ? h * b : h / b;
+    dims[at[3]] = w < 0 ? DIM_ANY : to_space ? w * b : w / b;
+    return rel_out_tensor(r, t->dtype, 4, dims);
+}
+
+static RelResult rel_depth_to_space(Rel *r)
+{
+    return block_rel(r, true);
+}
+
+static RelResult rel_space_to_depth(Rel *r)
+{
+    return block_rel(r, false);
+}
+
+/* DCR: a channel is (place in the block, channel); CRD: (channel, place in the block). */
+static void compute_depth_to_space(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    int at[4];
+    int64_t block = attrs_int(b->attrs, "block_size", 1);
+    bool crd = str_is(attrs_string(b->attrs, "mode"), "CRD");
+    Te *index[4], *y, *yb, *z, *zb;
+    layout_positions(attrs_string(b->attrs, "layout"), "NCHW", at);
+    int64_t channels = te_out_shape(b, 0)[at[1]], row[2], joined[3];
+    row[1] = block;
+    row[0] = te_out_shape(b, 0)[at[2]] / block;
+    Te *parts[2];
+    te_unflatten(b, 2, row, te_axis(b, at[2]), parts);
+    y = parts[0], yb = row[0] == 1 ? te_axis(b, at[2]) : parts[1];
+    row[0] = te_out_shape(b, 0)[at[3]] / block;
+    te_unflatten(b, 2, row, te_axis(b, at[3]), parts);
+    z = parts[0], zb = row[0] == 1 ? te_axis(b, at[3]) : parts[1];
+    Te *c = te_axis(b, at[1]), *order[3] = {crd ? c : yb, crd ? yb : zb, crd ? zb : c};
+    joined[0] = crd ? channels : block;
+    joined[1] = block;
+    joined[2] = crd ? block : channels;
+    index[at[0]] = te_axis(b, at[0]);
+    index[at[1]] = te_flatten(b, 3, joined, order);
+    index[at[2]] = y;
+    index[at[3]] = z;
+    ops_emit(b, te_load(b, x, index));
+}
+
+static void compute_space_to_depth(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    int at[4];
+    int64_t block = attrs_int(b->attrs, "block_size", 1);
+    Te *index[4], *parts[3];
+    layout_positions(attrs_string(b->attrs, "layout"), "NCHW", at);
+    Te *channel = te_axis(b, at[1]), *size = te_int(b, block), *c = te_int(b, x.shape[at[1]] ? x.shape[at[1]] : 1);
+    parts[2] = te_binary(b, TE_MOD, channel, c);
+    Te *place = te_binary(b, TE_DIV, channel, c);
+    parts[0] = te_binary(b, TE_DIV, place, size);
+    parts[1] = te_binary(b, TE_MOD, place, size);
+    index[at[0]] = te_axis(b, at[0]);
+    index[at[1]] = parts[2];
+    index[at[2]] = te_binary(b, TE_ADD, te_binary(b, TE_MUL, te_axis(b, at[2]), size), parts[0]);
+    index[at[3]] = te_binary(b, TE_ADD, te_binary(b, TE_MUL, te_axis(b, at[3]), size), parts[1]);
+    ops_emit(b, te_load(b, x, index));
+}
+
+/* ---- nn.space_to_batch_nd, nn.batch_to_space_nd ---------------------------------------------------- */
+
+static bool block_pairs(const Attrs *a, const char *key, int n, int64_t *before, int64_t *after)
+{
+    const AttrValue *v = attrs_find(a, key);
+    if (v->kind != ATTR_LIST || (int)v->list.n != n)
+        return false;
+    for (int i = 0; i < n; i++) {
+        const AttrValue *pair = &v->list.at[i];
+        if (pair->kind != ATTR_LIST || pair->list.n != 2)
+            return false;
+        before[i] = pair->list.at[0].i;
+        after[i] = pair->list.at[1].i;
+    }
+    return true;
+}
+
+typedef struct Blocks {
+    int n;
+    int64_t size[TENSOR_RANK_MOST], before[TENSOR_RANK_MOST], after[TENSOR_RANK_MOST], product;
+} Blocks;
+
+static bool blocks_of(const Attrs *a, const char *key, Blocks *k)
+{
+    k->n = attrs_ints(a, "block_shape", k->size, TENSOR_RANK_MOST);
+    k->product = 1;
+    for (int i = 0; i < k->n; i++)
+        if (k->size[i] < 1 || __builtin_mul_overflow(k->product, k->size[i], &k->product))
+            return false;
+    return block_pairs(a, key, k->n, k->before, k->after);
+}
+
+static RelResult rel_space_to_batch(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    Blocks k;
+    Dim dims[TENSOR_RANK_MOST];
+    if (!t)
+        return rel_blocked(r);
+    bool fits = blocks_of(r->attrs, "paddings", &k) && k.n + 1 <= (int)t->n;
+    for (uint32_t i = 0; fits && i < t->n; i++) {
+        dims[i] = t->dims[i];
+        if (dims[i] < 0)
+            continue;
+        if (i == 0)
+            dims[i] *= k.product;
+        if (i == 0 || (int)i > k.n)
+            continue;
+        dims[i] += k.before[i - 1] + k.after[i - 1];
+        fits = dims[i] >= 0 && dims[i] % k.size[i - 1] == 0;
+        dims[i] /= k.size[i - 1];
+    }
+    if (fits)
+        return rel_out_tensor(r, t->dtype, t->n, dims);
+    rel_error(r, E0202_SHAPE, 0, "blocks and paddings do not fit %s", type_str(r->cx, t));
+    return REL_FAILED;
+}
+
+static RelResult rel_batch_to_space(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    Blocks k;
+    Dim dims[TENSOR_RANK_MOST];
+    if (!t)
+        return rel_blocked(r);
+    bool fits = blocks_of(r->attrs, "crops", &k) && k.n + 1 <= (int)t->n;
+    for (uint32_t i = 0; fits && i < t->n; i++) {
+        dims[i] = t->dims[i];
+        if (dims[i] < 0)
+            continue;
+        if (i == 0) {
+            fits = dims[i] % k.product == 0;
+            dims[i] /= k.product;
+        } else if ((int)i <= k.n) {
+            dims[i] = dims[i] * k.size[i - 1] - k.before[i - 1] - k.after[i - 1];
+            fits = dims[i] >= 0;
+        }
+    }
+    if (fits)
+        return rel_out_tensor(r, t->dtype, t->n, dims);
+    rel_error(r, E0202_SHAPE, 0, "blocks and crops do not fit %s", type_str(r->cx, t));
+    return REL_FAILED;
+}
+
+/* The batch of the result is (place in the block, batch). */
+static void compute_space_to_batch(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    Blocks k;
+    Te *index[TENSOR_RANK_MOST], *batch = te_int(b, x.shape[0] ? x.shape[0] : 1);
+    blocks_of(b->attrs, "paddings", &k);
+    ops_axes(b, 0, x.rank, index);
+    Te *place = te_binary(b, TE_DIV, index[0], batch);
+    index[0] = te_binary(b, TE_MOD, index[0], batch);
+    for (int i = k.n - 1; i >= 0; i--) {
+        Te *size = te_int(b, k.size[i]), *in = te_binary(b, TE_MOD, place, size);
+        place = te_binary(b, TE_DIV, place, size);
+        Te *at = te_binary(b, TE_ADD, te_binary(b, TE_MUL, index[i + 1], size), in);
+        index[i + 1] = te_binary(b, TE_SUB, at, te_int(b, k.before[i]));
+    }
+    ops_emit(b, te_load_or(b, x, index, ops_number(b, attrs_float(b->attrs, "pad_value"))));
+}
+
+static void compute_batch_to_space(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    Blocks k;
+    Te *index[TENSOR_RANK_MOST], *place = te_int(b, 0);
+    blocks_of(b->attrs, "crops", &k);
+    ops_axes(b, 0, x.rank, index);
+    for (int i = 0; i < k.n; i++) {
+        Te *size = te_int(b, k.size[i]), *at = te_binary(b, TE_ADD, index[i + 1], te_int(b, k.before[i]));
+        place = te_binary(b, TE_ADD, te_binary(b, TE_MUL, place, size), te_binary(b, TE_MOD, at, size));
+        index[i + 1] = te_binary(b, TE_DIV, at, size);
+    }
+    index[0] = te_binary(b, TE_ADD, te_binary(b, TE_MUL, place, te_int(b, te_out_shape(b, 0)[0])), index[0]);
+    ops_emit(b, te_load(b, x, index));
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------- */
+
+static const OpAttr layout_attrs[] = {ATTR_MUST("src_layout", STRING, "the order of the axes, such as \"NCHW\""),
+                                      ATTR_MUST("dst_layout", STRING, "the order in the result, such as \"NCHW16c\""), {0}};
+static const OpAttr block_attrs[] = {ATTR_I("block_size", 1, "elements of a block along each axis"),
+                                     ATTR_S("layout", "NCHW", "the order of the axes"),
+                                     ATTR_S("mode", "DCR", "what varies fastest: the channel (DCR) or the place (CRD)"), {0}};
+static const OpAttr space_to_batch_attrs[] = {
+    {.name = "block_shape", .type = ATTR_TYPE_INTS, .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}},
+     .doc = "extents of a block"},
+    ATTR_MUST("paddings", INT_LISTS, "for each blocked axis how many before and after"),
+    ATTR_F("pad_value", 0, "the new elements"), {0}};
+static const OpAttr batch_to_space_attrs[] = {
+    {.name = "block_shape", .type = ATTR_TYPE_INTS, .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}},
+     .doc = "extents of a block"},
+    ATTR_MUST("crops", INT_LISTS, "for each blocked axis how many to cut before and after"), {0}};
+
+const Op layout_ops[] = {
+    {.name = "layout_transform",
+     .doc = "The elements with their axes in another order, or split in blocks.",
+     .args = args_data,
+     .attrs = layout_attrs,
+     .samples = "(float32[1,4,2,3], src_layout=\"NCHW\", dst_layout=\"NHWC\") "
+                "(float32[1,4,2,3], src_layout=\"NCHW\", dst_layout=\"NCHW2c\")",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_layout_transform,
+     .compute = compute_layout_transform},
+    {.name = "nn.depth_to_space",
+     .doc = "Blocks of channels moved to places.",
+     .args = args_data,
+     .attrs = block_attrs,
+     .samples = "(float32[1,8,2,3], block_size=2)",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_depth_to_space,
+     .compute = compute_depth_to_space},
+    {.name = "nn.space_to_depth",
+     .doc = "Blocks of places moved to channels.",
+     .args = args_data,
+     .attrs = block_attrs,
+     .samples = "(float32[1,2,4,6], block_size=2)",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_space_to_depth,
+     .compute = compute_space_to_depth},
+    {.name = "nn.space_to_batch_nd",
+     .doc = "Blocks of places, padded, moved to the batch.",
+     .args = args_data,
+     .attrs = space_to_batch_attrs,
+     .samples = "(float32[1,4,4,1], block_shape=[2, 2], paddings=[[0, 0], [0, 0]])",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_space_to_batch,
+     .compute = compute_space_to_batch},
+    {.name = "nn.batch_to_space_nd",
+     .doc = "Blocks of the batch moved to places, and cut.",
+     .args = args_data,
+     .attrs = batch_to_space_attrs,
+     .samples = "(float32[4,2,2,1], block_shape=[2, 2], crops=[[0, 0], [0, 0]])",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_batch_to_space,
+     .compute = compute_batch_to_space},
+    {0},
+};
