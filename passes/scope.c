@@ -97,7 +97,10 @@ static void block_open(Block *b, Block *parent)
 {
     const Block *up = parent->jump;
     bool equal = parent->depth - up->depth == up->depth - up->jump->depth;
-    *b = (Block){.parent = parent, .depth = parent->depth + 1, .jump = equal ? up->jump : parent};
+    *b = (Block){.parent = parent,
+                 .stretch = b,
+                 .depth = parent->depth + 1,
+                 .jump = equal ? up->jump : parent};
 }
 
 static Block *block_at_depth(Block *b, uint32_t depth)
@@ -127,9 +130,9 @@ typedef struct Placing {
 } Placing;
 
 /* The number of blocks that the node opens: those of all its children but the first few. */
-static uint32_t node_opens(const Expr *e)
+static uint32_t node_opens(const Scopes *s, const Expr *e)
 {
-    if (e->kind == EXPR_FUNCTION)
+    if (e->kind == EXPR_FUNCTION || (e->kind == EXPR_LET && s->lets_open))
         return 1;
     if (e->kind == EXPR_IF)
         return 2;
@@ -137,8 +140,11 @@ static uint32_t node_opens(const Expr *e)
     return match ? match->clauses.n : 0;
 }
 
-static bool child_opens(const Expr *e, Expr *const *slot)
+static bool child_opens(const Scopes *s, const Expr *e, Expr *const *slot)
 {
+    const Let *let = expr_as_let(e);
+    if (let)
+        return s->lets_open && slot == &let->body;
     const If *branches = expr_as_if(e);
     const Match *match = expr_as_match(e);
     return e->kind == EXPR_FUNCTION || (branches && slot != &branches->cond) ||
@@ -149,12 +155,12 @@ static void place_child(void *data, Expr *const *slot)
 {
     Placing *p = data;
     Block *block = p->node->block;
-    if (child_opens(p->node->e, slot))
+    if (child_opens(p->s, p->node->e, slot))
         block = &p->node->inner[p->opened++];
     ScopeNode *child = scopes_node(p->s, *slot);
     if (!child)
         return;
-    child->spread |= child->block && child->block != block;
+    child->spread |= child->block && child->block->stretch != block->stretch;
     child->block = child->block ? common_block(child->block, block) : block;
 }
 
@@ -167,11 +173,13 @@ static bool place_nodes(Scopes *s)
             continue;
         if (!node->block)
             node->block = &s->root;
-        uint32_t n = node_opens(node->e);
+        uint32_t n = node_opens(s, node->e);
         if (n && !(node->inner = arena_new_array(&s->arena, Block, n)))
             return false;
         for (uint32_t k = 0; k < n; k++)
             block_open(&node->inner[k], node->block);
+        if (node->e->kind == EXPR_LET && n)
+            node->inner->stretch = node->block->stretch;
         const Function *f = expr_as_function(node->e);
         if (!f || !function_is_primitive(f))
             ir_children(node->e, place_child, &(Placing){s, node, 0});
@@ -179,15 +187,26 @@ static bool place_nodes(Scopes *s)
     return true;
 }
 
-bool scopes_init(Scopes *s, Ctx *cx, Expr *root)
+static bool scopes_fill(Scopes *s, Ctx *cx, Expr *root)
 {
-    *s = (Scopes){0};
     arena_init(&s->arena, &cx->limits);
-    s->root.jump = &s->root;
+    s->root.jump = s->root.stretch = &s->root;
     order_steps(s, root);
     if (s->nodes.failed)
         return !limit_reach(&cx->limits, LIMIT_MEMORY);
     return place_nodes(s);
+}
+
+bool scopes_init(Scopes *s, Ctx *cx, Expr *root)
+{
+    *s = (Scopes){0};
+    return scopes_fill(s, cx, root);
+}
+
+bool scopes_init_with_lets(Scopes *s, Ctx *cx, Expr *root)
+{
+    *s = (Scopes){.lets_open = true};
+    return scopes_fill(s, cx, root);
 }
 
 void scopes_deinit(Scopes *s)

@@ -2,7 +2,8 @@
  *
  * A block is a stretch of straight-line code: the root itself, the body of a function literal, a branch of an `if`, a clause of a
  * `match`. The body of a `let` goes on in the block of the `let`. A node belongs to the innermost block that all its uses have in
- * common, and is evaluated there once, at the place of its first use.
+ * common, and is evaluated there once, at the place of its first use. Where one asks for it, the body of each `let` is a block as well,
+ * part of the stretch around it: then a node's block is also where all that its uses see is in scope.
  *
  *     Scopes s;
  *     if (scopes_init(&s, root))
@@ -20,6 +21,7 @@
 typedef struct Block Block;
 struct Block {
     Block *parent;          /* NULL for the root's */
+    Block *stretch;         /* itself, or for the body of a `let` the block that goes on there */
     Block *jump;            /* an ancestor further up, for the search of common ones */
     uint32_t depth;
     void *data;             /* the user's */
@@ -30,7 +32,7 @@ typedef struct ScopeNode {
     Block *block;           /* where it belongs */
     Block *
         inner; /* the blocks of its children that open one, in order: body; then, otherwise; clauses */
-    bool spread; /* it is used in more than one block */
+    bool spread; /* it is used in more than one stretch */
     void *data; /* the user's */
 } ScopeNode;
 
@@ -49,10 +51,12 @@ typedef struct Scopes {
     PtrMap nodes; /* Expr -> ScopeNode */
     Vec(ScopeStep) steps;
     Block root;
+    bool lets_open; /* the bodies of `let`s are blocks */
 } Scopes;
 
 /* Looks at everything below `root` (for a function: at its body, as `root`). False when memory ran out: the limit was reached. */
 bool scopes_init(Scopes *s, Ctx *cx, Expr *root);
+bool scopes_init_with_lets(Scopes *s, Ctx *cx, Expr *root);
 void scopes_deinit(Scopes *s);
 
 bool expr_is_atom(const Expr *e);

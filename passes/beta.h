@@ -1,0 +1,13 @@
+/* Calls of known functions, unfolded. */
+#ifndef PASSES_BETA_H
+#define PASSES_BETA_H
+
+#include "passes/facts.h"
+
+/* The body of a copy of f, with fresh variables, over these arguments. Arguments that may be moved stand in place of their
+ * parameters, others are bound by a `let` in front of the body. `sources[i]` is args[i] as it was when it had types. f has no type
+ * parameters. NULL when memory ran out. */
+Expr *beta(Ctx *cx, Module *module, Purity *purity, const Function *f, uint32_t n,
+           Expr *const *args, Expr *const *sources);
+
+#endif
