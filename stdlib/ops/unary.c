@@ -123,6 +123,22 @@ static void compute_clip(TeBuilder *b)
     ops_emit(b, te_binary(b, TE_MAX, x, ops_number(b, attrs_float(b->attrs, "a_min"))));
 }
 
+/* x * multiplier * 2^(shift - 31) in 64 bits, rounded half up. */
+static void compute_fixed_point_multiply(TeBuilder *b)
+{
+    DType wide = {DTYPE_CODE_INT, 64, 1};
+    int64_t down = 31 - attrs_int(b->attrs, "shift", 0);
+    Te *x = te_cast(b, wide, ops_at_axes(b, te_input(b, 0)));
+    x = te_binary(b, TE_MUL, x, te_int(b, attrs_int(b->attrs, "multiplier", 0)));
+    if (down > 0 && down < 63) {
+        x = te_binary(b, TE_ADD, x, te_int(b, (int64_t)1 << (down - 1)));
+        x = te_binary(b, TE_SHR, x, te_int(b, down));
+    } else if (down < 0 && down > -63) {
+        x = te_binary(b, TE_SHL, x, te_int(b, -down));
+    }
+    ops_emit(b, te_cast(b, te_out_dtype(b, 0), x));
+}
+
 /* ---- the bits as another dtype ------------------------------------------------------------------ */
 
 static RelResult rel_reinterpret(Rel *r)
@@ -150,6 +166,11 @@ static bool kernel_reinterpret(OpCall *c)
 static const OpAttr clip_attrs[] = {
     ATTR_MUST("a_min", FLOAT, "the least value of the result"),
     ATTR_MUST("a_max", FLOAT, "the greatest value of the result"),
+    {0},
+};
+static const OpAttr fixed_point_attrs[] = {
+    ATTR_MUST("multiplier", INT, "a number of 31 bits behind the point"),
+    ATTR_MUST("shift", INT, "the power of two"),
     {0},
 };
 static const OpAttr leaky_attrs[] = {ATTR_F("alpha", 0.25, "the slope below zero"), {0}};
@@ -220,6 +241,14 @@ const Op unary_ops[] = {
      .pattern = OP_ELEMWISE,
      .rel = rel_same_number,
      .compute = compute_clip},
+    {.name = "fixed_point_multiply",
+     .doc = "Integers times multiplier * 2^(shift - 31), rounded half up.",
+     .args = args_data,
+     .attrs = fixed_point_attrs,
+     .samples = "(int32[4], multiplier=1073741824, shift=1)",
+     .pattern = OP_ELEMWISE,
+     .rel = rel_same_int,
+     .compute = compute_fixed_point_multiply},
     {.name = "reinterpret",
      .doc = "The bits of each element, read as another type of the same size.",
      .args = args_data,

@@ -1,0 +1,196 @@
+/* Tensor expressions: building, folding, recognising, running, printing. */
+#include "ir/te.h"
+
+#include "stdlib/stdlib.h"
+#include "tests/unit/check.h"
+
+#include <string.h>
+
+static Ctx cx;
+static Arena arena;
+
+static const DType f32 = {DTYPE_CODE_FLOAT, 32, 1};
+static const DType i32 = {DTYPE_CODE_INT, 32, 1};
+
+static Tensor *filled(DType dtype, int rank, const int64_t *shape, int from)
+{
+    Tensor *t = tensor_new(&cx.limits, dtype, rank, shape);
+    for (int64_t i = 0; i < t->size; i++) {
+        Value v = value_scalar_double(dtype, (double)((from + i * 7) % 11 - 5));
+        memcpy(t->data + (size_t)i * dtype_size(dtype), &v.bits, dtype_size(dtype));
+    }
+    return t;
+}
+
+static Tensor *run_one(const TeProgram *p, int n, Tensor *const *inputs)
+{
+    TensorView views[4];
+    Tensor *out = NULL;
+    for (int i = 0; i < n; i++)
+        views[i].t = *inputs[i];
+    return te_run(&cx, p, (Span){0}, views, &out) ? out : NULL;
+}
+
+static const char *printed(const TeProgram *p)
+{
+    Buf b = {0};
+    te_print(&b, p);
+    char *text = arena_copy_text(&arena, buf_text(&b), b.n);
+    buf_deinit(&b);
+    return text;
+}
+
+/* A reshape that merges and splits axes is a view: no division is left in the index. */
+static void test_reshape_is_view(void)
+{
+    int64_t from[3] = {2, 3, 4}, to[2] = {6, 4};
+    TeBuilder b;
+    te_begin(&b, &cx, &arena);
+    TeTensor x = te_add_input(&b, f32, 3, from);
+    Te *axes[2] = {te_axis(&b, 0), te_axis(&b, 1)}, *index[3];
+    te_unflatten(&b, 3, from, te_flatten(&b, 2, to, axes), index);
+    CHECK(index[2] == axes[1]);
+    TeTensor y = te_map(&b, f32, 2, to, te_load(&b, x, index));
+    TeProgram *p = te_finish(&b, 1, &y, false);
+    Tensor *in = filled(f32, 3, from, 0), *out = run_one(p, 1, &in);
+    CHECK(out && out->data == in->data && out->rank == 2);
+    tensor_release(in);
+    tensor_release(out);
+}
+
+/* Stages that nothing needs are dropped, and the loads follow the new numbers. */
+static void test_unneeded(void)
+{
+    int64_t shape[1] = {4};
+    TeBuilder b;
+    te_begin(&b, &cx, &arena);
+    TeTensor x = te_add_input(&b, f32, 1, shape);
+    Te *i[1] = {te_axis(&b, 0)};
+    te_map(&b, f32, 1, shape, te_unary(&b, TE_EXP, te_load(&b, x, i)));
+    TeTensor y = te_map(&b, f32, 1, shape, te_unary(&b, TE_NEG, te_load(&b, x, i)));
+    TeTensor z = te_map(&b, f32, 1, shape, te_unary(&b, TE_ABS, te_load(&b, y, i)));
+    TeProgram *p = te_finish(&b, 1, &z, false);
+    CHECK(p->n_stages == 2 && p->outputs[0] == 2);
+    CHECK_TEXT(printed(p), "for i0 in 0..4:\n  t0[i0] = -x[i0]\nfor i0 in 0..4:\n  out[i0] = abs(t0[i0])\n");
+    TeProgram *q = te_inline(&cx, &arena, p);
+    CHECK(q->n_stages == 1);
+    CHECK_TEXT(printed(q), "for i0 in 0..4:\n  out[i0] = abs(-x[i0])\n");
+}
+
+static TeProgram *product_of(int64_t m, int64_t k, int64_t n, DType dtype)
+{
+    int64_t a[2] = {m, k}, c[2] = {k, n}, out[2] = {m, n};
+    TeBuilder b;
+    te_begin(&b, &cx, &arena);
+    TeTensor x = te_add_input(&b, dtype, 2, a), y = te_add_input(&b, dtype, 2, c);
+    Te *xi[2] = {te_axis(&b, 0), te_axis(&b, 2)}, *yi[2] = {te_axis(&b, 2), te_axis(&b, 1)};
+    Te *body = te_binary(&b, TE_MUL, te_load(&b, x, xi), te_load(&b, y, yi));
+    TeTensor z = te_reduce(&b, TE_SUM, dtype, 2, out, 1, &k, body);
+    return te_finish(&b, 1, &z, false);
+}
+
+/* Matrix products are recognised, and agree with the loops that integers take. */
+static void test_contraction(void)
+{
+    int64_t m = 17, k = 40, n = 23, a[2] = {m, k}, c[2] = {k, n};
+    TeProgram *p = product_of(m, k, n, f32), *q = product_of(m, k, n, i32);
+    TeContraction t;
+    CHECK(te_contraction(p, 0, &t));
+    CHECK(t.a.stride[0] == k && t.a.stride[2] == 1 && t.b.stride[2] == n && t.b.stride[1] == 1);
+    CHECK_TEXT(printed(p), "for i0 in 0..17, i1 in 0..23:\n  out[i0, i1] = sum(k in 0..40) x[i0, k] * y[k, i1]\n");
+    TeCost cost = te_cost(p);
+    CHECK(cost.operations == 2.0 * (double)(m * k * n) && cost.bytes_written == 4.0 * (double)(m * n));
+    Tensor *xf[2] = {filled(f32, 2, a, 3), filled(f32, 2, c, 1)};
+    Tensor *xi[2] = {filled(i32, 2, a, 3), filled(i32, 2, c, 1)};
+    Tensor *f = run_one(p, 2, xf), *i = run_one(q, 2, xi);
+    bool same = f && i;
+    for (int64_t at = 0; same && at < f->size; at++)
+        same = tensor_get_double(f, at) == (double)tensor_get_int(i, at);
+    CHECK(same);
+    for (int at = 0; at < 2; at++) {
+        tensor_release(xf[at]);
+        tensor_release(xi[at]);
+    }
+    tensor_release(f);
+    tensor_release(i);
+}
+
+/* What one operator does to scalars, through te_run_scalar and through op_eval. */
+static Value scalar_op(const char *name, Value x, Value y)
+{
+    Value args[2] = {x, y};
+    return op_eval(&cx, op_find(&cx, str_of(name)), NULL, (Span){0}, 2, args);
+}
+
+static void test_scalars(void)
+{
+    CHECK(value_as_int(scalar_op("add", value_int32(2000000000), value_int32(2000000000))) == -294967296);
+    CHECK(value_as_int(scalar_op("divide", value_int32(-7), value_int32(2))) == -3);
+    CHECK(value_as_int(scalar_op("floor_divide", value_int32(-7), value_int32(2))) == -4);
+    CHECK(value_as_int(scalar_op("divide", value_int32(INT32_MIN), value_int32(-1))) == INT32_MIN);
+    CHECK(value_as_int(scalar_op("mod", value_int32(INT32_MIN), value_int32(-1))) == 0);
+    CHECK(value_is_true(scalar_op("less", value_int64(3), value_int64(4))));
+    CHECK(value_as_double(scalar_op("maximum", value_float32(__builtin_nanf("")), value_float32(1))) == 1);
+    CHECK(cx.diags->errors == 0);
+    CHECK(value_is_none(scalar_op("divide", value_int32(1), value_int32(0))));
+    CHECK(cx.diags->first && cx.diags->first->code == E0302_DIVIDE_BY_ZERO);
+    diags_clear(cx.diags);
+}
+
+/* Sums do not depend on how many threads there are. */
+static void test_threads(void)
+{
+    int64_t shape[1] = {1000003};
+    TeBuilder b;
+    te_begin(&b, &cx, &arena);
+    TeTensor x = te_add_input(&b, f32, 1, shape);
+    Te *i[1] = {te_axis(&b, 0)};
+    Te *body = te_unary(&b, TE_EXP, te_load(&b, x, i));
+    TeTensor s = te_reduce(&b, TE_SUM, f32, 0, NULL, 1, shape, body);
+    TeProgram *p = te_finish(&b, 1, &s, false);
+    Tensor *in = filled(f32, 1, shape, 0), *first = run_one(p, 1, &in);
+    Pool *kept = cx.pool;
+    for (int threads = 1; threads <= 3; threads++) {
+        cx.pool = pool_new(threads);
+        Tensor *again = run_one(p, 1, &in);
+        CHECK(again && memcmp(again->data, first->data, sizeof(float)) == 0);
+        tensor_release(again);
+        pool_free(cx.pool);
+    }
+    cx.pool = kept;
+    tensor_release(in);
+    tensor_release(first);
+}
+
+static bool has_doc(void *data, const Op *op)
+{
+    int *n = data;
+    bool good = op->doc && *op->doc && op->args && op->rel && !(op->compute && op->kernel) && op->samples;
+    for (const OpArg *a = op->args; good && a->name; a++)
+        good = a->doc && *a->doc;
+    for (const OpAttr *a = op->attrs; good && a && a->name; a++)
+        good = a->doc && *a->doc;
+    if (!good || op_find(&cx, str_of(op->name)) != op)
+        printf("the row of %s is incomplete, or there are two\n", op->name);
+    CHECK(good && op_find(&cx, str_of(op->name)) == op);
+    ++*n;
+    return true;
+}
+
+int main(void)
+{
+    CHECK(ctx_init(&cx, &stdlib_ops));
+    limits_start(&cx.limits);
+    arena_init(&arena, &cx.limits);
+    test_reshape_is_view();
+    test_unneeded();
+    test_contraction();
+    test_scalars();
+    test_threads();
+    int n = 0;
+    op_each(&stdlib_ops, has_doc, &n);
+    CHECK(n > 100);
+    arena_deinit(&arena);
+    ctx_deinit(&cx);
+    return check_done();
+}
