@@ -32,61 +32,6 @@ static void task(Printer *p, TaskKind kind, const Expr *e, uint32_t i)
     vec_push(&p->tasks, &p->arena, one);
 }
 
-/* ---- docs ---------------------------------------------------------------------------------------------------------------------- */
-
-static void add_piece(Printer *p, Doc *doc, size_t from, size_t to)
-{
-    if (from == to)
-        return;
-    Piece *piece = arena_new(&p->arena, Piece);
-    *piece = (Piece){.from = from, .to = to};
-    if (doc->last)
-        doc->last->next = piece;
-    else
-        doc->first = piece;
-    doc->last = piece;
-}
-
-/* What the open doc was given so far becomes a piece of it. */
-static void settle(Printer *p)
-{
-    if (p->docs.n)
-        add_piece(p, &vec_last(&p->docs), p->open, p->text.n);
-    p->open = p->text.n;
-}
-
-static void doc_begin(Printer *p)
-{
-    Doc empty = {0};
-    settle(p);
-    vec_push(&p->docs, &p->arena, empty);
-}
-
-static Doc doc_end(Printer *p)
-{
-    settle(p);
-    return vec_pop(&p->docs);
-}
-
-static void doc_splice(Printer *p, Doc inner)
-{
-    settle(p);
-    Doc *doc = &vec_last(&p->docs);
-    if (!inner.first)
-        return;
-    if (doc->last)
-        doc->last->next = inner.first;
-    else
-        doc->first = inner.first;
-    doc->last = inner.last;
-}
-
-static void doc_write(const Printer *p, Buf *out, Doc doc)
-{
-    for (const Piece *piece = doc.first; piece; piece = piece->next)
-        buf_bytes(out, p->text.at + piece->from, piece->to - piece->from);
-}
-
 static void indent(Printer *p)
 {
     buf_repeat(&p->text, ' ', 2 * (size_t)(p->indent < INDENT_MOST ? p->indent : INDENT_MOST));
@@ -129,7 +74,7 @@ static void declare(Printer *p, const Var *v)
         name_var(p, v);
         return;
     }
-    settle(p);
+    doc_settle(p);
     unsigned level = p->indent;
     p->indent = p->base_indent;
     indent(p);
@@ -137,7 +82,7 @@ static void declare(Printer *p, const Var *v)
     put_binder(p, &p->text, v);
     buf_str(&p->text, ";\n");
     p->indent = level;
-    add_piece(p, &p->docs.at[0], p->open, p->text.n);
+    doc_add(p, &p->docs.at[0], p->open, p->text.n);
     p->open = p->text.n;
 }
 

@@ -88,6 +88,19 @@ typedef struct Printer {
     bool failed;
 } Printer;
 
+/* ---- print_doc.c ------------------------------------------------------------------------------------------------------ */
+
+/* Opens a doc: what is written from here on belongs to it. */
+void doc_begin(Printer *p);
+/* Closes the last doc that was opened. */
+Doc doc_end(Printer *p);
+/* What the open doc was given so far becomes a piece of it. */
+void doc_settle(Printer *p);
+/* Appends a piece of the buffer, or another doc, which then is a part of this one. */
+void doc_add(Printer *p, Doc *doc, size_t from, size_t to);
+void doc_splice(Printer *p, Doc inner);
+void doc_write(const Printer *p, Buf *out, Doc doc);
+
 /* ---- print_text.c ---------------------------------------------------------------------------------------------------- */
 
 PrintNode *node_find(Printer *p, const Expr *e); /* NULL when there is none */
