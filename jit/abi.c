@@ -3,7 +3,9 @@
  * Those that can fail set `failed` of the state after the diagnostic. Pointers to values are to `n` of them on the caller's stack. */
 #include "ir/op.h"
 #include "jit/internal.h"
+#include "jit/watch.h"
 #include "runtime/heap.h"
+#include "runtime/show.h"
 
 #include <math.h>
 #include <string.h>
@@ -104,22 +106,42 @@ static void abi_op(JitState *s, const OpSite *site, const Value *args, Value *ou
         fails(s);
 }
 
-/* As many products as `batch`. */
-static void abi_sgemm(JitState *s, const float *a, const float *b, float *c, const GemmSite *g)
+static bool must_stop(JitState *s)
 {
-    for (int64_t i = 0; i < g->batch; i++)
-        blas_sgemm(s->jit->cx->blas, g->transpose_a, g->transpose_b, g->m, g->n, g->k, 1.0f,
-                   a + i * g->step_a, g->lda, b + i * g->step_b, g->ldb, 0.0f, c + i * g->step_c,
-                   g->ldc);
+    return atomic_load_explicit(s->interrupted, memory_order_relaxed);
 }
 
-static void abi_dgemm(JitState *s, const double *a, const double *b, double *c, const GemmSite *g)
+static void abi_stopped(JitState *s);
+
+/* Rows of a product that are worth a look at the interrupt flag. */
+static int64_t rows_at_once(const GemmSite *g)
 {
-    for (int64_t i = 0; i < g->batch; i++)
-        blas_dgemm(s->jit->cx->blas, g->transpose_a, g->transpose_b, g->m, g->n, g->k, 1.0,
-                   a + i * g->step_a, g->lda, b + i * g->step_b, g->ldb, 0.0, c + i * g->step_c,
-                   g->ldc);
+    int64_t rows = ((int64_t)1 << 31) / g->n / g->k;
+    rows = rows < 64 ? 64 : rows;
+    return rows < g->m ? rows : g->m;
 }
+
+/* As many products as `batch`, large ones in parts. */
+#define GEMM(name, gemm, type)                                                              \
+    static void name(JitState *s, const type *a, const type *b, type *c, const GemmSite *g) \
+    {                                                                                       \
+        int64_t part = rows_at_once(g), step = g->transpose_a ? 1 : g->lda;                 \
+        for (int64_t i = 0; i < g->batch; i++) {                                            \
+            for (int64_t at = 0; at < g->m; at += part) {                                   \
+                int64_t rows = g->m - at < part ? g->m - at : part;                         \
+                if (must_stop(s)) {                                                         \
+                    abi_stopped(s);                                                         \
+                    return;                                                                 \
+                }                                                                           \
+                gemm(s->jit->cx->blas, g->transpose_a, g->transpose_b, rows, g->n, g->k, 1, \
+                     a + i * g->step_a + at * step, g->lda, b + i * g->step_b, g->ldb, 0,   \
+                     c + i * g->step_c + at * g->ldc, g->ldc);                              \
+            }                                                                               \
+        }                                                                                   \
+    }
+GEMM(abi_sgemm, blas_sgemm, float)
+GEMM(abi_dgemm, blas_dgemm, double)
+#undef GEMM
 
 /* ---- what goes wrong ---------------------------------------------------------------------------------------- */
 
@@ -142,10 +164,14 @@ static void abi_bad_shift(JitState *s, int32_t source, int32_t from, int32_t to)
     fails(s);
 }
 
-static void abi_no_match(JitState *s, int32_t source, int32_t from, int32_t to)
+static void abi_no_match(JitState *s, const Value *v, int32_t source, int32_t from, int32_t to)
 {
-    diag_error(s->jit->cx->diags, E0301_NO_MATCH, span_of(source, from, to),
-               "no clause of the match fits the value");
+    Buf text = {0};
+    value_show(&text, *v, (ShowStyle){.elements = 20, .list = 20, .exact = true});
+    Diag *d = diag_error(s->jit->cx->diags, E0301_NO_MATCH, span_of(source, from, to),
+                         "no clause of the match fits the value");
+    diag_note(d, "the value is %s", buf_text(&text));
+    buf_deinit(&text);
     fails(s);
 }
 
@@ -158,7 +184,7 @@ static void abi_too_deep(JitState *s)
 /* The interrupt flag was seen. */
 static void abi_stopped(JitState *s)
 {
-    limit_reach(limits_of(s), LIMIT_INTERRUPT);
+    limit_reach(limits_of(s), watch_is_late(s->jit->watch) ? LIMIT_TIME : LIMIT_INTERRUPT);
     fails(s);
 }
 
@@ -181,7 +207,7 @@ const AbiRow abi_table[] = {
     {"relay_dgemm", ADDRESS(abi_dgemm), "vppppp"},
     {"relay_divided_by_zero", ADDRESS(abi_divided_by_zero), "vpiii"},
     {"relay_bad_shift", ADDRESS(abi_bad_shift), "vpiii"},
-    {"relay_no_match", ADDRESS(abi_no_match), "vpiii"},
+    {"relay_no_match", ADDRESS(abi_no_match), "vppiii"},
     {"relay_too_deep", ADDRESS(abi_too_deep), "vp"},
     {"relay_stopped", ADDRESS(abi_stopped), "vp"},
     {"memcpy", ADDRESS(memcpy), "pppl"},

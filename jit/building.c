@@ -215,3 +215,11 @@ Ssa gen_head(Gen *g, Repr r)
     memcpy(&head, &v, sizeof head);
     return gen_int(g->i64, (int64_t)head);
 }
+
+Ssa gen_interrupted(Gen *g, Ssa state)
+{
+    Ssa flag = gen_load(g, g->ptr, state, offsetof(JitState, interrupted));
+    Ssa set = gen_load(g, g->i8, flag, 0);
+    LLVMSetVolatile(set, true);
+    return LLVMBuildICmp(g->b, LLVMIntNE, set, gen_int(g->i8, 0), "");
+}

@@ -218,6 +218,31 @@ static Ssa call_global(Fn *f, const GlobalVar *global, const Call *call, const T
     return in ? call_instance(f, in, call, tail) : NULL;
 }
 
+static Ssa call_open(Fn *f, const Val *val, const Call *call, const Type *result, bool tail)
+{
+    Gen *g = f->g;
+    uint32_t n = call->args.n;
+    const Type **types = arena_new_array(g->arena, const Type *, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        types[i] = fn_type(f, call->args.at[i]);
+    Instance *in = instance_of_open(f, val->open, expr_as_var(call->callee), n, types, result);
+    return in ? call_instance(f, in, call, tail) : NULL;
+}
+
+/* A call through another name of an operator, a constructor or a global function. */
+static Ssa call_atom(Fn *f, const Expr *atom, const Call *call, const Var *var, bool tail)
+{
+    Call direct = *call;
+    direct.callee = (Expr *)(uintptr_t)atom;
+    const OpRef *op = expr_as_op(atom);
+    if (op && op->op->attrs && !direct.attrs) {
+        direct.attrs = attrs_check(f->g->cx, &f->g->code->arena, op->op->name, op->op->attrs, NULL,
+                                   call->base.span);
+        f->g->failed |= !direct.attrs;
+    }
+    return f->g->failed ? NULL : fn_call(f, &direct, var, tail);
+}
+
 Ssa fn_call(Fn *f, const Call *call, const Var *var, bool tail)
 {
     const Type *result = fn_type(f, &var->base);
@@ -233,5 +258,9 @@ Ssa fn_call(Fn *f, const Call *call, const Var *var, bool tail)
         return NULL;
     if (val->known)
         return call_instance(f, val->known, call, tail);
+    if (val->open)
+        return call_open(f, val, call, result, tail);
+    if (val->atom)
+        return call_atom(f, val->atom, call, var, tail);
     return call_closure(f, call, val->type, tail);
 }

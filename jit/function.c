@@ -101,19 +101,35 @@ static Ssa atom_value(Fn *f, const Expr *e, const Type *type)
 Val *fn_val(Fn *f, const Expr *atom)
 {
     Val *val = ptrmap_find(&f->vals, atom);
-    if (val && !val->at && !val->known)
+    if (val && !val->at && !val->known && !val->atom && !val->open)
         plan_flush(f);
     if (!val && expr_as_var(atom))
         gen_refuse(f->g, "the free variable `%%%s`", expr_as_var(atom)->name->text);
     return val;
 }
 
-static Ssa value_or_null(Fn *f, Val *val)
+/* A polymorphic function literal wanted as a value of this type. */
+static Ssa open_value(Fn *f, const Val *val, const Var *v, const Type *type)
+{
+    if (type->kind != TYPE_FUNC || type->n_params > 0) {
+        gen_refuse(f->g, "the polymorphic function `%%%s` is used as a value", v->name->text);
+        return LLVMConstNull(f->g->ptr);
+    }
+    Instance *in =
+        instance_of_open(f, val->open, (Var *)(uintptr_t)v, type->n, type->parts, type->result);
+    return in ? fn_closure(f, in) : LLVMConstNull(f->g->ptr);
+}
+
+static Ssa value_or_null(Fn *f, Val *val, const Var *v, const Type *type)
 {
     if (val->at)
         return val->at;
     if (val->known)
         return fn_closure(f, val->known);
+    if (val->atom)
+        return atom_value(f, val->atom, type);
+    if (val->open)
+        return open_value(f, val, v, type);
     return LLVMGetUndef(gen_type(f->g, val->repr));
 }
 
@@ -122,7 +138,7 @@ Ssa fn_borrow(Fn *f, const Expr *atom)
     if (!expr_as_var(atom))
         return atom_value(f, atom, fn_type(f, atom));
     Val *val = fn_val(f, atom);
-    return val ? value_or_null(f, val) : LLVMGetUndef(f->g->ptr);
+    return val ? value_or_null(f, val, expr_as_var(atom), val->type) : LLVMGetUndef(f->g->ptr);
 }
 
 Ssa fn_take_as(Fn *f, const Expr *atom, const Type *type)
@@ -133,7 +149,7 @@ Ssa fn_take_as(Fn *f, const Expr *atom, const Type *type)
     Val *val = fn_val(f, atom);
     if (!val)
         return LLVMGetUndef(f->g->ptr);
-    Ssa at = value_or_null(f, val);
+    Ssa at = value_or_null(f, val, v, type);
     if (val->repr.kind == REPR_SCALAR || !val->at)
         return at;
     if (!val->fixed && fn_dies(f, v))
@@ -361,7 +377,7 @@ static Ssa tuple_get(Fn *f, const TupleGet *e, const Type *type)
 static Ssa literal(Fn *f, const Function *fn, Var *var)
 {
     if (fn->type_params.n > 0) {
-        gen_refuse(f->g, "the local function `%%%s` is polymorphic", var->name->text);
+        fn_bind(f, var, fn_type(f, &fn->base), NULL)->open = fn;
         return NULL;
     }
     Instance *in = instance_of_literal(f, fn, var);
@@ -379,11 +395,21 @@ static Ssa alias(Fn *f, const Var *var, Expr *value)
     Val *old = fn_val(f, value);
     if (!old)
         return fn_take(f, value);
-    Ssa at = old->known && !old->at ? NULL : fn_take(f, value);
+    Ssa at = old->at ? fn_take(f, value) : NULL;
     Val *val = fn_bind(f, var, old->type, at);
     val->known = old->known;
+    val->atom = old->atom;
+    val->open = old->open;
     val->fixed = old->fixed;
     val->dense = old->dense;
+    return NULL;
+}
+
+static Ssa named_atom(Fn *f, const Var *var, const Expr *e, const Type *type)
+{
+    if (type->kind != TYPE_FUNC)
+        return fn_take_as(f, e, type);
+    fn_bind(f, var, type, NULL)->atom = e;
     return NULL;
 }
 
@@ -395,7 +421,7 @@ static Ssa let_value(Fn *f, Let *let, const Type *type, bool tail)
     case EXPR_VAR: return alias(f, let->var, e);
     case EXPR_GLOBAL:
     case EXPR_OP:
-    case EXPR_CON: return fn_take_as(f, e, type);
+    case EXPR_CON: return named_atom(f, let->var, e, type);
     case EXPR_TUPLE:
         return fn_tuple(f, type, expr_as_tuple(e)->fields.n, expr_as_tuple(e)->fields.at);
     case EXPR_TUPLE_GET: return tuple_get(f, expr_as_tuple_get(e), type);

@@ -56,11 +56,7 @@ static void check_stack(Fn *f, Ssa const *args)
 
 static void check_interrupt(Fn *f, Ssa const *args)
 {
-    Gen *g = f->g;
-    Ssa flag = gen_load(g, g->ptr, f->state, offsetof(JitState, interrupted));
-    Ssa set = gen_load(g, g->i8, flag, 0);
-    LLVMSetVolatile(set, true);
-    guard(f, LLVMBuildICmp(g->b, LLVMIntNE, set, gen_int(g->i8, 0), ""), "relay_stopped", args);
+    guard(f, gen_interrupted(f->g, f->state), "relay_stopped", args);
 }
 
 /* Calls to itself in tail position come back to here with other arguments. */

@@ -249,6 +249,60 @@ Instance *instance_of_literal(Fn *f, const Function *fn, Var *self)
     return g->failed ? NULL : declare(g, in);
 }
 
+static Instance *open_at(Gen *g, const Function *fn, const Type *const *types, uint32_t outer)
+{
+    for (size_t i = 0; i < g->instances.n; i++) {
+        Instance *in = g->instances.at[i];
+        if (in->fn == fn && same_types(in, outer + fn->type_params.n, types))
+            return in;
+    }
+    return NULL;
+}
+
+Instance *instance_of_open(Fn *f, const Function *fn, Var *self, uint32_t n,
+                           const Type *const *args, const Type *result)
+{
+    Gen *g = f->g;
+    uint32_t outer = f->in->n_vars, own = fn->type_params.n;
+    const TypeVar **vars = arena_new_array(g->arena, const TypeVar *, outer + own + 1);
+    const Type **types = arena_new_array(g->arena, const Type *, outer + own + 1);
+    for (uint32_t i = 0; i < outer; i++) {
+        vars[i] = f->in->vars[i];
+        types[i] = f->in->types[i];
+    }
+    for (uint32_t i = 0; i < own; i++)
+        vars[outer + i] = fn->type_params.at[i];
+    bool ok = n == fn->params.n;
+    for (uint32_t i = 0; ok && i < n; i++)
+        ok = types_match(instance_type(g, f->in, fn->params.at[i]->base.type), args[i], own,
+                         fn->type_params.at, types + outer);
+    types_match(instance_type(g, f->in, fn->body->type), result, own, fn->type_params.at,
+                types + outer);
+    for (uint32_t i = 0; ok && i < own; i++)
+        ok = types[outer + i] != NULL;
+    if (!ok) {
+        gen_refuse(g, "the type arguments of `%%%s` cannot be told", self->name->text);
+        return NULL;
+    }
+    Instance *in = open_at(g, fn, types, outer);
+    if (in)
+        return in;
+    in = instance_new(g, fn, self->name->text);
+    if (!in)
+        return NULL;
+    arena_on_free(g->arena, known_free, &in->known);
+    in->self_var = self;
+    in->n_vars = outer + own;
+    in->vars = vars;
+    in->types = types;
+    ir_free_vars(&fn->base, capture, &(CaptureSearch){f, in});
+    if (in->captures.n > 0)
+        gen_refuse(g, "the local function `%%%s` is polymorphic and captures `%%%s`",
+                   self->name->text, in->captures.at[0].var->name->text);
+    set_signature(g, in, fn);
+    return g->failed ? NULL : declare(g, in);
+}
+
 /* ---- operators and constructors as values ----------------------------------------------------------------------- */
 
 /* `fn (%x0, …) { callee(%x0, …) }` at these types. */

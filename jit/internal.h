@@ -80,6 +80,7 @@ struct Jit {
     char *stack; /* reserved, committed by use; NULL until the first call */
     size_t stack_size;
     uint32_t running; /* calls in progress */
+    struct Watch *watch; /* of the call in progress; NULL: no time limit */
 };
 
 /* ---- orc.c ---------------------------------------------------------------------------------------------------------- */
@@ -223,6 +224,9 @@ Instance *instance_of_global(Gen *g, const Name *name, uint32_t n, const Type *c
                              const Type *result, uint32_t n_type_args,
                              const Type *const *type_args);
 Instance *instance_of_literal(Fn *f, const Function *fn, Var *self);
+/* Of a polymorphic one, which may capture nothing, at these types. */
+Instance *instance_of_open(Fn *f, const Function *fn, Var *self, uint32_t n,
+                           const Type *const *args, const Type *result);
 Instance *instance_of_row(Gen *g, const Op *op, const Constructor *con, const Type *type,
                           Span span);
 /* Finds the bindings of the type parameters that make `open` equal `given`; false when there are none. */
@@ -249,6 +253,8 @@ LLVMBasicBlockRef gen_block(Gen *g, Ssa fn, const char *name);
 /* The conditional jump says which way is the usual one. */
 void gen_branch(Gen *g, Ssa cond, LLVMBasicBlockRef then, LLVMBasicBlockRef otherwise, bool likely);
 void gen_attribute(Gen *g, Ssa fn, const char *name);
+/* Whether the interrupt flag is set, as one bit. */
+Ssa gen_interrupted(Gen *g, Ssa state);
 /* A scalar as the 64 bits of a Value, and back; the head of a Value. */
 Ssa gen_bits(Gen *g, Repr r, Ssa v);
 Ssa gen_unbits(Gen *g, Repr r, Ssa bits);
@@ -263,8 +269,10 @@ Ssa gen_from_stored(Gen *g, DType t, Ssa v);
 typedef struct Val {
     const Type *type;
     Repr repr;
-    Ssa at; /* NULL: not computed yet (plan.c), or made when it is needed (`known`) */
+    Ssa at; /* NULL: not computed yet (plan.c), or made when it is needed */
     Instance *known; /* the function that it is */
+    const Expr *atom; /* the global function, operator or constructor that it is another name for */
+    const Function *open; /* the polymorphic function literal that it is */
     bool fixed; /* owned by nobody here: never released, retained when it is handed on */
     bool dense; /* a tensor that is row-major without gaps */
 } Val;

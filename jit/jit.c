@@ -1,5 +1,6 @@
 /* The table behind relay_jit_table: units and their cache, calls, texts. */
 #include "jit/internal.h"
+#include "jit/watch.h"
 
 #include <llvm-c/Target.h>
 #include <llvm/Config/llvm-config.h>
@@ -209,10 +210,14 @@ static Value jit_call(Jit *jit, Module *env, const Name *name, uint32_t n, const
     jit->state.failed = 0;
     jit->running++;
     bool ran = true;
+    Watch *watch = jit->watch;
+    jit->watch = watch_begin(&jit->cx->limits);
     if (u->nests)
         ran = stack_run(jit, u->entry, args, &out);
     else
         u->entry(&jit->state, args, &out);
+    watch_end(jit->watch);
+    jit->watch = watch;
     jit->running--;
     ran &= jit->state.failed == 0;
     jit->state.failed = failed;

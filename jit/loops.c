@@ -288,9 +288,44 @@ static void counter_begin(Nest *n, Counter *c, int64_t end, int64_t step, bool f
             c->pos[i] = n->pos[i] = phi_of(n, n->pos[i], before);
 }
 
-static void counter_end(Nest *n, Counter *c)
+/* Elements that are computed between two looks at the interrupt flag. */
+#define POLL_WORK ((int64_t)1 << 20)
+
+/* Elements that the loops inside of this level compute, at most as many as matter. */
+static int64_t work_inside(const Nest *n, int level)
+{
+    int64_t work = 1;
+    for (int i = level + 1; i < n->s.n && work < POLL_WORK; i++)
+        work *= n->s.loops[i].extent;
+    return work;
+}
+
+/* A loop with much to do looks now and then whether it is to stop; short loops pay nothing. */
+static void poll(const Nest *n, const Counter *c, int level)
+{
+    const Kernel *k = n->k;
+    Gen *g = k->g;
+    int64_t inside = work_inside(n, level), turns = 1;
+    if (c->end < POLL_WORK / inside)
+        return;
+    while (turns * inside * c->step < POLL_WORK)
+        turns *= 2;
+    LLVMBasicBlockRef look = gen_block(g, k->fn, "look"), stop = gen_block(g, k->fn, "stop");
+    LLVMBasicBlockRef go = gen_block(g, k->fn, "go");
+    Ssa rest = LLVMBuildAnd(g->b, c->i, gen_int(g->i64, turns - 1), "");
+    gen_branch(g, LLVMBuildICmp(g->b, LLVMIntEQ, rest, gen_int(g->i64, 0), ""), look, go, false);
+    LLVMPositionBuilderAtEnd(g->b, look);
+    gen_branch(g, gen_interrupted(g, k->state), stop, go, false);
+    LLVMPositionBuilderAtEnd(g->b, stop);
+    gen_call_abi(g, "relay_stopped", (Ssa *)&k->state, 1);
+    LLVMBuildRetVoid(g->b);
+    LLVMPositionBuilderAtEnd(g->b, go);
+}
+
+static void counter_end(Nest *n, Counter *c, int level)
 {
     Gen *g = n->k->g;
+    poll(n, c, level);
     LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b), after = gen_block(g, n->k->fn, "after");
     Ssa next = LLVMBuildAdd(g->b, c->i, gen_int(g->i64, c->step), "");
     LLVMAddIncoming(c->i, &next, &here, 1);
@@ -348,7 +383,7 @@ static void make_serial(Nest *n, int level)
     Counter c;
     counter_begin(n, &c, n->s.loops[level].extent, 1, level >= n->s.n_space);
     make_inside(n, level, c.i);
-    counter_end(n, &c);
+    counter_end(n, &c, level);
 }
 
 static void set_copies(Nest *n, const Loop *loop, int copies)
@@ -379,7 +414,7 @@ static void make_blocks(Nest *n, int level)
             Counter c;
             counter_begin(n, &c, whole, block, folds);
             make_inside(n, level, c.i);
-            counter_end(n, &c);
+            counter_end(n, &c, level);
         }
     }
     if (rest > 0) {

@@ -215,12 +215,16 @@ static void start_clause(Fn *f, void *data)
     consume(f, c);
 }
 
-static void no_match(Fn *f, Span span)
+static void no_match(Fn *f, const Clausing *c, Span span)
 {
     Gen *g = f->g;
-    Ssa args[4] = {f->state, gen_int(g->i32, span.source), gen_int(g->i32, span.from),
+    Repr r = repr_of(c->type);
+    Ssa room = fn_room(f, LLVMArrayType2(g->i64, 2), 1);
+    gen_store(g, gen_head(g, r), room, 0);
+    gen_store(g, gen_bits(g, r, c->value), room, 8);
+    Ssa args[5] = {f->state, room, gen_int(g->i32, span.source), gen_int(g->i32, span.from),
                    gen_int(g->i32, span.to)};
-    gen_call_abi(g, "relay_no_match", args, 4);
+    gen_call_abi(g, "relay_no_match", args, 5);
     fn_leave(f);
 }
 
@@ -257,6 +261,6 @@ Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail)
     if (f->g->failed)
         return NULL;
     if (c.next)
-        no_match(f, e->base.span);
+        no_match(f, &c, e->base.span);
     return join_end(f, &join, tail);
 }

@@ -13,6 +13,8 @@
 #define STACK_ROOM ((size_t)1 << 20)
 #define STACK_LEAST ((size_t)64 << 20)
 #define STACK_MOST ((size_t)64 << 30)
+#define FRAME_BYTES ((size_t)256)
+#define FIRST_BYTES ((size_t)4096)
 
 /* A quarter of the memory: a stack that is used stays resident until the call ends. */
 static size_t stack_wanted(const Limits *limits)
@@ -61,12 +63,22 @@ static void stack_main(unsigned low, unsigned high)
     c->entry(c->state, c->args, c->out);
 }
 
+/* Code does not count its calls: a limit of depth becomes one of bytes, at what a frame takes at most as a rule. */
+static const char *stack_limit(const Jit *jit)
+{
+    uint64_t depth = jit->cx->limits.depth_most;
+    size_t room = jit->stack_size - STACK_ROOM;
+    if (depth == 0 || depth >= room / FRAME_BYTES)
+        return jit->stack + STACK_ROOM;
+    return jit->stack + jit->stack_size - (size_t)depth * FRAME_BYTES - FIRST_BYTES;
+}
+
 bool stack_run(Jit *jit, UnitEntry *entry, const Value *args, Value *out)
 {
     if (!stack_reserve(jit))
         return false;
     StackCall call = {.entry = entry, .state = &jit->state, .args = args, .out = out};
-    jit->state.stack_limit = jit->stack + STACK_ROOM;
+    jit->state.stack_limit = stack_limit(jit);
     getcontext(&call.there);
     call.there.uc_stack.ss_sp = jit->stack;
     call.there.uc_stack.ss_size = jit->stack_size;
