@@ -164,7 +164,12 @@ static int schema_size(const OpAttr *schema)
     return n;
 }
 
-static void suggest_keys(Diag *d, const char *op, const OpAttr *schema, const char *key)
+/* Whose attributes they are, and what they are called there. */
+typedef struct Owner {
+    const char *name, *word;
+} Owner;
+
+static void suggest_keys(Diag *d, const Owner *owner, const OpAttr *schema, const char *key)
 {
     const char *names[SCHEMA_MOST] = {0};
     int n = schema_size(schema);
@@ -172,17 +177,17 @@ static void suggest_keys(Diag *d, const char *op, const OpAttr *schema, const ch
         names[i] = schema[i].name;
     diag_suggest(d, key, (size_t)n, names);
     if (n == 0) {
-        diag_help(d, "`%s` has no attributes", op);
+        diag_help(d, "`%s` has no %ss", owner->name, owner->word);
         return;
     }
     Buf b = {0};
     for (int i = 0; i < n; i++)
         buf_printf(&b, "%s`%s`", i ? ", " : "", names[i]);
-    diag_help(d, "the attributes of `%s` are %s", op, buf_text(&b));
+    diag_help(d, "the %ss of `%s` are %s", owner->word, owner->name, buf_text(&b));
     buf_deinit(&b);
 }
 
-static bool report_unknown(Ctx *cx, const char *op, const OpAttr *schema, const Attrs *written)
+static bool report_unknown(Ctx *cx, const Owner *owner, const OpAttr *schema, const Attrs *written)
 {
     bool ok = true;
     for (uint32_t i = 0; written && i < written->n; i++) {
@@ -192,23 +197,24 @@ static bool report_unknown(Ctx *cx, const char *op, const OpAttr *schema, const 
             known = !strcmp(schema[k].name, a->key);
         for (uint32_t k = 0; known && k < i; k++)
             if (!strcmp(written->at[k].key, a->key)) {
-                Diag *d = diag_error(cx->diags, E0113_DUPLICATE, a->key_span, "attribute `%s` is given twice", a->key);
+                Diag *d = diag_error(cx->diags, E0113_DUPLICATE, a->key_span, "%s `%s` is given twice", owner->word, a->key);
                 diag_label(d, written->at[k].key_span, "first here");
                 ok = false;
             }
         if (known)
             continue;
         ok = false;
-        Diag *d = diag_error(cx->diags, E0114_ATTRIBUTE_UNKNOWN, a->key_span, "`%s` has no attribute `%s`", op, a->key);
-        suggest_keys(d, op, schema, a->key);
+        Diag *d = diag_error(cx->diags, E0114_ATTRIBUTE_UNKNOWN, a->key_span, "`%s` has no %s `%s`", owner->name,
+                             owner->word, a->key);
+        suggest_keys(d, owner, schema, a->key);
     }
     return ok;
 }
 
-static bool report_value(Ctx *cx, const char *op, const OpAttr *schema, const Attr *written)
+static bool report_value(Ctx *cx, const Owner *owner, const OpAttr *schema, const Attr *written)
 {
-    Diag *d = diag_error(cx->diags, E0116_ATTRIBUTE_VALUE, written->span, "attribute `%s` of `%s` must be %s%s",
-                         schema->name, op, attr_type_words(schema), schema->or_none ? " or None" : "");
+    Diag *d = diag_error(cx->diags, E0116_ATTRIBUTE_VALUE, written->span, "%s `%s` of `%s` must be %s%s", owner->word,
+                         schema->name, owner->name, attr_type_words(schema), schema->or_none ? " or None" : "");
     if (schema->doc)
         diag_note(d, "`%s`: %s", schema->name, schema->doc);
     if (schema->type == ATTR_TYPE_INTS && written->value.kind == ATTR_INT)
@@ -238,7 +244,7 @@ static const Attr *find_written(const Attrs *written, const char *key)
     return NULL;
 }
 
-static bool fill_field(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema, const Attrs *written, Span span,
+static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *schema, const Attrs *written, Span span,
                        Attr *out)
 {
     const Attr *given = find_written(written, schema->name);
@@ -248,28 +254,40 @@ static bool fill_field(Ctx *cx, Arena *arena, const char *op, const OpAttr *sche
     if (given) {
         out->value = given->value;
         if (!take_value(arena, schema, &out->value))
-            return report_value(cx, op, schema, given);
+            return report_value(cx, owner, schema, given);
         return schema->type != ATTR_TYPE_DTYPE || given->value.kind == ATTR_NONE || report_dtype(cx, given);
     }
     out->value = schema->otherwise;
     if (!schema->required)
         return true;
-    Diag *d = diag_error(cx->diags, E0115_ATTRIBUTE_MISSING, span, "`%s` needs the attribute `%s`", op, schema->name);
+    Diag *d = diag_error(cx->diags, E0115_ATTRIBUTE_MISSING, span, "`%s` needs the %s `%s`", owner->name, owner->word,
+                         schema->name);
     diag_help(d, "`%s` is %s%s", schema->name, attr_type_words(schema), schema->or_none ? "; it may be None" : "");
     return false;
 }
 
-const Attrs *attrs_check(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema, const Attrs *written, Span span)
+static const Attrs *check(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *schema, const Attrs *written, Span span)
 {
-    bool ok = report_unknown(cx, op, schema, written);
+    bool ok = report_unknown(cx, owner, schema, written);
     int n = schema_size(schema);
     if (n == 0)
         return NULL;
     Attrs *record = arena_alloc(arena, sizeof *record + (size_t)n * sizeof *record->at);
     record->n = (uint32_t)n;
     for (int i = 0; i < n; i++)
-        ok &= fill_field(cx, arena, op, &schema[i], written, span, &record->at[i]);
+        ok &= fill_field(cx, arena, owner, &schema[i], written, span, &record->at[i]);
     return ok ? record : NULL;
+}
+
+const Attrs *attrs_check(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema, const Attrs *written, Span span)
+{
+    return check(cx, arena, &(Owner){op, "attribute"}, schema, written, span);
+}
+
+const Attrs *attrs_check_params(Ctx *cx, Arena *arena, const char *pass, const OpAttr *schema, const Attrs *written,
+                                Span span)
+{
+    return check(cx, arena, &(Owner){pass, "parameter"}, schema, written, span);
 }
 
 const Attrs *attrs_with(Arena *arena, const Attrs *a, const char *key, AttrValue value)

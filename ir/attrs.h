@@ -100,6 +100,9 @@ int attrs_ints(const Attrs *a, const char *key, int64_t *out, int most);
  * missing and wrong ones. `op` names the operator or pass in messages; `span` is the call's. NULL after a diagnostic, and for a NULL
  * schema with nothing written (then nothing was reported). A key `attrs_type_key` is accepted and dropped. */
 const Attrs *attrs_check(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema, const Attrs *written, Span span);
+/* The same for a pass, whose attributes are called parameters. */
+const Attrs *attrs_check_params(Ctx *cx, Arena *arena, const char *pass, const OpAttr *schema, const Attrs *written,
+                                Span span);
 /* A copy with one value replaced (or, for functions, added). */
 const Attrs *attrs_with(Arena *arena, const Attrs *a, const char *key, AttrValue value);
 /* A copy that shares nothing with the attributes but the keys. NULL when a value is an expression, which cannot be copied so. */

@@ -50,7 +50,7 @@ static bool enabled(const PassContext *pc, const Pass *p)
 
 /* ---- one pass ------------------------------------------------------------------------------------------------------------------ */
 
-static bool is_skipped(const Function *f)
+bool function_is_skipped(const Function *f)
 {
     const AttrValue *skip = attrs_find(f->attrs, "SkipOptimization");
     return attrs_find(f->attrs, "Compiler") || attrs_find(f->attrs, "Extern") ||
@@ -86,7 +86,7 @@ static bool run_functions(PassRun *run, Module *old)
 {
     for (size_t i = 0; i < old->defs.n; i++) {
         const Def *def = &old->defs.at[i];
-        if (!def->fn || def->imported || is_skipped(def->fn))
+        if (!def->fn || def->imported || function_is_skipped(def->fn))
             continue;
         Function *now = run_function(run, def);
         if (!now)
@@ -126,9 +126,9 @@ static bool is_sound(PassContext *pc, const Pass *pass, const Module *now)
 }
 
 /* Runs one pass and infers what it changed; takes `m`, gives the new module. */
-static Module *run_pass(PassContext *pc, const Pass *pass, const Attrs *params, Module *m)
+static Module *run_pass(PassContext *pc, const Pass *pass, const Attrs *params, Span where, Module *m)
 {
-    PassRun run = {.context = pc, .cx = pc->cx, .pass = pass, .params = params};
+    PassRun run = {.context = pc, .cx = pc->cx, .pass = pass, .params = params, .where = where};
     double start = clock_seconds();
     arena_init(&run.scratch, &pc->cx->limits);
     Module *now = apply(&run, m);
@@ -231,11 +231,15 @@ static Module *run_default(Pipeline *p, Str name, Span span, Module *m)
     int level = name.len == 3 ? name.ptr[2] - '0' : -1;
     const char *text = passes_default(level);
     if (!text) {
-        diag_error(p->pc->cx->diags, E0601_UNKNOWN_PASS, span, "the default pipelines are -O0 to -O3");
+        diag_error(p->pc->cx->diags, E0601_UNKNOWN_PASS, span, "the default pipelines are -O0 to -O4");
         module_release(m);
         return NULL;
     }
-    return run_text(p->pc, m, sources_add(&p->pc->cx->sources, "default pipeline", text, strlen(text)), 1);
+    int outer = p->pc->opt_level;
+    p->pc->opt_level = level;
+    Module *now = run_text(p->pc, m, sources_add(&p->pc->cx->sources, "default pipeline", text, strlen(text)), 1);
+    p->pc->opt_level = outer;
+    return now;
 }
 
 /* One element of the pipeline; takes m. */
@@ -262,11 +266,11 @@ static Module *run_step(Pipeline *p, Module *m, int depth)
         unknown_pass(p, name, span);
     size_t errors = cx->diags->errors;
     if (ok && pass) {
-        params = attrs_check(cx, &p->arena, pass->name, pass->params, written, span);
+        params = attrs_check_params(cx, &p->arena, pass->name, pass->params, written, span);
         ok = cx->diags->errors == errors;
     }
     if (ok && pass && !limit_hit(&cx->limits))
-        return enabled(p->pc, pass) ? run_pass(p->pc, pass, params, m) : m;
+        return enabled(p->pc, pass) ? run_pass(p->pc, pass, params, span, m) : m;
     module_release(m);
     return NULL;
 }
@@ -302,7 +306,11 @@ Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline)
 }
 
 /* Levels are kept by the passes themselves: the pipeline is the same at each. */
+static const char default_pipeline[] =
+    "RemoveUnusedFunctions,ToBasicBlockNormalForm,SimplifyInference,EliminateCommonSubexpr,"
+    "FoldConstant,CanonicalizeCast,CanonicalizeOps,FastMath,FoldConstant,FuseOps,Inline";
+
 const char *passes_default(int level)
 {
-    return level >= 0 && level <= 4 ? "FoldConstant,FuseOps" : NULL;
+    return level >= 0 && level <= 4 ? default_pipeline : NULL;
 }

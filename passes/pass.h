@@ -30,6 +30,7 @@ typedef struct PassRun {
     Ctx *cx;
     const Pass *pass;
     const Attrs *params;        /* NULL when the pass has none */
+    Span where;                 /* of its name in the pipeline */
     Module *module;             /* the new snapshot that the pass fills */
     Arena scratch;              /* reset after the pass */
 } PassRun;
@@ -49,8 +50,10 @@ struct Pass {
 /* The passes, in the order of passes.def; ends with NULL. */
 extern const Pass *const passes[];
 const Pass *pass_find(Str name);
+/* Functions for other compilers, and those that asked for it (SkipOptimization), stay as they are. */
+bool function_is_skipped(const Function *f);
 
-/* Runs a pipeline: `InferType,FoldConstant,FuseOps{fuse_opt_level=2}`, `-O2`. Returns a new module, typed, the caller's; NULL after
+/* Runs a pipeline: `InferType,FoldConstant,FuseOps{fuse_opt_level=2}`, `-O2`, which also sets the level for its passes. Returns a new module, typed, the caller's; NULL after
  * diagnostics at `where` (the pipeline's text in a source). `m` is lent. A pass above the context's opt_level is skipped in silence. */
 Module *passes_run(PassContext *pc, Module *m, uint32_t pipeline_source);
 /* The same for a text that is no source of its own. */

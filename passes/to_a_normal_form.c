@@ -223,19 +223,12 @@ Expr *to_anf_unnamed(Ctx *cx, Module *module, Expr *root)
     return to_anf_numbered(cx, module, root, NULL);
 }
 
-/* Functions for other compilers, and those that asked for it, stay as they are. */
-static bool is_skipped(const Function *f)
-{
-    const AttrValue *skip = attrs_find(f->attrs, "SkipOptimization");
-    return attrs_find(f->attrs, "Compiler") || (skip && skip->kind == ATTR_INT && skip->i != 0);
-}
-
 static bool module_to_anf(PassRun *run, Module *old)
 {
     uint32_t numbers = 0;
     for (size_t i = 0; i < old->defs.n; i++) {
         const Def *def = &old->defs.at[i];
-        if (!def->fn || def->imported || is_skipped(def->fn))
+        if (!def->fn || def->imported || function_is_skipped(def->fn))
             continue;
         Expr *now = to_anf_numbered(run->cx, run->module, &def->fn->base, &numbers);
         if (!now)
