@@ -1,4 +1,5 @@
 /* One module: the entry that C calls, the functions, their beginnings. */
+#include "ir/print.h"
 #include "jit/internal.h"
 #include "jit/plan.h"
 
@@ -136,11 +137,22 @@ static void make_body(Fn *f)
     LLVMBuildBr(g->b, start);
 }
 
+/* The function as it is compiled; its loops follow. */
+static void show_lowered(Gen *g, const Instance *in)
+{
+    if (!g->lowered)
+        return;
+    buf_printf(g->lowered, "%s%s = ", g->lowered->n > 0 ? "\n" : "", in->name);
+    ir_print_expr(g->lowered, &in->fn->base, (PrintStyle){.no_header = true, .no_metadata = true});
+    buf_char(g->lowered, '\n');
+}
+
 bool function_make(Gen *g, Instance *in)
 {
     Fn f = {.g = g, .in = in, .fn = in->value, .live = live_of(g, in)};
     if (f.live->too_deep)
         return gen_refuse(g, "`%s` has branches that are nested too deeply", in->name);
+    show_lowered(g, in);
     gen_attribute(g, f.fn, "nounwind");
     f.state = LLVMGetParam(f.fn, 0);
     f.self = in->has_self ? LLVMGetParam(f.fn, 1) : NULL;

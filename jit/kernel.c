@@ -279,7 +279,7 @@ static void show_lowered(Gen *g, const TeProgram *p, const char *name)
 {
     if (!g->lowered)
         return;
-    buf_printf(g->lowered, "%s:\n", name);
+    buf_printf(g->lowered, "\n%s:\n", name);
     te_print(g->lowered, p);
 }
 
