@@ -202,6 +202,10 @@ static bool read_params(Pipeline *p, const Attrs **out)
         if (!parse_attr_value(cx, &p->arena, p->source, span_of(p, eq + 1, stop), &value))
             return false;
         const char *key = arena_copy_text(&p->arena, p->text + from, key_end - from);
+        if (attrs_find(*out, key)) {
+            diag_error(cx->diags, E0113_DUPLICATE, span_of(p, from, key_end), "parameter `%s` is given twice", key);
+            return false;
+        }
         Attrs *record = (Attrs *)(uintptr_t)attrs_with(&p->arena, *out, key, value);
         record->at[record->n - 1].span = span_of(p, eq + 1, stop);
         record->at[record->n - 1].key_span = span_of(p, from, key_end);
