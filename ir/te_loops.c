@@ -51,21 +51,41 @@ void te_loop_binary(TeOp op, DTypeId id, void *out, const void *a, const void *b
         break;           \
     }
 
+/* Every second element, and all of them backwards, are common enough to be vector code. */
+#define COPY_BY(STRIDE)                     \
+    for (int64_t i = 0; i < n; i++)         \
+        to[i] = from[i * (STRIDE)];
+#define STRIDED(NAME, T)                                                                    \
+    TE_CLONES static void copy_##NAME(T *restrict to, const T *from, int64_t stride, int64_t n) \
+    {                                                                                       \
+        if (stride == 2) {                                                                  \
+            COPY_BY(2)                                                                      \
+        } else if (stride == -1) {                                                          \
+            COPY_BY(-1)                                                                     \
+        } else {                                                                            \
+            for (int64_t i = 0; i < n; i++, from += stride)                                 \
+                to[i] = *from;                                                              \
+        }                                                                                   \
+    }
+STRIDED(1, uint8_t)
+STRIDED(2, uint16_t)
+STRIDED(4, uint32_t)
+STRIDED(8, uint64_t)
+
 void te_loop_copy(size_t size, void *out, const void *a, int64_t stride, int64_t n)
 {
-    if (stride == 1) {
+    if (stride == 1)
         memcpy(out, a, (size_t)n * size);
-        return;
-    }
-    if (stride == 0) {
+    else if (stride == 0)
         te_loop_fill(size, out, a, n);
-        return;
-    }
-#define COPY(T)                         \
-    for (int64_t i = 0; i < n; i++)     \
-        ((T *)out)[i] = ((const T *)a)[i * stride];
-    BY_SIZE(size, COPY)
-#undef COPY
+    else if (size == 4)
+        copy_4(out, a, stride, n);
+    else if (size == 8)
+        copy_8(out, a, stride, n);
+    else if (size == 2)
+        copy_2(out, a, stride, n);
+    else
+        copy_1(out, a, stride, n);
 }
 
 void te_loop_fill(size_t size, void *out, const void *element, int64_t n)

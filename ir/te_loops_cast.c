@@ -71,15 +71,15 @@ CAST_TO(BFLOAT16, uint16_t, bfloat_from_double, te_bfloat_of_float, bfloat_from_
 /* Floats that int32 can hold need no detour through int64. */
 TE_CLONES static bool cast_small(DTypeId to, void *out, const float *a, int64_t n)
 {
-    bool fits = true;
+    int32_t outside = 0;
     for (int64_t i = 0; i < n; i++)
-        fits &= a[i] > -2147483648.0f && a[i] < 2147483648.0f;
+        outside |= a[i] > -2147483648.0f && a[i] < 2147483648.0f ? 0 : 1;
 #define SMALL(DT, To)                          \
     case DT_##DT:                              \
         for (int64_t i = 0; i < n; i++)        \
             ((To *)out)[i] = (To)(int32_t)a[i]; \
         return true;
-    switch (fits ? (int)to : -1) {
+    switch (outside ? -1 : (int)to) {
         SMALL(INT8, int8_t)
         SMALL(INT16, int16_t)
         SMALL(INT32, int32_t)

@@ -145,32 +145,48 @@ TE_CLONES void te_loop_fold(TeReduce kind, DTypeId id, void *acc, const void *a,
 #undef FOLD
 }
 
-#define AT_LOOP(better)                             \
-    for (int64_t i = 0; i < n; i++) {               \
-        if (*at < 0 || v[i] better * to) {          \
-            *to = v[i];                             \
-            *at = first + i;                        \
-        }                                           \
+/* The winner of the strip is found in lanes, and its place only when it wins over those before. A NaN
+ * wins nothing and loses to nothing, so strips with one are taken element by element. */
+#define FOLD_AT(DT, T, W, least, greatest)                                          \
+    static inline void at_##DT(TeReduce kind, T *best, int64_t *at, const T *a,     \
+                               int64_t first, int64_t n)                            \
+    {                                                                               \
+        bool max = kind == TE_ARGMAX || kind == TE_ARGMAX_LAST;                     \
+        bool last = kind == TE_ARGMAX_LAST || kind == TE_ARGMIN_LAST;               \
+        int32_t nan = 0;                                                            \
+        for (int64_t i = 0; i < n; i++)                                             \
+            nan |= a[i] != a[i];                                                    \
+        if (nan) {                                                                  \
+            for (int64_t i = 0; i < n; i++) {                                       \
+                bool wins = max ? a[i] > *best : a[i] < *best;                      \
+                if (*at < 0 || wins || (last && a[i] == *best)) {                   \
+                    *best = a[i];                                                   \
+                    *at = first + i;                                                \
+                }                                                                   \
+            }                                                                       \
+            return;                                                                 \
+        }                                                                           \
+        T v = max ? extreme_max_##DT(a[0], a, n) : extreme_min_##DT(a[0], a, n);    \
+        if (*at >= 0 && !(max ? v > *best : v < *best) && !(last && v == *best))    \
+            return;                                                                 \
+        int64_t i = last ? n - 1 : 0;                                               \
+        while (a[i] != v)                                                           \
+            i += last ? -1 : 1;                                                     \
+        *best = v;                                                                  \
+        *at = first + i;                                                            \
     }
+FOLD_DTYPES(FOLD_AT)
+#undef FOLD_AT
 
-void te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
-                     int64_t first, int64_t n)
+TE_CLONES void te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
+                               int64_t first, int64_t n)
 {
-#define FOLD_AT(DT, T, W, least, greatest)          \
-    case DT_##DT: {                                 \
-        const T *v = a;                             \
-        T *to = best;                               \
-        if (kind == TE_ARGMAX) {                    \
-            AT_LOOP(>)                                   \
-        } else if (kind == TE_ARGMIN) {             \
-            AT_LOOP(<)                                   \
-        } else if (kind == TE_ARGMAX_LAST) {        \
-            AT_LOOP(>=)                                  \
-        } else {                                    \
-            AT_LOOP(<=)                                  \
-        }                                           \
-        return;                                     \
-    }
+    if (n <= 0)
+        return;
+#define FOLD_AT(DT, T, W, least, greatest)       \
+    case DT_##DT:                                \
+        at_##DT(kind, best, at, a, first, n);    \
+        return;
     switch ((int)id) {
         FOLD_DTYPES(FOLD_AT)
     }

@@ -2,6 +2,7 @@
 #include "stdlib/ops/ops.h"
 
 #include "base/number.h"
+#include "ir/te_loops.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,89 +57,110 @@ static RelResult rel_topk(Rel *r)
     return REL_FAILED;
 }
 
-/* One element as the sort sees it: by key, then by place. */
+/* One element as the sort sees it: a key that orders as an unsigned number, and its place. */
 typedef struct Item {
-    double key;
-    int64_t wide;       /* the key of integers, which double cannot hold */
+    uint64_t key;
     int64_t at;
 } Item;
 
-static int by_place(const Item *x, const Item *y)
+/* The order of doubles as an order of unsigned numbers: both zeros alike, NaN behind everything. */
+static uint64_t key_of_double(double v)
 {
-    return x->at < y->at ? -1 : x->at > y->at;
-}
-
-/* NaN goes behind everything in both directions. */
-static int compare(const Item *x, const Item *y)
-{
-    if (x->key != x->key || y->key != y->key)
-        return x->key == x->key ? -1 : y->key == y->key ? 1 : 0;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return x->wide < y->wide ? -1 : x->wide > y->wide;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    int c = compare(a, b);
-    return c ? c : by_place(a, b);
-}
-
-static int descending(const void *a, const void *b)
-{
-    const Item *x = a, *y = b;
-    bool nan = x->key != x->key || y->key != y->key;
-    int c = nan ? compare(x, y) : compare(y, x);
-    return c ? c : by_place(x, y);
+    uint64_t bits;
+    v += 0.0;
+    memcpy(&bits, &v, sizeof bits);
+    if (v != v)
+        return UINT64_MAX;
+    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
 }
 
 typedef struct Sort {
     Tensor *x, *values, *indices;   /* of the results one may be NULL */
+    Tensor *wide;                   /* x as float64, or as int64 or uint64 */
     int axis;
     int64_t k;
     bool ascend;
 } Sort;
 
+static uint64_t key_at(const Sort *s, int64_t i)
+{
+    uint64_t key;
+    if (dtype_is_float(s->x->dtype)) {
+        key = key_of_double(((const double *)(const void *)s->wide->data)[i]);
+        if (key == UINT64_MAX)
+            return key;
+    } else {
+        key = ((const uint64_t *)(const void *)s->wide->data)[i];
+        if (dtype_is_signed(s->x->dtype))
+            key ^= (uint64_t)1 << 63;
+    }
+    return s->ascend ? key : ~key;
+}
+
+/* Merges neighbouring runs, which double; equal keys keep their order. The result is returned: one of the
+ * two arrays. */
+static Item *merge_sort(Item *from, Item *to, int64_t n)
+{
+    for (int64_t run = 1; run < n; run *= 2) {
+        for (int64_t low = 0; low < n; low += 2 * run) {
+            int64_t mid = low + run < n ? low + run : n, high = low + 2 * run < n ? low + 2 * run : n;
+            int64_t i = low, j = mid;
+            for (int64_t k = low; k < high; k++) {
+                bool left = i < mid && (j >= high || from[i].key <= from[j].key);
+                to[k] = left ? from[i++] : from[j++];
+            }
+        }
+        Item *t = from;
+        from = to;
+        to = t;
+    }
+    return from;
+}
+
 static void sort_row(const Sort *s, Item *items, int64_t outer, int64_t inner)
 {
     int64_t n = s->x->shape[s->axis], stride = kernel_span(s->x, s->axis + 1, s->x->rank);
     int64_t base = outer * n * stride + inner, to = outer * s->k * stride + inner;
-    bool real = dtype_is_float(s->x->dtype), big = dtype_id(s->x->dtype) == DT_UINT64;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = base + i * stride, wide = real ? 0 : tensor_get_int(s->x, at);
-        double key = real ? tensor_get_double(s->x, at) : big ? (double)(uint64_t)wide : (double)wide;
-        items[i] = (Item){key, big ? (int64_t)((uint64_t)wide >> 1) : wide, i};
-    }
-    qsort(items, (size_t)n, sizeof *items, s->ascend ? ascending : descending);
     size_t size = dtype_size(s->x->dtype);
+    for (int64_t i = 0; i < n; i++)
+        items[i] = (Item){key_at(s, base + i * stride), i};
+    items = merge_sort(items, items + n, n);
     for (int64_t i = 0; i < s->k; i++) {
         int64_t from = base + items[i].at * stride, at = to + i * stride;
         if (s->values)
             memcpy(s->values->data + (size_t)at * size, s->x->data + (size_t)from * size, size);
         if (s->indices) {
-            Value v = dtype_is_float(s->indices->dtype)
-                          ? value_scalar_double(s->indices->dtype, (double)items[i].at)
-                          : value_scalar_int(s->indices->dtype, items[i].at);
-            memcpy(s->indices->data + (size_t)at * dtype_size(s->indices->dtype), &v.bits,
-                   dtype_size(s->indices->dtype));
+            DTypeId id = dtype_id(s->indices->dtype);
+            te_loop_cast(id, DT_INT64, s->indices->data + (size_t)at * dtype_row(id)->size, &items[i].at, 1);
         }
     }
 }
 
-static bool sort_run(OpCall *c, const Sort *s)
+static Tensor *widened(OpCall *c, const Tensor *x)
+{
+    DTypeId to = dtype_is_float(x->dtype) ? DT_FLOAT64 : dtype_is_signed(x->dtype) ? DT_INT64 : DT_UINT64;
+    Tensor *wide = tensor_new_raw(&c->cx->limits, dtype_of(to), x->rank, x->shape);
+    if (wide)
+        te_loop_cast(to, dtype_id(x->dtype), wide->data, x->data, x->size);
+    return wide;
+}
+
+static bool sort_run(OpCall *c, Sort *s)
 {
     int64_t n = s->x->shape[s->axis], inner = kernel_span(s->x, s->axis + 1, s->x->rank);
     int64_t outer = kernel_span(s->x, 0, s->axis);
     size_t bytes;
-    if (!size_mul((size_t)n + 1, sizeof(Item), &bytes) || !limit_charge(&c->cx->limits, bytes))
+    if (!size_mul((size_t)n + 1, 2 * sizeof(Item), &bytes) || !limit_charge(&c->cx->limits, bytes))
         return false;
     Item *items = malloc(bytes);
-    bool good = items || !limit_reach(&c->cx->limits, LIMIT_MEMORY);
+    s->wide = widened(c, s->x);
+    bool good = s->wide && (items || !limit_reach(&c->cx->limits, LIMIT_MEMORY));
     for (int64_t i = 0; good && i < outer * inner; i++) {
         sort_row(s, items, i / inner, i % inner);
         good = !limit_hit(&c->cx->limits);
     }
     free(items);
+    tensor_release(s->wide);
     limit_release(&c->cx->limits, bytes);
     return good;
 }
@@ -203,49 +225,41 @@ static RelResult rel_scan(Rel *r)
     return rel_out_tensor(r, dtype, t->n, t->dims);
 }
 
-/* Integers of any width go through uint64, where they wrap alike; floats through double, rounded at
- * each step. */
-static void scan_row(const Tensor *x, Tensor *out, int64_t base, int64_t n, int64_t stride, bool product,
-                     bool exclusive)
+/* Row after row of `inner` elements: each is the one before and its own. */
+static void scan_block(const Tensor *x, Tensor *out, int64_t base, int64_t n, int64_t inner, TeOp op,
+                       bool exclusive)
 {
-    bool real = dtype_is_float(out->dtype);
-    Value acc = value_scalar_int(out->dtype, product);
-    size_t size = dtype_size(out->dtype);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = base + i * stride;
-        Value before = acc;
-        if (real) {
-            double v = tensor_get_double(x, at), a = value_as_double(acc);
-            acc = value_scalar_double(out->dtype, product ? a * v : a + v);
-        } else {
-            uint64_t v = dtype_is_float(x->dtype) ? (uint64_t)(int64_t)tensor_get_double(x, at)
-                                                  : (uint64_t)tensor_get_int(x, at);
-            uint64_t a = (uint64_t)value_as_int(acc);
-            acc = value_scalar_int(out->dtype, (int64_t)(product ? a * v : a + v));
-        }
-        memcpy(out->data + (size_t)at * size, exclusive ? &before.bits : &acc.bits, size);
-    }
+    DTypeId id = dtype_id(out->dtype);
+    size_t row = (size_t)inner * dtype_row(id)->size;
+    char *to = out->data + (size_t)base * dtype_row(id)->size;
+    const char *from = x->data + (size_t)base * dtype_row(id)->size;
+    Value start = value_scalar_int(out->dtype, op == TE_MUL);
+    if (exclusive)
+        te_loop_fill(dtype_row(id)->size, to, &start.bits, inner);
+    else
+        memcpy(to, from, row);
+    for (int64_t i = 1; i < n; i++)
+        te_loop_binary(op, id, to + (size_t)i * row, to + (size_t)(i - 1) * row,
+                       from + (size_t)(exclusive ? i - 1 : i) * row, inner);
 }
 
 static bool scan_kernel(OpCall *c, bool product)
 {
     Tensor *x = kernel_arg(c, 0), *out = x ? kernel_out(c, 0) : NULL;
-    if (!out) {
-        tensor_release(x);
-        return false;
-    }
+    Tensor *same = out ? tensor_new_raw(&c->cx->limits, out->dtype, x->rank, x->shape) : NULL;
+    if (same)
+        te_loop_cast(dtype_id(out->dtype), dtype_id(x->dtype), same->data, x->data, x->size);
     bool flat = attrs_find(c->attrs, "axis")->kind == ATTR_NONE;
-    bool exclusive = attrs_bool(c->attrs, "exclusive");
-    int axis = flat ? 0 : ops_axis(c->attrs, "axis", x->rank);
-    int64_t n = flat ? x->size : x->shape[axis];
-    int64_t inner = flat ? 1 : kernel_span(x, axis + 1, x->rank);
-    int64_t rows = n ? x->size / n : 0;
-    bool good = true;
-    for (int64_t i = 0; good && i < rows; i++) {
-        scan_row(x, out, i / inner * n * inner + i % inner, n, inner, product, exclusive);
+    bool exclusive = attrs_bool(c->attrs, "exclusive"), good = same != NULL;
+    int axis = flat || !x ? 0 : ops_axis(c->attrs, "axis", x->rank);
+    int64_t n = !good ? 0 : flat ? x->size : x->shape[axis];
+    int64_t inner = flat || !good ? 1 : kernel_span(x, axis + 1, x->rank);
+    for (int64_t at = 0; good && n > 0 && at < x->size; at += n * inner) {
+        scan_block(same, out, at, n, inner, product ? TE_MUL : TE_ADD, exclusive);
         good = !limit_hit(&c->cx->limits);
     }
     tensor_release(x);
+    tensor_release(same);
     if (good)
         return kernel_set(c, out);
     tensor_release(out);
