@@ -6,6 +6,7 @@
 #include <math.h>
 
 #define PROGRAM_LINES_MOST 1000000      /* a diff shows the whole program */
+#define BOUND_ELEMENTS_MOST 100         /* a `let` of more tells about them instead of showing them */
 
 static ShowStyle show_style(const RelaySession *s)
 {
@@ -26,7 +27,10 @@ void display_binding(RelaySession *s, const Local *local)
     buf_printf(&b, "%%%s: ", local->var->name->text);
     if (local->var->base.type)
         type_print(&b, local->var->base.type);
-    if (local->value.kind != VALUE_FUNCTION) {
+    if (local->value.kind == VALUE_TENSOR && local->value.tensor->size > BOUND_ELEMENTS_MOST) {
+        buf_str(&b, ", ");
+        tensor_summary(&b, local->value.tensor);
+    } else if (local->value.kind != VALUE_FUNCTION) {
         ShowStyle style = show_style(s);
         style.bare = true;
         buf_str(&b, " = ");

@@ -28,7 +28,8 @@ static void html_tokens(Buf *out, const char *text, size_t len)
 
 /* Colours follow the theme of the page; the second value is used where it sets none. */
 static const char program_style[] =
-    "<style>.relay-program{font-family:var(--jp-code-font-family,monospace);white-space:pre;"
+    "<style>.relay-program{font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-"
+    "code-font-size,inherit);line-height:var(--jp-code-line-height,1.4);white-space:pre;"
     "overflow-x:auto}"
     ".relay-program div{width:max-content;min-width:100%}"
     ".relay-added{background:rgba(63,185,80,.18)}"

@@ -73,7 +73,7 @@ void emit_diags(RelaySession *s);
 /* ---- display.c ------------------------------------------------------------------------------------------------------------- */
 
 void display_value(RelaySession *s, RelayOutputKind kind, Value v);
-/* `%x: int32 = 3` */
+/* `%x: int32 = 3`; of a large tensor its statistics. */
 void display_binding(RelaySession *s, const Local *local);
 /* A program's text, coloured for HTML. */
 void display_program(RelaySession *s, const char *title, const Buf *text);
