@@ -65,6 +65,15 @@ static Tensor *abi_tensor(JitState *s, const TensorSite *site)
     return t;
 }
 
+/* Memory for one kernel's run. Kernels never run inside each other, so all share one block, which stays. */
+static char *abi_scratch(JitState *s, int64_t bytes)
+{
+    if (jit_scratch(s->jit, (size_t)bytes))
+        return s->jit->scratch;
+    fails(s);
+    return NULL;
+}
+
 static void abi_free_tensor(Tensor *t)
 {
     tensor_release(t);
@@ -200,6 +209,7 @@ const AbiRow abi_table[] = {
     {"relay_free_cell", ADDRESS(abi_free_cell), "vp"},
     {"relay_release_value", ADDRESS(abi_release_value), "vp"},
     {"relay_tensor", ADDRESS(abi_tensor), "ppp"},
+    {"relay_scratch", ADDRESS(abi_scratch), "ppl"},
     {"relay_free_tensor", ADDRESS(abi_free_tensor), "vp"},
     {"relay_input", ADDRESS(abi_input), "pppp"},
     {"relay_op", ADDRESS(abi_op), "vpppp"},

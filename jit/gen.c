@@ -152,6 +152,10 @@ bool function_make(Gen *g, Instance *in)
     Fn f = {.g = g, .in = in, .fn = in->value, .live = live_of(g, in)};
     if (f.live->too_deep)
         return gen_refuse(g, "`%s` has branches that are nested too deeply", in->name);
+    g->size += f.live->size;
+    if (f.live->too_large || g->size > LIVE_SIZE_MOST)
+        return gen_refuse(g, "with `%s` there is more code than can be compiled in good time",
+                          in->name);
     show_lowered(g, in);
     gen_attribute(g, f.fn, "nounwind");
     f.state = LLVMGetParam(f.fn, 0);

@@ -79,6 +79,8 @@ struct Jit {
     PtrMap infos; /* Name -> ObjectInfo of closures */
     char *stack; /* reserved, committed by use; NULL until the first call */
     size_t stack_size;
+    char *scratch; /* of the kernel that runs */
+    size_t scratch_size;
     uint32_t running; /* calls in progress */
     struct Watch *watch; /* of the call in progress; NULL: no time limit */
 };
@@ -87,6 +89,8 @@ struct Jit {
 
 bool orc_init(Jit *jit);
 void orc_deinit(Jit *jit);
+/* Of the processor's widest register that code is made for. */
+size_t orc_vector_bytes(const Orc *o);
 /* Reports E0702 with LLVM's message, which it consumes; true when there was an error. */
 bool llvm_failed(Ctx *cx, LLVMErrorRef error, const char *doing);
 /* Compiles the module (which stays the caller's) and links it under a tracker of its own. */
@@ -140,6 +144,9 @@ typedef struct GemmSite {
 /* Calls the entry on the large stack; false after a diagnostic when there is none. */
 bool stack_run(Jit *jit, UnitEntry *entry, const Value *args, Value *out);
 void stack_free(Jit *jit);
+/* Makes room for a kernel's intermediate tensors; false after a diagnostic. */
+bool jit_scratch(Jit *jit, size_t bytes);
+void jit_free_scratch(Jit *jit);
 
 /* ---- how a value is held: repr.c ------------------------------------------------------------------------------------ */
 
@@ -181,6 +188,7 @@ typedef struct Gen {
     Buf *lowered; /* receives the loops as text; may be NULL */
     Ssa entry; /* the function that C calls */
     uint32_t kernels; /* loop nests made so far */
+    uint32_t size; /* lets and blocks made so far */
     bool failed; /* `why` says it, or a diagnostic was reported */
 } Gen;
 

@@ -141,6 +141,7 @@ static void jit_destroy(Jit *jit)
     ptrmap_deinit(&jit->infos);
     orc_deinit(jit);
     stack_free(jit);
+    jit_free_scratch(jit);
     free(jit);
 }
 
@@ -268,6 +269,8 @@ static bool jit_text(Jit *jit, Module *env, const Name *name, JitText kind, Buf 
 
 static void jit_forget(Jit *jit, const Module *m)
 {
+    if (jit->running == 0)
+        jit_free_scratch(jit);
     for (size_t i = 0; i < jit->units.n && jit->running == 0; i++) {
         PtrEntry *e = &jit->units.entries[i];
         Unit *u = e->key ? e->value : NULL;

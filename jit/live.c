@@ -61,6 +61,13 @@ static void use_free(void *data, Var *v)
         use(l, v);
 }
 
+/* One more let or block. */
+static void grow(Liveness *l)
+{
+    if (++l->live->size > LIVE_SIZE_MOST)
+        l->live->too_large = true;
+}
+
 static void walk_block(Liveness *l, Expr *body);
 
 static void walk_inner(Liveness *l, Expr *body, const Pattern *pattern)
@@ -69,6 +76,7 @@ static void walk_inner(Liveness *l, Expr *body, const Pattern *pattern)
     uint32_t at = l->at;
     l->block = block_new(l->arena, outer, at, body);
     l->at = 0;
+    grow(l);
     if (pattern)
         pattern_vars(pattern, bind, l);
     if (l->block->depth > DEPTH_MOST)
@@ -142,7 +150,8 @@ static bool block_is_tail(const LiveBlock *b)
 static void walk_block(Liveness *l, Expr *e)
 {
     bool tail = block_is_tail(l->block);
-    for (Let *let = expr_as_let(e); let; let = expr_as_let(e)) {
+    for (Let *let = expr_as_let(e); let && !l->live->too_large; let = expr_as_let(e)) {
+        grow(l);
         walk_value(l, let->var, let->value, tail && let_is_last(let));
         bind(l, let->var);
         l->at++;

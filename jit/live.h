@@ -27,7 +27,13 @@ typedef struct Live {
     bool calls;                     /* calls functions, in whatever position */
     bool nests;                     /* calls functions that it must come back from */
     bool too_deep;
+    uint32_t size;                  /* lets and blocks */
+    bool too_large;                 /* the walk ended before the end of the function */
 } Live;
+
+/* Lets and blocks of what is compiled at once: LLVM's time grows with the square of a function's length, and
+ * this many take a second or two. */
+#define LIVE_SIZE_MOST 10000
 
 /* `captured` are the variables that a function literal takes from outside. The maps are freed with the arena. */
 Live *live_make(Arena *arena, const Function *fn, uint32_t n, Var *const *captured);

@@ -484,7 +484,7 @@ bool nest_make(Kernel *k, const TeStage *stage, Ssa out)
     n->stage = stage;
     n->out = out;
     n->tiles = n->vectors = 1;
-    bool ok = schedule_make(&n->s, k->g->arena, k->p, stage);
+    bool ok = schedule_make(&n->s, k->g->arena, orc_vector_bytes(&k->g->jit->orc), k->p, stage);
     n->one = (Lanes){.g = k->g, .n = 1, .fault = fault, .data = n};
     n->many = (Lanes){.g = k->g, .n = n->s.lanes, .fault = fault, .data = n};
     if (!ok)

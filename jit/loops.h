@@ -48,7 +48,8 @@ typedef struct Schedule {
 } Schedule;
 
 /* Decides; schedule_deinit frees the maps. False when the expression is too large for recursion. */
-bool schedule_make(Schedule *s, Arena *arena, const TeProgram *p, const TeStage *stage);
+bool schedule_make(Schedule *s, Arena *arena, size_t vector_bytes, const TeProgram *p,
+                   const TeStage *stage);
 void schedule_deinit(Schedule *s);
 uint64_t schedule_axes(const Schedule *s, const Te *e);
 /* The reduction runs inside vectors, whose lanes are folded at the end. */

@@ -97,6 +97,11 @@ bool orc_init(Jit *jit)
     return define_abi(jit);
 }
 
+size_t orc_vector_bytes(const Orc *o)
+{
+    return strstr(o->features, "+avx512f") ? 64 : 32;
+}
+
 void orc_deinit(Jit *jit)
 {
     Orc *o = &jit->orc;

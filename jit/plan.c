@@ -139,9 +139,14 @@ static void hold_slot(void *data, Expr *const *slot)
         vec_push(&f->waiting, f->g->arena, v);
 }
 
+/* Operators of one program: what is written for it grows faster than their number. */
+#define LETS_MOST 128
+
 bool plan_add(Fn *f, Let *let, const Type *type)
 {
     Plan *p = f->plan;
+    if (p->lets.n >= LETS_MOST)
+        plan_flush(f);
     if (!fits(f, let->value, type))
         return false;
     ir_children(let->value, hold_slot, f);
@@ -379,7 +384,7 @@ static void call_kernel(Fn *f, const TeProgram *program, Ssa kernel, Ssa scratch
                     : out->type->n == 0 ? out->made
                                         : elements_of(g, out->made);
     }
-    args[n++] = scratch ? elements_of(g, scratch) : LLVMConstNull(g->ptr);
+    args[n++] = scratch ? scratch : LLVMConstNull(g->ptr);
     LLVMBuildCall2(g->b, LLVMGlobalGetValueType(kernel), kernel, args, n, "");
 }
 
@@ -459,19 +464,13 @@ static void run_kernel(Fn *f, const TeProgram *program)
     n = hold_inputs(f, held);
     make_outputs(f, program, held, &n);
     if (bytes > 0) {
-        TensorSite *site = arena_new(g->arena, TensorSite);
-        int64_t *shape = arena_new(g->arena, int64_t);
-        *shape = (int64_t)bytes;
-        *site = (TensorSite){.dtype = dtype_of(DT_UINT8), .rank = 1, .shape = shape};
-        Ssa args[2] = {f->state, gen_outside(g, site, "scratch")};
-        scratch = held[n++] = gen_call_abi(g, "relay_tensor", args, 2);
+        Ssa args[2] = {f->state, gen_int(g->i64, (int64_t)bytes)};
+        scratch = gen_call_abi(g, "relay_scratch", args, 2);
     }
-    if (n > 0)
+    if (n > 0 || scratch)
         leave_if_failed(f, held, n);
     call_kernel(f, program, kernel, scratch);
     leave_if_failed(f, held, n);
-    if (scratch)
-        fn_release(f, (Repr){.kind = REPR_TENSOR}, scratch);
     read_outputs(f, program);
     release_inputs(f);
     /* Tuples are made last: making one may fail, and then the tensors have their owners. */

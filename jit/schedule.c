@@ -278,7 +278,7 @@ static void choose_tiles(Schedule *s, const TeStage *stage)
         v->kind = LOOP_VECTOR;
         s->vector_axis = v->axis;
         bool long_enough = v->extent >= 2 * (int64_t)s->lanes;
-        v->block = stage->reduce != TE_NO_REDUCE && long_enough ? 2 : 1;
+        v->block = long_enough ? 2 : 1;
     }
     int tile = stage->reduce != TE_NO_REDUCE && vector >= 0 ? tile_loop(s, vector) : -1;
     if (tile >= 0) {
@@ -297,7 +297,15 @@ static void choose_tiles(Schedule *s, const TeStage *stage)
         move_loop(s, vector, s->n_space - 1);
 }
 
-bool schedule_make(Schedule *s, Arena *arena, const TeProgram *p, const TeStage *stage)
+/* One register of the widest elements; bytes are worked on sixteen at a time. */
+static unsigned lanes_for(size_t vector_bytes, size_t widest)
+{
+    size_t lanes = vector_bytes / widest;
+    return lanes > 16 ? 16 : (unsigned)lanes;
+}
+
+bool schedule_make(Schedule *s, Arena *arena, size_t vector_bytes, const TeProgram *p,
+                   const TeStage *stage)
 {
     *s = (Schedule){.vector_axis = -1, .tile_axis = -1};
     Survey v = {.s = s, .arena = arena, .p = p, .ok = true};
@@ -310,7 +318,7 @@ bool schedule_make(Schedule *s, Arena *arena, const TeProgram *p, const TeStage 
     ptrmap_deinit(&seen);
     if (is_position(stage->reduce))
         v.loose |= ~(uint64_t)0 << stage->rank;
-    s->lanes = v.widest > 4 ? 8 : 16;
+    s->lanes = lanes_for(vector_bytes, v.widest);
     add_loops(&v, stage, 0, stage->rank);
     s->n_space = s->n;
     add_loops(&v, stage, stage->rank, stage->rank + stage->n_reduced);

@@ -1,10 +1,11 @@
-/* The stack that generated code runs on.
+/* The stack that generated code runs on, and the memory that its kernels share.
  *
  * Non-tail recursion a million calls deep is ordinary, so the stack is a large reservation that is committed by use. Code compares
  * its stack pointer with a limit above the end, so that there is room for the runtime functions it calls. */
 #define _GNU_SOURCE
 #include "jit/internal.h"
 
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -90,6 +91,31 @@ bool stack_run(Jit *jit, UnitEntry *entry, const Value *args, Value *out)
     if (jit->cx->limits.hit == LIMIT_DEPTH)
         madvise(jit->stack, jit->stack_size - STACK_ROOM * 4, MADV_DONTNEED);
     return true;
+}
+
+bool jit_scratch(Jit *jit, size_t bytes)
+{
+    if (bytes <= jit->scratch_size)
+        return true;
+    jit_free_scratch(jit);
+    size_t size = (bytes + 4095) & ~(size_t)4095;
+    if (!limit_charge(&jit->cx->limits, size))
+        return false;
+    jit->scratch = aligned_alloc(64, size);
+    if (!jit->scratch) {
+        limit_release(&jit->cx->limits, size);
+        return !limit_reach(&jit->cx->limits, LIMIT_MEMORY);
+    }
+    jit->scratch_size = size;
+    return true;
+}
+
+void jit_free_scratch(Jit *jit)
+{
+    free(jit->scratch);
+    limit_release(&jit->cx->limits, jit->scratch_size);
+    jit->scratch = NULL;
+    jit->scratch_size = 0;
 }
 
 void stack_free(Jit *jit)
