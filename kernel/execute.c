@@ -66,17 +66,49 @@ static void failure_complete(Failure *f, RelayStatus status)
     buf_printf(&f->text, "%s: %s\n", buf_text(&f->name), buf_text(&f->value));
 }
 
+typedef struct PageColor {
+    const char *terminal, *page;
+} PageColor;
+
+/* Pages show reports on light red or dark red. Named colours are too dark for one of them or too
+ * light for the other; these have a contrast above 3 with both. */
+static const PageColor page_colors[] = {
+    {"\x1b[1;31m", "\x1b[1;38;2;224;64;58m"},  {"\x1b[1;32m", "\x1b[1;38;2;46;139;87m"},
+    {"\x1b[1;33m", "\x1b[1;38;2;176;112;20m"}, {"\x1b[1;34m", "\x1b[1;38;2;61;127;208m"},
+    {"\x1b[1;36m", "\x1b[1;38;2;42;135;143m"},
+};
+
+static void for_pages(Buf *out, const char *at, const char *end)
+{
+    while (at < end) {
+        size_t known = 0;
+        for (size_t i = 0; *at == '\x1b' && i < sizeof page_colors / sizeof *page_colors; i++) {
+            size_t n = strlen(page_colors[i].terminal);
+            if ((size_t)(end - at) < n || memcmp(at, page_colors[i].terminal, n) != 0)
+                continue;
+            buf_str(out, page_colors[i].page);
+            known = n;
+        }
+        if (known == 0)
+            buf_char(out, *at);
+        at += known ? known : 1;
+    }
+}
+
 /* The lines of the reports. */
 static json_t *traceback(const Failure *f)
 {
     json_t *lines = json_array();
-    const char *at = buf_text(&f->text), *end = at + f->text.n;
+    Buf text = {0};
+    for_pages(&text, buf_text(&f->text), buf_text(&f->text) + f->text.n);
+    const char *at = buf_text(&text), *end = at + text.n;
     while (at < end) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *stop = newline ? newline : end;
         json_array_append_new(lines, json_text(at, (size_t)(stop - at)));
         at = newline ? newline + 1 : end;
     }
+    buf_deinit(&text);
     return lines;
 }
 
