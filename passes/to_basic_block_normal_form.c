@@ -5,9 +5,11 @@
  *
  * The `let` stands where the innermost block that all uses have in common begins. Constants are not bound, and neither is what has an
  * effect, which must not come before what is evaluated ahead of it. */
+#include "passes/to_basic_block_normal_form.h"
+
 #include "passes/facts.h"
-#include "passes/pass.h"
 #include "passes/scope.h"
+#include "passes/types.h"
 
 #include <stdio.h>
 
@@ -24,6 +26,7 @@ typedef struct Blocks {
     PassRun *run;
     Purity purity;
     Scopes scopes;
+    bool shares;        /* what could not be bound is used in several blocks */
     uint32_t vars;      /* made so far */
 } Blocks;
 
@@ -114,8 +117,14 @@ static Expr *place(Rewriter *rw, const Expr *old, Expr *now)
     if (!node)
         return now;
     now = close_node(rw, node, now, blocks_opened(old));
-    if (!now || !node->spread || old->kind == EXPR_CONSTANT || !purity_of(&b->purity, old))
+    if (now)
+        expr_keep_type(now, old);
+    if (!now || !node->spread || old->kind == EXPR_CONSTANT)
         return now;
+    if (!purity_of(&b->purity, old)) {
+        b->shares = true;
+        return now;
+    }
     return bind_value(rw, node, now);
 }
 
@@ -144,17 +153,25 @@ static Expr *body_to_blocks(Blocks *b, Expr *body)
     return now;
 }
 
-static Function *to_blocks(PassRun *run, const Def *def)
+Function *function_to_blocks(PassRun *run, Function *f, bool *shares)
 {
     Blocks b = {.run = run};
-    Function *f = def->fn;
     Expr *body =
         scopes_init_with_lets(&b.scopes, run->cx, f->body) ? body_to_blocks(&b, f->body) : NULL;
     scopes_deinit(&b.scopes);
+    *shares = b.shares;
     if (!body || body == f->body)
         return body ? f : NULL;
-    return expr_function(&run->module->arena, f->base.span, f->type_params, f->params.n,
-                         f->params.at, f->attrs, f->ret_type, body);
+    Function *now = expr_function(&run->module->arena, f->base.span, f->type_params, f->params.n,
+                                  f->params.at, f->attrs, f->ret_type, body);
+    expr_keep_type(&now->base, &f->base);
+    return now;
+}
+
+static Function *to_blocks(PassRun *run, const Def *def)
+{
+    bool shares;
+    return function_to_blocks(run, def->fn, &shares);
 }
 
 const Pass pass_to_basic_block_normal_form = {

@@ -1,0 +1,168 @@
+/* Makes each function literal a function of the module.
+ *
+ *     def @main(%x: int32) { let %f = fn (%a: int32) -> int32 { add(%a, %x) }; %f(2) }
+ *  => def @lifted_name_0(%x: int32, Closure=1) -> fn (int32) -> int32 { fn (%a: int32) -> int32 { add(%a, %x) } }
+ *     def @main(%x: int32) { let %f = @lifted_name_0(%x); %f(2) }
+ *
+ * Variables of the places around it become parameters; a literal without them is the function itself. A literal that calls itself
+ * does so through the module. Equal literals of one definition share a function. Literals in functions with type parameters stay, and
+ * so do those next to effects that several blocks share. A bare
+ * expression stays: its text has no place for functions. */
+#include "passes/pass.h"
+#include "passes/to_basic_block_normal_form.h"
+#include "passes/types.h"
+
+#include "ir/equal.h"
+
+#include <stdio.h>
+
+typedef struct Lifted {
+    const Name *name;
+    const Function *fn;
+    uint64_t hash;
+} Lifted;
+
+typedef struct Lift {
+    PassRun *run;
+    const Expr *root;
+    PtrMap bound;           /* literal -> Var of its `let` */
+    Vec(Lifted) made;
+    /* of the literal at hand */
+    const Var *self;
+    bool recursive;
+    Vec(Var *) captured;
+} Lift;
+
+static WalkNext find_type_params(void *data, const Expr *e)
+{
+    (void)data;
+    const Function *f = expr_as_function(e);
+    return f && f->type_params.n ? WALK_STOP : WALK_ON;
+}
+
+static void note_captured(void *data, Var *v)
+{
+    Lift *l = data;
+    if (v == l->self)
+        l->recursive = true;
+    else
+        vec_push(&l->captured, &l->run->scratch, v);
+}
+
+static const Name *free_name(Lift *l)
+{
+    char text[32];
+    const Name *name;
+    unsigned number = 0;
+    do {
+        snprintf(text, sizeof text, "lifted_name_%u", number++);
+        name = ctx_name(l->run->cx, text);
+    } while (module_find(l->run->module, name));
+    return name;
+}
+
+/* The literal over parameters of its own for what it captures, as a function of the module that is called `name`. */
+static Function *closed_function(Lift *l, const Function *f, const Type *type, const Name *name)
+{
+    Module *m = l->run->module;
+    Arena *arena = &m->arena;
+    uint32_t n = (uint32_t)l->captured.n;
+    Var **params = arena_new_array(arena, Var *, n + 1);
+    Expr **args = arena_new_array(arena, Expr *, n + 1);
+    PtrMap map = {0};
+    for (uint32_t i = 0; params && args && i < n; i++) {
+        const Var *v = l->captured.at[i];
+        params[i] = expr_var(arena, v->base.span, v->name, v->base.type);
+        args[i] = &params[i]->base;
+        ptrmap_put(&map, v, params[i]);
+    }
+    Expr *self = l->recursive ? expr_global(arena, f->base.span, name) : NULL;
+    if (self)
+        ptrmap_put(&map, l->self, n ? expr_call(arena, f->base.span, self, n, args, NULL) : self);
+    Expr *body =
+        params && args ? ir_substitute(l->run->cx, m, (Expr *)(uintptr_t)&f->base, &map) : NULL;
+    ptrmap_deinit(&map);
+    if (!body || n == 0)
+        return expr_as_function(body);
+    const Attrs *attrs = attrs_with(arena, NULL, "Closure", (AttrValue){.kind = ATTR_INT, .i = 1});
+    return expr_function(arena, f->base.span, (TypeVarList){0}, n, params, attrs, type, body);
+}
+
+static const Name *known_name(Lift *l, const Function *f, uint64_t hash)
+{
+    for (size_t i = 0; i < l->made.n; i++)
+        if (l->made.at[i].hash == hash && ir_equal(&l->made.at[i].fn->base, &f->base, false))
+            return l->made.at[i].name;
+    return NULL;
+}
+
+static Expr *lift_literal(Rewriter *rw, const Expr *old, Expr *now)
+{
+    Lift *l = rw->data;
+    expr_keep_type(now, old);
+    const Function *f = expr_as_function(now);
+    if (!f || old == l->root || function_is_primitive(f))
+        return now;
+    l->captured.n = 0;
+    l->recursive = false;
+    l->self = ptrmap_find(&l->bound, old);
+    ir_free_vars(now, note_captured, l);
+    const Name *name = free_name(l);
+    Function *closed = closed_function(l, f, old->type, name);
+    if (!closed)
+        return NULL;
+    uint64_t hash = ir_hash(&closed->base);
+    const Name *known = l->recursive ? NULL : known_name(l, closed, hash);
+    if (!known)
+        module_define(l->run->module, name, closed, now->span, l->run->module);
+    if (!known && !l->recursive)
+        vec_push(&l->made, &l->run->scratch, ((Lifted){name, closed, hash}));
+    Arena *arena = &rw->module->arena;
+    Expr *global = expr_global(arena, now->span, known ? known : name);
+    global->type = l->captured.n ? NULL : old->type;
+    if (!l->captured.n)
+        return global;
+    Expr **args = arena_new_array(arena, Expr *, l->captured.n);
+    for (size_t i = 0; args && i < l->captured.n; i++)
+        args[i] = &l->captured.at[i]->base;
+    return args ? expr_call(arena, now->span, global, (uint32_t)l->captured.n, args, NULL) : NULL;
+}
+
+static bool note_let(Rewriter *rw, const Expr *old, Expr **now)
+{
+    Lift *l = rw->data;
+    const Let *let = expr_as_let(old);
+    const Function *f = expr_as_function(old);
+    if (let && let->value->kind == EXPR_FUNCTION)
+        ptrmap_put(&l->bound, let->value, let->var);
+    *now = (Expr *)(uintptr_t)old;
+    return f && function_is_primitive(f);
+}
+
+static Function *lift(PassRun *run, const Def *def)
+{
+    bool shares = false;
+    if (def->name->len == 0)
+        return def->fn;
+    Function *f = ir_walk(&def->fn->base, find_type_params, NULL, NULL)
+                      ? function_to_blocks(run, def->fn, &shares)
+                      : def->fn;
+    if (!f || f->type_params.n || shares || !ir_walk(&f->base, find_type_params, NULL, NULL))
+        return f ? def->fn : NULL;
+    Lift l = {.run = run, .root = &f->base};
+    Rewriter rw;
+    rewriter_init(&rw, run->cx, run->module, lift_literal, &l);
+    rw.enter = note_let;
+    Expr *now = ir_rewrite(&rw, &f->base);
+    rewriter_deinit(&rw);
+    ptrmap_deinit(&l.bound);
+    return expr_as_function(now);
+}
+
+const Pass pass_lambda_lift = {
+    .name = "LambdaLift",
+    .doc = "Makes each function literal a function of the module.",
+    .opt_level = 1,
+    .needs_types = true,
+    .function = lift,
+};
