@@ -104,8 +104,14 @@ Value te_run_values(Ctx *cx, const TeProgram *p, Span span, uint32_t n, const Va
 static Value eval_kernel(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
                          const Value *args, const Type *result)
 {
-    OpCall c = {.cx = cx, .op = op, .attrs = attrs, .span = span, .n = n, .args = args,
-                .type = result, .out = value_none()};
+    OpCall c = {.cx = cx,
+                .op = op,
+                .attrs = attrs,
+                .span = span,
+                .n = n,
+                .args = args,
+                .type = result,
+                .out = value_none()};
     if (op->kernel(&c))
         return c.out;
     value_release(c.out);
@@ -149,8 +155,8 @@ Value op_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, 
     for (; i < n && (types[i] = type_of_arg(cx, &args[i])); i++)
         values[i] = &args[i];
     if (i < n) {
-        diag_error(cx->diags, E0305_ARGUMENTS, span, "argument %u of `%s` is no tensor", (unsigned)i,
-                   op->name);
+        diag_error(cx->diags, E0305_ARGUMENTS, span, "argument %u of `%s` is no tensor",
+                   (unsigned)i, op->name);
     } else {
         const Type *result = op_type(cx, op, attrs, span, n, types, values);
         if (result)

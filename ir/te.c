@@ -318,8 +318,7 @@ void te_begin(TeBuilder *b, Ctx *cx, Arena *arena)
 TeTensor te_add_input(TeBuilder *b, DType dtype, int rank, const int64_t *shape)
 {
     b->n_inputs++;
-    return te_add_tensor(b, dtype, rank,
-                         arena_copy(b->arena, shape, (size_t)rank * sizeof *shape));
+    return te_add_tensor(b, dtype, rank, arena_copy(b->arena, shape, (size_t)rank * sizeof *shape));
 }
 
 int te_call(TeBuilder *b, const Op *op, const Attrs *attrs, Span span, const Type *result, int n,

@@ -40,7 +40,8 @@ static bool add_linear(const Te *e, int64_t factor, TeLinear *out, int depth)
     if (e->op == TE_ADD)
         return add_linear(e->a, factor, out, depth + 1) && add_linear(e->b, factor, out, depth + 1);
     if (e->op == TE_SUB)
-        return add_linear(e->a, factor, out, depth + 1) && add_linear(e->b, -factor, out, depth + 1);
+        return add_linear(e->a, factor, out, depth + 1) &&
+               add_linear(e->b, -factor, out, depth + 1);
     if (e->op == TE_MUL && const_of(e->b, &v))
         return add_linear(e->a, factor * v, out, depth + 1);
     if (e->op == TE_MUL && const_of(e->a, &v))
@@ -120,7 +121,8 @@ int te_view_of(const TeProgram *p, const TeStage *s)
     TeTensor t = te_tensor(p, e->tensor);
     int64_t size, others, stride = 1;
     if (!dtype_eq(t.dtype, s->dtype) || !shape_size(t.rank, t.shape, &size) ||
-        !shape_size(s->rank, s->shape, &others) || size != others || !te_position(p, e, &at) || at.c)
+        !shape_size(s->rank, s->shape, &others) || size != others || !te_position(p, e, &at) ||
+        at.c)
         return -1;
     for (int i = s->rank - 1; i >= 0; i--) {
         if (s->shape[i] != 1 && at.k[i] != stride)

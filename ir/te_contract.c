@@ -14,7 +14,7 @@
 typedef struct Axes {
     int n;
     int at[TE_AXES_MOST];
-    int64_t size;               /* product of the extents */
+    int64_t size; /* product of the extents */
 } Axes;
 
 /* One factor: where it lies, and how it is packed where it cannot be used so. */
@@ -22,7 +22,7 @@ typedef struct Factor {
     const Te *load;
     TeAffine at;
     bool direct;
-    int64_t row, column;        /* strides of a direct one: of m and k, or of k and n */
+    int64_t row, column; /* strides of a direct one: of m and k, or of k and n */
     Strip *pack;
 } Factor;
 
@@ -31,11 +31,11 @@ typedef struct Gemm {
     const TeStage *s;
     Factor p, q;
     Axes m, n, k, outer;
-    int64_t row;                /* stride of m in C */
-    size_t size;                /* bytes an element */
-    char *room_p, *room_q;      /* packed parts */
-    int64_t part_m, part_n;     /* how much is packed at once */
-    int64_t fixed[TE_AXES_MOST];/* values of the outer axes */
+    int64_t row; /* stride of m in C */
+    size_t size; /* bytes an element */
+    char *room_p, *room_q; /* packed parts */
+    int64_t part_m, part_n; /* how much is packed at once */
+    int64_t fixed[TE_AXES_MOST]; /* values of the outer axes */
     char *out;
 } Gemm;
 
@@ -145,7 +145,8 @@ static void order_reduced(Gemm *g)
     for (int order = 0; order < 3; order++) {
         if (order)
             sort_axes(&g->k, order == 1 ? &g->p.at : &g->q.at);
-        int good = lies_as_matrix(g->s, &g->p, &g->m, &g->k) + lies_as_matrix(g->s, &g->q, &g->k, &g->n);
+        int good =
+            lies_as_matrix(g->s, &g->p, &g->m, &g->k) + lies_as_matrix(g->s, &g->q, &g->k, &g->n);
         if (good > most)
             most = good, best = g->k;
     }
@@ -302,11 +303,13 @@ static void multiply(const Gemm *g, int64_t m0, int64_t m, int64_t n0, int64_t n
     char *c = out + (size_t)(m0 * g->row + n0) * g->size;
     Blas *blas = g->run->cx->blas;
     if (g->size == sizeof(float))
-        blas_sgemm(blas, p.transposed, q.transposed, m, n, g->k.size, 1, (const float *)(const void *)p.at,
-                   p.ld, (const float *)(const void *)q.at, q.ld, 0, (float *)(void *)c, g->row);
+        blas_sgemm(blas, p.transposed, q.transposed, m, n, g->k.size, 1,
+                   (const float *)(const void *)p.at, p.ld, (const float *)(const void *)q.at, q.ld,
+                   0, (float *)(void *)c, g->row);
     else
-        blas_dgemm(blas, p.transposed, q.transposed, m, n, g->k.size, 1, (const double *)(const void *)p.at,
-                   p.ld, (const double *)(const void *)q.at, q.ld, 0, (double *)(void *)c, g->row);
+        blas_dgemm(blas, p.transposed, q.transposed, m, n, g->k.size, 1,
+                   (const double *)(const void *)p.at, p.ld, (const double *)(const void *)q.at,
+                   q.ld, 0, (double *)(void *)c, g->row);
 }
 
 static void product(Gemm *g, char *out)
@@ -345,8 +348,14 @@ bool te_run_contraction(TeRun *run, int stage, char *out)
     DTypeId id = dtype_id(s->dtype);
     if ((id != DT_FLOAT32 && id != DT_FLOAT64) || !te_contraction(run->p, stage, &c))
         return false;
-    Gemm g = {.run = run, .s = s, .out = out, .size = dtype_size(s->dtype), .m = {.size = 1},
-              .n = {.size = 1}, .k = {.size = 1}, .outer = {.size = 1}};
+    Gemm g = {.run = run,
+              .s = s,
+              .out = out,
+              .size = dtype_size(s->dtype),
+              .m = {.size = 1},
+              .n = {.size = 1},
+              .k = {.size = 1},
+              .outer = {.size = 1}};
     if (!find_axes(&g, &c))
         return false;
     order_reduced(&g);

@@ -146,18 +146,12 @@ static Te *copy_node(Copy *c, const Te *e)
         made->value = e->value;
         return made;
     }
-    case TE_NODE_AXIS:
-        return c->axes ? c->axes[e->axis] : te_axis(b, e->axis);
-    case TE_NODE_LOAD:
-        return copy_load(c, e);
-    case TE_NODE_UNARY:
-        return te_unary(b, (TeOp)e->op, copied(c, e->a));
-    case TE_NODE_BINARY:
-        return copy_binary(c, e);
-    case TE_NODE_CAST:
-        return te_cast(b, e->dtype, copied(c, e->a));
-    case TE_NODE_SELECT:
-        return te_select(b, copied(c, e->a), copied(c, e->b), copied(c, e->c));
+    case TE_NODE_AXIS: return c->axes ? c->axes[e->axis] : te_axis(b, e->axis);
+    case TE_NODE_LOAD: return copy_load(c, e);
+    case TE_NODE_UNARY: return te_unary(b, (TeOp)e->op, copied(c, e->a));
+    case TE_NODE_BINARY: return copy_binary(c, e);
+    case TE_NODE_CAST: return te_cast(b, e->dtype, copied(c, e->a));
+    case TE_NODE_SELECT: return te_select(b, copied(c, e->a), copied(c, e->b), copied(c, e->c));
     }
     return NULL;
 }
@@ -208,7 +202,8 @@ TeProgram *te_inline(Ctx *cx, Arena *arena, const TeProgram *p)
     for (int i = 0; i < p->n_stages; i++) {
         const TeStage *s = &p->stages[i];
         in.bodies[i] = copy_expression(&in, s->body, NULL);
-        te_reduce(&in.b, s->reduce, s->dtype, s->rank, s->shape, s->n_reduced, s->reduced, in.bodies[i]);
+        te_reduce(&in.b, s->reduce, s->dtype, s->rank, s->shape, s->n_reduced, s->reduced,
+                  in.bodies[i]);
         vec_last(&in.b.stages).name = s->name;
     }
     for (int i = 0; i < p->n_outputs; i++)

@@ -35,8 +35,8 @@ int te_view_of(const TeProgram *p, const TeStage *s);
 typedef struct StripSpace {
     int n, n_fixed;
     int axis[TE_AXES_MOST], fixed[TE_AXES_MOST];
-    int64_t extent[TE_AXES_MOST];                       /* of axis[i] */
-    int64_t low[TE_AXES_MOST], high[TE_AXES_MOST];      /* by axis: where it runs, [low, high) */
+    int64_t extent[TE_AXES_MOST]; /* of axis[i] */
+    int64_t low[TE_AXES_MOST], high[TE_AXES_MOST]; /* by axis: where it runs, [low, high) */
 } StripSpace;
 
 typedef struct Strip Strip;
@@ -52,10 +52,10 @@ typedef struct StripFrame {
     const Strip *strip;
     char *memory, *slots;
     size_t slot_bytes;
-    const void **at;                    /* by step: its elements */
-    int64_t fixed[TE_AXES_MOST];        /* the values of the fixed axes, set by the caller */
-    const char *fault;                  /* why it stopped; NULL for want of memory */
-    DTypeId id;                         /* of the elements */
+    const void **at; /* by step: its elements */
+    int64_t fixed[TE_AXES_MOST]; /* the values of the fixed axes, set by the caller */
+    const char *fault; /* why it stopped; NULL for want of memory */
+    DTypeId id; /* of the elements */
     char small[8192];
 } StripFrame;
 
@@ -73,10 +73,10 @@ typedef struct TeRun {
     const TeProgram *p;
     Span span;
     Arena arena;
-    char **data;                        /* by tensor */
+    char **data; /* by tensor */
     Tensor **tensors;
-    _Atomic(const char *) fault;        /* of any thread */
-    atomic_bool refused;                /* memory */
+    _Atomic(const char *) fault; /* of any thread */
+    atomic_bool refused; /* memory */
 } TeRun;
 
 /* Runs a stage into its tensor; false when it failed (te_run reports). */

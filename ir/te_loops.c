@@ -9,13 +9,10 @@ void te_loop_unary(TeOp op, DTypeId id, void *out, const void *a, int64_t n)
 {
     switch (id) {
 #define DTYPE(ID, name, code, bits, ctype, numpy) \
-    case DT_##ID:                                 \
-        te_unary_##ID(op, out, a, n);             \
-        return;
+    case DT_##ID: te_unary_##ID(op, out, a, n); return;
 #include "runtime/dtypes.def"
 #undef DTYPE
-    case DTYPE_IDS:
-        return;
+    case DTYPE_IDS: return;
     }
 }
 
@@ -23,49 +20,38 @@ void te_loop_binary(TeOp op, DTypeId id, void *out, const void *a, const void *b
 {
     switch (id) {
 #define DTYPE(ID, name, code, bits, ctype, numpy) \
-    case DT_##ID:                                 \
-        te_binary_##ID(op, out, a, b, n);         \
-        return;
+    case DT_##ID: te_binary_##ID(op, out, a, b, n); return;
 #include "runtime/dtypes.def"
 #undef DTYPE
-    case DTYPE_IDS:
-        return;
+    case DTYPE_IDS: return;
     }
 }
 
 /* ---- moving elements --------------------------------------------------------------------------- */
 
-#define BY_SIZE(size, M) \
-    switch (size) {      \
-    case 1:              \
-        M(uint8_t)       \
-        break;           \
-    case 2:              \
-        M(uint16_t)      \
-        break;           \
-    case 4:              \
-        M(uint32_t)      \
-        break;           \
-    default:             \
-        M(uint64_t)      \
-        break;           \
+#define BY_SIZE(size, M)        \
+    switch (size) {             \
+    case 1: M(uint8_t) break;   \
+    case 2: M(uint16_t) break;  \
+    case 4: M(uint32_t) break;  \
+    default: M(uint64_t) break; \
     }
 
 /* Every second element, and all of them backwards, are common enough to be vector code. */
-#define COPY_BY(STRIDE)                     \
-    for (int64_t i = 0; i < n; i++)         \
+#define COPY_BY(STRIDE)             \
+    for (int64_t i = 0; i < n; i++) \
         to[i] = from[i * (STRIDE)];
-#define STRIDED(NAME, T)                                                                    \
+#define STRIDED(NAME, T)                                                                        \
     TE_CLONES static void copy_##NAME(T *restrict to, const T *from, int64_t stride, int64_t n) \
-    {                                                                                       \
-        if (stride == 2) {                                                                  \
-            COPY_BY(2)                                                                      \
-        } else if (stride == -1) {                                                          \
-            COPY_BY(-1)                                                                     \
-        } else {                                                                            \
-            for (int64_t i = 0; i < n; i++, from += stride)                                 \
-                to[i] = *from;                                                              \
-        }                                                                                   \
+    {                                                                                           \
+        if (stride == 2) {                                                                      \
+            COPY_BY(2)                                                                          \
+        } else if (stride == -1) {                                                              \
+            COPY_BY(-1)                                                                         \
+        } else {                                                                                \
+            for (int64_t i = 0; i < n; i++, from += stride)                                     \
+                to[i] = *from;                                                                  \
+        }                                                                                       \
     }
 STRIDED(1, uint8_t)
 STRIDED(2, uint16_t)
@@ -92,8 +78,8 @@ void te_loop_fill(size_t size, void *out, const void *element, int64_t n)
 {
     char v[8];
     memcpy(v, element, size);
-#define FILL(T)                         \
-    for (int64_t i = 0; i < n; i++)     \
+#define FILL(T)                     \
+    for (int64_t i = 0; i < n; i++) \
         ((T *)out)[i] = *(const T *)v;
     BY_SIZE(size, FILL)
 #undef FILL
@@ -108,9 +94,7 @@ TE_CLONES void te_loop_ramp(int64_t *out, int64_t start, int64_t step, int64_t n
 TE_CLONES void te_loop_select(size_t size, void *out, const uint8_t *cond, const void *a,
                               const void *b, int64_t n)
 {
-#define SELECT(T)                       \
-    TE_EACH                             \
-        ((T *)out)[i] = cond[i] ? ((const T *)a)[i] : ((const T *)b)[i];
+#define SELECT(T) TE_EACH((T *)out)[i] = cond[i] ? ((const T *)a)[i] : ((const T *)b)[i];
     BY_SIZE(size, SELECT)
 #undef SELECT
 }
@@ -118,10 +102,10 @@ TE_CLONES void te_loop_select(size_t size, void *out, const uint8_t *cond, const
 void te_loop_gather(size_t size, void *out, const void *a, const int64_t *index, const uint8_t *ok,
                     const void *otherwise, int64_t n)
 {
-#define GATHER(T)                                               \
-    for (int64_t i = 0; i < n && !ok; i++)                      \
-        ((T *)out)[i] = ((const T *)a)[index[i]];               \
-    for (int64_t i = 0; i < n && ok; i++)                       \
+#define GATHER(T)                                 \
+    for (int64_t i = 0; i < n && !ok; i++)        \
+        ((T *)out)[i] = ((const T *)a)[index[i]]; \
+    for (int64_t i = 0; i < n && ok; i++)         \
         ((T *)out)[i] = ok[i] ? ((const T *)a)[index[i]] : ((const T *)otherwise)[i];
     BY_SIZE(size, GATHER)
 #undef GATHER
@@ -132,8 +116,8 @@ void te_loop_gather(size_t size, void *out, const void *a, const int64_t *index,
 static bool any_zero(size_t size, const void *b, int64_t n)
 {
     bool found = false;
-#define ZERO(T)                         \
-    for (int64_t i = 0; i < n; i++)     \
+#define ZERO(T)                     \
+    for (int64_t i = 0; i < n; i++) \
         found |= ((const T *)b)[i] == 0;
     BY_SIZE(size, ZERO)
 #undef ZERO
@@ -148,14 +132,10 @@ static bool any_negative(DTypeId id, const void *b, int64_t n)
         found |= ((const T *)b)[i] < 0; \
     break;
     switch ((int)id) {
-    case DT_INT8:
-        NEGATIVE(int8_t)
-    case DT_INT16:
-        NEGATIVE(int16_t)
-    case DT_INT32:
-        NEGATIVE(int32_t)
-    case DT_INT64:
-        NEGATIVE(int64_t)
+    case DT_INT8: NEGATIVE(int8_t)
+    case DT_INT16: NEGATIVE(int16_t)
+    case DT_INT32: NEGATIVE(int32_t)
+    case DT_INT64: NEGATIVE(int64_t)
     }
 #undef NEGATIVE
     return found;
@@ -163,8 +143,8 @@ static bool any_negative(DTypeId id, const void *b, int64_t n)
 
 const char *te_loop_fault(TeOp op, DTypeId id, const void *b, int64_t n)
 {
-    bool divides = op == TE_DIV || op == TE_MOD || op == TE_FLOORDIV || op == TE_FLOORMOD ||
-                   op == TE_TRUNCDIV;
+    bool divides =
+        op == TE_DIV || op == TE_MOD || op == TE_FLOORDIV || op == TE_FLOORMOD || op == TE_TRUNCDIV;
     if (divides && any_zero(dtype_row(id)->size, b, n))
         return "an integer was divided by zero";
     if ((op == TE_SHL || op == TE_SHR) && any_negative(id, b, n))

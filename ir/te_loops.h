@@ -12,8 +12,7 @@
  * start too late for that. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define TE_CLONES \
-    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define TE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define TE_CLONES
 #endif
@@ -60,8 +59,8 @@ void te_loop_fold_start(TeReduce kind, DTypeId id, void *acc);
 DTypeId te_fold_dtype(DTypeId id);
 
 /* One dtype each; te_loops.c picks. */
-#define TE_LOOPS_OF(ID)                                                             \
-    void te_unary_##ID(TeOp op, void *out, const void *a, int64_t n);               \
+#define TE_LOOPS_OF(ID)                                               \
+    void te_unary_##ID(TeOp op, void *out, const void *a, int64_t n); \
     void te_binary_##ID(TeOp op, void *out, const void *a, const void *b, int64_t n);
 #define DTYPE(id, name, code, bits, ctype, numpy) TE_LOOPS_OF(id)
 #include "runtime/dtypes.def"

@@ -24,34 +24,33 @@ static inline uint16_t bfloat_from_double(double v)
 #define NONZERO(v) ((v) != 0)
 
 /* To one dtype from all: INTS(v) of an integer, FLOATS(v) of a float, DOUBLES(v) of a double. */
-#define CAST_TO(DT, To, INTS, FLOATS, DOUBLES)                                                \
-    TE_CLONES static void cast_to_##DT(DTypeId from, void *out, const void *a, int64_t n)     \
-    {                                                                                         \
-        To *restrict po = out;                                                                \
-        switch (from) {                                                                       \
-            CAST_FROM(BOOL, uint8_t, To, INTS, SAME)                                          \
-            CAST_FROM(INT8, int8_t, To, INTS, SAME)                                           \
-            CAST_FROM(INT16, int16_t, To, INTS, SAME)                                         \
-            CAST_FROM(INT32, int32_t, To, INTS, SAME)                                         \
-            CAST_FROM(INT64, int64_t, To, INTS, SAME)                                         \
-            CAST_FROM(UINT8, uint8_t, To, INTS, SAME)                                         \
-            CAST_FROM(UINT16, uint16_t, To, INTS, SAME)                                       \
-            CAST_FROM(UINT32, uint32_t, To, INTS, SAME)                                       \
-            CAST_FROM(UINT64, uint64_t, To, INTS, SAME)                                       \
-            CAST_FROM(FLOAT16, uint16_t, To, FLOATS, te_float_of_half)                           \
-            CAST_FROM(FLOAT32, float, To, FLOATS, SAME)                                       \
-            CAST_FROM(FLOAT64, double, To, DOUBLES, SAME)                                     \
-            CAST_FROM(BFLOAT16, uint16_t, To, FLOATS, te_float_of_bfloat)                        \
-        case DTYPE_IDS:                                                                       \
-            return;                                                                           \
-        }                                                                                     \
+#define CAST_TO(DT, To, INTS, FLOATS, DOUBLES)                                            \
+    TE_CLONES static void cast_to_##DT(DTypeId from, void *out, const void *a, int64_t n) \
+    {                                                                                     \
+        To *restrict po = out;                                                            \
+        switch (from) {                                                                   \
+            CAST_FROM(BOOL, uint8_t, To, INTS, SAME)                                      \
+            CAST_FROM(INT8, int8_t, To, INTS, SAME)                                       \
+            CAST_FROM(INT16, int16_t, To, INTS, SAME)                                     \
+            CAST_FROM(INT32, int32_t, To, INTS, SAME)                                     \
+            CAST_FROM(INT64, int64_t, To, INTS, SAME)                                     \
+            CAST_FROM(UINT8, uint8_t, To, INTS, SAME)                                     \
+            CAST_FROM(UINT16, uint16_t, To, INTS, SAME)                                   \
+            CAST_FROM(UINT32, uint32_t, To, INTS, SAME)                                   \
+            CAST_FROM(UINT64, uint64_t, To, INTS, SAME)                                   \
+            CAST_FROM(FLOAT16, uint16_t, To, FLOATS, te_float_of_half)                    \
+            CAST_FROM(FLOAT32, float, To, FLOATS, SAME)                                   \
+            CAST_FROM(FLOAT64, double, To, DOUBLES, SAME)                                 \
+            CAST_FROM(BFLOAT16, uint16_t, To, FLOATS, te_float_of_bfloat)                 \
+        case DTYPE_IDS: return;                                                           \
+        }                                                                                 \
     }
-#define CAST_FROM(DT, From, To, CONVERT, GET)       \
-    case DT_##DT:                                   \
-        for (int64_t i = 0; i < n; i++) {           \
-            const From *pa = a;                     \
-            po[i] = (To)CONVERT(GET(pa[i]));        \
-        }                                           \
+#define CAST_FROM(DT, From, To, CONVERT, GET) \
+    case DT_##DT:                             \
+        for (int64_t i = 0; i < n; i++) {     \
+            const From *pa = a;               \
+            po[i] = (To)CONVERT(GET(pa[i]));  \
+        }                                     \
         return;
 
 CAST_TO(BOOL, uint8_t, NONZERO, NONZERO, NONZERO)
@@ -74,9 +73,9 @@ TE_CLONES static bool cast_small(DTypeId to, void *out, const float *a, int64_t 
     int32_t outside = 0;
     for (int64_t i = 0; i < n; i++)
         outside |= a[i] > -2147483648.0f && a[i] < 2147483648.0f ? 0 : 1;
-#define SMALL(DT, To)                          \
-    case DT_##DT:                              \
-        for (int64_t i = 0; i < n; i++)        \
+#define SMALL(DT, To)                           \
+    case DT_##DT:                               \
+        for (int64_t i = 0; i < n; i++)         \
             ((To *)out)[i] = (To)(int32_t)a[i]; \
         return true;
     switch (outside ? -1 : (int)to) {
@@ -97,12 +96,9 @@ void te_loop_cast(DTypeId to, DTypeId from, void *out, const void *a, int64_t n)
         return;
     switch (to) {
 #define DTYPE(ID, name, code, bits, ctype, numpy) \
-    case DT_##ID:                                 \
-        cast_to_##ID(from, out, a, n);            \
-        return;
+    case DT_##ID: cast_to_##ID(from, out, a, n); return;
 #include "runtime/dtypes.def"
 #undef DTYPE
-    case DTYPE_IDS:
-        return;
+    case DTYPE_IDS: return;
     }
 }

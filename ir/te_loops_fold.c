@@ -12,17 +12,17 @@ DTypeId te_fold_dtype(DTypeId id)
 }
 
 /* Element types that are folded: id, C type, a type in which integers wrap, least, greatest. */
-#define FOLD_DTYPES(X)                                                      \
-    X(BOOL, uint8_t, uint32_t, 0, 1)                                        \
-    X(INT8, int8_t, uint32_t, INT8_MIN, INT8_MAX)                           \
-    X(INT16, int16_t, uint32_t, INT16_MIN, INT16_MAX)                       \
-    X(INT32, int32_t, uint32_t, INT32_MIN, INT32_MAX)                       \
-    X(INT64, int64_t, uint64_t, INT64_MIN, INT64_MAX)                       \
-    X(UINT8, uint8_t, uint32_t, 0, UINT8_MAX)                               \
-    X(UINT16, uint16_t, uint32_t, 0, UINT16_MAX)                            \
-    X(UINT32, uint32_t, uint32_t, 0, UINT32_MAX)                            \
-    X(UINT64, uint64_t, uint64_t, 0, UINT64_MAX)                            \
-    X(FLOAT32, float, float, -INFINITY, INFINITY)                           \
+#define FOLD_DTYPES(X)                                \
+    X(BOOL, uint8_t, uint32_t, 0, 1)                  \
+    X(INT8, int8_t, uint32_t, INT8_MIN, INT8_MAX)     \
+    X(INT16, int16_t, uint32_t, INT16_MIN, INT16_MAX) \
+    X(INT32, int32_t, uint32_t, INT32_MIN, INT32_MAX) \
+    X(INT64, int64_t, uint64_t, INT64_MIN, INT64_MAX) \
+    X(UINT8, uint8_t, uint32_t, 0, UINT8_MAX)         \
+    X(UINT16, uint16_t, uint32_t, 0, UINT16_MAX)      \
+    X(UINT32, uint32_t, uint32_t, 0, UINT32_MAX)      \
+    X(UINT64, uint64_t, uint64_t, 0, UINT64_MAX)      \
+    X(FLOAT32, float, float, -INFINITY, INFINITY)     \
     X(FLOAT64, double, double, -INFINITY, INFINITY)
 
 void te_loop_fold_start(TeReduce kind, DTypeId id, void *acc)
@@ -30,9 +30,7 @@ void te_loop_fold_start(TeReduce kind, DTypeId id, void *acc)
     double one = 0;
     switch (kind) {
     case TE_PROD:
-    case TE_ALL:
-        one = 1;
-        break;
+    case TE_ALL: one = 1; break;
     case TE_REDUCE_MAX:
     case TE_REDUCE_MIN:
     case TE_NO_REDUCE:
@@ -41,15 +39,14 @@ void te_loop_fold_start(TeReduce kind, DTypeId id, void *acc)
     case TE_ARGMAX:
     case TE_ARGMIN:
     case TE_ARGMAX_LAST:
-    case TE_ARGMIN_LAST:
-        break;
+    case TE_ARGMIN_LAST: break;
     }
-#define START(DT, T, W, least, greatest)                                       \
-    case DT_##DT:                                                              \
-        *(T *)acc = kind == TE_REDUCE_MAX || kind == TE_ARGMAX || kind == TE_ARGMAX_LAST ? (T)least \
-                    : kind == TE_REDUCE_MIN || kind == TE_ARGMIN || kind == TE_ARGMIN_LAST \
-                        ? (T)greatest                                          \
-                        : (T)one;                                              \
+#define START(DT, T, W, least, greatest)                                                         \
+    case DT_##DT:                                                                                \
+        *(T *)acc =                                                                              \
+            kind == TE_REDUCE_MAX || kind == TE_ARGMAX || kind == TE_ARGMAX_LAST   ? (T)least    \
+            : kind == TE_REDUCE_MIN || kind == TE_ARGMIN || kind == TE_ARGMIN_LAST ? (T)greatest \
+                                                                                   : (T)one;     \
         return;
     switch ((int)id) {
         FOLD_DTYPES(START)
@@ -58,22 +55,22 @@ void te_loop_fold_start(TeReduce kind, DTypeId id, void *acc)
 }
 
 /* Sixteen sums side by side, then a tree: the order depends on n alone. */
-#define LANED(DT, T, W, OP, FIRST)                                  \
-    static inline T lanes_##OP##_##DT(const T *a, int64_t n)        \
-    {                                                               \
-        W lane[LANES];                                              \
-        for (int k = 0; k < LANES; k++)                             \
-            lane[k] = FIRST;                                        \
-        int64_t i = 0;                                              \
-        for (; i + LANES <= n; i += LANES)                          \
-            for (int k = 0; k < LANES; k++)                         \
-                lane[k] = OP(lane[k], (W)a[i + k]);                 \
-        for (int k = 0; i + k < n; k++)                             \
-            lane[k] = OP(lane[k], (W)a[i + k]);                     \
-        for (int half = LANES / 2; half; half /= 2)                 \
-            for (int k = 0; k < half; k++)                          \
-                lane[k] = OP(lane[k], lane[k + half]);              \
-        return (T)lane[0];                                          \
+#define LANED(DT, T, W, OP, FIRST)                           \
+    static inline T lanes_##OP##_##DT(const T *a, int64_t n) \
+    {                                                        \
+        W lane[LANES];                                       \
+        for (int k = 0; k < LANES; k++)                      \
+            lane[k] = FIRST;                                 \
+        int64_t i = 0;                                       \
+        for (; i + LANES <= n; i += LANES)                   \
+            for (int k = 0; k < LANES; k++)                  \
+                lane[k] = OP(lane[k], (W)a[i + k]);          \
+        for (int k = 0; i + k < n; k++)                      \
+            lane[k] = OP(lane[k], (W)a[i + k]);              \
+        for (int half = LANES / 2; half; half /= 2)          \
+            for (int k = 0; k < half; k++)                   \
+                lane[k] = OP(lane[k], lane[k + half]);       \
+        return (T)lane[0];                                   \
     }
 #define sum(x, y) ((x) + (y))
 #define prod(x, y) ((x) * (y))
@@ -81,30 +78,28 @@ void te_loop_fold_start(TeReduce kind, DTypeId id, void *acc)
 FOLD_DTYPES(LANED_BOTH)
 
 /* With a NaN the result depends on the order, so then it is taken one by one. */
-#define EXTREME(DT, T, NAME, BETTER)                                \
+#define EXTREME(DT, T, NAME, BETTER)                                    \
     static inline T extreme_##NAME##_##DT(T acc, const T *a, int64_t n) \
-    {                                                               \
-        T lane[LANES];                                              \
-        bool nan = acc != acc;                                      \
-        for (int k = 0; k < LANES; k++)                             \
-            lane[k] = acc;                                          \
-        int64_t i = 0;                                              \
-        for (; i + LANES <= n; i += LANES)                          \
-            for (int k = 0; k < LANES; k++) {                       \
-                nan |= a[i + k] != a[i + k];                        \
+    {                                                                   \
+        T lane[LANES];                                                  \
+        int32_t nan = acc != acc;                                       \
+        int64_t i = 0;                                                  \
+        for (int64_t j = 0; j < n; j++)                                 \
+            nan |= a[j] != a[j];                                        \
+        for (int64_t j = 0; nan && j < n; j++)                          \
+            acc = acc BETTER a[j] ? acc : a[j];                         \
+        if (nan)                                                        \
+            return acc;                                                 \
+        for (int k = 0; k < LANES; k++)                                 \
+            lane[k] = acc;                                              \
+        for (; i + LANES <= n; i += LANES)                              \
+            for (int k = 0; k < LANES; k++)                             \
                 lane[k] = lane[k] BETTER a[i + k] ? lane[k] : a[i + k]; \
-            }                                                       \
-        for (int k = 0; i + k < n; k++) {                           \
-            nan |= a[i + k] != a[i + k];                            \
-            lane[k] = lane[k] BETTER a[i + k] ? lane[k] : a[i + k]; \
-        }                                                           \
-        for (int k = 1; k < LANES; k++)                             \
-            lane[0] = lane[0] BETTER lane[k] ? lane[0] : lane[k];   \
-        if (!nan)                                                   \
-            return lane[0];                                         \
-        for (int64_t j = 0; j < n; j++)                             \
-            acc = acc BETTER a[j] ? acc : a[j];                     \
-        return acc;                                                 \
+        for (int k = 0; i + k < n; k++)                                 \
+            lane[k] = lane[k] BETTER a[i + k] ? lane[k] : a[i + k];     \
+        for (int k = 1; k < LANES; k++)                                 \
+            lane[0] = lane[0] BETTER lane[k] ? lane[0] : lane[k];       \
+        return lane[0];                                                 \
     }
 #define EXTREMES(DT, T, W, least, greatest) EXTREME(DT, T, max, >) EXTREME(DT, T, min, <)
 FOLD_DTYPES(EXTREMES)
@@ -126,18 +121,18 @@ TE_CLONES void te_loop_fold(TeReduce kind, DTypeId id, void *acc, const void *a,
         *(uint8_t *)acc = kind == TE_ALL ? was && v : was || v;
         return;
     }
-#define FOLD(DT, T, W, least, greatest)                                     \
-    case DT_##DT: {                                                         \
-        T *to = acc;                                                        \
-        if (kind == TE_SUM)                                                 \
-            *to = (T)((W)*to + (W)lanes_sum_##DT(a, n));                    \
-        else if (kind == TE_PROD)                                           \
-            *to = (T)((W)*to * (W)lanes_prod_##DT(a, n));                   \
-        else if (kind == TE_REDUCE_MAX)                                     \
-            *to = extreme_max_##DT(*to, a, n);                              \
-        else                                                                \
-            *to = extreme_min_##DT(*to, a, n);                              \
-        return;                                                             \
+#define FOLD(DT, T, W, least, greatest)                     \
+    case DT_##DT: {                                         \
+        T *to = acc;                                        \
+        if (kind == TE_SUM)                                 \
+            *to = (T)((W) * to + (W)lanes_sum_##DT(a, n));  \
+        else if (kind == TE_PROD)                           \
+            *to = (T)((W) * to * (W)lanes_prod_##DT(a, n)); \
+        else if (kind == TE_REDUCE_MAX)                     \
+            *to = extreme_max_##DT(*to, a, n);              \
+        else                                                \
+            *to = extreme_min_##DT(*to, a, n);              \
+        return;                                             \
     }
     switch ((int)id) {
         FOLD_DTYPES(FOLD)
@@ -147,33 +142,33 @@ TE_CLONES void te_loop_fold(TeReduce kind, DTypeId id, void *acc, const void *a,
 
 /* The winner of the strip is found in lanes, and its place only when it wins over those before. A NaN
  * wins nothing and loses to nothing, so strips with one are taken element by element. */
-#define FOLD_AT(DT, T, W, least, greatest)                                          \
-    static inline void at_##DT(TeReduce kind, T *best, int64_t *at, const T *a,     \
-                               int64_t first, int64_t n)                            \
-    {                                                                               \
-        bool max = kind == TE_ARGMAX || kind == TE_ARGMAX_LAST;                     \
-        bool last = kind == TE_ARGMAX_LAST || kind == TE_ARGMIN_LAST;               \
-        int32_t nan = 0;                                                            \
-        for (int64_t i = 0; i < n; i++)                                             \
-            nan |= a[i] != a[i];                                                    \
-        if (nan) {                                                                  \
-            for (int64_t i = 0; i < n; i++) {                                       \
-                bool wins = max ? a[i] > *best : a[i] < *best;                      \
-                if (*at < 0 || wins || (last && a[i] == *best)) {                   \
-                    *best = a[i];                                                   \
-                    *at = first + i;                                                \
-                }                                                                   \
-            }                                                                       \
-            return;                                                                 \
-        }                                                                           \
-        T v = max ? extreme_max_##DT(a[0], a, n) : extreme_min_##DT(a[0], a, n);    \
-        if (*at >= 0 && !(max ? v > *best : v < *best) && !(last && v == *best))    \
-            return;                                                                 \
-        int64_t i = last ? n - 1 : 0;                                               \
-        while (a[i] != v)                                                           \
-            i += last ? -1 : 1;                                                     \
-        *best = v;                                                                  \
-        *at = first + i;                                                            \
+#define FOLD_AT(DT, T, W, least, greatest)                                                     \
+    static inline void at_##DT(TeReduce kind, T *best, int64_t *at, const T *a, int64_t first, \
+                               int64_t n)                                                      \
+    {                                                                                          \
+        bool max = kind == TE_ARGMAX || kind == TE_ARGMAX_LAST;                                \
+        bool last = kind == TE_ARGMAX_LAST || kind == TE_ARGMIN_LAST;                          \
+        int32_t nan = 0;                                                                       \
+        for (int64_t i = 0; i < n; i++)                                                        \
+            nan |= a[i] != a[i];                                                               \
+        if (nan) {                                                                             \
+            for (int64_t i = 0; i < n; i++) {                                                  \
+                bool wins = max ? a[i] > *best : a[i] < *best;                                 \
+                if (*at < 0 || wins || (last && a[i] == *best)) {                              \
+                    *best = a[i];                                                              \
+                    *at = first + i;                                                           \
+                }                                                                              \
+            }                                                                                  \
+            return;                                                                            \
+        }                                                                                      \
+        T v = max ? extreme_max_##DT(a[0], a, n) : extreme_min_##DT(a[0], a, n);               \
+        if (*at >= 0 && !(max ? v > *best : v < *best) && !(last && v == *best))               \
+            return;                                                                            \
+        int64_t i = last ? n - 1 : 0;                                                          \
+        while (a[i] != v)                                                                      \
+            i += last ? -1 : 1;                                                                \
+        *best = v;                                                                             \
+        *at = first + i;                                                                       \
     }
 FOLD_DTYPES(FOLD_AT)
 #undef FOLD_AT
@@ -183,10 +178,8 @@ TE_CLONES void te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *a
 {
     if (n <= 0)
         return;
-#define FOLD_AT(DT, T, W, least, greatest)       \
-    case DT_##DT:                                \
-        at_##DT(kind, best, at, a, first, n);    \
-        return;
+#define FOLD_AT(DT, T, W, least, greatest) \
+    case DT_##DT: at_##DT(kind, best, at, a, first, n); return;
     switch ((int)id) {
         FOLD_DTYPES(FOLD_AT)
     }
@@ -196,30 +189,17 @@ TE_CLONES void te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *a
 void te_loop_fold_many(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n)
 {
     switch (kind) {
-    case TE_SUM:
-        te_loop_binary(TE_ADD, id, acc, acc, a, n);
-        return;
-    case TE_PROD:
-        te_loop_binary(TE_MUL, id, acc, acc, a, n);
-        return;
-    case TE_REDUCE_MAX:
-        te_loop_binary(TE_MAX, id, acc, acc, a, n);
-        return;
-    case TE_REDUCE_MIN:
-        te_loop_binary(TE_MIN, id, acc, acc, a, n);
-        return;
-    case TE_ALL:
-        te_loop_binary(TE_AND, id, acc, acc, a, n);
-        return;
-    case TE_ANY:
-        te_loop_binary(TE_OR, id, acc, acc, a, n);
-        return;
+    case TE_SUM: te_loop_binary(TE_ADD, id, acc, acc, a, n); return;
+    case TE_PROD: te_loop_binary(TE_MUL, id, acc, acc, a, n); return;
+    case TE_REDUCE_MAX: te_loop_binary(TE_MAX, id, acc, acc, a, n); return;
+    case TE_REDUCE_MIN: te_loop_binary(TE_MIN, id, acc, acc, a, n); return;
+    case TE_ALL: te_loop_binary(TE_AND, id, acc, acc, a, n); return;
+    case TE_ANY: te_loop_binary(TE_OR, id, acc, acc, a, n); return;
     case TE_NO_REDUCE:
     case TE_ARGMAX:
     case TE_ARGMIN:
     case TE_ARGMAX_LAST:
-    case TE_ARGMIN_LAST:
-        return;
+    case TE_ARGMIN_LAST: return;
     }
 }
 
@@ -233,20 +213,20 @@ void te_loop_fold_many(TeReduce kind, DTypeId id, void *acc, const void *a, int6
 TE_CLONES void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t *at,
                                     const void *a, int64_t number, int64_t n)
 {
-#define MANY_AT(DT, T, W, least, greatest)          \
-    case DT_##DT: {                                 \
-        const T *v = a;                             \
-        T *to = best;                               \
-        if (kind == TE_ARGMAX) {                    \
-            MANY_AT_LOOP(>)                                   \
-        } else if (kind == TE_ARGMIN) {             \
-            MANY_AT_LOOP(<)                                   \
-        } else if (kind == TE_ARGMAX_LAST) {        \
-            MANY_AT_LOOP(>=)                                  \
-        } else {                                    \
-            MANY_AT_LOOP(<=)                                  \
-        }                                           \
-        return;                                     \
+#define MANY_AT(DT, T, W, least, greatest)   \
+    case DT_##DT: {                          \
+        const T *v = a;                      \
+        T *to = best;                        \
+        if (kind == TE_ARGMAX) {             \
+            MANY_AT_LOOP(>)                  \
+        } else if (kind == TE_ARGMIN) {      \
+            MANY_AT_LOOP(<)                  \
+        } else if (kind == TE_ARGMAX_LAST) { \
+            MANY_AT_LOOP(>=)                 \
+        } else {                             \
+            MANY_AT_LOOP(<=)                 \
+        }                                    \
+        return;                              \
     }
     switch ((int)id) {
         FOLD_DTYPES(MANY_AT)

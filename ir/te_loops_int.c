@@ -3,126 +3,131 @@
 
 /* A zero divisor and a negative count never arrive here: te_loop_fault is asked before. */
 
-#define INT_UNARY(X)                                          \
-    X(NEG, 0 - (Wrap)x)                                       \
-    X(ABS, NEGATIVE(x) ? 0 - (Wrap)x : (Wrap)x)                     \
-    X(FLOOR, x)                                               \
-    X(CEIL, x)                                                \
-    X(TRUNC, x)                                               \
-    X(ROUND, x)                                               \
-    X(SIGN, x > 0 ? 1 : NEGATIVE(x) ? (Wrap)0 - 1 : 0)              \
+#define INT_UNARY(X)                                   \
+    X(NEG, 0 - (Wrap)x)                                \
+    X(ABS, NEGATIVE(x) ? 0 - (Wrap)x : (Wrap)x)        \
+    X(FLOOR, x)                                        \
+    X(CEIL, x)                                         \
+    X(TRUNC, x)                                        \
+    X(ROUND, x)                                        \
+    X(SIGN, x > 0 ? 1 : NEGATIVE(x) ? (Wrap)0 - 1 : 0) \
     X(NOT, ~(Wrap)x)
 
-#define INT_TESTS(X)                                          \
-    X(ISNAN, x != x)                                          \
-    X(ISINF, x != x)                                          \
+#define INT_TESTS(X) \
+    X(ISNAN, x != x) \
+    X(ISINF, x != x) \
     X(ISFINITE, x == x)
 
 /* The least value divided by -1 wraps to itself. */
-#define INT_BINARY(X)                                                                 \
-    X(ADD, (Wrap)x + (Wrap)y)                                                         \
-    X(SUB, (Wrap)x - (Wrap)y)                                                         \
-    X(MUL, (Wrap)x * (Wrap)y)                                                         \
-    X(DIV, MINUS_ONE(y) ? 0 - (Wrap)x : (Wrap)(x / y))                                \
-    X(TRUNCDIV, MINUS_ONE(y) ? 0 - (Wrap)x : (Wrap)(x / y))                           \
-    X(FLOORDIV, MINUS_ONE(y) ? 0 - (Wrap)x                                            \
-                : x % y != 0 && NEGATIVE(x) != NEGATIVE(y) ? (Wrap)(x / y) - 1 : (Wrap)(x / y)) \
-    X(MOD, MINUS_ONE(y) ? 0 : x % y)                                                  \
+#define INT_BINARY(X)                                                                            \
+    X(ADD, (Wrap)x + (Wrap)y)                                                                    \
+    X(SUB, (Wrap)x - (Wrap)y)                                                                    \
+    X(MUL, (Wrap)x *(Wrap)y)                                                                     \
+    X(DIV, MINUS_ONE(y) ? 0 - (Wrap)x : (Wrap)(x / y))                                           \
+    X(TRUNCDIV, MINUS_ONE(y) ? 0 - (Wrap)x : (Wrap)(x / y))                                      \
+    X(FLOORDIV, MINUS_ONE(y)                               ? 0 - (Wrap)x                         \
+                : x % y != 0 && NEGATIVE(x) != NEGATIVE(y) ? (Wrap)(x / y) - 1                   \
+                                                           : (Wrap)(x / y))                      \
+    X(MOD, MINUS_ONE(y) ? 0 : x % y)                                                             \
     X(FLOORMOD, MINUS_ONE(y) ? 0 : x % y != 0 && NEGATIVE(x) != NEGATIVE(y) ? x % y + y : x % y) \
-    X(MAX, x > y ? x : y)                                                             \
-    X(MIN, x < y ? x : y)                                                             \
-    X(SHL, (uint64_t)y >= 8 * sizeof(x) ? 0 : (Wrap)x << y)                           \
-    X(SHR, (uint64_t)y >= 8 * sizeof(x) ? NEGATIVE(x) ? (Wrap)0 - 1 : 0 : (Wrap)(x >> y))   \
-    X(AND, (Wrap)x & (Wrap)y)                                                         \
-    X(OR, (Wrap)x | (Wrap)y)                                                          \
+    X(MAX, x > y ? x : y)                                                                        \
+    X(MIN, x < y ? x : y)                                                                        \
+    X(SHL, (uint64_t)y >= 8 * sizeof(x) ? 0 : (Wrap)x << y)                                      \
+    X(SHR, (uint64_t)y >= 8 * sizeof(x) ? NEGATIVE(x) ? (Wrap)0 - 1 : 0 : (Wrap)(x >> y))        \
+    X(AND, (Wrap)x &(Wrap)y)                                                                     \
+    X(OR, (Wrap)x | (Wrap)y)                                                                     \
     X(XOR, (Wrap)x ^ (Wrap)y)
 
 /* One bit: addition is `or`, as sums of truth values are. */
-#define BOOL_UNARY(X)   \
-    X(NEG, x)           \
-    X(ABS, x)           \
-    X(FLOOR, x)         \
-    X(CEIL, x)          \
-    X(TRUNC, x)         \
-    X(ROUND, x)         \
-    X(SIGN, x)          \
+#define BOOL_UNARY(X) \
+    X(NEG, x)         \
+    X(ABS, x)         \
+    X(FLOOR, x)       \
+    X(CEIL, x)        \
+    X(TRUNC, x)       \
+    X(ROUND, x)       \
+    X(SIGN, x)        \
     X(NOT, !x)
 
-#define BOOL_BINARY(X)      \
-    X(ADD, x | y)           \
-    X(SUB, x ^ y)           \
-    X(MUL, x & y)           \
-    X(DIV, x)               \
-    X(TRUNCDIV, x)          \
-    X(FLOORDIV, x)          \
-    X(MOD, 0)               \
-    X(FLOORMOD, 0)          \
-    X(MAX, x > y ? x : y)   \
-    X(MIN, x < y ? x : y)   \
-    X(SHL, y ? 0 : x)       \
-    X(SHR, y ? 0 : x)       \
-    X(AND, x & y)           \
-    X(OR, x | y)            \
+#define BOOL_BINARY(X)    \
+    X(ADD, x | y)         \
+    X(SUB, x ^ y)         \
+    X(MUL, x &y)          \
+    X(DIV, x)             \
+    X(TRUNCDIV, x)        \
+    X(FLOORDIV, x)        \
+    X(MOD, 0)             \
+    X(FLOORMOD, 0)        \
+    X(MAX, x > y ? x : y) \
+    X(MIN, x < y ? x : y) \
+    X(SHL, y ? 0 : x)     \
+    X(SHR, y ? 0 : x)     \
+    X(AND, x &y)          \
+    X(OR, x | y)          \
     X(XOR, x ^ y)
 
-#define INT_COMPARE(X)  \
-    X(EQ, x == y)       \
-    X(NE, x != y)       \
-    X(LT, x < y)        \
-    X(LE, x <= y)       \
-    X(GT, x > y)        \
+#define INT_COMPARE(X) \
+    X(EQ, x == y)      \
+    X(NE, x != y)      \
+    X(LT, x < y)       \
+    X(LE, x <= y)      \
+    X(GT, x > y)       \
     X(GE, x >= y)
 
-#define UNARY_CASE(ID, expression)              \
-    case TE_##ID:                               \
-        TE_EACH {                               \
-            const Int x = pa[i];                \
-            po[i] = (Int)(expression);          \
-        }                                       \
+#define UNARY_CASE(ID, expression)     \
+    case TE_##ID:                      \
+        TE_EACH                        \
+        {                              \
+            const Int x = pa[i];       \
+            po[i] = (Int)(expression); \
+        }                              \
         return;
-#define TEST_CASE(ID, expression)               \
-    case TE_##ID:                               \
-        TE_EACH {                               \
-            const Int x = pa[i];                \
-            pb[i] = (uint8_t)(expression);      \
-        }                                       \
+#define TEST_CASE(ID, expression)          \
+    case TE_##ID:                          \
+        TE_EACH                            \
+        {                                  \
+            const Int x = pa[i];           \
+            pb[i] = (uint8_t)(expression); \
+        }                                  \
         return;
-#define BINARY_CASE(ID, expression)             \
-    case TE_##ID:                               \
-        TE_EACH {                               \
-            const Int x = pa[i], y = pc[i];     \
-            (void)x, (void)y;                   \
-            po[i] = (Int)(expression);          \
-        }                                       \
+#define BINARY_CASE(ID, expression)         \
+    case TE_##ID:                           \
+        TE_EACH                             \
+        {                                   \
+            const Int x = pa[i], y = pc[i]; \
+            (void)x, (void)y;               \
+            po[i] = (Int)(expression);      \
+        }                                   \
         return;
-#define COMPARE_CASE(ID, expression)            \
-    case TE_##ID:                               \
-        TE_EACH {                               \
-            const Int x = pa[i], y = pc[i];     \
-            pb[i] = (uint8_t)(expression);      \
-        }                                       \
+#define COMPARE_CASE(ID, expression)        \
+    case TE_##ID:                           \
+        TE_EACH                             \
+        {                                   \
+            const Int x = pa[i], y = pc[i]; \
+            pb[i] = (uint8_t)(expression);  \
+        }                                   \
         return;
 
-#define LOOPS(DT, UNARY, BINARY)                                                            \
-    TE_CLONES void te_unary_##DT(TeOp op, void *out, const void *a, int64_t n)              \
-    {                                                                                       \
-        Int *po = out;                                                                      \
-        uint8_t *pb = out;                                                                  \
-        const Int *pa = a;                                                                  \
-        switch ((int)op) {                                                                  \
-            UNARY(UNARY_CASE)                                                               \
-            INT_TESTS(TEST_CASE)                                                            \
-        }                                                                                   \
-    }                                                                                       \
+#define LOOPS(DT, UNARY, BINARY)                                                               \
+    TE_CLONES void te_unary_##DT(TeOp op, void *out, const void *a, int64_t n)                 \
+    {                                                                                          \
+        Int *po = out;                                                                         \
+        uint8_t *pb = out;                                                                     \
+        const Int *pa = a;                                                                     \
+        switch ((int)op) {                                                                     \
+            UNARY(UNARY_CASE)                                                                  \
+            INT_TESTS(TEST_CASE)                                                               \
+        }                                                                                      \
+    }                                                                                          \
     TE_CLONES void te_binary_##DT(TeOp op, void *out, const void *a, const void *b, int64_t n) \
-    {                                                                                       \
-        Int *po = out;                                                                      \
-        uint8_t *pb = out;                                                                  \
-        const Int *pa = a, *pc = b;                                                         \
-        switch ((int)op) {                                                                  \
-            BINARY(BINARY_CASE)                                                             \
-            INT_COMPARE(COMPARE_CASE)                                                       \
-        }                                                                                   \
+    {                                                                                          \
+        Int *po = out;                                                                         \
+        uint8_t *pb = out;                                                                     \
+        const Int *pa = a, *pc = b;                                                            \
+        switch ((int)op) {                                                                     \
+            BINARY(BINARY_CASE)                                                                \
+            INT_COMPARE(COMPARE_CASE)                                                          \
+        }                                                                                      \
     }
 
 #define Wrap uint32_t

@@ -22,12 +22,18 @@ static inline int32_t te_bits_of_float(float v)
     return bits;
 }
 
+/* 2^e for -126 <= e <= 127. */
+static inline float te_power_of_two(int32_t e)
+{
+    return te_float_of_bits((int32_t)((uint32_t)(e + 127) << 23));
+}
+
 /* e^x = 2^k e^r with |r| <= ln 2 / 2; e^r by its Taylor polynomial. 2^k is applied in two factors,
  * so that subnormal results come out right. */
 static inline float te_expf(float x)
 {
-    float c = x > 89.0f ? 89.0f : x;
-    c = c < -104.0f ? -104.0f : c;
+    float c = x < 89.0f ? x : 89.0f; /* a NaN too */
+    c = c > -104.0f ? c : -104.0f;
     float shifted = c * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: rounds to an integer */
     float k = shifted - 12582912.0f;
     float r = c - k * 0.693145752f;
@@ -40,7 +46,7 @@ static inline float te_expf(float x)
     p = p * r + 0.5f;
     p = p * r * r + r + 1.0f;
     int32_t e = (int32_t)k, half = e >> 1;
-    float y = p * te_float_of_bits((half + 127) << 23) * te_float_of_bits((e - half + 127) << 23);
+    float y = p * te_power_of_two(half) * te_power_of_two(e - half);
     return x != x ? x : y;
 }
 
@@ -50,10 +56,10 @@ static inline float te_logf(float x)
 {
     float small = x < 1.17549435e-38f ? 8388608.0f : 1.0f;
     float scaled = x * small;
-    int32_t bits = te_bits_of_float(scaled);
-    int32_t k = (int32_t)((uint32_t)(bits - 0x3f3504f3) >> 23);
+    uint32_t bits = (uint32_t)te_bits_of_float(scaled);
+    int32_t k = (int32_t)((bits - 0x3f3504f3) >> 23);
     k = k > 255 ? k - 512 : k;
-    float m = te_float_of_bits((int32_t)((uint32_t)bits - ((uint32_t)k << 23)));
+    float m = te_float_of_bits((int32_t)(bits - ((uint32_t)k << 23)));
     float s = (m - 1.0f) / (m + 1.0f), z = s * s;
     float p = 0.2222222f * z;
     p = (p + 0.2857143f) * z;

@@ -56,21 +56,17 @@ static int binding(const Te *e)
     switch ((int)e->op) {
     case TE_MUL:
     case TE_DIV:
-    case TE_MOD:
-        return 5;
+    case TE_MOD: return 5;
     case TE_ADD:
-    case TE_SUB:
-        return 4;
+    case TE_SUB: return 4;
     case TE_EQ:
     case TE_NE:
     case TE_LT:
     case TE_LE:
     case TE_GT:
-    case TE_GE:
-        return 3;
+    case TE_GE: return 3;
     case TE_AND:
-    case TE_OR:
-        return 2;
+    case TE_OR: return 2;
     }
     return 0;
 }
@@ -140,15 +136,9 @@ static void print_expr(Printer *pr, const Te *e)
         return;
     }
     switch ((TeKind)e->kind) {
-    case TE_NODE_CONST:
-        element_show(pr->out, e->dtype, &e->value.bits);
-        break;
-    case TE_NODE_AXIS:
-        print_axis(pr->out, pr->s, e->axis);
-        break;
-    case TE_NODE_LOAD:
-        print_load(pr, e);
-        break;
+    case TE_NODE_CONST: element_show(pr->out, e->dtype, &e->value.bits); break;
+    case TE_NODE_AXIS: print_axis(pr->out, pr->s, e->axis); break;
+    case TE_NODE_LOAD: print_load(pr, e); break;
     case TE_NODE_UNARY:
         buf_str(pr->out, op_name(e->op));
         if (e->op != TE_NEG)
@@ -157,9 +147,7 @@ static void print_expr(Printer *pr, const Te *e)
         if (e->op != TE_NEG)
             buf_char(pr->out, ')');
         break;
-    case TE_NODE_BINARY:
-        print_binary(pr, e);
-        break;
+    case TE_NODE_BINARY: print_binary(pr, e); break;
     case TE_NODE_CAST:
         dtype_print(pr->out, e->dtype);
         buf_char(pr->out, '(');
@@ -188,11 +176,17 @@ static void print_loops(Buf *out, const TeStage *s, int from, int n, const int64
 
 static const char *reduce_name(TeReduce kind)
 {
-    static const char *const names[] = {
-        [TE_NO_REDUCE] = "",     [TE_SUM] = "sum",           [TE_PROD] = "prod",
-        [TE_REDUCE_MAX] = "max", [TE_REDUCE_MIN] = "min",    [TE_ALL] = "all",
-        [TE_ANY] = "any",        [TE_ARGMAX] = "argmax",     [TE_ARGMIN] = "argmin",
-        [TE_ARGMAX_LAST] = "argmax_last", [TE_ARGMIN_LAST] = "argmin_last"};
+    static const char *const names[] = {[TE_NO_REDUCE] = "",
+                                        [TE_SUM] = "sum",
+                                        [TE_PROD] = "prod",
+                                        [TE_REDUCE_MAX] = "max",
+                                        [TE_REDUCE_MIN] = "min",
+                                        [TE_ALL] = "all",
+                                        [TE_ANY] = "any",
+                                        [TE_ARGMAX] = "argmax",
+                                        [TE_ARGMIN] = "argmin",
+                                        [TE_ARGMAX_LAST] = "argmax_last",
+                                        [TE_ARGMIN_LAST] = "argmin_last"};
     return names[kind];
 }
 

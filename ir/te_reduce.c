@@ -17,7 +17,8 @@ typedef struct Fold {
     size_t acc_size;
     bool positions;
     int64_t space, reduced;     /* numbers of positions */
-    int64_t chunk, chunks;      /* Along: positions folded into one partial result, and how many of them */
+    int64_t chunk,
+        chunks;      /* Along: positions folded into one partial result, and how many of them */
     char *parts;                /* Along: partial results */
     int64_t *places;            /* … and their positions */
     char *out;
@@ -59,7 +60,7 @@ static void store(const Fold *w, int64_t i, const void *acc, int64_t place)
 
 /* ---- along --------------------------------------------------------------------------------------- */
 
-enum { ROOM = 1024 };   /* the longest strip */
+enum { ROOM = 1024 }; /* the longest strip */
 
 /* Several whole rows of the reduced positions a strip. */
 static void along_short(void *data, int64_t from, int64_t to)
@@ -158,7 +159,8 @@ static bool run_along(Fold *w)
     if (w->reduced * 2 <= length)
         return te_run_loop(run, w->space, 1 + 16384 / w->reduced, w->reduced * 4, along_short, w);
     w->chunk = (int64_t)1 << 16;
-    w->chunks = w->reduced > 2 * w->chunk && w->space < 16 ? (w->reduced + w->chunk - 1) / w->chunk : 1;
+    w->chunks =
+        w->reduced > 2 * w->chunk && w->space < 16 ? (w->reduced + w->chunk - 1) / w->chunk : 1;
     if (w->chunks == 1)
         w->chunk = w->reduced;
     size_t items = (size_t)(w->space * w->chunks);
@@ -264,7 +266,7 @@ static void across_range(void *data, int64_t from, int64_t to)
 
 typedef struct Loads {
     const TeProgram *p;
-    int along, across;  /* the axes that run fastest either way */
+    int along, across; /* the axes that run fastest either way */
     int cost_along, cost_across;
 } Loads;
 
@@ -338,5 +340,6 @@ bool te_run_reduce(TeRun *run, const TeStage *s, char *out)
     if (!across)
         return run_along(&w);
     int64_t grain = strip_length(w.strip), heavy = 16384 / w.reduced;
-    return te_run_loop(run, w.space, grain < heavy ? heavy : grain, w.reduced * 4, across_range, &w);
+    return te_run_loop(run, w.space, grain < heavy ? heavy : grain, w.reduced * 4, across_range,
+                       &w);
 }

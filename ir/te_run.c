@@ -48,7 +48,7 @@ bool te_run_loop(TeRun *run, int64_t n, int64_t grain, int64_t work,
 
 /* A range of one axis and the expression there. */
 typedef struct Piece {
-    int axis;               /* -1: the whole space */
+    int axis; /* -1: the whole space */
     int64_t low, high;
     const Te *body;
 } Piece;
@@ -86,7 +86,8 @@ typedef struct MapWork {
     const Strip *strip;
     char *out;
     size_t size;
-    int64_t length, pitch, first;   /* rows of `length` positions, each `pitch` behind the one before */
+    int64_t length, pitch,
+        first; /* rows of `length` positions, each `pitch` behind the one before */
 } MapWork;
 
 static void note_fault(TeRun *run, const StripFrame *f)
@@ -298,11 +299,8 @@ static uint64_t scalar_of(Scalars *s, const Te *e)
         return 0;
     }
     switch ((TeKind)e->kind) {
-    case TE_NODE_CONST:
-        out = e->value.bits;
-        break;
-    case TE_NODE_AXIS:
-        break;
+    case TE_NODE_CONST: out = e->value.bits; break;
+    case TE_NODE_AXIS: break;
     case TE_NODE_LOAD:
         out = e->tensor < s->p->n_inputs ? s->args[e->tensor].bits
                                          : s->stages[e->tensor - s->p->n_inputs].bits;

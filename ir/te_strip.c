@@ -3,63 +3,11 @@
  * A load whose position is linear in the axes is a sequence of runs with one stride each; where a strip
  * lies within one run of stride 1, its elements are used where they are. A load that may leave its tensor
  * is cut, run by run, to the part inside. All others compute their positions as strips of int64. */
-#include "ir/te_internal.h"
+#include "ir/te_strip.h"
 
 #include "base/table.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-typedef enum StepKind {
-    STEP_CONST,
-    STEP_RAMP,          /* a linear int64 */
-    STEP_LOAD,          /* a load of linear position */
-    STEP_WINDOW,        /* the same, cut at the borders: c is what stands outside */
-    STEP_GATHER,        /* a position: b in range (or -1), c what stands outside (or -1) */
-    STEP_RANGE,         /* whether a lies in [0, extent), and b (or -1) */
-    STEP_UNARY,
-    STEP_BINARY,
-    STEP_CAST,
-    STEP_SELECT,
-} StepKind;
-
-/* A linear function along consecutive positions: a nest of loops over merged axes. */
-typedef struct Runs {
-    int64_t base;
-    int n;
-    int64_t *extent, *stride;   /* outermost first */
-    int64_t *fixed;             /* by fixed axis */
-} Runs;
-
-/* Where one index of a padded load is inside. */
-typedef struct Border {
-    int64_t extent, c;
-    int64_t *k;                 /* by inner axis */
-    int64_t *fixed;
-} Border;
-
-typedef struct Step {
-    uint8_t kind, op;
-    bool invariant, checked;    /* computed once a frame; may fault */
-    DTypeId id, from;           /* of the result and of the operands */
-    int a, b, c;                /* steps, -1: none */
-    int slot;
-    int last_use;
-    uint64_t bits;              /* CONST */
-    const char *data;           /* loads */
-    Runs runs;
-    int64_t *window;            /* WINDOW: strides by inner axis, which are not merged */
-    Border *borders;
-    int n_borders;
-    int64_t extent;             /* RANGE */
-} Step;
-
-struct Strip {
-    Vec(Step) steps;
-    int n_slots;
-    int64_t length;
-    StripSpace space;
-};
 
 typedef struct Maker {
     Arena *arena;
@@ -165,15 +113,27 @@ static int add_ramp(Maker *m, const Te *e, const TeLinear *at)
 
 static int add_const(Maker *m, const Te *e, DTypeId id, uint64_t bits)
 {
-    return add_step(m, e, (Step){.kind = STEP_CONST, .id = id, .a = -1, .b = -1, .c = -1, .bits = bits,
-                                 .invariant = true});
+    return add_step(m, e,
+                    (Step){.kind = STEP_CONST,
+                           .id = id,
+                           .a = -1,
+                           .b = -1,
+                           .c = -1,
+                           .bits = bits,
+                           .invariant = true});
 }
 
 static int add_binary(Maker *m, TeOp op, int a, int b)
 {
-    return add_step(m, NULL, (Step){.kind = STEP_BINARY, .op = (uint8_t)op, .id = DT_INT64,
-                                    .from = DT_INT64, .a = a, .b = b, .c = -1,
-                                    .invariant = still(m, a) && still(m, b)});
+    return add_step(m, NULL,
+                    (Step){.kind = STEP_BINARY,
+                           .op = (uint8_t)op,
+                           .id = DT_INT64,
+                           .from = DT_INT64,
+                           .a = a,
+                           .b = b,
+                           .c = -1,
+                           .invariant = still(m, a) && still(m, b)});
 }
 
 /* The borders that a padded load may cross; those that it cannot are none. */
@@ -190,7 +150,9 @@ static bool find_borders(Maker *m, const Te *e, Step *s)
         if (low >= 0 && high < t.shape[i])
             continue;
         Border *b = &s->borders[s->n_borders++];
-        *b = (Border){.extent = t.shape[i], .c = at.c, .k = array_of(m, m->space->n),
+        *b = (Border){.extent = t.shape[i],
+                      .c = at.c,
+                      .k = array_of(m, m->space->n),
                       .fixed = fixed_part(m, &at)};
         for (int j = 0; j < m->space->n; j++)
             b->k[j] = at.k[m->space->axis[j]];
@@ -234,9 +196,14 @@ static void add_gather(Maker *m, const Te *e)
         bool linear = te_linear(e->index[i], &at);
         if (e->otherwise) {
             int index = linear ? add_ramp(m, NULL, &at) : step_of(m, e->index[i]);
-            inside = add_step(m, NULL, (Step){.kind = STEP_RANGE, .id = DT_BOOL, .a = index, .b = inside,
-                                              .c = -1, .extent = t.shape[i],
-                                              .invariant = still(m, index) && still(m, inside)});
+            inside = add_step(m, NULL,
+                              (Step){.kind = STEP_RANGE,
+                                     .id = DT_BOOL,
+                                     .a = index,
+                                     .b = inside,
+                                     .c = -1,
+                                     .extent = t.shape[i],
+                                     .invariant = still(m, index) && still(m, inside)});
         }
         if (linear) {
             sum.c += stride * at.c;
@@ -252,15 +219,19 @@ static void add_gather(Maker *m, const Te *e)
     int base = add_ramp(m, NULL, &sum);
     position = position < 0 ? base : add_binary(m, TE_ADD, position, base);
     int other = step_of(m, e->otherwise);
-    add_step(m, e, (Step){.kind = STEP_GATHER, .a = position, .b = inside, .c = other,
-                          .data = m->data[e->tensor],
-                          .invariant = still(m, position) && still(m, inside) && still(m, other)});
+    add_step(m, e,
+             (Step){.kind = STEP_GATHER,
+                    .a = position,
+                    .b = inside,
+                    .c = other,
+                    .data = m->data[e->tensor],
+                    .invariant = still(m, position) && still(m, inside) && still(m, other)});
 }
 
 static bool may_fault(const Te *e)
 {
-    bool risky = e->op == TE_DIV || e->op == TE_MOD || e->op == TE_FLOORDIV || e->op == TE_FLOORMOD ||
-                 e->op == TE_TRUNCDIV || e->op == TE_SHL || e->op == TE_SHR;
+    bool risky = e->op == TE_DIV || e->op == TE_MOD || e->op == TE_FLOORDIV ||
+                 e->op == TE_FLOORMOD || e->op == TE_TRUNCDIV || e->op == TE_SHL || e->op == TE_SHR;
     if (!risky || dtype_is_float(e->a->dtype))
         return false;
     return e->b->kind != TE_NODE_CONST || value_as_int(e->b->value) <= 0;
@@ -268,13 +239,20 @@ static bool may_fault(const Te *e)
 
 static void add_operation(Maker *m, const Te *e)
 {
-    static const uint8_t kinds[] = {[TE_NODE_UNARY] = STEP_UNARY, [TE_NODE_BINARY] = STEP_BINARY,
-                                    [TE_NODE_CAST] = STEP_CAST, [TE_NODE_SELECT] = STEP_SELECT};
+    static const uint8_t kinds[] = {[TE_NODE_UNARY] = STEP_UNARY,
+                                    [TE_NODE_BINARY] = STEP_BINARY,
+                                    [TE_NODE_CAST] = STEP_CAST,
+                                    [TE_NODE_SELECT] = STEP_SELECT};
     int a = step_of(m, e->a), b = step_of(m, e->b), c = step_of(m, e->c);
-    add_step(m, e, (Step){.kind = kinds[e->kind], .op = e->op, .from = dtype_id(e->a->dtype), .a = a,
-                          .b = b, .c = c,
-                          .checked = e->kind == TE_NODE_BINARY && may_fault(e),
-                          .invariant = still(m, a) && still(m, b) && still(m, c)});
+    add_step(m, e,
+             (Step){.kind = kinds[e->kind],
+                    .op = e->op,
+                    .from = dtype_id(e->a->dtype),
+                    .a = a,
+                    .b = b,
+                    .c = c,
+                    .checked = e->kind == TE_NODE_BINARY && may_fault(e),
+                    .invariant = still(m, a) && still(m, b) && still(m, c)});
 }
 
 /* The step of a node whose children have theirs. */
@@ -291,7 +269,10 @@ static void add_node(Maker *m, const Te *e)
         add_gather(m, e);
 }
 
-typedef struct Pending { const Te *e; bool entered; } Pending;
+typedef struct Pending {
+    const Te *e;
+    bool entered;
+} Pending;
 typedef Vec(Pending) PendingVec;
 
 /* The children that a node's step reads. */
@@ -408,303 +389,4 @@ Strip *strip_make(Arena *arena, const TeProgram *p, char *const *data, const Te 
 int64_t strip_length(const Strip *s)
 {
     return s->length;
-}
-
-/* ---- evaluation ---------------------------------------------------------------------------------- */
-
-/* A place in the nest of a Runs. */
-typedef struct Place {
-    int64_t offset, left;           /* of the innermost run */
-    int64_t index[TE_AXES_MOST];
-} Place;
-
-static void place_at(const Runs *r, const int64_t *fixed, int n_fixed, int64_t from, Place *p)
-{
-    p->offset = r->base;
-    for (int i = 0; i < n_fixed; i++)
-        p->offset += r->fixed[i] * fixed[i];
-    p->left = INT64_MAX;
-    for (int i = r->n - 1; i > 0; i--) {
-        p->index[i] = from % r->extent[i];
-        from /= r->extent[i];
-        p->offset += p->index[i] * r->stride[i];
-    }
-    if (r->n) {
-        p->index[0] = from;
-        p->offset += from * r->stride[0];
-        p->left = r->extent[r->n - 1] - p->index[r->n - 1];
-    }
-}
-
-/* Moves n <= left positions on. */
-static void place_on(const Runs *r, Place *p, int64_t n)
-{
-    int i = r->n - 1;
-    p->offset += n * r->stride[i];
-    p->left -= n;
-    if (p->left)
-        return;
-    p->index[i] += n;
-    while (i > 0 && p->index[i] == r->extent[i]) {
-        p->offset += r->stride[i - 1] - r->extent[i] * r->stride[i];
-        p->index[i] = 0;
-        p->index[--i]++;
-    }
-    p->left = r->extent[r->n - 1];
-}
-
-static int64_t run_stride(const Runs *r)
-{
-    return r->n ? r->stride[r->n - 1] : 0;
-}
-
-static const void *eval_load(const StripFrame *f, const Step *s, int64_t from, int64_t n, void *out)
-{
-    Place p;
-    size_t size = dtype_row(s->id)->size;
-    int64_t stride = run_stride(&s->runs);
-    place_at(&s->runs, f->fixed, f->strip->space.n_fixed, from, &p);
-    if (stride == 1 && p.left >= n)
-        return s->data + (size_t)p.offset * size;
-    char *to = out;
-    while (n > 0) {
-        int64_t now = p.left < n ? p.left : n;
-        te_loop_copy(size, to, s->data + p.offset * (int64_t)size, stride, now);
-        to += (size_t)now * size;
-        n -= now;
-        if (n)
-            place_on(&s->runs, &p, now);
-    }
-    return out;
-}
-
-static void eval_ramp(const StripFrame *f, const Step *s, int64_t from, int64_t n, int64_t *out)
-{
-    Place p;
-    place_at(&s->runs, f->fixed, f->strip->space.n_fixed, from, &p);
-    while (n > 0) {
-        int64_t now = p.left < n ? p.left : n;
-        te_loop_ramp(out, p.offset, run_stride(&s->runs), now);
-        out += now;
-        n -= now;
-        if (n)
-            place_on(&s->runs, &p, now);
-    }
-}
-
-/* The part [*low, *high) of j in [0, n) where base + k j lies in [0, extent). */
-static void clip_run(int64_t base, int64_t k, int64_t extent, int64_t *low, int64_t *high)
-{
-    if (k == 0) {
-        if (base < 0 || base >= extent)
-            *high = *low;
-        return;
-    }
-    if (k == 1) {
-        int64_t end = extent - base;
-        *low = -base > *low ? -base : *low;
-        *high = end < *high ? end : *high;
-        *high = *high < *low ? *low : *high;
-        return;
-    }
-    if (k < 0) {
-        base = extent - 1 - base;
-        k = -k;
-    }
-    int64_t first = base >= 0 ? 0 : (-base + k - 1) / k;
-    int64_t end = base >= extent ? 0 : (extent - 1 - base) / k + 1;
-    if (first > *low)
-        *low = first;
-    if (end < *high)
-        *high = end;
-    if (*high < *low)
-        *high = *low;
-}
-
-/* A row of a padded load along the innermost axis, and where the next one is. */
-typedef struct Row {
-    int64_t index[TE_AXES_MOST];            /* of the inner axes; the last one: where the row begins */
-    int64_t offset;                         /* of the element with a last index of 0 */
-    int64_t border[TENSOR_RANK_MOST];       /* likewise, what each border checks */
-} Row;
-
-static void row_at(const StripFrame *f, const Step *s, int64_t from, Row *r)
-{
-    const StripSpace *space = &f->strip->space;
-    int last = space->n - 1;
-    r->offset = s->runs.base;
-    for (int i = 0; i < space->n_fixed; i++)
-        r->offset += s->runs.fixed[i] * f->fixed[i];
-    for (int b = 0; b < s->n_borders; b++) {
-        r->border[b] = s->borders[b].c;
-        for (int i = 0; i < space->n_fixed; i++)
-            r->border[b] += s->borders[b].fixed[i] * f->fixed[i];
-    }
-    for (int i = last; i >= 0; i--) {
-        r->index[i] = from % space->extent[i];
-        from /= space->extent[i];
-        if (i == last)
-            continue;
-        r->offset += s->window[i] * r->index[i];
-        for (int b = 0; b < s->n_borders; b++)
-            r->border[b] += s->borders[b].k[i] * r->index[i];
-    }
-}
-
-static void row_next(const StripFrame *f, const Step *s, Row *r)
-{
-    const StripSpace *space = &f->strip->space;
-    int i = space->n - 1;
-    r->index[i] = 0;
-    for (i--; i >= 0; i--) {
-        int64_t step = 1;
-        if (++r->index[i] == space->extent[i]) {
-            r->index[i] = 0;
-            step = 1 - space->extent[i];
-        }
-        r->offset += s->window[i] * step;
-        for (int b = 0; b < s->n_borders; b++)
-            r->border[b] += s->borders[b].k[i] * step;
-        if (step == 1)
-            return;
-    }
-}
-
-/* Row by row: what stands outside, the elements inside, what stands outside. */
-static void eval_window(const StripFrame *f, const Step *s, int64_t from, int64_t n, char *out)
-{
-    const StripSpace *space = &f->strip->space;
-    size_t size = dtype_row(s->id)->size;
-    const char *other = f->at[s->c];
-    int last = space->n - 1;
-    int64_t stride = last >= 0 ? s->window[last] : 0;
-    Row r;
-    row_at(f, s, from, &r);
-    while (n > 0) {
-        int64_t start = last >= 0 ? r.index[last] : 0;
-        int64_t length = last >= 0 ? space->extent[last] - start : 1, low = 0, high;
-        length = high = length < n ? length : n;
-        for (int b = 0; b < s->n_borders; b++) {
-            int64_t k = last >= 0 ? s->borders[b].k[last] : 0;
-            clip_run(r.border[b] + k * start, k, s->borders[b].extent, &low, &high);
-        }
-        if (low)
-            memcpy(out, other, (size_t)low * size);
-        if (high > low)
-            te_loop_copy(size, out + (size_t)low * size,
-                         s->data + (r.offset + (start + low) * stride) * (int64_t)size, stride,
-                         high - low);
-        if (high < length)
-            memcpy(out + (size_t)high * size, other + (size_t)high * size,
-                   (size_t)(length - high) * size);
-        out += (size_t)length * size;
-        other += (size_t)length * size;
-        n -= length;
-        if (n)
-            row_next(f, s, &r);
-    }
-}
-
-static void eval_range(const int64_t *a, const uint8_t *b, int64_t extent, int64_t n, uint8_t *out)
-{
-    for (int64_t i = 0; i < n; i++)
-        out[i] = (uint64_t)a[i] < (uint64_t)extent && (!b || b[i]);
-}
-
-/* The elements of a step; NULL after a fault. */
-static const void *eval_step(StripFrame *f, const Step *s, int64_t from, int64_t n, void *out)
-{
-    const void *a = s->a < 0 ? NULL : f->at[s->a], *b = s->b < 0 ? NULL : f->at[s->b];
-    const void *c = s->c < 0 ? NULL : f->at[s->c];
-    size_t size = dtype_row(s->id)->size;
-    switch ((StepKind)s->kind) {
-    case STEP_CONST:
-        te_loop_fill(size, out, &s->bits, n);
-        break;
-    case STEP_RAMP:
-        eval_ramp(f, s, from, n, out);
-        break;
-    case STEP_LOAD:
-        return eval_load(f, s, from, n, out);
-    case STEP_WINDOW:
-        eval_window(f, s, from, n, out);
-        break;
-    case STEP_GATHER:
-        te_loop_gather(size, out, s->data, a, b, c, n);
-        break;
-    case STEP_RANGE:
-        eval_range(a, b, s->extent, n, out);
-        break;
-    case STEP_UNARY:
-        te_loop_unary((TeOp)s->op, s->from, out, a, n);
-        break;
-    case STEP_BINARY:
-        if (s->checked && (f->fault = te_loop_fault((TeOp)s->op, s->from, b, n)))
-            return NULL;
-        te_loop_binary((TeOp)s->op, s->from, out, a, b, n);
-        break;
-    case STEP_CAST:
-        te_loop_cast(s->id, s->from, out, a, n);
-        break;
-    case STEP_SELECT:
-        te_loop_select(size, out, a, b, c, n);
-        break;
-    }
-    return out;
-}
-
-/* ---- frames -------------------------------------------------------------------------------------- */
-
-bool strip_begin(StripFrame *f, const Strip *s, int64_t most)
-{
-    int n = (int)s->steps.n;
-    size_t strip = (size_t)(most < s->length ? most : s->length);
-    strip = (strip + 7) & ~(size_t)7;
-    size_t pointers = ((size_t)n * sizeof *f->at + 63) & ~(size_t)63;
-    size_t bytes = pointers + (size_t)s->n_slots * strip * 8 + 64;
-    f->strip = s;
-    f->fault = NULL;
-    f->memory = bytes <= sizeof f->small ? NULL : malloc(bytes);
-    if (bytes > sizeof f->small && !f->memory)
-        return false;
-    char *base = f->memory ? f->memory : f->small;
-    f->at = (const void **)(((uintptr_t)base + 63) & ~(uintptr_t)63);
-    f->slots = (char *)f->at + pointers;
-    f->slot_bytes = strip * 8;
-    f->id = s->steps.at[n - 1].id;
-    for (int i = 0; i < n; i++) {
-        const Step *step = &s->steps.at[i];
-        void *slot = f->slots + (size_t)step->slot * f->slot_bytes;
-        if (step->invariant && !(f->at[i] = eval_step(f, step, 0, (int64_t)strip, slot)))
-            return true; /* the fault is found by the first strip */
-    }
-    return true;
-}
-
-const void *strip_eval(StripFrame *f, int64_t from, int64_t n, void *out)
-{
-    const Strip *s = f->strip;
-    int last = (int)s->steps.n - 1;
-    if (f->fault)
-        return NULL;
-    for (int i = 0; i <= last; i++) {
-        const Step *step = &s->steps.at[i];
-        if (step->invariant)
-            continue;
-        /* The slot of a step is where its elements were put, unless they are used where they lie. */
-        void *slot = f->slots + (size_t)step->slot * f->slot_bytes;
-        f->at[i] = eval_step(f, step, from, n, i == last && out ? out : slot);
-        if (!f->at[i])
-            return NULL;
-    }
-    if (!out || f->at[last] == out)
-        return f->at[last];
-    memcpy(out, f->at[last], (size_t)n * dtype_row(f->id)->size);
-    return out;
-}
-
-void strip_end(StripFrame *f)
-{
-    free(f->memory);
-    f->memory = NULL;
 }

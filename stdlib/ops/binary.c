@@ -21,8 +21,8 @@ static void binary(TeBuilder *b, TeOp op)
       "(" LIKE_LHS("multiply(%g, %rhs)") ", " LIKE_RHS("multiply(%g, %lhs)") ")",                  \
       "The product of the elements.")                                                              \
     X("divide", divide, DIV, broadcast, "/",                                                       \
-      "(" LIKE_LHS("divide(%g, %rhs)") ", "                                                        \
-      LIKE_RHS("divide(multiply(negative(%g), %out), %rhs)") ")",                                  \
+      "(" LIKE_LHS("divide(%g, %rhs)") ", " LIKE_RHS(                                              \
+          "divide(multiply(negative(%g), %out), %rhs)") ")",                                       \
       "The quotient of the elements; of integers it is truncated toward zero.")                    \
     X("maximum", maximum, MAX, broadcast, NULL, NULL,                                              \
       "The greater of the elements; where one is NaN, the right one.")                             \
@@ -86,10 +86,11 @@ static RelResult rel_where(Rel *r)
         return REL_FAILED;
     }
     if (!dims_broadcast(c->n, c->dims, n, xy, &m, all)) {
-        Diag *d = rel_error(r, E0202_SHAPE, 0, "the condition %s does not fit the operands' shape, %s",
-                            type_str(r->cx, c),
-                            type_str(r->cx, type_tensor(r->cx, x->dtype, n, xy)));
-        diag_help(d, "shapes are aligned at their last axes; extents must be equal, or one of them 1");
+        Diag *d =
+            rel_error(r, E0202_SHAPE, 0, "the condition %s does not fit the operands' shape, %s",
+                      type_str(r->cx, c), type_str(r->cx, type_tensor(r->cx, x->dtype, n, xy)));
+        diag_help(d,
+                  "shapes are aligned at their last axes; extents must be equal, or one of them 1");
         return REL_FAILED;
     }
     return rel_set_output(r, type_tensor(r->cx, x->dtype, m, all));
@@ -124,15 +125,15 @@ static const OpArg where_args[] = {
 /* clang-format on */
 
 const Op binary_ops[] = {
-    BINARY(ROW)
-    {.name = "where",
-     .doc = "Elements of `x` where the condition is True, of `y` where it is False.",
-     .args = where_args,
-     .samples = "(bool[2,3], float32[2,3], float32[2,3]) (bool[3], int32[2,3], int32)",
-     .pattern = OP_BROADCAST,
-     .rel = rel_where,
-     .compute = compute_where,
-     .grad = "(zeros_like(%condition), collapse_sum_like(where(%condition, %g, zeros_like(%g)), %x), "
-             "collapse_sum_like(where(%condition, zeros_like(%g), %g), %y))"},
+    BINARY(ROW){.name = "where",
+                .doc = "Elements of `x` where the condition is True, of `y` where it is False.",
+                .args = where_args,
+                .samples = "(bool[2,3], float32[2,3], float32[2,3]) (bool[3], int32[2,3], int32)",
+                .pattern = OP_BROADCAST,
+                .rel = rel_where,
+                .compute = compute_where,
+                .grad = "(zeros_like(%condition), collapse_sum_like(where(%condition, %g, "
+                        "zeros_like(%g)), %x), "
+                        "collapse_sum_like(where(%condition, zeros_like(%g), %g), %y))"},
     {0},
 };

@@ -95,7 +95,8 @@ static Dim check_weight(Rel *r, Conv *c, const Type *x, const Type *w, bool tran
             return -2;
         for (int i = 0; i < c->n; i++)
             if (!dim_agrees(k[i], w->dims[c->w[2 + i]]))
-                return weight_error(r, "elements along a spatial axis", w->dims[c->w[2 + i]], k[i]), -2;
+                return weight_error(r, "elements along a spatial axis", w->dims[c->w[2 + i]], k[i]),
+                       -2;
     }
     if (transposed) {
         if (!dim_agrees(in, wi))
@@ -137,11 +138,12 @@ static RelResult conv_result(Rel *r, const Conv *c, const Type *x, const Type *w
         Dim d = x->dims[c->x[2 + i]], k = w->dims[c->w[2 + i]];
         Dim e = conv_extent(c, i, d, k, transposed);
         if (e != DIM_ANY && e < 0) {
-            Diag *diag = rel_error(r, E0202_SHAPE, 0,
-                                   "the kernel is larger than the data along axis %d: %lld elements, "
-                                   "with padding %lld, and a kernel of %lld",
-                                   c->x[2 + i], (long long)d,
-                                   (long long)(d + c->before[i] + c->after[i]), (long long)k);
+            Diag *diag =
+                rel_error(r, E0202_SHAPE, 0,
+                          "the kernel is larger than the data along axis %d: %lld elements, "
+                          "with padding %lld, and a kernel of %lld",
+                          c->x[2 + i], (long long)d, (long long)(d + c->before[i] + c->after[i]),
+                          (long long)k);
             diag_help(diag, "pad the data: `padding=[…]`");
             return REL_FAILED;
         }
@@ -212,8 +214,8 @@ static RelResult rel_conv3d_transpose(Rel *r)
 typedef struct ConvAxes {
     int rank;
     int64_t shape[LETTERS_MOST + 1];
-    Te *n, *g, *o, *at[SPATIAL_MOST];   /* batch, group, channel in the group, position */
-    Te *i, *k[SPATIAL_MOST];            /* reduced: input channel in the group, place in the kernel */
+    Te *n, *g, *o, *at[SPATIAL_MOST]; /* batch, group, channel in the group, position */
+    Te *i, *k[SPATIAL_MOST]; /* reduced: input channel in the group, place in the kernel */
     int64_t reduced[LETTERS_MOST];
     int n_reduced;
 } ConvAxes;
@@ -300,7 +302,8 @@ void ops_conv(TeBuilder *b, int n, TeTensor x, TeTensor w)
         inside = inside && c.before[i] <= 0 && c.after[i] <= 0;
     }
     Te *zero = te_number(b, x.dtype, 0);
-    conv_emit(b, &c, &a, inside ? te_load(b, x, xi) : te_load_or(b, x, xi, zero), te_load(b, w, wi));
+    conv_emit(b, &c, &a, inside ? te_load(b, x, xi) : te_load_or(b, x, xi, zero),
+              te_load(b, w, wi));
 }
 
 /* The data with strides - 1 zeros between its elements and zeros around it, so that a plain
@@ -384,46 +387,64 @@ static void compute_conv3d_transpose(TeBuilder *b)
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
-static const OpArg conv_args[] = {
-    {"data", "batches of channels of positions"}, {"weight", "one kernel for each pair of channels"}, {0}};
+static const OpArg conv_args[] = {{"data", "batches of channels of positions"},
+                                  {"weight", "one kernel for each pair of channels"},
+                                  {0}};
 
 /* Lists of n ones or zeros: the first n of six. */
-#define DEFAULT_LIST(ARRAY, N) {.kind = ATTR_LIST, .list = {(ARRAY), (N)}}
-#define STRIDES(N) ATTR("strides", INTS, DEFAULT_LIST(ops_ones, N), "steps of the kernel, one an axis")
-#define PADDING(N) \
-    ATTR("padding", INTS, DEFAULT_LIST(ops_zeros, N), "zeros around the data: all sides, or before and after")
-#define DILATION(N) \
-    ATTR("dilation", INTS, DEFAULT_LIST(ops_ones, N), "distance of the kernel's elements, one an axis")
-#define OUTPUT_PADDING(N) \
-    ATTR("output_padding", INTS, DEFAULT_LIST(ops_zeros, N), "extra elements at the end of each axis")
+#define DEFAULT_LIST(ARRAY, N)                     \
+    {                                              \
+        .kind = ATTR_LIST, .list = {(ARRAY), (N) } \
+    }
+#define STRIDES(N) \
+    ATTR("strides", INTS, DEFAULT_LIST(ops_ones, N), "steps of the kernel, one an axis")
+#define PADDING(N)                                    \
+    ATTR("padding", INTS, DEFAULT_LIST(ops_zeros, N), \
+         "zeros around the data: all sides, or before and after")
+#define DILATION(N)                                   \
+    ATTR("dilation", INTS, DEFAULT_LIST(ops_ones, N), \
+         "distance of the kernel's elements, one an axis")
+#define OUTPUT_PADDING(N)                                    \
+    ATTR("output_padding", INTS, DEFAULT_LIST(ops_zeros, N), \
+         "extra elements at the end of each axis")
 #define GROUPS ATTR_I("groups", 1, "parts of the channels that do not see each other")
 #define CHANNELS ATTR_NONE("channels", INT, "channels of the result; None: as the weight has")
 #define KERNEL_SIZE ATTR_NONE("kernel_size", INTS, "extents of the kernel; None: as the weight has")
-#define LAYOUTS(DATA, KERNEL)                                            \
-    ATTR_S("data_layout", DATA, "the order of the data's axes"),         \
-        ATTR_S("kernel_layout", KERNEL, "the order of the weight's axes"), \
+#define LAYOUTS(DATA, KERNEL)                                                         \
+    ATTR_S("data_layout", DATA, "the order of the data's axes"),                      \
+        ATTR_S("kernel_layout", KERNEL, "the order of the weight's axes"),            \
         ATTR_S("out_layout", "", "the order of the result's axes; \"\": the data's"), \
         ATTR_D("out_dtype", "", "the type to sum in and of the result")
 
-static const OpAttr conv1d_attrs[] = {
-    STRIDES(1), PADDING(2), DILATION(1), GROUPS, CHANNELS, KERNEL_SIZE, LAYOUTS("NCW", "OIW"), {0}};
+static const OpAttr conv1d_attrs[] = {STRIDES(1), PADDING(2),  DILATION(1),           GROUPS,
+                                      CHANNELS,   KERNEL_SIZE, LAYOUTS("NCW", "OIW"), {0}};
 const OpAttr conv2d_attrs[] = {
-    STRIDES(2), PADDING(2), DILATION(2), GROUPS, CHANNELS, KERNEL_SIZE, LAYOUTS("NCHW", "OIHW"), {0}};
+    STRIDES(2), PADDING(2), DILATION(2), GROUPS, CHANNELS, KERNEL_SIZE, LAYOUTS("NCHW", "OIHW"),
+    {0}};
 static const OpAttr conv3d_attrs[] = {
-    STRIDES(3), PADDING(3), DILATION(3), GROUPS, CHANNELS, KERNEL_SIZE, LAYOUTS("NCDHW", "OIDHW"), {0}};
+    STRIDES(3), PADDING(3), DILATION(3), GROUPS, CHANNELS, KERNEL_SIZE, LAYOUTS("NCDHW", "OIDHW"),
+    {0}};
 static const OpAttr conv1d_transpose_attrs[] = {
-    CHANNELS, KERNEL_SIZE, STRIDES(1), OUTPUT_PADDING(1), PADDING(1), DILATION(1), GROUPS,
-    LAYOUTS("NCW", "IOW"), {0}};
+    CHANNELS, KERNEL_SIZE,           STRIDES(1), OUTPUT_PADDING(1), PADDING(1), DILATION(1),
+    GROUPS,   LAYOUTS("NCW", "IOW"), {0}};
 static const OpAttr conv2d_transpose_attrs[] = {
-    CHANNELS, KERNEL_SIZE, STRIDES(2), OUTPUT_PADDING(2), PADDING(2), DILATION(2), GROUPS,
-    LAYOUTS("NCHW", "IOHW"), {0}};
+    CHANNELS,   KERNEL_SIZE, STRIDES(2), OUTPUT_PADDING(2),
+    PADDING(2), DILATION(2), GROUPS,     LAYOUTS("NCHW", "IOHW"),
+    {0}};
 static const OpAttr conv3d_transpose_attrs[] = {
-    CHANNELS, KERNEL_SIZE, STRIDES(3), OUTPUT_PADDING(3), PADDING(3), DILATION(3), GROUPS,
-    LAYOUTS("NCDHW", "IODHW"), {0}};
+    CHANNELS,   KERNEL_SIZE, STRIDES(3), OUTPUT_PADDING(3),
+    PADDING(3), DILATION(3), GROUPS,     LAYOUTS("NCDHW", "IODHW"),
+    {0}};
 
-#define CONV(NAME, ID, SAMPLES, DOC)                                                              \
-    {.name = NAME, .doc = DOC, .args = conv_args, .attrs = ID##_attrs, .samples = SAMPLES,        \
-     .pattern = OP_OUT_FUSABLE, .rel = rel_##ID, .compute = compute_##ID}
+#define CONV(NAME, ID, SAMPLES, DOC) \
+    {.name = NAME,                   \
+     .doc = DOC,                     \
+     .args = conv_args,              \
+     .attrs = ID##_attrs,            \
+     .samples = SAMPLES,             \
+     .pattern = OP_OUT_FUSABLE,      \
+     .rel = rel_##ID,                \
+     .compute = compute_##ID}
 
 const Op conv_ops[] = {
     CONV("nn.conv1d", conv1d, "(float32[1,2,5], float32[3,2,3], padding=[1, 1])",
@@ -435,7 +456,8 @@ const Op conv_ops[] = {
          "kernel_layout=\"HWIO\")",
          "Slides kernels over two axes; at each place the sum of products with the data under it."),
     CONV("nn.conv3d", conv3d, "(float32[1,2,4,4,4], float32[3,2,2,2,2])",
-         "Slides kernels over three axes; at each place the sum of products with the data under it."),
+         "Slides kernels over three axes; at each place the sum of products with the data under "
+         "it."),
     CONV("nn.conv1d_transpose", conv1d_transpose, "(float32[1,2,4], float32[2,3,3], strides=[2])",
          "The gradient of `nn.conv1d` by its data: spreads each element over a kernel's places."),
     CONV("nn.conv2d_transpose", conv2d_transpose,

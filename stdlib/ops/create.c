@@ -30,8 +30,8 @@ static RelResult rel_filled(Rel *r)
     uint32_t n;
     if (!shape_attr(r, &n, dims))
         return REL_FAILED;
-    return rel_out_tensor(r, ops_dtype(r->attrs, "dtype", type_scalar(r->cx, (DType){2, 32, 1})->dtype),
-                          n, dims);
+    return rel_out_tensor(
+        r, ops_dtype(r->attrs, "dtype", type_scalar(r->cx, (DType){2, 32, 1})->dtype), n, dims);
 }
 
 static RelResult rel_full(Rel *r)
@@ -124,7 +124,8 @@ static RelResult rel_arange(Rel *r)
         n = arange_steps(dtype, v[0], v[1], v[2]);
         if (n < 0) {
             Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, 1, "this `arange` has no elements");
-            diag_help(d, "`stop` must lie behind `start` in the direction of `step`, which is not 0");
+            diag_help(d,
+                      "`stop` must lie behind `start` in the direction of `step`, which is not 0");
             return REL_FAILED;
         }
     }
@@ -276,9 +277,8 @@ static const OpArg arange_args[] = {{"start", "the first element"},
                                     {"stop", "the end, which is not reached"},
                                     {"step", "from one element to the next"},
                                     {0}};
-static const OpArg cast_like_args[] = {{"data", "the tensor"},
-                                       {"dtype_like", "gives the type of the elements"},
-                                       {0}};
+static const OpArg cast_like_args[] = {
+    {"data", "the tensor"}, {"dtype_like", "gives the type of the elements"}, {0}};
 static const OpArg one_hot_args[] = {{"indices", "where each row is `on_value`"},
                                      {"on_value", "the value at the index: a scalar"},
                                      {"off_value", "the value elsewhere: a scalar"},
@@ -384,7 +384,8 @@ const Op create_ops[] = {
      .compute = compute_cast,
      .grad = "(cast_like(%g, %data), zeros_like(%dtype_like))"},
     {.name = "one_hot",
-     .doc = "For each index a row of `depth` elements, `on_value` at the index and else `off_value`.",
+     .doc =
+         "For each index a row of `depth` elements, `on_value` at the index and else `off_value`.",
      .args = one_hot_args,
      .attrs = one_hot_attrs,
      .samples = "(int32[3], float32, float32, depth=4, axis=-1, dtype=\"float32\")",

@@ -16,7 +16,8 @@ static int64_t index_in(OpCall *c, int64_t v, int64_t extent)
     Diag *d = diag_error(c->cx->diags, E0304_INDEX, c->span,
                          "index %lld is out of range for an axis of %lld elements", (long long)v,
                          (long long)extent);
-    diag_help(d, "indices go from 0 to %lld; negative ones count from the end", (long long)extent - 1);
+    diag_help(d, "indices go from 0 to %lld; negative ones count from the end",
+              (long long)extent - 1);
     return -1;
 }
 
@@ -29,7 +30,9 @@ typedef struct Scatter {
 
 static bool scatter_begin(OpCall *c, Scatter *s)
 {
-    *s = (Scatter){.data = kernel_arg(c, 0), .indices = kernel_arg(c, 1), .updates = kernel_arg(c, 2),
+    *s = (Scatter){.data = kernel_arg(c, 0),
+                   .indices = kernel_arg(c, 1),
+                   .updates = kernel_arg(c, 2),
                    .out = kernel_out(c, 0)};
     if (!s->data || !s->indices || !s->updates || !s->out)
         return false;
@@ -63,7 +66,10 @@ static void scatter_put(const Scatter *s, int64_t at, int64_t from, int64_t n)
 
 static bool scatter_mode(Str mode, Scatter *s)
 {
-    static const struct { const char *name; TeOp op; } modes[] = {
+    static const struct {
+        const char *name;
+        TeOp op;
+    } modes[] = {
         {"update", TE_ADD}, {"add", TE_ADD}, {"mul", TE_MUL}, {"min", TE_MIN}, {"max", TE_MAX}};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         if (!str_is(mode, modes[i].name))
@@ -100,8 +106,8 @@ static RelResult rel_scatter(Rel *r)
     for (uint32_t i = 0; i < t->n; i++) {
         if (dim_agrees(index->dims[i], updates->dims[i]))
             continue;
-        rel_error(r, E0202_SHAPE, 2, "indices %s and updates %s differ in shape", type_str(r->cx, index),
-                  type_str(r->cx, updates));
+        rel_error(r, E0202_SHAPE, 2, "indices %s and updates %s differ in shape",
+                  type_str(r->cx, index), type_str(r->cx, updates));
         return REL_FAILED;
     }
     if (attrs_find(r->attrs, "reduction") && !check_mode(r, "reduction"))
@@ -158,7 +164,8 @@ static RelResult rel_scatter_nd(Rel *r)
     const Type *updates = index ? rel_tensor(r, 2) : NULL;
     if (!updates)
         return rel_blocked(r);
-    if (!rel_is_int(r, 1, index) || !rel_dtypes_agree(r, 0, t, 2, updates) || !check_mode(r, "mode"))
+    if (!rel_is_int(r, 1, index) || !rel_dtypes_agree(r, 0, t, 2, updates) ||
+        !check_mode(r, "mode"))
         return REL_FAILED;
     Dim m = index->n ? index->dims[0] : -2;
     bool fits = m >= 0 && m <= (Dim)t->n && updates->n == index->n - 1 + t->n - (uint32_t)m;
@@ -168,8 +175,8 @@ static RelResult rel_scatter_nd(Rel *r)
         fits = dim_agrees(t->dims[i], updates->dims[index->n - 1 + i - (uint32_t)m]);
     if (fits)
         return rel_set_output(r, t);
-    rel_error(r, E0202_SHAPE, 1, "data %s, indices %s and updates %s do not fit", type_str(r->cx, t),
-              type_str(r->cx, index), type_str(r->cx, updates));
+    rel_error(r, E0202_SHAPE, 1, "data %s, indices %s and updates %s do not fit",
+              type_str(r->cx, t), type_str(r->cx, index), type_str(r->cx, updates));
     return REL_FAILED;
 }
 
@@ -256,7 +263,8 @@ static RelResult rel_adv_index(Rel *r)
     uint32_t n = 0;
     for (uint32_t i = 1; i < t->n; i++) {
         const Type *index = type_find(t->parts[i]);
-        if (!dtype_is_int(index->dtype) || !dims_broadcast(n, dims, index->n, index->dims, &n, next)) {
+        if (!dtype_is_int(index->dtype) ||
+            !dims_broadcast(n, dims, index->n, index->dims, &n, next)) {
             rel_error(r, E0202_SHAPE, 0, "index %u, %s, does not fit the others", (unsigned)i,
                       type_str(r->cx, index));
             return REL_FAILED;
@@ -354,7 +362,8 @@ static RelResult rel_sequence_mask(Rel *r)
         return rel_blocked(r);
     int64_t axis = attrs_int(r->attrs, "axis", 0);
     if (t->n < 2 || (axis != 0 && axis != 1)) {
-        rel_error(r, E0217_AXIS, 0, "`sequence_mask` takes a tensor of rank 2 or more and axis 0 or 1");
+        rel_error(r, E0217_AXIS, 0,
+                  "`sequence_mask` takes a tensor of rank 2 or more and axis 0 or 1");
         return REL_FAILED;
     }
     const Type *n = type_find(r->in[1])->kind == TYPE_HOLE ? NULL : rel_tensor(r, 1);
@@ -369,7 +378,8 @@ static void compute_sequence_mask(TeBuilder *b)
     int time = (int)attrs_int(b->attrs, "axis", 0);
     Te *batch[1] = {te_axis(b, 1 - time)};
     Te *valid = te_binary(b, TE_LT, te_axis(b, time), te_cast(b, wide, te_load(b, n, batch)));
-    ops_emit(b, te_select(b, valid, ops_at_axes(b, x), ops_number(b, attrs_float(b->attrs, "mask_value"))));
+    ops_emit(b, te_select(b, valid, ops_at_axes(b, x),
+                          ops_number(b, attrs_float(b->attrs, "mask_value"))));
 }
 
 static RelResult rel_reverse_sequence(Rel *r)
@@ -382,8 +392,8 @@ static RelResult rel_reverse_sequence(Rel *r)
     if (time < 0 || batch < 0 || !rel_is_int(r, 1, n) || !rel_rank(r, 1, n, 1))
         return REL_FAILED;
     if (!dim_agrees(n->dims[0], t->dims[batch])) {
-        rel_error(r, E0202_SHAPE, 1, "there are %lld lengths for %lld sequences", (long long)n->dims[0],
-                  (long long)t->dims[batch]);
+        rel_error(r, E0202_SHAPE, 1, "there are %lld lengths for %lld sequences",
+                  (long long)n->dims[0], (long long)t->dims[batch]);
         return REL_FAILED;
     }
     return rel_set_output(r, t);
@@ -409,7 +419,8 @@ static RelResult rel_sliding_window(Rel *r)
     const Type *t = rel_tensor(r, 0);
     if (!t)
         return rel_blocked(r);
-    int axis = rel_axis(r, attrs_int(r->attrs, "axis", 0), t->n), n = axis < 0 ? 0 : (int)t->n - axis;
+    int axis = rel_axis(r, attrs_int(r->attrs, "axis", 0), t->n),
+        n = axis < 0 ? 0 : (int)t->n - axis;
     int64_t window[TENSOR_RANK_MOST], strides[TENSOR_RANK_MOST];
     Dim dims[2 * TENSOR_RANK_MOST];
     if (axis < 0 || !rel_ints(r, "window_shape", n, window) || !rel_ints(r, "strides", n, strides))
@@ -419,7 +430,8 @@ static RelResult rel_sliding_window(Rel *r)
     for (int i = 0; i < n; i++) {
         Dim d = t->dims[axis + i];
         if (d >= 0 && d < window[i]) {
-            rel_error(r, E0202_SHAPE, 0, "the window of %lld is larger than axis %d with %lld elements",
+            rel_error(r, E0202_SHAPE, 0,
+                      "the window of %lld is larger than axis %d with %lld elements",
                       (long long)window[i], axis + i, (long long)d);
             return REL_FAILED;
         }
@@ -439,8 +451,9 @@ static void compute_sliding_window(TeBuilder *b)
     for (int i = 0; i < x.rank; i++) {
         index[i] = te_axis(b, i);
         if (i >= axis)
-            index[i] = te_binary(b, TE_ADD, te_binary(b, TE_MUL, index[i], te_int(b, strides[i - axis])),
-                                 te_axis(b, i + n));
+            index[i] =
+                te_binary(b, TE_ADD, te_binary(b, TE_MUL, index[i], te_int(b, strides[i - axis])),
+                          te_axis(b, i + n));
     }
     ops_emit(b, te_load(b, x, index));
 }
@@ -453,9 +466,11 @@ static RelResult rel_sparse_to_dense(Rel *r)
     if (!rest)
         return rel_blocked(r);
     int n = attrs_ints(r->attrs, "output_shape", dims, TENSOR_RANK_MOST);
-    if (!rel_is_int(r, 0, index) || !rel_is_scalar(r, 2, rest) || !rel_dtypes_agree(r, 1, v, 2, rest))
+    if (!rel_is_int(r, 0, index) || !rel_is_scalar(r, 2, rest) ||
+        !rel_dtypes_agree(r, 1, v, 2, rest))
         return REL_FAILED;
-    if (index->n > 2 || v->n > 1 || (index->n < 2 && n != 1) || (index->n == 2 && !dim_agrees(index->dims[1], n))) {
+    if (index->n > 2 || v->n > 1 || (index->n < 2 && n != 1) ||
+        (index->n == 2 && !dim_agrees(index->dims[1], n))) {
         rel_error(r, E0202_SHAPE, 0, "indices %s and values %s do not fit a result of rank %d",
                   type_str(r->cx, index), type_str(r->cx, v), n);
         return REL_FAILED;
@@ -480,7 +495,8 @@ static bool kernel_sparse_to_dense(OpCall *c)
             at = at * out->shape[k] + v;
         }
         if (good)
-            memcpy(out->data + (size_t)at * size, values->data + (values->rank ? (size_t)p * size : 0), size);
+            memcpy(out->data + (size_t)at * size,
+                   values->data + (values->rank ? (size_t)p * size : 0), size);
     }
     tensor_release(index);
     tensor_release(values);
@@ -499,7 +515,8 @@ static RelResult rel_matrix_set_diag(Rel *r)
         return rel_blocked(r);
     int64_t k1 = attrs_int(r->attrs, "k1", 0), k2 = attrs_int(r->attrs, "k2", 0);
     if (t->n < 2 || k1 > k2 || d->n + (k1 == k2) != t->n) {
-        rel_error(r, E0202_SHAPE, 1, "diagonals %s do not fit %s", type_str(r->cx, d), type_str(r->cx, t));
+        rel_error(r, E0202_SHAPE, 1, "diagonals %s do not fit %s", type_str(r->cx, d),
+                  type_str(r->cx, t));
         return REL_FAILED;
     }
     return rel_dtypes_agree(r, 0, t, 1, d) ? rel_set_output(r, t) : REL_FAILED;
@@ -510,11 +527,13 @@ static void compute_matrix_set_diag(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0), diag = te_input(b, 1);
     int64_t k1 = attrs_int(b->attrs, "k1", 0), k2 = attrs_int(b->attrs, "k2", 0);
-    int64_t rows = x.shape[x.rank - 2], columns = x.shape[x.rank - 1], most = diag.shape[diag.rank - 1];
+    int64_t rows = x.shape[x.rank - 2], columns = x.shape[x.rank - 1],
+            most = diag.shape[diag.rank - 1];
     Te *i = te_axis(b, x.rank - 2), *j = te_axis(b, x.rank - 1), *zero = te_int(b, 0);
     Te *d = te_binary(b, TE_SUB, j, i), *above = te_binary(b, TE_GE, d, zero);
-    Te *length = te_binary(b, TE_MIN, te_binary(b, TE_ADD, te_int(b, rows), te_binary(b, TE_MIN, d, zero)),
-                           te_binary(b, TE_SUB, te_int(b, columns), te_binary(b, TE_MAX, d, zero)));
+    Te *length =
+        te_binary(b, TE_MIN, te_binary(b, TE_ADD, te_int(b, rows), te_binary(b, TE_MIN, d, zero)),
+                  te_binary(b, TE_SUB, te_int(b, columns), te_binary(b, TE_MAX, d, zero)));
     Te *gap = te_binary(b, TE_SUB, te_int(b, most), length);
     Te *right = attrs_bool(b->attrs, "super_diag_right_align") ? gap : zero;
     Te *left = attrs_bool(b->attrs, "sub_diag_right_align") ? gap : zero;
@@ -524,55 +543,83 @@ static void compute_matrix_set_diag(TeBuilder *b)
     if (k1 != k2)
         index[diag.rank - 2] = ops_clamp(b, te_binary(b, TE_SUB, te_int(b, k2), d), k2 - k1 + 1);
     index[diag.rank - 1] = ops_clamp(b, at, most ? most : 1);
-    Te *on = te_binary(b, TE_AND, te_binary(b, TE_GE, d, te_int(b, k1)), te_binary(b, TE_LE, d, te_int(b, k2)));
+    Te *on = te_binary(b, TE_AND, te_binary(b, TE_GE, d, te_int(b, k1)),
+                       te_binary(b, TE_LE, d, te_int(b, k2)));
     ops_emit(b, te_select(b, on, te_load(b, diag, index), ops_at_axes(b, x)));
 }
 
 /* ---- rows ----------------------------------------------------------------------------------------- */
 
-static const OpArg scatter_args[] = {{"data", "the tensor"}, {"indices", "where to write: integers"},
-                                     {"updates", "what to write"}, {0}};
-static const OpArg condition_args[] = {{"condition", "the tensor; numbers count as True unless 0"}, {0}};
-static const OpArg adv_index_args[] = {{"inputs", "a tuple of the tensor and an index for each of its first axes"}, {0}};
-static const OpArg unravel_args[] = {{"indices", "positions: integers"}, {"shape", "the extents"}, {0}};
-static const OpArg mask_args[] = {{"data", "the tensor"}, {"valid_length", "the length of each sequence"}, {0}};
-static const OpArg reverse_args[] = {{"data", "the tensor"}, {"seq_lengths", "the length of each sequence"}, {0}};
-static const OpArg sparse_args[] = {{"sparse_indices", "positions: integers"}, {"sparse_values", "the elements there"},
-                                    {"default_value", "the elements elsewhere: a scalar"}, {0}};
-static const OpArg diag_args[] = {{"input", "matrices in the last two axes"}, {"diagonal", "the new diagonals"}, {0}};
+static const OpArg scatter_args[] = {{"data", "the tensor"},
+                                     {"indices", "where to write: integers"},
+                                     {"updates", "what to write"},
+                                     {0}};
+static const OpArg condition_args[] = {{"condition", "the tensor; numbers count as True unless 0"},
+                                       {0}};
+static const OpArg adv_index_args[] = {
+    {"inputs", "a tuple of the tensor and an index for each of its first axes"}, {0}};
+static const OpArg unravel_args[] = {
+    {"indices", "positions: integers"}, {"shape", "the extents"}, {0}};
+static const OpArg mask_args[] = {
+    {"data", "the tensor"}, {"valid_length", "the length of each sequence"}, {0}};
+static const OpArg reverse_args[] = {
+    {"data", "the tensor"}, {"seq_lengths", "the length of each sequence"}, {0}};
+static const OpArg sparse_args[] = {{"sparse_indices", "positions: integers"},
+                                    {"sparse_values", "the elements there"},
+                                    {"default_value", "the elements elsewhere: a scalar"},
+                                    {0}};
+static const OpArg diag_args[] = {
+    {"input", "matrices in the last two axes"}, {"diagonal", "the new diagonals"}, {0}};
 
 #define SCATTER_AXIS ATTR_I("axis", 0, "the axis that the indices are for")
 static const OpAttr scatter_elements_attrs[] = {
-    SCATTER_AXIS, ATTR_S("reduction", "update", "\"update\", \"add\", \"mul\", \"min\" or \"max\""), {0}};
+    SCATTER_AXIS,
+    ATTR_S("reduction", "update", "\"update\", \"add\", \"mul\", \"min\" or \"max\""),
+    {0}};
 static const OpAttr scatter_attrs[] = {SCATTER_AXIS, {0}};
 static const OpAttr scatter_nd_attrs[] = {
     ATTR_S("mode", "update", "\"update\", \"add\", \"mul\", \"min\" or \"max\""), {0}};
 static const OpAttr mask_attrs[] = {ATTR_F("mask_value", 0, "stands behind the end of a sequence"),
-                                    ATTR_I("axis", 0, "the axis of time: 0 or 1"), {0}};
+                                    ATTR_I("axis", 0, "the axis of time: 0 or 1"),
+                                    {0}};
 static const OpAttr reverse_attrs[] = {ATTR_I("seq_axis", 1, "the axis of time"),
-                                       ATTR_I("batch_axis", 0, "the axis of the sequences"), {0}};
+                                       ATTR_I("batch_axis", 0, "the axis of the sequences"),
+                                       {0}};
 static const OpAttr window_attrs[] = {ATTR_MUST("axis", INT, "the first axis that windows cover"),
                                       ATTR_MUST("window_shape", INTS, "extents of the window"),
-                                      ATTR_MUST("strides", INTS, "steps of the window"), {0}};
-static const OpAttr sparse_attrs[] = {ATTR_MUST("output_shape", INTS, "the extents of the result"), {0}};
-static const OpAttr diag_attrs[] = {ATTR_I("k1", 0, "the lowest diagonal"), ATTR_I("k2", 0, "the highest diagonal"),
-                                    ATTR_B("super_diag_right_align", 1, "short diagonals above lie at the end"),
-                                    ATTR_B("sub_diag_right_align", 0, "short diagonals below lie at the end"), {0}};
+                                      ATTR_MUST("strides", INTS, "steps of the window"),
+                                      {0}};
+static const OpAttr sparse_attrs[] = {ATTR_MUST("output_shape", INTS, "the extents of the result"),
+                                      {0}};
+static const OpAttr diag_attrs[] = {
+    ATTR_I("k1", 0, "the lowest diagonal"),
+    ATTR_I("k2", 0, "the highest diagonal"),
+    ATTR_B("super_diag_right_align", 1, "short diagonals above lie at the end"),
+    ATTR_B("sub_diag_right_align", 0, "short diagonals below lie at the end"),
+    {0}};
 
 #define SCATTER_SAMPLES "(float32[3,2], int32[1,2], float32[1,2])"
-#define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, DOC)                            \
-    {.name = NAME, .doc = DOC, .args = ARGS, .attrs = ATTRS, .samples = SAMPLES,               \
-     .pattern = PATTERN, .rel = REL, COMPUTE}
+#define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, DOC) \
+    {.name = NAME,                                                  \
+     .doc = DOC,                                                    \
+     .args = ARGS,                                                  \
+     .attrs = ATTRS,                                                \
+     .samples = SAMPLES,                                            \
+     .pattern = PATTERN,                                            \
+     .rel = REL,                                                    \
+     COMPUTE}
 
 const Op data_ops[] = {
     ROW("scatter_elements", scatter_args, scatter_elements_attrs, OP_OPAQUE, rel_scatter,
-        .kernel = kernel_scatter_elements, SCATTER_SAMPLES, "Writes updates at indices along an axis."),
+        .kernel = kernel_scatter_elements, SCATTER_SAMPLES,
+        "Writes updates at indices along an axis."),
     ROW("scatter", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter, .kernel = kernel_scatter,
         SCATTER_SAMPLES, "Writes updates at indices along an axis."),
-    ROW("scatter_add", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter, .kernel = kernel_scatter_add,
-        SCATTER_SAMPLES, "Adds updates at indices along an axis."),
-    ROW("scatter_nd", scatter_args, scatter_nd_attrs, OP_OPAQUE, rel_scatter_nd, .kernel = kernel_scatter_nd,
-        "(float32[4], int32[1,2], float32[2])", "Writes updates at positions whose coordinates stand along the first axis."),
+    ROW("scatter_add", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter,
+        .kernel = kernel_scatter_add, SCATTER_SAMPLES, "Adds updates at indices along an axis."),
+    ROW("scatter_nd", scatter_args, scatter_nd_attrs, OP_OPAQUE, rel_scatter_nd,
+        .kernel = kernel_scatter_nd, "(float32[4], int32[1,2], float32[2])",
+        "Writes updates at positions whose coordinates stand along the first axis."),
     {.name = "argwhere",
      .doc = "The coordinates of the elements that are True, in order.",
      .args = condition_args,
@@ -581,22 +628,28 @@ const Op data_ops[] = {
      .flags = OP_SHAPE_FROM_DATA,
      .rel = rel_argwhere,
      .kernel = kernel_argwhere},
-    ROW("adv_index", adv_index_args, NULL, OP_INJECTIVE, rel_adv_index, .compute = compute_adv_index,
-        "((float32[3,4], int32[2], int32[2]))", "The elements at positions given axis by axis."),
-    ROW("unravel_index", unravel_args, NULL, OP_INJECTIVE, rel_unravel_index, .kernel = kernel_unravel_index,
-        "(int32[3], int32[2])", "Positions of a flat tensor as coordinates in a shape."),
+    ROW("adv_index", adv_index_args, NULL, OP_INJECTIVE, rel_adv_index,
+        .compute = compute_adv_index, "((float32[3,4], int32[2], int32[2]))",
+        "The elements at positions given axis by axis."),
+    ROW("unravel_index", unravel_args, NULL, OP_INJECTIVE, rel_unravel_index,
+        .kernel = kernel_unravel_index, "(int32[3], int32[2])",
+        "Positions of a flat tensor as coordinates in a shape."),
     ROW("invert_permutation", args_data, NULL, OP_INJECTIVE, rel_invert_permutation,
         .kernel = kernel_invert_permutation, "(int32[4])", "The permutation that undoes another."),
-    ROW("sequence_mask", mask_args, mask_attrs, OP_INJECTIVE, rel_sequence_mask, .compute = compute_sequence_mask,
-        "(float32[2,3], int32[2], axis=1)", "Sequences with what stands behind their end replaced."),
+    ROW("sequence_mask", mask_args, mask_attrs, OP_INJECTIVE, rel_sequence_mask,
+        .compute = compute_sequence_mask, "(float32[2,3], int32[2], axis=1)",
+        "Sequences with what stands behind their end replaced."),
     ROW("reverse_sequence", reverse_args, reverse_attrs, OP_INJECTIVE, rel_reverse_sequence,
-        .compute = compute_reverse_sequence, "(float32[2,4], int32[2])", "The first elements of each sequence in reverse order."),
-    ROW("sliding_window", args_data, window_attrs, OP_OPAQUE, rel_sliding_window, .compute = compute_sliding_window,
+        .compute = compute_reverse_sequence, "(float32[2,4], int32[2])",
+        "The first elements of each sequence in reverse order."),
+    ROW("sliding_window", args_data, window_attrs, OP_OPAQUE, rel_sliding_window,
+        .compute = compute_sliding_window,
         "(float32[3,3], axis=0, window_shape=[2, 2], strides=[1, 1])", "All windows of a tensor."),
     ROW("sparse_to_dense", sparse_args, sparse_attrs, OP_OPAQUE, rel_sparse_to_dense,
         .kernel = kernel_sparse_to_dense, "(int32[2], float32[2], float32, output_shape=[5])",
         "A tensor from positions and the elements there."),
     ROW("matrix_set_diag", diag_args, diag_attrs, OP_INJECTIVE, rel_matrix_set_diag,
-        .compute = compute_matrix_set_diag, "(float32[3,3], float32[3])", "Matrices with other diagonals."),
+        .compute = compute_matrix_set_diag, "(float32[3,3], float32[3])",
+        "Matrices with other diagonals."),
     {0},
 };

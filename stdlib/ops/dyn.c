@@ -95,7 +95,8 @@ static RelResult rel_dyn_broadcast_to(Rel *r)
     int n = rel_ints_of(r, 1, dims, TENSOR_RANK_MOST);
     bool fits = n < 0 || (int)t->n <= n;
     for (int k = 1; fits && n >= 0 && k <= (int)t->n; k++)
-        fits = t->dims[t->n - (uint32_t)k] == 1 || dim_agrees(t->dims[t->n - (uint32_t)k], dims[n - k]);
+        fits = t->dims[t->n - (uint32_t)k] == 1 ||
+               dim_agrees(t->dims[t->n - (uint32_t)k], dims[n - k]);
     if (fits)
         return filled(r, 1, t->dtype);
     rel_error(r, E0303_RUNTIME_SHAPE, 0, "%s cannot be broadcast to the shape that is asked for",
@@ -117,8 +118,8 @@ static RelResult rel_dyn_tile(Rel *r)
     if (!extents_good(r, 1, n, times))
         return REL_FAILED;
     for (int k = 1; k <= (int)rank; k++)
-        dims[rank - k] = dims_product(
-            2, (Dim[]){k <= (int)t->n ? t->dims[t->n - (uint32_t)k] : 1, k <= n ? times[n - k] : 1});
+        dims[rank - k] = dims_product(2, (Dim[]){k <= (int)t->n ? t->dims[t->n - (uint32_t)k] : 1,
+                                                 k <= n ? times[n - k] : 1});
     return rel_out_tensor(r, t->dtype, (uint32_t)rank, dims);
 }
 
@@ -196,8 +197,8 @@ static RelResult rel_dyn_squeeze(Rel *r)
         if (axis < 0)
             return REL_FAILED;
         if (t->dims[axis] != 1 && t->dims[axis] >= 0) {
-            rel_error(r, E0303_RUNTIME_SHAPE, 0, "axis %d has %lld elements and cannot be dropped", axis,
-                      (long long)t->dims[axis]);
+            rel_error(r, E0303_RUNTIME_SHAPE, 0, "axis %d has %lld elements and cannot be dropped",
+                      axis, (long long)t->dims[axis]);
             return REL_FAILED;
         }
         drop[axis] = true;
@@ -290,7 +291,8 @@ static const OpArg topk_args[] = DATA_AND("k", "how many elements");
 static const OpArg expand_args[] = DATA_AND("axis", "where the new axes stand");
 static const OpArg squeeze_args[] = DATA_AND("axis", "the axes to drop: integers");
 static const OpArg filled_args[] = {{"shape", "the extents: integers"}, {0}};
-static const OpArg full_args[] = {{"fill_value", "a scalar"}, {"shape", "the extents: integers"}, {0}};
+static const OpArg full_args[] = {
+    {"fill_value", "a scalar"}, {"shape", "the extents: integers"}, {0}};
 static const OpArg one_hot_args[] = {{"indices", "where each row is `on_value`"},
                                      {"on_value", "the value at the index: a scalar"},
                                      {"off_value", "the value elsewhere: a scalar"},
@@ -310,7 +312,9 @@ static const OpAttr tile_attrs[] = {UNUSED("reps"), {0}};
 static const OpAttr filled_attrs[] = {UNUSED("shape"), DTYPE, {0}};
 static const OpAttr one_hot_attrs[] = {
     ATTR_I("depth", 1, "unused: the argument gives it"),
-    ATTR_I("axis", -1, "where the new axis stands in the result"), DTYPE, {0}};
+    ATTR_I("axis", -1, "where the new axis stands in the result"),
+    DTYPE,
+    {0}};
 static const OpAttr topk_attrs[] = {
     ATTR_MUST_NONE("k", INT, "unused: the argument gives it"),
     ATTR_I("axis", -1, "the axis along which to sort"),
@@ -320,16 +324,26 @@ static const OpAttr topk_attrs[] = {
     {0},
 };
 static const OpAttr expand_attrs[] = {ATTR_I("num_newaxis", 1, "how many axes"), {0}};
-static const OpAttr squeeze_attrs[] = {
-    ATTR_NONE("axis", INTS, "unused: the argument gives it"), {0}};
+static const OpAttr squeeze_attrs[] = {ATTR_NONE("axis", INTS, "unused: the argument gives it"),
+                                       {0}};
 static const OpAttr slice_attrs[] = {
-    UNUSED("begin"), UNUSED("end"), UNUSED("strides"),
+    UNUSED("begin"),
+    UNUSED("end"),
+    UNUSED("strides"),
     ATTR_S("slice_mode", "end", "\"size\": `end` holds sizes, negative ones reach to the end"),
-    UNUSED("axes"), {0}};
+    UNUSED("axes"),
+    {0}};
 
-#define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, DOC)                             \
-    {.name = NAME, .doc = DOC, .args = ARGS, .attrs = ATTRS, .samples = SAMPLES,                \
-     .pattern = PATTERN, .flags = OP_SHAPE_FROM_DATA, .rel = REL, COMPUTE}
+#define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, DOC) \
+    {.name = NAME,                                                  \
+     .doc = DOC,                                                    \
+     .args = ARGS,                                                  \
+     .attrs = ATTRS,                                                \
+     .samples = SAMPLES,                                            \
+     .pattern = PATTERN,                                            \
+     .flags = OP_SHAPE_FROM_DATA,                                   \
+     .rel = REL,                                                    \
+     COMPUTE}
 
 const Op dyn_ops[] = {
     {.name = "dyn.reshape",
@@ -352,14 +366,16 @@ const Op dyn_ops[] = {
      .rel = rel_dyn_squeeze,
      .compute = compute_reshape},
     ROW("dyn.expand_dims", expand_args, expand_attrs, OP_INJECTIVE, rel_dyn_expand_dims,
-        .compute = compute_reshape, "(float32[2,3], int64)", "`expand_dims` at an axis that is an argument."),
+        .compute = compute_reshape, "(float32[2,3], int64)",
+        "`expand_dims` at an axis that is an argument."),
     ROW("dyn.tile", tile_args, tile_attrs, OP_INJECTIVE, rel_dyn_tile, .compute = compute_tile,
         "(float32[2], int64[1], reps=None)", "`tile` as often as an argument says."),
     ROW("dyn.broadcast_to", broadcast_args, filled_attrs, OP_BROADCAST, rel_dyn_broadcast_to,
         .compute = compute_broadcast, "(float32[3], int64[2], shape=None)",
         "`broadcast_to` a shape that is an argument."),
-    ROW("dyn.zeros", filled_args, filled_attrs, OP_ELEMWISE, rel_dyn_filled, .compute = compute_zeros,
-        "(int64[2], shape=None, dtype=\"float32\")", "Zeros in a shape that is an argument."),
+    ROW("dyn.zeros", filled_args, filled_attrs, OP_ELEMWISE, rel_dyn_filled,
+        .compute = compute_zeros, "(int64[2], shape=None, dtype=\"float32\")",
+        "Zeros in a shape that is an argument."),
     ROW("dyn.ones", filled_args, filled_attrs, OP_ELEMWISE, rel_dyn_filled, .compute = compute_ones,
         "(int64[2], shape=None, dtype=\"float32\")", "Ones in a shape that is an argument."),
     {.name = "dyn.full",

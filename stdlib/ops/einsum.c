@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-enum { LABELS = 128, DOTS = 1 };    /* labels are letters; the axes of `...` have labels from DOTS on */
+enum {
+    LABELS = 128,
+    DOTS = 1
+};    /* labels are letters; the axes of `...` have labels from DOTS on */
 
 /* The axes of one operand or of the result, by label. */
 typedef struct Term {
@@ -189,8 +192,8 @@ static void compute_einsum(TeBuilder *b)
         body = body ? te_binary(b, TE_MUL, body, x) : x;
     }
     if (n_reduced)
-        te_output(b, te_reduce(b, TE_SUM, te_out_dtype(b, 0), q.out.n, te_out_shape(b, 0), n_reduced,
-                               reduced, body));
+        te_output(b, te_reduce(b, TE_SUM, te_out_dtype(b, 0), q.out.n, te_out_shape(b, 0),
+                               n_reduced, reduced, body));
     else
         ops_emit(b, body);
 }

@@ -18,16 +18,18 @@ typedef struct Resize {
     Method method;
     Str coordinates, rounding;
     double alpha;
-    bool exclude;           /* cubic: taps outside count nothing */
+    bool exclude; /* cubic: taps outside count nothing */
     double extrapolation;
     double roi[2 * SPATIAL_MOST];
 } Resize;
 
 static bool method_of(Str name, Method *m)
 {
-    static const struct { const char *name; Method method; } names[] = {
-        {"nearest_neighbor", NEAREST}, {"linear", LINEAR}, {"bilinear", LINEAR}, {"trilinear", LINEAR},
-        {"cubic", CUBIC}, {"bicubic", CUBIC}};
+    static const struct {
+        const char *name;
+        Method method;
+    } names[] = {{"nearest_neighbor", NEAREST}, {"linear", LINEAR}, {"bilinear", LINEAR},
+                 {"trilinear", LINEAR},         {"cubic", CUBIC},   {"bicubic", CUBIC}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (str_is(name, names[i].name))
             return *m = names[i].method, true;
@@ -50,7 +52,8 @@ static Te *times(TeBuilder *b, Te *x, double v)
 }
 
 /* Where output o of `to` lies among `from` inputs. */
-static Te *source_of(TeBuilder *b, const Resize *z, Te *o, int64_t from, int64_t to, const double *roi)
+static Te *source_of(TeBuilder *b, const Resize *z, Te *o, int64_t from, int64_t to,
+                     const double *roi)
 {
     double scale = (double)from / (double)to, end = (double)(from - 1);
     Te *x = te_cast(b, float32_dtype, o);
@@ -86,7 +89,6 @@ static Te *nearest_of(TeBuilder *b, const Resize *z, Te *x)
     return te_unary(b, TE_FLOOR, add(b, x, 1e-5));
 }
 
-
 /* Positions and weights of the inputs that an output is made of, as stages over the output's axis. */
 typedef struct Taps {
     int n;
@@ -97,7 +99,8 @@ typedef struct Taps {
 static Te *cubic_weight(TeBuilder *b, double a, Te *d, bool near)
 {
     /* near: (a + 2) d^3 - (a + 3) d^2 + 1; far: a d^3 - 5 a d^2 + 8 a d - 4 a */
-    double c3 = near ? a + 2 : a, c2 = near ? -(a + 3) : -5 * a, c1 = near ? 0 : 8 * a, c0 = near ? 1 : -4 * a;
+    double c3 = near ? a + 2 : a, c2 = near ? -(a + 3) : -5 * a, c1 = near ? 0 : 8 * a,
+           c0 = near ? 1 : -4 * a;
     Te *p = add(b, times(b, d, c3), c2);
     p = add(b, te_binary(b, TE_MUL, p, d), c1);
     return add(b, te_binary(b, TE_MUL, p, d), c0);
@@ -109,7 +112,8 @@ static void add_tap(TeBuilder *b, Taps *t, int64_t from, int64_t to, Te *at, Te 
     t->weight[t->n++] = te_map(b, float32_dtype, 1, &to, weight);
 }
 
-static void taps_of(TeBuilder *b, const Resize *z, int64_t from, int64_t to, const double *roi, Taps *t)
+static void taps_of(TeBuilder *b, const Resize *z, int64_t from, int64_t to, const double *roi,
+                    Taps *t)
 {
     Te *x = source_of(b, z, te_axis(b, 0), from, to, roi);
     t->n = 0;
@@ -136,7 +140,8 @@ static void taps_of(TeBuilder *b, const Resize *z, int64_t from, int64_t to, con
         }
     }
     for (int k = 0; k < TAPS_MOST; k++)
-        add_tap(b, t, from, to, add(b, low, k - 1), sum ? te_binary(b, TE_DIV, weight[k], sum) : weight[k]);
+        add_tap(b, t, from, to, add(b, low, k - 1),
+                sum ? te_binary(b, TE_DIV, weight[k], sum) : weight[k]);
 }
 
 /* ---- resizing ------------------------------------------------------------------------------------ */
@@ -285,7 +290,8 @@ static RelResult upsampling_rel(Rel *r, int n)
         return REL_FAILED;
     if (!method_of(attrs_string(r->attrs, "method"), &m)) {
         rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
-                  "`method` of `%s` is \"nearest_neighbor\", \"bilinear\" or \"bicubic\"", r->op->name);
+                  "`method` of `%s` is \"nearest_neighbor\", \"bilinear\" or \"bicubic\"",
+                  r->op->name);
         return REL_FAILED;
     }
     Dim dims[LETTERS_MOST];
@@ -327,7 +333,8 @@ static void compute_upsampling(TeBuilder *b)
 static void compute_upsampling3d(TeBuilder *b)
 {
     int at[LETTERS_MOST];
-    Resize z = {.coordinates = attrs_string(b->attrs, "coordinate_transformation_mode"), .alpha = -0.5};
+    Resize z = {.coordinates = attrs_string(b->attrs, "coordinate_transformation_mode"),
+                .alpha = -0.5};
     method_of(attrs_string(b->attrs, "method"), &z.method);
     if (z.method == NEAREST)
         z.coordinates = str_of("asymmetric");
@@ -357,10 +364,10 @@ static RelResult rel_dilation2d(Rel *r)
     Dilation d;
     if (!w)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, x, 4) || !rel_rank(r, 1, w, 3) || !rel_layout(r, "data_layout", "NCHW", d.x) ||
-        !rel_layout(r, "kernel_layout", "IHW", d.w) || !rel_ints(r, "strides", 2, d.strides) ||
-        !rel_ints(r, "dilations", 2, d.dilations) || !rel_padding(r, "padding", 2, d.before, d.after) ||
-        !rel_dtypes_agree(r, 0, x, 1, w))
+    if (!rel_rank(r, 0, x, 4) || !rel_rank(r, 1, w, 3) ||
+        !rel_layout(r, "data_layout", "NCHW", d.x) || !rel_layout(r, "kernel_layout", "IHW", d.w) ||
+        !rel_ints(r, "strides", 2, d.strides) || !rel_ints(r, "dilations", 2, d.dilations) ||
+        !rel_padding(r, "padding", 2, d.before, d.after) || !rel_dtypes_agree(r, 0, x, 1, w))
         return REL_FAILED;
     Dim dims[4];
     memcpy(dims, x->dims, sizeof dims);
@@ -377,7 +384,8 @@ static RelResult rel_dilation2d(Rel *r)
         }
         int64_t room = *e + d.before[i] + d.after[i] - ((k - 1) * d.dilations[i] + 1);
         if (room < 0) {
-            rel_error(r, E0202_SHAPE, 0, "the kernel is larger than axis %d of the data", d.x[2 + i]);
+            rel_error(r, E0202_SHAPE, 0, "the kernel is larger than axis %d of the data",
+                      d.x[2 + i]);
             return REL_FAILED;
         }
         *e = room / d.strides[i] + 1;
@@ -397,10 +405,12 @@ static void compute_dilation2d(TeBuilder *b)
     ops_axes(b, 0, 4, xi);
     wi[d.w[0]] = xi[d.x[1]];
     for (int i = 0; i < 2; i++) {
-        Te *k = te_axis(b, 4 + i), *from = te_binary(b, TE_MUL, xi[d.x[2 + i]], te_int(b, d.strides[i]));
+        Te *k = te_axis(b, 4 + i),
+           *from = te_binary(b, TE_MUL, xi[d.x[2 + i]], te_int(b, d.strides[i]));
         kernel[i] = w.shape[d.w[1 + i]];
         Te *in = te_binary(b, TE_MUL, k, te_int(b, d.dilations[i]));
-        xi[d.x[2 + i]] = te_binary(b, TE_ADD, te_binary(b, TE_ADD, from, in), te_int(b, -d.before[i]));
+        xi[d.x[2 + i]] =
+            te_binary(b, TE_ADD, te_binary(b, TE_ADD, from, in), te_int(b, -d.before[i]));
         wi[d.w[1 + i]] = k;
     }
     Te *v = te_cast(b, t, te_load_or(b, x, xi, te_bound(b, x.dtype, true)));
@@ -410,42 +420,63 @@ static void compute_dilation2d(TeBuilder *b)
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
-#define RESIZE(LAYOUT)                                                                              \
-    ATTR_NONE("size", INTS, "spatial extents of the result"),                                       \
-        ATTR_NONE("roi", FLOATS, "the part for tf_crop_and_resize: starts, then ends"),             \
-        ATTR_S("layout", LAYOUT, "the order of the axes"),                                          \
-        ATTR_S("method", "linear", "\"nearest_neighbor\", \"linear\" or \"cubic\""),                \
-        ATTR_S("coordinate_transformation_mode", "half_pixel", "where outputs lie among inputs"),   \
-        ATTR_S("rounding_method", "round", "of nearest_neighbor: which input is nearest"),          \
-        ATTR_F("cubic_alpha", -0.5, "the parameter of the cubic kernel"),                           \
-        ATTR_I("cubic_exclude", 0, "1: inputs outside have no weight"),                             \
-        ATTR_F("extrapolation_value", 0, "the result outside the image"),                           \
+#define RESIZE(LAYOUT)                                                                            \
+    ATTR_NONE("size", INTS, "spatial extents of the result"),                                     \
+        ATTR_NONE("roi", FLOATS, "the part for tf_crop_and_resize: starts, then ends"),           \
+        ATTR_S("layout", LAYOUT, "the order of the axes"),                                        \
+        ATTR_S("method", "linear", "\"nearest_neighbor\", \"linear\" or \"cubic\""),              \
+        ATTR_S("coordinate_transformation_mode", "half_pixel", "where outputs lie among inputs"), \
+        ATTR_S("rounding_method", "round", "of nearest_neighbor: which input is nearest"),        \
+        ATTR_F("cubic_alpha", -0.5, "the parameter of the cubic kernel"),                         \
+        ATTR_I("cubic_exclude", 0, "1: inputs outside have no weight"),                           \
+        ATTR_F("extrapolation_value", 0, "the result outside the image"),                         \
         ATTR_D("out_dtype", "", "the type of the result")
 static const OpAttr resize1d_attrs[] = {RESIZE("NCW"), {0}};
 static const OpAttr resize2d_attrs[] = {RESIZE("NCHW"), {0}};
 static const OpAttr resize3d_attrs[] = {RESIZE("NCDHW"), {0}};
 static const OpAttr upsampling_attrs[] = {
-    ATTR_MUST("scale_h", FLOAT, "how much higher"), ATTR_MUST("scale_w", FLOAT, "how much wider"),
+    ATTR_MUST("scale_h", FLOAT, "how much higher"),
+    ATTR_MUST("scale_w", FLOAT, "how much wider"),
     ATTR_S("layout", "NCHW", "the order of the axes"),
     ATTR_S("method", "nearest_neighbor", "\"nearest_neighbor\", \"bilinear\" or \"bicubic\""),
-    ATTR_B("align_corners", 0, "the corners of both images lie on each other"), {0}};
+    ATTR_B("align_corners", 0, "the corners of both images lie on each other"),
+    {0}};
 static const OpAttr upsampling3d_attrs[] = {
-    ATTR_MUST("scale_d", FLOAT, "how much deeper"), ATTR_MUST("scale_h", FLOAT, "how much higher"),
-    ATTR_MUST("scale_w", FLOAT, "how much wider"), ATTR_S("layout", "NCDHW", "the order of the axes"),
+    ATTR_MUST("scale_d", FLOAT, "how much deeper"),
+    ATTR_MUST("scale_h", FLOAT, "how much higher"),
+    ATTR_MUST("scale_w", FLOAT, "how much wider"),
+    ATTR_S("layout", "NCDHW", "the order of the axes"),
     ATTR_S("method", "nearest_neighbor", "\"nearest_neighbor\" or \"trilinear\""),
-    ATTR_S("coordinate_transformation_mode", "half_pixel", "where outputs lie among inputs"), {0}};
+    ATTR_S("coordinate_transformation_mode", "half_pixel", "where outputs lie among inputs"),
+    {0}};
 static const OpAttr dilation_attrs[] = {
-    {.name = "strides", .type = ATTR_TYPE_INTS, .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}}, .doc = "steps of the kernel"},
-    {.name = "padding", .type = ATTR_TYPE_INTS, .otherwise = {.kind = ATTR_LIST, .list = {ops_zeros, 2}}, .doc = "places around the data"},
-    {.name = "dilations", .type = ATTR_TYPE_INTS, .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}}, .doc = "distance of the kernel's elements"},
+    {.name = "strides",
+     .type = ATTR_TYPE_INTS,
+     .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}},
+     .doc = "steps of the kernel"},
+    {.name = "padding",
+     .type = ATTR_TYPE_INTS,
+     .otherwise = {.kind = ATTR_LIST, .list = {ops_zeros, 2}},
+     .doc = "places around the data"},
+    {.name = "dilations",
+     .type = ATTR_TYPE_INTS,
+     .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}},
+     .doc = "distance of the kernel's elements"},
     ATTR_S("data_layout", "NCHW", "the order of the data's axes"),
     ATTR_S("kernel_layout", "IHW", "the order of the weight's axes"),
-    ATTR_D("out_dtype", "", "the type of the result"), {0}};
+    ATTR_D("out_dtype", "", "the type of the result"),
+    {0}};
 static const OpArg dilation_args[] = {{"data", "images"}, {"weight", "one kernel a channel"}, {0}};
 
-#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC)                            \
-    {.name = NAME, .doc = DOC, .args = ARGS, .attrs = ATTRS, .samples = SAMPLES,          \
-     .pattern = PATTERN, .rel = REL, .compute = compute_##ID}
+#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC) \
+    {.name = NAME,                                             \
+     .doc = DOC,                                               \
+     .args = ARGS,                                             \
+     .attrs = ATTRS,                                           \
+     .samples = SAMPLES,                                       \
+     .pattern = PATTERN,                                       \
+     .rel = REL,                                               \
+     .compute = compute_##ID}
 
 const Op image_ops[] = {
     ROW("image.resize1d", resize1d, args_data, resize1d_attrs, OP_INJECTIVE, rel_resize1d,
@@ -457,9 +488,11 @@ const Op image_ops[] = {
         "(float32[1,1,3,4,5], size=[4, 3, 5])", "A volume in another size."),
     ROW("nn.upsampling", upsampling, args_data, upsampling_attrs, OP_INJECTIVE, rel_upsampling,
         "(float32[1,2,3,4], scale_h=2f, scale_w=2f)", "An image scaled up."),
-    ROW("nn.upsampling3d", upsampling3d, args_data, upsampling3d_attrs, OP_INJECTIVE, rel_upsampling3d,
-        "(float32[1,1,2,3,4], scale_d=2f, scale_h=2f, scale_w=2f)", "A volume scaled up."),
-    ROW("image.dilation2d", dilation2d, dilation_args, dilation_attrs, OP_OUT_FUSABLE, rel_dilation2d,
-        "(float32[1,1,4,4], float32[1,2,2])", "The greatest sum of elements and a kernel laid over them."),
+    ROW("nn.upsampling3d", upsampling3d, args_data, upsampling3d_attrs, OP_INJECTIVE,
+        rel_upsampling3d, "(float32[1,1,2,3,4], scale_d=2f, scale_h=2f, scale_w=2f)",
+        "A volume scaled up."),
+    ROW("image.dilation2d", dilation2d, dilation_args, dilation_attrs, OP_OUT_FUSABLE,
+        rel_dilation2d, "(float32[1,1,4,4], float32[1,2,2])",
+        "The greatest sum of elements and a kernel laid over them."),
     {0},
 };

@@ -102,7 +102,7 @@ static void compute_take(TeBuilder *b)
 /* ---- strided_slice ------------------------------------------------------------------------------- */
 
 bool slice_axis(int64_t d, bool sizes, const int64_t *begin, const int64_t *end, int64_t step,
-                       Slice *out)
+                Slice *out)
 {
     int64_t low = step > 0 ? 0 : -1, high = step > 0 ? d : d - 1;
     int64_t b = begin ? *begin : step > 0 ? 0 : d - 1;
@@ -122,7 +122,7 @@ bool slice_axis(int64_t d, bool sizes, const int64_t *begin, const int64_t *end,
 typedef struct Slicing {
     int64_t begin[TENSOR_RANK_MOST], end[TENSOR_RANK_MOST], strides[TENSOR_RANK_MOST];
     int64_t axes[TENSOR_RANK_MOST];
-    int n_begin, n_end, n_strides, n_axes;  /* -1: None */
+    int n_begin, n_end, n_strides, n_axes; /* -1: None */
     bool sizes;
 } Slicing;
 
@@ -161,10 +161,10 @@ static bool slicing_axis(const Slicing *s, int rank, int axis, int64_t d, Slice 
 static bool check_slicing(Rel *r, const Type *t, const Slicing *s)
 {
     int n = s->n_begin > s->n_end ? s->n_begin : s->n_end;
-    bool lengths = s->n_axes < 0 || ((s->n_begin < 0 || s->n_begin == s->n_axes) &&
-                                     (s->n_end < 0 || s->n_end == s->n_axes) &&
-                                     (s->n_strides < 0 || s->sizes || s->n_strides == s->n_axes ||
-                                      s->n_strides == 1));
+    bool lengths =
+        s->n_axes < 0 ||
+        ((s->n_begin < 0 || s->n_begin == s->n_axes) && (s->n_end < 0 || s->n_end == s->n_axes) &&
+         (s->n_strides < 0 || s->sizes || s->n_strides == s->n_axes || s->n_strides == 1));
     if (!lengths || n > (int)t->n) {
         Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, 0,
                             "`begin`, `end`, `strides` and `axes` of `strided_slice` do not fit");
@@ -199,8 +199,8 @@ static RelResult rel_strided_slice(Rel *r)
             continue;
         if (!slicing_axis(&s, (int)t->n, (int)i, t->dims[i], &part)) {
             Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, 0,
-                                "the slice of axis %d with %lld elements ends before it begins", (int)i,
-                                (long long)t->dims[i]);
+                                "the slice of axis %d with %lld elements ends before it begins",
+                                (int)i, (long long)t->dims[i]);
             diag_help(d, "`end` must not lie before `begin` in the direction of the stride");
             return REL_FAILED;
         }
@@ -295,7 +295,8 @@ static int64_t checked_index(OpCall *c, const Tensor *index, int64_t i, int64_t 
     Diag *d = diag_error(c->cx->diags, E0304_INDEX, c->span,
                          "index %lld is out of range for an axis of %lld elements", (long long)v,
                          (long long)extent);
-    diag_help(d, "indices go from 0 to %lld; negative ones count from the end", (long long)extent - 1);
+    diag_help(d, "indices go from 0 to %lld; negative ones count from the end",
+              (long long)extent - 1);
     return -1;
 }
 
@@ -316,7 +317,8 @@ static bool gather_run(OpCall *c, const Tensor *x, const Tensor *index, Tensor *
     return true;
 }
 
-static bool kernel_two(OpCall *c, bool (*run)(OpCall *c, const Tensor *x, const Tensor *y, Tensor *out))
+static bool kernel_two(OpCall *c,
+                       bool (*run)(OpCall *c, const Tensor *x, const Tensor *y, Tensor *out))
 {
     Tensor *x = kernel_arg(c, 0), *y = x ? kernel_arg(c, 1) : NULL;
     Tensor *out = y ? kernel_out(c, 0) : NULL;
@@ -392,7 +394,8 @@ static bool kernel_gather_nd(OpCall *c)
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
-static const OpArg indexed_args[] = {{"data", "the tensor"}, {"indices", "positions: integers"}, {0}};
+static const OpArg indexed_args[] = {
+    {"data", "the tensor"}, {"indices", "positions: integers"}, {0}};
 static const OpAttr take_attrs[] = {
     ATTR_I("batch_dims", 0, "leading axes that data and indices share"),
     ATTR_NONE("axis", INT, "the axis that is indexed; None: all elements in one row"),
@@ -400,7 +403,8 @@ static const OpAttr take_attrs[] = {
     {0},
 };
 static const OpAttr strided_slice_attrs[] = {
-    ATTR_MUST_NONE("begin", INTS, "the first position of each axis; negative ones count from the end"),
+    ATTR_MUST_NONE("begin", INTS,
+                   "the first position of each axis; negative ones count from the end"),
     ATTR_MUST_NONE("end", INTS, "the position behind the last"),
     ATTR_MUST_NONE("strides", INTS, "from one position to the next; 1 where it is not given"),
     ATTR_S("slice_mode", "end", "\"size\": `end` holds sizes, negative ones reach to the end"),

@@ -49,10 +49,8 @@ int64_t kernel_span(const Tensor *t, int from, int to)
 int64_t kernel_int(const Tensor *t, int64_t i)
 {
     switch ((int)dtype_id(t->dtype)) {
-    case DT_INT32:
-        return ((const int32_t *)t->data)[i];
-    case DT_INT64:
-        return ((const int64_t *)t->data)[i];
+    case DT_INT32: return ((const int32_t *)t->data)[i];
+    case DT_INT64: return ((const int64_t *)t->data)[i];
     }
     return tensor_get_int(t, i);
 }

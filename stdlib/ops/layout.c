@@ -8,8 +8,8 @@
 /* A layout is a word over axes: a capital is an axis, a number and a small letter a block split off it. */
 typedef struct Layout {
     int n;
-    char letter[TENSOR_RANK_MOST];      /* capital */
-    int64_t factor[TENSOR_RANK_MOST];   /* of a block; 0: the axis itself */
+    char letter[TENSOR_RANK_MOST]; /* capital */
+    int64_t factor[TENSOR_RANK_MOST]; /* of a block; 0: the axis itself */
 } Layout;
 
 static bool read_layout(Str text, Layout *l)
@@ -92,8 +92,9 @@ static RelResult rel_layout_transform(Rel *r)
     Dim dims[TENSOR_RANK_MOST];
     if (!read_layout(a, &from) || !read_layout(b, &to) || !once_each(&from) || !once_each(&to) ||
         !same_axes(&from, &to) || !same_axes(&to, &from)) {
-        Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "layout \"%.*s\" cannot become \"%.*s\"",
-                            (int)a.len, a.ptr, (int)b.len, b.ptr);
+        Diag *d =
+            rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "layout \"%.*s\" cannot become \"%.*s\"",
+                      (int)a.len, a.ptr, (int)b.len, b.ptr);
         diag_help(d, "both name the same axes with capitals; blocks are such as `16c`");
         return REL_FAILED;
     }
@@ -149,9 +150,11 @@ static RelResult block_rel(Rel *r, bool to_space)
     if (!rel_rank(r, 0, t, 4) || !rel_layout(r, "layout", "NCHW", at))
         return REL_FAILED;
     Dim dims[4], c = t->dims[at[1]], h = t->dims[at[2]], w = t->dims[at[3]];
-    bool fits = b > 0 && (to_space ? c < 0 || c % (b * b) == 0 : (h < 0 || h % b == 0) && (w < 0 || w % b == 0));
+    bool fits = b > 0 && (to_space ? c < 0 || c % (b * b) == 0
+                                   : (h < 0 || h % b == 0) && (w < 0 || w % b == 0));
     if (!fits) {
-        rel_error(r, E0202_SHAPE, 0, "%s cannot be moved in blocks of %lld", type_str(r->cx, t), (long long)b);
+        rel_error(r, E0202_SHAPE, 0, "%s cannot be moved in blocks of %lld", type_str(r->cx, t),
+                  (long long)b);
         return REL_FAILED;
     }
     dims[at[0]] = t->dims[at[0]];
@@ -207,7 +210,8 @@ static void compute_space_to_depth(TeBuilder *b)
     int64_t block = attrs_int(b->attrs, "block_size", 1);
     Te *index[4], *parts[3];
     layout_positions(attrs_string(b->attrs, "layout"), "NCHW", at);
-    Te *channel = te_axis(b, at[1]), *size = te_int(b, block), *c = te_int(b, x.shape[at[1]] ? x.shape[at[1]] : 1);
+    Te *channel = te_axis(b, at[1]), *size = te_int(b, block),
+       *c = te_int(b, x.shape[at[1]] ? x.shape[at[1]] : 1);
     parts[2] = te_binary(b, TE_MOD, channel, c);
     Te *place = te_binary(b, TE_DIV, channel, c);
     parts[0] = te_binary(b, TE_DIV, place, size);
@@ -330,30 +334,43 @@ static void compute_batch_to_space(TeBuilder *b)
     blocks_of(b->attrs, "crops", &k);
     ops_axes(b, 0, x.rank, index);
     for (int i = 0; i < k.n; i++) {
-        Te *size = te_int(b, k.size[i]), *at = te_binary(b, TE_ADD, index[i + 1], te_int(b, k.before[i]));
-        place = te_binary(b, TE_ADD, te_binary(b, TE_MUL, place, size), te_binary(b, TE_MOD, at, size));
+        Te *size = te_int(b, k.size[i]),
+           *at = te_binary(b, TE_ADD, index[i + 1], te_int(b, k.before[i]));
+        place =
+            te_binary(b, TE_ADD, te_binary(b, TE_MUL, place, size), te_binary(b, TE_MOD, at, size));
         index[i + 1] = te_binary(b, TE_DIV, at, size);
     }
-    index[0] = te_binary(b, TE_ADD, te_binary(b, TE_MUL, place, te_int(b, te_out_shape(b, 0)[0])), index[0]);
+    index[0] = te_binary(b, TE_ADD, te_binary(b, TE_MUL, place, te_int(b, te_out_shape(b, 0)[0])),
+                         index[0]);
     ops_emit(b, te_load(b, x, index));
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
-static const OpAttr layout_attrs[] = {ATTR_MUST("src_layout", STRING, "the order of the axes, such as \"NCHW\""),
-                                      ATTR_MUST("dst_layout", STRING, "the order in the result, such as \"NCHW16c\""), {0}};
-static const OpAttr block_attrs[] = {ATTR_I("block_size", 1, "elements of a block along each axis"),
-                                     ATTR_S("layout", "NCHW", "the order of the axes"),
-                                     ATTR_S("mode", "DCR", "what varies fastest: the channel (DCR) or the place (CRD)"), {0}};
+static const OpAttr layout_attrs[] = {
+    ATTR_MUST("src_layout", STRING, "the order of the axes, such as \"NCHW\""),
+    ATTR_MUST("dst_layout", STRING, "the order in the result, such as \"NCHW16c\""),
+    {0}};
+static const OpAttr block_attrs[] = {
+    ATTR_I("block_size", 1, "elements of a block along each axis"),
+    ATTR_S("layout", "NCHW", "the order of the axes"),
+    ATTR_S("mode", "DCR", "what varies fastest: the channel (DCR) or the place (CRD)"),
+    {0}};
 static const OpAttr space_to_batch_attrs[] = {
-    {.name = "block_shape", .type = ATTR_TYPE_INTS, .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}},
+    {.name = "block_shape",
+     .type = ATTR_TYPE_INTS,
+     .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}},
      .doc = "extents of a block"},
     ATTR_MUST("paddings", INT_LISTS, "for each blocked axis how many before and after"),
-    ATTR_F("pad_value", 0, "the new elements"), {0}};
+    ATTR_F("pad_value", 0, "the new elements"),
+    {0}};
 static const OpAttr batch_to_space_attrs[] = {
-    {.name = "block_shape", .type = ATTR_TYPE_INTS, .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}},
+    {.name = "block_shape",
+     .type = ATTR_TYPE_INTS,
+     .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}},
      .doc = "extents of a block"},
-    ATTR_MUST("crops", INT_LISTS, "for each blocked axis how many to cut before and after"), {0}};
+    ATTR_MUST("crops", INT_LISTS, "for each blocked axis how many to cut before and after"),
+    {0}};
 
 const Op layout_ops[] = {
     {.name = "layout_transform",

@@ -10,10 +10,11 @@ static bool out_dtype(Rel *r, const Type *a, const Type *b, DType *out)
 /* Reports that axis i of argument 0 and axis j of argument 1 must agree, and do not. */
 static RelResult contraction_error(Rel *r, const Type *a, int i, const Type *b, int j)
 {
-    Diag *d = rel_error(r, E0202_SHAPE, 1,
-                        "`%s` sums over axis %d of `%s` with %lld elements and axis %d of `%s` with %lld",
-                        r->op->name, i, r->op->args[0].name, (long long)a->dims[i], j,
-                        r->op->args[1].name, (long long)b->dims[j]);
+    Diag *d =
+        rel_error(r, E0202_SHAPE, 1,
+                  "`%s` sums over axis %d of `%s` with %lld elements and axis %d of `%s` with %lld",
+                  r->op->name, i, r->op->args[0].name, (long long)a->dims[i], j,
+                  r->op->args[1].name, (long long)b->dims[j]);
     diag_note(d, "they are %s and %s", type_str(r->cx, a), type_str(r->cx, b));
     return REL_FAILED;
 }
@@ -40,8 +41,8 @@ RelResult rel_dense(Rel *r)
     bool open = type_find(r->in[1])->kind == TYPE_HOLE;
     if (open && units >= 0 && !rel_set_tensor(r, 1, x->dtype, 2, (Dim[]){units, k}))
         return REL_FAILED;
-    const Type *w = open && units >= 0 ? type_tensor(r->cx, x->dtype, 2, (Dim[]){units, k})
-                                       : rel_tensor(r, 1);
+    const Type *w =
+        open && units >= 0 ? type_tensor(r->cx, x->dtype, 2, (Dim[]){units, k}) : rel_tensor(r, 1);
     DType dtype;
     if (!w)
         return rel_blocked(r);
@@ -54,7 +55,8 @@ RelResult rel_dense(Rel *r)
     if (units >= 0 && !dim_agrees(units, w->dims[0])) {
         Diag *d = rel_error(r, E0202_SHAPE, 1, "`units` is %lld, but `weight` has %lld rows",
                             (long long)units, (long long)w->dims[0]);
-        diag_help(d, "the weight of `nn.dense` is (units, inputs); leave `units` out to take its rows");
+        diag_help(
+            d, "the weight of `nn.dense` is (units, inputs); leave `units` out to take its rows");
         return REL_FAILED;
     }
     Dim dims[TENSOR_RANK_MOST];
@@ -137,8 +139,8 @@ static RelResult rel_batch_matmul(Rel *r)
     Dim batches, p = a->dims[0], q = b->dims[0];
     uint32_t one;
     if (!dims_broadcast(1, &p, 1, &q, &one, &batches)) {
-        Diag *d = rel_error(r, E0202_SHAPE, 1, "the batches have %lld and %lld matrices", (long long)p,
-                            (long long)q);
+        Diag *d = rel_error(r, E0202_SHAPE, 1, "the batches have %lld and %lld matrices",
+                            (long long)p, (long long)q);
         diag_help(d, "their numbers must be equal, or one of them 1");
         return REL_FAILED;
     }
@@ -164,17 +166,22 @@ static void compute_batch_matmul(TeBuilder *b)
 #define OUT_DTYPE ATTR_D("out_dtype", "", "the type to sum in and of the result")
 static const OpArg dense_args[] = {
     {"data", "rows of inputs, in the last axis"}, {"weight", "(units, inputs)"}, {0}};
-static const OpArg matmul_args[] = {{"tensor_a", "the left matrix"}, {"tensor_b", "the right one"}, {0}};
+static const OpArg matmul_args[] = {
+    {"tensor_a", "the left matrix"}, {"tensor_b", "the right one"}, {0}};
 static const OpArg batch_matmul_args[] = {
     {"tensor_a", "the left matrices, in the last two axes"}, {"tensor_b", "the right ones"}, {0}};
 const OpAttr dense_attrs[] = {
-    ATTR_MUST_NONE("units", INT, "the number of outputs; None: the rows of the weight"), OUT_DTYPE, {0}};
-#define TRANSPOSES                                                             \
-    ATTR_B("transpose_a", 0, "the left matrix is given transposed"),           \
+    ATTR_MUST_NONE("units", INT, "the number of outputs; None: the rows of the weight"),
+    OUT_DTYPE,
+    {0}};
+#define TRANSPOSES                                                   \
+    ATTR_B("transpose_a", 0, "the left matrix is given transposed"), \
         ATTR_B("transpose_b", 0, "the right matrix is given transposed")
 static const OpAttr matmul_attrs[] = {
-    ATTR_MUST_NONE("units", INT, "the columns of the result; None: of the right matrix"), OUT_DTYPE,
-    TRANSPOSES, {0}};
+    ATTR_MUST_NONE("units", INT, "the columns of the result; None: of the right matrix"),
+    OUT_DTYPE,
+    TRANSPOSES,
+    {0}};
 static const OpAttr batch_matmul_attrs[] = {OUT_DTYPE, TRANSPOSES, {0}};
 
 const Op matmul_ops[] = {
@@ -199,7 +206,8 @@ const Op matmul_ops[] = {
      .doc = "The products of the matrices of two batches.",
      .args = batch_matmul_args,
      .attrs = batch_matmul_attrs,
-     .samples = "(float32[2,3,4], float32[2,4,5]) (float32[2,3,4], float32[1,5,4], transpose_b=True)",
+     .samples =
+         "(float32[2,3,4], float32[2,4,5]) (float32[2,3,4], float32[1,5,4], transpose_b=True)",
      .pattern = OP_OUT_FUSABLE,
      .rel = rel_batch_matmul,
      .compute = compute_batch_matmul},

@@ -30,8 +30,8 @@ static RelResult rel_transpose(Rel *r)
         return rel_blocked(r);
     int from[TENSOR_RANK_MOST];
     if (!permutation(r->attrs, (int)t->n, from)) {
-        Diag *d = rel_error(r, E0217_AXIS, 0, "`axes` of `transpose` must name each of the %d axes once",
-                            (int)t->n);
+        Diag *d = rel_error(r, E0217_AXIS, 0,
+                            "`axes` of `transpose` must name each of the %d axes once", (int)t->n);
         diag_help(d, "for rank 3 that is such as `axes=[0, 2, 1]`");
         return REL_FAILED;
     }
@@ -211,9 +211,11 @@ static RelResult rel_split(Rel *r)
     const Type *parts[SPLIT_MOST];
     int n = split_parts(r->attrs, t->dims[axis], SPLIT_MOST, sizes, starts);
     if (n < 0) {
-        Diag *d = rel_error(r, E0202_SHAPE, 0, "axis %d with %lld elements cannot be split like this",
-                            axis, (long long)t->dims[axis]);
-        diag_help(d, "a number of parts must divide the extent; a list holds rising positions in it");
+        Diag *d =
+            rel_error(r, E0202_SHAPE, 0, "axis %d with %lld elements cannot be split like this",
+                      axis, (long long)t->dims[axis]);
+        diag_help(d,
+                  "a number of parts must divide the extent; a list holds rising positions in it");
         return REL_FAILED;
     }
     for (uint32_t i = 0; i < t->n; i++)
@@ -286,7 +288,8 @@ static RelResult rel_repeat(Rel *r)
     const AttrValue *given = attrs_find(r->attrs, "axis");
     int64_t times = attrs_int(r->attrs, "repeats", 0);
     if (times < 1 || given->kind == ATTR_NONE) {
-        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`repeat` needs an `axis` and a positive `repeats`");
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
+                  "`repeat` needs an `axis` and a positive `repeats`");
         return REL_FAILED;
     }
     int axis = rel_axis(r, given->i, t->n);
@@ -336,7 +339,8 @@ static void compute_reverse(TeBuilder *b)
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
 static const OpAttr transpose_attrs[] = {
-    ATTR_MUST_NONE("axes", INTS, "the axis of `data` that each axis of the result is; None: reversed"),
+    ATTR_MUST_NONE("axes", INTS,
+                   "the axis of `data` that each axis of the result is; None: reversed"),
     {0},
 };
 static const OpAttr concatenate_attrs[] = {ATTR_I("axis", 0, "the axis along which to join"), {0}};

@@ -19,11 +19,11 @@ static RelResult rel_along_axis(Rel *r)
     if (r->failed)
         return REL_FAILED;
     if (v && (v->n != 1 || !dim_agrees(v->dims[0], extent))) {
-        Diag *d = rel_error(r, E0202_SHAPE, 1,
-                            "`%s` of `%s` must have shape (%lld), one element for each along axis %d, "
-                            "but this is %s",
-                            r->op->args[1].name, r->op->name, (long long)extent, axis,
-                            type_str(r->cx, v));
+        Diag *d = rel_error(
+            r, E0202_SHAPE, 1,
+            "`%s` of `%s` must have shape (%lld), one element for each along axis %d, "
+            "but this is %s",
+            r->op->args[1].name, r->op->name, (long long)extent, axis, type_str(r->cx, v));
         diag_help(d, "`axis` says which axis of %s is meant", type_str(r->cx, x));
         return REL_FAILED;
     }
@@ -97,7 +97,8 @@ static RelResult rel_instance_norm(Rel *r)
 {
     const Type *x = rel_tensor(r, 0);
     if (x && x->n <= 2) {
-        rel_error(r, E0202_SHAPE, 0, "`nn.instance_norm` takes a tensor of rank 3 or more, but this is %s",
+        rel_error(r, E0202_SHAPE, 0,
+                  "`nn.instance_norm` takes a tensor of rank 3 or more, but this is %s",
                   type_str(r->cx, x));
         return REL_FAILED;
     }
@@ -314,7 +315,8 @@ static void compute_lrn(TeBuilder *b)
     index[axis] = te_binary(b, TE_ADD, te_binary(b, TE_ADD, index[axis], te_axis(b, x.rank)),
                             te_int(b, -(size / 2)));
     Te *v = te_load_or(b, x, index, te_number(b, x.dtype, 0));
-    TeTensor sum = te_reduce(b, TE_SUM, x.dtype, x.rank, x.shape, 1, &size, te_binary(b, TE_MUL, v, v));
+    TeTensor sum =
+        te_reduce(b, TE_SUM, x.dtype, x.rank, x.shape, 1, &size, te_binary(b, TE_MUL, v, v));
     Te *alpha = ops_number(b, attrs_float(b->attrs, "alpha") / (double)size);
     Te *base = te_binary(b, TE_ADD, ops_number(b, attrs_float(b->attrs, "bias")),
                          te_binary(b, TE_MUL, alpha, ops_at_axes(b, sum)));
@@ -462,28 +464,34 @@ static Expr *infer_l2_normalize(Ctx *cx, Arena *arena, const Call *call, int64_t
 
 static const OpArg bias_args[] = {{"data", "the tensor"}, {"bias", "a vector"}, {0}};
 static const OpArg prelu_args[] = {{"data", "the tensor"}, {"alpha", "the slopes below zero"}, {0}};
-static const OpArg batch_norm_args[] = {
-    {"data", "the tensor"}, {"gamma", "scale of each channel"}, {"beta", "shift of each channel"},
-    {"moving_mean", "mean of each channel"}, {"moving_var", "variance of each channel"}, {0}};
-static const OpArg norm_args[] = {
-    {"data", "the tensor"}, {"gamma", "scale of each channel"}, {"beta", "shift of each channel"}, {0}};
+static const OpArg batch_norm_args[] = {{"data", "the tensor"},
+                                        {"gamma", "scale of each channel"},
+                                        {"beta", "shift of each channel"},
+                                        {"moving_mean", "mean of each channel"},
+                                        {"moving_var", "variance of each channel"},
+                                        {0}};
+static const OpArg norm_args[] = {{"data", "the tensor"},
+                                  {"gamma", "scale of each channel"},
+                                  {"beta", "shift of each channel"},
+                                  {0}};
 
 static const OpAttr axis1_attrs[] = {ATTR_I("axis", 1, "the axis that the vector is for"), {0}};
-#define NORM(AXIS)                                                          \
-    ATTR_I("axis", AXIS, "the axis of the channels"),                       \
-        ATTR_F("epsilon", 1e-5, "added to the variance"),                   \
-        ATTR_B("center", 1, "add `beta`"), ATTR_B("scale", 1, "multiply by `gamma`")
+#define NORM(AXIS)                                                                           \
+    ATTR_I("axis", AXIS, "the axis of the channels"),                                        \
+        ATTR_F("epsilon", 1e-5, "added to the variance"), ATTR_B("center", 1, "add `beta`"), \
+        ATTR_B("scale", 1, "multiply by `gamma`")
 static const OpAttr norm1_attrs[] = {NORM(1), {0}};
 static const OpAttr norm_last_attrs[] = {NORM(-1), {0}};
 static const OpAttr group_norm_attrs[] = {
     ATTR_I("num_groups", 0, "parts of the channels that are normalised together"), NORM(1), {0}};
 static const OpAttr dropout_attrs[] = {ATTR_F("rate", 0.5, "the part that training drops"), {0}};
 static const OpAttr l2_attrs[] = {ATTR_MUST("eps", FLOAT, "the least sum of squares"),
-                                  ATTR_MUST_NONE("axis", INTS, "the axes of the norm"), {0}};
+                                  ATTR_MUST_NONE("axis", INTS, "the axes of the norm"),
+                                  {0}};
 static const OpAttr lrn_attrs[] = {
     ATTR_I("size", 5, "channels in the window"), ATTR_I("axis", 1, "the axis of the channels"),
-    ATTR_F("bias", 2, "added to the sum"), ATTR_F("alpha", 0.0001, "scales the sum"),
-    ATTR_F("beta", 0.75, "the power"), {0}};
+    ATTR_F("bias", 2, "added to the sum"),       ATTR_F("alpha", 0.0001, "scales the sum"),
+    ATTR_F("beta", 0.75, "the power"),           {0}};
 
 #define NORM_SAMPLE "(float32[2,3,4], float32[3], float32[3], axis=1)"
 

@@ -17,8 +17,12 @@
     {.name = NAME, .type = ATTR_TYPE_##TYPE, .otherwise = DEFAULT, .doc = DOC}
 #define ATTR_MUST(NAME, TYPE, DOC) \
     {.name = NAME, .type = ATTR_TYPE_##TYPE, .required = true, .doc = DOC}
-#define ATTR_NONE(NAME, TYPE, DOC) \
-    {.name = NAME, .type = ATTR_TYPE_##TYPE, .or_none = true, .otherwise = ATTR_DEFAULT_NONE, .doc = DOC}
+#define ATTR_NONE(NAME, TYPE, DOC)   \
+    {.name = NAME,                   \
+     .type = ATTR_TYPE_##TYPE,       \
+     .or_none = true,                \
+     .otherwise = ATTR_DEFAULT_NONE, \
+     .doc = DOC}
 #define ATTR_MUST_NONE(NAME, TYPE, DOC) \
     {.name = NAME, .type = ATTR_TYPE_##TYPE, .required = true, .or_none = true, .doc = DOC}
 #define ATTR_I(NAME, V, DOC) ATTR(NAME, INT, ATTR_DEFAULT_INT(V), DOC)
@@ -28,11 +32,11 @@
 #define ATTR_D(NAME, V, DOC) ATTR(NAME, DTYPE, ATTR_DEFAULT_STRING(V), DOC)
 #define ATTR_IS(NAME, ARRAY, DOC) ATTR(NAME, INTS, ATTR_DEFAULT_LIST(ARRAY), DOC)
 
-extern const OpArg args_data[];     /* data */
-extern const OpArg args_pair[];     /* lhs, rhs */
-extern const OpArg args_like[];     /* data, shape_like */
-extern const OpArg args_tuple[];    /* data: a tuple of tensors */
-extern const AttrValue ops_zeros[], ops_ones[];     /* six ints each, for defaults */
+extern const OpArg args_data[]; /* data */
+extern const OpArg args_pair[]; /* lhs, rhs */
+extern const OpArg args_like[]; /* data, shape_like */
+extern const OpArg args_tuple[]; /* data: a tuple of tensors */
+extern const AttrValue ops_zeros[], ops_ones[]; /* six ints each, for defaults */
 
 /* ---- relations ---------------------------------------------------------------------------------- */
 
@@ -40,10 +44,10 @@ extern const AttrValue ops_zeros[], ops_ones[];     /* six ints each, for defaul
  * elements the operator takes. */
 RelResult rel_same(Rel *r);
 RelResult rel_same_float(Rel *r);
-RelResult rel_same_number(Rel *r);  /* not bool */
-RelResult rel_same_int(Rel *r);     /* bool and integers */
+RelResult rel_same_number(Rel *r); /* not bool */
+RelResult rel_same_int(Rel *r); /* bool and integers */
 RelResult rel_same_bool(Rel *r);
-RelResult rel_test(Rel *r);         /* shape of the argument, bool */
+RelResult rel_test(Rel *r); /* shape of the argument, bool */
 /* Shapes broadcast, equal dtypes. */
 RelResult rel_broadcast(Rel *r);
 RelResult rel_broadcast_float(Rel *r);
@@ -93,7 +97,8 @@ typedef struct Slice {
 } Slice;
 /* The part of an axis of extent d that begin, end (NULL: the whole axis) and step say; with `sizes` the end is a
  * number of elements. False when it lies the wrong way. */
-bool slice_axis(int64_t d, bool sizes, const int64_t *begin, const int64_t *end, int64_t step, Slice *out);
+bool slice_axis(int64_t d, bool sizes, const int64_t *begin, const int64_t *end, int64_t step,
+                Slice *out);
 /* The convolution of two tensors as the running operator's attributes say, as its output. */
 void ops_conv(TeBuilder *b, int n, TeTensor x, TeTensor w);
 RelResult rel_conv2d(Rel *r);

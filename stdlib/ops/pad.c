@@ -30,8 +30,8 @@ static RelResult pad_rel(Rel *r, const Type *t)
     for (uint32_t i = 0; i < t->n; i++) {
         dims[i] = t->dims[i] < 0 ? DIM_ANY : t->dims[i] + before[i] + after[i];
         if (t->dims[i] >= 0 && dims[i] < 0) {
-            rel_error(r, E0202_SHAPE, 0, "axis %u has %lld elements and would get %lld", (unsigned)i,
-                      (long long)t->dims[i], (long long)dims[i]);
+            rel_error(r, E0202_SHAPE, 0, "axis %u has %lld elements and would get %lld",
+                      (unsigned)i, (long long)t->dims[i], (long long)dims[i]);
             return REL_FAILED;
         }
     }
@@ -102,7 +102,10 @@ static void emit_pad(TeBuilder *b, PadMode mode, Te *value)
 static void compute_pad(TeBuilder *b)
 {
     Str mode = attrs_string(b->attrs, "pad_mode");
-    emit_pad(b, str_is(mode, "edge") ? PAD_EDGE : str_is(mode, "reflect") ? PAD_REFLECT : PAD_CONSTANT,
+    emit_pad(b,
+             str_is(mode, "edge")      ? PAD_EDGE
+             : str_is(mode, "reflect") ? PAD_REFLECT
+                                       : PAD_CONSTANT,
              te_cast(b, te_out_dtype(b, 0), ops_scalar(b, te_input(b, 1))));
 }
 
@@ -112,7 +115,8 @@ static void compute_mirror_pad(TeBuilder *b)
     emit_pad(b, reflect ? PAD_REFLECT : PAD_SYMMETRIC, ops_number(b, 0));
 }
 
-static const OpArg pad_args[] = {{"data", "the tensor"}, {"pad_val", "the new elements: a scalar"}, {0}};
+static const OpArg pad_args[] = {
+    {"data", "the tensor"}, {"pad_val", "the new elements: a scalar"}, {0}};
 #define PAD_WIDTH ATTR_MUST("pad_width", INT_LISTS, "for each axis how many before and after")
 static const OpAttr pad_attrs[] = {
     PAD_WIDTH, ATTR_S("pad_mode", "constant", "\"constant\", \"edge\" or \"reflect\""), {0}};

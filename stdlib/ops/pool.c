@@ -51,7 +51,8 @@ static RelResult pool_rel(Rel *r, int n)
             continue;
         int64_t room = *d + w.before[i] + w.after[i] - ((w.size[i] - 1) * w.dilation[i] + 1);
         if (room < 0) {
-            rel_error(r, E0202_SHAPE, 0, "the window of %lld is larger than axis %d with %lld elements",
+            rel_error(r, E0202_SHAPE, 0,
+                      "the window of %lld is larger than axis %d with %lld elements",
                       (long long)w.size[i], w.at[2 + i], (long long)*d);
             return REL_FAILED;
         }
@@ -163,7 +164,8 @@ static void avg_pool(TeBuilder *b, int n)
         Te *index[SPATIAL_MOST];
         for (int i = 0; i < n; i++)
             index[i] = te_axis(b, w.at[2 + i]);
-        count = te_load(b, count_places(b, &w, d, attrs_bool(b->attrs, "count_include_pad")), index);
+        count =
+            te_load(b, count_places(b, &w, d, attrs_bool(b->attrs, "count_include_pad")), index);
     }
     Te *mean = te_binary(b, TE_DIV, ops_at_axes(b, sum), count);
     ops_emit(b, te_cast(b, x.dtype, mean));
@@ -318,8 +320,8 @@ static void adaptive(TeBuilder *b, int n, bool mean)
     }
     Te *nothing = mean ? te_number(b, d, 0) : te_bound(b, d, true);
     Te *body = te_select(b, inside, te_cast(b, d, te_load(b, x, index)), nothing);
-    TeTensor fold = te_reduce(b, mean ? TE_SUM : TE_REDUCE_MAX, d, x.rank, te_out_shape(b, 0), n, most,
-                              body);
+    TeTensor fold =
+        te_reduce(b, mean ? TE_SUM : TE_REDUCE_MAX, d, x.rank, te_out_shape(b, 0), n, most, body);
     if (mean)
         ops_emit(b, te_cast(b, out, te_binary(b, TE_DIV, ops_at_axes(b, fold), count)));
     else
@@ -358,15 +360,17 @@ static void compute_adaptive_avg_pool3d(TeBuilder *b)
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
-#define DEFAULT_LIST(ARRAY, N) {.kind = ATTR_LIST, .list = {(ARRAY), (N)}}
-#define WINDOW(N, LAYOUT)                                                                          \
-    ATTR_MUST("pool_size", INTS, "extents of the window"),                                         \
-        ATTR("strides", INTS, DEFAULT_LIST(ops_ones, N), "steps of the window, one an axis"),      \
-        ATTR("dilation", INTS, DEFAULT_LIST(ops_ones, N), "distance of the window's places"),      \
-        ATTR("padding", INTS, DEFAULT_LIST(ops_zeros, N),                                          \
-             "places around the data: all sides, or before and after"),                            \
-        ATTR_S("layout", LAYOUT, "the order of the axes"),                                         \
-        ATTR_S("out_layout", "", "unused"),                                                        \
+#define DEFAULT_LIST(ARRAY, N)                     \
+    {                                              \
+        .kind = ATTR_LIST, .list = {(ARRAY), (N) } \
+    }
+#define WINDOW(N, LAYOUT)                                                                      \
+    ATTR_MUST("pool_size", INTS, "extents of the window"),                                     \
+        ATTR("strides", INTS, DEFAULT_LIST(ops_ones, N), "steps of the window, one an axis"),  \
+        ATTR("dilation", INTS, DEFAULT_LIST(ops_ones, N), "distance of the window's places"),  \
+        ATTR("padding", INTS, DEFAULT_LIST(ops_zeros, N),                                      \
+             "places around the data: all sides, or before and after"),                        \
+        ATTR_S("layout", LAYOUT, "the order of the axes"), ATTR_S("out_layout", "", "unused"), \
         ATTR_B("ceil_mode", 0, "windows may begin where they do not fit")
 #define COUNT_PAD ATTR_B("count_include_pad", 0, "padding counts in the number to divide by")
 
@@ -378,19 +382,27 @@ static const OpAttr avg2d_attrs[] = {WINDOW(2, "NCHW"), COUNT_PAD, {0}};
 static const OpAttr avg3d_attrs[] = {WINDOW(3, "NCDHW"), COUNT_PAD, {0}};
 static const OpAttr global_attrs[] = {
     ATTR_S("layout", "NCHW", "the order of the axes"), ATTR_S("out_layout", "", "unused"), {0}};
-#define ADAPTIVE(LAYOUT)                                                                            \
-    ATTR("output_size", INTS, DEFAULT_LIST(NULL, 0), "spatial extents of the result; []: the same"), \
+#define ADAPTIVE(LAYOUT)                                 \
+    ATTR("output_size", INTS, DEFAULT_LIST(NULL, 0),     \
+         "spatial extents of the result; []: the same"), \
         ATTR_S("layout", LAYOUT, "the order of the axes"), ATTR_S("out_layout", "", "unused")
 static const OpAttr adaptive1d_attrs[] = {ADAPTIVE("NCW"), {0}};
 static const OpAttr adaptive2d_attrs[] = {ADAPTIVE("NCHW"), {0}};
 static const OpAttr adaptive3d_attrs[] = {ADAPTIVE("NCDHW"), {0}};
 
-#define ROW(NAME, ID, REL, ATTRS, SAMPLES, DOC)                                                \
-    {.name = NAME, .doc = DOC, .args = args_data, .attrs = ATTRS, .samples = SAMPLES,          \
-     .pattern = OP_OUT_FUSABLE, .rel = REL, .compute = compute_##ID}
-#define SAMPLE1 "(float32[1,2,6], pool_size=[2], strides=[2]) (float32[1,2,5], pool_size=[3], padding=[1, 1])"
-#define SAMPLE2                                                          \
-    "(float32[1,2,6,6], pool_size=[2, 2], strides=[2, 2]) "              \
+#define ROW(NAME, ID, REL, ATTRS, SAMPLES, DOC) \
+    {.name = NAME,                              \
+     .doc = DOC,                                \
+     .args = args_data,                         \
+     .attrs = ATTRS,                            \
+     .samples = SAMPLES,                        \
+     .pattern = OP_OUT_FUSABLE,                 \
+     .rel = REL,                                \
+     .compute = compute_##ID}
+#define SAMPLE1 \
+    "(float32[1,2,6], pool_size=[2], strides=[2]) (float32[1,2,5], pool_size=[3], padding=[1, 1])"
+#define SAMPLE2                                             \
+    "(float32[1,2,6,6], pool_size=[2, 2], strides=[2, 2]) " \
     "(float32[1,2,5,5], pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1], ceil_mode=True)"
 #define SAMPLE3 "(float32[1,1,4,4,4], pool_size=[2, 2, 2], strides=[2, 2, 2])"
 

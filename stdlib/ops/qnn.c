@@ -25,7 +25,8 @@ static bool check_parameters(Rel *r, uint32_t i, Dim extent)
             return false;
         bool vector = t->n == 1 && (dim_agrees(t->dims[0], extent) || t->dims[0] == 1);
         if (!dtype_eq(t->dtype, want) || (t->n != 0 && !vector)) {
-            rel_error(r, E0202_SHAPE, (int)k, "`%s` of `%s` must be a scalar of type %s, or one for each channel",
+            rel_error(r, E0202_SHAPE, (int)k,
+                      "`%s` of `%s` must be a scalar of type %s, or one for each channel",
                       r->op->args[k].name, r->op->name, k == i ? "float32" : "int32");
             return false;
         }
@@ -72,8 +73,10 @@ static RelResult rel_requantize(Rel *r)
 /* Arguments of products: zero points come before the scales. */
 static RelResult rel_qnn_product(Rel *r, RelResult (*rel)(Rel *r))
 {
-    static const DType wants[] = {{DTYPE_CODE_INT, 32, 1}, {DTYPE_CODE_INT, 32, 1},
-                                  {DTYPE_CODE_FLOAT, 32, 1}, {DTYPE_CODE_FLOAT, 32, 1}};
+    static const DType wants[] = {{DTYPE_CODE_INT, 32, 1},
+                                  {DTYPE_CODE_INT, 32, 1},
+                                  {DTYPE_CODE_FLOAT, 32, 1},
+                                  {DTYPE_CODE_FLOAT, 32, 1}};
     for (uint32_t i = 2; i < 6; i++) {
         const Type *t = type_find(r->in[i]);
         if (t->kind == TYPE_HOLE && !rel_set_tensor(r, i, wants[i - 2], 0, NULL))
@@ -82,8 +85,8 @@ static RelResult rel_qnn_product(Rel *r, RelResult (*rel)(Rel *r))
         if (r->failed)
             return REL_FAILED;
         if (t && (t->n > 1 || !dtype_eq(t->dtype, wants[i - 2]))) {
-            rel_error(r, E0203_DTYPE, (int)i, "`%s` of `%s` must be of type %s", r->op->args[i].name,
-                      r->op->name, i < 4 ? "int32" : "float32");
+            rel_error(r, E0203_DTYPE, (int)i, "`%s` of `%s` must be of type %s",
+                      r->op->args[i].name, r->op->name, i < 4 ? "int32" : "float32");
             return REL_FAILED;
         }
     }
@@ -165,8 +168,8 @@ static Te *rounded(TeBuilder *b, Te *v, Rounding how)
     return te_unary(b, TE_FLOOR, te_binary(b, TE_ADD, v, te_number(b, v->dtype, 0.5)));
 }
 
-static Te *requantized(TeBuilder *b, Te *q, Te *scale, Te *zero, Te *out_scale, Te *out_zero, Rounding how,
-                       DType to)
+static Te *requantized(TeBuilder *b, Te *q, Te *scale, Te *zero, Te *out_scale, Te *out_zero,
+                       Rounding how, DType to)
 {
     Te *ratio = te_binary(b, TE_DIV, scale, out_scale);
     Te *v = rounded(b, real_of(b, q, ratio, zero), how);
@@ -184,7 +187,8 @@ static void compute_quantize(TeBuilder *b)
     int axis = channel_axis(b, x.rank);
     Te *scale = parameter(b, te_input(b, 1), axis, float32_dtype);
     Te *zero = parameter(b, te_input(b, 2), axis, float32_dtype);
-    Te *v = te_unary(b, TE_ROUND, te_binary(b, TE_DIV, te_cast(b, float32_dtype, ops_at_axes(b, x)), scale));
+    Te *v = te_unary(b, TE_ROUND,
+                     te_binary(b, TE_DIV, te_cast(b, float32_dtype, ops_at_axes(b, x)), scale));
     v = te_cast(b, float64_dtype, te_binary(b, TE_ADD, v, zero));
     ops_emit(b, clamped(b, v, te_out_dtype(b, 0)));
 }
@@ -196,7 +200,8 @@ static void compute_dequantize(TeBuilder *b)
     Te *scale = parameter(b, te_input(b, 1), axis, float32_dtype);
     Te *zero = parameter(b, te_input(b, 2), axis, int32_dtype);
     Te *q = te_binary(b, TE_SUB, te_cast(b, int32_dtype, ops_at_axes(b, x)), zero);
-    ops_emit(b, te_cast(b, te_out_dtype(b, 0), te_binary(b, TE_MUL, te_cast(b, float32_dtype, q), scale)));
+    ops_emit(b, te_cast(b, te_out_dtype(b, 0),
+                        te_binary(b, TE_MUL, te_cast(b, float32_dtype, q), scale)));
 }
 
 static Rounding rounding_of(const TeBuilder *b)
@@ -211,7 +216,8 @@ static void compute_requantize(TeBuilder *b)
     Te *p[4];
     for (int i = 0; i < 4; i++)
         p[i] = parameter(b, te_input(b, i + 1), axis, float64_dtype);
-    ops_emit(b, requantized(b, ops_at_axes(b, x), p[0], p[1], p[2], p[3], rounding_of(b), te_out_dtype(b, 0)));
+    ops_emit(b, requantized(b, ops_at_axes(b, x), p[0], p[1], p[2], p[3], rounding_of(b),
+                            te_out_dtype(b, 0)));
 }
 
 /* The tensor minus its zero point, as a stage in int32. A vector of zero points goes along `axis`. */
@@ -231,7 +237,8 @@ static void compute_qnn_dense(TeBuilder *b)
     ops_axes(b, 0, r - 1, xi);
     xi[r - 1] = k;
     DType d = te_out_dtype(b, 0);
-    Te *body = te_binary(b, TE_MUL, te_cast(b, d, te_load(b, x, xi)), te_cast(b, d, te_load(b, w, wi)));
+    Te *body =
+        te_binary(b, TE_MUL, te_cast(b, d, te_load(b, x, xi)), te_cast(b, d, te_load(b, w, wi)));
     te_output(b, te_reduce(b, TE_SUM, d, r, te_out_shape(b, 0), 1, &x.shape[r - 1], body));
 }
 
@@ -255,7 +262,8 @@ static void add_or_subtract(TeBuilder *b, TeOp op)
     x = requantized(b, x, p[0], p[1], p[4], zero, UPWARD, int32_dtype);
     y = requantized(b, y, p[2], p[3], p[4], zero, UPWARD, int32_dtype);
     Te *v = te_binary(b, op, x, y);
-    ops_emit(b, clamped(b, te_binary(b, TE_ADD, te_cast(b, float64_dtype, v), p[5]), te_out_dtype(b, 0)));
+    ops_emit(b, clamped(b, te_binary(b, TE_ADD, te_cast(b, float64_dtype, v), p[5]),
+                        te_out_dtype(b, 0)));
 }
 
 static void compute_qnn_add(TeBuilder *b)
@@ -278,7 +286,8 @@ static void compute_qnn_mul(TeBuilder *b)
     Te *y = te_cast(b, float64_dtype, te_load_broadcast(b, te_input(b, 1), r));
     Te *v = te_binary(b, TE_MUL, te_binary(b, TE_SUB, x, p[1]), te_binary(b, TE_SUB, y, p[3]));
     Te *scale = te_binary(b, TE_MUL, p[0], p[2]);
-    ops_emit(b, requantized(b, v, scale, te_number(b, float64_dtype, 0), p[4], p[5], UPWARD, te_out_dtype(b, 0)));
+    ops_emit(b, requantized(b, v, scale, te_number(b, float64_dtype, 0), p[4], p[5], UPWARD,
+                            te_out_dtype(b, 0)));
 }
 
 static void compute_qnn_concatenate(TeBuilder *b)
@@ -296,7 +305,8 @@ static void compute_qnn_concatenate(TeBuilder *b)
         index[axis] = te_binary(b, TE_SUB, te_axis(b, axis), te_int(b, at));
         Te *q = te_load_or(b, x, index, te_number(b, x.dtype, 0));
         q = requantized(b, q, parameter(b, te_input(b, n + k), 0, float64_dtype),
-                        parameter(b, te_input(b, 2 * n + k), 0, float64_dtype), scale, zero, UPWARD, d);
+                        parameter(b, te_input(b, 2 * n + k), 0, float64_dtype), scale, zero, UPWARD,
+                        d);
         Te *before = te_binary(b, TE_LT, te_axis(b, axis), te_int(b, at + x.shape[axis]));
         body = body ? te_select(b, before, q, body) : q;
     }
@@ -324,15 +334,18 @@ static Te *dequantized(TeBuilder *b)
 {
     Te *q = te_cast(b, float32_dtype, ops_at_axes(b, te_input(b, 0)));
     Te *zero = parameter(b, te_input(b, 2), 0, float32_dtype);
-    return te_binary(b, TE_MUL, te_binary(b, TE_SUB, q, zero), parameter(b, te_input(b, 1), 0, float32_dtype));
+    return te_binary(b, TE_MUL, te_binary(b, TE_SUB, q, zero),
+                     parameter(b, te_input(b, 1), 0, float32_dtype));
 }
 
-#define UNARY(X) \
-    X(tanh, TANH) X(exp, EXP) X(sqrt, SQRT) X(rsqrt, RSQRT) X(erf, ERF) X(sigmoid, SIGMOID) X(log, LOG) X(abs, ABS)
-#define COMPUTE(name, OP)                                           \
-    static void compute_qnn_##name(TeBuilder *b)                    \
-    {                                                               \
-        emit_quantized(b, te_unary(b, TE_##OP, dequantized(b)));    \
+#define UNARY(X)                                                                          \
+    X(tanh, TANH)                                                                         \
+    X(exp, EXP) X(sqrt, SQRT) X(rsqrt, RSQRT) X(erf, ERF) X(sigmoid, SIGMOID) X(log, LOG) \
+        X(abs, ABS)
+#define COMPUTE(name, OP)                                        \
+    static void compute_qnn_##name(TeBuilder *b)                 \
+    {                                                            \
+        emit_quantized(b, te_unary(b, TE_##OP, dequantized(b))); \
     }
 UNARY(COMPUTE)
 #undef COMPUTE
@@ -355,34 +368,64 @@ static void compute_qnn_leaky_relu(TeBuilder *b)
 #define ZERO(WHO) {WHO "_zero_point", "an int32"}
 static const OpArg quantize_args[] = {{"data", "reals"}, SCALE("output"), ZERO("output"), {0}};
 static const OpArg dequantize_args[] = {{"data", "integers"}, SCALE("input"), ZERO("input"), {0}};
-static const OpArg requantize_args[] = {{"data", "integers"}, SCALE("input"), ZERO("input"), SCALE("output"),
-                                        ZERO("output"), {0}};
-static const OpArg product_args[] = {{"data", "integers"}, {"weight", "integers"}, ZERO("input"), ZERO("kernel"),
-                                     SCALE("input"), SCALE("kernel"), {0}};
-static const OpArg binary_args[] = {{"lhs", "the left operand"}, {"rhs", "the right operand"}, SCALE("lhs"),
-                                    ZERO("lhs"), SCALE("rhs"), ZERO("rhs"), SCALE("output"), ZERO("output"), {0}};
-static const OpArg concatenate_args[] = {{"data", "a tuple of tensors"}, {"input_scales", "a tuple of float32"},
-                                         {"input_zero_points", "a tuple of int32"}, SCALE("output"),
-                                         ZERO("output"), {0}};
-static const OpArg unary_args[] = {{"x", "integers"}, {"scale", "a float32"}, {"zero_point", "an int32"},
-                                   SCALE("output"), ZERO("output"), {0}};
+static const OpArg requantize_args[] = {{"data", "integers"}, SCALE("input"), ZERO("input"),
+                                        SCALE("output"),      ZERO("output"), {0}};
+static const OpArg product_args[] = {{"data", "integers"},
+                                     {"weight", "integers"},
+                                     ZERO("input"),
+                                     ZERO("kernel"),
+                                     SCALE("input"),
+                                     SCALE("kernel"),
+                                     {0}};
+static const OpArg binary_args[] = {{"lhs", "the left operand"},
+                                    {"rhs", "the right operand"},
+                                    SCALE("lhs"),
+                                    ZERO("lhs"),
+                                    SCALE("rhs"),
+                                    ZERO("rhs"),
+                                    SCALE("output"),
+                                    ZERO("output"),
+                                    {0}};
+static const OpArg concatenate_args[] = {{"data", "a tuple of tensors"},
+                                         {"input_scales", "a tuple of float32"},
+                                         {"input_zero_points", "a tuple of int32"},
+                                         SCALE("output"),
+                                         ZERO("output"),
+                                         {0}};
+static const OpArg unary_args[] = {
+    {"x", "integers"}, {"scale", "a float32"}, {"zero_point", "an int32"},
+    SCALE("output"),   ZERO("output"),         {0}};
 
 #define CHANNELS ATTR_I("axis", -1, "the axis of scales and zero points that are vectors")
-static const OpAttr quantize_attrs[] = {ATTR_MUST("out_dtype", DTYPE, "the type of the result"), CHANNELS, {0}};
-static const OpAttr dequantize_attrs[] = {ATTR_D("out_dtype", "float32", "the type of the result"), CHANNELS, {0}};
+static const OpAttr quantize_attrs[] = {
+    ATTR_MUST("out_dtype", DTYPE, "the type of the result"), CHANNELS, {0}};
+static const OpAttr dequantize_attrs[] = {
+    ATTR_D("out_dtype", "float32", "the type of the result"), CHANNELS, {0}};
 static const OpAttr requantize_attrs[] = {
-    CHANNELS, ATTR_S("rounding", "None", "where halves go: UPWARD or TONEAREST (away from zero)"),
-    ATTR_S("compute_dtype", "None", "unused"), ATTR_D("out_dtype", "", "the type of the result"), {0}};
-static const OpAttr binary_attrs[] = {ATTR_I("lhs_axis", -1, "the axis of vectors of the left operand"),
-                                      ATTR_I("rhs_axis", -1, "the axis of vectors of the right operand"), {0}};
+    CHANNELS,
+    ATTR_S("rounding", "None", "where halves go: UPWARD or TONEAREST (away from zero)"),
+    ATTR_S("compute_dtype", "None", "unused"),
+    ATTR_D("out_dtype", "", "the type of the result"),
+    {0}};
+static const OpAttr binary_attrs[] = {
+    ATTR_I("lhs_axis", -1, "the axis of vectors of the left operand"),
+    ATTR_I("rhs_axis", -1, "the axis of vectors of the right operand"),
+    {0}};
 static const OpAttr concatenate_attrs[] = {ATTR_I("axis", 0, "the axis along which to join"), {0}};
 static const OpAttr leaky_attrs[] = {ATTR_F("alpha", 0.25, "the slope below zero"), {0}};
 
-#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC)                                   \
-    {.name = NAME, .doc = DOC, .args = ARGS, .attrs = ATTRS, .samples = SAMPLES,                 \
-     .pattern = PATTERN, .flags = OP_NON_COMPUTATIONAL, .rel = REL, .compute = compute_##ID}
-#define UNARY_ROW(NAME, OP)                                                                      \
-    ROW("qnn." #NAME, qnn_##NAME, unary_args, NULL, OP_OPAQUE, rel_qnn_unary,                    \
+#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC) \
+    {.name = NAME,                                             \
+     .doc = DOC,                                               \
+     .args = ARGS,                                             \
+     .attrs = ATTRS,                                           \
+     .samples = SAMPLES,                                       \
+     .pattern = PATTERN,                                       \
+     .flags = OP_NON_COMPUTATIONAL,                            \
+     .rel = REL,                                               \
+     .compute = compute_##ID}
+#define UNARY_ROW(NAME, OP)                                                   \
+    ROW("qnn." #NAME, qnn_##NAME, unary_args, NULL, OP_OPAQUE, rel_qnn_unary, \
         "(int8[4], float32, int32, float32, int32)", "`" #NAME "` of quantised numbers."),
 #define BINARY_SAMPLES "(uint8[4], uint8[4], float32, int32, float32, int32, float32, int32)"
 
@@ -392,7 +435,8 @@ const Op qnn_ops[] = {
     ROW("qnn.dequantize", dequantize, dequantize_args, dequantize_attrs, OP_OPAQUE, rel_quantize,
         "(int8[4], float32, int32)", "Integers of a scale as reals."),
     ROW("qnn.requantize", requantize, requantize_args, requantize_attrs, OP_OPAQUE, rel_requantize,
-        "(int32[4], float32, int32, float32, int32, out_dtype=\"int8\")", "Integers of one scale in another."),
+        "(int32[4], float32, int32, float32, int32, out_dtype=\"int8\")",
+        "Integers of one scale in another."),
     ROW("qnn.dense", qnn_dense, product_args, dense_attrs, OP_OPAQUE, rel_qnn_dense,
         "(int8[2,3], int8[4,3], int32, int32, float32, float32, units=4, out_dtype=\"int32\")",
         "`nn.dense` of quantised numbers, summed as integers."),
@@ -401,16 +445,17 @@ const Op qnn_ops[] = {
         "`nn.conv2d` of quantised numbers, summed as integers."),
     ROW("qnn.add", qnn_add, binary_args, binary_attrs, OP_BROADCAST, rel_qnn_binary, BINARY_SAMPLES,
         "The sum of quantised numbers."),
-    ROW("qnn.subtract", qnn_subtract, binary_args, binary_attrs, OP_BROADCAST, rel_qnn_binary, BINARY_SAMPLES,
-        "The difference of quantised numbers."),
+    ROW("qnn.subtract", qnn_subtract, binary_args, binary_attrs, OP_BROADCAST, rel_qnn_binary,
+        BINARY_SAMPLES, "The difference of quantised numbers."),
     ROW("qnn.mul", qnn_mul, binary_args, binary_attrs, OP_BROADCAST, rel_qnn_binary, BINARY_SAMPLES,
         "The product of quantised numbers."),
-    ROW("qnn.concatenate", qnn_concatenate, concatenate_args, concatenate_attrs, OP_OPAQUE, rel_qnn_concatenate,
+    ROW("qnn.concatenate", qnn_concatenate, concatenate_args, concatenate_attrs, OP_OPAQUE,
+        rel_qnn_concatenate,
         "((uint8[2], uint8[2]), (float32, float32), (int32, int32), float32, int32)",
         "Quantised tensors joined along an axis, in one scale."),
-    UNARY(UNARY_ROW)
-    ROW("qnn.hardswish", qnn_hardswish, unary_args, NULL, OP_OPAQUE, rel_qnn_unary,
-        "(int8[4], float32, int32, float32, int32)", "x clip(x + 3, 0, 6) / 6 of quantised numbers."),
+    UNARY(UNARY_ROW) ROW("qnn.hardswish", qnn_hardswish, unary_args, NULL, OP_OPAQUE, rel_qnn_unary,
+                         "(int8[4], float32, int32, float32, int32)",
+                         "x clip(x + 3, 0, 6) / 6 of quantised numbers."),
     ROW("qnn.leaky_relu", qnn_leaky_relu, unary_args, leaky_attrs, OP_OPAQUE, rel_qnn_unary,
         "(int8[4], float32, int32, float32, int32)", "`nn.leaky_relu` of quantised numbers."),
     {0},

@@ -88,10 +88,10 @@ static RelResult rel_arg(Rel *r)
 /* ---- computing ----------------------------------------------------------------------------------- */
 
 typedef struct Reduction {
-    Te *index[TENSOR_RANK_MOST];        /* of the data */
-    int64_t extents[TENSOR_RANK_MOST];  /* of the reduced axes */
+    Te *index[TENSOR_RANK_MOST]; /* of the data */
+    int64_t extents[TENSOR_RANK_MOST]; /* of the reduced axes */
     int n;
-    int64_t count;                      /* elements that are folded into one */
+    int64_t count; /* elements that are folded into one */
 } Reduction;
 
 static void reduction(TeBuilder *b, Reduction *to)
@@ -125,7 +125,8 @@ static void compute_reduce(TeBuilder *b, TeReduce kind)
 {
     Reduction red;
     reduction(b, &red);
-    te_output(b, reduce_as(b, kind, te_out_dtype(b, 0), &red, te_load(b, te_input(b, 0), red.index)));
+    te_output(b,
+              reduce_as(b, kind, te_out_dtype(b, 0), &red, te_load(b, te_input(b, 0), red.index)));
 }
 
 /* Halves are summed and divided as float32. */
@@ -213,15 +214,21 @@ static void compute_argmin(TeBuilder *b)
 
 static const OpAttr reduce_attrs[] = {AXIS_ATTR, KEEPDIMS_ATTR, EXCLUDE_ATTR, {0}};
 static const OpAttr variance_attrs[] = {
-    AXIS_ATTR, KEEPDIMS_ATTR, EXCLUDE_ATTR,
-    ATTR_B("unbiased", 0, "divide by one less than the number of elements"), {0}};
+    AXIS_ATTR,
+    KEEPDIMS_ATTR,
+    EXCLUDE_ATTR,
+    ATTR_B("unbiased", 0, "divide by one less than the number of elements"),
+    {0}};
 static const OpAttr arg_attrs[] = {
-    AXIS_ATTR, KEEPDIMS_ATTR,
-    ATTR_B("select_last_index", 0, "of equal elements the last, not the first"), EXCLUDE_ATTR, {0}};
+    AXIS_ATTR,
+    KEEPDIMS_ATTR,
+    ATTR_B("select_last_index", 0, "of equal elements the last, not the first"),
+    EXCLUDE_ATTR,
+    {0}};
 static const OpArg variance_args[] = {
     {"data", "the tensor"}, {"mean", "its mean over the same axes, with `keepdims=True`"}, {0}};
 
-#define REDUCE_SAMPLES \
+#define REDUCE_SAMPLES                                                                 \
     "(float32[2,3]) (float32[2,3,4], axis=[1]) (int32[2,3], axis=[0], keepdims=True) " \
     "(float32[2,3,4], axis=[1], exclude=True)"
 #define BOOL_SAMPLES "(bool[2,3]) (bool[2,3], axis=[1])"

@@ -11,9 +11,9 @@ const OpArg args_tuple[] = {{"data", "a tuple of tensors"}, {0}};
 #define N_INTS 6
 const AttrValue ops_zeros[N_INTS] = {{.kind = ATTR_INT}, {.kind = ATTR_INT}, {.kind = ATTR_INT},
                                      {.kind = ATTR_INT}, {.kind = ATTR_INT}, {.kind = ATTR_INT}};
-const AttrValue ops_ones[N_INTS] = {
-    {.kind = ATTR_INT, .i = 1}, {.kind = ATTR_INT, .i = 1}, {.kind = ATTR_INT, .i = 1},
-    {.kind = ATTR_INT, .i = 1}, {.kind = ATTR_INT, .i = 1}, {.kind = ATTR_INT, .i = 1}};
+const AttrValue ops_ones[N_INTS] = {{.kind = ATTR_INT, .i = 1}, {.kind = ATTR_INT, .i = 1},
+                                    {.kind = ATTR_INT, .i = 1}, {.kind = ATTR_INT, .i = 1},
+                                    {.kind = ATTR_INT, .i = 1}, {.kind = ATTR_INT, .i = 1}};
 
 /* ---- identity ---------------------------------------------------------------------------------- */
 
@@ -119,9 +119,8 @@ static void explain_broadcast(Rel *r, Diag *d, const Type *a, const Type *b)
         Dim p = a->dims[a->n - k], q = b->dims[b->n - k];
         if (p == q || p == 1 || q == 1 || p < 0 || q < 0)
             continue;
-        diag_note(d, "axis %d of `%s` has %lld elements, axis %d of `%s` has %lld",
-                  (int)(a->n - k), arg_name(r, 0), (long long)p, (int)(b->n - k), arg_name(r, 1),
-                  (long long)q);
+        diag_note(d, "axis %d of `%s` has %lld elements, axis %d of `%s` has %lld", (int)(a->n - k),
+                  arg_name(r, 0), (long long)p, (int)(b->n - k), arg_name(r, 1), (long long)q);
         break;
     }
     diag_help(d, "shapes are aligned at their last axes; extents must be equal, or one of them 1");
@@ -185,8 +184,8 @@ bool rel_rank(Rel *r, uint32_t i, const Type *t, uint32_t rank)
 {
     if (t->n == rank)
         return true;
-    rel_error(r, E0202_SHAPE, (int)i, "`%s` takes a `%s` of rank %d, but this is %s",
-              r->op->name, arg_name(r, i), (int)rank, type_str(r->cx, t));
+    rel_error(r, E0202_SHAPE, (int)i, "`%s` takes a `%s` of rank %d, but this is %s", r->op->name,
+              arg_name(r, i), (int)rank, type_str(r->cx, t));
     return false;
 }
 

@@ -6,17 +6,18 @@
 typedef struct Reshape {
     Rel *r;
     const Dim *in;
-    int n_in, at;                       /* the cursor into the input's extents */
-    bool in_used[TENSOR_RANK_MOST];     /* not to be counted for -1 */
+    int n_in, at; /* the cursor into the input's extents */
+    bool in_used[TENSOR_RANK_MOST]; /* not to be counted for -1 */
     Dim out[TENSOR_RANK_MOST];
     bool out_used[TENSOR_RANK_MOST];
-    int n_out, infer;                   /* the place of -1; -1: none */
+    int n_out, infer; /* the place of -1; -1: none */
     bool allowzero;
 } Reshape;
 
 static bool reshape_fail(const Reshape *s, const char *why)
 {
-    Diag *d = rel_error(s->r, E0216_OPERATOR_ARGUMENT, 0, "`newshape` of `%s` %s", s->r->op->name, why);
+    Diag *d =
+        rel_error(s->r, E0216_OPERATOR_ARGUMENT, 0, "`newshape` of `%s` %s", s->r->op->name, why);
     diag_help(d, "0 copies an extent, -1 is what remains, -2 copies all that follow, -3 joins two, "
                  "-4 splits one in the two that come next");
     return false;
@@ -138,8 +139,8 @@ static RelResult reshape_done(Rel *r, const Type *t, uint32_t n, const Dim *dims
 
 RelResult rel_reshape_to(Rel *r, const Type *t, const int64_t *codes, int n)
 {
-    Reshape s = {.r = r, .in = t->dims, .n_in = (int)t->n,
-                 .allowzero = attrs_bool(r->attrs, "allowzero")};
+    Reshape s = {
+        .r = r, .in = t->dims, .n_in = (int)t->n, .allowzero = attrs_bool(r->attrs, "allowzero")};
     if (!reshape_run(&s, codes, n))
         return REL_FAILED;
     return reshape_done(r, t, (uint32_t)s.n_out, s.out);
@@ -183,7 +184,8 @@ static RelResult rel_reverse_reshape(Rel *r)
     }
     for (uint32_t i = 0; i < t->n; i++)
         in[i] = t->dims[t->n - 1 - i];
-    Reshape s = {.r = r, .in = in, .n_in = (int)t->n, .allowzero = attrs_bool(r->attrs, "allowzero")};
+    Reshape s = {
+        .r = r, .in = in, .n_in = (int)t->n, .allowzero = attrs_bool(r->attrs, "allowzero")};
     if (!reshape_run(&s, turned, m))
         return REL_FAILED;
     reverse_dims(s.n_out, s.out);
@@ -242,7 +244,8 @@ static RelResult rel_expand_dims(Rel *r)
     if (axis < 0)
         return REL_FAILED;
     if (more < 0 || more + t->n > TENSOR_RANK_MOST) {
-        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`expand_dims` cannot add %lld axes", (long long)more);
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`expand_dims` cannot add %lld axes",
+                  (long long)more);
         return REL_FAILED;
     }
     Dim dims[TENSOR_RANK_MOST];
@@ -272,8 +275,9 @@ static bool squeezed_axes(Rel *r, const Type *t, bool *drop)
         if (axis < 0)
             return false;
         if (t->dims[axis] != 1 && t->dims[axis] >= 0) {
-            Diag *d = rel_error(r, E0202_SHAPE, 0, "axis %d has %lld elements and cannot be dropped",
-                                axis, (long long)t->dims[axis]);
+            Diag *d =
+                rel_error(r, E0202_SHAPE, 0, "axis %d has %lld elements and cannot be dropped",
+                          axis, (long long)t->dims[axis]);
             diag_help(d, "`squeeze` drops axes with one element; `sum` or `reshape` join others");
             return false;
         }
@@ -420,8 +424,9 @@ static void compute_collapse(TeBuilder *b)
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
 static const OpAttr reshape_attrs[] = {
-    ATTR_MUST("newshape", INTS, "the new extents; 0 copies one, -1 is what remains, -2 copies the "
-                                "rest, -3 joins two, -4 splits one in the next two"),
+    ATTR_MUST("newshape", INTS,
+              "the new extents; 0 copies one, -1 is what remains, -2 copies the "
+              "rest, -3 joins two, -4 splits one in the next two"),
     ATTR_B("allowzero", 0, "0 is an extent of 0, not a copy"),
     {0},
 };

@@ -55,7 +55,8 @@ static void softmax(TeBuilder *b, bool logarithm)
         ops_emit(b, te_binary(b, TE_DIV, ops_at_axes(b, power), load_kept(b, sum, x.rank, axis)));
         return;
     }
-    TeTensor logs = te_map(b, x.dtype, sum.rank, sum.shape, te_unary(b, TE_LOG, ops_at_axes(b, sum)));
+    TeTensor logs =
+        te_map(b, x.dtype, sum.rank, sum.shape, te_unary(b, TE_LOG, ops_at_axes(b, sum)));
     ops_emit(b, te_binary(b, TE_SUB, down, load_kept(b, logs, x.rank, axis)));
 }
 
@@ -79,8 +80,8 @@ static RelResult rel_cross_entropy(Rel *r)
     if (!rel_rank(r, 0, x, 2) || !rel_rank(r, 1, y, 2) || !rel_dtypes_agree(r, 0, x, 1, y))
         return REL_FAILED;
     if (!dim_agrees(x->dims[0], y->dims[0]) || !dim_agrees(x->dims[1], y->dims[1])) {
-        rel_error(r, E0202_SHAPE, 1, "`%s` takes two tensors of one shape, not %s and %s", r->op->name,
-                  type_str(r->cx, x), type_str(r->cx, y));
+        rel_error(r, E0202_SHAPE, 1, "`%s` takes two tensors of one shape, not %s and %s",
+                  r->op->name, type_str(r->cx, x), type_str(r->cx, y));
         return REL_FAILED;
     }
     return rel_set_output(r, type_scalar(r->cx, x->dtype));
@@ -110,13 +111,15 @@ static void compute_cross_entropy_with_logits(TeBuilder *b)
 
 static RelResult rel_nll_loss(Rel *r)
 {
-    const Type *p = rel_tensor(r, 0), *t = p ? rel_tensor(r, 1) : NULL, *w = t ? rel_tensor(r, 2) : NULL;
+    const Type *p = rel_tensor(r, 0), *t = p ? rel_tensor(r, 1) : NULL,
+               *w = t ? rel_tensor(r, 2) : NULL;
     if (!w)
         return rel_blocked(r);
     Str reduction = attrs_string(r->attrs, "reduction");
     if (!rel_is_int(r, 1, t) || !rel_rank(r, 2, w, 1) || !rel_dtypes_agree(r, 0, p, 2, w))
         return REL_FAILED;
-    bool fits = p->n >= 1 && (t->n + 1 == p->n) && (p->n == 1 || dim_agrees(p->dims[0], t->dims[0]));
+    bool fits =
+        p->n >= 1 && (t->n + 1 == p->n) && (p->n == 1 || dim_agrees(p->dims[0], t->dims[0]));
     for (uint32_t i = 2; fits && i < p->n; i++)
         fits = dim_agrees(p->dims[i], t->dims[i - 1]);
     if (!fits || !dim_agrees(p->dims[p->n > 1], w->dims[0])) {
@@ -128,7 +131,8 @@ static RelResult rel_nll_loss(Rel *r)
         return rel_out_tensor(r, p->dtype, t->n, t->dims);
     if (str_is(reduction, "mean") || str_is(reduction, "sum"))
         return rel_set_output(r, type_scalar(r->cx, p->dtype));
-    rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`reduction` of `nn.nll_loss` is \"none\", \"mean\" or \"sum\"");
+    rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
+              "`reduction` of `nn.nll_loss` is \"none\", \"mean\" or \"sum\"");
     return REL_FAILED;
 }
 
@@ -166,12 +170,15 @@ static const OpAttr softmax_attrs[] = {
     ATTR_I("axis", -1, "the axis along which the result sums to one"), {0}};
 static const OpAttr nll_attrs[] = {
     ATTR_S("reduction", "mean", "\"none\", \"mean\" or \"sum\""),
-    ATTR_MUST("ignore_index", INT, "a target that counts as nothing"), {0}};
-static const OpArg loss_args[] = {{"predictions", "probabilities, one row each"},
-                                  {"targets", "the true ones"}, {0}};
-static const OpArg nll_args[] = {{"predictions", "logarithms of probabilities: (batch, classes, …)"},
-                                 {"targets", "the true classes: integers"},
-                                 {"weights", "of the classes"}, {0}};
+    ATTR_MUST("ignore_index", INT, "a target that counts as nothing"),
+    {0}};
+static const OpArg loss_args[] = {
+    {"predictions", "probabilities, one row each"}, {"targets", "the true ones"}, {0}};
+static const OpArg nll_args[] = {
+    {"predictions", "logarithms of probabilities: (batch, classes, …)"},
+    {"targets", "the true classes: integers"},
+    {"weights", "of the classes"},
+    {0}};
 
 #define SAMPLES "(float32[2,3]) (float32[2,3,4], axis=1)"
 
@@ -210,7 +217,8 @@ const Op softmax_ops[] = {
      .rel = rel_cross_entropy,
      .compute = compute_cross_entropy},
     {.name = "nn.cross_entropy_with_logits",
-     .doc = "The mean over the rows of minus the sum of predictions, already logarithms, times targets.",
+     .doc = "The mean over the rows of minus the sum of predictions, already logarithms, times "
+            "targets.",
      .args = loss_args,
      .samples = "(float32[2,3], float32[2,3])",
      .pattern = OP_OPAQUE,

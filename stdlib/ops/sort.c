@@ -53,7 +53,8 @@ static RelResult rel_topk(Rel *r)
         return rel_set_output(r, indices);
     if (str_is(ret, "both"))
         return rel_set_output(r, type_tuple(r->cx, 2, (const Type *[]){values, indices}));
-    rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`ret_type` of `topk` is \"both\", \"values\" or \"indices\"");
+    rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
+              "`ret_type` of `topk` is \"both\", \"values\" or \"indices\"");
     return REL_FAILED;
 }
 
@@ -75,8 +76,8 @@ static uint64_t key_of_double(double v)
 }
 
 typedef struct Sort {
-    Tensor *x, *values, *indices;   /* of the results one may be NULL */
-    Tensor *wide;                   /* x as float64, or as int64 or uint64 */
+    Tensor *x, *values, *indices; /* of the results one may be NULL */
+    Tensor *wide; /* x as float64, or as int64 or uint64 */
     int axis;
     int64_t k;
     bool ascend;
@@ -103,7 +104,8 @@ static Item *merge_sort(Item *from, Item *to, int64_t n)
 {
     for (int64_t run = 1; run < n; run *= 2) {
         for (int64_t low = 0; low < n; low += 2 * run) {
-            int64_t mid = low + run < n ? low + run : n, high = low + 2 * run < n ? low + 2 * run : n;
+            int64_t mid = low + run < n ? low + run : n,
+                    high = low + 2 * run < n ? low + 2 * run : n;
             int64_t i = low, j = mid;
             for (int64_t k = low; k < high; k++) {
                 bool left = i < mid && (j >= high || from[i].key <= from[j].key);
@@ -131,14 +133,17 @@ static void sort_row(const Sort *s, Item *items, int64_t outer, int64_t inner)
             memcpy(s->values->data + (size_t)at * size, s->x->data + (size_t)from * size, size);
         if (s->indices) {
             DTypeId id = dtype_id(s->indices->dtype);
-            te_loop_cast(id, DT_INT64, s->indices->data + (size_t)at * dtype_row(id)->size, &items[i].at, 1);
+            te_loop_cast(id, DT_INT64, s->indices->data + (size_t)at * dtype_row(id)->size,
+                         &items[i].at, 1);
         }
     }
 }
 
 static Tensor *widened(OpCall *c, const Tensor *x)
 {
-    DTypeId to = dtype_is_float(x->dtype) ? DT_FLOAT64 : dtype_is_signed(x->dtype) ? DT_INT64 : DT_UINT64;
+    DTypeId to = dtype_is_float(x->dtype)    ? DT_FLOAT64
+                 : dtype_is_signed(x->dtype) ? DT_INT64
+                                             : DT_UINT64;
     Tensor *wide = tensor_new_raw(&c->cx->limits, dtype_of(to), x->rank, x->shape);
     if (wide)
         te_loop_cast(to, dtype_id(x->dtype), wide->data, x->data, x->size);
@@ -226,8 +231,8 @@ static RelResult rel_scan(Rel *r)
 }
 
 /* Row after row of `inner` elements: each is the one before and its own. */
-static void scan_block(const Tensor *x, Tensor *out, int64_t base, int64_t n, int64_t inner, TeOp op,
-                       bool exclusive)
+static void scan_block(const Tensor *x, Tensor *out, int64_t base, int64_t n, int64_t inner,
+                       TeOp op, bool exclusive)
 {
     DTypeId id = dtype_id(out->dtype);
     size_t row = (size_t)inner * dtype_row(id)->size;
@@ -278,11 +283,12 @@ static bool kernel_cumprod(OpCall *c)
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
-#define SORT_ATTRS(ASCEND)                                          \
-    ATTR_I("axis", -1, "the axis along which to sort"),             \
+#define SORT_ATTRS(ASCEND)                              \
+    ATTR_I("axis", -1, "the axis along which to sort"), \
         ATTR_B("is_ascend", ASCEND, "the least element first")
 static const OpAttr sort_attrs[] = {SORT_ATTRS(1), ATTR_D("dtype", "", "unused"), {0}};
-static const OpAttr argsort_attrs[] = {SORT_ATTRS(1), ATTR_D("dtype", "", "the type of the positions"), {0}};
+static const OpAttr argsort_attrs[] = {
+    SORT_ATTRS(1), ATTR_D("dtype", "", "the type of the positions"), {0}};
 static const OpAttr topk_attrs[] = {
     ATTR_MUST_NONE("k", INT, "how many elements; less than 1 or None: all"),
     ATTR_I("axis", -1, "the axis along which to sort"),

@@ -18,12 +18,10 @@ static void unary(TeBuilder *b, TeOp op)
     X("log10", log10, LOG10, float,                                                                \
       "divide(%g, multiply(%data, cast_like(2.302585092994046f64, %data)))",                       \
       "The logarithm to base 10 of each element.")                                                 \
-    X("sqrt", sqrt, SQRT, float,                                                                   \
-      "divide(multiply(%g, cast_like(0.5f, %data)), sqrt(%data))",                                 \
+    X("sqrt", sqrt, SQRT, float, "divide(multiply(%g, cast_like(0.5f, %data)), sqrt(%data))",      \
       "The square root of each element.")                                                          \
     X("rsqrt", rsqrt, RSQRT, float, NULL, "One over the square root of each element.")             \
-    X("tanh", tanh, TANH, float,                                                                   \
-      "multiply(%g, subtract(ones_like(%out), multiply(%out, %out)))",                             \
+    X("tanh", tanh, TANH, float, "multiply(%g, subtract(ones_like(%out), multiply(%out, %out)))",  \
       "The hyperbolic tangent of each element.")                                                   \
     X("sigmoid", sigmoid, SIGMOID, float,                                                          \
       "multiply(%g, multiply(%out, subtract(ones_like(%out), %out)))",                             \
@@ -47,8 +45,7 @@ static void unary(TeBuilder *b, TeOp op)
     X("acos", acos, ACOS, float,                                                                   \
       "negative(divide(%g, sqrt(subtract(ones_like(%data), multiply(%data, %data)))))",            \
       "The angle whose cosine each element is.")                                                   \
-    X("atan", atan, ATAN, float,                                                                   \
-      "divide(%g, add(ones_like(%data), multiply(%data, %data)))",                                 \
+    X("atan", atan, ATAN, float, "divide(%g, add(ones_like(%data), multiply(%data, %data)))",      \
       "The angle whose tangent each element is.")                                                  \
     X("asinh", asinh, ASINH, float,                                                                \
       "divide(%g, sqrt(add(multiply(%data, %data), ones_like(%data))))",                           \
@@ -60,25 +57,25 @@ static void unary(TeBuilder *b, TeOp op)
       "divide(%g, subtract(ones_like(%data), multiply(%data, %data)))",                            \
       "The inverse of tanh of each element.")                                                      \
     X("negative", negative, NEG, number, "negative(%g)", "Each element with its sign changed.")    \
-    X("abs", abs, ABS, number,                                                                     \
-      "where(less(%data, zeros_like(%data)), negative(%g), %g)",                                   \
+    X("abs", abs, ABS, number, "where(less(%data, zeros_like(%data)), negative(%g), %g)",          \
       "The absolute value of each element.")                                                       \
     X("floor", floor, FLOOR, number, NULL, "The greatest integer that is not above each element.") \
     X("ceil", ceil, CEIL, number, NULL, "The least integer that is not below each element.")       \
     X("trunc", trunc, TRUNC, number, NULL, "Each element without its fraction.")                   \
     X("round", round, ROUND, number, NULL,                                                         \
       "The integer nearest to each element; halves go away from zero.")                            \
-    X("sign", sign, SIGN, number, NULL, "-1, 0 or 1 as each element is negative, zero or positive.") \
+    X("sign", sign, SIGN, number, NULL,                                                            \
+      "-1, 0 or 1 as each element is negative, zero or positive.")                                 \
     X("fast_exp", fast_exp, EXP, float, NULL, "`exp`, where some precision may be given up.")      \
     X("fast_tanh", fast_tanh, TANH, float, NULL, "`tanh`, where some precision may be given up.")  \
     X("fast_erf", fast_erf, ERF, float, NULL, "`erf`, where some precision may be given up.")      \
     X("logical_not", logical_not, NOT, bool, NULL, "True where the element is False.")             \
     X("bitwise_not", bitwise_not, NOT, int, NULL, "Each bit of each element changed.")
 
-#define COMPUTE(name, id, OP, rel, grad, doc)    \
-    static void compute_##id(TeBuilder *b)       \
-    {                                            \
-        unary(b, TE_##OP);                       \
+#define COMPUTE(name, id, OP, rel, grad, doc) \
+    static void compute_##id(TeBuilder *b)    \
+    {                                         \
+        unary(b, TE_##OP);                    \
     }
 UNARY(COMPUTE)
 #undef COMPUTE
@@ -174,7 +171,8 @@ static const OpAttr fixed_point_attrs[] = {
     {0},
 };
 static const OpAttr leaky_attrs[] = {ATTR_F("alpha", 0.25, "the slope below zero"), {0}};
-static const OpAttr reinterpret_attrs[] = {ATTR_MUST("dtype", DTYPE, "the type of the result"), {0}};
+static const OpAttr reinterpret_attrs[] = {ATTR_MUST("dtype", DTYPE, "the type of the result"),
+                                           {0}};
 
 /* clang-format off */
 #define SAMPLES_float "(float32[2,3]) (float64[4]) (float16[3]) (float32)"
@@ -187,14 +185,13 @@ static const OpAttr reinterpret_attrs[] = {ATTR_MUST("dtype", DTYPE, "the type o
 /* clang-format on */
 
 const Op unary_ops[] = {
-    UNARY(ROW)
-    {.name = "isnan",
-     .doc = "True where the element is not a number.",
-     .args = args_data,
-     .samples = SAMPLES_number,
-     .pattern = OP_ELEMWISE,
-     .rel = rel_test,
-     .compute = compute_isnan},
+    UNARY(ROW){.name = "isnan",
+               .doc = "True where the element is not a number.",
+               .args = args_data,
+               .samples = SAMPLES_number,
+               .pattern = OP_ELEMWISE,
+               .rel = rel_test,
+               .compute = compute_isnan},
     {.name = "isinf",
      .doc = "True where the element is an infinity.",
      .args = args_data,

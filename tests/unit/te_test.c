@@ -71,7 +71,8 @@ static void test_unneeded(void)
     TeTensor z = te_map(&b, f32, 1, shape, te_unary(&b, TE_ABS, te_load(&b, y, i)));
     TeProgram *p = te_finish(&b, 1, &z, false);
     CHECK(p->n_stages == 2 && p->outputs[0] == 2);
-    CHECK_TEXT(printed(p), "for i0 in 0..4:\n  t0[i0] = -x[i0]\nfor i0 in 0..4:\n  out[i0] = abs(t0[i0])\n");
+    CHECK_TEXT(printed(p),
+               "for i0 in 0..4:\n  t0[i0] = -x[i0]\nfor i0 in 0..4:\n  out[i0] = abs(t0[i0])\n");
     TeProgram *q = te_inline(&cx, &arena, p);
     CHECK(q->n_stages == 1);
     CHECK_TEXT(printed(q), "for i0 in 0..4:\n  out[i0] = abs(-x[i0])\n");
@@ -97,9 +98,12 @@ static void test_contraction(void)
     TeContraction t;
     CHECK(te_contraction(p, 0, &t));
     CHECK(t.a.stride[0] == k && t.a.stride[2] == 1 && t.b.stride[2] == n && t.b.stride[1] == 1);
-    CHECK_TEXT(printed(p), "for i0 in 0..17, i1 in 0..23:\n  out[i0, i1] = sum(k in 0..40) x[i0, k] * y[k, i1]\n");
+    CHECK_TEXT(
+        printed(p),
+        "for i0 in 0..17, i1 in 0..23:\n  out[i0, i1] = sum(k in 0..40) x[i0, k] * y[k, i1]\n");
     TeCost cost = te_cost(p);
-    CHECK(cost.operations == 2.0 * (double)(m * k * n) && cost.bytes_written == 4.0 * (double)(m * n));
+    CHECK(cost.operations == 2.0 * (double)(m * k * n) &&
+          cost.bytes_written == 4.0 * (double)(m * n));
     Tensor *xf[2] = {filled(f32, 2, a, 3), filled(f32, 2, c, 1)};
     Tensor *xi[2] = {filled(i32, 2, a, 3), filled(i32, 2, c, 1)};
     Tensor *f = run_one(p, 2, xf), *i = run_one(q, 2, xi);
@@ -124,13 +128,15 @@ static Value scalar_op(const char *name, Value x, Value y)
 
 static void test_scalars(void)
 {
-    CHECK(value_as_int(scalar_op("add", value_int32(2000000000), value_int32(2000000000))) == -294967296);
+    CHECK(value_as_int(scalar_op("add", value_int32(2000000000), value_int32(2000000000))) ==
+          -294967296);
     CHECK(value_as_int(scalar_op("divide", value_int32(-7), value_int32(2))) == -3);
     CHECK(value_as_int(scalar_op("floor_divide", value_int32(-7), value_int32(2))) == -4);
     CHECK(value_as_int(scalar_op("divide", value_int32(INT32_MIN), value_int32(-1))) == INT32_MIN);
     CHECK(value_as_int(scalar_op("mod", value_int32(INT32_MIN), value_int32(-1))) == 0);
     CHECK(value_is_true(scalar_op("less", value_int64(3), value_int64(4))));
-    CHECK(value_as_double(scalar_op("maximum", value_float32(__builtin_nanf("")), value_float32(1))) == 1);
+    CHECK(value_as_double(
+              scalar_op("maximum", value_float32(__builtin_nanf("")), value_float32(1))) == 1);
     CHECK(cx.diags->errors == 0);
     CHECK(value_is_none(scalar_op("divide", value_int32(1), value_int32(0))));
     CHECK(cx.diags->first && cx.diags->first->code == E0302_DIVIDE_BY_ZERO);
@@ -165,7 +171,8 @@ static void test_threads(void)
 static bool has_doc(void *data, const Op *op)
 {
     int *n = data;
-    bool good = op->doc && *op->doc && op->args && op->rel && !(op->compute && op->kernel) && op->samples;
+    bool good =
+        op->doc && *op->doc && op->args && op->rel && !(op->compute && op->kernel) && op->samples;
     for (const OpArg *a = op->args; good && a->name; a++)
         good = a->doc && *a->doc;
     for (const OpAttr *a = op->attrs; good && a && a->name; a++)
