@@ -324,6 +324,8 @@ bool parse_import(Parser *p);
  * definitions that follow directly. */
 typedef enum DeclareScope { DECLARE_TEXT, DECLARE_GROUP } DeclareScope;
 void declare_types(Parser *p, DeclareScope scope);
+/* The version line; an error for a version that is not ours. */
+void parse_header(Parser *p);
 /* The next definition; after an error, passes over what cannot be read. */
 void parse_definition(Parser *p);
 /* The diagnostics after `before` in the order of the text. */

@@ -127,6 +127,15 @@ static const Attrs *other_attrs(Parser *p, const Expr *callee, const Attrs *writ
     return NULL;
 }
 
+/* An argument could not be read: it may have been meant as an attribute. */
+static bool is_broken(const Parser *p, uint32_t n, const Operand *args)
+{
+    for (uint32_t i = 0; i < n && p->errors; i++)
+        if (args[i].e == p->poison)
+            return true;
+    return false;
+}
+
 static bool call_finish(Parser *p)
 {
     Frame f = *frame_top(p);
@@ -135,8 +144,11 @@ static bool call_finish(Parser *p)
     Span span = parse_span(p, f.from, p->tok.to);
     OpRef *op = expr_as_op(f.left.e);
     Attrs *written = parse_attrs_take(p, f.attrs);
-    const Attrs *attrs =
-        op ? op_attrs(p, op->op, written, span) : other_attrs(p, f.left.e, written);
+    const Attrs *attrs = NULL;
+    if (!op)
+        attrs = other_attrs(p, f.left.e, written);
+    else if (written || !is_broken(p, n, args))
+        attrs = op_attrs(p, op->op, written, span);
     Expr *e = make_call(p, span, &f.left, n, args, attrs);
     parse_frame_pop(p);
     parse_advance(p);

@@ -96,6 +96,10 @@ static void header(Parser *p)
             parse_advance(p);
             return;
         }
+        if (str_is(token_text(p, word), "version")) {
+            parse_header(p);
+            continue;
+        }
         while (!parse_at(p, TOKEN_RBRACKET) && !parse_at(p, TOKEN_END))
             parse_advance(p);
         parse_take(p, TOKEN_RBRACKET);

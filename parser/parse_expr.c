@@ -243,6 +243,19 @@ static bool close_condition(Parser *p)
     return branch_open(p, FRAME_THEN);
 }
 
+/* Where the next token stands says nothing when it is far away. */
+static bool missing_else(Parser *p)
+{
+    if (!parse_at(p, TOKEN_END) && !parse_line_before(p)) {
+        parse_expected(p, E0104_EXPECTED_TOKEN, token_words(TOKEN_ELSE));
+        return false;
+    }
+    Diag *d = parse_error(p, E0104_EXPECTED_TOKEN, parse_span(p, p->last_to - 1, p->last_to),
+                          "expected %s behind this", token_words(TOKEN_ELSE));
+    diag_help(d, "an `if` has a value, and so it needs both branches");
+    return false;
+}
+
 static bool close_then(Parser *p)
 {
     Frame *f = frame_top(p);
@@ -251,8 +264,8 @@ static bool close_then(Parser *p)
     fold_lets(p, f);
     f->then = p->value;
     f->kind = FRAME_ELSE_IF;
-    if (!parse_expect(p, TOKEN_ELSE))
-        return false;
+    if (!parse_take(p, TOKEN_ELSE))
+        return missing_else(p);
     if (!parse_at(p, TOKEN_IF))
         return branch_open(p, FRAME_ELSE);
     p->state = STATE_OPERAND;
@@ -540,16 +553,20 @@ static TokenKind closing(uint8_t kind)
     return TOKEN_END;
 }
 
-/* The innermost frame that can go on at this token: its position + 1, or 0. */
-static size_t resume_at(const Parser *p, size_t base)
+/* The innermost frame that can go on at this token: its position + 1, or 0. After a `]` that closes a parenthesis (`mismatch`) a `;` is
+ * one inside of it only behind a binding. */
+static size_t resume_at(const Parser *p, size_t base, bool mismatch)
 {
+    bool binds = false;
     for (size_t i = p->frames.n; i > base; i--) {
         uint8_t kind = p->frames.at[i - 1].kind;
         TokenKind close = closing(kind);
         switch (p->tok.kind) {
         case TOKEN_SEMICOLON:
-            if (is_sequence(kind))
+            if (kind == FRAME_ITEM ||
+                (is_sequence(kind) && (binds || !mismatch || close != TOKEN_RPAREN)))
                 return i;
+            binds = binds || kind == FRAME_LET || kind == FRAME_GRAPH;
             break;
         case TOKEN_RBRACE:
             if (close == TOKEN_RBRACE)
@@ -596,8 +613,9 @@ static bool ends_definition(const Parser *p)
 static bool recover(Parser *p, size_t base)
 {
     size_t depth = 0, at = 0;
+    bool mismatch = parse_at(p, TOKEN_RBRACKET);
     while (!ends_definition(p) && p->cx->limits.hit == LIMIT_NONE) {
-        at = depth == 0 ? resume_at(p, base) : 0;
+        at = depth == 0 ? resume_at(p, base, mismatch) : 0;
         if (at)
             break;
         bool opens =
@@ -612,6 +630,11 @@ static bool recover(Parser *p, size_t base)
     if (!at)
         return false;
     if (parse_take(p, TOKEN_SEMICOLON)) {
+        /* Behind an item of a cell there is another one. */
+        if (frame_top(p)->kind == FRAME_ITEM) {
+            unwind(p, base);
+            return false;
+        }
         p->state = STATE_STATEMENT;
         return true;
     }

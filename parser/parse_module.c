@@ -125,7 +125,7 @@ static bool declare_constructor(Parser *p, TypeDef *def)
     }
     Symbol *s = symbol_get(p, token_text(p, t));
     const Constructor *old = s->con ? s->con : module_find_con(p->m, s->name);
-    if (old && !p->env->redefine)
+    if (old && (!p->env->redefine || old->type == def))
         report_twice(p, token_span(p, t), "constructor", s->name->text, old->span);
     s->con = typedef_con(p->cx, def, s->name, (uint32_t)fields.n, fields.at, token_span(p, t));
     return true;
@@ -299,7 +299,7 @@ static void skip_mark(Parser *p)
 }
 
 /* "#[" "version" "=" STRING "]" */
-static void header(Parser *p)
+void parse_header(Parser *p)
 {
     uint32_t from = p->tok.from;
     parse_advance(p);
@@ -408,7 +408,7 @@ Module *parse_text(Ctx *cx, uint32_t source, const ParseEnv *env)
     if (!parser_init(&p, cx, source, 0, (uint32_t)text->len, env))
         return NULL;
     if (at_mark(&p, "version"))
-        header(&p);
+        parse_header(&p);
     while (parse_at(&p, TOKEN_HASH) && !at_mark(&p, "metadata"))
         wrong_mark(&p);
     if (parse_at_definition(&p) || parse_at(&p, TOKEN_END) || at_mark(&p, "metadata"))
