@@ -33,7 +33,7 @@ typedef struct Live {
 
 /* Lets and blocks of what is compiled at once: LLVM's time grows with the square of a function's length, and
  * this many take a second or two. */
-#define LIVE_SIZE_MOST 10000
+#define LIVE_SIZE_MOST 20000
 
 /* `captured` are the variables that a function literal takes from outside. The maps are freed with the arena. */
 Live *live_make(Arena *arena, const Function *fn, uint32_t n, Var *const *captured);
