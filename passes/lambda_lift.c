@@ -5,8 +5,8 @@
  *     def @main(%x: int32) { let %f = @lifted_name_0(%x); %f(2) }
  *
  * Variables of the places around it become parameters; a literal without them is the function itself. A literal that calls itself
- * does so through the module. Equal literals of one definition share a function. Literals in functions with type parameters stay, and
- * so do those next to effects that several blocks share. A bare
+ * does so through the module. Equal literals of one definition share a function. Literals in functions
+ * with type parameters stay, and so do those next to effects that several blocks share. A bare
  * expression stays: its text has no place for functions. */
 #include "passes/pass.h"
 #include "passes/to_basic_block_normal_form.h"
