@@ -108,7 +108,7 @@ setup)
         step "make run"
         inside "cd /relay && make run </dev/null"
         step "make run, again"
-        inside "cd /relay && time make run </dev/null" 2>&1 | tail -n 5
+        inside "cd /relay && bash -c 'time make run </dev/null'" 2>&1 | tail -n 4
     fi
     if [ "$only" != run ]; then
         step "make test"
