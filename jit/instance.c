@@ -372,6 +372,7 @@ static Ssa make_thunk(Gen *g, Instance *in)
     args[0] = LLVMGetParam(thunk, 0);
     for (uint32_t i = 0; i < in->n; i++)
         args[i + 1] = LLVMGetParam(thunk, i + 2);
+    fn_release(&(Fn){.g = g, .fn = thunk}, (Repr){.kind = REPR_OBJECT}, LLVMGetParam(thunk, 1));
     Ssa call = LLVMBuildCall2(g->b, in->type, in->value, args, in->n + 1, "");
     LLVMSetInstructionCallConv(call, TAILCC);
     LLVMSetTailCallKind(call, LLVMTailCallKindMustTail);
