@@ -243,15 +243,15 @@ static bool close_condition(Parser *p)
     return branch_open(p, FRAME_THEN);
 }
 
-/* Where the next token stands says nothing when it is far away. */
+/* The end of the text may be far away. */
 static bool missing_else(Parser *p)
 {
-    if (!parse_at(p, TOKEN_END) && !parse_line_before(p)) {
-        parse_expected(p, E0104_EXPECTED_TOKEN, token_words(TOKEN_ELSE));
-        return false;
-    }
-    Diag *d = parse_error(p, E0104_EXPECTED_TOKEN, parse_span(p, p->last_to - 1, p->last_to),
-                          "expected %s behind this", token_words(TOKEN_ELSE));
+    Diag *d;
+    if (parse_at(p, TOKEN_END))
+        d = parse_error(p, E0104_EXPECTED_TOKEN, parse_span(p, p->last_to - 1, p->last_to),
+                        "expected %s behind this", token_words(TOKEN_ELSE));
+    else
+        d = parse_expected(p, E0104_EXPECTED_TOKEN, token_words(TOKEN_ELSE));
     diag_help(d, "an `if` has a value, and so it needs both branches");
     return false;
 }
