@@ -32,6 +32,7 @@ typedef enum OpFlags {
     OP_RESHAPE = 4,             /* the elements in the same order: a view */
     OP_SHAPE_FROM_DATA = 8,     /* the result's shape needs the values of arguments */
     OP_FROM_TYPE = 16,          /* the result depends on the types of the arguments alone */
+    OP_QUANTISED = 32,          /* on quantised numbers: lowered before it is compiled, folded on request */
 } OpFlags;
 
 typedef enum RelResult { REL_DONE, REL_WAIT, REL_FAILED } RelResult;

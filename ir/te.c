@@ -345,8 +345,7 @@ int te_call(TeBuilder *b, const Op *op, const Attrs *attrs, Span span, const Typ
     return made;
 }
 
-/* Calls `found` once with each node below the body that is not yet in `seen`. */
-static void te_each(Arena *arena, PtrMap *seen, Te *body, void (*found)(void *data, Te *e),
+void te_each(Arena *arena, PtrMap *seen, Te *body, void (*found)(void *data, Te *e),
                     void *data)
 {
     Vec(Te *) work = {0};

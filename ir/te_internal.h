@@ -2,6 +2,7 @@
 #ifndef IR_TE_INTERNAL_H
 #define IR_TE_INTERNAL_H
 
+#include "base/table.h"
 #include "ir/te.h"
 #include "ir/te_loops.h"
 
@@ -24,6 +25,8 @@ Te *te_join(TeBuilder *b, Te *x, int64_t extent, Te *y);
 /* Takes `flat` apart into quotient and remainder of `extent`, without dividing where it was joined from parts
  * that fit. */
 void te_split(TeBuilder *b, Te *flat, int64_t extent, Te **quotient, Te **remainder);
+/* Calls `found` once with each node below the body that is not yet in `seen`. */
+void te_each(Arena *arena, PtrMap *seen, Te *body, void (*found)(void *data, Te *e), void *data);
 /* An input or stage by its id. */
 TeTensor te_tensor(const TeProgram *p, int id);
 /* Whether the stage has the elements of another tensor in the same order; its id, else -1. */

@@ -207,11 +207,38 @@ static bool run_stage(TeRun *run, int i)
     return te_run_reduce(run, s, t->data);
 }
 
+typedef struct Reading {
+    int id;
+    bool found;
+} Reading;
+
+static void note_reading(void *data, Te *e)
+{
+    Reading *r = data;
+    r->found = r->found || (e->kind == TE_NODE_LOAD && e->tensor == r->id);
+}
+
+/* Whether any element of the input is needed: a shape may be all that is asked for. */
+static bool is_read(TeRun *run, int id)
+{
+    const TeProgram *p = run->p;
+    Reading r = {.id = id};
+    PtrMap seen = {0};
+    for (int i = 0; i < p->n_stages && !r.found; i++)
+        te_each(&run->arena, &seen, p->stages[i].body, note_reading, &r);
+    for (int i = 0; i < p->n_outputs; i++)
+        r.found = r.found || p->outputs[i] == id;
+    ptrmap_deinit(&seen);
+    return r.found;
+}
+
 /* An input as a tensor of its own without gaps: views with a buffer share it, immediates are copied. */
-static Tensor *own_input(TeRun *run, const TensorView *v)
+static Tensor *own_input(TeRun *run, const TensorView *v, int id)
 {
     if (v->t.buffer) {
         Tensor *t = tensor_view(&v->t, v->t.rank, v->t.shape, v->t.strides, 0);
+        if (t && !tensor_is_contiguous(t) && !is_read(run, id))
+            return t;
         Tensor *packed = t ? tensor_contiguous(&run->cx->limits, t) : NULL;
         tensor_release(t);
         return packed;
@@ -239,7 +266,7 @@ static bool run_program(TeRun *run, const TensorView *inputs)
     run->tensors = arena_alloc_must(&run->arena, (size_t)n + 1, sizeof *run->tensors);
     run->data = arena_alloc_must(&run->arena, (size_t)n + 1, sizeof *run->data);
     for (int i = 0; i < p->n_inputs; i++) {
-        run->tensors[i] = own_input(run, &inputs[i]);
+        run->tensors[i] = own_input(run, &inputs[i], i);
         if (!run->tensors[i])
             return false;
         run->data[i] = run->tensors[i]->data;

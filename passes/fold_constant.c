@@ -13,6 +13,7 @@
 
 typedef struct Fold {
     PtrMap lets;            /* Var -> Let */
+    unsigned kept;          /* flags of operators that are not folded */
 } Fold;
 
 static bool constant_value(Ctx *cx, const Expr *e, Value *out)
@@ -77,9 +78,10 @@ static Value any_of_type(Ctx *cx, const Type *t)
 static Expr *fold_call(Rewriter *rw, const Expr *old, const Call *call, Expr *now)
 {
     const Op *op = expr_call_of_op(now);
+    const Fold *fold = rw->data;
     Value args[16];
     uint32_t n = call->args.n, have = 0;
-    if (!op || n == 0 || n > 16 || (op->flags & (OP_STATEFUL | OP_NON_COMPUTATIONAL)) || !is_small(old->type))
+    if (!op || n == 0 || n > 16 || (op->flags & fold->kept) || !is_small(old->type))
         return now;
     const Call *typed = expr_as_call(old);
     for (; have < n; have++) {
@@ -147,7 +149,9 @@ static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
 
 static Function *fold_function(PassRun *run, const Def *def)
 {
-    Fold fold = {0};
+    Fold fold = {.kept = OP_STATEFUL | OP_NON_COMPUTATIONAL};
+    if (!attrs_bool(run->params, "fold_qnn"))
+        fold.kept |= OP_QUANTISED;
     Rewriter rw;
     rewriter_init(&rw, run->cx, run->module, fold_node, &fold);
     rw.enter = enter_node;

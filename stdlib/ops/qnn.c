@@ -421,7 +421,7 @@ static const OpAttr leaky_attrs[] = {ATTR_F("alpha", 0.25, "the slope below zero
      .attrs = ATTRS,                                           \
      .samples = SAMPLES,                                       \
      .pattern = PATTERN,                                       \
-     .flags = OP_NON_COMPUTATIONAL,                            \
+     .flags = OP_QUANTISED,                            \
      .rel = REL,                                               \
      .compute = compute_##ID}
 #define UNARY_ROW(NAME, OP)                                                   \
