@@ -50,20 +50,20 @@ typedef enum RelayOutputKind {
     RELAY_OUTPUT_RESULT,     /* the value of the cell's last expression */
     RELAY_OUTPUT_DISPLAY,    /* something to look at: the answer of a command, a picture */
     RELAY_OUTPUT_DIAGNOSTIC, /* an error, warning or note; text/plain, text/html, application/json (cli.md's line) */
-    RELAY_OUTPUT_STREAM,     /* plain text as it comes: progress, tracing; text/plain only */
-    RELAY_OUTPUT_TEXT,       /* the text that a stage made (fmt, check, opt, compile); text/plain is exact */
-    RELAY_OUTPUT_QUIT,       /* the person asked to leave (`:quit`); no data */
-    RELAY_OUTPUT_CLEAR,      /* the person asked for a clear screen (`:clear`); no data */
+    RELAY_OUTPUT_STREAM, /* plain text as it comes: progress, tracing; text/plain only */
+    RELAY_OUTPUT_TEXT, /* the text that a stage made (fmt, check, opt, compile); text/plain is exact */
+    RELAY_OUTPUT_QUIT, /* the person asked to leave (`:quit`); no data */
+    RELAY_OUTPUT_CLEAR, /* the person asked for a clear screen (`:clear`); no data */
 } RelayOutputKind;
 
 typedef enum RelaySeverity { RELAY_NOTE, RELAY_WARNING, RELAY_ERROR } RelaySeverity;
 
 typedef struct RelayOutput {
     RelayOutputKind kind;
-    RelaySeverity severity;  /* of a diagnostic */
-    const char *code;        /* of a diagnostic: "E0207"; else NULL */
-    const char *title;       /* of a diagnostic: its first line without code; else NULL */
-    const RelayMime *mimes;  /* richest last; text/plain is always among them, at [0] */
+    RelaySeverity severity; /* of a diagnostic */
+    const char *code; /* of a diagnostic: "E0207"; else NULL */
+    const char *title; /* of a diagnostic: its first line without code; else NULL */
+    const RelayMime *mimes; /* richest last; text/plain is always among them, at [0] */
     size_t n_mimes;
 } RelayOutput;
 
@@ -76,14 +76,14 @@ typedef struct RelaySink {
 const RelayMime *relay_output_find(const RelayOutput *out, const char *mime);
 
 typedef struct RelayOptions {
-    bool no_prelude;         /* start without the lists, options and trees of the prelude */
-    bool color;              /* text/plain of diagnostics and displays carries ANSI colours */
-    int width;               /* columns for text/plain; 0: 80 */
-    const char *engine;      /* "interp", "jit", "gpu"; NULL: the best that is built in */
-    int threads;             /* 0: as many as there are cores */
-    size_t memory_limit;     /* bytes; 0: three quarters of the machine's memory */
-    double time_limit;       /* seconds a cell; 0: none */
-    uint64_t depth_limit;    /* calls; 0: what the memory limit allows */
+    bool no_prelude; /* start without the lists, options and trees of the prelude */
+    bool color; /* text/plain of diagnostics and displays carries ANSI colours */
+    int width; /* columns for text/plain; 0: 80 */
+    const char *engine; /* "interp", "jit", "gpu"; NULL: the best that is built in */
+    int threads; /* 0: as many as there are cores */
+    size_t memory_limit; /* bytes; 0: three quarters of the machine's memory */
+    double time_limit; /* seconds a cell; 0: none */
+    uint64_t depth_limit; /* calls; 0: what the memory limit allows */
 } RelayOptions;
 
 /* A new session. NULL only when memory for it cannot be had. `options` may be NULL. */
@@ -98,10 +98,10 @@ bool relay_session_set(RelaySession *s, const char *option, const char *value);
 typedef struct RelayCell {
     const char *text;
     size_t len;
-    const char *name;        /* what diagnostics call it: "In[4]", "tour.rly"; NULL: "input" */
-    bool silent;             /* evaluate, but emit no result */
-    bool go_on;              /* after an item that fails run the next one, as if each were a cell of its own */
-    uint32_t line;           /* the line of the file `name` at which the text begins; 0: 1 */
+    const char *name; /* what diagnostics call it: "In[4]", "tour.rly"; NULL: "input" */
+    bool silent; /* evaluate, but emit no result */
+    bool go_on; /* after an item that fails run the next one, as if each were a cell of its own */
+    uint32_t line; /* the line of the file `name` at which the text begins; 0: 1 */
 } RelayCell;
 
 /* Runs one cell: definitions, `let`s, graph bindings, expressions and `:commands`, in order. Results, displays and
@@ -119,10 +119,11 @@ typedef enum RelayComplete { RELAY_COMPLETE, RELAY_INCOMPLETE, RELAY_INVALID } R
 RelayComplete relay_session_is_complete(RelaySession *s, const char *text, size_t len, int *indent);
 
 typedef struct RelayCompletion {
-    const char *text;        /* replaces the bytes [from, to) of the completion list */
-    const char *kind;        /* "keyword", "operator", "local", "global", "constructor", "type", "dtype", "attribute",
+    const char *text; /* replaces the bytes [from, to) of the completion list */
+    const char *
+        kind; /* "keyword", "operator", "local", "global", "constructor", "type", "dtype", "attribute",
                                 "command", "pass", "path" */
-    const char *detail;      /* type or one-line description; may be "" */
+    const char *detail; /* type or one-line description; may be "" */
 } RelayCompletion;
 
 typedef struct RelayCompletions {
@@ -132,12 +133,14 @@ typedef struct RelayCompletions {
 } RelayCompletions;
 
 /* What could stand at the cursor. Never NULL; free with relay_completions_free. */
-RelayCompletions *relay_session_complete(RelaySession *s, const char *text, size_t len, size_t cursor);
+RelayCompletions *relay_session_complete(RelaySession *s, const char *text, size_t len,
+                                         size_t cursor);
 void relay_completions_free(RelayCompletions *c);
 
 /* What is at the cursor: type, documentation. Emits one RELAY_OUTPUT_DISPLAY, or nothing (and false). `detail` 0 is
  * short, 1 is everything. */
-bool relay_session_inspect(RelaySession *s, const char *text, size_t len, size_t cursor, int detail, RelaySink sink);
+bool relay_session_inspect(RelaySession *s, const char *text, size_t len, size_t cursor, int detail,
+                           RelaySink sink);
 
 /* One span of text and what it is, for colouring: kinds are "keyword", "operator", "local", "global", "graph",
  * "constructor", "type", "number", "string", "comment", "command", "punctuation", "error". */
@@ -147,18 +150,22 @@ typedef struct RelayToken {
 } RelayToken;
 
 /* Calls `token` for each coloured span of the text, in order. Works on any text, however broken. */
-void relay_highlight(const char *text, size_t len, void (*token)(void *data, const RelayToken *t), void *data);
+void relay_highlight(const char *text, size_t len, void (*token)(void *data, const RelayToken *t),
+                     void *data);
 
 /* ---- files: the verbs of the command line ------------------------------------------------------------------- */
 
-typedef struct RelayParam { const char *key, *value; } RelayParam;
+typedef struct RelayParam {
+    const char *key, *value;
+} RelayParam;
 
 typedef struct RelayRequest {
-    const char *stage;       /* "fmt", "check", "opt", "compile", "run", "bench", "doctor", "version" */
-    const char *text;        /* the program */
+    const char *stage; /* "fmt", "check", "opt", "compile", "run", "bench", "doctor", "version" */
+    const char *text; /* the program */
     size_t len;
-    const char *name;        /* its file name in diagnostics */
-    const RelayParam *params;/* the options of the verb by the names of cli.md without dashes: {"pipeline", "FuseOps"},
+    const char *name; /* its file name in diagnostics */
+    const RelayParam *
+        params; /* the options of the verb by the names of cli.md without dashes: {"pipeline", "FuseOps"},
                                 {"emit", "asm"}, {"entry", "main"}, {"exec", "jit"}, {"args", FILE}, {"arg", "x=FILE"},
                                 {"params", FILE}, {"random", "7"}, {"out", FILE}, {"json", "1"}, {"O", "3"},
                                 {"disable", "A,B"}, {"require", …}, {"config", "k=v"}, {"print-after-all", "1"},
@@ -174,9 +181,9 @@ RelayStatus relay_session_stage(RelaySession *s, const RelayRequest *request, Re
 /* ---- tables, for help and for faces ---------------------------------------------------------------------------- */
 
 typedef struct RelayCommand {
-    const char *name;        /* without the colon */
-    const char *args;        /* "EXPR", "[PASS] EXPR", "" */
-    const char *doc;         /* one sentence */
+    const char *name; /* without the colon */
+    const char *args; /* "EXPR", "[PASS] EXPR", "" */
+    const char *doc; /* one sentence */
 } RelayCommand;
 
 /* The commands of cells, in the order of the help text; `n` receives their number. */

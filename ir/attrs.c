@@ -123,8 +123,7 @@ static bool take_value(Arena *arena, const OpAttr *schema, AttrValue *v)
     if (v->kind == ATTR_NONE)
         return schema->or_none;
     switch (schema->type) {
-    case ATTR_TYPE_INT:
-        return v->kind == ATTR_INT;
+    case ATTR_TYPE_INT: return v->kind == ATTR_INT;
     case ATTR_TYPE_BOOL:
         if (v->kind == ATTR_INT && (v->i == 0 || v->i == 1))
             *v = (AttrValue){.kind = ATTR_BOOL, .b = v->i == 1};
@@ -134,22 +133,14 @@ static bool take_value(Arena *arena, const OpAttr *schema, AttrValue *v)
             *v = (AttrValue){.kind = ATTR_FLOAT, .f = (double)v->i};
         return v->kind == ATTR_FLOAT;
     case ATTR_TYPE_STRING:
-    case ATTR_TYPE_DTYPE:
-        return v->kind == ATTR_STRING;
-    case ATTR_TYPE_INTS:
-        return list_of(v, ATTR_INT);
-    case ATTR_TYPE_INT_OR_INTS:
-        return v->kind == ATTR_INT || list_of(v, ATTR_INT);
-    case ATTR_TYPE_INT_LISTS:
-        return list_of_lists(v);
-    case ATTR_TYPE_FLOATS:
-        return take_floats(arena, v);
-    case ATTR_TYPE_EXPR:
-        return v->kind == ATTR_EXPR;
-    case ATTR_TYPE_DICT:
-        return v->kind == ATTR_LIST;
-    case ATTR_TYPE_STRINGS:
-        return list_of(v, ATTR_STRING);
+    case ATTR_TYPE_DTYPE: return v->kind == ATTR_STRING;
+    case ATTR_TYPE_INTS: return list_of(v, ATTR_INT);
+    case ATTR_TYPE_INT_OR_INTS: return v->kind == ATTR_INT || list_of(v, ATTR_INT);
+    case ATTR_TYPE_INT_LISTS: return list_of_lists(v);
+    case ATTR_TYPE_FLOATS: return take_floats(arena, v);
+    case ATTR_TYPE_EXPR: return v->kind == ATTR_EXPR;
+    case ATTR_TYPE_DICT: return v->kind == ATTR_LIST;
+    case ATTR_TYPE_STRINGS: return list_of(v, ATTR_STRING);
     }
     return false;
 }
@@ -197,15 +188,16 @@ static bool report_unknown(Ctx *cx, const Owner *owner, const OpAttr *schema, co
             known = !strcmp(schema[k].name, a->key);
         for (uint32_t k = 0; known && k < i; k++)
             if (!strcmp(written->at[k].key, a->key)) {
-                Diag *d = diag_error(cx->diags, E0113_DUPLICATE, a->key_span, "%s `%s` is given twice", owner->word, a->key);
+                Diag *d = diag_error(cx->diags, E0113_DUPLICATE, a->key_span,
+                                     "%s `%s` is given twice", owner->word, a->key);
                 diag_label(d, written->at[k].key_span, "first here");
                 ok = false;
             }
         if (known)
             continue;
         ok = false;
-        Diag *d = diag_error(cx->diags, E0114_ATTRIBUTE_UNKNOWN, a->key_span, "`%s` has no %s `%s`", owner->name,
-                             owner->word, a->key);
+        Diag *d = diag_error(cx->diags, E0114_ATTRIBUTE_UNKNOWN, a->key_span, "`%s` has no %s `%s`",
+                             owner->name, owner->word, a->key);
         suggest_keys(d, owner, schema, a->key);
     }
     return ok;
@@ -213,8 +205,9 @@ static bool report_unknown(Ctx *cx, const Owner *owner, const OpAttr *schema, co
 
 static bool report_value(Ctx *cx, const Owner *owner, const OpAttr *schema, const Attr *written)
 {
-    Diag *d = diag_error(cx->diags, E0116_ATTRIBUTE_VALUE, written->span, "%s `%s` of `%s` must be %s%s", owner->word,
-                         schema->name, owner->name, attr_type_words(schema), schema->or_none ? " or None" : "");
+    Diag *d = diag_error(cx->diags, E0116_ATTRIBUTE_VALUE, written->span,
+                         "%s `%s` of `%s` must be %s%s", owner->word, schema->name, owner->name,
+                         attr_type_words(schema), schema->or_none ? " or None" : "");
     if (schema->doc)
         diag_note(d, "`%s`: %s", schema->name, schema->doc);
     if (schema->type == ATTR_TYPE_INTS && written->value.kind == ATTR_INT)
@@ -231,7 +224,8 @@ static bool report_dtype(Ctx *cx, const Attr *written)
     for (int i = 0; i < DTYPE_IDS; i++)
         names[i] = dtype_row((DTypeId)i)->name;
     Str s = written->value.s;
-    Diag *d = diag_error(cx->diags, E0118_BAD_DTYPE, written->span, "`%.*s` is no element type", (int)s.len, s.ptr);
+    Diag *d = diag_error(cx->diags, E0118_BAD_DTYPE, written->span, "`%.*s` is no element type",
+                         (int)s.len, s.ptr);
     diag_suggest(d, arena_copy_text(&cx->arena, s.ptr, s.len), DTYPE_IDS, names);
     return false;
 }
@@ -244,8 +238,8 @@ static const Attr *find_written(const Attrs *written, const char *key)
     return NULL;
 }
 
-static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *schema, const Attrs *written, Span span,
-                       Attr *out)
+static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *schema,
+                       const Attrs *written, Span span, Attr *out)
 {
     const Attr *given = find_written(written, schema->name);
     out->key = schema->name;
@@ -255,18 +249,21 @@ static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *
         out->value = given->value;
         if (!take_value(arena, schema, &out->value))
             return report_value(cx, owner, schema, given);
-        return schema->type != ATTR_TYPE_DTYPE || given->value.kind == ATTR_NONE || report_dtype(cx, given);
+        return schema->type != ATTR_TYPE_DTYPE || given->value.kind == ATTR_NONE ||
+               report_dtype(cx, given);
     }
     out->value = schema->otherwise;
     if (!schema->required)
         return true;
-    Diag *d = diag_error(cx->diags, E0115_ATTRIBUTE_MISSING, span, "`%s` needs the %s `%s`", owner->name, owner->word,
-                         schema->name);
-    diag_help(d, "`%s` is %s%s", schema->name, attr_type_words(schema), schema->or_none ? "; it may be None" : "");
+    Diag *d = diag_error(cx->diags, E0115_ATTRIBUTE_MISSING, span, "`%s` needs the %s `%s`",
+                         owner->name, owner->word, schema->name);
+    diag_help(d, "`%s` is %s%s", schema->name, attr_type_words(schema),
+              schema->or_none ? "; it may be None" : "");
     return false;
 }
 
-static const Attrs *check(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *schema, const Attrs *written, Span span)
+static const Attrs *check(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *schema,
+                          const Attrs *written, Span span)
 {
     bool ok = report_unknown(cx, owner, schema, written);
     int n = schema_size(schema);
@@ -279,13 +276,14 @@ static const Attrs *check(Ctx *cx, Arena *arena, const Owner *owner, const OpAtt
     return ok ? record : NULL;
 }
 
-const Attrs *attrs_check(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema, const Attrs *written, Span span)
+const Attrs *attrs_check(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema,
+                         const Attrs *written, Span span)
 {
     return check(cx, arena, &(Owner){op, "attribute"}, schema, written, span);
 }
 
-const Attrs *attrs_check_params(Ctx *cx, Arena *arena, const char *pass, const OpAttr *schema, const Attrs *written,
-                                Span span)
+const Attrs *attrs_check_params(Ctx *cx, Arena *arena, const char *pass, const OpAttr *schema,
+                                const Attrs *written, Span span)
 {
     return check(cx, arena, &(Owner){pass, "parameter"}, schema, written, span);
 }
@@ -335,20 +333,13 @@ bool attr_value_equal(const AttrValue *a, const AttrValue *b)
     if (a->kind != b->kind)
         return false;
     switch (a->kind) {
-    case ATTR_NONE:
-        return true;
-    case ATTR_INT:
-        return a->i == b->i;
-    case ATTR_FLOAT:
-        return !memcmp(&a->f, &b->f, sizeof a->f);
-    case ATTR_BOOL:
-        return a->b == b->b;
-    case ATTR_STRING:
-        return str_eq(a->s, b->s);
-    case ATTR_EXPR:
-        return a->e == b->e || ir_equal(a->e, b->e, false);
-    case ATTR_LIST:
-        break;
+    case ATTR_NONE: return true;
+    case ATTR_INT: return a->i == b->i;
+    case ATTR_FLOAT: return !memcmp(&a->f, &b->f, sizeof a->f);
+    case ATTR_BOOL: return a->b == b->b;
+    case ATTR_STRING: return str_eq(a->s, b->s);
+    case ATTR_EXPR: return a->e == b->e || ir_equal(a->e, b->e, false);
+    case ATTR_LIST: break;
     }
     if (a->list.n != b->list.n)
         return false;

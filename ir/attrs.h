@@ -12,25 +12,28 @@ typedef struct Expr Expr;
 typedef struct Ctx Ctx;
 
 typedef enum AttrKind {
-    ATTR_NONE,              /* None */
+    ATTR_NONE, /* None */
     ATTR_INT,
     ATTR_FLOAT,
     ATTR_BOOL,
-    ATTR_STRING,            /* also dtypes and layouts */
+    ATTR_STRING, /* also dtypes and layouts */
     ATTR_LIST,
-    ATTR_EXPR,              /* an expression: arange's start, stop, step */
+    ATTR_EXPR, /* an expression: arange's start, stop, step */
 } AttrKind;
 
 typedef struct AttrValue AttrValue;
 struct AttrValue {
     AttrKind kind;
-    DType dtype;            /* of a written int or float, when it is not int32 or float32; else void */
+    DType dtype; /* of a written int or float, when it is not int32 or float32; else void */
     union {
         int64_t i;
         double f;
         bool b;
         Str s;
-        struct { const AttrValue *at; uint32_t n; } list;
+        struct {
+            const AttrValue *at;
+            uint32_t n;
+        } list;
         Expr *e;
     };
 };
@@ -38,7 +41,7 @@ struct AttrValue {
 typedef struct Attr {
     const char *key;
     AttrValue value;
-    Span span;              /* of the value */
+    Span span; /* of the value */
     Span key_span;
 } Attr;
 
@@ -53,26 +56,26 @@ typedef struct Attrs {
 typedef enum AttrType {
     ATTR_TYPE_INT,
     ATTR_TYPE_BOOL,
-    ATTR_TYPE_FLOAT,        /* ints are taken too */
+    ATTR_TYPE_FLOAT, /* ints are taken too */
     ATTR_TYPE_STRING,
-    ATTR_TYPE_DTYPE,        /* a string that names a dtype, or "" */
-    ATTR_TYPE_INTS,         /* list of ints */
+    ATTR_TYPE_DTYPE, /* a string that names a dtype, or "" */
+    ATTR_TYPE_INTS, /* list of ints */
     ATTR_TYPE_INT_OR_INTS,
-    ATTR_TYPE_INT_LISTS,    /* list of lists of ints */
+    ATTR_TYPE_INT_LISTS, /* list of lists of ints */
     ATTR_TYPE_FLOATS,
     ATTR_TYPE_EXPR,
-    ATTR_TYPE_DICT,         /* parameters of passes only: {key: value}; a list of alternating keys and values */
-    ATTR_TYPE_STRINGS,      /* list of strings */
+    ATTR_TYPE_DICT, /* parameters of passes only: {key: value}; a list of alternating keys and values */
+    ATTR_TYPE_STRINGS, /* list of strings */
 } AttrType;
 
 typedef struct OpAttr {
     const char *name;
     AttrType type;
-    bool required;          /* no default: must be written, is always printed */
-    bool or_none;           /* takes None as well */
-    AttrValue otherwise;    /* the default */
+    bool required; /* no default: must be written, is always printed */
+    bool or_none; /* takes None as well */
+    AttrValue otherwise; /* the default */
     const char *doc;
-} OpAttr;                   /* a table of them ends with a NULL name */
+} OpAttr; /* a table of them ends with a NULL name */
 
 /* What the field takes, in words: "a list of integers". */
 const char *attr_type_words(const OpAttr *schema);
@@ -83,7 +86,10 @@ const char *attr_type_words(const OpAttr *schema);
 #define ATTR_DEFAULT_STRING(v) {.kind = ATTR_STRING, .s = {(v), sizeof(v) - 1}}
 #define ATTR_DEFAULT_NONE {.kind = ATTR_NONE}
 /* A list of n AttrValues in a static array: ATTR_DEFAULT_LIST(ones2). */
-#define ATTR_DEFAULT_LIST(array) {.kind = ATTR_LIST, .list = {(array), sizeof(array) / sizeof *(array)}}
+#define ATTR_DEFAULT_LIST(array)                                               \
+    {                                                                          \
+        .kind = ATTR_LIST, .list = {(array), sizeof(array) / sizeof *(array) } \
+    }
 
 /* The attribute of that name; NULL when absent. */
 const AttrValue *attrs_find(const Attrs *a, const char *key);
@@ -92,17 +98,18 @@ int64_t attrs_int(const Attrs *a, const char *key, int64_t none);
 bool attrs_bool(const Attrs *a, const char *key);
 double attrs_float(const Attrs *a, const char *key);
 Str attrs_string(const Attrs *a, const char *key);
-DType attrs_dtype(const Attrs *a, const char *key);     /* void for "" */
+DType attrs_dtype(const Attrs *a, const char *key); /* void for "" */
 /* The ints of a list (a lone int counts as a list of one): how many, copied to `out` up to `most`; -1 for None. */
 int attrs_ints(const Attrs *a, const char *key, int64_t *out, int most);
 
 /* The record in the schema's order with defaults, made in `arena` from what was written in any order (NULL: nothing); reports unknown,
  * missing and wrong ones. `op` names the operator or pass in messages; `span` is the call's. NULL after a diagnostic, and for a NULL
  * schema with nothing written (then nothing was reported). A key `attrs_type_key` is accepted and dropped. */
-const Attrs *attrs_check(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema, const Attrs *written, Span span);
+const Attrs *attrs_check(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema,
+                         const Attrs *written, Span span);
 /* The same for a pass, whose attributes are called parameters. */
-const Attrs *attrs_check_params(Ctx *cx, Arena *arena, const char *pass, const OpAttr *schema, const Attrs *written,
-                                Span span);
+const Attrs *attrs_check_params(Ctx *cx, Arena *arena, const char *pass, const OpAttr *schema,
+                                const Attrs *written, Span span);
 /* A copy with one value replaced (or, for functions, added). */
 const Attrs *attrs_with(Arena *arena, const Attrs *a, const char *key, AttrValue value);
 /* A copy that shares nothing with the attributes but the keys. NULL when a value is an expression, which cannot be copied so. */

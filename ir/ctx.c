@@ -48,7 +48,8 @@ TypeVar *typevar_new(Ctx *cx, const Name *name, Span span)
     return v;
 }
 
-TypeDef *typedef_new(Ctx *cx, const Name *name, uint32_t n_params, const TypeVar *const *params, Span span)
+TypeDef *typedef_new(Ctx *cx, const Name *name, uint32_t n_params, const TypeVar *const *params,
+                     Span span)
 {
     TypeDef *def = arena_new(&cx->arena, TypeDef);
     *def = (TypeDef){
@@ -68,7 +69,8 @@ static Object *nullary_object(Ctx *cx, const ObjectInfo *info)
     return o;
 }
 
-Constructor *typedef_con(Ctx *cx, TypeDef *def, const Name *name, uint32_t n, const Type *const *fields, Span span)
+Constructor *typedef_con(Ctx *cx, TypeDef *def, const Name *name, uint32_t n,
+                         const Type *const *fields, Span span)
 {
     ObjectInfo *info = arena_new(&cx->arena, ObjectInfo);
     *info = (ObjectInfo){

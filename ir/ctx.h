@@ -12,19 +12,19 @@
 #include "runtime/pool.h"
 
 struct Ctx {
-    Arena arena;            /* names, types, type definitions: lives as long as the context */
+    Arena arena; /* names, types, type definitions: lives as long as the context */
     Interner names;
     SourceMap sources;
     Diags own_diags;
-    Diags *diags;           /* where diagnostics go now; normally &own_diags */
+    Diags *diags; /* where diagnostics go now; normally &own_diags */
     Limits limits;
     TypeTable types;
-    uint32_t holes;         /* number of the next hole */
-    const OpTable *ops;     /* the operators there are */
-    PtrMap op_index;        /* name -> Op; made when an operator is first looked up */
+    uint32_t holes; /* number of the next hole */
+    const OpTable *ops; /* the operators there are */
+    PtrMap op_index; /* name -> Op; made when an operator is first looked up */
     Pool *pool;
     Blas *blas;
-    const Type *poison, *unit, *boolean;    /* made once */
+    const Type *poison, *unit, *boolean; /* made once */
 };
 
 /* False when memory is refused. The table must outlive the context. */
@@ -35,8 +35,10 @@ const Name *ctx_name(Ctx *cx, const char *text);
 const Name *ctx_name_str(Ctx *cx, Str text);
 
 /* A type definition whose constructors follow by `typedef_con`; both live in the context's arena. */
-TypeDef *typedef_new(Ctx *cx, const Name *name, uint32_t n_params, const TypeVar *const *params, Span span);
-Constructor *typedef_con(Ctx *cx, TypeDef *def, const Name *name, uint32_t n, const Type *const *fields, Span span);
+TypeDef *typedef_new(Ctx *cx, const Name *name, uint32_t n_params, const TypeVar *const *params,
+                     Span span);
+Constructor *typedef_con(Ctx *cx, TypeDef *def, const Name *name, uint32_t n,
+                         const Type *const *fields, Span span);
 TypeVar *typevar_new(Ctx *cx, const Name *name, Span span);
 
 #endif

@@ -104,32 +104,23 @@ static bool same_field(Equal *eq, FieldKind kind, const void *a, const void *b)
     case FIELD_EXPR:
         vec_push(&eq->todo, &eq->arena, ((Pair){*(Expr *const *)a, *(Expr *const *)b}));
         return true;
-    case FIELD_EXPRS:
-        return push_all(eq, a, b);
-    case FIELD_BINDER:
-        return same_binder(eq, *(Var *const *)a, *(Var *const *)b);
-    case FIELD_BINDERS:
-        return same_vars(eq, a, b);
+    case FIELD_EXPRS: return push_all(eq, a, b);
+    case FIELD_BINDER: return same_binder(eq, *(Var *const *)a, *(Var *const *)b);
+    case FIELD_BINDERS: return same_vars(eq, a, b);
     case FIELD_TYPE: {
         const Type *ta = *(const Type *const *)a, *tb = *(const Type *const *)b;
         return !ta || !tb || same_type(eq, ta, tb);
     }
-    case FIELD_TYPES:
-        return same_types(eq, a, b);
-    case FIELD_TYPEVARS:
-        return same_typevars(eq, a, b);
-    case FIELD_ATTRS:
-        return attrs_equal(*(const Attrs *const *)a, *(const Attrs *const *)b);
-    case FIELD_CLAUSES:
-        return same_clauses(eq, a, b);
-    case FIELD_VALUE:
-        return value_equal(*(const Value *)a, *(const Value *)b);
-    case FIELD_NAME: case FIELD_OP: case FIELD_CON:
-        return *(const void *const *)a == *(const void *const *)b;
-    case FIELD_INT:
-        return *(const int64_t *)a == *(const int64_t *)b;
-    case FIELD_BOOL:
-        return *(const bool *)a == *(const bool *)b;
+    case FIELD_TYPES: return same_types(eq, a, b);
+    case FIELD_TYPEVARS: return same_typevars(eq, a, b);
+    case FIELD_ATTRS: return attrs_equal(*(const Attrs *const *)a, *(const Attrs *const *)b);
+    case FIELD_CLAUSES: return same_clauses(eq, a, b);
+    case FIELD_VALUE: return value_equal(*(const Value *)a, *(const Value *)b);
+    case FIELD_NAME:
+    case FIELD_OP:
+    case FIELD_CON: return *(const void *const *)a == *(const void *const *)b;
+    case FIELD_INT: return *(const int64_t *)a == *(const int64_t *)b;
+    case FIELD_BOOL: return *(const bool *)a == *(const bool *)b;
     }
     return false;
 }
@@ -179,7 +170,8 @@ static bool same_typedef(const TypeDef *a, const TypeDef *b)
 {
     if (a == b)
         return true;
-    if (a->name != b->name || a->n_params != b->n_params || a->n_cons != b->n_cons || a->is_extern != b->is_extern)
+    if (a->name != b->name || a->n_params != b->n_params || a->n_cons != b->n_cons ||
+        a->is_extern != b->is_extern)
         return false;
     for (uint32_t i = 0; i < a->n_cons; i++) {
         const Constructor *x = a->cons[i], *y = b->cons[i];
@@ -216,7 +208,7 @@ bool ir_module_equal(const Module *a, const Module *b)
 /* ---- hash: nodes in the order of the walk, children by the number of their first visit ------------------------------ */
 
 typedef struct Hash {
-    PtrMap numbers;         /* node -> its number + 1 */
+    PtrMap numbers; /* node -> its number + 1 */
     uint64_t h;
 } Hash;
 
@@ -251,9 +243,9 @@ static WalkNext hash_node(void *data, const Expr *e)
         const char *at = (const char *)e + info->fields[i].offset;
         FieldKind kind = info->fields[i].kind;
         if (kind == FIELD_OP || kind == FIELD_CON || (kind == FIELD_NAME && e->kind == EXPR_GLOBAL))
-            hash_word(hs, (uintptr_t) * (const void *const *)at);
+            hash_word(hs, (uintptr_t)*(const void *const *)at);
         else if (kind == FIELD_INT)
-            hash_word(hs, (uint64_t) * (const int64_t *)at);
+            hash_word(hs, (uint64_t)*(const int64_t *)at);
         else if (kind == FIELD_VALUE)
             hash_value(hs, (const Value *)at);
     }

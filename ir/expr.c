@@ -9,19 +9,18 @@ const NodeInfo *node_info(ExprKind kind)
 {
     /* Each case sees its own struct as S, so that a field needs to be named once. */
     switch (kind) {
-#define NODE(KIND, Struct, name, list)                                                                                 \
-    case EXPR_##KIND: {                                                                                                \
-        typedef Struct S;                                                                                              \
-        static const NodeField fields[] = {list};                                                                      \
-        static const NodeInfo info = {#Struct, sizeof(S), fields, sizeof fields / sizeof *fields};                     \
-        return &info;                                                                                                  \
+#define NODE(KIND, Struct, name, list)                                                             \
+    case EXPR_##KIND: {                                                                            \
+        typedef Struct S;                                                                          \
+        static const NodeField fields[] = {list};                                                  \
+        static const NodeInfo info = {#Struct, sizeof(S), fields, sizeof fields / sizeof *fields}; \
+        return &info;                                                                              \
     }
 #define FIELD(what, name) {FIELD_##what, offsetof(S, name), #name},
 #include "ir/nodes.def"
 #undef NODE
 #undef FIELD
-    case EXPR_KINDS:
-        break;
+    case EXPR_KINDS: break;
     }
     return NULL;
 }
@@ -108,13 +107,14 @@ Expr *expr_call(Arena *a, Span s, Expr *callee, uint32_t n, Expr *const *args, c
     return &e->base;
 }
 
-Expr *expr_call_op(Arena *a, Span s, const Op *op, uint32_t n, Expr *const *args, const Attrs *attrs)
+Expr *expr_call_op(Arena *a, Span s, const Op *op, uint32_t n, Expr *const *args,
+                   const Attrs *attrs)
 {
     return expr_call(a, s, expr_op(a, s, op), n, args, attrs);
 }
 
-Function *expr_function(Arena *a, Span s, TypeVarList type_params, uint32_t n, Var *const *params, const Attrs *attrs,
-                        const Type *ret_type, Expr *body)
+Function *expr_function(Arena *a, Span s, TypeVarList type_params, uint32_t n, Var *const *params,
+                        const Attrs *attrs, const Type *ret_type, Expr *body)
 {
     Function *e = NEW(FUNCTION, Function);
     e->type_params = type_params;
@@ -145,7 +145,8 @@ Expr *expr_if(Arena *a, Span s, Expr *cond, Expr *then, Expr *otherwise)
     return &e->base;
 }
 
-Expr *expr_match(Arena *a, Span s, Expr *scrutinee, uint32_t n, const Clause *clauses, bool complete)
+Expr *expr_match(Arena *a, Span s, Expr *scrutinee, uint32_t n, const Clause *clauses,
+                 bool complete)
 {
     Match *e = NEW(MATCH, Match);
     e->scrutinee = scrutinee;

@@ -27,10 +27,22 @@ struct Expr {
     const Type *type;       /* NULL until the checker ran */
 };
 
-typedef struct ExprList { Expr **at; uint32_t n; } ExprList;
-typedef struct VarList { Var **at; uint32_t n; } VarList;
-typedef struct TypeList { const Type *const *at; uint32_t n; } TypeList;
-typedef struct TypeVarList { const TypeVar *const *at; uint32_t n; } TypeVarList;
+typedef struct ExprList {
+    Expr **at;
+    uint32_t n;
+} ExprList;
+typedef struct VarList {
+    Var **at;
+    uint32_t n;
+} VarList;
+typedef struct TypeList {
+    const Type *const *at;
+    uint32_t n;
+} TypeList;
+typedef struct TypeVarList {
+    const TypeVar *const *at;
+    uint32_t n;
+} TypeVarList;
 
 typedef enum PatternKind { PATTERN_WILDCARD, PATTERN_VAR, PATTERN_CON, PATTERN_TUPLE } PatternKind;
 
@@ -49,7 +61,10 @@ typedef struct Clause {
     Span span;
 } Clause;
 
-typedef struct ClauseList { Clause *at; uint32_t n; } ClauseList;
+typedef struct ClauseList {
+    Clause *at;
+    uint32_t n;
+} ClauseList;
 
 #define IR_FIELD_EXPR Expr *
 #define IR_FIELD_EXPRS ExprList
@@ -67,11 +82,11 @@ typedef struct ClauseList { Clause *at; uint32_t n; } ClauseList;
 #define IR_FIELD_OP const Op *
 #define IR_FIELD_CON const Constructor *
 
-#define NODE(KIND, Struct, name, fields)                                                                               \
-    typedef struct Struct Struct;                                                                                      \
-    struct Struct {                                                                                                    \
-        Expr base;                                                                                                     \
-        fields                                                                                                         \
+#define NODE(KIND, Struct, name, fields) \
+    typedef struct Struct Struct;        \
+    struct Struct {                      \
+        Expr base;                       \
+        fields                           \
     };
 #define FIELD(what, name) IR_FIELD_##what name;
 #include "ir/nodes.def"
@@ -79,10 +94,10 @@ typedef struct ClauseList { Clause *at; uint32_t n; } ClauseList;
 #undef FIELD
 
 /* expr_as_call(e): the node as its struct, or NULL when it is of another kind. */
-#define NODE(KIND, Struct, name, fields)                                                                               \
-    static inline Struct *expr_as_##name(const Expr *e)                                                                \
-    {                                                                                                                  \
-        return e && e->kind == EXPR_##KIND ? (Struct *)(uintptr_t)e : NULL;                                            \
+#define NODE(KIND, Struct, name, fields)                                    \
+    static inline Struct *expr_as_##name(const Expr *e)                     \
+    {                                                                       \
+        return e && e->kind == EXPR_##KIND ? (Struct *)(uintptr_t)e : NULL; \
     }
 #define FIELD(what, name)
 #include "ir/nodes.def"
@@ -92,8 +107,21 @@ typedef struct ClauseList { Clause *at; uint32_t n; } ClauseList;
 /* ---- the table of fields, which traversals read ------------------------------------------------------------------- */
 
 typedef enum FieldKind {
-    FIELD_EXPR, FIELD_EXPRS, FIELD_BINDER, FIELD_BINDERS, FIELD_TYPE, FIELD_TYPES, FIELD_TYPEVARS, FIELD_ATTRS,
-    FIELD_CLAUSES, FIELD_VALUE, FIELD_NAME, FIELD_INT, FIELD_BOOL, FIELD_OP, FIELD_CON,
+    FIELD_EXPR,
+    FIELD_EXPRS,
+    FIELD_BINDER,
+    FIELD_BINDERS,
+    FIELD_TYPE,
+    FIELD_TYPES,
+    FIELD_TYPEVARS,
+    FIELD_ATTRS,
+    FIELD_CLAUSES,
+    FIELD_VALUE,
+    FIELD_NAME,
+    FIELD_INT,
+    FIELD_BOOL,
+    FIELD_OP,
+    FIELD_CON,
 } FieldKind;
 
 typedef struct NodeField {
@@ -103,7 +131,7 @@ typedef struct NodeField {
 } NodeField;
 
 typedef struct NodeInfo {
-    const char *name;       /* "TupleGet" */
+    const char *name; /* "TupleGet" */
     size_t size;
     const NodeField *fields;
     int n;
@@ -123,12 +151,14 @@ Expr *expr_tuple(Arena *a, Span s, uint32_t n, Expr *const *fields);
 Expr *expr_tuple_get(Arena *a, Span s, Expr *tuple, int64_t index);
 Expr *expr_call(Arena *a, Span s, Expr *callee, uint32_t n, Expr *const *args, const Attrs *attrs);
 /* A call of an operator; attrs already in the schema's order (attrs_check) or NULL. */
-Expr *expr_call_op(Arena *a, Span s, const Op *op, uint32_t n, Expr *const *args, const Attrs *attrs);
-Function *expr_function(Arena *a, Span s, TypeVarList type_params, uint32_t n, Var *const *params, const Attrs *attrs,
-                        const Type *ret_type, Expr *body);
+Expr *expr_call_op(Arena *a, Span s, const Op *op, uint32_t n, Expr *const *args,
+                   const Attrs *attrs);
+Function *expr_function(Arena *a, Span s, TypeVarList type_params, uint32_t n, Var *const *params,
+                        const Attrs *attrs, const Type *ret_type, Expr *body);
 Expr *expr_let(Arena *a, Span s, Var *var, Expr *value, Expr *body);
 Expr *expr_if(Arena *a, Span s, Expr *cond, Expr *then, Expr *otherwise);
-Expr *expr_match(Arena *a, Span s, Expr *scrutinee, uint32_t n, const Clause *clauses, bool complete);
+Expr *expr_match(Arena *a, Span s, Expr *scrutinee, uint32_t n, const Clause *clauses,
+                 bool complete);
 Expr *expr_ref_new(Arena *a, Span s, Expr *value);
 Expr *expr_ref_read(Arena *a, Span s, Expr *ref);
 Expr *expr_ref_write(Arena *a, Span s, Expr *ref, Expr *value);

@@ -29,26 +29,26 @@ struct Module {
     uint32_t refs;
     Ctx *cx;
     Arena arena;
-    Vec(Def) defs;                  /* in order of definition; at most one for a name; a removed one has no `fn` */
-    Vec(const TypeDef *) types;     /* likewise */
+    Vec(Def) defs; /* in order of definition; at most one for a name; a removed one has no `fn` */
+    Vec(const TypeDef *) types; /* likewise */
     Vec(const TypeDef *) imported_types; /* those of `types` that came from a library */
-    PtrMap def_index;               /* name -> position in defs + 1 */
-    PtrMap type_index;              /* name -> TypeDef */
-    PtrMap con_index;               /* name -> Constructor */
-    Vec(Module *) uses;             /* counted */
-    PtrMap used;                    /* the same, to ask */
-    Module *next_dead;              /* in the list of those being freed */
-    Vec(UseSpan) use_spans;         /* ir_use_span */
-    bool use_spans_sorted;          /* by slot */
-    Vec(Str) imports;               /* the texts behind `import`, in order */
-    Vec(Var *) free_vars;           /* declared by free_var, in order */
-    Expr *expr;                     /* of a bare expression; else NULL */
-    bool has_header;                /* the text began with its version */
+    PtrMap def_index; /* name -> position in defs + 1 */
+    PtrMap type_index; /* name -> TypeDef */
+    PtrMap con_index; /* name -> Constructor */
+    Vec(Module *) uses; /* counted */
+    PtrMap used; /* the same, to ask */
+    Module *next_dead; /* in the list of those being freed */
+    Vec(UseSpan) use_spans; /* ir_use_span */
+    bool use_spans_sorted; /* by slot */
+    Vec(Str) imports; /* the texts behind `import`, in order */
+    Vec(Var *) free_vars; /* declared by free_var, in order */
+    Expr *expr; /* of a bare expression; else NULL */
+    bool has_header; /* the text began with its version */
 };
 
 Module *module_new(Ctx *cx);
 Module *module_retain(Module *m);
-void module_release(Module *m);     /* NULL is nothing */
+void module_release(Module *m); /* NULL is nothing */
 /* Keeps `other` alive as long as m. */
 void module_use(Module *m, Module *other);
 

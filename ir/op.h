@@ -32,7 +32,7 @@ typedef enum OpFlags {
     OP_RESHAPE = 4,             /* the elements in the same order: a view */
     OP_SHAPE_FROM_DATA = 8,     /* the result's shape needs the values of arguments */
     OP_FROM_TYPE = 16,          /* the result depends on the types of the arguments alone */
-    OP_QUANTISED = 32,          /* on quantised numbers: lowered before it is compiled, folded on request */
+    OP_QUANTISED = 32, /* on quantised numbers: lowered before it is compiled, folded on request */
 } OpFlags;
 
 typedef enum RelResult { REL_DONE, REL_WAIT, REL_FAILED } RelResult;
@@ -40,29 +40,30 @@ typedef enum RelResult { REL_DONE, REL_WAIT, REL_FAILED } RelResult;
 typedef struct OpArg {
     const char *name;
     const char *doc;
-} OpArg;                        /* a table of them ends with a NULL name */
+} OpArg; /* a table of them ends with a NULL name */
 
 struct Op {
-    const char *name;           /* "nn.softmax" */
-    const char *doc;            /* one or two sentences */
-    const OpArg *args;          /* in order; their number is the arity */
-    const OpAttr *attrs;        /* NULL: none */
-    const char *samples;        /* argument types and attributes that generated tests start from: one sample a parenthesis */
+    const char *name; /* "nn.softmax" */
+    const char *doc; /* one or two sentences */
+    const OpArg *args; /* in order; their number is the arity */
+    const OpAttr *attrs; /* NULL: none */
+    const char *
+        samples; /* argument types and attributes that generated tests start from: one sample a parenthesis */
     OpPattern pattern;
     unsigned flags;
     RelResult (*rel)(Rel *r);
     void (*compute)(TeBuilder *b);
     bool (*kernel)(OpCall *c);
-    const char *grad;           /* the adjoints, as Relay */
+    const char *grad; /* the adjoints, as Relay */
     /* What the operator means at inference (SimplifyInference); `index` is the field of the result that is used, -1: all of it.
      * Returns NULL when it stays. */
     Expr *(*inference)(Ctx *cx, Arena *arena, const Call *call, int64_t index);
-    const char *symbol;         /* the infix form: "+" */
+    const char *symbol; /* the infix form: "+" */
 };
 
 /* All families in one list; each family is an array that ends with a NULL name. */
 typedef struct OpTable {
-    const Op *const *families;  /* ends with NULL */
+    const Op *const *families; /* ends with NULL */
 } OpTable;
 
 /* By name, in constant time after the first call for a context (the index lies in the context). */
@@ -81,7 +82,7 @@ struct OpCall {
     Span span;
     uint32_t n;
     const Value *args;
-    const Type *type;           /* of the result; concrete unless the shape comes from data */
+    const Type *type; /* of the result; concrete unless the shape comes from data */
     Value out;
 };
 
@@ -89,7 +90,7 @@ struct OpCall {
  * VALUE_NONE after a diagnostic at `span`. */
 Value op_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Value *args);
 /* The result's type for arguments of these types, `values[i]` known ones or NULL. NULL after a diagnostic. */
-const Type *op_type(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Type *const *args,
-                    const Value *const *values);
+const Type *op_type(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                    const Type *const *args, const Value *const *values);
 
 #endif

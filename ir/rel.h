@@ -30,12 +30,13 @@ struct Rel {
     const Type **in;            /* their types, resolved; an unknown one is a hole */
     const Type *out;            /* the result's type as far as known */
     const Span *in_spans;       /* where the arguments were written; may be NULL */
-    const Value *const *values; /* the values of arguments that are known, else NULL entries; may be NULL */
+    const Value *const
+        *values; /* the values of arguments that are known, else NULL entries; may be NULL */
     bool failed;                /* rel_tensor reported an argument that is no tensor */
-    bool running;               /* the types are those of values: shapes that do not fit are E0303 */
+    bool running; /* the types are those of values: shapes that do not fit are E0303 */
     /* Unifies input `which` (the output for -1) with the type; false after a diagnostic. Set by whoever runs the relation. */
     bool (*assign)(Rel *r, int which, const Type *t);
-    void *data;                 /* of whoever runs it */
+    void *data; /* of whoever runs it */
 };
 
 /* Input i when it is known to be a tensor; NULL when it is still a hole, poison, or, after a diagnostic, something else. */
@@ -50,7 +51,8 @@ RelResult rel_set_output(Rel *r, const Type *t);
 bool rel_set_input(Rel *r, uint32_t i, const Type *t);
 
 /* Reports at the call, with the argument labelled by its type (`arg` < 0: none). The caller returns REL_FAILED. */
-Diag *rel_error(Rel *r, DiagCode code, int arg, const char *format, ...) __attribute__((format(printf, 4, 5)));
+Diag *rel_error(Rel *r, DiagCode code, int arg, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* An axis counted from the end when negative, in [0, rank); reports E0217 and gives -1. */
 int rel_axis(Rel *r, int64_t axis, uint32_t rank);

@@ -117,20 +117,24 @@ static bool field_now(Rewriter *rw, FieldKind kind, void *at)
         *slot = done(rw, old);
         return *slot != old;
     }
-    case FIELD_EXPRS:
-        return list_now(rw, at);
+    case FIELD_EXPRS: return list_now(rw, at);
     case FIELD_BINDER: {
         Var **slot = at, *old = *slot;
         *slot = binder_now(rw, old);
         return *slot != old;
     }
-    case FIELD_BINDERS:
-        return ((VarList *)at)->n && vars_now(rw, at);
-    case FIELD_CLAUSES:
-        return ((ClauseList *)at)->n && clauses_now(rw, at);
-    case FIELD_TYPE: case FIELD_TYPES: case FIELD_TYPEVARS: case FIELD_ATTRS: case FIELD_VALUE: case FIELD_NAME:
-    case FIELD_INT: case FIELD_BOOL: case FIELD_OP: case FIELD_CON:
-        break;
+    case FIELD_BINDERS: return ((VarList *)at)->n && vars_now(rw, at);
+    case FIELD_CLAUSES: return ((ClauseList *)at)->n && clauses_now(rw, at);
+    case FIELD_TYPE:
+    case FIELD_TYPES:
+    case FIELD_TYPEVARS:
+    case FIELD_ATTRS:
+    case FIELD_VALUE:
+    case FIELD_NAME:
+    case FIELD_INT:
+    case FIELD_BOOL:
+    case FIELD_OP:
+    case FIELD_CON: break;
     }
     return false;
 }
@@ -170,7 +174,7 @@ typedef struct Rewrite {
     Rewriter *rw;
     Arena arena;
     Vec(RewriteFrame) stack;
-    Vec(Expr *) children;   /* of the nodes on the stack, one after the other */
+    Vec(Expr *) children; /* of the nodes on the stack, one after the other */
 } Rewrite;
 
 static void note_child(void *data, Expr *const *slot)

@@ -345,8 +345,7 @@ int te_call(TeBuilder *b, const Op *op, const Attrs *attrs, Span span, const Typ
     return made;
 }
 
-void te_each(Arena *arena, PtrMap *seen, Te *body, void (*found)(void *data, Te *e),
-                    void *data)
+void te_each(Arena *arena, PtrMap *seen, Te *body, void (*found)(void *data, Te *e), void *data)
 {
     Vec(Te *) work = {0};
     vec_push(&work, arena, body);

@@ -38,54 +38,68 @@ typedef enum TeOp {
 } TeOp;
 
 typedef enum TeKind {
-    TE_NODE_CONST,          /* a number of `dtype` */
-    TE_NODE_AXIS,           /* the index along axis `axis`, int64 */
-    TE_NODE_LOAD,           /* an element of a tensor */
+    TE_NODE_CONST, /* a number of `dtype` */
+    TE_NODE_AXIS, /* the index along axis `axis`, int64 */
+    TE_NODE_LOAD, /* an element of a tensor */
     TE_NODE_UNARY,
     TE_NODE_BINARY,
-    TE_NODE_CAST,           /* a to `dtype` */
-    TE_NODE_SELECT,         /* a ? b : c ; both are evaluated, so both must be safe */
+    TE_NODE_CAST, /* a to `dtype` */
+    TE_NODE_SELECT, /* a ? b : c ; both are evaluated, so both must be safe */
 } TeKind;
 
 typedef struct Te Te;
 struct Te {
-    uint8_t kind;           /* TeKind */
-    uint8_t op;             /* TeOp */
-    uint8_t n;              /* LOAD: indices */
-    DType dtype;            /* of the value */
+    uint8_t kind; /* TeKind */
+    uint8_t op; /* TeOp */
+    uint8_t n; /* LOAD: indices */
+    DType dtype; /* of the value */
     union {
-        Value value;        /* CONST: a scalar */
-        int axis;           /* AXIS */
-        struct {            /* LOAD */
-            int tensor;     /* TeTensor.id */
-            Te **index;     /* n of them, int64 */
-            Te *otherwise;  /* the value where an index lies outside the tensor; NULL: the indices are in range by construction */
+        Value value; /* CONST: a scalar */
+        int axis; /* AXIS */
+        struct { /* LOAD */
+            int tensor; /* TeTensor.id */
+            Te **index; /* n of them, int64 */
+            Te *otherwise; /* the value where an index lies outside the tensor; NULL: the indices are in range by construction */
         };
-        struct { Te *a, *b, *c; };
+        struct {
+            Te *a, *b, *c;
+        };
     };
 };
 
-typedef enum TeReduce { TE_NO_REDUCE, TE_SUM, TE_PROD, TE_REDUCE_MAX, TE_REDUCE_MIN, TE_ALL, TE_ANY,
-                        /* the position in the flattened reduced axes; the first of equals, or the last */
-                        TE_ARGMAX, TE_ARGMIN, TE_ARGMAX_LAST, TE_ARGMIN_LAST } TeReduce;
+typedef enum TeReduce {
+    TE_NO_REDUCE,
+    TE_SUM,
+    TE_PROD,
+    TE_REDUCE_MAX,
+    TE_REDUCE_MIN,
+    TE_ALL,
+    TE_ANY,
+    /* the position in the flattened reduced axes; the first of equals, or the last */
+    TE_ARGMAX,
+    TE_ARGMIN,
+    TE_ARGMAX_LAST,
+    TE_ARGMIN_LAST
+} TeReduce;
 
 /* A tensor that expressions may read: an input or a stage. */
 typedef struct TeTensor {
-    int id;                 /* inputs 0 … n_inputs-1, then stages */
+    int id; /* inputs 0 … n_inputs-1, then stages */
     DType dtype;
     int rank;
     const int64_t *shape;
 } TeTensor;
 
 typedef struct TeStage {
-    DType dtype;            /* of the elements; a reduction accumulates in it (float16 in float32, rounded at the end) */
-    int rank;               /* axes of the space */
+    DType
+        dtype; /* of the elements; a reduction accumulates in it (float16 in float32, rounded at the end) */
+    int rank; /* axes of the space */
     const int64_t *shape;
     TeReduce reduce;
-    int n_reduced;          /* further axes rank … rank+n_reduced-1 */
+    int n_reduced; /* further axes rank … rank+n_reduced-1 */
     const int64_t *reduced;
-    Te *body;               /* its dtype is the stage's, except for the position reductions */
-    const char *name;       /* for readers: the operator that made it */
+    Te *body; /* its dtype is the stage's, except for the position reductions */
+    const char *name; /* for readers: the operator that made it */
 } TeStage;
 
 typedef struct TeProgram {
@@ -94,23 +108,23 @@ typedef struct TeProgram {
     int n_stages;
     TeStage *stages;
     int n_outputs;
-    int *outputs;           /* ids; an input's id means that the input itself is the result */
-    bool tuple;             /* the result is a tuple of the outputs, even of one */
+    int *outputs; /* ids; an input's id means that the input itself is the result */
+    bool tuple; /* the result is a tuple of the outputs, even of one */
 } TeProgram;
 
 struct TeBuilder {
     Ctx *cx;
     Arena *arena;
     Span span;
-    const Op *op;           /* whose compute runs */
+    const Op *op; /* whose compute runs */
     const Attrs *attrs;
-    const Type *result;     /* concrete */
-    Vec(TeTensor) tensors;  /* inputs and stages of the whole program */
+    const Type *result; /* concrete */
+    Vec(TeTensor) tensors; /* inputs and stages of the whole program */
     Vec(TeStage) stages;
     int n_inputs;
-    const TeTensor *args;   /* what te_input gives: the arguments, tuples flattened */
+    const TeTensor *args; /* what te_input gives: the arguments, tuples flattened */
     int n_args;
-    Vec(int) outputs;       /* of the running compute */
+    Vec(int) outputs; /* of the running compute */
     bool failed;
 };
 
@@ -125,13 +139,15 @@ const int64_t *te_out_shape(const TeBuilder *b, int i);
 int te_n_outputs(const TeBuilder *b);
 
 Te *te_axis(TeBuilder *b, int axis);
-Te *te_int(TeBuilder *b, int64_t v);                    /* an int64, for indices */
+Te *te_int(TeBuilder *b, int64_t v); /* an int64, for indices */
 Te *te_number(TeBuilder *b, DType dtype, double v);
-Te *te_bound(TeBuilder *b, DType dtype, bool least);    /* the least or the greatest value: an infinity for floats */
+Te *te_bound(TeBuilder *b, DType dtype,
+             bool least); /* the least or the greatest value: an infinity for floats */
 Te *te_load(TeBuilder *b, TeTensor t, Te *const *index);
 Te *te_load_or(TeBuilder *b, TeTensor t, Te *const *index, Te *otherwise);
 Te *te_unary(TeBuilder *b, TeOp op, Te *x);
-Te *te_binary(TeBuilder *b, TeOp op, Te *x, Te *y);     /* constants and neutral elements of index arithmetic are folded */
+Te *te_binary(TeBuilder *b, TeOp op, Te *x,
+              Te *y); /* constants and neutral elements of index arithmetic are folded */
 Te *te_cast(TeBuilder *b, DType dtype, Te *x);
 Te *te_select(TeBuilder *b, Te *cond, Te *x, Te *y);
 /* The flattened row-major position of the indices in the shape; and back. */
@@ -141,8 +157,8 @@ void te_unflatten(TeBuilder *b, int rank, const int64_t *shape, Te *flat, Te **i
 Te *te_load_broadcast(TeBuilder *b, TeTensor t, int out_rank);
 
 TeTensor te_map(TeBuilder *b, DType dtype, int rank, const int64_t *shape, Te *body);
-TeTensor te_reduce(TeBuilder *b, TeReduce kind, DType dtype, int rank, const int64_t *shape, int n_reduced,
-                   const int64_t *reduced, Te *body);
+TeTensor te_reduce(TeBuilder *b, TeReduce kind, DType dtype, int rank, const int64_t *shape,
+                   int n_reduced, const int64_t *reduced, Te *body);
 void te_output(TeBuilder *b, TeTensor t);
 
 /* ---- building programs ----------------------------------------------------------------------------------------------- */
@@ -152,8 +168,8 @@ void te_begin(TeBuilder *b, Ctx *cx, Arena *arena);
 TeTensor te_add_input(TeBuilder *b, DType dtype, int rank, const int64_t *shape);
 /* Appends one operator on tensors of the program; its outputs go to `out` (room for `most`); how many, -1 after a diagnostic. `result`
  * is its concrete type. The operator must have a compute. */
-int te_call(TeBuilder *b, const Op *op, const Attrs *attrs, Span span, const Type *result, int n, const TeTensor *args,
-            int most, TeTensor *out);
+int te_call(TeBuilder *b, const Op *op, const Attrs *attrs, Span span, const Type *result, int n,
+            const TeTensor *args, int most, TeTensor *out);
 /* The finished program; NULL after a diagnostic. Stages that nothing needs are dropped. */
 TeProgram *te_finish(TeBuilder *b, int n, const TeTensor *outputs, bool tuple);
 /* The program of one operator on arguments of these concrete types (tuples flattened). */
@@ -176,9 +192,9 @@ Value te_run_scalar(Ctx *cx, const TeProgram *p, Span span, const Value *args);
 /* A stage of the form C[i…] = sum over k… of A[affine] * B[affine]: where each load's index is a sum of constants times axes. */
 typedef struct TeAffine {
     int tensor;
-    int64_t offset;                                 /* in elements of the row-major tensor */
-    int64_t stride[2 * TENSOR_RANK_MOST];           /* by axis of space and reduction */
-    bool padded;                                    /* may leave the tensor: reads 0 there */
+    int64_t offset; /* in elements of the row-major tensor */
+    int64_t stride[2 * TENSOR_RANK_MOST]; /* by axis of space and reduction */
+    bool padded; /* may leave the tensor: reads 0 there */
 } TeAffine;
 
 typedef struct TeContraction {
@@ -190,7 +206,7 @@ bool te_contraction(const TeProgram *p, int stage, TeContraction *out);
 bool te_load_affine(const TeProgram *p, const Te *load, TeAffine *out);
 
 typedef struct TeCost {
-    double operations;      /* arithmetic on elements, a fused multiply-add counts 2 */
+    double operations; /* arithmetic on elements, a fused multiply-add counts 2 */
     double bytes_read, bytes_written;
 } TeCost;
 

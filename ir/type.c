@@ -34,16 +34,12 @@ static uint32_t type_hash(const Type *t)
         for (uint32_t i = 0; i < t->n_params; i++)
             h = mix(h, (uintptr_t)t->params[i]);
         break;
-    case TYPE_VAR:
-        return mix(h, (uintptr_t)t->var);
-    case TYPE_ADT:
-        h = mix(h, (uintptr_t)t->def);
-        break;
+    case TYPE_VAR: return mix(h, (uintptr_t)t->var);
+    case TYPE_ADT: h = mix(h, (uintptr_t)t->def); break;
     case TYPE_TUPLE:
     case TYPE_REF:
     case TYPE_HOLE:
-    case TYPE_POISON:
-        break;
+    case TYPE_POISON: break;
     }
     for (size_t i = 0; i < n_parts(t); i++)
         h = mix(h, (uintptr_t)t->parts[i]);
@@ -56,14 +52,14 @@ static bool same_node(const Type *a, const Type *b)
         return false;
     switch ((TypeKind)a->kind) {
     case TYPE_TENSOR:
-        return dtype_eq(a->dtype, b->dtype) && (a->n == 0 || !memcmp(a->dims, b->dims, a->n * sizeof(Dim)));
+        return dtype_eq(a->dtype, b->dtype) &&
+               (a->n == 0 || !memcmp(a->dims, b->dims, a->n * sizeof(Dim)));
     case TYPE_FUNC:
         if (a->result != b->result ||
             (a->n_params && memcmp(a->params, b->params, a->n_params * sizeof *a->params)))
             return false;
         break;
-    case TYPE_VAR:
-        return a->var == b->var;
+    case TYPE_VAR: return a->var == b->var;
     case TYPE_ADT:
         if (a->def != b->def)
             return false;
@@ -71,8 +67,7 @@ static bool same_node(const Type *a, const Type *b)
     case TYPE_TUPLE:
     case TYPE_REF:
     case TYPE_HOLE:
-    case TYPE_POISON:
-        break;
+    case TYPE_POISON: break;
     }
     return n_parts(a) == 0 || !memcmp(a->parts, b->parts, n_parts(a) * sizeof *a->parts);
 }
@@ -114,7 +109,8 @@ static const Type *type_keep(Ctx *cx, const Type *probe)
 static const Type *too_deep(Ctx *cx)
 {
     if (!cx->diags->last || cx->diags->last->code != E0121_TOO_DEEP)
-        diag_error(cx->diags, E0121_TOO_DEEP, (Span){0}, "a type is nested more than %d levels deep", TYPE_DEPTH_MOST);
+        diag_error(cx->diags, E0121_TOO_DEEP, (Span){0},
+                   "a type is nested more than %d levels deep", TYPE_DEPTH_MOST);
     return cx->poison;
 }
 
@@ -180,10 +176,15 @@ const Type *type_unit(Ctx *cx)
     return cx->unit;
 }
 
-const Type *type_func(Ctx *cx, uint32_t n_params, const TypeVar *const *params, uint32_t n, const Type *const *args,
-                      const Type *result)
+const Type *type_func(Ctx *cx, uint32_t n_params, const TypeVar *const *params, uint32_t n,
+                      const Type *const *args, const Type *result)
 {
-    Type t = {.kind = TYPE_FUNC, .n = n, .n_params = n_params, .parts = args, .result = result, .params = params};
+    Type t = {.kind = TYPE_FUNC,
+              .n = n,
+              .n_params = n_params,
+              .parts = args,
+              .result = result,
+              .params = params};
     return type_intern(cx, &t);
 }
 
@@ -240,7 +241,8 @@ const Type *type_of_constructor(Ctx *cx, const Constructor *con)
     const Type **args = arena_new_array(&cx->arena, const Type *, def->n_params);
     for (uint32_t i = 0; i < def->n_params; i++)
         args[i] = type_var(cx, def->params[i]);
-    return type_func(cx, def->n_params, def->params, con->n, con->fields, type_adt(cx, def, def->n_params, args));
+    return type_func(cx, def->n_params, def->params, con->n, con->fields,
+                     type_adt(cx, def, def->n_params, args));
 }
 
 const Type *type_find(const Type *t)
@@ -295,7 +297,8 @@ static const Type *type_map(Ctx *cx, const Type *t, Mapping *m)
     const Type *out;
     if (m->leaf(cx, m, &t, &out))
         return out;
-    if (t->kind == TYPE_TENSOR || t->kind == TYPE_VAR || t->kind == TYPE_HOLE || t->kind == TYPE_POISON)
+    if (t->kind == TYPE_TENSOR || t->kind == TYPE_VAR || t->kind == TYPE_HOLE ||
+        t->kind == TYPE_POISON)
         return t;
     if (++m->steps < STEPS_BEFORE_MEMO)
         return map_parts(cx, t, m);
@@ -348,9 +351,11 @@ static bool subst_leaf(Ctx *cx, const Mapping *m, const Type **t, const Type **o
     return (*t)->kind == TYPE_VAR;
 }
 
-const Type *type_subst(Ctx *cx, const Type *t, uint32_t n, const TypeVar *const *vars, const Type *const *with)
+const Type *type_subst(Ctx *cx, const Type *t, uint32_t n, const TypeVar *const *vars,
+                       const Type *const *with)
 {
-    return n ? type_mapped(cx, t, (Mapping){.leaf = subst_leaf, .n = n, .vars = vars, .with = with}) : t;
+    return n ? type_mapped(cx, t, (Mapping){.leaf = subst_leaf, .n = n, .vars = vars, .with = with})
+             : t;
 }
 
 bool type_is_poison(const Type *t)
@@ -375,16 +380,14 @@ bool type_is_static(const Type *t)
         return true;
     case TYPE_VAR:
     case TYPE_HOLE:
-    case TYPE_POISON:
-        return false;
+    case TYPE_POISON: return false;
     case TYPE_FUNC:
         if (t->n_params || !type_is_static(t->result))
             return false;
         break;
     case TYPE_TUPLE:
     case TYPE_REF:
-    case TYPE_ADT:
-        break;
+    case TYPE_ADT: break;
     }
     for (uint32_t i = 0; i < t->n; i++)
         if (!type_is_static(t->parts[i]))
@@ -418,13 +421,11 @@ static bool equal_in(const Type *a, const Type *b, const Pairs *pairs)
     Pairs inner = {a, b, pairs};
     switch ((TypeKind)a->kind) {
     case TYPE_TENSOR:
-        return dtype_eq(a->dtype, b->dtype) && (a->n == 0 || !memcmp(a->dims, b->dims, a->n * sizeof(Dim)));
-    case TYPE_VAR:
-        return vars_pair(a->var, b->var, pairs);
-    case TYPE_HOLE:
-        return a == b;
-    case TYPE_POISON:
-        return true;
+        return dtype_eq(a->dtype, b->dtype) &&
+               (a->n == 0 || !memcmp(a->dims, b->dims, a->n * sizeof(Dim)));
+    case TYPE_VAR: return vars_pair(a->var, b->var, pairs);
+    case TYPE_HOLE: return a == b;
+    case TYPE_POISON: return true;
     case TYPE_ADT:
         if (a->def != b->def)
             return false;
@@ -436,8 +437,7 @@ static bool equal_in(const Type *a, const Type *b, const Pairs *pairs)
             return false;
         break;
     case TYPE_TUPLE:
-    case TYPE_REF:
-        break;
+    case TYPE_REF: break;
     }
     for (uint32_t i = 0; i < a->n; i++)
         if (!equal_in(a->parts[i], b->parts[i], pairs))
@@ -450,7 +450,8 @@ bool type_equal(const Type *a, const Type *b)
     return a == b || equal_in(a, b, NULL);
 }
 
-bool type_equal_under(const Type *a, const Type *b, uint32_t n, const TypeVar *const *va, const TypeVar *const *vb)
+bool type_equal_under(const Type *a, const Type *b, uint32_t n, const TypeVar *const *va,
+                      const TypeVar *const *vb)
 {
     Type binder_a = {.kind = TYPE_FUNC, .n_params = n, .params = va};
     Type binder_b = {.kind = TYPE_FUNC, .n_params = n, .params = vb};
@@ -511,25 +512,19 @@ static void print_type(Buf *b, const Type *t, size_t end)
     }
     t = type_find(t);
     switch ((TypeKind)t->kind) {
-    case TYPE_TENSOR:
-        print_tensor(b, t);
-        return;
+    case TYPE_TENSOR: print_tensor(b, t); return;
     case TYPE_TUPLE:
         buf_char(b, '(');
         print_list(b, t->n, t->parts, end);
         buf_str(b, t->n == 1 ? ",)" : ")");
         return;
-    case TYPE_FUNC:
-        print_func(b, t, end);
-        return;
+    case TYPE_FUNC: print_func(b, t, end); return;
     case TYPE_REF:
         buf_str(b, "ref(");
         print_type(b, t->parts[0], end);
         buf_char(b, ')');
         return;
-    case TYPE_VAR:
-        buf_str(b, t->var->name->text);
-        return;
+    case TYPE_VAR: buf_str(b, t->var->name->text); return;
     case TYPE_ADT:
         buf_str(b, t->def->name->text);
         buf_char(b, '[');
@@ -537,9 +532,7 @@ static void print_type(Buf *b, const Type *t, size_t end)
         buf_char(b, ']');
         return;
     case TYPE_HOLE:
-    case TYPE_POISON:
-        buf_char(b, '_');
-        return;
+    case TYPE_POISON: buf_char(b, '_'); return;
     }
 }
 

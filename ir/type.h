@@ -20,7 +20,7 @@ typedef struct TypeDef TypeDef;
 
 /* An extent: 0 or more, or DIM_ANY for one that is known only at run time. Values below DIM_ANY number symbolic extents. */
 typedef int64_t Dim;
-#define DIM_ANY ((Dim)-1)
+#define DIM_ANY ((Dim) - 1)
 
 typedef enum TypeKind {
     TYPE_TENSOR,
@@ -37,30 +37,33 @@ typedef enum TypeKind {
 typedef struct TypeVar {
     const Name *name;
     Span span;
-    const struct Op *op;    /* of an operator used as a value: its relation holds between the parameters; else NULL */
+    const struct Op *
+        op; /* of an operator used as a value: its relation holds between the parameters; else NULL */
 } TypeVar;
 
 struct Type {
-    uint8_t kind;           /* TypeKind */
-    bool open;              /* a hole is inside */
-    uint16_t depth;         /* 1 for a leaf */
+    uint8_t kind; /* TypeKind */
+    bool open; /* a hole is inside */
+    uint16_t depth; /* 1 for a leaf */
     uint32_t hash;
-    uint32_t n;             /* tensor: rank; tuple: fields; function and ADT: arguments; reference: 1 */
-    uint32_t n_params;      /* function: type parameters */
+    uint32_t n; /* tensor: rank; tuple: fields; function and ADT: arguments; reference: 1 */
+    uint32_t n_params; /* function: type parameters */
     union {
-        const Dim *dims;            /* tensor */
-        const Type *const *parts;   /* tuple fields, function arguments, ADT arguments, content of a reference */
-        const Type *bound;          /* hole: what it turned out to be, else NULL; changed by the checker alone */
+        const Dim *dims; /* tensor */
+        const Type *const
+            *parts; /* tuple fields, function arguments, ADT arguments, content of a reference */
+        const Type
+            *bound; /* hole: what it turned out to be, else NULL; changed by the checker alone */
     };
     union {
-        DType dtype;                /* tensor */
-        const Type *result;         /* function */
-        const TypeVar *var;         /* type variable */
-        const TypeDef *def;         /* ADT */
-        uint32_t id;                /* hole: its number; holes of one context are numbered from 0 */
+        DType dtype; /* tensor */
+        const Type *result; /* function */
+        const TypeVar *var; /* type variable */
+        const TypeDef *def; /* ADT */
+        uint32_t id; /* hole: its number; holes of one context are numbered from 0 */
     };
-    const TypeVar *const *params;   /* function */
-    Span span;                      /* hole: where it was written, if it was */
+    const TypeVar *const *params; /* function */
+    Span span; /* hole: where it was written, if it was */
 };
 
 typedef struct Constructor {
@@ -68,9 +71,9 @@ typedef struct Constructor {
     const TypeDef *type;
     const Type *const *fields;
     uint32_t n;
-    uint32_t index;         /* in its type */
+    uint32_t index; /* in its type */
     Span span;
-    ObjectInfo *info;       /* its run-time identity; lives as long as the context */
+    ObjectInfo *info; /* its run-time identity; lives as long as the context */
 } Constructor;
 
 /* `type List[A] { Cons(A, List[A]), Nil }`. Lives in the context's arena. */
@@ -81,7 +84,7 @@ struct TypeDef {
     Constructor **cons;
     uint32_t n_cons;
     bool is_extern;
-    Span span;              /* of the name */
+    Span span; /* of the name */
 };
 
 /* ---- making; all return an interned type unless a part is open ---------------------------------------------------- */
@@ -91,8 +94,8 @@ const Type *type_scalar(Ctx *cx, DType dtype);
 const Type *type_bool(Ctx *cx);
 const Type *type_tuple(Ctx *cx, uint32_t n, const Type *const *fields);
 const Type *type_unit(Ctx *cx);
-const Type *type_func(Ctx *cx, uint32_t n_params, const TypeVar *const *params, uint32_t n, const Type *const *args,
-                      const Type *result);
+const Type *type_func(Ctx *cx, uint32_t n_params, const TypeVar *const *params, uint32_t n,
+                      const Type *const *args, const Type *result);
 const Type *type_ref(Ctx *cx, const Type *content);
 const Type *type_var(Ctx *cx, const TypeVar *var);
 const Type *type_adt(Ctx *cx, const TypeDef *def, uint32_t n, const Type *const *args);
@@ -113,16 +116,18 @@ const Type *type_find(const Type *t);
 /* The type with every bound hole inside replaced. */
 const Type *type_resolve(Ctx *cx, const Type *t);
 bool type_is_poison(const Type *t);
-bool type_is_scalar(const Type *t, DType dtype);    /* Tensor[(), dtype] */
-bool type_is_static(const Type *t);                 /* no `?`, hole or variable inside; tensors, tuples of them … */
+bool type_is_scalar(const Type *t, DType dtype); /* Tensor[(), dtype] */
+bool type_is_static(const Type *t); /* no `?`, hole or variable inside; tensors, tuples of them … */
 /* Equal up to the names of bound type variables. */
 bool type_equal(const Type *a, const Type *b);
 /* The type with a new hole for each hole that was written in it, bound or not. */
 const Type *type_refresh(Ctx *cx, const Type *t);
 /* As type_equal, with the n variables `va` standing for `vb`. */
-bool type_equal_under(const Type *a, const Type *b, uint32_t n, const TypeVar *const *va, const TypeVar *const *vb);
+bool type_equal_under(const Type *a, const Type *b, uint32_t n, const TypeVar *const *va,
+                      const TypeVar *const *vb);
 /* Replaces the n variables by the types `with`. */
-const Type *type_subst(Ctx *cx, const Type *t, uint32_t n, const TypeVar *const *vars, const Type *const *with);
+const Type *type_subst(Ctx *cx, const Type *t, uint32_t n, const TypeVar *const *vars,
+                       const Type *const *with);
 
 /* As Relay text: `Tensor[(2, ?), float32]`, `fn [A](A) -> A`, `List[int32]`, `Colour[]`; holes print `_`. */
 void type_print(Buf *b, const Type *t);

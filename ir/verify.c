@@ -19,8 +19,8 @@ static void open_binder(void *data, Var *var)
     Verify *v = data;
     if (ptrmap_has(&v->bound, var)) {
         v->ok = false;
-        diag_error(v->cx->diags, E0215_SCOPE, var->base.span, "variable `%%%s` is bound more than once",
-                   var->name->text);
+        diag_error(v->cx->diags, E0215_SCOPE, var->base.span,
+                   "variable `%%%s` is bound more than once", var->name->text);
     }
     ptrmap_put(&v->bound, var, NULL);
     ptrmap_put(&v->open, var, NULL);
@@ -40,8 +40,8 @@ static void check_child(void *data, Expr *const *slot)
     if (!v->closed && !ptrmap_has(&v->bound, var))
         return;
     v->ok = false;
-    diag_error(v->cx->diags, E0215_SCOPE, ir_use_span(v->module, slot), "variable `%%%s` is used outside its scope",
-               var->name->text);
+    diag_error(v->cx->diags, E0215_SCOPE, ir_use_span(v->module, slot),
+               "variable `%%%s` is used outside its scope", var->name->text);
 }
 
 static void check_call(Verify *v, const Call *call)
@@ -72,7 +72,8 @@ static WalkNext verify_before(void *data, const Expr *e)
         v->ok = false;
         diag_error(v->cx->diags, E0215_SCOPE, e->span, "`@%s` is not defined", g->name->text);
     }
-    if (v->typed && !e->type && e->kind != EXPR_OP && e->kind != EXPR_CON && e->kind != EXPR_GLOBAL) {
+    if (v->typed && !e->type && e->kind != EXPR_OP && e->kind != EXPR_CON &&
+        e->kind != EXPR_GLOBAL) {
         v->ok = false;
         diag_bug(v->cx->diags, e->span, "a %s has no type", node_info((ExprKind)e->kind)->name);
     }

@@ -35,10 +35,18 @@ static Expr **next_child(const Expr *e, Cursor *c)
             if (k < ((ClauseList *)at)->n)
                 return &((ClauseList *)at)->at[k].body;
             break;
-        case FIELD_BINDER: case FIELD_BINDERS: case FIELD_TYPE: case FIELD_TYPES: case FIELD_TYPEVARS:
-        case FIELD_ATTRS: case FIELD_VALUE: case FIELD_NAME: case FIELD_INT: case FIELD_BOOL: case FIELD_OP:
-        case FIELD_CON:
-            break;
+        case FIELD_BINDER:
+        case FIELD_BINDERS:
+        case FIELD_TYPE:
+        case FIELD_TYPES:
+        case FIELD_TYPEVARS:
+        case FIELD_ATTRS:
+        case FIELD_VALUE:
+        case FIELD_NAME:
+        case FIELD_INT:
+        case FIELD_BOOL:
+        case FIELD_OP:
+        case FIELD_CON: break;
         }
     }
     return NULL;
@@ -138,7 +146,7 @@ bool ir_walk(const Expr *root, WalkFn *before, WalkFn *after, void *data)
 /* ---- free variables ---------------------------------------------------------------------------------------------- */
 
 typedef struct FreeVars {
-    PtrMap vars;            /* every variable met, in order */
+    PtrMap vars; /* every variable met, in order */
     PtrMap bound;
 } FreeVars;
 

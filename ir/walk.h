@@ -25,13 +25,13 @@ typedef Expr *RewriteFn(Rewriter *rw, const Expr *old, Expr *now);
 
 struct Rewriter {
     Ctx *cx;
-    Module *module;         /* receives the new nodes and the noted uses */
+    Module *module; /* receives the new nodes and the noted uses */
     RewriteFn *fn;
     void *data;
-    PtrMap done;            /* old node -> new node */
+    PtrMap done; /* old node -> new node */
     /* Optional: called before the children; returns true (and the replacement) when the node must not be entered. */
     bool (*enter)(Rewriter *rw, const Expr *old, Expr **now);
-    bool copying;           /* every node is made anew, changed or not */
+    bool copying; /* every node is made anew, changed or not */
     bool failed;
 };
 

@@ -81,7 +81,8 @@ static bool is_dead(Dead *d, const Let *let)
 
 static bool is_inlined(Dead *d, const Let *let)
 {
-    return d->inline_once && (uintptr_t)ptrmap_find(&d->uses, let->var) == 1 && is_pure(d, let->value);
+    return d->inline_once && (uintptr_t)ptrmap_find(&d->uses, let->var) == 1 &&
+           is_pure(d, let->value);
 }
 
 static Expr *drop(Rewriter *rw, const Expr *old, Expr *now)
@@ -118,8 +119,10 @@ static Function *eliminate(PassRun *run, const Def *def)
 }
 
 static const OpAttr params[] = {
-    {"inline_once", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(false), .doc = "puts values that are used once in place of their variable"},
-    {"ignore_impurity", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(false), .doc = "takes every value for free of effects"},
+    {"inline_once", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(false),
+     .doc = "puts values that are used once in place of their variable"},
+    {"ignore_impurity", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(false),
+     .doc = "takes every value for free of effects"},
     {0},
 };
 

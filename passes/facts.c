@@ -96,7 +96,7 @@ bool purity_of(Purity *p, const Expr *e)
 typedef struct TypeWalk {
     Arena arena;
     Vec(const Type *) todo;
-    PtrMap defs;            /* data types that were looked into */
+    PtrMap defs; /* data types that were looked into */
 } TypeWalk;
 
 static void look_into_adt(TypeWalk *w, const Type *t)
@@ -142,9 +142,7 @@ bool purity_movable(Purity *p, const Expr *e)
     case EXPR_GLOBAL:
     case EXPR_OP:
     case EXPR_CON:
-    case EXPR_FUNCTION:
-        return true;
-    default:
-        return is_plain_data(e->type) && purity_of(p, e);
+    case EXPR_FUNCTION: return true;
+    default: return is_plain_data(e->type) && purity_of(p, e);
     }
 }

@@ -88,7 +88,8 @@ static Expr *fold_call(Rewriter *rw, const Expr *old, const Call *call, Expr *no
         bool from_type = op->flags & OP_FROM_TYPE;
         if (from_type)
             args[have] = any_of_type(rw->cx, typed->args.at[have]->type);
-        if (from_type ? value_is_none(args[have]) : !constant_value(rw->cx, call->args.at[have], &args[have]))
+        if (from_type ? value_is_none(args[have])
+                      : !constant_value(rw->cx, call->args.at[have], &args[have]))
             break;
     }
     Value v = value_none();
@@ -110,8 +111,7 @@ static Expr *fold_node(Rewriter *rw, const Expr *old, Expr *now)
 {
     Fold *fold = rw->data;
     switch ((ExprKind)now->kind) {
-    case EXPR_CALL:
-        return fold_call(rw, old, expr_as_call(now), now);
+    case EXPR_CALL: return fold_call(rw, old, expr_as_call(now), now);
     case EXPR_VAR: {
         const Let *let = ptrmap_find(&fold->lets, old);
         Expr *value = let ? ptrmap_find(&rw->done, let->value) : NULL;
@@ -131,8 +131,7 @@ static Expr *fold_node(Rewriter *rw, const Expr *old, Expr *now)
         const Tuple *t = expr_as_tuple(e->tuple);
         return t && e->index < t->fields.n ? t->fields.at[e->index] : now;
     }
-    default:
-        return now;
+    default: return now;
     }
 }
 
@@ -162,7 +161,8 @@ static Function *fold_function(PassRun *run, const Def *def)
 }
 
 static const OpAttr params[] = {
-    {"fold_qnn", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(false), .doc = "folds operators on quantised values too"},
+    {"fold_qnn", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(false),
+     .doc = "folds operators on quantised values too"},
     {0},
 };
 

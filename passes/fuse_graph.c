@@ -123,17 +123,22 @@ static void link_tuple_get(FuseGraph *g, const TupleGet *t, uint32_t at)
 static OpPattern own_pattern(const Expr *e)
 {
     switch ((ExprKind)e->kind) {
-    case EXPR_CONSTANT:
-        return constant_pattern(expr_as_constant(e));
-    case EXPR_CALL:
-        return call_pattern(expr_as_call(e));
-    case EXPR_TUPLE:
-        return OP_TUPLE;
-    case EXPR_TUPLE_GET:
-        return OP_INJECTIVE;
-    case EXPR_VAR: case EXPR_GLOBAL: case EXPR_OP: case EXPR_CON: case EXPR_FUNCTION: case EXPR_LET: case EXPR_IF:
-    case EXPR_MATCH: case EXPR_REF_NEW: case EXPR_REF_READ: case EXPR_REF_WRITE: case EXPR_KINDS:
-        break;
+    case EXPR_CONSTANT: return constant_pattern(expr_as_constant(e));
+    case EXPR_CALL: return call_pattern(expr_as_call(e));
+    case EXPR_TUPLE: return OP_TUPLE;
+    case EXPR_TUPLE_GET: return OP_INJECTIVE;
+    case EXPR_VAR:
+    case EXPR_GLOBAL:
+    case EXPR_OP:
+    case EXPR_CON:
+    case EXPR_FUNCTION:
+    case EXPR_LET:
+    case EXPR_IF:
+    case EXPR_MATCH:
+    case EXPR_REF_NEW:
+    case EXPR_REF_READ:
+    case EXPR_REF_WRITE:
+    case EXPR_KINDS: break;
     }
     return OP_OPAQUE;
 }
@@ -148,7 +153,8 @@ static WalkNext skip_foreign(void *data, const Expr *e)
 static WalkNext add_node(void *data, const Expr *e)
 {
     FuseGraph *g = data;
-    if (e->kind == EXPR_GLOBAL || e->kind == EXPR_OP || e->kind == EXPR_CON || e->kind == EXPR_FUNCTION)
+    if (e->kind == EXPR_GLOBAL || e->kind == EXPR_OP || e->kind == EXPR_CON ||
+        e->kind == EXPR_FUNCTION)
         return WALK_ON;
     FuseNode *n = arena_new(&g->arena, FuseNode);
     *n = (FuseNode){.e = (Expr *)(uintptr_t)e, .pattern = own_pattern(e), .members = 1};
@@ -276,7 +282,8 @@ static void push_consumers(Search *s, const FuseNode *n)
 }
 
 /* Whether every group on a way from n (left out) to the sink may be passed; counts the members that would join it. */
-static bool path_passes(FuseGraph *g, const FuseNode *n, const FuseNode *sink, MayPass *may, uint32_t *members)
+static bool path_passes(FuseGraph *g, const FuseNode *n, const FuseNode *sink, MayPass *may,
+                        uint32_t *members)
 {
     Search s = {.g = g};
     bool ok = true;
@@ -323,7 +330,8 @@ static void try_fuse(FuseGraph *g, FuseNode *n, MayPass *may)
 /* Tuples that were fused into something take in their fields last. */
 static void fuse_fields(FuseGraph *g, FuseNode *n)
 {
-    if (n->group <= OP_INJECTIVE && n->dom->group == OP_TUPLE && leader(n->dom)->group <= OP_INJECTIVE)
+    if (n->group <= OP_INJECTIVE && n->dom->group == OP_TUPLE &&
+        leader(n->dom)->group <= OP_INJECTIVE)
         try_fuse(g, n, upto_injective);
 }
 

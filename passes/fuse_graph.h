@@ -6,7 +6,7 @@
 #include "ir/op.h"
 
 typedef struct FuseEdge {
-    uint32_t to;            /* the consumer */
+    uint32_t to; /* the consumer */
     OpPattern pattern;
     struct FuseEdge *next;
 } FuseEdge;
@@ -14,26 +14,26 @@ typedef struct FuseEdge {
 typedef struct FuseNode {
     Expr *e;
     OpPattern pattern;
-    bool extern_ref;        /* needed by something that cannot be fused through */
-    FuseEdge *edges;        /* to consumers */
+    bool extern_ref; /* needed by something that cannot be fused through */
+    FuseEdge *edges; /* to consumers */
     /* the post-dominator tree */
     struct FuseNode *dom;
     uint32_t depth;
-    OpPattern dom_pattern;  /* the most of the patterns on the way to `dom` */
+    OpPattern dom_pattern; /* the most of the patterns on the way to `dom` */
     /* the group, by union-find */
     struct FuseNode *leader;
-    OpPattern group;        /* of the group, at its leader */
-    bool anchored;          /* a call that fuses only with what follows it is inside */
+    OpPattern group; /* of the group, at its leader */
+    bool anchored; /* a call that fuses only with what follows it is inside */
     uint32_t members;
-    uint32_t mark;          /* of the last search that came by */
+    uint32_t mark; /* of the last search that came by */
 } FuseNode;
 
 typedef struct FuseGraph {
     Arena arena;
-    Vec(FuseNode *) nodes;  /* operands before what uses them */
-    PtrMap index;           /* Expr -> FuseNode */
+    Vec(FuseNode *) nodes; /* operands before what uses them */
+    PtrMap index; /* Expr -> FuseNode */
     uint32_t search;
-    uint32_t most;          /* calls in one group */
+    uint32_t most; /* calls in one group */
 } FuseGraph;
 
 /* Groups the calls in the body of f, nested functions included. `fuse` false: every call by itself. */

@@ -67,8 +67,8 @@ static Expr *make_function(Rewriter *rw, const FuseNode *lead, const Expr *old, 
     const Attrs *attrs = attrs_with(arena, NULL, "Primitive", one);
     if (group->reshapes && !group->others)
         attrs = attrs_with(arena, attrs, "relay.reshape_only", one);
-    Function *f = expr_function(arena, old->span, (TypeVarList){0}, (uint32_t)group->params.n, group->params.at, attrs,
-                                old->type, body);
+    Function *f = expr_function(arena, old->span, (TypeVarList){0}, (uint32_t)group->params.n,
+                                group->params.at, attrs, old->type, body);
     return expr_call(arena, old->span, &f->base, (uint32_t)group->args.n, group->args.at, NULL);
 }
 
@@ -90,7 +90,8 @@ static Expr *fuse_call(Rewriter *rw, const Expr *old, Expr *now)
     Group *group = group_of(fuse, lead);
     group->reshapes |= (op->flags & OP_RESHAPE) != 0;
     group->others |= !(op->flags & OP_RESHAPE);
-    Expr *made = expr_call(&rw->module->arena, old->span, call->callee, call->args.n, args, call->attrs);
+    Expr *made =
+        expr_call(&rw->module->arena, old->span, call->callee, call->args.n, args, call->attrs);
     return lead->e == old ? make_function(rw, lead, old, made) : made;
 }
 
@@ -115,7 +116,8 @@ static Expr *fuse_tuple_get(Rewriter *rw, const Expr *old, Expr *now)
     bool inside = fuse_leader(&fuse->graph, t->tuple) == lead;
     if (lead->e == old && !inside)
         return now;
-    Expr *made = expr_tuple_get(&rw->module->arena, old->span, operand(rw, lead, t->tuple), t->index);
+    Expr *made =
+        expr_tuple_get(&rw->module->arena, old->span, operand(rw, lead, t->tuple), t->index);
     return lead->e == old ? make_function(rw, lead, old, made) : made;
 }
 

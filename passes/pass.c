@@ -75,7 +75,8 @@ static Function *run_function(PassRun *run, const Def *def)
 static bool run_on_expr(PassRun *run, Module *old)
 {
     Arena *arena = &run->module->arena;
-    Function *around = expr_function(arena, old->expr->span, (TypeVarList){0}, 0, NULL, NULL, NULL, old->expr);
+    Function *around =
+        expr_function(arena, old->expr->span, (TypeVarList){0}, 0, NULL, NULL, NULL, old->expr);
     Def def = {.name = ctx_name(run->cx, ""), .fn = around, .home = run->module};
     Function *now = run_function(run, &def);
     run->module->expr = now ? now->body : NULL;
@@ -126,7 +127,8 @@ static bool is_sound(PassContext *pc, const Pass *pass, const Module *now)
 }
 
 /* Runs one pass and infers what it changed; takes `m`, gives the new module. */
-static Module *run_pass(PassContext *pc, const Pass *pass, const Attrs *params, Span where, Module *m)
+static Module *run_pass(PassContext *pc, const Pass *pass, const Attrs *params, Span where,
+                        Module *m)
 {
     PassRun run = {.context = pc, .cx = pc->cx, .pass = pass, .params = params, .where = where};
     double start = clock_seconds();
@@ -150,7 +152,7 @@ typedef struct Pipeline {
     uint32_t source;
     const char *text;
     uint32_t at, len;
-    Arena arena;            /* of the parameters */
+    Arena arena; /* of the parameters */
 } Pipeline;
 
 static Span span_of(const Pipeline *p, uint32_t from, uint32_t to)
@@ -186,13 +188,15 @@ static bool read_params(Pipeline *p, const Attrs **out)
     Ctx *cx = p->pc->cx;
     uint32_t end = find_end(p, p->at, "}");
     if (end >= p->len) {
-        diag_error(cx->diags, E0603_PIPELINE, span_of(p, p->at, p->len), "the brace of the parameters is not closed");
+        diag_error(cx->diags, E0603_PIPELINE, span_of(p, p->at, p->len),
+                   "the brace of the parameters is not closed");
         return false;
     }
     for (skip_blanks(p); p->at < end; skip_blanks(p)) {
         uint32_t stop = find_end(p, p->at, ",}"), eq = find_end(p, p->at, "=,}"), from = p->at;
         if (eq >= stop || p->text[eq] != '=') {
-            diag_error(cx->diags, E0603_PIPELINE, span_of(p, from, stop), "a parameter is written `key=value`");
+            diag_error(cx->diags, E0603_PIPELINE, span_of(p, from, stop),
+                       "a parameter is written `key=value`");
             return false;
         }
         uint32_t key_end = eq;
@@ -203,7 +207,8 @@ static bool read_params(Pipeline *p, const Attrs **out)
             return false;
         const char *key = arena_copy_text(&p->arena, p->text + from, key_end - from);
         if (attrs_find(*out, key)) {
-            diag_error(cx->diags, E0113_DUPLICATE, span_of(p, from, key_end), "parameter `%s` is given twice", key);
+            diag_error(cx->diags, E0113_DUPLICATE, span_of(p, from, key_end),
+                       "parameter `%s` is given twice", key);
             return false;
         }
         Attrs *record = (Attrs *)(uintptr_t)attrs_with(&p->arena, *out, key, value);
@@ -223,7 +228,8 @@ static void unknown_pass(Pipeline *p, Str name, Span span)
     for (const Pass *const *row = passes; *row && n < 256; row++)
         names[n++] = (*row)->name;
     char *wanted = arena_copy_text(&p->arena, name.ptr, name.len);
-    Diag *d = diag_error(p->pc->cx->diags, E0601_UNKNOWN_PASS, span, "there is no pass `%s`", wanted);
+    Diag *d =
+        diag_error(p->pc->cx->diags, E0601_UNKNOWN_PASS, span, "there is no pass `%s`", wanted);
     diag_suggest(d, wanted, n, names);
     diag_help(d, "`:pass` alone lists the passes");
 }
@@ -235,13 +241,15 @@ static Module *run_default(Pipeline *p, Str name, Span span, Module *m)
     int level = name.len == 3 ? name.ptr[2] - '0' : -1;
     const char *text = passes_default(level);
     if (!text) {
-        diag_error(p->pc->cx->diags, E0601_UNKNOWN_PASS, span, "the default pipelines are -O0 to -O4");
+        diag_error(p->pc->cx->diags, E0601_UNKNOWN_PASS, span,
+                   "the default pipelines are -O0 to -O4");
         module_release(m);
         return NULL;
     }
     int outer = p->pc->opt_level;
     p->pc->opt_level = level;
-    Module *now = run_text(p->pc, m, sources_add(&p->pc->cx->sources, "default pipeline", text, strlen(text)), 1);
+    Module *now = run_text(
+        p->pc, m, sources_add(&p->pc->cx->sources, "default pipeline", text, strlen(text)), 1);
     p->pc->opt_level = outer;
     return now;
 }
@@ -251,7 +259,8 @@ static Module *run_step(Pipeline *p, Module *m, int depth)
 {
     Ctx *cx = p->pc->cx;
     uint32_t from = p->at;
-    while (p->at < p->len && (isalnum((unsigned char)p->text[p->at]) || strchr("._-", p->text[p->at])))
+    while (p->at < p->len &&
+           (isalnum((unsigned char)p->text[p->at]) || strchr("._-", p->text[p->at])))
         p->at++;
     Str name = {p->text + from, p->at - from};
     Span span = span_of(p, from, p->at);
@@ -283,13 +292,17 @@ static Module *run_step(Pipeline *p, Module *m, int depth)
 static Module *run_text(PassContext *pc, Module *m, uint32_t source, int depth)
 {
     const Source *text = sources_get(&pc->cx->sources, source);
-    Pipeline p = {.pc = pc, .source = source, .text = text ? text->text : "", .len = text ? (uint32_t)text->len : 0};
+    Pipeline p = {.pc = pc,
+                  .source = source,
+                  .text = text ? text->text : "",
+                  .len = text ? (uint32_t)text->len : 0};
     arena_init(&p.arena, &pc->cx->limits);
     for (skip_blanks(&p); m && p.at < p.len; skip_blanks(&p)) {
         m = run_step(&p, m, depth);
         skip_blanks(&p);
         if (m && p.at < p.len && p.text[p.at++] != ',') {
-            diag_error(pc->cx->diags, E0603_PIPELINE, span_of(&p, p.at - 1, p.at), "passes are separated by commas");
+            diag_error(pc->cx->diags, E0603_PIPELINE, span_of(&p, p.at - 1, p.at),
+                       "passes are separated by commas");
             module_release(m);
             m = NULL;
         }
@@ -312,7 +325,8 @@ Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline)
 /* Levels are kept by the passes themselves: the pipeline is the same at each. */
 static const char default_pipeline[] =
     "RemoveUnusedFunctions,ToBasicBlockNormalForm,SimplifyInference,EliminateCommonSubexpr,"
-    "FoldConstant,SimplifyExpr,CanonicalizeCast,CanonicalizeOps,FlattenAtrousConv,FastMath,FoldConstant,FuseOps,Inline";
+    "FoldConstant,SimplifyExpr,CanonicalizeCast,CanonicalizeOps,FlattenAtrousConv,FastMath,"
+    "FoldConstant,FuseOps,Inline";
 
 const char *passes_default(int level)
 {

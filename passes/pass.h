@@ -18,10 +18,11 @@ typedef struct PassContext {
     const char *disable;        /* "A,B" or NULL */
     const char *require;        /* likewise */
     const Attrs *config;        /* relay.FuseOps.max_depth and the like; NULL: none */
-    const Module *env;          /* where globals that the module does not define are found; NULL: none */
-    bool typed_prints;          /* print snapshots with types */
+    const Module *env; /* where globals that the module does not define are found; NULL: none */
+    bool typed_prints; /* print snapshots with types */
     /* Called after each pass with the module as it is now; NULL: nobody looks. The module is lent. */
-    void (*after)(void *data, const char *pass, double seconds, const Module *before, const Module *now);
+    void (*after)(void *data, const char *pass, double seconds, const Module *before,
+                  const Module *now);
     void *data;
 } PassContext;
 
@@ -29,22 +30,24 @@ typedef struct PassRun {
     PassContext *context;
     Ctx *cx;
     const Pass *pass;
-    const Attrs *params;        /* NULL when the pass has none */
-    Span where;                 /* of its name in the pipeline */
-    Module *module;             /* the new snapshot that the pass fills */
-    Arena scratch;              /* reset after the pass */
+    const Attrs *params; /* NULL when the pass has none */
+    Span where; /* of its name in the pipeline */
+    Module *module; /* the new snapshot that the pass fills */
+    Arena scratch; /* reset after the pass */
 } PassRun;
 
 struct Pass {
-    const char *name;           /* "FuseOps" */
+    const char *name; /* "FuseOps" */
     const char *doc;
     int opt_level;
-    bool needs_types;           /* InferType runs before it */
-    const OpAttr *params;       /* NULL: none */
+    bool needs_types; /* InferType runs before it */
+    const OpAttr *params; /* NULL: none */
     /* One of three: */
-    Function *(*function)(PassRun *run, const Def *def);    /* every function that is not skipped; NULL after a diagnostic */
-    RewriteFn *rewrite;                                     /* the same, node by node; data is the PassRun */
-    bool (*module)(PassRun *run, Module *old);              /* fills run->module (made by module_derive) */
+    Function *(*function)(
+        PassRun *run,
+        const Def *def); /* every function that is not skipped; NULL after a diagnostic */
+    RewriteFn *rewrite; /* the same, node by node; data is the PassRun */
+    bool (*module)(PassRun *run, Module *old); /* fills run->module (made by module_derive) */
 };
 
 /* The passes, in the order of passes.def; ends with NULL. */

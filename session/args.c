@@ -56,17 +56,21 @@ static bool check_one(Checks *cs, Value v, const Type *t)
     t = type_find(t);
     if (t->kind == TYPE_TENSOR)
         return value_view(&v, &view) && tensor_has_type(&view.t, t);
-    if (t->kind == TYPE_FUNC || t->kind == TYPE_VAR || t->kind == TYPE_POISON || t->kind == TYPE_HOLE)
+    if (t->kind == TYPE_FUNC || t->kind == TYPE_VAR || t->kind == TYPE_POISON ||
+        t->kind == TYPE_HOLE)
         return true;
-    ValueKind want = t->kind == TYPE_TUPLE ? VALUE_TUPLE : t->kind == TYPE_REF ? VALUE_REF : VALUE_CON;
+    ValueKind want = t->kind == TYPE_TUPLE ? VALUE_TUPLE
+                     : t->kind == TYPE_REF ? VALUE_REF
+                                           : VALUE_CON;
     if (v.kind != want)
         return false;
     const Constructor *con = want == VALUE_CON ? constructor_of(t, v.object) : NULL;
     if (v.object->n != (con ? con->n : t->n) || (want == VALUE_CON && !con))
         return false;
     for (uint32_t i = 0; i < v.object->n; i++) {
-        const Type *field = con ? type_subst(cs->cx, con->fields[i], t->def->n_params, t->def->params, t->parts)
-                                : t->parts[i];
+        const Type *field =
+            con ? type_subst(cs->cx, con->fields[i], t->def->n_params, t->def->params, t->parts)
+                : t->parts[i];
         vec_push(&cs->todo, &cs->arena, ((Check){v.object->fields[i], field}));
     }
     return true;
@@ -125,7 +129,8 @@ static bool take_arg(Filling *f, const char *text)
     const char *eq = strchr(text, '=');
     int i = eq ? param_index(f->fn, text, (size_t)(eq - text)) : -1;
     if (i < 0) {
-        Diag *d = diag_error(f->s->cx.diags, E0402_USAGE, (Span){0}, "`--arg %s` names no parameter", text);
+        Diag *d = diag_error(f->s->cx.diags, E0402_USAGE, (Span){0},
+                             "`--arg %s` names no parameter", text);
         for (uint32_t k = 0; k < f->fn->params.n; k++)
             diag_note(d, "there is a parameter `%s`", f->fn->params.at[k]->name->text);
         diag_help(d, "write `--arg NAME=FILE.npy`");
@@ -151,7 +156,8 @@ static bool take_random(Filling *f, int i, const Type *type, uint64_t *state)
     const char *name = f->fn->params.at[i]->name->text;
     if (type->kind != TYPE_TENSOR || !type_is_static(type)) {
         diag_error(f->s->cx.diags, E0305_ARGUMENTS, f->fn->params.at[i]->base.span,
-                   "`%%%s` has type %s, for which no random value can be made", name, type_str(&f->s->cx, type));
+                   "`%%%s` has type %s, for which no random value can be made", name,
+                   type_str(&f->s->cx, type));
         return false;
     }
     Tensor *t = tensor_new(&f->s->cx.limits, type->dtype, (int32_t)type->n, type->dims);
@@ -172,25 +178,29 @@ static bool check_arg(Filling *f, int i)
     const Var *p = f->fn->params.at[i];
     const Type *type = p->base.type ? type_find(p->base.type) : NULL;
     if (value_is_none(f->args[i])) {
-        Diag *d = diag_error(s->cx.diags, E0305_ARGUMENTS, p->base.span, "no argument for `%%%s`", p->name->text);
+        Diag *d = diag_error(s->cx.diags, E0305_ARGUMENTS, p->base.span, "no argument for `%%%s`",
+                             p->name->text);
         if (type)
             diag_label(d, p->base.span, "this is %s", type_str(&s->cx, type));
-        diag_help(d, "give `--args FILE.json`, `--arg %s=FILE.npy`, `--params FILE.npz` or `--random SEED`",
-                  p->name->text);
+        diag_help(
+            d,
+            "give `--args FILE.json`, `--arg %s=FILE.npy`, `--params FILE.npz` or `--random SEED`",
+            p->name->text);
         return false;
     }
     if (!type || value_has_type(&s->cx, f->args[i], type))
         return true;
     TensorView view;
-    Diag *d = diag_error(s->cx.diags, E0305_ARGUMENTS, p->base.span, "the argument for `%%%s` does not fit",
-                         p->name->text);
+    Diag *d = diag_error(s->cx.diags, E0305_ARGUMENTS, p->base.span,
+                         "the argument for `%%%s` does not fit", p->name->text);
     diag_label(d, p->base.span, "this is %s", type_str(&s->cx, type));
     if (value_view(&f->args[i], &view))
         diag_note(d, "the argument is %s", type_str(&s->cx, type_of_tensor(&s->cx, &view.t)));
     return false;
 }
 
-bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Function *fn, Value *args)
+bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Function *fn,
+                  Value *args)
 {
     Filling f = {s, fn, args};
     bool ok = true;
@@ -241,8 +251,10 @@ static bool collect(Collected *c, Value v, const char *name, int depth)
     }
     TensorView view;
     if (!value_view(&v, &view)) {
-        diag_error(c->s->cx.diags, E0402_USAGE, (Span){0}, "`%s` is no tensor: only tensors and tuples of them can be "
-                   "written to an .npz file", name);
+        diag_error(c->s->cx.diags, E0402_USAGE, (Span){0},
+                   "`%s` is no tensor: only tensors and tuples of them can be "
+                   "written to an .npz file",
+                   name);
         return false;
     }
     Tensor *t = value_to_tensor(&c->s->cx.limits, v);
@@ -257,7 +269,8 @@ bool write_result(RelaySession *s, const char *path, Value v)
 {
     Collected c = {.s = s};
     arena_init(&c.arena, &s->cx.limits);
-    bool ok = collect(&c, v, "result", 0) && npz_write(s->cx.diags, path, c.tensors.n, c.names.at, c.tensors.at);
+    bool ok = collect(&c, v, "result", 0) &&
+              npz_write(s->cx.diags, path, c.tensors.n, c.names.at, c.tensors.at);
     for (size_t i = 0; i < c.tensors.n; i++)
         tensor_release(c.tensors.at[i]);
     arena_deinit(&c.arena);

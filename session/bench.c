@@ -10,18 +10,18 @@
 
 typedef struct Bench {
     RelaySession *s;
-    const char *name;       /* of the workload or file */
+    const char *name; /* of the workload or file */
     Engine engine;
     Module *module;
     const Name *entry;
     Value *args;
     uint32_t n;
-    double started;         /* before the text was parsed */
+    double started; /* before the text was parsed */
     double seconds;
     int runs;
-    double *times;          /* seconds of one call */
+    double *times; /* seconds of one call */
     size_t n_times, cap;
-    double compile;         /* from the text to the end of the first call */
+    double compile; /* from the text to the end of the first call */
     Value result;
 } Bench;
 
@@ -52,14 +52,15 @@ static Value stream_value(const WorkloadParam *p, uint64_t seed, int64_t i)
     uint64_t z = stream_at(seed, (uint64_t)i);
     switch (p->gen) {
     case GEN_UNIFORM:
-        return value_scalar_double(p->dtype, p->offset + p->scale * ((double)(z >> 40) * 0x1p-23 - 1.0));
+        return value_scalar_double(p->dtype,
+                                   p->offset + p->scale * ((double)(z >> 40) * 0x1p-23 - 1.0));
     case GEN_INT:
-        return value_scalar_int(p->dtype, p->low + (int64_t)((z >> 33) % (uint64_t)(p->high - p->low)));
+        return value_scalar_int(p->dtype,
+                                p->low + (int64_t)((z >> 33) % (uint64_t)(p->high - p->low)));
     case GEN_VALUES:
         return value_scalar_double(p->dtype, (size_t)i < p->n_values ? p->values[i] : 0);
     case GEN_VALUE:
-    case GEN_EXPR:
-        break;
+    case GEN_EXPR: break;
     }
     return value_scalar_double(p->dtype, p->value);
 }
@@ -226,14 +227,19 @@ static void report(Bench *b, bool json)
     if (json && flatten(&f, b->result, 0)) {
         buf_printf(&out, "{\"workload\": \"");
         buf_json(&out, b->name, strlen(b->name));
-        buf_printf(&out, "\", \"peer\": \"ours\", \"threads\": %d, \"exec\": \"%s\", \"min_ms\": %.6g, \"median_ms\": "
-                   "%.6g, \"runs\": %zu, \"compile_ms\": %.6g, \"out\": ", threads, engines[b->engine], least, median,
-                   b->n_times, b->compile * 1e3);
+        buf_printf(&out,
+                   "\", \"peer\": \"ours\", \"threads\": %d, \"exec\": \"%s\", \"min_ms\": %.6g, "
+                   "\"median_ms\": "
+                   "%.6g, \"runs\": %zu, \"compile_ms\": %.6g, \"out\": ",
+                   threads, engines[b->engine], least, median, b->n_times, b->compile * 1e3);
         describe(&out, &f);
         buf_str(&out, "}\n");
     } else {
-        buf_printf(&out, "%-28s %-6s %d thread%s  min %10.4f ms  median %10.4f ms  %6zu runs  first %8.1f ms\n", b->name,
-                   engines[b->engine], threads, threads == 1 ? " " : "s", least, median, b->n_times, b->compile * 1e3);
+        buf_printf(
+            &out,
+            "%-28s %-6s %d thread%s  min %10.4f ms  median %10.4f ms  %6zu runs  first %8.1f ms\n",
+            b->name, engines[b->engine], threads, threads == 1 ? " " : "s", least, median,
+            b->n_times, b->compile * 1e3);
     }
     free(f.at);
     emit_text(b->s, RELAY_OUTPUT_TEXT, &out);
@@ -249,7 +255,8 @@ static bool load(Bench *b, const char *name, const char *text, size_t len, const
     b->entry = ctx_name(&b->s->cx, entry);
     const Def *def = b->module ? module_find(b->module, b->entry) : NULL;
     if (b->module && !def)
-        diag_error(b->s->cx.diags, E0402_USAGE, (Span){0}, "`%s` has no function `@%s`", name, entry);
+        diag_error(b->s->cx.diags, E0402_USAGE, (Span){0}, "`%s` has no function `@%s`", name,
+                   entry);
     if (!def)
         return false;
     b->n = def->fn->params.n;
@@ -268,8 +275,8 @@ static bool load_workload(Bench *b, Arena *arena, const char *dir, const char *n
     char *text = file_read(b->s->cx.diags, buf_text(&path), &len);
     bool ok = text && load(b, buf_text(&path), text, len, w.entry);
     if (ok && b->n != w.n) {
-        diag_error(b->s->cx.diags, E0403_FORMAT, (Span){0}, "`%s`: the manifest has %zu parameters, `@%s` has %u", name,
-                   w.n, w.entry, b->n);
+        diag_error(b->s->cx.diags, E0403_FORMAT, (Span){0},
+                   "`%s`: the manifest has %zu parameters, `@%s` has %u", name, w.n, w.entry, b->n);
         ok = false;
     }
     free(text);
@@ -298,11 +305,15 @@ RelayStatus stage_bench(RelaySession *s, const RelayRequest *r)
     const char *workload = request_find(r, "workload"), *dir = request_find(r, "bench");
     const char *threads = request_find(r, "threads"), *seconds = request_find(r, "seconds");
     const char *runs = request_find(r, "runs"), *exec = request_find(r, "exec");
-    Bench b = {.s = s, .name = workload ? workload : r->name, .engine = RELAY_HAS_LLVM ? ENGINE_JIT : ENGINE_INTERP,
-               .seconds = seconds ? strtod(seconds, NULL) : 1, .runs = runs ? atoi(runs) : 3};
+    Bench b = {.s = s,
+               .name = workload ? workload : r->name,
+               .engine = RELAY_HAS_LLVM ? ENGINE_JIT : ENGINE_INTERP,
+               .seconds = seconds ? strtod(seconds, NULL) : 1,
+               .runs = runs ? atoi(runs) : 3};
     b.runs = b.runs < 1 ? 1 : b.runs;
     if (exec && !engine_parse(exec, &b.engine))
-        diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`--exec %s`: there are the engines interp, jit and gpu", exec);
+        diag_error(s->cx.diags, E0402_USAGE, (Span){0},
+                   "`--exec %s`: there are the engines interp, jit and gpu", exec);
     relay_session_set(s, "threads", threads ? threads : "1");
     blas_set_threads(s->cx.blas, threads ? atoi(threads) : 1);
     Arena arena;

@@ -141,7 +141,8 @@ static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
     if (!typecheck_module(&s->cx, m, s->env)) {
         for (size_t i = own; i < m->defs.n && s->cx.diags->last; i++)
             if (!m->defs.at[i].imported)
-                diag_note(s->cx.diags->last, "`@%s` uses what is redefined here; the old definitions stay",
+                diag_note(s->cx.diags->last,
+                          "`@%s` uses what is redefined here; the old definitions stay",
                           m->defs.at[i].name->text);
         return false;
     }
@@ -179,10 +180,8 @@ static bool run_let(RelaySession *s, const CellItem *item, bool silent)
 static bool run_item(RelaySession *s, const CellItem *item, bool silent)
 {
     switch (item->kind) {
-    case CELL_DEFINITIONS:
-        return run_definitions(s, item, silent);
-    case CELL_LET:
-        return run_let(s, item, silent);
+    case CELL_DEFINITIONS: return run_definitions(s, item, silent);
+    case CELL_LET: return run_let(s, item, silent);
     case CELL_EXPR: {
         Value v = run_expr(s, item);
         if (value_is_none(v))
@@ -192,12 +191,9 @@ static bool run_item(RelaySession *s, const CellItem *item, bool silent)
         value_release(v);
         return true;
     }
-    case CELL_COMMAND:
-        command_run(s, item);
-        return s->cx.diags->errors == 0;
+    case CELL_COMMAND: command_run(s, item); return s->cx.diags->errors == 0;
     case CELL_END:
-    case CELL_ERROR:
-        break;
+    case CELL_ERROR: break;
     }
     return false;
 }
@@ -228,11 +224,13 @@ RelayStatus relay_session_eval(RelaySession *s, const RelayCell *cell, RelaySink
 {
     session_begin(s, sink);
     session_load_prelude(s);
-    uint32_t source = sources_add(&s->cx.sources, cell->name ? cell->name : "input", cell->text, cell->len);
+    uint32_t source =
+        sources_add(&s->cx.sources, cell->name ? cell->name : "input", cell->text, cell->len);
     sources_set_first_line(&s->cx.sources, source, cell->line);
     RelayStatus worst = RELAY_OK;
     if (source)
-        worst = cell_run(s, (CellRun){.source = source, .silent = cell->silent, .go_on = cell->go_on});
+        worst =
+            cell_run(s, (CellRun){.source = source, .silent = cell->silent, .go_on = cell->go_on});
     else
         diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "the text cannot be kept: it is too large");
     RelayStatus end = session_end(s);
@@ -247,12 +245,9 @@ RelayComplete relay_session_is_complete(RelaySession *s, const char *text, size_
     if (indent)
         *indent = blanks;
     switch (state) {
-    case TEXT_COMPLETE:
-        return RELAY_COMPLETE;
-    case TEXT_INCOMPLETE:
-        return RELAY_INCOMPLETE;
-    case TEXT_INVALID:
-        break;
+    case TEXT_COMPLETE: return RELAY_COMPLETE;
+    case TEXT_INCOMPLETE: return RELAY_INCOMPLETE;
+    case TEXT_INVALID: break;
     }
     return RELAY_INVALID;
 }

@@ -129,7 +129,8 @@ typedef struct PassShow {
     RelaySession *s;
 } PassShow;
 
-static void show_pass(void *data, const char *pass, double seconds, const Module *before, const Module *now)
+static void show_pass(void *data, const char *pass, double seconds, const Module *before,
+                      const Module *now)
 {
     RelaySession *s = ((PassShow *)data)->s;
     PrintStyle style = {.no_header = true, .no_metadata = true};
@@ -179,8 +180,10 @@ static void command_pass(CommandCall *c)
         return;
     Module *m = argument_module(&target);
     PassShow show = {c->s};
-    PassContext pc = {.cx = &c->s->cx, .opt_level = 4, .env = c->s->env, .after = show_pass, .data = &show};
-    uint32_t source = m ? sources_add(&c->s->cx.sources, "pipeline", pipeline.ptr, pipeline.len) : 0;
+    PassContext pc = {
+        .cx = &c->s->cx, .opt_level = 4, .env = c->s->env, .after = show_pass, .data = &show};
+    uint32_t source =
+        m ? sources_add(&c->s->cx.sources, "pipeline", pipeline.ptr, pipeline.len) : 0;
     Module *now = source ? passes_run(&pc, m, source) : NULL;
     module_release(now);
     module_release(m);
@@ -202,13 +205,14 @@ static bool show_code(RelaySession *s, Module *env, const Name *name, JitText ki
 {
     Buf why = {0}, text = {0};
     if (!session_jit(s)) {
-        diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "there is no JIT: %s", buf_text(&s->jit_why));
+        diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "there is no JIT: %s",
+                   buf_text(&s->jit_why));
         return false;
     }
     bool ok = s->jit_table->prepare(s->jit, env, name, &why);
     if (!ok && s->cx.diags->errors == 0)
-        diag_error(s->cx.diags, E0701_CANNOT_COMPILE, (Span){0}, "`@%s` cannot be compiled: %s", name->text,
-                   buf_text(&why));
+        diag_error(s->cx.diags, E0701_CANNOT_COMPILE, (Span){0}, "`@%s` cannot be compiled: %s",
+                   name->text, buf_text(&why));
     ok = ok && s->jit_table->text(s->jit, env, name, kind, &text);
     if (ok && text.n == 0)
         buf_str(&text, "no loops: everything here is scalar code, which `:show llvm` shows");
@@ -286,7 +290,8 @@ static void command_show(CommandCall *c)
         module_release(m);
         return;
     }
-    Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args, "`:show` wants to know what: text, types, lowered, llvm "
+    Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args,
+                         "`:show` wants to know what: text, types, lowered, llvm "
                          "or asm");
     char *wanted = strndup(word.ptr, word.len);
     diag_suggest(d, wanted ? wanted : "", sizeof names / sizeof *names, names);
@@ -297,7 +302,8 @@ static void command_show(CommandCall *c)
 /* ---- time -------------------------------------------------------------------------------------------------------------------- */
 
 /* Runs for a fifth of a second, at least once; the least time of a run. */
-static bool time_engine(RelaySession *s, Engine engine, Thunk *t, double *least, double *first, int *runs)
+static bool time_engine(RelaySession *s, Engine engine, Thunk *t, double *least, double *first,
+                        int *runs)
 {
     double begin = clock_seconds();
     for (*runs = 0; *runs < 1 || (clock_seconds() - begin < 0.2 && *runs < 100000); ++*runs) {
@@ -352,7 +358,8 @@ static void command_time(CommandCall *c)
     double compile = clock_seconds() - start;
     if (jit && time_engine(s, ENGINE_JIT, &t, &least[1], &first[1], &runs)) {
         time_row(&b, "JIT", least[1], first[1] + compile, runs);
-        buf_printf(&b, "%-10s%8.1f times as fast; compiled in %.1f ms", "", least[0] / least[1], compile * 1e3);
+        buf_printf(&b, "%-10s%8.1f times as fast; compiled in %.1f ms", "", least[0] / least[1],
+                   compile * 1e3);
     } else if (ok && s->cx.diags->errors == 0) {
         buf_printf(&b, "JIT       %s", why.n ? buf_text(&why) : buf_text(&s->jit_why));
     }
@@ -440,7 +447,8 @@ static void command_doc(CommandCall *c)
         return;
     char *name = rest(c);
     if (name && !relay_session_inspect(c->s, name, strlen(name), strlen(name), 1, c->s->sink))
-        diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is nothing to say about `%s`", name);
+        diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is nothing to say about `%s`",
+                   name);
     free(name);
 }
 
@@ -449,7 +457,8 @@ static void display_page(RelaySession *s, DiagCode code)
 {
     const ErrorPage *page = error_page(code);
     if (!page) {
-        emit_printf(s, RELAY_OUTPUT_DISPLAY, "%s: %s", diag_info(code)->code, diag_info(code)->title);
+        emit_printf(s, RELAY_OUTPUT_DISPLAY, "%s: %s", diag_info(code)->code,
+                    diag_info(code)->title);
         return;
     }
     Buf text = {0};
@@ -508,21 +517,27 @@ static void command_quit(CommandCall *c)
 /* ---- the table --------------------------------------------------------------------------------------------------------------- */
 
 /* X-macro: a command must become a public row and a function. */
-#define COMMANDS(X) \
-    X("help", "", "What can be typed here.", command_help) \
-    X("type", "EXPR", "The type of an expression, which is not evaluated.", command_type) \
-    X("doc", "NAME", "What an operator, a function or a command does.", command_doc) \
-    X("defs", "", "Everything that is defined, with its type.", command_defs) \
-    X("pass", "[PASS,… @f | EXPR]", "The program after each pass, with what changed; without arguments, the passes.", command_pass) \
-    X("show", "text|types|lowered|llvm|asm @f | EXPR", "A function or expression at a stage of compilation.", command_show) \
-    X("time", "EXPR", "The time that evaluator and JIT take for an expression, side by side.", command_time) \
-    X("image", "EXPR", "A matrix, or a stack of them, as pictures.", command_image) \
-    X("load", "FILE", "Runs a file as if it were typed here.", command_load) \
-    X("params", "FILE.npz", "Binds each array of a NumPy archive to a variable of its name.", command_params) \
-    X("engine", "[interp|jit]", "Which engine evaluates cells; without argument, says which.", command_engine) \
-    X("explain", "CODE", "What a diagnostic means.", command_explain) \
-    X("reset", "", "Forgets all definitions.", command_reset) \
-    X("clear", "", "Clears the screen.", command_clear) \
+#define COMMANDS(X)                                                                            \
+    X("help", "", "What can be typed here.", command_help)                                     \
+    X("type", "EXPR", "The type of an expression, which is not evaluated.", command_type)      \
+    X("doc", "NAME", "What an operator, a function or a command does.", command_doc)           \
+    X("defs", "", "Everything that is defined, with its type.", command_defs)                  \
+    X("pass", "[PASS,… @f | EXPR]",                                                            \
+      "The program after each pass, with what changed; without arguments, the passes.",        \
+      command_pass)                                                                            \
+    X("show", "text|types|lowered|llvm|asm @f | EXPR",                                         \
+      "A function or expression at a stage of compilation.", command_show)                     \
+    X("time", "EXPR", "The time that evaluator and JIT take for an expression, side by side.", \
+      command_time)                                                                            \
+    X("image", "EXPR", "A matrix, or a stack of them, as pictures.", command_image)            \
+    X("load", "FILE", "Runs a file as if it were typed here.", command_load)                   \
+    X("params", "FILE.npz", "Binds each array of a NumPy archive to a variable of its name.",  \
+      command_params)                                                                          \
+    X("engine", "[interp|jit]", "Which engine evaluates cells; without argument, says which.", \
+      command_engine)                                                                          \
+    X("explain", "CODE", "What a diagnostic means.", command_explain)                          \
+    X("reset", "", "Forgets all definitions.", command_reset)                                  \
+    X("clear", "", "Clears the screen.", command_clear)                                        \
     X("quit", "", "Leaves.", command_quit)
 
 #define PUBLIC_ROW(name, args, doc, fn) {name, args, doc},
@@ -535,10 +550,13 @@ static void (*const functions[])(CommandCall *c) = {COMMANDS(FUNCTION_ROW)};
 static void command_help(CommandCall *c)
 {
     Buf b = {0};
-    buf_str(&b, "Type an expression, `let %x = …;`, `def @f(…) { … }`, `type T { … }`, or a command:\n\n");
+    buf_str(
+        &b,
+        "Type an expression, `let %x = …;`, `def @f(…) { … }`, `type T { … }`, or a command:\n\n");
     for (size_t i = 0; i < N_ROWS; i++)
         buf_printf(&b, "  :%-8s %-40s %s\n", rows[i].name, rows[i].args, rows[i].doc);
-    buf_str(&b, "\nTab completes. An unfinished line goes on in the next one. Ctrl-C interrupts, Ctrl-D leaves.");
+    buf_str(&b, "\nTab completes. An unfinished line goes on in the next one. Ctrl-C interrupts, "
+                "Ctrl-D leaves.");
     emit_text(c->s, RELAY_OUTPUT_DISPLAY, &b);
     buf_deinit(&b);
 }
@@ -554,7 +572,8 @@ void command_run(RelaySession *s, const CellItem *item)
     const char *names[N_ROWS];
     CommandCall c = {.s = s, .args = item->args};
     const Source *source = sources_get(&s->cx.sources, item->args.source);
-    c.text = (Str){source ? source->text + item->args.from : "", source ? item->args.to - item->args.from : 0};
+    c.text = (Str){source ? source->text + item->args.from : "",
+                   source ? item->args.to - item->args.from : 0};
     for (size_t i = 0; i < N_ROWS; i++) {
         names[i] = rows[i].name;
         if (str_is(item->command, names[i])) {
@@ -563,8 +582,8 @@ void command_run(RelaySession *s, const CellItem *item)
         }
     }
     char *wanted = strndup(item->command.ptr, item->command.len);
-    Diag *d = diag_error(s->cx.diags, E0405_UNKNOWN_COMMAND, item->span, "there is no command `:%s`",
-                         wanted ? wanted : "");
+    Diag *d = diag_error(s->cx.diags, E0405_UNKNOWN_COMMAND, item->span,
+                         "there is no command `:%s`", wanted ? wanted : "");
     diag_suggest(d, wanted ? wanted : "", N_ROWS, names);
     diag_help(d, "`:help` lists the commands");
     free(wanted);

@@ -25,8 +25,8 @@ static char *copy(const char *text, size_t n)
 }
 
 /* Adds `sigil` and `name` when they continue the prefix; the type is printed when there is one, else `detail`. */
-static void offer(Completer *c, const char *sigil, const char *name, const char *kind, const Type *type,
-                  const char *detail)
+static void offer(Completer *c, const char *sigil, const char *name, const char *kind,
+                  const Type *type, const char *detail)
 {
     Buf text = {0}, more = {0};
     buf_printf(&text, "%s%s", sigil, name);
@@ -63,13 +63,15 @@ static void offer_globals(Completer *c)
     const Module *env = c->s->env;
     for (size_t i = 0; i < env->defs.n; i++)
         if (env->defs.at[i].fn && !strchr(env->defs.at[i].name->text, '.'))
-            offer(c, "@", env->defs.at[i].name->text, "global", env->defs.at[i].fn->base.type, NULL);
+            offer(c, "@", env->defs.at[i].name->text, "global", env->defs.at[i].fn->base.type,
+                  NULL);
 }
 
 static void offer_locals(Completer *c)
 {
     for (size_t i = 0; i < c->s->n_locals; i++)
-        offer(c, "%", c->s->locals[i].var->name->text, "local", c->s->locals[i].var->base.type, NULL);
+        offer(c, "%", c->s->locals[i].var->name->text, "local", c->s->locals[i].var->base.type,
+              NULL);
 }
 
 typedef struct TextLocals {
@@ -98,7 +100,8 @@ static void offer_types(Completer *c)
         const TypeDef *def = env->types.at[i];
         offer(c, "", def->name->text, "type", NULL, "data type");
         for (uint32_t k = 0; k < def->n_cons; k++)
-            offer(c, "", def->cons[k]->name->text, "constructor", type_of_constructor(&c->s->cx, def->cons[k]), NULL);
+            offer(c, "", def->cons[k]->name->text, "constructor",
+                  type_of_constructor(&c->s->cx, def->cons[k]), NULL);
     }
     offer(c, "", "Tensor", "type", NULL, "Tensor[(2, 3), float32]");
     for (int i = 0; i < DTYPE_IDS; i++)
@@ -118,7 +121,8 @@ static const Op *enclosing_op(RelaySession *s, const char *text, size_t cursor)
             if (ch != '(')
                 return NULL;
             size_t to = i;
-            while (i > 0 && (isalnum((unsigned char)text[i - 1]) || text[i - 1] == '_' || text[i - 1] == '.'))
+            while (i > 0 && (isalnum((unsigned char)text[i - 1]) || text[i - 1] == '_' ||
+                             text[i - 1] == '.'))
                 i--;
             return to > i ? op_find(&s->cx, (Str){text + i, to - i}) : NULL;
         }
@@ -166,7 +170,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(x->text, y->text);
 }
 
-RelayCompletions *relay_session_complete(RelaySession *s, const char *text, size_t len, size_t cursor)
+RelayCompletions *relay_session_complete(RelaySession *s, const char *text, size_t len,
+                                         size_t cursor)
 {
     RelayCompletions *out = calloc(1, sizeof *out);
     if (!out)

@@ -43,7 +43,8 @@ static bool mark(const Lines *a, const Lines *b, char *keep_a, char *keep_b)
     int found = -1, mid = most + 1;
     for (int d = 0; trace && v && d <= most && found < 0; d++) {
         for (int k = -d; k <= d; k += 2) {
-            int x = k == -d || (k != d && v[mid + k - 1] < v[mid + k + 1]) ? v[mid + k + 1] : v[mid + k - 1] + 1;
+            int x = k == -d || (k != d && v[mid + k - 1] < v[mid + k + 1]) ? v[mid + k + 1]
+                                                                           : v[mid + k - 1] + 1;
             while (same_line(a, x, b, x - k))
                 x++;
             v[mid + k] = x;

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #define PROGRAM_LINES_MOST 1000000      /* a diff shows the whole program */
-#define BOUND_ELEMENTS_MOST 100         /* a `let` of more tells about them instead of showing them */
+#define BOUND_ELEMENTS_MOST 100 /* a `let` of more tells about them instead of showing them */
 
 static ShowStyle show_style(const RelaySession *s)
 {
@@ -84,7 +84,7 @@ void display_diff(RelaySession *s, const char *title, const Buf *before, const B
 
 typedef struct Images {
     const Tensor *t;
-    int64_t n, h, w;        /* pictures, rows, columns */
+    int64_t n, h, w; /* pictures, rows, columns */
     double low, high;
 } Images;
 
@@ -127,18 +127,25 @@ static void images_svg(Buf *b, const Images *im)
     int64_t cell = im->w > 64 ? 2 : im->w > 16 ? 4 : 8, gap = 8, across = im->n < 8 ? im->n : 8;
     int64_t down = (im->n + across - 1) / across;
     int64_t width = across * (im->w * cell + gap) - gap, height = down * (im->h * cell + gap) - gap;
-    buf_printf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lld\" height=\"%lld\" role=\"img\" "
-                  "shape-rendering=\"crispEdges\">", (long long)width, (long long)height);
+    buf_printf(
+        b,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lld\" height=\"%lld\" role=\"img\" "
+        "shape-rendering=\"crispEdges\">",
+        (long long)width, (long long)height);
     for (int64_t k = 0; k < im->n; k++) {
         long long left = k % across * (im->w * cell + gap), top = k / across * (im->h * cell + gap);
-        buf_printf(b, "<g transform=\"translate(%lld %lld)\"><rect width=\"%lld\" height=\"%lld\" fill=\"#000\"/>", left,
-                   top, (long long)(im->w * cell), (long long)(im->h * cell));
+        buf_printf(b,
+                   "<g transform=\"translate(%lld %lld)\"><rect width=\"%lld\" height=\"%lld\" "
+                   "fill=\"#000\"/>",
+                   left, top, (long long)(im->w * cell), (long long)(im->h * cell));
         for (int64_t i = 0; i < im->h * im->w; i++) {
             int level = (int)(brightness(im, k, i / im->w, i % im->w) * 255 + 0.5);
             if (level)
-                buf_printf(b, "<rect x=\"%lld\" y=\"%lld\" width=\"%lld\" height=\"%lld\" fill=\"#%02x%02x%02x\"/>",
-                           (long long)(i % im->w * cell), (long long)(i / im->w * cell), (long long)cell,
-                           (long long)cell, level, level, level);
+                buf_printf(b,
+                           "<rect x=\"%lld\" y=\"%lld\" width=\"%lld\" height=\"%lld\" "
+                           "fill=\"#%02x%02x%02x\"/>",
+                           (long long)(i % im->w * cell), (long long)(i / im->w * cell),
+                           (long long)cell, (long long)cell, level, level, level);
         }
         buf_str(b, "</g>");
     }
@@ -153,7 +160,9 @@ bool display_image(RelaySession *s, Value v, Span span)
     if (!tensor || r < 2 || view.t.size == 0 || view.t.shape[r - 1] > IMAGE_SIDE_MOST ||
         view.t.shape[r - 2] > IMAGE_SIDE_MOST) {
         Diag *d = diag_error(s->cx.diags, E0402_USAGE, span, "this is no picture");
-        diag_help(d, "a picture is a tensor of rows and columns, at most %d each, or a stack of them", IMAGE_SIDE_MOST);
+        diag_help(d,
+                  "a picture is a tensor of rows and columns, at most %d each, or a stack of them",
+                  IMAGE_SIDE_MOST);
         return false;
     }
     Images im = {.t = &view.t, .h = view.t.shape[r - 2], .w = view.t.shape[r - 1]};
@@ -186,7 +195,8 @@ static void pass_token(void *data, const LexedToken *t)
     h->token(h->data, &(RelayToken){t->from, t->to, t->kind});
 }
 
-void relay_highlight(const char *text, size_t len, void (*token)(void *data, const RelayToken *t), void *data)
+void relay_highlight(const char *text, size_t len, void (*token)(void *data, const RelayToken *t),
+                     void *data)
 {
     Highlight h = {token, data};
     lex_each(text, len, pass_token, &h);

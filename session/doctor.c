@@ -20,7 +20,8 @@ static void line_value(const char *text, const char *key, Buf *out)
 
 static void doctor_cpu(Buf *b)
 {
-    static const char *const wanted[] = {"avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile"};
+    static const char *const wanted[] = {"avx2",        "fma",         "f16c",    "avx512f",
+                                         "avx512_vnni", "avx512_bf16", "amx_tile"};
     char text[16384];
     FILE *f = fopen("/proc/cpuinfo", "r");
     size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
@@ -49,18 +50,20 @@ static void doctor_blas(RelaySession *s, Buf *b)
 {
     const char *core = blas_core(s->cx.blas);
     if (!core) {
-        buf_printf(b, BAD "OpenBLAS    %s\n   try         apt-get install libopenblas0-pthread\n", blas_error(s->cx.blas));
+        buf_printf(b, BAD "OpenBLAS    %s\n   try         apt-get install libopenblas0-pthread\n",
+                   blas_error(s->cx.blas));
         return;
     }
     const char *asked = blas_core_asked(s->cx.blas);
-    buf_printf(b, GOOD "OpenBLAS    core %s%s%s\n   build       %s\n", core, asked ? ", asked for " : "",
-               asked ? asked : "", blas_config(s->cx.blas));
+    buf_printf(b, GOOD "OpenBLAS    core %s%s%s\n   build       %s\n", core,
+               asked ? ", asked for " : "", asked ? asked : "", blas_config(s->cx.blas));
 }
 
 static void doctor_jit(RelaySession *s, Buf *b)
 {
     if (session_jit(s))
-        buf_printf(b, GOOD "LLVM        %s, compiling for %s\n", s->jit_table->version_text(), s->jit_table->cpu_name());
+        buf_printf(b, GOOD "LLVM        %s, compiling for %s\n", s->jit_table->version_text(),
+                   s->jit_table->cpu_name());
     else
         buf_printf(b, BAD "LLVM        %s; the evaluator runs everything\n", buf_text(&s->jit_why));
 }
@@ -73,12 +76,14 @@ static void doctor_gpu(Buf *b)
     if (init && count && init(0) == 0 && count(&n) == 0 && n > 0)
         buf_printf(b, GOOD "GPU         %d found; this build compiles for the processor\n", n);
     else
-        buf_printf(b, BAD "GPU         %s\n", init ? "the driver finds none" : "no driver (libcuda.so.1)");
+        buf_printf(b, BAD "GPU         %s\n",
+                   init ? "the driver finds none" : "no driver (libcuda.so.1)");
 }
 
 static void doctor_jupyter(Buf *b)
 {
-    const char *home = getenv("HOME"), *data = getenv("JUPYTER_DATA_DIR"), *prefix = getenv("VIRTUAL_ENV");
+    const char *home = getenv("HOME"), *data = getenv("JUPYTER_DATA_DIR"),
+               *prefix = getenv("VIRTUAL_ENV");
     const char *dirs[4] = {data, NULL, "/usr/local/share/jupyter", "/usr/share/jupyter"};
     Buf user = {0}, env = {0};
     if (!data && home) {
@@ -100,7 +105,8 @@ static void doctor_jupyter(Buf *b)
         buf_deinit(&path);
     }
     if (!found)
-        buf_str(b, BAD "Jupyter     the kernel is not installed\n   try         relay kernel install --user\n");
+        buf_str(b, BAD "Jupyter     the kernel is not installed\n   try         relay kernel "
+                       "install --user\n");
     buf_deinit(&user);
     buf_deinit(&env);
 }

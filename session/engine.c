@@ -21,7 +21,8 @@ bool engine_parse(const char *text, Engine *out)
 #if RELAY_HAS_LLVM
 static const JitTable *open_table(RelaySession *s)
 {
-    const JitTable *(*entry)(void) = (const JitTable *(*)(void))plugin_open("jit", "relay_jit_table", &s->jit_why);
+    const JitTable *(*entry)(void) =
+        (const JitTable *(*)(void))plugin_open("jit", "relay_jit_table", &s->jit_why);
     const JitTable *table = entry ? entry() : NULL;
     if (table && table->version != JIT_TABLE_VERSION) {
         buf_str(&s->jit_why, "the JIT's plug-in belongs to another version of relay");
@@ -52,7 +53,8 @@ bool session_jit(RelaySession *s)
 static void warn_interpreted(RelaySession *s, Span span, const char *why)
 {
     Diag *d = diag_error(s->cx.diags, W0701_INTERPRETED, span, "the evaluator runs this: %s", why);
-    diag_help(d, "`:engine interp` (or `--exec interp`) asks for the evaluator and leaves this out");
+    diag_help(d,
+              "`:engine interp` (or `--exec interp`) asks for the evaluator and leaves this out");
 }
 
 /* False when the JIT cannot; then a warning says what stands in its way. */
@@ -88,7 +90,8 @@ bool engine_pick(RelaySession *s, Engine *engine, Module *env, const Name *name)
     return session_status(s) == RELAY_OK;
 }
 
-Value engine_call(RelaySession *s, Engine picked, Module *env, const Name *name, uint32_t n, const Value *args)
+Value engine_call(RelaySession *s, Engine picked, Module *env, const Name *name, uint32_t n,
+                  const Value *args)
 {
     const Def *def = module_find(env, name);
     Span span = def ? def->span : (Span){0};
@@ -137,7 +140,8 @@ bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Thunk *out)
     Expr *body = ok && c.vars.n ? ir_substitute(&s->cx, out->module, e, &map) : e;
     ptrmap_deinit(&map);
     if (ok && body) {
-        Function *fn = expr_function(arena, e->span, (TypeVarList){0}, out->n, params, NULL, NULL, body);
+        Function *fn =
+            expr_function(arena, e->span, (TypeVarList){0}, out->n, params, NULL, NULL, body);
         module_define(out->module, out->name, fn, e->span, out->module);
         ok = typecheck_module(&s->cx, out->module, env);
     }
@@ -160,7 +164,9 @@ Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Exp
         return value_none();
     Thunk t;
     if (engine == ENGINE_INTERP || !thunk_make(s, env, keep, e, &t))
-        return session_status(s) == RELAY_OK ? interp_eval(s->interp, env, keep, e, &s->local_values) : value_none();
+        return session_status(s) == RELAY_OK
+                   ? interp_eval(s->interp, env, keep, e, &s->local_values)
+                   : value_none();
     Value v = value_none();
     if (jit_prepare(s, t.module, t.name, e->span))
         v = s->jit_table->call(s->jit, t.module, t.name, t.n, t.args, e->span);

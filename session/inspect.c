@@ -31,8 +31,10 @@ static Str dotted(const char *text, size_t len, LexedToken t)
         for (from--; from > 0 && (text[from - 1] == '_' || (text[from - 1] | 32) >= 'a'); from--)
             continue;
     while (to + 1 < len && text[to] == '.')
-        for (to++; to < len && (text[to] == '_' || ((text[to] | 32) >= 'a' && (text[to] | 32) <= 'z') ||
-                                (text[to] >= '0' && text[to] <= '9')); to++)
+        for (to++;
+             to < len && (text[to] == '_' || ((text[to] | 32) >= 'a' && (text[to] | 32) <= 'z') ||
+                          (text[to] >= '0' && text[to] <= '9'));
+             to++)
             continue;
     return (Str){text + from, to - from};
 }
@@ -55,7 +57,8 @@ static void describe_op(Buf *b, const Op *op, int detail)
     for (const OpArg *a = op->args; a && a->name; a++)
         buf_printf(b, "\n  %%%-16s %s", a->name, a->doc ? a->doc : "");
     for (const OpAttr *a = op->attrs; a && a->name; a++)
-        buf_printf(b, "\n  %-17s %s%s", a->name, a->doc ? a->doc : "", a->required ? " (must be given)" : "");
+        buf_printf(b, "\n  %-17s %s%s", a->name, a->doc ? a->doc : "",
+                   a->required ? " (must be given)" : "");
     if (op->grad)
         buf_printf(b, "\ngradient: %s", op->grad);
 }
@@ -113,7 +116,8 @@ static bool describe_command(Buf *b, Str name)
     return false;
 }
 
-static bool describe(RelaySession *s, Buf *b, const char *text, size_t len, LexedToken t, int detail)
+static bool describe(RelaySession *s, Buf *b, const char *text, size_t len, LexedToken t,
+                     int detail)
 {
     Str word = {text + t.from, t.to - t.from};
     Str bare = {word.ptr + 1, word.len - 1};
@@ -149,7 +153,8 @@ static bool describe(RelaySession *s, Buf *b, const char *text, size_t len, Lexe
     return describe_name(s, b, dotted(text, len, t), detail) || describe_command(b, word);
 }
 
-bool relay_session_inspect(RelaySession *s, const char *text, size_t len, size_t cursor, int detail, RelaySink sink)
+bool relay_session_inspect(RelaySession *s, const char *text, size_t len, size_t cursor, int detail,
+                           RelaySink sink)
 {
     session_load_prelude(s);
     At at = {.cursor = cursor};
@@ -160,7 +165,8 @@ bool relay_session_inspect(RelaySession *s, const char *text, size_t len, size_t
     bool found = describe(s, &b, text, len, at.token, detail);
     RelayMime mime = {"text/plain", buf_text(&b), b.n};
     if (found && sink.emit)
-        sink.emit(sink.data, &(RelayOutput){.kind = RELAY_OUTPUT_DISPLAY, .mimes = &mime, .n_mimes = 1});
+        sink.emit(sink.data,
+                  &(RelayOutput){.kind = RELAY_OUTPUT_DISPLAY, .mimes = &mime, .n_mimes = 1});
     buf_deinit(&b);
     return found;
 }

@@ -27,19 +27,21 @@ struct RelaySession {
     bool jit_tried;
     Buf jit_why;                /* why there is no JIT */
     Module *env;                /* the definitions so far */
-    Module *libraries[8];       /* imported libraries by their position in prelude_files; NULL until asked for */
-    Local *locals;              /* newest binding of each name */
+    Module *libraries
+        [8]; /* imported libraries by their position in prelude_files; NULL until asked for */
+    Local *locals; /* newest binding of each name */
     size_t n_locals, cap_locals;
-    PtrMap local_names, graph_names;    /* Name -> Var: ParseEnv */
-    PtrMap local_values;        /* Var -> const Value *: interp_eval; rebuilt when locals move */
-    RelaySink sink;             /* of the running call */
+    PtrMap local_names, graph_names; /* Name -> Var: ParseEnv */
+    PtrMap local_values; /* Var -> const Value *: interp_eval; rebuilt when locals move */
+    RelaySink sink; /* of the running call */
     RelayOptions options;
     Engine engine;
     atomic_bool running;
     bool prelude_loaded;
-    char *directory;            /* of the file being run: where imports and loads are looked up; NULL: the working directory */
-    int loading;                /* nesting of :load */
-    bool quit;                  /* :quit was run in this cell; nothing behind it is */
+    char *
+        directory; /* of the file being run: where imports and loads are looked up; NULL: the working directory */
+    int loading; /* nesting of :load */
+    bool quit; /* :quit was run in this cell; nothing behind it is */
 };
 
 /* ---- session.c ------------------------------------------------------------------------------------------------------------ */
@@ -67,7 +69,8 @@ void session_reset(RelaySession *s);
 
 void emit_mimes(RelaySession *s, RelayOutputKind kind, size_t n, const RelayMime *mimes);
 void emit_text(RelaySession *s, RelayOutputKind kind, const Buf *text);
-__attribute__((format(printf, 3, 4))) void emit_printf(RelaySession *s, RelayOutputKind kind, const char *format, ...);
+__attribute__((format(printf, 3, 4))) void emit_printf(RelaySession *s, RelayOutputKind kind,
+                                                       const char *format, ...);
 void emit_diags(RelaySession *s);
 
 /* ---- display.c ------------------------------------------------------------------------------------------------------------- */
@@ -101,7 +104,8 @@ Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Exp
  * diagnostic. */
 bool engine_pick(RelaySession *s, Engine *engine, Module *env, const Name *name);
 /* A definition on arguments (lent), by the engine that was picked for it. */
-Value engine_call(RelaySession *s, Engine picked, Module *env, const Name *name, uint32_t n, const Value *args);
+Value engine_call(RelaySession *s, Engine picked, Module *env, const Name *name, uint32_t n,
+                  const Value *args);
 /* No text can name it: identifiers have no dots. */
 #define THUNK_NAME "cell.it"
 
@@ -126,7 +130,8 @@ bool json_read_args(RelaySession *s, const char *path, Module *m, const Function
 /* ---- args.c ---------------------------------------------------------------------------------------------------------------- */
 
 /* Fills args[0 … fn->params.n) from the request: args, arg, params, random. The values are the caller's. */
-bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Function *fn, Value *args);
+bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Function *fn,
+                  Value *args);
 const char *request_find(const RelayRequest *r, const char *key);
 bool request_flag(const RelayRequest *r, const char *key);
 /* Whether a value has a type. */

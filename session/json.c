@@ -108,9 +108,7 @@ static void encode_one(Encoder *en, Value v)
         buf_deinit(&type);
         return;
     }
-    case VALUE_NONE:
-        buf_str(en->out, "null");
-        return;
+    case VALUE_NONE: buf_str(en->out, "null"); return;
     }
 }
 
@@ -178,11 +176,13 @@ static Value decode_tensor(Decoder *de, json_t *j)
     for (int32_t i = 0; i < rank; i++)
         extents[i] = json_integer_value(json_array_get(shape, (size_t)i));
     int64_t size;
-    if (!shape_size(rank, extents, &size) || !json_is_array(data) || (int64_t)json_array_size(data) != size)
+    if (!shape_size(rank, extents, &size) || !json_is_array(data) ||
+        (int64_t)json_array_size(data) != size)
         return wrong(de, "the \"data\" of a tensor must have as many elements as its shape says");
     Tensor *t = tensor_new(&de->s->cx.limits, dtype, rank, extents);
     for (int64_t i = 0; t && i < size; i++)
-        if (!decode_number(dtype, json_array_get(data, (size_t)i), t->data + (size_t)i * dtype_size(dtype))) {
+        if (!decode_number(dtype, json_array_get(data, (size_t)i),
+                           t->data + (size_t)i * dtype_size(dtype))) {
             tensor_release(t);
             return wrong(de, "an element of \"data\" is no number");
         }
@@ -250,12 +250,14 @@ static bool decode_args(Decoder *de, json_t *root, const Function *fn, Value *ar
         return false;
     }
     if (!by_name && json_array_size(root) > fn->params.n) {
-        diag_error(de->s->cx.diags, E0305_ARGUMENTS, (Span){0}, "`%s` holds %zu arguments, the function takes %u",
-                   de->path, json_array_size(root), fn->params.n);
+        diag_error(de->s->cx.diags, E0305_ARGUMENTS, (Span){0},
+                   "`%s` holds %zu arguments, the function takes %u", de->path,
+                   json_array_size(root), fn->params.n);
         return false;
     }
     for (uint32_t i = 0; i < fn->params.n; i++) {
-        json_t *j = by_name ? json_object_get(root, fn->params.at[i]->name->text) : json_array_get(root, i);
+        json_t *j =
+            by_name ? json_object_get(root, fn->params.at[i]->name->text) : json_array_get(root, i);
         if (!j)
             continue;
         value_release(args[i]);
@@ -276,8 +278,8 @@ bool json_read_args(RelaySession *s, const char *path, Module *m, const Function
     json_t *root = json_loadb(text, len, JSON_ALLOW_NUL, &error);
     free(text);
     if (!root) {
-        diag_error(s->cx.diags, E0403_FORMAT, (Span){0}, "`%s` is not JSON: line %d, column %d: %s", path, error.line,
-                   error.column, error.text);
+        diag_error(s->cx.diags, E0403_FORMAT, (Span){0}, "`%s` is not JSON: line %d, column %d: %s",
+                   path, error.line, error.column, error.text);
         return false;
     }
     Decoder de = {s, m, path};

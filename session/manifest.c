@@ -20,8 +20,14 @@ static double number_of(json_t *j, const char *key)
 static bool read_gen(Arena *arena, json_t *gen, WorkloadParam *p)
 {
     const char *kind = json_string_value(json_object_get(gen, "kind"));
-    static const struct { const char *name; GenKind gen; } kinds[] = {
-        {"uniform", GEN_UNIFORM}, {"int", GEN_INT}, {"value", GEN_VALUE}, {"values", GEN_VALUES},
+    static const struct {
+        const char *name;
+        GenKind gen;
+    } kinds[] = {
+        {"uniform", GEN_UNIFORM},
+        {"int", GEN_INT},
+        {"value", GEN_VALUE},
+        {"values", GEN_VALUES},
     };
     size_t i = 0;
     while (i < 4 && (!kind || strcmp(kinds[i].name, kind)))
@@ -55,7 +61,8 @@ static bool read_param(Arena *arena, json_t *j, WorkloadParam *p)
         return p->name != NULL;
     const char *dtype = json_string_value(json_object_get(j, "dtype"));
     json_t *shape = json_object_get(j, "shape");
-    if (!dtype || !dtype_parse(str_of(dtype), &p->dtype) || json_array_size(shape) > TENSOR_RANK_MOST)
+    if (!dtype || !dtype_parse(str_of(dtype), &p->dtype) ||
+        json_array_size(shape) > TENSOR_RANK_MOST)
         return false;
     p->rank = (int32_t)json_array_size(shape);
     for (int32_t i = 0; i < p->rank; i++)
@@ -92,12 +99,14 @@ bool manifest_read(RelaySession *s, Arena *arena, const char *dir, const char *n
     json_t *row = json_object_get(root, name);
     bool ok = row && read_workload(arena, row, name, out);
     if (text && !root)
-        diag_error(s->cx.diags, E0403_FORMAT, (Span){0}, "`%s` is not JSON: line %d: %s", buf_text(&path), error.line,
-                   error.text);
+        diag_error(s->cx.diags, E0403_FORMAT, (Span){0}, "`%s` is not JSON: line %d: %s",
+                   buf_text(&path), error.line, error.text);
     else if (root && !row)
-        diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`%s` has no workload `%s`", buf_text(&path), name);
+        diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`%s` has no workload `%s`",
+                   buf_text(&path), name);
     else if (root && !ok)
-        diag_error(s->cx.diags, E0403_FORMAT, (Span){0}, "`%s`: the row of `%s` cannot be read", buf_text(&path), name);
+        diag_error(s->cx.diags, E0403_FORMAT, (Span){0}, "`%s`: the row of `%s` cannot be read",
+                   buf_text(&path), name);
     json_decref(root);
     free(text);
     buf_deinit(&path);

@@ -7,15 +7,15 @@
 typedef enum GenKind { GEN_UNIFORM, GEN_INT, GEN_VALUE, GEN_VALUES, GEN_EXPR } GenKind;
 
 typedef struct WorkloadParam {
-    const char *name;       /* with dots; a dot is `_` in the program */
-    const char *expr;       /* GEN_EXPR: Relay text */
-    bool weight;            /* known when the program is compiled */
+    const char *name; /* with dots; a dot is `_` in the program */
+    const char *expr; /* GEN_EXPR: Relay text */
+    bool weight; /* known when the program is compiled */
     DType dtype;
     int32_t rank;
     int64_t shape[TENSOR_RANK_MOST];
     GenKind gen;
-    double scale, offset;   /* uniform */
-    int64_t low, high;      /* int */
+    double scale, offset; /* uniform */
+    int64_t low, high; /* int */
     double value;
     const double *values;
     size_t n_values;
@@ -23,9 +23,9 @@ typedef struct WorkloadParam {
 
 typedef struct Workload {
     const char *name;
-    const char *program;    /* path below the folder */
+    const char *program; /* path below the folder */
     const char *entry;
-    double flops, bytes;    /* 0: not said */
+    double flops, bytes; /* 0: not said */
     WorkloadParam *params;
     size_t n;
 } Workload;

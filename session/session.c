@@ -207,8 +207,8 @@ Module *session_import(void *session, Str path, Span span)
     if (s->loading > 32)
         diag_error(s->cx.diags, E0120_IMPORT, span, "imports go round in a circle");
     else if (!name || access(name, R_OK) != 0) {
-        Diag *d = diag_error(s->cx.diags, E0120_IMPORT, span, "there is no file or library `%.*s`", (int)path.len,
-                             path.ptr);
+        Diag *d = diag_error(s->cx.diags, E0120_IMPORT, span, "there is no file or library `%.*s`",
+                             (int)path.len, path.ptr);
         for (const PreludeFile *f = prelude_files; f->name; f++)
             diag_note(d, "there is a library `%s`", f->name);
     } else {

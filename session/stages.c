@@ -81,7 +81,8 @@ static void print_typed(Buf *out, const Module *m)
     ir_print_module(out, m, (PrintStyle){.types = true, .no_metadata = true});
 }
 
-static void after_pass(void *data, const char *pass, double seconds, const Module *before, const Module *now)
+static void after_pass(void *data, const char *pass, double seconds, const Module *before,
+                       const Module *now)
 {
     OptRun *run = data;
     Buf old = {0}, text = {0}, diff = {0};
@@ -93,9 +94,10 @@ static void after_pass(void *data, const char *pass, double seconds, const Modul
     if (run->print)
         emit_printf(run->s, RELAY_OUTPUT_TEXT, "// after %s\n%s\n", pass, buf_text(&text));
     if (run->diff)
-        emit_printf(run->s, RELAY_OUTPUT_DISPLAY, "// %s%s\n%s\n", pass, diff.n ? "" : ": no change", buf_text(&diff));
-    buf_printf(&run->html, "<details%s><summary>%s (%.3f ms)%s</summary>", diff.n ? " open" : "", pass, seconds * 1e3,
-               diff.n ? "" : ", no change");
+        emit_printf(run->s, RELAY_OUTPUT_DISPLAY, "// %s%s\n%s\n", pass,
+                    diff.n ? "" : ": no change", buf_text(&diff));
+    buf_printf(&run->html, "<details%s><summary>%s (%.3f ms)%s</summary>", diff.n ? " open" : "",
+               pass, seconds * 1e3, diff.n ? "" : ", no change");
     html_program(&run->html, buf_text(&text), text.n);
     buf_str(&run->html, "</details>");
     buf_deinit(&old);
@@ -118,9 +120,11 @@ static const Attrs *read_config(RelaySession *s, const RelayRequest *r, Arena *a
         }
         AttrValue v;
         uint32_t source = sources_add(&s->cx.sources, "--config", eq + 1, strlen(eq + 1));
-        *ok = parse_attr_value(&s->cx, arena, source, (Span){source, 0, (uint32_t)strlen(eq + 1)}, &v);
+        *ok = parse_attr_value(&s->cx, arena, source, (Span){source, 0, (uint32_t)strlen(eq + 1)},
+                               &v);
         if (*ok)
-            config = attrs_with(arena, config, arena_copy_text(arena, text, (size_t)(eq - text)), v);
+            config =
+                attrs_with(arena, config, arena_copy_text(arena, text, (size_t)(eq - text)), v);
     }
     return config;
 }
@@ -128,7 +132,8 @@ static const Attrs *read_config(RelaySession *s, const RelayRequest *r, Arena *a
 static bool write_html(RelaySession *s, const char *path, const Buf *body)
 {
     Buf page = {0};
-    buf_str(&page, "<!doctype html><meta charset=\"utf-8\"><title>relay opt</title><style>body{font-family:sans-serif;"
+    buf_str(&page, "<!doctype html><meta charset=\"utf-8\"><title>relay "
+                   "opt</title><style>body{font-family:sans-serif;"
                    "margin:2em}summary{cursor:pointer;margin:.5em 0}</style>");
     buf_bytes(&page, buf_text(body), body->n);
     bool ok = file_write(s->cx.diags, path, buf_text(&page), page.n);
@@ -140,12 +145,17 @@ static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
 {
     const char *pipeline = request_find(r, "pipeline"), *level = request_find(r, "O");
     const char *html = request_find(r, "html");
-    OptRun run = {.s = s, .print = request_flag(r, "print-after-all"), .diff = request_flag(r, "diff"),
+    OptRun run = {.s = s,
+                  .print = request_flag(r, "print-after-all"),
+                  .diff = request_flag(r, "diff"),
                   .time = request_flag(r, "time")};
     Module *m = load_request(s, r, true);
     bool ok = m != NULL;
-    PassContext pc = {.cx = &s->cx, .opt_level = level ? atoi(level) : 2, .disable = request_find(r, "disable"),
-                      .require = request_find(r, "require"), .data = &run};
+    PassContext pc = {.cx = &s->cx,
+                      .opt_level = level ? atoi(level) : 2,
+                      .disable = request_find(r, "disable"),
+                      .require = request_find(r, "require"),
+                      .data = &run};
     if (run.print || run.diff || run.time || html)
         pc.after = after_pass;
     if (ok)
@@ -154,11 +164,14 @@ static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
     buf_printf(&defaults, "-O%d", pc.opt_level);
     if (!pipeline)
         pipeline = buf_text(&defaults);
-    Module *now = ok ? passes_run(&pc, m, sources_add(&s->cx.sources, "pipeline", pipeline, strlen(pipeline))) : NULL;
+    Module *now =
+        ok ? passes_run(&pc, m, sources_add(&s->cx.sources, "pipeline", pipeline, strlen(pipeline)))
+           : NULL;
     if (now && !run.diff)
         emit_module(s, now, true);
     if (now && run.time)
-        emit_printf(s, RELAY_OUTPUT_STREAM, "%s%-28s %9.3f ms\n", buf_text(&run.times), "total", run.total * 1e3);
+        emit_printf(s, RELAY_OUTPUT_STREAM, "%s%-28s %9.3f ms\n", buf_text(&run.times), "total",
+                    run.total * 1e3);
     if (now && html)
         write_html(s, html, &run.html);
     buf_deinit(&defaults);
@@ -179,8 +192,8 @@ static Module *with_main(RelaySession *s, Module *m)
     Module *out = module_derive(m);
     if (!out)
         return NULL;
-    Function *fn = expr_function(&out->arena, m->expr->span, (TypeVarList){0}, (uint32_t)m->free_vars.n,
-                                 m->free_vars.at, NULL, NULL, m->expr);
+    Function *fn = expr_function(&out->arena, m->expr->span, (TypeVarList){0},
+                                 (uint32_t)m->free_vars.n, m->free_vars.at, NULL, NULL, m->expr);
     module_define(out, ctx_name(&s->cx, "main"), fn, m->expr->span, out);
     if (typecheck_module(&s->cx, out, NULL))
         return out;
@@ -193,7 +206,8 @@ static const Def *find_entry(RelaySession *s, const Module *m, const char *entry
     const Def *def = module_find_text(m, entry);
     if (def)
         return def;
-    Diag *d = diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "the program has no function `@%s`", entry);
+    Diag *d =
+        diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "the program has no function `@%s`", entry);
     const char **names = arena_new_array(&s->cx.arena, const char *, m->defs.n);
     size_t n = 0;
     for (size_t i = 0; names && i < m->defs.n; i++)
@@ -216,7 +230,8 @@ static bool request_engine(RelaySession *s, const RelayRequest *r, Engine *out)
     *out = default_engine();
     if (!exec || engine_parse(exec, out))
         return true;
-    diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`--exec %s`: there are the engines interp, jit and gpu", exec);
+    diag_error(s->cx.diags, E0402_USAGE, (Span){0},
+               "`--exec %s`: there are the engines interp, jit and gpu", exec);
     return false;
 }
 
@@ -269,34 +284,43 @@ static RelayStatus stage_run(RelaySession *s, const RelayRequest *r)
 
 static bool emit_kind(RelaySession *s, const char *emit, JitText *out)
 {
-    static const struct { const char *name; JitText kind; } kinds[] = {
-        {"lowered", JIT_TEXT_LOWERED}, {"llvm-ir", JIT_TEXT_LLVM}, {"asm", JIT_TEXT_ASM}, {"obj", JIT_TEXT_OBJECT},
+    static const struct {
+        const char *name;
+        JitText kind;
+    } kinds[] = {
+        {"lowered", JIT_TEXT_LOWERED},
+        {"llvm-ir", JIT_TEXT_LLVM},
+        {"asm", JIT_TEXT_ASM},
+        {"obj", JIT_TEXT_OBJECT},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(emit, kinds[i].name)) {
             *out = kinds[i].kind;
             return true;
         }
-    Diag *d = diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`--emit %s`: nothing of that kind can be made", emit);
+    Diag *d = diag_error(s->cx.diags, E0402_USAGE, (Span){0},
+                         "`--emit %s`: nothing of that kind can be made", emit);
     diag_help(d, "this build makes lowered, llvm-ir, asm and obj");
     return false;
 }
 
 static RelayStatus stage_compile(RelaySession *s, const RelayRequest *r)
 {
-    const char *emit = request_find(r, "emit"), *entry = request_find(r, "entry"), *path = request_find(r, "out");
+    const char *emit = request_find(r, "emit"), *entry = request_find(r, "entry"),
+               *path = request_find(r, "out");
     JitText kind;
     Module *text = emit_kind(s, emit ? emit : "llvm-ir", &kind) ? load_request(s, r, true) : NULL;
     Module *m = text ? with_main(s, text) : NULL;
     const Def *def = m ? find_entry(s, m, entry ? entry : "main") : NULL;
     if (def && !session_jit(s))
-        diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "nothing can be compiled: %s", buf_text(&s->jit_why));
+        diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "nothing can be compiled: %s",
+                   buf_text(&s->jit_why));
     Buf why = {0}, out = {0};
     if (def && s->jit) {
         if (!s->jit_table->prepare(s->jit, m, def->name, &why)) {
             if (s->cx.diags->errors == 0)
-                diag_error(s->cx.diags, E0701_CANNOT_COMPILE, def->span, "`@%s` cannot be compiled: %s",
-                           def->name->text, buf_text(&why));
+                diag_error(s->cx.diags, E0701_CANNOT_COMPILE, def->span,
+                           "`@%s` cannot be compiled: %s", def->name->text, buf_text(&why));
         } else if (s->jit_table->text(s->jit, m, def->name, kind, &out)) {
             if (path)
                 file_write(s->cx.diags, path, buf_text(&out), out.n);
@@ -321,8 +345,9 @@ typedef struct Stage {
 } Stage;
 
 static const Stage stages[] = {
-    {"fmt", stage_fmt},     {"check", stage_check}, {"opt", stage_opt},       {"run", stage_run},
-    {"compile", stage_compile}, {"bench", stage_bench}, {"doctor", stage_doctor}, {"version", stage_version},
+    {"fmt", stage_fmt},       {"check", stage_check},     {"opt", stage_opt},
+    {"run", stage_run},       {"compile", stage_compile}, {"bench", stage_bench},
+    {"doctor", stage_doctor}, {"version", stage_version},
 };
 
 RelayStatus relay_session_stage(RelaySession *s, const RelayRequest *request, RelaySink sink)

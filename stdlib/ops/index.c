@@ -109,7 +109,7 @@ bool slice_axis(int64_t d, bool sizes, const int64_t *begin, const int64_t *end,
     b = begin && b < 0 ? b + d : b;
     int64_t e = end ? *end : step > 0 ? d : -1;
     if (sizes && end)
-        e = *end < 0 ? d : b + *end;
+        e = *end < 0 || __builtin_add_overflow(b, *end, &e) ? d : e;
     else if (end && e < 0)
         e += d;
     b = b < low ? low : b > high ? high : b;

@@ -236,6 +236,9 @@ static bool block_pairs(const Attrs *a, const char *key, int n, int64_t *before,
             return false;
         before[i] = pair->list.at[0].i;
         after[i] = pair->list.at[1].i;
+        if (before[i] > OPS_MOST || before[i] < -OPS_MOST || after[i] > OPS_MOST ||
+            after[i] < -OPS_MOST)
+            return false;
     }
     return true;
 }

@@ -32,6 +32,9 @@
 #define ATTR_D(NAME, V, DOC) ATTR(NAME, DTYPE, ATTR_DEFAULT_STRING(V), DOC)
 #define ATTR_IS(NAME, ARRAY, DOC) ATTR(NAME, INTS, ATTR_DEFAULT_LIST(ARRAY), DOC)
 
+/* The largest stride, kernel or padding: sums and products of a few of them fit an int64. */
+#define OPS_MOST ((int64_t)1 << 30)
+
 extern const OpArg args_data[]; /* data */
 extern const OpArg args_pair[]; /* lhs, rhs */
 extern const OpArg args_like[]; /* data, shape_like */

@@ -13,6 +13,9 @@ static bool pad_pairs(const Attrs *a, uint32_t n, int64_t *before, int64_t *afte
             return false;
         before[i] = pair->list.at[0].i;
         after[i] = pair->list.at[1].i;
+        if (before[i] > OPS_MOST || before[i] < -OPS_MOST || after[i] > OPS_MOST ||
+            after[i] < -OPS_MOST)
+            return false;
     }
     return true;
 }

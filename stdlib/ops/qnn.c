@@ -338,10 +338,10 @@ static Te *dequantized(TeBuilder *b)
                      parameter(b, te_input(b, 1), 0, float32_dtype));
 }
 
-#define UNARY(X)                                                                          \
-    X(tanh, TANH)                                                                         \
-    X(exp, EXP) X(sqrt, SQRT) X(rsqrt, RSQRT) X(erf, ERF) X(sigmoid, SIGMOID) X(log, LOG) \
-        X(abs, ABS)
+#define UNARY(X)  \
+    X(tanh, TANH) \
+    X(exp, EXP)   \
+    X(sqrt, SQRT) X(rsqrt, RSQRT) X(erf, ERF) X(sigmoid, SIGMOID) X(log, LOG) X(abs, ABS)
 #define COMPUTE(name, OP)                                        \
     static void compute_qnn_##name(TeBuilder *b)                 \
     {                                                            \
@@ -421,7 +421,7 @@ static const OpAttr leaky_attrs[] = {ATTR_F("alpha", 0.25, "the slope below zero
      .attrs = ATTRS,                                           \
      .samples = SAMPLES,                                       \
      .pattern = PATTERN,                                       \
-     .flags = OP_QUANTISED,                            \
+     .flags = OP_QUANTISED,                                    \
      .rel = REL,                                               \
      .compute = compute_##ID}
 #define UNARY_ROW(NAME, OP)                                                   \

@@ -220,6 +220,13 @@ RelResult rel_out_tensor(Rel *r, DType dtype, uint32_t rank, const Dim *dims)
                   r->op->name, (unsigned)rank, TENSOR_RANK_MOST);
         return REL_FAILED;
     }
+    for (uint32_t i = 0; i < rank; i++) {
+        if (dims[i] >= DIM_ANY)
+            continue;
+        rel_error(r, E0202_SHAPE, -1, "axis %u of the result of `%s` would have an extent below 0",
+                  (unsigned)i, r->op->name);
+        return REL_FAILED;
+    }
     return rel_set_output(r, type_tensor(r->cx, dtype, rank, dims));
 }
 
@@ -246,6 +253,9 @@ static bool padding_of(const Attrs *a, const char *key, int n, int64_t *before, 
     int given = attrs_ints(a, key, v, 2 * TENSOR_RANK_MOST);
     if (given != 1 && given != n && given != 2 * n)
         return false;
+    for (int i = 0; i < given; i++)
+        if (v[i] > OPS_MOST || v[i] < -OPS_MOST)
+            return false;
     for (int i = 0; i < n; i++) {
         before[i] = v[given == 1 ? 0 : i];
         after[i] = given == 2 * n ? v[n + i] : before[i];
@@ -257,8 +267,9 @@ bool rel_padding(Rel *r, const char *key, int n, int64_t *before, int64_t *after
 {
     if (padding_of(r->attrs, key, n, before, after))
         return true;
-    Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
-                        "`%s` of `%s` must hold 1, %d or %d numbers", key, r->op->name, n, 2 * n);
+    Diag *d =
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
+                  "`%s` of `%s` must hold 1, %d or %d small numbers", key, r->op->name, n, 2 * n);
     diag_help(d, "one for all sides, one an axis, or all before and then all after");
     return false;
 }
@@ -288,10 +299,10 @@ bool rel_ints(Rel *r, const char *key, int n, int64_t *out)
         return false;
     }
     for (int i = 0; i < n; i++) {
-        if (out[i] > 0)
+        if (out[i] > 0 && out[i] <= OPS_MOST)
             continue;
-        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`%s` of `%s` must be positive, not %lld", key,
-                  r->op->name, (long long)out[i]);
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`%s` of `%s` cannot be %lld", key, r->op->name,
+                  (long long)out[i]);
         return false;
     }
     return true;

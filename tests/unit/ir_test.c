@@ -29,7 +29,8 @@ static void test_types(void)
     DType f32 = dtype_of(DT_FLOAT32);
     CHECK(type_tensor(&cx, f32, 2, dims) == type_tensor(&cx, f32, 2, dims));
     CHECK(type_tensor(&cx, f32, 1, dims) != type_tensor(&cx, f32, 2, dims));
-    const TypeVar *a = typevar_new(&cx, ctx_name(&cx, "A"), (Span){0}), *b = typevar_new(&cx, ctx_name(&cx, "B"), (Span){0});
+    const TypeVar *a = typevar_new(&cx, ctx_name(&cx, "A"), (Span){0}),
+                  *b = typevar_new(&cx, ctx_name(&cx, "B"), (Span){0});
     const Type *ta = type_var(&cx, a), *tb = type_var(&cx, b);
     const Type *fa = type_func(&cx, 1, &a, 1, &ta, ta), *fb = type_func(&cx, 1, &b, 1, &tb, tb);
     CHECK(fa != fb && type_equal(fa, fb));
@@ -81,7 +82,9 @@ static Expr *increment(Rewriter *rw, const Expr *old, Expr *now)
 {
     (void)old;
     const Constant *c = expr_as_constant(now);
-    return c ? expr_constant(&rw->module->arena, now->span, value_int32((int32_t)value_as_int(c->value) + 1)) : now;
+    return c ? expr_constant(&rw->module->arena, now->span,
+                             value_int32((int32_t)value_as_int(c->value) + 1))
+             : now;
 }
 
 static void test_rewrite(Module *m)
@@ -107,8 +110,10 @@ static void test_equal(Module *m)
 {
     Var *x = var(m, "x"), *y = var(m, "y");
     Expr *one = number(m, 1);
-    Function *f = expr_function(&m->arena, (Span){0}, (TypeVarList){0}, 1, &x, NULL, NULL, add(m, &x->base, one));
-    Function *g = expr_function(&m->arena, (Span){0}, (TypeVarList){0}, 1, &y, NULL, NULL, add(m, &y->base, number(m, 1)));
+    Function *f = expr_function(&m->arena, (Span){0}, (TypeVarList){0}, 1, &x, NULL, NULL,
+                                add(m, &x->base, one));
+    Function *g = expr_function(&m->arena, (Span){0}, (TypeVarList){0}, 1, &y, NULL, NULL,
+                                add(m, &y->base, number(m, 1)));
     CHECK(ir_equal(&f->base, &g->base, false));
     CHECK(!ir_equal(&f->base, &ir_copy(&cx, m, one)[0], false));
     Expr *a = add(m, one, one), *b = add(m, number(m, 1), number(m, 1));
