@@ -13,11 +13,12 @@
 /* Room below the limit for runtime functions. */
 #define STACK_ROOM ((size_t)1 << 20)
 #define STACK_LEAST ((size_t)64 << 20)
-#define STACK_MOST ((size_t)64 << 30)
+#define STACK_MOST ((size_t)2 << 30)
 #define FRAME_BYTES ((size_t)256)
 #define FIRST_BYTES ((size_t)4096)
 
-/* A quarter of the memory: a stack that is used stays resident until the call ends. */
+/* A quarter of the memory, and no more than what takes a fraction of a second to run through: a recursion
+ * without end is to be reported soon. */
 static size_t stack_wanted(const Limits *limits)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);

@@ -586,6 +586,19 @@ static size_t resume_at(const Parser *p, size_t base, bool mismatch)
     return 0;
 }
 
+/* The frames stay while text is passed over, so each kind of token is looked up once. */
+static size_t resume_once(const Parser *p, size_t base, bool mismatch, bool seen[4])
+{
+    static const TokenKind kinds[4] = {TOKEN_SEMICOLON, TOKEN_RBRACE, TOKEN_RPAREN, TOKEN_COMMA};
+    for (int i = 0; i < 4; i++) {
+        if (kinds[i] != p->tok.kind || seen[i])
+            continue;
+        seen[i] = true;
+        return resume_at(p, base, mismatch);
+    }
+    return 0;
+}
+
 /* Drops the frames above `n`; a variable whose value could not be read is bound all the same. */
 static void unwind(Parser *p, size_t n)
 {
@@ -613,9 +626,9 @@ static bool ends_definition(const Parser *p)
 static bool recover(Parser *p, size_t base)
 {
     size_t depth = 0, at = 0;
-    bool mismatch = parse_at(p, TOKEN_RBRACKET);
+    bool mismatch = parse_at(p, TOKEN_RBRACKET), seen[4] = {false};
     while (!ends_definition(p) && p->cx->limits.hit == LIMIT_NONE) {
-        at = depth == 0 ? resume_at(p, base, mismatch) : 0;
+        at = depth == 0 ? resume_once(p, base, mismatch, seen) : 0;
         if (at)
             break;
         bool opens =

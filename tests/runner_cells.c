@@ -244,9 +244,6 @@ static size_t cell_end(Cell *c, size_t from, size_t to)
 /* What the cell gave is copied into the comment of its value. */
 static void bless_value(const Cell *c, Buf *out)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < c->n; i++)
-        n += is_value(&c->expects[i]);
     Buf got = {0};
     squeeze(buf_text(&c->value), c->value.n, &got);
     for (size_t i = 0; i < c->n; i++) {

@@ -302,15 +302,13 @@ static void adaptive(TeBuilder *b, int n, bool mean)
     for (int i = 0; i < n; i++) {
         int p = at[2 + i];
         int64_t extent = x.shape[p], to = te_out_shape(b, 0)[p];
+        to = to ? to : 1;
         Te *o = index[p], *e = te_int(b, extent), *t = te_int(b, to);
         Te *from = te_binary(b, TE_DIV, te_binary(b, TE_MUL, o, e), t);
         Te *next = te_binary(b, TE_MUL, te_binary(b, TE_ADD, o, te_int(b, 1)), e);
         Te *end = te_binary(b, TE_DIV, te_binary(b, TE_ADD, next, te_int(b, to - 1)), t);
-        most[i] = 1;
-        for (int64_t k = 0; k < to; k++) {
-            int64_t size = ((k + 1) * extent + to - 1) / to - k * extent / to;
-            most[i] = size > most[i] ? size : most[i];
-        }
+        /* No window is larger; where `to` divides the extent all are equal. */
+        most[i] = extent % to == 0 ? extent / to : extent / to + 2;
         Te *place = te_binary(b, TE_ADD, from, te_axis(b, x.rank + i));
         Te *in = te_binary(b, TE_LT, place, end);
         index[p] = te_binary(b, TE_MIN, place, te_int(b, extent - 1));
