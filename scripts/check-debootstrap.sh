@@ -51,6 +51,7 @@ step() { echo "== $*"; }
 copy() { # a file or folder of this machine, to the same place inside
     [ -e "$1" ] || return 0
     mkdir -p "$root$(dirname "$1")"
+    rm -rf --one-file-system "$root$1"
     cp -rL "$1" "$root$(dirname "$1")/"
 }
 
