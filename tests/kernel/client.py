@@ -88,8 +88,12 @@ class Client:
                 socket.curve_publickey, socket.curve_secretkey = zmq.curve_keypair()
             socket.connect(kernel.endpoint(name))
             self.sockets[name] = socket
-        welcome = self.receive("iopub")
-        assert welcome["header"]["msg_type"] == "iopub_welcome", welcome
+        # What other clients asked for may still be on its way when this one subscribes.
+        while True:
+            welcome = self.receive("iopub")
+            assert welcome, "no welcome"
+            if welcome["header"]["msg_type"] == "iopub_welcome":
+                break
         assert welcome["content"] == {"subscription": ""}
 
     def close(self):
