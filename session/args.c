@@ -142,16 +142,7 @@ static bool take_arg(Filling *f, const char *text)
     return t != NULL;
 }
 
-/* SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, 2014). */
-static uint64_t split_mix(uint64_t *state)
-{
-    uint64_t z = *state += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
-static bool take_random(Filling *f, int i, const Type *type, uint64_t *state)
+static bool take_random(Filling *f, int i, const Type *type, uint64_t seed, uint64_t *drawn)
 {
     const char *name = f->fn->params.at[i]->name->text;
     if (type->kind != TYPE_TENSOR || !type_is_static(type)) {
@@ -163,7 +154,7 @@ static bool take_random(Filling *f, int i, const Type *type, uint64_t *state)
     Tensor *t = tensor_new(&f->s->cx.limits, type->dtype, (int32_t)type->n, type->dims);
     size_t size = t ? dtype_size(t->dtype) : 0;
     for (int64_t k = 0; t && k < t->size; k++) {
-        double u = (double)(split_mix(state) >> 11) * 0x1p-52 - 1.0;
+        double u = (double)(random_at(seed, (*drawn)++) >> 11) * 0x1p-52 - 1.0;
         Value v = dtype_is_bool(t->dtype) ? value_bool(u < 0) : value_scalar_double(t->dtype, u);
         memcpy(t->data + (size_t)k * size, &v.bits, size);
     }
@@ -216,11 +207,11 @@ bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Funct
         else if (!strcmp(p->key, "random"))
             seed = p->value;
     }
-    uint64_t state = seed ? strtoull(seed, NULL, 10) : 0;
+    uint64_t start = seed ? strtoull(seed, NULL, 10) : 0, drawn = 0;
     for (uint32_t i = 0; i < fn->params.n && ok; i++) {
         const Type *type = fn->params.at[i]->base.type;
         if (seed && type && value_is_none(args[i]))
-            ok = take_random(&f, (int)i, type_find(type), &state);
+            ok = take_random(&f, (int)i, type_find(type), start, &drawn);
         ok = ok && check_arg(&f, (int)i);
     }
     return ok;

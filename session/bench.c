@@ -38,8 +38,7 @@ static uint64_t stream_seed(const char *workload, const char *param)
     return h;
 }
 
-/* Element i of SplitMix64. */
-static uint64_t stream_at(uint64_t seed, uint64_t i)
+uint64_t random_at(uint64_t seed, uint64_t i)
 {
     uint64_t z = seed + (i + 1) * 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -49,7 +48,7 @@ static uint64_t stream_at(uint64_t seed, uint64_t i)
 
 static Value stream_value(const WorkloadParam *p, uint64_t seed, int64_t i)
 {
-    uint64_t z = stream_at(seed, (uint64_t)i);
+    uint64_t z = random_at(seed, (uint64_t)i);
     switch (p->gen) {
     case GEN_UNIFORM:
         return value_scalar_double(p->dtype,

@@ -128,11 +128,8 @@ static bool describe(RelaySession *s, Buf *b, const char *text, size_t len, Lexe
         buf_printf(b, "@%s: ", def->name->text);
         type_print(b, def->fn->base.type);
         if (detail) {
-            Module *m = module_slice(s, s->env, def->name);
             buf_char(b, '\n');
-            if (m)
-                ir_print_expr(b, &def->fn->base, (PrintStyle){0});
-            module_release(m);
+            ir_print_expr(b, &def->fn->base, (PrintStyle){0});
         }
         return true;
     }
