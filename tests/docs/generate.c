@@ -116,7 +116,7 @@ static void command_page(Buf *b)
     size_t n;
     const RelayCommand *rows = relay_commands(&n);
     buf_str(b, "# Commands\n\nWhat can be typed in a session besides Relay. Made from the rows in "
-               "`session/commands.c`.\n\n| command | |\n| --- | --- |\n");
+               "`session/commands.def`.\n\n| command | |\n| --- | --- |\n");
     for (size_t i = 0; i < n; i++) {
         buf_printf(b, "| `:%s%s", rows[i].name, *rows[i].args ? " " : "");
         cell(b, rows[i].args);

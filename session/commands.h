@@ -1,0 +1,31 @@
+/* What the commands of cells share: their arguments. */
+#ifndef SESSION_COMMANDS_H
+#define SESSION_COMMANDS_H
+
+#include "session/internal.h"
+
+/* What a command works on: the argument text and where it stands. */
+typedef struct CommandCall {
+    RelaySession *s;
+    Span args;
+    Str text;
+} CommandCall;
+
+#define COMMAND(name, args, doc, fn) void fn(CommandCall *c);
+#include "session/commands.def"
+#undef COMMAND
+
+/* The first word of the arguments; what is left stays in the call. */
+Str command_word(CommandCall *c);
+/* The arguments as text, without quotation marks around them; the caller's. */
+char *command_rest(const CommandCall *c);
+/* False after E0402 when there are no arguments; `what` names them: "an expression". */
+bool command_need(CommandCall *c, const char *what);
+/* The global that the argument names as `@f`, when it is nothing else. */
+const Def *command_global(CommandCall *c);
+/* The argument as a checked expression; the caller's, NULL after diagnostics. */
+Module *command_expr(CommandCall *c);
+/* The argument as a module to transform: a function with all that it reaches, or an expression. */
+Module *command_module(CommandCall *c);
+
+#endif

@@ -1,0 +1,222 @@
+/* Commands that show a program: its types, its stages of compilation. */
+#include "ir/print.h"
+#include "passes/pass.h"
+#include "session/commands.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- types ------------------------------------------------------------------------------------------------------------------- */
+
+void command_type(CommandCall *c)
+{
+    Module *m = command_expr(c);
+    if (!m)
+        return;
+    Buf b = {0};
+    type_print(&b, m->expr->type);
+    emit_text(c->s, RELAY_OUTPUT_DISPLAY, &b);
+    buf_deinit(&b);
+    module_release(m);
+}
+
+void command_defs(CommandCall *c)
+{
+    RelaySession *s = c->s;
+    Buf b = {0};
+    for (size_t i = 0; i < s->env->types.n; i++)
+        buf_printf(&b, "type %s\n", s->env->types.at[i]->name->text);
+    const Def **defs = arena_new_array(&s->cx.arena, const Def *, s->env->defs.n);
+    size_t n = module_sorted_defs(s->env, defs, true);
+    for (size_t i = 0; i < n; i++) {
+        if (strchr(defs[i]->name->text, '.'))
+            continue;
+        buf_printf(&b, "@%s: ", defs[i]->name->text);
+        type_print(&b, defs[i]->fn->base.type);
+        buf_str(&b, defs[i]->imported ? "    // library\n" : "\n");
+    }
+    for (size_t i = 0; i < s->n_locals; i++) {
+        buf_printf(&b, "%%%s: ", s->locals[i].var->name->text);
+        type_print(&b, s->locals[i].var->base.type);
+        buf_char(&b, '\n');
+    }
+    emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
+    buf_deinit(&b);
+}
+
+/* ---- passes and code ------------------------------------------------------------------------------------------------------ */
+
+typedef struct PassShow {
+    RelaySession *s;
+} PassShow;
+
+static void show_pass(void *data, const char *pass, double seconds, const Module *before,
+                      const Module *now)
+{
+    RelaySession *s = ((PassShow *)data)->s;
+    PrintStyle style = {.no_header = true, .no_metadata = true};
+    Buf old = {0}, text = {0}, title = {0};
+    ir_print_module(&old, before, style);
+    ir_print_module(&text, now, style);
+    bool same = strcmp(buf_text(&old), buf_text(&text)) == 0;
+    buf_printf(&title, "%s, %.2f ms%s", pass, seconds * 1e3, same ? ": no change" : "");
+    if (same)
+        display_program(s, buf_text(&title), &text);
+    else
+        display_diff(s, buf_text(&title), &old, &text);
+    buf_deinit(&old);
+    buf_deinit(&text);
+    buf_deinit(&title);
+}
+
+static void list_passes(CommandCall *c)
+{
+    Buf b = {0};
+    for (const Pass *const *p = passes; *p; p++)
+        buf_printf(&b, "%-26s level %d  %s\n", (*p)->name, (*p)->opt_level, (*p)->doc);
+    emit_text(c->s, RELAY_OUTPUT_DISPLAY, &b);
+    buf_deinit(&b);
+}
+
+void command_pass(CommandCall *c)
+{
+    if (c->text.len == 0) {
+        list_passes(c);
+        return;
+    }
+    /* The pipeline ends at the first blank outside brackets. */
+    size_t n = 0;
+    for (int depth = 0; n < c->text.len && (depth || !isspace((unsigned char)c->text.ptr[n])); n++)
+        depth += (strchr("{[(", c->text.ptr[n]) != NULL) - (strchr("}])", c->text.ptr[n]) != NULL);
+    Str pipeline = {c->text.ptr, n};
+    CommandCall target = *c;
+    target.text = (Str){c->text.ptr + n, c->text.len - n};
+    target.args.from += (uint32_t)n;
+    while (target.text.len && isspace((unsigned char)target.text.ptr[0])) {
+        target.text.ptr++;
+        target.text.len--;
+        target.args.from++;
+    }
+    if (!command_need(&target, "what the passes are to run on (`@f`, or an expression)"))
+        return;
+    Module *m = command_module(&target);
+    PassShow show = {c->s};
+    PassContext pc = {
+        .cx = &c->s->cx, .opt_level = 4, .env = c->s->env, .after = show_pass, .data = &show};
+    uint32_t source =
+        m ? sources_add(&c->s->cx.sources, "pipeline", pipeline.ptr, pipeline.len) : 0;
+    Module *now = source ? passes_run(&pc, m, source) : NULL;
+    module_release(now);
+    module_release(m);
+}
+
+/* ---- stages of one program ------------------------------------------------------------------------------------------------- */
+
+static bool show_text(RelaySession *s, Module *m, PrintStyle style, const char *title)
+{
+    Buf text = {0};
+    style.no_header = style.no_metadata = true;
+    ir_print_module(&text, m, style);
+    display_program(s, title, &text);
+    buf_deinit(&text);
+    return true;
+}
+
+static bool show_code(RelaySession *s, Module *env, const Name *name, JitText kind)
+{
+    Buf why = {0}, text = {0};
+    if (!session_jit(s)) {
+        diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "there is no JIT: %s",
+                   buf_text(&s->jit_why));
+        return false;
+    }
+    bool ok = s->jit_table->prepare(s->jit, env, name, &why);
+    if (!ok && s->cx.diags->errors == 0)
+        diag_error(s->cx.diags, E0701_CANNOT_COMPILE, (Span){0}, "`@%s` cannot be compiled: %s",
+                   name->text, buf_text(&why));
+    ok = ok && s->jit_table->text(s->jit, env, name, kind, &text);
+    if (ok && text.n == 0)
+        buf_str(&text, "no loops: everything here is scalar code, which `:show llvm` shows");
+    if (ok)
+        emit_text(s, RELAY_OUTPUT_DISPLAY, &text);
+    buf_deinit(&why);
+    buf_deinit(&text);
+    return ok;
+}
+
+/* A function literal stands for itself; anything else becomes the body of a function. */
+static bool code_thunk(RelaySession *s, Module *m, Thunk *out)
+{
+    Function *fn = expr_as_function(m->expr);
+    if (!fn)
+        return thunk_make(s, s->env, m, m->expr, out);
+    *out = (Thunk){.module = module_derive(s->env), .name = ctx_name(&s->cx, THUNK_NAME)};
+    if (out->module)
+        module_define(out->module, out->name, fn, fn->base.span, m);
+    return out->module != NULL;
+}
+
+static bool show_code_of(CommandCall *c, JitText kind)
+{
+    const Def *def = command_global(c);
+    if (def)
+        return show_code(c->s, c->s->env, def->name, kind);
+    Module *m = command_expr(c);
+    Thunk t;
+    if (!m || !code_thunk(c->s, m, &t)) {
+        module_release(m);
+        return false;
+    }
+    bool ok = show_code(c->s, t.module, t.name, kind);
+    if (c->s->jit)
+        c->s->jit_table->forget(c->s->jit, t.module);
+    thunk_free(&t);
+    module_release(m);
+    return ok;
+}
+
+typedef struct ShowRow {
+    const char *name, *doc;
+    bool code;
+    JitText kind;
+    PrintStyle style;
+} ShowRow;
+
+static const ShowRow show_rows[] = {
+    {"text", "canonical text", false, JIT_TEXT_LOWERED, {0}},
+    {"types", "canonical text with every inferred type", false, JIT_TEXT_LOWERED, {.types = true}},
+    {"lowered", "the loop nests", true, JIT_TEXT_LOWERED, {0}},
+    {"llvm", "LLVM IR", true, JIT_TEXT_LLVM, {0}},
+    {"asm", "machine code", true, JIT_TEXT_ASM, {0}},
+};
+
+void command_show(CommandCall *c)
+{
+    const char *names[sizeof show_rows / sizeof *show_rows];
+    Str word = command_word(c);
+    for (size_t i = 0; i < sizeof show_rows / sizeof *show_rows; i++) {
+        const ShowRow *row = &show_rows[i];
+        names[i] = row->name;
+        if (!str_is(word, row->name))
+            continue;
+        if (!command_need(c, "what to show (`@f`, or an expression)"))
+            return;
+        if (row->code) {
+            show_code_of(c, row->kind);
+            return;
+        }
+        Module *m = command_module(c);
+        if (m)
+            show_text(c->s, m, row->style, NULL);
+        module_release(m);
+        return;
+    }
+    Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args,
+                         "`:show` wants to know what: text, types, lowered, llvm "
+                         "or asm");
+    char *wanted = strndup(word.ptr, word.len);
+    diag_suggest(d, wanted ? wanted : "", sizeof names / sizeof *names, names);
+    diag_help(d, "for instance `:show llvm @f`");
+    free(wanted);
+}

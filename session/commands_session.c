@@ -1,0 +1,223 @@
+/* Commands about values, time, files, help and settings. */
+#include "runtime/npy.h"
+#include "session/commands.h"
+#include "session/explain.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- time -------------------------------------------------------------------------------------------------------------------- */
+
+/* Runs for a fifth of a second, at least once; the least time of a run. */
+static bool time_engine(RelaySession *s, Engine engine, Thunk *t, double *least, double *first,
+                        int *runs)
+{
+    double begin = clock_seconds();
+    for (*runs = 0; *runs < 1 || (clock_seconds() - begin < 0.2 && *runs < 100000); ++*runs) {
+        double start = clock_seconds();
+        Value v = engine_call(s, engine, t->module, t->name, t->n, t->args);
+        double seconds = clock_seconds() - start;
+        if (value_is_none(v))
+            return false;
+        value_release(v);
+        *first = *runs ? *first : seconds;
+        *least = *runs && *least < seconds ? *least : seconds;
+    }
+    return true;
+}
+
+static void print_time(Buf *b, double seconds)
+{
+    if (seconds < 1e-3)
+        buf_printf(b, "%8.2f µs", seconds * 1e6);
+    else if (seconds < 1)
+        buf_printf(b, "%8.2f ms", seconds * 1e3);
+    else
+        buf_printf(b, "%8.2f s ", seconds);
+}
+
+static void time_row(Buf *b, const char *name, double least, double first, int runs)
+{
+    buf_printf(b, "%-10s", name);
+    print_time(b, least);
+    buf_str(b, "   first ");
+    print_time(b, first);
+    buf_printf(b, "   %6d run%s\n", runs, runs == 1 ? "" : "s");
+}
+
+void command_time(CommandCall *c)
+{
+    RelaySession *s = c->s;
+    Module *m = command_expr(c);
+    Thunk t;
+    if (!m || !thunk_make(s, s->env, m, m->expr, &t)) {
+        module_release(m);
+        return;
+    }
+    Buf b = {0}, why = {0};
+    double least[2] = {0}, first[2] = {0};
+    int runs;
+    bool ok = time_engine(s, ENGINE_INTERP, &t, &least[0], &first[0], &runs);
+    if (ok)
+        time_row(&b, "evaluator", least[0], first[0], runs);
+    double start = clock_seconds();
+    bool jit = ok && session_jit(s) && s->jit_table->prepare(s->jit, t.module, t.name, &why);
+    double compile = clock_seconds() - start;
+    if (jit && time_engine(s, ENGINE_JIT, &t, &least[1], &first[1], &runs)) {
+        time_row(&b, "JIT", least[1], first[1] + compile, runs);
+        buf_printf(&b, "%-10s%8.1f times as fast; compiled in %.1f ms", "", least[0] / least[1],
+                   compile * 1e3);
+    } else if (ok && s->cx.diags->errors == 0) {
+        buf_printf(&b, "JIT       %s", why.n ? buf_text(&why) : buf_text(&s->jit_why));
+    }
+    if (ok && s->cx.diags->errors == 0)
+        emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
+    if (s->jit)
+        s->jit_table->forget(s->jit, t.module);
+    interp_forget(s->interp, t.module);
+    buf_deinit(&b);
+    buf_deinit(&why);
+    thunk_free(&t);
+    module_release(m);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------------------- */
+
+void command_load(CommandCall *c)
+{
+    RelaySession *s = c->s;
+    if (!command_need(c, "a file"))
+        return;
+    char *path = command_rest(c);
+    size_t len;
+    if (s->loading > 32) {
+        diag_error(s->cx.diags, E0402_USAGE, c->args, "files load each other in a circle");
+        free(path);
+        return;
+    }
+    char *text = path ? file_read(s->cx.diags, path, &len) : NULL;
+    uint32_t source = text ? sources_add(&s->cx.sources, path, text, len) : 0;
+    free(text);
+    free(path);
+    if (!source)
+        return;
+    s->loading++;
+    cell_run(s, (CellRun){.source = source});
+    s->loading--;
+}
+
+static bool bind_array(void *data, const char *name, Tensor *t)
+{
+    CommandCall *c = data;
+    RelaySession *s = c->s;
+    Module *m = module_new(&s->cx);
+    if (!m) {
+        tensor_release(t);
+        return false;
+    }
+    char *clean = strdup(name);
+    for (char *p = clean; p && *p; p++)
+        if (!isalnum((unsigned char)*p))
+            *p = '_';
+    Var *v = expr_var(&m->arena, c->args, ctx_name(&s->cx, clean ? clean : "v"), NULL);
+    v->base.type = type_of_tensor(&s->cx, t);
+    emit_printf(s, RELAY_OUTPUT_DISPLAY, "%%%s: %s", v->name->text, type_str(&s->cx, v->base.type));
+    session_bind(s, v, value_tensor(t), m, false);
+    module_release(m);
+    free(clean);
+    return true;
+}
+
+void command_params(CommandCall *c)
+{
+    char *path = command_need(c, "an .npz file") ? command_rest(c) : NULL;
+    if (path)
+        npz_read(&c->s->cx.limits, c->s->cx.diags, path, bind_array, c);
+    free(path);
+}
+
+/* ---- pictures, documentation, settings ---------------------------------------------------------------------------------- */
+
+void command_image(CommandCall *c)
+{
+    Module *m = command_expr(c);
+    Value v = m ? engine_eval(c->s, c->s->engine, c->s->env, m, m->expr) : value_none();
+    if (!value_is_none(v))
+        display_image(c->s, v, c->args);
+    value_release(v);
+    module_release(m);
+}
+
+void command_doc(CommandCall *c)
+{
+    if (!command_need(c, "the name of an operator, a function or a command"))
+        return;
+    char *name = command_rest(c);
+    if (name && !relay_session_inspect(c->s, name, strlen(name), strlen(name), 1, c->s->sink))
+        diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is nothing to say about `%s`",
+                   name);
+    free(name);
+}
+
+/* The page of a diagnostic. */
+static void display_page(RelaySession *s, DiagCode code)
+{
+    const ErrorPage *page = error_page(code);
+    if (!page) {
+        emit_printf(s, RELAY_OUTPUT_DISPLAY, "%s: %s", diag_info(code)->code,
+                    diag_info(code)->title);
+        return;
+    }
+    Buf text = {0};
+    error_page_print(&text, page);
+    RelayMime mimes[] = {
+        {"text/plain", buf_text(&text), text.n},
+        {"text/markdown", page->text, page->len},
+    };
+    emit_mimes(s, RELAY_OUTPUT_DISPLAY, 2, mimes);
+    buf_deinit(&text);
+}
+
+void command_explain(CommandCall *c)
+{
+    char *name = command_need(c, "a code, such as E0207") ? command_rest(c) : NULL;
+    if (!name)
+        return;
+    DiagCode code = diag_find(name);
+    if (code == DIAG_CODES)
+        diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is no diagnostic `%s`", name);
+    else
+        display_page(c->s, code);
+    free(name);
+}
+
+void command_engine(CommandCall *c)
+{
+    static const char *const names[] = {"interp", "jit", "gpu"};
+    char *name = command_rest(c);
+    if (name && *name && !engine_parse(name, &c->s->engine)) {
+        Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is no engine `%s`", name);
+        diag_help(d, "there are interp, jit and gpu");
+    } else {
+        emit_printf(c->s, RELAY_OUTPUT_DISPLAY, "cells run on: %s", names[c->s->engine]);
+    }
+    free(name);
+}
+
+void command_reset(CommandCall *c)
+{
+    session_reset(c->s);
+    session_load_prelude(c->s);
+}
+
+void command_clear(CommandCall *c)
+{
+    emit_mimes(c->s, RELAY_OUTPUT_CLEAR, 0, NULL);
+}
+
+void command_quit(CommandCall *c)
+{
+    c->s->quit = true;
+    emit_mimes(c->s, RELAY_OUTPUT_QUIT, 0, NULL);
+}
