@@ -73,6 +73,7 @@ typedef struct OpAttr {
     AttrType type;
     bool required; /* no default: must be written, is always printed */
     bool or_none; /* takes None as well */
+    bool shown; /* printed even with its default, which not every release has */
     AttrValue otherwise; /* the default */
     const char *doc;
 } OpAttr; /* a table of them ends with a NULL name */

@@ -352,7 +352,8 @@ void put_op_attrs(Printer *p, Buf *b, const Op *op, const Attrs *attrs, bool fir
     for (uint32_t i = 0; attrs && op->attrs && i < attrs->n; i++) {
         const Attr *a = &attrs->at[i];
         const OpAttr *field = &op->attrs[i];
-        if (!field->required && attr_value_equal(&a->value, &field->otherwise))
+        if (!field->required && !field->shown &&
+            attr_value_equal(&a->value, &field->otherwise))
             continue;
         if (field->type == ATTR_TYPE_DTYPE && a->value.kind == ATTR_STRING)
             put_dtype_attr(b, a, &first);

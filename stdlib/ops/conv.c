@@ -426,14 +426,14 @@ static const OpAttr conv3d_attrs[] = {
     {0}};
 static const OpAttr conv1d_transpose_attrs[] = {
     CHANNELS, KERNEL_SIZE,           STRIDES(1), OUTPUT_PADDING(1), PADDING(1), DILATION(1),
-    GROUPS,   LAYOUTS("NCW", "IOW"), {0}};
+    GROUPS,   LAYOUTS("NCW", "OIW"), {0}};
 static const OpAttr conv2d_transpose_attrs[] = {
     CHANNELS,   KERNEL_SIZE, STRIDES(2), OUTPUT_PADDING(2),
-    PADDING(2), DILATION(2), GROUPS,     LAYOUTS("NCHW", "IOHW"),
+    PADDING(2), DILATION(2), GROUPS,     LAYOUTS("NCHW", "OIHW"),
     {0}};
 static const OpAttr conv3d_transpose_attrs[] = {
     CHANNELS,   KERNEL_SIZE, STRIDES(3), OUTPUT_PADDING(3),
-    PADDING(3), DILATION(3), GROUPS,     LAYOUTS("NCDHW", "IODHW"),
+    PADDING(3), DILATION(3), GROUPS,     LAYOUTS("NCDHW", "OIDHW"),
     {0}};
 
 #define CONV(NAME, ID, SAMPLES, DOC) \
@@ -458,12 +458,12 @@ const Op conv_ops[] = {
     CONV("nn.conv3d", conv3d, "(float32[1,2,4,4,4], float32[3,2,2,2,2])",
          "Slides kernels over three axes; at each place the sum of products with the data under "
          "it."),
-    CONV("nn.conv1d_transpose", conv1d_transpose, "(float32[1,2,4], float32[2,3,3], strides=[2])",
+    CONV("nn.conv1d_transpose", conv1d_transpose, "(float32[1,2,4], float32[3,2,3], strides=[2])",
          "The gradient of `nn.conv1d` by its data: spreads each element over a kernel's places."),
     CONV("nn.conv2d_transpose", conv2d_transpose,
-         "(float32[1,2,4,4], float32[2,3,3,3], strides=[2, 2], padding=[1, 1, 1, 1])",
+         "(float32[1,2,4,4], float32[3,2,3,3], strides=[2, 2], padding=[1, 1, 1, 1])",
          "The gradient of `nn.conv2d` by its data: spreads each element over a kernel's places."),
-    CONV("nn.conv3d_transpose", conv3d_transpose, "(float32[1,2,3,3,3], float32[2,3,2,2,2])",
+    CONV("nn.conv3d_transpose", conv3d_transpose, "(float32[1,2,3,3,3], float32[3,2,2,2,2])",
          "The gradient of `nn.conv3d` by its data: spreads each element over a kernel's places."),
     {0},
 };

@@ -578,7 +578,12 @@ static const OpAttr scatter_elements_attrs[] = {
     {0}};
 static const OpAttr scatter_attrs[] = {SCATTER_AXIS, {0}};
 static const OpAttr scatter_nd_attrs[] = {
-    ATTR_S("mode", "update", "\"update\", \"add\", \"mul\", \"min\" or \"max\""), {0}};
+    {.name = "mode",
+     .type = ATTR_TYPE_STRING,
+     .shown = true,
+     .otherwise = ATTR_DEFAULT_STRING("update"),
+     .doc = "\"update\", \"add\", \"mul\", \"min\" or \"max\""},
+    {0}};
 static const OpAttr mask_attrs[] = {ATTR_F("mask_value", 0, "stands behind the end of a sequence"),
                                     ATTR_I("axis", 0, "the axis of time: 0 or 1"),
                                     {0}};
