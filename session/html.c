@@ -1,5 +1,6 @@
-/* Relay text as HTML: a span with a class for each token, in the colours of the page. */
-#include "session/internal.h"
+#include "session/html.h"
+
+#include "parser/parser.h"
 
 #include <string.h>
 
@@ -43,10 +44,12 @@ static const char program_style[] =
     ".relay-string{color:var(--jp-mirror-editor-string-color,#ba2121)}"
     ".relay-comment{color:var(--jp-mirror-editor-comment-color,#78808a);font-style:italic}</style>";
 
+static const char program_open[] = "<div class=\"relay-program\">";
+
 static void open_program(Buf *out)
 {
     buf_str(out, program_style);
-    buf_str(out, "<div class=\"relay-program\">");
+    buf_str(out, program_open);
 }
 
 void html_program(Buf *out, const char *text, size_t len)
@@ -74,4 +77,197 @@ void html_diff(Buf *out, const char *text, size_t len)
         line = newline ? newline + 1 : end;
     }
     buf_str(out, "</div>");
+}
+
+/* ---- marked text ------------------------------------------------------------------------------------------------------------- */
+
+static const char mark_style[] =
+    "<style>.relay-line{color:var(--jp-ui-font-color3,#8a8f98);user-select:none}"
+    ".relay-program mark{color:inherit;border-radius:2px;padding:1px 0}"
+    "mark.relay-mark-at{background:var(--relay-mark-at,rgba(255,193,7,.38))}"
+    "mark.relay-mark-other{background:var(--relay-mark-other,rgba(33,150,243,.24))}"
+    "mark.relay-mark-wrong{background:var(--relay-mark-wrong,rgba(244,67,54,.32))}</style>";
+
+static const char *const mark_names[] = {
+    [HTML_MARK_AT] = "at",
+    [HTML_MARK_OTHER] = "other",
+    [HTML_MARK_WRONG] = "wrong",
+};
+
+typedef struct MarkedText {
+    Buf *out;
+    const char *text;
+    size_t from, to; /* what is shown */
+    size_t at;
+    uint32_t line; /* the number of the line that `at` is in */
+    int digits;
+    size_t n;
+    const HtmlMark *marks;
+} MarkedText;
+
+static void open_line(MarkedText *m)
+{
+    buf_printf(m->out, "<span class=\"relay-line\">%*u  </span>", m->digits, (unsigned)m->line);
+}
+
+/* The narrowest mark around a byte, and where that may change. */
+static const HtmlMark *mark_at(const MarkedText *m, size_t at, size_t *until)
+{
+    const HtmlMark *best = NULL;
+    for (size_t i = 0; i < m->n; i++) {
+        const HtmlMark *k = &m->marks[i];
+        if (k->from > at && k->from < *until)
+            *until = k->from;
+        if (k->from > at || k->to <= at)
+            continue;
+        if (k->to < *until)
+            *until = k->to;
+        if (!best || k->to - k->from < best->to - best->from)
+            best = k;
+    }
+    return best;
+}
+
+/* Text of one kind of token (NULL: none), up to `to`. */
+static void marked_piece(MarkedText *m, size_t to, const char *kind)
+{
+    while (m->at < to) {
+        size_t until = to;
+        const HtmlMark *mark = mark_at(m, m->at, &until);
+        const char *newline = memchr(m->text + m->at, '\n', until - m->at);
+        size_t stop = newline ? (size_t)(newline - m->text) : until;
+        if (stop > m->at) {
+            if (mark)
+                buf_printf(m->out, "<mark class=\"relay-mark-%s\">", mark_names[mark->kind]);
+            if (kind)
+                buf_printf(m->out, "<span class=\"relay-%s\">", kind);
+            buf_html(m->out, m->text + m->at, stop - m->at);
+            buf_str(m->out, kind ? "</span>" : "");
+            buf_str(m->out, mark ? "</mark>" : "");
+        }
+        m->at = newline ? stop + 1 : stop;
+        if (!newline)
+            continue;
+        m->line++;
+        buf_char(m->out, '\n');
+        if (m->at < m->to)
+            open_line(m);
+    }
+}
+
+static void marked_token(void *data, const LexedToken *t)
+{
+    MarkedText *m = data;
+    marked_piece(m, m->from + t->from, NULL);
+    marked_piece(m, m->from + t->to, t->kind);
+}
+
+/* The byte where line `line` begins, counted from 1; the end of the text behind the last. */
+static size_t line_start(const char *text, size_t len, uint32_t line)
+{
+    size_t at = 0;
+    for (uint32_t k = 1; k < line && at < len; k++) {
+        const char *newline = memchr(text + at, '\n', len - at);
+        at = newline ? (size_t)(newline - text) + 1 : len;
+    }
+    return at;
+}
+
+void html_source_style(Buf *out)
+{
+    buf_str(out, program_style);
+    buf_str(out, mark_style);
+}
+
+void html_source(Buf *out, const char *text, size_t len, HtmlLines lines, size_t n,
+                 const HtmlMark *marks)
+{
+    uint32_t first = lines.from ? lines.from : 1;
+    MarkedText m = {.out = out, .text = text, .n = n, .marks = marks, .digits = 1};
+    m.from = m.at = line_start(text, len, first);
+    m.to = lines.to ? line_start(text, len, lines.to + 1) : len;
+    m.line = lines.before + first;
+    uint32_t last = m.line;
+    for (size_t i = m.from; i < m.to; i++)
+        last += text[i] == '\n';
+    for (; last >= 10; last /= 10)
+        m.digits++;
+    buf_str(out, program_open);
+    open_line(&m);
+    lex_each(text + m.from, m.to - m.from, marked_token, &m);
+    marked_piece(&m, m.to, NULL);
+    buf_str(out, "</div>");
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------------------- */
+
+/* Each step is a hidden radio button with a section behind it, which is seen while the button is on; what leads to another step is a
+ * label of that step's button. */
+static const char steps_style[] =
+    "<style>.relay-steps{color:var(--jp-ui-font-color1,inherit);font-family:var(--jp-ui-font-"
+    "family,sans-serif);font-size:var(--jp-ui-font-size1,13px);border:1px solid "
+    "var(--jp-border-color2,#d0d4da);border-radius:4px;padding:8px 12px;max-width:100%}"
+    ".relay-steps>input{position:absolute;opacity:0;width:0;height:0;margin:0}"
+    ".relay-steps>section{display:none}"
+    ".relay-steps>input:checked+section{display:block}"
+    ".relay-steps nav{display:flex;gap:8px;align-items:baseline;margin-bottom:6px;"
+    "padding-bottom:6px;border-bottom:1px solid var(--jp-border-color2,#d0d4da)}"
+    ".relay-steps nav b{flex:1;font-weight:600}"
+    ".relay-steps nav label{cursor:pointer;padding:1px 9px;border:1px solid "
+    "var(--jp-border-color1,#b8bec8);border-radius:3px;user-select:none}"
+    ".relay-steps nav label:hover{background:var(--jp-layout-color2,rgba(128,128,128,.16))}"
+    ".relay-steps nav label.relay-none{opacity:.35;cursor:default}"
+    ".relay-steps>input:focus-visible+section nav{outline:2px solid "
+    "var(--jp-brand-color1,#1976d2);outline-offset:2px}"
+    ".relay-steps .relay-wrong nav b{color:var(--jp-error-color1,#d32f2f)}"
+    ".relay-steps pre{margin:6px 0 0;white-space:pre-wrap;background:none;color:inherit;"
+    "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,inherit)}"
+    "</style>";
+
+void html_steps_begin(HtmlSteps *steps, Buf *out, size_t n, const char *key)
+{
+    uint64_t id = 14695981039346656037u; /* FNV-1a */
+    for (const char *p = key; *p; p++)
+        id = (id ^ (unsigned char)*p) * 1099511628211u;
+    *steps = (HtmlSteps){.out = out, .n = n, .id = id};
+    html_source_style(out);
+    buf_str(out, steps_style);
+    buf_str(out, "<div class=\"relay-steps\">");
+}
+
+static void step_link(HtmlSteps *steps, size_t to, const char *text)
+{
+    if (to >= 1 && to <= steps->n)
+        buf_printf(steps->out, "<label for=\"rs%016llx-%zu\">%s</label>",
+                   (unsigned long long)steps->id, to, text);
+    else
+        buf_printf(steps->out, "<label class=\"relay-none\">%s</label>", text);
+}
+
+void html_step_begin(HtmlSteps *steps, const char *title, HtmlStepKind kind)
+{
+    Buf *out = steps->out;
+    steps->at++;
+    buf_printf(out, "<input type=\"radio\" name=\"rs%016llx\" id=\"rs%016llx-%zu\"%s>",
+               (unsigned long long)steps->id, (unsigned long long)steps->id, steps->at,
+               steps->at == 1 ? " checked" : "");
+    buf_printf(out, "<section%s><nav>", kind == HTML_STEP_WRONG ? " class=\"relay-wrong\"" : "");
+    buf_printf(out, "<span>%zu of %zu</span><b>", steps->at, steps->n);
+    buf_html(out, title, strlen(title));
+    buf_str(out, "</b>");
+    step_link(steps, 1, "\u21e4");
+    step_link(steps, steps->at - 1, "\u2190 back");
+    step_link(steps, steps->at + 1, "forward \u2192");
+    step_link(steps, steps->n, "\u21e5");
+    buf_str(out, "</nav>");
+}
+
+void html_step_end(HtmlSteps *steps)
+{
+    buf_str(steps->out, "</section>");
+}
+
+void html_steps_end(HtmlSteps *steps)
+{
+    buf_str(steps->out, "</div>");
 }

@@ -8,6 +8,7 @@
 #include "ir/module.h"
 #include "jit/jit.h"
 #include "parser/parser.h"
+#include "session/html.h"
 
 /* A variable that a cell bound; its module is kept because the variable's node lies there. */
 typedef struct Local {
@@ -84,13 +85,6 @@ void display_program(RelaySession *s, const char *title, const Buf *text);
 void display_diff(RelaySession *s, const char *title, const Buf *before, const Buf *after);
 /* A matrix or a stack of them as pictures; false after a diagnostic. */
 bool display_image(RelaySession *s, Value v, Span span);
-
-/* ---- html.c ---------------------------------------------------------------------------------------------------------------- */
-
-/* Relay text as HTML with token classes. */
-void html_program(Buf *out, const char *text, size_t len);
-/* The same for a diff of Relay text: the first column is a sign. */
-void html_diff(Buf *out, const char *text, size_t len);
 
 /* ---- engine.c -------------------------------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,67 @@
+/* Relay text as HTML, and a frame for whatever is shown step by step over it.
+ *
+ * Everything here is a plain document: no script, nothing fetched, colours from the theme of the page. Both views that step (how
+ * inference got to a type, how an evaluation went) share two things:
+ *
+ *   html_source   a text with token colours, line numbers and marked ranges, whole or some lines of it
+ *   HtmlSteps     numbered steps, of which one is seen at a time, with back and forward; without styles (a notebook that is not
+ *                 trusted, a mail) the steps stand below each other and can all be read
+ *
+ *     HtmlSteps steps;
+ *     html_steps_begin(&steps, out, n, key);
+ *     for (…) {
+ *         html_step_begin(&steps, "the title of the step", HTML_STEP_PLAIN);
+ *         html_source(out, text, len, (HtmlLines){0}, n_marks, marks);
+ *         …anything else…
+ *         html_step_end(&steps);
+ *     }
+ *     html_steps_end(&steps);
+ */
+#ifndef SESSION_HTML_H
+#define SESSION_HTML_H
+
+#include "base/buf.h"
+
+/* Relay text with token classes. */
+void html_program(Buf *out, const char *text, size_t len);
+/* The same for a diff of Relay text: the first column is a sign. */
+void html_diff(Buf *out, const char *text, size_t len);
+
+typedef enum HtmlMarkKind {
+    HTML_MARK_AT,    /* what the step is about */
+    HTML_MARK_OTHER, /* what else takes part */
+    HTML_MARK_WRONG, /* what went wrong */
+} HtmlMarkKind;
+
+/* Bytes [from, to) of the text. Of marks that overlap the narrower one is seen. */
+typedef struct HtmlMark {
+    size_t from, to;
+    HtmlMarkKind kind;
+} HtmlMark;
+
+/* The lines that are shown, counted from 1; all where `to` is 0. `before`: how many lines of the file stand in front of the text. */
+typedef struct HtmlLines {
+    uint32_t from, to, before;
+} HtmlLines;
+
+/* The colours of html_source, once before the first; html_steps_begin writes them too. */
+void html_source_style(Buf *out);
+void html_source(Buf *out, const char *text, size_t len, HtmlLines lines, size_t n,
+                 const HtmlMark *marks);
+
+typedef enum HtmlStepKind { HTML_STEP_PLAIN, HTML_STEP_WRONG } HtmlStepKind;
+
+typedef struct HtmlSteps {
+    Buf *out;
+    size_t n, at;
+    uint64_t id; /* tells the frames of one page apart */
+} HtmlSteps;
+
+/* `key` is text that other frames of the page do not share, such as what the view shows. */
+void html_steps_begin(HtmlSteps *steps, Buf *out, size_t n, const char *key);
+/* `title` is plain text. */
+void html_step_begin(HtmlSteps *steps, const char *title, HtmlStepKind kind);
+void html_step_end(HtmlSteps *steps);
+void html_steps_end(HtmlSteps *steps);
+
+#endif
