@@ -47,8 +47,8 @@ struct CliCommand {
     int (*raw)(int argc, char **argv); /* instead: parses its arguments itself */
 };
 
-extern const CliCommand cmd_fmt, cmd_check, cmd_opt, cmd_run, cmd_compile, cmd_bench, cmd_kernel,
-    cmd_explain, cmd_doctor, cmd_version;
+extern const CliCommand cmd_fmt, cmd_check, cmd_opt, cmd_run, cmd_compile, cmd_bench, cmd_new,
+    cmd_kernel, cmd_explain, cmd_doctor, cmd_version;
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 

@@ -381,7 +381,8 @@ void put_binder(Printer *p, Buf *b, const Var *v)
 {
     PrintNode *node = name_var(p, v);
     buf_bytes(b, node->name.at, node->name.n);
-    const Type *annotation = p->style.types && v->base.type ? v->base.type : v->annotation;
+    bool inferred = p->style.types || p->style.annotations;
+    const Type *annotation = inferred && v->base.type ? v->base.type : v->annotation;
     if (annotation && type_find(annotation)->kind != TYPE_HOLE) {
         buf_str(b, ": ");
         type_print(b, annotation);
@@ -420,7 +421,7 @@ static void put_type_params(Buf *b, uint32_t n, const TypeVar *const *params)
 
 static const Type *result_type(const Printer *p, const Function *f)
 {
-    if (!p->style.types || !f->base.type)
+    if (!(p->style.types || p->style.annotations) || !f->base.type)
         return f->ret_type;
     const Type *t = type_find(f->base.type);
     return t->kind == TYPE_FUNC ? t->result : f->ret_type;

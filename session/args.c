@@ -1,5 +1,6 @@
 /* The arguments of an entry, from the options of a request. */
 #include "base/number.h"
+#include "base/random.h"
 #include "runtime/npy.h"
 #include "session/internal.h"
 

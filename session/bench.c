@@ -27,72 +27,11 @@ typedef struct Bench {
 
 /* ---- parameters -------------------------------------------------------------------------------------------------------------- */
 
-/* FNV-1a, 64 bit. */
-static uint64_t stream_seed(const char *workload, const char *param)
-{
-    uint64_t h = 0xCBF29CE484222325u;
-    const char *parts[] = {workload, "/", param};
-    for (int i = 0; i < 3; i++)
-        for (const char *p = parts[i]; *p; p++)
-            h = (h ^ (unsigned char)*p) * 0x100000001B3u;
-    return h;
-}
-
-uint64_t random_at(uint64_t seed, uint64_t i)
-{
-    uint64_t z = seed + (i + 1) * 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
-static Value stream_value(const WorkloadParam *p, uint64_t seed, int64_t i)
-{
-    uint64_t z = random_at(seed, (uint64_t)i);
-    switch (p->gen) {
-    case GEN_UNIFORM:
-        return value_scalar_double(p->dtype,
-                                   p->offset + p->scale * ((double)(z >> 40) * 0x1p-23 - 1.0));
-    case GEN_INT:
-        return value_scalar_int(p->dtype,
-                                p->low + (int64_t)((z >> 33) % (uint64_t)(p->high - p->low)));
-    case GEN_VALUES:
-        return value_scalar_double(p->dtype, (size_t)i < p->n_values ? p->values[i] : 0);
-    case GEN_VALUE:
-    case GEN_EXPR: break;
-    }
-    return value_scalar_double(p->dtype, p->value);
-}
-
-static Value make_tensor(RelaySession *s, const Workload *w, const WorkloadParam *p)
-{
-    Tensor *t = tensor_new_raw(&s->cx.limits, p->dtype, p->rank, p->shape);
-    uint64_t seed = stream_seed(w->name, p->name);
-    size_t size = dtype_size(p->dtype);
-    for (int64_t i = 0; t && i < t->size; i++) {
-        Value v = stream_value(p, seed, i);
-        memcpy(t->data + (size_t)i * size, &v.bits, size);
-    }
-    return value_tensor(t);
-}
-
-static Value make_expr(RelaySession *s, Module *m, const WorkloadParam *p)
-{
-    uint32_t source = sources_add(&s->cx.sources, p->name, p->expr, strlen(p->expr));
-    ParseEnv env = {.globals = m, .import = session_import, .data = s};
-    Module *text = source ? parse_text(&s->cx, source, &env) : NULL;
-    Value v = value_none();
-    if (text && text->expr && typecheck_module(&s->cx, text, m))
-        v = interp_eval(s->interp, m, text, text->expr, NULL);
-    module_release(text);
-    return v;
-}
-
 static bool make_args(Bench *b, const Workload *w)
 {
     for (size_t i = 0; i < w->n; i++) {
         const WorkloadParam *p = &w->params[i];
-        b->args[i] = p->gen == GEN_EXPR ? make_expr(b->s, b->module, p) : make_tensor(b->s, w, p);
+        b->args[i] = workload_value(b->s, b->module, w->name, p, 0);
         if (value_is_none(b->args[i]))
             return false;
     }

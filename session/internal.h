@@ -137,10 +137,9 @@ bool write_result(RelaySession *s, const char *path, Value v);
 
 /* stages.c: parses, imports and checks a whole text; the caller's, NULL after diagnostics. `up_to` "fmt" leaves types out. */
 Module *load_program(RelaySession *s, const char *name, const char *text, size_t len, bool check);
-/* bench.c, doctor.c */
-/* Element i of the stream of a seed: SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, 2014). */
-uint64_t random_at(uint64_t seed, uint64_t i);
+/* bench.c, model.c, doctor.c */
 RelayStatus stage_bench(RelaySession *s, const RelayRequest *r);
+RelayStatus stage_new(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_doctor(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_version(RelaySession *s, const RelayRequest *r);
 /* passes on a module with prints, diffs and times as the request says (stages.c); the caller's. */

@@ -1,5 +1,9 @@
 #include "session/manifest.h"
 
+#include "base/random.h"
+#include "parser/parser.h"
+#include "typecheck/typecheck.h"
+
 #include "runtime/npy.h"
 
 #include <jansson.h>
@@ -111,4 +115,59 @@ bool manifest_read(RelaySession *s, Arena *arena, const char *dir, const char *n
     free(text);
     buf_deinit(&path);
     return ok;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------------------ */
+
+static Value stream_value(const WorkloadParam *p, uint64_t seed, int64_t i)
+{
+    uint64_t z = random_at(seed, (uint64_t)i);
+    switch (p->gen) {
+    case GEN_UNIFORM:
+        return value_scalar_double(p->dtype,
+                                   p->offset + p->scale * ((double)(z >> 40) * 0x1p-23 - 1.0));
+    case GEN_INT:
+        return value_scalar_int(p->dtype,
+                                p->low + (int64_t)((z >> 33) % (uint64_t)(p->high - p->low)));
+    case GEN_VALUES:
+        return value_scalar_double(p->dtype, (size_t)i < p->n_values ? p->values[i] : 0);
+    case GEN_VALUE:
+    case GEN_EXPR: break;
+    }
+    return value_scalar_double(p->dtype, p->value);
+}
+
+static Value make_tensor(RelaySession *s, const WorkloadParam *p, uint64_t seed)
+{
+    Tensor *t = tensor_new_raw(&s->cx.limits, p->dtype, p->rank, p->shape);
+    size_t size = dtype_size(p->dtype);
+    for (int64_t i = 0; t && i < t->size; i++) {
+        Value v = stream_value(p, seed, i);
+        memcpy(t->data + (size_t)i * size, &v.bits, size);
+    }
+    return value_tensor(t);
+}
+
+static Value make_expr(RelaySession *s, Module *m, const WorkloadParam *p)
+{
+    uint32_t source = sources_add(&s->cx.sources, p->name, p->expr, strlen(p->expr));
+    ParseEnv env = {.globals = m, .import = session_import, .data = s};
+    Module *text = source ? parse_text(&s->cx, source, &env) : NULL;
+    Value v = value_none();
+    if (text && text->expr && typecheck_module(&s->cx, text, m))
+        v = interp_eval(s->interp, m, text, text->expr, NULL);
+    module_release(text);
+    return v;
+}
+
+Value workload_value(RelaySession *s, Module *m, const char *workload, const WorkloadParam *p,
+                     uint64_t seed)
+{
+    Buf stream = {0};
+    if (p->gen == GEN_EXPR)
+        return make_expr(s, m, p);
+    buf_printf(&stream, "%s/%s", workload, p->name);
+    Value v = make_tensor(s, p, random_seed(buf_text(&stream)) ^ seed);
+    buf_deinit(&stream);
+    return v;
 }

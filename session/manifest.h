@@ -33,4 +33,9 @@ typedef struct Workload {
 /* Reads one workload; everything lies in `arena`. False after a diagnostic. */
 bool manifest_read(RelaySession *s, Arena *arena, const char *dir, const char *name, Workload *out);
 
+/* The parameter's value, from the stream of its name (`seed` 0 for the workload's own) or by evaluating its expression with the
+ * definitions of `m`. NONE after a diagnostic. */
+Value workload_value(RelaySession *s, Module *m, const char *workload, const WorkloadParam *p,
+                     uint64_t seed);
+
 #endif

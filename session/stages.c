@@ -345,9 +345,9 @@ typedef struct Stage {
 } Stage;
 
 static const Stage stages[] = {
-    {"fmt", stage_fmt},       {"check", stage_check},     {"opt", stage_opt},
-    {"run", stage_run},       {"compile", stage_compile}, {"bench", stage_bench},
-    {"doctor", stage_doctor}, {"version", stage_version},
+    {"fmt", stage_fmt}, {"check", stage_check},     {"opt", stage_opt},
+    {"run", stage_run}, {"compile", stage_compile}, {"bench", stage_bench},
+    {"new", stage_new}, {"doctor", stage_doctor},   {"version", stage_version},
 };
 
 RelayStatus relay_session_stage(RelaySession *s, const RelayRequest *request, RelaySink sink)
