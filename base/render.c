@@ -567,6 +567,15 @@ void render_text(Buf *out, SourceMap *sources, const Diag *d, RenderStyle style)
     render((Painter){out, style.color ? PAPER_ANSI : PAPER_TEXT}, sources, d);
 }
 
+void render_places(Buf *out, SourceMap *sources, const Diag *d, RenderStyle style)
+{
+    Painter painter = {out, style.color ? PAPER_ANSI : PAPER_TEXT};
+    Picture pic = {.painter = painter, .sources = sources, .ink = severity_ink(d->severity)};
+    arena_init(&pic.arena, NULL);
+    paint_places(&pic, d);
+    arena_deinit(&pic.arena);
+}
+
 void render_html(Buf *out, SourceMap *sources, const Diag *d)
 {
     buf_printf(

@@ -19,6 +19,8 @@ typedef struct RenderStyle {
 } RenderStyle;
 
 void render_text(Buf *out, SourceMap *sources, const Diag *d, RenderStyle style);
+/* Only the places: the lines of source with their marks. */
+void render_places(Buf *out, SourceMap *sources, const Diag *d, RenderStyle style);
 void render_html(Buf *out, SourceMap *sources, const Diag *d);
 /* One line without its end, as cli.md fixes it. */
 void render_json(Buf *out, SourceMap *sources, const Diag *d);

@@ -28,4 +28,9 @@ Module *command_expr(CommandCall *c);
 /* The argument as a module to transform: a function with all that it reaches, or an expression. */
 Module *command_module(CommandCall *c);
 
+/* `:explain types`: the story of the arguments' types. */
+void explain_types(CommandCall *c);
+/* Infers the module's types and shows how, step by step; false after diagnostics. */
+bool explain_module(RelaySession *s, Module *m, const Module *env);
+
 #endif

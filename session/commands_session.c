@@ -181,7 +181,13 @@ static void display_page(RelaySession *s, DiagCode code)
 
 void command_explain(CommandCall *c)
 {
-    char *name = command_need(c, "a code, such as E0207") ? command_rest(c) : NULL;
+    CommandCall rest = *c;
+    if (str_is(command_word(&rest), "types")) {
+        explain_types(&rest);
+        return;
+    }
+    char *name =
+        command_need(c, "a code, such as E0207, or `types`") ? command_rest(c) : NULL;
     if (!name)
         return;
     DiagCode code = diag_find(name);

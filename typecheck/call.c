@@ -66,7 +66,7 @@ static const Type *call_op(Checker *ck, Call *call, const Op *op)
         in[i] = call->args.at[i]->type;
         spans[i] = ir_use_span(ck->home, &call->args.at[i]);
     }
-    return relation_apply(ck, op, call->attrs, call->base.span, n, in, spans);
+    return relation_apply(ck, call, op, in, spans);
 }
 
 /* ---- functions and constructors ---------------------------------------------------------------------------------------- */
@@ -107,7 +107,10 @@ static bool pass_arguments(Checker *ck, Call *call, const Type *f, const Type *p
 {
     bool ok = true;
     for (uint32_t i = 0; i < call->args.n; i++) {
-        if (unify(ck, f->parts[i], call->args.at[i]->type, WIDEN_LEFT))
+        Rule rule = {"an argument has the type of its parameter",
+                     {.slot = &call->callee},
+                     {.slot = &call->args.at[i]}};
+        if (unify_by(ck, rule, f->parts[i], call->args.at[i]->type, WIDEN_LEFT))
             continue;
         wrong_argument(ck, call, i, f->parts[i],
                        poly && mentions(poly->parts[i], poly->n_params, poly->params));
@@ -130,6 +133,10 @@ static const Type **type_arguments(Checker *ck, const Constructor *con, Span spa
     for (uint32_t i = 0; i < def->n_params; i++)
         with[i] = hole_new(
             ck, (HoleInfo){HOLE_TYPE_ARG, span, def->params[i]->name->text, con->name->text});
+    if (ck->story && def->n_params)
+        story_instance(ck, type_str(ck->cx, type_of_constructor(ck->cx, con)),
+                       (HoleInfo){HOLE_TYPE_ARG, span, NULL, con->name->text}, def->n_params,
+                       def->params, with);
     return with;
 }
 
@@ -154,7 +161,10 @@ static const Type *call_constructor(Checker *ck, Call *call, const Constructor *
     }
     for (uint32_t i = 0; i < con->n; i++) {
         const Type *field = type_subst(ck->cx, con->fields[i], def->n_params, def->params, with);
-        if (unify(ck, field, call->args.at[i]->type, WIDEN_LEFT))
+        Rule rule = {"an argument of a constructor has the type of its field",
+                     {.slot = &call->callee},
+                     {.slot = &call->args.at[i]}};
+        if (unify_by(ck, rule, field, call->args.at[i]->type, WIDEN_LEFT))
             continue;
         wrong_argument(ck, call, i, field, mentions(con->fields[i], def->n_params, def->params));
         holes_poison(ck, result);
@@ -170,7 +180,10 @@ static const Type *call_unknown(Checker *ck, Call *call, const Type *callee)
         args[i] = call->args.at[i]->type;
     const Type *result = hole_new(ck, (HoleInfo){HOLE_CALL, call->base.span, NULL, NULL});
     const Type *f = type_func(ck->cx, 0, NULL, call->args.n, args, result);
-    if (unify(ck, callee, f, WIDEN_BOTH))
+    Rule rule = {"what is called is a function of these arguments",
+                 {.slot = &call->callee},
+                 {.span = call->base.span}};
+    if (unify_by(ck, rule, callee, f, WIDEN_BOTH))
         return result;
     report_misfit(ck, call->base.span, "the callee", callee, f);
     return ck->cx->poison;

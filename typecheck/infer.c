@@ -1,6 +1,8 @@
 /* The forms of expression (types.md section 3), bottom up with a stack of tasks: a program may be ten thousand calls deep. */
 #include "typecheck/internal.h"
 
+#include <string.h>
+
 static void push(Checker *ck, TaskKind kind, Expr *e)
 {
     vec_push(&ck->tasks, &ck->scratch, ((Task){e, kind}));
@@ -20,6 +22,8 @@ static void type_var_node(Checker *ck, Var *v, HoleInfo info)
     if (v->base.type)
         return;
     const Type *t = v->annotation ? written_type(ck, v->annotation, info) : hole_new(ck, info);
+    if (!v->annotation)
+        story_unknown(ck, t, info);
     set_type(ck, &v->base, t);
 }
 
@@ -58,6 +62,35 @@ static const Type *type_of_global(Checker *ck, const GlobalVar *g)
     return function_begin(ck, def->fn, def->name->text, def->span);
 }
 
+/* The value of a body: behind its lets. */
+static Expr *const *tail(Expr *const *slot)
+{
+    for (const Let *let; (let = expr_as_let(*slot));)
+        slot = &let->body;
+    return slot;
+}
+
+static Span tail_span(const Checker *ck, Expr *const *slot)
+{
+    return ir_use_span(ck->home, tail(slot));
+}
+
+/* What is written of a function before its body, on the first line: `fn (%x: int32) -> int32`. */
+static Span head_of(const Checker *ck, const Function *fn)
+{
+    Span head = fn->base.span, body = fn->body->span;
+    const Source *source = sources_get(&ck->cx->sources, head.source);
+    if (!source || body.source != head.source || body.from <= head.from || body.from > source->len)
+        return head;
+    const char *from = source->text + head.from, *to = source->text + body.from;
+    const char *line = memchr(from, '\n', (size_t)(to - from));
+    to = line ? line : to;
+    while (to > from + 1 && strchr(" \t\r\n{(", to[-1]))
+        to--;
+    head.to = head.from + (uint32_t)(to - from);
+    return head;
+}
+
 /* ---- functions ------------------------------------------------------------------------------------------------------------- */
 
 const Type *function_begin(Checker *ck, Function *fn, const char *name, Span span)
@@ -68,32 +101,22 @@ const Type *function_begin(Checker *ck, Function *fn, const char *name, Span spa
     const Type **params = arena_new_array(&ck->scratch, const Type *, fn->params.n);
     for (uint32_t i = 0; i < fn->params.n; i++) {
         Var *v = fn->params.at[i];
-        /* The caret stands at a function literal, for which the parameter alone is too little, and covers the parameter. */
-        Span where = name ? v->base.span
-                          : span_join((Span){span.source, span.from, span.from}, v->base.span);
-        HoleInfo info = {HOLE_PARAM, v->annotation && !v->annotation->open ? v->base.span : where,
-                         v->name->text, NULL};
+        HoleInfo info = {HOLE_PARAM, v->base.span, v->name->text, NULL};
         type_var_node(ck, v, info);
         params[i] = v->base.type;
     }
     ck->introduces = ck->introduces || (!name && fn->type_params.n);
-    HoleInfo info = {HOLE_RESULT, span, name, NULL};
+    HoleInfo info = {HOLE_RESULT, name ? span : head_of(ck, fn), name, NULL};
     const Type *result = hole_new(ck, info);
     /* A declared result is a filled hole: the body may widen it. */
     if (fn->ret_type)
         hole_bind(ck, result, written_type(ck, fn->ret_type, info));
+    else
+        story_unknown(ck, result, info);
     const Type *t =
         type_func(ck->cx, fn->type_params.n, fn->type_params.at, fn->params.n, params, result);
     ptrmap_put(&ck->functions, fn, (void *)(uintptr_t)t);
     return t;
-}
-
-/* Where the value of a body is written: behind its lets. */
-static Span tail_span(const Checker *ck, Expr *const *slot)
-{
-    for (const Let *let; (let = expr_as_let(*slot));)
-        slot = &let->body;
-    return ir_use_span(ck->home, slot);
 }
 
 static const Type *finish_function(Checker *ck, Function *fn)
@@ -109,7 +132,11 @@ static const Type *finish_function(Checker *ck, Function *fn)
         body = instantiate(ck, found,
                            (HoleInfo){HOLE_TYPE_ARG, tail_span(ck, &fn->body), NULL, "the result"},
                            NULL);
-    if (!unify(ck, t->result, body, WIDEN_BOTH))
+    Rule rule = {fn->ret_type ? "the body of a function has the declared type"
+                              : "a function returns what its body is",
+                 {.span = head_of(ck, fn)},
+                 {.slot = tail(&fn->body)}};
+    if (!unify_by(ck, rule, t->result, body, WIDEN_BOTH))
         report_misfit(ck, tail_span(ck, &fn->body), "the function's result", body, t->result);
     return t;
 }
@@ -142,7 +169,11 @@ static void let_value(Checker *ck, Let *let)
     HoleInfo info = {HOLE_WRITTEN, v->base.span, v->name->text, NULL};
     bool typed = v->base.type;
     const Type *declared = typed ? v->base.type : written_type(ck, v->annotation, info);
-    const Type *both = unify(ck, declared, value, WIDEN_LEFT);
+    Rule rule = {v->annotation ? "the value of a `let` has the declared type"
+                               : "a function is the one that its body calls by its variable",
+                 {.span = v->base.span},
+                 {.slot = tail(&let->value)}};
+    const Type *both = unify_by(ck, rule, declared, value, WIDEN_LEFT);
     if (!both) {
         Diag *d = report_misfit(ck, v->base.span, "the value", value, declared);
         diag_label(d, ir_use_span(ck->home, &let->value), "this is `%s`",
@@ -158,14 +189,18 @@ static void let_value(Checker *ck, Let *let)
 static void if_cond(Checker *ck, If *e)
 {
     const Type *boolean = type_bool(ck->cx);
-    if (!unify(ck, boolean, e->cond->type, WIDEN_NONE))
+    Rule rule = {"a condition is a `bool`", {.span = e->base.span}, {.slot = &e->cond}};
+    if (!unify_by(ck, rule, boolean, e->cond->type, WIDEN_NONE))
         report_misfit(ck, ir_use_span(ck->home, &e->cond), "the condition", e->cond->type, boolean);
 }
 
 static const Type *finish_if(Checker *ck, If *e)
 {
     const Type *then = e->then->type, *otherwise = e->otherwise->type;
-    const Type *both = unify(ck, then, otherwise, WIDEN_BOTH);
+    Rule rule = {"both branches of an `if` have one type",
+                 {.slot = tail(&e->then)},
+                 {.slot = tail(&e->otherwise)}};
+    const Type *both = unify_by(ck, rule, then, otherwise, WIDEN_BOTH);
     if (both)
         return both;
     Diag *d = report_misfit(ck, e->base.span, "the second branch", otherwise, then);
@@ -186,7 +221,8 @@ static const Type *content_of(Checker *ck, Expr *const *ref, Span span)
         return t;
     if (t->kind == TYPE_HOLE) {
         const Type *content = hole_new(ck, (HoleInfo){HOLE_PATTERN, span, NULL, NULL});
-        unify(ck, t, type_ref(ck->cx, content), WIDEN_BOTH);
+        Rule rule = {"what is read or written is a reference", {.slot = ref}, {.span = span}};
+        unify_by(ck, rule, t, type_ref(ck->cx, content), WIDEN_BOTH);
         return content;
     }
     Diag *d = diag_error(ck->cx->diags, E0201_MISMATCH, span,
@@ -199,7 +235,10 @@ static const Type *content_of(Checker *ck, Expr *const *ref, Span span)
 static const Type *finish_write(Checker *ck, RefWrite *e)
 {
     const Type *content = content_of(ck, &e->ref, e->base.span);
-    if (!unify(ck, content, e->value->type, WIDEN_LEFT)) {
+    Rule rule = {"what is written has the type of the reference's content",
+                 {.slot = &e->ref},
+                 {.slot = &e->value}};
+    if (!unify_by(ck, rule, content, e->value->type, WIDEN_LEFT)) {
         Diag *d =
             report_misfit(ck, e->base.span, "the value that is written", e->value->type, content);
         diag_label(d, ir_use_span(ck->home, &e->ref), "this is `%s`",
@@ -228,9 +267,13 @@ static const Type *finish_match(Checker *ck, Match *e)
     if (e->clauses.n == 0)
         return hole_new(ck, (HoleInfo){HOLE_CALL, e->base.span, NULL, NULL});
     const Type *t = e->clauses.at[0].body->type;
+    Expr *const *first = tail(&e->clauses.at[0].body);
     for (uint32_t i = 1; i < e->clauses.n; i++) {
         const Expr *body = e->clauses.at[i].body;
-        const Type *both = unify(ck, t, body->type, WIDEN_BOTH);
+        Rule rule = {"all clauses of a `match` have one type",
+                     {.slot = first},
+                     {.slot = tail(&e->clauses.at[i].body)}};
+        const Type *both = unify_by(ck, rule, t, body->type, WIDEN_BOTH);
         if (both) {
             t = both;
             continue;

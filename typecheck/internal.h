@@ -8,6 +8,7 @@
 
 #include "base/vec.h"
 #include "ir/rel.h"
+#include "typecheck/story.h"
 #include "typecheck/typecheck.h"
 
 typedef Vec(const Type *) TypeVec;
@@ -46,12 +47,25 @@ typedef struct Hole {
     RelationLink *first, *last; /* the relations that look at it */
 } Hole;
 
+/* What a constraint puts on one side: the expression in a slot, or what is written at a place. */
+typedef struct Side {
+    Expr *const *slot;
+    Span span;
+} Side;
+
+/* Why two types must agree, in words, and where both come from. */
+typedef struct Rule {
+    const char *text;
+    Side needed, found;
+} Rule;
+
 /* An operator's relation between types, or, without an operator, that of a projection: out = in.index. */
 struct Relation {
     const Op *op;
     const Attrs *attrs;
     int64_t index;
     Span span;
+    const Call *call; /* NULL: of an operator as a value, or a projection */
     uint32_t n;
     const Type **in; /* as given: with holes */
     const Type **now; /* as far as known, for the run */
@@ -59,6 +73,7 @@ struct Relation {
     const Type *out;
     uint32_t watched; /* types looked through for holes */
     bool queued, failed;
+    bool told; /* in the story */
     Relation *next; /* in the queue */
 };
 
@@ -73,9 +88,13 @@ typedef enum MisfitKind {
     MISFIT_WORK
 } MisfitKind;
 
+#define MISFIT_PATH 8
+
 typedef struct Misfit {
     MisfitKind kind;
     const Type *a, *b;
+    /* The parts that lead to them, the innermost first; a function's result comes behind its arguments. */
+    uint32_t path[MISFIT_PATH], n_path;
 } Misfit;
 
 /* Whose known types may become less precise when the other side is: `Tensor[(2)]` with `Tensor[(?)]` gives the latter. */
@@ -122,7 +141,10 @@ struct Checker {
     Span at; /* of the node in work, for relations that unification starts */
     bool
         introduces; /* type parameters that the definitions in work do not share from their start (rigid.c) */
+    const Match *match; /* whose patterns are in work */
     Misfit misfit;
+    Rule rule; /* of the last unify_by */
+    Story *story; /* NULL: nobody wants to know */
     uint64_t work; /* of the current unification */
     uint32_t depth;
 };
@@ -140,6 +162,8 @@ void holes_poison(Checker *ck, const Type *t);
 
 /* The type that both are, as precise as both allow; NULL when there is none (then `misfit` says why, nothing is reported). */
 const Type *unify(Checker *ck, const Type *a, const Type *b, Widen widen);
+/* The same for a reason, which the story tells and a message about the failure shows. */
+const Type *unify_by(Checker *ck, Rule rule, const Type *a, const Type *b, Widen widen);
 /* E0201 at the span for the last failure. `what` names what has type `found`: "the condition"; `needed` comes after "expected". */
 Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found,
                     const Type *needed);
@@ -150,8 +174,8 @@ const Type *instantiate(Checker *ck, const Type *f, HoleInfo info, const Type **
 /* ---- solve.c ------------------------------------------------------------------------------------------------------- */
 
 /* The result's type of an operator on these types. The arrays are the relation's from now on. */
-const Type *relation_apply(Checker *ck, const Op *op, const Attrs *attrs, Span span, uint32_t n,
-                           const Type **in, Span *in_spans);
+const Type *relation_apply(Checker *ck, const Call *call, const Op *op, const Type **in,
+                           Span *in_spans);
 const Type *relation_project(Checker *ck, const Type *tuple, int64_t index, Span span,
                              Span tuple_span);
 /* Something that relations of the hole see has changed. */
@@ -163,6 +187,23 @@ void solve(Checker *ck);
 const Type *type_of_op(Ctx *cx, const Op *op);
 /* The relation behind the type of an operator as a value, between these types; nothing for other functions' variables. */
 void relation_of_params(Checker *ck, const Type *f, const Type *const *with);
+
+/* ---- story.c: what is recorded; each does nothing without a story ---------------------------------------------------- */
+
+/* True when an event begins here: constraints until story_end are a part of it. */
+bool story_begin(Checker *ck);
+void story_bound(Checker *ck, const Type *hole);
+/* Adds the event with what was decided since its beginning. */
+void story_end(Checker *ck, StoryEvent e);
+/* Text that lives as long as the story. */
+const char *story_text(Checker *ck, const char *format, ...) __attribute__((format(printf, 2, 3)));
+StoryPlace story_side(Checker *ck, Side side, const Type *t);
+void story_unknown(Checker *ck, const Type *hole, HoleInfo info);
+void story_instance(Checker *ck, const char *whole, HoleInfo info, uint32_t n,
+                    const TypeVar *const *params, const Type *const *with);
+void story_unsolved(Checker *ck, const Type *hole, HoleInfo info);
+/* The last event failed, and this was reported about it. */
+void story_failed(Checker *ck, const Diag *d);
 
 /* ---- infer.c, call.c ---------------------------------------------------------------------------------------------- */
 

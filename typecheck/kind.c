@@ -30,7 +30,9 @@ static const Type *own_holes(Checker *ck, const Type *t, const HoleInfo *info)
         HoleInfo written = *info;
         if (!span_is_none(t->span) && info->origin != HOLE_PARAM)
             written.span = t->span;
-        return hole_new(ck, written);
+        const Type *hole = hole_new(ck, written);
+        story_unknown(ck, hole, written);
+        return hole;
     }
     const Type **parts = arena_new_array(&ck->scratch, const Type *, t->n);
     for (uint32_t i = 0; i < t->n; i++)

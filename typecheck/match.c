@@ -27,7 +27,10 @@ static void type_pattern_var(Checker *ck, Var *v, const Type *t)
     bool typed = v->base.type;
     HoleInfo info = {HOLE_WRITTEN, v->base.span, v->name->text, NULL};
     const Type *declared = typed ? v->base.type : written_type(ck, v->annotation, info);
-    const Type *both = unify(ck, declared, t, WIDEN_LEFT);
+    Rule rule = {"what a variable of a pattern stands for has the declared type",
+                 {.span = v->base.span},
+                 {.slot = &ck->match->scrutinee}};
+    const Type *both = unify_by(ck, rule, declared, t, WIDEN_LEFT);
     if (!both)
         report_misfit(ck, v->base.span, "what the pattern takes apart", t, declared);
     if (!typed)
@@ -41,7 +44,10 @@ static bool type_con_pattern(Checker *ck, const Pattern *p, const Type *t, Facin
     const Type *adt = type_find(t);
     if (adt->kind == TYPE_HOLE) {
         adt = infer_constructor(ck, con, p->span, NULL);
-        unify(ck, t, adt, WIDEN_BOTH);
+        Rule rule = {"what is matched belongs to the constructor's type",
+                     {.slot = &ck->match->scrutinee},
+                     {.span = p->span}};
+        unify_by(ck, rule, t, adt, WIDEN_BOTH);
     }
     bool ok = adt->kind == TYPE_POISON || (adt->kind == TYPE_ADT && adt->def == con->type);
     if (!ok)
@@ -74,7 +80,10 @@ static bool type_tuple_pattern(Checker *ck, const Pattern *p, const Type *t, Fac
         for (uint32_t i = 0; i < p->n; i++)
             fields[i] = hole_new(ck, (HoleInfo){HOLE_PATTERN, p->fields[i]->span, NULL, NULL});
         tuple = type_tuple(ck->cx, p->n, fields);
-        unify(ck, t, tuple, WIDEN_BOTH);
+        Rule rule = {"what is matched is a tuple of as many fields",
+                     {.slot = &ck->match->scrutinee},
+                     {.span = p->span}};
+        unify_by(ck, rule, t, tuple, WIDEN_BOTH);
     }
     if (tuple->kind == TYPE_TUPLE && tuple->n == p->n) {
         push_fields(ck, todo, p, p->n, tuple->parts);
@@ -100,6 +109,7 @@ void infer_patterns(Checker *ck, Match *match)
         vec_push(&todo, &ck->scratch,
                  ((Facing){match->clauses.at[i].pattern, match->scrutinee->type}));
     bool ok = true;
+    ck->match = match;
     while (todo.n) {
         Facing f = vec_pop(&todo);
         switch (f.pattern->kind) {

@@ -152,8 +152,10 @@ static void report_holes(Checker *ck, const Type *t, HoleOrigin most)
         const Hole *h = hole_of(ck, at);
         if (at->bound || (h && h->info.origin > most))
             continue;
-        if (h)
+        if (h) {
             report_hole(ck, &h->info);
+            story_unsolved(ck, at, h->info);
+        }
         hole_bind(ck, at, ck->cx->poison);
     }
     solve(ck);
@@ -340,7 +342,12 @@ static void sort_diags(Diags *ds, Diag *after)
 
 bool typecheck_module(Ctx *cx, Module *m, const Module *env)
 {
-    Checker ck = {.cx = cx, .m = m, .env = env, .home = m};
+    return typecheck_module_told(cx, m, env, NULL);
+}
+
+bool typecheck_module_told(Ctx *cx, Module *m, const Module *env, Story *story)
+{
+    Checker ck = {.cx = cx, .m = m, .env = env, .home = m, .story = story};
     size_t errors = cx->diags->errors;
     Diag *before = cx->diags->last;
     arena_init(&ck.scratch, &cx->limits);

@@ -4,6 +4,8 @@
  * each run of one costs what its types measure, so that solving is linear in what is learnt. */
 #include "typecheck/internal.h"
 
+#include "ir/print.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -147,15 +149,16 @@ static void relation_fail(Checker *ck, Relation *r)
             vec_push(&ck->blamed, &ck->scratch, r->in[i]);
 }
 
-static void project(Checker *ck, Relation *r)
+static RelResult project(Checker *ck, Relation *r)
 {
     const Type *tuple = type_find(r->now[0]);
     if (tuple->kind == TYPE_HOLE)
-        return;
+        return REL_WAIT;
     if (tuple->kind == TYPE_TUPLE && r->index >= 0 && r->index < tuple->n) {
         const Type *field = tuple->parts[r->index];
         if (unify(ck, r->out, field, WIDEN_LEFT))
-            return;
+            return REL_DONE;
+        ck->rule = (Rule){NULL, {.span = r->span}, {.span = r->in_spans[0]}};
         report_misfit(ck, r->span, "the field", field, r->out);
     } else if (tuple->kind == TYPE_TUPLE) {
         Diag *d = diag_error(ck->cx->diags, E0207_TUPLE_INDEX, r->span,
@@ -171,19 +174,18 @@ static void project(Checker *ck, Relation *r)
         diag_label(d, r->in_spans[0], "this is `%s`", type_str(ck->cx, tuple));
     }
     relation_fail(ck, r);
+    return REL_FAILED;
 }
 
-static void relation_run(Checker *ck, Relation *r)
+static RelResult relation_step(Checker *ck, Relation *r)
 {
     bool tainted = false;
     for (uint32_t i = 0; i < r->n; i++) {
         r->now[i] = type_resolve(ck->cx, r->in[i]);
         tainted = tainted || is_tainted(r->now[i]);
     }
-    if (!r->op && !tainted) {
-        project(ck, r);
-        return;
-    }
+    if (!r->op && !tainted)
+        return project(ck, r);
     RelResult result = REL_FAILED;
     if (!tainted) {
         Run run = {ck, r};
@@ -203,6 +205,71 @@ static void relation_run(Checker *ck, Relation *r)
     }
     if (result == REL_FAILED)
         relation_fail(ck, r);
+    return result;
+}
+
+/* `nn.dense(Tensor[(1, 4), float32], ?1, units=3) -> ?2`. */
+static const char *relation_text(Checker *ck, const Relation *r)
+{
+    Buf b = {0};
+    if (r->op)
+        buf_printf(&b, "%s(", r->op->name);
+    for (uint32_t i = 0; i < r->n; i++)
+        buf_printf(&b, "%s%s", i ? ", " : "", story_type(ck->story, r->in[i]));
+    for (uint32_t i = 0; r->attrs && i < r->attrs->n; i++) {
+        /* The record has the fields of the schema in their order. */
+        const OpAttr *field = &r->op->attrs[i];
+        if (!field->required && attr_value_equal(&r->attrs->at[i].value, &field->otherwise))
+            continue;
+        buf_printf(&b, "%s%s=", b.n && b.at[b.n - 1] != '(' ? ", " : "", r->attrs->at[i].key);
+        ir_print_attr(&b, &r->attrs->at[i].value);
+    }
+    if (r->op)
+        buf_char(&b, ')');
+    else
+        buf_printf(&b, ".%lld", (long long)r->index);
+    const char *text = story_text(ck, "%s -> %s", buf_text(&b), story_type(ck->story, r->out));
+    buf_deinit(&b);
+    return text;
+}
+
+static const char *relation_rule(Checker *ck, const Relation *r, RelResult result)
+{
+    if (!r->op)
+        return "a projection takes a field of a tuple";
+    if (result == REL_FAILED)
+        return "the operands do not fit the operator";
+    if (result == REL_WAIT)
+        return "too little is known of the operands yet: the relation waits";
+    if (r->told)
+        return story_text(ck, "`%s` again, now that more is known", r->op->name);
+    return story_text(ck, "`%s` relates its operands and its result", r->op->name);
+}
+
+static void relation_run(Checker *ck, Relation *r)
+{
+    if (!story_begin(ck)) {
+        relation_step(ck, r);
+        return;
+    }
+    StoryEvent e = {.kind = STORY_RELATION, .at = r->span, .before = relation_text(ck, r)};
+    e.n_places = r->n < 2 ? r->n : 2;
+    for (uint32_t i = 0; i < e.n_places; i++)
+        e.places[i] = (StoryPlace){r->in_spans[i], story_type(ck->story, r->in[i])};
+    size_t errors = ck->cx->diags->errors;
+    RelResult result = relation_step(ck, r);
+    e.result = result == REL_FAILED ? STORY_FAILED
+               : result == REL_WAIT ? STORY_WAITS
+                                    : STORY_DECIDED;
+    if (r->told && result == REL_DONE && !ck->story->changed.n) {
+        ck->story->open = false;
+        return;
+    }
+    e.rule = relation_rule(ck, r, result);
+    r->told = true;
+    story_end(ck, e);
+    if (ck->cx->diags->errors > errors)
+        story_failed(ck, ck->cx->diags->last);
 }
 
 void solve(Checker *ck)
@@ -250,11 +317,12 @@ static Relation *relation_new(Checker *ck, const Op *op, Span span, uint32_t n, 
     return r;
 }
 
-const Type *relation_apply(Checker *ck, const Op *op, const Attrs *attrs, Span span, uint32_t n,
-                           const Type **in, Span *in_spans)
+const Type *relation_apply(Checker *ck, const Call *call, const Op *op, const Type **in,
+                           Span *in_spans)
 {
-    Relation *r = relation_new(ck, op, span, n, in, in_spans);
-    r->attrs = attrs;
+    Relation *r = relation_new(ck, op, call->base.span, call->args.n, in, in_spans);
+    r->call = call;
+    r->attrs = call->attrs;
     return relation_start(ck, r);
 }
 

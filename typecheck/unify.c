@@ -62,6 +62,7 @@ static void hole_set(const Type *hole, const Type *t)
 void hole_bind(Checker *ck, const Type *hole, const Type *t)
 {
     hole_set(hole, t);
+    story_bound(ck, hole);
     Hole *h = hole_of(ck, hole);
     if (!h || !h->first)
         return;
@@ -94,7 +95,17 @@ static const Type *hole_last(const Type *t)
 
 static const Type *misfit(Checker *ck, MisfitKind kind, const Type *a, const Type *b)
 {
-    ck->misfit = (Misfit){kind, a, b};
+    ck->misfit = (Misfit){.kind = kind, .a = a, .b = b};
+    return NULL;
+}
+
+/* The misfit lies in part i of what is unified here. */
+static const Type *misfit_inside(Checker *ck, uint32_t i)
+{
+    Misfit *m = &ck->misfit;
+    if (m->n_path < MISFIT_PATH)
+        m->path[m->n_path] = i;
+    m->n_path++;
     return NULL;
 }
 
@@ -159,7 +170,7 @@ static const Type *unify_parts(Checker *ck, const Type *a, const Type *b, Widen 
     for (uint32_t i = 0; i < a->n; i++) {
         parts[i] = unify_step(ck, a->parts[i], b->parts[i], widen);
         if (!parts[i])
-            return NULL;
+            return misfit_inside(ck, i);
         is_a = is_a && parts[i] == a->parts[i];
         is_b = is_b && parts[i] == b->parts[i];
     }
@@ -167,7 +178,7 @@ static const Type *unify_parts(Checker *ck, const Type *a, const Type *b, Widen 
     if (a->kind == TYPE_FUNC) {
         result = unify_step(ck, a->result, b->result, widen);
         if (!result)
-            return NULL;
+            return misfit_inside(ck, a->n);
         is_a = is_a && result == a->result;
         is_b = is_b && result == b->result;
     }
@@ -342,6 +353,8 @@ const Type *instantiate(Checker *ck, const Type *f, HoleInfo info, const Type **
         args[i] = type_subst(ck->cx, f->parts[i], f->n_params, f->params, with);
     const Type *result = type_subst(ck->cx, f->result, f->n_params, f->params, with);
     relation_of_params(ck, f, with);
+    if (ck->story)
+        story_instance(ck, type_str(ck->cx, f), info, f->n_params, f->params, with);
     return type_func(ck->cx, 0, NULL, f->n, args, result);
 }
 
@@ -384,12 +397,16 @@ Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found,
     vec_push(&ck->blamed, &ck->scratch, needed);
     found = type_resolve(ck->cx, found);
     needed = type_resolve(ck->cx, needed);
-    if (ck->misfit.kind == MISFIT_INFINITE)
-        return diag_error(ck->cx->diags, E0214_INFINITE_TYPE, span,
-                          "%s would be of a type that contains itself", what);
+    if (ck->misfit.kind == MISFIT_INFINITE) {
+        Diag *d = diag_error(ck->cx->diags, E0214_INFINITE_TYPE, span,
+                             "%s would be of a type that contains itself", what);
+        story_failed(ck, d);
+        return d;
+    }
     Diag *d = diag_error(ck->cx->diags, E0201_MISMATCH, span, "%s is `%s`, but `%s` is needed",
                          what, type_str(ck->cx, found), type_str(ck->cx, needed));
     const Type *a = type_find(ck->misfit.a), *b = type_find(ck->misfit.b);
     note_misfit(ck, d, !((a == found && b == needed) || (a == needed && b == found)));
+    story_failed(ck, d);
     return d;
 }

@@ -1,0 +1,281 @@
+/* Commands about types: how inference got to one, step by step. */
+#include "base/render.h"
+#include "ir/walk.h"
+#include "session/commands.h"
+#include "typecheck/story.h"
+#include "typecheck/typecheck.h"
+
+#include <string.h>
+
+/* ---- programs to infer again ------------------------------------------------------------------------------------------------------ */
+
+typedef struct Slots {
+    Arena *arena;
+    Vec(Expr *const *) at;
+} Slots;
+
+static void note_slot(void *data, Expr *const *slot)
+{
+    Slots *slots = data;
+    vec_push(&slots->at, slots->arena, slot);
+}
+
+static WalkNext note_slots(void *data, const Expr *e)
+{
+    ir_children(e, note_slot, data);
+    return WALK_ON;
+}
+
+/* A copy without types whose uses have the places that the original's have. */
+static Expr *copy_untyped(RelaySession *s, Module *m, const Module *home, const Expr *old)
+{
+    Expr *copy = ir_copy(&s->cx, m, old);
+    if (!copy || !home)
+        return copy;
+    Slots from = {.arena = &m->arena}, to = {.arena = &m->arena};
+    ir_walk(old, note_slots, NULL, &from);
+    ir_walk(copy, note_slots, NULL, &to);
+    for (size_t i = 0; i < from.at.n && i < to.at.n; i++)
+        module_note_use(m, to.at.at[i], ir_use_span(home, from.at.at[i]));
+    return copy;
+}
+
+static const Local *local_named(RelaySession *s, Str word)
+{
+    if (word.len < 2 || word.ptr[0] != '%')
+        return NULL;
+    const Name *name = ctx_name_str(&s->cx, (Str){word.ptr + 1, word.len - 1});
+    const Var *v = ptrmap_find(&s->local_names, name);
+    v = v ? v : ptrmap_find(&s->graph_names, name);
+    for (size_t i = 0; i < s->n_locals && v; i++)
+        if (s->locals[i].var == v)
+            return &s->locals[i];
+    return NULL;
+}
+
+/* What the command is about, not yet inferred: a definition, the binding of a session's variable, or an expression. The caller's; NULL
+ * after diagnostics. */
+static Module *untyped_target(CommandCall *c)
+{
+    RelaySession *s = c->s;
+    const Def *def = command_global(c);
+    const Local *local = local_named(s, c->text);
+    if (!def && !(local && local->module->expr)) {
+        ParseEnv env = session_parse_env(s);
+        return command_need(c, "an expression") ? parse_range(&s->cx, c->args, &env) : NULL;
+    }
+    Module *m = module_new(&s->cx);
+    if (!m)
+        return NULL;
+    if (local) {
+        m->expr = copy_untyped(s, m, local->module, local->module->expr);
+        module_use(m, local->module);
+        return m;
+    }
+    Function *fn = expr_as_function(copy_untyped(s, m, def->home, &def->fn->base));
+    module_use(m, def->home);
+    if (fn)
+        module_define(m, def->name, fn, def->span, m);
+    return m;
+}
+
+/* ---- a step as text ----------------------------------------------------------------------------------------------------------------- */
+
+typedef struct StoryView {
+    RelaySession *s;
+    const Story *story;
+    Buf text, html;
+} StoryView;
+
+/* The event's places as a diagnostic's, for the one picture of source lines that there is. */
+static void step_places(Buf *out, RelaySession *s, const StoryEvent *e)
+{
+    DiagLabel labels[2];
+    Diag d = {.severity = e->result == STORY_FAILED ? SEVERITY_ERROR : SEVERITY_NOTE,
+              .span = e->at,
+              .message = ""};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < e->n_places; i++)
+        if (!span_is_none(e->places[i].span))
+            labels[n++] = (DiagLabel){.span = e->places[i].span, .text = e->places[i].text};
+    for (uint32_t i = 0; i < n; i++)
+        labels[i].next = i + 1 < n ? &labels[i + 1] : NULL;
+    d.labels = n ? labels : NULL;
+    render_places(out, &s->cx.sources, &d, (RenderStyle){s->options.color});
+}
+
+/* What came of it: the holes that were filled, one a line; or why there are none. */
+static void step_decision(Buf *out, const StoryEvent *e, const char *indent)
+{
+    static const char *const nothing[] = {
+        [STORY_UNKNOWN] = "",
+        [STORY_UNIFY] = "they agree",
+        [STORY_RELATION] = "nothing new",
+        [STORY_INSTANCE] = "",
+        [STORY_END] = "",
+    };
+    if (e->result == STORY_FAILED) {
+        buf_printf(out, "%sthis fails\n", indent);
+        return;
+    }
+    if (!e->after[0]) {
+        if (nothing[e->kind][0] && e->result == STORY_DECIDED)
+            buf_printf(out, "%s%s\n", indent, nothing[e->kind]);
+        return;
+    }
+    for (const char *p = e->after; *p;) {
+        size_t n = strcspn(p, "\n");
+        buf_printf(out, "%s%s %.*s\n", indent, p == e->after ? "so" : "  ", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+}
+
+static void step_text(StoryView *v, size_t i)
+{
+    const StoryEvent *e = &v->story->events.at[i];
+    buf_printf(&v->text, "%zu. %s\n", i + 1, e->rule);
+    step_places(&v->text, v->s, e);
+    buf_printf(&v->text, "    %s\n", e->before);
+    step_decision(&v->text, e, "    ");
+}
+
+/* ---- a step as HTML ----------------------------------------------------------------------------------------------------------------- */
+
+#define STEPS_MOST 400 /* in HTML, which holds the source once for each */
+#define LINES_MOST 24
+
+/* All lines of a short text, else those around the place. */
+static HtmlLines lines_around(RelaySession *s, const Source *source, Span at)
+{
+    HtmlLines lines = {.before = source->lines_before};
+    Span all = {at.source, 0, (uint32_t)source->len};
+    uint32_t n = span_end(&s->cx.sources, all).line - lines.before;
+    uint32_t line = span_start(&s->cx.sources, at).line - lines.before;
+    if (n <= LINES_MOST)
+        return lines;
+    lines.from = line > LINES_MOST / 2 ? line - LINES_MOST / 2 : 1;
+    lines.to = lines.from + LINES_MOST - 1;
+    return lines;
+}
+
+static void step_source(Buf *out, RelaySession *s, const StoryEvent *e)
+{
+    const Source *source = sources_get(&s->cx.sources, e->at.source);
+    if (!source)
+        return;
+    HtmlMark marks[3] = {
+        {e->at.from, e->at.to, e->result == STORY_FAILED ? HTML_MARK_WRONG : HTML_MARK_AT}};
+    size_t n = 1;
+    for (uint32_t i = 0; i < e->n_places; i++) {
+        Span p = e->places[i].span;
+        bool same = p.from == e->at.from && p.to == e->at.to;
+        if (p.source == e->at.source && !same && p.from < p.to)
+            marks[n++] = (HtmlMark){p.from, p.to, HTML_MARK_OTHER};
+    }
+    html_source(out, source->text, source->len, lines_around(s, source, e->at), n, marks);
+}
+
+static void html_pre(Buf *out, const Buf *text)
+{
+    buf_str(out, "<pre>");
+    buf_html(out, buf_text(text), text->n);
+    buf_str(out, "</pre>");
+}
+
+static void step_html(StoryView *v, HtmlSteps *steps, size_t i)
+{
+    const StoryEvent *e = &v->story->events.at[i];
+    html_step_begin(steps, e->rule, e->result == STORY_FAILED ? HTML_STEP_WRONG : HTML_STEP_PLAIN);
+    step_source(&v->html, v->s, e);
+    Buf text = {0};
+    buf_printf(&text, "%s\n", e->before);
+    step_decision(&text, e, "");
+    html_pre(&v->html, &text);
+    buf_deinit(&text);
+    if (e->diag)
+        render_html(&v->html, &v->s->cx.sources, e->diag);
+    html_step_end(steps);
+}
+
+/* ---- the whole story ---------------------------------------------------------------------------------------------------------------- */
+
+/* The first ones; the first failure is always among those that are shown. */
+static void story_html(StoryView *v, const char *end)
+{
+    const StoryEvent *events = v->story->events.at;
+    size_t n = v->story->events.n, wrong = 0;
+    while (wrong < n && events[wrong].result != STORY_FAILED)
+        wrong++;
+    size_t shown = n < STEPS_MOST ? n : STEPS_MOST;
+    bool jump = wrong < n && wrong >= shown;
+    HtmlSteps steps;
+    html_steps_begin(&steps, &v->html, shown + jump, buf_text(&v->text));
+    for (size_t i = 0; i < shown; i++)
+        step_html(v, &steps, i);
+    if (jump)
+        step_html(v, &steps, wrong);
+    Buf text = {0};
+    if (shown < n)
+        buf_printf(&text, "%zu of %zu steps are shown here\n", shown + jump, n);
+    buf_str(&text, end);
+    html_pre(&v->html, &text);
+    buf_deinit(&text);
+    html_steps_end(&steps);
+}
+
+static void story_show(RelaySession *s, const Story *story, const char *end)
+{
+    StoryView v = {.s = s, .story = story};
+    for (size_t i = 0; i < story->events.n && !limit_hit(&s->cx.limits); i++)
+        step_text(&v, i);
+    buf_str(&v.text, end);
+    story_html(&v, end);
+    RelayMime mimes[] = {
+        {"text/plain", buf_text(&v.text), v.text.n},
+        {"text/html", buf_text(&v.html), v.html.n},
+    };
+    emit_mimes(s, RELAY_OUTPUT_DISPLAY, 2, mimes);
+    buf_deinit(&v.text);
+    buf_deinit(&v.html);
+}
+
+/* The last line: what all steps came to. */
+static void story_end_text(Buf *out, const Module *m, bool ok)
+{
+    if (!ok) {
+        buf_str(out, "there is no type: the error says why");
+        return;
+    }
+    for (size_t i = 0; i < m->defs.n; i++) {
+        const Def *d = &m->defs.at[i];
+        if (d->imported || !d->fn || !d->fn->base.type)
+            continue;
+        buf_printf(out, "%s@%s: ", out->n ? "\n" : "", d->name->text);
+        type_print(out, d->fn->base.type);
+    }
+    if (m->expr) {
+        buf_str(out, out->n ? "\n" : "the type is ");
+        type_print(out, m->expr->type);
+    }
+}
+
+bool explain_module(RelaySession *s, Module *m, const Module *env)
+{
+    Story story;
+    story_init(&story, &s->cx);
+    bool ok = typecheck_module_told(&s->cx, m, env, &story);
+    Buf end = {0};
+    story_end_text(&end, m, ok);
+    story_show(s, &story, buf_text(&end));
+    buf_deinit(&end);
+    story_deinit(&story);
+    return ok;
+}
+
+void explain_types(CommandCall *c)
+{
+    Module *m = untyped_target(c);
+    if (m)
+        explain_module(c->s, m, c->s->env);
+    module_release(m);
+}
