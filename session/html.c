@@ -44,12 +44,10 @@ static const char program_style[] =
     ".relay-string{color:var(--jp-mirror-editor-string-color,#ba2121)}"
     ".relay-comment{color:var(--jp-mirror-editor-comment-color,#78808a);font-style:italic}</style>";
 
-static const char program_open[] = "<div class=\"relay-program\">";
-
 static void open_program(Buf *out)
 {
     buf_str(out, program_style);
-    buf_str(out, program_open);
+    buf_str(out, "<div class=\"relay-program\">");
 }
 
 void html_program(Buf *out, const char *text, size_t len)
@@ -192,11 +190,11 @@ void html_source(Buf *out, const char *text, size_t len, HtmlLines lines, size_t
         last += text[i] == '\n';
     for (; last >= 10; last /= 10)
         m.digits++;
-    buf_str(out, program_open);
+    buf_str(out, "<pre class=\"relay-program\">");
     open_line(&m);
     lex_each(text + m.from, m.to - m.from, marked_token, &m);
     marked_piece(&m, m.to, NULL);
-    buf_str(out, "</div>");
+    buf_str(out, "</pre>");
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------------------- */
@@ -222,6 +220,7 @@ static const char steps_style[] =
     ".relay-steps .relay-wrong nav b{color:var(--jp-error-color1,#d32f2f)}"
     ".relay-steps pre{margin:6px 0 0;white-space:pre-wrap;background:none;color:inherit;"
     "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,inherit)}"
+    ".relay-steps pre.relay-program{margin:0;white-space:pre}"
     "</style>";
 
 void html_steps_begin(HtmlSteps *steps, Buf *out, size_t n, const char *key)
@@ -238,10 +237,10 @@ void html_steps_begin(HtmlSteps *steps, Buf *out, size_t n, const char *key)
 static void step_link(HtmlSteps *steps, size_t to, const char *text)
 {
     if (to >= 1 && to <= steps->n)
-        buf_printf(steps->out, "<label for=\"rs%016llx-%zu\">%s</label>",
+        buf_printf(steps->out, "<label for=\"rs%016llx-%zu\">%s</label> ",
                    (unsigned long long)steps->id, to, text);
     else
-        buf_printf(steps->out, "<label class=\"relay-none\">%s</label>", text);
+        buf_printf(steps->out, "<label class=\"relay-none\">%s</label> ", text);
 }
 
 void html_step_begin(HtmlSteps *steps, const char *title, HtmlStepKind kind)
@@ -252,9 +251,9 @@ void html_step_begin(HtmlSteps *steps, const char *title, HtmlStepKind kind)
                (unsigned long long)steps->id, (unsigned long long)steps->id, steps->at,
                steps->at == 1 ? " checked" : "");
     buf_printf(out, "<section%s><nav>", kind == HTML_STEP_WRONG ? " class=\"relay-wrong\"" : "");
-    buf_printf(out, "<span>%zu of %zu</span><b>", steps->at, steps->n);
+    buf_printf(out, "<span>%zu of %zu</span> <b>", steps->at, steps->n);
     buf_html(out, title, strlen(title));
-    buf_str(out, "</b>");
+    buf_str(out, "</b> ");
     step_link(steps, 1, "\u21e4");
     step_link(steps, steps->at - 1, "\u2190 back");
     step_link(steps, steps->at + 1, "forward \u2192");
