@@ -47,6 +47,7 @@ struct Op {
     const char *doc; /* one or two sentences */
     const OpArg *args; /* in order; their number is the arity */
     const OpAttr *attrs; /* NULL: none */
+    const char *shapes; /* "(M, K), (N, K) -> (M, N)": in words for readers what `rel` computes */
     const char *
         samples; /* argument types and attributes that generated tests start from: one sample a parenthesis */
     OpPattern pattern;

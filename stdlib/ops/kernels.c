@@ -1,6 +1,8 @@
 /* What kernels and the makers of expressions share. */
 #include "stdlib/ops/ops.h"
 
+#include "ir/te_loops.h"
+
 #include <string.h>
 
 Tensor *kernel_arg(OpCall *c, uint32_t i)
@@ -13,6 +15,39 @@ Tensor *kernel_arg(OpCall *c, uint32_t i)
     return packed;
 }
 
+Tensor *kernel_cast(OpCall *c, Tensor *t, DType to)
+{
+    Tensor *out = t ? tensor_new_raw(&c->cx->limits, to, t->rank, t->shape) : NULL;
+    if (out)
+        te_loop_cast(dtype_id(to), dtype_id(t->dtype), out->data, t->data, t->size);
+    tensor_release(t);
+    return out;
+}
+
+Tensor *kernel_arg_as(OpCall *c, uint32_t i, DType as)
+{
+    Tensor *t = kernel_arg(c, i);
+    return t && !dtype_eq(t->dtype, as) ? kernel_cast(c, t, as) : t;
+}
+
+double kernel_number(OpCall *c, uint32_t i, double otherwise)
+{
+    Tensor *t = kernel_arg_as(c, i, (DType){DTYPE_CODE_FLOAT, 64, 1});
+    double v = t && t->size ? *(const double *)(const void *)t->data : otherwise;
+    tensor_release(t);
+    return v;
+}
+
+bool kernel_release(uint32_t n, Tensor *const *tensors)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < n; i++) {
+        all = all && tensors[i];
+        tensor_release(tensors[i]);
+    }
+    return all;
+}
+
 bool kernel_set(OpCall *c, Tensor *t)
 {
     c->out = value_tensor(t);
@@ -21,7 +56,10 @@ bool kernel_set(OpCall *c, Tensor *t)
 
 bool kernel_set_tuple(OpCall *c, uint32_t n, Tensor *const *tensors)
 {
-    Object *o = object_new(&c->cx->limits, &tuple_info, n);
+    bool all = true;
+    for (uint32_t i = 0; i < n; i++)
+        all = all && tensors[i];
+    Object *o = all ? object_new(&c->cx->limits, &tuple_info, n) : NULL;
     for (uint32_t i = 0; i < n; i++) {
         if (o)
             o->fields[i] = value_tensor(tensors[i]);

@@ -140,10 +140,18 @@ Te *ops_scalar(TeBuilder *b, TeTensor t);
 
 /* Argument i as a tensor without gaps; the caller releases. NULL when memory is refused. */
 Tensor *kernel_arg(OpCall *c, uint32_t i);
+/* The same with its elements cast. */
+Tensor *kernel_arg_as(OpCall *c, uint32_t i, DType as);
+/* The tensor's elements in another type; takes it. NULL for NULL and when memory is refused. */
+Tensor *kernel_cast(OpCall *c, Tensor *t, DType to);
+/* The first element of argument i as a number. */
+double kernel_number(OpCall *c, uint32_t i, double otherwise);
 /* Sets the output to the tensor (taken); false when it is NULL. */
 bool kernel_set(OpCall *c, Tensor *t);
-/* Sets it to a tuple of tensors, which are taken. */
+/* Sets it to a tuple of tensors, which are taken; false when one is NULL. */
 bool kernel_set_tuple(OpCall *c, uint32_t n, Tensor *const *tensors);
+/* Releases n tensors, of which some may be NULL; false when one is. */
+bool kernel_release(uint32_t n, Tensor *const *tensors);
 /* A new tensor of the type; field `i` of a tuple type. */
 Tensor *kernel_out(OpCall *c, uint32_t i);
 /* Product of extents from `from` up to `to`. */

@@ -1,0 +1,625 @@
+/* Regions of images: pooling over them, boxes to start from, boxes that a network proposes. */
+#include "stdlib/ops/boxes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST_MOST = 16 };
+
+static const DType float64_dtype = {DTYPE_CODE_FLOAT, 64, 1};
+static const DType int64_dtype = {DTYPE_CODE_INT, 64, 1};
+static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
+
+static int floats_of(const Attrs *a, const char *key, double *out)
+{
+    const AttrValue *v = attrs_find(a, key);
+    int n = 0;
+    for (uint32_t i = 0; v->kind == ATTR_LIST && i < v->list.n && n < LIST_MOST; i++)
+        out[n++] = v->list.at[i].kind == ATTR_INT ? (double)v->list.at[i].i : v->list.at[i].f;
+    return n;
+}
+
+/* ---- vision.roi_align, vision.roi_pool ------------------------------------------------------------ */
+
+static RelResult rel_roi(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0), *rois = t ? rel_tensor(r, 1) : NULL;
+    int64_t size[2];
+    int at[4];
+    if (!rois)
+        return rel_blocked(r);
+    if (!rel_rank(r, 0, t, 4) || !rel_rank(r, 1, rois, 2) || !rel_ints(r, "pooled_size", 2, size) ||
+        !rel_layout(r, "layout", "NCHW", at))
+        return REL_FAILED;
+    if (!dim_agrees(rois->dims[1], 5)) {
+        rel_error(r, E0202_SHAPE, 1, "a region has five numbers: its image and four corners");
+        return REL_FAILED;
+    }
+    Dim dims[4];
+    dims[at[0]] = rois->dims[0];
+    dims[at[1]] = t->dims[at[1]];
+    dims[at[2]] = size[0];
+    dims[at[3]] = size[1];
+    return rel_out_tensor(r, t->dtype, 4, dims);
+}
+
+typedef struct Roi {
+    Tensor *x, *rois, *out; /* in float64 */
+    int64_t n, c, h, w;     /* of the data */
+    int64_t step[4];        /* from one to the next along N, C, H and W */
+    int64_t ph, pw, ostep[4];
+    double scale;
+    int64_t ratio;
+    bool max;
+} Roi;
+
+static double pixel(const Roi *s, const double *plane, int64_t y, int64_t x)
+{
+    return plane[y * s->step[2] + x * s->step[3]];
+}
+
+/* Between the four pixels around a place; 0 more than a pixel outside. */
+static double sample(const Roi *s, const double *plane, double y, double x)
+{
+    if (!(y >= -1 && y <= (double)s->h && x >= -1 && x <= (double)s->w))
+        return 0;
+    y = fmin(fmax(y, 0), (double)(s->h - 1));
+    x = fmin(fmax(x, 0), (double)(s->w - 1));
+    int64_t y0 = (int64_t)y, x0 = (int64_t)x;
+    int64_t y1 = y0 + 1 < s->h ? y0 + 1 : y0, x1 = x0 + 1 < s->w ? x0 + 1 : x0;
+    double dy = y - (double)y0, dx = x - (double)x0;
+    return (pixel(s, plane, y0, x0) * (1 - dx) + pixel(s, plane, y0, x1) * dx) * (1 - dy) +
+           (pixel(s, plane, y1, x0) * (1 - dx) + pixel(s, plane, y1, x1) * dx) * dy;
+}
+
+/* Samples on a grid in each part of the region: their mean or the greatest. */
+static double align_bin(const Roi *s, const double *plane, const double *roi, int64_t i, int64_t k)
+{
+    double y0 = roi[2] * s->scale, x0 = roi[1] * s->scale;
+    double high = fmax(roi[4] * s->scale - y0, 1) / (double)s->ph;
+    double wide = fmax(roi[3] * s->scale - x0, 1) / (double)s->pw;
+    int64_t ny = s->ratio > 0 ? s->ratio : (int64_t)fmin(ceil(high), 1e6);
+    int64_t nx = s->ratio > 0 ? s->ratio : (int64_t)fmin(ceil(wide), 1e6);
+    double sum = 0, most = -INFINITY;
+    for (int64_t a = 0; a < ny; a++)
+        for (int64_t b = 0; b < nx; b++) {
+            double v = sample(s, plane, y0 + ((double)i + ((double)a + 0.5) / (double)ny) * high,
+                              x0 + ((double)k + ((double)b + 0.5) / (double)nx) * wide);
+            sum += v;
+            most = fmax(most, v);
+        }
+    return s->max ? most : sum / (double)(ny * nx);
+}
+
+static int64_t within(double v, int64_t most)
+{
+    return v < 0 ? 0 : v > (double)most ? most : (int64_t)v;
+}
+
+/* The greatest pixel of each part of the region, whose corners are whole pixels; 0 where there is none. */
+static double pool_bin(const Roi *s, const double *plane, const double *roi, int64_t i, int64_t k)
+{
+    double y0 = round(roi[2] * s->scale), x0 = round(roi[1] * s->scale);
+    double high = fmax(round(roi[4] * s->scale) - y0 + 1, 1) / (double)s->ph;
+    double wide = fmax(round(roi[3] * s->scale) - x0 + 1, 1) / (double)s->pw;
+    int64_t top = within(floor((double)i * high) + y0, s->h);
+    int64_t end = within(ceil((double)(i + 1) * high) + y0, s->h);
+    int64_t left = within(floor((double)k * wide) + x0, s->w);
+    int64_t right = within(ceil((double)(k + 1) * wide) + x0, s->w);
+    double most = top < end && left < right ? -INFINITY : 0;
+    for (int64_t y = top; y < end; y++)
+        for (int64_t x = left; x < right; x++)
+            most = fmax(most, pixel(s, plane, y, x));
+    return most;
+}
+
+typedef double RoiBin(const Roi *s, const double *plane, const double *roi, int64_t i, int64_t k);
+
+static bool roi_one(OpCall *c, const Roi *s, RoiBin *bin, int64_t r)
+{
+    const double *roi = reals(s->rois) + 5 * r;
+    double *out = reals(s->out) + r * s->ostep[0];
+    if (!(roi[0] >= 0 && roi[0] < (double)s->n)) {
+        diag_error(c->cx->diags, E0304_INDEX, c->span,
+                   "region %lld is of image %g, but there are %lld", (long long)r, roi[0],
+                   (long long)s->n);
+        return false;
+    }
+    const double *image = reals(s->x) + (int64_t)roi[0] * s->step[0];
+    for (int64_t k = 0; k < s->c; k++)
+        for (int64_t i = 0; i < s->ph; i++)
+            for (int64_t j = 0; j < s->pw; j++)
+                out[k * s->ostep[1] + i * s->ostep[2] + j * s->ostep[3]] =
+                    bin(s, image + k * s->step[1], roi, i, j);
+    return !limit_hit(&c->cx->limits);
+}
+
+static bool roi_begin(OpCall *c, Roi *s)
+{
+    s->x = kernel_arg_as(c, 0, float64_dtype);
+    s->rois = kernel_arg_as(c, 1, float64_dtype);
+    s->out = tensor_new(&c->cx->limits, float64_dtype, 4, c->type->dims);
+    if (!s->x || !s->rois || !s->out)
+        return false;
+    int at[4];
+    int64_t in[4], out[4];
+    layout_positions(attrs_string(c->attrs, "layout"), "NCHW", at);
+    shape_strides(4, s->x->shape, in);
+    shape_strides(4, s->out->shape, out);
+    for (int i = 0; i < 4; i++) {
+        s->step[i] = in[at[i]];
+        s->ostep[i] = out[at[i]];
+    }
+    s->n = s->x->shape[at[0]];
+    s->c = s->x->shape[at[1]];
+    s->h = s->x->shape[at[2]];
+    s->w = s->x->shape[at[3]];
+    s->ph = s->out->shape[at[2]];
+    s->pw = s->out->shape[at[3]];
+    s->scale = attrs_float(c->attrs, "spatial_scale");
+    return true;
+}
+
+static bool roi_run(OpCall *c, Roi *s, RoiBin *bin)
+{
+    bool good = roi_begin(c, s);
+    for (int64_t r = 0; good && r < s->rois->shape[0]; r++)
+        good = roi_one(c, s, bin, r);
+    kernel_release(2, (Tensor *[]){s->x, s->rois});
+    if (good)
+        return kernel_set(c, kernel_cast(c, s->out, c->type->dtype));
+    tensor_release(s->out);
+    return false;
+}
+
+static bool kernel_roi_align(OpCall *c)
+{
+    Roi s = {.ratio = attrs_int(c->attrs, "sample_ratio", -1),
+             .max = str_is(attrs_string(c->attrs, "mode"), "max")};
+    return roi_run(c, &s, align_bin);
+}
+
+static bool kernel_roi_pool(OpCall *c)
+{
+    return roi_run(c, &(Roi){0}, pool_bin);
+}
+
+/* ---- vision.yolo_reorg ---------------------------------------------------------------------------- */
+
+static RelResult rel_reorg(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    int64_t s = attrs_int(r->attrs, "stride", 1);
+    if (!t)
+        return rel_blocked(r);
+    if (!rel_rank(r, 0, t, 4))
+        return REL_FAILED;
+    Dim dims[4] = {t->dims[0], dims_product(3, (Dim[]){t->dims[1], s, s}), t->dims[2], t->dims[3]};
+    for (int i = 2; i < 4; i++) {
+        if (s < 1 || (dims[i] >= 0 && dims[i] % s)) {
+            rel_error(r, E0202_SHAPE, 0, "`stride` is %lld, which does not divide axis %d of %s",
+                      (long long)s, i, type_str(r->cx, t));
+            return REL_FAILED;
+        }
+        dims[i] = dims[i] < 0 ? DIM_ANY : dims[i] / s;
+    }
+    return rel_out_tensor(r, t->dtype, 4, dims);
+}
+
+/* Channel (i s + j) C + c holds channel c of the places whose row is i and column j modulo s. */
+static void compute_reorg(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    Te *index[4], *s = te_int(b, attrs_int(b->attrs, "stride", 1)), *c = te_int(b, x.shape[1]);
+    ops_axes(b, 0, 4, index);
+    Te *block = te_binary(b, TE_DIV, index[1], c);
+    Te *in[2] = {te_binary(b, TE_DIV, block, s), te_binary(b, TE_MOD, block, s)};
+    index[1] = te_binary(b, TE_MOD, index[1], c);
+    for (int i = 0; i < 2; i++)
+        index[2 + i] = te_binary(b, TE_ADD, te_binary(b, TE_MUL, index[2 + i], s), in[i]);
+    ops_emit(b, te_load(b, x, index));
+}
+
+/* ---- vision.multibox_prior ------------------------------------------------------------------------ */
+
+static RelResult rel_prior(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    double list[LIST_MOST];
+    if (!t)
+        return rel_blocked(r);
+    if (!rel_rank(r, 0, t, 4))
+        return REL_FAILED;
+    int n = floats_of(r->attrs, "sizes", list) + floats_of(r->attrs, "ratios", list) - 1;
+    Dim boxes = dims_product(3, (Dim[]){t->dims[2], t->dims[3], n});
+    return rel_out_tensor(r, t->dtype, 3, (Dim[]){1, boxes, 4});
+}
+
+/* Half the height and width of the boxes at each place: all sizes with the first ratio, then the first size with the other ratios. */
+static int halves(const Attrs *a, double aspect, double (*half)[2])
+{
+    double sizes[LIST_MOST], ratios[LIST_MOST];
+    int ns = floats_of(a, "sizes", sizes), nr = floats_of(a, "ratios", ratios);
+    for (int k = 0; k < ns + nr - 1; k++) {
+        double size = sizes[k < ns ? k : 0], stretch = k < ns ? 1 : sqrt(ratios[k - ns + 1]);
+        half[k][0] = size / stretch / 2;
+        half[k][1] = size * aspect * stretch / 2;
+    }
+    return ns + nr - 1;
+}
+
+static void compute_prior(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    DType d = te_out_dtype(b, 0);
+    double half[2 * LIST_MOST][2], steps[LIST_MOST], offsets[LIST_MOST];
+    int n = halves(b->attrs, (double)x.shape[2] / (double)(x.shape[3] ? x.shape[3] : 1), half);
+    floats_of(b->attrs, "steps", steps);
+    floats_of(b->attrs, "offsets", offsets);
+    Te *i = te_axis(b, 1), *corner = te_axis(b, 2), *k = te_binary(b, TE_MOD, i, te_int(b, n));
+    Te *place = te_binary(b, TE_DIV, i, te_int(b, n)), *wide = te_int(b, x.shape[3]);
+    Te *at[2] = {te_binary(b, TE_DIV, place, wide), te_binary(b, TE_MOD, place, wide)}, *v[2];
+    for (int y = 0; y < 2; y++) {
+        double step = steps[y] > 0 ? steps[y] : 1.0 / (double)x.shape[2 + y];
+        Te *centre = te_binary(b, TE_ADD, te_cast(b, d, at[y]), te_number(b, d, offsets[y]));
+        centre = te_binary(b, TE_MUL, centre, te_number(b, d, step));
+        Te *reach = te_number(b, d, half[0][y]);
+        for (int j = 1; j < n; j++)
+            reach = te_select(b, te_binary(b, TE_EQ, k, te_int(b, j)), te_number(b, d, half[j][y]),
+                              reach);
+        Te *low = te_binary(b, TE_LT, corner, te_int(b, 2));
+        v[y] = te_select(b, low, te_binary(b, TE_SUB, centre, reach),
+                         te_binary(b, TE_ADD, centre, reach));
+    }
+    Te *odd = te_binary(b, TE_EQ, te_binary(b, TE_MOD, corner, te_int(b, 2)), te_int(b, 1));
+    Te *body = te_select(b, odd, v[0], v[1]);
+    if (attrs_bool(b->attrs, "clip"))
+        body = te_binary(b, TE_MIN, te_binary(b, TE_MAX, body, te_number(b, d, 0)),
+                         te_number(b, d, 1));
+    ops_emit(b, body);
+}
+
+/* ---- vision.multibox_transform_loc ---------------------------------------------------------------- */
+
+static RelResult rel_transform(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0), *move = t ? rel_tensor(r, 1) : NULL;
+    const Type *anchor = move ? rel_tensor(r, 2) : NULL;
+    if (!anchor)
+        return rel_blocked(r);
+    if (!rel_rank(r, 0, t, 3) || !rel_rank(r, 1, move, 2) || !rel_rank(r, 2, anchor, 3))
+        return REL_FAILED;
+    Dim n = t->dims[2];
+    if (!dim_agrees(anchor->dims[1], n) || !dim_agrees(anchor->dims[2], 4) ||
+        !dim_agrees(move->dims[1], n < 0 ? DIM_ANY : 4 * n)) {
+        rel_error(r, E0202_SHAPE, 0, "scores %s, moves %s and anchors %s do not fit",
+                  type_str(r->cx, t), type_str(r->cx, move), type_str(r->cx, anchor));
+        return REL_FAILED;
+    }
+    return rel_set_output(
+        r, type_tuple(r->cx, 2,
+                      (const Type *[]){type_tensor(r->cx, t->dtype, 3, (Dim[]){t->dims[0], n, 6}),
+                                       type_tensor(r->cx, int32_dtype, 1, t->dims)}));
+}
+
+typedef struct Transform {
+    Tensor *scores, *moves, *anchors, *out;
+    double threshold, variances[LIST_MOST];
+    bool clip, background;
+} Transform;
+
+/* A box moved by four numbers, which are in parts of its size. */
+static void transform_box(const Transform *s, const double *anchor, const double *by, double *out)
+{
+    for (int i = 0; i < 2; i++) {
+        double size = anchor[i + 2] - anchor[i], centre = (anchor[i] + anchor[i + 2]) / 2;
+        double half = exp(by[i + 2] * s->variances[i + 2]) * size / 2;
+        centre += by[i] * s->variances[i] * size;
+        out[i] = s->clip ? fmin(fmax(centre - half, 0), 1) : centre - half;
+        out[i + 2] = s->clip ? fmin(fmax(centre + half, 0), 1) : centre + half;
+    }
+}
+
+/* Writes the boxes of batch b whose best class is good enough; how many. */
+static int32_t transform_batch(const Transform *s, int64_t b)
+{
+    int64_t classes = s->scores->shape[1], n = s->scores->shape[2];
+    const double *scores = reals(s->scores) + b * classes * n;
+    int32_t found = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t best = 0;
+        double score = -1;
+        for (int64_t k = s->background ? 0 : 1; k < classes; k++) {
+            if (!(scores[k * n + i] > score))
+                continue;
+            score = scores[k * n + i];
+            best = k;
+        }
+        if (best > 0 && score < s->threshold)
+            best = 0;
+        if (best == 0 && !s->background)
+            continue;
+        double *row = reals(s->out) + (b * n + found++) * 6;
+        row[0] = (double)(s->background ? best : best - 1);
+        row[1] = score;
+        transform_box(s, reals(s->anchors) + 4 * i, reals(s->moves) + (b * n + i) * 4, row + 2);
+    }
+    return found;
+}
+
+static bool kernel_transform(OpCall *c)
+{
+    Transform s = {.scores = kernel_arg_as(c, 0, float64_dtype),
+                   .moves = kernel_arg_as(c, 1, float64_dtype),
+                   .anchors = kernel_arg_as(c, 2, float64_dtype),
+                   .out = tensor_new(&c->cx->limits, float64_dtype, 3, c->type->parts[0]->dims),
+                   .threshold = attrs_float(c->attrs, "threshold"),
+                   .clip = attrs_bool(c->attrs, "clip"),
+                   .background = attrs_bool(c->attrs, "keep_background")};
+    Tensor *count = kernel_out(c, 1);
+    floats_of(c->attrs, "variances", s.variances);
+    bool good = s.scores && s.moves && s.anchors && s.out && count;
+    for (int64_t i = 0; good && i < s.out->size; i++)
+        reals(s.out)[i] = -1;
+    for (int64_t b = 0; good && b < s.scores->shape[0]; b++) {
+        ints(count)[b] = transform_batch(&s, b);
+        good = !limit_hit(&c->cx->limits);
+    }
+    kernel_release(3, (Tensor *[]){s.scores, s.moves, s.anchors});
+    if (good)
+        return kernel_set_tuple(
+            c, 2, (Tensor *[]){kernel_cast(c, s.out, c->type->parts[0]->dtype), count});
+    kernel_release(2, (Tensor *[]){s.out, count});
+    return false;
+}
+
+/* ---- vision.proposal ------------------------------------------------------------------------------ */
+
+static RelResult rel_proposal(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    double list[LIST_MOST];
+    if (!t)
+        return rel_blocked(r);
+    if (!rel_rank(r, 0, t, 4))
+        return REL_FAILED;
+    int anchors = floats_of(r->attrs, "scales", list) * floats_of(r->attrs, "ratios", list);
+    if (!dim_agrees(t->dims[1], 2 * anchors)) {
+        rel_error(r, E0202_SHAPE, 0, "%d anchors need %d channels of `cls_prob`, but this is %s",
+                  anchors, 2 * anchors, type_str(r->cx, t));
+        return REL_FAILED;
+    }
+    Dim dims[2] = {dims_product(2, (Dim[]){t->dims[0],
+                                           attrs_int(r->attrs, "rpn_post_nms_top_n", 0)}),
+                   5};
+    return rel_out_tensor(r, t->dtype, 2, dims);
+}
+
+typedef struct Proposal {
+    Tensor *scores, *moves, *info, *boxes, *order, *kept, *out;
+    int anchors;
+    double anchor[LIST_MOST * LIST_MOST][4];
+    double stride, least;
+    bool iou_loss;
+} Proposal;
+
+/* The boxes of the size `stride` at the origin, stretched to each ratio and scale in whole pixels. */
+static void make_anchors(const Attrs *a, Proposal *p)
+{
+    double scales[LIST_MOST], ratios[LIST_MOST];
+    int ns = floats_of(a, "scales", scales), nr = floats_of(a, "ratios", ratios);
+    double middle = 0.5 * (p->stride - 1);
+    for (int i = 0; i < nr; i++)
+        for (int k = 0; k < ns; k++) {
+            double w = floor(sqrt(floor(p->stride * p->stride / ratios[i])) + 0.5);
+            double h = floor(w * ratios[i] + 0.5);
+            double x = 0.5 * (w * scales[k] - 1), y = 0.5 * (h * scales[k] - 1);
+            double *box = p->anchor[p->anchors++];
+            box[0] = middle - x;
+            box[1] = middle - y;
+            box[2] = middle + x;
+            box[3] = middle + y;
+        }
+}
+
+/* Moves a box by the network's four numbers: corners, or centre and logarithm of the size. */
+static void move_box(double *box, const double *by, bool corners)
+{
+    for (int i = 0; i < 2; i++) {
+        if (corners) {
+            box[i] += by[i];
+            box[i + 2] += by[i + 2];
+            continue;
+        }
+        double size = box[i + 2] - box[i] + 1, centre = box[i] + 0.5 * (size - 1) + by[i] * size;
+        double half = 0.5 * (exp(by[i + 2]) * size - 1);
+        box[i] = centre - half;
+        box[i + 2] = centre + half;
+    }
+}
+
+/* The box of anchor k at a place of batch b, clipped to the image, and its score: -1 where it is too small or outside. */
+static double propose(const Proposal *p, int64_t b, int64_t k, int64_t y, int64_t x, double *box)
+{
+    int64_t h = p->scores->shape[2], w = p->scores->shape[3], n = p->anchors;
+    const double *info = reals(p->info) + 3 * b;
+    double by[4];
+    for (int i = 0; i < 4; i++) {
+        by[i] = reals(p->moves)[((b * 4 * n + 4 * k + i) * h + y) * w + x];
+        box[i] = p->anchor[k][i] + (double)(i % 2 ? y : x) * p->stride;
+    }
+    move_box(box, by, p->iou_loss);
+    bool small = false;
+    for (int i = 0; i < 4; i++)
+        box[i] = fmax(fmin(box[i], info[i % 2 ? 0 : 1] - 1), 0);
+    for (int i = 0; i < 2; i++)
+        small = small || box[i + 2] - box[i] + 1 < p->least * info[2];
+    for (int i = 0; small && i < 4; i++)
+        box[i] += (i < 2 ? -0.5 : 0.5) * p->least * info[2];
+    if (small || (double)y >= floor(info[0] / p->stride) || (double)x >= floor(info[1] / p->stride))
+        return -1;
+    return reals(p->scores)[((b * 2 * n + n + k) * h + y) * w + x];
+}
+
+static void propose_batch(OpCall *c, const Proposal *p, int64_t b)
+{
+    int64_t h = p->scores->shape[2], w = p->scores->shape[3], n = 0;
+    int64_t before = attrs_int(c->attrs, "rpn_pre_nms_top_n", 0);
+    int64_t most = attrs_int(c->attrs, "rpn_post_nms_top_n", 0);
+    Scored *order = (Scored *)(void *)p->order->data;
+    for (int64_t y = 0; y < h; y++)
+        for (int64_t x = 0; x < w; x++)
+            for (int64_t k = 0; k < p->anchors; k++, n++)
+                order[n] = (Scored){propose(p, b, k, y, x, reals(p->boxes) + 4 * n), n};
+    qsort(order, (size_t)n, sizeof *order, scored_order);
+    if (before > 0 && before < n)
+        n = before;
+    int64_t found = boxes_keep(&c->cx->limits, reals(p->boxes), order, n,
+                         attrs_float(c->attrs, "threshold"), 1, most < n ? most : n, longs(p->kept));
+    for (int64_t i = 0; found && i < most; i++) {
+        double *to = reals(p->out) + (b * most + i) * 5;
+        to[0] = (double)b;
+        memcpy(to + 1, reals(p->boxes) + 4 * longs(p->kept)[i % found], 4 * sizeof *to);
+    }
+}
+
+static bool proposal_begin(OpCall *c, Proposal *p)
+{
+    p->scores = kernel_arg_as(c, 0, float64_dtype);
+    p->moves = kernel_arg_as(c, 1, float64_dtype);
+    p->info = kernel_arg_as(c, 2, float64_dtype);
+    make_anchors(c->attrs, p);
+    if (!p->scores || !p->moves || !p->info)
+        return false;
+    int64_t n = kernel_span(p->scores, 2, 4) * p->anchors;
+    if (p->moves->size != p->scores->shape[0] * n * 4 || p->info->size != p->scores->shape[0] * 3) {
+        diag_error(c->cx->diags, E0303_RUNTIME_SHAPE, c->span,
+                   "`bbox_pred` needs four channels an anchor, `im_info` three numbers an image");
+        return false;
+    }
+    p->boxes = tensor_new(&c->cx->limits, float64_dtype, 2, (int64_t[]){n, 4});
+    p->order = kernel_scored(c, n);
+    p->kept = tensor_new(&c->cx->limits, int64_dtype, 1, &n);
+    p->out = tensor_new(&c->cx->limits, float64_dtype, 2, c->type->dims);
+    return p->boxes && p->order && p->kept && p->out;
+}
+
+static bool kernel_proposal(OpCall *c)
+{
+    Proposal p = {.stride = (double)attrs_int(c->attrs, "feature_stride", 16),
+                  .least = (double)attrs_int(c->attrs, "rpn_min_size", 16),
+                  .iou_loss = attrs_bool(c->attrs, "iou_loss")};
+    bool good = proposal_begin(c, &p);
+    for (int64_t b = 0; good && b < p.scores->shape[0]; b++) {
+        propose_batch(c, &p, b);
+        good = !limit_hit(&c->cx->limits);
+    }
+    kernel_release(6, (Tensor *[]){p.scores, p.moves, p.info, p.boxes, p.order, p.kept});
+    if (good)
+        return kernel_set(c, kernel_cast(c, p.out, c->type->dtype));
+    tensor_release(p.out);
+    return false;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------------- */
+
+static const OpArg roi_args[] = {{"data", "images"},
+                                 {"rois", "regions: image, left, top, right, bottom"},
+                                 {0}};
+static const OpArg transform_args[] = {{"cls_prob", "images of classes of anchors: scores"},
+                                       {"loc_pred", "four moves for each anchor"},
+                                       {"anchor", "the anchors' corners"},
+                                       {0}};
+static const OpArg proposal_args[] = {{"cls_prob", "scores of background, then of objects"},
+                                      {"bbox_pred", "four moves for each anchor"},
+                                      {"im_info", "height, width and scale of each image"},
+                                      {0}};
+
+#define NUMBER(V) {.kind = ATTR_FLOAT, .f = (V)}
+static const AttrValue ones[] = {NUMBER(1), NUMBER(1)}, none[] = {NUMBER(-1), NUMBER(-1)};
+static const AttrValue middle[] = {NUMBER(0.5), NUMBER(0.5)};
+static const AttrValue variances[] = {NUMBER(0.1), NUMBER(0.1), NUMBER(0.2), NUMBER(0.2)};
+static const AttrValue four_scales[] = {NUMBER(4), NUMBER(8), NUMBER(16), NUMBER(32)};
+static const AttrValue three_ratios[] = {NUMBER(0.5), NUMBER(1), NUMBER(2)};
+#define NUMBERS(NAME, ARRAY, N, DOC)                          \
+    {.name = NAME,                                            \
+     .type = ATTR_TYPE_FLOATS,                                \
+     .otherwise = {.kind = ATTR_LIST, .list = {(ARRAY), (N)}}, \
+     .doc = DOC}
+
+#define ROI_SIZE                                                      \
+    ATTR_MUST("pooled_size", INTS, "height and width of the result"), \
+        ATTR_MUST("spatial_scale", FLOAT, "from the regions' coordinates to the data's")
+static const OpAttr roi_align_attrs[] = {
+    ROI_SIZE,
+    ATTR_I("sample_ratio", -1, "samples along each axis of a part; -1: one a pixel"),
+    ATTR_S("layout", "NCHW", "the order of the axes"),
+    ATTR_S("mode", "avg", "\"avg\" or \"max\" of the samples"),
+    {0}};
+static const OpAttr roi_pool_attrs[] = {
+    ROI_SIZE, ATTR_S("layout", "NCHW", "the order of the axes"), {0}};
+static const OpAttr reorg_attrs[] = {ATTR_I("stride", 1, "extent of a block along each axis"), {0}};
+static const OpAttr prior_attrs[] = {
+    NUMBERS("sizes", ones, 1, "heights in parts of the image's"),
+    NUMBERS("ratios", ones, 1, "widths in parts of the height"),
+    NUMBERS("steps", none, 2, "distances of the centres; negative: of the data's places"),
+    NUMBERS("offsets", middle, 2, "where in a place the centre lies"),
+    ATTR_B("clip", 0, "corners are brought into the image"),
+    {0}};
+static const OpAttr transform_attrs[] = {
+    ATTR_B("clip", 1, "corners are brought into the image"),
+    ATTR_F("threshold", 0.01, "the least score"),
+    NUMBERS("variances", variances, 4, "what the moves are multiplied by"),
+    ATTR_B("keep_background", 0, "boxes of the background, class 0, are kept"),
+    {0}};
+static const OpAttr proposal_attrs[] = {
+    NUMBERS("scales", four_scales, 4, "sizes of the anchors in parts of `feature_stride`"),
+    NUMBERS("ratios", three_ratios, 3, "heights of the anchors in parts of their widths"),
+    ATTR_I("feature_stride", 16, "pixels from one place of the scores to the next"),
+    ATTR_F("threshold", 0.7, "the overlap above which to suppress"),
+    ATTR_I("rpn_pre_nms_top_n", 6000, "how many of the best to look at"),
+    ATTR_I("rpn_post_nms_top_n", 300, "how many to propose"),
+    ATTR_I("rpn_min_size", 16, "the least extent of a box"),
+    ATTR_B("iou_loss", 0, "moves are of the corners, in pixels"),
+    {0}};
+
+#define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SHAPES, SAMPLES, DOC) \
+    {.name = "vision." NAME,                                                \
+     .doc = DOC,                                                            \
+     .args = ARGS,                                                          \
+     .attrs = ATTRS,                                                        \
+     .shapes = SHAPES,                                                      \
+     .samples = SAMPLES,                                                    \
+     .pattern = PATTERN,                                                    \
+     .rel = REL,                                                            \
+     COMPUTE}
+
+const Op vision_ops[] = {
+    ROW("roi_align", roi_args, roi_align_attrs, OP_OUT_FUSABLE, rel_roi, .kernel = kernel_roi_align,
+        "(N, C, H, W), (R, 5) -> (R, C, pooled_size...)",
+        "(float32[1,2,6,6], float32[1,5], pooled_size=[2, 2], spatial_scale=1f)",
+        "The mean of samples in each part of regions; samples lie between pixels."),
+    ROW("roi_pool", roi_args, roi_pool_attrs, OP_OUT_FUSABLE, rel_roi, .kernel = kernel_roi_pool,
+        "(N, C, H, W), (R, 5) -> (R, C, pooled_size...)",
+        "(float32[1,2,6,6], float32[1,5], pooled_size=[2, 2], spatial_scale=1f)",
+        "The greatest pixel in each part of regions."),
+    ROW("yolo_reorg", args_data, reorg_attrs, OP_INJECTIVE, rel_reorg, .compute = compute_reorg,
+        "(N, C, H, W) -> (N, C*stride*stride, H/stride, W/stride)",
+        "(float32[1,2,4,6], stride=2)", "Blocks of places as channels."),
+    ROW("multibox_prior", args_data, prior_attrs, OP_OPAQUE, rel_prior, .compute = compute_prior,
+        "(N, C, H, W) -> (1, H*W*(sizes + ratios - 1), 4)",
+        "(float32[1,1,2,3], sizes=[0.5f, 0.25f], ratios=[1f, 2f])",
+        "Boxes of several sizes and ratios around each place of the data."),
+    ROW("multibox_transform_loc", transform_args, transform_attrs, OP_OPAQUE, rel_transform,
+        .kernel = kernel_transform, "(b, c, n), (b, 4*n), (1, n, 4) -> ((b, n, 6), (b))",
+        "(float32[1,2,3], float32[1,12], float32[1,3,4])",
+        "Anchors with their best class and score, moved to where a network says, and how many."),
+    ROW("proposal", proposal_args, proposal_attrs, OP_OPAQUE, rel_proposal,
+        .kernel = kernel_proposal,
+        "(b, 2*anchors, H, W), (b, 4*anchors, H, W), (b, 3) -> (b*rpn_post_nms_top_n, 5)",
+        "(float32[1,2,2,3], float32[1,4,2,3], float32[1,3], scales=[1f], ratios=[1f], "
+        "rpn_post_nms_top_n=4)",
+        "Anchors moved to where a network says, the best of them after suppression."),
+    {0},
+};
