@@ -152,8 +152,9 @@ static RelResult conv_result(Rel *r, const Conv *c, const Type *x, const Type *w
     return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", x->dtype), (uint32_t)c->n + 2, dims);
 }
 
-static RelResult conv_rel(Rel *r, int n, bool transposed)
+static RelResult conv_rel(Rel *r, bool transposed)
 {
+    int n = ops_spatial(r->op);
     const Type *x = rel_tensor(r, 0);
     if (!x)
         return rel_blocked(r);
@@ -178,34 +179,14 @@ static RelResult conv_rel(Rel *r, int n, bool transposed)
     return channels == -2 ? REL_FAILED : conv_result(r, &c, x, w, channels, transposed);
 }
 
-static RelResult rel_conv1d(Rel *r)
+RelResult rel_conv(Rel *r)
 {
-    return conv_rel(r, 1, false);
+    return conv_rel(r, false);
 }
 
-RelResult rel_conv2d(Rel *r)
+static RelResult rel_conv_transpose(Rel *r)
 {
-    return conv_rel(r, 2, false);
-}
-
-static RelResult rel_conv3d(Rel *r)
-{
-    return conv_rel(r, 3, false);
-}
-
-static RelResult rel_conv1d_transpose(Rel *r)
-{
-    return conv_rel(r, 1, true);
-}
-
-static RelResult rel_conv2d_transpose(Rel *r)
-{
-    return conv_rel(r, 2, true);
-}
-
-static RelResult rel_conv3d_transpose(Rel *r)
-{
-    return conv_rel(r, 3, true);
+    return conv_rel(r, true);
 }
 
 /* ---- computing ----------------------------------------------------------------------------------- */
@@ -279,8 +260,9 @@ static Te *group_channel(TeBuilder *b, const ConvAxes *a, int64_t in_group, Te *
     return te_binary(b, TE_ADD, te_binary(b, TE_MUL, a->g, te_int(b, in_group)), channel);
 }
 
-void ops_conv(TeBuilder *b, int n, TeTensor x, TeTensor w)
+void ops_conv(TeBuilder *b, TeTensor x, TeTensor w)
 {
+    int n = x.rank - 2;
     Conv c;
     ConvAxes a;
     conv_of_attrs(b->attrs, n, false, &c);
@@ -332,9 +314,10 @@ static TeTensor spread(TeBuilder *b, const Conv *c, TeTensor x, const int64_t *k
     return te_map(b, x.dtype, x.rank, shape, hit ? te_select(b, hit, body, zero) : body);
 }
 
-static void conv_transpose_compute(TeBuilder *b, int n)
+static void compute_conv_transpose(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0), w = te_input(b, 1);
+    int n = x.rank - 2;
     Conv c;
     ConvAxes a;
     conv_of_attrs(b->attrs, n, true, &c);
@@ -355,34 +338,9 @@ static void conv_transpose_compute(TeBuilder *b, int n)
     conv_emit(b, &c, &a, te_load(b, wide, xi), te_load(b, w, wi));
 }
 
-static void compute_conv1d(TeBuilder *b)
+static void compute_conv(TeBuilder *b)
 {
-    ops_conv(b, 1, te_input(b, 0), te_input(b, 1));
-}
-
-static void compute_conv2d(TeBuilder *b)
-{
-    ops_conv(b, 2, te_input(b, 0), te_input(b, 1));
-}
-
-static void compute_conv3d(TeBuilder *b)
-{
-    ops_conv(b, 3, te_input(b, 0), te_input(b, 1));
-}
-
-static void compute_conv1d_transpose(TeBuilder *b)
-{
-    conv_transpose_compute(b, 1);
-}
-
-static void compute_conv2d_transpose(TeBuilder *b)
-{
-    conv_transpose_compute(b, 2);
-}
-
-static void compute_conv3d_transpose(TeBuilder *b)
-{
-    conv_transpose_compute(b, 3);
+    ops_conv(b, te_input(b, 0), te_input(b, 1));
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
@@ -436,34 +394,34 @@ static const OpAttr conv3d_transpose_attrs[] = {
     PADDING(3), DILATION(3), GROUPS,     LAYOUTS("NCDHW", "OIDHW"),
     {0}};
 
-#define CONV(NAME, ID, SAMPLES, DOC) \
+#define CONV(NAME, KIND, ATTRS, SAMPLES, DOC) \
     {.name = NAME,                   \
      .doc = DOC,                     \
      .args = conv_args,              \
-     .attrs = ID##_attrs,            \
+     .attrs = ATTRS##_attrs,            \
      .samples = SAMPLES,             \
      .pattern = OP_OUT_FUSABLE,      \
-     .rel = rel_##ID,                \
-     .compute = compute_##ID}
+     .rel = rel_##KIND,                \
+     .compute = compute_##KIND}
 
 const Op conv_ops[] = {
-    CONV("nn.conv1d", conv1d, "(float32[1,2,5], float32[3,2,3], padding=[1, 1])",
+    CONV("nn.conv1d", conv, conv1d, "(float32[1,2,5], float32[3,2,3], padding=[1, 1])",
          "Slides kernels over one axis; at each place the sum of products with the data under it."),
-    CONV("nn.conv2d", conv2d,
+    CONV("nn.conv2d", conv, conv2d,
          "(float32[1,2,5,5], float32[3,2,3,3], padding=[1, 1, 1, 1]) "
          "(float32[1,4,5,5], float32[4,1,3,3], groups=4) "
          "(float32[1,6,6,2], float32[3,3,2,4], strides=[2, 2], data_layout=\"NHWC\", "
          "kernel_layout=\"HWIO\")",
          "Slides kernels over two axes; at each place the sum of products with the data under it."),
-    CONV("nn.conv3d", conv3d, "(float32[1,2,4,4,4], float32[3,2,2,2,2])",
+    CONV("nn.conv3d", conv, conv3d, "(float32[1,2,4,4,4], float32[3,2,2,2,2])",
          "Slides kernels over three axes; at each place the sum of products with the data under "
          "it."),
-    CONV("nn.conv1d_transpose", conv1d_transpose, "(float32[1,2,4], float32[3,2,3], strides=[2])",
+    CONV("nn.conv1d_transpose", conv_transpose, conv1d_transpose, "(float32[1,2,4], float32[3,2,3], strides=[2])",
          "The gradient of `nn.conv1d` by its data: spreads each element over a kernel's places."),
-    CONV("nn.conv2d_transpose", conv2d_transpose,
+    CONV("nn.conv2d_transpose", conv_transpose, conv2d_transpose,
          "(float32[1,2,4,4], float32[3,2,3,3], strides=[2, 2], padding=[1, 1, 1, 1])",
          "The gradient of `nn.conv2d` by its data: spreads each element over a kernel's places."),
-    CONV("nn.conv3d_transpose", conv3d_transpose, "(float32[1,2,3,3,3], float32[3,2,2,2,2])",
+    CONV("nn.conv3d_transpose", conv_transpose, conv3d_transpose, "(float32[1,2,3,3,3], float32[3,2,2,2,2])",
          "The gradient of `nn.conv3d` by its data: spreads each element over a kernel's places."),
     {0},
 };

@@ -465,17 +465,28 @@ static RelResult rel_sparse_to_dense(Rel *r)
     Dim dims[TENSOR_RANK_MOST];
     if (!rest)
         return rel_blocked(r);
+    bool known = true;
     int n = attrs_ints(r->attrs, "output_shape", dims, TENSOR_RANK_MOST);
+    if (r->n == 4) {
+        const Type *shape = rel_tensor(r, 3);
+        if (!shape)
+            return rel_blocked(r);
+        if (!rel_is_int(r, 3, shape) || !rel_rank(r, 3, shape, 1))
+            return REL_FAILED;
+        n = rel_ints_of(r, 3, dims, TENSOR_RANK_MOST);
+        known = n >= 0;
+        n = known ? n : (int)shape->dims[0];
+    }
     if (!rel_is_int(r, 0, index) || !rel_is_scalar(r, 2, rest) ||
         !rel_dtypes_agree(r, 1, v, 2, rest))
         return REL_FAILED;
-    if (index->n > 2 || v->n > 1 || (index->n < 2 && n != 1) ||
+    if (index->n > 2 || v->n > 1 || (index->n < 2 && n >= 0 && n != 1) ||
         (index->n == 2 && !dim_agrees(index->dims[1], n))) {
         rel_error(r, E0202_SHAPE, 0, "indices %s and values %s do not fit a result of rank %d",
                   type_str(r->cx, index), type_str(r->cx, v), n);
         return REL_FAILED;
     }
-    return rel_out_tensor(r, v->dtype, (uint32_t)n, dims);
+    return known ? rel_out_tensor(r, v->dtype, (uint32_t)n, dims) : rel_unknown(r, v->dtype, n);
 }
 
 static bool kernel_sparse_to_dense(OpCall *c)
@@ -568,6 +579,11 @@ static const OpArg sparse_args[] = {{"sparse_indices", "positions: integers"},
                                     {"sparse_values", "the elements there"},
                                     {"default_value", "the elements elsewhere: a scalar"},
                                     {0}};
+static const OpArg dyn_sparse_args[] = {{"sparse_indices", "positions: integers"},
+                                        {"sparse_values", "the elements there"},
+                                        {"default_value", "the elements elsewhere: a scalar"},
+                                        {"output_shape", "the extents of the result: integers"},
+                                        {0}};
 static const OpArg diag_args[] = {
     {"input", "matrices in the last two axes"}, {"diagonal", "the new diagonals"}, {0}};
 
@@ -596,6 +612,8 @@ static const OpAttr window_attrs[] = {ATTR_MUST("axis", INT, "the first axis tha
                                       {0}};
 static const OpAttr sparse_attrs[] = {ATTR_MUST("output_shape", INTS, "the extents of the result"),
                                       {0}};
+static const OpAttr dyn_sparse_attrs[] = {
+    ATTR_MUST_NONE("output_shape", INTS, "unused: the argument gives it"), {0}};
 static const OpAttr diag_attrs[] = {
     ATTR_I("k1", 0, "the lowest diagonal"),
     ATTR_I("k2", 0, "the highest diagonal"),
@@ -653,6 +671,16 @@ const Op data_ops[] = {
     ROW("sparse_to_dense", sparse_args, sparse_attrs, OP_OPAQUE, rel_sparse_to_dense,
         .kernel = kernel_sparse_to_dense, "(int32[2], float32[2], float32, output_shape=[5])",
         "A tensor from positions and the elements there."),
+    {.name = "dyn.sparse_to_dense",
+     .doc = "`sparse_to_dense` in a shape that is an argument.",
+     .args = dyn_sparse_args,
+     .attrs = dyn_sparse_attrs,
+     .shapes = "(n, r), (n), (), (r) -> output_shape",
+     .samples = "(int32[2,1], float32[2], float32, int64[1], output_shape=None)",
+     .pattern = OP_OPAQUE,
+     .flags = OP_SHAPE_FROM_DATA,
+     .rel = rel_sparse_to_dense,
+     .kernel = kernel_sparse_to_dense},
     ROW("matrix_set_diag", diag_args, diag_attrs, OP_INJECTIVE, rel_matrix_set_diag,
         .compute = compute_matrix_set_diag, "(float32[3,3], float32[3])",
         "Matrices with other diagonals."),

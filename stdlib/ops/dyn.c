@@ -14,6 +14,16 @@ int rel_ints_of(Rel *r, uint32_t i, int64_t *out, int most)
     return view.t.size < most ? (int)view.t.size : most;
 }
 
+bool rel_double_of(Rel *r, uint32_t i, double *out)
+{
+    const Value *v = r->values ? r->values[i] : NULL;
+    TensorView view;
+    if (!v || !value_view(v, &view) || view.t.size != 1)
+        return false;
+    *out = tensor_get_double(&view.t, 0);
+    return true;
+}
+
 RelResult rel_unknown(Rel *r, DType dtype, Dim n)
 {
     Dim dims[TENSOR_RANK_MOST];

@@ -20,7 +20,7 @@ typedef struct Resize {
     double alpha;
     bool exclude; /* cubic: taps outside count nothing */
     double extrapolation;
-    double roi[2 * SPATIAL_MOST];
+    Te *roi[2 * SPATIAL_MOST]; /* starts, then ends, in parts of the image */
 } Resize;
 
 static bool method_of(Str name, Method *m)
@@ -53,7 +53,7 @@ static Te *times(TeBuilder *b, Te *x, double v)
 
 /* Where output o of `to` lies among `from` inputs. */
 static Te *source_of(TeBuilder *b, const Resize *z, Te *o, int64_t from, int64_t to,
-                     const double *roi)
+                     Te *const *roi)
 {
     double scale = (double)from / (double)to, end = (double)(from - 1);
     Te *x = te_cast(b, float32_dtype, o);
@@ -67,8 +67,9 @@ static Te *source_of(TeBuilder *b, const Resize *z, Te *o, int64_t from, int64_t
         return number(b, 0);
     if (str_is(z->coordinates, "tf_crop_and_resize")) {
         if (to <= 1)
-            return number(b, 0.5 * (roi[0] + roi[1]) * end);
-        return add(b, times(b, x, (roi[1] - roi[0]) * end / (double)(to - 1)), roi[0] * end);
+            return times(b, te_binary(b, TE_ADD, roi[0], roi[1]), 0.5 * end);
+        Te *step = times(b, te_binary(b, TE_SUB, roi[1], roi[0]), end / (double)(to - 1));
+        return te_binary(b, TE_ADD, te_binary(b, TE_MUL, x, step), times(b, roi[0], end));
     }
     return add(b, times(b, add(b, x, 0.5), scale), -0.5);
 }
@@ -112,7 +113,7 @@ static void add_tap(TeBuilder *b, Taps *t, int64_t from, int64_t to, Te *at, Te 
     t->weight[t->n++] = te_map(b, float32_dtype, 1, &to, weight);
 }
 
-static void taps_of(TeBuilder *b, const Resize *z, int64_t from, int64_t to, const double *roi,
+static void taps_of(TeBuilder *b, const Resize *z, int64_t from, int64_t to, Te *const *roi,
                     Taps *t)
 {
     Te *x = source_of(b, z, te_axis(b, 0), from, to, roi);
@@ -178,7 +179,7 @@ static void emit_resize(TeBuilder *b, const Resize *z, int n, const int *at)
     Taps taps[SPATIAL_MOST];
     Te *outside = NULL;
     for (int i = 0; i < n; i++) {
-        double roi[2] = {z->roi[i], z->roi[n + i]};
+        Te *roi[2] = {z->roi[i], z->roi[n + i]};
         int64_t from = x.shape[at[2 + i]], to = out[at[2 + i]];
         taps_of(b, z, from, to, roi, &taps[i]);
         if (!str_is(z->coordinates, "tf_crop_and_resize"))
@@ -206,16 +207,20 @@ static void emit_resize(TeBuilder *b, const Resize *z, int n, const int *at)
     ops_emit(b, te_cast(b, d, v));
 }
 
-static RelResult resize_rel(Rel *r, int n)
+static RelResult rel_resize(Rel *r)
 {
+    int n = ops_spatial(r->op);
     const Type *t = rel_tensor(r, 0);
     int at[LETTERS_MOST];
     int64_t size[SPATIAL_MOST];
     Method m;
     if (!t)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, t, (uint32_t)n + 2) || !rel_layout(r, "layout", letters[n], at) ||
-        !rel_ints(r, "size", n, size))
+    if (!rel_rank(r, 0, t, (uint32_t)n + 2) || !rel_layout(r, "layout", letters[n], at))
+        return REL_FAILED;
+    if (r->n > 1 && rel_ints_of(r, 1, size, n) != n)
+        size[0] = size[1] = DIM_ANY;
+    if (r->n == 1 && !rel_ints(r, "size", n, size))
         return REL_FAILED;
     if (!method_of(attrs_string(r->attrs, "method"), &m)) {
         rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
@@ -229,58 +234,39 @@ static RelResult resize_rel(Rel *r, int n)
     return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", t->dtype), t->n, dims);
 }
 
-static void resize_compute(TeBuilder *b, int n)
+static void roi_of(TeBuilder *b, Resize *z)
 {
+    const AttrValue *roi = attrs_find(b->attrs, "roi");
+    for (uint32_t i = 0; i < 2 * SPATIAL_MOST; i++) {
+        const AttrValue *v = roi->kind == ATTR_LIST && i < roi->list.n ? &roi->list.at[i] : NULL;
+        z->roi[i] = number(b, !v ? 0 : v->kind == ATTR_INT ? (double)v->i : v->f);
+    }
+    for (int i = 0; te_n_inputs(b) > 2 && i < te_input(b, 2).shape[0] && i < 2 * SPATIAL_MOST; i++)
+        z->roi[i] = te_cast(b, float32_dtype, te_load(b, te_input(b, 2), (Te *[]){te_int(b, i)}));
+}
+
+static void compute_resize(TeBuilder *b)
+{
+    int n = ops_spatial(b->op);
     int at[LETTERS_MOST];
     Resize z = {.coordinates = attrs_string(b->attrs, "coordinate_transformation_mode"),
                 .rounding = attrs_string(b->attrs, "rounding_method"),
                 .alpha = attrs_float(b->attrs, "cubic_alpha"),
                 .exclude = attrs_int(b->attrs, "cubic_exclude", 0) != 0,
                 .extrapolation = attrs_float(b->attrs, "extrapolation_value")};
-    const AttrValue *roi = attrs_find(b->attrs, "roi");
-    for (uint32_t i = 0; roi->kind == ATTR_LIST && i < roi->list.n && i < 2 * SPATIAL_MOST; i++)
-        z.roi[i] = roi->list.at[i].kind == ATTR_INT ? (double)roi->list.at[i].i : roi->list.at[i].f;
+    roi_of(b, &z);
     method_of(attrs_string(b->attrs, "method"), &z.method);
     layout_positions(attrs_string(b->attrs, "layout"), letters[n], at);
     emit_resize(b, &z, n, at);
-}
-
-static RelResult rel_resize1d(Rel *r)
-{
-    return resize_rel(r, 1);
-}
-
-static RelResult rel_resize2d(Rel *r)
-{
-    return resize_rel(r, 2);
-}
-
-static RelResult rel_resize3d(Rel *r)
-{
-    return resize_rel(r, 3);
-}
-
-static void compute_resize1d(TeBuilder *b)
-{
-    resize_compute(b, 1);
-}
-
-static void compute_resize2d(TeBuilder *b)
-{
-    resize_compute(b, 2);
-}
-
-static void compute_resize3d(TeBuilder *b)
-{
-    resize_compute(b, 3);
 }
 
 /* ---- nn.upsampling ------------------------------------------------------------------------------- */
 
 static const char *const scale_keys[] = {"scale_d", "scale_h", "scale_w"};
 
-static RelResult upsampling_rel(Rel *r, int n)
+static RelResult rel_upsampling(Rel *r)
 {
+    int n = ops_spatial(r->op);
     const Type *t = rel_tensor(r, 0);
     int at[LETTERS_MOST];
     Method m;
@@ -297,27 +283,21 @@ static RelResult upsampling_rel(Rel *r, int n)
     Dim dims[LETTERS_MOST];
     memcpy(dims, t->dims, t->n * sizeof *dims);
     for (int i = 0; i < n; i++) {
-        double scale = attrs_float(r->attrs, scale_keys[SPATIAL_MOST - n + i]);
+        double scale = 1;
         Dim *d = &dims[at[2 + i]];
+        if (r->n == 1)
+            scale = attrs_float(r->attrs, scale_keys[SPATIAL_MOST - n + i]);
+        else if (!rel_double_of(r, (uint32_t)i + 1, &scale))
+            *d = DIM_ANY;
         if (scale <= 0) {
             rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`%s` of `%s` must be positive",
                       scale_keys[SPATIAL_MOST - n + i], r->op->name);
             return REL_FAILED;
         }
         if (*d >= 0)
-            *d = (Dim)nearbyint((double)*d * scale);
+            *d = (Dim)fmin(nearbyint((double)*d * scale), (double)OPS_MOST * (double)OPS_MOST);
     }
     return rel_out_tensor(r, t->dtype, t->n, dims);
-}
-
-static RelResult rel_upsampling(Rel *r)
-{
-    return upsampling_rel(r, 2);
-}
-
-static RelResult rel_upsampling3d(Rel *r)
-{
-    return upsampling_rel(r, 3);
 }
 
 static void compute_upsampling(TeBuilder *b)
@@ -434,20 +414,35 @@ static void compute_dilation2d(TeBuilder *b)
 static const OpAttr resize1d_attrs[] = {RESIZE("NCW"), {0}};
 static const OpAttr resize2d_attrs[] = {RESIZE("NCHW"), {0}};
 static const OpAttr resize3d_attrs[] = {RESIZE("NCDHW"), {0}};
+#define SCALE(AXIS, DOC) ATTR_MUST("scale_" AXIS, FLOAT, DOC)
+#define UPSAMPLING                                                                              \
+    ATTR_S("layout", "NCHW", "the order of the axes"),                                          \
+        ATTR_S("method", "nearest_neighbor",                                                    \
+               "\"nearest_neighbor\", \"bilinear\" or \"bicubic\""),                            \
+        ATTR_B("align_corners", 0, "the corners of both images lie on each other")
+#define UPSAMPLING3D                                                                   \
+    ATTR_S("layout", "NCDHW", "the order of the axes"),                                \
+        ATTR_S("method", "nearest_neighbor", "\"nearest_neighbor\" or \"trilinear\""), \
+        ATTR_S("coordinate_transformation_mode", "half_pixel", "where outputs lie among inputs")
 static const OpAttr upsampling_attrs[] = {
-    ATTR_MUST("scale_h", FLOAT, "how much higher"),
-    ATTR_MUST("scale_w", FLOAT, "how much wider"),
-    ATTR_S("layout", "NCHW", "the order of the axes"),
-    ATTR_S("method", "nearest_neighbor", "\"nearest_neighbor\", \"bilinear\" or \"bicubic\""),
-    ATTR_B("align_corners", 0, "the corners of both images lie on each other"),
-    {0}};
+    SCALE("h", "how much higher"), SCALE("w", "how much wider"), UPSAMPLING, {0}};
 static const OpAttr upsampling3d_attrs[] = {
-    ATTR_MUST("scale_d", FLOAT, "how much deeper"),
-    ATTR_MUST("scale_h", FLOAT, "how much higher"),
-    ATTR_MUST("scale_w", FLOAT, "how much wider"),
-    ATTR_S("layout", "NCDHW", "the order of the axes"),
-    ATTR_S("method", "nearest_neighbor", "\"nearest_neighbor\" or \"trilinear\""),
-    ATTR_S("coordinate_transformation_mode", "half_pixel", "where outputs lie among inputs"),
+    SCALE("d", "how much deeper"), SCALE("h", "how much higher"), SCALE("w", "how much wider"),
+    UPSAMPLING3D, {0}};
+#define UNUSED_SCALE(AXIS) ATTR_NONE("scale_" AXIS, FLOAT, "unused: the argument gives it")
+static const OpAttr dyn_upsampling_attrs[] = {
+    UNUSED_SCALE("h"), UNUSED_SCALE("w"), UPSAMPLING, {0}};
+static const OpAttr dyn_upsampling3d_attrs[] = {
+    UNUSED_SCALE("d"), UNUSED_SCALE("h"), UNUSED_SCALE("w"), UPSAMPLING3D, {0}};
+#define SCALE_ARG(AXIS) {"scale_" AXIS, "how much larger along this axis: a scalar"}
+static const OpArg dyn_upsampling_args[] = {
+    {"data", "images"}, SCALE_ARG("h"), SCALE_ARG("w"), {0}};
+static const OpArg dyn_upsampling3d_args[] = {
+    {"data", "volumes"}, SCALE_ARG("d"), SCALE_ARG("h"), SCALE_ARG("w"), {0}};
+static const OpArg dyn_resize_args[] = {
+    {"data", "images"},
+    {"size", "spatial extents of the result"},
+    {"roi", "the part for tf_crop_and_resize: starts, then ends"},
     {0}};
 static const OpAttr dilation_attrs[] = {
     {.name = "strides",
@@ -478,19 +473,43 @@ static const OpArg dilation_args[] = {{"data", "images"}, {"weight", "one kernel
      .rel = REL,                                               \
      .compute = compute_##ID}
 
+#define DYN(NAME, ID, ARGS, ATTRS, REL, SHAPES, SAMPLES, DOC) \
+    {.name = NAME,                                            \
+     .doc = DOC,                                              \
+     .args = ARGS,                                            \
+     .attrs = ATTRS,                                          \
+     .shapes = SHAPES,                                        \
+     .samples = SAMPLES,                                      \
+     .pattern = OP_INJECTIVE,                                 \
+     .flags = OP_SHAPE_FROM_DATA,                             \
+     .rel = REL,                                              \
+     .compute = compute_##ID}
+
 const Op image_ops[] = {
-    ROW("image.resize1d", resize1d, args_data, resize1d_attrs, OP_INJECTIVE, rel_resize1d,
+    ROW("image.resize1d", resize, args_data, resize1d_attrs, OP_INJECTIVE, rel_resize,
         "(float32[1,2,5], size=[8])", "A row of places with another number of them."),
-    ROW("image.resize2d", resize2d, args_data, resize2d_attrs, OP_INJECTIVE, rel_resize2d,
+    ROW("image.resize2d", resize, args_data, resize2d_attrs, OP_INJECTIVE, rel_resize,
         "(float32[1,2,4,5], size=[8, 3]) (float32[1,1,4,4], size=[3, 3], method=\"cubic\")",
         "An image in another size."),
-    ROW("image.resize3d", resize3d, args_data, resize3d_attrs, OP_INJECTIVE, rel_resize3d,
+    ROW("image.resize3d", resize, args_data, resize3d_attrs, OP_INJECTIVE, rel_resize,
         "(float32[1,1,3,4,5], size=[4, 3, 5])", "A volume in another size."),
     ROW("nn.upsampling", upsampling, args_data, upsampling_attrs, OP_INJECTIVE, rel_upsampling,
         "(float32[1,2,3,4], scale_h=2f, scale_w=2f)", "An image scaled up."),
     ROW("nn.upsampling3d", upsampling3d, args_data, upsampling3d_attrs, OP_INJECTIVE,
-        rel_upsampling3d, "(float32[1,1,2,3,4], scale_d=2f, scale_h=2f, scale_w=2f)",
+        rel_upsampling, "(float32[1,1,2,3,4], scale_d=2f, scale_h=2f, scale_w=2f)",
         "A volume scaled up."),
+    DYN("dyn.image.resize2d", resize, dyn_resize_args, resize2d_attrs, rel_resize,
+        "(N, C, H, W), (2), (4) -> (N, C, size...)", "(float32[1,1,2,3], int64[2], float32[4])",
+        "`image.resize2d` to a size that is an argument."),
+    DYN("dyn.nn.upsampling", upsampling, dyn_upsampling_args, dyn_upsampling_attrs, rel_upsampling,
+        "(N, C, H, W), (), () -> (N, C, round(H*scale_h), round(W*scale_w))",
+        "(float32[1,1,2,3], float32, float32)", "`nn.upsampling` by scales that are arguments."),
+    DYN("dyn.nn.upsampling3d", upsampling3d, dyn_upsampling3d_args, dyn_upsampling3d_attrs,
+        rel_upsampling,
+        "(N, C, D, H, W), (), (), () -> (N, C, round(D*scale_d), round(H*scale_h), "
+        "round(W*scale_w))",
+        "(float32[1,1,2,3,4], float32, float32, float32)",
+        "`nn.upsampling3d` by scales that are arguments."),
     ROW("image.dilation2d", dilation2d, dilation_args, dilation_attrs, OP_OUT_FUSABLE,
         rel_dilation2d, "(float32[1,1,4,4], float32[1,2,2])",
         "The greatest sum of elements and a kernel laid over them."),

@@ -83,6 +83,8 @@ void ops_ints(const Attrs *a, const char *key, int n, int64_t *out);
 /* The letters of a plain layout ("NCHW"): position of each letter of `letters`; false when the layout
  * holds other letters, sub-axes or letters twice. */
 bool layout_positions(Str layout, const char *letters, int *at);
+/* How many spatial axes the operator has: its default layout has two letters more. */
+int ops_spatial(const Op *op);
 /* The same as a relation asks it, with a diagnostic about the attribute. */
 bool rel_layout(Rel *r, const char *key, const char *letters, int *at);
 /* out_layout, or data_layout where it is "". */
@@ -90,6 +92,8 @@ Str ops_out_layout(const Attrs *a, const char *data_key, const char *out_key);
 
 /* The numbers in argument i, where its value is known: how many, copied to `out` up to `most`; -1: unknown. */
 int rel_ints_of(Rel *r, uint32_t i, int64_t *out, int most);
+/* Argument i as a number, where its value is known. */
+bool rel_double_of(Rel *r, uint32_t i, double *out);
 /* `n` unknown extents. */
 RelResult rel_unknown(Rel *r, DType dtype, Dim n);
 /* The result of a reshape by these codes; reports and fails like `reshape`. */
@@ -103,8 +107,8 @@ typedef struct Slice {
 bool slice_axis(int64_t d, bool sizes, const int64_t *begin, const int64_t *end, int64_t step,
                 Slice *out);
 /* The convolution of two tensors as the running operator's attributes say, as its output. */
-void ops_conv(TeBuilder *b, int n, TeTensor x, TeTensor w);
-RelResult rel_conv2d(Rel *r);
+void ops_conv(TeBuilder *b, TeTensor x, TeTensor w);
+RelResult rel_conv(Rel *r);
 RelResult rel_dense(Rel *r);
 RelResult rel_concatenate_of(Rel *r, const Type *t);
 extern const OpAttr conv2d_attrs[], dense_attrs[];

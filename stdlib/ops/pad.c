@@ -20,11 +20,27 @@ static bool pad_pairs(const Attrs *a, uint32_t n, int64_t *before, int64_t *afte
     return true;
 }
 
+/* The pairs in argument 1; false while they are not known. */
+static bool pad_values(Rel *r, uint32_t n, int64_t *before, int64_t *after)
+{
+    int64_t v[2 * TENSOR_RANK_MOST];
+    if (rel_ints_of(r, 1, v, 2 * TENSOR_RANK_MOST) != 2 * (int)n)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        before[i] = v[2 * i];
+        after[i] = v[2 * i + 1];
+    }
+    return true;
+}
+
 static RelResult pad_rel(Rel *r, const Type *t)
 {
     int64_t before[TENSOR_RANK_MOST], after[TENSOR_RANK_MOST];
     Dim dims[TENSOR_RANK_MOST];
-    if (!pad_pairs(r->attrs, t->n, before, after)) {
+    bool dynamic = r->n == 3;
+    if (dynamic && !pad_values(r, t->n, before, after))
+        return rel_unknown(r, t->dtype, t->n);
+    if (!dynamic && !pad_pairs(r->attrs, t->n, before, after)) {
         Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, 0, "`pad_width` of `%s` must hold %u pairs",
                             r->op->name, (unsigned)t->n);
         diag_help(d, "one pair for each axis of %s: [before, after]", type_str(r->cx, t));
@@ -43,17 +59,20 @@ static RelResult pad_rel(Rel *r, const Type *t)
 
 static RelResult rel_pad(Rel *r)
 {
-    const Type *t = rel_tensor(r, 0), *v = t ? rel_tensor(r, 1) : NULL;
-    if (!v)
+    const Type *t = rel_tensor(r, 0), *v = t ? rel_tensor(r, r->n - 1) : NULL;
+    const Type *width = v && r->n == 3 ? rel_tensor(r, 1) : v;
+    if (!width)
         return rel_blocked(r);
     Str mode = attrs_string(r->attrs, "pad_mode");
-    if (!rel_is_scalar(r, 1, v))
+    if (!rel_is_scalar(r, r->n - 1, v))
         return REL_FAILED;
     if (!str_is(mode, "constant") && !str_is(mode, "edge") && !str_is(mode, "reflect")) {
         rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
-                  "`pad_mode` of `nn.pad` is \"constant\", \"edge\" or \"reflect\"");
+                  "`pad_mode` of `%s` is \"constant\", \"edge\" or \"reflect\"", r->op->name);
         return REL_FAILED;
     }
+    if (r->n == 3 && (!rel_is_int(r, 1, width) || !rel_rank(r, 1, width, 2)))
+        return REL_FAILED;
     return pad_rel(r, t);
 }
 
@@ -81,24 +100,35 @@ static Te *mirrored(TeBuilder *b, Te *i, int64_t extent, int border)
 
 typedef enum PadMode { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_SYMMETRIC } PadMode;
 
+/* How many elements come before axis i, and whether there may be some on either side. */
+static Te *pad_before(TeBuilder *b, int i, bool *grows)
+{
+    int64_t before[TENSOR_RANK_MOST], after[TENSOR_RANK_MOST];
+    if (te_n_inputs(b) == 3) {
+        *grows = true;
+        return te_cast(b, (DType){DTYPE_CODE_INT, 64, 1},
+                       te_load(b, te_input(b, 1), (Te *[]){te_int(b, i), te_int(b, 0)}));
+    }
+    pad_pairs(b->attrs, (uint32_t)te_input(b, 0).rank, before, after);
+    *grows = before[i] > 0 || after[i] > 0;
+    return te_int(b, before[i]);
+}
+
 static void emit_pad(TeBuilder *b, PadMode mode, Te *value)
 {
     TeTensor x = te_input(b, 0);
-    int64_t before[TENSOR_RANK_MOST], after[TENSOR_RANK_MOST];
     Te *index[TENSOR_RANK_MOST];
-    bool grows = false, empty = false;
-    pad_pairs(b->attrs, (uint32_t)x.rank, before, after);
+    bool outside = false;
     for (int i = 0; i < x.rank; i++) {
-        Te *at = te_binary(b, TE_SUB, te_axis(b, i), te_int(b, before[i]));
-        grows = grows || before[i] > 0 || after[i] > 0;
-        empty = empty || x.shape[i] == 0;
-        if (mode == PAD_EDGE && (before[i] > 0 || after[i] > 0))
+        bool grows;
+        Te *at = te_binary(b, TE_SUB, te_axis(b, i), pad_before(b, i, &grows));
+        outside = outside || (grows && mode == PAD_CONSTANT) || x.shape[i] == 0;
+        if (mode == PAD_EDGE && grows)
             at = ops_clamp(b, at, x.shape[i]);
-        else if (mode >= PAD_REFLECT && (before[i] > 0 || after[i] > 0))
+        else if (mode >= PAD_REFLECT && grows)
             at = mirrored(b, at, x.shape[i], mode == PAD_SYMMETRIC);
         index[i] = at;
     }
-    bool outside = (mode == PAD_CONSTANT && grows) || empty;
     ops_emit(b, outside ? te_load_or(b, x, index, value) : te_load(b, x, index));
 }
 
@@ -109,7 +139,7 @@ static void compute_pad(TeBuilder *b)
              str_is(mode, "edge")      ? PAD_EDGE
              : str_is(mode, "reflect") ? PAD_REFLECT
                                        : PAD_CONSTANT,
-             te_cast(b, te_out_dtype(b, 0), ops_scalar(b, te_input(b, 1))));
+             te_cast(b, te_out_dtype(b, 0), ops_scalar(b, te_input(b, te_n_inputs(b) - 1))));
 }
 
 static void compute_mirror_pad(TeBuilder *b)
@@ -121,8 +151,14 @@ static void compute_mirror_pad(TeBuilder *b)
 static const OpArg pad_args[] = {
     {"data", "the tensor"}, {"pad_val", "the new elements: a scalar"}, {0}};
 #define PAD_WIDTH ATTR_MUST("pad_width", INT_LISTS, "for each axis how many before and after")
-static const OpAttr pad_attrs[] = {
-    PAD_WIDTH, ATTR_S("pad_mode", "constant", "\"constant\", \"edge\" or \"reflect\""), {0}};
+#define PAD_MODE ATTR_S("pad_mode", "constant", "\"constant\", \"edge\" or \"reflect\"")
+static const OpAttr pad_attrs[] = {PAD_WIDTH, PAD_MODE, {0}};
+static const OpAttr dyn_pad_attrs[] = {
+    ATTR_MUST_NONE("pad_width", INT_LISTS, "unused: the argument gives it"), PAD_MODE, {0}};
+static const OpArg dyn_pad_args[] = {{"data", "the tensor"},
+                                     {"pad_width", "for each axis how many before and after"},
+                                     {"pad_val", "the new elements: a scalar"},
+                                     {0}};
 static const OpAttr mirror_pad_attrs[] = {
     ATTR_S("mode", "SYMMETRIC", "whether the border is repeated (SYMMETRIC) or not (REFLECT)"),
     PAD_WIDTH,
@@ -136,6 +172,16 @@ const Op pad_ops[] = {
      .samples = "(float32[2,3], float32, pad_width=[[1, 0], [2, 1]]) "
                 "(float32[3,3], float32, pad_width=[[1, 1], [0, 2]], pad_mode=\"reflect\")",
      .pattern = OP_INJECTIVE,
+     .rel = rel_pad,
+     .compute = compute_pad},
+    {.name = "dyn.nn.pad",
+     .doc = "`nn.pad` by widths that are an argument.",
+     .args = dyn_pad_args,
+     .attrs = dyn_pad_attrs,
+     .shapes = "(d...), (r, 2), () -> (d + before + after...)",
+     .samples = "(float32[2,3], int64[2,2], float32, pad_width=None)",
+     .pattern = OP_INJECTIVE,
+     .flags = OP_SHAPE_FROM_DATA,
      .rel = rel_pad,
      .compute = compute_pad},
     {.name = "nn.mirror_pad",

@@ -35,8 +35,9 @@ static void window_of_attrs(const Attrs *a, int n, Window *w)
     ops_padding(a, "padding", n, w->before, w->after);
 }
 
-static RelResult pool_rel(Rel *r, int n)
+static RelResult rel_pool(Rel *r)
 {
+    int n = ops_spatial(r->op);
     const Type *x = rel_tensor(r, 0);
     if (!x)
         return rel_blocked(r);
@@ -59,21 +60,6 @@ static RelResult pool_rel(Rel *r, int n)
         *d = (room + (w.ceil ? w.strides[i] - 1 : 0)) / w.strides[i] + 1;
     }
     return rel_out_tensor(r, x->dtype, x->n, dims);
-}
-
-static RelResult rel_pool1d(Rel *r)
-{
-    return pool_rel(r, 1);
-}
-
-static RelResult rel_pool2d(Rel *r)
-{
-    return pool_rel(r, 2);
-}
-
-static RelResult rel_pool3d(Rel *r)
-{
-    return pool_rel(r, 3);
 }
 
 /* ---- computing ----------------------------------------------------------------------------------- */
@@ -132,10 +118,10 @@ static TeTensor count_places(TeBuilder *b, const Window *w, DType dtype, bool pa
                   te_binary(b, TE_MAX, te_load(b, n, index), te_number(b, dtype, 1)));
 }
 
-static void max_pool(TeBuilder *b, int n)
+static void compute_max_pool(TeBuilder *b)
 {
     Window w;
-    window_of_attrs(b->attrs, n, &w);
+    window_of_attrs(b->attrs, ops_spatial(b->op), &w);
     DType d = te_out_dtype(b, 0);
     te_output(b, fold_windows(b, &w, TE_REDUCE_MAX, d, te_bound(b, d, true)));
 }
@@ -145,16 +131,16 @@ static DType mean_dtype(DType d)
     return dtype_is_float(d) && d.bits == 16 ? (DType){DTYPE_CODE_FLOAT, 32, 1} : d;
 }
 
-static void avg_pool(TeBuilder *b, int n)
+static void compute_avg_pool(TeBuilder *b)
 {
     Window w;
-    window_of_attrs(b->attrs, n, &w);
+    window_of_attrs(b->attrs, ops_spatial(b->op), &w);
     TeTensor x = te_input(b, 0);
     DType d = mean_dtype(x.dtype);
     TeTensor sum = fold_windows(b, &w, TE_SUM, d, te_number(b, x.dtype, 0));
     bool some = false;
     int64_t places = 1;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < w.n; i++) {
         int p = w.at[2 + i];
         some = some || leaves(&w, i, x.shape[p], te_out_shape(b, 0)[p]);
         places *= w.size[i];
@@ -162,43 +148,13 @@ static void avg_pool(TeBuilder *b, int n)
     Te *count = te_number(b, d, (double)places);
     if (some) {
         Te *index[SPATIAL_MOST];
-        for (int i = 0; i < n; i++)
+        for (int i = 0; i < w.n; i++)
             index[i] = te_axis(b, w.at[2 + i]);
         count =
             te_load(b, count_places(b, &w, d, attrs_bool(b->attrs, "count_include_pad")), index);
     }
     Te *mean = te_binary(b, TE_DIV, ops_at_axes(b, sum), count);
     ops_emit(b, te_cast(b, x.dtype, mean));
-}
-
-static void compute_max_pool1d(TeBuilder *b)
-{
-    max_pool(b, 1);
-}
-
-static void compute_max_pool2d(TeBuilder *b)
-{
-    max_pool(b, 2);
-}
-
-static void compute_max_pool3d(TeBuilder *b)
-{
-    max_pool(b, 3);
-}
-
-static void compute_avg_pool1d(TeBuilder *b)
-{
-    avg_pool(b, 1);
-}
-
-static void compute_avg_pool2d(TeBuilder *b)
-{
-    avg_pool(b, 2);
-}
-
-static void compute_avg_pool3d(TeBuilder *b)
-{
-    avg_pool(b, 3);
 }
 
 /* ---- global and adaptive ------------------------------------------------------------------------- */
@@ -254,8 +210,9 @@ static void compute_global_avg_pool2d(TeBuilder *b)
     ops_emit(b, te_cast(b, te_out_dtype(b, 0), mean));
 }
 
-static RelResult adaptive_rel(Rel *r, int n)
+static RelResult rel_adaptive(Rel *r)
 {
+    int n = ops_spatial(r->op);
     const Type *x = rel_tensor(r, 0);
     int at[LETTERS_MOST];
     int64_t size[SPATIAL_MOST];
@@ -273,26 +230,12 @@ static RelResult adaptive_rel(Rel *r, int n)
     return rel_out_tensor(r, x->dtype, x->n, dims);
 }
 
-static RelResult rel_adaptive1d(Rel *r)
-{
-    return adaptive_rel(r, 1);
-}
-
-static RelResult rel_adaptive2d(Rel *r)
-{
-    return adaptive_rel(r, 2);
-}
-
-static RelResult rel_adaptive3d(Rel *r)
-{
-    return adaptive_rel(r, 3);
-}
-
 /* Output o covers [floor(o d / O), ceil((o + 1) d / O)): windows differ in size by at most one, so all
  * are folded over the largest and what lies behind the end of a smaller one counts as nothing. */
-static void adaptive(TeBuilder *b, int n, bool mean)
+static void adaptive(TeBuilder *b, bool mean)
 {
     TeTensor x = te_input(b, 0);
+    int n = x.rank - 2;
     int at[LETTERS_MOST];
     layout_positions(attrs_string(b->attrs, "layout"), letters[n], at);
     DType out = te_out_dtype(b, 0), d = mean ? mean_dtype(out) : out;
@@ -326,34 +269,14 @@ static void adaptive(TeBuilder *b, int n, bool mean)
         te_output(b, fold);
 }
 
-static void compute_adaptive_max_pool1d(TeBuilder *b)
+static void compute_adaptive_max_pool(TeBuilder *b)
 {
-    adaptive(b, 1, false);
+    adaptive(b, false);
 }
 
-static void compute_adaptive_max_pool2d(TeBuilder *b)
+static void compute_adaptive_avg_pool(TeBuilder *b)
 {
-    adaptive(b, 2, false);
-}
-
-static void compute_adaptive_max_pool3d(TeBuilder *b)
-{
-    adaptive(b, 3, false);
-}
-
-static void compute_adaptive_avg_pool1d(TeBuilder *b)
-{
-    adaptive(b, 1, true);
-}
-
-static void compute_adaptive_avg_pool2d(TeBuilder *b)
-{
-    adaptive(b, 2, true);
-}
-
-static void compute_adaptive_avg_pool3d(TeBuilder *b)
-{
-    adaptive(b, 3, true);
+    adaptive(b, true);
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
@@ -405,38 +328,38 @@ static const OpAttr adaptive3d_attrs[] = {ADAPTIVE("NCDHW"), {0}};
 #define SAMPLE3 "(float32[1,1,4,4,4], pool_size=[2, 2, 2], strides=[2, 2, 2])"
 
 const Op pool_ops[] = {
-    ROW("nn.max_pool1d", max_pool1d, rel_pool1d, max1d_attrs, SAMPLE1,
+    ROW("nn.max_pool1d", max_pool, rel_pool, max1d_attrs, SAMPLE1,
         "The greatest element of each window over one axis."),
-    ROW("nn.max_pool2d", max_pool2d, rel_pool2d, max2d_attrs, SAMPLE2,
+    ROW("nn.max_pool2d", max_pool, rel_pool, max2d_attrs, SAMPLE2,
         "The greatest element of each window over two axes."),
-    ROW("nn.max_pool3d", max_pool3d, rel_pool3d, max3d_attrs, SAMPLE3,
+    ROW("nn.max_pool3d", max_pool, rel_pool, max3d_attrs, SAMPLE3,
         "The greatest element of each window over three axes."),
-    ROW("nn.avg_pool1d", avg_pool1d, rel_pool1d, avg1d_attrs, SAMPLE1,
+    ROW("nn.avg_pool1d", avg_pool, rel_pool, avg1d_attrs, SAMPLE1,
         "The mean element of each window over one axis."),
-    ROW("nn.avg_pool2d", avg_pool2d, rel_pool2d, avg2d_attrs, SAMPLE2,
+    ROW("nn.avg_pool2d", avg_pool, rel_pool, avg2d_attrs, SAMPLE2,
         "The mean element of each window over two axes."),
-    ROW("nn.avg_pool3d", avg_pool3d, rel_pool3d, avg3d_attrs, SAMPLE3,
+    ROW("nn.avg_pool3d", avg_pool, rel_pool, avg3d_attrs, SAMPLE3,
         "The mean element of each window over three axes."),
     ROW("nn.global_max_pool2d", global_max_pool2d, rel_global, global_attrs, "(float32[1,2,4,4])",
         "The greatest element of each channel."),
     ROW("nn.global_avg_pool2d", global_avg_pool2d, rel_global, global_attrs, "(float32[1,2,4,4])",
         "The mean element of each channel."),
-    ROW("nn.adaptive_max_pool1d", adaptive_max_pool1d, rel_adaptive1d, adaptive1d_attrs,
+    ROW("nn.adaptive_max_pool1d", adaptive_max_pool, rel_adaptive, adaptive1d_attrs,
         "(float32[1,2,7], output_size=[3])",
         "The greatest elements of windows that are laid out for a given number of results."),
-    ROW("nn.adaptive_max_pool2d", adaptive_max_pool2d, rel_adaptive2d, adaptive2d_attrs,
+    ROW("nn.adaptive_max_pool2d", adaptive_max_pool, rel_adaptive, adaptive2d_attrs,
         "(float32[1,2,7,5], output_size=[3, 2])",
         "The greatest elements of windows that are laid out for a given number of results."),
-    ROW("nn.adaptive_max_pool3d", adaptive_max_pool3d, rel_adaptive3d, adaptive3d_attrs,
+    ROW("nn.adaptive_max_pool3d", adaptive_max_pool, rel_adaptive, adaptive3d_attrs,
         "(float32[1,2,4,4,4], output_size=[2, 2, 2])",
         "The greatest elements of windows that are laid out for a given number of results."),
-    ROW("nn.adaptive_avg_pool1d", adaptive_avg_pool1d, rel_adaptive1d, adaptive1d_attrs,
+    ROW("nn.adaptive_avg_pool1d", adaptive_avg_pool, rel_adaptive, adaptive1d_attrs,
         "(float32[1,2,7], output_size=[3])",
         "The mean elements of windows that are laid out for a given number of results."),
-    ROW("nn.adaptive_avg_pool2d", adaptive_avg_pool2d, rel_adaptive2d, adaptive2d_attrs,
+    ROW("nn.adaptive_avg_pool2d", adaptive_avg_pool, rel_adaptive, adaptive2d_attrs,
         "(float32[1,2,7,5], output_size=[3, 2])",
         "The mean elements of windows that are laid out for a given number of results."),
-    ROW("nn.adaptive_avg_pool3d", adaptive_avg_pool3d, rel_adaptive3d, adaptive3d_attrs,
+    ROW("nn.adaptive_avg_pool3d", adaptive_avg_pool, rel_adaptive, adaptive3d_attrs,
         "(float32[1,2,4,4,4], output_size=[2, 2, 2])",
         "The mean elements of windows that are laid out for a given number of results."),
     {0},

@@ -100,7 +100,7 @@ static RelResult rel_qnn_dense(Rel *r)
 
 static RelResult rel_qnn_conv2d(Rel *r)
 {
-    return rel_qnn_product(r, rel_conv2d);
+    return rel_qnn_product(r, rel_conv);
 }
 
 static RelResult rel_qnn_binary(Rel *r)
@@ -248,7 +248,7 @@ static void compute_qnn_conv2d(TeBuilder *b)
     int at[4] = {0};
     layout_positions(attrs_string(b->attrs, "kernel_layout"), "OIHW", at);
     TeTensor x = centred(b, te_input(b, 0), te_input(b, 2), 0);
-    ops_conv(b, 2, x, centred(b, te_input(b, 1), te_input(b, 3), at[0]));
+    ops_conv(b, x, centred(b, te_input(b, 1), te_input(b, 3), at[0]));
 }
 
 /* Each operand is rounded to the scale of the result before they meet. */

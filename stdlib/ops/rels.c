@@ -331,6 +331,14 @@ bool layout_positions(Str layout, const char *letters, int *at)
     return true;
 }
 
+int ops_spatial(const Op *op)
+{
+    for (const OpAttr *a = op->attrs; a && a->name; a++)
+        if (str_is(str_of(a->name), "layout") || str_is(str_of(a->name), "data_layout"))
+            return (int)a->otherwise.s.len - 2;
+    return 0;
+}
+
 bool rel_layout(Rel *r, const char *key, const char *letters, int *at)
 {
     Str layout = attrs_string(r->attrs, key);

@@ -215,8 +215,32 @@ def region_cases():
                np.array([[0, 0, 0, 15, 15], [0, 16, 0, 31, 15], [0, 0, 0, 15, 15]], "float32"))
 
 
+# ---- shapes that are arguments --------------------------------------------------------------------
+
+def dyn_cases():
+    for dtype in ("float32", "int64", "uint8"):
+        x = RNG.integers(0, 50, (3, 4)).astype(dtype)
+        for pads in ([[1, 0], [0, 2]], [[0, 0], [0, 0]], [[2, 2], [3, 3]]):
+            wide = np.array(pads)
+            for mode in ("constant", "edge", "reflect"):
+                want = np.pad(x, pads, constant_values=7) if mode == "constant" else np.pad(x, pads, mode=mode)
+                yield Case(f'dyn.nn.pad({{}}, {{}}, 7, pad_width=None, pad_mode="{mode}")', [x, wide], want)
+        at = np.array([[0, 1], [2, 3]], "int64")
+        want = np.full((3, 5), 9, dtype)
+        want[at[:, 0], at[:, 1]] = x[0, :2]
+        yield Case("dyn.sparse_to_dense({}, {}, {}, {}, output_shape=None)",
+                   [at, x[0, :2].copy(), np.array(9, dtype), np.array([3, 5])], want)
+    image = RNG.uniform(-1, 1, (1, 2, 3, 4)).astype("float32")
+    yield Case("dyn.nn.upsampling({}, 2f, 3f)", [image], image.repeat(2, 2).repeat(3, 3))
+    yield Case("dyn.nn.upsampling3d({}, 2f, 1f, 3f)", [image[None]], image[None].repeat(2, 2).repeat(3, 4))
+    yield Case('dyn.image.resize2d({}, {}, {}, method="nearest_neighbor", rounding_method="floor", '
+               'coordinate_transformation_mode="asymmetric")',
+               [image, np.array([6, 4]), np.zeros(4, "float32")], image.repeat(2, 2))
+
+
 def main():
-    cases = [c for group in (random_cases, nms_cases, class_cases, region_cases) for c in group()]
+    groups = (random_cases, nms_cases, class_cases, region_cases, dyn_cases)
+    cases = [c for group in groups for c in group()]
     failures = []
     for i in range(0, len(cases), 40):
         failures += run_cases(cases[i:i + 40])
