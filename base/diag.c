@@ -167,10 +167,10 @@ static int name_distance(Str wanted, Str name)
     return distance > most ? 100 : distance;
 }
 
-void diag_suggest(Diag *d, const char *wanted, size_t n, const char *const *names)
+bool diag_suggest(Diag *d, const char *wanted, size_t n, const char *const *names)
 {
     if (!d || !d->arena || !wanted[0])
-        return;
+        return false;
     int nearest = 100;
     const char *name = NULL;
     for (size_t i = 0; i < n; i++) {
@@ -182,6 +182,7 @@ void diag_suggest(Diag *d, const char *wanted, size_t n, const char *const *name
     }
     if (name)
         diag_help(d, "did you mean `%s`?", name);
+    return name != NULL;
 }
 
 Diag *diag_bug(Diags *ds, Span span, const char *format, ...)

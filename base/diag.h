@@ -80,8 +80,8 @@ void diag_label(Diag *d, Span span, const char *format, ...) __attribute__((form
 void diag_note(Diag *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void diag_help(Diag *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* "did you mean `x`?" when one of the names is near. */
-void diag_suggest(Diag *d, const char *wanted, size_t n, const char *const *names);
+/* "did you mean `x`?" when one of the names is near; whether one is. */
+bool diag_suggest(Diag *d, const char *wanted, size_t n, const char *const *names);
 
 /* This program is wrong, not the person's: E0901 with how to report it. */
 Diag *diag_bug(Diags *ds, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));

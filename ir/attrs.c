@@ -158,6 +158,7 @@ static int schema_size(const OpAttr *schema)
 /* Whose attributes they are, and what they are called there. */
 typedef struct Owner {
     const char *name, *word;
+    bool misspelt; /* one that it does not have is given; perhaps for one that is missing */
 } Owner;
 
 static void suggest_keys(Diag *d, const Owner *owner, const OpAttr *schema, const char *key)
@@ -178,7 +179,7 @@ static void suggest_keys(Diag *d, const Owner *owner, const OpAttr *schema, cons
     buf_deinit(&b);
 }
 
-static bool report_unknown(Ctx *cx, const Owner *owner, const OpAttr *schema, const Attrs *written)
+static bool report_unknown(Ctx *cx, Owner *owner, const OpAttr *schema, const Attrs *written)
 {
     bool ok = true;
     for (uint32_t i = 0; written && i < written->n; i++) {
@@ -196,6 +197,7 @@ static bool report_unknown(Ctx *cx, const Owner *owner, const OpAttr *schema, co
         if (known)
             continue;
         ok = false;
+        owner->misspelt = true;
         Diag *d = diag_error(cx->diags, E0114_ATTRIBUTE_UNKNOWN, a->key_span, "`%s` has no %s `%s`",
                              owner->name, owner->word, a->key);
         suggest_keys(d, owner, schema, a->key);
@@ -226,7 +228,8 @@ static bool report_dtype(Ctx *cx, const Attr *written)
     Str s = written->value.s;
     Diag *d = diag_error(cx->diags, E0118_BAD_DTYPE, written->span, "`%.*s` is no element type",
                          (int)s.len, s.ptr);
-    diag_suggest(d, arena_copy_text(&cx->arena, s.ptr, s.len), DTYPE_IDS, names);
+    if (!diag_suggest(d, arena_copy_text(&cx->arena, s.ptr, s.len), DTYPE_IDS, names))
+        diag_help(d, "`:explain E0118` lists the element types");
     return false;
 }
 
@@ -255,6 +258,8 @@ static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *
     out->value = schema->otherwise;
     if (!schema->required)
         return true;
+    if (owner->misspelt)
+        return false;
     Diag *d = diag_error(cx->diags, E0115_ATTRIBUTE_MISSING, span, "`%s` needs the %s `%s`",
                          owner->name, owner->word, schema->name);
     diag_help(d, "`%s` is %s%s", schema->name, attr_type_words(schema),
@@ -262,7 +267,7 @@ static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *
     return false;
 }
 
-static const Attrs *check(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *schema,
+static const Attrs *check(Ctx *cx, Arena *arena, Owner *owner, const OpAttr *schema,
                           const Attrs *written, Span span)
 {
     bool ok = report_unknown(cx, owner, schema, written);
@@ -279,13 +284,13 @@ static const Attrs *check(Ctx *cx, Arena *arena, const Owner *owner, const OpAtt
 const Attrs *attrs_check(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema,
                          const Attrs *written, Span span)
 {
-    return check(cx, arena, &(Owner){op, "attribute"}, schema, written, span);
+    return check(cx, arena, &(Owner){op, "attribute", false}, schema, written, span);
 }
 
 const Attrs *attrs_check_params(Ctx *cx, Arena *arena, const char *pass, const OpAttr *schema,
                                 const Attrs *written, Span span)
 {
-    return check(cx, arena, &(Owner){pass, "parameter"}, schema, written, span);
+    return check(cx, arena, &(Owner){pass, "parameter", false}, schema, written, span);
 }
 
 const Attrs *attrs_with(Arena *arena, const Attrs *a, const char *key, AttrValue value)

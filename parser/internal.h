@@ -19,7 +19,8 @@
 typedef struct Symbol {
     const Name *name;
     Var *var; /* the local in scope */
-    Expr *graph; /* what the graph variable of these digits stands for */
+    const Var *ended; /* the last local of the name whose scope has ended, */
+    uint32_t ended_in; /* and the definition it stands in */
     const TypeVar *type_var; /* the type parameter in scope */
     TypeDef *type_def; /* the type of this text */
     Span type_span; /* where it was defined */
@@ -29,7 +30,7 @@ typedef struct Symbol {
         *defaults; /* the record of a call of `defaults_of` that gives no attributes; made once */
     const Op *defaults_of;
     bool looked_up; /* con and op were asked for */
-    bool reported; /* as undefined: once is enough */
+    uint32_t reported; /* the definition in which it was reported as undefined: once is enough */
 } Symbol;
 
 /* What graph variables stand for, by number. Most texts count from 0 without gaps; numbers far beyond what was bound so far
@@ -157,9 +158,13 @@ typedef struct Parser {
     Token tok; /* not taken yet */
     uint32_t last_to; /* end of the token before */
     bool after_fault; /* something that cannot be read was passed over before `tok` */
+    uint32_t
+        blamed_to; /* end of what was reported last: what is wrong directly behind it follows from that */
     uint32_t errors;
+    uint32_t definition; /* how many began, from 1 */
     uint32_t depth; /* of types, patterns, attribute lists */
     bool lines; /* a cell: what begins a line is no call of what stands before */
+    bool import_missing; /* one failed, or is needed: what it would define is not reported */
     bool lenient; /* names that nothing defines are not reported */
     uint64_t bad_seen[2]; /* ASCII characters that were reported */
 
@@ -212,6 +217,11 @@ Diag *parse_error(Parser *p, DiagCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* "expected WANTED, found …" at the next token. NULL when what stands before it was reported already. */
 Diag *parse_expected(Parser *p, DiagCode code, const char *wanted);
+/* What to write instead, if `found` is what other languages write where `wanted` is expected: parse_hint.c. */
+bool hint_habit(const Parser *p, Diag *d, Str found, const char *wanted);
+/* The constructor or type may be the prelude's, which the text does not import. */
+bool hint_import(Parser *p, Diag *d, const Name *name);
+void hint_token(const Parser *p, Diag *d, const char *wanted); /* for the next token */
 /* Reports that nesting ends here, and ends the work. */
 bool parse_too_deep(Parser *p, const char *what);
 
@@ -306,6 +316,8 @@ void set_value(Parser *p, Expr *e, uint32_t from, uint32_t to);
 bool step_operand(Parser *p);
 bool step_statement(Parser *p);
 bool function_head(Parser *p, FunctionHead *head);
+/* Notes that the name before the next token is undefined; whether that is counted as an error only, and not reported. */
+bool undefined_again(Parser *p, Symbol *s);
 bool let_binding(Parser *p);
 
 /* parse_call.c */

@@ -69,9 +69,9 @@ static bool inside_own_value(Parser *p, Token t, const Symbol *s)
 static void undefined_local(Parser *p, Token t, Symbol *s)
 {
     p->errors++;
-    if (s->reported || p->lenient)
+    if (s->reported == p->definition || p->lenient)
         return;
-    s->reported = true;
+    s->reported = p->definition;
     if (inside_own_value(p, t, s))
         return;
     Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
@@ -81,6 +81,8 @@ static void undefined_local(Parser *p, Token t, Symbol *s)
         diag_help(d, "a slash belongs to the name before it: write a blank in front to divide");
     else if (parse_peek(p).kind == TOKEN_ASSIGN)
         diag_help(d, "to bind it, write `let %%%s = …;`", s->name->text);
+    else if (s->ended_in == p->definition)
+        diag_label(d, s->ended->base.span, "this one is known only inside its block");
     else if (text.len > 2)
         suggest_local(p, d, parse_copy(p, text), '%');
 }
@@ -123,10 +125,36 @@ static bool global(Parser *p)
     return true;
 }
 
-static bool undefined_name(Parser *p, Token t, const Symbol *s)
+/* A name that nothing defines is reported once in a definition. What an import may define is not
+ * reported where the import failed or was suggested. */
+bool undefined_again(Parser *p, Symbol *s)
+{
+    bool imported = p->import_missing && s->name->text[0] >= 'A' && s->name->text[0] <= 'Z';
+    bool again = s->reported == p->definition || imported || p->lenient;
+    s->reported = p->definition;
+    if (again) {
+        p->errors++;
+        p->blamed_to = p->last_to;
+    }
+    return again;
+}
+
+static void suggest_name(Parser *p, Diag *d, const char *wanted)
+{
+    NameList *list = arena_new(&p->scratch, NameList);
+    add_cons(list, p->m);
+    add_cons(list, p->env->globals);
+    for (int kind = TOKEN_FALSE; kind <= TOKEN_TYPE; kind++)
+        list->at[list->n++] = token_spelling((TokenKind)kind);
+    if (p->cx->ops)
+        op_each(p->cx->ops, add_op, list);
+    diag_suggest(d, wanted, list->n, list->at);
+}
+
+static bool undefined_name(Parser *p, Token t, Symbol *s)
 {
     take_value(p, p->poison, t, false);
-    if (p->lenient)
+    if (undefined_again(p, s))
         return true;
     Diag *d = parse_error(p, E0111_UNDEFINED_OPERATOR, token_span(p, t),
                           "`%s` is neither an operator nor a constructor", s->name->text);
@@ -135,14 +163,9 @@ static bool undefined_name(Parser *p, Token t, const Symbol *s)
         diag_help(d, "did you mean the variable `%%%s`?", s->name->text);
     else if (def || module_find(p->m, s->name))
         diag_help(d, "did you mean the function `@%s`?", s->name->text);
-    else {
-        NameList *list = arena_new(&p->scratch, NameList);
-        add_cons(list, p->m);
-        add_cons(list, p->env->globals);
-        if (p->cx->ops)
-            op_each(p->cx->ops, add_op, list);
-        diag_suggest(d, s->name->text, list->n, list->at);
-    }
+    else if (!hint_habit(p, d, (Str){s->name->text, s->name->len}, "a value") &&
+             !hint_import(p, d, s->name))
+        suggest_name(p, d, s->name->text);
     return true;
 }
 
@@ -256,18 +279,32 @@ static bool match(Parser *p)
     return true;
 }
 
+/* The variable that is bound here, taken. One without its `%` is reported and bound all the same. */
+static Symbol *binder(Parser *p, const char *wanted, Token *t)
+{
+    *t = p->tok;
+    if (parse_at(p, TOKEN_LOCAL)) {
+        parse_advance(p);
+        return symbol_get(p, token_name(p, *t));
+    }
+    Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, wanted);
+    if (!parse_at(p, TOKEN_IDENT))
+        return NULL;
+    diag_help(d, "did you mean `%%%.*s`?", (int)(t->to - t->from), p->lx.text + t->from);
+    Symbol *s = symbol_get(p, token_text(p, *t));
+    s->reported = p->definition;
+    parse_advance(p);
+    return s;
+}
+
 /* `%x` [ `{` attrs `}` ] [ `:` type ]: the attributes of a parameter name devices, which nothing here distinguishes. */
 static Var *parameter(Parser *p)
 {
-    Token t = p->tok;
+    Token t;
     const Type *annotation = NULL;
-    if (!parse_at(p, TOKEN_LOCAL)) {
-        Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "a parameter such as `%x`");
-        if (parse_at(p, TOKEN_IDENT))
-            diag_help(d, "did you mean `%%%.*s`?", (int)(t.to - t.from), p->lx.text + t.from);
+    const Symbol *s = binder(p, "a parameter such as `%x`", &t);
+    if (!s)
         return NULL;
-    }
-    parse_advance(p);
     uint32_t open = p->tok.from;
     if (parse_take(p, TOKEN_LBRACE)) {
         while (!parse_at(p, TOKEN_RBRACE) && !parse_at(p, TOKEN_END))
@@ -277,7 +314,7 @@ static Var *parameter(Parser *p)
     }
     if (parse_take(p, TOKEN_COLON) && !(annotation = parse_type(p)))
         return NULL;
-    return expr_var(p->arena, token_span(p, t), symbol_get(p, token_name(p, t))->name, annotation);
+    return expr_var(p->arena, token_span(p, t), s->name, annotation);
 }
 
 static bool parameters(Parser *p, FunctionHead *head)
@@ -336,26 +373,31 @@ static bool function(Parser *p)
     return true;
 }
 
+/* A list as the argument of an operator was meant for an attribute. */
+static void hint_list(Diag *d, const Frame *f)
+{
+    const OpRef *op = f->kind == FRAME_ARGS ? expr_as_op(f->left.e) : NULL;
+    for (const OpAttr *field = op ? op->op->attrs : NULL; field && field->name; field++)
+        if (field->type == ATTR_TYPE_INTS || field->type == ATTR_TYPE_INT_OR_INTS ||
+            field->type == ATTR_TYPE_INT_LISTS) {
+            diag_help(d, "attributes are given by name: `%s=[…]`", field->name);
+            return;
+        }
+    static const char words[] =
+        "a list is `Cons(1, Cons(2, Nil))`, a tensor `stack((1, 2), axis=0)`";
+    diag_help(d, "brackets are for attributes and types; %s", words);
+}
+
 static bool no_operand(Parser *p)
 {
     Diag *d = parse_expected(p, E0105_EXPECTED_EXPRESSION, "an expression");
-    switch (p->tok.kind) {
-    case TOKEN_LET: diag_help(d, "put a `let` that is an operand into parentheses"); break;
-    case TOKEN_MINUS:
-        diag_help(d, "a minus stands between operands; to change a sign, write `negative(…)`");
-        break;
-    case TOKEN_STRING: diag_help(d, "strings are values of attributes only"); break;
-    case TOKEN_BANG: diag_help(d, "the opposite of a bool is `logical_not(…)`"); break;
-    case TOKEN_LBRACKET:
-        diag_help(d, "brackets are for attributes and types; a list is `Cons(1, Cons(2, Nil))`, "
-                     "a tensor `stack((1, 2), axis=0)`");
-        break;
-    case TOKEN_RBRACE:
-        if (p->last_to > 0 && p->lx.text[p->last_to - 1] == ';')
-            diag_help(d, "the last expression of a block is its value and has no `;` behind it");
-        break;
-    default: break;
-    }
+    if (parse_at(p, TOKEN_LBRACKET))
+        hint_list(d, frame_top(p));
+    if (!parse_at(p, TOKEN_RBRACE) || p->last_to == 0 || p->lx.text[p->last_to - 1] != ';')
+        return false;
+    bool binds = p->lets.n > frame_top(p)->lets && vec_last(&p->lets).var->name->len > 0;
+    diag_help(d, binds ? "behind a `let` stands an expression, the value of the block"
+                       : "the last expression of a block is its value and has no `;` behind it");
     return false;
 }
 
@@ -411,19 +453,14 @@ bool let_binding(Parser *p)
     uint32_t from = p->tok.from;
     const Type *annotation = NULL;
     parse_advance(p);
-    Token t = p->tok;
-    if (t.kind != TOKEN_LOCAL) {
-        Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "a variable such as `%x`");
-        if (t.kind == TOKEN_IDENT)
-            diag_help(d, "did you mean `%%%.*s`?", (int)(t.to - t.from), p->lx.text + t.from);
+    Token t;
+    Symbol *s = binder(p, "a variable such as `%x`", &t);
+    if (!s)
         return false;
-    }
-    parse_advance(p);
     if (parse_take(p, TOKEN_COLON) && !(annotation = parse_type(p)))
         return false;
     if (!parse_expect(p, TOKEN_ASSIGN))
         return false;
-    Symbol *s = symbol_get(p, token_name(p, t));
     Var *var = expr_var(p->arena, token_span(p, t), s->name, annotation);
     bool recursive = value_is_function(p);
     if (recursive)

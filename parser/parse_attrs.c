@@ -92,6 +92,20 @@ static bool none_value(Parser *p, AttrValue *out)
     return true;
 }
 
+static bool no_attr_value(Parser *p)
+{
+    static const char wanted[] = "the value of an attribute";
+    Str text = token_text(p, p->tok);
+    bool string = parse_at(p, TOKEN_IDENT) && parse_peek(p).kind != TOKEN_STRING;
+    Diag *d = parse_expected(p, E0116_ATTRIBUTE_VALUE, wanted);
+    if (d && !d->helps && string)
+        diag_help(d, "a string stands in double quotes: `\"%.*s\"`", (int)text.len, text.ptr);
+    else if (d && !d->helps)
+        diag_help(d, "values are numbers, `True`, `False`, `None`, strings in double quotes and "
+                     "lists of them");
+    return false;
+}
+
 bool parse_attr_literal(Parser *p, AttrValue *out)
 {
     *out = (AttrValue){0};
@@ -117,11 +131,7 @@ bool parse_attr_literal(Parser *p, AttrValue *out)
         break;
     default: break;
     }
-    Diag *d = parse_expected(p, E0116_ATTRIBUTE_VALUE, "the value of an attribute");
-    diag_help(
-        d,
-        "values are numbers, `True`, `False`, `None`, strings in double quotes and lists of them");
-    return false;
+    return no_attr_value(p);
 }
 
 /* Whether a value that begins here is written out, or is an expression. */

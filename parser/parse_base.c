@@ -7,7 +7,11 @@ bool parser_init(Parser *p, Ctx *cx, uint32_t source, uint32_t from, uint32_t to
 {
     static const ParseEnv nothing;
     const Source *text = sources_get(&cx->sources, source);
-    *p = (Parser){.cx = cx, .env = env ? env : &nothing, .source = source};
+    *p = (Parser){.cx = cx,
+                  .env = env ? env : &nothing,
+                  .source = source,
+                  .definition = 1,
+                  .blamed_to = UINT32_MAX};
     p->m = module_new(cx);
     if (!p->m)
         return false;
@@ -44,6 +48,7 @@ Diag *parse_error(Parser *p, DiagCode code, Span span, const char *format, ...)
     Diag *d = diag_add(p->cx->diags, code, span, format, args);
     va_end(args);
     p->errors++;
+    p->blamed_to = span.to;
     return d;
 }
 
@@ -66,15 +71,13 @@ static const char *found(Parser *p)
 
 Diag *parse_expected(Parser *p, DiagCode code, const char *wanted)
 {
-    if (p->after_fault || p->cx->limits.hit != LIMIT_NONE) {
+    if (p->after_fault || p->last_to == p->blamed_to || p->cx->limits.hit != LIMIT_NONE) {
         p->errors++;
         return NULL;
     }
     Diag *d =
         parse_error(p, code, token_span(p, p->tok), "expected %s, found %s", wanted, found(p));
-    if (parse_at(p, TOKEN_NUMBER) && p->lx.text[p->tok.from] == '-' && p->tok.from > p->last_to)
-        diag_help(d, "a sign directly before a number belongs to it: write `- %.*s` to subtract",
-                  (int)(p->tok.to - p->tok.from - 1), p->lx.text + p->tok.from + 1);
+    hint_token(p, d, wanted);
     return d;
 }
 
@@ -108,10 +111,7 @@ static void report_character(Parser *p, Token t)
     if (t.kind == TOKEN_BAD) {
         Diag *d = parse_error(p, E0101_BAD_CHARACTER, token_span(p, t),
                               "`%.*s` cannot stand in Relay text", (int)s.len, s.ptr);
-        if (c == '#')
-            diag_help(d, "a comment begins with `//`; a header is `#[version = \"0.0.5\"]`");
-        else if (c == '&' || c == '|')
-            diag_help(d, "write `logical_%s(…, …)`", c == '&' ? "and" : "or");
+        hint_habit(p, d, s, "text");
         return;
     }
     Diag *d = parse_error(p, E0101_BAD_CHARACTER, token_span(p, t),
@@ -149,6 +149,14 @@ static void report_fault(Parser *p)
 
 /* ---- tokens ----------------------------------------------------------------------------------------------------------- */
 
+/* Behind a `#` stands a comment of another language. */
+static void skip_line(Parser *p)
+{
+    const char *at = p->lx.text + p->lx.at;
+    const char *end = memchr(at, '\n', p->lx.end - p->lx.at);
+    p->lx.at = end ? (uint32_t)(end - p->lx.text) : p->lx.end;
+}
+
 void parse_advance(Parser *p)
 {
     p->last_to = p->tok.to;
@@ -161,6 +169,8 @@ void parse_advance(Parser *p)
         if (p->tok.kind != TOKEN_BAD && p->tok.kind != TOKEN_COMMENT)
             return;
         p->after_fault = true;
+        if (p->lx.text[p->tok.from] == '#')
+            skip_line(p);
     }
 }
 
@@ -191,10 +201,30 @@ bool parse_expect(Parser *p, TokenKind kind)
     return false;
 }
 
+/* At the end of the text, the bracket that is missing may stand in a comment: `//` divides in other languages. */
+static void label_comment(Parser *p, Diag *d, uint32_t open, char close)
+{
+    Lexer ahead = {.text = p->lx.text, .end = p->lx.end, .at = open};
+    for (Token t = lexer_next(&ahead), last = t; last.kind != TOKEN_END; t = lexer_next(&ahead)) {
+        const char *gap = p->lx.text + last.to, *end = p->lx.text + t.from;
+        while (gap + 1 < end && (gap[0] != '/' || gap[1] != '/'))
+            gap++;
+        const char *line = memchr(gap, '\n', (size_t)(end - gap));
+        if (gap + 1 < end && memchr(gap, close, (size_t)((line ? line : end) - gap))) {
+            uint32_t at = (uint32_t)(gap - p->lx.text);
+            diag_label(d, parse_span(p, at, at + 2), "from here on, the line is a comment");
+            return;
+        }
+        last = t;
+    }
+}
+
 static bool missing_close(Parser *p, const char *wanted, uint32_t open)
 {
     Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, wanted);
     diag_label(d, parse_span(p, open, open + 1), "opened here");
+    if (d && parse_at(p, TOKEN_END))
+        label_comment(p, d, open, wanted[strlen(wanted) - 2]);
     return false;
 }
 
@@ -349,10 +379,13 @@ void scope_leave(Parser *p, uint32_t undo)
 {
     while (p->undo.n > undo) {
         Undo u = vec_pop(&p->undo);
-        if (u.type)
+        if (u.type) {
             u.symbol->type_var = u.old;
-        else
-            u.symbol->var = (Var *)(uintptr_t)u.old;
+            continue;
+        }
+        u.symbol->ended = u.symbol->var;
+        u.symbol->ended_in = p->definition;
+        u.symbol->var = (Var *)(uintptr_t)u.old;
     }
 }
 

@@ -85,12 +85,21 @@ static void make_constant(Parser *p, Attr *a)
     a->value = (AttrValue){.kind = ATTR_EXPR, .e = expr_constant(p->arena, a->span, v)};
 }
 
+static const OpAttr *attr_schema(const Op *op, const char *key)
+{
+    for (const OpAttr *field = op->attrs; field && field->name; field++)
+        if (str_is(str_of(field->name), key))
+            return field;
+    return NULL;
+}
+
 static void prepare(Parser *p, const Op *op, Attrs *written)
 {
-    for (uint32_t i = 0; i < written->n; i++)
-        for (const OpAttr *field = op->attrs; field && field->name; field++)
-            if (field->type == ATTR_TYPE_EXPR && str_is(str_of(field->name), written->at[i].key))
-                make_constant(p, &written->at[i]);
+    for (uint32_t i = 0; i < written->n; i++) {
+        const OpAttr *field = attr_schema(op, written->at[i].key);
+        if (field && field->type == ATTR_TYPE_EXPR)
+            make_constant(p, &written->at[i]);
+    }
 }
 
 /* Calls that give no attributes share one record. */
@@ -105,11 +114,30 @@ static const Attrs *default_attrs(Parser *p, const Op *op, Span span)
     return s->defaults;
 }
 
+/* An argument that is written like an attribute. */
+static bool names_argument(Parser *p, const Op *op, const Attrs *written)
+{
+    for (uint32_t i = 0; i < written->n; i++)
+        for (int k = 0; k < op_arity(op); k++) {
+            const Attr *a = &written->at[i];
+            if (!str_is(str_of(op->args[k].name), a->key) || attr_schema(op, a->key))
+                continue;
+            Diag *d = parse_error(p, E0114_ATTRIBUTE_UNKNOWN, a->key_span,
+                                  "`%s` is argument %d of `%s` and no attribute", a->key, k + 1,
+                                  op->name);
+            diag_help(d, "arguments stand in order, without names, before the attributes");
+            return true;
+        }
+    return false;
+}
+
 static const Attrs *op_attrs(Parser *p, const Op *op, Attrs *written, Span span)
 {
     bool some = op->attrs && op->attrs->name;
     if (!written)
         return some ? default_attrs(p, op, span) : NULL;
+    if (names_argument(p, op, written))
+        return NULL;
     prepare(p, op, written);
     size_t before = p->cx->diags->errors;
     const Attrs *record = attrs_check(p->cx, p->arena, op->name, op->attrs, written, span);
@@ -119,11 +147,12 @@ static const Attrs *op_attrs(Parser *p, const Op *op, Attrs *written, Span span)
 
 static const Attrs *other_attrs(Parser *p, const Expr *callee, const Attrs *written)
 {
-    if (!written || callee == p->poison || attrs_find(written, "attrs_type_key"))
+    bool whole = written && !*written->at[0].key;
+    if (!written || whole || callee == p->poison || attrs_find(written, "attrs_type_key"))
         return written;
     Diag *d = parse_error(p, E0114_ATTRIBUTE_UNKNOWN, written->at[0].key_span,
-                          "only operators take attributes");
-    diag_help(d, "to give some to another call, name their record: `attrs_type_key=\"…\"`");
+                          "`%s` is no attribute: only operators take some", written->at[0].key);
+    diag_help(d, "the arguments of a function stand in order, without names");
     return NULL;
 }
 
@@ -150,6 +179,8 @@ static bool call_finish(Parser *p)
     else if (written || !is_broken(p, n, args))
         attrs = op_attrs(p, op->op, written, span);
     Expr *e = make_call(p, span, &f.left, n, args, attrs);
+    if (f.left.e == p->poison)
+        p->blamed_to = span.to;
     parse_frame_pop(p);
     parse_advance(p);
     set_value(p, e, f.from, span.to);

@@ -246,13 +246,13 @@ static bool close_condition(Parser *p)
 /* The end of the text may be far away. */
 static bool missing_else(Parser *p)
 {
-    Diag *d;
-    if (parse_at(p, TOKEN_END))
-        d = parse_error(p, E0104_EXPECTED_TOKEN, parse_span(p, p->last_to - 1, p->last_to),
-                        "expected %s behind this", token_words(TOKEN_ELSE));
-    else
-        d = parse_expected(p, E0104_EXPECTED_TOKEN, token_words(TOKEN_ELSE));
-    diag_help(d, "an `if` has a value, and so it needs both branches");
+    if (!parse_at(p, TOKEN_END)) {
+        parse_expected(p, E0104_EXPECTED_TOKEN, token_words(TOKEN_ELSE));
+        return false;
+    }
+    Diag *d = parse_error(p, E0104_EXPECTED_TOKEN, parse_span(p, p->last_to - 1, p->last_to),
+                          "expected %s behind this", token_words(TOKEN_ELSE));
+    hint_token(p, d, token_words(TOKEN_ELSE));
     return false;
 }
 
@@ -637,12 +637,17 @@ static bool recover(Parser *p, size_t base)
             parse_at(p, TOKEN_RPAREN) || parse_at(p, TOKEN_RBRACE) || parse_at(p, TOKEN_RBRACKET);
         depth += opens;
         depth -= closes && depth > 0;
+        /* It may be bound in what is passed over. */
+        if (parse_at(p, TOKEN_LOCAL))
+            symbol_get(p, token_name(p, p->tok))->reported = p->definition;
         parse_advance(p);
     }
     unwind(p, at ? at : base);
     if (!at)
         return false;
-    if (parse_take(p, TOKEN_SEMICOLON)) {
+    if (parse_at(p, TOKEN_SEMICOLON)) {
+        p->blamed_to = p->tok.to;
+        parse_advance(p);
         /* Behind an item of a cell there is another one. */
         if (frame_top(p)->kind == FRAME_ITEM) {
             unwind(p, base);

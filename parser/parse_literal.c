@@ -159,7 +159,12 @@ bool parse_index(Parser *p, int64_t *out, uint32_t *to)
         at++;
     if (!parse_at(p, TOKEN_NUMBER) || at == from) {
         Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "the number of a field");
-        diag_help(d, "fields of a tuple count from 0: `.0`, `.1`");
+        Str text = token_text(p, p->tok);
+        if (parse_at(p, TOKEN_IDENT) && symbol_op(p, symbol_get(p, text)))
+            diag_help(d, "an operator stands before its arguments: `%.*s(…)`", (int)text.len,
+                      text.ptr);
+        else
+            diag_help(d, "fields of a tuple count from 0: `.0`, `.1`");
         return false;
     }
     *to = at;

@@ -212,17 +212,28 @@ static void extern_definition(Parser *p)
         skip_to_definition(p);
 }
 
+/* `fun @main`: an unknown word where a definition was meant. */
+static bool at_unknown_definition(const Parser *p)
+{
+    return (parse_at(p, TOKEN_IDENT) || parse_at(p, TOKEN_FN)) &&
+           parse_peek(p).kind == TOKEN_GLOBAL;
+}
+
 static void function_definition(Parser *p)
 {
     uint32_t from = p->tok.from;
+    p->definition++;
     parse_advance(p);
     Token t = p->tok;
+    Str text = token_name(p, t);
     if (!parse_at(p, TOKEN_GLOBAL)) {
         Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "a global name such as `@main`");
-        if (parse_at(p, TOKEN_IDENT))
-            diag_help(d, "did you mean `@%.*s`?", (int)(t.to - t.from), p->lx.text + t.from);
-        skip_to_definition(p);
-        return;
+        if (!parse_at(p, TOKEN_IDENT)) {
+            skip_to_definition(p);
+            return;
+        }
+        text = token_text(p, t);
+        diag_help(d, "did you mean `@%.*s`?", (int)text.len, text.ptr);
     }
     parse_advance(p);
     Function *fn = parse_function(p, from);
@@ -230,7 +241,7 @@ static void function_definition(Parser *p)
         skip_to_definition(p);
         return;
     }
-    const Name *name = ctx_name_str(p->cx, token_name(p, t));
+    const Name *name = ctx_name_str(p->cx, text);
     const Def *old = module_find(p->m, name);
     if (old && !old->imported && !p->env->redefine)
         report_twice(p, token_span(p, t), "function", parse_copy(p, token_text(p, t)), old->span);
@@ -252,12 +263,28 @@ bool parse_import(Parser *p)
     Module *from = p->env->import(p->env->data, path, token_span(p, file));
     if (!from) {
         p->errors++;
+        p->import_missing = true;
         return false;
     }
     module_import(p->m, from);
     module_release(from);
     vec_push(&p->m->imports, p->arena, path);
     return true;
+}
+
+/* A word before a global name was meant for `def`. */
+static void no_definition(Parser *p)
+{
+    static const char *const words[] = {"def", "type", "extern", "import"};
+    Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "a definition");
+    if (parse_at(p, TOKEN_IDENT))
+        diag_suggest(d, parse_copy(p, token_text(p, p->tok)), sizeof words / sizeof *words, words);
+    if (at_unknown_definition(p)) {
+        function_definition(p);
+        return;
+    }
+    parse_advance(p);
+    skip_to_definition(p);
 }
 
 void parse_definition(Parser *p)
@@ -271,10 +298,7 @@ void parse_definition(Parser *p)
     } else if (parse_at_import(p)) {
         parse_import(p);
     } else {
-        Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "a definition");
-        diag_help(d, "a definition begins with `def`, `type`, `extern` or `import`");
-        parse_advance(p);
-        skip_to_definition(p);
+        no_definition(p);
     }
 }
 
@@ -346,7 +370,7 @@ static void missing_header(Parser *p)
 
 static void definitions(Parser *p)
 {
-    if (!p->m->has_header && !parse_at(p, TOKEN_END) && !p->env->redefine)
+    if (!p->m->has_header && !p->errors && !parse_at(p, TOKEN_END) && !p->env->redefine)
         missing_header(p);
     while (parse_at_import(p))
         parse_import(p);
@@ -411,7 +435,8 @@ Module *parse_text(Ctx *cx, uint32_t source, const ParseEnv *env)
         parse_header(&p);
     while (parse_at(&p, TOKEN_HASH) && !at_mark(&p, "metadata"))
         wrong_mark(&p);
-    if (parse_at_definition(&p) || parse_at(&p, TOKEN_END) || at_mark(&p, "metadata"))
+    if (parse_at_definition(&p) || at_unknown_definition(&p) || parse_at(&p, TOKEN_END) ||
+        at_mark(&p, "metadata"))
         definitions(&p);
     else
         expression(&p);

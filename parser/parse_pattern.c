@@ -48,12 +48,12 @@ static Pattern *var_pattern(Parser *p)
     return pattern_var(p->arena, parse_span(p, t.from, p->last_to), var);
 }
 
-static void unknown_constructor(Parser *p, Token t, const Symbol *s)
+static void unknown_constructor(Parser *p, Token t, Symbol *s)
 {
     enum { MOST = 200 };
     const char *names[MOST];
     size_t n = 0;
-    if (p->lenient)
+    if (undefined_again(p, s))
         return;
     for (size_t i = 0; i < p->symbols.cap && n < MOST / 2; i++)
         if (p->symbols.slots[i].symbol && p->symbols.slots[i].symbol->con)
@@ -66,7 +66,8 @@ static void unknown_constructor(Parser *p, Token t, const Symbol *s)
             names[n++] = ((const Name *)p->m->con_index.entries[i].key)->text;
     Diag *d = parse_error(p, E0112_UNDEFINED_CONSTRUCTOR, token_span(p, t),
                           "there is no constructor `%s`", s->name->text);
-    diag_suggest(d, s->name->text, n, names);
+    if (!hint_import(p, d, s->name))
+        diag_suggest(d, s->name->text, n, names);
     if (s->name->text[0] >= 'a' && s->name->text[0] <= 'z')
         diag_help(d, "a variable is written `%%%s`", s->name->text);
 }
@@ -77,9 +78,9 @@ static Pattern *con_pattern(Parser *p)
     PatternVec fields = {0};
     Symbol *s = symbol_get(p, token_text(p, t));
     const Constructor *con = symbol_con(p, s);
+    parse_advance(p);
     if (!con)
         unknown_constructor(p, t, s);
-    parse_advance(p);
     if (parse_at(p, TOKEN_LPAREN) && !pattern_list(p, &fields))
         return NULL;
     Span span = parse_span(p, t.from, p->last_to);
@@ -102,9 +103,7 @@ static Pattern *one_pattern(Parser *p)
                              fields.at);
     default: break;
     }
-    Diag *d = parse_expected(p, E0107_EXPECTED_PATTERN, "a pattern");
-    if (t.kind == TOKEN_NUMBER || t.kind == TOKEN_TRUE || t.kind == TOKEN_FALSE)
-        diag_help(d, "patterns take data types apart; compare numbers with `if (%%x == …)`");
+    parse_expected(p, E0107_EXPECTED_PATTERN, "a pattern");
     return NULL;
 }
 

@@ -115,9 +115,7 @@ static bool extent(Parser *p, Dim *out)
     if (parse_at(p, TOKEN_META))
         return symbolic_extent(p, out);
     if (!parse_at(p, TOKEN_NUMBER)) {
-        Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "an extent");
-        diag_help(d,
-                  "extents are numbers, or `?` for one that is known only when the program runs");
+        parse_expected(p, E0104_EXPECTED_TOKEN, "an extent");
         return false;
     }
     Token t = p->tok;
@@ -145,7 +143,9 @@ static bool element_type(Parser *p, DType *out, bool *ok)
             names[i] = dtype_row((DTypeId)i)->name;
         Diag *d = parse_error(p, E0118_BAD_DTYPE, token_span(p, p->tok),
                               "`%.*s` is no element type", (int)name.len, name.ptr);
-        diag_suggest(d, parse_copy(p, name), DTYPE_IDS, names);
+        if (!hint_habit(p, d, name, "a type") &&
+            !diag_suggest(d, parse_copy(p, name), DTYPE_IDS, names))
+            diag_help(d, "`:explain E0118` lists the element types");
         *ok = false;
     }
     parse_advance(p);
@@ -159,8 +159,11 @@ static const Type *tensor_type(Parser *p)
     DType dtype = {0};
     bool ok;
     uint32_t open = p->tok.from;
-    if (!parse_expect(p, TOKEN_LBRACKET))
+    if (!parse_take(p, TOKEN_LBRACKET)) {
+        Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, token_words(TOKEN_LBRACKET));
+        diag_help(d, "a tensor type has a shape and an element type: `Tensor[(2, 3), float32]`");
         return NULL;
+    }
     uint32_t paren = p->tok.from;
     if (!parse_expect(p, TOKEN_LPAREN))
         return NULL;
@@ -188,12 +191,12 @@ static void collect_types(const char **names, size_t *n, size_t most, const Modu
         names[(*n)++] = m->types.at[i]->name->text;
 }
 
-static const Type *unknown_type(Parser *p, Token t, const Symbol *s)
+static const Type *unknown_type(Parser *p, Token t, Symbol *s)
 {
     enum { MOST = 200 };
     const char *names[MOST];
     size_t n = 0;
-    if (p->lenient)
+    if (undefined_again(p, s))
         return type_poison(p->cx);
     for (int i = 0; i < DTYPE_IDS; i++)
         names[n++] = dtype_row((DTypeId)i)->name;
@@ -206,8 +209,28 @@ static const Type *unknown_type(Parser *p, Token t, const Symbol *s)
     collect_types(names, &n, MOST, p->env->globals);
     Diag *d = parse_error(p, E0212_UNDEFINED_TYPE, token_span(p, t), "there is no type `%s`",
                           s->name->text);
-    diag_suggest(d, s->name->text, n, names);
+    const Constructor *con = symbol_con(p, s);
+    Str name = {s->name->text, s->name->len};
+    if (con)
+        diag_help(d, "`%s` is a constructor of the type `%s`", s->name->text,
+                  con->type->name->text);
+    else if (name.len == 1 && name.ptr[0] >= 'A' && name.ptr[0] <= 'Z')
+        diag_help(
+            d, "a type parameter is written before the parameters: `def @f[%s](…)`, `fn [%s](…)`",
+            s->name->text, s->name->text);
+    else if (!hint_habit(p, d, name, "a type") && !hint_import(p, d, s->name))
+        diag_suggest(d, s->name->text, n, names);
     return type_poison(p->cx);
+}
+
+/* `tensor[(2, …`: the name of the type is all that is wrong. */
+static bool at_shape(const Parser *p)
+{
+    Lexer ahead = p->lx;
+    if (!parse_at(p, TOKEN_LBRACKET) || lexer_next(&ahead).kind != TOKEN_LPAREN)
+        return false;
+    TokenKind kind = (TokenKind)lexer_next(&ahead).kind;
+    return kind == TOKEN_NUMBER || kind == TOKEN_QUESTION || kind == TOKEN_RPAREN;
 }
 
 static const Type *adt_type(Parser *p, Token t, Symbol *s)
@@ -216,6 +239,10 @@ static const Type *adt_type(Parser *p, Token t, Symbol *s)
     const TypeDef *def = s->type_def ? s->type_def : module_find_type(p->m, s->name);
     if (!def && p->env->globals)
         def = module_find_type(p->env->globals, s->name);
+    if (!def && at_shape(p)) {
+        unknown_type(p, t, s);
+        return tensor_type(p) ? type_poison(p->cx) : NULL;
+    }
     uint32_t open = p->tok.from;
     bool brackets = parse_take(p, TOKEN_LBRACKET);
     if (brackets && !type_list(p, TOKEN_RBRACKET, open, &args))
@@ -231,6 +258,8 @@ static const Type *adt_type(Parser *p, Token t, Symbol *s)
                           def->n_params == 1 ? "" : "s", args.n);
     if (def->span.source)
         diag_label(d, def->span, "defined here");
+    if (!brackets)
+        diag_help(d, "type arguments stand in brackets, such as `%s[int32]`", s->name->text);
     return type_poison(p->cx);
 }
 
@@ -240,9 +269,9 @@ static const Type *named_type(Parser *p)
     Str name = token_text(p, t);
     DType dtype;
     parse_advance(p);
-    if (str_is(name, "Tensor") && parse_at(p, TOKEN_LBRACKET))
-        return tensor_type(p);
     Symbol *s = symbol_get(p, name);
+    if (str_is(name, "Tensor") && (parse_at(p, TOKEN_LBRACKET) || !s->type_def))
+        return tensor_type(p);
     if (s->type_var)
         return type_var(p->cx, s->type_var);
     if (dtype_parse(name, &dtype) && !dtype_is_void(dtype))

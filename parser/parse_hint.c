@@ -1,0 +1,59 @@
+/* What a message says about text that belongs to another language: rows of habits.def. */
+#include "parser/internal.h"
+
+#include <string.h>
+
+typedef struct Habit {
+    const char *before, *found, *wanted, *help;
+} Habit;
+
+static const Habit habits[] = {
+#define HABIT(before, found, wanted, help) {before, found, wanted, help},
+#include "parser/habits.def"
+};
+
+static bool fits(const char *wanted, Str text)
+{
+    return !*wanted || str_is(text, wanted);
+}
+
+bool hint_habit(const Parser *p, Diag *d, Str found, const char *wanted)
+{
+    char last = p->last_to ? p->lx.text[p->last_to - 1] : '\0';
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
+        const Habit *h = &habits[i];
+        if ((*h->before && *h->before != last) || !fits(h->found, found) ||
+            !strstr(wanted, h->wanted))
+            continue;
+        diag_help(d, "%s", h->help);
+        return true;
+    }
+    return false;
+}
+
+void hint_token(const Parser *p, Diag *d, const char *wanted)
+{
+    Str text = token_text(p, p->tok);
+    if (parse_at(p, TOKEN_NUMBER) && text.ptr[0] == '-' && p->tok.from > p->last_to &&
+        !strstr(wanted, "a pattern"))
+        diag_help(d, "a sign directly before a number belongs to it: write `- %.*s` to subtract",
+                  (int)text.len - 1, text.ptr + 1);
+    else if (parse_at(p, TOKEN_NUMBER))
+        hint_habit(p, d, str_of("0"), wanted);
+    else if (parse_at(p, TOKEN_STRING))
+        hint_habit(p, d, str_of("\""), wanted);
+    else
+        hint_habit(p, d, text, wanted);
+}
+
+bool hint_import(Parser *p, Diag *d, const Name *name)
+{
+    static const char prelude[] = "prelude.rly";
+    Module *m = p->env->import ? p->env->import(p->env->data, str_of(prelude), d->span) : NULL;
+    bool found = m && (module_find_con(m, name) || module_find_type(m, name));
+    p->import_missing |= found;
+    if (found)
+        diag_help(d, "the prelude defines it: write `import \"%s\"` behind the version", prelude);
+    module_release(m);
+    return found;
+}
