@@ -55,6 +55,23 @@ static double elements(int rank, const int64_t *shape)
     return n;
 }
 
+static const Te *without_casts(const Te *e)
+{
+    while (e && e->kind == TE_NODE_CAST)
+        e = e->a;
+    return e;
+}
+
+/* A sum of products of elements of two tensors. */
+static bool sums_products(const TeStage *s)
+{
+    const Te *body = s->reduce == TE_SUM ? without_casts(s->body) : NULL;
+    if (!body || body->kind != TE_NODE_BINARY || body->op != TE_MUL)
+        return false;
+    const Te *a = without_casts(body->a), *b = without_casts(body->b);
+    return a->kind == TE_NODE_LOAD && b->kind == TE_NODE_LOAD && a->tensor != b->tensor;
+}
+
 TeCost te_cost(const TeProgram *p)
 {
     TeCost cost = {0};
@@ -72,6 +89,7 @@ TeCost te_cost(const TeProgram *p)
         count_body(&c, &arena, s->body);
         double space = elements(s->rank, s->shape), folded = elements(s->n_reduced, s->reduced);
         cost.operations += c.operations * space * folded;
+        cost.multiply_adds += sums_products(s) ? space * folded : 0;
         cost.bytes_written += space * (double)dtype_size(s->dtype);
         for (int k = 0; k < p->n_inputs + p->n_stages; k++) {
             TeTensor t = te_tensor(p, k);

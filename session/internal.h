@@ -137,8 +137,11 @@ bool write_result(RelaySession *s, const char *path, Value v);
 
 /* stages.c: parses, imports and checks a whole text; the caller's, NULL after diagnostics. `up_to` "fmt" leaves types out. */
 Module *load_program(RelaySession *s, const char *name, const char *text, size_t len, bool check);
-/* bench.c, model.c, doctor.c */
+/* stages.c: a module whose bare expression is `@main` over the variables that it declares free; the caller's. */
+Module *with_main(RelaySession *s, Module *m);
+/* bench.c, model.c, summary.c, doctor.c */
 RelayStatus stage_bench(RelaySession *s, const RelayRequest *r);
+RelayStatus stage_summary(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_new(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_doctor(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_version(RelaySession *s, const RelayRequest *r);

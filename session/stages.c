@@ -184,8 +184,7 @@ static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
 
 /* ---- run -------------------------------------------------------------------------------------------------------------------- */
 
-/* A bare expression runs as `@main` over the variables that it declares free. */
-static Module *with_main(RelaySession *s, Module *m)
+Module *with_main(RelaySession *s, Module *m)
 {
     if (!m->expr)
         return module_retain(m);
@@ -345,9 +344,10 @@ typedef struct Stage {
 } Stage;
 
 static const Stage stages[] = {
-    {"fmt", stage_fmt}, {"check", stage_check},     {"opt", stage_opt},
-    {"run", stage_run}, {"compile", stage_compile}, {"bench", stage_bench},
-    {"new", stage_new}, {"doctor", stage_doctor},   {"version", stage_version},
+    {"fmt", stage_fmt},         {"check", stage_check},     {"opt", stage_opt},
+    {"run", stage_run},         {"compile", stage_compile}, {"bench", stage_bench},
+    {"new", stage_new},         {"summary", stage_summary}, {"doctor", stage_doctor},
+    {"version", stage_version},
 };
 
 RelayStatus relay_session_stage(RelaySession *s, const RelayRequest *request, RelaySink sink)

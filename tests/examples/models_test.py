@@ -33,11 +33,22 @@ SIZES = {
     "testing.rnn": (33024, 4), "testing.gru": (99072, 4), "testing.lstm_loop": (132096, 4), "testing.charrnn": (11232, 6),
     "testing.treelstm": (271200, 8),
 }
+# Multiply-adds of all products and convolutions.
+MULTIPLY_ADDS = {
+    "testing.mlp": 109184, "testing.dqn": 9352192, "testing.resnet18": 1826918400, "testing.resnet34": 3676606464,
+    "testing.resnet50": 3857973248, "testing.resnet101": 7570194432, "testing.resnet152": 11282415616,
+    "testing.resnet20": 31448448, "testing.resnet3d_18": 40902381568, "testing.mobilenet": 568740352,
+    "mobilenet_v2": 300774272, "testing.vgg11": 7609090048, "testing.vgg13": 11308466176, "testing.vgg16": 15470264320,
+    "testing.vgg19": 19632062464, "testing.dcgan": 1637416960, "testing.squeezenet1_0": 835814912,
+    "testing.squeezenet1_1": 349537280, "testing.densenet121": 1761689600, "testing.densenet161": 4315133952,
+    "testing.densenet169": 1923680512, "testing.densenet201": 2182074368, "testing.inception_v3": 5713216096,
+    "testing.lstm": 512, "testing.synthetic": 67392,
+}
 INPUTS = {"data", "data1", "data2", "data3", "category", "letter", "word"}
 
 
-def relay(*args):
-    done = subprocess.run([os.environ["RELAY"], *args], capture_output=True, text=True, timeout=600)
+def relay(*args, text=None):
+    done = subprocess.run([os.environ["RELAY"], *args], input=text, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and not complaints(done.stderr), f"{args}: {done.stdout}{done.stderr}"
     return done.stdout
 
@@ -95,6 +106,12 @@ class Models(unittest.TestCase):
                 kept = {k: s for k, s in shapes.items() if k not in INPUTS}
                 self.assertEqual(sum(int(numpy.prod(s)) for s in kept.values()), elements)
                 self.assertIn(weights, (None, len(kept)))
+
+    def test_multiply_adds(self):
+        for name, count in MULTIPLY_ADDS.items():
+            with self.subTest(name):
+                text = relay("summary", "-", text=relay("new", "model", name))
+                self.assertEqual(int(re.search(r"^multiply-adds +([\d ]+)$", text, re.M).group(1).replace(" ", "")), count)
 
     def test_every_row_has_known_answers_or_sizes(self):
         self.assertEqual([n for n in self.names if n not in SIZES and n not in self.expected], [])

@@ -102,6 +102,7 @@ static void test_contraction(void)
         printed(p),
         "for i0 in 0..17, i1 in 0..23:\n  out[i0, i1] = sum(k in 0..40) x[i0, k] * y[k, i1]\n");
     TeCost cost = te_cost(p);
+    CHECK(cost.multiply_adds == (double)(m * k * n));
     CHECK(cost.operations == 2.0 * (double)(m * k * n) &&
           cost.bytes_written == 4.0 * (double)(m * n));
     Tensor *xf[2] = {filled(f32, 2, a, 3), filled(f32, 2, c, 1)};

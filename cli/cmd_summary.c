@@ -1,0 +1,19 @@
+#include "cli/cli.h"
+
+static const CliOption options[] = {
+    {.name = "entry", .arg = "NAME", .doc = "the function that comes first; default `main`"},
+    {0},
+};
+
+const CliCommand cmd_summary = {
+    .name = "summary",
+    .args = "FILE",
+    .doc = "Lists the calls of a network with shapes, weights, multiply-adds and memory.",
+    .more = "Weights are the parameters that operators take as weight, bias, gamma, beta and the "
+            "like.\n"
+            "A function that calls itself counts once.",
+    .options = options,
+    .least = 1,
+    .most = 1,
+    .run = cli_stage_of_file,
+};

@@ -1,0 +1,471 @@
+/* What a network is made of: its calls with shapes, weights, multiply-adds and memory. All of it follows from the types and from the
+ * operators' tensor expressions; no operator is known by name. */
+#include "ir/print.h"
+#include "ir/te.h"
+#include "ir/walk.h"
+#include "session/commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------------------- */
+
+/* Elements of all tensors in a type, and their bytes; -1 when some dimension or type is unknown. */
+typedef struct Amount {
+    double elements, bytes;
+} Amount;
+
+static Amount amount_of(const Type *t)
+{
+    Amount sum = {0};
+    Arena arena;
+    Vec(const Type *) work = {0};
+    arena_init(&arena, NULL);
+    vec_push(&work, &arena, t);
+    while (work.n && sum.elements >= 0) {
+        t = type_find(vec_pop(&work));
+        if (t->kind == TYPE_TUPLE) {
+            for (uint32_t i = 0; i < t->n; i++)
+                vec_push(&work, &arena, t->parts[i]);
+            continue;
+        }
+        if (t->kind != TYPE_TENSOR || !type_is_static(t)) {
+            sum = (Amount){-1, -1};
+            break;
+        }
+        double n = 1;
+        for (uint32_t i = 0; i < t->n; i++)
+            n *= (double)t->dims[i];
+        sum.elements += n;
+        sum.bytes += n * (double)dtype_size(t->dtype);
+    }
+    arena_deinit(&arena);
+    return sum;
+}
+
+/* 1234567 as 1 234 567. */
+static void put_count(Buf *b, double n)
+{
+    char digits[32];
+    if (n < 0) {
+        buf_char(b, '?');
+        return;
+    }
+    int len = snprintf(digits, sizeof digits, "%.0f", n);
+    for (int i = 0; i < len; i++) {
+        if (i && (len - i) % 3 == 0)
+            buf_char(b, ' ');
+        buf_char(b, digits[i]);
+    }
+}
+
+static void put_bytes(Buf *b, double n)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+    for (; n >= 1024 && unit < 4; unit++)
+        n /= 1024;
+    buf_printf(b, unit ? "%.2f %s" : "%.0f %s", n, units[unit]);
+}
+
+/* ---- the parameters that are weights ----------------------------------------------------------------------------------------- */
+
+/* The arguments of operators that hold what was learnt; `moving_…` are statistics, not trained. */
+static bool is_weight_name(const char *name)
+{
+    static const char *const names[] = {"weight", "bias",        "gamma",      "beta",
+                                        "alpha",  "moving_mean", "moving_var", "kernel"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+typedef struct Weights {
+    const Module *module;
+    PtrMap lets; /* Var -> the value that a let gives it */
+    PtrMap of; /* Var -> the name of the operator's argument that it is given as */
+    bool changed;
+} Weights;
+
+static void learn(Weights *w, const Expr *arg, const char *as)
+{
+    const Var *v = expr_as_var(arg);
+    if (!v || !as || ptrmap_find(&w->of, v))
+        return;
+    ptrmap_put(&w->of, v, (void *)(uintptr_t)as);
+    w->changed = true;
+}
+
+/* The function that a call calls, where its name says so. */
+static const Function *callee_of(const Weights *w, const Call *c)
+{
+    const GlobalVar *g = expr_as_global(c->callee);
+    const Def *def = g ? module_find(w->module, g->name) : NULL;
+    const Expr *local = ptrmap_find(&w->lets, c->callee);
+    return def ? def->fn : local ? expr_as_function(local) : NULL;
+}
+
+static WalkNext learn_call(void *data, const Expr *e)
+{
+    Weights *w = data;
+    const Let *let = expr_as_let(e);
+    if (let)
+        ptrmap_put(&w->lets, let->var, let->value);
+    const Call *c = expr_as_call(e);
+    const OpRef *op = c ? expr_as_op(c->callee) : NULL;
+    const Function *fn = c ? callee_of(w, c) : NULL;
+    for (uint32_t i = 0; op && i < c->args.n && op->op->args[i].name; i++)
+        if (is_weight_name(op->op->args[i].name))
+            learn(w, c->args.at[i], op->op->args[i].name);
+    for (uint32_t i = 0; fn && i < c->args.n && i < fn->params.n; i++)
+        learn(w, c->args.at[i], ptrmap_find(&w->of, fn->params.at[i]));
+    return WALK_ON;
+}
+
+/* Through calls of functions, whose parameters may be weights in turn. */
+static void find_weights(Weights *w)
+{
+    do {
+        w->changed = false;
+        for (size_t i = 0; i < w->module->defs.n; i++)
+            if (w->module->defs.at[i].fn)
+                ir_walk(&w->module->defs.at[i].fn->base, learn_call, NULL, w);
+    } while (w->changed);
+}
+
+/* ---- the calls of a function ------------------------------------------------------------------------------------------------- */
+
+typedef struct Row {
+    const Call *call;
+    const Op *op; /* NULL: a call of a function */
+    const char *layer, *what, *type; /* in the arena */
+    double weights; /* elements */
+    TeCost cost;
+    Amount out;
+    size_t last_use; /* of its result: a row */
+} Row;
+
+typedef struct Summary {
+    RelaySession *s;
+    Module *module;
+    Weights weights;
+    Arena arena;
+    Vec(Row) rows; /* of the function in work, in the order of evaluation */
+    PtrMap row_of; /* Call -> its row's position + 1 */
+    PtrMap counted; /* weights that a row has shown */
+    Buf text;
+} Summary;
+
+static char *kept(Summary *m, const Buf *b)
+{
+    return arena_copy_text(&m->arena, buf_text(b), b->n);
+}
+
+/* What the names of a call's weights begin with: `conv1` of `conv1_weight` and `conv1_bias`. */
+static void layer_name(Summary *m, Row *row, const char *weight)
+{
+    size_t n = strlen(weight);
+    const char *cut = strrchr(weight, '_');
+    Buf b = {0};
+    buf_bytes(&b, weight, cut && cut > weight ? (size_t)(cut - weight) : n);
+    row->layer = kept(m, &b);
+    buf_deinit(&b);
+}
+
+static void count_weights(Summary *m, Row *row)
+{
+    for (uint32_t i = 0; i < row->call->args.n; i++) {
+        const Var *v = expr_as_var(row->call->args.at[i]);
+        if (!v || !ptrmap_find(&m->weights.of, v) || !v->base.type)
+            continue;
+        if (!row->layer)
+            layer_name(m, row, v->name->text);
+        if (ptrmap_find(&m->counted, v) || !row->op)
+            continue;
+        ptrmap_put(&m->counted, v, row);
+        row->weights += amount_of(v->base.type).elements;
+    }
+}
+
+/* What the operator's tensor expression says; nothing for kernels, and where a shape is not known. */
+static TeCost cost_of(Summary *m, const Call *c, const Op *op)
+{
+    const Type **args = arena_alloc_must(&m->arena, c->args.n + 1, sizeof *args);
+    bool known = op->compute && c->base.type && amount_of(c->base.type).elements >= 0;
+    for (uint32_t i = 0; i < c->args.n; i++) {
+        args[i] = c->args.at[i]->type;
+        known = known && args[i] && amount_of(args[i]).elements >= 0;
+    }
+    TeProgram *p = known ? te_of_op(&m->s->cx, &m->arena, op, c->attrs, c->base.span, c->args.n,
+                                    args, type_find(c->base.type))
+                         : NULL;
+    return p ? te_cost(p) : (TeCost){0};
+}
+
+/* The rows behind an argument, through variables, tuples and projections, are used by row `at`. */
+static void note_uses(Summary *m, const Expr *arg, size_t at)
+{
+    Vec(const Expr *) work = {0};
+    vec_push(&work, &m->arena, arg);
+    while (work.n) {
+        const Expr *e = vec_pop(&work);
+        const Tuple *t = expr_as_tuple(e);
+        const TupleGet *g = expr_as_tuple_get(e);
+        const Expr *value = ptrmap_find(&m->weights.lets, e);
+        size_t row = (size_t)(uintptr_t)ptrmap_find(&m->row_of, e);
+        if (row)
+            m->rows.at[row - 1].last_use = at;
+        else if (g || value)
+            vec_push(&work, &m->arena, g ? g->tuple : value);
+        for (uint32_t i = 0; t && i < t->fields.n; i++)
+            vec_push(&work, &m->arena, t->fields.at[i]);
+    }
+}
+
+static WalkNext add_row(void *data, const Expr *e)
+{
+    Summary *m = data;
+    const Call *c = expr_as_call(e);
+    const OpRef *op = c ? expr_as_op(c->callee) : NULL;
+    const GlobalVar *g = c ? expr_as_global(c->callee) : NULL;
+    if (!op && !g)
+        return WALK_ON;
+    Row row = {.call = c, .op = op ? op->op : NULL, .last_use = m->rows.n};
+    Buf what = {0};
+    buf_printf(&what, op ? "%s" : "@%s", op ? op->op->name : g->name->text);
+    row.what = kept(m, &what);
+    row.type = c->base.type ? type_str(&m->s->cx, c->base.type) : "?";
+    row.out = c->base.type ? amount_of(c->base.type) : (Amount){-1, -1};
+    row.cost = op ? cost_of(m, c, op->op) : (TeCost){0};
+    buf_deinit(&what);
+    count_weights(m, &row);
+    for (uint32_t i = 0; i < c->args.n; i++)
+        note_uses(m, c->args.at[i], m->rows.n);
+    vec_push(&m->rows, &m->arena, row);
+    ptrmap_put(&m->row_of, e, (void *)(uintptr_t)m->rows.n);
+    return WALK_ON;
+}
+
+/* ---- totals ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct Totals {
+    double weights, trainable, bytes; /* of the parameters that are weights */
+    double inputs; /* bytes of the others */
+    size_t n_weights;
+    double multiply_adds, operations;
+    double most; /* bytes of results that are alive at one time */
+} Totals;
+
+static void total_params(const Summary *m, const Function *fn, Totals *t)
+{
+    for (uint32_t i = 0; i < fn->params.n; i++) {
+        const Var *v = fn->params.at[i];
+        const char *as = ptrmap_find(&m->weights.of, v);
+        Amount a = v->base.type ? amount_of(v->base.type) : (Amount){0};
+        if (!as) {
+            t->inputs += a.bytes > 0 ? a.bytes : 0;
+            continue;
+        }
+        t->n_weights++;
+        t->weights += a.elements;
+        t->bytes += a.bytes;
+        t->trainable += strncmp(as, "moving_", 7) == 0 ? 0 : a.elements;
+    }
+}
+
+/* A result lives from its row to the last one that reads it; the function's own result to the end. */
+static void total_rows(Summary *m, const Function *fn, Totals *t)
+{
+    double alive = 0;
+    double *ends = arena_alloc_must(&m->arena, m->rows.n + 1, sizeof *ends);
+    memset(ends, 0, (m->rows.n + 1) * sizeof *ends);
+    if (m->rows.n)
+        note_uses(m, fn->body, m->rows.n);
+    for (size_t i = 0; i < m->rows.n; i++) {
+        const Row *row = &m->rows.at[i];
+        double bytes = row->out.bytes > 0 ? row->out.bytes : 0;
+        t->multiply_adds += row->cost.multiply_adds;
+        t->operations += row->cost.operations;
+        alive += bytes;
+        t->most = alive > t->most ? alive : t->most;
+        ends[row->last_use] += bytes;
+        alive -= ends[i];
+    }
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------------------- */
+
+enum { COLUMNS = 5 };
+
+/* The cells of a row; the caller lets go of them. */
+static void cells_of(const Row *row, Buf cells[COLUMNS])
+{
+    buf_str(&cells[0], row->layer ? row->layer : "");
+    buf_str(&cells[1], row->what);
+    buf_str(&cells[2], row->type);
+    if (row->weights)
+        put_count(&cells[3], row->weights);
+    if (row->cost.multiply_adds)
+        put_count(&cells[4], row->cost.multiply_adds);
+}
+
+static const char *const heads[COLUMNS] = {"layer", "call", "result", "weights", "multiply-adds"};
+
+/* Numbers stand at the right of their columns; nothing stands behind the last cell. */
+static void put_line(Buf *out, const char *const cells[COLUMNS], const size_t width[COLUMNS])
+{
+    size_t blanks = 0;
+    for (int k = 0; k < COLUMNS; k++) {
+        size_t n = strlen(cells[k]), pad = width[k] - n;
+        if (n) {
+            buf_repeat(out, ' ', blanks + (k > 2 ? pad : 0));
+            buf_str(out, cells[k]);
+            blanks = k > 2 ? 2 : pad + 2;
+        } else {
+            blanks += width[k] + 2;
+        }
+    }
+    buf_char(out, '\n');
+}
+
+static void table_text(Summary *m, Buf *out)
+{
+    size_t width[COLUMNS];
+    const char *(*lines)[COLUMNS] = arena_alloc_must(&m->arena, m->rows.n + 1, sizeof *lines);
+    for (size_t i = 0; i <= m->rows.n; i++) {
+        Buf cells[COLUMNS] = {0};
+        if (i)
+            cells_of(&m->rows.at[i - 1], cells);
+        for (int k = 0; k < COLUMNS; k++) {
+            lines[i][k] = i ? kept(m, &cells[k]) : heads[k];
+            size_t n = strlen(lines[i][k]);
+            width[k] = i && width[k] > n ? width[k] : n;
+            buf_deinit(&cells[k]);
+        }
+    }
+    for (size_t i = 0; i <= m->rows.n; i++)
+        put_line(out, lines[i], width);
+}
+
+static void table_html(Summary *m, Buf *out)
+{
+    buf_str(out, "<table><tr>");
+    for (int k = 0; k < COLUMNS; k++)
+        buf_printf(out, "<th style=\"text-align:%s\">%s</th>", k > 2 ? "right" : "left", heads[k]);
+    buf_str(out, "</tr>");
+    for (size_t i = 0; i < m->rows.n; i++) {
+        Buf cells[COLUMNS] = {0};
+        cells_of(&m->rows.at[i], cells);
+        buf_str(out, "<tr>");
+        for (int k = 0; k < COLUMNS; k++) {
+            buf_printf(out, "<td style=\"text-align:%s\">", k > 2 ? "right" : "left");
+            buf_html(out, buf_text(&cells[k]), cells[k].n);
+            buf_str(out, "</td>");
+            buf_deinit(&cells[k]);
+        }
+        buf_str(out, "</tr>");
+    }
+    buf_str(out, "</table>");
+}
+
+static void totals_text(const Totals *t, Buf *out)
+{
+    buf_str(out, "weights        ");
+    put_count(out, t->weights);
+    buf_printf(out, " in %zu tensor%s", t->n_weights, t->n_weights == 1 ? "" : "s");
+    if (t->trainable != t->weights) {
+        buf_str(out, ", ");
+        put_count(out, t->trainable);
+        buf_str(out, " of them trained");
+    }
+    buf_str(out, "\nmultiply-adds  ");
+    put_count(out, t->multiply_adds);
+    buf_str(out, "\noperations     ");
+    put_count(out, t->operations);
+    buf_str(out, "\nmemory         ");
+    put_bytes(out, t->bytes);
+    buf_str(out, " weights, ");
+    put_bytes(out, t->inputs);
+    buf_str(out, " inputs, ");
+    put_bytes(out, t->most);
+    buf_str(out, " results at the most\n");
+}
+
+static void summarise(Summary *m, const Def *def, bool first, Buf *text, Buf *html)
+{
+    Totals t = {0};
+    m->rows.n = 0;
+    ptrmap_clear(&m->row_of);
+    ir_walk(def->fn->body, NULL, add_row, m);
+    total_params(m, def->fn, &t);
+    total_rows(m, def->fn, &t);
+    if (!first && t.n_weights == 0 && t.multiply_adds == 0)
+        return;
+    buf_printf(text, "%s@%s: ", text->n ? "\n" : "", def->name->text);
+    buf_str(text,
+            def->fn->base.type ? type_str(&m->s->cx, type_find(def->fn->base.type)->result) : "?");
+    buf_str(text, "\n\n");
+    buf_printf(html, "<p><b>@%s</b></p>", def->name->text);
+    table_text(m, text);
+    table_html(m, html);
+    buf_char(text, '\n');
+    size_t from = text->n;
+    totals_text(&t, text);
+    buf_str(html, "<pre>");
+    buf_html(html, buf_text(text) + from, text->n - from);
+    buf_str(html, "</pre>");
+}
+
+/* Every function with weights or products in it, `first` before the others; what a loop does counts once. */
+static void summary_show(RelaySession *s, Module *m, const Name *first)
+{
+    Summary sum = {.s = s, .module = m, .weights = {.module = m}};
+    Buf text = {0}, html = {0};
+    arena_init(&sum.arena, &s->cx.limits);
+    find_weights(&sum.weights);
+    const Def **defs = arena_new_array(&sum.arena, const Def *, m->defs.n);
+    size_t n = defs ? module_sorted_defs(m, defs, false) : 0;
+    for (int rest = 0; rest < 2; rest++)
+        for (size_t i = 0; i < n; i++)
+            if (defs[i]->fn && (defs[i]->name == first) != rest && !limit_hit(&s->cx.limits))
+                summarise(&sum, defs[i], !rest, &text, &html);
+    RelayMime mimes[] = {
+        {"text/plain", buf_text(&text), text.n},
+        {"text/html", buf_text(&html), html.n},
+    };
+    emit_mimes(s, RELAY_OUTPUT_DISPLAY, 2, mimes);
+    buf_deinit(&text);
+    buf_deinit(&html);
+    ptrmap_deinit(&sum.weights.of);
+    ptrmap_deinit(&sum.weights.lets);
+    ptrmap_deinit(&sum.row_of);
+    ptrmap_deinit(&sum.counted);
+    arena_deinit(&sum.arena);
+}
+
+void command_summary(CommandCall *c)
+{
+    if (!command_need(c, "a function (`@f`), or an expression"))
+        return;
+    const Def *def = command_global(c);
+    Module *m = command_module(c);
+    Module *whole = m ? with_main(c->s, m) : NULL;
+    if (whole)
+        summary_show(c->s, whole, def ? def->name : ctx_name(&c->s->cx, "main"));
+    module_release(whole);
+    module_release(m);
+}
+
+RelayStatus stage_summary(RelaySession *s, const RelayRequest *r)
+{
+    const char *entry = request_find(r, "entry");
+    Module *text = load_program(s, r->name, r->text, r->len, true);
+    Module *m = text ? with_main(s, text) : NULL;
+    if (m)
+        summary_show(s, m, ctx_name(&s->cx, entry ? entry : "main"));
+    module_release(m);
+    module_release(text);
+    return session_status(s);
+}
