@@ -195,11 +195,6 @@ static void print_short(Buf *b, double v, uint16_t bits, uint16_t (*round)(doubl
     buf_printf(b, "%g", near);
 }
 
-static uint16_t bfloat_from_double(double v)
-{
-    return bfloat_from_float((float)v);
-}
-
 void number_print_half(Buf *b, uint16_t bits)
 {
     print_short(b, (double)half_to_float(bits), bits, half_from_double);
@@ -274,6 +269,19 @@ uint16_t half_from_float(float v)
 float bfloat_to_float(uint16_t bits)
 {
     return float_of_bits((uint32_t)bits << 16);
+}
+
+float float_odd(double v)
+{
+    float near = (float)v;
+    uint32_t bits = float_bits(near);
+    bits -= fabs((double)near) > fabs(v);
+    return isnan(v) || (double)near == v ? near : float_of_bits(bits | 1);
+}
+
+uint16_t bfloat_from_double(double v)
+{
+    return bfloat_from_float(float_odd(v));
 }
 
 uint16_t bfloat_from_float(float v)

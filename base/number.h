@@ -28,6 +28,9 @@ uint16_t half_from_float(float v);
 uint16_t half_from_double(double v);
 float bfloat_to_float(uint16_t bits);
 uint16_t bfloat_from_float(float v);
+uint16_t bfloat_from_double(double v);
+/* The float next to v whose last bit is 1, or v itself: rounding it once more to fewer bits gives what rounding v would. */
+float float_odd(double v);
 
 /* a * b and a + b; false on overflow. */
 bool size_mul(size_t a, size_t b, size_t *out);

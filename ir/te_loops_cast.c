@@ -15,10 +15,21 @@ static inline int64_t int_of_double(double v)
     return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
 }
 
-static inline uint16_t bfloat_from_double(double v)
+/* Integers above 2^53 leave what they lose in the last bit that a double keeps. */
+static inline uint16_t bfloat_of_int(int64_t v)
 {
-    return te_bfloat_of_float((float)v);
+    bool big = v >= (int64_t)1 << 53 || v <= -((int64_t)1 << 53);
+    return bfloat_from_double((double)(big ? (v & ~(int64_t)0x7ff) | (v & 0x7ff ? 0x800 : 0) : v));
 }
+
+static inline uint16_t bfloat_of_uint64(uint64_t v)
+{
+    return v <= INT64_MAX
+               ? bfloat_of_int((int64_t)v)
+               : bfloat_from_double((double)((v & ~(uint64_t)0x7ff) | (v & 0x7ff ? 0x800 : 0)));
+}
+
+#define BFLOAT_OF_INT(v) _Generic((v), uint64_t: bfloat_of_uint64, default: bfloat_of_int)(v)
 
 #define SAME(v) (v)
 #define NONZERO(v) ((v) != 0)
@@ -65,7 +76,7 @@ CAST_TO(UINT64, uint64_t, SAME, int_of_float, int_of_double)
 CAST_TO(FLOAT16, uint16_t, half_from_double, te_half_of_float, half_from_double)
 CAST_TO(FLOAT32, float, SAME, SAME, SAME)
 CAST_TO(FLOAT64, double, SAME, SAME, SAME)
-CAST_TO(BFLOAT16, uint16_t, bfloat_from_double, te_bfloat_of_float, bfloat_from_double)
+CAST_TO(BFLOAT16, uint16_t, BFLOAT_OF_INT, te_bfloat_of_float, bfloat_from_double)
 
 /* Floats that int32 can hold need no detour through int64. */
 TE_CLONES static bool cast_small(DTypeId to, void *out, const float *a, int64_t n)

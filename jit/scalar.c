@@ -448,6 +448,41 @@ static Ssa int_of_int(const Lanes *l, DType to, DType from, Ssa a)
     return dtype_is_signed(from) ? LLVMBuildSExt(b, a, t, "") : LLVMBuildZExt(b, a, t, "");
 }
 
+/* Two roundings, the first of them to odd, are as good as one. */
+static Ssa float_odd(const Lanes *l, Ssa a)
+{
+    Gen *g = l->g;
+    LLVMTypeRef t = lanes_type(l, g->i32);
+    Ssa near = LLVMBuildFPTrunc(g->b, a, lanes_type(l, g->f32), "");
+    Ssa back = LLVMBuildFPExt(g->b, near, LLVMTypeOf(a), "");
+    Ssa above = LLVMBuildFCmp(g->b, LLVMRealOGT, intrinsic(l, "llvm.fabs", &back, 1),
+                              intrinsic(l, "llvm.fabs", &a, 1), "");
+    Ssa lost = LLVMBuildFCmp(g->b, LLVMRealONE, back, a, "");
+    Ssa bits = LLVMBuildBitCast(g->b, near, t, "");
+    bits = LLVMBuildSub(g->b, bits, LLVMBuildZExt(g->b, above, t, ""), "");
+    bits = LLVMBuildOr(g->b, bits, LLVMBuildZExt(g->b, lost, t, ""), "");
+    return LLVMBuildBitCast(g->b, bits, lanes_type(l, g->f32), "");
+}
+
+/* The double of an integer; what one of 64 bits loses lies in the last bit that is kept. */
+static Ssa double_odd(const Lanes *l, DType from, Ssa a)
+{
+    LLVMBuilderRef b = l->g->b;
+    bool is_signed = dtype_is_signed(from);
+    if (from.bits == 64) {
+        Ssa zero = lanes_int(l, l->g->i64, 0), unit = lanes_int(l, l->g->i64, 0x800);
+        Ssa low = LLVMBuildAnd(b, a, lanes_int(l, l->g->i64, 0x7ff), "");
+        Ssa lost = LLVMBuildICmp(b, LLVMIntNE, low, zero, "");
+        Ssa odd = LLVMBuildOr(b, LLVMBuildSub(b, a, low, ""),
+                              LLVMBuildSelect(b, lost, unit, zero, ""), "");
+        Ssa above = is_signed ? intrinsic(l, "llvm.abs", (Ssa[]){a, gen_int(l->g->i1, 0)}, 2) : a;
+        above = LLVMBuildLShr(b, above, lanes_int(l, l->g->i64, 53), "");
+        a = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntEQ, above, zero, ""), a, odd, "");
+    }
+    LLVMTypeRef t = lanes_type(l, l->g->f64);
+    return is_signed ? LLVMBuildSIToFP(b, a, t, "") : LLVMBuildUIToFP(b, a, t, "");
+}
+
 Ssa lanes_cast(const Lanes *l, DType to, DType from, Ssa a)
 {
     LLVMBuilderRef b = l->g->b;
@@ -462,11 +497,13 @@ Ssa lanes_cast(const Lanes *l, DType to, DType from, Ssa a)
     }
     if (!dtype_is_float(to))
         return was_float ? int_of_float(l, to, a) : int_of_int(l, to, from, a);
-    if (!was_float)
+    if (!was_float && to.code == DTYPE_CODE_BFLOAT && from.bits >= 32)
+        a = float_odd(l, double_odd(l, from, a));
+    else if (!was_float)
         a = dtype_is_signed(from) ? LLVMBuildSIToFP(b, a, t, "") : LLVMBuildUIToFP(b, a, t, "");
     else if (to.bits == 64)
         a = LLVMBuildFPExt(b, a, t, "");
     else if (from.bits == 64)
-        a = LLVMBuildFPTrunc(b, a, t, "");
+        a = to.bits == 16 ? float_odd(l, a) : LLVMBuildFPTrunc(b, a, t, "");
     return rounded(l, to, a);
 }

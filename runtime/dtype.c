@@ -200,7 +200,7 @@ void dtype_set_double(DType t, void *element, double v)
         memcpy(element, &bits, sizeof bits);
         return;
     case DT_BFLOAT16:
-        bits = bfloat_from_float((float)v);
+        bits = bfloat_from_double(v);
         memcpy(element, &bits, sizeof bits);
         return;
     case DT_FLOAT32:

@@ -57,6 +57,8 @@ static void test_rounding(void)
     CHECK(bfloat_from_float(INFINITY) == 0x7f80);
     CHECK(bfloat_from_float(3.4e38f) == 0x7f80);
     CHECK(bfloat_from_float(1.00390625f) == 0x3f80);
+    CHECK(bfloat_from_double(1.00390625 + 0x1p-30) == 0x3f81);
+    CHECK(bfloat_from_double(1.01171875 - 0x1p-30) == 0x3f81);
     CHECK(bfloat_from_float(1.01171875f) == 0x3f82);
 }
 

@@ -1,0 +1,198 @@
+"""Entries of operators on quantised numbers: q stands for scale * (q - zero point). The references are exact, by fractions, and
+results must agree to the last bit."""
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from peer import FLOATS, SIGNED, UNSIGNED, Case, entry, np_dtype, to
+from table_elementwise import PAIRS, erf
+from table_window import CONVS, axes_of, conv_of
+
+QUANTISED = ["int8", "uint8", "int16", "uint16", "int32"]
+SHAPES = [(), (1,), (7,), (3, 5), (2, 3, 4), (0, 3), (1, 17), (33,), (4, 1, 3, 2), (130,), (2, 0), (5, 5)]
+f32 = np.float32
+
+
+def clamp(values, shape, dtype):
+    i = np.iinfo(dtype)
+    return np.array([min(max(v, i.min), i.max) for v in values], object).reshape(shape).astype(dtype)
+
+
+def up(v):
+    """Halves go up."""
+    return math.floor(v + Fraction(1, 2))
+
+
+def away(v):
+    """Halves go away from zero."""
+    return up(v) if v >= 0 else -up(-v)
+
+
+def flat(x):
+    return [int(v) for v in np.asarray(x).reshape(-1)]
+
+
+def scale_of(g):
+    return np.asarray(g.rng.uniform(0.01, 0.3), "float32") if g.rng.random() < 0.7 else np.asarray(0.25, "float32")
+
+
+def zero_of(g, dtype="int8"):
+    return np.asarray(g.rng.integers(0 if dtype[0] == "u" else -9, 10), "int32")
+
+
+def q_array(g, shape, dtype=None):
+    dtype = dtype or g.dtype
+    if dtype == "int32":
+        return g.ints(shape, -100000, 100000)
+    i = np.iinfo(dtype)
+    return np.asarray(g.rng.integers(i.min, i.max, shape, endpoint=True)).astype(dtype)
+
+
+def requantised(q, scale, zero, out_scale, out_zero, dtype, rounding=up):
+    """The elements one by one; scales and zero points broadcast."""
+    args = np.broadcast_arrays(q.astype(object), *[np.asarray(v).astype(object) for v in (scale, zero, out_scale, out_zero)])
+    out = [rounding(Fraction(float(s)) / Fraction(float(os)) * (int(v) - int(z))) + int(oz)
+           for v, s, z, os, oz in zip(*[a.reshape(-1) for a in args])]
+    return clamp(out, q.shape, dtype)
+
+
+def along(v, shape, axis):
+    return v.reshape([-1 if k == axis % len(shape) else 1 for k in range(len(shape))]) if v.ndim else v
+
+
+@entry("qnn.quantize", ["float32"])
+def quantize(g, name):
+    for i, shape in enumerate(SHAPES + [(2, 3), (4, 2, 3)]):
+        x, t = g.array(shape, -30, 30), QUANTISED[i % 5]
+        axis = [-1, 0, 1][i % 3] if len(shape) > 1 else -1
+        vector = i > 11
+        n = shape[axis] if vector else None
+        s = np.array([scale_of(g) for _ in range(n)], "float32") if vector else scale_of(g)
+        z = np.array([zero_of(g, t) for _ in range(n)], "int32") if vector else zero_of(g, t)
+
+        def want():
+            v = (x / along(s, shape, axis)).astype("float32")
+            zs = np.broadcast_to(along(z, shape, axis), shape)
+            return clamp([away(Fraction(float(a))) + int(b) for a, b in zip(np.asarray(v).reshape(-1), zs.reshape(-1))], shape, t)
+        yield Case(f'qnn.quantize({{}}, {{}}, {{}}, out_dtype="{t}", axis={axis})', [x, s, z], want)
+
+
+@entry("qnn.dequantize", QUANTISED)
+def dequantize(g, name):
+    for i, shape in enumerate(SHAPES + [(2, 3), (4, 2, 3)]):
+        x, t = q_array(g, shape), ["float32", "float16"][i % 2] if g.dtype[-1] == "8" else "float32"
+        axis, vector = [-1, 0, 1][i % 3] if len(shape) > 1 else -1, i > 11
+        n = shape[axis] if vector else None
+        s = np.array([scale_of(g) for _ in range(n)], "float32") if vector else scale_of(g)
+        z = np.array([zero_of(g) for _ in range(n)], "int32") if vector else zero_of(g)
+
+        def want():
+            v = (x.astype("int64") - along(z, shape, axis)).astype("float32") * along(s, shape, axis)
+            return np.asarray(v, "float32").astype(t)
+        yield Case(f'qnn.dequantize({{}}, {{}}, {{}}, out_dtype="{t}", axis={axis})', [x, s, z], want)
+
+
+@entry("qnn.requantize", QUANTISED)
+def requantize(g, name):
+    for i, shape in enumerate(SHAPES + [(2, 3), (4, 2, 3)]):
+        x, t = q_array(g, shape), QUANTISED[i % 5]
+        axis, vector = [-1, 0, 1][i % 3] if len(shape) > 1 else -1, i > 11
+        n = shape[axis] if vector else None
+        s = np.array([scale_of(g) for _ in range(n)], "float32") if vector else scale_of(g)
+        z = np.array([zero_of(g) for _ in range(n)], "int32") if vector else zero_of(g)
+        os, oz, rounding = scale_of(g), zero_of(g, t), ["UPWARD", "TONEAREST"][i % 2]
+        yield Case(f'qnn.requantize({{}}, {{}}, {{}}, {{}}, {{}}, axis={axis}, rounding="{rounding}", out_dtype="{t}")', [x, s, z, os, oz],
+                   lambda: requantised(x, along(s, shape, axis), along(z, shape, axis), os, oz, t, [up, away][i % 2]))
+
+
+@entry("qnn.dense", ["int8", "uint8"])
+def dense(g, name):
+    for m, n, k in [(1, 1, 1), (2, 4, 3), (17, 9, 33), (1, 20, 64), (8, 8, 8), (5, 1, 7), (16, 16, 40), (1, 1, 130), (33, 2, 5), (4, 40, 4), (2, 2, 2), (3, 2, 1)]:
+        x, w = q_array(g, (m, k)), q_array(g, (n, k), "int8")
+        zx, zw = zero_of(g), zero_of(g)
+        yield Case(f'qnn.dense({{}}, {{}}, {{}}, {{}}, {{}}, {{}}, units={n}, out_dtype="int32")', [x, w, zx, zw, scale_of(g), scale_of(g)],
+                   lambda: ((x.astype("int64") - zx) @ (w.astype("int64") - zw).T).astype("int32"))
+
+
+@entry("qnn.batch_matmul", ["int8", "uint8"])
+def batch_matmul(g, name):
+    for i, (m, n, k) in enumerate([(1, 1, 1), (2, 4, 3), (17, 9, 33), (1, 20, 64), (8, 8, 8), (5, 1, 7), (6, 6, 40), (1, 1, 130), (33, 2, 5), (4, 40, 4), (2, 2, 2), (3, 2, 1)]):
+        b = 1 + i % 3
+        x, y, zx, zy = q_array(g, (b, m, k)), q_array(g, (b, n, k)), zero_of(g), zero_of(g)
+        yield Case('qnn.batch_matmul({}, {}, {}, {}, {}, {}, out_dtype="int32", transpose_b=True)', [x, y, zx, zy, scale_of(g), scale_of(g)],
+                   lambda: ((x.astype("int64") - zx) @ (y.astype("int64") - zy).swapaxes(1, 2)).astype("int32"))
+
+
+@entry("qnn.conv2d", ["int8", "uint8"])
+def conv2d(g, name):
+    for i, (batch, c, o, groups, window) in enumerate(CONVS):
+        axes = axes_of(2, window, i)
+        x, w = q_array(g, (batch, c, *[a[0] for a in axes])), q_array(g, (o, c // groups, *[a[1] for a in axes]), "int8")
+        zx, zw = zero_of(g), zero_of(g)
+        stride, dilation, pads = [a[2] for a in axes], [a[5] for a in axes], [(a[3], a[4]) for a in axes]
+        padding = [p[0] for p in pads] + [p[1] for p in pads]
+        yield Case(f"qnn.conv2d({{}}, {{}}, {{}}, {{}}, {{}}, {{}}, strides={stride}, padding={padding}, dilation={dilation}, groups={groups}, channels={o}, "
+                   f'kernel_size={[a[1] for a in axes]}, out_dtype="int32")', [x, w, zx, zw, scale_of(g), scale_of(g)],
+                   lambda: conv_of(x.astype("int64") - zx, w.astype("int64") - zw, stride, pads, dilation, groups).astype("int32"))
+
+
+@entry("qnn.add qnn.subtract qnn.mul", ["int8", "uint8"])
+def binary(g, name):
+    for a, b in PAIRS:
+        x, y = q_array(g, a), q_array(g, b)
+        sx, sy, so, zx, zy, zo = scale_of(g), scale_of(g), scale_of(g), zero_of(g, g.dtype), zero_of(g, g.dtype), zero_of(g, g.dtype)
+
+        def want():
+            u, v = np.broadcast_arrays(x.astype(object), y.astype(object))
+            fx, fy, fo = (Fraction(float(s)) for s in (sx, sy, so))
+            out = []
+            for p, q in zip(u.reshape(-1), v.reshape(-1)):
+                p, q = int(p) - int(zx), int(q) - int(zy)
+                if name == "qnn.mul":
+                    out.append(up(fx * fy / fo * p * q) + int(zo))
+                else:
+                    p, q = up(fx / fo * p), up(fy / fo * q)
+                    out.append((p + q if name == "qnn.add" else p - q) + int(zo))
+            return clamp(out, u.shape, g.dtype)
+        yield Case(f"{name}({{}}, {{}}, {{}}, {{}}, {{}}, {{}}, {{}}, {{}})", [x, y, sx, zx, sy, zy, so, zo], want)
+
+
+@entry("qnn.concatenate", ["int8", "uint8", "int32"])
+def concatenate(g, name):
+    for a, b, axis in [((3,), (4,), 0), ((2, 3), (4, 3), 0), ((2, 3), (2, 1), 1), ((2, 3), (2, 5), -1), ((2, 3, 4), (2, 1, 4), 1), ((0, 3), (2, 3), 0), ((2, 3, 4), (2, 3, 2), -1),
+                       ((1,), (1,), 0), ((40, 3), (1, 3), 0), ((2, 2), (2, 3), 1), ((5, 1), (5, 1), 1), ((1, 2, 3, 4), (1, 2, 3, 1), 3)]:
+        x, y = q_array(g, a), q_array(g, b)
+        sx, sy, so, zx, zy, zo = scale_of(g), scale_of(g), scale_of(g), zero_of(g, g.dtype), zero_of(g, g.dtype), zero_of(g, g.dtype)
+        yield Case(f"qnn.concatenate(({{}}, {{}}), ({{}}, {{}}), ({{}}, {{}}), {{}}, {{}}, axis={axis})", [x, y, sx, sy, zx, zy, so, zo],
+                   lambda: np.concatenate([requantised(x, sx, zx, so, zo, g.dtype), requantised(y, sy, zy, so, zo, g.dtype)], axis))
+
+
+FUNCTIONS = {
+    "qnn.tanh": np.tanh, "qnn.exp": np.exp, "qnn.sqrt": np.sqrt, "qnn.rsqrt": lambda x: 1 / np.sqrt(x), "qnn.erf": erf, "qnn.sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "qnn.log": np.log, "qnn.abs": np.abs, "qnn.hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6, "qnn.leaky_relu": None,
+}
+
+
+@entry(" ".join(FUNCTIONS), ["int8", "uint8"])
+def functions(g, name):
+    for i, shape in enumerate(SHAPES):
+        s, so, zo = scale_of(g), scale_of(g), zero_of(g, g.dtype)
+        z = np.asarray(np.iinfo(g.dtype).min - 1 if name in ("qnn.log", "qnn.sqrt", "qnn.rsqrt") else zero_of(g, g.dtype), "int32")
+        x, alpha = q_array(g, shape), [0.25, 0.1, 0.5][i % 3]
+        f = FUNCTIONS[name] or (lambda v: np.where(v > 0, v, v * float(f32(alpha))))
+
+        def real(q):
+            return f((q.astype("float64") - z) * float(s)) / float(so)
+        # Where halves are near the last bit of a float decides: those elements are others.
+        with np.errstate(all="ignore"):
+            near = np.abs(np.mod(real(x), 1) - 0.5) < 1e-3
+        x = np.where(near, np.where(z + 1 <= np.iinfo(g.dtype).max, z + 1, 0), x).astype(x.dtype)
+        near = np.abs(np.mod(real(x), 1) - 0.5) < 1e-3
+
+        def want():
+            return clamp([int(np.floor(v + 0.5)) + int(zo) for v in np.asarray(real(x)).reshape(-1)], shape, g.dtype)
+        if near.any():
+            continue
+        more = f", alpha={alpha}f" if name == "qnn.leaky_relu" else ""
+        yield Case(f"{name}({{}}, {{}}, {{}}, {{}}, {{}}{more})", [x, s, z, so, zo], want)
