@@ -393,8 +393,18 @@ static void compute_dilation2d(TeBuilder *b)
             te_binary(b, TE_ADD, te_binary(b, TE_ADD, from, in), te_int(b, -d.before[i]));
         wi[d.w[1 + i]] = k;
     }
-    Te *v = te_cast(b, t, te_load_or(b, x, xi, te_bound(b, x.dtype, true)));
-    Te *body = te_binary(b, TE_ADD, v, te_cast(b, t, te_load(b, w, wi)));
+    /* Outside neither has a part: a sum with the least integer would wrap. */
+    Te *inside = NULL;
+    for (int i = 0; i < 2; i++) {
+        Te *at = xi[d.x[2 + i]];
+        Te *above = te_binary(b, TE_GE, at, te_int(b, 0));
+        Te *below = te_binary(b, TE_LT, at, te_int(b, x.shape[d.x[2 + i]]));
+        Te *both = te_binary(b, TE_AND, above, below);
+        inside = inside ? te_binary(b, TE_AND, inside, both) : both;
+    }
+    Te *v = te_cast(b, t, te_load_or(b, x, xi, te_number(b, x.dtype, 0)));
+    Te *sum = te_binary(b, TE_ADD, v, te_cast(b, t, te_load(b, w, wi)));
+    Te *body = te_select(b, inside, sum, te_bound(b, t, true));
     te_output(b, te_reduce(b, TE_REDUCE_MAX, t, 4, te_out_shape(b, 0), 2, kernel, body));
 }
 

@@ -4,7 +4,8 @@
 static bool out_dtype(Rel *r, const Type *a, const Type *b, DType *out)
 {
     *out = ops_dtype(r->attrs, "out_dtype", a->dtype);
-    return rel_dtypes_agree(r, 0, a, 1, b);
+    /* Quantised data and weights become int32 first. */
+    return (r->op->flags & OP_QUANTISED) || rel_dtypes_agree(r, 0, a, 1, b);
 }
 
 /* Reports that axis i of argument 0 and axis j of argument 1 must agree, and do not. */

@@ -57,6 +57,18 @@ static RelResult rel_quantize(Rel *r)
     return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", float32_dtype), t->n, t->dims);
 }
 
+/* Of real numbers. */
+static RelResult rel_of_float(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (!t)
+        return rel_blocked(r);
+    if (dtype_eq(t->dtype, float32_dtype))
+        return rel_quantize(r);
+    rel_error(r, E0203_DTYPE, 0, "`data` of `%s` must be of type float32", r->op->name);
+    return REL_FAILED;
+}
+
 static RelResult rel_requantize(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -430,7 +442,7 @@ static const OpAttr leaky_attrs[] = {ATTR_F("alpha", 0.25, "the slope below zero
 #define BINARY_SAMPLES "(uint8[4], uint8[4], float32, int32, float32, int32, float32, int32)"
 
 const Op qnn_ops[] = {
-    ROW("qnn.quantize", quantize, quantize_args, quantize_attrs, OP_OPAQUE, rel_quantize,
+    ROW("qnn.quantize", quantize, quantize_args, quantize_attrs, OP_OPAQUE, rel_of_float,
         "(float32[4], float32, int32, out_dtype=\"int8\")", "Reals as integers of a scale."),
     ROW("qnn.dequantize", dequantize, dequantize_args, dequantize_attrs, OP_OPAQUE, rel_quantize,
         "(int8[4], float32, int32)", "Integers of a scale as reals."),
