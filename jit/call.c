@@ -190,7 +190,7 @@ static Ssa call_closure(Fn *f, const Call *call, const Type *type, bool tail)
     Gen *g = f->g;
     uint32_t n = call->args.n;
     if (type->kind != TYPE_FUNC || type->n_params > 0 || type->n != n) {
-        gen_refuse(g, "a call of a value of type %s", type_str(g->cx, type));
+        gen_refuse(g, "a call of a value of type `%s`", type_str(g->cx, type));
         return NULL;
     }
     Ssa *args = arena_new_array(g->arena, Ssa, n + 2);

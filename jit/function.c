@@ -55,7 +55,7 @@ Val *fn_bind(Fn *f, const Var *v, const Type *t, Ssa at)
     val->at = at;
     ptrmap_put(&f->vals, v, val);
     if (val->repr.kind == REPR_NONE) {
-        gen_refuse(f->g, "the type %s of `%%%s` is not known well enough", type_str(f->g->cx, t),
+        gen_refuse(f->g, "the type `%s` of `%%%s` is not known well enough", type_str(f->g->cx, t),
                    v->name->text);
         return val;
     }
@@ -444,7 +444,7 @@ static bool make_let(Fn *f, Let *let, bool tail)
     const Type *type = fn_type(f, &let->var->base);
     f->moved.n = 0;
     if (repr_of(type).kind == REPR_NONE)
-        return gen_refuse(f->g, "the type %s of `%%%s` is not known well enough",
+        return gen_refuse(f->g, "the type `%s` of `%%%s` is not known well enough",
                           type_str(f->g->cx, type), let->var->name->text);
     if (plan_add(f, let, type))
         return !f->g->failed;

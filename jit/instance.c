@@ -105,7 +105,7 @@ static bool has_form(Gen *g, const Instance *in, const Type *t)
 {
     if (repr_of(t).kind != REPR_NONE)
         return true;
-    return gen_refuse(g, "`%s` has a value of type %s", in->name, type_str(g->cx, t));
+    return gen_refuse(g, "`%s` has a value of type `%s`", in->name, type_str(g->cx, t));
 }
 
 static Instance *declare(Gen *g, Instance *in)

@@ -187,7 +187,7 @@ static bool check_arguments(Jit *jit, const Unit *u, uint32_t n, const Value *ar
     for (uint32_t i = 0; i < n; i++) {
         if (argument_fits(u->params[i], args[i]))
             continue;
-        diag_error(jit->cx->diags, E0305_ARGUMENTS, span, "argument %u of `@%s` is no %s", i + 1,
+        diag_error(jit->cx->diags, E0305_ARGUMENTS, span, "argument %u of `@%s` is no `%s`", i + 1,
                    u->name->text, type_str(jit->cx, u->params[i]));
         return false;
     }

@@ -148,7 +148,7 @@ static bool take_random(Filling *f, int i, const Type *type, uint64_t seed, uint
     const char *name = f->fn->params.at[i]->name->text;
     if (type->kind != TYPE_TENSOR || !type_is_static(type)) {
         diag_error(f->s->cx.diags, E0305_ARGUMENTS, f->fn->params.at[i]->base.span,
-                   "`%%%s` has type %s, for which no random value can be made", name,
+                   "`%%%s` has type `%s`, for which no random value can be made", name,
                    type_str(&f->s->cx, type));
         return false;
     }
@@ -173,7 +173,7 @@ static bool check_arg(Filling *f, int i)
         Diag *d = diag_error(s->cx.diags, E0305_ARGUMENTS, p->base.span, "no argument for `%%%s`",
                              p->name->text);
         if (type)
-            diag_label(d, p->base.span, "this is %s", type_str(&s->cx, type));
+            diag_label(d, p->base.span, "this is `%s`", type_str(&s->cx, type));
         diag_help(
             d,
             "give `--args FILE.json`, `--arg %s=FILE.npy`, `--params FILE.npz` or `--random SEED`",
@@ -185,9 +185,9 @@ static bool check_arg(Filling *f, int i)
     TensorView view;
     Diag *d = diag_error(s->cx.diags, E0305_ARGUMENTS, p->base.span,
                          "the argument for `%%%s` does not fit", p->name->text);
-    diag_label(d, p->base.span, "this is %s", type_str(&s->cx, type));
+    diag_label(d, p->base.span, "this is `%s`", type_str(&s->cx, type));
     if (value_view(&f->args[i], &view))
-        diag_note(d, "the argument is %s", type_str(&s->cx, type_of_tensor(&s->cx, &view.t)));
+        diag_note(d, "the argument is `%s`", type_str(&s->cx, type_of_tensor(&s->cx, &view.t)));
     return false;
 }
 

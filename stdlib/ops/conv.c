@@ -80,8 +80,11 @@ static RelResult weight_error(Rel *r, const char *what, Dim has, Dim wants)
     Diag *d = rel_error(r, E0202_SHAPE, 1, "`weight` of `%s` has %lld %s, but %lld are wanted",
                         r->op->name, (long long)has, what, (long long)wants);
     Str layout = attrs_string(r->attrs, "kernel_layout");
-    diag_note(d, "data is %s, weight is %s in layout %.*s", type_str(r->cx, r->in[0]),
-              type_str(r->cx, r->in[1]), (int)layout.len, layout.ptr);
+    Str data = attrs_string(r->attrs, "data_layout");
+    diag_note(d, "data is `%s` in layout %.*s, weight is `%s` in layout %.*s",
+              type_str(r->cx, r->in[0]), (int)data.len, data.ptr, type_str(r->cx, r->in[1]),
+              (int)layout.len, layout.ptr);
+    diag_help(d, "`data_layout` and `kernel_layout` say which axis holds the channels");
     return REL_FAILED;
 }
 
@@ -395,13 +398,13 @@ static const OpAttr conv3d_transpose_attrs[] = {
     {0}};
 
 #define CONV(NAME, KIND, ATTRS, SAMPLES, DOC) \
-    {.name = NAME,                   \
-     .doc = DOC,                     \
-     .args = conv_args,              \
-     .attrs = ATTRS##_attrs,            \
-     .samples = SAMPLES,             \
-     .pattern = OP_OUT_FUSABLE,      \
-     .rel = rel_##KIND,                \
+    {.name = NAME,                            \
+     .doc = DOC,                              \
+     .args = conv_args,                       \
+     .attrs = ATTRS##_attrs,                  \
+     .samples = SAMPLES,                      \
+     .pattern = OP_OUT_FUSABLE,               \
+     .rel = rel_##KIND,                       \
      .compute = compute_##KIND}
 
 const Op conv_ops[] = {
@@ -416,12 +419,14 @@ const Op conv_ops[] = {
     CONV("nn.conv3d", conv, conv3d, "(float32[1,2,4,4,4], float32[3,2,2,2,2])",
          "Slides kernels over three axes; at each place the sum of products with the data under "
          "it."),
-    CONV("nn.conv1d_transpose", conv_transpose, conv1d_transpose, "(float32[1,2,4], float32[3,2,3], strides=[2])",
+    CONV("nn.conv1d_transpose", conv_transpose, conv1d_transpose,
+         "(float32[1,2,4], float32[3,2,3], strides=[2])",
          "The gradient of `nn.conv1d` by its data: spreads each element over a kernel's places."),
     CONV("nn.conv2d_transpose", conv_transpose, conv2d_transpose,
          "(float32[1,2,4,4], float32[3,2,3,3], strides=[2, 2], padding=[1, 1, 1, 1])",
          "The gradient of `nn.conv2d` by its data: spreads each element over a kernel's places."),
-    CONV("nn.conv3d_transpose", conv_transpose, conv3d_transpose, "(float32[1,2,3,3,3], float32[3,2,2,2,2])",
+    CONV("nn.conv3d_transpose", conv_transpose, conv3d_transpose,
+         "(float32[1,2,3,3,3], float32[3,2,2,2,2])",
          "The gradient of `nn.conv3d` by its data: spreads each element over a kernel's places."),
     {0},
 };

@@ -248,7 +248,7 @@ static RelResult rel_trilu(Rel *r)
     if (!k)
         return rel_blocked(r);
     if (t->n < 2) {
-        rel_error(r, E0202_SHAPE, 0, "`trilu` takes a tensor of rank 2 or more, but this is %s",
+        rel_error(r, E0202_SHAPE, 0, "`trilu` takes a tensor of rank 2 or more, but this is `%s`",
                   type_str(r->cx, t));
         return REL_FAILED;
     }

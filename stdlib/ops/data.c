@@ -106,7 +106,7 @@ static RelResult rel_scatter(Rel *r)
     for (uint32_t i = 0; i < t->n; i++) {
         if (dim_agrees(index->dims[i], updates->dims[i]))
             continue;
-        rel_error(r, E0202_SHAPE, 2, "indices %s and updates %s differ in shape",
+        rel_error(r, E0202_SHAPE, 2, "indices `%s` and updates `%s` differ in shape",
                   type_str(r->cx, index), type_str(r->cx, updates));
         return REL_FAILED;
     }
@@ -175,7 +175,7 @@ static RelResult rel_scatter_nd(Rel *r)
         fits = dim_agrees(t->dims[i], updates->dims[index->n - 1 + i - (uint32_t)m]);
     if (fits)
         return rel_set_output(r, t);
-    rel_error(r, E0202_SHAPE, 1, "data %s, indices %s and updates %s do not fit",
+    rel_error(r, E0202_SHAPE, 1, "data `%s`, indices `%s` and updates `%s` do not fit",
               type_str(r->cx, t), type_str(r->cx, index), type_str(r->cx, updates));
     return REL_FAILED;
 }
@@ -265,7 +265,7 @@ static RelResult rel_adv_index(Rel *r)
         const Type *index = type_find(t->parts[i]);
         if (!dtype_is_int(index->dtype) ||
             !dims_broadcast(n, dims, index->n, index->dims, &n, next)) {
-            rel_error(r, E0202_SHAPE, 0, "index %u, %s, does not fit the others", (unsigned)i,
+            rel_error(r, E0202_SHAPE, 0, "index %u, `%s`, does not fit the others", (unsigned)i,
                       type_str(r->cx, index));
             return REL_FAILED;
         }
@@ -482,7 +482,7 @@ static RelResult rel_sparse_to_dense(Rel *r)
         return REL_FAILED;
     if (index->n > 2 || v->n > 1 || (index->n < 2 && n >= 0 && n != 1) ||
         (index->n == 2 && !dim_agrees(index->dims[1], n))) {
-        rel_error(r, E0202_SHAPE, 0, "indices %s and values %s do not fit a result of rank %d",
+        rel_error(r, E0202_SHAPE, 0, "indices `%s` and values `%s` do not fit a result of rank %d",
                   type_str(r->cx, index), type_str(r->cx, v), n);
         return REL_FAILED;
     }
@@ -526,7 +526,7 @@ static RelResult rel_matrix_set_diag(Rel *r)
         return rel_blocked(r);
     int64_t k1 = attrs_int(r->attrs, "k1", 0), k2 = attrs_int(r->attrs, "k2", 0);
     if (t->n < 2 || k1 > k2 || d->n + (k1 == k2) != t->n) {
-        rel_error(r, E0202_SHAPE, 1, "diagonals %s do not fit %s", type_str(r->cx, d),
+        rel_error(r, E0202_SHAPE, 1, "diagonals `%s` do not fit `%s`", type_str(r->cx, d),
                   type_str(r->cx, t));
         return REL_FAILED;
     }

@@ -109,7 +109,7 @@ static RelResult rel_dyn_broadcast_to(Rel *r)
                dim_agrees(t->dims[t->n - (uint32_t)k], dims[n - k]);
     if (fits)
         return filled(r, 1, t->dtype);
-    rel_error(r, E0303_RUNTIME_SHAPE, 0, "%s cannot be broadcast to the shape that is asked for",
+    rel_error(r, E0303_RUNTIME_SHAPE, 0, "`%s` cannot be broadcast to the shape that is asked for",
               type_str(r->cx, t));
     return REL_FAILED;
 }

@@ -141,20 +141,21 @@ static RelResult rel_einsum(Rel *r)
         ranks[i] = (int)x->n;
         shapes[i] = x->dims;
         if (!dtype_eq(x->dtype, first->dtype)) {
-            rel_error(r, E0203_DTYPE, 0, "field %u of `einsum` is %s, field 0 is %s", (unsigned)i,
-                      type_str(r->cx, x), type_str(r->cx, first));
+            rel_error(r, E0203_DTYPE, 0, "field %u of `einsum` is `%s`, field 0 is `%s`",
+                      (unsigned)i, type_str(r->cx, x), type_str(r->cx, first));
             return REL_FAILED;
         }
     }
     Str text = attrs_string(r->attrs, "equation");
     if (!read_equation(text, (int)t->n, ranks, &q)) {
-        Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, 0, "the equation \"%.*s\" does not fit %s",
-                            (int)text.len, text.ptr, type_str(r->cx, t));
+        Diag *d =
+            rel_error(r, E0216_OPERATOR_ARGUMENT, 0, "the equation \"%.*s\" does not fit `%s`",
+                      (int)text.len, text.ptr, type_str(r->cx, t));
         diag_help(d, "one letter an axis, one term a tensor, such as \"ij,jk->ik\"");
         return REL_FAILED;
     }
     if (!label_extents(&q, shapes, extent)) {
-        rel_error(r, E0202_SHAPE, 0, "the axes of \"%.*s\" do not agree in %s", (int)text.len,
+        rel_error(r, E0202_SHAPE, 0, "the axes of \"%.*s\" do not agree in `%s`", (int)text.len,
                   text.ptr, type_str(r->cx, t));
         return REL_FAILED;
     }

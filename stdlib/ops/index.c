@@ -245,7 +245,7 @@ static RelResult rel_slice_like(Rel *r)
             return REL_FAILED;
         Dim to = axis < (int)like->n ? like->dims[axis] : 0;
         if (axis >= (int)like->n || (to >= 0 && dims[axis] >= 0 && to > dims[axis])) {
-            rel_error(r, E0202_SHAPE, 1, "axis %d of %s cannot be cut to that of %s", axis,
+            rel_error(r, E0202_SHAPE, 1, "axis %d of `%s` cannot be cut to that of `%s`", axis,
                       type_str(r->cx, t), type_str(r->cx, like));
             return REL_FAILED;
         }
@@ -350,7 +350,7 @@ static RelResult rel_gather_nd(Rel *r)
     if (m == DIM_ANY)
         m = attrs_int(r->attrs, "index_rank", -2);
     if (m < 0 || batch < 0 || m + batch > (int64_t)t->n || batch >= (int64_t)index->n) {
-        Diag *d = rel_error(r, E0202_SHAPE, 1, "the indices %s do not fit the data, %s",
+        Diag *d = rel_error(r, E0202_SHAPE, 1, "the indices `%s` do not fit the data, `%s`",
                             type_str(r->cx, index), type_str(r->cx, t));
         diag_help(d, "the first axis of the indices counts axes of the data");
         return REL_FAILED;

@@ -102,7 +102,7 @@ static RelResult rel_layout_transform(Rel *r)
     for (int i = 0; i < from.n && (uint32_t)from.n == t->n; i++)
         blocks = blocks && (from.factor[i] == 0 || dim_agrees(from.factor[i], t->dims[i]));
     if ((uint32_t)from.n != t->n || !blocks || !convert_shape(&from, t->dims, &to, dims)) {
-        rel_error(r, E0202_SHAPE, 0, "%s does not fit the layouts \"%.*s\" and \"%.*s\"",
+        rel_error(r, E0202_SHAPE, 0, "`%s` does not fit the layouts \"%.*s\" and \"%.*s\"",
                   type_str(r->cx, t), (int)a.len, a.ptr, (int)b.len, b.ptr);
         return REL_FAILED;
     }
@@ -153,7 +153,7 @@ static RelResult block_rel(Rel *r, bool to_space)
     bool fits = b > 0 && (to_space ? c < 0 || c % (b * b) == 0
                                    : (h < 0 || h % b == 0) && (w < 0 || w % b == 0));
     if (!fits) {
-        rel_error(r, E0202_SHAPE, 0, "%s cannot be moved in blocks of %lld", type_str(r->cx, t),
+        rel_error(r, E0202_SHAPE, 0, "`%s` cannot be moved in blocks of %lld", type_str(r->cx, t),
                   (long long)b);
         return REL_FAILED;
     }
@@ -280,7 +280,7 @@ static RelResult rel_space_to_batch(Rel *r)
     }
     if (fits)
         return rel_out_tensor(r, t->dtype, t->n, dims);
-    rel_error(r, E0202_SHAPE, 0, "blocks and paddings do not fit %s", type_str(r->cx, t));
+    rel_error(r, E0202_SHAPE, 0, "blocks and paddings do not fit `%s`", type_str(r->cx, t));
     return REL_FAILED;
 }
 
@@ -306,7 +306,7 @@ static RelResult rel_batch_to_space(Rel *r)
     }
     if (fits)
         return rel_out_tensor(r, t->dtype, t->n, dims);
-    rel_error(r, E0202_SHAPE, 0, "blocks and crops do not fit %s", type_str(r->cx, t));
+    rel_error(r, E0202_SHAPE, 0, "blocks and crops do not fit `%s`", type_str(r->cx, t));
     return REL_FAILED;
 }
 

@@ -8,6 +8,22 @@ static bool out_dtype(Rel *r, const Type *a, const Type *b, DType *out)
     return (r->op->flags & OP_QUANTISED) || rel_dtypes_agree(r, 0, a, 1, b);
 }
 
+/* The other matrix axis of argument 1 would fit: it is transposed. */
+static void help_transposed(const Rel *r, Diag *d, Dim k, const Type *b, int j)
+{
+    int last = (int)b->n - 1, other = j == last ? last - 1 : last;
+    if (last < 1 || b->dims[other] < 0 || b->dims[other] != k)
+        return;
+    if (attrs_find(r->attrs, "transpose_b"))
+        diag_help(d, "its transpose would fit: give `transpose_b=%s`",
+                  attrs_bool(r->attrs, "transpose_b") ? "False" : "True");
+    else
+        diag_help(d,
+                  "its transpose would fit: `transpose(…, axes=[1, 0])`; the `%s` of `%s` is "
+                  "(units, inputs)",
+                  r->op->args[1].name, r->op->name);
+}
+
 /* Reports that axis i of argument 0 and axis j of argument 1 must agree, and do not. */
 static RelResult contraction_error(Rel *r, const Type *a, int i, const Type *b, int j)
 {
@@ -16,7 +32,8 @@ static RelResult contraction_error(Rel *r, const Type *a, int i, const Type *b, 
                   "`%s` sums over axis %d of `%s` with %lld elements and axis %d of `%s` with %lld",
                   r->op->name, i, r->op->args[0].name, (long long)a->dims[i], j,
                   r->op->args[1].name, (long long)b->dims[j]);
-    diag_note(d, "they are %s and %s", type_str(r->cx, a), type_str(r->cx, b));
+    diag_note(d, "they are `%s` and `%s`", type_str(r->cx, a), type_str(r->cx, b));
+    help_transposed(r, d, a->dims[i], b, j);
     return REL_FAILED;
 }
 

@@ -1,6 +1,8 @@
 /* Operators that put elements elsewhere: permutations, joins, cuts, repetition. */
 #include "stdlib/ops/ops.h"
 
+#include "base/buf.h"
+
 /* ---- transpose ----------------------------------------------------------------------------------- */
 
 /* The axis of the data that each axis of the result is; false when the attribute is no permutation. */
@@ -23,6 +25,17 @@ static bool permutation(const Attrs *a, int rank, int *from)
     return n == rank;
 }
 
+/* An example for this rank: the last two axes change places. */
+static void help_axes(Diag *d, uint32_t rank)
+{
+    Buf b = {0};
+    for (uint32_t i = 0; i < rank; i++)
+        buf_printf(&b, "%s%u", i ? ", " : "",
+                   (unsigned)(i + 2 < rank || rank < 2 ? i : 2 * rank - 3 - i));
+    diag_help(d, "for instance `axes=[%s]`", buf_text(&b));
+    buf_deinit(&b);
+}
+
 static RelResult rel_transpose(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -31,8 +44,9 @@ static RelResult rel_transpose(Rel *r)
     int from[TENSOR_RANK_MOST];
     if (!permutation(r->attrs, (int)t->n, from)) {
         Diag *d = rel_error(r, E0217_AXIS, 0,
-                            "`axes` of `transpose` must name each of the %d axes once", (int)t->n);
-        diag_help(d, "for rank 3 that is such as `axes=[0, 2, 1]`");
+                            "`axes` of `transpose` must name each of the %d axes of `%s` once",
+                            (int)t->n, type_str(r->cx, t));
+        help_axes(d, t->n);
         return REL_FAILED;
     }
     Dim dims[TENSOR_RANK_MOST];
@@ -57,7 +71,7 @@ static void compute_transpose(TeBuilder *b)
 static RelResult mismatch(Rel *r, const Type *first, const Type *other, uint32_t field)
 {
     Diag *d = rel_error(r, dtype_eq(first->dtype, other->dtype) ? E0202_SHAPE : E0203_DTYPE, 0,
-                        "`%s` cannot join field 0, %s, and field %u, %s", r->op->name,
+                        "`%s` cannot join field 0, `%s`, and field %u, `%s`", r->op->name,
                         type_str(r->cx, first), (unsigned)field, type_str(r->cx, other));
     diag_help(d, "the fields must have one element type and agree in every extent%s",
               first->n && r->op->name[0] == 'c' ? " but that of `axis`" : "");

@@ -22,9 +22,9 @@ static RelResult rel_along_axis(Rel *r)
         Diag *d = rel_error(
             r, E0202_SHAPE, 1,
             "`%s` of `%s` must have shape (%lld), one element for each along axis %d, "
-            "but this is %s",
+            "but this is `%s`",
             r->op->args[1].name, r->op->name, (long long)extent, axis, type_str(r->cx, v));
-        diag_help(d, "`axis` says which axis of %s is meant", type_str(r->cx, x));
+        diag_help(d, "`axis` says which axis of `%s` is meant", type_str(r->cx, x));
         return REL_FAILED;
     }
     if (v && !rel_dtypes_agree(r, 0, x, 1, v))
@@ -98,7 +98,7 @@ static RelResult rel_instance_norm(Rel *r)
     const Type *x = rel_tensor(r, 0);
     if (x && x->n <= 2) {
         rel_error(r, E0202_SHAPE, 0,
-                  "`nn.instance_norm` takes a tensor of rank 3 or more, but this is %s",
+                  "`nn.instance_norm` takes a tensor of rank 3 or more, but this is `%s`",
                   type_str(r->cx, x));
         return REL_FAILED;
     }

@@ -43,7 +43,7 @@ static RelResult pad_rel(Rel *r, const Type *t)
     if (!dynamic && !pad_pairs(r->attrs, t->n, before, after)) {
         Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, 0, "`pad_width` of `%s` must hold %u pairs",
                             r->op->name, (unsigned)t->n);
-        diag_help(d, "one pair for each axis of %s: [before, after]", type_str(r->cx, t));
+        diag_help(d, "one pair for each axis of `%s`: [before, after]", type_str(r->cx, t));
         return REL_FAILED;
     }
     for (uint32_t i = 0; i < t->n; i++) {

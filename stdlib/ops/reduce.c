@@ -46,7 +46,7 @@ static RelResult rel_reduce_bool(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
     if (t && !dtype_is_bool(t->dtype)) {
-        Diag *d = rel_error(r, E0203_DTYPE, 0, "`%s` takes elements of type bool, but this is %s",
+        Diag *d = rel_error(r, E0203_DTYPE, 0, "`%s` takes elements of type bool, but this is `%s`",
                             r->op->name, type_str(r->cx, t));
         diag_help(d, "compare first: `not_equal(…, …)`, or `cast(…, dtype=\"bool\")`");
         return REL_FAILED;
@@ -64,7 +64,7 @@ static RelResult rel_variance(Rel *r)
     for (uint32_t i = 0; i < t->n; i++) {
         if (m->dims[i] == 1 || dim_agrees(m->dims[i], t->dims[i]))
             continue;
-        Diag *d = rel_error(r, E0202_SHAPE, 1, "the mean %s does not fit the data, %s",
+        Diag *d = rel_error(r, E0202_SHAPE, 1, "the mean `%s` does not fit the data, `%s`",
                             type_str(r->cx, m), type_str(r->cx, t));
         diag_help(d, "compute it with `keepdims=True`");
         return REL_FAILED;
@@ -78,7 +78,7 @@ static RelResult rel_arg(Rel *r)
     if (!t)
         return rel_blocked(r);
     if (t->n == 0) {
-        rel_error(r, E0202_SHAPE, 0, "`%s` takes a tensor of rank 1 or more, but this is %s",
+        rel_error(r, E0202_SHAPE, 0, "`%s` takes a tensor of rank 1 or more, but this is `%s`",
                   r->op->name, type_str(r->cx, t));
         return REL_FAILED;
     }

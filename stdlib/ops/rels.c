@@ -98,6 +98,39 @@ static const char *arg_name(const Rel *r, uint32_t i)
     return r->op->args[i].name;
 }
 
+/* The argument as it is written, when that is an integer. */
+static Str literal_text(const Rel *r, uint32_t i)
+{
+    Span span = r->in_spans ? r->in_spans[i] : (Span){0};
+    const Source *text = span.source ? sources_get(&r->cx->sources, span.source) : NULL;
+    Str s = {text ? text->text + span.from : "", span.to - span.from};
+    for (size_t k = 0; k < s.len; k++)
+        if (s.ptr[k] < '0' || s.ptr[k] > '9')
+            return (Str){"", 0};
+    return s;
+}
+
+/* Nothing is converted silently. The argument that loses least is to be converted to the other's type. */
+static void help_convert(const Rel *r, Diag *d, uint32_t i, DType a, uint32_t j, DType b)
+{
+    if (dtype_is_bool(a) || dtype_is_bool(b)) {
+        diag_help(d, "a bool is no number: `logical_and(…, …)` combines two comparisons, "
+                     "`where(…, …, …)` chooses a number");
+        return;
+    }
+    bool second = dtype_is_float(a) || !dtype_is_float(b);
+    DType to = second ? a : b;
+    Str number = literal_text(r, second ? j : i);
+    if (number.len && dtype_is_float(to) && to.code == DTYPE_CODE_FLOAT)
+        diag_help(d, "a number is written with its type: `%.*sf%s`", (int)number.len, number.ptr,
+                  to.bits == 32   ? ""
+                  : to.bits == 64 ? "64"
+                                  : "16");
+    else
+        diag_help(d, "there is no implicit conversion: write `cast(…, dtype=\"%s\")`",
+                  type_str(r->cx, type_scalar(r->cx, to)));
+}
+
 bool rel_dtypes_agree(Rel *r, uint32_t i, const Type *a, uint32_t j, const Type *b)
 {
     if (dtype_eq(a->dtype, b->dtype))
@@ -107,8 +140,7 @@ bool rel_dtypes_agree(Rel *r, uint32_t i, const Type *a, uint32_t j, const Type 
     Diag *d = rel_error(r, E0203_DTYPE, (int)j,
                         "`%s` takes elements of one type, but `%s` has `%s` and `%s` has `%s`",
                         r->op->name, arg_name(r, i), ta, arg_name(r, j), tb);
-    diag_help(d, "there is no implicit conversion: write `cast(…, dtype=\"%s\")`",
-              dtype_is_float(b->dtype) && !dtype_is_float(a->dtype) ? tb : ta);
+    help_convert(r, d, i, a->dtype, j, b->dtype);
     return false;
 }
 
@@ -136,7 +168,7 @@ static RelResult broadcast_of(Rel *r, Elements want, bool compare)
     if (!rel_dtypes_agree(r, 0, a, 1, b) || !takes(r, a, want))
         return REL_FAILED;
     if (!dims_broadcast(a->n, a->dims, b->n, b->dims, &n, dims)) {
-        Diag *d = rel_error(r, E0202_SHAPE, 1, "`%s` cannot broadcast %s and %s to one shape",
+        Diag *d = rel_error(r, E0202_SHAPE, 1, "`%s` cannot broadcast `%s` and `%s` to one shape",
                             r->op->name, type_str(r->cx, a), type_str(r->cx, b));
         explain_broadcast(r, d, a, b);
         return REL_FAILED;
@@ -184,8 +216,10 @@ bool rel_rank(Rel *r, uint32_t i, const Type *t, uint32_t rank)
 {
     if (t->n == rank)
         return true;
-    rel_error(r, E0202_SHAPE, (int)i, "`%s` takes a `%s` of rank %d, but this is %s", r->op->name,
-              arg_name(r, i), (int)rank, type_str(r->cx, t));
+    Diag *d = rel_error(r, E0202_SHAPE, (int)i, "`%s` takes a `%s` of rank %d, but this is `%s`",
+                        r->op->name, arg_name(r, i), (int)rank, type_str(r->cx, t));
+    if (t->n + 1 == rank)
+        diag_help(d, "`expand_dims(…, axis=0)` adds an axis in front");
     return false;
 }
 
@@ -193,7 +227,7 @@ bool rel_is_scalar(Rel *r, uint32_t i, const Type *t)
 {
     if (t->n == 0)
         return true;
-    rel_error(r, E0202_SHAPE, (int)i, "`%s` takes a scalar `%s`, but this is %s", r->op->name,
+    rel_error(r, E0202_SHAPE, (int)i, "`%s` takes a scalar `%s`, but this is `%s`", r->op->name,
               arg_name(r, i), type_str(r->cx, t));
     return false;
 }
@@ -202,7 +236,7 @@ bool rel_is_int(Rel *r, uint32_t i, const Type *t)
 {
     if (dtype_is_int(t->dtype))
         return true;
-    Diag *d = rel_error(r, E0203_DTYPE, (int)i, "`%s` takes integers as `%s`, but this is %s",
+    Diag *d = rel_error(r, E0203_DTYPE, (int)i, "`%s` takes integers as `%s`, but this is `%s`",
                         r->op->name, arg_name(r, i), type_str(r->cx, t));
     diag_help(d, "convert the argument first: `cast(…, dtype=\"int32\")`");
     return false;

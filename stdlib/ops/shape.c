@@ -130,7 +130,7 @@ static RelResult reshape_done(Rel *r, const Type *t, uint32_t n, const Dim *dims
         const char *want = type_str(r->cx, type_tensor(r->cx, t->dtype, n, dims));
         Diag *d = rel_error(r, E0202_SHAPE, 0, "%lld elements cannot become %lld", (long long)from,
                             (long long)to);
-        diag_note(d, "from %s to %s", type_str(r->cx, t), want);
+        diag_note(d, "from `%s` to %s", type_str(r->cx, t), want);
         diag_help(d, "write -1 for one extent to have it computed");
         return REL_FAILED;
     }
@@ -326,8 +326,9 @@ static bool check_broadcast(Rel *r, int arg, const Type *t, uint32_t n, const Di
         fits = from == 1 || dim_agrees(from, to);
     }
     if (!fits) {
-        Diag *d = rel_error(r, E0202_SHAPE, arg, "%s cannot be broadcast to %s", type_str(r->cx, t),
-                            type_str(r->cx, type_tensor(r->cx, t->dtype, n, dims)));
+        Diag *d =
+            rel_error(r, E0202_SHAPE, arg, "`%s` cannot be broadcast to `%s`", type_str(r->cx, t),
+                      type_str(r->cx, type_tensor(r->cx, t->dtype, n, dims)));
         diag_help(d, "only axes with one element are repeated, and new axes come first");
     }
     return fits;

@@ -80,7 +80,7 @@ static RelResult rel_cross_entropy(Rel *r)
     if (!rel_rank(r, 0, x, 2) || !rel_rank(r, 1, y, 2) || !rel_dtypes_agree(r, 0, x, 1, y))
         return REL_FAILED;
     if (!dim_agrees(x->dims[0], y->dims[0]) || !dim_agrees(x->dims[1], y->dims[1])) {
-        rel_error(r, E0202_SHAPE, 1, "`%s` takes two tensors of one shape, not %s and %s",
+        rel_error(r, E0202_SHAPE, 1, "`%s` takes two tensors of one shape, not `%s` and `%s`",
                   r->op->name, type_str(r->cx, x), type_str(r->cx, y));
         return REL_FAILED;
     }
@@ -123,7 +123,7 @@ static RelResult rel_nll_loss(Rel *r)
     for (uint32_t i = 2; fits && i < p->n; i++)
         fits = dim_agrees(p->dims[i], t->dims[i - 1]);
     if (!fits || !dim_agrees(p->dims[p->n > 1], w->dims[0])) {
-        rel_error(r, E0202_SHAPE, 1, "predictions %s, targets %s and weights %s do not fit",
+        rel_error(r, E0202_SHAPE, 1, "predictions `%s`, targets `%s` and weights `%s` do not fit",
                   type_str(r->cx, p), type_str(r->cx, t), type_str(r->cx, w));
         return REL_FAILED;
     }

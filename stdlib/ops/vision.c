@@ -46,8 +46,8 @@ static RelResult rel_roi(Rel *r)
 
 typedef struct Roi {
     Tensor *x, *rois, *out; /* in float64 */
-    int64_t n, c, h, w;     /* of the data */
-    int64_t step[4];        /* from one to the next along N, C, H and W */
+    int64_t n, c, h, w; /* of the data */
+    int64_t step[4]; /* from one to the next along N, C, H and W */
     int64_t ph, pw, ostep[4];
     double scale;
     int64_t ratio;
@@ -94,7 +94,7 @@ static double align_bin(const Roi *s, const double *plane, const double *roi, in
 
 static int64_t within(double v, int64_t most)
 {
-    return v < 0 ? 0 : v > (double)most ? most : (int64_t)v;
+    return v<0 ? 0 : v>(double) most ? most : (int64_t)v;
 }
 
 /* The greatest pixel of each part of the region, whose corners are whole pixels; 0 where there is none. */
@@ -198,7 +198,7 @@ static RelResult rel_reorg(Rel *r)
     Dim dims[4] = {t->dims[0], dims_product(3, (Dim[]){t->dims[1], s, s}), t->dims[2], t->dims[3]};
     for (int i = 2; i < 4; i++) {
         if (s < 1 || (dims[i] >= 0 && dims[i] % s)) {
-            rel_error(r, E0202_SHAPE, 0, "`stride` is %lld, which does not divide axis %d of %s",
+            rel_error(r, E0202_SHAPE, 0, "`stride` is %lld, which does not divide axis %d of `%s`",
                       (long long)s, i, type_str(r->cx, t));
             return REL_FAILED;
         }
@@ -293,7 +293,7 @@ static RelResult rel_transform(Rel *r)
     Dim n = t->dims[2];
     if (!dim_agrees(anchor->dims[1], n) || !dim_agrees(anchor->dims[2], 4) ||
         !dim_agrees(move->dims[1], n < 0 ? DIM_ANY : 4 * n)) {
-        rel_error(r, E0202_SHAPE, 0, "scores %s, moves %s and anchors %s do not fit",
+        rel_error(r, E0202_SHAPE, 0, "scores `%s`, moves `%s` and anchors `%s` do not fit",
                   type_str(r->cx, t), type_str(r->cx, move), type_str(r->cx, anchor));
         return REL_FAILED;
     }
@@ -386,13 +386,12 @@ static RelResult rel_proposal(Rel *r)
         return REL_FAILED;
     int anchors = floats_of(r->attrs, "scales", list) * floats_of(r->attrs, "ratios", list);
     if (!dim_agrees(t->dims[1], 2 * anchors)) {
-        rel_error(r, E0202_SHAPE, 0, "%d anchors need %d channels of `cls_prob`, but this is %s",
+        rel_error(r, E0202_SHAPE, 0, "%d anchors need %d channels of `cls_prob`, but this is `%s`",
                   anchors, 2 * anchors, type_str(r->cx, t));
         return REL_FAILED;
     }
-    Dim dims[2] = {dims_product(2, (Dim[]){t->dims[0],
-                                           attrs_int(r->attrs, "rpn_post_nms_top_n", 0)}),
-                   5};
+    Dim dims[2] = {
+        dims_product(2, (Dim[]){t->dims[0], attrs_int(r->attrs, "rpn_post_nms_top_n", 0)}), 5};
     return rel_out_tensor(r, t->dtype, 2, dims);
 }
 
@@ -475,8 +474,9 @@ static void propose_batch(OpCall *c, const Proposal *p, int64_t b)
     qsort(order, (size_t)n, sizeof *order, scored_order);
     if (before > 0 && before < n)
         n = before;
-    int64_t found = boxes_keep(&c->cx->limits, reals(p->boxes), order, n,
-                         attrs_float(c->attrs, "threshold"), 1, most < n ? most : n, longs(p->kept));
+    int64_t found =
+        boxes_keep(&c->cx->limits, reals(p->boxes), order, n, attrs_float(c->attrs, "threshold"), 1,
+                   most < n ? most : n, longs(p->kept));
     for (int64_t i = 0; found && i < most; i++) {
         double *to = reals(p->out) + (b * most + i) * 5;
         to[0] = (double)b;
@@ -524,9 +524,8 @@ static bool kernel_proposal(OpCall *c)
 
 /* ---- rows ----------------------------------------------------------------------------------------- */
 
-static const OpArg roi_args[] = {{"data", "images"},
-                                 {"rois", "regions: image, left, top, right, bottom"},
-                                 {0}};
+static const OpArg roi_args[] = {
+    {"data", "images"}, {"rois", "regions: image, left, top, right, bottom"}, {0}};
 static const OpArg transform_args[] = {{"cls_prob", "images of classes of anchors: scores"},
                                        {"loc_pred", "four moves for each anchor"},
                                        {"anchor", "the anchors' corners"},
@@ -542,9 +541,9 @@ static const AttrValue middle[] = {NUMBER(0.5), NUMBER(0.5)};
 static const AttrValue variances[] = {NUMBER(0.1), NUMBER(0.1), NUMBER(0.2), NUMBER(0.2)};
 static const AttrValue four_scales[] = {NUMBER(4), NUMBER(8), NUMBER(16), NUMBER(32)};
 static const AttrValue three_ratios[] = {NUMBER(0.5), NUMBER(1), NUMBER(2)};
-#define NUMBERS(NAME, ARRAY, N, DOC)                          \
-    {.name = NAME,                                            \
-     .type = ATTR_TYPE_FLOATS,                                \
+#define NUMBERS(NAME, ARRAY, N, DOC)                           \
+    {.name = NAME,                                             \
+     .type = ATTR_TYPE_FLOATS,                                 \
      .otherwise = {.kind = ATTR_LIST, .list = {(ARRAY), (N)}}, \
      .doc = DOC}
 
@@ -605,8 +604,8 @@ const Op vision_ops[] = {
         "(float32[1,2,6,6], float32[1,5], pooled_size=[2, 2], spatial_scale=1f)",
         "The greatest pixel in each part of regions."),
     ROW("yolo_reorg", args_data, reorg_attrs, OP_INJECTIVE, rel_reorg, .compute = compute_reorg,
-        "(N, C, H, W) -> (N, C*stride*stride, H/stride, W/stride)",
-        "(float32[1,2,4,6], stride=2)", "Blocks of places as channels."),
+        "(N, C, H, W) -> (N, C*stride*stride, H/stride, W/stride)", "(float32[1,2,4,6], stride=2)",
+        "Blocks of places as channels."),
     ROW("multibox_prior", args_data, prior_attrs, OP_OPAQUE, rel_prior, .compute = compute_prior,
         "(N, C, H, W) -> (1, H*W*(sizes + ratios - 1), 4)",
         "(float32[1,1,2,3], sizes=[0.5f, 0.25f], ratios=[1f, 2f])",
