@@ -215,6 +215,86 @@ def region_cases():
                np.array([[0, 0, 0, 15, 15], [0, 16, 0, 31, 15], [0, 0, 0, 15, 15]], "float32"))
 
 
+# ---- between pixels -------------------------------------------------------------------------------
+
+def bring_in(v, extent, outside, corners):
+    if outside == "reflection":
+        low, span = (0, extent - 1) if corners else (-0.5, extent)
+        d = abs(v - low)
+        rest, turns = d % span, d // span
+        v = low + (span - rest if turns % 2 else rest)
+    return v if outside == "zeros" else min(max(v, 0), extent - 1)
+
+
+def taps(v, extent, method, outside, corners):
+    if method != "bicubic":
+        v = bring_in(v, extent, outside, corners)
+    if method == "nearest":
+        return [(np.rint(v), 1)]
+    low = np.floor(v)
+    t = v - low
+    if method == "bilinear":
+        return [(low, 1 - t), (low + 1, t)]
+
+    def weight(d):
+        a = -0.75
+        return ((a + 2) * d - (a + 3)) * d * d + 1 if d <= 1 else ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+
+    return [(np.trunc(bring_in(low + k, extent, outside, corners)), weight(abs(t - k))) for k in range(-1, 3)]
+
+
+def read(image, place, *how):
+    if image.ndim == 1:
+        return image
+    total = 0
+    for at, w in taps(place[0], image.shape[0], *how):
+        if 0 <= at < image.shape[0]:
+            total = total + w * read(image[int(at)], place[1:], *how)
+    return total
+
+
+def sample_cases():
+    for shape in [(2, 3, 5, 6), (1, 2, 3, 4, 5)]:
+        n = len(shape) - 2
+        x = RNG.normal(size=shape).astype("float32")
+        grid = RNG.uniform(-1.4, 1.4, (shape[0], n) + (3, 4, 2)[:n]).astype("float32")
+        for method in ("bilinear", "nearest", "bicubic")[:5 - n]:
+            for outside in ("zeros", "border", "reflection"):
+                for corners in (True, False):
+                    want = np.zeros((shape[0], shape[1]) + grid.shape[2:], "float32")
+                    for at in np.ndindex(*want.shape[:1], *grid.shape[2:]):
+                        g = grid[(at[0], slice(None)) + at[1:]][::-1].astype(float)
+                        place = [((v + 1) / 2 * (e - 1)) if corners else ((v + 1) * e - 1) / 2
+                                 for v, e in zip(g, shape[2:])]
+                        image = np.moveaxis(x[at[0]].astype(float), 0, -1)
+                        want[(at[0], slice(None)) + at[1:]] = read(image, place, method, outside, corners)
+                    layout = ', layout="NCDHW"' if n == 3 else ""
+                    yield Case(f'image.grid_sample({{}}, {{}}, method="{method}", padding_mode="{outside}", '
+                               f"align_corners={corners}{layout})", [x, grid], want, rtol=1e-4, atol=1e-4)
+    m = RNG.normal(size=(2, 2, 3)).astype("float32")
+    ys, xs = np.meshgrid(np.linspace(-1, 1, 3), np.linspace(-1, 1, 5), indexing="ij")
+    yield Case("image.affine_grid({}, target_shape=[3, 5])", [m],
+               np.einsum("nij,jhw->nihw", m, np.stack([xs, ys, np.ones_like(xs)])).astype("float32"), rtol=1e-5, atol=1e-5)
+    x = np.arange(32, dtype="float32").reshape(2, 1, 4, 4)
+    yield Case("image.crop_and_resize({}, {}, {}, crop_size=[2, 3], extrapolation_value=9f)",
+               [x, np.array([[0, 0, 1, 1], [.5, .5, 1.5, 1]], "float32"), np.array([1, 0], "int32")],
+               np.array([[[[16, 17.5, 19], [28, 29.5, 31]]], [[[7.5, 8.25, 9], [9, 9, 9]]]], "float32"), rtol=1e-5)
+    for groups, parts in [(1, 1), (2, 1), (1, 2), (2, 2)]:
+        x, w = (RNG.normal(size=s).astype("float32") for s in ((2, 4, 5, 6), (6, 4 // groups, 3, 2)))
+        offset = RNG.uniform(-2, 2, (2, 12 * parts, 3, 3)).astype("float32")
+        want = np.zeros((2, 6, 3, 3))
+        for n, o, y, z in np.ndindex(want.shape):
+            for i, a, c in np.ndindex(4 // groups, 3, 2):
+                channel = o // (6 // groups) * (4 // groups) + i
+                q = (channel // (4 // parts) * 6 + a * 2 + c) * 2
+                v, h = y * 2 - 1 + a + offset[n, q, y, z], z * 2 - 1 + c * 2 + offset[n, q + 1, y, z]
+                if 0 <= v < 5 and 0 <= h < 6:
+                    plane = x[n, channel].astype(float)[..., None]
+                    want[n, o, y, z] += w[o, i, a, c] * read(plane, [v, h], "bilinear", "border", True)[0]
+        yield Case(f"nn.deformable_conv2d({{}}, {{}}, {{}}, strides=[2, 2], padding=[1, 1, 1, 1], dilation=[1, 2], "
+                   f"groups={groups}, deformable_groups={parts})", [x, offset, w], want.astype("float32"), rtol=1e-3, atol=1e-3)
+
+
 # ---- shapes that are arguments --------------------------------------------------------------------
 
 def dyn_cases():
@@ -239,7 +319,7 @@ def dyn_cases():
 
 
 def main():
-    groups = (random_cases, nms_cases, class_cases, region_cases, dyn_cases)
+    groups = (random_cases, nms_cases, class_cases, region_cases, sample_cases, dyn_cases)
     cases = [c for group in groups for c in group()]
     failures = []
     for i in range(0, len(cases), 40):
