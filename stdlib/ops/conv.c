@@ -346,6 +346,107 @@ static void compute_conv(TeBuilder *b)
     ops_conv(b, te_input(b, 0), te_input(b, 1));
 }
 
+/* ---- nn.conv2d_backward_weight -------------------------------------------------------------------- */
+
+/* Attributes name the layouts of gradient, data and weight; a layout of a weight names the same axes of the data. */
+static bool backward_layouts(const Attrs *a, Conv *c)
+{
+    Str data = attrs_string(a, "kernel_layout"), weight = attrs_string(a, "out_layout");
+    return layout_positions(attrs_string(a, "data_layout"), "NCHW", c->o) &&
+           (layout_positions(data, "NCHW", c->x) || layout_positions(data, "OIHW", c->x)) &&
+           layout_positions(weight.len ? weight : str_of("OIHW"), "OIHW", c->w);
+}
+
+static RelResult rel_backward_weight(Rel *r)
+{
+    const Type *g = rel_tensor(r, 0), *x = g ? rel_tensor(r, 1) : NULL;
+    Conv c = {.n = 2, .groups = attrs_int(r->attrs, "groups", 1)};
+    int64_t k[2];
+    if (!x)
+        return rel_blocked(r);
+    if (!rel_rank(r, 0, g, 4) || !rel_rank(r, 1, x, 4) || !rel_ints(r, "kernel_size", 2, k) ||
+        !rel_ints(r, "strides", 2, c.strides) || !rel_ints(r, "dilation", 2, c.dilation) ||
+        !rel_padding(r, "padding", 2, c.before, c.after) || !rel_dtypes_agree(r, 0, g, 1, x))
+        return REL_FAILED;
+    Dim in = -1, out = -1, dims[4];
+    if (backward_layouts(r->attrs, &c)) {
+        in = x->dims[c.x[1]];
+        out = g->dims[c.o[1]];
+    }
+    if (c.groups < 1 || in < 0 || out < 0 || in % c.groups || out % c.groups) {
+        rel_error(r, E0202_SHAPE, 1, "gradient %s and data %s do not fit in these groups and layouts",
+                  type_str(r->cx, g), type_str(r->cx, x));
+        return REL_FAILED;
+    }
+    bool depthwise = c.groups > 1 && in == c.groups;
+    dims[c.w[0]] = depthwise ? in : out;
+    dims[c.w[1]] = depthwise ? out / c.groups : in / c.groups;
+    dims[c.w[2]] = k[0];
+    dims[c.w[3]] = k[1];
+    return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", g->dtype), 4, dims);
+}
+
+/* The sum over batch and places of the gradient times the data that this element of the kernel lay on. */
+static void compute_backward_weight(TeBuilder *b)
+{
+    TeTensor g = te_input(b, 0), x = te_input(b, 1);
+    const int64_t *shape = te_out_shape(b, 0);
+    DType d = te_out_dtype(b, 0);
+    Conv c = {.groups = attrs_int(b->attrs, "groups", 1)};
+    backward_layouts(b->attrs, &c);
+    ops_ints(b->attrs, "strides", 2, c.strides);
+    ops_ints(b->attrs, "dilation", 2, c.dilation);
+    ops_padding(b->attrs, "padding", 2, c.before, c.after);
+    bool depthwise = c.groups > 1 && x.shape[c.x[1]] == c.groups;
+    Te *o = te_axis(b, c.w[0]), *i = te_axis(b, c.w[1]), *gi[4], *xi[4];
+    int64_t reduced[3] = {g.shape[c.o[0]], g.shape[c.o[2]], g.shape[c.o[3]]};
+    gi[c.o[0]] = xi[c.x[0]] = te_axis(b, 4);
+    Te *each = te_int(b, shape[c.w[1]]);
+    gi[c.o[1]] = depthwise ? te_binary(b, TE_ADD, te_binary(b, TE_MUL, o, each), i) : o;
+    Te *group = te_binary(b, TE_DIV, o, te_int(b, g.shape[c.o[1]] / c.groups));
+    xi[c.x[1]] = depthwise ? o : te_binary(b, TE_ADD, te_binary(b, TE_MUL, group, each), i);
+    for (int s = 0; s < 2; s++) {
+        gi[c.o[2 + s]] = te_axis(b, 5 + s);
+        xi[c.x[2 + s]] = scaled(b, te_axis(b, 5 + s), c.strides[s], te_axis(b, c.w[2 + s]),
+                                c.dilation[s], -c.before[s]);
+    }
+    Te *v = te_load_or(b, x, xi, te_number(b, x.dtype, 0));
+    Te *body = te_binary(b, TE_MUL, te_cast(b, d, te_load(b, g, gi)), te_cast(b, d, v));
+    te_output(b, te_reduce(b, TE_SUM, d, 4, shape, 3, reduced, body));
+}
+
+/* ---- nn.dilate ------------------------------------------------------------------------------------ */
+
+static RelResult rel_dilate(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    int64_t strides[TENSOR_RANK_MOST];
+    Dim dims[TENSOR_RANK_MOST];
+    if (!t)
+        return rel_blocked(r);
+    if (!rel_ints(r, "strides", (int)t->n, strides))
+        return REL_FAILED;
+    for (uint32_t i = 0; i < t->n; i++)
+        dims[i] = t->dims[i] <= 0 ? t->dims[i] : (t->dims[i] - 1) * strides[i] + 1;
+    return rel_out_tensor(r, t->dtype, t->n, dims);
+}
+
+static void compute_dilate(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    int64_t strides[TENSOR_RANK_MOST];
+    Te *index[TENSOR_RANK_MOST], *hit = NULL;
+    ops_ints(b->attrs, "strides", x.rank, strides);
+    for (int i = 0; i < x.rank; i++) {
+        Te *s = te_int(b, strides[i]);
+        Te *on = te_binary(b, TE_EQ, te_binary(b, TE_MOD, te_axis(b, i), s), te_int(b, 0));
+        index[i] = te_binary(b, TE_DIV, te_axis(b, i), s);
+        hit = hit ? te_binary(b, TE_AND, hit, on) : on;
+    }
+    Te *v = te_load(b, x, index), *fill = ops_number(b, attrs_float(b->attrs, "dilation_value"));
+    ops_emit(b, hit ? te_select(b, hit, v, fill) : v);
+}
+
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
 static const OpArg conv_args[] = {{"data", "batches of channels of positions"},
@@ -397,6 +498,21 @@ static const OpAttr conv3d_transpose_attrs[] = {
     PADDING(3), DILATION(3), GROUPS,     LAYOUTS("NCDHW", "OIDHW"),
     {0}};
 
+static const OpArg backward_args[] = {{"grad", "the gradient of the convolution"},
+                                      {"data", "what was convolved"},
+                                      {0}};
+static const OpAttr backward_attrs[] = {
+    STRIDES(2), PADDING(2), DILATION(2), GROUPS, CHANNELS,
+    ATTR_NONE("kernel_size", INTS, "extents of the kernel: must be given"),
+    ATTR_S("data_layout", "NCHW", "the order of the gradient's axes"),
+    ATTR_S("kernel_layout", "OIHW", "the order of the data's axes"),
+    ATTR_S("out_layout", "", "the order of the weight's axes; \"\": OIHW"),
+    ATTR_D("out_dtype", "", "the type to sum in and of the result"),
+    {0}};
+static const OpAttr dilate_attrs[] = {
+    STRIDES(2), ATTR_F("dilation_value", 0, "the new elements"), {0}};
+static const OpArg dilate_args[] = {{"x", "the tensor"}, {0}};
+
 #define CONV(NAME, KIND, ATTRS, SAMPLES, DOC) \
     {.name = NAME,                            \
      .doc = DOC,                              \
@@ -428,5 +544,23 @@ const Op conv_ops[] = {
     CONV("nn.conv3d_transpose", conv_transpose, conv3d_transpose,
          "(float32[1,2,3,3,3], float32[3,2,2,2,2])",
          "The gradient of `nn.conv3d` by its data: spreads each element over a kernel's places."),
+    {.name = "nn.conv2d_backward_weight",
+     .doc = "The gradient of `nn.conv2d` by its weight.",
+     .args = backward_args,
+     .attrs = backward_attrs,
+     .shapes = "(N, O, h, w), (N, C, H, W) -> (O, C/groups, kh, kw)",
+     .samples = "(float32[1,3,3,3], float32[1,2,5,5], kernel_size=[3, 3])",
+     .pattern = OP_OUT_FUSABLE,
+     .rel = rel_backward_weight,
+     .compute = compute_backward_weight},
+    {.name = "nn.dilate",
+     .doc = "A tensor with new elements between its own.",
+     .args = dilate_args,
+     .attrs = dilate_attrs,
+     .shapes = "(d...) -> ((d - 1)*strides + 1...)",
+     .samples = "(float32[2,3], strides=[2, 2])",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_dilate,
+     .compute = compute_dilate},
     {0},
 };

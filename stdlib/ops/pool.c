@@ -79,10 +79,10 @@ static bool leaves(const Window *w, int i, int64_t extent, int64_t out)
     return w->before[i] > 0 || last >= extent;
 }
 
-static TeTensor fold_windows(TeBuilder *b, const Window *w, TeReduce kind, DType dtype, Te *outside)
+/* Folds the windows of `x`; `out` is the shape of the result. */
+static TeTensor fold_windows(TeBuilder *b, const Window *w, TeTensor x, const int64_t *out,
+                             TeReduce kind, DType dtype, Te *outside)
 {
-    TeTensor x = te_input(b, 0);
-    const int64_t *out = te_out_shape(b, 0);
     Te *index[LETTERS_MOST];
     bool padded = false;
     ops_axes(b, 0, x.rank, index);
@@ -92,19 +92,20 @@ static TeTensor fold_windows(TeBuilder *b, const Window *w, TeReduce kind, DType
         padded = padded || leaves(w, i, x.shape[p], out[p]);
     }
     Te *v = padded ? te_load_or(b, x, index, outside) : te_load(b, x, index);
-    return te_reduce(b, kind, dtype, x.rank, out, w->n, w->size, te_cast(b, dtype, v));
+    return te_reduce(b, kind, dtype, x.rank, out, w->n, w->size,
+                     kind == TE_ARGMAX ? v : te_cast(b, dtype, v));
 }
 
 /* How many places of each window lie in the data, or, with `pad`, in the padded data: a tensor over the
  * spatial axes of the result. */
-static TeTensor count_places(TeBuilder *b, const Window *w, DType dtype, bool pad)
+static TeTensor count_places(TeBuilder *b, const Window *w, TeTensor x, const int64_t *out,
+                             DType dtype, bool pad)
 {
-    TeTensor x = te_input(b, 0);
     int64_t shape[SPATIAL_MOST];
     Te *inside = NULL;
     for (int i = 0; i < w->n; i++) {
         int p = w->at[2 + i];
-        shape[i] = te_out_shape(b, 0)[p];
+        shape[i] = out[p];
         Te *at = window_at(b, w, i, te_axis(b, i), te_axis(b, w->n + i));
         int64_t low = pad ? -w->before[i] : 0, high = x.shape[p] + (pad ? w->after[i] : 0);
         Te *in = te_binary(b, TE_AND, te_binary(b, TE_GE, at, te_int(b, low)),
@@ -123,7 +124,8 @@ static void compute_max_pool(TeBuilder *b)
     Window w;
     window_of_attrs(b->attrs, ops_spatial(b->op), &w);
     DType d = te_out_dtype(b, 0);
-    te_output(b, fold_windows(b, &w, TE_REDUCE_MAX, d, te_bound(b, d, true)));
+    te_output(b, fold_windows(b, &w, te_input(b, 0), te_out_shape(b, 0), TE_REDUCE_MAX, d,
+                              te_bound(b, d, true)));
 }
 
 static DType mean_dtype(DType d)
@@ -131,30 +133,112 @@ static DType mean_dtype(DType d)
     return dtype_is_float(d) && d.bits == 16 ? (DType){DTYPE_CODE_FLOAT, 32, 1} : d;
 }
 
+/* What the sum over each window is divided by: a number, or an element for the result's place at `at`. */
+static Te *divisor(TeBuilder *b, const Window *w, TeTensor x, const int64_t *out, DType d,
+                   Te *const *at)
+{
+    bool some = false;
+    int64_t places = 1;
+    for (int i = 0; i < w->n; i++) {
+        int p = w->at[2 + i];
+        some = some || leaves(w, i, x.shape[p], out[p]);
+        places *= w->size[i];
+    }
+    if (!some)
+        return te_number(b, d, (double)places);
+    return te_load(b, count_places(b, w, x, out, d, attrs_bool(b->attrs, "count_include_pad")), at);
+}
+
 static void compute_avg_pool(TeBuilder *b)
 {
     Window w;
     window_of_attrs(b->attrs, ops_spatial(b->op), &w);
     TeTensor x = te_input(b, 0);
+    const int64_t *out = te_out_shape(b, 0);
     DType d = mean_dtype(x.dtype);
-    TeTensor sum = fold_windows(b, &w, TE_SUM, d, te_number(b, x.dtype, 0));
-    bool some = false;
-    int64_t places = 1;
-    for (int i = 0; i < w.n; i++) {
-        int p = w.at[2 + i];
-        some = some || leaves(&w, i, x.shape[p], te_out_shape(b, 0)[p]);
-        places *= w.size[i];
-    }
-    Te *count = te_number(b, d, (double)places);
-    if (some) {
-        Te *index[SPATIAL_MOST];
-        for (int i = 0; i < w.n; i++)
-            index[i] = te_axis(b, w.at[2 + i]);
-        count =
-            te_load(b, count_places(b, &w, d, attrs_bool(b->attrs, "count_include_pad")), index);
-    }
-    Te *mean = te_binary(b, TE_DIV, ops_at_axes(b, sum), count);
+    TeTensor sum = fold_windows(b, &w, x, out, TE_SUM, d, te_number(b, x.dtype, 0));
+    Te *at[SPATIAL_MOST];
+    for (int i = 0; i < w.n; i++)
+        at[i] = te_axis(b, w.at[2 + i]);
+    Te *mean = te_binary(b, TE_DIV, ops_at_axes(b, sum), divisor(b, &w, x, out, d, at));
     ops_emit(b, te_cast(b, x.dtype, mean));
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------- */
+
+static RelResult rel_pool_grad(Rel *r)
+{
+    const Type *g = rel_tensor(r, 0), *x = g ? rel_tensor(r, 1) : NULL;
+    Window w;
+    if (!x)
+        return rel_blocked(r);
+    if (!rel_rank(r, 0, g, 4) || !rel_rank(r, 1, x, 4) || !rel_dtypes_agree(r, 0, g, 1, x) ||
+        !window_of_rel(r, 2, &w))
+        return REL_FAILED;
+    return rel_set_output(r, x);
+}
+
+/* An element of the data is in the windows whose place k, for each k, lies on it: the sum over k of what `share` makes of the gradient
+ * there. `share` gets the window's position and k. */
+typedef Te *Share(TeBuilder *b, const Window *w, Te *g, Te *const *at, Te *const *k, TeTensor most);
+
+static void pool_grad(TeBuilder *b, TeTensor most, Share *share)
+{
+    TeTensor g = te_input(b, 0), x = te_input(b, 1);
+    Window w;
+    window_of_attrs(b->attrs, 2, &w);
+    Te *at[4], *k[2], *hit = NULL, *zero = te_number(b, x.dtype, 0);
+    ops_axes(b, 0, 4, at);
+    for (int i = 0; i < 2; i++) {
+        int p = w.at[2 + i];
+        k[i] = te_axis(b, 4 + i);
+        Te *from = te_binary(b, TE_ADD, at[p], te_int(b, w.before[i]));
+        from = te_binary(b, TE_SUB, from, te_binary(b, TE_MUL, k[i], te_int(b, w.dilation[i])));
+        Te *rest = te_binary(b, TE_FLOORMOD, from, te_int(b, w.strides[i]));
+        at[p] = te_binary(b, TE_FLOORDIV, from, te_int(b, w.strides[i]));
+        Te *in = te_binary(b, TE_EQ, rest, te_int(b, 0));
+        hit = hit ? te_binary(b, TE_AND, hit, in) : in;
+    }
+    Te *v = share(b, &w, te_load_or(b, g, at, zero), at, k, most);
+    te_output(b, te_reduce(b, TE_SUM, x.dtype, 4, x.shape, 2, w.size,
+                           te_select(b, hit, v, te_number(b, v->dtype, 0))));
+}
+
+/* All of it goes to the first greatest element, whose number in the window `most` says. */
+static Te *share_max(TeBuilder *b, const Window *w, Te *g, Te *const *at, Te *const *k,
+                     TeTensor most)
+{
+    Te *number = te_binary(b, TE_ADD, te_binary(b, TE_MUL, k[0], te_int(b, w->size[1])), k[1]);
+    Te *first = te_load_or(b, most, at, te_number(b, most.dtype, -1));
+    return te_select(b, te_binary(b, TE_EQ, first, te_cast(b, most.dtype, number)), g,
+                     te_number(b, g->dtype, 0));
+}
+
+static Te *share_avg(TeBuilder *b, const Window *w, Te *g, Te *const *at, Te *const *k,
+                     TeTensor most)
+{
+    TeTensor out = te_input(b, 0);
+    Te *place[2];
+    (void)k, (void)most;
+    for (int i = 0; i < 2; i++)
+        place[i] = ops_clamp(b, at[w->at[2 + i]], out.shape[w->at[2 + i]]);
+    return te_binary(b, TE_DIV, g, divisor(b, w, te_input(b, 1), out.shape, g->dtype, place));
+}
+
+static void compute_max_pool_grad(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 1);
+    Window w;
+    window_of_attrs(b->attrs, 2, &w);
+    pool_grad(b,
+              fold_windows(b, &w, x, te_input(b, 0).shape, TE_ARGMAX,
+                           (DType){DTYPE_CODE_INT, 64, 1}, te_bound(b, x.dtype, true)),
+              share_max);
+}
+
+static void compute_avg_pool_grad(TeBuilder *b)
+{
+    pool_grad(b, te_input(b, 0), share_avg);
 }
 
 /* ---- global and adaptive ------------------------------------------------------------------------- */
@@ -320,6 +404,18 @@ static const OpAttr adaptive3d_attrs[] = {ADAPTIVE("NCDHW"), {0}};
      .pattern = OP_OUT_FUSABLE,                 \
      .rel = REL,                                \
      .compute = compute_##ID}
+static const OpArg grad_args[] = {
+    {"out_grad", "the gradient of the pooled tensor"}, {"data", "what was pooled"}, {0}};
+#define GRAD(NAME, ID, ATTRS, DOC)                                                        \
+    {.name = NAME,                                                                        \
+     .doc = DOC,                                                                          \
+     .args = grad_args,                                                                   \
+     .attrs = ATTRS,                                                                      \
+     .shapes = "(N, C, h, w), (N, C, H, W) -> (N, C, H, W)",                              \
+     .samples = "(float32[1,2,2,2], float32[1,2,4,4], pool_size=[2, 2], strides=[2, 2])", \
+     .pattern = OP_OUT_FUSABLE,                                                           \
+     .rel = rel_pool_grad,                                                                \
+     .compute = compute_##ID}
 #define SAMPLE1 \
     "(float32[1,2,6], pool_size=[2], strides=[2]) (float32[1,2,5], pool_size=[3], padding=[1, 1])"
 #define SAMPLE2                                             \
@@ -340,6 +436,10 @@ const Op pool_ops[] = {
         "The mean element of each window over two axes."),
     ROW("nn.avg_pool3d", avg_pool, rel_pool, avg3d_attrs, SAMPLE3,
         "The mean element of each window over three axes."),
+    GRAD("nn.max_pool2d_grad", max_pool_grad, max2d_attrs,
+         "The gradient of `nn.max_pool2d`: each window's goes to its first greatest element."),
+    GRAD("nn.avg_pool2d_grad", avg_pool_grad, avg2d_attrs,
+         "The gradient of `nn.avg_pool2d`: each window's is shared by its elements."),
     ROW("nn.global_max_pool2d", global_max_pool2d, rel_global, global_attrs, "(float32[1,2,4,4])",
         "The greatest element of each channel."),
     ROW("nn.global_avg_pool2d", global_avg_pool2d, rel_global, global_attrs, "(float32[1,2,4,4])",

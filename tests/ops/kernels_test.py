@@ -295,6 +295,56 @@ def sample_cases():
                    f"groups={groups}, deformable_groups={parts})", [x, offset, w], want.astype("float32"), rtol=1e-3, atol=1e-3)
 
 
+# ---- gradients of windows -------------------------------------------------------------------------
+
+WINDOWS = [((2, 2), (2, 2), (0, 0, 0, 0), (1, 1), False), ((3, 3), (2, 2), (1, 1, 1, 1), (1, 1), False),
+           ((3, 2), (1, 2), (1, 0, 1, 0), (1, 1), True), ((2, 2), (1, 1), (0, 1, 2, 0), (2, 1), False)]
+
+
+def window_cases():
+    for k, s, p, d, ceil in WINDOWS:
+        x = RNG.normal(size=(2, 3, 7, 6)).astype("float64")
+        size = [(x.shape[2 + i] + p[i] + p[2 + i] - (k[i] - 1) * d[i] - 1 + (s[i] - 1 if ceil else 0)) // s[i] + 1
+                for i in range(2)]
+        g = RNG.normal(size=(2, 3, *size)).astype("float64")
+        most, mean, whole = (np.zeros_like(x) for _ in range(3))
+        for n, c, y, z in np.ndindex(g.shape):
+            at = [(y * s[0] - p[0] + a * d[0], z * s[1] - p[1] + e * d[1]) for a in range(k[0]) for e in range(k[1])]
+            inside = [(v, h) for v, h in at if 0 <= v < 7 and 0 <= h < 6]
+            padded = [(v, h) for v, h in at if v < 7 + p[2] and h < 6 + p[3]]
+            if inside:
+                most[(n, c) + max(inside, key=lambda q: x[(n, c) + q])] += g[n, c, y, z]
+            for q in inside:
+                mean[(n, c) + q] += g[n, c, y, z] / len(inside)
+                whole[(n, c) + q] += g[n, c, y, z] / len(padded)
+        attrs = f"pool_size={list(k)}, strides={list(s)}, padding={list(p)}, dilation={list(d)}, ceil_mode={ceil}"
+        yield Case(f"nn.max_pool2d_grad({{}}, {{}}, {attrs})", [g, x], most, atol=1e-12)
+        yield Case(f"nn.avg_pool2d_grad({{}}, {{}}, {attrs})", [g, x], mean, atol=1e-12)
+        yield Case(f"nn.avg_pool2d_grad({{}}, {{}}, {attrs}, count_include_pad=True)", [g, x], whole, atol=1e-12)
+    for n, c, o, k, s, p, d, groups in [(1, 2, 3, (3, 3), (1, 1), (0, 0), (1, 1), 1),
+                                        (2, 4, 6, (3, 2), (2, 1), (1, 0), (1, 2), 2),
+                                        (2, 4, 8, (3, 3), (1, 1), (1, 1), (1, 1), 4)]:
+        x = RNG.normal(size=(n, c, 7, 8))
+        size = [(x.shape[2 + i] + 2 * p[i] - (k[i] - 1) * d[i] - 1) // s[i] + 1 for i in range(2)]
+        g = RNG.normal(size=(n, o, *size))
+        wide = np.pad(x, ((0, 0), (0, 0), (p[0],) * 2, (p[1],) * 2))
+        want = np.zeros((o, c // groups) + k)
+        for q, i, a, e in np.ndindex(want.shape):
+            part = wide[:, q // (o // groups) * (c // groups) + i, a * d[0]:, e * d[1]:]
+            want[q, i, a, e] = (part[:, ::s[0], ::s[1]][:, :size[0], :size[1]] * g[:, q]).sum()
+        if groups == c:
+            want = want.reshape((c, o // c) + k)
+        attrs = f"strides={list(s)}, padding={list(p)}, dilation={list(d)}, groups={groups}, kernel_size={list(k)}"
+        yield Case(f'nn.conv2d_backward_weight({{}}, {{}}, {attrs}, kernel_layout="NCHW")', [g, x], want, atol=1e-11)
+        yield Case(f'nn.conv2d_backward_weight({{}}, {{}}, {attrs}, data_layout="NHWC", kernel_layout="NHWC", '
+                   'out_layout="HWIO")', [g.transpose(0, 2, 3, 1).copy(), x.transpose(0, 2, 3, 1).copy()],
+                   want.transpose(2, 3, 1, 0), atol=1e-11)
+    x = RNG.normal(size=(3, 2)).astype("float32")
+    want = np.full((5, 4), 7, "float32")
+    want[::2, ::3] = x
+    yield Case("nn.dilate({}, strides=[2, 3], dilation_value=7f)", [x], want)
+
+
 # ---- shapes that are arguments --------------------------------------------------------------------
 
 def dyn_cases():
@@ -319,7 +369,7 @@ def dyn_cases():
 
 
 def main():
-    groups = (random_cases, nms_cases, class_cases, region_cases, sample_cases, dyn_cases)
+    groups = (random_cases, nms_cases, class_cases, region_cases, sample_cases, window_cases, dyn_cases)
     cases = [c for group in groups for c in group()]
     failures = []
     for i in range(0, len(cases), 40):
