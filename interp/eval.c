@@ -157,6 +157,7 @@ static inline const Step *tail_call(Interp *in, const Step *s, const Code *code,
         release_closure(held);
         in->frame = caller;
         in->stopped = waiting == NULL;
+        in->failed = s;
         return NULL;
     }
     for (uint32_t i = 0; i < s->n; i++)
@@ -217,34 +218,49 @@ static inline const Step *step_tail_global(Interp *in, Step *s)
 
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
+static inline const Step *one_step(Interp *in, Step *s)
+{
+    switch ((StepKind)s->kind) {
+    case STEP_OP: return step_op(in, s);
+    case STEP_IF: return step_if(in, s);
+    case STEP_CALL: return step_call(in, s);
+    case STEP_CALL_GLOBAL: return step_call_global(in, s);
+    case STEP_TAIL_CALL: return step_tail_call(in, s);
+    case STEP_TAIL_GLOBAL: return step_tail_global(in, s);
+    case STEP_RETURN: return step_return(in, s);
+    case STEP_JOIN: return step_join(in, s);
+    case STEP_MATCH: return match_run(in, s);
+    case STEP_CON: return step_object(in, s, s->con->info);
+    case STEP_TUPLE: return step_object(in, s, &tuple_info);
+    case STEP_GET: return step_field(in, s, (uint32_t)s->index);
+    case STEP_CLOSURE: return step_closure(in, s);
+    case STEP_GLOBAL: return step_global(in, s);
+    case STEP_REF_NEW: return step_object(in, s, &ref_info);
+    case STEP_REF_READ: return step_field(in, s, 0);
+    case STEP_REF_WRITE: return step_ref_write(in, s);
+    case STEP_DROP: return step_drop(in, s);
+    }
+    return NULL;
+}
+
+const Step *eval_step(Interp *in, Step *s)
+{
+    return one_step(in, s);
+}
+
+const Step *eval_frame_start(Interp *in, Frame *f)
+{
+    return start(in, f);
+}
+
 /* Returns the step that failed; NULL when the evaluation has ended. */
 static const Step *run_steps(Interp *in, const Step *first)
 {
     Step *s = (Step *)(uintptr_t)first;
     for (;;) {
-        const Step *next = NULL;
-        switch ((StepKind)s->kind) {
-        case STEP_OP: next = step_op(in, s); break;
-        case STEP_IF: next = step_if(in, s); break;
-        case STEP_CALL: next = step_call(in, s); break;
-        case STEP_CALL_GLOBAL: next = step_call_global(in, s); break;
-        case STEP_TAIL_CALL: next = step_tail_call(in, s); break;
-        case STEP_TAIL_GLOBAL: next = step_tail_global(in, s); break;
-        case STEP_RETURN: next = step_return(in, s); break;
-        case STEP_JOIN: next = step_join(in, s); break;
-        case STEP_MATCH: next = match_run(in, s); break;
-        case STEP_CON: next = step_object(in, s, s->con->info); break;
-        case STEP_TUPLE: next = step_object(in, s, &tuple_info); break;
-        case STEP_GET: next = step_field(in, s, (uint32_t)s->index); break;
-        case STEP_CLOSURE: next = step_closure(in, s); break;
-        case STEP_GLOBAL: next = step_global(in, s); break;
-        case STEP_REF_NEW: next = step_object(in, s, &ref_info); break;
-        case STEP_REF_READ: next = step_field(in, s, 0); break;
-        case STEP_REF_WRITE: next = step_ref_write(in, s); break;
-        case STEP_DROP: next = step_drop(in, s); break;
-        }
+        const Step *next = one_step(in, s);
         if (!next)
-            return in->stopped ? NULL : s;
+            return in->stopped ? in->failed : s;
         s = (Step *)(uintptr_t)next;
     }
 }
@@ -292,12 +308,14 @@ Value eval_frame_run(Interp *in, Frame *f)
     size_t reported = in->cx->diags->n;
     in->result = value_none();
     in->stopped = false;
-    const Step *failed = run_steps(in, start(in, f));
+    in->failed = NULL;
+    const Step *failed = in->observer ? observe_frame(in, f) : run_steps(in, start(in, f));
     if (failed && in->cx->diags->n > reported && in->cx->diags->last)
         explain(in, failed, in->cx->diags->last);
     unwind(in);
     eval_frame_enter(in, below);
     Value v = in->result;
     in->result = value_none();
+    in->stopped = false;
     return v;
 }

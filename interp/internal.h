@@ -8,6 +8,7 @@
 #define INTERP_INTERNAL_H
 
 #include "interp/interp.h"
+#include "interp/observe.h"
 #include "ir/te.h"
 
 #include <string.h>
@@ -61,15 +62,31 @@ typedef struct PatternTest {
 
 /* A variable of a pattern. */
 typedef struct PatternBind {
+    const Var *var;
     uint32_t slot; /* NO_SLOT: it is not used */
     uint32_t parent, field;
 } PatternBind;
 
 typedef struct PatternCode {
     bool is_var; /* the pattern is one variable, binds.at[0], or `_` */
+    Span span;
     Vec(PatternTest) tests;
     Vec(PatternBind) binds;
 } PatternCode;
+
+/* A variable that got its value, which was there already, without a step. */
+typedef struct StepNote {
+    const Var *var;
+    Span span;
+    Operand at;
+    bool gone; /* nobody reads it, and its place may be another's by now */
+} StepNote;
+
+/* For an observer: the variables of the text. */
+typedef struct StepInfo {
+    const Var *var; /* receives the result; NULL: a temporary */
+    Vec(StepNote) notes; /* from before this step */
+} StepInfo;
 
 struct Step {
     uint8_t kind; /* StepKind */
@@ -77,6 +94,7 @@ struct Step {
     uint32_t dest; /* the slot of the result; NO_SLOT: it is not needed */
     Step *next;
     Operand *args;
+    StepInfo *info; /* NULL: nothing to say */
     Span span;
     union {
         struct { /* OP */
@@ -122,6 +140,9 @@ struct Code {
     uint32_t
         self_slot; /* receives the closure itself, so that it need not capture itself; or NO_SLOT */
     Vec(Var *) free_vars; /* of an expression: what it captures, to be given by the caller */
+    Span span; /* the text of the function */
+    const Var *var; /* to which the closure is bound; NULL: none of the text */
+    Vec(const Var *) params, captured; /* for an observer; NULL: none of the text */
 };
 
 typedef struct Frame Frame;
@@ -167,6 +188,8 @@ struct Interp {
     uint32_t args_cap, objects_cap;
     Value result; /* of the evaluation, when it has ended */
     bool stopped; /* the frame where the evaluation began is gone */
+    const Step *failed; /* of an evaluation that ended by a failure in its last frame */
+    const Observer *observer; /* NULL: nobody watches */
 };
 
 /* ---- prepare.c, lifetime.c, slots.c ---------------------------------------------------------------------- */
@@ -201,6 +224,16 @@ static inline void eval_frame_enter(Interp *in, Frame *f)
 
 /* Runs the pushed frame, whose arguments and closure are in place, to its end. VALUE_NONE after a diagnostic. */
 Value eval_frame_run(Interp *in, Frame *f);
+
+/* Runs one step and returns the next. */
+const Step *eval_step(Interp *in, Step *s);
+/* Makes the pushed frame the running one; its first step. */
+const Step *eval_frame_start(Interp *in, Frame *f);
+
+/* ---- observe.c ---------------------------------------------------------------------------------- */
+
+/* Runs the pushed frame, telling the observer. Returns the step that failed; NULL when the evaluation has ended. */
+const Step *observe_frame(Interp *in, Frame *f);
 
 /* ---- call.c ------------------------------------------------------------------------------------- */
 

@@ -44,6 +44,10 @@ static void operands_used(Lifetime *lt, Step *s)
         o->last = !lt->live[o->at];
         slot_used(lt, o->at);
     }
+    for (size_t i = 0; s->info && i < s->info->notes.n; i++) {
+        StepNote *note = &s->info->notes.at[i];
+        note->gone = note->at.base == BASE_SLOTS && !lt->live[note->at.at];
+    }
 }
 
 /* The slot gets its value here; false when nobody reads it. */

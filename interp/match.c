@@ -14,6 +14,7 @@ void pattern_compile(Unit *u, const Pattern *p, PatternCode *out,
     Arena scratch;
     Vec(Node) nodes = {0};
     arena_init(&scratch, u->arena.limits);
+    out->span = p->span;
     out->is_var = p->kind == PATTERN_VAR || p->kind == PATTERN_WILDCARD;
     vec_push(&nodes, &scratch, ((Node){p, 0, 0}));
     while (nodes.n) {
@@ -21,7 +22,8 @@ void pattern_compile(Unit *u, const Pattern *p, PatternCode *out,
         if (at.pattern->kind == PATTERN_WILDCARD)
             continue;
         if (at.pattern->kind == PATTERN_VAR) {
-            PatternBind bind = {slot_of(data, at.pattern->var), at.parent, at.field};
+            PatternBind bind = {at.pattern->var, slot_of(data, at.pattern->var), at.parent,
+                                at.field};
             vec_push(&out->binds, &u->arena, bind);
             continue;
         }

@@ -13,6 +13,7 @@ typedef struct Fn Fn;
 /* Where a variable's value stands: in a slot or among the constants. */
 typedef struct Place {
     Fn *fn; /* whose frame; NULL for a constant, which all functions share */
+    const Var *var; /* of the text, whose value it is */
     Operand at;
 } Place;
 
@@ -42,6 +43,7 @@ typedef struct Prepare {
     Vec(Fn *) fns;
     Vec(Pending) pending;
     Pending now; /* the block at work */
+    Vec(StepNote) notes; /* for the next step */
     bool failed;
 } Prepare;
 
@@ -109,13 +111,14 @@ Value closure_new(Interp *in, const Code *code, uint32_t n)
     return value_object(o);
 }
 
-static Code *code_new(Prepare *p, const Type *type)
+static Code *code_new(Prepare *p, const Expr *e)
 {
     Code *code = arena_new(&p->unit->arena, Code);
     code->info =
         (ObjectInfo){.kind = VALUE_FUNCTION, .destroy = closure_destroy, .print = closure_print};
     code->unit = p->unit;
-    code->type = type;
+    code->type = e->type;
+    code->span = e->span;
     code->self_slot = NO_SLOT;
     vec_push(&p->unit->codes, &p->unit->arena, code);
     return code;
@@ -123,11 +126,22 @@ static Code *code_new(Prepare *p, const Type *type)
 
 /* ---- places ------------------------------------------------------------------------------------ */
 
-static Place *place_new(Prepare *p, Fn *fn, OperandBase base, uint32_t at)
+/* The variables of a normal form, which no text can name, have empty names. */
+static const Var *text_var(const Var *v)
+{
+    return v->name->text[0] ? v : NULL;
+}
+
+static Place *place_new(Prepare *p, Fn *fn, const Var *v, Operand at)
 {
     Place *place = arena_new(&p->scratch, Place);
-    *place = (Place){fn, {.at = at, .base = (uint8_t)base}};
+    *place = (Place){fn, v ? text_var(v) : NULL, at};
     return place;
+}
+
+static Operand slot_operand(uint32_t slot)
+{
+    return (Operand){.at = slot, .base = BASE_SLOTS};
 }
 
 static uint32_t slot_new(Prepare *p)
@@ -142,7 +156,7 @@ static uint32_t bind_slot(void *data, Var *v)
 {
     Prepare *p = data;
     uint32_t slot = slot_new(p);
-    ptrmap_put(&p->places, v, place_new(p, p->now.fn, BASE_SLOTS, slot));
+    ptrmap_put(&p->places, v, place_new(p, p->now.fn, v, slot_operand(slot)));
     return slot;
 }
 
@@ -172,6 +186,7 @@ static bool reach(const Fn *fn, const Place *place, Operand *out)
 static Operand capture(Prepare *p, Fn *fn, const Place *place, Operand source)
 {
     vec_push(&fn->sources, &p->scratch, source);
+    vec_push(&fn->code->captured, &p->unit->arena, place->var);
     ptrmap_put(&fn->captured, place, (void *)(uintptr_t)fn->sources.n);
     return (Operand){.at = (uint32_t)fn->sources.n - 1, .base = BASE_CAPTURED};
 }
@@ -197,8 +212,10 @@ static const Place *var_place(Prepare *p, Var *v)
     if (place)
         return place;
     Fn *root = p->fns.at[0];
-    place = place_new(p, root, BASE_CAPTURED, (uint32_t)root->code->free_vars.n);
+    Operand at = {.at = (uint32_t)root->code->free_vars.n, .base = BASE_CAPTURED};
+    place = place_new(p, root, v, at);
     vec_push(&root->code->free_vars, &p->unit->arena, v);
+    vec_push(&root->code->captured, &p->unit->arena, v);
     ptrmap_put(&p->places, v, place);
     return place;
 }
@@ -221,9 +238,26 @@ static Step *step_new(Prepare *p, StepKind kind, const Expr *origin, uint32_t n)
     return s;
 }
 
+static StepInfo *step_info(Prepare *p, Step *s)
+{
+    if (!s->info)
+        s->info = arena_new(&p->unit->arena, StepInfo);
+    return s->info;
+}
+
+static void take_notes(Prepare *p, Step *s)
+{
+    StepInfo *info = step_info(p, s);
+    for (size_t i = 0; i < p->notes.n; i++)
+        vec_push(&info->notes, &p->unit->arena, p->notes.at[i]);
+    p->notes.n = 0;
+}
+
 static void emit(Prepare *p, Step *s)
 {
     CodeBlock *b = p->now.block;
+    if (p->notes.n)
+        take_notes(p, s);
     if (b->steps.n)
         vec_last(&b->steps)->next = s;
     else
@@ -247,10 +281,14 @@ static void push_body(Prepare *p, Fn *fn, Expr *body, VarList params, const Plac
     Code *code = fn->code;
     code->n_params = params.n;
     code->n_slots = params.n;
-    for (uint32_t i = 0; i < params.n; i++)
-        ptrmap_put(&p->places, params.at[i], place_new(p, fn, BASE_SLOTS, i));
+    for (uint32_t i = 0; i < params.n; i++) {
+        Place *place = place_new(p, fn, params.at[i], slot_operand(i));
+        ptrmap_put(&p->places, params.at[i], place);
+        vec_push(&code->params, &p->unit->arena, place->var);
+    }
     if (self) {
         fn->self = self;
+        code->var = self->var;
         code->self_slot = code->n_slots++;
     }
     Pending body_block = {fn, &code->body, body, code->n_slots, NULL};
@@ -269,7 +307,7 @@ static Step *eta_closure(Prepare *p, const Expr *e)
 {
     const OpRef *op = expr_as_op(e);
     const ConRef *con = expr_as_con(e);
-    Code *code = code_new(p, e->type);
+    Code *code = code_new(p, e);
     uint32_t n = op ? (uint32_t)op_arity(op->op) : con->con->n;
     code->n_params = n;
     code->n_slots = n + 1;
@@ -279,8 +317,8 @@ static Step *eta_closure(Prepare *p, const Expr *e)
     apply->next = back;
     if (apply->args)
         for (uint32_t i = 0; i < n; i++)
-            apply->args[i] = (Operand){.at = i, .base = BASE_SLOTS};
-    back->args[0] = (Operand){.at = n, .base = BASE_SLOTS};
+            apply->args[i] = slot_operand(i);
+    back->args[0] = slot_operand(n);
     if (op) {
         set_op(p, apply, op->op, NULL);
         if (op->op->attrs) {
@@ -332,7 +370,7 @@ static Operand operand(Prepare *p, Expr *e)
     Step *s = atom_step(p, e);
     s->dest = slot_new(p);
     emit(p, s);
-    return (Operand){.at = s->dest, .base = BASE_SLOTS};
+    return slot_operand(s->dest);
 }
 
 static void operands(Prepare *p, Step *s, ExprList list)
@@ -383,7 +421,7 @@ static Step *closure_step(Prepare *p, Function *f, const Place *self)
         body = normal ? normal->body : body;
     }
     Step *s = step_new(p, STEP_CLOSURE, &f->base, 0);
-    Code *code = code_new(p, f->base.type);
+    Code *code = code_new(p, &f->base);
     s->code = code;
     push_body(p, fn_new(p, p->now.fn, code, s), body, f->params, self);
     return s;
@@ -470,24 +508,40 @@ static Step *value_step(Prepare *p, Expr *e, bool tail, const Place *self)
 
 /* ---- blocks ------------------------------------------------------------------------------------ */
 
+static void note_let(Prepare *p, const Let *let, Place *place)
+{
+    const Var *v = text_var(let->var);
+    if (!v)
+        return;
+    StepNote note = {.var = v, .span = let->value->span};
+    note.at = place_operand(p, p->now.fn, place);
+    vec_push(&p->notes, &p->scratch, note);
+    place->var = place->var ? place->var : v;
+}
+
 /* A `let` whose value needs no step: its variable is another name for a place. */
 static bool bind_known(Prepare *p, const Let *let)
 {
     Expr *e = let->value;
     Place *place = NULL;
+    Value known = value_none();
     const Call *call = expr_as_call(e);
     const ConRef *con = expr_as_con(call && call->args.n == 0 ? call->callee : e);
     const Tuple *tuple = expr_as_tuple(e);
     if (e->kind == EXPR_VAR)
         place = (Place *)(uintptr_t)var_place(p, expr_as_var(e));
     else if (e->kind == EXPR_CONSTANT)
-        place = place_new(p, NULL, BASE_CONSTANTS, constant(p, expr_as_constant(e)->value).at);
+        known = expr_as_constant(e)->value;
     else if (tuple && tuple->fields.n == 0)
-        place = place_new(p, NULL, BASE_CONSTANTS, constant(p, value_unit()).at);
+        known = value_unit();
     else if (con && con->con->n == 0 && (call || con_is_value(con)))
-        place = place_new(p, NULL, BASE_CONSTANTS, constant(p, nullary(con->con)).at);
-    if (place)
+        known = nullary(con->con);
+    if (!value_is_none(known))
+        place = place_new(p, NULL, let->var, constant(p, known));
+    if (place) {
         ptrmap_put(&p->places, let->var, place);
+        note_let(p, let, place);
+    }
     return place != NULL;
 }
 
@@ -511,9 +565,11 @@ static void end_block(Prepare *p, Expr *result)
 static void bind_step(Prepare *p, const Let *let, bool tail)
 {
     /* The place comes before the value, which may be a function that calls itself, and is none of those in its branches. */
-    Place *place = place_new(p, p->now.fn, BASE_SLOTS, slot_new(p));
+    Place *place = place_new(p, p->now.fn, let->var, slot_operand(slot_new(p)));
     Step *s = value_step(p, let->value, tail, place);
     s->dest = place->at.at;
+    if (place->var)
+        step_info(p, s)->var = place->var;
     ptrmap_put(&p->places, let->var, place);
     emit(p, s);
 }
@@ -604,7 +660,7 @@ Code *code_prepare(Interp *in, Module *keep, Expr *root)
     Code *code = NULL;
     arena_init(&p.scratch, &in->cx->limits);
     if (p.unit && p.anf) {
-        code = code_new(&p, root->type);
+        code = code_new(&p, root);
         prepare_all(&p, code, root);
         if (p.failed || !reserve(in, p.unit))
             code = NULL;

@@ -49,8 +49,19 @@ static void give(Sharing *sh, uint32_t slot)
     sh->free.list = f;
 }
 
+static void notes_now(const Sharing *sh, StepInfo *info)
+{
+    for (size_t i = 0; i < info->notes.n; i++) {
+        StepNote *note = &info->notes.at[i];
+        if (note->at.base == BASE_SLOTS && !note->gone)
+            note->at.at = sh->now[note->at.at];
+    }
+}
+
 static void operands_now(Sharing *sh, Step *s)
 {
+    if (s->info)
+        notes_now(sh, s->info);
     uint32_t n = s->n + (s->kind == STEP_CALL || s->kind == STEP_TAIL_CALL);
     for (uint32_t i = 0; i < n; i++) {
         Operand *o = &s->args[i];

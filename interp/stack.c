@@ -101,7 +101,8 @@ Frame *eval_frame_push(Interp *in, const Code *code)
 {
     Stack *st = &in->stack;
     Limits *l = &in->cx->limits;
-    size_t bytes = sizeof(Frame) + code->n_slots * sizeof(Value);
+    /* One slot more than it needs, where an observer finds results that nobody uses. */
+    size_t bytes = sizeof(Frame) + (code->n_slots + 1) * sizeof(Value);
     if (limit_hit(l))
         return NULL;
     if (l->depth_most && st->depth >= l->depth_most) {

@@ -189,7 +189,7 @@ static void bind_let(Anf *anf, const ScopeNode *node)
 
 static Expr *body_to_anf(Ctx *cx, Module *module, Expr *body, uint32_t *numbers)
 {
-    Anf anf = {.cx = cx, .arena = &module->arena, .numbers = numbers, .plain = ctx_name(cx, "x")};
+    Anf anf = {.cx = cx, .arena = &module->arena, .numbers = numbers, .plain = ctx_name(cx, "")};
     Expr *now = NULL;
     if (scopes_init(&anf.scopes, cx, body)) {
         for (size_t i = 0; i < anf.scopes.steps.n; i++) {

@@ -8,7 +8,7 @@
  * that a typed expression stays typed. Functions with the attribute Primitive stay as they are, except `root` itself. NULL when
  * memory ran out: the limit was reached. */
 Expr *to_anf(Ctx *cx, Module *module, Expr *root);
-/* The same with new variables that are all called `x`, for what nobody reads. */
+/* The same with new variables whose names are empty, for what nobody reads. */
 Expr *to_anf_unnamed(Ctx *cx, Module *module, Expr *root);
 
 #endif

@@ -213,6 +213,13 @@ static void tensor_show(Buf *out, const Tensor *t, const ShowStyle *style)
         buf_str(out, "[]");
         return;
     }
+    if (t->size > style->elements && style->large != SHOW_CUT) {
+        tensor_type_show(out, t);
+        buf_str(out, style->large == SHOW_SUMMARY ? ": " : "");
+        if (style->large == SHOW_SUMMARY)
+            tensor_summary(out, t);
+        return;
+    }
     Grid g = {.t = t, .indent = column_now(out), .width = (size_t)style->width};
     if (t->size > style->elements)
         g.edge = style->edge;
@@ -287,6 +294,10 @@ static void object_begin(Shower *s, const Object *o)
             info->print(s->out, o);
         else
             buf_str(s->out, "<fn>");
+        return;
+    }
+    if (info->kind == VALUE_REF && s->style.ref) {
+        s->style.ref(s->style.data, s->out, o);
         return;
     }
     bool list = !s->style.exact && is_list(o);
@@ -402,6 +413,21 @@ void value_show(Buf *out, Value v, ShowStyle style)
 
 /* --- Statistics */
 
+enum { FIRST_ELEMENTS = 3 };
+
+static void first_elements(Buf *out, const Tensor *t)
+{
+    for (int64_t i = 0; i < t->size && i < FIRST_ELEMENTS; i++) {
+        double v = tensor_get_double(t, i);
+        buf_str(out, i > 0 ? ", " : "");
+        if (dtype_is_bool(t->dtype))
+            buf_str(out, v != 0 ? "True" : "False");
+        else
+            number_print_g6(out, v);
+    }
+    buf_str(out, t->size > FIRST_ELEMENTS ? ", …; " : "; ");
+}
+
 static void bool_summary(Buf *out, const Tensor *t)
 {
     int64_t set = 0;
@@ -416,6 +442,7 @@ void tensor_summary(Buf *out, const Tensor *t)
         buf_str(out, "empty");
         return;
     }
+    first_elements(out, t);
     if (dtype_is_bool(t->dtype)) {
         bool_summary(out, t);
         return;

@@ -4,6 +4,13 @@
 
 #include "runtime/value.h"
 
+/* What a tensor of more elements than are shown becomes. */
+typedef enum ShowLarge {
+    SHOW_CUT,               /* its middle is left out */
+    SHOW_SUMMARY,           /* its type, first elements and statistics */
+    SHOW_TYPE,              /* its type alone */
+} ShowLarge;
+
 typedef struct ShowStyle {
     int64_t elements;       /* most elements of a tensor before the middle is left out; 0: 1000 */
     int64_t edge;           /* kept at each end of a shortened axis; 0: 3 */
@@ -11,6 +18,10 @@ typedef struct ShowStyle {
     int width;              /* columns at which rows of a tensor break; 0: 80 */
     bool exact;             /* constructors as they are: Cons(1, Nil) instead of [1, 2, 3] */
     bool bare;              /* without the type behind a tensor */
+    ShowLarge large;
+    /* What stands for a reference, instead of its content; NULL: `ref(content)`. */
+    void (*ref)(void *data, Buf *out, const Object *cell);
+    void *data;
 } ShowStyle;
 
 /* `3`, `[[1, 2], [3, 4]] : Tensor[(2, 2), float32]`, `(1, 2)`, `Cons(1, Nil)` or `[1]`, `ref(3)`,
@@ -20,7 +31,7 @@ void value_show(Buf *out, Value v, ShowStyle style);
 void element_show(Buf *out, DType dtype, const void *element);
 /* The type of a tensor value: `Tensor[(2, 2), float32]`, `float32`. */
 void tensor_type_show(Buf *out, const Tensor *t);
-/* The statistics of a tensor in one line: min, max, mean, NaNs. */
+/* A tensor in one line: its first elements; then min, max, mean, NaNs. */
 void tensor_summary(Buf *out, const Tensor *t);
 
 #endif

@@ -164,13 +164,15 @@ static void step_source(Buf *out, RelaySession *s, const StoryEvent *e)
     if (!source)
         return;
     HtmlMark marks[3] = {
-        {e->at.from, e->at.to, e->result == STORY_FAILED ? HTML_MARK_WRONG : HTML_MARK_AT}};
+        {.from = e->at.from,
+         .to = e->at.to,
+         .kind = e->result == STORY_FAILED ? HTML_MARK_WRONG : HTML_MARK_AT}};
     size_t n = 1;
     for (uint32_t i = 0; i < e->n_places; i++) {
         Span p = e->places[i].span;
         bool same = p.from == e->at.from && p.to == e->at.to;
         if (p.source == e->at.source && !same && p.from < p.to)
-            marks[n++] = (HtmlMark){p.from, p.to, HTML_MARK_OTHER};
+            marks[n++] = (HtmlMark){.from = p.from, .to = p.to, .kind = HTML_MARK_OTHER};
     }
     html_source(out, source->text, source->len, lines_around(s, source, e->at), n, marks);
 }

@@ -28,7 +28,7 @@ void display_binding(RelaySession *s, const Local *local)
     if (local->var->base.type)
         type_print(&b, local->var->base.type);
     if (local->value.kind == VALUE_TENSOR && local->value.tensor->size > BOUND_ELEMENTS_MOST) {
-        buf_str(&b, ", ");
+        buf_str(&b, " = ");
         tensor_summary(&b, local->value.tensor);
     } else if (local->value.kind != VALUE_FUNCTION) {
         ShowStyle style = show_style(s);

@@ -2,6 +2,7 @@
 #include "base/plugin.h"
 #include "ir/walk.h"
 #include "session/internal.h"
+#include "session/stepping.h"
 #include "typecheck/typecheck.h"
 
 #include <stdlib.h>
@@ -162,6 +163,8 @@ Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Exp
 {
     if (engine == ENGINE_GPU && !no_gpu(s))
         return value_none();
+    if (stops_any(s))
+        return stops_eval(s, env, keep, e);
     Thunk t;
     if (engine == ENGINE_INTERP || !thunk_make(s, env, keep, e, &t))
         return session_status(s) == RELAY_OK

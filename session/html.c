@@ -82,6 +82,7 @@ void html_diff(Buf *out, const char *text, size_t len)
 static const char mark_style[] =
     "<style>.relay-line{color:var(--jp-ui-font-color3,#8a8f98);user-select:none}"
     ".relay-program mark{color:inherit;border-radius:2px;padding:1px 0}"
+    "mark.relay-mark-numbered{background:none}"
     "mark.relay-mark-at{background:var(--relay-mark-at,rgba(255,193,7,.38))}"
     "mark.relay-mark-other{background:var(--relay-mark-other,rgba(33,150,243,.24))}"
     "mark.relay-mark-wrong{background:var(--relay-mark-wrong,rgba(244,67,54,.32))}</style>";
@@ -90,6 +91,7 @@ static const char *const mark_names[] = {
     [HTML_MARK_AT] = "at",
     [HTML_MARK_OTHER] = "other",
     [HTML_MARK_WRONG] = "wrong",
+    [HTML_MARK_NUMBERED] = "numbered",
 };
 
 typedef struct MarkedText {
@@ -126,6 +128,15 @@ static const HtmlMark *mark_at(const MarkedText *m, size_t at, size_t *until)
     return best;
 }
 
+static void open_mark(const MarkedText *m, const HtmlMark *mark)
+{
+    buf_printf(m->out, "<mark class=\"relay-mark-%s", mark_names[mark->kind]);
+    for (size_t i = 0; i < m->n && mark->kind == HTML_MARK_NUMBERED; i++)
+        if (m->marks[i].from <= m->at && m->at < m->marks[i].to)
+            buf_printf(m->out, " k%u", m->marks[i].number);
+    buf_str(m->out, "\">");
+}
+
 /* Text of one kind of token (NULL: none), up to `to`. */
 static void marked_piece(MarkedText *m, size_t to, const char *kind)
 {
@@ -136,7 +147,7 @@ static void marked_piece(MarkedText *m, size_t to, const char *kind)
         size_t stop = newline ? (size_t)(newline - m->text) : until;
         if (stop > m->at) {
             if (mark)
-                buf_printf(m->out, "<mark class=\"relay-mark-%s\">", mark_names[mark->kind]);
+                open_mark(m, mark);
             if (kind)
                 buf_printf(m->out, "<span class=\"relay-%s\">", kind);
             buf_html(m->out, m->text + m->at, stop - m->at);
@@ -228,13 +239,13 @@ void html_steps_begin(HtmlSteps *steps, Buf *out, size_t n, const char *key)
     uint64_t id = 14695981039346656037u; /* FNV-1a */
     for (const char *p = key; *p; p++)
         id = (id ^ (unsigned char)*p) * 1099511628211u;
-    *steps = (HtmlSteps){.out = out, .n = n, .id = id};
+    *steps = (HtmlSteps){.out = out, .n = n, .id = id, .start = 1};
     html_source_style(out);
     buf_str(out, steps_style);
     buf_str(out, "<div class=\"relay-steps\">");
 }
 
-static void step_link(HtmlSteps *steps, size_t to, const char *text)
+void html_step_link(const HtmlSteps *steps, size_t to, const char *text)
 {
     if (to >= 1 && to <= steps->n)
         buf_printf(steps->out, "<label for=\"rs%016llx-%zu\">%s</label> ",
@@ -247,17 +258,20 @@ void html_step_begin(HtmlSteps *steps, const char *title, HtmlStepKind kind)
 {
     Buf *out = steps->out;
     steps->at++;
-    buf_printf(out, "<input type=\"radio\" name=\"rs%016llx\" id=\"rs%016llx-%zu\"%s>",
+    buf_printf(out, "<input type=\"radio\" name=\"rs%016llx\" id=\"rs%016llx-%zu\"%s",
                (unsigned long long)steps->id, (unsigned long long)steps->id, steps->at,
-               steps->at == 1 ? " checked" : "");
+               steps->at == steps->start ? " checked" : "");
+    if (steps->classes)
+        buf_printf(out, " class=\"%s\"", steps->classes);
+    buf_char(out, '>');
     buf_printf(out, "<section%s><nav>", kind == HTML_STEP_WRONG ? " class=\"relay-wrong\"" : "");
     buf_printf(out, "<span>%zu of %zu</span> <b>", steps->at, steps->n);
     buf_html(out, title, strlen(title));
     buf_str(out, "</b> ");
-    step_link(steps, 1, "\u21e4");
-    step_link(steps, steps->at - 1, "\u2190 back");
-    step_link(steps, steps->at + 1, "forward \u2192");
-    step_link(steps, steps->n, "\u21e5");
+    html_step_link(steps, 1, "\u21e4");
+    html_step_link(steps, steps->at - 1, "\u2190 back");
+    html_step_link(steps, steps->at + 1, "forward \u2192");
+    html_step_link(steps, steps->n, "\u21e5");
     buf_str(out, "</nav>");
 }
 

@@ -31,12 +31,14 @@ typedef enum HtmlMarkKind {
     HTML_MARK_AT,    /* what the step is about */
     HTML_MARK_OTHER, /* what else takes part */
     HTML_MARK_WRONG, /* what went wrong */
+    HTML_MARK_NUMBERED, /* without colours: its bytes have the class `k<number>`, beside those of other marks around them */
 } HtmlMarkKind;
 
 /* Bytes [from, to) of the text. Of marks that overlap the narrower one is seen. */
 typedef struct HtmlMark {
     size_t from, to;
     HtmlMarkKind kind;
+    uint32_t number;
 } HtmlMark;
 
 /* The lines that are shown, counted from 1; all where `to` is 0. `before`: how many lines of the file stand in front of the text. */
@@ -55,12 +57,16 @@ typedef struct HtmlSteps {
     Buf *out;
     size_t n, at;
     uint64_t id; /* tells the frames of one page apart */
+    size_t start; /* the step that is seen first; 1 unless the caller changes it */
+    const char *classes; /* of the next step's button, for rules of the caller's; NULL: none */
 } HtmlSteps;
 
 /* `key` is text that other frames of the page do not share, such as what the view shows. */
 void html_steps_begin(HtmlSteps *steps, Buf *out, size_t n, const char *key);
 /* `title` is plain text. */
 void html_step_begin(HtmlSteps *steps, const char *title, HtmlStepKind kind);
+/* Leads to another step, counted from 1; to none it is grey. */
+void html_step_link(const HtmlSteps *steps, size_t to, const char *text);
 void html_step_end(HtmlSteps *steps);
 void html_steps_end(HtmlSteps *steps);
 

@@ -43,6 +43,8 @@ struct RelaySession {
         directory; /* of the file being run: where imports and loads are looked up; NULL: the working directory */
     int loading; /* nesting of :load */
     bool quit; /* :quit was run in this cell; nothing behind it is */
+    struct Stops *stops; /* breakpoints and watched variables; NULL: none */
+    RelayStepper stepper;
 };
 
 /* ---- session.c ------------------------------------------------------------------------------------------------------------ */

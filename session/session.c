@@ -1,7 +1,7 @@
 #include "include/relay.h"
 
 #include "runtime/npy.h"
-#include "session/internal.h"
+#include "session/stepping.h"
 #include "stdlib/stdlib.h"
 #include "typecheck/typecheck.h"
 
@@ -63,6 +63,7 @@ void relay_session_free(RelaySession *s)
 {
     if (!s)
         return;
+    stops_free(s);
     free_locals(s);
     heap_break_cycles(&s->cx.limits);
     if (s->jit)
@@ -79,6 +80,7 @@ void relay_session_free(RelaySession *s)
 
 void session_reset(RelaySession *s)
 {
+    stops_free(s);
     free_locals(s);
     Module *fresh = module_new(&s->cx);
     if (!fresh)

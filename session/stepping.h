@@ -1,0 +1,67 @@
+/* Evaluations that somebody watches: steps, breakpoints, watched variables. */
+#ifndef SESSION_STEPPING_H
+#define SESSION_STEPPING_H
+
+#include "session/commands.h"
+#include "session/record.h"
+
+/* Where evaluations stop. */
+typedef struct Breakpoint {
+    const Name *name;       /* of the function */
+    bool global;
+    uint32_t line;          /* of the source in which it stands; 0: the call */
+    char *condition;        /* over the parameters; NULL: always */
+} Breakpoint;
+
+typedef struct Stops {
+    Breakpoint *breaks;
+    const Name **watched;
+    size_t n_breaks, n_watched;
+} Stops;
+
+/* `@f:3 if %n == 0` */
+void breakpoint_print(Buf *out, const Breakpoint *b);
+void stops_free(RelaySession *s);
+/* Whether evaluations of cells must be watched. */
+bool stops_any(const RelaySession *s);
+
+struct RelaySteps {
+    RelaySession *s;
+    Module *env;
+    Recorder rec;
+    RelayGo go;
+    uint64_t most;          /* without a stepper: the evaluation ends behind this step; 0: at the end */
+    bool asks;              /* there is a stepper */
+    bool left;              /* it was ended before its end, on purpose */
+    const Breakpoint *at;   /* the breakpoint that was met last */
+    PtrMap watched_cells;   /* Object -> Name */
+    PtrMap conditions;      /* Breakpoint -> Module; NULL: it cannot be told */
+    uint64_t watch_lines;
+    RelayStepView view;
+    Buf rule, value, variables, calls, cells, why;
+};
+
+/* Keeps at most `kept` steps, from step `from` on. */
+bool steps_init(RelaySteps *st, RelaySession *s, size_t kept, uint64_t from);
+void steps_deinit(RelaySteps *st);
+/* Evaluates, told step by step. NONE after a diagnostic, or when it was left. */
+Value steps_eval(RelaySteps *st, Module *env, Module *keep, Expr *e);
+/* engine_eval while there are breakpoints or watched variables. */
+Value stops_eval(RelaySession *s, Module *env, Module *keep, Expr *e);
+/* Whether the event is that of a breakpoint; its condition may report. */
+const Breakpoint *stops_match(RelaySteps *st, const Event *e);
+/* Says so when a watched variable gets a value. */
+void stops_watch(RelaySteps *st, const Event *e);
+
+/* Lets go of the conditions. */
+void stops_forget(RelaySteps *st);
+
+/* One state, with the steps that led to it, as text. */
+void steps_state(RelaySteps *st, Buf *out, uint64_t number);
+/* The steps that are kept, as text (at most so many) and as HTML that begins with one of them. */
+void steps_text(RelaySteps *st, Buf *out, uint64_t most);
+void steps_html(RelaySteps *st, Buf *out, uint64_t start);
+/* The lines of the function around a step. */
+Span steps_region(const RelaySteps *st, const RecordStep *step);
+
+#endif

@@ -1,0 +1,500 @@
+/* The steps of an evaluation as HTML.
+ *
+ * Each step says its rule and which marks and parts of the page go with it; a mark or part stands in the page once, however many
+ * steps show it, and rules of style (`:has` of the button that is on) bring it out. So a step costs some hundred bytes. The script
+ * only adds that a click on an expression goes to the next step that evaluates it. */
+#include "session/html.h"
+#include "session/stepping.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CALLS_SHOWN 12
+#define VARIABLES_SHOWN 30
+#define CELLS_SHOWN 20
+
+typedef struct Region {
+    Span lines;
+    Vec(HtmlMark) marks;
+} Region;
+
+typedef struct Part {
+    char *html;
+    size_t n;
+    uint64_t hash;
+} Part;
+
+/* Where a part stands in the page. */
+typedef enum Place { PLACE_VARIABLES, PLACE_CALLS, PLACE_CELLS, PLACES } Place;
+
+typedef struct Parts {
+    Part *at;
+    size_t n, cap;
+} Parts;
+
+typedef struct Shown {      /* with a step */
+    uint32_t region, mark, pattern;
+    uint32_t parts[PLACES];
+} Shown;
+
+typedef struct Page {
+    RelaySteps *st;
+    uint32_t rows[PLACES]; /* the most of any step */
+    Recorder *rec;
+    Arena arena;
+    Vec(Region) regions;
+    Vec(Span) marks;
+    Parts parts[PLACES];
+    Shown *shown;
+    size_t n;
+} Page;
+
+/* ---- what the steps have in common --------------------------------------------------------------- */
+
+static bool same_span(Span a, Span b)
+{
+    return a.source == b.source && a.from == b.from && a.to == b.to;
+}
+
+static uint32_t region_number(Page *p, const RecordStep *step)
+{
+    Span lines = steps_region(p->st, step);
+    for (size_t i = 0; i < p->regions.n; i++)
+        if (same_span(p->regions.at[i].lines, lines))
+            return (uint32_t)i;
+    Region region = {.lines = lines};
+    vec_push(&p->regions, &p->arena, region);
+    return (uint32_t)p->regions.n - 1;
+}
+
+static uint32_t mark_number(Page *p, uint32_t region, Span span)
+{
+    for (size_t i = p->marks.n; i-- > 0;)
+        if (same_span(p->marks.at[i], span))
+            return (uint32_t)i;
+    uint32_t number = (uint32_t)p->marks.n;
+    vec_push(&p->marks, &p->arena, span);
+    Region *r = &p->regions.at[region];
+    HtmlMark mark = {span.from, span.to, HTML_MARK_NUMBERED, number};
+    if (span.source == r->lines.source)
+        vec_push(&r->marks, &p->arena, mark);
+    return number;
+}
+
+static void count_rows(Page *p, Place place, const Buf *html)
+{
+    uint32_t n = 0;
+    for (const char *at = buf_text(html); (at = strstr(at, "<tr")); at++)
+        n++;
+    if (p->rows[place] < n)
+        p->rows[place] = n;
+}
+
+/* Takes the text. */
+static uint32_t part_number(Page *p, Place place, Buf *html)
+{
+    Parts *parts = &p->parts[place];
+    count_rows(p, place, html);
+    uint64_t hash = hash_bytes(buf_text(html), html->n, 0);
+    for (size_t i = parts->n; i-- > 0;) {
+        const Part *part = &parts->at[i];
+        if (part->hash != hash || part->n != html->n || memcmp(part->html, buf_text(html), html->n))
+            continue;
+        buf_deinit(html);
+        return (uint32_t)i;
+    }
+    if (parts->n == parts->cap) {
+        size_t cap = parts->cap ? 2 * parts->cap : 64;
+        Part *grown = realloc(parts->at, cap * sizeof *grown);
+        if (!grown) {
+            buf_deinit(html);
+            return 0;
+        }
+        parts->at = grown;
+        parts->cap = cap;
+    }
+    size_t n = html->n;
+    parts->at[parts->n] = (Part){buf_take(html), n, hash};
+    return (uint32_t)parts->n++;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------------- */
+
+static void html_buf(Buf *out, Buf *text)
+{
+    buf_html(out, buf_text(text), text->n);
+    buf_clear(text);
+}
+
+static uint32_t variables_part(Page *p, const RecordStep *step)
+{
+    Buf html = {0}, text = {0};
+    size_t n = 0;
+    const Bound **all = record_variables(step, &n);
+    size_t from = n > VARIABLES_SHOWN ? n - VARIABLES_SHOWN : 0;
+    for (size_t i = from; all && i < n; i++) {
+        const Binding *b = &all[i]->is;
+        buf_printf(&html, "<tr%s><th>%%%s</th><td>",
+                   record_is_fresh(step, all[i]) ? " class=\"relay-new\"" : "", b->name->text);
+        if (b->value.kind == VALUE_FUNCTION)
+            buf_str(&text, "a function");
+        else
+            record_value(p->rec, &text, b->value);
+        html_buf(&html, &text);
+        buf_str(&html, "</td><td class=\"relay-dim\">");
+        record_type(p->rec, &text, b);
+        html_buf(&html, &text);
+        buf_str(&html, "</td></tr>");
+    }
+    free(all);
+    buf_deinit(&text);
+    return part_number(p, PLACE_VARIABLES, &html);
+}
+
+static uint32_t calls_part(Page *p, const RecordStep *step)
+{
+    Buf html = {0}, text = {0};
+    const Activation *a = step->now;
+    for (int shown = 0; a && (shown < CALLS_SHOWN || a->depth == 0); a = a->caller, shown++) {
+        buf_printf(&html, "<tr%s><td>", shown == 0 ? " class=\"relay-top\"" : "");
+        record_call(p->rec, &text, a);
+        html_buf(&html, &text);
+        buf_str(&html, "</td></tr>");
+        uint32_t hidden = 0;
+        while (shown + 1 == CALLS_SHOWN && a->caller && a->caller->depth > 0) {
+            a = a->caller;
+            hidden++;
+        }
+        if (hidden)
+            buf_printf(&html, "<tr><td class=\"relay-dim\">… %u more …</td></tr>", hidden);
+    }
+    buf_deinit(&text);
+    return part_number(p, PLACE_CALLS, &html);
+}
+
+static uint32_t cells_part(Page *p, uint64_t number)
+{
+    Buf html = {0}, text = {0};
+    const RecordStep *step = recorder_step(p->rec, number);
+    size_t end = p->rec->n_cells;
+    while (end > 0 && p->rec->cells[end - 1].born > number)
+        end--;
+    for (size_t i = end > CELLS_SHOWN ? end - CELLS_SHOWN : 0; i < end; i++) {
+        Value v;
+        if (!record_cell(p->rec, number, i, &v))
+            continue;
+        bool written = (step->kind == EVENT_REF_WRITE &&
+                        step->args[0].object == p->rec->cells[i].cell) ||
+                       (step->kind == EVENT_REF_NEW && p->rec->cells[i].born == number);
+        buf_printf(&html, "<tr%s><th>r%zu</th><td>", written ? " class=\"relay-new\"" : "", i + 1);
+        record_value(p->rec, &text, v);
+        html_buf(&html, &text);
+        buf_str(&html, "</td></tr>");
+    }
+    buf_deinit(&text);
+    return part_number(p, PLACE_CELLS, &html);
+}
+
+static void collect(Page *p)
+{
+    for (size_t i = 0; i < p->n && !limit_hit(&p->st->s->cx.limits); i++) {
+        uint64_t number = p->rec->first + i;
+        const RecordStep *step = recorder_step(p->rec, number);
+        Shown *s = &p->shown[i];
+        s->region = region_number(p, step);
+        s->mark = mark_number(p, s->region, step->span);
+        s->pattern = step->kind == EVENT_MATCH ? mark_number(p, s->region, step->pattern) : 0;
+        s->parts[PLACE_VARIABLES] = variables_part(p, step);
+        s->parts[PLACE_CALLS] = calls_part(p, step);
+        s->parts[PLACE_CELLS] = cells_part(p, number);
+    }
+}
+
+/* ---- the page -------------------------------------------------------------------------------------- */
+
+static const char page_style[] =
+    "<style>.relay-eval{border:1px solid var(--jp-border-color2,#d0d4da);border-radius:6px;"
+    "max-width:100%;overflow:hidden;font-size:var(--jp-ui-font-size1,13px);"
+    "color:var(--jp-ui-font-color1,#1f2328);background:var(--jp-layout-color1,#fff)}"
+    ".relay-eval .relay-steps{border:0;border-radius:0;padding:10px 14px 0}"
+    ".relay-eval .relay-steps nav{flex-wrap:wrap;margin-bottom:0}"
+    ".relay-eval .relay-steps nav b{font-family:var(--jp-code-font-family,monospace);"
+    "font-weight:400;color:var(--jp-ui-font-color2,#57606a);overflow:hidden;"
+    "text-overflow:ellipsis;white-space:nowrap}"
+    ".relay-rule{font-size:1.25em;line-height:1.5;min-height:3em;margin:10px 0}"
+    ".relay-rule code{background:var(--jp-layout-color2,#eef1f4);border-radius:3px;"
+    "padding:1px 5px;font-size:.95em;color:inherit}"
+    ".relay-rule div{font-family:var(--jp-code-font-family,monospace);font-size:.8em;"
+    "color:var(--jp-ui-font-color2,#57606a)}"
+    ".relay-panes{display:grid;grid-template-columns:minmax(0,3fr) minmax(0,2fr);"
+    "border-top:1px solid var(--jp-border-color2,#d0d4da)}"
+    ".relay-where{padding:10px 14px;overflow:auto;max-height:32em;font-size:1.1em;"
+    "border-right:1px solid var(--jp-border-color2,#d0d4da)}"
+    ".relay-state{padding:10px 14px;overflow:auto;max-height:32em}"
+    ".relay-where pre.relay-program{margin:0;background:none;color:inherit}"
+    ".relay-where .relay-program mark{cursor:pointer;border-radius:0;padding:1px 0}"
+    ".relay-where h4,.relay-state h4{margin:0 0 4px;font-size:.85em;font-weight:600;"
+    "letter-spacing:.04em;text-transform:uppercase;color:var(--jp-ui-font-color2,#57606a)}"
+    ".relay-where h4{text-transform:none;letter-spacing:0}"
+    ".relay-state h4~h4,.relay-state div~h4{margin-top:14px}"
+    ".relay-where>div+div{margin-top:12px}"
+    ".relay-where>div,.relay-state>div>table{display:none}"
+    ".relay-state>div{min-height:1.6em}"
+    ".relay-eval table{border-collapse:collapse;width:100%;margin:0;border:0;table-layout:auto;"
+    "font-family:var(--jp-code-font-family,monospace);font-size:1em}"
+    ".relay-eval table tr,.relay-eval table tr:hover{background:none}"
+    ".relay-eval table td,.relay-eval table th{text-align:left;padding:2px 10px 2px 4px;border:0;"
+    "vertical-align:top;font-weight:400;max-width:none;white-space:pre-wrap;"
+    "overflow-wrap:anywhere}"
+    ".relay-eval table th{white-space:nowrap;width:1%;"
+    "color:var(--jp-mirror-editor-variable-color,#1a1a8c)}"
+    ".relay-eval table tr.relay-new,.relay-eval table tr.relay-new:hover"
+    "{background:var(--relay-mark-at,rgba(255,193,7,.38))}"
+    ".relay-eval table tr.relay-top td{font-weight:700}"
+    ".relay-eval table td.relay-dim{color:var(--jp-ui-font-color2,#57606a)}"
+    "@media (max-width:640px){.relay-panes{grid-template-columns:minmax(0,1fr)}"
+    ".relay-where{border-right:0}}</style>";
+
+static const char page_script[] =
+    "<script>(function(){var v=document.getElementById('%s');if(!v)return;"
+    "var s=[].slice.call(v.querySelectorAll('.relay-steps>input'));"
+    "function on(i){if(!s[i])return;s[i].checked=true;see();}"
+    "function now(){for(var i=0;i<s.length;i++)if(s[i].checked)return i;return 0;}"
+    "function see(){var k=/k\\d+/.exec(s[now()].className);"
+    "var m=k&&v.querySelector('.relay-where mark.'+k[0]),w=v.querySelector('.relay-where');"
+    "if(m){var a=m.getBoundingClientRect(),b=w.getBoundingClientRect();"
+    "if(a.top<b.top||a.bottom>b.bottom)w.scrollTop+=a.top-b.top-b.height/3;}}"
+    "v.addEventListener('change',see);"
+    "v.addEventListener('click',function(e){var m=e.target.closest&&e.target.closest('mark');"
+    "if(!m)return;var n=now(),best=-1;m.classList.forEach(function(c){"
+    "if(!/^k\\d+$/.test(c))return;for(var d=1;d<=s.length;d++){"
+    "var i=(n+d)%%s.length;if(s[i].classList.contains(c)){"
+    "if(best<0||d<best)best=d;break;}}});"
+    "if(best>0){on((n+best)%%s.length);s[now()].focus({preventScroll:true});}});"
+    "see();})();</script>";
+
+/* The next step that is not deeper than step i; the one that ends its call. Counted from 1; 0: there is none. */
+static size_t step_over(const Page *p, size_t i)
+{
+    uint32_t depth = record_depth(recorder_step(p->rec, p->rec->first + i));
+    for (size_t k = i + 1; k < p->n; k++)
+        if (record_depth(recorder_step(p->rec, p->rec->first + k)) <= depth)
+            return k + 1;
+    return 0;
+}
+
+/* A call stands in the frame that it made; over it means over its body. */
+static size_t over(const Page *p, size_t i)
+{
+    const RecordStep *step = recorder_step(p->rec, p->rec->first + i);
+    if (step->kind != EVENT_CALL)
+        return step_over(p, i);
+    for (size_t k = i + 1; k < p->n; k++)
+        if (record_depth(recorder_step(p->rec, p->rec->first + k)) < record_depth(step))
+            return k + 1;
+    return 0;
+}
+
+static size_t out_of(const Page *p, size_t i)
+{
+    uint32_t depth = record_depth(recorder_step(p->rec, p->rec->first + i));
+    for (size_t k = i + 1; k < p->n && depth; k++)
+        if (record_depth(recorder_step(p->rec, p->rec->first + k)) < depth)
+            return k + 1;
+    return 0;
+}
+
+/* Text in which backquotes stand around code. */
+static void html_words(Buf *out, const char *text)
+{
+    bool code = false;
+    for (const char *p = text; *p;) {
+        size_t n = strcspn(p, "`");
+        buf_html(out, p, n);
+        p += n;
+        if (*p == '`') {
+            buf_str(out, code ? "</code>" : "<code>");
+            code = !code;
+            p++;
+        }
+    }
+    if (code)
+        buf_str(out, "</code>");
+}
+
+static void print_step(Page *p, HtmlSteps *steps, size_t i)
+{
+    const RecordStep *step = recorder_step(p->rec, p->rec->first + i);
+    const Shown *s = &p->shown[i];
+    Buf classes = {0}, title = {0}, text = {0};
+    buf_printf(&classes, "k%u w%u v%u c%u r%u", s->mark, s->region, s->parts[0], s->parts[1],
+               s->parts[2]);
+    if (step->now)
+        record_call(p->rec, &title, step->now);
+    if (s->pattern)
+        buf_printf(&classes, " p%u", s->pattern);
+    steps->classes = buf_text(&classes);
+    html_step_begin(steps, buf_text(&title),
+                    step->kind == EVENT_FAIL ? HTML_STEP_WRONG : HTML_STEP_PLAIN);
+    Buf *out = steps->out;
+    out->n -= strlen("</nav>");
+    html_step_link(steps, over(p, i), "over");
+    html_step_link(steps, out_of(p, i), "out");
+    buf_str(out, "</nav><div class=\"relay-rule\">");
+    record_rule(p->rec, &text, step);
+    html_words(out, buf_text(&text));
+    buf_clear(&text);
+    if (step->value.kind == VALUE_TENSOR)
+        record_value(p->rec, &text, step->value);
+    if (text.n) {
+        buf_str(out, "<div>");
+        html_buf(out, &text);
+        buf_str(out, "</div>");
+    }
+    buf_str(out, "</div>");
+    html_step_end(steps);
+    buf_deinit(&classes);
+    buf_deinit(&title);
+    buf_deinit(&text);
+}
+
+#define LINES_SEEN 24
+
+/* Whether all functions that the steps go through are seen at once, or only the one of the step. */
+static bool all_seen(const Page *p)
+{
+    SourceMap *map = &p->st->s->cx.sources;
+    uint32_t lines = 0;
+    for (size_t i = 0; i < p->regions.n; i++) {
+        Span at = p->regions.at[i].lines;
+        lines += span_end(map, at).line - span_start(map, at).line + 3;
+    }
+    return lines <= LINES_SEEN;
+}
+
+static bool first_with_pattern(const Page *p, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (p->shown[k].pattern == p->shown[i].pattern)
+            return false;
+    return true;
+}
+
+static void print_rules(const Page *p, Buf *out, const char *id)
+{
+    static const char letters[] = "vcr";
+    buf_str(out, "<style>");
+    /* The page stays where it is while one steps. */
+    uint32_t rows = p->rows[PLACE_VARIABLES] + p->rows[PLACE_CALLS] + p->rows[PLACE_CELLS];
+    buf_printf(out, "#%s .relay-state{min-height:%uem}", id, rows < 14 ? 2 * rows + 6 : 32);
+    if (all_seen(p))
+        buf_printf(out, "#%s .relay-where>div{display:block;opacity:.5}", id);
+    for (size_t i = 0; i < p->marks.n; i++)
+        buf_printf(out, "#%s:has(.k%zu:checked) mark.k%zu{background:var(--relay-mark-at,rgba(255,193,7,.45))}",
+                   id, i, i);
+    for (size_t i = 0; i < p->n; i++)
+        if (p->shown[i].pattern && first_with_pattern(p, i))
+            buf_printf(out, "#%s:has(.p%u:checked) mark.k%u{background:var(--relay-mark-other,rgba(33,150,243,.35))}",
+                       id, p->shown[i].pattern, p->shown[i].pattern);
+    for (size_t i = 0; i < p->regions.n; i++)
+        buf_printf(out, "#%s:has(.w%zu:checked) .x%zu{display:block;opacity:1}", id, i, i);
+    for (int place = 0; place < PLACES; place++)
+        for (size_t i = 0; i < p->parts[place].n; i++)
+            buf_printf(out, "#%s:has(.%c%zu:checked) .%c%zut{display:table}", id, letters[place], i,
+                       letters[place], i);
+    buf_str(out, "</style>");
+}
+
+static void print_region(const Page *p, Buf *out, size_t i)
+{
+    const Region *r = &p->regions.at[i];
+    const Source *source = sources_get(&p->st->s->cx.sources, r->lines.source);
+    SourceMap *map = &p->st->s->cx.sources;
+    if (!source)
+        return;
+    HtmlLines lines = {.before = source->lines_before};
+    lines.from = span_start(map, r->lines).line - lines.before;
+    lines.to = span_end(map, r->lines).line - lines.before;
+    buf_printf(out, "<div class=\"x%zu\"><h4>", i);
+    buf_html(out, source->name, strlen(source->name));
+    buf_str(out, "</h4>");
+    html_source(out, source->text, source->len, lines, r->marks.n, r->marks.at);
+    buf_str(out, "</div>");
+}
+
+static void print_panes(const Page *p, Buf *out)
+{
+    static const char *const titles[] = {"variables", "calls", "references"};
+    static const char letters[] = "vcr";
+    buf_str(out, "<div class=\"relay-panes\"><div class=\"relay-where\">");
+    for (size_t i = 0; i < p->regions.n; i++)
+        print_region(p, out, i);
+    buf_str(out, "</div><div class=\"relay-state\">");
+    for (int place = 0; place < PLACES; place++) {
+        if (place == PLACE_CELLS && p->rec->n_cells == 0)
+            continue;
+        buf_printf(out, "<h4>%s</h4><div>", titles[place]);
+        for (size_t i = 0; i < p->parts[place].n; i++) {
+            buf_printf(out, "<table class=\"%c%zut\">", letters[place], i);
+            buf_bytes(out, p->parts[place].at[i].html, p->parts[place].at[i].n);
+            buf_str(out, "</table>");
+        }
+        buf_str(out, "</div>");
+    }
+    buf_str(out, "</div></div>");
+}
+
+static void page_free(Page *p)
+{
+    for (int place = 0; place < PLACES; place++) {
+        for (size_t i = 0; i < p->parts[place].n; i++)
+            free(p->parts[place].at[i].html);
+        free(p->parts[place].at);
+    }
+    free(p->shown);
+    arena_deinit(&p->arena);
+}
+
+static void print_end(const Page *p, Buf *out)
+{
+    const Recorder *r = p->rec;
+    if (r->done && r->first == 0)
+        return;
+    buf_printf(out, "<p style=\"margin:6px 14px\" class=\"relay-dim\">Steps %llu to %llu",
+               (unsigned long long)r->first, (unsigned long long)r->n - 1);
+    if (!r->done && p->st->most)
+        buf_printf(out, "; <code>:step from=%llu E</code> shows what comes then",
+                   (unsigned long long)r->n);
+    buf_str(out, ".</p>");
+}
+
+void steps_html(RelaySteps *st, Buf *out, uint64_t start)
+{
+    Page p = {.st = st, .rec = &st->rec, .n = (size_t)(st->rec.n - st->rec.first)};
+    arena_init(&p.arena, &st->s->cx.limits);
+    p.shown = calloc(p.n + 1, sizeof *p.shown);
+    if (p.shown)
+        collect(&p);
+    Buf body = {0}, key = {0};
+    HtmlSteps steps;
+    steps_text(st, &key, 20);
+    html_steps_begin(&steps, &body, p.n, buf_text(&key));
+    steps.start = (size_t)(start - st->rec.first) + 1;
+    for (size_t i = 0; p.shown && i < p.n; i++)
+        print_step(&p, &steps, i);
+    html_steps_end(&steps);
+    char id[32];
+    snprintf(id, sizeof id, "re%016llx", (unsigned long long)steps.id);
+    buf_printf(out, "<div class=\"relay-eval\" id=\"%s\">", id);
+    buf_str(out, page_style);
+    print_rules(&p, out, id);
+    buf_bytes(out, buf_text(&body), body.n);
+    print_panes(&p, out);
+    print_end(&p, out);
+    buf_str(out, "</div>");
+    buf_printf(out, page_script, id);
+    buf_deinit(&body);
+    buf_deinit(&key);
+    page_free(&p);
+}
