@@ -10,6 +10,10 @@ static const CliOption options[] = {
     {.letter = 'i', .name = "in-place", .doc = "writes the text back into the file"},
     {.name = "check",
      .doc = "prints nothing; the exit code is 1 when a file is not in canonical form"},
+    {.name = "from",
+     .arg = "text|json",
+     .doc = "what the file must be: Relay text, or the saved graph of the original"},
+    {.name = "to", .arg = "text|json", .doc = "what is printed; default `text`"},
     {0},
 };
 
@@ -60,7 +64,13 @@ static RelayStatus format_file(Face *face, const CliArgs *args, const char *path
         return RELAY_USAGE;
     Keep keep = {.show = show_sink(&face->show)};
     RelayRequest request = {
-        .stage = "fmt", .text = buf_text(&text), .len = text.n, .name = cli_name_of(path)};
+        .stage = "fmt",
+        .text = buf_text(&text),
+        .len = text.n,
+        .name = cli_name_of(path),
+        .params = args->params,
+        .n_params = args->n_params,
+    };
     RelayStatus status = face_stage(face, &request, &(RelaySink){keep_text, &keep});
     if (status == RELAY_OK && keep.text.failed)
         status = RELAY_LIMIT;

@@ -262,8 +262,8 @@ static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *
         return false;
     Diag *d = diag_error(cx->diags, E0115_ATTRIBUTE_MISSING, span, "`%s` needs the %s `%s`",
                          owner->name, owner->word, schema->name);
-    diag_help(d, "`%s` is %s%s", schema->name, attr_type_words(schema),
-              schema->or_none ? "; it may be None" : "");
+    diag_help(d, "add `%s=…`, %s%s", schema->name, attr_type_words(schema),
+              schema->or_none ? " or None" : "");
     return false;
 }
 
@@ -314,6 +314,8 @@ static bool copy_value(Arena *arena, AttrValue *v)
 {
     if (v->kind == ATTR_STRING)
         v->s.ptr = arena_copy_text(arena, v->s.ptr, v->s.len);
+    if (v->kind == ATTR_RECORD)
+        return (v->record.fields = attrs_copy(arena, v->record.fields)) != NULL;
     if (v->kind != ATTR_LIST || v->list.n == 0)
         return v->kind != ATTR_EXPR;
     AttrValue *at = arena_copy(arena, v->list.at, v->list.n * sizeof *at);
@@ -344,6 +346,9 @@ bool attr_value_equal(const AttrValue *a, const AttrValue *b)
     case ATTR_BOOL: return a->b == b->b;
     case ATTR_STRING: return str_eq(a->s, b->s);
     case ATTR_EXPR: return a->e == b->e || ir_equal(a->e, b->e, false);
+    case ATTR_RECORD:
+        return !strcmp(a->record.key, b->record.key) &&
+               attrs_equal(a->record.fields, b->record.fields);
     case ATTR_LIST: break;
     }
     if (a->list.n != b->list.n)

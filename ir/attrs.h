@@ -19,6 +19,7 @@ typedef enum AttrKind {
     ATTR_STRING, /* also dtypes and layouts */
     ATTR_LIST,
     ATTR_EXPR, /* an expression: arange's start, stop, step */
+    ATTR_RECORD, /* an object of the metadata that has no other text: a device, a map */
 } AttrKind;
 
 typedef struct AttrValue AttrValue;
@@ -35,6 +36,10 @@ struct AttrValue {
             uint32_t n;
         } list;
         Expr *e;
+        struct {
+            const char *key; /* of the metadata: "VirtualDevice" */
+            const struct Attrs *fields;
+        } record;
     };
 };
 

@@ -6,6 +6,7 @@
 #include "base/limit.h"
 #include "base/source.h"
 #include "base/table.h"
+#include "base/vec.h"
 #include "ir/op.h"
 #include "ir/type.h"
 #include "runtime/blas.h"
@@ -20,6 +21,7 @@ struct Ctx {
     Limits limits;
     TypeTable types;
     uint32_t holes; /* number of the next hole */
+    Vec(DimSymbol) symbols; /* extent DIM_ANY - 1 - k is symbol k */
     const OpTable *ops; /* the operators there are */
     PtrMap op_index; /* name -> Op; made when an operator is first looked up */
     Pool *pool;

@@ -631,7 +631,7 @@ static void print_types(Printer *p, Buf *out, const Module *m, bool *blank)
     for (size_t i = 0; i < n; i++, *blank = true) {
         if (*blank)
             buf_char(out, '\n');
-        put_typedef(out, types[i]);
+        put_typedef(p, out, types[i]);
     }
 }
 
@@ -664,6 +664,7 @@ void ir_print_module(Buf *out, const Module *m, PrintStyle style)
     bool blank = false;
     printer_init(&p, style);
     p.declare = true;
+    p.cx = m->cx;
     if (!style.no_header)
         buf_str(out, "#[version = \"0.0.5\"]\n");
     if (!style.imported)
@@ -672,9 +673,11 @@ void ir_print_module(Buf *out, const Module *m, PrintStyle style)
     print_defs(&p, out, m, &blank);
     if (m->expr)
         print_expr(&p, out, m->expr, "\n");
-    if (p.constants.n && !style.no_metadata) {
+    if (p.constants.n + p.symbols.n + p.records.n && !style.no_metadata) {
         buf_str(out, "\n#[metadata]\n");
-        metadata_write(out, p.constants.n, p.constants.at);
+        metadata_write(out, m->cx,
+                       (MetadataItems){p.constants.n, p.symbols.n, p.records.n, p.constants.at,
+                                       p.symbols.at, p.records.at});
     }
     printer_deinit(&p);
 }

@@ -83,7 +83,10 @@ typedef struct Printer {
     NodeTable nodes;
     NameTable names;
     Vec(Task) tasks;
+    Ctx *cx;                    /* NULL: symbolic extents print `?` */
     Vec(Value) constants;       /* of the metadata section; lent */
+    Vec(Dim) symbols;           /* likewise */
+    Vec(const AttrValue *) records;
     PrintNode nowhere; /* what node_get gives when memory is refused */
     bool failed;
 } Printer;
@@ -127,7 +130,9 @@ void put_function_head(Printer *p, Buf *b, const Function *f);
 /* ", key=value" for each attribute that is shown; `first` leaves the comma of the first out. */
 void put_op_attrs(Printer *p, Buf *b, const Op *op, const Attrs *attrs, bool first);
 void put_attrs(Printer *p, Buf *b, const Attrs *attrs, bool first);
-void put_typedef(Buf *b, const TypeDef *def);
+void put_typedef(Printer *p, Buf *b, const TypeDef *def);
+/* A type; its symbolic extents refer to the metadata. */
+void put_type(Printer *p, Buf *b, const Type *t);
 
 /* ---- print.c -------------------------------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 #include "ir/print_internal.h"
 
 #include "base/number.h"
+#include "ir/metadata.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -242,12 +243,47 @@ void put_constant(Printer *p, Buf *b, const Constant *c)
     node->uses = p->def;
 }
 
+/* `meta[KEY][k]` for what has no text of its own. */
+static void put_item(Buf *b, const char *key, size_t index)
+{
+    buf_printf(b, "meta[%s][%zu]", key, index);
+}
+
+static void put_extent(void *data, Buf *b, Dim symbol)
+{
+    Printer *p = data;
+    const char *key = metadata_key_of_symbol(p->cx, symbol);
+    size_t index = 0, i = 0;
+    for (; i < p->symbols.n && p->symbols.at[i] != symbol; i++)
+        index += !strcmp(metadata_key_of_symbol(p->cx, p->symbols.at[i]), key);
+    if (i == p->symbols.n)
+        vec_push(&p->symbols, &p->arena, symbol);
+    put_item(b, key, index);
+}
+
+/* The same record printed again, as for two types of it, is one item. */
+static void put_record(Printer *p, Buf *b, const AttrValue *v)
+{
+    const char *key = metadata_key_of_attr(v);
+    size_t index = 0, i = 0;
+    for (; p && i < p->records.n && p->records.at[i] != v; i++)
+        index += !strcmp(metadata_key_of_attr(p->records.at[i]), key);
+    if (p && i == p->records.n)
+        vec_push(&p->records, &p->arena, v);
+    put_item(b, key, index);
+}
+
+void put_type(Printer *p, Buf *b, const Type *t)
+{
+    type_print_as(b, t, p->cx ? (TypeStyle){put_extent, p} : (TypeStyle){0});
+}
+
 void put_type_comment(Printer *p, Buf *b, const Type *t)
 {
     if (!p->style.types || !t)
         return;
     buf_str(b, " /* ty=");
-    type_print(b, t);
+    put_type(p, b, t);
     buf_str(b, " */");
 }
 
@@ -285,12 +321,24 @@ static void put_attr_float(Buf *b, const AttrValue *v, bool six_digits)
         buf_int(b, v->dtype.bits);
 }
 
+/* Text writes integers of 16, 32 and 64 bits. */
+static bool number_has_literal(DType t)
+{
+    DTypeId id = dtype_id(t);
+    return t.bits == 0 || id == DT_INT16 || id == DT_INT32 || id == DT_INT64;
+}
+
 /* Without `p`, an expression is only named. Lists nest as deep as the parser lets them. */
 static void put_value(Printer *p, Buf *b, const AttrValue *v)
 {
     switch (v->kind) {
     case ATTR_NONE: buf_str(b, "None"); return;
+    case ATTR_RECORD: put_record(p, b, v); return;
     case ATTR_INT:
+        if (!number_has_literal(v->dtype)) {
+            put_record(p, b, v);
+            return;
+        }
         buf_int(b, v->i);
         if (v->dtype.bits && v->dtype.bits != 32)
             buf_printf(b, "i%d", v->dtype.bits);
@@ -327,8 +375,10 @@ static void put_attr(Printer *p, Buf *b, const Attr *a, bool *first)
     if (!*first)
         buf_str(b, ", ");
     *first = false;
-    buf_str(b, a->key);
-    buf_char(b, '=');
+    if (*a->key) {
+        buf_str(b, a->key);
+        buf_char(b, '=');
+    }
     put_value(p, b, &a->value);
 }
 
@@ -385,7 +435,7 @@ void put_binder(Printer *p, Buf *b, const Var *v)
     const Type *annotation = inferred && v->base.type ? v->base.type : v->annotation;
     if (annotation && type_find(annotation)->kind != TYPE_HOLE) {
         buf_str(b, ": ");
-        type_print(b, annotation);
+        put_type(p, b, annotation);
     }
     put_type_comment(p, b, v->base.type);
 }
@@ -442,10 +492,10 @@ void put_function_head(Printer *p, Buf *b, const Function *f)
     if (!result || type_find(result)->kind == TYPE_HOLE)
         return;
     buf_str(b, " -> ");
-    type_print(b, result);
+    put_type(p, b, result);
 }
 
-void put_typedef(Buf *b, const TypeDef *def)
+void put_typedef(Printer *p, Buf *b, const TypeDef *def)
 {
     if (def->is_extern)
         buf_str(b, "extern ");
@@ -463,7 +513,7 @@ void put_typedef(Buf *b, const TypeDef *def)
         buf_str(b, con->name->text);
         for (uint32_t k = 0; k < con->n; k++) {
             buf_str(b, k ? ", " : "(");
-            type_print(b, con->fields[k]);
+            put_type(p, b, con->fields[k]);
         }
         buf_str(b, con->n ? "),\n" : ",\n");
     }

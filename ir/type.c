@@ -4,6 +4,24 @@
 
 #include <string.h>
 
+Dim dim_symbol(Ctx *cx, DimSymbol symbol)
+{
+    for (size_t i = 0; i < cx->symbols.n; i++) {
+        const DimSymbol *s = &cx->symbols.at[i];
+        if (s->name == symbol.name && dtype_eq(s->dtype, symbol.dtype) &&
+            s->is_size == symbol.is_size && s->ordinal == symbol.ordinal)
+            return DIM_ANY - 1 - (Dim)i;
+    }
+    vec_push(&cx->symbols, &cx->arena, symbol);
+    return DIM_ANY - (Dim)cx->symbols.n;
+}
+
+const DimSymbol *dim_symbol_get(const Ctx *cx, Dim dim)
+{
+    uint64_t at = (uint64_t)(DIM_ANY - 1 - dim);
+    return dim < DIM_ANY && at < cx->symbols.n ? &cx->symbols.at[at] : NULL;
+}
+
 static uint32_t mix(uint32_t h, uint64_t v)
 {
     uint64_t x = (h ^ v) * 0x9E3779B97F4A7C15u;
@@ -464,17 +482,22 @@ bool type_equal_under(const Type *a, const Type *b, uint32_t n, const TypeVar *c
 #define TYPE_TEXT_MOST ((size_t)256 << 10)
 #define TYPE_TEXT_MOST_IN_MESSAGE 1000
 
-static void print_type(Buf *b, const Type *t, size_t end);
+typedef struct TypeText {
+    size_t end; /* of the buffer: what lies behind is left out */
+    TypeStyle style;
+} TypeText;
 
-static void print_list(Buf *b, uint32_t n, const Type *const *parts, size_t end)
+static void print_type(Buf *b, const Type *t, const TypeText *end);
+
+static void print_list(Buf *b, uint32_t n, const Type *const *parts, const TypeText *end)
 {
-    for (uint32_t i = 0; i < n && (i == 0 || b->n < end); i++) {
+    for (uint32_t i = 0; i < n && (i == 0 || b->n < end->end); i++) {
         buf_str(b, i ? ", " : "");
         print_type(b, parts[i], end);
     }
 }
 
-static void print_tensor(Buf *b, const Type *t)
+static void print_tensor(Buf *b, const Type *t, const TypeStyle *style)
 {
     if (t->n == 0) {
         dtype_print(b, t->dtype);
@@ -483,7 +506,9 @@ static void print_tensor(Buf *b, const Type *t)
     buf_str(b, "Tensor[(");
     for (uint32_t i = 0; i < t->n; i++) {
         buf_str(b, i ? ", " : "");
-        if (t->dims[i] < 0)
+        if (t->dims[i] < DIM_ANY && style->extent)
+            style->extent(style->data, b, t->dims[i]);
+        else if (t->dims[i] < 0)
             buf_char(b, '?');
         else
             buf_int(b, t->dims[i]);
@@ -493,7 +518,7 @@ static void print_tensor(Buf *b, const Type *t)
     buf_char(b, ']');
 }
 
-static void print_func(Buf *b, const Type *t, size_t end)
+static void print_func(Buf *b, const Type *t, const TypeText *end)
 {
     buf_str(b, "fn ");
     for (uint32_t i = 0; i < t->n_params; i++)
@@ -504,15 +529,15 @@ static void print_func(Buf *b, const Type *t, size_t end)
     print_type(b, t->result, end);
 }
 
-static void print_type(Buf *b, const Type *t, size_t end)
+static void print_type(Buf *b, const Type *t, const TypeText *end)
 {
-    if (b->n >= end) {
+    if (b->n >= end->end) {
         buf_str(b, "...");
         return;
     }
     t = type_find(t);
     switch ((TypeKind)t->kind) {
-    case TYPE_TENSOR: print_tensor(b, t); return;
+    case TYPE_TENSOR: print_tensor(b, t, &end->style); return;
     case TYPE_TUPLE:
         buf_char(b, '(');
         print_list(b, t->n, t->parts, end);
@@ -536,15 +561,27 @@ static void print_type(Buf *b, const Type *t, size_t end)
     }
 }
 
+void type_print_as(Buf *b, const Type *t, TypeStyle style)
+{
+    print_type(b, t, &(TypeText){b->n + TYPE_TEXT_MOST, style});
+}
+
 void type_print(Buf *b, const Type *t)
 {
-    print_type(b, t, b->n + TYPE_TEXT_MOST);
+    type_print_as(b, t, (TypeStyle){0});
+}
+
+/* In messages a symbolic extent is called by its name. */
+static void name_extent(void *data, Buf *b, Dim symbol)
+{
+    const DimSymbol *s = dim_symbol_get(data, symbol);
+    buf_str(b, s ? s->name->text : "?");
 }
 
 const char *type_str(Ctx *cx, const Type *t)
 {
     Buf b = {0};
-    print_type(&b, t, TYPE_TEXT_MOST_IN_MESSAGE);
+    print_type(&b, t, &(TypeText){TYPE_TEXT_MOST_IN_MESSAGE, {name_extent, cx}});
     const char *text = arena_copy_text(&cx->arena, buf_text(&b), b.n);
     buf_deinit(&b);
     return text;

@@ -18,9 +18,21 @@ typedef struct TypeDef TypeDef;
 
 #define TYPE_DEPTH_MOST 1000
 
-/* An extent: 0 or more, or DIM_ANY for one that is known only at run time. Values below DIM_ANY number symbolic extents. */
+/* An extent: 0 or more, or DIM_ANY for one that is known only at run time. Values below DIM_ANY are symbolic extents: known only at
+ * run time too, but the same wherever one stands. */
 typedef int64_t Dim;
 #define DIM_ANY ((Dim) - 1)
+
+/* A symbolic extent is known by what the metadata of a text says of it; two of one name in one text are told apart by `ordinal`. */
+typedef struct DimSymbol {
+    const Name *name;
+    DType dtype;
+    bool is_size; /* tir.SizeVar: 0 or more */
+    uint32_t ordinal;
+} DimSymbol;
+
+Dim dim_symbol(Ctx *cx, DimSymbol symbol);
+const DimSymbol *dim_symbol_get(const Ctx *cx, Dim dim);
 
 typedef enum TypeKind {
     TYPE_TENSOR,
@@ -131,6 +143,12 @@ const Type *type_subst(Ctx *cx, const Type *t, uint32_t n, const TypeVar *const 
 
 /* As Relay text: `Tensor[(2, ?), float32]`, `fn [A](A) -> A`, `List[int32]`, `Colour[]`; holes print `_`. */
 void type_print(Buf *b, const Type *t);
+/* The same with symbolic extents as `extent` writes them, instead of `?`. */
+typedef struct TypeStyle {
+    void (*extent)(void *data, Buf *b, Dim symbol);
+    void *data;
+} TypeStyle;
+void type_print_as(Buf *b, const Type *t, TypeStyle style);
 /* The same in the context's scratch text: lent until the context ends. For messages. */
 const char *type_str(Ctx *cx, const Type *t);
 

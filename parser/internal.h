@@ -184,8 +184,8 @@ typedef struct Parser {
     Expr *poison; /* stands where an error was reported */
 
     Metadata meta;
-    Vec(Expr *) meta_nodes; /* the node of each constant; made when it is first referred to */
     bool meta_known; /* the section was looked for */
+    bool meta_broken; /* and reported */
     uint32_t meta_from; /* where it begins, behind its mark; 0: not there */
 } Parser;
 
@@ -268,8 +268,25 @@ double parse_exact(const Parser *p, Token t);
 bool parse_index(Parser *p, int64_t *out, uint32_t *to);
 /* The text of a string token with its escapes decoded, in the module's arena. */
 Str parse_string(Parser *p);
-/* `meta[relay.Constant][k]`: one node however often it is referred to. NULL after an error. */
+
+/* ---- parse_meta.c ---------------------------------------------------------------------------------------------- */
+
+/* `meta[KEY][k]`, taken. */
+typedef struct MetaRef {
+    Str key;
+    int64_t index;
+    Span span;
+} MetaRef;
+bool parse_meta_ref(Parser *p, MetaRef *out);
+/* Whether the next token begins the reference to a constant. */
+bool parse_at_meta_expr(const Parser *p);
+/* The expression that is referred to: one node however often. NULL after an error. */
 Expr *parse_meta(Parser *p);
+/* An extent, a value of an attribute; false when the text could not be followed. */
+bool parse_meta_extent(Parser *p, Dim *out);
+bool parse_meta_value(Parser *p, AttrValue *out);
+/* The whole attributes of a call, onto p->attrs; `op` is NULL when it calls no operator. */
+bool parse_meta_record(Parser *p, const Op *op);
 
 /* ---- parse_type.c ---------------------------------------------------------------------------------------------- */
 

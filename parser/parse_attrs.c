@@ -122,6 +122,7 @@ bool parse_attr_literal(Parser *p, AttrValue *out)
         p->after_fault |= unfinished;
         return true;
     }
+    case TOKEN_META: return parse_meta_value(p, out);
     case TOKEN_LBRACKET: return list_value(p, TOKEN_RBRACKET, out);
     case TOKEN_LBRACE: return list_value(p, TOKEN_RBRACE, out);
     case TOKEN_LPAREN: return paren_literal(p, out);
@@ -140,8 +141,8 @@ static bool at_literal(Parser *p)
     switch (p->tok.kind) {
     case TOKEN_LOCAL:
     case TOKEN_GLOBAL:
-    case TOKEN_GRAPH:
-    case TOKEN_META: return false;
+    case TOKEN_GRAPH: return false;
+    case TOKEN_META: return !parse_at_meta_expr(p);
     case TOKEN_IDENT: {
         Str word = token_text(p, p->tok);
         return str_is(word, "None") || str_is(word, "nullptr") ||

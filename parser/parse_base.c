@@ -29,7 +29,8 @@ bool parser_init(Parser *p, Ctx *cx, uint32_t source, uint32_t from, uint32_t to
 
 void parser_deinit(Parser *p)
 {
-    metadata_free(&p->meta);
+    if (p->meta_from)
+        metadata_close(&p->meta);
     ptrmap_deinit(&p->graph.others);
     arena_deinit(&p->scratch);
 }

@@ -13,11 +13,24 @@ bool call_begin(Parser *p)
     return call_continue(p);
 }
 
+/* A reference to the metadata that is no constant stands for all attributes at once. */
+static bool at_record(const Parser *p)
+{
+    return parse_at(p, TOKEN_META) && !parse_at_meta_expr(p);
+}
+
 /* Attributes stand behind the arguments, up to the closing parenthesis; the commas between them may be missing. */
 static bool attrs_continue(Parser *p)
 {
     while (!parse_at(p, TOKEN_RPAREN)) {
         bool expr;
+        if (at_record(p)) {
+            const OpRef *op = expr_as_op(frame_top(p)->left.e);
+            if (!parse_meta_record(p, op ? op->op : NULL))
+                return false;
+            parse_take(p, TOKEN_COMMA);
+            continue;
+        }
         if (!parse_at_attr(p)) {
             Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "an attribute or `)`");
             diag_help(d, "arguments stand before the attributes");
@@ -42,7 +55,7 @@ bool call_continue(Parser *p)
 {
     if (parse_at(p, TOKEN_RPAREN))
         return call_finish(p);
-    if (parse_at_attr(p))
+    if (parse_at_attr(p) || at_record(p))
         return attrs_continue(p);
     p->state = STATE_STATEMENT;
     return true;

@@ -75,36 +75,6 @@ static const Type *ref_type(Parser *p)
     return type_is_poison(content) ? content : type_ref(p->cx, content);
 }
 
-/* meta[KEY][k]: symbolic extents and incomplete types carry nothing but their number. */
-static bool meta_number(Parser *p, Str *key, int64_t *index)
-{
-    uint32_t to;
-    parse_advance(p);
-    return parse_dotted(p, key) && parse_expect(p, TOKEN_RBRACKET) &&
-           parse_expect(p, TOKEN_LBRACKET) && parse_index(p, index, &to) &&
-           parse_expect(p, TOKEN_RBRACKET);
-}
-
-static bool symbolic_extent(Parser *p, Dim *out)
-{
-    Str key;
-    int64_t index;
-    Token t = p->tok;
-    if (!meta_number(p, &key, &index))
-        return false;
-    if (str_is(key, "tir.Any")) {
-        *out = DIM_ANY;
-        return true;
-    }
-    if (!str_is(key, "tir.Var") && !str_is(key, "tir.SizeVar")) {
-        parse_error(p, E0117_METADATA, parse_span(p, t.from, p->last_to),
-                    "`%.*s` cannot be an extent", (int)key.len, key.ptr);
-        return true;
-    }
-    *out = DIM_ANY - 1 - index;
-    return true;
-}
-
 static bool extent(Parser *p, Dim *out)
 {
     *out = 0;
@@ -113,7 +83,7 @@ static bool extent(Parser *p, Dim *out)
         return true;
     }
     if (parse_at(p, TOKEN_META))
-        return symbolic_extent(p, out);
+        return parse_meta_extent(p, out);
     if (!parse_at(p, TOKEN_NUMBER)) {
         parse_expected(p, E0104_EXPECTED_TOKEN, "an extent");
         return false;
@@ -282,15 +252,14 @@ static const Type *named_type(Parser *p)
 static const Type *hole(Parser *p)
 {
     Token t = p->tok;
-    Str key;
-    int64_t index;
+    MetaRef ref;
     if (parse_take(p, TOKEN_UNDERSCORE))
         return type_hole(p->cx, token_span(p, t));
-    if (!meta_number(p, &key, &index))
+    if (!parse_meta_ref(p, &ref))
         return NULL;
-    if (!str_is(key, "IncompleteType") && !str_is(key, "relay.IncompleteType"))
-        parse_error(p, E0117_METADATA, parse_span(p, t.from, p->last_to), "`%.*s` cannot be a type",
-                    (int)key.len, key.ptr);
+    if (!str_is(ref.key, "IncompleteType") && !str_is(ref.key, "relay.IncompleteType"))
+        parse_error(p, E0117_METADATA, ref.span, "`%.*s` cannot be a type", (int)ref.key.len,
+                    ref.key.ptr);
     return type_hole(p->cx, token_span(p, t));
 }
 

@@ -57,6 +57,8 @@ RelayStatus session_end(RelaySession *s);
 RelayStatus session_status(const RelaySession *s);
 /* What text of this session may refer to. */
 ParseEnv session_parse_env(RelaySession *s);
+/* A whole text: Relay, or the JSON form of the original. */
+Module *session_parse(RelaySession *s, uint32_t source, const ParseEnv *env);
 /* `import` of a library or of a file; retained for the caller. */
 Module *session_import(void *session, Str path, Span span);
 /* The prelude's definitions, unless the options say otherwise; once. */
@@ -87,6 +89,8 @@ void display_program(RelaySession *s, const char *title, const Buf *text);
 void display_diff(RelaySession *s, const char *title, const Buf *before, const Buf *after);
 /* A matrix or a stack of them as pictures; false after a diagnostic. */
 bool display_image(RelaySession *s, Value v, Span span);
+/* Code points, a vector or a list of integers, as text; false after a diagnostic. */
+bool display_text(RelaySession *s, Value v, Span span);
 
 /* ---- engine.c -------------------------------------------------------------------------------------------------------------- */
 
@@ -130,6 +134,8 @@ bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Funct
                   Value *args);
 const char *request_find(const RelayRequest *r, const char *key);
 bool request_flag(const RelayRequest *r, const char *key);
+/* The bytes of a file as a vector of uint8; NULL after a diagnostic. */
+Tensor *bytes_of_file(RelaySession *s, const char *path);
 /* Whether a value has a type. */
 bool value_has_type(Ctx *cx, Value v, const Type *t);
 /* The result's tensors by name into an .npz file. */

@@ -1,5 +1,6 @@
 #include "include/relay.h"
 
+#include "ir/json_read.h"
 #include "runtime/npy.h"
 #include "session/stepping.h"
 #include "stdlib/stdlib.h"
@@ -165,10 +166,18 @@ RelayStatus session_end(RelaySession *s)
 
 /* ---- libraries and imports ----------------------------------------------------------------------------------------------- */
 
+Module *session_parse(RelaySession *s, uint32_t source, const ParseEnv *env)
+{
+    const Source *text = sources_get(&s->cx.sources, source);
+    if (text && graph_is_json(text->text, text->len))
+        return graph_read_module(&s->cx, source, (GraphImport){env->import, env->data});
+    return source ? parse_text(&s->cx, source, env) : NULL;
+}
+
 static Module *check_source(RelaySession *s, uint32_t source)
 {
     ParseEnv env = {.import = session_import, .data = s};
-    Module *m = source ? parse_text(&s->cx, source, &env) : NULL;
+    Module *m = session_parse(s, source, &env);
     if (m && typecheck_module(&s->cx, m, NULL))
         return m;
     module_release(m);

@@ -1,4 +1,6 @@
 /* The verbs of the command line: a whole program through the stages. */
+#include "ir/json_read.h"
+#include "ir/json_write.h"
 #include "ir/print.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
@@ -28,7 +30,7 @@ Module *load_program(RelaySession *s, const char *name, const char *text, size_t
         return NULL;
     }
     ParseEnv env = {.import = session_import, .data = s};
-    Module *m = parse_text(&s->cx, source, &env);
+    Module *m = session_parse(s, source, &env);
     if (m && (!check || typecheck_module(&s->cx, m, NULL)))
         return m;
     module_release(m);
@@ -48,10 +50,27 @@ static void emit_module(RelaySession *s, const Module *m, bool types)
     buf_deinit(&out);
 }
 
+static void emit_json(RelaySession *s, const Module *m)
+{
+    Buf out = {0};
+    graph_write_module(&out, &s->cx, m);
+    emit_text(s, RELAY_OUTPUT_TEXT, &out);
+    buf_deinit(&out);
+}
+
+/* `from` and `to` are "text" or "json". */
 static RelayStatus stage_fmt(RelaySession *s, const RelayRequest *r)
 {
+    const char *from = request_find(r, "from"), *to = request_find(r, "to");
+    if (from && (!strcmp(from, "json")) != graph_is_json(r->text, r->len)) {
+        diag_error(s->cx.diags, E0403_FORMAT, (Span){0}, "`%s` is no program in %s",
+                   r->name ? r->name : "input", from);
+        return session_status(s);
+    }
     Module *m = load_request(s, r, false);
-    if (m)
+    if (m && to && !strcmp(to, "json"))
+        emit_json(s, m);
+    else if (m)
         emit_module(s, m, false);
     module_release(m);
     return session_status(s);
@@ -108,7 +127,8 @@ static void after_pass(void *data, const char *pass, double seconds, const Modul
 /* `KEY=VALUE` options become a record of attributes, values in Relay's spelling. */
 static const Attrs *read_config(RelaySession *s, const RelayRequest *r, Arena *arena, bool *ok)
 {
-    const Attrs *config = NULL;
+    Attrs *config = arena_alloc_must(arena, sizeof *config + r->n_params * sizeof *config->at, 1);
+    config->n = 0;
     for (size_t i = 0; i < r->n_params && *ok; i++) {
         const char *text = r->params[i].value, *eq = strchr(text, '=');
         if (strcmp(r->params[i].key, "config"))
@@ -122,11 +142,12 @@ static const Attrs *read_config(RelaySession *s, const RelayRequest *r, Arena *a
         uint32_t source = sources_add(&s->cx.sources, "--config", eq + 1, strlen(eq + 1));
         *ok = parse_attr_value(&s->cx, arena, source, (Span){source, 0, (uint32_t)strlen(eq + 1)},
                                &v);
-        if (*ok)
-            config =
-                attrs_with(arena, config, arena_copy_text(arena, text, (size_t)(eq - text)), v);
+        config->at[config->n++] =
+            (Attr){.key = arena_copy_text(arena, text, (size_t)(eq - text)), .value = v};
     }
-    return config;
+    const Attrs *known = *ok ? pass_config(&s->cx, arena, config) : NULL;
+    *ok = known != NULL;
+    return known;
 }
 
 static bool write_html(RelaySession *s, const char *path, const Buf *body)
@@ -212,7 +233,7 @@ static const Def *find_entry(RelaySession *s, const Module *m, const char *entry
     for (size_t i = 0; names && i < m->defs.n; i++)
         if (m->defs.at[i].fn && !m->defs.at[i].imported)
             names[n++] = m->defs.at[i].name->text;
-    diag_suggest(d, entry, n, names);
+    diag_suggest_as(d, "@", entry, n, names);
     diag_help(d, "`--entry NAME` picks another function");
     return NULL;
 }

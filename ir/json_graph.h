@@ -1,0 +1,88 @@
+/* The original's saved object graph as a document: numbered nodes with a type key and fields.
+ *
+ *     Graph g;
+ *     if (graph_open(&g, cx, &arena, text, span, E0122_JSON) && graph_ref(&g, g.root, "op", &at)) …
+ *     graph_close(&g);
+ *
+ * What a node means is said by json_read.c. Every function that gives false has reported what is
+ * wrong, with the node, the field, and the place in the text. Nothing here follows the references
+ * between nodes, so cycles and depth are the reader's concern. */
+#ifndef IR_JSON_GRAPH_H
+#define IR_JSON_GRAPH_H
+
+#include "ir/ctx.h"
+
+typedef struct json_t json_t;
+
+typedef enum GraphKind {
+#define GRAPH_EXPR(KIND, ...) GRAPH_##KIND,
+#define GRAPH_KIND(KIND, key) GRAPH_##KIND,
+#include "ir/json_kinds.def"
+#undef GRAPH_EXPR
+#undef GRAPH_KIND
+    GRAPH_OTHER, /* of no row: records of attributes and what is only passed on */
+} GraphKind;
+
+/* The names of an expression's fields in the graph, as nodes.def orders them; NULL: it has none. */
+typedef struct GraphInfo {
+    const char *key;
+    const char *fields[6];
+} GraphInfo;
+const GraphInfo *graph_info(GraphKind kind);
+
+typedef struct Graph {
+    Ctx *cx;
+    Arena *arena;
+    Span span; /* of the document */
+    DiagCode code; /* of what is wrong with it */
+    json_t *document;
+    const json_t *nodes, *arrays;
+    size_t n, n_arrays, root;
+    uint8_t *kinds; /* GraphKind of each node */
+    uint32_t *places; /* where each node begins in the source; NULL until asked for */
+    Value *values; /* of each array once it was read; owned */
+} Graph;
+
+bool graph_open(Graph *g, Ctx *cx, Arena *arena, Str text, Span span, DiagCode code);
+void graph_close(Graph *g);
+
+/* "node 7 (relay.Call), field `args`: …"; a NULL field is left out. Returns false. */
+bool graph_wrong(Graph *g, size_t node, const char *field, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Where the node stands in the text. */
+Span graph_span(Graph *g, size_t node);
+const char *graph_key(const Graph *g, size_t node);
+static inline GraphKind graph_kind(const Graph *g, size_t node)
+{
+    return (GraphKind)g->kinds[node];
+}
+
+bool graph_has(const Graph *g, size_t node, const char *field);
+bool graph_text(Graph *g, size_t node, const char *field, Str *out);
+bool graph_int(Graph *g, size_t node, const char *field, int64_t *out);
+bool graph_dtype(Graph *g, size_t node, const char *field, DType *out);
+/* The node that a field refers to; node 0 when the field is absent. */
+bool graph_ref(Graph *g, size_t node, const char *field, size_t *out);
+/* The same, of a certain kind; `what` names it in messages: "a type variable". */
+bool graph_ref_kind(Graph *g, size_t node, const char *field, GraphKind kind, const char *what,
+                    size_t *out);
+/* The text of a string, an operator, or another node with a compact representation. */
+bool graph_repr(Graph *g, size_t node, Str *out);
+/* The tensor that a field refers to; retained for the caller. */
+bool graph_tensor(Graph *g, size_t node, const char *field, Value *out);
+
+/* Items of an Array, or of a Map as pairs. The null node has none. */
+bool graph_list(Graph *g, size_t node, size_t *n);
+bool graph_item(Graph *g, size_t node, size_t i, size_t *out);
+bool graph_map(Graph *g, size_t node, size_t *n);
+/* The key as text (of a map by strings) or as a node; the other is empty or 0. */
+bool graph_pair(Graph *g, size_t node, size_t i, Str *key, size_t *key_node, size_t *value);
+
+/* ---- base64 and tensors, for both directions ------------------------------------------------- */
+
+void base64_write(Buf *out, const unsigned char *p, size_t n);
+/* False when a character is no digit, or digits are missing at the end. */
+bool base64_read(Buf *out, const char *s, size_t n);
+void tensor_write_base64(Buf *out, const Tensor *t);
+
+#endif

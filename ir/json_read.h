@@ -1,0 +1,72 @@
+/* Programs in the JSON form of the original: its saved object graph (language.md section 8.1).
+ *
+ * The root is a module, a function or another expression. A node used twice is one node of the
+ * program. What a node points to must lie below it: cycles, wrong kinds, numbers of nodes that are
+ * not there and fields that are missing are reported with the node's number and place. */
+#ifndef IR_JSON_READ_H
+#define IR_JSON_READ_H
+
+#include "ir/json_graph.h"
+#include "ir/module.h"
+
+/* What a module of the graph says that it imports: as ParseEnv.import. */
+typedef struct GraphImport {
+    Module *(*import)(void *data, Str path, Span span);
+    void *data;
+} GraphImport;
+
+/* Whether the text is such a document: no Relay text begins with a brace and a quotation mark. */
+bool graph_is_json(const char *text, size_t len);
+/* The program in a source; the caller's, without types. NULL after diagnostics. */
+Module *graph_read_module(Ctx *cx, uint32_t source, GraphImport import);
+
+/* ---- parts of a graph, for the metadata section ---------------------------------------------- */
+
+typedef struct GraphReader GraphReader;
+typedef struct GraphWork {
+    uint32_t node;
+    bool finish; /* all below is made */
+} GraphWork;
+
+struct GraphReader {
+    Ctx *cx;
+    Graph *g;
+    Arena *arena; /* of what is made */
+    Arena scratch;
+    Module *m; /* NULL: there are no definitions to refer to */
+    void **made; /* of each node: Expr, Type, TypeVar or TypeDef, as its kind says */
+    uint8_t *state;
+    Vec(GraphWork) todo;
+    Vec(uint32_t) symbols; /* nodes of the symbolic extents met so far */
+};
+
+void graph_reader_init(GraphReader *r, Graph *g, Module *m, Arena *arena);
+void graph_reader_deinit(GraphReader *r);
+/* The expression of a node with all below it. */
+Expr *graph_read_expr(GraphReader *r, size_t node);
+/* `*out` is NULL for the null node. */
+bool graph_read_type(GraphReader *r, size_t node, unsigned depth, const Type **out);
+bool graph_read_extent(GraphReader *r, size_t node, Dim *out);
+bool graph_read_typevars(GraphReader *r, size_t node, TypeVarList *out);
+const TypeDef *graph_read_typedef(GraphReader *r, size_t node);
+/* The constructor that a node names. */
+const Constructor *graph_read_constructor(GraphReader *r, size_t node);
+/* What a node is as the value of an attribute. */
+bool graph_read_attr(GraphReader *r, size_t node, unsigned depth, AttrValue *out);
+/* The fields of a record as written attributes: what the schema has and the node says. */
+bool graph_read_record(GraphReader *r, size_t node, const OpAttr *schema, Attrs **out);
+/* The entries of a dictionary. */
+bool graph_read_dict(GraphReader *r, size_t node, const Attrs **out);
+
+/* The record of an operator: NULL when none is known. `boxed` names the fields that are nodes of
+ * their own, in one text with blanks between. */
+typedef struct GraphRecord {
+    const char *key; /* "relay.attrs.Conv2DAttrs" */
+    const char *ops; /* names with blanks between */
+    const char *boxed;
+} GraphRecord;
+const GraphRecord *graph_record_of_op(const char *name);
+const GraphRecord *graph_record_find(const char *key);
+bool graph_has_word(const char *words, const char *word);
+
+#endif

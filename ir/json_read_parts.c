@@ -1,0 +1,527 @@
+/* Types and attributes of the graph. Both are bounded in depth, so the functions call themselves. */
+#include "base/number.h"
+#include "ir/json_read.h"
+
+#include <string.h>
+
+/* ---- type variables, data types, constructors ----------------------------------------------------- */
+
+static const TypeVar *read_typevar(GraphReader *r, size_t node)
+{
+    Str name;
+    if (graph_kind(r->g, node) != GRAPH_TYPE_VAR) {
+        graph_wrong(r->g, node, NULL, "a type variable is wanted here");
+        return NULL;
+    }
+    if (!r->made[node] && graph_text(r->g, node, "name_hint", &name))
+        r->made[node] = typevar_new(r->cx, ctx_name_str(r->cx, name), graph_span(r->g, node));
+    return r->made[node];
+}
+
+bool graph_read_typevars(GraphReader *r, size_t node, TypeVarList *out)
+{
+    size_t n, item;
+    if (!graph_list(r->g, node, &n))
+        return false;
+    const TypeVar **at = n ? arena_alloc_must(r->arena, n, sizeof *at) : NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!graph_item(r->g, node, i, &item) || !(at[i] = read_typevar(r, item)))
+            return false;
+    *out = (TypeVarList){.at = at, .n = (uint32_t)n};
+    return true;
+}
+
+const TypeDef *graph_read_typedef(GraphReader *r, size_t node)
+{
+    Str text;
+    GraphKind kind = graph_kind(r->g, node);
+    if (kind != GRAPH_GLOBAL_TYPE_VAR && kind != GRAPH_TYPE_DATA) {
+        graph_wrong(r->g, node, NULL, "the name of a data type is wanted here");
+        return NULL;
+    }
+    if (r->made[node] || kind == GRAPH_TYPE_DATA)
+        return r->made[node];
+    if (!graph_text(r->g, node, "name_hint", &text))
+        return NULL;
+    const Name *name = ctx_name_str(r->cx, text);
+    const TypeDef *def = module_find_type(r->m, name);
+    if (!def)
+        graph_wrong(r->g, node, NULL, "there is no type `%s`", name->text);
+    r->made[node] = (void *)(uintptr_t)def;
+    return def;
+}
+
+const Constructor *graph_read_constructor(GraphReader *r, size_t node)
+{
+    Str text;
+    size_t at;
+    if (graph_kind(r->g, node) != GRAPH_CON) {
+        graph_wrong(r->g, node, NULL, "a constructor is wanted here");
+        return NULL;
+    }
+    if (!graph_text(r->g, node, "name_hint", &text) || !graph_ref(r->g, node, "belong_to", &at))
+        return NULL;
+    const TypeDef *def = graph_read_typedef(r, at);
+    if (!def)
+        return NULL;
+    const Name *name = ctx_name_str(r->cx, text);
+    for (uint32_t i = 0; i < def->n_cons; i++)
+        if (def->cons[i]->name == name)
+            return def->cons[i];
+    graph_wrong(r->g, node, "name_hint", "the type `%s` has no constructor `%s`", def->name->text,
+                name->text);
+    return NULL;
+}
+
+/* ---- types ------------------------------------------------------------------------------------------ */
+
+/* Symbols of one name in one document are told apart by their order. */
+static bool read_symbol(GraphReader *r, size_t node, Dim *out)
+{
+    Str text;
+    DimSymbol symbol = {.is_size = graph_kind(r->g, node) == GRAPH_SIZE_VAR};
+    if (!graph_text(r->g, node, "name", &text) || !graph_dtype(r->g, node, "dtype", &symbol.dtype))
+        return false;
+    symbol.name = ctx_name_str(r->cx, text);
+    for (size_t i = 0; i < r->symbols.n && r->symbols.at[i] != node; i++) {
+        Str other = {0};
+        if (graph_text(r->g, r->symbols.at[i], "name", &other) && str_eq(other, text) &&
+            graph_kind(r->g, node) == graph_kind(r->g, r->symbols.at[i]))
+            symbol.ordinal++;
+    }
+    if (!r->made[node])
+        vec_push(&r->symbols, &r->scratch, (uint32_t)node);
+    *out = dim_symbol(r->cx, symbol);
+    r->made[node] = (void *)(intptr_t)*out;
+    return true;
+}
+
+bool graph_read_extent(GraphReader *r, size_t node, Dim *out)
+{
+    switch (graph_kind(r->g, node)) {
+    case GRAPH_INT:
+        if (!graph_int(r->g, node, "value", out))
+            return false;
+        return *out >= 0 || graph_wrong(r->g, node, "value", "an extent is 0 or more");
+    case GRAPH_SHAPE_VAR:
+    case GRAPH_SIZE_VAR:
+        *out = (Dim)(intptr_t)r->made[node];
+        return r->made[node] || read_symbol(r, node, out);
+    case GRAPH_ANY:
+    case GRAPH_OTHER: /* arithmetic on symbols */ *out = DIM_ANY; return true;
+    default: return graph_wrong(r->g, node, NULL, "an extent is wanted here");
+    }
+}
+
+static const Type *tensor_type(GraphReader *r, size_t node)
+{
+    size_t shape, n, item;
+    DType dtype;
+    Dim dims[TENSOR_RANK_MOST];
+    if (!graph_ref(r->g, node, "shape", &shape) || !graph_list(r->g, shape, &n) ||
+        !graph_dtype(r->g, node, "dtype", &dtype))
+        return NULL;
+    if (n > TENSOR_RANK_MOST)
+        graph_wrong(r->g, node, "shape", "a tensor has at most %d axes", TENSOR_RANK_MOST);
+    else if (dtype_is_void(dtype))
+        graph_wrong(r->g, node, "dtype", "a tensor needs an element type");
+    if (n > TENSOR_RANK_MOST || dtype_is_void(dtype))
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!graph_item(r->g, shape, i, &item) || !graph_read_extent(r, item, &dims[i]))
+            return NULL;
+    return type_tensor(r->cx, dtype, (uint32_t)n, dims);
+}
+
+static const Type *part(GraphReader *r, size_t node, const char *field, unsigned depth)
+{
+    size_t at;
+    const Type *t = NULL;
+    if (!graph_ref(r->g, node, field, &at) || !graph_read_type(r, at, depth + 1, &t))
+        return NULL;
+    if (!t)
+        graph_wrong(r->g, node, field, "a type is wanted here");
+    return t;
+}
+
+static bool parts(GraphReader *r, size_t node, const char *field, unsigned depth, TypeList *out)
+{
+    size_t list, n, item;
+    if (!graph_ref(r->g, node, field, &list) || !graph_list(r->g, list, &n))
+        return false;
+    const Type **at = arena_alloc_must(&r->scratch, n, sizeof *at);
+    for (size_t i = 0; i < n; i++) {
+        if (!graph_item(r->g, list, i, &item) || !graph_read_type(r, item, depth + 1, &at[i]))
+            return false;
+        if (!at[i])
+            return graph_wrong(r->g, node, field, "type %zu is missing", i);
+    }
+    *out = (TypeList){.at = at, .n = (uint32_t)n};
+    return true;
+}
+
+static const Type *tuple_type(GraphReader *r, size_t node, unsigned depth)
+{
+    TypeList fields;
+    return parts(r, node, "fields", depth, &fields) ? type_tuple(r->cx, fields.n, fields.at)
+                                                    : NULL;
+}
+
+static const Type *func_type(GraphReader *r, size_t node, unsigned depth)
+{
+    size_t at;
+    TypeVarList vars;
+    TypeList args;
+    if (!graph_ref(r->g, node, "type_params", &at) || !graph_read_typevars(r, at, &vars) ||
+        !parts(r, node, "arg_types", depth, &args))
+        return NULL;
+    const Type *result = part(r, node, "ret_type", depth);
+    return result ? type_func(r->cx, vars.n, vars.at, args.n, args.at, result) : NULL;
+}
+
+static const Type *ref_type(GraphReader *r, size_t node, unsigned depth)
+{
+    const Type *content = part(r, node, "value", depth);
+    return content ? type_ref(r->cx, content) : NULL;
+}
+
+static const Type *adt_type(GraphReader *r, size_t node, const TypeDef *def, TypeList args)
+{
+    if (args.n == def->n_params)
+        return type_adt(r->cx, def, args.n, args.at);
+    graph_wrong(r->g, node, NULL, "`%s` takes %u type arguments, not %u", def->name->text,
+                def->n_params, args.n);
+    return NULL;
+}
+
+static const Type *call_type(GraphReader *r, size_t node, unsigned depth)
+{
+    size_t at;
+    TypeList args;
+    if (!graph_ref(r->g, node, "func", &at) || !parts(r, node, "args", depth, &args))
+        return NULL;
+    const TypeDef *def = graph_read_typedef(r, at);
+    return def ? adt_type(r, node, def, args) : NULL;
+}
+
+static const Type *make_type(GraphReader *r, size_t node, unsigned depth)
+{
+    switch (graph_kind(r->g, node)) {
+    case GRAPH_TENSOR_TYPE: return tensor_type(r, node);
+    case GRAPH_TUPLE_TYPE: return tuple_type(r, node, depth);
+    case GRAPH_FUNC_TYPE: return func_type(r, node, depth);
+    case GRAPH_REF_TYPE: return ref_type(r, node, depth);
+    case GRAPH_TYPE_CALL: return call_type(r, node, depth);
+    case GRAPH_INCOMPLETE_TYPE: return type_hole(r->cx, graph_span(r->g, node));
+    default: graph_wrong(r->g, node, NULL, "a type is wanted here"); return NULL;
+    }
+}
+
+bool graph_read_type(GraphReader *r, size_t node, unsigned depth, const Type **out)
+{
+    GraphKind kind = graph_kind(r->g, node);
+    *out = NULL;
+    if (kind == GRAPH_NULL)
+        return true;
+    if (kind == GRAPH_TYPE_VAR) {
+        const TypeVar *var = read_typevar(r, node);
+        *out = var ? type_var(r->cx, var) : NULL;
+        return var != NULL;
+    }
+    if (kind == GRAPH_GLOBAL_TYPE_VAR) {
+        const TypeDef *def = graph_read_typedef(r, node);
+        *out = def ? adt_type(r, node, def, (TypeList){0}) : NULL;
+        return *out != NULL;
+    }
+    if (kind < GRAPH_TENSOR_TYPE || kind > GRAPH_INCOMPLETE_TYPE)
+        return graph_wrong(r->g, node, NULL, "a type is wanted here");
+    if (depth >= TYPE_DEPTH_MOST || r->state[node] == 1)
+        return graph_wrong(r->g, node, NULL, "types are nested too deeply, or in a circle");
+    if (!r->made[node]) {
+        r->state[node] = 1;
+        r->made[node] = (void *)(uintptr_t)make_type(r, node, depth);
+        r->state[node] = 0;
+    }
+    *out = r->made[node];
+    return *out != NULL;
+}
+
+/* ---- attributes -------------------------------------------------------------------------------------- */
+
+static bool read_attr_list(GraphReader *r, size_t node, unsigned depth, AttrValue *out)
+{
+    size_t n, item;
+    if (!graph_list(r->g, node, &n))
+        return false;
+    AttrValue *at = arena_alloc_must(r->arena, n, sizeof *at);
+    for (size_t i = 0; i < n; i++)
+        if (!graph_item(r->g, node, i, &item) || !graph_read_attr(r, item, depth + 1, &at[i]))
+            return false;
+    *out = (AttrValue){.kind = ATTR_LIST, .list = {.at = at, .n = (uint32_t)n}};
+    return true;
+}
+
+static Attrs *new_attrs(GraphReader *r, size_t n)
+{
+    return arena_alloc_must(r->arena, sizeof(Attrs) + n * sizeof(Attr), 1);
+}
+
+static bool read_map(GraphReader *r, size_t node, unsigned depth, Attrs **out)
+{
+    size_t n, key_node, value;
+    Str key;
+    if (!graph_map(r->g, node, &n))
+        return false;
+    Attrs *attrs = *out = new_attrs(r, n);
+    for (size_t i = 0; i < n; i++) {
+        Attr *a = &attrs->at[attrs->n++];
+        if (!graph_pair(r->g, node, i, &key, &key_node, &value))
+            return false;
+        if (key_node && graph_kind(r->g, key_node) != GRAPH_STRING)
+            return graph_wrong(r->g, node, "data", "the keys of this map must be texts");
+        a->key = ctx_name_str(r->cx, key)->text;
+        a->span = a->key_span = graph_span(r->g, value);
+        if (!graph_read_attr(r, value, depth + 1, &a->value))
+            return false;
+    }
+    return true;
+}
+
+static bool read_int(GraphReader *r, size_t node, AttrValue *out)
+{
+    DType dtype;
+    int64_t v;
+    if (!graph_dtype(r->g, node, "dtype", &dtype) || !graph_int(r->g, node, "value", &v))
+        return false;
+    if (dtype_is_bool(dtype))
+        *out = (AttrValue){.kind = ATTR_BOOL, .b = v != 0};
+    else
+        *out = (AttrValue){.kind = ATTR_INT, .i = v};
+    if (dtype_id(dtype) != DT_INT32 && !dtype_is_bool(dtype))
+        out->dtype = dtype;
+    return true;
+}
+
+static bool read_double(GraphReader *r, size_t node, const char *field, double *out)
+{
+    Str text;
+    return graph_text(r->g, node, field, &text) &&
+           (number_parse_double(text, out) ||
+            graph_wrong(r->g, node, field, "this is no number"));
+}
+
+static bool read_float(GraphReader *r, size_t node, AttrValue *out)
+{
+    DType dtype;
+    *out = (AttrValue){.kind = ATTR_FLOAT};
+    if (!graph_dtype(r->g, node, "dtype", &dtype) || !read_double(r, node, "value", &out->f))
+        return false;
+    if (dtype_id(dtype) != DT_FLOAT32)
+        out->dtype = dtype;
+    return true;
+}
+
+static bool read_string(GraphReader *r, size_t node, AttrValue *out)
+{
+    Str s;
+    if (!graph_repr(r->g, node, &s))
+        return false;
+    *out = (AttrValue){.kind = ATTR_STRING};
+    out->s = (Str){arena_copy_text(r->arena, s.ptr, s.len), s.len};
+    return true;
+}
+
+static bool wrap_record(GraphReader *r, size_t node, const Attrs *fields, AttrValue *out)
+{
+    *out = (AttrValue){.kind = ATTR_RECORD};
+    out->record.key = ctx_name(r->cx, graph_key(r->g, node))->text;
+    out->record.fields = fields;
+    return true;
+}
+
+/* A record that stands by itself: its fields are those of the operators that it belongs to. */
+static bool read_other(GraphReader *r, size_t node, AttrValue *out)
+{
+    Attrs *fields;
+    const GraphRecord *row = graph_record_find(graph_key(r->g, node));
+    const Op *op = NULL;
+    for (const char *word = row ? row->ops : ""; *word && !op;) {
+        size_t n = strcspn(word, " ");
+        op = op_find(r->cx, (Str){word, n});
+        word += n + (word[n] == ' ');
+    }
+    if (!row || !op)
+        return graph_wrong(r->g, node, NULL, "a node of this kind cannot be read");
+    return graph_read_record(r, node, op->attrs, &fields) && wrap_record(r, node, fields, out);
+}
+
+/* Of nodes that are only passed on. `key` is the schema of a field as for operators. */
+static const OpAttr device_fields[] = {
+    {.name = "device_type_int", .type = ATTR_TYPE_INT},
+    {.name = "virtual_device_id", .type = ATTR_TYPE_INT},
+    {.name = "target", .type = ATTR_TYPE_STRING, .or_none = true},
+    {.name = "memory_scope", .type = ATTR_TYPE_STRING},
+    {0},
+};
+static const OpAttr symbol_fields[] = {
+    {.name = "name", .type = ATTR_TYPE_STRING},
+    {.name = "dtype", .type = ATTR_TYPE_DTYPE},
+    {0},
+};
+
+bool graph_read_attr(GraphReader *r, size_t node, unsigned depth, AttrValue *out)
+{
+    Attrs *fields;
+    *out = (AttrValue){.kind = ATTR_NONE};
+    if (depth >= TYPE_DEPTH_MOST)
+        return graph_wrong(r->g, node, NULL, "values are nested too deeply, or in a circle");
+    switch (graph_kind(r->g, node)) {
+    case GRAPH_NULL: return true;
+    case GRAPH_INT: return read_int(r, node, out);
+    case GRAPH_FLOAT: return read_float(r, node, out);
+    case GRAPH_STRING: return read_string(r, node, out);
+    case GRAPH_ARRAY: return read_attr_list(r, node, depth, out);
+    case GRAPH_MAP: return read_map(r, node, depth, &fields) && wrap_record(r, node, fields, out);
+    case GRAPH_VIRTUAL_DEVICE:
+        return graph_read_record(r, node, device_fields, &fields) &&
+               wrap_record(r, node, fields, out);
+    case GRAPH_SHAPE_VAR:
+    case GRAPH_SIZE_VAR:
+        return graph_read_record(r, node, symbol_fields, &fields) &&
+               wrap_record(r, node, fields, out);
+    case GRAPH_OTHER: return read_other(r, node, out);
+    default: break;
+    }
+    *out = (AttrValue){.kind = ATTR_EXPR, .e = r->made[node]};
+    return (graph_kind(r->g, node) < GRAPH_NULL && r->made[node]) ||
+           graph_wrong(r->g, node, NULL, "this cannot be the value of an attribute");
+}
+
+/* A string of an attribute stands in the record, or is a node of its own: releases differ. */
+static bool read_text_field(GraphReader *r, size_t node, const OpAttr *field, AttrValue *out)
+{
+    Str s;
+    int64_t at;
+    if (!graph_text(r->g, node, field->name, &s))
+        return false;
+    if (number_parse_int(s, &at) && at >= 0 && (uint64_t)at < r->g->n &&
+        (graph_kind(r->g, (size_t)at) == GRAPH_STRING ||
+         (field->or_none && graph_kind(r->g, (size_t)at) == GRAPH_NULL)))
+        return graph_read_attr(r, (size_t)at, 0, out);
+    *out = (AttrValue){.kind = ATTR_STRING};
+    out->s = (Str){arena_copy_text(r->arena, s.ptr, s.len), s.len};
+    return true;
+}
+
+static bool read_plain_field(GraphReader *r, size_t node, const OpAttr *field, AttrValue *out)
+{
+    int64_t v = 0;
+    switch (field->type) {
+    case ATTR_TYPE_INT:
+        *out = (AttrValue){.kind = ATTR_INT};
+        return graph_int(r->g, node, field->name, &out->i);
+    case ATTR_TYPE_BOOL:
+        if (!graph_int(r->g, node, field->name, &v))
+            return false;
+        *out = (AttrValue){.kind = ATTR_BOOL, .b = v != 0};
+        return true;
+    case ATTR_TYPE_FLOAT:
+        *out = (AttrValue){.kind = ATTR_FLOAT};
+        return read_double(r, node, field->name, &out->f);
+    case ATTR_TYPE_STRING:
+    case ATTR_TYPE_DTYPE: return read_text_field(r, node, field, out);
+    case ATTR_TYPE_INTS:
+    case ATTR_TYPE_INT_OR_INTS:
+    case ATTR_TYPE_INT_LISTS:
+    case ATTR_TYPE_FLOATS:
+    case ATTR_TYPE_EXPR:
+    case ATTR_TYPE_DICT:
+    case ATTR_TYPE_STRINGS: break;
+    }
+    size_t at;
+    return graph_ref(r->g, node, field->name, &at) && graph_read_attr(r, at, 0, out);
+}
+
+static bool read_field(GraphReader *r, size_t node, const char *boxed, const OpAttr *field,
+                       AttrValue *out)
+{
+    size_t at;
+    bool text = field->type == ATTR_TYPE_STRING || field->type == ATTR_TYPE_DTYPE;
+    if (text || !graph_has_word(boxed, field->name))
+        return read_plain_field(r, node, field, out);
+    return graph_ref(r->g, node, field->name, &at) && graph_read_attr(r, at, 0, out);
+}
+
+bool graph_read_record(GraphReader *r, size_t node, const OpAttr *schema, Attrs **out)
+{
+    size_t n = 0;
+    const GraphRecord *row = graph_record_find(graph_key(r->g, node));
+    while (schema && schema[n].name)
+        n++;
+    Attrs *attrs = *out = new_attrs(r, n);
+    for (size_t i = 0; i < n; i++) {
+        if (!graph_has(r->g, node, schema[i].name))
+            continue;
+        Attr *a = &attrs->at[attrs->n++];
+        a->key = schema[i].name;
+        a->span = a->key_span = graph_span(r->g, node);
+        if (!read_field(r, node, row ? row->boxed : "", &schema[i], &a->value))
+            return false;
+    }
+    return true;
+}
+
+/* DictAttrs holds a map. A boolean among them is kept as 0 or 1, as in text. */
+bool graph_read_dict(GraphReader *r, size_t node, const Attrs **out)
+{
+    size_t map;
+    Attrs *attrs;
+    *out = NULL;
+    if (graph_kind(r->g, node) == GRAPH_NULL)
+        return true;
+    if (graph_kind(r->g, node) != GRAPH_DICT_ATTRS)
+        return graph_wrong(r->g, node, NULL, "a dictionary of attributes is wanted here");
+    if (!graph_ref(r->g, node, "__dict__", &map) || !read_map(r, map, 0, &attrs))
+        return false;
+    for (uint32_t i = 0; i < attrs->n; i++)
+        if (attrs->at[i].value.kind == ATTR_BOOL)
+            attrs->at[i].value = (AttrValue){.kind = ATTR_INT, .i = attrs->at[i].value.b};
+    *out = attrs->n ? attrs : NULL;
+    return true;
+}
+
+/* ---- the table of records ----------------------------------------------------------------------------- */
+
+static const GraphRecord records[] = {
+#define RECORD(key, ops, boxed) {"relay.attrs." key, ops, boxed},
+#include "ir/records.def"
+#undef RECORD
+    {"VirtualDevice", "", "target memory_scope"},
+};
+
+enum { N_RECORDS = sizeof records / sizeof *records };
+
+bool graph_has_word(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = strstr(words, word); p; p = strstr(p + 1, word))
+        if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
+            return true;
+    return false;
+}
+
+const GraphRecord *graph_record_of_op(const char *name)
+{
+    for (size_t i = 0; i < N_RECORDS; i++)
+        if (graph_has_word(records[i].ops, name))
+            return &records[i];
+    return NULL;
+}
+
+const GraphRecord *graph_record_find(const char *key)
+{
+    for (size_t i = 0; i < N_RECORDS; i++)
+        if (strcmp(records[i].key, key) == 0)
+            return &records[i];
+    return NULL;
+}

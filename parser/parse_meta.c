@@ -1,0 +1,141 @@
+/* `meta[KEY][k]`: what stands in the metadata section, behind everything else. */
+#include "parser/internal.h"
+
+/* The section is looked for when it is first needed. */
+static bool find_section(Parser *p)
+{
+    if (p->meta_known)
+        return p->meta_from != 0;
+    p->meta_known = true;
+    Lexer ahead = {.text = p->lx.text, .end = p->lx.end, .at = p->lx.at};
+    for (Token t = lexer_next(&ahead); t.kind != TOKEN_END; t = lexer_next(&ahead)) {
+        if (t.kind != TOKEN_HASH)
+            continue;
+        Token key = lexer_next(&ahead);
+        if (key.kind != TOKEN_IDENT || !str_is(token_text(p, key), "metadata"))
+            continue;
+        if (lexer_next(&ahead).kind != TOKEN_RBRACKET)
+            continue;
+        p->meta_from = ahead.at;
+        Str json = {p->lx.text + ahead.at, p->lx.end - ahead.at};
+        p->meta_broken = !metadata_open(&p->meta, p->cx, &p->scratch, p->m, json,
+                                        parse_span(p, ahead.at, p->lx.end));
+        p->errors += p->meta_broken;
+        return true;
+    }
+    return false;
+}
+
+static bool find_node(Parser *p, const MetaRef *ref, size_t *node)
+{
+    if (!find_section(p)) {
+        Diag *d = parse_error(p, E0117_METADATA, ref->span, "the text has no metadata section");
+        diag_help(
+            d, "the section `#[metadata]` behind the definitions holds what `meta[…]` refers to");
+        return false;
+    }
+    bool found = !p->meta_broken &&
+                 metadata_find(&p->meta, ref->key, ref->index, ref->span, node);
+    p->errors += !found;
+    return found;
+}
+
+bool parse_meta_ref(Parser *p, MetaRef *out)
+{
+    uint32_t from = p->tok.from, to;
+    parse_advance(p);
+    if (!parse_dotted(p, &out->key) || !parse_expect(p, TOKEN_RBRACKET) ||
+        !parse_expect(p, TOKEN_LBRACKET) || !parse_index(p, &out->index, &to))
+        return false;
+    to = p->tok.to;
+    if (!parse_expect(p, TOKEN_RBRACKET))
+        return false;
+    out->span = parse_span(p, from, to);
+    return true;
+}
+
+bool parse_at_meta_expr(const Parser *p)
+{
+    if (!parse_at(p, TOKEN_META))
+        return false;
+    Str rest = {p->lx.text + p->tok.to, p->lx.end - p->tok.to};
+    size_t n = 0;
+    while (n < rest.len && rest.ptr[n] != ']' && rest.ptr[n] != '\n')
+        n++;
+    rest.len = n;
+    return str_is(rest, "relay.Constant");
+}
+
+Expr *parse_meta(Parser *p)
+{
+    MetaRef ref;
+    size_t node;
+    if (!parse_meta_ref(p, &ref) || !find_node(p, &ref, &node))
+        return NULL;
+    Expr *known = p->meta.graph.kinds[node] < GRAPH_NULL ? p->meta.reader.made[node] : NULL;
+    if (known)
+        return known;
+    Expr *e = graph_read_expr(&p->meta.reader, node);
+    p->errors += !e;
+    if (e)
+        e->span = ref.span;
+    return e;
+}
+
+bool parse_meta_extent(Parser *p, Dim *out)
+{
+    MetaRef ref;
+    size_t node;
+    *out = DIM_ANY;
+    if (!parse_meta_ref(p, &ref))
+        return false;
+    if (str_is(ref.key, "tir.Any") || !find_node(p, &ref, &node))
+        return true;
+    p->errors += !graph_read_extent(&p->meta.reader, node, out);
+    return true;
+}
+
+bool parse_meta_value(Parser *p, AttrValue *out)
+{
+    MetaRef ref;
+    size_t node;
+    *out = (AttrValue){.kind = ATTR_NONE};
+    if (!parse_meta_ref(p, &ref))
+        return false;
+    if (!find_node(p, &ref, &node))
+        return true;
+    bool made = graph_kind(&p->meta.graph, node) >= GRAPH_NULL ||
+                graph_read_expr(&p->meta.reader, node);
+    p->errors += !made || !graph_read_attr(&p->meta.reader, node, 0, out);
+    return true;
+}
+
+/* A record is unpacked for an operator whose record it is; for another call it stays one. */
+bool parse_meta_record(Parser *p, const Op *op)
+{
+    MetaRef ref;
+    size_t node;
+    Attrs *fields;
+    Attr whole = {.key = ""};
+    if (!parse_meta_ref(p, &ref))
+        return false;
+    if (!find_node(p, &ref, &node))
+        return true;
+    whole.span = whole.key_span = ref.span;
+    const GraphRecord *row = graph_record_find(graph_key(&p->meta.graph, node));
+    if (op && (!row || !graph_has_word(row->ops, op->name))) {
+        parse_error(p, E0117_METADATA, ref.span, "the attributes of `%s` are no `%.*s`", op->name,
+                    (int)ref.key.len, ref.key.ptr);
+    } else if (!op) {
+        p->errors += !graph_read_attr(&p->meta.reader, node, 0, &whole.value);
+        vec_push(&p->attrs, &p->scratch, whole);
+    } else if (graph_read_record(&p->meta.reader, node, op->attrs, &fields)) {
+        for (uint32_t i = 0; i < fields->n; i++) {
+            fields->at[i].span = fields->at[i].key_span = ref.span;
+            vec_push(&p->attrs, &p->scratch, fields->at[i]);
+        }
+    } else {
+        p->errors++;
+    }
+    return true;
+}

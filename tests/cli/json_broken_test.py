@@ -1,0 +1,127 @@
+"""Graphs with something wrong in them give a diagnostic with a place, and never a crash."""
+import base64
+import copy
+import json
+import os
+import subprocess
+import sys
+
+relay = os.environ["RELAY"]
+PROGRAM = """#[version = "0.0.5"]
+type Pair[A] { Mk(A, (A, ref(A))), Nothing, }
+def @main[B](%x: Tensor[(2, ?), float32], %n: B, hash="ab") -> Tensor[(2, ?), float32] {
+  let %p = Mk(%n, (%n, ref(%n)));
+  let %f = fn (%k: int32) { if (%k > 0) { %f(%k - 1) } else { 7 } };
+  %0 = add(%x, meta[relay.Constant][0]);
+  match (%p) { Mk(_, (%a, _)) => { nn.softmax(multiply(%0, %0), axis=1) }, Nothing => { %x } }
+}
+#[metadata]
+"""
+failures = []
+
+
+def fmt(text, *options):
+    return subprocess.run([relay, "fmt", *options, "-"], input=text.encode(), capture_output=True)
+
+
+def check(what, graph, *wanted, code=1):
+    text = graph if isinstance(graph, str) else json.dumps(graph, indent=1)
+    done = fmt(text, "--from", "json")
+    said = done.stderr.decode()
+    if done.returncode != code:
+        failures.append(f"{what}: exit {done.returncode}, not {code}: {said[:300]}")
+    for word in wanted:
+        if word not in said:
+            failures.append(f"{what}: nothing about {word!r} in\n{said[:500]}")
+
+
+def example():
+    array = b"\x3f\xa1\xb4\x96\xf0\x40\x5e\xdd" + bytes(8) + b"\1" + bytes(7)
+    array += b"\1\0\0\0\2\x20\1\0" + (2).to_bytes(8, "little") + (8).to_bytes(8, "little") + bytes(8)
+    section = {"root": 1, "nodes": [
+        {"type_key": ""}, {"type_key": "Map", "keys": ["relay.Constant"], "data": [2]},
+        {"type_key": "Array", "data": [3]},
+        {"type_key": "relay.Constant", "attrs": {"data": "0"}}],
+        "b64ndarrays": [base64.b64encode(array).decode()]}
+    done = fmt(PROGRAM + json.dumps(section), "--to", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def find(graph, key):
+    return next(i for i, n in enumerate(graph["nodes"]) if n["type_key"] == key)
+
+
+def change(key, field, value):
+    graph = copy.deepcopy(GOOD)
+    at = find(graph, key)
+    node = graph["nodes"][at]
+    if field in ("data", "repr_str", "type_key"):
+        node[field] = value
+    else:
+        node["attrs"][field] = value
+    return graph, f"node {at} ({node['type_key']})"
+
+
+GOOD = example()
+
+
+def named():
+    """What is wrong is said in words, at the node and the field."""
+    check("good", GOOD, code=0)
+    check("good in one line", json.dumps(GOOD), code=0)
+    turned = {k: GOOD[k] for k in reversed(GOOD)}
+    turned["nodes"] = [dict(reversed(n.items()), more=[1]) for n in GOOD["nodes"]]
+    check("another order, unknown fields", turned, code=0)
+    for value in ("99999", "-1", "x", "9" * 40, {}, "1e3"):
+        graph, place = change("relay.If", "cond", value)
+        check(f"cond {value}", graph, "E0122", place, "`cond`", "number of a node", "input:")
+    graph, place = change("relay.If", "cond", "0")
+    check("null", graph, place, "no expression")
+    graph, place = change("relay.If", "cond", str(find(GOOD, "relay.TensorType")))
+    check("another kind", graph, place, "no expression")
+    graph, place = change("relay.If", "cond", str(find(GOOD, "relay.If")))
+    check("cycle", graph, place, "part of itself")
+    graph, place = change("relay.TensorType", "dtype", "flot32")
+    check("dtype", graph, place, "`flot32` is no element type")
+    graph, place = change("Op", "repr_str", "no.such")
+    check("operator", graph, place, "no operator `no.such`")
+    graph, place = change("IntImm", "value", "-2")
+    check("extent", graph, place, "0 or more")
+    graph, place = change("relay.Constant", "virtual_device_", "0")
+    graph["nodes"][find(graph, "relay.Constant")]["attrs"]["data"] = "999"
+    check("array", graph, place, "number of an array")
+    graph = copy.deepcopy(GOOD)
+    graph["b64ndarrays"][0] = graph["b64ndarrays"][0][:40]
+    check("truncated base64", graph, "relay.Constant")
+    graph["b64ndarrays"][0] = "%%%"
+    check("no base64", graph, "not in base64")
+    check("root", dict(GOOD, root=999), "`root`")
+    check("no nodes", {"root": 0, "x": 1}, "`nodes`")
+    check("not closed", json.dumps(GOOD)[:-30], "not JSON", "line")
+    check("a number of hundred digits", '{"root": ' + "9" * 100 + ', "nodes": []}', "not JSON")
+    check("deep", '{"root": ' + "[" * 100000, "not JSON")
+    check("text", "1 + 2", code=2)
+
+
+def swept():
+    """Each field of each node in turn becomes something else: an answer, whatever it is."""
+    n = len(GOOD["nodes"])
+    for at, node in enumerate(GOOD["nodes"]):
+        for field in node.get("attrs", {}):
+            for value in ("0", "1", str(at), str((at * 7 + 3) % n), None):
+                graph = copy.deepcopy(GOOD)
+                if value is None:
+                    del graph["nodes"][at]["attrs"][field]
+                else:
+                    graph["nodes"][at]["attrs"][field] = value
+                done = fmt(json.dumps(graph), "--from", "json")
+                if done.returncode not in (0, 1):
+                    failures.append(f"node {at}, {field}={value}: exit {done.returncode} "
+                                    f"{done.stderr.decode()[:300]}")
+
+
+named()
+swept()
+print("\n".join(failures[:10]))
+sys.exit(bool(failures))
