@@ -144,6 +144,8 @@ static OpProgram *program_build(Interp *in, const Step *s, const Type *const *ty
         return NULL;
     p->scalar = te_is_scalar(p->te) && p->te->n_outputs == 1 && !p->te->tuple &&
                 (uint32_t)p->te->n_inputs == s->n;
+    for (uint32_t i = 0; i < s->n; i++) /* a tuple of one scalar is none */
+        p->scalar = p->scalar && types[i]->kind == TYPE_TENSOR;
     return p;
 }
 
