@@ -50,6 +50,20 @@ void diags_clear(Diags *ds)
     ds->most = most;
 }
 
+/* Nobody reads a message that is longer: a name may have a million letters. */
+#define TEXT_MOST 4000
+#define MORE "…"
+
+/* Puts a mark where the text was cut, behind its last whole character. */
+static void cut_text(char *text, size_t n)
+{
+    while (n > 0 && ((unsigned char)text[n - 1] & 0xc0) == 0x80)
+        n--;
+    if (n > 0 && (unsigned char)text[n - 1] >= 0xc0)
+        n--;
+    strcpy(text + n, MORE);
+}
+
 __attribute__((format(printf, 2, 0))) static const char *text_of(Arena *a, const char *format,
                                                                  va_list args)
 {
@@ -61,12 +75,27 @@ __attribute__((format(printf, 2, 0))) static const char *text_of(Arena *a, const
     if (n >= 0 && (size_t)n < sizeof small) {
         text = arena_copy_text(a, small, (size_t)n);
     } else if (n >= 0) {
-        char *large = arena_alloc_must(a, (size_t)n + 1, 1);
-        vsnprintf(large, (size_t)n + 1, format, again);
+        size_t room = (n < TEXT_MOST ? (size_t)n : TEXT_MOST) + 1;
+        char *large = arena_alloc_must(a, room + sizeof MORE, 1);
+        vsnprintf(large, room, format, again);
+        if (n >= TEXT_MOST)
+            cut_text(large, TEXT_MOST);
         text = large;
     }
     va_end(again);
     return text;
+}
+
+#define MOST 100
+
+static size_t most_of(const Diags *ds)
+{
+    return ds->most ? ds->most : MOST;
+}
+
+bool diags_full(const Diags *ds)
+{
+    return ds && ds->errors > most_of(ds);
 }
 
 Diag *diag_add(Diags *ds, DiagCode code, Span span, const char *format, va_list args)
@@ -74,8 +103,7 @@ Diag *diag_add(Diags *ds, DiagCode code, Span span, const char *format, va_list 
     if (!ds)
         return (Diag *)&nowhere;
     Severity severity = infos[code].severity;
-    size_t most = ds->most ? ds->most : 100;
-    if (severity == SEVERITY_ERROR && ++ds->errors > most)
+    if (severity == SEVERITY_ERROR && ++ds->errors > most_of(ds))
         return (Diag *)&nowhere;
     if (severity == SEVERITY_BUG)
         ds->errors++;

@@ -65,12 +65,15 @@ typedef struct Diags {
     Diag *first, *last;
     size_t n, errors;
     size_t most;            /* further errors are only counted; 0: 100 */
+    bool cut;               /* reading ended behind the last error: there may be more */
     Diag *nowhere;          /* receives what is over `most` */
 } Diags;
 
 void diags_init(Diags *ds, Limits *limits);
 void diags_deinit(Diags *ds);
 void diags_clear(Diags *ds);
+/* Whether an error would only be counted: work that looks for errors may end. */
+bool diags_full(const Diags *ds);
 
 Diag *diag_error(Diags *ds, DiagCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

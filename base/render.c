@@ -119,14 +119,6 @@ typedef struct Picture {
     int gutter; /* digits of the largest line number */
 } Picture;
 
-static size_t byte_in_line(SourceMap *m, uint32_t source, Position at)
-{
-    const char *text;
-    size_t len;
-    source_line(m, source, at.line, &text, &len);
-    return utf8_offset(text, len, at.column - 1);
-}
-
 static size_t indentation(const char *text, size_t len)
 {
     size_t i = 0;
@@ -135,18 +127,30 @@ static size_t indentation(const char *text, size_t len)
     return i;
 }
 
-/* The position of the last character, for a span that ends with a line's end: not the next line. */
-static Position last_place(Picture *pic, Span span, Position from)
+/* A place as a line and a byte of it. */
+typedef struct Place {
+    uint32_t line;
+    size_t byte;
+} Place;
+
+static Place place_of(Picture *pic, uint32_t source, uint32_t offset, uint32_t line)
 {
-    Position to = span_end(pic->sources, span);
-    if (to.line <= from.line || to.column > 1)
-        return to;
     const char *text;
     size_t len;
-    to.line--;
-    source_line(pic->sources, span.source, to.line, &text, &len);
-    to.column = (uint32_t)utf8_count(text, len) + 1;
-    return to;
+    const Source *s = sources_get(pic->sources, source);
+    source_line(pic->sources, source, line, &text, &len);
+    size_t at = offset < s->len ? offset : s->len, start = (size_t)(text - s->text);
+    return (Place){line, at - start < len ? at - start : len};
+}
+
+/* The place of the last character, for a span that ends with a line's end: not the next line. */
+static Place last_place(Picture *pic, Span span, uint32_t first_line)
+{
+    uint32_t line = span_end(pic->sources, span).line;
+    Place to = place_of(pic, span.source, span.to, line);
+    if (to.line <= first_line || to.byte > 0)
+        return to;
+    return place_of(pic, span.source, span.to, line - 1);
 }
 
 static void add_marks(Picture *pic, Span span, const char *text, bool primary)
@@ -155,12 +159,12 @@ static void add_marks(Picture *pic, Span span, const char *text, bool primary)
         return;
     if (span.to < span.from)
         span.to = span.from;
-    Position from = span_start(pic->sources, span);
-    Position to = last_place(pic, span, from);
+    Place from = place_of(pic, span.source, span.from, span_start(pic->sources, span).line);
+    Place to = last_place(pic, span, from.line);
     text = text && text[0] ? text : NULL;
     Mark mark = {.source = span.source, .line = from.line, .text = text, .primary = primary};
-    mark.from = byte_in_line(pic->sources, span.source, from);
-    mark.to = byte_in_line(pic->sources, span.source, to);
+    mark.from = from.byte;
+    mark.to = to.byte;
     if (from.line == to.line) {
         vec_push(&pic->marks, &pic->arena, mark);
         return;
@@ -203,34 +207,62 @@ static size_t column_of(const char *text, size_t len, size_t byte)
     return column;
 }
 
-/* The columns [from, to) of a line that are shown. */
+/* The columns [from, to) of a line that are shown. Of a very long line, `text` is the part around the marks, `skipped` bytes
+ * from its start. */
 typedef struct Window {
     const char *text;
-    size_t len;
+    size_t len, skipped;
     size_t from, to;
     bool cut_left, cut_right;
 } Window;
 
 #define CUT "..."
 #define CUT_WIDTH 3
+/* Bytes in front of and behind the first mark of a line that are looked at. */
+#define LINE_BYTES 4096
+
+static const Mark *center_of(const Mark *marks, size_t n)
+{
+    const Mark *center = n ? &marks[0] : NULL;
+    for (size_t i = 1; i < n; i++) {
+        if (marks[i].primary && !center->primary)
+            center = &marks[i];
+    }
+    return center;
+}
+
+static size_t mark_column(const Window *w, size_t byte)
+{
+    return column_of(w->text, w->len, byte > w->skipped ? byte - w->skipped : 0);
+}
+
+/* The line, or the part of it around the byte. */
+static void window_text(Window *w, Picture *pic, uint32_t source, uint32_t line, size_t byte)
+{
+    source_line(pic->sources, source, line, &w->text, &w->len);
+    size_t from = byte > LINE_BYTES ? byte - LINE_BYTES : 0;
+    while (from > 0 && ((unsigned char)w->text[from] & 0xc0) == 0x80)
+        from--;
+    w->skipped = from;
+    w->text += from;
+    w->len -= from;
+    if (w->len > 2 * LINE_BYTES)
+        w->len = 2 * LINE_BYTES;
+}
 
 static Window window_of(Picture *pic, uint32_t source, uint32_t line, const Mark *marks, size_t n)
 {
     Window w = {0};
-    source_line(pic->sources, source, line, &w.text, &w.len);
+    const Mark *center = center_of(marks, n);
+    window_text(&w, pic, source, line, center ? center->from : 0);
     w.to = column_of(w.text, w.len, w.len);
     if (w.to <= LINE_MOST || n == 0) {
         w.cut_right = w.to > LINE_MOST;
         w.to = w.cut_right ? LINE_MOST - CUT_WIDTH : w.to;
         return w;
     }
-    const Mark *center = &marks[0];
-    for (size_t i = 1; i < n; i++) {
-        if (marks[i].primary && !center->primary)
-            center = &marks[i];
-    }
     size_t width = w.to;
-    size_t mark = column_of(w.text, w.len, center->from);
+    size_t mark = mark_column(&w, center->from);
     if (mark + LINE_LEAD > LINE_MOST - CUT_WIDTH)
         w.from = mark - LINE_LEAD;
     w.cut_left = w.from > 0;
@@ -265,8 +297,8 @@ static void paint_line(Painter *p, const Window *w)
 static void place_mark(const Window *w, Mark *m)
 {
     size_t shift = w->cut_left ? CUT_WIDTH : 0;
-    size_t left = column_of(w->text, w->len, m->from);
-    size_t right = column_of(w->text, w->len, m->to);
+    size_t left = mark_column(w, m->from);
+    size_t right = mark_column(w, m->to);
     if (left < w->from)
         left = w->from;
     if (left > w->to)

@@ -142,6 +142,16 @@ static uint32_t line_of(Source *s, uint32_t offset, uint32_t *start)
     return (uint32_t)low;
 }
 
+/* Diagnostics come in the order of the text: the column is counted on from the last one, in case the line is long. */
+static uint32_t column_of(Source *s, uint32_t start, uint32_t offset)
+{
+    bool on = s->known >= start && s->known <= offset;
+    uint32_t from = on ? s->known : start;
+    s->column = (on ? s->column : 0) + (uint32_t)utf8_count(s->text + from, offset - from);
+    s->known = offset;
+    return s->column;
+}
+
 static Position position(SourceMap *m, uint32_t source, uint32_t offset)
 {
     Source *s = source > 0 && source <= m->n ? m->sources[source - 1] : NULL;
@@ -151,8 +161,7 @@ static Position position(SourceMap *m, uint32_t source, uint32_t offset)
         offset = (uint32_t)s->len;
     uint32_t start;
     uint32_t line = line_of(s, offset, &start);
-    size_t column = utf8_count(s->text + start, offset - start);
-    return (Position){s->lines_before + line + 1, (uint32_t)column + 1};
+    return (Position){s->lines_before + line + 1, column_of(s, start, offset) + 1};
 }
 
 Position span_start(SourceMap *m, Span s)
@@ -187,7 +196,11 @@ void source_line(SourceMap *m, uint32_t source, uint32_t line, const char **text
         if (!p)
             return;
     }
-    const char *stop = memchr(p, '\n', (size_t)(end - p));
+    const char *stop = NULL;
+    if (!s->lines)
+        stop = memchr(p, '\n', (size_t)(end - p));
+    else if (line < s->n_lines)
+        stop = s->text + s->lines[line] - 1;
     stop = stop ? stop : end;
     if (stop > p && stop[-1] == '\r')
         stop--;

@@ -20,6 +20,7 @@ typedef struct Source {
     char *text;             /* owned, NUL behind it */
     size_t len;
     uint32_t *lines;        /* offset of each line's start; made when first asked for */
+    uint32_t known, column; /* the place that was asked for last, and its column from 0 */
     size_t n_lines;
     uint32_t lines_before;  /* when the text is a part of a file: the lines in front of it */
 } Source;

@@ -1,6 +1,7 @@
 #include "base/utf8.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 size_t utf8_decode(const char *p, size_t n, uint32_t *code)
 {
@@ -83,10 +84,30 @@ size_t utf8_text_width(const char *p, size_t n)
     return width;
 }
 
+/* How many bytes from the start are ASCII, counted by words: most text is nothing else. */
+static size_t ascii_run(const char *p, size_t n)
+{
+    size_t i = 0;
+    uint64_t word;
+    for (; i + sizeof word <= n; i += sizeof word) {
+        memcpy(&word, p + i, sizeof word);
+        if (word & 0x8080808080808080u)
+            break;
+    }
+    while (i < n && (unsigned char)p[i] < 0x80)
+        i++;
+    return i;
+}
+
 size_t utf8_count(const char *p, size_t n)
 {
     size_t count = 0;
     for (size_t i = 0; i < n; count++) {
+        size_t run = ascii_run(p + i, n - i);
+        i += run;
+        count += run;
+        if (i == n)
+            return count;
         uint32_t code;
         i += utf8_decode(p + i, n - i, &code);
     }

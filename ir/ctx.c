@@ -92,11 +92,14 @@ Constructor *typedef_con(Ctx *cx, TypeDef *def, const Name *name, uint32_t n,
         .span = span,
         .info = info,
     };
-    /* Room for one more; the lists of constructors are short. */
-    Constructor **cons = arena_new_array(&cx->arena, Constructor *, (size_t)def->n_cons + 1);
-    if (def->n_cons)
-        memcpy(cons, def->cons, def->n_cons * sizeof *cons);
-    cons[def->n_cons++] = con;
-    def->cons = cons;
+    /* The list has room for as many as the next power of two. */
+    if ((def->n_cons & (def->n_cons - 1)) == 0) {
+        size_t room = def->n_cons ? 2 * (size_t)def->n_cons : 1;
+        Constructor **cons = arena_alloc_must(&cx->arena, room, sizeof *cons);
+        if (def->n_cons)
+            memcpy(cons, def->cons, def->n_cons * sizeof *cons);
+        def->cons = cons;
+    }
+    def->cons[def->n_cons++] = con;
     return con;
 }

@@ -21,6 +21,8 @@ typedef struct Symbol {
     Var *var; /* the local in scope */
     const Var *ended; /* the last local of the name whose scope has ended, */
     uint32_t ended_in; /* and the definition it stands in */
+    uint32_t var_at, type_at; /* the positions in Parser.undo where they were bound last */
+    uint32_t attr_at; /* likewise in Parser.attrs: a function's attribute of this key */
     const TypeVar *type_var; /* the type parameter in scope */
     TypeDef *type_def; /* the type of this text */
     Span type_span; /* where it was defined */
@@ -215,6 +217,8 @@ bool parse_separator(Parser *p, TokenKind close, uint32_t open, bool *more);
 
 Diag *parse_error(Parser *p, DiagCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* When no further error would be shown, the text ends here: it may hold a million more. */
+bool parse_end_of_errors(Parser *p);
 /* "expected WANTED, found …" at the next token. NULL when what stands before it was reported already. */
 Diag *parse_expected(Parser *p, DiagCode code, const char *wanted);
 /* What to write instead, if `found` is what other languages write where `wanted` is expected: parse_hint.c. */
@@ -252,6 +256,9 @@ const Op *symbol_op(Parser *p, Symbol *s);
 Expr *graph_find(Parser *p, Str digits);
 void graph_bind(Parser *p, Str digits, Expr *e);
 void scope_bind(Parser *p, Symbol *s, Var *var);
+/* Whether the local or the type parameter was bound at this position of Parser.undo or a later one. */
+bool scope_binds(const Parser *p, const Symbol *s, uint32_t since);
+bool scope_binds_type(const Parser *p, const Symbol *s, uint32_t since);
 void scope_bind_type(Parser *p, Symbol *s, const TypeVar *var);
 void scope_leave(Parser *p, uint32_t undo);
 
@@ -264,8 +271,10 @@ bool parse_dotted(Parser *p, Str *out);
 Value parse_number(Parser *p);
 /* The value of a float's token as it is written, not rounded to its type. */
 double parse_exact(const Parser *p, Token t);
-/* The digits behind a point. */
+/* The digits of an index. */
 bool parse_index(Parser *p, int64_t *out, uint32_t *to);
+/* The same behind the point, which is the next token. */
+bool parse_index_behind(Parser *p, int64_t *out, uint32_t *to);
 /* The text of a string token with its escapes decoded, in the module's arena. */
 Str parse_string(Parser *p);
 

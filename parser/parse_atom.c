@@ -329,12 +329,11 @@ static bool parameters(Parser *p, FunctionHead *head)
         if (!var)
             return false;
         Symbol *s = symbol_get(p, (Str){var->name->text, var->name->len});
-        for (size_t i = undo; i < p->undo.n; i++)
-            if (p->undo.at[i].symbol == s) {
-                Diag *d = parse_error(p, E0113_DUPLICATE, var->base.span,
-                                      "parameter `%%%s` is given twice", s->name->text);
-                diag_label(d, s->var->base.span, "first here");
-            }
+        if (scope_binds(p, s, undo)) {
+            Diag *d = parse_error(p, E0113_DUPLICATE, var->base.span,
+                                  "parameter `%%%s` is given twice", s->name->text);
+            diag_label(d, s->var->base.span, "first here");
+        }
         scope_bind(p, s, var);
         vec_push(&params, &p->scratch, var);
         if (!parse_separator(p, TOKEN_RPAREN, open, &more))

@@ -50,7 +50,17 @@ Diag *parse_error(Parser *p, DiagCode code, Span span, const char *format, ...)
     va_end(args);
     p->errors++;
     p->blamed_to = span.to;
+    parse_end_of_errors(p);
     return d;
+}
+
+bool parse_end_of_errors(Parser *p)
+{
+    if (!diags_full(p->cx->diags))
+        return false;
+    p->cx->diags->cut = true;
+    p->lx.end = p->lx.at;
+    return true;
 }
 
 #define FOUND_MOST 40
@@ -365,6 +375,7 @@ const Op *symbol_op(Parser *p, Symbol *s)
 void scope_bind(Parser *p, Symbol *s, Var *var)
 {
     Undo undo = {.symbol = s, .old = s->var};
+    s->var_at = (uint32_t)p->undo.n;
     vec_push(&p->undo, &p->scratch, undo);
     s->var = var;
 }
@@ -372,8 +383,25 @@ void scope_bind(Parser *p, Symbol *s, Var *var)
 void scope_bind_type(Parser *p, Symbol *s, const TypeVar *var)
 {
     Undo undo = {.symbol = s, .old = s->type_var, .type = true};
+    s->type_at = (uint32_t)p->undo.n;
     vec_push(&p->undo, &p->scratch, undo);
     s->type_var = var;
+}
+
+/* The scopes that ended since then bound nothing that is left. */
+static bool bound_since(const Parser *p, const Symbol *s, uint32_t at, uint32_t since)
+{
+    return at >= since && at < p->undo.n && p->undo.at[at].symbol == s;
+}
+
+bool scope_binds(const Parser *p, const Symbol *s, uint32_t since)
+{
+    return bound_since(p, s, s->var_at, since) && !p->undo.at[s->var_at].type;
+}
+
+bool scope_binds_type(const Parser *p, const Symbol *s, uint32_t since)
+{
+    return bound_since(p, s, s->type_at, since) && p->undo.at[s->type_at].type;
 }
 
 void scope_leave(Parser *p, uint32_t undo)

@@ -222,10 +222,11 @@ bool function_attrs(Parser *p, const Attrs **out)
         Attr *a = &vec_last(&p->attrs);
         if (a->value.kind == ATTR_BOOL)
             a->value = (AttrValue){.kind = ATTR_INT, .i = a->value.b};
-        for (size_t i = base; i + 1 < p->attrs.n; i++)
-            if (p->attrs.at[i].key == a->key)
-                parse_error(p, E0113_DUPLICATE, a->key_span, "attribute `%s` is given twice",
-                            a->key);
+        uint32_t last = (uint32_t)p->attrs.n - 1;
+        Symbol *s = symbol_get(p, str_of(a->key));
+        if (s->attr_at >= base && s->attr_at < last && p->attrs.at[s->attr_at].key == a->key)
+            parse_error(p, E0113_DUPLICATE, a->key_span, "attribute `%s` is given twice", a->key);
+        s->attr_at = last;
         parse_take(p, TOKEN_COMMA);
     }
     *out = parse_attrs_take(p, base);

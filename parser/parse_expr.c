@@ -483,8 +483,7 @@ static bool projection(Parser *p)
     Operand tuple = p->value;
     int64_t index;
     uint32_t to;
-    parse_advance(p);
-    if (!parse_index(p, &index, &to))
+    if (!parse_index_behind(p, &index, &to))
         return false;
     TupleGet *e =
         expr_as_tuple_get(expr_tuple_get(p->arena, parse_span(p, tuple.from, to), tuple.e, index));
@@ -678,7 +677,7 @@ static Expr *run(Parser *p, size_t base)
 {
     unsigned steps = 0;
     while (p->frames.n > base) {
-        if (++steps % STEPS_TO_ASK == 0 && limit_hit(&p->cx->limits)) {
+        if (++steps % STEPS_TO_ASK == 0 && (parse_end_of_errors(p) || limit_hit(&p->cx->limits))) {
             p->errors++;
             unwind(p, base);
             return NULL;

@@ -151,12 +151,30 @@ double parse_exact(const Parser *p, Token t)
     return n.negative ? -v : v;
 }
 
-/* Behind a point only digits count: `%t.0.1` is two projections and holds no number 0.1. */
-bool parse_index(Parser *p, int64_t *out, uint32_t *to)
+static uint32_t digits_end(const Parser *p, uint32_t at)
 {
-    uint32_t from = p->tok.from, at = from;
     while (at < p->lx.end && p->lx.text[at] >= '0' && p->lx.text[at] <= '9')
         at++;
+    return at;
+}
+
+/* The digits are a token by themselves: `%t.0.1` is two projections and holds no number 0.1, and a thousand projections
+ * in a row are no number a thousand digits long for each. */
+bool parse_index_behind(Parser *p, int64_t *out, uint32_t *to)
+{
+    uint32_t at = p->lx.at, end = digits_end(p, at);
+    if (end == at) {
+        parse_advance(p);
+        return parse_index(p, out, to);
+    }
+    p->last_to = p->tok.to;
+    p->tok = (Token){.kind = TOKEN_NUMBER, .from = at, .to = end};
+    return parse_index(p, out, to);
+}
+
+bool parse_index(Parser *p, int64_t *out, uint32_t *to)
+{
+    uint32_t from = p->tok.from, at = digits_end(p, from);
     if (!parse_at(p, TOKEN_NUMBER) || at == from) {
         Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "the number of a field");
         Str text = token_text(p, p->tok);

@@ -25,6 +25,8 @@ bool parse_at_definition(const Parser *p)
 /* Goes to a place in the text; the token there becomes the next. */
 static void jump(Parser *p, uint32_t to)
 {
+    if (to > p->lx.end)
+        to = p->lx.end;
     p->lx.at = to;
     p->tok.to = to;
     parse_advance(p);

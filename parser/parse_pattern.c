@@ -23,15 +23,11 @@ static bool pattern_list(Parser *p, PatternVec *out)
 /* Two variables of one pattern cannot have one name; they were bound since the clause began. */
 static void check_twice(Parser *p, const Symbol *s, Span span)
 {
-    uint32_t since = frame_top(p)->undo;
-    for (size_t i = since; i < p->undo.n; i++) {
-        if (p->undo.at[i].symbol != s || p->undo.at[i].type)
-            continue;
-        Diag *d = parse_error(p, E0113_DUPLICATE, span, "`%%%s` is bound twice in one pattern",
-                              s->name->text);
-        diag_label(d, s->var->base.span, "first here");
+    if (!scope_binds(p, s, frame_top(p)->undo))
         return;
-    }
+    Diag *d = parse_error(p, E0113_DUPLICATE, span, "`%%%s` is bound twice in one pattern",
+                          s->name->text);
+    diag_label(d, s->var->base.span, "first here");
 }
 
 static Pattern *var_pattern(Parser *p)

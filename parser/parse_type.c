@@ -293,7 +293,7 @@ const Type *parse_type(Parser *p)
 bool parse_type_params(Parser *p, TypeVarList *out)
 {
     Vec(const TypeVar *) params = {0};
-    uint32_t open = p->tok.from;
+    uint32_t open = p->tok.from, undo = (uint32_t)p->undo.n;
     *out = (TypeVarList){0};
     if (!parse_take(p, TOKEN_LBRACKET))
         return true;
@@ -304,10 +304,9 @@ bool parse_type_params(Parser *p, TypeVarList *out)
             return false;
         Symbol *s = symbol_get(p, token_text(p, t));
         const TypeVar *var = typevar_new(p->cx, s->name, token_span(p, t));
-        for (size_t i = 0; i < params.n; i++)
-            if (params.at[i]->name == s->name)
-                parse_error(p, E0113_DUPLICATE, token_span(p, t),
-                            "type parameter `%s` is given twice", s->name->text);
+        if (scope_binds_type(p, s, undo))
+            parse_error(p, E0113_DUPLICATE, token_span(p, t), "type parameter `%s` is given twice",
+                        s->name->text);
         scope_bind_type(p, s, var);
         vec_push(&params, &p->scratch, var);
         if (!parse_separator(p, TOKEN_RBRACKET, open, &more))

@@ -76,7 +76,9 @@ void emit_diags(RelaySession *s)
     for (const Diag *d = s->cx.diags->first; d; d = d->next)
         emit_diag(s, d);
     size_t shown = s->cx.diags->n;
-    if (s->cx.diags->errors > shown)
+    if (s->cx.diags->cut)
+        emit_printf(s, RELAY_OUTPUT_STREAM, "… and more errors: reading ended here\n");
+    else if (s->cx.diags->errors > shown)
         emit_printf(s, RELAY_OUTPUT_STREAM, "… and %zu more errors\n", s->cx.diags->errors - shown);
     diags_clear(s->cx.diags);
 }
