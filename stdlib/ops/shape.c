@@ -130,7 +130,7 @@ static RelResult reshape_done(Rel *r, const Type *t, uint32_t n, const Dim *dims
         const char *want = type_str(r->cx, type_tensor(r->cx, t->dtype, n, dims));
         Diag *d = rel_error(r, E0202_SHAPE, 0, "%lld elements cannot become %lld", (long long)from,
                             (long long)to);
-        diag_note(d, "from `%s` to %s", type_str(r->cx, t), want);
+        diag_note(d, "from `%s` to `%s`", type_str(r->cx, t), want);
         diag_help(d, "write -1 for one extent to have it computed");
         return REL_FAILED;
     }
@@ -139,8 +139,8 @@ static RelResult reshape_done(Rel *r, const Type *t, uint32_t n, const Dim *dims
 
 RelResult rel_reshape_to(Rel *r, const Type *t, const int64_t *codes, int n)
 {
-    Reshape s = {
-        .r = r, .in = t->dims, .n_in = (int)t->n, .allowzero = attrs_bool(r->attrs, "allowzero")};
+    bool zero = attrs_find(r->attrs, "allowzero") && attrs_bool(r->attrs, "allowzero");
+    Reshape s = {.r = r, .in = t->dims, .n_in = (int)t->n, .allowzero = zero};
     if (!reshape_run(&s, codes, n))
         return REL_FAILED;
     return reshape_done(r, t, (uint32_t)s.n_out, s.out);
@@ -458,6 +458,10 @@ static const OpArg collapse_like_args[] = {
     {"data", "the tensor"}, {"collapse_type", "gives the shape"}, {0}};
 static const OpArg collapse_to_args[] = {{"data", "the tensor"}, {"shape", "the extents"}, {0}};
 
+static const OpAttr view_attrs[] = {ATTR_MUST("newshape", INTS, "the new extents"), {0}};
+static const OpArg view_args[] = {
+    {"data", "the tensor"}, {"shape", "the new extents, as the program computed them"}, {0}};
+
 const Op shape_ops[] = {
     {.name = "reshape",
      .doc = "The elements in the same order in another shape.",
@@ -552,5 +556,15 @@ const Op shape_ops[] = {
      .rel = rel_collapse_sum_to,
      .compute = compute_collapse,
      .grad = "(broadcast_to_like(%g, %data), zeros_like(%shape))"},
+    {.name = "vm.reshape_tensor",
+     .doc = "The same elements in another shape: `reshape` in programs with explicit memory.",
+     .args = view_args,
+     .attrs = view_attrs,
+     .shapes = "(d...), (r) -> newshape",
+     .samples = "(float32[2,3], int64[1], newshape=[6])",
+     .pattern = OP_OPAQUE,
+     .flags = OP_NON_COMPUTATIONAL | OP_RESHAPE,
+     .rel = rel_reshape,
+     .compute = compute_reshape},
     {0},
 };
