@@ -27,10 +27,12 @@ static void threefry(const uint64_t *key, uint64_t x[4])
                                         {25, 33}, {46, 12}, {58, 22}, {32, 32}};
     uint64_t k[5] = {key[0], key[1], key[2], key[3],
                      0x1BD11BDAA9FC1A22u ^ key[0] ^ key[1] ^ key[2] ^ key[3]};
-    for (unsigned round = 0; round < 20; round++) {
+    for (unsigned round = 0; round <= 20; round++) {
         unsigned s = round / 4;
         for (unsigned j = 0; round % 4 == 0 && j < 4; j++)
             x[j] += k[(s + j) % 5] + (j == 3 ? s : 0);
+        if (round == 20)
+            break;
         x[0] += x[1];
         x[2] += x[3];
         uint64_t odd = x[0] ^ turned(x[1], turns[round % 8][0]);
