@@ -7,6 +7,20 @@
 
 bool ir_equal(const Expr *a, const Expr *b, bool map_free_vars);
 bool ir_module_equal(const Module *a, const Module *b);
+/* The same for the same program in every run: it depends on no address. */
 uint64_t ir_hash(const Expr *e);
+uint64_t ir_module_hash(const Module *m);
+
+/* The first place, in the order of evaluation, where two programs differ. */
+typedef struct IrDifference {
+    Span a, b;
+    Buf why; /* what differs, in words: "`add` here, `subtract` there"; the caller's */
+    Buf at_a, at_b; /* what stands on each side: "`add`"; empty when `why` says all */
+} IrDifference;
+
+/* As ir_module_equal, of bare expressions too. Data types and constructors of one name correspond when their definitions agree. `*out` is
+ * filled when the answer is no; the buffers must be let go of in any case. */
+bool ir_module_compare(const Module *a, const Module *b, bool map_free_vars, IrDifference *out);
+void ir_difference_free(IrDifference *d);
 
 #endif

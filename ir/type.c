@@ -417,7 +417,14 @@ bool type_is_static(const Type *t)
 typedef struct Pairs {
     const Type *a, *b;
     const struct Pairs *outer;
+    const struct PtrMap *defs;
 } Pairs;
+
+static bool defs_pair(const TypeDef *a, const TypeDef *b, const Pairs *pairs)
+{
+    const TypeDef *mapped = pairs && pairs->defs ? ptrmap_find(pairs->defs, a) : NULL;
+    return (mapped ? mapped : a) == b;
+}
 
 static bool vars_pair(const TypeVar *a, const TypeVar *b, const Pairs *pairs)
 {
@@ -436,7 +443,7 @@ static bool equal_in(const Type *a, const Type *b, const Pairs *pairs)
         return true;
     if (a->kind != b->kind || a->n != b->n || a->n_params != b->n_params)
         return false;
-    Pairs inner = {a, b, pairs};
+    Pairs inner = {a, b, pairs, pairs ? pairs->defs : NULL};
     switch ((TypeKind)a->kind) {
     case TYPE_TENSOR:
         return dtype_eq(a->dtype, b->dtype) &&
@@ -445,7 +452,7 @@ static bool equal_in(const Type *a, const Type *b, const Pairs *pairs)
     case TYPE_HOLE: return a == b;
     case TYPE_POISON: return true;
     case TYPE_ADT:
-        if (a->def != b->def)
+        if (!defs_pair(a->def, b->def, pairs))
             return false;
         break;
     case TYPE_FUNC:
@@ -468,13 +475,12 @@ bool type_equal(const Type *a, const Type *b)
     return a == b || equal_in(a, b, NULL);
 }
 
-bool type_equal_under(const Type *a, const Type *b, uint32_t n, const TypeVar *const *va,
-                      const TypeVar *const *vb)
+bool type_equal_under(const Type *a, const Type *b, const TypeBijection *under)
 {
-    Type binder_a = {.kind = TYPE_FUNC, .n_params = n, .params = va};
-    Type binder_b = {.kind = TYPE_FUNC, .n_params = n, .params = vb};
-    Pairs pairs = {&binder_a, &binder_b, NULL};
-    return equal_in(a, b, n ? &pairs : NULL);
+    Type binder_a = {.kind = TYPE_FUNC, .n_params = under->n, .params = under->a};
+    Type binder_b = {.kind = TYPE_FUNC, .n_params = under->n, .params = under->b};
+    Pairs pairs = {&binder_a, &binder_b, NULL, under->defs};
+    return equal_in(a, b, under->n || under->defs ? &pairs : NULL);
 }
 
 /* A type may be exponentially larger than what is stored, because parts are shared: its text ends with `...` where the buffer
