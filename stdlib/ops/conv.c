@@ -187,7 +187,7 @@ RelResult rel_conv(Rel *r)
     return conv_rel(r, false);
 }
 
-static RelResult rel_conv_transpose(Rel *r)
+RelResult rel_conv_transpose(Rel *r)
 {
     return conv_rel(r, true);
 }
@@ -317,9 +317,8 @@ static TeTensor spread(TeBuilder *b, const Conv *c, TeTensor x, const int64_t *k
     return te_map(b, x.dtype, x.rank, shape, hit ? te_select(b, hit, body, zero) : body);
 }
 
-static void compute_conv_transpose(TeBuilder *b)
+void ops_conv_transpose(TeBuilder *b, TeTensor x, TeTensor w)
 {
-    TeTensor x = te_input(b, 0), w = te_input(b, 1);
     int n = x.rank - 2;
     Conv c;
     ConvAxes a;
@@ -339,6 +338,11 @@ static void compute_conv_transpose(TeBuilder *b)
         wi[c.w[2 + i]] = a.k[i];
     }
     conv_emit(b, &c, &a, te_load(b, wide, xi), te_load(b, w, wi));
+}
+
+static void compute_conv_transpose(TeBuilder *b)
+{
+    ops_conv_transpose(b, te_input(b, 0), te_input(b, 1));
 }
 
 static void compute_conv(TeBuilder *b)
@@ -489,7 +493,7 @@ static const OpAttr conv3d_attrs[] = {
 static const OpAttr conv1d_transpose_attrs[] = {
     CHANNELS, KERNEL_SIZE,           STRIDES(1), OUTPUT_PADDING(1), PADDING(1), DILATION(1),
     GROUPS,   LAYOUTS("NCW", "OIW"), {0}};
-static const OpAttr conv2d_transpose_attrs[] = {
+const OpAttr conv2d_transpose_attrs[] = {
     CHANNELS,   KERNEL_SIZE, STRIDES(2), OUTPUT_PADDING(2),
     PADDING(2), DILATION(2), GROUPS,     LAYOUTS("NCHW", "OIHW"),
     {0}};

@@ -145,7 +145,7 @@ static void compute_matmul(TeBuilder *b)
     emit_product(b, x.shape[ta ? 0 : 1], te_load(b, x, xi), te_load(b, y, yi));
 }
 
-static RelResult rel_batch_matmul(Rel *r)
+RelResult rel_batch_matmul(Rel *r)
 {
     const Type *a = rel_tensor(r, 0), *b = a ? rel_tensor(r, 1) : NULL;
     if (!b)
@@ -168,15 +168,19 @@ static RelResult rel_batch_matmul(Rel *r)
     return rel_out_tensor(r, dtype, 3, (Dim[]){batches, a->dims[ta ? 2 : 1], b->dims[tb ? 1 : 2]});
 }
 
-static void compute_batch_matmul(TeBuilder *b)
+void ops_batch_matmul(TeBuilder *b, TeTensor x, TeTensor y)
 {
-    TeTensor x = te_input(b, 0), y = te_input(b, 1);
     bool ta = attrs_bool(b->attrs, "transpose_a"), tb = attrs_bool(b->attrs, "transpose_b");
     Te *n = te_axis(b, 0), *i = te_axis(b, 1), *j = te_axis(b, 2), *k = te_axis(b, 3);
     Te *zero = te_int(b, 0);
     Te *xi[3] = {x.shape[0] == 1 ? zero : n, ta ? k : i, ta ? i : k};
     Te *yi[3] = {y.shape[0] == 1 ? zero : n, tb ? j : k, tb ? k : j};
     emit_product(b, x.shape[ta ? 1 : 2], te_load(b, x, xi), te_load(b, y, yi));
+}
+
+static void compute_batch_matmul(TeBuilder *b)
+{
+    ops_batch_matmul(b, te_input(b, 0), te_input(b, 1));
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
@@ -200,7 +204,7 @@ static const OpAttr matmul_attrs[] = {
     OUT_DTYPE,
     TRANSPOSES,
     {0}};
-static const OpAttr batch_matmul_attrs[] = {OUT_DTYPE, TRANSPOSES, {0}};
+const OpAttr batch_matmul_attrs[] = {OUT_DTYPE, TRANSPOSES, {0}};
 
 const Op matmul_ops[] = {
     {.name = "nn.dense",

@@ -111,7 +111,17 @@ void ops_conv(TeBuilder *b, TeTensor x, TeTensor w);
 RelResult rel_conv(Rel *r);
 RelResult rel_dense(Rel *r);
 RelResult rel_concatenate_of(Rel *r, const Type *t);
-extern const OpAttr conv2d_attrs[], dense_attrs[];
+extern const OpAttr conv2d_attrs[], conv2d_transpose_attrs[], dense_attrs[], batch_matmul_attrs[];
+extern const OpAttr avg2d_attrs[];
+/* The same for transposed convolutions, products of matrices, and the mean of windows. */
+void ops_conv_transpose(TeBuilder *b, TeTensor x, TeTensor w);
+void ops_batch_matmul(TeBuilder *b, TeTensor x, TeTensor y);
+TeTensor ops_avg_pool(TeBuilder *b, TeTensor x);
+RelResult rel_conv_transpose(Rel *r);
+RelResult rel_batch_matmul(Rel *r);
+RelResult rel_pool(Rel *r);
+/* Exponentials along an axis, scaled to sum to one. */
+TeTensor ops_softmax(TeBuilder *b, TeTensor x, int axis);
 void compute_reshape(TeBuilder *b);
 void compute_broadcast(TeBuilder *b);
 void compute_tile(TeBuilder *b);

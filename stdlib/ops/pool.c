@@ -35,7 +35,7 @@ static void window_of_attrs(const Attrs *a, int n, Window *w)
     ops_padding(a, "padding", n, w->before, w->after);
 }
 
-static RelResult rel_pool(Rel *r)
+RelResult rel_pool(Rel *r)
 {
     int n = ops_spatial(r->op);
     const Type *x = rel_tensor(r, 0);
@@ -149,11 +149,10 @@ static Te *divisor(TeBuilder *b, const Window *w, TeTensor x, const int64_t *out
     return te_load(b, count_places(b, w, x, out, d, attrs_bool(b->attrs, "count_include_pad")), at);
 }
 
-static void compute_avg_pool(TeBuilder *b)
+TeTensor ops_avg_pool(TeBuilder *b, TeTensor x)
 {
     Window w;
     window_of_attrs(b->attrs, ops_spatial(b->op), &w);
-    TeTensor x = te_input(b, 0);
     const int64_t *out = te_out_shape(b, 0);
     DType d = mean_dtype(x.dtype);
     TeTensor sum = fold_windows(b, &w, x, out, TE_SUM, d, te_number(b, x.dtype, 0));
@@ -161,7 +160,12 @@ static void compute_avg_pool(TeBuilder *b)
     for (int i = 0; i < w.n; i++)
         at[i] = te_axis(b, w.at[2 + i]);
     Te *mean = te_binary(b, TE_DIV, ops_at_axes(b, sum), divisor(b, &w, x, out, d, at));
-    ops_emit(b, te_cast(b, x.dtype, mean));
+    return te_map(b, x.dtype, x.rank, out, te_cast(b, x.dtype, mean));
+}
+
+static void compute_avg_pool(TeBuilder *b)
+{
+    te_output(b, ops_avg_pool(b, te_input(b, 0)));
 }
 
 /* ---- gradients ----------------------------------------------------------------------------------- */
@@ -383,7 +387,7 @@ static const OpAttr max1d_attrs[] = {WINDOW(1, "NCW"), {0}};
 static const OpAttr max2d_attrs[] = {WINDOW(2, "NCHW"), {0}};
 static const OpAttr max3d_attrs[] = {WINDOW(3, "NCDHW"), {0}};
 static const OpAttr avg1d_attrs[] = {WINDOW(1, "NCW"), COUNT_PAD, {0}};
-static const OpAttr avg2d_attrs[] = {WINDOW(2, "NCHW"), COUNT_PAD, {0}};
+const OpAttr avg2d_attrs[] = {WINDOW(2, "NCHW"), COUNT_PAD, {0}};
 static const OpAttr avg3d_attrs[] = {WINDOW(3, "NCDHW"), COUNT_PAD, {0}};
 static const OpAttr global_attrs[] = {
     ATTR_S("layout", "NCHW", "the order of the axes"), ATTR_S("out_layout", "", "unused"), {0}};

@@ -5,6 +5,7 @@
 
 static const DType float64_dtype = {DTYPE_CODE_FLOAT, 64, 1};
 static const DType float32_dtype = {DTYPE_CODE_FLOAT, 32, 1};
+static const DType int64_dtype = {DTYPE_CODE_INT, 64, 1};
 static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
 
 /* ---- relations ----------------------------------------------------------------------------------- */
@@ -115,6 +116,16 @@ static RelResult rel_qnn_conv2d(Rel *r)
     return rel_qnn_product(r, rel_conv);
 }
 
+static RelResult rel_qnn_conv2d_transpose(Rel *r)
+{
+    return rel_qnn_product(r, rel_conv_transpose);
+}
+
+static RelResult rel_qnn_batch_matmul(Rel *r)
+{
+    return rel_qnn_product(r, rel_batch_matmul);
+}
+
 static RelResult rel_qnn_binary(Rel *r)
 {
     for (uint32_t i = 2; i < 8; i += 2)
@@ -165,27 +176,98 @@ static Te *clamped(TeBuilder *b, Te *v, DType to)
     return te_cast(b, to, te_binary(b, TE_MAX, te_binary(b, TE_MIN, v, high), low));
 }
 
-/* scale * (q - zero) in float64, where it is exact enough to round. */
-static Te *real_of(TeBuilder *b, Te *q, Te *scale, Te *zero)
+typedef struct Rounding {
+    bool away; /* halves go away from zero, else up */
+    bool real; /* in float64, else by a fixed-point number of 31 bits */
+} Rounding;
+
+/* What to multiply by, over the channels or of rank 0: a real, or a whole number below 2^31 and how many bits to shift left. */
+typedef struct Ratio {
+    TeTensor real, mantissa, shift;
+} Ratio;
+
+/* Element of a scale where a stage of rank `rank` goes over the channels. */
+static Te *scale_at(TeBuilder *b, TeTensor t, int rank)
 {
-    return te_binary(b, TE_MUL, te_binary(b, TE_SUB, te_cast(b, float64_dtype, q), zero), scale);
+    Te *index[1] = {rank && t.shape[0] != 1 ? te_axis(b, 0) : te_int(b, 0)};
+    return te_load(b, t, index);
 }
 
-typedef enum Rounding { UPWARD, TONEAREST } Rounding;
-
-static Te *rounded(TeBuilder *b, Te *v, Rounding how)
+/* v = m 2^e with m from 1/2 to 1. The logarithm may be off by one bit next to a power of two, hence the correction. */
+static void fixed_point(TeBuilder *b, int rank, const int64_t *shape, Ratio *r)
 {
-    if (how == TONEAREST)
+    Te *axis = te_axis(b, 0), *one = te_number(b, float64_dtype, 1), *half = te_number(b, float64_dtype, 0.5);
+    Te *v = te_load(b, r->real, &axis), *two = te_number(b, float64_dtype, 2);
+    Te *e = te_binary(b, TE_ADD, te_unary(b, TE_FLOOR, te_unary(b, TE_LOG2, v)), one);
+    e = te_select(b, te_binary(b, TE_GT, v, te_number(b, float64_dtype, 0)), e, one);
+    Te *m = te_binary(b, TE_DIV, v, te_binary(b, TE_POW, two, e));
+    Te *large = te_binary(b, TE_GE, m, one), *small = te_binary(b, TE_LT, m, half);
+    e = te_binary(b, TE_ADD, e, te_cast(b, float64_dtype, large));
+    e = te_binary(b, TE_SUB, e, te_cast(b, float64_dtype, small));
+    m = te_select(b, large, te_binary(b, TE_MUL, m, half),
+                  te_select(b, small, te_binary(b, TE_MUL, m, two), m));
+    Te *bits = te_number(b, float64_dtype, 2147483648.0);
+    m = te_unary(b, TE_ROUND, te_binary(b, TE_MUL, m, bits));
+    Te *full = te_binary(b, TE_GE, m, bits);
+    m = te_select(b, full, te_binary(b, TE_MUL, m, half), m);
+    e = te_binary(b, TE_ADD, e, te_cast(b, float64_dtype, full));
+    r->mantissa = te_map(b, int64_dtype, rank, shape, te_cast(b, int64_dtype, m));
+    r->shift = te_map(b, int64_dtype, rank, shape, te_cast(b, int64_dtype, e));
+}
+
+/* from / to; with `times` the product of the first two, in float32, / to. */
+static Ratio ratio_of(TeBuilder *b, TeTensor from, const TeTensor *times, TeTensor to)
+{
+    TeTensor all[3] = {from, to, times ? *times : from};
+    int64_t channels = 1;
+    int rank = 0;
+    for (int i = 0; i < 3; i++)
+        if (all[i].rank && all[i].shape[0] != 1) {
+            rank = 1;
+            channels = all[i].shape[0];
+        }
+    Te *v = scale_at(b, from, rank);
+    if (times)
+        v = te_binary(b, TE_MUL, v, scale_at(b, *times, rank));
+    v = te_binary(b, TE_DIV, te_cast(b, float64_dtype, v),
+                  te_cast(b, float64_dtype, scale_at(b, to, rank)));
+    Ratio r = {.real = te_map(b, float64_dtype, rank, &channels, v)};
+    fixed_point(b, rank, &channels, &r);
+    return r;
+}
+
+static Te *real_times(TeBuilder *b, Te *v, const Ratio *r, int axis, Rounding how)
+{
+    v = te_binary(b, TE_MUL, te_cast(b, float64_dtype, v),
+                  parameter(b, r->real, axis, float64_dtype));
+    if (how.away)
         return te_unary(b, TE_ROUND, v);
-    return te_unary(b, TE_FLOOR, te_binary(b, TE_ADD, v, te_number(b, v->dtype, 0.5)));
+    return te_unary(b, TE_FLOOR, te_binary(b, TE_ADD, v, te_number(b, float64_dtype, 0.5)));
 }
 
-static Te *requantized(TeBuilder *b, Te *q, Te *scale, Te *zero, Te *out_scale, Te *out_zero,
+/* A product of 64 bits, shifted right by 31 and, for ratios below 1/2, more; half of what is lost is added before. */
+static Te *fixed_times(TeBuilder *b, Te *v, const Ratio *r, int axis, Rounding how)
+{
+    Te *e = parameter(b, r->shift, axis, int64_dtype), *zero = te_int(b, 0);
+    Te *left = te_binary(b, TE_MIN, te_binary(b, TE_MAX, e, zero), te_int(b, 62));
+    Te *right = te_binary(b, TE_SUB, te_int(b, 31), te_binary(b, TE_MIN, e, zero));
+    right = te_binary(b, TE_MIN, right, te_int(b, 62));
+    Te *half = te_binary(b, TE_SHL, te_int(b, 1), te_binary(b, TE_SUB, right, te_int(b, 1)));
+    v = te_binary(b, TE_MUL, te_binary(b, TE_SHL, v, left),
+                  parameter(b, r->mantissa, axis, int64_dtype));
+    if (how.away)
+        half = te_binary(b, TE_SUB, half,
+                         te_cast(b, int64_dtype, te_binary(b, TE_LT, v, zero)));
+    return te_binary(b, TE_SHR, te_binary(b, TE_ADD, v, half), right);
+}
+
+/* (q - zero) times the ratio, rounded, plus the new zero point. */
+static Te *requantized(TeBuilder *b, Te *q, const Ratio *r, Te *zero, Te *out_zero, int axis,
                        Rounding how, DType to)
 {
-    Te *ratio = te_binary(b, TE_DIV, scale, out_scale);
-    Te *v = rounded(b, real_of(b, q, ratio, zero), how);
-    return clamped(b, te_binary(b, TE_ADD, v, out_zero), to);
+    Te *v = te_binary(b, TE_SUB, te_cast(b, int64_dtype, q), te_cast(b, int64_dtype, zero));
+    v = how.real ? real_times(b, v, r, axis, how) : fixed_times(b, v, r, axis, how);
+    return clamped(b, te_binary(b, TE_ADD, v, te_cast(b, v->dtype, out_zero)), to);
 }
 
 static int channel_axis(const TeBuilder *b, int rank)
@@ -218,17 +300,19 @@ static void compute_dequantize(TeBuilder *b)
 
 static Rounding rounding_of(const TeBuilder *b)
 {
-    return str_is(attrs_string(b->attrs, "rounding"), "TONEAREST") ? TONEAREST : UPWARD;
+    Str compute = attrs_string(b->attrs, "compute_dtype");
+    return (Rounding){.away = str_is(attrs_string(b->attrs, "rounding"), "TONEAREST"),
+                      .real = compute.len && compute.ptr[0] == 'f'};
 }
 
 static void compute_requantize(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0);
     int axis = channel_axis(b, x.rank);
-    Te *p[4];
-    for (int i = 0; i < 4; i++)
-        p[i] = parameter(b, te_input(b, i + 1), axis, float64_dtype);
-    ops_emit(b, requantized(b, ops_at_axes(b, x), p[0], p[1], p[2], p[3], rounding_of(b),
+    Ratio r = ratio_of(b, te_input(b, 1), NULL, te_input(b, 3));
+    ops_emit(b, requantized(b, ops_at_axes(b, x), &r,
+                            parameter(b, te_input(b, 2), axis, int64_dtype),
+                            parameter(b, te_input(b, 4), axis, int64_dtype), axis, rounding_of(b),
                             te_out_dtype(b, 0)));
 }
 
@@ -263,19 +347,37 @@ static void compute_qnn_conv2d(TeBuilder *b)
     ops_conv(b, x, centred(b, te_input(b, 1), te_input(b, 3), at[0]));
 }
 
+static void compute_qnn_conv2d_transpose(TeBuilder *b)
+{
+    int at[4] = {0};
+    layout_positions(attrs_string(b->attrs, "kernel_layout"), "OIHW", at);
+    TeTensor x = centred(b, te_input(b, 0), te_input(b, 2), 0);
+    ops_conv_transpose(b, x, centred(b, te_input(b, 1), te_input(b, 3), at[0]));
+}
+
+static void compute_qnn_batch_matmul(TeBuilder *b)
+{
+    ops_batch_matmul(b, centred(b, te_input(b, 0), te_input(b, 2), 0),
+                     centred(b, te_input(b, 1), te_input(b, 3), 0));
+}
+
+/* Input i, a scalar. */
+static Te *scalar_at(TeBuilder *b, int i)
+{
+    return parameter(b, te_input(b, i), 0, int64_dtype);
+}
+
 /* Each operand is rounded to the scale of the result before they meet. */
 static void add_or_subtract(TeBuilder *b, TeOp op)
 {
-    int r = te_out_rank(b, 0);
-    Te *p[6], *zero = te_number(b, float64_dtype, 0);
-    for (int i = 0; i < 6; i++)
-        p[i] = parameter(b, te_input(b, i + 2), 0, float64_dtype);
-    Te *x = te_load_broadcast(b, te_input(b, 0), r), *y = te_load_broadcast(b, te_input(b, 1), r);
-    x = requantized(b, x, p[0], p[1], p[4], zero, UPWARD, int32_dtype);
-    y = requantized(b, y, p[2], p[3], p[4], zero, UPWARD, int32_dtype);
-    Te *v = te_binary(b, op, x, y);
-    ops_emit(b, clamped(b, te_binary(b, TE_ADD, te_cast(b, float64_dtype, v), p[5]),
-                        te_out_dtype(b, 0)));
+    Te *v[2];
+    for (int i = 0; i < 2; i++) {
+        Ratio r = ratio_of(b, te_input(b, 2 + 2 * i), NULL, te_input(b, 6));
+        v[i] = requantized(b, te_load_broadcast(b, te_input(b, i), te_out_rank(b, 0)), &r,
+                           scalar_at(b, 3 + 2 * i), te_int(b, 0), 0, (Rounding){0}, int32_dtype);
+    }
+    Te *sum = te_binary(b, op, te_cast(b, int64_dtype, v[0]), te_cast(b, int64_dtype, v[1]));
+    ops_emit(b, clamped(b, te_binary(b, TE_ADD, sum, scalar_at(b, 7)), te_out_dtype(b, 0)));
 }
 
 static void compute_qnn_add(TeBuilder *b)
@@ -290,39 +392,53 @@ static void compute_qnn_subtract(TeBuilder *b)
 
 static void compute_qnn_mul(TeBuilder *b)
 {
-    int r = te_out_rank(b, 0);
-    Te *p[6];
-    for (int i = 0; i < 6; i++)
-        p[i] = parameter(b, te_input(b, i + 2), 0, float64_dtype);
-    Te *x = te_cast(b, float64_dtype, te_load_broadcast(b, te_input(b, 0), r));
-    Te *y = te_cast(b, float64_dtype, te_load_broadcast(b, te_input(b, 1), r));
-    Te *v = te_binary(b, TE_MUL, te_binary(b, TE_SUB, x, p[1]), te_binary(b, TE_SUB, y, p[3]));
-    Te *scale = te_binary(b, TE_MUL, p[0], p[2]);
-    ops_emit(b, requantized(b, v, scale, te_number(b, float64_dtype, 0), p[4], p[5], UPWARD,
-                            te_out_dtype(b, 0)));
+    int rank = te_out_rank(b, 0);
+    TeTensor times = te_input(b, 4);
+    Ratio r = ratio_of(b, te_input(b, 2), &times, te_input(b, 6));
+    Te *v[2];
+    for (int i = 0; i < 2; i++)
+        v[i] = te_binary(b, TE_SUB,
+                         te_cast(b, int64_dtype, te_load_broadcast(b, te_input(b, i), rank)),
+                         scalar_at(b, 3 + 2 * i));
+    ops_emit(b, requantized(b, te_binary(b, TE_MUL, v[0], v[1]), &r, te_int(b, 0),
+                            scalar_at(b, 7), 0, (Rounding){0}, te_out_dtype(b, 0)));
 }
 
 static void compute_qnn_concatenate(TeBuilder *b)
 {
-    int n = (te_n_inputs(b) - 2) / 3, r = te_out_rank(b, 0), axis = ops_axis(b->attrs, "axis", r);
+    int n = (te_n_inputs(b) - 2) / 3, rank = te_out_rank(b, 0);
+    int axis = ops_axis(b->attrs, "axis", rank);
     int64_t at = te_out_shape(b, 0)[axis];
-    DType d = te_out_dtype(b, 0);
     Te *body = NULL, *index[TENSOR_RANK_MOST];
-    Te *scale = parameter(b, te_input(b, 3 * n), 0, float64_dtype);
-    Te *zero = parameter(b, te_input(b, 3 * n + 1), 0, float64_dtype);
     for (int k = n - 1; k >= 0; k--) {
         TeTensor x = te_input(b, k);
+        Ratio r = ratio_of(b, te_input(b, n + k), NULL, te_input(b, 3 * n));
         at -= x.shape[axis];
-        ops_axes(b, 0, r, index);
+        ops_axes(b, 0, rank, index);
         index[axis] = te_binary(b, TE_SUB, te_axis(b, axis), te_int(b, at));
         Te *q = te_load_or(b, x, index, te_number(b, x.dtype, 0));
-        q = requantized(b, q, parameter(b, te_input(b, n + k), 0, float64_dtype),
-                        parameter(b, te_input(b, 2 * n + k), 0, float64_dtype), scale, zero, UPWARD,
-                        d);
+        q = requantized(b, q, &r, scalar_at(b, 2 * n + k), scalar_at(b, 3 * n + 1), 0,
+                        (Rounding){0}, te_out_dtype(b, 0));
         Te *before = te_binary(b, TE_LT, te_axis(b, axis), te_int(b, at + x.shape[axis]));
         body = body ? te_select(b, before, q, body) : q;
     }
     ops_emit(b, body);
+}
+
+static RelResult rel_qnn_avg_pool2d(Rel *r)
+{
+    return check_parameters(r, 1, 1) && check_parameters(r, 3, 1) ? rel_pool(r) : REL_FAILED;
+}
+
+/* In the scale of the result first, so that what is summed and divided are integers. */
+static void compute_qnn_avg_pool2d(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    Ratio r = ratio_of(b, te_input(b, 1), NULL, te_input(b, 3));
+    Te *v = requantized(b, ops_at_axes(b, x), &r, scalar_at(b, 2), scalar_at(b, 4), 0,
+                        (Rounding){0}, int32_dtype);
+    TeTensor mean = ops_avg_pool(b, te_map(b, int32_dtype, x.rank, x.shape, v));
+    ops_emit(b, clamped(b, te_cast(b, int64_dtype, ops_at_axes(b, mean)), te_out_dtype(b, 0)));
 }
 
 /* ---- element-wise: to reals, the function, and back ----------------------------------------------- */
@@ -374,6 +490,64 @@ static void compute_qnn_leaky_relu(TeBuilder *b)
     emit_quantized(b, te_select(b, te_binary(b, TE_GT, x, te_number(b, x->dtype, 0)), x, low));
 }
 
+/* ---- softmax, simulated ---------------------------------------------------------------------------- */
+
+static void compute_qnn_softmax(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    TeTensor real = te_map(b, float32_dtype, x.rank, x.shape, dequantized(b));
+    emit_quantized(b, ops_at_axes(b, ops_softmax(b, real, ops_axis(b->attrs, "axis", x.rank))));
+}
+
+/* Like data; the code of the type is an int32, scale and zero point are float32 and int32 or stay reals. */
+static RelResult rel_simulated(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    bool good;
+    if (!t)
+        return rel_blocked(r);
+    Dim extent = axis_extent(r, t, &good);
+    for (uint32_t i = 2; good && i < 4; i++) {
+        const Type *p = rel_tensor(r, i);
+        if (!p)
+            return rel_blocked(r);
+        good = p->n == 0 || (p->n == 1 && (p->dims[0] == 1 || dim_agrees(p->dims[0], extent)));
+        if (!good)
+            rel_error(r, E0202_SHAPE, (int)i, "`%s` of `%s` must be a scalar, or one for each channel",
+                      r->op->args[i].name, r->op->name);
+    }
+    return good ? rel_set_output(r, t) : REL_FAILED;
+}
+
+/* The code says which integers are meant: 0 none (the data stay as they are), 1 int8, 2 uint8, 3 int32. */
+static void compute_simulated_quantize(TeBuilder *b)
+{
+    static const double ends[][2] = {{-128, 127}, {0, 255}, {-2147483648.0, 2147483647.0}};
+    TeTensor x = te_input(b, 0);
+    int axis = channel_axis(b, x.rank);
+    Te *v = ops_at_axes(b, x), *code = scalar_at(b, 1);
+    Te *q = te_unary(b, TE_ROUND,
+                     te_binary(b, TE_DIV, v, parameter(b, te_input(b, 2), axis, x.dtype)));
+    q = te_binary(b, TE_ADD, q, parameter(b, te_input(b, 3), axis, x.dtype));
+    Te *body = v;
+    for (int i = 0; i < 3; i++) {
+        Te *in = te_binary(b, TE_MAX, te_binary(b, TE_MIN, q, te_number(b, x.dtype, ends[i][1])),
+                           te_number(b, x.dtype, ends[i][0]));
+        body = te_select(b, te_binary(b, TE_EQ, code, te_int(b, i + 1)), in, body);
+    }
+    ops_emit(b, body);
+}
+
+static void compute_simulated_dequantize(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    int axis = channel_axis(b, x.rank);
+    Te *v = ops_at_axes(b, x);
+    Te *real = te_binary(b, TE_SUB, v, parameter(b, te_input(b, 3), axis, x.dtype));
+    real = te_binary(b, TE_MUL, real, parameter(b, te_input(b, 2), axis, x.dtype));
+    ops_emit(b, te_select(b, te_binary(b, TE_EQ, scalar_at(b, 1), te_int(b, 0)), v, real));
+}
+
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
 #define SCALE(WHO) {WHO "_scale", "a float32"}
@@ -408,6 +582,16 @@ static const OpArg unary_args[] = {
     {"x", "integers"}, {"scale", "a float32"}, {"zero_point", "an int32"},
     SCALE("output"),   ZERO("output"),         {0}};
 
+static const OpArg pool_args[] = {
+    {"data", "integers"}, SCALE("input"), ZERO("input"), SCALE("output"), ZERO("output"), {0}};
+static const OpArg matmul_args[] = {{"x", "integers"}, {"y", "integers"}, ZERO("x"), ZERO("y"),
+                                    SCALE("x"),        SCALE("y"),        {0}};
+static const OpArg simulated_args[] = {{"data", "reals"},
+                                       {"dtype", "0: none, 1: int8, 2: uint8, 3: int32"},
+                                       {"scale", "a scalar, or one for each channel"},
+                                       {"zero_point", "a scalar, or one for each channel"},
+                                       {0}};
+
 #define CHANNELS ATTR_I("axis", -1, "the axis of scales and zero points that are vectors")
 static const OpAttr quantize_attrs[] = {
     ATTR_MUST("out_dtype", DTYPE, "the type of the result"), CHANNELS, {0}};
@@ -416,7 +600,7 @@ static const OpAttr dequantize_attrs[] = {
 static const OpAttr requantize_attrs[] = {
     CHANNELS,
     ATTR_S("rounding", "None", "where halves go: UPWARD or TONEAREST (away from zero)"),
-    ATTR_S("compute_dtype", "None", "unused"),
+    ATTR_S("compute_dtype", "None", "int64: fixed-point; float32 or float64: real numbers"),
     ATTR_D("out_dtype", "", "the type of the result"),
     {0}};
 static const OpAttr binary_attrs[] = {
@@ -424,6 +608,9 @@ static const OpAttr binary_attrs[] = {
     ATTR_I("rhs_axis", -1, "the axis of vectors of the right operand"),
     {0}};
 static const OpAttr concatenate_attrs[] = {ATTR_I("axis", 0, "the axis along which to join"), {0}};
+static const OpAttr simulated_attrs[] = {CHANNELS, {0}};
+static const OpAttr softmax_attrs[] = {
+    ATTR_I("axis", -1, "the axis along which the result sums to one"), {0}};
 static const OpAttr leaky_attrs[] = {ATTR_F("alpha", 0.25, "the slope below zero"), {0}};
 
 #define ROW(NAME, ID, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC) \
@@ -470,5 +657,24 @@ const Op qnn_ops[] = {
                          "x clip(x + 3, 0, 6) / 6 of quantised numbers."),
     ROW("qnn.leaky_relu", qnn_leaky_relu, unary_args, leaky_attrs, OP_OPAQUE, rel_qnn_unary,
         "(int8[4], float32, int32, float32, int32)", "`nn.leaky_relu` of quantised numbers."),
+    ROW("qnn.softmax", qnn_softmax, unary_args, softmax_attrs, OP_OPAQUE, rel_qnn_unary,
+        "(int8[2,3], float32, int32, float32, int32)", "`nn.softmax` of quantised numbers."),
+    ROW("qnn.conv2d_transpose", qnn_conv2d_transpose, product_args, conv2d_transpose_attrs,
+        OP_OPAQUE, rel_qnn_conv2d_transpose,
+        "(uint8[1,1,3,3], uint8[2,1,2,2], int32, int32, float32, float32, out_dtype=\"int32\")",
+        "`nn.conv2d_transpose` of quantised numbers, summed as integers."),
+    ROW("qnn.batch_matmul", qnn_batch_matmul, matmul_args, batch_matmul_attrs, OP_OPAQUE,
+        rel_qnn_batch_matmul,
+        "(int8[1,2,3], int8[1,3,2], int32, int32, float32, float32, out_dtype=\"int32\")",
+        "`nn.batch_matmul` of quantised numbers, summed as integers."),
+    ROW("qnn.avg_pool2d", qnn_avg_pool2d, pool_args, avg2d_attrs, OP_OUT_FUSABLE,
+        rel_qnn_avg_pool2d, "(uint8[1,1,4,4], float32, int32, float32, int32, pool_size=[2, 2])",
+        "`nn.avg_pool2d` of quantised numbers, divided as integers."),
+    ROW("qnn.simulated_quantize", simulated_quantize, simulated_args, simulated_attrs, OP_ELEMWISE,
+        rel_simulated, "(float32[4], int32, float32, int32)",
+        "What `qnn.quantize` does, with reals that are whole numbers."),
+    ROW("qnn.simulated_dequantize", simulated_dequantize, simulated_args, simulated_attrs,
+        OP_ELEMWISE, rel_simulated, "(float32[4], int32, float32, int32)",
+        "What `qnn.dequantize` does, of reals that are whole numbers."),
     {0},
 };

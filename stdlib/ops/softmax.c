@@ -27,7 +27,7 @@ static TeTensor fold_axis(TeBuilder *b, TeTensor x, int axis, TeReduce kind, Te 
 
 static Te *load_folded(TeBuilder *b, TeTensor x, int axis)
 {
-    Te *index[TENSOR_RANK_MOST];
+    Te *index[TENSOR_RANK_MOST] = {NULL};
     folded_index(b, x, axis, index);
     return te_load(b, x, index);
 }
@@ -43,31 +43,42 @@ static Te *load_kept(TeBuilder *b, TeTensor t, int rank, int axis)
 }
 
 /* The greatest element along the axis goes first, so that no power overflows. */
-static void softmax(TeBuilder *b, bool logarithm)
+static Te *lowered(TeBuilder *b, TeTensor x, int axis)
 {
-    TeTensor x = te_input(b, 0);
-    int axis = ops_axis(b->attrs, "axis", x.rank);
     TeTensor most = fold_axis(b, x, axis, TE_REDUCE_MAX, load_folded(b, x, axis));
-    Te *down = te_binary(b, TE_SUB, ops_at_axes(b, x), load_kept(b, most, x.rank, axis));
+    return te_binary(b, TE_SUB, ops_at_axes(b, x), load_kept(b, most, x.rank, axis));
+}
+
+/* The powers, and their sums along the axis. */
+static TeTensor powers(TeBuilder *b, TeTensor x, int axis, Te *down, TeTensor *sum)
+{
     TeTensor power = te_map(b, x.dtype, x.rank, x.shape, te_unary(b, TE_EXP, down));
-    TeTensor sum = fold_axis(b, x, axis, TE_SUM, load_folded(b, power, axis));
-    if (!logarithm) {
-        ops_emit(b, te_binary(b, TE_DIV, ops_at_axes(b, power), load_kept(b, sum, x.rank, axis)));
-        return;
-    }
-    TeTensor logs =
-        te_map(b, x.dtype, sum.rank, sum.shape, te_unary(b, TE_LOG, ops_at_axes(b, sum)));
-    ops_emit(b, te_binary(b, TE_SUB, down, load_kept(b, logs, x.rank, axis)));
+    *sum = fold_axis(b, x, axis, TE_SUM, load_folded(b, power, axis));
+    return power;
+}
+
+TeTensor ops_softmax(TeBuilder *b, TeTensor x, int axis)
+{
+    TeTensor sum, power = powers(b, x, axis, lowered(b, x, axis), &sum);
+    Te *part = te_binary(b, TE_DIV, ops_at_axes(b, power), load_kept(b, sum, x.rank, axis));
+    return te_map(b, x.dtype, x.rank, x.shape, part);
 }
 
 static void compute_softmax(TeBuilder *b)
 {
-    softmax(b, false);
+    TeTensor x = te_input(b, 0);
+    te_output(b, ops_softmax(b, x, ops_axis(b->attrs, "axis", x.rank)));
 }
 
 static void compute_log_softmax(TeBuilder *b)
 {
-    softmax(b, true);
+    TeTensor x = te_input(b, 0), sum;
+    int axis = ops_axis(b->attrs, "axis", x.rank);
+    Te *down = lowered(b, x, axis);
+    powers(b, x, axis, down, &sum);
+    TeTensor logs =
+        te_map(b, x.dtype, sum.rank, sum.shape, te_unary(b, TE_LOG, ops_at_axes(b, sum)));
+    ops_emit(b, te_binary(b, TE_SUB, down, load_kept(b, logs, x.rank, axis)));
 }
 
 /* ---- losses -------------------------------------------------------------------------------------- */
