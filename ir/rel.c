@@ -115,8 +115,7 @@ bool dims_broadcast(uint32_t na, const Dim *a, uint32_t nb, const Dim *b, uint32
 
 /* ---- on types without holes ---------------------------------------------------------------------------------------------- */
 
-/* A type that is t, as far as is known, may be given where `needed` is. */
-static bool type_agrees(const Type *t, const Type *needed)
+bool rel_agrees(const Type *t, const Type *needed)
 {
     t = type_find(t);
     needed = type_find(needed);
@@ -130,7 +129,7 @@ static bool type_agrees(const Type *t, const Type *needed)
         return false;
     for (uint32_t i = 0; i < t->n; i++)
         if (t->kind == TYPE_TENSOR ? !dim_agrees(t->dims[i], needed->dims[i])
-                                   : !type_agrees(t->parts[i], needed->parts[i]))
+                                   : !rel_agrees(t->parts[i], needed->parts[i]))
             return false;
     return true;
 }
@@ -138,7 +137,7 @@ static bool type_agrees(const Type *t, const Type *needed)
 static bool assign_plain(Rel *r, int which, const Type *t)
 {
     const Type **at = which < 0 ? &r->out : &r->in[which];
-    if (!type_agrees(*at, t)) {
+    if (!rel_agrees(*at, t)) {
         rel_error(r, E0202_SHAPE, which, "`%s` gets `%s` where it needs `%s`", r->op->name,
                   type_str(r->cx, *at), type_str(r->cx, t));
         return false;

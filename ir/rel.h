@@ -56,6 +56,8 @@ Diag *rel_error(Rel *r, DiagCode code, int arg, const char *format, ...)
 
 /* An axis counted from the end when negative, in [0, rank); reports E0217 and gives -1. */
 int rel_axis(Rel *r, int64_t axis, uint32_t rank);
+/* A type that is t, as far as is known, may be given where `needed` is. */
+bool rel_agrees(const Type *t, const Type *needed);
 /* Equal as far as is known: `?` agrees with everything. */
 bool dim_agrees(Dim a, Dim b);
 /* The value of argument i when it is a known rank-0 constant. */

@@ -1,10 +1,12 @@
-/* Commands about types: how inference got to one, step by step. */
+/* Commands about types: how inference got to one, step by step; where each part of one came from. */
 #include "base/render.h"
 #include "ir/walk.h"
 #include "session/commands.h"
 #include "typecheck/story.h"
 #include "typecheck/typecheck.h"
+#include "typecheck/why.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 /* ---- programs to infer again ------------------------------------------------------------------------------------------------------ */
@@ -163,10 +165,9 @@ static void step_source(Buf *out, RelaySession *s, const StoryEvent *e)
     const Source *source = sources_get(&s->cx.sources, e->at.source);
     if (!source)
         return;
-    HtmlMark marks[3] = {
-        {.from = e->at.from,
-         .to = e->at.to,
-         .kind = e->result == STORY_FAILED ? HTML_MARK_WRONG : HTML_MARK_AT}};
+    HtmlMark marks[3] = {{.from = e->at.from,
+                          .to = e->at.to,
+                          .kind = e->result == STORY_FAILED ? HTML_MARK_WRONG : HTML_MARK_AT}};
     size_t n = 1;
     for (uint32_t i = 0; i < e->n_places; i++) {
         Span p = e->places[i].span;
@@ -280,4 +281,194 @@ void explain_types(CommandCall *c)
     if (m)
         explain_module(c->s, m, c->s->env);
     module_release(m);
+}
+
+/* ---- :why ------------------------------------------------------------------------------------------------------------------------------ */
+
+#define SOURCES_MOST 4
+#define TENSORS_MOST 16 /* inside one type */
+
+typedef struct WhyView {
+    RelaySession *s;
+    Why why;
+    const Expr *e;
+    Buf text;
+    Vec(DiagLabel) labels;
+    uint32_t tensors;
+} WhyView;
+
+/* The place in the picture; sources of several parts share a label. */
+static void why_label(WhyView *v, Span span, const char *what)
+{
+    Arena *a = &v->why.arena;
+    for (size_t i = 0; i < v->labels.n; i++) {
+        DiagLabel *l = &v->labels.at[i];
+        if (l->span.source != span.source || l->span.from != span.from || l->span.to != span.to)
+            continue;
+        if (strstr(l->text, what))
+            return;
+        Buf b = {0};
+        buf_printf(&b, "%s, %s", l->text, what);
+        l->text = arena_copy_text(a, buf_text(&b), b.n);
+        buf_deinit(&b);
+        return;
+    }
+    vec_push(&v->labels, a, ((DiagLabel){.span = span, .text = what}));
+}
+
+static const char *callee_name(const Expr *e)
+{
+    const Call *call = expr_as_call(e);
+    const Op *op = expr_call_of_op(e);
+    const GlobalVar *g = expr_as_global(call->callee);
+    const Var *v = expr_as_var(call->callee);
+    return op ? op->name : g ? g->name->text : v ? v->name->text : NULL;
+}
+
+/* The calls that the part came through unchanged, without the one that decided it. */
+static void why_through(WhyView *v, const WhySource *s)
+{
+    uint32_t shown = 0;
+    for (uint32_t i = 0; i < s->n_through && shown < 5; i++) {
+        const Expr *call = s->through[i];
+        bool decided = s->span.source == call->span.source && s->span.from >= call->span.from &&
+                       s->span.to <= call->span.to && i + 1 == s->n_through;
+        if (!callee_name(call) || decided)
+            continue;
+        if (shown == 4)
+            buf_str(&v->text, " …");
+        else
+            buf_printf(&v->text, "%s`%s`", shown ? ", " : ", through ", callee_name(call));
+        shown++;
+    }
+}
+
+static void why_line(WhyView *v, Part part, const char *what)
+{
+    WhySource sources[SOURCES_MOST];
+    size_t n = why_part(&v->why, v->e, part, sources, SOURCES_MOST);
+    buf_printf(&v->text, "  %s: ", what);
+    for (size_t i = 0; i < n; i++) {
+        buf_printf(&v->text, "%s%s", i ? ", and " : "", sources[i].text);
+        why_print_place(&v->text, &v->s->cx, sources[i].span, v->e->span);
+        why_through(v, &sources[i]);
+        why_label(v, sources[i].span, what);
+    }
+    buf_str(&v->text, n ? "\n" : "nothing in the text says so\n");
+}
+
+__attribute__((format(printf, 2, 3))) static const char *why_words(WhyView *v, const char *format,
+                                                                   ...)
+{
+    Buf b = {0};
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    const char *text = arena_copy_text(&v->why.arena, buf_text(&b), b.n);
+    buf_deinit(&b);
+    return text;
+}
+
+static void why_tensor(WhyView *v, const Type *t, Part part, const char *name)
+{
+    if (++v->tensors > TENSORS_MOST)
+        return;
+    if (name[0])
+        buf_printf(&v->text, " %s\n", name);
+    part.kind = PART_DIM;
+    for (part.dim = 0; part.dim < t->n; part.dim++) {
+        const char *what =
+            t->dims[part.dim] >= 0
+                ? why_words(v, "axis %u is %lld", part.dim, (long long)t->dims[part.dim])
+                : why_words(v, "axis %u is known at run time", part.dim);
+        why_line(v, part, what);
+    }
+    if (t->n == 0) {
+        part.kind = PART_RANK;
+        why_line(v, part, "no axes");
+    }
+    part.kind = PART_DTYPE;
+    Buf b = {0};
+    dtype_print(&b, t->dtype);
+    why_line(v, part, why_words(v, "%s", buf_text(&b)));
+    buf_deinit(&b);
+}
+
+static const char *part_name(WhyView *v, const Type *t, uint32_t i, const char *name)
+{
+    const char *space = name[0] ? " of " : "";
+    if (t->kind == TYPE_TUPLE)
+        return why_words(v, "field %u%s%s", i, space, name);
+    if (t->kind == TYPE_REF)
+        return why_words(v, "the content%s%s", space, name);
+    if (t->kind == TYPE_ADT)
+        return why_words(v, "`%s`%s%s", t->def->params[i]->name->text, space, name);
+    return i < t->n ? why_words(v, "argument %u%s%s", i + 1, space, name)
+                    : why_words(v, "the result%s%s", space, name);
+}
+
+static void why_type(WhyView *v, const Type *t, Part part, const char *name)
+{
+    t = type_find(t);
+    if (t->kind == TYPE_TENSOR) {
+        why_tensor(v, t, part, name);
+        return;
+    }
+    bool parts =
+        t->kind == TYPE_TUPLE || t->kind == TYPE_REF || t->kind == TYPE_ADT || t->kind == TYPE_FUNC;
+    uint32_t n = parts ? t->n + (t->kind == TYPE_FUNC) : 0;
+    for (uint32_t i = 0; i < n && part.n < PART_PATH && v->tensors < TENSORS_MOST; i++) {
+        Part inner = part;
+        inner.path[inner.n++] = i;
+        why_type(v, i < t->n ? t->parts[i] : t->result, inner, part_name(v, t, i, name));
+    }
+}
+
+static void why_picture(WhyView *v)
+{
+    for (size_t i = 0; i + 1 < v->labels.n; i++)
+        v->labels.at[i].next = &v->labels.at[i + 1];
+    Diag d = {
+        .severity = SEVERITY_NOTE, .span = v->e->span, .labels = v->labels.n ? v->labels.at : NULL};
+    render_places(&v->text, &v->s->cx.sources, &d, (RenderStyle){v->s->options.color});
+    if (v->text.n && v->text.at[v->text.n - 1] == '\n')
+        v->text.at[--v->text.n] = 0;
+}
+
+/* The expression that the command is about; what it stands in goes to `keep`, the caller's. NULL after diagnostics. */
+static const Expr *why_target(CommandCall *c, Module **keep)
+{
+    const Def *def = command_global(c);
+    const Local *local = local_named(c->s, c->text);
+    if (def)
+        return &def->fn->base;
+    if (local)
+        return &local->var->base;
+    *keep = command_expr(c);
+    return *keep ? (*keep)->expr : NULL;
+}
+
+void command_why(CommandCall *c)
+{
+    RelaySession *s = c->s;
+    Module *keep = NULL;
+    WhyView v = {.s = s, .e = why_target(c, &keep)};
+    if (!v.e || !v.e->type) {
+        module_release(keep);
+        return;
+    }
+    why_init(&v.why, &s->cx, NULL, s->env);
+    for (size_t i = 0; i < s->n_locals; i++)
+        why_add(&v.why, s->locals[i].module->expr);
+    why_add(&v.why, v.e);
+    buf_printf(&v.text, "%.*s: ", (int)c->text.len, c->text.ptr);
+    type_print(&v.text, v.e->type);
+    buf_char(&v.text, '\n');
+    why_type(&v, v.e->type, (Part){0}, "");
+    why_picture(&v);
+    emit_text(s, RELAY_OUTPUT_DISPLAY, &v.text);
+    buf_deinit(&v.text);
+    why_deinit(&v.why);
+    module_release(keep);
 }

@@ -1,8 +1,6 @@
 /* The forms of expression (types.md section 3), bottom up with a stack of tasks: a program may be ten thousand calls deep. */
 #include "typecheck/internal.h"
 
-#include <string.h>
-
 static void push(Checker *ck, TaskKind kind, Expr *e)
 {
     vec_push(&ck->tasks, &ck->scratch, ((Task){e, kind}));
@@ -44,7 +42,9 @@ static void unknown_global(Checker *ck, const GlobalVar *g)
     for (size_t i = 0; ck->env && i < ck->env->defs.n; i++)
         if (ck->env->defs.at[i].fn)
             vec_push(&names, &ck->scratch, ck->env->defs.at[i].name->text);
-    diag_suggest(d, g->name->text, names.n, names.at);
+    bool near = diag_suggest_as(d, "@", g->name->text, names.n, names.at);
+    if (!near && ck->m->has_header && ck->m->imports.n == 0)
+        diag_help(d, "the functions of the prelude need `import \"prelude.rly\"`");
 }
 
 static const Type *type_of_global(Checker *ck, const GlobalVar *g)
@@ -75,22 +75,6 @@ static Span tail_span(const Checker *ck, Expr *const *slot)
     return ir_use_span(ck->home, tail(slot));
 }
 
-/* What is written of a function before its body, on the first line: `fn (%x: int32) -> int32`. */
-static Span head_of(const Checker *ck, const Function *fn)
-{
-    Span head = fn->base.span, body = fn->body->span;
-    const Source *source = sources_get(&ck->cx->sources, head.source);
-    if (!source || body.source != head.source || body.from <= head.from || body.from > source->len)
-        return head;
-    const char *from = source->text + head.from, *to = source->text + body.from;
-    const char *line = memchr(from, '\n', (size_t)(to - from));
-    to = line ? line : to;
-    while (to > from + 1 && strchr(" \t\r\n{(", to[-1]))
-        to--;
-    head.to = head.from + (uint32_t)(to - from);
-    return head;
-}
-
 /* ---- functions ------------------------------------------------------------------------------------------------------------- */
 
 const Type *function_begin(Checker *ck, Function *fn, const char *name, Span span)
@@ -106,7 +90,7 @@ const Type *function_begin(Checker *ck, Function *fn, const char *name, Span spa
         params[i] = v->base.type;
     }
     ck->introduces = ck->introduces || (!name && fn->type_params.n);
-    HoleInfo info = {HOLE_RESULT, name ? span : head_of(ck, fn), name, NULL};
+    HoleInfo info = {HOLE_RESULT, name ? span : function_head_span(ck->cx, fn), name, NULL};
     const Type *result = hole_new(ck, info);
     /* A declared result is a filled hole: the body may widen it. */
     if (fn->ret_type)
@@ -134,7 +118,7 @@ static const Type *finish_function(Checker *ck, Function *fn)
                            NULL);
     Rule rule = {fn->ret_type ? "the body of a function has the declared type"
                               : "a function returns what its body is",
-                 {.span = head_of(ck, fn)},
+                 {.e = &fn->base, .part = fn->params.n + 1},
                  {.slot = tail(&fn->body)}};
     if (!unify_by(ck, rule, t->result, body, WIDEN_BOTH))
         report_misfit(ck, tail_span(ck, &fn->body), "the function's result", body, t->result);
@@ -171,7 +155,7 @@ static void let_value(Checker *ck, Let *let)
     const Type *declared = typed ? v->base.type : written_type(ck, v->annotation, info);
     Rule rule = {v->annotation ? "the value of a `let` has the declared type"
                                : "a function is the one that its body calls by its variable",
-                 {.span = v->base.span},
+                 {.e = &v->base},
                  {.slot = tail(&let->value)}};
     const Type *both = unify_by(ck, rule, declared, value, WIDEN_LEFT);
     if (!both) {
@@ -439,6 +423,7 @@ static void place_diag(Diag *d, Span span)
 
 void infer(Checker *ck, Expr *root)
 {
+    ck->root = root;
     push(ck, TASK_VISIT, root);
     while (ck->tasks.n && !limit_hit(&ck->cx->limits)) {
         Task task = vec_pop(&ck->tasks);

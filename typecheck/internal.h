@@ -10,6 +10,7 @@
 #include "ir/rel.h"
 #include "typecheck/story.h"
 #include "typecheck/typecheck.h"
+#include "typecheck/why.h"
 
 typedef Vec(const Type *) TypeVec;
 typedef struct Checker Checker;
@@ -47,10 +48,13 @@ typedef struct Hole {
     RelationLink *first, *last; /* the relations that look at it */
 } Hole;
 
-/* What a constraint puts on one side: the expression in a slot, or what is written at a place. */
+/* What a constraint puts on one side: the expression in a slot, a node as it is declared, or what is written at a place. */
 typedef struct Side {
     Expr *const *slot;
+    const Expr *e;
     Span span;
+    uint32_t
+        part; /* 0: its type; else part - 1 of it: a function's argument, behind them its result */
 } Side;
 
 /* Why two types must agree, in words, and where both come from. */
@@ -144,6 +148,9 @@ struct Checker {
     const Match *match; /* whose patterns are in work */
     Misfit misfit;
     Rule rule; /* of the last unify_by */
+    const Expr *root; /* of the definition in work */
+    Why why; /* begun when the first error about the definition is explained */
+    const Expr *why_root;
     Story *story; /* NULL: nobody wants to know */
     uint64_t work; /* of the current unification */
     uint32_t depth;
@@ -160,6 +167,8 @@ void hole_bind(Checker *ck, const Type *hole, const Type *t);
 /* Makes every hole inside the poison type. */
 void holes_poison(Checker *ck, const Type *t);
 
+/* Whether two extents agree, and what both are. */
+bool unify_dim(Dim a, Dim b, Dim *out);
 /* The type that both are, as precise as both allow; NULL when there is none (then `misfit` says why, nothing is reported). */
 const Type *unify(Checker *ck, const Type *a, const Type *b, Widen widen);
 /* The same for a reason, which the story tells and a message about the failure shows. */
@@ -204,6 +213,15 @@ void story_instance(Checker *ck, const char *whole, HoleInfo info, uint32_t n,
 void story_unsolved(Checker *ck, const Type *hole, HoleInfo info);
 /* The last event failed, and this was reported about it. */
 void story_failed(Checker *ck, const Diag *d);
+
+/* ---- blame.c ---------------------------------------------------------------------------------------------------------- */
+
+/* Where both sides of the last failed unification come from, as notes and labels. */
+void blame_misfit(Checker *ck, Diag *d);
+/* Where the operands come from that a relation cannot take; the place of a message about an attribute is the attribute. */
+void blame_relation(Checker *ck, const Relation *r, Diag *d);
+/* The place of a side. */
+Span side_span(const Checker *ck, Side side);
 
 /* ---- infer.c, call.c ---------------------------------------------------------------------------------------------- */
 

@@ -28,7 +28,7 @@ static void type_pattern_var(Checker *ck, Var *v, const Type *t)
     HoleInfo info = {HOLE_WRITTEN, v->base.span, v->name->text, NULL};
     const Type *declared = typed ? v->base.type : written_type(ck, v->annotation, info);
     Rule rule = {"what a variable of a pattern stands for has the declared type",
-                 {.span = v->base.span},
+                 {.e = &v->base},
                  {.slot = &ck->match->scrutinee}};
     const Type *both = unify_by(ck, rule, declared, t, WIDEN_LEFT);
     if (!both)

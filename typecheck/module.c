@@ -357,6 +357,7 @@ bool typecheck_module_told(Ctx *cx, Module *m, const Module *env, Story *story)
     if (m->expr && !limit_hit(&cx->limits))
         infer_expr(&ck);
     sort_diags(cx->diags, before);
+    why_deinit(&ck.why);
     ptrmap_deinit(&ck.functions);
     ptrmap_deinit(&ck.checked);
     ptrmap_deinit(&ck.ill_matches);

@@ -187,6 +187,7 @@ static RelResult relation_step(Checker *ck, Relation *r)
     if (!r->op && !tainted)
         return project(ck, r);
     RelResult result = REL_FAILED;
+    size_t errors = ck->cx->diags->errors;
     if (!tainted) {
         Run run = {ck, r};
         Rel rel = {
@@ -203,8 +204,11 @@ static RelResult relation_step(Checker *ck, Relation *r)
         };
         result = r->op->rel(&rel);
     }
-    if (result == REL_FAILED)
+    if (result == REL_FAILED) {
+        if (!tainted && ck->cx->diags->errors > errors)
+            blame_relation(ck, r, ck->cx->diags->last);
         relation_fail(ck, r);
+    }
     return result;
 }
 

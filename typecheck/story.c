@@ -125,8 +125,7 @@ const char *story_text(Checker *ck, const char *format, ...)
 
 StoryPlace story_side(Checker *ck, Side side, const Type *t)
 {
-    Span span = side.slot ? ir_use_span(ck->home, side.slot) : side.span;
-    return (StoryPlace){span, story_type(ck->story, t)};
+    return (StoryPlace){side_span(ck, side), story_type(ck->story, t)};
 }
 
 void story_unknown(Checker *ck, const Type *hole, HoleInfo info)

@@ -130,7 +130,7 @@ static bool occurs(Checker *ck, const Type *hole, const Type *t, uint32_t depth)
 }
 
 /* Extents agree when they are equal or one is not known before run time; then neither is the extent of both. */
-static bool unify_dim(Dim a, Dim b, Dim *out)
+bool unify_dim(Dim a, Dim b, Dim *out)
 {
     if (a == b)
         *out = a;
@@ -360,26 +360,13 @@ const Type *instantiate(Checker *ck, const Type *f, HoleInfo info, const Type **
 
 /* ---- messages ---------------------------------------------------------------------------------------------------------- */
 
-static void note_dims(Diag *d, const Type *a, const Type *b)
-{
-    for (uint32_t i = 0; i < a->n; i++) {
-        Dim both;
-        if (!unify_dim(a->dims[i], b->dims[i], &both))
-            diag_note(d, "dimension %u is %lld where %lld is needed", i, (long long)b->dims[i],
-                      (long long)a->dims[i]);
-    }
-}
-
 /* Callers give unify what is needed first and what was found second. */
 static void note_misfit(Checker *ck, Diag *d, bool inside)
 {
     const Type *a = ck->misfit.a, *b = ck->misfit.b;
     switch (ck->misfit.kind) {
-    case MISFIT_DIMS: note_dims(d, a, b); return;
-    case MISFIT_RANK:
-        diag_note(d, "it has %u dimension%s where %u %s needed", b->n, b->n == 1 ? "" : "s", a->n,
-                  a->n == 1 ? "is" : "are");
-        return;
+    case MISFIT_DIMS:
+    case MISFIT_RANK: return;
     case MISFIT_WORK: diag_note(d, "the types are too large to be compared"); return;
     case MISFIT_TYPES:
     case MISFIT_DTYPE:
@@ -407,6 +394,7 @@ Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found,
                          what, type_str(ck->cx, found), type_str(ck->cx, needed));
     const Type *a = type_find(ck->misfit.a), *b = type_find(ck->misfit.b);
     note_misfit(ck, d, !((a == found && b == needed) || (a == needed && b == found)));
+    blame_misfit(ck, d);
     story_failed(ck, d);
     return d;
 }

@@ -146,7 +146,8 @@ bool rel_dtypes_agree(Rel *r, uint32_t i, const Type *a, uint32_t j, const Type 
 
 static void explain_broadcast(Rel *r, Diag *d, const Type *a, const Type *b)
 {
-    uint32_t n = a->n < b->n ? a->n : b->n;
+    /* The checker shows both shapes, and where they come from. */
+    uint32_t n = !r->running ? 0 : a->n < b->n ? a->n : b->n;
     for (uint32_t k = 1; k <= n; k++) {
         Dim p = a->dims[a->n - k], q = b->dims[b->n - k];
         if (p == q || p == 1 || q == 1 || p < 0 || q < 0)
