@@ -160,16 +160,16 @@ typedef struct RelaySteps RelaySteps;
 
 /* How it goes on from the latest step. */
 typedef enum RelayGoKind {
-    RELAY_GO_TO,            /* to the next step with at least this number, at most this deep, that begins on this line */
-    RELAY_GO_ON,            /* to a breakpoint, or the end */
-    RELAY_GO_LEAVE,         /* the evaluation ends here, without a value */
+    RELAY_GO_TO, /* to the next step with at least this number, at most this deep, that begins on this line */
+    RELAY_GO_ON, /* to a breakpoint, or the end */
+    RELAY_GO_LEAVE, /* the evaluation ends here, without a value */
 } RelayGoKind;
 
 typedef struct RelayGo {
     RelayGoKind kind;
     uint64_t number;
-    uint32_t depth;         /* UINT32_MAX: any */
-    uint32_t line;          /* of the source that the latest step shows; 0: any */
+    uint32_t depth; /* UINT32_MAX: any */
+    uint32_t line; /* of the source that the latest step shows; 0: any */
 } RelayGo;
 
 typedef struct RelayStepper {
@@ -190,16 +190,17 @@ bool relay_steps_done(const RelaySteps *steps);
 typedef struct RelayStepView {
     const char *source_name, *source; /* the text that the step lies in, and its bytes [from, to) */
     size_t source_len, from, to;
-    size_t begin, end;      /* the lines of the function around it */
-    uint32_t first_line;    /* of the text, in the file that it is a part of */
-    uint32_t depth;         /* nested calls */
-    uint32_t line;          /* on which it begins */
-    const char *why;        /* why it stands still here: a breakpoint; "" */
-    const char *rule;       /* in words */
-    const char *value;      /* that the rule gave; "" */
-    const char *variables;  /* a line each; a line of a new one begins with `*`, of the others with a blank */
-    const char *calls;      /* a line each, newest first */
-    const char *cells;      /* the references and what they hold, a line each */
+    size_t begin, end; /* the lines of the function around it */
+    uint32_t first_line; /* of the text, in the file that it is a part of */
+    uint32_t depth; /* nested calls */
+    uint32_t line; /* on which it begins */
+    const char *why; /* why it stands still here: a breakpoint; "" */
+    const char *rule; /* in words */
+    const char *value; /* that the rule gave; "" */
+    const char *
+        variables; /* a line each; a line of a new one begins with `*`, of the others with a blank */
+    const char *calls; /* a line each, newest first */
+    const char *cells; /* the references and what they hold, a line each */
 } RelayStepView;
 
 /* What step `number` shows; lent until the next call. */

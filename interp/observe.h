@@ -26,17 +26,17 @@ typedef enum EventKind {
     EVENT_REF_WRITE,        /* args: the cell, its content now, its content before */
     EVENT_LET,              /* a variable for a value that is there already */
     EVENT_IF,               /* args: the condition; choice: 0 for the first branch */
-    EVENT_MATCH,            /* args: the value; choice: the clause; bound: the variables of its pattern */
-    EVENT_JOIN,             /* the branch is done; the value is that of the `if` or `match` with its id */
-    EVENT_CALL,             /* a frame begins; bound: parameters, then captured variables */
-    EVENT_TAIL_CALL,        /* the same in place of the frame that calls */
-    EVENT_RETURN,           /* the frame ends; the value is that of the call */
-    EVENT_FAIL,             /* a diagnostic was reported, or a limit hit */
+    EVENT_MATCH, /* args: the value; choice: the clause; bound: the variables of its pattern */
+    EVENT_JOIN, /* the branch is done; the value is that of the `if` or `match` with its id */
+    EVENT_CALL, /* a frame begins; bound: parameters, then captured variables */
+    EVENT_TAIL_CALL, /* the same in place of the frame that calls */
+    EVENT_RETURN, /* the frame ends; the value is that of the call */
+    EVENT_FAIL, /* a diagnostic was reported, or a limit hit */
 } EventKind;
 
 typedef struct Binding {
-    const Name *name;       /* NULL: none */
-    const Type *type;       /* may have type variables; may be NULL */
+    const Name *name; /* NULL: none */
+    const Type *type; /* may have type variables; may be NULL */
     Value value;
 } Binding;
 
@@ -44,16 +44,18 @@ typedef struct Binding {
 typedef struct Event {
     EventKind kind;
     uint32_t choice;
-    Span span;              /* of the expression */
-    Span body;              /* START, calls: the definition or expression in which that stands which runs now */
-    Span pattern;           /* MATCH: of the clause that was chosen */
-    const void *id;         /* IF, MATCH, JOIN: tells one from another */
-    const char *what;       /* the operator, constructor or function (NULL: one without a name); JOIN: `if` or `match` */
-    bool global;            /* calls: `what` is a definition's name */
+    Span span; /* of the expression */
+    Span body; /* START, calls: the definition or expression in which that stands which runs now */
+    Span pattern; /* MATCH: of the clause that was chosen */
+    const void *id; /* IF, MATCH, JOIN: tells one from another */
+    const char *
+        what; /* the operator, constructor or function (NULL: one without a name); JOIN: `if` or `match` */
+    bool global; /* calls: `what` is a definition's name */
     uint32_t n, n_bound;
     const Value *args;
     const Binding *bound;
-    Binding result;         /* the value, and the variable of the `let` that receives it; VALUE_NONE where there is none */
+    Binding
+        result; /* the value, and the variable of the `let` that receives it; VALUE_NONE where there is none */
 } Event;
 
 typedef struct Observer {

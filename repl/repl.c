@@ -4,6 +4,7 @@
 #include "repl/face.h"
 #include "repl/line.h"
 #include "repl/script.h"
+#include "repl/stepper.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@ typedef struct Repl {
     Term *term;
     LineHistory *history;
     Line *line;
+    Stepper *stepper;
     int cells;                  /* entered so far */
     int width;                  /* that the session knows */
 } Repl;
@@ -62,6 +64,12 @@ static bool is_blank(const Buf *text)
     return strspn(buf_text(text), " \t\n") == text->n;
 }
 
+/* What the session says is for the screen on which its cells stand. */
+static void leave_stepper(void *data)
+{
+    stepper_close(data);
+}
+
 static void run_cell(Repl *r, const Buf *text)
 {
     Buf name = {0};
@@ -69,6 +77,7 @@ static void run_cell(Repl *r, const Buf *text)
     buf_printf(&name, "In[%d]", ++r->cells);
     RelayCell cell = {.text = buf_text(text), .len = text->n, .name = buf_text(&name)};
     face_eval(&r->face, &cell);
+    stepper_close(r->stepper);
     if (r->face.show.open_line)
         show_text(&r->face.show, "\n", 1);
     if (r->face.show.clear)
@@ -110,11 +119,16 @@ static RelayStatus run_terminal(const ReplOptions *options)
     r.history = line_history_new(NULL);
     if (r.term && r.history)
         r.line = line_new(r.term, r.face.session, r.history, r.face.show.out_color);
-    if (r.line) {
+    r.stepper = r.line ? stepper_new(r.term, r.face.show.out_color) : NULL;
+    if (r.stepper) {
+        relay_session_set_stepper(r.face.session, (RelayStepper){stepper_stopped, r.stepper});
+        r.face.show.before = leave_stepper;
+        r.face.show.data = r.stepper;
         greet(&r.face.show);
         converse(&r);
         status = end_status(&r);
     }
+    stepper_free(r.stepper);
     line_free(r.line);
     line_history_free(r.history);
     term_free(r.term);

@@ -71,6 +71,8 @@ static void show_diagnostic(Show *show, const RelayOutput *out)
 static void show_output(void *data, const RelayOutput *out)
 {
     Show *show = data;
+    if (show->before)
+        show->before(show->data);
     const RelayMime *text = relay_output_find(out, "text/plain");
     switch (out->kind) {
     case RELAY_OUTPUT_DIAGNOSTIC: show_diagnostic(show, out); return;

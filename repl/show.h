@@ -20,6 +20,8 @@ typedef struct Show {
     bool quit, clear; /* the person asked for it; whoever reads this resets it */
     bool open_line; /* what was shown last does not end in a line end */
     int failed; /* errno of the first write to `out` that failed; 0: none */
+    void (*before)(void *data); /* is told that something will be shown; NULL: nobody is */
+    void *data;
 } Show;
 
 void show_init(Show *show, ColorMode mode);

@@ -385,6 +385,16 @@ void term_clear_screen(Buf *b)
     buf_str(b, "\x1b[H\x1b[2J");
 }
 
+void term_home(Buf *b)
+{
+    buf_str(b, "\x1b[H");
+}
+
+void term_other_screen(Buf *b, bool on)
+{
+    buf_str(b, on ? "\x1b[?1049h" : "\x1b[?1049l");
+}
+
 void term_hide_cursor(Buf *b)
 {
     buf_str(b, "\x1b[?25l");

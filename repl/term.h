@@ -99,6 +99,9 @@ void term_column(Buf *b, int column); /* from 0 */
 void term_clear_line(Buf *b); /* from the cursor to the right */
 void term_clear_below(Buf *b); /* from the cursor to the end of the screen */
 void term_clear_screen(Buf *b);
+void term_home(Buf *b); /* to the first row */
+/* A screen of its own, and back to the other with all that stands there. */
+void term_other_screen(Buf *b, bool on);
 void term_hide_cursor(Buf *b);
 void term_show_cursor(Buf *b);
 

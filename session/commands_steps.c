@@ -77,7 +77,7 @@ void command_step(CommandCall *c)
 
 typedef struct Trace {
     RelaySession *s;
-    Recorder rec;           /* keeps the latest step alone */
+    Recorder rec; /* keeps the latest step alone */
     uint64_t lines, most;
 } Trace;
 
@@ -130,9 +130,9 @@ static const struct {
     void (*print)(Recorder *r, Buf *b, const Event *e);
     int outside;
 } traced[] = {
-    [EVENT_CALL] = {trace_call, 1},       [EVENT_TAIL_CALL] = {trace_call, 1},
-    [EVENT_RETURN] = {trace_return, 0},   [EVENT_OP] = {trace_op, 0},
-    [EVENT_MATCH] = {trace_match, 0},     [EVENT_REF_WRITE] = {trace_op, 0},
+    [EVENT_CALL] = {trace_call, 1},     [EVENT_TAIL_CALL] = {trace_call, 1},
+    [EVENT_RETURN] = {trace_return, 0}, [EVENT_OP] = {trace_op, 0},
+    [EVENT_MATCH] = {trace_match, 0},   [EVENT_REF_WRITE] = {trace_op, 0},
     [EVENT_FAIL] = {trace_fail, 0},
 };
 

@@ -141,8 +141,11 @@ bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Thunk *out)
     Expr *body = ok && c.vars.n ? ir_substitute(&s->cx, out->module, e, &map) : e;
     ptrmap_deinit(&map);
     if (ok && body) {
+        /* What is polymorphic stays so: without a declared result it would be used at one type that nothing decides. */
+        const Type *t = e->type ? type_find(e->type) : NULL;
+        const Type *poly = t && t->kind == TYPE_FUNC && t->n_params ? t : NULL;
         Function *fn =
-            expr_function(arena, e->span, (TypeVarList){0}, out->n, params, NULL, NULL, body);
+            expr_function(arena, e->span, (TypeVarList){0}, out->n, params, NULL, poly, body);
         module_define(out->module, out->name, fn, e->span, out->module);
         ok = typecheck_module(&s->cx, out->module, env);
     }

@@ -30,11 +30,11 @@ struct Branch {
 typedef struct Activation Activation;
 struct Activation {
     uint32_t refs, depth;
-    const char *what;       /* NULL: a function without a name, or the expression itself at depth 0 */
+    const char *what; /* NULL: a function without a name, or the expression itself at depth 0 */
     bool global;
-    Span body, call;        /* the whole function; the expression that called it */
+    Span body, call; /* the whole function; the expression that called it */
     uint32_t n_params;
-    Bound *params;          /* as they were at the call: the oldest n_params of the list */
+    Bound *params; /* as they were at the call: the oldest n_params of the list */
     Bound *bound;
     Branch *branches;
     Activation *caller;
@@ -44,34 +44,34 @@ struct Activation {
 
 typedef struct RecordStep {
     EventKind kind;
-    uint32_t choice, n_args, n_new;  /* n_new: variables that the step bound, newest first */
+    uint32_t choice, n_args, n_new; /* n_new: variables that the step bound, newest first */
     Span span, pattern, region; /* region: the function that the span lies in */
     const char *what;
     bool global;
-    Value args[RECORD_ARGS];    /* the first of n_args */
+    Value args[RECORD_ARGS]; /* the first of n_args */
     Value value;
-    const Name *name;           /* the variable that has the value now; NULL: none */
-    char *message;              /* FAIL */
-    Activation *now;            /* after the step */
+    const Name *name; /* the variable that has the value now; NULL: none */
+    char *message; /* FAIL */
+    Activation *now; /* after the step */
 } RecordStep;
 
 typedef struct RecordCell {
     Object *cell;
-    uint64_t born;              /* the step that made it; 0: it was there before */
+    uint64_t born; /* the step that made it; 0: it was there before */
 } RecordCell;
 
 typedef struct Recorder {
     RelaySession *s;
-    RecordStep *steps;          /* step k stands at [k % cap] */
+    RecordStep *steps; /* step k stands at [k % cap] */
     size_t cap;
-    uint64_t first, n;          /* the steps [first, n) are kept */
-    uint64_t keep_from;         /* earlier steps are not kept */
+    uint64_t first, n; /* the steps [first, n) are kept */
+    uint64_t keep_from; /* earlier steps are not kept */
     Activation *now;
     RecordCell *cells;
     size_t n_cells, cap_cells;
-    PtrMap cell_numbers;        /* Object -> its number */
-    bool done;                  /* the evaluation has ended */
-    bool handed_over;           /* the last thing in the expression was a call, which is shown as any other */
+    PtrMap cell_numbers; /* Object -> its number */
+    bool done; /* the evaluation has ended */
+    bool handed_over; /* the last thing in the expression was a call, which is shown as any other */
 } Recorder;
 
 /* Keeps at most `most` steps. False without memory. */
@@ -88,6 +88,8 @@ const RecordStep *recorder_step(const Recorder *r, uint64_t k);
 void record_brief(Recorder *r, Buf *out, Value v);
 /* A value in a line: tensors with statistics. */
 void record_value(Recorder *r, Buf *out, Value v);
+/* The same beside its type. */
+void record_content(Recorder *r, Buf *out, Value v);
 /* The type of a binding's value, as far as it is known. */
 void record_type(Recorder *r, Buf *out, const Binding *b);
 /* The text of a span on one line. */

@@ -8,6 +8,8 @@
 
 /* ---- values --------------------------------------------------------------------------------------- */
 
+#define VALUE_ELEMENTS 12
+
 static void show_cell(void *data, Buf *out, const Object *cell)
 {
     const Recorder *r = data;
@@ -52,7 +54,17 @@ void record_brief(Recorder *r, Buf *out, Value v)
 
 void record_value(Recorder *r, Buf *out, Value v)
 {
-    show(r, out, v, (ShowStyle){.elements = 12, .list = 24, .large = SHOW_SUMMARY}, 200);
+    show(r, out, v, (ShowStyle){.elements = VALUE_ELEMENTS, .list = 24, .large = SHOW_SUMMARY}, 200);
+}
+
+void record_content(Recorder *r, Buf *out, Value v)
+{
+    if (v.kind == VALUE_TENSOR && v.tensor->size > VALUE_ELEMENTS)
+        tensor_summary(out, v.tensor);
+    else if (v.kind == VALUE_FUNCTION)
+        buf_str(out, "a function");
+    else
+        record_value(r, out, v);
 }
 
 void record_type(Recorder *r, Buf *out, const Binding *b)
@@ -353,15 +365,15 @@ static void rule_fail(Recorder *r, Buf *out, const RecordStep *s)
 
 /* In the order of EventKind. */
 static void (*const rules[])(Recorder *r, Buf *out, const RecordStep *s) = {
-    [EVENT_START] = rule_start,         [EVENT_OP] = rule_op,
-    [EVENT_CON] = rule_con,             [EVENT_TUPLE] = rule_tuple,
-    [EVENT_GET] = rule_get,             [EVENT_CLOSURE] = rule_closure,
-    [EVENT_GLOBAL] = rule_global,       [EVENT_REF_NEW] = rule_ref_new,
-    [EVENT_REF_READ] = rule_ref_read,   [EVENT_REF_WRITE] = rule_ref_write,
-    [EVENT_LET] = rule_let,             [EVENT_IF] = rule_if,
-    [EVENT_MATCH] = rule_match,         [EVENT_JOIN] = rule_join,
-    [EVENT_CALL] = rule_call,           [EVENT_TAIL_CALL] = rule_tail_call,
-    [EVENT_RETURN] = rule_return,       [EVENT_FAIL] = rule_fail,
+    [EVENT_START] = rule_start,       [EVENT_OP] = rule_op,
+    [EVENT_CON] = rule_con,           [EVENT_TUPLE] = rule_tuple,
+    [EVENT_GET] = rule_get,           [EVENT_CLOSURE] = rule_closure,
+    [EVENT_GLOBAL] = rule_global,     [EVENT_REF_NEW] = rule_ref_new,
+    [EVENT_REF_READ] = rule_ref_read, [EVENT_REF_WRITE] = rule_ref_write,
+    [EVENT_LET] = rule_let,           [EVENT_IF] = rule_if,
+    [EVENT_MATCH] = rule_match,       [EVENT_JOIN] = rule_join,
+    [EVENT_CALL] = rule_call,         [EVENT_TAIL_CALL] = rule_tail_call,
+    [EVENT_RETURN] = rule_return,     [EVENT_FAIL] = rule_fail,
 };
 
 void record_rule(Recorder *r, Buf *out, const RecordStep *s)

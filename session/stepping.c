@@ -114,7 +114,8 @@ uint32_t relay_steps_line(const RelaySteps *steps, uint64_t number)
 Span steps_region(const RelaySteps *st, const RecordStep *step)
 {
     Span r = step->region;
-    bool inside = r.source == step->span.source && r.from <= step->span.from && step->span.to <= r.to;
+    bool inside =
+        r.source == step->span.source && r.from <= step->span.from && step->span.to <= r.to;
     r = inside ? r : step->span;
     const Source *source = sources_get(&st->s->cx.sources, r.source);
     if (!source)
@@ -135,7 +136,7 @@ static void view_variables(RelaySteps *st, const RecordStep *step)
         buf_printf(&st->variables, "%%%s: ", all[i]->is.name->text);
         record_type(&st->rec, &st->variables, &all[i]->is);
         buf_str(&st->variables, " = ");
-        record_value(&st->rec, &st->variables, all[i]->is.value);
+        record_content(&st->rec, &st->variables, all[i]->is.value);
         buf_char(&st->variables, '\n');
     }
     free(all);
@@ -243,8 +244,9 @@ void steps_text(RelaySteps *st, Buf *out, uint64_t most)
         buf_char(out, '\n');
     }
     if (end < r->n || !r->done)
-        buf_printf(out, "These are the steps %llu to %llu; `:step steps=%llu E` shows more, and "
-                        "`:step from=%llu E` what comes then.",
+        buf_printf(out,
+                   "These are the steps %llu to %llu; `:step steps=%llu E` shows more, and "
+                   "`:step from=%llu E` what comes then.",
                    (unsigned long long)r->first, (unsigned long long)end - 1,
                    (unsigned long long)(end - r->first) * 10, (unsigned long long)end);
 }

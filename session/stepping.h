@@ -30,12 +30,12 @@ struct RelaySteps {
     Module *env;
     Recorder rec;
     RelayGo go;
-    uint64_t most;          /* without a stepper: the evaluation ends behind this step; 0: at the end */
-    bool asks;              /* there is a stepper */
-    bool left;              /* it was ended before its end, on purpose */
-    const Breakpoint *at;   /* the breakpoint that was met last */
-    PtrMap watched_cells;   /* Object -> Name */
-    PtrMap conditions;      /* Breakpoint -> Module; NULL: it cannot be told */
+    uint64_t most; /* without a stepper: the evaluation ends behind this step; 0: at the end */
+    bool asks; /* there is a stepper */
+    bool left; /* it was ended before its end, on purpose */
+    const Breakpoint *at; /* the breakpoint that was met last */
+    PtrMap watched_cells; /* Object -> Name */
+    PtrMap conditions; /* Breakpoint -> Module; NULL: it cannot be told */
     uint64_t watch_lines;
     RelayStepView view;
     Buf rule, value, variables, calls, cells, why;

@@ -137,10 +137,7 @@ static uint32_t variables_part(Page *p, const RecordStep *step)
         const Binding *b = &all[i]->is;
         buf_printf(&html, "<tr%s><th>%%%s</th><td>",
                    record_is_fresh(step, all[i]) ? " class=\"relay-new\"" : "", b->name->text);
-        if (b->value.kind == VALUE_FUNCTION)
-            buf_str(&text, "a function");
-        else
-            record_value(p->rec, &text, b->value);
+        record_content(p->rec, &text, b->value);
         html_buf(&html, &text);
         buf_str(&html, "</td><td class=\"relay-dim\">");
         record_type(p->rec, &text, b);
@@ -184,9 +181,9 @@ static uint32_t cells_part(Page *p, uint64_t number)
         Value v;
         if (!record_cell(p->rec, number, i, &v))
             continue;
-        bool written = (step->kind == EVENT_REF_WRITE &&
-                        step->args[0].object == p->rec->cells[i].cell) ||
-                       (step->kind == EVENT_REF_NEW && p->rec->cells[i].born == number);
+        bool written =
+            (step->kind == EVENT_REF_WRITE && step->args[0].object == p->rec->cells[i].cell) ||
+            (step->kind == EVENT_REF_NEW && p->rec->cells[i].born == number);
         buf_printf(&html, "<tr%s><th>r%zu</th><td>", written ? " class=\"relay-new\"" : "", i + 1);
         record_value(p->rec, &text, v);
         html_buf(&html, &text);
@@ -391,11 +388,15 @@ static void print_rules(const Page *p, Buf *out, const char *id)
     if (all_seen(p))
         buf_printf(out, "#%s .relay-where>div{display:block;opacity:.5}", id);
     for (size_t i = 0; i < p->marks.n; i++)
-        buf_printf(out, "#%s:has(.k%zu:checked) mark.k%zu{background:var(--relay-mark-at,rgba(255,193,7,.45))}",
-                   id, i, i);
+        buf_printf(
+            out,
+            "#%s:has(.k%zu:checked) mark.k%zu{background:var(--relay-mark-at,rgba(255,193,7,.45))}",
+            id, i, i);
     for (size_t i = 0; i < p->n; i++)
         if (p->shown[i].pattern && first_with_pattern(p, i))
-            buf_printf(out, "#%s:has(.p%u:checked) mark.k%u{background:var(--relay-mark-other,rgba(33,150,243,.35))}",
+            buf_printf(out,
+                       "#%s:has(.p%u:checked) "
+                       "mark.k%u{background:var(--relay-mark-other,rgba(33,150,243,.35))}",
                        id, p->shown[i].pattern, p->shown[i].pattern);
     for (size_t i = 0; i < p->regions.n; i++)
         buf_printf(out, "#%s:has(.w%zu:checked) .x%zu{display:block;opacity:1}", id, i, i);

@@ -207,9 +207,8 @@ void stops_watch(RelaySteps *st, const Event *e)
     const RecordStep *step = recorder_step(&st->rec, st->rec.n - 1);
     Binding result = {step->name, NULL, e->result.value};
     watch_binding(st, e, &result);
-    const Name *cell = e->kind == EVENT_REF_WRITE
-                           ? ptrmap_find(&st->watched_cells, e->args[0].object)
-                           : NULL;
+    const Name *cell =
+        e->kind == EVENT_REF_WRITE ? ptrmap_find(&st->watched_cells, e->args[0].object) : NULL;
     if (cell)
         watch_line(st, e, cell, "holds", e->args[1]);
 }
@@ -323,8 +322,9 @@ static bool parse_condition(CommandCall *c, Breakpoint *b)
         return true;
     Span word = c->args;
     if (!str_is(command_word(c), "if") || !c->text.len || !b->global || b->line) {
-        Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, word,
-                             "only `if` and a condition can follow, and only where a definition is called");
+        Diag *d = diag_error(
+            c->s->cx.diags, E0402_USAGE, word,
+            "only `if` and a condition can follow, and only where a definition is called");
         diag_help(d, "for instance `:break @f if %%n == 0`, over the parameters of `@f`");
         return false;
     }

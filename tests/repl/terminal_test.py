@@ -4,6 +4,7 @@ Skipped where there is no tmux. `terminal_test.py NAME…` runs some of the test
 screen is printed after each step.
 """
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -112,6 +113,84 @@ def test_quit(open):
     t = open()
     t.enter(":quit")
     t.expect("relay> :quit", "left with 0")
+
+
+def marked(t):
+    """The text in reverse video below the title, each row by itself."""
+    rows = t.tmux("capture-pane", "-p", "-e").split("\n")[4:]
+    found = "".join(re.findall(r"\x1b\[(?:0;)?7m(.*?)\x1b\[", "\n".join(rows), re.S))
+    return re.sub(r"\s+", " ", found).strip()
+
+
+def test_step_view(open):
+    t = open()
+    t.enter("def @fact(%n: int32) -> int32 {")
+    t.enter("if (%n == 0) { 1 }", "else { %n * @fact(%n - 1) }", "}")
+    t.expect("@fact: fn (int32) -> int32", "relay>")
+    t.enter(":step @fact(2)")
+    t.expect_text("step 0  in @fact(2)")
+    t.expect_text("the evaluation begins")
+    t.until(lambda: marked(t) == "@fact(2)", "the expression is not marked")
+    t.keys("Right", "n")
+    t.expect_text("step 2  in @fact(%n = 2)")
+    t.expect_text("`equal` of 2 and 0 is False")
+    t.until(lambda: marked(t) == "%n == 0", "the condition is not marked")
+    t.keys("Space", "Space", "Space")
+    t.expect_text("`@fact` is called with %n = 1")
+    t.expect_text("*%n: int32 = 1")
+    t.keys("o")
+    t.expect_text("`@fact` returns 1")
+    t.until(lambda: marked(t) == "@fact(%n - 1)", "the call is not marked")
+    t.keys("Left")
+    t.expect_text("`multiply` of 1 and 1 is 1")
+    t.keys("g")
+    t.expect_text("step 0  in")
+    t.keys("n", "n", "Down", "Enter")
+    t.expect_text("`subtract` of 2 and 1 is 1")
+    t.keys("u")
+    t.expect_text("`@fact` returns 2")
+    t.expect_text("of 16")
+    t.keys("?")
+    t.expect_text("the step before")
+    t.resize(60, 12)
+    t.expect_text("`@fact` returns 2")
+    t.keys("q")
+    t.expect("relay> :step @fact(2)", "2", "relay>")
+
+
+def test_step_view_leave(open):
+    t = open()
+    t.enter("def @forever(%n: int32) -> int32 { @forever(%n + 1) }")
+    t.enter(":step @forever(0)")
+    t.keys("n", "n", "q")
+    t.expect("relay> :step @forever(0)", "relay>")
+    t.enter(":step @forever(0)")
+    t.expect_text("step 0")
+    t.keys("e")
+    time.sleep(0.5)
+    t.keys("C-c")
+    t.expect_text("error[E0501]: interrupted")
+    t.until(lambda: t.screen().endswith("relay>"), "no prompt")
+
+
+def test_breakpoint(open):
+    t = open()
+    t.enter("def @f(%n: int32) -> int32 { if (%n == 0) { 7 } else { @f(%n - 1) } }",
+            ":break @f if %n == 3", "@f(5)")
+    t.expect_text("breakpoint @f if %n == 3")
+    t.expect_text("*%n: int32 = 3")
+    t.keys("p")
+    t.expect_text("`subtract` of 4 and 1 is 3")
+    t.keys("e", "e")
+    t.expect_text("`@f` returns 7")
+    t.keys("q")
+    t.expect("7", "relay>")
+    t.enter("@f(5)")
+    t.expect_text("*%n: int32 = 3")
+    t.keys("q")
+    t.expect_text("error[E0505]: the evaluation ended at the breakpoint `@f if %n == 3`")
+    t.enter(":unbreak", "@f(5)")
+    t.expect("7", "relay>")
 
 
 def test_several_lines(open):
