@@ -148,6 +148,9 @@ Module *load_program(RelaySession *s, const char *name, const char *text, size_t
 /* stages.c: a module whose bare expression is `@main` over the variables that it declares free; the caller's. */
 Module *with_main(RelaySession *s, Module *m);
 /* bench.c, model.c, summary.c, doctor.c */
+RelayStatus stage_analyze(RelaySession *s, const RelayRequest *r);
+/* stages.c: the definition of that name; NULL after a diagnostic. */
+const Def *find_entry(RelaySession *s, const Module *m, const char *entry);
 RelayStatus stage_equal(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_bench(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_summary(RelaySession *s, const RelayRequest *r);

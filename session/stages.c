@@ -219,7 +219,7 @@ Module *with_main(RelaySession *s, Module *m)
     return NULL;
 }
 
-static const Def *find_entry(RelaySession *s, const Module *m, const char *entry)
+const Def *find_entry(RelaySession *s, const Module *m, const char *entry)
 {
     const Def *def = module_find_text(m, entry);
     if (def)
@@ -366,7 +366,7 @@ static const Stage stages[] = {
     {"fmt", stage_fmt},         {"check", stage_check},     {"opt", stage_opt},
     {"run", stage_run},         {"compile", stage_compile}, {"bench", stage_bench},
     {"new", stage_new},         {"summary", stage_summary}, {"doctor", stage_doctor},
-    {"version", stage_version}, {"equal", stage_equal},
+    {"version", stage_version}, {"equal", stage_equal}, {"analyze", stage_analyze},
 };
 
 RelayStatus relay_session_stage(RelaySession *s, const RelayRequest *request, RelaySink sink)

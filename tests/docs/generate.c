@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "include/relay.h"
 #include "ir/print.h"
+#include "passes/analysis.h"
 #include "passes/pass.h"
 #include "session/explain.h"
 #include "stdlib/families.h"
@@ -104,6 +105,17 @@ static void pass_page(Buf *b)
         buf_printf(b, "- `-O%d`: `%s`\n", level, passes_default(level));
 }
 
+static void analysis_page(Buf *b)
+{
+    buf_str(b, "# Analyses\n\nQuestions about a program, made from `passes/analyses.def`: "
+               "`relay analyze NAME FILE`,\n`:analyze NAME @f`. What they look at: PROGRAM is a "
+               "function or an expression, MODULE all\nfunctions. Amounts follow from the types and "
+               "from the operators' tensor expressions.\n\n| name | looks at | answers |\n"
+               "| --- | --- | --- |\n");
+    for (const AnalysisRow *row = analyses; row->name; row++)
+        buf_printf(b, "| `%s` | %s | %s |\n", row->name, analysis_takes(row), row->doc);
+}
+
 /* Text in a table: a bar would end the cell. */
 static void cell(Buf *b, const char *text)
 {
@@ -145,6 +157,7 @@ typedef struct {
 static const Page pages[] = {
     {"docs/operators.md", operators},
     {"docs/passes.md", pass_page},
+    {"docs/analyses.md", analysis_page},
     {"docs/commands.md", command_page},
     {"docs/errors/README.md", error_index},
 };
