@@ -97,10 +97,11 @@ def wide(x):
 
 class Case:
     """`ulp`: how many units in the last place of max(|want|, scale) the result may be away; None
-    leaves it to the entry. `want` gives an array or a tuple of them; None as a field is not compared."""
+    leaves it to the entry. Integers may be `slack` away. `want` gives an array or a tuple of them; None as a field is not compared."""
 
-    def __init__(self, text, arrays, want, ulp=None, scale=0):
-        self.text, self.arrays, self.want, self.ulp, self.scale = text, arrays, want, ulp, scale
+    def __init__(self, text, arrays, want, ulp=None, scale=0, slack=0):
+        self.text, self.arrays, self.want, self.ulp, self.scale, self.slack = text, arrays, want, ulp, scale, slack
+        self.definition = ""  # what the text calls
 
 
 class Gen:
@@ -150,20 +151,21 @@ ENTRIES = {}  # name: Entry
 
 
 class Entry:
-    def __init__(self, name, dtypes, make, ulp, peer):
-        self.name, self.dtypes, self.make, self.ulp, self.peer = name, dtypes, make, ulp, peer
+    def __init__(self, name, dtypes, make, ulp, free):
+        self.name, self.dtypes, self.make, self.ulp, self.free = name, dtypes, make, ulp, free
 
     def cases(self, dtype, seed=7):
         g = Gen(dtype, zlib.crc32(f"{self.name} {dtype} {seed}".encode()))
         return self.make(g, self.name)
 
 
-def entry(names, dtypes, ulp=0, peer="NumPy"):
-    """ulp: a number, or one for each float type: (float16 and bfloat16, float32, float64)."""
+def entry(names, dtypes, ulp=0, free=True):
+    """ulp: a number, or one for each float type: (float16 and bfloat16, float32, float64). The element type of operators that are not
+    `free` is none of the program's choices."""
     def register(make):
         for name in names.split():
             assert name not in ENTRIES, name
-            ENTRIES[name] = Entry(name, dtypes, make, ulp, peer)
+            ENTRIES[name] = Entry(name, dtypes, make, ulp, free)
         return make
     return register
 
@@ -205,14 +207,14 @@ class Got:
         return a if a is None or a.dtype.kind != "V" else a.view(ml_dtypes.bfloat16)
 
 
-def run_cases(cases, engine="interp"):
-    """Failures as (case, message)."""
+def run_cases(cases, engine="interp", differs=None):
+    """Failures as (case, message); differs(case, want, got) gives the messages of an array."""
     if not cases:
         return []
     with tempfile.TemporaryDirectory() as folder:
         program, inputs, out = (os.path.join(folder, f) for f in ("p.rly", "in.npz", "out.npz"))
         with open(program, "w") as f:
-            f.write('#[version = "0.0.5"]\n' + function_text("main", "x", cases))
+            f.write('#[version = "0.0.5"]\n' + "".join(c.definition for c in cases) + function_text("main", "x", cases))
         files = {f"x{i}_{k}": a for i, c in enumerate(cases) for k, a in enumerate(c.arrays)}
         if files:
             np.savez(inputs, **files)
@@ -221,18 +223,18 @@ def run_cases(cases, engine="interp"):
             if len(cases) == 1:
                 return [(cases[0], f"exit {done.returncode}: " + done.stderr.strip().split("\n")[0])]
             half = len(cases) // 2
-            return run_cases(cases[:half], engine) + run_cases(cases[half:], engine)
+            return run_cases(cases[:half], engine, differs) + run_cases(cases[half:], engine, differs)
         got = Got(out)
-    return [(c, e) for i, c in enumerate(cases) for e in compare(c, got, i)]
+    return [(c, e) for i, c in enumerate(cases) for e in compare(c, got, i, differs or differs_by_ulp)]
 
 
-def compare(c, got, i):
+def compare(c, got, i, differs):
     if not isinstance(c.want, tuple):
         return differs(c, c.want, got.at(i))
     return [f"field {k}: {e}" for k, w in enumerate(c.want) if w is not None for e in differs(c, w, got.at(i, k))][:1]
 
 
-def differs(c, want, v):
+def differs_by_ulp(c, want, v):
     want = np.asarray(want)
     if v is None:
         return ["no result here"]
@@ -248,7 +250,7 @@ def differs(c, want, v):
             room = ulp * (EPS[name] * np.maximum(np.abs(b), np.broadcast_to(c.scale, b.shape)) + LEAST_NUMBER[name])
             bad = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= room))
     else:
-        bad = v != want
+        bad = np.abs(v.astype(object) - want.astype(object)) > c.slack if c.slack else v != want
     if not bad.any():
         return []
     worst = np.flatnonzero(bad.reshape(-1))[0]
@@ -271,6 +273,8 @@ def operators():
 def admitted(e):
     """The element types with which the entry's first case passes the type checker: a module with a function for each,
     whose errors tell by their lines."""
+    if not e.free:
+        return e.dtypes
     text, asked = ['#[version = "0.0.5"]'], {}
     for dtype in ALL:
         try:

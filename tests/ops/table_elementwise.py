@@ -64,11 +64,15 @@ entry("negative abs floor ceil trunc round sign nn.relu", NUMBERS)(exact)
 entry("copy zeros_like ones_like", ALL)(exact)
 
 
-@entry("annotation.stop_fusion annotation.checkpoint", ALL)
+MARKS = {"annotation.compiler_begin": ', compiler="c"', "annotation.compiler_end": ', compiler="c"', "annotation.cast_hint": ', dtype="int8"'}
+
+
+@entry("annotation.stop_fusion annotation.checkpoint annotation.compiler_begin annotation.compiler_end annotation.cast_hint "
+       "annotation.bitpack_start annotation.bitpack_end device_copy on_device debug", ALL)
 def identity(g, name):
     for shape in SHAPES:
         x = g.array(shape)
-        yield Case(f"{name}({{}})", [x], lambda: x)
+        yield Case(f"{name}({{}}{MARKS.get(name, '')})", [x], lambda: x)
 
 
 @entry("logical_not", ["bool"])
@@ -379,12 +383,12 @@ def one_hot(g, name):
                    lambda: one_hot_of(ids, depth, axis, on, off, g.dtype))
 
 
-@entry("shape_of ndarray_size", ALL)
+@entry("shape_of vm.shape_of ndarray_size", ALL)
 def sizes(g, name):
     for i, s in enumerate([(5, 2)] + SHAPES[1:]):
         x, t = g.array(s), ["int32", "int64", "uint8"][i % 3]
-        if name == "shape_of":
-            yield Case(f'shape_of({{}}, dtype="{t}")', [x], lambda: np.array(s, t))
+        if name != "ndarray_size":
+            yield Case(f'{name}({{}}, dtype="{t}")', [x], lambda: np.array(s, t))
         else:
             yield Case(f'ndarray_size({{}}, dtype="{t}")', [x], lambda: np.asarray(np.prod(s, dtype="int64")).astype(t))
 

@@ -259,7 +259,7 @@ def dyn_sparse_to_dense(g, name):
     for c in sparse_to_dense(g, name):
         shape = c.text.split("output_shape=")[1][:-1]
         arrays = c.arrays + [np.array([int(v) for v in shape[1:-1].split(",")], "int64")]
-        yield Case("dyn.sparse_to_dense({}, {}, {}, {})", arrays, c.want)
+        yield Case("dyn.sparse_to_dense({}, {}, {}, {}, output_shape=[])", arrays, c.want)
 
 
 @entry("matrix_set_diag", ALL)

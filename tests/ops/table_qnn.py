@@ -1,5 +1,5 @@
-"""Entries of operators on quantised numbers: q stands for scale * (q - zero point). The references are exact, by fractions, and
-results must agree to the last bit."""
+"""Entries of operators on quantised numbers: q stands for scale * (q - zero point). The references compute with whole numbers of any
+size, and results must agree to the last bit."""
 import math
 from fractions import Fraction
 
@@ -7,9 +7,10 @@ import numpy as np
 
 from peer import FLOATS, SIGNED, UNSIGNED, Case, entry, np_dtype, to
 from table_elementwise import PAIRS, erf
-from table_window import CONVS, axes_of, conv_of
+from table_window import CONVS, POOLS, axes_of, conv_of, mean_of, pool_text, pooled, transposed_of
 
 QUANTISED = ["int8", "uint8", "int16", "uint16", "int32"]
+TAKEN = QUANTISED + ["uint32", "int64"]
 SHAPES = [(), (1,), (7,), (3, 5), (2, 3, 4), (0, 3), (1, 17), (33,), (4, 1, 3, 2), (130,), (2, 0), (5, 5)]
 f32 = np.float32
 
@@ -43,16 +44,27 @@ def zero_of(g, dtype="int8"):
 
 def q_array(g, shape, dtype=None):
     dtype = dtype or g.dtype
-    if dtype == "int32":
-        return g.ints(shape, -100000, 100000)
+    if dtype[-2:] in ("32", "64"):
+        return g.ints(shape, 0 if dtype[0] == "u" else -100000, 100000, dtype)
     i = np.iinfo(dtype)
     return np.asarray(g.rng.integers(i.min, i.max, shape, endpoint=True)).astype(dtype)
 
 
-def requantised(q, scale, zero, out_scale, out_zero, dtype, rounding=up):
+def scaled(v, ratio, nearest=False):
+    """v times the ratio, as a fixed-point number of 31 bits; halves go up, or away from zero."""
+    m, e = math.frexp(ratio)
+    m = away(Fraction(m) * 2**31)
+    if m == 2**31:
+        m, e = m // 2, e + 1
+    right = 31 - min(e, 0)
+    p = (v << max(e, 0)) * m
+    return (p + (1 << (right - 1)) - (nearest and p < 0)) >> right
+
+
+def requantised(q, scale, zero, out_scale, out_zero, dtype, nearest=False):
     """The elements one by one; scales and zero points broadcast."""
     args = np.broadcast_arrays(q.astype(object), *[np.asarray(v).astype(object) for v in (scale, zero, out_scale, out_zero)])
-    out = [rounding(Fraction(float(s)) / Fraction(float(os)) * (int(v) - int(z))) + int(oz)
+    out = [scaled(int(v) - int(z), float(s) / float(os), nearest) + int(oz)
            for v, s, z, os, oz in zip(*[a.reshape(-1) for a in args])]
     return clamp(out, q.shape, dtype)
 
@@ -78,7 +90,7 @@ def quantize(g, name):
         yield Case(f'qnn.quantize({{}}, {{}}, {{}}, out_dtype="{t}", axis={axis})', [x, s, z], want)
 
 
-@entry("qnn.dequantize", QUANTISED)
+@entry("qnn.dequantize", TAKEN)
 def dequantize(g, name):
     for i, shape in enumerate(SHAPES + [(2, 3), (4, 2, 3)]):
         x, t = q_array(g, shape), ["float32", "float16"][i % 2] if g.dtype[-1] == "8" else "float32"
@@ -93,7 +105,7 @@ def dequantize(g, name):
         yield Case(f'qnn.dequantize({{}}, {{}}, {{}}, out_dtype="{t}", axis={axis})', [x, s, z], want)
 
 
-@entry("qnn.requantize", QUANTISED)
+@entry("qnn.requantize", TAKEN)
 def requantize(g, name):
     for i, shape in enumerate(SHAPES + [(2, 3), (4, 2, 3)]):
         x, t = q_array(g, shape), QUANTISED[i % 5]
@@ -103,10 +115,10 @@ def requantize(g, name):
         z = np.array([zero_of(g) for _ in range(n)], "int32") if vector else zero_of(g)
         os, oz, rounding = scale_of(g), zero_of(g, t), ["UPWARD", "TONEAREST"][i % 2]
         yield Case(f'qnn.requantize({{}}, {{}}, {{}}, {{}}, {{}}, axis={axis}, rounding="{rounding}", out_dtype="{t}")', [x, s, z, os, oz],
-                   lambda: requantised(x, along(s, shape, axis), along(z, shape, axis), os, oz, t, [up, away][i % 2]))
+                   lambda: requantised(x, along(s, shape, axis), along(z, shape, axis), os, oz, t, i % 2 == 1))
 
 
-@entry("qnn.dense", ["int8", "uint8"])
+@entry("qnn.dense", TAKEN)
 def dense(g, name):
     for m, n, k in [(1, 1, 1), (2, 4, 3), (17, 9, 33), (1, 20, 64), (8, 8, 8), (5, 1, 7), (16, 16, 40), (1, 1, 130), (33, 2, 5), (4, 40, 4), (2, 2, 2), (3, 2, 1)]:
         x, w = q_array(g, (m, k)), q_array(g, (n, k), "int8")
@@ -124,7 +136,7 @@ def batch_matmul(g, name):
                    lambda: ((x.astype("int64") - zx) @ (y.astype("int64") - zy).swapaxes(1, 2)).astype("int32"))
 
 
-@entry("qnn.conv2d", ["int8", "uint8"])
+@entry("qnn.conv2d", TAKEN)
 def conv2d(g, name):
     for i, (batch, c, o, groups, window) in enumerate(CONVS):
         axes = axes_of(2, window, i)
@@ -137,28 +149,88 @@ def conv2d(g, name):
                    lambda: conv_of(x.astype("int64") - zx, w.astype("int64") - zw, stride, pads, dilation, groups).astype("int32"))
 
 
-@entry("qnn.add qnn.subtract qnn.mul", ["int8", "uint8"])
+@entry("qnn.conv2d_transpose", ["int8", "uint8"])
+def conv2d_transpose(g, name):
+    for i, (batch, c, o, groups, window) in enumerate(CONVS):
+        axes = [(max(2, e // 2), k, s, min(a, k - 1), min(b, k - 1), 1) for e, k, s, a, b, d in axes_of(2, window, i)]
+        x, w = q_array(g, (batch, c, *[a[0] for a in axes])), q_array(g, (c, o // groups, *[a[1] for a in axes]))
+        zx, zw = zero_of(g), zero_of(g)
+        stride, pads = [a[2] for a in axes], [(a[3], a[4]) for a in axes]
+        padding = [p[0] for p in pads] + [p[1] for p in pads]
+        yield Case(f"qnn.conv2d_transpose({{}}, {{}}, {{}}, {{}}, {{}}, {{}}, channels={o}, kernel_size={[a[1] for a in axes]}, strides={stride}, padding={padding}, "
+                   f'groups={groups}, kernel_layout="IOHW", out_dtype="int32")', [x, w, zx, zw, scale_of(g), scale_of(g)],
+                   lambda: transposed_of(x.astype("int64") - zx, w.astype("int64") - zw, stride, pads, [0, 0], [1, 1], groups).astype("int32"))
+
+
+@entry("qnn.avg_pool2d", ["int8", "uint8"])
+def avg_pool2d(g, name):
+    for i, (window, ceil) in enumerate(POOLS):
+        axes = axes_of(2, window, i)
+        x = q_array(g, (1, 2, axes[0][0], axes[1][0]))
+        s, z, so, zo = scale_of(g), zero_of(g, g.dtype), scale_of(g), zero_of(g, g.dtype)
+
+        def want():
+            # Each element takes the scale of the result first.
+            v = np.array([scaled(q - int(z), float(s) / float(so)) + int(zo) for q in flat(x)], object).reshape(x.shape)
+            y = pooled(v, axes, ceil, lambda part, _: mean_of("int32", part, part.shape[-1]))
+            return clamp(flat(y), y.shape, g.dtype)
+        yield Case(f'{name}({{}}, {{}}, {{}}, {{}}, {{}}, {pool_text(axes, "NCHW", ceil)})', [x, s, z, so, zo], want)
+
+
+@entry("qnn.softmax", ["int8"])
+def softmax(g, name):
+    for i, (shape, axis) in enumerate([((7,), 0), ((7,), -1), ((3, 5), 0), ((3, 5), 1), ((3, 5), -1), ((2, 3, 4), 1), ((2, 3, 4), -3), ((1, 17), 1), ((33,), 0), ((4, 1, 3, 2), 2), ((1,), 0),
+                                       ((2, 30), 1)]):
+        x, s, z, so, zo = q_array(g, shape), scale_of(g), zero_of(g), np.asarray(1 / 256, "float32"), np.asarray(-128, "int32")
+
+        def want():
+            v = (x.astype("float64") - z) * float(s)
+            e = np.exp(v - v.max(axis, keepdims=True))
+            y = e / e.sum(axis, keepdims=True) * 256
+            return clamp([int(np.floor(k + 0.5)) - 128 for k in y.reshape(-1)], shape, g.dtype)
+        yield Case(f"{name}({{}}, {{}}, {{}}, {{}}, {{}}, axis={axis})", [x, s, z, so, zo], want, slack=1)
+
+
+@entry("qnn.simulated_quantize qnn.simulated_dequantize", ["float32"])
+def simulated(g, name):
+    for i, shape in enumerate(SHAPES):
+        code, s, z = [1, 2, 3, 0][i % 4], scale_of(g), zero_of(g)
+        x = g.array(shape, -30, 30) if name == "qnn.simulated_quantize" else g.small(shape, -100, 100, "int32").astype("float32")
+        low, high = {1: (-128, 127), 2: (0, 255), 3: (-2**31, 2**31 - 1), 0: (None, None)}[code]
+
+        def want():
+            if code == 0:
+                return x
+            if name == "qnn.simulated_dequantize":
+                return ((x - z) * s).astype("float32")
+            v = (x / s).astype("float32")
+            return np.clip([away(Fraction(float(a))) + int(z) for a in v.reshape(-1)], low, high).astype("float32").reshape(shape)
+        yield Case(f"{name}({{}}, {{}}, {{}}, {{}})", [x, np.array(code, "int32"), s, z], want)
+
+
+@entry("qnn.add qnn.subtract qnn.mul", TAKEN)
 def binary(g, name):
     for a, b in PAIRS:
-        x, y = q_array(g, a), q_array(g, b)
+        # Products of 32 bits do not fit the 64 in which a scale is applied.
+        x, y = (q_array(g, v) if g.dtype[-2:] in ("t8", "16") else g.small(v, -20000, 20000) for v in (a, b))
         sx, sy, so, zx, zy, zo = scale_of(g), scale_of(g), scale_of(g), zero_of(g, g.dtype), zero_of(g, g.dtype), zero_of(g, g.dtype)
 
         def want():
             u, v = np.broadcast_arrays(x.astype(object), y.astype(object))
-            fx, fy, fo = (Fraction(float(s)) for s in (sx, sy, so))
+            fx, fy, fo = float(sx), float(sy), float(so)
             out = []
             for p, q in zip(u.reshape(-1), v.reshape(-1)):
                 p, q = int(p) - int(zx), int(q) - int(zy)
                 if name == "qnn.mul":
-                    out.append(up(fx * fy / fo * p * q) + int(zo))
+                    out.append(scaled(p * q, float(f32(fx) * f32(fy)) / fo) + int(zo))
                 else:
-                    p, q = up(fx / fo * p), up(fy / fo * q)
+                    p, q = scaled(p, fx / fo), scaled(q, fy / fo)
                     out.append((p + q if name == "qnn.add" else p - q) + int(zo))
             return clamp(out, u.shape, g.dtype)
         yield Case(f"{name}({{}}, {{}}, {{}}, {{}}, {{}}, {{}}, {{}}, {{}})", [x, y, sx, zx, sy, zy, so, zo], want)
 
 
-@entry("qnn.concatenate", ["int8", "uint8", "int32"])
+@entry("qnn.concatenate", TAKEN)
 def concatenate(g, name):
     for a, b, axis in [((3,), (4,), 0), ((2, 3), (4, 3), 0), ((2, 3), (2, 1), 1), ((2, 3), (2, 5), -1), ((2, 3, 4), (2, 1, 4), 1), ((0, 3), (2, 3), 0), ((2, 3, 4), (2, 3, 2), -1),
                        ((1,), (1,), 0), ((40, 3), (1, 3), 0), ((2, 2), (2, 3), 1), ((5, 1), (5, 1), 1), ((1, 2, 3, 4), (1, 2, 3, 1), 3)]:

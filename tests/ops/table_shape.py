@@ -61,6 +61,13 @@ def dyn_reshape(g, name):
                    lambda: x.reshape(reshape_codes(shape, codes, zero)))
 
 
+@entry("vm.reshape_tensor", ALL)
+def reshape_tensor(g, name):
+    for shape, codes in RESHAPES:
+        x, want = g.array(shape), reshape_codes(shape, codes, 0 in shape)
+        yield Case(f"vm.reshape_tensor({{}}, {{}}, newshape={want})", [x, np.array(want, "int64")], lambda: x.reshape(want))
+
+
 @entry("contrib_reverse_reshape", ALL)
 def reverse_reshape(g, name):
     for shape, codes, want in [((10, 5, 4), [-1, 0], (50, 4)), ((2, 3, 4), [0, -3], (2, 12)), ((2, 3, 4), [4, -1], (4, 6)),

@@ -125,7 +125,8 @@ def backward_weight(g, name):
                 for q in range(groups):
                     os, cs = slice(q * (o // groups), (q + 1) * (o // groups)), slice(q * (c // groups), (q + 1) * (c // groups))
                     out[(os, slice(None)) + at] = np.einsum("nohw,nchw->oc", gr[:, os], part[:, cs])
-            return out
+            # The weight of a convolution by channel is (channels, results of each).
+            return out.reshape(c, o // c, *k) if groups == c and c > 1 else out
         padding = [p[0] for p in pads] + [p[1] for p in pads]
         yield product_case(g, f"{name}({{}}, {{}}, strides={stride}, padding={padding}, dilation={dilation}, groups={groups}, channels={o}, kernel_size={k})",
                            [grad, x], f, g.dtype)
@@ -432,7 +433,7 @@ def dilation2d(g, name):
                 part = padded[:, :, p * dilation[0]:, q * dilation[1]:][:, :, :(size[0] - 1) * stride[0] + 1:stride[0], :(size[1] - 1) * stride[1] + 1:stride[1]]
                 part = part + wide(w)[None, :, p, q, None, None]
                 out = np.maximum(out, wide(to(g.dtype, part)) if g.float else part)
-            return permuted(to(g.dtype, out), "NCHW", layout)
+            return permuted(to(g.dtype, np.maximum(out, float(least_of(g.dtype)))), "NCHW", layout)
         padding = [p[0] for p in pads] + [p[1] for p in pads]
         yield Case(f'{name}({{}}, {{}}, strides={stride}, padding={padding}, dilations={dilation}, data_layout="{layout}", kernel_layout="{kernel}")',
                    [permuted(x, "NCHW", layout), permuted(w, "IHW", kernel)], want)
