@@ -197,6 +197,12 @@ static int name_distance(Str wanted, Str name)
 
 bool diag_suggest(Diag *d, const char *wanted, size_t n, const char *const *names)
 {
+    return diag_suggest_as(d, "", wanted, n, names);
+}
+
+bool diag_suggest_as(Diag *d, const char *sigil, const char *wanted, size_t n,
+                     const char *const *names)
+{
     if (!d || !d->arena || !wanted[0])
         return false;
     int nearest = 100;
@@ -209,7 +215,7 @@ bool diag_suggest(Diag *d, const char *wanted, size_t n, const char *const *name
         }
     }
     if (name)
-        diag_help(d, "did you mean `%s`?", name);
+        diag_help(d, "did you mean `%s%s`?", sigil, name);
     return name != NULL;
 }
 

@@ -85,6 +85,9 @@ void diag_help(Diag *d, const char *format, ...) __attribute__((format(printf, 2
 
 /* "did you mean `x`?" when one of the names is near; whether one is. */
 bool diag_suggest(Diag *d, const char *wanted, size_t n, const char *const *names);
+/* The same for names that are written with a sigil in front. */
+bool diag_suggest_as(Diag *d, const char *sigil, const char *wanted, size_t n,
+                     const char *const *names);
 
 /* This program is wrong, not the person's: E0901 with how to report it. */
 Diag *diag_bug(Diags *ds, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -163,14 +163,14 @@ static Span span_of(int32_t source, int32_t from, int32_t to)
 static void abi_divided_by_zero(JitState *s, int32_t source, int32_t from, int32_t to)
 {
     diag_error(s->jit->cx->diags, E0302_DIVIDE_BY_ZERO, span_of(source, from, to),
-               "an integer is divided by zero");
+               "an integer was divided by zero");
     fails(s);
 }
 
 static void abi_bad_shift(JitState *s, int32_t source, int32_t from, int32_t to)
 {
     diag_error(s->jit->cx->diags, E0307_RUNTIME_VALUE, span_of(source, from, to),
-               "a shift by a negative count");
+               "the count of a shift is negative");
     fails(s);
 }
 
@@ -185,9 +185,14 @@ static void abi_no_match(JitState *s, const Value *v, int32_t source, int32_t fr
     fails(s);
 }
 
-static void abi_too_deep(JitState *s)
+/* The place is the function that was called once too often. */
+static void abi_too_deep(JitState *s, int32_t source, int32_t from, int32_t to)
 {
+    Diags *ds = s->jit->cx->diags;
+    const Diag *before = ds->last;
     limit_reach(limits_of(s), LIMIT_DEPTH);
+    if (ds->last != before)
+        ds->last->span = span_of(source, from, to);
     fails(s);
 }
 
@@ -219,7 +224,7 @@ const AbiRow abi_table[] = {
     {"relay_divided_by_zero", ADDRESS(abi_divided_by_zero), "vpiii"},
     {"relay_bad_shift", ADDRESS(abi_bad_shift), "vpiii"},
     {"relay_no_match", ADDRESS(abi_no_match), "vppiii"},
-    {"relay_too_deep", ADDRESS(abi_too_deep), "vp"},
+    {"relay_too_deep", ADDRESS(abi_too_deep), "vpiii"},
     {"relay_stopped", ADDRESS(abi_stopped), "vp"},
     {"memcpy", ADDRESS(memcpy), "pppl"},
     {"memset", ADDRESS(memset), "ppil"},

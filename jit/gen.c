@@ -20,14 +20,27 @@ bool gen_refuse(Gen *g, const char *format, ...)
 
 /* ---- the beginning of a function ---------------------------------------------------------------------------------- */
 
-/* When `bad`: reports through the function of that name, lets go of the arguments and returns. */
-static void guard(Fn *f, Ssa bad, const char *report, Ssa const *args)
+/* The function up to its parameters. */
+static Span head_span(const Gen *g, const Function *fn)
+{
+    Span span = fn->base.span;
+    const Source *text = span.source ? sources_get(&g->cx->sources, span.source) : NULL;
+    for (uint32_t at = span.from; text && at < span.to; at++)
+        if (strchr("([{", text->text[at]) && at > span.from) {
+            span.to = at;
+            break;
+        }
+    return span;
+}
+
+/* When `bad`: reports `what` through the function of that name, lets go of the arguments and returns. */
+static void guard(Fn *f, Ssa bad, const char *report, Ssa *what, unsigned n_what, Ssa const *args)
 {
     Gen *g = f->g;
     LLVMBasicBlockRef fail = gen_block(g, f->fn, "stop"), go = gen_block(g, f->fn, "go");
     gen_branch(g, bad, fail, go, false);
     LLVMPositionBuilderAtEnd(g->b, fail);
-    gen_call_abi(g, report, &f->state, 1);
+    gen_call_abi(g, report, what, n_what);
     for (uint32_t i = 0; i < f->in->n; i++)
         fn_release_cold(f, repr_of(f->in->params[i]), args[i]);
     if (f->self)
@@ -52,12 +65,16 @@ static void check_stack(Fn *f, Ssa const *args)
 {
     Gen *g = f->g;
     Ssa limit = gen_load(g, g->i64, f->state, offsetof(JitState, stack_limit));
-    guard(f, LLVMBuildICmp(g->b, LLVMIntULT, stack_pointer(g), limit, ""), "relay_too_deep", args);
+    Span head = head_span(g, f->in->fn);
+    Ssa what[4] = {f->state, gen_int(g->i32, head.source), gen_int(g->i32, head.from),
+                   gen_int(g->i32, head.to)};
+    guard(f, LLVMBuildICmp(g->b, LLVMIntULT, stack_pointer(g), limit, ""), "relay_too_deep", what,
+          4, args);
 }
 
 static void check_interrupt(Fn *f, Ssa const *args)
 {
-    guard(f, gen_interrupted(f->g, f->state), "relay_stopped", args);
+    guard(f, gen_interrupted(f->g, f->state), "relay_stopped", &f->state, 1, args);
 }
 
 /* Calls to itself in tail position come back to here with other arguments. */

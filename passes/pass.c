@@ -311,6 +311,31 @@ static Module *run_text(PassContext *pc, Module *m, uint32_t source, int depth)
     return m;
 }
 
+/* Keys of the original that no pass here reads are accepted with values of their kind. */
+static const OpAttr config_keys[] = {
+    {.name = "relay.FuseOps.max_depth",
+     .type = ATTR_TYPE_INT,
+     .otherwise = {.kind = ATTR_INT, .i = 256}},
+    {.name = "relay.FuseOps.link_params",
+     .type = ATTR_TYPE_BOOL,
+     .otherwise = {.kind = ATTR_BOOL, .b = false}},
+    {.name = "relay.ToMixedPrecision.keep_orig_output_dtype", .type = ATTR_TYPE_BOOL},
+    {.name = "relay.remove_standalone_reshapes.enable", .type = ATTR_TYPE_BOOL},
+    {.name = "relay.fallback_device_type", .type = ATTR_TYPE_INT},
+    {.name = "relay.backend.use_auto_scheduler", .type = ATTR_TYPE_BOOL},
+    {.name = "relay.backend.use_meta_schedule", .type = ATTR_TYPE_BOOL},
+    {.name = "relay.frontend.fill_span", .type = ATTR_TYPE_BOOL},
+    {.name = "relay.collage.tvm_max_depth", .type = ATTR_TYPE_INT},
+    {.name = "relay.collage.byoc_max_depth", .type = ATTR_TYPE_INT},
+    {.name = "testing.immutable_module", .type = ATTR_TYPE_BOOL},
+    {0},
+};
+
+const Attrs *pass_config(Ctx *cx, Arena *arena, const Attrs *written)
+{
+    return attrs_check_params(cx, arena, "--config", config_keys, written, (Span){0});
+}
+
 Module *passes_run(PassContext *pc, Module *m, uint32_t pipeline_source)
 {
     Module *now = typecheck_module(pc->cx, m, pc->env) ? module_retain(m) : NULL;

@@ -53,6 +53,8 @@ struct Pass {
 /* The passes, in the order of passes.def; ends with NULL. */
 extern const Pass *const passes[];
 const Pass *pass_find(Str name);
+/* The context's configuration from what was written; NULL after a diagnostic. */
+const Attrs *pass_config(Ctx *cx, Arena *arena, const Attrs *written);
 /* Functions for other compilers, and those that asked for it (SkipOptimization), stay as they are. */
 bool function_is_skipped(const Function *f);
 

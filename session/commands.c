@@ -118,9 +118,11 @@ void command_run(RelaySession *s, const CellItem *item)
         }
     }
     char *wanted = strndup(item->command.ptr, item->command.len);
-    Diag *d = diag_error(s->cx.diags, E0405_UNKNOWN_COMMAND, item->span,
-                         "there is no command `:%s`", wanted ? wanted : "");
-    diag_suggest(d, wanted ? wanted : "", N_ROWS, names);
+    Span span = item->span;
+    span.to = span.from + 1 + (uint32_t)item->command.len;
+    Diag *d = diag_error(s->cx.diags, E0405_UNKNOWN_COMMAND, span, "there is no command `:%s`",
+                         wanted ? wanted : "");
+    diag_suggest_as(d, ":", wanted ? wanted : "", N_ROWS, names);
     diag_help(d, "`:help` lists the commands");
     free(wanted);
 }

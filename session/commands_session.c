@@ -1,4 +1,5 @@
 /* Commands about values, time, files, help and settings. */
+#include "base/vec.h"
 #include "runtime/npy.h"
 #include "session/commands.h"
 #include "session/explain.h"
@@ -149,15 +150,61 @@ void command_image(CommandCall *c)
     module_release(m);
 }
 
+typedef Vec(const char *) Names;
+
+typedef struct Topics {
+    Names names;
+    Arena *arena;
+} Topics;
+
+static bool add_op(void *data, const Op *op)
+{
+    Topics *t = data;
+    vec_push(&t->names, t->arena, op->name);
+    return true;
+}
+
+/* Operators, and what the session and its libraries define. */
+static void suggest_topic(RelaySession *s, Diag *d, const char *wanted)
+{
+    Topics t = {.arena = &s->cx.arena};
+    bool global = wanted[0] == '@';
+    for (size_t i = 0; global && i < s->env->defs.n; i++)
+        vec_push(&t.names, t.arena, s->env->defs.at[i].name->text);
+    for (size_t i = 0; !global && i < s->env->types.n; i++) {
+        const TypeDef *def = s->env->types.at[i];
+        vec_push(&t.names, t.arena, def->name->text);
+        for (uint32_t k = 0; k < def->n_cons; k++)
+            vec_push(&t.names, t.arena, def->cons[k]->name->text);
+    }
+    if (!global)
+        op_each(s->cx.ops, add_op, &t);
+    diag_suggest_as(d, global ? "@" : "", wanted + global, t.names.n, t.names.at);
+}
+
 void command_doc(CommandCall *c)
 {
     if (!command_need(c, "the name of an operator, a function or a command"))
         return;
     char *name = command_rest(c);
     if (name && !relay_session_inspect(c->s, name, strlen(name), strlen(name), 1, c->s->sink))
-        diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is nothing to say about `%s`",
-                   name);
+        suggest_topic(c->s,
+                      diag_error(c->s->cx.diags, E0402_USAGE, c->args,
+                                 "there is nothing to say about `%s`", name),
+                      name);
     free(name);
+}
+
+static void unknown_code(CommandCall *c, const char *name)
+{
+    const char *names[DIAG_CODES];
+    for (int i = 0; i < DIAG_CODES; i++)
+        names[i] = diag_info((DiagCode)i)->code;
+    Diag *d =
+        diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is no diagnostic `%s`", name);
+    if (strlen(name) > 4)
+        diag_suggest(d, name, DIAG_CODES, names);
+    diag_help(d, "a code is a letter and four digits, as the messages show it in brackets");
 }
 
 /* The page of a diagnostic. */
@@ -192,7 +239,7 @@ void command_explain(CommandCall *c)
         return;
     DiagCode code = diag_find(name);
     if (code == DIAG_CODES)
-        diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is no diagnostic `%s`", name);
+        unknown_code(c, name);
     else
         display_page(c->s, code);
     free(name);

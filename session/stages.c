@@ -127,7 +127,8 @@ static void after_pass(void *data, const char *pass, double seconds, const Modul
 /* `KEY=VALUE` options become a record of attributes, values in Relay's spelling. */
 static const Attrs *read_config(RelaySession *s, const RelayRequest *r, Arena *arena, bool *ok)
 {
-    const Attrs *config = NULL;
+    Attrs *config = arena_alloc_must(arena, sizeof *config + r->n_params * sizeof *config->at, 1);
+    config->n = 0;
     for (size_t i = 0; i < r->n_params && *ok; i++) {
         const char *text = r->params[i].value, *eq = strchr(text, '=');
         if (strcmp(r->params[i].key, "config"))
@@ -141,11 +142,12 @@ static const Attrs *read_config(RelaySession *s, const RelayRequest *r, Arena *a
         uint32_t source = sources_add(&s->cx.sources, "--config", eq + 1, strlen(eq + 1));
         *ok = parse_attr_value(&s->cx, arena, source, (Span){source, 0, (uint32_t)strlen(eq + 1)},
                                &v);
-        if (*ok)
-            config =
-                attrs_with(arena, config, arena_copy_text(arena, text, (size_t)(eq - text)), v);
+        config->at[config->n++] =
+            (Attr){.key = arena_copy_text(arena, text, (size_t)(eq - text)), .value = v};
     }
-    return config;
+    const Attrs *known = *ok ? pass_config(&s->cx, arena, config) : NULL;
+    *ok = known != NULL;
+    return known;
 }
 
 static bool write_html(RelaySession *s, const char *path, const Buf *body)
@@ -231,7 +233,7 @@ const Def *find_entry(RelaySession *s, const Module *m, const char *entry)
     for (size_t i = 0; names && i < m->defs.n; i++)
         if (m->defs.at[i].fn && !m->defs.at[i].imported)
             names[n++] = m->defs.at[i].name->text;
-    diag_suggest(d, entry, n, names);
+    diag_suggest_as(d, "@", entry, n, names);
     diag_help(d, "`--entry NAME` picks another function");
     return NULL;
 }

@@ -42,7 +42,9 @@ static void unknown_global(Checker *ck, const GlobalVar *g)
     for (size_t i = 0; ck->env && i < ck->env->defs.n; i++)
         if (ck->env->defs.at[i].fn)
             vec_push(&names, &ck->scratch, ck->env->defs.at[i].name->text);
-    diag_suggest(d, g->name->text, names.n, names.at);
+    bool near = diag_suggest_as(d, "@", g->name->text, names.n, names.at);
+    if (!near && ck->m->has_header && ck->m->imports.n == 0)
+        diag_help(d, "the functions of the prelude need `import \"prelude.rly\"`");
 }
 
 static const Type *type_of_global(Checker *ck, const GlobalVar *g)
