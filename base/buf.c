@@ -21,6 +21,14 @@ void buf_clear(Buf *b)
         b->at[0] = '\0';
 }
 
+void buf_cut(Buf *b, size_t n)
+{
+    if (n >= b->n)
+        return;
+    b->n = n;
+    b->at[n] = '\0';
+}
+
 const char *buf_text(const Buf *b)
 {
     return b->at ? b->at : "";

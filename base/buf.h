@@ -18,6 +18,7 @@ typedef struct Buf {
 
 void buf_deinit(Buf *b);
 void buf_clear(Buf *b);                       /* keeps the storage */
+void buf_cut(Buf *b, size_t n); /* keeps the first n bytes of more */
 const char *buf_text(const Buf *b);           /* never NULL; lent until the next change */
 char *buf_take(Buf *b); /* the caller frees; the buffer is empty afterwards */
 bool buf_reserve(Buf *b, size_t more); /* room for `more` bytes and a NUL */

@@ -5,6 +5,7 @@
 #include "ir/print.h"
 #include "ir/walk.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Two slots that hold nodes to be compared: where a shared node was written is known by its slot. */
@@ -213,6 +214,21 @@ static bool same_clauses(Equal *eq, const ClauseList *a, const ClauseList *b)
     return same;
 }
 
+/* Scalars that text can write have no identity there: `1` twice is one node or two. */
+static bool is_literal(const Constant *c)
+{
+    return c && c->value.kind == VALUE_SCALAR;
+}
+
+/* Text knows one NaN. */
+static bool same_value(Value a, Value b)
+{
+    if (value_equal(a, b))
+        return true;
+    return a.kind == VALUE_SCALAR && b.kind == VALUE_SCALAR && dtype_eq(a.dtype, b.dtype) &&
+           isnan(value_as_double(a)) && isnan(value_as_double(b));
+}
+
 static bool differ_attr(Equal *eq, const char *key, const AttrValue *a, const AttrValue *b)
 {
     Buf what = {0}, x = {0}, y = {0};
@@ -267,7 +283,7 @@ static bool same_field(Equal *eq, const NodeField *f, const Expr *x, const Expr 
     case FIELD_ATTRS: return same_attrs(eq, *(const Attrs *const *)a, *(const Attrs *const *)b);
     case FIELD_CLAUSES: return same_clauses(eq, a, b);
     case FIELD_VALUE:
-        return value_equal(*(const Value *)a, *(const Value *)b) ||
+        return same_value(*(const Value *)a, *(const Value *)b) ||
                differ_nodes(eq, "the constants differ", x, y);
     case FIELD_CON:
         return same_con(eq, *(const Constructor *const *)a, *(const Constructor *const *)b);
@@ -342,7 +358,7 @@ static bool same_node(Equal *eq, const Expr *a, const Expr *b)
     if (a->kind == EXPR_VAR && !ptrmap_has(&eq->left, a))
         return same_free_var(eq, a, b);
     bool seen = ptrmap_has(&eq->left, a);
-    if (!is_name(a) && !pair_up(eq, a, b))
+    if (!is_name(a) && !is_literal(expr_as_constant(a)) && !pair_up(eq, a, b))
         return differ_sharing(eq, a, b);
     if (seen)
         return true;

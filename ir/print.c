@@ -107,6 +107,7 @@ static void put_text(Printer *p, const PrintNode *node)
 static void hoist(Printer *p, PrintNode *node)
 {
     node->number = p->next_number++;
+    order_line(p, node->e);
     indent(p);
     put_number(&p->text, node->number);
     buf_str(&p->text, " = ");
@@ -275,14 +276,19 @@ static void name_let(Printer *p, const Let *let)
     node->text.n = p->lines.n - from;
 }
 
-static void let_line(Printer *p, const Let *let)
+static void let_line(Printer *p, const Let *let, bool first)
 {
     const PrintNode *node = node_get(p, &let->base);
     indent(p);
     buf_str(&p->text, "let ");
     buf_bytes(&p->text, p->lines.at + node->text.from, node->text.n);
     buf_str(&p->text, " = ");
-    put_once(p, let->value);
+    /* The text of the first value was made outside the parenthesis. */
+    const PrintNode *value = first ? node_find(p, let->value) : NULL;
+    if (value && value->is_doc && in_place(p, let->value))
+        doc_splice_deeper(p, value->doc);
+    else
+        put_once(p, let->value);
     buf_str(&p->text, ";\n");
 }
 
@@ -328,7 +334,7 @@ static void keep_doc(Printer *p, const Expr *e)
 
 static void function_open(Printer *p, const Function *f)
 {
-    doc_begin(p);
+    doc_begin(p, &f->base);
     buf_str(&p->text, "fn ");
     put_function_head(p, &p->text, f);
     open_brace(p);
@@ -346,7 +352,7 @@ static void function_close(Printer *p, const Expr *e)
 static void if_open(Printer *p, const If *e)
 {
     ask(p, e->cond);
-    doc_begin(p);
+    doc_begin(p, &e->base);
     buf_str(&p->text, "if (");
     ask_and_put(p, &p->text, e->cond);
     buf_char(&p->text, ')');
@@ -366,7 +372,7 @@ static void if_else(Printer *p, const If *e)
 static void match_open(Printer *p, const Match *e)
 {
     ask(p, e->scrutinee);
-    doc_begin(p);
+    doc_begin(p, &e->base);
     buf_str(&p->text, e->complete ? "match (" : "match? (");
     ask_and_put(p, &p->text, e->scrutinee);
     buf_str(&p->text, ") {\n");
@@ -397,10 +403,10 @@ static void clause(Printer *p, const Match *e, uint32_t i)
 static void let_open(Printer *p, const Let *let)
 {
     prepare_once(p, let->value);
-    doc_begin(p);
+    doc_begin(p, &let->base);
     buf_str(&p->text, "(\n");
     p->indent++;
-    let_line(p, let);
+    let_line(p, let, true);
     task(p, TASK_LET_CLOSE, &let->base, 0);
     task(p, TASK_SCOPE, let->body, 0);
 }
@@ -476,6 +482,17 @@ static void enter_node(Printer *p, const Expr *e)
     }
 }
 
+/* Puts off what opens a scope until the nodes are written that have to be outside. */
+static bool enter_later(Printer *p, const Expr *e)
+{
+    size_t tasks = p->tasks.n;
+    task(p, TASK_ENTER, e, 0);
+    if (order_before(p, e, enter_asked))
+        return true;
+    p->tasks.n = tasks;
+    return false;
+}
+
 static void enter(Printer *p, const Expr *e)
 {
     const Constant *constant = expr_as_constant(e);
@@ -484,9 +501,9 @@ static void enter(Printer *p, const Expr *e)
     if (is_atom(e))
         return;
     PrintNode *node = node_get(p, e);
-    if (node->met)
+    if (node->met || (p->order->early.n && enter_later(p, e)))
         return;
-    node->met = true;
+    node_get(p, e)->met = true;
     enter_node(p, e);
 }
 
@@ -502,7 +519,7 @@ static void run(Printer *p)
         case TASK_RESULT: result(p, one.e); break;
         case TASK_LET_LINE:
             prepare_once(p, expr_as_let(one.e)->value);
-            let_line(p, expr_as_let(one.e));
+            let_line(p, expr_as_let(one.e), false);
             break;
         case TASK_LET_OPEN: let_open(p, expr_as_let(one.e)); break;
         case TASK_LET_CLOSE:
@@ -545,9 +562,9 @@ static void count_uses(Printer *p, const Expr *root)
 
 /* ---- texts --------------------------------------------------------------------------------------------------------------------------------- */
 
-static void printer_init(Printer *p, PrintStyle style)
+static void printer_init(Printer *p, PrintStyle style, PrintOrder *order)
 {
-    *p = (Printer){.style = style};
+    *p = (Printer){.style = style, .order = order};
     arena_init(&p->arena, NULL);
 }
 
@@ -556,6 +573,7 @@ static void printer_deinit(Printer *p)
     buf_deinit(&p->text);
     buf_deinit(&p->lines);
     buf_deinit(&p->head);
+    buf_deinit(&p->bound);
     free(p->nodes.slots);
     free(p->nodes.nodes);
     arena_deinit(&p->arena);
@@ -564,11 +582,13 @@ static void printer_deinit(Printer *p)
 /* Everything of one scope, behind what `head` wrote and before `tail`. */
 static void print_doc(Printer *p, Buf *out, const Expr *body, const char *tail)
 {
+    size_t from = out->n;
     p->base_indent = p->indent;
     task(p, TASK_SCOPE, body, 0);
     run(p);
     buf_str(&p->text, tail);
     doc_write(p, out, doc_end(p));
+    order_check(p, buf_text(out) + from, out->n - from);
     out->failed |= p->text.failed || p->lines.failed || p->failed;
     buf_clear(&p->text);
     buf_clear(&p->lines);
@@ -576,7 +596,7 @@ static void print_doc(Printer *p, Buf *out, const Expr *body, const char *tail)
 
 static void print_def(Printer *p, Buf *out, const Def *def)
 {
-    doc_begin(p);
+    doc_begin(p, NULL);
     p->open = 0;
     p->def++;
     buf_str(&p->text, "def @");
@@ -589,20 +609,12 @@ static void print_def(Printer *p, Buf *out, const Def *def)
 
 static void print_expr(Printer *p, Buf *out, const Expr *e, const char *tail)
 {
-    doc_begin(p);
+    doc_begin(p, NULL);
     p->open = 0;
     p->def++;
     p->indent = 0;
     count_uses(p, e);
     print_doc(p, out, e, tail);
-}
-
-void ir_print_expr(Buf *out, const Expr *e, PrintStyle style)
-{
-    Printer p;
-    printer_init(&p, style);
-    print_expr(&p, out, e, "");
-    printer_deinit(&p);
 }
 
 static int by_name(const void *a, const void *b)
@@ -658,26 +670,58 @@ static void print_defs(Printer *p, Buf *out, const Module *m, bool *blank)
     }
 }
 
-void ir_print_module(Buf *out, const Module *m, PrintStyle style)
+static void print_module(Printer *p, Buf *out, const Module *m)
 {
-    Printer p;
     bool blank = false;
-    printer_init(&p, style);
-    p.declare = true;
-    p.cx = m->cx;
-    if (!style.no_header)
+    p->declare = true;
+    p->cx = m->cx;
+    if (!p->style.no_header)
         buf_str(out, "#[version = \"0.0.5\"]\n");
-    if (!style.imported)
+    if (!p->style.imported)
         print_imports(out, m, &blank);
-    print_types(&p, out, m, &blank);
-    print_defs(&p, out, m, &blank);
+    print_types(p, out, m, &blank);
+    print_defs(p, out, m, &blank);
     if (m->expr)
-        print_expr(&p, out, m->expr, "\n");
-    if (p.constants.n + p.symbols.n + p.records.n && !style.no_metadata) {
+        print_expr(p, out, m->expr, "\n");
+    if (p->constants.n + p->symbols.n + p->records.n && !p->style.no_metadata) {
         buf_str(out, "\n#[metadata]\n");
         metadata_write(out, m->cx,
-                       (MetadataItems){p.constants.n, p.symbols.n, p.records.n, p.constants.at,
-                                       p.symbols.at, p.records.at});
+                       (MetadataItems){p->constants.n, p->symbols.n, p->records.n, p->constants.at,
+                                       p->symbols.at, p->records.at});
     }
+}
+
+/* A module, or without one an expression. */
+static void print_all(Buf *out, const Module *m, const Expr *e, PrintStyle style, PrintOrder *order)
+{
+    Printer p;
+    printer_init(&p, style, order);
+    if (m)
+        print_module(&p, out, m);
+    else
+        print_expr(&p, out, e, "");
     printer_deinit(&p);
+}
+
+/* Once, and again while lines have to move. */
+static void print_ordered(Buf *out, const Module *m, const Expr *e, PrintStyle style)
+{
+    PrintOrder order;
+    size_t from = out->n;
+    order_init(&order);
+    do {
+        buf_cut(out, from);
+        print_all(out, m, e, style, &order);
+    } while (order_again(&order) && !out->failed);
+    order_deinit(&order);
+}
+
+void ir_print_expr(Buf *out, const Expr *e, PrintStyle style)
+{
+    print_ordered(out, NULL, e, style);
+}
+
+void ir_print_module(Buf *out, const Module *m, PrintStyle style)
+{
+    print_ordered(out, m, NULL, style);
 }

@@ -1,17 +1,26 @@
 /* Docs: texts that are put together from pieces of one buffer. */
 #include "ir/print_internal.h"
 
-void doc_add(Printer *p, Doc *doc, size_t from, size_t to)
+#include <string.h>
+
+/* Deeper than this nothing more is added: the blanks would fill the memory. */
+#define DEEPER_MOST 64
+
+static void add_piece(Printer *p, Doc *doc, Piece one)
 {
-    if (from == to)
-        return;
     Piece *piece = arena_new(&p->arena, Piece);
-    *piece = (Piece){.from = from, .to = to};
+    *piece = one;
     if (doc->last)
         doc->last->next = piece;
     else
         doc->first = piece;
     doc->last = piece;
+}
+
+void doc_add(Printer *p, Doc *doc, size_t from, size_t to)
+{
+    if (from != to)
+        add_piece(p, doc, (Piece){.from = from, .to = to});
 }
 
 void doc_settle(Printer *p)
@@ -21,9 +30,9 @@ void doc_settle(Printer *p)
     p->open = p->text.n;
 }
 
-void doc_begin(Printer *p)
+void doc_begin(Printer *p, const Expr *opened_by)
 {
-    Doc empty = {0};
+    Doc empty = {.opened_by = opened_by};
     doc_settle(p);
     vec_push(&p->docs, &p->arena, empty);
 }
@@ -47,8 +56,36 @@ void doc_splice(Printer *p, Doc inner)
     doc->last = inner.last;
 }
 
+void doc_splice_deeper(Printer *p, Doc inner)
+{
+    doc_settle(p);
+    add_piece(p, &vec_last(&p->docs), (Piece){.from = PIECE_DEEPER, .to = PIECE_IN});
+    doc_splice(p, inner);
+    add_piece(p, &vec_last(&p->docs), (Piece){.from = PIECE_DEEPER, .to = PIECE_OUT});
+}
+
+static void write_deeper(Buf *out, const char *text, size_t n, int deeper)
+{
+    while (n > 0) {
+        const char *end = memchr(text, '\n', n);
+        size_t line = end ? (size_t)(end - text) + 1 : n;
+        buf_bytes(out, text, line);
+        if (end)
+            buf_repeat(out, ' ', 2 * (size_t)deeper);
+        text += line;
+        n -= line;
+    }
+}
+
 void doc_write(const Printer *p, Buf *out, Doc doc)
 {
-    for (const Piece *piece = doc.first; piece; piece = piece->next)
-        buf_bytes(out, p->text.at + piece->from, piece->to - piece->from);
+    int deeper = 0;
+    for (const Piece *piece = doc.first; piece; piece = piece->next) {
+        if (piece->from == PIECE_DEEPER)
+            deeper += piece->to == PIECE_IN ? 1 : -1;
+        else if (deeper > 0 && deeper < DEEPER_MOST)
+            write_deeper(out, p->text.at + piece->from, piece->to - piece->from, deeper);
+        else
+            buf_bytes(out, p->text.at + piece->from, piece->to - piece->from);
+    }
 }

@@ -10,13 +10,26 @@
 #include "ir/print.h"
 
 typedef struct Piece {
-    size_t from, to;            /* of Printer.text */
+    size_t from, to;            /* of Printer.text; or PIECE_DEEPER and PIECE_IN or PIECE_OUT */
     struct Piece *next;
 } Piece;
 
+/* What stands between the two is indented by two blanks more. */
+#define PIECE_DEEPER SIZE_MAX
+enum { PIECE_OUT, PIECE_IN };
+
 typedef struct Doc {
     Piece *first, *last;
+    const Expr *opened_by; /* NULL: a definition */
 } Doc;
+
+/* What is known about the order of lines (print_order.c), for as long as the text is made. */
+typedef struct PrintOrder {
+    Arena arena;
+    PtrMap early; /* a node that opens a scope -> what is written before it */
+    PtrMap scopes; /* when watched: a node -> what opened the scope of its line */
+    bool watched, again;
+} PrintOrder;
 
 /* What is known about a node. Variables and constants have one too. */
 typedef struct PrintNode {
@@ -87,6 +100,8 @@ typedef struct Printer {
     Vec(Value) constants;       /* of the metadata section; lent */
     Vec(Dim) symbols;           /* likewise */
     Vec(const AttrValue *) records;
+    PrintOrder *order;
+    Buf bound; /* a bit for each graph number: its line was written */
     PrintNode nowhere; /* what node_get gives when memory is refused */
     bool failed;
 } Printer;
@@ -94,7 +109,7 @@ typedef struct Printer {
 /* ---- print_doc.c ------------------------------------------------------------------------------------------------------ */
 
 /* Opens a doc: what is written from here on belongs to it. */
-void doc_begin(Printer *p);
+void doc_begin(Printer *p, const Expr *opened_by);
 /* Closes the last doc that was opened. */
 Doc doc_end(Printer *p);
 /* What the open doc was given so far becomes a piece of it. */
@@ -102,7 +117,22 @@ void doc_settle(Printer *p);
 /* Appends a piece of the buffer, or another doc, which then is a part of this one. */
 void doc_add(Printer *p, Doc *doc, size_t from, size_t to);
 void doc_splice(Printer *p, Doc inner);
+/* The same with two blanks more before each of its lines. */
+void doc_splice_deeper(Printer *p, Doc inner);
 void doc_write(const Printer *p, Buf *out, Doc doc);
+
+/* ---- print_order.c ---------------------------------------------------------------------------------------------------- */
+
+void order_init(PrintOrder *order);
+void order_deinit(PrintOrder *order);
+/* Whether the text has to be made again. */
+bool order_again(PrintOrder *order);
+/* The node's line is written in the open doc. */
+void order_line(Printer *p, const Expr *e);
+/* Calls `write` with each node that must have its line before e opens its scope and has none; whether there is one. */
+bool order_before(Printer *p, const Expr *e, void (*write)(Printer *p, const Expr *e));
+/* Looks over a definition's text. */
+void order_check(Printer *p, const char *text, size_t n);
 
 /* ---- print_text.c ---------------------------------------------------------------------------------------------------- */
 

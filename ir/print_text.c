@@ -237,8 +237,9 @@ void put_constant(Printer *p, Buf *b, const Constant *c)
     }
     if (!p->style.types || !c->base.type)
         return;
+    /* Once a node; a literal is a node for each of its places in the text. */
     PrintNode *node = node_get(p, &c->base);
-    if (node->uses != p->def)
+    if (constant_is_literal(c) || node->uses != p->def)
         put_type_comment(p, b, c->base.type);
     node->uses = p->def;
 }
@@ -402,8 +403,7 @@ void put_op_attrs(Printer *p, Buf *b, const Op *op, const Attrs *attrs, bool fir
     for (uint32_t i = 0; attrs && op->attrs && i < attrs->n; i++) {
         const Attr *a = &attrs->at[i];
         const OpAttr *field = &op->attrs[i];
-        if (!field->required && !field->shown &&
-            attr_value_equal(&a->value, &field->otherwise))
+        if (!field->required && !field->shown && attr_value_equal(&a->value, &field->otherwise))
             continue;
         if (field->type == ATTR_TYPE_DTYPE && a->value.kind == ATTR_STRING)
             put_dtype_attr(b, a, &first);

@@ -7,7 +7,7 @@ static bool find_section(Parser *p)
     if (p->meta_known)
         return p->meta_from != 0;
     p->meta_known = true;
-    Lexer ahead = {.text = p->lx.text, .end = p->lx.end, .at = p->lx.at};
+    Lexer ahead = {.text = p->lx.text, .end = p->lx.end, .at = p->tok.from};
     for (Token t = lexer_next(&ahead); t.kind != TOKEN_END; t = lexer_next(&ahead)) {
         if (t.kind != TOKEN_HASH)
             continue;

@@ -75,6 +75,19 @@ static Value any_of_type(Ctx *cx, const Type *t)
     return value_tensor(view);
 }
 
+/* What fails stays in the program, which says so if it ever comes there. */
+static Value try_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                      const Value *args)
+{
+    Diags quiet, *kept = cx->diags;
+    diags_init(&quiet, NULL);
+    cx->diags = &quiet;
+    Value v = op_eval(cx, op, attrs, span, n, args);
+    cx->diags = kept;
+    diags_deinit(&quiet);
+    return v;
+}
+
 static Expr *fold_call(Rewriter *rw, const Expr *old, const Call *call, Expr *now)
 {
     const Op *op = expr_call_of_op(now);
@@ -92,16 +105,11 @@ static Expr *fold_call(Rewriter *rw, const Expr *old, const Call *call, Expr *no
                       : !constant_value(rw->cx, call->args.at[have], &args[have]))
             break;
     }
-    Value v = value_none();
-    if (have == n)
-        v = op_eval(rw->cx, op, call->attrs, now->span, n, args);
-    bool failed = have == n && value_is_none(v);
+    Value v = have == n ? try_eval(rw->cx, op, call->attrs, now->span, n, args) : value_none();
     for (uint32_t i = 0; i < have; i++)
         value_release(args[i]);
-    if (failed)
-        return NULL;
     if (value_is_none(v))
-        return now;
+        return limit_hit(&rw->cx->limits) ? NULL : now;
     Expr *folded = value_expr(&rw->module->arena, now->span, v);
     value_release(v);
     return folded;

@@ -300,8 +300,14 @@ static void compute_l2_normalize(TeBuilder *b)
 static RelResult rel_lrn(Rel *r)
 {
     const Type *x = rel_tensor(r, 0);
+    int64_t size = attrs_int(r->attrs, "size", 5);
     if (x && rel_axis(r, attrs_int(r->attrs, "axis", 1), x->n) < 0)
         return REL_FAILED;
+    if (size < 1) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`size` of `nn.lrn` is %lld, but at least one",
+                  (long long)size);
+        return REL_FAILED;
+    }
     return rel_same_float(r);
 }
 

@@ -345,6 +345,12 @@ static RelResult rel_broadcast_to(Rel *r)
         rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`broadcast_to` needs its `shape`");
         return REL_FAILED;
     }
+    for (int i = 0; i < n; i++)
+        if (dims[i] < 0) {
+            rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`shape` of `broadcast_to` holds %lld",
+                      (long long)dims[i]);
+            return REL_FAILED;
+        }
     if (!check_broadcast(r, 0, t, (uint32_t)n, dims))
         return REL_FAILED;
     return rel_out_tensor(r, t->dtype, (uint32_t)n, dims);

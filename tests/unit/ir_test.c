@@ -116,7 +116,8 @@ static void test_equal(Module *m)
                                 add(m, &y->base, number(m, 1)));
     CHECK(ir_equal(&f->base, &g->base, false));
     CHECK(!ir_equal(&f->base, &ir_copy(&cx, m, one)[0], false));
-    Expr *a = add(m, one, one), *b = add(m, number(m, 1), number(m, 1));
+    CHECK(ir_equal(add(m, one, one), add(m, number(m, 1), number(m, 1)), false));
+    Expr *two = add(m, one, one), *a = add(m, two, two), *b = add(m, two, add(m, one, one));
     CHECK(!ir_equal(a, b, false));
     CHECK(!ir_equal(&x->base, &y->base, false) && ir_equal(&x->base, &y->base, true));
 }
