@@ -1,0 +1,352 @@
+#include "tests/random/examine.h"
+
+#include "ir/equal.h"
+#include "ir/print.h"
+#include "ir/verify.h"
+#include "parser/parser.h"
+#include "passes/pass.h"
+#include "runtime/show.h"
+#include "base/random.h"
+#include "session/internal.h"
+#include "stdlib/stdlib.h"
+#include "typecheck/typecheck.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool examiner_init(Examiner *x, const JitTable *jit_table)
+{
+    *x = (Examiner){.jit_table = jit_table};
+    if (!ctx_init(&x->cx, &stdlib_ops))
+        return false;
+    x->interp = interp_new(&x->cx);
+    x->jit = jit_table ? jit_table->create(&x->cx) : NULL;
+    return x->interp && (!jit_table || x->jit);
+}
+
+void examiner_deinit(Examiner *x)
+{
+    if (x->jit)
+        x->jit_table->destroy(x->jit);
+    interp_free(x->interp);
+    heap_break_cycles(&x->cx.limits);
+    buf_deinit(&x->what);
+    ctx_deinit(&x->cx);
+}
+
+static void note_diags(Examiner *x)
+{
+    for (const Diag *d = x->cx.diags->first; d; d = d->next)
+        buf_printf(&x->what, "%s: %s\n", diag_info(d->code)->code, d->message);
+}
+
+/* ---- reading back */
+
+static void note_difference(Examiner *x, const char *first, const char *second)
+{
+    buf_str(&x->what, "the difference:\n");
+    diff_lines(&x->what, first, second, 3, false);
+}
+
+static Module *read_back(Examiner *x, const Buf *text)
+{
+    const ParseEnv env = {0};
+    uint32_t source = sources_add(&x->cx.sources, "printed", buf_text(text), text->n);
+    return parse_text(&x->cx, source, &env);
+}
+
+/* A pass may drop the one annotation that said what the `A` of a `Nil` is; the text has no other place for it. */
+static bool lost_annotation(const Examiner *x)
+{
+    for (const Diag *d = x->cx.diags->first; d; d = d->next)
+        if (d->code != E0208_UNSOLVED)
+            return false;
+    return true;
+}
+
+/* The module printed, read and printed again; `typed` with what inference found. */
+static const char *check_text(Examiner *x, const Module *m, bool typed)
+{
+    const char *bad = NULL;
+    PrintStyle style = {.types = typed};
+    Buf first = {0}, second = {0};
+    ir_print_module(&first, m, style);
+    Module *again = read_back(x, &first);
+    bool inferred = again && typecheck_module(&x->cx, again, NULL);
+    bool lost = again && !inferred && x->passed && lost_annotation(x);
+    if (lost)
+        diags_clear(x->cx.diags);
+    if (!again)
+        bad = typed ? "the text with types is read back" : "the text is read back";
+    else if (lost)
+        x->lost++;
+    else if (!inferred)
+        bad = "what was read back has types";
+    else if (m->types.n == 0 && !ir_module_equal(m, again))
+        bad =
+            typed ? "the text with types is equal as a program" : "the text is equal as a program";
+    if (!bad && !lost)
+        ir_print_module(&second, again, style);
+    if (!bad && !lost && strcmp(buf_text(&first), buf_text(&second)) != 0) {
+        bad = typed ? "the types are the same" : "the text is the same";
+        note_difference(x, buf_text(&first), buf_text(&second));
+    }
+    if (bad)
+        note_diags(x);
+    module_release(again);
+    buf_deinit(&first);
+    buf_deinit(&second);
+    return bad;
+}
+
+/* ---- values */
+
+static uint64_t fill(Value *v, DType dtype, uint64_t seed)
+{
+    double n = dtype_is_bool(dtype) ? (double)(random_at(seed, 0) % 2)
+                                    : (double)(random_at(seed, 0) % 17) / 4 - 2;
+    *v = value_scalar_double(dtype, n);
+    return seed + 1;
+}
+
+static Value argument(Examiner *x, const Type *t, uint64_t seed)
+{
+    Value v;
+    if (t->n == 0) {
+        fill(&v, t->dtype, seed);
+        return v;
+    }
+    Tensor *tensor = tensor_new(&x->cx.limits, t->dtype, (int32_t)t->n, t->dims);
+    for (int64_t i = 0; i < tensor->size; i++) {
+        seed = fill(&v, t->dtype, seed);
+        memcpy(tensor->data + (size_t)i * dtype_size(t->dtype), &v.bits, dtype_size(t->dtype));
+    }
+    return value_tensor(tensor);
+}
+
+typedef struct Run {
+    Value value;
+    DiagCode error; /* when there is no value */
+} Run;
+
+typedef Value Caller(Examiner *x, Module *m, const Name *name, uint32_t n, const Value *args);
+
+static Value by_interp(Examiner *x, Module *m, const Name *name, uint32_t n, const Value *args)
+{
+    return interp_call_global(x->interp, m, name, n, args, (Span){0});
+}
+
+static Value by_jit(Examiner *x, Module *m, const Name *name, uint32_t n, const Value *args)
+{
+    return x->jit_table->call(x->jit, m, name, n, args, (Span){0});
+}
+
+static Run run_main(Examiner *x, Module *m, Caller *caller)
+{
+    const Def *def = module_find_text(m, "main");
+    Value args[4];
+    uint32_t n = def->fn->params.n;
+    for (uint32_t i = 0; i < n; i++)
+        args[i] = argument(x, def->fn->params.at[i]->base.type, i);
+    diags_clear(x->cx.diags);
+    limits_start(&x->cx.limits);
+    Run run = {.value = caller(x, m, def->name, n, args)};
+    if (value_is_none(run.value))
+        run.error = x->cx.diags->first ? x->cx.diags->first->code : DIAG_CODES;
+    for (uint32_t i = 0; i < n; i++)
+        value_release(args[i]);
+    return run;
+}
+
+static bool near(double a, double b, double tolerance)
+{
+    if (isnan(a) || isnan(b))
+        return isnan(a) && isnan(b);
+    if (a == b)
+        return true;
+    return fabs(a - b) <= tolerance * (1 + fabs(a) + fabs(b));
+}
+
+static bool same_tensors(const Value *a, const Value *b)
+{
+    TensorView s, t;
+    if (!value_view(a, &s) || !value_view(b, &t) || !dtype_eq(s.t.dtype, t.t.dtype) ||
+        s.t.rank != t.t.rank)
+        return false;
+    for (int i = 0; i < s.t.rank; i++)
+        if (s.t.shape[i] != t.t.shape[i])
+            return false;
+    double tolerance = !dtype_is_float(s.t.dtype) ? 0 : s.t.dtype.bits < 32 ? 0.02 : 1e-4;
+    for (int64_t i = 0; i < s.t.size; i++)
+        if (!near(tensor_get_double(&s.t, i), tensor_get_double(&t.t, i), tolerance))
+            return false;
+    return true;
+}
+
+/* Values of a program are small: recursion does. */
+static bool same_values(Value a, Value b)
+{
+    if (a.kind <= VALUE_TENSOR || b.kind <= VALUE_TENSOR)
+        return same_tensors(&a, &b);
+    if (a.kind != b.kind || a.object->n != b.object->n ||
+        a.object->info->tag != b.object->info->tag)
+        return false;
+    for (uint32_t i = 0; i < a.object->n; i++)
+        if (!same_values(a.object->fields[i], b.object->fields[i]))
+            return false;
+    return true;
+}
+
+static void note_run(Examiner *x, const char *who, const Run *run)
+{
+    buf_printf(&x->what, "%s: ", who);
+    if (value_is_none(run->value))
+        buf_str(&x->what, run->error == DIAG_CODES ? "no value" : diag_info(run->error)->code);
+    else
+        value_show(&x->what, run->value, (ShowStyle){0});
+    buf_char(&x->what, '\n');
+}
+
+static bool same_runs(Examiner *x, const Run *a, const Run *b)
+{
+    bool none = value_is_none(a->value);
+    bool same = none == value_is_none(b->value) &&
+                (none ? a->error == b->error : same_values(a->value, b->value));
+    if (!same) {
+        note_run(x, "before", a);
+        note_run(x, "after", b);
+    }
+    return same;
+}
+
+static const char *check_jit(Examiner *x, Module *m, const Run *wanted)
+{
+    Buf why = {0};
+    const Name *name = ctx_name(&x->cx, "main");
+    bool prepared = x->jit_table->prepare(x->jit, m, name, &why);
+    const char *bad = NULL;
+    if (prepared) {
+        Run run = run_main(x, m, by_jit);
+        bad = same_runs(x, wanted, &run) ? NULL : "the JIT gives what the evaluator gives";
+        value_release(run.value);
+    } else if (x->cx.diags->errors) {
+        bad = "compiling reports no error";
+        note_diags(x);
+    }
+    x->compiled = prepared && !bad;
+    x->jit_table->forget(x->jit, m);
+    buf_deinit(&why);
+    return bad;
+}
+
+/* ---- passes */
+
+/* The same type, or one that knows an extent that was unknown. */
+static bool at_least(const Type *before, const Type *now)
+{
+    if (type_equal(before, now))
+        return true;
+    if (before->kind != now->kind || before->n != now->n || before->kind == TYPE_VAR)
+        return false;
+    if (before->kind == TYPE_TENSOR) {
+        for (uint32_t i = 0; i < before->n; i++)
+            if (before->dims[i] >= 0 && before->dims[i] != now->dims[i])
+                return false;
+        return dtype_eq(before->dtype, now->dtype);
+    }
+    for (uint32_t i = 0; i < before->n; i++)
+        if (!at_least(before->parts[i], now->parts[i]))
+            return false;
+    return before->kind != TYPE_FUNC || at_least(before->result, now->result);
+}
+
+static bool same_types(Examiner *x, const Module *before, const Module *now)
+{
+    for (size_t i = 0; i < now->defs.n; i++) {
+        const Def *d = &now->defs.at[i], *old = module_find(before, d->name);
+        if (!d->fn || !old || at_least(old->fn->base.type, d->fn->base.type))
+            continue;
+        buf_printf(&x->what, "@%s: %s became %s\n", d->name->text,
+                   type_str(&x->cx, old->fn->base.type), type_str(&x->cx, d->fn->base.type));
+        return false;
+    }
+    return !before->expr || at_least(before->expr->type, now->expr->type);
+}
+
+static const char *check_pass(Examiner *x, Module *m, const Run *wanted)
+{
+    PassContext pc = {.cx = &x->cx, .opt_level = 4};
+    Module *now = passes_run_text(&pc, m, x->pass);
+    const char *bad = NULL;
+    if (!now)
+        bad = "the pass goes through";
+    else if (!ir_verify(&x->cx, now, true))
+        bad = "the pass leaves a well-formed program";
+    else if (!same_types(x, m, now))
+        bad = "the pass keeps the types";
+    if (bad)
+        note_diags(x);
+    x->passed = true;
+    if (!bad)
+        bad = check_text(x, now, false);
+    if (!bad)
+        bad = check_text(x, now, true);
+    if (!bad && wanted && !value_is_none(wanted->value)) {
+        Run run = run_main(x, now, by_interp);
+        bad = same_runs(x, wanted, &run) ? NULL : "the pass keeps the value";
+        value_release(run.value);
+    }
+    if (bad && now) {
+        buf_printf(&x->what, "after %s:\n", x->pass);
+        ir_print_module(&x->what, now, (PrintStyle){.types = false});
+    }
+    if (now)
+        interp_forget(x->interp, now);
+    module_release(now);
+    return bad;
+}
+
+/* ---- all */
+
+static const char *check_values(Examiner *x, Module *m)
+{
+    Run run = {0};
+    const char *bad = NULL;
+    bool has_main = module_find_text(m, "main") != NULL;
+    if (has_main) {
+        run = run_main(x, m, by_interp);
+        x->valued = !value_is_none(run.value);
+        if (!x->valued && run.error == DIAG_CODES)
+            bad = "a program without a value says why";
+        diags_clear(x->cx.diags);
+    }
+    if (!bad && has_main && x->jit)
+        bad = check_jit(x, m, &run);
+    diags_clear(x->cx.diags);
+    if (!bad && x->pass)
+        bad = check_pass(x, m, has_main ? &run : NULL);
+    value_release(run.value);
+    interp_forget(x->interp, m);
+    return bad;
+}
+
+const char *examine(Examiner *x, Module *m)
+{
+    buf_clear(&x->what);
+    diags_clear(x->cx.diags);
+    limits_start(&x->cx.limits);
+    x->compiled = x->valued = x->passed = false;
+    const char *bad = NULL;
+    if (!typecheck_module(&x->cx, m, NULL))
+        bad = "it is well typed";
+    else if (!ir_verify(&x->cx, m, true))
+        bad = "it is well formed";
+    if (bad)
+        note_diags(x);
+    if (!bad)
+        bad = check_text(x, m, false);
+    if (!bad)
+        bad = check_text(x, m, true);
+    return bad ? bad : check_values(x, m);
+}

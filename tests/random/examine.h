@@ -1,0 +1,31 @@
+/* What must hold of every well-typed program. */
+#ifndef TESTS_RANDOM_EXAMINE_H
+#define TESTS_RANDOM_EXAMINE_H
+
+#include "interp/interp.h"
+#include "ir/module.h"
+#include "jit/jit.h"
+
+typedef struct Examiner {
+    Ctx cx;
+    Interp *interp;
+    const JitTable *jit_table; /* NULL: values are not compared with the JIT's */
+    Jit *jit;
+    const char *pass; /* a pipeline; NULL: none */
+    bool compiled; /* the last program was, and gave the same value */
+    bool valued; /* it has a value */
+    bool passed; /* what is examined went through the pass */
+    size_t lost; /* texts behind a pass that lack an annotation to be typed again */
+    Buf what; /* about the property that failed */
+} Examiner;
+
+bool examiner_init(Examiner *x, const JitTable *jit_table);
+void examiner_deinit(Examiner *x);
+
+/* The first property that the module lacks, in few words; NULL when it has all. The module gets its types. */
+const char *examine(Examiner *x, Module *m);
+
+/* A smaller module of which `examine` says the same; the caller's. */
+Module *shrink(Examiner *x, Module *m, const char *property);
+
+#endif

@@ -1,0 +1,105 @@
+/* What the files of the generator share. */
+#ifndef TESTS_RANDOM_INTERNAL_H
+#define TESTS_RANDOM_INTERNAL_H
+
+#include "tests/random/generate.h"
+
+/* A variable, a node that can be used again, or a function of the module. */
+typedef struct Known {
+    Expr *e; /* NULL: a function of the module, `name` */
+    const Name *name;
+    const Type *type;
+    double cost; /* about how many nodes a call evaluates */
+    Expr *counter; /* from inside a recursive function it is called with one less than this */
+    int level; /* and only at this depth of function literals */
+    bool pure; /* calls of it have no effects */
+} Known;
+
+typedef struct Gen {
+    Ctx *cx;
+    Module *m;
+    Arena *arena; /* the module's */
+    Arena scratch;
+    Diags quiet; /* what op_type has to say about calls that are tried */
+    RandomStats *stats;
+    uint64_t seed, drawn;
+    int fuel; /* nodes that may still be made in this function */
+    double cost; /* of what was made so far in this function */
+    size_t effects; /* references made, read and written so far */
+    Vec(Known) known; /* what is in scope, the innermost last */
+    Vec(const TypeDef *) types;
+    Vec(const Op *) ops;
+    Vec(const TypeVar *) vars; /* type parameters in scope */
+    int depth; /* of `make` in itself */
+    int level; /* of function literals around */
+    int recursions; /* calls of itself that a recursive function may still make */
+} Gen;
+
+/* ---- numbers (program.c) */
+
+uint64_t draw(Gen *g);
+/* In [0, n), [from, to], and true once in n. */
+uint32_t below(Gen *g, size_t n);
+int64_t between(Gen *g, int64_t from, int64_t to);
+bool once_in(Gen *g, uint32_t n);
+void count_form(Gen *g, const char *form);
+
+/* ---- types (types.c) */
+
+const Type *random_type(Gen *g, int depth);
+/* Static tensors of up to three small dimensions; and with any element type, or one of few. */
+const Type *random_tensor(Gen *g);
+const Type *random_scalar(Gen *g);
+/* A type with values of few constructors: a data type or a tuple. */
+const Type *random_sum(Gen *g, int depth);
+/* Whether values of the type are compared, printed and passed to @main: no functions and references inside. */
+bool is_data(const Type *t);
+bool has_any(const Type *t);
+const Type *scalar_of(Gen *g, DTypeId id);
+/* The instance of the field's type for the type's arguments. */
+const Type *field_type(Gen *g, const Type *adt, const Constructor *con, uint32_t i);
+/* Binds the variables so that `pattern` becomes `t`; those that it leaves open stay NULL. */
+bool match_type(Gen *g, const Type *pattern, const Type *t, uint32_t n, const TypeVar *const *vars,
+                const Type **with);
+
+/* ---- expressions (make.c) */
+
+/* An expression of exactly this type. */
+Expr *make(Gen *g, const Type *t, int size);
+/* The smallest: constants, Nil, functions that ignore their arguments. */
+Expr *make_leaf(Gen *g, const Type *t);
+Expr *make_literal(Gen *g, DType dtype, double v);
+Expr *make_constant(Gen *g, const Type *t);
+Var *fresh_var(Gen *g, const Type *annotation);
+void learn(Gen *g, Expr *e, const Type *t);
+void learn_function(Gen *g, Known k);
+void forget(Gen *g, size_t known);
+Expr *make_let(Gen *g, Var *v, Expr *value, Expr *body);
+Expr *random_value(Gen *g, int size, const Type **t);
+
+/* ---- functions (functions.c) */
+
+/* A literal of this function type, perhaps with type parameters. A recursive one counts its first
+ * parameter down; `self` then says what it is called by. */
+Function *make_function(Gen *g, const Type *t, int size, Known *self);
+const Type *random_signature(Gen *g, uint32_t type_params, bool recursive);
+/* A call of something known that gives t; NULL when there is none. */
+Expr *call_known(Gen *g, const Type *t, int size);
+/* The definitions of the program. */
+void make_definitions(Gen *g, int size);
+
+/* ---- clauses (match.c) */
+
+Expr *make_match(Gen *g, const Type *t, int size);
+
+/* ---- operators (calls.c) */
+
+/* A call of some operator; its type goes to *t. NULL when nothing could be made. */
+Expr *random_call(Gen *g, int size, const Type **t);
+/* An operator that gives a tensor of this static type. */
+Expr *make_operator_call(Gen *g, const Type *t, int size);
+/* Turns any tensor or tuple of tensors into a tensor of the static type t. */
+Expr *adapt(Gen *g, Expr *e, const Type *from, const Type *t);
+Expr *call_op(Gen *g, const char *name, uint32_t n, Expr *const *args, const Attrs *attrs);
+
+#endif

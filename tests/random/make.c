@@ -1,0 +1,410 @@
+/* Random expressions of a wanted type. */
+#include "tests/random/internal.h"
+
+#include <string.h>
+
+#define NOWHERE ((Span){0})
+
+/* ---- what is in scope */
+
+Var *fresh_var(Gen *g, const Type *annotation)
+{
+    static const char *const names[] = {"x",  "y",     "z",  "acc",  "a/b",
+                                        "x1", "value", "_t", "True", "_"};
+    const Name *name = ctx_name(g->cx, names[below(g, sizeof names / sizeof *names)]);
+    return expr_var(g->arena, NOWHERE, name, annotation);
+}
+
+void learn_function(Gen *g, Known k)
+{
+    vec_push(&g->known, &g->scratch, k);
+}
+
+void learn(Gen *g, Expr *e, const Type *t)
+{
+    learn_function(g, (Known){.e = e, .type = t, .cost = 20});
+}
+
+void forget(Gen *g, size_t known)
+{
+    g->known.n = known;
+}
+
+static Expr *find_known(Gen *g, const Type *t)
+{
+    size_t n = g->known.n, from = n ? below(g, n) : 0;
+    for (size_t i = 0; i < n; i++) {
+        const Known *k = &g->known.at[(from + i) % n];
+        if (!k->counter && type_equal(k->type, t))
+            return k->e ? k->e : expr_global(g->arena, NOWHERE, k->name);
+    }
+    return NULL;
+}
+
+/* ---- leaves */
+
+Expr *make_literal(Gen *g, DType dtype, double v)
+{
+    return expr_constant(g->arena, NOWHERE, value_scalar_double(dtype, v));
+}
+
+static double random_number(Gen *g, DType dtype)
+{
+    if (dtype_is_bool(dtype))
+        return once_in(g, 2);
+    double v = (double)between(g, dtype_is_signed(dtype) || dtype_is_float(dtype) ? -5 : 0, 9);
+    return dtype_is_float(dtype) && once_in(g, 2) ? v / 8 : v;
+}
+
+Expr *make_constant(Gen *g, const Type *t)
+{
+    Tensor *tensor = tensor_new(NULL, t->dtype, (int32_t)t->n, t->dims);
+    size_t size = dtype_size(t->dtype);
+    for (int64_t i = 0; i < tensor->size; i++)
+        dtype_set_double(t->dtype, tensor->data + (size_t)i * size, random_number(g, t->dtype));
+    return expr_constant(g->arena, NOWHERE, value_tensor(tensor));
+}
+
+Expr *make_let(Gen *g, Var *v, Expr *value, Expr *body)
+{
+    return expr_let(g->arena, NOWHERE, v, value, body);
+}
+
+/* The value with its type written beside it, for what says too little of its type itself. */
+static Expr *annotated(Gen *g, Expr *e, const Type *t)
+{
+    Var *v = fresh_var(g, t);
+    return make_let(g, v, e, &v->base);
+}
+
+/* Every unknown extent of a leaf is 2, so that most of them fit each other. */
+static Expr *tensor_leaf(Gen *g, const Type *t)
+{
+    if (!has_any(t))
+        return make_constant(g, t);
+    Dim dims[TENSOR_RANK_MOST];
+    for (uint32_t i = 0; i < t->n; i++)
+        dims[i] = t->dims[i] < 0 ? 2 : t->dims[i];
+    return annotated(g, make_constant(g, type_tensor(g->cx, t->dtype, t->n, dims)), t);
+}
+
+static bool mentions(const Type *t, const TypeVar *v)
+{
+    if (t->kind == TYPE_VAR)
+        return t->var == v;
+    for (uint32_t i = 0; t->kind != TYPE_TENSOR && i < t->n; i++)
+        if (mentions(t->parts[i], v))
+            return true;
+    return t->kind == TYPE_FUNC && mentions(t->result, v);
+}
+
+/* Whether the fields say what each type argument is. */
+static bool says_type(const Constructor *con)
+{
+    for (uint32_t i = 0; i < con->type->n_params; i++) {
+        bool said = false;
+        for (uint32_t k = 0; k < con->n && !said; k++)
+            said = mentions(con->fields[k], con->type->params[i]);
+        if (!said)
+            return false;
+    }
+    return true;
+}
+
+/* `Nil` behind a head needs no type of its own. */
+static Expr *make_con(Gen *g, const Constructor *con, const Type *t, int size, bool known)
+{
+    Expr *args[8];
+    for (uint32_t i = 0; i < con->n; i++) {
+        const Type *field = field_type(g, t, con, i);
+        bool end = i > 0 && field == t && once_in(g, 3);
+        args[i] =
+            end ? make_con(g, t->def->cons[0], t, 0, true) : make(g, field, size / (int)con->n);
+    }
+    Expr *callee = expr_con(g->arena, NOWHERE, con);
+    Expr *e = expr_call(g->arena, NOWHERE, callee, con->n, args, NULL);
+    return known || says_type(con) ? e : annotated(g, e, t);
+}
+
+static Expr *tuple_of(Gen *g, const Type *t, int size)
+{
+    Expr **fields = arena_new_array(g->arena, Expr *, t->n);
+    for (uint32_t i = 0; i < t->n; i++)
+        fields[i] = make(g, t->parts[i], size / (int)t->n);
+    return expr_tuple(g->arena, NOWHERE, t->n, fields);
+}
+
+/* A value of a type parameter can only come from a variable; there is one by construction. */
+Expr *make_leaf(Gen *g, const Type *t)
+{
+    Expr *known = t->kind == TYPE_VAR || once_in(g, 2) ? find_known(g, t) : NULL;
+    if (known)
+        return known;
+    switch ((TypeKind)t->kind) {
+    case TYPE_TENSOR: return tensor_leaf(g, t);
+    case TYPE_TUPLE: return tuple_of(g, t, 0);
+    case TYPE_FUNC: return &make_function(g, t, 0, NULL)->base;
+    case TYPE_REF: g->effects++; return expr_ref_new(g->arena, NOWHERE, make_leaf(g, t->parts[0]));
+    case TYPE_ADT: return make_con(g, t->def->cons[0], t, 0, false);
+    case TYPE_VAR: return call_known(g, t, 0);
+    case TYPE_HOLE:
+    case TYPE_POISON: break;
+    }
+    return NULL;
+}
+
+/* ---- forms for any type */
+
+static Expr *form_known(Gen *g, const Type *t, int size)
+{
+    (void)size;
+    return find_known(g, t);
+}
+
+Expr *random_value(Gen *g, int size, const Type **t)
+{
+    Expr *e = once_in(g, 3) ? NULL : random_call(g, size, t);
+    if (e)
+        return e;
+    *t = random_type(g, 2);
+    return make(g, *t, size);
+}
+
+static Expr *form_let(Gen *g, const Type *t, int size)
+{
+    const Type *u;
+    Expr *value = random_value(g, size / 2, &u);
+    Var *v = fresh_var(g, once_in(g, 4) ? NULL : u);
+    size_t known = g->known.n;
+    learn(g, &v->base, u);
+    Expr *body = make(g, t, size / 2);
+    forget(g, known);
+    return make_let(g, v, value, body);
+}
+
+/* `let` of a function that calls itself, or that has type parameters. */
+static Expr *let_function(Gen *g, const Type *t, int size, uint32_t type_params, bool recursive)
+{
+    const Type *f = random_signature(g, type_params, recursive);
+    Var *v = fresh_var(g, f);
+    Known self = {.e = &v->base, .type = f, .cost = 20, .level = g->level + 1};
+    size_t effects = g->effects;
+    Function *fn = make_function(g, f, size / 2, recursive ? &self : NULL);
+    self.pure = g->effects == effects;
+    self.counter = NULL;
+    size_t known = g->known.n;
+    learn_function(g, self);
+    Expr *body = make(g, t, size / 2);
+    forget(g, known);
+    return make_let(g, v, &fn->base, body);
+}
+
+static Expr *form_let_recursive(Gen *g, const Type *t, int size)
+{
+    return size < 10 ? NULL : let_function(g, t, size, 0, true);
+}
+
+static Expr *form_let_polymorphic(Gen *g, const Type *t, int size)
+{
+    return size < 10 ? NULL : let_function(g, t, size, 1 + below(g, 2), false);
+}
+
+/* An operator as a value, called on the spot. */
+static Expr *form_operator_value(Gen *g, const Type *t, int size)
+{
+    if (t->kind != TYPE_TENSOR || has_any(t) || dtype_is_bool(t->dtype))
+        return NULL;
+    static const char *const names[] = {"add", "subtract", "multiply", "maximum"};
+    Expr *op = expr_op(g->arena, NOWHERE, op_find(g->cx, str_of(names[below(g, 4)])));
+    Var *v = fresh_var(g, NULL);
+    Expr *args[2] = {make(g, t, size / 2), make(g, t, size / 2)};
+    return make_let(g, v, op, expr_call(g->arena, NOWHERE, &v->base, 2, args, NULL));
+}
+
+static Expr *form_if(Gen *g, const Type *t, int size)
+{
+    Expr *cond = make(g, scalar_of(g, DT_BOOL), size / 3), *arms[2];
+    for (int i = 0; i < 2; i++) {
+        size_t known = g->known.n;
+        arms[i] = make(g, t, size / 3);
+        forget(g, known);
+    }
+    return expr_if(g->arena, NOWHERE, cond, arms[0], arms[1]);
+}
+
+static Expr *form_project(Gen *g, const Type *t, int size)
+{
+    const Type *fields[4];
+    uint32_t n = 1 + below(g, 3), at = below(g, n);
+    for (uint32_t i = 0; i < n; i++)
+        fields[i] = i == at ? t : random_type(g, 1);
+    Expr *tuple = make(g, type_tuple(g->cx, n, fields), size);
+    return expr_tuple_get(g->arena, NOWHERE, tuple, at);
+}
+
+/* The field of some tuple in scope. */
+static Expr *form_project_known(Gen *g, const Type *t, int size)
+{
+    (void)size;
+    for (size_t i = g->known.n; i-- > 0;) {
+        const Known *k = &g->known.at[i];
+        for (uint32_t f = 0; k->e && k->type->kind == TYPE_TUPLE && f < k->type->n; f++)
+            if (type_equal(k->type->parts[f], t))
+                return expr_tuple_get(g->arena, NOWHERE, k->e, f);
+    }
+    return NULL;
+}
+
+/* The callee may be anything that makes a function; a function of a function gives curried calls. */
+static Expr *form_call(Gen *g, const Type *t, int size)
+{
+    const Type *types[3];
+    Expr *args[3];
+    uint32_t n = below(g, 3);
+    for (uint32_t i = 0; i < n; i++)
+        types[i] = random_type(g, 1);
+    Expr *callee = make(g, type_func(g->cx, 0, NULL, n, types, t), size / 2);
+    for (uint32_t i = 0; i < n; i++)
+        args[i] = make(g, types[i], size / 2 / (int)n);
+    g->effects++;
+    return expr_call(g->arena, NOWHERE, callee, n, args, NULL);
+}
+
+static Expr *form_ref_read(Gen *g, const Type *t, int size)
+{
+    Expr *ref = make(g, type_ref(g->cx, t), size);
+    g->effects++;
+    return expr_ref_read(g->arena, NOWHERE, ref);
+}
+
+/* `ref_write(r, v); e`: the value is dropped, or bound and perhaps used. */
+static Expr *form_sequence(Gen *g, const Type *t, int size)
+{
+    const Type *content = random_type(g, 1);
+    for (size_t i = g->known.n; i-- > 0 && !once_in(g, 4);)
+        if (g->known.at[i].type->kind == TYPE_REF)
+            content = g->known.at[i].type->parts[0];
+    Expr *ref = make(g, type_ref(g->cx, content), size / 4);
+    Expr *write = expr_ref_write(g->arena, NOWHERE, ref, make(g, content, size / 4));
+    g->effects++;
+    Var *v = expr_var(g->arena, NOWHERE, ctx_name(g->cx, "_"), NULL);
+    return make_let(g, v, write, make(g, t, size / 2));
+}
+
+/* ---- forms for some types */
+
+static Expr *form_operator(Gen *g, const Type *t, int size)
+{
+    return t->kind == TYPE_TENSOR ? make_operator_call(g, t, size) : NULL;
+}
+
+static Expr *form_tuple(Gen *g, const Type *t, int size)
+{
+    return t->kind == TYPE_TUPLE && t->n ? tuple_of(g, t, size) : NULL;
+}
+
+static Expr *form_constructor(Gen *g, const Type *t, int size)
+{
+    if (t->kind != TYPE_ADT)
+        return NULL;
+    return make_con(g, t->def->cons[below(g, t->def->n_cons)], t, size, false);
+}
+
+/* A constructor that takes what the wanted function takes. */
+static Expr *constructor_value(Gen *g, const Type *t)
+{
+    const TypeDef *def = t->result->kind == TYPE_ADT ? t->result->def : NULL;
+    for (uint32_t i = 0; def && i < def->n_cons; i++) {
+        const Constructor *con = def->cons[i];
+        bool fits = con->n == t->n && t->n > 0;
+        for (uint32_t k = 0; fits && k < t->n; k++)
+            fits = type_equal(field_type(g, t->result, con, k), t->parts[k]);
+        if (fits)
+            return expr_con(g->arena, NOWHERE, con);
+    }
+    return NULL;
+}
+
+static Expr *form_function(Gen *g, const Type *t, int size)
+{
+    if (t->kind != TYPE_FUNC)
+        return NULL;
+    Expr *con = once_in(g, 2) ? constructor_value(g, t) : NULL;
+    return con ? con : &make_function(g, t, size, NULL)->base;
+}
+
+static Expr *form_reference(Gen *g, const Type *t, int size)
+{
+    if (t->kind != TYPE_REF)
+        return NULL;
+    g->effects++;
+    return expr_ref_new(g->arena, NOWHERE, make(g, t->parts[0], size));
+}
+
+/* ---- the table */
+
+typedef struct Form {
+    const char *name;
+    uint32_t weight;
+    Expr *(*make)(Gen *g, const Type *t, int size);
+} Form;
+
+static const Form forms[] = {
+    {"something in scope", 4, form_known},
+    {"let", 8, form_let},
+    {"let of a recursive function", 1, form_let_recursive},
+    {"let of a polymorphic function", 1, form_let_polymorphic},
+    {"an operator as a value", 1, form_operator_value},
+    {"if", 3, form_if},
+    {"match", 4, make_match},
+    {"projection", 1, form_project},
+    {"projection of something in scope", 2, form_project_known},
+    {"call of something in scope", 4, call_known},
+    {"call of an expression", 2, form_call},
+    {"ref_read", 1, form_ref_read},
+    {"ref_write and a sequence", 1, form_sequence},
+    {"operator", 14, form_operator},
+    {"tuple", 6, form_tuple},
+    {"constructor", 6, form_constructor},
+    {"function", 6, form_function},
+    {"ref", 6, form_reference},
+};
+
+static const Form *draw_form(Gen *g)
+{
+    uint32_t total = 0, i = 0;
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
+        total += forms[k].weight;
+    for (uint32_t at = below(g, total); at >= forms[i].weight; i++)
+        at -= forms[i].weight;
+    return &forms[i];
+}
+
+/* A node without effects may be used again, as `%0` is in a text. */
+static void share(Gen *g, Expr *e, const Type *t, size_t effects)
+{
+    bool atom = e->kind <= EXPR_CON && e->kind != EXPR_TUPLE;
+    if (!atom && g->effects == effects)
+        learn(g, e, t);
+}
+
+Expr *make(Gen *g, const Type *t, int size)
+{
+    if (size <= 1 || g->fuel <= 0 || g->depth > 60)
+        return make_leaf(g, t);
+    g->fuel--;
+    g->cost++;
+    g->depth++;
+    Expr *e = NULL;
+    for (int tries = 0; tries < 8 && !e; tries++) {
+        const Form *form = draw_form(g);
+        size_t effects = g->effects;
+        e = form->make(g, t, size);
+        if (!e)
+            continue;
+        count_form(g, form->name);
+        share(g, e, t, effects);
+    }
+    g->depth--;
+    return e ? e : make_leaf(g, t);
+}

@@ -1,0 +1,152 @@
+/* Random well-typed programs, each examined; the first that lacks a property is made small and shown.
+ *
+ *     random [--count N] [--from SEED] [--size S] [--jit EVERY] [--stats] [--show] [--no-shrink]
+ *
+ * `--jit 5` compares every fifth program with the JIT's value; `--show` prints the programs. */
+#include "tests/random/examine.h"
+
+#include "base/plugin.h"
+#include "ir/print.h"
+#include "passes/pass.h"
+#include "tests/random/generate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Options {
+    uint64_t from;
+    long count, jit;
+    int size;
+    bool stats, show, no_shrink, go_on;
+} Options;
+
+static bool read_options(int argc, char **argv, Options *o)
+{
+    *o = (Options){.count = 1000, .size = 40};
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (!strcmp(argv[i], "--stats"))
+            o->stats = true;
+        else if (!strcmp(argv[i], "--show"))
+            o->show = true;
+        else if (!strcmp(argv[i], "--no-shrink"))
+            o->no_shrink = true;
+        else if (!strcmp(argv[i], "--go-on"))
+            o->go_on = true;
+        else if (!strcmp(argv[i], "--count") && ++i < argc)
+            o->count = atol(value);
+        else if (!strcmp(argv[i], "--from") && ++i < argc)
+            o->from = strtoull(value, NULL, 10);
+        else if (!strcmp(argv[i], "--size") && ++i < argc)
+            o->size = atoi(value);
+        else if (!strcmp(argv[i], "--jit") && ++i < argc)
+            o->jit = atol(value);
+        else
+            return false;
+    }
+    return true;
+}
+
+static void print_module(const char *title, const Module *m)
+{
+    Buf text = {0};
+    ir_print_module(&text, m, (PrintStyle){.no_metadata = true});
+    printf("%s\n%s", title, buf_text(&text));
+    buf_deinit(&text);
+}
+
+/* Each program meets one pass, in turn, or the default pipeline. */
+static const char *pass_for(uint64_t seed)
+{
+    size_t n = 0;
+    while (passes[n])
+        n++;
+    size_t i = seed % (n + 1);
+    if (i == n)
+        return "-O3";
+    return strcmp(passes[i]->name, "EtaExpand") ? passes[i]->name
+                                                : "EtaExpand{expand_constructor=True, "
+                                                  "expand_global_var=True}";
+}
+
+static const JitTable *open_jit(void)
+{
+    Buf why = {0};
+    const JitTable *(*entry)(void) =
+        (const JitTable *(*)(void))plugin_open("jit", "relay_jit_table", &why);
+    if (!entry)
+        printf("no JIT: %s\n", buf_text(&why));
+    buf_deinit(&why);
+    return entry ? entry() : NULL;
+}
+
+static void show_fault(Examiner *x, Module *m, const Options *o, uint64_t seed, const char *bad)
+{
+    printf("seed %llu: it does not hold that %s\n%s", (unsigned long long)seed, bad,
+           buf_text(&x->what));
+    if (o->show)
+        print_module("the program:", m);
+    if (o->no_shrink)
+        return;
+    Module *least = shrink(x, m, bad);
+    print_module("the smallest program:", least);
+    examine(x, least);
+    printf("%s\n", buf_text(&x->what));
+    module_release(least);
+}
+
+typedef struct Totals {
+    long failed, valued, compiled, lost;
+} Totals;
+
+static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, RandomStats *stats,
+                        Totals *totals)
+{
+    Examiner x;
+    if (!examiner_init(&x, jit)) {
+        totals->failed++;
+        return;
+    }
+    x.pass = pass_for(seed);
+    x.cx.limits.seconds_most = 5;
+    if (getenv("TRACE"))
+        fprintf(stderr, "%llu\n", (unsigned long long)seed);
+    Module *m = random_program(&x.cx, (RandomOptions){seed, o->size}, stats);
+    if (o->show && o->count == 1)
+        print_module("", m);
+    const char *bad = examine(&x, m);
+    totals->lost += (long)x.lost;
+    totals->valued += x.valued;
+    totals->compiled += x.compiled;
+    if (bad) {
+        totals->failed++;
+        show_fault(&x, m, o, seed, bad);
+    }
+    module_release(m);
+    examiner_deinit(&x);
+}
+
+int main(int argc, char **argv)
+{
+    Options o;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (!read_options(argc, argv, &o)) {
+        fputs(
+            "usage: random [--count N] [--from SEED] [--size S] [--jit EVERY] [--stats] [--show]\n",
+            stderr);
+        return 2;
+    }
+    const JitTable *jit = o.jit ? open_jit() : NULL;
+    RandomStats stats = {0};
+    Totals totals = {0};
+    for (long i = 0; i < o.count && (o.go_on || !totals.failed); i++)
+        examine_one(&o, o.from + (uint64_t)i, jit && i % o.jit == 0 ? jit : NULL, &stats, &totals);
+    if (o.stats)
+        stats_print(&stats);
+    printf(
+        "%zu programs, %ld with a value, %ld compiled, %ld texts lost an annotation, %ld failed\n",
+        stats.programs, totals.valued, totals.compiled, totals.lost, totals.failed);
+    stats_deinit(&stats);
+    return totals.failed > 0;
+}

@@ -1,0 +1,152 @@
+/* Random types. */
+#include "tests/random/internal.h"
+
+const Type *scalar_of(Gen *g, DTypeId id)
+{
+    return type_scalar(g->cx, dtype_of(id));
+}
+
+static DTypeId random_dtype(Gen *g)
+{
+    static const DTypeId often[] = {DT_FLOAT32, DT_FLOAT32, DT_FLOAT32, DT_INT32,
+                                    DT_INT32,   DT_BOOL,    DT_FLOAT64, DT_INT64};
+    return once_in(g, 6) ? (DTypeId)below(g, DTYPE_IDS)
+                         : often[below(g, sizeof often / sizeof *often)];
+}
+
+const Type *random_scalar(Gen *g)
+{
+    static const DTypeId often[] = {DT_INT32, DT_INT32, DT_BOOL, DT_FLOAT32};
+    return scalar_of(g, often[below(g, 4)]);
+}
+
+static const Type *tensor_with(Gen *g, bool any)
+{
+    Dim dims[3];
+    uint32_t rank = below(g, 4);
+    for (uint32_t i = 0; i < rank; i++)
+        dims[i] = any && once_in(g, 2) ? DIM_ANY : between(g, 1, 4);
+    return type_tensor(g->cx, dtype_of(random_dtype(g)), rank, dims);
+}
+
+const Type *random_tensor(Gen *g)
+{
+    return tensor_with(g, false);
+}
+
+static const Type *random_adt(Gen *g, int depth)
+{
+    if (g->types.n == 0)
+        return type_unit(g->cx);
+    const TypeDef *def = g->types.at[below(g, g->types.n)];
+    const Type *args[4];
+    for (uint32_t i = 0; i < def->n_params; i++)
+        args[i] = depth > 0 ? random_type(g, depth - 1) : random_scalar(g);
+    return type_adt(g->cx, def, def->n_params, args);
+}
+
+static const Type *random_tuple(Gen *g, int depth)
+{
+    const Type *fields[3];
+    uint32_t n = once_in(g, 8) ? below(g, 2) : 2 + below(g, 2);
+    for (uint32_t i = 0; i < n; i++)
+        fields[i] = random_type(g, depth - 1);
+    return type_tuple(g->cx, n, fields);
+}
+
+const Type *random_sum(Gen *g, int depth)
+{
+    return once_in(g, 3) ? random_tuple(g, depth) : random_adt(g, depth);
+}
+
+static const Type *random_func(Gen *g, int depth)
+{
+    const Type *args[3];
+    uint32_t n = below(g, 3);
+    for (uint32_t i = 0; i < n; i++)
+        args[i] = random_type(g, depth - 1);
+    return type_func(g->cx, 0, NULL, n, args, random_type(g, depth - 1));
+}
+
+const Type *random_type(Gen *g, int depth)
+{
+    if (g->vars.n && once_in(g, 3))
+        return type_var(g->cx, g->vars.at[below(g, g->vars.n)]);
+    uint32_t k = depth > 0 ? below(g, 20) : 0;
+    if (k < 5)
+        return random_scalar(g);
+    if (k < 10)
+        return random_tensor(g);
+    if (k < 11)
+        return tensor_with(g, true);
+    if (k < 13)
+        return random_tuple(g, depth);
+    if (k < 16)
+        return random_adt(g, depth);
+    if (k < 18)
+        return random_func(g, depth);
+    return type_ref(g->cx, random_type(g, depth - 1));
+}
+
+/* Data types are tested by their arguments: their fields hold nothing else. */
+bool is_data(const Type *t)
+{
+    if (t->kind == TYPE_FUNC || t->kind == TYPE_REF || t->kind == TYPE_VAR)
+        return false;
+    for (uint32_t i = 0; t->kind != TYPE_TENSOR && i < t->n; i++)
+        if (!is_data(t->parts[i]))
+            return false;
+    return true;
+}
+
+bool has_any(const Type *t)
+{
+    if (t->kind == TYPE_VAR)
+        return false;
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->kind == TYPE_TENSOR ? t->dims[i] < 0 : has_any(t->parts[i]))
+            return true;
+    return t->kind == TYPE_FUNC && has_any(t->result);
+}
+
+const Type *field_type(Gen *g, const Type *adt, const Constructor *con, uint32_t i)
+{
+    return type_subst(g->cx, con->fields[i], adt->def->n_params, adt->def->params, adt->parts);
+}
+
+static bool bind_var(const Type *pattern, const Type *t, uint32_t n, const TypeVar *const *vars,
+                     const Type **with, bool *found)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (vars[i] == pattern->var) {
+            *found = true;
+            if (!with[i])
+                with[i] = t;
+            return type_equal(with[i], t);
+        }
+    *found = false;
+    return true;
+}
+
+bool match_type(Gen *g, const Type *pattern, const Type *t, uint32_t n, const TypeVar *const *vars,
+                const Type **with)
+{
+    bool found = false;
+    if (pattern->kind == TYPE_VAR) {
+        bool good = bind_var(pattern, t, n, vars, with, &found);
+        return found ? good : pattern == t;
+    }
+    if (n == 0 || pattern->kind == TYPE_TENSOR)
+        return type_equal(pattern, t);
+    if (pattern->kind != t->kind || pattern->n != t->n)
+        return false;
+    if (t->kind == TYPE_FUNC && (t->n_params || pattern->n_params ||
+                                 !match_type(g, pattern->result, t->result, n, vars, with)))
+        return false;
+    if (t->kind == TYPE_ADT && t->def != pattern->def)
+        return false;
+    for (uint32_t i = 0; i < t->n; i++)
+        if (!match_type(g, pattern->parts[i], t->parts[i], n, vars, with))
+            return false;
+    return true;
+}
