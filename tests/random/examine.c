@@ -83,7 +83,7 @@ static const char *check_text(Examiner *x, const Module *m, bool typed)
         x->lost++;
     else if (!inferred)
         bad = "what was read back has types";
-    else if (m->types.n == 0 && !ir_module_equal(m, again))
+    else if (!ir_module_equal(m, again))
         bad =
             typed ? "the text with types is equal as a program" : "the text is equal as a program";
     if (!bad && !lost)
