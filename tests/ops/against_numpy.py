@@ -51,20 +51,21 @@ QUANTISED = "qnn."
 BATCH = 200
 
 
-def gather(names, seed, part, problems):
+def gather(names, options, problems):
     """The cases of these operators, each with its operator and element type."""
     entries = [ENTRIES[n] for n in names]
-    cases = []
+    cases, place = [], 0
     for e in entries:
-        for dtype in sorted(set(peer.admitted(e)) ^ set(e.dtypes), key=peer.ALL.index):
+        checked = peer.admitted(e) if options.engine == "interp" else e.dtypes
+        for dtype in sorted(set(checked) ^ set(e.dtypes), key=peer.ALL.index):
             if (e.name, dtype) in DTYPE_EXCEPTIONS or (e.name.startswith(QUANTISED) and dtype not in e.dtypes):
                 continue
             problems.append(f"{e.name}: {dtype} is " + ("refused" if dtype in e.dtypes else "taken, and the entry has none"))
         for dtype in e.dtypes:
             n = 0
-            for case in e.cases(dtype, seed):
-                n += 1
-                if (n - 1) % part:
+            for case in e.cases(dtype, options.seed):
+                n, place = n + 1, place + 1
+                if place % options.part:
                     continue
                 try:
                     with np.errstate(all="ignore"):
@@ -93,7 +94,7 @@ def main(arguments=None):
     names = options.names or [n for n in there if n in ENTRIES]
     if options.names:
         problems = []
-    cases = gather(names, options.seed, options.part, problems)
+    cases = gather(names, options, problems)
     failures = []
     for i in range(0, len(cases), BATCH):
         failures += peer.run_cases(cases[i:i + BATCH], options.engine)

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from numpy_test import RNG, Case, run_cases
+from cases import RNG, Case, run_all
 
 MASK = 2**64 - 1
 
@@ -370,12 +370,7 @@ def dyn_cases():
 
 def main():
     groups = (random_cases, nms_cases, class_cases, region_cases, sample_cases, window_cases, dyn_cases)
-    cases = [c for group in groups for c in group()]
-    failures = []
-    for i in range(0, len(cases), 40):
-        failures += run_cases(cases[i:i + 40])
-    print("\n".join(failures + [f"{len(cases)} cases, {len(failures)} failures"]))
-    return 1 if failures else 0
+    return run_all([c for group in groups for c in group()])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from numpy_test import RNG, Case, run_cases
+from cases import RNG, Case, run_all
 
 LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-2**31, 2**31 - 1)}
 
@@ -163,12 +163,7 @@ def function_cases():
 
 def main():
     groups = (requantize_cases, quantize_cases, binary_cases, product_cases, function_cases)
-    cases = [c for group in groups for c in group()]
-    failures = []
-    for i in range(0, len(cases), 60):
-        failures += run_cases(cases[i:i + 60])
-    print("\n".join(failures + [f"{len(cases)} cases, {len(failures)} failures"]))
-    return 1 if failures else 0
+    return run_all([c for group in groups for c in group()])
 
 
 if __name__ == "__main__":
