@@ -2,11 +2,31 @@
 
 #include <string.h>
 
+/* How a tensor is got from an argument that is none. */
+static void help_use(const Rel *r, uint32_t i, Diag *d)
+{
+    const Type *t = type_find(r->in[i]);
+    if (t->kind == TYPE_REF)
+        diag_help(d, "`ref_read(…)` gives what a reference holds");
+    else if (t->kind == TYPE_TUPLE && t->n == 0)
+        diag_help(d, "`()` is what `ref_write(…, …)` gives; the value is read by `ref_read(…)`");
+    else if (t->kind == TYPE_TUPLE)
+        diag_help(d, "a field of a tuple is taken by its number: `.0`");
+    else if (t->kind == TYPE_TENSOR)
+        diag_help(d, "parentheses and a comma make a tuple: `(%%x, %%y)`, with one field `(%%x,)`");
+    else if (t->kind == TYPE_FUNC)
+        diag_help(d, "a function is called with its arguments in parentheses");
+    else if (t->kind == TYPE_ADT)
+        diag_help(d, "`match` takes a value of a data type apart");
+}
+
 static const Type *not_a(Rel *r, uint32_t i, const char *wanted)
 {
     if (!r->failed)
-        rel_error(r, E0216_OPERATOR_ARGUMENT, (int)i, "argument %u of `%s` is `%s`, not %s", i + 1,
-                  r->op->name, type_str(r->cx, r->in[i]), wanted);
+        help_use(r, i,
+                 rel_error(r, E0216_OPERATOR_ARGUMENT, (int)i,
+                           "argument %u of `%s` is `%s`, not %s", i + 1, r->op->name,
+                           type_str(r->cx, r->in[i]), wanted));
     r->failed = true;
     return NULL;
 }
@@ -81,8 +101,11 @@ int rel_axis(Rel *r, int64_t axis, uint32_t rank)
                         r->op->name);
     if (rank == 0)
         diag_note(d, "a scalar has no axes");
+    else if (rank == 1)
+        diag_note(d, "there is one axis: 0, or -1 counted from the end");
     else
-        diag_note(d, "there are %u axes: %d to %d", rank, -(int)rank, (int)rank - 1);
+        diag_note(d, "there are %u axes: 0 to %d, or counted from the end, -1 to %d", rank,
+                  (int)rank - 1, -(int)rank);
     return -1;
 }
 

@@ -166,7 +166,8 @@ typedef struct Parser {
     uint32_t definition; /* how many began, from 1 */
     uint32_t depth; /* of types, patterns, attribute lists */
     bool lines; /* a cell: what begins a line is no call of what stands before */
-    bool import_missing; /* one failed, or is needed: what it would define is not reported */
+    bool
+        import_missing; /* an import or a type could not be read, or is needed: what it would define is not reported */
     bool lenient; /* names that nothing defines are not reported */
     uint64_t bad_seen[2]; /* ASCII characters that were reported */
 

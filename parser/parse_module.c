@@ -154,6 +154,7 @@ static void declare_constructors(Parser *p, Declared *one)
     while (more && ok)
         ok = declare_constructor(p, one->def) && parse_separator(p, TOKEN_RBRACE, open, &more);
     scope_leave(p, undo);
+    p->import_missing |= !ok;
     while (!ok && !parse_at(p, TOKEN_RBRACE) && !parse_at(p, TOKEN_END) && !parse_at_definition(p))
         parse_advance(p);
     one->end = p->tok.kind == TOKEN_RBRACE ? p->tok.to : p->tok.from;

@@ -100,6 +100,9 @@ static void wrong_argument(Checker *ck, Call *call, uint32_t i, const Type *need
         diag_label(d, where, "this is `%s`", type_str(ck->cx, type_resolve(ck->cx, found)));
     else if (!span_is_none(defined))
         diag_label(d, defined, "defined here");
+    if (!shared && needed->kind == TYPE_HOLE && expr_as_var(call->callee))
+        diag_help(d, "a parameter without a type has one type for all calls; "
+                     "`fn [A](%%x: A) -> A { … }` takes any");
 }
 
 /* Unifies the arguments with the parameters; what is known of an argument stays as precise as it is. False after a diagnostic. */
@@ -221,7 +224,11 @@ const Type *infer_call(Checker *ck, Call *call)
     switch ((TypeKind)callee->kind) {
     case TYPE_FUNC: return call_function(ck, call, callee);
     case TYPE_HOLE: return call_unknown(ck, call, callee);
-    case TYPE_POISON: return callee;
+    case TYPE_POISON:
+        /* What only the callee could have told of the arguments stays unsaid. */
+        for (uint32_t i = 0; i < call->args.n; i++)
+            vec_push(&ck->blamed, &ck->scratch, call->args.at[i]->type);
+        return callee;
     case TYPE_TENSOR:
     case TYPE_TUPLE:
     case TYPE_REF:

@@ -174,8 +174,17 @@ static void if_cond(Checker *ck, If *e)
 {
     const Type *boolean = type_bool(ck->cx);
     Rule rule = {"a condition is a `bool`", {.span = e->base.span}, {.slot = &e->cond}};
-    if (!unify_by(ck, rule, boolean, e->cond->type, WIDEN_NONE))
+    if (unify_by(ck, rule, boolean, e->cond->type, WIDEN_NONE))
+        return;
+    Diag *d =
         report_misfit(ck, ir_use_span(ck->home, &e->cond), "the condition", e->cond->type, boolean);
+    const Type *t = type_find(e->cond->type);
+    if (t->kind == TYPE_TENSOR && t->n > 0)
+        diag_help(d, "`all(…)` and `any(…)` make one bool of many; `where(…, …, …)` chooses for "
+                     "each element");
+    else if (t->kind == TYPE_TENSOR)
+        diag_help(d, "compare it with something: `%s`",
+                  dtype_is_float(t->dtype) ? "… != 0f" : "… != 0");
 }
 
 static const Type *finish_if(Checker *ck, If *e)

@@ -378,6 +378,20 @@ static void note_misfit(Checker *ck, Diag *d, bool inside)
                   type_str(ck->cx, type_resolve(ck->cx, a)));
 }
 
+/* Writes out the equation without a solution: the unknown type gets a name for it. */
+static void explain_infinite(Checker *ck, Diag *d)
+{
+    const Type *hole = type_find(ck->misfit.a);
+    if (hole->kind == TYPE_HOLE && !hole->bound) {
+        const Type *named = type_var(ck->cx, typevar_new(ck->cx, ctx_name(ck->cx, "T"), d->span));
+        hole_set(hole, named);
+        diag_note(d, "if `T` is the type of one part of it, `T` would have to be `%s`",
+                  type_str(ck->cx, type_resolve(ck->cx, ck->misfit.b)));
+        hole_set(hole, NULL);
+    }
+    diag_help(d, "is an argument missing, or one too many? a `type` of its own may contain itself");
+}
+
 Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found, const Type *needed)
 {
     vec_push(&ck->blamed, &ck->scratch, found);
@@ -387,6 +401,7 @@ Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found,
     if (ck->misfit.kind == MISFIT_INFINITE) {
         Diag *d = diag_error(ck->cx->diags, E0214_INFINITE_TYPE, span,
                              "%s would be of a type that contains itself", what);
+        explain_infinite(ck, d);
         story_failed(ck, d);
         return d;
     }
