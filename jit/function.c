@@ -448,8 +448,7 @@ static bool make_let(Fn *f, Let *let, bool tail)
                           type_str(f->g->cx, type), let->var->name->text);
     if (plan_add(f, let, type))
         return !f->g->failed;
-    if (let->value->kind == EXPR_IF || let->value->kind == EXPR_MATCH)
-        plan_flush(f);
+    plan_before(f, let->value);
     Ssa v = let_value(f, let, type, tail && let_is_last(let));
     if (f->g->failed || f->ended)
         return false;

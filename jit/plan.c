@@ -33,6 +33,7 @@ struct Plan {
     PtrMap index;       /* Var -> position in lets + 1 */
     Vec(Input) inputs;
     PtrMap input_index; /* Var -> position in inputs + 1 */
+    PtrMap reads; /* variables that what waits will read */
     TeBuilder b;
     Vec(Item *) outputs;
     bool flushing;
@@ -47,6 +48,7 @@ void plan_end(Fn *f)
 {
     ptrmap_deinit(&f->plan->index);
     ptrmap_deinit(&f->plan->input_index);
+    ptrmap_deinit(&f->plan->reads);
 }
 
 /* ---- what may wait --------------------------------------------------------------------------------------------------- */
@@ -131,7 +133,10 @@ static void hold_slot(void *data, Expr *const *slot)
 {
     Fn *f = data;
     const Var *v = expr_as_var(*slot);
-    if (!v || waits(f, *slot) || !fn_dies(f, v))
+    if (!v || waits(f, *slot))
+        return;
+    ptrmap_put(&f->plan->reads, v, f);
+    if (!fn_dies(f, v))
         return;
     Val *val = ptrmap_find(&f->vals, v);
     fn_moved(f, v);
@@ -154,6 +159,22 @@ bool plan_add(Fn *f, Let *let, const Type *type)
     ptrmap_put(&p->index, let->var, (void *)(uintptr_t)p->lets.n);
     fn_bind(f, let->var, type, NULL);
     return true;
+}
+
+static void look_for_loss(void *data, Expr *const *slot)
+{
+    Fn *f = data;
+    const Var *v = expr_as_var(*slot);
+    if (v && ptrmap_has(&f->plan->reads, v) && fn_dies(f, v))
+        plan_flush(f);
+}
+
+void plan_before(Fn *f, const Expr *value)
+{
+    if (value->kind == EXPR_IF || value->kind == EXPR_MATCH || value->kind == EXPR_FUNCTION)
+        plan_flush(f);
+    else
+        ir_children(value, look_for_loss, f);
 }
 
 /* ---- the program --------------------------------------------------------------------------------------------------------- */
@@ -495,4 +516,5 @@ void plan_flush(Fn *f)
     p->lets.n = p->inputs.n = p->outputs.n = 0;
     ptrmap_clear(&p->index);
     ptrmap_clear(&p->input_index);
+    ptrmap_clear(&p->reads);
 }

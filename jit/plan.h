@@ -11,6 +11,9 @@ void plan_begin(Fn *f);
 void plan_end(Fn *f);
 /* Takes over the let at the current position; false when it is nothing for a plan. */
 bool plan_add(Fn *f, Let *let, const Type *type);
+/* Before a value that cannot wait is computed: what waits is computed first when that value takes, or is the last to use, something
+ * that it reads. */
+void plan_before(Fn *f, const Expr *value);
 /* Computes what waits and is still needed. */
 void plan_flush(Fn *f);
 
