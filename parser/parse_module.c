@@ -65,7 +65,7 @@ static void find_types(Parser *p, DeclareScope scope)
         depth += opens - closes;
         if (t.kind == TOKEN_HASH && scope == DECLARE_TEXT && lexer_next(&ahead).kind == TOKEN_IDENT)
             return;
-        bool outside = depth == 0 && last.kind == TOKEN_RBRACE;
+        bool outside = depth == 0 && !closes && last.kind == TOKEN_RBRACE;
         bool begins = t.kind == TOKEN_DEF || t.kind == TOKEN_TYPE || t.kind == TOKEN_EXTERN ||
                       t.kind == TOKEN_IDENT;
         if (scope == DECLARE_GROUP && outside && !begins)
