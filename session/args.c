@@ -125,19 +125,33 @@ static bool take_array(void *data, const char *name, Tensor *t)
     return true;
 }
 
-static bool take_arg(Filling *f, const char *text)
+Tensor *bytes_of_file(RelaySession *s, const char *path)
+{
+    size_t len;
+    char *text = file_read(s->cx.diags, path, &len);
+    int64_t shape = text ? (int64_t)len : 0;
+    Tensor *t = text ? tensor_new_raw(&s->cx.limits, dtype_of(DT_UINT8), 1, &shape) : NULL;
+    if (t && len)
+        memcpy(t->data, text, len);
+    free(text);
+    return t;
+}
+
+/* `NAME=FILE` of the option `--KEY`: an .npy file, or the bytes of any file. */
+static bool take_arg(Filling *f, const char *key, const char *text)
 {
     const char *eq = strchr(text, '=');
     int i = eq ? param_index(f->fn, text, (size_t)(eq - text)) : -1;
     if (i < 0) {
-        Diag *d = diag_error(f->s->cx.diags, E0402_USAGE, (Span){0},
-                             "`--arg %s` names no parameter", text);
+        Diag *d = diag_error(f->s->cx.diags, E0402_USAGE, (Span){0}, "`--%s %s` names no parameter",
+                             key, text);
         for (uint32_t k = 0; k < f->fn->params.n; k++)
             diag_note(d, "there is a parameter `%s`", f->fn->params.at[k]->name->text);
-        diag_help(d, "write `--arg NAME=FILE.npy`");
+        diag_help(d, "write `--%s NAME=FILE`", key);
         return false;
     }
-    Tensor *t = npy_read(&f->s->cx.limits, f->s->cx.diags, eq + 1);
+    Tensor *t = strcmp(key, "bytes") == 0 ? bytes_of_file(f->s, eq + 1)
+                                          : npy_read(&f->s->cx.limits, f->s->cx.diags, eq + 1);
     if (t)
         put_arg(f, i, t);
     return t != NULL;
@@ -203,8 +217,8 @@ bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Funct
             ok = json_read_args(s, p->value, m, fn, args);
         else if (!strcmp(p->key, "params"))
             ok = npz_read(&s->cx.limits, s->cx.diags, p->value, take_array, &f);
-        else if (!strcmp(p->key, "arg"))
-            ok = take_arg(&f, p->value);
+        else if (!strcmp(p->key, "arg") || !strcmp(p->key, "bytes"))
+            ok = take_arg(&f, p->key, p->value);
         else if (!strcmp(p->key, "random"))
             seed = p->value;
     }

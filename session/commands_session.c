@@ -108,26 +108,32 @@ void command_load(CommandCall *c)
     s->loading--;
 }
 
-static bool bind_array(void *data, const char *name, Tensor *t)
+/* A variable of this name for the tensor, which is taken. */
+static bool bind_tensor(CommandCall *c, const char *name, Tensor *t)
 {
-    CommandCall *c = data;
     RelaySession *s = c->s;
     Module *m = module_new(&s->cx);
     if (!m) {
         tensor_release(t);
         return false;
     }
-    char *clean = strdup(name);
-    for (char *p = clean; p && *p; p++)
-        if (!isalnum((unsigned char)*p))
-            *p = '_';
-    Var *v = expr_var(&m->arena, c->args, ctx_name(&s->cx, clean ? clean : "v"), NULL);
+    Var *v = expr_var(&m->arena, c->args, ctx_name(&s->cx, name), NULL);
     v->base.type = type_of_tensor(&s->cx, t);
     emit_printf(s, RELAY_OUTPUT_DISPLAY, "%%%s: %s", v->name->text, type_str(&s->cx, v->base.type));
     session_bind(s, v, value_tensor(t), m, false);
     module_release(m);
-    free(clean);
     return true;
+}
+
+static bool bind_array(void *data, const char *name, Tensor *t)
+{
+    char *clean = strdup(name);
+    for (char *p = clean; p && *p; p++)
+        if (!isalnum((unsigned char)*p))
+            *p = '_';
+    bool ok = bind_tensor(data, clean ? clean : "v", t);
+    free(clean);
+    return ok;
 }
 
 void command_params(CommandCall *c)
@@ -138,16 +144,52 @@ void command_params(CommandCall *c)
     free(path);
 }
 
+static bool is_variable(const char *text)
+{
+    bool ok = text[0] == '%' && (isalpha((unsigned char)text[1]) || text[1] == '_');
+    for (const char *p = text + 1; *p; p++)
+        ok = ok && (isalnum((unsigned char)*p) || *p == '_');
+    return ok;
+}
+
+void command_bytes(CommandCall *c)
+{
+    Str word = command_word(c);
+    char *name = strndup(word.ptr, word.len);
+    char *path = command_need(c, "a variable and a file") ? command_rest(c) : NULL;
+    if (path && name && !is_variable(name)) {
+        Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args, "`%s` is no variable", name);
+        diag_help(d, "for instance `:bytes %%text FILE`");
+    } else if (path && name) {
+        Tensor *t = bytes_of_file(c->s, path);
+        if (t)
+            bind_tensor(c, name + 1, t);
+    }
+    free(name);
+    free(path);
+}
+
 /* ---- pictures, documentation, settings ---------------------------------------------------------------------------------- */
 
-void command_image(CommandCall *c)
+/* Shows the value of the argument. */
+static void show_value(CommandCall *c, bool (*show)(RelaySession *s, Value v, Span span))
 {
     Module *m = command_expr(c);
     Value v = m ? engine_eval(c->s, c->s->engine, c->s->env, m, m->expr) : value_none();
     if (!value_is_none(v))
-        display_image(c->s, v, c->args);
+        show(c->s, v, c->args);
     value_release(v);
     module_release(m);
+}
+
+void command_image(CommandCall *c)
+{
+    show_value(c, display_image);
+}
+
+void command_text(CommandCall *c)
+{
+    show_value(c, display_text);
 }
 
 typedef Vec(const char *) Names;
@@ -233,8 +275,7 @@ void command_explain(CommandCall *c)
         explain_types(&rest);
         return;
     }
-    char *name =
-        command_need(c, "a code, such as E0207, or `types`") ? command_rest(c) : NULL;
+    char *name = command_need(c, "a code, such as E0207, or `types`") ? command_rest(c) : NULL;
     if (!name)
         return;
     DiagCode code = diag_find(name);

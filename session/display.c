@@ -1,4 +1,5 @@
 /* Values and programs as bundles of mime types. */
+#include "base/utf8.h"
 #include "ir/print.h"
 #include "runtime/show.h"
 #include "session/internal.h"
@@ -180,6 +181,47 @@ bool display_image(RelaySession *s, Value v, Span span)
     buf_deinit(&text);
     buf_deinit(&svg);
     return true;
+}
+
+/* ---- text -------------------------------------------------------------------------------------------------------------------- */
+
+/* What cannot be shown becomes U+FFFD. */
+static void put_code(Buf *out, int64_t code)
+{
+    char bytes[4];
+    bool shown = code == '\n' || code == '\t' || (code >= 32 && code != 127 && code <= 0x10FFFF);
+    bool surrogate = code >= 0xD800 && code < 0xE000;
+    buf_bytes(out, bytes, utf8_encode(shown && !surrogate ? (uint32_t)code : 0xFFFD, bytes));
+}
+
+static bool put_codes(Buf *out, Value v)
+{
+    TensorView view;
+    if (!value_view(&v, &view) || view.t.rank > 1 || !dtype_is_int(view.t.dtype))
+        return false;
+    for (int64_t i = 0; i < view.t.size; i++)
+        put_code(out, tensor_get_int(&view.t, i));
+    return true;
+}
+
+bool display_text(RelaySession *s, Value v, Span span)
+{
+    Buf text = {0};
+    bool ok = true;
+    /* A list by any name: constructors of a value and of what comes behind it. */
+    while (ok && v.kind == VALUE_CON && v.object->n == 2 && !limit_hit(&s->cx.limits)) {
+        ok = put_codes(&text, v.object->fields[0]);
+        v = v.object->fields[1];
+    }
+    ok = ok && (v.kind == VALUE_CON ? v.object->n == 0 : put_codes(&text, v));
+    if (ok) {
+        emit_text(s, RELAY_OUTPUT_DISPLAY, &text);
+    } else {
+        Diag *d = diag_error(s->cx.diags, E0402_USAGE, span, "this is no text");
+        diag_help(d, "a text is a vector or a list of integers, each a code point");
+    }
+    buf_deinit(&text);
+    return ok;
 }
 
 /* ---- colouring -------------------------------------------------------------------------------------------------------------- */
