@@ -8,6 +8,7 @@ why the rest is left out. TEST is a name or a part of one.
 """
 import argparse
 import collections
+import re
 import sys
 import warnings
 
@@ -18,6 +19,7 @@ from onnx_nodes import LeftOut, translate
 
 TOLERANCE = {"float16": (2e-3, 2e-3), "bfloat16": (2e-2, 2e-2), "float32": (1e-3, 1e-6), "float64": (1e-6, 1e-9)}
 BATCH = 60
+OPERATORS = set(peer.operators())
 
 
 def testcases():
@@ -34,6 +36,9 @@ class Test(peer.Case):
     def __init__(self, case, index):
         self.name = case.name
         text, arrays, want = translate(case.model, *case.data_sets[0], f"t{index}")
+        for name in re.findall(r"(?<![@%\w.])([a-z][\w.]*)\(", text.split("{", 1)[1]):
+            if name not in OPERATORS:
+                raise LeftOut(f"Relay has no operator `{name}`")
         holes = ", ".join(["{}"] * len(arrays))
         super().__init__(f"@t{index}({holes})", arrays, tuple(want))
         self.definition = text
