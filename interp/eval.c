@@ -46,6 +46,19 @@ static inline const Step *step_op(Interp *in, Step *s)
     return s->next;
 }
 
+/* A comparison that only decides goes to the branch at once; the general way leaves its result for the IF. */
+static inline const Step *step_op_if(Interp *in, Step *s)
+{
+    const OpSite *site = s->site;
+    if (!site->fast)
+        return general_op(in, s);
+    const Value *a = operand_at(in, s->args[0]), *b = operand_at(in, s->args[1]);
+    if (value_head(a) != site->heads[0] || value_head(b) != site->heads[1])
+        return general_op(in, s);
+    ScalarResult r = site->swapped ? site->fast(b->bits, a->bits) : site->fast(a->bits, b->bits);
+    return r.done ? s->next->blocks[r.bits ? 0 : 1].first : general_op(in, s);
+}
+
 static inline const Step *step_if(Interp *in, const Step *s)
 {
     return s->blocks[operand_at(in, s->args[0])->bits ? 0 : 1].first;
@@ -138,6 +151,18 @@ static void release_closure(Object *closure)
         value_release(value_object(closure));
 }
 
+/* A function without a closure calls itself: its frame, which is empty by now, begins anew. */
+static inline const Step *begin_again(Interp *in, const Step *s)
+{
+    Frame *f = in->frame;
+    Value *args = in->args;
+    for (uint32_t i = 0; i < s->n; i++)
+        args[i] = operand_take(in, s->args[i]);
+    for (uint32_t i = 0; i < s->n; i++)
+        value_put(&f->slots[i], value_head(&args[i]), args[i].bits);
+    return eval_must_stop(&in->cx->limits) ? NULL : f->code->body.first;
+}
+
 /* The frame has nothing left but what goes to the new one, which takes its place. */
 static inline const Step *tail_call(Interp *in, const Step *s, const Code *code, bool closure)
 {
@@ -213,15 +238,19 @@ static inline const Step *step_call_global(Interp *in, Step *s)
 static inline const Step *step_tail_global(Interp *in, Step *s)
 {
     const Code *code = s->epoch == in->epoch ? s->found : global_code(in, s);
+    if (code == in->frame->code)
+        return begin_again(in, s);
     return code ? tail_call(in, s, code, false) : NULL;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
-static inline const Step *one_step(Interp *in, Step *s)
+/* Inlined into the loop, where it may not cost a call. */
+static inline __attribute__((always_inline)) const Step *one_step(Interp *in, Step *s)
 {
     switch ((StepKind)s->kind) {
     case STEP_OP: return step_op(in, s);
+    case STEP_OP_IF: return step_op_if(in, s);
     case STEP_IF: return step_if(in, s);
     case STEP_CALL: return step_call(in, s);
     case STEP_CALL_GLOBAL: return step_call_global(in, s);
@@ -240,7 +269,7 @@ static inline const Step *one_step(Interp *in, Step *s)
     case STEP_REF_WRITE: return step_ref_write(in, s);
     case STEP_DROP: return step_drop(in, s);
     }
-    return NULL;
+    __builtin_unreachable();
 }
 
 const Step *eval_step(Interp *in, Step *s)

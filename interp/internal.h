@@ -29,6 +29,7 @@ typedef struct Operand {
 
 typedef enum StepKind {
     STEP_OP,                /* an operator on args */
+    STEP_OP_IF,             /* the same, and its result only decides at the IF that follows */
     STEP_IF,                /* args[0] decides between two blocks */
     STEP_CALL,              /* the closure args[n] on n args */
     STEP_CALL_GLOBAL,
@@ -204,10 +205,18 @@ void code_share_slots(Unit *u, Code *code);
 
 /* ---- stack.c ------------------------------------------------------------------------------------ */
 
-/* A frame with empty slots on top of the stack; NULL when a limit was hit. */
+/* A frame on top of the stack; its slots are empty but for the parameters, which the caller fills. NULL when a limit was hit. */
 Frame *eval_frame_push(Interp *in, const Code *code);
 void eval_frame_pop(Interp *in, Frame *f);
 void stack_deinit(Interp *in);
+
+/* limit_hit, asked at every call: what mostly is not the case is found without a call. */
+static inline bool eval_must_stop(Limits *l)
+{
+    bool ask = l->hit != LIMIT_NONE || l->seconds_most > 0 ||
+               atomic_load_explicit(&l->interrupted, memory_order_relaxed);
+    return ask && limit_hit(l);
+}
 
 /* Makes the frame the running one. */
 static inline void eval_frame_enter(Interp *in, Frame *f)
@@ -287,13 +296,11 @@ static inline uint64_t value_head(const Value *v)
     return head;
 }
 
-typedef uint64_t ValueWords __attribute__((vector_size(16)));
-
-/* Both words are stored as one: two stores are slow to read back as one value. */
+/* Word by word, as values are read: a store and a load of different widths wait for each other. */
 static inline void value_put(Value *at, uint64_t head, uint64_t bits)
 {
-    ValueWords words = {head, bits};
-    memcpy(at, &words, sizeof words);
+    memcpy(at, &head, sizeof head);
+    at->bits = bits;
 }
 
 /* ---- operands ----------------------------------------------------------------------------------- */

@@ -138,6 +138,15 @@ static bool step_branches(const Step *s)
     return s->kind == STEP_IF || s->kind == STEP_MATCH;
 }
 
+/* A scalar that is read by the `if` behind it and nowhere else need not be stored. */
+static void mark_decision(Step *s)
+{
+    const Step *next = s->next;
+    if (s->kind == STEP_OP && next && next->kind == STEP_IF && s->dest != NO_SLOT &&
+        next->args[0].base == BASE_SLOTS && next->args[0].last && next->args[0].at == s->dest)
+        s->kind = STEP_OP_IF;
+}
+
 static void one_step(Lifetime *lt, LiveFrame *f, Step *s)
 {
     if (f->branches == 0 && s->dest != NO_SLOT && !slot_defined(lt, s->dest))
@@ -149,6 +158,7 @@ static void one_step(Lifetime *lt, LiveFrame *f, Step *s)
     if (step_branches(s))
         branches_joined(lt, s);
     operands_used(lt, s);
+    mark_decision(s);
     f->steps--;
     f->branches = 0;
 }

@@ -140,7 +140,8 @@ static bool tell_match(Telling *t, const Step *s, const Step *next)
 static const char *name_of(const Step *s)
 {
     switch ((StepKind)s->kind) {
-    case STEP_OP: return s->op->name;
+    case STEP_OP:
+    case STEP_OP_IF: return s->op->name;
     case STEP_CON: return s->con->name->text;
     case STEP_GLOBAL: return s->name->text;
     default: return NULL;
@@ -151,7 +152,8 @@ static const char *name_of(const Step *s)
 static EventKind value_event(const Step *s)
 {
     switch ((StepKind)s->kind) {
-    case STEP_OP: return EVENT_OP;
+    case STEP_OP:
+    case STEP_OP_IF: return EVENT_OP;
     case STEP_CON: return EVENT_CON;
     case STEP_TUPLE: return EVENT_TUPLE;
     case STEP_GET: return EVENT_GET;
@@ -199,6 +201,7 @@ static bool bind_captured(Telling *t, const Step *s, Event *e)
 static const Step *run_value(Telling *t, Step *s, uint32_t n_args, bool *on)
 {
     Step seen = *s;
+    seen.kind = s->kind == STEP_OP_IF ? STEP_OP : s->kind;
     bool unused = s->dest == NO_SLOT;
     if (unused)
         seen.dest = t->in->frame->code->n_slots;
@@ -256,6 +259,7 @@ static const Step *watch_step(Telling *t, Step *s, bool *on)
         return next;
     case STEP_MATCH:
     case STEP_OP:
+    case STEP_OP_IF:
     case STEP_CON:
     case STEP_TUPLE:
     case STEP_GET:

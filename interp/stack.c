@@ -103,7 +103,7 @@ Frame *eval_frame_push(Interp *in, const Code *code)
     Limits *l = &in->cx->limits;
     /* One slot more than it needs, where an observer finds results that nobody uses. */
     size_t bytes = sizeof(Frame) + (code->n_slots + 1) * sizeof(Value);
-    if (limit_hit(l))
+    if (eval_must_stop(l))
         return NULL;
     if (l->depth_most && st->depth >= l->depth_most) {
         limit_reach(l, LIMIT_DEPTH);
@@ -118,7 +118,7 @@ Frame *eval_frame_push(Interp *in, const Code *code)
     f->call = NULL;
     f->closure = NULL;
     f->code = code;
-    for (uint32_t i = 0; i < code->n_slots; i++)
+    for (uint32_t i = code->n_params; i < code->n_slots; i++)
         f->slots[i].kind = VALUE_NONE;
     return f;
 }
