@@ -194,6 +194,7 @@ static const ShowRow show_rows[] = {
 void command_show(CommandCall *c)
 {
     const char *names[sizeof show_rows / sizeof *show_rows];
+    Span from = c->args;
     Str word = command_word(c);
     for (size_t i = 0; i < sizeof show_rows / sizeof *show_rows; i++) {
         const ShowRow *row = &show_rows[i];
@@ -212,7 +213,8 @@ void command_show(CommandCall *c)
         module_release(m);
         return;
     }
-    Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args,
+    Span span = {from.source, from.from, from.from + (uint32_t)word.len};
+    Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, span,
                          "`:show` wants to know what: text, types, lowered, llvm "
                          "or asm");
     char *wanted = strndup(word.ptr, word.len);
