@@ -350,6 +350,132 @@ static void compute_reverse(TeBuilder *b)
     ops_emit(b, te_load(b, x, index));
 }
 
+/* ---- meshgrid ------------------------------------------------------------------------------------- */
+
+/* The axis of the results that argument i runs along: "xy" has the first two the other way round. */
+static int mesh_axis(const Attrs *a, int n, int i)
+{
+    bool swap = str_is(attrs_string(a, "indexing"), "xy") && n >= 2;
+    return swap && i < 2 ? 1 - i : i;
+}
+
+static RelResult rel_meshgrid(Rel *r)
+{
+    const Type *t = rel_tensors(r, 0), *all[TENSOR_RANK_MOST];
+    Dim dims[TENSOR_RANK_MOST];
+    if (!t)
+        return rel_blocked(r);
+    bool good = t->n > 0 && t->n <= TENSOR_RANK_MOST;
+    for (uint32_t i = 0; good && i < t->n; i++) {
+        const Type *x = type_find(t->parts[i]);
+        good = x->n < 2 && dtype_eq(x->dtype, type_find(t->parts[0])->dtype);
+        dims[mesh_axis(r->attrs, (int)t->n, (int)i)] = x->n ? x->dims[0] : 1;
+    }
+    if (!good) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, 0,
+                  "`meshgrid` takes a tuple of scalars and vectors of one type");
+        return REL_FAILED;
+    }
+    for (uint32_t i = 0; i < t->n; i++)
+        all[i] = type_tensor(r->cx, type_find(t->parts[0])->dtype, t->n, dims);
+    return rel_set_output(r, type_tuple(r->cx, t->n, all));
+}
+
+static void compute_meshgrid(TeBuilder *b)
+{
+    int n = te_n_inputs(b);
+    for (int i = 0; i < n; i++) {
+        TeTensor x = te_input(b, i);
+        Te *at = te_axis(b, mesh_axis(b->attrs, n, i));
+        te_output(b, te_map(b, x.dtype, n, te_out_shape(b, i), te_load(b, x, &at)));
+    }
+}
+
+/* ---- nn.fifo_buffer ------------------------------------------------------------------------------- */
+
+static RelResult rel_fifo_buffer(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0), *old = t ? rel_tensor(r, 1) : NULL;
+    if (!old)
+        return rel_blocked(r);
+    int axis = rel_axis(r, attrs_int(r->attrs, "axis", 0), old->n);
+    if (axis < 0 || !rel_rank(r, 0, t, old->n) || !rel_dtypes_agree(r, 0, t, 1, old))
+        return REL_FAILED;
+    bool fits = t->dims[axis] <= old->dims[axis];
+    for (int i = 0; fits && i < (int)t->n; i++)
+        fits = i == axis || dim_agrees(t->dims[i], old->dims[i]);
+    if (fits)
+        return rel_set_output(r, old);
+    rel_error(r, E0202_SHAPE, 0, "%s does not fit into the buffer %s", type_str(r->cx, t),
+              type_str(r->cx, old));
+    return REL_FAILED;
+}
+
+static void compute_fifo_buffer(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0), old = te_input(b, 1);
+    int axis = ops_axis(b->attrs, "axis", x.rank);
+    Te *index[TENSOR_RANK_MOST], *zero = te_number(b, x.dtype, 0);
+    ops_axes(b, 0, x.rank, index);
+    Te *at = index[axis], *rest = te_int(b, old.shape[axis] - x.shape[axis]);
+    index[axis] = te_binary(b, TE_ADD, at, te_int(b, x.shape[axis]));
+    Te *kept = te_load_or(b, old, index, zero);
+    index[axis] = te_binary(b, TE_SUB, at, rest);
+    ops_emit(b, te_select(b, te_binary(b, TE_LT, at, rest), kept, te_load_or(b, x, index, zero)));
+}
+
+/* ---- strided_set ---------------------------------------------------------------------------------- */
+
+static RelResult rel_strided_set(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0), *v = t ? rel_tensor(r, 1) : NULL;
+    if (!v)
+        return rel_blocked(r);
+    if (!rel_rank(r, 1, v, t->n) || !rel_dtypes_agree(r, 0, t, 1, v))
+        return REL_FAILED;
+    for (uint32_t i = 2; i < 5; i++) {
+        const Type *p = rel_tensor(r, i);
+        if (!p)
+            return rel_blocked(r);
+        if (!rel_rank(r, i, p, 1) || !rel_is_int(r, i, p))
+            return REL_FAILED;
+    }
+    return rel_set_output(r, t);
+}
+
+/* Element i of a vector of begins or strides; `otherwise` behind its end. */
+static Te *slice_part(TeBuilder *b, TeTensor t, int i, int64_t otherwise)
+{
+    if (i >= t.shape[0])
+        return te_int(b, otherwise);
+    return te_cast(b, (DType){DTYPE_CODE_INT, 64, 1}, te_load(b, t, (Te *[]){te_int(b, i)}));
+}
+
+/* Where the slice is begins and strides say; how long it is the shape of what is written. */
+static void compute_strided_set(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0), v = te_input(b, 1);
+    Te *index[TENSOR_RANK_MOST], *inside = NULL, *zero = te_int(b, 0);
+    for (int i = 0; i < x.rank; i++) {
+        Te *step = slice_part(b, te_input(b, 4), i, 1), *e = te_int(b, x.shape[i]);
+        Te *begin = slice_part(b, te_input(b, 2), i, 0);
+        begin = te_select(b, te_binary(b, TE_LT, begin, zero), te_binary(b, TE_ADD, begin, e),
+                          begin);
+        /* A stride of 0 means nothing; 1 keeps the division safe. */
+        step = te_select(b, te_binary(b, TE_EQ, step, zero), te_int(b, 1), step);
+        Te *last = te_binary(b, TE_SUB, e, te_int(b, 1));
+        begin = te_binary(b, TE_MAX, te_binary(b, TE_MIN, begin, last), zero);
+        Te *far = te_binary(b, TE_SUB, te_axis(b, i), begin);
+        Te *on = te_binary(b, TE_EQ, te_binary(b, TE_MOD, far, step), zero);
+        index[i] = te_binary(b, TE_DIV, far, step);
+        on = te_binary(b, TE_AND, on, te_binary(b, TE_GE, index[i], zero));
+        on = te_binary(b, TE_AND, on, te_binary(b, TE_LT, index[i], te_int(b, v.shape[i])));
+        inside = inside ? te_binary(b, TE_AND, inside, on) : on;
+    }
+    Te *old = ops_at_axes(b, x), *fresh = te_load_or(b, v, index, te_number(b, v.dtype, 0));
+    ops_emit(b, inside ? te_select(b, inside, fresh, old) : fresh);
+}
+
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
 static const OpAttr transpose_attrs[] = {
@@ -373,6 +499,19 @@ static const OpAttr repeat_attrs[] = {
 };
 static const OpAttr reverse_attrs[] = {
     ATTR_NONE("axis", INT, "the axis to reverse; it must be given"), {0}};
+
+static const OpArg mesh_args[] = {{"data", "a tuple of scalars and vectors"}, {0}};
+static const OpAttr mesh_attrs[] = {
+    ATTR_S("indexing", "ij", "\"ij\": argument i runs along axis i; \"xy\": the first two swapped"),
+    {0}};
+static const OpArg fifo_args[] = {{"data", "what comes in"}, {"buffer", "what was there"}, {0}};
+static const OpAttr fifo_attrs[] = {ATTR_I("axis", 0, "the axis that moves on"), {0}};
+static const OpArg strided_set_args[] = {{"data", "the tensor"},
+                                         {"v", "what to write"},
+                                         {"begin", "the first positions: integers"},
+                                         {"end", "the positions behind the last"},
+                                         {"strides", "from one position to the next"},
+                                         {0}};
 
 const Op move_ops[] = {
     {.name = "transpose",
@@ -432,5 +571,31 @@ const Op move_ops[] = {
      .pattern = OP_INJECTIVE,
      .rel = rel_reverse,
      .compute = compute_reverse},
+    {.name = "meshgrid",
+     .doc = "Tensors that repeat each vector along the axes of the others.",
+     .args = mesh_args,
+     .attrs = mesh_attrs,
+     .shapes = "((a), (b), ...) -> ((a, b, ...), (a, b, ...), ...)",
+     .samples = "((float32[2], float32[3]))",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_meshgrid,
+     .compute = compute_meshgrid},
+    {.name = "nn.fifo_buffer",
+     .doc = "A buffer moved on along an axis by what comes in, which stands at its end.",
+     .args = fifo_args,
+     .attrs = fifo_attrs,
+     .shapes = "(k, d...), (n, d...) -> (n, d...)",
+     .samples = "(float32[1,3], float32[4,3])",
+     .pattern = OP_OPAQUE,
+     .rel = rel_fifo_buffer,
+     .compute = compute_fifo_buffer},
+    {.name = "strided_set",
+     .doc = "A tensor with part of it replaced.",
+     .args = strided_set_args,
+     .shapes = "(d...), (e...), (r), (r), (r) -> (d...)",
+     .samples = "(float32[4,3], float32[2,3], int64[2], int64[2], int64[2])",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_strided_set,
+     .compute = compute_strided_set},
     {0},
 };

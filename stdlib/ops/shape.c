@@ -139,7 +139,7 @@ static RelResult reshape_done(Rel *r, const Type *t, uint32_t n, const Dim *dims
 
 RelResult rel_reshape_to(Rel *r, const Type *t, const int64_t *codes, int n)
 {
-    bool zero = attrs_find(r->attrs, "allowzero") && attrs_bool(r->attrs, "allowzero");
+    bool zero = !attrs_find(r->attrs, "allowzero") || attrs_bool(r->attrs, "allowzero");
     Reshape s = {.r = r, .in = t->dims, .n_in = (int)t->n, .allowzero = zero};
     if (!reshape_run(&s, codes, n))
         return REL_FAILED;

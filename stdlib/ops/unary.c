@@ -136,6 +136,51 @@ static void compute_fixed_point_multiply(TeBuilder *b)
     ops_emit(b, te_cast(b, te_out_dtype(b, 0), x));
 }
 
+/* Multiplier and shifts along the axes. */
+static RelResult rel_fixed_point_axes(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    int64_t axes[TENSOR_RANK_MOST];
+    Dim dims[TENSOR_RANK_MOST];
+    if (!t)
+        return rel_blocked(r);
+    int n = attrs_ints(r->attrs, "axes", axes, TENSOR_RANK_MOST);
+    if (!rel_is_int(r, 0, t))
+        return REL_FAILED;
+    for (int i = 0; i < n; i++) {
+        int axis = rel_axis(r, axes[i], t->n);
+        if (axis < 0)
+            return REL_FAILED;
+        dims[i] = t->dims[axis];
+    }
+    for (uint32_t i = 1; i < 4; i++)
+        if (!rel_set_tensor(r, i, (DType){DTYPE_CODE_INT, 32, 1}, (uint32_t)(n < 0 ? 0 : n), dims))
+            return REL_FAILED;
+    return rel_set_output(r, t);
+}
+
+/* ((x << left) m + half) >> (31 + right), where half rounds up. */
+static void compute_fixed_point_axes(TeBuilder *b)
+{
+    DType wide = {DTYPE_CODE_INT, 64, 1};
+    TeTensor x = te_input(b, 0);
+    int64_t axes[TENSOR_RANK_MOST];
+    Te *index[TENSOR_RANK_MOST], *part[3];
+    int n = attrs_ints(b->attrs, "axes", axes, TENSOR_RANK_MOST);
+    for (int i = 0; i < n; i++)
+        index[i] = te_axis(b, (int)(axes[i] < 0 ? axes[i] + x.rank : axes[i]));
+    for (int i = 0; i < 3; i++)
+        part[i] = te_cast(b, wide, te_load(b, te_input(b, i + 1), index));
+    Te *v = te_cast(b, wide, ops_at_axes(b, x)), *right = te_int(b, 31);
+    if (attrs_bool(b->attrs, "is_lshift_required"))
+        v = te_binary(b, TE_SHL, v, part[1]);
+    if (attrs_bool(b->attrs, "is_rshift_required"))
+        right = te_binary(b, TE_ADD, right, part[2]);
+    Te *half = te_binary(b, TE_SHL, te_int(b, 1), te_binary(b, TE_SUB, right, te_int(b, 1)));
+    v = te_binary(b, TE_ADD, te_binary(b, TE_MUL, v, part[0]), half);
+    ops_emit(b, te_cast(b, x.dtype, te_binary(b, TE_SHR, v, right)));
+}
+
 /* ---- the bits as another dtype ------------------------------------------------------------------ */
 
 static RelResult rel_reinterpret(Rel *r)
@@ -165,6 +210,17 @@ static const OpAttr clip_attrs[] = {
     ATTR_MUST("a_max", FLOAT, "the greatest value of the result"),
     {0},
 };
+static const OpArg fixed_point_axes_args[] = {
+    {"data", "whole numbers"},
+    {"fp_multiplier", "31 bits behind the point: int32"},
+    {"left_shift", "by how many bits to shift before: int32"},
+    {"right_shift", "by how many bits to shift behind: int32"},
+    {0}};
+static const OpAttr fixed_point_axes_attrs[] = {
+    ATTR_B("is_lshift_required", 0, "`left_shift` counts"),
+    ATTR_B("is_rshift_required", 0, "`right_shift` counts"),
+    ATTR_MUST("axes", INTS, "the axes of multiplier and shifts"),
+    {0}};
 static const OpAttr fixed_point_attrs[] = {
     ATTR_MUST("multiplier", INT, "a number of 31 bits behind the point"),
     ATTR_MUST("shift", INT, "the power of two"),
@@ -246,6 +302,15 @@ const Op unary_ops[] = {
      .pattern = OP_ELEMWISE,
      .rel = rel_same_int,
      .compute = compute_fixed_point_multiply},
+    {.name = "fixed_point_multiply_per_axis",
+     .doc = "Each element times a fixed-point number of its own axis, rounded half up.",
+     .args = fixed_point_axes_args,
+     .attrs = fixed_point_axes_attrs,
+     .shapes = "(d...), (d of axes...) three times -> (d...)",
+     .samples = "(int32[2,3], int32[3], int32[3], int32[3], axes=[1])",
+     .pattern = OP_BROADCAST,
+     .rel = rel_fixed_point_axes,
+     .compute = compute_fixed_point_axes},
     {.name = "reinterpret",
      .doc = "The bits of each element, read as another type of the same size.",
      .args = args_data,
