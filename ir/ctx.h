@@ -21,7 +21,7 @@ struct Ctx {
     Limits limits;
     TypeTable types;
     uint32_t holes; /* number of the next hole */
-    Vec(DimSymbol) symbols; /* extent DIM_ANY - 1 - k is symbol k */
+    Vec(DimSymbol) symbols; /* extent INT64_MIN + k is symbol k */
     const OpTable *ops; /* the operators there are */
     PtrMap op_index; /* name -> Op; made when an operator is first looked up */
     Pool *pool;

@@ -128,8 +128,12 @@ bool dims_broadcast(uint32_t na, const Dim *a, uint32_t nb, const Dim *b, uint32
         Dim q = i + nb < *n ? 1 : b[i + nb - *n];
         if (p == 1 || (p == DIM_ANY && q != 1))
             out[i] = q;
-        else if (q == 1 || dim_agrees(p, q))
+        else if (q == 1 || q == DIM_ANY || p == q)
             out[i] = p;
+        else if (p < 0 && q < 0) /* two symbols: either may be 1 */
+            out[i] = DIM_ANY;
+        else if (dim_agrees(p, q))
+            out[i] = p < 0 ? q : p;
         else
             return false;
     }

@@ -10,16 +10,16 @@ Dim dim_symbol(Ctx *cx, DimSymbol symbol)
         const DimSymbol *s = &cx->symbols.at[i];
         if (s->name == symbol.name && dtype_eq(s->dtype, symbol.dtype) &&
             s->is_size == symbol.is_size && s->ordinal == symbol.ordinal)
-            return DIM_ANY - 1 - (Dim)i;
+            return INT64_MIN + (Dim)i;
     }
     vec_push(&cx->symbols, &cx->arena, symbol);
-    return DIM_ANY - (Dim)cx->symbols.n;
+    return INT64_MIN + (Dim)cx->symbols.n - 1;
 }
 
 const DimSymbol *dim_symbol_get(const Ctx *cx, Dim dim)
 {
-    uint64_t at = (uint64_t)(DIM_ANY - 1 - dim);
-    return dim < DIM_ANY && at < cx->symbols.n ? &cx->symbols.at[at] : NULL;
+    uint64_t at = (uint64_t)dim - (uint64_t)INT64_MIN;
+    return dim_is_symbol(dim) && at < cx->symbols.n ? &cx->symbols.at[at] : NULL;
 }
 
 static uint32_t mix(uint32_t h, uint64_t v)
@@ -512,7 +512,7 @@ static void print_tensor(Buf *b, const Type *t, const TypeStyle *style)
     buf_str(b, "Tensor[(");
     for (uint32_t i = 0; i < t->n; i++) {
         buf_str(b, i ? ", " : "");
-        if (t->dims[i] < DIM_ANY && style->extent)
+        if (dim_is_symbol(t->dims[i]) && style->extent)
             style->extent(style->data, b, t->dims[i]);
         else if (t->dims[i] < 0)
             buf_char(b, '?');

@@ -18,10 +18,14 @@ typedef struct TypeDef TypeDef;
 
 #define TYPE_DEPTH_MOST 1000
 
-/* An extent: 0 or more, or DIM_ANY for one that is known only at run time. Values below DIM_ANY are symbolic extents: known only at
- * run time too, but the same wherever one stands. */
+/* An extent: 0 or more, or DIM_ANY for one that is known only at run time. The least values are symbolic extents: known only at run
+ * time too, but the same wherever one stands. Whoever computes with extents takes all that are below 0 for unknown. */
 typedef int64_t Dim;
 #define DIM_ANY ((Dim) - 1)
+static inline bool dim_is_symbol(Dim d)
+{
+    return d < INT64_MIN / 2;
+}
 
 /* A symbolic extent is known by what the metadata of a text says of it; two of one name in one text are told apart by `ordinal`. */
 typedef struct DimSymbol {

@@ -21,13 +21,28 @@ bool request_flag(const RelayRequest *r, const char *key)
     return v && strcmp(v, "0") != 0;
 }
 
-static bool tensor_has_type(const Tensor *t, const Type *type)
+/* A symbolic extent is what the first argument says, for all of them. */
+static bool bind_symbol(Ctx *cx, DimValues *values, Dim symbol, int64_t extent)
+{
+    for (size_t i = 0; values && i < values->n; i++)
+        if (values->at[i].symbol == symbol)
+            return values->at[i].extent == extent;
+    const DimSymbol *s = dim_symbol_get(cx, symbol);
+    if (values)
+        vec_push(values, &cx->arena, ((DimValue){symbol, extent}));
+    return s != NULL;
+}
+
+static bool tensor_has_type(Ctx *cx, const Tensor *t, const Type *type, DimValues *values)
 {
     if (!dtype_eq(t->dtype, type->dtype) || (uint32_t)t->rank != type->n)
         return false;
-    for (int32_t i = 0; i < t->rank; i++)
-        if (type->dims[i] >= 0 && type->dims[i] != t->shape[i])
+    for (int32_t i = 0; i < t->rank; i++) {
+        Dim d = type->dims[i];
+        if (d >= 0 ? d != t->shape[i]
+                   : dim_is_symbol(d) && !bind_symbol(cx, values, d, t->shape[i]))
             return false;
+    }
     return true;
 }
 
@@ -48,6 +63,7 @@ typedef struct Check {
 typedef struct Checks {
     Ctx *cx;
     Arena arena;
+    DimValues *symbols;
     Vec(Check) todo;
 } Checks;
 
@@ -56,7 +72,7 @@ static bool check_one(Checks *cs, Value v, const Type *t)
     TensorView view;
     t = type_find(t);
     if (t->kind == TYPE_TENSOR)
-        return value_view(&v, &view) && tensor_has_type(&view.t, t);
+        return value_view(&v, &view) && tensor_has_type(cs->cx, &view.t, t, cs->symbols);
     if (t->kind == TYPE_FUNC || t->kind == TYPE_VAR || t->kind == TYPE_POISON ||
         t->kind == TYPE_HOLE)
         return true;
@@ -77,9 +93,9 @@ static bool check_one(Checks *cs, Value v, const Type *t)
     return true;
 }
 
-bool value_has_type(Ctx *cx, Value v, const Type *t)
+bool value_has_type(Ctx *cx, Value v, const Type *t, DimValues *symbols)
 {
-    Checks cs = {.cx = cx};
+    Checks cs = {.cx = cx, .symbols = symbols};
     arena_init(&cs.arena, &cx->limits);
     vec_push(&cs.todo, &cs.arena, ((Check){v, t}));
     bool ok = true;
@@ -97,6 +113,7 @@ typedef struct Filling {
     RelaySession *s;
     const Function *fn;
     Value *args;
+    DimValues symbols;
 } Filling;
 
 static int param_index(const Function *fn, const char *name, size_t len)
@@ -194,7 +211,7 @@ static bool check_arg(Filling *f, int i)
             p->name->text);
         return false;
     }
-    if (!type || value_has_type(&s->cx, f->args[i], type))
+    if (!type || value_has_type(&s->cx, f->args[i], type, &f->symbols))
         return true;
     TensorView view;
     Diag *d = diag_error(s->cx.diags, E0305_ARGUMENTS, p->base.span,
@@ -202,13 +219,16 @@ static bool check_arg(Filling *f, int i)
     diag_label(d, p->base.span, "this is `%s`", type_str(&s->cx, type));
     if (value_view(&f->args[i], &view))
         diag_note(d, "the argument is `%s`", type_str(&s->cx, type_of_tensor(&s->cx, &view.t)));
+    for (size_t k = 0; k < f->symbols.n; k++)
+        diag_note(d, "`%s` is %lld", dim_symbol_get(&s->cx, f->symbols.at[k].symbol)->name->text,
+                  (long long)f->symbols.at[k].extent);
     return false;
 }
 
 bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Function *fn,
                   Value *args)
 {
-    Filling f = {s, fn, args};
+    Filling f = {.s = s, .fn = fn, .args = args};
     bool ok = true;
     const char *seed = NULL;
     for (size_t i = 0; i < r->n_params && ok; i++) {

@@ -41,6 +41,8 @@ struct RelaySession {
     bool prelude_loaded;
     char *
         directory; /* of the file being run: where imports and loads are looked up; NULL: the working directory */
+    Module *failed; /* whose variables stand for those of bindings that failed; NULL: none did */
+    PtrMap failed_old[2]; /* what their names meant before: locals, graph variables */
     int loading; /* nesting of :load */
     bool quit; /* :quit was run in this cell; nothing behind it is */
     struct Stops *stops; /* breakpoints and watched variables; NULL: none */
@@ -136,8 +138,14 @@ const char *request_find(const RelayRequest *r, const char *key);
 bool request_flag(const RelayRequest *r, const char *key);
 /* The bytes of a file as a vector of uint8; NULL after a diagnostic. */
 Tensor *bytes_of_file(RelaySession *s, const char *path);
-/* Whether a value has a type. */
-bool value_has_type(Ctx *cx, Value v, const Type *t);
+/* What symbolic extents are in this run. */
+typedef struct DimValue {
+    Dim symbol;
+    int64_t extent;
+} DimValue;
+typedef Vec(DimValue) DimValues;
+/* Whether a value has a type. Symbolic extents that are not in the list yet go there; NULL: they agree with everything. */
+bool value_has_type(Ctx *cx, Value v, const Type *t, DimValues *symbols);
 /* The result's tensors by name into an .npz file. */
 bool write_result(RelaySession *s, const char *path, Value v);
 

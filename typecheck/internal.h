@@ -125,7 +125,13 @@ typedef struct Instance {
     const Type **types;
 } Instance;
 
+/* What a symbolic extent turned out to be. */
+typedef struct DimBinding {
+    Dim symbol, extent;
+} DimBinding;
+
 struct Checker {
+    Vec(DimBinding) dims;
     Ctx *cx;
     Module *m;
     const Module *env;

@@ -136,11 +136,41 @@ bool unify_dim(Dim a, Dim b, Dim *out)
         *out = a;
     else if (a == DIM_ANY || b == DIM_ANY)
         *out = DIM_ANY;
-    else if (a < DIM_ANY)
+    else if (dim_is_symbol(a))
         *out = b;
     else
         *out = a;
-    return a == b || a <= DIM_ANY || b <= DIM_ANY;
+    return a == b || a < 0 || b < 0;
+}
+
+/* A symbolic extent that met a number is that number from there on. */
+static Dim bound_dim(const Checker *ck, Dim d)
+{
+    for (size_t i = 0; dim_is_symbol(d) && i < ck->dims.n; i++)
+        if (ck->dims.at[i].symbol == d)
+            return ck->dims.at[i].extent;
+    return d;
+}
+
+/* What is known of a type by now, for messages. */
+static const Type *bound_tensor(Checker *ck, const Type *t)
+{
+    Dim *dims = arena_alloc_must(&ck->scratch, t->n, sizeof *dims);
+    for (uint32_t i = 0; i < t->n; i++)
+        dims[i] = bound_dim(ck, t->dims[i]);
+    return type_tensor(ck->cx, t->dtype, t->n, dims);
+}
+
+static bool unify_dims(Checker *ck, Dim a, Dim b, Dim *out)
+{
+    a = bound_dim(ck, a);
+    b = bound_dim(ck, b);
+    if (!unify_dim(a, b, out))
+        return false;
+    Dim symbol = dim_is_symbol(a) ? a : b;
+    if (dim_is_symbol(symbol) && *out >= 0)
+        vec_push(&ck->dims, &ck->scratch, ((DimBinding){symbol, *out}));
+    return true;
 }
 
 static const Type *unify_step(Checker *ck, const Type *a, const Type *b, Widen widen);
@@ -154,8 +184,8 @@ static const Type *unify_tensors(Checker *ck, const Type *a, const Type *b)
     Dim few[16];
     Dim *dims = a->n <= 16 ? few : arena_new_array(&ck->scratch, Dim, a->n);
     for (uint32_t i = 0; i < a->n; i++)
-        if (!unify_dim(a->dims[i], b->dims[i], &dims[i]))
-            return misfit(ck, MISFIT_DIMS, a, b);
+        if (!unify_dims(ck, a->dims[i], b->dims[i], &dims[i]))
+            return misfit(ck, MISFIT_DIMS, bound_tensor(ck, a), bound_tensor(ck, b));
     return type_tensor(ck->cx, a->dtype, a->n, dims);
 }
 

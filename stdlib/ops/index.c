@@ -347,7 +347,7 @@ static RelResult rel_gather_nd(Rel *r)
     if (!rel_is_int(r, 1, index))
         return REL_FAILED;
     int64_t m = index->n ? index->dims[0] : -2;
-    if (m == DIM_ANY)
+    if (m == DIM_ANY || dim_is_symbol(m))
         m = attrs_int(r->attrs, "index_rank", -2);
     if (m < 0 || batch < 0 || m + batch > (int64_t)t->n || batch >= (int64_t)index->n) {
         Diag *d = rel_error(r, E0202_SHAPE, 1, "the indices `%s` do not fit the data, `%s`",

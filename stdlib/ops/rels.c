@@ -256,7 +256,7 @@ RelResult rel_out_tensor(Rel *r, DType dtype, uint32_t rank, const Dim *dims)
         return REL_FAILED;
     }
     for (uint32_t i = 0; i < rank; i++) {
-        if (dims[i] >= DIM_ANY)
+        if (dims[i] >= DIM_ANY || dim_is_symbol(dims[i]))
             continue;
         rel_error(r, E0202_SHAPE, -1, "axis %u of the result of `%s` would have an extent below 0",
                   (unsigned)i, r->op->name);
