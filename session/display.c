@@ -7,17 +7,23 @@
 #include <math.h>
 
 #define PROGRAM_LINES_MOST 1000000      /* a diff shows the whole program */
-#define BOUND_ELEMENTS_MOST 100 /* a `let` of more tells about them instead of showing them */
+#define BOUND_ELEMENTS_MOST 100 /* a `let`, or a part of a value, of more is told about instead of shown */
 
-static ShowStyle show_style(const RelaySession *s)
+/* A large tensor among other things is told by its type, first elements and statistics; by itself its corners are shown. */
+static ShowStyle show_style(const RelaySession *s, Value v)
 {
-    return (ShowStyle){.width = s->options.width};
+    ShowStyle style = {.width = s->options.width};
+    if (value_is_object(v)) {
+        style.elements = BOUND_ELEMENTS_MOST;
+        style.large = SHOW_SUMMARY;
+    }
+    return style;
 }
 
 void display_value(RelaySession *s, RelayOutputKind kind, Value v)
 {
     Buf text = {0};
-    value_show(&text, v, show_style(s));
+    value_show(&text, v, show_style(s, v));
     emit_text(s, kind, &text);
     buf_deinit(&text);
 }
@@ -32,7 +38,7 @@ void display_binding(RelaySession *s, const Local *local)
         buf_str(&b, " = ");
         tensor_summary(&b, local->value.tensor);
     } else if (local->value.kind != VALUE_FUNCTION) {
-        ShowStyle style = show_style(s);
+        ShowStyle style = show_style(s, local->value);
         style.bare = true;
         buf_str(&b, " = ");
         value_show(&b, local->value, style);
