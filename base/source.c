@@ -65,6 +65,12 @@ uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t le
     return (uint32_t)m->n;
 }
 
+void sources_drop(SourceMap *m, uint32_t number)
+{
+    if (number && number == m->n)
+        source_free(m->sources[--m->n]);
+}
+
 void sources_set_first_line(SourceMap *m, uint32_t number, uint32_t line)
 {
     if (number > 0 && number <= m->n && line > 0)

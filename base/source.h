@@ -38,6 +38,8 @@ void sources_init(SourceMap *m);
 void sources_deinit(SourceMap *m);
 /* Adds a copy of the text (at most 4 GiB - 1) and returns its number; 0 when it cannot be kept. */
 uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t len);
+/* Takes the newest source away again; nothing may refer to it any more. */
+void sources_drop(SourceMap *m, uint32_t number);
 /* The text's first line is line `line` of the file that it is a part of. */
 void sources_set_first_line(SourceMap *m, uint32_t number, uint32_t line);
 const Source *sources_get(const SourceMap *m, uint32_t number);

@@ -2,6 +2,7 @@
 
 static const CliOption options[] = {
     {.name = "json", .doc = "diagnostics as JSON lines"},
+    {.name = "explain", .doc = "shows how inference got to the types, step by step"},
     {0},
 };
 

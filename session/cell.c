@@ -138,7 +138,7 @@ static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
     size_t own = m->defs.n;
     if (!add_dependents(s, m))
         return false;
-    if (!typecheck_module(&s->cx, m, s->env)) {
+    if (!typecheck_module_as(&s->cx, m, s->env, (CheckWish){.answers = !silent})) {
         for (size_t i = own; i < m->defs.n && s->cx.diags->last; i++)
             if (!m->defs.at[i].imported)
                 diag_note(s->cx.diags->last,
@@ -155,9 +155,24 @@ static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
 
 /* ---- values ---------------------------------------------------------------------------------------------------------------- */
 
+static void note_poison(void *data, Var *v)
+{
+    bool *found = data;
+    *found = *found || type_is_poison(v->base.type);
+}
+
+/* Whether the expression uses a variable whose own binding failed: that was reported, and nothing more is said. */
+static bool uses_failed(const Expr *e)
+{
+    bool found = false;
+    ir_free_vars(e, note_poison, &found);
+    return found;
+}
+
 static Value run_expr(RelaySession *s, const CellItem *item)
 {
-    if (!typecheck_module(&s->cx, item->module, s->env))
+    bool ok = typecheck_module_as(&s->cx, item->module, s->env, (CheckWish){.answers = true});
+    if (!ok || uses_failed(item->module->expr))
         return value_none();
     return engine_eval(s, s->engine, s->env, item->module, item->module->expr);
 }
@@ -177,6 +192,21 @@ static bool run_let(RelaySession *s, const CellItem *item, bool silent)
     return true;
 }
 
+/* A function that was made inside a polymorphic one knows only the type that is written there; the expression knows what it is here. */
+static void display_result(RelaySession *s, Value v, const Type *t)
+{
+    if (v.kind != VALUE_FUNCTION || t->kind != TYPE_FUNC) {
+        display_value(s, RELAY_OUTPUT_RESULT, v);
+        return;
+    }
+    Buf b = {0};
+    buf_char(&b, '<');
+    type_print(&b, t);
+    buf_char(&b, '>');
+    emit_text(s, RELAY_OUTPUT_RESULT, &b);
+    buf_deinit(&b);
+}
+
 static bool run_item(RelaySession *s, const CellItem *item, bool silent)
 {
     switch (item->kind) {
@@ -187,7 +217,7 @@ static bool run_item(RelaySession *s, const CellItem *item, bool silent)
         if (value_is_none(v))
             return false;
         if (!silent)
-            display_value(s, RELAY_OUTPUT_RESULT, v);
+            display_result(s, v, item->module->expr->type);
         value_release(v);
         return true;
     }
@@ -198,12 +228,52 @@ static bool run_item(RelaySession *s, const CellItem *item, bool silent)
     return false;
 }
 
+/* In what runs on after an item that fails, a script, the variables that it would have bound are known by the poison type, so that one
+ * mistake gives one message. */
+static void bind_failed(RelaySession *s, const CellItem *item)
+{
+    if (!s->failed)
+        s->failed = module_new(&s->cx);
+    if (!s->failed)
+        return;
+    PtrMap *names = item->graph ? &s->graph_names : &s->local_names;
+    PtrMap *old = &s->failed_old[item->graph];
+    const Name *name = item->var->name;
+    Var *v = expr_var(&s->failed->arena, item->var->base.span, name, NULL);
+    v->base.type = s->cx.poison;
+    if (!ptrmap_has(old, name))
+        ptrmap_put(old, name, ptrmap_find(names, name));
+    ptrmap_put(names, name, v);
+}
+
+/* The names mean again what they did; those that were bound since keep that. */
+static void forget_failed(RelaySession *s)
+{
+    for (int k = 0; k < 2 && s->failed; k++) {
+        PtrMap *names = k ? &s->graph_names : &s->local_names, *old = &s->failed_old[k];
+        for (size_t i = 0; i < old->n; i++) {
+            const Var *now = ptrmap_find(names, old->entries[i].key);
+            if (!now || !type_is_poison(now->base.type))
+                continue;
+            if (old->entries[i].value)
+                ptrmap_put(names, old->entries[i].key, old->entries[i].value);
+            else
+                ptrmap_remove(names, old->entries[i].key);
+        }
+        ptrmap_clear(old);
+    }
+    module_release(s->failed);
+    s->failed = NULL;
+}
+
 /* What one item has to say is shown before the next one runs. A syntax error ends the cell in any case, because nobody knows where
  * the next item begins. */
 RelayStatus cell_run(RelaySession *s, CellRun run)
 {
     RelayStatus worst = RELAY_OK;
     CellParser p;
+    if (!run.go_on)
+        forget_failed(s);
     cell_parser_init(&p, &s->cx, run.source);
     for (;;) {
         CellItem item = {0};
@@ -211,6 +281,8 @@ RelayStatus cell_run(RelaySession *s, CellRun run)
         cell_parser_next(&p, &env, &item);
         bool there = item.kind != CELL_END && item.kind != CELL_ERROR;
         bool good = there && run_item(s, &item, run.silent);
+        if (!good && run.go_on && item.kind == CELL_LET)
+            bind_failed(s, &item);
         module_release(item.module);
         RelayStatus status = session_status(s);
         worst = status > worst ? status : worst;

@@ -55,7 +55,7 @@ Module *command_expr(CommandCall *c)
         return NULL;
     ParseEnv env = session_parse_env(c->s);
     Module *m = parse_range(&c->s->cx, c->args, &env);
-    if (m && typecheck_module(&c->s->cx, m, c->s->env))
+    if (m && typecheck_module_as(&c->s->cx, m, c->s->env, (CheckWish){.answers = true}))
         return m;
     module_release(m);
     return NULL;

@@ -266,7 +266,7 @@ bool explain_module(RelaySession *s, Module *m, const Module *env)
 {
     Story story;
     story_init(&story, &s->cx);
-    bool ok = typecheck_module_told(&s->cx, m, env, &story);
+    bool ok = typecheck_module_as(&s->cx, m, env, (CheckWish){.story = &story});
     Buf end = {0};
     story_end_text(&end, m, ok);
     story_show(s, &story, buf_text(&end));

@@ -91,13 +91,22 @@ bool engine_pick(RelaySession *s, Engine *engine, Module *env, const Name *name)
     return session_status(s) == RELAY_OK;
 }
 
+/* Compiled code knows no place for a limit that it hits; what it was asked for is one. */
+static Value placed(RelaySession *s, Value v, Span span)
+{
+    Diag *d = s->cx.diags->last;
+    if (value_is_none(v) && d && span_is_none(d->span))
+        d->span = span;
+    return v;
+}
+
 Value engine_call(RelaySession *s, Engine picked, Module *env, const Name *name, uint32_t n,
                   const Value *args)
 {
     const Def *def = module_find(env, name);
     Span span = def ? def->span : (Span){0};
     if (picked == ENGINE_JIT)
-        return s->jit_table->call(s->jit, env, name, n, args, span);
+        return placed(s, s->jit_table->call(s->jit, env, name, n, args, span), span);
     return interp_call_global(s->interp, env, name, n, args, span);
 }
 
@@ -175,7 +184,7 @@ Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Exp
                    : value_none();
     Value v = value_none();
     if (jit_prepare(s, t.module, t.name, e->span))
-        v = s->jit_table->call(s->jit, t.module, t.name, t.n, t.args, e->span);
+        v = placed(s, s->jit_table->call(s->jit, t.module, t.name, t.n, t.args, e->span), e->span);
     else if (session_status(s) == RELAY_OK)
         v = interp_eval(s->interp, env, keep, e, &s->local_values);
     if (s->jit)

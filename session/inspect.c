@@ -156,10 +156,12 @@ bool relay_session_inspect(RelaySession *s, const char *text, size_t len, size_t
     session_load_prelude(s);
     At at = {.cursor = cursor};
     lex_each(text, len, find_token, &at);
-    if (!at.found)
-        return false;
     Buf b = {0};
-    bool found = describe(s, &b, text, len, at.token, detail);
+    bool found = at.found && describe(s, &b, text, len, at.token, detail);
+    if (found && text[at.token.from] != ':')
+        describe_around(s, &b, text, len, cursor, AROUND_CALLEE);
+    if (!found)
+        found = describe_around(s, &b, text, len, cursor, AROUND_ALL);
     RelayMime mime = {"text/plain", buf_text(&b), b.n};
     if (found && sink.emit)
         sink.emit(sink.data,

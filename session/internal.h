@@ -122,6 +122,14 @@ typedef struct Thunk {
 bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Thunk *out);
 void thunk_free(Thunk *t);
 
+/* ---- around.c --------------------------------------------------------------------------------------------------------------- */
+
+/* `%x + 1: int32` for the innermost expression at the cursor, whatever it is; or, when that is what a call calls, the type of the
+ * call. False when there is none whose type is known. */
+typedef enum AroundWhat { AROUND_ALL, AROUND_CALLEE } AroundWhat;
+bool describe_around(RelaySession *s, Buf *b, const char *text, size_t len, size_t cursor,
+                     AroundWhat what);
+
 /* ---- json.c ---------------------------------------------------------------------------------------------------------------- */
 
 /* A value in the encoding of cli.md, without recursion over its depth. */

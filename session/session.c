@@ -55,6 +55,10 @@ static void free_locals(RelaySession *s)
     free(s->locals);
     s->locals = NULL;
     s->n_locals = s->cap_locals = 0;
+    module_release(s->failed);
+    s->failed = NULL;
+    ptrmap_deinit(&s->failed_old[0]);
+    ptrmap_deinit(&s->failed_old[1]);
     ptrmap_deinit(&s->local_names);
     ptrmap_deinit(&s->graph_names);
     ptrmap_deinit(&s->local_values);
@@ -272,10 +276,9 @@ static void index_values(RelaySession *s)
 void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool graph)
 {
     PtrMap *names = graph ? &s->graph_names : &s->local_names;
-    Var *old = ptrmap_find(names, var->name);
     size_t at = s->n_locals;
-    for (size_t i = 0; i < s->n_locals && old; i++)
-        if (s->locals[i].var == old)
+    for (size_t i = 0; i < s->n_locals; i++)
+        if (s->locals[i].var->name == var->name && s->locals[i].graph == graph)
             at = i;
     if (at < s->n_locals) {
         value_release(s->locals[at].value);

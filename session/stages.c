@@ -5,7 +5,7 @@
 #include "ir/walk.h"
 #include "passes/pass.h"
 #include "runtime/npy.h"
-#include "session/internal.h"
+#include "session/commands.h"
 #include "typecheck/typecheck.h"
 
 #include <stdlib.h>
@@ -78,8 +78,10 @@ static RelayStatus stage_fmt(RelaySession *s, const RelayRequest *r)
 
 static RelayStatus stage_check(RelaySession *s, const RelayRequest *r)
 {
-    Module *m = load_request(s, r, true);
-    if (m)
+    Module *m = load_request(s, r, false);
+    if (m && request_flag(r, "explain"))
+        explain_module(s, m, NULL);
+    else if (m && typecheck_module_as(&s->cx, m, NULL, (CheckWish){.answers = true}))
         emit_module(s, m, true);
     module_release(m);
     return session_status(s);
@@ -368,7 +370,7 @@ static const Stage stages[] = {
     {"fmt", stage_fmt},         {"check", stage_check},     {"opt", stage_opt},
     {"run", stage_run},         {"compile", stage_compile}, {"bench", stage_bench},
     {"new", stage_new},         {"summary", stage_summary}, {"doctor", stage_doctor},
-    {"version", stage_version}, {"equal", stage_equal}, {"analyze", stage_analyze},
+    {"version", stage_version}, {"equal", stage_equal},     {"analyze", stage_analyze},
 };
 
 RelayStatus relay_session_stage(RelaySession *s, const RelayRequest *request, RelaySink sink)

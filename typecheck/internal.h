@@ -117,6 +117,12 @@ typedef struct Task {
     TaskKind kind;
 } Task;
 
+/* A `_` in a written type. */
+typedef struct Asked {
+    const Type *hole;
+    Span span;
+} Asked;
+
 /* Type arguments of a call, resolved at the end. */
 typedef struct Instance {
     Call *call;
@@ -144,6 +150,8 @@ struct Checker {
     Vec(Task) tasks;
     Vec(Expr *) open; /* nodes whose types have holes */
     Vec(Instance) instances;
+    Vec(Asked) asked;
+    bool answers; /* are wanted */
     Vec(Hole *) holes;
     TypeVec
         blamed; /* types that errors were reported about: what stays open in them is not reported as well */

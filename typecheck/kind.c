@@ -32,6 +32,8 @@ static const Type *own_holes(Checker *ck, const Type *t, const HoleInfo *info)
             written.span = t->span;
         const Type *hole = hole_new(ck, written);
         story_unknown(ck, hole, written);
+        if (ck->answers && !span_is_none(t->span))
+            vec_push(&ck->asked, &ck->scratch, ((Asked){hole, t->span}));
         return hole;
     }
     const Type **parts = arena_new_array(&ck->scratch, const Type *, t->n);

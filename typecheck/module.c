@@ -214,6 +214,18 @@ static void report_unsolved(Checker *ck, Slots *slots)
         *slots->at[i] = ck->cx->poison;
 }
 
+/* What was asked for with `_`. */
+static void answer_holes(Checker *ck)
+{
+    for (size_t i = 0; i < ck->asked.n; i++) {
+        const Type *t = type_resolve(ck->cx, ck->asked.at[i].hole);
+        if (!t->open && !type_is_poison(t))
+            diag_error(ck->cx->diags, N0201_HOLE, ck->asked.at[i].span, "`_` is `%s`",
+                       type_str(ck->cx, t));
+    }
+    ck->asked.n = 0;
+}
+
 /* The end of a cycle of definitions: types without holes. */
 static void settle(Checker *ck)
 {
@@ -232,6 +244,7 @@ static void settle(Checker *ck)
     }
     resolve_slots(ck, &slots);
     report_unsolved(ck, &slots);
+    answer_holes(ck);
     ck->open.n = ck->instances.n = ck->holes.n = ck->blamed.n = 0;
     ck->queue_first = ck->queue_last = NULL;
     ptrmap_clear(&ck->functions);
@@ -342,12 +355,13 @@ static void sort_diags(Diags *ds, Diag *after)
 
 bool typecheck_module(Ctx *cx, Module *m, const Module *env)
 {
-    return typecheck_module_told(cx, m, env, NULL);
+    return typecheck_module_as(cx, m, env, (CheckWish){0});
 }
 
-bool typecheck_module_told(Ctx *cx, Module *m, const Module *env, Story *story)
+bool typecheck_module_as(Ctx *cx, Module *m, const Module *env, CheckWish wish)
 {
-    Checker ck = {.cx = cx, .m = m, .env = env, .home = m, .story = story};
+    Checker ck = {
+        .cx = cx, .m = m, .env = env, .home = m, .story = wish.story, .answers = wish.answers};
     size_t errors = cx->diags->errors;
     Diag *before = cx->diags->last;
     arena_init(&ck.scratch, &cx->limits);

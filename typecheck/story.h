@@ -7,7 +7,7 @@
  *
  *     Story story;
  *     story_init(&story, cx);
- *     bool ok = typecheck_module_told(cx, m, env, &story);
+ *     bool ok = typecheck_module_as(cx, m, env, (CheckWish){.story = &story});
  *     for (size_t i = 0; i < story.events.n; i++) …
  *     story_deinit(&story);
  */

@@ -12,9 +12,14 @@
 /* Infers the definitions and `expr` of a module in place. Globals are looked up in m, then in `env` (may be NULL), whose definitions
  * have types. False after diagnostics. */
 bool typecheck_module(Ctx *cx, Module *m, const Module *env);
-/* The same, and how it came to that goes to `story` (story.h). What has types already has no story: infer a copy (ir_copy). */
+/* What else is wanted of a run. */
 typedef struct Story Story;
-bool typecheck_module_told(Ctx *cx, Module *m, const Module *env, Story *story);
+typedef struct CheckWish {
+    Story *
+        story; /* how it came to its types (story.h). What has types already has no story: infer a copy (ir_copy) */
+    bool answers; /* a note, N0201, for each `_` in a type: what it turned out to be */
+} CheckWish;
+bool typecheck_module_as(Ctx *cx, Module *m, const Module *env, CheckWish wish);
 
 /* The missing cases of a match whose patterns are well typed, as text patterns, one a line, at most `most`; how many there are. For
  * tests and `:explain`. */

@@ -1,0 +1,195 @@
+/* What stands around the cursor in a text that is being typed: its items are parsed and checked in a world of their own, which ends with
+ * the answer. */
+#include "ir/walk.h"
+#include "session/internal.h"
+#include "typecheck/typecheck.h"
+
+/* The innermost expression of a text at the cursor. */
+typedef struct Around {
+    const Module *home;
+    uint32_t source;
+    size_t cursor;
+    const Expr *best, *parent; /* what it stands in: its call, for a callee */
+    Span span;
+} Around;
+
+static void look_at(Around *a, const Expr *e, Span span, const Expr *parent)
+{
+    bool here = span.source == a->source && span.from <= a->cursor && a->cursor <= span.to;
+    /* At the end of one expression another may begin. */
+    bool narrower = !a->best || span.to - span.from < a->span.to - a->span.from ||
+                    (span.to - span.from == a->span.to - a->span.from && span.from > a->span.from);
+    /* An operator that is called has no type of its own: the call has. */
+    const Call *call = expr_as_call(parent);
+    bool known = e->type ? !type_is_poison(e->type) : call && call->callee == e;
+    if (!here || !narrower || !known)
+        return;
+    a->best = e;
+    a->parent = parent;
+    a->span = span;
+}
+
+typedef struct Child {
+    Around *around;
+    const Expr *parent;
+} Child;
+
+static void look_at_child(void *data, Expr *const *slot)
+{
+    Child *c = data;
+    look_at(c->around, *slot, ir_use_span(c->around->home, slot), c->parent);
+}
+
+static void look_at_binder(void *data, Var *v)
+{
+    Child *c = data;
+    look_at(c->around, &v->base, v->base.span, c->parent);
+}
+
+static WalkNext look_inside(void *data, const Expr *e)
+{
+    Child c = {data, e};
+    ir_children(e, look_at_child, &c);
+    ir_binders(e, look_at_binder, &c);
+    return WALK_ON;
+}
+
+static void look_in(Around *a, const Module *m, Span whole)
+{
+    a->home = m;
+    if (m->expr) {
+        look_at(a, m->expr, whole, NULL);
+        ir_walk(m->expr, look_inside, NULL, a);
+    }
+    for (size_t i = 0; i < m->defs.n; i++) {
+        const Def *d = &m->defs.at[i];
+        if (!d->fn || d->imported)
+            continue;
+        look_at(a, &d->fn->base, d->span, NULL);
+        ir_walk(&d->fn->base, look_inside, NULL, a);
+    }
+}
+
+typedef struct Seen {
+    Module *module;
+    Span span;
+} Seen;
+
+/* The items of a text up to the one at the cursor, checked one after the other in a world of their own. */
+typedef struct Trail {
+    RelaySession *s;
+    Module *env;
+    PtrMap locals, graph;
+    Vec(Seen) seen; /* in the arena of `env` */
+} Trail;
+
+static void copy_names(PtrMap *to, const PtrMap *from)
+{
+    for (size_t i = 0; i < from->n; i++)
+        if (from->entries[i].key)
+            ptrmap_put(to, from->entries[i].key, from->entries[i].value);
+}
+
+static void trail_check(Trail *t, const CellItem *item)
+{
+    Ctx *cx = &t->s->cx;
+    Module *m = item->module;
+    vec_push(&t->seen, &t->env->arena, ((Seen){m, item->span}));
+    if (item->kind == CELL_LET)
+        m->expr = expr_let(&m->arena, item->span, item->var, m->expr, &item->var->base);
+    typecheck_module(cx, m, t->env);
+    if (item->kind == CELL_LET)
+        ptrmap_put(item->graph ? &t->graph : &t->locals, item->var->name, item->var);
+    for (size_t i = 0; i < m->types.n; i++)
+        module_define_type(t->env, m->types.at[i]);
+    for (size_t i = 0; i < m->defs.n; i++)
+        if (m->defs.at[i].fn)
+            module_define(t->env, m->defs.at[i].name, m->defs.at[i].fn, m->defs.at[i].span, m);
+}
+
+/* The argument of a command is an expression too, behind one word at most that says what of it. */
+static void trail_command(Trail *t, const CellItem *item, const ParseEnv *env)
+{
+    Span args = item->args;
+    const Source *source = sources_get(&t->s->cx.sources, args.source);
+    for (int words = 0; words < 2; words++) {
+        CellItem inner = {.kind = CELL_EXPR, .span = args};
+        inner.module = parse_range(&t->s->cx, args, env);
+        if (inner.module) {
+            trail_check(t, &inner);
+            return;
+        }
+        while (args.from < args.to && source->text[args.from] != ' ')
+            args.from++;
+        while (args.from < args.to && source->text[args.from] == ' ')
+            args.from++;
+    }
+}
+
+static void find_around(Trail *t, Around *a)
+{
+    CellParser p;
+    cell_parser_init(&p, &t->s->cx, a->source);
+    for (bool there = true; there && !limit_hit(&t->s->cx.limits);) {
+        CellItem item = {0};
+        ParseEnv env = session_parse_env(t->s);
+        env.globals = t->env;
+        env.locals = &t->locals;
+        env.graph = &t->graph;
+        cell_parser_next(&p, &env, &item);
+        there = item.kind != CELL_END && item.kind != CELL_ERROR;
+        if (item.kind == CELL_COMMAND)
+            trail_command(t, &item, &env);
+        else if (there)
+            trail_check(t, &item);
+        else
+            module_release(item.module);
+        if (there && p.at > a->cursor)
+            break;
+    }
+    for (size_t i = t->seen.n; i-- > 0 && !a->best;)
+        look_in(a, t->seen.at[i].module, t->seen.at[i].span);
+}
+
+bool describe_around(RelaySession *s, Buf *b, const char *text, size_t len, size_t cursor,
+                     AroundWhat what)
+{
+    bool callee = what == AROUND_CALLEE;
+    Diags silent, *before = s->cx.diags;
+    diags_init(&silent, &s->cx.limits);
+    s->cx.diags = &silent;
+    uint32_t source = sources_add(&s->cx.sources, "input", text, len);
+    Trail t = {.s = s, .env = source ? module_derive(s->env) : NULL};
+    Around a = {.source = source, .cursor = cursor};
+    copy_names(&t.locals, &s->local_names);
+    copy_names(&t.graph, &s->graph_names);
+    if (t.env)
+        find_around(&t, &a);
+    const Call *call = expr_as_call(a.parent);
+    bool called = a.best && call && call->callee == a.best && call->base.type;
+    bool found = a.best && (callee ? called : a.best->type || called);
+    if (found && !a.best->type) {
+        a.best = &call->base;
+        a.span = call->base.span;
+    }
+    if (found && callee) {
+        buf_str(b, "\nthis call: ");
+        type_print(b, call->base.type);
+    } else if (found) {
+        /* A long one is known by its beginning. */
+        size_t n = a.span.to - a.span.from, line = 0;
+        while (line < n && line < 60 && text[a.span.from + line] != '\n')
+            line++;
+        buf_printf(b, "%.*s%s: ", (int)line, text + a.span.from, line < n ? "…" : "");
+        type_print(b, a.best->type);
+    }
+    for (size_t i = 0; i < t.seen.n; i++)
+        module_release(t.seen.at[i].module);
+    module_release(t.env);
+    ptrmap_deinit(&t.locals);
+    ptrmap_deinit(&t.graph);
+    sources_drop(&s->cx.sources, source);
+    diags_deinit(&silent);
+    s->cx.diags = before;
+    return found;
+}
