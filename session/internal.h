@@ -20,6 +20,8 @@ typedef struct Local {
 
 typedef enum Engine { ENGINE_INTERP, ENGINE_JIT, ENGINE_GPU } Engine;
 
+typedef struct Imported Imported;
+
 struct RelaySession {
     Ctx cx;
     Interp *interp;
@@ -39,8 +41,7 @@ struct RelaySession {
     Engine engine;
     atomic_bool running;
     bool prelude_loaded;
-    char *
-        directory; /* of the file being run: where imports and loads are looked up; NULL: the working directory */
+    Imported *imported; /* files, newest first */
     Module *failed; /* whose variables stand for those of bindings that failed; NULL: none did */
     PtrMap failed_old[2]; /* what their names meant before: locals, graph variables */
     int loading; /* nesting of :load */
@@ -63,6 +64,9 @@ ParseEnv session_parse_env(RelaySession *s);
 Module *session_parse(RelaySession *s, uint32_t source, const ParseEnv *env);
 /* `import` of a library or of a file; retained for the caller. */
 Module *session_import(void *session, Str path, Span span);
+/* imports.c: one of the libraries; retained for the caller. */
+Module *session_library(RelaySession *s, Str name);
+void session_forget_imports(RelaySession *s);
 /* The prelude's definitions, unless the options say otherwise; once. */
 void session_load_prelude(RelaySession *s);
 /* Takes the value and retains the module. */

@@ -1,7 +1,6 @@
 #include "include/relay.h"
 
 #include "ir/json_read.h"
-#include "runtime/npy.h"
 #include "session/stepping.h"
 #include "stdlib/stdlib.h"
 #include "typecheck/typecheck.h"
@@ -78,7 +77,7 @@ void relay_session_free(RelaySession *s)
     for (size_t i = 0; i < sizeof s->libraries / sizeof *s->libraries; i++)
         module_release(s->libraries[i]);
     buf_deinit(&s->jit_why);
-    free(s->directory);
+    session_forget_imports(s);
     ctx_deinit(&s->cx);
     free(s);
 }
@@ -178,74 +177,12 @@ Module *session_parse(RelaySession *s, uint32_t source, const ParseEnv *env)
     return source ? parse_text(&s->cx, source, env) : NULL;
 }
 
-static Module *check_source(RelaySession *s, uint32_t source)
-{
-    ParseEnv env = {.import = session_import, .data = s};
-    Module *m = session_parse(s, source, &env);
-    if (m && typecheck_module(&s->cx, m, NULL))
-        return m;
-    module_release(m);
-    return NULL;
-}
-
-static Module *library(RelaySession *s, const PreludeFile *file)
-{
-    size_t at = (size_t)(file - prelude_files);
-    if (at >= sizeof s->libraries / sizeof *s->libraries)
-        return NULL;
-    if (!s->libraries[at]) {
-        uint32_t source = sources_add(&s->cx.sources, file->name, file->text, file->len);
-        s->libraries[at] = check_source(s, source);
-    }
-    return s->libraries[at] ? module_retain(s->libraries[at]) : NULL;
-}
-
-static char *beside(const RelaySession *s, Str path)
-{
-    Buf b = {0};
-    if (s->directory && (path.len == 0 || path.ptr[0] != '/'))
-        buf_printf(&b, "%s/", s->directory);
-    buf_bytes(&b, path.ptr, path.len);
-    return buf_take(&b);
-}
-
-Module *session_import(void *session, Str path, Span span)
-{
-    RelaySession *s = session;
-    const PreludeFile *file = stdlib_text(path);
-    if (file)
-        return library(s, file);
-    char *name = beside(s, path);
-    size_t len = 0;
-    char *text = NULL;
-    Module *m = NULL;
-    if (s->loading > 32)
-        diag_error(s->cx.diags, E0120_IMPORT, span, "imports go round in a circle");
-    else if (!name || access(name, R_OK) != 0) {
-        Diag *d = diag_error(s->cx.diags, E0120_IMPORT, span, "there is no file or library `%.*s`",
-                             (int)path.len, path.ptr);
-        for (const PreludeFile *f = prelude_files; f->name; f++)
-            diag_note(d, "there is a library `%s`", f->name);
-    } else {
-        text = file_read(s->cx.diags, name, &len);
-    }
-    if (text) {
-        s->loading++;
-        m = check_source(s, sources_add(&s->cx.sources, name, text, len));
-        s->loading--;
-    }
-    free(text);
-    free(name);
-    return m;
-}
-
 void session_load_prelude(RelaySession *s)
 {
     if (s->prelude_loaded || s->options.no_prelude)
         return;
     s->prelude_loaded = true;
-    const PreludeFile *file = stdlib_text(str_of("prelude.rly"));
-    Module *lib = file ? library(s, file) : NULL;
+    Module *lib = session_library(s, str_of("prelude.rly"));
     if (lib)
         module_import(s->env, lib);
     module_release(lib);

@@ -11,19 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Imports are looked up beside the file. */
-static void set_directory(RelaySession *s, const char *name)
-{
-    free(s->directory);
-    s->directory = NULL;
-    const char *slash = name ? strrchr(name, '/') : NULL;
-    if (slash)
-        s->directory = strndup(name, (size_t)(slash - name));
-}
-
 Module *load_program(RelaySession *s, const char *name, const char *text, size_t len, bool check)
 {
-    set_directory(s, name);
     uint32_t source = sources_add(&s->cx.sources, name ? name : "input", text, len);
     if (!source) {
         diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`%s` is too large", name);
@@ -370,7 +359,7 @@ static const Stage stages[] = {
     {"fmt", stage_fmt},         {"check", stage_check},     {"opt", stage_opt},
     {"run", stage_run},         {"compile", stage_compile}, {"bench", stage_bench},
     {"new", stage_new},         {"summary", stage_summary}, {"doctor", stage_doctor},
-    {"version", stage_version}, {"equal", stage_equal},     {"analyze", stage_analyze},
+    {"version", stage_version}, {"equal", stage_equal}, {"analyze", stage_analyze},
 };
 
 RelayStatus relay_session_stage(RelaySession *s, const RelayRequest *request, RelaySink sink)
