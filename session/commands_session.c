@@ -242,8 +242,7 @@ static void unknown_code(CommandCall *c, const char *name)
     const char *names[DIAG_CODES];
     for (int i = 0; i < DIAG_CODES; i++)
         names[i] = diag_info((DiagCode)i)->code;
-    Diag *d =
-        diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is no diagnostic `%s`", name);
+    Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is no diagnostic `%s`", name);
     if (strlen(name) > 4)
         diag_suggest(d, name, DIAG_CODES, names);
     diag_help(d, "a code is a letter and four digits, as the messages show it in brackets");
