@@ -105,6 +105,10 @@ Diag *diag_add(Diags *ds, DiagCode code, Span span, const char *format, va_list 
     Severity severity = infos[code].severity;
     if (severity == SEVERITY_ERROR && ++ds->errors > most_of(ds))
         return (Diag *)&nowhere;
+    if (severity == SEVERITY_WARNING && ++ds->warnings > most_of(ds)) {
+        ds->cut = true;
+        return (Diag *)&nowhere;
+    }
     if (severity == SEVERITY_BUG)
         ds->errors++;
     Diag *d = arena_new(&ds->arena, Diag);

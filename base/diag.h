@@ -63,10 +63,10 @@ typedef struct Diag {
 typedef struct Diags {
     Arena arena;
     Diag *first, *last;
-    size_t n, errors;
-    size_t most;            /* further errors are only counted; 0: 100 */
-    bool cut;               /* reading ended behind the last error: there may be more */
-    Diag *nowhere;          /* receives what is over `most` */
+    size_t n, errors, warnings;
+    size_t most; /* further errors are only counted, further warnings dropped; 0: 100 */
+    bool cut; /* there may be more than are here or counted */
+    Diag *nowhere; /* receives what is over `most` */
 } Diags;
 
 void diags_init(Diags *ds, Limits *limits);

@@ -60,8 +60,9 @@ static RelayStatus finish(Face *face, const CliArgs *args, const char *path, con
 static RelayStatus format_file(Face *face, const CliArgs *args, const char *path)
 {
     Buf text = {0};
-    if (!cli_load(path, &text))
-        return RELAY_USAGE;
+    RelayStatus loaded = cli_load(path, &text);
+    if (loaded != RELAY_OK)
+        return loaded;
     Keep keep = {.show = show_sink(&face->show)};
     RelayRequest request = {
         .stage = "fmt",

@@ -33,9 +33,10 @@ int cli_stage(const CliArgs *args, const char *stage, const char *path)
     Buf text = {0};
     if (!path)
         return run_stage(args, stage, NULL, NULL);
-    if (!cli_load(path, &text))
-        return RELAY_USAGE;
-    int status = run_stage(args, stage, cli_name_of(path), &text);
+    int status = cli_load(path, &text);
+    if (status != RELAY_OK)
+        return status;
+    status = run_stage(args, stage, cli_name_of(path), &text);
     buf_deinit(&text);
     return status;
 }
@@ -50,16 +51,16 @@ int cli_stage_alone(const CliArgs *args)
     return cli_stage(args, args->command->name, NULL);
 }
 
-bool cli_load(const char *path, Buf *out)
+RelayStatus cli_load(const char *path, Buf *out)
 {
     if (file_load(path, out))
-        return true;
+        return RELAY_OK;
     Show show;
     int why = errno;
     show_init(&show, COLOR_NEVER);
     show_error(&show, "%s cannot be read: %s", path, strerror(why));
     buf_deinit(out);
-    return false;
+    return why == EFBIG ? RELAY_LIMIT : RELAY_USAGE;
 }
 
 const char *cli_name_of(const char *path)

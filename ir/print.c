@@ -507,9 +507,19 @@ static void enter(Printer *p, const Expr *e)
     enter_node(p, e);
 }
 
+#define STEPS_TO_ASK 1024
+
+/* Whether the work goes on. */
+static bool goes_on(Printer *p)
+{
+    if (++p->steps % STEPS_TO_ASK == 0 && p->limits && limit_hit(p->limits))
+        p->failed = true;
+    return !p->text.failed && !p->lines.failed && !p->failed;
+}
+
 static void run(Printer *p)
 {
-    while (p->tasks.n && !p->text.failed && !p->lines.failed && !p->failed) {
+    while (p->tasks.n && goes_on(p)) {
         Task one = vec_pop(&p->tasks);
         switch ((TaskKind)one.kind) {
         case TASK_ENTER: enter(p, one.e); break;
@@ -556,7 +566,7 @@ static void count_uses(Printer *p, const Expr *root)
     PrintNode *node = is_atom(root) ? NULL : node_get(p, root);
     if (node && node->uses++ == 0)
         task(p, TASK_ENTER, root, 0);
-    while (p->tasks.n)
+    while (p->tasks.n && goes_on(p))
         ir_children(vec_pop(&p->tasks).e, count_child, p);
 }
 
@@ -663,7 +673,7 @@ static void print_defs(Printer *p, Buf *out, const Module *m, bool *blank)
     size_t n = module_sorted_defs(m, defs, p->style.imported);
     for (size_t i = 0; i < n; i++)
         count_uses(p, defs[i]->fn->body);
-    for (size_t i = 0; i < n; i++, *blank = true) {
+    for (size_t i = 0; i < n && goes_on(p); i++, *blank = true) {
         if (*blank)
             buf_char(out, '\n');
         print_def(p, out, defs[i]);
@@ -675,6 +685,7 @@ static void print_module(Printer *p, Buf *out, const Module *m)
     bool blank = false;
     p->declare = true;
     p->cx = m->cx;
+    p->limits = p->arena.limits = &m->cx->limits;
     if (!p->style.no_header)
         buf_str(out, "#[version = \"0.0.5\"]\n");
     if (!p->style.imported)
@@ -683,7 +694,7 @@ static void print_module(Printer *p, Buf *out, const Module *m)
     print_defs(p, out, m, &blank);
     if (m->expr)
         print_expr(p, out, m->expr, "\n");
-    if (p->constants.n + p->symbols.n + p->records.n && !p->style.no_metadata) {
+    if (p->constants.n + p->symbols.n + p->records.n && !p->style.no_metadata && goes_on(p)) {
         buf_str(out, "\n#[metadata]\n");
         metadata_write(out, m->cx,
                        (MetadataItems){p->constants.n, p->symbols.n, p->records.n, p->constants.at,
@@ -700,6 +711,7 @@ static void print_all(Buf *out, const Module *m, const Expr *e, PrintStyle style
         print_module(&p, out, m);
     else
         print_expr(&p, out, e, "");
+    out->failed |= p.failed;
     printer_deinit(&p);
 }
 

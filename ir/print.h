@@ -13,6 +13,7 @@ typedef struct PrintStyle {
     bool imported; /* definitions that came from a library too */
 } PrintStyle;
 
+/* When a limit ends it, the text is not whole and `failed` is set in it. */
 void ir_print_module(Buf *out, const Module *m, PrintStyle style);
 /* An expression by itself, free variables undeclared: for messages and results. */
 void ir_print_expr(Buf *out, const Expr *e, PrintStyle style);

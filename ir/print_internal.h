@@ -82,6 +82,8 @@ typedef struct Task {
 
 typedef struct Printer {
     PrintStyle style;
+    Limits *limits; /* NULL: none */
+    unsigned steps;
     bool declare;               /* free variables are declared */
     Arena arena;
     Buf text;                   /* whatever goes into a Doc */

@@ -163,6 +163,7 @@ typedef struct Parser {
     uint32_t
         blamed_to; /* end of what was reported last: what is wrong directly behind it follows from that */
     uint32_t errors;
+    uint32_t taken; /* tokens */
     uint32_t definition; /* how many began, from 1 */
     uint32_t depth; /* of types, patterns, attribute lists */
     bool lines; /* a cell: what begins a line is no call of what stands before */
@@ -199,6 +200,9 @@ bool parser_init(Parser *p, Ctx *cx, uint32_t source, uint32_t from, uint32_t to
                  const ParseEnv *env);
 /* Everything but the module. */
 void parser_deinit(Parser *p);
+
+/* After so many tokens the limits are asked. */
+#define TOKENS_TO_ASK 1024
 
 void parse_advance(Parser *p);
 /* The token behind the one that was not taken yet. */

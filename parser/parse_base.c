@@ -172,6 +172,9 @@ void parse_advance(Parser *p)
 {
     p->last_to = p->tok.to;
     p->after_fault = false;
+    /* A text that is left behind ends here, whoever reads it. */
+    if (++p->taken % TOKENS_TO_ASK == 0 && limit_hit(&p->cx->limits))
+        p->lx.end = p->lx.at;
     for (;;) {
         p->tok = lexer_next(&p->lx);
         if (!p->tok.fault)

@@ -59,7 +59,10 @@ static void find_types(Parser *p, DeclareScope scope)
     Lexer ahead = p->lx;
     Token t = p->tok, last = {.kind = TOKEN_END};
     long depth = 0;
+    unsigned seen = 0;
     for (; t.kind != TOKEN_END; last = t, t = lexer_next(&ahead)) {
+        if (++seen % TOKENS_TO_ASK == 0 && limit_hit(&p->cx->limits))
+            return;
         bool opens = t.kind == TOKEN_LBRACE || t.kind == TOKEN_LPAREN;
         bool closes = t.kind == TOKEN_RBRACE || t.kind == TOKEN_RPAREN;
         depth += opens - closes;

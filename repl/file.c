@@ -43,6 +43,10 @@ bool fd_read(int fd, Buf *out)
             return k == 0;
         }
         out->n += (size_t)k;
+        if (out->n > TEXT_MOST) {
+            errno = EFBIG;
+            return false;
+        }
     }
 }
 

@@ -6,7 +6,8 @@
 
 /* Writes all of it, waiting where it must; 0, or the errno that ended it. */
 int fd_write(int fd, const char *p, size_t n);
-/* Appends what is left to read. */
+/* Appends what is left to read: at most TEXT_MOST bytes, since a device may never end; more is EFBIG. */
+#define TEXT_MOST ((size_t)1 << 30)
 bool fd_read(int fd, Buf *out);
 
 /* Appends what the file holds; "-" is standard input. */

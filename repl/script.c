@@ -155,9 +155,10 @@ void script_run_file(Face *face, const char *path)
 {
     Buf text = {0};
     if (!file_load(path, &text)) {
+        RelayStatus status = errno == EFBIG ? RELAY_LIMIT : RELAY_USAGE;
         show_error(&face->show, "%s cannot be read: %s", path, strerror(errno));
-        if (face->worst < RELAY_USAGE)
-            face->worst = RELAY_USAGE;
+        if (face->worst < status)
+            face->worst = status;
     } else {
         const char *name = strcmp(path, "-") == 0 ? "input" : path;
         RelayCell cell = {.text = buf_text(&text), .len = text.n, .name = name, .go_on = true};

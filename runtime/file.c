@@ -14,9 +14,13 @@ static void cannot(Diags *diags, const char *verb, const char *path, const char 
     diag_error(diags, E0401_FILE, (Span){0}, "cannot %s `%s`: %s", verb, path, why);
 }
 
-/* Everything up to the end into `text`; false with errno set. */
+/* What gives more than this and is no file, such as /dev/zero, never ends. */
+#define STREAM_MOST ((size_t)1 << 30)
+
+/* Everything up to the end into `text`; false with errno set, EFBIG for what never ends. */
 static bool read_all(int fd, Buf *text, size_t expected)
 {
+    size_t most = expected ? SIZE_MAX : STREAM_MOST;
     if (!buf_reserve(text, expected + 1)) {
         errno = ENOMEM;
         return false;
@@ -32,6 +36,10 @@ static bool read_all(int fd, Buf *text, size_t expected)
             return true;
         if (n < 0 && errno != EINTR)
             return false;
+        if (n > 0 && (size_t)n > most - text->n) {
+            errno = EFBIG;
+            return false;
+        }
         text->n += n > 0 ? (size_t)n : 0;
         text->at[text->n] = '\0';
     }
@@ -53,7 +61,12 @@ char *file_read(Diags *diags, const char *path, size_t *len)
     if (fd >= 0 && !standard)
         close(fd);
     if (!good) {
-        cannot(diags, "read", standard ? "standard input" : path, strerror(error));
+        path = standard ? "standard input" : path;
+        if (error == EFBIG)
+            diag_error(diags, E0503_MEMORY, (Span){0}, "`%s` gives more than %zu MiB", path,
+                       STREAM_MOST >> 20);
+        else
+            cannot(diags, "read", path, strerror(error));
         buf_deinit(&text);
         return NULL;
     }

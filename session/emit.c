@@ -77,7 +77,7 @@ void emit_diags(RelaySession *s)
         emit_diag(s, d);
     size_t shown = s->cx.diags->n;
     if (s->cx.diags->cut)
-        emit_printf(s, RELAY_OUTPUT_STREAM, "… and more errors: reading ended here\n");
+        emit_printf(s, RELAY_OUTPUT_STREAM, "… and more\n");
     else if (s->cx.diags->errors > shown)
         emit_printf(s, RELAY_OUTPUT_STREAM, "… and %zu more errors\n", s->cx.diags->errors - shown);
     diags_clear(s->cx.diags);

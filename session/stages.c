@@ -35,7 +35,10 @@ static void emit_module(RelaySession *s, const Module *m, bool types)
 {
     Buf out = {0};
     ir_print_module(&out, m, (PrintStyle){.types = types});
-    emit_text(s, RELAY_OUTPUT_TEXT, &out);
+    if (out.failed)
+        limit_reach(&s->cx.limits, LIMIT_MEMORY);
+    else
+        emit_text(s, RELAY_OUTPUT_TEXT, &out);
     buf_deinit(&out);
 }
 

@@ -125,6 +125,8 @@ static void cover(Cover *c, const Matrix *m);
 
 static void cover_symbol(Cover *c, const Matrix *m, Symbol s)
 {
+    if (c->work > WORK_MOST)
+        return;
     ArenaMark mark = arena_mark(c->arena);
     c->path[c->n++] = s;
     Matrix inner = specialize(c, m, &s);

@@ -430,11 +430,20 @@ static void place_diag(Diag *d, Span span)
         d->span = span;
 }
 
+bool checker_ends(Checker *ck)
+{
+    Diags *diags = ck->cx->diags;
+    if (!diags_full(diags))
+        return limit_hit(&ck->cx->limits);
+    diags->cut = true;
+    return true;
+}
+
 void infer(Checker *ck, Expr *root)
 {
     ck->root = root;
     push(ck, TASK_VISIT, root);
-    while (ck->tasks.n && !limit_hit(&ck->cx->limits)) {
+    while (ck->tasks.n && !checker_ends(ck)) {
         Task task = vec_pop(&ck->tasks);
         ck->at = task.e->span;
         if (ck->queue_first)

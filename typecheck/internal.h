@@ -240,6 +240,8 @@ Span side_span(const Checker *ck, Side side);
 /* ---- infer.c, call.c ---------------------------------------------------------------------------------------------- */
 
 void infer(Checker *ck, Expr *root);
+/* A limit was hit, or no further error would be shown: what has no type yet gets none. */
+bool checker_ends(Checker *ck);
 void set_type(Checker *ck, Expr *e, const Type *t);
 /* The type of a function before its body is known; it is made once. */
 const Type *function_begin(Checker *ck, Function *fn, const char *name, Span span);

@@ -271,6 +271,8 @@ static void infer_cycle(Graph *g, uint32_t from)
         ck->home = def->home ? def->home : ck->m;
         infer(ck, &def->fn->base);
     }
+    if (checker_ends(ck))
+        return;
     if (any)
         settle(ck);
     for (size_t i = from; ck->introduces && i < g->stack.n; i++)
@@ -285,7 +287,7 @@ static void infer_defs(Checker *ck)
     g.nodes = arena_new_array(&ck->scratch, Node, g.n);
     for (uint32_t i = 0; g.nodes && i < g.n; i++)
         graph_node(&g, i);
-    for (uint32_t i = 0; g.nodes && i < g.n && !limit_hit(&ck->cx->limits); i++)
+    for (uint32_t i = 0; g.nodes && i < g.n && !checker_ends(ck); i++)
         if (g.nodes[i].def->fn && !g.nodes[i].def->fn->base.type && !g.nodes[i].order)
             search(&g, i);
 }
@@ -296,6 +298,8 @@ static void infer_expr(Checker *ck)
     for (size_t i = 0; i < ck->m->free_vars.n; i++)
         infer(ck, &ck->m->free_vars.at[i]->base);
     infer(ck, ck->m->expr);
+    if (checker_ends(ck))
+        return;
     settle(ck);
     if (ck->introduces)
         check_rigid(ck, ck->m->expr);

@@ -397,7 +397,10 @@ static void note_misfit(Checker *ck, Diag *d, bool inside)
     switch (ck->misfit.kind) {
     case MISFIT_DIMS:
     case MISFIT_RANK: return;
-    case MISFIT_WORK: diag_note(d, "the types are too large to be compared"); return;
+    case MISFIT_WORK:
+        diag_note(d, "the types are too large to be compared");
+        ck->cx->limits.hit = LIMIT_DEPTH;
+        return;
     case MISFIT_TYPES:
     case MISFIT_DTYPE:
     case MISFIT_ARITY:

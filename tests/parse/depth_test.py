@@ -6,14 +6,18 @@ the time.
                                                             a table of times at a quarter, a half and the whole size
 
 Every program runs on a stack of 8 MiB.
+LABELS: slow
 """
 
 import argparse
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+import unittest
 
 RELAY = os.environ.get("RELAY", "build/release/relay")
 HEADER = '#[version = "0.0.5"]\n'
@@ -32,6 +36,9 @@ VERBS = {
     "simplify": ["opt", "-p", "SimplifyExpr"],
 }
 FIRST, MOST_ERRORS = ("fmt", "check", "run", "anf"), 110
+STRICT = os.environ.get("RELAY_STRICT") == "1"
+SIZE, SECONDS = 20_000, 1
+BYTES_A_BYTE = 60
 
 
 def main(body, params="%x: int32", before=""):
@@ -245,11 +252,87 @@ def table(args):
     return 0
 
 
+class Texts(unittest.TestCase):
+    """Whatever costs the square of the size takes far more than a second here."""
+
+    def ends(self, group, verbs):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "text.rly")
+            for name, make in GROUPS[group].items():
+                with open(path, "w", encoding="utf-8", newline="") as file:
+                    file.write(make(SIZE))
+                for verb in verbs:
+                    with self.subTest(f"{group}: {name}: {verb}"):
+                        spent, code, errors, _ = run(path, verb, 3 * SECONDS)
+                        self.assertIn(code, (0, 1, 3))
+                        self.assertLess(spent, SECONDS)
+                        self.assertLessEqual(errors, MOST_ERRORS)
+                        if group == "torn":
+                            self.assertNotEqual(code, 0)
+
+    def test_deep(self):
+        self.ends("deep", FIRST)
+
+    def test_wide(self):
+        self.ends("wide", ("fmt", "check"))
+
+    def test_broken(self):
+        self.ends("broken", ("fmt", "check"))
+
+    def test_torn(self):
+        self.ends("torn", ("fmt",))
+
+    def test_memory(self):
+        """Text of ten megabytes is read and printed in a bounded multiple of its size."""
+        lines = 10_000_000 // 40
+        text = main("let %v0 = 1;\n" + "".join(f"let %v{i} = add(%v{i - 1}, %v{i // 2});\n" for i in range(1, lines)) +
+                    "%v1", "")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "text.rly")
+            with open(path, "w", encoding="ascii") as file:
+                file.write(text)
+            _, code, _, memory = run(path, "fmt", 20)
+        print(f"{memory / len(text):.1f} bytes of memory for a byte of text")
+        self.assertEqual(code, 0)
+        self.assertLess(memory, BYTES_A_BYTE * len(text))
+
+    def test_endless(self):
+        """A device that never ends is no text."""
+        with open("/dev/zero", "rb") as zero:
+            done = subprocess.run([RELAY, "fmt", "-"], stdin=zero, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"cannot be read", done.stderr)
+
+    def test_interrupt(self):
+        """An interrupt ends reading, checking and printing of a large text at once."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "text.rly")
+            with open(path, "w", encoding="ascii") as file:
+                file.write(DEEP["lets of sums"](400_000))
+            for verb in ("fmt", "check"):
+                for wait in (0.1, 0.2, 0.4):
+                    with self.subTest(f"{verb} after {wait}"):
+                        child = subprocess.Popen([RELAY, verb, path], stdout=subprocess.DEVNULL,
+                                                 stderr=subprocess.PIPE)
+                        time.sleep(wait)
+                        child.send_signal(signal.SIGINT)
+                        started = time.perf_counter()
+                        child.communicate(timeout=60)
+                        spent = time.perf_counter() - started
+                        print(f"{verb}, interrupted after {wait} s: ends after {1000 * spent:.0f} ms")
+                        if child.returncode == 0:
+                            continue
+                        self.assertEqual(child.returncode, 3)
+                        self.assertLess(spent, 0.1 if STRICT else 3)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", type=int, default=0)
     parser.add_argument("--most", type=float, default=2.0)
     parser.add_argument("--only", default="")
     parser.add_argument("--verb", default=",".join(FIRST))
-    arguments = parser.parse_args()
-    sys.exit(table(arguments))
+    arguments, rest = parser.parse_known_args()
+    if arguments.size:
+        sys.exit(table(arguments))
+    unittest.main(argv=sys.argv[:1] + rest)
