@@ -25,6 +25,8 @@ from peer import ENTRIES, LEAST
 
 # operator: why it has no entry
 EXCEPTIONS = {"vision.proposal": "no peer has it",
+              **dict.fromkeys(["nn.sparse_conv2d", "nn.bitpack", "nn.bitserial_conv2d", "nn.bitserial_dense"],
+                              "no peer has it"),
               **dict.fromkeys(["memory.alloc_storage", "memory.alloc_tensor", "memory.kill", "vm.invoke_tvm_op", "call_lowered"],
                               "memory and calls of the program itself")}
 # operator and element type: why the entry leaves out what the type checker takes

@@ -132,13 +132,13 @@ def fixed_point_multiply(g, name):
         yield Case(f"fixed_point_multiply({{}}, multiplier={m}, shift={s})", [x], want)
 
 
-@entry("fixed_point_multiply_per_axis", ["int32"])
+@entry("fixed_point_multiply_per_axis", ["int32"], free=False)
 def fixed_point_per_axis(g, name):
     for i, (shape, axis) in enumerate([((2, 3), 0), ((2, 3), 1), ((4,), 0), ((2, 3, 4), 0), ((2, 3, 4), 1),
                                        ((2, 3, 4), 2), ((1, 5), 1), ((3, 1), 0), ((2, 2, 2, 2), 3), ((6, 5), 0),
                                        ((1, 8, 3, 3), 1), ((7, 2), 1)]):
         n = shape[axis]
-        x, m = g.array(shape), g.ints((n,), 2**30, 2**31 - 1)
+        x, m = g.ints(shape, -2**27, 2**27), g.ints((n,), 2**30, 2**31 - 1)
         left, right = (g.ints((n,), 0, 4), g.ints((n,), 0, 8))
         if i % 2:
             left = np.zeros_like(left)

@@ -337,7 +337,7 @@ def dyn_topk(g, name):
                    [x, np.array(k, "int64")], lambda: topk_of(x, k, axis, up, kind, t))
 
 
-@entry("searchsorted", NUMBERS)
+@entry("searchsorted", ALL)
 def searchsorted(g, name):
     for i, (shape, values) in enumerate([((5,), (3,)), ((5,), ()), ((5,), (2, 3)), ((1,), (4,)), ((33,), (40,)), ((2, 5), (2, 3)), ((2, 5), (2, 1)), ((2, 3, 4), (2, 3, 5)), ((8,), (8,)),
                                          ((3, 1), (3, 2)), ((100,), (7,)), ((2, 2, 2), (2, 2, 2))]):
@@ -353,7 +353,7 @@ def searchsorted(g, name):
         yield Case(f'searchsorted({{}}, {{}}, right={right}, dtype="{t}")', [s, v], want)
 
 
-@entry("unique", NUMBERS)
+@entry("unique", ALL)
 def unique(g, name):
     """What lies behind the number of unique elements is undefined: only the numbers and the elements' places are compared."""
     for i, n in enumerate([1, 2, 3, 5, 7, 8, 16, 33, 64, 100, 130, 200]):

@@ -1,7 +1,7 @@
 """Entries of Fourier transforms, sparse matrices and correlation."""
 import numpy as np
 
-from peer import FLOATS, NUMBERS, Case, entry, to, wide
+from peer import ALL, FLOATS, INTS, Case, entry, to, wide
 from table_reduce import ULP_SUM, product_case
 
 
@@ -16,7 +16,7 @@ def dft(g, name):
         yield Case(f"dft({{}}, {{}}, inverse={inverse})", [re, im], want, scale=8)
 
 
-@entry("stft", ["float32", "float64"], ulp=(64, 200, 2000))
+@entry("stft", FLOATS, ulp=(64, 200, 2000))
 def stft(g, name):
     for i, (shape, n, hop) in enumerate([((8,), 4, 2), ((8,), 8, 4), ((2, 16), 4, 4), ((2, 16), 8, 3), ((1, 10), 5, 5), ((3, 9), 3, 1), ((20,), 16, 2), ((4, 12), 6, 3), ((7,), 7, 1),
                                          ((2, 32), 16, 8), ((1, 64), 32, 16), ((2, 11), 4, 3)]):
@@ -45,7 +45,7 @@ def compressed(g, n, k):
     return w, [w[rows, columns], columns.astype("int32"), starts.astype("int32")]
 
 
-@entry("nn.sparse_dense nn.internal.sparse_dense_padded", FLOATS, ulp=ULP_SUM)
+@entry("nn.sparse_dense nn.internal.sparse_dense_padded", ALL, ulp=ULP_SUM)
 def sparse_dense(g, name):
     for m, n, k in SPARSE:
         x, (w, parts) = g.array((m, k), -1, 1), compressed(g, n, k)
@@ -54,7 +54,7 @@ def sparse_dense(g, name):
         yield case
 
 
-@entry("nn.sparse_transpose", FLOATS)
+@entry("nn.sparse_transpose", ALL)
 def sparse_transpose(g, name):
     for n in [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 20]:
         w, parts = compressed(g, n, n)
@@ -65,18 +65,20 @@ def sparse_transpose(g, name):
         yield Case(f"{name}({{}}, {{}}, {{}})", parts, want)
 
 
-@entry("nn.sparse_add", NUMBERS)
+@entry("nn.sparse_add", ALL)
 def sparse_add(g, name):
     for _, n, k in SPARSE:
         x, (w, parts) = g.array((n, k)), compressed(g, n, k)
-        yield Case(f"{name}({{}}, {{}}, {{}}, {{}})", [x] + parts, lambda: to(g.dtype, wide(x) + wide(w)))
+        yield Case(f"{name}({{}}, {{}}, {{}}, {{}})", [x] + parts, lambda: to(g.dtype, x | w if g.dtype == "bool" else wide(x) + wide(w)))
 
 
-@entry("sparse_reshape", ["int32", "int64"])
+@entry("sparse_reshape", INTS)
 def sparse_reshape(g, name):
     for old, new in [((4,), (2, 2)), ((2, 3), (6,)), ((2, 3), (3, 2)), ((2, 3, 6), (6, 6)), ((4, 6), (-1, 3)), ((12,), (3, -1)), ((1, 5), (5,)), ((2, 2, 2), (8,)), ((8,), (2, 2, 2)), ((3, 4), (2, 6)),
                      ((5, 5), (25, 1)), ((6, 4), (2, 3, 4))]:
         n, total = 3, int(np.prod(old))
+        if g.dtype[0] == "u":
+            new = tuple(total // -int(np.prod(new)) if d == -1 else d for d in new)
         at = np.sort(g.rng.permutation(total)[:n])
         ids = np.stack(np.unravel_index(at, old), 1).astype(g.dtype)
         shape = [total // -int(np.prod(new)) if d == -1 else d for d in new]
@@ -106,3 +108,17 @@ def correlation(g, name):
                         out[0, q, r, s] = ((u * v) if multiply else np.abs(u - v)).sum() / (k * k * c)
             return to(g.dtype, out)
         yield Case(f"{name}({{}}, {{}}, kernel_size={k}, max_displacement={most}, stride1={s1}, stride2={s2}, padding=[{pad}, {pad}], is_multiply={multiply})", [a, b], want, scale=2)
+
+
+@entry("sparse_fill_empty_rows", ALL)
+def fill_empty_rows(g, name):
+    for rows, cols, n in [(3, 4, 2), (1, 1, 1), (5, 2, 3), (4, 4, 4), (6, 3, 2), (2, 7, 5), (8, 2, 3), (3, 3, 0), (7, 5, 6), (10, 1, 2), (4, 9, 8), (5, 5, 1)]:
+        at = np.sort(g.rng.permutation(rows * cols)[:n])
+        ids, v, d = np.stack([at // cols, at % cols], 1).astype("int64"), g.array((n,)), g.array(())
+
+        def want():
+            empty = [r for r in range(rows) if r not in ids[:, 0]]
+            all_ids = np.concatenate([ids, np.array([[r, 0] for r in empty], "int64").reshape(-1, 2)])
+            order = np.argsort(all_ids[:, 0], kind="stable")
+            return all_ids[order], np.concatenate([v, np.full(len(empty), d)])[order], np.isin(np.arange(rows), empty).astype("int64")
+        yield Case(f"{name}({{}}, {{}}, {{}}, {{}})", [ids, v, np.array([rows, cols], "int64"), d], want)
