@@ -287,6 +287,7 @@ void explain_types(CommandCall *c)
 
 #define SOURCES_MOST 4
 #define TENSORS_MOST 16 /* inside one type */
+#define VISITED_MOST 1000
 
 typedef struct WhyView {
     RelaySession *s;
@@ -294,7 +295,7 @@ typedef struct WhyView {
     const Expr *e;
     Buf text;
     Vec(DiagLabel) labels;
-    uint32_t tensors;
+    uint32_t tensors, visited;
 } WhyView;
 
 /* The place in the picture; sources of several parts share a label. */
@@ -411,6 +412,8 @@ static const char *part_name(WhyView *v, const Type *t, uint32_t i, const char *
 static void why_type(WhyView *v, const Type *t, Part part, const char *name)
 {
     t = type_find(t);
+    if (++v->visited > VISITED_MOST)
+        return;
     if (t->kind == TYPE_TENSOR) {
         why_tensor(v, t, part, name);
         return;

@@ -137,7 +137,7 @@ void blame_misfit(Checker *ck, Diag *d)
                                             : PART_DTYPE;
     bool tensors = m.kind == MISFIT_DIMS || m.kind == MISFIT_RANK || m.kind == MISFIT_DTYPE;
     Part part;
-    if (!tensors || !misfit_part(&m, kind, &part))
+    if (!tensors || m.a->n > TENSOR_RANK_MOST || !misfit_part(&m, kind, &part))
         return;
     Blame bl = {.ck = ck, .d = d, .n_seen = 2};
     bl.seen[0] = d->span;

@@ -156,6 +156,12 @@ static void add_tensor(const Trial *t, Givens *out, uint32_t arg, int field, con
     }
 }
 
+/* A tensor of as many axes as values can have. */
+static bool is_small(const Type *t)
+{
+    return t->kind == TYPE_TENSOR && t->n <= TENSOR_RANK_MOST;
+}
+
 static Givens givens(const Trial *t, PartKind kind)
 {
     Givens out = {0};
@@ -163,10 +169,10 @@ static Givens givens(const Trial *t, PartKind kind)
         const Type *in = type_find(t->in[i]);
         if ((int)i == t->target)
             continue;
-        if (in->kind == TYPE_TENSOR)
+        if (is_small(in))
             add_tensor(t, &out, i, -1, in, kind);
         for (uint32_t k = 0; in->kind == TYPE_TUPLE && k < in->n; k++)
-            if (in->parts[k]->kind == TYPE_TENSOR)
+            if (is_small(in->parts[k]))
                 add_tensor(t, &out, i, (int)k, in->parts[k], kind);
     }
     return out;
@@ -269,14 +275,14 @@ static Trial all_unknown(const Trial *t)
     Ctx *cx = t->w->cx;
     for (uint32_t i = 0; i < t->n; i++) {
         const Type *in = type_find(t->in[i]);
-        if (in->kind == TYPE_TENSOR)
+        if (is_small(in))
             now.in[i] = with_all_dims(cx, in, DIM_ANY);
         if (in->kind != TYPE_TUPLE)
             continue;
         const Type **parts = arena_new_array(&t->w->arena, const Type *, in->n);
         for (uint32_t k = 0; k < in->n; k++)
-            parts[k] = in->parts[k]->kind == TYPE_TENSOR ? with_all_dims(cx, in->parts[k], DIM_ANY)
-                                                         : in->parts[k];
+            parts[k] =
+                is_small(in->parts[k]) ? with_all_dims(cx, in->parts[k], DIM_ANY) : in->parts[k];
         now.in[i] = type_tuple(cx, in->n, parts);
     }
     return now;

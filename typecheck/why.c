@@ -212,18 +212,23 @@ static void follow_trial(Why *w, uint32_t step, Trial *t, const Part *part)
         answer_text(w, step, t->call->base.span, "`%s` makes it so", t->op->name);
 }
 
+/* Types that share parts can be exponentially larger than what is stored. */
+#define FIND_MOST 10000
+
 /* Where in t the type variable stands: the path to it, as the part that is asked for inside it. */
-static bool find_var(const Type *t, const TypeVar *v, Part *part)
+static bool find_var(const Type *t, const TypeVar *v, Part *part, uint32_t *work)
 {
     t = type_find(t);
+    if (++*work > FIND_MOST)
+        return false;
     if (t->kind == TYPE_VAR)
         return t->var == v;
     if (t->kind == TYPE_TENSOR || t->kind == TYPE_HOLE || t->kind == TYPE_POISON)
         return false;
     for (uint32_t i = 0; i < t->n; i++)
-        if (find_var(t->parts[i], v, part))
+        if (find_var(t->parts[i], v, part, work))
             return part_inside(part, i);
-    return t->kind == TYPE_FUNC && find_var(t->result, v, part) && part_inside(part, t->n);
+    return t->kind == TYPE_FUNC && find_var(t->result, v, part, work) && part_inside(part, t->n);
 }
 
 /* The type variable that the part leads into; `rest` is the part inside it. */
@@ -251,7 +256,8 @@ static bool ask_arguments(Why *w, uint32_t step, const Call *call, const Type *c
 {
     for (uint32_t i = 0; i < call->args.n; i++) {
         Part part = *rest;
-        if (!find_var(params[i], v, &part) || !call->args.at[i]->type ||
+        uint32_t work = 0;
+        if (!find_var(params[i], v, &part, &work) || !call->args.at[i]->type ||
             !part_type(call->args.at[i]->type, &part))
             continue;
         ask(w, step, call->args.at[i], part);
