@@ -54,7 +54,8 @@ void record_brief(Recorder *r, Buf *out, Value v)
 
 void record_value(Recorder *r, Buf *out, Value v)
 {
-    show(r, out, v, (ShowStyle){.elements = VALUE_ELEMENTS, .list = 24, .large = SHOW_SUMMARY}, 200);
+    show(r, out, v, (ShowStyle){.elements = VALUE_ELEMENTS, .list = 24, .large = SHOW_SUMMARY},
+         200);
 }
 
 void record_content(Recorder *r, Buf *out, Value v)
