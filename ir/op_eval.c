@@ -140,6 +140,18 @@ static Value eval_typed(Ctx *cx, const Op *op, const Attrs *attrs, Span span, ui
     return v;
 }
 
+/* Arithmetic of extents that came out below zero; `?` is right where data decides. */
+static bool is_negative(const Type *t, const Op *op)
+{
+    Dim least = op->flags & OP_SHAPE_FROM_DATA ? DIM_ANY : 0;
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->kind == TYPE_TENSOR  ? t->dims[i] < least
+            : t->kind == TYPE_TUPLE ? is_negative(t->parts[i], op)
+                                    : false)
+            return true;
+    return false;
+}
+
 Value op_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Value *args)
 {
     const Type *few_types[ARGS_FEW], **types = few_types;
@@ -159,6 +171,11 @@ Value op_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, 
                    (unsigned)i, op->name);
     } else {
         const Type *result = op_type(cx, op, attrs, span, n, types, values);
+        if (result && is_negative(result, op)) {
+            diag_error(cx->diags, E0303_RUNTIME_SHAPE, span, "`%s` gives an extent below zero",
+                       op->name);
+            result = NULL;
+        }
         if (result)
             v = eval_typed(cx, op, attrs, span, n, types, args, result);
     }

@@ -203,7 +203,8 @@ static int split_parts(const Attrs *a, Dim extent, int most, Dim *sizes, int64_t
         int64_t to = i < v->list.n ? v->list.at[i].i : extent;
         starts[i] = at;
         sizes[i] = to < 0 && i == v->list.n ? DIM_ANY : to - at;
-        if (to >= 0 && (to < at || (extent >= 0 && to > extent)))
+        bool unknown = to < 0 && i == v->list.n;
+        if (!unknown && (to < at || (extent >= 0 && to > extent)))
             return -1;
         at = to;
     }

@@ -381,6 +381,11 @@ static RelResult rel_regular(Rel *r)
     if (!rel_rank(r, 0, boxes, 3) || !rel_rank(r, 1, scores, 3))
         return REL_FAILED;
     Dim dims[3] = {boxes->dims[0], attrs_int(r->attrs, "max_detections", 0), 4};
+    if (dims[1] < 0) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`max_detections` is %lld",
+                  (long long)dims[1]);
+        return REL_FAILED;
+    }
     const Type *rows = type_tensor(r->cx, float32_dtype, 2, dims);
     return rel_set_output(r, type_tuple(r->cx, 4,
                                         (const Type *[]){type_tensor(r->cx, float32_dtype, 3, dims),

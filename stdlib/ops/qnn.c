@@ -144,6 +144,14 @@ static RelResult rel_qnn_unary(Rel *r)
     return rel_set_output(r, t);
 }
 
+static RelResult rel_qnn_softmax(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    if (t && rel_axis(r, attrs_int(r->attrs, "axis", -1), t->n) < 0)
+        return REL_FAILED;
+    return rel_qnn_unary(r);
+}
+
 static RelResult rel_qnn_concatenate(Rel *r)
 {
     const Type *t = rel_tensors(r, 0), *scales = t ? rel_tensors(r, 1) : NULL;
@@ -657,7 +665,7 @@ const Op qnn_ops[] = {
                          "x clip(x + 3, 0, 6) / 6 of quantised numbers."),
     ROW("qnn.leaky_relu", qnn_leaky_relu, unary_args, leaky_attrs, OP_OPAQUE, rel_qnn_unary,
         "(int8[4], float32, int32, float32, int32)", "`nn.leaky_relu` of quantised numbers."),
-    ROW("qnn.softmax", qnn_softmax, unary_args, softmax_attrs, OP_OPAQUE, rel_qnn_unary,
+    ROW("qnn.softmax", qnn_softmax, unary_args, softmax_attrs, OP_OPAQUE, rel_qnn_softmax,
         "(int8[2,3], float32, int32, float32, int32)", "`nn.softmax` of quantised numbers."),
     ROW("qnn.conv2d_transpose", qnn_conv2d_transpose, product_args, conv2d_transpose_attrs,
         OP_OPAQUE, rel_qnn_conv2d_transpose,

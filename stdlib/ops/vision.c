@@ -390,8 +390,12 @@ static RelResult rel_proposal(Rel *r)
                   anchors, 2 * anchors, type_str(r->cx, t));
         return REL_FAILED;
     }
-    Dim dims[2] = {
-        dims_product(2, (Dim[]){t->dims[0], attrs_int(r->attrs, "rpn_post_nms_top_n", 0)}), 5};
+    int64_t most = attrs_int(r->attrs, "rpn_post_nms_top_n", 0);
+    if (most < 0) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`rpn_post_nms_top_n` is %lld", (long long)most);
+        return REL_FAILED;
+    }
+    Dim dims[2] = {dims_product(2, (Dim[]){t->dims[0], most}), 5};
     return rel_out_tensor(r, t->dtype, 2, dims);
 }
 

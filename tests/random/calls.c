@@ -194,6 +194,15 @@ static void change_shape(Gen *g, Sample *s)
             s->args[i] = type_tensor(g->cx, s->args[i]->dtype, rank, dims);
 }
 
+/* A relation that computes less than nothing: numbers below `?` stand for symbolic extents. */
+static bool negative(const Type *t)
+{
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->kind == TYPE_TENSOR ? t->dims[i] < DIM_ANY : negative(t->parts[i]))
+            return true;
+    return false;
+}
+
 static bool small(const Type *t)
 {
     int64_t size = 1;
@@ -219,7 +228,9 @@ static const Type *type_of_call(Gen *g, Sample *s)
     diags_clear(&g->quiet);
     if (!t || t->open || type_is_poison(t) || !small(t))
         return NULL;
-    return t;
+    if (g->stats && negative(t))
+        ++*(size_t *)ptrmap_slot(&g->stats->negative, s->op);
+    return negative(t) ? NULL : t;
 }
 
 static const Type *draw_sample(Gen *g, const Op *op, int changes, Sample *s)

@@ -25,6 +25,10 @@ void examiner_deinit(Examiner *x);
 /* The first property that the module lacks, in few words; NULL when it has all. The module gets its types. */
 const char *examine(Examiner *x, Module *m);
 
+/* Whether a program's text with one mistake, made by the seed, is refused at a place in it; false: `what` says why not. `*made` false: the
+ * text had no place for the mistake. */
+bool examine_mistake(Examiner *x, const Module *m, uint64_t seed, bool *made);
+
 /* A smaller module of which `examine` says the same; the caller's. */
 Module *shrink(Examiner *x, Module *m, const char *property);
 

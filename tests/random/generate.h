@@ -20,7 +20,8 @@ typedef struct RandomOptions {
 
 /* How often each form of expression, type and operator was made. */
 typedef struct RandomStats {
-    PtrMap forms, ops; /* name -> count */
+    PtrMap forms, ops; /* name, operator -> count */
+    PtrMap negative; /* operator -> how often its type had an extent below zero: a fault */
     size_t programs, nodes;
 } RandomStats;
 

@@ -117,7 +117,8 @@ static Expr *make_con(Gen *g, const Constructor *con, const Type *t, int size, b
     Expr *args[8];
     for (uint32_t i = 0; i < con->n; i++) {
         const Type *field = field_type(g, t, con, i);
-        bool end = i > 0 && field == t && once_in(g, 3);
+        bool end = i > 0 && field == t && t->n == 1 && con->fields[0]->kind == TYPE_VAR &&
+                   t->def->cons[0]->n == 0 && once_in(g, 3);
         args[i] =
             end ? make_con(g, t->def->cons[0], t, 0, true) : make(g, field, size / (int)con->n);
     }

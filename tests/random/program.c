@@ -184,6 +184,7 @@ void stats_deinit(RandomStats *stats)
 {
     ptrmap_deinit(&stats->forms);
     ptrmap_deinit(&stats->ops);
+    ptrmap_deinit(&stats->negative);
 }
 
 void stats_print(const RandomStats *stats)

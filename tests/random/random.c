@@ -1,8 +1,9 @@
 /* Random well-typed programs, each examined; the first that lacks a property is made small and shown.
  *
- *     random [--count N] [--from SEED] [--size S] [--jit EVERY] [--stats] [--show] [--no-shrink]
+ *     random [--count N] [--from SEED] [--size S] [--jit EVERY] [--mistakes] [--stats] [--show]
+ *            [--no-shrink] [--go-on]
  *
- * `--jit 5` compares every fifth program with the JIT's value; `--show` prints the programs. */
+ * `--mistakes` makes one in the text of each program, which must then be refused. `--jit 5` compares every fifth program with the JIT's value; `--show` prints the programs. */
 #include "tests/random/examine.h"
 
 #include "base/plugin.h"
@@ -18,7 +19,7 @@ typedef struct Options {
     uint64_t from;
     long count, jit;
     int size;
-    bool stats, show, no_shrink, go_on;
+    bool stats, show, no_shrink, go_on, mistakes;
 } Options;
 
 static bool read_options(int argc, char **argv, Options *o)
@@ -32,6 +33,8 @@ static bool read_options(int argc, char **argv, Options *o)
             o->show = true;
         else if (!strcmp(argv[i], "--no-shrink"))
             o->no_shrink = true;
+        else if (!strcmp(argv[i], "--mistakes"))
+            o->mistakes = true;
         else if (!strcmp(argv[i], "--go-on"))
             o->go_on = true;
         else if (!strcmp(argv[i], "--count") && ++i < argc)
@@ -97,7 +100,7 @@ static void show_fault(Examiner *x, Module *m, const Options *o, uint64_t seed, 
 }
 
 typedef struct Totals {
-    long failed, valued, compiled, lost;
+    long failed, valued, compiled, lost, mistaken;
 } Totals;
 
 static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, RandomStats *stats,
@@ -110,8 +113,6 @@ static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, Ra
     }
     x.pass = pass_for(seed);
     x.cx.limits.seconds_most = 5;
-    if (getenv("TRACE"))
-        fprintf(stderr, "%llu\n", (unsigned long long)seed);
     Module *m = random_program(&x.cx, (RandomOptions){seed, o->size}, stats);
     if (o->show && o->count == 1)
         print_module("", m);
@@ -119,6 +120,12 @@ static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, Ra
     totals->lost += (long)x.lost;
     totals->valued += x.valued;
     totals->compiled += x.compiled;
+    bool made = false;
+    if (!bad && o->mistakes && !examine_mistake(&x, m, seed, &made)) {
+        totals->failed++;
+        printf("seed %llu: %s", (unsigned long long)seed, buf_text(&x.what));
+    }
+    totals->mistaken += made;
     if (bad) {
         totals->failed++;
         show_fault(&x, m, o, seed, bad);
@@ -142,11 +149,15 @@ int main(int argc, char **argv)
     Totals totals = {0};
     for (long i = 0; i < o.count && (o.go_on || !totals.failed); i++)
         examine_one(&o, o.from + (uint64_t)i, jit && i % o.jit == 0 ? jit : NULL, &stats, &totals);
+    for (size_t i = 0; i < stats.negative.n; i++, totals.failed++)
+        printf("`%s` has a type with an extent below zero\n",
+               ((const Op *)stats.negative.entries[i].key)->name);
     if (o.stats)
         stats_print(&stats);
-    printf(
-        "%zu programs, %ld with a value, %ld compiled, %ld texts lost an annotation, %ld failed\n",
-        stats.programs, totals.valued, totals.compiled, totals.lost, totals.failed);
+    printf("%zu programs, %ld with a value, %ld compiled, %ld texts lost an annotation, %ld "
+           "mistakes, %ld failed\n",
+           stats.programs, totals.valued, totals.compiled, totals.lost, totals.mistaken,
+           totals.failed);
     stats_deinit(&stats);
     return totals.failed > 0;
 }

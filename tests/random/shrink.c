@@ -91,14 +91,16 @@ static Module *candidate(Shrinker *s, Change c, const Name *without)
         const Def *d = &s->best->defs.at[i];
         if (!d->fn || d->name == without)
             continue;
-        Expr *now = ir_copy(cx, m, ir_rewrite(&rw, &d->fn->base));
-        module_define(m, d->name, expr_as_function(now), d->span, m);
+        Expr *now = ir_rewrite(&rw, &d->fn->base);
+        now = now ? ir_copy(cx, m, now) : NULL;
+        if (expr_as_function(now))
+            module_define(m, d->name, expr_as_function(now), d->span, m);
     }
     for (size_t i = 0; i < s->best->free_vars.n; i++)
         vec_push(&m->free_vars, &m->arena, s->best->free_vars.at[i]);
-    if (s->best->expr)
-        m->expr = ir_copy(cx, m, ir_rewrite(&rw, s->best->expr));
-    module_use(m, s->best);
+    Expr *expr = s->best->expr ? ir_rewrite(&rw, s->best->expr) : NULL;
+    m->expr = expr ? ir_copy(cx, m, expr) : NULL;
+    module_use(m, changed);
     rewriter_deinit(&rw);
     module_release(changed);
     return m;
@@ -120,11 +122,13 @@ static bool accept(Shrinker *s, Module *m, size_t size)
 /* Below a node only what does not use its variables can take its place: a wrong choice is not well typed. */
 static bool shrink_node(Shrinker *s, const Expr *e, size_t size)
 {
+    if (e->kind <= EXPR_CON)
+        return false;
     Arena arena;
     arena_init(&arena, NULL);
     bool done = false;
     Exprs below = nodes_below(e, &arena);
-    Expr *zero = e->kind == EXPR_CONSTANT ? NULL : zero_of(&arena, e->type);
+    Expr *zero = e->kind == EXPR_CONSTANT ? NULL : zero_of(&s->best->arena, e->type);
     if (zero)
         done = accept(s, candidate(s, (Change){e, zero}, NULL), size);
     for (size_t i = 1; i < below.n && i < 40 && !done; i++) {
