@@ -361,6 +361,7 @@ const Op create_ops[] = {
      .doc = "Numbers from `start` in steps of `step` as long as they lie before `stop`.",
      .args = arange_args,
      .attrs = arange_attrs,
+     .example = "arange(0, 6, 2, dtype=\"int32\")",
      .samples = "(int32, int32, int32, dtype=\"int32\")",
      .pattern = OP_OPAQUE,
      .flags = OP_SHAPE_FROM_DATA,

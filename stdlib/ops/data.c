@@ -676,7 +676,7 @@ const Op data_ops[] = {
      .args = dyn_sparse_args,
      .attrs = dyn_sparse_attrs,
      .shapes = "(n, r), (n), (), (r) -> output_shape",
-     .samples = "(int32[2,1], float32[2], float32, int64[1], output_shape=None)",
+     .samples = "(int32[1,1], float32[1], float32, int64[1], output_shape=None)",
      .pattern = OP_OPAQUE,
      .flags = OP_SHAPE_FROM_DATA,
      .rel = rel_sparse_to_dense,

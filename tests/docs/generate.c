@@ -11,7 +11,9 @@
 #include "passes/analysis.h"
 #include "passes/pass.h"
 #include "session/explain.h"
+#include "session/op_doc.h"
 #include "stdlib/families.h"
+#include "stdlib/stdlib.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -54,6 +56,30 @@ static const char *fusion(OpPattern p)
     return "";
 }
 
+static Ctx cx;
+
+static void put_example(Buf *b, const Op *op)
+{
+    op_example(b, op);
+}
+
+static void put_loops(Buf *b, const Op *op)
+{
+    op_loops(&cx, b, op);
+}
+
+/* A block of code with what `put` writes; nothing when it writes nothing. */
+static void fenced(Buf *b, const char *language, const Op *op, void (*put)(Buf *b, const Op *op))
+{
+    Buf text = {0};
+    put(&text, op);
+    while (text.n && buf_text(&text)[text.n - 1] == '\n')
+        text.n--;
+    if (text.n)
+        buf_printf(b, "```%s\n%.*s\n```\n\n", language, (int)text.n, buf_text(&text));
+    buf_deinit(&text);
+}
+
 static void one_operator(Buf *b, const Op *op)
 {
     buf_printf(b, "### %s\n\n%s", op->name, op->doc);
@@ -64,9 +90,13 @@ static void one_operator(Buf *b, const Op *op)
         buf_printf(b, "- `%%%s`: %s\n", a->name, a->doc);
     schema_items(b, op->attrs);
     buf_printf(b, "- %s; fusion: %s\n", op->compute ? "loops" : "a kernel", fusion(op->pattern));
+    if (op->shapes)
+        buf_printf(b, "- shapes: %s\n", op->shapes);
     if (op->grad)
         buf_printf(b, "- gradient: `%s`\n", op->grad);
     buf_char(b, '\n');
+    fenced(b, "relay", op, put_example);
+    fenced(b, "text", op, put_loops);
 }
 
 static void family(Buf *b, const char *name, const Op *ops)
@@ -209,6 +239,9 @@ static int check_pages(void)
 int main(int argc, char **argv)
 {
     bool bless = argc > 1 && strcmp(argv[1], "--bless") == 0;
+    if (!ctx_init(&cx, &stdlib_ops))
+        return 70;
+    limits_start(&cx.limits);
     int wrong = check_pages();
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
         Buf text = {0};
@@ -219,5 +252,6 @@ int main(int argc, char **argv)
         }
         buf_deinit(&text);
     }
+    ctx_deinit(&cx);
     return wrong ? 1 : 0;
 }
