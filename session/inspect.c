@@ -3,6 +3,7 @@
 #include "passes/pass.h"
 #include "runtime/show.h"
 #include "session/internal.h"
+#include "session/op_doc.h"
 
 #include <string.h>
 
@@ -39,7 +40,7 @@ static Str dotted(const char *text, size_t len, LexedToken t)
     return (Str){text + from, to - from};
 }
 
-static void describe_op(Buf *b, const Op *op, int detail)
+static void describe_op(Ctx *cx, Buf *b, const Op *op, int detail)
 {
     buf_printf(b, "%s(", op->name);
     for (const OpArg *a = op->args; a && a->name; a++)
@@ -59,8 +60,19 @@ static void describe_op(Buf *b, const Op *op, int detail)
     for (const OpAttr *a = op->attrs; a && a->name; a++)
         buf_printf(b, "\n  %-17s %s%s", a->name, a->doc ? a->doc : "",
                    a->required ? " (must be given)" : "");
+    if (op->shapes)
+        buf_printf(b, "\nshapes: %s", op->shapes);
     if (op->grad)
         buf_printf(b, "\ngradient: %s", op->grad);
+    buf_str(b, "\n\nfor example:\n");
+    op_example(b, op);
+    Buf loops = {0};
+    op_loops(cx, &loops, op);
+    if (loops.n)
+        buf_printf(b, "\n\nwhich computes\n%.*s", (int)loops.n, buf_text(&loops));
+    else if (op->kernel)
+        buf_str(b, "\n\nA function in C computes it: it has no form as loops over elements.");
+    buf_deinit(&loops);
 }
 
 static void describe_local(RelaySession *s, Buf *b, const Local *local)
@@ -95,7 +107,7 @@ static bool describe_name(RelaySession *s, Buf *b, Str name, int detail)
             type_print(b, type_of_constructor(&s->cx, def->cons[i]));
         }
     } else if (op) {
-        describe_op(b, op, detail);
+        describe_op(&s->cx, b, op, detail);
     } else if (pass) {
         buf_printf(b, "%s (level %d): %s", pass->name, pass->opt_level, pass->doc);
     } else {
