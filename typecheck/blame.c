@@ -72,7 +72,12 @@ static const char *part_value(Checker *ck, const Type *t, const Part *part)
 {
     Buf b = {0};
     switch (part->kind) {
-    case PART_DIM: buf_int(&b, t->dims[part->dim]); break;
+    case PART_DIM:
+        if (t->dims[part->dim] >= 0)
+            buf_int(&b, t->dims[part->dim]);
+        else
+            buf_str(&b, "known at run time");
+        break;
     case PART_RANK: buf_printf(&b, "%u dimension%s", t->n, t->n == 1 ? "" : "s"); break;
     case PART_DTYPE:
         buf_char(&b, '`');
@@ -158,7 +163,7 @@ void blame_misfit(Checker *ck, Diag *d)
         buf_char(&bl.text, '\n');
         why_draw_shapes(&bl.text, m.b, axes, m.a, axes);
     }
-    if (bl.news || kind != PART_DTYPE)
+    if (bl.text.n && (bl.news || kind != PART_DTYPE))
         diag_note(d, "%s", buf_text(&bl.text));
     buf_deinit(&bl.text);
 }
