@@ -449,7 +449,7 @@ static bool equal_in(const Type *a, const Type *b, const Pairs *pairs)
         return dtype_eq(a->dtype, b->dtype) &&
                (a->n == 0 || !memcmp(a->dims, b->dims, a->n * sizeof(Dim)));
     case TYPE_VAR: return vars_pair(a->var, b->var, pairs);
-    case TYPE_HOLE: return a == b;
+    case TYPE_HOLE: return a == b || (pairs && pairs->defs); /* of two programs */
     case TYPE_POISON: return true;
     case TYPE_ADT:
         if (!defs_pair(a->def, b->def, pairs))
