@@ -14,8 +14,9 @@ static RelayStatus equal_stage(Face *face, const CliArgs *args, const char *path
                                const char *other)
 {
     Buf text = {0};
-    if (!cli_load(path, &text))
-        return RELAY_USAGE;
+    RelayStatus loaded = cli_load(path, &text);
+    if (loaded != RELAY_OK)
+        return loaded;
     RelayParam params[3];
     size_t n = 0;
     if (other)
