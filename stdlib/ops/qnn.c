@@ -556,6 +556,26 @@ static void compute_simulated_dequantize(TeBuilder *b)
     ops_emit(b, te_select(b, te_binary(b, TE_EQ, scalar_at(b, 1), te_int(b, 0)), v, real));
 }
 
+/* To the nearest multiple of the scale within the bounds; kind 0 means that the data stay as they are. */
+static void compute_annotated(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    Te *p[3], *v = ops_at_axes(b, x);
+    for (int i = 0; i < 3; i++)
+        p[i] = te_cast(b, x.dtype, ops_scalar(b, te_input(b, i + 1)));
+    Te *q = te_unary(b, TE_ROUND, te_binary(b, TE_DIV, v, p[0]));
+    q = te_binary(b, TE_MAX, te_binary(b, TE_MIN, q, p[2]), p[1]);
+    ops_emit(b, attrs_int(b->attrs, "kind", 0) ? te_binary(b, TE_MUL, q, p[0]) : v);
+}
+
+static RelResult rel_annotated(Rel *r)
+{
+    for (uint32_t i = 1; i < 4; i++)
+        if (!rel_set_tensor(r, i, float32_dtype, 0, NULL))
+            return REL_FAILED;
+    return rel_same_float(r);
+}
+
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
 #define SCALE(WHO) {WHO "_scale", "a float32"}
@@ -599,6 +619,17 @@ static const OpArg simulated_args[] = {{"data", "reals"},
                                        {"scale", "a scalar, or one for each channel"},
                                        {"zero_point", "a scalar, or one for each channel"},
                                        {0}};
+
+static const OpArg annotated_args[] = {{"data", "reals"},
+                                       {"dom_scale", "what a unit stands for: a scalar"},
+                                       {"clip_min", "the least whole number: a scalar"},
+                                       {"clip_max", "the greatest whole number: a scalar"},
+                                       {0}};
+static const OpAttr annotated_attrs[] = {
+    ATTR_MUST("kind", INT, "0: nothing, 1: input, 2: weight, 3: activation"),
+    ATTR_B("sign", 1, "whole numbers have a sign"),
+    ATTR_S("rounding", "round", "unused"),
+    {0}};
 
 #define CHANNELS ATTR_I("axis", -1, "the axis of scales and zero points that are vectors")
 static const OpAttr quantize_attrs[] = {
@@ -684,5 +715,14 @@ const Op qnn_ops[] = {
     ROW("qnn.simulated_dequantize", simulated_dequantize, simulated_args, simulated_attrs,
         OP_ELEMWISE, rel_simulated, "(float32[4], int32, float32, int32)",
         "What `qnn.dequantize` does, of reals that are whole numbers."),
+    {.name = "relay.op.annotation.simulated_quantize",
+     .doc = "What quantisation would make of reals: multiples of a scale within bounds.",
+     .args = annotated_args,
+     .attrs = annotated_attrs,
+     .shapes = "(d...), (), (), () -> (d...)",
+     .samples = "(float32[4], float32, float32, float32, kind=1)",
+     .pattern = OP_ELEMWISE,
+     .rel = rel_annotated,
+     .compute = compute_annotated},
     {0},
 };

@@ -150,6 +150,11 @@ def other_cases():
                     for row in x]
             yield Case(f"fixed_point_multiply_per_axis({{}}, {{}}, {{}}, {{}}, is_lshift_required={ls}, "
                        f"is_rshift_required={rs}, axes=[1])", [x, m, left, right], np.array(want).astype("int32"))
+    x = RNG.normal(0, 40, (3, 5)).astype("float32")
+    half = np.floor(np.abs(x / np.float32(0.5)) + np.float32(0.5)) * np.sign(x)
+    yield Case("relay.op.annotation.simulated_quantize({}, 0.5f, -100f, 99f, kind=1)", [x],
+               (np.clip(half, -100, 99) * np.float32(0.5)).astype("float32"))
+    yield Case("relay.op.annotation.simulated_quantize({}, 0.5f, -100f, 99f, kind=0)", [x], x)
 
 
 def main():
