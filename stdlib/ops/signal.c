@@ -75,6 +75,41 @@ static void compute_stft(TeBuilder *b)
                            te_binary(b, TE_MUL, v, turn)));
 }
 
+/* ---- dft ------------------------------------------------------------------------------------------ */
+
+static RelResult rel_dft(Rel *r)
+{
+    const Type *re = rel_tensor(r, 0), *im = re ? rel_tensor(r, 1) : NULL;
+    if (!im)
+        return rel_blocked(r);
+    if (re->n > 0 && dtype_is_float(re->dtype) && re == im)
+        return rel_set_output(r, type_tuple(r->cx, 2, (const Type *[]){re, im}));
+    rel_error(r, E0202_SHAPE, 1, "real and imaginary parts must be reals of one shape: %s and %s",
+              type_str(r->cx, re), type_str(r->cx, im));
+    return REL_FAILED;
+}
+
+static void compute_dft(TeBuilder *b)
+{
+    TeTensor re = te_input(b, 0), im = te_input(b, 1);
+    DType d = re.dtype;
+    int r = re.rank;
+    int64_t n = re.shape[r - 1];
+    bool inverse = attrs_bool(b->attrs, "inverse");
+    Te *index[TENSOR_RANK_MOST], *k = te_axis(b, r - 1);
+    ops_axes(b, 0, r, index);
+    index[r - 1] = te_axis(b, r);
+    Te *x = te_load(b, re, index), *y = te_load(b, im, index);
+    Te *c = wave(b, d, k, index[r - 1], n, false), *s = wave(b, d, k, index[r - 1], n, true);
+    s = inverse ? te_unary(b, TE_NEG, s) : s;
+    for (int part = 0; part < 2; part++) {
+        Te *body = te_binary(b, part ? TE_ADD : TE_SUB, te_binary(b, TE_MUL, x, part ? s : c),
+                             te_binary(b, TE_MUL, y, part ? c : s));
+        body = inverse ? te_binary(b, TE_DIV, body, te_number(b, d, (double)n)) : body;
+        te_output(b, te_reduce(b, TE_SUM, d, r, re.shape, 1, &n, body));
+    }
+}
+
 /* ---- rows ----------------------------------------------------------------------------------------- */
 
 static const OpArg stft_args[] = {
@@ -87,6 +122,11 @@ static const OpAttr stft_attrs[] = {
     ATTR_B("onesided", 1, "only the frequencies that a real signal has"),
     {0}};
 
+static const OpArg dft_args[] = {
+    {"re_data", "real parts"}, {"im_data", "imaginary parts"}, {0}};
+static const OpAttr dft_attrs[] = {
+    ATTR_B("inverse", 0, "back from the spectrum, divided by the number of elements"), {0}};
+
 const Op signal_ops[] = {
     {.name = "stft",
      .doc = "The spectra of overlapping parts of signals: real and imaginary parts along the last "
@@ -98,5 +138,14 @@ const Op signal_ops[] = {
      .pattern = OP_OPAQUE,
      .rel = rel_stft,
      .compute = compute_stft},
+    {.name = "dft",
+     .doc = "The discrete Fourier transform along the last axis.",
+     .args = dft_args,
+     .attrs = dft_attrs,
+     .shapes = "(..., n), (..., n) -> ((..., n), (..., n))",
+     .samples = "(float32[2,4], float32[2,4])",
+     .pattern = OP_OPAQUE,
+     .rel = rel_dft,
+     .compute = compute_dft},
     {0},
 };

@@ -155,6 +155,10 @@ def other_cases():
     yield Case("relay.op.annotation.simulated_quantize({}, 0.5f, -100f, 99f, kind=1)", [x],
                (np.clip(half, -100, 99) * np.float32(0.5)).astype("float32"))
     yield Case("relay.op.annotation.simulated_quantize({}, 0.5f, -100f, 99f, kind=0)", [x], x)
+    for shape in [(1,), (7,), (2, 3, 16)]:
+        z = RNG.normal(size=shape) + 1j * RNG.normal(size=shape)
+        for text, f in (("False", np.fft.fft(z)), ("True", np.fft.ifft(z))):
+            yield Case(f"dft({{}}, {{}}, inverse={text})", [z.real.copy(), z.imag.copy()], [f.real, f.imag], atol=1e-12)
 
 
 def main():
