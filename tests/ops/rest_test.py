@@ -159,6 +159,20 @@ def other_cases():
         z = RNG.normal(size=shape) + 1j * RNG.normal(size=shape)
         for text, f in (("False", np.fft.fft(z)), ("True", np.fft.ifft(z))):
             yield Case(f"dft({{}}, {{}}, inverse={text})", [z.real.copy(), z.imag.copy()], [f.real, f.imag], atol=1e-12)
+    for kernel, far, s1, s2, pad in [(1, 1, 1, 1, 0), (3, 2, 2, 1, 2), (1, 4, 1, 2, 4)]:
+        x, y = RNG.normal(size=(2, 2, 3, 9, 8))
+        p, z = (np.pad(v, ((0, 0), (0, 0), (pad, pad), (pad, pad))) for v in (x, y))
+        r, edge = far // s2, far + (kernel - 1) // 2
+        h, w = (-(-(n + 2 * pad - 2 * edge) // s1) for n in (9, 8))
+        for multiply in (True, False):
+            want = np.zeros((2, (2 * r + 1) ** 2, h, w))
+            for q, i, j in np.ndindex(want.shape[1:]):
+                a, b = i * s1 + far, j * s1 + far
+                c, e = a + (q // (2 * r + 1) - r) * s2, b + (q % (2 * r + 1) - r) * s2
+                one, two = p[:, :, a:a + kernel, b:b + kernel], z[:, :, c:c + kernel, e:e + kernel]
+                want[:, q, i, j] = (one * two if multiply else abs(one - two)).mean((1, 2, 3))
+            yield Case(f"nn.correlation({{}}, {{}}, kernel_size={kernel}, max_displacement={far}, stride1={s1}, "
+                       f"stride2={s2}, padding=[{pad}, {pad}], is_multiply={multiply})", [x, y], want, atol=1e-12)
 
 
 def main():
