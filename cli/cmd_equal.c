@@ -10,8 +10,7 @@ static const CliOption options[] = {
 };
 
 /* The second program goes along by its path. */
-static RelayStatus equal_stage(Face *face, const CliArgs *args, const char *path,
-                               const char *other)
+static RelayStatus equal_stage(Face *face, const CliArgs *args, const char *path, const char *other)
 {
     Buf text = {0};
     RelayStatus loaded = cli_load(path, &text);
@@ -60,8 +59,9 @@ const CliCommand cmd_equal = {
     .name = "equal",
     .args = "A B",
     .doc = "Says whether two programs are equal up to names, and if not, where they differ.",
-    .more = "The exit code is 0 when they are equal, 1 when they differ. The files hold modules or\n"
-            "expressions, as text or as JSON; `-` is standard input.\n",
+    .more =
+        "The exit code is 0 when they are equal, 1 when they differ. The files hold modules or\n"
+        "expressions, as text or as JSON; `-` is standard input.\n",
     .options = options,
     .least = 1,
     .most = 2,

@@ -16,8 +16,8 @@ typedef struct Pair {
 typedef struct Equal {
     Arena arena;
     Vec(Pair) todo;
-    PtrMap left, right;     /* the bijection of variables and of nodes that carry sharing */
-    PtrMap defs;            /* data types and constructors of the left side -> of the right */
+    PtrMap left, right; /* the bijection of variables and of nodes that carry sharing */
+    PtrMap defs; /* data types and constructors of the left side -> of the right */
     Vec(const TypeVar *) vars_a, vars_b;
     bool map_free;
     const Module *module_a, *module_b; /* for places; may be NULL */
@@ -74,8 +74,8 @@ static bool differ_counts(Equal *eq, const char *what, uint32_t a, uint32_t b)
 static void describe(Buf *b, const Expr *e)
 {
     static const char *const words[] = {
-        "a tuple", "a projection", "a call", "a function", "a let",
-        "an if",   "a match",      "a new reference", "a reading", "a writing",
+        "a tuple", "a projection", "a call",          "a function", "a let",
+        "an if",   "a match",      "a new reference", "a reading",  "a writing",
     };
     const Call *call = expr_as_call(e);
     if (call && call->callee->kind <= EXPR_CON) {
@@ -270,8 +270,7 @@ static bool same_field(Equal *eq, const NodeField *f, const Expr *x, const Expr 
     const void *a = (const char *)x + f->offset, *b = (const char *)y + f->offset;
     switch (f->kind) {
     case FIELD_EXPR: push(eq, a, b); return true;
-    case FIELD_EXPRS:
-        return push_all(eq, x->kind == EXPR_CALL ? "arguments" : "fields", a, b);
+    case FIELD_EXPRS: return push_all(eq, x->kind == EXPR_CALL ? "arguments" : "fields", a, b);
     case FIELD_BINDER: return same_binder(eq, *(Var *const *)a, *(Var *const *)b);
     case FIELD_BINDERS: return same_vars(eq, a, b);
     case FIELD_TYPE: {
@@ -312,8 +311,8 @@ static bool is_name(const Expr *e)
 /* In two texts, variables of one name are taken for the same. */
 static bool same_free_var(Equal *eq, const Expr *a, const Expr *b)
 {
-    bool same = a == b || (eq->module_a != eq->module_b &&
-                           expr_as_var(a)->name == expr_as_var(b)->name);
+    bool same =
+        a == b || (eq->module_a != eq->module_b && expr_as_var(a)->name == expr_as_var(b)->name);
     if (!eq->map_free && !same)
         return differ_nodes(eq, "free variables are the same only by themselves", a, b);
     return pair_up(eq, a, b) || differ_nodes(eq, "the variables differ", a, b);
@@ -324,10 +323,9 @@ static bool differ_sharing(Equal *eq, const Expr *a, const Expr *b)
     bool known = ptrmap_has(&eq->left, a);
     if (a->kind == EXPR_VAR)
         return differ_nodes(eq, "the variables differ", a, b);
-    return differ_sides(eq, "what is shared differs",
-                        known ? "a node that was met before" : "a node by itself",
-                        ptrmap_has(&eq->right, b) ? "a node that was met before"
-                                                  : "a node by itself");
+    return differ_sides(
+        eq, "what is shared differs", known ? "a node that was met before" : "a node by itself",
+        ptrmap_has(&eq->right, b) ? "a node that was met before" : "a node by itself");
 }
 
 static bool same_fields(Equal *eq, const Expr *a, const Expr *b)

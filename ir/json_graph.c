@@ -189,7 +189,8 @@ bool graph_open(Graph *g, Ctx *cx, Arena *arena, Str text, Span span, DiagCode c
     if (g->document)
         return open_document(g);
     Span at = span;
-    if (error.position >= 0 && (size_t)error.position <= text.len && span.to - span.from >= text.len)
+    if (error.position >= 0 && (size_t)error.position <= text.len &&
+        span.to - span.from >= text.len)
         at.from = at.to = span.from + (uint32_t)error.position;
     at.from -= at.from > span.from;
     Diag *d = diag_error(cx->diags, code, at, "this is not JSON: %s", error.text);
@@ -210,8 +211,8 @@ void graph_close(Graph *g)
 
 const char *graph_key(const Graph *g, size_t node)
 {
-    const char *key = json_string_value(
-        json_object_get(json_array_get(g->nodes, node), "type_key"));
+    const char *key =
+        json_string_value(json_object_get(json_array_get(g->nodes, node), "type_key"));
     return key ? key : "";
 }
 
@@ -241,8 +242,7 @@ bool graph_int(Graph *g, size_t node, const char *field, int64_t *out)
     const json_t *v = field_of(g, node, field);
     if (!v)
         return graph_wrong(g, node, NULL, "the field `%s` is missing", field);
-    return read_int(v, out) ||
-           graph_wrong(g, node, field, "this is no whole number of 64 bits");
+    return read_int(v, out) || graph_wrong(g, node, field, "this is no whole number of 64 bits");
 }
 
 bool graph_dtype(Graph *g, size_t node, const char *field, DType *out)

@@ -81,11 +81,9 @@ static bool want_field(GraphReader *r, size_t node, FieldKind kind, const char *
     size_t at;
     switch (kind) {
     case FIELD_EXPR:
-    case FIELD_BINDER:
-        return graph_ref(r->g, node, field, &at) && want_expr(r, node, field, at);
+    case FIELD_BINDER: return graph_ref(r->g, node, field, &at) && want_expr(r, node, field, at);
     case FIELD_EXPRS:
-    case FIELD_BINDERS:
-        return graph_ref(r->g, node, field, &at) && want_list(r, node, field, at);
+    case FIELD_BINDERS: return graph_ref(r->g, node, field, &at) && want_list(r, node, field, at);
     case FIELD_CLAUSES: return graph_ref(r->g, node, field, &at) && want_clauses(r, at);
     case FIELD_ATTRS: return graph_ref(r->g, node, field, &at) && want_attrs(r, at);
     case FIELD_TYPE:
@@ -214,8 +212,7 @@ static bool fill_clauses(GraphReader *r, size_t list, ClauseList *out)
     out->at = n ? arena_alloc_must(r->arena, n, sizeof *out->at) : NULL;
     for (size_t i = 0; i < n; i++) {
         if (!graph_item(r->g, list, i, &item) || !graph_ref(r->g, item, "lhs", &lhs) ||
-            !graph_ref(r->g, item, "rhs", &rhs) ||
-            !fill_pattern(r, lhs, 0, &out->at[i].pattern))
+            !graph_ref(r->g, item, "rhs", &rhs) || !fill_pattern(r, lhs, 0, &out->at[i].pattern))
             return false;
         out->at[i].body = r->made[rhs];
         out->at[i].span = graph_span(r->g, item);
@@ -230,9 +227,9 @@ static bool fill_op_attrs(GraphReader *r, size_t node, size_t record, const Op *
     Attrs *written = NULL;
     bool some = op->attrs && op->attrs->name;
     if (graph_kind(r->g, record) == GRAPH_NULL || !some) {
-        *out = some ? attrs_check(r->cx, r->arena, op->name, op->attrs, NULL,
-                                  graph_span(r->g, node))
-                    : NULL;
+        *out = some
+                   ? attrs_check(r->cx, r->arena, op->name, op->attrs, NULL, graph_span(r->g, node))
+                   : NULL;
         return *out || !some;
     }
     const GraphRecord *row = graph_record_find(graph_key(r->g, record));
@@ -345,7 +342,8 @@ static bool fill_field(GraphReader *r, size_t node, const NodeField *f, const ch
     case FIELD_INT: return fill_index(r, node, field, to);
     case FIELD_BOOL: return fill_bool(r, node, field, to);
     case FIELD_OP: return fill_op(r, node, to);
-    case FIELD_CON: *(const Constructor **)to = graph_read_constructor(r, node);
+    case FIELD_CON:
+        *(const Constructor **)to = graph_read_constructor(r, node);
         return *(const Constructor **)to != NULL;
     }
     return false;
@@ -416,8 +414,8 @@ static bool read_imports(GraphReader *r, size_t root, GraphImport import)
     n = list && list->kind == ATTR_LIST ? list->list.n : 0;
     for (item = 0; item < n; item++) {
         path = list->list.at[item].kind == ATTR_STRING ? list->list.at[item].s : str_of("");
-        Module *from = import.import ? import.import(import.data, path, graph_span(r->g, at))
-                                     : NULL;
+        Module *from =
+            import.import ? import.import(import.data, path, graph_span(r->g, at)) : NULL;
         if (!from)
             return graph_wrong(r->g, at, NULL, "`%.*s` cannot be imported", (int)path.len,
                                path.ptr);
@@ -504,8 +502,8 @@ static bool define_type(GraphReader *r, size_t node)
     TypeDef *def = r->made[node];
     const TypeDef *found = module_find_type(r->m, def->name);
     if (found)
-        return found == def || graph_wrong(r->g, node, NULL, "the type `%s` is defined twice",
-                                           def->name->text);
+        return found == def ||
+               graph_wrong(r->g, node, NULL, "the type `%s` is defined twice", def->name->text);
     if (!graph_ref(r->g, node, "constructors", &list) || !graph_list(r->g, list, &n))
         return false;
     for (size_t i = 0; i < n; i++)
@@ -584,8 +582,8 @@ Module *graph_read_module(Ctx *cx, uint32_t source, GraphImport import)
     if (!m)
         return NULL;
     Str all = {text->text, text->len};
-    bool ok = graph_open(&g, cx, &m->arena, all, (Span){source, 0, (uint32_t)text->len},
-                         E0122_JSON);
+    bool ok =
+        graph_open(&g, cx, &m->arena, all, (Span){source, 0, (uint32_t)text->len}, E0122_JSON);
     if (ok) {
         graph_reader_init(&r, &g, m, &m->arena);
         ok = read_root(&r, import);

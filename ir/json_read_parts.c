@@ -163,8 +163,7 @@ static bool parts(GraphReader *r, size_t node, const char *field, unsigned depth
 static const Type *tuple_type(GraphReader *r, size_t node, unsigned depth)
 {
     TypeList fields;
-    return parts(r, node, "fields", depth, &fields) ? type_tuple(r->cx, fields.n, fields.at)
-                                                    : NULL;
+    return parts(r, node, "fields", depth, &fields) ? type_tuple(r->cx, fields.n, fields.at) : NULL;
 }
 
 static const Type *func_type(GraphReader *r, size_t node, unsigned depth)
@@ -306,8 +305,7 @@ static bool read_double(GraphReader *r, size_t node, const char *field, double *
 {
     Str text;
     return graph_text(r->g, node, field, &text) &&
-           (number_parse_double(text, out) ||
-            graph_wrong(r->g, node, field, "this is no number"));
+           (number_parse_double(text, out) || graph_wrong(r->g, node, field, "this is no number"));
 }
 
 static bool read_float(GraphReader *r, size_t node, AttrValue *out)

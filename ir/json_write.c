@@ -364,8 +364,7 @@ GraphNode *graph_of_attr(GraphWriter *w, const AttrValue *v)
 {
     switch (v->kind) {
     case ATTR_NONE: return NULL;
-    case ATTR_INT:
-        return of_int(w, v->dtype.bits ? v->dtype : dtype_of(DT_INT32), v->i);
+    case ATTR_INT: return of_int(w, v->dtype.bits ? v->dtype : dtype_of(DT_INT32), v->i);
     case ATTR_BOOL: return of_int(w, dtype_of(DT_BOOL), v->b);
     case ATTR_FLOAT: return of_float(w, v);
     case ATTR_STRING: return graph_make_string(w, v->s);
@@ -404,7 +403,7 @@ GraphNode *graph_of_attrs(GraphWriter *w, const Expr *owner, const Attrs *attrs)
 static GraphNode *of_pattern(GraphWriter *w, const Pattern *p)
 {
     static const GraphKind kinds[] = {GRAPH_PATTERN_WILDCARD, GRAPH_PATTERN_VAR, GRAPH_PATTERN_CON,
-                                     GRAPH_PATTERN_TUPLE};
+                                      GRAPH_PATTERN_TUPLE};
     GraphNode *n = node_of(w, kinds[p->kind], 3);
     if (p->kind == PATTERN_CON)
         graph_put_field(n, "constructor", graph_of_con(w, p->con));
@@ -475,7 +474,9 @@ static void expr_field(GraphWriter *w, GraphNode *n, const Expr *e, const NodeFi
     switch (f->kind) {
     case FIELD_EXPR: graph_put_field(n, name, graph_of_expr(w, *(Expr *const *)at)); return;
     case FIELD_EXPRS: graph_put_field(n, name, of_exprs(w, list->n, list->at)); return;
-    case FIELD_BINDER: graph_put_field(n, name, graph_of_expr(w, &(*(Var *const *)at)->base)); return;
+    case FIELD_BINDER:
+        graph_put_field(n, name, graph_of_expr(w, &(*(Var *const *)at)->base));
+        return;
     case FIELD_BINDERS: graph_put_field(n, name, of_binders(w, at)); return;
     case FIELD_TYPE: graph_put_field(n, name, graph_of_type(w, *(const Type *const *)at)); return;
     case FIELD_TYPES: graph_put_field(n, name, of_types(w, types->n, types->at)); return;

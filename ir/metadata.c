@@ -23,8 +23,8 @@ void metadata_close(Metadata *md)
 
 static bool wrong_reference(Metadata *md, Span span, Str key, const char *what, size_t n)
 {
-    Diag *d = diag_error(md->graph.cx->diags, E0117_METADATA, span,
-                         "the metadata has no %s `%.*s`", what, (int)key.len, key.ptr);
+    Diag *d = diag_error(md->graph.cx->diags, E0117_METADATA, span, "the metadata has no %s `%.*s`",
+                         what, (int)key.len, key.ptr);
     if (n)
         diag_note(d, "it holds %zu, counted from 0", n);
     return false;

@@ -50,7 +50,8 @@ struct Op {
     const char *shapes; /* "(M, K), (N, K) -> (M, N)": in words for readers what `rel` computes */
     const char *
         samples; /* argument types and attributes that generated tests start from: one sample a parenthesis */
-    const char *example; /* the text of a cell that shows it; NULL: one is made from the first sample */
+    const char
+        *example; /* the text of a cell that shows it; NULL: one is made from the first sample */
     OpPattern pattern;
     unsigned flags;
     RelResult (*rel)(Rel *r);

@@ -207,7 +207,8 @@ bool te_load_affine(const TeProgram *p, const Te *load, TeAffine *out);
 
 typedef struct TeCost {
     double operations; /* arithmetic on elements, a fused multiply-add counts 2 */
-    double multiply_adds; /* those of sums of products of two tensors: matrix products, convolutions */
+    double
+        multiply_adds; /* those of sums of products of two tensors: matrix products, convolutions */
     double bytes_read, bytes_written;
 } TeCost;
 

@@ -34,8 +34,7 @@ static bool find_node(Parser *p, const MetaRef *ref, size_t *node)
             d, "the section `#[metadata]` behind the definitions holds what `meta[…]` refers to");
         return false;
     }
-    bool found = !p->meta_broken &&
-                 metadata_find(&p->meta, ref->key, ref->index, ref->span, node);
+    bool found = !p->meta_broken && metadata_find(&p->meta, ref->key, ref->index, ref->span, node);
     p->errors += !found;
     return found;
 }
@@ -104,8 +103,8 @@ bool parse_meta_value(Parser *p, AttrValue *out)
         return false;
     if (!find_node(p, &ref, &node))
         return true;
-    bool made = graph_kind(&p->meta.graph, node) >= GRAPH_NULL ||
-                graph_read_expr(&p->meta.reader, node);
+    bool made =
+        graph_kind(&p->meta.graph, node) >= GRAPH_NULL || graph_read_expr(&p->meta.reader, node);
     p->errors += !made || !graph_read_attr(&p->meta.reader, node, 0, out);
     return true;
 }

@@ -253,8 +253,7 @@ static void note_global(void *data, Expr *const *slot)
     const GlobalVar *var = expr_as_global(*slot);
     const Def *def = var ? module_find(g->a->module, var->name) : NULL;
     if (def)
-        ptrmap_put(&g->counts, def,
-                   (void *)((uintptr_t)ptrmap_find(&g->counts, def) + 1));
+        ptrmap_put(&g->counts, def, (void *)((uintptr_t)ptrmap_find(&g->counts, def) + 1));
 }
 
 static WalkNext note_globals(void *data, const Expr *e)

@@ -7,7 +7,8 @@
 #include <math.h>
 
 #define PROGRAM_LINES_MOST 1000000      /* a diff shows the whole program */
-#define BOUND_ELEMENTS_MOST 100 /* a `let`, or a part of a value, of more is told about instead of shown */
+#define BOUND_ELEMENTS_MOST \
+    100 /* a `let`, or a part of a value, of more is told about instead of shown */
 
 /* A large tensor among other things is told by its type, first elements and statistics; by itself its corners are shown. */
 static ShowStyle show_style(const RelaySession *s, Value v)

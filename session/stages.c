@@ -362,7 +362,7 @@ static const Stage stages[] = {
     {"fmt", stage_fmt},         {"check", stage_check},     {"opt", stage_opt},
     {"run", stage_run},         {"compile", stage_compile}, {"bench", stage_bench},
     {"new", stage_new},         {"summary", stage_summary}, {"doctor", stage_doctor},
-    {"version", stage_version}, {"equal", stage_equal}, {"analyze", stage_analyze},
+    {"version", stage_version}, {"equal", stage_equal},     {"analyze", stage_analyze},
 };
 
 RelayStatus relay_session_stage(RelaySession *s, const RelayRequest *request, RelaySink sink)

@@ -84,11 +84,10 @@ static RelResult rel_tensor_in_storage(Rel *r)
 static const OpAttr compiler_attrs[] = {ATTR_MUST("compiler", STRING, "who compiles the region"),
                                         {0}};
 static const OpAttr hint_attrs[] = {ATTR_MUST("dtype", DTYPE, "the type to quantise to"), {0}};
-static const OpAttr device_attrs[] = {
-    DEVICE("virtual_device", "where the value is to be"),
-    ATTR_B("constrain_result", 0, "the result is there, too"),
-    ATTR_B("constrain_body", 1, "the value is computed there"),
-    {0}};
+static const OpAttr device_attrs[] = {DEVICE("virtual_device", "where the value is to be"),
+                                      ATTR_B("constrain_result", 0, "the result is there, too"),
+                                      ATTR_B("constrain_body", 1, "the value is computed there"),
+                                      {0}};
 static const OpAttr copy_attrs[] = {DEVICE("src_virtual_device", "where the value is"),
                                     DEVICE("dst_virtual_device", "where it is to be"),
                                     {0}};

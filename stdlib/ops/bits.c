@@ -28,9 +28,10 @@ static RelResult rel_bitpack(Rel *r)
         return REL_FAILED;
     if (!pack_axes(r->attrs, (int)t->n, &pack, &bit) || dtype_is_float(d) || bits < 1 ||
         bits > 64 || (t->dims[pack] >= 0 && t->dims[pack] % d.bits)) {
-        rel_error(r, E0216_OPERATOR_ARGUMENT, 0,
-                  "`nn.bitpack` packs the elements along an axis, of which there must be a multiple "
-                  "of the bits of `pack_type`");
+        rel_error(
+            r, E0216_OPERATOR_ARGUMENT, 0,
+            "`nn.bitpack` packs the elements along an axis, of which there must be a multiple "
+            "of the bits of `pack_type`");
         return REL_FAILED;
     }
     for (int i = 0, k = 0; i <= (int)t->n; i++) {
@@ -179,27 +180,26 @@ static void compute_serial_conv(TeBuilder *b)
         xi[xa[2 + i]] = te_binary(b, TE_ADD, te_binary(b, TE_ADD, from, k), te_int(b, -before[i]));
         reduced[1 + i] = w.shape[wa[2 + i]];
     }
-    Te *body = te_binary(b, TE_MUL, te_load_or(b, x, xi, te_number(b, x.dtype, 0)),
-                         te_load(b, w, wi));
+    Te *body =
+        te_binary(b, TE_MUL, te_load_or(b, x, xi, te_number(b, x.dtype, 0)), te_load(b, w, wi));
     te_output(b, te_reduce(b, TE_SUM, body->dtype, 4, te_out_shape(b, 0), 3, reduced, body));
 }
 
 /* ---- rows ----------------------------------------------------------------------------------------- */
 
-static const OpArg product_args[] = {
-    {"data", "whole numbers"}, {"weight", "whole numbers"}, {0}};
+static const OpArg product_args[] = {{"data", "whole numbers"}, {"weight", "whole numbers"}, {0}};
 #define LIST(NAME, ARRAY, DOC)                               \
     {.name = NAME,                                           \
      .type = ATTR_TYPE_INTS,                                 \
      .otherwise = {.kind = ATTR_LIST, .list = {(ARRAY), 2}}, \
      .doc = DOC}
 static const AttrValue threes[] = {{.kind = ATTR_INT, .i = 3}, {.kind = ATTR_INT, .i = 3}};
-#define SERIAL(BITS)                                                              \
-    ATTR_I(BITS, 1, "how many bits of the data count"),                           \
+#define SERIAL(BITS)                                    \
+    ATTR_I(BITS, 1, "how many bits of the data count"), \
         ATTR_I("weight_bits", 1, "how many bits of the weight count")
-#define PACKING                                                                  \
-    ATTR_D("pack_dtype", "uint32", "unused: what bits may be packed in"),        \
-        ATTR_D("out_dtype", "int16", "the type to sum in and of the result"),    \
+#define PACKING                                                               \
+    ATTR_D("pack_dtype", "uint32", "unused: what bits may be packed in"),     \
+        ATTR_D("out_dtype", "int16", "the type to sum in and of the result"), \
         ATTR_B("unipolar", 1, "a bit of the weight is 1 or -1, else 1 or 0")
 static const OpAttr bitpack_attrs[] = {
     ATTR_I("bits", 1, "how many bits of each element"),

@@ -33,7 +33,7 @@ Tensor *kernel_scored(OpCall *c, int64_t n)
 }
 
 int64_t boxes_keep(Limits *limits, const double *boxes, const Scored *order, int64_t n,
-                    double threshold, double edge, int64_t most, int64_t *kept)
+                   double threshold, double edge, int64_t most, int64_t *kept)
 {
     int64_t found = 0;
     for (int64_t i = 0; i < n && found < most; i++) {

@@ -378,7 +378,8 @@ static RelResult rel_backward_weight(Rel *r)
         out = g->dims[c.o[1]];
     }
     if (c.groups < 1 || in < 0 || out < 0 || in % c.groups || out % c.groups) {
-        rel_error(r, E0202_SHAPE, 1, "gradient %s and data %s do not fit in these groups and layouts",
+        rel_error(r, E0202_SHAPE, 1,
+                  "gradient %s and data %s do not fit in these groups and layouts",
                   type_str(r->cx, g), type_str(r->cx, x));
         return REL_FAILED;
     }
@@ -464,6 +465,11 @@ static RelResult rel_correlation(Rel *r)
     if (!rel_rank(r, 0, x, 4) || !rel_set_input(r, 1, x) ||
         !rel_padding(r, "padding", 2, before, after))
         return REL_FAILED;
+    if (!dtype_is_float(x->dtype)) {
+        rel_error(r, E0203_DTYPE, 0, "`nn.correlation` takes reals, found `%s`",
+                  type_str(r->cx, x));
+        return REL_FAILED;
+    }
     Dim dims[4] = {x->dims[0], 0, x->dims[2], x->dims[3]};
     bool good = k > 0 && k % 2 && reach >= 0 && s1 > 0 && s2 > 0;
     for (int i = 0; good && i < 2; i++) {
@@ -559,11 +565,14 @@ static const OpAttr conv3d_transpose_attrs[] = {
     PADDING(3), DILATION(3), GROUPS,     LAYOUTS("NCDHW", "OIDHW"),
     {0}};
 
-static const OpArg backward_args[] = {{"grad", "the gradient of the convolution"},
-                                      {"data", "what was convolved"},
-                                      {0}};
+static const OpArg backward_args[] = {
+    {"grad", "the gradient of the convolution"}, {"data", "what was convolved"}, {0}};
 static const OpAttr backward_attrs[] = {
-    STRIDES(2), PADDING(2), DILATION(2), GROUPS, CHANNELS,
+    STRIDES(2),
+    PADDING(2),
+    DILATION(2),
+    GROUPS,
+    CHANNELS,
     ATTR_NONE("kernel_size", INTS, "extents of the kernel: must be given"),
     ATTR_S("data_layout", "NCHW", "the order of the gradient's axes"),
     ATTR_S("kernel_layout", "OIHW", "the order of the data's axes"),

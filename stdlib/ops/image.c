@@ -52,8 +52,7 @@ static Te *times(TeBuilder *b, Te *x, double v)
 }
 
 /* Where output o of `to` lies among `from` inputs. */
-static Te *source_of(TeBuilder *b, const Resize *z, Te *o, int64_t from, int64_t to,
-                     Te *const *roi)
+static Te *source_of(TeBuilder *b, const Resize *z, Te *o, int64_t from, int64_t to, Te *const *roi)
 {
     double scale = (double)from / (double)to, end = (double)(from - 1);
     Te *x = te_cast(b, float32_dtype, o);
@@ -425,10 +424,9 @@ static const OpAttr resize1d_attrs[] = {RESIZE("NCW"), {0}};
 static const OpAttr resize2d_attrs[] = {RESIZE("NCHW"), {0}};
 static const OpAttr resize3d_attrs[] = {RESIZE("NCDHW"), {0}};
 #define SCALE(AXIS, DOC) ATTR_MUST("scale_" AXIS, FLOAT, DOC)
-#define UPSAMPLING                                                                              \
-    ATTR_S("layout", "NCHW", "the order of the axes"),                                          \
-        ATTR_S("method", "nearest_neighbor",                                                    \
-               "\"nearest_neighbor\", \"bilinear\" or \"bicubic\""),                            \
+#define UPSAMPLING                                                                                 \
+    ATTR_S("layout", "NCHW", "the order of the axes"),                                             \
+        ATTR_S("method", "nearest_neighbor", "\"nearest_neighbor\", \"bilinear\" or \"bicubic\""), \
         ATTR_B("align_corners", 0, "the corners of both images lie on each other")
 #define UPSAMPLING3D                                                                   \
     ATTR_S("layout", "NCDHW", "the order of the axes"),                                \
@@ -436,9 +434,11 @@ static const OpAttr resize3d_attrs[] = {RESIZE("NCDHW"), {0}};
         ATTR_S("coordinate_transformation_mode", "half_pixel", "where outputs lie among inputs")
 static const OpAttr upsampling_attrs[] = {
     SCALE("h", "how much higher"), SCALE("w", "how much wider"), UPSAMPLING, {0}};
-static const OpAttr upsampling3d_attrs[] = {
-    SCALE("d", "how much deeper"), SCALE("h", "how much higher"), SCALE("w", "how much wider"),
-    UPSAMPLING3D, {0}};
+static const OpAttr upsampling3d_attrs[] = {SCALE("d", "how much deeper"),
+                                            SCALE("h", "how much higher"),
+                                            SCALE("w", "how much wider"),
+                                            UPSAMPLING3D,
+                                            {0}};
 #define UNUSED_SCALE(AXIS) ATTR_NONE("scale_" AXIS, FLOAT, "unused: the argument gives it")
 static const OpAttr dyn_upsampling_attrs[] = {
     UNUSED_SCALE("h"), UNUSED_SCALE("w"), UPSAMPLING, {0}};

@@ -460,8 +460,8 @@ static void compute_strided_set(TeBuilder *b)
     for (int i = 0; i < x.rank; i++) {
         Te *step = slice_part(b, te_input(b, 4), i, 1), *e = te_int(b, x.shape[i]);
         Te *begin = slice_part(b, te_input(b, 2), i, 0);
-        begin = te_select(b, te_binary(b, TE_LT, begin, zero), te_binary(b, TE_ADD, begin, e),
-                          begin);
+        begin =
+            te_select(b, te_binary(b, TE_LT, begin, zero), te_binary(b, TE_ADD, begin, e), begin);
         /* A stride of 0 means nothing; 1 keeps the division safe. */
         step = te_select(b, te_binary(b, TE_EQ, step, zero), te_int(b, 1), step);
         Te *last = te_binary(b, TE_SUB, e, te_int(b, 1));

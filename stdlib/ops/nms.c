@@ -89,10 +89,10 @@ static RelResult rel_nms(Rel *r)
     if (!attrs_bool(r->attrs, "return_indices"))
         return rel_set_output(r, t);
     return rel_set_output(
-        r, type_tuple(r->cx, 2,
-                      (const Type *[]){type_tensor(r->cx, int32_dtype, 2, t->dims),
-                                       type_tensor(r->cx, int32_dtype, 2,
-                                                   (Dim[]){t->dims[0], 1})}));
+        r,
+        type_tuple(r->cx, 2,
+                   (const Type *[]){type_tensor(r->cx, int32_dtype, 2, t->dims),
+                                    type_tensor(r->cx, int32_dtype, 2, (Dim[]){t->dims[0], 1})}));
 }
 
 typedef struct Nms {
@@ -230,8 +230,8 @@ static bool kernel_nms(OpCall *c)
         good = work[0] && work[1] && work[2] && (!indices || (out[0] && out[1])) &&
                nms_run(c, &s, in, work, out);
     }
-    Tensor *rows = work[0] && !indices && good ? kernel_cast(c, tensor_retain(work[0]), c->type->dtype)
-                                               : NULL;
+    Tensor *rows =
+        work[0] && !indices && good ? kernel_cast(c, tensor_retain(work[0]), c->type->dtype) : NULL;
     kernel_release(3, in);
     kernel_release(3, work);
     if (good)
@@ -259,16 +259,15 @@ static RelResult rel_all_class(Rel *r)
     const Type *one = type_tensor(r->cx, int64_dtype, 1, (Dim[]){1});
     if (is_onnx(r->attrs))
         return rel_set_output(
-            r, type_tuple(
-                   r->cx, 2,
-                   (const Type *[]){type_tensor(r->cx, int64_dtype, 2, (Dim[]){all, 3}), one}));
+            r,
+            type_tuple(r->cx, 2,
+                       (const Type *[]){type_tensor(r->cx, int64_dtype, 2, (Dim[]){all, 3}), one}));
     if (str_is(attrs_string(r->attrs, "output_format"), "tensorflow"))
         return rel_set_output(
-            r, type_tuple(
-                   r->cx, 3,
-                   (const Type *[]){type_tensor(r->cx, int64_dtype, 3, (Dim[]){b, n, 2}),
-                                    type_tensor(r->cx, float32_dtype, 2, (Dim[]){b, n}),
-                                    type_tensor(r->cx, int64_dtype, 1, &b)}));
+            r, type_tuple(r->cx, 3,
+                          (const Type *[]){type_tensor(r->cx, int64_dtype, 3, (Dim[]){b, n, 2}),
+                                           type_tensor(r->cx, float32_dtype, 2, (Dim[]){b, n}),
+                                           type_tensor(r->cx, int64_dtype, 1, &b)}));
     rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
               "`output_format` of `%s` is \"onnx\" or \"tensorflow\"", r->op->name);
     return REL_FAILED;
@@ -326,7 +325,7 @@ static int64_t keep_class(OpCall *c, ByClass *s, int64_t batch, int64_t class, i
     }
     qsort(order, (size_t)n, sizeof *order, scored_order);
     return boxes_keep(&c->cx->limits, reals(s->boxes) + batch * s->n * 4, order, n, s->iou, 0, most,
-                longs(s->kept));
+                      longs(s->kept));
 }
 
 static void all_class_run(OpCall *c, ByClass *s, int64_t most, Tensor *const out[3])
@@ -382,15 +381,14 @@ static RelResult rel_regular(Rel *r)
         return REL_FAILED;
     Dim dims[3] = {boxes->dims[0], attrs_int(r->attrs, "max_detections", 0), 4};
     if (dims[1] < 0) {
-        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`max_detections` is %lld",
-                  (long long)dims[1]);
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`max_detections` is %lld", (long long)dims[1]);
         return REL_FAILED;
     }
     const Type *rows = type_tensor(r->cx, float32_dtype, 2, dims);
-    return rel_set_output(r, type_tuple(r->cx, 4,
-                                        (const Type *[]){type_tensor(r->cx, float32_dtype, 3, dims),
-                                                         rows, rows,
-                                                         type_tensor(r->cx, int32_dtype, 1, dims)}));
+    return rel_set_output(
+        r, type_tuple(r->cx, 4,
+                      (const Type *[]){type_tensor(r->cx, float32_dtype, 3, dims), rows, rows,
+                                       type_tensor(r->cx, int32_dtype, 1, dims)}));
 }
 
 /* The best of all classes of a batch: `all` holds score and class * n + box of each that was kept. */
@@ -467,8 +465,8 @@ static const OpArg all_class_args[] = {BOXES,
                                        {0}};
 static const OpArg regular_args[] = {BOXES, {"scores", "images of boxes of classes"}, {0}};
 
-#define COLUMNS                                                             \
-    ATTR_I("score_index", 1, "where in a box the score stands"),            \
+#define COLUMNS                                                  \
+    ATTR_I("score_index", 1, "where in a box the score stands"), \
         ATTR_I("id_index", 0, "where in a box the class stands; -1: none")
 static const OpAttr valid_attrs[] = {
     ATTR_NONE("score_threshold", FLOAT, "unused: the argument gives it"),
@@ -507,7 +505,8 @@ static const OpAttr regular_attrs[] = {
 const Op nms_ops[] = {
     ROW("get_valid_counts", valid, "(b, n, k), () -> ((b), (b, n, k), (b, n))",
         "(float32[1,3,6], float32)",
-        "How many boxes have a score above a threshold, these boxes in front, and where they were."),
+        "How many boxes have a score above a threshold, these boxes in front, and where they "
+        "were."),
     ROW("non_max_suppression", nms,
         "(b, n, k), (b), (b, n), (), () -> ((b, n), (b, 1)); without return_indices (b, n, k)",
         "(float32[1,3,6], int32[1], int32[1,3], int32, float32)",
@@ -516,11 +515,13 @@ const Op nms_ops[] = {
         "(b, n, 4), (b, c, n), (), (), () -> ((b*c*n, 3), (1)); \"tensorflow\": "
         "((b, c*n, 2), (b, c*n), (b))",
         "(float32[1,3,4], float32[1,2,3], int64, float32, float32)",
-        "For each class the boxes that remain when each, best first, removes those that overlap it."),
+        "For each class the boxes that remain when each, best first, removes those that overlap "
+        "it."),
     ROW("regular_non_max_suppression", regular,
         "(b, n, 4), (b, n, c) -> ((b, m, 4), (b, m), (b, m), (b)) with m = max_detections",
         "(float32[1,3,4], float32[1,3,2], max_detections_per_class=2, max_detections=3, "
         "num_classes=2, iou_threshold=0.5f, score_threshold=0.1f)",
-        "The best boxes of all classes after suppression in each: boxes, classes, scores, how many."),
+        "The best boxes of all classes after suppression in each: boxes, classes, scores, how "
+        "many."),
     {0},
 };

@@ -204,7 +204,8 @@ static Te *scale_at(TeBuilder *b, TeTensor t, int rank)
 /* v = m 2^e with m from 1/2 to 1. The logarithm may be off by one bit next to a power of two, hence the correction. */
 static void fixed_point(TeBuilder *b, int rank, const int64_t *shape, Ratio *r)
 {
-    Te *axis = te_axis(b, 0), *one = te_number(b, float64_dtype, 1), *half = te_number(b, float64_dtype, 0.5);
+    Te *axis = te_axis(b, 0), *one = te_number(b, float64_dtype, 1),
+       *half = te_number(b, float64_dtype, 0.5);
     Te *v = te_load(b, r->real, &axis), *two = te_number(b, float64_dtype, 2);
     Te *e = te_binary(b, TE_ADD, te_unary(b, TE_FLOOR, te_unary(b, TE_LOG2, v)), one);
     e = te_select(b, te_binary(b, TE_GT, v, te_number(b, float64_dtype, 0)), e, one);
@@ -264,8 +265,7 @@ static Te *fixed_times(TeBuilder *b, Te *v, const Ratio *r, int axis, Rounding h
     v = te_binary(b, TE_MUL, te_binary(b, TE_SHL, v, left),
                   parameter(b, r->mantissa, axis, int64_dtype));
     if (how.away)
-        half = te_binary(b, TE_SUB, half,
-                         te_cast(b, int64_dtype, te_binary(b, TE_LT, v, zero)));
+        half = te_binary(b, TE_SUB, half, te_cast(b, int64_dtype, te_binary(b, TE_LT, v, zero)));
     return te_binary(b, TE_SHR, te_binary(b, TE_ADD, v, half), right);
 }
 
@@ -318,10 +318,10 @@ static void compute_requantize(TeBuilder *b)
     TeTensor x = te_input(b, 0);
     int axis = channel_axis(b, x.rank);
     Ratio r = ratio_of(b, te_input(b, 1), NULL, te_input(b, 3));
-    ops_emit(b, requantized(b, ops_at_axes(b, x), &r,
-                            parameter(b, te_input(b, 2), axis, int64_dtype),
-                            parameter(b, te_input(b, 4), axis, int64_dtype), axis, rounding_of(b),
-                            te_out_dtype(b, 0)));
+    ops_emit(b,
+             requantized(b, ops_at_axes(b, x), &r, parameter(b, te_input(b, 2), axis, int64_dtype),
+                         parameter(b, te_input(b, 4), axis, int64_dtype), axis, rounding_of(b),
+                         te_out_dtype(b, 0)));
 }
 
 /* The tensor minus its zero point, as a stage in int32. A vector of zero points goes along `axis`. */
@@ -408,8 +408,8 @@ static void compute_qnn_mul(TeBuilder *b)
         v[i] = te_binary(b, TE_SUB,
                          te_cast(b, int64_dtype, te_load_broadcast(b, te_input(b, i), rank)),
                          scalar_at(b, 3 + 2 * i));
-    ops_emit(b, requantized(b, te_binary(b, TE_MUL, v[0], v[1]), &r, te_int(b, 0),
-                            scalar_at(b, 7), 0, (Rounding){0}, te_out_dtype(b, 0)));
+    ops_emit(b, requantized(b, te_binary(b, TE_MUL, v[0], v[1]), &r, te_int(b, 0), scalar_at(b, 7),
+                            0, (Rounding){0}, te_out_dtype(b, 0)));
 }
 
 static void compute_qnn_concatenate(TeBuilder *b)
@@ -521,8 +521,9 @@ static RelResult rel_simulated(Rel *r)
             return rel_blocked(r);
         good = p->n == 0 || (p->n == 1 && (p->dims[0] == 1 || dim_agrees(p->dims[0], extent)));
         if (!good)
-            rel_error(r, E0202_SHAPE, (int)i, "`%s` of `%s` must be a scalar, or one for each channel",
-                      r->op->args[i].name, r->op->name);
+            rel_error(r, E0202_SHAPE, (int)i,
+                      "`%s` of `%s` must be a scalar, or one for each channel", r->op->args[i].name,
+                      r->op->name);
     }
     return good ? rel_set_output(r, t) : REL_FAILED;
 }
@@ -534,8 +535,8 @@ static void compute_simulated_quantize(TeBuilder *b)
     TeTensor x = te_input(b, 0);
     int axis = channel_axis(b, x.rank);
     Te *v = ops_at_axes(b, x), *code = scalar_at(b, 1);
-    Te *q = te_unary(b, TE_ROUND,
-                     te_binary(b, TE_DIV, v, parameter(b, te_input(b, 2), axis, x.dtype)));
+    Te *q =
+        te_unary(b, TE_ROUND, te_binary(b, TE_DIV, v, parameter(b, te_input(b, 2), axis, x.dtype)));
     q = te_binary(b, TE_ADD, q, parameter(b, te_input(b, 3), axis, x.dtype));
     Te *body = v;
     for (int i = 0; i < 3; i++) {
@@ -610,8 +611,8 @@ static const OpArg unary_args[] = {
     {"x", "integers"}, {"scale", "a float32"}, {"zero_point", "an int32"},
     SCALE("output"),   ZERO("output"),         {0}};
 
-static const OpArg pool_args[] = {
-    {"data", "integers"}, SCALE("input"), ZERO("input"), SCALE("output"), ZERO("output"), {0}};
+static const OpArg pool_args[] = {{"data", "integers"}, SCALE("input"), ZERO("input"),
+                                  SCALE("output"),      ZERO("output"), {0}};
 static const OpArg matmul_args[] = {{"x", "integers"}, {"y", "integers"}, ZERO("x"), ZERO("y"),
                                     SCALE("x"),        SCALE("y"),        {0}};
 static const OpArg simulated_args[] = {{"data", "reals"},

@@ -158,8 +158,9 @@ static RelResult rel_multinomial(Rel *r)
         return REL_FAILED;
     int64_t n = attrs_int(r->attrs, "num_samples", 1);
     if (p->n == 0 || !dtype_is_float(p->dtype) || n < 0) {
-        rel_error(r, E0216_OPERATOR_ARGUMENT, 1,
-                  "`random.multinomial` takes probabilities along a last axis, and how many to draw");
+        rel_error(
+            r, E0216_OPERATOR_ARGUMENT, 1,
+            "`random.multinomial` takes probabilities along a last axis, and how many to draw");
         return REL_FAILED;
     }
     memcpy(dims, p->dims, p->n * sizeof *dims);
@@ -238,25 +239,25 @@ static double unit(uint64_t bits, bool narrow)
 }
 
 /* `a` and `b` are the two scalars behind the key; `u` and `v` numbers in [0, 1). Computed in the result's type. */
-#define DRAW(NAME, T, LOG, SQRT, SIN)                                              \
-    static T uniform_##NAME(T a, T b, T u, T v)                                    \
-    {                                                                              \
-        (void)v;                                                                   \
-        return u * (b - a) + a;                                                    \
-    }                                                                              \
-    static T normal_##NAME(T a, T b, T u, T v)                                     \
-    {                                                                              \
-        T length = SQRT((T)-2 * LOG((T)1 - u));                                    \
-        return length * SIN((T)(2 * 3.14159265358979323846) * v) * b + a;          \
-    }                                                                              \
-    static void draw_##NAME(T (*f)(T, T, T, T), const Tensor *a, const Tensor *b,  \
-                            const uint64_t *bits, int64_t second, Tensor *out)     \
-    {                                                                              \
-        T low = *(const T *)(const void *)a->data;                                 \
-        T high = *(const T *)(const void *)b->data, *to = (T *)(void *)out->data;  \
-        for (int64_t i = 0; i < out->size; i++)                                    \
-            to[i] = f(low, high, (T)unit(bits[i], sizeof(T) == 4),                 \
-                      (T)unit(bits[i + second], sizeof(T) == 4));                  \
+#define DRAW(NAME, T, LOG, SQRT, SIN)                                             \
+    static T uniform_##NAME(T a, T b, T u, T v)                                   \
+    {                                                                             \
+        (void)v;                                                                  \
+        return u * (b - a) + a;                                                   \
+    }                                                                             \
+    static T normal_##NAME(T a, T b, T u, T v)                                    \
+    {                                                                             \
+        T length = SQRT((T) - 2 * LOG((T)1 - u));                                 \
+        return length * SIN((T)(2 * 3.14159265358979323846) * v) * b + a;         \
+    }                                                                             \
+    static void draw_##NAME(T (*f)(T, T, T, T), const Tensor *a, const Tensor *b, \
+                            const uint64_t *bits, int64_t second, Tensor *out)    \
+    {                                                                             \
+        T low = *(const T *)(const void *)a->data;                                \
+        T high = *(const T *)(const void *)b->data, *to = (T *)(void *)out->data; \
+        for (int64_t i = 0; i < out->size; i++)                                   \
+            to[i] = f(low, high, (T)unit(bits[i], sizeof(T) == 4),                \
+                      (T)unit(bits[i + second], sizeof(T) == 4));                 \
     }
 DRAW(float32, float, logf, sqrtf, sinf)
 DRAW(float64, double, log, sqrt, sin)
@@ -367,8 +368,7 @@ const Op random_ops[] = {
      .rel = rel_drawn,
      .kernel = kernel_normal},
     ROW("multinomial", multinomial, multinomial_args, multinomial_attrs,
-        "(10), (..., n) -> ((10), (..., num_samples))",
-        "(uint64[10], float32[2,3], num_samples=4)",
+        "(10), (..., n) -> ((10), (..., num_samples))", "(uint64[10], float32[2,3], num_samples=4)",
         "A new key and random positions, each as likely as its probability."),
     {0},
 };

@@ -106,8 +106,7 @@ static Taps taps_of(TeBuilder *b, const Sampling *s, TeTensor x, int64_t extent)
     }
     for (int k = -1; k < 3; k++) {
         Te *d = k < 1 ? plus(b, part, -k) : te_binary(b, TE_SUB, te_number(b, x.dtype, k), part);
-        add_tap(b, &t, x, brought_in(b, s, plus(b, low, k), extent),
-                cubic(b, d, k == 0 || k == 1));
+        add_tap(b, &t, x, brought_in(b, s, plus(b, low, k), extent), cubic(b, d, k == 0 || k == 1));
     }
     return t;
 }
@@ -229,7 +228,8 @@ static RelResult rel_affine_grid(Rel *r)
     if (!rel_rank(r, 0, t, 3) || !rel_ints(r, "target_shape", 2, size))
         return REL_FAILED;
     if (!dim_agrees(t->dims[1], 2) || !dim_agrees(t->dims[2], 3)) {
-        rel_error(r, E0202_SHAPE, 0, "each map is a matrix of 2 rows and 3 columns, but this is `%s`",
+        rel_error(r, E0202_SHAPE, 0,
+                  "each map is a matrix of 2 rows and 3 columns, but this is `%s`",
                   type_str(r->cx, t));
         return REL_FAILED;
     }
@@ -334,7 +334,8 @@ static void compute_crop(TeBuilder *b)
 /* ---- nn.deformable_conv2d ------------------------------------------------------------------------- */
 
 typedef struct Deformable {
-    int x[4], w[4], o[4]; /* positions of N C H W in data and offsets, O I H W in the weight, N C H W in the result */
+    int x[4], w[4],
+        o[4]; /* positions of N C H W in data and offsets, O I H W in the weight, N C H W in the result */
     int64_t strides[2], dilation[2], before[2], after[2], groups, parts;
 } Deformable;
 
@@ -402,8 +403,7 @@ static TeTensor deformed(TeBuilder *b, const Deformable *c, int i, const int64_t
     kernel = te_binary(b, TE_ADD, te_binary(b, TE_MUL, a[1], te_int(b, shape[2])), a[2]);
     kernel = te_binary(b, TE_ADD, te_binary(b, TE_MUL, kernel, te_int(b, shape[3])), a[3]);
     index[c->x[0]] = a[0];
-    index[c->x[1]] =
-        te_binary(b, TE_ADD, te_binary(b, TE_MUL, kernel, te_int(b, 2)), te_int(b, i));
+    index[c->x[1]] = te_binary(b, TE_ADD, te_binary(b, TE_MUL, kernel, te_int(b, 2)), te_int(b, i));
     index[c->x[2]] = a[4];
     index[c->x[3]] = a[5];
     Te *at = te_binary(b, TE_ADD, te_binary(b, TE_MUL, a[4 + i], te_int(b, c->strides[i])),
@@ -437,8 +437,7 @@ static TeTensor deformed_data(TeBuilder *b, const Deformable *c, const int64_t *
     }
     Te *v = sum_taps(b, x, index, 2, c->x + 2, taps, (Te *const *const[]){place, place});
     DType out = te_out_dtype(b, 0);
-    return te_map(b, out, 6, shape,
-                  te_cast(b, out, te_select(b, outside, te_number(b, d, 0), v)));
+    return te_map(b, out, 6, shape, te_cast(b, out, te_select(b, outside, te_number(b, d, 0), v)));
 }
 
 static void compute_deformable(TeBuilder *b)
@@ -448,7 +447,7 @@ static void compute_deformable(TeBuilder *b)
     DType d = te_out_dtype(b, 0);
     Deformable c;
     deformable_of(b->attrs, &c);
-    int64_t shape[6] = {x.shape[c.x[0]],  x.shape[c.x[1]], w.shape[c.w[2]],
+    int64_t shape[6] = {x.shape[c.x[0]], x.shape[c.x[1]], w.shape[c.w[2]],
                         w.shape[c.w[3]], out[c.o[2]],     out[c.o[3]]};
     int64_t reduced[3] = {w.shape[c.w[1]], shape[2], shape[3]};
     TeTensor seen = deformed_data(b, &c, shape);
@@ -496,10 +495,10 @@ static const OpAttr crop_attrs[] = {
     ATTR_F("extrapolation_value", 0, "the result outside the image"),
     ATTR_D("out_dtype", "", "the type of the result"),
     {0}};
-#define PAIR(NAME, ARRAY, DOC)                                  \
-    {.name = NAME,                                              \
-     .type = ATTR_TYPE_INTS,                                    \
-     .otherwise = {.kind = ATTR_LIST, .list = {(ARRAY), 2}},    \
+#define PAIR(NAME, ARRAY, DOC)                               \
+    {.name = NAME,                                           \
+     .type = ATTR_TYPE_INTS,                                 \
+     .otherwise = {.kind = ATTR_LIST, .list = {(ARRAY), 2}}, \
      .doc = DOC}
 static const OpAttr deformable_attrs[] = {
     PAIR("strides", ops_ones, "steps of the kernel, one an axis"),

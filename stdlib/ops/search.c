@@ -170,10 +170,10 @@ static bool kernel_unique(OpCall *c)
     for (uint32_t i = 0; good && i < c->type->n; i++)
         good = (out[i] = kernel_out(c, i)) != NULL;
     if (good) {
-        int64_t *a = longs(work), *b = a + n + 1, *number = b + n + 1, *order = order_of(wide, a, b);
+        int64_t *a = longs(work), *b = a + n + 1, *number = b + n + 1,
+                *order = order_of(wide, a, b);
         int64_t *first = order == a ? b : a;
-        int64_t found =
-            number_elements(wide, order, attrs_bool(c->attrs, "sorted"), first, number);
+        int64_t found = number_elements(wide, order, attrs_bool(c->attrs, "sorted"), first, number);
         set_unique(x, found, first, number, out);
     }
     kernel_release(3, (Tensor *[]){x, wide, work});
@@ -185,9 +185,8 @@ static bool kernel_unique(OpCall *c)
 
 /* ---- rows ----------------------------------------------------------------------------------------- */
 
-static const OpArg searchsorted_args[] = {{"sorted_sequence", "elements in order: rows of them"},
-                                          {"values", "what to look up"},
-                                          {0}};
+static const OpArg searchsorted_args[] = {
+    {"sorted_sequence", "elements in order: rows of them"}, {"values", "what to look up"}, {0}};
 static const OpAttr searchsorted_attrs[] = {
     ATTR_B("right", 0, "the place is behind equal elements, not before them"),
     ATTR_D("dtype", "int32", "the type of the places"),

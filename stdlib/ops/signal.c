@@ -8,7 +8,8 @@ static Te *wave(TeBuilder *b, DType d, Te *k, Te *n, int64_t of, bool sine)
 {
     const double turn = 2 * 3.14159265358979323846;
     Te *steps = te_binary(b, TE_MOD, te_binary(b, TE_MUL, k, n), te_int(b, of ? of : 1));
-    Te *angle = te_binary(b, TE_MUL, te_cast(b, d, steps), te_number(b, d, turn / (double)(of ? of : 1)));
+    Te *angle =
+        te_binary(b, TE_MUL, te_cast(b, d, steps), te_number(b, d, turn / (double)(of ? of : 1)));
     return sine ? te_unary(b, TE_NEG, te_unary(b, TE_SIN, angle)) : te_unary(b, TE_COS, angle);
 }
 
@@ -69,8 +70,8 @@ static void compute_stft(TeBuilder *b)
     if (attrs_bool(b->attrs, "normalized"))
         v = te_binary(b, TE_DIV, v, te_number(b, d, sqrt((double)f.size)));
     Te *real = te_binary(b, TE_EQ, part, te_int(b, 0));
-    Te *turn = te_select(b, real, wave(b, d, bin, n, f.size, false),
-                         wave(b, d, bin, n, f.size, true));
+    Te *turn =
+        te_select(b, real, wave(b, d, bin, n, f.size, false), wave(b, d, bin, n, f.size, true));
     te_output(b, te_reduce(b, TE_SUM, d, r, te_out_shape(b, 0), 1, &f.window,
                            te_binary(b, TE_MUL, v, turn)));
 }
@@ -82,9 +83,11 @@ static RelResult rel_dft(Rel *r)
     const Type *re = rel_tensor(r, 0), *im = re ? rel_tensor(r, 1) : NULL;
     if (!im)
         return rel_blocked(r);
-    if (re->n > 0 && dtype_is_float(re->dtype) && re == im)
+    bool exact = dtype_is_float(re->dtype) && re->dtype.bits >= 32;
+    if (re->n > 0 && exact && re == im)
         return rel_set_output(r, type_tuple(r->cx, 2, (const Type *[]){re, im}));
-    rel_error(r, E0202_SHAPE, 1, "real and imaginary parts must be reals of one shape: %s and %s",
+    rel_error(r, E0202_SHAPE, 1,
+              "real and imaginary parts must be `float32` or `float64` of one shape: `%s` and `%s`",
               type_str(r->cx, re), type_str(r->cx, im));
     return REL_FAILED;
 }
@@ -122,8 +125,7 @@ static const OpAttr stft_attrs[] = {
     ATTR_B("onesided", 1, "only the frequencies that a real signal has"),
     {0}};
 
-static const OpArg dft_args[] = {
-    {"re_data", "real parts"}, {"im_data", "imaginary parts"}, {0}};
+static const OpArg dft_args[] = {{"re_data", "real parts"}, {"im_data", "imaginary parts"}, {0}};
 static const OpAttr dft_attrs[] = {
     ATTR_B("inverse", 0, "back from the spectrum, divided by the number of elements"), {0}};
 

@@ -52,16 +52,17 @@ static void csr_end(const Csr *s)
 }
 
 /* out[row * step] += sum over the row's elements of element times x[column], for all rows. */
-#define PRODUCT(NAME, T)                                                                         \
-    static void product_##NAME(const Csr *s, const T *x, T *out, int64_t step)                   \
-    {                                                                                            \
-        const T *data = (const T *)(const void *)s->data->data;                                  \
-        for (int64_t r = 0; r < s->rows; r++)                                                    \
-            for (int64_t k = longs(s->indptr)[r]; k < longs(s->indptr)[r + 1]; k++)              \
-                for (int64_t i = 0; i < s->height; i++)                                          \
-                    for (int64_t j = 0; j < s->width; j++)                                       \
-                        out[(r * s->height + i) * step] += data[(k * s->height + i) * s->width + j] * \
-                                                           x[longs(s->indices)[k] * s->width + j]; \
+#define PRODUCT(NAME, T)                                                            \
+    static void product_##NAME(const Csr *s, const T *x, T *out, int64_t step)      \
+    {                                                                               \
+        const T *data = (const T *)(const void *)s->data->data;                     \
+        for (int64_t r = 0; r < s->rows; r++)                                       \
+            for (int64_t k = longs(s->indptr)[r]; k < longs(s->indptr)[r + 1]; k++) \
+                for (int64_t i = 0; i < s->height; i++)                             \
+                    for (int64_t j = 0; j < s->width; j++)                          \
+                        out[(r * s->height + i) * step] +=                          \
+                            data[(k * s->height + i) * s->width + j] *              \
+                            x[longs(s->indices)[k] * s->width + j];                 \
     }
 PRODUCT(reals, double)
 PRODUCT(longs, int64_t)
@@ -101,7 +102,8 @@ static Dim csr_rows(const Type *data, const Type *indptr)
 
 static RelResult rel_sparse_dense(Rel *r)
 {
-    const Type *data, *indptr, *x = type_find(r->in[0])->kind == TYPE_HOLE ? NULL : rel_tensor(r, 0);
+    const Type *data, *indptr,
+        *x = type_find(r->in[0])->kind == TYPE_HOLE ? NULL : rel_tensor(r, 0);
     if (!x || !csr_types(r, 1, &data, &indptr))
         return rel_blocked(r);
     if (!rel_rank(r, 0, x, 2) || !rel_dtypes_agree(r, 0, x, 1, data))
@@ -171,8 +173,8 @@ static void read_patch(const Patch *p, const Tensor *x, int64_t n, int64_t y, in
             for (int64_t c = 0; c < p->shape[1]; c++, at++)
                 if (inside)
                     memcpy(row->data + at * 8,
-                           x->data + 8 * (size_t)(n * p->step[0] + c * p->step[1] +
-                                                  v * p->step[2] + h * p->step[3]),
+                           x->data + 8 * (size_t)(n * p->step[0] + c * p->step[1] + v * p->step[2] +
+                                                  h * p->step[3]),
                            8);
         }
 }
@@ -271,8 +273,8 @@ static RelResult rel_sparse_transpose(Rel *r)
         return rel_blocked(r);
     if (!rel_rank(r, 0, data, 1))
         return REL_FAILED;
-    return rel_set_output(r, type_tuple(r->cx, 3, (const Type *[]){data, type_find(r->in[1]),
-                                                                   type_find(r->in[2])}));
+    return rel_set_output(
+        r, type_tuple(r->cx, 3, (const Type *[]){data, type_find(r->in[1]), type_find(r->in[2])}));
 }
 
 /* A square matrix: counts the elements of each column, then puts each where its column has room. */
@@ -328,8 +330,7 @@ static RelResult rel_sparse_reshape(Rel *r)
         return REL_FAILED;
     Dim dims[2] = {index->dims[0], to->dims[0]};
     return rel_set_output(
-        r, type_tuple(r->cx, 2,
-                      (const Type *[]){type_tensor(r->cx, index->dtype, 2, dims), to}));
+        r, type_tuple(r->cx, 2, (const Type *[]){type_tensor(r->cx, index->dtype, 2, dims), to}));
 }
 
 /* The new extents, of which one may be -1: what remains. */
@@ -353,8 +354,8 @@ static bool kernel_sparse_reshape(OpCall *c)
     Tensor *index = kernel_arg_as(c, 0, int64_dtype), *from = kernel_arg_as(c, 1, int64_dtype);
     Tensor *given = kernel_arg_as(c, 2, int64_dtype), *out[2] = {NULL};
     if (index && from && given && index->shape[1] == from->size) {
-        out[0] = tensor_new(&c->cx->limits, int64_dtype, 2,
-                            (int64_t[]){index->shape[0], given->size});
+        out[0] =
+            tensor_new(&c->cx->limits, int64_dtype, 2, (int64_t[]){index->shape[0], given->size});
         out[1] = tensor_new(&c->cx->limits, int64_dtype, 1, given->shape);
     } else if (index && from && given) {
         diag_error(c->cx->diags, E0303_RUNTIME_SHAPE, c->span,
@@ -391,10 +392,10 @@ static RelResult rel_fill_rows(Rel *r)
         return REL_FAILED;
     Dim open[2] = {DIM_ANY, index->dims[1]};
     const Type *row = type_tensor(r->cx, int64_dtype, 1, open);
-    return rel_set_output(
-        r, type_tuple(r->cx, 3,
-                      (const Type *[]){type_tensor(r->cx, int64_dtype, 2, open),
-                                       type_tensor(r->cx, v->dtype, 1, open), row}));
+    return rel_set_output(r,
+                          type_tuple(r->cx, 3,
+                                     (const Type *[]){type_tensor(r->cx, int64_dtype, 2, open),
+                                                      type_tensor(r->cx, v->dtype, 1, open), row}));
 }
 
 /* Entries row by row; a row without any gets one in its first column. */
@@ -457,9 +458,9 @@ static bool kernel_fill_rows(OpCall *c)
 
 /* ---- rows ----------------------------------------------------------------------------------------- */
 
-#define CSR                                                    \
-    {"sparse_data", "the elements, or blocks"},                \
-        {"sparse_indices", "the column of each: integers"},    \
+#define CSR                                                 \
+    {"sparse_data", "the elements, or blocks"},             \
+        {"sparse_indices", "the column of each: integers"}, \
         {"sparse_indptr", "where each row begins, and the end: integers"}
 static const OpArg dense_args[] = {{"dense_data", "a matrix"}, CSR, {0}};
 static const OpArg conv_args[] = {{"dense_data", "images"}, CSR, {0}};
@@ -475,13 +476,12 @@ static const OpArg fill_args[] = {{"sparse_indices", "coordinates: integers"},
                                   {0}};
 static const OpAttr dense_sparse_attrs[] = {
     ATTR_B("sparse_lhs", 0, "the sparse matrix is the left one"), {0}};
-static const OpAttr conv_attrs[] = {
-    ATTR_S("layout", "NHWC", "the order of the axes"),
-    {.name = "kernel_size",
-     .type = ATTR_TYPE_INTS,
-     .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}},
-     .doc = "extents of the kernel, which lies in the middle"},
-    {0}};
+static const OpAttr conv_attrs[] = {ATTR_S("layout", "NHWC", "the order of the axes"),
+                                    {.name = "kernel_size",
+                                     .type = ATTR_TYPE_INTS,
+                                     .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}},
+                                     .doc = "extents of the kernel, which lies in the middle"},
+                                    {0}};
 
 #define ROW(NAME, ID, ARGS, ATTRS, PATTERN, SHAPES, SAMPLES, DOC) \
     {.name = NAME,                                                \
@@ -493,9 +493,9 @@ static const OpAttr conv_attrs[] = {
      .pattern = PATTERN,                                          \
      .rel = rel_##ID,                                             \
      .kernel = kernel_##ID}
-#define DENSE(NAME, DOC)                                                                  \
-    ROW(NAME, sparse_dense, dense_args, dense_sparse_attrs, OP_OUT_FUSABLE,               \
-        "(M, K), (e), (e), (N + 1) -> (M, N); blocks (e, h, w): (M, N*h)",                \
+#define DENSE(NAME, DOC)                                                    \
+    ROW(NAME, sparse_dense, dense_args, dense_sparse_attrs, OP_OUT_FUSABLE, \
+        "(M, K), (e), (e), (N + 1) -> (M, N); blocks (e, h, w): (M, N*h)",  \
         "(float32[2,3], float32[2], int32[2], int32[5])", DOC)
 
 const Op sparse_ops[] = {
@@ -517,7 +517,8 @@ const Op sparse_ops[] = {
         "(n, k), (k), (m) -> ((n, m), (m))", "(int64[2,2], int64[2], int64[1])",
         "Coordinates of the same elements in another shape, and that shape."),
     {.name = "sparse_fill_empty_rows",
-     .doc = "Coordinates and elements with one for each row that had none, and which rows these are.",
+     .doc =
+         "Coordinates and elements with one for each row that had none, and which rows these are.",
      .args = fill_args,
      .shapes = "(n, k), (n), (k), () -> ((?, k), (?), (?))",
      .samples = "(int64[1,2], float32[1], int64[2], float32)",

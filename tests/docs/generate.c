@@ -137,11 +137,12 @@ static void pass_page(Buf *b)
 
 static void analysis_page(Buf *b)
 {
-    buf_str(b, "# Analyses\n\nQuestions about a program, made from `passes/analyses.def`: "
-               "`relay analyze NAME FILE`,\n`:analyze NAME @f`. What they look at: PROGRAM is a "
-               "function or an expression, MODULE all\nfunctions. Amounts follow from the types and "
-               "from the operators' tensor expressions.\n\n| name | looks at | answers |\n"
-               "| --- | --- | --- |\n");
+    buf_str(b,
+            "# Analyses\n\nQuestions about a program, made from `passes/analyses.def`: "
+            "`relay analyze NAME FILE`,\n`:analyze NAME @f`. What they look at: PROGRAM is a "
+            "function or an expression, MODULE all\nfunctions. Amounts follow from the types and "
+            "from the operators' tensor expressions.\n\n| name | looks at | answers |\n"
+            "| --- | --- | --- |\n");
     for (const AnalysisRow *row = analyses; row->name; row++)
         buf_printf(b, "| `%s` | %s | %s |\n", row->name, analysis_takes(row), row->doc);
 }
@@ -185,10 +186,8 @@ typedef struct {
 } Page;
 
 static const Page pages[] = {
-    {"docs/operators.md", operators},
-    {"docs/passes.md", pass_page},
-    {"docs/analyses.md", analysis_page},
-    {"docs/commands.md", command_page},
+    {"docs/operators.md", operators},       {"docs/passes.md", pass_page},
+    {"docs/analyses.md", analysis_page},    {"docs/commands.md", command_page},
     {"docs/errors/README.md", error_index},
 };
 

@@ -43,6 +43,9 @@ class Test(peer.Case):
         super().__init__(f"@t{index}({holes})", arrays, tuple(want))
         self.definition = text
         self.rtol, self.atol = case.rtol, case.atol
+        if self.name.startswith("test_dft"):
+            # Terms cancel: what rounding leaves is small beside the largest sum, not beside each.
+            self.atol = 4 * np.finfo(np.float32).eps * max(np.abs(np.asarray(w)).max() for w in want)
 
 
 def differs(test, want, v):

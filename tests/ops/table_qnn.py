@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from peer import FLOATS, SIGNED, UNSIGNED, Case, entry, np_dtype, to
+from peer import FLOATS, SIGNED, UNSIGNED, Case, entry, np_dtype, to, wide
 from table_elementwise import PAIRS, erf
 from table_window import CONVS, POOLS, axes_of, conv_of, mean_of, pool_text, pooled, transposed_of
 
@@ -206,6 +206,20 @@ def simulated(g, name):
             v = (x / s).astype("float32")
             return np.clip([away(Fraction(float(a))) + int(z) for a in v.reshape(-1)], low, high).astype("float32").reshape(shape)
         yield Case(f"{name}({{}}, {{}}, {{}}, {{}})", [x, np.array(code, "int32"), s, z], want)
+
+
+@entry("relay.op.annotation.simulated_quantize", FLOATS)
+def annotated(g, name):
+    """The scales are powers of two, so that dividing by them is exact in every type."""
+    for i, shape in enumerate(SHAPES):
+        x, kind = g.array(shape, -30, 30), i % 4
+        scale, low, high = np.float32(2.0 ** (i % 3 - 2)), np.float32(-20 + i), np.float32(30 - i)
+
+        def want():
+            v = wide(x) / scale
+            whole = np.clip(np.sign(v) * np.floor(np.abs(v) + 0.5), low, high) * scale
+            return x if kind == 0 else to(g.dtype, whole)
+        yield Case(f"{name}({{}}, {{}}, {{}}, {{}}, kind={kind})", [x, scale, low, high], want)
 
 
 @entry("qnn.add qnn.subtract qnn.mul", TAKEN)
