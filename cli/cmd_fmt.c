@@ -17,7 +17,7 @@ static const CliOption options[] = {
     {0},
 };
 
-/* Keeps the text that the stage makes, and shows all else. */
+/* Keeps the text that the stage makes, to be compared or written back, and shows all else. */
 typedef struct Keep {
     RelaySink show;
     Buf text;
@@ -47,10 +47,6 @@ static RelayStatus finish(Face *face, const CliArgs *args, const char *path, con
     bool same = before->n == after->n && memcmp(buf_text(before), buf_text(after), after->n) == 0;
     if (cli_value(args, "in-place"))
         return same ? RELAY_OK : put_back(face, path, after);
-    if (!cli_value(args, "check")) {
-        show_text(&face->show, buf_text(after), after->n);
-        return RELAY_OK;
-    }
     if (same)
         return RELAY_OK;
     show_error(&face->show, "%s is not in canonical form", cli_name_of(path));
@@ -63,7 +59,9 @@ static RelayStatus format_file(Face *face, const CliArgs *args, const char *path
     RelayStatus loaded = cli_load(path, &text);
     if (loaded != RELAY_OK)
         return loaded;
+    bool keeps = cli_value(args, "in-place") || cli_value(args, "check");
     Keep keep = {.show = show_sink(&face->show)};
+    RelaySink sink = keeps ? (RelaySink){keep_text, &keep} : keep.show;
     RelayRequest request = {
         .stage = "fmt",
         .text = buf_text(&text),
@@ -72,10 +70,10 @@ static RelayStatus format_file(Face *face, const CliArgs *args, const char *path
         .params = args->params,
         .n_params = args->n_params,
     };
-    RelayStatus status = face_stage(face, &request, &(RelaySink){keep_text, &keep});
+    RelayStatus status = face_stage(face, &request, &sink);
     if (status == RELAY_OK && keep.text.failed)
         status = RELAY_LIMIT;
-    if (status == RELAY_OK)
+    if (status == RELAY_OK && keeps)
         status = finish(face, args, path, &text, &keep.text);
     buf_deinit(&keep.text);
     buf_deinit(&text);

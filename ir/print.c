@@ -32,9 +32,16 @@ static void task(Printer *p, TaskKind kind, const Expr *e, uint32_t i)
     vec_push(&p->tasks, &p->arena, one);
 }
 
+/* From here on the blanks of a line take less room as a number. */
+#define INDENT_COUNTED 24
+
 static void indent(Printer *p)
 {
-    buf_repeat(&p->text, ' ', 2 * (size_t)(p->indent < INDENT_MOST ? p->indent : INDENT_MOST));
+    uint32_t level = p->indent < INDENT_MOST ? p->indent : INDENT_MOST;
+    if (level < INDENT_COUNTED)
+        buf_repeat(&p->text, ' ', 2 * (size_t)level);
+    else
+        doc_blanks(p, 2 * level);
 }
 
 /* ---- nodes where they are used ---------------------------------------------------------------------------------------------------- */

@@ -19,8 +19,9 @@ static void add_piece(Printer *p, Doc *doc, Piece one)
 
 void doc_add(Printer *p, Doc *doc, size_t from, size_t to)
 {
-    if (from != to)
-        add_piece(p, doc, (Piece){.from = from, .to = to});
+    if (from != to || p->blanks)
+        add_piece(p, doc, (Piece){.from = from, .to = to, .blanks = p->blanks});
+    p->blanks = 0;
 }
 
 void doc_settle(Printer *p)
@@ -77,10 +78,28 @@ static void write_deeper(Buf *out, const char *text, size_t n, int deeper)
     }
 }
 
+void doc_blanks(Printer *p, uint32_t n)
+{
+    doc_settle(p);
+    p->blanks = n;
+}
+
+/* So that a long text is never copied to a larger place. */
+static void reserve(Buf *out, Doc doc)
+{
+    size_t n = 0;
+    for (const Piece *piece = doc.first; piece; piece = piece->next)
+        n += piece->from == PIECE_DEEPER ? 0 : piece->to - piece->from + piece->blanks;
+    if (n > out->cap - out->n)
+        buf_reserve(out, n);
+}
+
 void doc_write(const Printer *p, Buf *out, Doc doc)
 {
     int deeper = 0;
+    reserve(out, doc);
     for (const Piece *piece = doc.first; piece; piece = piece->next) {
+        buf_repeat(out, ' ', piece->blanks);
         if (piece->from == PIECE_DEEPER)
             deeper += piece->to == PIECE_IN ? 1 : -1;
         else if (deeper > 0 && deeper < DEEPER_MOST)

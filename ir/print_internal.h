@@ -12,6 +12,7 @@
 typedef struct Piece {
     size_t from, to;            /* of Printer.text; or PIECE_DEEPER and PIECE_IN or PIECE_OUT */
     struct Piece *next;
+    uint32_t blanks; /* before it */
 } Piece;
 
 /* What stands between the two is indented by two blanks more. */
@@ -91,6 +92,7 @@ typedef struct Printer {
     Buf head;                   /* for a moment */
     Vec(Doc) docs;              /* open; the last one grows at the end of `text` */
     size_t open;                /* where the last doc's unfinished piece begins */
+    uint32_t blanks; /* to stand before what is written from there */
     unsigned indent;
     unsigned base_indent;       /* of the outermost scope */
     int32_t next_number;
@@ -116,6 +118,8 @@ void doc_begin(Printer *p, const Expr *opened_by);
 Doc doc_end(Printer *p);
 /* What the open doc was given so far becomes a piece of it. */
 void doc_settle(Printer *p);
+/* Writes blanks without a place in the buffer. */
+void doc_blanks(Printer *p, uint32_t n);
 /* Appends a piece of the buffer, or another doc, which then is a part of this one. */
 void doc_add(Printer *p, Doc *doc, size_t from, size_t to);
 void doc_splice(Printer *p, Doc inner);
