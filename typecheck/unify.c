@@ -390,6 +390,21 @@ const Type *instantiate(Checker *ck, const Type *f, HoleInfo info, const Type **
 
 /* ---- messages ---------------------------------------------------------------------------------------------------------- */
 
+/* Two definitions of one name print alike. */
+static bool note_namesakes(Checker *ck, Diag *d)
+{
+    const Type *a = type_find(ck->misfit.a), *b = type_find(ck->misfit.b);
+    if (a->kind != TYPE_ADT || b->kind != TYPE_ADT || a->def == b->def ||
+        a->def->name != b->def->name)
+        return false;
+    diag_label(d, b->def->span, "the `%s` that is found", b->def->name->text);
+    diag_label(d, a->def->span, "the `%s` that is needed", a->def->name->text);
+    diag_note(d,
+              "these are two types of one name: what was defined with the older one stays with it");
+    diag_help(d, "define again what uses the older `%s`", a->def->name->text);
+    return true;
+}
+
 /* Callers give unify what is needed first and what was found second. */
 static void note_misfit(Checker *ck, Diag *d, bool inside)
 {
@@ -406,7 +421,7 @@ static void note_misfit(Checker *ck, Diag *d, bool inside)
     case MISFIT_ARITY:
     case MISFIT_INFINITE: break;
     }
-    if (inside)
+    if (!note_namesakes(ck, d) && inside)
         diag_note(d, "`%s` does not match `%s`", type_str(ck->cx, type_resolve(ck->cx, b)),
                   type_str(ck->cx, type_resolve(ck->cx, a)));
 }
