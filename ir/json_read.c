@@ -148,9 +148,9 @@ static bool fill_types(GraphReader *r, size_t list, TypeList *out)
     return true;
 }
 
-static bool fill_pattern(GraphReader *r, size_t node, unsigned depth, Pattern **out);
+static bool fill_pattern(GraphReader *r, size_t node, Pattern **out);
 
-static bool fill_fields(GraphReader *r, size_t list, unsigned depth, Pattern *p)
+static bool fill_fields(GraphReader *r, size_t list, Pattern *p)
 {
     size_t n, item;
     if (!graph_list(r->g, list, &n))
@@ -158,19 +158,19 @@ static bool fill_fields(GraphReader *r, size_t list, unsigned depth, Pattern *p)
     p->n = (uint32_t)n;
     p->fields = n ? arena_alloc_must(r->arena, n, sizeof *p->fields) : NULL;
     for (size_t i = 0; i < n; i++)
-        if (!graph_item(r->g, list, i, &item) || !fill_pattern(r, item, depth + 1, &p->fields[i]))
+        if (!graph_item(r->g, list, i, &item) || !fill_pattern(r, item, &p->fields[i]))
             return false;
     return true;
 }
 
-static bool fill_con_pattern(GraphReader *r, size_t node, unsigned depth, Pattern *p)
+static bool fill_con_pattern(GraphReader *r, size_t node, Pattern *p)
 {
     size_t con, list;
     if (!graph_ref(r->g, node, "constructor", &con) || !graph_ref(r->g, node, "patterns", &list))
         return false;
     p->kind = PATTERN_CON;
     p->con = graph_read_constructor(r, con);
-    return p->con && fill_fields(r, list, depth, p);
+    return p->con && fill_fields(r, list, p);
 }
 
 /* Variables of patterns are no expressions below the clause: they are made here. */
@@ -185,22 +185,29 @@ static bool fill_var_pattern(GraphReader *r, size_t node, Pattern *p)
     return fill_binder(r, node, "var", var, &p->var);
 }
 
-static bool fill_pattern(GraphReader *r, size_t node, unsigned depth, Pattern **out)
+static bool fill_pattern_kind(GraphReader *r, size_t node, Pattern *p)
 {
     size_t list;
-    Pattern *p = *out = arena_new(r->arena, Pattern);
-    p->span = graph_span(r->g, node);
-    if (depth >= TYPE_DEPTH_MOST)
-        return graph_wrong(r->g, node, NULL, "patterns are nested too deeply, or in a cycle");
     switch (graph_kind(r->g, node)) {
     case GRAPH_PATTERN_WILDCARD: return true;
     case GRAPH_PATTERN_VAR: return fill_var_pattern(r, node, p);
-    case GRAPH_PATTERN_CON: return fill_con_pattern(r, node, depth, p);
+    case GRAPH_PATTERN_CON: return fill_con_pattern(r, node, p);
     case GRAPH_PATTERN_TUPLE:
         p->kind = PATTERN_TUPLE;
-        return graph_ref(r->g, node, "patterns", &list) && fill_fields(r, list, depth, p);
+        return graph_ref(r->g, node, "patterns", &list) && fill_fields(r, list, p);
     default: return graph_wrong(r->g, node, NULL, "a pattern is wanted here");
     }
+}
+
+static bool fill_pattern(GraphReader *r, size_t node, Pattern **out)
+{
+    Pattern *p = *out = arena_new(r->arena, Pattern);
+    p->span = graph_span(r->g, node);
+    if (!graph_enter(r, node, "patterns"))
+        return false;
+    bool ok = fill_pattern_kind(r, node, p);
+    r->depth--;
+    return ok;
 }
 
 static bool fill_clauses(GraphReader *r, size_t list, ClauseList *out)
@@ -212,7 +219,7 @@ static bool fill_clauses(GraphReader *r, size_t list, ClauseList *out)
     out->at = n ? arena_alloc_must(r->arena, n, sizeof *out->at) : NULL;
     for (size_t i = 0; i < n; i++) {
         if (!graph_item(r->g, list, i, &item) || !graph_ref(r->g, item, "lhs", &lhs) ||
-            !graph_ref(r->g, item, "rhs", &rhs) || !fill_pattern(r, lhs, 0, &out->at[i].pattern))
+            !graph_ref(r->g, item, "rhs", &rhs) || !fill_pattern(r, lhs, &out->at[i].pattern))
             return false;
         out->at[i].body = r->made[rhs];
         out->at[i].span = graph_span(r->g, item);
@@ -253,7 +260,7 @@ static bool fill_other_attrs(GraphReader *r, size_t record, const Attrs **out)
     attrs->at[0].key = "";
     attrs->at[0].span = attrs->at[0].key_span = graph_span(r->g, record);
     *out = attrs;
-    return graph_read_attr(r, record, 0, &attrs->at[0].value);
+    return graph_read_attr(r, record, &attrs->at[0].value);
 }
 
 static bool fill_attrs(GraphReader *r, size_t node, size_t record, Expr *e, const Attrs **out)

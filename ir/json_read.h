@@ -38,6 +38,8 @@ struct GraphReader {
     uint8_t *state;
     Vec(GraphWork) todo;
     Vec(uint32_t) symbols; /* nodes of the symbolic extents met so far */
+    unsigned depth; /* of the value or pattern that is being read */
+    size_t copies; /* of values and patterns */
 };
 
 void graph_reader_init(GraphReader *r, Graph *g, Module *m, Arena *arena);
@@ -51,8 +53,12 @@ bool graph_read_typevars(GraphReader *r, size_t node, TypeVarList *out);
 const TypeDef *graph_read_typedef(GraphReader *r, size_t node);
 /* The constructor that a node names. */
 const Constructor *graph_read_constructor(GraphReader *r, size_t node);
+/* Whether the parts of a value or pattern may be read, one level down; then the caller lowers
+ * `depth` again. A part that many share is made for each of them, so a short text could ask for more
+ * than any memory holds. `what` they are is said in the message. */
+bool graph_enter(GraphReader *r, size_t node, const char *what);
 /* What a node is as the value of an attribute. */
-bool graph_read_attr(GraphReader *r, size_t node, unsigned depth, AttrValue *out);
+bool graph_read_attr(GraphReader *r, size_t node, AttrValue *out);
 /* The fields of a record as written attributes: what the schema has and the node says. */
 bool graph_read_record(GraphReader *r, size_t node, const OpAttr *schema, Attrs **out);
 /* The entries of a dictionary. */

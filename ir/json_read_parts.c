@@ -4,6 +4,18 @@
 
 #include <string.h>
 
+enum { COPIES_MOST = 1 << 22, COPIES_PER_NODE = 64 };
+
+bool graph_enter(GraphReader *r, size_t node, const char *what)
+{
+    if (r->depth >= TYPE_DEPTH_MOST)
+        return graph_wrong(r->g, node, NULL, "%s are nested too deeply, or in a circle", what);
+    if (r->copies++ >= COPIES_MOST + r->g->n * COPIES_PER_NODE)
+        return graph_wrong(r->g, node, NULL, "%s share too many parts", what);
+    r->depth++;
+    return !limit_hit(&r->cx->limits);
+}
+
 /* ---- type variables, data types, constructors ----------------------------------------------------- */
 
 static const TypeVar *read_typevar(GraphReader *r, size_t node)
@@ -247,14 +259,14 @@ bool graph_read_type(GraphReader *r, size_t node, unsigned depth, const Type **o
 
 /* ---- attributes -------------------------------------------------------------------------------------- */
 
-static bool read_attr_list(GraphReader *r, size_t node, unsigned depth, AttrValue *out)
+static bool read_attr_list(GraphReader *r, size_t node, AttrValue *out)
 {
     size_t n, item;
     if (!graph_list(r->g, node, &n))
         return false;
     AttrValue *at = arena_alloc_must(r->arena, n, sizeof *at);
     for (size_t i = 0; i < n; i++)
-        if (!graph_item(r->g, node, i, &item) || !graph_read_attr(r, item, depth + 1, &at[i]))
+        if (!graph_item(r->g, node, i, &item) || !graph_read_attr(r, item, &at[i]))
             return false;
     *out = (AttrValue){.kind = ATTR_LIST, .list = {.at = at, .n = (uint32_t)n}};
     return true;
@@ -265,7 +277,7 @@ static Attrs *new_attrs(GraphReader *r, size_t n)
     return arena_alloc_must(r->arena, sizeof(Attrs) + n * sizeof(Attr), 1);
 }
 
-static bool read_map(GraphReader *r, size_t node, unsigned depth, Attrs **out)
+static bool read_map(GraphReader *r, size_t node, Attrs **out)
 {
     size_t n, key_node, value;
     Str key;
@@ -280,7 +292,7 @@ static bool read_map(GraphReader *r, size_t node, unsigned depth, Attrs **out)
             return graph_wrong(r->g, node, "data", "the keys of this map must be texts");
         a->key = ctx_name_str(r->cx, key)->text;
         a->span = a->key_span = graph_span(r->g, value);
-        if (!graph_read_attr(r, value, depth + 1, &a->value))
+        if (!graph_read_attr(r, value, &a->value))
             return false;
     }
     return true;
@@ -367,19 +379,16 @@ static const OpAttr symbol_fields[] = {
     {0},
 };
 
-bool graph_read_attr(GraphReader *r, size_t node, unsigned depth, AttrValue *out)
+static bool read_value(GraphReader *r, size_t node, AttrValue *out)
 {
     Attrs *fields;
-    *out = (AttrValue){.kind = ATTR_NONE};
-    if (depth >= TYPE_DEPTH_MOST)
-        return graph_wrong(r->g, node, NULL, "values are nested too deeply, or in a circle");
     switch (graph_kind(r->g, node)) {
     case GRAPH_NULL: return true;
     case GRAPH_INT: return read_int(r, node, out);
     case GRAPH_FLOAT: return read_float(r, node, out);
     case GRAPH_STRING: return read_string(r, node, out);
-    case GRAPH_ARRAY: return read_attr_list(r, node, depth, out);
-    case GRAPH_MAP: return read_map(r, node, depth, &fields) && wrap_record(r, node, fields, out);
+    case GRAPH_ARRAY: return read_attr_list(r, node, out);
+    case GRAPH_MAP: return read_map(r, node, &fields) && wrap_record(r, node, fields, out);
     case GRAPH_VIRTUAL_DEVICE:
         return graph_read_record(r, node, device_fields, &fields) &&
                wrap_record(r, node, fields, out);
@@ -395,6 +404,16 @@ bool graph_read_attr(GraphReader *r, size_t node, unsigned depth, AttrValue *out
            graph_wrong(r->g, node, NULL, "this cannot be the value of an attribute");
 }
 
+bool graph_read_attr(GraphReader *r, size_t node, AttrValue *out)
+{
+    *out = (AttrValue){.kind = ATTR_NONE};
+    if (!graph_enter(r, node, "values"))
+        return false;
+    bool ok = read_value(r, node, out);
+    r->depth--;
+    return ok;
+}
+
 /* A string of an attribute stands in the record, or is a node of its own: releases differ. */
 static bool read_text_field(GraphReader *r, size_t node, const OpAttr *field, AttrValue *out)
 {
@@ -405,7 +424,7 @@ static bool read_text_field(GraphReader *r, size_t node, const OpAttr *field, At
     if (number_parse_int(s, &at) && at >= 0 && (uint64_t)at < r->g->n &&
         (graph_kind(r->g, (size_t)at) == GRAPH_STRING ||
          (field->or_none && graph_kind(r->g, (size_t)at) == GRAPH_NULL)))
-        return graph_read_attr(r, (size_t)at, 0, out);
+        return graph_read_attr(r, (size_t)at, out);
     *out = (AttrValue){.kind = ATTR_STRING};
     out->s = (Str){arena_copy_text(r->arena, s.ptr, s.len), s.len};
     return true;
@@ -437,7 +456,7 @@ static bool read_plain_field(GraphReader *r, size_t node, const OpAttr *field, A
     case ATTR_TYPE_STRINGS: break;
     }
     size_t at;
-    return graph_ref(r->g, node, field->name, &at) && graph_read_attr(r, at, 0, out);
+    return graph_ref(r->g, node, field->name, &at) && graph_read_attr(r, at, out);
 }
 
 static bool read_field(GraphReader *r, size_t node, const char *boxed, const OpAttr *field,
@@ -447,7 +466,7 @@ static bool read_field(GraphReader *r, size_t node, const char *boxed, const OpA
     bool text = field->type == ATTR_TYPE_STRING || field->type == ATTR_TYPE_DTYPE;
     if (text || !graph_has_word(boxed, field->name))
         return read_plain_field(r, node, field, out);
-    return graph_ref(r->g, node, field->name, &at) && graph_read_attr(r, at, 0, out);
+    return graph_ref(r->g, node, field->name, &at) && graph_read_attr(r, at, out);
 }
 
 bool graph_read_record(GraphReader *r, size_t node, const OpAttr *schema, Attrs **out)
@@ -479,7 +498,7 @@ bool graph_read_dict(GraphReader *r, size_t node, const Attrs **out)
         return true;
     if (graph_kind(r->g, node) != GRAPH_DICT_ATTRS)
         return graph_wrong(r->g, node, NULL, "a dictionary of attributes is wanted here");
-    if (!graph_ref(r->g, node, "__dict__", &map) || !read_map(r, map, 0, &attrs))
+    if (!graph_ref(r->g, node, "__dict__", &map) || !read_map(r, map, &attrs))
         return false;
     for (uint32_t i = 0; i < attrs->n; i++)
         if (attrs->at[i].value.kind == ATTR_BOOL)

@@ -105,7 +105,7 @@ bool parse_meta_value(Parser *p, AttrValue *out)
         return true;
     bool made =
         graph_kind(&p->meta.graph, node) >= GRAPH_NULL || graph_read_expr(&p->meta.reader, node);
-    p->errors += !made || !graph_read_attr(&p->meta.reader, node, 0, out);
+    p->errors += !made || !graph_read_attr(&p->meta.reader, node, out);
     return true;
 }
 
@@ -126,7 +126,7 @@ bool parse_meta_record(Parser *p, const Op *op)
         parse_error(p, E0117_METADATA, ref.span, "the attributes of `%s` are no `%.*s`", op->name,
                     (int)ref.key.len, ref.key.ptr);
     } else if (!op) {
-        p->errors += !graph_read_attr(&p->meta.reader, node, 0, &whole.value);
+        p->errors += !graph_read_attr(&p->meta.reader, node, &whole.value);
         vec_push(&p->attrs, &p->scratch, whole);
     } else if (graph_read_record(&p->meta.reader, node, op->attrs, &fields)) {
         for (uint32_t i = 0; i < fields->n; i++) {

@@ -104,6 +104,30 @@ def named():
     check("text", "1 + 2", code=2)
 
 
+def shared():
+    """Values and patterns that lead back to themselves, or would grow without end when read."""
+    fields = ("begin", "end", "strides", "axes")
+    graph, _ = change("relay.attrs.SoftmaxAttrs", "axis", "1")
+    at = find(graph, "relay.attrs.SoftmaxAttrs")
+    record = graph["nodes"][at] = {"type_key": "relay.attrs.StridedSliceAttrs",
+                                   "attrs": dict.fromkeys(fields, str(at))}
+    next(n for n in graph["nodes"] if n.get("repr_str") == "nn.softmax")["repr_str"] = "strided_slice"
+    check("a record in itself", graph, f"node {at} (", "nested too deeply, or in a circle")
+    first = len(graph["nodes"])
+    record["attrs"] = dict.fromkeys(fields, str(first))
+    graph["nodes"] += [{"type_key": "Array", "data": [i + 1, i + 1]}
+                       for i in range(first, first + 40)] + [{"type_key": "Array"}]
+    check("a list of lists of lists", graph, "values share too many parts")
+    graph, _ = change("relay.Clause", "lhs", str(len(GOOD["nodes"])))
+    first = len(graph["nodes"])
+    for i in range(first, first + 80, 2):
+        graph["nodes"] += [
+            {"type_key": "relay.PatternTuple", "attrs": {"patterns": str(i + 1)}},
+            {"type_key": "Array", "data": [i + 2, i + 2]}]
+    graph["nodes"].append({"type_key": "relay.PatternWildcard"})
+    check("a pattern of patterns", graph, "patterns share too many parts")
+
+
 def swept():
     """Each field of each node in turn becomes something else: an answer, whatever it is."""
     n = len(GOOD["nodes"])
@@ -122,6 +146,7 @@ def swept():
 
 
 named()
+shared()
 swept()
 print("\n".join(failures[:10]))
 sys.exit(bool(failures))

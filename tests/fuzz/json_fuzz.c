@@ -6,7 +6,10 @@
 #include "stdlib/stdlib.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void read_back(Ctx *cx, const Module *m)
@@ -39,4 +42,32 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     module_release(m);
     ctx_deinit(&cx);
     return 0;
+}
+
+/* The number at or behind a place: most are references between nodes. */
+static size_t next_number(const uint8_t *data, size_t size, size_t at, size_t *end)
+{
+    while (at < size && (data[at] < '0' || data[at] > '9'))
+        at++;
+    for (*end = at; *end < size && data[*end] >= '0' && data[*end] <= '9';)
+        ++*end;
+    return at;
+}
+
+/* Three times of four a reference leads elsewhere, to where another one does; else bytes change. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
+{
+    size_t from_end, to_end;
+    if (size == 0 || seed % 4 == 0)
+        return LLVMFuzzerMutate(data, size, most);
+    size_t from = next_number(data, size, (seed / 4) % size, &from_end);
+    size_t to = next_number(data, size, (size_t)(seed * 2654435761u) % size, &to_end);
+    size_t n = from_end - from;
+    uint8_t number[8];
+    if (n == 0 || n > sizeof number || size - (to_end - to) + n > most)
+        return LLVMFuzzerMutate(data, size, most);
+    memcpy(number, data + from, n);
+    memmove(data + to + n, data + to_end, size - to_end);
+    memcpy(data + to, number, n);
+    return size - (to_end - to) + n;
 }
