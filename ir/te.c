@@ -134,8 +134,19 @@ static DType te_result_dtype(TeOp op, DType operand)
     return results[op] == BOOL ? bool_dtype : operand;
 }
 
+/* Integers have no logarithms and the like: those are the ones of the number. */
+static bool is_of_floats(TeOp op)
+{
+    return op != TE_NEG && op != TE_ABS && op != TE_FLOOR && op != TE_CEIL && op != TE_TRUNC &&
+           op != TE_ROUND && op != TE_SIGN && op != TE_NOT && op != TE_ISNAN && op != TE_ISINF &&
+           op != TE_ISFINITE;
+}
+
 Te *te_unary(TeBuilder *b, TeOp op, Te *x)
 {
+    static const DType number = {DTYPE_CODE_FLOAT, 32, 1};
+    if (!dtype_is_float(x->dtype) && is_of_floats(op))
+        return te_cast(b, x->dtype, te_unary(b, op, te_cast(b, number, x)));
     Te *e = te_node(b, TE_NODE_UNARY, te_result_dtype(op, x->dtype));
     e->op = (uint8_t)op;
     e->a = x;
@@ -381,14 +392,44 @@ static void renumber_load(void *data, Te *e)
         e->tensor = ids[e->tensor];
 }
 
-/* Drops the stages that no output needs; the others move up. */
-static void drop_unneeded(TeProgram *p, Arena *arena)
+bool te_may_fault(const Te *e)
+{
+    bool risky = e->kind == TE_NODE_BINARY &&
+                 (e->op == TE_DIV || e->op == TE_MOD || e->op == TE_FLOORDIV ||
+                  e->op == TE_FLOORMOD || e->op == TE_TRUNCDIV || e->op == TE_SHL ||
+                  e->op == TE_SHR);
+    if (!risky || dtype_is_float(e->a->dtype))
+        return false;
+    return e->b->kind != TE_NODE_CONST || value_as_int(e->b->value) <= 0;
+}
+
+static void note_fault(void *data, Te *e)
+{
+    bool *found = data;
+    *found |= te_may_fault(e);
+}
+
+bool te_holds_fault(Arena *arena, const Te *body)
+{
+    bool found = false;
+    PtrMap seen = {0};
+    te_each(arena, &seen, (Te *)(uintptr_t)body, note_fault, &found);
+    ptrmap_deinit(&seen);
+    return found;
+}
+
+/* Drops the stages that no output needs; the others move up. What may stop with an error stays: a
+ * value that nobody uses is computed all the same. */
+static void drop_unneeded(TeProgram *p, Arena *arena, const bool *gone)
 {
     int n = p->n_inputs + p->n_stages, next = p->n_inputs;
     bool *needed = arena_alloc_must(arena, (size_t)n, sizeof *needed);
     int *ids = arena_alloc_must(arena, (size_t)n, sizeof *ids);
     for (int i = 0; i < p->n_outputs; i++)
         needed[p->outputs[i]] = true;
+    for (int i = 0; i < p->n_stages; i++)
+        if (!(gone && gone[i]) && te_holds_fault(arena, p->stages[i].body))
+            needed[p->n_inputs + i] = true;
     PtrMap seen = {0};
     for (int i = p->n_stages - 1; i >= 0; i--)
         if (needed[p->n_inputs + i])
@@ -411,7 +452,8 @@ static void drop_unneeded(TeProgram *p, Arena *arena)
         p->outputs[i] = ids[p->outputs[i]];
 }
 
-TeProgram *te_finish(TeBuilder *b, int n, const TeTensor *outputs, bool tuple)
+TeProgram *te_finish_without(TeBuilder *b, int n, const TeTensor *outputs, bool tuple,
+                             const bool *gone)
 {
     if (b->failed)
         return NULL;
@@ -425,8 +467,13 @@ TeProgram *te_finish(TeBuilder *b, int n, const TeTensor *outputs, bool tuple)
     p->tuple = tuple;
     for (int i = 0; i < n; i++)
         p->outputs[i] = outputs[i].id;
-    drop_unneeded(p, b->arena);
+    drop_unneeded(p, b->arena, gone);
     return p;
+}
+
+TeProgram *te_finish(TeBuilder *b, int n, const TeTensor *outputs, bool tuple)
+{
+    return te_finish_without(b, n, outputs, tuple, NULL);
 }
 
 static void add_inputs(TeBuilder *b, const Type *t)

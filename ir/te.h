@@ -170,7 +170,8 @@ TeTensor te_add_input(TeBuilder *b, DType dtype, int rank, const int64_t *shape)
  * is its concrete type. The operator must have a compute. */
 int te_call(TeBuilder *b, const Op *op, const Attrs *attrs, Span span, const Type *result, int n,
             const TeTensor *args, int most, TeTensor *out);
-/* The finished program; NULL after a diagnostic. Stages that nothing needs are dropped. */
+/* The finished program; NULL after a diagnostic. Stages that nothing needs are dropped, except those
+ * that may stop with an error. */
 TeProgram *te_finish(TeBuilder *b, int n, const TeTensor *outputs, bool tuple);
 /* The program of one operator on arguments of these concrete types (tuples flattened). */
 TeProgram *te_of_op(Ctx *cx, Arena *arena, const Op *op, const Attrs *attrs, Span span, uint32_t n,

@@ -7,6 +7,7 @@ typedef struct StageUse {
     int loads;              /* nodes that read it */
     int reader;             /* a stage that does */
     bool padded;            /* one of them may leave it */
+    bool whole;             /* the last of them reads every element */
     bool output;
 } StageUse;
 
@@ -16,6 +17,7 @@ typedef struct Inliner {
     StageUse *uses;         /* by id */
     Te **bodies;            /* by stage: rewritten */
     bool *gone;             /* by stage: its readers have it */
+    bool *faults;           /* by stage: it may stop with an error, or what goes into it may */
 } Inliner;
 
 /* ---- what is read how often ---------------------------------------------------------------------- */
@@ -38,6 +40,24 @@ static void push_below(Inliner *in, TeVec *work, const Te *e)
     }
 }
 
+/* Each index is an axis of its own that runs over the whole extent. */
+static bool reads_all(const Inliner *in, const Te *load, const TeStage *reader)
+{
+    uint64_t seen = 0;
+    TeTensor t = te_tensor(in->p, load->tensor);
+    for (int i = 0; i < load->n; i++) {
+        const Te *e = load->index[i];
+        if (e->kind != TE_NODE_AXIS || seen >> e->axis & 1)
+            return false;
+        int64_t extent = e->axis < reader->rank ? reader->shape[e->axis]
+                                                : reader->reduced[e->axis - reader->rank];
+        if (extent != t.shape[i])
+            return false;
+        seen |= (uint64_t)1 << e->axis;
+    }
+    return true;
+}
+
 static void count_uses(Inliner *in, int stage)
 {
     PtrMap seen = {0};
@@ -55,6 +75,7 @@ static void count_uses(Inliner *in, int stage)
         u->loads++;
         u->reader = stage;
         u->padded = u->padded || e->otherwise;
+        u->whole = reads_all(in, e, &in->p->stages[stage]);
     }
     ptrmap_deinit(&seen);
 }
@@ -78,7 +99,8 @@ static bool is_cheap(const Te *e)
 }
 
 /* A stage goes into its reader when nothing is computed more often than before, or costs next to
- * nothing. Contractions keep their factors: they are worth more as matrix products. */
+ * nothing. Contractions keep their factors: they are worth more as matrix products. What may stop with
+ * an error goes only where all of it is computed. */
 static bool may_go(const Inliner *in, int stage)
 {
     TeContraction c;
@@ -87,6 +109,9 @@ static bool may_go(const Inliner *in, int stage)
     if (s->reduce != TE_NO_REDUCE || u->output || u->padded || u->loads != 1)
         return false;
     if (te_contraction(in->p, u->reader, &c))
+        return false;
+    if (in->faults[stage] &&
+        !(u->whole && positions(&in->p->stages[u->reader]) > 0))
         return false;
     return is_cheap(s->body) || positions(&in->p->stages[u->reader]) <= positions(s);
 }
@@ -182,6 +207,18 @@ static Te *copy_expression(Inliner *in, const Te *body, Te *const *axes)
     return made;
 }
 
+static void find_gone(Inliner *in)
+{
+    const TeProgram *p = in->p;
+    for (int i = 0; i < p->n_stages; i++)
+        in->faults[i] = te_holds_fault(in->b.arena, p->stages[i].body);
+    for (int i = 0; i < p->n_stages; i++) {
+        in->gone[i] = may_go(in, i);
+        if (in->gone[i] && in->faults[i])
+            in->faults[in->uses[p->n_inputs + i].reader] = true;
+    }
+}
+
 TeProgram *te_inline(Ctx *cx, Arena *arena, const TeProgram *p)
 {
     Inliner in = {.p = p};
@@ -189,6 +226,7 @@ TeProgram *te_inline(Ctx *cx, Arena *arena, const TeProgram *p)
     te_begin(&in.b, cx, arena);
     in.uses = arena_alloc_must(arena, (size_t)n + 1, sizeof *in.uses);
     in.bodies = arena_alloc_must(arena, (size_t)n + 1, sizeof *in.bodies);
+    in.faults = arena_alloc_must(arena, (size_t)n + 1, sizeof *in.faults);
     in.gone = arena_alloc_must(arena, (size_t)n + 1, sizeof *in.gone);
     for (int i = 0; i < p->n_inputs; i++)
         te_add_input(&in.b, p->inputs[i].dtype, p->inputs[i].rank, p->inputs[i].shape);
@@ -196,8 +234,7 @@ TeProgram *te_inline(Ctx *cx, Arena *arena, const TeProgram *p)
         count_uses(&in, i);
     for (int i = 0; i < p->n_outputs; i++)
         in.uses[p->outputs[i]].output = true;
-    for (int i = 0; i < p->n_stages; i++)
-        in.gone[i] = may_go(&in, i);
+    find_gone(&in);
     TeTensor *made = arena_alloc_must(arena, (size_t)n + 1, sizeof *made);
     for (int i = 0; i < p->n_stages; i++) {
         const TeStage *s = &p->stages[i];
@@ -208,5 +245,5 @@ TeProgram *te_inline(Ctx *cx, Arena *arena, const TeProgram *p)
     }
     for (int i = 0; i < p->n_outputs; i++)
         made[i] = te_tensor(p, p->outputs[i]);
-    return te_finish(&in.b, p->n_outputs, made, p->tuple);
+    return te_finish_without(&in.b, p->n_outputs, made, p->tuple, in.gone);
 }

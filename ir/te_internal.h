@@ -27,6 +27,14 @@ Te *te_join(TeBuilder *b, Te *x, int64_t extent, Te *y);
 void te_split(TeBuilder *b, Te *flat, int64_t extent, Te **quotient, Te **remainder);
 /* Calls `found` once with each node below the body that is not yet in `seen`. */
 void te_each(Arena *arena, PtrMap *seen, Te *body, void (*found)(void *data, Te *e), void *data);
+/* Whether the operation stops on some values: an integer divisor that may be zero, a count of a shift
+ * that may be negative. */
+bool te_may_fault(const Te *e);
+/* Whether one of the body does. */
+bool te_holds_fault(Arena *arena, const Te *body);
+/* te_finish where the expressions of stages that are `gone` stand in their readers. */
+TeProgram *te_finish_without(TeBuilder *b, int n, const TeTensor *outputs, bool tuple,
+                             const bool *gone);
 /* An input or stage by its id. */
 TeTensor te_tensor(const TeProgram *p, int id);
 /* Whether the stage has the elements of another tensor in the same order; its id, else -1. */

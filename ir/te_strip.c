@@ -228,15 +228,6 @@ static void add_gather(Maker *m, const Te *e)
                     .invariant = still(m, position) && still(m, inside) && still(m, other)});
 }
 
-static bool may_fault(const Te *e)
-{
-    bool risky = e->op == TE_DIV || e->op == TE_MOD || e->op == TE_FLOORDIV ||
-                 e->op == TE_FLOORMOD || e->op == TE_TRUNCDIV || e->op == TE_SHL || e->op == TE_SHR;
-    if (!risky || dtype_is_float(e->a->dtype))
-        return false;
-    return e->b->kind != TE_NODE_CONST || value_as_int(e->b->value) <= 0;
-}
-
 static void add_operation(Maker *m, const Te *e)
 {
     static const uint8_t kinds[] = {[TE_NODE_UNARY] = STEP_UNARY,
@@ -251,7 +242,7 @@ static void add_operation(Maker *m, const Te *e)
                     .a = a,
                     .b = b,
                     .c = c,
-                    .checked = e->kind == TE_NODE_BINARY && may_fault(e),
+                    .checked = te_may_fault(e),
                     .invariant = still(m, a) && still(m, b) && still(m, c)});
 }
 

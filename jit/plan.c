@@ -309,15 +309,16 @@ static TeProgram *build_program(Fn *f)
     for (size_t i = 0; i < p->lets.n && !g->failed; i++)
         if (is_wanted(f, &p->lets.at[i]))
             want(p, g->arena, p->lets.at[i].item);
-    if (g->failed || p->outputs.n == 0)
+    if (g->failed)
         return NULL;
-    TeTensor *outputs = arena_new_array(g->arena, TeTensor, p->outputs.n);
+    TeTensor *outputs = arena_new_array(g->arena, TeTensor, p->outputs.n + 1);
     for (size_t i = 0; i < p->outputs.n; i++)
         outputs[i] = p->outputs.at[i]->tensor;
     TeProgram *program = te_finish(&p->b, (int)p->outputs.n, outputs, true);
     program = program ? te_inline(g->cx, g->arena, program) : NULL;
     g->failed |= program == NULL;
-    return program;
+    bool idle = p->outputs.n == 0 && program && program->n_stages == 0;
+    return idle ? NULL : program;
 }
 
 /* ---- the call ------------------------------------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@ bool plan_add(Fn *f, Let *let, const Type *type);
 /* Before a value that cannot wait is computed: what waits is computed first when that value takes, or is the last to use, something
  * that it reads. */
 void plan_before(Fn *f, const Expr *value);
-/* Computes what waits and is still needed. */
+/* Computes what waits and is still needed, or may stop with an error. */
 void plan_flush(Fn *f);
 
 #endif
