@@ -46,12 +46,24 @@ static Ssa start_value(const Nest *n, const Lanes *l)
     return NULL;
 }
 
+/* The greater or lesser number where any order does; a NaN stays, for it says that the order matters. */
+static Ssa extreme_or_nan(const Nest *n, Ssa acc, Ssa v)
+{
+    LLVMBuilderRef b = n->k->g->b;
+    bool greatest = n->stage->reduce == TE_REDUCE_MAX;
+    Ssa better = LLVMBuildFCmp(b, greatest ? LLVMRealOGT : LLVMRealOLT, acc, v, "");
+    Ssa stays = LLVMBuildOr(b, better, LLVMBuildFCmp(b, LLVMRealUNO, acc, acc, ""), "");
+    return LLVMBuildSelect(b, stays, acc, v, "");
+}
+
 static Ssa folded(const Nest *n, const Lanes *l, Ssa acc, Ssa v)
 {
     LLVMBuilderRef b = n->k->g->b;
     DType t = n->stage->dtype;
     /* Sums of 16-bit floats are kept in float32 and rounded once. */
     bool plain_float = dtype_is_float(t);
+    if (n->doubt)
+        return extreme_or_nan(n, acc, v);
     switch (n->stage->reduce) {
     case TE_SUM:
         return plain_float ? LLVMBuildFAdd(b, acc, v, "") : lanes_binary(l, TE_ADD, t, acc, v);
@@ -230,6 +242,15 @@ static Ssa position_result(Nest *n, int at)
     return n->stage->dtype.bits == 64 ? n->pos[at] : LLVMBuildTrunc(g->b, n->pos[at], t, "");
 }
 
+/* Notes a result that is NaN. */
+static void note_doubt(Nest *n, Ssa v)
+{
+    LLVMBuilderRef b = n->k->g->b;
+    Ssa before = LLVMBuildLoad2(b, n->k->g->i1, n->doubt, "");
+    LLVMBuildStore(b, LLVMBuildOr(b, before, LLVMBuildFCmp(b, LLVMRealUNO, v, v, ""), ""),
+                   n->doubt);
+}
+
 /* The accumulators of a tile to results. */
 static void store_folded(Nest *n)
 {
@@ -244,8 +265,12 @@ static void store_folded(Nest *n)
             else
                 sum = sum ? folded(n, &n->many, sum, acc) : acc;
         }
-        if (folds)
-            store_result(n, fold_lanes(n, sum), 0, t);
+        if (!folds)
+            continue;
+        sum = fold_lanes(n, sum);
+        if (n->doubt)
+            note_doubt(n, sum);
+        store_result(n, sum, 0, t);
     }
 }
 
@@ -474,17 +499,39 @@ static void nest_deinit(Nest *n)
     schedule_deinit(&n->s);
 }
 
-bool nest_make(Kernel *k, const TeStage *stage, Ssa out)
+/* Extremes of floats: `a > b ? a : b` step by step, so a NaN makes the order matter. */
+static bool may_doubt(const Nest *n)
 {
-    if (is_empty(stage, 0, stage->rank))
-        return true;
+    TeReduce r = n->stage->reduce;
+    return (r == TE_REDUCE_MAX || r == TE_REDUCE_MIN) && dtype_is_float(n->stage->dtype) &&
+           schedule_folds_lanes(&n->s, n->stage);
+}
+
+static Ssa doubt_new(Gen *g, Ssa fn)
+{
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b), entry = LLVMGetEntryBasicBlock(fn);
+    Ssa first = LLVMGetFirstInstruction(entry);
+    if (first)
+        LLVMPositionBuilderBefore(g->b, first);
+    else
+        LLVMPositionBuilderAtEnd(g->b, entry);
+    Ssa doubt = LLVMBuildAlloca(g->b, g->i1, "");
+    LLVMPositionBuilderAtEnd(g->b, here);
+    LLVMBuildStore(g->b, gen_int(g->i1, 0), doubt);
+    return doubt;
+}
+
+/* Makes the loops; `doubt` is set where results that are NaN are to be made again, in order. */
+static bool nest_loops(Kernel *k, const TeStage *stage, Ssa out, bool in_order, Ssa *doubt)
+{
     Nest *n = arena_new(k->g->arena, Nest);
     n->k = k;
     n->p = k->p;
     n->stage = stage;
     n->out = out;
     n->tiles = n->vectors = 1;
-    bool ok = schedule_make(&n->s, k->g->arena, orc_vector_bytes(&k->g->jit->orc), k->p, stage);
+    size_t bytes = orc_vector_bytes(&k->g->jit->orc);
+    bool ok = schedule_make(&n->s, k->g->arena, bytes, k->p, stage, in_order);
     n->one = (Lanes){.g = k->g, .n = 1, .fault = fault, .data = n};
     n->many = (Lanes){.g = k->g, .n = n->s.lanes, .fault = fault, .data = n};
     if (!ok)
@@ -492,9 +539,28 @@ bool nest_make(Kernel *k, const TeStage *stage, Ssa out)
     else if (is_empty(stage, stage->rank, stage->rank + stage->n_reduced)) {
         gen_refuse(k->g, "`%s` reduces over nothing", stage->name);
     } else {
+        n->doubt = *doubt = may_doubt(n) ? doubt_new(k->g, k->fn) : NULL;
         element_hoist(n, stage->body);
         make_level(n, 0);
     }
     nest_deinit(n);
     return !k->g->failed;
+}
+
+bool nest_make(Kernel *k, const TeStage *stage, Ssa out)
+{
+    Gen *g = k->g;
+    Ssa doubt = NULL, none;
+    if (is_empty(stage, 0, stage->rank))
+        return true;
+    bool ok = nest_loops(k, stage, out, false, &doubt);
+    if (!ok || !doubt)
+        return ok;
+    LLVMBasicBlockRef again = gen_block(g, k->fn, "again"), go = gen_block(g, k->fn, "go");
+    gen_branch(g, LLVMBuildLoad2(g->b, g->i1, doubt, ""), again, go, false);
+    LLVMPositionBuilderAtEnd(g->b, again);
+    ok = nest_loops(k, stage, out, true, &none);
+    LLVMBuildBr(g->b, go);
+    LLVMPositionBuilderAtEnd(g->b, go);
+    return ok;
 }

@@ -47,9 +47,10 @@ typedef struct Schedule {
     int depth; /* of the expression */
 } Schedule;
 
-/* Decides; schedule_deinit frees the maps. False when the expression is too large for recursion. */
+/* Decides; schedule_deinit frees the maps. False when the expression is too large for recursion. `in_order`: what is reduced is taken
+ * one by one. */
 bool schedule_make(Schedule *s, Arena *arena, size_t vector_bytes, const TeProgram *p,
-                   const TeStage *stage);
+                   const TeStage *stage, bool in_order);
 void schedule_deinit(Schedule *s);
 uint64_t schedule_axes(const Schedule *s, const Te *e);
 /* The reduction runs inside vectors, whose lanes are folded at the end. */
@@ -108,6 +109,7 @@ typedef struct Nest {
     PtrMap
         places[AXES_MOST + 1]; /* by level: load -> address with the axes of that level and above */
     Ssa acc[COPIES_MOST], pos[COPIES_MOST]; /* the reduction so far */
+    Ssa doubt; /* an i1 in memory: a result is NaN, so the order matters; else NULL */
 } Nest;
 
 /* The loops of one stage. */

@@ -212,7 +212,7 @@ static bool is_position(TeReduce r)
     return r == TE_ARGMAX || r == TE_ARGMIN || r == TE_ARGMAX_LAST || r == TE_ARGMIN_LAST;
 }
 
-static int vector_loop(const Schedule *s, const TeStage *stage)
+static int vector_loop(const Schedule *s, const TeStage *stage, bool in_order)
 {
     int space = s->n_space - 1, reduced = s->n > s->n_space ? s->n - 1 : -1;
     /* Results are stored along the space's last axis alone. */
@@ -223,7 +223,7 @@ static int vector_loop(const Schedule *s, const TeStage *stage)
         if (a != s->loops[space].axis)
             space = -1;
     }
-    if (reduced < 0 || is_position(stage->reduce))
+    if (reduced < 0 || in_order || is_position(stage->reduce))
         return space;
     if (space < 0)
         return reduced;
@@ -270,9 +270,9 @@ static void move_loop(Schedule *s, int from, int to)
 }
 
 /* Tiles and vectors: 8 to 12 accumulators keep the multipliers busy and fit the registers. */
-static void choose_tiles(Schedule *s, const TeStage *stage)
+static void choose_tiles(Schedule *s, const TeStage *stage, bool in_order)
 {
-    int vector = vector_loop(s, stage);
+    int vector = vector_loop(s, stage, in_order);
     if (vector >= 0) {
         Loop *v = &s->loops[vector];
         v->kind = LOOP_VECTOR;
@@ -305,7 +305,7 @@ static unsigned lanes_for(size_t vector_bytes, size_t widest)
 }
 
 bool schedule_make(Schedule *s, Arena *arena, size_t vector_bytes, const TeProgram *p,
-                   const TeStage *stage)
+                   const TeStage *stage, bool in_order)
 {
     *s = (Schedule){.vector_axis = -1, .tile_axis = -1};
     Survey v = {.s = s, .arena = arena, .p = p, .ok = true};
@@ -322,7 +322,7 @@ bool schedule_make(Schedule *s, Arena *arena, size_t vector_bytes, const TeProgr
     add_loops(&v, stage, 0, stage->rank);
     s->n_space = s->n;
     add_loops(&v, stage, stage->rank, stage->rank + stage->n_reduced);
-    choose_tiles(s, stage);
+    choose_tiles(s, stage, in_order);
     for (int i = 0; i < s->n; i++)
         s->level[s->loops[i].axis] = i + 1;
     return true;
