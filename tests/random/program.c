@@ -88,7 +88,7 @@ static void known_types(Gen *g)
 /* The first constructor does not need a value of the type itself. */
 static void random_typedef(Gen *g, int number)
 {
-    char name[16];
+    char name[32];
     snprintf(name, sizeof name, "T%d", number);
     TypeDef *def = new_type(g, name, below(g, 3));
     const Type *self = own_type(g, def);
