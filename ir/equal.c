@@ -118,7 +118,8 @@ static bool pair_up(Equal *eq, const void *a, const void *b)
 
 static bool same_type(Equal *eq, const Type *a, const Type *b)
 {
-    TypeBijection under = {(uint32_t)eq->vars_a.n, eq->vars_a.at, eq->vars_b.at, &eq->defs};
+    TypeBijection under = {(uint32_t)eq->vars_a.n, eq->vars_a.at, eq->vars_b.at, &eq->defs,
+                           eq->module_a != eq->module_b};
     if (!a || !b)
         return a == b || differ_types(eq, a, b);
     return type_equal_under(a, b, &under) || differ_types(eq, a, b);
@@ -423,7 +424,7 @@ static void pair_types(Equal *eq, const Module *a, const Module *b)
 static bool same_constructor(Equal *eq, const TypeDef *x, const TypeDef *y, uint32_t at)
 {
     const Constructor *a = x->cons[at], *b = y->cons[at];
-    TypeBijection under = {x->n_params, x->params, y->params, &eq->defs};
+    TypeBijection under = {x->n_params, x->params, y->params, &eq->defs, false};
     eq->at_a = a->span;
     eq->at_b = b->span;
     if (a->name != b->name)

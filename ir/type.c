@@ -418,6 +418,7 @@ typedef struct Pairs {
     const Type *a, *b;
     const struct Pairs *outer;
     const struct PtrMap *defs;
+    bool by_name;
 } Pairs;
 
 static bool defs_pair(const TypeDef *a, const TypeDef *b, const Pairs *pairs)
@@ -428,11 +429,14 @@ static bool defs_pair(const TypeDef *a, const TypeDef *b, const Pairs *pairs)
 
 static bool vars_pair(const TypeVar *a, const TypeVar *b, const Pairs *pairs)
 {
-    for (; pairs; pairs = pairs->outer)
+    bool by_name = false;
+    for (; pairs; pairs = pairs->outer) {
         for (uint32_t i = pairs->a->n_params; i-- > 0;)
             if (pairs->a->params[i] == a || pairs->b->params[i] == b)
                 return pairs->a->params[i] == a && pairs->b->params[i] == b;
-    return a == b;
+        by_name = pairs->by_name;
+    }
+    return a == b || (by_name && a->name == b->name);
 }
 
 static bool equal_in(const Type *a, const Type *b, const Pairs *pairs)
@@ -479,7 +483,7 @@ bool type_equal_under(const Type *a, const Type *b, const TypeBijection *under)
 {
     Type binder_a = {.kind = TYPE_FUNC, .n_params = under->n, .params = under->a};
     Type binder_b = {.kind = TYPE_FUNC, .n_params = under->n, .params = under->b};
-    Pairs pairs = {&binder_a, &binder_b, NULL, under->defs};
+    Pairs pairs = {&binder_a, &binder_b, NULL, under->defs, under->by_name};
     return equal_in(a, b, under->n || under->defs ? &pairs : NULL);
 }
 

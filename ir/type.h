@@ -138,11 +138,13 @@ bool type_is_static(const Type *t); /* no `?`, hole or variable inside; tensors,
 bool type_equal(const Type *a, const Type *b);
 /* The type with a new hole for each hole that was written in it, bound or not. */
 const Type *type_refresh(Ctx *cx, const Type *t);
-/* As type_equal, with the n variables `a` standing for `b`, and data types for those that `defs` maps them to (NULL: themselves). */
+/* As type_equal, with the n variables `a` standing for `b`, and data types for those that `defs` maps them to (NULL: themselves).
+ * Variables that nothing binds are themselves alone, or `by_name` those of one name. */
 typedef struct TypeBijection {
     uint32_t n;
     const TypeVar *const *a, *const *b;
     const struct PtrMap *defs;
+    bool by_name;
 } TypeBijection;
 bool type_equal_under(const Type *a, const Type *b, const TypeBijection *under);
 /* Replaces the n variables by the types `with`. */

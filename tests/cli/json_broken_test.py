@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 relay = os.environ["RELAY"]
 PROGRAM = """#[version = "0.0.5"]
@@ -128,6 +129,24 @@ def shared():
     check("a pattern of patterns", graph, "patterns share too many parts")
 
 
+def unbound():
+    """A type variable that no function has is that of the same name in another text."""
+    graph = json.loads(fmt("fn [A](%x: A) -> A { %x }", "--to", "json").stdout)
+    function = graph["nodes"][find(graph, "relay.Function")]
+    function["attrs"]["type_params"] = str(len(graph["nodes"]))
+    graph["nodes"].append({"type_key": "Array"})
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = (os.path.join(folder, name) for name in ("a.json", "b.json"))
+        with open(first, "w") as f:
+            json.dump(graph, f)
+        with open(second, "wb") as f:
+            f.write(fmt(json.dumps(graph), "--from", "json", "--to", "json").stdout)
+        done = subprocess.run([relay, "equal", first, second], capture_output=True)
+    if done.returncode != 0:
+        failures.append(f"unbound: exit {done.returncode}: {done.stdout.decode()[:300]}"
+                        f"{done.stderr.decode()[:300]}")
+
+
 def swept():
     """Each field of each node in turn becomes something else: an answer, whatever it is."""
     n = len(GOOD["nodes"])
@@ -147,6 +166,7 @@ def swept():
 
 named()
 shared()
+unbound()
 swept()
 print("\n".join(failures[:10]))
 sys.exit(bool(failures))
