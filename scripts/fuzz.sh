@@ -1,31 +1,53 @@
 #!/bin/sh
 # Builds the fuzzers with Clang and the sanitizers and runs each from the programs of the corpus:
 #     scripts/fuzz.sh [SECONDS [NAME…]]      seconds for each (20), names as in tests/fuzz (all)
+#     scripts/fuzz.sh --test SECONDS NAME…   the same inputs at each call, and nothing is kept
 # What breaks stays in build/fuzz/found; the inputs that reach something new stay in build/fuzz/corpus.
 set -eu
 cd "$(dirname "$0")/.."
+seed=0
+corpus=build/fuzz/corpus
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+if [ "${1:-}" = --test ]; then
+    seed=1
+    corpus=$work
+    shift
+fi
 seconds=${1:-20}
 [ $# -gt 0 ] && shift
-probe=$(mktemp -d)
-trap 'rm -rf "$probe"' EXIT
-echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n); int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return !d && n; }' > "$probe/a.c"
-if ! clang-19 -fsanitize=fuzzer,address "$probe/a.c" -o "$probe/a" 2> "$probe/why"; then
-    echo "skipped: clang-19 with libFuzzer is not installed: $(head -1 "$probe/why")"
+names=${*:-$(ls tests/fuzz | sed -n 's/_fuzz\.c$//p')}
+echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n); int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return !d && n; }' > "$work/a.c"
+if ! clang-19 -fsanitize=fuzzer,address "$work/a.c" -o "$work/a" 2> "$work/why"; then
+    echo "skipped: clang-19 with libFuzzer (libclang-rt-19-dev) is not installed: $(head -1 "$work/why")"
     exit 77
 fi
-sh scripts/build.sh fuzz
-names=${*:-$(ls tests/fuzz | sed -n 's/_fuzz\.c$//p')}
+# shellcheck disable=SC2046
+sh scripts/build.sh fuzz $(for name in $names; do echo "${name}_fuzz"; done)
+
+# Saved graphs of the corpus' programs, which a relay makes that is there.
+relay=${RELAY:-build/release/relay}
+mkdir -p "$work/graphs" build/fuzz/found
+case " $names " in *" json "*)
+    for file in tests/conformance/cases/*/*.rly; do
+        graph=$work/graphs/$(echo "${file#tests/conformance/cases/}" | tr / _).json
+        "$relay" fmt --to json "$file" 2> /dev/null | tr -d ' \n' > "$graph"
+    done ;;
+esac
 {
     sed -n 's/^\(KEYWORD\|PUNCT\|INFIX\)[^"]*"\([^"]*\)".*/"\2"/p' parser/tokens.def
     sed -n 's/^### \([A-Za-z0-9_.]*\)$/"\1"/p' docs/operators.md
+    sed -n 's/^GRAPH_[A-Z]*([A-Z_]*, "\([A-Za-z.]\+\)".*/"\1"/p' ir/json_kinds.def
     printf '"%s"\n' Tensor True False None inff nanf int32 float32 bool bfloat16 %%0 @main '=>' '->' meta
-} | sort -u > build/fuzz/words.dict
-mkdir -p build/fuzz/found
+} | sort -u > "$work/words.dict"
 export ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=0
 for name in $names; do
     echo "== $name, $seconds seconds"
-    mkdir -p "build/fuzz/corpus/$name"
+    seeds=tests/conformance/cases
+    [ "$name" = json ] && seeds=$work/graphs
+    mkdir -p "$corpus/$name"
     nice "build/fuzz/${name}_fuzz" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=3000 \
-        -max_len=4096 -dict=build/fuzz/words.dict -artifact_prefix="build/fuzz/found/$name-" \
-        -verbosity=0 -print_final_stats=1 "build/fuzz/corpus/$name" tests/conformance/cases/*
+        -seed="$seed" -max_len=8192 -dict="$work/words.dict" \
+        -artifact_prefix="build/fuzz/found/$name-" -verbosity=0 -print_final_stats=1 \
+        "$corpus/$name" "$seeds"
 done
