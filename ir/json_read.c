@@ -456,7 +456,8 @@ static bool declare_type(GraphReader *r, size_t key, size_t node, const Name *na
     if (graph_kind(r->g, node) != GRAPH_TYPE_DATA)
         return graph_wrong(r->g, node, NULL, "the definition of a type is wanted here");
     if (!graph_ref(r->g, node, "type_vars", &at) || !graph_read_typevars(r, at, &vars) ||
-        !graph_ref(r->g, node, "header", &header))
+        !graph_ref_kind(r->g, node, "header", GRAPH_GLOBAL_TYPE_VAR, "name of a data type",
+                        &header))
         return false;
     if (graph_has(r->g, node, "is_extern") && !graph_int(r->g, node, "is_extern", &external))
         return false;
@@ -472,7 +473,9 @@ static bool declare_type(GraphReader *r, size_t key, size_t node, const Name *na
         fresh->is_extern = external != 0;
         def = fresh;
     }
-    r->made[node] = r->made[key] = r->made[header] = (void *)(uintptr_t)def;
+    r->made[node] = r->made[header] = (void *)(uintptr_t)def;
+    if (graph_kind(r->g, key) == GRAPH_GLOBAL_TYPE_VAR)
+        r->made[key] = r->made[header];
     return true;
 }
 

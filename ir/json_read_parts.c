@@ -51,6 +51,8 @@ const TypeDef *graph_read_typedef(GraphReader *r, size_t node)
         graph_wrong(r->g, node, NULL, "the name of a data type is wanted here");
         return NULL;
     }
+    if (!r->made[node] && kind == GRAPH_TYPE_DATA)
+        graph_wrong(r->g, node, NULL, "the program does not define this type");
     if (r->made[node] || kind == GRAPH_TYPE_DATA)
         return r->made[node];
     if (!graph_text(r->g, node, "name_hint", &text))

@@ -92,6 +92,11 @@ def named():
     graph, place = change("relay.Constant", "virtual_device_", "0")
     graph["nodes"][find(graph, "relay.Constant")]["attrs"]["data"] = "999"
     check("array", graph, place, "number of an array")
+    graph, place = change("relay.TypeData", "header", str(find(GOOD, "relay.TensorType")))
+    check("header", graph, place, "no name of a data type")
+    graph, _ = change("relay.Constructor", "belong_to", str(len(GOOD["nodes"])))
+    graph["nodes"].append({"type_key": "relay.TypeData"})
+    check("definition", graph, "does not define this type")
     graph = copy.deepcopy(GOOD)
     graph["b64ndarrays"][0] = graph["b64ndarrays"][0][:40]
     check("truncated base64", graph, "relay.Constant")
