@@ -47,6 +47,7 @@ for name in $names; do
     [ "$name" = json ] && seeds=$work/graphs
     mkdir -p "$corpus/$name"
     nice "build/fuzz/${name}_fuzz" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=3000 \
+        -error_exitcode=1 \
         -seed="$seed" -max_len=8192 -dict="$work/words.dict" \
         -artifact_prefix="build/fuzz/found/$name-" -verbosity=0 -print_final_stats=1 \
         "$corpus/$name" "$seeds"
