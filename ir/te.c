@@ -394,10 +394,10 @@ static void renumber_load(void *data, Te *e)
 
 bool te_may_fault(const Te *e)
 {
-    bool risky = e->kind == TE_NODE_BINARY &&
-                 (e->op == TE_DIV || e->op == TE_MOD || e->op == TE_FLOORDIV ||
-                  e->op == TE_FLOORMOD || e->op == TE_TRUNCDIV || e->op == TE_SHL ||
-                  e->op == TE_SHR);
+    bool risky =
+        e->kind == TE_NODE_BINARY &&
+        (e->op == TE_DIV || e->op == TE_MOD || e->op == TE_FLOORDIV || e->op == TE_FLOORMOD ||
+         e->op == TE_TRUNCDIV || e->op == TE_SHL || e->op == TE_SHR);
     if (!risky || dtype_is_float(e->a->dtype))
         return false;
     return e->b->kind != TE_NODE_CONST || value_as_int(e->b->value) <= 0;

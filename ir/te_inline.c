@@ -110,8 +110,7 @@ static bool may_go(const Inliner *in, int stage)
         return false;
     if (te_contraction(in->p, u->reader, &c))
         return false;
-    if (in->faults[stage] &&
-        !(u->whole && positions(&in->p->stages[u->reader]) > 0))
+    if (in->faults[stage] && !(u->whole && positions(&in->p->stages[u->reader]) > 0))
         return false;
     return is_cheap(s->body) || positions(&in->p->stages[u->reader]) <= positions(s);
 }

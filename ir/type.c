@@ -447,7 +447,7 @@ static bool equal_in(const Type *a, const Type *b, const Pairs *pairs)
         return true;
     if (a->kind != b->kind || a->n != b->n || a->n_params != b->n_params)
         return false;
-    Pairs inner = {a, b, pairs, pairs ? pairs->defs : NULL};
+    Pairs inner = {a, b, pairs, pairs ? pairs->defs : NULL, pairs && pairs->by_name};
     switch ((TypeKind)a->kind) {
     case TYPE_TENSOR:
         return dtype_eq(a->dtype, b->dtype) &&

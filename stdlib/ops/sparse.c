@@ -51,7 +51,7 @@ static void csr_end(const Csr *s)
     kernel_release(3, (Tensor *[]){s->data, s->indices, s->indptr});
 }
 
-/* out[row * step] += sum over the row's elements of element times x[column], for all rows. */
+/* out[row * step] += sum over the row's elements of element times x[column], for all rows. Integers wrap. */
 #define PRODUCT(NAME, T)                                                            \
     static void product_##NAME(const Csr *s, const T *x, T *out, int64_t step)      \
     {                                                                               \
@@ -65,7 +65,7 @@ static void csr_end(const Csr *s)
                             x[longs(s->indices)[k] * s->width + j];                 \
     }
 PRODUCT(reals, double)
-PRODUCT(longs, int64_t)
+PRODUCT(wholes, uint64_t)
 #undef PRODUCT
 
 /* The matrix times the row `from` of x, to every `step`th element of out. */
@@ -75,7 +75,7 @@ static void csr_times(const Csr *s, const Tensor *x, int64_t from, Tensor *out, 
     if (dtype_is_float(x->dtype))
         product_reals(s, reals(x) + from, reals(out) + to, step);
     else
-        product_longs(s, longs(x) + from, longs(out) + to, step);
+        product_wholes(s, (const uint64_t *)longs(x) + from, (uint64_t *)longs(out) + to, step);
 }
 
 static bool csr_types(Rel *r, uint32_t i, const Type **data, const Type **indptr)
@@ -256,7 +256,7 @@ static bool kernel_sparse_add(OpCall *c)
             if (dtype_is_float(wide))
                 reals(out)[at] += reals(s.data)[k];
             else
-                longs(out)[at] += longs(s.data)[k];
+                longs(out)[at] = (int64_t)((uint64_t)longs(out)[at] + (uint64_t)longs(s.data)[k]);
         }
     csr_end(&s);
     tensor_release(x);

@@ -6,7 +6,7 @@ the time.
                                                             a table of times at a quarter, a half and the whole size
 
 Every program runs on a stack of 8 MiB.
-LABELS: slow
+# LABELS: slow
 """
 
 import argparse

@@ -62,7 +62,9 @@ Expr *make_constant(Gen *g, const Type *t)
     size_t size = dtype_size(t->dtype);
     for (int64_t i = 0; i < tensor->size; i++)
         dtype_set_double(t->dtype, tensor->data + (size_t)i * size, random_number(g, t->dtype));
-    return expr_constant(g->arena, NOWHERE, value_tensor(tensor));
+    Expr *e = expr_constant(g->arena, NOWHERE, value_tensor(tensor));
+    tensor_release(tensor);
+    return e;
 }
 
 Expr *make_let(Gen *g, Var *v, Expr *value, Expr *body)

@@ -50,8 +50,10 @@ static Expr *zero_of(Arena *arena, const Type *t)
     for (uint32_t i = 0; i < t->n; i++)
         if (t->dims[i] < 0)
             return NULL;
-    return expr_constant(arena, (Span){0},
-                         value_tensor(tensor_new(NULL, t->dtype, (int32_t)t->n, t->dims)));
+    Tensor *zeros = tensor_new(NULL, t->dtype, (int32_t)t->n, t->dims);
+    Expr *e = expr_constant(arena, (Span){0}, value_tensor(zeros));
+    tensor_release(zeros);
+    return e;
 }
 
 /* ---- candidates */
