@@ -231,9 +231,17 @@ static bool fill_clauses(GraphReader *r, size_t list, ClauseList *out)
 static bool fill_op_attrs(GraphReader *r, size_t node, size_t record, const Op *op,
                           const Attrs **out)
 {
-    Attrs *written = NULL;
+    Attrs *fields = NULL;
+    const Attrs *written = NULL;
+    GraphKind kind = graph_kind(r->g, record);
     bool some = op->attrs && op->attrs->name;
-    if (graph_kind(r->g, record) == GRAPH_NULL || !some) {
+    if (kind == GRAPH_DICT_ATTRS && !graph_read_dict(r, record, &written))
+        return false;
+    if (kind == GRAPH_DICT_ATTRS && !some) {
+        *out = written;
+        return true;
+    }
+    if (kind == GRAPH_NULL || !some) {
         *out = some
                    ? attrs_check(r->cx, r->arena, op->name, op->attrs, NULL, graph_span(r->g, node))
                    : NULL;
@@ -243,8 +251,9 @@ static bool fill_op_attrs(GraphReader *r, size_t node, size_t record, const Op *
     if (row && !graph_has_word(row->ops, op->name))
         return graph_wrong(r->g, node, "attrs", "`%s` has no attributes of `%s`", op->name,
                            row->key);
-    if (!graph_read_record(r, record, op->attrs, &written))
+    if (kind != GRAPH_DICT_ATTRS && !graph_read_record(r, record, op->attrs, &fields))
         return false;
+    written = fields ? fields : written;
     *out = attrs_check(r->cx, r->arena, op->name, op->attrs, written, graph_span(r->g, record));
     return *out != NULL;
 }
@@ -265,11 +274,11 @@ static bool fill_other_attrs(GraphReader *r, size_t record, const Attrs **out)
 
 static bool fill_attrs(GraphReader *r, size_t node, size_t record, Expr *e, const Attrs **out)
 {
-    if (e->kind == EXPR_FUNCTION || graph_kind(r->g, record) == GRAPH_DICT_ATTRS)
-        return graph_read_dict(r, record, out);
-    const OpRef *op = expr_as_op(expr_as_call(e)->callee);
+    const OpRef *op = e->kind == EXPR_CALL ? expr_as_op(expr_as_call(e)->callee) : NULL;
     if (op)
         return fill_op_attrs(r, node, record, op->op, out);
+    if (e->kind == EXPR_FUNCTION || graph_kind(r->g, record) == GRAPH_DICT_ATTRS)
+        return graph_read_dict(r, record, out);
     return fill_other_attrs(r, record, out);
 }
 

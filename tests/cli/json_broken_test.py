@@ -92,6 +92,13 @@ def named():
     graph, place = change("relay.Constant", "virtual_device_", "0")
     graph["nodes"][find(graph, "relay.Constant")]["attrs"]["data"] = "999"
     check("array", graph, place, "number of an array")
+    graph, _ = change("relay.attrs.SoftmaxAttrs", "axis", "1")
+    at = find(graph, "relay.attrs.SoftmaxAttrs")
+    graph["nodes"][at] = {"type_key": "DictAttrs", "attrs": {"__dict__": str(at)}}
+    check("a dictionary of itself", graph, "E0122")
+    graph["nodes"][at]["attrs"]["__dict__"] = str(len(graph["nodes"]))
+    graph["nodes"] += [{"type_key": "Map", "keys": ["axes"], "data": [find(graph, "IntImm")]}]
+    check("a dictionary for an operator", graph, "E0114", "axes")
     graph, place = change("relay.TypeData", "header", str(find(GOOD, "relay.TensorType")))
     check("header", graph, place, "no name of a data type")
     graph, _ = change("relay.Constructor", "belong_to", str(len(GOOD["nodes"])))
