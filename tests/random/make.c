@@ -62,8 +62,9 @@ Expr *make_constant(Gen *g, const Type *t)
     size_t size = dtype_size(t->dtype);
     for (int64_t i = 0; i < tensor->size; i++)
         dtype_set_double(t->dtype, tensor->data + (size_t)i * size, random_number(g, t->dtype));
-    Expr *e = expr_constant(g->arena, NOWHERE, value_tensor(tensor));
-    tensor_release(tensor);
+    Value v = value_tensor(tensor);
+    Expr *e = expr_constant(g->arena, NOWHERE, v);
+    value_release(v);
     return e;
 }
 

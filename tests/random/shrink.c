@@ -50,9 +50,9 @@ static Expr *zero_of(Arena *arena, const Type *t)
     for (uint32_t i = 0; i < t->n; i++)
         if (t->dims[i] < 0)
             return NULL;
-    Tensor *zeros = tensor_new(NULL, t->dtype, (int32_t)t->n, t->dims);
-    Expr *e = expr_constant(arena, (Span){0}, value_tensor(zeros));
-    tensor_release(zeros);
+    Value zeros = value_tensor(tensor_new(NULL, t->dtype, (int32_t)t->n, t->dims));
+    Expr *e = expr_constant(arena, (Span){0}, zeros);
+    value_release(zeros);
     return e;
 }
 
