@@ -1,16 +1,18 @@
 #!/bin/sh
 # Builds the fuzzers with Clang and the sanitizers and runs each from the programs of the corpus:
 #     scripts/fuzz.sh [SECONDS [NAME…]]      seconds for each (20), names as in tests/fuzz (all)
-#     scripts/fuzz.sh --test SECONDS NAME…   the same inputs at each call, and nothing is kept
+#     scripts/fuzz.sh --test SECONDS NAME…   the same 2500 inputs at each call, and nothing is kept
 # What breaks stays in build/fuzz/found; the inputs that reach something new stay in build/fuzz/corpus.
 set -eu
 cd "$(dirname "$0")/.."
 seed=0
+runs=-1
 corpus=build/fuzz/corpus
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ "${1:-}" = --test ]; then
     seed=1
+    runs=2500
     corpus=$work
     shift
 fi
@@ -48,7 +50,7 @@ for name in $names; do
     mkdir -p "$corpus/$name"
     nice "build/fuzz/${name}_fuzz" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=3000 \
         -error_exitcode=1 \
-        -seed="$seed" -max_len=8192 -dict="$work/words.dict" \
+        -seed="$seed" -runs="$runs" -max_len=8192 -dict="$work/words.dict" \
         -artifact_prefix="build/fuzz/found/$name-" -verbosity=0 -print_final_stats=1 \
         "$corpus/$name" "$seeds"
 done
