@@ -71,6 +71,9 @@ RelayStatus cli_load(const char *path, Buf *out);
 const char *cli_name_of(const char *path);
 /* Takes the file (NULL: none) to a stage and shows what comes out. The exit code. */
 int cli_stage(const CliArgs *args, const char *stage, const char *path);
+/* The same with one more parameter in the request. */
+int cli_stage_with(const CliArgs *args, const char *stage, const char *path, const char *key,
+                   const char *value);
 /* For `run` of commands that take one file to the stage of the same name. */
 int cli_stage_of_file(const CliArgs *args);
 /* For `run` of commands that ask the session about itself. */

@@ -1,7 +1,5 @@
 #include "cli/cli.h"
 
-#include <string.h>
-
 static const CliOption options[] = {
     {.name = "entry", .arg = "NAME", .doc = "the function that is asked about; default `main`"},
     {.name = "number", .arg = "K", .doc = "for `intermediate_expr`: which one", .number = true},
@@ -10,19 +8,11 @@ static const CliOption options[] = {
 
 static int run_analyze(const CliArgs *args)
 {
-    RelayParam params[16];
-    CliArgs with = *args;
     if (args->n_operands == 0)
         return cli_stage_alone(args);
     if (args->n_operands == 1)
         return cli_wrong(args->command, "what is `%s` to be asked about?", args->operands[0]);
-    size_t n = 0;
-    for (; n < args->n_params && n < 15; n++)
-        params[n] = args->params[n];
-    params[n++] = (RelayParam){"analysis", args->operands[0]};
-    with.params = params;
-    with.n_params = n;
-    return cli_stage(&with, "analyze", args->operands[1]);
+    return cli_stage_with(args, "analyze", args->operands[1], "analysis", args->operands[0]);
 }
 
 const CliCommand cmd_analyze = {

@@ -1,6 +1,5 @@
 #include "cli/cli.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const CliOption options[] = {
@@ -31,27 +30,13 @@ static bool is_program(const char *operand)
     return strcmp(operand, "-") == 0 || (n > 4 && strcmp(operand + n - 4, ".rly") == 0);
 }
 
-static int run_workload(const CliArgs *args, const char *name)
-{
-    CliArgs with = *args;
-    with.params = calloc(args->n_params + 1, sizeof *with.params);
-    if (!with.params)
-        return RELAY_LIMIT;
-    for (size_t i = 0; i < args->n_params; i++)
-        with.params[i] = args->params[i];
-    with.params[with.n_params++] = (RelayParam){"workload", name};
-    int status = cli_stage(&with, "bench", NULL);
-    free(with.params);
-    return status;
-}
-
 static int run_bench(const CliArgs *args)
 {
     int worst = RELAY_OK;
     for (size_t i = 0; i < args->n_operands && worst < RELAY_LIMIT; i++) {
         const char *operand = args->operands[i];
-        int status =
-            is_program(operand) ? cli_stage(args, "bench", operand) : run_workload(args, operand);
+        int status = is_program(operand) ? cli_stage(args, "bench", operand)
+                                         : cli_stage_with(args, "bench", NULL, "workload", operand);
         worst = status > worst ? status : worst;
     }
     return worst;

@@ -1,6 +1,5 @@
 #include "cli/cli.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const CliOption options[] = {
@@ -18,16 +17,7 @@ static int run_new(const CliArgs *args)
         return cli_wrong(args->command, "`%s`: what can be made is a model", args->operands[0]);
     if (args->n_operands == 1)
         return cli_stage(args, "new", NULL);
-    CliArgs with = *args;
-    with.params = calloc(args->n_params + 1, sizeof *with.params);
-    if (!with.params)
-        return RELAY_LIMIT;
-    for (size_t i = 0; i < args->n_params; i++)
-        with.params[i] = args->params[i];
-    with.params[with.n_params++] = (RelayParam){"model", args->operands[1]};
-    int status = cli_stage(&with, "new", NULL);
-    free(with.params);
-    return status;
+    return cli_stage_with(args, "new", NULL, "model", args->operands[1]);
 }
 
 const CliCommand cmd_new = {

@@ -5,6 +5,7 @@
 #include "repl/file.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int run_stage(const CliArgs *args, const char *stage, const char *name, const Buf *text)
@@ -38,6 +39,21 @@ int cli_stage(const CliArgs *args, const char *stage, const char *path)
         return status;
     status = run_stage(args, stage, cli_name_of(path), &text);
     buf_deinit(&text);
+    return status;
+}
+
+int cli_stage_with(const CliArgs *args, const char *stage, const char *path, const char *key,
+                   const char *value)
+{
+    CliArgs with = *args;
+    with.params = calloc(args->n_params + 1, sizeof *with.params);
+    if (!with.params)
+        return RELAY_LIMIT;
+    for (size_t i = 0; i < args->n_params; i++)
+        with.params[i] = args->params[i];
+    with.params[with.n_params++] = (RelayParam){key, value};
+    int status = cli_stage(&with, stage, path);
+    free(with.params);
     return status;
 }
 

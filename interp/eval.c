@@ -29,34 +29,34 @@ static const Step *general_op(Interp *in, Step *s)
     return finish(in, s, v);
 }
 
-/* Two scalars such as the site had before need no look at anything else. */
-static inline const Step *step_op(Interp *in, Step *s)
+/* Two scalars such as the site had before need no look at anything else; false when they are others. */
+static inline bool fast_op(Interp *in, const Step *s, ScalarResult *r)
 {
     const OpSite *site = s->site;
     if (!site->fast)
-        return general_op(in, s);
+        return false;
     const Value *a = operand_at(in, s->args[0]), *b = operand_at(in, s->args[1]);
     if (value_head(a) != site->heads[0] || value_head(b) != site->heads[1])
-        return general_op(in, s);
-    ScalarResult r = site->swapped ? site->fast(b->bits, a->bits) : site->fast(a->bits, b->bits);
-    if (!r.done)
+        return false;
+    *r = site->swapped ? site->fast(b->bits, a->bits) : site->fast(a->bits, b->bits);
+    return r->done;
+}
+
+static inline const Step *step_op(Interp *in, Step *s)
+{
+    ScalarResult r;
+    if (!fast_op(in, s, &r))
         return general_op(in, s);
     if (s->dest != NO_SLOT)
-        value_put(&in->bases[BASE_SLOTS][s->dest], site->out_head, r.bits);
+        value_put(&in->bases[BASE_SLOTS][s->dest], s->site->out_head, r.bits);
     return s->next;
 }
 
 /* A comparison that only decides goes to the branch at once; the general way leaves its result for the IF. */
 static inline const Step *step_op_if(Interp *in, Step *s)
 {
-    const OpSite *site = s->site;
-    if (!site->fast)
-        return general_op(in, s);
-    const Value *a = operand_at(in, s->args[0]), *b = operand_at(in, s->args[1]);
-    if (value_head(a) != site->heads[0] || value_head(b) != site->heads[1])
-        return general_op(in, s);
-    ScalarResult r = site->swapped ? site->fast(b->bits, a->bits) : site->fast(a->bits, b->bits);
-    return r.done ? s->next->blocks[r.bits ? 0 : 1].first : general_op(in, s);
+    ScalarResult r;
+    return fast_op(in, s, &r) ? s->next->blocks[r.bits ? 0 : 1].first : general_op(in, s);
 }
 
 static inline const Step *step_if(Interp *in, const Step *s)

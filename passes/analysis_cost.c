@@ -1,43 +1,14 @@
 /* What a program costs, from types and from the operators' tensor expressions. */
-#include "ir/te.h"
 #include "ir/walk.h"
 #include "passes/analysis.h"
+#include "passes/cost.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- sizes ---------------------------------------------------------------------------------------- */
 
-typedef struct Size {
-    double elements, bytes;
-    bool unknown; /* some extent is known only at run time */
-    uint32_t steps;
-} Size;
-
-/* A type may be exponentially larger than what is stored. */
-#define STEPS_MOST 1000000
-
-static void add_type(Size *sum, const Type *t)
-{
-    t = t ? type_find(t) : NULL;
-    sum->unknown |= sum->steps++ > STEPS_MOST;
-    if (sum->steps > STEPS_MOST)
-        return;
-    if (t && t->kind == TYPE_TUPLE)
-        for (uint32_t i = 0; i < t->n; i++)
-            add_type(sum, t->parts[i]);
-    if (!t || t->kind != TYPE_TENSOR)
-        return;
-    double n = 1;
-    for (uint32_t i = 0; i < t->n; i++) {
-        sum->unknown |= t->dims[i] < 0;
-        n *= t->dims[i] < 0 ? 0 : (double)t->dims[i];
-    }
-    sum->elements += n;
-    sum->bytes += n * (double)dtype_size(t->dtype);
-}
-
-static void put_size(Analysis *a, const char *what, const Size *s)
+static void put_size(Analysis *a, const char *what, const TypeSize *s)
 {
     buf_printf(&a->out, "%s: %.0f elements, %.0f bytes%s\n", what, s->elements, s->bytes,
                s->unknown ? ", and what is known only at run time" : "");
@@ -46,16 +17,16 @@ static void put_size(Analysis *a, const char *what, const Size *s)
 static WalkNext add_constant(void *data, const Expr *e)
 {
     if (e->kind == EXPR_CONSTANT)
-        add_type(data, e->type);
+        type_size_add(data, e->type);
     return WALK_ON;
 }
 
 void analyze_params(Analysis *a)
 {
-    Size params = {0}, constants = {0};
+    TypeSize params = {0}, constants = {0};
     const Function *f = expr_as_function(a->root);
     for (uint32_t i = 0; f && i < f->params.n; i++)
-        add_type(&params, f->params.at[i]->base.type);
+        type_size_add(&params, f->params.at[i]->base.type);
     ir_walk(a->root, add_constant, NULL, &constants);
     put_size(a, "parameters", &params);
     put_size(a, "constants", &constants);
@@ -64,39 +35,18 @@ void analyze_params(Analysis *a)
 static WalkNext add_result(void *data, const Expr *e)
 {
     if (expr_call_of_op(e))
-        add_type(data, e->type);
+        type_size_add(data, e->type);
     return WALK_ON;
 }
 
 void analyze_activations(Analysis *a)
 {
-    Size sum = {0};
+    TypeSize sum = {0};
     ir_walk(a->root, add_result, NULL, &sum);
     put_size(a, "results", &sum);
 }
 
 /* ---- operations --------------------------------------------------------------------------------------- */
-
-/* False when the operator has no tensor expression, or a shape is known only at run time. */
-static bool call_cost(Analysis *a, const Call *c, const Op *op, TeCost *out)
-{
-    const Type **args = arena_alloc_must(&a->arena, c->args.n + 1, sizeof *args);
-    Size sizes = {0};
-    add_type(&sizes, c->base.type);
-    for (uint32_t i = 0; i < c->args.n; i++) {
-        args[i] = c->args.at[i]->type;
-        sizes.unknown |= !args[i];
-        add_type(&sizes, args[i]);
-    }
-    *out = (TeCost){0};
-    if (!op->compute || sizes.unknown || !c->base.type)
-        return false;
-    TeProgram *p = te_of_op(a->cx, &a->arena, op, c->attrs, c->base.span, c->args.n, args,
-                            type_find(c->base.type));
-    if (p)
-        *out = te_cost(p);
-    return p != NULL;
-}
 
 typedef struct Costs {
     Analysis *a;
@@ -112,7 +62,7 @@ static WalkNext add_cost(void *data, const Expr *e)
     TeCost cost;
     if (!op)
         return WALK_ON;
-    bool known = call_cost(c->a, expr_as_call(e), op, &cost);
+    bool known = call_cost(c->a->cx, &c->a->arena, expr_as_call(e), op, &cost);
     c->unknown += !known;
     c->operations += cost.operations;
     c->multiply_adds += cost.multiply_adds;
@@ -211,7 +161,7 @@ static bool counts(Chain *c, const Expr *e)
     TeCost cost;
     if (!op || !c->products)
         return op != NULL;
-    return call_cost(c->a, expr_as_call(e), op, &cost) && cost.multiply_adds > 0;
+    return call_cost(c->a->cx, &c->a->arena, expr_as_call(e), op, &cost) && cost.multiply_adds > 0;
 }
 
 static WalkNext measure(void *data, const Expr *e)

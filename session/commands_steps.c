@@ -34,11 +34,7 @@ static void show_steps(RelaySteps *st, uint64_t in_text)
     Buf text = {0}, html = {0};
     steps_text(st, &text, in_text);
     steps_html(st, &html, st->rec.first);
-    RelayMime mimes[] = {
-        {"text/plain", buf_text(&text), text.n},
-        {"text/html", buf_text(&html), html.n},
-    };
-    emit_mimes(st->s, RELAY_OUTPUT_DISPLAY, 2, mimes);
+    emit_view(st->s, &text, &html);
     buf_deinit(&text);
     buf_deinit(&html);
 }

@@ -233,11 +233,7 @@ static void story_show(RelaySession *s, const Story *story, const char *end)
         step_text(&v, i);
     buf_str(&v.text, end);
     story_html(&v, end);
-    RelayMime mimes[] = {
-        {"text/plain", buf_text(&v.text), v.text.n},
-        {"text/html", buf_text(&v.html), v.html.n},
-    };
-    emit_mimes(s, RELAY_OUTPUT_DISPLAY, 2, mimes);
+    emit_view(s, &v.text, &v.html);
     buf_deinit(&v.text);
     buf_deinit(&v.html);
 }

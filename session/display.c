@@ -50,15 +50,6 @@ void display_binding(RelaySession *s, const Local *local)
 
 /* ---- programs --------------------------------------------------------------------------------------------------------------- */
 
-static void emit_program(RelaySession *s, const Buf *plain, const Buf *html)
-{
-    RelayMime mimes[] = {
-        {"text/plain", buf_text(plain), plain->n},
-        {"text/html", buf_text(html), html->n},
-    };
-    emit_mimes(s, RELAY_OUTPUT_DISPLAY, 2, mimes);
-}
-
 void display_program(RelaySession *s, const char *title, const Buf *text)
 {
     Buf plain = {0}, html = {0};
@@ -66,7 +57,7 @@ void display_program(RelaySession *s, const char *title, const Buf *text)
         buf_printf(&plain, "// %s\n", title);
     buf_bytes(&plain, buf_text(text), text->n);
     html_program(&html, buf_text(&plain), plain.n);
-    emit_program(s, &plain, &html);
+    emit_view(s, &plain, &html);
     buf_deinit(&plain);
     buf_deinit(&html);
 }
@@ -79,7 +70,7 @@ void display_diff(RelaySession *s, const char *title, const Buf *before, const B
     diff_lines(&plain, buf_text(before), buf_text(after), PROGRAM_LINES_MOST, s->options.color);
     diff_lines(&marked, buf_text(before), buf_text(after), PROGRAM_LINES_MOST, false);
     html_diff(&html, buf_text(&marked), marked.n);
-    emit_program(s, &plain, &html);
+    emit_view(s, &plain, &html);
     buf_deinit(&plain);
     buf_deinit(&marked);
     buf_deinit(&html);

@@ -80,6 +80,8 @@ void session_reset(RelaySession *s);
 
 void emit_mimes(RelaySession *s, RelayOutputKind kind, size_t n, const RelayMime *mimes);
 void emit_text(RelaySession *s, RelayOutputKind kind, const Buf *text);
+/* Something to look at: as text, and as HTML for faces that show it. */
+void emit_view(RelaySession *s, const Buf *text, const Buf *html);
 __attribute__((format(printf, 3, 4))) void emit_printf(RelaySession *s, RelayOutputKind kind,
                                                        const char *format, ...);
 void emit_diags(RelaySession *s);

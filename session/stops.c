@@ -220,11 +220,7 @@ static void show_stop(RelaySteps *st)
     Buf text = {0}, html = {0};
     steps_state(st, &text, st->rec.n - 1);
     steps_html(st, &html, st->rec.n - 1);
-    RelayMime mimes[] = {
-        {"text/plain", buf_text(&text), text.n},
-        {"text/html", buf_text(&html), html.n},
-    };
-    emit_mimes(st->s, RELAY_OUTPUT_DISPLAY, 2, mimes);
+    emit_view(st->s, &text, &html);
     buf_deinit(&text);
     buf_deinit(&html);
 }

@@ -1,8 +1,8 @@
 /* What a network is made of: its calls with shapes, weights, multiply-adds and memory. All of it follows from the types and from the
  * operators' tensor expressions; no operator is known by name. */
 #include "ir/print.h"
-#include "ir/te.h"
 #include "ir/walk.h"
+#include "passes/cost.h"
 #include "session/commands.h"
 
 #include <stdio.h>
@@ -11,47 +11,17 @@
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------------------- */
 
-/* Elements of all tensors in a type, and their bytes; -1 when some dimension or type is unknown. */
-typedef struct Amount {
-    double elements, bytes;
-} Amount;
-
-static Amount amount_of(const Type *t)
+static TypeSize size_of(const Type *t)
 {
-    Amount sum = {0};
-    Arena arena;
-    Vec(const Type *) work = {0};
-    arena_init(&arena, NULL);
-    vec_push(&work, &arena, t);
-    while (work.n && sum.elements >= 0) {
-        t = type_find(vec_pop(&work));
-        if (t->kind == TYPE_TUPLE) {
-            for (uint32_t i = 0; i < t->n; i++)
-                vec_push(&work, &arena, t->parts[i]);
-            continue;
-        }
-        if (t->kind != TYPE_TENSOR || !type_is_static(t)) {
-            sum = (Amount){-1, -1};
-            break;
-        }
-        double n = 1;
-        for (uint32_t i = 0; i < t->n; i++)
-            n *= (double)t->dims[i];
-        sum.elements += n;
-        sum.bytes += n * (double)dtype_size(t->dtype);
-    }
-    arena_deinit(&arena);
-    return sum;
+    TypeSize size = {0};
+    type_size_add(&size, t);
+    return size;
 }
 
 /* 1234567 as 1 234 567. */
 static void put_count(Buf *b, double n)
 {
     char digits[32];
-    if (n < 0) {
-        buf_char(b, '?');
-        return;
-    }
     int len = snprintf(digits, sizeof digits, "%.0f", n);
     for (int i = 0; i < len; i++) {
         if (i && (len - i) % 3 == 0)
@@ -143,7 +113,7 @@ typedef struct Row {
     const char *layer, *what, *type; /* in the arena */
     double weights; /* elements */
     TeCost cost;
-    Amount out;
+    double bytes; /* of its result, as far as known */
     size_t last_use; /* of its result: a row */
 } Row;
 
@@ -185,23 +155,8 @@ static void count_weights(Summary *m, Row *row)
         if (ptrmap_find(&m->counted, v) || !row->op)
             continue;
         ptrmap_put(&m->counted, v, row);
-        row->weights += amount_of(v->base.type).elements;
+        row->weights += size_of(v->base.type).elements;
     }
-}
-
-/* What the operator's tensor expression says; nothing for kernels, and where a shape is not known. */
-static TeCost cost_of(Summary *m, const Call *c, const Op *op)
-{
-    const Type **args = arena_alloc_must(&m->arena, c->args.n + 1, sizeof *args);
-    bool known = op->compute && c->base.type && amount_of(c->base.type).elements >= 0;
-    for (uint32_t i = 0; i < c->args.n; i++) {
-        args[i] = c->args.at[i]->type;
-        known = known && args[i] && amount_of(args[i]).elements >= 0;
-    }
-    TeProgram *p = known ? te_of_op(&m->s->cx, &m->arena, op, c->attrs, c->base.span, c->args.n,
-                                    args, type_find(c->base.type))
-                         : NULL;
-    return p ? te_cost(p) : (TeCost){0};
 }
 
 /* The rows behind an argument, through variables, tuples and projections, are used by row `at`. */
@@ -237,8 +192,9 @@ static WalkNext add_row(void *data, const Expr *e)
     buf_printf(&what, op ? "%s" : "@%s", op ? op->op->name : g->name->text);
     row.what = kept(m, &what);
     row.type = c->base.type ? type_str(&m->s->cx, c->base.type) : "?";
-    row.out = c->base.type ? amount_of(c->base.type) : (Amount){-1, -1};
-    row.cost = op ? cost_of(m, c, op->op) : (TeCost){0};
+    row.bytes = size_of(c->base.type).bytes;
+    if (op)
+        call_cost(&m->s->cx, &m->arena, c, op->op, &row.cost);
     buf_deinit(&what);
     count_weights(m, &row);
     for (uint32_t i = 0; i < c->args.n; i++)
@@ -263,9 +219,9 @@ static void total_params(const Summary *m, const Function *fn, Totals *t)
     for (uint32_t i = 0; i < fn->params.n; i++) {
         const Var *v = fn->params.at[i];
         const char *as = ptrmap_find(&m->weights.of, v);
-        Amount a = v->base.type ? amount_of(v->base.type) : (Amount){0};
+        TypeSize a = size_of(v->base.type);
         if (!as) {
-            t->inputs += a.bytes > 0 ? a.bytes : 0;
+            t->inputs += a.bytes;
             continue;
         }
         t->n_weights++;
@@ -285,12 +241,11 @@ static void total_rows(Summary *m, const Function *fn, Totals *t)
         note_uses(m, fn->body, m->rows.n);
     for (size_t i = 0; i < m->rows.n; i++) {
         const Row *row = &m->rows.at[i];
-        double bytes = row->out.bytes > 0 ? row->out.bytes : 0;
         t->multiply_adds += row->cost.multiply_adds;
         t->operations += row->cost.operations;
-        alive += bytes;
+        alive += row->bytes;
         t->most = alive > t->most ? alive : t->most;
-        ends[row->last_use] += bytes;
+        ends[row->last_use] += row->bytes;
         alive -= ends[i];
     }
 }
@@ -431,11 +386,7 @@ static void summary_show(RelaySession *s, Module *m, const Name *first)
         for (size_t i = 0; i < n; i++)
             if (defs[i]->fn && (defs[i]->name == first) != rest && !limit_hit(&s->cx.limits))
                 summarise(&sum, defs[i], !rest, &text, &html);
-    RelayMime mimes[] = {
-        {"text/plain", buf_text(&text), text.n},
-        {"text/html", buf_text(&html), html.n},
-    };
-    emit_mimes(s, RELAY_OUTPUT_DISPLAY, 2, mimes);
+    emit_view(s, &text, &html);
     buf_deinit(&text);
     buf_deinit(&html);
     ptrmap_deinit(&sum.weights.of);

@@ -221,16 +221,9 @@ static const OpAttr conv_attrs[] = {
 static const OpAttr serial_attrs[] = {
     ATTR_MUST_NONE("units", INT, "rows of the weight"), SERIAL("data_bits"), PACKING, {0}};
 
-#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, SHAPES, SAMPLES, DOC) \
-    {.name = NAME,                                                \
-     .doc = DOC,                                                  \
-     .args = ARGS,                                                \
-     .attrs = ATTRS,                                              \
-     .shapes = SHAPES,                                            \
-     .samples = SAMPLES,                                          \
-     .pattern = PATTERN,                                          \
-     .rel = rel_##ID,                                             \
-     .compute = compute_##ID}
+#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, SHAPES, SAMPLES, DOC)                \
+    OP_ROW(NAME, ARGS, ATTRS, PATTERN, rel_##ID, SAMPLES, DOC, .shapes = SHAPES, \
+           .compute = compute_##ID)
 
 const Op bits_ops[] = {
     ROW("nn.bitpack", bitpack, args_data, bitpack_attrs, OP_INJECTIVE,

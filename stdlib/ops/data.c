@@ -623,14 +623,7 @@ static const OpAttr diag_attrs[] = {
 
 #define SCATTER_SAMPLES "(float32[3,2], int32[1,2], float32[1,2])"
 #define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, DOC) \
-    {.name = NAME,                                                  \
-     .doc = DOC,                                                    \
-     .args = ARGS,                                                  \
-     .attrs = ATTRS,                                                \
-     .samples = SAMPLES,                                            \
-     .pattern = PATTERN,                                            \
-     .rel = REL,                                                    \
-     COMPUTE}
+    OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, COMPUTE)
 
 const Op data_ops[] = {
     ROW("scatter_elements", scatter_args, scatter_elements_attrs, OP_OPAQUE, rel_scatter,

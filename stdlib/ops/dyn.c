@@ -345,15 +345,7 @@ static const OpAttr slice_attrs[] = {
     {0}};
 
 #define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, DOC) \
-    {.name = NAME,                                                  \
-     .doc = DOC,                                                    \
-     .args = ARGS,                                                  \
-     .attrs = ATTRS,                                                \
-     .samples = SAMPLES,                                            \
-     .pattern = PATTERN,                                            \
-     .flags = OP_SHAPE_FROM_DATA,                                   \
-     .rel = REL,                                                    \
-     COMPUTE}
+    OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, .flags = OP_SHAPE_FROM_DATA, COMPUTE)
 
 const Op dyn_ops[] = {
     {.name = "dyn.reshape",

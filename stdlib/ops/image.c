@@ -474,14 +474,7 @@ static const OpAttr dilation_attrs[] = {
 static const OpArg dilation_args[] = {{"data", "images"}, {"weight", "one kernel a channel"}, {0}};
 
 #define ROW(NAME, ID, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC) \
-    {.name = NAME,                                             \
-     .doc = DOC,                                               \
-     .args = ARGS,                                             \
-     .attrs = ATTRS,                                           \
-     .samples = SAMPLES,                                       \
-     .pattern = PATTERN,                                       \
-     .rel = REL,                                               \
-     .compute = compute_##ID}
+    OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, .compute = compute_##ID)
 
 #define DYN(NAME, ID, ARGS, ATTRS, REL, SHAPES, SAMPLES, DOC) \
     {.name = NAME,                                            \

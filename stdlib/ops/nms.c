@@ -491,16 +491,9 @@ static const OpAttr regular_attrs[] = {
     ATTR_MUST("score_threshold", FLOAT, "the least score"),
     {0}};
 
-#define ROW(NAME, ID, SHAPES, SAMPLES, DOC) \
-    {.name = "vision." NAME,                \
-     .doc = DOC,                            \
-     .args = ID##_args,                     \
-     .attrs = ID##_attrs,                   \
-     .shapes = SHAPES,                      \
-     .samples = SAMPLES,                    \
-     .pattern = OP_OPAQUE,                  \
-     .rel = rel_##ID,                       \
-     .kernel = kernel_##ID}
+#define ROW(NAME, ID, SHAPES, SAMPLES, DOC)                                          \
+    OP_ROW("vision." NAME, ID##_args, ID##_attrs, OP_OPAQUE, rel_##ID, SAMPLES, DOC, \
+           .shapes = SHAPES, .kernel = kernel_##ID)
 
 const Op nms_ops[] = {
     ROW("get_valid_counts", valid, "(b, n, k), () -> ((b), (b, n, k), (b, n))",

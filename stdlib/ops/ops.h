@@ -194,4 +194,15 @@ Expr *ops_constant(const OpsMake *m, DType dtype, double v);
 /* x with axes of extent 1 behind it, so that it broadcasts along `axis` of a tensor of this rank. */
 Expr *ops_expand_to_axis(const OpsMake *m, Expr *x, int rank, int axis);
 
+/* A row of a family; `...` is its meaning (`.compute` or `.kernel`) and whatever else it has. */
+#define OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, ...) \
+    {.name = NAME,                                                 \
+     .doc = DOC,                                                   \
+     .args = ARGS,                                                 \
+     .attrs = ATTRS,                                               \
+     .samples = SAMPLES,                                           \
+     .pattern = PATTERN,                                           \
+     .rel = REL,                                                   \
+     __VA_ARGS__}
+
 #endif

@@ -653,16 +653,9 @@ static const OpAttr softmax_attrs[] = {
     ATTR_I("axis", -1, "the axis along which the result sums to one"), {0}};
 static const OpAttr leaky_attrs[] = {ATTR_F("alpha", 0.25, "the slope below zero"), {0}};
 
-#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC) \
-    {.name = NAME,                                             \
-     .doc = DOC,                                               \
-     .args = ARGS,                                             \
-     .attrs = ATTRS,                                           \
-     .samples = SAMPLES,                                       \
-     .pattern = PATTERN,                                       \
-     .flags = OP_QUANTISED,                                    \
-     .rel = REL,                                               \
-     .compute = compute_##ID}
+#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC)                   \
+    OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, .flags = OP_QUANTISED, \
+           .compute = compute_##ID)
 #define UNARY_ROW(NAME, OP)                                                   \
     ROW("qnn." #NAME, qnn_##NAME, unary_args, NULL, OP_OPAQUE, rel_qnn_unary, \
         "(int8[4], float32, int32, float32, int32)", "`" #NAME "` of quantised numbers."),

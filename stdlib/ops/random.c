@@ -332,16 +332,9 @@ static const OpAttr draw_attrs[] = {
 static const OpAttr multinomial_attrs[] = {
     ATTR_I("num_samples", 1, "how many to draw from each row"), {0}};
 
-#define ROW(NAME, ID, ARGS, ATTRS, SHAPES, SAMPLES, DOC) \
-    {.name = "random." NAME,                             \
-     .doc = DOC,                                         \
-     .args = ARGS,                                       \
-     .attrs = ATTRS,                                     \
-     .shapes = SHAPES,                                   \
-     .samples = SAMPLES,                                 \
-     .pattern = OP_OPAQUE,                               \
-     .rel = rel_##ID,                                    \
-     .kernel = kernel_##ID}
+#define ROW(NAME, ID, ARGS, ATTRS, SHAPES, SAMPLES, DOC)                                     \
+    OP_ROW("random." NAME, ARGS, ATTRS, OP_OPAQUE, rel_##ID, SAMPLES, DOC, .shapes = SHAPES, \
+           .kernel = kernel_##ID)
 
 const Op random_ops[] = {
     ROW("threefry_generate", generate, key_args, generate_attrs, "(10) -> ((10), out_shape)",

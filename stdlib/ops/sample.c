@@ -514,16 +514,9 @@ static const OpAttr deformable_attrs[] = {
     ATTR_D("out_dtype", "", "the type to sum in and of the result"),
     {0}};
 
-#define ROW(NAME, ID, PATTERN, SHAPES, SAMPLES, DOC) \
-    {.name = NAME,                                   \
-     .doc = DOC,                                     \
-     .args = ID##_args,                              \
-     .attrs = ID##_attrs,                            \
-     .shapes = SHAPES,                               \
-     .samples = SAMPLES,                             \
-     .pattern = PATTERN,                             \
-     .rel = rel_##ID,                                \
-     .compute = compute_##ID}
+#define ROW(NAME, ID, PATTERN, SHAPES, SAMPLES, DOC)                                       \
+    OP_ROW(NAME, ID##_args, ID##_attrs, PATTERN, rel_##ID, SAMPLES, DOC, .shapes = SHAPES, \
+           .compute = compute_##ID)
 
 const Op sample_ops[] = {
     {.name = "image.grid_sample",

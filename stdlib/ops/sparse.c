@@ -483,16 +483,9 @@ static const OpAttr conv_attrs[] = {ATTR_S("layout", "NHWC", "the order of the a
                                      .doc = "extents of the kernel, which lies in the middle"},
                                     {0}};
 
-#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, SHAPES, SAMPLES, DOC) \
-    {.name = NAME,                                                \
-     .doc = DOC,                                                  \
-     .args = ARGS,                                                \
-     .attrs = ATTRS,                                              \
-     .shapes = SHAPES,                                            \
-     .samples = SAMPLES,                                          \
-     .pattern = PATTERN,                                          \
-     .rel = rel_##ID,                                             \
-     .kernel = kernel_##ID}
+#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, SHAPES, SAMPLES, DOC)                \
+    OP_ROW(NAME, ARGS, ATTRS, PATTERN, rel_##ID, SAMPLES, DOC, .shapes = SHAPES, \
+           .kernel = kernel_##ID)
 #define DENSE(NAME, DOC)                                                    \
     ROW(NAME, sparse_dense, dense_args, dense_sparse_attrs, OP_OUT_FUSABLE, \
         "(M, K), (e), (e), (N + 1) -> (M, N); blocks (e, h, w): (M, N*h)",  \

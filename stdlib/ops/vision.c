@@ -588,15 +588,7 @@ static const OpAttr proposal_attrs[] = {
     {0}};
 
 #define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SHAPES, SAMPLES, DOC) \
-    {.name = "vision." NAME,                                                \
-     .doc = DOC,                                                            \
-     .args = ARGS,                                                          \
-     .attrs = ATTRS,                                                        \
-     .shapes = SHAPES,                                                      \
-     .samples = SAMPLES,                                                    \
-     .pattern = PATTERN,                                                    \
-     .rel = REL,                                                            \
-     COMPUTE}
+    OP_ROW("vision." NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, .shapes = SHAPES, COMPUTE)
 
 const Op vision_ops[] = {
     ROW("roi_align", roi_args, roi_align_attrs, OP_OUT_FUSABLE, rel_roi, .kernel = kernel_roi_align,
