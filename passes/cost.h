@@ -8,7 +8,8 @@
 /* The tensors in types; zeroes before the first is added. */
 typedef struct TypeSize {
     double elements, bytes;
-    bool unknown; /* some extent is known only at run time, or the type is too large to look through */
+    bool
+        unknown; /* some extent is known only at run time, or the type is too large to look through */
     uint32_t steps;
 } TypeSize;
 
