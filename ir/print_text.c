@@ -235,13 +235,9 @@ void put_constant(Printer *p, Buf *b, const Constant *c)
         if (v.dtype.bits != 32)
             buf_str(b, v.dtype.bits == 64 ? "i64" : "i16");
     }
-    if (!p->style.types || !c->base.type)
-        return;
-    /* Once a node; a literal is a node for each of its places in the text. */
-    PrintNode *node = node_get(p, &c->base);
-    if (constant_is_literal(c) || node->uses != p->def)
+    /* Wherever it stands, though it may be one node. */
+    if (p->style.types && c->base.type)
         put_type_comment(p, b, c->base.type);
-    node->uses = p->def;
 }
 
 /* `meta[KEY][k]` for what has no text of its own. */

@@ -4,9 +4,7 @@
  *
  * Left alone: calls without arguments (`zeros`), stateful and non-computational operators, calls of functions, primitive functions, and
  * results too large to keep in a program. */
-#include "passes/pass.h"
-
-#include "ir/op.h"
+#include "passes/fold.h"
 
 /* Elements of the largest result that becomes a constant. */
 #define FOLD_MOST ((int64_t)1 << 24)
@@ -88,29 +86,28 @@ static Value try_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint
     return v;
 }
 
-static Expr *fold_call(Rewriter *rw, const Expr *old, const Call *call, Expr *now)
+Expr *fold_op_call(Ctx *cx, Module *module, const Call *typed, Expr *now, unsigned kept)
 {
     const Op *op = expr_call_of_op(now);
-    const Fold *fold = rw->data;
+    const Call *call = expr_as_call(now);
     Value args[16];
     uint32_t n = call->args.n, have = 0;
-    if (!op || n == 0 || n > 16 || (op->flags & fold->kept) || !is_small(old->type))
+    if (!op || n == 0 || n > 16 || (op->flags & kept) || !is_small(typed->base.type))
         return now;
-    const Call *typed = expr_as_call(old);
     for (; have < n; have++) {
         bool from_type = op->flags & OP_FROM_TYPE;
         if (from_type)
-            args[have] = any_of_type(rw->cx, typed->args.at[have]->type);
+            args[have] = any_of_type(cx, typed->args.at[have]->type);
         if (from_type ? value_is_none(args[have])
-                      : !constant_value(rw->cx, call->args.at[have], &args[have]))
+                      : !constant_value(cx, call->args.at[have], &args[have]))
             break;
     }
-    Value v = have == n ? try_eval(rw->cx, op, call->attrs, now->span, n, args) : value_none();
+    Value v = have == n ? try_eval(cx, op, call->attrs, now->span, n, args) : value_none();
     for (uint32_t i = 0; i < have; i++)
         value_release(args[i]);
     if (value_is_none(v))
-        return limit_hit(&rw->cx->limits) ? NULL : now;
-    Expr *folded = value_expr(&rw->module->arena, now->span, v);
+        return limit_hit(&cx->limits) ? NULL : now;
+    Expr *folded = value_expr(&module->arena, now->span, v);
     value_release(v);
     return folded;
 }
@@ -119,7 +116,7 @@ static Expr *fold_node(Rewriter *rw, const Expr *old, Expr *now)
 {
     Fold *fold = rw->data;
     switch ((ExprKind)now->kind) {
-    case EXPR_CALL: return fold_call(rw, old, expr_as_call(now), now);
+    case EXPR_CALL: return fold_op_call(rw->cx, rw->module, expr_as_call(old), now, fold->kept);
     case EXPR_VAR: {
         const Let *let = ptrmap_find(&fold->lets, old);
         Expr *value = let ? ptrmap_find(&rw->done, let->value) : NULL;
@@ -156,7 +153,7 @@ static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
 
 static Function *fold_function(PassRun *run, const Def *def)
 {
-    Fold fold = {.kept = OP_STATEFUL | OP_NON_COMPUTATIONAL};
+    Fold fold = {.kept = FOLD_NEVER};
     if (!attrs_bool(run->params, "fold_qnn"))
         fold.kept |= OP_QUANTISED;
     Rewriter rw;

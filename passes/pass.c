@@ -6,6 +6,7 @@
 #include "typecheck/typecheck.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <string.h>
 
 #define PASS(word) extern const Pass pass_##word;
@@ -254,6 +255,67 @@ static Module *run_default(Pipeline *p, Str name, Span span, Module *m)
     return now;
 }
 
+/* A pipeline that was not written by the user; takes m. */
+static Module *run_hidden(PassContext *pc, Module *m, const char *text)
+{
+    return run_text(pc, m, sources_add(&pc->cx->sources, "passes", text, strlen(text)), 1);
+}
+
+static PassContext inner_context(const PassRun *run)
+{
+    return (PassContext){.cx = run->cx,
+                         .opt_level = INT_MAX,
+                         .config = run->context->config,
+                         .env = run->context->env};
+}
+
+Module *pass_run_inner(PassRun *run, Module *m, const char *pipeline)
+{
+    PassContext inner = inner_context(run);
+    return run_hidden(&inner, module_retain(m), pipeline);
+}
+
+Module *pass_run_row(PassRun *run, Module *m, const Pass *row)
+{
+    PassContext inner = inner_context(run);
+    return run_pass(&inner, row, run->params, run->where, module_retain(m));
+}
+
+void pass_take(PassRun *run, Module *now)
+{
+    Module *to = run->module;
+    for (size_t i = 0; i < to->defs.n; i++)
+        if (to->defs.at[i].fn && !module_find(now, to->defs.at[i].name))
+            module_remove(to, to->defs.at[i].name);
+    for (size_t i = 0; i < now->types.n; i++)
+        if (!module_find_type(to, now->types.at[i]->name))
+            module_define_type(to, now->types.at[i]);
+    for (size_t i = 0; i < now->defs.n; i++) {
+        const Def *def = &now->defs.at[i], *had = module_find(to, def->name);
+        if (def->fn && !def->imported && (!had || had->fn != def->fn))
+            module_define(to, def->name, def->fn, def->span, def->home);
+    }
+    to->expr = now->expr;
+    module_use(to, now);
+}
+
+/* The pass where it is enabled, with what it wants to run before; takes m. */
+static Module *run_enabled(PassContext *pc, const Pass *pass, const Attrs *params, Span where,
+                           Module *m)
+{
+    if (!enabled(pc, pass))
+        return m;
+    if (pass->parts)
+        return run_hidden(pc, m, pass->parts);
+    if (pass->before) {
+        PassContext any = *pc;
+        any.opt_level = INT_MAX;
+        any.disable = NULL;
+        m = run_hidden(&any, m, pass->before);
+    }
+    return m ? run_pass(pc, pass, params, where, m) : NULL;
+}
+
 /* One element of the pipeline; takes m. */
 static Module *run_step(Pipeline *p, Module *m, int depth)
 {
@@ -283,7 +345,7 @@ static Module *run_step(Pipeline *p, Module *m, int depth)
         ok = cx->diags->errors == errors;
     }
     if (ok && pass && !limit_hit(&cx->limits))
-        return enabled(p->pc, pass) ? run_pass(p->pc, pass, params, span, m) : m;
+        return run_enabled(p->pc, pass, params, span, m);
     module_release(m);
     return NULL;
 }

@@ -42,7 +42,10 @@ struct Pass {
     int opt_level;
     bool needs_types; /* InferType runs before it */
     const OpAttr *params; /* NULL: none */
-    /* One of three: */
+    const char
+        *before; /* passes that run first, whatever the level: "CanonicalizeOps"; NULL: none */
+    /* One of four: */
+    const char *parts; /* a pipeline that stands for it */
     Function *(*function)(
         PassRun *run,
         const Def *def); /* every function that is not skipped; NULL after a diagnostic */
@@ -57,6 +60,13 @@ const Pass *pass_find(Str name);
 const Attrs *pass_config(Ctx *cx, Arena *arena, const Attrs *written);
 /* Functions for other compilers, and those that asked for it (SkipOptimization), stay as they are. */
 bool function_is_skipped(const Function *f);
+/* A pass that works in rounds: the passes of the text on `m`, whatever the level, unseen. The module is the caller's; NULL after a
+ * diagnostic. */
+Module *pass_run_inner(PassRun *run, Module *m, const char *pipeline);
+/* The same with one row, which need not be in the list. */
+Module *pass_run_row(PassRun *run, Module *m, const Pass *row);
+/* Fills run->module with what `now`, made from run's module, defines. */
+void pass_take(PassRun *run, Module *now);
 
 /* Runs a pipeline: `InferType,FoldConstant,FuseOps{fuse_opt_level=2}`, `-O2`, which also sets the level for its passes. Returns a new module, typed, the caller's; NULL after
  * diagnostics at `where` (the pipeline's text in a source). `m` is lent. A pass above the context's opt_level is skipped in silence. */

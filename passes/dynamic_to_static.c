@@ -1,0 +1,198 @@
+/* Writes operators whose shape is an argument as those whose shape is an attribute, where the argument is known.
+ *
+ *     dyn.reshape(%x, shape_of(%y, dtype="int64"), newshape=None)  on %y: (3, 2)  =>  reshape(%x, newshape=[3, 2])
+ *
+ * What this makes known is folded, in turns, until nothing changes. */
+#include "passes/fold.h"
+#include "passes/types.h"
+
+#include "stdlib/ops/ops.h"
+
+#include <string.h>
+
+#define ARGS_MOST 5
+
+/* For each argument the attribute that it becomes; NULL: it stays an argument. The operator's name is that without "dyn.". */
+static const struct {
+    const char *op;
+    const char *attrs[ARGS_MOST];
+} forms[] = {
+    {"dyn.reshape", {NULL, "newshape"}},
+    {"dyn.squeeze", {NULL, "axis"}},
+    {"dyn.expand_dims", {NULL, "axis"}},
+    {"dyn.tile", {NULL, "reps"}},
+    {"dyn.broadcast_to", {NULL, "shape"}},
+    {"dyn.zeros", {"shape"}},
+    {"dyn.ones", {"shape"}},
+    {"dyn.full", {NULL, "shape"}},
+    {"dyn.one_hot", {NULL, NULL, NULL, "depth"}},
+    {"dyn.topk", {NULL, "k"}},
+    {"dyn.strided_slice", {NULL, "begin", "end", "strides"}},
+    {"dyn.nn.pad", {NULL, "pad_width"}},
+    {"dyn.nn.upsampling", {NULL, "scale_h", "scale_w"}},
+    {"dyn.nn.upsampling3d", {NULL, "scale_d", "scale_h", "scale_w"}},
+    {"dyn.image.resize2d", {NULL, "size", "roi"}},
+    {"dyn.sparse_to_dense", {NULL, "output_shape"}},
+};
+
+#define FORMS (sizeof forms / sizeof *forms)
+
+static const OpAttr *find_schema(const Op *op, const char *key)
+{
+    for (const OpAttr *a = op->attrs; a && a->name; a++)
+        if (!strcmp(a->name, key))
+            return a;
+    return NULL;
+}
+
+static AttrValue element(const TensorView *v, int64_t i, bool floating)
+{
+    return floating ? (AttrValue){.kind = ATTR_FLOAT, .f = tensor_get_double(&v->t, i)}
+                    : (AttrValue){.kind = ATTR_INT, .i = tensor_get_int(&v->t, i)};
+}
+
+static AttrValue list_of(Arena *arena, const TensorView *v, int64_t from, int64_t n, bool floating)
+{
+    AttrValue *at = arena_alloc_must(arena, (size_t)n + 1, sizeof *at);
+    for (int64_t i = 0; i < n; i++)
+        at[i] = element(v, from + i, floating);
+    return (AttrValue){.kind = ATTR_LIST, .list = {at, (uint32_t)n}};
+}
+
+/* The constant as a value of that attribute. */
+static bool attr_of_constant(Arena *arena, const OpAttr *schema, const Constant *c, AttrValue *out)
+{
+    TensorView v;
+    if (!value_view(&c->value, &v) || v.t.size > 4 * TENSOR_RANK_MOST)
+        return false;
+    bool floating = schema->type == ATTR_TYPE_FLOAT || schema->type == ATTR_TYPE_FLOATS;
+    if (schema->type == ATTR_TYPE_INT || schema->type == ATTR_TYPE_FLOAT) {
+        if (v.t.size != 1)
+            return false;
+        *out = element(&v, 0, floating);
+        return true;
+    }
+    if (schema->type != ATTR_TYPE_INT_LISTS) {
+        *out = list_of(arena, &v, 0, v.t.size, floating);
+        return true;
+    }
+    int64_t rows = v.t.rank == 2 ? v.t.shape[0] : 0, width = rows ? v.t.size / rows : 0;
+    AttrValue *at = arena_alloc_must(arena, (size_t)rows + 1, sizeof *at);
+    for (int64_t i = 0; i < rows; i++)
+        at[i] = list_of(arena, &v, i * width, width, false);
+    *out = (AttrValue){.kind = ATTR_LIST, .list = {at, (uint32_t)rows}};
+    return v.t.rank == 2;
+}
+
+/* A call for which there is a type, if that can be told yet. */
+static bool has_type(Ctx *cx, Expr *call)
+{
+    Diags quiet, *kept = cx->diags;
+    diags_init(&quiet, NULL);
+    cx->diags = &quiet;
+    expr_type_ops(cx, call);
+    bool good = quiet.errors == 0;
+    cx->diags = kept;
+    diags_deinit(&quiet);
+    return good;
+}
+
+/* What both operators call by the same name. */
+static uint32_t copy_attrs(const Op *to, const Attrs *from, const char *const *made, Attr *attrs)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; from && i < from->n; i++) {
+        bool taken = !find_schema(to, from->at[i].key);
+        for (int k = 0; k < ARGS_MOST && !taken; k++)
+            taken = made[k] && !strcmp(made[k], from->at[i].key);
+        if (!taken)
+            attrs[n++] = from->at[i];
+    }
+    return n;
+}
+
+static Expr *to_static(Rewriter *rw, const Call *call, const char *const *keys)
+{
+    OpsMake m = {rw->cx, &rw->module->arena, call->base.span};
+    const char *name = expr_call_of_op(&call->base)->name + strlen("dyn.");
+    const Op *op = op_find(rw->cx, str_of(name));
+    Expr *args[ARGS_MOST];
+    Attr attrs[16];
+    if (!op || call->args.n > ARGS_MOST || (call->attrs && call->attrs->n > 16 - ARGS_MOST))
+        return NULL;
+    uint32_t n = 0, n_attrs = copy_attrs(op, call->attrs, keys, attrs);
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        const OpAttr *schema = keys[i] ? find_schema(op, keys[i]) : NULL;
+        const Constant *c = schema ? expr_as_constant(call->args.at[i]) : NULL;
+        if (!keys[i])
+            args[n++] = call->args.at[i];
+        else if (c && attr_of_constant(m.arena, schema, c, &attrs[n_attrs].value))
+            attrs[n_attrs++].key = keys[i];
+        else
+            return NULL;
+    }
+    Expr *made = ops_call(&m, name, n, args, n_attrs, attrs);
+    return made && has_type(rw->cx, made) ? made : NULL;
+}
+
+static Expr *make_static(Rewriter *rw, const Expr *old, Expr *now)
+{
+    const Op *op = expr_call_of_op(now);
+    if (!op)
+        return now;
+    for (size_t i = 0; i < FORMS; i++) {
+        Expr *known =
+            strcmp(forms[i].op, op->name) ? NULL : to_static(rw, expr_as_call(now), forms[i].attrs);
+        now = known ? known : now;
+        if (known)
+            break;
+    }
+    if (now == old || !has_type(rw->cx, now) || !now->type)
+        return now;
+    return fold_op_call(rw->cx, rw->module, expr_as_call(now), now, FOLD_NEVER | OP_QUANTISED);
+}
+
+static const Pass one_turn = {.name = "DynamicToStatic", .rewrite = make_static};
+
+/* One turn: the operators, then what they made known. Takes m. */
+static Module *turn(PassRun *run, Module *m)
+{
+    Module *now = pass_run_row(run, m, &one_turn);
+    Module *folded = now ? pass_run_inner(run, now, "FoldConstant") : NULL;
+    module_release(now);
+    module_release(m);
+    return folded;
+}
+
+static bool has_changed(const Module *before, const Module *now)
+{
+    bool changed = before->expr != now->expr;
+    for (size_t i = 0; i < now->defs.n && !changed; i++) {
+        const Def *was = module_find(before, now->defs.at[i].name);
+        changed = now->defs.at[i].fn && (!was || was->fn != now->defs.at[i].fn);
+    }
+    return changed;
+}
+
+static bool dynamic_to_static(PassRun *run, Module *old)
+{
+    Module *now = module_retain(old);
+    for (bool more = true; more && now;) {
+        Module *before = module_retain(now);
+        now = turn(run, now);
+        more = now && has_changed(before, now);
+        module_release(before);
+    }
+    if (now)
+        pass_take(run, now);
+    module_release(now);
+    return now != NULL;
+}
+
+const Pass pass_dynamic_to_static = {
+    .name = "DynamicToStatic",
+    .doc = "Writes operators whose shape is an argument with a shape that is known.",
+    .opt_level = 2,
+    .needs_types = true,
+    .module = dynamic_to_static,
+};

@@ -1,0 +1,16 @@
+/* Calls of operators that are known before the program runs. */
+#ifndef PASSES_FOLD_H
+#define PASSES_FOLD_H
+
+#include "passes/pass.h"
+
+#include "ir/op.h"
+
+/* Flags of operators that are never folded. */
+#define FOLD_NEVER (OP_STATEFUL | OP_NON_COMPUTATIONAL)
+
+/* The value of the call `now` of constants as an expression, or `now` where it is not known, fails, is too large, or the operator
+ * has a flag of `kept`. `typed` is the same call with types. NULL when the limit is reached. */
+Expr *fold_op_call(Ctx *cx, Module *module, const Call *typed, Expr *now, unsigned kept);
+
+#endif
