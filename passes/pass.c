@@ -412,7 +412,8 @@ Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline)
 /* Levels are kept by the passes themselves: the pipeline is the same at each. */
 static const char default_pipeline[] =
     "RemoveUnusedFunctions,ToBasicBlockNormalForm,SimplifyInference,EliminateCommonSubexpr,"
-    "FoldConstant,SimplifyExpr,CanonicalizeCast,CanonicalizeOps,FlattenAtrousConv,FastMath,"
+    "CombineParallelConv2D,CombineParallelDense,CombineParallelBatchMatmul,FoldConstant,"
+    "SimplifyExpr,CanonicalizeCast,CanonicalizeOps,FlattenAtrousConv,FastMath,"
     "FoldConstant,FuseOps,Inline";
 
 const char *passes_default(int level)

@@ -123,6 +123,11 @@ static Block *common_block(Block *a, Block *b)
     return a;
 }
 
+bool block_encloses(Block *outer, Block *b)
+{
+    return common_block(outer, b) == outer;
+}
+
 typedef struct Placing {
     Scopes *s;
     ScopeNode *node;

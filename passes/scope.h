@@ -59,6 +59,9 @@ bool scopes_init(Scopes *s, Ctx *cx, Expr *root);
 bool scopes_init_with_lets(Scopes *s, Ctx *cx, Expr *root);
 void scopes_deinit(Scopes *s);
 
+/* What stands in `outer` itself is also in scope in b. */
+bool block_encloses(Block *outer, Block *b);
+
 bool expr_is_atom(const Expr *e);
 /* NULL for an atom. */
 ScopeNode *scopes_node(const Scopes *s, const Expr *e);
