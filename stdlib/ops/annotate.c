@@ -91,6 +91,7 @@ static const OpAttr device_attrs[] = {DEVICE("virtual_device", "where the value 
 static const OpAttr copy_attrs[] = {DEVICE("src_virtual_device", "where the value is"),
                                     DEVICE("dst_virtual_device", "where it is to be"),
                                     {0}};
+static const OpAttr funcid_attrs[] = {ATTR_I("fid", -1, "the number"), {0}};
 static const OpAttr debug_attrs[] = {
     ATTR_NONE("debug_func", STRING, "what is told about the value"), {0}};
 static const OpAttr storage_attrs[] = {ATTR_D("dtype", "float32", "the type of the elements"),
@@ -155,6 +156,15 @@ const Op annotate_ops[] = {
      .samples = "(float32[2,3])",
      .pattern = OP_OPAQUE,
      .flags = OP_NON_COMPUTATIONAL,
+     .rel = rel_any,
+     .kernel = kernel_any},
+    {.name = "annotation.with_funcid",
+     .doc = "The same value: a function with the number under which partial evaluation knows it.",
+     .args = value_args,
+     .attrs = funcid_attrs,
+     .shapes = "the same type",
+     .samples = "(float32[2,3])",
+     .pattern = OP_OPAQUE,
      .rel = rel_any,
      .kernel = kernel_any},
     {.name = "debug",

@@ -1,35 +1,55 @@
-/* Convolutions of one, two and three spatial axes, and their transposes.
- *
- * One description serves every layout: positions of the batch, channel and spatial axes in the data,
- * the weight and the result. */
-#include "stdlib/ops/ops.h"
+/* Convolutions of one, two and three spatial axes, and their transposes. */
+#include "stdlib/ops/conv.h"
 
-enum { SPATIAL_MOST = 3, LETTERS_MOST = SPATIAL_MOST + 2 };
+#include <string.h>
 
-/* Where the letters stand: data N C …, weight O I …, result N C …. */
-typedef struct Conv {
-    int n;                                          /* spatial axes */
-    int x[LETTERS_MOST], w[LETTERS_MOST], o[LETTERS_MOST];
-    int64_t strides[SPATIAL_MOST], dilation[SPATIAL_MOST];
-    int64_t before[SPATIAL_MOST], after[SPATIAL_MOST], more[SPATIAL_MOST];
-    int64_t groups;
-    bool multiplied;    /* depthwise with a weight of (channels, multiplier, …) */
-} Conv;
-
-static const char *const data_letters[] = {"NC", "NCW", "NCHW", "NCDHW"};
+const char *const conv_data_letters[] = {"NC", "NCW", "NCHW", "NCDHW"};
 static const char *const weight_letters[] = {"OI", "OIW", "OIHW", "OIDHW"};
 
-static bool conv_of_rel(Rel *r, int n, bool transposed, Conv *c)
+/* The places of the letters; with blocks, those after they are brought to the plain order. */
+static void places_of(Str layout, const char *letters, int *at)
+{
+    if (layout_positions(layout, letters, at))
+        return;
+    for (int i = 0; letters[i]; i++)
+        at[i] = i;
+}
+
+static bool conv_layout(Rel *r, const char *key, const char *letters, int *at)
+{
+    Str layout = attrs_string(r->attrs, key);
+    bool blocked = layout_is_blocked(layout, letters);
+    if (blocked)
+        places_of(layout, letters, at);
+    return blocked || rel_layout(r, key, letters, at);
+}
+
+/* The type of argument i with its blocks joined; `t` where there are none; NULL after a diagnostic. */
+static const Type *joined(Rel *r, uint32_t i, const Type *t, const char *key, const char *letters)
+{
+    int at[LETTERS_MOST];
+    Str layout = attrs_string(r->attrs, key);
+    if (!layout_positions(layout, letters, at))
+        return rel_layout_type(r, (int)i, t, layout, str_of(letters));
+    return rel_rank(r, i, t, (uint32_t)strlen(letters)) ? t : NULL;
+}
+
+const Type *conv_data(Rel *r, int n, const Type *t)
+{
+    return joined(r, 0, t, "data_layout", conv_data_letters[n]);
+}
+
+bool conv_of_rel(Rel *r, int n, bool transposed, Conv *c)
 {
     c->n = n;
     c->groups = attrs_int(r->attrs, "groups", 1);
     c->multiplied = false;
-    if (!rel_layout(r, "data_layout", data_letters[n], c->x) ||
-        !rel_layout(r, "kernel_layout", weight_letters[n], c->w))
+    if (!conv_layout(r, "data_layout", conv_data_letters[n], c->x) ||
+        !conv_layout(r, "kernel_layout", weight_letters[n], c->w))
         return false;
     const char *key = attrs_string(r->attrs, "out_layout").len ? "out_layout" : "data_layout";
-    if (!rel_layout(r, key, data_letters[n], c->o) || !rel_ints(r, "strides", n, c->strides) ||
-        !rel_ints(r, "dilation", n, c->dilation) ||
+    if (!conv_layout(r, key, conv_data_letters[n], c->o) ||
+        !rel_ints(r, "strides", n, c->strides) || !rel_ints(r, "dilation", n, c->dilation) ||
         !rel_padding(r, "padding", n, c->before, c->after))
         return false;
     for (int i = 0; i < n; i++)
@@ -46,9 +66,9 @@ static bool conv_of_rel(Rel *r, int n, bool transposed, Conv *c)
 static void conv_of_attrs(const Attrs *a, int n, bool transposed, Conv *c)
 {
     *c = (Conv){.n = n, .groups = attrs_int(a, "groups", 1)};
-    layout_positions(attrs_string(a, "data_layout"), data_letters[n], c->x);
-    layout_positions(attrs_string(a, "kernel_layout"), weight_letters[n], c->w);
-    layout_positions(ops_out_layout(a, "data_layout", "out_layout"), data_letters[n], c->o);
+    places_of(attrs_string(a, "data_layout"), conv_data_letters[n], c->x);
+    places_of(attrs_string(a, "kernel_layout"), weight_letters[n], c->w);
+    places_of(ops_out_layout(a, "data_layout", "out_layout"), conv_data_letters[n], c->o);
     ops_ints(a, "strides", n, c->strides);
     ops_ints(a, "dilation", n, c->dilation);
     ops_padding(a, "padding", n, c->before, c->after);
@@ -131,14 +151,14 @@ static Dim conv_extent(const Conv *c, int i, Dim d, Dim k, bool transposed)
     return d + pad < reach ? -2 : (d + pad - reach) / c->strides[i] + 1;
 }
 
-static RelResult conv_result(Rel *r, const Conv *c, const Type *x, const Type *w, Dim channels,
-                             bool transposed)
+RelResult conv_result(Rel *r, const Conv *c, const Type *x, const Dim *kernel, Dim channels,
+                      bool transposed)
 {
     Dim dims[LETTERS_MOST];
     dims[c->o[0]] = x->dims[c->x[0]];
     dims[c->o[1]] = channels;
     for (int i = 0; i < c->n; i++) {
-        Dim d = x->dims[c->x[2 + i]], k = w->dims[c->w[2 + i]];
+        Dim d = x->dims[c->x[2 + i]], k = kernel[i];
         Dim e = conv_extent(c, i, d, k, transposed);
         if (e != DIM_ANY && e < 0) {
             Diag *diag =
@@ -152,7 +172,36 @@ static RelResult conv_result(Rel *r, const Conv *c, const Type *x, const Type *w
         }
         dims[c->o[2 + i]] = e;
     }
-    return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", x->dtype), (uint32_t)c->n + 2, dims);
+    DType dtype = ops_dtype(r->attrs, "out_dtype", x->dtype);
+    Str layout = ops_out_layout(r->attrs, "data_layout", "out_layout");
+    if (layout_positions(layout, conv_data_letters[c->n], (int[LETTERS_MOST]){0}))
+        return rel_out_tensor(r, dtype, (uint32_t)c->n + 2, dims);
+    const Type *out = type_tensor(r->cx, dtype, (uint32_t)c->n + 2, dims);
+    out = rel_layout_type(r, -1, out, str_of(conv_data_letters[c->n]), layout);
+    return out ? rel_set_output(r, out) : REL_FAILED;
+}
+
+/* The weight, from its own type or from what the attributes tell; NULL: it is unknown, or after a diagnostic. */
+static const Type *conv_weight(Rel *r, const Conv *c, const Type *x, bool transposed, bool *failed)
+{
+    const char *letters = weight_letters[c->n];
+    Str layout = attrs_string(r->attrs, "kernel_layout");
+    const Type *w = NULL;
+    if (type_find(r->in[1])->kind == TYPE_HOLE)
+        w = told_weight(r, c, x, transposed);
+    if (w) {
+        const Type *set = w;
+        if (!type_is_poison(w) && !layout_positions(layout, letters, (int[LETTERS_MOST]){0}))
+            set = rel_layout_type(r, 1, w, str_of(letters), layout);
+        *failed = !set || type_is_poison(w) || !rel_set_input(r, 1, set);
+        return *failed ? NULL : w;
+    }
+    w = rel_tensor(r, 1);
+    if (!w)
+        return NULL;
+    w = joined(r, 1, w, "kernel_layout", letters);
+    *failed = !w;
+    return w;
 }
 
 static RelResult conv_rel(Rel *r, bool transposed)
@@ -162,24 +211,21 @@ static RelResult conv_rel(Rel *r, bool transposed)
     if (!x)
         return rel_blocked(r);
     Conv c;
-    if (!rel_rank(r, 0, x, (uint32_t)n + 2) || !conv_of_rel(r, n, transposed, &c))
+    bool failed = false;
+    if (!conv_of_rel(r, n, transposed, &c) || !(x = conv_data(r, n, x)))
         return REL_FAILED;
-    const Type *w = NULL;
-    if (type_find(r->in[1])->kind == TYPE_HOLE) {
-        w = told_weight(r, &c, x, transposed);
-        if (w && (type_is_poison(w) || !rel_set_input(r, 1, w)))
-            return REL_FAILED;
-    }
+    const Type *w = conv_weight(r, &c, x, transposed, &failed);
     if (!w)
-        w = rel_tensor(r, 1);
-    if (!w)
-        return rel_blocked(r);
-    if (!rel_rank(r, 1, w, (uint32_t)n + 2))
-        return REL_FAILED;
+        return failed ? REL_FAILED : rel_blocked(r);
     if (dtype_is_void(attrs_dtype(r->attrs, "out_dtype")) && !rel_dtypes_agree(r, 0, x, 1, w))
         return REL_FAILED;
     Dim channels = check_weight(r, &c, x, w, transposed);
-    return channels == -2 ? REL_FAILED : conv_result(r, &c, x, w, channels, transposed);
+    if (channels == -2)
+        return REL_FAILED;
+    Dim kernel[SPATIAL_MOST];
+    for (int i = 0; i < n; i++)
+        kernel[i] = w->dims[c.w[2 + i]];
+    return conv_result(r, &c, x, kernel, channels, transposed);
 }
 
 RelResult rel_conv(Rel *r)
@@ -207,7 +253,7 @@ typedef struct ConvAxes {
 static void conv_axes(TeBuilder *b, const Conv *c, int64_t in_channels, const int64_t *kernel,
                       ConvAxes *a)
 {
-    const int64_t *out = te_out_shape(b, 0);
+    const int64_t *out = c->out;
     Te *axis[LETTERS_MOST];
     a->rank = 0;
     a->g = te_int(b, 0);
@@ -241,21 +287,42 @@ static void conv_axes(TeBuilder *b, const Conv *c, int64_t in_channels, const in
     }
 }
 
-static Te *scaled(TeBuilder *b, Te *x, int64_t by, Te *y, int64_t times, int64_t plus)
-{
-    Te *sum = te_binary(b, TE_ADD, te_binary(b, TE_MUL, x, te_int(b, by)),
-                        te_binary(b, TE_MUL, y, te_int(b, times)));
-    return te_binary(b, TE_ADD, sum, te_int(b, plus));
-}
-
 static void conv_emit(TeBuilder *b, const Conv *c, const ConvAxes *a, Te *x, Te *w)
 {
     DType d = te_out_dtype(b, 0);
     Te *body = te_binary(b, TE_MUL, te_cast(b, d, x), te_cast(b, d, w));
     TeTensor sum = te_reduce(b, TE_SUM, d, a->rank, a->shape, a->n_reduced, a->reduced, body);
     if (c->groups > 1)
-        sum = ops_reshape(b, sum, te_out_rank(b, 0), te_out_shape(b, 0));
+        sum = ops_reshape(b, sum, c->n + 2, c->out);
+    conv_end(b, c, sum);
+}
+
+void conv_end(TeBuilder *b, const Conv *c, TeTensor sum)
+{
+    Str layout = ops_out_layout(b->attrs, "data_layout", "out_layout");
+    if (te_out_rank(b, 0) != c->n + 2)
+        sum = ops_layout(b, sum, str_of(conv_data_letters[c->n]), layout);
     te_output(b, sum);
+}
+
+/* An argument with its blocks joined. */
+static TeTensor join_blocks(TeBuilder *b, TeTensor t, const char *key, const char *letters)
+{
+    Str layout = attrs_string(b->attrs, key);
+    return t.rank == (int)strlen(letters) ? t : ops_layout(b, t, layout, str_of(letters));
+}
+
+void conv_begin(TeBuilder *b, int n, bool transposed, TeTensor *x, TeTensor *w, Conv *c)
+{
+    conv_of_attrs(b->attrs, n, transposed, c);
+    *x = join_blocks(b, *x, "data_layout", conv_data_letters[n]);
+    if (w)
+        *w = join_blocks(b, *w, "kernel_layout", weight_letters[n]);
+    Str layout = ops_out_layout(b->attrs, "data_layout", "out_layout");
+    if (te_out_rank(b, 0) == n + 2)
+        memcpy(c->out, te_out_shape(b, 0), sizeof *c->out * (size_t)(n + 2));
+    else
+        layout_extents(layout, te_out_shape(b, 0), str_of(conv_data_letters[n]), c->out);
 }
 
 static Te *group_channel(TeBuilder *b, const ConvAxes *a, int64_t in_group, Te *channel)
@@ -265,12 +332,12 @@ static Te *group_channel(TeBuilder *b, const ConvAxes *a, int64_t in_group, Te *
 
 void ops_conv(TeBuilder *b, TeTensor x, TeTensor w)
 {
-    int n = x.rank - 2;
+    int n = ops_spatial(b->op);
     Conv c;
     ConvAxes a;
-    conv_of_attrs(b->attrs, n, false, &c);
+    conv_begin(b, n, false, &x, &w, &c);
     int64_t in = x.shape[c.x[1]] / c.groups, kernel[SPATIAL_MOST];
-    int64_t out = te_out_shape(b, 0)[c.o[1]] / c.groups;
+    int64_t out = c.out[c.o[1]] / c.groups;
     c.multiplied = c.groups > 1 && in == 1 && w.shape[c.w[0]] == c.groups && w.shape[c.w[1]] > 1;
     for (int i = 0; i < n; i++)
         kernel[i] = w.shape[c.w[2 + i]];
@@ -282,7 +349,7 @@ void ops_conv(TeBuilder *b, TeTensor x, TeTensor w)
     wi[c.w[0]] = c.multiplied ? a.g : group_channel(b, &a, out, a.o);
     wi[c.w[1]] = c.multiplied ? a.o : a.i;
     for (int i = 0; i < n; i++) {
-        xi[c.x[2 + i]] = scaled(b, a.at[i], c.strides[i], a.k[i], c.dilation[i], -c.before[i]);
+        xi[c.x[2 + i]] = ops_affine(b, a.at[i], c.strides[i], a.k[i], c.dilation[i], -c.before[i]);
         wi[c.w[2 + i]] = a.k[i];
         inside = inside && c.before[i] <= 0 && c.after[i] <= 0;
     }
@@ -303,7 +370,7 @@ static TeTensor spread(TeBuilder *b, const Conv *c, TeTensor x, const int64_t *k
     for (int i = 0; i < c->n; i++) {
         int p = c->x[2 + i];
         int64_t reach = (kernel[i] - 1) * c->dilation[i];
-        shape[p] = te_out_shape(b, 0)[c->o[2 + i]] + reach;
+        shape[p] = c->out[c->o[2 + i]] + reach;
         Te *t = te_binary(b, TE_ADD, index[p], te_int(b, c->before[i] - reach));
         index[p] = t;
         if (c->strides[i] == 1)
@@ -319,10 +386,10 @@ static TeTensor spread(TeBuilder *b, const Conv *c, TeTensor x, const int64_t *k
 
 void ops_conv_transpose(TeBuilder *b, TeTensor x, TeTensor w)
 {
-    int n = x.rank - 2;
+    int n = ops_spatial(b->op);
     Conv c;
     ConvAxes a;
-    conv_of_attrs(b->attrs, n, true, &c);
+    conv_begin(b, n, true, &x, &w, &c);
     int64_t in = x.shape[c.x[1]] / c.groups, kernel[SPATIAL_MOST];
     for (int i = 0; i < n; i++)
         kernel[i] = w.shape[c.w[2 + i]];
@@ -334,7 +401,7 @@ void ops_conv_transpose(TeBuilder *b, TeTensor x, TeTensor w)
     wi[c.w[0]] = a.o;
     for (int i = 0; i < n; i++) {
         int64_t d = c.dilation[i];
-        xi[c.x[2 + i]] = scaled(b, a.at[i], 1, a.k[i], -d, (kernel[i] - 1) * d);
+        xi[c.x[2 + i]] = ops_affine(b, a.at[i], 1, a.k[i], -d, (kernel[i] - 1) * d);
         wi[c.w[2 + i]] = a.k[i];
     }
     conv_emit(b, &c, &a, te_load(b, wide, xi), te_load(b, w, wi));
@@ -412,106 +479,12 @@ static void compute_backward_weight(TeBuilder *b)
     xi[c.x[1]] = depthwise ? o : te_binary(b, TE_ADD, te_binary(b, TE_MUL, group, each), i);
     for (int s = 0; s < 2; s++) {
         gi[c.o[2 + s]] = te_axis(b, 5 + s);
-        xi[c.x[2 + s]] = scaled(b, te_axis(b, 5 + s), c.strides[s], te_axis(b, c.w[2 + s]),
-                                c.dilation[s], -c.before[s]);
+        xi[c.x[2 + s]] = ops_affine(b, te_axis(b, 5 + s), c.strides[s], te_axis(b, c.w[2 + s]),
+                                    c.dilation[s], -c.before[s]);
     }
     Te *v = te_load_or(b, x, xi, te_number(b, x.dtype, 0));
     Te *body = te_binary(b, TE_MUL, te_cast(b, d, te_load(b, g, gi)), te_cast(b, d, v));
     te_output(b, te_reduce(b, TE_SUM, d, 4, shape, 3, reduced, body));
-}
-
-/* ---- nn.dilate ------------------------------------------------------------------------------------ */
-
-static RelResult rel_dilate(Rel *r)
-{
-    const Type *t = rel_tensor(r, 0);
-    int64_t strides[TENSOR_RANK_MOST];
-    Dim dims[TENSOR_RANK_MOST];
-    if (!t)
-        return rel_blocked(r);
-    if (!rel_ints(r, "strides", (int)t->n, strides))
-        return REL_FAILED;
-    for (uint32_t i = 0; i < t->n; i++)
-        dims[i] = t->dims[i] <= 0 ? t->dims[i] : (t->dims[i] - 1) * strides[i] + 1;
-    return rel_out_tensor(r, t->dtype, t->n, dims);
-}
-
-static void compute_dilate(TeBuilder *b)
-{
-    TeTensor x = te_input(b, 0);
-    int64_t strides[TENSOR_RANK_MOST];
-    Te *index[TENSOR_RANK_MOST], *hit = NULL;
-    ops_ints(b->attrs, "strides", x.rank, strides);
-    for (int i = 0; i < x.rank; i++) {
-        Te *s = te_int(b, strides[i]);
-        Te *on = te_binary(b, TE_EQ, te_binary(b, TE_MOD, te_axis(b, i), s), te_int(b, 0));
-        index[i] = te_binary(b, TE_DIV, te_axis(b, i), s);
-        hit = hit ? te_binary(b, TE_AND, hit, on) : on;
-    }
-    Te *v = te_load(b, x, index), *fill = ops_number(b, attrs_float(b->attrs, "dilation_value"));
-    ops_emit(b, hit ? te_select(b, hit, v, fill) : v);
-}
-
-/* ---- nn.correlation ------------------------------------------------------------------------------- */
-
-static RelResult rel_correlation(Rel *r)
-{
-    const Type *x = rel_tensor(r, 0), *y = x ? rel_tensor(r, 1) : NULL;
-    int64_t before[2], after[2], k = attrs_int(r->attrs, "kernel_size", 1);
-    int64_t reach = attrs_int(r->attrs, "max_displacement", 1);
-    int64_t s1 = attrs_int(r->attrs, "stride1", 1), s2 = attrs_int(r->attrs, "stride2", 1);
-    if (!y)
-        return rel_blocked(r);
-    if (!rel_rank(r, 0, x, 4) || !rel_set_input(r, 1, x) ||
-        !rel_padding(r, "padding", 2, before, after))
-        return REL_FAILED;
-    if (!dtype_is_float(x->dtype)) {
-        rel_error(r, E0203_DTYPE, 0, "`nn.correlation` takes reals, found `%s`",
-                  type_str(r->cx, x));
-        return REL_FAILED;
-    }
-    Dim dims[4] = {x->dims[0], 0, x->dims[2], x->dims[3]};
-    bool good = k > 0 && k % 2 && reach >= 0 && s1 > 0 && s2 > 0;
-    for (int i = 0; good && i < 2; i++) {
-        int64_t room = dims[2 + i] + before[i] + after[i] - 2 * (reach + (k - 1) / 2);
-        good = dims[2 + i] >= 0 && room > 0;
-        dims[2 + i] = good ? (room + s1 - 1) / s1 : 0;
-    }
-    if (!good) {
-        rel_error(r, E0216_OPERATOR_ARGUMENT, 0,
-                  "an odd kernel and its displacements must fit into the data");
-        return REL_FAILED;
-    }
-    dims[1] = (2 * (reach / s2) + 1) * (2 * (reach / s2) + 1);
-    return rel_out_tensor(r, x->dtype, 4, dims);
-}
-
-/* Channel q is a displacement: the mean, over kernel and channels, of products (or distances) of both data. */
-static void compute_correlation(TeBuilder *b)
-{
-    TeTensor t[2] = {te_input(b, 0), te_input(b, 1)};
-    int64_t before[2], after[2], k = attrs_int(b->attrs, "kernel_size", 1);
-    int64_t reach = attrs_int(b->attrs, "max_displacement", 1);
-    int64_t s1 = attrs_int(b->attrs, "stride1", 1), s2 = attrs_int(b->attrs, "stride2", 1);
-    int64_t side = 2 * (reach / s2) + 1, reduced[3] = {t[0].shape[1], k, k};
-    DType d = t[0].dtype;
-    ops_padding(b->attrs, "padding", 2, before, after);
-    Te *q = te_axis(b, 1), *wide = te_int(b, side), *v[2];
-    Te *moved[2] = {te_binary(b, TE_DIV, q, wide), te_binary(b, TE_MOD, q, wide)};
-    for (int i = 0; i < 2; i++) {
-        Te *at[4] = {te_axis(b, 0), te_axis(b, 4)};
-        for (int a = 0; a < 2; a++) {
-            at[2 + a] = scaled(b, te_axis(b, 2 + a), s1, te_axis(b, 5 + a), 1, reach - before[a]);
-            if (i)
-                at[2 + a] = scaled(b, at[2 + a], 1, moved[a], s2, -(reach / s2) * s2);
-        }
-        v[i] = te_load_or(b, t[i], at, te_number(b, d, 0));
-    }
-    Te *body = attrs_bool(b->attrs, "is_multiply")
-                   ? te_binary(b, TE_MUL, v[0], v[1])
-                   : te_unary(b, TE_ABS, te_binary(b, TE_SUB, v[0], v[1]));
-    body = te_binary(b, TE_DIV, body, te_number(b, d, (double)(k * k * reduced[0])));
-    te_output(b, te_reduce(b, TE_SUM, d, 4, te_out_shape(b, 0), 3, reduced, body));
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
@@ -579,21 +552,6 @@ static const OpAttr backward_attrs[] = {
     ATTR_S("out_layout", "", "the order of the weight's axes; \"\": OIHW"),
     ATTR_D("out_dtype", "", "the type to sum in and of the result"),
     {0}};
-static const OpAttr dilate_attrs[] = {
-    STRIDES(2), ATTR_F("dilation_value", 0, "the new elements"), {0}};
-static const OpArg dilate_args[] = {{"x", "the tensor"}, {0}};
-
-static const OpArg correlation_args[] = {{"data1", "images"}, {"data2", "images"}, {0}};
-static const OpAttr correlation_attrs[] = {
-    ATTR_I("kernel_size", 1, "extent of what is compared: odd"),
-    ATTR_I("max_displacement", 1, "the farthest displacement"),
-    ATTR_I("stride1", 1, "from one result to the next"),
-    ATTR_I("stride2", 1, "from one displacement to the next"),
-    PADDING(2),
-    ATTR_B("is_multiply", 1, "products, else distances"),
-    ATTR_S("layout", "NCHW", "the order of the axes"),
-    {0}};
-
 #define CONV(NAME, KIND, ATTRS, SAMPLES, DOC) \
     {.name = NAME,                            \
      .doc = DOC,                              \
@@ -625,6 +583,14 @@ const Op conv_ops[] = {
     CONV("nn.conv3d_transpose", conv_transpose, conv3d_transpose,
          "(float32[1,2,3,3,3], float32[3,2,2,2,2])",
          "The gradient of `nn.conv3d` by its data: spreads each element over a kernel's places."),
+    CONV("nn.contrib_conv2d_NCHWc", conv, conv2d,
+         "(float32[1,2,5,5,4], float32[3,2,3,3,4,2], padding=[1, 1, 1, 1], data_layout=\"NCHW4c\", "
+         "kernel_layout=\"OIHW4i2o\", out_layout=\"NCHW2c\")",
+         "`nn.conv2d` of data and weight whose channels are split in blocks."),
+    CONV("nn.contrib_depthwise_conv2d_NCHWc", conv, conv2d,
+         "(float32[1,2,5,5,4], float32[2,1,3,3,1,4], groups=8, data_layout=\"NCHW4c\", "
+         "kernel_layout=\"OIHW1i4o\", out_layout=\"NCHW4c\")",
+         "`nn.conv2d` of each channel alone, where the channels are split in blocks."),
     {.name = "nn.conv2d_backward_weight",
      .doc = "The gradient of `nn.conv2d` by its weight.",
      .args = backward_args,
@@ -634,23 +600,5 @@ const Op conv_ops[] = {
      .pattern = OP_OUT_FUSABLE,
      .rel = rel_backward_weight,
      .compute = compute_backward_weight},
-    {.name = "nn.dilate",
-     .doc = "A tensor with new elements between its own.",
-     .args = dilate_args,
-     .attrs = dilate_attrs,
-     .shapes = "(d...) -> ((d - 1)*strides + 1...)",
-     .samples = "(float32[2,3], strides=[2, 2])",
-     .pattern = OP_INJECTIVE,
-     .rel = rel_dilate,
-     .compute = compute_dilate},
-    {.name = "nn.correlation",
-     .doc = "How alike two images are at each place, for each displacement of the second.",
-     .args = correlation_args,
-     .attrs = correlation_attrs,
-     .shapes = "(N, C, H, W), (N, C, H, W) -> (N, (2*(max_displacement/stride2) + 1)^2, h, w)",
-     .samples = "(float32[1,2,4,4], float32[1,2,4,4])",
-     .pattern = OP_OUT_FUSABLE,
-     .rel = rel_correlation,
-     .compute = compute_correlation},
     {0},
 };

@@ -384,12 +384,9 @@ static void compute_dilation2d(TeBuilder *b)
     ops_axes(b, 0, 4, xi);
     wi[d.w[0]] = xi[d.x[1]];
     for (int i = 0; i < 2; i++) {
-        Te *k = te_axis(b, 4 + i),
-           *from = te_binary(b, TE_MUL, xi[d.x[2 + i]], te_int(b, d.strides[i]));
+        Te *k = te_axis(b, 4 + i), **at = &xi[d.x[2 + i]];
         kernel[i] = w.shape[d.w[1 + i]];
-        Te *in = te_binary(b, TE_MUL, k, te_int(b, d.dilations[i]));
-        xi[d.x[2 + i]] =
-            te_binary(b, TE_ADD, te_binary(b, TE_ADD, from, in), te_int(b, -d.before[i]));
+        *at = ops_affine(b, *at, d.strides[i], k, d.dilations[i], -d.before[i]);
         wi[d.w[1 + i]] = k;
     }
     /* Outside neither has a part: a sum with the least integer would wrap. */
@@ -405,6 +402,69 @@ static void compute_dilation2d(TeBuilder *b)
     Te *sum = te_binary(b, TE_ADD, v, te_cast(b, t, te_load(b, w, wi)));
     Te *body = te_select(b, inside, sum, te_bound(b, t, true));
     te_output(b, te_reduce(b, TE_REDUCE_MAX, t, 4, te_out_shape(b, 0), 2, kernel, body));
+}
+
+/* ---- nn.correlation ------------------------------------------------------------------------------- */
+
+static RelResult rel_correlation(Rel *r)
+{
+    const Type *x = rel_tensor(r, 0), *y = x ? rel_tensor(r, 1) : NULL;
+    int64_t before[2], after[2], k = attrs_int(r->attrs, "kernel_size", 1);
+    int64_t reach = attrs_int(r->attrs, "max_displacement", 1);
+    int64_t s1 = attrs_int(r->attrs, "stride1", 1), s2 = attrs_int(r->attrs, "stride2", 1);
+    if (!y)
+        return rel_blocked(r);
+    if (!rel_rank(r, 0, x, 4) || !rel_set_input(r, 1, x) ||
+        !rel_padding(r, "padding", 2, before, after))
+        return REL_FAILED;
+    if (!dtype_is_float(x->dtype)) {
+        rel_error(r, E0203_DTYPE, 0, "`nn.correlation` takes reals, found `%s`",
+                  type_str(r->cx, x));
+        return REL_FAILED;
+    }
+    Dim dims[4] = {x->dims[0], 0, x->dims[2], x->dims[3]};
+    bool good = k > 0 && k % 2 && reach >= 0 && s1 > 0 && s2 > 0;
+    for (int i = 0; good && i < 2; i++) {
+        int64_t room = dims[2 + i] + before[i] + after[i] - 2 * (reach + (k - 1) / 2);
+        good = dims[2 + i] >= 0 && room > 0;
+        dims[2 + i] = good ? (room + s1 - 1) / s1 : 0;
+    }
+    if (!good) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, 0,
+                  "an odd kernel and its displacements must fit into the data");
+        return REL_FAILED;
+    }
+    dims[1] = (2 * (reach / s2) + 1) * (2 * (reach / s2) + 1);
+    return rel_out_tensor(r, x->dtype, 4, dims);
+}
+
+/* Channel q is a displacement: the mean, over kernel and channels, of products (or distances) of both data. */
+static void compute_correlation(TeBuilder *b)
+{
+    TeTensor t[2] = {te_input(b, 0), te_input(b, 1)};
+    int64_t before[2], after[2], k = attrs_int(b->attrs, "kernel_size", 1);
+    int64_t reach = attrs_int(b->attrs, "max_displacement", 1);
+    int64_t s1 = attrs_int(b->attrs, "stride1", 1), s2 = attrs_int(b->attrs, "stride2", 1);
+    int64_t side = 2 * (reach / s2) + 1, reduced[3] = {t[0].shape[1], k, k};
+    DType d = t[0].dtype;
+    ops_padding(b->attrs, "padding", 2, before, after);
+    Te *q = te_axis(b, 1), *row = te_int(b, side), *v[2];
+    Te *moved[2] = {te_binary(b, TE_DIV, q, row), te_binary(b, TE_MOD, q, row)};
+    for (int i = 0; i < 2; i++) {
+        Te *at[4] = {te_axis(b, 0), te_axis(b, 4)};
+        for (int a = 0; a < 2; a++) {
+            at[2 + a] =
+                ops_affine(b, te_axis(b, 2 + a), s1, te_axis(b, 5 + a), 1, reach - before[a]);
+            if (i)
+                at[2 + a] = ops_affine(b, at[2 + a], 1, moved[a], s2, -(reach / s2) * s2);
+        }
+        v[i] = te_load_or(b, t[i], at, te_number(b, d, 0));
+    }
+    Te *body = attrs_bool(b->attrs, "is_multiply")
+                   ? te_binary(b, TE_MUL, v[0], v[1])
+                   : te_unary(b, TE_ABS, te_binary(b, TE_SUB, v[0], v[1]));
+    body = te_binary(b, TE_DIV, body, te_number(b, d, (double)(k * k * reduced[0])));
+    te_output(b, te_reduce(b, TE_SUM, d, 4, te_out_shape(b, 0), 3, reduced, body));
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
@@ -488,6 +548,20 @@ static const OpArg dilation_args[] = {{"data", "images"}, {"weight", "one kernel
      .rel = REL,                                              \
      .compute = compute_##ID}
 
+static const OpArg correlation_args[] = {{"data1", "images"}, {"data2", "images"}, {0}};
+static const OpAttr correlation_attrs[] = {
+    ATTR_I("kernel_size", 1, "extent of what is compared: odd"),
+    ATTR_I("max_displacement", 1, "the farthest displacement"),
+    ATTR_I("stride1", 1, "from one result to the next"),
+    ATTR_I("stride2", 1, "from one displacement to the next"),
+    {.name = "padding",
+     .type = ATTR_TYPE_INTS,
+     .otherwise = {.kind = ATTR_LIST, .list = {ops_zeros, 2}},
+     .doc = "zeros around the data: all sides, or before and after"},
+    ATTR_B("is_multiply", 1, "products, else distances"),
+    ATTR_S("layout", "NCHW", "the order of the axes"),
+    {0}};
+
 const Op image_ops[] = {
     ROW("image.resize1d", resize, args_data, resize1d_attrs, OP_INJECTIVE, rel_resize,
         "(float32[1,2,5], size=[8])", "A row of places with another number of them."),
@@ -516,5 +590,14 @@ const Op image_ops[] = {
     ROW("image.dilation2d", dilation2d, dilation_args, dilation_attrs, OP_OUT_FUSABLE,
         rel_dilation2d, "(float32[1,1,4,4], float32[1,2,2])",
         "The greatest sum of elements and a kernel laid over them."),
+    {.name = "nn.correlation",
+     .doc = "How alike two images are at each place, for each displacement of the second.",
+     .args = correlation_args,
+     .attrs = correlation_attrs,
+     .shapes = "(N, C, H, W), (N, C, H, W) -> (N, (2*(max_displacement/stride2) + 1)^2, h, w)",
+     .samples = "(float32[1,2,4,4], float32[1,2,4,4])",
+     .pattern = OP_OUT_FUSABLE,
+     .rel = rel_correlation,
+     .compute = compute_correlation},
     {0},
 };

@@ -82,6 +82,40 @@ static bool convert_shape(const Layout *from, const Dim *in, const Layout *to, D
     return true;
 }
 
+/* Reads both; false unless they hold the same axes. */
+static bool read_layouts(Str a, Str b, Layout *from, Layout *to)
+{
+    return read_layout(a, from) && read_layout(b, to) && once_each(from) && once_each(to) &&
+           same_axes(from, to) && same_axes(to, from);
+}
+
+bool layout_is_blocked(Str layout, const char *letters)
+{
+    Layout blocked, plain;
+    return layout.len && read_layouts(layout, str_of(letters), &blocked, &plain);
+}
+
+void layout_extents(Str src, const int64_t *shape, Str dst, int64_t *out)
+{
+    Layout from, to;
+    if (read_layouts(src, dst, &from, &to))
+        convert_shape(&from, shape, &to, out);
+}
+
+const Type *rel_layout_type(Rel *r, int i, const Type *t, Str src, Str dst)
+{
+    Layout from, to;
+    Dim dims[TENSOR_RANK_MOST];
+    bool fits = read_layouts(src, dst, &from, &to) && (uint32_t)from.n == t->n;
+    for (int k = 0; fits && k < from.n; k++)
+        fits = from.factor[k] == 0 || dim_agrees(from.factor[k], t->dims[k]);
+    if (fits && convert_shape(&from, t->dims, &to, dims))
+        return type_tensor(r->cx, t->dtype, (uint32_t)to.n, dims);
+    rel_error(r, E0202_SHAPE, i, "`%s` does not fit the layouts \"%.*s\" and \"%.*s\"",
+              type_str(r->cx, t), (int)src.len, src.ptr, (int)dst.len, dst.ptr);
+    return NULL;
+}
+
 static RelResult rel_layout_transform(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -89,34 +123,24 @@ static RelResult rel_layout_transform(Rel *r)
         return rel_blocked(r);
     Layout from, to;
     Str a = attrs_string(r->attrs, "src_layout"), b = attrs_string(r->attrs, "dst_layout");
-    Dim dims[TENSOR_RANK_MOST];
-    if (!read_layout(a, &from) || !read_layout(b, &to) || !once_each(&from) || !once_each(&to) ||
-        !same_axes(&from, &to) || !same_axes(&to, &from)) {
+    if (!read_layouts(a, b, &from, &to)) {
         Diag *d =
             rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "layout \"%.*s\" cannot become \"%.*s\"",
                       (int)a.len, a.ptr, (int)b.len, b.ptr);
         diag_help(d, "both name the same axes with capitals; blocks are such as `16c`");
         return REL_FAILED;
     }
-    bool blocks = true;
-    for (int i = 0; i < from.n && (uint32_t)from.n == t->n; i++)
-        blocks = blocks && (from.factor[i] == 0 || dim_agrees(from.factor[i], t->dims[i]));
-    if ((uint32_t)from.n != t->n || !blocks || !convert_shape(&from, t->dims, &to, dims)) {
-        rel_error(r, E0202_SHAPE, 0, "`%s` does not fit the layouts \"%.*s\" and \"%.*s\"",
-                  type_str(r->cx, t), (int)a.len, a.ptr, (int)b.len, b.ptr);
-        return REL_FAILED;
-    }
-    return rel_out_tensor(r, t->dtype, (uint32_t)to.n, dims);
+    const Type *out = rel_layout_type(r, 0, t, a, b);
+    return out ? rel_set_output(r, out) : REL_FAILED;
 }
 
-static void compute_layout_transform(TeBuilder *b)
+TeTensor ops_layout(TeBuilder *b, TeTensor x, Str src, Str dst)
 {
-    TeTensor x = te_input(b, 0);
-    const int64_t *out = te_out_shape(b, 0);
     Layout from, to;
+    Dim out[TENSOR_RANK_MOST];
     Te *index[TENSOR_RANK_MOST];
-    read_layout(attrs_string(b->attrs, "src_layout"), &from);
-    read_layout(attrs_string(b->attrs, "dst_layout"), &to);
+    read_layouts(src, dst, &from, &to);
+    convert_shape(&from, x.shape, &to, out);
     for (int i = 0; i < from.n; i++) {
         if (from.factor[i])
             continue;
@@ -134,6 +158,135 @@ static void compute_layout_transform(TeBuilder *b)
         te_unflatten(b, n, shape, whole, parts);
         for (int k = 0; k < n; k++)
             index[at[k]] = parts[k];
+    }
+    return te_map(b, x.dtype, to.n, out, te_load(b, x, index));
+}
+
+static void compute_layout_transform(TeBuilder *b)
+{
+    te_output(b, ops_layout(b, te_input(b, 0), attrs_string(b->attrs, "src_layout"),
+                            attrs_string(b->attrs, "dst_layout")));
+}
+
+/* ---- layouts that a schedule chose ----------------------------------------------------------------
+ *
+ * Each axis of a tensor is a part of a whole axis: (whole / step) % extent. */
+
+typedef struct Parts {
+    int n, wholes;
+    int whole[TENSOR_RANK_MOST];
+    int64_t step[TENSOR_RANK_MOST], extent[TENSOR_RANK_MOST];
+} Parts;
+
+/* "2h3w4h": extents and names of the axes; parts of one name are those of one whole, the outermost first. */
+static bool read_parts(Str text, Parts *p)
+{
+    *p = (Parts){.wholes = 'z' + 1};
+    for (size_t i = 0; i < text.len; i++) {
+        int64_t extent = 0;
+        while (i < text.len && text.ptr[i] >= '0' && text.ptr[i] <= '9' && extent < OPS_MOST)
+            extent = extent * 10 + (text.ptr[i++] - '0');
+        char c = i < text.len ? text.ptr[i] : 0;
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!letter || extent < 1 || extent > OPS_MOST || p->n == TENSOR_RANK_MOST)
+            return false;
+        for (int k = 0; k < p->n; k++)
+            if (p->whole[k] == c && __builtin_mul_overflow(p->step[k], extent, &p->step[k]))
+                return false;
+        p->whole[p->n] = c;
+        p->step[p->n] = 1;
+        p->extent[p->n++] = extent;
+    }
+    return true;
+}
+
+/* [axis of the data, step, extent] for each axis of the result. */
+static bool read_index_map(const Attrs *a, int rank, Parts *p)
+{
+    const AttrValue *map = attrs_find(a, "index_map");
+    *p = (Parts){.wholes = rank};
+    for (uint32_t i = 0; i < map->list.n; i++, p->n++) {
+        const AttrValue *v = &map->list.at[i];
+        if (v->kind != ATTR_LIST || v->list.n != 3 || i == TENSOR_RANK_MOST)
+            return false;
+        const AttrValue *one = v->list.at;
+        for (int k = 0; k < 3; k++)
+            if (one[k].i < (k ? 1 : 0) || one[k].i > (k ? OPS_MOST : rank - 1))
+                return false;
+        p->whole[i] = (int)one[0].i;
+        p->step[i] = one[1].i;
+        p->extent[i] = one[2].i;
+    }
+    return true;
+}
+
+/* The extent of a whole axis: 1 where it has no parts; -1 when its parts leave gaps or overlap. */
+static int64_t whole_extent(const Parts *p, int whole)
+{
+    int64_t total = 1;
+    for (;;) {
+        int next = -1;
+        for (int i = 0; i < p->n; i++)
+            if (p->whole[i] == whole && p->step[i] >= total && p->extent[i] > 1 &&
+                (next < 0 || p->step[i] < p->step[next]))
+                next = i;
+        if (next < 0)
+            break;
+        if (p->step[next] != total || __builtin_mul_overflow(total, p->extent[next], &total))
+            return -1;
+    }
+    for (int i = 0; i < p->n; i++)
+        if (p->whole[i] == whole && p->extent[i] > 1 && p->step[i] >= total)
+            return -1;
+    return total;
+}
+
+/* What the data and the result are parts of. */
+static bool parts_of_call(const Attrs *a, uint32_t rank, const Dim *dims, Parts *from, Parts *to)
+{
+    if (!attrs_find(a, "index_map"))
+        return read_parts(attrs_string(a, "src_layout"), from) &&
+               read_parts(attrs_string(a, "dst_layout"), to);
+    *from = (Parts){.n = (int)rank, .wholes = (int)rank};
+    for (uint32_t i = 0; i < rank; i++) {
+        from->whole[i] = (int)i;
+        from->step[i] = 1;
+        from->extent[i] = dims[i];
+    }
+    return read_index_map(a, (int)rank, to);
+}
+
+static RelResult rel_chosen_layout(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    Parts from, to;
+    if (!t)
+        return rel_blocked(r);
+    bool fits = parts_of_call(r->attrs, t->n, t->dims, &from, &to) && from.n == (int)t->n;
+    for (int i = 0; fits && i < from.n; i++)
+        fits = dim_agrees(t->dims[i], from.extent[i]) && from.extent[i] > 0;
+    for (int i = 0; fits && i < from.wholes; i++)
+        fits = whole_extent(&from, i) == whole_extent(&to, i) && whole_extent(&to, i) > 0;
+    if (fits)
+        return rel_out_tensor(r, t->dtype, (uint32_t)to.n, to.extent);
+    rel_error(r, E0216_OPERATOR_ARGUMENT, 0, "the parts of the axes do not fit `%s` or each other",
+              type_str(r->cx, t));
+    return REL_FAILED;
+}
+
+static void compute_chosen_layout(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    Parts from, to;
+    Te *index[TENSOR_RANK_MOST];
+    parts_of_call(b->attrs, (uint32_t)x.rank, x.shape, &from, &to);
+    for (int i = 0; i < from.n; i++) {
+        Te *whole = te_int(b, 0);
+        for (int k = 0; k < to.n; k++)
+            if (to.whole[k] == from.whole[i])
+                whole = ops_affine(b, whole, 1, te_axis(b, k), to.step[k], 0);
+        Te *part = te_binary(b, TE_DIV, whole, te_int(b, from.step[i]));
+        index[i] = te_binary(b, TE_MOD, part, te_int(b, from.extent[i]));
     }
     ops_emit(b, te_load(b, x, index));
 }
@@ -354,6 +507,14 @@ static const OpAttr layout_attrs[] = {
     ATTR_MUST("src_layout", STRING, "the order of the axes, such as \"NCHW\""),
     ATTR_MUST("dst_layout", STRING, "the order in the result, such as \"NCHW16c\""),
     {0}};
+static const OpAttr chosen_attrs[] = {
+    ATTR_MUST("src_layout", STRING, "extents and names of the data's axes, such as \"8h6w\""),
+    ATTR_MUST("dst_layout", STRING, "those of the result's, such as \"2h6w4h\""),
+    {0}};
+static const OpAttr index_map_attrs[] = {
+    ATTR_MUST("index_map", INT_LISTS,
+              "for each axis of the result [axis, step, extent]: (index / step) % extent"),
+    {0}};
 static const OpAttr block_attrs[] = {
     ATTR_I("block_size", 1, "elements of a block along each axis"),
     ATTR_S("layout", "NCHW", "the order of the axes"),
@@ -385,6 +546,14 @@ const Op layout_ops[] = {
      .pattern = OP_INJECTIVE,
      .rel = rel_layout_transform,
      .compute = compute_layout_transform},
+    OP_ROW("auto_scheduler_layout_transform", args_data, chosen_attrs, OP_INJECTIVE,
+           rel_chosen_layout, "(float32[4,6], src_layout=\"4h6w\", dst_layout=\"2h6w2h\")",
+           "The elements with axes split in parts, in the order that a schedule chose.",
+           .compute = compute_chosen_layout),
+    OP_ROW("meta_schedule_layout_transform", args_data, index_map_attrs, OP_INJECTIVE,
+           rel_chosen_layout, "(float32[4,6], index_map=[[0, 2, 2], [1, 1, 6], [0, 1, 2]])",
+           "The elements with axes split in parts, as a map of indices says.",
+           .compute = compute_chosen_layout),
     {.name = "nn.depth_to_space",
      .doc = "Blocks of channels moved to places.",
      .args = args_data,

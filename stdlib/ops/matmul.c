@@ -48,6 +48,33 @@ static bool needs_rank(Rel *r, uint32_t i, const Type *t)
 
 /* ---- nn.dense ------------------------------------------------------------------------------------ */
 
+/* The layout of a weight in blocks; "" where the operator has none. */
+static Str weight_blocks(const Attrs *a)
+{
+    return attrs_find(a, "weight_layout") ? attrs_string(a, "weight_layout") : (Str){"", 0};
+}
+
+/* The weight as (units, inputs), set from `units` where it is unknown. NULL when it stays so, or after a diagnostic. */
+static const Type *dense_weight(Rel *r, const Type *x, Dim units, bool *failed)
+{
+    Str blocks = weight_blocks(r->attrs), plain = str_of("NC");
+    if (type_find(r->in[1])->kind == TYPE_HOLE && units >= 0) {
+        const Type *w = type_tensor(r->cx, x->dtype, 2, (Dim[]){units, x->dims[x->n - 1]});
+        const Type *set = blocks.len ? rel_layout_type(r, 1, w, plain, blocks) : w;
+        *failed = !set || !rel_set_input(r, 1, set);
+        return *failed ? NULL : w;
+    }
+    const Type *w = rel_tensor(r, 1);
+    if (!w)
+        return NULL;
+    if (blocks.len)
+        w = rel_layout_type(r, 1, w, blocks, plain);
+    else if (!rel_rank(r, 1, w, 2))
+        w = NULL;
+    *failed = !w;
+    return w;
+}
+
 RelResult rel_dense(Rel *r)
 {
     const Type *x = rel_tensor(r, 0);
@@ -56,15 +83,12 @@ RelResult rel_dense(Rel *r)
     if (!needs_rank(r, 0, x))
         return REL_FAILED;
     Dim units = attrs_int(r->attrs, "units", -2), k = x->dims[x->n - 1];
-    bool open = type_find(r->in[1])->kind == TYPE_HOLE;
-    if (open && units >= 0 && !rel_set_tensor(r, 1, x->dtype, 2, (Dim[]){units, k}))
-        return REL_FAILED;
-    const Type *w =
-        open && units >= 0 ? type_tensor(r->cx, x->dtype, 2, (Dim[]){units, k}) : rel_tensor(r, 1);
+    bool failed = false;
+    const Type *w = dense_weight(r, x, units, &failed);
     DType dtype;
     if (!w)
-        return rel_blocked(r);
-    if (!rel_rank(r, 1, w, 2) || !out_dtype(r, x, w, &dtype))
+        return failed ? REL_FAILED : rel_blocked(r);
+    if (!out_dtype(r, x, w, &dtype))
         return REL_FAILED;
     if (!dim_agrees(k, w->dims[1])) {
         contraction_error(r, x, (int)x->n - 1, w, 1);
@@ -92,14 +116,21 @@ static void emit_product(TeBuilder *b, int64_t extent, Te *x, Te *y)
     te_output(b, te_reduce(b, TE_SUM, d, te_out_rank(b, 0), te_out_shape(b, 0), 1, &extent, body));
 }
 
-static void compute_dense(TeBuilder *b)
+void ops_dense(TeBuilder *b, TeTensor x, TeTensor w)
 {
-    TeTensor x = te_input(b, 0), w = te_input(b, 1);
+    Str blocks = weight_blocks(b->attrs);
+    if (blocks.len)
+        w = ops_layout(b, w, blocks, str_of("NC"));
     int r = te_out_rank(b, 0);
     Te *xi[TENSOR_RANK_MOST], *k = te_axis(b, r), *wi[2] = {te_axis(b, r - 1), k};
     ops_axes(b, 0, r - 1, xi);
     xi[r - 1] = k;
     emit_product(b, x.shape[r - 1], te_load(b, x, xi), te_load(b, w, wi));
+}
+
+static void compute_dense(TeBuilder *b)
+{
+    ops_dense(b, te_input(b, 0), te_input(b, 1));
 }
 
 /* ---- nn.matmul, nn.batch_matmul ------------------------------------------------------------------ */
@@ -196,6 +227,11 @@ const OpAttr dense_attrs[] = {
     ATTR_MUST_NONE("units", INT, "the number of outputs; None: the rows of the weight"),
     OUT_DTYPE,
     {0}};
+const OpAttr dense_pack_attrs[] = {
+    ATTR_MUST_NONE("units", INT, "the number of outputs; None: the rows of the weight"),
+    OUT_DTYPE,
+    ATTR_S("weight_layout", "NC", "the order of the weight's axes, such as \"NC8n\""),
+    {0}};
 #define TRANSPOSES                                                   \
     ATTR_B("transpose_a", 0, "the left matrix is given transposed"), \
         ATTR_B("transpose_b", 0, "the right matrix is given transposed")
@@ -212,6 +248,15 @@ const Op matmul_ops[] = {
      .args = dense_args,
      .attrs = dense_attrs,
      .samples = "(float32[2,3], float32[4,3], units=4) (float32[2,5,3], float32[4,3], units=None)",
+     .pattern = OP_OUT_FUSABLE,
+     .rel = rel_dense,
+     .compute = compute_dense},
+    {.name = "nn.contrib_dense_pack",
+     .doc = "`nn.dense` with a weight whose axes are split in blocks.",
+     .args = dense_args,
+     .attrs = dense_pack_attrs,
+     .samples = "(float32[2,3], float32[2,3,4], units=8, weight_layout=\"NC4n\") "
+                "(float32[2,4], float32[2,2,4,2], units=None, weight_layout=\"NC4n2c\")",
      .pattern = OP_OUT_FUSABLE,
      .rel = rel_dense,
      .compute = compute_dense},

@@ -87,6 +87,14 @@ bool layout_positions(Str layout, const char *letters, int *at);
 int ops_spatial(const Op *op);
 /* The same as a relation asks it, with a diagnostic about the attribute. */
 bool rel_layout(Rel *r, const char *key, const char *letters, int *at);
+/* Whether a layout holds just these axes, some of them split in blocks ("NCHW16c"), or all whole. */
+bool layout_is_blocked(Str layout, const char *letters);
+/* The extents in another layout that holds the same axes. */
+void layout_extents(Str src, const int64_t *shape, Str dst, int64_t *out);
+/* The type t, of argument i, in another layout; NULL after a diagnostic. */
+const Type *rel_layout_type(Rel *r, int i, const Type *t, Str src, Str dst);
+/* The tensor in another layout: a stage. */
+TeTensor ops_layout(TeBuilder *b, TeTensor x, Str src, Str dst);
 /* out_layout, or data_layout where it is "". */
 Str ops_out_layout(const Attrs *a, const char *data_key, const char *out_key);
 
@@ -110,8 +118,11 @@ bool slice_axis(int64_t d, bool sizes, const int64_t *begin, const int64_t *end,
 void ops_conv(TeBuilder *b, TeTensor x, TeTensor w);
 RelResult rel_conv(Rel *r);
 RelResult rel_dense(Rel *r);
+/* The data times the transposed weight, whose blocks are joined before, as the output. */
+void ops_dense(TeBuilder *b, TeTensor x, TeTensor w);
 RelResult rel_concatenate_of(Rel *r, const Type *t);
-extern const OpAttr conv2d_attrs[], conv2d_transpose_attrs[], dense_attrs[], batch_matmul_attrs[];
+extern const OpAttr conv2d_attrs[], conv2d_transpose_attrs[], dense_attrs[], dense_pack_attrs[],
+    batch_matmul_attrs[];
 extern const OpAttr avg2d_attrs[];
 /* The same for transposed convolutions, products of matrices, and the mean of windows. */
 void ops_conv_transpose(TeBuilder *b, TeTensor x, TeTensor w);
@@ -147,6 +158,8 @@ int ops_axis(const Attrs *a, const char *key, int rank);
 TeTensor ops_reshape(TeBuilder *b, TeTensor t, int rank, const int64_t *shape);
 /* clamp(x, 0, extent - 1) of an int64. */
 Te *ops_clamp(TeBuilder *b, Te *x, int64_t extent);
+/* x*by + y*times + plus, of int64: where a window's element lies. */
+Te *ops_affine(TeBuilder *b, Te *x, int64_t by, Te *y, int64_t times, int64_t plus);
 /* Element of a tensor of rank 0. */
 Te *ops_scalar(TeBuilder *b, TeTensor t);
 

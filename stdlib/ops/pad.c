@@ -148,6 +148,40 @@ static void compute_mirror_pad(TeBuilder *b)
     emit_pad(b, reflect ? PAD_REFLECT : PAD_SYMMETRIC, ops_number(b, 0));
 }
 
+/* ---- nn.dilate ------------------------------------------------------------------------------------ */
+
+static RelResult rel_dilate(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    int64_t strides[TENSOR_RANK_MOST];
+    Dim dims[TENSOR_RANK_MOST];
+    if (!t)
+        return rel_blocked(r);
+    if (!rel_ints(r, "strides", (int)t->n, strides))
+        return REL_FAILED;
+    for (uint32_t i = 0; i < t->n; i++)
+        dims[i] = t->dims[i] <= 0 ? t->dims[i] : (t->dims[i] - 1) * strides[i] + 1;
+    return rel_out_tensor(r, t->dtype, t->n, dims);
+}
+
+static void compute_dilate(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0);
+    int64_t strides[TENSOR_RANK_MOST];
+    Te *index[TENSOR_RANK_MOST], *hit = NULL;
+    ops_ints(b->attrs, "strides", x.rank, strides);
+    for (int i = 0; i < x.rank; i++) {
+        Te *s = te_int(b, strides[i]);
+        Te *on = te_binary(b, TE_EQ, te_binary(b, TE_MOD, te_axis(b, i), s), te_int(b, 0));
+        index[i] = te_binary(b, TE_DIV, te_axis(b, i), s);
+        hit = hit ? te_binary(b, TE_AND, hit, on) : on;
+    }
+    Te *v = te_load(b, x, index), *fill = ops_number(b, attrs_float(b->attrs, "dilation_value"));
+    ops_emit(b, hit ? te_select(b, hit, v, fill) : v);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------- */
+
 static const OpArg pad_args[] = {
     {"data", "the tensor"}, {"pad_val", "the new elements: a scalar"}, {0}};
 #define PAD_WIDTH ATTR_MUST("pad_width", INT_LISTS, "for each axis how many before and after")
@@ -163,6 +197,14 @@ static const OpAttr mirror_pad_attrs[] = {
     ATTR_S("mode", "SYMMETRIC", "whether the border is repeated (SYMMETRIC) or not (REFLECT)"),
     PAD_WIDTH,
     {0}};
+
+static const OpAttr dilate_attrs[] = {{.name = "strides",
+                                       .type = ATTR_TYPE_INTS,
+                                       .otherwise = {.kind = ATTR_LIST, .list = {ops_ones, 2}},
+                                       .doc = "distance of the elements, one an axis"},
+                                      ATTR_F("dilation_value", 0, "the new elements"),
+                                      {0}};
+static const OpArg dilate_args[] = {{"x", "the tensor"}, {0}};
 
 const Op pad_ops[] = {
     {.name = "nn.pad",
@@ -192,5 +234,14 @@ const Op pad_ops[] = {
      .pattern = OP_INJECTIVE,
      .rel = rel_mirror_pad,
      .compute = compute_mirror_pad},
+    {.name = "nn.dilate",
+     .doc = "A tensor with new elements between its own.",
+     .args = dilate_args,
+     .attrs = dilate_attrs,
+     .shapes = "(d...) -> ((d - 1)*strides + 1...)",
+     .samples = "(float32[2,3], strides=[2, 2])",
+     .pattern = OP_INJECTIVE,
+     .rel = rel_dilate,
+     .compute = compute_dilate},
     {0},
 };

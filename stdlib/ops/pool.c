@@ -67,9 +67,7 @@ RelResult rel_pool(Rel *r)
 /* The position in axis i of the data: that of the window's corner plus the place in the window. */
 static Te *window_at(TeBuilder *b, const Window *w, int i, Te *out, Te *place)
 {
-    Te *from = te_binary(b, TE_MUL, out, te_int(b, w->strides[i]));
-    Te *in = te_binary(b, TE_MUL, place, te_int(b, w->dilation[i]));
-    return te_binary(b, TE_ADD, te_binary(b, TE_ADD, from, in), te_int(b, -w->before[i]));
+    return ops_affine(b, out, w->strides[i], place, w->dilation[i], -w->before[i]);
 }
 
 /* Whether some window leaves the data. */

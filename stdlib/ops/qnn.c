@@ -334,16 +334,8 @@ static TeTensor centred(TeBuilder *b, TeTensor t, TeTensor zero, int axis)
 
 static void compute_qnn_dense(TeBuilder *b)
 {
-    TeTensor x = centred(b, te_input(b, 0), te_input(b, 2), 0);
-    TeTensor w = centred(b, te_input(b, 1), te_input(b, 3), 0);
-    int r = te_out_rank(b, 0);
-    Te *xi[TENSOR_RANK_MOST], *k = te_axis(b, r), *wi[2] = {te_axis(b, r - 1), k};
-    ops_axes(b, 0, r - 1, xi);
-    xi[r - 1] = k;
-    DType d = te_out_dtype(b, 0);
-    Te *body =
-        te_binary(b, TE_MUL, te_cast(b, d, te_load(b, x, xi)), te_cast(b, d, te_load(b, w, wi)));
-    te_output(b, te_reduce(b, TE_SUM, d, r, te_out_shape(b, 0), 1, &x.shape[r - 1], body));
+    ops_dense(b, centred(b, te_input(b, 0), te_input(b, 2), 0),
+              centred(b, te_input(b, 1), te_input(b, 3), 0));
 }
 
 /* Padding stands for 0, which the centred data holds as 0. */
@@ -672,6 +664,11 @@ const Op qnn_ops[] = {
     ROW("qnn.dense", qnn_dense, product_args, dense_attrs, OP_OPAQUE, rel_qnn_dense,
         "(int8[2,3], int8[4,3], int32, int32, float32, float32, units=4, out_dtype=\"int32\")",
         "`nn.dense` of quantised numbers, summed as integers."),
+    ROW("qnn.contrib_dense_pack", qnn_dense, product_args, dense_pack_attrs, OP_OPAQUE,
+        rel_qnn_dense,
+        "(int8[2,3], int8[2,3,4], int32, int32, float32, float32, units=8, out_dtype=\"int32\", "
+        "weight_layout=\"NC4n\")",
+        "`nn.contrib_dense_pack` of quantised numbers, summed as integers."),
     ROW("qnn.conv2d", qnn_conv2d, product_args, conv2d_attrs, OP_OPAQUE, rel_qnn_conv2d,
         "(uint8[1,1,3,3], uint8[2,1,2,2], int32, int32, float32, float32, out_dtype=\"int32\")",
         "`nn.conv2d` of quantised numbers, summed as integers."),

@@ -439,3 +439,10 @@ Te *ops_scalar(TeBuilder *b, TeTensor t)
 {
     return te_load(b, t, NULL);
 }
+
+Te *ops_affine(TeBuilder *b, Te *x, int64_t by, Te *y, int64_t times, int64_t plus)
+{
+    Te *sum = te_binary(b, TE_ADD, te_binary(b, TE_MUL, x, te_int(b, by)),
+                        te_binary(b, TE_MUL, y, te_int(b, times)));
+    return te_binary(b, TE_ADD, sum, te_int(b, plus));
+}

@@ -19,6 +19,7 @@ import table_qnn  # noqa: F401
 import table_reduce  # noqa: F401
 import table_shape  # noqa: F401
 import table_signal  # noqa: F401
+import table_transformed  # noqa: F401
 import table_vision  # noqa: F401
 import table_window  # noqa: F401
 from peer import ENTRIES, LEAST

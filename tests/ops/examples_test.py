@@ -1,6 +1,6 @@
 """The example of every operator in docs/operators.md runs on both engines; every operator that the language names has a row.
 
-names.txt lists the names, one a line, without those of accelerators and the results of altering layouts.
+names.txt lists the names, one a line, without those of accelerators.
 """
 import os
 import re

@@ -68,7 +68,7 @@ MARKS = {"annotation.compiler_begin": ', compiler="c"', "annotation.compiler_end
 
 
 @entry("annotation.stop_fusion annotation.checkpoint annotation.compiler_begin annotation.compiler_end annotation.cast_hint "
-       "annotation.bitpack_start annotation.bitpack_end device_copy on_device debug", ALL)
+       "annotation.bitpack_start annotation.bitpack_end annotation.with_funcid device_copy on_device debug", ALL)
 def identity(g, name):
     for shape in SHAPES:
         x = g.array(shape)

@@ -186,16 +186,6 @@ def einsum(g, name):
         yield product_case(g, f'einsum(({holes}), equation="{eq}")', arrays, lambda *a: np.einsum(eq, *a), g.dtype)
 
 
-@entry("nn.contrib_dense_pack", ALL, ulp=ULP_SUM)
-def dense_pack(g, name):
-    for i, (m, n, k, block) in enumerate([(1, 4, 3, 2), (2, 8, 4, 4), (3, 16, 5, 8), (1, 2, 1, 2), (5, 6, 7, 3), (4, 4, 4, 1), (8, 32, 16, 16), (2, 9, 2, 9), (1, 12, 30, 4), (7, 10, 3, 5),
-                                          (3, 8, 8, 2), (6, 6, 6, 6)]):
-        x, w = operands(g, (m, k), (n // block, k, block))
-        out = outs(g, i)
-        yield product_case(g, f'nn.contrib_dense_pack({{}}, {{}}, units=None{out_text(g, out)}, weight_layout="NC{block}n")', [x, w],
-                           lambda a, b: np.matmul(a, b.transpose(0, 2, 1).reshape(n, k).T), out)
-
-
 # ---- normalising -------------------------------------------------------------------------------------------
 
 NORMS = [((2, 3), 1), ((2, 3), 0), ((2, 3, 4), 1), ((2, 3, 4), -1), ((2, 3, 4), 2), ((1, 4, 3, 3), 1), ((2, 3, 3, 4), 3), ((5, 1), 1), ((1, 8, 2, 2), 1), ((2, 2, 2, 2, 2), 1),
