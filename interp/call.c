@@ -192,6 +192,15 @@ Value interp_call_global(Interp *in, Module *env, const Name *name, uint32_t n, 
     return code ? enter(in, code, NULL, n, args, span) : value_none();
 }
 
+const Name *function_value_names(Value v, const PtrMap *names)
+{
+    const Code *code = closure_code(v);
+    for (size_t i = 0; code && i < code->unit->globals.n; i++)
+        if (ptrmap_has(names, code->unit->globals.at[i]))
+            return code->unit->globals.at[i];
+    return NULL;
+}
+
 const Type *function_value_type(Value v)
 {
     const Code *code = closure_code(v);

@@ -127,6 +127,7 @@ typedef struct Unit {
     Module *keep; /* in whose arenas attributes lie */
     Vec(Value) constants;
     Vec(Code *) codes;
+    Vec(const Name *) globals; /* that its steps name */
     uint32_t most_args, most_tests;
 } Unit;
 

@@ -348,6 +348,12 @@ static Value nullary(const Constructor *con)
     return (Value){.kind = VALUE_CON, .object = con->info->nullary};
 }
 
+static void name_global(Prepare *p, Step *s, const GlobalVar *global)
+{
+    s->name = global->name;
+    vec_push(&p->unit->globals, &p->unit->arena, global->name);
+}
+
 /* The step that makes a value of an atom that is no variable. */
 static Step *atom_step(Prepare *p, const Expr *e)
 {
@@ -355,7 +361,7 @@ static Step *atom_step(Prepare *p, const Expr *e)
     if (!global)
         return eta_closure(p, e);
     Step *s = step_new(p, STEP_GLOBAL, e, 0);
-    s->name = global->name;
+    name_global(p, s, global);
     return s;
 }
 
@@ -406,7 +412,7 @@ static Step *call_step(Prepare *p, const Call *call, bool tail)
     else if (con)
         s->con = con->con;
     else if (global)
-        s->name = global->name;
+        name_global(p, s, global);
     else if (s->args)
         s->args[s->n] = operand(p, call->callee);
     return s;

@@ -131,6 +131,23 @@ void module_import(Module *m, Module *from)
     module_use(m, from);
 }
 
+void module_adopt_imports(Module *m, const Module *from)
+{
+    for (size_t i = 0; i < from->imported_types.n; i++) {
+        module_define_type(m, from->imported_types.at[i]);
+        vec_push(&m->imported_types, &m->arena, from->imported_types.at[i]);
+    }
+    for (size_t i = 0; i < from->defs.n; i++) {
+        const Def *def = &from->defs.at[i];
+        if (!def->fn || !def->imported)
+            continue;
+        module_define(m, def->name, def->fn, def->span, def->home);
+        vec_last(&m->defs).imported = true;
+    }
+    for (size_t i = 0; i < from->imports.n; i++)
+        vec_push(&m->imports, &m->arena, from->imports.at[i]);
+}
+
 /* The place stays, so that the positions behind it do; a definition without a function is none. */
 void module_remove(Module *m, const Name *name)
 {

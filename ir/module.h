@@ -60,6 +60,8 @@ void module_define(Module *m, const Name *name, Function *fn, Span span, Module 
 void module_define_type(Module *m, const TypeDef *def);
 /* Everything `from` defines, marked as imported; what m has already stays. */
 void module_import(Module *m, Module *from);
+/* What `from` imported, as imported. */
+void module_adopt_imports(Module *m, const Module *from);
 void module_remove(Module *m, const Name *name);
 
 const Def *module_find(const Module *m, const Name *name);

@@ -279,6 +279,7 @@ struct Mapping {
     uint32_t n;
     const TypeVar *const *vars;
     const Type *const *with;
+    const PtrMap *defs;
     PtrMap done;
     uint32_t steps, depth;
 };
@@ -302,6 +303,10 @@ static const Type *map_parts(Ctx *cx, const Type *t, Mapping *m)
     }
     Type probe = *t;
     probe.parts = parts;
+    const TypeDef *def = t->kind == TYPE_ADT && m->defs ? ptrmap_find(m->defs, t->def) : NULL;
+    if (def)
+        probe.def = def;
+    changed |= def != NULL;
     if (t->kind == TYPE_FUNC) {
         probe.result = type_map(cx, t->result, m);
         changed |= probe.result != t->result;
@@ -374,6 +379,47 @@ const Type *type_subst(Ctx *cx, const Type *t, uint32_t n, const TypeVar *const 
 {
     return n ? type_mapped(cx, t, (Mapping){.leaf = subst_leaf, .n = n, .vars = vars, .with = with})
              : t;
+}
+
+static bool defs_leaf(Ctx *cx, const Mapping *m, const Type **t, const Type **out)
+{
+    (void)cx, (void)m;
+    *t = *out = type_find(*t);
+    return false;
+}
+
+const Type *type_with_defs(Ctx *cx, const Type *t, const PtrMap *defs)
+{
+    return type_mapped(cx, t, (Mapping){.leaf = defs_leaf, .defs = defs});
+}
+
+typedef struct Mentioned {
+    const PtrMap *defs;
+    PtrMap seen;
+} Mentioned;
+
+static bool mentions_def(const Type *t, Mentioned *m)
+{
+    t = type_find(t);
+    if (t->kind == TYPE_ADT && ptrmap_has(m->defs, t->def))
+        return true;
+    bool leaf = t->kind == TYPE_TENSOR || t->kind == TYPE_VAR || t->kind == TYPE_HOLE ||
+                t->kind == TYPE_POISON;
+    if (leaf || ptrmap_has(&m->seen, t))
+        return false;
+    ptrmap_put(&m->seen, t, NULL);
+    bool found = t->kind == TYPE_FUNC && mentions_def(t->result, m);
+    for (uint32_t i = 0; i < t->n && !found; i++)
+        found = mentions_def(t->parts[i], m);
+    return found;
+}
+
+bool type_mentions(const Type *t, const PtrMap *defs)
+{
+    Mentioned m = {.defs = defs};
+    bool found = mentions_def(t, &m);
+    ptrmap_deinit(&m.seen);
+    return found;
 }
 
 bool type_is_poison(const Type *t)

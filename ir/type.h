@@ -101,6 +101,7 @@ struct TypeDef {
     uint32_t n_cons;
     bool is_extern;
     Span span; /* of the name */
+    Span text; /* from `type` to the end; none of one that was not read from text */
 };
 
 /* ---- making; all return an interned type unless a part is open ---------------------------------------------------- */
@@ -150,6 +151,9 @@ bool type_equal_under(const Type *a, const Type *b, const TypeBijection *under);
 /* Replaces the n variables by the types `with`. */
 const Type *type_subst(Ctx *cx, const Type *t, uint32_t n, const TypeVar *const *vars,
                        const Type *const *with);
+/* Replaces data types: TypeDef -> TypeDef, with as many parameters; others stay. */
+const Type *type_with_defs(Ctx *cx, const Type *t, const struct PtrMap *defs);
+bool type_mentions(const Type *t, const struct PtrMap *defs); /* keys: TypeDef */
 
 /* As Relay text: `Tensor[(2, ?), float32]`, `fn [A](A) -> A`, `List[int32]`, `Colour[]`; holes print `_`. */
 void type_print(Buf *b, const Type *t);

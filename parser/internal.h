@@ -97,6 +97,8 @@ typedef enum FrameKind {
 /* A type definition that was declared: where it begins, ends, and where its constructors stand. */
 typedef struct Declared {
     TypeDef *def;
+    Span range; /* of the text that is read */
+    uint32_t start; /* `extern`, where it stands before */
     uint32_t from, body, end;
     bool is_extern;
 } Declared;
@@ -165,6 +167,7 @@ typedef struct Parser {
     uint32_t errors;
     uint32_t taken; /* tokens */
     uint32_t definition; /* how many began, from 1 */
+    bool inside; /* one: the variables of the session are out of reach */
     uint32_t depth; /* of types, patterns, attribute lists */
     bool lines; /* a cell: what begins a line is no call of what stands before */
     bool
@@ -200,6 +203,8 @@ bool parser_init(Parser *p, Ctx *cx, uint32_t source, uint32_t from, uint32_t to
                  const ParseEnv *env);
 /* Everything but the module. */
 void parser_deinit(Parser *p);
+/* What belongs to one text alone is forgotten: metadata and graph variables. */
+void parser_leave_text(Parser *p);
 
 /* After so many tokens the limits are asked. */
 #define TOKENS_TO_ASK 1024
@@ -230,6 +235,10 @@ Diag *parse_expected(Parser *p, DiagCode code, const char *wanted);
 bool hint_habit(const Parser *p, Diag *d, Str found, const char *wanted);
 /* The constructor or type may be the prelude's, which the text does not import. */
 bool hint_import(Parser *p, Diag *d, const Name *name);
+/* It may be an earlier one, of a type that this text defines again. */
+bool hint_replaced(Parser *p, Diag *d, const Name *name);
+/* The names of constructors that may have been meant; how many. */
+size_t hint_constructors(Parser *p, size_t most, const char **names);
 void hint_token(const Parser *p, Diag *d, const char *wanted); /* for the next token */
 /* Reports that nesting ends here, and ends the work. */
 bool parse_too_deep(Parser *p, const char *what);
@@ -257,6 +266,8 @@ Symbol *symbol_get(Parser *p, Str text);
 /* The constructor or operator of the name; NULL for neither. */
 const Constructor *symbol_con(Parser *p, Symbol *s);
 const Op *symbol_op(Parser *p, Symbol *s);
+/* The type of this text that takes the place of a constructor's type; NULL for none. */
+const TypeDef *con_replaced(Parser *p, const Constructor *con);
 /* What the digits of a graph variable stand for; NULL for nothing. */
 Expr *graph_find(Parser *p, Str digits);
 void graph_bind(Parser *p, Str digits, Expr *e);

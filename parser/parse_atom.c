@@ -23,13 +23,6 @@ static bool add_op(void *data, const Op *op)
     return list->n < NAMES_MOST;
 }
 
-static void add_cons(NameList *list, const Module *m)
-{
-    for (size_t i = 0; m && i < m->con_index.n && list->n < NAMES_MOST; i++)
-        if (m->con_index.entries[i].key)
-            list->at[list->n++] = ((const Name *)m->con_index.entries[i].key)->text;
-}
-
 static void suggest_local(Parser *p, Diag *d, const char *wanted, char sigil)
 {
     NameList *list = arena_new(&p->scratch, NameList);
@@ -87,12 +80,29 @@ static void undefined_local(Parser *p, Token t, Symbol *s)
         suggest_local(p, d, parse_copy(p, text), '%');
 }
 
+/* A definition may be called anywhere, and the variables of a session come and go. */
+static bool out_of_reach(Parser *p, Token t, const Name *name, const PtrMap *locals,
+                         const Expr *found)
+{
+    if (!p->inside || !found || !locals || ptrmap_find(locals, name) != found)
+        return false;
+    p->errors++;
+    if (p->lenient)
+        return true;
+    Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
+                          "a definition cannot use `%%%s`, a variable of the session", name->text);
+    diag_help(d, "give the function a parameter for it, or bind a function: `let %%f = fn …;`");
+    return true;
+}
+
 static bool local(Parser *p)
 {
     Token t = p->tok;
     Symbol *s = symbol_get(p, token_name(p, t));
     if (!s->var)
         undefined_local(p, t, s);
+    else
+        out_of_reach(p, t, s->name, p->env->locals, &s->var->base);
     parse_advance(p);
     Var *var = s->var ? s->var : expr_var(p->arena, token_span(p, t), s->name, NULL);
     take_value(p, &var->base, t, true);
@@ -104,6 +114,7 @@ static bool graph(Parser *p)
     Token t = p->tok;
     Str digits = token_name(p, t);
     Expr *e = graph_find(p, digits);
+    out_of_reach(p, t, ctx_name_str(p->cx, digits), p->env->graph, e);
     if (!e && !p->lenient) {
         Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
                               "nothing is bound to `%%%.*s` yet", (int)digits.len, digits.ptr);
@@ -142,8 +153,7 @@ bool undefined_again(Parser *p, Symbol *s)
 static void suggest_name(Parser *p, Diag *d, const char *wanted)
 {
     NameList *list = arena_new(&p->scratch, NameList);
-    add_cons(list, p->m);
-    add_cons(list, p->env->globals);
+    list->n = hint_constructors(p, NAMES_MOST / 2, list->at);
     for (int kind = TOKEN_FALSE; kind <= TOKEN_TYPE; kind++)
         list->at[list->n++] = token_spelling((TokenKind)kind);
     if (p->cx->ops)
@@ -163,7 +173,8 @@ static bool undefined_name(Parser *p, Token t, Symbol *s)
         diag_help(d, "did you mean the variable `%%%s`?", s->name->text);
     else if (def || module_find(p->m, s->name))
         diag_help(d, "did you mean the function `@%s`?", s->name->text);
-    else if (!hint_habit(p, d, (Str){s->name->text, s->name->len}, "a value") &&
+    else if (!hint_replaced(p, d, s->name) &&
+             !hint_habit(p, d, (Str){s->name->text, s->name->len}, "a value") &&
              !hint_import(p, d, s->name))
         suggest_name(p, d, s->name->text);
     return true;

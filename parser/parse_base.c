@@ -35,6 +35,16 @@ void parser_deinit(Parser *p)
     arena_deinit(&p->scratch);
 }
 
+void parser_leave_text(Parser *p)
+{
+    if (p->meta_from)
+        metadata_close(&p->meta);
+    p->meta_from = 0;
+    p->meta_known = p->meta_broken = false;
+    p->graph.at.n = 0;
+    ptrmap_clear(&p->graph.others);
+}
+
 const char *parse_copy(Parser *p, Str s)
 {
     return arena_copy_text(&p->scratch, s.ptr, s.len);
@@ -351,13 +361,26 @@ void graph_bind(Parser *p, Str digits, Expr *e)
 
 /* ---- what names mean ----------------------------------------------------------------------------------------------------- */
 
+const TypeDef *con_replaced(Parser *p, const Constructor *con)
+{
+    const Name *type = con->type->name;
+    const TypeDef *here = symbol_get(p, (Str){type->text, type->len})->type_def;
+    return here != con->type ? here : NULL;
+}
+
+static const Constructor *earlier_con(Parser *p, const Name *name)
+{
+    const Constructor *con = module_find_con(p->env->globals, name);
+    return con && !con_replaced(p, con) ? con : NULL;
+}
+
 static void look_up(Parser *p, Symbol *s)
 {
     s->looked_up = true;
     if (!s->con && p->m->con_index.n)
         s->con = module_find_con(p->m, s->name);
     if (!s->con && p->env->globals)
-        s->con = module_find_con(p->env->globals, s->name);
+        s->con = earlier_con(p, s->name);
     s->op = op_find(p->cx, (Str){s->name->text, s->name->len});
 }
 

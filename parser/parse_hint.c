@@ -46,6 +46,37 @@ void hint_token(const Parser *p, Diag *d, const char *wanted)
         hint_habit(p, d, text, wanted);
 }
 
+static size_t add_cons(Parser *p, const Module *m, size_t n, size_t most, const char **names)
+{
+    for (size_t i = 0; m && i < m->con_index.n && n < most; i++) {
+        const Constructor *con = m->con_index.entries[i].value;
+        if (con && m->con_index.entries[i].key && !con_replaced(p, con))
+            names[n++] = con->name->text;
+    }
+    return n;
+}
+
+size_t hint_constructors(Parser *p, size_t most, const char **names)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->symbols.cap && n < most / 2; i++) {
+        const Symbol *s = p->symbols.slots[i].symbol;
+        if (s && s->con)
+            names[n++] = s->name->text;
+    }
+    n = add_cons(p, p->env->globals, n, most, names);
+    return add_cons(p, p->m, n, most, names);
+}
+
+bool hint_replaced(Parser *p, Diag *d, const Name *name)
+{
+    const Constructor *con = module_find_con(p->env->globals, name);
+    const TypeDef *now = con ? con_replaced(p, con) : NULL;
+    if (now && d)
+        diag_label(d, now->span, "`%s` is defined again without it", now->name->text);
+    return now != NULL;
+}
+
 bool hint_import(Parser *p, Diag *d, const Name *name)
 {
     static const char prelude[] = "prelude.rly";

@@ -7,7 +7,8 @@ static bool find_section(Parser *p)
     if (p->meta_known)
         return p->meta_from != 0;
     p->meta_known = true;
-    Lexer ahead = {.text = p->lx.text, .end = p->lx.end, .at = p->tok.from};
+    uint32_t end = (uint32_t)sources_get(&p->cx->sources, p->source)->len;
+    Lexer ahead = {.text = p->lx.text, .end = end, .at = p->tok.from};
     for (Token t = lexer_next(&ahead); t.kind != TOKEN_END; t = lexer_next(&ahead)) {
         if (t.kind != TOKEN_HASH)
             continue;
@@ -17,9 +18,9 @@ static bool find_section(Parser *p)
         if (lexer_next(&ahead).kind != TOKEN_RBRACKET)
             continue;
         p->meta_from = ahead.at;
-        Str json = {p->lx.text + ahead.at, p->lx.end - ahead.at};
-        p->meta_broken = !metadata_open(&p->meta, p->cx, &p->scratch, p->m, json,
-                                        parse_span(p, ahead.at, p->lx.end));
+        Str json = {p->lx.text + ahead.at, end - ahead.at};
+        p->meta_broken =
+            !metadata_open(&p->meta, p->cx, &p->scratch, p->m, json, parse_span(p, ahead.at, end));
         p->errors += p->meta_broken;
         return true;
     }

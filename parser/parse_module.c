@@ -22,9 +22,19 @@ bool parse_at_definition(const Parser *p)
 
 /* ---- types are declared before anything is read ----------------------------------------------------------------------------- */
 
-/* Goes to a place in the text; the token there becomes the next. */
-static void jump(Parser *p, uint32_t to)
+static Span whole_text(const Parser *p)
 {
+    return parse_span(p, 0, p->lx.end);
+}
+
+/* Goes to a place in a text; the token there becomes the next. */
+static void jump(Parser *p, Span text, uint32_t to)
+{
+    if (text.source != p->source)
+        parser_leave_text(p);
+    p->source = text.source;
+    p->lx.text = sources_get(&p->cx->sources, text.source)->text;
+    p->lx.end = text.to;
     if (to > p->lx.end)
         to = p->lx.end;
     p->lx.at = to;
@@ -75,7 +85,11 @@ static void find_types(Parser *p, DeclareScope scope)
             return;
         if (t.kind != TOKEN_TYPE)
             continue;
-        Declared one = {.from = t.from, .is_extern = last.kind == TOKEN_EXTERN};
+        bool is_extern = last.kind == TOKEN_EXTERN;
+        Declared one = {.range = whole_text(p),
+                        .start = is_extern ? last.from : t.from,
+                        .from = t.from,
+                        .is_extern = is_extern};
         vec_push(&p->declared, &p->scratch, one);
     }
 }
@@ -92,7 +106,7 @@ static void declare_head(Parser *p, Declared *one)
 {
     TypeVarList params = {0};
     uint32_t undo = (uint32_t)p->undo.n;
-    jump(p, one->from);
+    jump(p, one->range, one->from);
     parse_advance(p);
     Token t = p->tok;
     one->end = p->tok.from;
@@ -138,7 +152,7 @@ static bool declare_constructor(Parser *p, TypeDef *def)
 
 static void declare_constructors(Parser *p, Declared *one)
 {
-    jump(p, one->body);
+    jump(p, one->range, one->body);
     uint32_t undo = (uint32_t)p->undo.n, open = p->tok.from;
     if (!parse_at(p, TOKEN_LBRACE)) {
         one->end = p->tok.from;
@@ -164,20 +178,30 @@ static void declare_constructors(Parser *p, Declared *one)
     module_define_type(p->m, one->def);
 }
 
+static void declare_found(Parser *p)
+{
+    for (size_t i = 0; i < p->declared.n; i++)
+        declare_head(p, &p->declared.at[i]);
+    for (size_t i = 0; i < p->declared.n; i++) {
+        Declared *one = &p->declared.at[i];
+        if (!one->def)
+            continue;
+        declare_constructors(p, one);
+        one->def->text = parse_span(p, one->start, one->end);
+    }
+}
+
 void declare_types(Parser *p, DeclareScope scope)
 {
     uint32_t at = p->tok.from;
+    Span text = whole_text(p);
     p->declared.n = 0;
     if (scope == DECLARE_TEXT && !mentions_type(p))
         return;
     find_types(p, scope);
-    for (size_t i = 0; i < p->declared.n; i++)
-        declare_head(p, &p->declared.at[i]);
-    for (size_t i = 0; i < p->declared.n; i++)
-        if (p->declared.at[i].def)
-            declare_constructors(p, &p->declared.at[i]);
+    declare_found(p);
     if (p->declared.n)
-        jump(p, at);
+        jump(p, text, at);
 }
 
 /* ---- definitions ---------------------------------------------------------------------------------------------------------------- */
@@ -202,7 +226,7 @@ static void type_definition(Parser *p)
     const Declared *one =
         p->declared.n ? bsearch(&key, p->declared.at, p->declared.n, sizeof key, by_place) : NULL;
     if (one && one->end > p->tok.from)
-        jump(p, one->end);
+        jump(p, one->range, one->end);
     else
         parse_advance(p);
     if (!one || !one->def)
@@ -242,7 +266,9 @@ static void function_definition(Parser *p)
         diag_help(d, "did you mean `@%.*s`?", (int)text.len, text.ptr);
     }
     parse_advance(p);
+    p->inside = true;
     Function *fn = parse_function(p, from);
+    p->inside = false;
     if (!fn) {
         skip_to_definition(p);
         return;
@@ -446,6 +472,35 @@ Module *parse_text(Ctx *cx, uint32_t source, const ParseEnv *env)
         definitions(&p);
     else
         expression(&p);
+    Module *m = p.m;
+    bool failed = p.errors > 0 || limit_hit(&cx->limits);
+    parser_deinit(&p);
+    if (!failed)
+        return m;
+    parse_sort_diags(cx->diags, before);
+    module_release(m);
+    return NULL;
+}
+
+Module *parse_definitions(Ctx *cx, size_t n, const Span *ranges, const Module *base,
+                          const ParseEnv *env)
+{
+    Parser p;
+    Diag *before = cx->diags->last;
+    if (n == 0 || !parser_init(&p, cx, ranges[0].source, ranges[0].from, ranges[0].to, env))
+        return NULL;
+    if (base)
+        module_adopt_imports(p.m, base);
+    for (size_t i = 0; i < n; i++) {
+        jump(&p, ranges[i], ranges[i].from);
+        find_types(&p, DECLARE_TEXT);
+    }
+    declare_found(&p);
+    for (size_t i = 0; i < n && !limit_hit(&cx->limits); i++) {
+        jump(&p, ranges[i], ranges[i].from);
+        if (parse_at(&p, TOKEN_DEF))
+            parse_definition(&p);
+    }
     Module *m = p.m;
     bool failed = p.errors > 0 || limit_hit(&cx->limits);
     parser_deinit(&p);

@@ -48,22 +48,12 @@ static void unknown_constructor(Parser *p, Token t, Symbol *s)
 {
     enum { MOST = 200 };
     const char *names[MOST];
-    size_t n = 0;
     if (undefined_again(p, s))
         return;
-    for (size_t i = 0; i < p->symbols.cap && n < MOST / 2; i++)
-        if (p->symbols.slots[i].symbol && p->symbols.slots[i].symbol->con)
-            names[n++] = p->symbols.slots[i].symbol->name->text;
-    for (size_t i = 0; p->env->globals && i < p->env->globals->con_index.n && n < MOST; i++)
-        if (p->env->globals->con_index.entries[i].key)
-            names[n++] = ((const Name *)p->env->globals->con_index.entries[i].key)->text;
-    for (size_t i = 0; i < p->m->con_index.n && n < MOST; i++)
-        if (p->m->con_index.entries[i].key)
-            names[n++] = ((const Name *)p->m->con_index.entries[i].key)->text;
     Diag *d = parse_error(p, E0112_UNDEFINED_CONSTRUCTOR, token_span(p, t),
                           "there is no constructor `%s`", s->name->text);
-    if (!hint_import(p, d, s->name))
-        diag_suggest(d, s->name->text, n, names);
+    if (!hint_replaced(p, d, s->name) && !hint_import(p, d, s->name))
+        diag_suggest(d, s->name->text, hint_constructors(p, MOST, names), names);
     if (s->name->text[0] >= 'a' && s->name->text[0] <= 'z')
         diag_help(d, "a variable is written `%%%s`", s->name->text);
 }

@@ -22,6 +22,11 @@ typedef struct ParseEnv {
  * are not inferred. */
 Module *parse_text(Ctx *cx, uint32_t source, const ParseEnv *env);
 
+/* Definitions that stand here and there, read again as one module: in each range one `def`, `type` or `extern type`. What `base` imported
+ * (NULL: nothing) belongs to the module too. NULL after diagnostics. */
+Module *parse_definitions(Ctx *cx, size_t n, const Span *ranges, const Module *base,
+                          const ParseEnv *env);
+
 /* One pass parameter list `{k=v, …}` or attribute value in Relay's spelling, dicts included; NULL kind false after a diagnostic. */
 bool parse_attr_value(Ctx *cx, Arena *arena, uint32_t source, Span where, AttrValue *out);
 

@@ -6,151 +6,32 @@
 
 /* ---- definitions ----------------------------------------------------------------------------------------------------------- */
 
-typedef struct Mentions {
-    const PtrMap *names;
-    bool found;
-} Mentions;
-
-static WalkNext mentions_name(void *data, const Expr *e)
-{
-    Mentions *m = data;
-    const GlobalVar *g = expr_as_global(e);
-    m->found = g && ptrmap_has(m->names, g->name);
-    return m->found ? WALK_STOP : WALK_ON;
-}
-
-static bool mentions(const Function *fn, const PtrMap *names)
-{
-    Mentions m = {names, false};
-    ir_walk(&fn->base, mentions_name, NULL, &m);
-    return m.found;
-}
-
-/* ---- a name of the library that is taken over -------------------------------------------------------------------------- */
-
-typedef struct Renaming {
-    const Name *from, *to;
-} Renaming;
-
-static Expr *rename_global(Rewriter *rw, const Expr *old, Expr *now)
-{
-    const Renaming *r = rw->data;
-    const GlobalVar *g = expr_as_global(old);
-    return g && g->name == r->from ? expr_global(&rw->module->arena, now->span, r->to) : now;
-}
-
-static void define_library(Module *m, const Name *name, Function *fn, const Def *def)
-{
-    module_define(m, name, fn, def->span, m);
-    module_use(m, def->home);
-    vec_last(&m->defs).imported = true;
-}
-
-/* The library keeps its own definition of a name that a cell defines: it moves to a name that no text can write (identifiers have no
- * dots), and the library's functions follow. */
-static bool move_library(RelaySession *s, Module *m, const Def *def)
-{
-    Buf hidden = {0};
-    buf_printf(&hidden, "library.%s", def->name->text);
-    Renaming r = {def->name, ctx_name(&s->cx, buf_text(&hidden))};
-    buf_deinit(&hidden);
-    bool ok = true;
-    for (size_t i = 0; i < s->env->defs.n && ok; i++) {
-        const Def *d = &s->env->defs.at[i];
-        const Def *mine = module_find(m, d->name);
-        if (!d->fn || !d->imported || (mine && !mine->imported && d->name != r.from))
-            continue;
-        Rewriter rw;
-        rewriter_init(&rw, &s->cx, m, rename_global, &r);
-        Expr *now = ir_rewrite(&rw, mine && mine->imported ? &mine->fn->base : &d->fn->base);
-        rewriter_deinit(&rw);
-        ok = now != NULL;
-        if (ok && (now != &d->fn->base || d->name == r.from))
-            define_library(m, d->name == r.from ? r.to : d->name, expr_as_function(now), d);
-    }
-    return ok;
-}
-
-/* ---- what depends on a redefined name ------------------------------------------------------------------------------------ */
-
-/* Copies, without types, of the functions that use one of the changed names join the cell's module, to be checked again with it. */
-static bool copy_dependents(RelaySession *s, Module *m, PtrMap *changed, bool *more)
-{
-    *more = false;
-    for (size_t i = 0; i < s->env->defs.n; i++) {
-        const Def *d = &s->env->defs.at[i];
-        if (!d->fn || d->imported || module_find(m, d->name) || !mentions(d->fn, changed))
-            continue;
-        Function *copy = expr_as_function(ir_copy(&s->cx, m, &d->fn->base));
-        if (!copy)
-            return false;
-        module_define(m, d->name, copy, d->span, m);
-        module_use(m, d->home);
-        ptrmap_put(changed, d->name, NULL);
-        *more = true;
-    }
-    return true;
-}
-
-static bool add_dependents(RelaySession *s, Module *m)
-{
-    PtrMap changed = {0};
-    size_t own = m->defs.n;
-    bool ok = true, more = true;
-    for (size_t i = 0; i < own && ok; i++) {
-        const Def *old = module_find(s->env, m->defs.at[i].name);
-        if (!old || m->defs.at[i].imported)
-            continue;
-        ptrmap_put(&changed, old->name, NULL);
-        ok = !old->imported || move_library(s, m, old);
-    }
-    while (changed.n > 0 && more && ok)
-        ok = copy_dependents(s, m, &changed, &more);
-    ptrmap_deinit(&changed);
-    return ok;
-}
-
-static void show_definitions(RelaySession *s, const Module *m, size_t n)
+static void show_definitions(const Redefinition *r)
 {
     Buf b = {0};
-    for (size_t i = 0; i < m->types.n; i++) {
-        bool imported = false;
-        for (size_t k = 0; k < m->imported_types.n; k++)
-            imported |= m->imported_types.at[k] == m->types.at[i];
-        if (!imported)
-            buf_printf(&b, "%stype %s", b.n ? "\n" : "", m->types.at[i]->name->text);
-    }
-    for (size_t i = 0; i < n; i++) {
-        const Def *d = &m->defs.at[i];
-        if (d->imported || !d->fn || !d->fn->base.type)
+    for (size_t i = 0; i < r->own_types.n; i++)
+        buf_printf(&b, "%stype %s", b.n ? "\n" : "", r->own_types.at[i]->text);
+    for (size_t i = 0; i < r->own_defs.n; i++) {
+        const Def *d = module_find(r->m, r->own_defs.at[i]);
+        if (!d || !d->fn || !d->fn->base.type)
             continue;
         buf_printf(&b, "%s@%s: ", b.n ? "\n" : "", d->name->text);
         type_print(&b, d->fn->base.type);
     }
     if (b.n)
-        emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
+        emit_text(r->s, RELAY_OUTPUT_DISPLAY, &b);
     buf_deinit(&b);
 }
 
 static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
 {
-    Module *m = item->module;
-    size_t own = m->defs.n;
-    if (!add_dependents(s, m))
-        return false;
-    if (!typecheck_module_as(&s->cx, m, s->env, (CheckWish){.answers = !silent})) {
-        for (size_t i = own; i < m->defs.n && s->cx.diags->last; i++)
-            if (!m->defs.at[i].imported)
-                diag_note(s->cx.diags->last,
-                          "`@%s` uses what is redefined here; the old definitions stay",
-                          m->defs.at[i].name->text);
-        return false;
-    }
-    if (!session_define(s, m))
-        return false;
-    if (!silent)
-        show_definitions(s, m, own);
-    return true;
+    Redefinition r;
+    redefinition_init(&r, s, item->module);
+    bool ok = redefinition_check(&r, !silent) && redefinition_commit(&r);
+    if (ok && !silent)
+        show_definitions(&r);
+    redefinition_deinit(&r);
+    return ok;
 }
 
 /* ---- values ---------------------------------------------------------------------------------------------------------------- */

@@ -71,8 +71,8 @@ void session_forget_imports(RelaySession *s);
 void session_load_prelude(RelaySession *s);
 /* Takes the value and retains the module. */
 void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool graph);
-/* Puts the definitions of a checked module into the environment. */
-bool session_define(RelaySession *s, Module *m);
+/* The environment with the definitions of a module; the caller's. */
+Module *session_with(RelaySession *s, Module *m);
 /* Forgets everything that was defined. */
 void session_reset(RelaySession *s);
 
@@ -85,6 +85,51 @@ void emit_view(RelaySession *s, const Buf *text, const Buf *html);
 __attribute__((format(printf, 3, 4))) void emit_printf(RelaySession *s, RelayOutputKind kind,
                                                        const char *format, ...);
 void emit_diags(RelaySession *s);
+
+/* ---- redefine.c, carry.c ---------------------------------------------------------------------------------------------------- */
+
+/* Something of the session that is read again because it uses what is redefined. */
+typedef struct Dependent {
+    const Name *name;
+    char sigil; /* '@', '%', or 0 for a type */
+    Span text;
+} Dependent;
+
+/* What a variable becomes. */
+typedef struct Carried {
+    Var *old, *var; /* var NULL: the old one with its value stays */
+    Value value; /* of the new type; NONE: `item` is to be evaluated */
+    CellItem item; /* its binding, read again */
+} Carried;
+
+/* A cell's definitions and all that depends on them: new together, or not at all. */
+typedef struct Redefinition {
+    RelaySession *s;
+    Module *m; /* counted: what the cell defines; then with what depends on it */
+    Module *env; /* counted: the environment as it will be; NULL before that is known */
+    Arena arena;
+    PtrMap names; /* the functions that change */
+    PtrMap retyped; /* those of them whose type does */
+    PtrMap types; /* the data types that change: the old one -> the new one, once it was read */
+    PtrMap same; /* data types of the cell that are there already */
+    PtrMap looked; /* types in which no changed one was found */
+    Vec(Dependent) dependents;
+    Vec(Carried) carried;
+    Vec(const Name *) own_types, own_defs;
+} Redefinition;
+
+/* Retains m. */
+void redefinition_init(Redefinition *r, RelaySession *s, Module *m);
+void redefinition_deinit(Redefinition *r);
+/* Finds and checks everything; false after diagnostics, which say what of the session broke. */
+bool redefinition_check(Redefinition *r, bool answers);
+/* Then: what was checked becomes the session's. False when a limit was hit. */
+bool redefinition_commit(Redefinition *r);
+bool redefinition_mentions(Redefinition *r, const Type *t);
+/* carry.c: what becomes of the variables; false after diagnostics. */
+bool carry_check(Redefinition *r);
+bool carry_commit(Redefinition *r);
+void carry_deinit(Redefinition *r);
 
 /* ---- display.c ------------------------------------------------------------------------------------------------------------- */
 

@@ -237,13 +237,15 @@ void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool g
     index_values(s);
 }
 
-bool session_define(RelaySession *s, Module *m)
+Module *session_with(RelaySession *s, Module *m)
 {
     Module *next = module_derive(s->env);
     if (!next)
-        return false;
+        return NULL;
     for (size_t i = 0; i < m->types.n; i++)
         module_define_type(next, m->types.at[i]);
+    for (size_t i = 0; i < m->imported_types.n; i++)
+        vec_push(&next->imported_types, &next->arena, m->imported_types.at[i]);
     for (size_t i = 0; i < m->defs.n; i++) {
         const Def *d = &m->defs.at[i];
         if (!d->fn)
@@ -253,7 +255,5 @@ bool session_define(RelaySession *s, Module *m)
         now->imported = d->imported;
     }
     module_use(next, m);
-    module_release(s->env);
-    s->env = next;
-    return true;
+    return next;
 }

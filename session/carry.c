@@ -1,0 +1,316 @@
+/* What becomes of the variables of a session when what they use is redefined. A value of a type that changes becomes one of the new
+ * type if that can hold it; else it stays what it is. A function that a cell wrote (`let %f = fn …`) is read again as a definition is.
+ * Any other function that uses what changes its type stands in the way of the redefinition. */
+#include "ir/walk.h"
+#include "session/internal.h"
+#include "typecheck/typecheck.h"
+
+/* ---- what a value holds ---------------------------------------------------------------------------------------------------- */
+
+typedef struct Search {
+    Arena arena;
+    PtrMap seen;
+    Vec(Value) todo;
+} Search;
+
+static void search_value(Search *f, Value v)
+{
+    if (!value_is_object(v) || v.object->n + (v.kind == VALUE_FUNCTION) == 0 ||
+        ptrmap_has(&f->seen, v.object))
+        return;
+    ptrmap_put(&f->seen, v.object, NULL);
+    vec_push(&f->todo, &f->arena, v);
+}
+
+/* The changed function that a function in the value calls; NULL for none. */
+static const Name *calls_retyped(Redefinition *r, Value v)
+{
+    const Name *found = NULL;
+    if (r->retyped.n == 0)
+        return NULL;
+    Search f = {0};
+    arena_init(&f.arena, &r->s->cx.limits);
+    search_value(&f, v);
+    while (f.todo.n && !found && !limit_hit(&r->s->cx.limits)) {
+        Value now = vec_pop(&f.todo);
+        found = function_value_names(now, &r->retyped);
+        for (uint32_t i = 0; i < now.object->n; i++)
+            search_value(&f, now.object->fields[i]);
+    }
+    ptrmap_deinit(&f.seen);
+    arena_deinit(&f.arena);
+    return found;
+}
+
+/* ---- a value of another type ------------------------------------------------------------------------------------------------ */
+
+typedef struct Copied {
+    Object *old, *now;
+} Copied;
+
+typedef struct Moving {
+    Redefinition *r;
+    Arena arena;
+    PtrMap infos; /* of the old constructors -> the new constructor */
+    PtrMap done; /* Object -> its copy */
+    Vec(Copied) todo; /* counted until the end; all of them */
+    bool failed;
+    const char *gone; /* the constructor that is; NULL: something that is no data */
+} Moving;
+
+static const Constructor *find_con(const TypeDef *def, const Constructor *like)
+{
+    for (uint32_t i = 0; i < def->n_cons; i++)
+        if (def->cons[i]->name == like->name && def->cons[i]->n == like->n)
+            return def->cons[i];
+    return NULL;
+}
+
+static void map_constructors(Moving *m)
+{
+    const PtrMap *types = &m->r->types;
+    for (size_t i = 0; i < types->n; i++) {
+        const TypeDef *old = types->entries[i].key, *now = types->entries[i].value;
+        for (uint32_t k = 0; old && now && k < old->n_cons; k++) {
+            const Constructor *con = find_con(now, old->cons[k]);
+            /* One that is gone is known as such. */
+            ptrmap_put(&m->infos, old->cons[k]->info, (void *)(uintptr_t)con);
+        }
+    }
+}
+
+/* The copy of an object, whose fields may still be missing; lent. */
+static Object *copy_of(Moving *m, Object *old)
+{
+    Object *now = ptrmap_find(&m->done, old);
+    if (now)
+        return now;
+    const Constructor *con = ptrmap_find(&m->infos, old->info);
+    bool gone = !con && ptrmap_has(&m->infos, old->info);
+    bool data = old->info->kind == VALUE_CON || old->info->kind == VALUE_TUPLE;
+    if (gone || !data) {
+        m->failed = true;
+        m->gone = gone ? old->info->name : NULL;
+        return NULL;
+    }
+    const ObjectInfo *info = con ? con->info : old->info;
+    if (info->nullary)
+        return info->nullary;
+    now = object_new(&m->r->s->cx.limits, info, old->n);
+    m->failed |= !now;
+    if (now)
+        vec_push(&m->todo, &m->arena, ((Copied){old, now}));
+    ptrmap_put(&m->done, old, now);
+    return now;
+}
+
+static Value moved_field(Moving *m, Value v)
+{
+    if (!value_is_object(v))
+        return value_retain(v);
+    Object *o = copy_of(m, v.object);
+    return o ? value_retain(value_object(o)) : value_none();
+}
+
+/* The value with the new constructors in place of the old; NONE when one of them is gone (which one goes to *gone), or for what is no
+ * data. */
+static Value moved_value(Redefinition *r, Value v, const char **gone)
+{
+    Moving m = {.r = r};
+    arena_init(&m.arena, &r->s->cx.limits);
+    map_constructors(&m);
+    Value now = moved_field(&m, v);
+    for (size_t i = 0; i < m.todo.n && !m.failed && !limit_hit(&r->s->cx.limits); i++) {
+        Copied c = m.todo.at[i];
+        for (uint32_t k = 0; k < c.old->n && !m.failed; k++)
+            c.now->fields[k] = moved_field(&m, c.old->fields[k]);
+    }
+    for (size_t i = 0; i < m.todo.n; i++)
+        value_release(value_object(m.todo.at[i].now));
+    if (m.failed || limit_hit(&r->s->cx.limits)) {
+        value_release(now);
+        now = value_none();
+    }
+    *gone = m.gone;
+    ptrmap_deinit(&m.infos);
+    ptrmap_deinit(&m.done);
+    arena_deinit(&m.arena);
+    return now;
+}
+
+static bool keeps_params(const Redefinition *r)
+{
+    for (size_t i = 0; i < r->types.n; i++) {
+        const TypeDef *old = r->types.entries[i].key, *now = r->types.entries[i].value;
+        if (old && now && old->n_params != now->n_params)
+            return false;
+    }
+    return true;
+}
+
+static void warn_old_value(const Redefinition *r, const Local *l, const char *gone)
+{
+    const TypeDef *old = NULL, *now = NULL;
+    for (size_t i = 0; i < r->types.n && !now; i++) {
+        PtrMap one = {0};
+        old = r->types.entries[i].key;
+        ptrmap_put(&one, old, NULL);
+        if (old && type_mentions(l->var->base.type, &one))
+            now = r->types.entries[i].value;
+        ptrmap_deinit(&one);
+    }
+    Diag *d = diag_error(r->s->cx.diags, W0202_OLD_VALUE, now ? now->span : (Span){0},
+                         "`%%%s` keeps its value, which is of the old type `%s`",
+                         l->var->name->text, old->name->text);
+    diag_label(d, l->var->base.span, "bound here");
+    if (gone)
+        diag_note(d, "`%s`, which it holds, is gone or has other fields now", gone);
+    diag_help(d, "bind it again to use it with what is defined now");
+}
+
+static void move_data(Redefinition *r, const Local *l)
+{
+    Ctx *cx = &r->s->cx;
+    const Type *type = keeps_params(r) ? type_with_defs(cx, l->var->base.type, &r->types) : NULL;
+    const char *gone = NULL;
+    Value v = type ? moved_value(r, l->value, &gone) : value_none();
+    if (!value_is_none(v) && value_has_type(cx, v, type, NULL)) {
+        Var *var = expr_var(&r->m->arena, l->var->base.span, l->var->name, NULL);
+        var->base.type = type;
+        vec_push(&r->carried, &r->arena,
+                 ((Carried){.old = l->var, .var = var, .value = v, .item = {.graph = l->graph}}));
+        return;
+    }
+    value_release(v);
+    warn_old_value(r, l, gone);
+}
+
+/* ---- a function that was written in a cell --------------------------------------------------------------------------------- */
+
+typedef struct Current {
+    const RelaySession *s;
+    bool all;
+} Current;
+
+static void note_current(void *data, Var *v)
+{
+    Current *c = data;
+    c->all = c->all && (ptrmap_find(&c->s->local_names, v->name) == v ||
+                        ptrmap_find(&c->s->graph_names, v->name) == v);
+}
+
+/* Its binding, if that is a function written out whose free variables are still what they were. */
+static const Let *written_function(const RelaySession *s, const Local *l)
+{
+    const Let *let = expr_as_let(l->module->expr);
+    if (!let || let->var != l->var || !expr_as_function(let->value))
+        return NULL;
+    Current c = {s, true};
+    ir_free_vars(&let->base, note_current, &c);
+    return c.all ? let : NULL;
+}
+
+static PtrMap *names_of(RelaySession *s, bool graph)
+{
+    return graph ? &s->graph_names : &s->local_names;
+}
+
+static bool read_function(Redefinition *r, const Local *l, const Let *let)
+{
+    RelaySession *s = r->s;
+    const Diag *before = s->cx.diags->last;
+    ParseEnv env = session_parse_env(s);
+    env.globals = r->env;
+    CellParser p;
+    cell_parser_init(&p, &s->cx, let->base.span.source);
+    p.at = let->base.span.from;
+    CellItem item = {0};
+    cell_parser_next(&p, &env, &item);
+    bool ok = item.kind == CELL_LET;
+    if (ok) {
+        Module *m = item.module;
+        m->expr = expr_let(&m->arena, item.span, item.var, m->expr, &item.var->base);
+        ok = typecheck_module(&s->cx, m, r->env);
+        vec_push(&r->carried, &r->arena, ((Carried){.old = l->var, .var = item.var, .item = item}));
+        ptrmap_put(names_of(s, l->graph), l->var->name, item.var);
+    } else {
+        module_release(item.module);
+    }
+    Diag *first = before ? before->next : s->cx.diags->first;
+    if (!ok && first)
+        diag_note(first, "`%%%s` uses what is redefined here, so the old definitions stay",
+                  l->var->name->text);
+    return ok;
+}
+
+static bool refuse(Redefinition *r, const Local *l, const Name *called)
+{
+    const Def *old = module_find(r->s->env, called), *now = module_find(r->m, called);
+    Ctx *cx = &r->s->cx;
+    Diag *d = diag_error(cx->diags, E0201_MISMATCH, now->span,
+                         "`%%%s` holds a function that calls `@%s`, whose type changes here",
+                         l->var->name->text, called->text);
+    diag_label(d, l->var->base.span, "bound here");
+    diag_note(d, "`@%s` was `%s` and would be `%s`; the old definitions stay", called->text,
+              type_str(cx, old->fn->base.type), type_str(cx, now->fn->base.type));
+    diag_help(d, "give `%%%s` another value first, as in `let %%%s = ();`", l->var->name->text,
+              l->var->name->text);
+    return false;
+}
+
+/* ---- all variables ---------------------------------------------------------------------------------------------------------- */
+
+static bool carry_local(Redefinition *r, const Local *l)
+{
+    const Type *type = l->var->base.type;
+    const Name *called = calls_retyped(r, l->value);
+    bool typed = redefinition_mentions(r, type);
+    if (!called && !typed)
+        return true;
+    const Let *let = written_function(r->s, l);
+    if (let)
+        return read_function(r, l, let);
+    if (called)
+        return refuse(r, l, called);
+    move_data(r, l);
+    return true;
+}
+
+bool carry_check(Redefinition *r)
+{
+    bool ok = true;
+    ptrmap_clear(&r->looked);
+    for (size_t i = 0; i < r->s->n_locals && ok && (r->types.n || r->retyped.n); i++)
+        ok = carry_local(r, &r->s->locals[i]);
+    /* The names mean the old variables until all is done. */
+    for (size_t i = 0; i < r->carried.n; i++) {
+        const Carried *c = &r->carried.at[i];
+        ptrmap_put(names_of(r->s, c->item.graph), c->old->name, c->old);
+    }
+    return ok && !limit_hit(&r->s->cx.limits);
+}
+
+bool carry_commit(Redefinition *r)
+{
+    RelaySession *s = r->s;
+    bool ok = true;
+    for (size_t i = 0; i < r->carried.n && ok; i++) {
+        Carried *c = &r->carried.at[i];
+        Module *home = c->item.module ? c->item.module : r->m;
+        if (c->item.module)
+            c->value = engine_eval(s, ENGINE_INTERP, s->env, home, home->expr);
+        ok = !value_is_none(c->value);
+        if (ok)
+            session_bind(s, c->var, c->value, home, c->item.graph);
+        c->value = value_none();
+    }
+    return ok;
+}
+
+void carry_deinit(Redefinition *r)
+{
+    for (size_t i = 0; i < r->carried.n; i++) {
+        value_release(r->carried.at[i].value);
+        module_release(r->carried.at[i].item.module);
+    }
+}
