@@ -1,0 +1,230 @@
+/* Moves a factor for each channel behind a convolution or dense into the weight.
+ *
+ *     multiply(nn.conv2d(%x, %w, …), %s)        with one element of %s: (3, 1, 1) a channel
+ *  => nn.conv2d(%x, multiply(%w, expand_dims(squeeze(%s, axis=[1, 2]), axis=1, num_newaxis=3)), …)
+ *
+ * Each value between the weight and the product must have no other use. First, from the inputs to the results, which factor each value
+ * can take; then, back from the products, which it takes; then the weights change. */
+#include "passes/fold_scale.h"
+#include "passes/types.h"
+
+/* A factor on its way. It is used before it is rewritten, so the places that use it are filled in at the end. */
+typedef struct Factor {
+    Expr *old;
+    int axis;
+    int n_squeezed;
+    int64_t squeezed[TENSOR_RANK_MOST];
+    Expr *vector; /* of what stands for `old`; NULL until it is used */
+    Vec(Expr **) slots;
+} Factor;
+
+typedef struct Backward {
+    PassRun *run;
+    Vec(const Expr *) order; /* operands first */
+    PtrMap uses; /* node -> number of uses */
+    PtrMap demands; /* node -> Demand: what it can take */
+    PtrMap factors; /* node -> Factor: what it takes */
+    PtrMap products; /* a product that goes -> which operand stays + 1 */
+    Vec(Factor *) all;
+} Backward;
+
+static void count_use(void *data, Expr *const *slot)
+{
+    Backward *b = data;
+    void **n = ptrmap_slot(&b->uses, *slot);
+    if (n)
+        *n = (void *)((uintptr_t)*n + 1);
+}
+
+static WalkNext note_node(void *data, const Expr *e)
+{
+    Backward *b = data;
+    vec_push(&b->order, &b->run->scratch, e);
+    ir_children(e, count_use, b);
+    return WALK_ON;
+}
+
+/* ---- what can be taken ------------------------------------------------------------------------------------------ */
+
+static Demand operand_demand(const Backward *b, const Call *call, uint32_t i)
+{
+    const Demand *d = ptrmap_find(&b->demands, call->args.at[i]);
+    return d && (uintptr_t)ptrmap_find(&b->uses, call->args.at[i]) == 1 ? *d : DEMAND_NONE;
+}
+
+static bool matches(const Call *call, uint32_t i, int axis, int64_t *squeezed, int *n)
+{
+    const Type *t = expr_tensor_type(call->args.at[i]);
+    const Type *other = expr_tensor_type(call->args.at[1 - i]);
+    return t && other && axis >= 0 && scale_matches(t, other, axis, squeezed, n);
+}
+
+static Demand demand_of_sum(const Backward *b, const Call *call)
+{
+    Demand d[2] = {operand_demand(b, call, 0), operand_demand(b, call, 1)};
+    const Type *t[2] = {expr_tensor_type(call->args.at[0]), expr_tensor_type(call->args.at[1])};
+    int64_t squeezed[TENSOR_RANK_MOST];
+    int n;
+    for (uint32_t i = 0; i < 2; i++)
+        if (d[i].axis >= 0 && d[1 - i].axis < 0 && matches(call, i, d[i].axis, squeezed, &n))
+            return d[i];
+    bool both = d[0].axis >= 0 && d[0].axis == d[1].axis && type_equal(t[0], t[1]);
+    return both ? (Demand){d[0].axis, d[0].positive || d[1].positive} : DEMAND_NONE;
+}
+
+static Demand demand_of(const Backward *b, const Expr *e)
+{
+    const Call *call = expr_as_call(e);
+    ScaleAxes axes;
+    switch (scale_kind(e)) {
+    case SCALE_WEIGHTED: return scale_axes(call, &axes) ? (Demand){.axis = axes.out} : DEMAND_NONE;
+    case SCALE_RELU: return (Demand){operand_demand(b, call, 0).axis, true};
+    case SCALE_SUM: return demand_of_sum(b, call);
+    case SCALE_BIAS: {
+        Demand d = operand_demand(b, call, 0);
+        const Type *t = expr_tensor_type(e);
+        return t && ops_axis(call->attrs, "axis", (int)t->n) == d.axis ? d : DEMAND_NONE;
+    }
+    case SCALE_PRODUCT:
+    case SCALE_OTHER: break;
+    }
+    return DEMAND_NONE;
+}
+
+static void note_demand(Backward *b, const Expr *e)
+{
+    Demand d = demand_of(b, e);
+    if (d.axis < 0)
+        return;
+    Demand *kept = arena_new(&b->run->scratch, Demand);
+    *kept = d;
+    ptrmap_put(&b->demands, e, kept);
+}
+
+/* ---- what is taken ---------------------------------------------------------------------------------------------- */
+
+static void begin_factor(Backward *b, const Call *product)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        Factor f = {.old = product->args.at[1 - i]};
+        Demand d = operand_demand(b, product, i);
+        f.axis = d.axis;
+        if (d.axis < 0 || !matches(product, i, d.axis, f.squeezed, &f.n_squeezed) ||
+            (d.positive && !scale_is_positive(f.old)))
+            continue;
+        Factor *kept = arena_new(&b->run->scratch, Factor);
+        *kept = f;
+        vec_push(&b->all, &b->run->scratch, kept);
+        ptrmap_put(&b->factors, product->args.at[i], kept);
+        ptrmap_put(&b->products, product, (void *)(uintptr_t)(i + 1));
+        return;
+    }
+}
+
+static void pass_factor(Backward *b, const Expr *e)
+{
+    Factor *f = ptrmap_find(&b->factors, e);
+    const Call *call = expr_as_call(e);
+    ScaleKind kind = scale_kind(e);
+    if (kind == SCALE_PRODUCT)
+        begin_factor(b, call);
+    if (!f || kind == SCALE_WEIGHTED)
+        return;
+    for (uint32_t i = 0; i < call->args.n; i++)
+        if (operand_demand(b, call, i).axis >= 0)
+            ptrmap_put(&b->factors, call->args.at[i], f);
+}
+
+/* ---- changing the weights --------------------------------------------------------------------------------------- */
+
+/* e times the factor, brought to `axis` of a tensor of that rank. */
+static Expr *times(Backward *b, const OpsMake *m, Expr *e, Factor *f, int rank, int axis)
+{
+    Arena *arena = &b->run->scratch;
+    if (!f->vector) {
+        f->vector = scale_vector(m, f->old, f->n_squeezed, f->squeezed);
+        if (f->n_squeezed && f->vector)
+            vec_push(&f->slots, arena, &expr_as_call(f->vector)->args.at[0]);
+    }
+    Expr *factor = ops_expand_to_axis(m, f->vector, rank, axis);
+    Expr *product = factor ? ops_call2(m, "multiply", e, factor) : NULL;
+    if (product && !f->n_squeezed)
+        vec_push(&f->slots, arena,
+                 factor == f->vector ? &expr_as_call(product)->args.at[1]
+                                     : &expr_as_call(factor)->args.at[0]);
+    return product;
+}
+
+/* The other operand of a sum or a bias. */
+static Expr *scale_other(Backward *b, const OpsMake *m, const Call *old, const Call *now, Factor *f)
+{
+    bool bias = scale_kind(&old->base) == SCALE_BIAS;
+    uint32_t i = bias || operand_demand(b, old, 0).axis >= 0 ? 1 : 0;
+    if (!bias && operand_demand(b, old, i).axis >= 0)
+        return NULL;
+    int rank = bias ? 1 : (int)expr_tensor_type(old->args.at[1 - i])->n;
+    Expr *args[2] = {now->args.at[0], now->args.at[1]};
+    args[i] = times(b, m, args[i], f, rank, bias ? 0 : f->axis);
+    return args[i] ? expr_call(m->arena, m->span, now->callee, 2, args, now->attrs) : NULL;
+}
+
+static Expr *take_factor(Rewriter *rw, const Expr *old, Expr *now)
+{
+    Backward *b = rw->data;
+    uintptr_t stays = (uintptr_t)ptrmap_find(&b->products, old);
+    Factor *f = ptrmap_find(&b->factors, old);
+    if (stays)
+        return expr_as_call(now)->args.at[stays - 1];
+    if (!f)
+        return now;
+    const Call *was = expr_as_call(old), *call = expr_as_call(now);
+    OpsMake m = {rw->cx, &rw->module->arena, old->span};
+    if (scale_kind(old) == SCALE_RELU)
+        return now;
+    if (scale_kind(old) != SCALE_WEIGHTED) {
+        Expr *sum = scale_other(b, &m, was, call, f);
+        return sum ? sum : now;
+    }
+    ScaleAxes axes;
+    scale_axes(was, &axes);
+    int rank = (int)expr_tensor_type(was->args.at[1])->n;
+    Expr *args[2] = {call->args.at[0], times(b, &m, call->args.at[1], f, rank, axes.weight_out)};
+    return args[1] ? expr_call(m.arena, m.span, call->callee, 2, args, call->attrs) : NULL;
+}
+
+static Expr *change(Backward *b, Expr *root)
+{
+    Rewriter rw;
+    rewriter_init(&rw, b->run->cx, b->run->module, take_factor, b);
+    Expr *now = ir_rewrite(&rw, root);
+    for (size_t i = 0; i < b->all.n && now; i++) {
+        const Factor *f = b->all.at[i];
+        for (size_t k = 0; k < f->slots.n; k++)
+            *f->slots.at[k] = ptrmap_find(&rw.done, f->old);
+    }
+    rewriter_deinit(&rw);
+    return now;
+}
+
+static Function *fold(PassRun *run, const Def *def)
+{
+    Backward b = {.run = run};
+    ir_walk(&def->fn->base, NULL, note_node, &b);
+    for (size_t i = 0; i < b.order.n; i++)
+        note_demand(&b, b.order.at[i]);
+    for (size_t i = b.order.n; i-- > 0;)
+        pass_factor(&b, b.order.at[i]);
+    Expr *now = change(&b, &def->fn->base);
+    PtrMap *maps[] = {&b.uses, &b.demands, &b.factors, &b.products};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        ptrmap_deinit(maps[i]);
+    return expr_as_function(now);
+}
+
+const Pass pass_backward_fold_scale_axis = {
+    .name = "BackwardFoldScaleAxis",
+    .doc = "Moves a factor for each channel behind a convolution or dense into the weight.",
+    .opt_level = 3,
+    .needs_types = true,
+    .function = fold,
+};
