@@ -412,7 +412,8 @@ Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline)
 /* Levels are kept by the passes themselves: the pipeline is the same at each. */
 static const char default_pipeline[] =
     "RemoveUnusedFunctions,ToBasicBlockNormalForm,SimplifyInference,EliminateCommonSubexpr,"
-    "CombineParallelConv2D,CombineParallelDense,CombineParallelBatchMatmul,FoldConstant,FoldScaleAxis,"
+    "CombineParallelConv2D,CombineParallelDense,CombineParallelBatchMatmul,FoldConstant,"
+    "FoldScaleAxis,"
     "SimplifyExpr,CanonicalizeCast,CanonicalizeOps,FlattenAtrousConv,FastMath,"
     "FoldConstant,FuseOps,Inline";
 
