@@ -5,12 +5,20 @@
 
 #include <string.h>
 
-const AttrValue *attrs_find(const Attrs *a, const char *key)
+const Attr *attrs_get(const Attrs *a, const char *key, uint32_t first)
 {
+    if (a && first < a->n && !strcmp(a->at[first].key, key))
+        return &a->at[first];
     for (uint32_t i = 0; a && i < a->n; i++)
         if (!strcmp(a->at[i].key, key))
-            return &a->at[i].value;
+            return &a->at[i];
     return NULL;
+}
+
+const AttrValue *attrs_find(const Attrs *a, const char *key)
+{
+    const Attr *attr = attrs_get(a, key, 0);
+    return attr ? &attr->value : NULL;
 }
 
 int64_t attrs_int(const Attrs *a, const char *key, int64_t none)
@@ -150,7 +158,7 @@ static bool take_value(Arena *arena, const OpAttr *schema, AttrValue *v)
 static int schema_size(const OpAttr *schema)
 {
     int n = 0;
-    while (schema && schema[n].name)
+    while (schema && n < SCHEMA_MOST && schema[n].name)
         n++;
     return n;
 }
@@ -179,28 +187,38 @@ static void suggest_keys(Diag *d, const Owner *owner, const OpAttr *schema, cons
     buf_deinit(&b);
 }
 
-static bool report_unknown(Ctx *cx, Owner *owner, const OpAttr *schema, const Attrs *written)
+static void report_twice(Ctx *cx, const Owner *owner, const Attr *first, const Attr *again)
+{
+    Diag *d = diag_error(cx->diags, E0113_DUPLICATE, again->key_span, "%s `%s` is given twice",
+                         owner->word, again->key);
+    diag_label(d, first->key_span, "first here");
+}
+
+static void report_unknown(Ctx *cx, Owner *owner, const OpAttr *schema, const Attr *a)
+{
+    owner->misspelt = true;
+    Diag *d = diag_error(cx->diags, E0114_ATTRIBUTE_UNKNOWN, a->key_span, "`%s` has no %s `%s`",
+                         owner->name, owner->word, a->key);
+    suggest_keys(d, owner, schema, a->key);
+}
+
+static bool check_keys(Ctx *cx, Owner *owner, const OpAttr *schema, const Attrs *written)
 {
     bool ok = true;
+    const Attr *given[SCHEMA_MOST + 1] = {0};
+    int n = schema_size(schema);
     for (uint32_t i = 0; written && i < written->n; i++) {
         const Attr *a = &written->at[i];
-        bool known = !strcmp(a->key, "attrs_type_key");
-        for (int k = 0; !known && schema && schema[k].name; k++)
-            known = !strcmp(schema[k].name, a->key);
-        for (uint32_t k = 0; known && k < i; k++)
-            if (!strcmp(written->at[k].key, a->key)) {
-                Diag *d = diag_error(cx->diags, E0113_DUPLICATE, a->key_span,
-                                     "%s `%s` is given twice", owner->word, a->key);
-                diag_label(d, written->at[k].key_span, "first here");
-                ok = false;
-            }
-        if (known)
-            continue;
-        ok = false;
-        owner->misspelt = true;
-        Diag *d = diag_error(cx->diags, E0114_ATTRIBUTE_UNKNOWN, a->key_span, "`%s` has no %s `%s`",
-                             owner->name, owner->word, a->key);
-        suggest_keys(d, owner, schema, a->key);
+        int k = 0;
+        while (k < n && strcmp(schema[k].name, a->key) != 0)
+            k++;
+        if (k == n && strcmp(a->key, "attrs_type_key") != 0)
+            report_unknown(cx, owner, schema, a);
+        else if (!given[k])
+            given[k] = a;
+        else
+            report_twice(cx, owner, given[k], a);
+        ok &= given[k] == a;
     }
     return ok;
 }
@@ -233,18 +251,10 @@ static bool report_dtype(Ctx *cx, const Attr *written)
     return false;
 }
 
-static const Attr *find_written(const Attrs *written, const char *key)
-{
-    for (uint32_t i = 0; written && i < written->n; i++)
-        if (!strcmp(written->at[i].key, key))
-            return &written->at[i];
-    return NULL;
-}
-
 static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *schema,
                        const Attrs *written, Span span, Attr *out)
 {
-    const Attr *given = find_written(written, schema->name);
+    const Attr *given = attrs_get(written, schema->name, 0);
     out->key = schema->name;
     out->span = given ? given->span : span;
     out->key_span = given ? given->key_span : span;
@@ -270,7 +280,7 @@ static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *
 static const Attrs *check(Ctx *cx, Arena *arena, Owner *owner, const OpAttr *schema,
                           const Attrs *written, Span span)
 {
-    bool ok = report_unknown(cx, owner, schema, written);
+    bool ok = check_keys(cx, owner, schema, written);
     int n = schema_size(schema);
     if (n == 0)
         return NULL;
@@ -335,6 +345,20 @@ const Attrs *attrs_copy(Arena *arena, const Attrs *a)
     return ok ? copy : NULL;
 }
 
+void attr_value_exprs(const AttrValue *v, void (*found)(void *data, Expr *e), void *data)
+{
+    if (v->kind == ATTR_EXPR)
+        found(data, v->e);
+    for (uint32_t i = 0; v->kind == ATTR_LIST && i < v->list.n; i++)
+        attr_value_exprs(&v->list.at[i], found, data);
+}
+
+void attrs_exprs(const Attrs *a, void (*found)(void *data, Expr *e), void *data)
+{
+    for (uint32_t i = 0; a && i < a->n; i++)
+        attr_value_exprs(&a->at[i].value, found, data);
+}
+
 bool attr_value_equal(const AttrValue *a, const AttrValue *b)
 {
     if (a->kind != b->kind)
@@ -365,8 +389,8 @@ bool attrs_equal(const Attrs *a, const Attrs *b)
     if (na != nb)
         return false;
     for (uint32_t i = 0; i < na; i++) {
-        const AttrValue *other = attrs_find(b, a->at[i].key);
-        if (!other || !attr_value_equal(&a->at[i].value, other))
+        const Attr *other = attrs_get(b, a->at[i].key, i);
+        if (!other || !attr_value_equal(&a->at[i].value, &other->value))
             return false;
     }
     return true;

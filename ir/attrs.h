@@ -18,7 +18,7 @@ typedef enum AttrKind {
     ATTR_BOOL,
     ATTR_STRING, /* also dtypes and layouts */
     ATTR_LIST,
-    ATTR_EXPR, /* an expression: arange's start, stop, step */
+    ATTR_EXPR, /* an expression: arange's start, stop, step; in a list, a name or a constant */
     ATTR_RECORD, /* an object of the metadata that has no other text: a device, a map */
 } AttrKind;
 
@@ -99,6 +99,8 @@ const char *attr_type_words(const OpAttr *schema);
 
 /* The attribute of that name; NULL when absent. */
 const AttrValue *attrs_find(const Attrs *a, const char *key);
+/* The same with its places, looked for at `first` first: two records mostly have one order. */
+const Attr *attrs_get(const Attrs *a, const char *key, uint32_t first);
 /* By contract present and of that kind; a None gives the last argument. */
 int64_t attrs_int(const Attrs *a, const char *key, int64_t none);
 bool attrs_bool(const Attrs *a, const char *key);
@@ -120,6 +122,9 @@ const Attrs *attrs_check_params(Ctx *cx, Arena *arena, const char *pass, const O
 const Attrs *attrs_with(Arena *arena, const Attrs *a, const char *key, AttrValue value);
 /* A copy that shares nothing with the attributes but the keys. NULL when a value is an expression, which cannot be copied so. */
 const Attrs *attrs_copy(Arena *arena, const Attrs *a);
+/* Calls `found` with each expression that is a value or stands in a list, in order. Records are data of their own. */
+void attrs_exprs(const Attrs *a, void (*found)(void *data, Expr *e), void *data);
+void attr_value_exprs(const AttrValue *v, void (*found)(void *data, Expr *e), void *data);
 bool attrs_equal(const Attrs *a, const Attrs *b);
 bool attr_value_equal(const AttrValue *a, const AttrValue *b);
 

@@ -8,9 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Two slots that hold nodes to be compared: where a shared node was written is known by its slot. */
+/* Two slots that hold nodes to be compared: where a shared node was written is known by its slot. Of what stands in attributes, the
+ * whole attribute is shown. */
 typedef struct Pair {
     Expr *const *a, *const *b;
+    const Attr *attr_a, *attr_b; /* or NULL */
 } Pair;
 
 typedef struct Equal {
@@ -168,7 +170,7 @@ static bool same_pattern(Equal *eq, const Pattern *a, const Pattern *b)
 
 static void push(Equal *eq, Expr *const *a, Expr *const *b)
 {
-    vec_push(&eq->todo, &eq->arena, ((Pair){a, b}));
+    vec_push(&eq->todo, &eq->arena, ((Pair){a, b, NULL, NULL}));
 }
 
 static bool push_all(Equal *eq, const char *what, const ExprList *a, const ExprList *b)
@@ -215,12 +217,6 @@ static bool same_clauses(Equal *eq, const ClauseList *a, const ClauseList *b)
     return same;
 }
 
-/* Scalars that text can write have no identity there: `1` twice is one node or two. */
-static bool is_literal(const Constant *c)
-{
-    return c && c->value.kind == VALUE_SCALAR;
-}
-
 /* Text knows one NaN. */
 static bool same_value(Value a, Value b)
 {
@@ -251,19 +247,65 @@ static bool differ_attr(Equal *eq, const char *key, const AttrValue *a, const At
     return false;
 }
 
+typedef struct AttrPair {
+    const Attr *a, *b;
+} AttrPair;
+
+static bool same_items(Equal *eq, AttrPair in, const AttrValue *a, const AttrValue *b);
+static bool same_entries(Equal *eq, AttrPair in, const Attrs *a, const Attrs *b);
+
+/* The variables of an expression are those around it. Lists nest as deep as the parser lets them. */
+static bool same_attr(Equal *eq, AttrPair in, const AttrValue *a, const AttrValue *b)
+{
+    if (a->kind != b->kind)
+        return false;
+    switch (a->kind) {
+    case ATTR_NONE:
+    case ATTR_INT:
+    case ATTR_FLOAT:
+    case ATTR_BOOL:
+    case ATTR_STRING: return attr_value_equal(a, b);
+    case ATTR_LIST: return same_items(eq, in, a, b);
+    case ATTR_RECORD:
+        return !strcmp(a->record.key, b->record.key) &&
+               same_entries(eq, in, a->record.fields, b->record.fields);
+    case ATTR_EXPR: break;
+    }
+    vec_push(&eq->todo, &eq->arena, ((Pair){&a->e, &b->e, in.a, in.b}));
+    return true;
+}
+
+static bool same_items(Equal *eq, AttrPair in, const AttrValue *a, const AttrValue *b)
+{
+    if (a->list.n != b->list.n)
+        return false;
+    for (uint32_t i = 0; i < a->list.n; i++)
+        if (!same_attr(eq, in, &a->list.at[i], &b->list.at[i]))
+            return false;
+    return true;
+}
+
+static bool same_entries(Equal *eq, AttrPair in, const Attrs *a, const Attrs *b)
+{
+    if (a->n != b->n)
+        return false;
+    for (uint32_t i = 0; i < a->n; i++) {
+        const AttrValue *other = attrs_find(b, a->at[i].key);
+        if (!other || !same_attr(eq, in, &a->at[i].value, other))
+            return false;
+    }
+    return true;
+}
+
 static bool same_attrs(Equal *eq, const Attrs *a, const Attrs *b)
 {
-    if (attrs_equal(a, b))
-        return true;
     for (uint32_t i = 0; a && i < a->n; i++) {
-        const AttrValue *value = &a->at[i].value, *other = attrs_find(b, a->at[i].key);
-        if (other && value->kind == ATTR_EXPR && other->kind == ATTR_EXPR)
-            push(eq, &value->e, &other->e); /* its variables are those around it */
-        else if (!other || !attr_value_equal(value, other))
-            return differ_attr(eq, a->at[i].key, value, other);
+        const Attr *x = &a->at[i], *y = attrs_get(b, x->key, i);
+        if (!y || !same_attr(eq, (AttrPair){x, y}, &x->value, &y->value))
+            return differ_attr(eq, x->key, &x->value, y ? &y->value : NULL);
     }
     for (uint32_t i = 0; b && i < b->n; i++)
-        if (!attrs_find(a, b->at[i].key))
+        if (!attrs_get(a, b->at[i].key, i))
             return differ_attr(eq, b->at[i].key, NULL, &b->at[i].value);
     return true;
 }
@@ -309,6 +351,12 @@ static bool same_field(Equal *eq, const NodeField *f, const Expr *x, const Expr 
 static bool is_name(const Expr *e)
 {
     return e->kind == EXPR_GLOBAL || e->kind == EXPR_OP || e->kind == EXPR_CON;
+}
+
+bool ir_has_identity(const Expr *e)
+{
+    return !is_name(e) &&
+           !(e->kind == EXPR_CONSTANT && expr_as_constant(e)->value.kind == VALUE_SCALAR);
 }
 
 /* In two texts, variables of one name are taken for the same. */
@@ -359,7 +407,7 @@ static bool same_node(Equal *eq, const Expr *a, const Expr *b)
     if (a->kind == EXPR_VAR && !ptrmap_has(&eq->left, a))
         return same_free_var(eq, a, b);
     bool seen = ptrmap_has(&eq->left, a);
-    if (!is_name(a) && !is_literal(expr_as_constant(a)) && !pair_up(eq, a, b))
+    if (ir_has_identity(a) && !pair_up(eq, a, b))
         return differ_sharing(eq, a, b);
     if (seen)
         return true;
@@ -377,8 +425,8 @@ static bool compare(Equal *eq, Expr *const *a, Expr *const *b)
     while (same && eq->todo.n) {
         Pair p = vec_pop(&eq->todo);
         if (eq->out) {
-            eq->at_a = ir_use_span(eq->module_a, p.a);
-            eq->at_b = ir_use_span(eq->module_b, p.b);
+            eq->at_a = p.attr_a ? p.attr_a->span : ir_use_span(eq->module_a, p.a);
+            eq->at_b = p.attr_b ? p.attr_b->span : ir_use_span(eq->module_b, p.b);
         }
         same = same_node(eq, *p.a, *p.b);
     }
@@ -544,117 +592,4 @@ void ir_difference_free(IrDifference *d)
     buf_deinit(&d->why);
     buf_deinit(&d->at_a);
     buf_deinit(&d->at_b);
-}
-
-/* ---- hash: nodes in the order of the walk, children by the number of their first visit ------------------------------ */
-
-typedef struct Hash {
-    PtrMap numbers; /* node -> its number + 1 */
-    uint64_t h;
-} Hash;
-
-static void hash_word(Hash *hs, uint64_t v)
-{
-    hs->h = hash_bytes(&v, sizeof v, hs->h);
-}
-
-static void hash_text(Hash *hs, const char *text)
-{
-    hs->h = hash_bytes(text, strlen(text), hs->h);
-}
-
-static void hash_value(Hash *hs, const Value *v)
-{
-    TensorView view;
-    if (!value_view(v, &view))
-        return;
-    hash_word(hs, (uint64_t)view.t.size << 8 | view.t.dtype.bits);
-    size_t size = dtype_size(view.t.dtype);
-    for (int64_t i = 0; i < view.t.size; i++)
-        hs->h = hash_bytes(tensor_element(&view.t, i), size, hs->h);
-}
-
-/* The order of attributes does not count. */
-static void hash_attrs(Hash *hs, const Attrs *attrs)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; attrs && i < attrs->n; i++) {
-        const AttrValue *v = &attrs->at[i].value;
-        uint64_t h = hash_bytes(attrs->at[i].key, strlen(attrs->at[i].key), v->kind);
-        if (v->kind == ATTR_INT)
-            h = hash_bytes(&v->i, sizeof v->i, h);
-        if (v->kind == ATTR_STRING)
-            h = hash_bytes(v->s.ptr, v->s.len, h);
-        sum += h;
-    }
-    hash_word(hs, sum);
-}
-
-static void hash_field(Hash *hs, const Expr *e, const NodeField *f)
-{
-    const char *at = (const char *)e + f->offset;
-    if (f->kind == FIELD_OP)
-        hash_text(hs, (*(const Op *const *)at)->name);
-    else if (f->kind == FIELD_CON)
-        hash_text(hs, (*(const Constructor *const *)at)->name->text);
-    else if (f->kind == FIELD_NAME && e->kind == EXPR_GLOBAL)
-        hash_text(hs, (*(const Name *const *)at)->text);
-    else if (f->kind == FIELD_INT)
-        hash_word(hs, (uint64_t)*(const int64_t *)at);
-    else if (f->kind == FIELD_VALUE)
-        hash_value(hs, (const Value *)at);
-    else if (f->kind == FIELD_ATTRS)
-        hash_attrs(hs, *(const Attrs *const *)at);
-}
-
-/* Everything but the children. */
-static void hash_fields(Hash *hs, const Expr *e)
-{
-    const NodeInfo *info = node_info((ExprKind)e->kind);
-    hash_word(hs, e->kind);
-    for (int i = 0; i < info->n; i++)
-        hash_field(hs, e, &info->fields[i]);
-}
-
-static void hash_child(void *data, Expr *const *slot)
-{
-    Hash *hs = data;
-    if (is_name(*slot))
-        hash_fields(hs, *slot);
-    else
-        hash_word(hs, (uintptr_t)ptrmap_find(&hs->numbers, *slot));
-}
-
-static WalkNext hash_node(void *data, const Expr *e)
-{
-    Hash *hs = data;
-    if (!is_name(e) || hs->numbers.n == 0)
-        hash_fields(hs, e);
-    ir_children(e, hash_child, hs);
-    if (!is_name(e))
-        ptrmap_put(&hs->numbers, e, (void *)(uintptr_t)(hs->numbers.n + 1));
-    return WALK_ON;
-}
-
-uint64_t ir_hash(const Expr *e)
-{
-    Hash hs = {.h = 1};
-    ir_walk(e, NULL, hash_node, &hs);
-    ptrmap_deinit(&hs.numbers);
-    return hs.h;
-}
-
-uint64_t ir_module_hash(const Module *m)
-{
-    Arena arena;
-    Hash hs = {.h = m->expr ? ir_hash(m->expr) : 2};
-    arena_init(&arena, NULL);
-    const Def **defs = arena_alloc_must(&arena, m->defs.n, sizeof *defs);
-    size_t n = module_sorted_defs(m, defs, false);
-    for (size_t i = 0; i < n; i++) {
-        hash_text(&hs, defs[i]->name->text);
-        hash_word(&hs, ir_hash(&defs[i]->fn->base));
-    }
-    arena_deinit(&arena);
-    return hs.h;
 }

@@ -7,7 +7,11 @@
 
 bool ir_equal(const Expr *a, const Expr *b, bool map_free_vars);
 bool ir_module_equal(const Module *a, const Module *b);
-/* The same for the same program in every run: it depends on no address. */
+/* Whether using the node twice differs from two equal nodes. Names do not, nor do scalars that text can write: `1` twice is one node or
+ * two. */
+bool ir_has_identity(const Expr *e);
+
+/* Equal programs have equal hashes, in every run: they depend on no address. */
 uint64_t ir_hash(const Expr *e);
 uint64_t ir_module_hash(const Module *m);
 

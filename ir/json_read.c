@@ -277,8 +277,12 @@ static bool fill_attrs(GraphReader *r, size_t node, size_t record, Expr *e, cons
     const OpRef *op = e->kind == EXPR_CALL ? expr_as_op(expr_as_call(e)->callee) : NULL;
     if (op)
         return fill_op_attrs(r, node, record, op->op, out);
-    if (e->kind == EXPR_FUNCTION || graph_kind(r->g, record) == GRAPH_DICT_ATTRS)
-        return graph_read_dict(r, record, out);
+    if (e->kind == EXPR_FUNCTION || graph_kind(r->g, record) == GRAPH_DICT_ATTRS) {
+        r->closed += e->kind == EXPR_FUNCTION;
+        bool ok = graph_read_dict(r, record, out);
+        r->closed -= e->kind == EXPR_FUNCTION;
+        return ok;
+    }
     return fill_other_attrs(r, record, out);
 }
 

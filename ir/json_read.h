@@ -39,6 +39,7 @@ struct GraphReader {
     Vec(GraphWork) todo;
     Vec(uint32_t) symbols; /* nodes of the symbolic extents met so far */
     unsigned depth; /* of the value or pattern that is being read */
+    unsigned closed; /* not 0: what is read depends on no variable */
     size_t copies; /* of values and patterns */
 };
 

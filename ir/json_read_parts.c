@@ -381,15 +381,10 @@ static const OpAttr symbol_fields[] = {
     {0},
 };
 
-static bool read_value(GraphReader *r, size_t node, AttrValue *out)
+static bool read_record(GraphReader *r, size_t node, AttrValue *out)
 {
     Attrs *fields;
     switch (graph_kind(r->g, node)) {
-    case GRAPH_NULL: return true;
-    case GRAPH_INT: return read_int(r, node, out);
-    case GRAPH_FLOAT: return read_float(r, node, out);
-    case GRAPH_STRING: return read_string(r, node, out);
-    case GRAPH_ARRAY: return read_attr_list(r, node, out);
     case GRAPH_MAP: return read_map(r, node, &fields) && wrap_record(r, node, fields, out);
     case GRAPH_VIRTUAL_DEVICE:
         return graph_read_record(r, node, device_fields, &fields) &&
@@ -399,11 +394,30 @@ static bool read_value(GraphReader *r, size_t node, AttrValue *out)
         return graph_read_record(r, node, symbol_fields, &fields) &&
                wrap_record(r, node, fields, out);
     case GRAPH_OTHER: return read_other(r, node, out);
+    default: return graph_wrong(r->g, node, NULL, "this cannot be the value of an attribute");
+    }
+}
+
+static bool read_value(GraphReader *r, size_t node, AttrValue *out)
+{
+    switch (graph_kind(r->g, node)) {
+    case GRAPH_NULL: return true;
+    case GRAPH_INT: return read_int(r, node, out);
+    case GRAPH_FLOAT: return read_float(r, node, out);
+    case GRAPH_STRING: return read_string(r, node, out);
+    case GRAPH_ARRAY: return read_attr_list(r, node, out);
     default: break;
     }
-    *out = (AttrValue){.kind = ATTR_EXPR, .e = r->made[node]};
-    return (graph_kind(r->g, node) < GRAPH_NULL && r->made[node]) ||
-           graph_wrong(r->g, node, NULL, "this cannot be the value of an attribute");
+    if (graph_kind(r->g, node) < GRAPH_NULL) {
+        if (r->closed && graph_kind(r->g, node) != GRAPH_CONSTANT)
+            return graph_wrong(r->g, node, NULL, "only a constant can stand here");
+        *out = (AttrValue){.kind = ATTR_EXPR, .e = graph_read_expr(r, node)};
+        return out->e != NULL;
+    }
+    r->closed++; /* the text has the record in its metadata */
+    bool ok = read_record(r, node, out);
+    r->closed--;
+    return ok;
 }
 
 bool graph_read_attr(GraphReader *r, size_t node, AttrValue *out)

@@ -158,11 +158,9 @@ static void put_list(Printer *p, Buf *b, ExprList list)
     }
 }
 
-static void ask_attrs(Printer *p, const Attrs *attrs)
+static void ask_attr(void *data, Expr *e)
 {
-    for (uint32_t i = 0; attrs && i < attrs->n; i++)
-        if (attrs->at[i].value.kind == ATTR_EXPR)
-            ask(p, attrs->at[i].value.e);
+    ask(data, e);
 }
 
 static void put_call(Printer *p, Buf *b, const Call *call)
@@ -172,7 +170,7 @@ static void put_call(Printer *p, Buf *b, const Call *call)
     if (!is_atom(call->callee)) {
         for (uint32_t i = 0; i < call->args.n; i++)
             ask(p, call->args.at[i]);
-        ask_attrs(p, call->attrs);
+        attrs_exprs(call->attrs, ask_attr, p);
     }
     ask_and_put(p, b, call->callee);
     if (con && con->con->n == 0 && call->args.n == 0)
@@ -180,7 +178,7 @@ static void put_call(Printer *p, Buf *b, const Call *call)
     buf_char(b, '(');
     put_list(p, b, call->args);
     if (call->attrs) {
-        ask_attrs(p, call->attrs);
+        attrs_exprs(call->attrs, ask_attr, p);
         if (op)
             put_op_attrs(p, b, op->op, call->attrs, call->args.n == 0);
         else
@@ -420,11 +418,21 @@ static void let_open(Printer *p, const Let *let)
 
 /* ---- the machine --------------------------------------------------------------------------------------------------------------------- */
 
+static void enter_attr(void *data, Expr *e)
+{
+    if (!is_atom(e))
+        task(data, TASK_ENTER, e, 0);
+}
+
 static void enter_all(Printer *p, const Attrs *attrs, ExprList list)
 {
-    for (uint32_t i = attrs ? attrs->n : 0; i-- > 0;)
-        if (attrs->at[i].value.kind == ATTR_EXPR && !is_atom(attrs->at[i].value.e))
-            task(p, TASK_ENTER, attrs->at[i].value.e, 0);
+    size_t first = p->tasks.n;
+    attrs_exprs(attrs, enter_attr, p);
+    for (size_t i = first, k = p->tasks.n; i + 1 < k; i++) { /* the first is done first */
+        Task t = p->tasks.at[i];
+        p->tasks.at[i] = p->tasks.at[--k];
+        p->tasks.at[k] = t;
+    }
     for (uint32_t i = list.n; i-- > 0;)
         if (!is_atom(list.at[i]) || list.at[i]->kind == EXPR_CONSTANT)
             task(p, TASK_ENTER, list.at[i], 0);

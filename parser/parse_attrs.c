@@ -82,6 +82,27 @@ static bool paren_literal(Parser *p, AttrValue *out)
     return ok;
 }
 
+/* Whether the next token names what an attribute of a call may refer to: `[%x, %0, @f, nn.relu]`. */
+static bool at_name(Parser *p)
+{
+    bool named = parse_at(p, TOKEN_LOCAL) || parse_at(p, TOKEN_GRAPH) || parse_at(p, TOKEN_GLOBAL);
+    if (p->frames.n == 0 || frame_top(p)->kind != FRAME_ARGS)
+        return false;
+    if (!parse_at(p, TOKEN_IDENT))
+        return named;
+    Symbol *s = symbol_get(p, token_text(p, p->tok));
+    return symbol_con(p, s) || symbol_op(p, s) || parse_peek(p).kind == TOKEN_DOT;
+}
+
+static bool name_value(Parser *p, AttrValue *out)
+{
+    ParseState state = p->state;
+    bool ok = step_operand(p);
+    *out = (AttrValue){.kind = ATTR_EXPR, .e = p->value.e};
+    p->state = state;
+    return ok;
+}
+
 static bool none_value(Parser *p, AttrValue *out)
 {
     Str word = token_text(p, p->tok);
@@ -132,7 +153,7 @@ bool parse_attr_literal(Parser *p, AttrValue *out)
         break;
     default: break;
     }
-    return no_attr_value(p);
+    return at_name(p) ? name_value(p, out) : no_attr_value(p);
 }
 
 /* Whether a value that begins here is written out, or is an expression. */

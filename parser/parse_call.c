@@ -202,23 +202,43 @@ static bool call_finish(Parser *p)
 
 /* ---- attributes of a function -------------------------------------------------------------------------------------------- */
 
+static void find_name(void *data, Expr *e)
+{
+    *(bool *)data |= e->kind != EXPR_CONSTANT;
+}
+
+/* Where an expression may not stand, a constant may: it is data. */
+static bool function_attr(Parser *p)
+{
+    bool expr, names = false;
+    if (!parse_attr(p, &expr))
+        return false;
+    Attr *a = &vec_last(&p->attrs);
+    if (expr && parse_at_meta_expr(p)) {
+        a->span = token_span(p, p->tok);
+        return parse_meta_value(p, &a->value);
+    }
+    attr_value_exprs(&a->value, find_name, &names);
+    if (!expr && !names)
+        return true;
+    Diag *d = expr ? parse_expected(p, E0116_ATTRIBUTE_VALUE, "the value of an attribute")
+                   : parse_error(p, E0116_ATTRIBUTE_VALUE, a->span,
+                                 "the attributes of a function do not depend on variables");
+    diag_help(d, "attributes of functions are numbers, strings and lists");
+    return false;
+}
+
 /* `key=value` up to the closing parenthesis; a boolean is kept as 0 or 1. */
 bool function_attrs(Parser *p, const Attrs **out)
 {
     uint32_t base = (uint32_t)p->attrs.n;
     while (!parse_at(p, TOKEN_RPAREN)) {
-        bool expr;
         if (!parse_at_attr(p)) {
             parse_expected(p, E0104_EXPECTED_TOKEN, "an attribute or `)`");
             return false;
         }
-        if (!parse_attr(p, &expr))
+        if (!function_attr(p))
             return false;
-        if (expr) {
-            Diag *d = parse_expected(p, E0116_ATTRIBUTE_VALUE, "the value of an attribute");
-            diag_help(d, "attributes of functions are numbers, strings and lists");
-            return false;
-        }
         Attr *a = &vec_last(&p->attrs);
         if (a->value.kind == ATTR_BOOL)
             a->value = (AttrValue){.kind = ATTR_INT, .i = a->value.b};

@@ -282,17 +282,15 @@ static const Type *finish_match(Checker *ck, Match *e)
 /* ---- the sweep --------------------------------------------------------------------------------------------------------------- */
 
 /* Expressions among the attributes have types too; nothing depends on them. */
-static void visit_attrs(Checker *ck, const Attrs *attrs)
+static void visit_attr(void *data, Expr *e)
 {
-    for (uint32_t i = 0; attrs && i < attrs->n; i++)
-        if (attrs->at[i].value.kind == ATTR_EXPR)
-            push(ck, TASK_VISIT, attrs->at[i].value.e);
+    push(data, TASK_VISIT, e);
 }
 
 static void visit_call(Checker *ck, Call *e)
 {
     push(ck, TASK_FINISH, &e->base);
-    visit_attrs(ck, e->attrs);
+    attrs_exprs(e->attrs, visit_attr, ck);
     for (uint32_t i = e->args.n; i-- > 0;)
         push(ck, TASK_VISIT, e->args.at[i]);
     if (!expr_as_op(e->callee) && !expr_as_con(e->callee))

@@ -117,6 +117,9 @@ WIDE = {
     "tuple type": lambda n: main("%x", "%x: (" + "int32, " * n + ")"),
     "list": lambda n: main("reshape(%x, newshape=[" + "1, " * n + "])"),
     "attributes": lambda n: main("fn (%y: int32, " + ", ".join(f"a{i}={i}" for i in range(n)) + ") { %y }"),
+    "attribute twice": lambda n: main("cast(1" + ', dtype="int32"' * n + ")", ""),
+    "attributes of a call": lambda n: main("%f(1, " + "".join(f"a{i}={i}, " for i in range(n)) +
+                                           'attrs_type_key="k")', "%f: fn (int32) -> int32"),
     "names": lambda n: main("".join(f"let %a{i} = 1;\n" for i in range(n)) + "1", ""),
     "one name": lambda n: main("fn (%a: int32) { %a };\n" * n + "1", ""),
     "identifier": lambda n: main("%" + "a" * (50 * n), "%" + "a" * (50 * n) + ": int32"),

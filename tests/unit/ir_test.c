@@ -117,6 +117,8 @@ static void test_equal(Module *m)
     CHECK(ir_equal(&f->base, &g->base, false));
     CHECK(!ir_equal(&f->base, &ir_copy(&cx, m, one)[0], false));
     CHECK(ir_equal(add(m, one, one), add(m, number(m, 1), number(m, 1)), false));
+    CHECK(ir_hash(add(m, one, one)) == ir_hash(add(m, number(m, 1), number(m, 1))));
+    CHECK(ir_hash(add(m, one, one)) != ir_hash(add(m, one, number(m, 2))));
     Expr *two = add(m, one, one), *a = add(m, two, two), *b = add(m, two, add(m, one, one));
     CHECK(!ir_equal(a, b, false));
     CHECK(!ir_equal(&x->base, &y->base, false) && ir_equal(&x->base, &y->base, true));
