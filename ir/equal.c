@@ -474,7 +474,8 @@ static void pair_types(Equal *eq, const Module *a, const Module *b)
 static bool same_constructor(Equal *eq, const TypeDef *x, const TypeDef *y, uint32_t at)
 {
     const Constructor *a = x->cons[at], *b = y->cons[at];
-    TypeBijection under = {x->n_params, x->params, y->params, &eq->defs, false};
+    TypeBijection under = {x->n_params, x->params, y->params, &eq->defs,
+                           eq->module_a != eq->module_b};
     eq->at_a = a->span;
     eq->at_b = b->span;
     if (a->name != b->name)

@@ -8,7 +8,8 @@ import sys
 import tempfile
 
 relay = os.environ["RELAY"]
-PROGRAM = """#[version = "0.0.5"]
+HEADER = '#[version = "0.0.5"]\n'
+PROGRAM = HEADER + """\
 type Pair[A] { Mk(A, (A, ref(A))), Nothing, }
 def @main[B](%x: Tensor[(2, ?), float32], %n: B, hash="ab") -> Tensor[(2, ?), float32] {
   let %p = Mk(%n, (%n, ref(%n)));
@@ -141,12 +142,8 @@ def shared():
     check("a pattern of patterns", graph, "patterns share too many parts")
 
 
-def unbound():
-    """A type variable that no function has is that of the same name in another text."""
-    graph = json.loads(fmt("fn [A](%x: A) -> A { %x }", "--to", "json").stdout)
-    function = graph["nodes"][find(graph, "relay.Function")]
-    function["attrs"]["type_params"] = str(len(graph["nodes"]))
-    graph["nodes"].append({"type_key": "Array"})
+def same_again(what, graph):
+    """What is read is written, and that is the same program."""
     with tempfile.TemporaryDirectory() as folder:
         first, second = (os.path.join(folder, name) for name in ("a.json", "b.json"))
         with open(first, "w") as f:
@@ -155,8 +152,33 @@ def unbound():
             f.write(fmt(json.dumps(graph), "--from", "json", "--to", "json").stdout)
         done = subprocess.run([relay, "equal", first, second], capture_output=True)
     if done.returncode != 0:
-        failures.append(f"unbound: exit {done.returncode}: {done.stdout.decode()[:300]}"
+        failures.append(f"{what}: exit {done.returncode}: {done.stdout.decode()[:300]}"
                         f"{done.stderr.decode()[:300]}")
+
+
+def unbound():
+    """A type variable that nothing has as its parameter is that of the same name in another text."""
+    for text, key, field in (("fn [A](%x: A) -> A { %x }", "relay.Function", "type_params"),
+                             (HEADER + "type T[A] { C(A) }", "relay.TypeData", "type_vars")):
+        graph = json.loads(fmt(text, "--to", "json").stdout)
+        graph["nodes"][find(graph, key)]["attrs"][field] = str(len(graph["nodes"]))
+        graph["nodes"].append({"type_key": "Array"})
+        same_again(f"unbound: {text}", graph)
+
+
+def in_attributes():
+    """Expressions in attributes are those around them; a record of the metadata has constants only."""
+    text = "free_var %f: fn (int32) -> int32; free_var %x: int32;"
+    graph = json.loads(fmt(text + '%f(%x, a=[%x, [add]], attrs_type_key="k")', "--to", "json").stdout)
+    same_again("a list in attributes", graph)
+    call = find(graph, "relay.Call")
+    next(n for n in graph["nodes"] if "keys" not in n and len(n.get("data", "")) == 2)["data"].append(call)
+    check("a call among its attributes", graph, f"node {call} (", "part of itself")
+    graph = json.loads(fmt("fn (%x: int32, a=[1]) { %x }", "--to", "json").stdout)
+    number, var = find(graph, "IntImm"), find(graph, "relay.Var")
+    at = next(n for n in graph["nodes"] if n.get("data") == [number])
+    at["data"] = [var]
+    check("a variable among a function's attributes", graph, "only a constant can stand here")
 
 
 def swept():
@@ -179,6 +201,7 @@ def swept():
 named()
 shared()
 unbound()
+in_attributes()
 swept()
 print("\n".join(failures[:10]))
 sys.exit(bool(failures))
