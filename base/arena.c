@@ -2,6 +2,7 @@
 
 #include "base/limit.h"
 #include "base/number.h"
+#include "base/pages.h"
 
 #include <assert.h>
 #include <stdalign.h>
@@ -30,15 +31,15 @@
 /* Debug builds use small blocks, so that crossing from one to the next is common. */
 #ifdef NDEBUG
 #define BLOCK_LEAST ((size_t)4 << 10)
-#define BLOCK_MOST ((size_t)1 << 20)
+#define BLOCK_MOST ((size_t)4 << 20)
 #else
 #define BLOCK_LEAST ((size_t)256)
 #define BLOCK_MOST ((size_t)16 << 10)
 #endif
-#define ALIGNMENT ((size_t)16)
+#define ALIGNMENT ((size_t)8)
 
 struct ArenaBlock {
-    ArenaBlock *older;
+    ArenaBlock *older, *newer;
     size_t size;      /* the header included */
     Reserve *reserve; /* where it came from; NULL: malloc */
     bool charged;
@@ -62,6 +63,25 @@ static char *block_start(ArenaBlock *b)
     return (char *)b + header_size;
 }
 
+static void block_link(Arena *a, ArenaBlock **list, ArenaBlock *b)
+{
+    if (b->older)
+        b->older->newer = b;
+    *list = b;
+    a->bytes += b->size;
+}
+
+/* Memory of its own for a block; large blocks get large pages. */
+static ArenaBlock *block_memory(size_t size, bool zeroed)
+{
+    if (size < PAGES_LARGE)
+        return zeroed ? calloc(1, size) : malloc(size);
+    ArenaBlock *b = zeroed ? calloc(1, size) : aligned_alloc(PAGES_LARGE, size);
+    if (b)
+        pages_prefer_large(b, size);
+    return b;
+}
+
 /* A block with room for `size` bytes, on one of the lists; NULL when memory is refused. */
 static ArenaBlock *block_new(Arena *a, ArenaBlock **list, size_t size, bool zeroed)
 {
@@ -69,7 +89,7 @@ static ArenaBlock *block_new(Arena *a, ArenaBlock **list, size_t size, bool zero
         return NULL;
     if (a->limits && !limit_charge(a->limits, size))
         return NULL;
-    ArenaBlock *b = zeroed ? calloc(1, size) : malloc(size);
+    ArenaBlock *b = block_memory(size, zeroed);
     if (!b) {
         if (a->limits) {
             limit_release(a->limits, size);
@@ -78,8 +98,7 @@ static ArenaBlock *block_new(Arena *a, ArenaBlock **list, size_t size, bool zero
         return NULL;
     }
     *b = (ArenaBlock){.older = *list, .size = size, .charged = a->limits != NULL};
-    *list = b;
-    a->bytes += size;
+    block_link(a, list, b);
     return b;
 }
 
@@ -95,8 +114,7 @@ static ArenaBlock *block_new_anyway(Arena *a, ArenaBlock **list, size_t size)
     if (!b)
         abort();
     *b = (ArenaBlock){.older = *list, .size = size, .reserve = reserve};
-    *list = b;
-    a->bytes += size;
+    block_link(a, list, b);
     return b;
 }
 
@@ -182,6 +200,48 @@ void *arena_alloc_must(Arena *a, size_t n, size_t size)
     return memset(block_start(block_new_anyway(a, &a->big, bytes)), 0, bytes);
 }
 
+/* The big block of `at` with room for `size` bytes; NULL when it cannot have it. */
+static void *grow_big(Arena *a, void *at, size_t size)
+{
+    ArenaBlock *b = (ArenaBlock *)((char *)at - header_size);
+    size_t old = b->size;
+    if (b->reserve || (b->charged && !limit_charge(a->limits, size + header_size - old)))
+        return NULL;
+    ArenaBlock *larger = realloc(b, size + header_size);
+    if (!larger) {
+        if (b->charged)
+            limit_release(a->limits, size + header_size - old);
+        return NULL;
+    }
+    if (size >= PAGES_LARGE)
+        pages_prefer_large(larger, size + header_size);
+    larger->size = size + header_size;
+    a->bytes += larger->size - old;
+    *(larger->newer ? &larger->newer->older : &a->big) = larger;
+    if (larger->older)
+        larger->older->newer = larger;
+    return block_start(larger);
+}
+
+void *arena_grow(Arena *a, void *at, size_t n, size_t size)
+{
+    size_t old = round_up(n + !n), wanted = round_up(size);
+    if (at && n > ARENA_BIG) {
+        void *larger = grow_big(a, at, size);
+        if (larger)
+            return larger;
+    } else if (at && size <= ARENA_BIG && (char *)at + old == a->next &&
+               (size_t)(a->end - a->next) >= wanted - old) {
+        unhide(a->next, wanted - old);
+        a->next += wanted - old;
+        return at;
+    }
+    void *p = arena_alloc_must(a, size, 1);
+    if (n > 0)
+        memcpy(p, at, n);
+    return p;
+}
+
 void *arena_copy(Arena *a, const void *from, size_t size)
 {
     void *p = arena_alloc(a, size);
@@ -221,6 +281,8 @@ void arena_reset(Arena *a, ArenaMark mark)
     while (a->big != mark.big) {
         ArenaBlock *b = a->big;
         a->big = b->older;
+        if (a->big)
+            a->big->newer = NULL;
         block_free(a, b);
     }
     while (a->block != mark.block) {

@@ -1,8 +1,8 @@
 /* Bump memory that is given back all at once.
  *
  * An arena owns every byte it hands out; nothing is freed on its own. What an arena's memory refers
- * to outside (a counted tensor) is let go by a cleanup entry. Memory is zeroed and aligned to 16
- * bytes.
+ * to outside (a counted tensor) is let go by a cleanup entry. Memory is zeroed and aligned to 8
+ * bytes, which is what its structs need: programs are made of many small ones.
  *
  *     Arena a;
  *     arena_init(&a, limits);
@@ -54,6 +54,9 @@ void *arena_alloc_array(Arena *a, size_t n, size_t size);
 /* The same, but it never fails: an allocation of any size is treated as a small one. For what grows
  * by small steps. */
 void *arena_alloc_must(Arena *a, size_t n, size_t size);
+/* `n` bytes from `at` (NULL: none yet) as a part of `size` bytes: in place where the memory behind is free, else moved. What
+ * is added is not zeroed. Never fails, as arena_alloc_must; `at` is as old as the newest mark, or younger. */
+void *arena_grow(Arena *a, void *at, size_t n, size_t size);
 /* Copies; NULL as arena_alloc. */
 void *arena_copy(Arena *a, const void *from, size_t size);
 /* A copy with a NUL behind it. */

@@ -1,5 +1,6 @@
 #include "base/buf.h"
 
+#include "base/pages.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
@@ -41,6 +42,14 @@ char *buf_take(Buf *b)
     return text;
 }
 
+/* A text with a gap is of no use: what comes later has no room either. */
+static bool fail(Buf *b)
+{
+    b->failed = true;
+    b->cap = b->n;
+    return false;
+}
+
 bool buf_reserve(Buf *b, size_t more)
 {
     if (b->failed)
@@ -48,43 +57,25 @@ bool buf_reserve(Buf *b, size_t more)
     if (more < b->cap - b->n)
         return true;
     size_t cap = b->cap < 32 ? 64 : b->cap * 2;
-    if (more >= SIZE_MAX / 4 - b->n) {
-        b->failed = true;
-        return false;
-    }
+    if (more >= SIZE_MAX / 4 - b->n)
+        return fail(b);
     if (cap < b->n + more + 1)
         cap = b->n + more + 1;
     char *at = realloc(b->at, cap);
-    if (!at) {
-        b->failed = true;
-        return false;
-    }
+    if (!at)
+        return fail(b);
+    if (cap >= PAGES_LARGE)
+        pages_prefer_large(at, cap);
     b->at = at;
     b->cap = cap;
     b->at[b->n] = '\0';
     return true;
 }
 
-void buf_char(Buf *b, char c)
+void buf_bytes_slow(Buf *b, const char *p, size_t n)
 {
-    if (!buf_reserve(b, 1))
-        return;
-    b->at[b->n++] = c;
-    b->at[b->n] = '\0';
-}
-
-void buf_bytes(Buf *b, const char *p, size_t n)
-{
-    if (n == 0 || !buf_reserve(b, n))
-        return;
-    memcpy(b->at + b->n, p, n);
-    b->n += n;
-    b->at[b->n] = '\0';
-}
-
-void buf_str(Buf *b, const char *s)
-{
-    buf_bytes(b, s, strlen(s));
+    if (n > 0 && buf_reserve(b, n))
+        buf_bytes(b, p, n);
 }
 
 void buf_repeat(Buf *b, char c, size_t n)

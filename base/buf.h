@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct Buf {
     char *at;               /* NULL while empty and never grown: use buf_text */
@@ -23,9 +24,25 @@ const char *buf_text(const Buf *b);           /* never NULL; lent until the next
 char *buf_take(Buf *b); /* the caller frees; the buffer is empty afterwards */
 bool buf_reserve(Buf *b, size_t more); /* room for `more` bytes and a NUL */
 
-void buf_char(Buf *b, char c);
-void buf_bytes(Buf *b, const char *p, size_t n);
-void buf_str(Buf *b, const char *s);
+void buf_bytes_slow(Buf *b, const char *p, size_t n); /* what does not fit */
+static inline void buf_bytes(Buf *b, const char *p, size_t n)
+{
+    if (n >= b->cap - b->n || n == 0) {
+        buf_bytes_slow(b, p, n);
+        return;
+    }
+    memcpy(b->at + b->n, p, n);
+    b->n += n;
+    b->at[b->n] = '\0';
+}
+static inline void buf_char(Buf *b, char c)
+{
+    buf_bytes(b, &c, 1);
+}
+static inline void buf_str(Buf *b, const char *s)
+{
+    buf_bytes(b, s, strlen(s));
+}
 void buf_repeat(Buf *b, char c, size_t n);
 void buf_int(Buf *b, int64_t v);
 void buf_uint(Buf *b, uint64_t v);

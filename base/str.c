@@ -81,7 +81,7 @@ const Name *name_intern(Interner *in, const char *text, size_t len)
             return old;
     }
     Name *name = arena_alloc_must(in->arena, sizeof *name + len + 1, 1);
-    name->hash = hash;
+    name->id = (uint32_t)in->n;
     name->len = (uint32_t)len;
     if (len > 0)
         memcpy(name->text, text, len);

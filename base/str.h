@@ -19,7 +19,7 @@ uint64_t hash_bytes(const void *p, size_t n, uint64_t seed);
 
 /* A name, stored once: equal names are the same pointer. `text` ends in a NUL. */
 typedef struct Name {
-    uint32_t hash;
+    uint32_t id; /* names of an interner count from 0 */
     uint32_t len;
     char text[];
 } Name;

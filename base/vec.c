@@ -1,15 +1,15 @@
 #include "base/vec.h"
 
-#include <string.h>
+#include "base/number.h"
 
-void *vec_grow(Arena *a, void *at, size_t n, size_t *cap, size_t size)
+#include <stdlib.h>
+
+void *vec_grow(Arena *a, void *at, size_t *cap, size_t size)
 {
-    if (n < *cap)
-        return at;
-    size_t more = *cap ? *cap * 2 : 4;
-    void *larger = arena_alloc_must(a, more, size);
-    if (n > 0)
-        memcpy(larger, at, n * size);
+    size_t more = *cap ? *cap * 2 : 4, bytes;
+    if (!size_mul(more, size, &bytes) || bytes > SIZE_MAX / 2)
+        abort();
+    at = arena_grow(a, at, *cap * size, bytes);
     *cap = more;
-    return larger;
+    return at;
 }

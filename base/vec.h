@@ -4,8 +4,8 @@
  *     vec_push(&parts, arena, e);
  *     for (size_t i = 0; i < parts.n; i++) use(parts.at[i]);
  *
- * Old storage stays in the arena until that goes; growth doubles, so at most as much again is
- * lost. */
+ * Storage doubles. Where it cannot grow in place, the old one stays in the arena until that goes: at most as much
+ * again, and nothing of a large array. */
 #ifndef BASE_VEC_H
 #define BASE_VEC_H
 
@@ -17,12 +17,12 @@
         size_t n, cap; \
     }
 
-/* Storage for one more element of `size` bytes: `at` itself or a larger copy; `*cap` follows. Never
- * fails (arena_alloc_must). */
-void *vec_grow(Arena *a, void *at, size_t n, size_t *cap, size_t size);
+/* Storage for twice as many elements of `size` bytes; `*cap` follows. Never fails (arena_grow). */
+void *vec_grow(Arena *a, void *at, size_t *cap, size_t size);
 
-#define vec_push(v, arena, x)                                                  \
-    ((v)->at = vec_grow((arena), (v)->at, (v)->n, &(v)->cap, sizeof *(v)->at), \
+#define vec_push(v, arena, x)                                                            \
+    ((void)((v)->n < (v)->cap ||                                                         \
+            ((v)->at = vec_grow((arena), (v)->at, &(v)->cap, sizeof *(v)->at)) != NULL), \
      (v)->at[(v)->n++] = (x))
 #define vec_pop(v) ((v)->at[--(v)->n])
 #define vec_last(v) ((v)->at[(v)->n - 1])

@@ -44,6 +44,7 @@ void module_release(Module *m)
         ptrmap_deinit(&now->type_index);
         ptrmap_deinit(&now->con_index);
         ptrmap_deinit(&now->used);
+        ptrmap_deinit(&now->use_sources);
         arena_deinit(&now->arena);
         free(now);
     }
@@ -181,7 +182,11 @@ const Constructor *module_find_con(const Module *m, const Name *name)
 
 void module_note_use(Module *m, Expr *const *slot, Span span)
 {
-    UseSpan use = {slot, span};
+    UseSpan use = {slot, span.from, span.to};
+    if (m->use_spans.n == 0)
+        m->use_source = span.source;
+    else if (span.source != m->use_source)
+        ptrmap_put(&m->use_sources, slot, (void *)(uintptr_t)span.source);
     vec_push(&m->use_spans, &m->arena, use);
     m->use_spans_sorted = false;
 }
@@ -203,7 +208,10 @@ Span ir_use_span(const Module *m, Expr *const *slot)
     sorted->use_spans_sorted = true;
     UseSpan key = {.slot = slot};
     const UseSpan *noted = bsearch(&key, m->use_spans.at, m->use_spans.n, sizeof key, by_slot);
-    return noted ? noted->span : (*slot)->span;
+    if (!noted)
+        return (*slot)->span;
+    uint32_t other = (uint32_t)(uintptr_t)ptrmap_find(&m->use_sources, slot);
+    return (Span){other ? other : m->use_source, noted->from, noted->to};
 }
 
 static int by_name(const void *a, const void *b)

@@ -19,10 +19,10 @@ typedef struct Def {
     bool imported;          /* from a library: present, but not part of the text */
 } Def;
 
-/* Where the child in a slot was written. */
+/* Where the child in a slot was written. There are as many as uses of variables: the source stands once. */
 typedef struct UseSpan {
     Expr *const *slot;
-    Span span;
+    uint32_t from, to;
 } UseSpan;
 
 struct Module {
@@ -40,6 +40,8 @@ struct Module {
     Module *next_dead; /* in the list of those being freed */
     Vec(UseSpan) use_spans; /* ir_use_span */
     bool use_spans_sorted; /* by slot */
+    uint32_t use_source; /* of the first use that was noted */
+    PtrMap use_sources; /* slot -> source, where it is another */
     Vec(Str) imports; /* the texts behind `import`, in order */
     Vec(Var *) free_vars; /* declared by free_var, in order */
     Expr *expr; /* of a bare expression; else NULL */

@@ -66,7 +66,7 @@ void put_atom(Printer *p, Buf *b, const Expr *e)
     case EXPR_VAR:
         node = node_find(p, e);
         if (node && node->met)
-            buf_bytes(b, node->name.at, node->name.n);
+            put_var(b, node);
         return;
     default: break;
     }
@@ -106,7 +106,7 @@ static PrintNode *named(Printer *p, const Expr *var)
 static void put_text(Printer *p, const PrintNode *node)
 {
     if (node->is_doc)
-        doc_splice(p, node->doc);
+        doc_splice(p, *node->doc);
     else
         buf_bytes(&p->text, p->lines.at + node->text.from, node->text.n);
 }
@@ -138,8 +138,7 @@ static PrintNode *ask(Printer *p, const Expr *e)
 static void ask_and_put(Printer *p, Buf *b, const Expr *e)
 {
     if (e->kind == EXPR_VAR) {
-        const PrintNode *node = named(p, e);
-        buf_bytes(b, node->name.at, node->name.n);
+        put_var(b, named(p, e));
     } else if (is_atom(e)) {
         put_atom(p, b, e);
     } else {
@@ -291,7 +290,7 @@ static void let_line(Printer *p, const Let *let, bool first)
     /* The text of the first value was made outside the parenthesis. */
     const PrintNode *value = first ? node_find(p, let->value) : NULL;
     if (value && value->is_doc && in_place(p, let->value))
-        doc_splice_deeper(p, value->doc);
+        doc_splice_deeper(p, *value->doc);
     else
         put_once(p, let->value);
     buf_str(&p->text, ";\n");
@@ -331,7 +330,8 @@ static void close_scope(Printer *p, const char *text)
 
 static void keep_doc(Printer *p, const Expr *e)
 {
-    Doc doc = doc_end(p);
+    Doc *doc = arena_new(&p->arena, Doc);
+    *doc = doc_end(p);
     PrintNode *node = node_get(p, e);
     node->is_doc = true;
     node->doc = doc;
@@ -599,8 +599,6 @@ static void printer_deinit(Printer *p)
     buf_deinit(&p->lines);
     buf_deinit(&p->head);
     buf_deinit(&p->bound);
-    free(p->nodes.slots);
-    free(p->nodes.nodes);
     arena_deinit(&p->arena);
 }
 

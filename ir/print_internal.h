@@ -35,32 +35,34 @@ typedef struct PrintOrder {
 /* What is known about a node. Variables and constants have one too. */
 typedef struct PrintNode {
     const Expr *e;
-    uint32_t uses;  /* edges to it; of a constant: the definition where its type was shown last */
-    int32_t number;             /* graph number, or index in the metadata; -1: none */
-    bool met;                   /* its text was made, or is being made */
-    bool is_doc;                /* the text is `doc`, else `text` */
+    uint32_t
+        uses : 30; /* edges to it; of a constant: the definition where its type was shown last */
+    uint32_t met : 1;   /* its text was made, or is being made */
+    uint32_t is_doc : 1; /* the text is `doc`, else `text` */
+    int32_t number;     /* graph number, or index in the metadata; -1: none */
     union {
-        Doc doc;
+        Doc *doc;
         struct {
             size_t from, n;
         } text;    /* a line's worth: in Printer.lines */
         struct {
             const char *at;
             size_t n;
-        } name;  /* of a variable, with its `%` */
+        } name;  /* of a variable, without its `%` */
     };
 } PrintNode;
 
-typedef struct NodeSlot {
-    uint32_t tag; /* of the hash: the node itself is read only when it agrees */
-    uint32_t at;  /* position in `nodes` + 1 */
-} NodeSlot;
+/* For each place in a page of addresses the position in `nodes` + 1, or 0. */
+typedef struct NodePage {
+    uintptr_t number;
+    uint32_t *at;
+} NodePage;
 
 typedef struct NodeTable {
-    NodeSlot *slots;
-    size_t cap;
-    PrintNode *nodes;
-    size_t n, nodes_cap;
+    NodePage *pages; /* open addressing */
+    size_t n_pages, cap;
+    NodePage last;
+    Vec(PrintNode) nodes;
 } NodeTable;
 
 typedef struct UsedName {
@@ -98,7 +100,9 @@ typedef struct Printer {
     int32_t next_number;
     uint32_t def; /* number of the definition being printed, from 1 */
     NodeTable nodes;
-    NameTable names;
+    NameTable names; /* of all variables, once names_made */
+    bool names_made;
+    Vec(unsigned char *) hints; /* a bit for each name that is used as it is, in pages */
     Vec(Task) tasks;
     Ctx *cx;                    /* NULL: symbolic extents print `?` */
     Vec(Value) constants;       /* of the metadata section; lent */
@@ -106,7 +110,6 @@ typedef struct Printer {
     Vec(const AttrValue *) records;
     PrintOrder *order;
     Buf bound; /* a bit for each graph number: its line was written */
-    PrintNode nowhere; /* what node_get gives when memory is refused */
     bool failed;
 } Printer;
 
@@ -140,19 +143,23 @@ bool order_before(Printer *p, const Expr *e, void (*write)(Printer *p, const Exp
 /* Looks over a definition's text. */
 void order_check(Printer *p, const char *text, size_t n);
 
-/* ---- print_text.c ---------------------------------------------------------------------------------------------------- */
+/* ---- print_nodes.c --------------------------------------------------------------------------------------------------- */
 
 PrintNode *node_find(Printer *p, const Expr *e); /* NULL when there is none */
 PrintNode *node_get(Printer *p,
                     const Expr *e); /* made when there is none; valid until the next is made */
+/* Gives a variable its name, unique in the text. */
+PrintNode *name_var(Printer *p, const Var *v);
+void put_var(Buf *b, const PrintNode *node);
+
+/* ---- print_text.c ---------------------------------------------------------------------------------------------------- */
+
 /* Written in place wherever it stands. */
 static inline bool is_atom(const Expr *e)
 {
     return e->kind <= EXPR_CON;
 }
 
-/* Gives a variable its name, unique in the text. */
-PrintNode *name_var(Printer *p, const Var *v);
 void put_type_comment(Printer *p, Buf *b, const Type *t);
 void put_constant(Printer *p, Buf *b, const Constant *c);
 /* `meta[relay.Constant][k]` whatever the constant is. */

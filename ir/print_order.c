@@ -55,9 +55,9 @@ bool order_before(Printer *p, const Expr *e, void (*write)(Printer *p, const Exp
 
 static const Expr *numbered(const Printer *p, int32_t number)
 {
-    for (size_t i = 0; i < p->nodes.n; i++)
-        if (p->nodes.nodes[i].number == number && !is_atom(p->nodes.nodes[i].e))
-            return p->nodes.nodes[i].e;
+    for (size_t i = 0; i < p->nodes.nodes.n; i++)
+        if (p->nodes.nodes.at[i].number == number && !is_atom(p->nodes.nodes.at[i].e))
+            return p->nodes.nodes.at[i].e;
     return NULL;
 }
 

@@ -15,13 +15,9 @@
 #include "parser/lexer.h"
 #include "parser/parser.h"
 
-/* What a name means at this point of the text. One for each spelling, dotted names included. */
-typedef struct Symbol {
-    const Name *name;
-    Var *var; /* the local in scope */
-    const Var *ended; /* the last local of the name whose scope has ended, */
-    uint32_t ended_in; /* and the definition it stands in */
-    uint32_t var_at, type_at; /* the positions in Parser.undo where they were bound last */
+/* What a name means that is no variable's alone. */
+typedef struct Meaning {
+    uint32_t type_at; /* the position in Parser.undo where the type parameter was bound last */
     uint32_t attr_at; /* likewise in Parser.attrs: a function's attribute of this key */
     const TypeVar *type_var; /* the type parameter in scope */
     TypeDef *type_def; /* the type of this text */
@@ -32,6 +28,16 @@ typedef struct Symbol {
         *defaults; /* the record of a call of `defaults_of` that gives no attributes; made once */
     const Op *defaults_of;
     bool looked_up; /* con and op were asked for */
+} Meaning;
+
+/* A name at this point of the text. One for each spelling, dotted names included. */
+typedef struct Symbol {
+    const Name *name; /* NULL: the text has not used it */
+    Var *var; /* the local in scope */
+    const Var *ended; /* the last local of the name whose scope has ended, */
+    Meaning *meaning; /* NULL until it is asked for */
+    uint32_t ended_in; /* and the definition it stands in */
+    uint32_t var_at; /* the position in Parser.undo where the local was bound last */
     uint32_t reported; /* the definition in which it was reported as undefined: once is enough */
 } Symbol;
 
@@ -42,15 +48,9 @@ typedef struct GraphVars {
     PtrMap others; /* Name of the digits -> Expr; NULL once it was reported as unbound */
 } GraphVars;
 
-typedef struct SymbolSlot {
-    uint32_t hash;
-    Symbol *symbol;
-} SymbolSlot;
-
-typedef struct Symbols {
-    SymbolSlot *slots;
-    size_t n, cap;
-} Symbols;
+/* Symbols stand by the numbers of their names, in pages, since a text uses names that were met together. */
+#define SYMBOL_PAGE 64
+typedef Vec(Symbol *) SymbolPages;
 
 /* An expression and the text it came from; `use` tells that the node stands elsewhere and is only referred to here. */
 typedef struct Operand {
@@ -175,13 +175,14 @@ typedef struct Parser {
     bool lenient; /* names that nothing defines are not reported */
     uint64_t bad_seen[2]; /* ASCII characters that were reported */
 
-    Symbols symbols;
+    SymbolPages symbols;
     GraphVars graph;
     Vec(Undo) undo;
     Vec(Operand) args;
     Vec(Pending) lets;
     Vec(Attr) attrs;
     Vec(PendingClause) clauses;
+    Vec(Dim) dims; /* of the shape that is being read */
     Vec(Frame) frames;
     ParseState state;
     Operand value;
@@ -263,6 +264,18 @@ static inline Str token_name(const Parser *p, Token t)
 const char *parse_copy(Parser *p, Str s); /* with a NUL, until the parser goes */
 
 Symbol *symbol_get(Parser *p, Str text);
+Symbol *symbol_of(Parser *p, const Name *name);
+Meaning *symbol_meaning(Parser *p, Symbol *s);
+/* The k-th symbol that may be there, in the order in which names were first met; NULL where there is none. */
+static inline const Symbol *symbol_at(const Parser *p, size_t k)
+{
+    const Symbol *page = p->symbols.at[k / SYMBOL_PAGE];
+    return page && page[k % SYMBOL_PAGE].name ? &page[k % SYMBOL_PAGE] : NULL;
+}
+static inline size_t symbols_most(const Parser *p)
+{
+    return p->symbols.n * SYMBOL_PAGE;
+}
 /* The constructor or operator of the name; NULL for neither. */
 const Constructor *symbol_con(Parser *p, Symbol *s);
 const Op *symbol_op(Parser *p, Symbol *s);

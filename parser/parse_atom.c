@@ -26,8 +26,8 @@ static bool add_op(void *data, const Op *op)
 static void suggest_local(Parser *p, Diag *d, const char *wanted, char sigil)
 {
     NameList *list = arena_new(&p->scratch, NameList);
-    for (size_t i = 0; i < p->symbols.cap && list->n < NAMES_MOST; i++) {
-        const Symbol *s = p->symbols.slots[i].symbol;
+    for (size_t i = 0; i < symbols_most(p) && list->n < NAMES_MOST; i++) {
+        const Symbol *s = symbol_at(p, i);
         if (!s || !s->var)
             continue;
         Buf b = {0};
@@ -339,7 +339,7 @@ static bool parameters(Parser *p, FunctionHead *head)
         Var *var = parameter(p);
         if (!var)
             return false;
-        Symbol *s = symbol_get(p, (Str){var->name->text, var->name->len});
+        Symbol *s = symbol_of(p, var->name);
         if (scope_binds(p, s, undo)) {
             Diag *d = parse_error(p, E0113_DUPLICATE, var->base.span,
                                   "parameter `%%%s` is given twice", s->name->text);

@@ -272,44 +272,32 @@ bool parse_separator(Parser *p, TokenKind close, uint32_t open, bool *more)
 
 /* ---- names ------------------------------------------------------------------------------------------------------------ */
 
-static void symbols_grow(Parser *p)
-{
-    Symbols *t = &p->symbols;
-    size_t cap = t->cap ? 2 * t->cap : 256;
-    SymbolSlot *slots = arena_alloc_must(&p->scratch, cap, sizeof *slots);
-    for (size_t i = 0; i < t->cap; i++) {
-        if (!t->slots[i].symbol)
-            continue;
-        size_t k = t->slots[i].hash & (cap - 1);
-        while (slots[k].symbol)
-            k = (k + 1) & (cap - 1);
-        slots[k] = t->slots[i];
-    }
-    t->slots = slots;
-    t->cap = cap;
-}
-
 Symbol *symbol_get(Parser *p, Str text)
 {
-    Symbols *t = &p->symbols;
-    if (4 * (t->n + 1) > 3 * t->cap)
-        symbols_grow(p);
-    uint32_t hash = (uint32_t)hash_bytes(text.ptr, text.len, 0);
-    size_t k = hash & (t->cap - 1);
-    for (; t->slots[k].symbol; k = (k + 1) & (t->cap - 1)) {
-        if (t->slots[k].hash != hash)
-            continue;
-        const Name *name = t->slots[k].symbol->name;
-        if (name->len == text.len && !memcmp(name->text, text.ptr, text.len))
-            return t->slots[k].symbol;
-    }
-    Symbol *s = arena_new(&p->scratch, Symbol);
-    s->name = ctx_name_str(p->cx, text);
+    return symbol_of(p, ctx_name_str(p->cx, text));
+}
+
+Symbol *symbol_of(Parser *p, const Name *name)
+{
+    size_t page = name->id / SYMBOL_PAGE;
+    while (p->symbols.n <= page)
+        vec_push(&p->symbols, &p->scratch, NULL);
+    if (!p->symbols.at[page])
+        p->symbols.at[page] = arena_alloc_must(&p->scratch, SYMBOL_PAGE, sizeof(Symbol));
+    Symbol *s = &p->symbols.at[page][name->id % SYMBOL_PAGE];
+    if (s->name)
+        return s;
+    s->name = name;
     if (p->env->locals)
-        s->var = ptrmap_find(p->env->locals, s->name);
-    t->slots[k] = (SymbolSlot){hash, s};
-    t->n++;
+        s->var = ptrmap_find(p->env->locals, name);
     return s;
+}
+
+Meaning *symbol_meaning(Parser *p, Symbol *s)
+{
+    if (!s->meaning)
+        s->meaning = arena_new(&p->scratch, Meaning);
+    return s->meaning;
 }
 
 /* ---- graph variables --------------------------------------------------------------------------------------------------- */
@@ -363,9 +351,8 @@ void graph_bind(Parser *p, Str digits, Expr *e)
 
 const TypeDef *con_replaced(Parser *p, const Constructor *con)
 {
-    const Name *type = con->type->name;
-    const TypeDef *here = symbol_get(p, (Str){type->text, type->len})->type_def;
-    return here != con->type ? here : NULL;
+    const Meaning *m = symbol_of(p, con->type->name)->meaning;
+    return m && m->type_def != con->type ? m->type_def : NULL;
 }
 
 static const Constructor *earlier_con(Parser *p, const Name *name)
@@ -374,28 +361,28 @@ static const Constructor *earlier_con(Parser *p, const Name *name)
     return con && !con_replaced(p, con) ? con : NULL;
 }
 
-static void look_up(Parser *p, Symbol *s)
+static Meaning *look_up(Parser *p, Symbol *s)
 {
-    s->looked_up = true;
-    if (!s->con && p->m->con_index.n)
-        s->con = module_find_con(p->m, s->name);
-    if (!s->con && p->env->globals)
-        s->con = earlier_con(p, s->name);
-    s->op = op_find(p->cx, (Str){s->name->text, s->name->len});
+    Meaning *m = symbol_meaning(p, s);
+    if (m->looked_up)
+        return m;
+    m->looked_up = true;
+    if (!m->con && p->m->con_index.n)
+        m->con = module_find_con(p->m, s->name);
+    if (!m->con && p->env->globals)
+        m->con = earlier_con(p, s->name);
+    m->op = op_find(p->cx, (Str){s->name->text, s->name->len});
+    return m;
 }
 
 const Constructor *symbol_con(Parser *p, Symbol *s)
 {
-    if (!s->looked_up)
-        look_up(p, s);
-    return s->con;
+    return look_up(p, s)->con;
 }
 
 const Op *symbol_op(Parser *p, Symbol *s)
 {
-    if (!s->looked_up)
-        look_up(p, s);
-    return s->op;
+    return look_up(p, s)->op;
 }
 
 void scope_bind(Parser *p, Symbol *s, Var *var)
@@ -408,10 +395,11 @@ void scope_bind(Parser *p, Symbol *s, Var *var)
 
 void scope_bind_type(Parser *p, Symbol *s, const TypeVar *var)
 {
-    Undo undo = {.symbol = s, .old = s->type_var, .type = true};
-    s->type_at = (uint32_t)p->undo.n;
+    Meaning *m = symbol_meaning(p, s);
+    Undo undo = {.symbol = s, .old = m->type_var, .type = true};
+    m->type_at = (uint32_t)p->undo.n;
     vec_push(&p->undo, &p->scratch, undo);
-    s->type_var = var;
+    m->type_var = var;
 }
 
 /* The scopes that ended since then bound nothing that is left. */
@@ -427,7 +415,8 @@ bool scope_binds(const Parser *p, const Symbol *s, uint32_t since)
 
 bool scope_binds_type(const Parser *p, const Symbol *s, uint32_t since)
 {
-    return bound_since(p, s, s->type_at, since) && p->undo.at[s->type_at].type;
+    return s->meaning && bound_since(p, s, s->meaning->type_at, since) &&
+           p->undo.at[s->meaning->type_at].type;
 }
 
 void scope_leave(Parser *p, uint32_t undo)
@@ -435,7 +424,7 @@ void scope_leave(Parser *p, uint32_t undo)
     while (p->undo.n > undo) {
         Undo u = vec_pop(&p->undo);
         if (u.type) {
-            u.symbol->type_var = u.old;
+            u.symbol->meaning->type_var = u.old;
             continue;
         }
         u.symbol->ended = u.symbol->var;

@@ -118,13 +118,13 @@ static void prepare(Parser *p, const Op *op, Attrs *written)
 /* Calls that give no attributes share one record. */
 static const Attrs *default_attrs(Parser *p, const Op *op, Span span)
 {
-    Symbol *s = symbol_get(p, str_of(op->name));
-    if (!s->defaults || s->defaults_of != op) {
-        s->defaults = attrs_check(p->cx, p->arena, op->name, op->attrs, NULL, span);
-        s->defaults_of = op;
-        p->errors += !s->defaults;
+    Meaning *m = symbol_meaning(p, symbol_get(p, str_of(op->name)));
+    if (!m->defaults || m->defaults_of != op) {
+        m->defaults = attrs_check(p->cx, p->arena, op->name, op->attrs, NULL, span);
+        m->defaults_of = op;
+        p->errors += !m->defaults;
     }
-    return s->defaults;
+    return m->defaults;
 }
 
 /* An argument that is written like an attribute. */
@@ -243,10 +243,10 @@ bool function_attrs(Parser *p, const Attrs **out)
         if (a->value.kind == ATTR_BOOL)
             a->value = (AttrValue){.kind = ATTR_INT, .i = a->value.b};
         uint32_t last = (uint32_t)p->attrs.n - 1;
-        Symbol *s = symbol_get(p, str_of(a->key));
-        if (s->attr_at >= base && s->attr_at < last && p->attrs.at[s->attr_at].key == a->key)
+        Meaning *m = symbol_meaning(p, symbol_get(p, str_of(a->key)));
+        if (m->attr_at >= base && m->attr_at < last && p->attrs.at[m->attr_at].key == a->key)
             parse_error(p, E0113_DUPLICATE, a->key_span, "attribute `%s` is given twice", a->key);
-        s->attr_at = last;
+        m->attr_at = last;
         parse_take(p, TOKEN_COMMA);
     }
     *out = parse_attrs_take(p, base);

@@ -59,9 +59,9 @@ static size_t add_cons(Parser *p, const Module *m, size_t n, size_t most, const 
 size_t hint_constructors(Parser *p, size_t most, const char **names)
 {
     size_t n = 0;
-    for (size_t i = 0; i < p->symbols.cap && n < most / 2; i++) {
-        const Symbol *s = p->symbols.slots[i].symbol;
-        if (s && s->con)
+    for (size_t i = 0; i < symbols_most(p) && n < most / 2; i++) {
+        const Symbol *s = symbol_at(p, i);
+        if (s && s->meaning && s->meaning->con)
             names[n++] = s->name->text;
     }
     n = add_cons(p, p->env->globals, n, most, names);

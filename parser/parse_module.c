@@ -114,13 +114,14 @@ static void declare_head(Parser *p, Declared *one)
         return;
     scope_leave(p, undo);
     Symbol *s = symbol_get(p, token_text(p, t));
-    const TypeDef *old = s->type_def ? s->type_def : module_find_type(p->m, s->name);
+    Meaning *meaning = symbol_meaning(p, s);
+    const TypeDef *old = meaning->type_def ? meaning->type_def : module_find_type(p->m, s->name);
     if (old && !p->env->redefine)
         report_twice(p, token_span(p, t), "type", s->name->text, old->span);
     one->def = typedef_new(p->cx, s->name, params.n, params.at, token_span(p, t));
     one->def->is_extern = one->is_extern;
     one->body = p->tok.from;
-    s->type_def = one->def;
+    meaning->type_def = one->def;
 }
 
 /* NAME [ "(" list(type) ")" ] */
@@ -143,10 +144,12 @@ static bool declare_constructor(Parser *p, TypeDef *def)
             return false;
     }
     Symbol *s = symbol_get(p, token_text(p, t));
-    const Constructor *old = s->con ? s->con : module_find_con(p->m, s->name);
+    Meaning *meaning = symbol_meaning(p, s);
+    const Constructor *old = meaning->con ? meaning->con : module_find_con(p->m, s->name);
     if (old && (!p->env->redefine || old->type == def))
         report_twice(p, token_span(p, t), "constructor", s->name->text, old->span);
-    s->con = typedef_con(p->cx, def, s->name, (uint32_t)fields.n, fields.at, token_span(p, t));
+    meaning->con =
+        typedef_con(p->cx, def, s->name, (uint32_t)fields.n, fields.at, token_span(p, t));
     return true;
 }
 
@@ -165,7 +168,7 @@ static void declare_constructors(Parser *p, Declared *one)
     parse_advance(p);
     for (uint32_t i = 0; i < one->def->n_params; i++) {
         const Name *name = one->def->params[i]->name;
-        scope_bind_type(p, symbol_get(p, (Str){name->text, name->len}), one->def->params[i]);
+        scope_bind_type(p, symbol_of(p, name), one->def->params[i]);
     }
     bool more = !parse_at(p, TOKEN_RBRACE), ok = true;
     while (more && ok)

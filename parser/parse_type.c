@@ -125,7 +125,6 @@ static bool element_type(Parser *p, DType *out, bool *ok)
 /* Tensor[(2, ?), float32] */
 static const Type *tensor_type(Parser *p)
 {
-    Vec(Dim) dims = {0};
     DType dtype = {0};
     bool ok;
     uint32_t open = p->tok.from;
@@ -138,21 +137,22 @@ static const Type *tensor_type(Parser *p)
     if (!parse_expect(p, TOKEN_LPAREN))
         return NULL;
     bool more = !parse_at(p, TOKEN_RPAREN);
+    p->dims.n = 0;
     while (more) {
         Dim dim;
         if (!extent(p, &dim) || !parse_separator(p, TOKEN_RPAREN, paren, &more))
             return NULL;
-        vec_push(&dims, &p->scratch, dim);
+        vec_push(&p->dims, &p->scratch, dim);
     }
     if (!parse_expect_close(p, TOKEN_RPAREN, paren) || !parse_expect(p, TOKEN_COMMA) ||
         !element_type(p, &dtype, &ok) || !parse_expect_close(p, TOKEN_RBRACKET, open))
         return NULL;
-    if (dims.n > TENSOR_RANK_MOST) {
+    if (p->dims.n > TENSOR_RANK_MOST) {
         parse_error(p, E0202_SHAPE, parse_span(p, paren, p->last_to),
-                    "a tensor has at most %d axes, not %zu", TENSOR_RANK_MOST, dims.n);
+                    "a tensor has at most %d axes, not %zu", TENSOR_RANK_MOST, p->dims.n);
         ok = false;
     }
-    return ok ? type_tensor(p->cx, dtype, (uint32_t)dims.n, dims.at) : type_poison(p->cx);
+    return ok ? type_tensor(p->cx, dtype, (uint32_t)p->dims.n, p->dims.at) : type_poison(p->cx);
 }
 
 static void collect_types(const char **names, size_t *n, size_t most, const Module *m)
@@ -171,10 +171,11 @@ static const Type *unknown_type(Parser *p, Token t, Symbol *s)
     for (int i = 0; i < DTYPE_IDS; i++)
         names[n++] = dtype_row((DTypeId)i)->name;
     names[n++] = "Tensor";
-    for (size_t i = 0; i < p->symbols.cap && n < MOST / 2; i++)
-        if (p->symbols.slots[i].symbol &&
-            (p->symbols.slots[i].symbol->type_def || p->symbols.slots[i].symbol->type_var))
-            names[n++] = p->symbols.slots[i].symbol->name->text;
+    for (size_t i = 0; i < symbols_most(p) && n < MOST / 2; i++) {
+        const Symbol *other = symbol_at(p, i);
+        if (other && other->meaning && (other->meaning->type_def || other->meaning->type_var))
+            names[n++] = other->name->text;
+    }
     collect_types(names, &n, MOST, p->m);
     collect_types(names, &n, MOST, p->env->globals);
     Diag *d = parse_error(p, E0212_UNDEFINED_TYPE, token_span(p, t), "there is no type `%s`",
@@ -206,7 +207,8 @@ static bool at_shape(const Parser *p)
 static const Type *adt_type(Parser *p, Token t, Symbol *s)
 {
     TypeVec args = {0};
-    const TypeDef *def = s->type_def ? s->type_def : module_find_type(p->m, s->name);
+    const TypeDef *def = s->meaning ? s->meaning->type_def : NULL;
+    def = def ? def : module_find_type(p->m, s->name);
     if (!def && p->env->globals)
         def = module_find_type(p->env->globals, s->name);
     if (!def && at_shape(p)) {
@@ -240,10 +242,11 @@ static const Type *named_type(Parser *p)
     DType dtype;
     parse_advance(p);
     Symbol *s = symbol_get(p, name);
-    if (str_is(name, "Tensor") && (parse_at(p, TOKEN_LBRACKET) || !s->type_def))
+    if (str_is(name, "Tensor") &&
+        (parse_at(p, TOKEN_LBRACKET) || !(s->meaning && s->meaning->type_def)))
         return tensor_type(p);
-    if (s->type_var)
-        return type_var(p->cx, s->type_var);
+    if (s->meaning && s->meaning->type_var)
+        return type_var(p->cx, s->meaning->type_var);
     if (dtype_parse(name, &dtype) && !dtype_is_void(dtype))
         return type_scalar(p->cx, dtype);
     return adt_type(p, t, s);

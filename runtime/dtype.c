@@ -18,11 +18,14 @@ const DTypeRow *dtype_row(DTypeId id)
 
 DTypeId dtype_id(DType t)
 {
-    for (int i = 0; i < DTYPE_IDS; i++) {
-        if (dtype_eq(rows[i].dtype, t))
-            return (DTypeId)i;
-    }
-    return DTYPE_IDS;
+    /* Numbers from 1, by code and bits; a byte of bits and three bits of code. */
+    static const uint8_t ids[1 << 11] = {
+#define DTYPE(id, name, code, bits, ctype, numpy) [(code) << 8 | (bits)] = DT_##id + 1,
+#include "runtime/dtypes.def"
+#undef DTYPE
+    };
+    uint8_t id = t.code < 8 && t.lanes == 1 ? ids[t.code << 8 | t.bits] : 0;
+    return id ? (DTypeId)(id - 1) : DTYPE_IDS;
 }
 
 DType dtype_of(DTypeId id)

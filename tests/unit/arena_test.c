@@ -24,7 +24,7 @@ static void test_alloc(void)
     char *last = NULL;
     for (size_t size = 0; size < 3000; size += 7) {
         char *p = arena_alloc(&a, size);
-        CHECK(p && p != last && (uintptr_t)p % 16 == 0 && is_zero(p, size));
+        CHECK(p && p != last && (uintptr_t)p % 8 == 0 && is_zero(p, size));
         memset(p, 0xee, size);
         last = p;
     }
@@ -32,6 +32,38 @@ static void test_alloc(void)
     CHECK(big && is_zero(big, ARENA_BIG + 1));
     CHECK(arena_alloc_array(&a, SIZE_MAX / 2, 3) == NULL);
     CHECK_TEXT(arena_copy_text(&a, "relay and more", 5), "relay");
+    arena_deinit(&a);
+    CHECK(a.bytes == 0);
+}
+
+/* What grows keeps its bytes: in place, moved because something stands behind it, and as a block of its own. */
+static void test_grow(void)
+{
+    Arena a;
+    arena_init(&a, NULL);
+    for (int between = 0; between < 2; between++) {
+        unsigned char *p = NULL;
+        size_t n = 0, wrong = 0;
+        for (size_t more = 16; more < 4 * ARENA_BIG; more = more * 3 / 2) {
+            p = arena_grow(&a, p, n, more);
+            memset(p + n, (int)(more & 0xff), more - n);
+            for (size_t i = 0, size = 16; size <= more; i = size, size = size * 3 / 2)
+                for (size_t k = i; k < size; k += 97)
+                    wrong += p[k] != (size & 0xff);
+            n = more;
+            if (between)
+                memset(arena_alloc(&a, 40), 0xee, 40);
+        }
+        CHECK(wrong == 0);
+    }
+    char *first = arena_alloc_must(&a, 2 * ARENA_BIG, 1);
+    char *second = arena_alloc_must(&a, 2 * ARENA_BIG, 1);
+    memset(second, 2, 2 * ARENA_BIG);
+    memset(first, 1, 2 * ARENA_BIG);
+    first = arena_grow(&a, first, 2 * ARENA_BIG, 64 * ARENA_BIG);
+    memset(first + 2 * ARENA_BIG, 1, 62 * ARENA_BIG);
+    second = arena_grow(&a, second, 2 * ARENA_BIG, 3 * ARENA_BIG);
+    CHECK(first[0] == 1 && first[2 * ARENA_BIG - 1] == 1 && second[2 * ARENA_BIG - 1] == 2);
     arena_deinit(&a);
     CHECK(a.bytes == 0);
 }
@@ -168,6 +200,7 @@ static void test_time_and_interrupt(void)
 int main(void)
 {
     test_alloc();
+    test_grow();
     test_marks();
     test_limit();
     test_every_refusal();

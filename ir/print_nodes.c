@@ -1,0 +1,238 @@
+/* What the printer knows about nodes, and the names that it gives to variables. */
+#include "ir/print_internal.h"
+
+#include <string.h>
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------------------ */
+
+/* Nodes lie close together in arenas: a page of addresses is looked for, and in it a node stands at its place. */
+#define PAGE_BITS 12
+#define GRANULE_BITS 4 /* no two nodes begin in the same 16 bytes: each is longer */
+#define PAGE_NODES (1u << (PAGE_BITS - GRANULE_BITS))
+
+static uintptr_t page_of(const Expr *e)
+{
+    return (uintptr_t)e >> PAGE_BITS;
+}
+
+static size_t place_in_page(const Expr *e)
+{
+    return (uintptr_t)e >> GRANULE_BITS & (PAGE_NODES - 1);
+}
+
+/* The slot of the page, or the free one where it belongs. */
+static NodePage *page_slot(const NodeTable *t, uintptr_t number)
+{
+    uint64_t h = number * 0x9e3779b97f4a7c15u;
+    size_t k = (h ^ h >> 32) & (t->cap - 1);
+    while (t->pages[k].at && t->pages[k].number != number)
+        k = (k + 1) & (t->cap - 1);
+    return &t->pages[k];
+}
+
+static void pages_grow(Printer *p)
+{
+    NodeTable old = p->nodes, *t = &p->nodes;
+    t->cap = old.cap ? 2 * old.cap : 16;
+    t->pages = arena_alloc_must(&p->arena, t->cap, sizeof *t->pages);
+    for (size_t i = 0; i < old.cap; i++)
+        if (old.pages[i].at)
+            *page_slot(t, old.pages[i].number) = old.pages[i];
+}
+
+/* The page that was asked for last is asked for again more often than not. */
+static const uint32_t *page_find(NodeTable *t, uintptr_t number)
+{
+    if (t->last.at && t->last.number == number)
+        return t->last.at;
+    const NodePage *page = t->cap ? page_slot(t, number) : NULL;
+    if (!page || !page->at)
+        return NULL;
+    t->last = *page;
+    return page->at;
+}
+
+static uint32_t *page_get(Printer *p, uintptr_t number)
+{
+    NodeTable *t = &p->nodes;
+    uint32_t *at = (uint32_t *)(uintptr_t)page_find(t, number);
+    if (at)
+        return at;
+    if (4 * (t->n_pages + 1) > 3 * t->cap)
+        pages_grow(p);
+    NodePage *page = page_slot(t, number);
+    *page = (NodePage){number, arena_alloc_must(&p->arena, PAGE_NODES, sizeof *page->at)};
+    t->n_pages++;
+    t->last = *page;
+    return page->at;
+}
+
+PrintNode *node_find(Printer *p, const Expr *e)
+{
+    const uint32_t *page = page_find(&p->nodes, page_of(e));
+    uint32_t at = page ? page[place_in_page(e)] : 0;
+    return at ? &p->nodes.nodes.at[at - 1] : NULL;
+}
+
+PrintNode *node_get(Printer *p, const Expr *e)
+{
+    uint32_t *at = &page_get(p, page_of(e))[place_in_page(e)];
+    if (!*at) {
+        vec_push(&p->nodes.nodes, &p->arena, ((PrintNode){.e = e, .number = -1}));
+        *at = (uint32_t)p->nodes.nodes.n;
+    }
+    return &p->nodes.nodes.at[*at - 1];
+}
+
+/* ---- names of variables ------------------------------------------------------------------------------------------------------ */
+
+static void names_grow(Printer *p)
+{
+    NameTable *t = &p->names;
+    size_t cap = t->cap ? 2 * t->cap : 64;
+    UsedName *slots = arena_alloc_must(&p->arena, cap, sizeof *slots);
+    for (size_t i = 0; i < t->cap; i++) {
+        if (!t->slots[i].text)
+            continue;
+        size_t k = t->slots[i].hash & (cap - 1);
+        while (slots[k].text)
+            k = (k + 1) & (cap - 1);
+        slots[k] = t->slots[i];
+    }
+    t->slots = slots;
+    t->cap = cap;
+}
+
+/* The entry of the name; `text` is NULL in one that is new. */
+static UsedName *used_name(Printer *p, const char *text, size_t n)
+{
+    NameTable *t = &p->names;
+    if (4 * (t->n + 1) > 3 * t->cap)
+        names_grow(p);
+    uint32_t hash = (uint32_t)hash_bytes(text, n, 0);
+    size_t k = hash & (t->cap - 1);
+    for (; t->slots[k].text; k = (k + 1) & (t->cap - 1))
+        if (t->slots[k].hash == hash && t->slots[k].n == n && !memcmp(t->slots[k].text, text, n))
+            return &t->slots[k];
+    t->slots[k].hash = hash;
+    return &t->slots[k];
+}
+
+static void use_name(Printer *p, UsedName *used, const char *text, size_t n)
+{
+    used->text = text;
+    used->n = n;
+    p->names.n++;
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool fits_name(char c)
+{
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '/';
+}
+
+/* Words that cannot stand behind a `%`. */
+static bool is_reserved(const char *s, size_t n)
+{
+    static const Str words[] = {{"let", 3},      {"fn", 2},   {"def", 3},      {"if", 2},
+                                {"else", 4},     {"type", 4}, {"match", 5},    {"extern", 6},
+                                {"free_var", 8}, {"ref", 3},  {"ref_read", 8}, {"ref_write", 9}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (words[i].len == n && words[i].ptr[0] == s[0] && !memcmp(words[i].ptr, s, n))
+            return true;
+    return false;
+}
+
+/* Whether the hint is a name that can be read back. */
+static bool is_plain(const Name *hint)
+{
+    if (!hint || hint->len == 0 || !is_letter(hint->text[0]))
+        return false;
+    for (size_t i = 1; i < hint->len; i++)
+        if (!fits_name(hint->text[i]))
+            return false;
+    return !is_reserved(hint->text, hint->len);
+}
+
+/* The hint as a name that can be read back, in p->head. */
+static void spell(Printer *p, const Name *hint)
+{
+    Buf *b = &p->head;
+    buf_clear(b);
+    size_t n = hint ? hint->len : 0;
+    if (n == 0 || !is_letter(hint->text[0]) || is_reserved(hint->text, n))
+        buf_char(b, 'v');
+    for (size_t i = 0; i < n; i++)
+        buf_char(b, fits_name(hint->text[i]) ? hint->text[i] : '_');
+}
+
+#define HINT_PAGE 1024
+
+/* Whether the plain hint is used for the first time; notes it. */
+static bool hint_is_new(Printer *p, const Name *hint)
+{
+    size_t page = hint->id / (8 * HINT_PAGE), at = hint->id / 8 % HINT_PAGE;
+    unsigned char bit = (unsigned char)(1u << hint->id % 8);
+    while (p->hints.n <= page)
+        vec_push(&p->hints, &p->arena, NULL);
+    if (!p->hints.at[page])
+        p->hints.at[page] = arena_alloc_must(&p->arena, HINT_PAGE, 1);
+    bool is_new = !(p->hints.at[page][at] & bit);
+    p->hints.at[page][at] |= bit;
+    return is_new;
+}
+
+/* As long as each variable has a plain hint of its own, the table of names is not needed. */
+static void names_begin(Printer *p)
+{
+    p->names_made = true;
+    for (size_t i = 0; i < p->nodes.nodes.n; i++) {
+        const PrintNode *node = &p->nodes.nodes.at[i];
+        if (node->e->kind == EXPR_VAR && node->met)
+            use_name(p, used_name(p, node->name.at, node->name.n), node->name.at, node->name.n);
+    }
+}
+
+/* The hint, or behind it the first number that makes a new name. */
+static Str new_name(Printer *p, const Name *hint)
+{
+    if (!p->names_made)
+        names_begin(p);
+    spell(p, hint);
+    size_t stem = p->head.n;
+    UsedName *used = used_name(p, buf_text(&p->head), stem);
+    while (used->text) {
+        p->head.n = stem;
+        buf_uint(&p->head, ++used->next);
+        UsedName *longer = used_name(p, buf_text(&p->head), p->head.n);
+        if (!longer->text) {
+            used = longer;
+            break;
+        }
+        used = used_name(p, buf_text(&p->head), stem);
+    }
+    Str name = {arena_copy_text(&p->arena, buf_text(&p->head), p->head.n), p->head.n};
+    use_name(p, used, name.ptr, name.len);
+    return name;
+}
+
+PrintNode *name_var(Printer *p, const Var *v)
+{
+    bool plain = !p->names_made && is_plain(v->name) && hint_is_new(p, v->name);
+    Str name = plain ? (Str){v->name->text, v->name->len} : new_name(p, v->name);
+    PrintNode *node = node_get(p, &v->base);
+    node->met = true;
+    node->name.at = name.ptr;
+    node->name.n = name.len;
+    return node;
+}
+
+void put_var(Buf *b, const PrintNode *node)
+{
+    buf_char(b, '%');
+    buf_bytes(b, node->name.at, node->name.n);
+}
