@@ -327,11 +327,10 @@ static Expr *part_of(Combine *c, const OpsMake *m, Branch *b, Expr *whole)
         strides[i] = 1;
     }
     uint32_t n = (uint32_t)axis + 1;
-    const char *mode = "size";
     Attr attrs[] = {ops_attr_ints(m, "begin", n, begin),
                     ops_attr_ints(m, "end", n, end),
                     ops_attr_ints(m, "strides", n, strides),
-                    {.key = "slice_mode", .value = {.kind = ATTR_STRING, .s = str_of(mode)}},
+                    ops_attr_text(m, "slice_mode", "size"),
                     {.key = "axes", .value = {.kind = ATTR_NONE}}};
     return ops_call(m, "strided_slice", 1, &whole, 5, attrs);
 }

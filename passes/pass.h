@@ -41,6 +41,7 @@ struct Pass {
     const char *doc;
     int opt_level;
     bool needs_types; /* InferType runs before it */
+    bool other_values; /* programs compute something else afterwards: a gradient, a rounded value */
     const OpAttr *params; /* NULL: none */
     const char
         *before; /* passes that run first, whatever the level: "CanonicalizeOps"; NULL: none */

@@ -45,20 +45,9 @@ static bool same_dims(const Type *a, const Type *b)
     return same;
 }
 
-static Attr attr_text(const Site *s, const char *key, const char *text)
-{
-    size_t n = strlen(text);
-    return (Attr){.key = key,
-                  .value = {.kind = ATTR_STRING, .s = {arena_copy_text(s->m.arena, text, n), n}}};
-}
-
 static Attr attr_dtype(const Site *s)
 {
-    Buf name = {0};
-    dtype_print(&name, s->type->dtype);
-    Attr attr = attr_text(s, "dtype", buf_text(&name));
-    buf_deinit(&name);
-    return attr;
+    return ops_attr_dtype(&s->m, "dtype", s->type->dtype);
 }
 
 static Attr attr_dims(const Site *s, const char *key)

@@ -148,6 +148,22 @@ Attr ops_attr_ints(const OpsMake *m, const char *key, uint32_t n, const int64_t 
     return (Attr){.key = key, .value = {.kind = ATTR_LIST, .list = {at, n}}};
 }
 
+Attr ops_attr_text(const OpsMake *m, const char *key, const char *text)
+{
+    size_t n = strlen(text);
+    return (Attr){.key = key,
+                  .value = {.kind = ATTR_STRING, .s = {arena_copy_text(m->arena, text, n), n}}};
+}
+
+Attr ops_attr_dtype(const OpsMake *m, const char *key, DType dtype)
+{
+    Buf name = {0};
+    dtype_print(&name, dtype);
+    Attr attr = ops_attr_text(m, key, buf_text(&name));
+    buf_deinit(&name);
+    return attr;
+}
+
 Expr *ops_constant(const OpsMake *m, DType dtype, double v)
 {
     return expr_constant(m->arena, m->span, value_scalar_double(dtype, v));

@@ -202,6 +202,8 @@ Expr *ops_call2(const OpsMake *m, const char *op, Expr *x, Expr *y);
 Attr ops_attr_int(const char *key, int64_t v);
 Attr ops_attr_bool(const char *key, bool v);
 Attr ops_attr_ints(const OpsMake *m, const char *key, uint32_t n, const int64_t *v);
+Attr ops_attr_text(const OpsMake *m, const char *key, const char *text);
+Attr ops_attr_dtype(const OpsMake *m, const char *key, DType dtype);
 /* A scalar constant of the dtype. */
 Expr *ops_constant(const OpsMake *m, DType dtype, double v);
 /* x with axes of extent 1 behind it, so that it broadcasts along `axis` of a tensor of this rank. */

@@ -124,8 +124,9 @@ static void pass_page(Buf *b)
                "pipeline is at least its "
                "own:\n`relay opt -O LEVEL -p PASS,… FILE`, `:pass PASS,… @f`.\n\n");
     for (const Pass *const *p = passes; *p; p++) {
-        buf_printf(b, "## %s\n\n%s Level %d%s.\n\n", (*p)->name, (*p)->doc, (*p)->opt_level,
-                   (*p)->needs_types ? "; types are inferred before" : "");
+        buf_printf(b, "## %s\n\n%s Level %d%s%s.\n\n", (*p)->name, (*p)->doc, (*p)->opt_level,
+                   (*p)->needs_types ? "; types are inferred before" : "",
+                   (*p)->other_values ? "; programs compute something else afterwards" : "");
         schema_items(b, (*p)->params);
         if ((*p)->params)
             buf_char(b, '\n');

@@ -59,18 +59,20 @@ static void print_module(const char *title, const Module *m)
     buf_deinit(&text);
 }
 
-/* Each program meets one pass, in turn, or the default pipeline. */
+/* Each program meets one pass that keeps values, in turn, or the default pipeline. */
 static const char *pass_for(uint64_t seed)
 {
+    const Pass *kept[128];
     size_t n = 0;
-    while (passes[n])
-        n++;
+    for (size_t i = 0; passes[i] && n < sizeof kept / sizeof *kept; i++)
+        if (!passes[i]->other_values)
+            kept[n++] = passes[i];
     size_t i = seed % (n + 1);
     if (i == n)
         return "-O3";
-    return strcmp(passes[i]->name, "EtaExpand") ? passes[i]->name
-                                                : "EtaExpand{expand_constructor=True, "
-                                                  "expand_global_var=True}";
+    return strcmp(kept[i]->name, "EtaExpand") ? kept[i]->name
+                                              : "EtaExpand{expand_constructor=True, "
+                                                "expand_global_var=True}";
 }
 
 static const JitTable *open_jit(void)
