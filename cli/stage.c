@@ -8,37 +8,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int run_stage(const CliArgs *args, const char *stage, const char *name, const Buf *text)
+static int run_stage(Face *face, const CliArgs *args, const char *stage, const char *path)
+{
+    Buf text = {0};
+    int status = path ? cli_load(path, &text) : RELAY_OK;
+    if (status != RELAY_OK)
+        return status;
+    RelayRequest request = {
+        .stage = stage,
+        .text = path ? buf_text(&text) : NULL,
+        .len = text.n,
+        .name = path ? cli_name_of(path) : NULL,
+        .params = args->params,
+        .n_params = args->n_params,
+    };
+    face_stage(face, &request, NULL);
+    buf_deinit(&text);
+    return show_status(&face->show, face->worst);
+}
+
+/* The text may come late, so signals are seen to first. */
+int cli_stage(const CliArgs *args, const char *stage, const char *path)
 {
     Face face;
     if (!face_init(&face, &(ReplOptions){.color = args->color}, SIGNALS_SCRIPT))
         return RELAY_LIMIT;
     face.show.stream = face.show.err;
     face.show.json = cli_value(args, "json") != NULL;
-    RelayRequest request = {
-        .stage = stage,
-        .text = text ? buf_text(text) : NULL,
-        .len = text ? text->n : 0,
-        .name = name,
-        .params = args->params,
-        .n_params = args->n_params,
-    };
-    face_stage(&face, &request, NULL);
-    int status = show_status(&face.show, face.worst);
+    int status = run_stage(&face, args, stage, path);
     face_deinit(&face);
-    return status;
-}
-
-int cli_stage(const CliArgs *args, const char *stage, const char *path)
-{
-    Buf text = {0};
-    if (!path)
-        return run_stage(args, stage, NULL, NULL);
-    int status = cli_load(path, &text);
-    if (status != RELAY_OK)
-        return status;
-    status = run_stage(args, stage, cli_name_of(path), &text);
-    buf_deinit(&text);
     return status;
 }
 

@@ -1,5 +1,7 @@
 #include "repl/signals.h"
 
+#include "base/buf.h"
+#include "base/diag.h"
 #include "base/limit.h"
 
 #include <fcntl.h>
@@ -7,6 +9,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define AGAIN_SECONDS 0.2
@@ -30,11 +33,21 @@ static void put(int fd, char c)
     (void)written;
 }
 
+/* No session is at work that could say it. */
+static void end_now(void)
+{
+    Buf b = {0};
+    buf_printf(&b, "error[%s]: interrupted\n", diag_info(E0501_INTERRUPTED)->code);
+    for (size_t i = 0; i < b.n; i++)
+        put(STDERR_FILENO, b.at[i]);
+    _exit(RELAY_LIMIT);
+}
+
 static void interrupt(Signals *s)
 {
     bool running = atomic_load(&s->running);
     if (!running && s->use == SIGNALS_SCRIPT)
-        _exit(RELAY_LIMIT);
+        end_now();
     if (!running)
         return;
     /* Who interrupts a group of processes may reach one of them twice. */
@@ -43,7 +56,7 @@ static void interrupt(Signals *s)
         return;
     s->last = now;
     if (atomic_fetch_add(&s->ignored, 1) >= s->patience)
-        _exit(RELAY_LIMIT);
+        end_now();
     RelaySession *session = atomic_load(&s->session);
     if (s->use == SIGNALS_TERMINAL)
         put(STDERR_FILENO, '\n'); /* behind the ^C that the terminal has shown */
@@ -51,11 +64,24 @@ static void interrupt(Signals *s)
         relay_session_interrupt(session);
 }
 
+/* The next signal. Until it ends, what was interrupted is so again and again: a session that was about to begin has not heard it. */
+static int next_signal(Signals *s)
+{
+    struct timespec soon = {.tv_nsec = 10000000};
+    int number = -1;
+    while (number < 0 && s->use == SIGNALS_SCRIPT && atomic_load(&s->running) &&
+           atomic_load(&s->ignored) > 0) {
+        relay_session_interrupt(atomic_load(&s->session));
+        number = sigtimedwait(&s->set, NULL, &soon);
+    }
+    return number >= 0 || sigwait(&s->set, &number) == 0 ? number : 0;
+}
+
 static void *wait_for_signals(void *data)
 {
     Signals *s = data;
     int number;
-    while (sigwait(&s->set, &number) == 0 && !atomic_load(&s->stop)) {
+    while ((number = next_signal(s)) > 0 && !atomic_load(&s->stop)) {
         if (number == SIGWINCH) {
             put(s->pipe[1], 'w');
             continue;
