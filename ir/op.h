@@ -47,7 +47,8 @@ struct Op {
     const char *doc; /* one or two sentences */
     const OpArg *args; /* in order; their number is the arity */
     const OpAttr *attrs; /* NULL: none */
-    const char *shapes; /* "(M, K), (N, K) -> (M, N)": in words for readers what `rel` computes */
+    const char *
+        shapes; /* "(M, K), (N, K) -> (M, N)": for readers what `rel` computes; a test evaluates it */
     const char *
         samples; /* argument types and attributes that generated tests start from: one sample a parenthesis */
     const char

@@ -60,8 +60,8 @@ static void describe_op(Ctx *cx, Buf *b, const Op *op, int detail)
     for (const OpAttr *a = op->attrs; a && a->name; a++)
         buf_printf(b, "\n  %-17s %s%s", a->name, a->doc ? a->doc : "",
                    a->required ? " (must be given)" : "");
-    if (op->shapes)
-        buf_printf(b, "\nshapes: %s", op->shapes);
+    buf_str(b, "\nshapes: ");
+    op_shapes(b, op);
     if (op->grad)
         buf_printf(b, "\ngradient: %s", op->grad);
     buf_str(b, "\n\nfor example:\n");

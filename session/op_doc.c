@@ -5,6 +5,7 @@
 #include "parser/parser.h"
 #include "typecheck/typecheck.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- samples: "(float32[2,3], (int32[2], bool), axis=0)" --------------------------------------------- */
@@ -175,6 +176,36 @@ void op_example(Buf *b, const Op *op)
     buf_printf(b, "%s(", op->name);
     each_part(b, op, put_argument);
     buf_char(b, ')');
+}
+
+/* ---- shapes ----------------------------------------------------------------------------------------- */
+
+const ShapeWord shape_words[] = {
+    {"broadcast(a, b)", "aligned at the last axis; an extent of 1 becomes the other's"},
+    {"window(d, k)", "(d + padding - dilation*(k - 1) - 1)/strides + 1"},
+    {"spread(d, k)", "strides*(d - 1) + dilation*(k - 1) + 1 - padding + output_padding"},
+    {"insert(d, axis, v)",
+     "d with an axis of extent v put in at axis, or as many as a fourth number says"},
+    {"without(d, axis)", "d without these axes; without any where axis is None"},
+    {"ones(d)", "the axes of extent 1"},
+    {"permute(d, axes)", "d in this order; turned round where axes is None"},
+    {"total(axis)", "the sum of the tensors' extents along axis"},
+    {"front(d)", "d with as many axes of extent 1 in front as the other has more"},
+    {"[axis := v]", "with extent v at axis"},
+    {"parameters", "scales and zero points"},
+    {NULL, NULL},
+};
+
+void op_shapes(Buf *b, const Op *op)
+{
+    buf_str(b, op->shapes);
+    for (const ShapeWord *w = shape_words; w->word; w++) {
+        size_t n = w->word[0] == '[' ? strlen("[axis :=") : strcspn(w->word, "(");
+        char name[32];
+        snprintf(name, sizeof name, "%.*s%s", (int)n, w->word, w->word[n] == '(' ? "(" : "");
+        if (strstr(op->shapes, name))
+            buf_printf(b, "\n  %s: %s", w->word, w->meaning);
+    }
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------ */

@@ -70,6 +70,7 @@ BINARY(COMPUTE)
 
 /* ---- where -------------------------------------------------------------------------------------- */
 
+#define SHAPES_rel_where "(c...), (a...), (b...) -> (broadcast(c, a, b)...)"
 static RelResult rel_where(Rel *r)
 {
     const Type *c = rel_tensor(r, 0), *x = c ? rel_tensor(r, 1) : NULL;
@@ -120,7 +121,7 @@ static const OpArg where_args[] = {
 #define SAMPLES_compare "(float32[2,3], float32[3]) (int64[4], int64) (bool[2], bool[2])"
 #define ROW(NAME, id, OP, REL, SYMBOL, GRAD, DOC)                                              \
     {.name = NAME, .doc = DOC, .args = args_pair, .samples = SAMPLES_##REL,                    \
-     .pattern = OP_BROADCAST, .rel = rel_##REL, .compute = compute_##id, .grad = GRAD,         \
+     .pattern = OP_BROADCAST, OP_REL(rel_##REL), .compute = compute_##id, .grad = GRAD,         \
      .symbol = SYMBOL},
 /* clang-format on */
 
@@ -130,7 +131,7 @@ const Op binary_ops[] = {
                 .args = where_args,
                 .samples = "(bool[2,3], float32[2,3], float32[2,3]) (bool[3], int32[2,3], int32)",
                 .pattern = OP_BROADCAST,
-                .rel = rel_where,
+                OP_REL(rel_where),
                 .compute = compute_where,
                 .grad = "(zeros_like(%condition), collapse_sum_like(where(%condition, %g, "
                         "zeros_like(%g)), %x), "

@@ -559,7 +559,7 @@ static const OpAttr backward_attrs[] = {
      .attrs = ATTRS##_attrs,                  \
      .samples = SAMPLES,                      \
      .pattern = OP_OUT_FUSABLE,               \
-     .rel = rel_##KIND,                       \
+     OP_REL(rel_##KIND),                      \
      .compute = compute_##KIND}
 
 const Op conv_ops[] = {
@@ -595,7 +595,8 @@ const Op conv_ops[] = {
      .doc = "The gradient of `nn.conv2d` by its weight.",
      .args = backward_args,
      .attrs = backward_attrs,
-     .shapes = "(N, O, h, w), (N, C, H, W) -> (O, C/groups, kh, kw)",
+     .shapes = "(N, O, h, w), (N, C, H, W) -> (O, C/groups, kernel_size...); (C, O/groups, "
+               "kernel_size...) where groups == C and C > 1",
      .samples = "(float32[1,3,3,3], float32[1,2,5,5], kernel_size=[3, 3])",
      .pattern = OP_OUT_FUSABLE,
      .rel = rel_backward_weight,

@@ -24,6 +24,7 @@ static bool shape_attr(Rel *r, uint32_t *n, Dim *dims)
     return true;
 }
 
+#define SHAPES_rel_filled "-> (shape...)"
 static RelResult rel_filled(Rel *r)
 {
     Dim dims[TENSOR_RANK_MOST];
@@ -34,6 +35,7 @@ static RelResult rel_filled(Rel *r)
         r, ops_dtype(r->attrs, "dtype", type_scalar(r->cx, (DType){2, 32, 1})->dtype), n, dims);
 }
 
+#define SHAPES_rel_full "() -> (shape...)"
 static RelResult rel_full(Rel *r)
 {
     const Type *v = rel_tensor(r, 0);
@@ -46,6 +48,7 @@ static RelResult rel_full(Rel *r)
     return rel_out_tensor(r, ops_dtype(r->attrs, "dtype", v->dtype), n, dims);
 }
 
+#define SHAPES_rel_full_like "(d...), () -> (d...)"
 static RelResult rel_full_like(Rel *r)
 {
     const Type *data = rel_tensor(r, 0), *v = data ? rel_tensor(r, 1) : NULL;
@@ -104,6 +107,7 @@ static const Value *arange_bound(Rel *r, uint32_t i)
     return v ? v : c && c->value.kind == VALUE_SCALAR ? &c->value : NULL;
 }
 
+#define SHAPES_rel_arange "(), (), () -> (ceil((stop - start)/step))"
 static RelResult rel_arange(Rel *r)
 {
     DType dtype = attrs_dtype(r->attrs, "dtype");
@@ -142,6 +146,7 @@ static void compute_arange(TeBuilder *b)
 
 /* ---- casts --------------------------------------------------------------------------------------- */
 
+#define SHAPES_rel_cast "(d...) -> (d...)"
 static RelResult rel_cast(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -150,6 +155,7 @@ static RelResult rel_cast(Rel *r)
     return rel_set_output(r, type_tensor(r->cx, attrs_dtype(r->attrs, "dtype"), t->n, t->dims));
 }
 
+#define SHAPES_rel_cast_like "(d...), (e...) -> (d...)"
 static RelResult rel_cast_like(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *like = t ? rel_tensor(r, 1) : NULL;
@@ -165,6 +171,7 @@ static void compute_cast(TeBuilder *b)
 
 /* ---- one_hot ------------------------------------------------------------------------------------- */
 
+#define SHAPES_rel_one_hot "(d...), (), () -> (insert(d, axis, depth)...)"
 static RelResult rel_one_hot(Rel *r)
 {
     const Type *index = rel_tensor(r, 0), *on = index ? rel_tensor(r, 1) : NULL;
@@ -204,6 +211,7 @@ void compute_one_hot(TeBuilder *b)
 
 /* ---- shapes as data ------------------------------------------------------------------------------ */
 
+#define SHAPES_rel_shape_of "(d...) -> (len(d)); () where len(d) == 0"
 static RelResult rel_shape_of(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -213,6 +221,7 @@ static RelResult rel_shape_of(Rel *r)
     return rel_out_tensor(r, ops_dtype(r->attrs, "dtype", int32_dtype), t->n ? 1 : 0, &n);
 }
 
+#define SHAPES_rel_ndarray_size "(d...) -> ()"
 static RelResult rel_ndarray_size(Rel *r)
 {
     if (!rel_tensor(r, 0))
@@ -242,6 +251,7 @@ static void compute_ndarray_size(TeBuilder *b)
 
 /* ---- triangles ----------------------------------------------------------------------------------- */
 
+#define SHAPES_rel_trilu "(d...), () -> (d...)"
 static RelResult rel_trilu(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *k = t ? rel_tensor(r, 1) : NULL;
@@ -316,7 +326,7 @@ const Op create_ops[] = {
      .attrs = filled_attrs,
      .samples = "(shape=[2, 3], dtype=\"float32\") (shape=[], dtype=\"int32\")",
      .pattern = OP_ELEMWISE,
-     .rel = rel_filled,
+     OP_REL(rel_filled),
      .compute = compute_zeros},
     {.name = "ones",
      .doc = "A tensor of ones.",
@@ -324,7 +334,7 @@ const Op create_ops[] = {
      .attrs = filled_attrs,
      .samples = "(shape=[2, 3], dtype=\"float32\")",
      .pattern = OP_ELEMWISE,
-     .rel = rel_filled,
+     OP_REL(rel_filled),
      .compute = compute_ones},
     {.name = "full",
      .doc = "A tensor of one value.",
@@ -332,14 +342,14 @@ const Op create_ops[] = {
      .attrs = filled_attrs,
      .samples = "(float32, shape=[2, 3])",
      .pattern = OP_ELEMWISE,
-     .rel = rel_full,
+     OP_REL(rel_full),
      .compute = compute_full},
     {.name = "zeros_like",
      .doc = "Zeros of the same shape and type.",
      .args = args_data,
      .samples = "(float32[2,3]) (int32)",
      .pattern = OP_ELEMWISE,
-     .rel = rel_same,
+     OP_REL(rel_same),
      .compute = compute_zeros,
      .grad = "zeros_like(%data)"},
     {.name = "ones_like",
@@ -347,7 +357,7 @@ const Op create_ops[] = {
      .args = args_data,
      .samples = "(float32[2,3]) (int32)",
      .pattern = OP_ELEMWISE,
-     .rel = rel_same,
+     OP_REL(rel_same),
      .compute = compute_ones,
      .grad = "zeros_like(%data)"},
     {.name = "full_like",
@@ -355,7 +365,7 @@ const Op create_ops[] = {
      .args = full_like_args,
      .samples = "(float32[2,3], float32)",
      .pattern = OP_ELEMWISE,
-     .rel = rel_full_like,
+     OP_REL(rel_full_like),
      .compute = compute_full_like},
     {.name = "arange",
      .doc = "Numbers from `start` in steps of `step` as long as they lie before `stop`.",
@@ -365,7 +375,7 @@ const Op create_ops[] = {
      .samples = "(int32, int32, int32, dtype=\"int32\")",
      .pattern = OP_OPAQUE,
      .flags = OP_SHAPE_FROM_DATA,
-     .rel = rel_arange,
+     OP_REL(rel_arange),
      .compute = compute_arange},
     {.name = "cast",
      .doc = "The elements converted to another type.",
@@ -373,7 +383,7 @@ const Op create_ops[] = {
      .attrs = cast_attrs,
      .samples = "(float32[2,3], dtype=\"int32\") (int32[4], dtype=\"bool\")",
      .pattern = OP_ELEMWISE,
-     .rel = rel_cast,
+     OP_REL(rel_cast),
      .compute = compute_cast,
      .grad = "cast_like(%g, %data)"},
     {.name = "cast_like",
@@ -381,7 +391,7 @@ const Op create_ops[] = {
      .args = cast_like_args,
      .samples = "(float32[2,3], int32[4])",
      .pattern = OP_ELEMWISE,
-     .rel = rel_cast_like,
+     OP_REL(rel_cast_like),
      .compute = compute_cast,
      .grad = "(cast_like(%g, %data), zeros_like(%dtype_like))"},
     {.name = "one_hot",
@@ -391,7 +401,7 @@ const Op create_ops[] = {
      .attrs = one_hot_attrs,
      .samples = "(int32[3], float32, float32, depth=4, axis=-1, dtype=\"float32\")",
      .pattern = OP_OUT_FUSABLE,
-     .rel = rel_one_hot,
+     OP_REL(rel_one_hot),
      .compute = compute_one_hot},
     {.name = "shape_of",
      .doc = "The extents of a tensor.",
@@ -400,7 +410,7 @@ const Op create_ops[] = {
      .samples = "(float32[2,3], dtype=\"int32\")",
      .pattern = OP_OPAQUE,
      .flags = OP_FROM_TYPE,
-     .rel = rel_shape_of,
+     OP_REL(rel_shape_of),
      .compute = compute_shape_of},
     {.name = "vm.shape_of",
      .doc = "The extents of a tensor: `shape_of` in programs with explicit memory.",
@@ -419,7 +429,7 @@ const Op create_ops[] = {
      .samples = "(float32[2,3], dtype=\"int32\")",
      .pattern = OP_INJECTIVE,
      .flags = OP_FROM_TYPE,
-     .rel = rel_ndarray_size,
+     OP_REL(rel_ndarray_size),
      .compute = compute_ndarray_size},
     {.name = "trilu",
      .doc = "The upper or lower triangle of each matrix, zeros in the other.",
@@ -427,7 +437,7 @@ const Op create_ops[] = {
      .attrs = trilu_attrs,
      .samples = "(float32[3,3], int32, upper=True)",
      .pattern = OP_ELEMWISE,
-     .rel = rel_trilu,
+     OP_REL(rel_trilu),
      .compute = compute_trilu},
     {0},
 };

@@ -93,6 +93,7 @@ static bool check_mode(Rel *r, const char *key)
     return false;
 }
 
+#define SHAPES_rel_scatter "(d...), (i...), (i...) -> (d...)"
 static RelResult rel_scatter(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *index = t ? rel_tensor(r, 1) : NULL;
@@ -158,6 +159,7 @@ static bool kernel_scatter_add(OpCall *c)
 
 /* ---- scatter_nd ----------------------------------------------------------------------------------- */
 
+#define SHAPES_rel_scatter_nd "(d...), (m, i...), (u...) -> (d...)"
 static RelResult rel_scatter_nd(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *index = t ? rel_tensor(r, 1) : NULL;
@@ -210,6 +212,7 @@ static bool kernel_scatter_nd(OpCall *c)
 
 /* ---- argwhere ------------------------------------------------------------------------------------- */
 
+#define SHAPES_rel_argwhere "(d...) -> (?, len(d))"
 static RelResult rel_argwhere(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -248,6 +251,7 @@ static bool kernel_argwhere(OpCall *c)
 
 /* ---- adv_index ------------------------------------------------------------------------------------ */
 
+#define SHAPES_rel_adv_index "(d...) and k of (i...) in a tuple -> (broadcast(i...)..., d[k:]...)"
 static RelResult rel_adv_index(Rel *r)
 {
     const Type *t = rel_tensors(r, 0);
@@ -298,6 +302,7 @@ static void compute_adv_index(TeBuilder *b)
 
 /* ---- unravel_index, invert_permutation ------------------------------------------------------------ */
 
+#define SHAPES_rel_unravel_index "(n...), (r) -> (r, n...)"
 static RelResult rel_unravel_index(Rel *r)
 {
     const Type *i = rel_tensor(r, 0), *shape = i ? rel_tensor(r, 1) : NULL;
@@ -327,6 +332,7 @@ static bool kernel_unravel_index(OpCall *c)
     return kernel_set(c, out);
 }
 
+#define SHAPES_rel_invert_permutation "(n) -> (n)"
 static RelResult rel_invert_permutation(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -355,6 +361,7 @@ static bool kernel_invert_permutation(OpCall *c)
 
 /* ---- sequences ------------------------------------------------------------------------------------ */
 
+#define SHAPES_rel_sequence_mask "(d...), (n) -> (d...)"
 static RelResult rel_sequence_mask(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -382,6 +389,7 @@ static void compute_sequence_mask(TeBuilder *b)
                           ops_number(b, attrs_float(b->attrs, "mask_value"))));
 }
 
+#define SHAPES_rel_reverse_sequence "(d...), (n) -> (d...)"
 static RelResult rel_reverse_sequence(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *n = t ? rel_tensor(r, 1) : NULL;
@@ -414,6 +422,8 @@ static void compute_reverse_sequence(TeBuilder *b)
 
 /* ---- sliding_window, sparse_to_dense, matrix_set_diag ---------------------------------------------- */
 
+#define SHAPES_rel_sliding_window \
+    "(d...) -> (d[:axis]..., window(d[axis:], window_shape)..., window_shape...)"
 static RelResult rel_sliding_window(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -458,6 +468,7 @@ static void compute_sliding_window(TeBuilder *b)
     ops_emit(b, te_load(b, x, index));
 }
 
+#define SHAPES_rel_sparse_to_dense "(n, r), (n), () -> (output_shape...)"
 static RelResult rel_sparse_to_dense(Rel *r)
 {
     const Type *index = rel_tensor(r, 0), *v = index ? rel_tensor(r, 1) : NULL;
@@ -519,6 +530,7 @@ static bool kernel_sparse_to_dense(OpCall *c)
     return kernel_set(c, out);
 }
 
+#define SHAPES_rel_matrix_set_diag "(d...), (e...) -> (d...)"
 static RelResult rel_matrix_set_diag(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *d = t ? rel_tensor(r, 1) : NULL;
@@ -623,7 +635,7 @@ static const OpAttr diag_attrs[] = {
 
 #define SCATTER_SAMPLES "(float32[3,2], int32[1,2], float32[1,2])"
 #define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, DOC) \
-    OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, COMPUTE)
+    OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, .shapes = SHAPES_##REL, COMPUTE)
 
 const Op data_ops[] = {
     ROW("scatter_elements", scatter_args, scatter_elements_attrs, OP_OPAQUE, rel_scatter,
@@ -642,7 +654,7 @@ const Op data_ops[] = {
      .samples = "(bool[2,3])",
      .pattern = OP_OPAQUE,
      .flags = OP_SHAPE_FROM_DATA,
-     .rel = rel_argwhere,
+     OP_REL(rel_argwhere),
      .kernel = kernel_argwhere},
     ROW("adv_index", adv_index_args, NULL, OP_INJECTIVE, rel_adv_index,
         .compute = compute_adv_index, "((float32[3,4], int32[2], int32[2]))",

@@ -59,6 +59,7 @@ static bool extents_good(Rel *r, uint32_t i, int n, const int64_t *dims)
     return true;
 }
 
+#define SHAPES_rel_dyn_reshape "(d...), (r) -> as newshape says"
 static RelResult rel_dyn_reshape(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *shape = t ? shape_arg(r, 1) : NULL;
@@ -81,11 +82,13 @@ static RelResult filled(Rel *r, uint32_t arg, DType dtype)
     return extents_good(r, arg, n, dims) ? rel_out_tensor(r, dtype, (uint32_t)n, dims) : REL_FAILED;
 }
 
+#define SHAPES_rel_dyn_filled "(r) -> (shape...)"
 static RelResult rel_dyn_filled(Rel *r)
 {
     return filled(r, 0, ops_dtype(r->attrs, "dtype", (DType){DTYPE_CODE_FLOAT, 32, 1}));
 }
 
+#define SHAPES_rel_dyn_full "(), (r) -> (shape...)"
 static RelResult rel_dyn_full(Rel *r)
 {
     const Type *v = rel_tensor(r, 0);
@@ -96,6 +99,7 @@ static RelResult rel_dyn_full(Rel *r)
     return filled(r, 1, ops_dtype(r->attrs, "dtype", v->dtype));
 }
 
+#define SHAPES_rel_dyn_broadcast_to "(d...), (r) -> (shape...)"
 static RelResult rel_dyn_broadcast_to(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -114,6 +118,7 @@ static RelResult rel_dyn_broadcast_to(Rel *r)
     return REL_FAILED;
 }
 
+#define SHAPES_rel_dyn_tile "(d...), (r) -> (front(d)*front(reps)...)"
 static RelResult rel_dyn_tile(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *reps = t ? shape_arg(r, 1) : NULL;
@@ -133,6 +138,7 @@ static RelResult rel_dyn_tile(Rel *r)
     return rel_out_tensor(r, t->dtype, (uint32_t)rank, dims);
 }
 
+#define SHAPES_rel_dyn_one_hot "(d...), (), (), () -> (insert(d, axis, depth)...)"
 static RelResult rel_dyn_one_hot(Rel *r)
 {
     const Type *index = rel_tensor(r, 0), *on = index ? rel_tensor(r, 1) : NULL;
@@ -150,6 +156,9 @@ static RelResult rel_dyn_one_hot(Rel *r)
     return rel_out_tensor(r, ops_dtype(r->attrs, "dtype", on->dtype), index->n + 1, dims);
 }
 
+#define SHAPES_rel_dyn_topk                                                                \
+    "(d...), () -> ((d[axis := k]...), (d[axis := k]...)); one of them where ret_type != " \
+    "\"both\"; whole axes where k is None or k < 1"
 static RelResult rel_dyn_topk(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *count = t ? rel_tensor(r, 1) : NULL;
@@ -173,6 +182,7 @@ static RelResult rel_dyn_topk(Rel *r)
     return rel_set_output(r, type_tuple(r->cx, 2, (const Type *[]){values, indices}));
 }
 
+#define SHAPES_rel_dyn_expand_dims "(d...), () -> (insert(d, axis, 1, num_newaxis)...)"
 static RelResult rel_dyn_expand_dims(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *at = t ? rel_tensor(r, 1) : NULL;
@@ -190,6 +200,7 @@ static RelResult rel_dyn_expand_dims(Rel *r)
     return rel_out_tensor(r, t->dtype, (uint32_t)(t->n + more), dims);
 }
 
+#define SHAPES_rel_dyn_squeeze "(d...), (r) -> (without(d, axis)...)"
 static RelResult rel_dyn_squeeze(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *axes = t ? rel_tensor(r, 1) : NULL;
@@ -233,6 +244,8 @@ static int slices_of(const Type *t, bool sizes, const int64_t (*v)[TENSOR_RANK_M
     return -1;
 }
 
+#define SHAPES_rel_dyn_strided_slice \
+    "(d...), (r), (r), (r) -> (ceil((end - begin)/strides)...), whole axes behind them"
 static RelResult rel_dyn_strided_slice(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *begin = t ? shape_arg(r, 1) : NULL;
@@ -344,8 +357,9 @@ static const OpAttr slice_attrs[] = {
     UNUSED("axes"),
     {0}};
 
-#define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, DOC) \
-    OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, .flags = OP_SHAPE_FROM_DATA, COMPUTE)
+#define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, DOC)               \
+    OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, .shapes = SHAPES_##REL, \
+           .flags = OP_SHAPE_FROM_DATA, COMPUTE)
 
 const Op dyn_ops[] = {
     {.name = "dyn.reshape",
@@ -355,7 +369,7 @@ const Op dyn_ops[] = {
      .samples = "(float32[1], int64[2], newshape=None)",
      .pattern = OP_INJECTIVE,
      .flags = OP_SHAPE_FROM_DATA | OP_RESHAPE,
-     .rel = rel_dyn_reshape,
+     OP_REL(rel_dyn_reshape),
      .compute = compute_reshape,
      .grad = "(reshape_like(%g, %data), zeros_like(%newshape))"},
     {.name = "dyn.squeeze",
@@ -365,7 +379,7 @@ const Op dyn_ops[] = {
      .samples = "(float32[3,1], int64[1])",
      .pattern = OP_INJECTIVE,
      .flags = OP_SHAPE_FROM_DATA | OP_RESHAPE,
-     .rel = rel_dyn_squeeze,
+     OP_REL(rel_dyn_squeeze),
      .compute = compute_reshape},
     ROW("dyn.expand_dims", expand_args, expand_attrs, OP_INJECTIVE, rel_dyn_expand_dims,
         .compute = compute_reshape, "(float32[2,3], int64)",
@@ -387,7 +401,7 @@ const Op dyn_ops[] = {
      .samples = "(float32, int64[2], shape=None)",
      .pattern = OP_ELEMWISE,
      .flags = OP_SHAPE_FROM_DATA,
-     .rel = rel_dyn_full,
+     OP_REL(rel_dyn_full),
      .compute = compute_full},
     ROW("dyn.one_hot", one_hot_args, one_hot_attrs, OP_OUT_FUSABLE, rel_dyn_one_hot,
         .compute = compute_one_hot, "(int32[3], float32, float32, int32)",

@@ -122,6 +122,7 @@ static bool label_extents(const Equation *q, const int64_t *const *shapes, Dim *
     return labels <= 2 * TENSOR_RANK_MOST;
 }
 
+#define SHAPES_rel_einsum "as equation says: (2, 3), (3, 4) -> (2, 4) by \"ij,jk->ik\""
 static RelResult rel_einsum(Rel *r)
 {
     const Type *t = rel_tensors(r, 0);
@@ -209,7 +210,7 @@ const Op einsum_ops[] = {
      .attrs = einsum_attrs,
      .samples = "((float32[2,3], float32[3,4]), equation=\"ij,jk->ik\")",
      .pattern = OP_INJECTIVE,
-     .rel = rel_einsum,
+     OP_REL(rel_einsum),
      .compute = compute_einsum},
     {0},
 };

@@ -206,6 +206,7 @@ static void emit_resize(TeBuilder *b, const Resize *z, int n, const int *at)
     ops_emit(b, te_cast(b, d, v));
 }
 
+#define SHAPES_rel_resize "(N, C, d...) -> (N, C, size...)"
 static RelResult rel_resize(Rel *r)
 {
     int n = ops_spatial(r->op);
@@ -263,6 +264,7 @@ static void compute_resize(TeBuilder *b)
 
 static const char *const scale_keys[] = {"scale_d", "scale_h", "scale_w"};
 
+#define SHAPES_rel_upsampling "(N, C, d...) -> (N, C, round(d*scale)...)"
 static RelResult rel_upsampling(Rel *r)
 {
     int n = ops_spatial(r->op);
@@ -337,6 +339,7 @@ static void dilation_of(const Attrs *a, Dilation *d)
     ops_padding(a, "padding", 2, d->before, d->after);
 }
 
+#define SHAPES_rel_dilation2d "(N, C, d...), (C, k...) -> (N, C, window(d, k)...)"
 static RelResult rel_dilation2d(Rel *r)
 {
     const Type *x = rel_tensor(r, 0), *w = x ? rel_tensor(r, 1) : NULL;
@@ -533,8 +536,9 @@ static const OpAttr dilation_attrs[] = {
     {0}};
 static const OpArg dilation_args[] = {{"data", "images"}, {"weight", "one kernel a channel"}, {0}};
 
-#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC) \
-    OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, .compute = compute_##ID)
+#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC)                    \
+    OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, .shapes = SHAPES_##REL, \
+           .compute = compute_##ID)
 
 #define DYN(NAME, ID, ARGS, ATTRS, REL, SHAPES, SAMPLES, DOC) \
     {.name = NAME,                                            \

@@ -18,6 +18,9 @@ static bool take_mode(Rel *r)
     return false;
 }
 
+#define SHAPES_rel_take                                                                          \
+    "(d...), (i...) -> (d[:axis]..., i[batch_dims:]..., d[axis + 1:]...); (i...) where axis is " \
+    "None"
 static RelResult rel_take(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *index = t ? rel_tensor(r, 1) : NULL;
@@ -182,6 +185,8 @@ static bool check_slicing(Rel *r, const Type *t, const Slicing *s)
     return true;
 }
 
+#define SHAPES_rel_strided_slice \
+    "(d...) -> (ceil((end - begin)/strides)...), whole axes behind them"
 static RelResult rel_strided_slice(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -226,6 +231,7 @@ static void compute_strided_slice(TeBuilder *b)
 
 /* ---- slice_like ---------------------------------------------------------------------------------- */
 
+#define SHAPES_rel_slice_like "(d...), (e...) -> d with the extents of e along axes"
 static RelResult rel_slice_like(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *like = t ? rel_tensor(r, 1) : NULL;
@@ -262,6 +268,7 @@ static void compute_corner(TeBuilder *b)
 
 /* ---- gather -------------------------------------------------------------------------------------- */
 
+#define SHAPES_rel_gather "(d...), (i...) -> (i...)"
 static RelResult rel_gather(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *index = t ? rel_tensor(r, 1) : NULL;
@@ -338,6 +345,7 @@ static bool kernel_gather(OpCall *c)
 
 /* ---- gather_nd ----------------------------------------------------------------------------------- */
 
+#define SHAPES_rel_gather_nd "(d...), (m, i...) -> (i..., d[m + batch_dims:]...)"
 static RelResult rel_gather_nd(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *index = t ? rel_tensor(r, 1) : NULL;
@@ -428,7 +436,7 @@ const Op index_ops[] = {
      .attrs = take_attrs,
      .samples = "(float32[4,3], int32[2], axis=0) (float32[2,3], int32[4])",
      .pattern = OP_INJECTIVE,
-     .rel = rel_take,
+     OP_REL(rel_take),
      .compute = compute_take},
     {.name = "strided_slice",
      .doc = "Every so many elements between two positions of each axis.",
@@ -436,7 +444,7 @@ const Op index_ops[] = {
      .attrs = strided_slice_attrs,
      .samples = "(float32[4,6], begin=[1, 0], end=[3, 5], strides=[1, 2], axes=None)",
      .pattern = OP_INJECTIVE,
-     .rel = rel_strided_slice,
+     OP_REL(rel_strided_slice),
      .compute = compute_strided_slice},
     {.name = "slice_like",
      .doc = "The leading part of a tensor, cut to the extents of another.",
@@ -444,7 +452,7 @@ const Op index_ops[] = {
      .attrs = slice_like_attrs,
      .samples = "(float32[4,6], float32[2,3], axes=None)",
      .pattern = OP_INJECTIVE,
-     .rel = rel_slice_like,
+     OP_REL(rel_slice_like),
      .compute = compute_corner},
     {.name = "gather",
      .doc = "For each index the element of the data at that position of the axis.",
@@ -452,7 +460,7 @@ const Op index_ops[] = {
      .attrs = gather_attrs,
      .samples = "(float32[2,3], int32[2,4], axis=1)",
      .pattern = OP_INJECTIVE,
-     .rel = rel_gather,
+     OP_REL(rel_gather),
      .kernel = kernel_gather},
     {.name = "gather_nd",
      .doc = "The parts of the data at positions whose coordinates stand along the first axis.",
@@ -460,7 +468,7 @@ const Op index_ops[] = {
      .attrs = gather_nd_attrs,
      .samples = "(float32[2,3], int32[2,4])",
      .pattern = OP_INJECTIVE,
-     .rel = rel_gather_nd,
+     OP_REL(rel_gather_nd),
      .kernel = kernel_gather_nd},
     {0},
 };

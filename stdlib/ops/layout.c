@@ -116,6 +116,8 @@ const Type *rel_layout_type(Rel *r, int i, const Type *t, Str src, Str dst)
     return NULL;
 }
 
+#define SHAPES_rel_layout_transform \
+    "(d...) -> as the layouts say: (N, C, H, W) in NCHW is (N, C/4, H, W, 4) in NCHW4c"
 static RelResult rel_layout_transform(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -256,6 +258,7 @@ static bool parts_of_call(const Attrs *a, uint32_t rank, const Dim *dims, Parts 
     return read_index_map(a, (int)rank, to);
 }
 
+#define SHAPES_rel_chosen_layout "(d...) -> the extents of the parts, in their order"
 static RelResult rel_chosen_layout(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -317,11 +320,15 @@ static RelResult block_rel(Rel *r, bool to_space)
     return rel_out_tensor(r, t->dtype, 4, dims);
 }
 
+#define SHAPES_rel_depth_to_space \
+    "(N, C, H, W) -> (N, C/block_size/block_size, H*block_size, W*block_size)"
 static RelResult rel_depth_to_space(Rel *r)
 {
     return block_rel(r, true);
 }
 
+#define SHAPES_rel_space_to_depth \
+    "(N, C, H, W) -> (N, C*block_size*block_size, H/block_size, W/block_size)"
 static RelResult rel_space_to_depth(Rel *r)
 {
     return block_rel(r, false);
@@ -411,6 +418,8 @@ static bool blocks_of(const Attrs *a, const char *key, Blocks *k)
     return block_pairs(a, key, k->n, k->before, k->after);
 }
 
+#define SHAPES_rel_space_to_batch \
+    "(n, d..., r...) -> (n*product(block_shape), (d + paddings)/block_shape..., r...)"
 static RelResult rel_space_to_batch(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -437,6 +446,8 @@ static RelResult rel_space_to_batch(Rel *r)
     return REL_FAILED;
 }
 
+#define SHAPES_rel_batch_to_space \
+    "(n, d..., r...) -> (n/product(block_shape), d*block_shape - crops..., r...)"
 static RelResult rel_batch_to_space(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -544,23 +555,23 @@ const Op layout_ops[] = {
      .samples = "(float32[1,4,2,3], src_layout=\"NCHW\", dst_layout=\"NHWC\") "
                 "(float32[1,4,2,3], src_layout=\"NCHW\", dst_layout=\"NCHW2c\")",
      .pattern = OP_INJECTIVE,
-     .rel = rel_layout_transform,
+     OP_REL(rel_layout_transform),
      .compute = compute_layout_transform},
     OP_ROW("auto_scheduler_layout_transform", args_data, chosen_attrs, OP_INJECTIVE,
            rel_chosen_layout, "(float32[4,6], src_layout=\"4h6w\", dst_layout=\"2h6w2h\")",
            "The elements with axes split in parts, in the order that a schedule chose.",
-           .compute = compute_chosen_layout),
+           .shapes = SHAPES_rel_chosen_layout, .compute = compute_chosen_layout),
     OP_ROW("meta_schedule_layout_transform", args_data, index_map_attrs, OP_INJECTIVE,
            rel_chosen_layout, "(float32[4,6], index_map=[[0, 2, 2], [1, 1, 6], [0, 1, 2]])",
            "The elements with axes split in parts, as a map of indices says.",
-           .compute = compute_chosen_layout),
+           .shapes = SHAPES_rel_chosen_layout, .compute = compute_chosen_layout),
     {.name = "nn.depth_to_space",
      .doc = "Blocks of channels moved to places.",
      .args = args_data,
      .attrs = block_attrs,
      .samples = "(float32[1,8,2,3], block_size=2)",
      .pattern = OP_INJECTIVE,
-     .rel = rel_depth_to_space,
+     OP_REL(rel_depth_to_space),
      .compute = compute_depth_to_space},
     {.name = "nn.space_to_depth",
      .doc = "Blocks of places moved to channels.",
@@ -568,7 +579,7 @@ const Op layout_ops[] = {
      .attrs = block_attrs,
      .samples = "(float32[1,2,4,6], block_size=2)",
      .pattern = OP_INJECTIVE,
-     .rel = rel_space_to_depth,
+     OP_REL(rel_space_to_depth),
      .compute = compute_space_to_depth},
     {.name = "nn.space_to_batch_nd",
      .doc = "Blocks of places, padded, moved to the batch.",
@@ -576,7 +587,7 @@ const Op layout_ops[] = {
      .attrs = space_to_batch_attrs,
      .samples = "(float32[1,4,4,1], block_shape=[2, 2], paddings=[[0, 0], [0, 0]])",
      .pattern = OP_INJECTIVE,
-     .rel = rel_space_to_batch,
+     OP_REL(rel_space_to_batch),
      .compute = compute_space_to_batch},
     {.name = "nn.batch_to_space_nd",
      .doc = "Blocks of the batch moved to places, and cut.",
@@ -584,7 +595,7 @@ const Op layout_ops[] = {
      .attrs = batch_to_space_attrs,
      .samples = "(float32[4,2,2,1], block_shape=[2, 2], crops=[[0, 0], [0, 0]])",
      .pattern = OP_INJECTIVE,
-     .rel = rel_batch_to_space,
+     OP_REL(rel_batch_to_space),
      .compute = compute_batch_to_space},
     {0},
 };

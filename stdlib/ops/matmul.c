@@ -135,6 +135,7 @@ static void compute_dense(TeBuilder *b)
 
 /* ---- nn.matmul, nn.batch_matmul ------------------------------------------------------------------ */
 
+#define SHAPES_rel_matmul "(M, K), (K, N) -> (M, N); turned round where transpose_a or transpose_b"
 static RelResult rel_matmul(Rel *r)
 {
     const Type *a = rel_tensor(r, 0);
@@ -249,7 +250,7 @@ const Op matmul_ops[] = {
      .attrs = dense_attrs,
      .samples = "(float32[2,3], float32[4,3], units=4) (float32[2,5,3], float32[4,3], units=None)",
      .pattern = OP_OUT_FUSABLE,
-     .rel = rel_dense,
+     OP_REL(rel_dense),
      .compute = compute_dense},
     {.name = "nn.contrib_dense_pack",
      .doc = "`nn.dense` with a weight whose axes are split in blocks.",
@@ -258,7 +259,7 @@ const Op matmul_ops[] = {
      .samples = "(float32[2,3], float32[2,3,4], units=8, weight_layout=\"NC4n\") "
                 "(float32[2,4], float32[2,2,4,2], units=None, weight_layout=\"NC4n2c\")",
      .pattern = OP_OUT_FUSABLE,
-     .rel = rel_dense,
+     OP_REL(rel_dense),
      .compute = compute_dense},
     {.name = "nn.matmul",
      .doc = "The product of two matrices.",
@@ -267,7 +268,7 @@ const Op matmul_ops[] = {
      .samples = "(float32[2,3], float32[3,4], units=None) "
                 "(float32[3,2], float32[4,3], units=None, transpose_a=True, transpose_b=True)",
      .pattern = OP_OUT_FUSABLE,
-     .rel = rel_matmul,
+     OP_REL(rel_matmul),
      .compute = compute_matmul},
     {.name = "nn.batch_matmul",
      .doc = "The products of the matrices of two batches.",
@@ -276,7 +277,7 @@ const Op matmul_ops[] = {
      .samples =
          "(float32[2,3,4], float32[2,4,5]) (float32[2,3,4], float32[1,5,4], transpose_b=True)",
      .pattern = OP_OUT_FUSABLE,
-     .rel = rel_batch_matmul,
+     OP_REL(rel_batch_matmul),
      .compute = compute_batch_matmul},
     {0},
 };

@@ -36,6 +36,7 @@ static void help_axes(Diag *d, uint32_t rank)
     buf_deinit(&b);
 }
 
+#define SHAPES_rel_transpose "(d...) -> (permute(d, axes)...)"
 static RelResult rel_transpose(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -113,6 +114,7 @@ RelResult rel_concatenate_of(Rel *r, const Type *t)
     return rel_out_tensor(r, first->dtype, first->n, dims);
 }
 
+#define SHAPES_rel_concatenate "n of (d...) in a tuple -> (d[axis := total(axis)]...)"
 static RelResult rel_concatenate(Rel *r)
 {
     const Type *t = rel_tensors(r, 0);
@@ -139,6 +141,7 @@ static void compute_concatenate(TeBuilder *b)
     ops_emit(b, body ? body : ops_number(b, 0));
 }
 
+#define SHAPES_rel_stack "n of (d...) in a tuple -> (insert(d, axis, n)...)"
 static RelResult rel_stack(Rel *r)
 {
     const Type *t = rel_tensors(r, 0);
@@ -213,6 +216,9 @@ static int split_parts(const Attrs *a, Dim extent, int most, Dim *sizes, int64_t
 
 enum { SPLIT_MOST = 4096 };
 
+#define SHAPES_rel_split                                                                       \
+    "(d...) -> a tuple of parts along axis, each (d[axis := d[axis]/indices_or_sections]...) " \
+    "where that is a number"
 static RelResult rel_split(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -258,6 +264,7 @@ static void compute_split(TeBuilder *b)
 
 /* ---- tile, repeat, reverse ------------------------------------------------------------------------ */
 
+#define SHAPES_rel_tile "(d...) -> (front(d)*front(reps)...)"
 static RelResult rel_tile(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -295,6 +302,7 @@ void compute_tile(TeBuilder *b)
     ops_emit(b, te_load(b, x, index));
 }
 
+#define SHAPES_rel_repeat "(d...) -> (d[axis := d[axis]*repeats]...)"
 static RelResult rel_repeat(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -326,6 +334,7 @@ static void compute_repeat(TeBuilder *b)
     ops_emit(b, te_load(b, x, index));
 }
 
+#define SHAPES_rel_reverse "(d...) -> (d...)"
 static RelResult rel_reverse(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -521,7 +530,7 @@ const Op move_ops[] = {
      .attrs = transpose_attrs,
      .samples = "(float32[2,3], axes=None) (float32[2,3,4], axes=[0, 2, 1])",
      .pattern = OP_INJECTIVE,
-     .rel = rel_transpose,
+     OP_REL(rel_transpose),
      .compute = compute_transpose},
     {.name = "concatenate",
      .doc = "The tensors of a tuple, joined along an axis.",
@@ -529,7 +538,7 @@ const Op move_ops[] = {
      .attrs = concatenate_attrs,
      .samples = "((float32[2,3], float32[2,3]), axis=1) ((int32[2], int32[4]))",
      .pattern = OP_INJECTIVE,
-     .rel = rel_concatenate,
+     OP_REL(rel_concatenate),
      .compute = compute_concatenate},
     {.name = "stack",
      .doc = "The tensors of a tuple, joined along a new axis.",
@@ -537,7 +546,7 @@ const Op move_ops[] = {
      .attrs = stack_attrs,
      .samples = "((float32[2,3], float32[2,3]), axis=1)",
      .pattern = OP_INJECTIVE,
-     .rel = rel_stack,
+     OP_REL(rel_stack),
      .compute = compute_stack},
     {.name = "split",
      .doc = "A tuple of the parts of a tensor along an axis.",
@@ -546,7 +555,7 @@ const Op move_ops[] = {
      .samples = "(float32[4,3], indices_or_sections=2) "
                 "(float32[2,5], indices_or_sections=[1, 3], axis=1)",
      .pattern = OP_INJECTIVE,
-     .rel = rel_split,
+     OP_REL(rel_split),
      .compute = compute_split},
     {.name = "tile",
      .doc = "The tensor put beside itself.",
@@ -554,7 +563,7 @@ const Op move_ops[] = {
      .attrs = tile_attrs,
      .samples = "(float32[2,3], reps=[2, 1])",
      .pattern = OP_BROADCAST,
-     .rel = rel_tile,
+     OP_REL(rel_tile),
      .compute = compute_tile},
     {.name = "repeat",
      .doc = "Each element several times, one behind the other.",
@@ -562,7 +571,7 @@ const Op move_ops[] = {
      .attrs = repeat_attrs,
      .samples = "(float32[2,3], repeats=2, axis=1)",
      .pattern = OP_BROADCAST,
-     .rel = rel_repeat,
+     OP_REL(rel_repeat),
      .compute = compute_repeat},
     {.name = "reverse",
      .doc = "The elements along an axis in reverse order.",
@@ -570,7 +579,7 @@ const Op move_ops[] = {
      .attrs = reverse_attrs,
      .samples = "(float32[2,3], axis=1)",
      .pattern = OP_INJECTIVE,
-     .rel = rel_reverse,
+     OP_REL(rel_reverse),
      .compute = compute_reverse},
     {.name = "meshgrid",
      .doc = "Tensors that repeat each vector along the axes of the others.",

@@ -5,6 +5,7 @@
 
 /* ---- nn.bias_add, nn.prelu ----------------------------------------------------------------------- */
 
+#define SHAPES_rel_along_axis "(d...), (d[axis]) -> (d...)"
 /* The second argument has one element for each along `axis` of the first. */
 static RelResult rel_along_axis(Rel *r)
 {
@@ -80,6 +81,7 @@ static bool takes_floats(Rel *r, const Type *x)
     return false;
 }
 
+#define SHAPES_rel_batch_norm "(d...), (c), (c), (c), (c) -> ((d...), (c), (c))"
 static RelResult rel_batch_norm(Rel *r)
 {
     const Type *x = rel_tensor(r, 0);
@@ -92,6 +94,7 @@ static RelResult rel_batch_norm(Rel *r)
     return rel_set_output(r, type_tuple(r->cx, 3, (const Type *[]){x, v, v}));
 }
 
+#define SHAPES_rel_channel_norm "(d...), (c), (c) -> (d...)"
 static RelResult rel_channel_norm(Rel *r)
 {
     const Type *x = rel_tensor(r, 0);
@@ -103,6 +106,7 @@ static RelResult rel_channel_norm(Rel *r)
     return rel_set_output(r, x);
 }
 
+#define SHAPES_rel_instance_norm "(d...), (c), (c) -> (d...)"
 static RelResult rel_instance_norm(Rel *r)
 {
     const Type *x = rel_tensor(r, 0);
@@ -115,6 +119,7 @@ static RelResult rel_instance_norm(Rel *r)
     return rel_channel_norm(r);
 }
 
+#define SHAPES_rel_group_norm "(d...), (c), (c) -> (d...)"
 static RelResult rel_group_norm(Rel *r)
 {
     const Type *x = rel_tensor(r, 0);
@@ -272,6 +277,7 @@ static void compute_group_norm(TeBuilder *b)
 
 /* ---- nn.l2_normalize, nn.lrn --------------------------------------------------------------------- */
 
+#define SHAPES_rel_l2_normalize "(d...) -> (d...)"
 static RelResult rel_l2_normalize(Rel *r)
 {
     const Type *x = rel_tensor(r, 0);
@@ -307,6 +313,7 @@ static void compute_l2_normalize(TeBuilder *b)
     ops_emit(b, te_cast(b, x.dtype, y));
 }
 
+#define SHAPES_rel_lrn "(d...) -> (d...)"
 static RelResult rel_lrn(Rel *r)
 {
     const Type *x = rel_tensor(r, 0);
@@ -342,6 +349,7 @@ static void compute_lrn(TeBuilder *b)
 
 /* ---- nn.dropout ---------------------------------------------------------------------------------- */
 
+#define SHAPES_rel_dropout "(d...) -> ((d...), (d...))"
 static RelResult rel_dropout(Rel *r)
 {
     const Type *x = rel_tensor(r, 0);
@@ -518,7 +526,7 @@ const Op norm_ops[] = {
      .attrs = axis1_attrs,
      .samples = "(float32[2,3,4], float32[3]) (float32[2,3], float32[3], axis=-1)",
      .pattern = OP_BROADCAST,
-     .rel = rel_along_axis,
+     OP_REL(rel_along_axis),
      .compute = compute_bias_add},
     {.name = "nn.prelu",
      .doc = "Each element, or where it is not positive a channel's slope times it.",
@@ -526,7 +534,7 @@ const Op norm_ops[] = {
      .attrs = axis1_attrs,
      .samples = "(float32[2,3,4], float32[3])",
      .pattern = OP_BROADCAST,
-     .rel = rel_along_axis,
+     OP_REL(rel_along_axis),
      .compute = compute_prelu},
     {.name = "nn.batch_norm",
      .doc = "Each channel moved and scaled by the mean and variance given for it.",
@@ -534,7 +542,7 @@ const Op norm_ops[] = {
      .attrs = norm1_attrs,
      .samples = "(float32[2,3,4], float32[3], float32[3], float32[3], float32[3])",
      .pattern = OP_OUT_FUSABLE,
-     .rel = rel_batch_norm,
+     OP_REL(rel_batch_norm),
      .compute = compute_batch_norm,
      .inference = infer_batch_norm},
     {.name = "nn.layer_norm",
@@ -543,7 +551,7 @@ const Op norm_ops[] = {
      .attrs = norm_last_attrs,
      .samples = NORM_SAMPLE,
      .pattern = OP_OPAQUE,
-     .rel = rel_channel_norm,
+     OP_REL(rel_channel_norm),
      .compute = compute_layer_norm,
      .inference = infer_layer_norm},
     {.name = "nn.instance_norm",
@@ -552,7 +560,7 @@ const Op norm_ops[] = {
      .attrs = norm1_attrs,
      .samples = NORM_SAMPLE,
      .pattern = OP_OPAQUE,
-     .rel = rel_instance_norm,
+     OP_REL(rel_instance_norm),
      .compute = compute_instance_norm,
      .inference = infer_instance_norm},
     {.name = "nn.group_norm",
@@ -561,7 +569,7 @@ const Op norm_ops[] = {
      .attrs = group_norm_attrs,
      .samples = "(float32[2,4,3], float32[4], float32[4], num_groups=2)",
      .pattern = OP_OPAQUE,
-     .rel = rel_group_norm,
+     OP_REL(rel_group_norm),
      .compute = compute_group_norm,
      .inference = infer_group_norm},
     {.name = "nn.l2_normalize",
@@ -570,7 +578,7 @@ const Op norm_ops[] = {
      .attrs = l2_attrs,
      .samples = "(float32[2,4], eps=0.001f, axis=[1])",
      .pattern = OP_OPAQUE,
-     .rel = rel_l2_normalize,
+     OP_REL(rel_l2_normalize),
      .compute = compute_l2_normalize,
      .inference = infer_l2_normalize},
     {.name = "nn.lrn",
@@ -579,7 +587,7 @@ const Op norm_ops[] = {
      .attrs = lrn_attrs,
      .samples = "(float32[1,4,2,2], size=3)",
      .pattern = OP_OPAQUE,
-     .rel = rel_lrn,
+     OP_REL(rel_lrn),
      .compute = compute_lrn},
     {.name = "nn.dropout",
      .doc = "In training drops elements at random; otherwise the tensor and a mask of ones.",
@@ -588,7 +596,7 @@ const Op norm_ops[] = {
      .samples = "(float32[2,3], rate=0.5f)",
      .pattern = OP_OPAQUE,
      .flags = OP_STATEFUL,
-     .rel = rel_dropout,
+     OP_REL(rel_dropout),
      .compute = compute_dropout,
      .inference = infer_dropout},
     {0},

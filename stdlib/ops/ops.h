@@ -41,21 +41,35 @@ extern const OpArg args_like[]; /* data, shape_like */
 extern const OpArg args_tuple[]; /* data: a tuple of tensors */
 extern const AttrValue ops_zeros[], ops_ones[]; /* six ints each, for defaults */
 
+/* A row's relation, and beside it the shapes that it gives: SHAPES_name stands above the function. */
+#define OP_REL(NAME) .rel = NAME, .shapes = SHAPES_##NAME
+
 /* ---- relations ---------------------------------------------------------------------------------- */
 
+#define SHAPES_rel_same "(d...) -> (d...)"
 /* Result like the only argument, or the argument like the result. The others also say which
  * elements the operator takes. */
 RelResult rel_same(Rel *r);
+#define SHAPES_rel_same_float SHAPES_rel_same
 RelResult rel_same_float(Rel *r);
+#define SHAPES_rel_same_number SHAPES_rel_same
 RelResult rel_same_number(Rel *r); /* not bool */
+#define SHAPES_rel_same_int SHAPES_rel_same
 RelResult rel_same_int(Rel *r); /* bool and integers */
+#define SHAPES_rel_same_bool SHAPES_rel_same
 RelResult rel_same_bool(Rel *r);
+#define SHAPES_rel_test SHAPES_rel_same
 RelResult rel_test(Rel *r); /* shape of the argument, bool */
+#define SHAPES_rel_broadcast "(a...), (b...) -> (broadcast(a, b)...)"
 /* Shapes broadcast, equal dtypes. */
 RelResult rel_broadcast(Rel *r);
+#define SHAPES_rel_broadcast_float SHAPES_rel_broadcast
 RelResult rel_broadcast_float(Rel *r);
+#define SHAPES_rel_broadcast_int SHAPES_rel_broadcast
 RelResult rel_broadcast_int(Rel *r);
+#define SHAPES_rel_broadcast_bool SHAPES_rel_broadcast
 RelResult rel_broadcast_bool(Rel *r);
+#define SHAPES_rel_compare SHAPES_rel_broadcast
 RelResult rel_compare(Rel *r);
 
 /* The dtype of an attribute; `otherwise` when it is unset. */
@@ -116,7 +130,9 @@ bool slice_axis(int64_t d, bool sizes, const int64_t *begin, const int64_t *end,
                 Slice *out);
 /* The convolution of two tensors as the running operator's attributes say, as its output. */
 void ops_conv(TeBuilder *b, TeTensor x, TeTensor w);
+#define SHAPES_rel_conv "(N, C, d...), (O, C/groups, k...) -> (N, O, window(d, k)...)"
 RelResult rel_conv(Rel *r);
+#define SHAPES_rel_dense "(d..., K), (N, K) -> (d..., N)"
 RelResult rel_dense(Rel *r);
 /* The data times the transposed weight, whose blocks are joined before, as the output. */
 void ops_dense(TeBuilder *b, TeTensor x, TeTensor w);
@@ -128,8 +144,13 @@ extern const OpAttr avg2d_attrs[];
 void ops_conv_transpose(TeBuilder *b, TeTensor x, TeTensor w);
 void ops_batch_matmul(TeBuilder *b, TeTensor x, TeTensor y);
 TeTensor ops_avg_pool(TeBuilder *b, TeTensor x);
+#define SHAPES_rel_conv_transpose "(N, C, d...), (O/groups, C, k...) -> (N, O, spread(d, k)...)"
 RelResult rel_conv_transpose(Rel *r);
+#define SHAPES_rel_batch_matmul \
+    "(A, M, K), (B, K, N) -> (max(A, B), M, N); turned round where transpose_a or transpose_b"
 RelResult rel_batch_matmul(Rel *r);
+#define SHAPES_rel_pool \
+    "(N, C, d...) -> (N, C, window(d, pool_size)...); rounded up where ceil_mode"
 RelResult rel_pool(Rel *r);
 /* Exponentials along an axis, scaled to sum to one. */
 TeTensor ops_softmax(TeBuilder *b, TeTensor x, int axis);

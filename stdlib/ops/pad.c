@@ -57,6 +57,7 @@ static RelResult pad_rel(Rel *r, const Type *t)
     return rel_out_tensor(r, t->dtype, t->n, dims);
 }
 
+#define SHAPES_rel_pad "(d...), () -> (d + pad_width...)"
 static RelResult rel_pad(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *v = t ? rel_tensor(r, r->n - 1) : NULL;
@@ -76,6 +77,7 @@ static RelResult rel_pad(Rel *r)
     return pad_rel(r, t);
 }
 
+#define SHAPES_rel_mirror_pad "(d...) -> (d + pad_width...)"
 static RelResult rel_mirror_pad(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -214,13 +216,13 @@ const Op pad_ops[] = {
      .samples = "(float32[2,3], float32, pad_width=[[1, 0], [2, 1]]) "
                 "(float32[3,3], float32, pad_width=[[1, 1], [0, 2]], pad_mode=\"reflect\")",
      .pattern = OP_INJECTIVE,
-     .rel = rel_pad,
+     OP_REL(rel_pad),
      .compute = compute_pad},
     {.name = "dyn.nn.pad",
      .doc = "`nn.pad` by widths that are an argument.",
      .args = dyn_pad_args,
      .attrs = dyn_pad_attrs,
-     .shapes = "(d...), (r, 2), () -> (d + before + after...)",
+     .shapes = "(d...), (r, 2), () -> (d + pad_width...)",
      .samples = "(float32[2,3], int64[2,2], float32, pad_width=None)",
      .pattern = OP_INJECTIVE,
      .flags = OP_SHAPE_FROM_DATA,
@@ -232,7 +234,7 @@ const Op pad_ops[] = {
      .attrs = mirror_pad_attrs,
      .samples = "(float32[2,3], pad_width=[[1, 1], [1, 2]])",
      .pattern = OP_INJECTIVE,
-     .rel = rel_mirror_pad,
+     OP_REL(rel_mirror_pad),
      .compute = compute_mirror_pad},
     {.name = "nn.dilate",
      .doc = "A tensor with new elements between its own.",

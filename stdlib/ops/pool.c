@@ -245,6 +245,7 @@ static void compute_avg_pool_grad(TeBuilder *b)
 
 /* ---- global and adaptive ------------------------------------------------------------------------- */
 
+#define SHAPES_rel_global "(N, C, H, W) -> (N, C, 1, 1)"
 static RelResult rel_global(Rel *r)
 {
     const Type *x = rel_tensor(r, 0);
@@ -296,6 +297,9 @@ static void compute_global_avg_pool2d(TeBuilder *b)
     ops_emit(b, te_cast(b, te_out_dtype(b, 0), mean));
 }
 
+#define SHAPES_rel_adaptive                                                                       \
+    "(N, C, d...) -> (N, C, output_size...); (N, C, d...) where output_size == []; the same for " \
+    "each where len(output_size) < len(d)"
 static RelResult rel_adaptive(Rel *r)
 {
     int n = ops_spatial(r->op);
@@ -404,7 +408,7 @@ static const OpAttr adaptive3d_attrs[] = {ADAPTIVE("NCDHW"), {0}};
      .attrs = ATTRS,                            \
      .samples = SAMPLES,                        \
      .pattern = OP_OUT_FUSABLE,                 \
-     .rel = REL,                                \
+     OP_REL(REL),                               \
      .compute = compute_##ID}
 static const OpArg grad_args[] = {
     {"out_grad", "the gradient of the pooled tensor"}, {"data", "what was pooled"}, {0}};

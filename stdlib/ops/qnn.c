@@ -46,6 +46,7 @@ static Dim axis_extent(Rel *r, const Type *t, bool *good)
     return at < 0 ? 1 : t->dims[at];
 }
 
+#define SHAPES_rel_quantize "(d...), 2 parameters -> (d...)"
 static RelResult rel_quantize(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -58,6 +59,7 @@ static RelResult rel_quantize(Rel *r)
     return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", float32_dtype), t->n, t->dims);
 }
 
+#define SHAPES_rel_of_float "(d...), 2 parameters -> (d...)"
 /* Of real numbers. */
 static RelResult rel_of_float(Rel *r)
 {
@@ -70,6 +72,7 @@ static RelResult rel_of_float(Rel *r)
     return REL_FAILED;
 }
 
+#define SHAPES_rel_requantize "(d...), 4 parameters -> (d...)"
 static RelResult rel_requantize(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -106,26 +109,35 @@ static RelResult rel_qnn_product(Rel *r, RelResult (*rel)(Rel *r))
     return rel(r);
 }
 
+#define SHAPES_rel_qnn_dense "(d..., K), (N, K), 4 parameters -> (d..., N)"
 static RelResult rel_qnn_dense(Rel *r)
 {
     return rel_qnn_product(r, rel_dense);
 }
 
+#define SHAPES_rel_qnn_conv2d \
+    "(N, C, d...), (O, C/groups, k...), 4 parameters -> (N, O, window(d, k)...)"
 static RelResult rel_qnn_conv2d(Rel *r)
 {
     return rel_qnn_product(r, rel_conv);
 }
 
+#define SHAPES_rel_qnn_conv2d_transpose \
+    "(N, C, d...), (O/groups, C, k...), 4 parameters -> (N, O, spread(d, k)...)"
 static RelResult rel_qnn_conv2d_transpose(Rel *r)
 {
     return rel_qnn_product(r, rel_conv_transpose);
 }
 
+#define SHAPES_rel_qnn_batch_matmul                                                               \
+    "(A, M, K), (B, K, N), 4 parameters -> (max(A, B), M, N); turned round where transpose_a or " \
+    "transpose_b"
 static RelResult rel_qnn_batch_matmul(Rel *r)
 {
     return rel_qnn_product(r, rel_batch_matmul);
 }
 
+#define SHAPES_rel_qnn_binary "(a...), (b...), 6 parameters -> (broadcast(a, b)...)"
 static RelResult rel_qnn_binary(Rel *r)
 {
     for (uint32_t i = 2; i < 8; i += 2)
@@ -134,6 +146,7 @@ static RelResult rel_qnn_binary(Rel *r)
     return rel_broadcast(r);
 }
 
+#define SHAPES_rel_qnn_unary "(d...), 4 parameters -> (d...)"
 static RelResult rel_qnn_unary(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -144,6 +157,7 @@ static RelResult rel_qnn_unary(Rel *r)
     return rel_set_output(r, t);
 }
 
+#define SHAPES_rel_qnn_softmax "(d...), 4 parameters -> (d...)"
 static RelResult rel_qnn_softmax(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -152,6 +166,9 @@ static RelResult rel_qnn_softmax(Rel *r)
     return rel_qnn_unary(r);
 }
 
+#define SHAPES_rel_qnn_concatenate                                                     \
+    "n of (d...), of scales and of zero points in tuples, 2 parameters -> (d[axis := " \
+    "total(axis)]...)"
 static RelResult rel_qnn_concatenate(Rel *r)
 {
     const Type *t = rel_tensors(r, 0), *scales = t ? rel_tensors(r, 1) : NULL;
@@ -425,6 +442,8 @@ static void compute_qnn_concatenate(TeBuilder *b)
     ops_emit(b, body);
 }
 
+#define SHAPES_rel_qnn_avg_pool2d \
+    "(N, C, d...), 4 parameters -> (N, C, window(d, pool_size)...); rounded up where ceil_mode"
 static RelResult rel_qnn_avg_pool2d(Rel *r)
 {
     return check_parameters(r, 1, 1) && check_parameters(r, 3, 1) ? rel_pool(r) : REL_FAILED;
@@ -499,6 +518,7 @@ static void compute_qnn_softmax(TeBuilder *b)
     emit_quantized(b, ops_at_axes(b, ops_softmax(b, real, ops_axis(b->attrs, "axis", x.rank))));
 }
 
+#define SHAPES_rel_simulated "(d...), 3 parameters -> (d...)"
 /* Like data; the code of the type is an int32, scale and zero point are float32 and int32 or stay reals. */
 static RelResult rel_simulated(Rel *r)
 {
@@ -647,7 +667,7 @@ static const OpAttr leaky_attrs[] = {ATTR_F("alpha", 0.25, "the slope below zero
 
 #define ROW(NAME, ID, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC)                   \
     OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, .flags = OP_QUANTISED, \
-           .compute = compute_##ID)
+           .shapes = SHAPES_##REL, .compute = compute_##ID)
 #define UNARY_ROW(NAME, OP)                                                   \
     ROW("qnn." #NAME, qnn_##NAME, unary_args, NULL, OP_OPAQUE, rel_qnn_unary, \
         "(int8[4], float32, int32, float32, int32)", "`" #NAME "` of quantised numbers."),

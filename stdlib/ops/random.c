@@ -119,6 +119,9 @@ static bool shape_of(Rel *r, uint32_t *n, Dim *dims)
     return true;
 }
 
+#define SHAPES_rel_split                                                                       \
+    "(d...) -> a tuple of parts along axis, each (d[axis := d[axis]/indices_or_sections]...) " \
+    "where that is a number"
 static RelResult rel_split(Rel *r)
 {
     return rel_set_input(r, 0, key_type(r)) ? rel_key_and(r, key_type(r)) : REL_FAILED;
@@ -337,7 +340,7 @@ static const OpAttr multinomial_attrs[] = {
            .kernel = kernel_##ID)
 
 const Op random_ops[] = {
-    ROW("threefry_generate", generate, key_args, generate_attrs, "(10) -> ((10), out_shape)",
+    ROW("threefry_generate", generate, key_args, generate_attrs, "(10) -> ((10), (out_shape...))",
         "(uint64[10], out_shape=[2, 4])",
         "A new key and random words: the Threefry hash of the key's path and counter."),
     ROW("threefry_split", split, key_args, NULL, "(10) -> ((10), (10))", "(uint64[10])",
@@ -346,7 +349,7 @@ const Op random_ops[] = {
      .doc = "A new key and random numbers, equally likely everywhere between two bounds.",
      .args = uniform_args,
      .attrs = draw_attrs,
-     .shapes = "(10), (), () -> ((10), out_shape)",
+     .shapes = "(10), (), () -> ((10), (out_shape...))",
      .samples = "(uint64[10], float32, float32, out_shape=[2, 3], out_dtype=\"float32\")",
      .pattern = OP_OPAQUE,
      .rel = rel_drawn,
@@ -355,13 +358,14 @@ const Op random_ops[] = {
      .doc = "A new key and random numbers of a normal distribution.",
      .args = normal_args,
      .attrs = draw_attrs,
-     .shapes = "(10), (), () -> ((10), out_shape)",
+     .shapes = "(10), (), () -> ((10), (out_shape...))",
      .samples = "(uint64[10], float32, float32, out_shape=[2, 3], out_dtype=\"float32\")",
      .pattern = OP_OPAQUE,
      .rel = rel_drawn,
      .kernel = kernel_normal},
     ROW("multinomial", multinomial, multinomial_args, multinomial_attrs,
-        "(10), (..., n) -> ((10), (..., num_samples))", "(uint64[10], float32[2,3], num_samples=4)",
+        "(10), (d..., n) -> ((10), (d..., num_samples))",
+        "(uint64[10], float32[2,3], num_samples=4)",
         "A new key and random positions, each as likely as its probability."),
     {0},
 };

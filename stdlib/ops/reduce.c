@@ -36,12 +36,16 @@ static RelResult reduce_to(Rel *r, const Type *t, DType dtype)
     return rel_out_tensor(r, dtype, n, dims);
 }
 
+#define SHAPES_rel_reduce                                                                     \
+    "(d...) -> (without(d, axis)...); the other axes where exclude; (d[axis := 1]...) where " \
+    "keepdims"
 static RelResult rel_reduce(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
     return t ? reduce_to(r, t, t->dtype) : rel_blocked(r);
 }
 
+#define SHAPES_rel_reduce_bool SHAPES_rel_reduce
 static RelResult rel_reduce_bool(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -54,6 +58,9 @@ static RelResult rel_reduce_bool(Rel *r)
     return rel_reduce(r);
 }
 
+#define SHAPES_rel_variance                                                                     \
+    "(d...), (m...) -> (without(d, axis)...); the other axes where exclude; (d[axis := 1]...) " \
+    "where keepdims"
 static RelResult rel_variance(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *m = t ? rel_tensor(r, 1) : NULL;
@@ -72,6 +79,7 @@ static RelResult rel_variance(Rel *r)
     return reduce_to(r, t, t->dtype);
 }
 
+#define SHAPES_rel_arg SHAPES_rel_reduce
 static RelResult rel_arg(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -236,7 +244,7 @@ static const OpArg variance_args[] = {
 /* clang-format off */
 #define ROW(NAME, ID, ATTRS, REL, SAMPLES, GRAD, DOC)                                             \
     {.name = NAME, .doc = DOC, .args = args_data, .attrs = ATTRS, .samples = SAMPLES,             \
-     .pattern = OP_REDUCE, .rel = REL, .compute = compute_##ID, .grad = GRAD},
+     .pattern = OP_REDUCE, OP_REL(REL), .compute = compute_##ID, .grad = GRAD},
 
 const Op reduce_ops[] = {
     ROW("sum", sum, reduce_attrs, rel_reduce, REDUCE_SAMPLES, NULL, "The sum of the elements.")
@@ -259,7 +267,7 @@ const Op reduce_ops[] = {
      .attrs = variance_attrs,
      .samples = "(float32[2,3], float32[2,1], axis=[1])",
      .pattern = OP_REDUCE,
-     .rel = rel_variance,
+     OP_REL(rel_variance),
      .compute = compute_variance},
     {0},
 };

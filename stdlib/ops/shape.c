@@ -146,6 +146,7 @@ RelResult rel_reshape_to(Rel *r, const Type *t, const int64_t *codes, int n)
     return reshape_done(r, t, (uint32_t)s.n_out, s.out);
 }
 
+#define SHAPES_rel_reshape "(d...) -> as newshape says: 0 keeps an extent, -1 is what is left"
 static RelResult rel_reshape(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -165,6 +166,7 @@ static void reverse_dims(int n, Dim *dims)
     }
 }
 
+#define SHAPES_rel_reverse_reshape "(d...) -> as newshape says, from the last axis on"
 /* The codes and the extents from the right; the two numbers of a -4 stay behind it. */
 static RelResult rel_reverse_reshape(Rel *r)
 {
@@ -211,6 +213,8 @@ static int border(Rel *r, const char *key, int rank, int none)
     return -1;
 }
 
+#define SHAPES_rel_reshape_like \
+    "(d...), (e...) -> (e...); only some axes where lhs_begin or lhs_end or rhs_begin or rhs_end"
 static RelResult rel_reshape_like(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *like = t ? rel_tensor(r, 1) : NULL;
@@ -234,6 +238,7 @@ static RelResult rel_reshape_like(Rel *r)
 
 /* ---- expand_dims, squeeze, flatten --------------------------------------------------------------- */
 
+#define SHAPES_rel_expand_dims "(d...) -> (insert(d, axis, 1, num_newaxis)...)"
 static RelResult rel_expand_dims(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -286,6 +291,8 @@ static bool squeezed_axes(Rel *r, const Type *t, bool *drop)
     return true;
 }
 
+#define SHAPES_rel_squeeze \
+    "(d...) -> (without(d, axis)...); (without(d, ones(d))...) where axis is None"
 static RelResult rel_squeeze(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -302,6 +309,7 @@ static RelResult rel_squeeze(Rel *r)
     return rel_out_tensor(r, t->dtype, n, dims);
 }
 
+#define SHAPES_rel_batch_flatten "(n, d...) -> (n, product(d))"
 static RelResult rel_batch_flatten(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -334,6 +342,7 @@ static bool check_broadcast(Rel *r, int arg, const Type *t, uint32_t n, const Di
     return fits;
 }
 
+#define SHAPES_rel_broadcast_to "(d...) -> (shape...)"
 static RelResult rel_broadcast_to(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -356,6 +365,7 @@ static RelResult rel_broadcast_to(Rel *r)
     return rel_out_tensor(r, t->dtype, (uint32_t)n, dims);
 }
 
+#define SHAPES_rel_broadcast_to_like "(d...), (e...) -> (e...)"
 static RelResult rel_broadcast_to_like(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *like = t ? rel_tensor(r, 1) : NULL;
@@ -366,6 +376,7 @@ static RelResult rel_broadcast_to_like(Rel *r)
     return rel_out_tensor(r, t->dtype, like->n, like->dims);
 }
 
+#define SHAPES_rel_collapse_sum_like "(d...), (e...) -> (e...)"
 static RelResult rel_collapse_sum_like(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *like = t ? rel_tensor(r, 1) : NULL;
@@ -376,6 +387,7 @@ static RelResult rel_collapse_sum_like(Rel *r)
     return rel_out_tensor(r, t->dtype, like->n, like->dims);
 }
 
+#define SHAPES_rel_collapse_sum_to "(d...), (r) -> (shape...)"
 static RelResult rel_collapse_sum_to(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *shape = t ? rel_tensor(r, 1) : NULL;
@@ -477,7 +489,7 @@ const Op shape_ops[] = {
                 "(float32[2,3,4], newshape=[-3, 4]) (float32[2,3,4], newshape=[-4, 1, 2, -2])",
      .pattern = OP_INJECTIVE,
      .flags = OP_RESHAPE,
-     .rel = rel_reshape,
+     OP_REL(rel_reshape),
      .compute = compute_reshape,
      .grad = "reshape_like(%g, %data)"},
     {.name = "contrib_reverse_reshape",
@@ -487,7 +499,7 @@ const Op shape_ops[] = {
      .samples = "(float32[2,3,4], newshape=[-1, 0])",
      .pattern = OP_INJECTIVE,
      .flags = OP_RESHAPE,
-     .rel = rel_reverse_reshape,
+     OP_REL(rel_reverse_reshape),
      .compute = compute_reshape,
      .grad = "reshape_like(%g, %data)"},
     {.name = "reshape_like",
@@ -497,7 +509,7 @@ const Op shape_ops[] = {
      .samples = "(float32[2,3], float32[3,2])",
      .pattern = OP_INJECTIVE,
      .flags = OP_RESHAPE,
-     .rel = rel_reshape_like,
+     OP_REL(rel_reshape_like),
      .compute = compute_reshape,
      .grad = "(reshape_like(%g, %data), zeros_like(%shape_like))"},
     {.name = "expand_dims",
@@ -507,7 +519,7 @@ const Op shape_ops[] = {
      .samples = "(float32[2,3], axis=1) (float32[2,3], axis=-1, num_newaxis=2)",
      .pattern = OP_BROADCAST,
      .flags = OP_RESHAPE,
-     .rel = rel_expand_dims,
+     OP_REL(rel_expand_dims),
      .compute = compute_reshape,
      .grad = "reshape_like(%g, %data)"},
     {.name = "squeeze",
@@ -517,7 +529,7 @@ const Op shape_ops[] = {
      .samples = "(float32[1,3,1]) (float32[1,3,1], axis=[0])",
      .pattern = OP_INJECTIVE,
      .flags = OP_RESHAPE,
-     .rel = rel_squeeze,
+     OP_REL(rel_squeeze),
      .compute = compute_reshape,
      .grad = "reshape_like(%g, %data)"},
     {.name = "nn.batch_flatten",
@@ -526,7 +538,7 @@ const Op shape_ops[] = {
      .samples = "(float32[2,3,4])",
      .pattern = OP_INJECTIVE,
      .flags = OP_RESHAPE,
-     .rel = rel_batch_flatten,
+     OP_REL(rel_batch_flatten),
      .compute = compute_reshape,
      .grad = "reshape_like(%g, %data)"},
     {.name = "broadcast_to",
@@ -535,21 +547,21 @@ const Op shape_ops[] = {
      .attrs = broadcast_to_attrs,
      .samples = "(float32[3], shape=[2, 3])",
      .pattern = OP_BROADCAST,
-     .rel = rel_broadcast_to,
+     OP_REL(rel_broadcast_to),
      .compute = compute_broadcast},
     {.name = "broadcast_to_like",
      .doc = "The tensor repeated along axes of one element, to the shape of another.",
      .args = broadcast_like_args,
      .samples = "(float32[3], float32[2,3])",
      .pattern = OP_BROADCAST,
-     .rel = rel_broadcast_to_like,
+     OP_REL(rel_broadcast_to_like),
      .compute = compute_broadcast},
     {.name = "collapse_sum_like",
      .doc = "Sums over the axes that broadcasting to the data's shape would repeat.",
      .args = collapse_like_args,
      .samples = "(float32[2,3], float32[3]) (float32[2,3], float32[2,1])",
      .pattern = OP_REDUCE,
-     .rel = rel_collapse_sum_like,
+     OP_REL(rel_collapse_sum_like),
      .compute = compute_collapse,
      .grad = "(broadcast_to_like(%g, %data), zeros_like(%collapse_type))"},
     {.name = "collapse_sum_to",
@@ -559,14 +571,14 @@ const Op shape_ops[] = {
      .samples = "(float32[2,3], int32[1], shape=[3])",
      .pattern = OP_REDUCE,
      .flags = OP_SHAPE_FROM_DATA,
-     .rel = rel_collapse_sum_to,
+     OP_REL(rel_collapse_sum_to),
      .compute = compute_collapse,
      .grad = "(broadcast_to_like(%g, %data), zeros_like(%shape))"},
     {.name = "vm.reshape_tensor",
      .doc = "The same elements in another shape: `reshape` in programs with explicit memory.",
      .args = view_args,
      .attrs = view_attrs,
-     .shapes = "(d...), (r) -> newshape",
+     .shapes = "(d...), (r) -> as newshape says",
      .samples = "(float32[2,3], int64[1], newshape=[6])",
      .pattern = OP_OPAQUE,
      .flags = OP_NON_COMPUTATIONAL | OP_RESHAPE,

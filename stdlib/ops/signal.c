@@ -135,7 +135,8 @@ const Op signal_ops[] = {
             "axis.",
      .args = stft_args,
      .attrs = stft_attrs,
-     .shapes = "(b, n), (win_length) -> (b, n_fft/2 + 1, (n - n_fft)/hop_length + 1, 2)",
+     .shapes = "(b, n), (win_length) -> (b, n_fft/2 + 1, (n - n_fft)/hop_length + 1, 2); n_fft "
+               "extents in the second where not onesided",
      .samples = "(float32[8], float32[4], n_fft=4, hop_length=2, win_length=4)",
      .pattern = OP_OPAQUE,
      .rel = rel_stft,
@@ -144,7 +145,7 @@ const Op signal_ops[] = {
      .doc = "The discrete Fourier transform along the last axis.",
      .args = dft_args,
      .attrs = dft_attrs,
-     .shapes = "(..., n), (..., n) -> ((..., n), (..., n))",
+     .shapes = "(d...), (d...) -> ((d...), (d...))",
      .samples = "(float32[2,4], float32[2,4])",
      .pattern = OP_OPAQUE,
      .rel = rel_dft,

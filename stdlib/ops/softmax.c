@@ -1,6 +1,7 @@
 /* Softmax and the losses. */
 #include "stdlib/ops/ops.h"
 
+#define SHAPES_rel_softmax "(d...) -> (d...)"
 static RelResult rel_softmax(Rel *r)
 {
     const Type *x = rel_tensor(r, 0);
@@ -83,6 +84,7 @@ static void compute_log_softmax(TeBuilder *b)
 
 /* ---- losses -------------------------------------------------------------------------------------- */
 
+#define SHAPES_rel_cross_entropy "(b, n), (b, n) -> ()"
 static RelResult rel_cross_entropy(Rel *r)
 {
     const Type *x = rel_tensor(r, 0), *y = x ? rel_tensor(r, 1) : NULL;
@@ -120,6 +122,8 @@ static void compute_cross_entropy_with_logits(TeBuilder *b)
     cross_entropy(b, false);
 }
 
+#define SHAPES_rel_nll_loss \
+    "(b, C, t...), (b, t...), (C) -> (); (b, t...) where reduction == \"none\""
 static RelResult rel_nll_loss(Rel *r)
 {
     const Type *p = rel_tensor(r, 0), *t = p ? rel_tensor(r, 1) : NULL,
@@ -200,7 +204,7 @@ const Op softmax_ops[] = {
      .attrs = softmax_attrs,
      .samples = SAMPLES,
      .pattern = OP_OUT_FUSABLE,
-     .rel = rel_softmax,
+     OP_REL(rel_softmax),
      .compute = compute_softmax,
      .grad = "multiply(subtract(%g, sum(multiply(%g, %out), axis=[axis], keepdims=True)), %out)"},
     {.name = "nn.fast_softmax",
@@ -209,7 +213,7 @@ const Op softmax_ops[] = {
      .attrs = softmax_attrs,
      .samples = SAMPLES,
      .pattern = OP_OUT_FUSABLE,
-     .rel = rel_softmax,
+     OP_REL(rel_softmax),
      .compute = compute_softmax},
     {.name = "nn.log_softmax",
      .doc = "The logarithm of `nn.softmax`, computed without losing small ones.",
@@ -217,7 +221,7 @@ const Op softmax_ops[] = {
      .attrs = softmax_attrs,
      .samples = SAMPLES,
      .pattern = OP_OUT_FUSABLE,
-     .rel = rel_softmax,
+     OP_REL(rel_softmax),
      .compute = compute_log_softmax,
      .grad = "subtract(%g, multiply(sum(%g, axis=[axis], keepdims=True), exp(%out)))"},
     {.name = "nn.cross_entropy",
@@ -225,7 +229,7 @@ const Op softmax_ops[] = {
      .args = loss_args,
      .samples = "(float32[2,3], float32[2,3])",
      .pattern = OP_OPAQUE,
-     .rel = rel_cross_entropy,
+     OP_REL(rel_cross_entropy),
      .compute = compute_cross_entropy},
     {.name = "nn.cross_entropy_with_logits",
      .doc = "The mean over the rows of minus the sum of predictions, already logarithms, times "
@@ -233,7 +237,7 @@ const Op softmax_ops[] = {
      .args = loss_args,
      .samples = "(float32[2,3], float32[2,3])",
      .pattern = OP_OPAQUE,
-     .rel = rel_cross_entropy,
+     OP_REL(rel_cross_entropy),
      .compute = compute_cross_entropy_with_logits},
     {.name = "nn.nll_loss",
      .doc = "Minus the weighted predictions of the true classes.",
@@ -241,7 +245,7 @@ const Op softmax_ops[] = {
      .attrs = nll_attrs,
      .samples = "(float32[2,3], int32[2], float32[3], ignore_index=-100)",
      .pattern = OP_OUT_FUSABLE,
-     .rel = rel_nll_loss,
+     OP_REL(rel_nll_loss),
      .compute = compute_nll_loss},
     {0},
 };

@@ -9,6 +9,7 @@
 
 static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
 
+#define SHAPES_rel_sort "(d...) -> (d...)"
 static RelResult rel_sort(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -17,6 +18,7 @@ static RelResult rel_sort(Rel *r)
     return rel_same(r);
 }
 
+#define SHAPES_rel_argsort "(d...) -> (d...)"
 static RelResult rel_argsort(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -27,6 +29,9 @@ static RelResult rel_argsort(Rel *r)
     return rel_out_tensor(r, ops_dtype(r->attrs, "dtype", int32_dtype), t->n, t->dims);
 }
 
+#define SHAPES_rel_topk                                                                          \
+    "(d...) -> ((d[axis := k]...), (d[axis := k]...)); one of them where ret_type != \"both\"; " \
+    "whole axes where k is None or k < 1"
 static RelResult rel_topk(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -214,6 +219,7 @@ bool kernel_topk(OpCall *c)
 
 /* ---- cumsum, cumprod ----------------------------------------------------------------------------- */
 
+#define SHAPES_rel_scan "(d...) -> (d...); (product(d)) where axis is None"
 static RelResult rel_scan(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -311,7 +317,7 @@ const Op sort_ops[] = {
      .attrs = sort_attrs,
      .samples = "(float32[2,5]) (int32[3,2], axis=0, is_ascend=False)",
      .pattern = OP_OPAQUE,
-     .rel = rel_sort,
+     OP_REL(rel_sort),
      .kernel = kernel_sort},
     {.name = "argsort",
      .doc = "The positions that sort the elements along an axis.",
@@ -319,7 +325,7 @@ const Op sort_ops[] = {
      .attrs = argsort_attrs,
      .samples = "(float32[2,5], dtype=\"int32\")",
      .pattern = OP_OPAQUE,
-     .rel = rel_argsort,
+     OP_REL(rel_argsort),
      .kernel = kernel_argsort},
     {.name = "topk",
      .doc = "The greatest (or least) elements along an axis, and their positions.",
@@ -327,7 +333,7 @@ const Op sort_ops[] = {
      .attrs = topk_attrs,
      .samples = "(float32[2,5], k=2, dtype=\"int32\")",
      .pattern = OP_OPAQUE,
-     .rel = rel_topk,
+     OP_REL(rel_topk),
      .kernel = kernel_topk},
     {.name = "cumsum",
      .doc = "The sums of the elements up to each place of an axis.",
@@ -335,7 +341,7 @@ const Op sort_ops[] = {
      .attrs = scan_attrs,
      .samples = "(float32[2,3], axis=1) (int32[2,3])",
      .pattern = OP_OPAQUE,
-     .rel = rel_scan,
+     OP_REL(rel_scan),
      .kernel = kernel_cumsum},
     {.name = "cumprod",
      .doc = "The products of the elements up to each place of an axis.",
@@ -343,7 +349,7 @@ const Op sort_ops[] = {
      .attrs = scan_attrs,
      .samples = "(float32[2,3], axis=1)",
      .pattern = OP_OPAQUE,
-     .rel = rel_scan,
+     OP_REL(rel_scan),
      .kernel = kernel_cumprod},
     {0},
 };

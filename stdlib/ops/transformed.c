@@ -152,6 +152,9 @@ static RelResult weight_rel(Rel *r, int n, int64_t tile, Tiles *t, const Type **
     return tiles_of(tile, n, (*w)->dims + 2, t) ? REL_DONE : tile_error(r, tile);
 }
 
+#define SHAPES_rel_winograd_weight                                                                \
+    "(O, I, k...) -> (k + tile_size - 1..., O, I); a flat depth stays, behind the others, where " \
+    "len(k) == 3 and k[0] < 3"
 static RelResult rel_winograd_weight(Rel *r)
 {
     const Type *w = rel_tensor(r, 0);
@@ -249,6 +252,7 @@ static RelResult end_rel(Rel *r, const Conv *c, const Type *x, const int64_t *ke
     return conv_result(r, c, x, kernel, channels, false);
 }
 
+#define SHAPES_rel_winograd "(N, C, d...), (a..., O, C) -> (N, O, window(d, kernel_size)...)"
 static RelResult rel_winograd(Rel *r)
 {
     int n = ops_spatial(r->op);
@@ -360,6 +364,8 @@ static Dim blocks_in(Dim extent, int64_t block)
     return extent < 0 ? DIM_ANY : (extent + block - 1) / block;
 }
 
+#define SHAPES_rel_gemm_weight \
+    "(kh, kw, I, O) -> (ceil(O/tile_rows), ceil(kh*kw*I/tile_cols), tile_rows, tile_cols)"
 static RelResult rel_gemm_weight(Rel *r)
 {
     const Type *w = rel_tensor(r, 0);
@@ -390,6 +396,8 @@ static void compute_gemm_weight(TeBuilder *b)
     ops_emit(b, te_load_or(b, w, index, ops_number(b, 0)));
 }
 
+#define SHAPES_rel_gemm \
+    "(N, H, W, C), (o, i, tile_rows, tile_cols) -> (N, h, w, channels), as nn.conv2d"
 static RelResult rel_gemm(Rel *r)
 {
     int64_t kernel[SPATIAL_MOST];
@@ -478,14 +486,13 @@ const Op transformed_ops[] = {
     OP_ROW("nn.contrib_conv2d_winograd_weight_transform", weight_args, tile_attrs, OP_OUT_FUSABLE,
            rel_winograd_weight, "(float32[3,2,3,3], tile_size=2) (float32[3,2,3,3], tile_size=4)",
            "The weight of `nn.conv2d` as Winograd's algorithm multiplies it.",
-           .shapes = "(O, I, kh, kw) -> (kh + tile_size - 1, kw + tile_size - 1, O, I)",
-           .compute = compute_winograd_weight),
+           .shapes = SHAPES_rel_winograd_weight, .compute = compute_winograd_weight),
     OP_ROW("nn.contrib_conv2d_winograd_without_weight_transform", conv_args, winograd2d_attrs,
            OP_OUT_FUSABLE, rel_winograd,
            "(float32[1,2,5,6], float32[4,4,3,2], tile_size=2, padding=[1, 1], channels=3, "
            "kernel_size=[3, 3])",
            "`nn.conv2d` by Winograd's algorithm, with a weight that was transformed.",
-           .compute = compute_winograd),
+           .shapes = SHAPES_rel_winograd, .compute = compute_winograd),
     OP_ROW("nn.contrib_conv2d_winograd_nnpack_weight_transform", weight_args, nnpack_attrs,
            OP_OUT_FUSABLE, rel_nnpack_weight, "(float32[3,2,3,3], convolution_algorithm=0)",
            "The weight of `nn.conv2d` for tiles of 6 x 6 results, its channels in front.",
@@ -494,23 +501,23 @@ const Op transformed_ops[] = {
            rel_winograd_weight,
            "(float32[3,2,3,3,3], tile_size=2) (float32[3,2,1,3,3], tile_size=4)",
            "The weight of `nn.conv3d` as Winograd's algorithm multiplies it.",
-           .compute = compute_winograd_weight),
+           .shapes = SHAPES_rel_winograd_weight, .compute = compute_winograd_weight),
     OP_ROW(
         "nn.contrib_conv3d_winograd_without_weight_transform", conv_args, winograd3d_attrs,
         OP_OUT_FUSABLE, rel_winograd,
         "(float32[1,2,4,5,6], float32[4,4,4,3,2], tile_size=2, channels=3, kernel_size=[3, 3, 3])",
         "`nn.conv3d` by Winograd's algorithm, with a weight that was transformed.",
-        .compute = compute_winograd),
+        .shapes = SHAPES_rel_winograd, .compute = compute_winograd),
     OP_ROW("nn.contrib_conv2d_gemm_weight_transform", hwio_args, block_attrs, OP_OUT_FUSABLE,
            rel_gemm_weight, "(float32[3,3,2,5], tile_rows=4, tile_cols=16)",
            "The weight of `nn.conv2d` as a matrix in blocks, filled up with zeros.",
-           .compute = compute_gemm_weight),
+           .shapes = SHAPES_rel_gemm_weight, .compute = compute_gemm_weight),
     OP_ROW("nn.contrib_conv2d_gemm_without_weight_transform", conv_args, conv2d_attrs,
            OP_OUT_FUSABLE, rel_gemm,
            "(float32[1,5,6,2], float32[2,2,4,16], channels=5, kernel_size=[3, 3], "
            "data_layout=\"NHWC\", "
            "kernel_layout=\"HWIO\")",
            "`nn.conv2d` as a product of matrices, with a weight that was transformed.",
-           .compute = compute_gemm),
+           .shapes = SHAPES_rel_gemm, .compute = compute_gemm),
     {0},
 };

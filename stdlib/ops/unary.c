@@ -183,6 +183,7 @@ static void compute_fixed_point_axes(TeBuilder *b)
 
 /* ---- the bits as another dtype ------------------------------------------------------------------ */
 
+#define SHAPES_rel_reinterpret "(d...) -> (d...)"
 static RelResult rel_reinterpret(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
@@ -237,7 +238,7 @@ static const OpAttr reinterpret_attrs[] = {ATTR_MUST("dtype", DTYPE, "the type o
 #define SAMPLES_bool "(bool[2,3]) (bool)"
 #define ROW(NAME, id, OP, REL, GRAD, DOC)                                                  \
     {.name = NAME, .doc = DOC, .args = args_data, .samples = SAMPLES_##REL,                \
-     .pattern = OP_ELEMWISE, .rel = rel_same_##REL, .compute = compute_##id, .grad = GRAD},
+     .pattern = OP_ELEMWISE, OP_REL(rel_same_##REL), .compute = compute_##id, .grad = GRAD},
 /* clang-format on */
 
 const Op unary_ops[] = {
@@ -246,28 +247,28 @@ const Op unary_ops[] = {
                .args = args_data,
                .samples = SAMPLES_number,
                .pattern = OP_ELEMWISE,
-               .rel = rel_test,
+               OP_REL(rel_test),
                .compute = compute_isnan},
     {.name = "isinf",
      .doc = "True where the element is an infinity.",
      .args = args_data,
      .samples = SAMPLES_number,
      .pattern = OP_ELEMWISE,
-     .rel = rel_test,
+     OP_REL(rel_test),
      .compute = compute_isinf},
     {.name = "isfinite",
      .doc = "True where the element is neither an infinity nor NaN.",
      .args = args_data,
      .samples = SAMPLES_number,
      .pattern = OP_ELEMWISE,
-     .rel = rel_test,
+     OP_REL(rel_test),
      .compute = compute_isfinite},
     {.name = "copy",
      .doc = "The same tensor.",
      .args = args_data,
      .samples = SAMPLES_number,
      .pattern = OP_ELEMWISE,
-     .rel = rel_same,
+     OP_REL(rel_same),
      .compute = compute_same,
      .grad = "%g"},
     {.name = "nn.relu",
@@ -275,7 +276,7 @@ const Op unary_ops[] = {
      .args = args_data,
      .samples = SAMPLES_number,
      .pattern = OP_ELEMWISE,
-     .rel = rel_same_number,
+     OP_REL(rel_same_number),
      .compute = compute_relu,
      .grad = "where(less(%data, zeros_like(%data)), zeros_like(%g), %g)"},
     {.name = "nn.leaky_relu",
@@ -284,7 +285,7 @@ const Op unary_ops[] = {
      .attrs = leaky_attrs,
      .samples = SAMPLES_float,
      .pattern = OP_ELEMWISE,
-     .rel = rel_same_number,
+     OP_REL(rel_same_number),
      .compute = compute_leaky_relu},
     {.name = "clip",
      .doc = "Each element, moved into the range from `a_min` to `a_max`.",
@@ -292,7 +293,7 @@ const Op unary_ops[] = {
      .attrs = clip_attrs,
      .samples = "(float32[2,3], a_min=-1f, a_max=1f) (int32[4], a_min=0f, a_max=3f)",
      .pattern = OP_ELEMWISE,
-     .rel = rel_same_number,
+     OP_REL(rel_same_number),
      .compute = compute_clip},
     {.name = "fixed_point_multiply",
      .doc = "Integers times multiplier * 2^(shift - 31), rounded half up.",
@@ -300,7 +301,7 @@ const Op unary_ops[] = {
      .attrs = fixed_point_attrs,
      .samples = "(int32[4], multiplier=1073741824, shift=1)",
      .pattern = OP_ELEMWISE,
-     .rel = rel_same_int,
+     OP_REL(rel_same_int),
      .compute = compute_fixed_point_multiply},
     {.name = "fixed_point_multiply_per_axis",
      .doc = "Each element times a fixed-point number of its own axis, rounded half up.",
@@ -317,7 +318,7 @@ const Op unary_ops[] = {
      .attrs = reinterpret_attrs,
      .samples = "(float32[2,3], dtype=\"int32\")",
      .pattern = OP_ELEMWISE,
-     .rel = rel_reinterpret,
+     OP_REL(rel_reinterpret),
      .kernel = kernel_reinterpret},
     {0},
 };

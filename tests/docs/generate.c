@@ -90,8 +90,7 @@ static void one_operator(Buf *b, const Op *op)
         buf_printf(b, "- `%%%s`: %s\n", a->name, a->doc);
     schema_items(b, op->attrs);
     buf_printf(b, "- %s; fusion: %s\n", op->compute ? "loops" : "a kernel", fusion(op->pattern));
-    if (op->shapes)
-        buf_printf(b, "- shapes: %s\n", op->shapes);
+    buf_printf(b, "- shapes: `%s`\n", op->shapes);
     if (op->grad)
         buf_printf(b, "- gradient: `%s`\n", op->grad);
     buf_char(b, '\n');
@@ -108,9 +107,17 @@ static void family(Buf *b, const char *name, const Op *ops)
 
 static void operators(Buf *b)
 {
-    buf_str(b, "# Operators\n\nEvery operator with its arguments (`%name`) and attributes "
-               "(`name=value`), by family. Made "
-               "from the\nrows in `stdlib/ops/`; `:doc NAME` shows the same.\n\n");
+    buf_str(b,
+            "# Operators\n\nEvery operator with its arguments (`%name`) and attributes "
+            "(`name=value`), by family. Made "
+            "from the\nrows in `stdlib/ops/`; `:doc NAME` shows the same.\n\n"
+            "In shapes, `d...` is any number of extents, `/` leaves out the rest, and what ends in "
+            "`...` is\ncomputed for each of them. Axes stand in the order of the default layouts. "
+            "Words in "
+            "them:\n\n");
+    for (const ShapeWord *w = shape_words; w->word; w++)
+        buf_printf(b, "- `%s`: %s\n", w->word, w->meaning);
+    buf_char(b, '\n');
 #define FAMILY(name) family(b, #name, name##_ops);
 #include "stdlib/families.def"
 #undef FAMILY

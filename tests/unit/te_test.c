@@ -172,8 +172,8 @@ static void test_threads(void)
 static bool has_doc(void *data, const Op *op)
 {
     int *n = data;
-    bool good =
-        op->doc && *op->doc && op->args && op->rel && !(op->compute && op->kernel) && op->samples;
+    bool good = op->doc && *op->doc && op->args && op->rel && op->shapes &&
+                !(op->compute && op->kernel) && op->samples;
     for (const OpArg *a = op->args; good && a->name; a++)
         good = a->doc && *a->doc;
     for (const OpAttr *a = op->attrs; good && a && a->name; a++)
