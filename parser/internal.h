@@ -393,6 +393,9 @@ typedef enum DeclareScope { DECLARE_TEXT, DECLARE_GROUP } DeclareScope;
 void declare_types(Parser *p, DeclareScope scope);
 /* The version line; an error for a version that is not ours. */
 void parse_header(Parser *p);
+/* Whether `#[word` is next; and the report of one that is unknown, skipped. */
+bool parse_at_mark(const Parser *p, const char *word);
+void parse_wrong_mark(Parser *p);
 /* The next definition; after an error, passes over what cannot be read. */
 void parse_definition(Parser *p);
 /* The diagnostics after `before` in the order of the text. */

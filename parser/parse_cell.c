@@ -89,20 +89,15 @@ static void expression(Parser *p, CellItem *out)
 static void header(Parser *p)
 {
     while (parse_at(p, TOKEN_HASH)) {
-        Lexer ahead = p->lx;
-        Token word = lexer_next(&ahead);
-        if (str_is(token_text(p, word), "metadata")) {
+        if (parse_at_mark(p, "metadata")) {
             p->lx.at = p->lx.end;
             parse_advance(p);
             return;
         }
-        if (str_is(token_text(p, word), "version")) {
+        if (parse_at_mark(p, "version"))
             parse_header(p);
-            continue;
-        }
-        while (!parse_at(p, TOKEN_RBRACKET) && !parse_at(p, TOKEN_END))
-            parse_advance(p);
-        parse_take(p, TOKEN_RBRACKET);
+        else
+            parse_wrong_mark(p);
     }
 }
 

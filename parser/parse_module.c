@@ -341,7 +341,7 @@ void parse_definition(Parser *p)
 
 #define VERSION "0.0.5"
 
-static bool at_mark(const Parser *p, const char *word)
+bool parse_at_mark(const Parser *p, const char *word)
 {
     Lexer ahead = p->lx;
     if (!parse_at(p, TOKEN_HASH))
@@ -386,7 +386,7 @@ void parse_header(Parser *p)
     p->m->has_header = true;
 }
 
-static void wrong_mark(Parser *p)
+void parse_wrong_mark(Parser *p)
 {
     uint32_t from = p->tok.from;
     parse_advance(p);
@@ -412,10 +412,10 @@ static void definitions(Parser *p)
     declare_types(p, DECLARE_TEXT);
     while (!parse_at(p, TOKEN_END) && p->cx->limits.hit == LIMIT_NONE &&
            !limit_hit(&p->cx->limits)) {
-        if (at_mark(p, "metadata"))
+        if (parse_at_mark(p, "metadata"))
             return;
         if (parse_at(p, TOKEN_HASH))
-            wrong_mark(p);
+            parse_wrong_mark(p);
         else
             parse_definition(p);
     }
@@ -424,7 +424,7 @@ static void definitions(Parser *p)
 static void expression(Parser *p)
 {
     p->m->expr = parse_expr(p, FRAME_TOP);
-    if (parse_at(p, TOKEN_END) || at_mark(p, "metadata") || (p->errors && !p->m->expr))
+    if (parse_at(p, TOKEN_END) || parse_at_mark(p, "metadata") || (p->errors && !p->m->expr))
         return;
     parse_expected(p, E0104_EXPECTED_TOKEN,
                    parse_at_definition(p) ? "the end of the expression" : "an operator or the end");
@@ -466,12 +466,12 @@ Module *parse_text(Ctx *cx, uint32_t source, const ParseEnv *env)
     const Source *text = sources_get(&cx->sources, source);
     if (!parser_init(&p, cx, source, 0, (uint32_t)text->len, env))
         return NULL;
-    if (at_mark(&p, "version"))
+    if (parse_at_mark(&p, "version"))
         parse_header(&p);
-    while (parse_at(&p, TOKEN_HASH) && !at_mark(&p, "metadata"))
-        wrong_mark(&p);
+    while (parse_at(&p, TOKEN_HASH) && !parse_at_mark(&p, "metadata"))
+        parse_wrong_mark(&p);
     if (parse_at_definition(&p) || at_unknown_definition(&p) || parse_at(&p, TOKEN_END) ||
-        at_mark(&p, "metadata"))
+        parse_at_mark(&p, "metadata"))
         definitions(&p);
     else
         expression(&p);

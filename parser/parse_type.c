@@ -235,6 +235,21 @@ static const Type *adt_type(Parser *p, Token t, Symbol *s)
     return type_poison(p->cx);
 }
 
+/* Only data types are applied. */
+static const Type *applied_var(Parser *p, Token t, const TypeVar *var)
+{
+    TypeVec args = {0};
+    uint32_t open = p->tok.from;
+    if (!parse_take(p, TOKEN_LBRACKET))
+        return type_var(p->cx, var);
+    if (!type_list(p, TOKEN_RBRACKET, open, &args))
+        return NULL;
+    Diag *d = parse_error(p, E0213_TYPE_ARGUMENTS, parse_span(p, t.from, p->last_to),
+                          "`%s` is a type parameter and takes no type arguments", var->name->text);
+    diag_label(d, var->span, "defined here");
+    return type_poison(p->cx);
+}
+
 static const Type *named_type(Parser *p)
 {
     Token t = p->tok;
@@ -246,7 +261,7 @@ static const Type *named_type(Parser *p)
         (parse_at(p, TOKEN_LBRACKET) || !(s->meaning && s->meaning->type_def)))
         return tensor_type(p);
     if (s->meaning && s->meaning->type_var)
-        return type_var(p->cx, s->meaning->type_var);
+        return applied_var(p, t, s->meaning->type_var);
     if (dtype_parse(name, &dtype) && !dtype_is_void(dtype))
         return type_scalar(p->cx, dtype);
     return adt_type(p, t, s);
