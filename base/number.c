@@ -81,6 +81,33 @@ static bool is_float(Str s)
     return i == s.len;
 }
 
+/* Powers of ten that a float and a double hold exactly. */
+static const float float_tens[] = {1e0f, 1e1f, 1e2f, 1e3f, 1e4f, 1e5f,
+                                   1e6f, 1e7f, 1e8f, 1e9f, 1e10f};
+static const double double_tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                     1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+/* digits [ "." digits ] of at most 19 digits: the number is whole / 10^places. */
+static bool short_decimal(Str s, uint64_t *whole, unsigned *places)
+{
+    bool point = false;
+    *whole = *places = 0;
+    if (s.len == 0 || s.len > 19 || !is_digit(s.ptr[0]))
+        return false;
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.ptr[i] == '.' && !point) {
+            point = true;
+            continue;
+        }
+        if (!is_digit(s.ptr[i]))
+            return false;
+        *whole = 10 * *whole + (uint64_t)(s.ptr[i] - '0');
+        *places += point;
+    }
+    return true;
+}
+
 /* The text with a NUL behind it, in `small` when it fits. */
 static char *with_end(Str s, char *small, size_t size)
 {
@@ -92,9 +119,17 @@ static char *with_end(Str s, char *small, size_t size)
     return text;
 }
 
+/* Both numbers of the division are exact, so its rounding is the only one (W. D. Clinger, How to Read Floating Point Numbers
+ * Accurately, 1990). */
 bool number_parse_double(Str s, double *out)
 {
     char small[64];
+    uint64_t whole;
+    unsigned places;
+    if (short_decimal(s, &whole, &places) && whole <= (uint64_t)1 << 53) {
+        *out = (double)whole / double_tens[places];
+        return true;
+    }
     char *text = is_float(s) ? with_end(s, small, sizeof small) : NULL;
     if (!text)
         return false;
@@ -107,6 +142,12 @@ bool number_parse_double(Str s, double *out)
 bool number_parse_float(Str s, float *out)
 {
     char small[64];
+    uint64_t whole;
+    unsigned places;
+    if (short_decimal(s, &whole, &places) && whole <= (uint64_t)1 << 24 && places <= 10) {
+        *out = (float)whole / float_tens[places];
+        return true;
+    }
     char *text = is_float(s) ? with_end(s, small, sizeof small) : NULL;
     if (!text)
         return false;
@@ -134,6 +175,38 @@ void number_print_g6(Buf *b, double v)
 {
     if (!print_special(b, v))
         buf_printf(b, "%g", v);
+}
+
+/* Six digits at most, of which `places` stand behind the point; no last zero there. */
+static void print_short_decimal(Buf *b, bool negative, unsigned whole, unsigned places)
+{
+    char text[16];
+    size_t at = sizeof text;
+    for (unsigned i = 0; whole > 0 || i <= places; i++, whole /= 10) {
+        if (i == places && places > 0)
+            text[--at] = '.';
+        text[--at] = (char)('0' + whole % 10);
+    }
+    if (negative)
+        text[--at] = '-';
+    buf_bytes(b, text + at, sizeof text - at);
+}
+
+/* What a whole number of at most six digits, or a fraction of few places, says: the text is the same as "%.6g" writes, whose six
+ * digits are further apart than floats are. */
+static bool print_few_digits(Buf *b, float v)
+{
+    float size = fabsf(v);
+    if (!(size < 1e6f) || (size < 1e-4f && size > 0))
+        return false;
+    for (unsigned places = 0; places <= 4 && size * float_tens[places] < 1e6f; places++) {
+        unsigned whole = (unsigned)(size * float_tens[places] + 0.5f);
+        if (whole < 1000000 && (float)whole / float_tens[places] == size) {
+            print_short_decimal(b, signbit(v), whole, places);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Significant digits of a number as %g wrote it. */
@@ -167,7 +240,7 @@ void number_print_double(Buf *b, double v)
 
 void number_print_float(Buf *b, float v)
 {
-    if (print_special(b, (double)v))
+    if (print_special(b, (double)v) || print_few_digits(b, v))
         return;
     char text[NUMBER_TEXT];
     for (int precision = 6; precision <= 9; precision++) {

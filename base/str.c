@@ -25,6 +25,20 @@ static uint64_t mix(uint64_t h)
     return h ^ h >> 32;
 }
 
+/* Fewer than eight bytes as a word, zeroes above; without a call, since most names are short. */
+static uint64_t few_bytes(const char *s, size_t n)
+{
+    uint32_t first, last;
+    if (n < 4) {
+        uint64_t word = (unsigned char)s[0];
+        word |= n > 1 ? (uint64_t)(unsigned char)s[1] << 8 : 0;
+        return word | (n > 2 ? (uint64_t)(unsigned char)s[2] << 16 : 0);
+    }
+    memcpy(&first, s, sizeof first);
+    memcpy(&last, s + n - sizeof last, sizeof last);
+    return first | (uint64_t)last << 8 * (n - 4);
+}
+
 uint64_t hash_bytes(const void *p, size_t n, uint64_t seed)
 {
     const char *s = p;
@@ -34,11 +48,8 @@ uint64_t hash_bytes(const void *p, size_t n, uint64_t seed)
         memcpy(&word, s, sizeof word);
         h = mix(h ^ word);
     }
-    if (n > 0) {
-        word = 0;
-        memcpy(&word, s, n);
-        h = mix(h ^ word);
-    }
+    if (n > 0)
+        h = mix(h ^ few_bytes(s, n));
     return mix(h);
 }
 

@@ -20,10 +20,11 @@
 /* Storage for twice as many elements of `size` bytes; `*cap` follows. Never fails (arena_grow). */
 void *vec_grow(Arena *a, void *at, size_t *cap, size_t size);
 
-#define vec_push(v, arena, x)                                                            \
-    ((void)((v)->n < (v)->cap ||                                                         \
-            ((v)->at = vec_grow((arena), (v)->at, &(v)->cap, sizeof *(v)->at)) != NULL), \
-     (v)->at[(v)->n++] = (x))
+/* Room for one more element. */
+#define vec_room(v, arena)       \
+    ((void)((v)->n < (v)->cap || \
+            ((v)->at = vec_grow((arena), (v)->at, &(v)->cap, sizeof *(v)->at)) != NULL))
+#define vec_push(v, arena, x) (vec_room((v), (arena)), (v)->at[(v)->n++] = (x))
 #define vec_pop(v) ((v)->at[--(v)->n])
 #define vec_last(v) ((v)->at[(v)->n - 1])
 

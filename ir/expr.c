@@ -37,7 +37,10 @@ static void *node_new(Arena *a, ExprKind kind, Span span, size_t size)
 
 static ExprList list_copy(Arena *a, uint32_t n, Expr *const *at)
 {
-    return (ExprList){n ? arena_copy(a, at, n * sizeof *at) : NULL, n};
+    Expr **list = n ? arena_alloc_must(a, n, sizeof *at) : NULL;
+    if (n && at)
+        memcpy(list, at, n * sizeof *at);
+    return (ExprList){list, n};
 }
 
 static void release_constant(void *data)

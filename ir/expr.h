@@ -141,7 +141,7 @@ const NodeInfo *node_info(ExprKind kind);
 
 /* ---- making nodes --------------------------------------------------------------------------------------------------- */
 
-/* The lists are copied into the arena. A constant retains its value until the arena goes. */
+/* The lists are copied into the arena; a list that is NULL has room for its n nodes, to be put there at once. A constant retains its value until the arena goes. */
 Expr *expr_constant(Arena *a, Span s, Value value);
 Var *expr_var(Arena *a, Span s, const Name *name, const Type *annotation);
 Expr *expr_global(Arena *a, Span s, const Name *name);

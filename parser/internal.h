@@ -24,9 +24,6 @@ typedef struct Meaning {
     Span type_span; /* where it was defined */
     const Constructor *con; /* of this text or, once looked up, of the environment */
     const Op *op;
-    const Attrs
-        *defaults; /* the record of a call of `defaults_of` that gives no attributes; made once */
-    const Op *defaults_of;
     bool looked_up; /* con and op were asked for */
 } Meaning;
 
@@ -187,6 +184,7 @@ typedef struct Parser {
     ParseState state;
     Operand value;
     const Op *infix[TOKEN_KINDS];
+    PtrMap defaults; /* Op -> the record of calls that give no attributes */
     Vec(Declared) declared; /* in the order of the text */
 
     Expr *poison; /* stands where an error was reported */

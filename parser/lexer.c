@@ -68,6 +68,14 @@ static const uint8_t classes[256] = {
 #undef B
 #undef H
 
+/* The characters that are a token whatever stands behind them. */
+static const uint8_t singles[256] = {
+    ['('] = TOKEN_LPAREN,   [')'] = TOKEN_RPAREN,   ['{'] = TOKEN_LBRACE, ['}'] = TOKEN_RBRACE,
+    ['['] = TOKEN_LBRACKET, [']'] = TOKEN_RBRACKET, [','] = TOKEN_COMMA,  [';'] = TOKEN_SEMICOLON,
+    [':'] = TOKEN_COLON,    ['.'] = TOKEN_DOT,      ['+'] = TOKEN_PLUS,   ['*'] = TOKEN_STAR,
+    ['?'] = TOKEN_QUESTION,
+};
+
 static int byte_at(const Lexer *lx, uint32_t at)
 {
     return at < lx->end ? (unsigned char)lx->text[at] : -1;
@@ -159,7 +167,10 @@ static bool skip_blank(Lexer *lx, Token *out)
     for (;;) {
         while (is(lx, lx->at, BLANK))
             lx->at++;
-        int c = byte_at(lx, lx->at), next = byte_at(lx, lx->at + 1);
+        int c = byte_at(lx, lx->at);
+        if (c != '/' && c != '\r')
+            return false;
+        int next = byte_at(lx, lx->at + 1);
         uint32_t to;
         if (c == '\r' && next == '\n') {
             lx->at += 2;
@@ -328,6 +339,9 @@ Token lexer_next(Lexer *lx)
         return token(lx, TOKEN_END, lx->end, lx->end);
     char c = lx->text[from];
     int class = classes[(unsigned char)c];
+    int single = singles[(unsigned char)c];
+    if (single)
+        return token(lx, (TokenKind)single, from, from + 1);
     if (class & LETTER)
         return word(lx, from);
     if (class & DIGIT)
@@ -345,20 +359,7 @@ Token lexer_next(Lexer *lx)
         if (byte_at(lx, from + 1) == '>')
             return token(lx, TOKEN_FAT_ARROW, from, from + 2);
         return either(lx, from, '=', TOKEN_EQUAL, TOKEN_ASSIGN);
-    case '(': return token(lx, TOKEN_LPAREN, from, from + 1);
-    case ')': return token(lx, TOKEN_RPAREN, from, from + 1);
-    case '{': return token(lx, TOKEN_LBRACE, from, from + 1);
-    case '}': return token(lx, TOKEN_RBRACE, from, from + 1);
-    case '[': return token(lx, TOKEN_LBRACKET, from, from + 1);
-    case ']': return token(lx, TOKEN_RBRACKET, from, from + 1);
-    case ',': return token(lx, TOKEN_COMMA, from, from + 1);
-    case ';': return token(lx, TOKEN_SEMICOLON, from, from + 1);
-    case ':': return token(lx, TOKEN_COLON, from, from + 1);
-    case '.': return token(lx, TOKEN_DOT, from, from + 1);
-    case '+': return token(lx, TOKEN_PLUS, from, from + 1);
-    case '*': return token(lx, TOKEN_STAR, from, from + 1);
     case '/': return token(lx, TOKEN_SLASH, from, from + 1);
-    case '?': return token(lx, TOKEN_QUESTION, from, from + 1);
     default: return bad(lx, from);
     }
 }

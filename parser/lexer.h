@@ -29,9 +29,9 @@ typedef enum TokenFault {
 } TokenFault;
 
 typedef struct Token {
+    uint32_t from, to; /* bytes [from, to) of the source */
     uint8_t kind; /* TokenKind */
     uint8_t fault; /* TokenFault */
-    uint32_t from, to; /* bytes [from, to) of the source */
 } Token;
 
 typedef struct Lexer {

@@ -32,6 +32,7 @@ void parser_deinit(Parser *p)
     if (p->meta_from)
         metadata_close(&p->meta);
     ptrmap_deinit(&p->graph.others);
+    ptrmap_deinit(&p->defaults);
     arena_deinit(&p->scratch);
 }
 

@@ -118,13 +118,14 @@ static void prepare(Parser *p, const Op *op, Attrs *written)
 /* Calls that give no attributes share one record. */
 static const Attrs *default_attrs(Parser *p, const Op *op, Span span)
 {
-    Meaning *m = symbol_meaning(p, symbol_get(p, str_of(op->name)));
-    if (!m->defaults || m->defaults_of != op) {
-        m->defaults = attrs_check(p->cx, p->arena, op->name, op->attrs, NULL, span);
-        m->defaults_of = op;
-        p->errors += !m->defaults;
-    }
-    return m->defaults;
+    const Attrs *kept = ptrmap_find(&p->defaults, op);
+    if (kept)
+        return kept;
+    kept = attrs_check(p->cx, p->arena, op->name, op->attrs, NULL, span);
+    if (kept)
+        ptrmap_put(&p->defaults, op, (Attrs *)(uintptr_t)kept);
+    p->errors += !kept;
+    return kept;
 }
 
 /* An argument that is written like an attribute. */

@@ -6,7 +6,9 @@
 
 Frame *parse_frame_push(Parser *p, FrameKind kind, uint32_t from)
 {
-    Frame f = {
+    vec_room(&p->frames, &p->scratch);
+    Frame *f = &p->frames.at[p->frames.n++];
+    *f = (Frame){
         .kind = (uint8_t)kind,
         .from = from,
         .args = (uint32_t)p->args.n,
@@ -14,8 +16,7 @@ Frame *parse_frame_push(Parser *p, FrameKind kind, uint32_t from)
         .undo = (uint32_t)p->undo.n,
         .attrs = (uint32_t)p->attrs.n,
     };
-    vec_push(&p->frames, &p->scratch, f);
-    return frame_top(p);
+    return f;
 }
 
 void parse_frame_pop(Parser *p)
@@ -39,35 +40,28 @@ void note_use(Parser *p, Expr *const *slot, Operand o)
         module_note_use(p->m, slot, parse_span(p, o.from, o.to));
 }
 
-#define FEW 16
-
-/* The nodes of n operands; `few` has room for FEW of them. */
-static Expr **nodes_of(Parser *p, uint32_t n, const Operand *operands, Expr **few)
+/* The nodes of n operands, in a list that was made for them. */
+static void fill(Parser *p, ExprList list, const Operand *operands)
 {
-    Expr **at = n <= FEW ? few : arena_alloc_must(&p->scratch, n, sizeof *at);
-    for (uint32_t i = 0; i < n; i++)
-        at[i] = operands[i].e;
-    return at;
+    for (uint32_t i = 0; i < list.n; i++) {
+        list.at[i] = operands[i].e;
+        note_use(p, &list.at[i], operands[i]);
+    }
 }
 
 Expr *make_call(Parser *p, Span span, const Operand *callee, uint32_t n, const Operand *args,
                 const Attrs *attrs)
 {
-    Expr *few[FEW] = {NULL};
-    Call *call =
-        expr_as_call(expr_call(p->arena, span, callee->e, n, nodes_of(p, n, args, few), attrs));
+    Call *call = expr_as_call(expr_call(p->arena, span, callee->e, n, NULL, attrs));
     note_use(p, &call->callee, *callee);
-    for (uint32_t i = 0; i < n; i++)
-        note_use(p, &call->args.at[i], args[i]);
+    fill(p, call->args, args);
     return &call->base;
 }
 
 static Expr *make_tuple(Parser *p, Span span, uint32_t n, const Operand *fields)
 {
-    Expr *few[FEW] = {NULL};
-    Tuple *tuple = expr_as_tuple(expr_tuple(p->arena, span, n, nodes_of(p, n, fields, few)));
-    for (uint32_t i = 0; i < n; i++)
-        note_use(p, &tuple->fields.at[i], fields[i]);
+    Tuple *tuple = expr_as_tuple(expr_tuple(p->arena, span, n, NULL));
+    fill(p, tuple->fields, fields);
     return &tuple->base;
 }
 

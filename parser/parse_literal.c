@@ -106,14 +106,16 @@ static Value integer(Parser *p, Token t, Number n)
 static Value floating(Parser *p, Token t, Number n)
 {
     int64_t width = 32;
-    double v;
+    double v = 0;
     bool named = n.body.ptr[0] == 'i' || n.body.ptr[0] == 'n';
     if (n.width.len && !all_digits(n.width))
         return malformed(p, t, n);
     if (n.width.len &&
         (!number_parse_int(n.width, &width) || (width != 16 && width != 32 && width != 64)))
         return bad_width(p, t, n);
-    if (!number_parse_double(n.body, &v))
+    float f = 0;
+    bool well = width == 32 ? number_parse_float(n.body, &f) : number_parse_double(n.body, &v);
+    if (!well)
         return malformed(p, t, n);
     double sign = n.negative ? -1.0 : 1.0;
     if (width == 64)
@@ -124,9 +126,6 @@ static Value floating(Parser *p, Token t, Number n)
             return out_of_range(p, t, "float16", "its largest value is 65504");
         return value_scalar_double(dtype_of(DT_FLOAT16), copysign(v, sign));
     }
-    float f = 0;
-    if (!number_parse_float(n.body, &f))
-        return malformed(p, t, n);
     if (!named && isinf(f))
         return out_of_range(p, t, "float32", "its largest value is 3.4028235e+38");
     return value_float32(copysignf(f, (float)sign));
