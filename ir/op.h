@@ -58,7 +58,9 @@ struct Op {
     RelResult (*rel)(Rel *r);
     void (*compute)(TeBuilder *b);
     bool (*kernel)(OpCall *c);
-    const char *grad; /* the adjoints, as Relay */
+    /* The adjoints as Relay: of several arguments a tuple. %g is that of the result %out; an argument has its name. A bare name as an
+     * attribute is that of the call, %data.shape and %data.shape[1] are extents. Parts of the same words are computed once. */
+    const char *grad;
     /* What the operator means at inference (SimplifyInference); `index` is the field of the result that is used, -1: all of it.
      * Returns NULL when it stays. */
     Expr *(*inference)(Ctx *cx, Arena *arena, const Call *call, int64_t index);

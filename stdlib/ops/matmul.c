@@ -251,7 +251,10 @@ const Op matmul_ops[] = {
      .samples = "(float32[2,3], float32[4,3], units=4) (float32[2,5,3], float32[4,3], units=None)",
      .pattern = OP_OUT_FUSABLE,
      OP_REL(rel_dense),
-     .compute = compute_dense},
+     .compute = compute_dense,
+     .grad = "(collapse_sum_like(nn.dense(%g, transpose(%weight, axes=None), "
+             "units=%weight.shape[1]), %data), collapse_sum_like(nn.dense(transpose(%g, "
+             "axes=None), transpose(%data, axes=None), units=%data.shape[1]), %weight))"},
     {.name = "nn.contrib_dense_pack",
      .doc = "`nn.dense` with a weight whose axes are split in blocks.",
      .args = dense_args,

@@ -278,7 +278,8 @@ const Op unary_ops[] = {
      .pattern = OP_ELEMWISE,
      OP_REL(rel_same_number),
      .compute = compute_relu,
-     .grad = "where(less(%data, zeros_like(%data)), zeros_like(%g), %g)"},
+     .grad = "where(less(%data, zeros_like(%data)), zeros_like(%data), "
+             "multiply(ones_like(%data), %g))"},
     {.name = "nn.leaky_relu",
      .doc = "Each element, or `alpha` times it where it is not positive.",
      .args = args_data,
