@@ -53,6 +53,8 @@ void te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const v
 void te_loop_fold_many(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n);
 void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
                           int64_t number, int64_t n);
+/* Whether one of these floats is no number. */
+bool te_loop_has_nan(DTypeId id, const void *a, int64_t n);
 /* What a fold of this kind starts from. */
 void te_loop_fold_start(TeReduce kind, DTypeId id, void *acc);
 /* The dtype that a reduction accumulates in. */

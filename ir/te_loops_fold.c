@@ -104,6 +104,18 @@ FOLD_DTYPES(LANED_BOTH)
 #define EXTREMES(DT, T, W, least, greatest) EXTREME(DT, T, max, >) EXTREME(DT, T, min, <)
 FOLD_DTYPES(EXTREMES)
 
+TE_CLONES bool te_loop_has_nan(DTypeId id, const void *a, int64_t n)
+{
+    int32_t nan = 0;
+    const float *f = a;
+    const double *d = a;
+    for (int64_t i = 0; id == DT_FLOAT32 && i < n; i++)
+        nan |= f[i] != f[i];
+    for (int64_t i = 0; id == DT_FLOAT64 && i < n; i++)
+        nan |= d[i] != d[i];
+    return nan;
+}
+
 static bool all_or_any(TeReduce kind, const uint8_t *a, int64_t n)
 {
     bool all = true, any = false;

@@ -21,6 +21,7 @@ typedef struct Fold {
         chunks;      /* Along: positions folded into one partial result, and how many of them */
     char *parts;                /* Along: partial results */
     int64_t *places;            /* … and their positions */
+    bool *nan;                  /* … and whether there was a NaN; NULL where it does not matter */
     char *out;
 } Fold;
 
@@ -109,6 +110,8 @@ static void along_chunk(const Fold *w, StripFrame *f, int64_t item, void *room)
         const void *v = widened(w, strip_eval(f, row * w->reduced + from, n, NULL), n, room);
         if (!v)
             return;
+        if (w->nan && !w->nan[item])
+            w->nan[item] = te_loop_has_nan(w->acc, v, n);
         if (place)
             te_loop_fold_at(w->s->reduce, w->acc, acc, place, v, from, n);
         else
@@ -132,24 +135,48 @@ static void along_long(void *data, int64_t from, int64_t to)
     strip_end(&f);
 }
 
-/* The chunks of each row, in order. */
-static void join_chunks(const Fold *w)
+/* The result of row i from those of its chunks, in order. */
+static void join_chunks(const Fold *w, int64_t i)
 {
-    for (int64_t i = 0; i < w->space; i++) {
-        char *first = w->parts + (size_t)(i * w->chunks) * w->acc_size;
-        int64_t place = w->positions ? w->places[i * w->chunks] : -1;
-        for (int64_t k = 1; k < w->chunks; k++) {
-            char *part = first + (size_t)k * w->acc_size;
-            if (!w->positions) {
-                te_loop_fold(w->s->reduce, w->acc, first, part, 1);
-                continue;
-            }
-            int64_t at = w->places[i * w->chunks + k];
-            if (at >= 0)
-                te_loop_fold_at(w->s->reduce, w->acc, first, &place, part, at, 1);
+    char *first = w->parts + (size_t)(i * w->chunks) * w->acc_size;
+    int64_t place = w->positions ? w->places[i * w->chunks] : -1;
+    for (int64_t k = 1; k < w->chunks; k++) {
+        char *part = first + (size_t)k * w->acc_size;
+        if (!w->positions) {
+            te_loop_fold(w->s->reduce, w->acc, first, part, 1);
+            continue;
         }
-        store(w, i, first, place);
+        int64_t at = w->places[i * w->chunks + k];
+        if (at >= 0)
+            te_loop_fold_at(w->s->reduce, w->acc, first, &place, part, at, 1);
     }
+    store(w, i, first, place);
+}
+
+/* Where the order of extremes matters, because one is NaN, a row is taken from its beginning again. */
+static void again_whole(const Fold *w, int64_t row)
+{
+    Fold whole = *w;
+    whole.chunks = 1;
+    whole.chunk = w->reduced;
+    whole.nan = NULL;
+    along_long(&whole, row, row + 1);
+    store(&whole, row, w->parts + (size_t)row * w->acc_size, w->positions ? w->places[row] : -1);
+}
+
+static void join_rows(const Fold *w)
+{
+    for (int64_t i = 0; i < w->space; i++)
+        join_chunks(w, i);
+    for (int64_t i = 0; i < w->space && w->nan; i++)
+        if (memchr(w->nan + i * w->chunks, true, (size_t)w->chunks))
+            again_whole(w, i);
+}
+
+/* Whether the order of the elements matters where one is NaN. */
+static bool is_extreme(TeReduce kind)
+{
+    return kind == TE_REDUCE_MAX || kind == TE_REDUCE_MIN || kind >= TE_ARGMAX;
 }
 
 static bool run_along(Fold *w)
@@ -168,9 +195,15 @@ static bool run_along(Fold *w)
     w->places = w->positions ? arena_alloc_array(&run->arena, items, 8) : NULL;
     if (!w->parts || (w->positions && !w->places))
         return false;
+    if (w->chunks > 1 && is_extreme(w->s->reduce) && dtype_is_float(w->s->body->dtype)) {
+        w->nan = arena_alloc_array(&run->arena, items, sizeof *w->nan);
+        if (!w->nan)
+            return false;
+        memset(w->nan, false, items * sizeof *w->nan);
+    }
     if (!te_run_loop(run, (int64_t)items, 1 + 16384 / w->chunk, w->chunk * 4, along_long, w))
         return false;
-    join_chunks(w);
+    join_rows(w);
     return true;
 }
 
