@@ -43,18 +43,19 @@ void te_loop_gather(size_t size, void *out, const void *a, const int64_t *index,
 /* Why the operator cannot run on these operands; NULL when it can. */
 const char *te_loop_fault(TeOp op, DTypeId id, const void *b, int64_t n);
 
-/* Folds n elements into *acc. Sums go in 16 lanes that are added as a tree. */
-void te_loop_fold(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n);
+/* Folds n elements into *acc. Sums go in 16 lanes that are added as a tree. True when the kind is an extreme and an element is
+ * NaN, so that the order matters. */
+bool te_loop_fold(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n);
 /* The same for positions: *best and *at are the winner so far (*at < 0: none), a[0] has number
  * `first`. */
-void te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
+bool te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
                      int64_t first, int64_t n);
 /* n folds side by side: acc[i] with a[i]; positions: all a[i] have number `number`. */
 void te_loop_fold_many(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n);
 void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
                           int64_t number, int64_t n);
-/* Whether one of these floats is no number. */
-bool te_loop_has_nan(DTypeId id, const void *a, int64_t n);
+/* out[i] = out[i - 1] op a[i - 1] for i from 1 to n - 1, where op adds or multiplies; false for elements it does not know. */
+bool te_loop_scan(TeOp op, DTypeId id, void *out, const void *a, int64_t n);
 /* What a fold of this kind starts from. */
 void te_loop_fold_start(TeReduce kind, DTypeId id, void *acc);
 /* The dtype that a reduction accumulates in. */

@@ -6,6 +6,9 @@
 
 enum { LANES = 16 };
 
+/* Into each clone, so that it is compiled for that processor. */
+#define INTO_CLONES static inline __attribute__((always_inline))
+
 DTypeId te_fold_dtype(DTypeId id)
 {
     return id == DT_FLOAT16 || id == DT_BFLOAT16 ? DT_FLOAT32 : id;
@@ -55,66 +58,71 @@ void te_loop_fold_start(TeReduce kind, DTypeId id, void *acc)
 }
 
 /* Sixteen sums side by side, then a tree: the order depends on n alone. */
-#define LANED(DT, T, W, OP, FIRST)                           \
-    static inline T lanes_##OP##_##DT(const T *a, int64_t n) \
-    {                                                        \
-        W lane[LANES];                                       \
-        for (int k = 0; k < LANES; k++)                      \
-            lane[k] = FIRST;                                 \
-        int64_t i = 0;                                       \
-        for (; i + LANES <= n; i += LANES)                   \
-            for (int k = 0; k < LANES; k++)                  \
-                lane[k] = OP(lane[k], (W)a[i + k]);          \
-        for (int k = 0; i + k < n; k++)                      \
-            lane[k] = OP(lane[k], (W)a[i + k]);              \
-        for (int half = LANES / 2; half; half /= 2)          \
-            for (int k = 0; k < half; k++)                   \
-                lane[k] = OP(lane[k], lane[k + half]);       \
-        return (T)lane[0];                                   \
+#define LANED(DT, T, W, OP, FIRST)                         \
+    INTO_CLONES T lanes_##OP##_##DT(const T *a, int64_t n) \
+    {                                                      \
+        W lane[LANES];                                     \
+        for (int k = 0; k < LANES; k++)                    \
+            lane[k] = FIRST;                               \
+        int64_t i = 0;                                     \
+        for (; i + LANES <= n; i += LANES)                 \
+            for (int k = 0; k < LANES; k++)                \
+                lane[k] = OP(lane[k], (W)a[i + k]);        \
+        for (int k = 0; i + k < n; k++)                    \
+            lane[k] = OP(lane[k], (W)a[i + k]);            \
+        for (int half = LANES / 2; half; half /= 2)        \
+            for (int k = 0; k < half; k++)                 \
+                lane[k] = OP(lane[k], lane[k + half]);     \
+        return (T)lane[0];                                 \
     }
 #define sum(x, y) ((x) + (y))
 #define prod(x, y) ((x) * (y))
 #define LANED_BOTH(DT, T, W, least, greatest) LANED(DT, T, W, sum, 0) LANED(DT, T, W, prod, 1)
 FOLD_DTYPES(LANED_BOTH)
 
-/* With a NaN the result depends on the order, so then it is taken one by one. */
-#define EXTREME(DT, T, NAME, BETTER)                                    \
-    static inline T extreme_##NAME##_##DT(T acc, const T *a, int64_t n) \
-    {                                                                   \
-        T lane[LANES];                                                  \
-        int32_t nan = acc != acc;                                       \
-        int64_t i = 0;                                                  \
-        for (int64_t j = 0; j < n; j++)                                 \
-            nan |= a[j] != a[j];                                        \
-        for (int64_t j = 0; nan && j < n; j++)                          \
-            acc = acc BETTER a[j] ? acc : a[j];                         \
-        if (nan)                                                        \
-            return acc;                                                 \
-        for (int k = 0; k < LANES; k++)                                 \
-            lane[k] = acc;                                              \
-        for (; i + LANES <= n; i += LANES)                              \
-            for (int k = 0; k < LANES; k++)                             \
-                lane[k] = lane[k] BETTER a[i + k] ? lane[k] : a[i + k]; \
-        for (int k = 0; i + k < n; k++)                                 \
-            lane[k] = lane[k] BETTER a[i + k] ? lane[k] : a[i + k];     \
-        for (int k = 1; k < LANES; k++)                                 \
-            lane[0] = lane[0] BETTER lane[k] ? lane[0] : lane[k];       \
-        return lane[0];                                                 \
+/* Mask: a signed integer as wide as the element, so that comparisons stay in their lanes. */
+#define HAS_NAN(T, Mask)                                \
+    INTO_CLONES bool has_nan_##T(const T *a, int64_t n) \
+    {                                                   \
+        Mask nan = 0;                                   \
+        for (int64_t i = 0; i < n; i++)                 \
+            nan |= a[i] != a[i] ? -1 : 0;               \
+        return nan;                                     \
+    }
+HAS_NAN(float, int32_t)
+HAS_NAN(double, int64_t)
+
+INTO_CLONES bool has_nan(DTypeId id, const void *a, int64_t n)
+{
+    return id == DT_FLOAT32 ? has_nan_float(a, n) : id == DT_FLOAT64 && has_nan_double(a, n);
+}
+
+/* A block is so long that the loops over it stay loops, of vectors. With a NaN the result depends on the
+ * order, so then it is taken one by one. */
+enum { BLOCK = 64 };
+
+#define EXTREME(DT, T, NAME, BETTER)                                                    \
+    INTO_CLONES T extreme_##NAME##_##DT(T acc, const T *a, int64_t n, bool nan)         \
+    {                                                                                   \
+        T lane[BLOCK];                                                                  \
+        int64_t i = 0;                                                                  \
+        if (n >= 2 * BLOCK && !nan) {                                                   \
+            for (int k = 0; k < BLOCK; k++)                                             \
+                lane[k] = acc;                                                          \
+            for (; i + BLOCK <= n; i += BLOCK)                                          \
+                for (int k = 0; k < BLOCK; k++)                                         \
+                    lane[k] = lane[k] BETTER a[i + k] ? lane[k] : a[i + k];             \
+            for (int half = BLOCK / 2; half; half /= 2)                                 \
+                for (int k = 0; k < half; k++)                                          \
+                    lane[k] = lane[k] BETTER lane[half + k] ? lane[k] : lane[half + k]; \
+            acc = lane[0];                                                              \
+        }                                                                               \
+        for (; i < n; i++)                                                              \
+            acc = acc BETTER a[i] ? acc : a[i];                                         \
+        return acc;                                                                     \
     }
 #define EXTREMES(DT, T, W, least, greatest) EXTREME(DT, T, max, >) EXTREME(DT, T, min, <)
 FOLD_DTYPES(EXTREMES)
-
-TE_CLONES bool te_loop_has_nan(DTypeId id, const void *a, int64_t n)
-{
-    int32_t nan = 0;
-    const float *f = a;
-    const double *d = a;
-    for (int64_t i = 0; id == DT_FLOAT32 && i < n; i++)
-        nan |= f[i] != f[i];
-    for (int64_t i = 0; id == DT_FLOAT64 && i < n; i++)
-        nan |= d[i] != d[i];
-    return nan;
-}
 
 static bool all_or_any(TeReduce kind, const uint8_t *a, int64_t n)
 {
@@ -126,43 +134,72 @@ static bool all_or_any(TeReduce kind, const uint8_t *a, int64_t n)
     return kind == TE_ALL ? all : any;
 }
 
-TE_CLONES void te_loop_fold(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n)
+TE_CLONES bool te_loop_fold(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n)
 {
     if (kind == TE_ALL || kind == TE_ANY || (kind == TE_SUM && id == DT_BOOL)) {
         bool v = all_or_any(kind, a, n), was = *(uint8_t *)acc;
         *(uint8_t *)acc = kind == TE_ALL ? was && v : was || v;
-        return;
+        return false;
     }
-#define FOLD(DT, T, W, least, greatest)                     \
-    case DT_##DT: {                                         \
-        T *to = acc;                                        \
-        if (kind == TE_SUM)                                 \
-            *to = (T)((W) * to + (W)lanes_sum_##DT(a, n));  \
-        else if (kind == TE_PROD)                           \
-            *to = (T)((W) * to * (W)lanes_prod_##DT(a, n)); \
-        else if (kind == TE_REDUCE_MAX)                     \
-            *to = extreme_max_##DT(*to, a, n);              \
-        else                                                \
-            *to = extreme_min_##DT(*to, a, n);              \
-        return;                                             \
+    bool nan = kind >= TE_REDUCE_MAX && has_nan(id, a, n);
+#define FOLD(DT, T, W, least, greatest)                           \
+    case DT_##DT: {                                               \
+        T *to = acc;                                              \
+        if (kind == TE_SUM)                                       \
+            *to = (T)((W) * to + (W)lanes_sum_##DT(a, n));        \
+        else if (kind == TE_PROD)                                 \
+            *to = (T)((W) * to * (W)lanes_prod_##DT(a, n));       \
+        else if (kind == TE_REDUCE_MAX)                           \
+            *to = extreme_max_##DT(*to, a, n, nan || *to != *to); \
+        else                                                      \
+            *to = extreme_min_##DT(*to, a, n, nan || *to != *to); \
+        break;                                                    \
     }
     switch ((int)id) {
         FOLD_DTYPES(FOLD)
     }
 #undef FOLD
+    return nan;
 }
+
+/* Where v, which is there, stands first or last: whole blocks are looked through at once. */
+#define FIND(DT, T, W, least, greatest)                           \
+    INTO_CLONES bool block_has_##DT(const T *a, T v)              \
+    {                                                             \
+        int32_t found = 0;                                        \
+        for (int k = 0; k < BLOCK; k++)                           \
+            found |= a[k] == v;                                   \
+        return found;                                             \
+    }                                                             \
+    INTO_CLONES int64_t first_of_##DT(const T *a, T v, int64_t n) \
+    {                                                             \
+        int64_t i = 0;                                            \
+        while (i + BLOCK <= n && !block_has_##DT(a + i, v))       \
+            i += BLOCK;                                           \
+        while (a[i] != v)                                         \
+            i++;                                                  \
+        return i;                                                 \
+    }                                                             \
+    INTO_CLONES int64_t last_of_##DT(const T *a, T v, int64_t n)  \
+    {                                                             \
+        int64_t i = n;                                            \
+        while (i >= BLOCK && !block_has_##DT(a + i - BLOCK, v))   \
+            i -= BLOCK;                                           \
+        while (a[i - 1] != v)                                     \
+            i--;                                                  \
+        return i - 1;                                             \
+    }
+FOLD_DTYPES(FIND)
+#undef FIND
 
 /* The winner of the strip is found in lanes, and its place only when it wins over those before. A NaN
  * wins nothing and loses to nothing, so strips with one are taken element by element. */
 #define FOLD_AT(DT, T, W, least, greatest)                                                     \
-    static inline void at_##DT(TeReduce kind, T *best, int64_t *at, const T *a, int64_t first, \
-                               int64_t n)                                                      \
+    INTO_CLONES void at_##DT(TeReduce kind, T *best, int64_t *at, const T *a, int64_t first,   \
+                             int64_t n, bool nan)                                              \
     {                                                                                          \
         bool max = kind == TE_ARGMAX || kind == TE_ARGMAX_LAST;                                \
         bool last = kind == TE_ARGMAX_LAST || kind == TE_ARGMIN_LAST;                          \
-        int32_t nan = 0;                                                                       \
-        for (int64_t i = 0; i < n; i++)                                                        \
-            nan |= a[i] != a[i];                                                               \
         if (nan) {                                                                             \
             for (int64_t i = 0; i < n; i++) {                                                  \
                 bool wins = max ? a[i] > *best : a[i] < *best;                                 \
@@ -173,29 +210,29 @@ TE_CLONES void te_loop_fold(TeReduce kind, DTypeId id, void *acc, const void *a,
             }                                                                                  \
             return;                                                                            \
         }                                                                                      \
-        T v = max ? extreme_max_##DT(a[0], a, n) : extreme_min_##DT(a[0], a, n);               \
+        T v = max ? extreme_max_##DT(a[0], a, n, false) : extreme_min_##DT(a[0], a, n, false); \
         if (*at >= 0 && !(max ? v > *best : v < *best) && !(last && v == *best))               \
             return;                                                                            \
-        int64_t i = last ? n - 1 : 0;                                                          \
-        while (a[i] != v)                                                                      \
-            i += last ? -1 : 1;                                                                \
+        int64_t i = last ? last_of_##DT(a, v, n) : first_of_##DT(a, v, n);                     \
         *best = v;                                                                             \
         *at = first + i;                                                                       \
     }
 FOLD_DTYPES(FOLD_AT)
 #undef FOLD_AT
 
-TE_CLONES void te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
+TE_CLONES bool te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
                                int64_t first, int64_t n)
 {
     if (n <= 0)
-        return;
+        return false;
+    bool nan = has_nan(id, a, n);
 #define FOLD_AT(DT, T, W, least, greatest) \
-    case DT_##DT: at_##DT(kind, best, at, a, first, n); return;
+    case DT_##DT: at_##DT(kind, best, at, a, first, n, nan); break;
     switch ((int)id) {
         FOLD_DTYPES(FOLD_AT)
     }
 #undef FOLD_AT
+    return nan;
 }
 
 void te_loop_fold_many(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n)
@@ -244,4 +281,26 @@ TE_CLONES void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64
         FOLD_DTYPES(MANY_AT)
     }
 #undef MANY_AT
+}
+
+bool te_loop_scan(TeOp op, DTypeId id, void *out, const void *a, int64_t n)
+{
+#define SCAN(DT, T, W, least, greatest)                 \
+    case DT_##DT: {                                     \
+        const T *v = a;                                 \
+        T *to = out;                                    \
+        W sum = (W)to[0];                               \
+        for (int64_t i = 1; op == TE_ADD && i < n; i++) \
+            to[i] = (T)(sum += (W)v[i - 1]);            \
+        for (int64_t i = 1; op == TE_MUL && i < n; i++) \
+            to[i] = (T)(sum *= (W)v[i - 1]);            \
+        return true;                                    \
+    }
+    if (id == DT_BOOL)
+        return false;
+    switch ((int)id) {
+        FOLD_DTYPES(SCAN)
+    }
+#undef SCAN
+    return false;
 }

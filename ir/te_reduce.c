@@ -110,12 +110,10 @@ static void along_chunk(const Fold *w, StripFrame *f, int64_t item, void *room)
         const void *v = widened(w, strip_eval(f, row * w->reduced + from, n, NULL), n, room);
         if (!v)
             return;
-        if (w->nan && !w->nan[item])
-            w->nan[item] = te_loop_has_nan(w->acc, v, n);
-        if (place)
-            te_loop_fold_at(w->s->reduce, w->acc, acc, place, v, from, n);
-        else
-            te_loop_fold(w->s->reduce, w->acc, acc, v, n);
+        bool nan = place ? te_loop_fold_at(w->s->reduce, w->acc, acc, place, v, from, n)
+                         : te_loop_fold(w->s->reduce, w->acc, acc, v, n);
+        if (nan && w->nan)
+            w->nan[item] = true;
         from += n;
     }
 }

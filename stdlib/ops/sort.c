@@ -69,38 +69,45 @@ typedef struct Item {
     int64_t at;
 } Item;
 
-/* The order of doubles as an order of unsigned numbers: both zeros alike, NaN behind everything. */
-static uint64_t key_of_double(double v)
-{
-    uint64_t bits;
-    v += 0.0;
-    memcpy(&bits, &v, sizeof bits);
-    if (v != v)
-        return UINT64_MAX;
-    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
-}
-
 typedef struct Sort {
     Tensor *x, *values, *indices; /* of the results one may be NULL */
-    Tensor *wide; /* x as float64, or as int64 or uint64 */
-    int axis;
+    Tensor *wide; /* x as float32 or float64, or as int64 or uint64 */
+    int axis, bits; /* of a key */
     int64_t k;
     bool ascend;
 } Sort;
 
-static uint64_t key_at(const Sort *s, int64_t i)
+/* The order of floats as an order of unsigned numbers: both zeros alike, NaN behind everything. */
+static uint64_t key_of_bits(const Sort *s, uint64_t bits, bool nan)
 {
-    uint64_t key;
-    if (dtype_is_float(s->x->dtype)) {
-        key = key_of_double(((const double *)(const void *)s->wide->data)[i]);
-        if (key == UINT64_MAX)
-            return key;
-    } else {
-        key = ((const uint64_t *)(const void *)s->wide->data)[i];
-        if (dtype_is_signed(s->x->dtype))
-            key ^= (uint64_t)1 << 63;
+    uint64_t top = (uint64_t)1 << (s->bits - 1), all = top | (top - 1);
+    uint64_t key = bits & top ? ~bits & all : bits | top;
+    return nan ? all : s->ascend ? key : ~key & all;
+}
+
+/* The keys of the elements base + i*stride, i from 0 to n - 1. */
+static void keys_of(const Sort *s, int64_t base, int64_t stride, int64_t n, uint64_t *keys)
+{
+    DType d = s->x->dtype;
+    const uint64_t *ints = (const uint64_t *)(const void *)s->wide->data + base;
+    const double *doubles = (const double *)(const void *)s->wide->data + base;
+    const float *floats = (const float *)(const void *)s->wide->data + base;
+    uint64_t top = (uint64_t)1 << (s->bits - 1), all = top | (top - 1);
+    uint64_t flip = (dtype_is_signed(d) ? top : 0) ^ (s->ascend ? 0 : all);
+    for (int64_t i = 0; !dtype_is_float(d) && i < n; i++)
+        keys[i] = (ints[i * stride] & all) ^ flip;
+    for (int64_t i = 0; dtype_is_float(d) && s->bits == 64 && i < n; i++) {
+        double v = doubles[i * stride] + 0.0;
+        uint64_t bits;
+        memcpy(&bits, &v, sizeof bits);
+        keys[i] = key_of_bits(s, bits, v != v);
     }
-    return s->ascend ? key : ~key;
+    for (int64_t i = 0; dtype_is_float(d) && s->bits == 32 && i < n; i++) {
+        float v = floats[i * stride] + 0.0f;
+        uint32_t bits;
+        memcpy(&bits, &v, sizeof bits);
+        keys[i] = key_of_bits(s, bits, v != v);
+    }
 }
 
 /* Merges neighbouring runs, which double; equal keys keep their order. The result is returned: one of the
@@ -124,29 +131,96 @@ static Item *merge_sort(Item *from, Item *to, int64_t n)
     return from;
 }
 
+enum { DIGIT = 8, DIGITS = 1 << DIGIT, SHORT_ROW = 64, FEW = 32 };
+
+/* By one digit after the other, the lowest first; what is equal keeps its order. Digits that all keys share are
+ * left out. */
+static Item *radix_sort(Item *from, Item *to, int64_t n, int bits)
+{
+    for (int shift = 0; shift < bits; shift += DIGIT) {
+        int64_t next[DIGITS] = {0}, at = 0;
+        for (int64_t i = 0; i < n; i++)
+            next[from[i].key >> shift & (DIGITS - 1)]++;
+        if (next[from[0].key >> shift & (DIGITS - 1)] == n)
+            continue;
+        for (int d = 0; d < DIGITS; d++) {
+            int64_t many = next[d];
+            next[d] = at;
+            at += many;
+        }
+        for (int64_t i = 0; i < n; i++)
+            to[next[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
+        Item *t = from;
+        from = to;
+        to = t;
+    }
+    return from;
+}
+
+/* Puts an item in its place among the `have` least, of which there are at most k; how many there are then. */
+static int64_t keep(Item *best, int64_t have, int64_t k, Item item)
+{
+    int64_t at = have < k ? have++ : have - 1;
+    for (; at > 0 && best[at - 1].key > item.key; at--)
+        best[at] = best[at - 1];
+    best[at] = item;
+    return have;
+}
+
+enum { KEYS = 256 };
+
+/* The items of a row, or of a short result the few least in order. */
+static void take_items(const Sort *s, Item *items, int64_t base, int64_t n, int64_t stride,
+                       bool few)
+{
+    uint64_t keys[KEYS], worst = UINT64_MAX;
+    int64_t have = 0;
+    for (int64_t i = 0; i < n; i += KEYS) {
+        int64_t m = n - i < KEYS ? n - i : KEYS;
+        keys_of(s, base + i * stride, stride, m, keys);
+        for (int64_t j = 0; !few && j < m; j++)
+            items[i + j] = (Item){keys[j], i + j};
+        for (int64_t j = 0; few && j < m; j++) {
+            if (have == s->k && keys[j] >= worst)
+                continue;
+            have = keep(items, have, s->k, (Item){keys[j], i + j});
+            worst = items[have - 1].key;
+        }
+    }
+}
+
+static Item *in_order(const Sort *s, Item *items, int64_t base, int64_t n, int64_t stride)
+{
+    bool few = s->k <= FEW && s->k < n / 4;
+    take_items(s, items, base, n, stride, few);
+    if (few)
+        return items;
+    return n < SHORT_ROW ? merge_sort(items, items + n, n)
+                         : radix_sort(items, items + n, n, s->bits);
+}
+
 static void sort_row(const Sort *s, Item *items, int64_t outer, int64_t inner)
 {
     int64_t n = s->x->shape[s->axis], stride = kernel_span(s->x, s->axis + 1, s->x->rank);
     int64_t base = outer * n * stride + inner, to = outer * s->k * stride + inner;
     size_t size = dtype_size(s->x->dtype);
-    for (int64_t i = 0; i < n; i++)
-        items[i] = (Item){key_at(s, base + i * stride), i};
-    items = merge_sort(items, items + n, n);
+    items = in_order(s, items, base, n, stride);
+    DTypeId id = s->indices ? dtype_id(s->indices->dtype) : DT_INT64;
     for (int64_t i = 0; i < s->k; i++) {
         int64_t from = base + items[i].at * stride, at = to + i * stride;
         if (s->values)
             memcpy(s->values->data + (size_t)at * size, s->x->data + (size_t)from * size, size);
-        if (s->indices) {
-            DTypeId id = dtype_id(s->indices->dtype);
+        if (s->indices && id == DT_INT32)
+            ((int32_t *)(void *)s->indices->data)[at] = (int32_t)items[i].at;
+        else if (s->indices)
             te_loop_cast(id, DT_INT64, s->indices->data + (size_t)at * dtype_row(id)->size,
                          &items[i].at, 1);
-        }
     }
 }
 
 static Tensor *widened(OpCall *c, const Tensor *x)
 {
-    DTypeId to = dtype_is_float(x->dtype)    ? DT_FLOAT64
+    DTypeId to = dtype_is_float(x->dtype)    ? x->dtype.bits == 64 ? DT_FLOAT64 : DT_FLOAT32
                  : dtype_is_signed(x->dtype) ? DT_INT64
                                              : DT_UINT64;
     Tensor *wide = tensor_new_raw(&c->cx->limits, dtype_of(to), x->rank, x->shape);
@@ -185,6 +259,9 @@ static bool sort_kernel(OpCall *c, bool values, bool indices)
               .indices = indices ? kernel_out(c, values ? 1 : 0) : NULL,
               .axis = ops_axis(c->attrs, "axis", x->rank),
               .ascend = attrs_bool(c->attrs, "is_ascend")};
+    s.bits = dtype_is_float(x->dtype) && x->dtype.bits < 32 ? 32
+             : x->dtype.bits < 8                            ? 8
+                                                            : x->dtype.bits;
     bool good = (!values || s.values) && (!indices || s.indices);
     if (good) {
         s.k = (values ? s.values : s.indices)->shape[s.axis];
@@ -249,6 +326,8 @@ static void scan_block(const Tensor *x, Tensor *out, int64_t base, int64_t n, in
         te_loop_fill(dtype_row(id)->size, to, &start.bits, inner);
     else
         memcpy(to, from, row);
+    if (inner == 1 && te_loop_scan(op, id, to, from + (exclusive ? 0 : row), n))
+        return;
     for (int64_t i = 1; i < n; i++)
         te_loop_binary(op, id, to + (size_t)i * row, to + (size_t)(i - 1) * row,
                        from + (size_t)(exclusive ? i - 1 : i) * row, inner);

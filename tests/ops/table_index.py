@@ -296,14 +296,19 @@ def argsorted(x, axis, ascending):
     return np.argsort(v if ascending else -v, axis, kind="stable")
 
 
+LONG_SORTS = [((3, 300), 1), ((300, 2), 0), ((1000,), 0)]
+
+
 def with_ties(g, shape):
-    return g.small(shape, -4, 5)
+    """Long rows have elements of the full range too."""
+    small = g.small(shape, -4, 5)
+    return np.where(g.rng.random(shape) < 0.5, g.array(shape), small) if small.size > 150 else small
 
 
 @entry("sort argsort", ALL)
 def sorting(g, name):
-    for i, (shape, axis) in enumerate(SORTS + SORTS):
-        x, up = with_ties(g, shape), i < 12
+    for i, (shape, axis) in enumerate(SORTS + LONG_SORTS + SORTS + LONG_SORTS):
+        x, up = with_ties(g, shape), i < len(SORTS + LONG_SORTS)
         t = ["int32", "int64", "float32", "int16"][i % 4]
         if name == "sort":
             yield Case(f"sort({{}}, axis={axis}, is_ascend={up})", [x], lambda: np.take_along_axis(x, argsorted(x, axis, up), axis))
@@ -319,7 +324,7 @@ def topk_of(x, k, axis, up, kind, t):
 
 
 TOPK = [((7,), 3, 0), ((7,), 7, -1), ((7,), 0, 0), ((3, 5), 2, 0), ((3, 5), 2, 1), ((3, 5), 1, -1), ((2, 3, 4), 2, 1), ((2, 3, 4), 1, -3), ((2, 40), 11, 1), ((130,), 100, 0),
-        ((1,), 1, 0), ((4, 4), 3, -2)]
+        ((1,), 1, 0), ((4, 4), 3, -2), ((1000,), 5, 0), ((3, 200), 32, 1), ((200, 3), 1, 0), ((400,), 33, 0)]
 
 
 @entry("topk", ALL)
