@@ -233,3 +233,55 @@ Diag *diag_bug(Diags *ds, Span span, const char *format, ...)
     diag_help(d, "please report it, with the program that shows it");
     return d;
 }
+
+/* ---- order --------------------------------------------------------------------------------- */
+
+/* Those without a place come last. */
+static bool comes_before(const Diag *a, const Diag *b)
+{
+    uint32_t source_a = a->span.source - 1, source_b = b->span.source - 1;
+    return source_a != source_b ? source_a < source_b : a->span.from < b->span.from;
+}
+
+/* Merges two ordered lists; of equals the first list's comes first. */
+static Diag *merge(Diag *a, Diag *b)
+{
+    Diag *first = NULL, **end = &first;
+    while (a && b) {
+        Diag **from = comes_before(b, a) ? &b : &a;
+        *end = *from;
+        end = &(*end)->next;
+        *from = (*from)->next;
+    }
+    *end = a ? a : b;
+    return first;
+}
+
+static Diag *sort_list(Diag *list)
+{
+    /* The list in bin k has 2^k diagnostics or none, and comes before those of lower bins. */
+    Diag *bins[32] = {0};
+    while (list) {
+        Diag *one = list;
+        list = list->next;
+        one->next = NULL;
+        uint32_t k = 0;
+        for (; k < 31 && bins[k]; k++) {
+            one = merge(bins[k], one);
+            bins[k] = NULL;
+        }
+        bins[k] = merge(bins[k], one);
+    }
+    Diag *all = NULL;
+    for (uint32_t k = 0; k < 32; k++)
+        all = merge(bins[k], all);
+    return all;
+}
+
+void diags_sort(Diags *ds, Diag *after)
+{
+    Diag **first = after ? &after->next : &ds->first;
+    *first = sort_list(*first);
+    for (Diag *d = *first; d; d = d->next)
+        ds->last = d;
+}

@@ -74,6 +74,8 @@ void diags_deinit(Diags *ds);
 void diags_clear(Diags *ds);
 /* Whether an error would only be counted: work that looks for errors may end. */
 bool diags_full(const Diags *ds);
+/* Brings those behind `after` (NULL: all) into the order of the text; those of one place stay as they came. */
+void diags_sort(Diags *ds, Diag *after);
 
 Diag *diag_error(Diags *ds, DiagCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

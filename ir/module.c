@@ -96,13 +96,30 @@ void module_define(Module *m, const Name *name, Function *fn, Span span, Module 
     ptrmap_put(&m->def_index, name, (void *)(uintptr_t)m->defs.n);
 }
 
+static void forget_constructors(Module *m, const TypeDef *old)
+{
+    for (uint32_t i = 0; i < old->n_cons; i++)
+        if (ptrmap_find(&m->con_index, old->cons[i]->name) == old->cons[i])
+            ptrmap_remove(&m->con_index, old->cons[i]->name);
+}
+
+void module_remove_type(Module *m, const TypeDef *def)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < m->types.n; i++)
+        if (m->types.at[i] != def)
+            m->types.at[left++] = m->types.at[i];
+    m->types.n = left;
+    forget_constructors(m, def);
+    if (ptrmap_find(&m->type_index, def->name) == def)
+        ptrmap_remove(&m->type_index, def->name);
+}
+
 void module_define_type(Module *m, const TypeDef *def)
 {
     const TypeDef *old = ptrmap_find(&m->type_index, def->name);
     if (old) {
-        for (uint32_t i = 0; i < old->n_cons; i++)
-            if (ptrmap_find(&m->con_index, old->cons[i]->name) == old->cons[i])
-                ptrmap_remove(&m->con_index, old->cons[i]->name);
+        forget_constructors(m, old);
         for (size_t i = 0; i < m->types.n; i++)
             if (m->types.at[i] == old)
                 m->types.at[i] = def;

@@ -46,6 +46,9 @@ struct Module {
     Vec(Var *) free_vars; /* declared by free_var, in order */
     Expr *expr; /* of a bare expression; else NULL */
     bool has_header; /* the text began with its version */
+    bool
+        broken; /* the text had errors: definitions that could not be read have their declared types, and nothing may be run */
+    bool gaps; /* and there may be definitions in it whose names are not known */
 };
 
 Module *module_new(Ctx *cx);
@@ -65,6 +68,7 @@ void module_import(Module *m, Module *from);
 /* What `from` imported, as imported. */
 void module_adopt_imports(Module *m, const Module *from);
 void module_remove(Module *m, const Name *name);
+void module_remove_type(Module *m, const TypeDef *def);
 
 const Def *module_find(const Module *m, const Name *name);
 const Def *module_find_text(const Module *m, const char *name);

@@ -100,6 +100,7 @@ struct TypeDef {
     Constructor **cons;
     uint32_t n_cons;
     bool is_extern;
+    bool broken; /* it could not be read to its end: what mentions it is not judged */
     Span span; /* of the name */
     Span text; /* from `type` to the end; none of one that was not read from text */
 };

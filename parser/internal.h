@@ -162,10 +162,13 @@ typedef struct Parser {
     uint32_t
         blamed_to; /* end of what was reported last: what is wrong directly behind it follows from that */
     uint32_t errors;
+    uint32_t passable; /* of them: the text was read, with the poison type where they are; */
+    uint32_t unjudged; /* or the text was read, but its types cannot be told */
     uint32_t taken; /* tokens */
     uint32_t definition; /* how many began, from 1 */
     bool inside; /* one: the variables of the session are out of reach */
     uint32_t depth; /* of types, patterns, attribute lists */
+    const Var *item; /* of the item that is a let; NULL: none */
     bool lines; /* a cell: what begins a line is no call of what stands before */
     bool
         import_missing; /* an import or a type could not be read, or is needed: what it would define is not reported */
@@ -226,6 +229,22 @@ bool parse_separator(Parser *p, TokenKind close, uint32_t open, bool *more);
 
 Diag *parse_error(Parser *p, DiagCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* An error of a name, known already or not to be shown. */
+static inline void parse_count_name(Parser *p)
+{
+    p->errors++;
+    p->passable++;
+}
+static inline void parse_count_unjudged(Parser *p)
+{
+    p->errors++;
+    p->unjudged++;
+}
+/* Errors after which what was read cannot be checked. */
+static inline uint32_t parse_unreadable(const Parser *p)
+{
+    return p->errors - p->passable;
+}
 /* When no further error would be shown, the text ends here: it may hold a million more. */
 bool parse_end_of_errors(Parser *p);
 /* "expected WANTED, found …" at the next token. NULL when what stands before it was reported already. */
@@ -349,8 +368,8 @@ Pattern *parse_pattern(Parser *p);
 
 /* Runs until the frame at the bottom is done. NULL when nothing could be read; errors are counted. */
 Expr *parse_expr(Parser *p, FrameKind bottom);
-/* `(params) -> T { body }` of a def. */
-Function *parse_function(Parser *p, uint32_t from);
+/* `(params) -> T { body }` of a def; the head as far as it was read. */
+Function *parse_function(Parser *p, uint32_t from, FunctionHead *head);
 
 Frame *parse_frame_push(Parser *p, FrameKind kind, uint32_t from);
 static inline Frame *frame_top(Parser *p)
@@ -396,7 +415,5 @@ bool parse_at_mark(const Parser *p, const char *word);
 void parse_wrong_mark(Parser *p);
 /* The next definition; after an error, passes over what cannot be read. */
 void parse_definition(Parser *p);
-/* The diagnostics after `before` in the order of the text. */
-void parse_sort_diags(Diags *diags, Diag *before);
 
 #endif

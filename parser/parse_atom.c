@@ -41,29 +41,34 @@ static void suggest_local(Parser *p, Diag *d, const char *wanted, char sigil)
 /* A variable inside its own value: more often than not, a bracket before it was not closed. */
 static bool inside_own_value(Parser *p, Token t, const Symbol *s)
 {
-    uint32_t open = UINT32_MAX;
+    uint32_t open = UINT32_MAX, lets = 0;
+    const Var *var = p->item && p->item->name == s->name ? p->item : NULL;
     for (size_t i = p->frames.n; i-- > 0;) {
         const Frame *f = &p->frames.at[i];
         if (f->kind == FRAME_ARGS || f->kind == FRAME_PAREN || f->kind == FRAME_REF)
             open = f->open;
         if (f->kind != FRAME_LET || f->let.symbol != s)
             continue;
-        Diag *d =
-            parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
-                        "`%%%s` is not bound yet: this is still inside its value", s->name->text);
-        diag_label(d, f->let.var->base.span, "bound here");
-        if (open != UINT32_MAX && p->lets.n > f->lets)
-            diag_label(d, parse_span(p, open, open + 1), "is this closed?");
-        return true;
+        var = f->let.var;
+        lets = f->lets;
+        break;
     }
-    return false;
+    if (!var)
+        return false;
+    Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
+                          "`%%%s` is not bound yet: this is still inside its value", s->name->text);
+    diag_label(d, var->base.span, "bound here");
+    if (open != UINT32_MAX && p->lets.n > lets)
+        diag_label(d, parse_span(p, open, open + 1), "is this closed?");
+    return true;
 }
 
 static void undefined_local(Parser *p, Token t, Symbol *s)
 {
-    p->errors++;
-    if (s->reported == p->definition || p->lenient)
+    if (s->reported == p->definition || p->lenient) {
+        parse_count_name(p);
         return;
+    }
     s->reported = p->definition;
     if (inside_own_value(p, t, s))
         return;
@@ -86,9 +91,10 @@ static bool out_of_reach(Parser *p, Token t, const Name *name, const PtrMap *loc
 {
     if (!p->inside || !found || !locals || ptrmap_find(locals, name) != found)
         return false;
-    p->errors++;
-    if (p->lenient)
+    if (p->lenient) {
+        parse_count_name(p);
         return true;
+    }
     Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
                           "a definition cannot use `%%%s`, a variable of the session", name->text);
     diag_help(d, "give the function a parameter for it, or bind a function: `let %%f = fn …;`");
@@ -104,7 +110,11 @@ static bool local(Parser *p)
     else
         out_of_reach(p, t, s->name, p->env->locals, &s->var->base);
     parse_advance(p);
-    Var *var = s->var ? s->var : expr_var(p->arena, token_span(p, t), s->name, NULL);
+    Var *var = s->var;
+    if (!var) {
+        var = expr_var(p->arena, token_span(p, t), s->name, NULL);
+        var->base.type = type_poison(p->cx);
+    }
     take_value(p, &var->base, t, true);
     return true;
 }
@@ -120,8 +130,9 @@ static bool graph(Parser *p)
                               "nothing is bound to `%%%.*s` yet", (int)digits.len, digits.ptr);
         diag_help(d, "bind it first: `%%%.*s = …;`", (int)digits.len, digits.ptr);
         graph_bind(p, digits, p->poison);
+    } else if (!e) {
+        parse_count_name(p);
     }
-    p->errors += !e;
     parse_advance(p);
     take_value(p, e ? e : p->poison, t, true);
     return true;
@@ -144,7 +155,7 @@ bool undefined_again(Parser *p, Symbol *s)
     bool again = s->reported == p->definition || imported || p->lenient;
     s->reported = p->definition;
     if (again) {
-        p->errors++;
+        parse_count_name(p);
         p->blamed_to = p->last_to;
     }
     return again;
@@ -215,13 +226,15 @@ static bool literal(Parser *p)
 {
     Token t = p->tok;
     Value v;
+    uint32_t errors = p->errors;
     if (parse_at(p, TOKEN_NUMBER)) {
         v = parse_number(p);
     } else {
         v = value_bool(parse_at(p, TOKEN_TRUE));
         parse_advance(p);
     }
-    take_value(p, expr_constant(p->arena, token_span(p, t), v), t, false);
+    Expr *e = p->errors > errors ? p->poison : expr_constant(p->arena, token_span(p, t), v);
+    take_value(p, e, t, false);
     return true;
 }
 

@@ -15,8 +15,10 @@ bool parser_init(Parser *p, Ctx *cx, uint32_t source, uint32_t from, uint32_t to
     p->m = module_new(cx);
     if (!p->m)
         return false;
+    p->m->gaps = p->import_missing = p->env->gaps;
     p->arena = &p->m->arena;
     p->poison = expr_tuple(p->arena, (Span){0}, 0, NULL);
+    p->poison->type = type_poison(cx);
     arena_init(&p->scratch, &cx->limits);
     p->lx = (Lexer){.text = text->text, .end = to, .at = from};
     p->tok = (Token){.from = from, .to = from};
@@ -53,6 +55,19 @@ const char *parse_copy(Parser *p, Str s)
 
 /* ---- messages ------------------------------------------------------------------------------------------------------ */
 
+/* What was read stands for what is there, with the poison type in its place. */
+static bool is_passable(DiagCode code)
+{
+    static const DiagCode codes[] = {
+        E0102_BAD_NUMBER, E0103_NUMBER_RANGE,   E0110_UNDEFINED_VARIABLE, E0111_UNDEFINED_OPERATOR,
+        E0118_BAD_DTYPE,  E0212_UNDEFINED_TYPE, E0213_TYPE_ARGUMENTS,
+    };
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (codes[i] == code)
+            return true;
+    return false;
+}
+
 Diag *parse_error(Parser *p, DiagCode code, Span span, const char *format, ...)
 {
     va_list args;
@@ -60,6 +75,8 @@ Diag *parse_error(Parser *p, DiagCode code, Span span, const char *format, ...)
     Diag *d = diag_add(p->cx->diags, code, span, format, args);
     va_end(args);
     p->errors++;
+    p->passable += is_passable(code);
+    p->unjudged += code == E0113_DUPLICATE;
     p->blamed_to = span.to;
     parse_end_of_errors(p);
     return d;
@@ -378,7 +395,10 @@ static Meaning *look_up(Parser *p, Symbol *s)
 
 const Constructor *symbol_con(Parser *p, Symbol *s)
 {
-    return look_up(p, s)->con;
+    const Constructor *con = look_up(p, s)->con;
+    if (con && con->type->broken)
+        parse_count_unjudged(p);
+    return con;
 }
 
 const Op *symbol_op(Parser *p, Symbol *s)

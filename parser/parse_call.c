@@ -124,7 +124,8 @@ static const Attrs *default_attrs(Parser *p, const Op *op, Span span)
     kept = attrs_check(p->cx, p->arena, op->name, op->attrs, NULL, span);
     if (kept)
         ptrmap_put(&p->defaults, op, (Attrs *)(uintptr_t)kept);
-    p->errors += !kept;
+    else
+        parse_count_name(p);
     return kept;
 }
 
@@ -155,7 +156,9 @@ static const Attrs *op_attrs(Parser *p, const Op *op, Attrs *written, Span span)
     prepare(p, op, written);
     size_t before = p->cx->diags->errors;
     const Attrs *record = attrs_check(p->cx, p->arena, op->name, op->attrs, written, span);
-    p->errors += (uint32_t)(p->cx->diags->errors - before);
+    uint32_t wrong = (uint32_t)(p->cx->diags->errors - before);
+    p->errors += wrong;
+    p->passable += wrong;
     return record;
 }
 
@@ -188,11 +191,15 @@ static bool call_finish(Parser *p)
     OpRef *op = expr_as_op(f.left.e);
     Attrs *written = parse_attrs_take(p, f.attrs);
     const Attrs *attrs = NULL;
+    uint32_t errors = p->errors;
+    bool broken = op && !written && is_broken(p, n, args);
     if (!op)
         attrs = other_attrs(p, f.left.e, written);
-    else if (written || !is_broken(p, n, args))
+    else if (!broken)
         attrs = op_attrs(p, op->op, written, span);
-    Expr *e = make_call(p, span, &f.left, n, args, attrs);
+    /* What an operator gives is not known without its attributes. */
+    Expr *e = broken || (op && p->errors > errors) ? p->poison
+                                                   : make_call(p, span, &f.left, n, args, attrs);
     if (f.left.e == p->poison)
         p->blamed_to = span.to;
     parse_frame_pop(p);

@@ -59,12 +59,12 @@ static void binding(Parser *p, CellItem *out)
         return;
     Frame f = *frame_top(p);
     parse_frame_pop(p);
-    p->m->expr = parse_expr(p, FRAME_ITEM);
-    if (!p->m->expr)
-        return;
     out->var =
         out->graph ? expr_var(p->arena, token_span(p, name), graph_name(p, name), NULL) : f.let.var;
-    item_end(p);
+    p->item = out->var;
+    p->m->expr = parse_expr(p, FRAME_ITEM);
+    if (p->m->expr)
+        item_end(p);
 }
 
 static void definitions(Parser *p, CellItem *out)
@@ -128,52 +128,50 @@ static bool begins_item(const Parser *p)
     return parse_at_definition(p) || parse_at(p, TOKEN_LET) || parse_at(p, TOKEN_COLON);
 }
 
-/* What stands behind an error is read for the sake of its own errors. What names mean is not known there. */
-static void look_further(Parser *p)
+/* Where what was passed over may end: at the next line that begins as items do. */
+static void find_item(Parser *p)
 {
-    CellItem ignored;
-    p->lenient = true;
-    for (;;) {
-        while (!parse_at(p, TOKEN_END) && !(begins_item(p) && parse_line_before(p)))
-            parse_advance(p);
-        if (parse_at(p, TOKEN_END) || limit_hit(&p->cx->limits))
-            return;
-        if (parse_at(p, TOKEN_COLON)) {
-            command(p, &ignored);
-            parse_advance(p);
-            continue;
-        }
-        uint32_t at = p->tok.from;
-        item(p, &ignored);
-        if (p->tok.from == at)
-            parse_advance(p);
-    }
+    while (!parse_at(p, TOKEN_END) && !(begins_item(p) && parse_line_before(p)))
+        parse_advance(p);
+}
+
+static bool is_done(CellItemKind kind)
+{
+    return kind == CELL_END || kind == CELL_COMMAND;
 }
 
 void cell_parser_next(CellParser *cp, const ParseEnv *env, CellItem *out)
 {
     Parser p;
-    *out = (CellItem){.kind = CELL_ERROR};
+    *out = (CellItem){.kind = CELL_ERROR, .lost = true};
     const Source *text = sources_get(&cp->cx->sources, cp->source);
     Diag *before = cp->cx->diags->last;
     if (cp->at > text->len ||
         !parser_init(&p, cp->cx, cp->source, cp->at, (uint32_t)text->len, env))
         return;
     p.lines = true;
+    p.lenient = cp->lenient;
+    p.m->gaps |= cp->lenient;
     item(&p, out);
-    bool failed = p.errors > 0 || limit_hit(&cp->cx->limits);
-    if (failed)
-        look_further(&p);
-    cp->at = failed ? (uint32_t)text->len : p.tok.from;
+    out->lost = p.errors > p.passable + p.unjudged;
+    if (out->lost && !limit_hit(&cp->cx->limits))
+        find_item(&p);
+    bool stopped = limit_hit(&cp->cx->limits), failed = p.errors > 0 || stopped;
+    cp->lenient |= out->lost;
+    cp->at = stopped ? (uint32_t)text->len : p.tok.from;
     out->module = p.m;
+    p.m->broken = failed;
+    if (parse_unreadable(&p))
+        p.m->expr = NULL;
     parser_deinit(&p);
-    if (!failed && out->kind != CELL_END && out->kind != CELL_COMMAND)
+    bool kept = failed ? env->keep_broken : !is_done(out->kind);
+    if (failed) {
+        out->kind = CELL_ERROR;
+        diags_sort(cp->cx->diags, before);
+    }
+    if (kept)
         return;
     module_release(out->module);
     out->module = NULL;
     out->var = NULL;
-    if (!failed)
-        return;
-    out->kind = CELL_ERROR;
-    parse_sort_diags(cp->cx->diags, before);
 }

@@ -690,11 +690,10 @@ Expr *parse_expr(Parser *p, FrameKind bottom)
     return run(p, base);
 }
 
-Function *parse_function(Parser *p, uint32_t from)
+Function *parse_function(Parser *p, uint32_t from, FunctionHead *head)
 {
     size_t base = p->frames.n;
     uint32_t undo = (uint32_t)p->undo.n;
-    FunctionHead *head = arena_new(&p->scratch, FunctionHead);
     uint32_t open;
     if (!function_head(p, head) || (open = p->tok.from, !parse_expect(p, TOKEN_LBRACE))) {
         scope_leave(p, undo);

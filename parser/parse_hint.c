@@ -83,6 +83,7 @@ bool hint_import(Parser *p, Diag *d, const Name *name)
     Module *m = p->env->import ? p->env->import(p->env->data, str_of(prelude), d->span) : NULL;
     bool found = m && (module_find_con(m, name) || module_find_type(m, name));
     p->import_missing |= found;
+    p->m->gaps |= found;
     if (found)
         diag_help(d, "the prelude defines it: write `import \"%s\"` behind the version", prelude);
     module_release(m);

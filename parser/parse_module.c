@@ -110,8 +110,10 @@ static void declare_head(Parser *p, Declared *one)
     parse_advance(p);
     Token t = p->tok;
     one->end = p->tok.from;
-    if (!parse_expect(p, TOKEN_IDENT) || !parse_type_params(p, &params))
+    if (!parse_expect(p, TOKEN_IDENT) || !parse_type_params(p, &params)) {
+        p->import_missing = true;
         return;
+    }
     scope_leave(p, undo);
     Symbol *s = symbol_get(p, token_text(p, t));
     Meaning *meaning = symbol_meaning(p, s);
@@ -175,6 +177,7 @@ static void declare_constructors(Parser *p, Declared *one)
         ok = declare_constructor(p, one->def) && parse_separator(p, TOKEN_RBRACE, open, &more);
     scope_leave(p, undo);
     p->import_missing |= !ok;
+    one->def->broken = !ok;
     while (!ok && !parse_at(p, TOKEN_RBRACE) && !parse_at(p, TOKEN_END) && !parse_at_definition(p))
         parse_advance(p);
     one->end = p->tok.kind == TOKEN_RBRACE ? p->tok.to : p->tok.from;
@@ -199,7 +202,7 @@ void declare_types(Parser *p, DeclareScope scope)
     uint32_t at = p->tok.from;
     Span text = whole_text(p);
     p->declared.n = 0;
-    if (scope == DECLARE_TEXT && !mentions_type(p))
+    if (scope == DECLARE_TEXT ? !mentions_type(p) : !parse_at_definition(p))
         return;
     find_types(p, scope);
     declare_found(p);
@@ -252,6 +255,25 @@ static bool at_unknown_definition(const Parser *p)
            parse_peek(p).kind == TOKEN_GLOBAL;
 }
 
+static const Type *known(Parser *p, const Type *t)
+{
+    return t && !t->open ? t : type_poison(p->cx);
+}
+
+/* In place of a definition that could not be read: those that use it go by what its head says. */
+static Function *declared_function(Parser *p, Span span, const FunctionHead *head)
+{
+    Function *fn = expr_function(p->arena, span, head->type_params, head->params.n, head->params.at,
+                                 NULL, head->ret_type, p->poison);
+    const Type **args = arena_new_array(&p->scratch, const Type *, head->params.n);
+    for (uint32_t i = 0; i < head->params.n; i++)
+        args[i] = known(p, head->params.at[i]->annotation);
+    fn->base.type = head->ret_type ? type_func(p->cx, head->type_params.n, head->type_params.at,
+                                               head->params.n, args, known(p, head->ret_type))
+                                   : type_poison(p->cx);
+    return fn;
+}
+
 static void function_definition(Parser *p)
 {
     uint32_t from = p->tok.from;
@@ -262,6 +284,7 @@ static void function_definition(Parser *p)
     if (!parse_at(p, TOKEN_GLOBAL)) {
         Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "a global name such as `@main`");
         if (!parse_at(p, TOKEN_IDENT)) {
+            p->m->gaps = true;
             skip_to_definition(p);
             return;
         }
@@ -270,16 +293,21 @@ static void function_definition(Parser *p)
     }
     parse_advance(p);
     p->inside = true;
-    Function *fn = parse_function(p, from);
+    FunctionHead head = {0};
+    uint32_t unreadable = parse_unreadable(p);
+    Function *fn = parse_function(p, from, &head);
     p->inside = false;
-    if (!fn) {
+    if (!fn)
         skip_to_definition(p);
-        return;
-    }
+    if (!fn || parse_unreadable(p) > unreadable)
+        fn = declared_function(p, parse_span(p, from, p->last_to), &head);
     const Name *name = ctx_name_str(p->cx, text);
     const Def *old = module_find(p->m, name);
-    if (old && !old->imported && !p->env->redefine)
+    if (old && !old->imported && !p->env->redefine) {
         report_twice(p, token_span(p, t), "function", parse_copy(p, token_text(p, t)), old->span);
+        /* Which of them was meant where is not known. */
+        fn = declared_function(p, fn->base.span, &(FunctionHead){0});
+    }
     module_define(p->m, name, fn, token_span(p, t), p->m);
 }
 
@@ -298,7 +326,7 @@ bool parse_import(Parser *p)
     Module *from = p->env->import(p->env->data, path, token_span(p, file));
     if (!from) {
         p->errors++;
-        p->import_missing = true;
+        p->import_missing = p->m->gaps = true;
         return false;
     }
     module_import(p->m, from);
@@ -318,6 +346,7 @@ static void no_definition(Parser *p)
         function_definition(p);
         return;
     }
+    p->m->gaps = true;
     parse_advance(p);
     skip_to_definition(p);
 }
@@ -430,35 +459,6 @@ static void expression(Parser *p)
                    parse_at_definition(p) ? "the end of the expression" : "an operator or the end");
 }
 
-static int by_span(const void *a, const void *b)
-{
-    const Diag *x = *(Diag *const *)a, *y = *(Diag *const *)b;
-    return x->span.from < y->span.from ? -1 : x->span.from > y->span.from;
-}
-
-/* Insertion keeps what is equal in order, and what is sorted already costs nothing. */
-void parse_sort_diags(Diags *diags, Diag *before)
-{
-    Diag **first = before ? &before->next : &diags->first;
-    Diag *sorted = NULL, *last = NULL;
-    for (Diag *d = *first, *next; d; d = next) {
-        next = d->next;
-        bool later = !last || d->span.source != last->span.source || by_span(&last, &d) <= 0;
-        Diag **at = &sorted;
-        if (later && last)
-            at = &last->next;
-        while (!later && *at && by_span(at, &d) <= 0)
-            at = &(*at)->next;
-        d->next = *at;
-        *at = d;
-        if (!d->next)
-            last = d;
-    }
-    *first = sorted;
-    if (last)
-        diags->last = last;
-}
-
 Module *parse_text(Ctx *cx, uint32_t source, const ParseEnv *env)
 {
     Parser p;
@@ -476,11 +476,15 @@ Module *parse_text(Ctx *cx, uint32_t source, const ParseEnv *env)
     else
         expression(&p);
     Module *m = p.m;
-    bool failed = p.errors > 0 || limit_hit(&cx->limits);
+    m->broken = p.errors > 0;
+    if (parse_unreadable(&p))
+        m->expr = NULL;
+    bool failed = (m->broken && !p.env->keep_broken) || limit_hit(&cx->limits);
     parser_deinit(&p);
+    if (m->broken)
+        diags_sort(cx->diags, before);
     if (!failed)
         return m;
-    parse_sort_diags(cx->diags, before);
     module_release(m);
     return NULL;
 }
@@ -509,7 +513,7 @@ Module *parse_definitions(Ctx *cx, size_t n, const Span *ranges, const Module *b
     parser_deinit(&p);
     if (!failed)
         return m;
-    parse_sort_diags(cx->diags, before);
+    diags_sort(cx->diags, before);
     module_release(m);
     return NULL;
 }

@@ -48,8 +48,11 @@ static void unknown_constructor(Parser *p, Token t, Symbol *s)
 {
     enum { MOST = 200 };
     const char *names[MOST];
+    /* What the clause takes, and which it leaves to others, is not known. */
+    parse_count_unjudged(p);
     if (undefined_again(p, s))
         return;
+    p->unjudged++;
     Diag *d = parse_error(p, E0112_UNDEFINED_CONSTRUCTOR, token_span(p, t),
                           "there is no constructor `%s`", s->name->text);
     if (!hint_replaced(p, d, s->name) && !hint_import(p, d, s->name))

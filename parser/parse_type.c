@@ -221,6 +221,8 @@ static const Type *adt_type(Parser *p, Token t, Symbol *s)
         return NULL;
     if (!def)
         return unknown_type(p, t, s);
+    if (def->broken)
+        parse_count_unjudged(p);
     if (any_poison(&args))
         return type_poison(p->cx);
     if (args.n == def->n_params)

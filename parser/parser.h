@@ -15,11 +15,14 @@ typedef struct ParseEnv {
     /* `import "prelude.rly"`: the module, retained for the caller, or NULL after a diagnostic at `span`. */
     Module *(*import)(void *data, Str path, Span span);
     void *data;
+    bool
+        keep_broken; /* a text with errors is a module all the same, which says so: what could be read is to be checked too */
+    bool gaps; /* some of those could not be read: names that nothing defines are not reported */
     bool redefine; /* a second definition of a name replaces instead of being an error (sessions) */
 } ParseEnv;
 
-/* A whole text: header, imports, definitions and metadata; or one expression. The module is the caller's; NULL after diagnostics. Types
- * are not inferred. */
+/* A whole text: header, imports, definitions and metadata; or one expression. The module is the caller's; NULL after diagnostics (but
+ * see keep_broken). Types are not inferred. */
 Module *parse_text(Ctx *cx, uint32_t source, const ParseEnv *env);
 
 /* Definitions that stand here and there, read again as one module: in each range one `def`, `type` or `extern type`. What `base` imported
@@ -38,15 +41,16 @@ typedef enum CellItemKind {
     CELL_EXPR,
     CELL_COMMAND, /* `:type 1 + 2`, to the end of the line */
     CELL_END,
-    CELL_ERROR, /* reported; the rest of the cell was looked at for further errors and is not to be run */
+    CELL_ERROR, /* reported */
 } CellItemKind;
 
 typedef struct CellItem {
     CellItemKind kind;
     Span span;
     Module *module; /* the caller's: definitions, or `expr` for LET (the value) and EXPR */
-    Var *var; /* LET: the variable that later items see; lies in `module` */
-    bool graph; /* LET: it was `%0 = e` */
+    Var *var; /* LET, and ERROR in one: the variable that later items see; lies in `module` */
+    bool graph; /* the same: it was `%0 = e` */
+    bool lost; /* ERROR: nobody knows where the next item begins */
     Str command; /* COMMAND: name without colon */
     Span args; /* COMMAND: the rest of the line, trimmed */
 } CellItem;
@@ -55,6 +59,7 @@ typedef struct CellParser {
     Ctx *cx;
     uint32_t source;
     uint32_t at; /* byte offset of the next item */
+    bool lenient; /* behind one that was lost: names that nothing defines may be its */
 } CellParser;
 
 void cell_parser_init(CellParser *p, Ctx *cx, uint32_t source);

@@ -70,43 +70,6 @@ static void look_in(Around *a, const Module *m, Span whole)
     }
 }
 
-typedef struct Seen {
-    Module *module;
-    Span span;
-} Seen;
-
-/* The items of a text up to the one at the cursor, checked one after the other in a world of their own. */
-typedef struct Trail {
-    RelaySession *s;
-    Module *env;
-    PtrMap locals, graph;
-    Vec(Seen) seen; /* in the arena of `env` */
-} Trail;
-
-static void copy_names(PtrMap *to, const PtrMap *from)
-{
-    for (size_t i = 0; i < from->n; i++)
-        if (from->entries[i].key)
-            ptrmap_put(to, from->entries[i].key, from->entries[i].value);
-}
-
-static void trail_check(Trail *t, const CellItem *item)
-{
-    Ctx *cx = &t->s->cx;
-    Module *m = item->module;
-    vec_push(&t->seen, &t->env->arena, ((Seen){m, item->span}));
-    if (item->kind == CELL_LET)
-        m->expr = expr_let(&m->arena, item->span, item->var, m->expr, &item->var->base);
-    typecheck_module(cx, m, t->env);
-    if (item->kind == CELL_LET)
-        ptrmap_put(item->graph ? &t->graph : &t->locals, item->var->name, item->var);
-    for (size_t i = 0; i < m->types.n; i++)
-        module_define_type(t->env, m->types.at[i]);
-    for (size_t i = 0; i < m->defs.n; i++)
-        if (m->defs.at[i].fn)
-            module_define(t->env, m->defs.at[i].name, m->defs.at[i].fn, m->defs.at[i].span, m);
-}
-
 /* The argument of a command is an expression too, behind one word at most that says what of it. */
 static void trail_command(Trail *t, const CellItem *item, const ParseEnv *env)
 {
@@ -132,10 +95,7 @@ static void find_around(Trail *t, Around *a)
     cell_parser_init(&p, &t->s->cx, a->source);
     for (bool there = true; there && !limit_hit(&t->s->cx.limits);) {
         CellItem item = {0};
-        ParseEnv env = session_parse_env(t->s);
-        env.globals = t->env;
-        env.locals = &t->locals;
-        env.graph = &t->graph;
+        ParseEnv env = trail_env(t);
         cell_parser_next(&p, &env, &item);
         there = item.kind != CELL_END && item.kind != CELL_ERROR;
         if (item.kind == CELL_COMMAND)
@@ -159,11 +119,9 @@ bool describe_around(RelaySession *s, Buf *b, const char *text, size_t len, size
     diags_init(&silent, &s->cx.limits);
     s->cx.diags = &silent;
     uint32_t source = sources_add(&s->cx.sources, "input", text, len);
-    Trail t = {.s = s, .env = source ? module_derive(s->env) : NULL};
+    Trail t = {0};
     Around a = {.source = source, .cursor = cursor};
-    copy_names(&t.locals, &s->local_names);
-    copy_names(&t.graph, &s->graph_names);
-    if (t.env)
+    if (source && trail_init(&t, s))
         find_around(&t, &a);
     const Call *call = expr_as_call(a.parent);
     bool called = a.best && call && call->callee == a.best && call->base.type;
@@ -183,11 +141,7 @@ bool describe_around(RelaySession *s, Buf *b, const char *text, size_t len, size
         buf_printf(b, "%.*s%s: ", (int)line, text + a.span.from, line < n ? "…" : "");
         type_print(b, a.best->type);
     }
-    for (size_t i = 0; i < t.seen.n; i++)
-        module_release(t.seen.at[i].module);
-    module_release(t.env);
-    ptrmap_deinit(&t.locals);
-    ptrmap_deinit(&t.graph);
+    trail_deinit(&t);
     sources_drop(&s->cx.sources, source);
     diags_deinit(&silent);
     s->cx.diags = before;

@@ -1,8 +1,9 @@
 /* Cells: item by item through parser, checker and engine. */
 #include "ir/print.h"
-#include "ir/walk.h"
 #include "session/internal.h"
 #include "typecheck/typecheck.h"
+
+#include <string.h>
 
 /* ---- definitions ----------------------------------------------------------------------------------------------------------- */
 
@@ -36,24 +37,10 @@ static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
 
 /* ---- values ---------------------------------------------------------------------------------------------------------------- */
 
-static void note_poison(void *data, Var *v)
-{
-    bool *found = data;
-    *found = *found || type_is_poison(v->base.type);
-}
-
-/* Whether the expression uses a variable whose own binding failed: that was reported, and nothing more is said. */
-static bool uses_failed(const Expr *e)
-{
-    bool found = false;
-    ir_free_vars(e, note_poison, &found);
-    return found;
-}
-
 static Value run_expr(RelaySession *s, const CellItem *item)
 {
     bool ok = typecheck_module_as(&s->cx, item->module, s->env, (CheckWish){.answers = true});
-    if (!ok || uses_failed(item->module->expr))
+    if (!ok)
         return value_none();
     return engine_eval(s, s->engine, s->env, item->module, item->module->expr);
 }
@@ -109,9 +96,9 @@ static bool run_item(RelaySession *s, const CellItem *item, bool silent)
     return false;
 }
 
-/* In what runs on after an item that fails, a script, the variables that it would have bound are known by the poison type, so that one
- * mistake gives one message. */
-static void bind_failed(RelaySession *s, const CellItem *item)
+/* ---- what fails ------------------------------------------------------------------------------------------------------------ */
+
+static void fail_binding(RelaySession *s, const CellItem *item)
 {
     if (!s->failed)
         s->failed = module_new(&s->cx);
@@ -127,9 +114,80 @@ static void bind_failed(RelaySession *s, const CellItem *item)
     ptrmap_put(names, name, v);
 }
 
+/* Old definitions stay; new ones are known by their types, as far as those are. */
+static void fail_definitions(RelaySession *s, Module *m)
+{
+    Module *next = module_derive(s->env);
+    if (!next)
+        return;
+    for (size_t i = 0; i < m->types.n; i++) {
+        TypeDef *def = (TypeDef *)(uintptr_t)m->types.at[i];
+        if (module_find_type(next, def->name))
+            continue;
+        def->broken = true;
+        module_define_type(next, def);
+    }
+    for (size_t i = 0; i < m->defs.n; i++) {
+        const Def *d = &m->defs.at[i];
+        if (!d->fn || d->imported || module_find(next, d->name))
+            continue;
+        if (!d->fn->base.type)
+            d->fn->base.type = s->cx.poison;
+        module_define(next, d->name, d->fn, d->span, m);
+        ptrmap_put(&s->failed_names, d->name, NULL);
+    }
+    s->gaps |= m->gaps;
+    module_release(s->env);
+    s->env = next;
+}
+
+/* In what runs on after an item that fails, a script, what it would have bound or defined is known by its type or by the poison type,
+ * so that one mistake gives one message. */
+static void fail_item(RelaySession *s, const CellItem *item)
+{
+    if (item->var)
+        fail_binding(s, item);
+    if (item->module && (item->module->defs.n || item->module->types.n || item->module->gaps))
+        fail_definitions(s, item->module);
+}
+
+/* A definition that uses one that failed has failed too, and nothing more is said. */
+static void fail_dependents(RelaySession *s, const Module *m)
+{
+    for (bool again = s->failed_names.n > 0; again;) {
+        again = false;
+        for (size_t i = 0; i < m->defs.n; i++) {
+            const Def *d = &m->defs.at[i];
+            if (!d->fn || ptrmap_has(&s->failed_names, d->name) ||
+                !session_uses_failed(s, &d->fn->base))
+                continue;
+            ptrmap_put(&s->failed_names, d->name, NULL);
+            again = true;
+        }
+    }
+}
+
+static void forget_failed_names(RelaySession *s)
+{
+    Module *next = s->failed_names.n || s->gaps ? module_derive(s->env) : NULL;
+    if (!next)
+        return;
+    for (size_t i = 0; i < s->failed_names.n; i++)
+        if (s->failed_names.entries[i].key)
+            module_remove(next, s->failed_names.entries[i].key);
+    for (size_t i = next->types.n; i-- > 0;)
+        if (next->types.at[i]->broken)
+            module_remove_type(next, next->types.at[i]);
+    ptrmap_clear(&s->failed_names);
+    s->gaps = false;
+    module_release(s->env);
+    s->env = next;
+}
+
 /* The names mean again what they did; those that were bound since keep that. */
 static void forget_failed(RelaySession *s)
 {
+    forget_failed_names(s);
     for (int k = 0; k < 2 && s->failed; k++) {
         PtrMap *names = k ? &s->graph_names : &s->local_names, *old = &s->failed_old[k];
         for (size_t i = 0; i < old->n; i++) {
@@ -147,30 +205,97 @@ static void forget_failed(RelaySession *s)
     s->failed = NULL;
 }
 
-/* What one item has to say is shown before the next one runs. A syntax error ends the cell in any case, because nobody knows where
- * the next item begins. */
+/* ---- cells ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct Cell {
+    RelaySession *s;
+    CellRun run;
+    CellParser parser;
+    bool checking; /* something failed: the rest is checked and not run */
+    Trail trail;
+} Cell;
+
+/* Whether what was reported last is about the text or its types, and not about what happened when it ran. */
+static bool is_judgement(const RelaySession *s)
+{
+    const Diag *d = s->cx.diags->last;
+    const char *code = d ? diag_info(d->code)->code : "";
+    return s->cx.limits.hit == LIMIT_NONE && !s->quit &&
+           (!strncmp(code, "E01", 3) || !strncmp(code, "E02", 3) || !strncmp(code, "W02", 3));
+}
+
+/* The other errors of an item that could not be read as a whole. */
+static void check_broken(RelaySession *s, const CellItem *item)
+{
+    Module *m = item->module;
+    if (item->var && m->expr)
+        m->expr = expr_let(&m->arena, item->span, item->var, m->expr, &item->var->base);
+    typecheck_module(&s->cx, m, s->env);
+}
+
+/* False when nothing of the cell is looked at any more. Takes the item's module. */
+static bool cell_failed(Cell *c, const CellItem *item)
+{
+    RelaySession *s = c->s;
+    bool error = item->kind == CELL_ERROR;
+    if (error ? s->cx.limits.hit != LIMIT_NONE : !c->run.go_on && !is_judgement(s)) {
+        module_release(item->module);
+        return false;
+    }
+    if (error && item->module)
+        check_broken(s, item);
+    if (c->run.go_on)
+        fail_item(s, item);
+    if (c->run.go_on && !item->lost) {
+        module_release(item->module);
+        return true;
+    }
+    c->checking = trail_init(&c->trail, s);
+    if (c->checking && item->module)
+        trail_define(&c->trail, item);
+    return c->checking;
+}
+
+/* False at the end. */
+static bool cell_item(Cell *c)
+{
+    RelaySession *s = c->s;
+    CellItem item = {0};
+    ParseEnv env = c->checking ? trail_env(&c->trail) : session_parse_env(s);
+    cell_parser_next(&c->parser, &env, &item);
+    if (item.kind == CELL_END)
+        return false;
+    if (c->checking && item.module)
+        trail_check(&c->trail, &item);
+    if (c->checking)
+        return true;
+    if (item.kind == CELL_ERROR || !run_item(s, &item, c->run.silent))
+        return cell_failed(c, &item);
+    if (item.kind == CELL_DEFINITIONS && item.module)
+        fail_dependents(s, item.module);
+    module_release(item.module);
+    return true;
+}
+
+/* What one item has to say is shown before the next one runs. Behind an item that fails, the rest of a cell is checked and not run; a
+ * script runs on, unless nobody knows where its next item begins. */
 RelayStatus cell_run(RelaySession *s, CellRun run)
 {
     RelayStatus worst = RELAY_OK;
-    CellParser p;
+    Cell c = {.s = s, .run = run};
     if (!run.go_on)
         forget_failed(s);
-    cell_parser_init(&p, &s->cx, run.source);
-    for (;;) {
-        CellItem item = {0};
-        ParseEnv env = session_parse_env(s);
-        cell_parser_next(&p, &env, &item);
-        bool there = item.kind != CELL_END && item.kind != CELL_ERROR;
-        bool good = there && run_item(s, &item, run.silent);
-        if (!good && run.go_on && item.kind == CELL_LET)
-            bind_failed(s, &item);
-        module_release(item.module);
+    cell_parser_init(&c.parser, &s->cx, run.source);
+    for (bool more = true; more;) {
+        more = cell_item(&c);
         RelayStatus status = session_status(s);
         worst = status > worst ? status : worst;
-        if (!there || (!good && !run.go_on) || s->quit || s->cx.limits.hit != LIMIT_NONE)
-            return worst;
-        emit_diags(s);
+        more = more && !s->quit && s->cx.limits.hit == LIMIT_NONE;
+        if (more)
+            emit_diags(s);
     }
+    trail_deinit(&c.trail);
+    return worst;
 }
 
 RelayStatus relay_session_eval(RelaySession *s, const RelayCell *cell, RelaySink sink)

@@ -84,6 +84,8 @@ static bool no_gpu(RelaySession *s)
 bool engine_pick(RelaySession *s, Engine *engine, Module *env, const Name *name)
 {
     const Def *def = module_find(env, name);
+    if (ptrmap_has(&s->failed_names, name))
+        return false;
     if (*engine == ENGINE_GPU)
         return no_gpu(s);
     if (*engine == ENGINE_JIT && !jit_prepare(s, env, name, def ? def->span : (Span){0}))
@@ -171,8 +173,39 @@ void thunk_free(Thunk *t)
     *t = (Thunk){0};
 }
 
+typedef struct Failed {
+    const RelaySession *s;
+    bool found;
+} Failed;
+
+static void note_poison(void *data, Var *v)
+{
+    Failed *f = data;
+    f->found = f->found || type_is_poison(v->base.type);
+}
+
+static WalkNext note_failed(void *data, const Expr *e)
+{
+    Failed *f = data;
+    const GlobalVar *g = expr_as_global(e);
+    f->found = g && ptrmap_has(&f->s->failed_names, g->name);
+    return f->found ? WALK_STOP : WALK_ON;
+}
+
+bool session_uses_failed(const RelaySession *s, const Expr *e)
+{
+    Failed f = {.s = s};
+    if (s->failed)
+        ir_free_vars(e, note_poison, &f);
+    if (!f.found && s->failed_names.n)
+        ir_walk(e, note_failed, NULL, &f);
+    return f.found;
+}
+
 Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Expr *e)
 {
+    if (session_uses_failed(s, e))
+        return value_none();
     if (engine == ENGINE_GPU && !no_gpu(s))
         return value_none();
     if (stops_any(s))

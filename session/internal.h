@@ -44,6 +44,9 @@ struct RelaySession {
     Imported *imported; /* files, newest first */
     Module *failed; /* whose variables stand for those of bindings that failed; NULL: none did */
     PtrMap failed_old[2]; /* what their names meant before: locals, graph variables */
+    PtrMap
+        failed_names; /* definitions that failed: Name; they are in `env` with what is known of their types */
+    bool gaps; /* there may be others that failed, by names that are not known */
     int loading; /* nesting of :load */
     bool quit; /* :quit was run in this cell; nothing behind it is */
     struct Stops *stops; /* breakpoints and watched variables; NULL: none */
@@ -151,6 +154,8 @@ bool display_text(RelaySession *s, Value v, Span span);
 bool session_jit(RelaySession *s);
 /* Parses "interp", "jit", "gpu"; false when it is none of them. */
 bool engine_parse(const char *text, Engine *out);
+/* Whether an expression or definition uses a variable or definition that failed: that was reported, and nothing is run or said. */
+bool session_uses_failed(const RelaySession *s, const Expr *e);
 /* Runs a checked expression; what the JIT cannot compile the evaluator runs, with a warning. NONE after a diagnostic. */
 Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Expr *e);
 /* Makes `name` of env ready for the engine; what the JIT cannot compile falls to the evaluator, with a warning. False after a
@@ -172,6 +177,29 @@ typedef struct Thunk {
 } Thunk;
 bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Thunk *out);
 void thunk_free(Thunk *t);
+
+/* ---- trail.c ---------------------------------------------------------------------------------------------------------------- */
+
+/* Items of a text that are checked one after the other and not run, in a world of their own. */
+typedef struct Seen {
+    Module *module;
+    Span span;
+} Seen;
+
+typedef struct Trail {
+    RelaySession *s;
+    Module *env;
+    PtrMap locals, graph;
+    Vec(Seen) seen; /* in the arena of `env` */
+} Trail;
+
+bool trail_init(Trail *t, RelaySession *s);
+void trail_deinit(Trail *t);
+ParseEnv trail_env(const Trail *t);
+/* Takes the item's module. What could not be read or checked has the poison type from here on. */
+void trail_check(Trail *t, const CellItem *item);
+/* The same for what was checked already. */
+void trail_define(Trail *t, const CellItem *item);
 
 /* ---- around.c --------------------------------------------------------------------------------------------------------------- */
 

@@ -58,6 +58,7 @@ static void free_locals(RelaySession *s)
     s->failed = NULL;
     ptrmap_deinit(&s->failed_old[0]);
     ptrmap_deinit(&s->failed_old[1]);
+    ptrmap_deinit(&s->failed_names);
     ptrmap_deinit(&s->local_names);
     ptrmap_deinit(&s->graph_names);
     ptrmap_deinit(&s->local_values);
@@ -196,6 +197,8 @@ ParseEnv session_parse_env(RelaySession *s)
         .graph = &s->graph_names,
         .import = session_import,
         .data = s,
+        .keep_broken = true,
+        .gaps = s->gaps,
         .redefine = true,
     };
 }

@@ -11,17 +11,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-Module *load_program(RelaySession *s, const char *name, const char *text, size_t len, bool check)
+/* What could be read, broken or not; to be checked. */
+static Module *read_program(RelaySession *s, const char *name, const char *text, size_t len,
+                            bool keep_broken)
 {
     uint32_t source = sources_add(&s->cx.sources, name ? name : "input", text, len);
     if (!source) {
         diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`%s` is too large", name);
         return NULL;
     }
-    ParseEnv env = {.import = session_import, .data = s};
-    Module *m = session_parse(s, source, &env);
+    ParseEnv env = {.import = session_import, .data = s, .keep_broken = keep_broken};
+    return session_parse(s, source, &env);
+}
+
+Module *load_program(RelaySession *s, const char *name, const char *text, size_t len, bool check)
+{
+    Diag *before = s->cx.diags->last;
+    Module *m = read_program(s, name, text, len, check);
     if (m && (!check || typecheck_module(&s->cx, m, NULL)))
         return m;
+    if (m && m->broken)
+        diags_sort(s->cx.diags, before);
     module_release(m);
     return NULL;
 }
@@ -70,11 +80,13 @@ static RelayStatus stage_fmt(RelaySession *s, const RelayRequest *r)
 
 static RelayStatus stage_check(RelaySession *s, const RelayRequest *r)
 {
-    Module *m = load_request(s, r, false);
-    if (m && request_flag(r, "explain"))
+    Module *m = read_program(s, r->name, r->text, r->len, true);
+    if (m && !m->broken && request_flag(r, "explain"))
         explain_module(s, m, NULL);
     else if (m && typecheck_module_as(&s->cx, m, NULL, (CheckWish){.answers = true}))
         emit_module(s, m, true);
+    else if (m && m->broken)
+        diags_sort(s->cx.diags, NULL);
     module_release(m);
     return session_status(s);
 }

@@ -33,6 +33,8 @@ static void visit_var(Checker *ck, Var *v)
 
 static void unknown_global(Checker *ck, const GlobalVar *g)
 {
+    if (ck->m->gaps)
+        return;
     Diag *d = diag_error(ck->cx->diags, E0211_UNDEFINED_GLOBAL, g->base.span,
                          "nothing defines `@%s`", g->name->text);
     Vec(const char *) names = {0};

@@ -305,58 +305,6 @@ static void infer_expr(Checker *ck)
         check_rigid(ck, ck->m->expr);
 }
 
-/* ---- the order of messages ------------------------------------------------------------------------------------------------------ */
-
-/* Definitions are inferred callees first; messages come in the order of the text, those without a place last. */
-static bool comes_before(const Diag *a, const Diag *b)
-{
-    uint32_t source_a = a->span.source - 1, source_b = b->span.source - 1;
-    return source_a != source_b ? source_a < source_b : a->span.from < b->span.from;
-}
-
-/* Merges two ordered lists; of equals the first list's comes first. */
-static Diag *merge(Diag *a, Diag *b)
-{
-    Diag *first = NULL, **end = &first;
-    while (a && b) {
-        Diag **from = comes_before(b, a) ? &b : &a;
-        *end = *from;
-        end = &(*end)->next;
-        *from = (*from)->next;
-    }
-    *end = a ? a : b;
-    return first;
-}
-
-static Diag *sort_list(Diag *list)
-{
-    /* The list in bin k has 2^k diagnostics or none, and comes before those of lower bins. */
-    Diag *bins[32] = {0};
-    while (list) {
-        Diag *one = list;
-        list = list->next;
-        one->next = NULL;
-        uint32_t k = 0;
-        for (; k < 31 && bins[k]; k++) {
-            one = merge(bins[k], one);
-            bins[k] = NULL;
-        }
-        bins[k] = merge(bins[k], one);
-    }
-    Diag *all = NULL;
-    for (uint32_t k = 0; k < 32; k++)
-        all = merge(bins[k], all);
-    return all;
-}
-
-static void sort_diags(Diags *ds, Diag *after)
-{
-    Diag **first = after ? &after->next : &ds->first;
-    *first = sort_list(*first);
-    for (Diag *d = *first; d; d = d->next)
-        ds->last = d;
-}
-
 bool typecheck_module(Ctx *cx, Module *m, const Module *env)
 {
     return typecheck_module_as(cx, m, env, (CheckWish){0});
@@ -374,11 +322,11 @@ bool typecheck_module_as(Ctx *cx, Module *m, const Module *env, CheckWish wish)
     infer_defs(&ck);
     if (m->expr && !limit_hit(&cx->limits))
         infer_expr(&ck);
-    sort_diags(cx->diags, before);
+    diags_sort(cx->diags, before);
     why_deinit(&ck.why);
     ptrmap_deinit(&ck.functions);
     ptrmap_deinit(&ck.checked);
     ptrmap_deinit(&ck.ill_matches);
     arena_deinit(&ck.scratch);
-    return cx->diags->errors == errors && !limit_hit(&cx->limits);
+    return !m->broken && cx->diags->errors == errors && !limit_hit(&cx->limits);
 }

@@ -10,7 +10,7 @@
 #include "ir/module.h"
 
 /* Infers the definitions and `expr` of a module in place. Globals are looked up in m, then in `env` (may be NULL), whose definitions
- * have types. False after diagnostics. */
+ * have types. False after diagnostics, and for a module that was broken when it was read. */
 bool typecheck_module(Ctx *cx, Module *m, const Module *env);
 /* What else is wanted of a run. */
 typedef struct Story Story;

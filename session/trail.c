@@ -1,0 +1,65 @@
+#include "session/internal.h"
+#include "typecheck/typecheck.h"
+
+static void copy_names(PtrMap *to, const PtrMap *from)
+{
+    for (size_t i = 0; i < from->n; i++)
+        if (from->entries[i].key)
+            ptrmap_put(to, from->entries[i].key, from->entries[i].value);
+}
+
+bool trail_init(Trail *t, RelaySession *s)
+{
+    *t = (Trail){.s = s, .env = module_derive(s->env)};
+    copy_names(&t->locals, &s->local_names);
+    copy_names(&t->graph, &s->graph_names);
+    return t->env != NULL;
+}
+
+void trail_deinit(Trail *t)
+{
+    for (size_t i = 0; i < t->seen.n; i++)
+        module_release(t->seen.at[i].module);
+    module_release(t->env);
+    ptrmap_deinit(&t->locals);
+    ptrmap_deinit(&t->graph);
+}
+
+ParseEnv trail_env(const Trail *t)
+{
+    ParseEnv env = session_parse_env(t->s);
+    env.globals = t->env;
+    env.locals = &t->locals;
+    env.graph = &t->graph;
+    return env;
+}
+
+void trail_define(Trail *t, const CellItem *item)
+{
+    Module *m = item->module;
+    const Type *poison = t->s->cx.poison;
+    vec_push(&t->seen, &t->env->arena, ((Seen){m, item->span}));
+    t->env->gaps |= m->gaps;
+    if (item->var && !item->var->base.type)
+        item->var->base.type = poison;
+    if (item->var)
+        ptrmap_put(item->graph ? &t->graph : &t->locals, item->var->name, item->var);
+    for (size_t i = 0; i < m->types.n; i++)
+        module_define_type(t->env, m->types.at[i]);
+    for (size_t i = 0; i < m->defs.n; i++) {
+        const Def *d = &m->defs.at[i];
+        if (d->fn && !d->fn->base.type)
+            d->fn->base.type = poison;
+        if (d->fn)
+            module_define(t->env, d->name, d->fn, d->span, m);
+    }
+}
+
+void trail_check(Trail *t, const CellItem *item)
+{
+    Module *m = item->module;
+    if (item->var && m->expr)
+        m->expr = expr_let(&m->arena, item->span, item->var, m->expr, &item->var->base);
+    typecheck_module(&t->s->cx, m, t->env);
+    trail_define(t, item);
+}
