@@ -2,7 +2,6 @@
 
 #include "base/limit.h"
 #include "base/number.h"
-#include "base/pages.h"
 
 #include <assert.h>
 #include <stdalign.h>
@@ -31,7 +30,7 @@
 /* Debug builds use small blocks, so that crossing from one to the next is common. */
 #ifdef NDEBUG
 #define BLOCK_LEAST ((size_t)4 << 10)
-#define BLOCK_MOST ((size_t)4 << 20)
+#define BLOCK_MOST ((size_t)1 << 20)
 #else
 #define BLOCK_LEAST ((size_t)256)
 #define BLOCK_MOST ((size_t)16 << 10)
@@ -71,17 +70,6 @@ static void block_link(Arena *a, ArenaBlock **list, ArenaBlock *b)
     a->bytes += b->size;
 }
 
-/* Memory of its own for a block; large blocks get large pages. */
-static ArenaBlock *block_memory(size_t size, bool zeroed)
-{
-    if (size < PAGES_LARGE)
-        return zeroed ? calloc(1, size) : malloc(size);
-    ArenaBlock *b = zeroed ? calloc(1, size) : aligned_alloc(PAGES_LARGE, size);
-    if (b)
-        pages_prefer_large(b, size);
-    return b;
-}
-
 /* A block with room for `size` bytes, on one of the lists; NULL when memory is refused. */
 static ArenaBlock *block_new(Arena *a, ArenaBlock **list, size_t size, bool zeroed)
 {
@@ -89,7 +77,7 @@ static ArenaBlock *block_new(Arena *a, ArenaBlock **list, size_t size, bool zero
         return NULL;
     if (a->limits && !limit_charge(a->limits, size))
         return NULL;
-    ArenaBlock *b = block_memory(size, zeroed);
+    ArenaBlock *b = zeroed ? calloc(1, size) : malloc(size);
     if (!b) {
         if (a->limits) {
             limit_release(a->limits, size);
@@ -213,8 +201,6 @@ static void *grow_big(Arena *a, void *at, size_t size)
             limit_release(a->limits, size + header_size - old);
         return NULL;
     }
-    if (size >= PAGES_LARGE)
-        pages_prefer_large(larger, size + header_size);
     larger->size = size + header_size;
     a->bytes += larger->size - old;
     *(larger->newer ? &larger->newer->older : &a->big) = larger;

@@ -1,6 +1,5 @@
 #include "base/buf.h"
 
-#include "base/pages.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
@@ -64,8 +63,6 @@ bool buf_reserve(Buf *b, size_t more)
     char *at = realloc(b->at, cap);
     if (!at)
         return fail(b);
-    if (cap >= PAGES_LARGE)
-        pages_prefer_large(at, cap);
     b->at = at;
     b->cap = cap;
     b->at[b->n] = '\0';

@@ -23,8 +23,10 @@ typedef enum TaskKind {
     TASK_CLAUSE, /* closes clause i - 1 and opens clause i */
 } TaskKind;
 
-/* Deeper scopes stay at this level: otherwise the blanks of a program nested a hundred thousand deep would fill the memory. */
+/* Deeper scopes stay at this level, and much deeper ones have no blanks at all: otherwise those of a program nested a million deep
+ * would fill the memory. */
 #define INDENT_MOST 64
+#define INDENT_SEEN 1024
 
 static void task(Printer *p, TaskKind kind, const Expr *e, uint32_t i)
 {
@@ -38,6 +40,8 @@ static void task(Printer *p, TaskKind kind, const Expr *e, uint32_t i)
 static void indent(Printer *p)
 {
     uint32_t level = p->indent < INDENT_MOST ? p->indent : INDENT_MOST;
+    if (p->indent > INDENT_SEEN)
+        return;
     if (level < INDENT_COUNTED)
         buf_repeat(&p->text, ' ', 2 * (size_t)level);
     else
@@ -102,13 +106,21 @@ static PrintNode *named(Printer *p, const Expr *var)
     return node_get(p, var);
 }
 
+/* A line's worth is written once: its place is free again when nothing was made behind it and no text is being made there. */
+static void put_line_text(Printer *p, const PrintNode *node)
+{
+    buf_bytes(&p->text, p->lines.at + node->text.from, node->text.n);
+    if (node->text.from + node->text.n == p->lines.n && node->text.from >= p->making)
+        buf_cut(&p->lines, node->text.from);
+}
+
 /* The node's whole text, at the end of `text`. */
 static void put_text(Printer *p, const PrintNode *node)
 {
     if (node->is_doc)
         doc_splice(p, *node->doc);
     else
-        buf_bytes(&p->text, p->lines.at + node->text.from, node->text.n);
+        put_line_text(p, node);
 }
 
 static void hoist(Printer *p, PrintNode *node)
@@ -196,7 +208,7 @@ static void put_tuple(Printer *p, Buf *b, const Tuple *t)
 static void finish(Printer *p, const Expr *e)
 {
     Buf *b = &p->lines;
-    size_t from = b->n;
+    size_t from = p->making = b->n;
     switch ((ExprKind)e->kind) {
     case EXPR_CALL: put_call(p, b, expr_as_call(e)); break;
     case EXPR_TUPLE: put_tuple(p, b, expr_as_tuple(e)); break;
@@ -229,6 +241,7 @@ static void finish(Printer *p, const Expr *e)
     PrintNode *node = node_get(p, e);
     node->text.from = from;
     node->text.n = b->n - from;
+    p->making = 0;
 }
 
 /* ---- scopes ------------------------------------------------------------------------------------------------------------------------- */
@@ -285,7 +298,7 @@ static void let_line(Printer *p, const Let *let, bool first)
     const PrintNode *node = node_get(p, &let->base);
     indent(p);
     buf_str(&p->text, "let ");
-    buf_bytes(&p->text, p->lines.at + node->text.from, node->text.n);
+    put_line_text(p, node);
     buf_str(&p->text, " = ");
     /* The text of the first value was made outside the parenthesis. */
     const PrintNode *value = first ? node_find(p, let->value) : NULL;

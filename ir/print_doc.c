@@ -6,8 +6,20 @@
 /* Deeper than this nothing more is added: the blanks would fill the memory. */
 #define DEEPER_MOST 64
 
+/* Whether `next` goes on where the doc ends: then they are one piece. */
+static bool joins(const Doc *doc, const Piece *next)
+{
+    const Piece *last = doc->last;
+    return last && last->from != PIECE_DEEPER && next->from != PIECE_DEEPER && next->blanks == 0 &&
+           last->to == next->from;
+}
+
 static void add_piece(Printer *p, Doc *doc, Piece one)
 {
+    if (joins(doc, &one)) {
+        doc->last->to = one.to;
+        return;
+    }
     Piece *piece = arena_new(&p->arena, Piece);
     *piece = one;
     if (doc->last)
@@ -50,6 +62,12 @@ void doc_splice(Printer *p, Doc inner)
     Doc *doc = &vec_last(&p->docs);
     if (!inner.first)
         return;
+    if (joins(doc, inner.first)) {
+        doc->last->to = inner.first->to;
+        doc->last->next = inner.first->next;
+        doc->last = inner.first == inner.last ? doc->last : inner.last;
+        return;
+    }
     if (doc->last)
         doc->last->next = inner.first;
     else

@@ -6,6 +6,7 @@
 #ifndef IR_PRINT_INTERNAL_H
 #define IR_PRINT_INTERNAL_H
 
+#include "base/places.h"
 #include "ir/ctx.h"
 #include "ir/print.h"
 
@@ -52,16 +53,8 @@ typedef struct PrintNode {
     };
 } PrintNode;
 
-/* For each place in a page of addresses the position in `nodes` + 1, or 0. */
-typedef struct NodePage {
-    uintptr_t number;
-    uint32_t *at;
-} NodePage;
-
 typedef struct NodeTable {
-    NodePage *pages; /* open addressing */
-    size_t n_pages, cap;
-    NodePage last;
+    Places places; /* pages of positions in `nodes` + 1 */
     Vec(PrintNode) nodes;
 } NodeTable;
 
@@ -91,6 +84,7 @@ typedef struct Printer {
     Arena arena;
     Buf text;                   /* whatever goes into a Doc */
     Buf lines;                  /* texts of calls, tuples, projections */
+    size_t making;              /* what stands in `lines` below has to stay */
     Buf head;                   /* for a moment */
     Vec(Doc) docs;              /* open; the last one grows at the end of `text` */
     size_t open;                /* where the last doc's unfinished piece begins */

@@ -5,78 +5,17 @@
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------------------ */
 
-/* Nodes lie close together in arenas: a page of addresses is looked for, and in it a node stands at its place. */
-#define PAGE_BITS 12
-#define GRANULE_BITS 4 /* no two nodes begin in the same 16 bytes: each is longer */
-#define PAGE_NODES (1u << (PAGE_BITS - GRANULE_BITS))
-
-static uintptr_t page_of(const Expr *e)
-{
-    return (uintptr_t)e >> PAGE_BITS;
-}
-
-static size_t place_in_page(const Expr *e)
-{
-    return (uintptr_t)e >> GRANULE_BITS & (PAGE_NODES - 1);
-}
-
-/* The slot of the page, or the free one where it belongs. */
-static NodePage *page_slot(const NodeTable *t, uintptr_t number)
-{
-    uint64_t h = number * 0x9e3779b97f4a7c15u;
-    size_t k = (h ^ h >> 32) & (t->cap - 1);
-    while (t->pages[k].at && t->pages[k].number != number)
-        k = (k + 1) & (t->cap - 1);
-    return &t->pages[k];
-}
-
-static void pages_grow(Printer *p)
-{
-    NodeTable old = p->nodes, *t = &p->nodes;
-    t->cap = old.cap ? 2 * old.cap : 16;
-    t->pages = arena_alloc_must(&p->arena, t->cap, sizeof *t->pages);
-    for (size_t i = 0; i < old.cap; i++)
-        if (old.pages[i].at)
-            *page_slot(t, old.pages[i].number) = old.pages[i];
-}
-
-/* The page that was asked for last is asked for again more often than not. */
-static const uint32_t *page_find(NodeTable *t, uintptr_t number)
-{
-    if (t->last.at && t->last.number == number)
-        return t->last.at;
-    const NodePage *page = t->cap ? page_slot(t, number) : NULL;
-    if (!page || !page->at)
-        return NULL;
-    t->last = *page;
-    return page->at;
-}
-
-static uint32_t *page_get(Printer *p, uintptr_t number)
-{
-    NodeTable *t = &p->nodes;
-    uint32_t *at = (uint32_t *)(uintptr_t)page_find(t, number);
-    if (at)
-        return at;
-    if (4 * (t->n_pages + 1) > 3 * t->cap)
-        pages_grow(p);
-    NodePage *page = page_slot(t, number);
-    *page = (NodePage){number, arena_alloc_must(&p->arena, PAGE_NODES, sizeof *page->at)};
-    t->n_pages++;
-    t->last = *page;
-    return page->at;
-}
-
 PrintNode *node_find(Printer *p, const Expr *e)
 {
-    const uint32_t *page = page_find(&p->nodes, page_of(e));
-    uint32_t at = page ? page[place_in_page(e)] : 0;
+    const uint32_t *page = places_find(&p->nodes.places, e);
+    uint32_t at = page ? page[place_of(e)] : 0;
     return at ? &p->nodes.nodes.at[at - 1] : NULL;
 }
 
 PrintNode *node_get(Printer *p, const Expr *e)
 {
-    uint32_t *at = &page_get(p, page_of(e))[place_in_page(e)];
+    uint32_t *page = places_get(&p->nodes.places, &p->arena, e, PLACES * sizeof *page);
+    uint32_t *at = &page[place_of(e)];
     if (!*at) {
         vec_push(&p->nodes.nodes, &p->arena, ((PrintNode){.e = e, .number = -1}));
         *at = (uint32_t)p->nodes.nodes.n;

@@ -1,5 +1,6 @@
 #include "ir/walk.h"
 
+#include "base/places.h"
 #include "ir/ctx.h"
 
 #include <string.h>
@@ -85,7 +86,7 @@ typedef struct WalkFrame {
 typedef struct Walk {
     WalkFn *before, *after;
     void *data;
-    PtrMap seen;
+    Places seen;
     Arena arena;
     Vec(WalkFrame) stack;
     bool stopped;
@@ -94,9 +95,8 @@ typedef struct Walk {
 /* Marks a node as seen and calls `before`; true when its children come next. */
 static bool walk_enter(Walk *w, const Expr *e)
 {
-    if (w->stopped || ptrmap_has(&w->seen, e))
+    if (w->stopped || !places_add(&w->seen, &w->arena, e))
         return false;
-    ptrmap_put(&w->seen, e, NULL);
     WalkNext next = w->before ? w->before(w->data, e) : WALK_ON;
     w->stopped |= next == WALK_STOP;
     return next == WALK_ON;
@@ -138,7 +138,6 @@ bool ir_walk(const Expr *root, WalkFn *before, WalkFn *after, void *data)
         w.stack.n--;
         walk_leave(&w, e);
     }
-    ptrmap_deinit(&w.seen);
     arena_deinit(&w.arena);
     return !w.stopped;
 }
