@@ -38,6 +38,7 @@ static const Type *read_tensor(Reader *r)
 {
     Dim dims[8];
     uint32_t rank = 0;
+    r->at += strspn(r->at, " ");
     size_t n = strcspn(r->at, "[,) ");
     DType dtype;
     if (!dtype_parse((Str){r->at, n}, &dtype))
@@ -342,6 +343,18 @@ static Expr *alike(Gen *g, const Type *t, int size)
             return finish_call(g, &s, size);
     }
     return NULL;
+}
+
+Expr *make_value_call(Gen *g, const Type *t, int size)
+{
+    Expr *e = alike(g, t, size);
+    const Call *call = expr_as_call(e);
+    if (!call || call->attrs)
+        return e;
+    Var *v = fresh_var(g, NULL);
+    Expr *again =
+        expr_call(g->arena, (Span){0}, &v->base, call->args.n, call->args.at, call->attrs);
+    return make_let(g, v, call->callee, again);
 }
 
 Expr *make_operator_call(Gen *g, const Type *t, int size)

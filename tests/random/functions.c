@@ -7,10 +7,17 @@
 /* ---- types */
 
 /* Names as they are printed: one within another of the same name could not be told apart. */
-static const TypeVar *new_type_var(Gen *g, uint32_t i)
+static const TypeVar *new_type_var(Gen *g)
 {
-    char name[] = {(char)('A' + (g->vars.n + i) % 26), 0};
-    return typevar_new(g->cx, ctx_name(g->cx, name), NOWHERE);
+    Buf name = {0};
+    enum { LETTERS = 19 }; /* behind them come the names of data types */
+    buf_char(&name, (char)('A' + g->type_vars % LETTERS));
+    if (g->type_vars >= LETTERS)
+        buf_int(&name, g->type_vars / LETTERS);
+    g->type_vars++;
+    const TypeVar *v = typevar_new(g->cx, ctx_name(g->cx, buf_text(&name)), NOWHERE);
+    buf_deinit(&name);
+    return v;
 }
 
 /* For each type parameter there is an argument of it, so that the body can always make one. */
@@ -23,7 +30,7 @@ const Type *random_signature(Gen *g, uint32_t type_params, bool recursive)
     if (recursive)
         args[n++] = scalar_of(g, DT_INT32);
     for (uint32_t i = 0; i < type_params; i++) {
-        vars[i] = new_type_var(g, 0);
+        vars[i] = new_type_var(g);
         vec_push(&g->vars, &g->scratch, vars[i]);
         args[n++] = type_var(g->cx, vars[i]);
     }
@@ -85,7 +92,7 @@ static const Type *rename_params(Gen *g, const Type *t, const TypeVar **vars)
 {
     const Type *with[3], *args[8];
     for (uint32_t i = 0; i < t->n_params; i++) {
-        vars[i] = new_type_var(g, i);
+        vars[i] = new_type_var(g);
         with[i] = type_var(g->cx, vars[i]);
     }
     for (uint32_t i = 0; i < t->n; i++)
@@ -129,7 +136,9 @@ Function *make_function(Gen *g, const Type *t, int size, Known *self)
     const TypeVar **kept = arena_new_array(g->arena, const TypeVar *, t->n_params);
     for (uint32_t i = 0; i < t->n_params; i++)
         kept[i] = vars[i];
-    bool result = self || has_any(own->result) || !once_in(g, 3);
+    /* A polymorphic function that comes out of another is of one type, unless that is written. */
+    bool many = own->result->kind == TYPE_FUNC && own->result->n_params > 0;
+    bool result = self || many || has_any(own->result) || !once_in(g, 3);
     return expr_function(g->arena, NOWHERE, (TypeVarList){kept, t->n_params}, t->n, params,
                          random_marks(g), result ? own->result : NULL, body);
 }
@@ -163,6 +172,19 @@ static bool says(const Type *f, const TypeVar *v)
     return false;
 }
 
+/* Attributes that a call of a function carries along. */
+static const Attrs *random_record(Gen *g)
+{
+    static const AttrValue list[] = {{.kind = ATTR_NONE}, {.kind = ATTR_BOOL, .b = true}};
+    if (!once_in(g, 20))
+        return NULL;
+    count_form(g, "attributes of a call of a function");
+    const Attrs *attrs =
+        attrs_with(g->arena, NULL, "a.list", (AttrValue){.kind = ATTR_LIST, .list = {list, 2}});
+    return attrs_with(g->arena, attrs, "attrs_type_key",
+                      (AttrValue){.kind = ATTR_STRING, .s = str_of("attrs.Test")});
+}
+
 static Expr *call_one(Gen *g, Known k, const Type *const *with, int size)
 {
     const Type *f = k.type;
@@ -178,7 +200,7 @@ static Expr *call_one(Gen *g, Known k, const Type *const *with, int size)
     }
     g->effects += !k.pure;
     Expr *callee = k.e ? k.e : expr_global(g->arena, NOWHERE, k.name);
-    return expr_call(g->arena, NOWHERE, callee, f->n, args, NULL);
+    return expr_call(g->arena, NOWHERE, callee, f->n, args, random_record(g));
 }
 
 Expr *call_known(Gen *g, const Type *t, int size)

@@ -30,6 +30,7 @@ typedef struct Gen {
     Vec(const TypeDef *) types;
     Vec(const Op *) ops;
     Vec(const TypeVar *) vars; /* type parameters in scope */
+    int type_vars; /* made so far */
     int depth; /* of `make` in itself */
     int level; /* of function literals around */
     int recursions; /* calls of itself that a recursive function may still make */
@@ -98,6 +99,8 @@ Expr *make_match(Gen *g, const Type *t, int size);
 Expr *random_call(Gen *g, int size, const Type **t);
 /* An operator that gives a tensor of this static type. */
 Expr *make_operator_call(Gen *g, const Type *t, int size);
+/* The same with an operator that is a value first, where it has no attributes. */
+Expr *make_value_call(Gen *g, const Type *t, int size);
 /* Turns any tensor or tuple of tensors into a tensor of the static type t. */
 Expr *adapt(Gen *g, Expr *e, const Type *from, const Type *t);
 Expr *call_op(Gen *g, const char *name, uint32_t n, Expr *const *args, const Attrs *attrs);

@@ -216,13 +216,7 @@ static Expr *form_let_polymorphic(Gen *g, const Type *t, int size)
 /* An operator as a value, called on the spot. */
 static Expr *form_operator_value(Gen *g, const Type *t, int size)
 {
-    if (t->kind != TYPE_TENSOR || has_any(t) || dtype_is_bool(t->dtype))
-        return NULL;
-    static const char *const names[] = {"add", "subtract", "multiply", "maximum"};
-    Expr *op = expr_op(g->arena, NOWHERE, op_find(g->cx, str_of(names[below(g, 4)])));
-    Var *v = fresh_var(g, NULL);
-    Expr *args[2] = {make(g, t, size / 2), make(g, t, size / 2)};
-    return make_let(g, v, op, expr_call(g->arena, NOWHERE, &v->base, 2, args, NULL));
+    return t->kind == TYPE_TENSOR && !has_any(t) ? make_value_call(g, t, size) : NULL;
 }
 
 static Expr *form_if(Gen *g, const Type *t, int size)
@@ -259,6 +253,16 @@ static Expr *form_project_known(Gen *g, const Type *t, int size)
     return NULL;
 }
 
+/* The call tells what the parameters of a literal are. */
+static void drop_annotations(Gen *g, const Function *f)
+{
+    for (uint32_t i = 0; f && f->type_params.n == 0 && i < f->params.n; i++)
+        if (once_in(g, 3) && !has_any(f->params.at[i]->annotation)) {
+            f->params.at[i]->annotation = NULL;
+            count_form(g, "a parameter without a type");
+        }
+}
+
 /* The callee may be anything that makes a function; a function of a function gives curried calls. */
 static Expr *form_call(Gen *g, const Type *t, int size)
 {
@@ -270,6 +274,7 @@ static Expr *form_call(Gen *g, const Type *t, int size)
     Expr *callee = make(g, type_func(g->cx, 0, NULL, n, types, t), size / 2);
     for (uint32_t i = 0; i < n; i++)
         args[i] = make(g, types[i], size / 2 / (int)n);
+    drop_annotations(g, expr_as_function(callee));
     g->effects++;
     return expr_call(g->arena, NOWHERE, callee, n, args, NULL);
 }
@@ -317,7 +322,7 @@ static Expr *form_constructor(Gen *g, const Type *t, int size)
 /* A constructor that takes what the wanted function takes. */
 static Expr *constructor_value(Gen *g, const Type *t)
 {
-    const TypeDef *def = t->result->kind == TYPE_ADT ? t->result->def : NULL;
+    const TypeDef *def = t->result->kind == TYPE_ADT && !t->n_params ? t->result->def : NULL;
     for (uint32_t i = 0; def && i < def->n_cons; i++) {
         const Constructor *con = def->cons[i];
         bool fits = con->n == t->n && t->n > 0;

@@ -110,6 +110,20 @@ static void random_typedef(Gen *g, int number)
     add_type(g, def);
 }
 
+/* Nobody has a value of it. */
+static void extern_type(Gen *g)
+{
+    TypeDef *def = new_type(g, "Handle", below(g, 2));
+    def->is_extern = true;
+    module_define_type(g->m, def);
+    const Type *arg = random_scalar(g), *t = type_adt(g->cx, def, def->n_params, &arg);
+    Var *v = fresh_var(g, t);
+    Function *keep =
+        expr_function(g->arena, NOWHERE, (TypeVarList){0}, 1, &v, NULL, NULL, &v->base);
+    module_define(g->m, ctx_name(g->cx, "keep"), keep, NOWHERE, g->m);
+    count_form(g, "an extern type");
+}
+
 /* ---- programs */
 
 /* Indices, shapes and permutations that an argument decides would mostly be wrong; what is random has no one value. */
@@ -168,6 +182,8 @@ Module *random_program(Ctx *cx, RandomOptions options, RandomStats *stats)
             known_types(&g);
         for (int i = 0; i < 3 && once_in(&g, 2); i++)
             random_typedef(&g, i);
+        if (once_in(&g, 8))
+            extern_type(&g);
         make_definitions(&g, options.size);
         make_main(&g, options.size);
     }

@@ -62,6 +62,10 @@ const Type *random_sum(Gen *g, int depth)
 static const Type *random_func(Gen *g, int depth)
 {
     const Type *args[3];
+    if (depth > 1 && once_in(g, 6)) {
+        count_form(g, "a polymorphic function type");
+        return random_signature(g, 1, false);
+    }
     uint32_t n = below(g, 3);
     for (uint32_t i = 0; i < n; i++)
         args[i] = random_type(g, depth - 1);
