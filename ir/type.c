@@ -364,10 +364,39 @@ const Type *type_refresh(Ctx *cx, const Type *t)
     return t->open ? type_mapped(cx, t, (Mapping){.leaf = refresh_leaf}) : t;
 }
 
+static bool binds(const Type *t, const TypeVar *v)
+{
+    for (uint32_t i = 0; t->kind == TYPE_FUNC && i < t->n_params; i++)
+        if (t->params[i] == v)
+            return true;
+    return false;
+}
+
+/* A function type that binds a variable again, as one that was put into itself: inside it is another. */
+static bool subst_beneath(Ctx *cx, const Mapping *m, const Type *t, const Type **out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->n; i++)
+        n += !binds(t, m->vars[i]);
+    if (n == m->n)
+        return false;
+    const TypeVar **vars = arena_new_array(&cx->arena, const TypeVar *, n);
+    const Type **with = arena_new_array(&cx->arena, const Type *, n);
+    Mapping rest = {.leaf = m->leaf, .vars = vars, .with = with, .depth = m->depth};
+    for (uint32_t i = 0; i < m->n; i++)
+        if (!binds(t, m->vars[i])) {
+            vars[rest.n] = m->vars[i];
+            with[rest.n++] = m->with[i];
+        }
+    *out = n ? type_mapped(cx, t, rest) : t;
+    return true;
+}
+
 static bool subst_leaf(Ctx *cx, const Mapping *m, const Type **t, const Type **out)
 {
-    (void)cx;
     *t = *out = type_find(*t);
+    if ((*t)->kind == TYPE_FUNC && (*t)->n_params)
+        return subst_beneath(cx, m, *t, out);
     for (uint32_t i = 0; (*t)->kind == TYPE_VAR && i < m->n; i++)
         if (m->vars[i] == (*t)->var)
             *out = m->with[i];

@@ -395,8 +395,10 @@ static Ssa alias(Fn *f, const Var *var, Expr *value)
     Val *old = fn_val(f, value);
     if (!old)
         return fn_take(f, value);
-    Ssa at = old->at ? fn_take(f, value) : NULL;
+    Ssa at = old->at && !old->fixed ? fn_take(f, value) : NULL;
     Val *val = fn_bind(f, var, old->type, at);
+    if (old->fixed) /* nobody counts it, under either name */
+        val->at = old->at;
     val->known = old->known;
     val->atom = old->atom;
     val->open = old->open;

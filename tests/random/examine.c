@@ -4,6 +4,7 @@
 
 #include "ir/equal.h"
 #include "ir/print.h"
+#include "ir/walk.h"
 #include "ir/verify.h"
 #include "parser/parser.h"
 #include "passes/pass.h"
@@ -267,9 +268,27 @@ static bool same_runs(Examiner *x, const Run *a, const Run *b)
     return same;
 }
 
+static WalkNext add_owners(void *data, const Expr *e)
+{
+    const Constant *c = expr_as_constant(e);
+    if (c && c->value.kind == VALUE_TENSOR)
+        *(size_t *)data += c->value.tensor->refs;
+    return WALK_ON;
+}
+
+/* How many hold the constants of the module, all together. */
+static size_t owners_of_constants(const Module *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->defs.n; i++)
+        ir_walk(&m->defs.at[i].fn->base, add_owners, NULL, &n);
+    return n;
+}
+
 static const char *check_jit(Examiner *x, Module *m, const Run *wanted)
 {
     Buf why = {0};
+    size_t owners = owners_of_constants(m);
     const Name *name = ctx_name(&x->cx, "main");
     bool prepared = x->jit_table->prepare(x->jit, m, name, &why);
     const char *bad = NULL;
@@ -284,7 +303,7 @@ static const char *check_jit(Examiner *x, Module *m, const Run *wanted)
     x->compiled = prepared && !bad;
     x->jit_table->forget(x->jit, m);
     buf_deinit(&why);
-    return bad;
+    return !bad && owners_of_constants(m) != owners ? "the JIT lets go of the constants" : bad;
 }
 
 /* ---- passes */

@@ -50,6 +50,17 @@ static void test_types(void)
     diags_clear(cx.diags);
 }
 
+/* A type that was put into itself binds its variable again: what stands there is not the outer one. */
+static void test_subst(void)
+{
+    const TypeVar *a = typevar_new(&cx, ctx_name(&cx, "A"), (Span){0});
+    const Type *of_a = type_var(&cx, a), *number = type_scalar(&cx, dtype_of(DT_INT32));
+    const Type *identity = type_func(&cx, 1, &a, 1, &of_a, of_a);
+    const Type *args[] = {of_a, identity}, *pair = type_tuple(&cx, 2, args);
+    const Type *wanted[] = {number, identity};
+    CHECK(type_subst(&cx, pair, 1, &a, &number) == type_tuple(&cx, 2, wanted));
+}
+
 static WalkNext count(void *data, const Expr *e)
 {
     (void)e;
@@ -147,6 +158,7 @@ int main(void)
     limits_start(&cx.limits);
     Module *m = module_new(&cx);
     test_types();
+    test_subst();
     test_rewrite(m);
     test_equal(m);
     test_free(m);
