@@ -350,13 +350,15 @@ void attr_value_exprs(const AttrValue *v, void (*found)(void *data, Expr *e), vo
     if (v->kind == ATTR_EXPR)
         found(data, v->e);
     for (uint32_t i = 0; v->kind == ATTR_LIST && i < v->list.n; i++)
-        attr_value_exprs(&v->list.at[i], found, data);
+        if (v->list.at[i].kind >= ATTR_LIST)
+            attr_value_exprs(&v->list.at[i], found, data);
 }
 
 void attrs_exprs(const Attrs *a, void (*found)(void *data, Expr *e), void *data)
 {
     for (uint32_t i = 0; a && i < a->n; i++)
-        attr_value_exprs(&a->at[i].value, found, data);
+        if (a->at[i].value.kind >= ATTR_LIST)
+            attr_value_exprs(&a->at[i].value, found, data);
 }
 
 bool attr_value_equal(const AttrValue *a, const AttrValue *b)

@@ -17,7 +17,7 @@ typedef enum AttrKind {
     ATTR_FLOAT,
     ATTR_BOOL,
     ATTR_STRING, /* also dtypes and layouts */
-    ATTR_LIST,
+    ATTR_LIST, /* this and what follows may hold expressions */
     ATTR_EXPR, /* an expression: arange's start, stop, step; in a list, a name or a constant */
     ATTR_RECORD, /* an object of the metadata that has no other text: a device, a map */
 } AttrKind;

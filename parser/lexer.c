@@ -149,16 +149,19 @@ static uint32_t line_end(const Lexer *lx, uint32_t at)
     return end ? (uint32_t)(end - lx->text) : lx->end;
 }
 
-static Token token(Lexer *lx, TokenKind kind, uint32_t from, uint32_t to)
+static TokenKind token(Lexer *lx, Token *out, TokenKind kind, uint32_t from, uint32_t to)
 {
     lx->at = to;
-    return (Token){.kind = (uint8_t)kind, .from = from, .to = to};
+    *out = (Token){.from = from, .to = to, .kind = (uint8_t)kind};
+    return kind;
 }
 
-static Token faulty(Lexer *lx, TokenKind kind, TokenFault fault, uint32_t from, uint32_t to)
+static TokenKind faulty(Lexer *lx, Token *out, TokenKind kind, TokenFault fault, uint32_t from,
+                        uint32_t to)
 {
     lx->at = to;
-    return (Token){.kind = (uint8_t)kind, .fault = (uint8_t)fault, .from = from, .to = to};
+    *out = (Token){.from = from, .to = to, .kind = (uint8_t)kind, .fault = (uint8_t)fault};
+    return kind;
 }
 
 /* Blanks and comments; true when a comment is to be a token, or does not end. */
@@ -181,12 +184,12 @@ static bool skip_blank(Lexer *lx, Token *out)
         if (next == '/') {
             to = line_end(lx, lx->at);
         } else if (!block_comment(lx, lx->at, &to)) {
-            *out = faulty(lx, TOKEN_COMMENT, FAULT_COMMENT, lx->at, lx->at + 2);
+            faulty(lx, out, TOKEN_COMMENT, FAULT_COMMENT, lx->at, lx->at + 2);
             lx->at = lx->end;
             return true;
         }
         if (lx->comments) {
-            *out = token(lx, TOKEN_COMMENT, lx->at, to);
+            token(lx, out, TOKEN_COMMENT, lx->at, to);
             return true;
         }
         lx->at = to;
@@ -208,30 +211,30 @@ static uint32_t word_end(const Lexer *lx, uint32_t at, bool *high)
     return at;
 }
 
-static Token word(Lexer *lx, uint32_t from)
+static TokenKind word(Lexer *lx, Token *out, uint32_t from)
 {
     bool high;
     uint32_t to = word_end(lx, from, &high);
     const char *p = lx->text + from;
     size_t n = to - from;
     if (high)
-        return faulty(lx, TOKEN_IDENT, FAULT_CHARACTER, from, to);
+        return faulty(lx, out, TOKEN_IDENT, FAULT_CHARACTER, from, to);
     if (n == 1 && *p == '_')
-        return token(lx, TOKEN_UNDERSCORE, from, to);
+        return token(lx, out, TOKEN_UNDERSCORE, from, to);
     if (n < 2 || n > 9)
-        return token(lx, TOKEN_IDENT, from, to);
+        return token(lx, out, TOKEN_IDENT, from, to);
     TokenKind kind = keyword_of(p, n);
     if (kind == TOKEN_MATCH && byte_at(lx, to) == '?')
-        return token(lx, TOKEN_MATCH_PARTIAL, from, to + 1);
+        return token(lx, out, TOKEN_MATCH_PARTIAL, from, to + 1);
     if (kind != TOKEN_IDENT)
-        return token(lx, kind, from, to);
+        return token(lx, out, kind, from, to);
     if (n == 4 && byte_at(lx, to) == '[' && !memcmp(p, "meta", 4))
-        return token(lx, TOKEN_META, from, to + 1);
-    return token(lx, is_named_float(p, n) ? TOKEN_NUMBER : TOKEN_IDENT, from, to);
+        return token(lx, out, TOKEN_META, from, to + 1);
+    return token(lx, out, is_named_float(p, n) ? TOKEN_NUMBER : TOKEN_IDENT, from, to);
 }
 
 /* Greedy: all characters that a number may hold, then a suffix of the same. What it means is decided later. */
-static Token number(Lexer *lx, uint32_t from, uint32_t at)
+static TokenKind number(Lexer *lx, Token *out, uint32_t from, uint32_t at)
 {
     while (is(lx, at, NUMERIC))
         at++;
@@ -241,125 +244,125 @@ static Token number(Lexer *lx, uint32_t from, uint32_t at)
         while (is(lx, at, NUMERIC))
             at++;
     }
-    return token(lx, TOKEN_NUMBER, from, at);
+    return token(lx, out, TOKEN_NUMBER, from, at);
 }
 
 /* A run of signs belongs to the number that follows it directly; a single one may open an arrow. */
-static Token minus(Lexer *lx, uint32_t from)
+static TokenKind minus(Lexer *lx, Token *out, uint32_t from)
 {
     uint32_t at = from;
     while (byte_at(lx, at) == '-')
         at++;
     if (is(lx, at, DIGIT))
-        return number(lx, from, at);
+        return number(lx, out, from, at);
     if (is(lx, at, LETTER)) {
         bool high;
         uint32_t to = word_end(lx, at, &high);
         if (is_named_float(lx->text + at, to - at))
-            return token(lx, TOKEN_NUMBER, from, to);
+            return token(lx, out, TOKEN_NUMBER, from, to);
     }
     uint32_t next = from + 1;
     while (is(lx, next, BLANK))
         next++;
     if (byte_at(lx, next) == '>')
-        return token(lx, TOKEN_ARROW, from, next + 1);
-    return token(lx, TOKEN_MINUS, from, from + 1);
+        return token(lx, out, TOKEN_ARROW, from, next + 1);
+    return token(lx, out, TOKEN_MINUS, from, from + 1);
 }
 
-static Token sigil(Lexer *lx, uint32_t from, char c)
+static TokenKind sigil(Lexer *lx, Token *out, uint32_t from, char c)
 {
     TokenKind kind = c == '@' ? TOKEN_GLOBAL : TOKEN_LOCAL;
     uint32_t at = from + 1;
     if (c == '%' && is(lx, at, DIGIT)) {
         while (is(lx, at, DIGIT))
             at++;
-        return token(lx, TOKEN_GRAPH, from, at);
+        return token(lx, out, TOKEN_GRAPH, from, at);
     }
     if (!is(lx, at, LETTER | HIGH))
-        return token(lx, c == '@' ? TOKEN_AT : TOKEN_PERCENT, from, at);
+        return token(lx, out, c == '@' ? TOKEN_AT : TOKEN_PERCENT, from, at);
     bool high;
     uint32_t to = word_end(lx, at, &high);
     if (high)
-        return faulty(lx, kind, FAULT_CHARACTER, from, to);
+        return faulty(lx, out, kind, FAULT_CHARACTER, from, to);
     TokenKind keyword = to - at < 10 ? keyword_of(lx->text + at, to - at) : TOKEN_IDENT;
     if (keyword != TOKEN_IDENT && keyword != TOKEN_TRUE && keyword != TOKEN_FALSE)
-        return faulty(lx, kind, FAULT_KEYWORD, from, to);
-    return token(lx, kind, from, to);
+        return faulty(lx, out, kind, FAULT_KEYWORD, from, to);
+    return token(lx, out, kind, from, to);
 }
 
 /* A backslash keeps the quote behind it from ending the string. */
-static Token string(Lexer *lx, uint32_t from)
+static TokenKind string(Lexer *lx, Token *out, uint32_t from)
 {
     for (uint32_t at = from + 1; at < lx->end; at++) {
         char c = lx->text[at];
         if (c == '"')
-            return token(lx, TOKEN_STRING, from, at + 1);
+            return token(lx, out, TOKEN_STRING, from, at + 1);
         if (c == '\\')
             at++;
     }
     uint32_t to = line_end(lx, from);
     if (to > from + 1 && lx->text[to - 1] == '\r')
         to--;
-    return faulty(lx, TOKEN_STRING, FAULT_STRING, from, to);
+    return faulty(lx, out, TOKEN_STRING, FAULT_STRING, from, to);
 }
 
 /* A run of bytes that nothing begins with. */
-static Token bad(Lexer *lx, uint32_t from)
+static TokenKind bad(Lexer *lx, Token *out, uint32_t from)
 {
     uint32_t to = from + 1;
     if (lx->text[from] == '\r')
-        return faulty(lx, TOKEN_BAD, FAULT_RETURN, from, to);
+        return faulty(lx, out, TOKEN_BAD, FAULT_RETURN, from, to);
     while (is(lx, to, HIGH))
         to++;
-    return faulty(lx, TOKEN_BAD, FAULT_CHARACTER, from, to);
+    return faulty(lx, out, TOKEN_BAD, FAULT_CHARACTER, from, to);
 }
 
 /* One of two kinds, as the next byte is `second` or not. */
-static Token either(Lexer *lx, uint32_t from, char second, TokenKind two, TokenKind one)
+static TokenKind either(Lexer *lx, Token *out, uint32_t from, char second, TokenKind two,
+                        TokenKind one)
 {
     if (byte_at(lx, from + 1) == second)
-        return token(lx, two, from, from + 2);
-    return token(lx, one, from, from + 1);
+        return token(lx, out, two, from, from + 2);
+    return token(lx, out, one, from, from + 1);
 }
 
-static Token hash(Lexer *lx, uint32_t from)
+static TokenKind hash(Lexer *lx, Token *out, uint32_t from)
 {
     if (byte_at(lx, from + 1) == '[')
-        return token(lx, TOKEN_HASH, from, from + 2);
-    return bad(lx, from);
+        return token(lx, out, TOKEN_HASH, from, from + 2);
+    return bad(lx, out, from);
 }
 
-Token lexer_next(Lexer *lx)
+TokenKind lexer_read(Lexer *lx, Token *out)
 {
-    Token out;
-    if (skip_blank(lx, &out))
-        return out;
+    if (skip_blank(lx, out))
+        return TOKEN_COMMENT;
     uint32_t from = lx->at;
     if (from >= lx->end)
-        return token(lx, TOKEN_END, lx->end, lx->end);
+        return token(lx, out, TOKEN_END, lx->end, lx->end);
     char c = lx->text[from];
     int class = classes[(unsigned char)c];
     int single = singles[(unsigned char)c];
     if (single)
-        return token(lx, (TokenKind)single, from, from + 1);
+        return token(lx, out, (TokenKind)single, from, from + 1);
     if (class & LETTER)
-        return word(lx, from);
+        return word(lx, out, from);
     if (class & DIGIT)
-        return number(lx, from, from);
+        return number(lx, out, from, from);
     switch (c) {
     case '%':
-    case '@': return sigil(lx, from, c);
-    case '"': return string(lx, from);
-    case '-': return minus(lx, from);
-    case '#': return hash(lx, from);
-    case '<': return either(lx, from, '=', TOKEN_LESS_EQUAL, TOKEN_LESS);
-    case '>': return either(lx, from, '=', TOKEN_GREATER_EQUAL, TOKEN_GREATER);
-    case '!': return either(lx, from, '=', TOKEN_NOT_EQUAL, TOKEN_BANG);
+    case '@': return sigil(lx, out, from, c);
+    case '"': return string(lx, out, from);
+    case '-': return minus(lx, out, from);
+    case '#': return hash(lx, out, from);
+    case '<': return either(lx, out, from, '=', TOKEN_LESS_EQUAL, TOKEN_LESS);
+    case '>': return either(lx, out, from, '=', TOKEN_GREATER_EQUAL, TOKEN_GREATER);
+    case '!': return either(lx, out, from, '=', TOKEN_NOT_EQUAL, TOKEN_BANG);
     case '=':
         if (byte_at(lx, from + 1) == '>')
-            return token(lx, TOKEN_FAT_ARROW, from, from + 2);
-        return either(lx, from, '=', TOKEN_EQUAL, TOKEN_ASSIGN);
-    case '/': return token(lx, TOKEN_SLASH, from, from + 1);
-    default: return bad(lx, from);
+            return token(lx, out, TOKEN_FAT_ARROW, from, from + 2);
+        return either(lx, out, from, '=', TOKEN_EQUAL, TOKEN_ASSIGN);
+    case '/': return token(lx, out, TOKEN_SLASH, from, from + 1);
+    default: return bad(lx, out, from);
     }
 }

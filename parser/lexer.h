@@ -41,7 +41,14 @@ typedef struct Lexer {
     bool comments; /* give comments as tokens instead of passing over them */
 } Lexer;
 
-Token lexer_next(Lexer *lx);
+/* Reads the next token; its kind. */
+TokenKind lexer_read(Lexer *lx, Token *out);
+static inline Token lexer_next(Lexer *lx)
+{
+    Token t;
+    lexer_read(lx, &t);
+    return t;
+}
 
 /* The spelling in backquotes, or words: "`)`", "a number". */
 const char *token_words(TokenKind kind);

@@ -204,7 +204,7 @@ void parse_advance(Parser *p)
     if (++p->taken % TOKENS_TO_ASK == 0 && limit_hit(&p->cx->limits))
         p->lx.end = p->lx.at;
     for (;;) {
-        p->tok = lexer_next(&p->lx);
+        lexer_read(&p->lx, &p->tok);
         if (!p->tok.fault)
             return;
         report_fault(p);

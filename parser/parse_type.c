@@ -257,10 +257,12 @@ static const Type *named_type(Parser *p)
     Token t = p->tok;
     Str name = token_text(p, t);
     DType dtype;
+    bool tensor = str_is(name, "Tensor");
     parse_advance(p);
+    if (tensor && parse_at(p, TOKEN_LBRACKET))
+        return tensor_type(p);
     Symbol *s = symbol_get(p, name);
-    if (str_is(name, "Tensor") &&
-        (parse_at(p, TOKEN_LBRACKET) || !(s->meaning && s->meaning->type_def)))
+    if (tensor && !(s->meaning && s->meaning->type_def))
         return tensor_type(p);
     if (s->meaning && s->meaning->type_var)
         return applied_var(p, t, s->meaning->type_var);
