@@ -599,22 +599,31 @@ void render_text(Buf *out, SourceMap *sources, const Diag *d, RenderStyle style)
     render((Painter){out, style.color ? PAPER_ANSI : PAPER_TEXT}, sources, d);
 }
 
-void render_places(Buf *out, SourceMap *sources, const Diag *d, RenderStyle style)
-{
-    Painter painter = {out, style.color ? PAPER_ANSI : PAPER_TEXT};
-    Picture pic = {.painter = painter, .sources = sources, .ink = severity_ink(d->severity)};
-    arena_init(&pic.arena, NULL);
-    paint_places(&pic, d);
-    arena_deinit(&pic.arena);
-}
-
-void render_html(Buf *out, SourceMap *sources, const Diag *d)
+static void html_begin(Buf *out, const Diag *d)
 {
     buf_printf(
         out,
         "<pre class=\"relay-diagnostic relay-%s\" style=\"margin:0;white-space:pre;overflow-x:auto;"
         "background:none;line-height:1.35;font-family:var(--jp-code-font-family,monospace)\">",
         severity_name(d->severity));
+}
+
+void render_places(Buf *out, SourceMap *sources, const Diag *d, RenderStyle style)
+{
+    Painter painter = {out, style.html ? PAPER_HTML : style.color ? PAPER_ANSI : PAPER_TEXT};
+    Picture pic = {.painter = painter, .sources = sources, .ink = severity_ink(d->severity)};
+    if (style.html)
+        html_begin(out, d);
+    arena_init(&pic.arena, NULL);
+    paint_places(&pic, d);
+    arena_deinit(&pic.arena);
+    if (style.html)
+        buf_str(out, "</pre>");
+}
+
+void render_html(Buf *out, SourceMap *sources, const Diag *d)
+{
+    html_begin(out, d);
     render((Painter){out, PAPER_HTML}, sources, d);
     buf_str(out, "</pre>");
 }

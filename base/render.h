@@ -16,6 +16,7 @@
 
 typedef struct RenderStyle {
     bool color;             /* ANSI colours */
+    bool html;              /* render_places: as HTML instead */
 } RenderStyle;
 
 void render_text(Buf *out, SourceMap *sources, const Diag *d, RenderStyle style);

@@ -222,17 +222,31 @@ static bool read_params(Pipeline *p, const Attrs **out)
     return true;
 }
 
-static void unknown_pass(Pipeline *p, Str name, Span span)
+static Diag *unknown_pass(Ctx *cx, Str name, Span span)
 {
     const char *names[256];
     size_t n = 0;
     for (const Pass *const *row = passes; *row && n < 256; row++)
         names[n++] = (*row)->name;
-    char *wanted = arena_copy_text(&p->arena, name.ptr, name.len);
-    Diag *d =
-        diag_error(p->pc->cx->diags, E0601_UNKNOWN_PASS, span, "there is no pass `%s`", wanted);
+    char *wanted = arena_copy_text(&cx->diags->arena, name.ptr, name.len);
+    Diag *d = diag_error(cx->diags, E0601_UNKNOWN_PASS, span, "there is no pass `%s`", wanted);
     diag_suggest(d, wanted, n, names);
     diag_help(d, "`:pass` alone lists the passes");
+    return d;
+}
+
+bool passes_known(Ctx *cx, const char *option, const char *list)
+{
+    bool all = true;
+    for (const char *p = list; p && *p; p += *p == ',') {
+        Str name = {p, strcspn(p, ",")};
+        p += name.len;
+        if (name.len == 0 || pass_find(name))
+            continue;
+        all = false;
+        diag_note(unknown_pass(cx, name, (Span){0}), "it is named by `--%s`", option);
+    }
+    return all;
 }
 
 static Module *run_text(PassContext *pc, Module *m, uint32_t source, int depth);
@@ -338,7 +352,7 @@ static Module *run_step(Pipeline *p, Module *m, int depth)
     if (ok && name.len > 1 && name.ptr[0] == '-' && depth == 0)
         return run_default(p, name, span, m);
     if (ok && !pass)
-        unknown_pass(p, name, span);
+        unknown_pass(p->pc->cx, name, span);
     size_t errors = cx->diags->errors;
     if (ok && pass) {
         params = attrs_check_params(cx, &p->arena, pass->name, pass->params, written, span);

@@ -69,6 +69,8 @@ Module *pass_run_row(PassRun *run, Module *m, const Pass *row);
 /* Fills run->module with what `now`, made from run's module, defines. */
 void pass_take(PassRun *run, Module *now);
 
+/* Whether a list "A,B" (NULL: an empty one) names passes only; reports those that there are not, with the option they stand in. */
+bool passes_known(Ctx *cx, const char *option, const char *list);
 /* Runs a pipeline: `InferType,FoldConstant,FuseOps{fuse_opt_level=2}`, `-O2`, which also sets the level for its passes. Returns a new module, typed, the caller's; NULL after
  * diagnostics at `where` (the pipeline's text in a source). `m` is lent. A pass above the context's opt_level is skipped in silence. */
 Module *passes_run(PassContext *pc, Module *m, uint32_t pipeline_source);

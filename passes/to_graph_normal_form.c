@@ -4,21 +4,96 @@
  *  => %0 = add(%x, 1); %1 = multiply(%0, %0); subtract(%1, %0)
  *
  * Functions that call themselves keep their `let`, and so do values that have an effect or may hold references: where and how often
- * they are evaluated can be told. */
+ * they are evaluated can be told. So does a value of which only the variable says what type it has, as in
+ * `let %l: List[int32] = Nil`: a graph variable has no type to write. */
+#include "ir/walk.h"
 #include "passes/facts.h"
 #include "passes/pass.h"
 
 typedef struct Graph {
+    Ctx *cx;
+    const Module *module, *env;
     Purity purity;
     PtrMap values;  /* Var -> value of its `let`, when that may be moved */
+    PtrMap looked;  /* Expr -> itself when it does not say its type, else NULL */
+    bool vague;     /* note_vague found one */
 } Graph;
+
+static const Type *callee_type(const Graph *g, const Call *call)
+{
+    const ConRef *con = expr_as_con(call->callee);
+    const GlobalVar *global = expr_as_global(call->callee);
+    const Def *def = global ? module_find(g->module, global->name) : NULL;
+    def = global && !def ? module_find(g->env, global->name) : def;
+    if (con)
+        return type_of_constructor(g->cx, con->con);
+    const Type *t = def && def->fn ? def->fn->base.type : call->callee->type;
+    return t ? type_find(t) : NULL;
+}
+
+static bool occurs(Ctx *cx, const TypeVar *var, const Type *t)
+{
+    const Type *other = type_poison(cx);
+    return type_subst(cx, t, 1, &var, &other) != t;
+}
+
+static bool is_vague(const Graph *g, const Expr *e)
+{
+    const Expr *value = expr_as_var(e) ? ptrmap_find(&g->values, e) : e;
+    return value && ptrmap_find(&g->looked, value);
+}
+
+/* Whether no argument that says its type decides one of the type parameters of what is called. */
+static bool is_vague_call(const Graph *g, const Call *call)
+{
+    const Type *t = callee_type(g, call);
+    for (uint32_t i = 0; t && t->kind == TYPE_FUNC && i < t->n_params; i++) {
+        bool given = false;
+        for (uint32_t k = 0; k < t->n && k < call->args.n && !given; k++)
+            given = !is_vague(g, call->args.at[k]) && occurs(g->cx, t->params[i], t->parts[k]);
+        if (!given)
+            return true;
+    }
+    return false;
+}
+
+static void note_vague(void *data, Expr *const *slot)
+{
+    Graph *g = data;
+    g->vague = g->vague || is_vague(g, *slot);
+}
+
+static WalkNext skip_looked(void *data, const Expr *e)
+{
+    const Graph *g = data;
+    return ptrmap_has(&g->looked, e) || expr_as_function(e) ? WALK_SKIP : WALK_ON;
+}
+
+static WalkNext look(void *data, const Expr *e)
+{
+    Graph *g = data;
+    const Call *call = expr_as_call(e);
+    g->vague = call && !expr_call_of_op(e) && is_vague_call(g, call);
+    if (!call)
+        ir_children(e, note_vague, g);
+    ptrmap_put(&g->looked, e, g->vague ? (void *)(uintptr_t)e : NULL);
+    return WALK_ON;
+}
+
+static bool says_its_type(Graph *g, const Let *let)
+{
+    if (!let->var->annotation)
+        return true;
+    ir_walk(let->value, skip_looked, look, g);
+    return !ptrmap_find(&g->looked, let->value);
+}
 
 static bool note_let(Rewriter *rw, const Expr *old, Expr **now)
 {
     Graph *g = rw->data;
     const Let *let = expr_as_let(old);
     const Function *f = expr_as_function(old);
-    if (let && purity_movable(&g->purity, let->value))
+    if (let && purity_movable(&g->purity, let->value) && says_its_type(g, let))
         ptrmap_put(&g->values, let->var, let->value);
     *now = (Expr *)(uintptr_t)old;
     return f && function_is_primitive(f);
@@ -40,7 +115,7 @@ static Expr *put_value(Rewriter *rw, const Expr *old, Expr *now)
 
 static Function *to_graph(PassRun *run, const Def *def)
 {
-    Graph g = {0};
+    Graph g = {.cx = run->cx, .module = run->module, .env = run->context->env};
     Rewriter rw;
     purity_init(&g.purity, run->module, run->context->env, &def->fn->base);
     rewriter_init(&rw, run->cx, run->module, put_value, &g);
@@ -49,6 +124,7 @@ static Function *to_graph(PassRun *run, const Def *def)
     rewriter_deinit(&rw);
     purity_deinit(&g.purity);
     ptrmap_deinit(&g.values);
+    ptrmap_deinit(&g.looked);
     return expr_as_function(now);
 }
 

@@ -77,6 +77,10 @@ static void display_result(RelaySession *s, Value v, const Type *t)
 
 static bool run_item(RelaySession *s, const CellItem *item, bool silent)
 {
+    if (item->kind != CELL_COMMAND && item->module) {
+        module_release(s->last);
+        s->last = module_retain(item->module);
+    }
     switch (item->kind) {
     case CELL_DEFINITIONS: return run_definitions(s, item, silent);
     case CELL_LET: return run_let(s, item, silent);

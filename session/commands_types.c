@@ -55,6 +55,28 @@ static const Local *local_named(RelaySession *s, Str word)
     return NULL;
 }
 
+/* The newest item of a cell, whether it was right or wrong. */
+static Module *untyped_last(RelaySession *s)
+{
+    const Module *last = s->last;
+    Module *m = module_new(&s->cx);
+    if (!m)
+        return NULL;
+    module_use(m, s->last);
+    module_adopt_imports(m, last);
+    for (size_t i = 0; i < last->types.n; i++)
+        module_define_type(m, last->types.at[i]);
+    if (last->expr)
+        m->expr = copy_untyped(s, m, last, last->expr);
+    for (size_t i = 0; i < last->defs.n; i++) {
+        const Def *d = &last->defs.at[i];
+        Expr *copy = d->fn && !d->imported ? copy_untyped(s, m, last, &d->fn->base) : NULL;
+        if (copy)
+            module_define(m, d->name, expr_as_function(copy), d->span, m);
+    }
+    return m;
+}
+
 /* What the command is about, not yet inferred: a definition, the binding of a session's variable, or an expression. The caller's; NULL
  * after diagnostics. */
 static Module *untyped_target(CommandCall *c)
@@ -62,6 +84,8 @@ static Module *untyped_target(CommandCall *c)
     RelaySession *s = c->s;
     const Def *def = command_global(c);
     const Local *local = local_named(s, c->text);
+    if (c->text.len == 0 && s->last)
+        return untyped_last(s);
     if (!def && !(local && local->module->expr)) {
         ParseEnv env = session_parse_env(s);
         return command_need(c, "an expression") ? parse_range(&s->cx, c->args, &env) : NULL;
@@ -103,7 +127,7 @@ static void step_places(Buf *out, RelaySession *s, const StoryEvent *e)
     for (uint32_t i = 0; i < n; i++)
         labels[i].next = i + 1 < n ? &labels[i + 1] : NULL;
     d.labels = n ? labels : NULL;
-    render_places(out, &s->cx.sources, &d, (RenderStyle){s->options.color});
+    render_places(out, &s->cx.sources, &d, (RenderStyle){.color = s->options.color});
 }
 
 /* What came of it: the holes that were filled, one a line; or why there are none. */
@@ -289,7 +313,7 @@ typedef struct WhyView {
     RelaySession *s;
     Why why;
     const Expr *e;
-    Buf text;
+    Buf text, html;
     Vec(DiagLabel) labels;
     uint32_t tensors, visited;
 } WhyView;
@@ -430,7 +454,9 @@ static void why_picture(WhyView *v)
         v->labels.at[i].next = &v->labels.at[i + 1];
     Diag d = {
         .severity = SEVERITY_NOTE, .span = v->e->span, .labels = v->labels.n ? v->labels.at : NULL};
-    render_places(&v->text, &v->s->cx.sources, &d, (RenderStyle){v->s->options.color});
+    html_pre(&v->html, &v->text);
+    render_places(&v->html, &v->s->cx.sources, &d, (RenderStyle){.html = true});
+    render_places(&v->text, &v->s->cx.sources, &d, (RenderStyle){.color = v->s->options.color});
     if (v->text.n && v->text.at[v->text.n - 1] == '\n')
         v->text.at[--v->text.n] = 0;
 }
@@ -466,8 +492,9 @@ void command_why(CommandCall *c)
     buf_char(&v.text, '\n');
     why_type(&v, v.e->type, (Part){0}, "");
     why_picture(&v);
-    emit_text(s, RELAY_OUTPUT_DISPLAY, &v.text);
+    emit_view(s, &v.text, &v.html);
     buf_deinit(&v.text);
+    buf_deinit(&v.html);
     why_deinit(&v.why);
     module_release(keep);
 }

@@ -59,7 +59,7 @@ static RelaySeverity severity_of(const Diag *d)
 static void emit_diag(RelaySession *s, const Diag *d)
 {
     Buf text = {0}, html = {0}, json = {0};
-    render_text(&text, &s->cx.sources, d, (RenderStyle){s->options.color});
+    render_text(&text, &s->cx.sources, d, (RenderStyle){.color = s->options.color});
     render_html(&html, &s->cx.sources, d);
     render_json(&json, &s->cx.sources, d);
     RelayMime mimes[] = {

@@ -55,7 +55,8 @@ static void free_locals(RelaySession *s)
     s->locals = NULL;
     s->n_locals = s->cap_locals = 0;
     module_release(s->failed);
-    s->failed = NULL;
+    module_release(s->last);
+    s->failed = s->last = NULL;
     ptrmap_deinit(&s->failed_old[0]);
     ptrmap_deinit(&s->failed_old[1]);
     ptrmap_deinit(&s->failed_names);
@@ -136,10 +137,11 @@ void session_begin(RelaySession *s, RelaySink sink)
     atomic_store(&s->running, true);
 }
 
-/* Codes E04 are about the request and the world around. */
+/* Codes E04 are about the request and the world around; so is a pipeline. */
 static bool is_usage(const Diag *d)
 {
-    return !strncmp(diag_info(d->code)->code, "E04", 3);
+    return !strncmp(diag_info(d->code)->code, "E04", 3) || d->code == E0601_UNKNOWN_PASS ||
+           d->code == E0603_PIPELINE;
 }
 
 RelayStatus session_status(const RelaySession *s)

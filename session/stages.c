@@ -183,6 +183,8 @@ static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
                       .disable = request_find(r, "disable"),
                       .require = request_find(r, "require"),
                       .data = &run};
+    ok = passes_known(&s->cx, "disable", pc.disable) && ok;
+    ok = passes_known(&s->cx, "require", pc.require) && ok;
     if (run.print || run.diff || run.time || html)
         pc.after = after_pass;
     if (ok)

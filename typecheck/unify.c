@@ -394,6 +394,14 @@ const Type *instantiate(Checker *ck, const Type *f, HoleInfo info, const Type **
 static bool note_namesakes(Checker *ck, Diag *d)
 {
     const Type *a = type_find(ck->misfit.a), *b = type_find(ck->misfit.b);
+    if (a->kind == TYPE_VAR && b->kind == TYPE_VAR && a->var != b->var &&
+        a->var->name == b->var->name) {
+        diag_label(d, b->var->span, "the `%s` that is found", b->var->name->text);
+        diag_label(d, a->var->span, "the `%s` that is needed", a->var->name->text);
+        diag_note(d, "these are two type parameters of one name: inside, the inner one is meant");
+        diag_help(d, "give one of them another name");
+        return true;
+    }
     if (a->kind != TYPE_ADT || b->kind != TYPE_ADT || a->def == b->def ||
         a->def->name != b->def->name)
         return false;

@@ -512,9 +512,12 @@ static void follow(Why *w, uint32_t step)
         return;
     case EXPR_FUNCTION: follow_function(w, step, expr_as_function(e), part); return;
     case EXPR_LET: ask(w, step, expr_as_let(e)->body, part); return;
-    case EXPR_IF: ask_branch(w, step, expr_as_if(e)->then, &part, &any); return;
+    case EXPR_IF:
+        ask_branch(w, step, expr_as_if(e)->then, &part, &any);
+        ask_branch(w, step, expr_as_if(e)->otherwise, &part, &any);
+        return;
     case EXPR_MATCH:
-        for (uint32_t i = 0; i < expr_as_match(e)->clauses.n && !any; i++)
+        for (uint32_t i = 0; i < expr_as_match(e)->clauses.n; i++)
             ask_branch(w, step, expr_as_match(e)->clauses.at[i].body, &part, &any);
         return;
     case EXPR_TUPLE:
