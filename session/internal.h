@@ -48,7 +48,8 @@ struct RelaySession {
         failed_names; /* definitions that failed: Name; they are in `env` with what is known of their types */
     bool gaps; /* there may be others that failed, by names that are not known */
     int loading; /* nesting of :load */
-    Module *last; /* the newest item that was no command: what commands without an argument are about; NULL: none */
+    Module *
+        last; /* the newest item that was no command: what commands without an argument are about; NULL: none */
     bool quit; /* :quit was run in this cell; nothing behind it is */
     struct Stops *stops; /* breakpoints and watched variables; NULL: none */
     RelayStepper stepper;
