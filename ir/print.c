@@ -144,6 +144,8 @@ static PrintNode *ask(Printer *p, const Expr *e)
         return node;
     if (node->number < 0)
         hoist(p, node);
+    else
+        order_use(p, e);
     return node;
 }
 

@@ -47,12 +47,14 @@ void doc_begin(Printer *p, const Expr *opened_by)
 {
     Doc empty = {.opened_by = opened_by};
     doc_settle(p);
+    order_open(p, opened_by, p->docs.n ? vec_last(&p->docs).opened_by : NULL);
     vec_push(&p->docs, &p->arena, empty);
 }
 
 Doc doc_end(Printer *p)
 {
     doc_settle(p);
+    order_close(p, vec_last(&p->docs).opened_by);
     return vec_pop(&p->docs);
 }
 

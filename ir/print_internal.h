@@ -30,7 +30,11 @@ typedef struct PrintOrder {
     Arena arena;
     PtrMap early; /* a node that opens a scope -> what is written before it */
     PtrMap scopes; /* when watched: a node -> what opened the scope of its line */
-    bool watched, again;
+    PtrMap
+        around; /* when uses are watched too: what opened a scope -> what opened the one around it */
+    PtrMap open; /* likewise: what opened the scopes that are being made */
+    unsigned rounds;
+    bool watched, uses, again;
 } PrintOrder;
 
 /* What is known about a node. Variables and constants have one too. */
@@ -38,18 +42,18 @@ typedef struct PrintNode {
     const Expr *e;
     uint32_t
         uses : 30; /* edges to it; of a constant: the definition where its type was shown last */
-    uint32_t met : 1;   /* its text was made, or is being made */
+    uint32_t met : 1; /* its text was made, or is being made */
     uint32_t is_doc : 1; /* the text is `doc`, else `text` */
-    int32_t number;     /* graph number, or index in the metadata; -1: none */
+    int32_t number; /* graph number, or index in the metadata; -1: none */
     union {
         Doc *doc;
         struct {
             size_t from, n;
-        } text;    /* a line's worth: in Printer.lines */
+        } text; /* a line's worth: in Printer.lines */
         struct {
             const char *at;
             size_t n;
-        } name;  /* of a variable, without its `%` */
+        } name; /* of a variable, without its `%` */
     };
 } PrintNode;
 
@@ -62,7 +66,7 @@ typedef struct UsedName {
     const char *text;
     size_t n;
     uint32_t hash;
-    uint32_t next;              /* the next number to try behind it */
+    uint32_t next; /* the next number to try behind it */
 } UsedName;
 
 typedef struct NameTable {
@@ -80,17 +84,17 @@ typedef struct Printer {
     PrintStyle style;
     Limits *limits; /* NULL: none */
     unsigned steps;
-    bool declare;               /* free variables are declared */
+    bool declare; /* free variables are declared */
     Arena arena;
-    Buf text;                   /* whatever goes into a Doc */
-    Buf lines;                  /* texts of calls, tuples, projections */
-    size_t making;              /* what stands in `lines` below has to stay */
-    Buf head;                   /* for a moment */
-    Vec(Doc) docs;              /* open; the last one grows at the end of `text` */
-    size_t open;                /* where the last doc's unfinished piece begins */
+    Buf text; /* whatever goes into a Doc */
+    Buf lines; /* texts of calls, tuples, projections */
+    size_t making; /* what stands in `lines` below has to stay */
+    Buf head; /* for a moment */
+    Vec(Doc) docs; /* open; the last one grows at the end of `text` */
+    size_t open; /* where the last doc's unfinished piece begins */
     uint32_t blanks; /* to stand before what is written from there */
     unsigned indent;
-    unsigned base_indent;       /* of the outermost scope */
+    unsigned base_indent; /* of the outermost scope */
     int32_t next_number;
     uint32_t def; /* number of the definition being printed, from 1 */
     NodeTable nodes;
@@ -98,9 +102,9 @@ typedef struct Printer {
     bool names_made;
     Vec(unsigned char *) hints; /* a bit for each name that is used as it is, in pages */
     Vec(Task) tasks;
-    Ctx *cx;                    /* NULL: symbolic extents print `?` */
-    Vec(Value) constants;       /* of the metadata section; lent */
-    Vec(Dim) symbols;           /* likewise */
+    Ctx *cx; /* NULL: symbolic extents print `?` */
+    Vec(Value) constants; /* of the metadata section; lent */
+    Vec(Dim) symbols; /* likewise */
     Vec(const AttrValue *) records;
     PrintOrder *order;
     Buf bound; /* a bit for each graph number: its line was written */
@@ -130,6 +134,11 @@ void order_init(PrintOrder *order);
 void order_deinit(PrintOrder *order);
 /* Whether the text has to be made again. */
 bool order_again(PrintOrder *order);
+/* A scope begins inside another one, or ends. */
+void order_open(Printer *p, const Expr *opened_by, const Expr *inside);
+void order_close(Printer *p, const Expr *opened_by);
+/* The node, which has its line, is used in the open doc. */
+void order_use(Printer *p, const Expr *e);
 /* The node's line is written in the open doc. */
 void order_line(Printer *p, const Expr *e);
 /* Calls `write` with each node that must have its line before e opens its scope and has none; whether there is one. */

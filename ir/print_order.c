@@ -3,10 +3,13 @@
  * A line is written in the scope that needs its node first, and scopes are made in the order of the program. But a scope that is a
  * value, as an `if` in an operand, has its place where the value is written, and another line with the same node may come before it.
  * Then the node is written one scope further out, before what opened the scope, and the text is made again. That is seldom so: a text
- * is only looked over, and made with the scopes of its lines noted when the look found something. */
+ * is only looked over, and made with the scopes of its lines noted when the look found something. Where this goes on and on, because
+ * scopes are nested deeply, each node goes to the innermost scope of all its uses at once. */
 #include "ir/print_internal.h"
 
 #include <string.h>
+
+enum { ROUNDS_BEFORE_USES = 8 };
 
 typedef struct Early {
     const Expr *node;
@@ -23,6 +26,8 @@ void order_deinit(PrintOrder *order)
 {
     ptrmap_deinit(&order->early);
     ptrmap_deinit(&order->scopes);
+    ptrmap_deinit(&order->around);
+    ptrmap_deinit(&order->open);
     arena_deinit(&order->arena);
 }
 
@@ -30,8 +35,39 @@ bool order_again(PrintOrder *order)
 {
     bool again = order->again;
     order->again = false;
+    order->uses = ++order->rounds >= ROUNDS_BEFORE_USES;
     ptrmap_clear(&order->scopes);
+    ptrmap_clear(&order->around);
+    ptrmap_clear(&order->open);
     return again;
+}
+
+void order_open(Printer *p, const Expr *opened_by, const Expr *inside)
+{
+    if (!p->order->uses || !opened_by)
+        return;
+    ptrmap_put(&p->order->around, opened_by, (void *)(uintptr_t)inside);
+    ptrmap_put(&p->order->open, opened_by, NULL);
+}
+
+void order_close(Printer *p, const Expr *opened_by)
+{
+    if (p->order->uses && opened_by)
+        ptrmap_remove(&p->order->open, opened_by);
+}
+
+void order_use(Printer *p, const Expr *e)
+{
+    PrintOrder *order = p->order;
+    if (!order->uses)
+        return;
+    const Expr *scope = ptrmap_find(&order->scopes, e), *closed = NULL;
+    while (scope && !ptrmap_has(&order->open, scope)) {
+        closed = scope;
+        scope = ptrmap_find(&order->around, scope);
+    }
+    if (closed)
+        ptrmap_put(&order->scopes, e, (void *)(uintptr_t)closed);
 }
 
 void order_line(Printer *p, const Expr *e)

@@ -87,6 +87,9 @@ DEEP = {
     "lets of sums": lambda n: main("let %v0 = 1;\n" + "".join(f"let %v{i} = add(%v{i - 1}, 1);\n" for i in range(1, n))
                                    + f"%v{n - 1}", ""),
     "closures": lambda n: main(nest(n, "(fn (%a: int32) { ", "%a", " })(1)"), ""),
+    "lines that move out": lambda n: main(
+        "%0 = negative(%x); " + nest(n, "(if (True) { %f(", "multiply(%0, 2)", "); %f } else { %f })(3)")[:-2] + "negative(%0))",
+        "%x: int32, %f: fn (int32) -> int32"),
     "constructors": lambda n: main(nest(n, "S(", "Z", ")"), "", "type N { Z, S(N) }\n"),
 }
 
