@@ -12,5 +12,7 @@
 /* The value of the call `now` of constants as an expression, or `now` where it is not known, fails, is too large, or the operator
  * has a flag of `kept`. `typed` is the same call with types. NULL when the limit is reached. */
 Expr *fold_op_call(Ctx *cx, Module *module, const Call *typed, Expr *now, unsigned kept);
+/* What a new expression of operators comes to: a constant where it is known, else itself, typed. */
+Expr *fold_new(Ctx *cx, Module *module, Expr *e);
 
 #endif

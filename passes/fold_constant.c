@@ -5,6 +5,7 @@
  * Left alone: calls without arguments (`zeros`), stateful and non-computational operators, calls of functions, primitive functions, and
  * results too large to keep in a program. */
 #include "passes/fold.h"
+#include "passes/types.h"
 
 /* Elements of the largest result that becomes a constant. */
 #define FOLD_MOST ((int64_t)1 << 24)
@@ -110,6 +111,35 @@ Expr *fold_op_call(Ctx *cx, Module *module, const Call *typed, Expr *now, unsign
     Expr *folded = value_expr(&module->arena, now->span, v);
     value_release(v);
     return folded;
+}
+
+static Expr *fold_typed(Rewriter *rw, const Expr *old, Expr *now)
+{
+    (void)old;
+    const Call *call = expr_as_call(expr_type_ops(rw->cx, now));
+    return call && now->type && expr_call_of_op(now)
+               ? expr_type_ops(rw->cx, fold_op_call(rw->cx, rw->module, call, now, FOLD_NEVER))
+               : now;
+}
+
+static bool skip_variables(Rewriter *rw, const Expr *old, Expr **now)
+{
+    (void)rw;
+    *now = (Expr *)(uintptr_t)old;
+    return old->kind != EXPR_CALL && old->kind != EXPR_TUPLE && old->kind != EXPR_TUPLE_GET &&
+           old->kind != EXPR_CONSTANT && old->kind != EXPR_OP;
+}
+
+Expr *fold_new(Ctx *cx, Module *module, Expr *e)
+{
+    if (!e)
+        return NULL;
+    Rewriter rw;
+    rewriter_init(&rw, cx, module, fold_typed, NULL);
+    rw.enter = skip_variables;
+    Expr *now = ir_rewrite(&rw, e);
+    rewriter_deinit(&rw);
+    return now;
 }
 
 static Expr *fold_node(Rewriter *rw, const Expr *old, Expr *now)

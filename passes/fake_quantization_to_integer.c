@@ -1,0 +1,599 @@
+/* Computes on integers what is computed on reals between `qnn.dequantize` and `qnn.quantize`.
+ *
+ *     qnn.quantize(nn.relu(reshape(qnn.dequantize(%x, 0.5f, 0), newshape=[4])), 0.5f, 0, out_dtype="int8")
+ *  => maximum(reshape(%x, newshape=[4]), 0 as int8)
+ *
+ * Each operator in such a region has a rule that says what it is on integers, and which numbers the integers stand for. A region with an
+ * operator for which there is none stays, as does one that is entered but by `qnn.dequantize` and constants. */
+#include "passes/fold.h"
+#include "passes/types.h"
+
+#include "stdlib/ops/ops.h"
+
+#include "ir/equal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Which numbers integers stand for: (q - zero) * scale, along `axis`. */
+typedef struct Affine Affine;
+struct Affine {
+    Expr *scale, *zero;
+    DType dtype;
+    int64_t axis;
+    uint32_t n; /* of a tuple: its fields */
+    const Affine *const *fields;
+};
+
+typedef struct Integer {
+    Expr *e;
+    const Affine *affine; /* NULL: no integers but a constant */
+} Integer;
+
+typedef struct Region {
+    Rewriter *rw;
+    OpsMake m;
+    Arena *scratch;
+    PtrMap known;      /* node -> Integer */
+    const Affine *out; /* of the result, and of what can be anything */
+    Vec(const Expr *) order;
+    const Op *quantize, *dequantize;
+} Region;
+
+typedef struct Site {
+    Region *region;
+    const char *to; /* the operator that the rule names */
+    const Call *call;
+    Integer args[4];
+} Site;
+
+/* Sets what the call is on integers; false: there is none. */
+typedef bool Rule(Site *s, Integer *out);
+
+static Expr *fold(Site *s, Expr *e)
+{
+    return fold_new(s->region->rw->cx, s->region->rw->module, e);
+}
+
+static const Type *type_of(const Site *s, Expr *e)
+{
+    return expr_tensor_type(expr_type_ops(s->region->rw->cx, e));
+}
+
+static const Affine *affine_of(Site *s, Expr *scale, Expr *zero, DType dtype, int64_t axis)
+{
+    Affine *a = arena_new(s->region->scratch, Affine);
+    if (a)
+        *a = (Affine){.scale = scale, .zero = zero, .dtype = dtype, .axis = axis};
+    return a;
+}
+
+static bool nearly_equal(Site *s, Expr *a, Expr *b)
+{
+    a = fold(s, a);
+    b = fold(s, b);
+    const Constant *x = expr_as_constant(a), *y = expr_as_constant(b);
+    TensorView u, v;
+    if (!x || !y || !value_view(&x->value, &u) || !value_view(&y->value, &v))
+        return a && b && ir_equal(a, b, false);
+    if (u.t.size != v.t.size)
+        return false;
+    for (int64_t i = 0; i < u.t.size; i++) {
+        double p = tensor_get_double(&u.t, i), q = tensor_get_double(&v.t, i);
+        if (!(fabs(p - q) <= 1e-8 + 1e-5 * fabs(q)))
+            return false;
+    }
+    return true;
+}
+
+static bool same_affine(Site *s, const Affine *a, const Affine *b)
+{
+    return dtype_eq(a->dtype, b->dtype) && nearly_equal(s, a->scale, b->scale) &&
+           nearly_equal(s, a->zero, b->zero);
+}
+
+/* The same numbers by other integers. */
+static Expr *requantize(Site *s, Expr *e, const Affine *from, const Affine *to)
+{
+    if (same_affine(s, from, to))
+        return e;
+    Expr *args[5] = {e, fold(s, from->scale), fold(s, from->zero), to->scale, to->zero};
+    Attr attrs[2] = {ops_attr_int("axis", from->axis),
+                     ops_attr_dtype(&s->region->m, "out_dtype", to->dtype)};
+    return ops_call(&s->region->m, "qnn.requantize", 5, args, 2, attrs);
+}
+
+/* A constant of reals by these integers. */
+static Expr *quantize(Site *s, Expr *e, const Affine *to, int64_t axis)
+{
+    Expr *args[3] = {e, to->scale, to->zero};
+    Attr attrs[2] = {ops_attr_int("axis", axis),
+                     ops_attr_dtype(&s->region->m, "out_dtype", to->dtype)};
+    return ops_call(&s->region->m, "qnn.quantize", 3, args, 2, attrs);
+}
+
+/* The same call on these arguments. */
+static Expr *again(Site *s, uint32_t n, Expr *const *args)
+{
+    return expr_call(s->region->m.arena, s->call->base.span, s->call->callee, n, args,
+                     s->call->attrs);
+}
+
+static Expr *cast_to(Site *s, Expr *e, DType to)
+{
+    Attr attr = ops_attr_dtype(&s->region->m, "dtype", to);
+    const Type *t = type_of(s, e);
+    return t && dtype_eq(t->dtype, to) ? e : ops_call(&s->region->m, "cast", 1, &e, 1, &attr);
+}
+
+static const DType int32_type = {DTYPE_CODE_INT, 32, 1};
+
+/* ---- rules ------------------------------------------------------------------------------------------------------- */
+
+static bool rule_same(Site *s, Integer *out)
+{
+    *out = (Integer){again(s, 1, &s->args[0].e), s->args[0].affine};
+    return out->affine && !out->affine->fields;
+}
+
+static bool rule_take(Site *s, Integer *out)
+{
+    Expr *args[2] = {s->args[0].e, s->args[1].e};
+    *out = (Integer){again(s, 2, args), s->args[0].affine};
+    return out->affine && !s->args[1].affine;
+}
+
+static bool rule_split(Site *s, Integer *out)
+{
+    const Type *t = s->call->base.type ? type_find(s->call->base.type) : NULL;
+    const Affine *a = s->args[0].affine;
+    if (!a || !t || t->kind != TYPE_TUPLE)
+        return false;
+    const Affine **fields = arena_new_array(s->region->scratch, const Affine *, t->n);
+    Affine *tuple = arena_new(s->region->scratch, Affine);
+    for (uint32_t i = 0; i < t->n; i++)
+        fields[i] = a;
+    *tuple = (Affine){.n = t->n, .fields = fields};
+    *out = (Integer){again(s, 1, &s->args[0].e), tuple};
+    return true;
+}
+
+static bool rule_topk(Site *s, Integer *out)
+{
+    return str_is(attrs_string(s->call->attrs, "ret_type"), "values") && rule_same(s, out);
+}
+
+/* Means of integers are computed on wider ones. */
+static bool rule_mean(Site *s, Integer *out)
+{
+    const Affine *a = s->args[0].affine;
+    if (!a)
+        return false;
+    Expr *wide = cast_to(s, s->args[0].e, int32_type);
+    *out = (Integer){cast_to(s, again(s, 1, &wide), a->dtype), a};
+    return true;
+}
+
+static bool rule_bias_add(Site *s, Integer *out)
+{
+    const Affine *x = s->args[0].affine, *b = s->args[1].affine;
+    if (!x)
+        return false;
+    Expr *args[2] = {s->args[0].e, s->args[1].e};
+    const Affine folded = {fold(s, x->scale), fold(s, x->zero), x->dtype, x->axis, 0, NULL};
+    if (b && !same_affine(s, x, b)) {
+        const Affine from = {b->scale, b->zero, b->dtype, 0, 0, NULL};
+        args[1] = requantize(s, args[1], &from, &folded);
+    } else if (!b) {
+        args[1] = quantize(s, args[1], &folded, 0);
+    }
+    *out = (Integer){again(s, 2, args), x};
+    return true;
+}
+
+/* The numbers that products of integers stand for. */
+static const Affine *product_affine(Site *s, int64_t axis)
+{
+    OpsMake *m = &s->region->m;
+    Expr *scale =
+        fold(s, ops_call2(m, "multiply", s->args[0].affine->scale, s->args[1].affine->scale));
+    Attr attr = ops_attr_dtype(m, "dtype", int32_type);
+    Expr *zero = ops_call1(m, "zeros_like", scale);
+    zero = fold(s, ops_call(m, "cast", 1, &zero, 1, &attr));
+    return affine_of(s, scale, zero, int32_type, axis);
+}
+
+static bool rule_product(Site *s, Integer *out)
+{
+    const Affine *x = s->args[0].affine, *w = s->args[1].affine;
+    if (!x || !w || x->fields || w->fields)
+        return false;
+    Expr *args[6] = {s->args[0].e, s->args[1].e, x->zero, w->zero, x->scale, w->scale};
+    Attr attrs[32];
+    uint32_t n = 0;
+    int64_t axis = 1;
+    const Attrs *was = s->call->attrs;
+    for (uint32_t i = 0; was && i < was->n && n < 31; i++)
+        if (strcmp(was->at[i].key, "out_dtype") != 0)
+            attrs[n++] = was->at[i];
+    attrs[n++] = ops_attr_dtype(&s->region->m, "out_dtype", int32_type);
+    int at[4];
+    if (was && attrs_find(was, "data_layout")) {
+        if (!layout_positions(ops_out_layout(was, "data_layout", "out_layout"), "NCHW", at))
+            return false;
+        axis = at[1];
+    }
+    *out = (Integer){ops_call(&s->region->m, s->to, 6, args, n, attrs), product_affine(s, axis)};
+    return out->e != NULL;
+}
+
+static bool rule_concatenate(Site *s, Integer *out)
+{
+    const Affine *tuple = s->args[0].affine, *to = s->region->out;
+    if (!tuple || !tuple->fields)
+        return false;
+    Expr **scales = arena_new_array(s->region->scratch, Expr *, tuple->n + 1);
+    Expr **zeros = arena_new_array(s->region->scratch, Expr *, tuple->n + 1);
+    for (uint32_t i = 0; i < tuple->n; i++) {
+        if (!tuple->fields[i])
+            return false;
+        scales[i] = tuple->fields[i]->scale;
+        zeros[i] = tuple->fields[i]->zero;
+    }
+    OpsMake *m = &s->region->m;
+    Expr *args[5] = {s->args[0].e, expr_tuple(m->arena, m->span, tuple->n, scales),
+                     expr_tuple(m->arena, m->span, tuple->n, zeros), to->scale, to->zero};
+    *out = (Integer){ops_call(m, "qnn.concatenate", 5, args, 1,
+                              &(Attr){.key = "axis", .value = *attrs_find(s->call->attrs, "axis")}),
+                     to};
+    return out->e != NULL;
+}
+
+/* A scale or a zero point of one number. */
+static bool one_number(Site *s, Expr *e, double *number)
+{
+    const Constant *c = expr_as_constant(fold(s, e));
+    TensorView v;
+    if (!c || !value_view(&c->value, &v) || v.t.size != 1)
+        return false;
+    *number = tensor_get_double(&v.t, 0);
+    return true;
+}
+
+static bool rule_clip(Site *s, Integer *out)
+{
+    const Affine *a = s->args[0].affine;
+    double scale, zero, least = attrs_float(s->call->attrs, "a_min");
+    double most = attrs_float(s->call->attrs, "a_max");
+    OpsMake *m = &s->region->m;
+    if (!a)
+        return false;
+    out->affine = a;
+    if (one_number(s, a->scale, &scale) && one_number(s, a->zero, &zero)) {
+        Attr attrs[2] = {
+            {.key = "a_min", .value = {.kind = ATTR_FLOAT, .f = trunc(least / scale + zero)}},
+            {.key = "a_max", .value = {.kind = ATTR_FLOAT, .f = trunc(most / scale + zero)}}};
+        out->e = ops_call(m, "clip", 1, &s->args[0].e, 2, attrs);
+        return out->e != NULL;
+    }
+    DType real = {DTYPE_CODE_FLOAT, 32, 1};
+    Expr *low = fold(s, quantize(s, ops_constant(m, real, least), a, a->axis));
+    Expr *high = fold(s, quantize(s, ops_constant(m, real, most), a, a->axis));
+    out->e = ops_call2(m, "minimum", ops_call2(m, "maximum", s->args[0].e, low), high);
+    return out->e != NULL;
+}
+
+static bool rule_relu(Site *s, Integer *out)
+{
+    const Affine *a = s->args[0].affine;
+    const Type *t = a ? type_of(s, s->args[0].e) : NULL;
+    OpsMake *m = &s->region->m;
+    if (!t)
+        return false;
+    Expr *zero = a->zero;
+    const Type *zt = type_of(s, zero);
+    if (zt && zt->n == 1 && zt->dims[0] > 1) {
+        int64_t shape[TENSOR_RANK_MOST];
+        int64_t axis = a->axis < 0 ? a->axis + t->n : a->axis;
+        for (uint32_t i = 0; i < t->n; i++)
+            shape[i] = i == axis ? -1 : 1;
+        Attr attr = ops_attr_ints(m, "newshape", t->n, shape);
+        zero = ops_call(m, "reshape", 1, &zero, 1, &attr);
+    }
+    *out = (Integer){ops_call2(m, "maximum", s->args[0].e, fold(s, cast_to(s, zero, a->dtype))), a};
+    return out->e != NULL;
+}
+
+static bool rule_leaky_relu(Site *s, Integer *out)
+{
+    const Affine *a = s->args[0].affine;
+    if (!a)
+        return false;
+    Expr *args[5] = {s->args[0].e, a->scale, a->zero, a->scale, a->zero};
+    int arity = op_arity(op_find(s->region->rw->cx, str_of("qnn.leaky_relu")));
+    *out =
+        (Integer){ops_call(&s->region->m, "qnn.leaky_relu", (uint32_t)arity, args, 1,
+                           &(Attr){.key = "alpha", .value = *attrs_find(s->call->attrs, "alpha")}),
+                  a};
+    return out->e != NULL;
+}
+
+static bool rule_pad(Site *s, Integer *out)
+{
+    const Affine *a = s->args[0].affine, *p = s->args[1].affine;
+    if (!a)
+        return false;
+    Expr *args[2] = {s->args[0].e,
+                     p ? requantize(s, s->args[1].e, p, a) : quantize(s, s->args[1].e, a, -1)};
+    *out = (Integer){again(s, 2, args), a};
+    return true;
+}
+
+/* An operand that is a constant has the numbers of the other. */
+static bool binary_operands(Site *s)
+{
+    for (int i = 0; i < 2; i++) {
+        const Affine *other = s->args[1 - i].affine;
+        if (s->args[i].affine)
+            continue;
+        if (!other)
+            return false;
+        s->args[i] = (Integer){quantize(s, s->args[i].e, other, -1), other};
+    }
+    return true;
+}
+
+static bool rule_binary(Site *s, Integer *out)
+{
+    const Affine *to = s->region->out;
+    if (!binary_operands(s))
+        return false;
+    const Affine *l = s->args[0].affine, *r = s->args[1].affine;
+    Expr *args[8] = {s->args[0].e, s->args[1].e, l->scale,  l->zero,
+                     r->scale,     r->zero,      to->scale, to->zero};
+    Attr attrs[2] = {ops_attr_int("lhs_axis", l->axis), ops_attr_int("rhs_axis", r->axis)};
+    *out = (Integer){ops_call(&s->region->m, s->to, 8, args, 2, attrs), to};
+    return out->e != NULL;
+}
+
+static bool rule_choice(Site *s, Integer *out)
+{
+    const Affine *to = s->region->out;
+    if (!binary_operands(s))
+        return false;
+    Expr *args[2] = {requantize(s, s->args[0].e, s->args[0].affine, to),
+                     requantize(s, s->args[1].e, s->args[1].affine, to)};
+    *out = (Integer){again(s, 2, args), to};
+    return args[0] && args[1];
+}
+
+static bool rule_unary(Site *s, Integer *out)
+{
+    const Affine *a = s->args[0].affine, *to = s->region->out;
+    if (!a || !op_find(s->region->rw->cx, str_of(s->to)))
+        return false;
+    Expr *args[5] = {s->args[0].e, a->scale, a->zero, to->scale, to->zero};
+    *out = (Integer){ops_call(&s->region->m, s->to, 5, args, 0, NULL), to};
+    return out->e != NULL;
+}
+
+static const struct {
+    const char *op;
+    Rule *rule;
+    const char *to;
+} rules[] = {
+    {"reshape", rule_same, NULL},
+    {"squeeze", rule_same, NULL},
+    {"strided_slice", rule_same, NULL},
+    {"transpose", rule_same, NULL},
+    {"expand_dims", rule_same, NULL},
+    {"nn.max_pool2d", rule_same, NULL},
+    {"nn.batch_flatten", rule_same, NULL},
+    {"nn.depth_to_space", rule_same, NULL},
+    {"max", rule_same, NULL},
+    {"min", rule_same, NULL},
+    {"image.resize2d", rule_same, NULL},
+    {"broadcast_to", rule_same, NULL},
+    {"take", rule_take, NULL},
+    {"split", rule_split, NULL},
+    {"topk", rule_topk, NULL},
+    {"nn.avg_pool2d", rule_mean, NULL},
+    {"nn.adaptive_avg_pool1d", rule_mean, NULL},
+    {"nn.global_avg_pool2d", rule_mean, NULL},
+    {"mean", rule_mean, NULL},
+    {"nn.bias_add", rule_bias_add, NULL},
+    {"nn.conv2d", rule_product, "qnn.conv2d"},
+    {"nn.conv2d_transpose", rule_product, "qnn.conv2d_transpose"},
+    {"nn.dense", rule_product, "qnn.dense"},
+    {"nn.batch_matmul", rule_product, "qnn.batch_matmul"},
+    {"concatenate", rule_concatenate, NULL},
+    {"clip", rule_clip, NULL},
+    {"nn.relu", rule_relu, NULL},
+    {"nn.leaky_relu", rule_leaky_relu, NULL},
+    {"nn.pad", rule_pad, NULL},
+    {"add", rule_binary, "qnn.add"},
+    {"subtract", rule_binary, "qnn.subtract"},
+    {"multiply", rule_binary, "qnn.mul"},
+    {"minimum", rule_choice, NULL},
+    {"maximum", rule_choice, NULL},
+    {"sqrt", rule_unary, "qnn.sqrt"},
+    {"rsqrt", rule_unary, "qnn.rsqrt"},
+    {"exp", rule_unary, "qnn.exp"},
+    {"erf", rule_unary, "qnn.erf"},
+    {"sigmoid", rule_unary, "qnn.sigmoid"},
+    {"hardswish", rule_unary, "qnn.hardswish"},
+    {"tanh", rule_unary, "qnn.tanh"},
+    {"abs", rule_unary, "qnn.abs"},
+    {"log", rule_unary, "qnn.log"},
+};
+
+/* ---- regions ----------------------------------------------------------------------------------------------------- */
+
+static int find_rule(const Op *op)
+{
+    for (size_t i = 0; op && i < sizeof rules / sizeof *rules; i++)
+        if (!strcmp(rules[i].op, op->name))
+            return (int)i;
+    return -1;
+}
+
+typedef struct Gather {
+    Region *region;
+    const Expr *odd; /* what does not belong into a region */
+    bool entered; /* by a qnn.dequantize */
+} Gather;
+
+static WalkNext enter_node(void *data, const Expr *e)
+{
+    Gather *g = data;
+    const Op *op = expr_call_of_op(e);
+    const Type *t = expr_tensor_type(e);
+    bool integers = e->kind == EXPR_VAR && t && !dtype_is_float(t->dtype);
+    if (op == g->region->dequantize && op) {
+        g->entered = true;
+        vec_push(&g->region->order, g->region->scratch, e);
+        return WALK_SKIP;
+    }
+    bool fits = find_rule(op) >= 0 || e->kind == EXPR_TUPLE || e->kind == EXPR_TUPLE_GET ||
+                e->kind == EXPR_CONSTANT || e->kind == EXPR_OP || integers;
+    if (!fits)
+        g->odd = e;
+    return fits ? WALK_ON : WALK_STOP;
+}
+
+static WalkNext leave_node(void *data, const Expr *e)
+{
+    Gather *g = data;
+    if (e->kind != EXPR_OP)
+        vec_push(&g->region->order, g->region->scratch, e);
+    return WALK_ON;
+}
+
+static bool note(Region *r, const Expr *e, Integer v)
+{
+    Integer *kept = arena_new(r->scratch, Integer);
+    if (!kept || !v.e)
+        return false;
+    *kept = v;
+    ptrmap_put(&r->known, e, kept);
+    return true;
+}
+
+static Integer integer_of(const Region *r, Expr *e)
+{
+    const Integer *v = ptrmap_find(&r->known, e);
+    return v ? *v : (Integer){e, NULL};
+}
+
+static bool note_tuple(Region *r, const Tuple *t)
+{
+    Expr **fields = arena_new_array(r->scratch, Expr *, t->fields.n + 1);
+    const Affine **types = arena_new_array(r->scratch, const Affine *, t->fields.n + 1);
+    Affine *a = arena_new(r->scratch, Affine);
+    for (uint32_t i = 0; i < t->fields.n; i++) {
+        Integer v = integer_of(r, t->fields.at[i]);
+        fields[i] = v.e;
+        types[i] = v.affine;
+    }
+    *a = (Affine){.n = t->fields.n, .fields = types};
+    return note(r, &t->base,
+                (Integer){expr_tuple(r->m.arena, t->base.span, t->fields.n, fields), a});
+}
+
+static bool note_call(Region *r, const Call *call)
+{
+    if (expr_call_of_op(&call->base) == r->dequantize) {
+        const Type *t = expr_tensor_type(call->args.at[0]);
+        Site s = {.region = r};
+        return t && note(r, &call->base,
+                         (Integer){call->args.at[0],
+                                   affine_of(&s, call->args.at[1], call->args.at[2], t->dtype,
+                                             attrs_int(call->attrs, "axis", -1))});
+    }
+    int rule = find_rule(expr_call_of_op(&call->base));
+    Site s = {.region = r, .call = call, .to = rules[rule].to};
+    Integer v = {0};
+    bool any = false;
+    for (uint32_t i = 0; i < call->args.n && i < 4; i++) {
+        s.args[i] = integer_of(r, call->args.at[i]);
+        any |= s.args[i].affine != NULL;
+    }
+    r->m.span = call->base.span;
+    /* What is made of constants alone stays as it is. */
+    return !any || (rules[rule].rule(&s, &v) && note(r, &call->base, v));
+}
+
+static bool note_node(Region *r, const Expr *e)
+{
+    const TupleGet *get = expr_as_tuple_get(e);
+    if (e->kind == EXPR_CALL)
+        return note_call(r, expr_as_call(e));
+    if (e->kind == EXPR_TUPLE)
+        return note_tuple(r, expr_as_tuple(e));
+    if (!get)
+        return true;
+    Integer tuple = integer_of(r, get->tuple);
+    return tuple.affine && tuple.affine->fields &&
+           note(r, e,
+                (Integer){expr_tuple_get(r->m.arena, e->span, tuple.e, get->index),
+                          tuple.affine->fields[get->index]});
+}
+
+static Expr *to_integers(Region *r, const Call *quantize_call)
+{
+    Site s = {.region = r, .call = quantize_call};
+    DType dtype = attrs_dtype(quantize_call->attrs, "out_dtype");
+    r->out = affine_of(&s, quantize_call->args.at[1], quantize_call->args.at[2], dtype,
+                       attrs_int(quantize_call->attrs, "axis", -1));
+    for (size_t i = 0; i < r->order.n; i++)
+        if (!note_node(r, r->order.at[i]))
+            return NULL;
+    Integer v = integer_of(r, quantize_call->args.at[0]);
+    if (!v.affine || v.affine->fields)
+        return NULL;
+    return expr_type_ops(r->rw->cx, requantize(&s, v.e, v.affine, r->out));
+}
+
+static Expr *convert(Rewriter *rw, const Expr *old, Expr *now)
+{
+    PassRun *run = rw->data;
+    expr_keep_type(now, old);
+    Region r = {.rw = rw, .scratch = &run->scratch, .m = {rw->cx, &rw->module->arena, now->span}};
+    r.quantize = op_find(rw->cx, str_of("qnn.quantize"));
+    r.dequantize = op_find(rw->cx, str_of("qnn.dequantize"));
+    if (!r.quantize || expr_call_of_op(now) != r.quantize)
+        return now;
+    const Call *call = expr_as_call(now);
+    Gather g = {.region = &r};
+    Expr *made = NULL;
+    bool whole = ir_walk(call->args.at[0], enter_node, leave_node, &g);
+    if (whole && g.entered)
+        made = to_integers(&r, call);
+    ptrmap_deinit(&r.known);
+    if (!made && g.entered && attrs_bool(run->params, "hard_fail")) {
+        Span at = g.odd ? g.odd->span : now->span;
+        Diag *d =
+            diag_error(rw->cx->diags, E0606_NO_INTEGERS, at, "this cannot be computed on integers");
+        diag_label(d, now->span, "what is computed here would be");
+        return NULL;
+    }
+    return made ? made : now;
+}
+
+static const OpAttr params[] = {
+    {"hard_fail", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(false),
+     .doc = "an operator without integers is an error"},
+    {0},
+};
+
+const Pass pass_fake_quantization_to_integer = {
+    .name = "FakeQuantizationToInteger",
+    .doc = "Computes on integers what is computed on reals between `qnn.dequantize` and "
+           "`qnn.quantize`.",
+    .opt_level = 0,
+    .needs_types = true,
+    .other_values = true,
+    .before = "DivToMul",
+    .params = params,
+    .rewrite = convert,
+};
