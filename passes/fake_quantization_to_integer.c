@@ -260,6 +260,29 @@ static bool one_number(Site *s, Expr *e, double *number)
     return true;
 }
 
+/* A vector with one element for each channel, as it broadcasts along them. */
+static Expr *along_channels(Site *s, Expr *e, const Affine *a, const Type *t)
+{
+    const Type *et = type_of(s, e);
+    if (!et || et->n != 1 || et->dims[0] == 1)
+        return e;
+    int64_t shape[TENSOR_RANK_MOST];
+    int64_t axis = a->axis < 0 ? a->axis + t->n : a->axis;
+    for (uint32_t i = 0; i < t->n; i++)
+        shape[i] = i == axis ? -1 : 1;
+    Attr attr = ops_attr_ints(&s->region->m, "newshape", t->n, shape);
+    return ops_call(&s->region->m, "reshape", 1, &e, 1, &attr);
+}
+
+/* The real as the integers of each channel. */
+static Expr *bound(Site *s, double real, const Affine *a, const Type *t)
+{
+    OpsMake *m = &s->region->m;
+    Expr *number = ops_constant(m, (DType){DTYPE_CODE_FLOAT, 32, 1}, real);
+    Expr *vector = ops_call2(m, "multiply", ops_call1(m, "ones_like", a->scale), number);
+    return fold(s, along_channels(s, quantize(s, vector, a, 0), a, t));
+}
+
 static bool rule_clip(Site *s, Integer *out)
 {
     const Affine *a = s->args[0].affine;
@@ -276,10 +299,11 @@ static bool rule_clip(Site *s, Integer *out)
         out->e = ops_call(m, "clip", 1, &s->args[0].e, 2, attrs);
         return out->e != NULL;
     }
-    DType real = {DTYPE_CODE_FLOAT, 32, 1};
-    Expr *low = fold(s, quantize(s, ops_constant(m, real, least), a, a->axis));
-    Expr *high = fold(s, quantize(s, ops_constant(m, real, most), a, a->axis));
-    out->e = ops_call2(m, "minimum", ops_call2(m, "maximum", s->args[0].e, low), high);
+    const Type *t = type_of(s, s->args[0].e);
+    if (!t)
+        return false;
+    out->e = ops_call2(m, "minimum", ops_call2(m, "maximum", s->args[0].e, bound(s, least, a, t)),
+                       bound(s, most, a, t));
     return out->e != NULL;
 }
 
@@ -287,20 +311,11 @@ static bool rule_relu(Site *s, Integer *out)
 {
     const Affine *a = s->args[0].affine;
     const Type *t = a ? type_of(s, s->args[0].e) : NULL;
-    OpsMake *m = &s->region->m;
     if (!t)
         return false;
-    Expr *zero = a->zero;
-    const Type *zt = type_of(s, zero);
-    if (zt && zt->n == 1 && zt->dims[0] > 1) {
-        int64_t shape[TENSOR_RANK_MOST];
-        int64_t axis = a->axis < 0 ? a->axis + t->n : a->axis;
-        for (uint32_t i = 0; i < t->n; i++)
-            shape[i] = i == axis ? -1 : 1;
-        Attr attr = ops_attr_ints(m, "newshape", t->n, shape);
-        zero = ops_call(m, "reshape", 1, &zero, 1, &attr);
-    }
-    *out = (Integer){ops_call2(m, "maximum", s->args[0].e, fold(s, cast_to(s, zero, a->dtype))), a};
+    Expr *zero = along_channels(s, a->zero, a, t);
+    *out = (Integer){
+        ops_call2(&s->region->m, "maximum", s->args[0].e, fold(s, cast_to(s, zero, a->dtype))), a};
     return out->e != NULL;
 }
 
@@ -439,7 +454,8 @@ static int find_rule(const Op *op)
 
 typedef struct Gather {
     Region *region;
-    const Expr *odd; /* what does not belong into a region */
+    const Expr *odd; /* an operator without a rule */
+    bool open; /* reals come in otherwise */
     bool entered; /* by a qnn.dequantize */
 } Gather;
 
@@ -456,9 +472,10 @@ static WalkNext enter_node(void *data, const Expr *e)
     }
     bool fits = find_rule(op) >= 0 || e->kind == EXPR_TUPLE || e->kind == EXPR_TUPLE_GET ||
                 e->kind == EXPR_CONSTANT || e->kind == EXPR_OP || integers;
-    if (!fits)
+    if (!fits && op)
         g->odd = e;
-    return fits ? WALK_ON : WALK_STOP;
+    g->open |= !fits && !op;
+    return fits || op ? WALK_ON : WALK_SKIP;
 }
 
 static WalkNext leave_node(void *data, const Expr *e)
@@ -554,6 +571,20 @@ static Expr *to_integers(Region *r, const Call *quantize_call)
     return expr_type_ops(r->rw->cx, requantize(&s, v.e, v.affine, r->out));
 }
 
+/* A region for which the operators on integers have no type stays. */
+static Expr *to_integers_quietly(Region *r, const Call *call)
+{
+    Ctx *cx = r->rw->cx;
+    Diags quiet, *kept = cx->diags;
+    diags_init(&quiet, NULL);
+    cx->diags = &quiet;
+    Expr *made = to_integers(r, call);
+    bool good = made && made->type && type_equal(made->type, call->base.type);
+    cx->diags = kept;
+    diags_deinit(&quiet);
+    return good ? made : NULL;
+}
+
 static Expr *convert(Rewriter *rw, const Expr *old, Expr *now)
 {
     PassRun *run = rw->data;
@@ -566,11 +597,11 @@ static Expr *convert(Rewriter *rw, const Expr *old, Expr *now)
     const Call *call = expr_as_call(now);
     Gather g = {.region = &r};
     Expr *made = NULL;
-    bool whole = ir_walk(call->args.at[0], enter_node, leave_node, &g);
-    if (whole && g.entered)
-        made = to_integers(&r, call);
+    ir_walk(call->args.at[0], enter_node, leave_node, &g);
+    if (!g.odd && !g.open && g.entered)
+        made = to_integers_quietly(&r, call);
     ptrmap_deinit(&r.known);
-    if (!made && g.entered && attrs_bool(run->params, "hard_fail")) {
+    if (!made && g.entered && !g.open && attrs_bool(run->params, "hard_fail")) {
         Span at = g.odd ? g.odd->span : now->span;
         Diag *d =
             diag_error(rw->cx->diags, E0606_NO_INTEGERS, at, "this cannot be computed on integers");

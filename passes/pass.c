@@ -425,7 +425,8 @@ Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline)
 
 /* Levels are kept by the passes themselves: the pipeline is the same at each. */
 static const char default_pipeline[] =
-    "RemoveUnusedFunctions,ToBasicBlockNormalForm,SimplifyInference,EliminateCommonSubexpr,"
+    "RemoveUnusedFunctions,ToBasicBlockNormalForm,qnn.CanonicalizeOps,SimplifyInference,"
+    "EliminateCommonSubexpr,"
     "CombineParallelConv2D,CombineParallelDense,CombineParallelBatchMatmul,FoldConstant,"
     "FoldScaleAxis,"
     "SimplifyExpr,CanonicalizeCast,CanonicalizeOps,FlattenAtrousConv,FastMath,"

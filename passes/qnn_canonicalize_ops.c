@@ -1,0 +1,478 @@
+/* Writes operators on quantised numbers as arithmetic on integers and reals.
+ *
+ *     qnn.dequantize(%x, 0.5f, 3)
+ *  => multiply(cast(subtract(cast(%x, dtype="int32"), 3), dtype="float32"), 0.5f)
+ *
+ * Products with a scale are computed in fixed point where the scales are constants, or on reals where `compute_dtype` says so. An operator
+ * whose scales are not known stays. */
+#include "passes/fold.h"
+#include "passes/types.h"
+
+#include "stdlib/ops/ops.h"
+
+#include "ir/equal.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct Lower {
+    OpsMake m;
+    Module *module;
+    const Call *call;
+    Expr *const *args;
+    const Type *type; /* of the result */
+} Lower;
+
+typedef Expr *Rule(Lower *l);
+
+static const DType int16_type = {DTYPE_CODE_INT, 16, 1};
+static const DType int32_type = {DTYPE_CODE_INT, 32, 1};
+static const DType int64_type = {DTYPE_CODE_INT, 64, 1};
+static const DType float_type = {DTYPE_CODE_FLOAT, 32, 1};
+
+/* ---- short forms ------------------------------------------------------------------------------------------------- */
+
+static Expr *call1(Lower *l, const char *op, Expr *x)
+{
+    return ops_call1(&l->m, op, x);
+}
+
+static Expr *call2(Lower *l, const char *op, Expr *x, Expr *y)
+{
+    return ops_call2(&l->m, op, x, y);
+}
+
+static Expr *cast(Lower *l, Expr *e, DType to)
+{
+    Attr attr = ops_attr_dtype(&l->m, "dtype", to);
+    return ops_call(&l->m, "cast", 1, &e, 1, &attr);
+}
+
+static Attr attr_real(const char *key, double v)
+{
+    return (Attr){.key = key, .value = {.kind = ATTR_FLOAT, .f = v}};
+}
+
+static bool is_int32(DType t)
+{
+    return dtype_eq(t, int32_type);
+}
+
+/* Into the range of the type, then of the type. */
+static Expr *narrow(Lower *l, Expr *e, DType to)
+{
+    double half = ldexp(1, to.bits - 1);
+    bool sign = to.code == DTYPE_CODE_INT;
+    Attr attrs[2] = {attr_real("a_min", sign ? -half : 0),
+                     attr_real("a_max", sign ? half - 1 : 2 * half - 1)};
+    return cast(l, ops_call(&l->m, "clip", 1, &e, 2, attrs), to);
+}
+
+static const Type *tensor_of(const Expr *e)
+{
+    return expr_tensor_type(e);
+}
+
+/* A vector for an axis, so that it broadcasts; a scalar as it is. */
+static Expr *expand(Lower *l, Expr *e, const Type *t, int64_t axis)
+{
+    const Type *et = tensor_of(e);
+    if (!et || et->n == 0)
+        return e;
+    return ops_expand_to_axis(&l->m, e, (int)t->n, (int)(axis < 0 ? axis + t->n : axis));
+}
+
+static bool constant_number(const Expr *e, double *out)
+{
+    const Constant *c = expr_as_constant(e);
+    TensorView v;
+    if (!c || !value_view(&c->value, &v) || v.t.size != 1)
+        return false;
+    *out = tensor_get_double(&v.t, 0);
+    return true;
+}
+
+static bool is_zero(const Expr *e)
+{
+    double d;
+    return constant_number(e, &d) && d == 0;
+}
+
+static bool same_number(const Expr *a, const Expr *b)
+{
+    double x, y;
+    if (constant_number(a, &x) && constant_number(b, &y))
+        return x == y;
+    return a == b || ir_equal(a, b, false);
+}
+
+/* ---- products with scales ---------------------------------------------------------------------------------------- */
+
+/* The factor as multiplier * 2^(shift - 31). */
+static void fixed_point(double factor, int64_t *multiplier, int *shift)
+{
+    double significand = frexp(factor, shift);
+    *multiplier = (int64_t)round(ldexp(significand, 31));
+    if (*multiplier == (int64_t)1 << 31) {
+        *multiplier /= 2;
+        ++*shift;
+    }
+    if (factor == 0)
+        *shift = 0;
+}
+
+static Expr *number64(Lower *l, int64_t v)
+{
+    return expr_constant(l->m.arena, l->m.span, value_scalar_int(int64_type, v));
+}
+
+/* A scalar of int64, or a vector brought to the axis. */
+static Expr *numbers64(Lower *l, int64_t n, const int64_t *v, const Type *t, int64_t axis)
+{
+    if (n == 1)
+        return number64(l, v[0]);
+    Tensor *tensor = tensor_new(&l->m.cx->limits, int64_type, 1, &n);
+    if (!tensor)
+        return NULL;
+    for (int64_t i = 0; i < n; i++)
+        dtype_set_int(int64_type, tensor->data + 8 * i, v[i]);
+    Value value = value_tensor(tensor);
+    Expr *e = expr_constant(l->m.arena, l->m.span, value);
+    value_release(value);
+    return e ? ops_expand_to_axis(&l->m, e, (int)t->n, (int)(axis < 0 ? axis + t->n : axis)) : NULL;
+}
+
+/* x * factor, rounded, on int64: shifted up, multiplied, shifted down. */
+static Expr *multiply_wide(Lower *l, Expr *x, const Type *t, int64_t axis, int64_t n,
+                           const double *factors, bool upward)
+{
+    Arena *arena = l->m.arena;
+    int64_t *up = arena_new_array(arena, int64_t, n), *by = arena_new_array(arena, int64_t, n);
+    int64_t *half = arena_new_array(arena, int64_t, n), *down = arena_new_array(arena, int64_t, n);
+    int64_t *below = arena_new_array(arena, int64_t, n);
+    bool shifts = false;
+    if (!up || !by || !half || !down || !below)
+        return NULL;
+    for (int64_t i = 0; i < n; i++) {
+        int shift;
+        fixed_point(factors[i], &by[i], &shift);
+        up[i] = shift > 0 ? shift : 0;
+        down[i] = 31 + (shift > 0 ? 0 : -shift);
+        half[i] = down[i] < 63 ? (int64_t)1 << (down[i] - 1) : INT64_MAX;
+        down[i] = down[i] < 63 ? down[i] : 63;
+        below[i] = half[i] - 1;
+        shifts |= up[i] > 0;
+    }
+    x = cast(l, x, int64_type);
+    if (shifts)
+        x = call2(l, "left_shift", x, numbers64(l, n, up, t, axis));
+    x = call2(l, "multiply", x, numbers64(l, n, by, t, axis));
+    Expr *rounder = numbers64(l, n, half, t, axis);
+    if (!upward) {
+        Expr *args[3] = {call2(l, "greater_equal", x, number64(l, 0)), rounder,
+                         numbers64(l, n, below, t, axis)};
+        rounder = ops_call(&l->m, "where", 3, args, 0, NULL);
+    }
+    x = call2(l, "right_shift", call2(l, "add", x, rounder), numbers64(l, n, down, t, axis));
+    return cast(l, x, int32_type);
+}
+
+static Expr *multiply_fixed(Lower *l, Expr *x, const Type *t, int64_t axis, int64_t n,
+                            const double *factors, bool upward)
+{
+    if (n != 1 || !upward)
+        return multiply_wide(l, x, t, axis, n, factors, upward);
+    int64_t multiplier;
+    int shift;
+    fixed_point(factors[0], &multiplier, &shift);
+    Attr attrs[2] = {ops_attr_int("multiplier", multiplier), ops_attr_int("shift", shift)};
+    return ops_call(&l->m, "fixed_point_multiply", 1, &x, 2, attrs);
+}
+
+/* How a value is requantised: the attributes of `qnn.requantize`, or what others mean by it. */
+typedef struct Requantize {
+    const Type *t; /* of the integers */
+    Expr *scale, *zero, *to_scale, *to_zero;
+    DType to;
+    int64_t axis;
+    bool upward, reals;
+    DType real;
+} Requantize;
+
+/* scale / to_scale for each channel; 0 when they are not known. */
+static int64_t factors_of(Lower *l, const Requantize *r, double **out)
+{
+    const Constant *c = expr_as_constant(r->scale);
+    TensorView v;
+    double to;
+    if (!c || !value_view(&c->value, &v) || v.t.size < 1 || !constant_number(r->to_scale, &to))
+        return 0;
+    *out = arena_new_array(l->m.arena, double, v.t.size);
+    for (int64_t i = 0; *out && i < v.t.size; i++)
+        (*out)[i] = tensor_get_double(&v.t, i) / to;
+    return *out ? v.t.size : 0;
+}
+
+static Expr *requantize_reals(Lower *l, Expr *x, const Requantize *r)
+{
+    x = cast(l, x, r->real);
+    if (!is_zero(r->zero))
+        x = call2(l, "subtract", x, cast(l, expand(l, r->zero, r->t, r->axis), r->real));
+    if (!same_number(r->scale, r->to_scale))
+        x = call2(
+            l, "multiply", x,
+            cast(l, call2(l, "divide", expand(l, r->scale, r->t, r->axis), r->to_scale), r->real));
+    if (!is_zero(r->to_zero))
+        x = call2(l, "add", x, cast(l, r->to_zero, r->real));
+    x = r->upward ? call1(l, "floor", call2(l, "add", x, ops_constant(&l->m, r->real, 0.5)))
+                  : call1(l, "round", x);
+    return is_int32(r->to) ? cast(l, x, r->to) : narrow(l, x, r->to);
+}
+
+static Expr *requantize_integers(Lower *l, Expr *x, const Requantize *r)
+{
+    double *factors = NULL;
+    int64_t n = factors_of(l, r, &factors);
+    if (!n)
+        return NULL;
+    x = cast(l, x, int32_type);
+    if (!is_zero(r->zero))
+        x = call2(l, "subtract", x, cast(l, expand(l, r->zero, r->t, r->axis), int32_type));
+    if (!same_number(r->scale, r->to_scale))
+        x = multiply_fixed(l, x, r->t, r->axis, n, factors, r->upward);
+    if (!is_zero(r->to_zero))
+        x = call2(l, "add", cast(l, r->to_zero, int32_type), x);
+    return is_int32(r->to) ? cast(l, x, r->to) : narrow(l, x, r->to);
+}
+
+/* ---- rules -------------------------------------------------------------------------------------------------------- */
+
+static int64_t axis_of(const Lower *l, const char *key)
+{
+    return attrs_int(l->call->attrs, key, -1);
+}
+
+static Expr *lower_quantize(Lower *l)
+{
+    const Type *t = tensor_of(l->args[0]);
+    int64_t axis = axis_of(l, "axis");
+    Expr *e = call1(l, "round", call2(l, "divide", l->args[0], expand(l, l->args[1], t, axis)));
+    e = call2(l, "add", e, cast(l, expand(l, l->args[2], t, axis), t->dtype));
+    return narrow(l, e, l->type->dtype);
+}
+
+static Expr *lower_dequantize(Lower *l)
+{
+    const Type *t = tensor_of(l->args[0]);
+    int64_t axis = axis_of(l, "axis");
+    Expr *e = call2(l, "subtract", cast(l, l->args[0], int32_type), expand(l, l->args[2], t, axis));
+    e = call2(l, "multiply", cast(l, e, float_type), expand(l, l->args[1], t, axis));
+    return dtype_eq(l->type->dtype, float_type) ? e : cast(l, e, l->type->dtype);
+}
+
+static Expr *lower_requantize(Lower *l)
+{
+    Str compute = attrs_string(l->call->attrs, "compute_dtype");
+    Requantize r = {.t = tensor_of(l->args[0]),
+                    .scale = l->args[1],
+                    .zero = l->args[2],
+                    .to_scale = l->args[3],
+                    .to_zero = l->args[4],
+                    .to = l->type->dtype,
+                    .axis = axis_of(l, "axis"),
+                    .upward = !str_is(attrs_string(l->call->attrs, "rounding"), "TONEAREST")};
+    if (!str_is(compute, "float32") && !str_is(compute, "float64"))
+        return requantize_integers(l, l->args[0], &r);
+    dtype_parse(compute, &r.real);
+    return requantize_reals(l, l->args[0], &r);
+}
+
+/* An operand as int32 by the scale and zero point of the result. */
+static Expr *operand(Lower *l, uint32_t i)
+{
+    uint32_t at = 2 + 2 * i;
+    Requantize r = {.t = tensor_of(l->args[i]),
+                    .scale = l->args[at],
+                    .zero = l->args[at + 1],
+                    .to_scale = l->args[6],
+                    .to_zero = l->args[7],
+                    .to = int32_type,
+                    .axis = axis_of(l, i ? "rhs_axis" : "lhs_axis"),
+                    .upward = true};
+    if (same_number(r.scale, r.to_scale) && same_number(r.zero, r.to_zero))
+        return cast(l, l->args[i], int32_type);
+    return requantize_integers(l, l->args[i], &r);
+}
+
+static Expr *lower_sum(Lower *l, const char *op, const char *correct)
+{
+    Expr *x = operand(l, 0), *y = operand(l, 1);
+    Expr *e = x && y ? call2(l, op, x, y) : NULL;
+    if (e && !is_zero(l->args[7]))
+        e = call2(l, correct, e, l->args[7]);
+    return e ? narrow(l, e, l->type->dtype) : NULL;
+}
+
+static Expr *lower_add(Lower *l)
+{
+    return lower_sum(l, "add", "subtract");
+}
+
+static Expr *lower_subtract(Lower *l)
+{
+    return lower_sum(l, "subtract", "add");
+}
+
+static Expr *shifted(Lower *l, uint32_t i, uint32_t zero, int64_t axis, DType to)
+{
+    const Type *t = tensor_of(l->args[i]);
+    Expr *e = cast(l, l->args[i], to), *z = expand(l, l->args[zero], t, axis);
+    if (is_zero(l->args[zero]))
+        return e;
+    return call2(l, "subtract", e, is_int32(to) ? z : cast(l, z, to));
+}
+
+static Expr *lower_mul(Lower *l)
+{
+    double x, y;
+    if (!constant_number(l->args[2], &x) || !constant_number(l->args[4], &y))
+        return NULL;
+    Expr *e = call2(l, "multiply", shifted(l, 0, 3, axis_of(l, "lhs_axis"), int32_type),
+                    shifted(l, 1, 5, axis_of(l, "rhs_axis"), int32_type));
+    Requantize r = {.t = l->type,
+                    .scale = ops_constant(&l->m, float_type, x * y),
+                    .zero = ops_constant(&l->m, int32_type, 0),
+                    .to_scale = l->args[6],
+                    .to_zero = l->args[7],
+                    .to = l->type->dtype,
+                    .axis = -1,
+                    .upward = true};
+    return requantize_integers(l, e, &r);
+}
+
+/* The attributes of the product without `qnn.`. */
+static uint32_t copy_attrs(const Lower *l, Attr *attrs)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; l->call->attrs && i < l->call->attrs->n && i < 32; i++)
+        attrs[n++] = l->call->attrs->at[i];
+    return n;
+}
+
+static Expr *product(Lower *l, Expr *x, Expr *w)
+{
+    Attr attrs[32];
+    Expr *args[2] = {x, w};
+    uint32_t n = copy_attrs(l, attrs);
+    return ops_call(&l->m, expr_call_of_op(&l->call->base)->name + 1 /* nn. */, 2, args, n, attrs);
+}
+
+static Expr *sum_along(Lower *l, Expr *e, bool keep)
+{
+    Attr attrs[2] = {ops_attr_ints(&l->m, "axis", 1, (int64_t[]){1}),
+                     ops_attr_bool("keepdims", keep)};
+    e = cast(l, e, int32_type);
+    return ops_call(&l->m, "sum", 1, &e, 2, attrs);
+}
+
+/* The four terms of (x - zx) * (w - zw). */
+static Expr *lower_dense(Lower *l)
+{
+    const Type *t = tensor_of(l->args[0]);
+    Expr *zx = l->args[2], *zw = l->args[3];
+    Expr *first = product(l, l->args[0], l->args[1]);
+    if (!t || t->n != 2 || t->dims[1] < 0)
+        return NULL;
+    Expr *second = is_zero(zw) ? NULL : call2(l, "multiply", zw, sum_along(l, l->args[0], true));
+    Expr *third = is_zero(zx) ? NULL : call2(l, "multiply", zx, sum_along(l, l->args[1], false));
+    if (!second || !third)
+        return second || third ? call2(l, "subtract", first, second ? second : third) : first;
+    double a, b;
+    Expr *fourth = constant_number(zx, &a) && constant_number(zw, &b)
+                       ? ops_constant(&l->m, int32_type, a * b * (double)t->dims[1])
+                       : call2(l, "multiply", call2(l, "multiply", zx, zw),
+                               ops_constant(&l->m, int32_type, (double)t->dims[1]));
+    return call2(l, "add", call2(l, "subtract", first, second),
+                 call2(l, "subtract", fourth, third));
+}
+
+/* Zero points are taken off before; where there are none, the integers go in as they are. */
+static Expr *lower_product(Lower *l)
+{
+    if (is_zero(l->args[2]) && is_zero(l->args[3]))
+        return product(l, l->args[0], l->args[1]);
+    const Type *x = tensor_of(l->args[0]), *w = tensor_of(l->args[1]);
+    bool plain = tensor_of(l->args[2]) && tensor_of(l->args[2])->n == 0 && x && w &&
+                 tensor_of(l->args[3]) && tensor_of(l->args[3])->n == 0;
+    return plain ? product(l, shifted(l, 0, 2, -1, int16_type), shifted(l, 1, 3, -1, int16_type))
+                 : NULL;
+}
+
+static Expr *lower_concatenate(Lower *l)
+{
+    const Tuple *data = expr_as_tuple(l->args[0]), *scales = expr_as_tuple(l->args[1]);
+    const Tuple *zeros = expr_as_tuple(l->args[2]);
+    if (!data || !scales || !zeros)
+        return NULL;
+    Expr **fields = arena_new_array(l->m.arena, Expr *, data->fields.n + 1);
+    for (uint32_t i = 0; fields && i < data->fields.n; i++) {
+        Requantize r = {.t = tensor_of(data->fields.at[i]),
+                        .scale = scales->fields.at[i],
+                        .zero = zeros->fields.at[i],
+                        .to_scale = l->args[3],
+                        .to_zero = l->args[4],
+                        .to = l->type->dtype,
+                        .axis = -1,
+                        .upward = true};
+        bool same = same_number(r.scale, r.to_scale) && same_number(r.zero, r.to_zero);
+        fields[i] = same ? data->fields.at[i] : requantize_integers(l, data->fields.at[i], &r);
+        if (!fields[i])
+            return NULL;
+    }
+    Attr attrs[32];
+    Expr *all = expr_tuple(l->m.arena, l->m.span, data->fields.n, fields);
+    uint32_t n = copy_attrs(l, attrs);
+    return ops_call(&l->m, "concatenate", 1, &all, n, attrs);
+}
+
+static const struct {
+    const char *op;
+    Rule *rule;
+} rules[] = {
+    {"qnn.quantize", lower_quantize},
+    {"qnn.dequantize", lower_dequantize},
+    {"qnn.requantize", lower_requantize},
+    {"qnn.add", lower_add},
+    {"qnn.subtract", lower_subtract},
+    {"qnn.mul", lower_mul},
+    {"qnn.dense", lower_dense},
+    {"qnn.conv2d", lower_product},
+    {"qnn.conv2d_transpose", lower_product},
+    {"qnn.batch_matmul", lower_product},
+    {"qnn.concatenate", lower_concatenate},
+};
+
+static Expr *lower(Rewriter *rw, const Expr *old, Expr *now)
+{
+    const Op *op = expr_call_of_op(now);
+    expr_keep_type(now, old);
+    const Type *t = old->type ? type_find(old->type) : NULL;
+    if (!op || !t || t->kind != TYPE_TENSOR)
+        return now;
+    const Call *call = expr_as_call(now);
+    Lower l = {{rw->cx, &rw->module->arena, now->span}, rw->module, call, call->args.at, t};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        Expr *e = strcmp(rules[i].op, op->name) ? NULL : rules[i].rule(&l);
+        if (e)
+            return expr_type_ops(rw->cx, e);
+    }
+    return now;
+}
+
+const Pass pass_qnn_canonicalize_ops = {
+    .name = "qnn.CanonicalizeOps",
+    .doc = "Writes operators on quantised numbers as arithmetic on integers and reals.",
+    .opt_level = 1,
+    .needs_types = true,
+    .rewrite = lower,
+};
