@@ -3,6 +3,12 @@
 static const CliOption options[] = {
     {.name = "json", .doc = "diagnostics as JSON lines"},
     {.name = "explain", .doc = "shows how inference got to the types, step by step"},
+    {.name = "comments",
+     .arg = "types|spans|both|none",
+     .doc = "what stands in comments; default `types`; `spans`: where nodes were written"},
+    {.name = "digits",
+     .arg = "short|six",
+     .doc = "of floats: as few as read back, or six, as the original prints"},
     {0},
 };
 

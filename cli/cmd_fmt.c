@@ -14,6 +14,12 @@ static const CliOption options[] = {
      .arg = "text|json",
      .doc = "what the file must be: Relay text, or the saved graph of the original"},
     {.name = "to", .arg = "text|json", .doc = "what is printed; default `text`"},
+    {.name = "comments",
+     .arg = "none|spans",
+     .doc = "what stands in comments; `spans`: where each node was written"},
+    {.name = "digits",
+     .arg = "short|six",
+     .doc = "of floats: as few as read back, or six, as the original prints"},
     {0},
 };
 

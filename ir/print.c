@@ -239,7 +239,7 @@ static void finish(Printer *p, const Expr *e)
     default: break;
     }
     if (e->kind == EXPR_CALL || e->kind == EXPR_TUPLE || e->kind == EXPR_TUPLE_GET)
-        put_type_comment(p, b, e->type);
+        put_comment(p, b, e);
     PrintNode *node = node_get(p, e);
     node->text.from = from;
     node->text.n = b->n - from;
@@ -365,7 +365,7 @@ static void function_open(Printer *p, const Function *f)
 static void function_close(Printer *p, const Expr *e)
 {
     close_scope(p, "}");
-    put_type_comment(p, &p->text, e->type);
+    put_comment(p, &p->text, e);
     keep_doc(p, e);
 }
 

@@ -7,6 +7,7 @@
 typedef struct PrintStyle {
     bool types; /* annotations that inference found, and comments behind nodes */
     bool annotations; /* the former without the latter */
+    bool spans; /* places in comments, where they are known */
     bool no_header; /* without the version line */
     bool no_metadata; /* meta[…][k] without the section */
     bool six_digits; /* floats as %g prints them, instead of the shortest that reads back */

@@ -163,7 +163,8 @@ static inline bool is_atom(const Expr *e)
     return e->kind <= EXPR_CON;
 }
 
-void put_type_comment(Printer *p, Buf *b, const Type *t);
+/* The type of a node and its place, as the style wishes. */
+void put_comment(Printer *p, Buf *b, const Expr *e);
 void put_constant(Printer *p, Buf *b, const Constant *c);
 /* `meta[relay.Constant][k]` whatever the constant is. */
 void put_meta(Printer *p, Buf *b, const Constant *c);

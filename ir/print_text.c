@@ -69,8 +69,7 @@ void put_constant(Printer *p, Buf *b, const Constant *c)
             buf_str(b, v.dtype.bits == 64 ? "i64" : "i16");
     }
     /* Wherever it stands, though it may be one node. */
-    if (p->style.types && c->base.type)
-        put_type_comment(p, b, c->base.type);
+    put_comment(p, b, &c->base);
 }
 
 /* `meta[KEY][k]` for what has no text of its own. */
@@ -108,12 +107,29 @@ void put_type(Printer *p, Buf *b, const Type *t)
     type_print_as(b, t, p->cx ? (TypeStyle){put_extent, p} : (TypeStyle){0});
 }
 
-void put_type_comment(Printer *p, Buf *b, const Type *t)
+/* "span=model.rly:3:12"; nothing in the name ends the comment. */
+static void put_span(Printer *p, Buf *b, Span span)
 {
-    if (!p->style.types || !t)
+    Position at = span_start(&p->cx->sources, span);
+    buf_str(b, " span=");
+    for (const char *c = sources_get(&p->cx->sources, span.source)->name; *c; c++)
+        buf_char(b, *c == '*' || (unsigned char)*c < ' ' ? '?' : *c);
+    buf_printf(b, ":%u:%u", at.line, at.column);
+}
+
+void put_comment(Printer *p, Buf *b, const Expr *e)
+{
+    bool type = p->style.types && e->type;
+    bool span = p->style.spans && p->cx && e->span.source;
+    if (!type && !span)
         return;
-    buf_str(b, " /* ty=");
-    put_type(p, b, t);
+    buf_str(b, " /*");
+    if (type) {
+        buf_str(b, " ty=");
+        put_type(p, b, e->type);
+    }
+    if (span)
+        put_span(p, b, e->span);
     buf_str(b, " */");
 }
 
@@ -266,7 +282,7 @@ void put_binder(Printer *p, Buf *b, const Var *v)
         buf_str(b, ": ");
         put_type(p, b, annotation);
     }
-    put_type_comment(p, b, v->base.type);
+    put_comment(p, b, &v->base);
 }
 
 void put_pattern(Printer *p, Buf *b, const Pattern *pattern)

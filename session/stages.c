@@ -41,10 +41,28 @@ static Module *load_request(RelaySession *s, const RelayRequest *r, bool check)
     return load_program(s, r->name, r->text, r->len, check);
 }
 
-static void emit_module(RelaySession *s, const Module *m, bool types)
+static bool wishes(const RelayRequest *r, const char *key, const char *value)
+{
+    const char *given = request_find(r, key);
+    return given && !strcmp(given, value);
+}
+
+/* What stands in comments, and how floats are written. */
+static PrintStyle style_of(const RelayRequest *r, bool types)
+{
+    bool both = wishes(r, "comments", "both"), asked = request_find(r, "comments") != NULL;
+    return (PrintStyle){
+        .types = types && (!asked || both || wishes(r, "comments", "types")),
+        .annotations = types,
+        .spans = both || wishes(r, "comments", "spans"),
+        .six_digits = wishes(r, "digits", "six"),
+    };
+}
+
+static void emit_module(RelaySession *s, const Module *m, PrintStyle style)
 {
     Buf out = {0};
-    ir_print_module(&out, m, (PrintStyle){.types = types});
+    ir_print_module(&out, m, style);
     if (out.failed)
         limit_reach(&s->cx.limits, LIMIT_MEMORY);
     else
@@ -73,7 +91,7 @@ static RelayStatus stage_fmt(RelaySession *s, const RelayRequest *r)
     if (m && to && !strcmp(to, "json"))
         emit_json(s, m);
     else if (m)
-        emit_module(s, m, false);
+        emit_module(s, m, style_of(r, false));
     module_release(m);
     return session_status(s);
 }
@@ -84,7 +102,7 @@ static RelayStatus stage_check(RelaySession *s, const RelayRequest *r)
     if (m && !m->broken && request_flag(r, "explain"))
         explain_module(s, m, NULL);
     else if (m && typecheck_module_as(&s->cx, m, NULL, (CheckWish){.answers = true}))
-        emit_module(s, m, true);
+        emit_module(s, m, style_of(r, true));
     else if (m && m->broken)
         diags_sort(s->cx.diags, NULL);
     module_release(m);
@@ -197,7 +215,7 @@ static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
         ok ? passes_run(&pc, m, sources_add(&s->cx.sources, "pipeline", pipeline, strlen(pipeline)))
            : NULL;
     if (now && !run.diff)
-        emit_module(s, now, true);
+        emit_module(s, now, (PrintStyle){.types = true});
     if (now && run.time)
         emit_printf(s, RELAY_OUTPUT_STREAM, "%s%-28s %9.3f ms\n", buf_text(&run.times), "total",
                     run.total * 1e3);
