@@ -162,16 +162,21 @@ typedef struct Parser {
     uint32_t
         blamed_to; /* end of what was reported last: what is wrong directly behind it follows from that */
     uint32_t errors;
+    uint32_t fault_to; /* end of the last character that cannot be read */
     uint32_t passable; /* of them: the text was read, with the poison type where they are; */
     uint32_t unjudged; /* or the text was read, but its types cannot be told */
     uint32_t taken; /* tokens */
     uint32_t definition; /* how many began, from 1 */
+    bool nested; /* one began inside another: what stands behind it is the rest of that */
     bool inside; /* one: the variables of the session are out of reach */
     uint32_t depth; /* of types, patterns, attribute lists */
     const Var *item; /* of the item that is a let; NULL: none */
     bool lines; /* a cell: what begins a line is no call of what stands before */
     bool
         import_missing; /* an import or a type could not be read, or is needed: what it would define is not reported */
+    bool
+        skipping; /* over text that cannot be read: signs of other languages in it are not reported */
+    bool lambda; /* `(%x: int32)` was reported as the head of a function: `=>` may follow */
     bool lenient; /* names that nothing defines are not reported */
     uint64_t bad_seen[2]; /* ASCII characters that were reported */
 

@@ -65,11 +65,13 @@ static bool inside_own_value(Parser *p, Token t, const Symbol *s)
 
 static void undefined_local(Parser *p, Token t, Symbol *s)
 {
-    if (s->reported == p->definition || p->lenient) {
+    /* Behind something that cannot be read it may have been bound there. */
+    bool again = s->reported == p->definition || p->lenient || p->after_fault;
+    if (again)
         parse_count_name(p);
-        return;
-    }
     s->reported = p->definition;
+    if (again)
+        return;
     if (inside_own_value(p, t, s))
         return;
     Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
@@ -77,9 +79,14 @@ static void undefined_local(Parser *p, Token t, Symbol *s)
     Str text = token_text(p, t);
     if (text.ptr[text.len - 1] == '/')
         diag_help(d, "a slash belongs to the name before it: write a blank in front to divide");
+    else if (parse_peek(p).kind == TOKEN_ASSIGN && frame_top(p)->kind == FRAME_ARGS)
+        diag_help(d, "an attribute is given by its name alone: `%s=…`", s->name->text);
     else if (parse_peek(p).kind == TOKEN_ASSIGN)
         diag_help(d, "to bind it, write `let %%%s = …;`", s->name->text);
-    else if (s->ended_in == p->definition)
+    else if (parse_peek(p).kind == TOKEN_COLON) {
+        diag_help(d, "a function without a name is `fn (%%%s: …) { … }`", s->name->text);
+        p->lambda = true;
+    } else if (s->ended_in == p->definition)
         diag_label(d, s->ended->base.span, "this one is known only inside its block");
     else if (text.len > 2)
         suggest_local(p, d, parse_copy(p, text), '%');
@@ -172,6 +179,15 @@ static void suggest_name(Parser *p, Diag *d, const char *wanted)
     diag_suggest(d, wanted, list->n, list->at);
 }
 
+/* The operator behind the first words of a dotted name, as in `relay.nn.relu`. */
+static const char *known_behind(const Parser *p, const char *name)
+{
+    while ((name = strchr(name, '.')))
+        if (op_find(p->cx, str_of(++name)))
+            return name;
+    return NULL;
+}
+
 static bool undefined_name(Parser *p, Token t, Symbol *s)
 {
     take_value(p, p->poison, t, false);
@@ -180,7 +196,12 @@ static bool undefined_name(Parser *p, Token t, Symbol *s)
     Diag *d = parse_error(p, E0111_UNDEFINED_OPERATOR, token_span(p, t),
                           "`%s` is neither an operator nor a constructor", s->name->text);
     const Def *def = p->env->globals ? module_find(p->env->globals, s->name) : NULL;
-    if (s->var)
+    const char *behind = known_behind(p, s->name->text);
+    if (parse_at(p, TOKEN_COLON) && frame_top(p)->kind == FRAME_ARGS)
+        diag_help(d, "an attribute is given by `=`: `%s=…`", s->name->text);
+    else if (behind)
+        diag_help(d, "did you mean `%s`?", behind);
+    else if (s->var)
         diag_help(d, "did you mean the variable `%%%s`?", s->name->text);
     else if (def || module_find(p->m, s->name))
         diag_help(d, "did you mean the function `@%s`?", s->name->text);
@@ -291,7 +312,11 @@ static bool condition(Parser *p)
 {
     uint32_t from = p->tok.from;
     parse_advance(p);
-    return open_bracket(p, FRAME_COND, TOKEN_LPAREN, from);
+    if (parse_at(p, TOKEN_LPAREN))
+        return open_bracket(p, FRAME_COND, TOKEN_LPAREN, from);
+    Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, token_words(TOKEN_LPAREN));
+    diag_help(d, "a choice is `if (…) { … } else { … }`");
+    return false;
 }
 
 static bool match(Parser *p)
@@ -314,7 +339,18 @@ static Symbol *binder(Parser *p, const char *wanted, Token *t)
     Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, wanted);
     if (!parse_at(p, TOKEN_IDENT))
         return NULL;
-    diag_help(d, "did you mean `%%%.*s`?", (int)(t->to - t->from), p->lx.text + t->from);
+    Str text = token_text(p, *t);
+    if (parse_peek(p).kind != TOKEN_LOCAL)
+        diag_help(d, "did you mean `%%%.*s`?", (int)text.len, text.ptr);
+    else if (dtype_parse(text, &(DType){0}))
+        diag_help(d, "the type stands behind the name: `%%x: %.*s`", (int)text.len, text.ptr);
+    /* The name comes behind the word. */
+    if (parse_peek(p).kind == TOKEN_LOCAL) {
+        parse_advance(p);
+        *t = p->tok;
+        parse_advance(p);
+        return symbol_get(p, token_name(p, *t));
+    }
     Symbol *s = symbol_get(p, token_text(p, *t));
     s->reported = p->definition;
     parse_advance(p);
@@ -414,6 +450,7 @@ static void hint_list(Diag *d, const Frame *f)
 static bool no_operand(Parser *p)
 {
     Diag *d = parse_expected(p, E0105_EXPECTED_EXPRESSION, "an expression");
+    p->nested |= parse_at(p, TOKEN_DEF);
     if (parse_at(p, TOKEN_LBRACKET))
         hint_list(d, frame_top(p));
     if (!parse_at(p, TOKEN_RBRACE) || p->last_to == 0 || p->lx.text[p->last_to - 1] != ';')

@@ -110,7 +110,8 @@ static const char *found(Parser *p)
 
 Diag *parse_expected(Parser *p, DiagCode code, const char *wanted)
 {
-    if (p->after_fault || p->last_to == p->blamed_to || p->cx->limits.hit != LIMIT_NONE) {
+    bool lambda = p->lambda && parse_at(p, TOKEN_FAT_ARROW);
+    if (lambda || p->after_fault || p->last_to == p->blamed_to || p->cx->limits.hit != LIMIT_NONE) {
         p->errors++;
         return NULL;
     }
@@ -163,6 +164,13 @@ static void report_fault(Parser *p)
     Token t = p->tok;
     Str s = token_text(p, t);
     Diag *d;
+    /* A word of signs that cannot stand there is one mistake. */
+    bool again = p->errors && t.fault == FAULT_CHARACTER && (p->skipping || t.from == p->fault_to);
+    p->fault_to = t.to;
+    if (again) {
+        p->errors++;
+        return;
+    }
     switch ((TokenFault)t.fault) {
     case FAULT_NONE: return;
     case FAULT_CHARACTER: report_character(p, t); return;

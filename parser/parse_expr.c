@@ -253,7 +253,8 @@ static bool missing_else(Parser *p)
 static bool close_then(Parser *p)
 {
     Frame *f = frame_top(p);
-    if (!parse_expect_close(p, TOKEN_RBRACE, f->open))
+    bool closed = parse_expect_close(p, TOKEN_RBRACE, f->open);
+    if (!closed && !parse_at(p, TOKEN_ELSE))
         return false;
     fold_lets(p, f);
     f->then = p->value;

@@ -1,6 +1,7 @@
 /* What a message says about text that belongs to another language: rows of habits.def. */
 #include "parser/internal.h"
 
+#include <ctype.h>
 #include <string.h>
 
 typedef struct Habit {
@@ -42,6 +43,11 @@ void hint_token(const Parser *p, Diag *d, const char *wanted)
         hint_habit(p, d, str_of("0"), wanted);
     else if (parse_at(p, TOKEN_STRING))
         hint_habit(p, d, str_of("\""), wanted);
+    else if (parse_at(p, TOKEN_COLON) && p->lx.text[p->tok.to] == '=')
+        hint_habit(p, d, str_of(":="), wanted);
+    else if (parse_at(p, TOKEN_IDENT) && p->tok.from == p->last_to && p->last_to &&
+             isdigit((unsigned char)p->lx.text[p->last_to - 1]))
+        hint_habit(p, d, str_of("0x"), wanted);
     else
         hint_habit(p, d, text, wanted);
 }

@@ -49,12 +49,12 @@ static Value malformed(Parser *p, Token t, Number n)
     Diag *d = parse_error(p, E0102_BAD_NUMBER, token_span(p, t), "`%.*s` is not a number",
                           (int)s.len, s.ptr);
     double v;
-    if (memchr(n.body.ptr, '+', n.body.len) ||
-        (n.body.len > 1 && memchr(n.body.ptr + 1, '-', n.body.len - 1)))
-        diag_help(d, "an operator between numbers needs blanks around it, as in `1 + 2`");
-    else if (n.kind != 'f' && number_parse_double(n.body, &v))
+    if (n.kind != 'f' && number_parse_double(n.body, &v))
         diag_help(d, "a float needs its suffix: `%.*sf`", (int)(n.body.ptr + n.body.len - s.ptr),
                   s.ptr);
+    else if (memchr(n.body.ptr, '+', n.body.len) ||
+             (n.body.len > 1 && memchr(n.body.ptr + 1, '-', n.body.len - 1)))
+        diag_help(d, "an operator between numbers needs blanks around it, as in `1 + 2`");
     return value_int32(0);
 }
 

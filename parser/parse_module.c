@@ -214,9 +214,11 @@ void declare_types(Parser *p, DeclareScope scope)
 
 static void skip_to_definition(Parser *p)
 {
+    p->skipping = true;
     while (!parse_at(p, TOKEN_END) && !parse_at(p, TOKEN_HASH) && !parse_at(p, TOKEN_DEF) &&
            !parse_at(p, TOKEN_TYPE) && !parse_at(p, TOKEN_EXTERN))
         parse_advance(p);
+    p->skipping = false;
 }
 
 static int by_place(const void *a, const void *b)
@@ -339,6 +341,11 @@ bool parse_import(Parser *p)
 static void no_definition(Parser *p)
 {
     static const char *const words[] = {"def", "type", "extern", "import"};
+    if (p->nested) {
+        p->nested = false;
+        skip_to_definition(p);
+        return;
+    }
     Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "a definition");
     if (parse_at(p, TOKEN_IDENT))
         diag_suggest(d, parse_copy(p, token_text(p, p->tok)), sizeof words / sizeof *words, words);

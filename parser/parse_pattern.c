@@ -57,7 +57,8 @@ static void unknown_constructor(Parser *p, Token t, Symbol *s)
                           "there is no constructor `%s`", s->name->text);
     if (!hint_replaced(p, d, s->name) && !hint_import(p, d, s->name))
         diag_suggest(d, s->name->text, hint_constructors(p, MOST, names), names);
-    if (s->name->text[0] >= 'a' && s->name->text[0] <= 'z')
+    bool habit = hint_habit(p, d, (Str){s->name->text, s->name->len}, "a pattern");
+    if (!habit && s->name->text[0] >= 'a' && s->name->text[0] <= 'z')
         diag_help(d, "a variable is written `%%%s`", s->name->text);
 }
 

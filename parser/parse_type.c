@@ -182,7 +182,9 @@ static const Type *unknown_type(Parser *p, Token t, Symbol *s)
                           s->name->text);
     const Constructor *con = symbol_con(p, s);
     Str name = {s->name->text, s->name->len};
-    if (con)
+    if (parse_at(p, TOKEN_COLON))
+        diag_help(d, "fields have types and no names: `Point(int32, int32)`");
+    else if (con)
         diag_help(d, "`%s` is a constructor of the type `%s`", s->name->text,
                   con->type->name->text);
     else if (name.len == 1 && name.ptr[0] >= 'A' && name.ptr[0] <= 'Z')
@@ -266,7 +268,12 @@ static const Type *named_type(Parser *p)
         return tensor_type(p);
     if (s->meaning && s->meaning->type_var)
         return applied_var(p, t, s->meaning->type_var);
-    if (dtype_parse(name, &dtype) && !dtype_is_void(dtype))
+    bool scalar = dtype_parse(name, &dtype) && !dtype_is_void(dtype);
+    if (scalar && parse_at(p, TOKEN_LBRACKET) && !parse_line_before(p)) {
+        parse_expected(p, E0104_EXPECTED_TOKEN, "the end of the type");
+        return NULL;
+    }
+    if (scalar)
         return type_scalar(p->cx, dtype);
     return adt_type(p, t, s);
 }

@@ -46,6 +46,13 @@ static void wrong_arity(Checker *ck, const Call *call, uint32_t needed)
     Diag *d =
         diag_error(ck->cx->diags, E0204_ARITY, call->base.span, "%s takes %u argument%s, found %u",
                    callee_text(ck, call, ""), needed, needed == 1 ? "" : "s", call->args.n);
+    const Op *op = expr_call_of_op(&call->base);
+    Buf names = {0};
+    for (uint32_t i = 0; op && i < needed; i++)
+        buf_printf(&names, "%s`%s`", i ? ", " : "", op->args[i].name);
+    if (names.n)
+        diag_note(d, "%s: %s", needed == 1 ? "the argument" : "the arguments", buf_text(&names));
+    buf_deinit(&names);
     Span defined = callee_of(ck, call).defined;
     if (!span_is_none(defined))
         diag_label(d, defined, "defined here");
