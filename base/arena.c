@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* The address sanitizer is told which part of a block nobody has been given. */
 #if defined(__has_feature)
@@ -70,6 +72,21 @@ static void block_link(Arena *a, ArenaBlock **list, ArenaBlock *b)
     a->bytes += b->size;
 }
 
+/* A large block is about to be filled from its start: one call asks for all its pages, instead of a fault for each. Where the system
+ * does not know how, the faults come as before. */
+static void touch(ArenaBlock *b, size_t size)
+{
+#ifdef MADV_POPULATE_WRITE
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = ((uintptr_t)b + page - 1) & ~(page - 1),
+              to = ((uintptr_t)b + size) & ~(page - 1);
+    if (to > from)
+        (void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
+#else
+    (void)b, (void)size;
+#endif
+}
+
 /* A block with room for `size` bytes, on one of the lists; NULL when memory is refused. */
 static ArenaBlock *block_new(Arena *a, ArenaBlock **list, size_t size, bool zeroed)
 {
@@ -85,6 +102,8 @@ static ArenaBlock *block_new(Arena *a, ArenaBlock **list, size_t size, bool zero
         }
         return NULL;
     }
+    if (!zeroed && size == BLOCK_MOST)
+        touch(b, size);
     *b = (ArenaBlock){.older = *list, .size = size, .charged = a->limits != NULL};
     block_link(a, list, b);
     return b;
