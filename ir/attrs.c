@@ -202,15 +202,17 @@ static void report_unknown(Ctx *cx, Owner *owner, const OpAttr *schema, const At
     suggest_keys(d, owner, schema, a->key);
 }
 
-static bool check_keys(Ctx *cx, Owner *owner, const OpAttr *schema, const Attrs *written)
+/* Puts what was written to the fields of the schema; behind them stands "attrs_type_key". */
+static bool find_given(Ctx *cx, Owner *owner, const OpAttr *schema, int n, const Attrs *written,
+                       const Attr **given)
 {
     bool ok = true;
-    const Attr *given[SCHEMA_MOST + 1] = {0};
-    int n = schema_size(schema);
+    for (int i = 0; i <= n; i++)
+        given[i] = NULL;
     for (uint32_t i = 0; written && i < written->n; i++) {
         const Attr *a = &written->at[i];
         int k = 0;
-        while (k < n && strcmp(schema[k].name, a->key) != 0)
+        while (k < n && (schema[k].name[0] != a->key[0] || strcmp(schema[k].name, a->key) != 0))
             k++;
         if (k == n && strcmp(a->key, "attrs_type_key") != 0)
             report_unknown(cx, owner, schema, a);
@@ -252,9 +254,8 @@ static bool report_dtype(Ctx *cx, const Attr *written)
 }
 
 static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *schema,
-                       const Attrs *written, Span span, Attr *out)
+                       const Attr *given, Span span, Attr *out)
 {
-    const Attr *given = attrs_get(written, schema->name, 0);
     out->key = schema->name;
     out->span = given ? given->span : span;
     out->key_span = given ? given->key_span : span;
@@ -280,14 +281,15 @@ static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *
 static const Attrs *check(Ctx *cx, Arena *arena, Owner *owner, const OpAttr *schema,
                           const Attrs *written, Span span)
 {
-    bool ok = check_keys(cx, owner, schema, written);
+    const Attr *given[SCHEMA_MOST + 1];
     int n = schema_size(schema);
+    bool ok = find_given(cx, owner, schema, n, written, given);
     if (n == 0)
         return NULL;
     Attrs *record = arena_alloc(arena, sizeof *record + (size_t)n * sizeof *record->at);
     record->n = (uint32_t)n;
     for (int i = 0; i < n; i++)
-        ok &= fill_field(cx, arena, owner, &schema[i], written, span, &record->at[i]);
+        ok &= fill_field(cx, arena, owner, &schema[i], given[i], span, &record->at[i]);
     return ok ? record : NULL;
 }
 

@@ -188,6 +188,7 @@ typedef struct Parser {
     Vec(Attr) attrs;
     Vec(PendingClause) clauses;
     Vec(Dim) dims; /* of the shape that is being read */
+    Vec(AttrValue) values; /* of the lists that are being read */
     Vec(Frame) frames;
     ParseState state;
     Operand value;
@@ -362,8 +363,8 @@ bool parse_at_attr(Parser *p);
  * to be put into vec_last(&p->attrs). */
 bool parse_attr(Parser *p, bool *expr);
 bool parse_attr_literal(Parser *p, AttrValue *out);
-/* p->attrs from `base` on, taken from there, as a record in the arena. */
-Attrs *parse_attrs_take(Parser *p, uint32_t base);
+/* p->attrs from `base` on, taken from there, as a record in `arena`. */
+Attrs *parse_attrs_take(Parser *p, uint32_t base, Arena *arena);
 
 /* ---- parse_pattern.c ------------------------------------------------------------------------------------------- */
 

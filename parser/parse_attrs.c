@@ -34,9 +34,7 @@ static void number_value(Parser *p, AttrValue *out)
         out->dtype = v.dtype;
 }
 
-typedef Vec(AttrValue) ValueVec;
-
-static bool list_items(Parser *p, TokenKind close, bool pairs, ValueVec *items)
+static bool list_items(Parser *p, TokenKind close, bool pairs)
 {
     uint32_t open = p->tok.from;
     parse_advance(p);
@@ -46,11 +44,11 @@ static bool list_items(Parser *p, TokenKind close, bool pairs, ValueVec *items)
         if (pairs) {
             if (!parse_attr_literal(p, &key) || !parse_expect(p, TOKEN_COLON))
                 return false;
-            vec_push(items, &p->scratch, key);
+            vec_push(&p->values, &p->scratch, key);
         }
         if (!parse_attr_literal(p, &value) || !parse_separator(p, close, open, &more))
             return false;
-        vec_push(items, &p->scratch, value);
+        vec_push(&p->values, &p->scratch, value);
     }
     return parse_expect_close(p, close, open);
 }
@@ -58,15 +56,20 @@ static bool list_items(Parser *p, TokenKind close, bool pairs, ValueVec *items)
 /* `[a, b]`; as a parameter of a pass also `{a: b}`, kept as a list of alternating keys and values. */
 static bool list_value(Parser *p, TokenKind close, AttrValue *out)
 {
-    ValueVec items = {0};
+    size_t base = p->values.n;
     if (p->depth >= TYPE_DEPTH_MOST)
         return parse_too_deep(p, "a list is");
     p->depth++;
-    bool ok = list_items(p, close, close == TOKEN_RBRACE, &items);
+    bool ok = list_items(p, close, close == TOKEN_RBRACE);
     p->depth--;
     *out = (AttrValue){.kind = ATTR_LIST};
-    out->list.n = (uint32_t)items.n;
-    out->list.at = items.n ? arena_copy(p->arena, items.at, items.n * sizeof *items.at) : NULL;
+    size_t n = p->values.n - base;
+    AttrValue *at = n ? arena_alloc_must(p->arena, n, sizeof *at) : NULL;
+    if (n)
+        memcpy(at, p->values.at + base, n * sizeof *at);
+    out->list.n = (uint32_t)n;
+    out->list.at = at;
+    p->values.n = base;
     return ok;
 }
 
@@ -201,12 +204,12 @@ bool parse_attr(Parser *p, bool *expr)
     return true;
 }
 
-Attrs *parse_attrs_take(Parser *p, uint32_t base)
+Attrs *parse_attrs_take(Parser *p, uint32_t base, Arena *arena)
 {
     size_t n = p->attrs.n - base;
     if (n == 0)
         return NULL;
-    Attrs *record = arena_alloc_must(p->arena, sizeof *record + n * sizeof *record->at, 1);
+    Attrs *record = arena_alloc_must(arena, sizeof *record + n * sizeof *record->at, 1);
     record->n = (uint32_t)n;
     memcpy(record->at, p->attrs.at + base, n * sizeof *record->at);
     p->attrs.n = base;

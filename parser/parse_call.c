@@ -189,7 +189,8 @@ static bool call_finish(Parser *p)
     const Operand *args = p->args.at + f.args;
     Span span = parse_span(p, f.from, p->tok.to);
     OpRef *op = expr_as_op(f.left.e);
-    Attrs *written = parse_attrs_take(p, f.attrs);
+    /* What an operator keeps is a record of its own. */
+    Attrs *written = parse_attrs_take(p, f.attrs, op ? &p->scratch : p->arena);
     const Attrs *attrs = NULL;
     uint32_t errors = p->errors;
     bool broken = op && !written && is_broken(p, n, args);
@@ -257,6 +258,6 @@ bool function_attrs(Parser *p, const Attrs **out)
         m->attr_at = last;
         parse_take(p, TOKEN_COMMA);
     }
-    *out = parse_attrs_take(p, base);
+    *out = parse_attrs_take(p, base, p->arena);
     return true;
 }
