@@ -18,6 +18,7 @@ typedef struct Reader {
     OpsMake m;
     const Op *op;
     const char *at;
+    int64_t field; /* of the tuple that is the argument, in each(…) */
     bool bad;
     Vec(Made) made;
     Arena scratch;
@@ -119,6 +120,87 @@ static AttrValue read_number(Reader *r)
     return v;
 }
 
+/* A list of whole numbers. */
+static AttrValue ints_value(Reader *r, uint32_t n, const int64_t *v)
+{
+    AttrValue *at = arena_alloc_must(r->m.arena, n + 1, sizeof *at);
+    for (uint32_t i = 0; i < n; i++)
+        at[i] = (AttrValue){.kind = ATTR_INT, .i = v[i]};
+    return (AttrValue){.kind = ATTR_LIST, .list = {at, n}};
+}
+
+static const Type *arg_type(const Reader *r, uint32_t i)
+{
+    return type_find(r->call->typed->args.at[i]->type);
+}
+
+/* inverse(axes): the permutation that undoes another. */
+static AttrValue inverse_of(Reader *r, AttrValue axes)
+{
+    int64_t v[TENSOR_RANK_MOST];
+    for (uint32_t i = 0; axes.kind == ATTR_LIST && i < axes.list.n; i++) {
+        int64_t a = axes.list.at[i].i;
+        v[a < 0 ? a + axes.list.n : a] = i;
+    }
+    return axes.kind == ATTR_LIST ? ints_value(r, axes.list.n, v) : axes;
+}
+
+/* cuts(axis): where the tensors of the argument end along an axis of all of them, but the last. */
+static AttrValue cuts_of(Reader *r, int64_t axis)
+{
+    const Type *t = arg_type(r, 0);
+    int64_t v[256], end = 0;
+    uint32_t n = t->n < 256 ? t->n : 256;
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        const Type *one = type_find(t->parts[i]);
+        end += one->dims[axis < 0 ? axis + one->n : axis];
+        v[i] = end;
+    }
+    return ints_value(r, n ? n - 1 : 0, v);
+}
+
+/* Of a convolution over two axes: kernel(), the extents of the kernel; left(), the elements at the end of
+ * each axis of the data that no window reaches. */
+static AttrValue window_value(Reader *r, bool left)
+{
+    const Attrs *a = r->call->typed->attrs;
+    const Type *x = arg_type(r, 0), *w = arg_type(r, 1);
+    int64_t before[2], after[2], strides[2], dilation[2], v[2];
+    int xa[4], wa[4];
+    if (!layout_positions(attrs_string(a, "data_layout"), "NCHW", xa) ||
+        !layout_positions(attrs_string(a, "kernel_layout"), "OIHW", wa))
+        return fail(r), (AttrValue){0};
+    ops_padding(a, "padding", 2, before, after);
+    ops_ints(a, "strides", 2, strides);
+    ops_ints(a, "dilation", 2, dilation);
+    for (int i = 0; i < 2; i++) {
+        int64_t k = w->dims[wa[2 + i]], reach = (k - 1) * dilation[i] + 1;
+        v[i] = left ? (x->dims[xa[2 + i]] + before[i] + after[i] - reach) % strides[i] : k;
+    }
+    return ints_value(r, 2, v);
+}
+
+/* A function of attributes: its name was read. */
+static AttrValue read_function(Reader *r, Str name)
+{
+    bool some = !next_is(r, ')');
+    AttrValue v = some ? read_value(r) : (AttrValue){0};
+    if (some && !next_is(r, ')'))
+        fail(r);
+    if (str_is(name, "not"))
+        return (AttrValue){.kind = ATTR_BOOL, .b = !v.b};
+    if (str_is(name, "inverse"))
+        return inverse_of(r, v);
+    if (str_is(name, "cuts"))
+        return cuts_of(r, v.i);
+    if (str_is(name, "result_layout"))
+        return (AttrValue){.kind = ATTR_STRING,
+                           .s = ops_out_layout(r->call->typed->attrs, "data_layout", "out_layout")};
+    if (!str_is(name, "left") && !str_is(name, "kernel"))
+        fail(r);
+    return window_value(r, str_is(name, "left"));
+}
+
 static AttrValue read_value(Reader *r)
 {
     r->at += strspn(r->at, " \n");
@@ -136,6 +218,8 @@ static AttrValue read_value(Reader *r)
     Str name = read_name(r);
     char key[64];
     snprintf(key, sizeof key, "%.*s", (int)name.len, name.ptr);
+    if (next_is(r, '('))
+        return read_function(r, name);
     const AttrValue *v = attrs_find(r->call->typed->attrs, key);
     if (v)
         return *v;
@@ -183,6 +267,9 @@ static Expr *read_call(Reader *r, Str name)
     }
     char op[64];
     snprintf(op, sizeof op, "%.*s", (int)name.len, name.ptr);
+    bool layouts = !r->bad && str_is(name, "layout_transform");
+    if (layouts && str_eq(attrs[0].value.s, attrs[1].value.s))
+        return args[0];
     return r->bad ? NULL : once(r, begin, ops_call(&r->m, op, n, args, n_attrs, attrs));
 }
 
@@ -232,6 +319,34 @@ static Expr *read_tuple(Reader *r)
     return r->bad ? NULL : expr_tuple(r->m.arena, r->m.span, n, fields);
 }
 
+/* given(attribute, A, B): A where the attribute is True or a value, B where it is False or None. */
+static Expr *read_choice(Reader *r)
+{
+    AttrValue v = read_value(r);
+    bool first = v.kind == ATTR_BOOL ? v.b : v.kind != ATTR_NONE;
+    next_is(r, ',');
+    Expr *a = read_expr(r);
+    next_is(r, ',');
+    Expr *b = read_expr(r);
+    return !next_is(r, ')') ? fail(r) : first ? a : b;
+}
+
+/* each(E): a tuple with E for each field of the argument, whose number is `field` in it. */
+static Expr *read_each(Reader *r)
+{
+    const Type *t = arg_type(r, 0);
+    const char *from = r->at;
+    size_t made = r->made.n;
+    Expr **fields = arena_alloc_must(r->m.arena, t->n + 1, sizeof(Expr *));
+    for (uint32_t i = 0; i < t->n; i++) {
+        r->at = from;
+        r->field = i;
+        fields[i] = read_expr(r);
+        r->made.n = made;
+    }
+    return !next_is(r, ')') ? fail(r) : expr_tuple(r->m.arena, r->m.span, t->n, fields);
+}
+
 static Expr *read_expr(Reader *r)
 {
     r->at += strspn(r->at, " \n");
@@ -242,7 +357,13 @@ static Expr *read_expr(Reader *r)
     if (isdigit((unsigned char)*r->at) || *r->at == '-')
         return read_literal(r);
     Str name = read_name(r);
-    return next_is(r, '(') ? read_call(r, name) : fail(r);
+    if (str_is(name, "field"))
+        return ops_constant(&r->m, (DType){DTYPE_CODE_INT, 32, 1}, (double)r->field);
+    if (!next_is(r, '('))
+        return fail(r);
+    return str_is(name, "given")  ? read_choice(r)
+           : str_is(name, "each") ? read_each(r)
+                                  : read_call(r, name);
 }
 
 bool adjoints(const AdjointCall *call, Expr **out)

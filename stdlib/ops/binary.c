@@ -12,52 +12,60 @@ static void binary(TeBuilder *b, TeOp op)
 #define LIKE_RHS(g) "collapse_sum_like(" g ", %rhs)"
 
 /* Relay name, C name, scalar function, relation, infix form, gradient, documentation. */
-#define BINARY(X)                                                                                  \
-    X("add", add, ADD, broadcast, "+", "(" LIKE_LHS("%g") ", " LIKE_RHS("%g") ")",                 \
-      "The sum of the elements.")                                                                  \
-    X("subtract", subtract, SUB, broadcast, "-",                                                   \
-      "(" LIKE_LHS("%g") ", " LIKE_RHS("negative(%g)") ")", "The difference of the elements.")     \
-    X("multiply", multiply, MUL, broadcast, "*",                                                   \
-      "(" LIKE_LHS("multiply(%g, %rhs)") ", " LIKE_RHS("multiply(%g, %lhs)") ")",                  \
-      "The product of the elements.")                                                              \
-    X("divide", divide, DIV, broadcast, "/",                                                       \
-      "(" LIKE_LHS("divide(%g, %rhs)") ", " LIKE_RHS(                                              \
-          "divide(multiply(negative(%g), %out), %rhs)") ")",                                       \
-      "The quotient of the elements; of integers it is truncated toward zero.")                    \
-    X("maximum", maximum, MAX, broadcast, NULL, NULL,                                              \
-      "The greater of the elements; where one is NaN, the right one.")                             \
-    X("minimum", minimum, MIN, broadcast, NULL, NULL,                                              \
-      "The lesser of the elements; where one is NaN, the right one.")                              \
-    X("power", power, POW, broadcast_float, NULL, NULL, "The left to the power of the right.")     \
-    X("floor_divide", floor_divide, FLOORDIV, broadcast, NULL, NULL,                               \
-      "The quotient, rounded down.")                                                               \
-    X("floor_mod", floor_mod, FLOORMOD, broadcast, NULL, NULL,                                     \
-      "What `floor_divide` leaves: it has the sign of the right operand.")                         \
-    X("trunc_divide", trunc_divide, TRUNCDIV, broadcast, NULL, NULL,                               \
-      "The quotient, truncated toward zero.")                                                      \
-    X("trunc_mod", trunc_mod, MOD, broadcast, NULL, NULL,                                          \
-      "What `trunc_divide` leaves: it has the sign of the left operand.")                          \
-    X("mod", mod, MOD, broadcast, NULL, NULL,                                                      \
-      "The remainder of the truncated division: it has the sign of the left operand.")             \
-    X("left_shift", left_shift, SHL, broadcast_int, NULL, NULL,                                    \
-      "The bits of the left, moved up by the right; 0 when all are moved out.")                    \
-    X("right_shift", right_shift, SHR, broadcast_int, NULL, NULL,                                  \
-      "The bits of the left, moved down by the right; the sign is kept.")                          \
-    X("logical_and", logical_and, AND, broadcast_bool, NULL, NULL, "True where both are.")         \
-    X("logical_or", logical_or, OR, broadcast_bool, NULL, NULL, "True where one is, or both.")     \
-    X("logical_xor", logical_xor, XOR, broadcast_bool, NULL, NULL, "True where one is, not both.") \
-    X("bitwise_and", bitwise_and, AND, broadcast_int, NULL, NULL, "The bits that both have.")      \
-    X("bitwise_or", bitwise_or, OR, broadcast_int, NULL, NULL, "The bits that one has, or both.")  \
-    X("bitwise_xor", bitwise_xor, XOR, broadcast_int, NULL, NULL,                                  \
-      "The bits that one has, not both.")                                                          \
-    X("equal", equal, EQ, compare, "==", NULL, "True where the elements are equal.")               \
-    X("not_equal", not_equal, NE, compare, "!=", "(zeros_like(%lhs), zeros_like(%rhs))",           \
-      "True where the elements differ.")                                                           \
-    X("less", less, LT, compare, "<", NULL, "True where the left is below the right.")             \
-    X("less_equal", less_equal, LE, compare, "<=", "(zeros_like(%lhs), zeros_like(%rhs))",         \
-      "True where the left is not above the right.")                                               \
-    X("greater", greater, GT, compare, ">", NULL, "True where the left is above the right.")       \
-    X("greater_equal", greater_equal, GE, compare, ">=", NULL,                                     \
+#define BINARY(X)                                                                                               \
+    X("add", add, ADD, broadcast, "+", "(" LIKE_LHS("%g") ", " LIKE_RHS("%g") ")",                              \
+      "The sum of the elements.")                                                                               \
+    X("subtract", subtract, SUB, broadcast, "-",                                                                \
+      "(" LIKE_LHS("%g") ", " LIKE_RHS("negative(%g)") ")", "The difference of the elements.")                  \
+    X("multiply", multiply, MUL, broadcast, "*",                                                                \
+      "(" LIKE_LHS("multiply(%g, %rhs)") ", " LIKE_RHS("multiply(%g, %lhs)") ")",                               \
+      "The product of the elements.")                                                                           \
+    X("divide", divide, DIV, broadcast, "/",                                                                    \
+      "(" LIKE_LHS("divide(%g, %rhs)") ", " LIKE_RHS(                                                           \
+          "divide(multiply(negative(%g), %out), %rhs)") ")",                                                    \
+      "The quotient of the elements; of integers it is truncated toward zero.")                                 \
+    X("maximum", maximum, MAX, broadcast, NULL,                                                                 \
+      "(" LIKE_LHS("where(greater(%lhs, %rhs), %g, zeros_like(%g))") ", " LIKE_RHS(                             \
+          "where(greater(%lhs, %rhs), zeros_like(%g), %g)") ")",                                                \
+      "The greater of the elements; where one is NaN, the right one.")                                          \
+    X("minimum", minimum, MIN, broadcast, NULL,                                                                 \
+      "(" LIKE_LHS("where(less(%lhs, %rhs), %g, zeros_like(%g))") ", " LIKE_RHS(                                \
+          "where(less(%lhs, %rhs), zeros_like(%g), %g)") ")",                                                   \
+      "The lesser of the elements; where one is NaN, the right one.")                                           \
+    X("power", power, POW, broadcast_float, NULL,                                                               \
+      "(" LIKE_LHS("multiply(%g, multiply(%rhs, power(%lhs, subtract(%rhs, ones_like(%rhs)))))") ", " LIKE_RHS( \
+          "multiply(%g, where(greater(%lhs, zeros_like(%lhs)), multiply(%out, log(%lhs)), "                     \
+          "zeros_like(%out)))") ")",                                                                            \
+      "The left to the power of the right.")                                                                    \
+    X("floor_divide", floor_divide, FLOORDIV, broadcast, NULL, NULL,                                            \
+      "The quotient, rounded down.")                                                                            \
+    X("floor_mod", floor_mod, FLOORMOD, broadcast, NULL, NULL,                                                  \
+      "What `floor_divide` leaves: it has the sign of the right operand.")                                      \
+    X("trunc_divide", trunc_divide, TRUNCDIV, broadcast, NULL, NULL,                                            \
+      "The quotient, truncated toward zero.")                                                                   \
+    X("trunc_mod", trunc_mod, MOD, broadcast, NULL, NULL,                                                       \
+      "What `trunc_divide` leaves: it has the sign of the left operand.")                                       \
+    X("mod", mod, MOD, broadcast, NULL, NULL,                                                                   \
+      "The remainder of the truncated division: it has the sign of the left operand.")                          \
+    X("left_shift", left_shift, SHL, broadcast_int, NULL, NULL,                                                 \
+      "The bits of the left, moved up by the right; 0 when all are moved out.")                                 \
+    X("right_shift", right_shift, SHR, broadcast_int, NULL, NULL,                                               \
+      "The bits of the left, moved down by the right; the sign is kept.")                                       \
+    X("logical_and", logical_and, AND, broadcast_bool, NULL, NULL, "True where both are.")                      \
+    X("logical_or", logical_or, OR, broadcast_bool, NULL, NULL, "True where one is, or both.")                  \
+    X("logical_xor", logical_xor, XOR, broadcast_bool, NULL, NULL, "True where one is, not both.")              \
+    X("bitwise_and", bitwise_and, AND, broadcast_int, NULL, NULL, "The bits that both have.")                   \
+    X("bitwise_or", bitwise_or, OR, broadcast_int, NULL, NULL, "The bits that one has, or both.")               \
+    X("bitwise_xor", bitwise_xor, XOR, broadcast_int, NULL, NULL,                                               \
+      "The bits that one has, not both.")                                                                       \
+    X("equal", equal, EQ, compare, "==", NULL, "True where the elements are equal.")                            \
+    X("not_equal", not_equal, NE, compare, "!=", "(zeros_like(%lhs), zeros_like(%rhs))",                        \
+      "True where the elements differ.")                                                                        \
+    X("less", less, LT, compare, "<", NULL, "True where the left is below the right.")                          \
+    X("less_equal", less_equal, LE, compare, "<=", "(zeros_like(%lhs), zeros_like(%rhs))",                      \
+      "True where the left is not above the right.")                                                            \
+    X("greater", greater, GT, compare, ">", NULL, "True where the left is above the right.")                    \
+    X("greater_equal", greater_equal, GE, compare, ">=", NULL,                                                  \
       "True where the left is not below the right.")
 
 #define COMPUTE(name, id, OP, rel, symbol, grad, doc) \

@@ -552,15 +552,34 @@ static const OpAttr backward_attrs[] = {
     ATTR_S("out_layout", "", "the order of the weight's axes; \"\": OIHW"),
     ATTR_D("out_dtype", "", "the type to sum in and of the result"),
     {0}};
-#define CONV(NAME, KIND, ATTRS, SAMPLES, DOC) \
+/* Gradients are made in the plain layouts. */
+#define PLAIN(X, LAYOUT, LETTERS) \
+    "layout_transform(" X ", src_layout=" LAYOUT ", dst_layout=\"" LETTERS "\")"
+#define LAID(X, LETTERS, LAYOUT) \
+    "layout_transform(" X ", src_layout=\"" LETTERS "\", dst_layout=" LAYOUT ")"
+#define PLAIN_G PLAIN("%g", "result_layout()", "NCHW")
+#define PLAIN_WEIGHT PLAIN("%weight", "kernel_layout", "OIHW")
+#define SAME_WINDOWS "strides=strides, padding=padding, dilation=dilation, groups=groups"
+#define CONV_GRAD                                                                                \
+    "(" LAID("nn.conv2d_transpose(" PLAIN_G ", " PLAIN_WEIGHT                                    \
+             ", output_padding=left(), " SAME_WINDOWS ", kernel_layout=\"IOHW\")",               \
+             "NCHW",                                                                             \
+             "data_layout") ", " LAID("reshape_like(nn.conv2d_backward_weight(" PLAIN_G          \
+                                      ", " PLAIN("%data", "data_layout",                         \
+                                                 "NCHW") ", kernel_size=kernel(), " SAME_WINDOWS \
+                                                         "), " PLAIN_WEIGHT ")",                 \
+                                      "OIHW", "kernel_layout") ")"
+
+/* The last argument is its doc, and whatever else the row has. */
+#define CONV(NAME, KIND, ATTRS, SAMPLES, ...) \
     {.name = NAME,                            \
-     .doc = DOC,                              \
      .args = conv_args,                       \
      .attrs = ATTRS##_attrs,                  \
      .samples = SAMPLES,                      \
      .pattern = OP_OUT_FUSABLE,               \
      OP_REL(rel_##KIND),                      \
-     .compute = compute_##KIND}
+     .compute = compute_##KIND,               \
+     .doc = __VA_ARGS__}
 
 const Op conv_ops[] = {
     CONV("nn.conv1d", conv, conv1d, "(float32[1,2,5], float32[3,2,3], padding=[1, 1])",
@@ -570,7 +589,8 @@ const Op conv_ops[] = {
          "(float32[1,4,5,5], float32[4,1,3,3], groups=4) "
          "(float32[1,6,6,2], float32[3,3,2,4], strides=[2, 2], data_layout=\"NHWC\", "
          "kernel_layout=\"HWIO\")",
-         "Slides kernels over two axes; at each place the sum of products with the data under it."),
+         "Slides kernels over two axes; at each place the sum of products with the data under it.",
+         .grad = CONV_GRAD),
     CONV("nn.conv3d", conv, conv3d, "(float32[1,2,4,4,4], float32[3,2,2,2,2])",
          "Slides kernels over three axes; at each place the sum of products with the data under "
          "it."),

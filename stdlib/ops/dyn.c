@@ -361,6 +361,11 @@ static const OpAttr slice_attrs[] = {
     OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, .shapes = SHAPES_##REL, \
            .flags = OP_SHAPE_FROM_DATA, COMPUTE)
 
+#define FILLED(NAME, ID, DOC)                                                                 \
+    OP_ROW(NAME, filled_args, filled_attrs, OP_ELEMWISE, rel_dyn_filled,                      \
+           "(int64[2], shape=None, dtype=\"float32\")", DOC, .shapes = SHAPES_rel_dyn_filled, \
+           .flags = OP_SHAPE_FROM_DATA, .compute = compute_##ID, .grad = "zeros_like(%shape)")
+
 const Op dyn_ops[] = {
     {.name = "dyn.reshape",
      .doc = "`reshape` to a shape that is an argument.",
@@ -389,11 +394,8 @@ const Op dyn_ops[] = {
     ROW("dyn.broadcast_to", broadcast_args, filled_attrs, OP_BROADCAST, rel_dyn_broadcast_to,
         .compute = compute_broadcast, "(float32[1], int64[2], shape=None)",
         "`broadcast_to` a shape that is an argument."),
-    ROW("dyn.zeros", filled_args, filled_attrs, OP_ELEMWISE, rel_dyn_filled,
-        .compute = compute_zeros, "(int64[2], shape=None, dtype=\"float32\")",
-        "Zeros in a shape that is an argument."),
-    ROW("dyn.ones", filled_args, filled_attrs, OP_ELEMWISE, rel_dyn_filled, .compute = compute_ones,
-        "(int64[2], shape=None, dtype=\"float32\")", "Ones in a shape that is an argument."),
+    FILLED("dyn.zeros", zeros, "Zeros in a shape that is an argument."),
+    FILLED("dyn.ones", ones, "Ones in a shape that is an argument."),
     {.name = "dyn.full",
      .doc = "One value in a shape that is an argument.",
      .args = full_args,

@@ -437,7 +437,10 @@ const Op index_ops[] = {
      .samples = "(float32[4,3], int32[2], axis=0) (float32[2,3], int32[4])",
      .pattern = OP_INJECTIVE,
      OP_REL(rel_take),
-     .compute = compute_take},
+     .compute = compute_take,
+     .grad = "(" GRAD_BACK("take(" GRAD_PLACES
+                           ", %indices, batch_dims=batch_dims, axis=axis, mode=mode)",
+                           "%g") ", zeros_like(%indices))"},
     {.name = "strided_slice",
      .doc = "Every so many elements between two positions of each axis.",
      .args = args_data,
@@ -445,7 +448,10 @@ const Op index_ops[] = {
      .samples = "(float32[4,6], begin=[1, 0], end=[3, 5], strides=[1, 2], axes=None)",
      .pattern = OP_INJECTIVE,
      OP_REL(rel_strided_slice),
-     .compute = compute_strided_slice},
+     .compute = compute_strided_slice,
+     .grad = GRAD_BACK("strided_slice(" GRAD_PLACES
+                       ", begin=begin, end=end, strides=strides, slice_mode=slice_mode, axes=axes)",
+                       "%g")},
     {.name = "slice_like",
      .doc = "The leading part of a tensor, cut to the extents of another.",
      .args = args_like,
@@ -469,6 +475,9 @@ const Op index_ops[] = {
      .samples = "(float32[2,3], int32[2,4])",
      .pattern = OP_INJECTIVE,
      OP_REL(rel_gather_nd),
-     .kernel = kernel_gather_nd},
+     .kernel = kernel_gather_nd,
+     .grad = "(" GRAD_BACK("gather_nd(" GRAD_PLACES
+                           ", %indices, batch_dims=batch_dims, index_rank=index_rank)",
+                           "%g") ", zeros_like(%indices))"},
     {0},
 };

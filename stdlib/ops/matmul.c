@@ -253,8 +253,10 @@ const Op matmul_ops[] = {
      OP_REL(rel_dense),
      .compute = compute_dense,
      .grad = "(collapse_sum_like(nn.dense(%g, transpose(%weight, axes=None), "
-             "units=%weight.shape[1]), %data), collapse_sum_like(nn.dense(transpose(%g, "
-             "axes=None), transpose(%data, axes=None), units=%data.shape[1]), %weight))"},
+             "units=%weight.shape[1]), %data), collapse_sum_like(nn.dense(transpose("
+             "reshape(%g, newshape=[-1, %weight.shape[0]]), axes=None), transpose("
+             "reshape(%data, newshape=[-1, %weight.shape[1]]), axes=None), "
+             "units=%weight.shape[1]), %weight))"},
     {.name = "nn.contrib_dense_pack",
      .doc = "`nn.dense` with a weight whose axes are split in blocks.",
      .args = dense_args,
@@ -272,7 +274,12 @@ const Op matmul_ops[] = {
                 "(float32[3,2], float32[4,3], units=None, transpose_a=True, transpose_b=True)",
      .pattern = OP_OUT_FUSABLE,
      OP_REL(rel_matmul),
-     .compute = compute_matmul},
+     .compute = compute_matmul,
+     .grad = "(given(transpose_a, nn.matmul(%tensor_b, %g, units=None, transpose_a=transpose_b, "
+             "transpose_b=True), nn.matmul(%g, %tensor_b, units=None, "
+             "transpose_b=not(transpose_b))), given(transpose_b, nn.matmul(%g, %tensor_a, "
+             "units=None, transpose_a=True, transpose_b=transpose_a), nn.matmul(%tensor_a, %g, "
+             "units=None, transpose_a=not(transpose_a))))"},
     {.name = "nn.batch_matmul",
      .doc = "The products of the matrices of two batches.",
      .args = batch_matmul_args,
@@ -281,6 +288,11 @@ const Op matmul_ops[] = {
          "(float32[2,3,4], float32[2,4,5]) (float32[2,3,4], float32[1,5,4], transpose_b=True)",
      .pattern = OP_OUT_FUSABLE,
      OP_REL(rel_batch_matmul),
-     .compute = compute_batch_matmul},
+     .compute = compute_batch_matmul,
+     .grad = "(collapse_sum_like(given(transpose_a, nn.batch_matmul(%tensor_b, %g, "
+             "transpose_a=transpose_b, transpose_b=True), nn.batch_matmul(%g, %tensor_b, "
+             "transpose_b=not(transpose_b))), %tensor_a), collapse_sum_like(given(transpose_b, "
+             "nn.batch_matmul(%g, %tensor_a, transpose_a=True, transpose_b=transpose_a), "
+             "nn.batch_matmul(%tensor_a, %g, transpose_a=not(transpose_a))), %tensor_b))"},
     {0},
 };

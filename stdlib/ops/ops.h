@@ -230,6 +230,15 @@ Expr *ops_constant(const OpsMake *m, DType dtype, double v);
 /* x with axes of extent 1 behind it, so that it broadcasts along `axis` of a tensor of this rank. */
 Expr *ops_expand_to_axis(const OpsMake *m, Expr *x, int rank, int axis);
 
+/* Gradients (passes/adjoint.h reads them). The place of each element of the data, and the gradient of what
+ * only moves elements: G is added where the places AT, moved likewise, say. */
+#define GRAD_PLACES                                                                           \
+    "reshape_like(cumsum(reshape(ones_like(%data), newshape=[-1]), axis=0, dtype=\"int64\", " \
+    "exclusive=True), %data)"
+#define GRAD_BACK(AT, G)                                                                   \
+    "reshape_like(scatter_elements(reshape(zeros_like(%data), newshape=[-1]), reshape(" AT \
+    ", newshape=[-1]), reshape(" G ", newshape=[-1]), axis=0, reduction=\"add\"), %data)"
+
 /* A row of a family; `...` is its meaning (`.compute` or `.kernel`) and whatever else it has. */
 #define OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, ...) \
     {.name = NAME,                                                 \

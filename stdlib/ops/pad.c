@@ -208,6 +208,11 @@ static const OpAttr dilate_attrs[] = {{.name = "strides",
                                       {0}};
 static const OpArg dilate_args[] = {{"x", "the tensor"}, {0}};
 
+/* Whether an element of the result is one of the data. */
+#define INSIDE                                                                \
+    "nn.pad(cast(ones_like(%data), dtype=\"bool\"), 0, pad_width=pad_width, " \
+    "pad_mode=pad_mode)"
+
 const Op pad_ops[] = {
     {.name = "nn.pad",
      .doc = "New elements around a tensor: a value, the border, or the elements mirrored at it.",
@@ -217,7 +222,11 @@ const Op pad_ops[] = {
                 "(float32[3,3], float32, pad_width=[[1, 1], [0, 2]], pad_mode=\"reflect\")",
      .pattern = OP_INJECTIVE,
      OP_REL(rel_pad),
-     .compute = compute_pad},
+     .compute = compute_pad,
+     .grad = "(" GRAD_BACK("nn.pad(" GRAD_PLACES ", 0, pad_width=pad_width, pad_mode=pad_mode)",
+                           "where(" INSIDE
+                           ", %g, zeros_like(%g))") ", cast_like(sum(where(" INSIDE
+                                                    ", zeros_like(%g), %g)), %pad_val))"},
     {.name = "dyn.nn.pad",
      .doc = "`nn.pad` by widths that are an argument.",
      .args = dyn_pad_args,

@@ -401,15 +401,16 @@ static const OpAttr adaptive1d_attrs[] = {ADAPTIVE("NCW"), {0}};
 static const OpAttr adaptive2d_attrs[] = {ADAPTIVE("NCHW"), {0}};
 static const OpAttr adaptive3d_attrs[] = {ADAPTIVE("NCDHW"), {0}};
 
-#define ROW(NAME, ID, REL, ATTRS, SAMPLES, DOC) \
+/* The last argument is its doc, and whatever else the row has. */
+#define ROW(NAME, ID, REL, ATTRS, SAMPLES, ...) \
     {.name = NAME,                              \
-     .doc = DOC,                                \
      .args = args_data,                         \
      .attrs = ATTRS,                            \
      .samples = SAMPLES,                        \
      .pattern = OP_OUT_FUSABLE,                 \
      OP_REL(REL),                               \
-     .compute = compute_##ID}
+     .compute = compute_##ID,                   \
+     .doc = __VA_ARGS__}
 static const OpArg grad_args[] = {
     {"out_grad", "the gradient of the pooled tensor"}, {"data", "what was pooled"}, {0}};
 #define GRAD(NAME, ID, ATTRS, DOC)                                                        \
@@ -429,17 +430,23 @@ static const OpArg grad_args[] = {
     "(float32[1,2,5,5], pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1], ceil_mode=True)"
 #define SAMPLE3 "(float32[1,1,4,4,4], pool_size=[2, 2, 2], strides=[2, 2, 2])"
 
+#define WINDOWED                                                                                \
+    "pool_size=pool_size, strides=strides, dilation=dilation, padding=padding, layout=layout, " \
+    "ceil_mode=ceil_mode"
+
 const Op pool_ops[] = {
     ROW("nn.max_pool1d", max_pool, rel_pool, max1d_attrs, SAMPLE1,
         "The greatest element of each window over one axis."),
     ROW("nn.max_pool2d", max_pool, rel_pool, max2d_attrs, SAMPLE2,
-        "The greatest element of each window over two axes."),
+        "The greatest element of each window over two axes.",
+        .grad = "nn.max_pool2d_grad(%g, %data, " WINDOWED ")"),
     ROW("nn.max_pool3d", max_pool, rel_pool, max3d_attrs, SAMPLE3,
         "The greatest element of each window over three axes."),
     ROW("nn.avg_pool1d", avg_pool, rel_pool, avg1d_attrs, SAMPLE1,
         "The mean element of each window over one axis."),
     ROW("nn.avg_pool2d", avg_pool, rel_pool, avg2d_attrs, SAMPLE2,
-        "The mean element of each window over two axes."),
+        "The mean element of each window over two axes.",
+        .grad = "nn.avg_pool2d_grad(%g, %data, " WINDOWED ", count_include_pad=count_include_pad)"),
     ROW("nn.avg_pool3d", avg_pool, rel_pool, avg3d_attrs, SAMPLE3,
         "The mean element of each window over three axes."),
     GRAD("nn.max_pool2d_grad", max_pool_grad, max2d_attrs,
@@ -449,7 +456,9 @@ const Op pool_ops[] = {
     ROW("nn.global_max_pool2d", global_max_pool2d, rel_global, global_attrs, "(float32[1,2,4,4])",
         "The greatest element of each channel."),
     ROW("nn.global_avg_pool2d", global_avg_pool2d, rel_global, global_attrs, "(float32[1,2,4,4])",
-        "The mean element of each channel."),
+        "The mean element of each channel.",
+        .grad = "multiply(broadcast_to_like(%g, %data), cast_like(divide(ndarray_size(%out, "
+                "dtype=\"float64\"), ndarray_size(%data, dtype=\"float64\")), %data))"),
     ROW("nn.adaptive_max_pool1d", adaptive_max_pool, rel_adaptive, adaptive1d_attrs,
         "(float32[1,2,7], output_size=[3])",
         "The greatest elements of windows that are laid out for a given number of results."),

@@ -242,17 +242,33 @@ static const OpArg variance_args[] = {
 #define BOOL_SAMPLES "(bool[2,3]) (bool[2,3], axis=[1])"
 
 /* clang-format off */
+/* The result with the axes that went as extents of 1; X with the shape of the result likewise; how many
+ * elements each result is of, as one over it. */
+#define KEPT(OP) OP "(%data, axis=axis, keepdims=True, exclude=exclude)"
+#define WIDE(X) "reshape_like(" X ", " KEPT("sum") ")"
+#define SHARE                                                       \
+    "cast_like(divide(ndarray_size(%out, dtype=\"float64\"), "      \
+    "ndarray_size(%data, dtype=\"float64\")), %data)"
+#define WINS "cast_like(equal(%data, " WIDE("%out") "), %data)"
+#define EXTREME_GRAD                                                \
+    "multiply(" WINS ", divide(" WIDE("%g") ", sum(" WINS ", axis=axis, keepdims=True, " \
+    "exclude=exclude)))"
+/* 2 (x - m) g over n, or over n - 1: what variance gives for a distance of 1. */
+#define VARIANCE_GRAD                                                                         \
+    "multiply(multiply(" WIDE("%g") ", multiply(cast_like(2f, %data), subtract(%data, %mean))), " \
+    "multiply(" SHARE ", variance(ones_like(%data), zeros_like(%mean), axis=axis, keepdims=True, " \
+    "exclude=exclude, unbiased=unbiased)))"
 #define ROW(NAME, ID, ATTRS, REL, SAMPLES, GRAD, DOC)                                             \
     {.name = NAME, .doc = DOC, .args = args_data, .attrs = ATTRS, .samples = SAMPLES,             \
      .pattern = OP_REDUCE, OP_REL(REL), .compute = compute_##ID, .grad = GRAD},
 
 const Op reduce_ops[] = {
-    ROW("sum", sum, reduce_attrs, rel_reduce, REDUCE_SAMPLES, NULL, "The sum of the elements.")
-    ROW("mean", mean, reduce_attrs, rel_reduce, REDUCE_SAMPLES, NULL, "The mean of the elements.")
+    ROW("sum", sum, reduce_attrs, rel_reduce, REDUCE_SAMPLES, "broadcast_to_like(" WIDE("%g") ", %data)", "The sum of the elements.")
+    ROW("mean", mean, reduce_attrs, rel_reduce, REDUCE_SAMPLES, "multiply(broadcast_to_like(" WIDE("%g") ", %data), " SHARE ")", "The mean of the elements.")
     ROW("prod", prod, reduce_attrs, rel_reduce, REDUCE_SAMPLES, NULL,
         "The product of the elements.")
-    ROW("max", max, reduce_attrs, rel_reduce, REDUCE_SAMPLES, NULL, "The greatest element.")
-    ROW("min", min, reduce_attrs, rel_reduce, REDUCE_SAMPLES, NULL, "The least element.")
+    ROW("max", max, reduce_attrs, rel_reduce, REDUCE_SAMPLES, EXTREME_GRAD, "The greatest element.")
+    ROW("min", min, reduce_attrs, rel_reduce, REDUCE_SAMPLES, EXTREME_GRAD, "The least element.")
     ROW("all", all, reduce_attrs, rel_reduce_bool, BOOL_SAMPLES, NULL,
         "Whether every element is True.")
     ROW("any", any, reduce_attrs, rel_reduce_bool, BOOL_SAMPLES, NULL,
@@ -268,7 +284,8 @@ const Op reduce_ops[] = {
      .samples = "(float32[2,3], float32[2,1], axis=[1])",
      .pattern = OP_REDUCE,
      OP_REL(rel_variance),
-     .compute = compute_variance},
+     .compute = compute_variance,
+ .grad = "(" VARIANCE_GRAD ", collapse_sum_like(negative(" VARIANCE_GRAD "), %mean))"},
     {0},
 };
 /* clang-format on */

@@ -230,7 +230,12 @@ const Op softmax_ops[] = {
      .samples = "(float32[2,3], float32[2,3])",
      .pattern = OP_OPAQUE,
      OP_REL(rel_cross_entropy),
-     .compute = compute_cross_entropy},
+     .compute = compute_cross_entropy,
+     .grad = "(multiply(divide(negative(%g), cast_like(ndarray_size(sum(%predictions, axis=[1]), "
+             "dtype=\"float64\"), %predictions)), divide(%targets, %predictions)), "
+             "multiply(divide(negative(%g), "
+             "cast_like(ndarray_size(sum(%predictions, axis=[1]), dtype=\"float64\"), "
+             "%predictions)), log(%predictions)))"},
     {.name = "nn.cross_entropy_with_logits",
      .doc = "The mean over the rows of minus the sum of predictions, already logarithms, times "
             "targets.",
@@ -238,7 +243,11 @@ const Op softmax_ops[] = {
      .samples = "(float32[2,3], float32[2,3])",
      .pattern = OP_OPAQUE,
      OP_REL(rel_cross_entropy),
-     .compute = compute_cross_entropy_with_logits},
+     .compute = compute_cross_entropy_with_logits,
+     .grad = "(multiply(divide(negative(%g), cast_like(ndarray_size(sum(%predictions, axis=[1]), "
+             "dtype=\"float64\"), %predictions)), %targets), multiply(divide(negative(%g), "
+             "cast_like(ndarray_size(sum(%predictions, axis=[1]), dtype=\"float64\"), "
+             "%predictions)), %predictions))"},
     {.name = "nn.nll_loss",
      .doc = "Minus the weighted predictions of the true classes.",
      .args = nll_args,

@@ -20,7 +20,9 @@ static void unary(TeBuilder *b, TeOp op)
       "The logarithm to base 10 of each element.")                                                 \
     X("sqrt", sqrt, SQRT, float, "divide(multiply(%g, cast_like(0.5f, %data)), sqrt(%data))",      \
       "The square root of each element.")                                                          \
-    X("rsqrt", rsqrt, RSQRT, float, NULL, "One over the square root of each element.")             \
+    X("rsqrt", rsqrt, RSQRT, float,                                                                \
+      "divide(multiply(%g, multiply(cast_like(-0.5f, %data), %out)), %data)",                      \
+      "One over the square root of each element.")                                                 \
     X("tanh", tanh, TANH, float, "multiply(%g, subtract(ones_like(%out), multiply(%out, %out)))",  \
       "The hyperbolic tangent of each element.")                                                   \
     X("sigmoid", sigmoid, SIGMOID, float,                                                          \
@@ -287,7 +289,9 @@ const Op unary_ops[] = {
      .samples = SAMPLES_float,
      .pattern = OP_ELEMWISE,
      OP_REL(rel_same_number),
-     .compute = compute_leaky_relu},
+     .compute = compute_leaky_relu,
+     .grad = "where(greater(%data, zeros_like(%data)), %g, multiply(%g, "
+             "negative(nn.leaky_relu(negative(ones_like(%data)), alpha=alpha))))"},
     {.name = "clip",
      .doc = "Each element, moved into the range from `a_min` to `a_max`.",
      .args = args_data,
@@ -295,7 +299,8 @@ const Op unary_ops[] = {
      .samples = "(float32[2,3], a_min=-1f, a_max=1f) (int32[4], a_min=0f, a_max=3f)",
      .pattern = OP_ELEMWISE,
      OP_REL(rel_same_number),
-     .compute = compute_clip},
+     .compute = compute_clip,
+     .grad = "where(equal(%out, %data), %g, zeros_like(%g))"},
     {.name = "fixed_point_multiply",
      .doc = "Integers times multiplier * 2^(shift - 31), rounded half up.",
      .args = args_data,

@@ -1,0 +1,221 @@
+"""The gradient in each operator's row is the slope: of a sum of sines of its result, against finite differences.
+
+Each entry is the text of a call of %a, %b, … and their shapes; `int` arguments have no slope. An operator whose row
+has a gradient and that no entry names fails, but for those whose result does not depend on real numbers.
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RELAY = os.environ.get("RELAY", "build/relay")
+RNG = np.random.default_rng(3)
+STEP, NEAR = 1e-6, 2e-7
+FLAT = "zeros ones shape_of dyn.zeros dyn.ones zeros_like ones_like less_equal not_equal dyn.reshape collapse_sum_to".split()
+
+
+def real(*shape, low=-2.0, high=2.0):
+    return RNG.uniform(low, high, shape)
+
+
+def positive(*shape):
+    return real(*shape, low=0.3, high=2.0)
+
+
+def small(*shape):
+    return real(*shape, low=-0.9, high=0.9)
+
+
+def ints(most, *shape):
+    return RNG.integers(0, most, shape).astype("int32")
+
+
+def unary():
+    for name in "exp sigmoid tanh erf sin cos sinh cosh atan asinh abs negative copy nn.relu nn.leaky_relu".split():
+        yield f"{name}(%a)", [real(2, 5)]
+    for name in "log log2 log10 sqrt rsqrt".split():
+        yield f"{name}(%a)", [positive(3, 4)]
+    for name in "asin acos atanh tan".split():
+        yield f"{name}(%a)", [small(7)]
+    yield "acosh(%a)", [positive(6) + 1.2]
+    yield "clip(%a, a_min=-1f, a_max=0.5f)", [real(20)]
+    yield "nn.leaky_relu(%a, alpha=0.1f)", [real(3, 3)]
+    yield 'cast(%a, dtype="float64")', [real(3)]
+    yield "cast_like(%a, %b)", [real(3), real(2)]
+    yield "where(%b, %a, %c)", [real(2, 3), ints(2, 3).astype(bool), real(2, 1)]
+
+
+def binary():
+    for name in "add subtract multiply maximum minimum".split():
+        yield f"{name}(%a, %b)", [real(2, 3, 4), real(3, 1)]
+        yield f"{name}(%a, %b)", [real(4), real(2, 1)]
+    yield "divide(%a, %b)", [real(2, 3), positive(3)]
+    yield "power(%a, %b)", [positive(2, 3), real(3)]
+
+
+def reduce():
+    for name in "sum mean max min".split():
+        for attrs in ["", ", axis=[1]", ", axis=[0, -1], keepdims=True", ", axis=[1], exclude=True", ", axis=[]"]:
+            yield f"{name}(%a{attrs})", [real(2, 3, 4)]
+    for attrs in ["axis=[1]", "axis=[0, 2]", "axis=[1], unbiased=True", "axis=None", "axis=[1], exclude=True, unbiased=True"]:
+        yield f"variance(%a, mean(%a, {attrs.replace(', unbiased=True', '')}, keepdims=True), {attrs})", [real(2, 3, 4)]
+    yield "variance(%a, %b, axis=[1], keepdims=True)", [real(2, 3), real(2, 1)]
+
+
+def shape():
+    yield "reshape(%a, newshape=[3, -1])", [real(2, 3, 4)]
+    yield "contrib_reverse_reshape(%a, newshape=[-1, 0])", [real(2, 3, 4)]
+    yield "squeeze(%a, axis=[1])", [real(2, 1, 4)]
+    yield "nn.batch_flatten(%a)", [real(2, 3, 4)]
+    yield "reshape_like(%a, %b)", [real(2, 6), real(3, 4)]
+    yield "expand_dims(%a, axis=-2, num_newaxis=2)", [real(2, 3)]
+    for axes in ("None", "[2, 0, 1]", "[0, -1, 1]"):
+        yield f"transpose(%a, axes={axes})", [real(2, 3, 4)]
+    yield "collapse_sum_like(%a, %b)", [real(2, 3, 4), real(3, 1)]
+    for axis in (0, -1):
+        yield f"concatenate((%a, %b, %c), axis={axis})", [real(2, 3), real(2, 3), real(2, 3)]
+    yield "concatenate((%a,), axis=0)", [real(2, 3)]
+    for axis in (0, 1, -1):
+        yield f"stack((%a, %b), axis={axis})", [real(2, 3), real(2, 3)]
+    yield "split(%a, indices_or_sections=2, axis=1).1", [real(3, 4)]
+    yield "let %s = split(%a, indices_or_sections=[1, 3], axis=0); multiply(%s.0, sum(multiply(%s.1, %s.1), axis=[0]))", [real(5, 4)]
+
+
+def index():
+    for attrs, at in [("axis=1", ints(4, 3)), ("axis=0", ints(3)), ("axis=None", ints(24, 2, 2)), ('axis=-1, mode="wrap"', ints(30, 2, 3)),
+                      ('axis=1, mode="clip"', ints(9, 5)), ("axis=1, batch_dims=1", ints(3, 2, 4))]:
+        yield f"take(%a, %b, {attrs})", [real(2, 4, 3), at]
+    yield "strided_slice(%a, begin=[0, 1], end=[2, 5], strides=[1, 2], axes=None)", [real(3, 6)]
+    yield "strided_slice(%a, begin=[5], end=[0], strides=[-2], axes=[1])", [real(3, 6)]
+    yield 'strided_slice(%a, begin=[1, 2], end=[-1, 3], strides=[1], slice_mode="size", axes=None)', [real(3, 6)]
+    yield "gather_nd(%a, %b)", [real(3, 4, 2), ints(3, 2, 5)]
+    yield "one_hot(%a, %b, %c, depth=5, axis=0, dtype=\"float64\")", [ints(5, 3), real(), real()]
+    yield "arange(%a, 9f64, %b, dtype=\"float64\")", [np.asarray(0.7), np.asarray(1.3)]
+    for width, mode in [("[[1, 0], [2, 1]]", "constant"), ("[[1, 1], [0, 2]]", "edge"), ("[[1, 2], [2, 0]]", "reflect"), ("[[0, -1], [1, 0]]", "constant")]:
+        yield f'nn.pad(%a, %b, pad_width={width}, pad_mode="{mode}")', [real(3, 4), real()]
+
+
+def network():
+    yield "nn.dense(%a, %b, units=None)", [real(2, 3), real(4, 3)]
+    yield "nn.dense(%a, %b, units=4)", [real(2, 2, 3), real(4, 3)]
+    for ta in (False, True):
+        for tb in (False, True):
+            a, b = ((3, 2) if ta else (2, 3)), ((4, 3) if tb else (3, 4))
+            yield f"nn.matmul(%a, %b, units=None, transpose_a={ta}, transpose_b={tb})", [real(*a), real(*b)]
+            yield f"nn.batch_matmul(%a, %b, transpose_a={ta}, transpose_b={tb})", [real(2, *a), real(1 if ta else 2, *b)]
+    for axis in (1, -1, 0):
+        x = real(2, 3, 4)
+        yield f"nn.bias_add(%a, %b, axis={axis})", [x, real(x.shape[axis])]
+    for name in ("nn.softmax", "nn.log_softmax"):
+        for axis in (1, -1):
+            yield f"{name}(%a, axis={axis})", [real(2, 3, 4)]
+    yield "nn.cross_entropy(%a, %b)", [positive(3, 4), positive(3, 4)]
+    yield "nn.cross_entropy_with_logits(%a, %b)", [real(3, 4), real(3, 4)]
+    for x, w, attrs in [((1, 2, 5, 5), (3, 2, 3, 3), ""), ((2, 2, 6, 5), (3, 2, 3, 2), "strides=[2, 2], padding=[1, 1]"),
+                        ((1, 4, 7, 6), (6, 2, 3, 3), "groups=2, strides=[3, 2], padding=[0, 1, 2, 1]"),
+                        ((1, 3, 6, 6), (3, 1, 3, 3), "groups=3, padding=[1, 1]"), ((1, 2, 8, 8), (2, 2, 3, 3), "dilation=[2, 2], strides=[2, 1]"),
+                        ((1, 5, 5, 2), (3, 3, 2, 3), 'data_layout="NHWC", kernel_layout="HWIO", strides=[2, 2]'),
+                        ((1, 5, 5, 2), (3, 2, 3, 3), 'data_layout="NHWC", out_layout="NCHW"')]:
+        yield f"nn.conv2d(%a, %b, {attrs})".replace(", )", ")"), [real(*x), real(*w)]
+    for attrs in ["pool_size=[2, 2], strides=[2, 2]", "pool_size=[3, 3], strides=[2, 1], padding=[1, 1]", "pool_size=[3, 2], strides=[2, 2], ceil_mode=True"]:
+        yield f"nn.max_pool2d(%a, {attrs})", [real(1, 2, 6, 5)]
+        yield f"nn.avg_pool2d(%a, {attrs})", [real(1, 2, 6, 5)]
+    yield "nn.avg_pool2d(%a, pool_size=[3, 3], padding=[1, 1], count_include_pad=True)", [real(1, 2, 6, 5)]
+    yield 'nn.max_pool2d(%a, pool_size=[2, 2], layout="NHWC")', [real(1, 5, 4, 2)]
+    yield "nn.global_avg_pool2d(%a)", [real(2, 3, 4, 5)]
+
+
+def type_of(x):
+    return f"Tensor[({', '.join(map(str, x.shape))}), {x.dtype}]" if x.ndim else str(x.dtype)
+
+
+def letters(arrays, number=""):
+    return [f"{'abcdef'[k]}{number}" for k in range(len(arrays))]
+
+
+def relay(*arguments):
+    done = subprocess.run([RELAY, *arguments], capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        print(done.stderr)
+        sys.exit(1)
+    return done.stdout
+
+
+class Checks:
+    def __init__(self, entries, folder):
+        self.entries, self.folder = entries, folder
+        program = '#[version = "0.0.5"]\n'
+        for i, (text, arrays) in enumerate(entries):
+            parameters = ", ".join(f"%{k}: {type_of(x)}" for k, x in zip(letters(arrays), arrays))
+            *lets, last = text.split("; ")
+            body = "".join(f"{let}; " for let in lets) + f"sum(sin({last}))"
+            program += f"def @f{i}({parameters}) -> float64 {{ {body} }}\n"
+        self.plain = self.path("plain.rly", program)
+        self.slopes = self.path("slopes.rly", relay("opt", "-p", "FirstOrderGradient", self.plain))
+
+    def path(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as f:
+            f.write(text)
+        return path
+
+    def run(self, path, engine, moved):
+        """What each function gives on its arguments, moved by a multiple of their directions."""
+        with open(path) as f:
+            program = f.read()
+        parameters, calls, values = [], [], {}
+        for i, (_, arrays) in enumerate(self.entries):
+            for k, x, d in zip(letters(arrays, i), arrays, self.directions[i]):
+                parameters.append(f"%{k}: {type_of(x)}")
+                values[k] = x if d is None else x + moved * d
+            calls.append(f"@f{i}({', '.join('%' + k for k in letters(arrays, i))})")
+        program += f"def @main({', '.join(parameters)}) {{\n  ({', '.join(calls)},)\n}}\n"
+        out, inputs = os.path.join(self.folder, "out.npz"), os.path.join(self.folder, "in.npz")
+        np.savez(inputs, **values)
+        relay("run", "--exec", engine, "--params", inputs, "--out", out, self.path("run.rly", program))
+        with np.load(out) as z:
+            return {k: z[k] for k in z.files}
+
+    def wrong(self, engine):
+        """Directions one argument after the other, so that each slope is seen."""
+        slopes, most = None, max(len(arrays) for _, arrays in self.entries)
+        for turn in range(most):
+            self.directions = [[RNG.normal(size=x.shape) if k == turn and x.dtype == np.float64 else None for k, x in enumerate(arrays)]
+                               for _, arrays in self.entries]
+            slopes = slopes or self.run(self.slopes, engine, 0)
+            high, low = (self.run(self.plain, engine, s) for s in (STEP, -STEP))
+            for i, (text, arrays) in enumerate(self.entries):
+                if turn >= len(arrays) or self.directions[i][turn] is None:
+                    continue
+                want = (high[f"result.{i}"] - low[f"result.{i}"]) / (2 * STEP)
+                got = np.sum(slopes[f"result.{i}.1.{turn}"] * self.directions[i][turn])
+                if not abs(got - want) <= NEAR * (1 + abs(want) * 10):
+                    yield f"{engine}: {text} by %{'abcdef'[turn]}: {got}, but the slope is {want}"
+
+
+def with_gradient():
+    with open(os.path.join(HERE, "../../docs/operators.md")) as f:
+        sections = re.split(r"^### ", f.read(), flags=re.M)[1:]
+    return [s.split("\n")[0] for s in sections if re.search(r"^- gradient: ", s, re.M)]
+
+
+def main():
+    entries = [e for group in (unary, binary, reduce, shape, index, network) for e in group()]
+    named = {name for text, _ in entries for name in re.findall(r"[\w.]+(?=\()", text)}
+    names = with_gradient()
+    failures = [f"{n}: no entry" for n in names if n not in named and n not in FLAT]
+    failures += [f"{n} has no gradient" for n in sorted(named | set(FLAT)) if n not in names]
+    with tempfile.TemporaryDirectory() as folder:
+        checks = Checks(entries, folder)
+        for engine in ("interp", "jit"):
+            failures += list(checks.wrong(engine))
+    print("\n".join(failures + [f"{len(names)} operators with a gradient, {len(entries)} calls, {len(failures)} failures"]))
+    return 1 if failures or len(names) < 81 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
