@@ -3,7 +3,7 @@
  *     let %a = %x + 1; let %b = %a * 2; let %c = %x * 3; %b      becomes      let %a = add(%x, 1); let %b = multiply(%a, 2); %b
  *     with inline_once                                           becomes      multiply(add(%x, 1), 2)
  *
- * A use in a value that is itself dead does not count. With inline_once a use inside a function literal counts twice, so that nothing
+ * A use in a value that is itself dead does not count, one in a value that is used twice counts twice. With inline_once a use inside a function literal counts twice, so that nothing
  * moves into one. */
 #include "passes/facts.h"
 #include "passes/pass.h"
@@ -22,6 +22,7 @@ typedef struct Dead {
     PtrMap lets;            /* Var -> Let */
     PtrMap level;           /* Var -> function literals around its `let`, plus one */
     PtrMap uses;            /* Var -> how often it is used by what counts */
+    PtrMap again; /* nodes in values that are used twice */
     int depth;
 } Dead;
 
@@ -74,6 +75,39 @@ static void count(Dead *d, Work w)
     push(d, let->body, w.depth);
 }
 
+static void use_again(void *data, const Expr *var)
+{
+    Dead *d = data;
+    if ((uintptr_t)ptrmap_find(&d->uses, var) == 1) {
+        ptrmap_put(&d->uses, var, (void *)(uintptr_t)2);
+        push(d, var, 0);
+    }
+}
+
+static WalkNext use_twice(void *data, const Expr *e)
+{
+    Dead *d = data;
+    if (ptrmap_has(&d->again, e))
+        return WALK_SKIP;
+    ptrmap_put(&d->again, e, NULL);
+    if (e->kind == EXPR_VAR)
+        use_again(d, e);
+    return WALK_ON;
+}
+
+/* What a value uses that is itself used twice counts twice. */
+static void count_again(Dead *d)
+{
+    for (size_t i = 0; i < d->uses.n; i++)
+        if ((uintptr_t)d->uses.entries[i].value > 1)
+            vec_push(&d->todo, &d->arena, ((Work){d->uses.entries[i].key, 0}));
+    while (d->todo.n) {
+        const Let *let = ptrmap_find(&d->lets, vec_pop(&d->todo).e);
+        if (let)
+            ir_walk(let->value, use_twice, NULL, d);
+    }
+}
+
 static bool is_dead(Dead *d, const Let *let)
 {
     return !ptrmap_has(&d->uses, let->var) && is_pure(d, let->value);
@@ -106,6 +140,8 @@ static Function *eliminate(PassRun *run, const Def *def)
     push(&d, def->fn->body, 0);
     while (d.todo.n)
         count(&d, vec_pop(&d.todo));
+    if (d.inline_once)
+        count_again(&d);
     rewriter_init(&rw, run->cx, run->module, drop, &d);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
@@ -114,6 +150,7 @@ static Function *eliminate(PassRun *run, const Def *def)
     ptrmap_deinit(&d.lets);
     ptrmap_deinit(&d.level);
     ptrmap_deinit(&d.uses);
+    ptrmap_deinit(&d.again);
     arena_deinit(&d.arena);
     return expr_as_function(now);
 }
