@@ -131,7 +131,11 @@ static bool take_value(Arena *arena, const OpAttr *schema, AttrValue *v)
     if (v->kind == ATTR_NONE)
         return schema->or_none;
     switch (schema->type) {
-    case ATTR_TYPE_INT: return v->kind == ATTR_INT;
+    case ATTR_TYPE_INT:
+        /* A number that fits 64 bits only has no need to say so. */
+        if (v->kind == ATTR_INT && v->i != (int32_t)v->i)
+            v->dtype = (DType){0};
+        return v->kind == ATTR_INT;
     case ATTR_TYPE_BOOL:
         if (v->kind == ATTR_INT && (v->i == 0 || v->i == 1))
             *v = (AttrValue){.kind = ATTR_BOOL, .b = v->i == 1};

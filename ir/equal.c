@@ -134,6 +134,8 @@ static bool same_con(Equal *eq, const Constructor *a, const Constructor *b)
            differ(eq, "the constructors differ: `%s` and `%s`", a->name->text, b->name->text);
 }
 
+static bool same_attrs(Equal *eq, const Attrs *a, const Attrs *b);
+
 static bool same_binder(Equal *eq, const Var *a, const Var *b)
 {
     const Type *ta = a->base.type ? a->base.type : a->annotation;
@@ -142,7 +144,7 @@ static bool same_binder(Equal *eq, const Var *a, const Var *b)
     eq->at_a = a->base.span;
     eq->at_b = b->base.span;
     bool same = (pair_up(eq, a, b) || differ(eq, "one of the variables is bound elsewhere too")) &&
-                (!ta || !tb || same_type(eq, ta, tb));
+                (!ta || !tb || same_type(eq, ta, tb)) && same_attrs(eq, a->attrs, b->attrs);
     eq->at_a = at_a;
     eq->at_b = at_b;
     return same;

@@ -272,8 +272,31 @@ static bool fill_other_attrs(GraphReader *r, size_t record, const Attrs **out)
     return graph_read_attr(r, record, &attrs->at[0].value);
 }
 
+static const char device_key[] = "virtual_device";
+
+/* Where a parameter lives; mostly nothing is said of it. */
+static bool fill_device(GraphReader *r, size_t node, size_t device, const Attrs **out)
+{
+    AttrValue v;
+    *out = NULL;
+    if (graph_kind(r->g, device) == GRAPH_NULL)
+        return true;
+    if (graph_kind(r->g, device) != GRAPH_VIRTUAL_DEVICE)
+        return graph_wrong(r->g, node, "virtual_device_", "node %zu is no device", device);
+    if (!graph_read_attr(r, device, &v))
+        return false;
+    const Attrs *fields = v.record.fields;
+    if (attrs_int(fields, "device_type_int", -1) != -1 ||
+        attrs_int(fields, "virtual_device_id", -1) != -1 || attrs_string(fields, "target").len ||
+        attrs_string(fields, "memory_scope").len)
+        *out = attrs_with(r->arena, NULL, device_key, v);
+    return true;
+}
+
 static bool fill_attrs(GraphReader *r, size_t node, size_t record, Expr *e, const Attrs **out)
 {
+    if (e->kind == EXPR_VAR)
+        return fill_device(r, node, record, out);
     const OpRef *op = e->kind == EXPR_CALL ? expr_as_op(expr_as_call(e)->callee) : NULL;
     if (op)
         return fill_op_attrs(r, node, record, op->op, out);

@@ -389,6 +389,9 @@ static GraphNode *of_op_attrs(GraphWriter *w, const Op *op, const Attrs *attrs)
 GraphNode *graph_of_attrs(GraphWriter *w, const Expr *owner, const Attrs *attrs)
 {
     const Op *op = expr_call_of_op(owner);
+    const AttrValue *where = owner->kind == EXPR_VAR ? attrs_find(attrs, "virtual_device") : NULL;
+    if (owner->kind == EXPR_VAR)
+        return where ? graph_of_attr(w, where) : device(w);
     if (!attrs && owner->kind == EXPR_CALL)
         return NULL;
     if (op)
@@ -543,7 +546,8 @@ void graph_writer_settle(GraphWriter *w)
         for (int i = 0; i < info->n; i++)
             expr_field(w, work.node, e, &info->fields[i],
                        graph_info((GraphKind)e->kind)->fields[i]);
-        graph_put_field(work.node, "virtual_device_", device(w));
+        if (e->kind != EXPR_VAR)
+            graph_put_field(work.node, "virtual_device_", device(w));
         graph_put_field(work.node, "span", NULL);
         graph_put_field(work.node, "_checked_type_", NULL);
     }

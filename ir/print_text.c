@@ -276,6 +276,11 @@ void put_binder(Printer *p, Buf *b, const Var *v)
 {
     PrintNode *node = name_var(p, v);
     put_var(b, node);
+    if (v->attrs) {
+        buf_str(b, " {");
+        put_attrs(p, b, v->attrs, true);
+        buf_char(b, '}');
+    }
     bool inferred = p->style.types || p->style.annotations;
     const Type *annotation = inferred && v->base.type ? v->base.type : v->annotation;
     if (annotation && type_find(annotation)->kind != TYPE_HOLE) {

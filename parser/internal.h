@@ -403,7 +403,7 @@ bool call_begin(Parser *p);
 bool call_continue(Parser *p);
 bool close_args(Parser *p);
 bool close_attr(Parser *p);
-bool function_attrs(Parser *p, const Attrs **out);
+bool function_attrs(Parser *p, TokenKind close, const Attrs **out);
 
 /* ---- parse_module.c --------------------------------------------------------------------------------------------- */
 

@@ -362,19 +362,19 @@ static Var *parameter(Parser *p)
 {
     Token t;
     const Type *annotation = NULL;
+    const Attrs *attrs = NULL;
     const Symbol *s = binder(p, "a parameter such as `%x`", &t);
     if (!s)
         return NULL;
     uint32_t open = p->tok.from;
-    if (parse_take(p, TOKEN_LBRACE)) {
-        while (!parse_at(p, TOKEN_RBRACE) && !parse_at(p, TOKEN_END))
-            parse_advance(p);
-        if (!parse_expect_close(p, TOKEN_RBRACE, open))
-            return NULL;
-    }
+    if (parse_take(p, TOKEN_LBRACE) &&
+        (!function_attrs(p, TOKEN_RBRACE, &attrs) || !parse_expect_close(p, TOKEN_RBRACE, open)))
+        return NULL;
     if (parse_take(p, TOKEN_COLON) && !(annotation = parse_type(p)))
         return NULL;
-    return expr_var(p->arena, token_span(p, t), s->name, annotation);
+    Var *var = expr_var(p->arena, token_span(p, t), s->name, annotation);
+    var->attrs = attrs;
+    return var;
 }
 
 static bool parameters(Parser *p, FunctionHead *head)
@@ -399,7 +399,7 @@ static bool parameters(Parser *p, FunctionHead *head)
         if (!parse_separator(p, TOKEN_RPAREN, open, &more))
             return false;
     }
-    if (more && !function_attrs(p, &head->attrs))
+    if (more && !function_attrs(p, TOKEN_RPAREN, &head->attrs))
         return false;
     head->params.n = (uint32_t)params.n;
     head->params.at = params.at;

@@ -237,13 +237,14 @@ static bool function_attr(Parser *p)
     return false;
 }
 
-/* `key=value` up to the closing parenthesis; a boolean is kept as 0 or 1. */
-bool function_attrs(Parser *p, const Attrs **out)
+/* `key=value` up to the closing bracket; a boolean is kept as 0 or 1. */
+bool function_attrs(Parser *p, TokenKind close, const Attrs **out)
 {
     uint32_t base = (uint32_t)p->attrs.n;
-    while (!parse_at(p, TOKEN_RPAREN)) {
+    while (!parse_at(p, close)) {
         if (!parse_at_attr(p)) {
-            parse_expected(p, E0104_EXPECTED_TOKEN, "an attribute or `)`");
+            parse_expected(p, E0104_EXPECTED_TOKEN,
+                           close == TOKEN_RPAREN ? "an attribute or `)`" : "an attribute or `}`");
             return false;
         }
         if (!function_attr(p))
