@@ -115,7 +115,7 @@ static void hash_field(Hash *hs, const Expr *e, const NodeField *f)
         hash_word(hs, (uint64_t)*(const int64_t *)at);
     else if (f->kind == FIELD_VALUE)
         hash_value(hs, (const Value *)at);
-    else if (f->kind == FIELD_ATTRS)
+    else if (f->kind == FIELD_ATTRS && e->kind != EXPR_VAR)
         hash_word(hs, hash_entries(*(const Attrs *const *)at));
 }
 
