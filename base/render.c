@@ -604,7 +604,8 @@ static void html_begin(Buf *out, const Diag *d)
     buf_printf(
         out,
         "<pre class=\"relay-diagnostic relay-%s\" style=\"margin:0;white-space:pre;overflow-x:auto;"
-        "background:none;line-height:1.35;font-family:var(--jp-code-font-family,monospace)\">",
+        "background:none;line-height:1.35;font-family:var(--jp-code-font-family,monospace);"
+        "font-size:var(--jp-code-font-size,inherit)\">",
         severity_name(d->severity));
 }
 

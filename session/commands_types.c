@@ -454,7 +454,11 @@ static void why_picture(WhyView *v)
         v->labels.at[i].next = &v->labels.at[i + 1];
     Diag d = {
         .severity = SEVERITY_NOTE, .span = v->e->span, .labels = v->labels.n ? v->labels.at : NULL};
-    html_pre(&v->html, &v->text);
+    buf_str(&v->html, "<pre style=\"margin:0 0 6px;white-space:pre-wrap;background:none;"
+                      "line-height:1.35;font-family:var(--jp-code-font-family,monospace);"
+                      "font-size:var(--jp-code-font-size,inherit)\">");
+    buf_html(&v->html, buf_text(&v->text), v->text.n);
+    buf_str(&v->html, "</pre>");
     render_places(&v->html, &v->s->cx.sources, &d, (RenderStyle){.html = true});
     render_places(&v->text, &v->s->cx.sources, &d, (RenderStyle){.color = v->s->options.color});
     if (v->text.n && v->text.at[v->text.n - 1] == '\n')

@@ -84,6 +84,8 @@ static const char mark_style[] =
     ".relay-program mark{color:inherit;border-radius:2px;padding:1px 0}"
     "mark.relay-mark-numbered{background:none}"
     "mark.relay-mark-at{background:var(--relay-mark-at,rgba(255,193,7,.38))}"
+    /* On these grounds the colours of tokens are hard to read in a dark theme. */
+    "mark.relay-mark-at span,mark.relay-mark-wrong span{color:inherit}"
     "mark.relay-mark-other{background:var(--relay-mark-other,rgba(33,150,243,.24))}"
     "mark.relay-mark-wrong{background:var(--relay-mark-wrong,rgba(244,67,54,.32))}</style>";
 
@@ -229,9 +231,12 @@ static const char steps_style[] =
     ".relay-steps>input:focus-visible+section nav{outline:2px solid "
     "var(--jp-brand-color1,#1976d2);outline-offset:2px}"
     ".relay-steps .relay-wrong nav b{color:var(--jp-error-color1,#d32f2f)}"
-    ".relay-steps pre{margin:6px 0 0;white-space:pre-wrap;background:none;color:inherit;"
+    ".relay-steps nav code{font:inherit;font-family:var(--jp-code-font-family,monospace);"
+    "background:none;padding:0;color:inherit}"
+    ".relay-steps.relay-steps pre{margin:8px 0 0;white-space:pre-wrap;background:none;"
+    "color:inherit;"
     "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,inherit)}"
-    ".relay-steps pre.relay-program{margin:0;white-space:pre}"
+    ".relay-steps.relay-steps pre.relay-program{margin:0;white-space:pre-wrap}"
     "</style>";
 
 void html_steps_begin(HtmlSteps *steps, Buf *out, size_t n, const char *key)
@@ -254,6 +259,23 @@ void html_step_link(const HtmlSteps *steps, size_t to, const char *text)
         buf_printf(steps->out, "<label class=\"relay-none\">%s</label> ", text);
 }
 
+/* What stands in backquotes is code. */
+static void html_words(Buf *out, const char *text)
+{
+    bool code = false;
+    while (*text) {
+        size_t n = strcspn(text, "`");
+        buf_html(out, text, n);
+        text += n;
+        if (!*text)
+            break;
+        buf_str(out, code ? "</code>" : "<code>");
+        code = !code;
+        text++;
+    }
+    buf_str(out, code ? "</code>" : "");
+}
+
 void html_step_begin(HtmlSteps *steps, const char *title, HtmlStepKind kind)
 {
     Buf *out = steps->out;
@@ -266,7 +288,7 @@ void html_step_begin(HtmlSteps *steps, const char *title, HtmlStepKind kind)
     buf_char(out, '>');
     buf_printf(out, "<section%s><nav>", kind == HTML_STEP_WRONG ? " class=\"relay-wrong\"" : "");
     buf_printf(out, "<span>%zu of %zu</span> <b>", steps->at, steps->n);
-    buf_html(out, title, strlen(title));
+    html_words(out, title);
     buf_str(out, "</b> ");
     html_step_link(steps, 1, "\u21e4");
     html_step_link(steps, steps->at - 1, "\u2190 back");

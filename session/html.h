@@ -63,7 +63,7 @@ typedef struct HtmlSteps {
 
 /* `key` is text that other frames of the page do not share, such as what the view shows. */
 void html_steps_begin(HtmlSteps *steps, Buf *out, size_t n, const char *key);
-/* `title` is plain text. */
+/* `title` is plain text, in which code stands in backquotes. */
 void html_step_begin(HtmlSteps *steps, const char *title, HtmlStepKind kind);
 /* Leads to another step, counted from 1; to none it is grey. */
 void html_step_link(const HtmlSteps *steps, size_t to, const char *text);

@@ -238,18 +238,22 @@ static const char page_style[] =
     ".relay-where>div+div{margin-top:12px}"
     ".relay-where>div,.relay-state>div>table{display:none}"
     ".relay-state>div{min-height:1.6em}"
-    ".relay-eval table{border-collapse:collapse;width:100%;margin:0;border:0;table-layout:auto;"
+    ".relay-eval.relay-eval.relay-eval "
+    "table{border-collapse:collapse;width:100%;margin:0;border:0;table-layout:auto;"
     "font-family:var(--jp-code-font-family,monospace);font-size:1em}"
-    ".relay-eval table tr,.relay-eval table tr:hover{background:none}"
-    ".relay-eval table td,.relay-eval table th{text-align:left;padding:2px 10px 2px 4px;border:0;"
+    ".relay-eval.relay-eval.relay-eval table tr,.relay-eval.relay-eval.relay-eval table "
+    "tr:hover{background:none}"
+    ".relay-eval.relay-eval.relay-eval table td,.relay-eval.relay-eval.relay-eval table "
+    "th{text-align:left;padding:2px 10px 2px 4px;border:0;"
     "vertical-align:top;font-weight:400;max-width:none;white-space:pre-wrap;"
     "overflow-wrap:anywhere}"
-    ".relay-eval table th{white-space:nowrap;width:1%;"
+    ".relay-eval.relay-eval.relay-eval table th{white-space:nowrap;width:1%;"
     "color:var(--jp-mirror-editor-variable-color,#1a1a8c)}"
-    ".relay-eval table tr.relay-new,.relay-eval table tr.relay-new:hover"
+    ".relay-eval.relay-eval.relay-eval table tr.relay-new,.relay-eval.relay-eval.relay-eval table "
+    "tr.relay-new:hover"
     "{background:var(--relay-mark-at,rgba(255,193,7,.38))}"
-    ".relay-eval table tr.relay-top td{font-weight:700}"
-    ".relay-eval table td.relay-dim{color:var(--jp-ui-font-color2,#57606a)}"
+    ".relay-eval.relay-eval.relay-eval table tr.relay-top td{font-weight:700}"
+    ".relay-eval.relay-eval.relay-eval table td.relay-dim{color:var(--jp-ui-font-color2,#57606a)}"
     "@media (max-width:640px){.relay-panes{grid-template-columns:minmax(0,1fr)}"
     ".relay-where{border-right:0}}</style>";
 
@@ -390,8 +394,9 @@ static void print_rules(const Page *p, Buf *out, const char *id)
     for (size_t i = 0; i < p->marks.n; i++)
         buf_printf(
             out,
-            "#%s:has(.k%zu:checked) mark.k%zu{background:var(--relay-mark-at,rgba(255,193,7,.45))}",
-            id, i, i);
+            "#%s:has(.k%zu:checked) mark.k%zu{background:var(--relay-mark-at,rgba(255,193,7,.45))}"
+            "#%s:has(.k%zu:checked) mark.k%zu span{color:inherit}",
+            id, i, i, id, i, i);
     for (size_t i = 0; i < p->n; i++)
         if (p->shown[i].pattern && first_with_pattern(p, i))
             buf_printf(out,

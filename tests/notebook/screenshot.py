@@ -113,6 +113,7 @@ def stop(process):
 def start_lab(folder):
     """JupyterLab on a copy of the examples with the kernel of this build, as `make notebook` starts it."""
     shutil.copytree(os.path.join(SOURCE, "examples"), os.path.join(folder, "examples"))
+    write_views(os.path.join(folder, "examples", "views.ipynb"))
     subprocess.run([RELAY, "kernel", "install", "--prefix", folder], check=True, stdout=subprocess.DEVNULL)
     notifications = os.path.join(folder, "settings", "@jupyterlab", "apputils-extension")
     os.makedirs(notifications)
@@ -141,19 +142,40 @@ def start_browser(browser, folder):
     return process, Page(next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page"))
 
 
-PANEL = "[...jupyterapp.shell.widgets('main')].find(panel => panel.title.label === 'tour.ipynb')"
+PANEL = "[...jupyterapp.shell.widgets('main')].find(panel => panel.title.label.endsWith('.ipynb') && panel.isVisible)"
 
 
 def command(page, name, arguments=None):
     page.value(f"jupyterapp.commands.execute({json.dumps(name)}, {json.dumps(arguments or {})}).then(() => true)")
 
 
-def open_tour(page, address, token):
+# A notebook of the views that one steps through, and the pictures of them.
+VIEWS = {
+    "definition": "def @fact(%n: int32) -> int32 {\n  if (%n == 0) { 1 } else { %n * @fact(%n - 1) }\n}",
+    "step": ":step @fact(2)",
+    "explain": ":explain types { let %w = ones(shape=[4, 3], dtype=\"float32\"); nn.dense(zeros(shape=[2, 3], "
+               "dtype=\"float32\"), %w, units=4) }",
+    "conflict": "def @wrong(%x: Tensor[(2, 3), float32], %w: Tensor[(4, 5), float32]) {\n"
+                "  let %y = nn.relu(%x);\n  nn.dense(%y, %w, units=4)\n}",
+    "explain-conflict": ":explain types",
+    "why": ":why if (True) { zeros(shape=[2, 3], dtype=\"float32\") } else { ones(shape=[2, 3], dtype=\"float32\") }",
+}
+
+
+def write_views(path):
+    cells = [{"cell_type": "code", "id": name, "metadata": {}, "outputs": [], "execution_count": None,
+              "source": source} for name, source in VIEWS.items()]
+    kernel = {"name": "relay", "display_name": "Relay", "language": "relay"}
+    with open(path, "w") as file:
+        json.dump({"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}, file)
+
+
+def open_notebook(page, address, token, name, cells):
     page.call("Page.enable")
     page.call("Emulation.setFocusEmulationEnabled", enabled=True)
     page.call("Emulation.setDeviceMetricsOverride", width=WIDTH, height=HEIGHT, deviceScaleFactor=1, mobile=False)
-    page.call("Page.navigate", url=f"{address}/lab/tree/tour.ipynb?token={token}")
-    page.wait(f"window.jupyterapp && {PANEL}?.content?.widgets?.length > 10", 120, "the notebook opens")
+    page.call("Page.navigate", url=f"{address}/lab/tree/{name}?token={token}")
+    page.wait(f"window.jupyterapp && {PANEL}?.content?.widgets?.length >= {cells}", 120, "the notebook opens")
     page.value(f"jupyterapp.shell.activateById({PANEL}.id), true")
     page.wait(f"{PANEL}.sessionContext.session?.kernel?.status === 'idle'", 60, "the kernel starts")
     page.value("jupyterapp.shell.collapseLeft(), jupyterapp.shell.collapseRight(), true")
@@ -217,12 +239,88 @@ def check_page(page):
     assert colors >= 4, f"{colors} colours in cells"
 
 
-def take_pictures(page, folder):
+# ---- the views that one steps through
+
+# What is seen of a view: the title of its step, and the text that is marked, by a colour behind it.
+SEEN = """(output => {
+    const seen = element => element.checkVisibility();
+    const marks = [...output.querySelectorAll('mark')].filter(mark => seen(mark) &&
+        !/rgba\\(.*, 0\\)|transparent/.test(getComputedStyle(mark).backgroundColor));
+    const titles = [...output.querySelectorAll('nav b')].filter(seen).map(title => title.textContent);
+    return {title: titles.join('|'), marks: marks.map(mark => mark.textContent).join('')};
+})"""
+
+
+class View:
+    """The output of a cell of VIEWS."""
+
+    def __init__(self, page, name):
+        self.page = page
+        self.name = name
+        self.output = f"{PANEL}.content.widgets[{list(VIEWS).index(name)}].outputArea.node"
+        show(page, VIEWS[name])
+        page.wait(f"{self.output}.querySelector('.relay-steps, .relay-diagnostic') !== null", 20, f"the view {name}")
+
+    def seen(self):
+        return self.page.value(f"{SEEN}({self.output})")
+
+    def click(self, what):
+        """A click of the mouse on the middle of what an expression of `output` gives."""
+        box = self.page.value(f"""(output => {{ const box = ({what}).getBoundingClientRect();
+            return {{x: box.x + box.width / 2, y: box.y + box.height / 2}}; }})({self.output})""")
+        for kind in ("mousePressed", "mouseReleased"):
+            self.page.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **box)
+        time.sleep(0.1)
+
+    def press(self, label):
+        self.click(f"[...output.querySelectorAll('nav label')].find(label => label.checkVisibility() && "
+                   f"label.textContent.includes({json.dumps(label)}))")
+        return self.seen()
+
+
+def expect(seen, title, marks):
+    assert title in seen["title"], f"the step is {seen['title']!r}, not {title!r}"
+    assert marks in seen["marks"], f"{seen['marks']!r} is marked, not {marks!r}"
+
+
+def check_views(page):
+    """Forward, back, over, to the ends, and by a click on the source."""
+    step = View(page, "step")
+    expect(step.seen(), "@fact(2)", "@fact(2)")
+    step.press("forward")
+    expect(step.press("forward"), "@fact(%n = 2)", "%n == 0")
+    expect(step.press("forward"), "@fact(%n = 2)", "if (%n == 0) { 1 } else { %n * @fact(%n - 1) }")
+    expect(step.press("back"), "@fact(%n = 2)", "%n == 0")
+    # A click on an expression runs to the next step that evaluates it.
+    step.click("[...output.querySelectorAll('mark')].find(mark => mark.checkVisibility() && "
+               "mark.textContent.trim() === '-')")
+    expect(step.seen(), "@fact(%n = 2)", "%n - 1")
+    step.press("⇥")
+    expect(step.seen(), "@fact(2)", "@fact(2)")
+    expect(step.press("⇤"), "@fact(2)", "@fact(2)")
+
+    explain = View(page, "explain")
+    expect(explain.seen(), "ones relates", 'ones(shape=[4, 3], dtype="float32")')
+    expect(explain.press("forward"), "zeros relates", 'zeros(shape=[2, 3], dtype="float32")')
+    expect(explain.press("⇥"), "nn.dense relates", "nn.dense(zeros(")
+    expect(explain.press("back"), "zeros relates", 'zeros(shape=[2, 3], dtype="float32")')
+    wide = page.value(f"[...{explain.output}.querySelectorAll('pre')].some(pre => pre.scrollWidth > pre.clientWidth + 1)")
+    assert not wide, "a line of the view goes beyond its width"
+
+    conflict = View(page, "explain-conflict")
+    conflict.press("forward")
+    expect(conflict.press("forward"), "do not fit", "nn.dense(%y, %w, units=4)")
+    align = page.value(f"getComputedStyle({step.output}.querySelector('.relay-state td')).textAlign")
+    assert align == "left", f"the table of the steps is aligned to the {align}"
+    View(page, "why")
+
+
+def take_pictures(page, folder, places):
     os.makedirs(folder, exist_ok=True)
     for name, theme in THEMES.items():
         command(page, "apputils:change-theme", {"theme": theme})
         time.sleep(2)
-        for place, text in PLACES.items():
+        for place, text in places.items():
             page.picture(os.path.join(folder, f"{place}-{name}.png"), show(page, text))
 
 
@@ -240,11 +338,16 @@ def main():
         started.append(lab)
         chromium, page = start_browser(browser, folder)
         started.append(chromium)
-        open_tour(page, found[1], found[2])
+        pictures = sys.argv[1] if len(sys.argv) > 1 else os.path.join(folder, "pictures")
+        open_notebook(page, found[1], found[2], "tour.ipynb", 10)
         run_cells(page)
         check(outputs(page))
         check_page(page)
-        take_pictures(page, sys.argv[1] if len(sys.argv) > 1 else os.path.join(folder, "pictures"))
+        take_pictures(page, pictures, PLACES)
+        open_notebook(page, found[1], found[2], "views.ipynb", len(VIEWS))
+        run_cells(page)
+        check_views(page)
+        take_pictures(page, pictures, VIEWS)
     finally:
         for process in reversed(started):
             stop(process)
