@@ -13,8 +13,13 @@
 static size_t hash(const void *key)
 {
     uintptr_t at = (uintptr_t)key;
-    uint64_t h = (uint64_t)(at >> 8) * 0x9e3779b97f4a7c15u;
-    return (size_t)(h >> 32 ^ h) + (at >> 4 & 15);
+    uint64_t h = (uint64_t)(at >> 10) * 0x9e3779b97f4a7c15u;
+    return (size_t)(h >> 32 ^ h) + (at >> 4 & 63);
+}
+
+static uint32_t tag_of(const void *key)
+{
+    return (uint32_t)((uintptr_t)key >> 3);
 }
 
 void ptrmap_deinit(PtrMap *m)
@@ -39,8 +44,11 @@ static PtrEntry *find(const PtrMap *m, const void *key)
     if (m->n == 0 || !key)
         return NULL;
     size_t mask = m->index_cap - 1;
-    for (size_t i = hash(key) & mask; m->index[i]; i = (i + 1) & mask) {
-        PtrEntry *e = &m->entries[m->index[i] - 1];
+    uint32_t tag = tag_of(key);
+    for (size_t i = hash(key) & mask; m->index[i].at; i = (i + 1) & mask) {
+        if (m->index[i].tag != tag)
+            continue;
+        PtrEntry *e = &m->entries[m->index[i].at - 1];
         if (e->key == key)
             return e;
     }
@@ -51,9 +59,9 @@ static void index_add(PtrMap *m, size_t at)
 {
     size_t mask = m->index_cap - 1;
     size_t i = hash(m->entries[at].key) & mask;
-    while (m->index[i])
+    while (m->index[i].at)
         i = (i + 1) & mask;
-    m->index[i] = (uint32_t)at + 1;
+    m->index[i] = (PtrIndex){(uint32_t)at + 1, tag_of(m->entries[at].key)};
 }
 
 /* Closes the gaps of the removed entries, keeping the order. */
@@ -82,7 +90,7 @@ static bool make_room(PtrMap *m)
         index_cap *= 2;
     if (cap > UINT32_MAX)
         return false;
-    uint32_t *index = calloc(index_cap, sizeof *index);
+    PtrIndex *index = calloc(index_cap, sizeof *index);
     if (!index)
         return false;
     PtrEntry *entries = realloc(m->entries, cap * sizeof *entries);

@@ -21,10 +21,16 @@ typedef struct PtrEntry {
     void *value;
 } PtrEntry;
 
+/* A part of the key stands beside the position, so that a search reads only the entry that it finds. */
+typedef struct PtrIndex {
+    uint32_t at; /* position in `entries` + 1; 0: free */
+    uint32_t tag;
+} PtrIndex;
+
 typedef struct PtrMap {
     PtrEntry *entries; /* in order of insertion; removed ones have a NULL key */
     size_t n, cap; /* entries, the removed ones included */
-    uint32_t *index; /* open addressing: position in `entries` + 1 */
+    PtrIndex *index; /* open addressing */
     size_t index_cap;
     size_t removed;
     bool failed;
