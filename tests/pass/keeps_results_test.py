@@ -21,6 +21,7 @@ SECONDS = float(os.environ.get("SECONDS", "40"))
 GROUPS = ["exprs", "functions", "adts", "refs", "models"]
 # Passes whose name alone does nothing, and those that change values on purpose.
 PARAMETERS = {"EtaExpand": ["{expand_constructor=True}", "{expand_global_var=True}"],
+              "ConvertLayout": ['{desired_layouts={"nn.conv2d": ["NHWC", "default"]}}'],
               "DeadCodeElimination": ["", "{inline_once=True}"],
               "FuseOps": ["{fuse_opt_level=0}", "{fuse_opt_level=2}"]}
 PIPELINES = ["-O0", "-O1", "-O2", "-O3", "ToANormalForm,ToGraphNormalForm", "FuseOps{fuse_opt_level=2},DefuseOps"]

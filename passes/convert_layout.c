@@ -1,0 +1,375 @@
+/* Computes convolutions and pooling with their axes in another order.
+ *
+ *     ConvertLayout{desired_layouts={"nn.conv2d": ["NHWC", "default"]}}        nn.relu(nn.conv2d(%x, %w, …))
+ *  => %0 = layout_transform(%x, src_layout="NCHW", dst_layout="NHWC"); %1 = layout_transform(%w, src_layout="OIHW", dst_layout="HWIO");
+ *     %2 = nn.conv2d(%0, %1, …, data_layout="NHWC", kernel_layout="HWIO");
+ *     layout_transform(nn.relu(%2), src_layout="NHWC", dst_layout="NCHW")
+ *
+ * Operators to which the order does not matter, or that can be told of it, take the values as they then are; in front of all others,
+ * and of results, the axes are put back. */
+#include "passes/pass.h"
+#include "passes/types.h"
+
+#include "stdlib/ops/ops.h"
+
+#include <string.h>
+
+/* A value whose axes lie in another order now. */
+typedef struct Moved {
+    Expr *now;
+    Str from, to;
+} Moved;
+
+typedef struct Transform {
+    Str from, to;
+    Expr *e;
+    struct Transform *next;
+} Transform;
+
+typedef struct Convert {
+    PassRun *run;
+    const AttrValue *desired; /* alternately an operator and its layouts */
+    PtrMap moved;             /* a value with its axes put back -> Moved */
+    PtrMap transforms;        /* a value -> Transform */
+} Convert;
+
+typedef struct Site {
+    Convert *c;
+    OpsMake m;
+    const Call *old, *now;
+} Site;
+
+/* ---- layouts ------------------------------------------------------------------------------------------------------ */
+
+static int position(Str layout, char letter)
+{
+    const char *at = memchr(layout.ptr, letter, layout.len);
+    return at ? (int)(at - layout.ptr) : -1;
+}
+
+/* The same letters, each once, in another order or the same. */
+static bool is_order_of(Str a, Str b)
+{
+    bool same = a.len == b.len;
+    for (size_t i = 0; same && i < a.len; i++)
+        same = a.ptr[i] >= 'A' && a.ptr[i] <= 'Z' && position(a, a.ptr[i]) == (int)i &&
+               position(b, a.ptr[i]) >= 0;
+    return same;
+}
+
+static Expr *transform(Site *s, Expr *e, Str from, Str to)
+{
+    const Moved *m = ptrmap_find(&s->c->moved, e);
+    if (str_eq(from, to))
+        return e;
+    if (m && str_eq(m->from, from) && str_eq(m->to, to))
+        return m->now;
+    void **slot = ptrmap_slot(&s->c->transforms, e);
+    for (const Transform *t = slot ? *slot : NULL; t; t = t->next)
+        if (str_eq(t->from, from) && str_eq(t->to, to))
+            return t->e;
+    Attr attrs[2] = {{.key = "src_layout", .value = {.kind = ATTR_STRING, .s = from}},
+                     {.key = "dst_layout", .value = {.kind = ATTR_STRING, .s = to}}};
+    Transform *made = arena_new(&s->c->run->scratch, Transform);
+    Expr *now = ops_call(&s->m, "layout_transform", 1, &e, 2, attrs);
+    if (made && slot) {
+        *made = (Transform){from, to, now, *slot};
+        *slot = made;
+    }
+    return now;
+}
+
+/* The value with its axes put back, remembered as what it is now. */
+static Expr *put_back(Site *s, Expr *now, Str from, Str to)
+{
+    if (!now || str_eq(from, to))
+        return now;
+    Expr *back = transform(s, now, to, from);
+    Moved *m = arena_new(&s->c->run->scratch, Moved);
+    if (m && back) {
+        *m = (Moved){now, from, to};
+        ptrmap_put(&s->c->moved, back, m);
+    }
+    return back;
+}
+
+/* A layout of the parameters, which do not live as long as the program. */
+static Str kept(Site *s, Str layout)
+{
+    return (Str){arena_copy_text(s->m.arena, layout.ptr, layout.len), layout.len};
+}
+
+static const Attrs *with_text(Site *s, const Attrs *attrs, const char *key, Str text)
+{
+    return attrs_with(s->m.arena, attrs, key, (AttrValue){.kind = ATTR_STRING, .s = text});
+}
+
+static Expr *call_again(Site *s, uint32_t n, Expr *const *args, const Attrs *attrs)
+{
+    return expr_call(s->m.arena, s->m.span, s->old->callee, n, args, attrs);
+}
+
+/* ---- operators with a layout of their own --------------------------------------------------------------------------- */
+
+static bool is_depthwise(const Call *conv, Str kernel)
+{
+    const Type *w = expr_tensor_type(conv->args.at[1]);
+    int o = position(kernel, 'O'), i = position(kernel, 'I');
+    int64_t groups = attrs_int(conv->attrs, "groups", 1);
+    return w && o >= 0 && i >= 0 && groups > 1 && w->dims[o] == groups && w->dims[i] == 1;
+}
+
+/* The order of a kernel that goes with that of the data. */
+static Str kernel_for(const Call *conv, Str data, Str kernel)
+{
+    static const char *const usual[][2] = {{"NHWC", "HWIO"},   {"NCHW", "OIHW"},
+                                           {"NWC", "WIO"},     {"NCW", "OIW"},
+                                           {"NDHWC", "DHWIO"}, {"NCDHW", "OIDHW"}};
+    if (str_is(data, "NHWC") && is_depthwise(conv, kernel))
+        return str_of("HWOI");
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (str_is(data, usual[i][0]) && is_order_of(str_of(usual[i][1]), kernel))
+            return str_of(usual[i][1]);
+    return kernel;
+}
+
+static const AttrValue *desired_of(const Convert *c, const Op *op)
+{
+    for (uint32_t i = 0; i + 1 < c->desired->list.n; i += 2)
+        if (c->desired->list.at[i].kind == ATTR_STRING &&
+            str_is(c->desired->list.at[i].s, op->name))
+            return &c->desired->list.at[i + 1];
+    return NULL;
+}
+
+static const char *layout_key(const Call *call)
+{
+    return !call->attrs                             ? NULL
+           : attrs_find(call->attrs, "data_layout") ? "data_layout"
+           : attrs_find(call->attrs, "layout")      ? "layout"
+                                                    : NULL;
+}
+
+/* The call with this order of its data, and of its kernel where it has one. */
+static Expr *in_layout(Site *s, Str to, Str kernel_to)
+{
+    const Call *old = s->old;
+    const char *key = layout_key(old);
+    Str from = attrs_string(old->attrs, key);
+    const AttrValue *out = attrs_find(old->attrs, "out_layout");
+    Str back = out && out->s.len ? out->s : from;
+    if (!is_order_of(to, from) || !is_order_of(back, from))
+        return NULL;
+    Expr *args[2] = {transform(s, s->now->args.at[0], from, to), NULL};
+    const Attrs *attrs = with_text(s, old->attrs, key, to);
+    if (out)
+        attrs = with_text(s, attrs, "out_layout", str_of(""));
+    if (attrs_find(old->attrs, "kernel_layout")) {
+        Str kernel = attrs_string(old->attrs, "kernel_layout");
+        if (!is_order_of(kernel_to, kernel))
+            return NULL;
+        args[1] = transform(s, s->now->args.at[1], kernel, kernel_to);
+        attrs = with_text(s, attrs, "kernel_layout", kernel_to);
+    }
+    return put_back(s, call_again(s, old->args.n, args, attrs), back, to);
+}
+
+static Expr *convert_desired(Site *s, const AttrValue *layouts)
+{
+    const AttrValue *first =
+        layouts->kind == ATTR_LIST && layouts->list.n ? layouts->list.at : layouts;
+    const AttrValue *second =
+        layouts->kind == ATTR_LIST && layouts->list.n > 1 ? &layouts->list.at[1] : NULL;
+    const char *key = layout_key(s->old);
+    if (!key || first->kind != ATTR_STRING || s->old->args.n > 2)
+        return NULL;
+    Str to = str_is(first->s, "default") ? attrs_string(s->old->attrs, key) : kept(s, first->s);
+    Str kernel = str_of("");
+    if (attrs_find(s->old->attrs, "kernel_layout")) {
+        kernel = attrs_string(s->old->attrs, "kernel_layout");
+        kernel = second && second->kind == ATTR_STRING && !str_is(second->s, "default")
+                     ? kept(s, second->s)
+                     : kernel_for(s->old, to, kernel);
+    }
+    Expr *e = in_layout(s, to, kernel);
+    if (!e)
+        diag_error(s->m.cx->diags, E0603_PIPELINE, s->c->run->where,
+                   "`%s` cannot be computed in the layout that is desired",
+                   expr_call_of_op(&s->old->base)->name);
+    return e;
+}
+
+/* ---- operators that take what comes ----------------------------------------------------------------------------------- */
+
+static const Moved *moved_of(const Convert *c, const Expr *e)
+{
+    return ptrmap_find(&c->moved, e);
+}
+
+/* The operand in the order of the others; what has fewer axes gets them in front. */
+static Expr *aligned(Site *s, uint32_t i, const Moved *like)
+{
+    Expr *e = s->now->args.at[i];
+    const Type *t = expr_tensor_type(s->old->args.at[i]);
+    if (!t || t->n > like->from.len)
+        return NULL;
+    if (t->n == 0)
+        return e;
+    if (t->n < like->from.len) {
+        Attr attrs[2] = {ops_attr_int("axis", 0),
+                         ops_attr_int("num_newaxis", (int64_t)like->from.len - t->n)};
+        e = ops_call(&s->m, "expand_dims", 1, &e, 2, attrs);
+    }
+    return transform(s, e, like->from, like->to);
+}
+
+static Expr *convert_broadcast(Site *s, const Moved *like)
+{
+    uint32_t n = s->old->args.n;
+    const Type *out = expr_tensor_type(&s->old->base);
+    Expr **args = arena_alloc_must(&s->c->run->scratch, n + 1, sizeof *args);
+    if (!out || out->n != like->from.len)
+        return NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (!(args[i] = aligned(s, i, like)))
+            return NULL;
+    return put_back(s, call_again(s, n, args, s->old->attrs), like->from, like->to);
+}
+
+static Expr *convert_concatenate(Site *s, const Tuple *fields, const Moved *like)
+{
+    const Type *out = expr_tensor_type(&s->old->base);
+    Expr **args = arena_alloc_must(&s->c->run->scratch, fields->fields.n + 1, sizeof *args);
+    if (!out || out->n != like->from.len)
+        return NULL;
+    for (uint32_t i = 0; i < fields->fields.n; i++)
+        args[i] = transform(s, fields->fields.at[i], like->from, like->to);
+    int axis = ops_axis(s->old->attrs, "axis", (int)out->n);
+    const Attrs *attrs =
+        attrs_with(s->m.arena, s->old->attrs, "axis",
+                   (AttrValue){.kind = ATTR_INT, .i = position(like->to, like->from.ptr[axis])});
+    Expr *tuple = expr_tuple(s->m.arena, fields->base.span, fields->fields.n, args);
+    return put_back(s, call_again(s, 1, &tuple, attrs), like->from, like->to);
+}
+
+/* Sums and the like that keep their axes. */
+static Expr *convert_reduce(Site *s, const Moved *like)
+{
+    int64_t axes[TENSOR_RANK_MOST];
+    int n = attrs_ints(s->old->attrs, "axis", axes, TENSOR_RANK_MOST);
+    if (n <= 0 || !attrs_bool(s->old->attrs, "keepdims"))
+        return NULL;
+    for (int i = 0; i < n; i++) {
+        int64_t axis = axes[i] + (axes[i] < 0 ? (int64_t)like->from.len : 0);
+        axes[i] = position(like->to, like->from.ptr[axis]);
+    }
+    AttrValue list = ops_attr_ints(&s->m, "axis", (uint32_t)n, axes).value;
+    Expr *arg = like->now;
+    return put_back(s, call_again(s, 1, &arg, attrs_with(s->m.arena, s->old->attrs, "axis", list)),
+                    like->from, like->to);
+}
+
+static Expr *convert_pad(Site *s, const Moved *like)
+{
+    const AttrValue *widths = attrs_find(s->old->attrs, "pad_width");
+    if (widths->kind != ATTR_LIST || widths->list.n != like->from.len)
+        return NULL;
+    AttrValue *at = arena_alloc_must(s->m.arena, widths->list.n, sizeof *at);
+    for (size_t i = 0; i < like->to.len; i++)
+        at[i] = widths->list.at[position(like->from, like->to.ptr[i])];
+    AttrValue list = {.kind = ATTR_LIST, .list = {at, widths->list.n}};
+    Expr *args[2] = {like->now, s->now->args.at[1]};
+    return put_back(
+        s, call_again(s, 2, args, attrs_with(s->m.arena, s->old->attrs, "pad_width", list)),
+        like->from, like->to);
+}
+
+static bool is_named(const Op *op, const char *const *names)
+{
+    for (; *names; names++)
+        if (!strcmp(*names, op->name))
+            return true;
+    return false;
+}
+
+/* The order of the axes does not matter to it. */
+static bool takes_any_order(const Op *op)
+{
+    static const char *const names[] = {"clip", "cast", "nn.leaky_relu", "fixed_point_multiply",
+                                        NULL};
+    return op->pattern <= OP_BROADCAST && (!op->attrs || is_named(op, names));
+}
+
+static Expr *convert_following(Site *s)
+{
+    static const char *const reductions[] = {"sum", "mean", "max", "min", "prod", NULL};
+    const Op *op = expr_call_of_op(&s->old->base);
+    const Tuple *fields = s->now->args.n ? expr_as_tuple(s->now->args.at[0]) : NULL;
+    const Moved *like = NULL;
+    if (op == op_find(s->m.cx, str_of("concatenate")) && fields) {
+        for (uint32_t i = 0; i < fields->fields.n && !like; i++)
+            like = moved_of(s->c, fields->fields.at[i]);
+        return like ? convert_concatenate(s, fields, like) : NULL;
+    }
+    for (uint32_t i = 0; i < s->now->args.n && !like; i++)
+        like = moved_of(s->c, s->now->args.at[i]);
+    if (!like)
+        return NULL;
+    if (takes_any_order(op))
+        return convert_broadcast(s, like);
+    if (!moved_of(s->c, s->now->args.at[0]))
+        return NULL;
+    if (is_named(op, reductions))
+        return convert_reduce(s, like);
+    if (!strcmp(op->name, "nn.pad"))
+        return convert_pad(s, like);
+    const char *key = layout_key(s->old);
+    bool told = key && !strcmp(key, "layout") && s->old->args.n == 1 &&
+                str_eq(attrs_string(s->old->attrs, key), like->from) &&
+                expr_tensor_type(&s->old->base) &&
+                expr_tensor_type(&s->old->base)->n == like->from.len;
+    return told ? in_layout(s, like->to, str_of("")) : NULL;
+}
+
+static Expr *convert_node(Rewriter *rw, const Expr *old, Expr *now)
+{
+    Convert *c = rw->data;
+    const Op *op = expr_call_of_op(old);
+    if (!op)
+        return now;
+    Site s = {c, {rw->cx, &rw->module->arena, old->span}, expr_as_call(old), expr_as_call(now)};
+    const AttrValue *desired = desired_of(c, op);
+    if (desired)
+        return convert_desired(&s, desired);
+    Expr *e = convert_following(&s);
+    return e ? e : now;
+}
+
+static Function *convert(PassRun *run, const Def *def)
+{
+    Convert c = {.run = run, .desired = attrs_find(run->params, "desired_layouts")};
+    Rewriter rw;
+    rewriter_init(&rw, run->cx, run->module, convert_node, &c);
+    Expr *now = ir_rewrite(&rw, &def->fn->base);
+    rewriter_deinit(&rw);
+    ptrmap_deinit(&c.moved);
+    ptrmap_deinit(&c.transforms);
+    return expr_as_function(now);
+}
+
+static const OpAttr params[] = {
+    {"desired_layouts", ATTR_TYPE_DICT, .otherwise = {.kind = ATTR_LIST},
+     .doc =
+         "for each operator the order of the axes of its data and of its kernel, or \"default\""},
+    {0},
+};
+
+const Pass pass_convert_layout = {
+    .name = "ConvertLayout",
+    .doc = "Computes convolutions and pooling with their axes in another order.",
+    .opt_level = 3,
+    .needs_types = true,
+    .before = "CanonicalizeOps",
+    .params = params,
+    .function = convert,
+};
