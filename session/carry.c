@@ -298,6 +298,8 @@ bool carry_commit(Redefinition *r)
         Carried *c = &r->carried.at[i];
         Module *home = c->item.module ? c->item.module : r->m;
         if (c->item.module)
+            session_keep_used(s, home);
+        if (c->item.module)
             c->value = engine_eval(s, ENGINE_INTERP, s->env, home, home->expr);
         ok = !value_is_none(c->value);
         if (ok)

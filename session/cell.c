@@ -39,6 +39,7 @@ static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
 
 static Value run_expr(RelaySession *s, const CellItem *item)
 {
+    session_keep_used(s, item->module);
     bool ok = typecheck_module_as(&s->cx, item->module, s->env, (CheckWish){.answers = true});
     if (!ok)
         return value_none();

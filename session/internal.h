@@ -74,6 +74,8 @@ Module *session_library(RelaySession *s, Str name);
 void session_forget_imports(RelaySession *s);
 /* The prelude's definitions, unless the options say otherwise; once. */
 void session_load_prelude(RelaySession *s);
+/* An expression outlives the variables that it uses, whose nodes lie in other modules: those live as long. */
+void session_keep_used(const RelaySession *s, Module *m);
 /* Takes the value and retains the module. */
 void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool graph);
 /* The environment with the definitions of a module; the caller's. */

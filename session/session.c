@@ -1,6 +1,7 @@
 #include "include/relay.h"
 
 #include "ir/json_read.h"
+#include "ir/walk.h"
 #include "session/stepping.h"
 #include "stdlib/stdlib.h"
 #include "typecheck/typecheck.h"
@@ -213,6 +214,26 @@ static void index_values(RelaySession *s)
     ptrmap_clear(&s->local_values);
     for (size_t i = 0; i < s->n_locals; i++)
         ptrmap_put(&s->local_values, s->locals[i].var, &s->locals[i].value);
+}
+
+typedef struct Uses {
+    const RelaySession *s;
+    Module *m;
+} Uses;
+
+static void note_use(void *data, Var *v)
+{
+    Uses *u = data;
+    for (size_t i = 0; i < u->s->n_locals; i++)
+        if (u->s->locals[i].var == v)
+            module_use(u->m, u->s->locals[i].module);
+}
+
+void session_keep_used(const RelaySession *s, Module *m)
+{
+    Uses u = {s, m};
+    if (m->expr)
+        ir_free_vars(m->expr, note_use, &u);
 }
 
 void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool graph)
