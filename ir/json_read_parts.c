@@ -472,7 +472,11 @@ static bool read_plain_field(GraphReader *r, size_t node, const OpAttr *field, A
     case ATTR_TYPE_STRINGS: break;
     }
     size_t at;
-    return graph_ref(r->g, node, field->name, &at) && graph_read_attr(r, at, out);
+    if (!graph_ref(r->g, node, field->name, &at) || !graph_read_attr(r, at, out))
+        return false;
+    bool list = out->kind == ATTR_LIST || out->kind == ATTR_NONE || out->kind == ATTR_EXPR;
+    return list ||
+           graph_wrong(r->g, node, field->name, "%s is wanted here", attr_type_words(field));
 }
 
 static bool read_field(GraphReader *r, size_t node, const char *boxed, const OpAttr *field,

@@ -88,6 +88,12 @@ def named():
     check("dtype", graph, place, "`flot32` is no element type")
     graph, place = change("Op", "repr_str", "no.such")
     check("operator", graph, place, "no operator `no.such`")
+    graph, _ = change("relay.attrs.SoftmaxAttrs", "axis", "1")
+    at = find(graph, "relay.attrs.SoftmaxAttrs")
+    graph["nodes"][at] = {"type_key": "relay.attrs.ReshapeAttrs",
+                          "attrs": {"newshape": str(find(graph, "IntImm"))}}
+    next(n for n in graph["nodes"] if n.get("repr_str") == "nn.softmax")["repr_str"] = "reshape"
+    check("a number for a list", graph, f"node {at} (", "a list of integers is wanted here")
     graph, place = change("IntImm", "value", "-2")
     check("extent", graph, place, "0 or more")
     graph, place = change("relay.Constant", "virtual_device_", "0")
