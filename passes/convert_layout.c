@@ -7,7 +7,8 @@
  *
  * Operators to which the order does not matter, or that can be told of it, take the values as they then are; in front of all others,
  * and of results, the axes are put back. */
-#include "passes/pass.h"
+#include "passes/convert_layout.h"
+
 #include "passes/types.h"
 
 #include "stdlib/ops/ops.h"
@@ -29,6 +30,7 @@ typedef struct Transform {
 typedef struct Convert {
     PassRun *run;
     const AttrValue *desired; /* alternately an operator and its layouts */
+    bool asked;
     PtrMap moved;             /* a value with its axes put back -> Moved */
     PtrMap transforms;        /* a value -> Transform */
 } Convert;
@@ -192,7 +194,7 @@ static Expr *convert_desired(Site *s, const AttrValue *layouts)
                      : kernel_for(s->old, to, kernel);
     }
     Expr *e = in_layout(s, to, kernel);
-    if (!e)
+    if (!e && s->c->asked)
         diag_error(s->m.cx->diags, E0603_PIPELINE, s->c->run->where,
                    "`%s` cannot be computed in the layout that is desired",
                    expr_call_of_op(&s->old->base)->name);
@@ -339,15 +341,15 @@ static Expr *convert_node(Rewriter *rw, const Expr *old, Expr *now)
         return now;
     Site s = {c, {rw->cx, &rw->module->arena, old->span}, expr_as_call(old), expr_as_call(now)};
     const AttrValue *desired = desired_of(c, op);
-    if (desired)
-        return convert_desired(&s, desired);
-    Expr *e = convert_following(&s);
+    Expr *e = desired ? convert_desired(&s, desired) : convert_following(&s);
+    if (!e && desired && c->asked)
+        return NULL;
     return e ? e : now;
 }
 
-static Function *convert(PassRun *run, const Def *def)
+Function *convert_layouts(PassRun *run, const Def *def, const AttrValue *desired, bool asked)
 {
-    Convert c = {.run = run, .desired = attrs_find(run->params, "desired_layouts")};
+    Convert c = {.run = run, .desired = desired, .asked = asked};
     Rewriter rw;
     rewriter_init(&rw, run->cx, run->module, convert_node, &c);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
@@ -355,6 +357,11 @@ static Function *convert(PassRun *run, const Def *def)
     ptrmap_deinit(&c.moved);
     ptrmap_deinit(&c.transforms);
     return expr_as_function(now);
+}
+
+static Function *convert(PassRun *run, const Def *def)
+{
+    return convert_layouts(run, def, attrs_find(run->params, "desired_layouts"), true);
 }
 
 static const OpAttr params[] = {

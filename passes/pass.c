@@ -429,7 +429,7 @@ static const char default_pipeline[] =
     "EliminateCommonSubexpr,"
     "CombineParallelConv2D,CombineParallelDense,CombineParallelBatchMatmul,FoldConstant,"
     "FoldScaleAxis,"
-    "SimplifyExpr,CanonicalizeCast,CanonicalizeOps,FlattenAtrousConv,FastMath,"
+    "SimplifyExpr,CanonicalizeCast,CanonicalizeOps,FlattenAtrousConv,AlterOpLayout,FastMath,"
     "FoldConstant,FuseOps,Inline";
 
 const char *passes_default(int level)
