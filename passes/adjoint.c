@@ -244,6 +244,30 @@ static Expr *once(Reader *r, const char *from, Expr *e)
     return e;
 }
 
+/* The tensor type of what stands for an argument or for the gradient; NULL for other parts. */
+static const Type *type_of_part(const Reader *r, const Expr *e)
+{
+    const Call *typed = r->call->typed;
+    const Type *t = e == r->call->grad ? typed->base.type : NULL;
+    for (uint32_t i = 0; i < typed->args.n && !t; i++)
+        t = e == r->call->args[i] ? typed->args.at[i]->type : NULL;
+    t = t ? type_find(t) : NULL;
+    return t && t->kind == TYPE_TENSOR ? t : NULL;
+}
+
+/* The extents are those that the part has already. */
+static bool has_shape(const Reader *r, const Expr *e, const AttrValue *shape)
+{
+    const Type *t = type_of_part(r, e);
+    bool same = t && shape->kind == ATTR_LIST && shape->list.n == t->n;
+    for (uint32_t i = 0, free = 0; same && i < t->n; i++) {
+        const AttrValue *d = &shape->list.at[i];
+        free += d->i == -1;
+        same = d->kind == ATTR_INT && free < 2 && (d->i == -1 || d->i == t->dims[i]);
+    }
+    return same;
+}
+
 static Expr *read_call(Reader *r, Str name)
 {
     const char *begin = name.ptr;
@@ -269,6 +293,9 @@ static Expr *read_call(Reader *r, Str name)
     snprintf(op, sizeof op, "%.*s", (int)name.len, name.ptr);
     bool layouts = !r->bad && str_is(name, "layout_transform");
     if (layouts && str_eq(attrs[0].value.s, attrs[1].value.s))
+        return args[0];
+    bool reshaped = !r->bad && str_is(name, "reshape") && n == 1 && n_attrs == 1;
+    if (reshaped && has_shape(r, args[0], &attrs[0].value))
         return args[0];
     return r->bad ? NULL : once(r, begin, ops_call(&r->m, op, n, args, n_attrs, attrs));
 }
