@@ -378,10 +378,11 @@ static Known *evaluate_call(Partial *p, Frame *f, Lets *l, const Call *call)
     if (call->callee->kind == EXPR_OP)
         return call_op(p, l, call, args);
     if (!callee) {
-        Known *k = with_fields(p, KNOWN_CON,
-                               lets_push(l, expr_call(p->make.arena, call->base.span, call->callee,
-                                                      n, atoms_of(p, n, args), NULL)),
-                               n, args);
+        Expr *atom = lets_push(l, expr_call(p->make.arena, call->base.span, call->callee, n,
+                                            atoms_of(p, n, args), NULL));
+        /* What decided the type may be gone. */
+        expr_as_var(atom)->annotation = type_here(p, f, call->base.type);
+        Known *k = with_fields(p, KNOWN_CON, atom, n, args);
         k->con = expr_call_of_con(&call->base);
         return k;
     }

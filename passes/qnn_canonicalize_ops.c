@@ -380,9 +380,9 @@ static Expr *lower_dense(Lower *l)
 {
     const Type *t = tensor_of(l->args[0]);
     Expr *zx = l->args[2], *zw = l->args[3];
-    Expr *first = product(l, l->args[0], l->args[1]);
-    if (!t || t->n != 2 || t->dims[1] < 0)
+    if (!t || t->n != 2 || t->dims[1] < 0 || !is_int32(l->type->dtype))
         return NULL;
+    Expr *first = product(l, l->args[0], l->args[1]);
     Expr *second = is_zero(zw) ? NULL : call2(l, "multiply", zw, sum_along(l, l->args[0], true));
     Expr *third = is_zero(zx) ? NULL : call2(l, "multiply", zx, sum_along(l, l->args[1], false));
     if (!second || !third)
@@ -399,6 +399,8 @@ static Expr *lower_dense(Lower *l)
 /* Zero points are taken off before; where there are none, the integers go in as they are. */
 static Expr *lower_product(Lower *l)
 {
+    if (!is_int32(l->type->dtype))
+        return NULL;
     if (is_zero(l->args[2]) && is_zero(l->args[3]))
         return product(l, l->args[0], l->args[1]);
     const Type *x = tensor_of(l->args[0]), *w = tensor_of(l->args[1]);
