@@ -86,8 +86,21 @@ static RelResult rel_requantize(Rel *r)
     return rel_out_tensor(r, dtype_is_void(out) ? t->dtype : out, t->n, t->dims);
 }
 
+/* Products are summed as integers of these widths, which are powers of two. */
+static bool check_sum(Rel *r, unsigned widths)
+{
+    DType t = ops_dtype(r->attrs, "out_dtype", (DType){DTYPE_CODE_INT, 32, 1});
+    if (t.code == DTYPE_CODE_INT && t.lanes == 1 && (t.bits & widths))
+        return true;
+    rel_error(r, E0203_DTYPE, -1, "`out_dtype` of `%s` must be %s", r->op->name,
+              widths & 16   ? "int16, int32 or int64"
+              : widths & 64 ? "int32 or int64"
+                            : "int32");
+    return false;
+}
+
 /* Arguments of products: zero points come before the scales. */
-static RelResult rel_qnn_product(Rel *r, RelResult (*rel)(Rel *r))
+static RelResult rel_qnn_product(Rel *r, RelResult (*rel)(Rel *r), unsigned widths)
 {
     static const DType wants[] = {{DTYPE_CODE_INT, 32, 1},
                                   {DTYPE_CODE_INT, 32, 1},
@@ -106,27 +119,27 @@ static RelResult rel_qnn_product(Rel *r, RelResult (*rel)(Rel *r))
             return REL_FAILED;
         }
     }
-    return rel(r);
+    return check_sum(r, widths) ? rel(r) : REL_FAILED;
 }
 
 #define SHAPES_rel_qnn_dense "(d..., K), (N, K), 4 parameters -> (d..., N)"
 static RelResult rel_qnn_dense(Rel *r)
 {
-    return rel_qnn_product(r, rel_dense);
+    return rel_qnn_product(r, rel_dense, 32 | 64);
 }
 
 #define SHAPES_rel_qnn_conv2d \
     "(N, C, d...), (O, C/groups, k...), 4 parameters -> (N, O, window(d, k)...)"
 static RelResult rel_qnn_conv2d(Rel *r)
 {
-    return rel_qnn_product(r, rel_conv);
+    return rel_qnn_product(r, rel_conv, 16 | 32 | 64);
 }
 
 #define SHAPES_rel_qnn_conv2d_transpose \
     "(N, C, d...), (O/groups, C, k...), 4 parameters -> (N, O, spread(d, k)...)"
 static RelResult rel_qnn_conv2d_transpose(Rel *r)
 {
-    return rel_qnn_product(r, rel_conv_transpose);
+    return rel_qnn_product(r, rel_conv_transpose, 16 | 32 | 64);
 }
 
 #define SHAPES_rel_qnn_batch_matmul                                                               \
@@ -134,7 +147,7 @@ static RelResult rel_qnn_conv2d_transpose(Rel *r)
     "transpose_b"
 static RelResult rel_qnn_batch_matmul(Rel *r)
 {
-    return rel_qnn_product(r, rel_batch_matmul);
+    return rel_qnn_product(r, rel_batch_matmul, 32);
 }
 
 #define SHAPES_rel_qnn_binary "(a...), (b...), 6 parameters -> (broadcast(a, b)...)"
