@@ -185,5 +185,11 @@ void put_type(Printer *p, Buf *b, const Type *t);
 
 /* The text that stands for a node where it is used: it was asked for before. */
 void put_atom(Printer *p, Buf *b, const Expr *e);
+/* Counts the edges to the nodes below root; before anything is written. */
+void print_count_uses(Printer *p, const Expr *root);
+/* Everything of one scope, behind what stands in the open doc and before `tail`. */
+void print_body(Printer *p, Buf *out, const Expr *body, const char *tail);
+/* Whether the work goes on. */
+bool print_goes_on(Printer *p);
 
 #endif

@@ -390,6 +390,15 @@ Expr *make_call(Parser *p, Span span, const Operand *callee, uint32_t n, const O
 void note_use(Parser *p, Expr *const *slot, Operand o);
 void set_value(Parser *p, Expr *e, uint32_t from, uint32_t to);
 
+/* A construct whose parts are separated by `;`. */
+bool frame_is_sequence(uint8_t kind);
+
+/* parse_recover.c */
+/* Drops the frames above `n`; a variable whose value could not be read is bound all the same. */
+void parse_unwind(Parser *p, size_t n);
+/* Passes over text to a place where a construct above `base` can go on. False when there is none. */
+bool parse_recover(Parser *p, size_t base);
+
 /* parse_atom.c: what begins an operand */
 bool step_operand(Parser *p);
 bool step_statement(Parser *p);

@@ -83,7 +83,7 @@ static void fold_lets(Parser *p, const Frame *f)
     scope_leave(p, f->undo);
 }
 
-static bool is_sequence(uint8_t kind)
+bool frame_is_sequence(uint8_t kind)
 {
     switch ((FrameKind)kind) {
     case FRAME_TOP:
@@ -410,7 +410,7 @@ static bool close_top(Parser *p)
 static bool close_frame(Parser *p)
 {
     Frame *f = frame_top(p);
-    if (parse_at(p, TOKEN_SEMICOLON) && is_sequence(f->kind))
+    if (parse_at(p, TOKEN_SEMICOLON) && frame_is_sequence(f->kind))
         return sequence(p);
     switch ((FrameKind)f->kind) {
     case FRAME_TOP:
@@ -520,140 +520,6 @@ static bool step_value(Parser *p)
     return true;
 }
 
-/* ---- going on after an error ------------------------------------------------------------------------------------------------------ */
-
-static TokenKind closing(uint8_t kind)
-{
-    switch ((FrameKind)kind) {
-    case FRAME_FUNCTION:
-    case FRAME_BLOCK:
-    case FRAME_THEN:
-    case FRAME_ELSE:
-    case FRAME_CLAUSE: return TOKEN_RBRACE;
-    case FRAME_PAREN:
-    case FRAME_ARGS:
-    case FRAME_REF:
-    case FRAME_COND: return TOKEN_RPAREN;
-    case FRAME_TOP:
-    case FRAME_ITEM:
-    case FRAME_ELSE_IF:
-    case FRAME_SCRUTINEE:
-    case FRAME_BINARY:
-    case FRAME_LET:
-    case FRAME_CHAIN:
-    case FRAME_GRAPH:
-    case FRAME_ATTR: break;
-    }
-    return TOKEN_END;
-}
-
-/* The innermost frame that can go on at this token: its position + 1, or 0. After a `]` that closes a parenthesis (`mismatch`) a `;` is
- * one inside of it only behind a binding. */
-static size_t resume_at(const Parser *p, size_t base, bool mismatch)
-{
-    bool binds = false;
-    for (size_t i = p->frames.n; i > base; i--) {
-        uint8_t kind = p->frames.at[i - 1].kind;
-        TokenKind close = closing(kind);
-        switch (p->tok.kind) {
-        case TOKEN_SEMICOLON:
-            if (kind == FRAME_ITEM ||
-                (is_sequence(kind) && (binds || !mismatch || close != TOKEN_RPAREN)))
-                return i;
-            binds = binds || kind == FRAME_LET || kind == FRAME_GRAPH;
-            break;
-        case TOKEN_RBRACE:
-            if (close == TOKEN_RBRACE)
-                return i;
-            break;
-        case TOKEN_RPAREN:
-            if (close != TOKEN_END)
-                return close == TOKEN_RPAREN ? i : 0;
-            break;
-        case TOKEN_COMMA:
-            if (close != TOKEN_END)
-                return kind == FRAME_PAREN || kind == FRAME_ARGS || kind == FRAME_CLAUSE ? i : 0;
-            break;
-        default: return 0;
-        }
-    }
-    return 0;
-}
-
-/* The frames stay while text is passed over, so each kind of token is looked up once. */
-static size_t resume_once(const Parser *p, size_t base, bool mismatch, bool seen[4])
-{
-    static const TokenKind kinds[4] = {TOKEN_SEMICOLON, TOKEN_RBRACE, TOKEN_RPAREN, TOKEN_COMMA};
-    for (int i = 0; i < 4; i++) {
-        if (kinds[i] != p->tok.kind || seen[i])
-            continue;
-        seen[i] = true;
-        return resume_at(p, base, mismatch);
-    }
-    return 0;
-}
-
-/* Drops the frames above `n`; a variable whose value could not be read is bound all the same. */
-static void unwind(Parser *p, size_t n)
-{
-    while (p->frames.n > n) {
-        Frame f = *frame_top(p);
-        bool bound = f.kind == FRAME_LET;
-        scope_leave(p, f.undo);
-        if (f.kind == FRAME_CLAUSE)
-            p->clauses.n = f.clause.clauses;
-        parse_frame_pop(p);
-        if (bound && !f.recursive)
-            scope_bind(p, f.let.symbol, f.let.var);
-        if (f.kind == FRAME_GRAPH)
-            graph_bind(p, token_name(p, f.graph), p->poison);
-    }
-}
-
-static bool ends_definition(const Parser *p)
-{
-    return parse_at(p, TOKEN_END) || parse_at(p, TOKEN_DEF) || parse_at(p, TOKEN_TYPE) ||
-           parse_at(p, TOKEN_EXTERN) || parse_at(p, TOKEN_HASH);
-}
-
-/* Passes over text to a place where an enclosing construct can go on. False when there is none. */
-static bool recover(Parser *p, size_t base)
-{
-    size_t depth = 0, at = 0;
-    bool mismatch = parse_at(p, TOKEN_RBRACKET), seen[4] = {false};
-    while (!ends_definition(p) && p->cx->limits.hit == LIMIT_NONE) {
-        at = depth == 0 ? resume_once(p, base, mismatch, seen) : 0;
-        if (at)
-            break;
-        bool opens =
-            parse_at(p, TOKEN_LPAREN) || parse_at(p, TOKEN_LBRACE) || parse_at(p, TOKEN_LBRACKET);
-        bool closes =
-            parse_at(p, TOKEN_RPAREN) || parse_at(p, TOKEN_RBRACE) || parse_at(p, TOKEN_RBRACKET);
-        depth += opens;
-        depth -= closes && depth > 0;
-        /* It may be bound in what is passed over. */
-        if (parse_at(p, TOKEN_LOCAL))
-            symbol_get(p, token_name(p, p->tok))->reported = p->definition;
-        parse_advance(p);
-    }
-    unwind(p, at ? at : base);
-    if (!at)
-        return false;
-    if (parse_at(p, TOKEN_SEMICOLON)) {
-        p->blamed_to = p->tok.to;
-        parse_advance(p);
-        /* Behind an item of a cell there is another one. */
-        if (frame_top(p)->kind == FRAME_ITEM) {
-            unwind(p, base);
-            return false;
-        }
-        p->state = STATE_STATEMENT;
-        return true;
-    }
-    set_value(p, p->poison, p->tok.from, p->tok.from);
-    return true;
-}
-
 /* ---- running ------------------------------------------------------------------------------------------------------------------------ */
 
 static bool step(Parser *p)
@@ -674,10 +540,10 @@ static Expr *run(Parser *p, size_t base)
     while (p->frames.n > base) {
         if (++steps % STEPS_TO_ASK == 0 && (parse_end_of_errors(p) || limit_hit(&p->cx->limits))) {
             p->errors++;
-            unwind(p, base);
+            parse_unwind(p, base);
             return NULL;
         }
-        if (!step(p) && !recover(p, base))
+        if (!step(p) && !parse_recover(p, base))
             return NULL;
     }
     return p->value.e;
