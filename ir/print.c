@@ -203,6 +203,20 @@ static void put_tuple(Printer *p, Buf *b, const Tuple *t)
     buf_str(b, t->fields.n == 1 ? ",)" : ")");
 }
 
+/* Behind a number, the point would be a part of it. */
+static void put_tuple_get(Printer *p, Buf *b, const TupleGet *get)
+{
+    const Constant *c = expr_as_constant(get->tuple);
+    bool parens = c && constant_is_literal(c);
+    if (parens)
+        buf_char(b, '(');
+    ask_and_put(p, b, get->tuple);
+    if (parens)
+        buf_char(b, ')');
+    buf_char(b, '.');
+    buf_int(b, get->index);
+}
+
 static void finish(Printer *p, const Expr *e)
 {
     Buf *b = &p->lines;
@@ -210,11 +224,7 @@ static void finish(Printer *p, const Expr *e)
     switch ((ExprKind)e->kind) {
     case EXPR_CALL: put_call(p, b, expr_as_call(e)); break;
     case EXPR_TUPLE: put_tuple(p, b, expr_as_tuple(e)); break;
-    case EXPR_TUPLE_GET:
-        ask_and_put(p, b, expr_as_tuple_get(e)->tuple);
-        buf_char(b, '.');
-        buf_int(b, expr_as_tuple_get(e)->index);
-        break;
+    case EXPR_TUPLE_GET: put_tuple_get(p, b, expr_as_tuple_get(e)); break;
     case EXPR_REF_NEW:
         buf_str(b, "ref(");
         ask_and_put(p, b, expr_as_ref_new(e)->value);

@@ -125,12 +125,13 @@ static bool flatten(Flat *f, Value v, int depth)
     return true;
 }
 
-static void print_number(Buf *out, const Flat *f, double v)
+/* JSON has no numbers that are none. */
+static void print_number(Buf *out, bool integer, double v)
 {
     if (isnan(v) || isinf(v))
         buf_str(out, isnan(v) ? "\"nan\"" : v > 0 ? "\"inf\"" : "\"-inf\"");
     else
-        buf_printf(out, f->integers ? "%.0f" : "%.17g", v);
+        buf_printf(out, integer ? "%.0f" : "%.17g", v);
 }
 
 static void describe(Buf *out, const Flat *f)
@@ -143,15 +144,19 @@ static void describe(Buf *out, const Flat *f)
     buf_printf(out, "{\"size\": %lld, \"first\": [", (long long)f->n);
     for (int64_t i = 0; i < 8 && i < f->n; i++) {
         buf_str(out, i ? ", " : "");
-        print_number(out, f, f->at[i]);
+        print_number(out, f->integers, f->at[i]);
     }
     buf_str(out, "], \"spread\": [");
     int64_t n = f->n < 24 ? f->n : 24;
     for (int64_t i = 0; i < n; i++) {
         buf_str(out, i ? ", " : "");
-        print_number(out, f, f->at[i * f->n / 24]);
+        print_number(out, f->integers, f->at[i * f->n / 24]);
     }
-    buf_printf(out, "], \"sum\": %.17g, \"l2\": %.17g}", sum, sqrt(squares));
+    buf_str(out, "], \"sum\": ");
+    print_number(out, false, sum);
+    buf_str(out, ", \"l2\": ");
+    print_number(out, false, sqrt(squares));
+    buf_char(out, '}');
 }
 
 static void report(Bench *b, bool json)
