@@ -34,8 +34,8 @@ typedef struct Matrix {
 
 typedef struct Cover {
     Arena *arena;
-    Symbol *path;           /* the case in work, as far as it is decided: room for DEPTH_MOST */
-    uint32_t n;             /* of the path */
+    Vec(Symbol) path;       /* the case in work, as far as it is decided */
+    Arena path_arena;       /* its own: the other goes back and forth */
     bool *reached;          /* by clause; may be NULL */
     Buf *out;               /* the missing cases, one a line; may be NULL */
     size_t most, missing;
@@ -80,7 +80,7 @@ static void report_case(Cover *c)
     Vec(Open) open = {0};
     size_t next = 0;
     do {
-        Symbol s = next < c->n ? c->path[next] : (Symbol){0};
+        Symbol s = next < c->path.n ? c->path.at[next] : (Symbol){0};
         next++;
         print_symbol(c->out, &s);
         if (s.n) {
@@ -128,10 +128,10 @@ static void cover_symbol(Cover *c, const Matrix *m, Symbol s)
     if (c->work > WORK_MOST)
         return;
     ArenaMark mark = arena_mark(c->arena);
-    c->path[c->n++] = s;
+    vec_push(&c->path, &c->path_arena, s);
     Matrix inner = specialize(c, m, &s);
     cover(c, &inner);
-    c->n--;
+    c->path.n--;
     arena_reset(c->arena, mark);
 }
 
@@ -167,7 +167,7 @@ static void cover_first(Cover *c, const Matrix *m)
 
 static void cover(Cover *c, const Matrix *m)
 {
-    if (++c->work > WORK_MOST || c->n >= DEPTH_MOST) {
+    if (++c->work > WORK_MOST || c->path.n >= DEPTH_MOST) {
         c->work = WORK_MOST + 1;
         return;
     }
@@ -185,15 +185,16 @@ static void cover(Cover *c, const Matrix *m)
 
 static void cover_match(Cover *c, const Match *match)
 {
-    c->path = arena_new_array(c->arena, Symbol, DEPTH_MOST);
     Matrix m = {arena_new_array(c->arena, Row, match->clauses.n), match->clauses.n, 1};
-    if (!c->path || !m.rows)
+    if (!m.rows)
         return;
+    arena_init(&c->path_arena, c->arena->limits);
     for (uint32_t i = 0; i < m.n; i++) {
         m.rows[i] = (Row){arena_new(c->arena, const Pattern *), i};
         m.rows[i].at[0] = match->clauses.at[i].pattern;
     }
     cover(c, &m);
+    arena_deinit(&c->path_arena);
 }
 
 size_t match_missing(Ctx *cx, const Match *match, size_t most, Buf *out)
