@@ -385,24 +385,6 @@ static void compute_space_to_depth(TeBuilder *b)
 
 /* ---- nn.space_to_batch_nd, nn.batch_to_space_nd ---------------------------------------------------- */
 
-static bool block_pairs(const Attrs *a, const char *key, int n, int64_t *before, int64_t *after)
-{
-    const AttrValue *v = attrs_find(a, key);
-    if (v->kind != ATTR_LIST || (int)v->list.n != n)
-        return false;
-    for (int i = 0; i < n; i++) {
-        const AttrValue *pair = &v->list.at[i];
-        if (pair->kind != ATTR_LIST || pair->list.n != 2)
-            return false;
-        before[i] = pair->list.at[0].i;
-        after[i] = pair->list.at[1].i;
-        if (before[i] > OPS_MOST || before[i] < -OPS_MOST || after[i] > OPS_MOST ||
-            after[i] < -OPS_MOST)
-            return false;
-    }
-    return true;
-}
-
 typedef struct Blocks {
     int n;
     int64_t size[TENSOR_RANK_MOST], before[TENSOR_RANK_MOST], after[TENSOR_RANK_MOST], product;
@@ -415,7 +397,7 @@ static bool blocks_of(const Attrs *a, const char *key, Blocks *k)
     for (int i = 0; i < k->n; i++)
         if (k->size[i] < 1 || __builtin_mul_overflow(k->product, k->size[i], &k->product))
             return false;
-    return block_pairs(a, key, k->n, k->before, k->after);
+    return ops_pairs(a, key, (uint32_t)k->n, k->before, k->after);
 }
 
 #define SHAPES_rel_space_to_batch \

@@ -74,6 +74,8 @@ RelResult rel_compare(Rel *r);
 
 /* The dtype of an attribute; `otherwise` when it is unset. */
 DType ops_dtype(const Attrs *a, const char *key, DType otherwise);
+/* An attribute that holds a pair for each of n axes; false when it does not, or an element is beyond OPS_MOST. */
+bool ops_pairs(const Attrs *a, const char *key, uint32_t n, int64_t *before, int64_t *after);
 /* Reports unless argument i has that rank; `name` is the argument's. */
 bool rel_rank(Rel *r, uint32_t i, const Type *t, uint32_t rank);
 /* Reports unless the dtypes of two arguments agree. */

@@ -1,25 +1,6 @@
 /* Elements around a tensor. */
 #include "stdlib/ops/ops.h"
 
-/* The pairs before and after each axis; false when they are no pairs for n axes. */
-static bool pad_pairs(const Attrs *a, uint32_t n, int64_t *before, int64_t *after)
-{
-    const AttrValue *v = attrs_find(a, "pad_width");
-    if (v->kind != ATTR_LIST || v->list.n != n)
-        return false;
-    for (uint32_t i = 0; i < n; i++) {
-        const AttrValue *pair = &v->list.at[i];
-        if (pair->kind != ATTR_LIST || pair->list.n != 2)
-            return false;
-        before[i] = pair->list.at[0].i;
-        after[i] = pair->list.at[1].i;
-        if (before[i] > OPS_MOST || before[i] < -OPS_MOST || after[i] > OPS_MOST ||
-            after[i] < -OPS_MOST)
-            return false;
-    }
-    return true;
-}
-
 /* The pairs in argument 1; false while they are not known. */
 static bool pad_values(Rel *r, uint32_t n, int64_t *before, int64_t *after)
 {
@@ -40,7 +21,7 @@ static RelResult pad_rel(Rel *r, const Type *t)
     bool dynamic = r->n == 3;
     if (dynamic && !pad_values(r, t->n, before, after))
         return rel_unknown(r, t->dtype, t->n);
-    if (!dynamic && !pad_pairs(r->attrs, t->n, before, after)) {
+    if (!dynamic && !ops_pairs(r->attrs, "pad_width", t->n, before, after)) {
         Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, 0, "`pad_width` of `%s` must hold %u pairs",
                             r->op->name, (unsigned)t->n);
         diag_help(d, "one pair for each axis of `%s`: [before, after]", type_str(r->cx, t));
@@ -111,7 +92,7 @@ static Te *pad_before(TeBuilder *b, int i, bool *grows)
         return te_cast(b, (DType){DTYPE_CODE_INT, 64, 1},
                        te_load(b, te_input(b, 1), (Te *[]){te_int(b, i), te_int(b, 0)}));
     }
-    pad_pairs(b->attrs, (uint32_t)te_input(b, 0).rank, before, after);
+    ops_pairs(b->attrs, "pad_width", (uint32_t)te_input(b, 0).rank, before, after);
     *grows = before[i] > 0 || after[i] > 0;
     return te_int(b, before[i]);
 }

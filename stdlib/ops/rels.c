@@ -213,6 +213,24 @@ DType ops_dtype(const Attrs *a, const char *key, DType otherwise)
     return dtype_is_void(d) ? otherwise : d;
 }
 
+bool ops_pairs(const Attrs *a, const char *key, uint32_t n, int64_t *before, int64_t *after)
+{
+    const AttrValue *v = attrs_find(a, key);
+    if (v->kind != ATTR_LIST || v->list.n != n)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const AttrValue *pair = &v->list.at[i];
+        if (pair->kind != ATTR_LIST || pair->list.n != 2)
+            return false;
+        before[i] = pair->list.at[0].i;
+        after[i] = pair->list.at[1].i;
+        if (before[i] > OPS_MOST || before[i] < -OPS_MOST || after[i] > OPS_MOST ||
+            after[i] < -OPS_MOST)
+            return false;
+    }
+    return true;
+}
+
 bool rel_rank(Rel *r, uint32_t i, const Type *t, uint32_t rank)
 {
     if (t->n == rank)
