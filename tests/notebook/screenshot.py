@@ -48,7 +48,7 @@ class Page:
 
     def __init__(self, url):
         import websocket
-        self.socket = websocket.create_connection(url, timeout=60, suppress_origin=True)
+        self.socket = websocket.create_connection(url, timeout=240, suppress_origin=True)
         self.ids = itertools.count(1)
 
     def call(self, method, **params):
