@@ -63,16 +63,9 @@ typedef struct NodeTable {
 } NodeTable;
 
 typedef struct UsedName {
-    const char *text;
-    size_t n;
-    uint32_t hash;
-    uint32_t next; /* the next number to try behind it */
+    bool used;
+    uint32_t next; /* the next number to try behind it is one more */
 } UsedName;
-
-typedef struct NameTable {
-    UsedName *slots;
-    size_t n, cap;
-} NameTable;
 
 typedef struct Task {
     uint8_t kind;
@@ -98,7 +91,8 @@ typedef struct Printer {
     int32_t next_number;
     uint32_t def; /* number of the definition being printed, from 1 */
     NodeTable nodes;
-    NameTable names; /* of all variables, once names_made */
+    Interner names; /* of all variables, once names_made */
+    Vec(UsedName) used; /* by the numbers of `names` */
     bool names_made;
     Vec(unsigned char *) hints; /* a bit for each name that is used as it is, in pages */
     Vec(Task) tasks;

@@ -10,6 +10,7 @@ static void printer_init(Printer *p, PrintStyle style, PrintOrder *order)
 {
     *p = (Printer){.style = style, .order = order};
     arena_init(&p->arena, NULL);
+    interner_init(&p->names, &p->arena);
 }
 
 static void printer_deinit(Printer *p)

@@ -25,43 +25,13 @@ PrintNode *node_get(Printer *p, const Expr *e)
 
 /* ---- names of variables ------------------------------------------------------------------------------------------------------ */
 
-static void names_grow(Printer *p)
+/* The name with this text; `used` has an entry for it. */
+static const Name *name_of(Printer *p, const char *text, size_t n)
 {
-    NameTable *t = &p->names;
-    size_t cap = t->cap ? 2 * t->cap : 64;
-    UsedName *slots = arena_alloc_must(&p->arena, cap, sizeof *slots);
-    for (size_t i = 0; i < t->cap; i++) {
-        if (!t->slots[i].text)
-            continue;
-        size_t k = t->slots[i].hash & (cap - 1);
-        while (slots[k].text)
-            k = (k + 1) & (cap - 1);
-        slots[k] = t->slots[i];
-    }
-    t->slots = slots;
-    t->cap = cap;
-}
-
-/* The entry of the name; `text` is NULL in one that is new. */
-static UsedName *used_name(Printer *p, const char *text, size_t n)
-{
-    NameTable *t = &p->names;
-    if (4 * (t->n + 1) > 3 * t->cap)
-        names_grow(p);
-    uint32_t hash = (uint32_t)hash_bytes(text, n, 0);
-    size_t k = hash & (t->cap - 1);
-    for (; t->slots[k].text; k = (k + 1) & (t->cap - 1))
-        if (t->slots[k].hash == hash && t->slots[k].n == n && !memcmp(t->slots[k].text, text, n))
-            return &t->slots[k];
-    t->slots[k].hash = hash;
-    return &t->slots[k];
-}
-
-static void use_name(Printer *p, UsedName *used, const char *text, size_t n)
-{
-    used->text = text;
-    used->n = n;
-    p->names.n++;
+    const Name *name = name_intern(&p->names, text, n);
+    while (p->used.n <= name->id)
+        vec_push(&p->used, &p->arena, ((UsedName){0}));
+    return name;
 }
 
 static bool is_letter(char c)
@@ -131,8 +101,10 @@ static void names_begin(Printer *p)
     p->names_made = true;
     for (size_t i = 0; i < p->nodes.nodes.n; i++) {
         const PrintNode *node = &p->nodes.nodes.at[i];
-        if (node->e->kind == EXPR_VAR && node->met)
-            use_name(p, used_name(p, node->name.at, node->name.n), node->name.at, node->name.n);
+        if (node->e->kind != EXPR_VAR || !node->met)
+            continue;
+        const Name *name = name_of(p, node->name.at, node->name.n);
+        p->used.at[name->id].used = true;
     }
 }
 
@@ -143,20 +115,14 @@ static Str new_name(Printer *p, const Name *hint)
         names_begin(p);
     spell(p, hint);
     size_t stem = p->head.n;
-    UsedName *used = used_name(p, buf_text(&p->head), stem);
-    while (used->text) {
+    const Name *name = name_of(p, buf_text(&p->head), stem);
+    for (uint32_t first = name->id; p->used.at[name->id].used;) {
         p->head.n = stem;
-        buf_uint(&p->head, ++used->next);
-        UsedName *longer = used_name(p, buf_text(&p->head), p->head.n);
-        if (!longer->text) {
-            used = longer;
-            break;
-        }
-        used = used_name(p, buf_text(&p->head), stem);
+        buf_uint(&p->head, ++p->used.at[first].next);
+        name = name_of(p, buf_text(&p->head), p->head.n);
     }
-    Str name = {arena_copy_text(&p->arena, buf_text(&p->head), p->head.n), p->head.n};
-    use_name(p, used, name.ptr, name.len);
-    return name;
+    p->used.at[name->id].used = true;
+    return (Str){name->text, name->len};
 }
 
 PrintNode *name_var(Printer *p, const Var *v)

@@ -390,10 +390,14 @@ Expr *make_call(Parser *p, Span span, const Operand *callee, uint32_t n, const O
 void note_use(Parser *p, Expr *const *slot, Operand o);
 void set_value(Parser *p, Expr *e, uint32_t from, uint32_t to);
 
-/* A construct whose parts are separated by `;`. */
-bool frame_is_sequence(uint8_t kind);
-
 /* parse_recover.c */
+/* The bracket that ends the construct; TOKEN_END for none. */
+TokenKind frame_closing(uint8_t kind);
+/* A construct whose parts are separated by `;`: what stands in brackets, and a whole text. */
+static inline bool frame_is_sequence(uint8_t kind)
+{
+    return kind == FRAME_TOP || frame_closing(kind) != TOKEN_END;
+}
 /* Drops the frames above `n`; a variable whose value could not be read is bound all the same. */
 void parse_unwind(Parser *p, size_t n);
 /* Passes over text to a place where a construct above `base` can go on. False when there is none. */

@@ -83,31 +83,6 @@ static void fold_lets(Parser *p, const Frame *f)
     scope_leave(p, f->undo);
 }
 
-bool frame_is_sequence(uint8_t kind)
-{
-    switch ((FrameKind)kind) {
-    case FRAME_TOP:
-    case FRAME_FUNCTION:
-    case FRAME_BLOCK:
-    case FRAME_PAREN:
-    case FRAME_ARGS:
-    case FRAME_REF:
-    case FRAME_COND:
-    case FRAME_THEN:
-    case FRAME_ELSE:
-    case FRAME_CLAUSE: return true;
-    case FRAME_ITEM:
-    case FRAME_ELSE_IF:
-    case FRAME_SCRUTINEE:
-    case FRAME_BINARY:
-    case FRAME_LET:
-    case FRAME_CHAIN:
-    case FRAME_GRAPH:
-    case FRAME_ATTR: return false;
-    }
-    return false;
-}
-
 /* a; b   The value of `a` is bound to a variable without a name. */
 static bool sequence(Parser *p)
 {

@@ -1,7 +1,7 @@
 /* Going on after an error in an expression: the frames that are unfinished say where. */
 #include "parser/internal.h"
 
-static TokenKind closing(uint8_t kind)
+TokenKind frame_closing(uint8_t kind)
 {
     switch ((FrameKind)kind) {
     case FRAME_FUNCTION:
@@ -33,7 +33,7 @@ static size_t resume_at(const Parser *p, size_t base, bool mismatch)
     bool binds = false;
     for (size_t i = p->frames.n; i > base; i--) {
         uint8_t kind = p->frames.at[i - 1].kind;
-        TokenKind close = closing(kind);
+        TokenKind close = frame_closing(kind);
         switch (p->tok.kind) {
         case TOKEN_SEMICOLON:
             if (kind == FRAME_ITEM ||
