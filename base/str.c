@@ -63,16 +63,24 @@ void interner_deinit(Interner *in)
     *in = (Interner){0};
 }
 
+/* Names that differ in their last character alone, as `x10` and `x11`, stand side by side: such are made and used one after the
+ * other, and of a large program's names most would be in no cache. */
+static uint32_t hash_name(const char *text, size_t len)
+{
+    uint32_t last = len ? (unsigned char)text[len - 1] : 0;
+    return ((uint32_t)hash_bytes(text, len - !!len, 0) << 4) + (last & 15);
+}
+
 /* The slots live in the arena too: interning never fails. */
 static void grow(Interner *in)
 {
     size_t cap = in->cap ? in->cap * 2 : 64;
     NameSlot *slots = arena_alloc_must(in->arena, cap, sizeof *slots);
     for (size_t i = 0; i < in->cap; i++) {
-        if (!in->slots[i].name)
+        if (!in->slots[i].number)
             continue;
         size_t at = in->slots[i].hash & (cap - 1);
-        while (slots[at].name)
+        while (slots[at].number)
             at = (at + 1) & (cap - 1);
         slots[at] = in->slots[i];
     }
@@ -82,22 +90,24 @@ static void grow(Interner *in)
 
 const Name *name_intern(Interner *in, const char *text, size_t len)
 {
-    if (in->n * 4 >= in->cap * 3)
+    if (in->names.n * 2 >= in->cap)
         grow(in);
-    uint32_t hash = (uint32_t)hash_bytes(text, len, 0);
+    uint32_t hash = hash_name(text, len);
     size_t at = hash & (in->cap - 1);
-    for (; in->slots[at].name; at = (at + 1) & (in->cap - 1)) {
-        const Name *old = in->slots[at].name;
-        if (in->slots[at].hash == hash && str_eq((Str){old->text, old->len}, (Str){text, len}))
+    for (; in->slots[at].number; at = (at + 1) & (in->cap - 1)) {
+        if (in->slots[at].hash != hash)
+            continue;
+        const Name *old = in->names.at[in->slots[at].number - 1];
+        if (str_eq((Str){old->text, old->len}, (Str){text, len}))
             return old;
     }
     Name *name = arena_alloc_must(in->arena, sizeof *name + len + 1, 1);
-    name->id = (uint32_t)in->n;
+    name->id = (uint32_t)in->names.n;
     name->len = (uint32_t)len;
     if (len > 0)
         memcpy(name->text, text, len);
-    in->slots[at] = (NameSlot){name, hash};
-    in->n++;
+    vec_push(&in->names, in->arena, name);
+    in->slots[at] = (NameSlot){(uint32_t)in->names.n, hash};
     return name;
 }
 

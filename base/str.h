@@ -3,6 +3,7 @@
 #define BASE_STR_H
 
 #include "base/arena.h"
+#include "base/vec.h"
 
 #include <stdint.h>
 
@@ -24,16 +25,17 @@ typedef struct Name {
     char text[];
 } Name;
 
-/* The hash stands beside the name, so that a search reads only the name it finds. */
+/* The hash stands beside the name's number, so that a search reads only the name it finds. */
 typedef struct NameSlot {
-    const Name *name;
+    uint32_t number; /* the name's id + 1; 0: free */
     uint32_t hash;
 } NameSlot;
 
 typedef struct Interner {
-    Arena *arena;           /* names live as long as it */
+    Arena *arena; /* names live as long as it */
     NameSlot *slots;
-    size_t n, cap;
+    size_t cap;
+    Vec(const Name *) names; /* by their ids */
 } Interner;
 
 void interner_init(Interner *in, Arena *arena);

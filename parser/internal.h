@@ -148,6 +148,14 @@ typedef enum ParseState {
     STATE_VALUE, /* Parser.value was read */
 } ParseState;
 
+/* A tensor type as it was written, and what it is. */
+typedef struct WrittenType {
+    Str text; /* of a source */
+    const Type *type; /* NULL: not known */
+} WrittenType;
+
+enum { WRITTEN_TYPES = 64, WRITTEN_MOST = 128 };
+
 typedef struct Parser {
     Ctx *cx;
     Module *m;
@@ -186,6 +194,8 @@ typedef struct Parser {
     Vec(Operand) args;
     Vec(Pending) lets;
     Vec(Attr) attrs;
+    Attrs *lent; /* the record that parse_attrs_lend gives */
+    size_t lent_most;
     Vec(PendingClause) clauses;
     Vec(Dim) dims; /* of the shape that is being read */
     Vec(AttrValue) values; /* of the lists that are being read */
@@ -193,6 +203,7 @@ typedef struct Parser {
     ParseState state;
     Operand value;
     const Op *infix[TOKEN_KINDS];
+    WrittenType written[WRITTEN_TYPES]; /* by the hashes of their texts */
     PtrMap defaults; /* Op -> the record of calls that give no attributes */
     Vec(Declared) declared; /* in the order of the text */
 
@@ -321,6 +332,8 @@ bool parse_dotted(Parser *p, Str *out);
 
 /* The number in the next token, taken; after an error, zero. */
 Value parse_number(Parser *p);
+/* Takes a number of at most nine digits without anything else, as most are. */
+bool parse_small(Parser *p, int32_t *out);
 /* The value of a float's token as it is written, not rounded to its type. */
 double parse_exact(const Parser *p, Token t);
 /* The digits of an index. */
@@ -363,8 +376,10 @@ bool parse_at_attr(Parser *p);
  * to be put into vec_last(&p->attrs). */
 bool parse_attr(Parser *p, bool *expr);
 bool parse_attr_literal(Parser *p, AttrValue *out);
-/* p->attrs from `base` on, taken from there, as a record in `arena`. */
-Attrs *parse_attrs_take(Parser *p, uint32_t base, Arena *arena);
+/* p->attrs from `base` on, taken from there, as a record of the module; NULL for none. */
+const Attrs *parse_attrs_take(Parser *p, uint32_t base);
+/* The same as a record that the next call overwrites. */
+Attrs *parse_attrs_lend(Parser *p, uint32_t base);
 
 /* ---- parse_pattern.c ------------------------------------------------------------------------------------------- */
 

@@ -40,7 +40,7 @@ enum {
     HIGH = 8,
     BLANK = 16,
     NUMERIC = 32,
-    WORD = LETTER | DIGIT | SLASH | HIGH
+    WORD = LETTER | DIGIT | SLASH
 };
 
 #define A (LETTER)
@@ -108,6 +108,13 @@ int token_precedence(TokenKind kind)
 
 TokenKind keyword_of(const char *p, size_t n)
 {
+    /* The letters that keywords begin with: most names begin with another. */
+    const uint32_t initials =
+#define KEYWORD(kind, spelling) (uint32_t)1 << (spelling[0] & 31) |
+#include "parser/tokens.def"
+        0;
+    if (!(initials >> (p[0] & 31) & 1))
+        return TOKEN_IDENT;
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
         if (keywords[i].n == n && keywords[i].text[0] == p[0] && !memcmp(keywords[i].text, p, n))
             return keywords[i].kind;
@@ -164,61 +171,61 @@ static TokenKind faulty(Lexer *lx, Token *out, TokenKind kind, TokenFault fault,
     return kind;
 }
 
-/* Blanks and comments; true when a comment is to be a token, or does not end. */
-static bool skip_blank(Lexer *lx, Token *out)
+/* A comment, if one begins at the slash or return where the lexer stands: passed over, or a token when comments are to be tokens or
+ * it does not end. */
+typedef enum Gap { GAP_NONE, GAP_PASSED, GAP_TOKEN } Gap;
+
+static __attribute__((noinline)) Gap comment(Lexer *lx, Token *out)
 {
-    for (;;) {
-        while (is(lx, lx->at, BLANK))
-            lx->at++;
-        int c = byte_at(lx, lx->at);
-        if (c != '/' && c != '\r')
-            return false;
-        int next = byte_at(lx, lx->at + 1);
-        uint32_t to;
-        if (c == '\r' && next == '\n') {
-            lx->at += 2;
-            continue;
-        }
-        if (c != '/' || (next != '/' && next != '*'))
-            return false;
-        if (next == '/') {
-            to = line_end(lx, lx->at);
-        } else if (!block_comment(lx, lx->at, &to)) {
-            faulty(lx, out, TOKEN_COMMENT, FAULT_COMMENT, lx->at, lx->at + 2);
-            lx->at = lx->end;
-            return true;
-        }
-        if (lx->comments) {
-            token(lx, out, TOKEN_COMMENT, lx->at, to);
-            return true;
-        }
-        lx->at = to;
+    int c = byte_at(lx, lx->at), next = byte_at(lx, lx->at + 1);
+    uint32_t to;
+    if (c == '\r' && next == '\n') {
+        lx->at += 2;
+        return GAP_PASSED;
     }
+    if (c != '/' || (next != '/' && next != '*'))
+        return GAP_NONE;
+    if (next == '/') {
+        to = line_end(lx, lx->at);
+    } else if (!block_comment(lx, lx->at, &to)) {
+        faulty(lx, out, TOKEN_COMMENT, FAULT_COMMENT, lx->at, lx->at + 2);
+        lx->at = lx->end;
+        return GAP_TOKEN;
+    }
+    if (lx->comments) {
+        token(lx, out, TOKEN_COMMENT, lx->at, to);
+        return GAP_TOKEN;
+    }
+    lx->at = to;
+    return GAP_PASSED;
 }
 
-/* The end of a name that begins at `at`; `*high` tells whether bytes beyond ASCII are in it. */
-static uint32_t word_end(const Lexer *lx, uint32_t at, bool *high)
+/* The end of the bytes of these classes. The NUL behind a text is of none, so only the end of a piece has to be looked at. */
+static inline uint32_t run_end(const Lexer *lx, uint32_t at, int wanted)
 {
-    int seen = 0;
-    while (at < lx->end) {
-        int class = classes[(unsigned char)lx->text[at]] & WORD;
-        if (!class)
-            break;
-        seen |= class;
-        at++;
-    }
-    *high = (seen & HIGH) != 0;
-    return at;
+    const char *p = lx->text + at;
+    while (classes[(unsigned char)*p] & wanted)
+        p++;
+    at = (uint32_t)(p - lx->text);
+    return at < lx->end ? at : lx->end;
 }
 
-static TokenKind word(Lexer *lx, Token *out, uint32_t from)
+/* Whether the name, which ends at `*to`, goes on with bytes beyond ASCII; then `*to` is the end of it all. */
+static bool is_high(const Lexer *lx, uint32_t from, uint32_t *to)
 {
-    bool high;
-    uint32_t to = word_end(lx, from, &high);
+    if (!is(lx, *to, HIGH) && !is(lx, from, HIGH))
+        return false;
+    *to = run_end(lx, *to, WORD | HIGH);
+    return true;
+}
+
+static __attribute__((noinline)) TokenKind word(Lexer *lx, Token *out, uint32_t from)
+{
+    uint32_t to = run_end(lx, from, WORD);
     const char *p = lx->text + from;
-    size_t n = to - from;
-    if (high)
+    if (is_high(lx, from, &to))
         return faulty(lx, out, TOKEN_IDENT, FAULT_CHARACTER, from, to);
+    size_t n = to - from;
     if (n == 1 && *p == '_')
         return token(lx, out, TOKEN_UNDERSCORE, from, to);
     if (n < 2 || n > 9)
@@ -236,14 +243,10 @@ static TokenKind word(Lexer *lx, Token *out, uint32_t from)
 /* Greedy: all characters that a number may hold, then a suffix of the same. What it means is decided later. */
 static TokenKind number(Lexer *lx, Token *out, uint32_t from, uint32_t at)
 {
-    while (is(lx, at, NUMERIC))
-        at++;
+    at = run_end(lx, at, NUMERIC);
     int c = byte_at(lx, at);
-    if (c == 'f' || c == 'i') {
-        at++;
-        while (is(lx, at, NUMERIC))
-            at++;
-    }
+    if (c == 'f' || c == 'i')
+        at = run_end(lx, at + 1, NUMERIC);
     return token(lx, out, TOKEN_NUMBER, from, at);
 }
 
@@ -256,8 +259,7 @@ static TokenKind minus(Lexer *lx, Token *out, uint32_t from)
     if (is(lx, at, DIGIT))
         return number(lx, out, from, at);
     if (is(lx, at, LETTER)) {
-        bool high;
-        uint32_t to = word_end(lx, at, &high);
+        uint32_t to = run_end(lx, at, WORD);
         if (is_named_float(lx->text + at, to - at))
             return token(lx, out, TOKEN_NUMBER, from, to);
     }
@@ -269,20 +271,17 @@ static TokenKind minus(Lexer *lx, Token *out, uint32_t from)
     return token(lx, out, TOKEN_MINUS, from, from + 1);
 }
 
-static TokenKind sigil(Lexer *lx, Token *out, uint32_t from, char c)
+static TokenKind sigil(Lexer *lx, Token *out, uint32_t from)
 {
+    char c = lx->text[from];
     TokenKind kind = c == '@' ? TOKEN_GLOBAL : TOKEN_LOCAL;
     uint32_t at = from + 1;
-    if (c == '%' && is(lx, at, DIGIT)) {
-        while (is(lx, at, DIGIT))
-            at++;
-        return token(lx, out, TOKEN_GRAPH, from, at);
-    }
+    if (c == '%' && is(lx, at, DIGIT))
+        return token(lx, out, TOKEN_GRAPH, from, run_end(lx, at, DIGIT));
     if (!is(lx, at, LETTER | HIGH))
         return token(lx, out, c == '@' ? TOKEN_AT : TOKEN_PERCENT, from, at);
-    bool high;
-    uint32_t to = word_end(lx, at, &high);
-    if (high)
+    uint32_t to = run_end(lx, at, WORD);
+    if (is_high(lx, at, &to))
         return faulty(lx, out, kind, FAULT_CHARACTER, from, to);
     TokenKind keyword = to - at < 10 ? keyword_of(lx->text + at, to - at) : TOKEN_IDENT;
     if (keyword != TOKEN_IDENT && keyword != TOKEN_TRUE && keyword != TOKEN_FALSE)
@@ -333,25 +332,11 @@ static TokenKind hash(Lexer *lx, Token *out, uint32_t from)
     return bad(lx, out, from);
 }
 
-TokenKind lexer_read(Lexer *lx, Token *out)
+/* What begins with a sign, apart from a variable. */
+static __attribute__((noinline)) TokenKind sign(Lexer *lx, Token *out, uint32_t from)
 {
-    if (skip_blank(lx, out))
-        return TOKEN_COMMENT;
-    uint32_t from = lx->at;
-    if (from >= lx->end)
-        return token(lx, out, TOKEN_END, lx->end, lx->end);
-    char c = lx->text[from];
-    int class = classes[(unsigned char)c];
-    int single = singles[(unsigned char)c];
-    if (single)
-        return token(lx, out, (TokenKind)single, from, from + 1);
-    if (class & LETTER)
-        return word(lx, out, from);
-    if (class & DIGIT)
-        return number(lx, out, from, from);
-    switch (c) {
-    case '%':
-    case '@': return sigil(lx, out, from, c);
+    switch (lx->text[from]) {
+    case '@': return sigil(lx, out, from);
     case '"': return string(lx, out, from);
     case '-': return minus(lx, out, from);
     case '#': return hash(lx, out, from);
@@ -364,5 +349,30 @@ TokenKind lexer_read(Lexer *lx, Token *out)
         return either(lx, out, from, '=', TOKEN_EQUAL, TOKEN_ASSIGN);
     case '/': return token(lx, out, TOKEN_SLASH, from, from + 1);
     default: return bad(lx, out, from);
+    }
+}
+
+/* Most tokens are found here; what is seldom is a call away, so that they need few registers. */
+TokenKind lexer_read(Lexer *lx, Token *out)
+{
+    for (;;) {
+        uint32_t from = run_end(lx, lx->at, BLANK);
+        if (from >= lx->end)
+            return token(lx, out, TOKEN_END, lx->end, lx->end);
+        unsigned char c = (unsigned char)lx->text[from];
+        if (singles[c])
+            return token(lx, out, (TokenKind)singles[c], from, from + 1);
+        if (classes[c] & LETTER)
+            return word(lx, out, from);
+        if (classes[c] & DIGIT)
+            return number(lx, out, from, from);
+        if (c == '%')
+            return sigil(lx, out, from);
+        lx->at = from;
+        Gap gap = c == '/' || c == '\r' ? comment(lx, out) : GAP_NONE;
+        if (gap == GAP_TOKEN)
+            return TOKEN_COMMENT;
+        if (gap == GAP_NONE)
+            return sign(lx, out, from);
     }
 }

@@ -131,7 +131,8 @@ static bool graph(Parser *p)
     Token t = p->tok;
     Str digits = token_name(p, t);
     Expr *e = graph_find(p, digits);
-    out_of_reach(p, t, ctx_name_str(p->cx, digits), p->env->graph, e);
+    if (p->env->graph)
+        out_of_reach(p, t, ctx_name_str(p->cx, digits), p->env->graph, e);
     if (!e && !p->lenient) {
         Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
                               "nothing is bound to `%%%.*s` yet", (int)digits.len, digits.ptr);

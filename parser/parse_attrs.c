@@ -21,6 +21,11 @@ bool parse_at_attr(Parser *p)
 static void number_value(Parser *p, AttrValue *out)
 {
     Token t = p->tok;
+    int32_t small;
+    if (parse_small(p, &small)) {
+        *out = (AttrValue){.kind = ATTR_INT, .i = small};
+        return;
+    }
     Value v = parse_number(p);
     if (dtype_is_float(v.dtype)) {
         *out = (AttrValue){.kind = ATTR_FLOAT,
@@ -204,14 +209,34 @@ bool parse_attr(Parser *p, bool *expr)
     return true;
 }
 
-Attrs *parse_attrs_take(Parser *p, uint32_t base, Arena *arena)
+static Attrs *take_into(Parser *p, uint32_t base, Attrs *record)
+{
+    record->n = (uint32_t)(p->attrs.n - base);
+    memcpy(record->at, p->attrs.at + base, record->n * sizeof *record->at);
+    p->attrs.n = base;
+    return record;
+}
+
+static Attrs *record_new(Arena *arena, size_t n)
+{
+    Attrs *record;
+    return arena_alloc_must(arena, sizeof *record + n * sizeof *record->at, 1);
+}
+
+const Attrs *parse_attrs_take(Parser *p, uint32_t base)
+{
+    size_t n = p->attrs.n - base;
+    return n ? take_into(p, base, record_new(p->arena, n)) : NULL;
+}
+
+Attrs *parse_attrs_lend(Parser *p, uint32_t base)
 {
     size_t n = p->attrs.n - base;
     if (n == 0)
         return NULL;
-    Attrs *record = arena_alloc_must(arena, sizeof *record + n * sizeof *record->at, 1);
-    record->n = (uint32_t)n;
-    memcpy(record->at, p->attrs.at + base, n * sizeof *record->at);
-    p->attrs.n = base;
-    return record;
+    if (p->lent_most < n) {
+        p->lent_most = 2 * n;
+        p->lent = record_new(&p->scratch, p->lent_most);
+    }
+    return take_into(p, base, p->lent);
 }

@@ -204,6 +204,20 @@ static void skip_line(Parser *p)
     p->lx.at = end ? (uint32_t)(end - p->lx.text) : p->lx.end;
 }
 
+/* Past what cannot be read: to a token that can, or that has to be one for the parser. */
+static __attribute__((noinline)) void pass_faults(Parser *p)
+{
+    while (p->tok.fault) {
+        report_fault(p);
+        if (p->tok.kind != TOKEN_BAD && p->tok.kind != TOKEN_COMMENT)
+            return;
+        p->after_fault = true;
+        if (p->lx.text[p->tok.from] == '#')
+            skip_line(p);
+        lexer_read(&p->lx, &p->tok);
+    }
+}
+
 void parse_advance(Parser *p)
 {
     p->last_to = p->tok.to;
@@ -211,17 +225,9 @@ void parse_advance(Parser *p)
     /* A text that is left behind ends here, whoever reads it. */
     if (++p->taken % TOKENS_TO_ASK == 0 && limit_hit(&p->cx->limits))
         p->lx.end = p->lx.at;
-    for (;;) {
-        lexer_read(&p->lx, &p->tok);
-        if (!p->tok.fault)
-            return;
-        report_fault(p);
-        if (p->tok.kind != TOKEN_BAD && p->tok.kind != TOKEN_COMMENT)
-            return;
-        p->after_fault = true;
-        if (p->lx.text[p->tok.from] == '#')
-            skip_line(p);
-    }
+    lexer_read(&p->lx, &p->tok);
+    if (p->tok.fault)
+        pass_faults(p);
 }
 
 Token parse_peek(const Parser *p)

@@ -1,6 +1,8 @@
 /* Calls: arguments, attributes, and what they become. */
 #include "parser/internal.h"
 
+#include <string.h>
+
 static bool call_finish(Parser *p);
 
 bool call_begin(Parser *p)
@@ -101,18 +103,9 @@ static void make_constant(Parser *p, Attr *a)
 static const OpAttr *attr_schema(const Op *op, const char *key)
 {
     for (const OpAttr *field = op->attrs; field && field->name; field++)
-        if (str_is(str_of(field->name), key))
+        if (field->name[0] == key[0] && !strcmp(field->name, key))
             return field;
     return NULL;
-}
-
-static void prepare(Parser *p, const Op *op, Attrs *written)
-{
-    for (uint32_t i = 0; i < written->n; i++) {
-        const OpAttr *field = attr_schema(op, written->at[i].key);
-        if (field && field->type == ATTR_TYPE_EXPR)
-            make_constant(p, &written->at[i]);
-    }
 }
 
 /* Calls that give no attributes share one record. */
@@ -129,21 +122,32 @@ static const Attrs *default_attrs(Parser *p, const Op *op, Span span)
     return kept;
 }
 
-/* An argument that is written like an attribute. */
-static bool names_argument(Parser *p, const Op *op, const Attrs *written)
+/* What is no attribute may be an argument that is written like one. */
+static bool names_argument(Parser *p, const Op *op, const Attr *a)
 {
-    for (uint32_t i = 0; i < written->n; i++)
-        for (int k = 0; k < op_arity(op); k++) {
-            const Attr *a = &written->at[i];
-            if (!str_is(str_of(op->args[k].name), a->key) || attr_schema(op, a->key))
-                continue;
-            Diag *d = parse_error(p, E0114_ATTRIBUTE_UNKNOWN, a->key_span,
-                                  "`%s` is argument %d of `%s` and no attribute", a->key, k + 1,
-                                  op->name);
-            diag_help(d, "arguments stand in order, without names, before the attributes");
-            return true;
-        }
+    for (int k = 0; k < op_arity(op); k++) {
+        if (strcmp(op->args[k].name, a->key) != 0)
+            continue;
+        Diag *d =
+            parse_error(p, E0114_ATTRIBUTE_UNKNOWN, a->key_span,
+                        "`%s` is argument %d of `%s` and no attribute", a->key, k + 1, op->name);
+        diag_help(d, "arguments stand in order, without names, before the attributes");
+        return true;
+    }
     return false;
+}
+
+/* False when an argument stands among the attributes. */
+static bool prepare(Parser *p, const Op *op, Attrs *written)
+{
+    for (uint32_t i = 0; i < written->n; i++) {
+        const OpAttr *field = attr_schema(op, written->at[i].key);
+        if (!field && names_argument(p, op, &written->at[i]))
+            return false;
+        if (field && field->type == ATTR_TYPE_EXPR)
+            make_constant(p, &written->at[i]);
+    }
+    return true;
 }
 
 static const Attrs *op_attrs(Parser *p, const Op *op, Attrs *written, Span span)
@@ -151,9 +155,8 @@ static const Attrs *op_attrs(Parser *p, const Op *op, Attrs *written, Span span)
     bool some = op->attrs && op->attrs->name;
     if (!written)
         return some ? default_attrs(p, op, span) : NULL;
-    if (names_argument(p, op, written))
+    if (!prepare(p, op, written))
         return NULL;
-    prepare(p, op, written);
     size_t before = p->cx->diags->errors;
     const Attrs *record = attrs_check(p->cx, p->arena, op->name, op->attrs, written, span);
     uint32_t wrong = (uint32_t)(p->cx->diags->errors - before);
@@ -190,12 +193,12 @@ static bool call_finish(Parser *p)
     Span span = parse_span(p, f.from, p->tok.to);
     OpRef *op = expr_as_op(f.left.e);
     /* What an operator keeps is a record of its own. */
-    Attrs *written = parse_attrs_take(p, f.attrs, op ? &p->scratch : p->arena);
+    Attrs *written = op ? parse_attrs_lend(p, f.attrs) : NULL;
     const Attrs *attrs = NULL;
     uint32_t errors = p->errors;
     bool broken = op && !written && is_broken(p, n, args);
     if (!op)
-        attrs = other_attrs(p, f.left.e, written);
+        attrs = other_attrs(p, f.left.e, parse_attrs_take(p, f.attrs));
     else if (!broken)
         attrs = op_attrs(p, op->op, written, span);
     /* What an operator gives is not known without its attributes. */
@@ -259,6 +262,6 @@ bool function_attrs(Parser *p, TokenKind close, const Attrs **out)
         m->attr_at = last;
         parse_take(p, TOKEN_COMMA);
     }
-    *out = parse_attrs_take(p, base, p->arena);
+    *out = parse_attrs_take(p, base);
     return true;
 }

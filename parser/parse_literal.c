@@ -131,14 +131,30 @@ static Value floating(Parser *p, Token t, Number n)
     return value_float32(copysignf(f, (float)sign));
 }
 
+bool parse_small(Parser *p, int32_t *out)
+{
+    Str text = token_text(p, p->tok);
+    if (text.len > 9)
+        return false;
+    int32_t v = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9')
+            return false;
+        v = v * 10 + (text.ptr[i] - '0');
+    }
+    *out = v;
+    parse_advance(p);
+    return true;
+}
+
 Value parse_number(Parser *p)
 {
+    int32_t small;
+    if (parse_small(p, &small))
+        return value_int32(small);
     Token t = p->tok;
     parse_advance(p);
-    Str text = token_text(p, t);
-    if (text.len == 1)
-        return value_int32(text.ptr[0] - '0');
-    Number n = number_split(text);
+    Number n = number_split(token_text(p, t));
     return n.kind == 'f' ? floating(p, t, n) : integer(p, t, n);
 }
 

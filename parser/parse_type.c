@@ -254,12 +254,47 @@ static const Type *applied_var(Parser *p, Token t, const TypeVar *var)
     return type_poison(p->cx);
 }
 
+/* The entry for a tensor type that is written at the next token. Its text ends at the first `]`; what has another one inside, as
+ * extents of the metadata do, is found not to end there and is read each time. */
+static WrittenType *written_type(Parser *p)
+{
+    const char *text = p->lx.text + p->tok.from;
+    size_t most = p->lx.end - p->tok.from;
+    const char *close = memchr(text, ']', most < WRITTEN_MOST ? most : WRITTEN_MOST);
+    if (!close)
+        return NULL;
+    Str written = {text, (size_t)(close - text) + 1};
+    WrittenType *w = &p->written[hash_bytes(written.ptr, written.len, 0) % WRITTEN_TYPES];
+    if (!str_eq(w->text, written))
+        *w = (WrittenType){.text = written};
+    return w;
+}
+
+/* `Tensor[…]`. A program writes the same few types again and again. */
+static const Type *tensor_type_at(Parser *p)
+{
+    WrittenType *w = written_type(p);
+    uint32_t end = w ? p->tok.from + (uint32_t)w->text.len : 0;
+    if (w && w->type) {
+        p->lx.at = p->tok.to = end;
+        parse_advance(p);
+        return w->type;
+    }
+    parse_advance(p);
+    const Type *t = tensor_type(p);
+    if (w && t && !type_is_poison(t) && p->last_to == end)
+        w->type = t;
+    return t;
+}
+
 static const Type *named_type(Parser *p)
 {
     Token t = p->tok;
     Str name = token_text(p, t);
     DType dtype;
     bool tensor = str_is(name, "Tensor");
+    if (tensor && p->lx.text[t.to] == '[')
+        return tensor_type_at(p);
     parse_advance(p);
     if (tensor && parse_at(p, TOKEN_LBRACKET))
         return tensor_type(p);

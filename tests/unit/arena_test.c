@@ -163,7 +163,7 @@ static void test_every_refusal(void)
             const Name *name = name_intern(&names, text, (size_t)n);
             CHECK(name == name_intern(&names, name->text, name->len));
         }
-        CHECK(names.n == 2000);
+        CHECK(names.names.n == 2000);
         CHECK(diags.errors <= 1 && limit_hit(&limits) == (diags.errors == 1));
         interner_deinit(&names);
         arena_deinit(&a);
