@@ -19,7 +19,7 @@ static bool arrived(RelaySteps *st, const Event *e)
     if (st->go.kind == RELAY_GO_LEAVE)
         return false;
     st->at = stops_match(st, e);
-    if (st->at || st->rec.done)
+    if (st->at || (st->rec.done && st->asked))
         return true;
     if (st->go.kind == RELAY_GO_ON || st->rec.n - 1 < st->go.number)
         return false;
@@ -29,6 +29,7 @@ static bool arrived(RelaySteps *st, const Event *e)
 
 static bool ask(RelaySteps *st)
 {
+    st->asked = true;
     st->go = st->s->stepper.stopped(st->s->stepper.data, st);
     st->left = st->go.kind == RELAY_GO_LEAVE && !st->rec.done;
     return !st->left;

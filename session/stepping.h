@@ -32,6 +32,7 @@ struct RelaySteps {
     RelayGo go;
     uint64_t most; /* without a stepper: the evaluation ends behind this step; 0: at the end */
     bool asks; /* there is a stepper */
+    bool asked; /* it was shown: then its end is shown too */
     bool left; /* it was ended before its end, on purpose */
     const Breakpoint *at; /* the breakpoint that was met last */
     PtrMap watched_cells; /* Object -> Name */

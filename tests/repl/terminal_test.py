@@ -193,6 +193,14 @@ def test_breakpoint(open):
     t.expect("7", "relay>")
 
 
+def test_no_stop(open):
+    """What meets no breakpoint is not shown step by step; a watched variable is only told about."""
+    t = open()
+    t.enter("def @f(%n: int32) -> int32 { %n + 1 }", ":break @f if %n == 3", ":watch %n", "@f(5)")
+    t.expect_text("%n = 5")
+    t.expect("6", "relay>")
+
+
 def test_several_lines(open):
     t = open()
     t.enter("let %f = fn (%a: int32) {")
