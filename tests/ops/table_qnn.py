@@ -225,8 +225,9 @@ def annotated(g, name):
 @entry("qnn.add qnn.subtract qnn.mul", TAKEN)
 def binary(g, name):
     for a, b in PAIRS:
-        # Products of 32 bits do not fit the 64 in which a scale is applied.
-        x, y = (q_array(g, v) if g.dtype[-2:] in ("t8", "16") else g.small(v, -20000, 20000) for v in (a, b))
+        # Products that need 32 bits do not fit the 64 in which a scale is applied.
+        whole = g.dtype[-2:] in ("t8", "16") and (name, g.dtype) != ("qnn.mul", "uint16")
+        x, y = (q_array(g, v) if whole else g.small(v, -20000, 20000) for v in (a, b))
         sx, sy, so, zx, zy, zo = scale_of(g), scale_of(g), scale_of(g), zero_of(g, g.dtype), zero_of(g, g.dtype), zero_of(g, g.dtype)
 
         def want():

@@ -361,7 +361,7 @@ def resize(g, name):
         if not g.float and method != "nearest_neighbor":
             # Integers are computed as float32 and cut: the weights must be exact, halves and quarters.
             mode, size, exclude = mode if mode == "half_pixel" else "asymmetric", [2 * d for d in shape[2:]], 0
-        x = g.array(shape) if g.float else g.small(shape, 0, 50)
+        x = g.array(shape) if g.float else g.small(shape, 0, 50 if n < 3 else 4)
         roi = [0.1] * n + [0.8] * n if mode.startswith("tf_crop") else [0.0] * 2 * n
         text = ", ".join(f"{v}f" for v in roi)
 
