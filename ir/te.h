@@ -218,7 +218,7 @@ TeCost te_cost(const TeProgram *p);
 /* The loops, as a reader would write them:
  *     for i0 in 0..4, i1 in 0..8:
  *       out[i0, i1] = sum(k in 0..16) x[i0, k] * w[i1, k]
- */
-void te_print(Buf *out, const TeProgram *p);
+ * `names` are those of the inputs; NULL: x, y and so on. */
+void te_print(Buf *out, const TeProgram *p, const char *const *names);
 
 #endif

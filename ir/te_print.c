@@ -1,8 +1,23 @@
 #include "ir/te_internal.h"
 
+#include "base/table.h"
 #include "runtime/show.h"
 
 #include <string.h>
+
+#define NAMED_MOST 32
+
+typedef struct Printer {
+    Buf *out;
+    const TeProgram *p;
+    const char *const *names; /* of the inputs; NULL: x, y and so on */
+    const TeStage *s;
+    int depth;
+    PtrMap uses, seen; /* of the stage's nodes: not NULL where there are several uses */
+    int n_named;
+    const Te *named[NAMED_MOST]; /* v0, v1 and so on */
+    const Te *defined; /* the one that is being written out */
+} Printer;
 
 /* Names of axes: i0, i1, … of the space, k0, k1, … reduced. */
 static void print_axis(Buf *out, const TeStage *s, int axis)
@@ -15,11 +30,15 @@ static void print_axis(Buf *out, const TeStage *s, int axis)
         buf_printf(out, "k%d", axis - s->rank);
 }
 
-static void print_tensor(Buf *out, const TeProgram *p, int id)
+static void print_tensor(const Printer *pr, int id)
 {
     static const char *const letters[] = {"x", "y", "z", "w"};
+    const TeProgram *p = pr->p;
+    Buf *out = pr->out;
     if (id < p->n_inputs) {
-        if (p->n_inputs <= 4)
+        if (pr->names)
+            buf_str(out, pr->names[id]);
+        else if (p->n_inputs <= 4)
             buf_str(out, letters[id]);
         else
             buf_printf(out, "x%d", id);
@@ -51,14 +70,18 @@ static const char *op_name(uint8_t op)
 /* How tightly an operator binds; 0: it is written as a call. */
 static int binding(const Te *e)
 {
+    if (e->kind == TE_NODE_LOAD && e->otherwise)
+        return 1;
     if (e->kind != TE_NODE_BINARY)
         return e->kind == TE_NODE_SELECT ? 1 : 9;
     switch ((int)e->op) {
     case TE_MUL:
     case TE_DIV:
-    case TE_MOD: return 5;
+    case TE_MOD: return 6;
     case TE_ADD:
-    case TE_SUB: return 4;
+    case TE_SUB: return 5;
+    case TE_SHL:
+    case TE_SHR: return 4;
     case TE_EQ:
     case TE_NE:
     case TE_LT:
@@ -71,18 +94,75 @@ static int binding(const Te *e)
     return 0;
 }
 
-typedef struct Printer {
-    Buf *out;
-    const TeProgram *p;
-    const TeStage *s;
-    int depth;
-} Printer;
-
 static void print_expr(Printer *pr, const Te *e);
+
+/* ---- what is used twice gets a name ------------------------------------------------------------------ */
+
+#define NAMED_LEAST 6 /* nodes; smaller ones are written again */
+
+static int n_parts(const Te *e)
+{
+    switch ((TeKind)e->kind) {
+    case TE_NODE_CONST:
+    case TE_NODE_AXIS: return 0;
+    case TE_NODE_LOAD: return e->n;
+    case TE_NODE_UNARY:
+    case TE_NODE_CAST: return 1;
+    case TE_NODE_BINARY: return 2;
+    case TE_NODE_SELECT: return 3;
+    }
+    return 0;
+}
+
+/* An operand or index. */
+static const Te *part(const Te *e, int i)
+{
+    return e->kind == TE_NODE_LOAD ? e->index[i] : i == 0 ? e->a : i == 1 ? e->b : e->c;
+}
+
+/* The nodes that are written out for it, but no more than NAMED_LEAST; indices that are axes do not count. */
+static int size_of(const Te *e)
+{
+    int size = 1;
+    for (int i = 0; i < n_parts(e) && size < NAMED_LEAST; i++)
+        size += size_of(part(e, i)) - (e->kind == TE_NODE_LOAD);
+    return size;
+}
+
+static void count_uses(Printer *pr, const Te *e)
+{
+    bool again = ptrmap_has(&pr->uses, e);
+    ptrmap_put(&pr->uses, e, again ? pr : NULL);
+    for (int i = 0; i < n_parts(e) && !again; i++)
+        count_uses(pr, part(e, i));
+}
+
+/* Finds what is named, the inner ones first. */
+static void find_names(Printer *pr, const Te *e)
+{
+    if (ptrmap_has(&pr->seen, e))
+        return;
+    ptrmap_put(&pr->seen, e, pr);
+    for (int i = 0; i < n_parts(e); i++)
+        find_names(pr, part(e, i));
+    if (pr->n_named < NAMED_MOST && ptrmap_find(&pr->uses, e) && size_of(e) >= NAMED_LEAST)
+        pr->named[pr->n_named++] = e;
+}
+
+/* The number of its name, -1 without one. */
+static int name_of(const Printer *pr, const Te *e)
+{
+    for (int i = 0; i < pr->n_named; i++)
+        if (pr->named[i] == e && e != pr->defined)
+            return i;
+    return -1;
+}
+
+/* ---- expressions ------------------------------------------------------------------------------------- */
 
 static void print_operand(Printer *pr, const Te *e, int around)
 {
-    int own = binding(e);
+    int own = name_of(pr, e) >= 0 ? 9 : binding(e);
     bool brackets = own && own < around;
     if (brackets)
         buf_char(pr->out, '(');
@@ -101,7 +181,7 @@ static void print_list(Printer *pr, int n, Te *const *e)
 
 static void print_load(Printer *pr, const Te *e)
 {
-    print_tensor(pr->out, pr->p, e->tensor);
+    print_tensor(pr, e->tensor);
     if (e->n) {
         buf_char(pr->out, '[');
         print_list(pr, e->n, e->index);
@@ -123,13 +203,28 @@ static void print_binary(Printer *pr, const Te *e)
         buf_char(pr->out, ')');
         return;
     }
+    if (e->op == TE_SHL || e->op == TE_SHR)
+        own = 7; /* nobody knows how tightly these bind */
     print_operand(pr, e->a, own);
-    buf_printf(pr->out, " %s ", op_name(e->op));
-    print_operand(pr, e->b, own + 1);
+    Buf number = {0};
+    if (e->op == TE_ADD && e->b->kind == TE_NODE_CONST)
+        element_show(&number, e->b->dtype, &e->b->value.bits);
+    if (number.n && buf_text(&number)[0] == '-') { /* a + -1 */
+        buf_printf(pr->out, " - %s", buf_text(&number) + 1);
+    } else {
+        buf_printf(pr->out, " %s ", op_name(e->op));
+        print_operand(pr, e->b, own + 1);
+    }
+    buf_deinit(&number);
 }
 
 static void print_expr(Printer *pr, const Te *e)
 {
+    int name = name_of(pr, e);
+    if (name >= 0) {
+        buf_printf(pr->out, "v%d", name);
+        return;
+    }
     if (++pr->depth > 60) {
         buf_str(pr->out, "…");
         pr->depth--;
@@ -159,7 +254,7 @@ static void print_expr(Printer *pr, const Te *e)
         buf_str(pr->out, " ? ");
         print_operand(pr, e->b, 2);
         buf_str(pr->out, " : ");
-        print_operand(pr, e->c, 1);
+        print_operand(pr, e->c, e->c->kind == TE_NODE_SELECT ? 1 : 2);
         break;
     }
     pr->depth--;
@@ -190,16 +285,16 @@ static const char *reduce_name(TeReduce kind)
     return names[kind];
 }
 
-static void print_stage(Buf *out, const TeProgram *p, int i)
+static void print_head(const Printer *pr, int i)
 {
-    const TeStage *s = &p->stages[i];
-    Printer pr = {.out = out, .p = p, .s = s};
+    const TeStage *s = pr->s;
+    Buf *out = pr->out;
     if (s->rank) {
         buf_str(out, "for ");
         print_loops(out, s, 0, s->rank, s->shape);
         buf_str(out, ":\n  ");
     }
-    print_tensor(out, p, p->n_inputs + i);
+    print_tensor(pr, pr->p->n_inputs + i);
     for (int k = 0; k < s->rank; k++) {
         buf_str(out, k ? ", " : "[");
         print_axis(out, s, k);
@@ -210,12 +305,27 @@ static void print_stage(Buf *out, const TeProgram *p, int i)
         print_loops(out, s, s->rank, s->n_reduced, s->reduced);
         buf_str(out, ") ");
     }
-    print_expr(&pr, s->body);
-    buf_char(out, '\n');
 }
 
-void te_print(Buf *out, const TeProgram *p)
+static void print_stage(Buf *out, const TeProgram *p, const char *const *names, int i)
+{
+    Printer pr = {.out = out, .p = p, .names = names, .s = &p->stages[i]};
+    count_uses(&pr, pr.s->body);
+    find_names(&pr, pr.s->body);
+    print_head(&pr, i);
+    print_expr(&pr, pr.s->body);
+    for (int k = 0; k < pr.n_named; k++) {
+        pr.defined = pr.named[k];
+        buf_printf(out, "\n%*s%s v%d = ", pr.s->rank ? 4 : 2, "", k ? "     " : "where", k);
+        print_expr(&pr, pr.defined);
+    }
+    buf_char(out, '\n');
+    ptrmap_deinit(&pr.uses);
+    ptrmap_deinit(&pr.seen);
+}
+
+void te_print(Buf *out, const TeProgram *p, const char *const *names)
 {
     for (int i = 0; i < p->n_stages; i++)
-        print_stage(out, p, i);
+        print_stage(out, p, names, i);
 }

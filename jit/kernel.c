@@ -280,7 +280,7 @@ static void show_lowered(Gen *g, const TeProgram *p, const char *name)
     if (!g->lowered)
         return;
     buf_printf(g->lowered, "\n%s:\n", name);
-    te_print(g->lowered, p);
+    te_print(g->lowered, p, NULL);
 }
 
 static bool make_stage(Kernel *k, int stage, Ssa out)

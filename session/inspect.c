@@ -40,41 +40,6 @@ static Str dotted(const char *text, size_t len, LexedToken t)
     return (Str){text + from, to - from};
 }
 
-static void describe_op(Ctx *cx, Buf *b, const Op *op, int detail)
-{
-    buf_printf(b, "%s(", op->name);
-    for (const OpArg *a = op->args; a && a->name; a++)
-        buf_printf(b, "%s%%%s", a == op->args ? "" : ", ", a->name);
-    for (const OpAttr *a = op->attrs; a && a->name; a++) {
-        buf_printf(b, "%s%s=", a == op->attrs && op_arity(op) == 0 ? "" : ", ", a->name);
-        if (a->required)
-            buf_char(b, '_');
-        else
-            ir_print_attr(b, &a->otherwise);
-    }
-    buf_printf(b, ")\n%s", op->doc);
-    if (detail == 0)
-        return;
-    for (const OpArg *a = op->args; a && a->name; a++)
-        buf_printf(b, "\n  %%%-16s %s", a->name, a->doc ? a->doc : "");
-    for (const OpAttr *a = op->attrs; a && a->name; a++)
-        buf_printf(b, "\n  %-17s %s%s", a->name, a->doc ? a->doc : "",
-                   a->required ? " (must be given)" : "");
-    buf_str(b, "\nshapes: ");
-    op_shapes(b, op);
-    if (op->grad)
-        buf_printf(b, "\ngradient: %s", op->grad);
-    buf_str(b, "\n\nfor example:\n");
-    op_example(b, op);
-    Buf loops = {0};
-    op_loops(cx, &loops, op);
-    if (loops.n)
-        buf_printf(b, "\n\nwhich computes\n%.*s", (int)loops.n, buf_text(&loops));
-    else if (op->kernel)
-        buf_str(b, "\n\nA function in C computes it: it has no form as loops over elements.");
-    buf_deinit(&loops);
-}
-
 static void describe_local(RelaySession *s, Buf *b, const Local *local)
 {
     buf_printf(b, "%%%s: ", local->var->name->text);
@@ -107,7 +72,10 @@ static bool describe_name(RelaySession *s, Buf *b, Str name, int detail)
             type_print(b, type_of_constructor(&s->cx, def->cons[i]));
         }
     } else if (op) {
-        describe_op(&s->cx, b, op, detail);
+        if (detail)
+            op_text(&s->cx, b, op);
+        else
+            op_signature(b, op);
     } else if (pass) {
         buf_printf(b, "%s (level %d): %s", pass->name, pass->opt_level, pass->doc);
     } else {
@@ -162,6 +130,21 @@ static bool describe(RelaySession *s, Buf *b, const char *text, size_t len, Lexe
     return describe_name(s, b, dotted(text, len, t), detail) || describe_command(b, word);
 }
 
+/* The text, and as Markdown what the word names when that is an operator. */
+static void emit_inspected(RelaySession *s, const Buf *b, const Op *op, RelaySink sink)
+{
+    Buf page = {0};
+    if (op)
+        op_page(&s->cx, &page, op, true);
+    RelayMime mimes[] = {{"text/plain", buf_text(b), b->n},
+                         {"text/markdown", buf_text(&page), page.n}};
+    if (sink.emit)
+        sink.emit(
+            sink.data,
+            &(RelayOutput){.kind = RELAY_OUTPUT_DISPLAY, .mimes = mimes, .n_mimes = op ? 2 : 1});
+    buf_deinit(&page);
+}
+
 bool relay_session_inspect(RelaySession *s, const char *text, size_t len, size_t cursor, int detail,
                            RelaySink sink)
 {
@@ -170,14 +153,13 @@ bool relay_session_inspect(RelaySession *s, const char *text, size_t len, size_t
     lex_each(text, len, find_token, &at);
     Buf b = {0};
     bool found = at.found && describe(s, &b, text, len, at.token, detail);
-    if (found && text[at.token.from] != ':')
-        describe_around(s, &b, text, len, cursor, AROUND_CALLEE);
+    bool around = found && text[at.token.from] != ':' &&
+                  describe_around(s, &b, text, len, cursor, AROUND_CALLEE);
+    const Op *op = found && detail && !around ? op_find(&s->cx, dotted(text, len, at.token)) : NULL;
     if (!found)
         found = describe_around(s, &b, text, len, cursor, AROUND_ALL);
-    RelayMime mime = {"text/plain", buf_text(&b), b.n};
-    if (found && sink.emit)
-        sink.emit(sink.data,
-                  &(RelayOutput){.kind = RELAY_OUTPUT_DISPLAY, .mimes = &mime, .n_mimes = 1});
+    if (found)
+        emit_inspected(s, &b, op, sink);
     buf_deinit(&b);
     return found;
 }

@@ -1,8 +1,11 @@
 /* Documentation of operators from their rows. */
 #include "session/op_doc.h"
 
+#include "interp/interp.h"
+#include "ir/print.h"
 #include "ir/te.h"
 #include "parser/parser.h"
+#include "runtime/show.h"
 #include "typecheck/typecheck.h"
 
 #include <stdio.h>
@@ -164,7 +167,9 @@ static bool has_sample(const Op *op)
     return op->samples && op->samples[0] == '(';
 }
 
-void op_example(Buf *b, const Op *op)
+/* The operator on small values, as the text of a cell: the row's own example, else one for its first sample. Empty where there is
+ * neither. */
+static void op_example(Buf *b, const Op *op)
 {
     if (op->example) {
         buf_str(b, op->example);
@@ -196,19 +201,38 @@ const ShapeWord shape_words[] = {
     {NULL, NULL},
 };
 
-void op_shapes(Buf *b, const Op *op)
+/* For each of these words in the shapes, a line. */
+static void shape_lines(Buf *b, const Op *op)
 {
-    buf_str(b, op->shapes);
     for (const ShapeWord *w = shape_words; w->word; w++) {
         size_t n = w->word[0] == '[' ? strlen("[axis :=") : strcspn(w->word, "(");
         char name[32];
         snprintf(name, sizeof name, "%.*s%s", (int)n, w->word, w->word[n] == '(' ? "(" : "");
         if (strstr(op->shapes, name))
-            buf_printf(b, "\n  %s: %s", w->word, w->meaning);
+            buf_printf(b, "  %s: %s\n", w->word, w->meaning);
     }
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------ */
+
+/* The names of inputs in loops: those of the arguments, and `data.0` for a field of a tuple. */
+static const char *const *input_names(Arena *arena, const Op *op, uint32_t n,
+                                      const Type *const *args)
+{
+    Vec(const char *) names = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        const char *name = op->args[i].name;
+        uint32_t fields = args[i]->kind == TYPE_TUPLE ? args[i]->n : 0;
+        if (args[i]->kind != TYPE_TUPLE)
+            vec_push(&names, arena, name);
+        for (uint32_t k = 0; k < fields; k++) {
+            char field[64];
+            int len = snprintf(field, sizeof field, "%s.%u", name, k);
+            vec_push(&names, arena, arena_copy_text(arena, field, (size_t)len));
+        }
+    }
+    return names.at;
+}
 
 static void put_loops(Ctx *cx, Buf *b, const Op *op, const Call *call)
 {
@@ -223,12 +247,25 @@ static void put_loops(Ctx *cx, Buf *b, const Op *op, const Call *call)
     Arena scratch;
     arena_init(&scratch, &cx->limits);
     TeProgram *p = te_of_op(cx, &scratch, op, call->attrs, call->base.span, n, args, result);
-    if (p)
-        te_print(b, p);
+    const char *const *names = input_names(&scratch, op, n, args);
+    if (p && names)
+        te_print(b, p, names);
     arena_deinit(&scratch);
 }
 
-void op_loops(Ctx *cx, Buf *b, const Op *op)
+/* The text as a checked expression, the caller's; NULL where it is none. */
+static Module *read_text(Ctx *cx, const Op *op, const Buf *text)
+{
+    uint32_t source = sources_add(&cx->sources, op->name, text->at, text->n);
+    Module *m = parse_text(cx, source, &(ParseEnv){0});
+    if (m && m->expr && typecheck_module(cx, m, NULL))
+        return m;
+    module_release(m);
+    return NULL;
+}
+
+/* The loops of its compute for the first sample; nothing for a kernel, or where the shape is known only when it runs. */
+static void op_loops(Ctx *cx, Buf *b, const Op *op)
 {
     if (!op->compute || !has_sample(op) || op->flags & OP_SHAPE_FROM_DATA)
         return;
@@ -238,12 +275,170 @@ void op_loops(Ctx *cx, Buf *b, const Op *op)
     buf_printf(&text, ") { %s(", op->name);
     each_part(&text, op, put_argument);
     buf_str(&text, ") }");
-    uint32_t source = sources_add(&cx->sources, op->name, buf_text(&text), text.n);
-    Module *m = parse_text(cx, source, &(ParseEnv){0});
-    Function *f = m && typecheck_module(cx, m, NULL) && m->expr ? expr_as_function(m->expr) : NULL;
+    Module *m = read_text(cx, op, &text);
+    Function *f = m ? expr_as_function(m->expr) : NULL;
     Call *call = f ? expr_as_call(f->body) : NULL;
     if (call)
         put_loops(cx, b, op, call);
     module_release(m);
     buf_deinit(&text);
+}
+
+/* The value of the example. */
+static void op_result(Ctx *cx, Buf *b, const Op *op, const Buf *example)
+{
+    Module *m = read_text(cx, op, example), *env = module_new(cx);
+    Interp *in = m && env ? interp_new(cx) : NULL;
+    Value v = in ? interp_eval(in, env, m, m->expr, NULL) : value_none();
+    if (!value_is_none(v))
+        value_show(b, v, (ShowStyle){.elements = 100, .large = SHOW_SUMMARY});
+    value_release(v);
+    interp_free(in);
+    module_release(m);
+    module_release(env);
+}
+
+/* ---- all of it -------------------------------------------------------------------------------------- */
+
+void doc_attributes(Buf *b, const OpAttr *schema)
+{
+    for (const OpAttr *a = schema; a && a->name; a++) {
+        buf_printf(b, "- `%s`, %s%s, ", a->name, attr_type_words(a), a->or_none ? " or None" : "");
+        if (a->required) {
+            buf_str(b, "must be given");
+        } else {
+            buf_str(b, "default `");
+            ir_print_attr(b, &a->otherwise);
+            buf_char(b, '`');
+        }
+        buf_printf(b, ": %s\n", a->doc);
+    }
+}
+
+static const char *fusion(OpPattern p)
+{
+    switch (p) {
+    case OP_ELEMWISE: return "element by element";
+    case OP_BROADCAST: return "broadcasting";
+    case OP_INJECTIVE: return "moves elements";
+    case OP_REDUCE: return "reduces";
+    case OP_OUT_FUSABLE: return "takes element-wise operators in behind it";
+    case OP_TUPLE: return "a tuple";
+    case OP_OPAQUE: return "never fused";
+    }
+    return "";
+}
+
+/* What follows the lists: titles and blocks of text, as Markdown or with blanks in front of each line. */
+static void block(Buf *b, bool markdown, const char *language, const Buf *text)
+{
+    size_t n = text->n;
+    const char *at = buf_text(text);
+    while (n && at[n - 1] == '\n')
+        n--;
+    if (markdown) {
+        buf_printf(b, "```%s\n%.*s\n```\n\n", language, (int)n, at);
+        return;
+    }
+    for (const char *end = at + n; at < end;) {
+        size_t line = strcspn(at, "\n");
+        buf_printf(b, "%s%.*s\n", line ? "  " : "", (int)line, at);
+        at += line + 1;
+    }
+}
+
+static void title(Buf *b, bool markdown, const char *text)
+{
+    buf_printf(b, markdown ? "%s\n\n" : "%s\n", text);
+}
+
+/* The example, what it gives where that is asked for, and what it computes. */
+static void op_shown(Ctx *cx, Buf *b, const Op *op, bool markdown, bool run)
+{
+    Buf example = {0}, result = {0}, loops = {0};
+    op_example(&example, op);
+    if (example.n) {
+        if (run)
+            op_result(cx, &result, op, &example);
+        title(b, markdown, "For example");
+        block(b, markdown, "relay", &example);
+    }
+    if (result.n) {
+        title(b, markdown, "gives");
+        block(b, markdown, "text", &result);
+    }
+    op_loops(cx, &loops, op);
+    if (loops.n) {
+        title(b, markdown, run ? "which is computed as" : "is computed as");
+        block(b, markdown, "text", &loops);
+        if (!markdown && strstr(buf_text(&loops), "] or "))
+            buf_str(b, "  (`x[i] or v` is v where the index lies outside x)\n");
+    } else if (op->kernel) {
+        buf_printf(b, "%sA function in C computes it: it has no form as loops over elements.\n%s",
+                   markdown ? "" : "\n", markdown ? "\n" : "");
+    }
+    Buf *texts[] = {&example, &result, &loops};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        buf_deinit(texts[i]);
+}
+
+void op_page(Ctx *cx, Buf *b, const Op *op, bool run)
+{
+    buf_printf(b, "### %s\n\n%s", op->name, op->doc);
+    if (op->symbol)
+        buf_printf(b, " Written `%%a %s %%b`.", op->symbol);
+    buf_str(b, "\n\n");
+    for (const OpArg *a = op->args; a->name; a++)
+        buf_printf(b, "- `%%%s`: %s\n", a->name, a->doc);
+    doc_attributes(b, op->attrs);
+    buf_printf(b, "- %s; fusion: %s\n", op->compute ? "loops" : "a kernel", fusion(op->pattern));
+    buf_printf(b, "- shapes: `%s`\n", op->shapes);
+    if (op->grad)
+        buf_printf(b, "- gradient: `%s`\n", op->grad);
+    buf_char(b, '\n');
+    op_shown(cx, b, op, true, run);
+}
+
+void op_signature(Buf *b, const Op *op)
+{
+    buf_printf(b, "%s(", op->name);
+    for (const OpArg *a = op->args; a && a->name; a++)
+        buf_printf(b, "%s%%%s", a == op->args ? "" : ", ", a->name);
+    for (const OpAttr *a = op->attrs; a && a->name; a++) {
+        buf_printf(b, "%s%s=", a == op->attrs && op_arity(op) == 0 ? "" : ", ", a->name);
+        if (a->required)
+            buf_char(b, '_');
+        else
+            ir_print_attr(b, &a->otherwise);
+    }
+    buf_printf(b, ")\n%s", op->doc);
+    if (op->symbol)
+        buf_printf(b, " Written `%%a %s %%b`.", op->symbol);
+}
+
+#define NAME_COLUMNS 20
+
+void op_text(Ctx *cx, Buf *b, const Op *op)
+{
+    size_t width = 0;
+    for (const OpArg *a = op->args; a && a->name; a++)
+        width = strlen(a->name) + 1 > width ? strlen(a->name) + 1 : width;
+    for (const OpAttr *a = op->attrs; a && a->name; a++)
+        width = strlen(a->name) > width ? strlen(a->name) : width;
+    int columns = (int)(width < NAME_COLUMNS ? width : NAME_COLUMNS);
+    op_signature(b, op);
+    buf_char(b, '\n');
+    for (const OpArg *a = op->args; a && a->name; a++)
+        buf_printf(b, "  %%%-*s  %s\n", columns - 1, a->name, a->doc);
+    for (const OpAttr *a = op->attrs; a && a->name; a++)
+        buf_printf(b, "  %-*s  %s (%s%s%s)\n", columns, a->name, a->doc, attr_type_words(a),
+                   a->or_none ? " or None" : "", a->required ? ", must be given" : "");
+    buf_printf(b, "shapes: %s\n", op->shapes);
+    shape_lines(b, op);
+    buf_char(b, '\n');
+    op_shown(cx, b, op, false, true);
+    if (op->grad)
+        buf_printf(b, "\ngradient: %s\n", op->grad);
+    while (b->n && buf_text(b)[b->n - 1] == '\n')
+        buf_cut(b, b->n - 1);
 }

@@ -4,18 +4,19 @@
 
 #include "ir/op.h"
 
-/* The operator on small values, as the text of a cell: the row's own example, else one for its first sample. Empty where there is
- * neither. */
-void op_example(Buf *b, const Op *op);
 /* What a word in rows' `shapes` means: "window(d, k)" and its formula. */
 typedef struct ShapeWord {
     const char *word, *meaning; /* a table of them ends with a NULL word */
 } ShapeWord;
 
 extern const ShapeWord shape_words[];
-/* The shapes of its arguments and result, then a line for each of these words in it. */
-void op_shapes(Buf *b, const Op *op);
-/* The loops of its compute for the first sample; nothing for a kernel, or where the shape is known only when it runs. */
-void op_loops(Ctx *cx, Buf *b, const Op *op);
+/* An item of a list for each attribute: its type, default and meaning. */
+void doc_attributes(Buf *b, const OpAttr *schema);
+/* How it is called, and what it does. */
+void op_signature(Buf *b, const Op *op);
+/* All about it: arguments, attributes, shapes, an example with its value, that as loops. As plain text that ends without a line end, and
+ * as Markdown; there the value is left out unless it is to be computed: its last digits depend on the machine. */
+void op_page(Ctx *cx, Buf *b, const Op *op, bool run);
+void op_text(Ctx *cx, Buf *b, const Op *op);
 
 #endif

@@ -7,7 +7,6 @@
 #include "base/buf.h"
 #include "base/diag.h"
 #include "include/relay.h"
-#include "ir/print.h"
 #include "passes/analysis.h"
 #include "passes/pass.h"
 #include "session/explain.h"
@@ -18,91 +17,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- attributes of operators, parameters of passes */
-
-static void default_value(Buf *b, const OpAttr *a)
-{
-    if (a->required) {
-        buf_str(b, "must be given");
-        return;
-    }
-    buf_str(b, "default `");
-    ir_print_attr(b, &a->otherwise);
-    buf_char(b, '`');
-}
-
-static void schema_items(Buf *b, const OpAttr *schema)
-{
-    for (const OpAttr *a = schema; a && a->name; a++) {
-        buf_printf(b, "- `%s`, %s%s, ", a->name, attr_type_words(a), a->or_none ? " or None" : "");
-        default_value(b, a);
-        buf_printf(b, ": %s\n", a->doc);
-    }
-}
-
 /* ---- operators */
 
-static const char *fusion(OpPattern p)
-{
-    switch (p) {
-    case OP_ELEMWISE: return "element by element";
-    case OP_BROADCAST: return "broadcasting";
-    case OP_INJECTIVE: return "moves elements";
-    case OP_REDUCE: return "reduces";
-    case OP_OUT_FUSABLE: return "takes element-wise operators in behind it";
-    case OP_TUPLE: return "a tuple";
-    case OP_OPAQUE: return "never fused";
-    }
-    return "";
-}
-
 static Ctx cx;
-
-static void put_example(Buf *b, const Op *op)
-{
-    op_example(b, op);
-}
-
-static void put_loops(Buf *b, const Op *op)
-{
-    op_loops(&cx, b, op);
-}
-
-/* A block of code with what `put` writes; nothing when it writes nothing. */
-static void fenced(Buf *b, const char *language, const Op *op, void (*put)(Buf *b, const Op *op))
-{
-    Buf text = {0};
-    put(&text, op);
-    while (text.n && buf_text(&text)[text.n - 1] == '\n')
-        text.n--;
-    if (text.n)
-        buf_printf(b, "```%s\n%.*s\n```\n\n", language, (int)text.n, buf_text(&text));
-    buf_deinit(&text);
-}
-
-static void one_operator(Buf *b, const Op *op)
-{
-    buf_printf(b, "### %s\n\n%s", op->name, op->doc);
-    if (op->symbol)
-        buf_printf(b, " Written `%%a %s %%b`.", op->symbol);
-    buf_str(b, "\n\n");
-    for (const OpArg *a = op->args; a->name; a++)
-        buf_printf(b, "- `%%%s`: %s\n", a->name, a->doc);
-    schema_items(b, op->attrs);
-    buf_printf(b, "- %s; fusion: %s\n", op->compute ? "loops" : "a kernel", fusion(op->pattern));
-    buf_printf(b, "- shapes: `%s`\n", op->shapes);
-    if (op->grad)
-        buf_printf(b, "- gradient: `%s`\n", op->grad);
-    buf_char(b, '\n');
-    fenced(b, "relay", op, put_example);
-    fenced(b, "text", op, put_loops);
-}
 
 static void family(Buf *b, const char *name, const Op *ops)
 {
     buf_printf(b, "## %s\n\n", name);
     for (const Op *op = ops; op->name; op++)
-        one_operator(b, op);
+        op_page(&cx, b, op, false);
 }
 
 static void operators(Buf *b)
@@ -117,7 +40,7 @@ static void operators(Buf *b)
             "them:\n\n");
     for (const ShapeWord *w = shape_words; w->word; w++)
         buf_printf(b, "- `%s`: %s\n", w->word, w->meaning);
-    buf_char(b, '\n');
+    buf_str(b, "\nIn loops, `x[i] or v` is v where the index lies outside x.\n\n");
 #define FAMILY(name) family(b, #name, name##_ops);
 #include "stdlib/families.def"
 #undef FAMILY
@@ -134,7 +57,7 @@ static void pass_page(Buf *b)
         buf_printf(b, "## %s\n\n%s Level %d%s%s.\n\n", (*p)->name, (*p)->doc, (*p)->opt_level,
                    (*p)->needs_types ? "; types are inferred before" : "",
                    (*p)->other_values ? "; programs compute something else afterwards" : "");
-        schema_items(b, (*p)->params);
+        doc_attributes(b, (*p)->params);
         if ((*p)->params)
             buf_char(b, '\n');
     }

@@ -34,7 +34,7 @@ static Tensor *run_one(const TeProgram *p, int n, Tensor *const *inputs)
 static const char *printed(const TeProgram *p)
 {
     Buf b = {0};
-    te_print(&b, p);
+    te_print(&b, p, NULL);
     char *text = arena_copy_text(&arena, buf_text(&b), b.n);
     buf_deinit(&b);
     return text;
@@ -76,6 +76,25 @@ static void test_unneeded(void)
     TeProgram *q = te_inline(&cx, &arena, p);
     CHECK(q->n_stages == 1);
     CHECK_TEXT(printed(q), "for i0 in 0..4:\n  out[i0] = abs(-x[i0])\n");
+}
+
+/* What a reader sees: a name for what is used twice, no sums with negative numbers, brackets where they are needed. */
+static void test_printed(void)
+{
+    int64_t shape[1] = {4};
+    TeBuilder b;
+    te_begin(&b, &cx, &arena);
+    TeTensor x = te_add_input(&b, f32, 1, shape);
+    Te *i[1] = {te_binary(&b, TE_ADD, te_axis(&b, 0), te_int(&b, -1))};
+    Te *v = te_load_or(&b, x, i, te_number(&b, f32, 0));
+    v = te_binary(&b, TE_MUL,
+                  te_unary(&b, TE_EXP, te_binary(&b, TE_ADD, v, te_number(&b, f32, -0.5))),
+                  te_number(&b, f32, 3));
+    v = te_select(&b, te_binary(&b, TE_GT, v, te_number(&b, f32, 1)), v, te_number(&b, f32, 1));
+    TeTensor y = te_map(&b, f32, 1, shape, v);
+    CHECK_TEXT(printed(te_finish(&b, 1, &y, false)),
+               "for i0 in 0..4:\n  out[i0] = v0 > 1 ? v0 : 1\n"
+               "    where v0 = exp((x[i0 - 1] or 0) - 0.5) * 3\n");
 }
 
 static TeProgram *product_of(int64_t m, int64_t k, int64_t n, DType dtype)
@@ -192,6 +211,7 @@ int main(void)
     arena_init(&arena, &cx.limits);
     test_reshape_is_view();
     test_unneeded();
+    test_printed();
     test_contraction();
     test_scalars();
     test_threads();
