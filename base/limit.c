@@ -120,7 +120,7 @@ static void report(Limits *l, LimitKind kind)
     case LIMIT_TIME:
         d = diag_error(l->diags, E0502_TIME, nowhere, "the time limit of %g seconds was reached",
                        l->seconds_most);
-        diag_help(d, "a larger limit gives it more time");
+        diag_help(d, "`:limit time SECONDS` sets another");
         return;
     case LIMIT_MEMORY:
         if (l->memory_most == 0) {

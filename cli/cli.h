@@ -27,6 +27,24 @@ typedef struct CliOption {
     const char *key; /* in the request; NULL: the name */
 } CliOption;
 
+/* What evaluations may use up; face_init reads them. */
+#define LIMIT_OPTIONS                                        \
+    {.name = "time-limit",                                   \
+     .arg = "SECONDS",                                       \
+     .number = true,                                         \
+     .key = "time_limit",                                    \
+     .doc = "evaluation ends then; default: none"},          \
+        {.name = "memory-limit",                             \
+         .arg = "MIB",                                       \
+         .number = true,                                     \
+         .key = "memory_limit",                              \
+         .doc = "default: three quarters of the machine's"}, \
+        {.name = "depth-limit",                              \
+         .arg = "CALLS",                                     \
+         .number = true,                                     \
+         .key = "depth_limit",                               \
+         .doc = "how deep calls nest; default: as memory allows"}
+
 typedef struct CliArgs {
     const CliCommand *command;
     ColorMode color;

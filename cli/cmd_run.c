@@ -18,6 +18,7 @@ static const CliOption options[] = {
      .number = true,
      .doc = "uniform values for the tensors that remain"},
     {.name = "json", .doc = "prints the result as JSON, and diagnostics as JSON lines"},
+    LIMIT_OPTIONS,
     {.letter = 'o', .name = "out", .arg = "FILE.npz", .doc = "writes the result"},
     {0},
 };

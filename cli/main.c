@@ -20,6 +20,7 @@ static const CliOption options[] = {
     {.name = "exec",
      .arg = "interp|jit|gpu",
      .doc = "the engine; default `jit` where it is built in"},
+    LIMIT_OPTIONS,
     {.name = "version", .doc = "prints the version"},
     {0},
 };
@@ -58,7 +59,10 @@ static int run_scripts(const CliArgs *args)
 {
     if (cli_value(args, "version"))
         return print_version();
-    ReplOptions repl = {.engine = cli_value(args, "exec"), .color = args->color};
+    ReplOptions repl = {.engine = cli_value(args, "exec"),
+                        .color = args->color,
+                        .params = args->params,
+                        .n_params = args->n_params};
     if (args->n_operands == 0)
         return repl_run(&repl);
     const char *first = args->operands[0];

@@ -31,7 +31,10 @@ static int run_stage(Face *face, const CliArgs *args, const char *stage, const c
 int cli_stage(const CliArgs *args, const char *stage, const char *path)
 {
     Face face;
-    if (!face_init(&face, &(ReplOptions){.color = args->color}, SIGNALS_SCRIPT))
+    if (!face_init(&face,
+                   &(ReplOptions){
+                       .color = args->color, .params = args->params, .n_params = args->n_params},
+                   SIGNALS_SCRIPT))
         return RELAY_LIMIT;
     face.show.stream = face.show.err;
     face.show.json = cli_value(args, "json") != NULL;

@@ -90,7 +90,8 @@ typedef struct RelayOptions {
 RelaySession *relay_session_new(const RelayOptions *options);
 void relay_session_free(RelaySession *s);
 
-/* Changes an option of a living session by name ("color", "width", "engine", "threads", "time_limit"). */
+/* Changes an option of a living session by name ("color", "width", "engine", "threads", "time_limit",
+ * "memory_limit" in MiB, "depth_limit", "output_limit"). */
 bool relay_session_set(RelaySession *s, const char *option, const char *value);
 
 /* ---- cells ---------------------------------------------------------------------------------------------------- */

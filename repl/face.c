@@ -2,6 +2,8 @@
 
 #include "repl/term.h"
 
+#include <string.h>
+
 bool face_init(Face *f, const ReplOptions *options, SignalsUse use)
 {
     *f = (Face){0};
@@ -18,6 +20,9 @@ bool face_init(Face *f, const ReplOptions *options, SignalsUse use)
         signals_free(f->signals);
         return false;
     }
+    for (size_t i = 0; i < options->n_params; i++)
+        if (strstr(options->params[i].key, "_limit"))
+            relay_session_set(f->session, options->params[i].key, options->params[i].value);
     signals_attach(f->signals, f->session);
     return true;
 }

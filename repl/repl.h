@@ -9,6 +9,8 @@
 typedef struct ReplOptions {
     const char *engine;         /* NULL: the best that is built in */
     ColorMode color;
+    const RelayParam *params;   /* options of the session by name; others are left out */
+    size_t n_params;
 } ReplOptions;
 
 /* Reads cells from standard input until it ends or the person leaves: with prompts on a terminal,

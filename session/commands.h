@@ -33,4 +33,10 @@ void explain_types(CommandCall *c);
 /* Infers the module's types and shows how, step by step; false after diagnostics. */
 bool explain_module(RelaySession *s, Module *m, const Module *env);
 
+/* limits.c: three quarters of the machine's memory. */
+size_t limit_default_memory(void);
+/* Sets "time_limit" (seconds), "memory_limit" (MiB), "depth_limit" or "output_limit"; "none" or "0": there is none. False for another
+ * option or no amount. */
+bool limit_set(RelaySession *s, const char *option, const char *amount);
+
 #endif

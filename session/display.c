@@ -13,7 +13,8 @@
 /* A large tensor among other things is told by its type, first elements and statistics; by itself its corners are shown. */
 static ShowStyle show_style(const RelaySession *s, Value v)
 {
-    ShowStyle style = {.width = s->options.width};
+    ShowStyle style = {
+        .width = s->options.width, .elements = s->output_most, .list = s->output_most};
     if (value_is_object(v)) {
         style.elements = BOUND_ELEMENTS_MOST;
         style.large = SHOW_SUMMARY;

@@ -50,6 +50,7 @@ struct RelaySession {
     int loading; /* nesting of :load */
     Module *
         last; /* the newest item that was no command: what commands without an argument are about; NULL: none */
+    int64_t output_most; /* elements of a value that are shown; 0: the usual */
     bool quit; /* :quit was run in this cell; nothing behind it is */
     struct Stops *stops; /* breakpoints and watched variables; NULL: none */
     RelayStepper stepper;

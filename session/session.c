@@ -15,13 +15,6 @@ const char *relay_version(void)
     return RELAY_VERSION;
 }
 
-/* Three quarters of the machine's memory: enough to work with, and little enough that the machine stays usable. */
-static size_t default_memory(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (size_t)pages / 4 * 3 * (size_t)size : 0;
-}
-
 RelaySession *relay_session_new(const RelayOptions *options)
 {
     RelaySession *s = calloc(1, sizeof *s);
@@ -30,7 +23,8 @@ RelaySession *relay_session_new(const RelayOptions *options)
     if (options)
         s->options = *options;
     bool ok = ctx_init(&s->cx, &stdlib_ops);
-    s->cx.limits.memory_most = s->options.memory_limit ? s->options.memory_limit : default_memory();
+    s->cx.limits.memory_most =
+        s->options.memory_limit ? s->options.memory_limit : limit_default_memory();
     s->cx.limits.seconds_most = s->options.time_limit;
     s->cx.limits.depth_most = s->options.depth_limit;
     s->cx.pool = pool_new(s->options.threads);
@@ -107,8 +101,6 @@ bool relay_session_set(RelaySession *s, const char *option, const char *value)
         s->options.color = on;
     else if (!strcmp(option, "width"))
         s->options.width = atoi(value);
-    else if (!strcmp(option, "time_limit"))
-        s->cx.limits.seconds_most = strtod(value, NULL);
     else if (!strcmp(option, "engine"))
         return engine_parse(value, &s->engine);
     else if (!strcmp(option, "threads")) {
@@ -117,7 +109,7 @@ bool relay_session_set(RelaySession *s, const char *option, const char *value)
     } else if (!strcmp(option, "warm"))
         session_load_prelude(s);
     else
-        return false;
+        return limit_set(s, option, value);
     return true;
 }
 
