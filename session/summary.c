@@ -112,16 +112,35 @@ typedef struct Row {
     const Op *op; /* NULL: a call of a function */
     const char *layer, *what, *type; /* in the arena */
     double weights; /* elements */
-    TeCost cost;
+    TeCost cost; /* of a call of a function: of what that does, a recursion counted once */
     double bytes; /* of its result, as far as known */
+    double inside; /* of the results of the function at the most */
+    bool again; /* it calls a function that is under way */
     size_t last_use; /* of its result: a row */
 } Row;
+
+typedef struct Totals {
+    double weights, trainable, bytes; /* of the parameters that are weights */
+    double inputs; /* bytes of the others */
+    size_t n_weights;
+    double multiply_adds, operations;
+    double most; /* bytes of results that are alive at one time */
+    bool again; /* there is a recursion in it */
+} Totals;
+
+/* What is said of a function. */
+typedef struct Piece {
+    Totals totals;
+    bool done, plain; /* its totals are there; there are no weights and products in it */
+    const char *text, *html; /* in the arena */
+} Piece;
 
 typedef struct Summary {
     RelaySession *s;
     Module *module;
     Weights weights;
     Arena arena;
+    PtrMap pieces; /* Function -> Piece */
     Vec(Row) rows; /* of the function in work, in the order of evaluation */
     PtrMap row_of; /* Call -> its row's position + 1 */
     PtrMap counted; /* weights that a row has shown */
@@ -179,6 +198,18 @@ static void note_uses(Summary *m, const Expr *arg, size_t at)
     }
 }
 
+/* A call of a function costs what the function does; within itself nothing. */
+static void call_totals(const Summary *m, const Call *c, Row *row)
+{
+    const Piece *p = ptrmap_find(&m->pieces, callee_of(&m->weights, c));
+    row->again = p && (!p->done || p->totals.again);
+    if (!p || !p->done)
+        return;
+    row->cost.multiply_adds = p->totals.multiply_adds;
+    row->cost.operations = p->totals.operations;
+    row->inside = p->totals.most;
+}
+
 static WalkNext add_row(void *data, const Expr *e)
 {
     Summary *m = data;
@@ -195,6 +226,8 @@ static WalkNext add_row(void *data, const Expr *e)
     row.bytes = size_of(c->base.type).bytes;
     if (op)
         call_cost(&m->s->cx, &m->arena, c, op->op, &row.cost);
+    else
+        call_totals(m, c, &row);
     buf_deinit(&what);
     count_weights(m, &row);
     for (uint32_t i = 0; i < c->args.n; i++)
@@ -205,14 +238,6 @@ static WalkNext add_row(void *data, const Expr *e)
 }
 
 /* ---- totals ------------------------------------------------------------------------------------------------------------------ */
-
-typedef struct Totals {
-    double weights, trainable, bytes; /* of the parameters that are weights */
-    double inputs; /* bytes of the others */
-    size_t n_weights;
-    double multiply_adds, operations;
-    double most; /* bytes of results that are alive at one time */
-} Totals;
 
 static void total_params(const Summary *m, const Function *fn, Totals *t)
 {
@@ -243,6 +268,8 @@ static void total_rows(Summary *m, const Function *fn, Totals *t)
         const Row *row = &m->rows.at[i];
         t->multiply_adds += row->cost.multiply_adds;
         t->operations += row->cost.operations;
+        t->again = t->again || row->again;
+        t->most = alive + row->inside > t->most ? alive + row->inside : t->most;
         alive += row->bytes;
         t->most = alive > t->most ? alive : t->most;
         ends[row->last_use] += row->bytes;
@@ -339,6 +366,8 @@ static void totals_text(const Totals *t, Buf *out)
     put_count(out, t->multiply_adds);
     buf_str(out, "\noperations     ");
     put_count(out, t->operations);
+    if (t->again)
+        buf_str(out, "\nrecursion      each round is counted once");
     buf_str(out, "\nmemory         ");
     put_bytes(out, t->bytes);
     buf_str(out, " weights, ");
@@ -348,51 +377,125 @@ static void totals_text(const Totals *t, Buf *out)
     buf_str(out, " results at the most\n");
 }
 
-static void summarise(Summary *m, const Def *def, bool first, Buf *text, Buf *html)
+static void print_piece(Summary *m, const Def *def, Piece *p)
 {
-    Totals t = {0};
+    Buf text = {0}, html = {0};
+    const Type *type = def->fn->base.type;
+    buf_printf(&text, "@%s: %s\n\n", def->name->text,
+               type ? type_str(&m->s->cx, type_find(type)->result) : "?");
+    buf_printf(&html, "<p><b>@%s</b></p>", def->name->text);
+    table_text(m, &text);
+    table_html(m, &html);
+    buf_char(&text, '\n');
+    size_t from = text.n;
+    totals_text(&p->totals, &text);
+    buf_str(&html, "<pre>");
+    buf_html(&html, buf_text(&text) + from, text.n - from);
+    buf_str(&html, "</pre>");
+    p->text = kept(m, &text);
+    p->html = kept(m, &html);
+    buf_deinit(&text);
+    buf_deinit(&html);
+}
+
+static void summarise(Summary *m, const Def *def)
+{
+    Piece *p = ptrmap_find(&m->pieces, def->fn);
     m->rows.n = 0;
     ptrmap_clear(&m->row_of);
     ir_walk(def->fn->body, NULL, add_row, m);
-    total_params(m, def->fn, &t);
-    total_rows(m, def->fn, &t);
-    if (!first && t.n_weights == 0 && t.multiply_adds == 0)
-        return;
-    buf_printf(text, "%s@%s: ", text->n ? "\n" : "", def->name->text);
-    buf_str(text,
-            def->fn->base.type ? type_str(&m->s->cx, type_find(def->fn->base.type)->result) : "?");
-    buf_str(text, "\n\n");
-    buf_printf(html, "<p><b>@%s</b></p>", def->name->text);
-    table_text(m, text);
-    table_html(m, html);
-    buf_char(text, '\n');
-    size_t from = text->n;
-    totals_text(&t, text);
-    buf_str(html, "<pre>");
-    buf_html(html, buf_text(text) + from, text->n - from);
-    buf_str(html, "</pre>");
+    total_params(m, def->fn, &p->totals);
+    total_rows(m, def->fn, &p->totals);
+    p->plain = p->totals.n_weights == 0 && p->totals.multiply_adds == 0;
+    p->done = true;
+    print_piece(m, def, p);
+}
+
+/* ---- all functions ----------------------------------------------------------------------------------------------------------- */
+
+/* A function whose callees are summarised before it. */
+typedef struct Visit {
+    const Def *def;
+    Summary *m;
+    Vec(const Def *) callees;
+    size_t next;
+} Visit;
+
+static WalkNext add_callee(void *data, const Expr *e)
+{
+    Visit *v = data;
+    const GlobalVar *g = expr_as_global(e);
+    const Def *def = g ? module_find(v->m->module, g->name) : NULL;
+    if (def && def->fn)
+        vec_push(&v->callees, &v->m->arena, def);
+    return WALK_ON;
+}
+
+/* The first visit of a function; NULL where it was visited before. */
+static Visit *visit(Summary *m, const Def *def)
+{
+    if (ptrmap_find(&m->pieces, def->fn))
+        return NULL;
+    ptrmap_put(&m->pieces, def->fn, arena_alloc_must(&m->arena, 1, sizeof(Piece)));
+    memset(ptrmap_find(&m->pieces, def->fn), 0, sizeof(Piece));
+    Visit *v = arena_alloc_must(&m->arena, 1, sizeof *v);
+    *v = (Visit){.def = def, .m = m};
+    ir_walk(&def->fn->base, NULL, add_callee, v);
+    return v;
+}
+
+/* Callees first; a function that is called while its own are under way counts nothing there. */
+static void summarise_reached(Summary *m, const Def *def)
+{
+    Vec(Visit *) under_way = {0};
+    vec_push(&under_way, &m->arena, visit(m, def));
+    while (under_way.n && !limit_hit(&m->s->cx.limits)) {
+        Visit *v = under_way.at[under_way.n - 1], *next = NULL;
+        while (v && v->next < v->callees.n && !next)
+            next = visit(m, v->callees.at[v->next++]);
+        if (next) {
+            vec_push(&under_way, &m->arena, next);
+            continue;
+        }
+        if (v)
+            summarise(m, v->def);
+        under_way.n--;
+    }
+}
+
+static void join_pieces(Summary *m, size_t n, const Def *const *defs, const Name *first)
+{
+    Buf text = {0}, html = {0};
+    for (int rest = 0; rest < 2; rest++)
+        for (size_t i = 0; i < n; i++) {
+            const Piece *p = ptrmap_find(&m->pieces, defs[i]->fn);
+            if (!p || !p->done || (defs[i]->name == first) == rest || (rest && p->plain))
+                continue;
+            buf_printf(&text, "%s%s", text.n ? "\n" : "", p->text);
+            buf_str(&html, p->html);
+        }
+    emit_view(m->s, &text, &html);
+    buf_deinit(&text);
+    buf_deinit(&html);
 }
 
 /* Every function with weights or products in it, `first` before the others; what a loop does counts once. */
 static void summary_show(RelaySession *s, Module *m, const Name *first)
 {
     Summary sum = {.s = s, .module = m, .weights = {.module = m}};
-    Buf text = {0}, html = {0};
     arena_init(&sum.arena, &s->cx.limits);
     find_weights(&sum.weights);
     const Def **defs = arena_new_array(&sum.arena, const Def *, m->defs.n);
     size_t n = defs ? module_sorted_defs(m, defs, false) : 0;
-    for (int rest = 0; rest < 2; rest++)
-        for (size_t i = 0; i < n; i++)
-            if (defs[i]->fn && (defs[i]->name == first) != rest && !limit_hit(&s->cx.limits))
-                summarise(&sum, defs[i], !rest, &text, &html);
-    emit_view(s, &text, &html);
-    buf_deinit(&text);
-    buf_deinit(&html);
-    ptrmap_deinit(&sum.weights.of);
-    ptrmap_deinit(&sum.weights.lets);
-    ptrmap_deinit(&sum.row_of);
-    ptrmap_deinit(&sum.counted);
+    const Def *entry = module_find(m, first);
+    if (entry && entry->fn)
+        summarise_reached(&sum, entry);
+    for (size_t i = 0; i < n; i++)
+        summarise_reached(&sum, defs[i]);
+    join_pieces(&sum, n, defs, first);
+    PtrMap *maps[] = {&sum.weights.of, &sum.weights.lets, &sum.row_of, &sum.counted, &sum.pieces};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        ptrmap_deinit(maps[i]);
     arena_deinit(&sum.arena);
 }
 

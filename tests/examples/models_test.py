@@ -43,6 +43,8 @@ MULTIPLY_ADDS = {
     "testing.squeezenet1_1": 349537280, "testing.densenet121": 1761689600, "testing.densenet161": 4315133952,
     "testing.densenet169": 1923680512, "testing.densenet201": 2182074368, "testing.inception_v3": 5713216096,
     "testing.lstm": 512, "testing.synthetic": 67392,
+    # a round of the recursion; the tree: a node with one child
+    "testing.rnn": 32768, "testing.gru": 98304, "testing.lstm_loop": 131072, "testing.charrnn": 11100, "testing.treelstm": 270000,
 }
 INPUTS = {"data", "data1", "data2", "data3", "category", "letter", "word"}
 
