@@ -84,19 +84,6 @@ static bool attr_of_constant(Arena *arena, const OpAttr *schema, const Constant 
     return v.t.rank == 2;
 }
 
-/* A call for which there is a type, if that can be told yet. */
-static bool has_type(Ctx *cx, Expr *call)
-{
-    Diags quiet, *kept = cx->diags;
-    diags_init(&quiet, NULL);
-    cx->diags = &quiet;
-    expr_type_ops(cx, call);
-    bool good = quiet.errors == 0;
-    cx->diags = kept;
-    diags_deinit(&quiet);
-    return good;
-}
-
 /* What both operators call by the same name. */
 static uint32_t copy_attrs(const Op *to, const Attrs *from, const char *const *made, Attr *attrs)
 {
@@ -132,7 +119,7 @@ static Expr *to_static(Rewriter *rw, const Call *call, const char *const *keys)
             return NULL;
     }
     Expr *made = ops_call(&m, name, n, args, n_attrs, attrs);
-    return made && has_type(rw->cx, made) ? made : NULL;
+    return made && expr_try_type_ops(rw->cx, made) ? made : NULL;
 }
 
 static Expr *make_static(Rewriter *rw, const Expr *old, Expr *now)
@@ -147,7 +134,7 @@ static Expr *make_static(Rewriter *rw, const Expr *old, Expr *now)
         if (known)
             break;
     }
-    if (now == old || !has_type(rw->cx, now) || !now->type)
+    if (now == old || !expr_try_type_ops(rw->cx, now))
         return now;
     return fold_op_call(rw->cx, rw->module, expr_as_call(now), now, FOLD_NEVER | OP_QUANTISED);
 }

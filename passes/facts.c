@@ -146,3 +146,18 @@ bool purity_movable(Purity *p, const Expr *e)
     default: return is_plain_data(e->type) && purity_of(p, e);
     }
 }
+
+static WalkNext note_global(void *data, const Expr *e)
+{
+    const GlobalVar *g = expr_as_global(e);
+    if (g)
+        ptrmap_put(data, g->name, NULL);
+    return WALK_ON;
+}
+
+void note_named(const Module *m, PtrMap *named)
+{
+    for (size_t i = 0; i < m->defs.n; i++)
+        if (m->defs.at[i].fn)
+            ir_walk(&m->defs.at[i].fn->base, note_global, NULL, named);
+}

@@ -11,6 +11,7 @@
  * operands what follows from that of its result. */
 #include "passes/gradient.h"
 
+#include "passes/facts.h"
 #include "passes/types.h"
 
 #include "stdlib/ops/ops.h"
@@ -240,13 +241,17 @@ static Function *gradient_of(PassRun *run, First *f, const Def *def)
     return differentiate(f, def->fn);
 }
 
+/* What other functions name they go on calling, so it stays as it is. */
 bool gradient_first_order(PassRun *run, Module *old)
 {
     LetMaker make = {.cx = run->cx, .arena = &run->module->arena, .scratch = &run->scratch};
     bool ok = true;
+    PtrMap named = {0};
+    note_named(old, &named);
     for (size_t i = 0; i < old->defs.n && ok; i++) {
         const Def *def = &old->defs.at[i];
-        if (!def->fn || def->imported || function_is_skipped(def->fn))
+        if (!def->fn || def->imported || function_is_skipped(def->fn) ||
+            ptrmap_has(&named, def->name))
             continue;
         First f = {.run = run, .make = make, .is_main = str_is(str_of(def->name->text), "main")};
         f.lets.make = &f.make;
@@ -258,6 +263,7 @@ bool gradient_first_order(PassRun *run, Module *old)
         if (ok && now != def->fn)
             module_define(run->module, def->name, now, def->span, run->module);
     }
+    ptrmap_deinit(&named);
     return ok;
 }
 

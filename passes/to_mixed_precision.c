@@ -7,6 +7,7 @@
  * An operator always takes the low type, never does, or follows: it does where each operand has it already or is a variable or
  * constant. What has types that are written or needed elsewhere (functions that something names, parameters of functions, fields of
  * constructors, contents of references, what is matched) keeps them. */
+#include "passes/facts.h"
 #include "passes/pass.h"
 #include "passes/types.h"
 
@@ -301,6 +302,25 @@ static const Attrs *low_attrs(const Mixed *x, Arena *arena, const Call *old, con
                                                                 : attrs;
 }
 
+/* The call with operands of that kind of floating types; NULL after an error. */
+static Expr *convert_operands(Rewriter *rw, const Call *old, const Call *now, Wanted wanted)
+{
+    const Mixed *x = rw->data;
+    Arena *arena = &rw->module->arena;
+    Expr **args = arena_new_array(&x->run->scratch, Expr *, now->args.n + 1);
+    bool changed = false;
+    for (uint32_t i = 0; args && i < now->args.n; i++) {
+        args[i] = convert(rw, now->args.at[i], old->args.at[i]->type, wanted);
+        if (!args[i])
+            return NULL;
+        changed |= args[i] != now->args.at[i];
+    }
+    const Attrs *attrs = wanted == LOW ? low_attrs(x, arena, old, now->attrs) : now->attrs;
+    if (!changed && attrs == now->attrs)
+        return (Expr *)(uintptr_t)&now->base;
+    return expr_call(arena, now->base.span, now->callee, now->args.n, args, attrs);
+}
+
 static Expr *convert_op(Rewriter *rw, const Call *old, const Call *now)
 {
     Mixed *x = rw->data;
@@ -310,19 +330,9 @@ static Expr *convert_op(Rewriter *rw, const Call *old, const Call *now)
         return NULL;
     bool low = category == ALWAYS || (category != NEVER && can_follow(x, now));
     low = low && !is_too_wide(x, old);
-    Arena *arena = &rw->module->arena;
-    Expr **args = arena_new_array(&x->run->scratch, Expr *, now->args.n + 1);
-    bool changed = false;
-    for (uint32_t i = 0; args && i < now->args.n; i++) {
-        args[i] = convert(rw, now->args.at[i], old->args.at[i]->type, low ? LOW : HIGH);
-        if (!args[i])
-            return NULL;
-        changed |= args[i] != now->args.at[i];
-    }
-    const Attrs *attrs = low ? low_attrs(x, arena, old, now->attrs) : now->attrs;
-    if (!changed && attrs == now->attrs)
-        return (Expr *)(uintptr_t)&now->base;
-    return expr_call(arena, now->base.span, now->callee, now->args.n, args, attrs);
+    Expr *e = convert_operands(rw, old, now, low ? LOW : HIGH);
+    /* Some operators take one floating type only, such as the scales of quantised ones. */
+    return !e || expr_try_type_ops(rw->cx, e) ? e : convert_operands(rw, old, now, AS_BEFORE);
 }
 
 /* ---- everything else --------------------------------------------------------------------------------------------- */
@@ -493,15 +503,6 @@ static WalkNext note_node(void *data, const Expr *e)
     return WALK_ON;
 }
 
-static WalkNext note_global(void *data, const Expr *e)
-{
-    Mixed *x = data;
-    const GlobalVar *g = expr_as_global(e);
-    if (g)
-        ptrmap_put(&x->named, g->name, NULL);
-    return WALK_ON;
-}
-
 static bool keeps_result(const Mixed *x, const Def *def)
 {
     const AttrValue *keep =
@@ -529,9 +530,7 @@ static Function *convert_def(PassRun *run, Mixed *x, const Def *def)
 /* Functions that only their own text names are called by nobody in it. */
 static bool convert_defs(PassRun *run, Mixed *x, Module *old)
 {
-    for (size_t i = 0; i < old->defs.n; i++)
-        if (old->defs.at[i].fn)
-            ir_walk(&old->defs.at[i].fn->base, note_global, NULL, x);
+    note_named(old, &x->named);
     for (size_t i = 0; i < old->defs.n; i++) {
         const Def *def = &old->defs.at[i];
         if (!def->fn || def->imported || function_is_skipped(def->fn))

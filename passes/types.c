@@ -48,16 +48,13 @@ static const Type *projected_type(const TupleGet *get)
 static const Type *call_type(Ctx *cx, const Call *call)
 {
     const Type *types[ARGS_MOST];
-    const Value *values[ARGS_MOST];
     const Op *op = expr_call_of_op(&call->base);
     if (!op || call->args.n > ARGS_MOST)
         return NULL;
-    for (uint32_t i = 0; i < call->args.n; i++) {
-        const Constant *c = expr_as_constant(call->args.at[i]);
+    for (uint32_t i = 0; i < call->args.n; i++)
         types[i] = call->args.at[i]->type;
-        values[i] = c ? &c->value : NULL;
-    }
-    return op_type(cx, op, call->attrs, call->base.span, call->args.n, types, values);
+    /* Without the values of constants: the checker has none either, and a type is the same whoever finds it. */
+    return op_type(cx, op, call->attrs, call->base.span, call->args.n, types, NULL);
 }
 
 static WalkNext skip_typed(void *data, const Expr *e)
@@ -88,6 +85,18 @@ Expr *expr_type_ops(Ctx *cx, Expr *e)
     if (e)
         ir_walk(e, skip_typed, type_node, cx);
     return e;
+}
+
+bool expr_try_type_ops(Ctx *cx, Expr *e)
+{
+    Diags quiet, *kept = cx->diags;
+    diags_init(&quiet, NULL);
+    cx->diags = &quiet;
+    expr_type_ops(cx, e);
+    bool good = quiet.errors == 0 && e && e->type;
+    cx->diags = kept;
+    diags_deinit(&quiet);
+    return good;
 }
 
 const Type *expr_tensor_type(const Expr *e)

@@ -10,6 +10,9 @@ void expr_keep_type(Expr *now, const Expr *old);
 /* Types what is new below e as far as it consists of constants, tuples, projections and calls of operators. Returns e. */
 Expr *expr_type_ops(Ctx *cx, Expr *e);
 
+/* The same without a message where there is no type. Whether there is one. */
+bool expr_try_type_ops(Ctx *cx, Expr *e);
+
 /* The tensor type of e; NULL when it has none yet, or another. */
 const Type *expr_tensor_type(const Expr *e);
 
