@@ -5,6 +5,7 @@
  *
  * Each value between the weight and the product must have no other use. First, from the inputs to the results, which factor each value
  * can take; then, back from the products, which it takes; then the weights change. */
+#include "passes/facts.h"
 #include "passes/fold_scale.h"
 #include "passes/types.h"
 
@@ -28,19 +29,10 @@ typedef struct Backward {
     Vec(Factor *) all;
 } Backward;
 
-static void count_use(void *data, Expr *const *slot)
-{
-    Backward *b = data;
-    void **n = ptrmap_slot(&b->uses, *slot);
-    if (n)
-        *n = (void *)((uintptr_t)*n + 1);
-}
-
 static WalkNext note_node(void *data, const Expr *e)
 {
     Backward *b = data;
     vec_push(&b->order, &b->run->scratch, e);
-    ir_children(e, count_use, b);
     return WALK_ON;
 }
 
@@ -82,8 +74,7 @@ static Demand demand_of(const Backward *b, const Expr *e)
     case SCALE_SUM: return demand_of_sum(b, call);
     case SCALE_BIAS: {
         Demand d = operand_demand(b, call, 0);
-        const Type *t = expr_tensor_type(e);
-        return t && ops_axis(call->attrs, "axis", (int)t->n) == d.axis ? d : DEMAND_NONE;
+        return attrs_int(call->attrs, "axis", 1) == d.axis ? d : DEMAND_NONE;
     }
     case SCALE_PRODUCT:
     case SCALE_OTHER: break;
@@ -210,6 +201,7 @@ static Function *fold(PassRun *run, const Def *def)
 {
     Backward b = {.run = run};
     ir_walk(&def->fn->base, NULL, note_node, &b);
+    count_uses(&def->fn->base, &b.uses);
     for (size_t i = 0; i < b.order.n; i++)
         note_demand(&b, b.order.at[i]);
     for (size_t i = b.order.n; i-- > 0;)

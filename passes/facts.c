@@ -161,3 +161,21 @@ void note_named(const Module *m, PtrMap *named)
         if (m->defs.at[i].fn)
             ir_walk(&m->defs.at[i].fn->base, note_global, NULL, named);
 }
+
+static void count_use(void *data, Expr *const *slot)
+{
+    void **n = ptrmap_slot(data, *slot);
+    if (n)
+        *n = (void *)((uintptr_t)*n + 1);
+}
+
+static WalkNext count_children(void *data, const Expr *e)
+{
+    ir_children(e, count_use, data);
+    return WALK_ON;
+}
+
+void count_uses(const Expr *root, PtrMap *uses)
+{
+    ir_walk(root, count_children, NULL, uses);
+}

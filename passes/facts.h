@@ -19,6 +19,9 @@ bool purity_of(Purity *p, const Expr *e);
 /* Nobody can tell where and how often e is evaluated: it is pure, and its value holds no reference and no closure over one. */
 bool purity_movable(Purity *p, const Expr *e);
 
+/* Counts the uses of each node below root: node -> number, as a pointer. */
+void count_uses(const Expr *root, PtrMap *uses);
+
 /* Notes the name of every function that something in the module names, itself perhaps: name -> NULL. */
 void note_named(const Module *m, PtrMap *named);
 

@@ -57,7 +57,7 @@ bool scale_axes(const Call *call, ScaleAxes *out)
         return false;
     int64_t groups = attrs_int(call->attrs, "groups", 1);
     bool depthwise = w->dims[o] == groups && w->dims[i] == 1;
-    if (groups != 1 && depthwise)
+    if (depthwise)
         out->weight_in = o;
     return groups == 1 || depthwise;
 }

@@ -15,9 +15,11 @@
 typedef struct Site {
     OpsMake m;
     Purity *purity;
+    const PtrMap *uses; /* node -> number of its uses */
     const Op *op;
     const Call *call;
     Expr *const *args;
+    Expr *const *were;  /* the operands before they were simplified; NULL when they are others */
     const Type *type;   /* of the result, a tensor */
 } Site;
 
@@ -31,18 +33,23 @@ static const Call *call_of(const Site *s, const Expr *e, const char *op)
                : NULL;
 }
 
+/* Nothing else uses operand i, so that it goes away with the call. */
+static bool is_only_here(const Site *s, int i)
+{
+    return (uintptr_t)ptrmap_find(s->uses, s->args[i]) < 2 &&
+           (!s->were || (uintptr_t)ptrmap_find(s->uses, s->were[i]) < 2);
+}
+
+/* The call of that operator that operand 0 is, when it is for this call alone. */
+static const Call *inner_call(const Site *s, const char *op)
+{
+    return is_only_here(s, 0) ? call_of(s, s->args[0], op) : NULL;
+}
+
 static bool has_result_type(const Site *s, const Expr *e)
 {
     const Type *t = expr_tensor_type(e);
-    return t && type_is_static(t) && type_equal(t, s->type);
-}
-
-static bool same_dims(const Type *a, const Type *b)
-{
-    bool same = a->n == b->n;
-    for (uint32_t i = 0; same && i < a->n; i++)
-        same = a->dims[i] == b->dims[i] && a->dims[i] >= 0;
-    return same;
+    return t && type_equal(t, s->type);
 }
 
 static Attr attr_dtype(const Site *s)
@@ -123,39 +130,39 @@ static Expr *collapse_sum_like(const Site *s)
     return ops_call(&s->m, "collapse_sum_to", 2, args, 1, &attr);
 }
 
-static Expr *cast_like(const Site *s)
-{
-    Attr attr = attr_dtype(s);
-    return purity_of(s->purity, s->args[1]) ? ops_call(&s->m, "cast", 1, s->args, 1, &attr) : NULL;
-}
-
 /* ---- operands that change nothing ---------------------------------------------------------------- */
 
-static bool is_number(const Expr *e, double number)
+/* Operand i, of whatever rank, is one number, which is this one. */
+static bool is_number(const Site *s, int i, double number)
 {
-    const Constant *c = expr_as_constant(e);
-    return c && c->value.kind == VALUE_SCALAR && value_as_double(c->value) == number;
+    const Constant *c = expr_as_constant(s->args[i]);
+    TensorView v;
+    return c && value_view(&c->value, &v) && v.t.size == 1 && tensor_get_double(&v.t, 0) == number;
 }
 
-/* Every element is the number: 0 or 1. */
-static bool is_all(const Site *s, const Expr *e, int number)
+/* Every element of operand i is the number: 0 or 1. */
+static bool is_all(const Site *s, int i, int number)
 {
-    const Call *like = call_of(s, e, number ? "ones_like" : "zeros_like");
-    return is_number(e, number) || call_of(s, e, number ? "ones" : "zeros") ||
-           (like && purity_of(s->purity, like->args.at[0]));
+    const Call *like = call_of(s, s->args[i], number ? "ones_like" : "zeros_like");
+    bool made = call_of(s, s->args[i], number ? "ones" : "zeros") ||
+                (like && purity_of(s->purity, like->args.at[0]));
+    return is_number(s, i, number) || (made && is_only_here(s, i));
 }
 
-/* The operand on the left where the one on the right is all `number`. */
-static Expr *left_alone(const Site *s, int number)
+/* The left operand has the type of the result, and the right one is all `number`; of unknown extents only one number is sure to change
+ * none. */
+static Expr *left_alone(const Site *s, int left, int number)
 {
-    return is_all(s, s->args[1], number) && has_result_type(s, s->args[0]) ? s->args[0] : NULL;
+    int right = 1 - left;
+    bool known = type_is_static(s->type) || s->args[right]->kind == EXPR_CONSTANT;
+    return known && is_all(s, right, number) && has_result_type(s, s->args[left]) ? s->args[left]
+                                                                                  : NULL;
 }
 
 static Expr *either_alone(const Site *s, int number)
 {
-    if (is_all(s, s->args[0], number) && has_result_type(s, s->args[1]))
-        return s->args[1];
-    return left_alone(s, number);
+    Expr *left = left_alone(s, 0, number);
+    return left ? left : left_alone(s, 1, number);
 }
 
 static Expr *add_nothing(const Site *s)
@@ -165,7 +172,7 @@ static Expr *add_nothing(const Site *s)
 
 static Expr *subtract_nothing(const Site *s)
 {
-    return left_alone(s, 0);
+    return left_alone(s, 0, 0);
 }
 
 static Expr *multiply_nothing(const Site *s)
@@ -175,39 +182,89 @@ static Expr *multiply_nothing(const Site *s)
 
 static Expr *divide_nothing(const Site *s)
 {
-    return left_alone(s, 1);
+    return left_alone(s, 0, 1);
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------------- */
 
 static Expr *reshape_twice(const Site *s)
 {
-    const Call *inner = call_of(s, s->args[0], "reshape");
+    const Call *inner = inner_call(s, "reshape");
     Attr attr = attr_dims(s, "newshape");
+    inner = inner ? inner : inner_call(s, "contrib_reverse_reshape");
     return inner && type_is_static(s->type)
                ? ops_call(&s->m, "reshape", 1, inner->args.at, 1, &attr)
                : NULL;
 }
 
-/* The axes of a transposition, from 0. */
-static void axes_of(const Attrs *attrs, int rank, int64_t *axes)
+/* Which axis of its operand each axis of a transposition's result is; a change of layout is one when no axis is split. */
+static bool axes_of(const Site *s, const Call *call, int rank, int64_t *axes)
 {
-    if (attrs_ints(attrs, "axes", axes, rank) != rank)
+    const Attrs *attrs = call->attrs;
+    if (!call_of(s, &call->base, "layout_transform")) {
+        if (attrs_ints(attrs, "axes", axes, rank) != rank)
+            for (int i = 0; i < rank; i++)
+                axes[i] = rank - 1 - i;
         for (int i = 0; i < rank; i++)
-            axes[i] = rank - 1 - i;
+            axes[i] += axes[i] < 0 ? rank : 0;
+        return true;
+    }
+    Str src = attrs_string(attrs, "src_layout"), dst = attrs_string(attrs, "dst_layout");
+    bool plain = src.len == (size_t)rank && dst.len == (size_t)rank;
+    for (int i = 0; i < rank && plain; i++) {
+        const char *at = memchr(src.ptr, dst.ptr[i], src.len);
+        plain = at && *at >= 'A' && *at <= 'Z';
+        axes[i] = plain ? at - src.ptr : 0;
+    }
+    return plain;
+}
+
+static Attr attr_layout(const Site *s, const char *key, Str layout)
+{
+    return ops_attr_text(&s->m, key, arena_copy_text(s->m.arena, layout.ptr, layout.len));
+}
+
+static Expr *change_layout(const Site *s, Expr *x, Str src, Str dst)
+{
+    Attr attrs[2] = {attr_layout(s, "src_layout", src), attr_layout(s, "dst_layout", dst)};
+    return str_eq(src, dst) ? x : ops_call(&s->m, "layout_transform", 1, &x, 2, attrs);
+}
+
+/* A layout that splits axes and a transposition before or behind it; or two layouts. */
+static Expr *split_twice(const Site *s, const Call *inner, int rank)
+{
+    bool first = call_of(s, &inner->base, "layout_transform") != NULL;
+    bool second = call_of(s, &s->call->base, "layout_transform") != NULL;
+    const Attrs *attrs = first ? inner->attrs : s->call->attrs;
+    Str src = attrs_string(attrs, "src_layout"), dst = attrs_string(attrs, "dst_layout");
+    Str plain = first ? dst : src;
+    int64_t axes[TENSOR_RANK_MOST];
+    char moved[TENSOR_RANK_MOST];
+    if (first && second)
+        return str_eq(dst, attrs_string(s->call->attrs, "src_layout"))
+                   ? change_layout(s, inner->args.at[0], src,
+                                   attrs_string(s->call->attrs, "dst_layout"))
+                   : NULL;
+    rank = first ? rank : (int)plain.len;
+    if (plain.len != (size_t)rank || rank > TENSOR_RANK_MOST ||
+        !axes_of(s, first ? s->call : inner, rank, axes))
+        return NULL;
     for (int i = 0; i < rank; i++)
-        axes[i] += axes[i] < 0 ? rank : 0;
+        moved[first ? i : axes[i]] = plain.ptr[first ? axes[i] : i];
+    Str now = {moved, (size_t)rank};
+    return change_layout(s, inner->args.at[0], first ? src : now, first ? now : dst);
 }
 
 static Expr *transpose_twice(const Site *s)
 {
-    const Call *inner = call_of(s, s->args[0], "transpose");
+    const Call *inner = inner_call(s, "transpose");
     int rank = (int)s->type->n;
     int64_t outer_axes[TENSOR_RANK_MOST], inner_axes[TENSOR_RANK_MOST];
+    inner = inner ? inner : inner_call(s, "layout_transform");
     if (!inner || rank > TENSOR_RANK_MOST)
         return NULL;
-    axes_of(s->call->attrs, rank, outer_axes);
-    axes_of(inner->attrs, rank, inner_axes);
+    if (!axes_of(s, s->call, rank, outer_axes) || !axes_of(s, inner, rank, inner_axes))
+        return split_twice(s, inner, rank);
     bool same = true;
     for (int i = 0; i < rank; i++) {
         outer_axes[i] = inner_axes[outer_axes[i]];
@@ -217,66 +274,42 @@ static Expr *transpose_twice(const Site *s)
     return same ? inner->args.at[0] : ops_call(&s->m, "transpose", 1, inner->args.at, 1, &attr);
 }
 
-static Expr *layout_twice(const Site *s)
-{
-    const Call *inner = call_of(s, s->args[0], "layout_transform");
-    if (!inner || !str_eq(attrs_string(inner->attrs, "dst_layout"),
-                          attrs_string(s->call->attrs, "src_layout")))
-        return NULL;
-    if (str_eq(attrs_string(inner->attrs, "src_layout"),
-               attrs_string(s->call->attrs, "dst_layout")))
-        return inner->args.at[0];
-    Attr attrs[2] = {{.key = "src_layout", .value = *attrs_find(inner->attrs, "src_layout")},
-                     {.key = "dst_layout", .value = *attrs_find(s->call->attrs, "dst_layout")}};
-    return ops_call(&s->m, "layout_transform", 1, inner->args.at, 2, attrs);
-}
-
 static Expr *cast_to_same(const Site *s)
 {
     const Type *t = expr_tensor_type(s->args[0]);
     return t && dtype_eq(t->dtype, s->type->dtype) ? s->args[0] : NULL;
 }
 
-/* Integers that every value of `from` is one of. */
-static bool holds_all(DType from, DType to)
+static Expr *cast_like_to_same(const Site *s)
 {
-    bool ints = (from.code == DTYPE_CODE_INT || from.code == DTYPE_CODE_UINT) &&
-                (to.code == DTYPE_CODE_INT || to.code == DTYPE_CODE_UINT);
-    if (!ints || from.lanes != 1 || to.lanes != 1)
+    return purity_of(s->purity, s->args[1]) ? cast_to_same(s) : NULL;
+}
+
+/* Casting through `mid` gives what casting at once does: nothing is lost on the way there, or what is lost would be anyway. */
+static bool casts_at_once(DType from, DType mid, DType to)
+{
+    bool from_int = from.code == DTYPE_CODE_INT || from.code == DTYPE_CODE_UINT;
+    bool mid_int = mid.code == DTYPE_CODE_INT || mid.code == DTYPE_CODE_UINT;
+    bool to_int = to.code == DTYPE_CODE_INT || to.code == DTYPE_CODE_UINT;
+    if (from.lanes != 1 || mid.lanes != 1 || from.bits > mid.bits)
         return false;
-    return from.code == to.code ? from.bits <= to.bits
-                                : from.code == DTYPE_CODE_UINT && from.bits < to.bits;
+    if (!from_int || !mid_int)
+        return (from_int || dtype_is_float(from)) && dtype_is_float(mid);
+    return from.code == mid.code || (from.code == DTYPE_CODE_UINT && from.bits < mid.bits) ||
+           (to_int && to.bits <= mid.bits);
 }
 
 static Expr *cast_twice(const Site *s)
 {
-    const Call *inner = call_of(s, s->args[0], "cast");
+    const Call *inner = inner_call(s, "cast");
+    if (s->call->args.n > 1 && !purity_of(s->purity, s->args[1]))
+        return NULL;
+    inner = inner ? inner : inner_call(s, "cast_like");
     const Type *from = inner ? expr_tensor_type(inner->args.at[0]) : NULL,
                *mid = expr_tensor_type(s->args[0]);
     Attr attr = attr_dtype(s);
-    return from && mid && holds_all(from->dtype, mid->dtype)
+    return from && mid && casts_at_once(from->dtype, mid->dtype, s->type->dtype)
                ? ops_call(&s->m, "cast", 1, inner->args.at, 1, &attr)
-               : NULL;
-}
-
-/* The constant of an addition, and what it is added to. */
-static Expr *added_constant(const Call *add, Expr **other)
-{
-    for (int i = 1; add && i >= 0; i--)
-        if (add->args.at[i]->kind == EXPR_CONSTANT) {
-            *other = add->args.at[1 - i];
-            return add->args.at[i];
-        }
-    return NULL;
-}
-
-static Expr *add_twice(const Site *s)
-{
-    Expr *inner = NULL, *x = NULL;
-    Expr *second = added_constant(s->call, &inner);
-    Expr *first = second ? added_constant(call_of(s, inner, "add"), &x) : NULL;
-    return first && x->kind != EXPR_CONSTANT
-               ? ops_call2(&s->m, "add", x, ops_call2(&s->m, "add", first, second))
                : NULL;
 }
 
@@ -296,15 +329,17 @@ static Expr *number_of(const Site *s, const Expr *e)
 static Expr *broadcast_number(const Site *s)
 {
     for (int i = 0; i < 2; i++) {
-        const Type *other = expr_tensor_type(s->args[1 - i]), *t = expr_tensor_type(s->args[i]);
-        if (!other || !t || t->n == 0 || !same_dims(other, s->type))
+        const Type *t = expr_tensor_type(s->args[i]);
+        if (!t || t->n == 0 || !type_is_static(s->type) || !has_result_type(s, s->args[1 - i]) ||
+            !is_only_here(s, i))
             continue;
         Expr *number = number_of(s, s->args[i]);
-        const Type *dtype = number ? expr_tensor_type(expr_type_ops(s->m.cx, number)) : NULL;
-        if (!dtype || !dtype_eq(dtype->dtype, t->dtype))
-            continue;
         Expr *args[2] = {i ? s->args[0] : number, i ? number : s->args[1]};
-        return expr_call_op(s->m.arena, s->m.span, s->op, 2, args, s->call->attrs);
+        Expr *now =
+            number ? expr_call_op(s->m.arena, s->m.span, s->op, 2, args, s->call->attrs) : NULL;
+        /* Of a bias, for instance, one number is no operand. */
+        if (now && expr_try_type_ops(s->m.cx, now))
+            return now;
     }
     return NULL;
 }
@@ -321,41 +356,45 @@ static const struct {
     {"reshape_like", reshape_like},
     {"broadcast_to_like", broadcast_to_like},
     {"collapse_sum_like", collapse_sum_like},
-    {"cast_like", cast_like},
     {"add", add_nothing},
     {"subtract", subtract_nothing},
     {"multiply", multiply_nothing},
     {"divide", divide_nothing},
     {"reshape", reshape_twice},
     {"transpose", transpose_twice},
-    {"layout_transform", layout_twice},
+    {"contrib_reverse_reshape", reshape_twice},
+    {"layout_transform", transpose_twice},
     {"cast", cast_to_same},
+    {"cast_like", cast_like_to_same},
     {"cast", cast_twice},
-    {"add", add_twice},
+    {"cast_like", cast_twice},
 };
 
 #define RULES (sizeof rules / sizeof *rules)
 
 typedef struct Simplify {
     Purity purity;
+    PtrMap uses; /* node, before and after -> number of its uses */
     const Op *ops[RULES];
 } Simplify;
 
-static Expr *simpler(Rewriter *rw, Expr *e, const Type *type)
+static Expr *simpler(Rewriter *rw, const Expr *old, Expr *e)
 {
     Simplify *s = rw->data;
     const Op *op = expr_call_of_op(e);
-    const Type *t = op && type ? type_find(type) : NULL;
+    const Type *t = op && old->type ? type_find(old->type) : NULL;
     if (!t || t->kind != TYPE_TENSOR)
         return NULL;
-    const Call *call = expr_as_call(e);
+    const Call *call = expr_as_call(e), *was = expr_as_call(old);
     Site site = {.m = {rw->cx, &rw->module->arena, e->span},
                  .purity = &s->purity,
+                 .uses = &s->uses,
                  .op = op,
                  .call = call,
                  .args = call->args.at,
                  .type = t};
     Expr *now = NULL;
+    site.were = ptrmap_has(&s->uses, e) || was->callee != call->callee ? NULL : was->args.at;
     for (size_t i = 0; i < RULES && !now; i++)
         now = s->ops[i] == op ? rules[i].rule(&site) : NULL;
     if (!now && op->pattern == OP_BROADCAST && call->args.n == 2)
@@ -365,9 +404,12 @@ static Expr *simpler(Rewriter *rw, Expr *e, const Type *type)
 
 static Expr *simplify_node(Rewriter *rw, const Expr *old, Expr *now)
 {
+    Simplify *s = rw->data;
     expr_keep_type(now, old);
-    for (Expr *next = simpler(rw, now, old->type); next; next = simpler(rw, now, old->type))
+    for (Expr *next = simpler(rw, old, now); next; next = simpler(rw, old, now))
         now = next;
+    if (!ptrmap_has(&s->uses, now))
+        ptrmap_put(&s->uses, now, ptrmap_find(&s->uses, old));
     return now;
 }
 
@@ -379,17 +421,94 @@ static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
     return f && function_is_primitive(f);
 }
 
+static Expr *rewrite(PassRun *run, Expr *root, RewriteFn *fn, void *data)
+{
+    Rewriter rw;
+    rewriter_init(&rw, run->cx, run->module, fn, data);
+    rw.enter = enter_node;
+    Expr *now = ir_rewrite(&rw, root);
+    rewriter_deinit(&rw);
+    return now;
+}
+
+/* ---- sums of constants ------------------------------------------------------------------------------ */
+
+/* (x + c) + d as x + (c + d), from the results on: of three constants the last two are brought together. */
+typedef struct Sums {
+    PassRun *run;
+    const Op *add;
+    PtrMap uses;
+    PtrMap pairs; /* the outer sum -> itself; the inner one -> NULL */
+    Vec(const Expr *) order; /* operands first */
+} Sums;
+
+static WalkNext note_sum(void *data, const Expr *e)
+{
+    Sums *s = data;
+    if (expr_call_of_op(e) == s->add)
+        vec_push(&s->order, &s->run->scratch, e);
+    return WALK_ON;
+}
+
+/* The constant of a sum, and what it is added to. */
+static Expr *added_constant(const Expr *e, Expr **other)
+{
+    const Call *add = expr_as_call(e);
+    for (int i = 1; i >= 0; i--)
+        if (add->args.at[i]->kind == EXPR_CONSTANT) {
+            *other = add->args.at[1 - i];
+            return add->args.at[i];
+        }
+    return NULL;
+}
+
+static void find_pairs(Sums *s)
+{
+    for (size_t i = s->order.n; i-- > 0;) {
+        const Expr *e = s->order.at[i];
+        Expr *inner = NULL, *x = NULL;
+        if (ptrmap_has(&s->pairs, e) || !added_constant(e, &inner) ||
+            expr_call_of_op(inner) != s->add || !added_constant(inner, &x) ||
+            x->kind == EXPR_CONSTANT || (uintptr_t)ptrmap_find(&s->uses, inner) > 1)
+            continue;
+        ptrmap_put(&s->pairs, e, (void *)(uintptr_t)e);
+        ptrmap_put(&s->pairs, inner, NULL);
+    }
+}
+
+static Expr *join_sum(Rewriter *rw, const Expr *old, Expr *now)
+{
+    Sums *s = rw->data;
+    if (!ptrmap_find(&s->pairs, old))
+        return now;
+    OpsMake m = {rw->cx, &rw->module->arena, old->span};
+    Expr *inner = NULL, *x = NULL;
+    Expr *second = added_constant(now, &inner), *first = added_constant(inner, &x);
+    return ops_call2(&m, "add", x, ops_call2(&m, "add", first, second));
+}
+
+static Expr *join_sums(PassRun *run, Expr *root)
+{
+    Sums s = {.run = run, .add = op_find(run->cx, str_of("add"))};
+    count_uses(root, &s.uses);
+    ir_walk(root, NULL, note_sum, &s);
+    find_pairs(&s);
+    Expr *now = rewrite(run, root, join_sum, &s);
+    ptrmap_deinit(&s.uses);
+    ptrmap_deinit(&s.pairs);
+    return now;
+}
+
 static Function *simplify(PassRun *run, const Def *def)
 {
     Simplify s = {0};
-    Rewriter rw;
     for (size_t i = 0; i < RULES; i++)
         s.ops[i] = op_find(run->cx, str_of(rules[i].op));
     purity_init(&s.purity, run->module, run->context->env, &def->fn->base);
-    rewriter_init(&rw, run->cx, run->module, simplify_node, &s);
-    rw.enter = enter_node;
-    Expr *now = ir_rewrite(&rw, &def->fn->base);
-    rewriter_deinit(&rw);
+    count_uses(&def->fn->base, &s.uses);
+    Expr *now = rewrite(run, &def->fn->base, simplify_node, &s);
+    now = now ? join_sums(run, now) : NULL;
+    ptrmap_deinit(&s.uses);
     purity_deinit(&s.purity);
     return expr_as_function(now);
 }
