@@ -3,8 +3,8 @@
  *     let %a = %x + 1; let %b = %a * 2; let %c = %x * 3; %b      becomes      let %a = add(%x, 1); let %b = multiply(%a, 2); %b
  *     with inline_once                                           becomes      multiply(add(%x, 1), 2)
  *
- * A use in a value that is itself dead does not count, one in a value that is used twice counts twice. With inline_once a use inside a function literal counts twice, so that nothing
- * moves into one. */
+ * A use in a value that is itself dead does not count. A use in a function literal of what is bound outside counts twice, so that nothing
+ * moves into one; so does a use in what several places share. */
 #include "passes/facts.h"
 #include "passes/pass.h"
 
@@ -18,24 +18,48 @@ typedef struct Dead {
     bool ignore_impurity, inline_once;
     Arena arena;
     Vec(Work) todo;
-    PtrMap seen;            /* nodes that count */
-    PtrMap lets;            /* Var -> Let */
-    PtrMap level;           /* Var -> function literals around its `let`, plus one */
-    PtrMap uses;            /* Var -> how often it is used by what counts */
-    PtrMap again; /* nodes in values that are used twice */
+    PtrMap visits; /* node that counts -> how often it was looked at, at most twice */
+    PtrMap lets;   /* Var -> Let */
+    PtrMap level;  /* Var -> function literals around its `let`, plus one */
+    PtrMap uses;   /* Var -> how often it is used by what counts */
+    PtrMap calls;  /* node -> how deep calls nest in it */
     int depth;
 } Dead;
 
+/* Calls that nest deeper are taken for effects: what is that large is hardly unused. */
+#define CALLS_MOST 25
+
+typedef struct Deepest {
+    const Dead *d;
+    uintptr_t calls;
+} Deepest;
+
+static void find_deepest(void *data, Expr *const *slot)
+{
+    Deepest *deepest = data;
+    uintptr_t calls = (uintptr_t)ptrmap_find(&deepest->d->calls, *slot);
+    deepest->calls = calls > deepest->calls ? calls : deepest->calls;
+}
+
+static WalkNext count_calls(void *data, const Expr *e)
+{
+    Dead *d = data;
+    Deepest deepest = {d, 0};
+    ir_children(e, find_deepest, &deepest);
+    deepest.calls += e->kind == EXPR_CALL;
+    if (deepest.calls)
+        ptrmap_put(&d->calls, e, (void *)deepest.calls);
+    return WALK_ON;
+}
+
 static bool is_pure(Dead *d, const Expr *e)
 {
-    return d->ignore_impurity || purity_of(&d->purity, e);
+    return d->ignore_impurity ||
+           ((uintptr_t)ptrmap_find(&d->calls, e) <= CALLS_MOST && purity_of(&d->purity, e));
 }
 
 static void push(Dead *d, const Expr *e, int depth)
 {
-    if (e->kind != EXPR_VAR && ptrmap_has(&d->seen, e))
-        return;
-    ptrmap_put(&d->seen, e, NULL);
     vec_push(&d->todo, &d->arena, ((Work){e, depth}));
 }
 
@@ -45,78 +69,66 @@ static void push_child(void *data, Expr *const *slot)
     push(d, *slot, d->depth);
 }
 
+/* The value counts from the first use on, and as if it stood there. */
 static void use_var(Dead *d, const Expr *var, int depth)
 {
     size_t uses = (size_t)(uintptr_t)ptrmap_find(&d->uses, var);
     const Let *let = ptrmap_find(&d->lets, var);
+    if (!let)
+        return;
     int home = (int)(uintptr_t)ptrmap_find(&d->level, var) - 1;
-    ptrmap_put(&d->uses, var, (void *)(uintptr_t)(uses + (let && depth > home ? 2 : 1)));
-    if (let && uses == 0)
-        push(d, let->value, home);
+    ptrmap_put(&d->uses, var, (void *)(uintptr_t)(uses + (depth > home ? 2 : 1)));
+    if (uses == 0 && is_pure(d, let->value))
+        push(d, let->value, depth);
+}
+
+static void count_let(Dead *d, const Let *let, int depth)
+{
+    ptrmap_put(&d->lets, let->var, (void *)(uintptr_t)let);
+    ptrmap_put(&d->level, let->var, (void *)(uintptr_t)(depth + 1));
+    ptrmap_put(&d->uses, let->var, NULL);
+    push(d, let->body, depth);
+    if (!is_pure(d, let->value))
+        push(d, let->value, depth);
 }
 
 static void count(Dead *d, Work w)
 {
-    const Let *let = expr_as_let(w.e);
-    const Function *f = expr_as_function(w.e);
     if (w.e->kind == EXPR_VAR) {
         use_var(d, w.e, w.depth);
         return;
     }
-    d->depth = w.depth + (f ? 1 : 0);
-    if (!let) {
-        ir_children(w.e, push_child, d);
+    void **visits = ptrmap_slot(&d->visits, w.e);
+    if (!visits || (uintptr_t)*visits == 2)
+        return;
+    *visits = (void *)((uintptr_t)*visits + 1);
+    if (w.e->kind == EXPR_LET) {
+        count_let(d, expr_as_let(w.e), w.depth);
         return;
     }
-    ptrmap_put(&d->lets, let->var, (void *)(uintptr_t)let);
-    ptrmap_put(&d->level, let->var, (void *)(uintptr_t)(w.depth + 1));
-    if (!is_pure(d, let->value) || ptrmap_has(&d->uses, let->var))
-        push(d, let->value, w.depth);
-    push(d, let->body, w.depth);
-}
-
-static void use_again(void *data, const Expr *var)
-{
-    Dead *d = data;
-    if ((uintptr_t)ptrmap_find(&d->uses, var) == 1) {
-        ptrmap_put(&d->uses, var, (void *)(uintptr_t)2);
-        push(d, var, 0);
+    d->depth = w.depth + (w.e->kind == EXPR_FUNCTION);
+    size_t first = d->todo.n;
+    ir_children(w.e, push_child, d);
+    for (size_t i = first, k = d->todo.n; i + 1 < k; i++) {
+        Work last = d->todo.at[--k];
+        d->todo.at[k] = d->todo.at[i];
+        d->todo.at[i] = last;
     }
 }
 
-static WalkNext use_twice(void *data, const Expr *e)
+static uintptr_t uses_of(const Dead *d, const Let *let)
 {
-    Dead *d = data;
-    if (ptrmap_has(&d->again, e))
-        return WALK_SKIP;
-    ptrmap_put(&d->again, e, NULL);
-    if (e->kind == EXPR_VAR)
-        use_again(d, e);
-    return WALK_ON;
-}
-
-/* What a value uses that is itself used twice counts twice. */
-static void count_again(Dead *d)
-{
-    for (size_t i = 0; i < d->uses.n; i++)
-        if ((uintptr_t)d->uses.entries[i].value > 1)
-            vec_push(&d->todo, &d->arena, ((Work){d->uses.entries[i].key, 0}));
-    while (d->todo.n) {
-        const Let *let = ptrmap_find(&d->lets, vec_pop(&d->todo).e);
-        if (let)
-            ir_walk(let->value, use_twice, NULL, d);
-    }
+    return (uintptr_t)ptrmap_find(&d->uses, let->var);
 }
 
 static bool is_dead(Dead *d, const Let *let)
 {
-    return !ptrmap_has(&d->uses, let->var) && is_pure(d, let->value);
+    return uses_of(d, let) == 0 && is_pure(d, let->value);
 }
 
 static bool is_inlined(Dead *d, const Let *let)
 {
-    return d->inline_once && (uintptr_t)ptrmap_find(&d->uses, let->var) == 1 &&
-           is_pure(d, let->value);
+    return d->inline_once && uses_of(d, let) == 1 && is_pure(d, let->value);
 }
 
 static Expr *drop(Rewriter *rw, const Expr *old, Expr *now)
@@ -137,20 +149,17 @@ static Function *eliminate(PassRun *run, const Def *def)
     Rewriter rw;
     arena_init(&d.arena, NULL);
     purity_init(&d.purity, run->module, run->context->env, &def->fn->base);
+    ir_walk(&def->fn->base, NULL, count_calls, &d);
     push(&d, def->fn->body, 0);
     while (d.todo.n)
         count(&d, vec_pop(&d.todo));
-    if (d.inline_once)
-        count_again(&d);
     rewriter_init(&rw, run->cx, run->module, drop, &d);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     purity_deinit(&d.purity);
-    ptrmap_deinit(&d.seen);
-    ptrmap_deinit(&d.lets);
-    ptrmap_deinit(&d.level);
-    ptrmap_deinit(&d.uses);
-    ptrmap_deinit(&d.again);
+    PtrMap *maps[] = {&d.visits, &d.lets, &d.level, &d.uses, &d.calls};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        ptrmap_deinit(maps[i]);
     arena_deinit(&d.arena);
     return expr_as_function(now);
 }

@@ -4,65 +4,41 @@
 #include "ir/op.h"
 #include "ir/walk.h"
 
-static WalkNext note_function(void *data, const Expr *e)
+static WalkNext note_value(void *data, const Expr *e)
 {
     Purity *p = data;
     const Let *let = expr_as_let(e);
-    if (let && let->value->kind == EXPR_FUNCTION)
-        ptrmap_put(&p->functions, let->var, let->value);
+    if (let)
+        ptrmap_put(&p->values, let->var, let->value);
     return WALK_ON;
 }
 
 void purity_init(Purity *p, const Module *module, const Module *env, const Expr *root)
 {
     *p = (Purity){.module = module, .env = env};
-    ir_walk(root, note_function, NULL, p);
+    ir_walk(root, note_value, NULL, p);
 }
 
 void purity_deinit(Purity *p)
 {
-    ptrmap_deinit(&p->functions);
+    ptrmap_deinit(&p->values);
     ptrmap_deinit(&p->known);
 }
 
-/* One question: the bodies that must be looked at, each once; a function is assumed pure while it is being looked at. */
+/* One question: what is evaluated, and what is called, must be looked at, each once; what is being looked at is assumed pure. */
 typedef struct Question {
     Purity *purity;
     Arena arena;
-    Vec(const Function *) todo;
-    PtrMap seen;
+    Vec(const Expr *) evaluated, called;
+    PtrMap asked;
 } Question;
 
-static const Function *called_function(const Question *q, const Expr *callee)
+static void ask_call(Question *q, const Expr *callee)
 {
-    const Purity *p = q->purity;
-    const GlobalVar *g = expr_as_global(callee);
-    if (g) {
-        const Def *def = module_find(p->module, g->name);
-        def = def ? def : module_find(p->env, g->name);
-        return def ? def->fn : NULL;
-    }
-    const Function *f = expr_as_function(callee);
-    return f ? f : expr_as_function(ptrmap_find(&p->functions, callee));
-}
-
-static bool call_is_pure(Question *q, const Call *call)
-{
-    const Op *op = expr_call_of_op(&call->base);
-    if (op)
-        return !(op->flags & OP_STATEFUL);
-    if (call->callee->kind == EXPR_CON)
-        return true;
-    const Function *f = called_function(q, call->callee);
-    if (!f || attrs_find(f->attrs, "Compiler"))
-        return false;
-    if (ptrmap_has(&q->purity->known, f))
-        return ptrmap_find(&q->purity->known, f) != NULL;
-    if (!ptrmap_has(&q->seen, f)) {
-        ptrmap_put(&q->seen, f, NULL);
-        vec_push(&q->todo, &q->arena, f);
-    }
-    return true;
+    if (ptrmap_has(&q->purity->known, callee) || ptrmap_has(&q->asked, callee))
+        return;
+    ptrmap_put(&q->asked, callee, NULL);
+    vec_push(&q->called, &q->arena, callee);
 }
 
 static WalkNext look(void *data, const Expr *e)
@@ -71,9 +47,66 @@ static WalkNext look(void *data, const Expr *e)
     const Call *call = expr_as_call(e);
     if (e->kind == EXPR_FUNCTION)
         return WALK_SKIP;
-    if (e->kind == EXPR_REF_READ || e->kind == EXPR_REF_WRITE || (call && !call_is_pure(q, call)))
+    if (e->kind == EXPR_REF_READ || e->kind == EXPR_REF_WRITE)
         return WALK_STOP;
+    if (call)
+        ask_call(q, call->callee);
     return WALK_ON;
+}
+
+/* The pass may have rewritten the body, which then has no type yet. */
+static bool gives_function(const Function *f)
+{
+    const Type *t = f->body->type ? f->body->type : f->ret_type;
+    return !t || type_find(t)->kind == TYPE_FUNC;
+}
+
+static bool look_at_function(Question *q, const Function *f)
+{
+    if (!f || attrs_find(f->attrs, "Compiler") || attrs_find(f->attrs, "Extern"))
+        return false;
+    vec_push(&q->evaluated, &q->arena, f->body);
+    if (gives_function(f))
+        ask_call(q, f->body);
+    return true;
+}
+
+static const Function *global_function(const Purity *p, const GlobalVar *g)
+{
+    const Def *def = module_find(p->module, g->name);
+    def = def ? def : module_find(p->env, g->name);
+    return def ? def->fn : NULL;
+}
+
+/* Calling e has no effect, nor has calling what that gives. Where a function came through a parameter, a tuple, a reference or a
+ * data type, nobody knows. */
+static bool look_at_callee(Question *q, const Expr *e)
+{
+    switch ((ExprKind)e->kind) {
+    case EXPR_OP: return !(expr_as_op(e)->op->flags & OP_STATEFUL);
+    case EXPR_CON: return true;
+    case EXPR_FUNCTION: return look_at_function(q, expr_as_function(e));
+    case EXPR_GLOBAL: return look_at_function(q, global_function(q->purity, expr_as_global(e)));
+    case EXPR_VAR: {
+        const Expr *value = ptrmap_find(&q->purity->values, e);
+        if (value)
+            ask_call(q, value);
+        return value != NULL;
+    }
+    case EXPR_CALL: ask_call(q, expr_as_call(e)->callee); return true;
+    case EXPR_LET: ask_call(q, expr_as_let(e)->body); return true;
+    case EXPR_IF:
+        ask_call(q, expr_as_if(e)->then);
+        ask_call(q, expr_as_if(e)->otherwise);
+        return true;
+    case EXPR_MATCH: {
+        const Match *match = expr_as_match(e);
+        for (uint32_t i = 0; i < match->clauses.n; i++)
+            ask_call(q, match->clauses.at[i].body);
+        return true;
+    }
+    default: return false;
+    }
 }
 
 bool purity_of(Purity *p, const Expr *e)
@@ -81,12 +114,13 @@ bool purity_of(Purity *p, const Expr *e)
     Question q = {.purity = p};
     arena_init(&q.arena, NULL);
     bool pure = ir_walk(e, look, NULL, &q);
-    while (pure && q.todo.n)
-        pure = ir_walk(vec_pop(&q.todo)->body, look, NULL, &q);
+    while (pure && (q.evaluated.n || q.called.n))
+        pure = q.evaluated.n ? ir_walk(vec_pop(&q.evaluated), look, NULL, &q)
+                             : look_at_callee(&q, vec_pop(&q.called));
     /* All of them are pure together; when one is not, the others may still be. */
-    for (size_t i = 0; pure && i < q.seen.n; i++)
-        ptrmap_put(&p->known, q.seen.entries[i].key, (void *)(uintptr_t)q.seen.entries[i].key);
-    ptrmap_deinit(&q.seen);
+    for (size_t i = 0; pure && i < q.asked.n; i++)
+        ptrmap_put(&p->known, q.asked.entries[i].key, NULL);
+    ptrmap_deinit(&q.asked);
     arena_deinit(&q.arena);
     return pure;
 }

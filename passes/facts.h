@@ -7,11 +7,11 @@
 /* What evaluating has no effect and depends on none (passes.md section 5.6). */
 typedef struct Purity {
     const Module *module, *env;     /* where globals are found; env may be NULL */
-    PtrMap functions;               /* Var of a `let` -> the function literal it is bound to */
-    PtrMap known;                   /* function -> itself when pure, NULL when not */
+    PtrMap values; /* Var of a `let` -> what it is bound to */
+    PtrMap known;  /* what can be called without an effect -> NULL */
 } Purity;
 
-/* Learns the local functions of `root`. */
+/* Learns what the `let`s of `root` bind. */
 void purity_init(Purity *p, const Module *module, const Module *env, const Expr *root);
 void purity_deinit(Purity *p);
 /* Evaluating e neither reads nor writes a reference, and calls nothing unknown. A function literal is pure, whatever its body does. */
