@@ -160,9 +160,11 @@ static AttrValue cuts_of(Reader *r, int64_t axis)
 }
 
 /* Of a convolution over two axes: kernel(), the extents of the kernel; left(), the elements at the end of
- * each axis of the data that no window reaches. */
-static AttrValue window_value(Reader *r, bool left)
+ * each axis of the data that no window reaches; grouped(), the extents of the weight in OIHW with a row for each channel
+ * of the result, where one of a channel by itself may have a row for each channel of the data. */
+static AttrValue window_value(Reader *r, Str name)
 {
+    bool left = str_is(name, "left");
     const Attrs *a = r->call->typed->attrs;
     const Type *x = arg_type(r, 0), *w = arg_type(r, 1);
     int64_t before[2], after[2], strides[2], dilation[2], v[2];
@@ -170,6 +172,12 @@ static AttrValue window_value(Reader *r, bool left)
     if (!layout_positions(attrs_string(a, "data_layout"), "NCHW", xa) ||
         !layout_positions(attrs_string(a, "kernel_layout"), "OIHW", wa))
         return fail(r), (AttrValue){0};
+    if (str_is(name, "grouped")) {
+        int64_t deep = x->dims[xa[1]] / attrs_int(a, "groups", 1);
+        int64_t all = w->dims[wa[0]] * w->dims[wa[1]];
+        return ints_value(
+            r, 4, (int64_t[]){all / (deep ? deep : 1), deep, w->dims[wa[2]], w->dims[wa[3]]});
+    }
     ops_padding(a, "padding", 2, before, after);
     ops_ints(a, "strides", 2, strides);
     ops_ints(a, "dilation", 2, dilation);
@@ -196,9 +204,9 @@ static AttrValue read_function(Reader *r, Str name)
     if (str_is(name, "result_layout"))
         return (AttrValue){.kind = ATTR_STRING,
                            .s = ops_out_layout(r->call->typed->attrs, "data_layout", "out_layout")};
-    if (!str_is(name, "left") && !str_is(name, "kernel"))
+    if (!str_is(name, "left") && !str_is(name, "kernel") && !str_is(name, "grouped"))
         fail(r);
-    return window_value(r, str_is(name, "left"));
+    return window_value(r, name);
 }
 
 static AttrValue read_value(Reader *r)

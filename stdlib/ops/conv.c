@@ -561,8 +561,9 @@ static const OpAttr backward_attrs[] = {
 #define PLAIN_WEIGHT PLAIN("%weight", "kernel_layout", "OIHW")
 #define SAME_WINDOWS "strides=strides, padding=padding, dilation=dilation, groups=groups"
 #define CONV_GRAD                                                                                \
-    "(" LAID("nn.conv2d_transpose(" PLAIN_G ", " PLAIN_WEIGHT                                    \
-             ", output_padding=left(), " SAME_WINDOWS ", kernel_layout=\"IOHW\")",               \
+    "(" LAID("nn.conv2d_transpose(" PLAIN_G ", reshape(" PLAIN_WEIGHT                            \
+             ", newshape=grouped()), output_padding=left(), " SAME_WINDOWS                       \
+             ", kernel_layout=\"IOHW\")",                                                        \
              "NCHW",                                                                             \
              "data_layout") ", " LAID("reshape_like(nn.conv2d_backward_weight(" PLAIN_G          \
                                       ", " PLAIN("%data", "data_layout",                         \

@@ -119,7 +119,9 @@ def network():
                         ((1, 4, 7, 6), (6, 2, 3, 3), "groups=2, strides=[3, 2], padding=[0, 1, 2, 1]"),
                         ((1, 3, 6, 6), (3, 1, 3, 3), "groups=3, padding=[1, 1]"), ((1, 2, 8, 8), (2, 2, 3, 3), "dilation=[2, 2], strides=[2, 1]"),
                         ((1, 5, 5, 2), (3, 3, 2, 3), 'data_layout="NHWC", kernel_layout="HWIO", strides=[2, 2]'),
-                        ((1, 5, 5, 2), (3, 2, 3, 3), 'data_layout="NHWC", out_layout="NCHW"')]:
+                        ((1, 5, 5, 2), (3, 2, 3, 3), 'data_layout="NHWC", out_layout="NCHW"'),
+                        ((1, 3, 5, 6), (3, 2, 3, 3), "groups=3, strides=[1, 2], padding=[1, 0]"), ((1, 2, 4, 5), (2, 3, 2, 3), "groups=2, channels=6"),
+                        ((1, 5, 5, 2), (3, 3, 2, 3), 'groups=2, data_layout="NHWC", kernel_layout="HWOI", strides=[2, 1]')]:
         yield f"nn.conv2d(%a, %b, {attrs})".replace(", )", ")"), [real(*x), real(*w)]
     for attrs in ["pool_size=[2, 2], strides=[2, 2]", "pool_size=[3, 3], strides=[2, 1], padding=[1, 1]", "pool_size=[3, 2], strides=[2, 2], ceil_mode=True"]:
         yield f"nn.max_pool2d(%a, {attrs})", [real(1, 2, 6, 5)]
