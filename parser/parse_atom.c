@@ -38,28 +38,33 @@ static void suggest_local(Parser *p, Diag *d, const char *wanted, char sigil)
     diag_suggest(d, wanted, list->n, list->at);
 }
 
-/* A variable inside its own value: more often than not, a bracket before it was not closed. */
+/* In the value of a binding, whose frames begin at `first`, another statement began: more often than not, a bracket was not closed. */
+static void label_unclosed(Parser *p, Diag *d, size_t first, uint32_t lets)
+{
+    for (size_t i = first; i < p->frames.n && p->lets.n > lets; i++) {
+        const Frame *f = &p->frames.at[i];
+        if (f->kind != FRAME_ARGS && f->kind != FRAME_PAREN && f->kind != FRAME_REF)
+            continue;
+        diag_label(d, parse_span(p, f->open, f->open + 1), "is this closed?");
+        p->doubted = f->open + 1;
+        return;
+    }
+}
+
 static bool inside_own_value(Parser *p, Token t, const Symbol *s)
 {
-    uint32_t open = UINT32_MAX, lets = 0;
     const Var *var = p->item && p->item->name == s->name ? p->item : NULL;
-    for (size_t i = p->frames.n; i-- > 0;) {
-        const Frame *f = &p->frames.at[i];
-        if (f->kind == FRAME_ARGS || f->kind == FRAME_PAREN || f->kind == FRAME_REF)
-            open = f->open;
-        if (f->kind != FRAME_LET || f->let.symbol != s)
-            continue;
-        var = f->let.var;
-        lets = f->lets;
-        break;
-    }
+    size_t i = p->frames.n;
+    while (i > 0 && (p->frames.at[i - 1].kind != FRAME_LET || p->frames.at[i - 1].let.symbol != s))
+        i--;
+    if (i > 0)
+        var = p->frames.at[i - 1].let.var;
     if (!var)
         return false;
     Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
                           "`%%%s` is not bound yet: this is still inside its value", s->name->text);
     diag_label(d, var->base.span, "bound here");
-    if (open != UINT32_MAX && p->lets.n > lets)
-        diag_label(d, parse_span(p, open, open + 1), "is this closed?");
+    label_unclosed(p, d, i, i > 0 ? p->frames.at[i - 1].lets : 0);
     return true;
 }
 
@@ -126,6 +131,26 @@ static bool local(Parser *p)
     return true;
 }
 
+static void undefined_graph(Parser *p, Token t, Str digits)
+{
+    size_t i = p->frames.n;
+    while (i > 0 && (p->frames.at[i - 1].kind != FRAME_GRAPH ||
+                     !str_eq(token_name(p, p->frames.at[i - 1].graph), digits)))
+        i--;
+    if (i == 0) {
+        Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
+                              "nothing is bound to `%%%.*s` yet", (int)digits.len, digits.ptr);
+        diag_help(d, "bind it first: `%%%.*s = …;`", (int)digits.len, digits.ptr);
+        return;
+    }
+    const Frame *binding = &p->frames.at[i - 1];
+    Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
+                          "`%%%.*s` is not bound yet: this is still inside its value",
+                          (int)digits.len, digits.ptr);
+    diag_label(d, token_span(p, binding->graph), "bound here");
+    label_unclosed(p, d, i, binding->lets);
+}
+
 static bool graph(Parser *p)
 {
     Token t = p->tok;
@@ -134,9 +159,7 @@ static bool graph(Parser *p)
     if (p->env->graph)
         out_of_reach(p, t, ctx_name_str(p->cx, digits), p->env->graph, e);
     if (!e && !p->lenient) {
-        Diag *d = parse_error(p, E0110_UNDEFINED_VARIABLE, token_span(p, t),
-                              "nothing is bound to `%%%.*s` yet", (int)digits.len, digits.ptr);
-        diag_help(d, "bind it first: `%%%.*s = …;`", (int)digits.len, digits.ptr);
+        undefined_graph(p, t, digits);
         graph_bind(p, digits, p->poison);
     } else if (!e) {
         parse_count_name(p);
@@ -518,10 +541,11 @@ bool let_binding(Parser *p)
     Symbol *s = binder(p, "a variable such as `%x`", &t);
     if (!s)
         return false;
-    if (parse_take(p, TOKEN_COLON) && !(annotation = parse_type(p)))
+    bool ok = !parse_take(p, TOKEN_COLON) || (annotation = parse_type(p)) != NULL;
+    if (!ok || !parse_expect(p, TOKEN_ASSIGN)) {
+        s->reported = p->definition; /* what uses it has nothing wrong of its own */
         return false;
-    if (!parse_expect(p, TOKEN_ASSIGN))
-        return false;
+    }
     Var *var = expr_var(p->arena, token_span(p, t), s->name, annotation);
     bool recursive = value_is_function(p);
     if (recursive)

@@ -277,6 +277,10 @@ static void label_comment(Parser *p, Diag *d, uint32_t open, char close)
 
 static bool missing_close(Parser *p, const char *wanted, uint32_t open)
 {
+    if (p->doubted == open + 1 && (parse_at(p, TOKEN_RBRACE) || parse_at(p, TOKEN_END))) {
+        p->errors++;
+        return false;
+    }
     Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, wanted);
     diag_label(d, parse_span(p, open, open + 1), "opened here");
     if (d && parse_at(p, TOKEN_END))
