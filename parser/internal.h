@@ -169,8 +169,7 @@ typedef struct Parser {
     bool after_fault; /* something that cannot be read was passed over before `tok` */
     uint32_t
         blamed_to; /* end of what was reported last: what is wrong directly behind it follows from that */
-    uint32_t
-        doubted; /* behind a bracket that is not closed, as a message said already; 0: none */
+    uint32_t doubted; /* behind a bracket that is not closed, as a message said already; 0: none */
     uint32_t errors;
     uint32_t fault_to; /* end of the last character that cannot be read */
     uint32_t passable; /* of them: the text was read, with the poison type where they are; */
