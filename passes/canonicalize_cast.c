@@ -9,7 +9,7 @@
 
 typedef struct Casts {
     const Op *cast;
-    PtrMap users; /* a widening cast -> the first of the broadcasting calls that use it */
+    PtrMap used; /* widening casts that a broadcasting call uses already */
 } Casts;
 
 static bool is_widening(const Casts *c, const Expr *e)
@@ -20,14 +20,12 @@ static bool is_widening(const Casts *c, const Expr *e)
     return from && to && from->dtype.bits < to->dtype.bits;
 }
 
-/* The cast itself for its first user; a copy for each further one. */
-static Expr *cast_for(Rewriter *rw, const Expr *user, const Expr *old, Expr *now)
+/* The cast itself for its first use; a copy for each further one. */
+static Expr *cast_for(Rewriter *rw, const Expr *old, Expr *now)
 {
     Casts *c = rw->data;
-    void **first = ptrmap_slot(&c->users, old);
-    if (!first || !*first || *first == user) {
-        if (first)
-            *first = (void *)(uintptr_t)user;
+    if (!ptrmap_has(&c->used, old)) {
+        ptrmap_put(&c->used, old, NULL);
         return now;
     }
     const Call *cast = expr_as_call(now);
@@ -42,20 +40,16 @@ static Expr *own_casts(Rewriter *rw, const Expr *old, Expr *now)
     const Casts *c = rw->data;
     const Op *op = expr_call_of_op(old);
     expr_keep_type(now, old);
-    if (!op || op->pattern > OP_BROADCAST || op == c->cast)
+    if (!op || op->pattern > OP_BROADCAST)
         return now;
     const ExprList was = expr_as_call(old)->args;
     const Call *call = expr_as_call(now);
     Expr **args = arena_copy(&rw->module->arena, call->args.at, call->args.n * sizeof *args);
     bool changed = false;
     for (uint32_t i = 0; args && i < was.n; i++) {
-        Expr *made = NULL;
-        for (uint32_t k = 0; k < i && !made; k++)
-            made = was.at[k] == was.at[i] ? args[k] : NULL;
-        if (!made && is_widening(c, was.at[i]) && expr_call_of_op(args[i]) == c->cast)
-            made = cast_for(rw, old, was.at[i], args[i]);
-        changed |= made && made != args[i];
-        args[i] = made ? made : args[i];
+        if (is_widening(c, was.at[i]) && expr_call_of_op(args[i]) == c->cast)
+            args[i] = cast_for(rw, was.at[i], args[i]);
+        changed |= args[i] != call->args.at[i];
     }
     if (!changed)
         return now;
@@ -72,7 +66,7 @@ static Function *canonicalize(PassRun *run, const Def *def)
     rewriter_init(&rw, run->cx, run->module, own_casts, &c);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
-    ptrmap_deinit(&c.users);
+    ptrmap_deinit(&c.used);
     return expr_as_function(now);
 }
 

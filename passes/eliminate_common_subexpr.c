@@ -65,7 +65,9 @@ static Expr *merge(Rewriter *rw, const Expr *old, Expr *now)
     Cse *cse = rw->data;
     const Op *op = expr_call_of_op(now);
     expr_keep_type(now, old);
-    if (now->kind != EXPR_TUPLE_GET && (!op || (op->flags & OP_STATEFUL)))
+    /* What has no arguments costs nothing, and each user may take it in. */
+    if (now->kind != EXPR_TUPLE_GET &&
+        (!op || (op->flags & OP_STATEFUL) || expr_as_call(now)->args.n == 0))
         return now;
     void **first = ptrmap_slot(&cse->known, key_of(now));
     for (const Known *k = first ? *first : NULL; k; k = k->next)

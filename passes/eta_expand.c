@@ -11,11 +11,13 @@ typedef struct Eta {
     PtrMap callees; /* constructors that are called where they stand */
 } Eta;
 
-/* fn [A](params) -> R { callee(params) } for a callee of this type. */
+/* fn [A](params) -> R { callee(params) } for a callee of this type. The literal of a function has the attributes of that. */
 static Expr *expand(Rewriter *rw, Expr *callee, const Type *t)
 {
     Arena *arena = &rw->module->arena;
     PassRun *run = ((Eta *)rw->data)->run;
+    const GlobalVar *global = expr_as_global(callee);
+    const Def *def = global ? module_find(run->module, global->name) : NULL;
     uint32_t n = t->n, k = t->n_params;
     const TypeVar **vars = arena_new_array(&run->scratch, const TypeVar *, k + 1);
     const Type **with = arena_new_array(&run->scratch, const Type *, k + 1);
@@ -35,7 +37,8 @@ static Expr *expand(Rewriter *rw, Expr *callee, const Type *t)
     Expr *body = expr_call(arena, callee->span, callee, n, args, NULL);
     const Type *result = type_subst(rw->cx, t->result, k, t->params, with);
     TypeVarList type_params = {arena_copy(arena, vars, k * sizeof *vars), k};
-    return &expr_function(arena, callee->span, type_params, n, params, NULL, result, body)->base;
+    const Attrs *attrs = def && def->fn ? def->fn->attrs : NULL;
+    return &expr_function(arena, callee->span, type_params, n, params, attrs, result, body)->base;
 }
 
 static bool note_callee(Rewriter *rw, const Expr *old, Expr **now)

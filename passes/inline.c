@@ -13,6 +13,7 @@
 typedef struct Inliner {
     PassRun *run;
     Module *old;
+    PtrMap named; /* names that something uses: the others stay, as entries */
     PtrMap bodies; /* name -> Function: marked, and free of calls of others that are */
     /* of the definition at hand */
     Purity purity;
@@ -108,7 +109,8 @@ static bool put_bodies(Inliner *in)
         const Def *def = &in->old->defs.at[i];
         if (!def->fn || def->imported)
             continue;
-        if (ptrmap_has(&in->bodies, def->name) && strcmp(def->name->text, "main") != 0) {
+        if (ptrmap_has(&in->bodies, def->name) && ptrmap_has(&in->named, def->name) &&
+            strcmp(def->name->text, "main") != 0) {
             module_remove(now, def->name);
             continue;
         }
@@ -126,7 +128,9 @@ static bool put_bodies(Inliner *in)
 static bool inline_marked(PassRun *run, Module *old)
 {
     Inliner in = {.run = run, .old = old};
+    note_named(old, &in.named);
     bool ok = make_bodies(&in) && (!in.bodies.n || put_bodies(&in));
+    ptrmap_deinit(&in.named);
     ptrmap_deinit(&in.bodies);
     ptrmap_deinit(&in.literals);
     return ok;
