@@ -32,7 +32,7 @@ static const struct {
     {"dyn.nn.upsampling", {NULL, "scale_h", "scale_w"}},
     {"dyn.nn.upsampling3d", {NULL, "scale_d", "scale_h", "scale_w"}},
     {"dyn.image.resize2d", {NULL, "size", "roi"}},
-    {"dyn.sparse_to_dense", {NULL, "output_shape"}},
+    {"dyn.sparse_to_dense", {NULL, NULL, NULL, "output_shape"}},
 };
 
 #define FORMS (sizeof forms / sizeof *forms)

@@ -92,15 +92,18 @@ static bool same_affine(Site *s, const Affine *a, const Affine *b)
            nearly_equal(s, a->zero, b->zero);
 }
 
-/* The same numbers by other integers. */
-static Expr *requantize(Site *s, Expr *e, const Affine *from, const Affine *to)
+/* The same numbers by the integers of `to`, be they others or not. */
+static Expr *requantize_always(Site *s, Expr *e, const Affine *from, const Affine *to)
 {
-    if (same_affine(s, from, to))
-        return e;
     Expr *args[5] = {e, fold(s, from->scale), fold(s, from->zero), to->scale, to->zero};
     Attr attrs[2] = {ops_attr_int("axis", from->axis),
                      ops_attr_dtype(&s->region->m, "out_dtype", to->dtype)};
     return ops_call(&s->region->m, "qnn.requantize", 5, args, 2, attrs);
+}
+
+static Expr *requantize(Site *s, Expr *e, const Affine *from, const Affine *to)
+{
+    return same_affine(s, from, to) ? e : requantize_always(s, e, from, to);
 }
 
 /* A constant of reals by these integers. */
@@ -177,16 +180,12 @@ static bool rule_mean(Site *s, Integer *out)
 static bool rule_bias_add(Site *s, Integer *out)
 {
     const Affine *x = s->args[0].affine, *b = s->args[1].affine;
-    if (!x)
+    if (!x || !b)
         return false;
     Expr *args[2] = {s->args[0].e, s->args[1].e};
     const Affine folded = {fold(s, x->scale), fold(s, x->zero), x->dtype, x->axis, 0, NULL};
-    if (b && !same_affine(s, x, b)) {
-        const Affine from = {b->scale, b->zero, b->dtype, 0, 0, NULL};
-        args[1] = requantize(s, args[1], &from, &folded);
-    } else if (!b) {
-        args[1] = quantize(s, args[1], &folded, 0);
-    }
+    const Affine from = {b->scale, b->zero, b->dtype, 0, 0, NULL};
+    args[1] = requantize(s, args[1], &from, &folded);
     *out = (Integer){again(s, 2, args), x};
     return true;
 }
@@ -223,6 +222,8 @@ static bool rule_product(Site *s, Integer *out)
             return false;
         axis = at[1];
     }
+    if (!strcmp(s->to, "qnn.batch_matmul"))
+        axis = x->axis;
     *out = (Integer){ops_call(&s->region->m, s->to, 6, args, n, attrs), product_affine(s, axis)};
     return out->e != NULL;
 }
@@ -344,24 +345,27 @@ static bool rule_pad(Site *s, Integer *out)
     return true;
 }
 
-/* An operand that is a constant has the numbers of the other. */
-static bool binary_operands(Site *s)
+/* An operand that is a constant has the numbers of the other. What the result has: those of the region's, where nothing speaks against
+ * it. NULL: no operand has any. */
+static const Affine *binary_operands(Site *s)
 {
+    const Affine *to = s->region->out;
     for (int i = 0; i < 2; i++) {
         const Affine *other = s->args[1 - i].affine;
         if (s->args[i].affine)
             continue;
         if (!other)
-            return false;
+            return NULL;
         s->args[i] = (Integer){quantize(s, s->args[i].e, other, -1), other};
+        to = other;
     }
-    return true;
+    return dtype_eq(s->args[0].affine->dtype, to->dtype) ? to : s->args[0].affine;
 }
 
 static bool rule_binary(Site *s, Integer *out)
 {
-    const Affine *to = s->region->out;
-    if (!binary_operands(s))
+    const Affine *to = binary_operands(s);
+    if (!to)
         return false;
     const Affine *l = s->args[0].affine, *r = s->args[1].affine;
     Expr *args[8] = {s->args[0].e, s->args[1].e, l->scale,  l->zero,
@@ -373,13 +377,16 @@ static bool rule_binary(Site *s, Integer *out)
 
 static bool rule_choice(Site *s, Integer *out)
 {
-    const Affine *to = s->region->out;
-    if (!binary_operands(s))
+    const Affine *to = binary_operands(s);
+    Expr *args[2];
+    for (int i = 0; i < 2 && to; i++)
+        args[i] = s->args[i].affine == to
+                      ? s->args[i].e
+                      : requantize_always(s, s->args[i].e, s->args[i].affine, to);
+    if (!to || !args[0] || !args[1])
         return false;
-    Expr *args[2] = {requantize(s, s->args[0].e, s->args[0].affine, to),
-                     requantize(s, s->args[1].e, s->args[1].affine, to)};
     *out = (Integer){again(s, 2, args), to};
-    return args[0] && args[1];
+    return true;
 }
 
 static bool rule_unary(Site *s, Integer *out)
@@ -389,6 +396,24 @@ static bool rule_unary(Site *s, Integer *out)
         return false;
     Expr *args[5] = {s->args[0].e, a->scale, a->zero, to->scale, to->zero};
     *out = (Integer){ops_call(&s->region->m, s->to, 5, args, 0, NULL), to};
+    return out->e != NULL;
+}
+
+/* Where 0 is 0; the least integer has no opposite, so the one above it stands for it. */
+static bool rule_abs(Site *s, Integer *out)
+{
+    const Affine *a = s->args[0].affine;
+    double zero;
+    if (!a || a->fields)
+        return false;
+    if (!one_number(s, a->zero, &zero) || zero != 0 || a->dtype.code != DTYPE_CODE_INT)
+        return rule_unary(s, out);
+    OpsMake *m = &s->region->m;
+    Expr *least = ops_constant(m, a->dtype, -ldexp(1, a->dtype.bits - 1));
+    Expr *where[3] = {ops_call2(m, "equal", least, s->args[0].e),
+                      ops_call2(m, "add", s->args[0].e, ops_constant(m, a->dtype, 1)),
+                      s->args[0].e};
+    *out = (Integer){ops_call1(m, "abs", ops_call(m, "where", 3, where, 0, NULL)), a};
     return out->e != NULL;
 }
 
@@ -438,7 +463,7 @@ static const struct {
     {"sigmoid", rule_unary, "qnn.sigmoid"},
     {"hardswish", rule_unary, "qnn.hardswish"},
     {"tanh", rule_unary, "qnn.tanh"},
-    {"abs", rule_unary, "qnn.abs"},
+    {"abs", rule_abs, "qnn.abs"},
     {"log", rule_unary, "qnn.log"},
 };
 
