@@ -1,32 +1,22 @@
 /* Writes operators on quantised numbers as arithmetic on integers and reals.
  *
  *     qnn.dequantize(%x, 0.5f, 3)
- *  => multiply(cast(subtract(cast(%x, dtype="int32"), 3), dtype="float32"), 0.5f)
+ *  => multiply(qnn_cast(subtract(qnn_cast(%x, dtype="int32"), 3), dtype="float32"), 0.5f)
  *
  * Products with a scale are computed in fixed point where the scales are constants, or on reals where `compute_dtype` says so. An operator
  * whose scales are not known stays. */
-#include "passes/fold.h"
+#include "passes/qnn_lower.h"
 #include "passes/types.h"
-
-#include "stdlib/ops/ops.h"
 
 #include "ir/equal.h"
 
 #include <math.h>
 #include <string.h>
 
-typedef struct Lower {
-    OpsMake m;
-    Module *module;
-    const Call *call;
-    Expr *const *args;
-    const Type *type; /* of the result */
-} Lower;
-
 typedef Expr *Rule(Lower *l);
 
 static const DType int16_type = {DTYPE_CODE_INT, 16, 1};
-static const DType int32_type = {DTYPE_CODE_INT, 32, 1};
+const DType qnn_int32 = {DTYPE_CODE_INT, 32, 1};
 static const DType int64_type = {DTYPE_CODE_INT, 64, 1};
 static const DType float_type = {DTYPE_CODE_FLOAT, 32, 1};
 
@@ -37,12 +27,12 @@ static Expr *call1(Lower *l, const char *op, Expr *x)
     return ops_call1(&l->m, op, x);
 }
 
-static Expr *call2(Lower *l, const char *op, Expr *x, Expr *y)
+Expr *qnn_call2(Lower *l, const char *op, Expr *x, Expr *y)
 {
     return ops_call2(&l->m, op, x, y);
 }
 
-static Expr *cast(Lower *l, Expr *e, DType to)
+Expr *qnn_cast(Lower *l, Expr *e, DType to)
 {
     Attr attr = ops_attr_dtype(&l->m, "dtype", to);
     return ops_call(&l->m, "cast", 1, &e, 1, &attr);
@@ -55,7 +45,7 @@ static Attr attr_real(const char *key, double v)
 
 static bool is_int32(DType t)
 {
-    return dtype_eq(t, int32_type);
+    return dtype_eq(t, qnn_int32);
 }
 
 /* Into the range of the type, then of the type. */
@@ -65,10 +55,10 @@ static Expr *narrow(Lower *l, Expr *e, DType to)
     bool sign = to.code == DTYPE_CODE_INT;
     Attr attrs[2] = {attr_real("a_min", sign ? -half : 0),
                      attr_real("a_max", sign ? half - 1 : 2 * half - 1)};
-    return cast(l, ops_call(&l->m, "clip", 1, &e, 2, attrs), to);
+    return qnn_cast(l, ops_call(&l->m, "clip", 1, &e, 2, attrs), to);
 }
 
-static const Type *tensor_of(const Expr *e)
+const Type *qnn_tensor_of(const Expr *e)
 {
     return expr_tensor_type(e);
 }
@@ -76,13 +66,22 @@ static const Type *tensor_of(const Expr *e)
 /* A vector for an axis, so that it broadcasts; a scalar as it is. */
 static Expr *expand(Lower *l, Expr *e, const Type *t, int64_t axis)
 {
-    const Type *et = tensor_of(e);
+    const Type *et = qnn_tensor_of(e);
     if (!et || et->n == 0)
         return e;
     return ops_expand_to_axis(&l->m, e, (int)t->n, (int)(axis < 0 ? axis + t->n : axis));
 }
 
-static bool constant_number(const Expr *e, double *out)
+/* A zero point or another number for each channel, as a vector even if it is one for all. */
+Expr *qnn_expand_vector(Lower *l, Expr *e, const Type *t, int64_t axis)
+{
+    Attr attr = ops_attr_ints(&l->m, "newshape", 1, (int64_t[]){-1});
+    e = ops_call(&l->m, "reshape", 1, &e, 1, &attr);
+    int64_t from_start = axis < 0 ? axis + t->n : axis;
+    return t->n ? ops_expand_to_axis(&l->m, e, (int)t->n, (int)from_start) : e;
+}
+
+bool qnn_constant_number(const Expr *e, double *out)
 {
     const Constant *c = expr_as_constant(e);
     TensorView v;
@@ -92,16 +91,16 @@ static bool constant_number(const Expr *e, double *out)
     return true;
 }
 
-static bool is_zero(const Expr *e)
+bool qnn_is_zero(const Expr *e)
 {
     double d;
-    return constant_number(e, &d) && d == 0;
+    return qnn_constant_number(e, &d) && d == 0;
 }
 
 static bool same_number(const Expr *a, const Expr *b)
 {
     double x, y;
-    if (constant_number(a, &x) && constant_number(b, &y))
+    if (qnn_constant_number(a, &x) && qnn_constant_number(b, &y))
         return x == y;
     return a == b || ir_equal(a, b, false);
 }
@@ -142,6 +141,20 @@ static Expr *numbers64(Lower *l, int64_t n, const int64_t *v, const Type *t, int
     return e ? ops_expand_to_axis(&l->m, e, (int)t->n, (int)(axis < 0 ? axis + t->n : axis)) : NULL;
 }
 
+/* The numbers in the shape of the tensor, where that is known. */
+static Expr *full64(Lower *l, Expr *e, const Type *t)
+{
+    const Constant *c = expr_as_constant(e);
+    bool scalar = c && c->value.kind == VALUE_SCALAR;
+    Attr attrs[2] = {ops_attr_ints(&l->m, "shape", t->n, t->dims),
+                     ops_attr_dtype(&l->m, "dtype", int64_type)};
+    if (!type_is_static(t))
+        return e;
+    if (scalar && qnn_is_zero(e))
+        return ops_call(&l->m, "zeros", 0, NULL, 2, attrs);
+    return ops_call(&l->m, scalar ? "full" : "broadcast_to", 1, &e, scalar ? 2 : 1, attrs);
+}
+
 /* x * factor, rounded, on int64: shifted up, multiplied, shifted down. */
 static Expr *multiply_wide(Lower *l, Expr *x, const Type *t, int64_t axis, int64_t n,
                            const double *factors, bool upward)
@@ -163,18 +176,19 @@ static Expr *multiply_wide(Lower *l, Expr *x, const Type *t, int64_t axis, int64
         below[i] = half[i] - 1;
         shifts |= up[i] > 0;
     }
-    x = cast(l, x, int64_type);
+    x = qnn_cast(l, x, int64_type);
     if (shifts)
-        x = call2(l, "left_shift", x, numbers64(l, n, up, t, axis));
-    x = call2(l, "multiply", x, numbers64(l, n, by, t, axis));
+        x = qnn_call2(l, "left_shift", x, numbers64(l, n, up, t, axis));
+    x = qnn_call2(l, "multiply", x, numbers64(l, n, by, t, axis));
     Expr *rounder = numbers64(l, n, half, t, axis);
     if (!upward) {
-        Expr *args[3] = {call2(l, "greater_equal", x, number64(l, 0)), rounder,
-                         numbers64(l, n, below, t, axis)};
+        Expr *args[3] = {qnn_call2(l, "greater_equal", x, full64(l, number64(l, 0), t)),
+                         full64(l, rounder, t), full64(l, numbers64(l, n, below, t, axis), t)};
         rounder = ops_call(&l->m, "where", 3, args, 0, NULL);
     }
-    x = call2(l, "right_shift", call2(l, "add", x, rounder), numbers64(l, n, down, t, axis));
-    return cast(l, x, int32_type);
+    x = qnn_call2(l, "right_shift", qnn_call2(l, "add", x, rounder),
+                  numbers64(l, n, down, t, axis));
+    return qnn_cast(l, x, qnn_int32);
 }
 
 static Expr *multiply_fixed(Lower *l, Expr *x, const Type *t, int64_t axis, int64_t n,
@@ -205,7 +219,7 @@ static int64_t factors_of(Lower *l, const Requantize *r, double **out)
     const Constant *c = expr_as_constant(r->scale);
     TensorView v;
     double to;
-    if (!c || !value_view(&c->value, &v) || v.t.size < 1 || !constant_number(r->to_scale, &to))
+    if (!c || !value_view(&c->value, &v) || v.t.size < 1 || !qnn_constant_number(r->to_scale, &to))
         return 0;
     *out = arena_new_array(l->m.arena, double, v.t.size);
     for (int64_t i = 0; *out && i < v.t.size; i++)
@@ -215,18 +229,19 @@ static int64_t factors_of(Lower *l, const Requantize *r, double **out)
 
 static Expr *requantize_reals(Lower *l, Expr *x, const Requantize *r)
 {
-    x = cast(l, x, r->real);
-    if (!is_zero(r->zero))
-        x = call2(l, "subtract", x, cast(l, expand(l, r->zero, r->t, r->axis), r->real));
+    x = qnn_cast(l, x, r->real);
+    if (!qnn_is_zero(r->zero))
+        x = qnn_call2(l, "subtract", x, qnn_cast(l, expand(l, r->zero, r->t, r->axis), r->real));
     if (!same_number(r->scale, r->to_scale))
-        x = call2(
+        x = qnn_call2(
             l, "multiply", x,
-            cast(l, call2(l, "divide", expand(l, r->scale, r->t, r->axis), r->to_scale), r->real));
-    if (!is_zero(r->to_zero))
-        x = call2(l, "add", x, cast(l, r->to_zero, r->real));
-    x = r->upward ? call1(l, "floor", call2(l, "add", x, ops_constant(&l->m, r->real, 0.5)))
+            qnn_cast(l, qnn_call2(l, "divide", expand(l, r->scale, r->t, r->axis), r->to_scale),
+                     r->real));
+    if (!qnn_is_zero(r->to_zero))
+        x = qnn_call2(l, "add", x, qnn_cast(l, r->to_zero, r->real));
+    x = r->upward ? call1(l, "floor", qnn_call2(l, "add", x, ops_constant(&l->m, r->real, 0.5)))
                   : call1(l, "round", x);
-    return is_int32(r->to) ? cast(l, x, r->to) : narrow(l, x, r->to);
+    return is_int32(r->to) ? qnn_cast(l, x, r->to) : narrow(l, x, r->to);
 }
 
 static Expr *requantize_integers(Lower *l, Expr *x, const Requantize *r)
@@ -235,14 +250,15 @@ static Expr *requantize_integers(Lower *l, Expr *x, const Requantize *r)
     int64_t n = factors_of(l, r, &factors);
     if (!n)
         return NULL;
-    x = cast(l, x, int32_type);
-    if (!is_zero(r->zero))
-        x = call2(l, "subtract", x, cast(l, expand(l, r->zero, r->t, r->axis), int32_type));
+    x = qnn_cast(l, x, qnn_int32);
+    if (!qnn_is_zero(r->zero))
+        x = qnn_call2(l, "subtract", x,
+                      qnn_cast(l, qnn_expand_vector(l, r->zero, r->t, r->axis), qnn_int32));
     if (!same_number(r->scale, r->to_scale))
         x = multiply_fixed(l, x, r->t, r->axis, n, factors, r->upward);
-    if (!is_zero(r->to_zero))
-        x = call2(l, "add", cast(l, r->to_zero, int32_type), x);
-    return is_int32(r->to) ? cast(l, x, r->to) : narrow(l, x, r->to);
+    if (!qnn_is_zero(r->to_zero))
+        x = qnn_call2(l, "add", qnn_cast(l, r->to_zero, qnn_int32), x);
+    return is_int32(r->to) ? x : narrow(l, x, r->to);
 }
 
 /* ---- rules -------------------------------------------------------------------------------------------------------- */
@@ -254,26 +270,27 @@ static int64_t axis_of(const Lower *l, const char *key)
 
 static Expr *lower_quantize(Lower *l)
 {
-    const Type *t = tensor_of(l->args[0]);
+    const Type *t = qnn_tensor_of(l->args[0]);
     int64_t axis = axis_of(l, "axis");
-    Expr *e = call1(l, "round", call2(l, "divide", l->args[0], expand(l, l->args[1], t, axis)));
-    e = call2(l, "add", e, cast(l, expand(l, l->args[2], t, axis), t->dtype));
+    Expr *e = call1(l, "round", qnn_call2(l, "divide", l->args[0], expand(l, l->args[1], t, axis)));
+    e = qnn_call2(l, "add", e, qnn_cast(l, expand(l, l->args[2], t, axis), t->dtype));
     return narrow(l, e, l->type->dtype);
 }
 
 static Expr *lower_dequantize(Lower *l)
 {
-    const Type *t = tensor_of(l->args[0]);
+    const Type *t = qnn_tensor_of(l->args[0]);
     int64_t axis = axis_of(l, "axis");
-    Expr *e = call2(l, "subtract", cast(l, l->args[0], int32_type), expand(l, l->args[2], t, axis));
-    e = call2(l, "multiply", cast(l, e, float_type), expand(l, l->args[1], t, axis));
-    return dtype_eq(l->type->dtype, float_type) ? e : cast(l, e, l->type->dtype);
+    Expr *e = qnn_call2(l, "subtract", qnn_cast(l, l->args[0], qnn_int32),
+                        expand(l, l->args[2], t, axis));
+    e = qnn_call2(l, "multiply", qnn_cast(l, e, float_type), expand(l, l->args[1], t, axis));
+    return dtype_eq(l->type->dtype, float_type) ? e : qnn_cast(l, e, l->type->dtype);
 }
 
 static Expr *lower_requantize(Lower *l)
 {
     Str compute = attrs_string(l->call->attrs, "compute_dtype");
-    Requantize r = {.t = tensor_of(l->args[0]),
+    Requantize r = {.t = qnn_tensor_of(l->args[0]),
                     .scale = l->args[1],
                     .zero = l->args[2],
                     .to_scale = l->args[3],
@@ -291,25 +308,25 @@ static Expr *lower_requantize(Lower *l)
 static Expr *operand(Lower *l, uint32_t i)
 {
     uint32_t at = 2 + 2 * i;
-    Requantize r = {.t = tensor_of(l->args[i]),
+    Requantize r = {.t = qnn_tensor_of(l->args[i]),
                     .scale = l->args[at],
                     .zero = l->args[at + 1],
                     .to_scale = l->args[6],
                     .to_zero = l->args[7],
-                    .to = int32_type,
+                    .to = qnn_int32,
                     .axis = axis_of(l, i ? "rhs_axis" : "lhs_axis"),
                     .upward = true};
     if (same_number(r.scale, r.to_scale) && same_number(r.zero, r.to_zero))
-        return cast(l, l->args[i], int32_type);
+        return qnn_cast(l, l->args[i], qnn_int32);
     return requantize_integers(l, l->args[i], &r);
 }
 
 static Expr *lower_sum(Lower *l, const char *op, const char *correct)
 {
     Expr *x = operand(l, 0), *y = operand(l, 1);
-    Expr *e = x && y ? call2(l, op, x, y) : NULL;
-    if (e && !is_zero(l->args[7]))
-        e = call2(l, correct, e, l->args[7]);
+    Expr *e = x && y ? qnn_call2(l, op, x, y) : NULL;
+    if (e && !qnn_is_zero(l->args[7]))
+        e = qnn_call2(l, correct, e, l->args[7]);
     return e ? narrow(l, e, l->type->dtype) : NULL;
 }
 
@@ -325,23 +342,23 @@ static Expr *lower_subtract(Lower *l)
 
 static Expr *shifted(Lower *l, uint32_t i, uint32_t zero, int64_t axis, DType to)
 {
-    const Type *t = tensor_of(l->args[i]);
-    Expr *e = cast(l, l->args[i], to), *z = expand(l, l->args[zero], t, axis);
-    if (is_zero(l->args[zero]))
+    const Type *t = qnn_tensor_of(l->args[i]);
+    Expr *e = qnn_cast(l, l->args[i], to), *z = expand(l, l->args[zero], t, axis);
+    if (qnn_is_zero(l->args[zero]))
         return e;
-    return call2(l, "subtract", e, is_int32(to) ? z : cast(l, z, to));
+    return qnn_call2(l, "subtract", e, is_int32(to) ? z : qnn_cast(l, z, to));
 }
 
 static Expr *lower_mul(Lower *l)
 {
     double x, y;
-    if (!constant_number(l->args[2], &x) || !constant_number(l->args[4], &y))
+    if (!qnn_constant_number(l->args[2], &x) || !qnn_constant_number(l->args[4], &y))
         return NULL;
-    Expr *e = call2(l, "multiply", shifted(l, 0, 3, axis_of(l, "lhs_axis"), int32_type),
-                    shifted(l, 1, 5, axis_of(l, "rhs_axis"), int32_type));
+    Expr *e = qnn_call2(l, "multiply", shifted(l, 0, 3, axis_of(l, "lhs_axis"), qnn_int32),
+                        shifted(l, 1, 5, axis_of(l, "rhs_axis"), qnn_int32));
     Requantize r = {.t = l->type,
                     .scale = ops_constant(&l->m, float_type, x * y),
-                    .zero = ops_constant(&l->m, int32_type, 0),
+                    .zero = ops_constant(&l->m, qnn_int32, 0),
                     .to_scale = l->args[6],
                     .to_zero = l->args[7],
                     .to = l->type->dtype,
@@ -351,7 +368,7 @@ static Expr *lower_mul(Lower *l)
 }
 
 /* The attributes of the product without `qnn.`. */
-static uint32_t copy_attrs(const Lower *l, Attr *attrs)
+uint32_t qnn_copy_attrs(const Lower *l, Attr *attrs)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; l->call->attrs && i < l->call->attrs->n && i < 32; i++)
@@ -359,66 +376,118 @@ static uint32_t copy_attrs(const Lower *l, Attr *attrs)
     return n;
 }
 
-static Expr *product(Lower *l, Expr *x, Expr *w)
+Expr *qnn_product(Lower *l, Expr *x, Expr *w)
 {
     Attr attrs[32];
     Expr *args[2] = {x, w};
-    uint32_t n = copy_attrs(l, attrs);
+    uint32_t n = qnn_copy_attrs(l, attrs);
     return ops_call(&l->m, expr_call_of_op(&l->call->base)->name + 1 /* nn. */, 2, args, n, attrs);
 }
 
-static Expr *sum_along(Lower *l, Expr *e, bool keep)
+Expr *qnn_sum_along(Lower *l, Expr *e, uint32_t n, const int64_t *axes, bool keep)
 {
-    Attr attrs[2] = {ops_attr_ints(&l->m, "axis", 1, (int64_t[]){1}),
-                     ops_attr_bool("keepdims", keep)};
-    e = cast(l, e, int32_type);
+    Attr attrs[2] = {ops_attr_ints(&l->m, "axis", n, axes), ops_attr_bool("keepdims", keep)};
+    e = qnn_cast(l, e, qnn_int32);
     return ops_call(&l->m, "sum", 1, &e, 2, attrs);
+}
+
+/* The terms of a product that are not 0; `fourth` holds no unknown where the others need none. */
+Expr *qnn_combine(Lower *l, Expr *first, Expr *second, Expr *third, Expr *fourth)
+{
+    if (!second || !third)
+        return second || third ? qnn_call2(l, "subtract", first, second ? second : third) : first;
+    return qnn_call2(l, "add", qnn_call2(l, "subtract", first, second),
+                     qnn_call2(l, "subtract", fourth, third));
+}
+
+Expr *qnn_number32(Lower *l, double v)
+{
+    return ops_constant(&l->m, qnn_int32, v);
+}
+
+/* zx * zw * n */
+Expr *qnn_zeros_product(Lower *l, Expr *zx, Expr *zw, int64_t n)
+{
+    double a, b;
+    if (qnn_constant_number(zx, &a) && qnn_constant_number(zw, &b))
+        return qnn_number32(l, a * b * (double)n);
+    return qnn_call2(l, "multiply", qnn_call2(l, "multiply", zx, zw), qnn_number32(l, (double)n));
 }
 
 /* The four terms of (x - zx) * (w - zw). */
 static Expr *lower_dense(Lower *l)
 {
-    const Type *t = tensor_of(l->args[0]);
+    static const int64_t last[] = {1};
+    const Type *t = qnn_tensor_of(l->args[0]);
     Expr *zx = l->args[2], *zw = l->args[3];
     if (!t || t->n != 2 || t->dims[1] < 0 || !is_int32(l->type->dtype))
         return NULL;
-    Expr *first = product(l, l->args[0], l->args[1]);
-    Expr *second = is_zero(zw) ? NULL : call2(l, "multiply", zw, sum_along(l, l->args[0], true));
-    Expr *third = is_zero(zx) ? NULL : call2(l, "multiply", zx, sum_along(l, l->args[1], false));
-    if (!second || !third)
-        return second || third ? call2(l, "subtract", first, second ? second : third) : first;
-    double a, b;
-    Expr *fourth = constant_number(zx, &a) && constant_number(zw, &b)
-                       ? ops_constant(&l->m, int32_type, a * b * (double)t->dims[1])
-                       : call2(l, "multiply", call2(l, "multiply", zx, zw),
-                               ops_constant(&l->m, int32_type, (double)t->dims[1]));
-    return call2(l, "add", call2(l, "subtract", first, second),
-                 call2(l, "subtract", fourth, third));
+    Expr *second = qnn_is_zero(zw)
+                       ? NULL
+                       : qnn_call2(l, "multiply", zw, qnn_sum_along(l, l->args[0], 1, last, true));
+    Expr *third = qnn_is_zero(zx)
+                      ? NULL
+                      : qnn_call2(l, "multiply", zx, qnn_sum_along(l, l->args[1], 1, last, false));
+    return qnn_combine(l, qnn_product(l, l->args[0], l->args[1]), second, third,
+                       qnn_zeros_product(l, zx, zw, t->dims[1]));
 }
 
 /* Zero points are taken off before; where there are none, the integers go in as they are. */
-static Expr *lower_product(Lower *l)
+Expr *qnn_lower_product(Lower *l)
 {
     if (!is_int32(l->type->dtype))
         return NULL;
-    if (is_zero(l->args[2]) && is_zero(l->args[3]))
-        return product(l, l->args[0], l->args[1]);
-    const Type *x = tensor_of(l->args[0]), *w = tensor_of(l->args[1]);
-    bool plain = tensor_of(l->args[2]) && tensor_of(l->args[2])->n == 0 && x && w &&
-                 tensor_of(l->args[3]) && tensor_of(l->args[3])->n == 0;
-    return plain ? product(l, shifted(l, 0, 2, -1, int16_type), shifted(l, 1, 3, -1, int16_type))
-                 : NULL;
+    if (qnn_is_zero(l->args[2]) && qnn_is_zero(l->args[3]))
+        return qnn_product(l, l->args[0], l->args[1]);
+    const Type *x = qnn_tensor_of(l->args[0]), *w = qnn_tensor_of(l->args[1]);
+    bool plain = qnn_tensor_of(l->args[2]) && qnn_tensor_of(l->args[2])->n == 0 && x && w &&
+                 qnn_tensor_of(l->args[3]) && qnn_tensor_of(l->args[3])->n == 0;
+    return plain
+               ? qnn_product(l, shifted(l, 0, 2, -1, int16_type), shifted(l, 1, 3, -1, int16_type))
+               : NULL;
+}
+
+static Expr *lower_batch_matmul(Lower *l)
+{
+    static const int64_t last[] = {2};
+    const Type *x = qnn_tensor_of(l->args[0]), *y = qnn_tensor_of(l->args[1]);
+    Expr *zx = l->args[2], *zy = l->args[3];
+    bool known = x && y && type_is_static(x) && type_is_static(y) && is_int32(l->type->dtype) &&
+                 qnn_tensor_of(zx)->n == 0 && qnn_tensor_of(zy)->n == 0;
+    if (!known || attrs_bool(l->call->attrs, "transpose_a") ||
+        !attrs_bool(l->call->attrs, "transpose_b"))
+        return qnn_lower_product(l);
+    Expr *second = qnn_is_zero(zy)
+                       ? NULL
+                       : qnn_call2(l, "multiply", zy, qnn_sum_along(l, l->args[0], 1, last, true));
+    Expr *third = NULL;
+    if (!qnn_is_zero(zx)) {
+        Attr shape = ops_attr_ints(&l->m, "newshape", 3, (int64_t[]){y->dims[0], 1, y->dims[1]});
+        third = qnn_call2(l, "multiply", zx, qnn_sum_along(l, l->args[1], 1, last, true));
+        third = ops_call(&l->m, "reshape", 1, &third, 1, &shape);
+    }
+    return qnn_combine(l, qnn_product(l, l->args[0], l->args[1]), second, third,
+                       qnn_zeros_product(l, zx, zy, x->dims[2]));
+}
+
+/* What is put together, one by one. */
+static Expr *part(Lower *l, Expr *e, uint32_t i)
+{
+    const Tuple *t = expr_as_tuple(e);
+    return t ? t->fields.at[i]
+             : expr_type_ops(l->m.cx, expr_tuple_get(l->m.arena, l->m.span, e, i));
 }
 
 static Expr *lower_concatenate(Lower *l)
 {
-    const Tuple *data = expr_as_tuple(l->args[0]), *scales = expr_as_tuple(l->args[1]);
-    const Tuple *zeros = expr_as_tuple(l->args[2]);
-    if (!data || !scales || !zeros)
+    const Tuple *scales = expr_as_tuple(l->args[1]), *zeros = expr_as_tuple(l->args[2]);
+    if (!scales || !zeros)
         return NULL;
-    Expr **fields = arena_new_array(l->m.arena, Expr *, data->fields.n + 1);
-    for (uint32_t i = 0; fields && i < data->fields.n; i++) {
-        Requantize r = {.t = tensor_of(data->fields.at[i]),
+    uint32_t n_parts = scales->fields.n;
+    Expr **fields = arena_new_array(l->m.arena, Expr *, n_parts + 1);
+    for (uint32_t i = 0; fields && i < n_parts; i++) {
+        Expr *e = part(l, l->args[0], i);
+        Requantize r = {.t = qnn_tensor_of(e),
                         .scale = scales->fields.at[i],
                         .zero = zeros->fields.at[i],
                         .to_scale = l->args[3],
@@ -427,13 +496,13 @@ static Expr *lower_concatenate(Lower *l)
                         .axis = -1,
                         .upward = true};
         bool same = same_number(r.scale, r.to_scale) && same_number(r.zero, r.to_zero);
-        fields[i] = same ? data->fields.at[i] : requantize_integers(l, data->fields.at[i], &r);
+        fields[i] = same ? e : requantize_integers(l, e, &r);
         if (!fields[i])
             return NULL;
     }
     Attr attrs[32];
-    Expr *all = expr_tuple(l->m.arena, l->m.span, data->fields.n, fields);
-    uint32_t n = copy_attrs(l, attrs);
+    Expr *all = expr_tuple(l->m.arena, l->m.span, n_parts, fields);
+    uint32_t n = qnn_copy_attrs(l, attrs);
     return ops_call(&l->m, "concatenate", 1, &all, n, attrs);
 }
 
@@ -448,9 +517,9 @@ static const struct {
     {"qnn.subtract", lower_subtract},
     {"qnn.mul", lower_mul},
     {"qnn.dense", lower_dense},
-    {"qnn.conv2d", lower_product},
-    {"qnn.conv2d_transpose", lower_product},
-    {"qnn.batch_matmul", lower_product},
+    {"qnn.conv2d", qnn_lower_conv2d},
+    {"qnn.conv2d_transpose", qnn_lower_product},
+    {"qnn.batch_matmul", lower_batch_matmul},
     {"qnn.concatenate", lower_concatenate},
 };
 
