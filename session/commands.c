@@ -61,10 +61,38 @@ Module *command_expr(CommandCall *c)
     return NULL;
 }
 
+/* The first definition in what the command is to run or to transform that failed before, in a script that ran on; NULL for none. */
+static const char *failed_part(const RelaySession *s, const Module *m)
+{
+    for (size_t i = 0; i < m->defs.n; i++)
+        if (ptrmap_has(&s->failed_names, m->defs.at[i].name))
+            return m->defs.at[i].name->text;
+    return NULL;
+}
+
+static Module *unless_failed(CommandCall *c, Module *m)
+{
+    const char *part = m ? failed_part(c->s, m) : NULL;
+    if (!part && (!m || !m->expr || !session_uses_failed(c->s, m->expr)))
+        return m;
+    if (part)
+        emit_printf(c->s, RELAY_OUTPUT_DISPLAY, "nothing is done with `@%s`, which has an error",
+                    part);
+    else
+        emit_printf(c->s, RELAY_OUTPUT_DISPLAY, "nothing is done with what has an error");
+    module_release(m);
+    return NULL;
+}
+
+Module *command_program(CommandCall *c)
+{
+    return unless_failed(c, command_expr(c));
+}
+
 Module *command_module(CommandCall *c)
 {
     const Def *def = command_global(c);
-    return def ? module_slice(c->s, c->s->env, def->name) : command_expr(c);
+    return def ? unless_failed(c, module_slice(c->s, c->s->env, def->name)) : command_program(c);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------------------- */

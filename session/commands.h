@@ -25,7 +25,9 @@ bool command_need(CommandCall *c, const char *what);
 const Def *command_global(CommandCall *c);
 /* The argument as a checked expression; the caller's, NULL after diagnostics. */
 Module *command_expr(CommandCall *c);
-/* The argument as a module to transform: a function with all that it reaches, or an expression. */
+/* The same to be run or compiled: NULL also when it uses something that failed before, which is said. */
+Module *command_program(CommandCall *c);
+/* The argument as a module to transform, likewise: a function with all that it reaches, or an expression. */
 Module *command_module(CommandCall *c);
 
 /* `:explain types`: the story of the arguments' types. */

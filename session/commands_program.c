@@ -160,10 +160,12 @@ static bool code_thunk(RelaySession *s, Module *m, Thunk *out)
 static bool show_code_of(CommandCall *c, JitText kind)
 {
     const Def *def = command_global(c);
-    if (def)
-        return show_code(c->s, c->s->env, def->name, kind);
-    Module *m = command_expr(c);
+    Module *m = command_module(c);
     Thunk t;
+    if (m && def) {
+        module_release(m);
+        return show_code(c->s, c->s->env, def->name, kind);
+    }
     if (!m || !code_thunk(c->s, m, &t)) {
         module_release(m);
         return false;

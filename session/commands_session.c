@@ -50,7 +50,7 @@ static void time_row(Buf *b, const char *name, double least, double first, int r
 void command_time(CommandCall *c)
 {
     RelaySession *s = c->s;
-    Module *m = command_expr(c);
+    Module *m = command_program(c);
     Thunk t;
     if (!m || !thunk_make(s, s->env, m, m->expr, &t)) {
         module_release(m);
@@ -174,7 +174,7 @@ void command_bytes(CommandCall *c)
 /* Shows the value of the argument. */
 static void show_value(CommandCall *c, bool (*show)(RelaySession *s, Value v, Span span))
 {
-    Module *m = command_expr(c);
+    Module *m = command_program(c);
     Value v = m ? engine_eval(c->s, c->s->engine, c->s->env, m, m->expr) : value_none();
     if (!value_is_none(v))
         show(c->s, v, c->args);

@@ -46,7 +46,7 @@ void command_step(CommandCall *c)
     if (!number_option(c, "steps", &most) || !number_option(c, "from", &from) ||
         !number_option(c, "steps", &most))
         return;
-    Module *m = command_expr(c);
+    Module *m = command_program(c);
     RelaySteps st;
     bool asks = s->stepper.stopped != NULL;
     uint64_t shown = most ? most : STEPS_IN_HTML;
@@ -162,7 +162,7 @@ void command_trace(CommandCall *c)
     Trace t = {.s = s, .most = TRACE_LINES};
     if (!number_option(c, "lines", &t.most))
         return;
-    Module *m = command_expr(c);
+    Module *m = command_program(c);
     if (!m || !recorder_init(&t.rec, s, 1)) {
         module_release(m);
         return;
