@@ -244,8 +244,12 @@ static Expr *convert_concatenate(Site *s, const Tuple *fields, const Moved *like
     Expr **args = arena_alloc_must(&s->c->run->scratch, fields->fields.n + 1, sizeof *args);
     if (!out || out->n != like->from.len)
         return NULL;
-    for (uint32_t i = 0; i < fields->fields.n; i++)
-        args[i] = transform(s, fields->fields.at[i], like->from, like->to);
+    for (uint32_t i = 0; i < fields->fields.n; i++) {
+        const Moved *m = moved_of(s->c, fields->fields.at[i]);
+        if (!m || !str_eq(m->from, like->from) || !str_eq(m->to, like->to))
+            return NULL;
+        args[i] = m->now;
+    }
     int axis = ops_axis(s->old->attrs, "axis", (int)out->n);
     const Attrs *attrs =
         attrs_with(s->m.arena, s->old->attrs, "axis",
@@ -254,21 +258,165 @@ static Expr *convert_concatenate(Site *s, const Tuple *fields, const Moved *like
     return put_back(s, call_again(s, 1, &tuple, attrs), like->from, like->to);
 }
 
-/* Sums and the like that keep their axes. */
+/* Where an axis of the old order is now. */
+static int64_t axis_now(const Moved *m, int64_t axis)
+{
+    return position(m->to, m->from.ptr[axis + (axis < 0 ? (int64_t)m->from.len : 0)]);
+}
+
+/* The layout without the letters at these places. */
+static Str without(Site *s, Str layout, int n, const int64_t *places)
+{
+    char *at = arena_alloc_must(s->m.arena, layout.len + 1, 1);
+    size_t kept_letters = 0;
+    for (size_t i = 0; i < layout.len; i++) {
+        bool goes = false;
+        for (int k = 0; k < n; k++)
+            goes |= places[k] == (int64_t)i;
+        if (!goes)
+            at[kept_letters++] = layout.ptr[i];
+    }
+    return (Str){at, kept_letters};
+}
+
+static const Attrs *with_ints(Site *s, const Attrs *attrs, const char *key, int n, const int64_t *v)
+{
+    return attrs_with(s->m.arena, attrs, key, ops_attr_ints(&s->m, key, (uint32_t)n, v).value);
+}
+
+static const Attrs *with_axis(Site *s, int64_t axis)
+{
+    return attrs_with(s->m.arena, s->old->attrs, "axis", (AttrValue){.kind = ATTR_INT, .i = axis});
+}
+
+/* The axes of an attribute as they were, from 0, and as they are; those of the whole tensor when it names none. */
+static int axes_of(Site *s, const Moved *like, int64_t *was, int64_t *now)
+{
+    int rank = (int)like->from.len, n = attrs_ints(s->old->attrs, "axis", was, TENSOR_RANK_MOST);
+    for (int i = 0; n < 0 && i < rank; i++)
+        was[i] = i;
+    n = n < 0 ? rank : n;
+    for (int i = 0; i < n; i++) {
+        was[i] += was[i] < 0 ? rank : 0;
+        now[i] = axis_now(like, was[i]);
+    }
+    return n;
+}
+
+static void sort_axes(int n, int64_t *axes)
+{
+    for (int i = 1; i < n; i++)
+        for (int k = i; k > 0 && axes[k - 1] > axes[k]; k--) {
+            int64_t low = axes[k];
+            axes[k] = axes[k - 1];
+            axes[k - 1] = low;
+        }
+}
+
+/* Sums and the like: the result has the axes that stay, in the order of the operand. */
 static Expr *convert_reduce(Site *s, const Moved *like)
 {
-    int64_t axes[TENSOR_RANK_MOST];
-    int n = attrs_ints(s->old->attrs, "axis", axes, TENSOR_RANK_MOST);
-    if (n <= 0 || !attrs_bool(s->old->attrs, "keepdims"))
-        return NULL;
-    for (int i = 0; i < n; i++) {
-        int64_t axis = axes[i] + (axes[i] < 0 ? (int64_t)like->from.len : 0);
-        axes[i] = position(like->to, like->from.ptr[axis]);
-    }
-    AttrValue list = ops_attr_ints(&s->m, "axis", (uint32_t)n, axes).value;
+    int64_t was[TENSOR_RANK_MOST], now[TENSOR_RANK_MOST];
+    int rank = (int)like->from.len, n = axes_of(s, like, was, now);
+    bool keeps = attrs_bool(s->old->attrs, "keepdims");
+    bool exclude = attrs_bool(s->old->attrs, "exclude");
     Expr *arg = like->now;
-    return put_back(s, call_again(s, 1, &arg, attrs_with(s->m.arena, s->old->attrs, "axis", list)),
-                    like->from, like->to);
+    sort_axes(n, now);
+    Expr *e = call_again(s, 1, &arg, with_ints(s, s->old->attrs, "axis", n, now));
+    if (keeps)
+        return put_back(s, e, like->from, like->to);
+    Str from = without(s, like->from, n, was), to = without(s, like->to, n, now);
+    if (!exclude)
+        return put_back(s, e, from, to);
+    /* The listed axes are those that stay. */
+    int64_t gone[TENSOR_RANK_MOST], gone_now[TENSOR_RANK_MOST];
+    int n_gone = 0;
+    for (int i = 0; i < rank; i++)
+        if (position(from, like->from.ptr[i]) >= 0) {
+            gone[n_gone] = i;
+            gone_now[n_gone++] = axis_now(like, i);
+        }
+    return put_back(s, e, without(s, like->from, n_gone, gone),
+                    without(s, like->to, n_gone, gone_now));
+}
+
+/* A transposition takes each axis from where it is now, so its result is as before. */
+static Expr *convert_transpose(Site *s, const Moved *like)
+{
+    int64_t axes[TENSOR_RANK_MOST];
+    int rank = (int)like->from.len;
+    bool given = attrs_ints(s->old->attrs, "axes", axes, rank) == rank;
+    for (int i = 0; i < rank; i++)
+        axes[i] = axis_now(like, given ? axes[i] : rank - 1 - i);
+    Expr *arg = like->now;
+    return call_again(s, 1, &arg, with_ints(s, s->old->attrs, "axes", rank, axes));
+}
+
+static Expr *convert_squeeze(Site *s, const Moved *like)
+{
+    int64_t was[TENSOR_RANK_MOST], now[TENSOR_RANK_MOST];
+    const Type *t = expr_tensor_type(s->old->args.at[0]);
+    int n = axes_of(s, like, was, now), ones = 0;
+    const AttrValue *axis = attrs_find(s->old->attrs, "axis");
+    for (int i = 0; i < n; i++)
+        if (axis->kind == ATTR_LIST || (t && t->dims[was[i]] == 1)) {
+            was[ones] = was[i];
+            now[ones++] = now[i];
+        }
+    Expr *arg = like->now;
+    return put_back(s, call_again(s, 1, &arg, with_ints(s, s->old->attrs, "axis", ones, now)),
+                    without(s, like->from, ones, was), without(s, like->to, ones, now));
+}
+
+static Expr *convert_slice(Site *s, const Moved *like)
+{
+    static const char *const keys[] = {"begin", "end", "strides"};
+    int64_t axes[TENSOR_RANK_MOST];
+    const Attrs *attrs = s->old->attrs;
+    const Type *t = expr_tensor_type(s->old->args.at[0]);
+    int rank = (int)like->from.len, n = attrs_ints(attrs, "axes", axes, rank);
+    bool sized = str_is(attrs_string(attrs, "slice_mode"), "size");
+    for (int i = 0; i < n; i++)
+        axes[i] = axis_now(like, axes[i]);
+    if (!t || !type_is_static(t))
+        return NULL;
+    if (n >= 0)
+        attrs = with_ints(s, attrs, "axes", n, axes);
+    for (int k = 0; k < 3 && n < 0; k++) {
+        int64_t was[TENSOR_RANK_MOST], now[TENSOR_RANK_MOST];
+        int given = attrs_ints(attrs, keys[k], was, rank);
+        for (int i = 0; i < rank; i++) {
+            int from = position(like->from, like->to.ptr[i]);
+            int64_t whole = k == 0 ? 0 : k == 1 ? t->dims[from] : 1;
+            now[i] = from < given && !(k == 2 && sized) ? was[from] : whole;
+        }
+        attrs = with_ints(s, attrs, keys[k], rank, now);
+    }
+    Expr *arg = like->now;
+    return put_back(s, call_again(s, 1, &arg, attrs), like->from, like->to);
+}
+
+/* An axis is split or normalised along; other operands are as they were. */
+static Expr *convert_along_axis(Site *s, const Moved *like)
+{
+    uint32_t n = s->old->args.n;
+    const Type *t = s->old->base.type ? type_find(s->old->base.type) : NULL;
+    Expr **args = arena_copy(s->m.arena, s->now->args.at, n * sizeof *args);
+    int64_t axis = attrs_int(s->old->attrs, "axis", 0);
+    if (!t || !args || like->from.ptr[0] != like->to.ptr[0])
+        return NULL;
+    args[0] = like->now;
+    Expr *e = call_again(s, n, args, with_axis(s, axis_now(like, axis)));
+    if (t->kind != TYPE_TUPLE)
+        return put_back(s, e, like->from, like->to);
+    Expr **fields = arena_new_array(s->m.arena, Expr *, t->n + 1);
+    for (uint32_t i = 0; fields && i < t->n; i++) {
+        const Type *field = type_find(t->parts[i]);
+        fields[i] = expr_tuple_get(s->m.arena, s->m.span, e, i);
+        if (field->kind == TYPE_TENSOR && field->n == like->from.len)
+            fields[i] = put_back(s, fields[i], like->from, like->to);
+    }
+    return expr_tuple(s->m.arena, s->m.span, t->n, fields);
 }
 
 static Expr *convert_pad(Site *s, const Moved *like)
@@ -299,12 +447,35 @@ static bool takes_any_order(const Op *op)
 {
     static const char *const names[] = {"clip", "cast", "nn.leaky_relu", "fixed_point_multiply",
                                         NULL};
-    return op->pattern <= OP_BROADCAST && (!op->attrs || is_named(op, names));
+    return op->pattern <= OP_BROADCAST && op_arity(op) <= 2 && (!op->attrs || is_named(op, names));
 }
+
+/* Operators with attributes that name axes. */
+static const struct {
+    const char *op;
+    Expr *(*convert)(Site *s, const Moved *like);
+} with_axes[] = {
+    {"sum", convert_reduce},
+    {"mean", convert_reduce},
+    {"max", convert_reduce},
+    {"min", convert_reduce},
+    {"prod", convert_reduce},
+    {"all", convert_reduce},
+    {"any", convert_reduce},
+    {"argmax", convert_reduce},
+    {"argmin", convert_reduce},
+    {"nn.pad", convert_pad},
+    {"transpose", convert_transpose},
+    {"squeeze", convert_squeeze},
+    {"strided_slice", convert_slice},
+    {"split", convert_along_axis},
+    {"nn.batch_norm", convert_along_axis},
+    {"nn.instance_norm", convert_along_axis},
+    {"nn.layer_norm", convert_along_axis},
+};
 
 static Expr *convert_following(Site *s)
 {
-    static const char *const reductions[] = {"sum", "mean", "max", "min", "prod", NULL};
     const Op *op = expr_call_of_op(&s->old->base);
     const Tuple *fields = s->now->args.n ? expr_as_tuple(s->now->args.at[0]) : NULL;
     const Moved *like = NULL;
@@ -321,10 +492,9 @@ static Expr *convert_following(Site *s)
         return convert_broadcast(s, like);
     if (!moved_of(s->c, s->now->args.at[0]))
         return NULL;
-    if (is_named(op, reductions))
-        return convert_reduce(s, like);
-    if (!strcmp(op->name, "nn.pad"))
-        return convert_pad(s, like);
+    for (size_t i = 0; i < sizeof with_axes / sizeof *with_axes; i++)
+        if (!strcmp(with_axes[i].op, op->name))
+            return with_axes[i].convert(s, like);
     const char *key = layout_key(s->old);
     bool told = key && !strcmp(key, "layout") && s->old->args.n == 1 &&
                 str_eq(attrs_string(s->old->attrs, key), like->from) &&
@@ -337,6 +507,10 @@ static Expr *convert_node(Rewriter *rw, const Expr *old, Expr *now)
 {
     Convert *c = rw->data;
     const Op *op = expr_call_of_op(old);
+    const TupleGet *get = expr_as_tuple_get(now);
+    const Tuple *fields = get ? expr_as_tuple(get->tuple) : NULL;
+    if (fields)
+        return fields->fields.at[get->index];
     if (!op)
         return now;
     Site s = {c, {rw->cx, &rw->module->arena, old->span}, expr_as_call(old), expr_as_call(now)};
