@@ -244,6 +244,8 @@ static bool operands_join(const Combine *c, const Call *op, const Call *a, const
         return false;
     if (c->how->stacked)
         return same_extents(ta, tb, -1);
+    if (c->how->repeats)
+        return same_extents(ta, tb, (int)ta->n - 1);
     int axis = c->how->out_axis(op), at;
     axis = axis < 0 ? axis + (int)out_a->n : axis;
     at = operand_axis(ta, out_a, axis);
@@ -263,6 +265,7 @@ static bool level_agrees(const Combine *c, const Group *g, size_t depth)
         if (call->callee->kind != EXPR_OP ||
             expr_call_of_op(&call->base) != expr_call_of_op(&first->base) ||
             !attrs_equal(call->attrs, first->attrs) || call->args.n != first->args.n ||
+            (c->how->stacked && call->attrs && attrs_find(call->attrs, "axis")) ||
             !is_tensor_of(&call->base, &t) || !is_tensor_of(&before->base, &was) ||
             !same_extents(t, was, -1))
             return false;
@@ -361,6 +364,18 @@ static Expr *to_rank(const OpsMake *m, Expr *e, const Type *t, uint32_t rank)
     return t->n < rank ? ops_call(m, "expand_dims", 1, &e, 2, attrs) : e;
 }
 
+/* An operand that is the same along the last axis, written out along it. */
+static Expr *along_last(const OpsMake *m, Expr *e, const Type *t, int64_t size)
+{
+    Attr axis = ops_attr_int("axis", -1);
+    Attr attrs[2] = {ops_attr_int("repeats", size), ops_attr_int("axis", t->n ? t->n - 1 : 0)};
+    if (t->n == 0)
+        e = ops_call(m, "expand_dims", 1, &e, 1, &axis);
+    else if (size == 1 || t->dims[t->n - 1] != 1)
+        return e;
+    return ops_call(m, "repeat", 1, &e, 2, attrs);
+}
+
 /* Operand i of call `depth` of all branches, as one. */
 static Expr *join(const Rewriter *rw, const OpsMake *m, const Group *g, size_t depth, uint32_t i,
                   int axis)
@@ -370,6 +385,10 @@ static Expr *join(const Rewriter *rw, const OpsMake *m, const Group *g, size_t d
     for (size_t k = 0; k < g->branches.n; k++) {
         const Call *call = g->branches.at[k]->calls.at[depth];
         parts[k] = now_of(rw, call->args.at[i]);
+        const Type *out = expr_tensor_type(&call->base);
+        if (c->how->repeats && depth)
+            parts[k] =
+                along_last(m, parts[k], expr_tensor_type(call->args.at[i]), out->dims[out->n - 1]);
         if (c->how->stacked && depth)
             parts[k] = to_rank(m, parts[k], expr_tensor_type(call->args.at[i]),
                                expr_tensor_type(&call->base)->n);
@@ -404,13 +423,13 @@ static Expr *make_next(const Rewriter *rw, const OpsMake *m, const Group *g, siz
     const Call *call = b->calls.at[depth];
     const Type *out = expr_tensor_type(&call->base);
     int axis = c->how->out_axis(b->calls.at[0]);
+    axis += axis < 0 ? (int)out->n : 0;
     Expr **args = arena_new_array(&c->run->scratch, Expr *, call->args.n + 1);
     for (uint32_t i = 0; i < call->args.n; i++) {
         const Type *t = expr_tensor_type(call->args.at[i]);
         bool chain = call->args.at[i] == &b->calls.at[depth - 1]->base;
-        args[i] =
-            chain ? whole
-                  : join(rw, m, g, depth, i, c->how->from_end ? -1 : operand_axis(t, out, axis));
+        int at = c->how->from_end ? -1 : operand_axis(t, out, axis);
+        args[i] = chain ? whole : join(rw, m, g, depth, i, t->n ? at : 0);
     }
     return expr_call(m->arena, m->span, call->callee, call->args.n, args, call->attrs);
 }

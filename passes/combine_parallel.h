@@ -17,7 +17,8 @@
 typedef struct Combiner {
     const char *op;
     bool stacked;
-    bool from_end; /* operands of what follows are joined along their last axis */
+    bool from_end; /* operands of what follows are joined along axis -1 */
+    bool repeats; /* operands of what follows are written out along their last axis */
     /* The calls may go together; asked with one call twice: it may with others. */
     bool (*alike)(const Call *a, const Call *b);
     int (*weight_axis)(const Call *call);

@@ -54,7 +54,7 @@ static Expr *whole(const OpsMake *m, const Call *first, Expr *data, Expr *weight
 }
 
 static const Combiner joined = {.op = "nn.dense",
-                                .from_end = true,
+                                .repeats = true,
                                 .alike = same_dtypes,
                                 .weight_axis = weight_axis,
                                 .out_axis = units_axis,
