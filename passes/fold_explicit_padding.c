@@ -3,7 +3,9 @@
  *     nn.conv2d(nn.pad(%x, 0f, pad_width=[[0, 0], [0, 0], [1, 1], [1, 1]]), %w, padding=[0, 0, 0, 0], kernel_size=[3, 3])
  *  => nn.conv2d(%x, %w, padding=[1, 1, 1, 1], kernel_size=[3, 3])
  *
- * The padding must be constant and lie on spatial axes alone; its value is 0, in front of a maximum the least number there is. */
+ * The padding must be constant, lie on spatial axes alone and have no other use; its value is 0, in front of a maximum the least number
+ * there is, of quantised numbers what stands for 0. */
+#include "passes/facts.h"
 #include "passes/pass.h"
 #include "passes/types.h"
 
@@ -12,7 +14,7 @@
 #include <float.h>
 #include <string.h>
 
-typedef enum Kind { CONV, AVG_POOL, MAX_POOL } Kind;
+typedef enum Kind { CONV, QUANTISED_CONV, AVG_POOL, MAX_POOL } Kind;
 
 static const struct {
     const char *op;
@@ -24,7 +26,7 @@ static const struct {
     {"nn.conv3d", "data_layout", CONV, 3},    {"nn.avg_pool1d", "layout", AVG_POOL, 1},
     {"nn.avg_pool2d", "layout", AVG_POOL, 2}, {"nn.avg_pool3d", "layout", AVG_POOL, 3},
     {"nn.max_pool1d", "layout", MAX_POOL, 1}, {"nn.max_pool2d", "layout", MAX_POOL, 2},
-    {"nn.max_pool3d", "layout", MAX_POOL, 3},
+    {"nn.max_pool3d", "layout", MAX_POOL, 3}, {"qnn.conv2d", "data_layout", QUANTISED_CONV, 2},
 };
 
 static int find_user(const Op *op)
@@ -41,23 +43,31 @@ static bool is_least(Value v)
         double least = v.dtype.bits == 64   ? -DBL_MAX
                        : v.dtype.bits == 32 ? (double)-FLT_MAX
                                             : -65504.0;
-        return value_as_double(v) <= least;
+        return value_as_double(v) == least;
     }
     if (v.dtype.code == DTYPE_CODE_UINT)
         return value_as_int(v) == 0;
     return v.dtype.code == DTYPE_CODE_INT && value_as_int(v) == INT64_MIN >> (64 - v.dtype.bits);
 }
 
-/* A constant padding by a value that does not count for that kind of call. */
-static const Call *neutral_pad(const Expr *e, Kind kind)
+static bool same_number(const Value v, const Expr *e)
 {
-    const Op *op = expr_call_of_op(e);
-    const Call *pad = op && !strcmp(op->name, "nn.pad") ? expr_as_call(e) : NULL;
+    const Constant *c = expr_as_constant(e);
+    return c && c->value.kind == VALUE_SCALAR && value_as_double(c->value) == value_as_double(v);
+}
+
+/* A constant padding of the call's data by a value that does not count for that kind of call. */
+static const Call *neutral_pad(const Call *call, Kind kind)
+{
+    const Op *op = expr_call_of_op(call->args.at[0]);
+    const Call *pad = op && !strcmp(op->name, "nn.pad") ? expr_as_call(call->args.at[0]) : NULL;
     const Constant *value = pad ? expr_as_constant(pad->args.at[1]) : NULL;
     if (!value || value->value.kind != VALUE_SCALAR ||
         !str_is(attrs_string(pad->attrs, "pad_mode"), "constant"))
         return NULL;
-    bool neutral = kind == MAX_POOL ? is_least(value->value) : value_as_double(value->value) == 0;
+    bool neutral = kind == MAX_POOL         ? is_least(value->value)
+                   : kind == QUANTISED_CONV ? same_number(value->value, call->args.at[2])
+                                            : value_as_double(value->value) == 0;
     return neutral ? pad : NULL;
 }
 
@@ -94,8 +104,8 @@ static Expr *fold(Rewriter *rw, const Expr *old, Expr *now)
     expr_keep_type(now, old);
     int i = find_user(expr_call_of_op(now));
     const Call *call = expr_as_call(now);
-    const Call *pad = i >= 0 ? neutral_pad(call->args.at[0], users[i].kind) : NULL;
-    if (!pad)
+    const Call *pad = i >= 0 ? neutral_pad(call, users[i].kind) : NULL;
+    if (!pad || (uintptr_t)ptrmap_find(rw->data, expr_as_call(old)->args.at[0]) > 1)
         return now;
     static const char *const letters[] = {"", "NCW", "NCHW", "NCDHW"};
     int n = users[i].spatial, at[5];
@@ -122,10 +132,22 @@ static Expr *fold(Rewriter *rw, const Expr *old, Expr *now)
     return folded;
 }
 
+static Function *fold_paddings(PassRun *run, const Def *def)
+{
+    Rewriter rw;
+    PtrMap uses = {0};
+    count_uses(&def->fn->base, &uses);
+    rewriter_init(&rw, run->cx, run->module, fold, &uses);
+    Expr *now = ir_rewrite(&rw, &def->fn->base);
+    rewriter_deinit(&rw);
+    ptrmap_deinit(&uses);
+    return expr_as_function(now);
+}
+
 const Pass pass_fold_explicit_padding = {
     .name = "FoldExplicitPadding",
     .doc = "Moves a padding in front of a convolution or a pooling into its own.",
     .opt_level = 0,
     .needs_types = true,
-    .rewrite = fold,
+    .function = fold_paddings,
 };
