@@ -3,6 +3,7 @@
 #include "ir/te_loops.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { LANES = 16 };
 
@@ -80,46 +81,77 @@ void te_loop_fold_start(TeReduce kind, DTypeId id, void *acc)
 #define LANED_BOTH(DT, T, W, least, greatest) LANED(DT, T, W, sum, 0) LANED(DT, T, W, prod, 1)
 FOLD_DTYPES(LANED_BOTH)
 
-/* Mask: a signed integer as wide as the element, so that comparisons stay in their lanes. */
-#define HAS_NAN(T, Mask)                                \
-    INTO_CLONES bool has_nan_##T(const T *a, int64_t n) \
-    {                                                   \
-        Mask nan = 0;                                   \
-        for (int64_t i = 0; i < n; i++)                 \
-            nan |= a[i] != a[i] ? -1 : 0;               \
-        return nan;                                     \
-    }
-HAS_NAN(float, int32_t)
-HAS_NAN(double, int64_t)
+/* A register of elements, and what comparing two of them gives: all bits or none in each lane. */
+enum { REGISTER = 32, SIDE_BY_SIDE = 8, ONE_BY_ONE_MOST = 32 };
+#define MASK(T)                          \
+    __typeof__(_Generic((T)0,            \
+                   uint8_t: (int8_t)0,   \
+                   int8_t: (int8_t)0,    \
+                   int16_t: (int16_t)0,  \
+                   uint16_t: (int16_t)0, \
+                   default: (int32_t)0,  \
+                   int64_t: (int64_t)0,  \
+                   uint64_t: (int64_t)0, \
+                   double: (int64_t)0))
+#define VECTORS(DT, T, W, least, greatest)                            \
+    typedef T Vector##DT __attribute__((vector_size(REGISTER)));      \
+    typedef MASK(T) Lanes##DT __attribute__((vector_size(REGISTER))); \
+    enum { PER_##DT = REGISTER / sizeof(T), BLOCK_##DT = SIDE_BY_SIDE * PER_##DT };
+FOLD_DTYPES(VECTORS)
+#undef VECTORS
 
-INTO_CLONES bool has_nan(DTypeId id, const void *a, int64_t n)
+/* Whether a bit is set anywhere in a register. */
+INTO_CLONES bool any_bit(const void *lanes)
 {
-    return id == DT_FLOAT32 ? has_nan_float(a, n) : id == DT_FLOAT64 && has_nan_double(a, n);
+    uint64_t words[REGISTER / 8];
+    memcpy(words, lanes, sizeof words);
+    return (words[0] | words[1] | words[2] | words[3]) != 0;
 }
 
-/* A block is so long that the loops over it stay loops, of vectors. With a NaN the result depends on the
- * order, so then it is taken one by one. */
-enum { BLOCK = 64 };
+/* `into` where it is better, else x. */
+#define PICK(DT, into, BETTER, x)                                                 \
+    {                                                                             \
+        Lanes##DT keeps = (Lanes##DT)(into BETTER x);                             \
+        into = (Vector##DT)((keeps & (Lanes##DT)into) | (~keeps & (Lanes##DT)x)); \
+    }
 
-#define EXTREME(DT, T, NAME, BETTER)                                                    \
-    INTO_CLONES T extreme_##NAME##_##DT(T acc, const T *a, int64_t n, bool nan)         \
-    {                                                                                   \
-        T lane[BLOCK];                                                                  \
-        int64_t i = 0;                                                                  \
-        if (n >= 2 * BLOCK && !nan) {                                                   \
-            for (int k = 0; k < BLOCK; k++)                                             \
-                lane[k] = acc;                                                          \
-            for (; i + BLOCK <= n; i += BLOCK)                                          \
-                for (int k = 0; k < BLOCK; k++)                                         \
-                    lane[k] = lane[k] BETTER a[i + k] ? lane[k] : a[i + k];             \
-            for (int half = BLOCK / 2; half; half /= 2)                                 \
-                for (int k = 0; k < half; k++)                                          \
-                    lane[k] = lane[k] BETTER lane[half + k] ? lane[k] : lane[half + k]; \
-            acc = lane[0];                                                              \
-        }                                                                               \
-        for (; i < n; i++)                                                              \
-            acc = acc BETTER a[i] ? acc : a[i];                                         \
-        return acc;                                                                     \
+/* The best of acc and n elements; several registers side by side. With a NaN the result depends on the order, so then
+ * they are taken one by one; `nan` says whether one of the elements is a NaN. */
+#define EXTREME(DT, T, NAME, BETTER)                                              \
+    INTO_CLONES T extreme_##NAME##_##DT(T acc, const T *a, int64_t n, bool *nan)  \
+    {                                                                             \
+        Vector##DT v[SIDE_BY_SIDE], x;                                            \
+        Lanes##DT odd = {0};                                                      \
+        T best = acc;                                                             \
+        int64_t i = 0;                                                            \
+        bool some = false;                                                        \
+        for (int k = 0; k < SIDE_BY_SIDE; k++)                                    \
+            v[k] = acc - (Vector##DT){0};                                         \
+        for (; i + BLOCK_##DT <= n; i += BLOCK_##DT)                              \
+            _Pragma("GCC unroll 8") for (int k = 0; k < SIDE_BY_SIDE; k++)        \
+            {                                                                     \
+                memcpy(&x, a + i + k * PER_##DT, sizeof x);                       \
+                odd |= (Lanes##DT)(x != x);                                       \
+                PICK(DT, v[k], BETTER, x)                                         \
+            }                                                                     \
+        _Pragma("GCC unroll 8") for (int k = 1; k < SIDE_BY_SIDE; k++)            \
+            PICK(DT, v[0], BETTER, v[k]) for (; i + PER_##DT <= n; i += PER_##DT) \
+        {                                                                         \
+            memcpy(&x, a + i, sizeof x);                                          \
+            odd |= (Lanes##DT)(x != x);                                           \
+            PICK(DT, v[0], BETTER, x)                                             \
+        }                                                                         \
+        for (int j = 0; i && j < PER_##DT; j++)                                   \
+            best = best BETTER v[0][j] ? best : v[0][j];                          \
+        for (; i < n; i++) {                                                      \
+            some |= a[i] != a[i];                                                 \
+            best = best BETTER a[i] ? best : a[i];                                \
+        }                                                                         \
+        *nan = some || any_bit(&odd);                                             \
+        if (*nan || acc != acc)                                                   \
+            for (best = acc, i = 0; i < n; i++)                                   \
+                best = best BETTER a[i] ? best : a[i];                            \
+        return best;                                                              \
     }
 #define EXTREMES(DT, T, W, least, greatest) EXTREME(DT, T, max, >) EXTREME(DT, T, min, <)
 FOLD_DTYPES(EXTREMES)
@@ -141,19 +173,19 @@ TE_CLONES bool te_loop_fold(TeReduce kind, DTypeId id, void *acc, const void *a,
         *(uint8_t *)acc = kind == TE_ALL ? was && v : was || v;
         return false;
     }
-    bool nan = kind >= TE_REDUCE_MAX && has_nan(id, a, n);
-#define FOLD(DT, T, W, least, greatest)                           \
-    case DT_##DT: {                                               \
-        T *to = acc;                                              \
-        if (kind == TE_SUM)                                       \
-            *to = (T)((W) * to + (W)lanes_sum_##DT(a, n));        \
-        else if (kind == TE_PROD)                                 \
-            *to = (T)((W) * to * (W)lanes_prod_##DT(a, n));       \
-        else if (kind == TE_REDUCE_MAX)                           \
-            *to = extreme_max_##DT(*to, a, n, nan || *to != *to); \
-        else                                                      \
-            *to = extreme_min_##DT(*to, a, n, nan || *to != *to); \
-        break;                                                    \
+    bool nan = false;
+#define FOLD(DT, T, W, least, greatest)                     \
+    case DT_##DT: {                                         \
+        T *to = acc;                                        \
+        if (kind == TE_SUM)                                 \
+            *to = (T)((W) * to + (W)lanes_sum_##DT(a, n));  \
+        else if (kind == TE_PROD)                           \
+            *to = (T)((W) * to * (W)lanes_prod_##DT(a, n)); \
+        else if (kind == TE_REDUCE_MAX)                     \
+            *to = extreme_max_##DT(*to, a, n, &nan);        \
+        else                                                \
+            *to = extreme_min_##DT(*to, a, n, &nan);        \
+        break;                                              \
     }
     switch ((int)id) {
         FOLD_DTYPES(FOLD)
@@ -162,60 +194,84 @@ TE_CLONES bool te_loop_fold(TeReduce kind, DTypeId id, void *acc, const void *a,
     return nan;
 }
 
-/* Where v, which is there, stands first or last: whole blocks are looked through at once. */
-#define FIND(DT, T, W, least, greatest)                           \
-    INTO_CLONES bool block_has_##DT(const T *a, T v)              \
-    {                                                             \
-        int32_t found = 0;                                        \
-        for (int k = 0; k < BLOCK; k++)                           \
-            found |= a[k] == v;                                   \
-        return found;                                             \
-    }                                                             \
-    INTO_CLONES int64_t first_of_##DT(const T *a, T v, int64_t n) \
-    {                                                             \
-        int64_t i = 0;                                            \
-        while (i + BLOCK <= n && !block_has_##DT(a + i, v))       \
-            i += BLOCK;                                           \
-        while (a[i] != v)                                         \
-            i++;                                                  \
-        return i;                                                 \
-    }                                                             \
-    INTO_CLONES int64_t last_of_##DT(const T *a, T v, int64_t n)  \
-    {                                                             \
-        int64_t i = n;                                            \
-        while (i >= BLOCK && !block_has_##DT(a + i - BLOCK, v))   \
-            i -= BLOCK;                                           \
-        while (a[i - 1] != v)                                     \
-            i--;                                                  \
-        return i - 1;                                             \
+/* Where v, which is there, stands first or last: registers side by side are looked through at once, then each. */
+#define FIND(DT, T, W, least, greatest)                                           \
+    INTO_CLONES bool has_##DT(const T *a, T v, int registers)                     \
+    {                                                                             \
+        Vector##DT all = v - (Vector##DT){0}, x;                                  \
+        Lanes##DT found = {0};                                                    \
+        _Pragma("GCC unroll 8") for (int k = 0; k < registers; k++)               \
+        {                                                                         \
+            memcpy(&x, a + k * PER_##DT, sizeof x);                               \
+            found |= (Lanes##DT)(x == all);                                       \
+        }                                                                         \
+        return any_bit(&found);                                                   \
+    }                                                                             \
+    INTO_CLONES int64_t first_of_##DT(const T *a, T v, int64_t n)                 \
+    {                                                                             \
+        int64_t i = 0;                                                            \
+        while (i + BLOCK_##DT <= n && !has_##DT(a + i, v, SIDE_BY_SIDE))          \
+            i += BLOCK_##DT;                                                      \
+        while (i + PER_##DT <= n && !has_##DT(a + i, v, 1))                       \
+            i += PER_##DT;                                                        \
+        while (a[i] != v)                                                         \
+            i++;                                                                  \
+        return i;                                                                 \
+    }                                                                             \
+    INTO_CLONES int64_t last_of_##DT(const T *a, T v, int64_t n)                  \
+    {                                                                             \
+        int64_t i = n;                                                            \
+        while (i >= BLOCK_##DT && !has_##DT(a + i - BLOCK_##DT, v, SIDE_BY_SIDE)) \
+            i -= BLOCK_##DT;                                                      \
+        while (i >= PER_##DT && !has_##DT(a + i - PER_##DT, v, 1))                \
+            i -= PER_##DT;                                                        \
+        while (a[i - 1] != v)                                                     \
+            i--;                                                                  \
+        return i - 1;                                                             \
     }
 FOLD_DTYPES(FIND)
 #undef FIND
 
+/* One by one, without a branch on the elements. */
+#define ONE_BY_ONE(DT, T, W, least, greatest)                                               \
+    INTO_CLONES bool one_by_one_##DT(bool max, bool last, T *best, int64_t *at, const T *a, \
+                                     int64_t first, int64_t n)                              \
+    {                                                                                       \
+        bool nan = false;                                                                   \
+        T v = *at < 0 ? a[0] : *best;                                                       \
+        int64_t place = *at < 0 ? first : *at;                                              \
+        for (int64_t i = 0; i < n; i++) {                                                   \
+            bool wins = ((max ? a[i] > v : a[i] < v) | (last & (a[i] == v))) != 0;          \
+            nan |= a[i] != a[i];                                                            \
+            v = wins ? a[i] : v;                                                            \
+            place = wins ? first + i : place;                                               \
+        }                                                                                   \
+        *best = v;                                                                          \
+        *at = place;                                                                        \
+        return nan;                                                                         \
+    }
+FOLD_DTYPES(ONE_BY_ONE)
+#undef ONE_BY_ONE
+
 /* The winner of the strip is found in lanes, and its place only when it wins over those before. A NaN
- * wins nothing and loses to nothing, so strips with one are taken element by element. */
-#define FOLD_AT(DT, T, W, least, greatest)                                                     \
-    INTO_CLONES void at_##DT(TeReduce kind, T *best, int64_t *at, const T *a, int64_t first,   \
-                             int64_t n, bool nan)                                              \
-    {                                                                                          \
-        bool max = kind == TE_ARGMAX || kind == TE_ARGMAX_LAST;                                \
-        bool last = kind == TE_ARGMAX_LAST || kind == TE_ARGMIN_LAST;                          \
-        if (nan) {                                                                             \
-            for (int64_t i = 0; i < n; i++) {                                                  \
-                bool wins = max ? a[i] > *best : a[i] < *best;                                 \
-                if (*at < 0 || wins || (last && a[i] == *best)) {                              \
-                    *best = a[i];                                                              \
-                    *at = first + i;                                                           \
-                }                                                                              \
-            }                                                                                  \
-            return;                                                                            \
-        }                                                                                      \
-        T v = max ? extreme_max_##DT(a[0], a, n, false) : extreme_min_##DT(a[0], a, n, false); \
-        if (*at >= 0 && !(max ? v > *best : v < *best) && !(last && v == *best))               \
-            return;                                                                            \
-        int64_t i = last ? last_of_##DT(a, v, n) : first_of_##DT(a, v, n);                     \
-        *best = v;                                                                             \
-        *at = first + i;                                                                       \
+ * wins nothing and loses to nothing, so strips with one are taken element by element, as are short ones. */
+#define FOLD_AT(DT, T, W, least, greatest)                                                   \
+    INTO_CLONES bool at_##DT(TeReduce kind, T *best, int64_t *at, const T *a, int64_t first, \
+                             int64_t n)                                                      \
+    {                                                                                        \
+        bool max = kind == TE_ARGMAX || kind == TE_ARGMAX_LAST, nan;                         \
+        bool last = kind == TE_ARGMAX_LAST || kind == TE_ARGMIN_LAST;                        \
+        if (n < ONE_BY_ONE_MOST)                                                             \
+            return one_by_one_##DT(max, last, best, at, a, first, n);                        \
+        T v = max ? extreme_max_##DT(a[0], a, n, &nan) : extreme_min_##DT(a[0], a, n, &nan); \
+        if (nan)                                                                             \
+            return one_by_one_##DT(max, last, best, at, a, first, n);                        \
+        if (*at >= 0 && !(max ? v > *best : v < *best) && !(last && v == *best))             \
+            return false;                                                                    \
+        int64_t i = last ? last_of_##DT(a, v, n) : first_of_##DT(a, v, n);                   \
+        *best = v;                                                                           \
+        *at = first + i;                                                                     \
+        return false;                                                                        \
     }
 FOLD_DTYPES(FOLD_AT)
 #undef FOLD_AT
@@ -225,14 +281,13 @@ TE_CLONES bool te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *a
 {
     if (n <= 0)
         return false;
-    bool nan = has_nan(id, a, n);
 #define FOLD_AT(DT, T, W, least, greatest) \
-    case DT_##DT: at_##DT(kind, best, at, a, first, n, nan); break;
+    case DT_##DT: return at_##DT(kind, best, at, a, first, n);
     switch ((int)id) {
         FOLD_DTYPES(FOLD_AT)
     }
 #undef FOLD_AT
-    return nan;
+    return false;
 }
 
 void te_loop_fold_many(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n)
