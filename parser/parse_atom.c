@@ -117,12 +117,12 @@ static bool local(Parser *p)
 {
     Token t = p->tok;
     Symbol *s = symbol_get(p, token_name(p, t));
-    if (!s->var)
-        undefined_local(p, t, s);
-    else
-        out_of_reach(p, t, s->name, p->env->locals, &s->var->base);
-    parse_advance(p);
     Var *var = s->var;
+    if (!var)
+        undefined_local(p, t, s);
+    else if (out_of_reach(p, t, s->name, p->env->locals, &var->base))
+        var = NULL; /* it may go before the definition does */
+    parse_advance(p);
     if (!var) {
         var = expr_var(p->arena, token_span(p, t), s->name, NULL);
         var->base.type = type_poison(p->cx);
@@ -156,8 +156,9 @@ static bool graph(Parser *p)
     Token t = p->tok;
     Str digits = token_name(p, t);
     Expr *e = graph_find(p, digits);
-    if (p->env->graph)
-        out_of_reach(p, t, ctx_name_str(p->cx, digits), p->env->graph, e);
+    bool out = p->env->graph && out_of_reach(p, t, ctx_name_str(p->cx, digits), p->env->graph, e);
+    if (out)
+        e = p->poison;
     if (!e && !p->lenient) {
         undefined_graph(p, t, digits);
         graph_bind(p, digits, p->poison);

@@ -119,6 +119,49 @@ static void fail_binding(RelaySession *s, const CellItem *item)
     ptrmap_put(names, name, v);
 }
 
+/* A definition that uses one that failed has failed too, and nothing more is said. */
+static void fail_dependents(RelaySession *s, const Module *m)
+{
+    for (bool again = s->failed_names.n > 0; again;) {
+        again = false;
+        for (size_t i = 0; i < m->defs.n; i++) {
+            const Def *d = &m->defs.at[i];
+            if (!d->fn || ptrmap_has(&s->failed_names, d->name) ||
+                !session_uses_failed(s, &d->fn->base))
+                continue;
+            ptrmap_put(&s->failed_names, d->name, NULL);
+            again = true;
+        }
+    }
+}
+
+/* Whether an error lies in the definition. */
+static bool is_wrong(const RelaySession *s, const Function *fn)
+{
+    Span whole = fn->base.span;
+    for (const Diag *d = s->cx.diags->first; d; d = d->next)
+        if (d->severity == SEVERITY_ERROR && d->span.source == whole.source &&
+            d->span.from >= whole.from && d->span.to <= whole.to)
+            return true;
+    return false;
+}
+
+/* Which of the item's definitions failed. When its text could not be read as a whole, or an error lies in none of them, all of them. */
+static void note_failed_names(RelaySession *s, const Module *m, const Module *next)
+{
+    bool all = m->broken || diags_full(s->cx.diags), any = false;
+    for (int round = 0; round < 2 && !any; round++, all = true)
+        for (size_t i = 0; i < m->defs.n; i++) {
+            const Def *d = &m->defs.at[i];
+            const Def *kept = d->fn ? module_find(next, d->name) : NULL;
+            if (!kept || kept->fn != d->fn || (!all && !is_wrong(s, d->fn)))
+                continue;
+            ptrmap_put(&s->failed_names, d->name, NULL);
+            any = true;
+        }
+    fail_dependents(s, m);
+}
+
 /* Old definitions stay; new ones are known by their types, as far as those are. */
 static void fail_definitions(RelaySession *s, Module *m)
 {
@@ -139,8 +182,8 @@ static void fail_definitions(RelaySession *s, Module *m)
         if (!d->fn->base.type)
             d->fn->base.type = s->cx.poison;
         module_define(next, d->name, d->fn, d->span, m);
-        ptrmap_put(&s->failed_names, d->name, NULL);
     }
+    note_failed_names(s, m, next);
     s->gaps |= m->gaps;
     module_release(s->env);
     s->env = next;
@@ -154,22 +197,6 @@ static void fail_item(RelaySession *s, const CellItem *item)
         fail_binding(s, item);
     if (item->module && (item->module->defs.n || item->module->types.n || item->module->gaps))
         fail_definitions(s, item->module);
-}
-
-/* A definition that uses one that failed has failed too, and nothing more is said. */
-static void fail_dependents(RelaySession *s, const Module *m)
-{
-    for (bool again = s->failed_names.n > 0; again;) {
-        again = false;
-        for (size_t i = 0; i < m->defs.n; i++) {
-            const Def *d = &m->defs.at[i];
-            if (!d->fn || ptrmap_has(&s->failed_names, d->name) ||
-                !session_uses_failed(s, &d->fn->base))
-                continue;
-            ptrmap_put(&s->failed_names, d->name, NULL);
-            again = true;
-        }
-    }
 }
 
 static void forget_failed_names(RelaySession *s)
