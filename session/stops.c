@@ -384,9 +384,10 @@ void command_unbreak(CommandCall *c)
 static void watch(RelaySession *s, const Name *name)
 {
     Stops *stops = stops_get(s);
-    const Name **grown =
-        stops ? realloc(stops->watched, (stops->n_watched + 1) * sizeof *grown) : NULL;
-    if (!grown || is_watched(s, name))
+    if (!stops || is_watched(s, name))
+        return;
+    const Name **grown = realloc(stops->watched, (stops->n_watched + 1) * sizeof *grown);
+    if (!grown)
         return;
     stops->watched = grown;
     stops->watched[stops->n_watched++] = name;
