@@ -90,6 +90,9 @@ Te *te_bound(TeBuilder *b, DType dtype, bool least)
 
 Te *te_load_or(TeBuilder *b, TeTensor t, Te *const *index, Te *otherwise)
 {
+    for (int i = 0; i < t.rank; i++)
+        if (t.shape[i] == 0) /* no index is in range, clamped or not */
+            return otherwise ? otherwise : te_number(b, t.dtype, 0);
     Te *e = te_node(b, TE_NODE_LOAD, t.dtype);
     e->tensor = t.id;
     e->n = (uint8_t)t.rank;

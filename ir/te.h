@@ -143,6 +143,7 @@ Te *te_int(TeBuilder *b, int64_t v); /* an int64, for indices */
 Te *te_number(TeBuilder *b, DType dtype, double v);
 Te *te_bound(TeBuilder *b, DType dtype,
              bool least); /* the least or the greatest value: an infinity for floats */
+/* Of a tensor without elements: 0, or what stands for places outside. */
 Te *te_load(TeBuilder *b, TeTensor t, Te *const *index);
 Te *te_load_or(TeBuilder *b, TeTensor t, Te *const *index, Te *otherwise);
 Te *te_unary(TeBuilder *b, TeOp op, Te *x);

@@ -229,8 +229,14 @@ static RelResult rel_resize(Rel *r)
     }
     Dim dims[LETTERS_MOST];
     memcpy(dims, t->dims, t->n * sizeof *dims);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        if (dims[at[2 + i]] == 0) {
+            rel_error(r, E0202_SHAPE, 0, "an image without elements cannot be resized: `%s`",
+                      type_str(r->cx, t));
+            return REL_FAILED;
+        }
         dims[at[2 + i]] = size[i];
+    }
     return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", t->dtype), t->n, dims);
 }
 

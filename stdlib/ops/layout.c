@@ -447,7 +447,7 @@ static RelResult rel_batch_to_space(Rel *r)
             dims[i] /= k.product;
         } else if ((int)i <= k.n) {
             dims[i] = dims[i] * k.size[i - 1] - k.before[i - 1] - k.after[i - 1];
-            fits = dims[i] >= 0;
+            fits = dims[i] >= 0 && k.before[i - 1] >= 0 && k.after[i - 1] >= 0;
         }
     }
     if (fits)

@@ -73,27 +73,35 @@ static RelResult rel_mirror_pad(Rel *r)
     return pad_rel(r, t);
 }
 
-/* i turned back at both ends; with `border` the element at the end comes twice. */
-static Te *mirrored(TeBuilder *b, Te *i, int64_t extent, int border)
+/* i turned back at both ends; with `border` the element at the end comes twice. Far outside it is turned back
+ * several times. */
+static Te *mirrored(TeBuilder *b, Te *i, int64_t extent, int border, bool far)
 {
-    i = te_binary(b, TE_MAX, i, te_binary(b, TE_SUB, te_int(b, -border), i));
-    Te *turned = te_binary(b, TE_SUB, te_int(b, 2 * (extent - 1) + border), i);
-    return ops_clamp(b, te_binary(b, TE_MIN, i, turned), extent);
+    int64_t period = 2 * (extent - 1 + border);
+    if (period < 1)
+        return te_int(b, 0);
+    if (far)
+        i = te_binary(b, TE_FLOORMOD, i, te_int(b, period));
+    else
+        i = te_binary(b, TE_MAX, i, te_binary(b, TE_SUB, te_int(b, -border), i));
+    return te_binary(b, TE_MIN, i, te_binary(b, TE_SUB, te_int(b, period - border), i));
 }
 
 typedef enum PadMode { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_SYMMETRIC } PadMode;
 
-/* How many elements come before axis i, and whether there may be some on either side. */
-static Te *pad_before(TeBuilder *b, int i, bool *grows)
+/* How many elements come before axis i, whether there may be some on either side, and more than the axis has. */
+static Te *pad_before(TeBuilder *b, int i, bool *grows, bool *far)
 {
     int64_t before[TENSOR_RANK_MOST], after[TENSOR_RANK_MOST];
     if (te_n_inputs(b) == 3) {
-        *grows = true;
+        *grows = *far = true;
         return te_cast(b, (DType){DTYPE_CODE_INT, 64, 1},
                        te_load(b, te_input(b, 1), (Te *[]){te_int(b, i), te_int(b, 0)}));
     }
     ops_pairs(b->attrs, "pad_width", (uint32_t)te_input(b, 0).rank, before, after);
+    int64_t extent = te_input(b, 0).shape[i];
     *grows = before[i] > 0 || after[i] > 0;
+    *far = before[i] >= extent || after[i] >= extent;
     return te_int(b, before[i]);
 }
 
@@ -103,13 +111,13 @@ static void emit_pad(TeBuilder *b, PadMode mode, Te *value)
     Te *index[TENSOR_RANK_MOST];
     bool outside = false;
     for (int i = 0; i < x.rank; i++) {
-        bool grows;
-        Te *at = te_binary(b, TE_SUB, te_axis(b, i), pad_before(b, i, &grows));
+        bool grows, far;
+        Te *at = te_binary(b, TE_SUB, te_axis(b, i), pad_before(b, i, &grows, &far));
         outside = outside || (grows && mode == PAD_CONSTANT) || x.shape[i] == 0;
         if (mode == PAD_EDGE && grows)
             at = ops_clamp(b, at, x.shape[i]);
         else if (mode >= PAD_REFLECT && grows)
-            at = mirrored(b, at, x.shape[i], mode == PAD_SYMMETRIC);
+            at = mirrored(b, at, x.shape[i], mode == PAD_SYMMETRIC, far);
         index[i] = at;
     }
     ops_emit(b, outside ? te_load_or(b, x, index, value) : te_load(b, x, index));

@@ -325,7 +325,11 @@ static void compute_crop(TeBuilder *b)
         outside = outside ? te_binary(b, TE_OR, outside, off) : off;
     }
     ops_axes(b, 0, 4, index);
-    index[at[0]] = te_cast(b, wide, te_load(b, te_input(b, 2), &box));
+    Te *image = te_cast(b, wide, te_load(b, te_input(b, 2), &box));
+    Te *none = te_binary(b, TE_OR, te_binary(b, TE_LT, image, te_int(b, 0)),
+                         te_binary(b, TE_GE, image, te_int(b, x.shape[at[0]])));
+    outside = te_binary(b, TE_OR, outside, none);
+    index[at[0]] = ops_clamp(b, image, x.shape[at[0]] ? x.shape[at[0]] : 1);
     Te *v = sum_taps(b, x, index, 2, at + 2, taps, (Te *const *const[]){place[0], place[1]});
     Te *rest = te_number(b, d, attrs_float(b->attrs, "extrapolation_value"));
     ops_emit(b, te_cast(b, te_out_dtype(b, 0), te_select(b, outside, rest, v)));
