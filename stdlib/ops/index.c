@@ -117,8 +117,9 @@ bool slice_axis(int64_t d, bool sizes, const int64_t *begin, const int64_t *end,
         e += d;
     b = b < low ? low : b > high ? high : b;
     e = e < low ? low : e > high ? high : e;
-    int64_t way = step > 0 ? e - b : b - e, stride = step > 0 ? step : -step;
-    *out = (Slice){b, step, way > 0 ? way / stride + (way % stride != 0) : 0};
+    int64_t way = step > 0 ? e - b : b - e;
+    uint64_t stride = step > 0 ? (uint64_t)step : -(uint64_t)step;
+    *out = (Slice){b, step, way > 0 ? (int64_t)(((uint64_t)way - 1) / stride) + 1 : 0};
     return way >= 0;
 }
 

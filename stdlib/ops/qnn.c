@@ -1,5 +1,5 @@
 /* Quantised operators: a number q stands for scale * (q - zero point). */
-#include "stdlib/ops/ops.h"
+#include "stdlib/ops/qnn.h"
 
 #include <math.h>
 
@@ -35,7 +35,7 @@ static bool check_parameters(Rel *r, uint32_t i, Dim extent)
     return true;
 }
 
-static Dim axis_extent(Rel *r, const Type *t, bool *good)
+Dim quant_extent(Rel *r, const Type *t, bool *good)
 {
     int64_t axis = attrs_int(r->attrs, "axis", -1);
     *good = true;
@@ -53,7 +53,7 @@ static RelResult rel_quantize(Rel *r)
     bool good;
     if (!t)
         return rel_blocked(r);
-    Dim extent = axis_extent(r, t, &good);
+    Dim extent = quant_extent(r, t, &good);
     if (!good || !check_parameters(r, 1, extent))
         return REL_FAILED;
     return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", float32_dtype), t->n, t->dims);
@@ -79,7 +79,7 @@ static RelResult rel_requantize(Rel *r)
     bool good;
     if (!t)
         return rel_blocked(r);
-    Dim extent = axis_extent(r, t, &good);
+    Dim extent = quant_extent(r, t, &good);
     if (!good || !check_parameters(r, 1, extent) || !check_parameters(r, 3, extent))
         return REL_FAILED;
     DType out = attrs_dtype(r->attrs, "out_dtype");
@@ -200,8 +200,7 @@ static RelResult rel_qnn_concatenate(Rel *r)
 
 /* ---- computing ----------------------------------------------------------------------------------- */
 
-/* Element of a scale or zero point: the only one, or the one along the axis. */
-static Te *parameter(TeBuilder *b, TeTensor t, int axis, DType as)
+Te *quant_parameter(TeBuilder *b, TeTensor t, int axis, DType as)
 {
     Te *index[1] = {t.rank && t.shape[0] != 1 ? te_axis(b, axis) : te_int(b, 0)};
     return te_cast(b, as, te_load(b, t, index));
@@ -278,7 +277,7 @@ static Ratio ratio_of(TeBuilder *b, TeTensor from, const TeTensor *times, TeTens
 static Te *real_times(TeBuilder *b, Te *v, const Ratio *r, int axis, Rounding how)
 {
     v = te_binary(b, TE_MUL, te_cast(b, float64_dtype, v),
-                  parameter(b, r->real, axis, float64_dtype));
+                  quant_parameter(b, r->real, axis, float64_dtype));
     if (how.away)
         return te_unary(b, TE_ROUND, v);
     return te_unary(b, TE_FLOOR, te_binary(b, TE_ADD, v, te_number(b, float64_dtype, 0.5)));
@@ -287,13 +286,13 @@ static Te *real_times(TeBuilder *b, Te *v, const Ratio *r, int axis, Rounding ho
 /* A product of 64 bits, shifted right by 31 and, for ratios below 1/2, more; half of what is lost is added before. */
 static Te *fixed_times(TeBuilder *b, Te *v, const Ratio *r, int axis, Rounding how)
 {
-    Te *e = parameter(b, r->shift, axis, int64_dtype), *zero = te_int(b, 0);
+    Te *e = quant_parameter(b, r->shift, axis, int64_dtype), *zero = te_int(b, 0);
     Te *left = te_binary(b, TE_MIN, te_binary(b, TE_MAX, e, zero), te_int(b, 62));
     Te *right = te_binary(b, TE_SUB, te_int(b, 31), te_binary(b, TE_MIN, e, zero));
     right = te_binary(b, TE_MIN, right, te_int(b, 62));
     Te *half = te_binary(b, TE_SHL, te_int(b, 1), te_binary(b, TE_SUB, right, te_int(b, 1)));
     v = te_binary(b, TE_MUL, te_binary(b, TE_SHL, v, left),
-                  parameter(b, r->mantissa, axis, int64_dtype));
+                  quant_parameter(b, r->mantissa, axis, int64_dtype));
     if (how.away)
         half = te_binary(b, TE_SUB, half, te_cast(b, int64_dtype, te_binary(b, TE_LT, v, zero)));
     return te_binary(b, TE_SHR, te_binary(b, TE_ADD, v, half), right);
@@ -308,7 +307,7 @@ static Te *requantized(TeBuilder *b, Te *q, const Ratio *r, Te *zero, Te *out_ze
     return clamped(b, te_binary(b, TE_ADD, v, te_cast(b, v->dtype, out_zero)), to);
 }
 
-static int channel_axis(const TeBuilder *b, int rank)
+int quant_axis(const TeBuilder *b, int rank)
 {
     return rank ? ops_axis(b->attrs, "axis", rank) : 0;
 }
@@ -316,9 +315,9 @@ static int channel_axis(const TeBuilder *b, int rank)
 static void compute_quantize(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0);
-    int axis = channel_axis(b, x.rank);
-    Te *scale = parameter(b, te_input(b, 1), axis, float32_dtype);
-    Te *zero = parameter(b, te_input(b, 2), axis, float32_dtype);
+    int axis = quant_axis(b, x.rank);
+    Te *scale = quant_parameter(b, te_input(b, 1), axis, float32_dtype);
+    Te *zero = quant_parameter(b, te_input(b, 2), axis, float32_dtype);
     Te *v = te_unary(b, TE_ROUND,
                      te_binary(b, TE_DIV, te_cast(b, float32_dtype, ops_at_axes(b, x)), scale));
     v = te_cast(b, float64_dtype, te_binary(b, TE_ADD, v, zero));
@@ -328,9 +327,9 @@ static void compute_quantize(TeBuilder *b)
 static void compute_dequantize(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0);
-    int axis = channel_axis(b, x.rank);
-    Te *scale = parameter(b, te_input(b, 1), axis, float32_dtype);
-    Te *zero = parameter(b, te_input(b, 2), axis, int32_dtype);
+    int axis = quant_axis(b, x.rank);
+    Te *scale = quant_parameter(b, te_input(b, 1), axis, float32_dtype);
+    Te *zero = quant_parameter(b, te_input(b, 2), axis, int32_dtype);
     Te *q = te_binary(b, TE_SUB, te_cast(b, int32_dtype, ops_at_axes(b, x)), zero);
     ops_emit(b, te_cast(b, te_out_dtype(b, 0),
                         te_binary(b, TE_MUL, te_cast(b, float32_dtype, q), scale)));
@@ -346,19 +345,19 @@ static Rounding rounding_of(const TeBuilder *b)
 static void compute_requantize(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0);
-    int axis = channel_axis(b, x.rank);
+    int axis = quant_axis(b, x.rank);
     Ratio r = ratio_of(b, te_input(b, 1), NULL, te_input(b, 3));
-    ops_emit(b,
-             requantized(b, ops_at_axes(b, x), &r, parameter(b, te_input(b, 2), axis, int64_dtype),
-                         parameter(b, te_input(b, 4), axis, int64_dtype), axis, rounding_of(b),
-                         te_out_dtype(b, 0)));
+    ops_emit(b, requantized(b, ops_at_axes(b, x), &r,
+                            quant_parameter(b, te_input(b, 2), axis, int64_dtype),
+                            quant_parameter(b, te_input(b, 4), axis, int64_dtype), axis,
+                            rounding_of(b), te_out_dtype(b, 0)));
 }
 
 /* The tensor minus its zero point, as a stage in int32. A vector of zero points goes along `axis`. */
 static TeTensor centred(TeBuilder *b, TeTensor t, TeTensor zero, int axis)
 {
     Te *v = te_binary(b, TE_SUB, te_cast(b, int32_dtype, ops_at_axes(b, t)),
-                      parameter(b, zero, axis, int32_dtype));
+                      quant_parameter(b, zero, axis, int32_dtype));
     return te_map(b, int32_dtype, t.rank, t.shape, v);
 }
 
@@ -391,10 +390,9 @@ static void compute_qnn_batch_matmul(TeBuilder *b)
                      centred(b, te_input(b, 1), te_input(b, 3), 0));
 }
 
-/* Input i, a scalar. */
-static Te *scalar_at(TeBuilder *b, int i)
+Te *quant_scalar(TeBuilder *b, int i)
 {
-    return parameter(b, te_input(b, i), 0, int64_dtype);
+    return quant_parameter(b, te_input(b, i), 0, int64_dtype);
 }
 
 /* Each operand is rounded to the scale of the result before they meet. */
@@ -404,10 +402,10 @@ static void add_or_subtract(TeBuilder *b, TeOp op)
     for (int i = 0; i < 2; i++) {
         Ratio r = ratio_of(b, te_input(b, 2 + 2 * i), NULL, te_input(b, 6));
         v[i] = requantized(b, te_load_broadcast(b, te_input(b, i), te_out_rank(b, 0)), &r,
-                           scalar_at(b, 3 + 2 * i), te_int(b, 0), 0, (Rounding){0}, int32_dtype);
+                           quant_scalar(b, 3 + 2 * i), te_int(b, 0), 0, (Rounding){0}, int32_dtype);
     }
     Te *sum = te_binary(b, op, te_cast(b, int64_dtype, v[0]), te_cast(b, int64_dtype, v[1]));
-    ops_emit(b, clamped(b, te_binary(b, TE_ADD, sum, scalar_at(b, 7)), te_out_dtype(b, 0)));
+    ops_emit(b, clamped(b, te_binary(b, TE_ADD, sum, quant_scalar(b, 7)), te_out_dtype(b, 0)));
 }
 
 static void compute_qnn_add(TeBuilder *b)
@@ -429,9 +427,9 @@ static void compute_qnn_mul(TeBuilder *b)
     for (int i = 0; i < 2; i++)
         v[i] = te_binary(b, TE_SUB,
                          te_cast(b, int64_dtype, te_load_broadcast(b, te_input(b, i), rank)),
-                         scalar_at(b, 3 + 2 * i));
-    ops_emit(b, requantized(b, te_binary(b, TE_MUL, v[0], v[1]), &r, te_int(b, 0), scalar_at(b, 7),
-                            0, (Rounding){0}, te_out_dtype(b, 0)));
+                         quant_scalar(b, 3 + 2 * i));
+    ops_emit(b, requantized(b, te_binary(b, TE_MUL, v[0], v[1]), &r, te_int(b, 0),
+                            quant_scalar(b, 7), 0, (Rounding){0}, te_out_dtype(b, 0)));
 }
 
 static void compute_qnn_concatenate(TeBuilder *b)
@@ -447,7 +445,7 @@ static void compute_qnn_concatenate(TeBuilder *b)
         ops_axes(b, 0, rank, index);
         index[axis] = te_binary(b, TE_SUB, te_axis(b, axis), te_int(b, at));
         Te *q = te_load_or(b, x, index, te_number(b, x.dtype, 0));
-        q = requantized(b, q, &r, scalar_at(b, 2 * n + k), scalar_at(b, 3 * n + 1), 0,
+        q = requantized(b, q, &r, quant_scalar(b, 2 * n + k), quant_scalar(b, 3 * n + 1), 0,
                         (Rounding){0}, te_out_dtype(b, 0));
         Te *before = te_binary(b, TE_LT, te_axis(b, axis), te_int(b, at + x.shape[axis]));
         body = body ? te_select(b, before, q, body) : q;
@@ -467,7 +465,7 @@ static void compute_qnn_avg_pool2d(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0);
     Ratio r = ratio_of(b, te_input(b, 1), NULL, te_input(b, 3));
-    Te *v = requantized(b, ops_at_axes(b, x), &r, scalar_at(b, 2), scalar_at(b, 4), 0,
+    Te *v = requantized(b, ops_at_axes(b, x), &r, quant_scalar(b, 2), quant_scalar(b, 4), 0,
                         (Rounding){0}, int32_dtype);
     TeTensor mean = ops_avg_pool(b, te_map(b, int32_dtype, x.rank, x.shape, v));
     ops_emit(b, clamped(b, te_cast(b, int64_dtype, ops_at_axes(b, mean)), te_out_dtype(b, 0)));
@@ -484,8 +482,8 @@ static Te *hardswish(TeBuilder *b, Te *x)
 
 static void emit_quantized(TeBuilder *b, Te *v)
 {
-    Te *scale = parameter(b, te_input(b, 3), 0, float32_dtype);
-    Te *zero = parameter(b, te_input(b, 4), 0, float32_dtype);
+    Te *scale = quant_parameter(b, te_input(b, 3), 0, float32_dtype);
+    Te *zero = quant_parameter(b, te_input(b, 4), 0, float32_dtype);
     v = te_unary(b, TE_ROUND, te_binary(b, TE_DIV, v, scale));
     ops_emit(b, clamped(b, te_binary(b, TE_ADD, v, zero), te_out_dtype(b, 0)));
 }
@@ -493,9 +491,9 @@ static void emit_quantized(TeBuilder *b, Te *v)
 static Te *dequantized(TeBuilder *b)
 {
     Te *q = te_cast(b, float32_dtype, ops_at_axes(b, te_input(b, 0)));
-    Te *zero = parameter(b, te_input(b, 2), 0, float32_dtype);
+    Te *zero = quant_parameter(b, te_input(b, 2), 0, float32_dtype);
     return te_binary(b, TE_MUL, te_binary(b, TE_SUB, q, zero),
-                     parameter(b, te_input(b, 1), 0, float32_dtype));
+                     quant_parameter(b, te_input(b, 1), 0, float32_dtype));
 }
 
 #define UNARY(X)  \
@@ -522,84 +520,13 @@ static void compute_qnn_leaky_relu(TeBuilder *b)
     emit_quantized(b, te_select(b, te_binary(b, TE_GT, x, te_number(b, x->dtype, 0)), x, low));
 }
 
-/* ---- softmax, simulated ---------------------------------------------------------------------------- */
+/* ---- softmax ---------------------------------------------------------------------------- */
 
 static void compute_qnn_softmax(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0);
     TeTensor real = te_map(b, float32_dtype, x.rank, x.shape, dequantized(b));
     emit_quantized(b, ops_at_axes(b, ops_softmax(b, real, ops_axis(b->attrs, "axis", x.rank))));
-}
-
-#define SHAPES_rel_simulated "(d...), 3 parameters -> (d...)"
-/* Like data; the code of the type is an int32, scale and zero point are float32 and int32 or stay reals. */
-static RelResult rel_simulated(Rel *r)
-{
-    const Type *t = rel_tensor(r, 0);
-    bool good;
-    if (!t)
-        return rel_blocked(r);
-    Dim extent = axis_extent(r, t, &good);
-    for (uint32_t i = 2; good && i < 4; i++) {
-        const Type *p = rel_tensor(r, i);
-        if (!p)
-            return rel_blocked(r);
-        good = p->n == 0 || (p->n == 1 && (p->dims[0] == 1 || dim_agrees(p->dims[0], extent)));
-        if (!good)
-            rel_error(r, E0202_SHAPE, (int)i,
-                      "`%s` of `%s` must be a scalar, or one for each channel", r->op->args[i].name,
-                      r->op->name);
-    }
-    return good ? rel_set_output(r, t) : REL_FAILED;
-}
-
-/* The code says which integers are meant: 0 none (the data stay as they are), 1 int8, 2 uint8, 3 int32. */
-static void compute_simulated_quantize(TeBuilder *b)
-{
-    static const double ends[][2] = {{-128, 127}, {0, 255}, {-2147483648.0, 2147483647.0}};
-    TeTensor x = te_input(b, 0);
-    int axis = channel_axis(b, x.rank);
-    Te *v = ops_at_axes(b, x), *code = scalar_at(b, 1);
-    Te *q =
-        te_unary(b, TE_ROUND, te_binary(b, TE_DIV, v, parameter(b, te_input(b, 2), axis, x.dtype)));
-    q = te_binary(b, TE_ADD, q, parameter(b, te_input(b, 3), axis, x.dtype));
-    Te *body = v;
-    for (int i = 0; i < 3; i++) {
-        Te *in = te_binary(b, TE_MAX, te_binary(b, TE_MIN, q, te_number(b, x.dtype, ends[i][1])),
-                           te_number(b, x.dtype, ends[i][0]));
-        body = te_select(b, te_binary(b, TE_EQ, code, te_int(b, i + 1)), in, body);
-    }
-    ops_emit(b, body);
-}
-
-static void compute_simulated_dequantize(TeBuilder *b)
-{
-    TeTensor x = te_input(b, 0);
-    int axis = channel_axis(b, x.rank);
-    Te *v = ops_at_axes(b, x);
-    Te *real = te_binary(b, TE_SUB, v, parameter(b, te_input(b, 3), axis, x.dtype));
-    real = te_binary(b, TE_MUL, real, parameter(b, te_input(b, 2), axis, x.dtype));
-    ops_emit(b, te_select(b, te_binary(b, TE_EQ, scalar_at(b, 1), te_int(b, 0)), v, real));
-}
-
-/* To the nearest multiple of the scale within the bounds; kind 0 means that the data stay as they are. */
-static void compute_annotated(TeBuilder *b)
-{
-    TeTensor x = te_input(b, 0);
-    Te *p[3], *v = ops_at_axes(b, x);
-    for (int i = 0; i < 3; i++)
-        p[i] = te_cast(b, x.dtype, ops_scalar(b, te_input(b, i + 1)));
-    Te *q = te_unary(b, TE_ROUND, te_binary(b, TE_DIV, v, p[0]));
-    q = te_binary(b, TE_MAX, te_binary(b, TE_MIN, q, p[2]), p[1]);
-    ops_emit(b, attrs_int(b->attrs, "kind", 0) ? te_binary(b, TE_MUL, q, p[0]) : v);
-}
-
-static RelResult rel_annotated(Rel *r)
-{
-    for (uint32_t i = 1; i < 4; i++)
-        if (!rel_set_tensor(r, i, float32_dtype, 0, NULL))
-            return REL_FAILED;
-    return rel_same_float(r);
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
@@ -640,24 +567,6 @@ static const OpArg pool_args[] = {{"data", "integers"}, SCALE("input"), ZERO("in
                                   SCALE("output"),      ZERO("output"), {0}};
 static const OpArg matmul_args[] = {{"x", "integers"}, {"y", "integers"}, ZERO("x"), ZERO("y"),
                                     SCALE("x"),        SCALE("y"),        {0}};
-static const OpArg simulated_args[] = {{"data", "reals"},
-                                       {"dtype", "0: none, 1: int8, 2: uint8, 3: int32"},
-                                       {"scale", "a scalar, or one for each channel"},
-                                       {"zero_point", "a scalar, or one for each channel"},
-                                       {0}};
-
-static const OpArg annotated_args[] = {{"data", "reals"},
-                                       {"dom_scale", "what a unit stands for: a scalar"},
-                                       {"clip_min", "the least whole number: a scalar"},
-                                       {"clip_max", "the greatest whole number: a scalar"},
-                                       {0}};
-static const OpAttr annotated_attrs[] = {
-    ATTR_MUST("kind", INT, "0: nothing, 1: input, 2: weight, 3: activation"),
-    ATTR_B("sign", 1, "whole numbers have a sign"),
-    ATTR_S("rounding", "round", "unused"),
-    {0}};
-
-#define CHANNELS ATTR_I("axis", -1, "the axis of scales and zero points that are vectors")
 static const OpAttr quantize_attrs[] = {
     ATTR_MUST("out_dtype", DTYPE, "the type of the result"), CHANNELS, {0}};
 static const OpAttr dequantize_attrs[] = {
@@ -673,7 +582,6 @@ static const OpAttr binary_attrs[] = {
     ATTR_I("rhs_axis", -1, "the axis of vectors of the right operand"),
     {0}};
 static const OpAttr concatenate_attrs[] = {ATTR_I("axis", 0, "the axis along which to join"), {0}};
-static const OpAttr simulated_attrs[] = {CHANNELS, {0}};
 static const OpAttr softmax_attrs[] = {
     ATTR_I("axis", -1, "the axis along which the result sums to one"), {0}};
 static const OpAttr leaky_attrs[] = {ATTR_F("alpha", 0.25, "the slope below zero"), {0}};
@@ -733,20 +641,5 @@ const Op qnn_ops[] = {
     ROW("qnn.avg_pool2d", qnn_avg_pool2d, pool_args, avg2d_attrs, OP_OUT_FUSABLE,
         rel_qnn_avg_pool2d, "(uint8[1,1,4,4], float32, int32, float32, int32, pool_size=[2, 2])",
         "`nn.avg_pool2d` of quantised numbers, divided as integers."),
-    ROW("qnn.simulated_quantize", simulated_quantize, simulated_args, simulated_attrs, OP_ELEMWISE,
-        rel_simulated, "(float32[4], int32, float32, int32)",
-        "What `qnn.quantize` does, with reals that are whole numbers."),
-    ROW("qnn.simulated_dequantize", simulated_dequantize, simulated_args, simulated_attrs,
-        OP_ELEMWISE, rel_simulated, "(float32[4], int32, float32, int32)",
-        "What `qnn.dequantize` does, of reals that are whole numbers."),
-    {.name = "relay.op.annotation.simulated_quantize",
-     .doc = "What quantisation would make of reals: multiples of a scale within bounds.",
-     .args = annotated_args,
-     .attrs = annotated_attrs,
-     .shapes = "(d...), (), (), () -> (d...)",
-     .samples = "(float32[4], float32, float32, float32, kind=1)",
-     .pattern = OP_ELEMWISE,
-     .rel = rel_annotated,
-     .compute = compute_annotated},
     {0},
 };
