@@ -19,6 +19,7 @@ typedef struct Reader {
     const Op *op;
     const char *at;
     int64_t field; /* of the tuple that is the argument, in each(…) */
+    Expr *parts;   /* part(…): the gradient, split like that tuple */
     bool bad;
     Vec(Made) made;
     Arena scratch;
@@ -84,13 +85,17 @@ static AttrValue extent_value(Dim d)
     return d < 0 ? (AttrValue){.kind = ATTR_NONE} : (AttrValue){.kind = ATTR_INT, .i = d};
 }
 
-/* `%data.shape`, `%data.shape[1]`: the extents of an argument. */
-static AttrValue read_shape(Reader *r)
+/* `%data.shape`, `%data.shape[1]`, `%data.dtype`: the extents and the elements' type of an argument. */
+static AttrValue read_type(Reader *r)
 {
     const char *from = r->at;
     r->at += strcspn(r->at, ".");
     int i = find_arg(r, (Str){from, (size_t)(r->at - from)});
     const Type *t = i >= 0 ? type_find(r->call->typed->args.at[i]->type) : NULL;
+    if (t && t->kind == TYPE_TENSOR && strncmp(r->at, ".dtype", 6) == 0) {
+        r->at += 6;
+        return ops_attr_dtype(&r->m, "dtype", t->dtype).value;
+    }
     if (!t || t->kind != TYPE_TENSOR || strncmp(r->at, ".shape", 6) != 0) {
         fail(r);
         return (AttrValue){0};
@@ -188,6 +193,24 @@ static AttrValue window_value(Reader *r, Str name)
     return ints_value(r, 2, v);
 }
 
+/* known(): each extent of the argument is. share(): one over the number of elements that the reduction
+ * folds to each of the result. */
+static AttrValue reduced_value(Reader *r, bool share)
+{
+    const Type *t = arg_type(r, 0);
+    bool on[TENSOR_RANK_MOST], known = true;
+    int64_t bad;
+    double part = 1;
+    if (!ops_reduced_axes(r->call->typed->attrs, (int)t->n, on, &bad))
+        return fail(r), (AttrValue){0};
+    for (uint32_t i = 0; i < t->n; i++) {
+        known &= t->dims[i] >= 0;
+        part /= on[i] ? (double)t->dims[i] : 1;
+    }
+    return share ? (AttrValue){.kind = ATTR_FLOAT, .f = part}
+                 : (AttrValue){.kind = ATTR_BOOL, .b = known};
+}
+
 /* A function of attributes: its name was read. */
 static AttrValue read_function(Reader *r, Str name)
 {
@@ -201,6 +224,8 @@ static AttrValue read_function(Reader *r, Str name)
         return inverse_of(r, v);
     if (str_is(name, "cuts"))
         return cuts_of(r, v.i);
+    if (str_is(name, "known") || str_is(name, "share"))
+        return reduced_value(r, str_is(name, "share"));
     if (str_is(name, "result_layout"))
         return (AttrValue){.kind = ATTR_STRING,
                            .s = ops_out_layout(r->call->typed->attrs, "data_layout", "out_layout")};
@@ -215,7 +240,7 @@ static AttrValue read_value(Reader *r)
     if (next_is(r, '['))
         return read_list(r);
     if (next_is(r, '%'))
-        return read_shape(r);
+        return read_type(r);
     if (next_is(r, '"')) {
         const char *from = r->at;
         r->at += strcspn(r->at, "\"");
@@ -366,7 +391,7 @@ static Expr *read_choice(Reader *r)
     return !next_is(r, ')') ? fail(r) : first ? a : b;
 }
 
-/* each(E): a tuple with E for each field of the argument, whose number is `field` in it. */
+/* each(E): a tuple with E for each field of the argument. */
 static Expr *read_each(Reader *r)
 {
     const Type *t = arg_type(r, 0);
@@ -382,6 +407,70 @@ static Expr *read_each(Reader *r)
     return !next_is(r, ')') ? fail(r) : expr_tuple(r->m.arena, r->m.span, t->n, fields);
 }
 
+/* of(value, E): a scalar of the type of the elements of E, an argument. */
+static Expr *read_scalar(Reader *r)
+{
+    AttrValue v = read_value(r);
+    next_is(r, ',');
+    const Expr *like = read_expr(r);
+    const Type *t = type_of_part(r, like);
+    if (!t || !next_is(r, ')'))
+        return fail(r);
+    return ops_constant(&r->m, t->dtype, v.kind == ATTR_INT ? (double)v.i : v.f);
+}
+
+/* expanded(E): with the axes that the call folded, as extents of 1. */
+static Expr *read_expanded(Reader *r)
+{
+    const Attrs *a = r->call->typed->attrs;
+    int rank = (int)arg_type(r, 0)->n;
+    bool on[TENSOR_RANK_MOST];
+    int64_t bad;
+    Expr *e = read_expr(r);
+    if (!next_is(r, ')') || !ops_reduced_axes(a, rank, on, &bad))
+        return fail(r);
+    for (int i = 0; i < rank && !attrs_bool(a, "keepdims"); i++)
+        if (on[i])
+            e = ops_call(&r->m, "expand_dims", 1, &e, 1, (Attr[]){ops_attr_int("axis", i)});
+    return e;
+}
+
+/* squeezed(E): without the axes that the call made. */
+static Expr *read_squeezed(Reader *r)
+{
+    const Attrs *a = r->call->typed->attrs;
+    int64_t axis = attrs_int(a, "axis", 0), n = attrs_int(a, "num_newaxis", 1);
+    Expr *e = read_expr(r);
+    for (int64_t i = 0; i < n; i++)
+        e = ops_call(&r->m, "squeeze", 1, &e, 1, (Attr[]){ops_attr_ints(&r->m, "axis", 1, &axis)});
+    return next_is(r, ')') ? e : fail(r);
+}
+
+/* part(E): in each(…), what of E, split along `axis`, belongs to the field. */
+static Expr *read_part(Reader *r)
+{
+    Expr *e = read_expr(r);
+    if (!r->parts)
+        r->parts =
+            ops_call(&r->m, "split", 1, &e, 2,
+                     (Attr[]){ops_attr_int("indices_or_sections", arg_type(r, 0)->n),
+                              ops_attr_int("axis", attrs_int(r->call->typed->attrs, "axis", 0))});
+    return next_is(r, ')') ? expr_tuple_get(r->m.arena, r->m.span, r->parts, r->field) : fail(r);
+}
+
+static Expr *(*find_form(Str name))(Reader *)
+{
+    static const struct {
+        const char *name;
+        Expr *(*read)(Reader *);
+    } forms[] = {{"given", read_choice},      {"each", read_each},         {"of", read_scalar},
+                 {"expanded", read_expanded}, {"squeezed", read_squeezed}, {"part", read_part}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (str_is(name, forms[i].name))
+            return forms[i].read;
+    return NULL;
+}
+
 static Expr *read_expr(Reader *r)
 {
     r->at += strspn(r->at, " \n");
@@ -392,13 +481,10 @@ static Expr *read_expr(Reader *r)
     if (isdigit((unsigned char)*r->at) || *r->at == '-')
         return read_literal(r);
     Str name = read_name(r);
-    if (str_is(name, "field"))
-        return ops_constant(&r->m, (DType){DTYPE_CODE_INT, 32, 1}, (double)r->field);
     if (!next_is(r, '('))
         return fail(r);
-    return str_is(name, "given")  ? read_choice(r)
-           : str_is(name, "each") ? read_each(r)
-                                  : read_call(r, name);
+    Expr *(*read)(Reader *) = find_form(name);
+    return read ? read(r) : read_call(r, name);
 }
 
 bool adjoints(const AdjointCall *call, Expr **out)

@@ -22,7 +22,7 @@ static void binary(TeBuilder *b, TeOp op)
       "The product of the elements.")                                                                           \
     X("divide", divide, DIV, broadcast, "/",                                                                    \
       "(" LIKE_LHS("divide(%g, %rhs)") ", " LIKE_RHS(                                                           \
-          "divide(multiply(negative(%g), %out), %rhs)") ")",                                                    \
+          "negative(divide(multiply(%g, %out), %rhs))") ")",                                                    \
       "The quotient of the elements; of integers it is truncated toward zero.")                                 \
     X("maximum", maximum, MAX, broadcast, NULL,                                                                 \
       "(" LIKE_LHS("where(greater(%lhs, %rhs), %g, zeros_like(%g))") ", " LIKE_RHS(                             \

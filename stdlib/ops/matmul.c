@@ -275,11 +275,16 @@ const Op matmul_ops[] = {
      .pattern = OP_OUT_FUSABLE,
      OP_REL(rel_matmul),
      .compute = compute_matmul,
-     .grad = "(given(transpose_a, nn.matmul(%tensor_b, %g, units=None, transpose_a=transpose_b, "
-             "transpose_b=True), nn.matmul(%g, %tensor_b, units=None, "
-             "transpose_b=not(transpose_b))), given(transpose_b, nn.matmul(%g, %tensor_a, "
-             "units=None, transpose_a=True, transpose_b=transpose_a), nn.matmul(%tensor_a, %g, "
-             "units=None, transpose_a=not(transpose_a))))"},
+     .grad =
+         "(given(transpose_a, collapse_sum_like(nn.matmul(%tensor_b, %g, units=None, "
+         "transpose_a=transpose_b, transpose_b=True), %tensor_a), collapse_sum_like(given("
+         "transpose_b, nn.dense(%g, transpose(%tensor_b, axes=None), units=%tensor_b.shape[1]), "
+         "nn.matmul(%g, %tensor_b, units=None, transpose_b=True)), %tensor_a)), given(transpose_b, "
+         "given(transpose_a, collapse_sum_like(nn.matmul(%g, %tensor_a, units=None, "
+         "transpose_a=True, transpose_b=True), %tensor_b), collapse_sum_like(nn.dense(transpose("
+         "%g, axes=None), transpose(%tensor_a, axes=None), units=%tensor_a.shape[1]), %tensor_b)), "
+         "collapse_sum_like(nn.matmul(%tensor_a, %g, units=None, transpose_a=not(transpose_a)), "
+         "%tensor_b)))"},
     {.name = "nn.batch_matmul",
      .doc = "The products of the matrices of two batches.",
      .args = batch_matmul_args,
@@ -289,10 +294,13 @@ const Op matmul_ops[] = {
      .pattern = OP_OUT_FUSABLE,
      OP_REL(rel_batch_matmul),
      .compute = compute_batch_matmul,
-     .grad = "(collapse_sum_like(given(transpose_a, nn.batch_matmul(%tensor_b, %g, "
-             "transpose_a=transpose_b, transpose_b=True), nn.batch_matmul(%g, %tensor_b, "
-             "transpose_b=not(transpose_b))), %tensor_a), collapse_sum_like(given(transpose_b, "
-             "nn.batch_matmul(%g, %tensor_a, transpose_a=True, transpose_b=transpose_a), "
-             "nn.batch_matmul(%tensor_a, %g, transpose_a=not(transpose_a))), %tensor_b))"},
+     .grad =
+         "(collapse_sum_like(given(transpose_a, nn.batch_matmul(%tensor_b, %g, "
+         "transpose_a=transpose_b, transpose_b=True), given(transpose_b, nn.batch_matmul(%g, "
+         "transpose(%tensor_b, axes=[0, 2, 1]), transpose_b=True), nn.batch_matmul(%g, %tensor_b, "
+         "transpose_b=True))), %tensor_a), collapse_sum_like(given(transpose_b, given(transpose_a, "
+         "nn.batch_matmul(%g, %tensor_a, transpose_a=True, transpose_b=True), nn.batch_matmul("
+         "transpose(%g, axes=[0, 2, 1]), transpose(%tensor_a, axes=[0, 2, 1]), transpose_b=True)), "
+         "nn.batch_matmul(%tensor_a, %g, transpose_a=not(transpose_a))), %tensor_b))"},
     {0},
 };

@@ -550,7 +550,7 @@ const Op move_ops[] = {
      .pattern = OP_INJECTIVE,
      OP_REL(rel_stack),
      .compute = compute_stack,
-     .grad = "each(take(%g, field, axis=axis))"},
+     .grad = "each(squeeze(part(%g), axis=[axis]))"},
     {.name = "split",
      .doc = "A tuple of the parts of a tensor along an axis.",
      .args = args_data,

@@ -528,7 +528,7 @@ const Op norm_ops[] = {
      .pattern = OP_BROADCAST,
      OP_REL(rel_along_axis),
      .compute = compute_bias_add,
-     .grad = "(%g, sum(%g, axis=[axis], exclude=True))"},
+     .grad = "(collapse_sum_like(%g, %data), sum(%g, axis=[axis], exclude=True))"},
     {.name = "nn.prelu",
      .doc = "Each element, or where it is not positive a channel's slope times it.",
      .args = prelu_args,

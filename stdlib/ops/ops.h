@@ -74,6 +74,9 @@ RelResult rel_compare(Rel *r);
 
 /* The dtype of an attribute; `otherwise` when it is unset. */
 DType ops_dtype(const Attrs *a, const char *key, DType otherwise);
+/* Marks the axes that a reduction folds: `axis` (None or empty: all), or with `exclude` the others. False
+ * when one is out of range; `bad` receives it. */
+bool ops_reduced_axes(const Attrs *a, int rank, bool *on, int64_t *bad);
 /* An attribute that holds a pair for each of n axes; false when it does not, or an element is beyond OPS_MOST. */
 bool ops_pairs(const Attrs *a, const char *key, uint32_t n, int64_t *before, int64_t *after);
 /* Reports unless argument i has that rank; `name` is the argument's. */

@@ -1,9 +1,7 @@
 /* Reductions over axes. */
 #include "stdlib/ops/ops.h"
 
-/* Marks the axes that are reduced: `axis` (None or empty: all), or with `exclude` the others. False
- * when one is out of range; `bad` receives it. */
-static bool reduced_axes(const Attrs *a, int rank, bool *on, int64_t *bad)
+bool ops_reduced_axes(const Attrs *a, int rank, bool *on, int64_t *bad)
 {
     int64_t axes[TENSOR_RANK_MOST];
     int n = attrs_ints(a, "axis", axes, TENSOR_RANK_MOST);
@@ -23,7 +21,7 @@ static RelResult reduce_to(Rel *r, const Type *t, DType dtype)
 {
     bool on[TENSOR_RANK_MOST];
     int64_t bad;
-    if (!reduced_axes(r->attrs, (int)t->n, on, &bad)) {
+    if (!ops_reduced_axes(r->attrs, (int)t->n, on, &bad)) {
         rel_axis(r, bad, t->n);
         return REL_FAILED;
     }
@@ -107,7 +105,7 @@ static void reduction(TeBuilder *b, Reduction *to)
     TeTensor x = te_input(b, 0);
     bool on[TENSOR_RANK_MOST], keep = attrs_bool(b->attrs, "keepdims");
     int64_t bad;
-    reduced_axes(b->attrs, x.rank, on, &bad);
+    ops_reduced_axes(b->attrs, x.rank, on, &bad);
     int r = te_out_rank(b, 0), at = 0;
     to->n = 0;
     to->count = 1;
@@ -263,8 +261,8 @@ static const OpArg variance_args[] = {
      .pattern = OP_REDUCE, OP_REL(REL), .compute = compute_##ID, .grad = GRAD},
 
 const Op reduce_ops[] = {
-    ROW("sum", sum, reduce_attrs, rel_reduce, REDUCE_SAMPLES, "broadcast_to_like(" WIDE("%g") ", %data)", "The sum of the elements.")
-    ROW("mean", mean, reduce_attrs, rel_reduce, REDUCE_SAMPLES, "multiply(broadcast_to_like(" WIDE("%g") ", %data), " SHARE ")", "The mean of the elements.")
+    ROW("sum", sum, reduce_attrs, rel_reduce, REDUCE_SAMPLES, "broadcast_to_like(given(known(), expanded(%g), " WIDE("%g") "), %data)", "The sum of the elements.")
+    ROW("mean", mean, reduce_attrs, rel_reduce, REDUCE_SAMPLES, "given(known(), broadcast_to_like(multiply(expanded(%g), of(share(), %data)), %data), multiply(broadcast_to_like(" WIDE("%g") ", %data), " SHARE "))", "The mean of the elements.")
     ROW("prod", prod, reduce_attrs, rel_reduce, REDUCE_SAMPLES, NULL,
         "The product of the elements.")
     ROW("max", max, reduce_attrs, rel_reduce, REDUCE_SAMPLES, EXTREME_GRAD, "The greatest element.")

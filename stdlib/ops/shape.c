@@ -521,7 +521,7 @@ const Op shape_ops[] = {
      .flags = OP_RESHAPE,
      OP_REL(rel_expand_dims),
      .compute = compute_reshape,
-     .grad = "reshape_like(%g, %data)"},
+     .grad = "squeezed(%g)"},
     {.name = "squeeze",
      .doc = "The tensor without axes that have one element.",
      .args = args_data,

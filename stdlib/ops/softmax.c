@@ -197,6 +197,11 @@ static const OpArg nll_args[] = {
 
 #define SAMPLES "(float32[2,3]) (float32[2,3,4], axis=1)"
 
+/* The gradient of a mean over the rows, for each of them. */
+#define ROW_GRAD                                                                       \
+    "divide(%g, cast(take(shape_of(%predictions, dtype=\"int32\"), 0, axis=0), dtype=" \
+    "%predictions.dtype))"
+
 const Op softmax_ops[] = {
     {.name = "nn.softmax",
      .doc = "Exponentials of `data`, scaled to sum to one along `axis`.",
@@ -231,11 +236,8 @@ const Op softmax_ops[] = {
      .pattern = OP_OPAQUE,
      OP_REL(rel_cross_entropy),
      .compute = compute_cross_entropy,
-     .grad = "(multiply(divide(negative(%g), cast_like(ndarray_size(sum(%predictions, axis=[1]), "
-             "dtype=\"float64\"), %predictions)), divide(%targets, %predictions)), "
-             "multiply(divide(negative(%g), "
-             "cast_like(ndarray_size(sum(%predictions, axis=[1]), dtype=\"float64\"), "
-             "%predictions)), log(%predictions)))"},
+     .grad = "(divide(multiply(negative(" ROW_GRAD
+             "), %targets), %predictions), multiply(negative( " ROW_GRAD "), log(%predictions)))"},
     {.name = "nn.cross_entropy_with_logits",
      .doc = "The mean over the rows of minus the sum of predictions, already logarithms, times "
             "targets.",
@@ -244,10 +246,8 @@ const Op softmax_ops[] = {
      .pattern = OP_OPAQUE,
      OP_REL(rel_cross_entropy),
      .compute = compute_cross_entropy_with_logits,
-     .grad = "(multiply(divide(negative(%g), cast_like(ndarray_size(sum(%predictions, axis=[1]), "
-             "dtype=\"float64\"), %predictions)), %targets), multiply(divide(negative(%g), "
-             "cast_like(ndarray_size(sum(%predictions, axis=[1]), dtype=\"float64\"), "
-             "%predictions)), %predictions))"},
+     .grad = "(multiply(negative(" ROW_GRAD "), %targets), multiply(negative( " ROW_GRAD
+             "), %predictions))"},
     {.name = "nn.nll_loss",
      .doc = "Minus the weighted predictions of the true classes.",
      .args = nll_args,

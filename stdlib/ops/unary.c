@@ -11,14 +11,16 @@ static void unary(TeBuilder *b, TeOp op)
 /* Relay name, C name, scalar function, relation, gradient, documentation. */
 #define UNARY(X)                                                                                   \
     X("exp", exp, EXP, float, "multiply(%g, exp(%data))", "e to the power of each element.")       \
-    X("log", log, LOG, float, "divide(%g, %data)", "The natural logarithm of each element.")       \
+    X("log", log, LOG, float, "divide(multiply(%g, ones_like(%data)), %data)",                     \
+      "The natural logarithm of each element.")                                                    \
     X("log2", log2, LOG2, float,                                                                   \
-      "divide(%g, multiply(%data, cast_like(0.6931471805599453f64, %data)))",                      \
+      "divide(multiply(%g, ones_like(%data)), multiply(log(of(2, %data)), %data))",                \
       "The logarithm to base 2 of each element.")                                                  \
     X("log10", log10, LOG10, float,                                                                \
-      "divide(%g, multiply(%data, cast_like(2.302585092994046f64, %data)))",                       \
+      "divide(multiply(%g, ones_like(%data)), multiply(log(of(10, %data)), %data))",               \
       "The logarithm to base 10 of each element.")                                                 \
-    X("sqrt", sqrt, SQRT, float, "divide(multiply(%g, cast_like(0.5f, %data)), sqrt(%data))",      \
+    X("sqrt", sqrt, SQRT, float,                                                                   \
+      "multiply(multiply(%g, of(0.5, %data)), power(%data, negative(of(0.5, %data))))",            \
       "The square root of each element.")                                                          \
     X("rsqrt", rsqrt, RSQRT, float,                                                                \
       "divide(multiply(%g, multiply(cast_like(-0.5f, %data), %out)), %data)",                      \
@@ -26,14 +28,14 @@ static void unary(TeBuilder *b, TeOp op)
     X("tanh", tanh, TANH, float, "multiply(%g, subtract(ones_like(%out), multiply(%out, %out)))",  \
       "The hyperbolic tangent of each element.")                                                   \
     X("sigmoid", sigmoid, SIGMOID, float,                                                          \
-      "multiply(%g, multiply(%out, subtract(ones_like(%out), %out)))",                             \
+      "multiply(multiply(%g, %out), subtract(ones_like(%out), %out))",                             \
       "1 / (1 + e^-x) of each element x.")                                                         \
     X("erf", erf, ERF, float,                                                                      \
-      "multiply(%g, multiply(cast_like(1.1283791670955126f64, %data), "                            \
-      "exp(negative(multiply(%data, %data)))))",                                                   \
+      "multiply(multiply(of(1.1283791670955126, %data), exp(multiply(negative(%data), %data))), "  \
+      "%g)",                                                                                       \
       "The error function of each element.")                                                       \
     X("sin", sin, SIN, float, "multiply(%g, cos(%data))", "The sine of each element, in radians.") \
-    X("cos", cos, COS, float, "multiply(%g, negative(sin(%data)))",                                \
+    X("cos", cos, COS, float, "multiply(%g, multiply(negative(ones_like(%data)), sin(%data)))",    \
       "The cosine of each element, in radians.")                                                   \
     X("tan", tan, TAN, float, "divide(%g, multiply(cos(%data), cos(%data)))",                      \
       "The tangent of each element, in radians.")                                                  \
@@ -42,24 +44,32 @@ static void unary(TeBuilder *b, TeOp op)
     X("cosh", cosh, COSH, float, "multiply(%g, sinh(%data))",                                      \
       "The hyperbolic cosine of each element.")                                                    \
     X("asin", asin, ASIN, float,                                                                   \
-      "divide(%g, sqrt(subtract(ones_like(%data), multiply(%data, %data))))",                      \
+      "divide(multiply(%g, ones_like(%data)), sqrt(subtract(ones_like(%data), multiply(%data, "    \
+      "%data))))",                                                                                 \
       "The angle whose sine each element is.")                                                     \
     X("acos", acos, ACOS, float,                                                                   \
-      "negative(divide(%g, sqrt(subtract(ones_like(%data), multiply(%data, %data)))))",            \
+      "multiply(%g, divide(negative(ones_like(%data)), sqrt(subtract(ones_like(%data), "           \
+      "multiply(%data, %data)))))",                                                                \
       "The angle whose cosine each element is.")                                                   \
-    X("atan", atan, ATAN, float, "divide(%g, add(ones_like(%data), multiply(%data, %data)))",      \
+    X("atan", atan, ATAN, float,                                                                   \
+      "divide(multiply(%g, ones_like(%data)), add(ones_like(%data), multiply(%data, %data)))",     \
       "The angle whose tangent each element is.")                                                  \
     X("asinh", asinh, ASINH, float,                                                                \
-      "divide(%g, sqrt(add(multiply(%data, %data), ones_like(%data))))",                           \
+      "divide(multiply(%g, ones_like(%data)), sqrt(add(ones_like(%data), multiply(%data, "         \
+      "%data))))",                                                                                 \
       "The inverse of sinh of each element.")                                                      \
     X("acosh", acosh, ACOSH, float,                                                                \
-      "divide(%g, sqrt(subtract(multiply(%data, %data), ones_like(%data))))",                      \
+      "divide(multiply(%g, ones_like(%data)), sqrt(subtract(multiply(%data, %data), "              \
+      "ones_like(%data))))",                                                                       \
       "The inverse of cosh of each element.")                                                      \
     X("atanh", atanh, ATANH, float,                                                                \
-      "divide(%g, subtract(ones_like(%data), multiply(%data, %data)))",                            \
+      "divide(multiply(%g, ones_like(%data)), subtract(ones_like(%data), multiply(%data, "         \
+      "%data)))",                                                                                  \
       "The inverse of tanh of each element.")                                                      \
     X("negative", negative, NEG, number, "negative(%g)", "Each element with its sign changed.")    \
-    X("abs", abs, ABS, number, "where(less(%data, zeros_like(%data)), negative(%g), %g)",          \
+    X("abs", abs, ABS, number,                                                                     \
+      "where(less(%data, zeros_like(%data)), multiply(negative(ones_like(%data)), %g), "           \
+      "multiply(ones_like(%data), %g))",                                                           \
       "The absolute value of each element.")                                                       \
     X("floor", floor, FLOOR, number, NULL, "The greatest integer that is not above each element.") \
     X("ceil", ceil, CEIL, number, NULL, "The least integer that is not below each element.")       \
@@ -300,7 +310,9 @@ const Op unary_ops[] = {
      .pattern = OP_ELEMWISE,
      OP_REL(rel_same_number),
      .compute = compute_clip,
-     .grad = "where(equal(%out, %data), %g, zeros_like(%g))"},
+     .grad = "where(less(%data, broadcast_to_like(of(a_min, %data), %data)), zeros_like(%data), "
+             "where(less(broadcast_to_like(of(a_max, %data), %data), %data), zeros_like(%data), "
+             "multiply(ones_like(%data), %g)))"},
     {.name = "fixed_point_multiply",
      .doc = "Integers times multiplier * 2^(shift - 31), rounded half up.",
      .args = args_data,
