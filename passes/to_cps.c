@@ -218,7 +218,7 @@ static Expr *convert_ref(Cps *c, const Expr *e)
     const RefRead *read = expr_as_ref_read(e);
     const RefWrite *write = expr_as_ref_write(e);
     if (fresh)
-        return push(c, expr_ref_new(c->make.arena, e->span, convert(c, fresh->value)));
+        return expr_ref_new(c->make.arena, e->span, convert(c, fresh->value));
     Expr *ref = convert(c, read ? read->ref : write->ref);
     if (read)
         return push(c, expr_ref_read(c->make.arena, e->span, ref));
@@ -268,7 +268,7 @@ static Expr *convert_value(Cps *c, const Expr *e)
     }
     case EXPR_TUPLE_GET: {
         Expr *tuple = convert(c, expr_as_tuple_get(e)->tuple);
-        return push(c, expr_tuple_get(c->make.arena, e->span, tuple, expr_as_tuple_get(e)->index));
+        return expr_tuple_get(c->make.arena, e->span, tuple, expr_as_tuple_get(e)->index);
     }
     case EXPR_CONSTANT:
     case EXPR_OP:
@@ -279,7 +279,8 @@ static Expr *convert_value(Cps *c, const Expr *e)
     return same;
 }
 
-/* The value of e where the hole now is: a variable, a constant, a function or a tuple of such. */
+/* The value of e where the hole now is: a variable, a constant, a function, or a tuple, a field or a new
+ * reference of such. It is to stand in one place. */
 static Expr *convert(Cps *c, const Expr *e)
 {
     Expr *same = (Expr *)(uintptr_t)e;
