@@ -191,8 +191,8 @@ static Expr *multiply_wide(Lower *l, Expr *x, const Type *t, int64_t axis, int64
     return qnn_cast(l, x, qnn_int32);
 }
 
-static Expr *multiply_fixed(Lower *l, Expr *x, const Type *t, int64_t axis, int64_t n,
-                            const double *factors, bool upward)
+Expr *qnn_multiply_fixed(Lower *l, Expr *x, const Type *t, int64_t axis, int64_t n,
+                         const double *factors, bool upward)
 {
     if (n != 1 || !upward)
         return multiply_wide(l, x, t, axis, n, factors, upward);
@@ -255,7 +255,7 @@ static Expr *requantize_integers(Lower *l, Expr *x, const Requantize *r)
         x = qnn_call2(l, "subtract", x,
                       qnn_cast(l, qnn_expand_vector(l, r->zero, r->t, r->axis), qnn_int32));
     if (!same_number(r->scale, r->to_scale))
-        x = multiply_fixed(l, x, r->t, r->axis, n, factors, r->upward);
+        x = qnn_multiply_fixed(l, x, r->t, r->axis, n, factors, r->upward);
     if (!qnn_is_zero(r->to_zero))
         x = qnn_call2(l, "add", qnn_cast(l, r->to_zero, qnn_int32), x);
     return is_int32(r->to) ? x : narrow(l, x, r->to);

@@ -26,6 +26,9 @@ bool qnn_constant_number(const Expr *e, double *out);
 bool qnn_is_zero(const Expr *e);
 /* A zero point or another number for each channel, as a vector even if it is one for all. */
 Expr *qnn_expand_vector(Lower *l, Expr *e, const Type *t, int64_t axis);
+/* x times a factor, or one for each place of an axis; x is of type t. Halves go up, or away from zero. */
+Expr *qnn_multiply_fixed(Lower *l, Expr *x, const Type *t, int64_t axis, int64_t n,
+                         const double *factors, bool upward);
 /* The attributes of the product without `qnn.`. */
 uint32_t qnn_copy_attrs(const Lower *l, Attr *attrs);
 Expr *qnn_product(Lower *l, Expr *x, Expr *w);

@@ -1,17 +1,19 @@
 /* Computes convolutions and what follows them on small integers in place of reals.
  *
  *     nn.conv2d(%x, W)
- *  => %0 = relay.op.annotation.simulated_quantize(%x, 0.0625f, -127f, 127f, kind=1);   (annotated)
+ *  => annotation.stop_fusion(annotation.cast_hint(nn.conv2d(%x, W), dtype="int8"))          (partitioned)
+ *     %0 = relay.op.annotation.simulated_quantize(%x, 0.0625f, -127f, 127f, kind=1);        (annotated)
  *     %1 = nn.conv2d(%0, relay.op.annotation.simulated_quantize(W, …, kind=2)); …
- *  => %0 = cast(clip(round(%x * 16f), a_min=-127f, a_max=127f), dtype="int8");         (realised)
+ *  => %0 = cast(clip(round(%x * 16f), a_min=-127f, a_max=127f), dtype="int8");              (realised)
  *     %1 = nn.conv2d(%0, W as int8, out_dtype="int32"); %2 = right_shift(%1 + 32, 6); …
  *
- * Annotating puts a simulated operator where reals become multiples of a scale: in front of a convolution, and behind it, where its
- * sums become small again. Realising replaces the simulated operators and what stands between them. What has no rule works on reals. */
+ * Partitioning says where results become small and fusion ends: behind a convolution and what is done to its elements at
+ * once. Annotating puts a simulated operator where reals become multiples of a scale. Realising replaces the simulated
+ * operators and what stands between them. In each of the three, what has no rule takes its operands as others see them. */
+#include "passes/facts.h"
 #include "passes/fold.h"
+#include "passes/qnn_lower.h"
 #include "passes/types.h"
-
-#include "stdlib/ops/ops.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,21 +21,23 @@
 typedef enum Kind { KIND_NONE, KIND_INPUT, KIND_WEIGHT, KIND_ACTIVATION } Kind;
 
 /* What is known of an expression that a rule made. */
-typedef struct Quantized {
-    Expr *open; /* annotating: before it was made small for others; NULL when it is the same */
-    Kind kind, open_kind;
-    Expr *data; /* realising: the integers, as reals or integers of `dtype` */
+typedef struct Known {
+    Expr *raw;   /* partitioning: before it was made small for others */
+    Kind kind;   /* annotating */
+    Expr *data;  /* realising: the integers, as reals or integers of `dtype` */
     double scale;
     DType dtype;
-    bool input; /* from a simulated operator of an input */
-} Quantized;
+} Known;
 
 typedef struct Quantizer {
     PassRun *run;
     OpsMake m;
-    PtrMap known; /* expression -> Quantized */
-    PtrMap inputs; /* expression -> its simulated quantisation as an input */
+    PtrMap known;                       /* expression -> Known */
+    PtrMap simulated[KIND_ACTIVATION + 1]; /* expression -> its simulated quantisation */
+    PtrMap uses;
     int64_t convolutions; /* so far */
+    bool stopped;         /* nothing more is annotated */
+    const Call *old;
 } Quantizer;
 
 static const DType real = {DTYPE_CODE_FLOAT, 32, 1};
@@ -55,6 +59,7 @@ static Expr *clip(const OpsMake *m, Expr *e, double low, double high)
     return ops_call(m, "clip", 1, &e, 2, attrs);
 }
 
+/* The call with other arguments; without y, of x alone. */
 static Expr *with_args(Quantizer *q, const Call *call, Expr *x, Expr *y)
 {
     Expr *args[2] = {x, y};
@@ -63,18 +68,85 @@ static Expr *with_args(Quantizer *q, const Call *call, Expr *x, Expr *y)
                : NULL;
 }
 
-static Quantized *note(Quantizer *q, const Expr *e, Quantized what)
+static Expr *note(Quantizer *q, Expr *e, Known what)
 {
-    Quantized *known = arena_new(&q->run->scratch, Quantized);
+    Known *known = arena_new(&q->run->scratch, Known);
     *known = what;
     if (e)
         ptrmap_put(&q->known, e, known);
-    return known;
+    return e;
 }
 
 static DType dtype_param(const Quantizer *q, const char *key)
 {
     return attrs_dtype(q->run->params, key);
+}
+
+static bool is_constant(const Expr *e)
+{
+    return e->kind == EXPR_CONSTANT;
+}
+
+/* ---- partitioning ----------------------------------------------------------------------------------------------------- */
+
+static Expr *small(Quantizer *q, Expr *raw)
+{
+    Attr attr = ops_attr_dtype(&q->m, "dtype", dtype_param(q, "dtype_input"));
+    Expr *hint = ops_call(&q->m, "annotation.cast_hint", 1, &raw, 1, &attr);
+    return hint ? ops_call1(&q->m, "annotation.stop_fusion", hint) : NULL;
+}
+
+/* Rules see what the part is; others see it small. */
+static Expr *part(Quantizer *q, Expr *raw)
+{
+    return raw ? note(q, small(q, raw), (Known){.raw = raw}) : NULL;
+}
+
+static Expr *raw_of(const Quantizer *q, const Expr *e)
+{
+    const Known *k = ptrmap_find(&q->known, e);
+    return k ? k->raw : NULL;
+}
+
+/* Made small for this place. */
+static Expr *made_small(Quantizer *q, Expr *e)
+{
+    Expr *raw = raw_of(q, e);
+    return raw ? small(q, raw) : e;
+}
+
+static Expr *partition_product(Quantizer *q, const Call *call)
+{
+    return part(q, with_args(q, call, made_small(q, call->args.at[0]), call->args.at[1]));
+}
+
+static Expr *partition_same(Quantizer *q, const Call *call)
+{
+    Expr *raw = raw_of(q, call->args.at[0]);
+    return raw ? part(q, with_args(q, call, raw, NULL)) : NULL;
+}
+
+static Expr *partition_add(Quantizer *q, const Call *call)
+{
+    Expr *x = call->args.at[0], *y = call->args.at[1];
+    Expr *raw_x = raw_of(q, x), *raw_y = raw_of(q, y);
+    if (raw_x && raw_y)
+        return part(q, with_args(q, call, small(q, raw_x), small(q, raw_y)));
+    if (raw_x && is_constant(y))
+        return part(q, with_args(q, call, raw_x, y));
+    return raw_x || raw_y ? with_args(q, call, made_small(q, x), made_small(q, y)) : NULL;
+}
+
+static Expr *partition_multiply(Quantizer *q, const Call *call)
+{
+    Expr *x = raw_of(q, call->args.at[0]), *y = raw_of(q, call->args.at[1]);
+    return x ? part(q, with_args(q, call, small(q, x), y ? y : call->args.at[1])) : NULL;
+}
+
+static Expr *partition_mean(Quantizer *q, const Call *call)
+{
+    Expr *raw = raw_of(q, call->args.at[0]);
+    return with_args(q, call, small(q, raw ? raw : call->args.at[0]), NULL);
 }
 
 /* ---- annotating ------------------------------------------------------------------------------------------------------- */
@@ -96,64 +168,63 @@ static double weight_scale(const Quantizer *q, const Constant *c)
     return !(most > 0) ? 1 : power ? exp2(ceil(log2(most))) : most;
 }
 
+/* An expression is simulated once as each kind. */
 static Expr *simulate(Quantizer *q, Expr *e, Kind kind)
 {
-    Expr *made = kind == KIND_INPUT ? ptrmap_find(&q->inputs, e) : NULL;
+    const Op *op = expr_call_of_op(e);
+    if (op && !strcmp(op->name, "relay.op.annotation.simulated_quantize") &&
+        attrs_int(expr_as_call(e)->attrs, "kind", 0) == (int64_t)kind)
+        return e;
+    Expr *made = ptrmap_find(&q->simulated[kind], e);
     if (made)
         return made;
+    static const char *const bits[] = {NULL, "nbit_input", "nbit_weight", "nbit_activation"};
     const Attrs *params = q->run->params;
-    bool weight = kind == KIND_WEIGHT;
-    double scale =
-        weight ? weight_scale(q, expr_as_constant(e)) : attrs_float(params, "global_scale");
-    double range = exp2((double)attrs_int(params, weight ? "nbit_weight" : "nbit_input", 8) - 1);
+    double scale = kind == KIND_WEIGHT ? weight_scale(q, expr_as_constant(e))
+                                       : attrs_float(params, "global_scale");
+    double range = exp2((double)attrs_int(params, bits[kind], 8) - 1);
     Expr *args[4] = {e, ops_constant(&q->m, real, scale / range),
                      ops_constant(&q->m, real, -(range - 1)), ops_constant(&q->m, real, range - 1)};
     Attr attr = ops_attr_int("kind", kind);
     made = ops_call(&q->m, "relay.op.annotation.simulated_quantize", 4, args, 1, &attr);
-    if (made && !weight)
-        ptrmap_put(&q->inputs, e, made);
+    if (made)
+        ptrmap_put(&q->simulated[kind], e, made);
     return made;
-}
-
-/* The expression is of this kind; `open`: what follows may take it as it is, others get it small and behind a border of fusion. */
-static Expr *annotated(Quantizer *q, Expr *e, Kind kind, bool open)
-{
-    if (!e || !open) {
-        note(q, e, (Quantized){.kind = kind});
-        return e;
-    }
-    Expr *small = e;
-    Kind small_kind = kind;
-    if (kind == KIND_ACTIVATION) {
-        small = simulate(q, e, KIND_INPUT);
-        small_kind = KIND_INPUT;
-    }
-    Attr attr = ops_attr_dtype(&q->m, "dtype", dtype_param(q, "dtype_input"));
-    if (small_kind != KIND_NONE)
-        small = ops_call(&q->m, "annotation.cast_hint", 1, &small, 1, &attr);
-    small = ops_call1(&q->m, "annotation.stop_fusion", small);
-    note(q, small, (Quantized){.open = e, .open_kind = kind, .kind = small_kind});
-    return small;
 }
 
 typedef struct Operand {
     Expr *e;
     Kind kind;
-    bool open;
 } Operand;
 
-/* Operand i, taken open or as others see it. */
-static Operand operand(Quantizer *q, const Call *call, uint32_t i, bool open)
+/* A child of `old` that became e. What several places take is an input to each. */
+static Operand operand_of(Quantizer *q, const Expr *old, Expr *e)
 {
-    const Quantized *k = ptrmap_find(&q->known, call->args.at[i]);
-    if (k && k->open && open)
-        return (Operand){k->open, k->open_kind, true};
-    return (Operand){call->args.at[i], k ? k->kind : KIND_NONE, false};
+    const Known *k = ptrmap_find(&q->known, e);
+    Kind kind = k ? k->kind : KIND_NONE;
+    if (kind == KIND_NONE || (uintptr_t)ptrmap_find(&q->uses, old) < 2)
+        return (Operand){e, kind};
+    return (Operand){simulate(q, e, KIND_INPUT), KIND_INPUT};
+}
+
+static Operand operand(Quantizer *q, const Call *call, uint32_t i)
+{
+    return operand_of(q, q->old->args.at[i], call->args.at[i]);
+}
+
+static Expr *annotated(Quantizer *q, Expr *e, Kind kind)
+{
+    return note(q, e, (Known){.kind = kind});
 }
 
 static Expr *as_input(Quantizer *q, Operand x)
 {
     return x.kind == KIND_NONE || x.kind == KIND_ACTIVATION ? simulate(q, x.e, KIND_INPUT) : x.e;
+}
+
+static Expr *as_constant_or_input(Quantizer *q, Expr *e)
+{
+    return simulate(q, e, is_constant(e) ? KIND_WEIGHT : KIND_INPUT);
 }
 
 static bool is_skipped(Quantizer *q)
@@ -168,117 +239,204 @@ static bool is_skipped(Quantizer *q)
 
 static Expr *annotate_product(Quantizer *q, const Call *call)
 {
-    bool conv = expr_call_of_op(&call->base) == op_find(q->run->cx, str_of("nn.conv2d"));
-    Operand x = operand(q, call, 0, false), w = operand(q, call, 1, false);
-    bool skip = conv ? is_skipped(q) : attrs_bool(q->run->params, "skip_dense_layer");
-    if (skip || w.e->kind != EXPR_CONSTANT)
-        return conv ? annotated(q, with_args(q, call, x.e, w.e), KIND_NONE, true)
-                    : with_args(q, call, x.e, w.e);
+    Operand x = operand(q, call, 0), w = operand(q, call, 1);
+    if (w.kind != KIND_NONE || !is_constant(w.e))
+        return NULL;
     Expr *made = with_args(q, call, as_input(q, x), simulate(q, w.e, KIND_WEIGHT));
-    return annotated(q, made, KIND_ACTIVATION, conv);
+    return annotated(q, made, KIND_ACTIVATION);
+}
+
+static Expr *annotate_conv2d(Quantizer *q, const Call *call)
+{
+    return is_skipped(q) ? NULL : annotate_product(q, call);
+}
+
+static Expr *annotate_dense(Quantizer *q, const Call *call)
+{
+    return attrs_bool(q->run->params, "skip_dense_layer") ? NULL : annotate_product(q, call);
+}
+
+static Expr *as_factor(Quantizer *q, Operand x)
+{
+    return x.kind == KIND_INPUT ? x.e : as_constant_or_input(q, x.e);
+}
+
+static Expr *annotate_batch_matmul(Quantizer *q, const Call *call)
+{
+    Expr *x = as_factor(q, operand(q, call, 0)), *y = as_factor(q, operand(q, call, 1));
+    return annotated(q, with_args(q, call, x, y), KIND_ACTIVATION);
 }
 
 /* A sum is larger than its operands: it is made small again before it is an input. */
 static Expr *annotate_add(Quantizer *q, const Call *call)
 {
-    bool constant = call->args.at[1]->kind == EXPR_CONSTANT;
-    Operand x = operand(q, call, 0, constant), y = operand(q, call, 1, false);
-    bool both = operand(q, call, 0, true).open && operand(q, call, 1, true).open;
+    Operand x = operand(q, call, 0), y = operand(q, call, 1);
+    Kind kind = KIND_ACTIVATION;
     if (x.kind == KIND_NONE && y.kind == KIND_NONE)
-        return annotated(q, with_args(q, call, x.e, y.e), KIND_NONE, x.open || both);
-    if (x.kind == KIND_NONE)
+        return NULL;
+    if (x.kind == KIND_NONE) {
         x.e = simulate(q, x.e, KIND_INPUT);
-    if (y.kind == KIND_NONE)
-        y.e = simulate(q, y.e, constant ? KIND_WEIGHT : KIND_INPUT);
-    else if (y.kind == KIND_ACTIVATION && x.kind == KIND_ACTIVATION)
+        kind = KIND_INPUT;
+    } else if (y.kind == KIND_NONE) {
+        y.e = as_constant_or_input(q, y.e);
+    } else if (y.kind == KIND_ACTIVATION && x.kind == KIND_ACTIVATION) {
         y.e = simulate(q, y.e, KIND_INPUT);
-    return annotated(q, with_args(q, call, x.e, y.e), KIND_ACTIVATION, x.open || both);
+    } else if (y.kind == KIND_INPUT && x.kind == KIND_INPUT) {
+        kind = KIND_INPUT;
+    }
+    return annotated(q, with_args(q, call, x.e, y.e), kind);
 }
 
 static Expr *annotate_multiply(Quantizer *q, const Call *call)
 {
-    Operand x = operand(q, call, 0, true), y = operand(q, call, 1, false);
-    if (x.kind == KIND_NONE || y.kind != KIND_NONE || y.e->kind != EXPR_CONSTANT)
-        return annotated(q, with_args(q, call, x.e, y.e), KIND_NONE, x.open);
-    Expr *made = with_args(q, call, as_input(q, x), simulate(q, y.e, KIND_WEIGHT));
-    return annotated(q, made, KIND_ACTIVATION, x.open);
+    Operand x = operand(q, call, 0), y = operand(q, call, 1);
+    if (x.kind == KIND_NONE || y.kind != KIND_NONE)
+        return NULL;
+    Expr *made = with_args(q, call, as_input(q, x), as_constant_or_input(q, y.e));
+    return annotated(q, made, KIND_ACTIVATION);
 }
 
 static Expr *annotate_same(Quantizer *q, const Call *call)
 {
-    Operand x = operand(q, call, 0, true);
-    return annotated(q, with_args(q, call, x.e, NULL), x.kind, x.open);
-}
-
-static Expr *annotate_moved(Quantizer *q, const Call *call)
-{
-    Operand x = operand(q, call, 0, false);
-    return annotated(q, with_args(q, call, x.e, NULL), x.kind, false);
+    Operand x = operand(q, call, 0);
+    return x.kind ? annotated(q, with_args(q, call, x.e, NULL), x.kind) : NULL;
 }
 
 static Expr *annotate_max(Quantizer *q, const Call *call)
 {
-    Operand x = operand(q, call, 0, true);
-    Expr *e = x.kind == KIND_ACTIVATION ? simulate(q, x.e, KIND_INPUT) : x.e;
-    return annotated(q, with_args(q, call, e, NULL), x.kind ? KIND_INPUT : KIND_NONE, x.open);
+    Operand x = operand(q, call, 0);
+    return x.kind ? annotated(q, with_args(q, call, as_input(q, x), NULL), KIND_INPUT) : NULL;
+}
+
+static Expr *annotate_hint(Quantizer *q, const Call *call)
+{
+    return operand(q, call, 0).kind ? annotate_max(q, call) : call->args.at[0];
+}
+
+static Expr *annotate_concatenate(Quantizer *q, const Call *call)
+{
+    const Tuple *tuple = expr_as_tuple(call->args.at[0]), *old = expr_as_tuple(q->old->args.at[0]);
+    bool any = false;
+    if (!tuple || !old)
+        return NULL;
+    Expr **fields = arena_alloc_must(q->m.arena, tuple->fields.n + 1, sizeof *fields);
+    for (uint32_t i = 0; i < tuple->fields.n; i++) {
+        const Known *k = ptrmap_find(&q->known, tuple->fields.at[i]);
+        any |= k != NULL;
+        fields[i] = tuple->fields.at[i];
+    }
+    for (uint32_t i = 0; any && i < tuple->fields.n; i++)
+        if (!ptrmap_find(&q->known, fields[i]))
+            fields[i] = simulate(q, fields[i], KIND_ACTIVATION);
+    Expr *joined = expr_tuple(q->m.arena, q->m.span, tuple->fields.n, fields);
+    return any ? annotated(q, with_args(q, call, joined, NULL), KIND_ACTIVATION) : NULL;
+}
+
+/* What follows a mean over all places works on reals. */
+static Expr *annotate_stop(Quantizer *q, const Call *call)
+{
+    Operand x = operand(q, call, 0);
+    if (!x.kind)
+        return NULL;
+    q->stopped = true;
+    return with_args(q, call, x.e, NULL);
+}
+
+/* Without a rule: the operands, those with several users as inputs. */
+static Expr *annotate_plain(Quantizer *q, const Expr *old, Expr *now)
+{
+    const ExprList *was = old->kind == EXPR_CALL    ? &expr_as_call(old)->args
+                          : old->kind == EXPR_TUPLE ? &expr_as_tuple(old)->fields
+                                                    : NULL;
+    if (!was || now->kind != old->kind)
+        return now;
+    const Call *call = expr_as_call(now);
+    const ExprList *list = call ? &call->args : &expr_as_tuple(now)->fields;
+    Expr **at = arena_alloc_must(q->m.arena, list->n + 1, sizeof *at);
+    bool changed = false;
+    for (uint32_t i = 0; i < list->n; i++) {
+        Operand x = operand_of(q, was->at[i], list->at[i]);
+        at[i] = x.e;
+        changed |= x.e != list->at[i];
+        if (x.e != list->at[i] && !call)
+            annotated(q, x.e, x.kind);
+    }
+    if (!changed)
+        return now;
+    return call ? expr_call(q->m.arena, q->m.span, call->callee, list->n, at, call->attrs)
+                : expr_tuple(q->m.arena, q->m.span, list->n, at);
 }
 
 /* ---- realising -------------------------------------------------------------------------------------------------------- */
 
 /* The reals that the integers stand for, which knows them; rules go on with the integers. */
-static Expr *realised(Quantizer *q, Expr *data, double scale, DType dtype, bool input)
+static Expr *realised(Quantizer *q, Expr *data, double scale, DType dtype)
 {
     if (!data)
         return NULL;
-    Expr *e = ops_call2(&q->m, "multiply", dtype_eq(dtype, real) ? data : cast(&q->m, data, real),
-                        ops_constant(&q->m, real, scale));
-    note(q, e, (Quantized){.data = data, .scale = scale, .dtype = dtype, .input = input});
-    return e;
+    Expr *e =
+        ops_call2(&q->m, "multiply", cast(&q->m, data, real), ops_constant(&q->m, real, scale));
+    return note(q, e, (Known){.data = data, .scale = scale, .dtype = dtype});
 }
 
-static Quantized *integers(Quantizer *q, const Call *call, uint32_t i)
+static const Known *integers(Quantizer *q, const Call *call, uint32_t i)
 {
     return ptrmap_find(&q->known, call->args.at[i]);
 }
 
-static Expr *in_dtype(Quantizer *q, const Quantized *k, DType dtype)
+static Expr *in_dtype(Quantizer *q, const Known *k, DType dtype)
 {
     return dtype_eq(k->dtype, dtype) ? k->data : cast(&q->m, k->data, dtype);
 }
 
-/* Integers of one scale as those of another. */
-static Expr *rescale(Quantizer *q, Expr *e, DType dtype, double from, double to)
+static Expr *times(Quantizer *q, Expr *e, double factor)
 {
-    double shift = log2(to / from), whole = from / to;
-    if (from == to)
+    Lower l = {.m = q->m};
+    bool upward = str_eq(attrs_string(q->run->params, "rounding"), str_of("UPWARD"));
+    return qnn_multiply_fixed(&l, e, expr_tensor_type(&q->old->base), 0, 1, &factor, upward);
+}
+
+static bool is_whole(double v)
+{
+    return v == trunc(v);
+}
+
+/* Sums of one scale as those of another, that is not above it. */
+static Expr *finer(Quantizer *q, Expr *e, double from, double to)
+{
+    DType sums = dtype_param(q, "dtype_activation");
+    double factor = (float)from / (float)to, shift = log2f((float)factor);
+    if ((float)from == (float)to)
         return e;
-    if (dtype_eq(dtype, real))
-        return ops_call2(&q->m, "multiply", e, ops_constant(&q->m, real, whole));
-    if (shift == floor(shift) && shift > 0) {
-        if (attrs_bool(q->run->params, "round_for_shift"))
-            e = ops_call2(&q->m, "add", e, ops_constant(&q->m, dtype, exp2(shift - 1)));
-        return ops_call2(&q->m, "right_shift", e, ops_constant(&q->m, dtype, shift));
+    if (is_whole(shift))
+        return ops_call2(&q->m, "left_shift", e, ops_constant(&q->m, sums, shift));
+    if (is_whole(factor))
+        return ops_call2(&q->m, "multiply", e, ops_constant(&q->m, sums, factor));
+    return cast(&q->m, times(q, e, factor), sums);
+}
+
+/* Integers of one scale as those of another, and no greater than a bound. */
+static Expr *rescale(Quantizer *q, const Known *k, double to, double low, double high)
+{
+    DType sums = dtype_param(q, "dtype_activation");
+    float shift = log2f((float)to / (float)k->scale);
+    Expr *e = k->data;
+    if ((float)k->scale == (float)to)
+        return clip(&q->m, e, low, high);
+    if (!is_whole(shift)) {
+        e = times(q, cast(&q->m, e, (DType){DTYPE_CODE_INT, 64, 1}), (float)k->scale / (float)to);
+        return cast(&q->m, clip(&q->m, e, low, high), k->dtype);
     }
-    if (shift == floor(shift))
-        return ops_call2(&q->m, "left_shift", e, ops_constant(&q->m, dtype, -shift));
-    if (whole == floor(whole))
-        return ops_call2(&q->m, "multiply", e, ops_constant(&q->m, dtype, whole));
-    int exponent;
-    double mantissa = frexp(whole, &exponent);
-    Attr attrs[2] = {
-        ops_attr_int("multiplier", (int64_t)fmin(round(ldexp(mantissa, 31)), INT32_MAX)),
-        ops_attr_int("shift", exponent)};
-    return ops_call(&q->m, "fixed_point_multiply", 1, &e, 2, attrs);
+    if (shift > 0 && attrs_bool(q->run->params, "round_for_shift"))
+        e = ops_call2(&q->m, "add", e, ops_constant(&q->m, sums, exp2(shift - 1)));
+    e = ops_call2(&q->m, shift > 0 ? "right_shift" : "left_shift", e,
+                  ops_constant(&q->m, sums, fabsf(shift)));
+    return clip(&q->m, e, low, high);
 }
 
 static bool scalar_of(const Expr *e, double *out)
 {
-    const Constant *c = expr_as_constant(e);
-    TensorView v;
-    if (!c || !value_view(&c->value, &v) || v.t.size != 1)
-        return false;
-    *out = tensor_get_double(&v.t, 0);
-    return true;
+    return qnn_constant_number(e, out);
 }
 
 static Expr *realise_simulated(Quantizer *q, const Call *call)
@@ -287,156 +445,242 @@ static Expr *realise_simulated(Quantizer *q, const Call *call)
     if (!scalar_of(call->args.at[1], &scale) || !scalar_of(call->args.at[2], &low) ||
         !scalar_of(call->args.at[3], &high))
         return NULL;
-    const Quantized *k = integers(q, call, 0);
-    bool input = attrs_int(call->attrs, "kind", 0) == KIND_INPUT;
-    DType dtype = k ? k->dtype : real;
-    Expr *data = k ? rescale(q, k->data, dtype, k->scale, scale)
-                   : ops_call1(&q->m, "round",
-                               ops_call2(&q->m, "multiply", call->args.at[0],
-                                         ops_constant(&q->m, real, 1 / scale)));
-    return realised(q, clip(&q->m, data, low, high), scale, dtype, input);
+    const Known *k = integers(q, call, 0);
+    if (k && !dtype_eq(k->dtype, real))
+        return realised(q, rescale(q, k, scale, low, high), scale, k->dtype);
+    Expr *data = k && (float)k->scale == (float)scale
+                     ? k->data
+                     : ops_call1(&q->m, "round",
+                                 ops_call2(&q->m, "multiply", call->args.at[0],
+                                           ops_constant(&q->m, real, 1 / scale)));
+    return realised(q, clip(&q->m, data, low, high), scale, real);
 }
 
 static Expr *realise_product(Quantizer *q, const Call *call)
 {
-    const Quantized *x = integers(q, call, 0), *w = integers(q, call, 1);
+    const Known *x = integers(q, call, 0), *w = integers(q, call, 1);
     if (!x || !w)
-        return (Expr *)(uintptr_t)&call->base;
+        return NULL;
     DType sums = dtype_param(q, "dtype_activation");
     Call now = *call;
     now.attrs = attrs_with(q->m.arena, call->attrs, "out_dtype",
                            ops_attr_dtype(&q->m, "out_dtype", sums).value);
     Expr *made = with_args(q, &now, in_dtype(q, x, dtype_param(q, "dtype_input")),
                            in_dtype(q, w, dtype_param(q, "dtype_weight")));
-    return realised(q, made, x->scale * w->scale, sums, false);
+    return realised(q, made, x->scale * w->scale, sums);
 }
 
-/* Both operands as sums; an input that comes from elsewhere stays on its side of a border of fusion. */
-static Expr *as_sum(Quantizer *q, const Quantized *k, double scale)
+static bool is_input(const Expr *e)
 {
-    DType sums = dtype_param(q, "dtype_activation");
-    Expr *e = in_dtype(q, k, sums);
-    if (k->input)
-        e = ops_call1(&q->m, "annotation.stop_fusion", e);
-    return rescale(q, e, sums, k->scale, scale);
+    const Op *op = expr_call_of_op(e);
+    return op && !strcmp(op->name, "relay.op.annotation.simulated_quantize") &&
+           attrs_int(expr_as_call(e)->attrs, "kind", 0) == KIND_INPUT;
+}
+
+/* In the type of its neighbours; what was an input stays on its side of a border of fusion. */
+static Expr *unified(Quantizer *q, const Expr *old, const Known *k, DType dtype)
+{
+    if (!dtype_eq(k->dtype, dtype) || !is_input(old))
+        return in_dtype(q, k, dtype);
+    Expr *e = cast(&q->m, k->data, dtype_param(q, "dtype_input"));
+    return cast(&q->m, ops_call1(&q->m, "annotation.stop_fusion", e), dtype);
 }
 
 static Expr *realise_add(Quantizer *q, const Call *call)
 {
-    const Quantized *x = integers(q, call, 0), *y = integers(q, call, 1);
-    if (!x || !y)
-        return (Expr *)(uintptr_t)&call->base;
-    double scale = fmin(x->scale, y->scale);
-    Expr *sum = with_args(q, call, as_sum(q, x, scale), as_sum(q, y, scale));
-    return realised(q, sum, scale, dtype_param(q, "dtype_activation"), false);
+    DType sums = dtype_param(q, "dtype_activation");
+    const Known *k[2] = {integers(q, call, 0), integers(q, call, 1)};
+    Expr *args[2];
+    if (!k[0] || !k[1])
+        return NULL;
+    double scale = fmin(k[0]->scale, k[1]->scale);
+    for (uint32_t i = 0; i < 2; i++) {
+        args[i] = finer(q, unified(q, q->old->args.at[i], k[i], sums), k[i]->scale, scale);
+        if (dtype_eq(k[i]->dtype, real))
+            args[i] = ops_call1(&q->m, "annotation.stop_fusion", args[i]);
+    }
+    return realised(q, with_args(q, call, args[0], args[1]), scale, sums);
 }
 
 static Expr *realise_multiply(Quantizer *q, const Call *call)
 {
-    const Quantized *x = integers(q, call, 0), *y = integers(q, call, 1);
+    const Known *x = integers(q, call, 0), *y = integers(q, call, 1);
     DType sums = dtype_param(q, "dtype_activation");
     if (!x || !y)
-        return (Expr *)(uintptr_t)&call->base;
+        return NULL;
     Expr *made = with_args(q, call, in_dtype(q, x, sums), in_dtype(q, y, sums));
-    return realised(q, made, x->scale * y->scale, sums, false);
+    return realised(q, made, x->scale * y->scale, sums);
 }
 
 static Expr *realise_same(Quantizer *q, const Call *call)
 {
-    const Quantized *x = integers(q, call, 0);
-    return x ? realised(q, with_args(q, call, x->data, NULL), x->scale, x->dtype, false)
-             : (Expr *)(uintptr_t)&call->base;
+    const Known *x = integers(q, call, 0);
+    return x ? realised(q, with_args(q, call, x->data, NULL), x->scale, x->dtype) : NULL;
 }
 
 static Expr *realise_clip(Quantizer *q, const Call *call)
 {
-    const Quantized *x = integers(q, call, 0);
+    const Known *x = integers(q, call, 0);
     if (!x)
-        return (Expr *)(uintptr_t)&call->base;
+        return NULL;
     Expr *made = clip(&q->m, x->data, attrs_float(call->attrs, "a_min") / x->scale,
                       attrs_float(call->attrs, "a_max") / x->scale);
-    return realised(q, made, x->scale, x->dtype, false);
+    return realised(q, made, x->scale, x->dtype);
+}
+
+static Expr *realise_max(Quantizer *q, const Call *call)
+{
+    const Known *x = integers(q, call, 0);
+    DType dtype = dtype_param(q, "dtype_input");
+    if (!x)
+        return NULL;
+    return realised(q, with_args(q, call, cast(&q->m, x->data, dtype), NULL), x->scale, dtype);
 }
 
 static Expr *realise_mean(Quantizer *q, const Call *call)
 {
-    const Quantized *x = integers(q, call, 0);
+    const Known *x = integers(q, call, 0);
     DType sums = dtype_param(q, "dtype_activation");
-    if (!x)
-        return (Expr *)(uintptr_t)&call->base;
-    return realised(q, with_args(q, call, in_dtype(q, x, sums), NULL), x->scale, sums, false);
+    return x ? realised(q, with_args(q, call, in_dtype(q, x, sums), NULL), x->scale, sums) : NULL;
 }
 
 static Expr *realise_hint(Quantizer *q, const Call *call)
 {
-    const Quantized *x = integers(q, call, 0);
+    const Known *x = integers(q, call, 0);
     DType dtype = attrs_dtype(call->attrs, "dtype");
-    return x ? realised(q, in_dtype(q, x, dtype), x->scale, dtype, false) : call->args.at[0];
+    return x ? realised(q, cast(&q->m, x->data, dtype), x->scale, dtype) : NULL;
+}
+
+/* Of two, the finer scale; of another number, that of sums. */
+static double joined_scale(const Quantizer *q, uint32_t n, const Known *const *k)
+{
+    const Attrs *a = q->run->params;
+    return n == 2 ? fmin(k[0]->scale, k[1]->scale)
+                  : attrs_float(a, "global_scale") /
+                        exp2((double)attrs_int(a, "nbit_activation", 32) - 1);
+}
+
+static Expr *realise_concatenate(Quantizer *q, const Call *call)
+{
+    const Tuple *tuple = expr_as_tuple(call->args.at[0]), *old = expr_as_tuple(q->old->args.at[0]);
+    uint32_t n = tuple && old ? tuple->fields.n : 0;
+    const Known **k = arena_alloc_must(&q->run->scratch, n + 1, sizeof *k);
+    Expr **fields = arena_alloc_must(&q->run->scratch, n + 1, sizeof *fields);
+    for (uint32_t i = 0; i < n; i++) {
+        k[i] = ptrmap_find(&q->known, tuple->fields.at[i]);
+        if (!k[i])
+            return NULL;
+    }
+    if (!n)
+        return NULL;
+    DType in = dtype_param(q, "dtype_input"), dtype = dtype_param(q, "dtype_activation");
+    if (n == 2 && dtype_eq(k[1]->dtype, in))
+        dtype = in;
+    double scale = joined_scale(q, n, k);
+    for (uint32_t i = 0; i < n; i++)
+        fields[i] = finer(q, unified(q, old->fields.at[i], k[i], dtype), k[i]->scale, scale);
+    Expr *all = expr_tuple(q->m.arena, q->m.span, n, fields);
+    return realised(q, with_args(q, call, all, NULL), scale, dtype);
 }
 
 /* ---- the rules -------------------------------------------------------------------------------------------------------- */
 
-/* An operator without a rule works on reals. */
+/* NULL: the operator has no rule, or the rule does not hold there. */
+typedef Expr *QuantizeFn(Quantizer *q, const Call *call);
+
+enum { PARTITION, ANNOTATE, REALISE, STEPS };
+
 typedef struct QuantizeRule {
     const char *op;
-    Expr *(*annotate)(Quantizer *q, const Call *call);
-    Expr *(*realise)(Quantizer *q, const Call *call);
+    QuantizeFn *step[STEPS];
 } QuantizeRule;
 
 static const QuantizeRule rules[] = {
-    {"nn.conv2d", annotate_product, realise_product},
-    {"nn.dense", annotate_product, realise_product},
-    {"add", annotate_add, realise_add},
-    {"multiply", annotate_multiply, realise_multiply},
-    {"nn.relu", annotate_same, realise_same},
-    {"clip", annotate_same, realise_clip},
-    {"nn.max_pool2d", annotate_max, realise_same},
-    {"nn.avg_pool2d", annotate_moved, realise_mean},
-    {"strided_slice", annotate_moved, realise_same},
-    {"nn.batch_flatten", annotate_moved, realise_same},
-    {"transpose", annotate_moved, realise_same},
-    {"annotation.stop_fusion", annotate_moved, realise_same},
-    {"annotation.cast_hint", NULL, realise_hint},
-    {"relay.op.annotation.simulated_quantize", NULL, realise_simulated},
+    {"nn.conv2d", {partition_product, annotate_conv2d, realise_product}},
+    {"nn.conv1d", {NULL, annotate_product, realise_product}},
+    {"nn.dense", {NULL, annotate_dense, realise_product}},
+    {"nn.batch_matmul", {NULL, annotate_batch_matmul, realise_product}},
+    {"add", {partition_add, annotate_add, realise_add}},
+    {"multiply", {partition_multiply, annotate_multiply, realise_multiply}},
+    {"nn.relu", {partition_same, annotate_same, realise_same}},
+    {"clip", {partition_same, annotate_same, realise_clip}},
+    {"nn.max_pool2d", {partition_same, annotate_max, realise_max}},
+    {"nn.max_pool1d", {NULL, annotate_max, realise_max}},
+    {"nn.avg_pool2d", {NULL, annotate_same, realise_mean}},
+    {"nn.global_avg_pool2d", {partition_mean, annotate_stop, realise_mean}},
+    {"concatenate", {NULL, annotate_concatenate, realise_concatenate}},
+    {"reshape", {NULL, annotate_same, realise_same}},
+    {"strided_slice", {NULL, annotate_same, realise_same}},
+    {"nn.batch_flatten", {NULL, annotate_same, realise_same}},
+    {"transpose", {NULL, annotate_same, realise_same}},
+    {"annotation.stop_fusion", {NULL, annotate_same, realise_same}},
+    {"annotation.cast_hint", {NULL, annotate_hint, realise_hint}},
+    {"relay.op.annotation.simulated_quantize", {NULL, NULL, realise_simulated}},
 };
 
-static const QuantizeRule *rule_of(const Expr *old, const Expr *now)
+static QuantizeFn *rule_of(const Expr *old, const Expr *now, int step)
 {
     const Op *op = expr_call_of_op(now);
     const Type *t = op ? expr_tensor_type(old) : NULL;
     for (size_t i = 0; t && dtype_eq(t->dtype, real) && i < sizeof rules / sizeof *rules; i++)
         if (!strcmp(op->name, rules[i].op) && expr_as_call(now)->args.n <= 4)
-            return &rules[i];
+            return rules[i].step[step];
     return NULL;
+}
+
+static Expr *by_rule(Rewriter *rw, const Expr *old, Expr *now, int step)
+{
+    Quantizer *q = rw->data;
+    q->m = (OpsMake){rw->cx, &rw->module->arena, now->span};
+    q->old = expr_as_call(old);
+    QuantizeFn *rule = rule_of(old, now, step);
+    return rule ? rule(q, expr_as_call(now)) : NULL;
+}
+
+static Expr *partition_node(Rewriter *rw, const Expr *old, Expr *now)
+{
+    expr_keep_type(now, old);
+    Expr *made = by_rule(rw, old, now, PARTITION);
+    return made ? made : now;
 }
 
 static Expr *annotate_node(Rewriter *rw, const Expr *old, Expr *now)
 {
     Quantizer *q = rw->data;
-    const QuantizeRule *rule = rule_of(old, now);
-    q->m = (OpsMake){rw->cx, &rw->module->arena, now->span};
     expr_keep_type(now, old);
-    return rule && rule->annotate ? rule->annotate(q, expr_as_call(now)) : now;
+    q->m = (OpsMake){rw->cx, &rw->module->arena, now->span};
+    const Op *op = expr_call_of_op(now);
+    bool hint = op && !strcmp(op->name, "annotation.cast_hint");
+    if (q->stopped)
+        return hint ? expr_as_call(now)->args.at[0] : annotate_plain(q, old, now);
+    Expr *made = by_rule(rw, old, now, ANNOTATE);
+    return made ? made : annotate_plain(q, old, now);
 }
 
 static Expr *realise_node(Rewriter *rw, const Expr *old, Expr *now)
 {
-    Quantizer *q = rw->data;
-    const QuantizeRule *rule = rule_of(old, now);
-    q->m = (OpsMake){rw->cx, &rw->module->arena, now->span};
-    return rule ? rule->realise(q, expr_as_call(now)) : now;
+    Expr *made = by_rule(rw, old, now, REALISE);
+    return made ? made : now;
 }
 
 static Function *rewrite_function(PassRun *run, const Def *def, RewriteFn *fn)
 {
     Quantizer q = {.run = run};
     Rewriter rw;
+    count_uses(&def->fn->base, &q.uses);
     rewriter_init(&rw, run->cx, run->module, fn, &q);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
+    for (Kind kind = KIND_NONE; kind <= KIND_ACTIVATION; kind++)
+        ptrmap_deinit(&q.simulated[kind]);
     ptrmap_deinit(&q.known);
-    ptrmap_deinit(&q.inputs);
+    ptrmap_deinit(&q.uses);
     return expr_as_function(now);
+}
+
+static Function *partition(PassRun *run, const Def *def)
+{
+    return rewrite_function(run, def, partition_node);
 }
 
 static Function *annotate(PassRun *run, const Def *def)
@@ -471,15 +715,18 @@ static bool bits_in_range(const PassRun *run, const char *key)
 static bool quantize(PassRun *run, Module *old)
 {
     if (!one_of(run, "calibrate_mode", "global_scale", "global_scale") ||
-        !one_of(run, "weight_scale", "power2", "max") || !bits_in_range(run, "nbit_input") ||
+        !one_of(run, "weight_scale", "power2", "max") ||
+        !one_of(run, "rounding", "UPWARD", "TONEAREST") || !bits_in_range(run, "nbit_input") ||
         !bits_in_range(run, "nbit_weight"))
         return false;
+    static const Pass partitioning = {
+        .name = "quantize", .needs_types = true, .function = partition};
     static const Pass annotating = {.name = "quantize", .needs_types = true, .function = annotate};
     static const Pass realising = {.name = "quantize", .needs_types = true, .function = realise};
     Module *m = pass_run_inner(
         run, old, "SimplifyInference,FoldConstant,FoldScaleAxis,CanonicalizeOps,FoldConstant");
-    const Pass *rows[] = {&annotating, &realising};
-    size_t n = attrs_bool(run->params, "do_simulation") ? 1 : 2;
+    const Pass *rows[] = {&partitioning, &annotating, &realising};
+    size_t n = attrs_bool(run->params, "do_simulation") ? 2 : 3;
     for (size_t i = 0; m && i < n; i++) {
         Module *now = pass_run_row(run, m, rows[i]);
         module_release(m);
@@ -498,6 +745,7 @@ static const AttrValue first_layer[] = {{.kind = ATTR_INT, .i = 0}};
 static const OpAttr params[] = {
     {"nbit_input", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(8), .doc = "bits of an input"},
     {"nbit_weight", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(8), .doc = "bits of a weight"},
+    {"nbit_activation", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(32), .doc = "bits of a sum"},
     {"dtype_input", ATTR_TYPE_DTYPE, .otherwise = ATTR_DEFAULT_STRING("int8"),
      .doc = "the type that holds inputs"},
     {"dtype_weight", ATTR_TYPE_DTYPE, .otherwise = ATTR_DEFAULT_STRING("int8"),
@@ -518,6 +766,9 @@ static const OpAttr params[] = {
      .doc = "annotates alone"},
     {"round_for_shift", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(true),
      .doc = "shifts to the right round"},
+    {"rounding", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("UPWARD"),
+     .doc =
+         "how products with other factors round: `UPWARD`, or `TONEAREST`, halves away from zero"},
     {0},
 };
 
