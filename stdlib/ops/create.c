@@ -404,6 +404,8 @@ const Op create_ops[] = {
      .args = one_hot_args,
      .attrs = one_hot_attrs,
      .samples = "(int32[3], float32, float32, depth=4, axis=-1, dtype=\"float32\")",
+     .example = "let %indices = arange(0, 3, 1, dtype=\"int32\");\n"
+                "one_hot(%indices, 1f, 0f, depth=4, axis=-1, dtype=\"float32\")",
      .pattern = OP_OUT_FUSABLE,
      OP_REL(rel_one_hot),
      .compute = compute_one_hot,

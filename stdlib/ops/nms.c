@@ -491,8 +491,9 @@ static const OpAttr regular_attrs[] = {
     ATTR_MUST("score_threshold", FLOAT, "the least score"),
     {0}};
 
-#define ROW(NAME, ID, SHAPES, SAMPLES, DOC)                                          \
-    OP_ROW("vision." NAME, ID##_args, ID##_attrs, OP_OPAQUE, rel_##ID, SAMPLES, DOC, \
+/* The last argument is its doc, and whatever else the row has. */
+#define ROW(NAME, ID, SHAPES, SAMPLES, ...)                                                  \
+    OP_ROW("vision." NAME, ID##_args, ID##_attrs, OP_OPAQUE, rel_##ID, SAMPLES, __VA_ARGS__, \
            .shapes = SHAPES, .kernel = kernel_##ID)
 
 const Op nms_ops[] = {
@@ -503,7 +504,14 @@ const Op nms_ops[] = {
     ROW("non_max_suppression", nms,
         "(b, n, k), (b), (b, n), (), () -> ((b, n), (b, 1)); without return_indices (b, n, k)",
         "(float32[1,3,6], int32[1], int32[1,3], int32, float32)",
-        "The boxes that remain when each, best first, removes those of its class that overlap it."),
+        "The boxes that remain when each, best first, removes those of its class that overlap it.",
+        .example =
+            "let %data = reshape(stack((0f, 0.9f, 0f, 0f, 4f, 4f,\n"
+            "                           0f, 0.8f, 0f, 0f, 4f, 3f,\n"
+            "                           0f, 0.7f, 6f, 6f, 9f, 9f), axis=0), newshape=[1, 3, 6]);\n"
+            "let %valid_count = full(3, shape=[1], dtype=\"int32\");\n"
+            "let %indices = reshape(arange(0, 3, 1, dtype=\"int32\"), newshape=[1, 3]);\n"
+            "vision.non_max_suppression(%data, %valid_count, %indices, -1, 0.5f)"),
     ROW("all_class_non_max_suppression", all_class,
         "(b, n, 4), (b, c, n), (), (), () -> ((b*c*n, 3), (1)); \"tensorflow\": "
         "((b, c*n, 2), (b, c*n), (b))",

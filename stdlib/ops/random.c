@@ -339,6 +339,10 @@ static const OpAttr multinomial_attrs[] = {
     OP_ROW("random." NAME, ARGS, ATTRS, OP_OPAQUE, rel_##ID, SAMPLES, DOC, .shapes = SHAPES, \
            .kernel = kernel_##ID)
 
+#define DRAW_EXAMPLE(NAME)                                                         \
+    "let %key = cast(arange(0, 10, 1, dtype=\"int32\"), dtype=\"uint64\");\n" NAME \
+    "(%key, 0f, 1f, out_shape=[2, 3], out_dtype=\"float32\")"
+
 const Op random_ops[] = {
     ROW("threefry_generate", generate, key_args, generate_attrs, "(10) -> ((10), (out_shape...))",
         "(uint64[10], out_shape=[2, 4])",
@@ -351,6 +355,7 @@ const Op random_ops[] = {
      .attrs = draw_attrs,
      .shapes = "(10), (), () -> ((10), (out_shape...))",
      .samples = "(uint64[10], float32, float32, out_shape=[2, 3], out_dtype=\"float32\")",
+     .example = DRAW_EXAMPLE("random.uniform"),
      .pattern = OP_OPAQUE,
      .rel = rel_drawn,
      .kernel = kernel_uniform},
@@ -360,6 +365,7 @@ const Op random_ops[] = {
      .attrs = draw_attrs,
      .shapes = "(10), (), () -> ((10), (out_shape...))",
      .samples = "(uint64[10], float32, float32, out_shape=[2, 3], out_dtype=\"float32\")",
+     .example = DRAW_EXAMPLE("random.normal"),
      .pattern = OP_OPAQUE,
      .rel = rel_drawn,
      .kernel = kernel_normal},

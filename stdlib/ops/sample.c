@@ -491,7 +491,7 @@ static const OpAttr grid_attrs[] = {
     ATTR_B("align_corners", 1, "-1 and 1 are the middles of the outermost pixels"),
     {0}};
 static const OpAttr affine_attrs[] = {
-    ATTR_NONE("target_shape", INTS, "height and width of the result"), {0}};
+    ATTR_MUST("target_shape", INTS, "height and width of the result"), {0}};
 static const OpAttr crop_attrs[] = {
     ATTR_NONE("crop_size", INTS, "height and width of the results"),
     ATTR_S("layout", "NCHW", "the order of the axes"),

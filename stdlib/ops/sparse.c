@@ -486,10 +486,16 @@ static const OpAttr conv_attrs[] = {ATTR_S("layout", "NHWC", "the order of the a
 #define ROW(NAME, ID, ARGS, ATTRS, PATTERN, SHAPES, SAMPLES, DOC)                \
     OP_ROW(NAME, ARGS, ATTRS, PATTERN, rel_##ID, SAMPLES, DOC, .shapes = SHAPES, \
            .kernel = kernel_##ID)
-#define DENSE(NAME, DOC)                                                    \
-    ROW(NAME, sparse_dense, dense_args, dense_sparse_attrs, OP_OUT_FUSABLE, \
-        "(M, K), (e), (e), (N + 1) -> (M, N); blocks (e, h, w): (M, N*h)",  \
-        "(float32[2,3], float32[2], int32[2], int32[5])", DOC)
+#define DENSE(NAME, DOC)                                                                         \
+    OP_ROW(NAME, dense_args, dense_sparse_attrs, OP_OUT_FUSABLE, rel_sparse_dense,               \
+           "(float32[2,3], float32[2], int32[2], int32[5])", DOC, .kernel = kernel_sparse_dense, \
+           .shapes = "(M, K), (e), (e), (N + 1) -> (M, N); blocks (e, h, w): (M, N*h)",          \
+           .example = "let %dense_data = cast(reshape(arange(1, 7, 1, dtype=\"int32\"), "        \
+                      "newshape=[2, 3]), dtype=\"float32\");\n"                                  \
+                      "let %sparse_data = stack((10f, 20f), axis=0);\n"                          \
+                      "let %sparse_indices = stack((0, 2), axis=0);\n"                           \
+                      "let %sparse_indptr = stack((0, 1, 1, 2, 2), axis=0);\n" NAME              \
+                      "(%dense_data, %sparse_data, %sparse_indices, %sparse_indptr)")
 
 const Op sparse_ops[] = {
     DENSE("nn.sparse_dense", "`nn.dense` with a sparse weight."),
