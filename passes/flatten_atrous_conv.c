@@ -5,8 +5,9 @@
  *     nn.batch_to_space_nd(%1, block_shape=[2, 2], crops=[[0, 1], [0, 1]])
  *  => nn.conv2d(%x, %w, padding=[2, 2, 2, 2], dilation=[2, 2], kernel_size=[3, 3], data_layout="NHWC", kernel_layout="HWIO")
  *
- * What is cropped must have been padded, and by zeros. */
+ * What is cropped must have been padded, and by zeros; for `qnn.conv2d`, by the zero point. */
 #include "passes/pass.h"
+#include "passes/qnn_lower.h"
 #include "passes/types.h"
 
 #include "stdlib/ops/ops.h"
@@ -44,7 +45,7 @@ static bool net_padding(const Attrs *apart, const Attrs *together, int64_t *bloc
 {
     int64_t other[2];
     if (attrs_ints(apart, "block_shape", blocks, 2) != 2 ||
-        attrs_ints(together, "block_shape", other, 2) != 2 || attrs_float(apart, "pad_value") != 0)
+        attrs_ints(together, "block_shape", other, 2) != 2)
         return false;
     for (int i = 0; i < 2; i++) {
         padding[i] = pair_at(apart, "paddings", i, 0) - pair_at(together, "crops", i, 0);
@@ -55,14 +56,28 @@ static bool net_padding(const Attrs *apart, const Attrs *together, int64_t *bloc
     return true;
 }
 
+/* Whether what is put around the data is what the convolution would put there: its zero. */
+static bool pads_by_zero(const Call *apart, const Call *conv)
+{
+    double zero = 0;
+    return (conv->args.n == 2 || qnn_constant_number(conv->args.at[2], &zero)) &&
+           attrs_float(apart->attrs, "pad_value") == zero;
+}
+
+static const Call *conv_of(const Expr *e)
+{
+    const Call *conv = call_of(e, "nn.conv2d");
+    return conv ? conv : call_of(e, "qnn.conv2d");
+}
+
 static Expr *flatten(Rewriter *rw, const Expr *old, Expr *now)
 {
     expr_keep_type(now, old);
     const Call *together = call_of(now, "nn.batch_to_space_nd");
-    const Call *conv = together ? call_of(together->args.at[0], "nn.conv2d") : NULL;
+    const Call *conv = together ? conv_of(together->args.at[0]) : NULL;
     const Call *apart = conv ? call_of(conv->args.at[0], "nn.space_to_batch_nd") : NULL;
     int64_t blocks[2], padding[4], dilation[2];
-    if (!apart || !is_plain(conv->attrs) ||
+    if (!apart || !is_plain(conv->attrs) || !pads_by_zero(apart, conv) ||
         !net_padding(apart->attrs, together->attrs, blocks, padding))
         return now;
     ops_ints(conv->attrs, "dilation", 2, dilation);
@@ -73,8 +88,10 @@ static Expr *flatten(Rewriter *rw, const Expr *old, Expr *now)
         attrs_with(m.arena, conv->attrs, "padding", ops_attr_ints(&m, "padding", 4, padding).value);
     attrs =
         attrs_with(m.arena, attrs, "dilation", ops_attr_ints(&m, "dilation", 2, dilation).value);
-    Expr *args[2] = {apart->args.at[0], conv->args.at[1]};
-    Expr *flat = expr_call(m.arena, now->span, conv->callee, 2, args, attrs);
+    Expr *args[6] = {apart->args.at[0]};
+    for (uint32_t i = 1; i < conv->args.n && i < 6; i++)
+        args[i] = conv->args.at[i];
+    Expr *flat = expr_call(m.arena, now->span, conv->callee, conv->args.n, args, attrs);
     expr_keep_type(flat, old);
     return flat;
 }

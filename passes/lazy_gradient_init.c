@@ -117,21 +117,23 @@ static Expr *unwrap(Lazy *z, const Type *type, Expr *e, Lets *lets)
     if (t->kind != TYPE_TUPLE)
         return global_call(z, "FromGradCell", 1, &e);
     Expr **fields = arena_alloc_must(z->make.scratch, t->n + 1, sizeof *fields);
-    for (uint32_t i = 0; i < t->n; i++)
-        fields[i] = lets ? lets_push(lets, field(z, e, i)) : field(z, e, i);
-    for (uint32_t i = 0; i < t->n; i++)
-        fields[i] = unwrap(z, t->parts[i], fields[i], lets);
+    for (uint32_t i = 0; i < t->n; i++) {
+        Expr *part = lets ? lets_push(lets, field(z, e, i)) : field(z, e, i);
+        fields[i] = unwrap(z, t->parts[i], part, lets);
+    }
     return expr_tuple(z->make.arena, z->make.span, t->n, fields);
 }
 
-static Expr *wrap(Lazy *z, const Type *type, Expr *e)
+static Expr *wrap(Lazy *z, const Type *type, Expr *e, Lets *lets)
 {
     const Type *t = type_find(type);
     if (t->kind != TYPE_TUPLE)
         return con_call(z, "Raw", e);
     Expr **fields = arena_alloc_must(z->make.scratch, t->n + 1, sizeof *fields);
-    for (uint32_t i = 0; i < t->n; i++)
-        fields[i] = wrap(z, t->parts[i], field(z, e, i));
+    for (uint32_t i = 0; i < t->n; i++) {
+        Expr *part = lets ? lets_push(lets, field(z, e, i)) : field(z, e, i);
+        fields[i] = wrap(z, t->parts[i], part, lets);
+    }
     return expr_tuple(z->make.arena, z->make.span, t->n, fields);
 }
 
@@ -172,7 +174,7 @@ static Expr *lazy_op(Lazy *z, const Call *old, const Call *now)
     Expr *made =
         expr_call(z->make.arena, old->base.span, old->callee, now->args.n, args, old->attrs);
     if (!zeros && !ones)
-        return wrap(z, old->base.type, made);
+        return wrap(z, old->base.type, made, NULL);
     Function *thunk = expr_function(z->make.arena, old->base.span, (TypeVarList){0}, 0, NULL, NULL,
                                     old->base.type, made);
     return con_call(z, zeros ? "Zero" : "One", &thunk->base);
@@ -216,7 +218,7 @@ static Function *make_lazy(Lazy *z, const Function *f)
     z->make.span = f->base.span;
     Expr **args = arena_alloc_must(z->make.scratch, f->params.n + 1, sizeof *args);
     for (uint32_t i = 0; i < f->params.n; i++)
-        args[i] = wrap(z, f->params.at[i]->base.type, &f->params.at[i]->base);
+        args[i] = wrap(z, f->params.at[i]->base.type, &f->params.at[i]->base, &l);
     Expr *callee = &expr_function(arena, f->base.span, (TypeVarList){0}, f->params.n,
                                   inner->params.at, NULL, inner->ret_type, inner->body)
                         ->base;
