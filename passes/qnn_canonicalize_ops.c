@@ -72,13 +72,14 @@ static Expr *expand(Lower *l, Expr *e, const Type *t, int64_t axis)
     return ops_expand_to_axis(&l->m, e, (int)t->n, (int)(axis < 0 ? axis + t->n : axis));
 }
 
-/* A zero point or another number for each channel, as a vector even if it is one for all. */
+/* A zero point or another number for each channel, as a vector even if it is one for all. Then the axis may be none of the tensor's. */
 Expr *qnn_expand_vector(Lower *l, Expr *e, const Type *t, int64_t axis)
 {
+    if (axis < -(int64_t)t->n || axis >= (int64_t)t->n)
+        return expand(l, e, t, 0);
     Attr attr = ops_attr_ints(&l->m, "newshape", 1, (int64_t[]){-1});
     e = ops_call(&l->m, "reshape", 1, &e, 1, &attr);
-    int64_t from_start = axis < 0 ? axis + t->n : axis;
-    return t->n ? ops_expand_to_axis(&l->m, e, (int)t->n, (int)from_start) : e;
+    return ops_expand_to_axis(&l->m, e, (int)t->n, (int)(axis < 0 ? axis + t->n : axis));
 }
 
 bool qnn_constant_number(const Expr *e, double *out)

@@ -146,9 +146,30 @@ static Dim conv_extent(const Conv *c, int i, Dim d, Dim k, bool transposed)
     if (d < 0 || k < 0)
         return DIM_ANY;
     int64_t reach = (k - 1) * c->dilation[i] + 1, pad = c->before[i] + c->after[i];
-    if (transposed)
-        return c->strides[i] * (d - 1) + reach - pad + c->more[i];
-    return d + pad < reach ? -2 : (d + pad - reach) / c->strides[i] + 1;
+    int64_t e = transposed        ? c->strides[i] * (d - 1) + reach - pad + c->more[i]
+                : d + pad < reach ? -2
+                                  : (d + pad - reach) / c->strides[i] + 1;
+    return e < 0 ? -2 : e;
+}
+
+static void report_extent(Rel *r, const Conv *c, int i, Dim d, Dim k, bool transposed)
+{
+    int axis = c->x[2 + i];
+    int64_t pad = c->before[i] + c->after[i];
+    if (transposed) {
+        Diag *diag =
+            rel_error(r, E0202_SHAPE, 0,
+                      "nothing is left along axis %d: %lld elements, a kernel of %lld, and "
+                      "padding that takes %lld away",
+                      axis, (long long)d, (long long)k, (long long)pad);
+        diag_help(diag, "the padding of a transposed convolution makes its result smaller");
+        return;
+    }
+    Diag *diag = rel_error(r, E0202_SHAPE, 0,
+                           "the kernel is larger than the data along axis %d: %lld elements, "
+                           "with padding %lld, and a kernel of %lld",
+                           axis, (long long)d, (long long)(d + pad), (long long)k);
+    diag_help(diag, "pad the data: `padding=[…]`");
 }
 
 RelResult conv_result(Rel *r, const Conv *c, const Type *x, const Dim *kernel, Dim channels,
@@ -161,13 +182,7 @@ RelResult conv_result(Rel *r, const Conv *c, const Type *x, const Dim *kernel, D
         Dim d = x->dims[c->x[2 + i]], k = kernel[i];
         Dim e = conv_extent(c, i, d, k, transposed);
         if (e != DIM_ANY && e < 0) {
-            Diag *diag =
-                rel_error(r, E0202_SHAPE, 0,
-                          "the kernel is larger than the data along axis %d: %lld elements, "
-                          "with padding %lld, and a kernel of %lld",
-                          c->x[2 + i], (long long)d, (long long)(d + c->before[i] + c->after[i]),
-                          (long long)k);
-            diag_help(diag, "pad the data: `padding=[…]`");
+            report_extent(r, c, i, d, k, transposed);
             return REL_FAILED;
         }
         dims[c->o[2 + i]] = e;
