@@ -479,6 +479,8 @@ static bool key_name(GraphReader *r, size_t map, size_t i, size_t *key, size_t *
     if (*key && graph_kind(r->g, *key) != GRAPH_STRING &&
         !graph_text(r->g, *key, "name_hint", &text))
         return false;
+    if (text.len == 0)
+        return graph_wrong(r->g, map, NULL, "a definition needs a name");
     *out = ctx_name_str(r->cx, text);
     return true;
 }

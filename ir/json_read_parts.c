@@ -446,6 +446,15 @@ static bool read_text_field(GraphReader *r, size_t node, const OpAttr *field, At
     return true;
 }
 
+static bool read_dtype_field(GraphReader *r, size_t node, const OpAttr *field, AttrValue *out)
+{
+    DType t;
+    if (!read_text_field(r, node, field, out))
+        return false;
+    bool named = out->kind != ATTR_STRING || out->s.len == 0 || dtype_parse(out->s, &t);
+    return named || graph_wrong(r->g, node, field->name, "this is no element type");
+}
+
 static bool read_plain_field(GraphReader *r, size_t node, const OpAttr *field, AttrValue *out)
 {
     int64_t v = 0;
@@ -461,8 +470,8 @@ static bool read_plain_field(GraphReader *r, size_t node, const OpAttr *field, A
     case ATTR_TYPE_FLOAT:
         *out = (AttrValue){.kind = ATTR_FLOAT};
         return read_double(r, node, field->name, &out->f);
-    case ATTR_TYPE_STRING:
-    case ATTR_TYPE_DTYPE: return read_text_field(r, node, field, out);
+    case ATTR_TYPE_STRING: return read_text_field(r, node, field, out);
+    case ATTR_TYPE_DTYPE: return read_dtype_field(r, node, field, out);
     case ATTR_TYPE_INTS:
     case ATTR_TYPE_INT_OR_INTS:
     case ATTR_TYPE_INT_LISTS:

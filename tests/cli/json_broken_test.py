@@ -94,6 +94,13 @@ def named():
                           "attrs": {"newshape": str(find(graph, "IntImm"))}}
     next(n for n in graph["nodes"] if n.get("repr_str") == "nn.softmax")["repr_str"] = "reshape"
     check("a number for a list", graph, f"node {at} (", "a list of integers is wanted here")
+    graph["nodes"][at] = {"type_key": "relay.attrs.CastAttrs", "attrs": {"dtype": "flot32"}}
+    next(n for n in graph["nodes"] if n.get("repr_str") == "reshape")["repr_str"] = "cast"
+    check("a dtype of an operator", graph, f"node {at} (", "`dtype`", "no element type")
+    graph = copy.deepcopy(GOOD)
+    at = int(graph["nodes"][find(graph, "IRModule")]["attrs"]["functions"])
+    graph["nodes"][at]["data"][0] = 0
+    check("a function without a name", graph, f"node {at} (Map)", "needs a name")
     graph, place = change("IntImm", "value", "-2")
     check("extent", graph, place, "0 or more")
     graph, place = change("relay.Constant", "virtual_device_", "0")
