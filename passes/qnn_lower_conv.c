@@ -22,6 +22,13 @@ typedef struct Conv {
     int64_t strides[2], dilation[2], before[2], after[2];
 } Conv;
 
+/* Whether the padding can hold the zero point: a number that is no element of the data would become another one there. */
+static bool is_element(const Expr *zero, DType dtype)
+{
+    double z;
+    return !qnn_constant_number(zero, &z) || value_as_double(value_scalar_double(dtype, z)) == z;
+}
+
 static bool conv_of(Lower *l, Conv *c)
 {
     const Attrs *a = l->call->attrs;
@@ -37,9 +44,9 @@ static bool conv_of(Lower *l, Conv *c)
     for (int i = 0; i < 4; i++)
         if (str_is(kernel, kernels[i].layout))
             c->kernel = i;
-    if (c->kernel < 0 || !t || !c->wt || c->wt->n != 4 || !type_is_static(c->wt) ||
-        t->dims[c->channel] < 0 || (c->channel == 1 && !str_is(layout, "NCHW")) ||
-        attrs_string(a, "out_layout").len)
+    if (c->kernel < 0 || !t || !is_element(c->zx, t->dtype) || !c->wt || c->wt->n != 4 ||
+        !type_is_static(c->wt) || t->dims[c->channel] < 0 ||
+        (c->channel == 1 && !str_is(layout, "NCHW")) || attrs_string(a, "out_layout").len)
         return false;
     int64_t groups = attrs_int(a, "groups", 1);
     double z;
