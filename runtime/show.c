@@ -387,11 +387,11 @@ static void step(Shower *s)
 static ShowStyle with_defaults(ShowStyle style)
 {
     if (style.elements <= 0)
-        style.elements = 1000;
+        style.elements = SHOW_MOST;
     if (style.edge <= 0)
         style.edge = 3;
     if (style.list <= 0)
-        style.list = 1000;
+        style.list = SHOW_MOST;
     if (style.width <= 0)
         style.width = 80;
     return style;

@@ -11,13 +11,16 @@ typedef enum ShowLarge {
     SHOW_TYPE,              /* its type alone */
 } ShowLarge;
 
+/* What is shown of a value where nothing else is said. */
+#define SHOW_MOST 1000
+
 typedef struct ShowStyle {
-    int64_t elements;       /* most elements of a tensor before the middle is left out; 0: 1000 */
-    int64_t edge;           /* kept at each end of a shortened axis; 0: 3 */
-    int64_t list;           /* most elements of a list or depth of nesting; 0: 1000 */
-    int width;              /* columns at which rows of a tensor break; 0: 80 */
-    bool exact;             /* constructors as they are: Cons(1, Nil) instead of [1, 2, 3] */
-    bool bare;              /* without the type behind a tensor */
+    int64_t elements; /* most elements of a tensor before the middle is left out; 0: SHOW_MOST */
+    int64_t edge; /* kept at each end of a shortened axis; 0: 3 */
+    int64_t list; /* most elements of a list or depth of nesting; 0: SHOW_MOST */
+    int width; /* columns at which rows of a tensor break; 0: 80 */
+    bool exact; /* constructors as they are: Cons(1, Nil) instead of [1, 2, 3] */
+    bool bare; /* without the type behind a tensor */
     ShowLarge large;
     /* What stands for a reference, instead of its content; NULL: `ref(content)`. */
     void (*ref)(void *data, Buf *out, const Object *cell);

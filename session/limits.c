@@ -1,12 +1,11 @@
 /* `:limit`: what cells may use up. */
+#include "runtime/show.h"
 #include "session/commands.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define OUTPUT_MOST 1000 /* elements of a tensor or a list, without a limit */
 
 /* Enough to work with, and little enough that the machine stays usable. */
 size_t limit_default_memory(void)
@@ -61,7 +60,7 @@ static void show_depth(const RelaySession *s, Buf *b)
 static void show_output(const RelaySession *s, Buf *b)
 {
     buf_printf(b, "%lld elements of a value",
-               (long long)(s->output_most ? s->output_most : OUTPUT_MOST));
+               (long long)(s->output_most ? s->output_most : SHOW_MOST));
 }
 
 static const struct LimitRow {
