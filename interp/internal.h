@@ -9,7 +9,7 @@
 
 #include "interp/interp.h"
 #include "interp/observe.h"
-#include "ir/te.h"
+#include "te/te.h"
 
 #include <string.h>
 

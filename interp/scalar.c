@@ -1,4 +1,4 @@
-/* Operations on two scalars without a loop around them. They say what ir/te_scalar.def means for the commonest dtypes; where there
+/* Operations on two scalars without a loop around them. They say what te/scalar.def means for the commonest dtypes; where there
  * is something to check or to report they decline, and the general way is taken. */
 #include "interp/internal.h"
 

@@ -2,6 +2,8 @@
  * sites share; a site keeps the latest, because what it sees mostly stays the same. */
 #include "interp/internal.h"
 
+#include "te/op_eval.h"
+
 #include <string.h>
 
 /* More than this is forgotten all at once. */

@@ -2,7 +2,7 @@
  *
  * A row holds one relation (types and shapes, static or at run time) and one meaning: `compute`, a tensor expression (ir/te.h)
  * from which both engines, the cost and the loops shown to a reader derive, or `kernel`, a C function that every engine calls,
- * for what has no such form. A row never has both. */
+ * for what has no such form. A row never has both. te/op_eval.h runs an operator on values. */
 #ifndef IR_OP_H
 #define IR_OP_H
 
@@ -92,9 +92,6 @@ struct OpCall {
     Value out;
 };
 
-/* Runs an operator on concrete values: sizes the result by `rel`, computes it by `compute` or `kernel`. The result is the caller's;
- * VALUE_NONE after a diagnostic at `span`. */
-Value op_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Value *args);
 /* The result's type for arguments of these types, `values[i]` known ones or NULL. NULL after a diagnostic. */
 const Type *op_type(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
                     const Type *const *args, const Value *const *values);

@@ -1,11 +1,11 @@
 /* The functions that generated code may call.
  *
  * Those that can fail set `failed` of the state after the diagnostic. Pointers to values are to `n` of them on the caller's stack. */
-#include "ir/op.h"
 #include "jit/internal.h"
 #include "jit/watch.h"
 #include "runtime/heap.h"
 #include "runtime/show.h"
+#include "te/op_eval.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef JIT_LOOPS_H
 #define JIT_LOOPS_H
 
-#include "ir/te.h"
+#include "te/te.h"
 #include "jit/internal.h"
 
 #define AXES_MOST 64

@@ -2,7 +2,7 @@
  *
  * Coefficients are minimax fits; errors are a few units in the last place. Infinities, NaN and zeros of both signs come out as the C
  * library has them: comparisons are written so that a NaN passes through. */
-#include "ir/te.h"
+#include "te/te.h"
 #include "jit/internal.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* The meaning of each scalar function (ir/te_scalar.def) as LLVM code, for one value or a vector of them. The evaluator's loops in
- * ir/te_loops_int.c and te_loops_float.c say the same in C. */
-#include "ir/te.h"
+/* The meaning of each scalar function (te/scalar.def) as LLVM code, for one value or a vector of them. The evaluator's loops in
+ * te/loops_int.c and te/loops_float.c say the same in C. */
+#include "te/te.h"
 #include "jit/internal.h"
 
 #include <stdio.h>

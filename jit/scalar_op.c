@@ -1,5 +1,5 @@
 /* Operators on rank-0 tensors: the operator's tensor expression, whose stages have one element each, as code in registers. */
-#include "ir/te.h"
+#include "te/te.h"
 #include "jit/internal.h"
 
 typedef struct ScalarOp {

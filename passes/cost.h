@@ -3,7 +3,7 @@
 #define PASSES_COST_H
 
 #include "ir/expr.h"
-#include "ir/te.h"
+#include "te/te.h"
 
 /* The tensors in types; zeroes before the first is added. */
 typedef struct TypeSize {

@@ -6,6 +6,7 @@
  * results too large to keep in a program. */
 #include "passes/fold.h"
 #include "passes/types.h"
+#include "te/op_eval.h"
 
 /* Elements of the largest result that becomes a constant. */
 #define FOLD_MOST ((int64_t)1 << 24)

@@ -3,7 +3,7 @@
 
 #include "interp/interp.h"
 #include "ir/print.h"
-#include "ir/te.h"
+#include "te/te.h"
 #include "parser/parser.h"
 #include "runtime/show.h"
 #include "typecheck/typecheck.h"

@@ -1,7 +1,7 @@
 /* Writing and reading at positions that are data, and operators on sequences. */
 #include "stdlib/ops/ops.h"
 
-#include "ir/te_loops.h"
+#include "te/loops.h"
 
 #include <string.h>
 

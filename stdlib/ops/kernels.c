@@ -1,7 +1,7 @@
 /* What kernels and the makers of expressions share. */
 #include "stdlib/ops/ops.h"
 
-#include "ir/te_loops.h"
+#include "te/loops.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #define STDLIB_OPS_OPS_H
 
 #include "ir/rel.h"
-#include "ir/te.h"
+#include "te/te.h"
 #include "stdlib/families.h"
 
 /* ---- rows of attribute tables -------------------------------------------------------------------

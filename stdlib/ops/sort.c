@@ -2,7 +2,7 @@
 #include "stdlib/ops/ops.h"
 
 #include "base/number.h"
-#include "ir/te_loops.h"
+#include "te/loops.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* Tensor expressions: building, folding, recognising, running, printing. */
-#include "ir/te.h"
+#include "te/te.h"
 
 #include "stdlib/stdlib.h"
+#include "te/op_eval.h"
 #include "tests/unit/check.h"
 
 #include <string.h>

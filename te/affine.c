@@ -1,5 +1,5 @@
 /* Which positions are linear in the axes, and which stages are contractions. */
-#include "ir/te_internal.h"
+#include "te/internal.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* What the files of the tensor expressions share. */
-#ifndef IR_TE_INTERNAL_H
-#define IR_TE_INTERNAL_H
+#ifndef TE_INTERNAL_H
+#define TE_INTERNAL_H
 
 #include "base/table.h"
-#include "ir/te.h"
-#include "ir/te_loops.h"
+#include "te/te.h"
+#include "te/loops.h"
 
 #include <stdatomic.h>
 

@@ -1,5 +1,5 @@
 /* Running the steps of a strip. */
-#include "ir/te_strip.h"
+#include "te/strip.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-#include "ir/te_loops.h"
+#include "te/loops.h"
 
 #include "base/number.h"
-#include "ir/te_math.h"
+#include "te/math.h"
 
 #include <string.h>
 

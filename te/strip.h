@@ -1,8 +1,8 @@
-/* The steps of a strip, as te_strip.c makes them and te_strip_eval.c runs them. */
-#ifndef IR_TE_STRIP_H
-#define IR_TE_STRIP_H
+/* The steps of a strip, as strip.c makes them and strip_eval.c runs them. */
+#ifndef TE_STRIP_H
+#define TE_STRIP_H
 
-#include "ir/te_internal.h"
+#include "te/internal.h"
 
 typedef enum StepKind {
     STEP_CONST,

@@ -1,4 +1,4 @@
-#include "ir/te_internal.h"
+#include "te/internal.h"
 
 #include "base/table.h"
 #include "runtime/show.h"
@@ -60,7 +60,7 @@ static const char *op_name(uint8_t op)
     static const char *const names[TE_OPS] = {
 #define TE_UNARY(ID, name, result) [TE_##ID] = name,
 #define TE_BINARY(ID, name, result) [TE_##ID] = name,
-#include "ir/te_scalar.def"
+#include "te/scalar.def"
 #undef TE_UNARY
 #undef TE_BINARY
     };

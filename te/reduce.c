@@ -4,7 +4,7 @@
  * lies together. Across: strips lie along the space, and the reduced positions are taken one after the
  * other, each folded into a strip of results; for reductions over what lies apart. How the work is cut
  * depends on the shapes alone, so results do not depend on the number of threads. */
-#include "ir/te_internal.h"
+#include "te/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

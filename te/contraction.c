@@ -5,7 +5,7 @@
  * axes the largest neighbouring ones are m. A factor that lies as a matrix is used where it is, also
  * transposed; another (the data of a convolution, which is read many times and padded) is first packed,
  * a few megabytes at a time. */
-#include "ir/te_internal.h"
+#include "te/internal.h"
 
 #include "base/number.h"
 

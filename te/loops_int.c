@@ -1,5 +1,5 @@
 /* Scalar functions of integers, which wrap, and of bool. */
-#include "ir/te_loops.h"
+#include "te/loops.h"
 
 /* A zero divisor and a negative count never arrive here: te_loop_fault is asked before. */
 

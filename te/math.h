@@ -1,8 +1,8 @@
 /* Elementary functions written so that loops over them become vector code: no branches, no calls,
  * no tables. Each is within a few units in the last place of the exact value. The double forms are
  * the C library's. */
-#ifndef IR_TE_MATH_H
-#define IR_TE_MATH_H
+#ifndef TE_MATH_H
+#define TE_MATH_H
 
 #include <math.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* Running programs: stage by stage, each as a view, as matrix products, or in strips. */
-#include "ir/te_internal.h"
+#include "te/internal.h"
 
 #include <string.h>
 

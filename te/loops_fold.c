@@ -1,6 +1,6 @@
 /* Folds: what reductions do with a strip of elements. The 16-bit floats never arrive here, they are
  * folded as float32. */
-#include "ir/te_loops.h"
+#include "te/loops.h"
 
 #include <math.h>
 #include <string.h>

@@ -21,17 +21,17 @@
  * From a program derive the evaluator's strips (te_run), the JIT's loop nests, contractions (te_contraction), the cost and the loops
  * shown to a reader. Integer arithmetic wraps; TE_DIV on integers truncates, a zero divisor is a run-time error. All nodes lie in the
  * builder's arena; nothing is freed on its own. Out of memory or over a limit, `failed` is set and nodes are still valid. */
-#ifndef IR_TE_H
-#define IR_TE_H
+#ifndef TE_TE_H
+#define TE_TE_H
 
 #include "base/vec.h"
 #include "ir/ctx.h"
 
-/* Scalar functions. One row: enumerator, the name shown to readers, what its result's dtype is. te_scalar.def holds them. */
+/* Scalar functions. One row: enumerator, the name shown to readers, what its result's dtype is. te/scalar.def holds them. */
 typedef enum TeOp {
 #define TE_UNARY(ID, name, result) TE_##ID,
 #define TE_BINARY(ID, name, result) TE_##ID,
-#include "ir/te_scalar.def"
+#include "te/scalar.def"
 #undef TE_UNARY
 #undef TE_BINARY
     TE_OPS

@@ -1,9 +1,9 @@
 /* Casts between all dtypes. Floats become integers through int64 and then wrap; what int64 cannot
  * hold becomes its least value, as the processor does it. */
-#include "ir/te_loops.h"
+#include "te/loops.h"
 
 #include "base/number.h"
-#include "ir/te_math.h"
+#include "te/math.h"
 
 static inline int64_t int_of_float(float v)
 {

@@ -3,7 +3,7 @@
  * A load whose position is linear in the axes is a sequence of runs with one stride each; where a strip
  * lies within one run of stride 1, its elements are used where they are. A load that may leave its tensor
  * is cut, run by run, to the part inside. All others compute their positions as strips of int64. */
-#include "ir/te_strip.h"
+#include "te/strip.h"
 
 #include "base/table.h"
 

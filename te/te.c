@@ -1,4 +1,4 @@
-#include "ir/te_internal.h"
+#include "te/internal.h"
 
 #include "base/number.h"
 #include "base/table.h"
@@ -130,7 +130,7 @@ static DType te_result_dtype(TeOp op, DType operand)
     static const uint8_t results[TE_OPS] = {
 #define TE_UNARY(ID, name, result) [TE_##ID] = result,
 #define TE_BINARY(ID, name, result) [TE_##ID] = result,
-#include "ir/te_scalar.def"
+#include "te/scalar.def"
 #undef TE_UNARY
 #undef TE_BINARY
     };

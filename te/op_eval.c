@@ -1,7 +1,6 @@
-/* Running one operator on values. */
-#include "ir/op.h"
+#include "te/op_eval.h"
 
-#include "ir/te.h"
+#include "te/te.h"
 
 enum { ARGS_FEW = 8 };
 

@@ -1,8 +1,8 @@
 /* Scalar functions of floating-point dtypes. The 16-bit ones compute in float32 and round each
  * result. */
-#include "ir/te_loops.h"
+#include "te/loops.h"
 
-#include "ir/te_math.h"
+#include "te/math.h"
 
 #include <math.h>
 

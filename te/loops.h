@@ -3,10 +3,10 @@
  * `out` may be the same place as an operand whose elements are as large, and never overlaps one
  * otherwise. Which loop runs is decided once a strip, so the loops themselves are plain enough for
  * the compiler to turn into vector code. */
-#ifndef IR_TE_LOOPS_H
-#define IR_TE_LOOPS_H
+#ifndef TE_LOOPS_H
+#define TE_LOOPS_H
 
-#include "ir/te.h"
+#include "te/te.h"
 
 /* Loops are compiled for several processors and picked when the program is loaded. Sanitizers
  * start too late for that. */
@@ -25,7 +25,7 @@
 #endif
 
 void te_loop_unary(TeOp op, DTypeId id, void *out, const void *a, int64_t n);
-/* `id` is of the operands; the result's dtype is as te_scalar.def says. */
+/* `id` is of the operands; the result's dtype is as te/scalar.def says. */
 void te_loop_binary(TeOp op, DTypeId id, void *out, const void *a, const void *b, int64_t n);
 void te_loop_cast(DTypeId to, DTypeId from, void *out, const void *a, int64_t n);
 /* Elements of `size` bytes. */
@@ -61,7 +61,7 @@ void te_loop_fold_start(TeReduce kind, DTypeId id, void *acc);
 /* The dtype that a reduction accumulates in. */
 DTypeId te_fold_dtype(DTypeId id);
 
-/* One dtype each; te_loops.c picks. */
+/* One dtype each; loops.c picks. */
 #define TE_LOOPS_OF(ID)                                               \
     void te_unary_##ID(TeOp op, void *out, const void *a, int64_t n); \
     void te_binary_##ID(TeOp op, void *out, const void *a, const void *b, int64_t n);

@@ -1,4 +1,4 @@
-#include "ir/te_internal.h"
+#include "te/internal.h"
 
 #include "base/table.h"
 

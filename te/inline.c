@@ -1,5 +1,5 @@
 /* Fusion of stages: the expression of a mapping stage in place of the loads of it. */
-#include "ir/te_internal.h"
+#include "te/internal.h"
 
 #include "base/table.h"
 
