@@ -15,7 +15,7 @@ static const CliOption options[] = {
     {.name = "bytes",
      .arg = "NAME=FILE",
      .doc = "one argument: the bytes of any file; may be repeated"},
-    {.name = "params", .arg = "FILE.npz", .doc = "arguments by parameter name"},
+    {.name = "params", .arg = "FILE", .doc = "arguments by parameter name, from .npz or .params"},
     {.name = "random",
      .arg = "SEED",
      .number = true,

@@ -12,14 +12,14 @@ static const CliOption options[] = {
     {.name = "bytes",
      .arg = "NAME=FILE",
      .doc = "one argument: the bytes of any file; may be repeated"},
-    {.name = "params", .arg = "FILE.npz", .doc = "arguments by parameter name"},
+    {.name = "params", .arg = "FILE", .doc = "arguments by parameter name, from .npz or .params"},
     {.name = "random",
      .arg = "SEED",
      .number = true,
      .doc = "uniform values for the tensors that remain"},
     {.name = "json", .doc = "prints the result as JSON, and diagnostics as JSON lines"},
     LIMIT_OPTIONS,
-    {.letter = 'o', .name = "out", .arg = "FILE.npz", .doc = "writes the result"},
+    {.letter = 'o', .name = "out", .arg = "FILE", .doc = "writes the result: .npz, or .params"},
     {0},
 };
 

@@ -1,6 +1,7 @@
 #include "ir/json_graph.h"
 
 #include "base/number.h"
+#include "runtime/params.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -421,48 +422,15 @@ bool base64_read(Buf *out, const char *s, size_t n)
     return !out->failed && count < 6;
 }
 
-#define MAGIC 0xDD5E40F096B4A13Fu
-
-static uint64_t get_word(const char *p, int bytes)
-{
-    uint64_t v = 0;
-    for (int i = bytes; i-- > 0;)
-        v = v << 8 | (unsigned char)p[i];
-    return v;
-}
-
-enum { HEAD = 32 };
-
-/* Magic, 8 bytes reserved, device type and id, rank, element type; shape; size; data. What is wrong
- * with it, or NULL. */
+/* What is wrong with the array, "" when that is reported, or NULL. */
 static const char *read_tensor(Graph *g, const Buf *b, Value *out)
 {
-    const char *p = buf_text(b);
-    int64_t shape[TENSOR_RANK_MOST];
-    if (b->n < HEAD || get_word(p, 8) != MAGIC)
-        return "does not begin as an array must";
-    uint64_t rank = get_word(p + 24, 4);
-    DType dtype = {
-        .code = (uint8_t)p[28], .bits = (uint8_t)p[29], .lanes = (uint16_t)get_word(p + 30, 2)};
-    if (rank > TENSOR_RANK_MOST || b->n < HEAD + 8 * rank + 8)
-        return "has too many axes, or ends before its shape does";
-    for (uint64_t i = 0; i < rank; i++)
-        shape[i] = (int64_t)get_word(p + HEAD + 8 * i, 8);
-    const char *data = p + HEAD + 8 * rank + 8;
-    size_t left = b->n - (size_t)(data - p), wanted;
-    int64_t size;
-    if (dtype_size(dtype) == 0)
-        return "has an element type that cannot be stored";
-    if (!shape_size((int32_t)rank, shape, &size) ||
-        !size_mul((size_t)size, dtype_size(dtype), &wanted) || wanted > left)
-        return "is shorter than its shape says";
-    Tensor *t = tensor_new_raw(&g->cx->limits, dtype, (int32_t)rank, shape);
-    if (!t)
-        return "";
-    if (wanted)
-        memcpy(t->data, data, wanted);
-    *out = value_tensor(t);
-    return NULL;
+    size_t used;
+    const char *why;
+    Tensor *t = tensor_record_read(&g->cx->limits, buf_text(b), b->n, &used, &why);
+    if (t)
+        *out = value_tensor(t);
+    return t ? NULL : why ? why : "";
 }
 
 bool graph_tensor(Graph *g, size_t node, const char *field, Value *out)
@@ -488,33 +456,10 @@ bool graph_tensor(Graph *g, size_t node, const char *field, Value *out)
     return true;
 }
 
-static void put_word(Buf *b, uint64_t v, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        buf_char(b, (char)(v >> 8 * i & 255));
-}
-
 void tensor_write_base64(Buf *out, const Tensor *t)
 {
     Buf b = {0};
-    size_t element = dtype_size(t->dtype);
-    put_word(&b, MAGIC, 8);
-    put_word(&b, 0, 8);
-    put_word(&b, 1, 4);
-    put_word(&b, 0, 4);
-    put_word(&b, (uint64_t)t->rank, 4);
-    put_word(&b, t->dtype.code, 1);
-    put_word(&b, t->dtype.bits, 1);
-    put_word(&b, t->dtype.lanes, 2);
-    for (int32_t i = 0; i < t->rank; i++)
-        put_word(&b, (uint64_t)t->shape[i], 8);
-    put_word(&b, (uint64_t)t->size * element, 8);
-    if (tensor_is_contiguous(t)) {
-        buf_bytes(&b, t->data, (size_t)t->size * element);
-    } else {
-        for (int64_t i = 0; i < t->size; i++)
-            buf_bytes(&b, tensor_element(t, i), element);
-    }
+    tensor_record_write(&b, t);
     base64_write(out, (const unsigned char *)buf_text(&b), b.n);
     buf_deinit(&b);
 }

@@ -2,6 +2,7 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "runtime/npy.h"
+#include "runtime/params.h"
 #include "session/internal.h"
 
 #include <stdlib.h>
@@ -206,8 +207,7 @@ static bool check_arg(Filling *f, int i)
         if (type)
             diag_label(d, p->base.span, "this is `%s`", type_str(&s->cx, type));
         diag_help(
-            d,
-            "give `--args FILE.json`, `--arg %s=FILE.npy`, `--params FILE.npz` or `--random SEED`",
+            d, "give `--args FILE.json`, `--arg %s=FILE.npy`, `--params FILE` or `--random SEED`",
             p->name->text);
         return false;
     }
@@ -236,7 +236,7 @@ bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Funct
         if (!strcmp(p->key, "args"))
             ok = json_read_args(s, p->value, m, fn, args);
         else if (!strcmp(p->key, "params"))
-            ok = npz_read(&s->cx.limits, s->cx.diags, p->value, take_array, &f);
+            ok = params_read(&s->cx.limits, s->cx.diags, p->value, take_array, &f);
         else if (!strcmp(p->key, "arg") || !strcmp(p->key, "bytes"))
             ok = take_arg(&f, p->key, p->value);
         else if (!strcmp(p->key, "random"))
@@ -279,7 +279,7 @@ static bool collect(Collected *c, Value v, const char *name, int depth)
     if (!value_view(&v, &view)) {
         diag_error(c->s->cx.diags, E0402_USAGE, (Span){0},
                    "`%s` is no tensor: only tensors and tuples of them can be "
-                   "written to an .npz file",
+                   "written to a file of arrays",
                    name);
         return false;
     }
@@ -296,7 +296,7 @@ bool write_result(RelaySession *s, const char *path, Value v)
     Collected c = {.s = s};
     arena_init(&c.arena, &s->cx.limits);
     bool ok = collect(&c, v, "result", 0) &&
-              npz_write(s->cx.diags, path, c.tensors.n, c.names.at, c.tensors.at);
+              params_write(s->cx.diags, path, c.tensors.n, c.names.at, c.tensors.at);
     for (size_t i = 0; i < c.tensors.n; i++)
         tensor_release(c.tensors.at[i]);
     arena_deinit(&c.arena);

@@ -1,6 +1,7 @@
 /* Commands about values, time, files, help and settings. */
 #include "base/vec.h"
 #include "runtime/npy.h"
+#include "runtime/params.h"
 #include "session/commands.h"
 #include "session/explain.h"
 
@@ -138,9 +139,9 @@ static bool bind_array(void *data, const char *name, Tensor *t)
 
 void command_params(CommandCall *c)
 {
-    char *path = command_need(c, "an .npz file") ? command_rest(c) : NULL;
+    char *path = command_need(c, "a file of arrays") ? command_rest(c) : NULL;
     if (path)
-        npz_read(&c->s->cx.limits, c->s->cx.diags, path, bind_array, c);
+        params_read(&c->s->cx.limits, c->s->cx.diags, path, bind_array, c);
     free(path);
 }
 

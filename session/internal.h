@@ -238,7 +238,7 @@ typedef struct DimValue {
 typedef Vec(DimValue) DimValues;
 /* Whether a value has a type. Symbolic extents that are not in the list yet go there; NULL: they agree with everything. */
 bool value_has_type(Ctx *cx, Value v, const Type *t, DimValues *symbols);
-/* The result's tensors by name into an .npz file. */
+/* The result's tensors by name into a file of arrays: .npz, or .params. */
 bool write_result(RelaySession *s, const char *path, Value v);
 
 /* ---- others ------------------------------------------------------------------------------------------------------------------ */

@@ -3,6 +3,7 @@
 
 #include "ir/print.h"
 #include "runtime/npy.h"
+#include "runtime/params.h"
 #include "session/internal.h"
 #include "session/manifest.h"
 
@@ -113,7 +114,7 @@ static bool write_weights(NewModel *n, const char *path)
         ok = tensors[found] != NULL;
         names[found++] = n->model.params.at[i].var;
     }
-    ok = ok && npz_write(n->s->cx.diags, path, found, names, tensors);
+    ok = ok && params_write(n->s->cx.diags, path, found, names, tensors);
     for (size_t i = 0; tensors && i < found; i++)
         tensor_release(tensors[i]);
     free(names);
