@@ -133,10 +133,8 @@ static Ssa call_op(Fn *f, const Op *op, const Call *call, const Type *result)
 static Ssa finish_call(Fn *f, LLVMTypeRef type, Ssa callee, Ssa *args, unsigned n, bool tail)
 {
     Gen *g = f->g;
-    if (tail) {
+    if (tail)
         fn_release_dead(f);
-        plan_flush(f);
-    }
     Ssa v = LLVMBuildCall2(g->b, type, callee, args, n, "");
     LLVMSetInstructionCallConv(v, TAILCC);
     if (!tail) {
@@ -151,7 +149,6 @@ static Ssa finish_call(Fn *f, LLVMTypeRef type, Ssa callee, Ssa *args, unsigned 
 static void jump_to_start(Fn *f, Ssa *args, uint32_t n)
 {
     fn_release_dead(f);
-    plan_flush(f);
     LLVMBasicBlockRef here = LLVMGetInsertBlock(f->g->b);
     for (uint32_t i = 0; i < n; i++)
         LLVMAddIncoming(f->phis[i], &args[i], &here, 1);
@@ -171,6 +168,8 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
     unsigned k = 0;
     args[k++] = f->state;
     settle(f, n, call->args.at);
+    if (tail)
+        plan_flush(f);
     if (in->has_self)
         args[k++] = fn_take(f, call->callee);
     for (uint32_t i = 0; i < n; i++)
@@ -195,6 +194,8 @@ static Ssa call_closure(Fn *f, const Call *call, const Type *type, bool tail)
     }
     Ssa *args = arena_new_array(g->arena, Ssa, n + 2);
     settle(f, n, call->args.at);
+    if (tail)
+        plan_flush(f);
     args[0] = f->state;
     args[1] = fn_take(f, call->callee);
     for (uint32_t i = 0; i < n; i++)

@@ -485,8 +485,8 @@ static Ssa make_block(Fn *f, LiveBlock *block, const Type *type, bool tail)
         e = let->body;
     }
     f->moved.n = 0;
+    plan_flush(f); /* first: when it fails, the result has no owner yet */
     Ssa v = fn_take_as(f, e, type);
-    plan_flush(f);
     if (!tail || f->g->failed)
         return v;
     fn_return(f, v);

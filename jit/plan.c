@@ -173,6 +173,8 @@ void plan_before(Fn *f, const Expr *value)
 {
     if (value->kind == EXPR_IF || value->kind == EXPR_MATCH || value->kind == EXPR_FUNCTION)
         plan_flush(f);
+    else if (value->kind == EXPR_VAR) /* an alias: what it takes over may be dropped with it */
+        look_for_loss(f, &(Expr *){(Expr *)(uintptr_t)value});
     else
         ir_children(value, look_for_loss, f);
 }
