@@ -156,6 +156,18 @@ typedef struct WrittenType {
 
 enum { WRITTEN_TYPES = 64, WRITTEN_MOST = 128 };
 
+/* What parse_ahead.c knows of a bracket that is not closed: the function literal whose body it opens, and the `fn`
+ * behind it whose body is still to come. */
+typedef struct Opened {
+    size_t literal; /* its position in Parser.literals + 1; 0: none */
+    bool head;
+    uint32_t from; /* of the `fn` */
+} Opened;
+
+typedef struct Literal {
+    uint32_t from, to; /* to: 0 where it is not closed */
+} Literal;
+
 typedef struct Parser {
     Ctx *cx;
     Module *m;
@@ -201,6 +213,9 @@ typedef struct Parser {
     Vec(Dim) dims; /* of the shape that is being read */
     Vec(AttrValue) values; /* of the lists that are being read */
     Vec(Frame) frames;
+    Vec(Literal) literals; /* as they begin; parse_ahead.c has looked up to `ahead_to` */
+    Vec(Opened) opened;
+    uint32_t ahead_to;
     ParseState state;
     Operand value;
     const Op *infix[TOKEN_KINDS];
@@ -381,6 +396,11 @@ bool parse_attr_literal(Parser *p, AttrValue *out);
 const Attrs *parse_attrs_take(Parser *p, uint32_t base);
 /* The same as a record that the next call overwrites. */
 Attrs *parse_attrs_lend(Parser *p, uint32_t base);
+
+/* ---- parse_ahead.c --------------------------------------------------------------------------------------------- */
+
+/* Whether the next tokens are a function literal and nothing besides, that is no call of one. */
+bool parse_at_literal(Parser *p);
 
 /* ---- parse_pattern.c ------------------------------------------------------------------------------------------- */
 

@@ -523,16 +523,6 @@ bool step_operand(Parser *p)
 
 /* ---- statements ---------------------------------------------------------------------------------------------------------------- */
 
-/* A function may call itself by the variable that it is bound to; any other value sees what the name meant before. */
-static bool value_is_function(const Parser *p)
-{
-    Lexer ahead = p->lx;
-    Token t = p->tok;
-    while (t.kind == TOKEN_LPAREN)
-        t = lexer_next(&ahead);
-    return t.kind == TOKEN_FN;
-}
-
 bool let_binding(Parser *p)
 {
     uint32_t from = p->tok.from;
@@ -548,7 +538,8 @@ bool let_binding(Parser *p)
         return false;
     }
     Var *var = expr_var(p->arena, token_span(p, t), s->name, annotation);
-    bool recursive = value_is_function(p);
+    /* A function may call itself by the variable that it is bound to; any other value sees what the name meant before. */
+    bool recursive = parse_at_literal(p);
     if (recursive)
         scope_bind(p, s, var);
     Frame *f = parse_frame_push(p, FRAME_LET, from);

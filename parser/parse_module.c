@@ -32,6 +32,7 @@ static void jump(Parser *p, Span text, uint32_t to)
 {
     if (text.source != p->source)
         parser_leave_text(p);
+    p->ahead_to = 0;
     p->source = text.source;
     p->lx.text = sources_get(&p->cx->sources, text.source)->text;
     p->lx.end = text.to;
