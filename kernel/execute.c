@@ -277,6 +277,16 @@ static void end_run(Run *r, RelayStatus status)
         channel_stream(r->channel, "stderr", (Str){r->failure.text.at, r->failure.text.n});
 }
 
+/* Front ends show the number of the reply at the cell, and one that did not run keeps none. */
+static json_t *aborted(void)
+{
+    json_t *content = error_content("ExecutionAborted", "an earlier cell failed");
+    json_object_set_new(content, "execution_count", json_null());
+    json_object_set_new(content, "payload", json_array());
+    json_object_set_new(content, "user_expressions", json_object());
+    return content;
+}
+
 static void start_run(Channel *c, Str code, bool store)
 {
     Kernel *k = c->kernel;
@@ -296,9 +306,8 @@ static void note_start(Channel *c)
 
 json_t *execute_cell(Channel *c)
 {
-    if (c->abort)
-        return finish(error_content("ExecutionAborted", "an earlier cell failed"), c, json_array(),
-                      json_object());
+    if (c->abort || channel_sent_before_failure(c))
+        return aborted();
     Kernel *k = c->kernel;
     json_t *text = json_object_get(c->request.content, "code");
     Str code = {json_string_value(text), json_string_length(text)};

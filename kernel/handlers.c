@@ -336,6 +336,7 @@ void channel_handle(Channel *c)
         message_done(&c->request);
         return;
     }
+    channel_note_date(c);
     const Handler *h = find_handler(c);
     if (c->kind == CHANNEL_SHELL)
         publisher_attribute(&c->kernel->publisher, c->request.header_text);

@@ -54,8 +54,11 @@ typedef struct Channel {
     Packet out;
     json_t *metadata; /* of the reply, set by the handler; NULL: none */
     bool stop;                  /* set by the handler: the kernel ends after this request */
-    Held *held, *held_last;     /* requests that were waiting when a cell failed, in order */
-    bool abort;                 /* the request is one of them: a cell does not run */
+    Held *held, *held_last; /* requests that came before the reply about a cell that failed */
+    bool abort; /* the request is one of them: a cell does not run */
+    char client[64]; /* session id of who asked last */
+    double lag; /* least time between the date of one of its requests and now, in seconds */
+    double failed; /* when the reply about its cell that failed left; 0: none did */
     unsigned refused; /* messages dropped so far */
 } Channel;
 
@@ -66,8 +69,12 @@ void channel_stream(Channel *c, const char *name, Str text);
 /* Answers the request. Takes over `content`. */
 void channel_reply(Channel *c, const char *type, json_t *content);
 
-/* Marks the cells that wait behind this request as not to be run. */
+/* Takes note of when the request says that it was made. */
+void channel_note_date(Channel *c);
+/* Marks the cells that were sent before the reply to this request can be seen as not to be run. */
 void channel_abort_waiting(Channel *c);
+/* Whether the request is one of those that arrived late all the same. */
+bool channel_sent_before_failure(Channel *c);
 
 /* One line on the log. Any thread. */
 void kernel_log(const Kernel *k, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -22,6 +23,10 @@ enum { PATIENCE = 10 };
 
 /* More requests than this do not wait; those that do not fit are run. */
 enum { HELD_MOST = 10000 };
+
+/* Who runs a whole notebook sends its cells one after the other. The reply about one that failed
+ * leaves when no request came for so long, in milliseconds, or after so many of these. */
+enum { QUIET_MS = 50, QUIET_MOST = 20 };
 
 /* The evaluator does not nest on the C stack, but LLVM does. */
 static const size_t shell_stack = (size_t)16 << 20;
@@ -109,11 +114,10 @@ static void channel_deinit(Channel *c)
     json_decref(c->metadata);
 }
 
-/* What comes after the reply was sent does run, so the waiting requests are taken out of the
- * socket before. */
-void channel_abort_waiting(Channel *c)
+/* Everything that waits in the socket is held. */
+static void hold_waiting(Channel *c, int *room)
 {
-    for (int i = 0; i < HELD_MOST; i++) {
+    for (; *room > 0; --*room) {
         Held *h = calloc(1, sizeof *h);
         if (!h || !socket_receive(c->socket, &h->packet)) {
             if (h)
@@ -127,6 +131,48 @@ void channel_abort_waiting(Channel *c)
             c->held = h;
         c->held_last = h;
     }
+}
+
+/* What was sent before the reply left is on its way for a moment yet: most of it arrives while the
+ * reply waits, the rest is known by its date. */
+void channel_abort_waiting(Channel *c)
+{
+    int room = HELD_MOST;
+    for (int i = 0; i < QUIET_MOST && !atomic_load(&c->kernel->stopping); i++) {
+        hold_waiting(c, &room);
+        Watch watches[] = {{c->socket, -1, false}, {NULL, c->kernel->stop_read, false}};
+        if (!wire_wait(watches, 2, QUIET_MS) || !watches[0].ready)
+            break;
+    }
+    c->failed = message_now();
+}
+
+/* A request that is older than this when it arrives was not on its way: its clock was changed, or
+ * it has none. */
+static const double oldest_request = 2;
+
+void channel_note_date(Channel *c)
+{
+    const char *client = json_string_value(json_object_get(c->request.header, "session"));
+    double lag = message_now() - message_time(c->request.header);
+    if (!client || isnan(lag))
+        return;
+    if (strncmp(client, c->client, sizeof c->client - 1) != 0) {
+        snprintf(c->client, sizeof c->client, "%s", client);
+        c->lag = lag;
+        c->failed = 0;
+    }
+    c->lag = fmin(c->lag, lag);
+}
+
+/* The clock of a client need not agree with ours: the quickest of its requests tells by how much. */
+bool channel_sent_before_failure(Channel *c)
+{
+    double sent = message_time(c->request.header) + c->lag;
+    bool before = sent < c->failed && message_now() - sent < oldest_request;
+    if (!before)
+        c->failed = 0;
+    return before;
 }
 
 /* Puts the next request into `c->request`; false when none waits. */

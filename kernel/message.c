@@ -3,6 +3,8 @@
 
 #include "base/utf8.h"
 
+#include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +33,30 @@ void message_date(char out[DATE_SIZE])
     gmtime_r(&now.tv_sec, &utc);
     size_t n = strftime(out, DATE_SIZE, "%Y-%m-%dT%H:%M:%S", &utc);
     snprintf(out + n, DATE_SIZE - n, ".%06uZ", (unsigned)(now.tv_nsec / 1000) % 1000000u);
+}
+
+double message_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+double message_time(const json_t *header)
+{
+    const char *date = json_string_value(json_object_get(header, "date"));
+    struct tm utc = {0};
+    const char *rest = date ? strptime(date, "%Y-%m-%dT%H:%M:%S", &utc) : NULL;
+    if (!rest)
+        return NAN;
+    double seconds = (double)timegm(&utc);
+    char *zone = (char *)(uintptr_t)rest;
+    if (*rest == '.')
+        seconds += strtod(rest, &zone);
+    int hours = 0, minutes = 0;
+    if (*zone == '+' || *zone == '-')
+        sscanf(zone + 1, "%2d:%2d", &hours, &minutes);
+    return seconds - (*zone == '-' ? -1 : 1) * (hours * 3600.0 + minutes * 60.0);
 }
 
 json_t *json_text(const char *bytes, size_t n)

@@ -58,6 +58,10 @@ void message_deinit(Message *m);
 void message_write(Packet *out, Sender *sender, const char *type, Str parent, json_t *metadata,
                    json_t *content);
 
+/* The time now, and that of a header's date, in seconds since 1970; NAN for a date that is none. */
+double message_now(void);
+double message_time(const json_t *header);
+
 /* The time now as ISO 8601 in UTC with microseconds: "2024-05-01T12:34:56.123456Z". */
 enum { DATE_SIZE = 28 };
 void message_date(char out[DATE_SIZE]);

@@ -8,6 +8,7 @@ Every message that arrives is checked: signature, header, the fields that its ty
 with another status than 0, or with a report of a sanitizer, fails the test.
 """
 
+import datetime
 import hashlib
 import hmac
 import json
@@ -103,7 +104,7 @@ class Client:
     def frames(self, kind, content, **header):
         """Signature and four parts of a request."""
         header = {"msg_id": uuid.uuid4().hex, "session": self.session, "username": "tester",
-                  "date": "2024-01-01T00:00:00.000000Z", "msg_type": kind, "version": "5.4", **header}
+                  "date": datetime.datetime.now(datetime.timezone.utc).isoformat(), "msg_type": kind, "version": "5.4", **header}
         parts = [json.dumps(part, ensure_ascii=False).encode() for part in (header, {}, {}, content)]
         return header["msg_id"], [DELIMITER, self.kernel.sign(parts), *parts]
 
