@@ -328,7 +328,7 @@ const Attrs *attrs_with(Arena *arena, const Attrs *a, const char *key, AttrValue
 /* Lists nest as deep as schemas say, which is twice. */
 static bool copy_value(Arena *arena, AttrValue *v)
 {
-    if (v->kind == ATTR_STRING)
+    if (v->kind == ATTR_STRING || v->kind == ATTR_TEXT)
         v->s.ptr = arena_copy_text(arena, v->s.ptr, v->s.len);
     if (v->kind == ATTR_RECORD)
         return (v->record.fields = attrs_copy(arena, v->record.fields)) != NULL;
@@ -376,7 +376,8 @@ bool attr_value_equal(const AttrValue *a, const AttrValue *b)
     case ATTR_INT: return a->i == b->i;
     case ATTR_FLOAT: return !memcmp(&a->f, &b->f, sizeof a->f);
     case ATTR_BOOL: return a->b == b->b;
-    case ATTR_STRING: return str_eq(a->s, b->s);
+    case ATTR_STRING:
+    case ATTR_TEXT: return str_eq(a->s, b->s);
     case ATTR_EXPR: return a->e == b->e || ir_equal(a->e, b->e, false);
     case ATTR_RECORD:
         return !strcmp(a->record.key, b->record.key) &&

@@ -20,6 +20,7 @@ typedef enum AttrKind {
     ATTR_LIST, /* this and what follows may hold expressions */
     ATTR_EXPR, /* an expression: arange's start, stop, step; in a list, a name or a constant */
     ATTR_RECORD, /* an object of the metadata that has no other text: a device, a map */
+    ATTR_TEXT, /* in such an object: what stands in the field itself, a number, a flag or a name */
 } AttrKind;
 
 typedef struct AttrValue AttrValue;

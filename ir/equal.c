@@ -266,7 +266,8 @@ static bool same_attr(Equal *eq, AttrPair in, const AttrValue *a, const AttrValu
     case ATTR_INT:
     case ATTR_FLOAT:
     case ATTR_BOOL:
-    case ATTR_STRING: return attr_value_equal(a, b);
+    case ATTR_STRING:
+    case ATTR_TEXT: return attr_value_equal(a, b);
     case ATTR_LIST: return same_items(eq, in, a, b);
     case ATTR_RECORD:
         return !strcmp(a->record.key, b->record.key) &&

@@ -52,7 +52,8 @@ static uint64_t hash_attr(const AttrValue *v, uint64_t h)
     case ATTR_INT: return hash_bytes(&v->i, sizeof v->i, h);
     case ATTR_FLOAT: return hash_bytes(&v->f, sizeof v->f, h);
     case ATTR_BOOL: return hash_bytes(&v->b, sizeof v->b, h);
-    case ATTR_STRING: return hash_bytes(v->s.ptr, v->s.len, h);
+    case ATTR_STRING:
+    case ATTR_TEXT: return hash_bytes(v->s.ptr, v->s.len, h);
     case ATTR_LIST:
         for (uint32_t i = 0; i < v->list.n; i++)
             h = hash_attr(&v->list.at[i], h + v->list.at[i].kind);

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const GraphInfo infos[] = {
@@ -22,18 +23,47 @@ const GraphInfo *graph_info(GraphKind kind)
     return &infos[kind];
 }
 
+/* What releases before 0.7 called otherwise, without "relay.". */
+static const struct {
+    const char *key;
+    GraphKind kind;
+} earlier[] = {
+    {"Module", GRAPH_MODULE}, {"Variable", GRAPH_SHAPE_VAR}, {"SizeVar", GRAPH_SIZE_VAR},
+    {"StrMap", GRAPH_MAP},    {"StringImm", GRAPH_STRING},   {"Any", GRAPH_ANY},
+};
+
 static const char *bare_key(const char *key)
 {
     return strncmp(key, "relay.", 6) == 0 ? key + 6 : key;
 }
 
-static uint8_t kind_of(const char *key)
+static uint8_t find_kind(const char *key)
 {
     key = bare_key(key);
     for (uint8_t i = 0; i < N_KINDS; i++)
         if (strcmp(bare_key(infos[i].key), key) == 0)
             return i;
+    for (size_t i = 0; i < sizeof earlier / sizeof *earlier; i++)
+        if (strcmp(earlier[i].key, key) == 0)
+            return (uint8_t)earlier[i].kind;
     return GRAPH_OTHER;
+}
+
+/* A document has few kinds of nodes and many of each: those met last are kept by length and end. */
+typedef struct KnownKind {
+    const char *key;
+    uint8_t kind;
+} KnownKind;
+
+enum { KNOWN_KINDS = 256 };
+
+static uint8_t kind_of(KnownKind *known, const char *key)
+{
+    size_t n = strlen(key);
+    KnownKind *k = &known[n ? (n * 31 + (unsigned char)key[n - 1]) % KNOWN_KINDS : 0];
+    if (!k->key || strcmp(k->key, key) != 0)
+        *k = (KnownKind){key, find_kind(key)};
+    return k->kind;
 }
 
 /* ---- places ------------------------------------------------------------------------------------ */
@@ -160,8 +190,32 @@ static bool is_index(const json_t *v, size_t n, size_t *out)
     return true;
 }
 
+/* "0.6.0", "0.7.dev1" */
+static bool is_before(const char *version, int major, int minor)
+{
+    char *end;
+    long first = strtol(version, &end, 10), second = *end == '.' ? strtol(end + 1, NULL, 10) : 0;
+    return first < major || (first == major && second < minor);
+}
+
+/* What the original compiled names machine code, not operators. */
+static bool is_compiled(const Graph *g)
+{
+    return json_object_get(g->document, "arg_nodes") && json_object_get(g->document, "heads");
+}
+
 static bool open_document(Graph *g)
 {
+    const char *version =
+        json_string_value(json_object_get(json_object_get(g->document, "attrs"), "tvm_version"));
+    g->old = version && is_before(version, 0, 7);
+    if (is_compiled(g)) {
+        Diag *d = diag_error(g->cx->diags, g->code, g->span,
+                             "this is a compiled graph: it names kernels, not operators");
+        diag_note(d, "what the kernels compute stands in the library beside it, as machine code");
+        diag_help(d, "there is no way back to Relay; use the program that it was compiled from");
+        return false;
+    }
     g->nodes = json_object_get(g->document, "nodes");
     g->arrays = json_object_get(g->document, "b64ndarrays");
     g->n = json_array_size(g->nodes);
@@ -170,14 +224,18 @@ static bool open_document(Graph *g)
         return wrong_document(g, g->span, "the JSON is no saved graph: it has no list `nodes`");
     if (!is_index(json_object_get(g->document, "root"), g->n, &g->root))
         return wrong_document(g, g->span, "`root` of the graph is not the number of a node");
+    KnownKind known[KNOWN_KINDS] = {0};
     g->kinds = arena_alloc_must(g->arena, g->n, 1);
+    g->fields = arena_alloc_must(g->arena, g->n, sizeof *g->fields);
     g->values = arena_alloc_must(g->arena, g->n_arrays, sizeof *g->values);
     for (size_t i = 0; i < g->n; i++) {
         if (limit_hit(&g->cx->limits))
             return false;
-        if (!json_is_object(json_array_get(g->nodes, i)))
+        const json_t *node = json_array_get(g->nodes, i);
+        if (!json_is_object(node))
             return graph_wrong(g, i, NULL, "it is no object with a `type_key`");
-        g->kinds[i] = kind_of(graph_key(g, i));
+        g->kinds[i] = kind_of(known, graph_key(g, i));
+        g->fields[i] = json_object_get(node, "attrs");
     }
     return true;
 }
@@ -208,6 +266,17 @@ void graph_close(Graph *g)
     g->values = NULL;
 }
 
+static void forget_document(void *document)
+{
+    json_decref(document);
+}
+
+void graph_keep(Graph *g, Module *m)
+{
+    m->saved = json_incref(g->document);
+    arena_on_free(&m->arena, forget_document, g->document);
+}
+
 /* ---- fields ------------------------------------------------------------------------------------- */
 
 const char *graph_key(const Graph *g, size_t node)
@@ -219,12 +288,18 @@ const char *graph_key(const Graph *g, size_t node)
 
 static const json_t *field_of(const Graph *g, size_t node, const char *field)
 {
-    return json_object_get(json_object_get(json_array_get(g->nodes, node), "attrs"), field);
+    return json_object_get(g->fields[node], field);
 }
 
 bool graph_has(const Graph *g, size_t node, const char *field)
 {
     return field_of(g, node, field) != NULL;
+}
+
+bool graph_is_number(const Graph *g, size_t node, const char *field)
+{
+    int64_t v;
+    return read_int(field_of(g, node, field), &v);
 }
 
 bool graph_text(Graph *g, size_t node, const char *field, Str *out)
@@ -236,6 +311,16 @@ bool graph_text(Graph *g, size_t node, const char *field, Str *out)
         return graph_wrong(g, node, field, "a text in quotes is wanted");
     *out = (Str){json_string_value(v), json_string_length(v)};
     return true;
+}
+
+bool graph_string(Graph *g, size_t node, const char *field, Str *out)
+{
+    size_t at;
+    if (!graph_text(g, node, field, out))
+        return false;
+    if (g->old || !graph_is_number(g, node, field))
+        return true;
+    return graph_ref_kind(g, node, field, GRAPH_STRING, "string", &at) && graph_repr(g, at, out);
 }
 
 bool graph_int(Graph *g, size_t node, const char *field, int64_t *out)
@@ -295,8 +380,10 @@ static bool decode_repr(Graph *g, size_t node, Str text, Str *out)
 bool graph_repr(Graph *g, size_t node, Str *out)
 {
     const json_t *object = json_array_get(g->nodes, node);
-    const json_t *plain = json_object_get(object, "repr_str"),
+    const json_t *plain = json_object_get(object, g->old ? "global_key" : "repr_str"),
                  *coded = json_object_get(object, "repr_b64");
+    if (g->old && !plain) /* StringImm */
+        plain = field_of(g, node, "value");
     if ((plain && !json_is_string(plain)) || (coded && !json_is_string(coded)))
         return graph_wrong(g, node, plain ? "repr_str" : "repr_b64", "a text in quotes is wanted");
     *out = str_of("");
@@ -307,11 +394,87 @@ bool graph_repr(Graph *g, size_t node, Str *out)
     return decode_repr(g, node, (Str){json_string_value(coded), json_string_length(coded)}, out);
 }
 
+/* ---- nodes of kinds that nobody knows -------------------------------------------------------------- */
+
+typedef struct Open {
+    uint32_t node;
+    size_t next; /* item of its data */
+} Open;
+
+/* Whether the number of node `v`, the next to come, stands among the items or fields of an open one. */
+static bool mentions(const Graph *g, Open *o, size_t v)
+{
+    const json_t *data = json_object_get(json_array_get(g->nodes, o->node), "data"), *item;
+    for (; (item = json_array_get(data, o->next)); o->next++) {
+        size_t at;
+        if (is_index(item, g->n, &at) && at >= v)
+            break;
+    }
+    size_t at;
+    if (item && is_index(item, g->n, &at) && at == v)
+        return true;
+    const char *name;
+    json_t *field;
+    json_object_foreach(g->fields[o->node], name,
+                        field) if (is_index(field, g->n, &at) && at == v) return true;
+    return false;
+}
+
+static void find_ends(Graph *g)
+{
+    Arena scratch;
+    Vec(Open) stack = {0};
+    arena_init(&scratch, &g->cx->limits);
+    g->ends = arena_alloc_must(g->arena, g->n, sizeof *g->ends);
+    vec_push(&stack, &scratch, ((Open){.node = (uint32_t)g->root}));
+    for (size_t v = g->root + 1; v < g->n; v++) {
+        while (stack.n > 1 && !mentions(g, &vec_last(&stack), v))
+            g->ends[vec_pop(&stack).node] = (uint32_t)v;
+        vec_push(&stack, &scratch, ((Open){.node = (uint32_t)v}));
+    }
+    while (stack.n)
+        g->ends[vec_pop(&stack).node] = (uint32_t)g->n;
+    arena_deinit(&scratch);
+}
+
+/* What stands further back is shared: an object or a constant, and none of the nodes around it. */
+static bool refers(const Graph *g, size_t node, size_t to)
+{
+    GraphKind kind = graph_kind(g, to);
+    if (to >= node)
+        return to > node && to < g->ends[node];
+    return to > 0 && g->ends[to] <= node && (kind >= GRAPH_ANY || kind == GRAPH_CONSTANT);
+}
+
+const char *graph_field(Graph *g, size_t node, size_t i, Str *text, size_t *to)
+{
+    if (to && !g->ends)
+        find_ends(g);
+    json_t *attrs = g->fields[node];
+    void *at = json_object_iter(attrs);
+    for (; at && i > 0; i--)
+        at = json_object_iter_next(attrs, at);
+    if (!at)
+        return NULL;
+    const json_t *v = json_object_iter_value(at);
+    const char *s = json_string_value(v);
+    *text = (Str){s ? s : "", s ? json_string_length(v) : 0};
+    size_t number;
+    if (to)
+        *to = is_index(v, g->n, &number) && refers(g, node, number) ? number : 0;
+    return json_object_iter_key(at);
+}
+
 /* ---- lists and maps ----------------------------------------------------------------------------- */
 
 static const json_t *data_of(const Graph *g, size_t node)
 {
     return json_object_get(json_array_get(g->nodes, node), "data");
+}
+
+size_t graph_items(const Graph *g, size_t node)
+{
+    return json_array_size(data_of(g, node));
 }
 
 static bool item_at(Graph *g, size_t node, size_t i, size_t *out)
@@ -338,6 +501,11 @@ bool graph_item(Graph *g, size_t node, size_t i, size_t *out)
 static const json_t *keys_of(const Graph *g, size_t node)
 {
     return json_object_get(json_array_get(g->nodes, node), "keys");
+}
+
+bool graph_map_has_names(const Graph *g, size_t node)
+{
+    return keys_of(g, node) || graph_items(g, node) == 0;
 }
 
 bool graph_map(Graph *g, size_t node, size_t *n)

@@ -11,6 +11,7 @@
 #define IR_JSON_GRAPH_H
 
 #include "ir/ctx.h"
+#include "ir/module.h"
 
 typedef struct json_t json_t;
 
@@ -38,13 +39,19 @@ typedef struct Graph {
     json_t *document;
     const json_t *nodes, *arrays;
     size_t n, n_arrays, root;
+    bool old; /* of a release before 0.7: texts stand in the fields themselves */
     uint8_t *kinds; /* GraphKind of each node */
+    json_t **fields; /* the object `attrs` of each node, or NULL */
+    uint32_t *ends; /* behind the last node below each; NULL until asked for */
     uint32_t *places; /* where each node begins in the source; NULL until asked for */
     Value *values; /* of each array once it was read; owned */
 } Graph;
 
 bool graph_open(Graph *g, Ctx *cx, Arena *arena, Str text, Span span, DiagCode code);
 void graph_close(Graph *g);
+/* The module holds the document from here on: while nothing of the module changes, it is written as it
+ * was read, with all that its nodes share and with what nobody here knows. */
+void graph_keep(Graph *g, Module *m);
 
 /* "node 7 (relay.Call), field `args`: …"; a NULL field is left out. Returns false. */
 bool graph_wrong(Graph *g, size_t node, const char *field, const char *format, ...)
@@ -58,9 +65,20 @@ static inline GraphKind graph_kind(const Graph *g, size_t node)
 }
 
 bool graph_has(const Graph *g, size_t node, const char *field);
+/* Whether a whole number stands in the field. */
+bool graph_is_number(const Graph *g, size_t node, const char *field);
+/* What stands in the field itself: the name of an element type, a number that is no integer. */
 bool graph_text(Graph *g, size_t node, const char *field, Str *out);
+/* A string, such as the name of a variable: the text of the node that the field refers to. Before 0.7
+ * it stands in the field itself, and a text that is no number can be nothing else. */
+bool graph_string(Graph *g, size_t node, const char *field, Str *out);
 bool graph_int(Graph *g, size_t node, const char *field, int64_t *out);
 bool graph_dtype(Graph *g, size_t node, const char *field, DType *out);
+/* Of a node of a kind that nobody knows: the i-th field, and the node that it refers to. Whether it
+ * refers to one is not said, and follows from the numbers of the nodes, which go depth first: what
+ * lies below a node follows it, and what stands further back it can only share. So a number that is by
+ * chance that of an object further back is taken for a reference. `to` may be NULL. NULL: no more. */
+const char *graph_field(Graph *g, size_t node, size_t i, Str *text, size_t *to);
 /* The node that a field refers to; node 0 when the field is absent. */
 bool graph_ref(Graph *g, size_t node, const char *field, size_t *out);
 /* The same, of a certain kind; `what` names it in messages: "a type variable". */
@@ -71,6 +89,9 @@ bool graph_repr(Graph *g, size_t node, Str *out);
 /* The tensor that a field refers to; retained for the caller. */
 bool graph_tensor(Graph *g, size_t node, const char *field, Value *out);
 
+/* How many items a node of any kind has; whether the keys of a map are texts. */
+size_t graph_items(const Graph *g, size_t node);
+bool graph_map_has_names(const Graph *g, size_t node);
 /* Items of an Array, or of a Map as pairs. The null node has none. */
 bool graph_list(Graph *g, size_t node, size_t *n);
 bool graph_item(Graph *g, size_t node, size_t i, size_t *out);

@@ -1,6 +1,7 @@
 /* Nodes as text, in the original's layout. */
 #include "ir/json_write.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,9 +66,10 @@ static void put_fields(Buf *out, GraphNode *n)
 {
     qsort(n->fields, n->n_fields, sizeof *n->fields, by_name);
     buf_str(out, ", \n      \"attrs\": {");
+    bool alone = n->n_fields == 1; /* on the line of the brace */
     for (uint32_t i = 0; i < n->n_fields; i++) {
         const GraphField *f = &n->fields[i];
-        buf_str(out, i ? ", \n        \"" : "\n        \"");
+        buf_str(out, alone ? "\"" : i ? ", \n        \"" : "\n        \"");
         buf_str(out, f->name);
         buf_str(out, "\": ");
         if (f->text.ptr)
@@ -75,7 +77,7 @@ static void put_fields(Buf *out, GraphNode *n)
         else
             buf_printf(out, "\"%u\"", number_of(f->node));
     }
-    buf_str(out, "\n      }");
+    buf_str(out, alone ? "}" : "\n      }");
 }
 
 /* What cannot be printed goes in base64, with its length in front. */
@@ -128,29 +130,126 @@ static void put_node(Buf *out, GraphNode *n)
     buf_str(out, n->n_data ? "]\n    }" : "\n    }");
 }
 
-static void put_arrays(GraphWriter *w, Buf *out)
+static void put_array(Buf *out, bool first)
 {
-    for (size_t i = 0; i < w->arrays.n; i++) {
-        TensorView view;
-        buf_str(out, i ? ", \n    \"" : "\n    \"");
-        if (value_view(&w->arrays.at[i], &view))
-            tensor_write_base64(out, &view.t);
-        buf_char(out, '"');
-    }
+    buf_str(out, first ? "\n    \"" : ", \n    \"");
 }
+
+static void put_head(Buf *out, size_t root)
+{
+    buf_str(out, "{\n  \"root\": ");
+    buf_uint(out, root);
+    buf_str(out, ", \n  \"nodes\": [\n    {\n      \"type_key\": \"\"\n    }");
+}
+
+static void put_end(Buf *out, size_t arrays, const char *version)
+{
+    buf_str(out, arrays ? "\n  ], \n" : "], \n");
+    buf_printf(out, "  \"attrs\": {\"tvm_version\": \"%s\"}\n}\n", version);
+}
+
+static const char before_arrays[] = "\n  ], \n  \"b64ndarrays\": [";
 
 void graph_writer_print(GraphWriter *w, Buf *out, GraphNode *root)
 {
     Numbering nb = {0};
     arena_init(&nb.arena, &w->cx->limits);
     number_all(&nb, root);
-    buf_str(out, "{\n  \"root\": ");
-    buf_uint(out, number_of(root));
-    buf_str(out, ", \n  \"nodes\": [\n    {\n      \"type_key\": \"\"\n    }");
+    put_head(out, number_of(root));
     for (size_t i = 0; i < nb.order.n && !out->failed; i++)
         put_node(out, nb.order.at[i]);
-    buf_str(out, "\n  ], \n  \"b64ndarrays\": [");
-    put_arrays(w, out);
-    buf_str(out, "\n  ], \n  \"attrs\": {\"tvm_version\": \"0.9.0\"}\n}\n");
+    buf_str(out, before_arrays);
+    for (size_t i = 0; i < w->arrays.n; i++) {
+        TensorView view;
+        put_array(out, i == 0);
+        if (value_view(&w->arrays.at[i], &view))
+            tensor_write_base64(out, &view.t);
+        buf_char(out, '"');
+    }
+    put_end(out, w->arrays.n, "0.9.0");
     arena_deinit(&nb.arena);
+}
+
+/* ---- a document as it was read -------------------------------------------------------------------- */
+
+static Str text_of(const json_t *v)
+{
+    return (Str){json_is_string(v) ? json_string_value(v) : "", json_string_length(v)};
+}
+
+/* Numbers of nodes are numbers in lists and texts in fields. */
+static GraphNode *item_of(GraphNode *nodes, size_t n, const json_t *v)
+{
+    json_int_t i = json_is_integer(v) ? json_integer_value(v) : 0;
+    return i > 0 && (uint64_t)i < n ? &nodes[i] : NULL;
+}
+
+static void saved_repr(GraphWriter *w, GraphNode *n, const json_t *object)
+{
+    Buf b = {0};
+    Str plain = text_of(json_object_get(object, "repr_str")),
+        coded = text_of(json_object_get(object, "repr_b64"));
+    n->repr = plain;
+    if (coded.len && base64_read(&b, coded.ptr, coded.len) && b.n > 8)
+        n->repr = (Str){arena_copy_text(&w->arena, buf_text(&b) + 8, b.n - 8), b.n - 8};
+    buf_deinit(&b);
+}
+
+static void saved_fields(GraphWriter *w, GraphNode *n, json_t *attrs)
+{
+    const char *name;
+    json_t *v;
+    n->fields = arena_alloc_must(&w->arena, json_object_size(attrs), sizeof *n->fields);
+    json_object_foreach(attrs, name, v)
+    {
+        Buf number = {0};
+        buf_int(&number, json_is_integer(v) ? json_integer_value(v) : 0);
+        graph_put_text(w, n, name, json_is_string(v) ? text_of(v) : str_of(buf_text(&number)));
+        buf_deinit(&number);
+    }
+}
+
+/* The node of number `n - nodes`; what it refers to has its place already. */
+static void saved_node(GraphWriter *w, GraphNode *n, GraphNode *nodes, size_t count,
+                       const json_t *object)
+{
+    const json_t *data = json_object_get(object, "data"), *keys = json_object_get(object, "keys");
+    n->number = (uint32_t)(n - nodes);
+    n->key = text_of(json_object_get(object, "type_key")).ptr;
+    n->n_data = (uint32_t)json_array_size(data);
+    n->data = arena_alloc_must(&w->arena, n->n_data, sizeof *n->data);
+    n->keys = keys ? arena_alloc_must(&w->arena, n->n_data, sizeof *n->keys) : NULL;
+    for (uint32_t i = 0; i < n->n_data; i++) {
+        n->data[i] = item_of(nodes, count, json_array_get(data, i));
+        if (keys)
+            n->keys[i] = text_of(json_array_get(keys, i));
+    }
+    saved_repr(w, n, object);
+    saved_fields(w, n, json_object_get(object, "attrs"));
+}
+
+void graph_print_saved(Buf *out, Ctx *cx, const Module *m)
+{
+    GraphWriter w;
+    const json_t *list = json_object_get(m->saved, "nodes"),
+                 *arrays = json_object_get(m->saved, "b64ndarrays");
+    const json_t *attrs = json_object_get(m->saved, "attrs"),
+                 *root = json_object_get(m->saved, "root");
+    const char *version = json_string_value(json_object_get(attrs, "tvm_version"));
+    size_t n = json_array_size(list), i;
+    graph_writer_init(&w, cx);
+    GraphNode *nodes = arena_alloc_must(&w.arena, n, sizeof *nodes);
+    for (i = 0; i < n && !limit_hit(&cx->limits); i++)
+        saved_node(&w, &nodes[i], nodes, n, json_array_get(list, i));
+    put_head(out, number_of(item_of(nodes, n, root)));
+    for (i = 1; i < n && !out->failed; i++)
+        put_node(out, &nodes[i]);
+    buf_str(out, before_arrays);
+    for (i = 0; i < json_array_size(arrays); i++) {
+        put_array(out, i == 0);
+        buf_str(out, text_of(json_array_get(arrays, i)).ptr);
+        buf_char(out, '"');
+    }
+    put_end(out, json_array_size(arrays), version ? version : "0.9.0");
+    graph_writer_deinit(&w);
 }

@@ -67,9 +67,10 @@ static bool want_attrs(GraphReader *r, size_t record)
     for (const char *word = row ? row->boxed : ""; *word;) {
         size_t n = strcspn(word, " ");
         const char *field = arena_copy_text(&r->scratch, word, n);
-        if (!graph_ref(r->g, record, field, &node))
+        bool is_text = graph_has(r->g, record, field) && !graph_is_number(r->g, record, field);
+        if (!is_text && !graph_ref(r->g, record, field, &node))
             return false;
-        if (graph_kind(r->g, node) < GRAPH_NULL && !want_expr(r, record, field, node))
+        if (!is_text && graph_kind(r->g, node) < GRAPH_NULL && !want_expr(r, record, field, node))
             return false;
         word += n + (word[n] == ' ');
     }
@@ -274,6 +275,14 @@ static bool fill_other_attrs(GraphReader *r, size_t record, const Attrs **out)
 
 static const char device_key[] = "virtual_device";
 
+static bool object_says(const AttrValue *object, const char *field, const char *text)
+{
+    const AttrValue *v = attrs_find(object->record.fields, field);
+    if (!v || v->kind == ATTR_NONE)
+        return !*text;
+    return (v->kind == ATTR_TEXT || v->kind == ATTR_STRING) && str_is(v->s, text);
+}
+
 /* Where a parameter lives; mostly nothing is said of it. */
 static bool fill_device(GraphReader *r, size_t node, size_t device, const Attrs **out)
 {
@@ -285,11 +294,10 @@ static bool fill_device(GraphReader *r, size_t node, size_t device, const Attrs 
         return graph_wrong(r->g, node, "virtual_device_", "node %zu is no device", device);
     if (!graph_read_attr(r, device, &v))
         return false;
-    const Attrs *fields = v.record.fields;
-    if (attrs_int(fields, "device_type_int", -1) != -1 ||
-        attrs_int(fields, "virtual_device_id", -1) != -1 || attrs_string(fields, "target").len ||
-        attrs_string(fields, "memory_scope").len)
-        *out = attrs_with(r->arena, NULL, device_key, v);
+    if (object_says(&v, "device_type_int", "-1") && object_says(&v, "virtual_device_id", "-1") &&
+        object_says(&v, "target", "") && object_says(&v, "memory_scope", ""))
+        return true;
+    *out = attrs_with(r->arena, NULL, device_key, v);
     return true;
 }
 
@@ -319,7 +327,7 @@ static bool fill_name(GraphReader *r, size_t node, const char *field, const Name
             return false;
         from = "name_hint";
     }
-    if (!graph_text(r->g, id, from, &text))
+    if (!graph_string(r->g, id, from, &text))
         return false;
     *out = ctx_name_str(r->cx, text);
     return true;
@@ -477,7 +485,7 @@ static bool key_name(GraphReader *r, size_t map, size_t i, size_t *key, size_t *
     if (!graph_pair(r->g, map, i, &text, key, value))
         return false;
     if (*key && graph_kind(r->g, *key) != GRAPH_STRING &&
-        !graph_text(r->g, *key, "name_hint", &text))
+        !graph_string(r->g, *key, "name_hint", &text))
         return false;
     if (text.len == 0)
         return graph_wrong(r->g, map, NULL, "a definition needs a name");
@@ -523,7 +531,7 @@ static bool define_constructor(GraphReader *r, size_t node, TypeDef *def)
     size_t list, n, item;
     if (graph_kind(r->g, node) != GRAPH_CON)
         return graph_wrong(r->g, node, NULL, "a constructor is wanted here");
-    if (!graph_text(r->g, node, "name_hint", &name) || !graph_ref(r->g, node, "inputs", &list) ||
+    if (!graph_string(r->g, node, "name_hint", &name) || !graph_ref(r->g, node, "inputs", &list) ||
         !graph_list(r->g, list, &n))
         return false;
     const Type **fields = arena_alloc_must(&r->scratch, n, sizeof *fields);
@@ -637,6 +645,8 @@ Module *graph_read_module(Ctx *cx, uint32_t source, GraphImport import)
         ok = read_root(&r, import);
         graph_reader_deinit(&r);
     }
+    if (ok && !g.old)
+        graph_keep(&g, m);
     graph_close(&g);
     if (ok && !limit_hit(&cx->limits))
         return m;

@@ -28,6 +28,11 @@ typedef struct GraphWork {
     bool finish; /* all below is made */
 } GraphWork;
 
+typedef struct GraphValue {
+    AttrValue value;
+    size_t size; /* with all that it is made of */
+} GraphValue;
+
 struct GraphReader {
     Ctx *cx;
     Graph *g;
@@ -36,6 +41,8 @@ struct GraphReader {
     Module *m; /* NULL: there are no definitions to refer to */
     void **made; /* of each node: Expr, Type, TypeVar or TypeDef, as its kind says */
     uint8_t *state;
+    GraphValue *
+        *values; /* of nodes that are values of attributes: what shares a node shares its value */
     Vec(GraphWork) todo;
     Vec(uint32_t) symbols; /* nodes of the symbolic extents met so far */
     unsigned depth; /* of the value or pattern that is being read */
@@ -55,11 +62,14 @@ const TypeDef *graph_read_typedef(GraphReader *r, size_t node);
 /* The constructor that a node names. */
 const Constructor *graph_read_constructor(GraphReader *r, size_t node);
 /* Whether the parts of a value or pattern may be read, one level down; then the caller lowers
- * `depth` again. A part that many share is made for each of them, so a short text could ask for more
- * than any memory holds. `what` they are is said in the message. */
+ * `depth` again. A part that many share is gone through for each of them, so a short text could ask
+ * for more than any time or memory allows. `what` they are is said in the message. */
 bool graph_enter(GraphReader *r, size_t node, const char *what);
 /* What a node is as the value of an attribute. */
 bool graph_read_attr(GraphReader *r, size_t node, AttrValue *out);
+/* The keys of what an object has beside fields, which is told by their addresses: its items, and its
+ * compact representation. */
+extern const char object_data[], object_repr[];
 /* The fields of a record as written attributes: what the schema has and the node says. */
 bool graph_read_record(GraphReader *r, size_t node, const OpAttr *schema, Attrs **out);
 /* The entries of a dictionary. */

@@ -2,6 +2,7 @@
 #include "base/number.h"
 #include "ir/json_read.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { COPIES_MOST = 1 << 22, COPIES_PER_NODE = 64 };
@@ -25,7 +26,7 @@ static const TypeVar *read_typevar(GraphReader *r, size_t node)
         graph_wrong(r->g, node, NULL, "a type variable is wanted here");
         return NULL;
     }
-    if (!r->made[node] && graph_text(r->g, node, "name_hint", &name))
+    if (!r->made[node] && graph_string(r->g, node, "name_hint", &name))
         r->made[node] = typevar_new(r->cx, ctx_name_str(r->cx, name), graph_span(r->g, node));
     return r->made[node];
 }
@@ -55,7 +56,7 @@ const TypeDef *graph_read_typedef(GraphReader *r, size_t node)
         graph_wrong(r->g, node, NULL, "the program does not define this type");
     if (r->made[node] || kind == GRAPH_TYPE_DATA)
         return r->made[node];
-    if (!graph_text(r->g, node, "name_hint", &text))
+    if (!graph_string(r->g, node, "name_hint", &text))
         return NULL;
     const Name *name = ctx_name_str(r->cx, text);
     const TypeDef *def = module_find_type(r->m, name);
@@ -73,7 +74,7 @@ const Constructor *graph_read_constructor(GraphReader *r, size_t node)
         graph_wrong(r->g, node, NULL, "a constructor is wanted here");
         return NULL;
     }
-    if (!graph_text(r->g, node, "name_hint", &text) || !graph_ref(r->g, node, "belong_to", &at))
+    if (!graph_string(r->g, node, "name_hint", &text) || !graph_ref(r->g, node, "belong_to", &at))
         return NULL;
     const TypeDef *def = graph_read_typedef(r, at);
     if (!def)
@@ -94,12 +95,13 @@ static bool read_symbol(GraphReader *r, size_t node, Dim *out)
 {
     Str text;
     DimSymbol symbol = {.is_size = graph_kind(r->g, node) == GRAPH_SIZE_VAR};
-    if (!graph_text(r->g, node, "name", &text) || !graph_dtype(r->g, node, "dtype", &symbol.dtype))
+    if (!graph_string(r->g, node, "name", &text) ||
+        !graph_dtype(r->g, node, "dtype", &symbol.dtype))
         return false;
     symbol.name = ctx_name_str(r->cx, text);
     for (size_t i = 0; i < r->symbols.n && r->symbols.at[i] != node; i++) {
         Str other = {0};
-        if (graph_text(r->g, r->symbols.at[i], "name", &other) && str_eq(other, text) &&
+        if (graph_string(r->g, r->symbols.at[i], "name", &other) && str_eq(other, text) &&
             graph_kind(r->g, node) == graph_kind(r->g, r->symbols.at[i]))
             symbol.ordinal++;
     }
@@ -261,17 +263,21 @@ bool graph_read_type(GraphReader *r, size_t node, unsigned depth, const Type **o
 
 /* ---- attributes -------------------------------------------------------------------------------------- */
 
-static bool read_attr_list(GraphReader *r, size_t node, AttrValue *out)
+static bool read_items(GraphReader *r, size_t node, size_t n, AttrValue *out)
 {
-    size_t n, item;
-    if (!graph_list(r->g, node, &n))
-        return false;
+    size_t item;
     AttrValue *at = arena_alloc_must(r->arena, n, sizeof *at);
     for (size_t i = 0; i < n; i++)
         if (!graph_item(r->g, node, i, &item) || !graph_read_attr(r, item, &at[i]))
             return false;
     *out = (AttrValue){.kind = ATTR_LIST, .list = {.at = at, .n = (uint32_t)n}};
     return true;
+}
+
+static bool read_attr_list(GraphReader *r, size_t node, AttrValue *out)
+{
+    size_t n;
+    return graph_list(r->g, node, &n) && read_items(r, node, n, out);
 }
 
 static Attrs *new_attrs(GraphReader *r, size_t n)
@@ -351,51 +357,104 @@ static bool wrap_record(GraphReader *r, size_t node, const Attrs *fields, AttrVa
     return true;
 }
 
-/* A record that stands by itself: its fields are those of the operators that it belongs to. */
-static bool read_other(GraphReader *r, size_t node, AttrValue *out)
+/* A record that stands by itself has the fields of the operators that it belongs to. */
+static const OpAttr *schema_of(GraphReader *r, size_t node)
 {
-    Attrs *fields;
     const GraphRecord *row = graph_record_find(graph_key(r->g, node));
-    const Op *op = NULL;
-    for (const char *word = row ? row->ops : ""; *word && !op;) {
-        size_t n = strcspn(word, " ");
-        op = op_find(r->cx, (Str){word, n});
-        word += n + (word[n] == ' ');
-    }
-    if (!row || !op)
-        return graph_wrong(r->g, node, NULL, "a node of this kind cannot be read");
-    return graph_read_record(r, node, op->attrs, &fields) && wrap_record(r, node, fields, out);
+    size_t n = row ? strcspn(row->ops, " ") : 0;
+    const Op *op = n ? op_find(r->cx, (Str){row->ops, n}) : NULL;
+    return op ? op->attrs : NULL;
 }
 
-/* Of nodes that are only passed on. `key` is the schema of a field as for operators. */
-static const OpAttr device_fields[] = {
-    {.name = "device_type_int", .type = ATTR_TYPE_INT},
-    {.name = "virtual_device_id", .type = ATTR_TYPE_INT},
-    {.name = "target", .type = ATTR_TYPE_STRING, .or_none = true},
-    {.name = "memory_scope", .type = ATTR_TYPE_STRING},
-    {0},
-};
-static const OpAttr symbol_fields[] = {
-    {.name = "name", .type = ATTR_TYPE_STRING},
-    {.name = "dtype", .type = ATTR_TYPE_DTYPE},
-    {0},
-};
+/* ---- objects: what has no meaning here is kept whole ------------------------------------------------- */
+
+const char object_data[] = "data", object_repr[] = "repr";
+
+typedef struct ObjectField {
+    const char *name;
+    Str text; /* what stands in the field itself */
+    size_t to; /* the node that it refers to, or 0 */
+    bool refers;
+} ObjectField;
+
+/* In the order of the nodes that they refer to, which is that in which the original visits them. */
+static int by_node(const void *a, const void *b)
+{
+    const ObjectField *x = a, *y = b;
+    if (x->to != y->to)
+        return x->to < y->to ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static bool list_fields(GraphReader *r, size_t node, ObjectField *fields, size_t n)
+{
+    const GraphRecord *row = graph_record_find(graph_key(r->g, node));
+    for (size_t i = 0; i < n; i++) {
+        ObjectField *f = &fields[i];
+        f->name = graph_field(r->g, node, i, &f->text, row ? NULL : &f->to);
+        f->refers = row ? graph_has_word(row->boxed, f->name) : f->to != 0;
+        if (row && f->refers && !graph_ref(r->g, node, f->name, &f->to))
+            return false;
+    }
+    qsort(fields, n, sizeof *fields, by_node);
+    return true;
+}
+
+static void put_text_field(GraphReader *r, Attrs *out, const char *name, Str text)
+{
+    Attr *a = &out->at[out->n++];
+    a->key = name;
+    a->value = (AttrValue){.kind = ATTR_TEXT};
+    a->value.s = (Str){arena_copy_text(r->arena, text.ptr, text.len), text.len};
+}
+
+static bool read_object_field(GraphReader *r, const ObjectField *f, Attrs *out)
+{
+    const char *name = ctx_name(r->cx, f->name)->text;
+    if (strcmp(name, "span") == 0)
+        return true;
+    if (!f->refers) {
+        put_text_field(r, out, name, f->text);
+        return true;
+    }
+    Attr *a = &out->at[out->n++];
+    a->key = name;
+    return graph_read_attr(r, f->to, &a->value);
+}
+
+static bool read_object(GraphReader *r, size_t node, AttrValue *out)
+{
+    size_t n = 0, items = graph_items(r->g, node);
+    Str text;
+    while (graph_field(r->g, node, n, &text, NULL))
+        n++;
+    Attrs *attrs = new_attrs(r, n + 2);
+    ObjectField *fields = arena_alloc_must(&r->scratch, n, sizeof *fields);
+    if (!list_fields(r, node, fields, n) || !graph_repr(r->g, node, &text))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!read_object_field(r, &fields[i], attrs))
+            return false;
+    if (text.len)
+        put_text_field(r, attrs, object_repr, text);
+    if (items) {
+        Attr *a = &attrs->at[attrs->n++];
+        a->key = object_data;
+        if (!read_items(r, node, items, &a->value))
+            return false;
+    }
+    return wrap_record(r, node, attrs, out);
+}
 
 static bool read_record(GraphReader *r, size_t node, AttrValue *out)
 {
     Attrs *fields;
-    switch (graph_kind(r->g, node)) {
-    case GRAPH_MAP: return read_map(r, node, &fields) && wrap_record(r, node, fields, out);
-    case GRAPH_VIRTUAL_DEVICE:
-        return graph_read_record(r, node, device_fields, &fields) &&
-               wrap_record(r, node, fields, out);
-    case GRAPH_SHAPE_VAR:
-    case GRAPH_SIZE_VAR:
-        return graph_read_record(r, node, symbol_fields, &fields) &&
-               wrap_record(r, node, fields, out);
-    case GRAPH_OTHER: return read_other(r, node, out);
-    default: return graph_wrong(r->g, node, NULL, "this cannot be the value of an attribute");
-    }
+    const OpAttr *schema = schema_of(r, node);
+    if (graph_kind(r->g, node) == GRAPH_MAP && graph_map_has_names(r->g, node))
+        return read_map(r, node, &fields) && wrap_record(r, node, fields, out);
+    if (schema)
+        return graph_read_record(r, node, schema, &fields) && wrap_record(r, node, fields, out);
+    return read_object(r, node, out);
 }
 
 static bool read_value(GraphReader *r, size_t node, AttrValue *out)
@@ -422,12 +481,25 @@ static bool read_value(GraphReader *r, size_t node, AttrValue *out)
 
 bool graph_read_attr(GraphReader *r, size_t node, AttrValue *out)
 {
+    size_t before = r->copies;
     *out = (AttrValue){.kind = ATTR_NONE};
+    if (!r->values)
+        r->values = arena_alloc_must(&r->scratch, r->g->n, sizeof *r->values);
+    GraphValue *known = r->values[node];
+    r->copies += known ? known->size : 0;
     if (!graph_enter(r, node, "values"))
         return false;
-    bool ok = read_value(r, node, out);
+    bool ok = true;
+    if (known)
+        *out = known->value;
+    else
+        ok = read_value(r, node, out);
     r->depth--;
-    return ok;
+    if (known || !ok)
+        return ok;
+    known = r->values[node] = arena_new(&r->scratch, GraphValue);
+    *known = (GraphValue){*out, r->copies - before};
+    return true;
 }
 
 /* A string of an attribute stands in the record, or is a node of its own: releases differ. */
@@ -437,7 +509,7 @@ static bool read_text_field(GraphReader *r, size_t node, const OpAttr *field, At
     int64_t at;
     if (!graph_text(r->g, node, field->name, &s))
         return false;
-    if (number_parse_int(s, &at) && at >= 0 && (uint64_t)at < r->g->n &&
+    if (!r->g->old && number_parse_int(s, &at) && at >= 0 && (uint64_t)at < r->g->n &&
         (graph_kind(r->g, (size_t)at) == GRAPH_STRING ||
          (field->or_none && graph_kind(r->g, (size_t)at) == GRAPH_NULL)))
         return graph_read_attr(r, (size_t)at, out);
@@ -488,12 +560,21 @@ static bool read_plain_field(GraphReader *r, size_t node, const OpAttr *field, A
            graph_wrong(r->g, node, field->name, "%s is wanted here", attr_type_words(field));
 }
 
+/* A text that is no number stands in the field itself, as all did before 0.7. */
+static bool is_boxed(GraphReader *r, size_t node, const char *boxed, const OpAttr *field)
+{
+    if (!graph_has_word(boxed, field->name))
+        return false;
+    if (field->type != ATTR_TYPE_STRING && field->type != ATTR_TYPE_DTYPE)
+        return true;
+    return !r->g->old && graph_is_number(r->g, node, field->name);
+}
+
 static bool read_field(GraphReader *r, size_t node, const char *boxed, const OpAttr *field,
                        AttrValue *out)
 {
     size_t at;
-    bool text = field->type == ATTR_TYPE_STRING || field->type == ATTR_TYPE_DTYPE;
-    if (text || !graph_has_word(boxed, field->name))
+    if (!is_boxed(r, node, boxed, field))
         return read_plain_field(r, node, field, out);
     return graph_ref(r->g, node, field->name, &at) && graph_read_attr(r, at, out);
 }
@@ -540,9 +621,10 @@ bool graph_read_dict(GraphReader *r, size_t node, const Attrs **out)
 
 static const GraphRecord records[] = {
 #define RECORD(key, ops, boxed) {"relay.attrs." key, ops, boxed},
+#define OBJECT(key, boxed) {key, "", boxed},
 #include "ir/records.def"
+#undef OBJECT
 #undef RECORD
-    {"VirtualDevice", "", "target memory_scope"},
 };
 
 enum { N_RECORDS = sizeof records / sizeof *records };

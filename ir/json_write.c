@@ -44,6 +44,12 @@ void graph_put_text(GraphWriter *w, GraphNode *n, const char *name, Str text)
     n->fields[n->n_fields++] = (GraphField){.name = name, .text = {copy, text.len}};
 }
 
+/* A string is a node of its own. */
+void graph_put_string(GraphWriter *w, GraphNode *n, const char *name, const Name *text)
+{
+    graph_put_field(n, name, graph_make_string(w, (Str){text->text, text->len}));
+}
+
 void graph_put_int(GraphWriter *w, GraphNode *n, const char *name, int64_t v)
 {
     Buf b = {0};
@@ -122,7 +128,7 @@ static GraphNode *of_symbol(GraphWriter *w, const DimSymbol *s)
     GraphNode *annotation = graph_make_node(w, "PrimType", 1);
     graph_put_dtype(w, annotation, "dtype", s->dtype);
     graph_put_dtype(w, n, "dtype", s->dtype);
-    graph_put_text(w, n, "name", (Str){s->name->text, s->name->len});
+    graph_put_string(w, n, "name", s->name);
     graph_put_field(n, "span", NULL);
     graph_put_field(n, "type_annotation", annotation);
     ptrmap_put(&w->made, s, n);
@@ -149,7 +155,7 @@ static GraphNode *of_typevar(GraphWriter *w, const TypeVar *var)
         return n;
     n = node_of(w, GRAPH_TYPE_VAR, 3);
     graph_put_int(w, n, "kind", KIND_TYPE);
-    graph_put_text(w, n, "name_hint", (Str){var->name->text, var->name->len});
+    graph_put_string(w, n, "name_hint", var->name);
     graph_put_field(n, "span", NULL);
     ptrmap_put(&w->made, var, n);
     return n;
@@ -178,7 +184,7 @@ static GraphNode *of_type_name(GraphWriter *w, const TypeDef *def)
         return n;
     n = node_of(w, GRAPH_GLOBAL_TYPE_VAR, 2);
     graph_put_int(w, n, "kind", KIND_ADT_HANDLE);
-    graph_put_text(w, n, "name_hint", (Str){def->name->text, def->name->len});
+    graph_put_string(w, n, "name_hint", def->name);
     ptrmap_put(&w->made, def->name, n);
     return n;
 }
@@ -257,7 +263,7 @@ GraphNode *graph_of_con(GraphWriter *w, const Constructor *con)
     graph_put_field(n, "_checked_type_", NULL);
     graph_put_field(n, "belong_to", of_type_name(w, con->type));
     graph_put_field(n, "inputs", of_types(w, con->n, con->fields));
-    graph_put_text(w, n, "name_hint", (Str){con->name->text, con->name->len});
+    graph_put_string(w, n, "name_hint", con->name);
     graph_put_field(n, "span", NULL);
     graph_put_int(w, n, "tag", con->index);
     return n;
@@ -305,6 +311,7 @@ static void plain_field(GraphWriter *w, GraphNode *n, const Attr *a, bool is_dty
     case ATTR_INT: buf_int(&b, a->value.i); break;
     case ATTR_BOOL: buf_char(&b, a->value.b ? '1' : '0'); break;
     case ATTR_FLOAT: number_print_double(&b, a->value.f); break;
+    case ATTR_TEXT:
     case ATTR_STRING:
         if (is_dtype && dtype_parse(a->value.s, &t) && !dtype_is_void(t))
             dtype_print(&b, t);
@@ -329,14 +336,35 @@ static void record_field(GraphWriter *w, GraphNode *n, const GraphRecord *row, c
         plain_field(w, n, a, is_dtype);
 }
 
+/* What stands in the object as it is, and what is a node of its own. */
+static void object_field(GraphWriter *w, GraphNode *n, const Attr *a)
+{
+    const AttrValue *v = &a->value;
+    if (a->key == object_data) {
+        GraphNode *items = graph_of_attr(w, v);
+        n->data = items->data;
+        n->n_data = items->n_data;
+    } else if (a->key == object_repr) {
+        n->repr = (Str){arena_copy_text(&w->arena, v->s.ptr, v->s.len), v->s.len};
+    } else if (v->kind == ATTR_TEXT) {
+        graph_put_text(w, n, a->key, v->s);
+    } else {
+        graph_put_field(n, a->key, graph_of_attr(w, v));
+    }
+}
+
 static GraphNode *of_record(GraphWriter *w, const char *key, const Attrs *fields)
 {
-    if (strcmp(key, graph_info(GRAPH_MAP)->key) == 0)
+    bool is_map = strcmp(key, graph_info(GRAPH_MAP)->key) == 0;
+    if (is_map && (fields->n != 1 || fields->at[0].key != object_data))
         return of_dict(w, fields);
     const GraphRecord *row = graph_record_find(key);
     GraphNode *n = graph_make_node(w, key, fields->n);
     for (uint32_t i = 0; i < fields->n; i++)
-        record_field(w, n, row, &fields->at[i], !strcmp(fields->at[i].key, "dtype"));
+        if (row && *row->ops)
+            record_field(w, n, row, &fields->at[i], !strcmp(fields->at[i].key, "dtype"));
+        else
+            object_field(w, n, &fields->at[i]);
     return n;
 }
 
@@ -345,6 +373,34 @@ static GraphNode *of_list(GraphWriter *w, const AttrValue *v)
     GraphNode *n = graph_make_array(w, v->list.n);
     for (uint32_t i = 0; i < v->list.n; i++)
         n->data[i] = graph_of_attr(w, &v->list.at[i]);
+    return n;
+}
+
+/* Where the parts of a value lie; NULL for what has no parts. Defaults lie in tables, and are not
+ * shared. */
+static const void *place_of(const AttrValue *v)
+{
+    if (v->kind == ATTR_RECORD)
+        return v->record.fields;
+    if (v->kind == ATTR_LIST && v->list.n)
+        return v->list.at;
+    return v->kind == ATTR_STRING ? v->s.ptr : NULL;
+}
+
+/* An object that several attributes refer to is one node, and so is what several objects refer to. */
+static GraphNode *of_shared(GraphWriter *w, const AttrValue *v)
+{
+    const void *place = place_of(v);
+    GraphNode *n = place ? ptrmap_find(&w->made, place) : NULL;
+    if (n)
+        return n;
+    w->objects++;
+    n = v->kind == ATTR_RECORD ? of_record(w, v->record.key, v->record.fields)
+        : v->kind == ATTR_LIST ? of_list(w, v)
+                               : graph_make_string(w, v->s);
+    w->objects--;
+    if (place)
+        ptrmap_put(&w->made, place, n);
     return n;
 }
 
@@ -362,15 +418,19 @@ static GraphNode *of_float(GraphWriter *w, const AttrValue *v)
 
 GraphNode *graph_of_attr(GraphWriter *w, const AttrValue *v)
 {
+    bool shares = v->kind == ATTR_RECORD || (w->objects && place_of(v));
+    if (shares)
+        return of_shared(w, v);
     switch (v->kind) {
     case ATTR_NONE: return NULL;
     case ATTR_INT: return of_int(w, v->dtype.bits ? v->dtype : dtype_of(DT_INT32), v->i);
     case ATTR_BOOL: return of_int(w, dtype_of(DT_BOOL), v->b);
     case ATTR_FLOAT: return of_float(w, v);
+    case ATTR_TEXT:
     case ATTR_STRING: return graph_make_string(w, v->s);
     case ATTR_LIST: return of_list(w, v);
     case ATTR_EXPR: return graph_of_expr(w, v->e);
-    case ATTR_RECORD: return of_record(w, v->record.key, v->record.fields);
+    case ATTR_RECORD: break;
     }
     return NULL;
 }
@@ -392,11 +452,11 @@ GraphNode *graph_of_attrs(GraphWriter *w, const Expr *owner, const Attrs *attrs)
     const AttrValue *where = owner->kind == EXPR_VAR ? attrs_find(attrs, "virtual_device") : NULL;
     if (owner->kind == EXPR_VAR)
         return where ? graph_of_attr(w, where) : device(w);
-    if (!attrs && owner->kind == EXPR_CALL)
+    if (!attrs)
         return NULL;
     if (op)
         return of_op_attrs(w, op, attrs);
-    if (attrs && attrs->n == 1 && !*attrs->at[0].key)
+    if (attrs->n == 1 && !*attrs->at[0].key)
         return graph_of_attr(w, &attrs->at[0].value);
     return of_dict_attrs(w, attrs);
 }
@@ -452,15 +512,26 @@ static GraphNode *of_binders(GraphWriter *w, const VarList *list)
 static GraphNode *of_id(GraphWriter *w, const Name *name)
 {
     GraphNode *n = node_of(w, GRAPH_ID, 1);
-    graph_put_text(w, n, "name_hint", (Str){name->text, name->len});
+    graph_put_string(w, n, "name_hint", name);
     return n;
+}
+
+/* The number of the tensor among the arrays; one that constants share is there once. */
+static size_t array_of(GraphWriter *w, Value v)
+{
+    void **known = v.kind == VALUE_TENSOR ? ptrmap_slot(&w->made, v.tensor) : NULL;
+    if (known && *known)
+        return (size_t)(uintptr_t)*known - 1;
+    vec_push(&w->arrays, &w->arena, v);
+    if (known)
+        *known = (void *)(uintptr_t)w->arrays.n;
+    return w->arrays.n - 1;
 }
 
 GraphNode *graph_of_constant(GraphWriter *w, Value v)
 {
     GraphNode *n = node_of(w, GRAPH_CONSTANT, 4);
-    graph_put_int(w, n, "data", (int64_t)w->arrays.n);
-    vec_push(&w->arrays, &w->arena, v);
+    graph_put_int(w, n, "data", (int64_t)array_of(w, v));
     graph_put_field(n, "virtual_device_", device(w));
     graph_put_field(n, "span", NULL);
     graph_put_field(n, "_checked_type_", NULL);
@@ -495,7 +566,7 @@ static void expr_field(GraphWriter *w, GraphNode *n, const Expr *e, const NodeFi
         if (e->kind == EXPR_VAR)
             graph_put_field(n, name, of_id(w, text));
         else
-            graph_put_text(w, n, name, (Str){text->text, text->len});
+            graph_put_string(w, n, name, text);
         return;
     }
     case FIELD_VALUE:
@@ -547,7 +618,8 @@ void graph_writer_settle(GraphWriter *w)
             expr_field(w, work.node, e, &info->fields[i],
                        graph_info((GraphKind)e->kind)->fields[i]);
         if (e->kind != EXPR_VAR)
-            graph_put_field(work.node, "virtual_device_", device(w));
+            graph_put_field(work.node, "virtual_device_",
+                            e->kind == EXPR_GLOBAL || e->kind == EXPR_MATCH ? NULL : device(w));
         graph_put_field(work.node, "span", NULL);
         graph_put_field(work.node, "_checked_type_", NULL);
     }
@@ -557,11 +629,13 @@ void graph_writer_settle(GraphWriter *w)
 
 static GraphNode *of_imports(GraphWriter *w, const Module *m)
 {
+    if (m->imports.n == 0)
+        return NULL;
     Attrs *attrs = arena_alloc_must(&w->arena, sizeof *attrs + sizeof *attrs->at, 1);
     AttrValue *paths = arena_alloc_must(&w->arena, m->imports.n, sizeof *paths);
     for (size_t i = 0; i < m->imports.n; i++)
         paths[i] = (AttrValue){.kind = ATTR_STRING, .s = m->imports.at[i]};
-    attrs->n = m->imports.n > 0;
+    attrs->n = 1;
     attrs->at[0].key = "imports";
     attrs->at[0].value.kind = ATTR_LIST;
     attrs->at[0].value.list.at = paths;
@@ -602,6 +676,10 @@ static GraphNode *of_module(GraphWriter *w, const Module *m)
 void graph_write_module(Buf *out, Ctx *cx, const Module *m)
 {
     GraphWriter w;
+    if (m->saved) {
+        graph_print_saved(out, cx, m);
+        return;
+    }
     graph_writer_init(&w, cx);
     GraphNode *root = m->expr ? graph_of_expr(&w, m->expr) : of_module(&w, m);
     graph_writer_settle(&w);

@@ -40,6 +40,7 @@ typedef struct GraphWriter {
     PtrMap made; /* Expr, Type, TypeVar, TypeDef, Constructor, Name -> GraphNode */
     Vec(GraphWriteWork) todo;
     Vec(Value) arrays; /* lent */
+    unsigned objects; /* not 0: what is written is a part of an object that passes through */
     GraphNode *device; /* that of everything, which nothing constrains */
 } GraphWriter;
 
@@ -57,12 +58,15 @@ GraphNode *graph_of_typedef(GraphWriter *w, const TypeDef *def);
 GraphNode *graph_of_attrs(GraphWriter *w, const Expr *owner, const Attrs *attrs);
 void graph_writer_settle(GraphWriter *w);
 void graph_writer_print(GraphWriter *w, Buf *out, GraphNode *root);
+/* The document that the module was read from. */
+void graph_print_saved(Buf *out, Ctx *cx, const Module *m);
 
 /* ---- making nodes ------------------------------------------------------------------------------ */
 
 GraphNode *graph_make_node(GraphWriter *w, const char *key, uint32_t n_fields);
 void graph_put_field(GraphNode *n, const char *name, GraphNode *to);
 void graph_put_text(GraphWriter *w, GraphNode *n, const char *name, Str text);
+void graph_put_string(GraphWriter *w, GraphNode *n, const char *name, const Name *text);
 void graph_put_int(GraphWriter *w, GraphNode *n, const char *name, int64_t v);
 void graph_put_dtype(GraphWriter *w, GraphNode *n, const char *name, DType t);
 /* Room for n items; of a map by strings also for keys. */

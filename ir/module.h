@@ -45,6 +45,7 @@ struct Module {
     Vec(Str) imports; /* the texts behind `import`, in order */
     Vec(Var *) free_vars; /* declared by free_var, in order */
     Expr *expr; /* of a bare expression; else NULL */
+    struct json_t *saved; /* the graph that it was read from (json_read.h); else NULL */
     bool has_header; /* the text began with its version */
     bool
         broken; /* the text had errors: definitions that could not be read have their declared types, and nothing may be run */

@@ -90,12 +90,18 @@ static void put_extent(void *data, Buf *b, Dim symbol)
     put_item(b, key, index);
 }
 
-/* The same record printed again, as for two types of it, is one item. */
+/* An object that several attributes share is one item, and so is a number that is printed again. */
+static bool same_item(const AttrValue *a, const AttrValue *b)
+{
+    return a == b || (a->kind == ATTR_RECORD && b->kind == ATTR_RECORD &&
+                      a->record.fields == b->record.fields);
+}
+
 static void put_record(Printer *p, Buf *b, const AttrValue *v)
 {
     const char *key = metadata_key_of_attr(v);
     size_t index = 0, i = 0;
-    for (; p && i < p->records.n && p->records.at[i] != v; i++)
+    for (; p && i < p->records.n && !same_item(p->records.at[i], v); i++)
         index += !strcmp(metadata_key_of_attr(p->records.at[i]), key);
     if (p && i == p->records.n)
         vec_push(&p->records, &p->arena, v);
@@ -191,7 +197,8 @@ static void put_value(Printer *p, Buf *b, const AttrValue *v)
         return;
     case ATTR_FLOAT: put_attr_float(b, v, p && p->style.six_digits); return;
     case ATTR_BOOL: buf_str(b, v->b ? "True" : "False"); return;
-    case ATTR_STRING: put_string(b, v->s); return;
+    case ATTR_STRING:
+    case ATTR_TEXT: put_string(b, v->s); return;
     case ATTR_LIST: break;
     case ATTR_EXPR:
         if (!p)
