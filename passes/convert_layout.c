@@ -113,9 +113,26 @@ static Expr *call_again(Site *s, uint32_t n, Expr *const *args, const Attrs *att
 
 /* ---- operators with a layout of their own --------------------------------------------------------------------------- */
 
+/* The operand that `kernel_layout` tells of; 0: none. */
+static uint32_t kernel_of(const Call *call)
+{
+    const OpArg *args = expr_call_of_op(&call->base)->args;
+    for (uint32_t i = 1; attrs_find(call->attrs, "kernel_layout") && i < call->args.n; i++)
+        if (!strcmp(args[i].name, "weight"))
+            return i;
+    return 0;
+}
+
+/* Offsets of a convolution's places stand in the order of its data. */
+static bool lies_like_data(const Call *call, uint32_t i)
+{
+    return i == 0 || !strcmp(expr_call_of_op(&call->base)->args[i].name, "offset");
+}
+
 static bool is_depthwise(const Call *conv, Str kernel)
 {
-    const Type *w = expr_tensor_type(conv->args.at[1]);
+    uint32_t weight = kernel_of(conv);
+    const Type *w = weight ? expr_tensor_type(conv->args.at[weight]) : NULL;
     int o = position(kernel, 'O'), i = position(kernel, 'I');
     int64_t groups = attrs_int(conv->attrs, "groups", 1);
     return w && o >= 0 && i >= 0 && groups > 1 && w->dims[o] == groups && w->dims[i] == 1;
@@ -152,6 +169,21 @@ static const char *layout_key(const Call *call)
                                                     : NULL;
 }
 
+/* The operand of a call that gets another order; NULL when it cannot be told what becomes of it. Regions, scales and zero points have
+ * no axes of the data. */
+static Expr *operand_in(Site *s, uint32_t i, Str from, Str to, Str kernel_to)
+{
+    Expr *e = s->now->args.at[i];
+    const Type *t = expr_tensor_type(s->old->args.at[i]);
+    if (lies_like_data(s->old, i))
+        return transform(s, e, from, to);
+    if (i == kernel_of(s->old)) {
+        Str kernel = attrs_string(s->old->attrs, "kernel_layout");
+        return is_order_of(kernel_to, kernel) ? transform(s, e, kernel, kernel_to) : NULL;
+    }
+    return t && t->n < from.len ? e : NULL;
+}
+
 /* The call with this order of its data, and of its kernel where it has one. */
 static Expr *in_layout(Site *s, Str to, Str kernel_to)
 {
@@ -162,17 +194,15 @@ static Expr *in_layout(Site *s, Str to, Str kernel_to)
     Str back = out && out->s.len ? out->s : from;
     if (!is_order_of(to, from) || !is_order_of(back, from))
         return NULL;
-    Expr *args[2] = {transform(s, s->now->args.at[0], from, to), NULL};
+    Expr **args = arena_alloc_must(&s->c->run->scratch, old->args.n, sizeof *args);
+    for (uint32_t i = 0; i < old->args.n; i++)
+        if (!(args[i] = operand_in(s, i, from, to, kernel_to)))
+            return NULL;
     const Attrs *attrs = with_text(s, old->attrs, key, to);
     if (out)
         attrs = with_text(s, attrs, "out_layout", str_of(""));
-    if (attrs_find(old->attrs, "kernel_layout")) {
-        Str kernel = attrs_string(old->attrs, "kernel_layout");
-        if (!is_order_of(kernel_to, kernel))
-            return NULL;
-        args[1] = transform(s, s->now->args.at[1], kernel, kernel_to);
+    if (kernel_of(old))
         attrs = with_text(s, attrs, "kernel_layout", kernel_to);
-    }
     return put_back(s, call_again(s, old->args.n, args, attrs), back, to);
 }
 
@@ -182,12 +212,10 @@ static Expr *convert_desired(Site *s, const AttrValue *layouts)
         layouts->kind == ATTR_LIST && layouts->list.n ? layouts->list.at : layouts;
     const AttrValue *second =
         layouts->kind == ATTR_LIST && layouts->list.n > 1 ? &layouts->list.at[1] : NULL;
-    const char *key = layout_key(s->old);
-    if (!key || first->kind != ATTR_STRING || s->old->args.n > 2)
-        return NULL;
-    Str to = str_is(first->s, "default") ? attrs_string(s->old->attrs, key) : kept(s, first->s);
+    Str to = first->kind == ATTR_STRING ? first->s : str_of("");
     Str kernel = str_of("");
-    if (attrs_find(s->old->attrs, "kernel_layout")) {
+    to = str_is(to, "default") ? attrs_string(s->old->attrs, layout_key(s->old)) : kept(s, to);
+    if (kernel_of(s->old)) {
         kernel = attrs_string(s->old->attrs, "kernel_layout");
         kernel = second && second->kind == ATTR_STRING && !str_is(second->s, "default")
                      ? kept(s, second->s)
@@ -514,7 +542,8 @@ static Expr *convert_node(Rewriter *rw, const Expr *old, Expr *now)
     if (!op)
         return now;
     Site s = {c, {rw->cx, &rw->module->arena, old->span}, expr_as_call(old), expr_as_call(now)};
-    const AttrValue *desired = desired_of(c, op);
+    /* What has no layout of its own follows its operands, whether it is named or not. */
+    const AttrValue *desired = layout_key(s.old) ? desired_of(c, op) : NULL;
     Expr *e = desired ? convert_desired(&s, desired) : convert_following(&s);
     if (!e && desired && c->asked)
         return NULL;

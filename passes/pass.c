@@ -133,6 +133,7 @@ static Module *run_pass(PassContext *pc, const Pass *pass, const Attrs *params, 
 {
     PassRun run = {.context = pc, .cx = pc->cx, .pass = pass, .params = params, .where = where};
     double start = clock_seconds();
+    size_t told = pc->cx->diags->errors;
     arena_init(&run.scratch, &pc->cx->limits);
     Module *now = apply(&run, m);
     arena_deinit(&run.scratch);
@@ -140,6 +141,8 @@ static Module *run_pass(PassContext *pc, const Pass *pass, const Attrs *params, 
         module_release(now);
         now = NULL;
     }
+    if (!now && pc->cx->diags->errors == told && !limit_hit(&pc->cx->limits))
+        diag_bug(pc->cx->diags, where, "%s gave no program and did not say why", pass->name);
     if (now && pc->after)
         pc->after(pc->data, pass->name, clock_seconds() - start, m, now);
     module_release(m);
