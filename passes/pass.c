@@ -42,11 +42,20 @@ static bool listed(const char *list, const char *name)
     return false;
 }
 
-static bool enabled(const PassContext *pc, const Pass *p)
+/* `named`: the person wrote it into the pipeline, and wants to know. */
+static bool enabled(const PassContext *pc, const Pass *p, Span where, bool named)
 {
     if (listed(pc->disable, p->name))
         return false;
-    return listed(pc->require, p->name) || pc->opt_level >= p->opt_level;
+    if (listed(pc->require, p->name) || pc->opt_level >= p->opt_level || (named && pc->any_level))
+        return true;
+    if (named) {
+        Diag *d = diag_error(pc->cx->diags, W0602_LEFT_OUT, where,
+                             "`%s` is left out: it needs level %d, and this is level %d", p->name,
+                             p->opt_level, pc->opt_level);
+        diag_help(d, "`-O %d` runs it, and so does `--require %s`", p->opt_level, p->name);
+    }
+    return false;
 }
 
 /* ---- one pass ------------------------------------------------------------------------------------------------------------------ */
@@ -316,16 +325,16 @@ void pass_take(PassRun *run, Module *now)
     module_use(to, now);
 }
 
-/* The pass where it is enabled, with what it wants to run before; takes m. */
+/* The pass with what it wants to run before; takes m. */
 static Module *run_enabled(PassContext *pc, const Pass *pass, const Attrs *params, Span where,
                            Module *m)
 {
-    if (!enabled(pc, pass))
-        return m;
-    if (pass->parts)
-        return run_hidden(pc, m, pass->parts);
+    PassContext any = *pc;
+    if (pass->parts) {
+        any.opt_level = pc->opt_level > pass->opt_level ? pc->opt_level : pass->opt_level;
+        return run_hidden(&any, m, pass->parts);
+    }
     if (pass->before) {
-        PassContext any = *pc;
         any.opt_level = INT_MAX;
         any.disable = NULL;
         m = run_hidden(&any, m, pass->before);
@@ -362,7 +371,8 @@ static Module *run_step(Pipeline *p, Module *m, int depth)
         ok = cx->diags->errors == errors;
     }
     if (ok && pass && !limit_hit(&cx->limits))
-        return run_enabled(p->pc, pass, params, span, m);
+        return enabled(p->pc, pass, span, depth == 0) ? run_enabled(p->pc, pass, params, span, m)
+                                                      : m;
     module_release(m);
     return NULL;
 }

@@ -15,6 +15,7 @@ typedef struct Pass Pass;
 typedef struct PassContext {
     Ctx *cx;
     int opt_level;              /* -O; default 2 */
+    bool any_level;             /* nobody gave the level: what the pipeline names runs */
     const char *disable;        /* "A,B" or NULL */
     const char *require;        /* likewise */
     const Attrs *config;        /* relay.FuseOps.max_depth and the like; NULL: none */
@@ -72,7 +73,8 @@ void pass_take(PassRun *run, Module *now);
 /* Whether a list "A,B" (NULL: an empty one) names passes only; reports those that there are not, with the option they stand in. */
 bool passes_known(Ctx *cx, const char *option, const char *list);
 /* Runs a pipeline: `InferType,FoldConstant,FuseOps{fuse_opt_level=2}`, `-O2`, which also sets the level for its passes. Returns a new module, typed, the caller's; NULL after
- * diagnostics at `where` (the pipeline's text in a source). `m` is lent. A pass above the context's opt_level is skipped in silence. */
+ * diagnostics at `where` (the pipeline's text in a source). `m` is lent. A pass that is named
+ * there and stands above the context's opt_level is left out with the warning W0602; those behind -O2 are left out in silence. */
 Module *passes_run(PassContext *pc, Module *m, uint32_t pipeline_source);
 /* The same for a text that is no source of its own. */
 Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline);

@@ -198,6 +198,7 @@ static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
     bool ok = m != NULL;
     PassContext pc = {.cx = &s->cx,
                       .opt_level = level ? atoi(level) : 2,
+                      .any_level = !level,
                       .disable = request_find(r, "disable"),
                       .require = request_find(r, "require"),
                       .data = &run};
