@@ -86,6 +86,7 @@ void limits_start(Limits *l)
 {
     atomic_store(&l->interrupted, false);
     l->hit = LIMIT_NONE;
+    l->refused = 0;
     l->countdown = 0;
     l->started = l->seconds_most > 0 ? clock_seconds() : 0;
     reserve_fill(l);
@@ -109,10 +110,41 @@ bool limit_hit(Limits *l)
     return limit_reach(l, LIMIT_TIME);
 }
 
+typedef struct Amount {
+    double n;
+    const char *unit;
+} Amount;
+
+static Amount amount_of(size_t bytes)
+{
+    static const char *const units[] = {"MiB", "GiB", "TiB", "PiB", "EiB"};
+    Amount a = {(double)bytes / (1 << 20), units[0]};
+    for (size_t i = 1; i < sizeof units / sizeof *units && a.n >= 1024; i++)
+        a = (Amount){a.n / 1024, units[i]};
+    return a;
+}
+
+/* What alone is more than the limit never reached it, and neither did what the system refuses. */
+static void report_memory(Limits *l)
+{
+    Amount most = amount_of(l->memory_most), more = amount_of(l->refused);
+    Span nowhere = {0};
+    Diag *d;
+    if (l->refused == 0 || l->memory_most == 0)
+        d = diag_error(l->diags, E0503_MEMORY, nowhere, "the system gives no more memory");
+    else if (l->refused > l->memory_most)
+        d = diag_error(l->diags, E0503_MEMORY, nowhere,
+                       "this needs %.1f %s of memory, and the limit is %.1f %s", more.n, more.unit,
+                       most.n, most.unit);
+    else
+        d = diag_error(l->diags, E0503_MEMORY, nowhere, "the memory limit of %.1f %s was reached",
+                       most.n, most.unit);
+    diag_help(d, "is a shape larger than it should be, or does a recursion never end?");
+}
+
 static void report(Limits *l, LimitKind kind)
 {
     Span nowhere = {0};
-    bool large;
     Diag *d;
     switch (kind) {
     case LIMIT_NONE: return;
@@ -122,16 +154,7 @@ static void report(Limits *l, LimitKind kind)
                        l->seconds_most);
         diag_help(d, "`:limit time SECONDS` sets another");
         return;
-    case LIMIT_MEMORY:
-        if (l->memory_most == 0) {
-            diag_error(l->diags, E0503_MEMORY, nowhere, "the system gives no more memory");
-            return;
-        }
-        large = l->memory_most >= (size_t)1 << 30;
-        d = diag_error(l->diags, E0503_MEMORY, nowhere, "the memory limit of %.1f %s was reached",
-                       (double)l->memory_most / (large ? 1 << 30 : 1 << 20), large ? "GiB" : "MiB");
-        diag_help(d, "is a shape larger than it should be, or does a recursion never end?");
-        return;
+    case LIMIT_MEMORY: report_memory(l); return;
     case LIMIT_DEPTH:
         d = diag_error(l->diags, E0504_DEPTH, nowhere, "calls are nested too deeply");
         if (l->depth_most > 0)
@@ -161,6 +184,7 @@ bool limit_charge(Limits *l, size_t bytes)
     if (fits && (l->refuse == 0 || l->charges != l->refuse))
         return true;
     atomic_fetch_sub_explicit(&l->memory, bytes, memory_order_relaxed);
+    l->refused = bytes;
     return !limit_reach(l, LIMIT_MEMORY);
 }
 

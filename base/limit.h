@@ -30,6 +30,7 @@ typedef struct Limits {
     double started;             /* monotonic seconds */
     uint64_t depth_most;        /* nested calls of the running program; 0: what memory allows */
     LimitKind hit;              /* the limit that ended this piece of work */
+    size_t refused;             /* bytes that the limit forbade; 0: it was not asked for more */
     uint32_t countdown;         /* calls of limit_hit until the clock is read again */
     Diags *diags;               /* where the one report goes; may be NULL */
     Reserve *reserve;           /* serves small allocations once memory is refused */

@@ -76,6 +76,7 @@ static void report(Interp *in, const Step *s, Value v)
     Diag *d =
         diag_error(in->cx->diags, E0301_NO_MATCH, s->span, "no clause of the match fits the value");
     diag_note(d, "the value is %s", buf_text(&text));
+    diag_help(d, "add a clause for it: `match` without `?` is checked for missing ones");
     buf_deinit(&text);
 }
 

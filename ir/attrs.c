@@ -229,6 +229,38 @@ static bool find_given(Ctx *cx, Owner *owner, const OpAttr *schema, int n, const
     return ok;
 }
 
+static const char *attr_type_example(const OpAttr *schema)
+{
+    switch (schema->type) {
+    case ATTR_TYPE_INT: return "1";
+    case ATTR_TYPE_BOOL: return "True";
+    case ATTR_TYPE_FLOAT: return "0.5f";
+    case ATTR_TYPE_STRING: return "\"…\"";
+    case ATTR_TYPE_DTYPE: return "\"float32\"";
+    case ATTR_TYPE_INTS:
+    case ATTR_TYPE_INT_OR_INTS: return "[1, 2]";
+    case ATTR_TYPE_INT_LISTS: return "[[1, 2], [3, 4]]";
+    case ATTR_TYPE_FLOATS: return "[0.5f, 1f]";
+    case ATTR_TYPE_EXPR: return "%x";
+    case ATTR_TYPE_DICT: return "{\"key\": 1}";
+    case ATTR_TYPE_STRINGS: return "[\"…\", \"…\"]";
+    }
+    return "…";
+}
+
+/* `pool_size=(2, 2)`: the brackets are all that is wrong. */
+static bool help_brackets(Ctx *cx, Diag *d, const OpAttr *schema, Span span)
+{
+    const Source *text = span.source ? sources_get(&cx->sources, span.source) : NULL;
+    bool list = schema->type == ATTR_TYPE_INTS || schema->type == ATTR_TYPE_INT_OR_INTS ||
+                schema->type == ATTR_TYPE_FLOATS;
+    if (!text || !list || text->text[span.from] != '(' || text->text[span.to - 1] != ')')
+        return false;
+    diag_help(d, "a list stands in brackets: `%s=[%.*s]`", schema->name,
+              (int)(span.to - span.from - 2), text->text + span.from + 1);
+    return true;
+}
+
 static bool report_value(Ctx *cx, const Owner *owner, const OpAttr *schema, const Attr *written)
 {
     Diag *d = diag_error(cx->diags, E0116_ATTRIBUTE_VALUE, written->span,
@@ -238,6 +270,8 @@ static bool report_value(Ctx *cx, const Owner *owner, const OpAttr *schema, cons
         diag_note(d, "`%s`: %s", schema->name, schema->doc);
     if (schema->type == ATTR_TYPE_INTS && written->value.kind == ATTR_INT)
         diag_help(d, "write a list: `%s=[%lld]`", schema->name, (long long)written->value.i);
+    else if (!help_brackets(cx, d, schema, written->span))
+        diag_help(d, "for instance `%s=%s`", schema->name, attr_type_example(schema));
     return false;
 }
 

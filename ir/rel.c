@@ -1,5 +1,7 @@
 #include "ir/rel.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 /* How a tensor is got from an argument that is none. */
@@ -92,6 +94,40 @@ Diag *rel_error(Rel *r, DiagCode code, int arg, const char *format, ...)
     return d;
 }
 
+/* The number that is written there, without its suffix; empty where something else stands. */
+static Str written_number(Ctx *cx, Span span)
+{
+    const Source *text = span.source ? sources_get(&cx->sources, span.source) : NULL;
+    Str s = {text ? text->text + span.from : "", text ? span.to - span.from : 0};
+    size_t n = 0, k;
+    while (n < s.len && (isdigit((unsigned char)s.ptr[n]) || s.ptr[n] == '.'))
+        n++;
+    k = n;
+    while (k < s.len && (isdigit((unsigned char)s.ptr[k]) || (k == n && strchr("fi", s.ptr[k]))))
+        k++;
+    return k == s.len ? (Str){s.ptr, n} : (Str){"", 0};
+}
+
+void rel_help_convert(Ctx *cx, Diag *d, Span span, DType to)
+{
+    Str number = written_number(cx, span);
+    bool wide = to.bits == 16 || to.bits == 32 || to.bits == 64;
+    bool is_float = to.code == DTYPE_CODE_FLOAT, is_int = to.code == DTYPE_CODE_INT;
+    bool whole = !memchr(number.ptr, '.', number.len);
+    if (!number.len || !wide || to.lanes > 1 || !(is_float || (is_int && whole))) {
+        diag_help(d, "there is no implicit conversion: write `cast(…, dtype=\"%s\")`",
+                  type_str(cx, type_scalar(cx, to)));
+        return;
+    }
+    char suffix[8] = "";
+    if (to.bits != 32)
+        snprintf(suffix, sizeof suffix, "%c%d", is_float ? 'f' : 'i', to.bits);
+    else if (is_float)
+        snprintf(suffix, sizeof suffix, "f");
+    diag_help(d, "a number is written with its type: `%.*s%s`", (int)number.len, number.ptr,
+              suffix);
+}
+
 int rel_axis(Rel *r, int64_t axis, uint32_t rank)
 {
     int64_t from_start = axis < 0 ? axis + (int64_t)rank : axis;
@@ -100,11 +136,11 @@ int rel_axis(Rel *r, int64_t axis, uint32_t rank)
     Diag *d = rel_error(r, E0217_AXIS, -1, "axis %lld of `%s` is out of range", (long long)axis,
                         r->op->name);
     if (rank == 0)
-        diag_note(d, "a scalar has no axes");
+        diag_help(d, "a scalar has no axes: `expand_dims(…, axis=0)` gives it one");
     else if (rank == 1)
-        diag_note(d, "there is one axis: 0, or -1 counted from the end");
+        diag_help(d, "there is one axis: 0, or -1 counted from the end");
     else
-        diag_note(d, "there are %u axes: 0 to %d, or counted from the end, -1 to %d", rank,
+        diag_help(d, "there are %u axes: 0 to %d, or counted from the end, -1 to %d", rank,
                   (int)rank - 1, -(int)rank);
     return -1;
 }

@@ -54,6 +54,9 @@ bool rel_set_input(Rel *r, uint32_t i, const Type *t);
 Diag *rel_error(Rel *r, DiagCode code, int arg, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* How what is written at `span` becomes of element type `to`: a whole number by its suffix, anything else by a cast. */
+void rel_help_convert(Ctx *cx, Diag *d, Span span, DType to);
+
 /* An axis counted from the end when negative, in [0, rank); reports E0217 and gives -1. */
 int rel_axis(Rel *r, int64_t axis, uint32_t rank);
 /* A type that is t, as far as is known, may be given where `needed` is. */

@@ -6,6 +6,7 @@
 #include "runtime/heap.h"
 #include "runtime/show.h"
 #include "te/op_eval.h"
+#include "te/te.h"
 
 #include <math.h>
 #include <string.h>
@@ -162,15 +163,13 @@ static Span span_of(int32_t source, int32_t from, int32_t to)
 
 static void abi_divided_by_zero(JitState *s, int32_t source, int32_t from, int32_t to)
 {
-    diag_error(s->jit->cx->diags, E0302_DIVIDE_BY_ZERO, span_of(source, from, to),
-               "an integer was divided by zero");
+    te_fault(s->jit->cx->diags, span_of(source, from, to), "an integer was divided by zero");
     fails(s);
 }
 
 static void abi_bad_shift(JitState *s, int32_t source, int32_t from, int32_t to)
 {
-    diag_error(s->jit->cx->diags, E0307_RUNTIME_VALUE, span_of(source, from, to),
-               "the count of a shift is negative");
+    te_fault(s->jit->cx->diags, span_of(source, from, to), "the count of a shift is negative");
     fails(s);
 }
 
@@ -181,6 +180,7 @@ static void abi_no_match(JitState *s, const Value *v, int32_t source, int32_t fr
     Diag *d = diag_error(s->jit->cx->diags, E0301_NO_MATCH, span_of(source, from, to),
                          "no clause of the match fits the value");
     diag_note(d, "the value is %s", buf_text(&text));
+    diag_help(d, "add a clause for it: `match` without `?` is checked for missing ones");
     buf_deinit(&text);
     fails(s);
 }

@@ -132,6 +132,7 @@ typedef struct Reading {
     bool head; /* `def` or `fn` whose body has not begun */
     long head_depth;
     bool branch; /* an `if` whose `else` has not come */
+    bool hopeless; /* an `if` without its parentheses or braces: no further line makes it one */
 } Reading;
 
 static void read_token(Reading *r, Token t)
@@ -141,6 +142,10 @@ static void read_token(Reading *r, Token t)
     bool closes = t.kind == TOKEN_RPAREN || t.kind == TOKEN_RBRACE || t.kind == TOKEN_RBRACKET;
     r->unfinished |= t.fault == FAULT_STRING || t.fault == FAULT_COMMENT;
     r->invalid |= t.fault == FAULT_CHARACTER || t.fault == FAULT_RETURN || t.fault == FAULT_KEYWORD;
+    if (r->head && r->branch && r->depth == r->head_depth)
+        r->hopeless |= r->last.kind == TOKEN_IF       ? t.kind != TOKEN_LPAREN
+                       : r->last.kind == TOKEN_RPAREN ? t.kind != TOKEN_LBRACE
+                                                      : false;
     r->depth += opens - closes;
     r->invalid |= r->depth < 0;
     if (t.kind == TOKEN_DEF || t.kind == TOKEN_FN || t.kind == TOKEN_MATCH ||
@@ -180,7 +185,7 @@ TextState text_state(const char *text, size_t len, int *indent)
         read_token(&r, t);
     if (r.unfinished)
         return TEXT_INCOMPLETE;
-    if (r.invalid)
+    if (r.invalid || (r.hopeless && r.depth == 0))
         return TEXT_INVALID;
     if (indent)
         *indent = (int)(2 * (r.depth < 40 ? r.depth : 40));

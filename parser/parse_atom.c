@@ -46,6 +46,7 @@ static void label_unclosed(Parser *p, Diag *d, size_t first, uint32_t lets)
         if (f->kind != FRAME_ARGS && f->kind != FRAME_PAREN && f->kind != FRAME_REF)
             continue;
         diag_label(d, parse_span(p, f->open, f->open + 1), "is this closed?");
+        diag_help(d, "the value ends at its `;`: close each bracket before it");
         p->doubted = f->open + 1;
         return;
     }
@@ -65,6 +66,11 @@ static bool inside_own_value(Parser *p, Token t, const Symbol *s)
                           "`%%%s` is not bound yet: this is still inside its value", s->name->text);
     diag_label(d, var->base.span, "bound here");
     label_unclosed(p, d, i, i > 0 ? p->frames.at[i - 1].lets : 0);
+    if (!d->helps)
+        diag_help(d,
+                  "take another name for the new value; a function alone may use its own: "
+                  "`let %%%s = fn (…) { … };`",
+                  s->name->text);
     return true;
 }
 
@@ -91,10 +97,16 @@ static void undefined_local(Parser *p, Token t, Symbol *s)
     else if (parse_peek(p).kind == TOKEN_COLON) {
         diag_help(d, "a function without a name is `fn (%%%s: …) { … }`", s->name->text);
         p->lambda = true;
-    } else if (s->ended_in == p->definition)
+    } else if (s->ended_in == p->definition) {
         diag_label(d, s->ended->base.span, "this one is known only inside its block");
-    else if (text.len > 2)
+        diag_help(d, "bind it before the block, or let it be the block's value");
+    } else if (text.len > 2)
         suggest_local(p, d, parse_copy(p, text), '%');
+    if (!d->helps)
+        diag_help(d,
+                  p->inside ? "bind it by `let %%%s = …;`, or make it a parameter"
+                            : "bind it by `let %%%s = …;`",
+                  s->name->text);
 }
 
 /* A definition may be called anywhere, and the variables of a session come and go. */
@@ -149,6 +161,8 @@ static void undefined_graph(Parser *p, Token t, Str digits)
                           (int)digits.len, digits.ptr);
     diag_label(d, token_span(p, binding->graph), "bound here");
     label_unclosed(p, d, i, binding->lets);
+    if (!d->helps)
+        diag_help(d, "a value uses what was bound before it: take another number");
 }
 
 static bool graph(Parser *p)
@@ -213,6 +227,13 @@ static const char *known_behind(const Parser *p, const char *name)
     return NULL;
 }
 
+/* Habits are known by the last word of a name: `relay.var`, `np.array`. */
+static Str last_word(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return str_of(dot ? dot + 1 : name);
+}
+
 static bool undefined_name(Parser *p, Token t, Symbol *s)
 {
     take_value(p, p->poison, t, false);
@@ -224,6 +245,8 @@ static bool undefined_name(Parser *p, Token t, Symbol *s)
     const char *behind = known_behind(p, s->name->text);
     if (parse_at(p, TOKEN_COLON) && frame_top(p)->kind == FRAME_ARGS)
         diag_help(d, "an attribute is given by `=`: `%s=…`", s->name->text);
+    else if (parse_at(p, TOKEN_ASSIGN) && frame_top(p)->kind != FRAME_ARGS)
+        diag_help(d, "a variable is bound by `let %%%s = …;`", s->name->text);
     else if (behind)
         diag_help(d, "did you mean `%s`?", behind);
     else if (s->var)
@@ -231,9 +254,15 @@ static bool undefined_name(Parser *p, Token t, Symbol *s)
     else if (def || module_find(p->m, s->name))
         diag_help(d, "did you mean the function `@%s`?", s->name->text);
     else if (!hint_replaced(p, d, s->name) &&
-             !hint_habit(p, d, (Str){s->name->text, s->name->len}, "a value") &&
-             !hint_import(p, d, s->name))
+             !hint_habit(p, d, last_word(s->name->text), "a value") && !hint_import(p, d, s->name))
         suggest_name(p, d, s->name->text);
+    if (!d->helps && strchr(s->name->text, '.'))
+        diag_help(d, "Tab, or `:doc`, knows the operators by name, such as `add` and `nn.dense`");
+    else if (!d->helps && !d->labels && s->name->text[0] >= 'A' && s->name->text[0] <= 'Z')
+        diag_help(d, "a constructor is defined with its type: `type Name { %s }`", s->name->text);
+    else if (!d->helps && !d->labels)
+        diag_help(d, "a variable is written `%%%s`, a function `@%s`", last_word(s->name->text).ptr,
+                  last_word(s->name->text).ptr);
     return true;
 }
 
@@ -339,8 +368,7 @@ static bool condition(Parser *p)
     parse_advance(p);
     if (parse_at(p, TOKEN_LPAREN))
         return open_bracket(p, FRAME_COND, TOKEN_LPAREN, from);
-    Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, token_words(TOKEN_LPAREN));
-    diag_help(d, "a choice is `if (…) { … } else { … }`");
+    parse_expected(p, E0104_EXPECTED_TOKEN, "`(` of the condition");
     return false;
 }
 
@@ -362,6 +390,8 @@ static Symbol *binder(Parser *p, const char *wanted, Token *t)
         return symbol_get(p, token_name(p, *t));
     }
     Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, wanted);
+    if (d && !d->helps && !parse_at(p, TOKEN_IDENT))
+        diag_help(d, "variables are written `%%x`, and their types behind them: `%%x: int32`");
     if (!parse_at(p, TOKEN_IDENT))
         return NULL;
     Str text = token_text(p, *t);
@@ -406,8 +436,10 @@ static bool parameters(Parser *p, FunctionHead *head)
 {
     Vec(Var *) params = {0};
     uint32_t open = p->tok.from, undo = (uint32_t)p->undo.n;
-    if (!parse_expect(p, TOKEN_LPAREN))
+    if (!parse_take(p, TOKEN_LPAREN)) {
+        parse_expected(p, E0104_EXPECTED_TOKEN, "`(` of the parameters");
         return false;
+    }
     bool more = !parse_at(p, TOKEN_RPAREN);
     while (more && !parse_at_attr(p)) {
         Var *var = parameter(p);
@@ -418,6 +450,7 @@ static bool parameters(Parser *p, FunctionHead *head)
             Diag *d = parse_error(p, E0113_DUPLICATE, var->base.span,
                                   "parameter `%%%s` is given twice", s->name->text);
             diag_label(d, s->var->base.span, "first here");
+            diag_help(d, "give one of them another name");
         }
         scope_bind(p, s, var);
         vec_push(&params, &p->scratch, var);
@@ -457,29 +490,73 @@ static bool function(Parser *p)
     return true;
 }
 
-/* A list as the argument of an operator was meant for an attribute. */
-static void hint_list(Diag *d, const Frame *f)
+static bool takes_list(AttrType type)
 {
+    return type == ATTR_TYPE_INTS || type == ATTR_TYPE_INT_OR_INTS || type == ATTR_TYPE_INT_LISTS;
+}
+
+static bool takes_string(AttrType type)
+{
+    return type == ATTR_TYPE_STRING || type == ATTR_TYPE_DTYPE;
+}
+
+/* A list or a string as the argument of an operator was meant for an attribute: the first that takes one. */
+static bool hint_attribute(Parser *p, Diag *d, bool (*takes)(AttrType type), const char *value)
+{
+    const Frame *f = frame_top(p);
     const OpRef *op = f->kind == FRAME_ARGS ? expr_as_op(f->left.e) : NULL;
     for (const OpAttr *field = op ? op->op->attrs : NULL; field && field->name; field++)
-        if (field->type == ATTR_TYPE_INTS || field->type == ATTR_TYPE_INT_OR_INTS ||
-            field->type == ATTR_TYPE_INT_LISTS) {
-            diag_help(d, "attributes are given by name: `%s=[…]`", field->name);
-            return;
+        if (takes(field->type)) {
+            diag_help(d, "attributes are given by name: `%s=%s`", field->name, value);
+            return true;
         }
+    return false;
+}
+
+static void hint_list(Parser *p, Diag *d)
+{
     static const char words[] =
         "a list is `Cons(1, Cons(2, Nil))`, a tensor `stack((1, 2), axis=0)`";
-    diag_help(d, "brackets are for attributes and types; %s", words);
+    const Frame *f = frame_top(p);
+    const OpRef *op = f->kind == FRAME_ARGS ? expr_as_op(f->left.e) : NULL;
+    if (op && op->op->args[0].name && strstr(op->op->args[0].doc, "tuple"))
+        diag_help(d, "the tensors stand in a tuple: `%s((%%x, %%y), …)`", op->op->name);
+    else if (!hint_attribute(p, d, takes_list, "[…]"))
+        diag_help(d, "brackets are for attributes and types; %s", words);
+}
+
+static void hint_string(Parser *p, Diag *d)
+{
+    if (!hint_attribute(p, d, takes_string, parse_copy(p, token_text(p, p->tok))))
+        diag_help(d, "strings are values of attributes only");
+}
+
+/* What an unknown function takes is not known either: a list or a string may be meant for one. */
+static bool given_to_unknown(Parser *p)
+{
+    const Frame *f = frame_top(p);
+    bool unknown = f->kind == FRAME_ARGS && f->left.e == p->poison && p->errors > 0 &&
+                   (parse_at(p, TOKEN_LBRACKET) || parse_at(p, TOKEN_STRING));
+    p->errors += unknown;
+    return unknown;
 }
 
 static bool no_operand(Parser *p)
 {
+    if (given_to_unknown(p))
+        return false;
     Diag *d = parse_expected(p, E0105_EXPECTED_EXPRESSION, "an expression");
     p->nested |= parse_at(p, TOKEN_DEF);
     if (parse_at(p, TOKEN_LBRACKET))
-        hint_list(d, frame_top(p));
-    if (!parse_at(p, TOKEN_RBRACE) || p->last_to == 0 || p->lx.text[p->last_to - 1] != ';')
+        hint_list(p, d);
+    else if (parse_at(p, TOKEN_STRING))
+        hint_string(p, d);
+    if (!parse_at(p, TOKEN_RBRACE) || p->last_to == 0 || p->lx.text[p->last_to - 1] != ';') {
+        if (d && !d->helps)
+            diag_help(d, "such as `1f`, `%%x`, `add(%%x, 1f)`, `(%%x, %%y)`, `if (…) { … } else "
+                         "{ … }`, `fn (%%x: int32) { … }`");
         return false;
+    }
     bool binds = p->lets.n > frame_top(p)->lets && vec_last(&p->lets).var->name->len > 0;
     diag_help(d, binds ? "behind a `let` stands an expression, the value of the block"
                        : "the last expression of a block is its value and has no `;` behind it");

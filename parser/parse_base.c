@@ -275,6 +275,22 @@ static void label_comment(Parser *p, Diag *d, uint32_t open, char close)
     }
 }
 
+static void help_close(Parser *p, Diag *d, char open, bool list)
+{
+    char close = open == '(' ? ')' : open == '[' ? ']' : '}';
+    bool closes =
+        parse_at(p, TOKEN_RPAREN) || parse_at(p, TOKEN_RBRACE) || parse_at(p, TOKEN_RBRACKET);
+    if (closes)
+        diag_help(d, "`%c` is closed by `%c`: is one missing, or `%c` one too many?", open, close,
+                  p->lx.text[p->tok.from]);
+    else if (parse_at(p, TOKEN_END) || parse_at_definition(p))
+        diag_help(d, "each `%c` needs its own `%c`", open, close);
+    else if (list)
+        diag_help(d, "what stands in a list is separated by commas");
+    else
+        diag_help(d, "between two expressions stands an operator, or a `;`");
+}
+
 static bool missing_close(Parser *p, const char *wanted, uint32_t open)
 {
     if (p->doubted == open + 1 && (parse_at(p, TOKEN_RBRACE) || parse_at(p, TOKEN_END))) {
@@ -285,6 +301,8 @@ static bool missing_close(Parser *p, const char *wanted, uint32_t open)
     diag_label(d, parse_span(p, open, open + 1), "opened here");
     if (d && parse_at(p, TOKEN_END))
         label_comment(p, d, open, wanted[strlen(wanted) - 2]);
+    if (d && !d->helps)
+        help_close(p, d, p->lx.text[open], *wanted && wanted[1] == ',');
     return false;
 }
 

@@ -35,6 +35,80 @@ static void command(Parser *p, CellItem *out)
     p->tok.from = p->tok.to = stop;
 }
 
+/* ---- what other consoles take for a command ------------------------------------------------------------------------------- */
+
+static bool in_name(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           strchr("_./", c) != NULL;
+}
+
+/* The name at the beginning of what is left, taken from it with the blanks behind; empty where none is. */
+static Str take_name(Str *left)
+{
+    size_t n = left->len > 0 && strchr("@%:", left->ptr[0]) ? 1 : 0;
+    while (n < left->len && left->ptr[n] && in_name(left->ptr[n]))
+        n++;
+    Str name = {left->ptr, n};
+    while (n < left->len && (left->ptr[n] == ' ' || left->ptr[n] == '\t'))
+        n++;
+    *left = (Str){left->ptr + n, left->len - n};
+    return name;
+}
+
+static bool take_marks(Str *left)
+{
+    size_t n = 0;
+    while (n < left->len && (left->ptr[n] == '?' || left->ptr[n] == ' '))
+        n++;
+    bool any = n > 0 && left->ptr[0] == '?';
+    *left = (Str){left->ptr + n, left->len - n};
+    return any;
+}
+
+/* The words that leave, or ask for help, as long as no constructor has the name: `quit`, `exit()`. */
+static const char *spoken_word(Parser *p, Str word)
+{
+    static const char *const words[][2] = {{"help", "help"}, {"quit", "quit"}, {"exit", "quit"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (str_is(word, words[i][0]) && !symbol_con(p, symbol_get(p, word)))
+            return words[i][1];
+    return NULL;
+}
+
+/* A line `?`, `nn.dense?`, `?nn.dense`, `help(nn.dense)` or `quit` is the command that it stands for; false for any other. */
+static bool spoken(Parser *p, CellItem *out)
+{
+    const char *at = p->lx.text + p->tok.from;
+    size_t most = p->lx.end - p->tok.from;
+    const char *end = memchr(at, '\n', most);
+    Str left = {at, end ? (size_t)(end - at) : most};
+    while (left.len > 0 && strchr(" \t\r;", left.ptr[left.len - 1]))
+        left.len--;
+    uint32_t to = p->tok.from + (uint32_t)left.len;
+    bool asked = take_marks(&left);
+    Str name = take_name(&left);
+    const char *word = asked ? NULL : spoken_word(p, name);
+    if (word && left.len >= 2 && left.ptr[0] == '(' && left.ptr[left.len - 1] == ')') {
+        left = (Str){left.ptr + 1, left.len - 2};
+        name = take_name(&left);
+        asked = name.len > 0 && str_is(str_of(word), "help");
+    } else if (word) {
+        name.len = 0;
+    } else {
+        asked |= take_marks(&left) && !str_is(name, "match");
+    }
+    if (left.len > 0 || (!asked && (!word || name.len > 0)))
+        return false;
+    uint32_t from = (uint32_t)(name.ptr - p->lx.text);
+    out->kind = CELL_COMMAND;
+    out->command = str_of(name.len > 0 ? "doc" : word ? word : "help");
+    out->args = parse_span(p, from, from + (uint32_t)name.len);
+    out->span = parse_span(p, p->tok.from, to);
+    p->last_to = p->lx.at = p->tok.from = p->tok.to = to;
+    return true;
+}
+
 /* An item ends at a `;`, at a new line, or at the end. */
 static bool item_end(Parser *p)
 {
@@ -109,6 +183,8 @@ static void item(Parser *p, CellItem *out)
     out->span = token_span(p, p->tok);
     if (parse_at(p, TOKEN_END)) {
         out->kind = CELL_END;
+    } else if (spoken(p, out)) {
+        return;
     } else if (parse_at(p, TOKEN_COLON)) {
         command(p, out);
         return;

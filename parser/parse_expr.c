@@ -195,8 +195,10 @@ static bool branch_open(Parser *p, FrameKind kind)
     Frame *f = frame_top(p);
     f->kind = FRAME_ELSE_IF;
     f->open = p->tok.from;
-    if (!parse_expect(p, TOKEN_LBRACE))
+    if (!parse_take(p, TOKEN_LBRACE)) {
+        parse_expected(p, E0104_EXPECTED_TOKEN, "`{` of a branch");
         return false;
+    }
     f->kind = (uint8_t)kind;
     p->state = STATE_STATEMENT;
     return true;
@@ -342,6 +344,8 @@ static bool missing_semicolon(Parser *p)
     Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, token_words(TOKEN_SEMICOLON));
     if (parse_line_before(p))
         diag_label(d, parse_span(p, p->last_to, p->last_to), "the `;` is missing here");
+    if (d && !d->helps)
+        diag_help(d, "a binding ends with `;`, and the last expression of a block has none");
     return new_statement(p);
 }
 

@@ -41,7 +41,7 @@ void hint_token(const Parser *p, Diag *d, const char *wanted)
                   (int)text.len - 1, text.ptr + 1);
     else if (parse_at(p, TOKEN_NUMBER))
         hint_habit(p, d, str_of("0"), wanted);
-    else if (parse_at(p, TOKEN_STRING))
+    else if (parse_at(p, TOKEN_STRING) && strcmp(wanted, "an expression") != 0)
         hint_habit(p, d, str_of("\""), wanted);
     else if (parse_at(p, TOKEN_COLON) && p->lx.text[p->tok.to] == '=')
         hint_habit(p, d, str_of(":="), wanted);

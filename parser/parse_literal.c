@@ -196,7 +196,7 @@ bool parse_index(Parser *p, int64_t *out, uint32_t *to)
         if (parse_at(p, TOKEN_IDENT) && symbol_op(p, symbol_get(p, text)))
             diag_help(d, "an operator stands before its arguments: `%.*s(…)`", (int)text.len,
                       text.ptr);
-        else
+        else if (d && !d->helps)
             diag_help(d, "fields of a tuple count from 0: `.0`, `.1`");
         return false;
     }

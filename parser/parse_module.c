@@ -100,6 +100,7 @@ static void report_twice(Parser *p, Span span, const char *what, const char *nam
     Diag *d = parse_error(p, E0113_DUPLICATE, span, "%s `%s` is defined twice", what, name);
     if (first.source)
         diag_label(d, first, "first here");
+    diag_help(d, "give one of them another name");
 }
 
 /* type NAME [ "[" names "]" ] */
@@ -160,12 +161,15 @@ static void declare_constructors(Parser *p, Declared *one)
 {
     jump(p, one->range, one->body);
     uint32_t undo = (uint32_t)p->undo.n, open = p->tok.from;
-    if (!parse_at(p, TOKEN_LBRACE)) {
+    if (!parse_at(p, TOKEN_LBRACE) && !parse_at(p, TOKEN_ASSIGN)) {
         one->end = p->tok.from;
         module_define_type(p->m, one->def);
         return;
     }
-    if (one->is_extern)
+    bool ok = parse_at(p, TOKEN_LBRACE);
+    if (!ok)
+        parse_expected(p, E0104_EXPECTED_TOKEN, "constructors in braces, or the end of the type");
+    else if (one->is_extern)
         parse_error(p, E0119_EXTERN_CONSTRUCTORS, token_span(p, p->tok),
                     "the extern type `%s` cannot have constructors", one->def->name->text);
     parse_advance(p);
@@ -173,14 +177,16 @@ static void declare_constructors(Parser *p, Declared *one)
         const Name *name = one->def->params[i]->name;
         scope_bind_type(p, symbol_of(p, name), one->def->params[i]);
     }
-    bool more = !parse_at(p, TOKEN_RBRACE), ok = true;
+    bool more = !parse_at(p, TOKEN_RBRACE);
     while (more && ok)
         ok = declare_constructor(p, one->def) && parse_separator(p, TOKEN_RBRACE, open, &more);
     scope_leave(p, undo);
     p->import_missing |= !ok;
     one->def->broken = !ok;
+    p->skipping = !ok;
     while (!ok && !parse_at(p, TOKEN_RBRACE) && !parse_at(p, TOKEN_END) && !parse_at_definition(p))
         parse_advance(p);
+    p->skipping = false;
     one->end = p->tok.kind == TOKEN_RBRACE ? p->tok.to : p->tok.from;
     module_define_type(p->m, one->def);
 }
@@ -287,6 +293,7 @@ static void function_definition(Parser *p)
     if (!parse_at(p, TOKEN_GLOBAL)) {
         Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "a global name such as `@main`");
         if (!parse_at(p, TOKEN_IDENT)) {
+            diag_help(d, "a function of the program is `def @name(…) { … }`");
             p->m->gaps = true;
             skip_to_definition(p);
             return;

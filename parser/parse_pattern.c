@@ -60,6 +60,8 @@ static void unknown_constructor(Parser *p, Token t, Symbol *s)
     bool habit = hint_habit(p, d, (Str){s->name->text, s->name->len}, "a pattern");
     if (!habit && s->name->text[0] >= 'a' && s->name->text[0] <= 'z')
         diag_help(d, "a variable is written `%%%s`", s->name->text);
+    else if (!d->helps && !d->labels)
+        diag_help(d, "a pattern is a constructor of the type that is matched, `_` or a variable");
 }
 
 static Pattern *con_pattern(Parser *p)

@@ -92,8 +92,9 @@ static bool extent(Parser *p, Dim *out)
     Value v = parse_number(p);
     *out = value_as_int(v);
     if (!dtype_is_int(v.dtype) || *out < 0) {
-        parse_error(p, E0103_NUMBER_RANGE, token_span(p, t),
-                    "an extent is a whole number, 0 or more");
+        Diag *d = parse_error(p, E0103_NUMBER_RANGE, token_span(p, t),
+                              "an extent is a whole number, 0 or more");
+        diag_help(d, "an extent that is known only when the program runs is `?`");
         *out = 0;
     }
     return true;
@@ -155,6 +156,12 @@ static const Type *tensor_type(Parser *p)
     return ok ? type_tensor(p->cx, dtype, (uint32_t)p->dims.n, p->dims.at) : type_poison(p->cx);
 }
 
+static void help_types(Diag *d)
+{
+    diag_help(d, "types are such as `int32`, `Tensor[(2, 3), float32]`, `(int32, bool)`, "
+                 "`fn (int32) -> int32`, or defined by `type Name { … }`");
+}
+
 static void collect_types(const char **names, size_t *n, size_t most, const Module *m)
 {
     for (size_t i = 0; m && i < m->types.n && *n < most; i++)
@@ -193,6 +200,8 @@ static const Type *unknown_type(Parser *p, Token t, Symbol *s)
             s->name->text, s->name->text);
     else if (!hint_habit(p, d, name, "a type") && !hint_import(p, d, s->name))
         diag_suggest(d, s->name->text, n, names);
+    if (!d->helps)
+        help_types(d);
     return type_poison(p->cx);
 }
 
@@ -338,7 +347,9 @@ static const Type *one_type(Parser *p)
     case TOKEN_META: return hole(p);
     default: break;
     }
-    parse_expected(p, E0106_EXPECTED_TYPE, "a type");
+    Diag *d = parse_expected(p, E0106_EXPECTED_TYPE, "a type");
+    if (d && !d->helps)
+        help_types(d);
     return NULL;
 }
 

@@ -34,7 +34,8 @@ bool command_need(CommandCall *c, const char *what)
 {
     if (c->text.len)
         return true;
-    diag_error(c->s->cx.diags, E0402_USAGE, c->args, "%s is missing", what);
+    Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args, "%s is missing", what);
+    diag_help(d, "write `:%s %s`", c->row->name, c->row->args);
     return false;
 }
 
@@ -141,6 +142,7 @@ void command_run(RelaySession *s, const CellItem *item)
     for (size_t i = 0; i < N_ROWS; i++) {
         names[i] = rows[i].name;
         if (str_is(item->command, names[i])) {
+            c.row = &rows[i];
             functions[i](&c);
             return;
         }

@@ -9,6 +9,7 @@ typedef struct CommandCall {
     RelaySession *s;
     Span args;
     Str text;
+    const RelayCommand *row;
 } CommandCall;
 
 #define COMMAND(name, args, doc, fn) void fn(CommandCall *c);

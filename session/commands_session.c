@@ -290,11 +290,13 @@ void command_engine(CommandCall *c)
 {
     static const char *const names[] = {"interp", "jit", "gpu"};
     char *name = command_rest(c);
-    if (name && *name && !engine_parse(name, &c->s->engine)) {
+    Engine wanted = c->s->engine;
+    if (name && *name && !engine_parse(name, &wanted)) {
         Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is no engine `%s`", name);
         diag_help(d, "there are interp, jit and gpu");
-    } else {
-        emit_printf(c->s, RELAY_OUTPUT_DISPLAY, "cells run on: %s", names[c->s->engine]);
+    } else if (engine_ready(c->s, wanted, c->args)) {
+        c->s->engine = wanted;
+        emit_printf(c->s, RELAY_OUTPUT_DISPLAY, "cells run on: %s", names[wanted]);
     }
     free(name);
 }

@@ -74,10 +74,12 @@ static bool jit_prepare(RelaySession *s, Module *env, const Name *name, Span spa
     return ok;
 }
 
-static bool no_gpu(RelaySession *s)
+bool engine_ready(RelaySession *s, Engine engine, Span asked)
 {
-    Diag *d = diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "this build runs nothing on a GPU");
-    diag_help(d, "`--exec jit` compiles for the processor");
+    if (engine != ENGINE_GPU)
+        return true;
+    Diag *d = diag_error(s->cx.diags, E0404_LIBRARY, asked, "this build runs nothing on a GPU");
+    diag_help(d, "`:engine jit` (or `--exec jit`) compiles for the processor");
     return false;
 }
 
@@ -86,8 +88,8 @@ bool engine_pick(RelaySession *s, Engine *engine, Module *env, const Name *name)
     const Def *def = module_find(env, name);
     if (ptrmap_has(&s->failed_names, name))
         return false;
-    if (*engine == ENGINE_GPU)
-        return no_gpu(s);
+    if (!engine_ready(s, *engine, (Span){0}))
+        return false;
     if (*engine == ENGINE_JIT && !jit_prepare(s, env, name, def ? def->span : (Span){0}))
         *engine = ENGINE_INTERP;
     return session_status(s) == RELAY_OK;
@@ -206,7 +208,7 @@ Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Exp
 {
     if (session_uses_failed(s, e))
         return value_none();
-    if (engine == ENGINE_GPU && !no_gpu(s))
+    if (!engine_ready(s, engine, (Span){0}))
         return value_none();
     if (stops_any(s))
         return stops_eval(s, env, keep, e);

@@ -143,10 +143,21 @@ static Module *import_file(RelaySession *s, char *name, char *path, Span span)
 
 static void report_missing(RelaySession *s, Str path, Span span)
 {
+    enum { MOST = 16 };
     Diag *d = diag_error(s->cx.diags, E0120_IMPORT, span, "there is no file or library `%.*s`",
                          (int)path.len, path.ptr);
-    for (const PreludeFile *f = prelude_files; f->name; f++)
-        diag_note(d, "there is a library `%s`", f->name);
+    const char *names[MOST];
+    size_t n = 0;
+    Buf b = {0};
+    for (const PreludeFile *f = prelude_files; f->name && n < MOST; f++) {
+        buf_printf(&b, "%s`%s`", n ? ", " : "", f->name);
+        names[n++] = f->name;
+    }
+    char *wanted = strndup(path.ptr, path.len);
+    diag_suggest(d, wanted ? wanted : "", n, names);
+    diag_help(d, "a path counts from the file that imports; the libraries are %s", buf_text(&b));
+    free(wanted);
+    buf_deinit(&b);
 }
 
 Module *session_import(void *session, Str path, Span span)

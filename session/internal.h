@@ -159,6 +159,8 @@ bool display_text(RelaySession *s, Value v, Span span);
 bool session_jit(RelaySession *s);
 /* Parses "interp", "jit", "gpu"; false when it is none of them. */
 bool engine_parse(const char *text, Engine *out);
+/* False, with a diagnostic at `asked`, for an engine that nothing runs on here. */
+bool engine_ready(RelaySession *s, Engine engine, Span asked);
 /* Whether an expression or definition uses a variable or definition that failed: that was reported, and nothing is run or said. */
 bool session_uses_failed(const RelaySession *s, const Expr *e);
 /* Runs a checked expression; what the JIT cannot compile the evaluator runs, with a warning. NONE after a diagnostic. */

@@ -32,7 +32,7 @@ static void set_depth(RelaySession *s, double calls)
 
 static void set_output(RelaySession *s, double elements)
 {
-    s->output_most = (int64_t)elements;
+    s->output_most = elements > 0 ? (int64_t)elements : INT64_MAX;
 }
 
 static void show_time(const RelaySession *s, Buf *b)
@@ -59,8 +59,11 @@ static void show_depth(const RelaySession *s, Buf *b)
 
 static void show_output(const RelaySession *s, Buf *b)
 {
-    buf_printf(b, "%lld elements of a value",
-               (long long)(s->output_most ? s->output_most : SHOW_MOST));
+    if (s->output_most == INT64_MAX)
+        buf_str(b, "all elements of a value");
+    else
+        buf_printf(b, "%lld elements of a value",
+                   (long long)(s->output_most ? s->output_most : SHOW_MOST));
 }
 
 static const struct LimitRow {

@@ -249,14 +249,20 @@ static Tensor *own_input(TeRun *run, const TensorView *v, int id)
     return t;
 }
 
+void te_fault(Diags *diags, Span span, const char *fault)
+{
+    bool zero = strstr(fault, "zero") != NULL;
+    Diag *d =
+        diag_error(diags, zero ? E0302_DIVIDE_BY_ZERO : E0307_RUNTIME_VALUE, span, "%s", fault);
+    diag_help(d, zero ? "ask first: `if (… == 0) { … } else { … }`" : "counts are 0 or more");
+}
+
 static void report_fault(TeRun *run)
 {
     const char *fault = atomic_load(&run->fault);
     if (!fault)
         return;
-    bool zero = strstr(fault, "zero") != NULL;
-    diag_error(run->cx->diags, zero ? E0302_DIVIDE_BY_ZERO : E0307_RUNTIME_VALUE, run->span, "%s",
-               fault);
+    te_fault(run->cx->diags, run->span, fault);
 }
 
 static bool run_program(TeRun *run, const TensorView *inputs)

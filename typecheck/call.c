@@ -2,6 +2,7 @@
 #include "typecheck/internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* How messages speak of the callee, and where it is defined. */
 typedef struct Callee {
@@ -41,6 +42,45 @@ static const char *callee_text(Checker *ck, const Call *call, const char *before
     return text;
 }
 
+/* `concatenate(%x, %y)`: what follows was meant for the tuple that the one argument is. */
+static bool takes_tuple(const Op *op)
+{
+    return op->args[0].name && !op->args[1].name && strcmp(op->args[0].name, "data") == 0 &&
+           strstr(op->args[0].doc, "tuple");
+}
+
+static void help_operator_arity(Diag *d, const Call *call, const Op *op)
+{
+    uint32_t needed = (uint32_t)op_arity(op);
+    Buf b = {0};
+    if (call->args.n > needed && takes_tuple(op)) {
+        diag_help(d, "`%s` takes one tuple: write `%s((…, …))`", op->name, op->name);
+        return;
+    }
+    if (call->args.n > needed && op->attrs && op->attrs->name) {
+        diag_help(d, "attributes are given by name: `%s=…`", op->attrs->name);
+        return;
+    }
+    for (uint32_t i = 0; i < needed; i++)
+        buf_printf(&b, "%s%%%s", i ? ", " : "", op->args[i].name);
+    diag_help(d, "write `%s(%s%s)`", op->name, buf_text(&b),
+              op->attrs && op->attrs->name ? ", …" : "");
+    buf_deinit(&b);
+}
+
+static void help_arity(Checker *ck, Diag *d, const Call *call, uint32_t needed)
+{
+    const ConRef *con = expr_as_con(call->callee);
+    const Type *only = call->args.n == 1 ? type_find(call->args.at[0]->type) : NULL;
+    if (only && only->kind == TYPE_TUPLE && only->n == needed)
+        diag_help(d, "a tuple is one argument: give its fields one by one, `%%t.0` and so on");
+    else if (con && needed == 0)
+        diag_help(d, "`%s` has no fields and stands alone", con->con->name->text);
+    else if (call->callee->type)
+        diag_help(d, "its type is `%s`",
+                  type_str(ck->cx, type_resolve(ck->cx, call->callee->type)));
+}
+
 static void wrong_arity(Checker *ck, const Call *call, uint32_t needed)
 {
     Diag *d =
@@ -56,6 +96,10 @@ static void wrong_arity(Checker *ck, const Call *call, uint32_t needed)
     Span defined = callee_of(ck, call).defined;
     if (!span_is_none(defined))
         diag_label(d, defined, "defined here");
+    if (op)
+        help_operator_arity(d, call, op);
+    else
+        help_arity(ck, d, call, needed);
 }
 
 /* ---- operators ----------------------------------------------------------------------------------------------------------- */
@@ -107,9 +151,11 @@ static void wrong_argument(Checker *ck, Call *call, uint32_t i, const Type *need
         diag_label(d, where, "this is `%s`", type_str(ck->cx, type_resolve(ck->cx, found)));
     else if (!span_is_none(defined))
         diag_label(d, defined, "defined here");
-    if (!shared && needed->kind == TYPE_HOLE && expr_as_var(call->callee))
-        diag_help(d, "a parameter without a type has one type for all calls; "
-                     "`fn [A](%%x: A) -> A { … }` takes any");
+    if (shared || needed->kind != TYPE_HOLE || !expr_as_var(call->callee))
+        return;
+    d->helps = NULL; /* what follows is the cause */
+    diag_help(d, "a parameter without a type has one type for all calls; "
+                 "`fn [A](%%x: A) -> A { … }` takes any");
 }
 
 /* Unifies the arguments with the parameters; what is known of an argument stays as precise as it is. False after a diagnostic. */
@@ -245,5 +291,13 @@ const Type *infer_call(Checker *ck, Call *call)
     Diag *d = diag_error(ck->cx->diags, E0205_NOT_A_FUNCTION, call->base.span,
                          "`%s` cannot be called", type_str(ck->cx, type_resolve(ck->cx, callee)));
     diag_label(d, ir_use_span(ck->home, &call->callee), "this is no function");
+    if (callee->kind == TYPE_TENSOR)
+        diag_help(d, "a product is written `… * (…)`, an element of a tensor `take(…, 0)`");
+    else if (callee->kind == TYPE_REF)
+        diag_help(d, "`ref_read(…)` gives what a reference holds");
+    else if (callee->kind == TYPE_TUPLE)
+        diag_help(d, "fields of a tuple are `.0`, `.1` and so on");
+    else
+        diag_help(d, "what is called is a function: `@f`, `%%f`, an operator or a constructor");
     return ck->cx->poison;
 }

@@ -47,6 +47,8 @@ static void unknown_global(Checker *ck, const GlobalVar *g)
     bool near = diag_suggest_as(d, "@", g->name->text, names.n, names.at);
     if (!near && ck->m->has_header && ck->m->imports.n == 0)
         diag_help(d, "the functions of the prelude need `import \"prelude.rly\"`");
+    else if (!near)
+        diag_help(d, "a function is defined by `def @%s(…) { … }`", g->name->text);
 }
 
 static const Type *type_of_global(Checker *ck, const GlobalVar *g)
@@ -178,15 +180,7 @@ static void if_cond(Checker *ck, If *e)
     Rule rule = {"a condition is a `bool`", {.span = e->base.span}, {.slot = &e->cond}};
     if (unify_by(ck, rule, boolean, e->cond->type, WIDEN_NONE))
         return;
-    Diag *d =
-        report_misfit(ck, ir_use_span(ck->home, &e->cond), "the condition", e->cond->type, boolean);
-    const Type *t = type_find(e->cond->type);
-    if (t->kind == TYPE_TENSOR && t->n > 0)
-        diag_help(d, "`all(…)` and `any(…)` make one bool of many; `where(…, …, …)` chooses for "
-                     "each element");
-    else if (t->kind == TYPE_TENSOR)
-        diag_help(d, "compare it with something: `%s`",
-                  dtype_is_float(t->dtype) ? "… != 0f" : "… != 0");
+    report_misfit(ck, ir_use_span(ck->home, &e->cond), "the condition", e->cond->type, boolean);
 }
 
 static const Type *finish_if(Checker *ck, If *e)
@@ -224,6 +218,7 @@ static const Type *content_of(Checker *ck, Expr *const *ref, Span span)
                          "only a reference can be read and written, not `%s`",
                          type_str(ck->cx, type_resolve(ck->cx, t)));
     diag_label(d, ir_use_span(ck->home, ref), "this is no reference");
+    diag_help(d, "`ref(…)` makes one: `let %%r = ref(1);`");
     return ck->cx->poison;
 }
 

@@ -190,6 +190,8 @@ const Type *unify_by(Checker *ck, Rule rule, const Type *a, const Type *b, Widen
 /* E0201 at the span for the last failure. `what` names what has type `found`: "the condition"; `needed` comes after "expected". */
 Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found,
                     const Type *needed);
+/* Names the constructors of the data type. */
+void help_constructors(Diag *d, const TypeDef *def);
 /* A polymorphic function type with holes for its parameters, which `holes` (room for n_params, may be NULL) receives; other types as
  * they are. */
 const Type *instantiate(Checker *ck, const Type *f, HoleInfo info, const Type **holes);

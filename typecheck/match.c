@@ -37,6 +37,20 @@ static void type_pattern_var(Checker *ck, Var *v, const Type *t)
         set_type(ck, &v->base, both ? both : declared);
 }
 
+static void foreign_constructor(Checker *ck, const Pattern *p, const Constructor *con,
+                                const Type *matched)
+{
+    Diag *d = diag_error(ck->cx->diags, E0201_MISMATCH, p->span,
+                         "`%s` belongs to `%s`, but what is matched is `%s`", con->name->text,
+                         con->type->name->text, type_str(ck->cx, type_resolve(ck->cx, matched)));
+    if (matched->kind == TYPE_ADT)
+        help_constructors(d, matched->def);
+    else if (matched->kind == TYPE_REF)
+        diag_help(d, "`ref_read(…)` gives what a reference holds");
+    else
+        diag_help(d, "`match` takes data types and tuples apart; `if (… == …)` compares numbers");
+}
+
 /* False after a diagnostic. */
 static bool type_con_pattern(Checker *ck, const Pattern *p, const Type *t, Facings *todo)
 {
@@ -51,14 +65,13 @@ static bool type_con_pattern(Checker *ck, const Pattern *p, const Type *t, Facin
     }
     bool ok = adt->kind == TYPE_POISON || (adt->kind == TYPE_ADT && adt->def == con->type);
     if (!ok)
-        diag_error(ck->cx->diags, E0201_MISMATCH, p->span,
-                   "`%s` belongs to `%s`, but what is matched is `%s`", con->name->text,
-                   con->type->name->text, type_str(ck->cx, type_resolve(ck->cx, adt)));
+        foreign_constructor(ck, p, con, adt);
     if (ok && p->n != con->n) {
         Diag *d = diag_error(ck->cx->diags, E0210_PATTERN_ARITY, p->span,
                              "`%s` has %u field%s, the pattern %u", con->name->text, con->n,
                              con->n == 1 ? "" : "s", p->n);
         diag_label(d, con->span, "defined here");
+        diag_help(d, "a pattern names each field, and `_` is for one that is not needed");
         ok = false;
     }
     if (!ok || adt->kind == TYPE_POISON) {
@@ -92,13 +105,17 @@ static bool type_tuple_pattern(Checker *ck, const Pattern *p, const Type *t, Fac
     push_fields(ck, todo, p, 0, NULL);
     if (tuple->kind == TYPE_POISON)
         return true;
-    if (tuple->kind == TYPE_TUPLE)
-        diag_error(ck->cx->diags, E0210_PATTERN_ARITY, p->span,
-                   "the tuple has %u field%s, the pattern %u", tuple->n, tuple->n == 1 ? "" : "s",
-                   p->n);
-    else
-        diag_error(ck->cx->diags, E0201_MISMATCH, p->span, "a tuple pattern cannot match `%s`",
-                   type_str(ck->cx, type_resolve(ck->cx, tuple)));
+    Diag *d;
+    if (tuple->kind == TYPE_TUPLE) {
+        d = diag_error(ck->cx->diags, E0210_PATTERN_ARITY, p->span,
+                       "the tuple has %u field%s, the pattern %u", tuple->n,
+                       tuple->n == 1 ? "" : "s", p->n);
+        diag_help(d, "a pattern names each field, and `_` is for one that is not needed");
+    } else {
+        d = diag_error(ck->cx->diags, E0201_MISMATCH, p->span, "a tuple pattern cannot match `%s`",
+                       type_str(ck->cx, type_resolve(ck->cx, tuple)));
+        diag_help(d, "a tuple pattern takes tuples apart; `%%x` is for any value");
+    }
     return false;
 }
 

@@ -172,6 +172,14 @@ static RelResult project(Checker *ck, Relation *r)
         Diag *d = diag_error(ck->cx->diags, E0206_NOT_A_TUPLE, r->span,
                              "a projection needs a tuple, not `%s`", type_str(ck->cx, tuple));
         diag_label(d, r->in_spans[0], "this is `%s`", type_str(ck->cx, tuple));
+        if (tuple->kind == TYPE_TENSOR)
+            diag_help(d, "an element of a tensor is `take(…, 0)`");
+        else if (tuple->kind == TYPE_REF)
+            diag_help(d, "`ref_read(…)` gives what a reference holds");
+        else if (tuple->kind == TYPE_FUNC)
+            diag_help(d, "is the function to be called? `(…(…)).%lld`", (long long)r->index);
+        else
+            diag_help(d, "`match (…) { … }` takes data apart");
     }
     relation_fail(ck, r);
     return REL_FAILED;

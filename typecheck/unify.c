@@ -448,6 +448,112 @@ static void explain_infinite(Checker *ck, Diag *d)
     diag_help(d, "is an argument missing, or one too many? a `type` of its own may contain itself");
 }
 
+static bool is_transpose(const Type *a, const Type *b)
+{
+    bool mirrored = a->n > 1 && a->n == b->n;
+    for (uint32_t i = 0; mirrored && i < a->n; i++)
+        mirrored = a->dims[i] >= 0 && a->dims[i] == b->dims[a->n - 1 - i];
+    return mirrored;
+}
+
+/* The elements of the shape; -1 when they are not known, or too many to be counted. */
+static int64_t elements_of(const Type *t)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < t->n && n >= 0; i++)
+        n = t->dims[i] < 0 || (t->dims[i] > 0 && n > INT64_MAX / t->dims[i]) ? -1 : n * t->dims[i];
+    return n;
+}
+
+static void help_shape(Diag *d, const Type *found, const Type *needed)
+{
+    int64_t n = elements_of(needed);
+    if (is_transpose(found, needed)) {
+        diag_help(d, "its transpose would fit: `transpose(…, axes=None)`");
+        return;
+    }
+    if (n < 0 || n != elements_of(found)) {
+        diag_help(d, "`?` in a declared shape is for any extent, and a type that is left out is "
+                     "inferred");
+        return;
+    }
+    Buf b = {0};
+    for (uint32_t i = 0; i < needed->n; i++)
+        buf_printf(&b, "%s%lld", i ? ", " : "", (long long)needed->dims[i]);
+    diag_help(d, "it has as many elements: `reshape(…, newshape=[%s])` would fit", buf_text(&b));
+    buf_deinit(&b);
+}
+
+void help_constructors(Diag *d, const TypeDef *def)
+{
+    Buf b = {0};
+    for (uint32_t i = 0; i < def->n_cons; i++)
+        buf_printf(&b, "%s`%s`", i ? ", " : "", def->cons[i]->name->text);
+    if (b.n)
+        diag_help(d, "the constructors of `%s` are %s", def->name->text, buf_text(&b));
+    buf_deinit(&b);
+}
+
+/* What makes a value of the type that was found one of the type that is needed. */
+static void help_value(Diag *d, const Type *found, const Type *needed)
+{
+    if (found->kind == TYPE_REF && type_equal(type_find(found->parts[0]), needed))
+        diag_help(d, "`ref_read(…)` gives what a reference holds");
+    else if (found->kind == TYPE_FUNC && type_equal(type_find(found->result), needed))
+        diag_help(d, "is the function to be called? `…(…)`");
+    else if (needed->kind == TYPE_REF && type_equal(type_find(needed->parts[0]), found))
+        diag_help(d, "`ref(…)` makes a reference to it");
+    else if (needed->kind == TYPE_TUPLE && needed->n == 0)
+        diag_help(d, "the value of a block is its last expression; `()` is the empty tuple");
+    else if (found->kind == TYPE_TUPLE && found->n == 0)
+        diag_help(d, "`()` is the empty tuple, as `ref_write(…, …)` gives it; the value of a block "
+                     "is its last expression");
+    else if (found->kind == TYPE_TUPLE && needed->kind != TYPE_TUPLE)
+        diag_help(d, "fields of a tuple are `.0`, `.1` and so on");
+    else if (needed->kind == TYPE_TUPLE)
+        diag_help(d, "a tuple is written `(…, …)`, one of a single field `(…,)`");
+    else if (found->kind == TYPE_ADT && needed->kind != TYPE_ADT)
+        diag_help(d, "`match (…) { … }` takes `%s` apart", found->def->name->text);
+    else if (needed->kind == TYPE_ADT && found->kind != TYPE_ADT)
+        help_constructors(d, needed->def);
+    else
+        diag_help(d, "`:why` and `:explain types` in a session show where a type comes from");
+}
+
+static void help_bool(Diag *d, const Type *found)
+{
+    if (found->n > 0)
+        diag_help(d, "`all(…)` and `any(…)` make one bool of many; `where(…, …, …)` chooses for "
+                     "each element");
+    else
+        diag_help(d, "compare it with something: `%s`",
+                  dtype_is_float(found->dtype) ? "… != 0f" : "… != 0");
+}
+
+/* The next step, where the misfit is one of whole types. */
+static void help_misfit(Checker *ck, Diag *d, const Type *found, const Type *needed)
+{
+    const Type *bool_type = type_bool(ck->cx);
+    if (d->helps || found->kind == TYPE_POISON)
+        return;
+    if (found->kind != TYPE_TENSOR || needed->kind != TYPE_TENSOR) {
+        help_value(d, found, needed);
+        return;
+    }
+    if (needed == bool_type) {
+        help_bool(d, found);
+        return;
+    }
+    if (!dtype_eq(found->dtype, needed->dtype)) {
+        if (found == bool_type)
+            diag_help(d, "a bool is no number: `where(…, 1, 0)` makes one of it");
+        else
+            rel_help_convert(ck->cx, d, side_span(ck, ck->rule.found), needed->dtype);
+        return;
+    }
+    help_shape(d, found, needed);
+}
+
 Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found, const Type *needed)
 {
     vec_push(&ck->blamed, &ck->scratch, found);
@@ -466,6 +572,7 @@ Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found,
     const Type *a = type_find(ck->misfit.a), *b = type_find(ck->misfit.b);
     note_misfit(ck, d, !((a == found && b == needed) || (a == needed && b == found)));
     blame_misfit(ck, d);
+    help_misfit(ck, d, type_find(found), type_find(needed));
     story_failed(ck, d);
     return d;
 }

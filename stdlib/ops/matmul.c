@@ -34,6 +34,9 @@ static RelResult contraction_error(Rel *r, const Type *a, int i, const Type *b, 
                   r->op->args[1].name, (long long)b->dims[j]);
     diag_note(d, "they are `%s` and `%s`", type_str(r->cx, a), type_str(r->cx, b));
     help_transposed(r, d, a->dims[i], b, j);
+    if (!d->helps)
+        diag_help(d, "a `%s` with %lld elements along axis %d would fit", r->op->args[1].name,
+                  (long long)a->dims[i], j);
     return REL_FAILED;
 }
 
@@ -97,8 +100,7 @@ RelResult rel_dense(Rel *r)
     if (units >= 0 && !dim_agrees(units, w->dims[0])) {
         Diag *d = rel_error(r, E0202_SHAPE, 1, "`units` is %lld, but `weight` has %lld rows",
                             (long long)units, (long long)w->dims[0]);
-        diag_help(
-            d, "the weight of `nn.dense` is (units, inputs); leave `units` out to take its rows");
+        diag_help(d, "the weight of `nn.dense` is (units, inputs); `units=None` takes its rows");
         return REL_FAILED;
     }
     Dim dims[TENSOR_RANK_MOST];

@@ -98,18 +98,6 @@ static const char *arg_name(const Rel *r, uint32_t i)
     return r->op->args[i].name;
 }
 
-/* The argument as it is written, when that is an integer. */
-static Str literal_text(const Rel *r, uint32_t i)
-{
-    Span span = r->in_spans ? r->in_spans[i] : (Span){0};
-    const Source *text = span.source ? sources_get(&r->cx->sources, span.source) : NULL;
-    Str s = {text ? text->text + span.from : "", span.to - span.from};
-    for (size_t k = 0; k < s.len; k++)
-        if (s.ptr[k] < '0' || s.ptr[k] > '9')
-            return (Str){"", 0};
-    return s;
-}
-
 /* Nothing is converted silently. The argument that loses least is to be converted to the other's type. */
 static void help_convert(const Rel *r, Diag *d, uint32_t i, DType a, uint32_t j, DType b)
 {
@@ -120,15 +108,8 @@ static void help_convert(const Rel *r, Diag *d, uint32_t i, DType a, uint32_t j,
     }
     bool second = dtype_is_float(a) || !dtype_is_float(b);
     DType to = second ? a : b;
-    Str number = literal_text(r, second ? j : i);
-    if (number.len && dtype_is_float(to) && to.code == DTYPE_CODE_FLOAT)
-        diag_help(d, "a number is written with its type: `%.*sf%s`", (int)number.len, number.ptr,
-                  to.bits == 32   ? ""
-                  : to.bits == 64 ? "64"
-                                  : "16");
-    else
-        diag_help(d, "there is no implicit conversion: write `cast(…, dtype=\"%s\")`",
-                  type_str(r->cx, type_scalar(r->cx, to)));
+    uint32_t arg = second ? j : i;
+    rel_help_convert(r->cx, d, r->in_spans ? r->in_spans[arg] : (Span){0}, to);
 }
 
 bool rel_dtypes_agree(Rel *r, uint32_t i, const Type *a, uint32_t j, const Type *b)
