@@ -9,8 +9,7 @@ static const CliOption options[] = {
      .key = "O",
      .arg = "N",
      .number = true,
-     .doc = "the level up to which passes run; without it, what PIPELINE names runs whatever its "
-            "level"},
+     .doc = "the level up to which passes run; not given: all that are named"},
     {.name = "disable", .arg = "A,B", .doc = "passes that do not run"},
     {.name = "require", .arg = "A,B", .doc = "passes that run at any level"},
     {.name = "config", .arg = "KEY=VALUE", .doc = "a setting of the pass context; may be repeated"},

@@ -22,8 +22,10 @@ typedef struct Cps {
     Vec(const Def *) todo;
     /* of the function at hand */
     const Type *answer;
-    PtrMap vars;
+    PtrMap
+        vars; /* Var -> what stands for it now: a variable, or the operator or constructor that it is another name for */
     PtrMap types;
+    PtrMap defs; /* data types that were looked at */
     Expr **hole;
     uint32_t nested;
 } Cps;
@@ -37,6 +39,42 @@ static const Type *cps_type(Cps *c, const Type *type);
 static const Type *arrow(Cps *c, const Type *from)
 {
     return type_func(c->make.cx, 0, NULL, 1, &from, c->answer);
+}
+
+/* Whether a data type has a function in a field, where its definition keeps it as it is. */
+static bool keeps_function(Cps *c, const Type *t)
+{
+    bool found = t->kind == TYPE_FUNC;
+    for (uint32_t i = 0; t->kind != TYPE_TENSOR && i < t->n; i++)
+        found |= keeps_function(c, t->parts[i]);
+    if (t->kind != TYPE_ADT || ptrmap_has(&c->defs, t->def))
+        return found;
+    ptrmap_put(&c->defs, t->def, c);
+    for (uint32_t i = 0; i < t->def->n_cons; i++)
+        for (uint32_t k = 0; k < t->def->cons[i]->n; k++)
+            found |= keeps_function(c, t->def->cons[i]->fields[k]);
+    return found;
+}
+
+static void look_at_fields(Cps *c, const TypeDef *def)
+{
+    bool found = false;
+    for (uint32_t i = 0; !ptrmap_has(&c->defs, def) && i < def->n_cons; i++)
+        for (uint32_t k = 0; k < def->cons[i]->n; k++)
+            found |= keeps_function(c, def->cons[i]->fields[k]);
+    ptrmap_put(&c->defs, def, c);
+    if (found)
+        diag_error(c->make.cx->diags, E0607_NOT_CPS, def->span,
+                   "`%s` holds functions that take no continuation", def->name->text);
+}
+
+/* An operator's own type, with its relation, has no other form. */
+static void look_at_operator(Cps *c, const Type *fn)
+{
+    const Op *op = fn->n_params ? fn->params[fn->n_params - 1]->op : NULL;
+    if (op)
+        diag_error(c->make.cx->diags, E0607_NOT_CPS, c->make.span,
+                   "`%s` is kept here as a function of arguments of any type", op->name);
 }
 
 /* Types do not nest deep. */
@@ -53,8 +91,12 @@ static const Type *cps_type(Cps *c, const Type *type)
     switch ((TypeKind)t->kind) {
     case TYPE_TUPLE: known = type_tuple(cx, t->n, parts); break;
     case TYPE_REF: known = type_ref(cx, parts[0]); break;
-    case TYPE_ADT: known = type_adt(cx, t->def, t->n, parts); break;
+    case TYPE_ADT:
+        look_at_fields(c, t->def);
+        known = type_adt(cx, t->def, t->n, parts);
+        break;
     case TYPE_FUNC:
+        look_at_operator(c, t);
         parts[t->n] = arrow(c, cps_type(c, t->result));
         known = type_func(cx, t->n_params, t->params, t->n + 1, parts, c->answer);
         break;
@@ -146,14 +188,62 @@ static Expr *cps_function(Cps *c, const Function *f, const TypeVarList *type_par
     return &now->base;
 }
 
+static bool is_row(const Expr *e)
+{
+    return e->kind == EXPR_OP || e->kind == EXPR_CON;
+}
+
+/* A call of an operator or constructor, which needs no continuation. */
+static Expr *call_row(Cps *c, Expr *callee, Span span, uint32_t n, Expr *const *args,
+                      const Attrs *attrs)
+{
+    const OpRef *op = expr_as_op(callee);
+    if (!op)
+        look_at_fields(c, expr_as_con(callee)->con->type);
+    if (op && op->op->attrs && !attrs)
+        attrs = attrs_check(c->make.cx, c->make.arena, op->op->name, op->op->attrs, NULL, span);
+    return expr_call(c->make.arena, span, callee, n, args, attrs);
+}
+
+/* fn (%arg, …, %k) { %k(callee(%arg, …)) } for an operator or a constructor that is used as a value. The types of an operator's
+ * arguments are those that are wanted where it stands. */
+static Expr *row_function(Cps *c, Expr *callee)
+{
+    Ctx *cx = c->make.cx;
+    const Constructor *con = expr_as_con(callee) ? expr_as_con(callee)->con : NULL;
+    uint32_t n = con ? con->n : (uint32_t)op_arity(expr_as_op(callee)->op);
+    uint32_t n_types = con ? con->type->n_params : 0;
+    Var **params = arena_alloc_must(c->make.scratch, n + 1, sizeof *params);
+    const TypeVar **vars = arena_alloc_must(c->make.arena, n_types + 1, sizeof *vars);
+    const Type **types = arena_alloc_must(c->make.scratch, n_types + 1, sizeof *types);
+    for (uint32_t i = 0; i < n_types; i++) {
+        vars[i] = typevar_new(cx, con->type->params[i]->name, callee->span);
+        types[i] = type_var(cx, vars[i]);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const Type *t =
+            con ? type_subst(cx, con->fields[i], n_types, con->type->params, types) : NULL;
+        params[i] = expr_var(c->make.arena, callee->span, ctx_name(cx, "arg"), t);
+    }
+    Span span = callee->span;
+    const Type *result = con ? arrow(c, type_adt(cx, con->type, n_types, types)) : NULL;
+    params[n] = expr_var(c->make.arena, span, ctx_name(cx, "k"), result);
+    Expr *value = call_row(c, callee, span, n, (Expr *const *)params, NULL);
+    Expr *body = expr_call(c->make.arena, span, &params[n]->base, 1, &value, NULL);
+    return &expr_function(c->make.arena, span, (TypeVarList){vars, n_types}, n + 1, params, NULL,
+                          c->answer, body)
+                ->base;
+}
+
 static Expr *convert_call(Cps *c, const Call *call)
 {
     Arena *arena = c->make.arena;
     uint32_t n = call->args.n;
     Expr **args = convert_all(c, &call->args, 1);
+    Expr *row = variable(c, call->callee);
     c->make.span = call->base.span;
-    if (call->callee->kind == EXPR_OP || call->callee->kind == EXPR_CON)
-        return push(c, expr_call(arena, call->base.span, call->callee, n, args, call->attrs));
+    if (is_row(row))
+        return push(c, call_row(c, row, call->base.span, n, args, call->attrs));
     Expr *callee = convert(c, call->callee), *arg, **rest;
     c->make.span = call->base.span;
     args[n] = &open_rest(c, &rest, &arg)->base;
@@ -252,7 +342,7 @@ static Expr *convert_value(Cps *c, const Expr *e)
 {
     Expr *same = (Expr *)(uintptr_t)e;
     switch ((ExprKind)e->kind) {
-    case EXPR_VAR: return variable(c, e);
+    case EXPR_VAR: same = variable(c, e); return is_row(same) ? row_function(c, same) : same;
     case EXPR_GLOBAL: return twin(c, e);
     case EXPR_CALL: return convert_call(c, expr_as_call(e));
     case EXPR_FUNCTION:
@@ -270,9 +360,9 @@ static Expr *convert_value(Cps *c, const Expr *e)
         Expr *tuple = convert(c, expr_as_tuple_get(e)->tuple);
         return expr_tuple_get(c->make.arena, e->span, tuple, expr_as_tuple_get(e)->index);
     }
-    case EXPR_CONSTANT:
     case EXPR_OP:
-    case EXPR_CON:
+    case EXPR_CON: return row_function(c, same);
+    case EXPR_CONSTANT:
     case EXPR_LET:
     case EXPR_KINDS: break;
     }
@@ -290,6 +380,13 @@ static Expr *convert(Cps *c, const Expr *e)
         return same;
     c->nested++;
     for (const Let *let = expr_as_let(e); let; let = expr_as_let(e)) {
+        Expr *row = variable(c, let->value);
+        if (is_row(row)) { /* each use has types of its own */
+            ptrmap_put(&c->vars, let->var, row);
+            e = let->body;
+            continue;
+        }
+        c->make.span = let->base.span;
         Var *var = new_var(c, let->var);
         Expr *value = convert(c, let->value);
         c->make.span = let->base.span;
@@ -373,7 +470,7 @@ static bool to_cps(PassRun *run, Module *old)
     }
     if (f)
         module_define(run->module, def->name, f, def->span, run->module);
-    PtrMap *maps[] = {&c.twins, &c.vars, &c.types};
+    PtrMap *maps[] = {&c.twins, &c.vars, &c.types, &c.defs};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ptrmap_deinit(maps[i]);
     return f && !limit_hit(&run->cx->limits) && run->cx->diags->errors == errors;
