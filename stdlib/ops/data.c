@@ -414,9 +414,9 @@ static void compute_reverse_sequence(TeBuilder *b)
     Te *batch[1] = {te_axis(b, ops_axis(b->attrs, "batch_axis", x.rank))}, *index[TENSOR_RANK_MOST];
     ops_axes(b, 0, x.rank, index);
     Te *length = te_cast(b, wide, te_load(b, n, batch)), *t = index[time];
+    length = te_binary(b, TE_MIN, length, te_int(b, x.shape[time])); /* no more than there is */
     Te *turned = te_binary(b, TE_SUB, te_binary(b, TE_SUB, length, te_int(b, 1)), t);
-    Te *at = te_select(b, te_binary(b, TE_LT, t, length), turned, t);
-    index[time] = ops_clamp(b, at, x.shape[time] ? x.shape[time] : 1);
+    index[time] = te_select(b, te_binary(b, TE_LT, t, length), turned, t);
     ops_emit(b, te_load(b, x, index));
 }
 

@@ -195,6 +195,11 @@ static RelResult rel_reorg(Rel *r)
         return rel_blocked(r);
     if (!rel_rank(r, 0, t, 4))
         return REL_FAILED;
+    if (s >= 1 && t->dims[1] >= 0 && t->dims[1] / s < s) {
+        rel_error(r, E0202_SHAPE, 0, "`stride` is %lld: `%s` needs its square of channels or more",
+                  (long long)s, type_str(r->cx, t));
+        return REL_FAILED;
+    }
     Dim dims[4] = {t->dims[0], dims_product(3, (Dim[]){t->dims[1], s, s}), t->dims[2], t->dims[3]};
     for (int i = 2; i < 4; i++) {
         if (s < 1 || (dims[i] >= 0 && dims[i] % s)) {
@@ -207,17 +212,36 @@ static RelResult rel_reorg(Rel *r)
     return rel_out_tensor(r, t->dtype, 4, dims);
 }
 
-/* Channel (i s + j) C + c holds channel c of the places whose row is i and column j modulo s. */
+static Te *divided(TeBuilder *b, Te *x, int64_t by)
+{
+    return te_binary(b, TE_DIV, x, te_int(b, by));
+}
+
+static Te *rest(TeBuilder *b, Te *x, int64_t by)
+{
+    return te_binary(b, TE_MOD, x, te_int(b, by));
+}
+
+/* x * by + more */
+static Te *scaled(TeBuilder *b, Te *x, int64_t by, Te *more)
+{
+    return te_binary(b, TE_ADD, te_binary(b, TE_MUL, x, te_int(b, by)), more);
+}
+
+/* As Darknet has it: the elements of an image in the order of (C, H, W) are those that blocks of places have in an image of fewer and
+ * larger channels, (C/s/s, H s, W s) of the same elements; the result's shape comes on top of that. */
 static void compute_reorg(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0);
-    Te *index[4], *s = te_int(b, attrs_int(b->attrs, "stride", 1)), *c = te_int(b, x.shape[1]);
-    ops_axes(b, 0, 4, index);
-    Te *block = te_binary(b, TE_DIV, index[1], c);
-    Te *in[2] = {te_binary(b, TE_DIV, block, s), te_binary(b, TE_MOD, block, s)};
-    index[1] = te_binary(b, TE_MOD, index[1], c);
-    for (int i = 0; i < 2; i++)
-        index[2 + i] = te_binary(b, TE_ADD, te_binary(b, TE_MUL, index[2 + i], s), in[i]);
+    int64_t s = attrs_int(b->attrs, "stride", 1), c = x.shape[1], h = x.shape[2], w = x.shape[3];
+    int64_t wide_c = c / (s * s), row = w ? w : 1, image = h * w ? h * w : 1;
+    Te *flat = scaled(b, scaled(b, te_axis(b, 1), h / s, te_axis(b, 2)), w / s, te_axis(b, 3));
+    Te *k = divided(b, flat, image), *block = divided(b, k, wide_c);
+    Te *y = scaled(b, rest(b, divided(b, flat, row), h ? h : 1), s, divided(b, block, s));
+    Te *at = scaled(b, rest(b, flat, row), s, rest(b, block, s));
+    at = scaled(b, scaled(b, rest(b, k, wide_c), h * s, y), w * s, at);
+    Te *index[4] = {te_axis(b, 0), divided(b, at, image), rest(b, divided(b, at, row), h ? h : 1),
+                    rest(b, at, row)};
     ops_emit(b, te_load(b, x, index));
 }
 
@@ -600,8 +624,8 @@ const Op vision_ops[] = {
         "(float32[1,2,6,6], float32[1,5], pooled_size=[2, 2], spatial_scale=1f)",
         "The greatest pixel in each part of regions."),
     ROW("yolo_reorg", args_data, reorg_attrs, OP_INJECTIVE, rel_reorg, .compute = compute_reorg,
-        "(N, C, H, W) -> (N, C*stride*stride, H/stride, W/stride)", "(float32[1,2,4,6], stride=2)",
-        "Blocks of places as channels."),
+        "(N, C, H, W) -> (N, C*stride*stride, H/stride, W/stride)", "(float32[1,4,4,6], stride=2)",
+        "Blocks of places as channels, in Darknet's order."),
     ROW("multibox_prior", args_data, prior_attrs, OP_OPAQUE, rel_prior, .compute = compute_prior,
         "(N, C, H, W) -> (1, H*W*(sizes + ratios - 1), 4)",
         "(float32[1,1,2,3], sizes=[0.5f, 0.25f], ratios=[1f, 2f])",

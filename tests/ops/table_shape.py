@@ -270,12 +270,12 @@ def reverse_sequence(g, name):
     for shape, seq, batch in [((3, 4), 1, 0), ((3, 4), 0, 1), ((2, 3, 4), 1, 0), ((2, 3, 4), 2, 0), ((2, 3, 4), 0, 2), ((2, 3, 4), 2, 1),
                               ((2, 3, 4), -1, 0), ((2, 3, 4), 0, -1), ((1, 5), 1, 0), ((4, 1), 1, 0), ((2, 3, 2, 2), 1, 0), ((2, 3, 2, 2), 3, 1)]:
         x, n = g.array(shape), shape[seq]
-        lengths = g.ints((shape[batch],), 0, n + 1, "int64")
+        lengths = g.ints((shape[batch],), -1, n + 3, "int64")  # past the end: all of the axis
 
         def want():
             y = np.moveaxis(x.copy(), (batch, seq), (0, 1))
             for b, k in enumerate(lengths):
-                y[b, :k] = y[b, :k][::-1].copy()
+                y[b, :max(k, 0)] = y[b, :max(k, 0)][::-1].copy()
             return np.moveaxis(y, (0, 1), (batch, seq))
         yield Case(f"reverse_sequence({{}}, {{}}, seq_axis={seq}, batch_axis={batch})", [x, lengths], want)
 
