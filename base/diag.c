@@ -50,6 +50,33 @@ void diags_clear(Diags *ds)
     ds->most = most;
 }
 
+DiagsMark diags_mark(const Diags *ds)
+{
+    return (DiagsMark){ds->last, ds->n, ds->errors, ds->warnings, ds->cut};
+}
+
+void diags_back(Diags *ds, DiagsMark mark)
+{
+    ds->last = mark.last;
+    ds->n = mark.n;
+    ds->errors = mark.errors;
+    ds->warnings = mark.warnings;
+    ds->cut = mark.cut;
+    if (mark.last)
+        mark.last->next = NULL;
+    else
+        ds->first = NULL;
+}
+
+Diag *diags_within(const Diags *ds, DiagsMark mark, Span whole)
+{
+    Diag *d = mark.last ? mark.last->next : ds->first;
+    while (d && (d->severity != SEVERITY_ERROR || d->span.source != whole.source ||
+                 d->span.from < whole.from || d->span.to > whole.to))
+        d = d->next;
+    return d;
+}
+
 /* Nobody reads a message that is longer: a name may have a million letters. */
 #define TEXT_MOST 4000
 #define MORE "…"

@@ -77,6 +77,17 @@ bool diags_full(const Diags *ds);
 /* Brings those behind `after` (NULL: all) into the order of the text; those of one place stay as they came. */
 void diags_sort(Diags *ds, Diag *after);
 
+/* A place in the list, to take back what was reported behind it: an attempt that is given up. */
+typedef struct DiagsMark {
+    Diag *last;
+    size_t n, errors, warnings;
+    bool cut;
+} DiagsMark;
+DiagsMark diags_mark(const Diags *ds);
+void diags_back(Diags *ds, DiagsMark mark);
+/* The first error behind the mark that lies within the span; NULL for none. */
+Diag *diags_within(const Diags *ds, DiagsMark mark, Span whole);
+
 Diag *diag_error(Diags *ds, DiagCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 Diag *diag_add(Diags *ds, DiagCode code, Span span, const char *format, va_list args)

@@ -1,9 +1,11 @@
 /* What becomes of the variables of a session when what they use is redefined. A value of a type that changes becomes one of the new
- * type if that can hold it; else it stays what it is. A function that a cell wrote (`let %f = fn …`) is read again as a definition is.
- * Any other function that uses what changes its type stands in the way of the redefinition. */
+ * type if that can hold it; else it stays what it is. A function that a cell wrote (`let %f = fn …`) is read again as a definition is,
+ * and is stale when it does not fit. Any other function that calls what changes its type is stale until it is bound again. */
 #include "ir/walk.h"
 #include "session/internal.h"
 #include "typecheck/typecheck.h"
+
+#include <string.h>
 
 /* ---- what a value holds ---------------------------------------------------------------------------------------------------- */
 
@@ -142,7 +144,7 @@ static bool keeps_params(const Redefinition *r)
 {
     for (size_t i = 0; i < r->types.n; i++) {
         const TypeDef *old = r->types.entries[i].key, *now = r->types.entries[i].value;
-        if (old && now && old->n_params != now->n_params)
+        if (old && (!now || old->n_params != now->n_params))
             return false;
     }
     return true;
@@ -215,79 +217,88 @@ static PtrMap *names_of(RelaySession *s, bool graph)
     return graph ? &s->graph_names : &s->local_names;
 }
 
-static bool read_function(Redefinition *r, const Local *l, const Let *let)
+bool read_binding(RelaySession *s, Module *globals, Span text, CellItem *out)
 {
-    RelaySession *s = r->s;
-    const Diag *before = s->cx.diags->last;
     ParseEnv env = session_parse_env(s);
-    env.globals = r->env;
+    env.globals = globals;
     CellParser p;
-    cell_parser_init(&p, &s->cx, let->base.span.source);
-    p.at = let->base.span.from;
-    CellItem item = {0};
-    cell_parser_next(&p, &env, &item);
-    bool ok = item.kind == CELL_LET;
-    if (ok) {
-        Module *m = item.module;
-        m->expr = expr_let(&m->arena, item.span, item.var, m->expr, &item.var->base);
-        ok = typecheck_module(&s->cx, m, r->env);
-        vec_push(&r->carried, &r->arena, ((Carried){.old = l->var, .var = item.var, .item = item}));
-        ptrmap_put(names_of(s, l->graph), l->var->name, item.var);
-    } else {
-        module_release(item.module);
-    }
-    Diag *first = before ? before->next : s->cx.diags->first;
-    if (!ok && first)
-        diag_note(first, "`%%%s` uses what is redefined here, so the old definitions stay",
-                  l->var->name->text);
-    return ok;
+    cell_parser_init(&p, &s->cx, text.source);
+    p.at = text.from;
+    *out = (CellItem){0};
+    cell_parser_next(&p, &env, out);
+    if (out->kind != CELL_LET)
+        return false;
+    Module *m = out->module;
+    m->expr = expr_let(&m->arena, out->span, out->var, m->expr, &out->var->base);
+    return typecheck_module(&s->cx, m, globals);
 }
 
-static bool refuse(Redefinition *r, const Local *l, const Name *called)
+static void make_stale(Redefinition *r, const Local *l, Span where, Span text, const char *why)
 {
-    const Def *old = module_find(r->s->env, called), *now = module_find(r->m, called);
-    Ctx *cx = &r->s->cx;
-    Diag *d = diag_error(cx->diags, E0201_MISMATCH, now->span,
-                         "`%%%s` holds a function that calls `@%s`, whose type changes here",
-                         l->var->name->text, called->text);
-    diag_label(d, l->var->base.span, "bound here");
-    diag_note(d, "`@%s` was `%s` and would be `%s`; the old definitions stay", called->text,
-              type_str(cx, old->fn->base.type), type_str(cx, now->fn->base.type));
-    diag_help(d, "give `%%%s` another value first, as in `let %%%s = ();`", l->var->name->text,
-              l->var->name->text);
-    return false;
+    vec_push(&r->carried, &r->arena,
+             ((Carried){.old = l->var,
+                        .item = {.graph = l->graph},
+                        .where = where,
+                        .text = text,
+                        .why = arena_copy_text(&r->arena, why, strlen(why))}));
+}
+
+/* A function that does not fit any more is stale, and so is one that uses a variable that is. */
+static void read_function(Redefinition *r, const Local *l, const Let *let)
+{
+    RelaySession *s = r->s;
+    DiagsMark before = diags_mark(s->cx.diags);
+    CellItem item;
+    Span text = let->base.span;
+    if (read_binding(s, r->env, text, &item)) {
+        vec_push(&r->carried, &r->arena, ((Carried){.old = l->var, .var = item.var, .item = item}));
+        ptrmap_put(names_of(s, l->graph), l->var->name, item.var);
+        return;
+    }
+    const Diag *wrong = diags_within(s->cx.diags, before, text);
+    make_stale(r, l, wrong ? wrong->span : l->var->base.span, text,
+               wrong ? stale_reason(s, &r->arena, wrong, r->dropped.n > 0) : "does not fit");
+    diags_back(s->cx.diags, before);
+    module_release(item.module);
+}
+
+static void refuse(Redefinition *r, const Local *l, const Name *called)
+{
+    Buf why = {0};
+    buf_printf(&why, "holds a function that calls `@%s`, whose type changed", called->text);
+    make_stale(r, l, l->var->base.span, (Span){0}, buf_text(&why));
+    buf_deinit(&why);
 }
 
 /* ---- all variables ---------------------------------------------------------------------------------------------------------- */
 
-static bool carry_local(Redefinition *r, const Local *l)
+static void carry_local(Redefinition *r, const Local *l)
 {
     const Type *type = l->var->base.type;
     const Name *called = calls_retyped(r, l->value);
     bool typed = redefinition_mentions(r, type);
     if (!called && !typed)
-        return true;
+        return;
     const Let *let = written_function(r->s, l);
     if (let)
-        return read_function(r, l, let);
-    if (called)
-        return refuse(r, l, called);
-    move_data(r, l);
-    return true;
+        read_function(r, l, let);
+    else if (called)
+        refuse(r, l, called);
+    else
+        move_data(r, l);
 }
 
 bool carry_check(Redefinition *r)
 {
-    bool ok = true;
     ptrmap_clear(&r->looked);
-    for (size_t i = 0; i < r->s->n_locals && ok && (r->types.n || r->retyped.n); i++)
-        ok = carry_local(r, &r->s->locals[i]);
+    for (size_t i = 0; i < r->s->n_locals && (r->types.n || r->retyped.n); i++)
+        carry_local(r, &r->s->locals[i]);
     /* The names mean the old variables until all is done. */
     for (size_t i = 0; i < r->carried.n; i++) {
         const Carried *c = &r->carried.at[i];
         ptrmap_put(names_of(r->s, c->item.graph), c->old->name, c->old);
     }
-    return ok && !limit_hit(&r->s->cx.limits);
+    return !limit_hit(&r->s->cx.limits);
 }
 
 bool carry_commit(Redefinition *r)
@@ -296,6 +307,8 @@ bool carry_commit(Redefinition *r)
     bool ok = true;
     for (size_t i = 0; i < r->carried.n && ok; i++) {
         Carried *c = &r->carried.at[i];
+        if (c->why)
+            continue;
         Module *home = c->item.module ? c->item.module : r->m;
         if (c->item.module)
             session_keep_used(s, home);

@@ -288,20 +288,40 @@ static bool cell_failed(Cell *c, const CellItem *item)
     return c->checking;
 }
 
+/* The next item; where it uses what is stale and fits again, as that is now. */
+static CellItem next_item(Cell *c)
+{
+    RelaySession *s = c->s;
+    uint32_t at = c->parser.at;
+    DiagsMark before = diags_mark(s->cx.diags);
+    CellItem item = {0};
+    ParseEnv env = c->checking ? trail_env(&c->trail) : session_parse_env(s);
+    cell_parser_next(&c->parser, &env, &item);
+    bool names = item.kind == CELL_ERROR || item.module;
+    if (c->checking || !names || !stale_refresh(s, item.kind == CELL_ERROR ? NULL : item.module))
+        return item;
+    module_release(item.module);
+    diags_back(s->cx.diags, before);
+    item = (CellItem){0};
+    c->parser.at = at;
+    env = session_parse_env(s);
+    cell_parser_next(&c->parser, &env, &item);
+    return item;
+}
+
 /* False at the end. */
 static bool cell_item(Cell *c)
 {
     RelaySession *s = c->s;
-    CellItem item = {0};
-    ParseEnv env = c->checking ? trail_env(&c->trail) : session_parse_env(s);
-    cell_parser_next(&c->parser, &env, &item);
+    CellItem item = next_item(c);
     if (item.kind == CELL_END)
         return false;
     if (c->checking && item.module)
         trail_check(&c->trail, &item);
     if (c->checking)
         return true;
-    if (item.kind == CELL_ERROR || !run_item(s, &item, c->run.silent))
+    if (item.kind == CELL_ERROR || !stale_unused(s, item.module, item.span) ||
+        !run_item(s, &item, c->run.silent))
         return cell_failed(c, &item);
     if (item.kind == CELL_DEFINITIONS && item.module)
         fail_dependents(s, item.module);

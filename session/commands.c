@@ -47,7 +47,10 @@ const Def *command_global(CommandCall *c)
         if (!isalnum((unsigned char)c->text.ptr[i]) && !strchr("_/", c->text.ptr[i]))
             return NULL;
     Str name = {c->text.ptr + 1, c->text.len - 1};
-    return module_find(c->s->env, ctx_name_str(&c->s->cx, name));
+    const Name *global = ctx_name_str(&c->s->cx, name);
+    if (stale_find(c->s, '@', global))
+        stale_refresh(c->s, NULL);
+    return module_find(c->s->env, global);
 }
 
 Module *command_expr(CommandCall *c)
@@ -56,7 +59,13 @@ Module *command_expr(CommandCall *c)
         return NULL;
     ParseEnv env = session_parse_env(c->s);
     Module *m = parse_range(&c->s->cx, c->args, &env);
-    if (m && typecheck_module_as(&c->s->cx, m, c->s->env, (CheckWish){.answers = true}))
+    if (m && stale_refresh(c->s, m)) {
+        module_release(m);
+        env = session_parse_env(c->s);
+        m = parse_range(&c->s->cx, c->args, &env);
+    }
+    if (m && stale_unused(c->s, m, c->args) &&
+        typecheck_module_as(&c->s->cx, m, c->s->env, (CheckWish){.answers = true}))
         return m;
     module_release(m);
     return NULL;

@@ -41,6 +41,10 @@ void command_defs(CommandCall *c)
         type_print(&b, s->locals[i].var->base.type);
         buf_char(&b, '\n');
     }
+    for (const Stale *old = s->stale; old; old = old->next)
+        buf_printf(&b, "%s%.*s%s: no longer fits `%.*s%s`\n", old->sigil ? "" : "type ",
+                   old->sigil != 0, &old->sigil, old->name->text, old->changed_sigil != 0,
+                   &old->changed_sigil, old->changed->text);
     emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
     buf_deinit(&b);
 }

@@ -18,6 +18,9 @@ typedef struct Local {
     bool graph;             /* %0 */
 } Local;
 
+/* What no longer fits something that was defined anew: not there until its text, read again, agrees with what there is. */
+typedef struct Stale Stale;
+
 typedef enum Engine { ENGINE_INTERP, ENGINE_JIT, ENGINE_GPU } Engine;
 
 typedef struct Imported Imported;
@@ -25,11 +28,11 @@ typedef struct Imported Imported;
 struct RelaySession {
     Ctx cx;
     Interp *interp;
-    const JitTable *jit_table;  /* NULL until the plug-in is opened */
+    const JitTable *jit_table; /* NULL until the plug-in is opened */
     Jit *jit;
     bool jit_tried;
-    Buf jit_why;                /* why there is no JIT */
-    Module *env;                /* the definitions so far */
+    Buf jit_why; /* why there is no JIT */
+    Module *env; /* the definitions so far */
     Module *libraries
         [8]; /* imported libraries by their position in prelude_files; NULL until asked for */
     Local *locals; /* newest binding of each name */
@@ -46,6 +49,7 @@ struct RelaySession {
     PtrMap failed_old[2]; /* what their names meant before: locals, graph variables */
     PtrMap
         failed_names; /* definitions that failed: Name; they are in `env` with what is known of their types */
+    Stale *stale; /* newest first */
     bool gaps; /* there may be others that failed, by names that are not known */
     int loading; /* nesting of :load */
     Module *
@@ -79,8 +83,10 @@ void session_load_prelude(RelaySession *s);
 void session_keep_used(const RelaySession *s, Module *m);
 /* Takes the value and retains the module. */
 void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool graph);
-/* The environment with the definitions of a module; the caller's. */
-Module *session_with(RelaySession *s, Module *m);
+/* Forgets the variable. */
+void session_unbind(RelaySession *s, const Name *name, bool graph);
+/* An environment with the definitions of a module; the caller's. */
+Module *session_with(Module *env, Module *m);
 /* Forgets everything that was defined. */
 void session_reset(RelaySession *s);
 
@@ -93,6 +99,36 @@ void emit_view(RelaySession *s, const Buf *text, const Buf *html);
 __attribute__((format(printf, 3, 4))) void emit_printf(RelaySession *s, RelayOutputKind kind,
                                                        const char *format, ...);
 void emit_diags(RelaySession *s);
+
+/* ---- stale.c ---------------------------------------------------------------------------------------------------------------- */
+
+struct Stale {
+    const Name *name;
+    char sigil; /* '@', '%', or 0 for a type */
+    bool graph; /* %0 */
+    Span span; /* its name */
+    Span text; /* of the definition or binding; none: a value that cannot be made anew */
+    Span where; /* what does not fit */
+    char *why;
+    Span since; /* the definition that it no longer fits */
+    const Name *changed;
+    char changed_sigil;
+    Module
+        *home; /* counted: of a variable, whose name means a node in it that has the poison type */
+    Stale *next;
+};
+
+/* Copies `why`; takes over the rest. */
+void stale_add(RelaySession *s, Stale what);
+/* It is defined again, or it is gone. */
+void stale_forget(RelaySession *s, char sigil, bool graph, const Name *name);
+void stale_forget_all(RelaySession *s);
+const Stale *stale_find(const RelaySession *s, char sigil, const Name *name);
+/* Reads again what is stale, if the item (NULL: whatever it is) uses some of it. True when something fits again: then the item's text is
+ * to be read again too. */
+bool stale_refresh(RelaySession *s, const Module *item);
+/* False after a diagnostic: the item, whose text is `whole`, uses something that is stale. */
+bool stale_unused(RelaySession *s, const Module *item, Span whole);
 
 /* ---- redefine.c, carry.c ---------------------------------------------------------------------------------------------------- */
 
@@ -108,12 +144,23 @@ typedef struct Carried {
     Var *old, *var; /* var NULL: the old one with its value stays */
     Value value; /* of the new type; NONE: `item` is to be evaluated */
     CellItem item; /* its binding, read again */
+    const char *why; /* it becomes stale; else NULL */
+    Span where, text;
 } Carried;
 
-/* A cell's definitions and all that depends on them: new together, or not at all. */
+/* What a definition loses that no longer fits. */
+typedef struct Dropped {
+    Dependent what;
+    Span span, where;
+    const char *why;
+} Dropped;
+
+/* A cell's definitions and all that depends on them. What does not fit them is dropped: it becomes stale. */
 typedef struct Redefinition {
     RelaySession *s;
-    Module *m; /* counted: what the cell defines; then with what depends on it */
+    Module *cell; /* counted: what the cell defines */
+    Module *m; /* counted: the same with what depends on it */
+    Module *base; /* counted: the session's environment without what was dropped */
     Module *env; /* counted: the environment as it will be; NULL before that is known */
     Arena arena;
     PtrMap names; /* the functions that change */
@@ -122,6 +169,7 @@ typedef struct Redefinition {
     PtrMap same; /* data types of the cell that are there already */
     PtrMap looked; /* types in which no changed one was found */
     Vec(Dependent) dependents;
+    Vec(Dropped) dropped;
     Vec(Carried) carried;
     Vec(const Name *) own_types, own_defs;
 } Redefinition;
@@ -129,8 +177,14 @@ typedef struct Redefinition {
 /* Retains m. */
 void redefinition_init(Redefinition *r, RelaySession *s, Module *m);
 void redefinition_deinit(Redefinition *r);
-/* Finds and checks everything; false after diagnostics, which say what of the session broke. */
+/* Finds and checks everything; false after diagnostics, when the cell itself is wrong. */
 bool redefinition_check(Redefinition *r, bool answers);
+/* The same for nothing but what is stale. */
+bool redefinition_of_stale(Redefinition *r);
+/* What is wrong with a text that does not fit; `others`: what it does not find may be something else that is stale. */
+const char *stale_reason(RelaySession *s, Arena *a, const Diag *wrong, bool others);
+/* The item that stands there, read and checked with these definitions; its module is the caller's. False after diagnostics. */
+bool read_binding(RelaySession *s, Module *globals, Span text, CellItem *out);
 /* Then: what was checked becomes the session's. False when a limit was hit. */
 bool redefinition_commit(Redefinition *r);
 bool redefinition_mentions(Redefinition *r, const Type *t);

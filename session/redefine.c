@@ -1,12 +1,15 @@
-/* Definitions of a cell. What depends on one that is replaced is read again, together with the cell, and checked: either all of it
- * moves to the new definition, or the old one stays. */
+/* Definitions of a cell. What depends on one that is replaced is read again, together with the cell, and checked. What fits moves to the
+ * new definition; what does not is stale from then on (stale.c). */
 #include "ir/walk.h"
 #include "session/internal.h"
 #include "typecheck/typecheck.h"
 
+#include <string.h>
+
 void redefinition_init(Redefinition *r, RelaySession *s, Module *m)
 {
-    *r = (Redefinition){.s = s, .m = module_retain(m)};
+    *r = (Redefinition){
+        .s = s, .cell = module_retain(m), .m = module_retain(m), .base = module_retain(s->env)};
     arena_init(&r->arena, &s->cx.limits);
 }
 
@@ -16,7 +19,9 @@ void redefinition_deinit(Redefinition *r)
     PtrMap *maps[] = {&r->names, &r->retyped, &r->types, &r->same, &r->looked};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ptrmap_deinit(maps[i]);
+    module_release(r->cell);
     module_release(r->m);
+    module_release(r->base);
     module_release(r->env);
     arena_deinit(&r->arena);
 }
@@ -216,70 +221,160 @@ static bool find_dependents(Redefinition *r)
 }
 
 /* The cell and what depends on it as one text, so that types may lead from one to the other and back. What the cell defines as it was
- * is left out. */
-static bool read_again(Redefinition *r)
+ * is left out. NULL after diagnostics. */
+static Module *read_again(Redefinition *r)
 {
     Vec(Span) texts = {0};
+    const Module *cell = r->cell;
     for (size_t i = 0; i < r->dependents.n; i++)
         vec_push(&texts, &r->arena, r->dependents.at[i].text);
-    for (size_t i = 0; i < r->m->types.n; i++) {
-        const TypeDef *def = r->m->types.at[i];
-        if (!type_is_imported(r->m, def) && !ptrmap_has(&r->same, def))
+    for (size_t i = 0; i < cell->types.n; i++) {
+        const TypeDef *def = cell->types.at[i];
+        if (!type_is_imported(cell, def) && !ptrmap_has(&r->same, def))
             vec_push(&texts, &r->arena, def->text);
     }
-    for (size_t i = 0; i < r->m->defs.n; i++)
-        if (r->m->defs.at[i].fn && !r->m->defs.at[i].imported)
-            vec_push(&texts, &r->arena, r->m->defs.at[i].fn->base.span);
-    Module *m;
+    for (size_t i = 0; i < cell->defs.n; i++)
+        if (cell->defs.at[i].fn && !cell->defs.at[i].imported)
+            vec_push(&texts, &r->arena, cell->defs.at[i].fn->base.span);
     ParseEnv env = session_parse_env(r->s);
-    if (texts.n) {
-        m = parse_definitions(&r->s->cx, texts.n, texts.at, r->m, &env);
-    } else {
-        m = module_new(&r->s->cx);
-        if (m)
-            module_adopt_imports(m, r->m);
-    }
-    if (!m)
-        return false;
-    module_release(r->m);
-    r->m = m;
+    env.globals = r->base;
+    if (texts.n)
+        return parse_definitions(&r->s->cx, texts.n, texts.at, cell, &env);
+    Module *m = module_new(&r->s->cx);
+    if (m)
+        module_adopt_imports(m, cell);
+    return m;
+}
+
+static void find_new_types(Redefinition *r)
+{
     for (size_t i = 0; i < r->types.n; i++)
         if (r->types.entries[i].key) {
             const TypeDef *old = r->types.entries[i].key;
-            r->types.entries[i].value = (void *)(uintptr_t)module_find_type(m, old->name);
+            r->types.entries[i].value = (void *)(uintptr_t)module_find_type(r->m, old->name);
         }
-    return true;
-}
-
-/* Errors in the text of what depends on the cell say so. */
-static void blame(Redefinition *r, const Diag *before)
-{
-    Diags *ds = r->s->cx.diags;
-    for (size_t i = 0; i < r->dependents.n; i++) {
-        const Dependent *d = &r->dependents.at[i];
-        Diag *found = before ? before->next : ds->first;
-        while (found &&
-               (found->severity != SEVERITY_ERROR || found->span.source != d->text.source ||
-                found->span.from < d->text.from || found->span.to > d->text.to))
-            found = found->next;
-        const char sigil[2] = {d->sigil, 0};
-        if (found)
-            diag_note(found,
-                      "%s`%s%s` uses what is redefined here, so the old definitions stay; one cell "
-                      "can define both anew",
-                      d->sigil ? "" : "the type ", sigil, d->name->text);
-    }
 }
 
 static bool check_again(Redefinition *r, bool answers)
 {
-    const Diag *before = r->s->cx.diags->last;
-    bool ok = (r->dependents.n == 0 && r->same.n == 0) || read_again(r);
-    ok = ok && move_libraries(r->s, r->m) &&
-         typecheck_module_as(&r->s->cx, r->m, r->s->env, (CheckWish){.answers = answers});
-    if (!ok)
-        blame(r, before);
-    return ok;
+    bool again = r->dependents.n || r->dropped.n || r->same.n;
+    Module *m = again ? read_again(r) : module_retain(r->cell);
+    if (!m)
+        return false;
+    module_release(r->m);
+    r->m = m;
+    if (again)
+        find_new_types(r);
+    return move_libraries(r->s, r->m) &&
+           typecheck_module_as(&r->s->cx, r->m, r->base, (CheckWish){.answers = answers});
+}
+
+static Span name_span(const Redefinition *r, const Dependent *d)
+{
+    const Def *def = d->sigil == '@' ? module_find(r->s->env, d->name) : NULL;
+    const TypeDef *type = d->sigil ? NULL : module_find_type(r->s->env, d->name);
+    const Stale *stale = stale_find(r->s, d->sigil, d->name);
+    return def ? def->span : type ? type->span : stale ? stale->span : d->text;
+}
+
+/* Whatever uses what was dropped finds nothing of that name. */
+static void leave_out(Redefinition *r, const Dependent *d)
+{
+    Module *left = module_derive(r->base);
+    const TypeDef *type = d->sigil ? NULL : module_find_type(r->base, d->name);
+    if (!left)
+        return;
+    if (type)
+        module_remove_type(left, type);
+    else if (d->sigil)
+        module_remove(left, d->name);
+    module_release(r->base);
+    r->base = left;
+}
+
+static bool is_missing(const Diag *wrong)
+{
+    return wrong->code == E0211_UNDEFINED_GLOBAL || wrong->code == E0212_UNDEFINED_TYPE ||
+           wrong->code == E0112_UNDEFINED_CONSTRUCTOR;
+}
+
+const char *stale_reason(RelaySession *s, Arena *a, const Diag *wrong, bool others)
+{
+    const Source *source = sources_get(&s->cx.sources, wrong->span.source);
+    if (!source || !others || !is_missing(wrong))
+        return arena_copy_text(a, wrong->message, strlen(wrong->message));
+    Buf b = {0};
+    buf_char(&b, '`');
+    buf_bytes(&b, source->text + wrong->span.from, wrong->span.to - wrong->span.from);
+    buf_str(&b, "` no longer fits");
+    const char *why = arena_copy_text(a, buf_text(&b), b.n);
+    buf_deinit(&b);
+    return why;
+}
+
+/* Drops what errors behind the mark are in. False when there is no such text, so that the cell itself is wrong. */
+static bool drop_failed(Redefinition *r, DiagsMark before)
+{
+    size_t left = 0, n = r->dependents.n;
+    bool again = r->dropped.n > 0;
+    for (size_t i = 0; i < n; i++) {
+        Dependent d = r->dependents.at[i];
+        const Diag *wrong = diags_within(r->s->cx.diags, before, d.text);
+        if (!wrong) {
+            r->dependents.at[left++] = d;
+            continue;
+        }
+        const char *why = stale_reason(r->s, &r->arena, wrong, again);
+        vec_push(&r->dropped, &r->arena, ((Dropped){d, name_span(r, &d), wrong->span, why}));
+        leave_out(r, &d);
+    }
+    r->dependents.n = left;
+    return left < n;
+}
+
+/* Errors of the cell that come from what depends on it say so. */
+static void blame(Redefinition *r, DiagsMark before)
+{
+    for (size_t i = 0; i < r->dependents.n; i++) {
+        const Dependent *d = &r->dependents.at[i];
+        Diag *found = diags_within(r->s->cx.diags, before, d->text);
+        const char sigil[2] = {d->sigil, 0};
+        if (found)
+            diag_note(found,
+                      "%s`%s%s` and what is defined here use each other, so the old definitions "
+                      "stay; one cell can define both anew",
+                      d->sigil ? "" : "the type ", sigil, d->name->text);
+    }
+}
+
+/* When nothing of the session is to blame the messages are those of the first attempt. */
+static bool check_as_before(Redefinition *r, bool answers, DiagsMark before)
+{
+    if (r->dropped.n) {
+        diags_back(r->s->cx.diags, before);
+        for (size_t i = 0; i < r->dropped.n; i++)
+            vec_push(&r->dependents, &r->arena, r->dropped.at[i].what);
+        r->dropped.n = 0;
+        module_release(r->base);
+        r->base = module_retain(r->s->env);
+        check_again(r, answers);
+    }
+    blame(r, before);
+    return false;
+}
+
+/* Until what is left fits together. */
+static bool settle(Redefinition *r, bool answers)
+{
+    DiagsMark before = diags_mark(r->s->cx.diags);
+    while (!check_again(r, answers)) {
+        if (limit_hit(&r->s->cx.limits))
+            return false;
+        if (!drop_failed(r, before))
+            return check_as_before(r, answers, before);
+        diags_back(r->s->cx.diags, before);
+    }
+    return true;
 }
 
 static void find_retyped(Redefinition *r)
@@ -294,20 +389,167 @@ static void find_retyped(Redefinition *r)
     }
 }
 
+static void find_gone(Redefinition *r)
+{
+    for (size_t i = 0; i < r->dropped.n; i++)
+        if (r->dropped.at[i].what.sigil == '@')
+            ptrmap_put(&r->retyped, r->dropped.at[i].what.name, NULL);
+}
+
 bool redefinition_check(Redefinition *r, bool answers)
 {
     find_changes(r);
     while ((r->names.n || r->types.n) && find_dependents(r))
         ;
-    if (!check_again(r, answers))
+    if (!settle(r, answers))
         return false;
     find_retyped(r);
-    r->env = session_with(r->s, r->m);
+    find_gone(r);
+    r->env = session_with(r->base, r->m);
     return r->env && carry_check(r);
+}
+
+bool redefinition_of_stale(Redefinition *r)
+{
+    for (const Stale *old = r->s->stale; old; old = old->next)
+        if (old->sigil != '%')
+            add_dependent(r, (Dependent){old->name, old->sigil, old->text});
+    if (r->dependents.n && !settle(r, false))
+        return false;
+    r->env = session_with(r->base, r->m);
+    return r->env != NULL;
+}
+
+/* ---- what was dropped ---------------------------------------------------------------------------------------------------- */
+
+typedef struct Changed {
+    const Name *name;
+    char sigil;
+    Span span;
+} Changed;
+
+typedef struct Called {
+    const Redefinition *r;
+    const Name *name;
+} Called;
+
+static WalkNext find_retyped_call(void *data, const Expr *e)
+{
+    Called *c = data;
+    const GlobalVar *g = expr_as_global(e);
+    if (g && module_find(c->r->cell, g->name) && ptrmap_has(&c->r->retyped, g->name))
+        c->name = g->name;
+    return c->name ? WALK_STOP : WALK_ON;
+}
+
+/* The definition of the cell that the others no longer fit: what the first of them calls, if its type is another one now; else the first
+ * whose type is. */
+static Changed what_changed(const Redefinition *r)
+{
+    const Module *cell = r->cell;
+    Called c = {.r = r};
+    for (size_t i = 0; i < r->dropped.n && !c.name; i++) {
+        const Dependent *d = &r->dropped.at[i].what;
+        const Def *old = d->sigil == '@' ? module_find(r->s->env, d->name) : NULL;
+        if (old)
+            ir_walk(&old->fn->base, find_retyped_call, NULL, &c);
+    }
+    const Def *called = c.name ? module_find(r->m, c.name) : NULL;
+    if (called)
+        return (Changed){called->name, '@', called->span};
+    for (size_t i = 0; i < cell->types.n; i++) {
+        const TypeDef *now = module_find_type(r->m, cell->types.at[i]->name);
+        const TypeDef *old = now ? module_find_type(r->s->env, now->name) : NULL;
+        if (old && old != now)
+            return (Changed){now->name, 0, now->span};
+    }
+    const Def *first = NULL;
+    for (size_t i = 0; i < cell->defs.n; i++) {
+        const Def *now = module_find(r->m, cell->defs.at[i].name);
+        if (now && ptrmap_has(&r->retyped, now->name))
+            return (Changed){now->name, '@', now->span};
+        first = first ? first : now;
+    }
+    return first ? (Changed){first->name, '@', first->span} : (Changed){0};
+}
+
+static void name_stale(Buf *b, const Stale *old)
+{
+    buf_printf(b, "%s`", old->sigil ? "" : "the type ");
+    if (old->sigil)
+        buf_char(b, old->sigil);
+    buf_printf(b, "%s`", old->name->text);
+}
+
+/* One warning for all of them, each with what is wrong with it. */
+static void warn_stale(RelaySession *s, size_t n, Changed changed)
+{
+    Buf names = {0};
+    const Stale *old = s->stale;
+    for (size_t i = 0; i < n; i++, old = old->next) {
+        buf_str(&names, i == 0 ? "" : i + 1 < n ? ", " : " and ");
+        name_stale(&names, old);
+    }
+    const char sigil[2] = {changed.sigil, 0};
+    Diag *d = diag_error(s->cx.diags, W0203_STALE, changed.span, "%s no longer %s `%s%s`",
+                         buf_text(&names), n == 1 ? "fits" : "fit", sigil, changed.name->text);
+    old = s->stale;
+    for (size_t i = 0; i < n; i++, old = old->next)
+        diag_label(d, old->where, "%s", old->why);
+    diag_note(d, "%s checked again when %s used", n == 1 ? "it is" : "they are",
+              n == 1 ? "it is" : "they are");
+    buf_deinit(&names);
+}
+
+static void mark_stale(Redefinition *r)
+{
+    Changed changed = what_changed(r);
+    size_t n = 0;
+    Stale common = {.since = changed.span, .changed = changed.name, .changed_sigil = changed.sigil};
+    for (size_t i = r->carried.n; i-- > 0;) {
+        const Carried *c = &r->carried.at[i];
+        Stale one = common;
+        if (!c->why)
+            continue;
+        one.name = c->old->name;
+        one.sigil = '%';
+        one.graph = c->item.graph;
+        one.span = c->old->base.span;
+        one.text = c->text;
+        one.where = c->where;
+        one.why = (char *)(uintptr_t)c->why;
+        stale_add(r->s, one);
+        n++;
+    }
+    for (size_t i = r->dropped.n; i-- > 0; n++) {
+        const Dropped *d = &r->dropped.at[i];
+        Stale one = common;
+        one.name = d->what.name;
+        one.sigil = d->what.sigil;
+        one.span = d->span;
+        one.text = d->what.text;
+        one.where = d->where;
+        one.why = (char *)(uintptr_t)d->why;
+        stale_add(r->s, one);
+    }
+    if (n)
+        warn_stale(r->s, n, changed);
+}
+
+static void forget_defined(Redefinition *r)
+{
+    for (size_t i = 0; r->s->stale && i < r->m->defs.n; i++)
+        if (r->m->defs.at[i].fn)
+            stale_forget(r->s, '@', false, r->m->defs.at[i].name);
+    for (size_t i = 0; r->s->stale && i < r->m->types.n; i++)
+        stale_forget(r->s, 0, false, r->m->types.at[i]->name);
 }
 
 bool redefinition_commit(Redefinition *r)
 {
+    forget_defined(r);
+    if (r->cell->defs.n || r->cell->types.n)
+        mark_stale(r);
     module_release(r->s->env);
     r->s->env = module_retain(r->env);
     return carry_commit(r);

@@ -65,6 +65,7 @@ void relay_session_free(RelaySession *s)
     if (!s)
         return;
     stops_free(s);
+    stale_forget_all(s);
     free_locals(s);
     heap_break_cycles(&s->cx.limits);
     if (s->jit)
@@ -82,6 +83,7 @@ void relay_session_free(RelaySession *s)
 void session_reset(RelaySession *s)
 {
     stops_free(s);
+    stale_forget_all(s);
     free_locals(s);
     Module *fresh = module_new(&s->cx);
     if (!fresh)
@@ -228,6 +230,22 @@ void session_keep_used(const RelaySession *s, Module *m)
         ir_free_vars(m->expr, note_use, &u);
 }
 
+void session_unbind(RelaySession *s, const Name *name, bool graph)
+{
+    for (size_t i = 0; i < s->n_locals; i++) {
+        Local *l = &s->locals[i];
+        if (l->var->name != name || l->graph != graph)
+            continue;
+        value_release(l->value);
+        module_release(l->module);
+        memmove(l, l + 1, (s->n_locals - i - 1) * sizeof *l);
+        s->n_locals--;
+        break;
+    }
+    ptrmap_remove(graph ? &s->graph_names : &s->local_names, name);
+    index_values(s);
+}
+
 void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool graph)
 {
     PtrMap *names = graph ? &s->graph_names : &s->local_names;
@@ -252,12 +270,13 @@ void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool g
     s->locals[at] = (Local){var, value, module_retain(module), graph};
     s->n_locals += at == s->n_locals;
     ptrmap_put(names, var->name, var);
+    stale_forget(s, '%', graph, var->name);
     index_values(s);
 }
 
-Module *session_with(RelaySession *s, Module *m)
+Module *session_with(Module *env, Module *m)
 {
-    Module *next = module_derive(s->env);
+    Module *next = module_derive(env);
     if (!next)
         return NULL;
     for (size_t i = 0; i < m->types.n; i++)
