@@ -123,3 +123,35 @@ size_t utf8_offset(const char *p, size_t n, size_t k)
     }
     return i;
 }
+
+/* ---- characters as a reader sees them ------------------------------------------------------------------------------------- */
+
+enum { JOINER = 0x200d };
+
+static bool is_flag_letter(uint32_t code)
+{
+    return code >= 0x1f1e6 && code <= 0x1f1ff;
+}
+
+static bool is_skin_colour(uint32_t code)
+{
+    return code >= 0x1f3fb && code <= 0x1f3ff;
+}
+
+size_t utf8_cluster(const char *p, size_t n)
+{
+    uint32_t before, code;
+    size_t at = utf8_decode(p, n, &before);
+    bool flag = is_flag_letter(before);
+    while (at < n) {
+        size_t k = utf8_decode(p + at, n - at, &code);
+        bool joined = before == JOINER && code >= 128;
+        bool mark = code >= 128 && (utf8_width(code) == 0 || is_skin_colour(code));
+        if (!joined && !mark && !(flag && is_flag_letter(code)))
+            break;
+        flag = false;
+        before = code;
+        at += k;
+    }
+    return at;
+}

@@ -265,6 +265,40 @@ static Next key_redo(Line *l)
     return NEXT_KEY;
 }
 
+/* What stands behind the prompt of a line of a transcript; NULL for a line that has none. */
+static const char *behind_prompt(const Line *l, const char *line, size_t n)
+{
+    const char *const prompts[] = {l->view.prompt, l->view.more};
+    for (size_t i = 0; i < 2; i++) {
+        size_t k = strlen(prompts[i]);
+        /* An empty line may have lost the blank at its end. */
+        if (n >= k - 1 && !memcmp(line, prompts[i], n < k ? k - 1 : k))
+            return line + (n < k ? n : k);
+    }
+    return NULL;
+}
+
+/* A transcript, which begins with a prompt, is the lines that have one, without it: what was answered is no input. */
+static void strip_transcript(const Line *l, Buf *text)
+{
+    const char *from = buf_text(text);
+    while (strspn(from, " \t\n") > strcspn(from, "\n"))
+        from += strcspn(from, "\n") + 1;
+    if (!behind_prompt(l, from, strcspn(from, "\n")))
+        return;
+    Buf out = {0};
+    for (size_t n; *from; from += n + (from[n] == '\n')) {
+        n = strcspn(from, "\n");
+        const char *line = behind_prompt(l, from, n);
+        if (!line)
+            continue;
+        buf_str(&out, out.n ? "\n" : "");
+        buf_bytes(&out, line, (size_t)(from + n - line));
+    }
+    buf_deinit(text);
+    *text = out;
+}
+
 static Next key_pasted(Line *l)
 {
     size_t n;
@@ -275,6 +309,7 @@ static Next key_pasted(Line *l)
     for (size_t i = 0; i < n; i++)
         if (text[i])
             buf_char(&clean, text[i]);
+    strip_transcript(l, &clean);
     text_insert(&l->text, buf_text(&clean), clean.n);
     buf_deinit(&clean);
     return NEXT_KEY;

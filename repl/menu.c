@@ -48,7 +48,8 @@ void menu_open(Line *l)
         return;
     }
     size_t common = common_prefix(c), typed = c->to - c->from;
-    if (common > typed || c->n == 1)
+    bool goes_on = !strncmp(c->items[0].text, buf_text(&t->buf) + c->from, typed);
+    if ((common > typed && goes_on) || c->n == 1)
         put(l, c->items[0].text, common);
     if (c->n == 1) {
         relay_completions_free(c);

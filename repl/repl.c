@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "repl/face.h"
 #include "repl/line.h"
+#include "repl/pager.h"
 #include "repl/script.h"
 #include "repl/stepper.h"
 
@@ -67,7 +68,17 @@ static bool is_blank(const Buf *text)
 /* What the session says is for the screen on which its cells stand. */
 static void leave_stepper(void *data)
 {
-    stepper_close(data);
+    const Repl *r = data;
+    stepper_close(r->stepper);
+}
+
+static bool page(void *data, const Buf *text)
+{
+    const Repl *r = data;
+    if (!pager_needed(r->term, text))
+        return false;
+    pager_show(r->term, text, r->face.show.out_color);
+    return true;
 }
 
 static void run_cell(Repl *r, const Buf *text)
@@ -123,7 +134,8 @@ static RelayStatus run_terminal(const ReplOptions *options)
     if (r.stepper) {
         relay_session_set_stepper(r.face.session, (RelayStepper){stepper_stopped, r.stepper});
         r.face.show.before = leave_stepper;
-        r.face.show.data = r.stepper;
+        r.face.show.page = page;
+        r.face.show.data = &r;
         greet(&r.face.show);
         converse(&r);
         status = end_status(&r);

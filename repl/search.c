@@ -70,7 +70,10 @@ bool search_key(Line *l, TermKey key)
         type(l, key.code);
         return true;
     }
+    /* What was found is taken as a whole; Enter runs it, and other keys go on where the match is. */
     s->active = false;
+    if (key.code == KEY_ENTER && !key.mods)
+        text_move(&l->text, l->text.buf.n);
     return false;
 }
 

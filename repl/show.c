@@ -44,18 +44,40 @@ static void put(Show *show, int fd, const char *text, size_t n)
 }
 
 /* Text for people: ends in a line end, and has colours only where they are wanted. */
+static void take_lines(Buf *b, const RelayMime *text, bool color)
+{
+    if (color)
+        buf_bytes(b, text->data, text->size);
+    else
+        term_strip(b, text->data, text->size);
+    if (b->n > 0 && b->at[b->n - 1] != '\n')
+        buf_char(b, '\n');
+}
+
 static void put_lines(Show *show, int fd, const RelayMime *text)
 {
     Buf b = {0};
-    bool color = fd == show->out ? show->out_color : show->err_color;
-    if (color)
-        buf_bytes(&b, text->data, text->size);
-    else
-        term_strip(&b, text->data, text->size);
-    if (b.n > 0 && b.at[b.n - 1] != '\n')
-        buf_char(&b, '\n');
+    take_lines(&b, text, fd == show->out ? show->out_color : show->err_color);
     put(show, fd, buf_text(&b), b.n);
     buf_deinit(&b);
+}
+
+/* A value or an answer: on a terminal its lines are no longer than that is wide, and a long answer is paged. */
+static void put_answer(Show *show, const RelayOutput *out, const RelayMime *text)
+{
+    int columns = term_columns(show->out);
+    if (columns == 0) {
+        put_lines(show, show->out, text);
+        return;
+    }
+    Buf lines = {0}, wrapped = {0};
+    take_lines(&lines, text, show->out_color);
+    term_wrap(&wrapped, buf_text(&lines), lines.n, columns);
+    bool answer = out->kind == RELAY_OUTPUT_DISPLAY && show->page;
+    if (!answer || !show->page(show->data, &wrapped))
+        show_text(show, buf_text(&wrapped), wrapped.n);
+    buf_deinit(&lines);
+    buf_deinit(&wrapped);
 }
 
 static void show_diagnostic(Show *show, const RelayOutput *out)
@@ -89,7 +111,7 @@ static void show_output(void *data, const RelayOutput *out)
     case RELAY_OUTPUT_RESULT:
     case RELAY_OUTPUT_DISPLAY:
         if (text)
-            put_lines(show, show->out, text);
+            put_answer(show, out, text);
         return;
     }
 }
@@ -114,7 +136,8 @@ void show_error(const Show *show, const char *format, ...)
 
 RelayStatus show_status(const Show *show, RelayStatus status)
 {
-    if (!show->failed)
+    /* Who reads has seen enough: that is no mistake. */
+    if (!show->failed || show->failed == EPIPE)
         return status;
     show_error(show, "standard output cannot be written: %s", strerror(show->failed));
     return status > RELAY_USAGE ? status : RELAY_USAGE;

@@ -7,6 +7,7 @@
 #ifndef REPL_SHOW_H
 #define REPL_SHOW_H
 
+#include "base/buf.h"
 #include "include/relay.h"
 
 typedef enum ColorMode { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER } ColorMode;
@@ -21,6 +22,7 @@ typedef struct Show {
     bool open_line; /* what was shown last does not end in a line end */
     int failed; /* errno of the first write to `out` that failed; 0: none */
     void (*before)(void *data); /* is told that something will be shown; NULL: nobody is */
+    bool (*page)(void *data, const Buf *text); /* may show an answer itself; NULL: nobody does */
     void *data;
 } Show;
 

@@ -439,6 +439,66 @@ int term_clip(Buf *b, const char *text, size_t n, int columns)
     return used;
 }
 
+/* The blank at which a line is broken that has room for so many columns: the last one that fits, or the first where none does; `n` when the
+ * line fits. The blanks that begin the line are none. */
+static size_t break_at(const char *line, size_t n, int columns)
+{
+    size_t blank = n, first = 0;
+    int used = 0;
+    while (first < n && line[first] == ' ')
+        first++;
+    for (size_t i = 0, k; i < n; i += k) {
+        uint32_t code;
+        k = escape_length(line + i, n - i);
+        if (k > 0)
+            continue;
+        k = utf8_decode(line + i, n - i, &code);
+        if (code == ' ' && i > first && (used <= columns || blank == n))
+            blank = i;
+        used += code < 32 ? 1 : utf8_width(code);
+        if (used > columns && blank < n)
+            return blank;
+    }
+    return n;
+}
+
+static void wrap_line(Buf *b, const char *line, size_t n, int columns)
+{
+    enum { FURTHER = 4 };
+    int indent = 0;
+    while ((size_t)indent < n && line[indent] == ' ')
+        indent++;
+    indent = indent + FURTHER < columns / 2 ? indent + FURTHER : 0;
+    size_t stop = break_at(line, n, columns);
+    buf_bytes(b, line, stop);
+    while (stop < n) {
+        line += stop;
+        n -= stop;
+        while (n > 0 && *line == ' ') {
+            line++;
+            n--;
+        }
+        if (n == 0)
+            return;
+        buf_char(b, '\n');
+        buf_repeat(b, ' ', (size_t)indent);
+        stop = break_at(line, n, columns - indent);
+        buf_bytes(b, line, stop);
+    }
+}
+
+void term_wrap(Buf *b, const char *text, size_t n, int columns)
+{
+    for (size_t at = 0; at < n;) {
+        const char *end = memchr(text + at, '\n', n - at);
+        size_t line = end ? (size_t)(end - text) - at : n - at;
+        wrap_line(b, text + at, line, columns);
+        if (end)
+            buf_char(b, '\n');
+        at += line + 1;
+    }
+}
+
 void term_strip(Buf *b, const char *text, size_t n)
 {
     for (size_t i = 0; i < n;) {

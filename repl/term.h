@@ -108,6 +108,8 @@ void term_show_cursor(Buf *b);
 /* Copies text up to so many columns; colours in it pass through, other control characters become
  * blanks. Returns the columns that were used. */
 int term_clip(Buf *b, const char *text, size_t n, int columns);
+/* Copies text, with lines that are longer broken at blanks; what goes on stands further in. */
+void term_wrap(Buf *b, const char *text, size_t n, int columns);
 /* Copies text without its colours. */
 void term_strip(Buf *b, const char *text, size_t n);
 

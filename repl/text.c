@@ -221,32 +221,24 @@ void text_transpose(Text *t)
 
 /* ---- positions ----------------------------------------------------------------------------- */
 
-static bool combines(const Text *t, size_t at)
-{
-    uint32_t code;
-    utf8_decode(t->buf.at + at, t->buf.n - at, &code);
-    return code >= 128 && utf8_width(code) == 0;
-}
-
 size_t text_next(const Text *t, size_t at)
 {
-    uint32_t code;
-    if (at >= t->buf.n)
-        return t->buf.n;
-    at += utf8_decode(t->buf.at + at, t->buf.n - at, &code);
-    while (at < t->buf.n && combines(t, at))
-        at += utf8_decode(t->buf.at + at, t->buf.n - at, &code);
-    return at;
+    return at >= t->buf.n ? t->buf.n : at + utf8_cluster(t->buf.at + at, t->buf.n - at);
 }
 
+/* Where a character begins that is joined to others shows only from the front: from the start of its line. */
 size_t text_back(const Text *t, size_t at)
 {
-    while (at > 0) {
-        at--;
-        if ((t->buf.at[at] & 0xc0) != 0x80 && !combines(t, at))
-            break;
+    size_t from = at > 0 ? text_line_start(t, at - 1) : 0;
+    if (at > 0 && t->buf.at[at - 1] == '\n')
+        return at - 1;
+    while (from < at) {
+        size_t next = text_next(t, from);
+        if (next >= at)
+            return from;
+        from = next;
     }
-    return at;
+    return from;
 }
 
 /* Letters, digits, `_`, and whatever is not ASCII. */

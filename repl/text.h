@@ -1,7 +1,7 @@
 /* The text that is being edited: bytes, a cursor, undo, and what was cut.
  *
- * Positions are byte offsets and always stand between characters, where a character is a code
- * point together with the marks that combine with it. Motions are questions: they return a
+ * Positions are byte offsets and always stand between characters, where a character is what a
+ * reader takes for one (utf8_cluster). Motions are questions: they return a
  * position, and `text_move` goes there.
  *
  *     text_insert(t, "add(1, 2)", 9);

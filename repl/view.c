@@ -145,16 +145,13 @@ static void draw_prompt(View *v, const ViewRow *row, TermStyle *now)
     buf_str(&v->out, row->from == 0 ? v->prompt : v->more);
 }
 
-static void draw_row(View *v, const ViewScene *s, int index)
+/* The row with its prompt, up to `to`; returns the columns that this takes. */
+static int draw_text(View *v, const ViewScene *s, const ViewRow *row, size_t to)
 {
-    const ViewRow *row = &v->layout[index];
     TermStyle now = STYLE_PLAIN;
     int used = row->starts ? prompt_width(v) : 0, column = row->column;
     draw_prompt(v, row, &now);
-    /* Only something printed makes the terminal begin the row behind a full one. */
-    if (!row->starts && row->from == row->to)
-        buf_str(&v->out, " \r");
-    for (size_t at = row->from, size; at < row->to; at += size) {
+    for (size_t at = row->from, size; at < to; at += size) {
         int width = cell_width(s, at, column, &size);
         set_style(v, &now, style_at(v, s, at));
         draw_cell(v, s, at, size, width);
@@ -162,6 +159,16 @@ static void draw_row(View *v, const ViewScene *s, int index)
         column += width;
     }
     set_style(v, &now, STYLE_PLAIN);
+    return used;
+}
+
+static void draw_row(View *v, const ViewScene *s, int index)
+{
+    const ViewRow *row = &v->layout[index];
+    /* Only something printed makes the terminal begin the row behind a full one. */
+    if (!row->starts && row->from == row->to)
+        buf_str(&v->out, " \r");
+    int used = draw_text(v, s, row, row->to);
     /* A terminal that has just filled its last column would clear that one. */
     if (used < v->columns && !row->wraps)
         term_clear_line(&v->out);
@@ -202,6 +209,30 @@ static int most(int a, int b)
     return a > b ? a : b;
 }
 
+/* How wide a character is that is joined of several, each terminal decides for itself. */
+static bool any_joined(const ViewScene *s, size_t from, size_t to)
+{
+    for (size_t n; from < to; from += n) {
+        uint32_t code;
+        n = utf8_cluster(s->text + from, to - from);
+        utf8_decode(s->text + from, n, &code);
+        if (code >= 128 && (int)utf8_text_width(s->text + from, n) != utf8_width(code))
+            return true;
+    }
+    return false;
+}
+
+/* In the row of the cursor, whose text is on the screen. */
+static void go_to_cursor(View *v, const ViewScene *s)
+{
+    const ViewRow *row = &v->layout[v->cursor_at];
+    term_column(&v->out, 0);
+    if (any_joined(s, row->from, s->cursor))
+        draw_text(v, s, row, s->cursor);
+    else
+        term_column(&v->out, v->cursor_column);
+}
+
 /* Draws from the row where the cursor stands, which is the first of the view. */
 static void draw_all(View *v, const ViewScene *s)
 {
@@ -217,7 +248,7 @@ static void draw_all(View *v, const ViewScene *s)
     }
     draw_panel(v, s, panel);
     term_up(&v->out, window + panel - 1 - (v->cursor_at - first));
-    term_column(&v->out, v->cursor_column);
+    go_to_cursor(v, s);
     v->height = window + panel;
     v->cursor_row = v->cursor_at - first;
 }

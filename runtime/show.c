@@ -4,6 +4,7 @@
 #include "base/table.h"
 #include "base/utf8.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,7 @@ typedef struct Grid {
     size_t before;  /* of them, those before the decimal point */
     size_t indent;  /* column of the opening bracket */
     size_t width;   /* columns at which rows break */
+    bool scientific; /* some element has an exponent: then all have one */
     Buf scratch;
 } Grid;
 
@@ -103,6 +105,41 @@ static const char *element_at(const Tensor *t, const int64_t *at)
     return t->data + offset * (int64_t)dtype_size(t->dtype);
 }
 
+/* `12.5` becomes `1.25e+01`, with the digits that it has; what has an exponent, or is no number, stays. */
+static void make_scientific(Buf *number)
+{
+    const char *text = buf_text(number);
+    size_t sign = text[0] == '-', n = 0, lead = 0;
+    enum { MOST = 40 };
+    char digits[MOST];
+    if (!isdigit((unsigned char)text[sign]) || strchr(text, 'e') || number->n >= MOST)
+        return;
+    const char *point = strchr(text, '.');
+    int exponent = (int)(point ? point - text : (long)number->n) - (int)sign - 1;
+    for (const char *p = text + sign; *p; p++)
+        if (*p != '.')
+            digits[n++] = *p;
+    while (lead + 1 < n && digits[lead] == '0')
+        lead++;
+    while (n > lead + 1 && digits[n - 1] == '0')
+        n--;
+    exponent = digits[lead] == '0' ? 0 : exponent - (int)lead;
+    Buf out = {0};
+    buf_printf(&out, "%s%c%s%.*se%c%02d", sign ? "-" : "", digits[lead], n > lead + 1 ? "." : "",
+               (int)(n - lead - 1), digits + lead + 1, exponent < 0 ? '-' : '+', abs(exponent));
+    buf_deinit(number);
+    *number = out;
+}
+
+/* An element as the grid writes it, in the scratch buffer. */
+static void element_text(Grid *g, const char *element)
+{
+    buf_clear(&g->scratch);
+    element_show(&g->scratch, g->t->dtype, element);
+    if (g->scientific)
+        make_scientific(&g->scratch);
+}
+
 /* Columns before the decimal point; all of them for an integer, "inf" or what has an exponent. */
 static size_t point_of(const Buf *number)
 {
@@ -111,14 +148,27 @@ static size_t point_of(const Buf *number)
     return point && !strchr(text, 'e') ? (size_t)(point - text) : number->n;
 }
 
+/* Whether some of what is shown has an exponent. */
+static bool any_exponent(Grid *g)
+{
+    int64_t at[TENSOR_RANK_MOST] = {0};
+    bool any = false, jumped;
+    do {
+        element_text(g, element_at(g->t, at));
+        any = g->scratch.n > 0 && isdigit((unsigned char)g->scratch.at[g->scratch.n - 1]) &&
+              strchr(buf_text(&g->scratch), 'e');
+    } while (!any && next_shown(g, at, &jumped) < g->t->rank);
+    return any;
+}
+
 static void measure(Grid *g)
 {
     int64_t at[TENSOR_RANK_MOST] = {0};
     size_t after = 0;
     bool jumped;
+    g->scientific = dtype_is_float(g->t->dtype) && any_exponent(g);
     do {
-        buf_clear(&g->scratch);
-        element_show(&g->scratch, g->t->dtype, element_at(g->t, at));
+        element_text(g, element_at(g->t, at));
         size_t point = point_of(&g->scratch);
         if (point > g->before)
             g->before = point;
@@ -150,7 +200,8 @@ static void separate(const Grid *g, Buf *out, int32_t ended, bool jumped, size_t
     buf_repeat(out, ']', (size_t)ended);
     buf_char(out, ',');
     if (ended == 0) {
-        size_t wanted = *column + g->element + 2 + (jumped ? 5 : 0);
+        /* Behind the element stands a comma, or all the brackets. */
+        size_t wanted = *column + 2 + (jumped ? 5 : 0) + g->element + (size_t)g->t->rank;
         if (lines && wanted > g->width) {
             new_line(g, out, 1, open);
             *column = g->indent + (size_t)open;
@@ -180,8 +231,7 @@ static void separate(const Grid *g, Buf *out, int32_t ended, bool jumped, size_t
 /* One element, with the points of all below one another. */
 static void cell_show(Grid *g, Buf *out, const char *element)
 {
-    buf_clear(&g->scratch);
-    element_show(&g->scratch, g->t->dtype, element);
+    element_text(g, element);
     size_t point = point_of(&g->scratch);
     if (g->element > 0)
         buf_repeat(out, ' ', g->before - point);
@@ -397,6 +447,17 @@ static ShowStyle with_defaults(ShowStyle style)
     return style;
 }
 
+/* On the line of the last row, or, where that is full, on one of its own if it fits there. */
+static void show_type_behind(Buf *out, const Tensor *t, size_t width)
+{
+    Buf type = {0};
+    tensor_type_show(&type, t);
+    bool rows = column_now(out) + 3 + type.n > width && type.n + 3 <= width;
+    buf_str(out, rows ? "\n : " : " : ");
+    buf_bytes(out, buf_text(&type), type.n);
+    buf_deinit(&type);
+}
+
 void value_show(Buf *out, Value v, ShowStyle style)
 {
     Shower s = {.out = out, .style = with_defaults(style)};
@@ -405,10 +466,8 @@ void value_show(Buf *out, Value v, ShowStyle style)
     while (s.n > 0)
         step(&s);
     free(s.frames);
-    if (v.kind == VALUE_TENSOR && !style.bare) {
-        buf_str(out, " : ");
-        tensor_type_show(out, v.tensor);
-    }
+    if (v.kind == VALUE_TENSOR && !style.bare)
+        show_type_behind(out, v.tensor, (size_t)s.style.width);
 }
 
 /* --- Statistics */

@@ -1,4 +1,5 @@
 /* The commands of cells, `:name args`: finding the row and its arguments. */
+#include "base/utf8.h"
 #include "session/commands.h"
 #include "typecheck/typecheck.h"
 
@@ -121,16 +122,64 @@ static void (*const functions[])(CommandCall *c) = {
 
 #define N_ROWS (sizeof rows / sizeof *rows)
 
+/* Words with `column` blanks before them in all lines but the first, which has begun. */
+static void fill_words(Buf *b, const char *text, int column, int width)
+{
+    int at = column;
+    for (size_t n; *text; text += n + strspn(text + n, " ")) {
+        n = strcspn(text, " ");
+        int wide = (int)utf8_text_width(text, n);
+        if (at > column && at + 1 + wide > width) {
+            buf_char(b, '\n');
+            buf_repeat(b, ' ', (size_t)column);
+            at = column;
+        } else if (at > column) {
+            buf_char(b, ' ');
+            at++;
+        }
+        buf_bytes(b, text, n);
+        at += wide;
+    }
+}
+
+/* `:name arguments`, and beside it, or below where that is too long, what it does. */
+static void help_row(Buf *b, const RelayCommand *row, int width)
+{
+    enum { COLUMN = 34 };
+    Buf left = {0};
+    buf_printf(&left, "  :%s %s", row->name, row->args);
+    int used = (int)utf8_text_width(buf_text(&left), left.n);
+    buf_bytes(b, buf_text(&left), left.n);
+    if (used + 2 > COLUMN) {
+        buf_char(b, '\n');
+        used = 0;
+    }
+    buf_repeat(b, ' ', (size_t)(COLUMN - used));
+    fill_words(b, row->doc, COLUMN, width > COLUMN + 20 ? width : COLUMN + 20);
+    buf_char(b, '\n');
+    buf_deinit(&left);
+}
+
 void command_help(CommandCall *c)
 {
+    if (c->text.len) {
+        command_doc(c);
+        return;
+    }
     Buf b = {0};
-    buf_str(
+    int width = c->s->options.width ? c->s->options.width : 80;
+    fill_words(
         &b,
-        "Type an expression, `let %x = …;`, `def @f(…) { … }`, `type T { … }`, or a command:\n\n");
+        "Type an expression, `let %x = …;`, `def @f(…) { … }`, `type T { … }`, or a command:", 0,
+        width);
+    buf_str(&b, "\n\n");
     for (size_t i = 0; i < N_ROWS; i++)
-        buf_printf(&b, "  :%-8s %-40s %s\n", rows[i].name, rows[i].args, rows[i].doc);
-    buf_str(&b, "\nTab completes. An unfinished line goes on in the next one. Ctrl-C interrupts, "
-                "Ctrl-D leaves.");
+        help_row(&b, &rows[i], width < 110 ? width : 110);
+    buf_char(&b, '\n');
+    fill_words(&b,
+               "Tab completes, `NAME?` tells about a name. An unfinished line goes on in the next "
+               "one. Ctrl-R searches the history, Ctrl-C interrupts, Ctrl-D leaves.",
+               0, width);
     emit_text(c->s, RELAY_OUTPUT_DISPLAY, &b);
     buf_deinit(&b);
 }

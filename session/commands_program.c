@@ -21,25 +21,62 @@ void command_type(CommandCall *c)
     module_release(m);
 }
 
+static bool is_library_type(const Module *env, const TypeDef *def)
+{
+    for (size_t i = 0; i < env->imported_types.n; i++)
+        if (env->imported_types.at[i] == def)
+            return true;
+    return false;
+}
+
+static void list_types(const RelaySession *s, Buf *b, bool library)
+{
+    for (size_t i = 0; i < s->env->types.n; i++)
+        if (is_library_type(s->env, s->env->types.at[i]) == library)
+            buf_printf(b, "type %s\n", s->env->types.at[i]->name->text);
+}
+
+static void list_functions(Buf *b, size_t n, const Def *const *defs, bool library)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (defs[i]->imported != library || strchr(defs[i]->name->text, '.'))
+            continue;
+        buf_printf(b, "@%s: ", defs[i]->name->text);
+        type_print(b, defs[i]->fn->base.type);
+        buf_char(b, '\n');
+    }
+}
+
+static void list_variables(const RelaySession *s, Buf *b)
+{
+    for (size_t i = 0; i < s->n_locals; i++) {
+        buf_printf(b, "%%%s: ", s->locals[i].var->name->text);
+        type_print(b, s->locals[i].var->base.type);
+        buf_char(b, '\n');
+    }
+}
+
 void command_defs(CommandCall *c)
 {
     RelaySession *s = c->s;
+    bool mine = str_is(c->text, "mine");
+    if (c->text.len && !mine) {
+        Diag *d = diag_error(s->cx.diags, E0402_USAGE, c->args, "`:defs` takes `mine` or nothing");
+        diag_help(d, "`:doc NAME` tells about one definition");
+        return;
+    }
     Buf b = {0};
-    for (size_t i = 0; i < s->env->types.n; i++)
-        buf_printf(&b, "type %s\n", s->env->types.at[i]->name->text);
     const Def **defs = arena_new_array(&s->cx.arena, const Def *, s->env->defs.n);
     size_t n = module_sorted_defs(s->env, defs, true);
-    for (size_t i = 0; i < n; i++) {
-        if (strchr(defs[i]->name->text, '.'))
-            continue;
-        buf_printf(&b, "@%s: ", defs[i]->name->text);
-        type_print(&b, defs[i]->fn->base.type);
-        buf_str(&b, defs[i]->imported ? "    // library\n" : "\n");
-    }
-    for (size_t i = 0; i < s->n_locals; i++) {
-        buf_printf(&b, "%%%s: ", s->locals[i].var->name->text);
-        type_print(&b, s->locals[i].var->base.type);
-        buf_char(&b, '\n');
+    list_types(s, &b, false);
+    list_functions(&b, n, defs, false);
+    list_variables(s, &b);
+    if (mine && !b.n)
+        buf_str(&b, "nothing is defined yet: `def @f(…) { … }`, `let %x = …;`, `type T { … }`");
+    if (!mine) {
+        buf_printf(&b, "%s// from the libraries (`:defs mine` leaves them out)\n", b.n ? "\n" : "");
+        list_types(s, &b, true);
+        list_functions(&b, n, defs, true);
     }
     for (const Stale *old = s->stale; old; old = old->next)
         buf_printf(&b, "%s%.*s%s: no longer fits `%.*s%s`\n", old->sigil ? "" : "type ",

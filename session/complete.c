@@ -1,16 +1,40 @@
-/* What could stand at the cursor. */
+/* What could stand at the cursor: what fits best comes first. */
+#include "passes/analysis.h"
 #include "passes/pass.h"
 #include "session/internal.h"
+#include "stdlib/stdlib.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+/* How a name fits what was typed. Only those of the best way that there is are offered, but those that hold it somewhere together. */
+typedef enum Nearness { MATCH_PREFIX, MATCH_WORD, MATCH_SCATTERED, MATCH_NONE } Nearness;
+
+/* What is likely there, whatever was typed: the lower comes first. */
+typedef enum Fit { FIT_WANTED, FIT_LIKELY, FIT_POSSIBLE } Fit;
+
+enum { KEYWORDS = 8, UNUSUAL = 1000, SCATTERED_MOST = 30 };
+
+typedef struct Offer {
+    RelayCompletion item;
+    Nearness match;
+    int gaps; /* between the characters that were typed */
+    Fit fit;
+    int rank; /* among those of one fit: the order in which they are usual, or declared */
+} Offer;
 
 typedef struct Completer {
     RelaySession *s;
-    RelayCompletions *out;
-    size_t cap;
-    Str prefix;             /* what stands before the cursor, sigil included */
+    const char *text;
+    size_t cursor;
+    Str prefix; /* what stands before the cursor, sigil included */
+    Offer *offers;
+    size_t n, cap;
+    Fit fit; /* of what is offered now */
+    int rank;
     PtrMap seen;
 } Completer;
 
@@ -24,73 +48,182 @@ static char *copy(const char *text, size_t n)
     return p;
 }
 
-/* Adds `sigil` and `name` when they continue the prefix; the type is printed when there is one, else `detail`. */
+/* ---- matching --------------------------------------------------------------------------------------------------------------- */
+
+static bool same_letter(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+static bool begins(const char *text, Str prefix)
+{
+    for (size_t i = 0; i < prefix.len; i++)
+        if (!text[i] || !same_letter(text[i], prefix.ptr[i]))
+            return false;
+    return true;
+}
+
+/* Whether the characters stand in the text in this order; the signs between words may be left out. */
+static bool scattered(const char *text, Str wanted, int *gaps)
+{
+    const char *at = text, *last = NULL;
+    *gaps = 0;
+    for (size_t i = 0; i < wanted.len; i++) {
+        if (strchr("._", wanted.ptr[i]))
+            continue;
+        while (*at && !same_letter(*at, wanted.ptr[i]))
+            at++;
+        if (!*at)
+            return false;
+        *gaps += last && at > last + 1 && !strchr("._", at[-1]);
+        last = at++;
+    }
+    return true;
+}
+
+static Nearness match_of(Str prefix, const char *text, int *gaps)
+{
+    *gaps = 0;
+    if (begins(text, prefix))
+        return MATCH_PREFIX;
+    size_t sigil = prefix.len > 0 && strchr("@%:.", prefix.ptr[0]) ? 1 : 0;
+    if (prefix.len < sigil + 2 || (sigil && text[0] != prefix.ptr[0]))
+        return MATCH_NONE;
+    Str bare = {prefix.ptr + sigil, prefix.len - sigil};
+    for (const char *p = text + sigil; *p; p++)
+        if ((p == text + sigil || strchr("._/", p[-1])) && begins(p, bare))
+            return MATCH_WORD;
+    return scattered(text + sigil, bare, gaps) ? MATCH_SCATTERED : MATCH_NONE;
+}
+
+/* ---- offers ----------------------------------------------------------------------------------------------------------------- */
+
+/* Takes the two texts. */
+static void add(Completer *c, Offer offer)
+{
+    if (c->n == c->cap) {
+        size_t cap = c->cap ? 2 * c->cap : 64;
+        Offer *grown = realloc(c->offers, cap * sizeof *grown);
+        if (!grown) {
+            free((char *)(uintptr_t)offer.item.text);
+            free((char *)(uintptr_t)offer.item.detail);
+            return;
+        }
+        c->offers = grown;
+        c->cap = cap;
+    }
+    c->offers[c->n++] = offer;
+}
+
+/* Offers `sigil` and `name`, unless they do not match; the type is printed when there is one, else `detail`. */
 static void offer(Completer *c, const char *sigil, const char *name, const char *kind,
                   const Type *type, const char *detail)
 {
     Buf text = {0}, more = {0};
+    int gaps;
     buf_printf(&text, "%s%s", sigil, name);
-    bool fits = text.n >= c->prefix.len && !memcmp(buf_text(&text), c->prefix.ptr, c->prefix.len);
-    const Name *key = ctx_name(&c->s->cx, buf_text(&text));
-    if (fits && !ptrmap_has(&c->seen, key)) {
+    Nearness match = match_of(c->prefix, buf_text(&text), &gaps);
+    const Name *key = match == MATCH_NONE ? NULL : ctx_name(&c->s->cx, buf_text(&text));
+    if (key && !ptrmap_has(&c->seen, key)) {
         ptrmap_put(&c->seen, key, NULL);
-        if (c->out->n == c->cap) {
-            size_t cap = c->cap ? 2 * c->cap : 64;
-            RelayCompletion *grown = realloc(c->out->items, cap * sizeof *grown);
-            fits = grown != NULL;
-            c->out->items = grown ? grown : c->out->items;
-            c->cap = grown ? cap : c->cap;
-        }
         if (type)
             type_print(&more, type);
         else
             buf_str(&more, detail ? detail : "");
-        if (fits)
-            c->out->items[c->out->n++] = (RelayCompletion){buf_take(&text), kind, buf_take(&more)};
+        add(c, (Offer){.item = {buf_take(&text), kind, buf_take(&more)},
+                       .match = match,
+                       .gaps = gaps,
+                       .fit = c->fit,
+                       .rank = c->rank});
     }
     buf_deinit(&text);
     buf_deinit(&more);
 }
 
+static const char *const usual[] = {
+#define USUAL(name) name,
+#include "session/usual.def"
+#undef USUAL
+};
+
+enum { N_USUAL = sizeof usual / sizeof *usual };
+
+static int rank_of(const char *name)
+{
+    for (int i = 0; i < N_USUAL; i++)
+        if (strcmp(usual[i], name) == 0)
+            return i;
+    return strstr(name, "contrib") ? UNUSUAL + 1 : UNUSUAL;
+}
+
 static bool offer_op(void *data, const Op *op)
 {
-    offer(data, "", op->name, "operator", NULL, op->doc);
+    Completer *c = data;
+    c->rank = rank_of(op->name);
+    offer(c, "", op->name, "operator", NULL, op->doc);
+    c->rank = 0;
     return true;
 }
 
+/* Those of the session stand before those of the libraries. */
 static void offer_globals(Completer *c)
 {
     const Module *env = c->s->env;
-    for (size_t i = 0; i < env->defs.n; i++)
-        if (env->defs.at[i].fn && !strchr(env->defs.at[i].name->text, '.'))
-            offer(c, "@", env->defs.at[i].name->text, "global", env->defs.at[i].fn->base.type,
-                  NULL);
+    for (size_t i = 0; i < env->defs.n; i++) {
+        const Def *d = &env->defs.at[i];
+        if (!d->fn || strchr(d->name->text, '.'))
+            continue;
+        c->rank = d->imported;
+        offer(c, "@", d->name->text, "global", d->fn->base.type, NULL);
+    }
+    c->rank = 0;
 }
 
+/* The newest first. */
 static void offer_locals(Completer *c)
 {
-    for (size_t i = 0; i < c->s->n_locals; i++)
-        offer(c, "%", c->s->locals[i].var->name->text, "local", c->s->locals[i].var->base.type,
-              NULL);
+    for (size_t i = c->s->n_locals; i-- > 0;) {
+        const Local *l = &c->s->locals[i];
+        c->rank = (int)(c->s->n_locals - i);
+        offer(c, "%", l->var->name->text, "local", l->var->base.type, NULL);
+    }
+    c->rank = 0;
 }
 
-typedef struct TextLocals {
+typedef struct TokenOffer {
     Completer *c;
-    const char *text;
-    size_t cursor;
-} TextLocals;
+    char sigil; /* '%', '@', or 0 for both */
+} TokenOffer;
 
 /* Variables and functions that the text itself names. */
 static void offer_token(void *data, const LexedToken *t)
 {
-    TextLocals *tl = data;
+    TokenOffer *to = data;
+    Completer *c = to->c;
     bool local = !strcmp(t->kind, "local"), global = !strcmp(t->kind, "global");
-    if ((!local && !global) || t->to == tl->cursor || t->to <= t->from + 1)
+    char sigil = local ? '%' : '@';
+    if ((!local && !global) || t->to == c->cursor || t->to <= t->from + 1 ||
+        (to->sigil && to->sigil != sigil))
         return;
-    char *name = copy(tl->text + t->from + 1, t->to - t->from - 1);
+    char *name = copy(c->text + t->from + 1, t->to - t->from - 1);
     if (name)
-        offer(tl->c, local ? "%" : "@", name, t->kind, NULL, "");
+        offer(c, local ? "%" : "@", name, t->kind, NULL, "");
     free(name);
+}
+
+static void offer_tokens(Completer *c, size_t len, char sigil)
+{
+    TokenOffer to = {c, sigil};
+    lex_each(c->text, len, offer_token, &to);
+}
+
+static void offer_dtypes(Completer *c)
+{
+    for (int i = 0; i < DTYPE_IDS; i++) {
+        c->rank = i;
+        offer(c, "", dtype_row((DTypeId)i)->name, "dtype", NULL, "element type");
+    }
+    c->rank = 0;
 }
 
 static void offer_types(Completer *c)
@@ -104,70 +237,446 @@ static void offer_types(Completer *c)
                   type_of_constructor(&c->s->cx, def->cons[k]), NULL);
     }
     offer(c, "", "Tensor", "type", NULL, "Tensor[(2, 3), float32]");
-    for (int i = 0; i < DTYPE_IDS; i++)
-        offer(c, "", dtype_row((DTypeId)i)->name, "dtype", NULL, "element type");
+    offer_dtypes(c);
 }
 
-/* The operator whose argument list the cursor stands in, from the last bracket that is open. */
-static const Op *enclosing_op(RelaySession *s, const char *text, size_t cursor)
+static void offer_keywords(Completer *c)
 {
-    int depth = 0;
-    size_t i = cursor;
-    while (i > 0) {
-        char ch = text[--i];
-        if (strchr(")]}", ch))
-            depth++;
-        else if (strchr("([{", ch) && depth-- == 0) {
-            if (ch != '(')
-                return NULL;
-            size_t to = i;
-            while (i > 0 && (isalnum((unsigned char)text[i - 1]) || text[i - 1] == '_' ||
-                             text[i - 1] == '.'))
-                i--;
-            return to > i ? op_find(&s->cx, (Str){text + i, to - i}) : NULL;
-        }
-    }
-    return NULL;
-}
-
-static void offer_attributes(Completer *c, const Op *op)
-{
-    for (const OpAttr *a = op ? op->attrs : NULL; a && a->name; a++) {
-        Buf b = {0};
-        buf_printf(&b, "%s=", a->name);
-        offer(c, "", buf_text(&b), "attribute", NULL, a->doc);
-        buf_deinit(&b);
-    }
-}
-
-static void offer_words(Completer *c, const Op *op)
-{
-    offer_attributes(c, op);
-    offer_types(c);
-    op_each(c->s->cx.ops, offer_op, c);
+    c->rank = KEYWORDS;
     for (const char *const *k = relay_keywords; *k; k++)
         offer(c, "", *k, "keyword", NULL, "");
     offer(c, "", "True", "keyword", NULL, "bool");
     offer(c, "", "False", "keyword", NULL, "bool");
 }
 
+static void offer_words(Completer *c)
+{
+    offer_keywords(c);
+    c->rank = UNUSUAL - 1;
+    offer_types(c);
+    op_each(c->s->cx.ops, offer_op, c);
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------------------ */
+
+/* The call whose parentheses the cursor stands in. */
+typedef struct Around {
+    Str callee; /* empty: there is none */
+    size_t open; /* behind the bracket */
+    int argument; /* commas before the cursor */
+} Around;
+
+static Around find_call(const char *text, size_t cursor)
+{
+    Around a = {.callee = {"", 0}};
+    int depth = 0;
+    size_t i = cursor;
+    while (i > 0) {
+        char ch = text[--i];
+        if (strchr(")]}", ch))
+            depth++;
+        else if (ch == ',' && depth == 0)
+            a.argument++;
+        else if (strchr("([{", ch) && depth-- == 0) {
+            size_t to = i;
+            a.open = i + 1;
+            while (ch == '(' && i > 0 &&
+                   (isalnum((unsigned char)text[i - 1]) || strchr("_.@%", text[i - 1])))
+                i--;
+            a.callee = (Str){text + i, to - i};
+            return a;
+        }
+    }
+    return a;
+}
+
+static bool is_given(const Completer *c, size_t from, const char *attr)
+{
+    size_t n = strlen(attr);
+    for (size_t i = from; i + n < c->cursor; i++)
+        if (!memcmp(c->text + i, attr, n) && c->text[i + n] == '=' &&
+            !isalnum((unsigned char)c->text[i - 1]) && c->text[i - 1] != '_')
+            return true;
+    return false;
+}
+
+/* Those that must be given, then the others, as the operator declares them. */
+static void offer_attributes(Completer *c, const Op *op, size_t from)
+{
+    for (const OpAttr *a = op->attrs; a && a->name; a++) {
+        Buf b = {0};
+        buf_printf(&b, "%s=", a->name);
+        c->rank = (int)(a - op->attrs) + (a->required ? 0 : UNUSUAL);
+        if (!is_given(c, from, a->name))
+            offer(c, "", buf_text(&b), "attribute", NULL, a->doc);
+        buf_deinit(&b);
+    }
+    c->rank = 0;
+}
+
+static bool wants_tuple(const Op *op, int argument)
+{
+    return argument < op_arity(op) && op->args[argument].doc &&
+           strstr(op->args[argument].doc, "tuple") != NULL;
+}
+
+/* Whether a value of the type may be the argument; a function says so itself, of an operator its documentation does. */
+static bool may_be_argument(const Type *t, const Op *op, const Type *f, int argument)
+{
+    if (op)
+        return t->kind == (wants_tuple(op, argument) ? TYPE_TUPLE : TYPE_TENSOR);
+    if (!f || f->kind != TYPE_FUNC || (uint32_t)argument >= f->n)
+        return true;
+    const Type *needed = type_find(f->parts[argument]);
+    return needed->kind == TYPE_VAR || type_equal(t, needed) ||
+           (needed->kind == t->kind && (f->n_params > 0 || t->kind == TYPE_TENSOR));
+}
+
+static void offer_arguments(Completer *c, const Op *op, const Type *f, int argument)
+{
+    const RelaySession *s = c->s;
+    for (size_t i = s->n_locals; i-- > 0;) {
+        const Local *l = &s->locals[i];
+        const Type *t = type_find(l->var->base.type);
+        const Var *now = ptrmap_find(l->graph ? &s->graph_names : &s->local_names, l->var->name);
+        c->rank = (int)(s->n_locals - i);
+        if (now == l->var && may_be_argument(t, op, f, argument))
+            offer(c, "%", l->var->name->text, "local", t, NULL);
+    }
+    c->rank = 0;
+}
+
+static const Type *type_of_callee(const Completer *c, Str callee)
+{
+    const RelaySession *s = c->s;
+    if (callee.len < 2)
+        return NULL;
+    const Name *name = ctx_name_str(&c->s->cx, (Str){callee.ptr + 1, callee.len - 1});
+    const Def *def = callee.ptr[0] == '@' ? module_find(s->env, name) : NULL;
+    const Var *var = callee.ptr[0] == '%' ? ptrmap_find(&s->local_names, name) : NULL;
+    return def && def->fn ? def->fn->base.type : var ? type_find(var->base.type) : NULL;
+}
+
+/* What stands first in a call, before anything was typed: variables that fit, attributes when the arguments are there. */
+static void offer_call(Completer *c, size_t len, const Around *a, const Op *op)
+{
+    bool full = op && a->argument >= op_arity(op);
+    c->fit = full ? FIT_POSSIBLE : FIT_WANTED;
+    if (!full)
+        offer_arguments(c, op, op ? NULL : type_of_callee(c, a->callee), a->argument);
+    c->fit = FIT_LIKELY;
+    if (!full)
+        offer_tokens(c, len, '%');
+    c->fit = full ? FIT_WANTED : FIT_POSSIBLE;
+    bool nothing = c->n == 0;
+    if (op)
+        offer_attributes(c, op, a->open);
+    for (int i = 0; i < N_USUAL && nothing && !full; i++)
+        offer_op(c, op_find(&c->s->cx, str_of(usual[i])));
+}
+
+/* ---- fields ----------------------------------------------------------------------------------------------------------------- */
+
+/* `%t.0.` of a tuple. */
+static void offer_fields(Completer *c)
+{
+    const char *dot = memchr(c->prefix.ptr, '.', c->prefix.len),
+               *end = c->prefix.ptr + c->prefix.len;
+    Str word = {c->prefix.ptr + 1, (size_t)(dot - c->prefix.ptr) - 1};
+    const Var *v = ptrmap_find(&c->s->local_names, ctx_name_str(&c->s->cx, word));
+    const Type *t = v ? type_find(v->base.type) : NULL;
+    while (t && t->kind == TYPE_TUPLE) {
+        const char *next = memchr(dot + 1, '.', (size_t)(end - dot - 1));
+        if (!next)
+            break;
+        size_t i = (size_t)strtoul(dot + 1, NULL, 10);
+        t = i < t->n ? type_find(t->parts[i]) : NULL;
+        dot = next;
+    }
+    for (uint32_t i = 0; t && t->kind == TYPE_TUPLE && i < t->n; i++) {
+        Buf b = {0};
+        buf_printf(&b, "%.*s%u", (int)(dot + 1 - c->prefix.ptr), c->prefix.ptr, i);
+        c->rank = (int)i;
+        offer(c, "", buf_text(&b), "field", t->parts[i], NULL);
+        buf_deinit(&b);
+    }
+    c->rank = 0;
+}
+
+/* ---- paths ------------------------------------------------------------------------------------------------------------------ */
+
+static void offer_entry(Completer *c, Str folder, const char *real, const char *name)
+{
+    Buf path = {0}, full = {0};
+    struct stat st;
+    buf_printf(&full, "%s/%s", real, name);
+    bool dir = stat(buf_text(&full), &st) == 0 && S_ISDIR(st.st_mode);
+    buf_printf(&path, "%.*s%s%s", (int)folder.len, folder.ptr, name, dir ? "/" : "");
+    size_t n = c->prefix.len;
+    if (path.n >= n && !memcmp(buf_text(&path), c->prefix.ptr, n))
+        offer(c, "", buf_text(&path), "path", NULL, dir ? "folder" : "file");
+    buf_deinit(&path);
+    buf_deinit(&full);
+}
+
+/* Files and folders that continue the path; hidden ones when their point was typed. `~/` is the home folder. */
+static void offer_paths(Completer *c)
+{
+    size_t n = c->prefix.len;
+    while (n > 0 && c->prefix.ptr[n - 1] != '/')
+        n--;
+    Str folder = {c->prefix.ptr, n};
+    Buf real = {0};
+    const char *home = getenv("HOME");
+    if (n >= 2 && folder.ptr[0] == '~' && folder.ptr[1] == '/' && home)
+        buf_printf(&real, "%s%.*s", home, (int)n - 1, folder.ptr + 1);
+    else
+        buf_printf(&real, "%.*s", (int)n, n ? folder.ptr : "");
+    DIR *dir = opendir(real.n ? buf_text(&real) : ".");
+    bool hidden = c->prefix.len > n && c->prefix.ptr[n] == '.';
+    for (const struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir))
+        if (hidden ? strcmp(e->d_name, ".") && strcmp(e->d_name, "..") : e->d_name[0] != '.')
+            offer_entry(c, folder, real.n ? buf_text(&real) : ".", e->d_name);
+    if (dir)
+        closedir(dir);
+    buf_deinit(&real);
+}
+
+/* ---- commands --------------------------------------------------------------------------------------------------------------- */
+
+static void offer_commands(Completer *c, const char *sigil)
+{
+    size_t n;
+    const RelayCommand *rows = relay_commands(&n);
+    for (size_t i = 0; i < n; i++) {
+        c->rank = (int)i;
+        offer(c, sigil, rows[i].name, "command", NULL, rows[i].doc);
+    }
+    c->rank = 0;
+}
+
+static void offer_topics(Completer *c)
+{
+    offer_commands(c, "");
+    for (const Pass *const *p = passes; *p; p++)
+        offer(c, "", (*p)->name, "pass", NULL, (*p)->doc);
+}
+
+static void offer_codes(Completer *c)
+{
+    for (int i = 0; i < DIAG_CODES; i++) {
+        const DiagInfo *info = diag_info((DiagCode)i);
+        offer(c, "", info->code, "diagnostic", NULL, info->title);
+    }
+}
+
+static void offer_analyses(Completer *c)
+{
+    for (const AnalysisRow *a = analyses; a->name; a++)
+        offer(c, "", a->name, "analysis", NULL, a->doc);
+}
+
+static void offer_passes(Completer *c)
+{
+    for (const Pass *const *p = passes; *p; p++)
+        offer(c, "", (*p)->name, "pass", NULL, (*p)->doc);
+}
+
+/* What the words of commands.def in capitals stand for; those in small letters stand for themselves. */
+static const struct {
+    const char *word;
+    void (*offer)(Completer *c);
+} kinds[] = {
+    {"FILE", offer_paths},        {"PASS", offer_passes}, {"CODE", offer_codes},
+    {"ANALYSIS", offer_analyses}, {"NAME", offer_topics}, {"@f", offer_globals},
+    {"%x", offer_locals},
+};
+
+static void offer_argument_word(Completer *c, Str word)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (word.len >= strlen(kinds[i].word) &&
+            !memcmp(word.ptr, kinds[i].word, strlen(kinds[i].word))) {
+            kinds[i].offer(c);
+            return;
+        }
+    if (!islower((unsigned char)word.ptr[0]))
+        return;
+    const char *equals = memchr(word.ptr, '=', word.len);
+    char *name = copy(word.ptr, equals ? (size_t)(equals - word.ptr) + 1 : word.len);
+    if (name)
+        offer(c, "", name, "keyword", NULL, "");
+    free(name);
+}
+
+/* Whether what the word of a row stands for begins where an expression may. */
+static bool is_expression(Str word)
+{
+    return str_is(word, "EXPR") || str_is(word, "A") || str_is(word, "B") || str_is(word, "NAME");
+}
+
+/* Offers the words of the row that may stand at this place of the arguments: `[time SECONDS | memory MIB]` has `time` and `memory` first,
+ * and `asm @f | EXPR` either of the last two behind `asm`. True when an expression may stand there. */
+static bool offer_by_row(Completer *c, const char *args, int place)
+{
+    int at = 0, last = 0, order = 0;
+    bool expression = false;
+    for (const char *p = args; *p;) {
+        size_t n = strcspn(p, " |[]()…,");
+        Str word = {p, n};
+        bool option = memchr(p, '=', n) != NULL;
+        at = is_expression(word) ? last : at;
+        c->rank = order++;
+        expression |= is_expression(word) && at <= place;
+        if (n && (at == place || option))
+            offer_argument_word(c, word);
+        p += n;
+        bool other = *p == '|' || (*p == ' ' && p[1] == '|');
+        last = n ? at : last;
+        at = other ? 0 : at + (n && !option && *p == ' ');
+        last = other ? last : at;
+        p += strspn(p, " |[](),");
+        while ((unsigned char)*p >= 0x80)
+            p++;
+    }
+    c->rank = 0;
+    return expression;
+}
+
+/* The command of the line that the cursor stands in, and how many words stand behind it before the one at the cursor. */
+static const RelayCommand *command_of(const char *text, size_t line, size_t from, int *place)
+{
+    size_t n, end = line + 1, words = 0;
+    const RelayCommand *rows = relay_commands(&n);
+    while (end < from && (isalnum((unsigned char)text[end]) || text[end] == '_'))
+        end++;
+    for (size_t i = end; i + 1 < from; i++)
+        words += text[i] != ' ' && text[i + 1] == ' ';
+    *place = (int)words;
+    for (size_t i = 0; i < n && end < from; i++)
+        if (str_is((Str){text + line + 1, end - line - 1}, rows[i].name))
+            return &rows[i];
+    return NULL;
+}
+
+/* ---- the cursor ------------------------------------------------------------------------------------------------------------- */
+
 static bool is_word(char ch)
 {
     return isalnum((unsigned char)ch) || strchr("_./", ch) != NULL;
 }
 
-static void offer_commands(Completer *c)
+/* In a string: where its text begins; else SIZE_MAX. */
+static size_t string_start(const char *text, size_t line, size_t cursor)
 {
-    size_t n;
-    const RelayCommand *rows = relay_commands(&n);
-    for (size_t i = 0; i < n; i++)
-        offer(c, ":", rows[i].name, "command", NULL, rows[i].doc);
+    size_t start = SIZE_MAX;
+    for (size_t i = line; i < cursor; i++)
+        if (text[i] == '"')
+            start = start == SIZE_MAX ? i + 1 : SIZE_MAX;
+    return start;
 }
 
-static int by_text(const void *a, const void *b)
+/* The strings of a program name libraries and files, or element types. */
+static void complete_string(Completer *c, size_t line)
 {
-    const RelayCompletion *x = a, *y = b;
-    return strcmp(x->text, y->text);
+    size_t end = (size_t)(c->prefix.ptr - c->text) - 1;
+    while (end > line && strchr(" =", c->text[end - 1]))
+        end--;
+    size_t from = end;
+    while (from > line && (isalnum((unsigned char)c->text[from - 1]) || c->text[from - 1] == '_'))
+        from--;
+    Str word = {c->text + from, end - from};
+    if (str_is(word, "import")) {
+        for (const PreludeFile *f = prelude_files; f->name; f++)
+            offer(c, "", f->name, "path", NULL, "library");
+        c->rank = 1;
+        offer_paths(c);
+    } else if (word.len >= 5 && !memcmp(word.ptr + word.len - 5, "dtype", 5)) {
+        offer_dtypes(c);
+    }
+}
+
+/* True when an expression may stand there, too. */
+static bool complete_command(Completer *c, const RelayCommand *row, int place, size_t line)
+{
+    bool file = strstr(row->args, "FILE") != NULL;
+    size_t from = c->cursor;
+    while (file && from > line && !strchr(" \"", c->text[from - 1]))
+        from--;
+    if (file)
+        c->prefix = (Str){c->text + from, c->cursor - from};
+    c->fit = FIT_WANTED;
+    bool expression = offer_by_row(c, row->args, place);
+    c->fit = FIT_LIKELY;
+    return expression;
+}
+
+static void complete_expression(Completer *c, size_t len)
+{
+    char sigil = c->prefix.len && strchr("@%", c->prefix.ptr[0]) ? c->prefix.ptr[0] : 0;
+    Around a = find_call(c->text, (size_t)(c->prefix.ptr - c->text));
+    const Op *op = a.callee.len ? op_find(&c->s->cx, a.callee) : NULL;
+    const Type *f = op ? NULL : type_of_callee(c, a.callee);
+    if (sigil == '%' && memchr(c->prefix.ptr, '.', c->prefix.len)) {
+        offer_fields(c);
+        return;
+    }
+    if (c->prefix.len == 0) {
+        if (op || f)
+            offer_call(c, len, &a, op);
+        return;
+    }
+    c->fit = FIT_WANTED;
+    if (op && !sigil)
+        offer_attributes(c, op, a.open);
+    if (sigil == '%' && (op || f))
+        offer_arguments(c, op, f, a.argument);
+    c->fit = FIT_LIKELY;
+    if (sigil == '%')
+        offer_locals(c);
+    else if (sigil == '@')
+        offer_globals(c);
+    else
+        offer_words(c);
+    if (sigil)
+        offer_tokens(c, len, sigil);
+}
+
+static int by_fit(const void *a, const void *b)
+{
+    const Offer *x = a, *y = b;
+    if (x->match != y->match)
+        return (int)x->match - (int)y->match;
+    if (x->fit != y->fit)
+        return (int)x->fit - (int)y->fit;
+    if (x->match == MATCH_SCATTERED && x->gaps != y->gaps)
+        return x->gaps - y->gaps;
+    if (x->rank != y->rank)
+        return x->rank - y->rank;
+    size_t a_long = strlen(x->item.text), b_long = strlen(y->item.text);
+    if (x->match != MATCH_PREFIX && a_long != b_long)
+        return a_long < b_long ? -1 : 1;
+    return strcmp(x->item.text, y->item.text);
+}
+
+/* The best first; where something begins as was typed, nothing else. */
+static void give(Completer *c, RelayCompletions *out)
+{
+    if (c->n)
+        qsort(c->offers, c->n, sizeof *c->offers, by_fit);
+    out->items = c->n ? malloc(c->n * sizeof *out->items) : NULL;
+    for (size_t i = 0; i < c->n; i++) {
+        const Offer *o = &c->offers[i];
+        bool near = o->match == MATCH_PREFIX || c->offers[0].match != MATCH_PREFIX;
+        if (out->items && near && (o->match != MATCH_SCATTERED || out->n < SCATTERED_MOST)) {
+            out->items[out->n++] = o->item;
+            continue;
+        }
+        free((char *)(uintptr_t)o->item.text);
+        free((char *)(uintptr_t)o->item.detail);
+    }
+    free(c->offers);
+    ptrmap_deinit(&c->seen);
 }
 
 RelayCompletions *relay_session_complete(RelaySession *s, const char *text, size_t len,
@@ -185,27 +694,26 @@ RelayCompletions *relay_session_complete(RelaySession *s, const char *text, size
         from--;
     while (line > 0 && text[line - 1] != '\n')
         line--;
-    Completer c = {.s = s, .out = out, .prefix = {text + from, cursor - from}};
-    out->from = from;
+    Completer c = {.s = s, .text = text, .cursor = cursor, .fit = FIT_LIKELY};
+    int place = 0;
+    const RelayCommand *row =
+        text[line] == ':' && line < cursor ? command_of(text, line, from, &place) : NULL;
+    size_t string = string_start(text, line, cursor);
+    bool quoted = string != SIZE_MAX && !row;
+    if (quoted)
+        from = string;
+    c.prefix = (Str){text + from, cursor - from};
+    if (from == line && from < cursor && text[from] == ':')
+        offer_commands(&c, ":");
+    else if (quoted)
+        complete_string(&c, line);
+    else {
+        if (!row || complete_command(&c, row, place, line))
+            complete_expression(&c, len);
+    }
+    out->from = (size_t)(c.prefix.ptr - text);
     out->to = cursor;
-    TextLocals tl = {&c, text, cursor};
-    char sigil = from < cursor ? text[from] : 0;
-    if (sigil == ':' && from == line)
-        offer_commands(&c);
-    else if (len - line > 5 && !strncmp(text + line, ":pass", 5))
-        for (const Pass *const *p = passes; *p; p++)
-            offer(&c, "", (*p)->name, "pass", NULL, (*p)->doc);
-    if (sigil == '@')
-        offer_globals(&c);
-    else if (sigil == '%')
-        offer_locals(&c);
-    else if (sigil != ':' && (from < cursor || enclosing_op(s, text, from)))
-        offer_words(&c, enclosing_op(s, text, from));
-    if (sigil == '@' || sigil == '%')
-        lex_each(text, len, offer_token, &tl);
-    ptrmap_deinit(&c.seen);
-    if (out->n)
-        qsort(out->items, out->n, sizeof *out->items, by_text);
+    give(&c, out);
     return out;
 }
 

@@ -342,6 +342,59 @@ def test_paste(open):
     t.expect("7", "relay>")
 
 
+def test_search_of_lines(open):
+    t = open()
+    t.enter("add(", "2,")
+    t.type("3)")
+    t.keys("Enter")
+    t.expect("5", "relay>")
+    t.keys("C-r")
+    t.type("add(")
+    t.expect("relay> add(", "  ...>   2,", "  ...>   3)", "history: add(")
+    t.keys("Enter")
+    t.expect("relay> add(", "  ...>   2,", "  ...>   3)", "5", "relay>")
+
+
+def test_paste_of_transcript(open):
+    t = open()
+    t.paste("relay> let %a = add(1,\n  ...>   2);\n%a: int32 = 3\nrelay> %a + 1\n4\n")
+    t.expect("relay> let %a = add(1,", "  ...>   2);", "  ...> %a + 1")
+    t.keys("Enter")
+    t.expect("%a: int32 = 3", "4", "relay>")
+
+
+def test_pages(open):
+    t = open(rows=12)
+    t.type(":help")
+    t.keys("Enter")
+    t.expect_text("-- more: Space")
+    t.expect_text("  :type EXPR")
+    t.keys("Space")
+    t.expect_text("  :analyze")
+    t.keys("q")
+    t.expect("relay>")
+    t.enter("1 + 1")
+    t.expect("2", "relay>")
+
+
+def test_long_lines(open):
+    t = open(columns=40)
+    t.enter("let %f = fn (%first: int32, %second: int32, %third: int32) { %first };")
+    t.expect("%f: fn (int32, int32, int32) -> int32", "relay>")
+    t.enter(":type (%f, %f)")
+    t.expect("(fn (int32, int32, int32) -> int32, fn", "    (int32, int32, int32) -> int32)", "relay>")
+
+
+def test_joined_characters(open):
+    t = open()
+    t.type("// a\U0001f469\u200d\U0001f469\u200d\U0001f467b\U0001f1e9\U0001f1eac")
+    t.keys("Left", "BSpace")
+    t.expect("relay> // a\U0001f469\u200d\U0001f469\u200d\U0001f467bc")
+    t.keys("Left", "BSpace")
+    t.expect("relay> // abc")
+    t.expect_cursor(11)
+
+
 def test_wide_characters(open):
     t = open(columns=30)
     t.type('"日本語日本語日本語日本語日本語"')

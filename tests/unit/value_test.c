@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const ObjectInfo cons_info = {
     .kind = VALUE_CON, .tag = 0, .arity = 2, .name = "Cons", .type_name = "List"};
@@ -115,6 +116,24 @@ static void test_scalars(void)
     check_shown(value_float32(0.1f), (ShowStyle){0}, "0.1");
     check_shown(value_scalar_int(dtype_of(DT_UINT64), -1), (ShowStyle){0}, "18446744073709551615");
     check_shown(value_none(), (ShowStyle){0}, "<none>");
+}
+
+/* No row is wider than the screen, and where one number has an exponent all have. */
+static void test_rows(void)
+{
+    const int64_t shape[] = {6}, pair[] = {2};
+    Tensor *t = make_tensor(DT_FLOAT64, 1, shape);
+    double exact[] = {1e-7, 1, 12.5, -300, 0, INFINITY};
+    memcpy(t->data, exact, sizeof exact);
+    check_shown(value_tensor(t), (ShowStyle){.width = 22},
+                "[   1e-07,    1e+00,\n 1.25e+01,   -3e+02,\n    0e+00,      inf] : Tensor[(6), "
+                "float64]");
+    check_shown(value_tensor(t), (ShowStyle){.width = 19, .bare = true},
+                "[   1e-07,\n    1e+00,\n 1.25e+01,\n   -3e+02,\n    0e+00,\n      inf]");
+    tensor_release(t);
+    t = make_tensor(DT_INT32, 1, pair);
+    check_shown(value_tensor(t), (ShowStyle){.width = 25}, "[0, 1]\n : Tensor[(2), int32]");
+    tensor_release(t);
 }
 
 static void test_tensors(void)
@@ -352,6 +371,7 @@ int main(void)
     limits_init(&limits, &diags);
     test_dtypes();
     test_scalars();
+    test_rows();
     test_tensors();
     test_refused_tensors();
     test_objects();
