@@ -1,5 +1,6 @@
 /* Types and attributes of the graph. Both are bounded in depth, so the functions call themselves. */
 #include "base/number.h"
+#include "ir/dim.h"
 #include "ir/json_read.h"
 
 #include <stdlib.h>
@@ -112,6 +113,30 @@ static bool read_symbol(GraphReader *r, size_t node, Dim *out)
     return true;
 }
 
+/* Arithmetic on symbols; what else computes an extent is `?`. */
+static bool read_arithmetic(GraphReader *r, size_t node, Dim *out)
+{
+    size_t at[2];
+    Dim operands[2];
+    DimOp op = dim_op_find(graph_key(r->g, node));
+    *out = DIM_ANY;
+    if (op == DIM_VAR || r->made[node]) {
+        *out = r->made[node] ? (Dim)(intptr_t)r->made[node] : DIM_ANY;
+        return true;
+    }
+    if (!graph_ref(r->g, node, "a", &at[0]) || !graph_ref(r->g, node, "b", &at[1]) ||
+        !graph_enter(r, node, "extents"))
+        return false;
+    bool ok =
+        graph_read_extent(r, at[0], &operands[0]) && graph_read_extent(r, at[1], &operands[1]);
+    r->depth--;
+    if (!ok)
+        return false;
+    *out = dim_expr(r->cx, op, operands[0], operands[1]);
+    r->made[node] = (void *)(intptr_t)*out;
+    return true;
+}
+
 bool graph_read_extent(GraphReader *r, size_t node, Dim *out)
 {
     switch (graph_kind(r->g, node)) {
@@ -123,8 +148,8 @@ bool graph_read_extent(GraphReader *r, size_t node, Dim *out)
     case GRAPH_SIZE_VAR:
         *out = (Dim)(intptr_t)r->made[node];
         return r->made[node] || read_symbol(r, node, out);
-    case GRAPH_ANY:
-    case GRAPH_OTHER: /* arithmetic on symbols */ *out = DIM_ANY; return true;
+    case GRAPH_ANY: *out = DIM_ANY; return true;
+    case GRAPH_OTHER: return read_arithmetic(r, node, out);
     default: return graph_wrong(r->g, node, NULL, "an extent is wanted here");
     }
 }

@@ -2,6 +2,7 @@
 #include "ir/json_write.h"
 
 #include "base/number.h"
+#include "ir/dim.h"
 #include "ir/json_read.h"
 
 #include <string.h>
@@ -119,11 +120,33 @@ static GraphNode *of_int(GraphWriter *w, DType dtype, int64_t v)
     return n;
 }
 
+static GraphNode *of_symbol(GraphWriter *w, const DimSymbol *s);
+
+/* Numbers in it have the type of its symbols. */
+static GraphNode *of_operand(GraphWriter *w, Dim d, DType dtype)
+{
+    const DimSymbol *s = dim_symbol_get(w->cx, d);
+    return s ? of_symbol(w, s) : of_int(w, dtype, d);
+}
+
+static GraphNode *of_arithmetic(GraphWriter *w, const DimSymbol *s)
+{
+    GraphNode *n = graph_make_node(w, dim_op_key(s->op), 4);
+    graph_put_field(n, "a", of_operand(w, s->a, s->dtype));
+    graph_put_field(n, "b", of_operand(w, s->b, s->dtype));
+    graph_put_dtype(w, n, "dtype", s->dtype);
+    graph_put_field(n, "span", NULL);
+    ptrmap_put(&w->made, s, n);
+    return n;
+}
+
 static GraphNode *of_symbol(GraphWriter *w, const DimSymbol *s)
 {
     GraphNode *known = ptrmap_find(&w->made, s);
     if (known)
         return known;
+    if (s->op != DIM_VAR)
+        return of_arithmetic(w, s);
     GraphNode *n = node_of(w, s->is_size ? GRAPH_SIZE_VAR : GRAPH_SHAPE_VAR, 4);
     GraphNode *annotation = graph_make_node(w, "PrimType", 1);
     graph_put_dtype(w, annotation, "dtype", s->dtype);

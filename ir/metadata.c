@@ -1,5 +1,6 @@
 #include "ir/metadata.h"
 
+#include "ir/dim.h"
 #include "ir/json_write.h"
 
 #include <string.h>
@@ -56,6 +57,8 @@ bool metadata_find(Metadata *md, Str key, int64_t index, Span span, size_t *node
 const char *metadata_key_of_symbol(const Ctx *cx, Dim symbol)
 {
     const DimSymbol *s = dim_symbol_get(cx, symbol);
+    if (s && s->op != DIM_VAR)
+        return dim_op_key(s->op);
     return graph_info(s && s->is_size ? GRAPH_SIZE_VAR : GRAPH_SHAPE_VAR)->key;
 }
 

@@ -1,5 +1,7 @@
 #include "ir/rel.h"
 
+#include "ir/dim.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -156,7 +158,8 @@ const Value *rel_value(const Rel *r, uint32_t i)
     return v && v->kind == VALUE_SCALAR ? v : NULL;
 }
 
-bool dims_broadcast(uint32_t na, const Dim *a, uint32_t nb, const Dim *b, uint32_t *n, Dim *out)
+bool dims_broadcast(const Ctx *cx, uint32_t na, const Dim *a, uint32_t nb, const Dim *b,
+                    uint32_t *n, Dim *out)
 {
     *n = na > nb ? na : nb;
     for (uint32_t i = 0; i < *n; i++) {
@@ -164,11 +167,9 @@ bool dims_broadcast(uint32_t na, const Dim *a, uint32_t nb, const Dim *b, uint32
         Dim q = i + nb < *n ? 1 : b[i + nb - *n];
         if (p == 1 || (p == DIM_ANY && q != 1))
             out[i] = q;
-        else if (q == 1 || q == DIM_ANY || p == q)
+        else if (q == 1 || q == DIM_ANY || dim_same(cx, p, q))
             out[i] = p;
-        else if (p < 0 && q < 0) /* two symbols: either may be 1 */
-            out[i] = DIM_ANY;
-        else if (dim_agrees(p, q))
+        else if (!(p < 0 && q < 0) && dim_agrees(p, q))
             out[i] = p < 0 ? q : p;
         else
             return false;

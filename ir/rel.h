@@ -65,7 +65,8 @@ bool rel_agrees(const Type *t, const Type *needed);
 bool dim_agrees(Dim a, Dim b);
 /* The value of argument i when it is a known rank-0 constant. */
 const Value *rel_value(const Rel *r, uint32_t i);
-/* Broadcasts two shapes as types.md section 8 says; false when they do not fit. `out` has room for TENSOR_RANK_MOST. */
-bool dims_broadcast(uint32_t na, const Dim *a, uint32_t nb, const Dim *b, uint32_t *n, Dim *out);
+/* Broadcasts two shapes as types.md section 8 says; false when they do not fit, as two symbolic extents do not that are not the same. `out` has room for TENSOR_RANK_MOST. */
+bool dims_broadcast(const Ctx *cx, uint32_t na, const Dim *a, uint32_t nb, const Dim *b,
+                    uint32_t *n, Dim *out);
 
 #endif

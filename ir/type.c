@@ -1,6 +1,7 @@
 #include "ir/type.h"
 
 #include "ir/ctx.h"
+#include "ir/dim.h"
 
 #include <string.h>
 
@@ -9,7 +10,8 @@ Dim dim_symbol(Ctx *cx, DimSymbol symbol)
     for (size_t i = 0; i < cx->symbols.n; i++) {
         const DimSymbol *s = &cx->symbols.at[i];
         if (s->name == symbol.name && dtype_eq(s->dtype, symbol.dtype) &&
-            s->is_size == symbol.is_size && s->ordinal == symbol.ordinal)
+            s->is_size == symbol.is_size && s->ordinal == symbol.ordinal && s->op == symbol.op &&
+            s->a == symbol.a && s->b == symbol.b)
             return INT64_MIN + (Dim)i;
     }
     vec_push(&cx->symbols, &cx->arena, symbol);
@@ -659,8 +661,7 @@ void type_print(Buf *b, const Type *t)
 /* In messages a symbolic extent is called by its name. */
 static void name_extent(void *data, Buf *b, Dim symbol)
 {
-    const DimSymbol *s = dim_symbol_get(data, symbol);
-    buf_str(b, s ? s->name->text : "?");
+    dim_print(b, data, symbol);
 }
 
 const char *type_str(Ctx *cx, const Type *t)

@@ -27,12 +27,24 @@ static inline bool dim_is_symbol(Dim d)
     return d < INT64_MIN / 2;
 }
 
-/* A symbolic extent is known by what the metadata of a text says of it; two of one name in one text are told apart by `ordinal`. */
+typedef enum DimOp {
+    DIM_VAR,
+#define DIM_OP(OP, key, sign) DIM_##OP,
+#include "ir/dims.def"
+#undef DIM_OP
+} DimOp;
+
+/* A symbolic extent is known by what the metadata of a text says of it; two of one name in one text are told apart by `ordinal`. Or it is
+ * arithmetic on others (dim.h). */
 typedef struct DimSymbol {
-    const Name *name;
+    const Name *name; /* NULL: arithmetic */
     DType dtype;
     bool is_size; /* tir.SizeVar: 0 or more */
     uint32_t ordinal;
+    DimOp op;
+    Dim a, b;
+    Dim normal; /* the same in the order that all such expressions have; 0: this one */
+    uint32_t size; /* operations in it */
 } DimSymbol;
 
 Dim dim_symbol(Ctx *cx, DimSymbol symbol);

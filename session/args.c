@@ -1,6 +1,7 @@
 /* The arguments of an entry, from the options of a request. */
 #include "base/number.h"
 #include "base/random.h"
+#include "ir/dim.h"
 #include "runtime/npy.h"
 #include "runtime/params.h"
 #include "session/internal.h"
@@ -22,14 +23,26 @@ bool request_flag(const RelayRequest *r, const char *key)
     return v && strcmp(v, "0") != 0;
 }
 
-/* A symbolic extent is what the first argument says, for all of them. */
+static bool known_symbol(void *data, Dim symbol, int64_t *out)
+{
+    const DimValues *values = data;
+    for (size_t i = 0; values && i < values->n; i++)
+        if (values->at[i].symbol == symbol) {
+            *out = values->at[i].extent;
+            return true;
+        }
+    return false;
+}
+
+/* A symbolic extent is what the first argument says, for all of them. An expression is what its symbols make it, once they are
+ * known. */
 static bool bind_symbol(Ctx *cx, DimValues *values, Dim symbol, int64_t extent)
 {
-    for (size_t i = 0; values && i < values->n; i++)
-        if (values->at[i].symbol == symbol)
-            return values->at[i].extent == extent;
+    int64_t v;
     const DimSymbol *s = dim_symbol_get(cx, symbol);
-    if (values)
+    if (dim_value(cx, symbol, known_symbol, values, &v))
+        return v == extent;
+    if (values && s && s->op == DIM_VAR)
         vec_push(values, &cx->arena, ((DimValue){symbol, extent}));
     return s != NULL;
 }

@@ -1,4 +1,5 @@
 /* Where the parts of a conflict come from: notes and labels of an error. */
+#include "ir/dim.h"
 #include "typecheck/internal.h"
 
 #define SOURCES_MOST 3
@@ -75,6 +76,8 @@ static const char *part_value(Checker *ck, const Type *t, const Part *part)
     case PART_DIM:
         if (t->dims[part->dim] >= 0)
             buf_int(&b, t->dims[part->dim]);
+        else if (dim_is_symbol(t->dims[part->dim]))
+            dim_print(&b, ck->cx, t->dims[part->dim]);
         else
             buf_str(&b, "known at run time");
         break;

@@ -1,3 +1,4 @@
+#include "ir/dim.h"
 #include "typecheck/internal.h"
 
 #include <string.h>
@@ -144,12 +145,29 @@ bool unify_dim(Dim a, Dim b, Dim *out)
 }
 
 /* A symbolic extent that met a number is that number from there on. */
-static Dim bound_dim(const Checker *ck, Dim d)
+static bool bound_symbol(void *data, Dim symbol, int64_t *out)
 {
-    for (size_t i = 0; dim_is_symbol(d) && i < ck->dims.n; i++)
-        if (ck->dims.at[i].symbol == d)
-            return ck->dims.at[i].extent;
-    return d;
+    const Checker *ck = data;
+    for (size_t i = 0; i < ck->dims.n; i++)
+        if (ck->dims.at[i].symbol == symbol) {
+            *out = ck->dims.at[i].extent;
+            return true;
+        }
+    return false;
+}
+
+static Dim bound_dim(Checker *ck, Dim d)
+{
+    int64_t v;
+    if (!dim_is_symbol(d) || ck->dims.n == 0)
+        return d;
+    return dim_value(ck->cx, d, bound_symbol, ck, &v) && v >= 0 ? v : d;
+}
+
+static bool is_arithmetic(const Checker *ck, Dim d)
+{
+    const DimSymbol *s = dim_symbol_get(ck->cx, d);
+    return s && s->op != DIM_VAR;
 }
 
 /* What is known of a type by now, for messages. */
@@ -167,8 +185,11 @@ static bool unify_dims(Checker *ck, Dim a, Dim b, Dim *out)
     b = bound_dim(ck, b);
     if (!unify_dim(a, b, out))
         return false;
+    /* Which values of its symbols make an expression equal to something else is not looked for. */
+    if (dim_is_symbol(a) && dim_is_symbol(b) && (is_arithmetic(ck, a) || is_arithmetic(ck, b)))
+        return dim_same(ck->cx, a, b);
     Dim symbol = dim_is_symbol(a) ? a : b;
-    if (dim_is_symbol(symbol) && *out >= 0)
+    if (dim_is_symbol(symbol) && !is_arithmetic(ck, symbol) && *out >= 0)
         vec_push(&ck->dims, &ck->scratch, ((DimBinding){symbol, *out}));
     return true;
 }

@@ -89,12 +89,12 @@ static RelResult rel_where(Rel *r)
         return REL_FAILED;
     Dim xy[TENSOR_RANK_MOST], all[TENSOR_RANK_MOST];
     uint32_t n, m;
-    if (!dims_broadcast(x->n, x->dims, y->n, y->dims, &n, xy)) {
+    if (!dims_broadcast(r->cx, x->n, x->dims, y->n, y->dims, &n, xy)) {
         rel_error(r, E0202_SHAPE, 2, "`where` cannot broadcast `%s` and `%s` to one shape",
                   type_str(r->cx, x), type_str(r->cx, y));
         return REL_FAILED;
     }
-    if (!dims_broadcast(c->n, c->dims, n, xy, &m, all)) {
+    if (!dims_broadcast(r->cx, c->n, c->dims, n, xy, &m, all)) {
         Diag *d = rel_error(
             r, E0202_SHAPE, 0, "the condition `%s` does not fit the operands' shape, `%s`",
             type_str(r->cx, c), type_str(r->cx, type_tensor(r->cx, x->dtype, n, xy)));

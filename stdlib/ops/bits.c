@@ -36,8 +36,8 @@ static RelResult rel_bitpack(Rel *r)
     }
     for (int i = 0, k = 0; i <= (int)t->n; i++) {
         dims[i] = i == bit ? bits : t->dims[k];
-        if (i != bit && k++ == pack && dims[i] >= 0)
-            dims[i] /= d.bits;
+        if (i != bit && k++ == pack)
+            dims[i] = dim_floor_div(r->cx, dims[i], d.bits);
     }
     return rel_out_tensor(r, d, t->n + 1, dims);
 }

@@ -124,13 +124,16 @@ static Dim check_weight(Rel *r, Conv *c, const Type *x, const Type *w, bool tran
     if (transposed) {
         if (!dim_agrees(in, wi))
             return weight_error(r, "input channels", wi, in), -2;
-        Dim out = wo < 0 ? DIM_ANY : wo * c->groups;
+        Dim out = dim_mul(r->cx, wo, c->groups);
         if (channels >= 0 && !dim_agrees(channels, out))
             return weight_error(r, "output channels", out, channels), -2;
         return channels >= 0 ? channels : out;
     }
     c->multiplied = c->groups > 1 && in == c->groups && wo == c->groups && wi > 1;
-    Dim out = c->multiplied ? wo * wi : wo;
+    /* A filter for each channel, several times: where that is not known, neither is how many. */
+    bool either = c->groups > 1 && (in < 0 || wo < 0 || wi < 0) && dim_agrees(in, c->groups) &&
+                  dim_agrees(wo, c->groups) && (wi < 0 || wi > 1);
+    Dim out = c->multiplied ? wo * wi : either ? DIM_ANY : wo;
     if (channels >= 0 && !dim_agrees(channels, out))
         return weight_error(r, "output channels", out, channels), -2;
     if (!c->multiplied && in >= 0 && wi >= 0 && in != wi * c->groups)
@@ -141,15 +144,16 @@ static Dim check_weight(Rel *r, Conv *c, const Type *x, const Type *w, bool tran
 }
 
 /* The extent of a spatial axis of the result; -2 when the kernel does not fit. */
-static Dim conv_extent(const Conv *c, int i, Dim d, Dim k, bool transposed)
+static Dim conv_extent(Ctx *cx, const Conv *c, int i, Dim d, Dim k, bool transposed)
 {
-    if (d < 0 || k < 0)
+    if (k < 0)
         return DIM_ANY;
     int64_t reach = (k - 1) * c->dilation[i] + 1, pad = c->before[i] + c->after[i];
-    int64_t e = transposed        ? c->strides[i] * (d - 1) + reach - pad + c->more[i]
-                : d + pad < reach ? -2
-                                  : (d + pad - reach) / c->strides[i] + 1;
-    return e < 0 ? -2 : e;
+    int64_t more = reach - pad + c->more[i] - c->strides[i];
+    if (d >= 0 && (transposed ? d * c->strides[i] + more < 0 : d + pad < reach))
+        return -2;
+    return transposed ? dim_offset(cx, dim_mul(cx, d, c->strides[i]), more)
+                      : dim_windows(cx, d, pad, reach, c->strides[i]);
 }
 
 static void report_extent(Rel *r, const Conv *c, int i, Dim d, Dim k, bool transposed)
@@ -180,8 +184,8 @@ RelResult conv_result(Rel *r, const Conv *c, const Type *x, const Dim *kernel, D
     dims[c->o[1]] = channels;
     for (int i = 0; i < c->n; i++) {
         Dim d = x->dims[c->x[2 + i]], k = kernel[i];
-        Dim e = conv_extent(c, i, d, k, transposed);
-        if (e != DIM_ANY && e < 0) {
+        Dim e = conv_extent(r->cx, c, i, d, k, transposed);
+        if (e == -2) {
             report_extent(r, c, i, d, k, transposed);
             return REL_FAILED;
         }

@@ -268,7 +268,7 @@ static RelResult rel_adv_index(Rel *r)
     for (uint32_t i = 1; i < t->n; i++) {
         const Type *index = type_find(t->parts[i]);
         if (!dtype_is_int(index->dtype) ||
-            !dims_broadcast(n, dims, index->n, index->dims, &n, next)) {
+            !dims_broadcast(r->cx, n, dims, index->n, index->dims, &n, next)) {
             rel_error(r, E0202_SHAPE, 0, "index %u, `%s`, does not fit the others", (unsigned)i,
                       type_str(r->cx, index));
             return REL_FAILED;
@@ -486,7 +486,7 @@ static RelResult rel_sparse_to_dense(Rel *r)
             return REL_FAILED;
         n = rel_ints_of(r, 3, dims, TENSOR_RANK_MOST);
         known = n >= 0;
-        n = known ? n : (int)shape->dims[0];
+        n = known ? n : dim_is_symbol(shape->dims[0]) ? -1 : (int)shape->dims[0];
     }
     if (!rel_is_int(r, 0, index) || !rel_is_scalar(r, 2, rest) ||
         !rel_dtypes_agree(r, 1, v, 2, rest))

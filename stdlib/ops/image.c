@@ -301,7 +301,11 @@ static RelResult rel_upsampling(Rel *r)
                       scale_keys[SPATIAL_MOST - n + i], r->op->name);
             return REL_FAILED;
         }
-        if (*d >= 0)
+        if (dim_is_symbol(*d))
+            *d = scale == nearbyint(scale) && scale < (double)OPS_MOST
+                     ? dim_mul(r->cx, *d, (Dim)scale)
+                     : DIM_ANY;
+        else if (*d >= 0)
             *d = (Dim)fmin(nearbyint((double)*d * scale), (double)OPS_MOST * (double)OPS_MOST);
     }
     return rel_out_tensor(r, t->dtype, t->n, dims);
@@ -366,17 +370,13 @@ static RelResult rel_dilation2d(Rel *r)
     }
     for (int i = 0; i < 2; i++) {
         Dim *e = &dims[d.x[2 + i]], k = w->dims[d.w[1 + i]];
-        if (*e < 0 || k < 0) {
-            *e = DIM_ANY;
-            continue;
-        }
-        int64_t room = *e + d.before[i] + d.after[i] - ((k - 1) * d.dilations[i] + 1);
-        if (room < 0) {
+        int64_t reach = (k - 1) * d.dilations[i] + 1, pad = d.before[i] + d.after[i];
+        if (*e >= 0 && k >= 0 && *e + pad < reach) {
             rel_error(r, E0202_SHAPE, 0, "the kernel is larger than axis %d of the data",
                       d.x[2 + i]);
             return REL_FAILED;
         }
-        *e = room / d.strides[i] + 1;
+        *e = k < 0 ? DIM_ANY : dim_windows(r->cx, *e, pad, reach, d.strides[i]);
     }
     return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", x->dtype), 4, dims);
 }

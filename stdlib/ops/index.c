@@ -150,16 +150,33 @@ static int slicing_entry(const Slicing *s, int rank, int axis)
     return -1;
 }
 
+/* The stride of entry k. */
+static int64_t slicing_step(const Slicing *s, int k)
+{
+    if (k >= 0 && k < s->n_strides && !s->sizes)
+        return s->strides[k];
+    return k == 0 && s->n_strides == 1 && !s->sizes && s->n_axes < 0 ? s->strides[0] : 1;
+}
+
 static bool slicing_axis(const Slicing *s, int rank, int axis, int64_t d, Slice *out)
 {
     int k = slicing_entry(s, rank, axis);
-    int64_t step = 1;
-    if (k >= 0 && k < s->n_strides && !s->sizes)
-        step = s->strides[k];
-    else if (k >= 0 && s->n_strides == 1 && !s->sizes && s->n_axes < 0)
-        step = k == 0 ? s->strides[0] : 1;
+    int64_t step = slicing_step(s, k);
     return slice_axis(d, s->sizes, k >= 0 && k < s->n_begin ? &s->begin[k] : NULL,
                       k >= 0 && k < s->n_end ? &s->end[k] : NULL, step, out);
+}
+
+/* Of an extent that is not known: the axis whole, or in steps. What begins or ends inside is clamped to
+ * the extent, so nothing is known of it. */
+static Dim slicing_unknown(Ctx *cx, const Slicing *s, int rank, int axis, Dim d)
+{
+    int k = slicing_entry(s, rank, axis);
+    int64_t step = slicing_step(s, k);
+    bool from_start = k < 0 || k >= s->n_begin || (s->begin[k] == 0 && step > 0);
+    bool to_end = k < 0 || k >= s->n_end;
+    if (!from_start || !to_end)
+        return DIM_ANY;
+    return dim_windows(cx, d, 0, 1, step < 0 ? -step : step);
 }
 
 static bool check_slicing(Rel *r, const Type *t, const Slicing *s)
@@ -200,9 +217,10 @@ static RelResult rel_strided_slice(Rel *r)
     Dim dims[TENSOR_RANK_MOST];
     for (uint32_t i = 0; i < t->n; i++) {
         Slice part;
-        dims[i] = t->dims[i];
-        if (t->dims[i] < 0)
+        if (t->dims[i] < 0) {
+            dims[i] = slicing_unknown(r->cx, &s, (int)t->n, (int)i, t->dims[i]);
             continue;
+        }
         if (!slicing_axis(&s, (int)t->n, (int)i, t->dims[i], &part)) {
             Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, 0,
                                 "the slice of axis %d with %lld elements ends before it begins",
@@ -358,7 +376,9 @@ static RelResult rel_gather_nd(Rel *r)
     int64_t m = index->n ? index->dims[0] : -2;
     if (m == DIM_ANY || dim_is_symbol(m))
         m = attrs_int(r->attrs, "index_rank", -2);
-    if (m < 0 || batch < 0 || m + batch > (int64_t)t->n || batch >= (int64_t)index->n) {
+    int64_t declared = attrs_int(r->attrs, "index_rank", m);
+    if (m < 0 || declared != m || batch < 0 || m + batch > (int64_t)t->n ||
+        batch >= (int64_t)index->n) {
         Diag *d = rel_error(r, E0202_SHAPE, 1, "the indices `%s` do not fit the data, `%s`",
                             type_str(r->cx, index), type_str(r->cx, t));
         diag_help(d, "the first axis of the indices counts axes of the data");

@@ -314,9 +314,9 @@ static RelResult block_rel(Rel *r, bool to_space)
         return REL_FAILED;
     }
     dims[at[0]] = t->dims[at[0]];
-    dims[at[1]] = c < 0 ? DIM_ANY : to_space ? c / (b * b) : c * b * b;
-    dims[at[2]] = h < 0 ? DIM_ANY : to_space ? h * b : h / b;
-    dims[at[3]] = w < 0 ? DIM_ANY : to_space ? w * b : w / b;
+    dims[at[1]] = to_space ? dim_floor_div(r->cx, c, b * b) : dim_mul(r->cx, c, b * b);
+    dims[at[2]] = to_space ? dim_mul(r->cx, h, b) : dim_floor_div(r->cx, h, b);
+    dims[at[3]] = to_space ? dim_mul(r->cx, w, b) : dim_floor_div(r->cx, w, b);
     return rel_out_tensor(r, t->dtype, 4, dims);
 }
 
@@ -411,16 +411,12 @@ static RelResult rel_space_to_batch(Rel *r)
         return rel_blocked(r);
     bool fits = blocks_of(r->attrs, "paddings", &k) && k.n + 1 <= (int)t->n;
     for (uint32_t i = 0; fits && i < t->n; i++) {
-        dims[i] = t->dims[i];
-        if (dims[i] < 0)
-            continue;
-        if (i == 0)
-            dims[i] *= k.product;
+        dims[i] = i == 0 ? dim_mul(r->cx, t->dims[i], k.product) : t->dims[i];
         if (i == 0 || (int)i > k.n)
             continue;
-        dims[i] += k.before[i - 1] + k.after[i - 1];
-        fits = dims[i] >= 0 && dims[i] % k.size[i - 1] == 0;
-        dims[i] /= k.size[i - 1];
+        int64_t more = k.before[i - 1] + k.after[i - 1];
+        fits = dims[i] < 0 || (dims[i] + more >= 0 && (dims[i] + more) % k.size[i - 1] == 0);
+        dims[i] = dim_floor_div(r->cx, dim_offset(r->cx, dims[i], more), k.size[i - 1]);
     }
     if (fits)
         return rel_out_tensor(r, t->dtype, t->n, dims);
@@ -440,14 +436,14 @@ static RelResult rel_batch_to_space(Rel *r)
     bool fits = blocks_of(r->attrs, "crops", &k) && k.n + 1 <= (int)t->n;
     for (uint32_t i = 0; fits && i < t->n; i++) {
         dims[i] = t->dims[i];
-        if (dims[i] < 0)
-            continue;
         if (i == 0) {
-            fits = dims[i] % k.product == 0;
-            dims[i] /= k.product;
+            fits = dims[i] < 0 || dims[i] % k.product == 0;
+            dims[i] = dim_floor_div(r->cx, dims[i], k.product);
         } else if ((int)i <= k.n) {
-            dims[i] = dims[i] * k.size[i - 1] - k.before[i - 1] - k.after[i - 1];
-            fits = dims[i] >= 0 && k.before[i - 1] >= 0 && k.after[i - 1] >= 0;
+            int64_t crop = k.before[i - 1] + k.after[i - 1];
+            fits = (dims[i] < 0 || dims[i] * k.size[i - 1] >= crop) && k.before[i - 1] >= 0 &&
+                   k.after[i - 1] >= 0;
+            dims[i] = dim_offset(r->cx, dim_mul(r->cx, dims[i], k.size[i - 1]), -crop);
         }
     }
     if (fits)

@@ -190,7 +190,7 @@ RelResult rel_batch_matmul(Rel *r)
     int ta = attrs_bool(r->attrs, "transpose_a"), tb = attrs_bool(r->attrs, "transpose_b");
     Dim batches, p = a->dims[0], q = b->dims[0];
     uint32_t one;
-    if (!dims_broadcast(1, &p, 1, &q, &one, &batches)) {
+    if (!dims_broadcast(r->cx, 1, &p, 1, &q, &one, &batches)) {
         Diag *d = rel_error(r, E0202_SHAPE, 1, "the batches have %lld and %lld matrices",
                             (long long)p, (long long)q);
         diag_help(d, "their numbers must be equal, or one of them 1");

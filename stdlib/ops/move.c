@@ -99,7 +99,7 @@ RelResult rel_concatenate_of(Rel *r, const Type *t)
             return mismatch(r, first, other, k);
         for (uint32_t i = 0; i < first->n; i++) {
             if ((int)i == axis) {
-                dims[i] = dims[i] < 0 || other->dims[i] < 0 ? DIM_ANY : dims[i] + other->dims[i];
+                dims[i] = dim_add(r->cx, dims[i], other->dims[i]);
             } else if (!dim_agrees(dims[i], other->dims[i])) {
                 return mismatch(r, first, other, k);
             } else if (dims[i] < 0) {
@@ -107,9 +107,9 @@ RelResult rel_concatenate_of(Rel *r, const Type *t)
             }
         }
     }
-    for (uint32_t k = 0; k < t->n && dims[axis] >= 0; k++)
+    for (uint32_t k = 0; k < t->n && dims[axis] != DIM_ANY; k++)
         for (uint32_t i = 0; i < first->n; i++)
-            if ((int)i != axis && type_find(t->parts[k])->dims[i] < 0)
+            if ((int)i != axis && type_find(t->parts[k])->dims[i] == DIM_ANY)
                 dims[i] = DIM_ANY;
     return rel_out_tensor(r, first->dtype, first->n, dims);
 }
@@ -241,8 +241,12 @@ static RelResult rel_split(Rel *r)
     }
     for (uint32_t i = 0; i < t->n; i++)
         dims[i] = t->dims[i];
+    const AttrValue *sections = attrs_find(r->attrs, "indices_or_sections");
     for (int k = 0; k < n; k++) {
         dims[axis] = sizes[k];
+        if (dims[axis] == DIM_ANY)
+            dims[axis] = sections->kind == ATTR_INT ? dim_floor_div(r->cx, t->dims[axis], n)
+                                                    : dim_offset(r->cx, t->dims[axis], -starts[k]);
         parts[k] = type_tensor(r->cx, t->dtype, t->n, dims);
     }
     return rel_set_output(r, type_tuple(r->cx, (uint32_t)n, parts));
@@ -320,7 +324,7 @@ static RelResult rel_repeat(Rel *r)
         return REL_FAILED;
     Dim dims[TENSOR_RANK_MOST];
     for (uint32_t i = 0; i < t->n; i++)
-        dims[i] = (int)i == axis ? dims_product(2, (Dim[]){t->dims[i], times}) : t->dims[i];
+        dims[i] = (int)i == axis ? dim_mul(r->cx, t->dims[i], times) : t->dims[i];
     return rel_out_tensor(r, t->dtype, t->n, dims);
 }
 

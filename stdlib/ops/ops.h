@@ -5,6 +5,7 @@
 #ifndef STDLIB_OPS_OPS_H
 #define STDLIB_OPS_OPS_H
 
+#include "ir/dim.h"
 #include "ir/rel.h"
 #include "te/te.h"
 #include "stdlib/families.h"

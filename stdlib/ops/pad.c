@@ -28,12 +28,13 @@ static RelResult pad_rel(Rel *r, const Type *t)
         return REL_FAILED;
     }
     for (uint32_t i = 0; i < t->n; i++) {
-        dims[i] = t->dims[i] < 0 ? DIM_ANY : t->dims[i] + before[i] + after[i];
-        if (t->dims[i] >= 0 && dims[i] < 0) {
+        int64_t more = before[i] + after[i];
+        if (t->dims[i] >= 0 && t->dims[i] + more < 0) {
             rel_error(r, E0202_SHAPE, 0, "axis %u has %lld elements and would get %lld",
-                      (unsigned)i, (long long)t->dims[i], (long long)dims[i]);
+                      (unsigned)i, (long long)t->dims[i], (long long)(t->dims[i] + more));
             return REL_FAILED;
         }
+        dims[i] = dim_offset(r->cx, t->dims[i], more);
     }
     return rel_out_tensor(r, t->dtype, t->n, dims);
 }
@@ -151,7 +152,9 @@ static RelResult rel_dilate(Rel *r)
     if (!rel_ints(r, "strides", (int)t->n, strides))
         return REL_FAILED;
     for (uint32_t i = 0; i < t->n; i++)
-        dims[i] = t->dims[i] <= 0 ? t->dims[i] : (t->dims[i] - 1) * strides[i] + 1;
+        dims[i] = t->dims[i] == 0
+                      ? 0
+                      : dim_offset(r->cx, dim_mul(r->cx, t->dims[i], strides[i]), 1 - strides[i]);
     return rel_out_tensor(r, t->dtype, t->n, dims);
 }
 

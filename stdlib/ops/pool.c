@@ -48,16 +48,14 @@ RelResult rel_pool(Rel *r)
     memcpy(dims, x->dims, x->n * sizeof *dims);
     for (int i = 0; i < n; i++) {
         Dim *d = &dims[w.at[2 + i]];
-        if (*d < 0)
-            continue;
-        int64_t room = *d + w.before[i] + w.after[i] - ((w.size[i] - 1) * w.dilation[i] + 1);
-        if (room < 0) {
+        int64_t reach = (w.size[i] - 1) * w.dilation[i] + 1, pad = w.before[i] + w.after[i];
+        if (*d >= 0 && *d + pad < reach) {
             rel_error(r, E0202_SHAPE, 0,
                       "the window of %lld is larger than axis %d with %lld elements",
                       (long long)w.size[i], w.at[2 + i], (long long)*d);
             return REL_FAILED;
         }
-        *d = (room + (w.ceil ? w.strides[i] - 1 : 0)) / w.strides[i] + 1;
+        *d = dim_windows(r->cx, *d, pad + (w.ceil ? w.strides[i] - 1 : 0), reach, w.strides[i]);
     }
     return rel_out_tensor(r, x->dtype, x->n, dims);
 }

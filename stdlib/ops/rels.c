@@ -149,7 +149,7 @@ static RelResult broadcast_of(Rel *r, Elements want, bool compare)
     uint32_t n;
     if (!rel_dtypes_agree(r, 0, a, 1, b) || !takes(r, a, want))
         return REL_FAILED;
-    if (!dims_broadcast(a->n, a->dims, b->n, b->dims, &n, dims)) {
+    if (!dims_broadcast(r->cx, a->n, a->dims, b->n, b->dims, &n, dims)) {
         Diag *d = rel_error(r, E0202_SHAPE, 1, "`%s` cannot broadcast `%s` and `%s` to one shape",
                             r->op->name, type_str(r->cx, a), type_str(r->cx, b));
         explain_broadcast(r, d, a, b);

@@ -51,7 +51,8 @@ static bool reshape_split(Reshape *s, int64_t a, int64_t b)
         return reshape_fail(s, "has a -4 without two extents behind it");
     if (d >= 0 && ((a == -1 && d % b) || (b == -1 && d % a) || (a > 0 && b > 0 && a * b != d)))
         return reshape_fail(s, "splits an extent in parts that do not fit");
-    Dim x = a > 0 ? a : d < 0 ? DIM_ANY : d / b, y = b > 0 ? b : d < 0 ? DIM_ANY : d / a;
+    Dim x = a > 0 ? a : dim_floor_div(s->r->cx, d, b),
+        y = b > 0 ? b : dim_floor_div(s->r->cx, d, a);
     return reshape_push(s, x, true) && reshape_push(s, y, true);
 }
 
@@ -79,7 +80,7 @@ static bool reshape_code(Reshape *s, int64_t code)
     case -3:
         if (!reshape_take(s, &d) || !reshape_take(s, &e))
             return false;
-        return reshape_push(s, dims_product(2, (Dim[]){d, e}), true);
+        return reshape_push(s, dim_mul(s->r->cx, d, e), true);
     }
     if (code < 0)
         return reshape_fail(s, "holds a code that does not exist");
@@ -93,16 +94,13 @@ static bool reshape_infer(Reshape *s)
     Dim left = 1, taken = 1;
     for (int i = 0; i < s->n_in; i++)
         if (!s->in_used[i])
-            left = left < 0 || s->in[i] < 0 ? DIM_ANY : left * s->in[i];
+            left = dim_mul(s->r->cx, left, s->in[i]);
     for (int i = 0; i < s->n_out; i++)
         if (!s->out_used[i])
-            taken = taken < 0 || s->out[i] < 0 ? DIM_ANY : taken * s->out[i];
-    if (left < 0 || taken < 0)
-        s->out[s->infer] = DIM_ANY;
-    else if (taken == 0 || left % taken)
+            taken = dim_mul(s->r->cx, taken, s->out[i]);
+    if (left >= 0 && taken >= 0 && (taken == 0 || left % taken))
         return reshape_fail(s, "does not divide the elements");
-    else
-        s->out[s->infer] = left / taken;
+    s->out[s->infer] = dim_floor_div(s->r->cx, left, taken);
     return true;
 }
 
@@ -319,7 +317,7 @@ static RelResult rel_batch_flatten(Rel *r)
         rel_error(r, E0202_SHAPE, 0, "`nn.batch_flatten` takes a tensor of rank 1 or more");
         return REL_FAILED;
     }
-    Dim dims[2] = {t->dims[0], dims_product(t->n - 1, t->dims + 1)};
+    Dim dims[2] = {t->dims[0], dim_product(r->cx, t->n - 1, t->dims + 1)};
     return rel_out_tensor(r, t->dtype, 2, dims);
 }
 

@@ -5,16 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARGS_MOST 12
-
-typedef struct Sample {
-    const Op *op;
-    uint32_t n;
-    const Type *args[ARGS_MOST];
-    const Attrs *written;
-    const Attrs *attrs; /* the whole record */
-} Sample;
-
 /* ---- reading samples */
 
 typedef struct Reader {
@@ -234,7 +224,7 @@ static const Type *type_of_call(Gen *g, Sample *s)
     return negative(t) ? NULL : t;
 }
 
-static const Type *draw_sample(Gen *g, const Op *op, int changes, Sample *s)
+const Type *draw_sample(Gen *g, const Op *op, int changes, Sample *s)
 {
     *s = (Sample){.op = op};
     Reader r = {.g = g, .at = sample_at(op, (int)below(g, (size_t)samples_of(op)))};

@@ -28,6 +28,10 @@ typedef struct RandomStats {
 /* The caller's; without types. `stats` may be NULL. */
 Module *random_program(Ctx *cx, RandomOptions options, RandomStats *stats);
 
+/* Calls of each operator with symbolic extents for numbers (symbolic.c): what their types say must hold for every number
+ * in the symbols' place. Prints what does not, and how many calls there were; the number of calls that are wrong. */
+long check_symbolic(Ctx *cx, uint64_t seed);
+
 void stats_deinit(RandomStats *stats);
 void stats_print(const RandomStats *stats);
 

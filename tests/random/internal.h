@@ -95,6 +95,19 @@ Expr *make_match(Gen *g, const Type *t, int size);
 
 /* ---- operators (calls.c) */
 
+#define ARGS_MOST 12
+
+typedef struct Sample {
+    const Op *op;
+    uint32_t n;
+    const Type *args[ARGS_MOST];
+    const Attrs *written;
+    const Attrs *attrs; /* the whole record */
+} Sample;
+
+/* A sample of the operator's row: 0 changes: as it stands, 1: other attributes and element types, 2: other extents too. The type of the
+ * call; NULL when it is wrong. */
+const Type *draw_sample(Gen *g, const Op *op, int changes, Sample *s);
 /* A call of some operator; its type goes to *t. NULL when nothing could be made. */
 Expr *random_call(Gen *g, int size, const Type **t);
 /* An operator that gives a tensor of this static type. */

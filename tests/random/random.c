@@ -2,6 +2,7 @@
  *
  *     random [--count N] [--from SEED] [--size S] [--jit EVERY] [--mistakes] [--stats] [--show]
  *            [--no-shrink] [--go-on]
+ *     random --symbolic [--from SEED]
  *
  * `--mistakes` makes one in the text of each program, which must then be refused. `--jit 5` compares every fifth program with the JIT's value; `--show` prints the programs. */
 #include "tests/random/examine.h"
@@ -9,6 +10,7 @@
 #include "base/plugin.h"
 #include "ir/print.h"
 #include "passes/pass.h"
+#include "stdlib/stdlib.h"
 #include "tests/random/generate.h"
 
 #include <stdio.h>
@@ -19,7 +21,7 @@ typedef struct Options {
     uint64_t from;
     long count, jit;
     int size;
-    bool stats, show, no_shrink, go_on, mistakes;
+    bool stats, show, no_shrink, go_on, mistakes, symbolic;
 } Options;
 
 static bool read_options(int argc, char **argv, Options *o)
@@ -33,6 +35,8 @@ static bool read_options(int argc, char **argv, Options *o)
             o->show = true;
         else if (!strcmp(argv[i], "--no-shrink"))
             o->no_shrink = true;
+        else if (!strcmp(argv[i], "--symbolic"))
+            o->symbolic = true;
         else if (!strcmp(argv[i], "--mistakes"))
             o->mistakes = true;
         else if (!strcmp(argv[i], "--go-on"))
@@ -145,6 +149,12 @@ int main(int argc, char **argv)
             "usage: random [--count N] [--from SEED] [--size S] [--jit EVERY] [--stats] [--show]\n",
             stderr);
         return 2;
+    }
+    Ctx cx;
+    if (o.symbolic && ctx_init(&cx, &stdlib_ops)) {
+        long wrong = check_symbolic(&cx, o.from);
+        ctx_deinit(&cx);
+        return wrong > 0;
     }
     const JitTable *jit = o.jit ? open_jit() : NULL;
     RandomStats stats = {0};
