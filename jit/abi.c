@@ -56,6 +56,14 @@ static void abi_release_value(const Value *v)
     value_release(*v);
 }
 
+/* ---- loops on all threads ------------------------------------------------------------------------------------ */
+
+static void abi_parts(JitState *s, int64_t n, void (*part)(void *words, int64_t from, int64_t to),
+                      void *words)
+{
+    pool_for(s->jit->cx->pool, n, 1, part, words);
+}
+
 /* ---- tensors ---------------------------------------------------------------------------------------------- */
 
 static Tensor *abi_tensor(JitState *s, const TensorSite *site)
@@ -219,6 +227,7 @@ const AbiRow abi_table[] = {
     {"relay_free_tensor", ADDRESS(abi_free_tensor), "vp"},
     {"relay_input", ADDRESS(abi_input), "pppp"},
     {"relay_op", ADDRESS(abi_op), "vpppp"},
+    {"relay_parts", ADDRESS(abi_parts), "vplpp"},
     {"relay_sgemm", ADDRESS(abi_sgemm), "vppppp"},
     {"relay_dgemm", ADDRESS(abi_dgemm), "vppppp"},
     {"relay_divided_by_zero", ADDRESS(abi_divided_by_zero), "vpiii"},

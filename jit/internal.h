@@ -3,7 +3,7 @@
  * A definition and all it reaches become one Unit: one LLVM module, one object, one resource tracker. Making it goes
  *
  *     to_anf ─▶ live.c (last uses) ─▶ function.c, call.c, match.c (control code)     ─▶ orc.c (object, link)
- *                                     plan.c ─▶ schedule.c ─▶ loops.c (tensor code)
+ *                                     plan.c ─▶ kernel.c ─▶ sched/ ─▶ emit.c (tensor code)
  *
  * Generated functions take the JitState first. A value is held by its type: a scalar natively, all else as a pointer. Arguments that
  * are pointers are owned by the callee, results by the caller; a variable's last use hands its value on, and every other use retains.

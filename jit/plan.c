@@ -1,7 +1,7 @@
 #include "jit/plan.h"
 
 #include "ir/walk.h"
-#include "jit/loops.h"
+#include "jit/kernel.h"
 
 /* A variable whose value waits: a tensor of the program, or a tuple of such. */
 typedef struct Item Item;

@@ -1,8 +1,6 @@
 /* Fusion of stages: the expression of a mapping stage in place of the loads of it. */
 #include "te/internal.h"
 
-#include "base/table.h"
-
 typedef struct StageUse {
     int loads;              /* nodes that read it */
     int reader;             /* a stage that does */
@@ -22,24 +20,6 @@ typedef struct Inliner {
 
 /* ---- what is read how often ---------------------------------------------------------------------- */
 
-typedef Vec(Te *) TeVec;
-
-static void push_below(Inliner *in, TeVec *work, const Te *e)
-{
-    Arena *arena = in->b.arena;
-    if (e->kind == TE_NODE_LOAD) {
-        for (int i = 0; i < e->n; i++)
-            vec_push(work, arena, e->index[i]);
-        if (e->otherwise)
-            vec_push(work, arena, e->otherwise);
-    } else if (e->kind >= TE_NODE_UNARY) {
-        Te *children[3] = {e->a, e->b, e->c};
-        for (int i = 0; i < 3; i++)
-            if (children[i])
-                vec_push(work, arena, children[i]);
-    }
-}
-
 /* Each index is an axis of its own that runs over the whole extent. */
 static bool reads_all(const Inliner *in, const Te *load, const TeStage *reader)
 {
@@ -58,25 +38,28 @@ static bool reads_all(const Inliner *in, const Te *load, const TeStage *reader)
     return true;
 }
 
+typedef struct Reader {
+    Inliner *in;
+    int stage;
+} Reader;
+
+static void count_load(void *data, Te *e)
+{
+    const Reader *r = data;
+    if (e->kind != TE_NODE_LOAD)
+        return;
+    StageUse *u = &r->in->uses[e->tensor];
+    u->loads++;
+    u->reader = r->stage;
+    u->padded = u->padded || e->otherwise;
+    u->whole = reads_all(r->in, e, &r->in->p->stages[r->stage]);
+}
+
 static void count_uses(Inliner *in, int stage)
 {
     PtrMap seen = {0};
-    TeVec work = {0};
-    vec_push(&work, in->b.arena, in->p->stages[stage].body);
-    while (work.n) {
-        Te *e = vec_pop(&work);
-        if (ptrmap_find(&seen, e))
-            continue;
-        ptrmap_put(&seen, e, e);
-        push_below(in, &work, e);
-        if (e->kind != TE_NODE_LOAD)
-            continue;
-        StageUse *u = &in->uses[e->tensor];
-        u->loads++;
-        u->reader = stage;
-        u->padded = u->padded || e->otherwise;
-        u->whole = reads_all(in, e, &in->p->stages[stage]);
-    }
+    Reader r = {in, stage};
+    te_each(in->b.arena, &seen, in->p->stages[stage].body, count_load, &r);
     ptrmap_deinit(&seen);
 }
 
@@ -120,34 +103,23 @@ static bool may_go(const Inliner *in, int stage)
 /* One copy of an expression: axes become `axes` where that is not NULL. */
 typedef struct Copy {
     Inliner *in;
-    PtrMap done;
     Te *const *axes;
 } Copy;
 
-static Te *copied(Copy *c, const Te *e)
-{
-    return e ? ptrmap_find(&c->done, e) : NULL;
-}
+static Te *copy_node(void *data, TeBuilder *b, const Te *e, const Te *old);
 
-static Te *copy_expression(Inliner *in, const Te *body, Te *const *axes);
-
-static Te *copy_load(Copy *c, const Te *e)
+/* `body` was rewritten already, so a load in it of a stage that is gone does not occur: the nesting of
+ * copies is two deep. */
+static Te *copy_expression(Inliner *in, const Te *body, Te *const *axes)
 {
-    Inliner *in = c->in;
-    Te *index[TENSOR_RANK_MOST];
-    for (int i = 0; i < e->n; i++)
-        index[i] = copied(c, e->index[i]);
-    int stage = e->tensor - in->p->n_inputs;
-    if (stage >= 0 && in->gone[stage])
-        return copy_expression(in, in->bodies[stage], index);
-    return te_load_or(&in->b, te_tensor(in->p, e->tensor), index, copied(c, e->otherwise));
+    Copy c = {in, axes};
+    return te_rewrite(&in->b, body, copy_node, &c);
 }
 
 /* Divisions of positions are taken apart again, now that more is known about them. */
-static Te *copy_binary(Copy *c, const Te *e)
+static Te *copy_binary(TeBuilder *b, const Te *e)
 {
-    TeBuilder *b = &c->in->b;
-    Te *x = copied(c, e->a), *y = copied(c, e->b), *quotient, *remainder;
+    Te *x = e->a, *y = e->b, *quotient, *remainder;
     if ((e->op == TE_DIV || e->op == TE_MOD) && x->kind == TE_NODE_BINARY && x->n == 1 &&
         y->kind == TE_NODE_CONST && value_as_int(y->value) > 0) {
         te_split(b, x, value_as_int(y->value), &quotient, &remainder);
@@ -160,50 +132,20 @@ static Te *copy_binary(Copy *c, const Te *e)
     return made;
 }
 
-static Te *copy_node(Copy *c, const Te *e)
+static Te *copy_node(void *data, TeBuilder *b, const Te *e, const Te *old)
 {
-    TeBuilder *b = &c->in->b;
-    switch ((TeKind)e->kind) {
-    case TE_NODE_CONST: {
-        Te *made = te_int(b, 0);
-        made->dtype = e->dtype;
-        made->value = e->value;
-        return made;
-    }
-    case TE_NODE_AXIS: return c->axes ? c->axes[e->axis] : te_axis(b, e->axis);
-    case TE_NODE_LOAD: return copy_load(c, e);
-    case TE_NODE_UNARY: return te_unary(b, (TeOp)e->op, copied(c, e->a));
-    case TE_NODE_BINARY: return copy_binary(c, e);
-    case TE_NODE_CAST: return te_cast(b, e->dtype, copied(c, e->a));
-    case TE_NODE_SELECT: return te_select(b, copied(c, e->a), copied(c, e->b), copied(c, e->c));
-    }
-    return NULL;
-}
-
-/* `body` was rewritten already, so a load in it of a stage that is gone does not occur: the nesting of
- * copies is two deep. */
-static Te *copy_expression(Inliner *in, const Te *body, Te *const *axes)
-{
-    Copy c = {.in = in, .axes = axes};
-    PtrMap entered = {0};
-    TeVec work = {0};
-    vec_push(&work, in->b.arena, (Te *)(uintptr_t)body);
-    while (work.n) {
-        Te *e = vec_last(&work);
-        if (ptrmap_find(&c.done, e)) {
-            work.n--;
-        } else if (ptrmap_find(&entered, e)) {
-            work.n--;
-            ptrmap_put(&c.done, e, copy_node(&c, e));
-        } else {
-            ptrmap_put(&entered, e, e);
-            push_below(in, &work, e);
-        }
-    }
-    Te *made = copied(&c, body);
-    ptrmap_deinit(&entered);
-    ptrmap_deinit(&c.done);
-    return made;
+    const Copy *c = data;
+    (void)old;
+    if (e->kind == TE_NODE_AXIS && c->axes)
+        return c->axes[e->axis];
+    if (e->kind == TE_NODE_BINARY)
+        return copy_binary(b, e);
+    if (e->kind != TE_NODE_LOAD)
+        return NULL;
+    int stage = e->tensor - c->in->p->n_inputs;
+    if (stage >= 0 && c->in->gone[stage])
+        return copy_expression(c->in, c->in->bodies[stage], e->index);
+    return te_load_or(b, te_tensor(c->in->p, e->tensor), e->index, e->otherwise);
 }
 
 static void find_gone(Inliner *in)

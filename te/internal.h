@@ -2,9 +2,9 @@
 #ifndef TE_INTERNAL_H
 #define TE_INTERNAL_H
 
-#include "base/table.h"
 #include "te/te.h"
 #include "te/loops.h"
+#include "te/walk.h"
 
 #include <stdatomic.h>
 
@@ -25,8 +25,6 @@ Te *te_join(TeBuilder *b, Te *x, int64_t extent, Te *y);
 /* Takes `flat` apart into quotient and remainder of `extent`, without dividing where it was joined from parts
  * that fit. */
 void te_split(TeBuilder *b, Te *flat, int64_t extent, Te **quotient, Te **remainder);
-/* Calls `found` once with each node below the body that is not yet in `seen`. */
-void te_each(Arena *arena, PtrMap *seen, Te *body, void (*found)(void *data, Te *e), void *data);
 /* Whether the operation stops on some values: an integer divisor that may be zero, a count of a shift
  * that may be negative. */
 bool te_may_fault(const Te *e);

@@ -1,7 +1,7 @@
-#include "te/internal.h"
+#include "te/print.h"
 
-#include "base/table.h"
 #include "runtime/show.h"
+#include "te/walk.h"
 
 #include <string.h>
 
@@ -9,15 +9,21 @@
 
 typedef struct Printer {
     Buf *out;
-    const TeProgram *p;
-    const char *const *names; /* of the inputs; NULL: x, y and so on */
-    const TeStage *s;
+    const TeNames *names;
     int depth;
-    PtrMap uses, seen; /* of the stage's nodes: not NULL where there are several uses */
+    PtrMap uses, seen; /* of the expression's nodes: not NULL where there are several uses */
     int n_named;
     const Te *named[NAMED_MOST]; /* v0, v1 and so on */
     const Te *defined; /* the one that is being written out */
 } Printer;
+
+/* What a program's tensors and a stage's axes are called. */
+typedef struct StageNames {
+    TeNames base;
+    const TeProgram *p;
+    const char *const *inputs; /* NULL: x, y and so on */
+    const TeStage *s;
+} StageNames;
 
 /* Names of axes: i0, i1, … of the space, k0, k1, … reduced. */
 static void print_axis(Buf *out, const TeStage *s, int axis)
@@ -30,14 +36,19 @@ static void print_axis(Buf *out, const TeStage *s, int axis)
         buf_printf(out, "k%d", axis - s->rank);
 }
 
-static void print_tensor(const Printer *pr, int id)
+static void axis_name(const TeNames *names, Buf *out, int axis)
+{
+    print_axis(out, ((const StageNames *)names)->s, axis);
+}
+
+static void tensor_name(const TeNames *names, Buf *out, int id)
 {
     static const char *const letters[] = {"x", "y", "z", "w"};
-    const TeProgram *p = pr->p;
-    Buf *out = pr->out;
+    const StageNames *sn = (const StageNames *)names;
+    const TeProgram *p = sn->p;
     if (id < p->n_inputs) {
-        if (pr->names)
-            buf_str(out, pr->names[id]);
+        if (sn->inputs)
+            buf_str(out, sn->inputs[id]);
         else if (p->n_inputs <= 4)
             buf_str(out, letters[id]);
         else
@@ -100,24 +111,10 @@ static void print_expr(Printer *pr, const Te *e);
 
 #define NAMED_LEAST 6 /* nodes; smaller ones are written again */
 
+/* Operands and indices; what stands outside of a load is no part of it. */
 static int n_parts(const Te *e)
 {
-    switch ((TeKind)e->kind) {
-    case TE_NODE_CONST:
-    case TE_NODE_AXIS: return 0;
-    case TE_NODE_LOAD: return e->n;
-    case TE_NODE_UNARY:
-    case TE_NODE_CAST: return 1;
-    case TE_NODE_BINARY: return 2;
-    case TE_NODE_SELECT: return 3;
-    }
-    return 0;
-}
-
-/* An operand or index. */
-static const Te *part(const Te *e, int i)
-{
-    return e->kind == TE_NODE_LOAD ? e->index[i] : i == 0 ? e->a : i == 1 ? e->b : e->c;
+    return e->kind == TE_NODE_LOAD ? e->n : te_children(e);
 }
 
 /* The nodes that are written out for it, but no more than NAMED_LEAST; indices that are axes do not count. */
@@ -125,7 +122,7 @@ static int size_of(const Te *e)
 {
     int size = 1;
     for (int i = 0; i < n_parts(e) && size < NAMED_LEAST; i++)
-        size += size_of(part(e, i)) - (e->kind == TE_NODE_LOAD);
+        size += size_of(te_child(e, i)) - (e->kind == TE_NODE_LOAD);
     return size;
 }
 
@@ -134,7 +131,7 @@ static void count_uses(Printer *pr, const Te *e)
     bool again = ptrmap_has(&pr->uses, e);
     ptrmap_put(&pr->uses, e, again ? pr : NULL);
     for (int i = 0; i < n_parts(e) && !again; i++)
-        count_uses(pr, part(e, i));
+        count_uses(pr, te_child(e, i));
 }
 
 /* Finds what is named, the inner ones first. */
@@ -144,7 +141,7 @@ static void find_names(Printer *pr, const Te *e)
         return;
     ptrmap_put(&pr->seen, e, pr);
     for (int i = 0; i < n_parts(e); i++)
-        find_names(pr, part(e, i));
+        find_names(pr, te_child(e, i));
     if (pr->n_named < NAMED_MOST && ptrmap_find(&pr->uses, e) && size_of(e) >= NAMED_LEAST)
         pr->named[pr->n_named++] = e;
 }
@@ -181,7 +178,7 @@ static void print_list(Printer *pr, int n, Te *const *e)
 
 static void print_load(Printer *pr, const Te *e)
 {
-    print_tensor(pr, e->tensor);
+    pr->names->tensor(pr->names, pr->out, e->tensor);
     if (e->n) {
         buf_char(pr->out, '[');
         print_list(pr, e->n, e->index);
@@ -232,7 +229,7 @@ static void print_expr(Printer *pr, const Te *e)
     }
     switch ((TeKind)e->kind) {
     case TE_NODE_CONST: element_show(pr->out, e->dtype, &e->value.bits); break;
-    case TE_NODE_AXIS: print_axis(pr->out, pr->s, e->axis); break;
+    case TE_NODE_AXIS: pr->names->axis(pr->names, pr->out, e->axis); break;
     case TE_NODE_LOAD: print_load(pr, e); break;
     case TE_NODE_UNARY:
         buf_str(pr->out, op_name(e->op));
@@ -269,7 +266,7 @@ static void print_loops(Buf *out, const TeStage *s, int from, int n, const int64
     }
 }
 
-static const char *reduce_name(TeReduce kind)
+const char *te_reduce_name(TeReduce kind)
 {
     static const char *const names[] = {[TE_NO_REDUCE] = "",
                                         [TE_SUM] = "sum",
@@ -285,47 +282,48 @@ static const char *reduce_name(TeReduce kind)
     return names[kind];
 }
 
-static void print_head(const Printer *pr, int i)
+static void print_head(Buf *out, const StageNames *names, int id)
 {
-    const TeStage *s = pr->s;
-    Buf *out = pr->out;
+    const TeStage *s = names->s;
     if (s->rank) {
         buf_str(out, "for ");
         print_loops(out, s, 0, s->rank, s->shape);
         buf_str(out, ":\n  ");
     }
-    print_tensor(pr, pr->p->n_inputs + i);
+    tensor_name(&names->base, out, id);
     for (int k = 0; k < s->rank; k++) {
         buf_str(out, k ? ", " : "[");
         print_axis(out, s, k);
     }
     buf_str(out, s->rank ? "] = " : " = ");
     if (s->reduce != TE_NO_REDUCE) {
-        buf_printf(out, "%s(", reduce_name(s->reduce));
+        buf_printf(out, "%s(", te_reduce_name(s->reduce));
         print_loops(out, s, s->rank, s->n_reduced, s->reduced);
         buf_str(out, ") ");
     }
 }
 
-static void print_stage(Buf *out, const TeProgram *p, const char *const *names, int i)
+void te_print_expr(Buf *out, const Te *e, const TeNames *names, int indent)
 {
-    Printer pr = {.out = out, .p = p, .names = names, .s = &p->stages[i]};
-    count_uses(&pr, pr.s->body);
-    find_names(&pr, pr.s->body);
-    print_head(&pr, i);
-    print_expr(&pr, pr.s->body);
+    Printer pr = {.out = out, .names = names};
+    count_uses(&pr, e);
+    find_names(&pr, e);
+    print_expr(&pr, e);
     for (int k = 0; k < pr.n_named; k++) {
         pr.defined = pr.named[k];
-        buf_printf(out, "\n%*s%s v%d = ", pr.s->rank ? 4 : 2, "", k ? "     " : "where", k);
+        buf_printf(out, "\n%*s%s v%d = ", indent, "", k ? "     " : "where", k);
         print_expr(&pr, pr.defined);
     }
-    buf_char(out, '\n');
     ptrmap_deinit(&pr.uses);
     ptrmap_deinit(&pr.seen);
 }
 
 void te_print(Buf *out, const TeProgram *p, const char *const *names)
 {
-    for (int i = 0; i < p->n_stages; i++)
-        print_stage(out, p, names, i);
+    for (int i = 0; i < p->n_stages; i++) {
+        StageNames sn = {{axis_name, tensor_name}, p, names, &p->stages[i]};
+        print_head(out, &sn, p->n_inputs + i);
+        te_print_expr(out, p->stages[i].body, &sn.base, sn.s->rank ? 4 : 2);
+        buf_char(out, '\n');
+    }
 }

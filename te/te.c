@@ -359,28 +359,6 @@ int te_call(TeBuilder *b, const Op *op, const Attrs *attrs, Span span, const Typ
     return made;
 }
 
-void te_each(Arena *arena, PtrMap *seen, Te *body, void (*found)(void *data, Te *e), void *data)
-{
-    Vec(Te *) work = {0};
-    vec_push(&work, arena, body);
-    while (work.n) {
-        Te *e = vec_pop(&work);
-        if (!e || ptrmap_find(seen, e))
-            continue;
-        ptrmap_put(seen, e, e);
-        found(data, e);
-        if (e->kind == TE_NODE_LOAD) {
-            for (int i = 0; i < e->n; i++)
-                vec_push(&work, arena, e->index[i]);
-            vec_push(&work, arena, e->otherwise);
-        } else if (e->kind >= TE_NODE_UNARY) {
-            vec_push(&work, arena, e->a);
-            vec_push(&work, arena, e->b);
-            vec_push(&work, arena, e->c);
-        }
-    }
-}
-
 static void mark_load(void *data, Te *e)
 {
     bool *needed = data;

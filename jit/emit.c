@@ -1,0 +1,674 @@
+#include "jit/emit.h"
+
+#include "loop/access.h"
+#include "te/walk.h"
+
+#include <string.h>
+
+/* ---- folding -------------------------------------------------------------------------------------------------------- */
+
+/* The greater or lesser number where any order does; a NaN stays, for it says that the order matters. */
+static Ssa extreme_or_nan(LLVMBuilderRef b, bool greatest, Ssa acc, Ssa v)
+{
+    Ssa better = LLVMBuildFCmp(b, greatest ? LLVMRealOGT : LLVMRealOLT, acc, v, "");
+    Ssa stays = LLVMBuildOr(b, better, LLVMBuildFCmp(b, LLVMRealUNO, acc, acc, ""), "");
+    return LLVMBuildSelect(b, stays, acc, v, "");
+}
+
+static Ssa folded(const NestNode *s, const Lanes *l, Ssa acc, Ssa v)
+{
+    LLVMBuilderRef b = l->g->b;
+    DType t = s->value->dtype;
+    if (s->keeps_nan)
+        return extreme_or_nan(b, s->fold == TE_REDUCE_MAX, acc, v);
+    switch (s->fold) {
+    case TE_SUM: return lanes_binary(l, TE_ADD, t, acc, v);
+    case TE_PROD: return lanes_binary(l, TE_MUL, t, acc, v);
+    case TE_REDUCE_MAX: return lanes_binary(l, TE_MAX, t, acc, v);
+    case TE_REDUCE_MIN: return lanes_binary(l, TE_MIN, t, acc, v);
+    case TE_ALL: return LLVMBuildAnd(b, acc, v, "");
+    case TE_ANY: return LLVMBuildOr(b, acc, v, "");
+    case TE_NO_REDUCE:
+    case TE_ARGMAX:
+    case TE_ARGMIN:
+    case TE_ARGMAX_LAST:
+    case TE_ARGMIN_LAST: break;
+    }
+    return v;
+}
+
+static Ssa half_of(Gen *g, Ssa v, unsigned from, unsigned n)
+{
+    Ssa order[64];
+    if (n == 1)
+        return LLVMBuildExtractElement(g->b, v, gen_int(g->i32, from), "");
+    for (unsigned i = 0; i < n; i++)
+        order[i] = gen_int(g->i32, from + i);
+    return LLVMBuildShuffleVector(g->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(order, n),
+                                  "");
+}
+
+/* All lanes of a vector to one value. */
+static Ssa fold_lanes(const NestNode *s, const Lanes *l, Ssa v)
+{
+    for (unsigned half = l->n / 2; half > 0; half /= 2) {
+        Lanes part = {.g = l->g, .n = half};
+        v = folded(s, &part, half_of(l->g, v, 0, half), half_of(l->g, v, half, half));
+    }
+    return v;
+}
+
+/* ---- statements -------------------------------------------------------------------------------------------------------- */
+
+static void set_register(Emit *e, int buffer, const Te *at, Ssa v)
+{
+    int lane, slot = emit_slot(e, buffer, at, &lane);
+    Gen *g = e->g;
+    Ssa *to = &e->slots[buffer][slot];
+    if (lane >= 0) {
+        LLVMTypeRef t = LLVMVectorType(LLVMTypeOf(v), (unsigned)e->granule[buffer]);
+        v = LLVMBuildInsertElement(g->b, *to ? *to : LLVMGetPoison(t), v, gen_int(g->i32, lane),
+                                   "");
+    }
+    *to = v;
+}
+
+static void masked_store(Gen *g, const char *name, Ssa v, Ssa place, unsigned align, Ssa mask)
+{
+    LLVMTypeRef overloads[2] = {LLVMTypeOf(v), LLVMTypeOf(place)};
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    Ssa fn = LLVMGetIntrinsicDeclaration(g->m, id, overloads, 2);
+    Ssa args[4] = {v, place, gen_int(g->i32, align), mask};
+    LLVMBuildCall2(g->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
+}
+
+static Ssa all_lanes(Gen *g, unsigned n)
+{
+    Ssa ones[64];
+    for (unsigned i = 0; i < n; i++)
+        ones[i] = gen_int(g->i1, 1);
+    return LLVMConstVector(ones, n);
+}
+
+static void store_memory(Emit *e, const NestNode *s, Ssa v)
+{
+    Gen *g = e->g;
+    DType t = e->n->buffers.at[s->buffer].dtype;
+    unsigned align = (unsigned)dtype_size(t);
+    Ssa place = emit_place(e, s->buffer, s->at), stored = gen_to_stored(g, t, v);
+    if (!emit_is_vector(e, s->at)) {
+        LLVMSetAlignment(LLVMBuildStore(g->b, stored, place), align);
+        return;
+    }
+    const NestNode *loop = e->level[e->vector].node;
+    Lanes l = emit_lanes_of(e, true);
+    int64_t stride = nest_coefficient(emit_linear(e, s->at), loop->var);
+    if (stride != 1) {
+        Ssa steps[64];
+        for (unsigned i = 0; i < l.n; i++)
+            steps[i] = gen_int(g->i64, (int64_t)i * stride);
+        Ssa by = LLVMConstVector(steps, l.n);
+        place = LLVMBuildGEP2(g->b, gen_stored(g, t), place, &by, 1, "");
+        masked_store(g, "llvm.masked.scatter", stored, place, align,
+                     l.mask ? l.mask : all_lanes(g, l.n));
+    } else if (l.mask) {
+        masked_store(g, "llvm.masked.store", stored, place, align, l.mask);
+    } else {
+        Ssa store = LLVMBuildStore(g->b, stored, place);
+        LLVMSetAlignment(store, s->streams ? l.n * align : align);
+        if (s->streams) {
+            LLVMMetadataRef one = LLVMValueAsMetadata(gen_int(g->i32, 1));
+            LLVMMetadataRef node = LLVMMDNodeInContext2(g->c, &one, 1);
+            LLVMSetMetadata(store, LLVMGetMDKindIDInContext(g->c, "nontemporal", 11),
+                            LLVMMetadataAsValue(g->c, node));
+        }
+    }
+}
+
+static void set_place(Emit *e, const NestNode *s, Ssa v)
+{
+    if (e->n->buffers.at[s->buffer].place == NEST_REGISTER)
+        set_register(e, s->buffer, s->at, v);
+    else
+        store_memory(e, s, v);
+}
+
+static Ssa place_value(Emit *e, const NestNode *s)
+{
+    Te *load = nest_load(e->n, s->buffer, s->at);
+    return emit_is_vector(e, s->at) ? emit_lanes(e, load) : emit_value(e, load);
+}
+
+/* A product of floats is added in one rounding. */
+static bool is_product(const NestNode *s)
+{
+    DType t = s->value->dtype;
+    return s->fold == TE_SUM && s->value->kind == TE_NODE_BINARY && s->value->op == TE_MUL &&
+           t.code == DTYPE_CODE_FLOAT && t.bits >= 32;
+}
+
+static Ssa mask_off(Emit *e, Ssa v, Ssa otherwise)
+{
+    Lanes l = emit_lanes_of(e, true);
+    return l.mask ? LLVMBuildSelect(e->g->b, l.mask, v, otherwise, "") : v;
+}
+
+static void make_position_fold(Emit *e, const NestNode *s, const Lanes *l)
+{
+    Gen *g = e->g;
+    bool lanes = l->n > 1;
+    TeReduce r = s->fold;
+    int better = r == TE_ARGMAX        ? TE_GT
+                 : r == TE_ARGMIN      ? TE_LT
+                 : r == TE_ARGMAX_LAST ? TE_GE
+                                       : TE_LE;
+    Ssa v = lanes ? emit_lanes(e, s->value) : emit_value(e, s->value);
+    Ssa number = lanes ? emit_lanes(e, s->number) : emit_value(e, s->number);
+    Ssa best = emit_register(e, s->winner, s->at), at = emit_register(e, s->buffer, s->at);
+    Ssa take = LLVMBuildOr(g->b, lanes_binary(l, better, s->value->dtype, v, best),
+                           LLVMBuildICmp(g->b, LLVMIntSLT, at, lanes_int(l, g->i64, 0), ""), "");
+    set_register(e, s->winner, s->at, LLVMBuildSelect(g->b, take, v, best, ""));
+    set_register(e, s->buffer, s->at, LLVMBuildSelect(g->b, take, number, at, ""));
+}
+
+static void make_fold(Emit *e, const NestNode *s)
+{
+    Gen *g = e->g;
+    bool lanes = emit_is_vector(e, s->at);
+    Lanes l = emit_lanes_of(e, lanes), many = emit_lanes_of(e, true), one = emit_lanes_of(e, false);
+    if (nest_is_position(s->fold)) {
+        make_position_fold(e, s, &l);
+        return;
+    }
+    Ssa acc = place_value(e, s);
+    if (is_product(s) && (lanes || !e->vector)) {
+        Ssa a = lanes ? emit_lanes(e, s->value->a) : emit_value(e, s->value->a);
+        Ssa b = lanes ? emit_lanes(e, s->value->b) : emit_value(e, s->value->b);
+        if (lanes) {
+            a = mask_off(e, a, LLVMConstNull(LLVMTypeOf(a)));
+            b = mask_off(e, b, LLVMConstNull(LLVMTypeOf(b)));
+        }
+        Ssa args[3] = {a, b, acc};
+        set_place(e, s, gen_intrinsic(g, "llvm.fmuladd", LLVMTypeOf(a), args, 3));
+        return;
+    }
+    Ssa v = e->vector ? emit_lanes(e, s->value) : emit_value(e, s->value);
+    if (many.mask) {
+        const Te *start = nest_start_of(e->n, s->fold, s->value->dtype);
+        v = mask_off(e, v, lanes_splat(&many, lanes_const(&one, start->value)));
+    }
+    if (e->vector && !lanes)
+        v = fold_lanes(s, &many, v);
+    set_place(e, s, folded(s, &l, acc, v));
+}
+
+static void make_statement(Emit *e, const NestNode *s)
+{
+    ptrmap_clear(&e->now);
+    if (s->kind == NEST_FOLD)
+        make_fold(e, s);
+    else
+        set_place(e, s,
+                  emit_is_vector(e, s->at) ? emit_lanes(e, s->value) : emit_value(e, s->value));
+}
+
+static void make_product(Emit *e, const NestNode *s)
+{
+    Gen *g = e->g;
+    const NestProduct *p = &s->product;
+    bool single = e->n->buffers.at[s->buffer].dtype.bits == 32;
+    size_t size = single ? 4 : 8;
+    bool ta = p->k.a != 1 && p->k.extent > 1, tb = p->n.b != 1 && p->n.extent > 1;
+    GemmSite *site = arena_new(g->arena, GemmSite);
+    *site = (GemmSite){.batch = p->batch.extent,
+                       .m = p->m.extent,
+                       .n = p->n.extent,
+                       .k = p->k.extent,
+                       .lda = ta ? p->k.a : p->m.a,
+                       .ldb = tb ? p->n.b : p->k.b,
+                       .ldc = p->m.c,
+                       .step_a = p->batch.a,
+                       .step_b = p->batch.b,
+                       .step_c = p->batch.c,
+                       .transpose_a = ta,
+                       .transpose_b = tb};
+    int64_t least = ta ? p->m.extent : p->k.extent;
+    site->lda = site->lda < least ? least : site->lda;
+    least = tb ? p->k.extent : p->n.extent;
+    site->ldb = site->ldb < least ? least : site->ldb;
+    Ssa args[5] = {e->state, gen_offset(g, e->base[p->a], (size_t)p->a_from * size),
+                   gen_offset(g, e->base[p->b], (size_t)p->b_from * size), e->base[s->buffer],
+                   gen_outside(g, site, "gemm")};
+    gen_call_abi(g, single ? "relay_sgemm" : "relay_dgemm", args, 5);
+}
+
+/* ---- what stands in front of a loop -------------------------------------------------------------------------------------- */
+
+/* Values that are kept over a loop: more would not stay in registers. */
+#define HOISTED_MOST 24
+
+typedef struct Hoist {
+    uint64_t unknown; /* levels whose loops have not begun */
+    int depth; /* in front of the loop */
+    int n;
+} Hoist;
+
+static void hoist_expression(Emit *e, Hoist *h, const Te *x)
+{
+    if (!x || x->kind == TE_NODE_CONST || h->n >= HOISTED_MOST)
+        return;
+    if (!(emit_mask(e, x) & h->unknown) && emit_is_pure(e, x)) {
+        if (x->kind != TE_NODE_AXIS) {
+            emit_value(e, x);
+            h->n++;
+        }
+        return;
+    }
+    bool flat = x->kind == TE_NODE_LOAD && x->n == 1 && !x->otherwise;
+    if (flat)
+        emit_hoist_place(e, x->tensor, x->index[0], h->depth);
+    for (int i = 0; i < te_children(x); i++)
+        if (!flat || !emit_linear(e, x->index[0]))
+            hoist_expression(e, h, te_child(x, i));
+}
+
+static void enter(Emit *e, const NestNode *node, Ssa value, int64_t number)
+{
+    EmitLevel *l = &e->level[++e->depth];
+    l->node = node;
+    l->value = value;
+    l->number = number;
+    if (node->kind == NEST_LOOP && node->way == NEST_VECTOR)
+        e->vector = e->depth;
+    ptrmap_clear(&l->values);
+    ptrmap_clear(&l->places);
+}
+
+static void leave(Emit *e)
+{
+    if (e->vector == e->depth)
+        e->vector = 0;
+    e->depth--;
+}
+
+/* Statements under `node`, which is entered as unrolled and vector loops are. */
+static void hoist_node(Emit *e, Hoist *h, const NestNode *node)
+{
+    if (node->kind == NEST_PRODUCT || h->n >= HOISTED_MOST)
+        return;
+    if (node->kind == NEST_STORE || node->kind == NEST_FOLD) {
+        ptrmap_clear(&e->now);
+        hoist_expression(e, h, node->value);
+        emit_hoist_place(e, node->buffer, node->at, h->depth);
+        return;
+    }
+    if (node->kind == NEST_IF_NAN)
+        return;
+    int64_t turns = node->way == NEST_UNROLLED ? node->extent : 1;
+    bool runs = !emit_is_straight(node);
+    for (int64_t t = 0; t < turns && h->n < HOISTED_MOST; t++) {
+        enter(e, node, NULL, t);
+        if (runs)
+            h->unknown |= (uint64_t)1 << e->depth;
+        for (size_t i = 0; i < node->body.n; i++)
+            hoist_node(e, h, node->body.at[i]);
+        if (runs)
+            h->unknown &= ~((uint64_t)1 << e->depth);
+        leave(e);
+    }
+}
+
+static void hoist(Emit *e, const NestNode *loop)
+{
+    Hoist h = {.depth = e->depth};
+    e->keep = e->depth + 1;
+    hoist_node(e, &h, loop);
+    e->keep = 0;
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------------------------- */
+
+static void make_block(Emit *e, const NestBlock *block);
+
+/* A register that goes round a loop. */
+typedef struct Carried {
+    Ssa *slot, phi;
+} Carried;
+
+typedef Vec(Carried) Carry;
+
+typedef struct Changed {
+    Emit *e;
+    bool *is;
+} Changed;
+
+static void find_changed(void *data, NestNode *node)
+{
+    const Changed *c = data;
+    if (node->kind != NEST_STORE && node->kind != NEST_FOLD)
+        return;
+    c->is[node->buffer] = true;
+    if (node->kind == NEST_FOLD && nest_is_position(node->fold))
+        c->is[node->winner] = true;
+}
+
+/* The registers with a value now that the nodes below change. */
+static Carry carried_by(Emit *e, const NestNode *node)
+{
+    Carry out = {0};
+    Arena *arena = e->g->arena;
+    Changed c = {e, arena_alloc_must(arena, e->n->buffers.n + 1, sizeof(bool))};
+    nest_each((NestNode *)(uintptr_t)node, find_changed, &c);
+    for (size_t i = 0; i < e->n->buffers.n; i++) {
+        const NestBuffer *b = &e->n->buffers.at[i];
+        for (int64_t k = 0; c.is[i] && b->place == NEST_REGISTER && k < b->size / e->granule[i];
+             k++)
+            if (e->slots[i][k])
+                vec_push(&out, arena, ((Carried){&e->slots[i][k], NULL}));
+    }
+    return out;
+}
+
+static Ssa phi_of(Emit *e, Ssa start, LLVMBasicBlockRef from)
+{
+    Ssa phi = LLVMBuildPhi(e->g->b, LLVMTypeOf(start), "");
+    LLVMAddIncoming(phi, &start, &from, 1);
+    return phi;
+}
+
+/* Elements that are computed between two looks at the interrupt flag. */
+#define POLL_WORK ((int64_t)1 << 20)
+
+static int64_t work_of(const NestBlock *block)
+{
+    int64_t work = 0;
+    for (size_t i = 0; i < block->n && work < POLL_WORK; i++) {
+        const NestNode *s = block->at[i];
+        int64_t inside = s->body.n ? work_of(&s->body) : 1;
+        int64_t turns = s->kind == NEST_LOOP ? s->extent : 1;
+        work += turns > POLL_WORK / inside ? POLL_WORK : turns * inside;
+    }
+    return work > 0 ? work : 1;
+}
+
+/* A loop with much to do looks now and then whether it is to stop; short loops pay nothing. */
+static void poll(Emit *e, const NestNode *loop, Ssa i)
+{
+    Gen *g = e->g;
+    int64_t inside = work_of(&loop->body), turns = 1;
+    if (loop->extent < POLL_WORK / inside)
+        return;
+    while (turns * inside < POLL_WORK)
+        turns *= 2;
+    LLVMBasicBlockRef look = gen_block(g, e->fn, "look"), stop = gen_block(g, e->fn, "stop");
+    LLVMBasicBlockRef go = gen_block(g, e->fn, "go");
+    Ssa rest = LLVMBuildAnd(g->b, i, gen_int(g->i64, turns - 1), "");
+    gen_branch(g, LLVMBuildICmp(g->b, LLVMIntEQ, rest, gen_int(g->i64, 0), ""), look, go, false);
+    LLVMPositionBuilderAtEnd(g->b, look);
+    gen_branch(g, gen_interrupted(g, e->state), stop, go, false);
+    LLVMPositionBuilderAtEnd(g->b, stop);
+    if (!e->in_part)
+        gen_call_abi(g, "relay_stopped", &e->state, 1);
+    LLVMBuildRetVoid(g->b);
+    LLVMPositionBuilderAtEnd(g->b, go);
+}
+
+/* A loop from `from` to `to` around the node's body. */
+static void make_counted(Emit *e, const NestNode *loop, Ssa from, Ssa to)
+{
+    Gen *g = e->g;
+    Carry carry = carried_by(e, loop);
+    hoist(e, loop);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b), head = gen_block(g, e->fn, "loop");
+    LLVMBuildBr(g->b, head);
+    LLVMPositionBuilderAtEnd(g->b, head);
+    Ssa i = phi_of(e, from, before);
+    for (size_t k = 0; k < carry.n; k++)
+        carry.at[k].phi = *carry.at[k].slot = phi_of(e, *carry.at[k].slot, before);
+    enter(e, loop, i, 0);
+    make_block(e, &loop->body);
+    leave(e);
+    poll(e, loop, i);
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b), after = gen_block(g, e->fn, "after");
+    Ssa next = LLVMBuildAdd(g->b, i, gen_int(g->i64, 1), "");
+    LLVMAddIncoming(i, &next, &here, 1);
+    for (size_t k = 0; k < carry.n; k++)
+        LLVMAddIncoming(carry.at[k].phi, carry.at[k].slot, &here, 1);
+    LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, next, to, ""), head, after);
+    LLVMPositionBuilderAtEnd(g->b, after);
+}
+
+static void make_straight(Emit *e, const NestNode *loop)
+{
+    int64_t turns = loop->way == NEST_UNROLLED ? loop->extent : 1;
+    for (int64_t t = 0; t < turns; t++) {
+        enter(e, loop, NULL, t);
+        make_block(e, &loop->body);
+        leave(e);
+    }
+}
+
+static void make_if_nan(Emit *e, const NestNode *node)
+{
+    Gen *g = e->g;
+    ptrmap_clear(&e->now);
+    Ssa v = place_value(e, node);
+    Carry carry = carried_by(e, node);
+    for (size_t k = 0; k < carry.n; k++)
+        carry.at[k].phi = *carry.at[k].slot;
+    LLVMBasicBlockRef body = gen_block(g, e->fn, "nan"), go = gen_block(g, e->fn, "go");
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
+    gen_branch(g, LLVMBuildFCmp(g->b, LLVMRealUNO, v, v, ""), body, go, false);
+    LLVMPositionBuilderAtEnd(g->b, body);
+    enter(e, node, NULL, 0);
+    make_block(e, &node->body);
+    leave(e);
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
+    LLVMBuildBr(g->b, go);
+    LLVMPositionBuilderAtEnd(g->b, go);
+    for (size_t k = 0; k < carry.n; k++) {
+        Ssa phi = phi_of(e, carry.at[k].phi, before);
+        LLVMAddIncoming(phi, carry.at[k].slot, &end, 1);
+        *carry.at[k].slot = phi;
+    }
+}
+
+static void make_parallel(Emit *e, const NestNode *loop);
+
+static void make_node(Emit *e, const NestNode *node)
+{
+    Gen *g = e->g;
+    if (e->depth >= EMIT_DEPTH_MOST - 1) {
+        gen_refuse(g, "a loop nest is too deep");
+        return;
+    }
+    if (node->kind == NEST_IF_NAN)
+        make_if_nan(e, node);
+    else if (node->kind == NEST_PRODUCT)
+        make_product(e, node);
+    else if (node->kind != NEST_LOOP)
+        make_statement(e, node);
+    else if (emit_is_straight(node))
+        make_straight(e, node);
+    else if (node->way == NEST_PARALLEL)
+        make_parallel(e, node);
+    else
+        make_counted(e, node, gen_int(g->i64, 0), gen_int(g->i64, node->extent));
+}
+
+static void make_block(Emit *e, const NestBlock *block)
+{
+    for (size_t i = 0; i < block->n && !e->g->failed; i++)
+        make_node(e, block->at[i]);
+}
+
+/* ---- parts for threads --------------------------------------------------------------------------------------------------------- */
+
+static void make_rooms(Emit *e, NestNode *node);
+
+void emit_attributes(Gen *g, Ssa fn)
+{
+    LLVMSetLinkage(fn, LLVMInternalLinkage);
+    gen_attribute(g, fn, "nounwind");
+    LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
+                            LLVMCreateStringAttribute(g->c, "prefer-vector-width", 19, "512", 3));
+}
+
+/* Room in the function's frame. */
+static Ssa emit_room(Gen *g, Ssa fn, LLVMTypeRef type)
+{
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b), entry = LLVMGetEntryBasicBlock(fn);
+    Ssa first = LLVMGetFirstInstruction(entry);
+    if (first)
+        LLVMPositionBuilderBefore(g->b, first);
+    else
+        LLVMPositionBuilderAtEnd(g->b, entry);
+    Ssa at = LLVMBuildAlloca(g->b, type, "");
+    LLVMSetAlignment(at, 64);
+    LLVMPositionBuilderAtEnd(g->b, here);
+    return at;
+}
+
+/* What a part needs: the state and the bases of the buffers, as 64-bit words. */
+static Ssa words_of(Emit *e)
+{
+    Gen *g = e->g;
+    unsigned n = (unsigned)e->n->buffers.n + 1;
+    Ssa words = emit_room(g, e->fn, LLVMArrayType2(g->i64, n));
+    gen_store(g, e->state, words, 0);
+    for (unsigned i = 0; i + 1 < n; i++)
+        if (e->base[i])
+            gen_store(g, e->base[i], words, 8 * (size_t)(i + 1));
+    return words;
+}
+
+/* void part(words, from, to): the iterations [from, to) of the loop. */
+static Ssa make_part(Emit *e, NestNode *loop)
+{
+    Gen *g = e->g;
+    LLVMTypeRef params[3] = {g->ptr, g->i64, g->i64};
+    LLVMTypeRef type = LLVMFunctionType(g->nothing, params, 3, false);
+    Ssa fn = LLVMAddFunction(g->m, orc_name(g->jit, "part"), type);
+    emit_attributes(g, fn);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
+    Ssa *base = arena_alloc_must(g->arena, e->n->buffers.n + 1, sizeof *base), *outer = e->base;
+    Ssa outer_fn = e->fn, outer_state = e->state;
+    LLVMPositionBuilderAtEnd(g->b, gen_block(g, fn, ""));
+    Ssa words = LLVMGetParam(fn, 0);
+    for (size_t i = 0; i < e->n->buffers.n; i++)
+        if (outer[i])
+            base[i] = gen_load(g, LLVMTypeOf(outer[i]), words, 8 * (i + 1));
+    e->fn = fn;
+    e->base = base;
+    e->state = gen_load(g, g->ptr, words, 0);
+    e->in_part = true;
+    make_rooms(e, loop);
+    make_counted(e, loop, LLVMGetParam(fn, 1), LLVMGetParam(fn, 2));
+    LLVMBuildRetVoid(g->b);
+    e->in_part = false;
+    e->fn = outer_fn;
+    e->state = outer_state;
+    e->base = outer;
+    LLVMPositionBuilderAtEnd(g->b, before);
+    return fn;
+}
+
+static void make_parallel(Emit *e, const NestNode *loop)
+{
+    Gen *g = e->g;
+    Ssa words = words_of(e), part = make_part(e, (NestNode *)(uintptr_t)loop);
+    Ssa args[4] = {e->state, gen_int(g->i64, loop->extent), part, words};
+    gen_call_abi(g, "relay_parts", args, 4);
+    /* A part that was to stop has only returned. */
+    LLVMBasicBlockRef stop = gen_block(g, e->fn, "stop"), go = gen_block(g, e->fn, "go");
+    gen_branch(g, gen_interrupted(g, e->state), stop, go, false);
+    LLVMPositionBuilderAtEnd(g->b, stop);
+    gen_call_abi(g, "relay_stopped", &e->state, 1);
+    LLVMBuildRetVoid(g->b);
+    LLVMPositionBuilderAtEnd(g->b, go);
+}
+
+/* ---- the nest ------------------------------------------------------------------------------------------------------------------- */
+
+static void note_depths(Emit *e, const NestNode *node, int depth)
+{
+    if (node->kind == NEST_LOOP)
+        e->depth_of[node->var] = depth + 1;
+    for (size_t i = 0; i < node->body.n; i++)
+        note_depths(e, node->body.at[i], depth + 1);
+}
+
+/* A register's slot is as wide as the vectors that are put there. */
+static void note_granules(Emit *e, NestNode *node)
+{
+    NestAccesses all = nest_accesses(e->n, node);
+    for (size_t i = 0; i < all.n; i++) {
+        const NestAccess *a = &all.at[i];
+        if (a->writes)
+            e->written[a->buffer] = true;
+        if (e->n->buffers.at[a->buffer].place != NEST_REGISTER)
+            continue;
+        for (int k = 0; k < a->at.n; k++) {
+            const NestNode *loop = nest_loop_of(a->node, a->at.term[k].var);
+            if (loop->way == NEST_VECTOR)
+                e->granule[a->buffer] = loop->lanes;
+        }
+    }
+}
+
+/* Memory for the local buffers that live below the node, and slots for the registers. */
+static void make_rooms(Emit *e, NestNode *node)
+{
+    Gen *g = e->g;
+    for (size_t i = 0; i < e->n->buffers.n; i++) {
+        const NestBuffer *b = &e->n->buffers.at[i];
+        if (b->place == NEST_REGISTER && !e->slots[i])
+            e->slots[i] = arena_alloc_must(g->arena, (size_t)b->size + 1, sizeof(Ssa));
+        if (b->place != NEST_LOCAL || (b->home ? !nest_holds(node, b->home) : e->base[i] != NULL))
+            continue;
+        size_t bytes = (size_t)b->size * dtype_size(b->dtype);
+        e->base[i] = emit_room(g, e->fn, LLVMArrayType2(g->i8, bytes + 64));
+    }
+}
+
+bool emit_root(Emit *e, NestNode *node)
+{
+    memset(e->written, 0, e->n->buffers.n * sizeof *e->written);
+    ptrmap_clear(&e->impure);
+    /* What one part of the nest writes the next one reads as given. */
+    ptrmap_clear(&e->level[0].values);
+    note_depths(e, node, 1);
+    note_granules(e, node);
+    if (node->kind != NEST_LOOP || node->way != NEST_PARALLEL)
+        make_rooms(e, node);
+    else
+        make_rooms(e, NULL);
+    make_node(e, node);
+    return !e->g->failed;
+}
+
+void emit_begin(Emit *e, Gen *g, Nest *n, Span span)
+{
+    Arena *a = g->arena;
+    *e = (Emit){.g = g, .n = n, .span = span};
+    e->slots = arena_alloc_must(a, n->buffers.n + 1, sizeof *e->slots);
+    e->granule = arena_alloc_must(a, n->buffers.n + 1, sizeof *e->granule);
+    e->written = arena_alloc_must(a, n->buffers.n + 1, sizeof *e->written);
+    e->depth_of = arena_alloc_must(a, n->vars.n + 1, sizeof *e->depth_of);
+    e->base = arena_alloc_must(a, n->buffers.n + 1, sizeof *e->base);
+    for (size_t i = 0; i < n->buffers.n; i++)
+        e->granule[i] = 1;
+}
+
+void emit_end(Emit *e)
+{
+    for (int i = 0; i <= EMIT_DEPTH_MOST; i++) {
+        ptrmap_deinit(&e->level[i].values);
+        ptrmap_deinit(&e->level[i].places);
+    }
+    ptrmap_deinit(&e->masks);
+    ptrmap_deinit(&e->impure);
+    ptrmap_deinit(&e->linear);
+    ptrmap_deinit(&e->positions);
+    ptrmap_deinit(&e->now);
+}

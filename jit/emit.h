@@ -1,0 +1,83 @@
+/* From a loop nest to LLVM IR. Decides nothing: every loop, register and copy is in the nest.
+ *
+ *     plan.c       which operators become one program, and the call of its kernel
+ *     kernel.c     a program as one function: asks for the nest (sched/), lays out what it needs of memory
+ *     emit.c       loops and statements;   emit_expr.c  the values of expressions in them
+ *
+ * Values that no loop further in changes are computed in front of it. Registers of a nest are values of LLVM's, which loops hand on
+ * from turn to turn. */
+#ifndef JIT_EMIT_H
+#define JIT_EMIT_H
+
+#include "jit/internal.h"
+#include "loop/nest.h"
+
+#define EMIT_DEPTH_MOST 60
+
+/* A loop or condition around the place where code is made. */
+typedef struct EmitLevel {
+    const NestNode *node; /* NULL: the function */
+    Ssa value; /* of the variable; of vectors the first lane */
+    int64_t number; /* of an unrolled loop's turn */
+    PtrMap values; /* Te -> EmitCopy, of expressions that read nothing the nest writes */
+    PtrMap places; /* Te -> address with the variables of the levels down to here */
+} EmitLevel;
+
+typedef struct EmitCopy EmitCopy;
+
+typedef struct Emit {
+    Gen *g;
+    Nest *n;
+    Span span;
+    Ssa fn, state;
+    Ssa *base; /* by buffer: where its elements are; of a rank-0 input its value */
+    Ssa **slots; /* by register buffer: the values in it now */
+    int *granule; /* by register buffer: elements of a slot */
+    int *depth_of; /* by variable: its loop's level + 1, where code is made */
+    bool *written; /* by buffer: by the part of the nest that is being made */
+    EmitLevel level[EMIT_DEPTH_MOST + 1];
+    int depth; /* of the innermost level */
+    int vector; /* level of the vector loop; 0: none */
+    int keep; /* level + 1 that remembers values while what stands in front of a loop is made; 0: the innermost */
+    bool in_part; /* the function is a part of a parallel loop */
+    PtrMap masks; /* Te -> levels that it depends on, as bits, shifted by one */
+    PtrMap impure; /* Te -> whether it reads what the nest writes */
+    PtrMap linear; /* Te -> NestLinear */
+    PtrMap positions; /* load of several indices -> its position, where that is linear */
+    PtrMap now; /* values of the statement that is being made */
+} Emit;
+
+/* What all functions that hold nests are to LLVM. */
+void emit_attributes(Gen *g, Ssa fn);
+/* The code of a node of the root. */
+bool emit_root(Emit *e, NestNode *node);
+void emit_begin(Emit *e, Gen *g, Nest *n, Span span);
+void emit_end(Emit *e);
+
+/* ---- emit_expr.c ------------------------------------------------------------------------------------------------------ */
+
+/* The expression's value: a vector where it depends on the vector loop. */
+Ssa emit_value(Emit *e, const Te *x);
+/* The same, repeated in all lanes where there are lanes. */
+Ssa emit_lanes(Emit *e, const Te *x);
+bool emit_is_vector(Emit *e, const Te *x);
+const NestLinear *emit_linear(Emit *e, const Te *at);
+/* The address of a position in memory, of its first lane. */
+Ssa emit_place(Emit *e, int buffer, const Te *at);
+/* The slot of a register and the lane in it; -1: all of the slot. */
+int emit_slot(Emit *e, int buffer, const Te *at, int *lane);
+Ssa emit_register(Emit *e, int buffer, const Te *at);
+/* Loops that become straight code: unrolled ones and vectors. */
+static inline bool emit_is_straight(const NestNode *node)
+{
+    return node->kind == NEST_LOOP && (node->way == NEST_UNROLLED || node->way == NEST_VECTOR);
+}
+/* Computes the address of a position as far as the levels down to `depth` know it. */
+void emit_hoist_place(Emit *e, int buffer, const Te *at, int depth);
+/* Of the vector loop; one lane outside. */
+Lanes emit_lanes_of(Emit *e, bool vector);
+/* Levels on which the expression depends, as bits. */
+uint64_t emit_mask(Emit *e, const Te *x);
+bool emit_is_pure(Emit *e, const Te *x);
+
+#endif

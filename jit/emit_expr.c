@@ -1,0 +1,556 @@
+/* The values of a nest's expressions.
+ *
+ * A value depends on some loops. It is a vector when the vector loop is among them; it is remembered at the level where it was
+ * computed, for each turn of the unrolled loops that it depends on. */
+#include "jit/emit.h"
+
+#include "te/walk.h"
+
+#include <string.h>
+
+/* ---- what an expression depends on ----------------------------------------------------------------------------------- */
+
+uint64_t emit_mask(Emit *e, const Te *x)
+{
+    uint64_t known = (uint64_t)(uintptr_t)ptrmap_find(&e->masks, x);
+    if (known)
+        return known >> 1;
+    uint64_t mask = x->kind == TE_NODE_AXIS ? (uint64_t)1 << (e->depth_of[x->axis] - 1) : 0;
+    for (int i = 0; i < te_children(x); i++)
+        mask |= emit_mask(e, te_child(x, i));
+    ptrmap_put(&e->masks, x, (void *)(uintptr_t)(mask << 1 | 1));
+    return mask;
+}
+
+bool emit_is_vector(Emit *e, const Te *x)
+{
+    return e->vector && (emit_mask(e, x) >> e->vector & 1);
+}
+
+bool emit_is_pure(Emit *e, const Te *x)
+{
+    uintptr_t known = (uintptr_t)ptrmap_find(&e->impure, x);
+    if (known)
+        return known == 1;
+    bool pure = x->kind != TE_NODE_LOAD || !e->written[x->tensor];
+    for (int i = 0; i < te_children(x); i++)
+        pure = emit_is_pure(e, te_child(x, i)) && pure;
+    ptrmap_put(&e->impure, x, (void *)(uintptr_t)(pure ? 1 : 2));
+    return pure;
+}
+
+const NestLinear *emit_linear(Emit *e, const Te *at)
+{
+    NestLinear *l = ptrmap_find(&e->linear, at);
+    if (l)
+        return l->n < 0 ? NULL : l;
+    l = arena_new(e->g->arena, NestLinear);
+    if (!nest_linear(at, l))
+        l->n = -1;
+    ptrmap_put(&e->linear, at, l);
+    return l->n < 0 ? NULL : l;
+}
+
+/* ---- remembering --------------------------------------------------------------------------------------------------------- */
+
+struct EmitCopy {
+    EmitCopy *next;
+    uint64_t turn; /* of the unrolled loops that it depends on */
+    Ssa value;
+};
+
+static uint64_t turn_of(Emit *e, const Te *x)
+{
+    uint64_t mask = emit_mask(e, x), turn = 0;
+    for (int d = 1; d <= e->depth; d++) {
+        const NestNode *node = e->level[d].node;
+        if ((mask >> d & 1) && node->way == NEST_UNROLLED)
+            turn = turn * (uint64_t)node->extent + (uint64_t)e->level[d].number;
+    }
+    return turn;
+}
+
+static Ssa find_copy(const PtrMap *m, const Te *x, uint64_t turn)
+{
+    const EmitCopy *c = ptrmap_find(m, x);
+    while (c && c->turn != turn)
+        c = c->next;
+    return c ? c->value : NULL;
+}
+
+static void add_copy(Emit *e, PtrMap *m, const Te *x, uint64_t turn, Ssa v)
+{
+    EmitCopy *c = arena_new(e->g->arena, EmitCopy);
+    *c = (EmitCopy){ptrmap_find(m, x), turn, v};
+    ptrmap_put(m, x, c);
+}
+
+/* ---- variables -------------------------------------------------------------------------------------------------------------- */
+
+Lanes emit_lanes_of(Emit *e, bool vector);
+
+static Ssa ramp(Emit *e, unsigned lanes, LLVMTypeRef t, int64_t by)
+{
+    Ssa parts[64];
+    (void)e;
+    for (unsigned i = 0; i < lanes; i++)
+        parts[i] = gen_int(t, (int64_t)i * by);
+    return LLVMConstVector(parts, lanes);
+}
+
+static const EmitLevel *level_of(const Emit *e, int var)
+{
+    return &e->level[e->depth_of[var] - 1];
+}
+
+/* A variable's value, of vectors in the first lane; NULL: zero. */
+static Ssa first_value(Emit *e, int var)
+{
+    const EmitLevel *l = level_of(e, var);
+    if (l->node->way == NEST_UNROLLED)
+        return gen_int(e->g->i64, l->number);
+    return l->node->way == NEST_VECTOR ? gen_int(e->g->i64, 0) : l->value;
+}
+
+static Ssa axis_value(Emit *e, int var)
+{
+    const EmitLevel *l = level_of(e, var);
+    if (l->node->way != NEST_VECTOR)
+        return first_value(e, var);
+    return ramp(e, (unsigned)l->node->lanes, e->g->i64, 1);
+}
+
+/* ---- places -------------------------------------------------------------------------------------------------------------- */
+
+static LLVMTypeRef stored_type(Emit *e, int buffer)
+{
+    return gen_stored(e->g, e->n->buffers.at[buffer].dtype);
+}
+
+static Ssa step_by(Emit *e, int buffer, Ssa base, Ssa elements)
+{
+    return LLVMBuildGEP2(e->g->b, stored_type(e, buffer), base, &elements, 1, "");
+}
+
+/* The address with the variables of the running loops down to a level. */
+static Ssa place_at(Emit *e, int buffer, const Te *at, const NestLinear *l, int depth)
+{
+    Gen *g = e->g;
+    if (depth == 0)
+        return e->base[buffer];
+    const EmitLevel *level = &e->level[depth];
+    const NestNode *node = level->node;
+    bool runs = node->kind == NEST_LOOP && node->way != NEST_UNROLLED && node->way != NEST_VECTOR;
+    int64_t by = runs ? nest_coefficient(l, node->var) : 0;
+    if (by == 0)
+        return place_at(e, buffer, at, l, depth - 1);
+    Ssa v = ptrmap_find(&level->places, at);
+    if (v)
+        return v;
+    v = place_at(e, buffer, at, l, depth - 1);
+    Ssa steps = level->value;
+    if (by != 1)
+        steps = LLVMBuildMul(g->b, steps, gen_int(g->i64, by), "");
+    v = step_by(e, buffer, v, steps);
+    /* What is computed under a condition is known under it alone. */
+    for (int d = e->depth; d > depth; d--)
+        if (e->level[d].node->kind == NEST_IF_NAN)
+            return v;
+    ptrmap_put(&e->level[depth].places, at, v);
+    return v;
+}
+
+void emit_hoist_place(Emit *e, int buffer, const Te *at, int depth)
+{
+    const NestLinear *l = emit_linear(e, at);
+    if (l && e->base[buffer] && e->n->buffers.at[buffer].place != NEST_REGISTER)
+        place_at(e, buffer, at, l, depth);
+}
+
+/* What constants and unrolled loops add to a position. */
+static int64_t known_part(Emit *e, const NestLinear *l)
+{
+    int64_t more = l->c;
+    for (int i = 0; i < l->n; i++) {
+        const EmitLevel *level = level_of(e, l->term[i].var);
+        if (level->node->way == NEST_UNROLLED)
+            more += l->term[i].by * level->number;
+    }
+    return more;
+}
+
+Ssa emit_place(Emit *e, int buffer, const Te *at)
+{
+    const NestLinear *l = emit_linear(e, at);
+    Ssa base = place_at(e, buffer, at, l, e->depth);
+    int64_t more = known_part(e, l);
+    return more ? step_by(e, buffer, base, gen_int(e->g->i64, more)) : base;
+}
+
+int emit_slot(Emit *e, int buffer, const Te *at, int *lane)
+{
+    int64_t position = known_part(e, emit_linear(e, at));
+    int granule = e->granule[buffer];
+    *lane = emit_is_vector(e, at) || granule == 1 ? -1 : (int)(position % granule);
+    return (int)(position / granule);
+}
+
+Ssa emit_register(Emit *e, int buffer, const Te *at)
+{
+    int lane, slot = emit_slot(e, buffer, at, &lane);
+    Ssa v = e->slots[buffer][slot];
+    return lane < 0 ? v : LLVMBuildExtractElement(e->g->b, v, gen_int(e->g->i32, lane), "");
+}
+
+/* ---- loads ---------------------------------------------------------------------------------------------------------------- */
+
+/* The lanes that count, where not all do. */
+static Ssa lane_mask(Emit *e)
+{
+    const NestNode *loop = e->level[e->vector].node;
+    Ssa bits[64];
+    if (loop->extent == loop->lanes)
+        return NULL;
+    for (int i = 0; i < loop->lanes; i++)
+        bits[i] = gen_int(e->g->i1, i < loop->extent);
+    return LLVMConstVector(bits, (unsigned)loop->lanes);
+}
+
+Lanes emit_lanes_of(Emit *e, bool vector)
+{
+    Lanes l = {.g = e->g, .n = 1};
+    if (vector && e->vector) {
+        l.n = (unsigned)e->level[e->vector].node->lanes;
+        l.mask = lane_mask(e);
+    }
+    return l;
+}
+
+static Ssa both(Gen *g, Ssa a, Ssa b)
+{
+    return !a ? b : !b ? a : LLVMBuildAnd(g->b, a, b, "");
+}
+
+static Ssa masked(Emit *e, const char *name, LLVMTypeRef t, Ssa from, size_t align, Ssa mask)
+{
+    Gen *g = e->g;
+    unsigned lanes = LLVMGetVectorSize(t), id = LLVMLookupIntrinsicID(name, strlen(name));
+    LLVMTypeRef overloads[2] = {t, LLVMTypeOf(from)};
+    Ssa fn = LLVMGetIntrinsicDeclaration(g->m, id, overloads, 2), ones[64];
+    for (unsigned i = 0; i < lanes && !mask; i++)
+        ones[i] = gen_int(g->i1, 1);
+    mask = mask ? mask : LLVMConstVector(ones, lanes);
+    Ssa args[4] = {from, gen_int(g->i32, (int64_t)align), mask, LLVMConstNull(t)};
+    return LLVMBuildCall2(g->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
+}
+
+/* Every second element out of two vectors side by side. */
+static Ssa every_second(Emit *e, LLVMTypeRef element, Ssa at, unsigned lanes, size_t align)
+{
+    Gen *g = e->g;
+    LLVMTypeRef t = LLVMVectorType(element, lanes);
+    Ssa next = gen_int(g->i64, lanes - 1), order[64];
+    Ssa low = LLVMBuildLoad2(g->b, t, at, "");
+    Ssa high = LLVMBuildLoad2(g->b, t, LLVMBuildGEP2(g->b, element, at, &next, 1, ""), "");
+    LLVMSetAlignment(low, (unsigned)align);
+    LLVMSetAlignment(high, (unsigned)align);
+    /* The second starts one early, so that no element behind the last is touched. */
+    for (unsigned i = 0; i < lanes; i++)
+        order[i] = gen_int(g->i32, 2 * i < lanes ? 2 * i : 2 * i + 1);
+    return LLVMBuildShuffleVector(g->b, low, high, LLVMConstVector(order, lanes), "");
+}
+
+/* Elements `stride` apart; those outside of the mask are zero and not touched. */
+static Ssa load_lanes(Emit *e, DType dtype, Ssa at, int64_t stride, Ssa mask)
+{
+    Gen *g = e->g;
+    unsigned lanes = (unsigned)e->level[e->vector].node->lanes;
+    LLVMTypeRef element = gen_stored(g, dtype), t = LLVMVectorType(element, lanes);
+    size_t align = dtype_size(dtype);
+    if (stride == 1 && mask)
+        return masked(e, "llvm.masked.load", t, at, align, mask);
+    if (stride == 1) {
+        Ssa v = LLVMBuildLoad2(g->b, t, at, "");
+        LLVMSetAlignment(v, (unsigned)align);
+        return v;
+    }
+    if (stride == 2 && !mask && lanes >= 4)
+        return every_second(e, element, at, lanes, align);
+    Ssa steps = ramp(e, lanes, g->i64, stride);
+    Ssa places = LLVMBuildGEP2(g->b, element, at, &steps, 1, "");
+    return masked(e, "llvm.masked.gather", t, places, align, mask);
+}
+
+static Ssa flat_load(Emit *e, const Te *x, bool is_vector)
+{
+    Gen *g = e->g;
+    const NestBuffer *b = &e->n->buffers.at[x->tensor];
+    const Te *at = x->index[0];
+    if (b->place == NEST_REGISTER)
+        return emit_register(e, x->tensor, at);
+    if (b->rank == 0 && x->tensor < e->n->n_inputs)
+        return e->base[x->tensor];
+    Ssa place = emit_place(e, x->tensor, at), v;
+    if (is_vector) {
+        const NestLinear *l = emit_linear(e, at);
+        int64_t stride = nest_coefficient(l, e->level[e->vector].node->var);
+        v = load_lanes(e, b->dtype, place, stride, lane_mask(e));
+    } else {
+        v = LLVMBuildLoad2(g->b, gen_stored(g, b->dtype), place, "");
+        LLVMSetAlignment(v, (unsigned)dtype_size(b->dtype));
+    }
+    return gen_from_stored(g, b->dtype, v);
+}
+
+/* Whether an index can leave its extent. */
+static bool may_leave(Emit *e, const Te *index, int64_t extent)
+{
+    const NestLinear *l = emit_linear(e, index);
+    if (!l)
+        return true;
+    int64_t low = l->c, high = l->c;
+    for (int i = 0; i < l->n; i++) {
+        int64_t far = l->term[i].by * (level_of(e, l->term[i].var)->node->extent - 1);
+        *(far < 0 ? &low : &high) += far;
+    }
+    return low < 0 || high >= extent;
+}
+
+static bool fits_narrow(Emit *e, const Te *index, int64_t extent)
+{
+    const NestLinear *l = emit_linear(e, index);
+    double most = (double)extent;
+    if (!l)
+        return false;
+    most += (double)(l->c < 0 ? -l->c : l->c);
+    for (int i = 0; i < l->n; i++) {
+        double by = (double)l->term[i].by;
+        most += (by < 0 ? -by : by) * (double)level_of(e, l->term[i].var)->node->extent;
+    }
+    return most < 1e9;
+}
+
+/* The linear index in 32 bits a lane. */
+static Ssa narrow_lanes(Emit *e, const Te *index)
+{
+    Gen *g = e->g;
+    const NestLinear *l = emit_linear(e, index);
+    const NestNode *loop = e->level[e->vector].node;
+    Lanes many = emit_lanes_of(e, true);
+    Ssa v = gen_int(g->i64, known_part(e, l));
+    for (int i = 0; i < l->n; i++) {
+        const EmitLevel *level = level_of(e, l->term[i].var);
+        if (level->node->way == NEST_UNROLLED || level->node->way == NEST_VECTOR)
+            continue;
+        Ssa x = LLVMBuildMul(g->b, level->value, gen_int(g->i64, l->term[i].by), "");
+        v = LLVMBuildAdd(g->b, v, x, "");
+    }
+    v = lanes_splat(&many, LLVMBuildTrunc(g->b, v, g->i32, ""));
+    return LLVMBuildAdd(g->b, v, ramp(e, many.n, g->i32, nest_coefficient(l, loop->var)), "");
+}
+
+/* Whether the indices lie inside: in `all` the part that is the same for all lanes, as the result the rest. NULL: always. */
+static Ssa inside(Emit *e, const Te *x, Ssa *all)
+{
+    Gen *g = e->g;
+    const int64_t *shape = e->n->buffers.at[x->tensor].shape;
+    Ssa lanes = NULL;
+    *all = NULL;
+    for (int i = 0; i < x->n && x->otherwise; i++) {
+        if (!may_leave(e, x->index[i], shape[i]))
+            continue;
+        Lanes many = emit_lanes_of(e, true);
+        if (!emit_is_vector(e, x->index[i])) {
+            Ssa v = emit_value(e, x->index[i]);
+            *all = both(g, *all, LLVMBuildICmp(g->b, LLVMIntULT, v, gen_int(g->i64, shape[i]), ""));
+        } else if (fits_narrow(e, x->index[i], shape[i])) {
+            Ssa v = narrow_lanes(e, x->index[i]);
+            Ssa most = lanes_int(&many, g->i32, shape[i]);
+            lanes = both(g, lanes, LLVMBuildICmp(g->b, LLVMIntULT, v, most, ""));
+        } else {
+            Ssa v = emit_value(e, x->index[i]), most = lanes_int(&many, g->i64, shape[i]);
+            lanes = both(g, lanes, LLVMBuildICmp(g->b, LLVMIntULT, v, most, ""));
+        }
+    }
+    return lanes;
+}
+
+/* A bit as a mask of lanes. LLVM 19 makes an unmasked load of a half whose mask is the `and` of a repeated bit and zeros (on processors
+ * without AVX-512), so the mask is a comparison of numbers that differ by lane. */
+static Ssa bit_mask(Emit *e, Ssa bit)
+{
+    Gen *g = e->g;
+    Lanes many = emit_lanes_of(e, true);
+    Ssa start = LLVMBuildSelect(g->b, bit, gen_int(g->i32, 0), gen_int(g->i32, 1 << 30), "");
+    Ssa lanes = LLVMBuildAdd(g->b, lanes_splat(&many, start), ramp(e, many.n, g->i32, 1), "");
+    return LLVMBuildICmp(g->b, LLVMIntULT, lanes, lanes_int(&many, g->i32, many.n), "");
+}
+
+/* The value where the load is inside, `otherwise` elsewhere. */
+static Ssa guarded(Emit *e, const Te *x, Ssa v, bool is_vector, Ssa ok)
+{
+    const Te *o = x->otherwise;
+    if (!ok)
+        return v;
+    if (is_vector && o->kind == TE_NODE_CONST && value_as_double(o->value) == 0)
+        return v; /* lanes that were masked off are zero already */
+    Ssa other = is_vector ? emit_lanes(e, o) : emit_value(e, o);
+    return LLVMBuildSelect(e->g->b, ok, v, other, "");
+}
+
+/* The row-major position of the indices as a linear one; false when it is none. */
+static bool linear_position(Emit *e, const Te *x, NestLinear *out)
+{
+    const int64_t *shape = e->n->buffers.at[x->tensor].shape;
+    int64_t stride = 1;
+    *out = (NestLinear){0};
+    for (int i = x->n - 1; i >= 0; i--) {
+        const NestLinear *l = emit_linear(e, x->index[i]);
+        if (!l)
+            return false;
+        out->c += l->c * stride;
+        for (int k = 0; k < l->n; k++)
+            if (!nest_add_term(out, l->term[k].var, l->term[k].by * stride))
+                return false;
+        stride *= shape[i];
+    }
+    return true;
+}
+
+/* A position for the load, kept so that its address is remembered by it. */
+static const Te *position_of(Emit *e, const Te *x)
+{
+    Te *at = ptrmap_find(&e->positions, x);
+    NestLinear l;
+    if (!at && linear_position(e, x, &l)) {
+        at = nest_position(e->n, &l);
+        ptrmap_put(&e->positions, x, at);
+    }
+    return at;
+}
+
+static Ssa flat_index(Emit *e, const Te *x, bool is_vector)
+{
+    Gen *g = e->g;
+    const NestBuffer *b = &e->n->buffers.at[x->tensor];
+    Lanes l = emit_lanes_of(e, is_vector);
+    int64_t stride = 1;
+    Ssa sum = NULL;
+    for (int i = x->n - 1; i >= 0; i--) {
+        Ssa v = is_vector ? emit_lanes(e, x->index[i]) : emit_value(e, x->index[i]);
+        v = LLVMBuildMul(g->b, v, lanes_int(&l, g->i64, stride), "");
+        sum = sum ? LLVMBuildAdd(g->b, sum, v, "") : v;
+        stride *= x->n == 1 ? 1 : b->shape[i];
+    }
+    return sum ? sum : gen_int(g->i64, 0);
+}
+
+/* A load of several indices: one that may leave its tensor, or goes where numbers say. */
+static Ssa scattered_load(Emit *e, const Te *x, bool is_vector)
+{
+    Gen *g = e->g;
+    const NestBuffer *b = &e->n->buffers.at[x->tensor];
+    Ssa all, ok = inside(e, x, &all), v;
+    const Te *at = position_of(e, x);
+    LLVMTypeRef element = gen_stored(g, b->dtype);
+    size_t align = dtype_size(b->dtype);
+    if (!is_vector) {
+        Ssa place = at ? emit_place(e, x->tensor, at)
+                       : step_by(e, x->tensor, e->base[x->tensor], flat_index(e, x, false));
+        if (all)
+            place = LLVMBuildSelect(g->b, all, place, e->base[x->tensor], "");
+        v = LLVMBuildLoad2(g->b, element, place, "");
+        LLVMSetAlignment(v, (unsigned)align);
+        return guarded(e, x, gen_from_stored(g, b->dtype, v), false, all);
+    }
+    if (all)
+        ok = both(g, ok, bit_mask(e, all));
+    Ssa mask = both(g, ok, lane_mask(e));
+    int64_t stride = at ? nest_coefficient(emit_linear(e, at), e->level[e->vector].node->var) : 0;
+    if (stride != 0) {
+        v = load_lanes(e, b->dtype, emit_place(e, x->tensor, at), stride, mask);
+    } else {
+        unsigned lanes = (unsigned)e->level[e->vector].node->lanes;
+        Ssa places = step_by(e, x->tensor, e->base[x->tensor], flat_index(e, x, true));
+        v = masked(e, "llvm.masked.gather", LLVMVectorType(element, lanes), places, align, mask);
+    }
+    return guarded(e, x, gen_from_stored(g, b->dtype, v), true, ok);
+}
+
+static Ssa load_value(Emit *e, const Te *x, bool is_vector)
+{
+    if (x->n == 1 && !x->otherwise && emit_linear(e, x->index[0]))
+        return flat_load(e, x, is_vector);
+    return scattered_load(e, x, is_vector);
+}
+
+/* ---- expressions ----------------------------------------------------------------------------------------------------------- */
+
+static void fault(void *data, Ssa bad, const char *report)
+{
+    Emit *e = data;
+    Gen *g = e->g;
+    LLVMBasicBlockRef fail = gen_block(g, e->fn, "fault"), go = gen_block(g, e->fn, "go");
+    gen_branch(g, bad, fail, go, false);
+    LLVMPositionBuilderAtEnd(g->b, fail);
+    Ssa args[4] = {e->state, gen_int(g->i32, e->span.source), gen_int(g->i32, e->span.from),
+                   gen_int(g->i32, e->span.to)};
+    gen_call_abi(g, report, args, 4);
+    LLVMBuildRetVoid(g->b);
+    LLVMPositionBuilderAtEnd(g->b, go);
+}
+
+static Ssa operand(Emit *e, const Te *x, bool is_vector)
+{
+    return is_vector ? emit_lanes(e, x) : emit_value(e, x);
+}
+
+static Ssa compute(Emit *e, const Te *x)
+{
+    bool is_vector = emit_is_vector(e, x);
+    Lanes l = emit_lanes_of(e, is_vector), one = emit_lanes_of(e, false);
+    l.fault = fault;
+    l.data = e;
+    switch ((TeKind)x->kind) {
+    case TE_NODE_CONST: return lanes_const(&one, x->value);
+    case TE_NODE_AXIS: return axis_value(e, x->axis);
+    case TE_NODE_LOAD: return load_value(e, x, is_vector);
+    case TE_NODE_UNARY: return lanes_unary(&l, x->op, x->a->dtype, operand(e, x->a, is_vector));
+    case TE_NODE_BINARY: {
+        Ssa a = operand(e, x->a, is_vector), b = operand(e, x->b, is_vector);
+        return lanes_binary(&l, x->op, x->a->dtype, a, b);
+    }
+    case TE_NODE_CAST: return lanes_cast(&l, x->dtype, x->a->dtype, operand(e, x->a, is_vector));
+    case TE_NODE_SELECT: {
+        Ssa a = operand(e, x->a, is_vector), b = operand(e, x->b, is_vector);
+        return LLVMBuildSelect(e->g->b, a, b, operand(e, x->c, is_vector), "");
+    }
+    }
+    return NULL;
+}
+
+Ssa emit_value(Emit *e, const Te *x)
+{
+    uint64_t turn = turn_of(e, x);
+    bool pure = emit_is_pure(e, x);
+    Ssa v = pure ? NULL : find_copy(&e->now, x, turn);
+    for (int d = e->depth; d >= 0 && pure && !v; d--)
+        v = find_copy(&e->level[d].values, x, turn);
+    if (v)
+        return v;
+    v = compute(e, x);
+    int block = e->keep ? e->keep - 1 : e->depth;
+    while (e->level[block].node && emit_is_straight(e->level[block].node))
+        block--;
+    add_copy(e, pure ? &e->level[block].values : &e->now, x, turn, v);
+    return v;
+}
+
+Ssa emit_lanes(Emit *e, const Te *x)
+{
+    Ssa v = emit_value(e, x);
+    if (!e->vector || emit_is_vector(e, x))
+        return v;
+    Lanes l = emit_lanes_of(e, true);
+    return lanes_splat(&l, v);
+}

@@ -1,0 +1,152 @@
+/* Loop nests: how a tensor program is computed, as data.
+ *
+ * A Nest is a tree of loops and statements over flat buffers. Each loop says how it runs, each buffer where it lives, and each
+ * statement is a scalar expression (te/te.h) in which the axes are the loops' variables and a load with one index reads that position
+ * of its buffer. `nest_of` makes the plain nest of a program, the primitives (primitive.h) turn a nest into another of the same
+ * meaning, nest_verify says what a well-formed one is, nest_run computes it slowly, and emitters translate it and decide nothing.
+ *
+ *     parallel i in 0..8:
+ *       acc = 0
+ *       for k in 0..64:
+ *         acc += x[64*i + k]
+ *       out[i] = acc
+ *
+ * A loop runs at least once. All iterations of an unrolled, vector or parallel loop may run at once: none needs what another does.
+ * Everything lies in the nest's arena. */
+#ifndef LOOP_NEST_H
+#define LOOP_NEST_H
+
+#include "te/te.h"
+
+typedef struct NestNode NestNode;
+typedef Vec(NestNode *) NestBlock;
+
+typedef enum NestPlace {
+    NEST_GIVEN, /* an input or a result: memory of the caller */
+    NEST_SCRATCH, /* a tensor between stages */
+    NEST_LOCAL, /* memory that every iteration of `home` has for itself */
+    NEST_REGISTER, /* the same in registers: positions are known when code is made */
+} NestPlace;
+
+typedef struct NestBuffer {
+    const char *name;
+    DType dtype;
+    NestPlace place;
+    int64_t size; /* in elements */
+    int rank; /* of a tensor: what indices of padded and scattered loads mean */
+    const int64_t *shape;
+    NestNode *home; /* of local and register buffers: the loop in which it exists; NULL: the nest */
+} NestBuffer;
+
+typedef enum NestWay { NEST_SERIAL, NEST_UNROLLED, NEST_VECTOR, NEST_PARALLEL } NestWay;
+
+typedef enum NestKind {
+    NEST_LOOP, /* var in 0..extent: body */
+    NEST_STORE, /* buffer[at] = value */
+    NEST_FOLD, /* buffer[at] = fold(buffer[at], value) */
+    NEST_IF_NAN, /* when buffer[at] is NaN: body */
+    NEST_PRODUCT, /* a matrix product by the library */
+} NestKind;
+
+/* C[m, n] = sum over k of A[m, k] B[k, n], `batch` times: a side's extent and its steps in elements. */
+typedef struct NestSide {
+    int64_t extent, a, b, c;
+} NestSide;
+
+typedef struct NestProduct {
+    NestSide batch, m, n, k;
+    int a, b; /* buffers */
+    int64_t a_from, b_from;
+} NestProduct;
+
+struct NestNode {
+    NestKind kind;
+    NestNode *parent; /* NULL: the root block */
+    NestBlock body; /* of loops and conditions */
+    /* loops */
+    NestWay way;
+    int var;
+    int64_t extent;
+    int lanes; /* of a vector loop: the register's, at least the extent */
+    /* statements */
+    int buffer;
+    Te *at; /* a position, int64 */
+    Te *value;
+    TeReduce fold;
+    bool keeps_nan; /* FOLD of an extreme: a NaN stays, so that any order gives the same */
+    bool streams; /* STORE: past the caches */
+    int winner; /* FOLD of positions: the buffer of the value that won; `buffer` has its number, from -1 */
+    Te *number; /* and the number of this candidate */
+    NestProduct product;
+};
+
+typedef struct Nest {
+    TeBuilder te; /* makes its expressions */
+    Arena *arena;
+    Vec(NestBuffer) buffers; /* first the program's tensors by their ids */
+    Vec(const char *) vars; /* names, for readers */
+    NestBlock root;
+    int n_inputs;
+    const int *outputs; /* the buffers of the program's results */
+} Nest;
+
+/* ---- linear positions ----------------------------------------------------------------------------------------------- */
+
+#define NEST_TERMS_MOST 32
+
+/* c plus multiples of variables, no variable twice, none times zero. */
+typedef struct NestLinear {
+    int64_t c;
+    int n;
+    struct {
+        int var;
+        int64_t by;
+    } term[NEST_TERMS_MOST];
+} NestLinear;
+
+/* Whether an index expression is linear. */
+bool nest_linear(const Te *e, NestLinear *out);
+int64_t nest_coefficient(const NestLinear *l, int var);
+/* l += by * var; false when there is no room. */
+bool nest_add_term(NestLinear *l, int var, int64_t by);
+Te *nest_position(Nest *n, const NestLinear *l);
+
+/* ---- making ---------------------------------------------------------------------------------------------------------- */
+
+/* The plain nest of the program: for each stage its loops in the order of its axes, or the product `products[i]` where that is not
+ * NULL (and neither is `products`). */
+Nest *nest_of(Ctx *cx, Arena *arena, const TeProgram *p, const NestProduct *const *products);
+int nest_var(Nest *n, const char *name);
+int nest_buffer(Nest *n, NestBuffer b);
+NestNode *nest_loop(Nest *n, const char *name, int64_t extent);
+NestNode *nest_store(Nest *n, int buffer, Te *at, Te *value);
+NestNode *nest_fold(Nest *n, TeReduce fold, int buffer, Te *at, Te *value);
+/* Puts a node behind the others of `parent` (NULL: the root); or at a place. */
+void nest_append(Nest *n, NestNode *parent, NestNode *child);
+void nest_insert(Nest *n, NestNode *parent, size_t at, NestNode *child);
+void nest_remove(Nest *n, NestNode *child);
+size_t nest_index(Nest *n, const NestNode *child);
+NestBlock *nest_block(Nest *n, NestNode *parent);
+/* A load of a buffer's position. */
+Te *nest_load(Nest *n, int buffer, Te *at);
+/* The node with all below it; loops get variables, and what lives inside of it buffers of its own. */
+NestNode *nest_copy(Nest *n, const NestNode *node);
+/* Puts expressions in place of variables below the node, itself included. */
+void nest_substitute(Nest *n, NestNode *node, int var, const NestLinear *with);
+/* Calls `found` with the node and each below it. */
+void nest_each(NestNode *node, void (*found)(void *data, NestNode *node), void *data);
+bool nest_holds(const NestNode *outer, const NestNode *inner);
+bool nest_is_position(TeReduce fold);
+/* What a fold starts from. */
+Te *nest_start_of(Nest *n, TeReduce fold, DType dtype);
+
+/* ---- looking ----------------------------------------------------------------------------------------------------------- */
+
+void nest_print(Buf *out, const Nest *n);
+/* What is wrong with the nest; NULL when it is well formed. */
+const char *nest_verify(Nest *n);
+/* Runs the nest on the memory of its given and scratch buffers, by id: the reference for every emitter. False where a value cannot be
+ * computed. */
+bool nest_run(Nest *n, char *const *memory);
+
+#endif

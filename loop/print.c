@@ -1,0 +1,106 @@
+/* Nests as a reader would write them. */
+#include "loop/nest.h"
+
+#include "te/print.h"
+
+typedef struct NestNames {
+    TeNames base;
+    const Nest *n;
+} NestNames;
+
+static void axis_name(const TeNames *names, Buf *out, int var)
+{
+    const Nest *n = ((const NestNames *)names)->n;
+    buf_printf(out, "%s%d", n->vars.at[var], var);
+}
+
+static void buffer_name(const TeNames *names, Buf *out, int id)
+{
+    const Nest *n = ((const NestNames *)names)->n;
+    const NestBuffer *b = &n->buffers.at[id];
+    bool own = b->place == NEST_LOCAL || b->place == NEST_REGISTER;
+    buf_printf(out, "%s%d", own ? b->name : id < n->n_inputs ? "x" : "t", id);
+}
+
+static void print_place(const NestNames *names, Buf *out, int buffer, const Te *at)
+{
+    buffer_name(&names->base, out, buffer);
+    buf_char(out, '[');
+    te_print_expr(out, at, &names->base, 0);
+    buf_char(out, ']');
+}
+
+static void print_fold(const NestNames *names, Buf *out, const NestNode *s, int indent)
+{
+    buf_printf(out, " %s= ", s->fold == TE_SUM ? "+" : te_reduce_name(s->fold));
+    te_print_expr(out, s->value, &names->base, indent + 4);
+    if (!nest_is_position(s->fold))
+        return;
+    buf_str(out, " at ");
+    te_print_expr(out, s->number, &names->base, indent + 4);
+}
+
+static void print_loop(const NestNames *names, Buf *out, const NestNode *loop)
+{
+    static const char *const ways[] = {"for", "unrolled", "vector", "parallel"};
+    buf_printf(out, "%s ", ways[loop->way]);
+    axis_name(&names->base, out, loop->var);
+    buf_printf(out, " in 0..%lld", (long long)loop->extent);
+    if (loop->way == NEST_VECTOR && loop->lanes != loop->extent)
+        buf_printf(out, " of %d", loop->lanes);
+    buf_str(out, ":\n");
+}
+
+static void print_product(const NestNames *names, Buf *out, const NestNode *s)
+{
+    const NestProduct *p = &s->product;
+    buffer_name(&names->base, out, s->buffer);
+    buf_str(out, " = product of ");
+    buffer_name(&names->base, out, p->a);
+    buf_str(out, " and ");
+    buffer_name(&names->base, out, p->b);
+    buf_printf(out, ", %lld times %lld by %lld by %lld\n", (long long)p->batch.extent,
+               (long long)p->m.extent, (long long)p->k.extent, (long long)p->n.extent);
+}
+
+static void print_block(const NestNames *names, Buf *out, const NestBlock *block, int indent);
+
+static void print_node(const NestNames *names, Buf *out, const NestNode *s, int indent)
+{
+    buf_printf(out, "%*s", indent, "");
+    switch (s->kind) {
+    case NEST_LOOP:
+        print_loop(names, out, s);
+        print_block(names, out, &s->body, indent + 2);
+        return;
+    case NEST_IF_NAN:
+        buf_str(out, "if isnan(");
+        print_place(names, out, s->buffer, s->at);
+        buf_str(out, "):\n");
+        print_block(names, out, &s->body, indent + 2);
+        return;
+    case NEST_PRODUCT: print_product(names, out, s); return;
+    case NEST_STORE:
+        print_place(names, out, s->buffer, s->at);
+        buf_str(out, s->streams ? " := " : " = ");
+        te_print_expr(out, s->value, &names->base, indent + 4);
+        break;
+    case NEST_FOLD:
+        print_place(names, out, s->buffer, s->at);
+        print_fold(names, out, s, indent);
+        break;
+    }
+    buf_char(out, '\n');
+}
+
+static void print_block(const NestNames *names, Buf *out, const NestBlock *block, int indent)
+{
+    for (size_t i = 0; i < block->n; i++)
+        print_node(names, out, block->at[i], indent);
+}
+
+void nest_print(Buf *out, const Nest *n)
+{
+    NestNames names = {{axis_name, buffer_name}, n};
+    print_block(&names, out, &n->root, 0);
+}

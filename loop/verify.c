@@ -1,0 +1,110 @@
+/* What a well-formed nest is. */
+#include "loop/access.h"
+#include "te/walk.h"
+
+typedef struct Verify {
+    Nest *n;
+    const char *wrong;
+    NestNode *node;
+} Verify;
+
+static void fail(Verify *v, const char *what)
+{
+    v->wrong = v->wrong ? v->wrong : what;
+}
+
+static void check_var(void *data, Te *e)
+{
+    Verify *v = data;
+    if (e->kind == TE_NODE_AXIS && !nest_loop_of(v->node, e->axis))
+        fail(v, "a variable is used outside of its loop");
+}
+
+static void check_expression(Verify *v, Te *e)
+{
+    PtrMap seen = {0};
+    if (e)
+        te_each(v->n->arena, &seen, e, check_var, v);
+    ptrmap_deinit(&seen);
+}
+
+static void check_register(Verify *v, const NestAccess *a)
+{
+    for (int i = 0; i < a->at.n; i++) {
+        const NestNode *loop = nest_loop_of(a->node, a->at.term[i].var);
+        if (loop && loop->way != NEST_UNROLLED && loop->way != NEST_VECTOR)
+            fail(v, "a register is chosen by a loop that runs");
+        if (loop && loop->way == NEST_VECTOR && a->at.term[i].by != 1)
+            fail(v, "the lanes of a register are not side by side");
+    }
+}
+
+static void check_access(Verify *v, const NestAccess *a)
+{
+    const NestBuffer *b = &v->n->buffers.at[a->buffer];
+    int64_t low, high;
+    if (b->home && !nest_holds(b->home, a->node))
+        fail(v, "a buffer is used outside of its home");
+    if (b->place == NEST_REGISTER && !a->linear)
+        fail(v, "a register's position is not linear");
+    for (const NestNode *p = a->node; p && b->home; p = p->parent)
+        if (p->kind == NEST_LOOP && p->way == NEST_VECTOR && nest_holds(p, b->home) &&
+            nest_coefficient(&a->at, p->var) == 0)
+            fail(v, "the lanes of a vector share what each of them has for itself");
+    if (!a->linear)
+        return;
+    nest_range(&a->at, a->node, NULL, &low, &high);
+    if (low < 0 || high >= b->size)
+        fail(v, "a position lies outside of its buffer");
+    if (b->place == NEST_REGISTER)
+        check_register(v, a);
+}
+
+static bool is_loop_of(const NestNode *node, NestWay way)
+{
+    return node->kind == NEST_LOOP && node->way == way;
+}
+
+static void check_loop(Verify *v, const NestNode *loop)
+{
+    if (loop->extent < 1)
+        fail(v, "a loop runs never");
+    if (loop->way == NEST_VECTOR && (loop->extent > loop->lanes || loop->lanes & (loop->lanes - 1)))
+        fail(v, "a vector loop does not fit its lanes");
+    if (loop->way == NEST_PARALLEL && loop->parent)
+        fail(v, "a parallel loop stands inside of another");
+    for (const NestNode *p = loop->parent; p && loop->way == NEST_VECTOR; p = p->parent)
+        if (is_loop_of(p, NEST_VECTOR))
+            fail(v, "a vector loop stands inside of another");
+}
+
+static void check_node(void *data, NestNode *node)
+{
+    Verify *v = data;
+    v->node = node;
+    for (size_t i = 0; i < node->body.n; i++)
+        if (node->body.at[i]->parent != node)
+            fail(v, "a node does not know where it stands");
+    if (node->kind == NEST_LOOP) {
+        check_loop(v, node);
+        return;
+    }
+    if (node->kind == NEST_PRODUCT)
+        return;
+    check_expression(v, node->at);
+    check_expression(v, node->value);
+    check_expression(v, node->number);
+}
+
+const char *nest_verify(Nest *n)
+{
+    Verify v = {.n = n};
+    for (size_t i = 0; i < n->root.n; i++) {
+        nest_each(n->root.at[i], check_node, &v);
+        NestAccesses all = nest_accesses(n, n->root.at[i]);
+        for (size_t k = 0; k < all.n; k++)
+            if (all.at[k].node->kind != NEST_PRODUCT)
+                check_access(&v, &all.at[k]);
+    }
+    return v.wrong;
+}

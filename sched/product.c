@@ -1,0 +1,99 @@
+/* Which stages are matrix products that the library does well. */
+#include "sched/sched.h"
+
+/* Joins an axis that lies outside of what the side holds; false when they do not step evenly. Axes come innermost first. */
+static bool join(NestSide *s, NestSide outer)
+{
+    if (s->extent == 1) {
+        *s = outer;
+        return true;
+    }
+    bool even =
+        outer.a == s->a * s->extent && outer.b == s->b * s->extent && outer.c == s->c * s->extent;
+    s->extent *= even ? outer.extent : 1;
+    return even;
+}
+
+static NestSide *side_of(NestProduct *p, NestSide axis, bool reduced)
+{
+    if (reduced)
+        return axis.a == 0 || axis.b == 0 ? NULL : &p->k;
+    return axis.b == 0 ? &p->m : axis.a == 0 ? &p->n : &p->batch;
+}
+
+static bool sides_of(const TeStage *s, const TeContraction *t, NestProduct *out)
+{
+    int64_t c = 1;
+    for (int a = s->rank + s->n_reduced - 1; a >= 0; a--) {
+        bool reduced = a >= s->rank;
+        NestSide axis = {reduced ? s->reduced[a - s->rank] : s->shape[a], t->a.stride[a],
+                         t->b.stride[a], reduced ? 0 : c};
+        c *= reduced ? 1 : axis.extent;
+        if (axis.extent == 1)
+            continue;
+        if (axis.a < 0 || axis.b < 0 || (axis.a == 0 && axis.b == 0))
+            return false;
+        NestSide *side = side_of(out, axis, reduced);
+        if (!side)
+            return false;
+        /* What does not join the rows or columns is one product for each of its values. */
+        if (!join(side, axis) && (reduced || out->batch.extent > 1 || !join(&out->batch, axis)))
+            return false;
+    }
+    return true;
+}
+
+static NestSide turned(NestSide s)
+{
+    return (NestSide){s.extent, s.b, s.a, s.c};
+}
+
+/* Swaps the operands, so that the rows of C are those of the first. */
+static void turn(NestProduct *p)
+{
+    *p = (NestProduct){turned(p->batch), turned(p->n), turned(p->m), turned(p->k), p->b, p->a,
+                       p->b_from,        p->a_from};
+}
+
+/* Whether the library can see an operand of rows and columns with these steps: one of them is 1. */
+static bool is_plain(int64_t rows, int64_t row_step, int64_t columns, int64_t column_step)
+{
+    bool transposed = column_step != 1 && columns > 1;
+    if (transposed && row_step != 1 && rows > 1)
+        return false;
+    int64_t lead = transposed ? column_step : row_step;
+    return lead >= (transposed ? rows : columns) || (transposed ? columns : rows) <= 1;
+}
+
+/* Small products, and those with vectors, are as fast as loops. */
+static bool is_large(const NestProduct *p)
+{
+    return p->m.extent >= 4 && p->n.extent >= 4 && p->k.extent >= 8 &&
+           p->m.extent * p->n.extent * p->k.extent >= 32768;
+}
+
+static DType tensor_dtype(const TeProgram *p, int id)
+{
+    return id < p->n_inputs ? p->inputs[id].dtype : p->stages[id - p->n_inputs].dtype;
+}
+
+const NestProduct *product_of(Arena *arena, const TeProgram *p, int stage)
+{
+    const TeStage *s = &p->stages[stage];
+    TeContraction t;
+    NestSide one = {.extent = 1};
+    if (s->dtype.code != DTYPE_CODE_FLOAT || s->dtype.bits < 32 || !te_contraction(p, stage, &t) ||
+        t.a.padded || t.b.padded)
+        return NULL;
+    NestProduct q = {one, one, one, one, t.a.tensor, t.b.tensor, t.a.offset, t.b.offset};
+    if (!sides_of(s, &t, &q))
+        return NULL;
+    if (q.n.c != 1)
+        turn(&q);
+    bool good = is_large(&q) && q.n.c == 1 && q.m.c >= q.n.extent &&
+                is_plain(q.m.extent, q.m.a, q.k.extent, q.k.a) &&
+                is_plain(q.k.extent, q.k.b, q.n.extent, q.n.b) &&
+                dtype_eq(tensor_dtype(p, q.a), s->dtype) &&
+                dtype_eq(tensor_dtype(p, q.b), s->dtype);
+    return good ? arena_copy(arena, &q, sizeof q) : NULL;
+}

@@ -1,0 +1,237 @@
+/* Reductions: vectors along the results or along what is folded, and tiles of registers along an axis that some loads do not depend
+ * on, so that one load serves several results. */
+#include "sched/sched.h"
+
+#include "loop/access.h"
+
+/* A reduction in the plain nest: loops of the space, and in the innermost what begins, the loops that fold, and the result. */
+typedef struct Reduction {
+    NestNode *space[NEST_TERMS_MOST]; /* outermost first */
+    int n;
+    NestNode *folds; /* the outermost loop that folds; NULL: a fold alone */
+    NestNode *fold; /* the statement */
+} Reduction;
+
+static void find_fold(void *data, NestNode *node)
+{
+    Reduction *r = data;
+    if (node->kind == NEST_FOLD)
+        r->fold = node;
+}
+
+/* `home`: the loop in which the result is folded. */
+static Reduction take_apart(Sched *s, NestNode *node)
+{
+    Reduction r = {0};
+    nest_each(node, find_fold, &r);
+    NestNode *home = s->n->buffers.at[r.fold->buffer].home;
+    for (NestNode *l = home; l; l = l->parent)
+        r.n++;
+    int i = r.n;
+    for (NestNode *l = home; l; l = l->parent)
+        r.space[--i] = l;
+    r.folds = r.fold;
+    while (r.folds->parent != home)
+        r.folds = r.folds->parent;
+    if (r.folds->kind != NEST_LOOP)
+        r.folds = NULL;
+    return r;
+}
+
+static NestNode *innermost(NestNode *loop)
+{
+    while (loop->body.n == 1 && loop->body.at[0]->kind == NEST_LOOP)
+        loop = loop->body.at[0];
+    return loop;
+}
+
+/* Loads that do not depend on the loop, so that tiles along it share them. */
+static int shared_loads(Sched *s, const NestNode *loop, NestNode *fold, int *loads)
+{
+    NestAccesses all = nest_accesses(s->n, fold);
+    int n = 0;
+    *loads = 0;
+    for (size_t i = 0; i < all.n; i++) {
+        const NestAccess *a = &all.at[i];
+        if (a->writes || s->n->buffers.at[a->buffer].place == NEST_REGISTER)
+            continue;
+        ++*loads;
+        n += a->linear && nest_coefficient(&a->at, loop->var) == 0;
+    }
+    return n;
+}
+
+static int tile_of(Sched *s, const Reduction *r, const NestNode *vector)
+{
+    int best = -1, most = 0, loads;
+    for (int i = r->n - 1; i >= 0; i--) {
+        if (r->space[i] == vector || r->space[i]->extent < 2)
+            continue;
+        int n = shared_loads(s, r->space[i], r->fold, &loads);
+        if (loads > 1 && n > most) {
+            best = i;
+            most = n;
+        }
+    }
+    return best;
+}
+
+static int64_t block_of(int64_t extent, int64_t most)
+{
+    for (int64_t b = most; b >= 4; b--)
+        if (extent % b == 0)
+            return b;
+    return extent < most ? extent : most;
+}
+
+static void unroll(Sched *s, NestNode *loop)
+{
+    if (nest_run_as(s->n, loop, NEST_UNROLLED, 0))
+        nest_jam(s->n, loop);
+}
+
+/* Moves the loop inwards past the only loops below it, as far as they go. */
+static void sink(Sched *s, NestNode **loop)
+{
+    NestNode *at = *loop;
+    while (at->body.n == 1 && at->body.at[0]->kind == NEST_LOOP && nest_reorder(s->n, at))
+        at = at->body.at[0];
+    *loop = at;
+}
+
+/* Extremes of floats: `a > b ? a : b` step by step, so a NaN makes the order matter: then it is done again, in order. */
+static bool order_matters(const Reduction *r)
+{
+    return (r->fold->fold == TE_REDUCE_MAX || r->fold->fold == TE_REDUCE_MIN) &&
+           dtype_is_float(r->fold->value->dtype);
+}
+
+static void keep_order(Sched *s, const Reduction *r)
+{
+    NestNode *home = r->folds->parent, *begin = NULL;
+    NestNode *check = arena_new(s->n->arena, NestNode);
+    check->kind = NEST_IF_NAN;
+    check->buffer = r->fold->buffer;
+    check->at = r->fold->at;
+    NestBlock *block = nest_block(s->n, home);
+    for (size_t i = nest_index(s->n, r->folds); i-- > 0 && !begin;)
+        if (block->at[i]->kind == NEST_STORE && block->at[i]->buffer == r->fold->buffer)
+            begin = block->at[i];
+    nest_append(s->n, check, nest_copy(s->n, begin));
+    nest_append(s->n, check, nest_copy(s->n, r->folds));
+    nest_insert(s->n, home, nest_index(s->n, r->folds) + 1, check);
+    r->fold->keeps_nan = true;
+}
+
+/* ---- vectors along what is folded ---------------------------------------------------------------------------------------- */
+
+static void vector_fold(Sched *s, NestNode *loop)
+{
+    NestNode *inner = NULL, *lane = loop, *rest[3] = {NULL}, *none;
+    int unrolled = loop->extent >= 4 * (int64_t)s->lanes ? 4 : 1;
+    int lanes = s->lanes;
+    if (loop->extent > lanes) {
+        nest_split(s->n, loop, (int64_t)unrolled * lanes, &lane, &rest[0]);
+        if (unrolled > 1) {
+            inner = lane == loop ? loop : lane;
+            nest_split(s->n, inner, lanes, &lane, &none);
+        }
+        /* What is left over: whole vectors, then a part of one. */
+        if (rest[0] && nest_split(s->n, rest[0], lanes, &rest[2], &rest[1])) {
+            rest[0] = rest[2];
+            rest[2] = NULL;
+        }
+    } else {
+        while (lanes / 2 >= loop->extent)
+            lanes /= 2;
+    }
+    nest_run_as(s->n, lane, NEST_VECTOR, lanes);
+    for (int i = 0; rest[i]; i++)
+        nest_run_as(s->n, rest[i], NEST_VECTOR, lanes);
+    nest_partial(s->n, lane, rest);
+    rest[0] = NULL;
+    if (inner && nest_run_as(s->n, inner, NEST_UNROLLED, 0))
+        nest_partial(s->n, inner, rest);
+}
+
+/* ---- the order -------------------------------------------------------------------------------------------------------------- */
+
+/* Tiles of the loop, which becomes the innermost of the space: `each` is done with the loop of a tile, and with that of what is left
+ * over. */
+static void in_tiles(Sched *s, NestNode *loop, int64_t block,
+                     void (*each)(Sched *s, NestNode *tile))
+{
+    NestNode *tile = loop, *tail = NULL;
+    if (nest_split(s->n, loop, block, &tile, &tail) && tail)
+        each(s, tail);
+    each(s, tile);
+}
+
+static void tile_of_folds(Sched *s, NestNode *tile)
+{
+    sink(s, &tile);
+    Reduction r = take_apart(s, tile);
+    vector_fold(s, innermost(r.folds));
+    unroll(s, tile);
+}
+
+static void tile_of_results(Sched *s, NestNode *tile)
+{
+    sink(s, &tile);
+    NestNode *vector = tile->parent;
+    unroll(s, tile);
+    sched_vectors(s, vector, vector->extent >= 2 * (int64_t)s->lanes ? 2 : 1);
+}
+
+/* Results are stored along the last axis of the space. */
+static bool stores_evenly(Sched *s, const NestNode *loop)
+{
+    NestAccesses all = nest_accesses(s->n, (NestNode *)(uintptr_t)loop);
+    for (size_t i = 0; i < all.n; i++)
+        if (all.at[i].writes && s->n->buffers.at[all.at[i].buffer].place != NEST_REGISTER &&
+            nest_coefficient(&all.at[i].at, loop->var) != 1)
+            return false;
+    return true;
+}
+
+static NestNode *vector_of(Sched *s, const Reduction *r)
+{
+    NestNode *space = r->n ? r->space[r->n - 1] : NULL;
+    NestNode *folds = r->folds ? innermost(r->folds) : NULL;
+    if (space && (space->extent < 2 || !stores_evenly(s, space)))
+        space = NULL;
+    if (!folds || nest_is_position(r->fold->fold))
+        return space;
+    if (!space)
+        return folds;
+    return sched_vector_cost(s, folds) < sched_vector_cost(s, space) ? folds : space;
+}
+
+void sched_reduction(Sched *s, NestNode *node)
+{
+    Reduction r = take_apart(s, node);
+    if (r.folds)
+        sched_fuse(s, r.folds);
+    if (r.n)
+        sched_fuse(s, r.space[0]);
+    r = take_apart(s, node);
+    NestNode *vector = vector_of(s, &r);
+    if (!vector)
+        return;
+    bool along_space = r.n && vector == r.space[r.n - 1];
+    if (!along_space && order_matters(&r)) {
+        keep_order(s, &r);
+        vector_fold(s, vector);
+        return;
+    }
+    int tile = nest_is_position(r.fold->fold) ? -1 : tile_of(s, &r, vector);
+    if (tile >= 0) {
+        bool two = along_space && vector->extent >= 2 * (int64_t)s->lanes;
+        int64_t block = block_of(r.space[tile]->extent, !along_space || two ? 4 : 8);
+        in_tiles(s, r.space[tile], block, along_space ? tile_of_results : tile_of_folds);
+    } else if (along_space) {
+        sched_vectors(s, vector, vector->extent >= 4 * (int64_t)s->lanes && r.folds ? 4 : 2);
+    } else {
+        vector_fold(s, vector);
+    }
+}

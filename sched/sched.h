@@ -1,0 +1,48 @@
+/* From a tensor program to the nest that computes it: which loops, in which order, on how many lanes and threads.
+ *
+ * First the program itself is made ready (window.c copies what windows slide over), then its plain nest is made and each part of it
+ * goes to the first strategy whose guard takes it. A strategy is a row of functions over primitives, so whatever it decides, the nest
+ * means the same. */
+#ifndef SCHED_SCHED_H
+#define SCHED_SCHED_H
+
+#include "loop/primitive.h"
+
+typedef struct Machine {
+    size_t vector_bytes; /* of the widest register that code is made for */
+    int registers; /* of vectors */
+    int threads;
+} Machine;
+
+/* The nest; NULL after refusing, then `why` says it. */
+Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p, const char **why);
+
+/* ---- what the strategies share --------------------------------------------------------------------------------------- */
+
+typedef struct Sched {
+    Ctx *cx;
+    Nest *n;
+    const Machine *m;
+    int lanes; /* of the part that is scheduled */
+} Sched;
+
+/* The stage as a product for the library; NULL when it is none that the library does well. */
+const NestProduct *product_of(Arena *arena, const TeProgram *p, int stage);
+/* The program with copies in front of the sums over windows. */
+const TeProgram *window_program(Ctx *cx, Arena *arena, const TeProgram *p);
+
+/* Lanes for the widest element that the node touches. */
+int sched_lanes(Sched *s, NestNode *node);
+/* The loop as vectors, `unroll` of them at a time, and what is left over as a shorter one. Each new loop is jammed. */
+void sched_vectors(Sched *s, NestNode *loop, int unroll);
+/* Perfectly nested loops from here inwards become one where they can. */
+void sched_fuse(Sched *s, NestNode *loop);
+/* How dear the loads below are for a vector along the loop: nothing for what stays, 1 for contiguous elements, 16 for scattered ones,
+ * over the lanes that are of use. */
+double sched_vector_cost(Sched *s, NestNode *loop);
+
+/* strategies: each takes a part of the root */
+void sched_map(Sched *s, NestNode *node);
+void sched_reduction(Sched *s, NestNode *node);
+
+#endif

@@ -1,0 +1,18 @@
+/* Expressions as text, whatever their axes and tensors are called. */
+#ifndef TE_PRINT_H
+#define TE_PRINT_H
+
+#include "te/te.h"
+
+typedef struct TeNames TeNames;
+struct TeNames {
+    void (*axis)(const TeNames *names, Buf *out, int axis);
+    void (*tensor)(const TeNames *names, Buf *out, int id);
+};
+
+/* What occurs in several places is written once, on lines of its own behind it. */
+void te_print_expr(Buf *out, const Te *e, const TeNames *names, int indent);
+/* "sum", "argmax" and so on. */
+const char *te_reduce_name(TeReduce kind);
+
+#endif

@@ -1,0 +1,226 @@
+/* Loop nests: every primitive, in random order on random programs, leaves what the plain nest computes. */
+#include "loop/primitive.h"
+#include "stdlib/stdlib.h"
+#include "tests/unit/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static Ctx cx;
+static Arena arena;
+static uint64_t state = 1;
+
+static const DType i32 = {DTYPE_CODE_INT, 32, 1};
+static const DType i64 = {DTYPE_CODE_INT, 64, 1};
+
+static int64_t below(int64_t n)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)((state >> 33) % (uint64_t)n);
+}
+
+/* ---- programs ------------------------------------------------------------------------------------------------------- */
+
+/* out[i, j] = sum over k of a[i, k] * b[k, j] + c[j] */
+static TeProgram *product(TeBuilder *b)
+{
+    int64_t m = 1 + below(9), k = 1 + below(9), n = 1 + below(9);
+    int64_t as[2] = {m, k}, bs[2] = {k, n}, cs[2] = {m, n};
+    TeTensor a = te_add_input(b, i32, 2, as), w = te_add_input(b, i32, 2, bs);
+    TeTensor c = te_add_input(b, i32, 1, &n);
+    Te *i = te_axis(b, 0), *j = te_axis(b, 1), *r = te_axis(b, 2);
+    Te *body = te_binary(b, TE_MUL, te_load(b, a, (Te *[]){i, r}), te_load(b, w, (Te *[]){r, j}));
+    TeTensor sum = te_reduce(b, TE_SUM, i32, 2, cs, 1, &k, body);
+    Te *more = te_binary(b, TE_ADD, te_load(b, sum, (Te *[]){i, j}), te_load(b, c, &j));
+    TeTensor out = te_map(b, i32, 2, cs, more);
+    return te_finish(b, 1, &out, false);
+}
+
+/* Rows less their greatest element, and the place of the least: reductions and what depends on them. */
+static TeProgram *rows(TeBuilder *b)
+{
+    int64_t s[2] = {1 + below(6), 1 + below(20)};
+    TeTensor x = te_add_input(b, i32, 2, s);
+    Te *i = te_axis(b, 0), *j = te_axis(b, 1), *ij[2] = {i, j};
+    TeTensor most = te_reduce(b, TE_REDUCE_MAX, i32, 1, s, 1, s + 1, te_load(b, x, ij));
+    Te *less = te_binary(b, TE_SUB, te_load(b, x, ij), te_load(b, most, &i));
+    TeTensor d = te_map(b, i32, 2, s, less);
+    TeTensor sum = te_reduce(b, TE_SUM, i32, 1, s, 1, s + 1, te_load(b, d, ij));
+    TeTensor at = te_reduce(b, TE_ARGMIN, i64, 1, s, 1, s + 1, te_load(b, x, ij));
+    Te *v = te_binary(b, TE_ADD, te_load(b, d, ij), te_load(b, sum, &i));
+    TeTensor outs[2] = {te_map(b, i32, 2, s, v), at};
+    return te_finish(b, 2, outs, true);
+}
+
+/* A transposition of three axes, a border of zeros around it, and numbers of its axes. */
+static TeProgram *moved(TeBuilder *b)
+{
+    int64_t s[3] = {1 + below(5), 1 + below(5), 1 + below(5)};
+    int64_t t[3] = {s[2], s[0] + 2, s[1]};
+    TeTensor x = te_add_input(b, i32, 3, s);
+    Te *i = te_axis(b, 0), *j = te_axis(b, 1), *k = te_axis(b, 2);
+    Te *index[3] = {te_binary(b, TE_SUB, j, te_int(b, 1)), k, i};
+    Te *v = te_cast(b, i64, te_load_or(b, x, index, te_number(b, i32, 7)));
+    Te *first[3] = {te_int(b, 0), te_int(b, 0), te_int(b, 0)};
+    v = te_cast(b, i32, te_binary(b, TE_MUL, v, te_cast(b, i64, te_load(b, x, first))));
+    Te *numbers[3] = {te_binary(b, TE_MUL, i, j), j, te_int(b, 3)};
+    v = te_binary(b, TE_ADD, v, te_cast(b, i32, numbers[below(3)]));
+    TeTensor y = te_map(b, i32, 3, t, v);
+    Te *all[3] = {i, j, k};
+    TeTensor z =
+        te_map(b, i32, 3, t, te_binary(b, TE_MUL, te_load(b, y, all), te_number(b, i32, 3)));
+    return te_finish(b, 1, &z, false);
+}
+
+/* A window of two axes sliding over one. */
+static TeProgram *windows(TeBuilder *b)
+{
+    int64_t c = 1 + below(4), w = 4 + below(12), taps = 1 + below(3), stride = 1 + below(2);
+    int64_t s[2] = {c, w}, out[2] = {c, (w - taps) / stride + 1};
+    TeTensor x = te_add_input(b, i32, 2, s);
+    Te *place =
+        te_binary(b, TE_ADD, te_binary(b, TE_MUL, te_axis(b, 1), te_int(b, stride)), te_axis(b, 2));
+    Te *index[2] = {te_axis(b, 0), place};
+    TeTensor y = te_reduce(b, TE_SUM, i32, 2, out, 1, &taps, te_load(b, x, index));
+    return te_finish(b, 1, &y, false);
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------------- */
+
+static char **memory_of(const Nest *n)
+{
+    char **memory = arena_alloc_must(&arena, n->buffers.n + 1, sizeof *memory);
+    for (size_t i = 0; i < n->buffers.n; i++) {
+        const NestBuffer *b = &n->buffers.at[i];
+        memory[i] = arena_alloc_must(&arena, (size_t)b->size + 1, 8);
+        for (int64_t k = 0; k < b->size && (int)i < n->n_inputs; k++)
+            ((int32_t *)(void *)memory[i])[k] = (int32_t)((k * 37 + (int64_t)i * 11) % 23 - 11);
+    }
+    return memory;
+}
+
+static bool same_results(const Nest *a, char **x, char **y)
+{
+    for (size_t i = (size_t)a->n_inputs; i < a->buffers.n; i++) {
+        const NestBuffer *b = &a->buffers.at[i];
+        if (b->place == NEST_GIVEN &&
+            memcmp(x[i], y[i], (size_t)b->size * dtype_size(b->dtype)) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- primitives --------------------------------------------------------------------------------------------------------- */
+
+typedef struct Nodes {
+    Vec(NestNode *) all;
+} Nodes;
+
+static void add_node(void *data, NestNode *node)
+{
+    Nodes *nodes = data;
+    vec_push(&nodes->all, &arena, node);
+}
+
+static NestNode *any_node(Nest *n, bool loop)
+{
+    Nodes nodes = {0};
+    for (size_t i = 0; i < n->root.n; i++)
+        nest_each(n->root.at[i], add_node, &nodes);
+    for (int tries = 0; tries < 20 && nodes.all.n; tries++) {
+        NestNode *node = nodes.all.at[below((int64_t)nodes.all.n)];
+        if (!loop || node->kind == NEST_LOOP)
+            return node;
+    }
+    return NULL;
+}
+
+enum { PRIMITIVES = 12 };
+static long taken[PRIMITIVES];
+
+static bool apply(Nest *n, int which)
+{
+    NestNode *loop = any_node(n, which != 8), *inner, *tail;
+    if (!loop)
+        return false;
+    switch (which) {
+    case 0: return nest_split(n, loop, 2 + below(4), &inner, &tail);
+    case 1: return nest_reorder(n, loop);
+    case 2: return nest_fuse(n, loop);
+    case 3: return nest_run_as(n, loop, NEST_UNROLLED, 0);
+    case 4: return nest_run_as(n, loop, NEST_VECTOR, 4 << below(2));
+    case 5: return nest_run_as(n, loop, NEST_PARALLEL, 0);
+    case 6: return (loop->way == NEST_VECTOR || loop->way == NEST_UNROLLED) && nest_jam(n, loop);
+    case 7: return nest_partial(n, loop, (NestNode *[]){NULL});
+    case 8: return nest_raise(n, loop);
+    case 9: return nest_join(n, loop);
+    case 10: return nest_narrow(n, (int)below((int64_t)n->buffers.n));
+    case 11: return nest_to_registers(n, (int)below((int64_t)n->buffers.n));
+    }
+    return false;
+}
+
+static void show(const Nest *n, const char *what)
+{
+    Buf b = {0};
+    nest_print(&b, n);
+    printf("%s\n%s\n", what, buf_text(&b));
+    buf_deinit(&b);
+}
+
+/* Stages that go over the same rows become one loop, and what they hand on lives in it. */
+static void join_all(Nest *n)
+{
+    for (size_t i = 0; i < n->root.n; i++)
+        while (n->root.at[i]->kind == NEST_LOOP && nest_join(n, n->root.at[i]))
+            taken[9]++;
+    for (size_t i = 0; i < n->buffers.n; i++)
+        taken[10] += nest_narrow(n, (int)i);
+    for (size_t i = 0; i < n->buffers.n; i++)
+        taken[11] += nest_to_registers(n, (int)i);
+}
+
+static void test_random(TeProgram *(*make)(TeBuilder *b), int turns)
+{
+    for (int turn = 0; turn < turns; turn++) {
+        ArenaMark mark = arena_mark(&arena);
+        TeBuilder b;
+        te_begin(&b, &cx, &arena);
+        TeProgram *p = make(&b);
+        Nest *plain = nest_of(&cx, &arena, p, NULL), *n = nest_of(&cx, &arena, p, NULL);
+        char **wanted = memory_of(plain), **got = memory_of(n);
+        CHECK(nest_verify(plain) == NULL);
+        if (below(2))
+            join_all(n);
+        CHECK(nest_run(plain, wanted));
+        for (int64_t step = 1 + below(14); step > 0; step--) {
+            int which = (int)below(PRIMITIVES);
+            taken[which] += apply(n, which);
+            const char *wrong = nest_verify(n);
+            bool ran = nest_run(n, got);
+            if (CHECK(!wrong) && CHECK(ran) && CHECK(same_results(plain, wanted, got)))
+                continue;
+            printf("after primitive %d: %s\n", which, wrong ? wrong : "");
+            show(n, "nest:");
+            break;
+        }
+        arena_reset(&arena, mark);
+    }
+}
+
+int main(void)
+{
+    CHECK(ctx_init(&cx, &stdlib_ops));
+    limits_start(&cx.limits);
+    arena_init(&arena, &cx.limits);
+    test_random(product, 3000);
+    test_random(rows, 3000);
+    test_random(moved, 2000);
+    test_random(windows, 2000);
+    for (int i = 0; i < PRIMITIVES; i++)
+        if (!CHECK(taken[i] > 100))
+            printf("primitive %d was taken %ld times\n", i, taken[i]);
+    ctx_deinit(&cx);
+    arena_deinit(&arena);
+    return check_done();
+}
