@@ -23,7 +23,7 @@ format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' ':!tests/bench' | xargs clang-format-19 -i
 
 install: build
-	@cmake --install build/release
+	@cmake --install build/release $(if $(PREFIX),--prefix "$(PREFIX)")
 
 clean:
 	rm -rf build

@@ -16,6 +16,35 @@ static const CliOption common_options[] = {
     {0},
 };
 
+static const CliOption limit_options[] = {
+    {.name = "time-limit",
+     .arg = "SECONDS",
+     .number = true,
+     .key = "time_limit",
+     .doc = "the work ends then; default: none"},
+    {.name = "memory-limit",
+     .arg = "MIB",
+     .number = true,
+     .key = "memory_limit",
+     .doc = "default: three quarters of the machine's"},
+    {.name = "depth-limit",
+     .arg = "CALLS",
+     .number = true,
+     .key = "depth_limit",
+     .doc = "how deep calls nest; default: as memory allows"},
+    {0},
+};
+
+enum { TABLES = 3 };
+
+/* The options of a command: its own, what programs may use up, and those of every command. */
+static void options_of(const CliCommand *c, const CliOption *tables[TABLES])
+{
+    tables[0] = c->options;
+    tables[1] = c->limits ? limit_options : NULL;
+    tables[2] = common_options;
+}
+
 static bool is_last(const CliOption *o)
 {
     return !o->name && !o->letter;
@@ -64,8 +93,10 @@ int cli_help(const CliCommand *c)
     if (c->more)
         buf_printf(&b, "\n%s", c->more);
     buf_str(&b, "\noptions:\n");
-    list_options(&b, c->options);
-    list_options(&b, common_options);
+    const CliOption *tables[TABLES];
+    options_of(c, tables);
+    for (int i = 0; i < TABLES; i++)
+        list_options(&b, tables[i]);
     show_text(&show, buf_text(&b), b.n);
     buf_deinit(&b);
     return show_status(&show, RELAY_OK);
@@ -105,8 +136,11 @@ static const CliOption *find_in(const CliOption *o, Str name, char letter)
 
 static const CliOption *find_option(const Parser *p, Str name, char letter)
 {
-    const CliOption *o = find_in(p->args->command->options, name, letter);
-    return o ? o : find_in(common_options, name, letter);
+    const CliOption *tables[TABLES], *o = NULL;
+    options_of(p->args->command, tables);
+    for (int i = 0; i < TABLES && !o; i++)
+        o = find_in(tables[i], name, letter);
+    return o;
 }
 
 static bool is_number(const char *value)
@@ -170,10 +204,11 @@ static bool take(Parser *p, const CliOption *o, const char *value)
 
 static bool unknown_option(const Parser *p, const char *arg, Str name)
 {
-    const CliOption *tables[] = {p->args->command->options, common_options};
+    const CliOption *tables[TABLES];
     const char *near = NULL;
     int best = 3;
-    for (size_t t = 0; t < 2; t++) {
+    options_of(p->args->command, tables);
+    for (size_t t = 0; t < TABLES; t++) {
         for (const CliOption *o = tables[t]; o && !is_last(o); o++) {
             int distance = o->name && name.len ? str_distance(name, str_of(o->name), best) : best;
             if (distance < best) {

@@ -27,24 +27,6 @@ typedef struct CliOption {
     const char *key; /* in the request; NULL: the name */
 } CliOption;
 
-/* What evaluations may use up; face_init reads them. */
-#define LIMIT_OPTIONS                                        \
-    {.name = "time-limit",                                   \
-     .arg = "SECONDS",                                       \
-     .number = true,                                         \
-     .key = "time_limit",                                    \
-     .doc = "evaluation ends then; default: none"},          \
-        {.name = "memory-limit",                             \
-         .arg = "MIB",                                       \
-         .number = true,                                     \
-         .key = "memory_limit",                              \
-         .doc = "default: three quarters of the machine's"}, \
-        {.name = "depth-limit",                              \
-         .arg = "CALLS",                                     \
-         .number = true,                                     \
-         .key = "depth_limit",                               \
-         .doc = "how deep calls nest; default: as memory allows"}
-
 typedef struct CliArgs {
     const CliCommand *command;
     ColorMode color;
@@ -60,6 +42,7 @@ struct CliCommand {
     const char *doc; /* one sentence */
     const char *more; /* further lines of its help; NULL: none */
     const CliOption *options; /* ended by an empty row; NULL: none but those of every command */
+    bool limits; /* works on programs: takes what these may use up, too, which face_init reads */
     size_t least, most; /* operands */
     int (*run)(const CliArgs *args);
     int (*raw)(int argc, char **argv); /* instead: parses its arguments itself */

@@ -21,6 +21,7 @@ const CliCommand cmd_analyze = {
     .doc = "Answers a question about a program: variables, features, costs, the call graph.",
     .more = "Without arguments it lists the questions; docs/analyses.md explains them.\n",
     .options = options,
+    .limits = true,
     .most = 2,
     .run = run_analyze,
 };

@@ -47,6 +47,7 @@ const CliCommand cmd_bench = {
     .args = "WORKLOAD…",
     .doc = "Times named workloads of the benchmark folder, or the `@main` of programs.",
     .options = options,
+    .limits = true,
     .least = 1,
     .most = SIZE_MAX,
     .run = run_bench,

@@ -17,6 +17,7 @@ const CliCommand cmd_check = {
     .args = "FILE",
     .doc = "Infers types and prints the module with every type filled in.",
     .options = options,
+    .limits = true,
     .least = 1,
     .most = 1,
     .run = cli_stage_of_file,

@@ -24,6 +24,7 @@ const CliCommand cmd_compile = {
     .args = "FILE",
     .doc = "Compiles a module ahead of time.",
     .options = options,
+    .limits = true,
     .least = 1,
     .most = 1,
     .run = run_compile,

@@ -43,7 +43,10 @@ static int run_equal(const CliArgs *args)
     bool hash = cli_value(args, "hash") != NULL;
     if (args->n_operands < 2 && !hash)
         return cli_wrong(args->command, "two files are compared; here is one");
-    if (!face_init(&face, &(ReplOptions){.color = args->color}, SIGNALS_SCRIPT))
+    if (!face_init(&face,
+                   &(ReplOptions){
+                       .color = args->color, .params = args->params, .n_params = args->n_params},
+                   SIGNALS_SCRIPT))
         return RELAY_LIMIT;
     RelayStatus worst = RELAY_OK;
     for (size_t i = 0; hash && i < args->n_operands && worst == RELAY_OK; i++)
@@ -63,6 +66,7 @@ const CliCommand cmd_equal = {
         "The exit code is 0 when they are equal, 1 when they differ. The files hold modules or\n"
         "expressions, as text or as JSON; `-` is standard input.\n",
     .options = options,
+    .limits = true,
     .least = 1,
     .most = 2,
     .run = run_equal,

@@ -94,7 +94,10 @@ static int run_fmt(const CliArgs *args)
     for (size_t i = 0; i < args->n_operands; i++)
         if (cli_value(args, "in-place") && strcmp(args->operands[i], "-") == 0)
             return cli_wrong(args->command, "standard input cannot be written in place");
-    if (!face_init(&face, &(ReplOptions){.color = args->color}, SIGNALS_SCRIPT))
+    if (!face_init(&face,
+                   &(ReplOptions){
+                       .color = args->color, .params = args->params, .n_params = args->n_params},
+                   SIGNALS_SCRIPT))
         return RELAY_LIMIT;
     RelayStatus worst = RELAY_OK;
     for (size_t i = 0; i < args->n_operands && !face_done(&face); i++) {
@@ -111,6 +114,7 @@ const CliCommand cmd_fmt = {
     .args = "FILE…",
     .doc = "Prints a module or an expression in canonical text.",
     .options = options,
+    .limits = true,
     .least = 1,
     .most = SIZE_MAX,
     .run = run_fmt,

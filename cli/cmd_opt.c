@@ -28,6 +28,7 @@ const CliCommand cmd_opt = {
             "    InferType,FoldConstant,FuseOps{fuse_opt_level=2}\n"
             "`-O0` to `-O3` in place of a pass stand for the default pipelines.\n",
     .options = options,
+    .limits = true,
     .least = 1,
     .most = 1,
     .run = cli_stage_of_file,

@@ -18,7 +18,6 @@ static const CliOption options[] = {
      .number = true,
      .doc = "uniform values for the tensors that remain"},
     {.name = "json", .doc = "prints the result as JSON, and diagnostics as JSON lines"},
-    LIMIT_OPTIONS,
     {.letter = 'o', .name = "out", .arg = "FILE", .doc = "writes the result: .npz, or .params"},
     {0},
 };
@@ -28,6 +27,7 @@ const CliCommand cmd_run = {
     .args = "FILE",
     .doc = "Evaluates a function of a module, or an expression, and prints the value.",
     .options = options,
+    .limits = true,
     .least = 1,
     .most = 1,
     .run = cli_stage_of_file,

@@ -13,6 +13,7 @@ const CliCommand cmd_summary = {
             "like.\n"
             "A function that calls itself counts once.",
     .options = options,
+    .limits = true,
     .least = 1,
     .most = 1,
     .run = cli_stage_of_file,

@@ -20,7 +20,6 @@ static const CliOption options[] = {
     {.name = "exec",
      .arg = "interp|jit|gpu",
      .doc = "the engine; default `jit` where it is built in"},
-    LIMIT_OPTIONS,
     {.name = "version", .doc = "prints the version"},
     {0},
 };
@@ -114,6 +113,7 @@ static int run_default(int argc, char **argv)
         .doc = "Relay: a functional tensor language, its compiler and its evaluator.",
         .more = buf_text(&more),
         .options = options,
+        .limits = true,
         .most = SIZE_MAX,
         .run = run_scripts,
     };

@@ -1,6 +1,7 @@
 """The tour in a terminal: every item of it works, and both engines time what it times."""
 
 import os
+import re
 import subprocess
 import unittest
 
@@ -26,6 +27,12 @@ class Tour(unittest.TestCase):
                      "[[1, 11, 21], [31, 41, 51]] : Tensor[(2, 3), float32]",
                      "[3, 7, 3, 3, 4, 6, 6, 6, 4, 9] : Tensor[(10), int32]", "0.98888886"):
             self.assertIn(line, self.lines)
+
+    def test_reasons(self):
+        for line in ("  axis 1 is 4: `nn.dense` has `units=4` (line 117)",
+                     "the type is fn (Tensor[(4, 3), float32]) -> Tensor[(2, 4), float32]",
+                     "  11    @value(%b)                `@value` returns 2"):
+            self.assertIn(line, [re.sub(r"line \d+", "line 117", line) for line in self.lines])
 
     def test_passes(self):
         for line in ("+  multiply(%y, 0.25f)", "-  let %unused = exp(%x);", "+    nn.relu(%1)"):
