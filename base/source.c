@@ -65,6 +65,17 @@ uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t le
     return (uint32_t)m->n;
 }
 
+uint32_t sources_constant(SourceMap *m, const char *name, const char *text)
+{
+    for (size_t i = 0; i < m->n_constants; i++)
+        if (m->constants[i].text == text)
+            return m->constants[i].number;
+    uint32_t number = sources_add(m, name, text, strlen(text));
+    if (number && m->n_constants < sizeof m->constants / sizeof *m->constants)
+        m->constants[m->n_constants++] = (SourceConstant){text, number};
+    return number;
+}
+
 void sources_drop(SourceMap *m, uint32_t number)
 {
     if (number && number == m->n)

@@ -25,9 +25,16 @@ typedef struct Source {
     uint32_t lines_before;  /* when the text is a part of a file: the lines in front of it */
 } Source;
 
+typedef struct SourceConstant {
+    const char *text;
+    uint32_t number;
+} SourceConstant;
+
 typedef struct SourceMap {
     Source **sources;       /* source k stands at [k - 1] */
     size_t n, cap;
+    SourceConstant constants[16];
+    size_t n_constants;
 } SourceMap;
 
 typedef struct Position {
@@ -38,6 +45,8 @@ void sources_init(SourceMap *m);
 void sources_deinit(SourceMap *m);
 /* Adds a copy of the text (at most 4 GiB - 1) and returns its number; 0 when it cannot be kept. */
 uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t len);
+/* A text that is part of this program (a string literal), as a source: the same text is added once. */
+uint32_t sources_constant(SourceMap *m, const char *name, const char *text);
 /* Takes the newest source away again; nothing may refer to it any more. */
 void sources_drop(SourceMap *m, uint32_t number);
 /* The text's first line is line `line` of the file that it is a part of. */
@@ -48,7 +57,7 @@ bool span_is_none(Span s);
 /* The least span that covers both; spans of different sources give the first. */
 Span span_join(Span a, Span b);
 Position span_start(SourceMap *m, Span s);
-Position span_end(SourceMap *m, Span s);    /* just behind the last character */
+Position span_end(SourceMap *m, Span s); /* just behind the last character */
 /* The text of line `line` without its end. */
 void source_line(SourceMap *m, uint32_t source, uint32_t line, const char **text, size_t *len);
 

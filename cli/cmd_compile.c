@@ -9,6 +9,14 @@ static const CliOption options[] = {
      .name = "out",
      .arg = "FILE",
      .doc = "where to write it; default standard output"},
+    {.name = "params",
+     .arg = "FILE",
+     .doc = "parameters of the function by name, which become constants: .npz or .params"},
+    {.letter = 'O',
+     .key = "O",
+     .arg = "N",
+     .number = true,
+     .doc = "the level of the pipeline before code is made; default 2; 0: as written"},
     {0},
 };
 

@@ -17,6 +17,9 @@ static const CliOption options[] = {
     {.name = "diff", .doc = "prints what each pass changed"},
     {.name = "time", .doc = "prints how long each pass took"},
     {.name = "html", .arg = "OUT", .doc = "writes all steps into a page"},
+    {.name = "params",
+     .arg = "FILE",
+     .doc = "parameters of the function by name, which become constants: .npz or .params"},
     {0},
 };
 

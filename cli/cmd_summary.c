@@ -2,6 +2,9 @@
 
 static const CliOption options[] = {
     {.name = "entry", .arg = "NAME", .doc = "the function that comes first; default `main`"},
+    {.name = "params",
+     .arg = "FILE",
+     .doc = "parameters of the function by name, which become constants: .npz or .params"},
     {0},
 };
 

@@ -4,6 +4,7 @@
  *
  * Left alone: calls without arguments (`zeros`), stateful and non-computational operators, calls of functions, primitive functions, and
  * results too large to keep in a program. */
+#include "passes/facts.h"
 #include "passes/fold.h"
 #include "passes/types.h"
 #include "te/op_eval.h"
@@ -14,6 +15,7 @@
 typedef struct Fold {
     PtrMap lets;            /* Var -> Let */
     unsigned kept;          /* flags of operators that are not folded */
+    Purity purity;
 } Fold;
 
 static bool constant_value(Ctx *cx, const Expr *e, Value *out)
@@ -143,6 +145,16 @@ Expr *fold_new(Ctx *cx, Module *module, Expr *e)
     return now;
 }
 
+/* What nobody takes from a tuple may still have to happen. */
+static bool others_are_pure(Fold *fold, const Expr *tuple, int64_t taken)
+{
+    const Tuple *t = expr_as_tuple(tuple);
+    bool pure = t != NULL;
+    for (uint32_t i = 0; pure && i < t->fields.n; i++)
+        pure = i == taken || purity_of(&fold->purity, t->fields.at[i]);
+    return pure;
+}
+
 static Expr *fold_node(Rewriter *rw, const Expr *old, Expr *now)
 {
     Fold *fold = rw->data;
@@ -165,7 +177,10 @@ static Expr *fold_node(Rewriter *rw, const Expr *old, Expr *now)
     case EXPR_TUPLE_GET: {
         const TupleGet *e = expr_as_tuple_get(now);
         const Tuple *t = expr_as_tuple(e->tuple);
-        return t && e->index < t->fields.n ? t->fields.at[e->index] : now;
+        return t && e->index < t->fields.n &&
+                       others_are_pure(fold, expr_as_tuple_get(old)->tuple, e->index)
+                   ? t->fields.at[e->index]
+                   : now;
     }
     default: return now;
     }
@@ -185,6 +200,7 @@ static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
 static Function *fold_function(PassRun *run, const Def *def)
 {
     Fold fold = {.kept = FOLD_NEVER};
+    purity_init(&fold.purity, run->module, run->context->env, &def->fn->base);
     if (!attrs_bool(run->params, "fold_qnn"))
         fold.kept |= OP_QUANTISED;
     Rewriter rw;
@@ -193,6 +209,7 @@ static Function *fold_function(PassRun *run, const Def *def)
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     ptrmap_deinit(&fold.lets);
+    purity_deinit(&fold.purity);
     return expr_as_function(now);
 }
 

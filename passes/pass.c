@@ -275,8 +275,8 @@ static Module *run_default(Pipeline *p, Str name, Span span, Module *m)
     }
     int outer = p->pc->opt_level;
     p->pc->opt_level = level;
-    Module *now = run_text(
-        p->pc, m, sources_add(&p->pc->cx->sources, "default pipeline", text, strlen(text)), 1);
+    Module *now =
+        run_text(p->pc, m, sources_constant(&p->pc->cx->sources, "default pipeline", text), 1);
     p->pc->opt_level = outer;
     return now;
 }
@@ -284,7 +284,7 @@ static Module *run_default(Pipeline *p, Str name, Span span, Module *m)
 /* A pipeline that was not written by the user; takes m. */
 static Module *run_hidden(PassContext *pc, Module *m, const char *text)
 {
-    return run_text(pc, m, sources_add(&pc->cx->sources, "passes", text, strlen(text)), 1);
+    return run_text(pc, m, sources_constant(&pc->cx->sources, "passes", text), 1);
 }
 
 static PassContext inner_context(const PassRun *run)
@@ -448,4 +448,48 @@ static const char default_pipeline[] =
 const char *passes_default(int level)
 {
     return level >= 0 && level <= 4 ? default_pipeline : NULL;
+}
+
+/* What code for the processor wants at a level below the one at which the default pipeline would run it. */
+static const char code_wants[] = "EliminateCommonSubexpr,CanonicalizeOps,FoldScaleAxis,"
+                                 "BackwardFoldScaleAxis,ForwardFoldScaleAxis";
+
+/* What is wrong with this program itself is told on. */
+static bool tell_bugs(const Diags *from, Diags *to)
+{
+    bool found = false;
+    for (const Diag *d = from->first; d; d = d->next) {
+        if (d->severity != SEVERITY_BUG)
+            continue;
+        diag_bug(to, d->span, "%s", d->message);
+        found = true;
+    }
+    return found;
+}
+
+Module *passes_run_for_code(Ctx *cx, Module *m, const Module *env, int level)
+{
+    PassContext pc = {.cx = cx,
+                      .opt_level = level,
+                      .disable = "RemoveUnusedFunctions,FuseOps",
+                      .require = level >= 2 ? code_wants : NULL,
+                      .env = env};
+    if (!typecheck_module(cx, m, env))
+        return NULL;
+    Diags found, *kept = cx->diags;
+    diags_init(&found, &cx->limits);
+    cx->diags = &found;
+    Module *now = run_text(&pc, module_retain(m),
+                           sources_constant(&cx->sources, "default pipeline", default_pipeline), 1);
+    cx->diags = kept;
+    /* Types that constants made known may show that a call can only fail. Nobody knows whether it is reached: so the program stays,
+     * and says it when it is. */
+    bool fails = !now && found.errors && cx->limits.hit == LIMIT_NONE;
+    if (tell_bugs(&found, kept)) {
+        module_release(now);
+        now = NULL;
+        fails = false;
+    }
+    diags_deinit(&found);
+    return fails ? module_retain(m) : now;
 }

@@ -79,6 +79,10 @@ Module *passes_run(PassContext *pc, Module *m, uint32_t pipeline_source);
 /* The same for a text that is no source of its own. */
 Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline);
 
+/* What runs before code is made: the default pipeline at this level, and what else makes good code; every definition stays. The
+ * result is the caller's; NULL after a diagnostic. */
+Module *passes_run_for_code(Ctx *cx, Module *m, const Module *env, int level);
+
 /* The pipeline behind -O0 … -O3, as text. */
 const char *passes_default(int level);
 

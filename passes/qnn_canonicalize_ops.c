@@ -214,7 +214,7 @@ typedef struct Requantize {
     DType real;
 } Requantize;
 
-/* scale / to_scale for each channel; 0 when they are not known. */
+/* scale / to_scale for each channel; 0 when they are not known, or no fixed-point number holds them: that fails when it runs. */
 static int64_t factors_of(Lower *l, const Requantize *r, double **out)
 {
     const Constant *c = expr_as_constant(r->scale);
@@ -223,9 +223,12 @@ static int64_t factors_of(Lower *l, const Requantize *r, double **out)
     if (!c || !value_view(&c->value, &v) || v.t.size < 1 || !qnn_constant_number(r->to_scale, &to))
         return 0;
     *out = arena_new_array(l->m.arena, double, v.t.size);
-    for (int64_t i = 0; *out && i < v.t.size; i++)
+    bool ok = *out != NULL;
+    for (int64_t i = 0; ok && i < v.t.size; i++) {
         (*out)[i] = tensor_get_double(&v.t, i) / to;
-    return *out ? v.t.size : 0;
+        ok = fabs((*out)[i]) < 0x1p31;
+    }
+    return ok ? v.t.size : 0;
 }
 
 static Expr *requantize_reals(Lower *l, Expr *x, const Requantize *r)

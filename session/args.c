@@ -209,22 +209,13 @@ static bool take_random(Filling *f, int i, const Type *type, uint64_t seed, uint
     return t != NULL;
 }
 
-static bool check_arg(Filling *f, int i)
+/* The value, if there is one, is of the parameter's type. */
+static bool check_type(Filling *f, int i)
 {
     RelaySession *s = f->s;
     const Var *p = f->fn->params.at[i];
     const Type *type = p->base.type ? type_find(p->base.type) : NULL;
-    if (value_is_none(f->args[i])) {
-        Diag *d = diag_error(s->cx.diags, E0305_ARGUMENTS, p->base.span, "no argument for `%%%s`",
-                             p->name->text);
-        if (type)
-            diag_label(d, p->base.span, "this is `%s`", type_str(&s->cx, type));
-        diag_help(
-            d, "give `--args FILE.json`, `--arg %s=FILE.npy`, `--params FILE` or `--random SEED`",
-            p->name->text);
-        return false;
-    }
-    if (!type || value_has_type(&s->cx, f->args[i], type, &f->symbols))
+    if (!type || value_is_none(f->args[i]) || value_has_type(&s->cx, f->args[i], type, &f->symbols))
         return true;
     TensorView view;
     Diag *d = diag_error(s->cx.diags, E0305_ARGUMENTS, p->base.span,
@@ -238,6 +229,44 @@ static bool check_arg(Filling *f, int i)
     return false;
 }
 
+static bool check_arg(Filling *f, int i)
+{
+    RelaySession *s = f->s;
+    const Var *p = f->fn->params.at[i];
+    if (!value_is_none(f->args[i]))
+        return check_type(f, i);
+    Diag *d = diag_error(s->cx.diags, E0305_ARGUMENTS, p->base.span, "no argument for `%%%s`",
+                         p->name->text);
+    if (p->base.type)
+        diag_label(d, p->base.span, "this is `%s`", type_str(&s->cx, type_find(p->base.type)));
+    diag_help(d, "give `--args FILE.json`, `--arg %s=FILE.npy`, `--params FILE` or `--random SEED`",
+              p->name->text);
+    return false;
+}
+
+Module *request_bound(RelaySession *s, const RelayRequest *r, Module *m, const Name *entry)
+{
+    const Def *def = module_find(m, entry);
+    if (!def || !def->fn || !request_find(r, "params"))
+        return module_retain(m);
+    uint32_t n = def->fn->params.n;
+    Filling f = {.s = s, .fn = def->fn, .args = calloc((size_t)n + 1, sizeof(Value))};
+    bool *known = calloc((size_t)n + 1, sizeof *known), ok = f.args && known;
+    for (size_t i = 0; i < r->n_params && ok; i++)
+        if (!strcmp(r->params[i].key, "params"))
+            ok = params_read(&s->cx.limits, s->cx.diags, r->params[i].value, take_array, &f);
+    for (uint32_t i = 0; i < n && ok; i++) {
+        known[i] = !value_is_none(f.args[i]);
+        ok = check_type(&f, (int)i);
+    }
+    Module *bound = ok ? bind_params(s, m, entry, known, f.args) : NULL;
+    for (uint32_t i = 0; f.args && i < n; i++)
+        value_release(f.args[i]);
+    free(f.args);
+    free(known);
+    return bound;
+}
+
 bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Function *fn,
                   Value *args)
 {
@@ -248,8 +277,6 @@ bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Funct
         const RelayParam *p = &r->params[i];
         if (!strcmp(p->key, "args"))
             ok = json_read_args(s, p->value, m, fn, args);
-        else if (!strcmp(p->key, "params"))
-            ok = params_read(&s->cx.limits, s->cx.diags, p->value, take_array, &f);
         else if (!strcmp(p->key, "arg") || !strcmp(p->key, "bytes"))
             ok = take_arg(&f, p->key, p->value);
         else if (!strcmp(p->key, "random"))

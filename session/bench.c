@@ -14,6 +14,7 @@ typedef struct Bench {
     Engine engine;
     Module *module;
     const Name *entry;
+    Runnable code;
     Value *args;
     uint32_t n;
     double started; /* before the text was parsed */
@@ -38,11 +39,27 @@ static bool make_args(Bench *b, const Workload *w)
     return true;
 }
 
+/* Weights are known when the program is compiled; inputs never are. */
+static bool bind_weights(Bench *b, const Workload *w)
+{
+    bool *known = calloc(w->n + 1, sizeof *known);
+    for (size_t i = 0; known && i < w->n; i++)
+        known[i] = w->params[i].weight;
+    Module *bound = known ? bind_params(b->s, b->module, b->entry, known, b->args) : NULL;
+    free(known);
+    if (!bound)
+        return false;
+    module_release(b->module);
+    b->module = bound;
+    b->n = module_find(bound, b->entry)->fn->params.n;
+    return true;
+}
+
 /* ---- timing ------------------------------------------------------------------------------------------------------------------ */
 
 static Value call_once(Bench *b)
 {
-    return engine_call(b->s, b->engine, b->module, b->entry, b->n, b->args);
+    return engine_call(b->s, &b->code, b->n, b->args);
 }
 
 static bool note_time(Bench *b, double seconds)
@@ -62,8 +79,16 @@ static bool note_time(Bench *b, double seconds)
 /* A call shorter than 100 microseconds is timed several at a time. */
 static bool time_calls(Bench *b)
 {
-    if (!engine_pick(b->s, &b->engine, b->module, b->entry))
+    if (!engine_prepare(b->s, b->engine, b->module, b->entry, &b->code))
         return false;
+    if (b->code.engine == ENGINE_JIT && b->s->opt_level > 0 && runnable_is_constant(&b->code)) {
+        Diag *d =
+            diag_error(b->s->cx.diags, E0402_USAGE, (Span){0},
+                       "`%s`: the optimiser knew the result, and nothing is left to time", b->name);
+        diag_help(d, "what is to be measured has to be a parameter without a value in `--params`; "
+                     "`-O 0` compiles the program as written");
+        return false;
+    }
     b->result = call_once(b);
     b->compile = clock_seconds() - b->started;
     if (value_is_none(b->result))
@@ -174,14 +199,14 @@ static void report(Bench *b, bool json)
                    "\", \"peer\": \"ours\", \"threads\": %d, \"exec\": \"%s\", \"min_ms\": %.6g, "
                    "\"median_ms\": "
                    "%.6g, \"runs\": %zu, \"compile_ms\": %.6g, \"out\": ",
-                   threads, engines[b->engine], least, median, b->n_times, b->compile * 1e3);
+                   threads, engines[b->code.engine], least, median, b->n_times, b->compile * 1e3);
         describe(&out, &f);
         buf_str(&out, "}\n");
     } else {
         buf_printf(
             &out,
             "%-28s %-6s %d thread%s  min %10.4f ms  median %10.4f ms  %6zu runs  first %8.1f ms\n",
-            b->name, engines[b->engine], threads, threads == 1 ? " " : "s", least, median,
+            b->name, engines[b->code.engine], threads, threads == 1 ? " " : "s", least, median,
             b->n_times, b->compile * 1e3);
     }
     free(f.at);
@@ -191,20 +216,24 @@ static void report(Bench *b, bool json)
 
 /* ---- the verb ------------------------------------------------------------------------------------------------------------------ */
 
+/* The entry's parameters as they are now. */
+static bool take_entry(Bench *b, const char *name)
+{
+    const Def *def = module_find(b->module, b->entry);
+    if (!def)
+        diag_error(b->s->cx.diags, E0402_USAGE, (Span){0}, "`%s` has no function `@%s`", name,
+                   b->entry->text);
+    b->n = def ? def->fn->params.n : 0;
+    b->args = def ? calloc((size_t)b->n + 1, sizeof *b->args) : NULL;
+    return b->args != NULL;
+}
+
 static bool load(Bench *b, const char *name, const char *text, size_t len, const char *entry)
 {
     b->started = clock_seconds();
     b->module = load_program(b->s, name, text, len, true);
     b->entry = ctx_name(&b->s->cx, entry);
-    const Def *def = b->module ? module_find(b->module, b->entry) : NULL;
-    if (b->module && !def)
-        diag_error(b->s->cx.diags, E0402_USAGE, (Span){0}, "`%s` has no function `@%s`", name,
-                   entry);
-    if (!def)
-        return false;
-    b->n = def->fn->params.n;
-    b->args = calloc((size_t)b->n + 1, sizeof *b->args);
-    return b->args != NULL;
+    return b->module != NULL;
 }
 
 static bool load_workload(Bench *b, Arena *arena, const char *dir, const char *name)
@@ -216,7 +245,7 @@ static bool load_workload(Bench *b, Arena *arena, const char *dir, const char *n
     buf_printf(&path, "%s/%s", dir, w.program);
     size_t len;
     char *text = file_read(b->s->cx.diags, buf_text(&path), &len);
-    bool ok = text && load(b, buf_text(&path), text, len, w.entry);
+    bool ok = text && load(b, buf_text(&path), text, len, w.entry) && take_entry(b, name);
     if (ok && b->n != w.n) {
         diag_error(b->s->cx.diags, E0403_FORMAT, (Span){0},
                    "`%s`: the manifest has %zu parameters, `@%s` has %u", name, w.n, w.entry, b->n);
@@ -228,7 +257,7 @@ static bool load_workload(Bench *b, Arena *arena, const char *dir, const char *n
     double before = clock_seconds();
     ok = ok && make_args(b, &w);
     b->started += clock_seconds() - before;
-    return ok;
+    return ok && bind_weights(b, &w);
 }
 
 static bool load_file(Bench *b, const RelayRequest *r)
@@ -236,9 +265,14 @@ static bool load_file(Bench *b, const RelayRequest *r)
     const char *entry = request_find(r, "entry");
     if (!load(b, r->name, r->text, r->len, entry ? entry : "main"))
         return false;
-    const Def *def = module_find(b->module, b->entry);
     double before = clock_seconds();
-    bool ok = request_args(b->s, r, b->module, def->fn, b->args);
+    Module *bound = request_bound(b->s, r, b->module, b->entry);
+    if (!bound)
+        return false;
+    module_release(b->module);
+    b->module = bound;
+    bool ok = take_entry(b, r->name) &&
+              request_args(b->s, r, b->module, module_find(b->module, b->entry)->fn, b->args);
     b->started += clock_seconds() - before;
     return ok;
 }
@@ -271,10 +305,7 @@ RelayStatus stage_bench(RelaySession *s, const RelayRequest *r)
     free(b.args);
     free(b.times);
     RelayStatus status = session_status(s);
-    if (s->jit && b.module)
-        s->jit_table->forget(s->jit, b.module);
-    if (b.module)
-        interp_forget(s->interp, b.module);
+    engine_release(s, &b.code);
     module_release(b.module);
     arena_deinit(&arena);
     return status;

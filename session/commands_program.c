@@ -167,16 +167,17 @@ static bool show_text(RelaySession *s, Module *m, PrintStyle style, const char *
 static bool show_code(RelaySession *s, Module *env, const Name *name, JitText kind)
 {
     Buf why = {0}, text = {0};
-    if (!session_jit(s)) {
-        diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "there is no JIT: %s",
-                   buf_text(&s->jit_why));
-        return false;
-    }
-    bool ok = s->jit_table->prepare(s->jit, env, name, &why);
-    if (!ok && s->cx.diags->errors == 0)
+    Runnable code;
+    bool ok = engine_compile(s, env, name, &code, &why);
+    if (!s->jit)
+        diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "there is no JIT: %s", buf_text(&why));
+    else if (!ok && session_status(s) == RELAY_OK)
         diag_error(s->cx.diags, E0701_CANNOT_COMPILE, (Span){0}, "`@%s` cannot be compiled: %s",
                    name->text, buf_text(&why));
-    ok = ok && s->jit_table->text(s->jit, env, name, kind, &text);
+    if (ok) {
+        ok = s->jit_table->text(s->jit, code.env, name, kind, &text);
+        engine_release(s, &code);
+    }
     if (ok && text.n == 0)
         buf_str(&text, "no loops: everything here is scalar code, which `:show llvm` shows");
     if (ok)
@@ -212,8 +213,6 @@ static bool show_code_of(CommandCall *c, JitText kind)
         return false;
     }
     bool ok = show_code(c->s, t.module, t.name, kind);
-    if (c->s->jit)
-        c->s->jit_table->forget(c->s->jit, t.module);
     thunk_free(&t);
     module_release(m);
     return ok;

@@ -12,19 +12,24 @@
 /* ---- time -------------------------------------------------------------------------------------------------------------------- */
 
 /* Runs for a fifth of a second, at least once; the least time of a run. */
-static bool time_engine(RelaySession *s, Engine engine, Thunk *t, double *least, double *first,
-                        int *runs)
+typedef struct Timing {
+    double least, first;
+    int runs;
+} Timing;
+
+static bool time_calls(RelaySession *s, const Runnable *code, const Thunk *t, Timing *out)
 {
     double begin = clock_seconds();
-    for (*runs = 0; *runs < 1 || (clock_seconds() - begin < 0.2 && *runs < 100000); ++*runs) {
+    for (*out = (Timing){0}; out->runs < 1 || (clock_seconds() - begin < 0.2 && out->runs < 100000);
+         ++out->runs) {
         double start = clock_seconds();
-        Value v = engine_call(s, engine, t->module, t->name, t->n, t->args);
+        Value v = engine_call(s, code, t->n, t->args);
         double seconds = clock_seconds() - start;
         if (value_is_none(v))
             return false;
         value_release(v);
-        *first = *runs ? *first : seconds;
-        *least = *runs && *least < seconds ? *least : seconds;
+        out->first = out->runs ? out->first : seconds;
+        out->least = out->runs && out->least < seconds ? out->least : seconds;
     }
     return true;
 }
@@ -39,13 +44,40 @@ static void print_time(Buf *b, double seconds)
         buf_printf(b, "%8.2f s ", seconds);
 }
 
-static void time_row(Buf *b, const char *name, double least, double first, int runs)
+static void time_row(Buf *b, const char *name, Timing t)
 {
     buf_printf(b, "%-10s", name);
-    print_time(b, least);
+    print_time(b, t.least);
     buf_str(b, "   first ");
-    print_time(b, first);
-    buf_printf(b, "   %6d run%s\n", runs, runs == 1 ? "" : "s");
+    print_time(b, t.first);
+    buf_printf(b, "   %6d run%s\n", t.runs, t.runs == 1 ? "" : "s");
+}
+
+/* Adds the JIT's row; false when nothing was measured. */
+static bool time_jit(RelaySession *s, const Thunk *t, double evaluator, Buf *b)
+{
+    Buf why = {0};
+    Runnable code;
+    Timing jit;
+    double start = clock_seconds();
+    bool compiled = engine_compile(s, t->module, t->name, &code, &why);
+    double compile = clock_seconds() - start;
+    bool ok = compiled && time_calls(s, &code, t, &jit);
+    if (ok) {
+        jit.first += compile;
+        time_row(b, "JIT", jit);
+        buf_printf(b, "%-10s%8.1f times as fast; compiled in %.1f ms at level %d", "",
+                   evaluator / jit.least, compile * 1e3, s->opt_level);
+        if (runnable_is_constant(&code))
+            buf_str(b, "\nThe optimiser knew the value: nothing was left to run. What is to be "
+                       "measured has to be an argument: `let %x = …;` before it.");
+    } else if (!compiled) {
+        buf_printf(b, "JIT       %s", buf_text(&why));
+    }
+    if (compiled)
+        engine_release(s, &code);
+    buf_deinit(&why);
+    return ok;
 }
 
 void command_time(CommandCall *c)
@@ -57,29 +89,19 @@ void command_time(CommandCall *c)
         module_release(m);
         return;
     }
-    Buf b = {0}, why = {0};
-    double least[2] = {0}, first[2] = {0};
-    int runs;
-    bool ok = time_engine(s, ENGINE_INTERP, &t, &least[0], &first[0], &runs);
-    if (ok)
-        time_row(&b, "evaluator", least[0], first[0], runs);
-    double start = clock_seconds();
-    bool jit = ok && session_jit(s) && s->jit_table->prepare(s->jit, t.module, t.name, &why);
-    double compile = clock_seconds() - start;
-    if (jit && time_engine(s, ENGINE_JIT, &t, &least[1], &first[1], &runs)) {
-        time_row(&b, "JIT", least[1], first[1] + compile, runs);
-        buf_printf(&b, "%-10s%8.1f times as fast; compiled in %.1f ms", "", least[0] / least[1],
-                   compile * 1e3);
-    } else if (ok && s->cx.diags->errors == 0) {
-        buf_printf(&b, "JIT       %s", why.n ? buf_text(&why) : buf_text(&s->jit_why));
+    Buf b = {0};
+    Timing evaluator;
+    Runnable code;
+    bool ok = engine_prepare(s, ENGINE_INTERP, t.module, t.name, &code) &&
+              time_calls(s, &code, &t, &evaluator);
+    if (ok) {
+        time_row(&b, "evaluator", evaluator);
+        time_jit(s, &t, evaluator.least, &b);
     }
-    if (ok && s->cx.diags->errors == 0)
+    if (ok && session_status(s) == RELAY_OK)
         emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
-    if (s->jit)
-        s->jit_table->forget(s->jit, t.module);
-    interp_forget(s->interp, t.module);
+    engine_release(s, &code);
     buf_deinit(&b);
-    buf_deinit(&why);
     thunk_free(&t);
     module_release(m);
 }
@@ -284,6 +306,24 @@ void command_explain(CommandCall *c)
     else
         display_page(c->s, code);
     free(name);
+}
+
+void command_set(CommandCall *c)
+{
+    Span at = c->args;
+    Str word = command_word(c);
+    char *value = command_rest(c);
+    if (word.len && (!str_is(word, "opt") || !value || !relay_session_set(c->s, "opt", value))) {
+        Diag *d =
+            diag_error(c->s->cx.diags, E0402_USAGE, at,
+                       str_is(word, "opt") ? "the levels are 0 to 4" : "there is no such setting");
+        diag_help(d, "for instance `:set opt 3`");
+    } else {
+        emit_printf(c->s, RELAY_OUTPUT_DISPLAY,
+                    "opt %d   the level of the pipeline before code is made; 0: as written",
+                    c->s->opt_level);
+    }
+    free(value);
 }
 
 void command_engine(CommandCall *c)

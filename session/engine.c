@@ -2,6 +2,7 @@
 #include "base/plugin.h"
 #include "ir/walk.h"
 #include "session/internal.h"
+#include "session/optimise.h"
 #include "session/stepping.h"
 #include "typecheck/typecheck.h"
 
@@ -58,20 +59,23 @@ static void warn_interpreted(RelaySession *s, Span span, const char *why)
               "`:engine interp` (or `--exec interp`) asks for the evaluator and leaves this out");
 }
 
-/* False when the JIT cannot; then a warning says what stands in its way. */
-static bool jit_prepare(RelaySession *s, Module *env, const Name *name, Span span)
+/* False after a diagnostic, or when the JIT cannot, which `why` says. */
+bool engine_compile(RelaySession *s, Module *env, const Name *name, Runnable *out, Buf *why)
 {
     if (!session_jit(s)) {
-        warn_interpreted(s, span, buf_text(&s->jit_why));
+        buf_str(why, buf_text(&s->jit_why));
         return false;
     }
-    Buf why = {0};
-    size_t errors = s->cx.diags->errors;
-    bool ok = s->jit_table->prepare(s->jit, env, name, &why);
-    if (!ok && s->cx.diags->errors == errors && s->cx.limits.hit == LIMIT_NONE)
-        warn_interpreted(s, span, buf_text(&why));
-    buf_deinit(&why);
-    return ok;
+    const Def *def = module_find(env, name);
+    *out = (Runnable){.engine = ENGINE_JIT,
+                      .written = module_retain(env),
+                      .env = optimise(s, env, name),
+                      .name = name,
+                      .span = def ? def->span : (Span){0}};
+    if (out->env && s->jit_table->prepare(s->jit, out->env, name, why))
+        return true;
+    engine_release(s, out);
+    return false;
 }
 
 bool engine_ready(RelaySession *s, Engine engine, Span asked)
@@ -83,16 +87,28 @@ bool engine_ready(RelaySession *s, Engine engine, Span asked)
     return false;
 }
 
-bool engine_pick(RelaySession *s, Engine *engine, Module *env, const Name *name)
+bool engine_prepare(RelaySession *s, Engine engine, Module *env, const Name *name, Runnable *out)
 {
     const Def *def = module_find(env, name);
+    Span span = def ? def->span : (Span){0};
+    *out = (Runnable){0};
     if (ptrmap_has(&s->failed_names, name))
         return false;
-    if (!engine_ready(s, *engine, (Span){0}))
+    if (!engine_ready(s, engine, (Span){0}))
         return false;
-    if (*engine == ENGINE_JIT && !jit_prepare(s, env, name, def ? def->span : (Span){0}))
-        *engine = ENGINE_INTERP;
-    return session_status(s) == RELAY_OK;
+    Buf why = {0};
+    size_t errors = s->cx.diags->errors;
+    bool compiled = engine == ENGINE_JIT && engine_compile(s, env, name, out, &why);
+    if (engine == ENGINE_JIT && !compiled && s->cx.diags->errors == errors &&
+        s->cx.limits.hit == LIMIT_NONE)
+        warn_interpreted(s, span, buf_text(&why));
+    buf_deinit(&why);
+    if (!compiled)
+        *out = (Runnable){ENGINE_INTERP, module_retain(env), module_retain(env), name, span};
+    if (session_status(s) == RELAY_OK)
+        return true;
+    engine_release(s, out);
+    return false;
 }
 
 /* Compiled code knows no place for a limit that it hits; what it was asked for is one. */
@@ -104,14 +120,35 @@ static Value placed(RelaySession *s, Value v, Span span)
     return v;
 }
 
-Value engine_call(RelaySession *s, Engine picked, Module *env, const Name *name, uint32_t n,
-                  const Value *args)
+Value engine_call(RelaySession *s, const Runnable *r, uint32_t n, const Value *args)
 {
-    const Def *def = module_find(env, name);
-    Span span = def ? def->span : (Span){0};
-    if (picked == ENGINE_JIT)
-        return placed(s, s->jit_table->call(s->jit, env, name, n, args, span), span);
-    return interp_call_global(s->interp, env, name, n, args, span);
+    if (r->engine == ENGINE_INTERP)
+        return interp_call_global(s->interp, r->env, r->name, n, args, r->span);
+    return placed(s, s->jit_table->call(s->jit, r->env, r->name, n, args, r->span), r->span);
+}
+
+bool runnable_is_constant(const Runnable *r)
+{
+    const Def *def = module_find(r->env, r->name);
+    const Expr *body = def && def->fn ? def->fn->body : NULL;
+    const Tuple *t = expr_as_tuple(body);
+    bool constant = body && (t || body->kind == EXPR_CONSTANT);
+    for (uint32_t i = 0; constant && t && i < t->fields.n; i++)
+        constant = t->fields.at[i]->kind == EXPR_CONSTANT;
+    return constant;
+}
+
+void engine_release(RelaySession *s, Runnable *r)
+{
+    if (r->env && r->env != s->env && r->engine == ENGINE_JIT)
+        s->jit_table->forget(s->jit, r->env);
+    if (r->written && r->written != s->env) {
+        optimise_forget(s, r->written);
+        interp_forget(s->interp, r->written);
+    }
+    module_release(r->env);
+    module_release(r->written);
+    *r = (Runnable){0};
 }
 
 /* ---- an expression as a function, which is what the JIT compiles ------------------------------------------------------ */
@@ -217,13 +254,13 @@ Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Exp
         return session_status(s) == RELAY_OK
                    ? interp_eval(s->interp, env, keep, e, &s->local_values)
                    : value_none();
+    Runnable r;
     Value v = value_none();
-    if (jit_prepare(s, t.module, t.name, e->span))
-        v = placed(s, s->jit_table->call(s->jit, t.module, t.name, t.n, t.args, e->span), e->span);
-    else if (session_status(s) == RELAY_OK)
-        v = interp_eval(s->interp, env, keep, e, &s->local_values);
-    if (s->jit)
-        s->jit_table->forget(s->jit, t.module);
+    if (engine_prepare(s, engine, t.module, t.name, &r)) {
+        v = r.engine == ENGINE_JIT ? engine_call(s, &r, t.n, t.args)
+                                   : interp_eval(s->interp, env, keep, e, &s->local_values);
+        engine_release(s, &r);
+    }
     thunk_free(&t);
     return v;
 }

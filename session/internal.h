@@ -23,6 +23,9 @@ typedef struct Stale Stale;
 
 typedef enum Engine { ENGINE_INTERP, ENGINE_JIT, ENGINE_GPU } Engine;
 
+/* Of the pipeline before compiled code, when nothing is said. */
+#define OPT_LEVEL_USUAL 2
+
 typedef struct Imported Imported;
 
 struct RelaySession {
@@ -33,6 +36,8 @@ struct RelaySession {
     bool jit_tried;
     Buf jit_why; /* why there is no JIT */
     Module *env; /* the definitions so far */
+    int opt_level; /* of what is compiled */
+    PtrMap optimised; /* Function -> what optimise.c made of it */
     Module *libraries
         [8]; /* imported libraries by their position in prelude_files; NULL until asked for */
     Local *locals; /* newest binding of each name */
@@ -219,12 +224,27 @@ bool engine_ready(RelaySession *s, Engine engine, Span asked);
 bool session_uses_failed(const RelaySession *s, const Expr *e);
 /* Runs a checked expression; what the JIT cannot compile the evaluator runs, with a warning. NONE after a diagnostic. */
 Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Expr *e);
+
+/* A definition that is ready to be called. */
+typedef struct Runnable {
+    Engine engine; /* that runs it */
+    Module *written,
+        *env; /* counted: the program, and what the engine runs: that, or what the optimiser made of it */
+    const Name *name;
+    Span span; /* of the definition */
+} Runnable;
+
 /* Makes `name` of env ready for the engine; what the JIT cannot compile falls to the evaluator, with a warning. False after a
- * diagnostic. */
-bool engine_pick(RelaySession *s, Engine *engine, Module *env, const Name *name);
-/* A definition on arguments (lent), by the engine that was picked for it. */
-Value engine_call(RelaySession *s, Engine picked, Module *env, const Name *name, uint32_t n,
-                  const Value *args);
+ * diagnostic, and then there is nothing to release. */
+bool engine_prepare(RelaySession *s, Engine engine, Module *env, const Name *name, Runnable *out);
+/* The same for the JIT alone: false also when it cannot compile it, which `why` says. */
+bool engine_compile(RelaySession *s, Module *env, const Name *name, Runnable *out, Buf *why);
+/* Calls it; the arguments are lent. NONE after a diagnostic. */
+Value engine_call(RelaySession *s, const Runnable *r, uint32_t n, const Value *args);
+/* Whether the optimiser knew the value that it will have. */
+bool runnable_is_constant(const Runnable *r);
+/* Lets go of it and of its code, unless the session's definitions use that too. */
+void engine_release(RelaySession *s, Runnable *r);
 /* No text can name it: identifiers have no dots. */
 #define THUNK_NAME "cell.it"
 
@@ -277,9 +297,20 @@ void json_encode_value(RelaySession *s, Buf *out, Value v);
 /* The arguments of an entry: a JSON array or object from a file, into args (n of them, by position or parameter name). */
 bool json_read_args(RelaySession *s, const char *path, Module *m, const Function *fn, Value *args);
 
+/* ---- bind.c ---------------------------------------------------------------------------------------------------------------- */
+
+/* The program in which the parameters of the entry that are `known` are constants, by their values; a value that cannot stand in a
+ * program stays an argument. The values that became constants are let go of, the others move to the front, which they are the
+ * arguments of. The caller's; NULL after a diagnostic. */
+Module *bind_params(RelaySession *s, Module *m, const Name *entry, const bool *known,
+                    Value *values);
+
 /* ---- args.c ---------------------------------------------------------------------------------------------------------------- */
 
-/* Fills args[0 … fn->params.n) from the request: args, arg, params, random. The values are the caller's. */
+/* The program whose entry has the arrays of --params as constants (bind_params), by parameter name; the caller's, NULL after a
+ * diagnostic. */
+Module *request_bound(RelaySession *s, const RelayRequest *r, Module *m, const Name *entry);
+/* Fills args[0 … fn->params.n) from the request: args, arg, random. The values are the caller's. */
 bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Function *fn,
                   Value *args);
 const char *request_find(const RelayRequest *r, const char *key);
@@ -303,6 +334,8 @@ bool write_result(RelaySession *s, const char *path, Value v);
 Module *load_program(RelaySession *s, const char *name, const char *text, size_t len, bool check);
 /* stages.c: a module whose bare expression is `@main` over the variables that it declares free; the caller's. */
 Module *with_main(RelaySession *s, Module *m);
+/* The same with the entry's parameters bound as the request says; NULL after a diagnostic, also when there is no such function. */
+Module *with_entry(RelaySession *s, const RelayRequest *r, Module *text, const char *entry);
 /* bench.c, model.c, summary.c, doctor.c */
 RelayStatus stage_analyze(RelaySession *s, const RelayRequest *r);
 /* stages.c: the definition of that name; NULL after a diagnostic. */

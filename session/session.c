@@ -2,6 +2,7 @@
 
 #include "ir/json_read.h"
 #include "ir/walk.h"
+#include "session/optimise.h"
 #include "session/stepping.h"
 #include "stdlib/stdlib.h"
 #include "typecheck/typecheck.h"
@@ -28,6 +29,7 @@ RelaySession *relay_session_new(const RelayOptions *options)
     s->cx.limits.seconds_most = s->options.time_limit;
     s->cx.limits.depth_most = s->options.depth_limit;
     s->cx.pool = pool_new(s->options.threads);
+    s->opt_level = OPT_LEVEL_USUAL;
     s->interp = ok ? interp_new(&s->cx) : NULL;
     s->env = ok ? module_new(&s->cx) : NULL;
     if (!s->interp || !s->env || !s->cx.pool) {
@@ -70,6 +72,8 @@ void relay_session_free(RelaySession *s)
     heap_break_cycles(&s->cx.limits);
     if (s->jit)
         s->jit_table->destroy(s->jit);
+    optimise_forget(s, NULL);
+    ptrmap_deinit(&s->optimised);
     interp_free(s->interp);
     module_release(s->env);
     for (size_t i = 0; i < sizeof s->libraries / sizeof *s->libraries; i++)
@@ -91,6 +95,7 @@ void session_reset(RelaySession *s)
     interp_forget(s->interp, s->env);
     if (s->jit)
         s->jit_table->forget(s->jit, s->env);
+    optimise_forget(s, NULL);
     module_release(s->env);
     s->env = fresh;
     s->prelude_loaded = false;
@@ -105,7 +110,12 @@ bool relay_session_set(RelaySession *s, const char *option, const char *value)
         s->options.width = atoi(value);
     else if (!strcmp(option, "engine"))
         return engine_parse(value, &s->engine);
-    else if (!strcmp(option, "threads")) {
+    else if (!strcmp(option, "opt")) {
+        if (strlen(value) != 1 || *value < '0' || *value > '4')
+            return false;
+        s->opt_level = *value - '0';
+        optimise_forget(s, NULL);
+    } else if (!strcmp(option, "threads")) {
         pool_free(s->cx.pool);
         s->cx.pool = pool_new(atoi(value));
     } else if (!strcmp(option, "warm"))

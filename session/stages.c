@@ -188,17 +188,19 @@ static bool write_html(RelaySession *s, const char *path, const Buf *body)
 
 static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
 {
-    const char *pipeline = request_find(r, "pipeline"), *level = request_find(r, "O");
+    const char *pipeline = request_find(r, "pipeline");
     const char *html = request_find(r, "html");
     OptRun run = {.s = s,
                   .print = request_flag(r, "print-after-all"),
                   .diff = request_flag(r, "diff"),
                   .time = request_flag(r, "time")};
-    Module *m = load_request(s, r, true);
+    Module *text = load_request(s, r, true);
+    Module *m =
+        text && request_find(r, "params") ? with_entry(s, r, text, "main") : module_retain(text);
     bool ok = m != NULL;
     PassContext pc = {.cx = &s->cx,
-                      .opt_level = level ? atoi(level) : 2,
-                      .any_level = !level,
+                      .opt_level = s->opt_level,
+                      .any_level = !request_find(r, "O"),
                       .disable = request_find(r, "disable"),
                       .require = request_find(r, "require"),
                       .data = &run};
@@ -227,6 +229,7 @@ static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
     buf_deinit(&run.times);
     module_release(now);
     module_release(m);
+    module_release(text);
     return session_status(s);
 }
 
@@ -263,6 +266,15 @@ const Def *find_entry(RelaySession *s, const Module *m, const char *entry)
     diag_suggest_as(d, "@", entry, n, names);
     diag_help(d, "`--entry NAME` picks another function");
     return NULL;
+}
+
+Module *with_entry(RelaySession *s, const RelayRequest *r, Module *text, const char *entry)
+{
+    Module *m = with_main(s, text);
+    Module *bound =
+        m && find_entry(s, m, entry) ? request_bound(s, r, m, ctx_name(&s->cx, entry)) : NULL;
+    module_release(m);
+    return bound;
 }
 
 static Engine default_engine(void)
@@ -302,14 +314,15 @@ static RelayStatus stage_run(RelaySession *s, const RelayRequest *r)
     const char *entry = request_find(r, "entry");
     Engine engine;
     Module *text = request_engine(s, r, &engine) ? load_request(s, r, true) : NULL;
-    Module *m = text ? with_main(s, text) : NULL;
+    Module *m = text ? with_entry(s, r, text, entry ? entry : "main") : NULL;
     const Def *def = m ? find_entry(s, m, entry ? entry : "main") : NULL;
     uint32_t n = def ? def->fn->params.n : 0;
     Value *args = calloc((size_t)n + 1, sizeof *args);
+    Runnable code = {0};
     if (args && def && request_args(s, r, m, def->fn, args) &&
-        engine_pick(s, &engine, m, def->name)) {
+        engine_prepare(s, engine, m, def->name, &code)) {
         limits_start(&s->cx.limits);
-        Value v = engine_call(s, engine, m, def->name, n, args);
+        Value v = engine_call(s, &code, n, args);
         if (!value_is_none(v))
             show_result(s, r, v);
         value_release(v);
@@ -318,10 +331,7 @@ static RelayStatus stage_run(RelaySession *s, const RelayRequest *r)
         value_release(args[i]);
     free(args);
     RelayStatus status = session_status(s);
-    if (s->jit && m)
-        s->jit_table->forget(s->jit, m);
-    if (m)
-        interp_forget(s->interp, m);
+    engine_release(s, &code);
     module_release(m);
     module_release(text);
     return status;
@@ -357,24 +367,24 @@ static RelayStatus stage_compile(RelaySession *s, const RelayRequest *r)
                *path = request_find(r, "out");
     JitText kind;
     Module *text = emit_kind(s, emit ? emit : "llvm-ir", &kind) ? load_request(s, r, true) : NULL;
-    Module *m = text ? with_main(s, text) : NULL;
+    Module *m = text ? with_entry(s, r, text, entry ? entry : "main") : NULL;
     const Def *def = m ? find_entry(s, m, entry ? entry : "main") : NULL;
-    if (def && !session_jit(s))
-        diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "nothing can be compiled: %s",
-                   buf_text(&s->jit_why));
     Buf why = {0}, out = {0};
-    if (def && s->jit) {
-        if (!s->jit_table->prepare(s->jit, m, def->name, &why)) {
-            if (s->cx.diags->errors == 0)
-                diag_error(s->cx.diags, E0701_CANNOT_COMPILE, def->span,
-                           "`@%s` cannot be compiled: %s", def->name->text, buf_text(&why));
-        } else if (s->jit_table->text(s->jit, m, def->name, kind, &out)) {
+    Runnable code = {0};
+    if (def && engine_compile(s, m, def->name, &code, &why)) {
+        if (s->jit_table->text(s->jit, code.env, def->name, kind, &out)) {
             if (path)
                 file_write(s->cx.diags, path, buf_text(&out), out.n);
             else
                 emit_text(s, RELAY_OUTPUT_TEXT, &out);
         }
-        s->jit_table->forget(s->jit, m);
+        engine_release(s, &code);
+    } else if (def && !s->jit) {
+        diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "nothing can be compiled: %s",
+                   buf_text(&why));
+    } else if (def && session_status(s) == RELAY_OK) {
+        diag_error(s->cx.diags, E0701_CANNOT_COMPILE, def->span, "`@%s` cannot be compiled: %s",
+                   def->name->text, buf_text(&why));
     }
     buf_deinit(&why);
     buf_deinit(&out);
@@ -401,6 +411,11 @@ static const Stage stages[] = {
 RelayStatus relay_session_stage(RelaySession *s, const RelayRequest *request, RelaySink sink)
 {
     session_begin(s, sink);
+    const char *level = request_find(request, "O");
+    if (level && !relay_session_set(s, "opt", level)) {
+        diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`-O %s`: the levels are 0 to 4", level);
+        return session_end(s);
+    }
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
         if (!strcmp(stages[i].name, request->stage)) {
             RelayStatus status = stages[i].run(s, request);

@@ -516,7 +516,7 @@ RelayStatus stage_summary(RelaySession *s, const RelayRequest *r)
 {
     const char *entry = request_find(r, "entry");
     Module *text = load_program(s, r->name, r->text, r->len, true);
-    Module *m = text ? with_main(s, text) : NULL;
+    Module *m = text ? with_entry(s, r, text, entry ? entry : "main") : NULL;
     if (m)
         summary_show(s, m, ctx_name(&s->cx, entry ? entry : "main"));
     module_release(m);

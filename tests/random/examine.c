@@ -281,11 +281,12 @@ static size_t owners_of_constants(const Module *m)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->defs.n; i++)
-        ir_walk(&m->defs.at[i].fn->base, add_owners, NULL, &n);
+        if (m->defs.at[i].fn)
+            ir_walk(&m->defs.at[i].fn->base, add_owners, NULL, &n);
     return n;
 }
 
-static const char *check_jit(Examiner *x, Module *m, const Run *wanted)
+static const char *check_code(Examiner *x, Module *m, const Run *wanted)
 {
     Buf why = {0};
     size_t owners = owners_of_constants(m);
@@ -304,6 +305,21 @@ static const char *check_jit(Examiner *x, Module *m, const Run *wanted)
     x->jit_table->forget(x->jit, m);
     buf_deinit(&why);
     return !bad && owners_of_constants(m) != owners ? "the JIT lets go of the constants" : bad;
+}
+
+/* The program as it is written, and after what runs before code is made; that may leave out what fails and is not used. */
+static const char *check_jit(Examiner *x, Module *m, const Run *wanted)
+{
+    const char *bad = check_code(x, m, wanted);
+    bool has_value = !value_is_none(wanted->value);
+    for (int level = 2; level <= 3 && !bad && has_value; level++) {
+        Module *now = passes_run_for_code(&x->cx, m, NULL, level);
+        bad = now ? check_code(x, now, wanted) : "the pipeline runs";
+        if (!now)
+            note_diags(x);
+        module_release(now);
+    }
+    return bad;
 }
 
 /* ---- passes */

@@ -1,0 +1,125 @@
+/* Parameters whose values are known before a program is compiled: constants from then on.
+ *
+ *     def @main(%x: …, %w: …) { nn.dense(%x, %w) }     with %w bound     def @main(%x: …) { nn.dense(%x, meta[relay.Constant][0]) }
+ *
+ * The optimiser folds what they decide. A function that the program calls itself stays as it was, under another name. */
+#include "ir/walk.h"
+#include "session/internal.h"
+#include "typecheck/typecheck.h"
+
+typedef struct Renaming {
+    const Name *from, *to;
+    bool used;
+} Renaming;
+
+static WalkNext note_use(void *data, const Expr *e)
+{
+    Renaming *r = data;
+    const GlobalVar *g = expr_as_global(e);
+    r->used = r->used || (g && g->name == r->from);
+    return r->used ? WALK_STOP : WALK_ON;
+}
+
+static Expr *rename_global(Rewriter *rw, const Expr *old, Expr *now)
+{
+    const Renaming *r = rw->data;
+    const GlobalVar *g = expr_as_global(old);
+    return g && g->name == r->from ? expr_global(&rw->module->arena, now->span, r->to) : now;
+}
+
+static const Name *free_name(RelaySession *s, const Module *m, const Name *name)
+{
+    const Name *found = NULL;
+    for (int i = 1; !found; i++) {
+        Buf b = {0};
+        buf_printf(&b, "%s_%d", name->text, i);
+        found = ctx_name(&s->cx, buf_text(&b));
+        if (module_find(m, found))
+            found = NULL;
+        buf_deinit(&b);
+    }
+    return found;
+}
+
+/* What calls the function goes on calling it with all of its parameters: a copy of it under another name. */
+static bool keep_whole(RelaySession *s, Module *out, const Def *def)
+{
+    Renaming r = {.from = def->name};
+    for (size_t i = 0; i < out->defs.n && !r.used; i++)
+        if (out->defs.at[i].fn)
+            ir_walk(&out->defs.at[i].fn->base, note_use, NULL, &r);
+    if (!r.used)
+        return true;
+    r.to = free_name(s, out, def->name);
+    Expr *copy = ir_copy(&s->cx, out, &def->fn->base);
+    if (!copy)
+        return false;
+    module_define(out, r.to, expr_as_function(copy), def->span, out);
+    bool ok = true;
+    for (size_t i = 0; i < out->defs.n && ok; i++) {
+        const Def *d = &out->defs.at[i];
+        Rewriter rw;
+        if (!d->fn)
+            continue;
+        rewriter_init(&rw, &s->cx, out, rename_global, &r);
+        Expr *now = ir_rewrite(&rw, &d->fn->base);
+        rewriter_deinit(&rw);
+        ok = now != NULL;
+        if (ok && now != &d->fn->base)
+            module_define(out, d->name, expr_as_function(now), d->span, out);
+    }
+    return ok;
+}
+
+/* Tensors, and tuples of them, can stand in a program. */
+static Expr *constant_of(Arena *arena, Span span, Value v, int depth)
+{
+    TensorView view;
+    if (v.kind != VALUE_TUPLE)
+        return value_view(&v, &view) ? expr_constant(arena, span, v) : NULL;
+    Expr **fields = arena_new_array(arena, Expr *, v.object->n);
+    for (uint32_t i = 0; i < v.object->n; i++) {
+        fields[i] = depth < 64 ? constant_of(arena, span, v.object->fields[i], depth + 1) : NULL;
+        if (!fields[i])
+            return NULL;
+    }
+    return expr_tuple(arena, span, v.object->n, fields);
+}
+
+Module *bind_params(RelaySession *s, Module *m, const Name *entry, const bool *known, Value *values)
+{
+    const Def *def = module_find(m, entry);
+    Module *out = module_derive(m);
+    if (!out || !keep_whole(s, out, def)) {
+        module_release(out);
+        return NULL;
+    }
+    const Function *fn = module_find(out, entry)->fn;
+    Var **params = arena_new_array(&out->arena, Var *, fn->params.n);
+    PtrMap map = {0};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < fn->params.n; i++) {
+        Var *p = fn->params.at[i];
+        Expr *constant = known[i] ? constant_of(&out->arena, p->base.span, values[i], 0) : NULL;
+        if (constant) {
+            ptrmap_put(&map, p, constant);
+            value_release(values[i]);
+        } else {
+            values[n] = values[i];
+            params[n++] = p;
+        }
+    }
+    for (uint32_t i = n; i < fn->params.n; i++)
+        values[i] = value_none();
+    Expr *body = ir_substitute(&s->cx, out, fn->body, &map);
+    ptrmap_deinit(&map);
+    if (body) {
+        Function *now = expr_function(&out->arena, fn->base.span, fn->type_params, n, params,
+                                      fn->attrs, fn->ret_type, body);
+        module_define(out, entry, now, def->span, out);
+        if (typecheck_module(&s->cx, out, NULL))
+            return out;
+    }
+    module_release(out);
+    return NULL;
+}

@@ -1,0 +1,211 @@
+/* What is compiled: definitions after the pipeline of the session's level.
+ *
+ * Each definition is optimised once, with what it calls in view, and kept for as long as neither it nor anything that it reaches is
+ * defined anew. So a cell pays for its own expression alone. */
+#include "session/optimise.h"
+
+#include "ir/walk.h"
+#include "passes/pass.h"
+
+#include <stdlib.h>
+
+/* A definition as it was written and as it is compiled. */
+typedef struct Optimised {
+    const Name *name;
+    const Function *source;
+    Function *fn;
+    Module *home; /* counted: whose arena `fn` lies in, or which keeps that alive */
+    Module *written; /* counted: the same of `source`, so that no other function gets its address */
+    size_t n;
+    const Function **callees; /* `source` of what it calls, in order of first use */
+} Optimised;
+
+/* A definition of the slice at hand. */
+typedef struct Node {
+    const Def *def;
+    Vec(uint32_t) callees, callers;
+    bool stale;
+} Node;
+
+typedef struct Optimiser {
+    RelaySession *s;
+    Module *env;
+    Arena arena;
+    PtrMap index; /* Name -> position in nodes + 1 */
+    Vec(Node) nodes;
+    uint32_t at; /* whose callees are noted */
+} Optimiser;
+
+/* ---- what a definition reaches ------------------------------------------------------------------------------------------------- */
+
+static WalkNext note_callee(void *data, const Expr *e)
+{
+    Optimiser *o = data;
+    const GlobalVar *g = expr_as_global(e);
+    const Def *def = g ? module_find(o->env, g->name) : NULL;
+    if (!def || !def->fn)
+        return WALK_ON;
+    uint32_t i = (uint32_t)(uintptr_t)ptrmap_find(&o->index, g->name);
+    if (!i) {
+        vec_push(&o->nodes, &o->arena, ((Node){.def = def}));
+        i = (uint32_t)o->nodes.n;
+        ptrmap_put(&o->index, g->name, (void *)(uintptr_t)i);
+    }
+    vec_push(&o->nodes.at[o->at].callees, &o->arena, i - 1);
+    return WALK_ON;
+}
+
+static void find_reached(Optimiser *o, const Def *entry)
+{
+    vec_push(&o->nodes, &o->arena, ((Node){.def = entry}));
+    ptrmap_put(&o->index, entry->name, (void *)(uintptr_t)1);
+    for (; o->at < o->nodes.n; o->at++)
+        ir_walk(&o->nodes.at[o->at].def->fn->base, note_callee, NULL, o);
+    for (uint32_t i = 0; i < o->nodes.n; i++)
+        for (size_t k = 0; k < o->nodes.at[i].callees.n; k++)
+            vec_push(&o->nodes.at[o->nodes.at[i].callees.at[k]].callers, &o->arena, i);
+}
+
+/* ---- what of it is to be made ---------------------------------------------------------------------------------------------------- */
+
+static bool is_current(const Optimiser *o, const Node *node)
+{
+    const Optimised *kept = ptrmap_find(&o->s->optimised, node->def->fn);
+    bool ok = kept && kept->n == node->callees.n;
+    for (size_t i = 0; ok && i < kept->n; i++)
+        ok = kept->callees[i] == o->nodes.at[node->callees.at[i]].def->fn;
+    return ok;
+}
+
+/* A definition that was redefined makes all that reach it stale. */
+static bool find_stale(Optimiser *o)
+{
+    Vec(uint32_t) todo = {0};
+    for (uint32_t i = 0; i < o->nodes.n; i++) {
+        o->nodes.at[i].stale = !is_current(o, &o->nodes.at[i]);
+        if (o->nodes.at[i].stale)
+            vec_push(&todo, &o->arena, i);
+    }
+    bool any = todo.n > 0;
+    while (todo.n) {
+        Node *node = &o->nodes.at[vec_pop(&todo)];
+        for (size_t k = 0; k < node->callers.n; k++) {
+            Node *caller = &o->nodes.at[node->callers.at[k]];
+            if (!caller->stale)
+                vec_push(&todo, &o->arena, node->callers.at[k]);
+            caller->stale = true;
+        }
+    }
+    return any;
+}
+
+/* ---- making it ---------------------------------------------------------------------------------------------------------------- */
+
+static void optimised_free(Optimised *kept)
+{
+    module_release(kept->home);
+    module_release(kept->written);
+    free(kept->callees);
+    free(kept);
+}
+
+/* Lets go of what the session has defined anew. */
+static void drop_old(RelaySession *s)
+{
+    for (size_t i = 0; i < s->optimised.n; i++) {
+        PtrEntry *e = &s->optimised.entries[i];
+        Optimised *kept = e->key ? e->value : NULL;
+        const Def *def = kept ? module_find(s->env, kept->name) : NULL;
+        if (!def || def->fn == kept->source)
+            continue;
+        ptrmap_remove(&s->optimised, e->key);
+        optimised_free(kept);
+    }
+}
+
+static void keep(Optimiser *o, const Node *node, Module *now)
+{
+    RelaySession *s = o->s;
+    const Def *made = module_find(now, node->def->name);
+    Optimised *kept = calloc(1, sizeof *kept), *old = ptrmap_find(&s->optimised, node->def->fn);
+    const Function **callees = calloc(node->callees.n + 1, sizeof *callees);
+    if (!kept || !callees) {
+        free(kept);
+        free(callees);
+        limit_reach(&s->cx.limits, LIMIT_MEMORY);
+        return;
+    }
+    for (size_t i = 0; i < node->callees.n; i++)
+        callees[i] = o->nodes.at[node->callees.at[i]].def->fn;
+    *kept = (Optimised){.name = node->def->name,
+                        .source = node->def->fn,
+                        .fn = made && made->fn ? made->fn : node->def->fn,
+                        .home = module_retain(now),
+                        .written = module_retain(node->def->home),
+                        .n = node->callees.n,
+                        .callees = callees};
+    if (old)
+        optimised_free(old);
+    ptrmap_put(&s->optimised, node->def->fn, kept);
+}
+
+static bool make_stale(Optimiser *o)
+{
+    RelaySession *s = o->s;
+    Module *todo = module_new(&s->cx);
+    if (!todo)
+        return false;
+    drop_old(s);
+    for (size_t i = 0; i < o->nodes.n; i++)
+        if (o->nodes.at[i].stale)
+            module_define(todo, o->nodes.at[i].def->name, o->nodes.at[i].def->fn,
+                          o->nodes.at[i].def->span, o->nodes.at[i].def->home);
+    Module *now = passes_run_for_code(&s->cx, todo, o->env, s->opt_level);
+    for (size_t i = 0; now && i < o->nodes.n; i++)
+        if (o->nodes.at[i].stale)
+            keep(o, &o->nodes.at[i], now);
+    module_release(todo);
+    module_release(now);
+    return now && session_status(s) == RELAY_OK;
+}
+
+static Module *gather(Optimiser *o)
+{
+    Module *out = module_new(&o->s->cx);
+    if (!out)
+        return NULL;
+    for (size_t i = 0; i < o->nodes.n; i++) {
+        const Def *def = o->nodes.at[i].def;
+        const Optimised *kept = ptrmap_find(&o->s->optimised, def->fn);
+        if (kept)
+            module_define(out, def->name, kept->fn, def->span, kept->home);
+    }
+    return out;
+}
+
+Module *optimise(RelaySession *s, Module *env, const Name *name)
+{
+    const Def *def = module_find(env, name);
+    if (s->opt_level == 0 || !def || !def->fn)
+        return module_retain(env);
+    Optimiser o = {.s = s, .env = env};
+    arena_init(&o.arena, &s->cx.limits);
+    find_reached(&o, def);
+    bool ok = !find_stale(&o) || make_stale(&o);
+    Module *out = ok ? gather(&o) : NULL;
+    ptrmap_deinit(&o.index);
+    arena_deinit(&o.arena);
+    return out;
+}
+
+void optimise_forget(RelaySession *s, const Module *home)
+{
+    for (size_t i = 0; i < s->optimised.n; i++) {
+        PtrEntry *e = &s->optimised.entries[i];
+        Optimised *kept = e->key ? e->value : NULL;
+        if (!kept || (home && kept->written != home))
+            continue;
+        ptrmap_remove(&s->optimised, e->key);
+        optimised_free(kept);
+    }
+}

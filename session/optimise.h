@@ -1,0 +1,13 @@
+/* The optimiser between a program and the engine that compiles it. */
+#ifndef SESSION_OPTIMISE_H
+#define SESSION_OPTIMISE_H
+
+#include "session/internal.h"
+
+/* A module with `name` of env and all that it reaches, after the pipeline of the session's level (at level 0 env itself); the
+ * caller's. NULL after a diagnostic. */
+Module *optimise(RelaySession *s, Module *env, const Name *name);
+/* Lets go of what was made of the definitions that lie in `home`; NULL: of all, as when the level changes. */
+void optimise_forget(RelaySession *s, const Module *home);
+
+#endif
