@@ -234,7 +234,7 @@ static void compute_reorg(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0);
     int64_t s = attrs_int(b->attrs, "stride", 1), c = x.shape[1], h = x.shape[2], w = x.shape[3];
-    int64_t wide_c = c / (s * s), row = w ? w : 1, image = h * w ? h * w : 1;
+    int64_t wide_c = c / (s * s), row = w ? w : 1, image = h * w > 0 ? h * w : 1;
     Te *flat = scaled(b, scaled(b, te_axis(b, 1), h / s, te_axis(b, 2)), w / s, te_axis(b, 3));
     Te *k = divided(b, flat, image), *block = divided(b, k, wide_c);
     Te *y = scaled(b, rest(b, divided(b, flat, row), h ? h : 1), s, divided(b, block, s));
