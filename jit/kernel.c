@@ -105,12 +105,14 @@ static void set_bases(Emit *e, const Memory *m, const TeProgram *p, const Ssa *c
             e->base[e->n->outputs[i]] = LLVMGetParam(e->fn, param);
 }
 
-static void show_lowered(Gen *g, const TeProgram *p, const char *name)
+static void show_lowered(Gen *g, const TeProgram *p, const Nest *n, const char *name)
 {
     if (!g->lowered)
         return;
     buf_printf(g->lowered, "\n%s:\n", name);
     te_print(g->lowered, p, NULL);
+    buf_char(g->lowered, '\n');
+    nest_print(g->lowered, n);
 }
 
 static Machine machine_of(Gen *g)
@@ -137,7 +139,7 @@ Ssa kernel_make(Gen *g, const TeProgram *p, Span span, const Ssa *constants, siz
         diag_bug(g->cx->diags, span, "the schedule made a malformed nest: %s", wrong);
 #endif
     const char *name = orc_name(g->jit, "kernel");
-    show_lowered(g, p, name);
+    show_lowered(g, p, n, name);
     Emit *e = arena_new(g->arena, Emit);
     emit_begin(e, g, n, span);
     e->fn = LLVMAddFunction(g->m, name, kernel_type(g, p));

@@ -19,16 +19,19 @@ static void find_fold(void *data, NestNode *node)
         r->fold = node;
 }
 
-/* `home`: the loop in which the result is folded. */
+/* The loops of the space are those from the node, or the one around it that holds it alone, to the one in which the result is
+ * folded. */
 static Reduction take_apart(Sched *s, NestNode *node)
 {
     Reduction r = {0};
     nest_each(node, find_fold, &r);
-    NestNode *home = s->n->buffers.at[r.fold->buffer].home;
-    for (NestNode *l = home; l; l = l->parent)
+    NestNode *home = s->n->buffers.at[r.fold->buffer].home, *top = home;
+    while (top && top->parent && top->parent->body.n == 1)
+        top = top->parent;
+    for (NestNode *l = home; l && l != top->parent; l = l->parent)
         r.n++;
     int i = r.n;
-    for (NestNode *l = home; l; l = l->parent)
+    for (NestNode *l = home; l && l != top->parent; l = l->parent)
         r.space[--i] = l;
     r.folds = r.fold;
     while (r.folds->parent != home)
@@ -214,7 +217,7 @@ void sched_reduction(Sched *s, NestNode *node)
         sched_fuse(s, r.folds);
     if (r.n)
         sched_fuse(s, r.space[0]);
-    r = take_apart(s, node);
+    r = take_apart(s, r.n ? r.space[0] : node);
     NestNode *vector = vector_of(s, &r);
     if (!vector)
         return;
@@ -234,4 +237,108 @@ void sched_reduction(Sched *s, NestNode *node)
     } else {
         vector_fold(s, vector);
     }
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Local memory that a row may take: it is to stay in the first cache, and on a thread's stack. */
+#define ROW_BYTES ((int64_t)32 << 10)
+
+/* A reduction whose vectors go along what is folded, once for each turn of the outermost loop. */
+static bool folds_rows(Sched *s, NestNode *node)
+{
+    Reduction r = {0};
+    nest_each(node, find_fold, &r);
+    if (!r.fold || nest_is_position(r.fold->fold))
+        return false;
+    r = take_apart(s, node);
+    NestNode *vector = r.n ? vector_of(s, &r) : NULL;
+    return vector && vector != r.space[r.n - 1];
+}
+
+static void join_inside(Sched *s, NestNode *loop)
+{
+    for (size_t i = 0; i < loop->body.n; i++) {
+        NestNode *child = loop->body.at[i];
+        bool any = false;
+        while (child->kind == NEST_LOOP && child->body.n && child->body.at[0]->kind == NEST_LOOP &&
+               nest_join(s->n, child))
+            any = true;
+        if (any)
+            join_inside(s, child);
+    }
+}
+
+/* The tensors between the stages of a row: in registers, or in memory of its own. */
+static void narrow_all(Sched *s)
+{
+    for (size_t i = 0; i < s->n->buffers.n; i++)
+        if (nest_narrow(s->n, (int)i))
+            nest_to_registers(s->n, (int)i);
+}
+
+static void schedule_row(Sched *s, NestNode *loop)
+{
+    NestBlock parts = {0};
+    for (size_t i = 0; i < loop->body.n; i++)
+        vec_push(&parts, s->n->arena, loop->body.at[i]);
+    for (size_t i = 0; i < parts.n; i++) {
+        NestNode *part = parts.at[i];
+        Reduction r = {0};
+        if (part->kind != NEST_LOOP)
+            continue;
+        nest_each(part, find_fold, &r);
+        if (!r.fold && part->body.n > 1) {
+            schedule_row(s, part);
+        } else if (!r.fold) {
+            sched_map(s, part);
+        } else if (s->n->buffers.at[r.fold->buffer].home == loop) {
+            sched_fuse(s, part);
+            r.folds = part;
+            nest_each(part, find_fold, &r);
+            if (nest_is_position(r.fold->fold))
+                continue;
+            if (order_matters(&r))
+                keep_order(s, &r);
+            vector_fold(s, innermost(part));
+        } else if (part->body.n > 1) {
+            schedule_row(s, part);
+        } else {
+            sched_reduction(s, part);
+        }
+    }
+}
+
+/* Whether a row of what the loop's turns hand on fits. */
+static bool rows_fit(Sched *s, NestNode *node)
+{
+    NestAccesses all = nest_accesses(s->n, node);
+    int64_t bytes = 0;
+    for (size_t i = 0; i < all.n; i++) {
+        const NestBuffer *b = &s->n->buffers.at[all.at[i].buffer];
+        if (all.at[i].writes && b->place == NEST_SCRATCH)
+            bytes += b->size / node->extent * (int64_t)dtype_size(b->dtype);
+    }
+    return bytes <= ROW_BYTES;
+}
+
+bool sched_rows(Sched *s, NestNode *node)
+{
+    bool any = false;
+    if (node->kind != NEST_LOOP || !folds_rows(s, node))
+        return false;
+    while (true) {
+        NestBlock *root = nest_block(s->n, node->parent);
+        size_t next = nest_index(s->n, node) + 1;
+        if (next >= root->n || root->at[next]->kind != NEST_LOOP || !rows_fit(s, root->at[next]) ||
+            !nest_join(s->n, node))
+            break;
+        any = true;
+    }
+    if (!any)
+        return false;
+    join_inside(s, node);
+    narrow_all(s);
+    schedule_row(s, node);
+    return true;
 }

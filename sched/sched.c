@@ -124,10 +124,56 @@ static void schedule(Sched *s, NestNode *node)
         return;
     nest_each(node, find_kinds, &k);
     s->lanes = sched_lanes(s, node);
+    if (sched_rows(s, node))
+        return;
     if (k.folds)
         sched_reduction(s, node);
     else
         sched_map(s, node);
+}
+
+/* ---- threads --------------------------------------------------------------------------------------------------------------- */
+
+/* Elements that are worth the start of a loop on several threads. */
+#define PARALLEL_WORK 262144.0
+
+static double work_of(const NestNode *node)
+{
+    double work = node->kind == NEST_LOOP ? 0 : 1;
+    for (size_t i = 0; i < node->body.n; i++)
+        work += work_of(node->body.at[i]);
+    return node->kind == NEST_LOOP ? work * (double)node->extent : work;
+}
+
+typedef struct Faults {
+    Sched *s;
+    bool any;
+} Faults;
+
+static void find_fault(void *data, NestNode *node)
+{
+    Faults *f = data;
+    f->any |= node->value && te_holds_fault(f->s->n->arena, node->value);
+}
+
+/* What may stop with an error runs on the thread that reports it. */
+static void spread(Sched *s, NestNode *node)
+{
+    Faults f = {.s = s};
+    if (s->m->threads < 2 || node->kind != NEST_LOOP || work_of(node) < PARALLEL_WORK)
+        return;
+    nest_each(node, find_fault, &f);
+    if (!f.any)
+        nest_run_as(s->n, node, NEST_PARALLEL, 0);
+}
+
+/* Whether another part took the node in. */
+static bool gone(Sched *s, const NestNode *node)
+{
+    for (size_t i = 0; i < s->n->root.n; i++)
+        if (s->n->root.at[i] == node)
+            return false;
+    return true;
 }
 
 static bool is_empty_reduction(const TeStage *st)
@@ -158,6 +204,9 @@ Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
     for (size_t i = 0; i < s.n->root.n; i++)
         vec_push(&parts, arena, s.n->root.at[i]);
     for (size_t i = 0; i < parts.n; i++)
-        schedule(&s, parts.at[i]);
+        if (!gone(&s, parts.at[i]))
+            schedule(&s, parts.at[i]);
+    for (size_t i = 0; i < s.n->root.n; i++)
+        spread(&s, s.n->root.at[i]);
     return s.n;
 }

@@ -44,5 +44,7 @@ double sched_vector_cost(Sched *s, NestNode *loop);
 /* strategies: each takes a part of the root */
 void sched_map(Sched *s, NestNode *node);
 void sched_reduction(Sched *s, NestNode *node);
+/* Reductions along rows and what else is done with the rows, in one loop; false when there is nothing to join. */
+bool sched_rows(Sched *s, NestNode *node);
 
 #endif

@@ -28,8 +28,6 @@ void te_split(TeBuilder *b, Te *flat, int64_t extent, Te **quotient, Te **remain
 /* Whether the operation stops on some values: an integer divisor that may be zero, a count of a shift
  * that may be negative. */
 bool te_may_fault(const Te *e);
-/* Whether one of the body does. */
-bool te_holds_fault(Arena *arena, const Te *body);
 /* te_finish where the expressions of stages that are `gone` stand in their readers. */
 TeProgram *te_finish_without(TeBuilder *b, int n, const TeTensor *outputs, bool tuple,
                              const bool *gone);

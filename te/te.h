@@ -209,6 +209,9 @@ bool te_contraction(const TeProgram *p, int stage, TeContraction *out);
 /* Whether a load's flattened row-major position is affine in the axes. */
 bool te_load_affine(const TeProgram *p, const Te *load, TeAffine *out);
 
+/* Whether an operation of the body stops on some values: a division by what may be zero, a shift by what may be below. */
+bool te_holds_fault(Arena *arena, const Te *body);
+
 typedef struct TeCost {
     double operations; /* arithmetic on elements, a fused multiply-add counts 2 */
     double
