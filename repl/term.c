@@ -462,13 +462,27 @@ static size_t break_at(const char *line, size_t n, int columns)
     return n;
 }
 
-static void wrap_line(Buf *b, const char *line, size_t n, int columns)
+/* How far in a line goes on: further than it begins; in a row of a table, below its second column; a sentence, where it began. */
+static int hanging_indent(const char *line, size_t n, int columns)
 {
     enum { FURTHER = 4 };
-    int indent = 0;
-    while ((size_t)indent < n && line[indent] == ' ')
-        indent++;
-    indent = indent + FURTHER < columns / 2 ? indent + FURTHER : 0;
+    size_t first = 0, gap;
+    while (first < n && line[first] == ' ')
+        first++;
+    for (gap = first; gap + 1 < n && (line[gap] != ' ' || line[gap + 1] != ' '); gap++)
+        continue;
+    bool row = first > 0 && gap + 1 < n;
+    while (row && gap < n && line[gap] == ' ')
+        gap++;
+    bool sentence = first == 0 && n > 1 && line[0] >= 'A' && line[0] <= 'Z' && line[1] != '[' &&
+                    !(line[1] >= 'A' && line[1] <= 'Z');
+    int indent = row ? (int)utf8_text_width(line, gap) : sentence ? 0 : (int)first + FURTHER;
+    return indent < columns / 2 ? indent : 0;
+}
+
+static void wrap_line(Buf *b, const char *line, size_t n, int columns)
+{
+    int indent = hanging_indent(line, n, columns);
     size_t stop = break_at(line, n, columns);
     buf_bytes(b, line, stop);
     while (stop < n) {

@@ -354,6 +354,7 @@ RelayStatus relay_session_eval(RelaySession *s, const RelayCell *cell, RelaySink
 {
     session_begin(s, sink);
     session_load_prelude(s);
+    complete_note_uses(s, cell->text, cell->len);
     uint32_t source =
         sources_add(&s->cx.sources, cell->name ? cell->name : "input", cell->text, cell->len);
     sources_set_first_line(&s->cx.sources, source, cell->line);

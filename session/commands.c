@@ -122,26 +122,6 @@ static void (*const functions[])(CommandCall *c) = {
 
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-/* Words with `column` blanks before them in all lines but the first, which has begun. */
-static void fill_words(Buf *b, const char *text, int column, int width)
-{
-    int at = column;
-    for (size_t n; *text; text += n + strspn(text + n, " ")) {
-        n = strcspn(text, " ");
-        int wide = (int)utf8_text_width(text, n);
-        if (at > column && at + 1 + wide > width) {
-            buf_char(b, '\n');
-            buf_repeat(b, ' ', (size_t)column);
-            at = column;
-        } else if (at > column) {
-            buf_char(b, ' ');
-            at++;
-        }
-        buf_bytes(b, text, n);
-        at += wide;
-    }
-}
-
 /* `:name arguments`, and beside it, or below where that is too long, what it does. */
 static void help_row(Buf *b, const RelayCommand *row, int width)
 {
@@ -155,7 +135,7 @@ static void help_row(Buf *b, const RelayCommand *row, int width)
         used = 0;
     }
     buf_repeat(b, ' ', (size_t)(COLUMN - used));
-    fill_words(b, row->doc, COLUMN, width > COLUMN + 20 ? width : COLUMN + 20);
+    fill_words(b, str_of(row->doc), COLUMN, width > COLUMN + 20 ? width : COLUMN + 20);
     buf_char(b, '\n');
     buf_deinit(&left);
 }
@@ -166,20 +146,19 @@ void command_help(CommandCall *c)
         command_doc(c);
         return;
     }
+    static const char first[] =
+        "Type an expression, `let %x = …;`, `def @f(…) { … }`, `type T { … }`, or a command:";
+    static const char last[] =
+        "Tab completes, `NAME?` tells about a name. An unfinished line goes on in the next one. "
+        "Ctrl-R searches the history, Ctrl-C interrupts, Ctrl-D leaves.";
     Buf b = {0};
-    int width = c->s->options.width ? c->s->options.width : 80;
-    fill_words(
-        &b,
-        "Type an expression, `let %x = …;`, `def @f(…) { … }`, `type T { … }`, or a command:", 0,
-        width);
+    int width = session_width(c->s);
+    fill_words(&b, str_of(first), 0, width);
     buf_str(&b, "\n\n");
     for (size_t i = 0; i < N_ROWS; i++)
-        help_row(&b, &rows[i], width < 110 ? width : 110);
+        help_row(&b, &rows[i], width);
     buf_char(&b, '\n');
-    fill_words(&b,
-               "Tab completes, `NAME?` tells about a name. An unfinished line goes on in the next "
-               "one. Ctrl-R searches the history, Ctrl-C interrupts, Ctrl-D leaves.",
-               0, width);
+    fill_words(&b, str_of(last), 0, width);
     emit_text(c->s, RELAY_OUTPUT_DISPLAY, &b);
     buf_deinit(&b);
 }

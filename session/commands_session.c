@@ -281,7 +281,7 @@ static void display_page(RelaySession *s, DiagCode code)
         return;
     }
     Buf text = {0};
-    error_page_print(&text, page);
+    error_page_print(&text, page, session_width(s));
     RelayMime mimes[] = {
         {"text/plain", buf_text(&text), text.n},
         {"text/markdown", page->text, page->len},

@@ -48,6 +48,11 @@ static char *copy(const char *text, size_t n)
     return p;
 }
 
+static bool is_word(char ch)
+{
+    return isalnum((unsigned char)ch) || strchr("_./", ch) != NULL;
+}
+
 /* ---- matching --------------------------------------------------------------------------------------------------------------- */
 
 static bool same_letter(char a, char b)
@@ -156,10 +161,47 @@ static int rank_of(const char *name)
     return strstr(name, "contrib") ? UNUSUAL + 1 : UNUSUAL;
 }
 
+/* What this session has used comes first, the most used before all. */
+static int rank_of_op(const Completer *c, const Op *op)
+{
+    uintptr_t uses = (uintptr_t)ptrmap_find(&c->s->uses, op);
+    return uses ? -(int)uses : rank_of(op->name);
+}
+
+typedef struct Uses {
+    RelaySession *s;
+    const char *text;
+    size_t len;
+} Uses;
+
+static void note_use(void *data, const LexedToken *t)
+{
+    enum { MOST = 1000 };
+    const Uses *u = data;
+    size_t to = t->to;
+    /* The tokens of `nn.relu` are its words: the first of them stands for it. */
+    bool first = !strcmp(t->kind, "operator") && (t->from == 0 || u->text[t->from - 1] != '.');
+    while (first && to < u->len && (is_word(u->text[to]) && u->text[to] != '/'))
+        to++;
+    const Op *op = first ? op_find(&u->s->cx, (Str){u->text + t->from, to - t->from}) : NULL;
+    uintptr_t uses = op ? (uintptr_t)ptrmap_find(&u->s->uses, op) : MOST;
+    if (uses < MOST)
+        ptrmap_put(&u->s->uses, op, (void *)(uses + 1));
+}
+
+void complete_note_uses(RelaySession *s, const char *text, size_t len)
+{
+    enum { TYPED_MOST = 1 << 14 };
+    Uses u = {s, text, len};
+    /* What is longer nobody typed. */
+    if (len <= TYPED_MOST)
+        lex_each(text, len, note_use, &u);
+}
+
 static bool offer_op(void *data, const Op *op)
 {
     Completer *c = data;
-    c->rank = rank_of(op->name);
+    c->rank = rank_of_op(c, op);
     offer(c, "", op->name, "operator", NULL, op->doc);
     c->rank = 0;
     return true;
@@ -560,11 +602,6 @@ static const RelayCommand *command_of(const char *text, size_t line, size_t from
 }
 
 /* ---- the cursor ------------------------------------------------------------------------------------------------------------- */
-
-static bool is_word(char ch)
-{
-    return isalnum((unsigned char)ch) || strchr("_./", ch) != NULL;
-}
 
 /* In a string: where its text begins; else SIZE_MAX. */
 static size_t string_start(const char *text, size_t line, size_t cursor)

@@ -1,4 +1,5 @@
 #include "base/render.h"
+#include "base/utf8.h"
 #include "session/internal.h"
 
 #include <stdarg.h>
@@ -90,4 +91,38 @@ void emit_diags(RelaySession *s)
     else if (s->cx.diags->errors > shown)
         emit_printf(s, RELAY_OUTPUT_STREAM, "… and %zu more errors\n", s->cx.diags->errors - shown);
     diags_clear(s->cx.diags);
+}
+
+/* ---- prose ----------------------------------------------------------------------------------------------------------------------- */
+
+int session_width(const RelaySession *s)
+{
+    enum { READABLE = 100 };
+    int width = s->options.width > 0 ? s->options.width : 80;
+    return width < READABLE ? width : READABLE;
+}
+
+void fill_words(Buf *b, Str text, int column, int width)
+{
+    int at = column;
+    const char *end = text.ptr + text.len;
+    for (const char *p = text.ptr; p < end;) {
+        size_t n = 0;
+        while (p + n < end && p[n] != ' ' && p[n] != '\n')
+            n++;
+        int wide = (int)utf8_text_width(p, n);
+        if (at > column && at + 1 + wide > width) {
+            buf_char(b, '\n');
+            buf_repeat(b, ' ', (size_t)column);
+            at = column;
+        } else if (at > column) {
+            buf_char(b, ' ');
+            at++;
+        }
+        buf_bytes(b, p, n);
+        at += wide;
+        p += n;
+        while (p < end && (*p == ' ' || *p == '\n'))
+            p++;
+    }
 }

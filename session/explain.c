@@ -1,5 +1,7 @@
 #include "session/explain.h"
 
+#include "session/internal.h"
+
 #include <string.h>
 
 const ErrorPage *error_page(DiagCode code)
@@ -31,23 +33,37 @@ static LineKind line_kind(const char *line, LineKind *inside)
     return LINE_HIDDEN;
 }
 
-/* A line of prose without the sign of a heading. */
-static void print_prose(Buf *out, const char *line, size_t n)
+/* Bytes of the paragraph that begins here: to the next line that is empty, no prose, or an item of its own. */
+static size_t paragraph(const char *line)
+{
+    size_t n = strcspn(line, "\n");
+    while (line[0] != '#' && line[n] && line[n + 1] && !strchr("\n#`<-|", line[n + 1]))
+        n += 1 + strcspn(line + n + 1, "\n");
+    return n;
+}
+
+/* Prose without the sign of a heading; a row of a table stays as it is. */
+static void print_prose(Buf *out, const char *line, size_t n, int width)
 {
     size_t at = 0;
     while (at < n && line[at] == '#')
         at++;
     if (at && at < n && line[at] == ' ')
         at++;
-    buf_bytes(out, line + at, n - at);
+    if (line[0] == '|')
+        buf_bytes(out, line, n);
+    else
+        fill_words(out, (Str){line + at, n - at}, 0, width);
 }
 
-void error_page_print(Buf *out, const ErrorPage *page)
+void error_page_print(Buf *out, const ErrorPage *page, int width)
 {
     LineKind inside = LINE_PROSE;
     for (const char *line = page->text; *line;) {
         size_t n = strcspn(line, "\n");
         LineKind kind = line_kind(line, &inside);
+        if (kind == LINE_PROSE && n)
+            n = paragraph(line);
         if (kind != LINE_HIDDEN && line > page->text)
             buf_char(out, '\n');
         if (kind == LINE_PROGRAM && n)
@@ -55,7 +71,7 @@ void error_page_print(Buf *out, const ErrorPage *page)
         if (kind == LINE_PROGRAM)
             buf_bytes(out, line, n);
         if (kind == LINE_PROSE)
-            print_prose(out, line, n);
+            print_prose(out, line, n, width);
         line += n + (line[n] == '\n');
     }
 }

@@ -20,7 +20,7 @@ extern const ErrorPage error_pages[];
 /* The page of a diagnostic. */
 const ErrorPage *error_page(DiagCode code);
 
-/* The page for a terminal: without the marks of Markdown, programs indented. */
-void error_page_print(Buf *out, const ErrorPage *page);
+/* The page for a terminal: without the marks of Markdown, programs indented, prose in lines of `width` columns. */
+void error_page_print(Buf *out, const ErrorPage *page, int width);
 
 #endif

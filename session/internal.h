@@ -60,6 +60,7 @@ struct RelaySession {
     Module *
         last; /* the newest item that was no command: what commands without an argument are about; NULL: none */
     int64_t output_most; /* elements of a value that are shown; 0: the usual */
+    PtrMap uses; /* Op -> how often the cells named it, as a number; for completion */
     bool quit; /* :quit was run in this cell; nothing behind it is */
     struct Stops *stops; /* breakpoints and watched variables; NULL: none */
     RelayStepper stepper;
@@ -134,6 +135,11 @@ const Stale *stale_find(const RelaySession *s, char sigil, const Name *name);
 bool stale_refresh(RelaySession *s, const Module *item);
 /* False after a diagnostic: the item, whose text is `whole`, uses something that is stale. */
 bool stale_unused(RelaySession *s, const Module *item, Span whole);
+
+/* The columns for prose that is laid out here: no more than is easily read. */
+int session_width(const RelaySession *s);
+/* The words of a text, in lines of at most `width` columns; behind the first, which has begun at `column`, each begins there. */
+void fill_words(Buf *b, Str text, int column, int width);
 
 /* ---- redefine.c, carry.c ---------------------------------------------------------------------------------------------------- */
 
@@ -349,6 +355,8 @@ RelayStatus stage_version(RelaySession *s, const RelayRequest *r);
 /* passes on a module with prints, diffs and times as the request says (stages.c); the caller's. */
 /* diff.c: a unified diff of two texts by lines, `context` lines around; nothing when equal. */
 void diff_lines(Buf *out, const char *before, const char *after, int context, bool color);
+/* complete.c: notes which operators a cell names. */
+void complete_note_uses(RelaySession *s, const char *text, size_t len);
 /* commands.c: runs `:name args`. */
 void command_run(RelaySession *s, const CellItem *item);
 /* cell.c: the items of a source, one after the other, up to one that fails. */

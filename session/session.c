@@ -69,6 +69,7 @@ void relay_session_free(RelaySession *s)
     stops_free(s);
     stale_forget_all(s);
     free_locals(s);
+    ptrmap_deinit(&s->uses);
     heap_break_cycles(&s->cx.limits);
     if (s->jit)
         s->jit_table->destroy(s->jit);

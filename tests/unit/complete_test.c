@@ -58,6 +58,11 @@ int main(void)
     CHECK(first(s, "bnorm^", "nn.batch_norm"));
     CHECK_TEXT(offers(s, "nn.dense^"), "nn.dense");
 
+    /* What the session has used before both. */
+    run(s, "let %c = fn (%d: Tensor[(1, 1, 4), float32], %w: Tensor[(1, 1, 3), float32]) { "
+           "nn.conv1d(%d, %w) };");
+    CHECK(first(s, "nn.con^", "nn.conv1d"));
+
     run(s, "let %x = ones(shape=[2, 3], dtype=\"float32\");");
     run(s, "let %pair = (%x, (1, 2f));");
     run(s, "let %list = Cons(1, Nil);");
