@@ -201,12 +201,20 @@ static void enter(Rewrite *r, Expr *e)
     vec_push(&r->stack, &r->arena, frame);
 }
 
+/* A pass may make a program that grows without end. */
+#define STEPS_TO_ASK 256
+
 Expr *ir_rewrite(Rewriter *rw, Expr *root)
 {
     Rewrite r = {.rw = rw};
-    arena_init(&r.arena, NULL);
+    unsigned steps = 0;
+    arena_init(&r.arena, &rw->cx->limits);
     enter(&r, root);
     while (r.stack.n && !rw->failed) {
+        if (steps++ % STEPS_TO_ASK == 0 && limit_hit(&rw->cx->limits)) {
+            rw->failed = true;
+            break;
+        }
         RewriteFrame *top = &vec_last(&r.stack);
         if (top->next < top->n) {
             enter(&r, r.children.at[top->next++]);

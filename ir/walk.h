@@ -38,7 +38,8 @@ struct Rewriter {
 /* Rebuilds `root` bottom up. The callback gets the old node and the same node over rewritten children, and returns what should
  * stand there: `now` to keep it, NULL after reporting. Unchanged nodes stay the same pointer and keep their types; a changed one starts
  * without. A Var whose node is replaced by the callback is replaced at its uses and, when the replacement is a Var, at its binder.
- * The map stays between calls, so that what several functions share is rewritten once. */
+ * The map stays between calls, so that what several functions share is rewritten once. NULL after a diagnostic, or where a limit
+ * is hit. */
 void rewriter_init(Rewriter *rw, Ctx *cx, Module *module, RewriteFn *fn, void *data);
 void rewriter_deinit(Rewriter *rw);
 Expr *ir_rewrite(Rewriter *rw, Expr *root);

@@ -345,7 +345,8 @@ static Expr *literal_value(Defunctionalizer *d, Family *family, Function *f)
             ptrmap_put(&map, f->params.at[i], family->params[i]);
         Expr *body = f->attrs ? call_with_params(d, family, &f->base) : f->body;
         body = body ? ir_substitute(d->run->cx, d->m, body, &map) : NULL;
-        add_clause(d, family, con, fields, body);
+        if (body)
+            add_clause(d, family, con, fields, body);
         value = body ? con_value(d, con, n, d->captured.at) : NULL;
     }
     ptrmap_deinit(&map);
