@@ -187,6 +187,11 @@ static void go_on(Fn *f, LLVMBasicBlockRef block)
     LLVMPositionBuilderAtEnd(f->g->b, block);
 }
 
+bool fn_is_large(const Fn *f)
+{
+    return f->live && f->live->size > LIVE_SIZE_PLAIN;
+}
+
 /* Both Tensor and Object begin with their count. */
 void fn_retain(Fn *f, Repr r, Ssa v)
 {
@@ -204,6 +209,10 @@ void fn_release(Fn *f, Repr r, Ssa v)
     Gen *g = f->g;
     if (r.kind == REPR_SCALAR)
         return;
+    if (fn_is_large(f)) {
+        fn_release_cold(f, r, v);
+        return;
+    }
     LLVMBasicBlockRef last = gen_block(g, f->fn, "last"), less = gen_block(g, f->fn, "less");
     LLVMBasicBlockRef done = gen_block(g, f->fn, "go");
     Ssa refs = gen_load(g, g->i32, v, 0);
@@ -445,6 +454,8 @@ static bool make_let(Fn *f, Let *let, bool tail)
 {
     const Type *type = fn_type(f, &let->var->base);
     f->moved.n = 0;
+    if (gen_ended(f->g))
+        return false;
     if (repr_of(type).kind == REPR_NONE)
         return gen_refuse(f->g, "the type `%s` of `%%%s` is not known well enough",
                           type_str(f->g->cx, type), let->var->name->text);

@@ -18,6 +18,12 @@ bool gen_refuse(Gen *g, const char *format, ...)
     return false;
 }
 
+bool gen_ended(Gen *g)
+{
+    g->failed |= limit_hit(&g->cx->limits);
+    return g->failed;
+}
+
 /* ---- the beginning of a function ---------------------------------------------------------------------------------- */
 
 /* The function up to its parameters. */
@@ -175,6 +181,10 @@ bool function_make(Gen *g, Instance *in)
                           in->name);
     show_lowered(g, in);
     gen_attribute(g, f.fn, "nounwind");
+    if (f.live->size > LIVE_SIZE_PLAIN) {
+        gen_attribute(g, f.fn, "optnone");
+        gen_attribute(g, f.fn, "noinline");
+    }
     f.state = LLVMGetParam(f.fn, 0);
     f.self = in->has_self ? LLVMGetParam(f.fn, 1) : NULL;
     LLVMSetValueName2(f.state, "state", 5);
@@ -241,7 +251,7 @@ bool gen_unit(Gen *g, const Function *fn)
     g->unit->params = in->params;
     g->unit->result = in->result;
     make_entry(g, in);
-    while (g->done < g->instances.n && !g->failed)
+    while (g->done < g->instances.n && !gen_ended(g))
         function_make(g, g->instances.at[g->done++]);
     return !g->failed;
 }

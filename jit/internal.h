@@ -62,7 +62,8 @@ typedef struct Unit {
 
 /* The target and the linker: orc.c. */
 typedef struct Orc {
-    LLVMTargetMachineRef machine;
+    LLVMTargetMachineRef machine,
+        plain; /* the second one for functions that are too large for more than plain code */
     LLVMOrcLLJITRef lljit;
     char *triple, *cpu, *features, *layout;
     PtrMap names; /* address -> the symbol that stands for it */
@@ -195,6 +196,9 @@ typedef struct Gen {
 /* Says why this cannot be compiled. Always false. */
 bool gen_refuse(Gen *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Whether something failed or a limit is hit: asked before each let. */
+bool gen_ended(Gen *g);
+
 /* Makes the code of `fn`, the definition `unit->name`, and of all it reaches into g->m. */
 bool gen_unit(Gen *g, const Function *fn);
 
@@ -324,6 +328,8 @@ void fn_moved(Fn *f, const Var *v);
 /* Whether the variable's value ends with the current position (and is ours to end). */
 bool fn_dies(Fn *f, const Var *v);
 void fn_retain(Fn *f, Repr r, Ssa v);
+/* Whether there is so much code that little of it is wanted for each let. */
+bool fn_is_large(const Fn *f);
 void fn_release(Fn *f, Repr r, Ssa v);
 void fn_release_cold(Fn *f, Repr r, Ssa v);
 /* Lets go of what ends with this position and was not moved. */

@@ -123,6 +123,10 @@ static Unit *unit_of(Jit *jit, Module *env, const Name *name, Buf *why)
         if (!with_module(jit, u, def->fn, &reason, NULL, link_module, u))
             u->why = arena_copy_text(&u->arena, buf_text(&reason), reason.n);
         buf_deinit(&reason);
+        if (limit_hit(&jit->cx->limits)) { /* another time it may be made */
+            unit_free(u);
+            return NULL;
+        }
         ptrmap_put(&jit->units, def->fn, u);
     }
     if (u->why)
@@ -200,7 +204,8 @@ static Value jit_call(Jit *jit, Module *env, const Name *name, uint32_t n, const
     Buf why = {0};
     Unit *u = unit_of(jit, env, name, &why);
     if (!u) {
-        diag_error(jit->cx->diags, E0701_CANNOT_COMPILE, span, "%s", buf_text(&why));
+        if (!limit_hit(&jit->cx->limits))
+            diag_error(jit->cx->diags, E0701_CANNOT_COMPILE, span, "%s", buf_text(&why));
         buf_deinit(&why);
         return value_none();
     }

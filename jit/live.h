@@ -35,6 +35,10 @@ typedef struct Live {
  * this many take a second or two. */
 #define LIVE_SIZE_MOST 20000
 
+/* Functions of more are compiled with less code for each let and without LLVM's passes on whole functions. What they
+ * spend their time on are kernels, which are functions of their own. */
+#define LIVE_SIZE_PLAIN 2000
+
 /* `captured` are the variables that a function literal takes from outside. The maps are freed with the arena. */
 Live *live_make(Arena *arena, const Function *fn, uint32_t n, Var *const *captured);
 

@@ -1,6 +1,6 @@
 /* `if` and `match`.
  *
- * Clauses are tried in order. A clause's variables are loaded from the value's fields; when the value ends with the match and nobody
+ * A switch goes to the first clause that the value's constructor may fit; where the fields do not fit, the next such clause is tried. A clause's variables are loaded from the value's fields; when the value ends with the match and nobody
  * else holds it, its fields move out of it and its memory goes back, so that a list that is consumed is freed on the way. */
 #include "jit/internal.h"
 
@@ -71,8 +71,7 @@ typedef struct Clausing {
     const Var *scrutinee; /* NULL when it is no variable */
     const Type *type;
     Ssa value;
-    Ssa tag; /* the value's constructor; NULL when nobody asks */
-    LLVMBasicBlockRef next; /* where to go when it does not fit; NULL: it must fit */
+    LLVMBasicBlockRef next; /* where to go when the fields do not fit; NULL: they must fit */
 } Clausing;
 
 static const Type *field_type(Fn *f, const Pattern *p, const Type *type, uint32_t i)
@@ -94,8 +93,11 @@ static bool has_choice(const Pattern *p)
     return p->kind == PATTERN_CON && p->con->type->n_cons > 1;
 }
 
+static void test_fields(Fn *f, const Pattern *p, const Type *type, Ssa v, LLVMBasicBlockRef next,
+                        int depth);
+
 /* Jumps away unless the value has the pattern's constructors. */
-static void test(Fn *f, const Pattern *p, const Type *type, Ssa v, Ssa tag, LLVMBasicBlockRef next,
+static void test(Fn *f, const Pattern *p, const Type *type, Ssa v, LLVMBasicBlockRef next,
                  int depth)
 {
     Gen *g = f->g;
@@ -107,17 +109,22 @@ static void test(Fn *f, const Pattern *p, const Type *type, Ssa v, Ssa tag, LLVM
     }
     if (has_choice(p)) {
         LLVMBasicBlockRef fits = gen_block(g, f->fn, p->con->name->text);
-        Ssa index = gen_int(g->i32, p->con->index);
-        Ssa same = LLVMBuildICmp(g->b, LLVMIntEQ, tag ? tag : tag_of(f, v), index, "");
+        Ssa same = LLVMBuildICmp(g->b, LLVMIntEQ, tag_of(f, v), gen_int(g->i32, p->con->index), "");
         LLVMBuildCondBr(g->b, same, fits, next);
         LLVMPositionBuilderAtEnd(g->b, fits);
     }
+    test_fields(f, p, type, v, next, depth);
+}
+
+static void test_fields(Fn *f, const Pattern *p, const Type *type, Ssa v, LLVMBasicBlockRef next,
+                        int depth)
+{
     for (uint32_t i = 0; i < p->n; i++) {
         const Pattern *field = p->fields[i];
         if (field->kind == PATTERN_WILDCARD || field->kind == PATTERN_VAR)
             continue;
         const Type *t = field_type(f, p, type, i);
-        test(f, field, t, fn_get_field(f, v, i, repr_of(t)), NULL, next, depth + 1);
+        test(f, field, t, fn_get_field(f, v, i, repr_of(t)), next, depth + 1);
     }
 }
 
@@ -154,17 +161,21 @@ static bool field_is_used(const Fn *f, const Pattern *p)
     return p->kind == PATTERN_VAR && is_used(f, p->var);
 }
 
-/* The value ends here: when it is ours alone, its fields move out and the cell goes; else they are shared. */
-static void consume(Fn *f, const Clausing *c)
+/* The fields that are used get an owner of their own, and the value goes. */
+static void share_fields(Fn *f, const Clausing *c, const Type *const *types, const Ssa *fields)
+{
+    const Pattern *p = c->pattern;
+    for (uint32_t i = 0; i < p->n; i++)
+        if (field_is_used(f, p->fields[i]))
+            fn_retain(f, repr_of(types[i]), fields[i]);
+    fn_release(f, repr_of(c->type), c->value);
+}
+
+/* When nobody else holds the value, its fields move out and the cell goes; else they are shared. */
+static void move_fields(Fn *f, const Clausing *c, const Type *const *types, const Ssa *fields)
 {
     Gen *g = f->g;
     const Pattern *p = c->pattern;
-    Ssa *fields = arena_new_array(g->arena, Ssa, p->n);
-    const Type **types = arena_new_array(g->arena, const Type *, p->n);
-    for (uint32_t i = 0; i < p->n; i++) {
-        types[i] = field_type(f, p, c->type, i);
-        fields[i] = fn_get_field(f, c->value, i, repr_of(types[i]));
-    }
     LLVMBasicBlockRef alone = gen_block(g, f->fn, "alone"), shared = gen_block(g, f->fn, "shared");
     LLVMBasicBlockRef go = gen_block(g, f->fn, "go");
     Ssa refs = gen_load(g, g->i32, c->value, offsetof(Object, refs));
@@ -178,12 +189,25 @@ static void consume(Fn *f, const Clausing *c)
     gen_call_abi(g, "relay_free_cell", &cell, 1);
     LLVMBuildBr(g->b, go);
     LLVMPositionBuilderAtEnd(g->b, shared);
-    for (uint32_t i = 0; i < p->n; i++)
-        if (field_is_used(f, p->fields[i]))
-            fn_retain(f, repr_of(types[i]), fields[i]);
-    fn_release(f, repr_of(c->type), c->value);
+    share_fields(f, c, types, fields);
     LLVMBuildBr(g->b, go);
     LLVMPositionBuilderAtEnd(g->b, go);
+}
+
+/* The value ends here. */
+static void consume(Fn *f, const Clausing *c)
+{
+    const Pattern *p = c->pattern;
+    Ssa *fields = arena_new_array(f->g->arena, Ssa, p->n);
+    const Type **types = arena_new_array(f->g->arena, const Type *, p->n);
+    for (uint32_t i = 0; i < p->n; i++) {
+        types[i] = field_type(f, p, c->type, i);
+        fields[i] = fn_get_field(f, c->value, i, repr_of(types[i]));
+    }
+    if (fn_is_large(f))
+        share_fields(f, c, types, fields);
+    else
+        move_fields(f, c, types, fields);
     for (uint32_t i = 0; i < p->n; i++)
         if (field_is_used(f, p->fields[i]))
             fn_bind(f, p->fields[i]->var, types[i], fields[i]);
@@ -228,20 +252,58 @@ static void no_match(Fn *f, const Clausing *c, Span span)
     fn_leave(f);
 }
 
-static void add_clause(Fn *f, Clausing *c, Join *join, const Type *type, bool tail)
+static const Constructor *choice_of(const Clause *clause)
+{
+    return has_choice(clause->pattern) ? clause->pattern->con : NULL;
+}
+
+/* The first clause from the i-th on that a value of the constructor may fit (NULL: a value without choice); their number when there is none. */
+static uint32_t clause_for(const Match *e, uint32_t i, const Constructor *con)
+{
+    for (; i < e->clauses.n; i++) {
+        const Constructor *other = choice_of(&e->clauses.at[i]);
+        if (!other || other == con)
+            break;
+    }
+    return i;
+}
+
+/* Goes to the first clause that the value may fit, or to `none`. */
+static void dispatch(Fn *f, const Match *e, const Clausing *c, const LLVMBasicBlockRef *clauses,
+                     LLVMBasicBlockRef none)
 {
     Gen *g = f->g;
-    if (c->next)
-        test(f, c->pattern, c->type, c->value, c->tag, c->next, 0);
-    if (g->failed)
+    const Constructor *con = e->clauses.n ? choice_of(&e->clauses.at[0]) : NULL;
+    if (!con) {
+        LLVMBuildBr(g->b, clauses[0]);
         return;
-    join_from(f, join, fn_block(f, next_inner(f), type, tail, start_clause, c));
+    }
+    /* What no case names is what the others leave: a clause without constructor, or the last of a match that misses nothing. */
+    uint32_t rest = clause_for(e, 0, NULL), n_cons = con->type->n_cons;
+    if (rest == e->clauses.n && e->complete)
+        rest--;
+    bool *known = arena_new_array(g->arena, bool, n_cons);
+    Ssa cases = LLVMBuildSwitch(g->b, tag_of(f, c->value),
+                                rest < e->clauses.n ? clauses[rest] : none, n_cons);
+    for (uint32_t i = 0; i < rest; i++) {
+        con = choice_of(&e->clauses.at[i]);
+        if (!known[con->index])
+            LLVMAddCase(cases, gen_int(g->i32, con->index), clauses[i]);
+        known[con->index] = true;
+    }
+}
+
+static void add_clause(Fn *f, Clausing *c, Join *join, const Type *type, bool tail)
+{
     if (c->next)
-        LLVMPositionBuilderAtEnd(g->b, c->next);
+        test_fields(f, c->pattern, c->type, c->value, c->next, 0);
+    if (!f->g->failed)
+        join_from(f, join, fn_block(f, next_inner(f), type, tail, start_clause, c));
 }
 
 Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail)
 {
+    Gen *g = f->g;
     Clausing c = {.scrutinee = expr_as_var(e->scrutinee), .type = fn_type(f, e->scrutinee)};
     Val *val = c.scrutinee ? fn_val(f, e->scrutinee) : NULL;
     if (val)
@@ -249,18 +311,24 @@ Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail)
     c.value = fn_borrow(f, e->scrutinee);
     Join join;
     join_start(f, &join, type, tail);
-    for (uint32_t i = 0; i < e->clauses.n; i++)
-        if (!c.tag && has_choice(e->clauses.at[i].pattern))
-            c.tag = tag_of(f, c.value);
-    for (uint32_t i = 0; i < e->clauses.n && !f->g->failed; i++) {
-        bool must_fit = e->complete && i + 1 == e->clauses.n;
-        c.next = must_fit ? NULL : gen_block(f->g, f->fn, "next");
+    uint32_t n = e->clauses.n;
+    LLVMBasicBlockRef *clauses = arena_new_array(g->arena, LLVMBasicBlockRef, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        clauses[i] = gen_block(g, f->fn, "clause");
+    LLVMBasicBlockRef none = e->complete && n > 0 ? NULL : gen_block(g, f->fn, "none");
+    clauses[n] = none;
+    dispatch(f, e, &c, clauses, none);
+    for (uint32_t i = 0; i < n && !g->failed; i++) {
+        c.next = clauses[clause_for(e, i + 1, choice_of(&e->clauses.at[i]))];
         c.pattern = e->clauses.at[i].pattern;
+        LLVMPositionBuilderAtEnd(g->b, clauses[i]);
         add_clause(f, &c, &join, type, tail);
     }
-    if (f->g->failed)
+    if (g->failed)
         return NULL;
-    if (c.next)
+    if (none) {
+        LLVMPositionBuilderAtEnd(g->b, none);
         no_match(f, &c, e->base.span);
+    }
     return join_end(f, &join, tail);
 }

@@ -9,6 +9,7 @@
 #include <llvm-c/LLJITUtils.h>
 #include <llvm-c/Target.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool llvm_failed(Ctx *cx, LLVMErrorRef error, const char *doing)
@@ -36,10 +37,11 @@ static void say_nothing(void *data, LLVMErrorRef error)
     LLVMConsumeError(error);
 }
 
-static LLVMTargetMachineRef machine_new(const Orc *o, LLVMTargetRef target)
+static LLVMTargetMachineRef machine_new(const Orc *o, LLVMTargetRef target,
+                                        LLVMCodeGenOptLevel level)
 {
-    return LLVMCreateTargetMachine(target, o->triple, o->cpu, o->features, LLVMCodeGenLevelLess,
-                                   LLVMRelocPIC, LLVMCodeModelSmall);
+    return LLVMCreateTargetMachine(target, o->triple, o->cpu, o->features, level, LLVMRelocPIC,
+                                   LLVMCodeModelSmall);
 }
 
 static bool define(Jit *jit, LLVMOrcCSymbolMapPair *pairs, size_t n)
@@ -83,13 +85,15 @@ bool orc_init(Jit *jit)
     char *text = NULL;
     if (LLVMGetTargetFromTriple(o->triple, &target, &text))
         return refused(jit->cx, text, "looking for this machine's target");
-    o->machine = machine_new(o, target);
+    o->machine = machine_new(o, target, LLVMCodeGenLevelLess);
+    o->plain = machine_new(o, target, LLVMCodeGenLevelNone);
     LLVMTargetDataRef data = LLVMCreateTargetDataLayout(o->machine);
     o->layout = LLVMCopyStringRepOfTargetData(data);
     LLVMDisposeTargetData(data);
     LLVMOrcLLJITBuilderRef b = LLVMOrcCreateLLJITBuilder();
     LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(
-        b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(machine_new(o, target)));
+        b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(
+               machine_new(o, target, LLVMCodeGenLevelLess)));
     if (llvm_failed(jit->cx, LLVMOrcCreateLLJIT(&o->lljit, b), "starting"))
         return false;
     LLVMOrcExecutionSessionSetErrorReporter(LLVMOrcLLJITGetExecutionSession(o->lljit), say_nothing,
@@ -109,6 +113,8 @@ void orc_deinit(Jit *jit)
         llvm_failed(jit->cx, LLVMOrcDisposeLLJIT(o->lljit), "ending");
     if (o->machine)
         LLVMDisposeTargetMachine(o->machine);
+    if (o->plain)
+        LLVMDisposeTargetMachine(o->plain);
     LLVMDisposeMessage(o->triple);
     LLVMDisposeMessage(o->cpu);
     LLVMDisposeMessage(o->features);
@@ -153,7 +159,8 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *data)
         *(bool *)data = true;
 }
 
-static bool emit(Jit *jit, LLVMModuleRef m, LLVMCodeGenFileType kind, LLVMMemoryBufferRef *out)
+static bool emit(Jit *jit, LLVMTargetMachineRef machine, LLVMModuleRef m, LLVMCodeGenFileType kind,
+                 LLVMMemoryBufferRef *out)
 {
     char *text = NULL;
 #ifndef NDEBUG
@@ -169,7 +176,7 @@ static bool emit(Jit *jit, LLVMModuleRef m, LLVMCodeGenFileType kind, LLVMMemory
 #endif
     bool failed = false;
     LLVMContextSetDiagnosticHandler(LLVMGetModuleContext(m), on_diagnostic, &failed);
-    if (LLVMTargetMachineEmitToMemoryBuffer(jit->orc.machine, m, kind, &text, out))
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine, m, kind, &text, out))
         return refused(jit->cx, text, "making code");
     if (!failed)
         return true;
@@ -180,24 +187,132 @@ static bool emit(Jit *jit, LLVMModuleRef m, LLVMCodeGenFileType kind, LLVMMemory
 bool orc_emit(Jit *jit, LLVMModuleRef m, LLVMCodeGenFileType kind, Buf *out)
 {
     LLVMMemoryBufferRef buffer;
-    if (!emit(jit, m, kind, &buffer))
+    if (!emit(jit, jit->orc.machine, m, kind, &buffer))
         return false;
     buf_bytes(out, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
     LLVMDisposeMemoryBuffer(buffer);
     return true;
 }
 
-bool orc_add(Jit *jit, LLVMModuleRef m, LLVMOrcResourceTrackerRef *tracker)
+/* ---- a module in parts --------------------------------------------------------------------------------------------- */
+
+/* Functions that are compiled at once; before each part the limits are asked. */
+#define PART_MOST 32
+
+static uint32_t count_bodies(LLVMModuleRef m)
+{
+    uint32_t n = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
+        n += !LLVMIsDeclaration(f);
+    return n;
+}
+
+/* A function becomes the mention of one elsewhere. */
+static void drop_body(LLVMModuleRef m, LLVMValueRef f)
+{
+    LLVMValueRef elsewhere = LLVMAddFunction(m, "", LLVMGlobalGetValueType(f));
+    LLVMSetFunctionCallConv(elsewhere, LLVMGetFunctionCallConv(f));
+    LLVMReplaceAllUsesWith(f, elsewhere);
+    size_t len;
+    char *name = strdup(LLVMGetValueName2(f, &len));
+    LLVMDeleteFunction(f);
+    LLVMSetValueName2(elsewhere, name, len);
+    free(name);
+}
+
+static bool is_large(LLVMValueRef f)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName("optnone", 7);
+    return LLVMGetEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, kind) != NULL;
+}
+
+/* Leaves the functions that stay; the others are elsewhere. */
+static void keep_bodies(LLVMModuleRef m, bool (*stays)(LLVMValueRef f, uint32_t i, uint32_t n),
+                        bool wanted)
+{
+    uint32_t i = 0, n = count_bodies(m);
+    for (LLVMValueRef f = LLVMGetFirstFunction(m), next; f; f = next) {
+        next = LLVMGetNextFunction(f);
+        if (LLVMIsDeclaration(f))
+            continue;
+        LLVMSetLinkage(f, LLVMExternalLinkage);
+        if (stays(f, i++, n) != wanted)
+            drop_body(m, f);
+    }
+}
+
+static bool in_first_half(LLVMValueRef f, uint32_t i, uint32_t n)
+{
+    (void)f;
+    return i < n / 2;
+}
+
+static bool is_large_one(LLVMValueRef f, uint32_t i, uint32_t n)
+{
+    (void)i;
+    (void)n;
+    return is_large(f);
+}
+
+typedef struct Adding {
+    Jit *jit;
+    LLVMOrcResourceTrackerRef tracker;
+    LLVMTargetMachineRef machine;
+} Adding;
+
+static bool add_object(Adding *a, LLVMModuleRef m)
 {
     LLVMMemoryBufferRef object;
-    if (jit->orc.failed || !emit(jit, m, LLVMObjectFile, &object))
+    if (!emit(a->jit, a->machine, m, LLVMObjectFile, &object))
         return false;
-    LLVMOrcJITDylibRef lib = LLVMOrcLLJITGetMainJITDylib(jit->orc.lljit);
-    *tracker = LLVMOrcJITDylibCreateResourceTracker(lib);
-    LLVMErrorRef error = LLVMOrcLLJITAddObjectFileWithRT(jit->orc.lljit, *tracker, object);
-    if (!llvm_failed(jit->cx, error, "adding code"))
+    LLVMErrorRef error = LLVMOrcLLJITAddObjectFileWithRT(a->jit->orc.lljit, a->tracker, object);
+    return !llvm_failed(a->jit->cx, error, "adding code");
+}
+
+/* By halves, so that copying costs little. */
+static bool add_parts(Adding *a, LLVMModuleRef m)
+{
+    if (limit_hit(&a->jit->cx->limits))
+        return false;
+    if (count_bodies(m) <= PART_MOST)
+        return add_object(a, m);
+    LLVMModuleRef half = LLVMCloneModule(m);
+    keep_bodies(m, in_first_half, true);
+    keep_bodies(half, in_first_half, false);
+    bool ok = add_parts(a, m) && add_parts(a, half);
+    LLVMDisposeModule(half);
+    return ok;
+}
+
+static bool has_large(LLVMModuleRef m)
+{
+    bool found = false;
+    for (LLVMValueRef f = LLVMGetFirstFunction(m); f && !found; f = LLVMGetNextFunction(f))
+        found = is_large(f);
+    return found;
+}
+
+static bool add_all(Adding *a, LLVMModuleRef m)
+{
+    if (!has_large(m))
+        return add_parts(a, m);
+    LLVMModuleRef large = LLVMCloneModule(m);
+    keep_bodies(m, is_large_one, false);
+    keep_bodies(large, is_large_one, true);
+    Adding plain = {a->jit, a->tracker, a->jit->orc.plain};
+    bool ok = add_parts(&plain, large) && add_parts(a, m);
+    LLVMDisposeModule(large);
+    return ok;
+}
+
+bool orc_add(Jit *jit, LLVMModuleRef m, LLVMOrcResourceTrackerRef *tracker)
+{
+    if (jit->orc.failed)
+        return false;
+    *tracker = LLVMOrcJITDylibCreateResourceTracker(LLVMOrcLLJITGetMainJITDylib(jit->orc.lljit));
+    if (add_all(&(Adding){jit, *tracker, jit->orc.machine}, m))
         return true;
-    LLVMOrcReleaseResourceTracker(*tracker);
+    orc_remove(jit, *tracker);
     *tracker = NULL;
     return false;
 }
