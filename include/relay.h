@@ -123,7 +123,7 @@ typedef struct RelayCompletion {
     const char *text; /* replaces the bytes [from, to) of the completion list */
     const char *
         kind; /* "keyword", "operator", "local", "global", "constructor", "type", "dtype", "attribute",
-                                "command", "pass", "analysis", "diagnostic", "field", "path" */
+                                "command", "argument", "pass", "analysis", "diagnostic", "field", "path" */
     const char *detail; /* type or one-line description; may be "" */
 } RelayCompletion;
 

@@ -46,7 +46,7 @@ static bool in_name(char c)
 /* The name at the beginning of what is left, taken from it with the blanks behind; empty where none is. */
 static Str take_name(Str *left)
 {
-    size_t n = left->len > 0 && strchr("@%:", left->ptr[0]) ? 1 : 0;
+    size_t n = left->len > 0 && left->ptr[0] && strchr("@%:", left->ptr[0]) ? 1 : 0;
     while (n < left->len && left->ptr[n] && in_name(left->ptr[n]))
         n++;
     Str name = {left->ptr, n};
@@ -83,7 +83,7 @@ static bool spoken(Parser *p, CellItem *out)
     size_t most = p->lx.end - p->tok.from;
     const char *end = memchr(at, '\n', most);
     Str left = {at, end ? (size_t)(end - at) : most};
-    while (left.len > 0 && strchr(" \t\r;", left.ptr[left.len - 1]))
+    while (left.len > 0 && left.ptr[left.len - 1] && strchr(" \t\r;", left.ptr[left.len - 1]))
         left.len--;
     uint32_t to = p->tok.from + (uint32_t)left.len;
     bool asked = take_marks(&left);

@@ -26,9 +26,16 @@ char *command_rest(const CommandCall *c)
 {
     size_t n = c->text.len;
     const char *p = c->text.ptr;
-    if (n >= 2 && p[0] == '"' && p[n - 1] == '"')
-        return strndup(p + 1, n - 2);
-    return strndup(p, n);
+    const char *home = getenv("HOME");
+    if (n >= 2 && p[0] == '"' && p[n - 1] == '"') {
+        p++;
+        n -= 2;
+    }
+    if (n < 2 || p[0] != '~' || p[1] != '/' || !home)
+        return strndup(p, n);
+    Buf path = {0};
+    buf_printf(&path, "%s%.*s", home, (int)n - 1, p + 1);
+    return buf_take(&path);
 }
 
 bool command_need(CommandCall *c, const char *what)

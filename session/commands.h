@@ -18,7 +18,7 @@ typedef struct CommandCall {
 
 /* The first word of the arguments; what is left stays in the call. */
 Str command_word(CommandCall *c);
-/* The arguments as text, without quotation marks around them; the caller's. */
+/* The arguments as text, without quotation marks around them, and with the home folder for a `~` in front of a path; the caller's. */
 char *command_rest(const CommandCall *c);
 /* False after E0402 when there are no arguments; `what` names them: "an expression". */
 bool command_need(CommandCall *c, const char *what);

@@ -546,9 +546,14 @@ static void offer_argument_word(Completer *c, Str word)
         return;
     const char *equals = memchr(word.ptr, '=', word.len);
     char *name = copy(word.ptr, equals ? (size_t)(equals - word.ptr) + 1 : word.len);
-    if (name)
-        offer(c, "", name, "keyword", NULL, "");
+    /* `time SECONDS`: what comes behind it. */
+    const char *behind = word.ptr + word.len;
+    size_t n = *behind == ' ' ? strspn(behind + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") : 0;
+    char *detail = copy(n > 0 ? behind + 1 : "", n);
+    if (name && detail)
+        offer(c, "", name, "argument", NULL, detail);
     free(name);
+    free(detail);
 }
 
 /* Whether what the word of a row stands for begins where an expression may. */
