@@ -48,8 +48,9 @@ static NestNode *innermost(NestNode *loop)
     return loop;
 }
 
-/* Loads that do not depend on the loop, so that tiles along it share them. */
-static int shared_loads(Sched *s, const NestNode *loop, NestNode *fold, int *loads)
+/* Loads that do not depend on the loop, so that tiles along it share them; those of vectors count twice. */
+static int shared_loads(Sched *s, const NestNode *loop, const NestNode *vector, NestNode *fold,
+                        int *loads)
 {
     NestAccesses all = nest_accesses(s->n, fold);
     int n = 0;
@@ -59,7 +60,8 @@ static int shared_loads(Sched *s, const NestNode *loop, NestNode *fold, int *loa
         if (a->writes || s->n->buffers.at[a->buffer].place == NEST_REGISTER)
             continue;
         ++*loads;
-        n += a->linear && nest_coefficient(&a->at, loop->var) == 0;
+        if (a->linear && nest_coefficient(&a->at, loop->var) == 0)
+            n += nest_coefficient(&a->at, vector->var) ? 2 : 1;
     }
     return n;
 }
@@ -70,7 +72,7 @@ static int tile_of(Sched *s, const Reduction *r, const NestNode *vector)
     for (int i = r->n - 1; i >= 0; i--) {
         if (r->space[i] == vector || r->space[i]->extent < 2)
             continue;
-        int n = shared_loads(s, r->space[i], r->fold, &loads);
+        int n = shared_loads(s, r->space[i], vector, r->fold, &loads);
         if (loads > 1 && n > most) {
             best = i;
             most = n;
@@ -178,12 +180,28 @@ static void tile_of_folds(Sched *s, NestNode *tile)
     unroll(s, tile);
 }
 
+/* Vectors side by side in a tile of results: with a tile's rows they fill the registers. */
+static int vectors_of(const Sched *s, const NestNode *vector)
+{
+    int most = s->m->registers >= 32 ? 3 : 2;
+    for (int n = most; n > 1; n--)
+        if (vector->extent % (n * (int64_t)s->lanes) == 0)
+            return n;
+    while (most > 1 && vector->extent < most * (int64_t)s->lanes)
+        most--;
+    return most;
+}
+
 static void tile_of_results(Sched *s, NestNode *tile)
 {
     sink(s, &tile);
-    NestNode *vector = tile->parent;
+    Reduction r = take_apart(s, tile);
+    NestNode *vector = tile->parent, *fold = r.folds ? innermost(r.folds) : NULL;
+    /* A window's few places are straight code. */
+    if (fold && fold != r.folds && fold->extent <= 8)
+        nest_run_as(s->n, fold, NEST_UNROLLED, 0);
     unroll(s, tile);
-    sched_vectors(s, vector, vector->extent >= 2 * (int64_t)s->lanes ? 2 : 1);
+    sched_vectors(s, vector, vectors_of(s, vector));
 }
 
 /* Results are stored along the last axis of the space. */
@@ -229,8 +247,8 @@ void sched_reduction(Sched *s, NestNode *node)
     }
     int tile = nest_is_position(r.fold->fold) ? -1 : tile_of(s, &r, vector);
     if (tile >= 0) {
-        bool two = along_space && vector->extent >= 2 * (int64_t)s->lanes;
-        int64_t block = block_of(r.space[tile]->extent, !along_space || two ? 4 : 8);
+        int64_t most = s->m->registers >= 32 || vectors_of(s, vector) == 1 ? 8 : 6;
+        int64_t block = block_of(r.space[tile]->extent, along_space ? most : 4);
         in_tiles(s, r.space[tile], block, along_space ? tile_of_results : tile_of_folds);
     } else if (along_space) {
         sched_vectors(s, vector, vector->extent >= 4 * (int64_t)s->lanes && r.folds ? 4 : 2);

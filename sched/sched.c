@@ -186,7 +186,7 @@ static bool is_empty_reduction(const TeStage *st)
 
 Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p, const char **why)
 {
-    p = window_program(cx, arena, p);
+    p = window_program(cx, arena, m, p);
     if (!p)
         return NULL;
     const NestProduct **products =

@@ -29,7 +29,7 @@ typedef struct Sched {
 /* The stage as a product for the library; NULL when it is none that the library does well. */
 const NestProduct *product_of(Arena *arena, const TeProgram *p, int stage);
 /* The program with copies in front of the sums over windows. */
-const TeProgram *window_program(Ctx *cx, Arena *arena, const TeProgram *p);
+const TeProgram *window_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p);
 
 /* Lanes for the widest element that the node touches. */
 int sched_lanes(Sched *s, NestNode *node);

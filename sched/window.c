@@ -1,7 +1,8 @@
 /* Sums of products over windows (convolutions), made ready for the processor by a copy of the windowed operand.
  *
- * Large ones become one matrix product: the operand is written out with an element for each position of the window and of the result
- * ("columns"). The others read a copy with its border of zeros, so that no load has to ask whether it lies inside. */
+ * Windows that step by one are summed over whole planes of a copy with its border of zeros. Large ones that step further become one matrix
+ * product: the operand is written out with an element for each position of the window and of the result ("columns"). The others read a
+ * copy with a border, so that no load has to ask whether it lies inside. */
 #include "sched/sched.h"
 
 #include "te/walk.h"
@@ -15,6 +16,7 @@ typedef struct Window {
     TeBuilder b; /* of the new program */
     const TeProgram *p;
     TeTensor *made; /* by id of the old program */
+    int64_t lanes; /* of a vector of the commonest elements */
 } Window;
 
 static Te *move_load(void *data, TeBuilder *b, const Te *e, const Te *old)
@@ -129,23 +131,124 @@ static bool linear_range(const TeStage *s, const Te *index, int64_t *low, int64_
     return true;
 }
 
-static bool with_border(Window *w, const TeStage *s, const Te *load, const Te *other, TeTensor *out)
+/* The operand with all that lies outside and is read: the copy, and where in it the sum's indices are. Behind the last but one axis there
+ * is room for `more` elements of a plane. */
+static bool border_copy(Window *w, const TeStage *s, const Te *load, int64_t more, TeTensor *copy,
+                        Te **of_sum)
 {
     TeBuilder *b = &w->b;
     TeTensor t = w->made[load->tensor];
-    int64_t shape[TENSOR_RANK_MOST], low, high;
-    Te *index[TENSOR_RANK_MOST], *of_sum[TENSOR_RANK_MOST];
+    int64_t shape[TENSOR_RANK_MOST], low[TENSOR_RANK_MOST], high;
+    Te *index[TENSOR_RANK_MOST];
     for (int i = 0; i < load->n; i++) {
-        if (!linear_range(s, load->index[i], &low, &high))
+        if (!linear_range(s, load->index[i], &low[i], &high))
             return false;
-        low = low < 0 ? low : 0;
+        low[i] = low[i] < 0 ? low[i] : 0;
         high = high >= t.shape[i] ? high : t.shape[i] - 1;
-        shape[i] = high - low + 1;
-        index[i] = te_binary(b, TE_ADD, te_axis(b, i), te_int(b, low));
-        of_sum[i] = te_binary(b, TE_ADD, load->index[i], te_int(b, -low));
+        shape[i] = high - low[i] + 1;
     }
-    TeTensor copy = te_map(b, load->dtype, t.rank, shape, te_load_or(b, t, index, load->otherwise));
-    *out = sum_of(b, s, te_load(b, copy, of_sum), moved(w, other));
+    if (more && load->otherwise)
+        shape[load->n - 2] += (more + shape[load->n - 1] - 1) / shape[load->n - 1];
+    for (int i = 0; i < load->n; i++) {
+        index[i] = te_binary(b, TE_ADD, te_axis(b, i), te_int(b, low[i]));
+        of_sum[i] = te_binary(b, TE_ADD, load->index[i], te_int(b, -low[i]));
+    }
+    *copy = !load->otherwise
+                ? t
+                : te_map(b, load->dtype, t.rank, shape, te_load_or(b, t, index, load->otherwise));
+    return true;
+}
+
+static bool with_border(Window *w, const TeStage *s, const Te *load, const Te *other, TeTensor *out)
+{
+    TeTensor copy;
+    Te *of_sum[TENSOR_RANK_MOST];
+    if (!border_copy(w, s, load, 0, &copy, of_sum))
+        return false;
+    *out = sum_of(&w->b, s, te_load(&w->b, copy, of_sum), moved(w, other));
+    return true;
+}
+
+/* ---- planes ------------------------------------------------------------------------------------------------------------ */
+
+/* Whether index `i` of the load is the axis plus what is reduced, and no other index is of the axis. */
+static bool slides_along(const TeStage *s, const Te *load, int i, int axis, bool *window)
+{
+    NestLinear l;
+    for (int k = 0; k < load->n; k++) {
+        if (!nest_linear(load->index[k], &l))
+            return false;
+        if (nest_coefficient(&l, axis) != (k == i))
+            return false;
+        for (int t = 0; t < l.n && k == i; t++) {
+            if (l.term[t].var != axis && (l.term[t].var < s->rank || l.term[t].by < 0))
+                return false;
+            *window |= l.term[t].var >= s->rank;
+        }
+    }
+    return true;
+}
+
+/* Products in an element of the sum from which on whole tiles of registers pay for a larger copy. */
+#define ROUNDED_LEAST 64
+
+static int64_t products_of(const TeStage *s)
+{
+    int64_t n = 1;
+    for (int i = 0; i < s->n_reduced; i++)
+        n *= s->reduced[i];
+    return n;
+}
+
+/* The extent made a multiple of two or three vectors, by what adds less. */
+static int64_t rounded(int64_t extent, int64_t lanes)
+{
+    int64_t two = (extent + 2 * lanes - 1) / (2 * lanes) * (2 * lanes);
+    int64_t three = (extent + 3 * lanes - 1) / (3 * lanes) * (3 * lanes);
+    return three <= two + two / 32 ? three : two;
+}
+
+/* A window that steps by one over planes is summed over whole planes at once, rows behind each other: a vector then runs on from row to
+ * row, and what it computes between them is left out of the result. */
+static bool with_planes(Window *w, const TeStage *s, const Te *load, const Te *other,
+                        const TeAffine *of_other, TeTensor *out)
+{
+    TeBuilder *b = &w->b;
+    TeTensor copy;
+    Te *of_sum[TENSOR_RANK_MOST], *axes[AXES_MOST];
+    int y = s->rank - 2, x = s->rank - 1, r = load->n;
+    bool window = false;
+    int64_t room = products_of(s) >= ROUNDED_LEAST ? 3 * w->lanes - 1 : 0;
+    if (y < 0 || r < 2 || s->shape[x] < 2 || of_other->stride[x] || of_other->stride[y] ||
+        !slides_along(s, load, r - 2, y, &window) || !slides_along(s, load, r - 1, x, &window) ||
+        !window || !border_copy(w, s, load, room, &copy, of_sum))
+        return false;
+    int64_t pitch = copy.shape[r - 1], shape[TENSOR_RANK_MOST];
+    /* What would be computed for nothing is to be little. */
+    if (pitch > 2 * s->shape[x])
+        return false;
+    for (int a = 0; a < s->rank + s->n_reduced; a++)
+        axes[a] = a == y ? te_int(b, 0) : te_axis(b, a < y ? a : a - 1);
+    for (int i = 0; i < r; i++)
+        of_sum[i] = te_rewrite(b, of_sum[i], rename_axis, axes);
+    Te *row = te_binary(b, TE_MUL, of_sum[r - 2], te_int(b, pitch));
+    Te *flat = te_binary(b, TE_ADD, row, of_sum[r - 1]);
+    of_sum[r - 2] = te_binary(b, TE_DIV, flat, te_int(b, pitch));
+    of_sum[r - 1] = te_binary(b, TE_MOD, flat, te_int(b, pitch));
+    memcpy(shape, s->shape, (size_t)s->rank * sizeof *shape);
+    shape[y] = (s->shape[y] - 1) * pitch + s->shape[x];
+    if (room && load->otherwise)
+        shape[y] = rounded(shape[y], w->lanes);
+    Te *factor = moved(w, te_rewrite(b, other, rename_axis, axes));
+    Te *body = te_binary(b, TE_MUL, te_load(b, copy, of_sum), factor);
+    TeTensor sum =
+        te_reduce(b, TE_SUM, s->dtype, s->rank - 1, shape, s->n_reduced, s->reduced, body);
+    Te *index[TENSOR_RANK_MOST];
+    for (int a = 0; a < y; a++)
+        index[a] = te_axis(b, a);
+    row = te_binary(b, TE_MUL, te_axis(b, y), te_int(b, pitch));
+    index[y] = te_binary(b, TE_ADD, row, te_axis(b, x));
+    *out = te_map(b, s->dtype, s->rank, s->shape, te_load(b, sum, index));
     return true;
 }
 
@@ -163,6 +266,8 @@ static bool with_copy(Window *w, int stage, TeTensor *out)
     const Te *load = first ? a : b, *other = first ? b : a;
     if (t.a.padded && t.b.padded)
         return false;
+    if (with_planes(w, s, load, other, first ? &t.b : &t.a, out))
+        return true;
     Columns c = columns_of(s, first ? &t.a : &t.b);
     if (columns_pay(w, s, &c, load, other)) {
         *out = with_columns(w, s, &c, load, other);
@@ -171,9 +276,9 @@ static bool with_copy(Window *w, int stage, TeTensor *out)
     return load->otherwise && with_border(w, s, load, other, out);
 }
 
-const TeProgram *window_program(Ctx *cx, Arena *arena, const TeProgram *p)
+const TeProgram *window_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p)
 {
-    Window w = {.p = p};
+    Window w = {.p = p, .lanes = (int64_t)m->vector_bytes / 4};
     bool any = false;
     te_begin(&w.b, cx, arena);
     w.made = arena_alloc_must(arena, (size_t)(p->n_inputs + p->n_stages) + 1, sizeof *w.made);
@@ -194,5 +299,7 @@ const TeProgram *window_program(Ctx *cx, Arena *arena, const TeProgram *p)
     TeTensor *outputs = arena_alloc_must(arena, (size_t)p->n_outputs + 1, sizeof *outputs);
     for (int i = 0; i < p->n_outputs; i++)
         outputs[i] = w.made[p->outputs[i]];
-    return te_finish(&w.b, p->n_outputs, outputs, p->tuple);
+    /* What is left out of planes is left out where the result is read. */
+    p = te_finish(&w.b, p->n_outputs, outputs, p->tuple);
+    return p ? te_inline(cx, arena, p) : NULL;
 }
