@@ -90,10 +90,25 @@ static bool argument_fits(Fn *f, const Expr *atom)
     return t->kind == TYPE_TENSOR || waits(f, atom);
 }
 
+/* Tensors that one operator reads. What joins more than these is a choice among all of them in each element: its own loops are
+ * faster, and the code of such a choice takes LLVM time beyond all proportion. */
+#define TENSORS_MOST 64
+
+static uint32_t tensors_read(Fn *f, const Call *call)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        const Type *t = fn_type(f, call->args.at[i]);
+        n += t->kind == TYPE_TUPLE ? t->n : 1;
+    }
+    return n;
+}
+
 static bool call_fits(Fn *f, const Call *call, const Type *type)
 {
     const Op *op = expr_call_of_op(&call->base);
-    if (!op || !op->compute || op->flags & (OP_STATEFUL | OP_SHAPE_FROM_DATA) || !is_static(type))
+    if (!op || !op->compute || op->flags & (OP_STATEFUL | OP_SHAPE_FROM_DATA) || !is_static(type) ||
+        tensors_read(f, call) > TENSORS_MOST)
         return false;
     bool scalars = is_scalar(type), any_waits = false;
     for (uint32_t i = 0; i < call->args.n; i++) {
