@@ -2,8 +2,9 @@
  *
  *     let %a = 2 * 3; if (%a == 6) { %x + %a } else { %x }      becomes      add(%x, 6)
  *
- * Left alone: calls without arguments (`zeros`), stateful and non-computational operators, calls of functions, primitive functions, and
- * results too large to keep in a program. */
+ * Left alone: calls without arguments (`zeros`), stateful and non-computational operators, calls of functions, primitive functions,
+ * results too large to keep in a program, and work that a compilation should not do. */
+#include "passes/cost.h"
 #include "passes/facts.h"
 #include "passes/fold.h"
 #include "passes/types.h"
@@ -11,6 +12,9 @@
 
 /* Elements of the largest result that becomes a constant. */
 #define FOLD_MOST ((int64_t)1 << 24)
+
+/* Operations on elements that one call may take: about half a second. */
+#define FOLD_OPERATIONS 0x1p30
 
 typedef struct Fold {
     PtrMap lets;            /* Var -> Let */
@@ -90,6 +94,16 @@ static Value try_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint
     return v;
 }
 
+static bool is_cheap(Ctx *cx, const Call *typed, const Op *op)
+{
+    Arena arena;
+    TeCost cost;
+    arena_init(&arena, &cx->limits);
+    bool cheap = !call_cost(cx, &arena, typed, op, &cost) || cost.operations <= FOLD_OPERATIONS;
+    arena_deinit(&arena);
+    return cheap;
+}
+
 Expr *fold_op_call(Ctx *cx, Module *module, const Call *typed, Expr *now, unsigned kept)
 {
     const Op *op = expr_call_of_op(now);
@@ -106,7 +120,9 @@ Expr *fold_op_call(Ctx *cx, Module *module, const Call *typed, Expr *now, unsign
                       : !constant_value(cx, call->args.at[have], &args[have]))
             break;
     }
-    Value v = have == n ? try_eval(cx, op, call->attrs, now->span, n, args) : value_none();
+    Value v = have == n && is_cheap(cx, typed, op)
+                  ? try_eval(cx, op, call->attrs, now->span, n, args)
+                  : value_none();
     for (uint32_t i = 0; i < have; i++)
         value_release(args[i]);
     if (value_is_none(v))
@@ -145,12 +161,12 @@ Expr *fold_new(Ctx *cx, Module *module, Expr *e)
     return now;
 }
 
-/* What nobody takes from a tuple may still have to happen. */
+/* What nobody takes from a tuple may still have to happen; a tuple that was folded has happened. */
 static bool others_are_pure(Fold *fold, const Expr *tuple, int64_t taken)
 {
     const Tuple *t = expr_as_tuple(tuple);
-    bool pure = t != NULL;
-    for (uint32_t i = 0; pure && i < t->fields.n; i++)
+    bool pure = true;
+    for (uint32_t i = 0; t && pure && i < t->fields.n; i++)
         pure = i == taken || purity_of(&fold->purity, t->fields.at[i]);
     return pure;
 }
