@@ -20,6 +20,8 @@ static const CliOption options[] = {
     {.name = "digits",
      .arg = "short|six",
      .doc = "of floats: as few as read back, or six, as the original prints"},
+    {.name = "strict",
+     .doc = "refuses what the original could not read, or reads as something else"},
     {0},
 };
 

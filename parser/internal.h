@@ -85,6 +85,7 @@ typedef enum FrameKind {
     FRAME_SCRUTINEE,
     FRAME_CLAUSE,
     FRAME_BINARY, /* left operand and operator */
+    FRAME_NEGATE, /* behind a minus that stands before an operand */
     FRAME_LET, /* the value of a let */
     FRAME_CHAIN, /* bindings and one expression, as the value of a let */
     FRAME_GRAPH, /* the value of a graph binding */
@@ -197,6 +198,7 @@ typedef struct Parser {
         import_missing; /* an import or a type could not be read, or is needed: what it would define is not reported */
     bool
         skipping; /* over text that cannot be read: signs of other languages in it are not reported */
+    bool minus; /* the number that comes next has one minus more, apart from it */
     bool lambda; /* `(%x: int32)` was reported as the head of a function: `=>` may follow */
     bool lenient; /* names that nothing defines are not reported */
     uint64_t bad_seen[2]; /* ASCII characters that were reported */
@@ -262,6 +264,8 @@ bool parse_separator(Parser *p, TokenKind close, uint32_t open, bool *more);
 
 Diag *parse_error(Parser *p, DiagCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* Where only the original is to be read (ParseEnv.strict): an error that names what it would not read, or would take for something else. */
+void parse_wider(Parser *p, Span span, const char *construct, const char *help);
 /* An error of a name, known already or not to be shown. */
 static inline void parse_count_name(Parser *p)
 {

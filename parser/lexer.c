@@ -240,13 +240,24 @@ static __attribute__((noinline)) TokenKind word(Lexer *lx, Token *out, uint32_t 
     return token(lx, out, is_named_float(p, n) ? TOKEN_NUMBER : TOKEN_IDENT, from, to);
 }
 
+/* A sign belongs to a number behind the letter of an exponent only: `1-2` is a difference. */
+static uint32_t number_end(const Lexer *lx, uint32_t at)
+{
+    for (uint32_t from = at; is(lx, at, NUMERIC); at++) {
+        char c = lx->text[at], before = at > from ? lx->text[at - 1] : 0;
+        if ((c == '+' || c == '-') && before != 'e' && before != 'E')
+            break;
+    }
+    return at;
+}
+
 /* Greedy: all characters that a number may hold, then a suffix of the same. What it means is decided later. */
 static TokenKind number(Lexer *lx, Token *out, uint32_t from, uint32_t at)
 {
-    at = run_end(lx, at, NUMERIC);
+    at = number_end(lx, at);
     int c = byte_at(lx, at);
     if (c == 'f' || c == 'i')
-        at = run_end(lx, at + 1, NUMERIC);
+        at = number_end(lx, at + 1);
     return token(lx, out, TOKEN_NUMBER, from, at);
 }
 

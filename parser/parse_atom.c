@@ -573,9 +573,28 @@ static bool chain(Parser *p)
     return let_binding(p);
 }
 
+/* `-%x`, and `- 1`, which is a number as `-1` is. */
+static bool minus(Parser *p)
+{
+    uint32_t from = p->tok.from, to = p->tok.to;
+    parse_advance(p);
+    if (!parse_at(p, TOKEN_NUMBER)) {
+        parse_wider(p, parse_span(p, from, to), "a minus before an operand", "write `negative(…)`");
+        parse_frame_push(p, FRAME_NEGATE, from);
+        return true;
+    }
+    parse_wider(p, parse_span(p, from, to), "a minus apart from its number",
+                "write it directly before the digits");
+    p->minus = true;
+    bool ok = literal(p);
+    p->value.from = from;
+    return ok;
+}
+
 bool step_operand(Parser *p)
 {
     switch (p->tok.kind) {
+    case TOKEN_MINUS: return minus(p);
     case TOKEN_LET: return chain(p);
     case TOKEN_LOCAL: return local(p);
     case TOKEN_GRAPH: return graph(p);

@@ -60,12 +60,20 @@ static bool is_passable(DiagCode code)
 {
     static const DiagCode codes[] = {
         E0102_BAD_NUMBER, E0103_NUMBER_RANGE,   E0110_UNDEFINED_VARIABLE, E0111_UNDEFINED_OPERATOR,
-        E0118_BAD_DTYPE,  E0212_UNDEFINED_TYPE, E0213_TYPE_ARGUMENTS,
+        E0118_BAD_DTYPE,  E0212_UNDEFINED_TYPE, E0213_TYPE_ARGUMENTS,     E0124_STRICT,
     };
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (codes[i] == code)
             return true;
     return false;
+}
+
+void parse_wider(Parser *p, Span span, const char *construct, const char *help)
+{
+    if (!p->env->strict)
+        return;
+    Diag *d = parse_error(p, E0124_STRICT, span, "the original does not read %s", construct);
+    diag_help(d, "%s", help);
 }
 
 Diag *parse_error(Parser *p, DiagCode code, Span span, const char *format, ...)

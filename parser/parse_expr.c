@@ -240,6 +240,7 @@ static bool close_then(Parser *p)
         return missing_else(p);
     if (!parse_at(p, TOKEN_IF))
         return branch_open(p, FRAME_ELSE);
+    parse_wider(p, token_span(p, p->tok), "`else if`", "write `else { if (…) { … } else { … } }`");
     p->state = STATE_OPERAND;
     return true;
 }
@@ -409,12 +410,26 @@ static bool close_frame(Parser *p)
     case FRAME_LET: return close_let(p);
     case FRAME_GRAPH: return close_graph(p);
     case FRAME_ATTR: return close_attr(p);
-    case FRAME_BINARY: break;
+    case FRAME_BINARY:
+    case FRAME_NEGATE: break;
     }
     return false;
 }
 
 /* ---- operators and projections ------------------------------------------------------------------------------------------------ */
+
+/* What a sign calls. */
+static Operand named_op(Parser *p, Span sign, const Op *op, const char *words)
+{
+    Operand callee = {.from = sign.from, .to = sign.to};
+    if (op) {
+        callee.e = expr_op(p->arena, sign, op);
+    } else {
+        parse_error(p, E0111_UNDEFINED_OPERATOR, sign, "there is no operator %s", words);
+        callee.e = p->poison;
+    }
+    return callee;
+}
 
 static void reduce(Parser *p)
 {
@@ -423,22 +438,42 @@ static void reduce(Parser *p)
     Operand args[2] = {f.left, p->value};
     Span span = parse_span(p, f.left.from, p->value.to);
     Span sign = parse_span(p, f.open, f.open);
-    const Op *op = p->infix[f.token];
     sign.to += (uint32_t)str_of(token_spelling((TokenKind)f.token)).len;
-    Operand callee = {.from = sign.from, .to = sign.to};
-    if (op) {
-        callee.e = expr_op(p->arena, sign, op);
-    } else {
-        parse_error(p, E0111_UNDEFINED_OPERATOR, sign, "there is no operator %s",
-                    token_words((TokenKind)f.token));
-        callee.e = p->poison;
-    }
+    Operand callee = named_op(p, sign, p->infix[f.token], token_words((TokenKind)f.token));
     set_value(p, make_call(p, span, &callee, 2, args, NULL), span.from, span.to);
+}
+
+/* Behind calls and projections, before every operator with two operands. */
+static void negate(Parser *p)
+{
+    uint32_t from = frame_top(p)->from;
+    parse_frame_pop(p);
+    Operand arg = p->value;
+    Span span = parse_span(p, from, arg.to);
+    Operand callee = named_op(p, parse_span(p, from, from + 1), op_find(p->cx, str_of("negative")),
+                              "`negative`");
+    set_value(p, make_call(p, span, &callee, 1, &arg, NULL), span.from, span.to);
+}
+
+/* The original takes signs for a part of the number in front of them. */
+static bool glued(const Parser *p)
+{
+    const Operand *left = &p->value;
+    char sign = p->lx.text[p->tok.from], first = p->lx.text[left->from],
+         last = p->tok.from ? p->lx.text[p->tok.from - 1] : 0;
+    if ((sign != '+' && sign != '-') || left->to != p->tok.from)
+        return false;
+    bool number =
+        left->e->kind == EXPR_CONSTANT && (first == '-' || (first >= '0' && first <= '9'));
+    return number || (left->e->kind == EXPR_TUPLE_GET && last >= '0' && last <= '9');
 }
 
 /* Climbing precedence; equal levels group to the left. */
 static bool infix(Parser *p, int precedence)
 {
+    if (glued(p))
+        parse_wider(p, token_span(p, p->tok), "an operator directly behind a number",
+                    "write blanks around it");
     while (frame_top(p)->kind == FRAME_BINARY &&
            token_precedence((TokenKind)frame_top(p)->token) >= precedence)
         reduce(p);
@@ -457,6 +492,10 @@ static bool projection(Parser *p)
     Operand tuple = p->value;
     int64_t index;
     uint32_t to;
+    bool atom = p->lx.text[tuple.from] == '(' || tuple.use;
+    if (!atom && (tuple.e->kind == EXPR_CALL || tuple.e->kind == EXPR_TUPLE_GET))
+        parse_wider(p, token_span(p, p->tok), "a projection of a call or of a projection",
+                    "put what stands before it in parentheses");
     if (!parse_index_behind(p, &index, &to))
         return false;
     TupleGet *e =
@@ -475,10 +514,23 @@ static bool begins_item(const Parser *p)
         uint8_t kind = p->frames.at[i].kind;
         if (kind == FRAME_ITEM)
             return true;
-        if (kind != FRAME_BINARY && kind != FRAME_ELSE_IF)
+        if (kind != FRAME_BINARY && kind != FRAME_NEGATE && kind != FRAME_ELSE_IF)
             return false;
     }
     return false;
+}
+
+/* A minus before the digits was taken for theirs: behind an operand it is an operator. */
+static void split_number(Parser *p)
+{
+    uint32_t from = p->tok.from;
+    if (p->lx.text[from] != '-' || begins_item(p))
+        return;
+    if (!glued(p))
+        parse_wider(p, parse_span(p, from, p->tok.to), "an operator directly before a number",
+                    "write blanks around it");
+    p->tok = (Token){.kind = TOKEN_MINUS, .from = from, .to = from + 1};
+    p->lx.at = from + 1;
 }
 
 static bool step_value(Parser *p)
@@ -490,6 +542,12 @@ static bool step_value(Parser *p)
         return projection(p);
     if (parse_at(p, TOKEN_LPAREN) && !begins_item(p))
         return call_begin(p);
+    if (kind == FRAME_NEGATE) {
+        negate(p);
+        return true;
+    }
+    if (parse_at(p, TOKEN_NUMBER) && kind != FRAME_SCRUTINEE && kind != FRAME_ATTR)
+        split_number(p);
     int precedence = token_precedence((TokenKind)p->tok.kind);
     if (precedence && kind != FRAME_SCRUTINEE && kind != FRAME_ATTR)
         return infix(p, precedence);
@@ -505,7 +563,12 @@ static bool step(Parser *p)
 {
     switch (p->state) {
     case STATE_STATEMENT: return step_statement(p);
-    case STATE_OPERAND: return step_operand(p);
+    case STATE_OPERAND:
+        if (parse_at(p, TOKEN_MATCH) || parse_at(p, TOKEN_MATCH_PARTIAL) ||
+            parse_at(p, TOKEN_LBRACE) || parse_at(p, TOKEN_LET))
+            parse_wider(p, token_span(p, p->tok), "a statement as an operand",
+                        "put it in parentheses");
+        return step_operand(p);
     case STATE_VALUE: break;
     }
     return step_value(p);

@@ -35,11 +35,7 @@ bool hint_habit(const Parser *p, Diag *d, Str found, const char *wanted)
 void hint_token(const Parser *p, Diag *d, const char *wanted)
 {
     Str text = token_text(p, p->tok);
-    if (parse_at(p, TOKEN_NUMBER) && text.ptr[0] == '-' && p->tok.from > p->last_to &&
-        !strstr(wanted, "a pattern"))
-        diag_help(d, "a sign directly before a number belongs to it: write `- %.*s` to subtract",
-                  (int)text.len - 1, text.ptr + 1);
-    else if (parse_at(p, TOKEN_NUMBER))
+    if (parse_at(p, TOKEN_NUMBER))
         hint_habit(p, d, str_of("0"), wanted);
     else if (parse_at(p, TOKEN_STRING) && strcmp(wanted, "an expression") != 0)
         hint_habit(p, d, str_of("\""), wanted);

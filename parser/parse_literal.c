@@ -49,12 +49,10 @@ static Value malformed(Parser *p, Token t, Number n)
     Diag *d = parse_error(p, E0102_BAD_NUMBER, token_span(p, t), "`%.*s` is not a number",
                           (int)s.len, s.ptr);
     double v;
-    if (n.kind != 'f' && number_parse_double(n.body, &v))
-        diag_help(d, "a float needs its suffix: `%.*sf`", (int)(n.body.ptr + n.body.len - s.ptr),
-                  s.ptr);
-    else if (memchr(n.body.ptr, '+', n.body.len) ||
-             (n.body.len > 1 && memchr(n.body.ptr + 1, '-', n.body.len - 1)))
-        diag_help(d, "an operator between numbers needs blanks around it, as in `1 + 2`");
+    if (n.kind == 'i' && number_parse_double(n.body, &v))
+        diag_help(d, "this is a float: `%.*sf`", (int)(n.body.ptr + n.body.len - s.ptr), s.ptr);
+    else
+        diag_help(d, "numbers look like `1`, `7i64`, `1.5`, `1f`, `2e-3f64`");
     return value_int32(0);
 }
 
@@ -150,11 +148,17 @@ bool parse_small(Parser *p, int32_t *out)
 Value parse_number(Parser *p)
 {
     int32_t small;
-    if (parse_small(p, &small))
+    if (!p->minus && parse_small(p, &small))
         return value_int32(small);
     Token t = p->tok;
     parse_advance(p);
     Number n = number_split(token_text(p, t));
+    n.negative ^= p->minus;
+    p->minus = false;
+    if (!n.kind && !all_digits(n.body)) {
+        parse_wider(p, token_span(p, t), "a float without its suffix", "write `f` behind it");
+        return floating(p, t, n);
+    }
     return n.kind == 'f' ? floating(p, t, n) : integer(p, t, n);
 }
 

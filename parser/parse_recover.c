@@ -18,6 +18,7 @@ TokenKind frame_closing(uint8_t kind)
     case FRAME_ELSE_IF:
     case FRAME_SCRUTINEE:
     case FRAME_BINARY:
+    case FRAME_NEGATE:
     case FRAME_LET:
     case FRAME_CHAIN:
     case FRAME_GRAPH:

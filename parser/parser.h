@@ -17,6 +17,7 @@ typedef struct ParseEnv {
     void *data;
     bool
         keep_broken; /* a text with errors is a module all the same, which says so: what could be read is to be checked too */
+    bool strict; /* what the original could not read is an error */
     bool gaps; /* some of those could not be read: names that nothing defines are not reported */
     bool redefine; /* a second definition of a name replaces instead of being an error (sessions) */
 } ParseEnv;

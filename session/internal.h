@@ -35,6 +35,7 @@ struct RelaySession {
     Jit *jit;
     bool jit_tried;
     Buf jit_why; /* why there is no JIT */
+    bool strict; /* the text that is being read must be one that the original reads */
     Module *env; /* the definitions so far */
     int opt_level; /* of what is compiled */
     PtrMap optimised; /* Function -> what optimise.c made of it */

@@ -20,7 +20,8 @@ static Module *read_program(RelaySession *s, const char *name, const char *text,
         diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`%s` is too large", name);
         return NULL;
     }
-    ParseEnv env = {.import = session_import, .data = s, .keep_broken = keep_broken};
+    ParseEnv env = {
+        .import = session_import, .data = s, .keep_broken = keep_broken, .strict = s->strict};
     return session_parse(s, source, &env);
 }
 
@@ -87,7 +88,9 @@ static RelayStatus stage_fmt(RelaySession *s, const RelayRequest *r)
                    r->name ? r->name : "input", from);
         return session_status(s);
     }
+    s->strict = request_flag(r, "strict");
     Module *m = load_request(s, r, false);
+    s->strict = false;
     if (m && to && !strcmp(to, "json"))
         emit_json(s, m);
     else if (m)
@@ -98,7 +101,9 @@ static RelayStatus stage_fmt(RelaySession *s, const RelayRequest *r)
 
 static RelayStatus stage_check(RelaySession *s, const RelayRequest *r)
 {
+    s->strict = request_flag(r, "strict");
     Module *m = read_program(s, r->name, r->text, r->len, true);
+    s->strict = false;
     if (m && !m->broken && request_flag(r, "explain"))
         explain_module(s, m, NULL);
     else if (m && typecheck_module_as(&s->cx, m, NULL, (CheckWish){.answers = true}))
