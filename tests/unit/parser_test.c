@@ -57,7 +57,8 @@ static void test_tokens(void)
     check_tokens("%a+%b", "%a|+|%b");
     check_tokens("%a/%b /%c", "%a/|%b|/|%c");
     check_tokens("%x -1", "%x|-1");
-    check_tokens("1+2", "1+2");
+    check_tokens("1+2", "1|+|2");
+    check_tokens("2e-3-1f", "2e-3|-1f");
     check_tokens("--5 - - 5", "--5|-|-|5");
     check_tokens("-inff inff64 infinity", "-inff|inff64|infinity");
     check_tokens("1e+1f 2.E-4f16 7i64", "1e+1f|2.E-4f16|7i64");
