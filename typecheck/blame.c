@@ -97,6 +97,8 @@ static const char *part_value(Checker *ck, const Type *t, const Part *part)
 static size_t side_sources(Checker *ck, Side side, Part part, WhySource *out)
 {
     const Expr *e = side.slot ? *side.slot : side.e;
+    if (side.call)
+        return why_parameter(why_of(ck), side.call, side.part - 1, part, out, SOURCES_MOST);
     if (!e || (side.part && !part_inside(&part, side.part - 1)))
         return 0;
     return why_part(why_of(ck), e, part, out, SOURCES_MOST);

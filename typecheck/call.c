@@ -164,7 +164,7 @@ static bool pass_arguments(Checker *ck, Call *call, const Type *f, const Type *p
     bool ok = true;
     for (uint32_t i = 0; i < call->args.n; i++) {
         Rule rule = {"an argument has the type of its parameter",
-                     {.slot = &call->callee, .part = i + 1},
+                     {.slot = &call->callee, .part = i + 1, .call = call},
                      {.slot = &call->args.at[i]}};
         if (unify_by(ck, rule, f->parts[i], call->args.at[i]->type, WIDEN_LEFT))
             continue;
@@ -218,7 +218,7 @@ static const Type *call_constructor(Checker *ck, Call *call, const Constructor *
     for (uint32_t i = 0; i < con->n; i++) {
         const Type *field = type_subst(ck->cx, con->fields[i], def->n_params, def->params, with);
         Rule rule = {"an argument of a constructor has the type of its field",
-                     {.slot = &call->callee, .part = i + 1},
+                     {.slot = &call->callee, .part = i + 1, .call = call},
                      {.slot = &call->args.at[i]}};
         if (unify_by(ck, rule, field, call->args.at[i]->type, WIDEN_LEFT))
             continue;

@@ -55,6 +55,7 @@ typedef struct Side {
     Span span;
     uint32_t
         part; /* 0: its type; else part - 1 of it: a function's argument, behind them its result */
+    const Call *call; /* of which `part - 1` is a parameter; else NULL */
 } Side;
 
 /* Why two types must agree, in words, and where both come from. */

@@ -250,20 +250,44 @@ static const TypeVar *var_on_path(const Type *t, Part part, Part *rest)
     }
 }
 
+/* The first of the n arguments whose parameter mentions the type variable, and where in it: that is what it stands for. NULL: none. */
+static const Expr *argument_with(const Call *call, const Type *const *params, uint32_t n,
+                                 const TypeVar *v, const Part *rest, Part *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t work = 0;
+        *out = *rest;
+        if (find_var(params[i], v, out, &work) && call->args.at[i]->type &&
+            part_type(call->args.at[i]->type, out))
+            return call->args.at[i];
+    }
+    return NULL;
+}
+
 /* A part of the result that is what a type variable stands for comes from the arguments whose parameters mention it. */
 static bool ask_arguments(Why *w, uint32_t step, const Call *call, const Type *const *params,
                           const TypeVar *v, const Part *rest)
 {
-    for (uint32_t i = 0; i < call->args.n; i++) {
-        Part part = *rest;
-        uint32_t work = 0;
-        if (!find_var(params[i], v, &part, &work) || !call->args.at[i]->type ||
-            !part_type(call->args.at[i]->type, &part))
-            continue;
-        ask(w, step, call->args.at[i], part);
-        return true;
-    }
-    return false;
+    Part part;
+    const Expr *arg = argument_with(call, params, call->args.n, v, rest, &part);
+    if (arg)
+        ask(w, step, arg, part);
+    return arg != NULL;
+}
+
+size_t why_parameter(Why *w, const Call *call, uint32_t i, Part part, WhySource *out, size_t most)
+{
+    const Type *f = call->callee->type ? type_find(call->callee->type) : NULL;
+    bool known = f && f->kind == TYPE_FUNC && f->n == call->args.n;
+    Part rest, inside;
+    const TypeVar *v = known ? var_on_path(f->parts[i], part, &rest) : NULL;
+    bool own = false;
+    for (uint32_t k = 0; v && k < f->n_params; k++)
+        own = own || f->params[k] == v;
+    const Expr *arg = own ? argument_with(call, f->parts, i, v, &rest, &inside) : NULL;
+    if (arg)
+        return why_part(w, arg, inside, out, most);
+    return part_inside(&part, i) ? why_part(w, call->callee, part, out, most) : 0;
 }
 
 static void follow_constructor(Why *w, uint32_t step, const Call *call, const Constructor *con,

@@ -69,6 +69,10 @@ void why_add(Why *w, const Expr *root);
 /* The sources of a part of e's type, at most `most`; texts live as long as w. */
 size_t why_part(Why *w, const Expr *e, Part part, WhySource *out, size_t most);
 
+/* Why parameter `i` of a call wants what it wants: its own type says so or, where a type variable stands, the argument in front of it that
+ * decided the variable. */
+size_t why_parameter(Why *w, const Call *call, uint32_t i, Part part, WhySource *out, size_t most);
+
 /* The inner type that the part is about; NULL when the type has no such part. */
 const Type *part_type(const Type *t, const Part *part);
 /* `part` inside field `i` of something: the path grows at its front. False when it is too long. */
