@@ -97,12 +97,53 @@ static NestNode *innermost(NestNode *loop)
     return loop;
 }
 
+/* The loop along which a load is contiguous that the vectors of `inner` take from scattered places; NULL: there is none. */
+static NestNode *crossing(Sched *s, NestNode *node, const NestNode *inner)
+{
+    NestAccesses all = nest_accesses(s->n, node);
+    for (size_t i = 0; i < all.n; i++) {
+        const NestAccess *a = &all.at[i];
+        int64_t along = a->linear ? nest_coefficient(&a->at, inner->var) : 0;
+        if (a->writes || along == 0 || along == 1)
+            continue;
+        for (NestNode *l = node; l != inner; l = only_loop(l))
+            if (nest_coefficient(&a->at, l->var) == 1)
+                return l;
+    }
+    return NULL;
+}
+
+/* Turns of the crossing loop that read the same lines of the cache, next to each other. */
+#define CROSSING_BLOCK 16
+
+/* Blocks of a transposition: the crossing loop's turns of a block stand right around the vectors. */
+static void sched_blocks(Sched *s, NestNode *cross, NestNode *inner)
+{
+    NestNode *lane, *tail, *block = cross;
+    if (nest_split(s->n, inner, s->lanes, &lane, &tail)) {
+        /* What is left over is a loop of its own beside the blocks. */
+        if (tail && tail->extent > 1)
+            nest_run_as(s->n, tail, NEST_VECTOR, lanes_for(s, tail->extent));
+        nest_run_as(s->n, lane, NEST_VECTOR, s->lanes);
+    } else {
+        nest_run_as(s->n, inner, NEST_VECTOR, lanes_for(s, inner->extent));
+    }
+    if (!nest_split(s->n, cross, CROSSING_BLOCK, &block, &tail))
+        return;
+    while (only_loop(block) && only_loop(block)->way == NEST_SERIAL && nest_reorder(s->n, block))
+        block = only_loop(block);
+}
+
 void sched_map(Sched *s, NestNode *node)
 {
     if (node->kind != NEST_LOOP)
         return;
     sched_fuse(s, node);
-    sched_vectors(s, innermost(node), 2);
+    NestNode *inner = innermost(node), *cross = crossing(s, node, inner);
+    if (cross && inner->extent > s->lanes)
+        sched_blocks(s, cross, inner);
+    else
+        sched_vectors(s, inner, 2);
 }
 
 /* ---- the parts of a program ------------------------------------------------------------------------------------------------ */
