@@ -200,8 +200,9 @@ static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
                   .diff = request_flag(r, "diff"),
                   .time = request_flag(r, "time")};
     Module *text = load_request(s, r, true);
-    Module *m =
-        text && request_find(r, "params") ? with_entry(s, r, text, "main") : module_retain(text);
+    Module *m = !text                       ? NULL
+                : request_find(r, "params") ? with_entry(s, r, text, "main")
+                                            : module_retain(text);
     bool ok = m != NULL;
     PassContext pc = {.cx = &s->cx,
                       .opt_level = s->opt_level,
