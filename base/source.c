@@ -25,6 +25,7 @@ void sources_deinit(SourceMap *m)
     for (size_t i = 0; i < m->n; i++)
         source_free(m->sources[i]);
     free(m->sources);
+    free(m->idle);
     *m = (SourceMap){0};
 }
 
@@ -37,6 +38,24 @@ static char *copy_text(const char *text, size_t len)
         memcpy(copy, text, len);
     copy[len] = '\0';
     return copy;
+}
+
+/* Without memory for the list the text stays. */
+static void note_idle(SourceMap *m, uint32_t number)
+{
+    Source *s = m->sources[number - 1];
+    if (s->listed)
+        return;
+    if (m->n_idle == m->cap_idle) {
+        size_t cap = m->cap_idle ? 2 * m->cap_idle : 8;
+        uint32_t *idle = realloc(m->idle, cap * sizeof *idle);
+        if (!idle)
+            return;
+        m->idle = idle;
+        m->cap_idle = cap;
+    }
+    s->listed = true;
+    m->idle[m->n_idle++] = number;
 }
 
 uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t len)
@@ -62,7 +81,42 @@ uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t le
         return 0;
     }
     m->sources[m->n++] = s;
+    note_idle(m, (uint32_t)m->n);
     return (uint32_t)m->n;
+}
+
+static Source *at(const SourceMap *m, uint32_t number)
+{
+    return number > 0 && number <= m->n ? m->sources[number - 1] : NULL;
+}
+
+void sources_retain(SourceMap *m, uint32_t number)
+{
+    Source *s = at(m, number);
+    if (s)
+        s->refs++;
+}
+
+void sources_release(SourceMap *m, uint32_t number)
+{
+    Source *s = at(m, number);
+    if (s && --s->refs == 0)
+        note_idle(m, number);
+}
+
+void sources_sweep(SourceMap *m)
+{
+    for (size_t i = 0; i < m->n_idle; i++) {
+        Source *s = at(m, m->idle[i]);
+        if (!s)
+            continue;
+        s->listed = false;
+        if (s->refs > 0)
+            continue;
+        source_free(s);
+        m->sources[m->idle[i] - 1] = NULL;
+    }
+    m->n_idle = 0;
 }
 
 uint32_t sources_constant(SourceMap *m, const char *name, const char *text)
@@ -71,6 +125,7 @@ uint32_t sources_constant(SourceMap *m, const char *name, const char *text)
         if (m->constants[i].text == text)
             return m->constants[i].number;
     uint32_t number = sources_add(m, name, text, strlen(text));
+    sources_retain(m, number);
     if (number && m->n_constants < sizeof m->constants / sizeof *m->constants)
         m->constants[m->n_constants++] = (SourceConstant){text, number};
     return number;
@@ -78,8 +133,10 @@ uint32_t sources_constant(SourceMap *m, const char *name, const char *text)
 
 void sources_drop(SourceMap *m, uint32_t number)
 {
-    if (number && number == m->n)
+    if (number && number == m->n) {
         source_free(m->sources[--m->n]);
+        m->sources[m->n] = NULL;
+    }
 }
 
 void sources_set_first_line(SourceMap *m, uint32_t number, uint32_t line)

@@ -1,6 +1,6 @@
 /* Source texts, and places in them.
  *
- * A SourceMap keeps every text that diagnostics may want to show. A Span is a range of bytes in one
+ * A SourceMap keeps every text that diagnostics may want to show, as long as somebody counts on it. A Span is a range of bytes in one
  * of them; the zero Span is no place at all. Lines and columns count from 1, columns in code
  * points. */
 #ifndef BASE_SOURCE_H
@@ -23,6 +23,8 @@ typedef struct Source {
     uint32_t known, column; /* the place that was asked for last, and its column from 0 */
     size_t n_lines;
     uint32_t lines_before;  /* when the text is a part of a file: the lines in front of it */
+    uint32_t refs;          /* of whoever has places in it */
+    bool listed;            /* among those that may be free */
 } Source;
 
 typedef struct SourceConstant {
@@ -35,6 +37,8 @@ typedef struct SourceMap {
     size_t n, cap;
     SourceConstant constants[16];
     size_t n_constants;
+    uint32_t *idle; /* numbers of those that nobody counted on when they were last looked at */
+    size_t n_idle, cap_idle;
 } SourceMap;
 
 typedef struct Position {
@@ -43,12 +47,17 @@ typedef struct Position {
 
 void sources_init(SourceMap *m);
 void sources_deinit(SourceMap *m);
-/* Adds a copy of the text (at most 4 GiB - 1) and returns its number; 0 when it cannot be kept. */
+/* Adds a copy of the text (at most 4 GiB - 1) and returns its number; 0 when it cannot be kept. Nobody counts on it yet. */
 uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t len);
 /* A text that is part of this program (a string literal), as a source: the same text is added once. */
 uint32_t sources_constant(SourceMap *m, const char *name, const char *text);
 /* Takes the newest source away again; nothing may refer to it any more. */
 void sources_drop(SourceMap *m, uint32_t number);
+/* Whoever keeps places in a text counts on it. */
+void sources_retain(SourceMap *m, uint32_t number);
+void sources_release(SourceMap *m, uint32_t number);
+/* Frees the texts that nobody counts on; their numbers then mean no text for ever. */
+void sources_sweep(SourceMap *m);
 /* The text's first line is line `line` of the file that it is a part of. */
 void sources_set_first_line(SourceMap *m, uint32_t number, uint32_t line);
 const Source *sources_get(const SourceMap *m, uint32_t number);

@@ -24,6 +24,8 @@ void ctx_deinit(Ctx *cx)
     pool_free(cx->pool);
     blas_free(cx->blas);
     ptrmap_deinit(&cx->op_index);
+    ptrmap_deinit(&cx->op_types);
+    ptrmap_deinit(&cx->stand_ins);
     interner_deinit(&cx->names);
     arena_deinit(&cx->arena);
     sources_deinit(&cx->sources);

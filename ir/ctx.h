@@ -14,6 +14,8 @@
 
 struct Ctx {
     Arena arena; /* names, types, type definitions: lives as long as the context */
+    Arena *
+        open; /* of the checker at work: types with holes, and what making types takes; NULL: `arena` */
     Interner names;
     SourceMap sources;
     Diags own_diags;
@@ -24,10 +26,19 @@ struct Ctx {
     Vec(DimSymbol) symbols; /* extent INT64_MIN + k is symbol k */
     const OpTable *ops; /* the operators there are */
     PtrMap op_index; /* name -> Op; made when an operator is first looked up */
+    PtrMap op_types; /* Op -> Type: of operators used as values */
+    PtrMap
+        stand_ins; /* Name -> Type: variables that stand for holes where those are shown, as `?1` */
     Pool *pool;
     Blas *blas;
     const Type *poison, *unit, *boolean; /* made once */
 };
+
+/* For what making a type takes. */
+static inline Arena *ctx_scratch(Ctx *cx)
+{
+    return cx->open ? cx->open : &cx->arena;
+}
 
 /* False when memory is refused. The table must outlive the context. */
 bool ctx_init(Ctx *cx, const OpTable *ops);

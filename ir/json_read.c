@@ -637,6 +637,7 @@ Module *graph_read_module(Ctx *cx, uint32_t source, GraphImport import)
     Module *m = module_new(cx);
     if (!m)
         return NULL;
+    module_use_source(m, source);
     Str all = {text->text, text->len};
     bool ok =
         graph_open(&g, cx, &m->arena, all, (Span){source, 0, (uint32_t)text->len}, E0122_JSON);

@@ -40,6 +40,8 @@ void module_release(Module *m)
                 dead = used;
             }
         }
+        for (size_t i = 0; i < now->sources.n; i++)
+            sources_release(&now->cx->sources, now->sources.at[i]);
         ptrmap_deinit(&now->def_index);
         ptrmap_deinit(&now->type_index);
         ptrmap_deinit(&now->con_index);
@@ -58,6 +60,41 @@ void module_use(Module *m, Module *other)
     vec_push(&m->uses, &m->arena, module_retain(other));
 }
 
+void module_use_source(Module *m, uint32_t source)
+{
+    for (size_t i = 0; i < m->sources.n; i++)
+        if (m->sources.at[i] == source)
+            return;
+    sources_retain(&m->cx->sources, source);
+    vec_push(&m->sources, &m->arena, source);
+}
+
+static void copy_types(Module *d, const Module *m)
+{
+    for (size_t i = 0; i < m->types.n; i++)
+        module_define_type(d, m->types.at[i]);
+    for (size_t i = 0; i < m->imported_types.n; i++)
+        vec_push(&d->imported_types, &d->arena, m->imported_types.at[i]);
+}
+
+Module *module_snapshot(Module *m)
+{
+    Module *d = module_new(m->cx);
+    if (!d)
+        return NULL;
+    for (size_t i = 0; i < m->defs.n; i++) {
+        const Def *def = &m->defs.at[i];
+        if (!def->fn)
+            continue;
+        module_define(d, def->name, def->fn, def->span, def->home ? def->home : m);
+        vec_last(&d->defs).imported = def->imported;
+    }
+    copy_types(d, m);
+    for (size_t i = 0; i < m->types.n; i++)
+        module_use_source(d, m->types.at[i]->span.source);
+    return d;
+}
+
 Module *module_derive(Module *m)
 {
     Module *d = module_new(m->cx);
@@ -70,10 +107,7 @@ Module *module_derive(Module *m)
         module_define(d, def->name, def->fn, def->span, def->home);
         vec_last(&d->defs).imported = def->imported;
     }
-    for (size_t i = 0; i < m->types.n; i++)
-        module_define_type(d, m->types.at[i]);
-    for (size_t i = 0; i < m->imported_types.n; i++)
-        vec_push(&d->imported_types, &d->arena, m->imported_types.at[i]);
+    copy_types(d, m);
     for (size_t i = 0; i < m->imports.n; i++)
         vec_push(&d->imports, &d->arena, m->imports.at[i]);
     for (size_t i = 0; i < m->free_vars.n; i++)

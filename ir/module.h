@@ -37,6 +37,7 @@ struct Module {
     PtrMap con_index; /* name -> Constructor */
     Vec(Module *) uses; /* counted */
     PtrMap used; /* the same, to ask */
+    Vec(uint32_t) sources; /* counted: the texts that it was read from */
     Module *next_dead; /* in the list of those being freed */
     Vec(UseSpan) use_spans; /* ir_use_span */
     bool use_spans_sorted; /* by slot */
@@ -58,6 +59,11 @@ void module_release(Module *m); /* NULL is nothing */
 /* Keeps `other` alive as long as m. */
 void module_use(Module *m, Module *other);
 
+/* Keeps the text alive as long as m. */
+void module_use_source(Module *m, uint32_t source);
+
+/* A new module with the definitions and types of m that keeps alive what those lie in, and not m. */
+Module *module_snapshot(Module *m);
 /* A new module with m's definitions, types, imports and header, that keeps m alive: what a pass starts from. Not `expr`. */
 Module *module_derive(Module *m);
 

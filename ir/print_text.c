@@ -117,8 +117,11 @@ void put_type(Printer *p, Buf *b, const Type *t)
 static void put_span(Printer *p, Buf *b, Span span)
 {
     Position at = span_start(&p->cx->sources, span);
+    const Source *source = sources_get(&p->cx->sources, span.source);
+    if (!source)
+        return;
     buf_str(b, " span=");
-    for (const char *c = sources_get(&p->cx->sources, span.source)->name; *c; c++)
+    for (const char *c = source->name; *c; c++)
         buf_char(b, *c == '*' || (unsigned char)*c < ' ' ? '?' : *c);
     buf_printf(b, ":%u:%u", at.line, at.column);
 }

@@ -215,7 +215,7 @@ const Type *op_type(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32
                     const Type *const *args, const Value *const *values)
 {
     const Type *few[16];
-    const Type **in = n <= 16 ? few : arena_new_array(&cx->arena, const Type *, n);
+    const Type **in = n <= 16 ? few : arena_new_array(ctx_scratch(cx), const Type *, n);
     if (n)
         memcpy(in, args, n * sizeof *in);
     /* On the stack, because results are sized at every call of the running program. */

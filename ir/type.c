@@ -112,16 +112,17 @@ static bool table_grow(Ctx *cx)
     return true;
 }
 
-/* Copies what the probe points to (which may lie on the caller's stack) into the context's arena. */
+/* Copies what the probe points to, which may lie on the caller's stack. */
 static const Type *type_keep(Ctx *cx, const Type *probe)
 {
-    Type *t = arena_copy(&cx->arena, probe, sizeof *probe);
+    Arena *a = probe->open ? ctx_scratch(cx) : &cx->arena;
+    Type *t = arena_copy(a, probe, sizeof *probe);
     if (t->kind == TYPE_TENSOR)
-        t->dims = arena_copy(&cx->arena, probe->dims, probe->n * sizeof(Dim));
+        t->dims = arena_copy(a, probe->dims, probe->n * sizeof(Dim));
     else if (n_parts(t))
-        t->parts = arena_copy(&cx->arena, probe->parts, probe->n * sizeof *probe->parts);
+        t->parts = arena_copy(a, probe->parts, probe->n * sizeof *probe->parts);
     if (t->n_params)
-        t->params = arena_copy(&cx->arena, probe->params, probe->n_params * sizeof *probe->params);
+        t->params = arena_copy(a, probe->params, probe->n_params * sizeof *probe->params);
     return t;
 }
 
@@ -228,7 +229,7 @@ const Type *type_adt(Ctx *cx, const TypeDef *def, uint32_t n, const Type *const 
 
 Type *type_hole(Ctx *cx, Span span)
 {
-    Type *t = arena_new(&cx->arena, Type);
+    Type *t = arena_new(ctx_scratch(cx), Type);
     *t = (Type){.kind = TYPE_HOLE, .open = true, .depth = 1, .id = cx->holes++, .span = span};
     return t;
 }
@@ -258,7 +259,7 @@ const Type *type_of_constant(Ctx *cx, Value v)
 const Type *type_of_constructor(Ctx *cx, const Constructor *con)
 {
     const TypeDef *def = con->type;
-    const Type **args = arena_new_array(&cx->arena, const Type *, def->n_params);
+    const Type **args = arena_new_array(ctx_scratch(cx), const Type *, def->n_params);
     for (uint32_t i = 0; i < def->n_params; i++)
         args[i] = type_var(cx, def->params[i]);
     return type_func(cx, def->n_params, def->params, con->n, con->fields,
@@ -297,7 +298,7 @@ static const Type *map_parts(Ctx *cx, const Type *t, Mapping *m)
         return too_deep(cx);
     m->depth++;
     const Type *few[8];
-    const Type **parts = t->n <= 8 ? few : arena_new_array(&cx->arena, const Type *, t->n);
+    const Type **parts = t->n <= 8 ? few : arena_new_array(ctx_scratch(cx), const Type *, t->n);
     bool changed = false;
     for (uint32_t i = 0; i < t->n; i++) {
         parts[i] = type_map(cx, t->parts[i], m);
@@ -382,8 +383,8 @@ static bool subst_beneath(Ctx *cx, const Mapping *m, const Type *t, const Type *
         n += !binds(t, m->vars[i]);
     if (n == m->n)
         return false;
-    const TypeVar **vars = arena_new_array(&cx->arena, const TypeVar *, n);
-    const Type **with = arena_new_array(&cx->arena, const Type *, n);
+    const TypeVar **vars = arena_new_array(ctx_scratch(cx), const TypeVar *, n);
+    const Type **with = arena_new_array(ctx_scratch(cx), const Type *, n);
     Mapping rest = {.leaf = m->leaf, .vars = vars, .with = with, .depth = m->depth};
     for (uint32_t i = 0; i < m->n; i++)
         if (!binds(t, m->vars[i])) {
@@ -668,7 +669,7 @@ const char *type_str(Ctx *cx, const Type *t)
 {
     Buf b = {0};
     print_type(&b, t, &(TypeText){TYPE_TEXT_MOST_IN_MESSAGE, {name_extent, cx}});
-    const char *text = arena_copy_text(&cx->arena, buf_text(&b), b.n);
+    const char *text = arena_copy_text(&cx->own_diags.arena, buf_text(&b), b.n);
     buf_deinit(&b);
     return text;
 }

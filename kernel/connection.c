@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *const port_fields[CHANNEL_KINDS] = {
@@ -58,6 +60,39 @@ static bool read_curve(Connection *c, Buf *why)
     return why->n == 0;
 }
 
+static bool is_loopback(const char *ip)
+{
+    return strncmp(ip, "127.", 4) == 0 || strcmp(ip, "localhost") == 0 || strcmp(ip, "::1") == 0 ||
+           strcmp(ip, "[::1]") == 0;
+}
+
+/* Without a key whoever reaches the ports runs what he likes. */
+static bool is_guarded(const Connection *c, Buf *why)
+{
+    bool here = strcmp(c->transport, "ipc") == 0 || is_loopback(c->ip);
+    if (c->key.len == 0 && !c->encrypted && !here)
+        buf_printf(why,
+                   "the connection has no key, and anybody who reaches %s could run programs; "
+                   "give it a `key`, or bind it to 127.0.0.1",
+                   c->ip);
+    return why->n == 0;
+}
+
+/* Who can read the key can run programs as this user. Jupyter's own switch lets such files pass. */
+static bool is_private(const char *path, Buf *why)
+{
+    struct stat info;
+    const char *lax = getenv("JUPYTER_ALLOW_INSECURE_WRITES");
+    bool allowed = lax && (strcasecmp(lax, "true") == 0 || strcmp(lax, "1") == 0);
+    if (allowed || stat(path, &info) != 0 || (info.st_mode & (S_IRGRP | S_IROTH)) == 0)
+        return true;
+    buf_printf(why,
+               "others can read the connection file %s, and with it the key; "
+               "`chmod 600` it",
+               path);
+    return false;
+}
+
 static bool read_fields(Connection *c, Buf *why)
 {
     c->registration_port = port_field(c, "registration_port");
@@ -77,7 +112,7 @@ static bool read_fields(Connection *c, Buf *why)
     }
     if (why->n == 0 && c->registration_port < 0)
         buf_str(why, "`registration_port` is not a port");
-    return why->n == 0 && read_curve(c, why);
+    return why->n == 0 && read_curve(c, why) && is_guarded(c, why);
 }
 
 /* ---- a connection of our own ---- */
@@ -134,7 +169,7 @@ bool connection_load(Connection *c, const char *path, Buf *why)
                    c->fields ? "it is not a JSON object" : error.text);
         return false;
     }
-    if (!read_fields(c, why))
+    if (!is_private(path, why) || !read_fields(c, why))
         return false;
     c->ours = c->registration_port > 0;
     c->path = c->ours ? runtime_path() : strdup(path);

@@ -1,10 +1,12 @@
 #include "kernel/execute.h"
 
+#include "base/limit.h"
 #include "kernel/handlers.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* The errors of one run. The first gives name and value, all of them the traceback. */
 typedef struct Failure {
@@ -125,6 +127,52 @@ static json_t *failure_status(const Failure *f)
     return content;
 }
 
+/* ---- how much a cell may show ---- */
+
+/* Jupyter's server drops what comes faster than a million bytes a second over three seconds, and a page holds all of it. So a cell
+ * that has shown a good deal waits in between, and one that has shown more than anybody reads shows no more. */
+static const size_t shown_most = (size_t)4 << 20, shown_at_once = (size_t)512 << 10;
+static const double shown_a_second = 800000;
+
+/* Waits until what was sent is no faster than it may be; an interrupt ends that. */
+static void throttle(Channel *c)
+{
+    const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+    double due = c->began + ((double)c->sent - (double)shown_at_once) / shown_a_second;
+    while (clock_seconds() < due && !atomic_load(&c->kernel->interrupted) &&
+           !atomic_load(&c->kernel->stopping))
+        nanosleep(&pause, NULL);
+}
+
+/* Whether so many bytes more are shown. Says once that they are not. */
+static bool may_show(Channel *c, size_t bytes)
+{
+    if (c->cut)
+        return false;
+    c->cut = c->sent + bytes > shown_most;
+    if (c->cut) {
+        Buf notice = {0};
+        buf_printf(&notice,
+                   "… this cell has more to show than %zu MB, and no more of it is shown; "
+                   "`:limit output N` bounds how much of a value is\n",
+                   shown_most >> 20);
+        channel_stream(c, "stderr", (Str){buf_text(&notice), notice.n});
+        buf_deinit(&notice);
+        return false;
+    }
+    throttle(c);
+    c->sent += bytes;
+    return true;
+}
+
+static size_t size_of(const RelayOutput *out)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < out->n_mimes; i++)
+        bytes += out->mimes[i].size;
+    return bytes;
+}
+
 /* ---- the cell ---- */
 
 typedef struct Run {
@@ -132,7 +180,7 @@ typedef struct Run {
     bool silent;
     bool quit;
     Failure failure;
-    Buf result;                 /* text of the latest result, for the history */
+    Buf result; /* text of the latest result, for the history */
 } Run;
 
 static void emit_bundle(Run *r, const char *type, const RelayOutput *out)
@@ -176,7 +224,7 @@ static void emit(void *data, const RelayOutput *out)
         emit_diagnostic(r, out);
         return;
     }
-    if (r->silent)
+    if (r->silent || !may_show(r->channel, size_of(out)))
         return;
     switch (out->kind) {
     case RELAY_OUTPUT_RESULT:
@@ -314,6 +362,10 @@ json_t *execute_cell(Channel *c)
     Run r = {.channel = c, .silent = flag(c, "silent", false)};
     bool store = !r.silent && flag(c, "store_history", true);
     note_start(c);
+    c->sent = 0;
+    c->cut = false;
+    c->began = clock_seconds();
+    atomic_store(&k->interrupted, false);
     if (!r.silent)
         start_run(c, code, store);
     char name[40];

@@ -82,7 +82,7 @@ static json_t *kernel_info(Channel *c)
         json_pack("{s:s, s:s, s:[s]}", "name", "relay", "mime", "text/x-relay", "extensions", "rs");
     json_t *language =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "name", "relay", "version", "0.0.5",
-                  "mimetype", "text/x-relay", "file_extension", ".rly", "pygments_lexer", "rust",
+                  "mimetype", "text/x-relay", "file_extension", ".rly", "pygments_lexer", "relay",
                   "codemirror_mode", mode, "nbconvert_exporter", "script");
     json_t *content =
         json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:b, s:[], s:[]}", "status", "ok",
@@ -236,7 +236,7 @@ static json_t *shutdown_kernel(Channel *c)
 
 static json_t *interrupt(Channel *c)
 {
-    relay_session_interrupt(c->kernel->session);
+    kernel_interrupt(c->kernel);
     return json_pack("{s:s}", "status", "ok");
 }
 

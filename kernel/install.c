@@ -7,6 +7,7 @@
 #include "kernel/files.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
@@ -146,11 +147,65 @@ static bool is_logo(const char *name)
     return strncmp(name, "logo-", 5) == 0;
 }
 
-/* Logos go beside the description, the rest is the extension for JupyterLab. */
+/* ---- colours for what is made of notebooks ---- */
+
+static const char lexer_file[] = "relay_pygments.py",
+                  lexer_folder[] = "relay_pygments-0.0.5.dist-info";
+
+/* What Python's tools know an installed package by. */
+static const struct {
+    const char *name, *text;
+} lexer_facts[] = {
+    {"METADATA", "Metadata-Version: 2.1\nName: relay-pygments\nVersion: 0.0.5\n"
+                 "Summary: Colours for Relay\n"},
+    {"entry_points.txt", "[pygments.lexers]\nrelay = relay_pygments:RelayLexer\n"},
+    {"INSTALLER", "relay\n"},
+    {"RECORD", "relay_pygments.py,,\nrelay_pygments-0.0.5.dist-info/METADATA,,\n"
+               "relay_pygments-0.0.5.dist-info/entry_points.txt,,\n"
+               "relay_pygments-0.0.5.dist-info/INSTALLER,,\n"
+               "relay_pygments-0.0.5.dist-info/RECORD,,\n"},
+};
+
+static bool write_lexer(const char *packages, const Asset *lexer)
+{
+    const Install at = {.root = {.at = (char *)(uintptr_t)packages, .n = strlen(packages)}};
+    bool ok = write_file(&at, ".", lexer_file, lexer->bytes, lexer->size);
+    for (size_t i = 0; i < sizeof lexer_facts / sizeof *lexer_facts && ok; i++)
+        ok = write_file(&at, lexer_folder, lexer_facts[i].name, lexer_facts[i].text,
+                        strlen(lexer_facts[i].text));
+    return ok;
+}
+
+/* Into every Python that stands beside the data folder, `PREFIX/share/jupyter`; for a user's own folder that is his packages. */
+static bool write_lexers(const Install *in, const Asset *lexer)
+{
+    static const char share[] = "/share/jupyter";
+    size_t n = in->root.n - (sizeof share - 1);
+    if (in->root.n < sizeof share || strcmp(buf_text(&in->root) + n, share) != 0)
+        return true;
+    Buf pattern = {0};
+    buf_bytes(&pattern, buf_text(&in->root), n);
+    buf_str(&pattern, "/lib/python3*/site-packages");
+    glob_t found = {0};
+    bool ok = true;
+    if (glob(buf_text(&pattern), GLOB_ONLYDIR, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc && ok; i++)
+            ok = write_lexer(found.gl_pathv[i], lexer);
+    globfree(&found);
+    buf_deinit(&pattern);
+    return ok;
+}
+
+/* Logos go beside the description, the lexer into Python, the rest is the extension for JupyterLab. */
 static bool write_assets(const Install *in, const char *folder)
 {
     for (const Asset *a = kernel_assets; a->name; a++) {
         const char *place = folder;
+        if (strcmp(a->name, lexer_file) == 0) {
+            if (!write_lexers(in, a))
+                return false;
+            continue;
+        }
         if (!is_logo(a->name))
             place = strcmp(a->name, "package.json") == 0 ? "labextensions/relay-lang"
                                                          : "labextensions/relay-lang/static";

@@ -32,6 +32,7 @@ typedef struct Kernel {
     int started_by; /* the process that started this one */
     int stop_read, stop_write; /* a pipe: readable when the threads are to end */
     atomic_bool stopping;
+    atomic_bool interrupted; /* since the running cell began */
     sem_t shell_ended;
     pthread_t supervisor; /* the main thread */
 } Kernel;
@@ -60,6 +61,9 @@ typedef struct Channel {
     double lag; /* least time between the date of one of its requests and now, in seconds */
     double failed; /* when the reply about its cell that failed left; 0: none did */
     unsigned refused; /* messages dropped so far */
+    size_t sent; /* bytes that the running cell has shown */
+    bool cut; /* it has shown as many as it may */
+    double began; /* when it began, by clock_seconds */
 } Channel;
 
 /* Publishes to all clients, as a consequence of the request. Takes over `content`. */
@@ -78,6 +82,8 @@ bool channel_sent_before_failure(Channel *c);
 
 /* One line on the log. Any thread. */
 void kernel_log(const Kernel *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Ends the running cell. Any thread. */
+void kernel_interrupt(Kernel *k);
 /* Asks all threads to end. Any thread, any number of times. */
 void kernel_stop(Kernel *k);
 

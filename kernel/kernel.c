@@ -45,6 +45,12 @@ void kernel_log(const Kernel *k, const char *format, ...)
     buf_deinit(&line);
 }
 
+void kernel_interrupt(Kernel *k)
+{
+    atomic_store(&k->interrupted, true);
+    relay_session_interrupt(k->session);
+}
+
 void kernel_stop(Kernel *k)
 {
     if (atomic_exchange(&k->stopping, true))
@@ -337,7 +343,7 @@ static void supervise(Kernel *k, const sigset_t *signals)
     while (!atomic_load(&k->stopping)) {
         int number = sigtimedwait(signals, NULL, &second);
         if (number == SIGINT)
-            relay_session_interrupt(k->session);
+            kernel_interrupt(k);
         else if (number == SIGTERM || parent_gone(k))
             kernel_stop(k);
     }

@@ -13,6 +13,8 @@ bool parser_init(Parser *p, Ctx *cx, uint32_t source, uint32_t from, uint32_t to
                   .definition = 1,
                   .blamed_to = UINT32_MAX};
     p->m = module_new(cx);
+    if (p->m)
+        module_use_source(p->m, source);
     if (!p->m)
         return false;
     p->m->gaps = p->import_missing = p->env->gaps;

@@ -32,6 +32,7 @@ static void jump(Parser *p, Span text, uint32_t to)
 {
     if (text.source != p->source)
         parser_leave_text(p);
+    module_use_source(p->m, text.source);
     p->ahead_to = 0;
     p->source = text.source;
     p->lx.text = sources_get(&p->cx->sources, text.source)->text;

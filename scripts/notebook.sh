@@ -7,4 +7,5 @@ export PATH
 build/release/relay kernel install --prefix .venv
 [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] || set -- "$@" --no-browser
 [ "$(id -u)" -ne 0 ] || set -- "$@" --allow-root
-exec jupyter lab ${JUPYTER_OPTIONS:-} "$@" examples/tour.ipynb
+exec jupyter lab --ServerApp.root_dir="$PWD" --LabApp.default_url=/lab/tree/examples/tour.ipynb \
+    ${JUPYTER_OPTIONS:-} "$@"

@@ -37,13 +37,69 @@ static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
 
 /* ---- values ---------------------------------------------------------------------------------------------------------------- */
 
-static Value run_expr(RelaySession *s, const CellItem *item)
+static Value run_expr(RelaySession *s, const CellItem *item, uint32_t *depth)
 {
-    session_keep_used(s, item->module);
+    *depth = session_keep_used(s, item->module);
     bool ok = typecheck_module_as(&s->cx, item->module, s->env, (CheckWish){.answers = true});
     if (!ok)
         return value_none();
     return engine_eval(s, s->engine, s->env, item->module, item->module->expr);
+}
+
+typedef struct DataSearch {
+    PtrMap seen;
+    bool found;
+} DataSearch;
+
+/* Whether a value of the type may hold a function or a reference, and with it code. */
+static void search_code(DataSearch *f, const Type *t)
+{
+    t = type_find(t);
+    f->found |= t->kind == TYPE_FUNC || t->kind == TYPE_REF || t->kind == TYPE_VAR;
+    if (f->found || t->kind == TYPE_TENSOR || ptrmap_has(&f->seen, t))
+        return;
+    ptrmap_put(&f->seen, t, NULL);
+    for (uint32_t i = 0; i < t->n; i++)
+        search_code(f, t->parts[i]);
+    if (t->kind != TYPE_ADT || ptrmap_has(&f->seen, t->def))
+        return;
+    ptrmap_put(&f->seen, t->def, NULL);
+    for (uint32_t i = 0; i < t->def->n_cons; i++)
+        for (uint32_t k = 0; k < t->def->cons[i]->n; k++) {
+            const Type *field = type_find(t->def->cons[i]->fields[k]);
+            if (field->kind != TYPE_VAR)
+                search_code(f, field);
+        }
+}
+
+static bool holds_code(const Type *t)
+{
+    DataSearch f = {0};
+    search_code(&f, t);
+    ptrmap_deinit(&f.seen);
+    return f.found;
+}
+
+/* So many cells back one can ask where a variable comes from. */
+enum { STORY_MOST = 8 };
+
+/* What `let %x = f(%x);` binds again and again does not keep all that went before: beyond some cells, data is bound to a variable that
+ * stands alone. */
+static void bind_result(RelaySession *s, const CellItem *item, Value v, uint32_t depth)
+{
+    Var *var = item->var;
+    Module *alone = NULL;
+    if (depth > STORY_MOST && !holds_code(var->base.type))
+        alone = module_new(&s->cx);
+    if (alone) {
+        var = expr_var(&alone->arena, var->base.span, var->name, NULL);
+        var->base.type = item->var->base.type;
+    }
+    session_bind(s, var, v, alone ? alone : item->module, item->graph);
+    Local *l = session_local(s, var->name, item->graph);
+    if (l)
+        l->depth = alone ? 0 : depth;
+    module_release(alone);
 }
 
 /* The binding is checked and evaluated as `let %x = e; %x`, so that annotations and recursion mean what they mean in a program. */
@@ -51,13 +107,14 @@ static bool run_let(RelaySession *s, const CellItem *item, bool silent)
 {
     Module *m = item->module;
     m->expr = expr_let(&m->arena, item->span, item->var, m->expr, &item->var->base);
-    Value v = run_expr(s, item);
+    uint32_t depth;
+    Value v = run_expr(s, item, &depth);
     if (value_is_none(v))
         return false;
-    session_bind(s, item->var, v, item->module, item->graph);
-    for (size_t i = 0; i < s->n_locals && !silent; i++)
-        if (s->locals[i].var == item->var)
-            display_binding(s, &s->locals[i]);
+    bind_result(s, item, v, depth);
+    const Local *l = session_local(s, item->var->name, item->graph);
+    if (l && !silent)
+        display_binding(s, l);
     return true;
 }
 
@@ -86,7 +143,8 @@ static bool run_item(RelaySession *s, const CellItem *item, bool silent)
     case CELL_DEFINITIONS: return run_definitions(s, item, silent);
     case CELL_LET: return run_let(s, item, silent);
     case CELL_EXPR: {
-        Value v = run_expr(s, item);
+        uint32_t depth;
+        Value v = run_expr(s, item, &depth);
         if (value_is_none(v))
             return false;
         if (!silent)
@@ -165,7 +223,7 @@ static void note_failed_names(RelaySession *s, const Module *m, const Module *ne
 /* Old definitions stay; new ones are known by their types, as far as those are. */
 static void fail_definitions(RelaySession *s, Module *m)
 {
-    Module *next = module_derive(s->env);
+    Module *next = module_snapshot(s->env);
     if (!next)
         return;
     for (size_t i = 0; i < m->types.n; i++) {
@@ -201,7 +259,7 @@ static void fail_item(RelaySession *s, const CellItem *item)
 
 static void forget_failed_names(RelaySession *s)
 {
-    Module *next = s->failed_names.n || s->gaps ? module_derive(s->env) : NULL;
+    Module *next = s->failed_names.n || s->gaps ? module_snapshot(s->env) : NULL;
     if (!next)
         return;
     for (size_t i = 0; i < s->failed_names.n; i++)

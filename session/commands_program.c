@@ -66,11 +66,15 @@ void command_defs(CommandCall *c)
         return;
     }
     Buf b = {0};
-    const Def **defs = arena_new_array(&s->cx.arena, const Def *, s->env->defs.n);
+    const Def **defs = arena_new_array(&s->cx.own_diags.arena, const Def *, s->env->defs.n);
     size_t n = module_sorted_defs(s->env, defs, true);
     list_types(s, &b, false);
     list_functions(&b, n, defs, false);
     list_variables(s, &b);
+    for (const Stale *old = s->stale; old; old = old->next)
+        buf_printf(&b, "%s%.*s%s: no longer fits `%.*s%s`\n", old->sigil ? "" : "type ",
+                   old->sigil != 0, &old->sigil, old->name->text, old->changed_sigil != 0,
+                   &old->changed_sigil, old->changed->text);
     if (mine && !b.n)
         buf_str(&b, "nothing is defined yet: `def @f(…) { … }`, `let %x = …;`, `type T { … }`");
     if (!mine) {
@@ -78,10 +82,6 @@ void command_defs(CommandCall *c)
         list_types(s, &b, true);
         list_functions(&b, n, defs, true);
     }
-    for (const Stale *old = s->stale; old; old = old->next)
-        buf_printf(&b, "%s%.*s%s: no longer fits `%.*s%s`\n", old->sigil ? "" : "type ",
-                   old->sigil != 0, &old->sigil, old->name->text, old->changed_sigil != 0,
-                   &old->changed_sigil, old->changed->text);
     emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
     buf_deinit(&b);
 }

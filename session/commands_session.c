@@ -232,7 +232,7 @@ static bool add_op(void *data, const Op *op)
 /* Operators, and what the session and its libraries define. */
 static void suggest_topic(RelaySession *s, Diag *d, const char *wanted)
 {
-    Topics t = {.arena = &s->cx.arena};
+    Topics t = {.arena = &s->cx.own_diags.arena};
     bool global = wanted[0] == '@';
     for (size_t i = 0; global && i < s->env->defs.n; i++)
         vec_push(&t.names, t.arena, s->env->defs.at[i].name->text);

@@ -236,7 +236,7 @@ static void story_html(StoryView *v, const char *end)
     size_t shown = n < STEPS_MOST ? n : STEPS_MOST;
     bool jump = wrong < n && wrong >= shown;
     HtmlSteps steps;
-    html_steps_begin(&steps, &v->html, shown + jump, buf_text(&v->text));
+    html_steps_begin(&steps, &v->html, shown + jump);
     for (size_t i = 0; i < shown; i++)
         step_html(v, &steps, i);
     if (jump)
@@ -250,13 +250,39 @@ static void story_html(StoryView *v, const char *end)
     html_steps_end(&steps);
 }
 
-static void story_show(RelaySession *s, const Story *story, const char *end)
+static bool story_has(const Story *story, const Diag *d)
+{
+    for (size_t i = 0; i < story->events.n; i++)
+        if (story->events.at[i].diag == d)
+            return true;
+    return false;
+}
+
+/* What was reported is a part of the view, once: at its step, or behind the last one. */
+static void story_errors(StoryView *v, DiagsMark before)
+{
+    Diags *ds = v->s->cx.diags;
+    for (const Diag *d = before.last ? before.last->next : ds->first; d; d = d->next) {
+        buf_char(&v->text, '\n');
+        render_text(&v->text, &v->s->cx.sources, d, (RenderStyle){.color = v->s->options.color});
+        if (!story_has(v->story, d))
+            render_html(&v->html, &v->s->cx.sources, d);
+    }
+    while (v->text.n && v->text.at[v->text.n - 1] == '\n')
+        v->text.n--;
+}
+
+/* `before`: what was reported behind it is shown here, and nowhere else; NULL: the caller reports. */
+static void story_show(RelaySession *s, const Story *story, const char *end,
+                       const DiagsMark *before)
 {
     StoryView v = {.s = s, .story = story};
     for (size_t i = 0; i < story->events.n && !limit_hit(&s->cx.limits); i++)
         step_text(&v, i);
     buf_str(&v.text, end);
     story_html(&v, end);
+    if (before)
+        story_errors(&v, *before);
     emit_view(s, &v.text, &v.html);
     buf_deinit(&v.text);
     buf_deinit(&v.html);
@@ -282,24 +308,32 @@ static void story_end_text(Buf *out, const Module *m, bool ok)
     }
 }
 
-bool explain_module(RelaySession *s, Module *m, const Module *env)
+static bool explain(RelaySession *s, Module *m, const Module *env, const DiagsMark *before)
 {
     Story story;
     story_init(&story, &s->cx);
     bool ok = typecheck_module_as(&s->cx, m, env, (CheckWish){.story = &story});
     Buf end = {0};
     story_end_text(&end, m, ok);
-    story_show(s, &story, buf_text(&end));
+    story_show(s, &story, buf_text(&end), before);
     buf_deinit(&end);
     story_deinit(&story);
     return ok;
 }
 
+bool explain_module(RelaySession *s, Module *m, const Module *env)
+{
+    return explain(s, m, env, NULL);
+}
+
 void explain_types(CommandCall *c)
 {
     Module *m = untyped_target(c);
+    DiagsMark before = diags_mark(c->s->cx.diags);
     if (m)
-        explain_module(c->s, m, c->s->env);
+        explain(c->s, m, c->s->env, &before);
+    if (m && c->s->cx.limits.hit == LIMIT_NONE)
+        diags_back(c->s->cx.diags, before);
     module_release(m);
 }
 

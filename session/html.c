@@ -1,8 +1,11 @@
 #include "session/html.h"
 
+#include "base/limit.h"
+
 #include "parser/parser.h"
 
 #include <string.h>
+#include <sys/random.h>
 
 typedef struct HtmlText {
     Buf *out;
@@ -239,11 +242,11 @@ static const char steps_style[] =
     ".relay-steps.relay-steps pre.relay-program{margin:0;white-space:pre-wrap}"
     "</style>";
 
-void html_steps_begin(HtmlSteps *steps, Buf *out, size_t n, const char *key)
+void html_steps_begin(HtmlSteps *steps, Buf *out, size_t n)
 {
-    uint64_t id = 14695981039346656037u; /* FNV-1a */
-    for (const char *p = key; *p; p++)
-        id = (id ^ (unsigned char)*p) * 1099511628211u;
+    uint64_t id = 0;
+    if (getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id)
+        id = (uint64_t)(clock_seconds() * 1e9);
     *steps = (HtmlSteps){.out = out, .n = n, .id = id, .start = 1};
     html_source_style(out);
     buf_str(out, steps_style);

@@ -8,7 +8,7 @@
  *                 trusted, a mail) the steps stand below each other and can all be read
  *
  *     HtmlSteps steps;
- *     html_steps_begin(&steps, out, n, key);
+ *     html_steps_begin(&steps, out, n);
  *     for (…) {
  *         html_step_begin(&steps, "the title of the step", HTML_STEP_PLAIN);
  *         html_source(out, text, len, (HtmlLines){0}, n_marks, marks);
@@ -61,8 +61,8 @@ typedef struct HtmlSteps {
     const char *classes; /* of the next step's button, for rules of the caller's; NULL: none */
 } HtmlSteps;
 
-/* `key` is text that other frames of the page do not share, such as what the view shows. */
-void html_steps_begin(HtmlSteps *steps, Buf *out, size_t n, const char *key);
+/* A page may hold the same view twice, and views of sessions that are gone: each has a number of its own. */
+void html_steps_begin(HtmlSteps *steps, Buf *out, size_t n);
 /* `title` is plain text, in which code stands in backquotes. */
 void html_step_begin(HtmlSteps *steps, const char *title, HtmlStepKind kind);
 /* Leads to another step, counted from 1; to none it is grey. */

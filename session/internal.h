@@ -16,6 +16,8 @@ typedef struct Local {
     Value value;
     Module *module;
     bool graph;             /* %0 */
+    uint32_t
+        depth; /* modules that `module` keeps for the variables that it used, one behind the other */
 } Local;
 
 /* What no longer fits something that was defined anew: not there until its text, read again, agrees with what there is. */
@@ -50,6 +52,7 @@ struct RelaySession {
     Engine engine;
     atomic_bool running;
     bool prelude_loaded;
+    bool fresh; /* everything was forgotten in this cell */
     Imported *imported; /* files, newest first */
     Module *failed; /* whose variables stand for those of bindings that failed; NULL: none did */
     PtrMap failed_old[2]; /* what their names meant before: locals, graph variables */
@@ -87,9 +90,12 @@ void session_forget_imports(RelaySession *s);
 /* The prelude's definitions, unless the options say otherwise; once. */
 void session_load_prelude(RelaySession *s);
 /* An expression outlives the variables that it uses, whose nodes lie in other modules: those live as long. */
-void session_keep_used(const RelaySession *s, Module *m);
+/* How many such modules stand one behind the other. */
+uint32_t session_keep_used(const RelaySession *s, Module *m);
 /* Takes the value and retains the module. */
 void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool graph);
+/* The variable of that name; NULL for none. Lent until the next one is bound. */
+Local *session_local(RelaySession *s, const Name *name, bool graph);
 /* Forgets the variable. */
 void session_unbind(RelaySession *s, const Name *name, bool graph);
 /* An environment with the definitions of a module; the caller's. */

@@ -246,7 +246,7 @@ static void step_clear(RecordStep *s)
     *s = (RecordStep){0};
 }
 
-static void drop_first(Recorder *r, uint64_t n)
+void recorder_drop(Recorder *r, uint64_t n)
 {
     for (uint64_t i = 0; i < n && r->first < r->n; i++)
         step_clear(&r->steps[r->first++ % r->cap]);
@@ -257,9 +257,9 @@ static void make_room(Recorder *r)
 {
     const Limits *l = &r->s->cx.limits;
     if (r->n - r->first == r->cap)
-        drop_first(r, 1);
+        recorder_drop(r, 1);
     if (l->memory_most && atomic_load(&l->memory) > l->memory_most / 2)
-        drop_first(r, (r->n - r->first) / 2);
+        recorder_drop(r, (r->n - r->first) / 2);
 }
 
 /* A binding of the graph form, `%0 = e`, leaves no trace in the program but its text. */
@@ -373,7 +373,7 @@ bool recorder_init(Recorder *r, RelaySession *s, size_t most)
 
 void recorder_deinit(Recorder *r)
 {
-    drop_first(r, r->n - r->first);
+    recorder_drop(r, r->n - r->first);
     activation_release(r->now);
     for (size_t i = 0; i < r->n_cells; i++)
         value_release(value_object(r->cells[i].cell));

@@ -79,6 +79,8 @@ bool recorder_init(Recorder *r, RelaySession *s, size_t most);
 void recorder_deinit(Recorder *r);
 /* Takes an event over. */
 void recorder_add(Recorder *r, const Event *e);
+/* Forgets the n oldest steps. */
+void recorder_drop(Recorder *r, uint64_t n);
 /* Step k, which is kept. */
 const RecordStep *recorder_step(const Recorder *r, uint64_t k);
 

@@ -7,6 +7,7 @@
 #include "stdlib/stdlib.h"
 #include "typecheck/typecheck.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,15 @@ const char *relay_version(void)
     return RELAY_VERSION;
 }
 
+/* A context and what stands in it. */
+static bool world_new(RelaySession *s)
+{
+    bool ok = ctx_init(&s->cx, &stdlib_ops);
+    s->interp = ok ? interp_new(&s->cx) : NULL;
+    s->env = ok ? module_new(&s->cx) : NULL;
+    return s->interp && s->env;
+}
+
 RelaySession *relay_session_new(const RelayOptions *options)
 {
     RelaySession *s = calloc(1, sizeof *s);
@@ -23,16 +33,14 @@ RelaySession *relay_session_new(const RelayOptions *options)
         return NULL;
     if (options)
         s->options = *options;
-    bool ok = ctx_init(&s->cx, &stdlib_ops);
+    bool ok = world_new(s);
     s->cx.limits.memory_most =
         s->options.memory_limit ? s->options.memory_limit : limit_default_memory();
     s->cx.limits.seconds_most = s->options.time_limit;
     s->cx.limits.depth_most = s->options.depth_limit;
     s->cx.pool = pool_new(s->options.threads);
     s->opt_level = OPT_LEVEL_USUAL;
-    s->interp = ok ? interp_new(&s->cx) : NULL;
-    s->env = ok ? module_new(&s->cx) : NULL;
-    if (!s->interp || !s->env || !s->cx.pool) {
+    if (!ok || !s->cx.pool) {
         relay_session_free(s);
         return NULL;
     }
@@ -62,14 +70,11 @@ static void free_locals(RelaySession *s)
     ptrmap_deinit(&s->local_values);
 }
 
-void relay_session_free(RelaySession *s)
+static void world_free(RelaySession *s)
 {
-    if (!s)
-        return;
     stops_free(s);
     stale_forget_all(s);
     free_locals(s);
-    ptrmap_deinit(&s->uses);
     heap_break_cycles(&s->cx.limits);
     if (s->jit)
         s->jit_table->destroy(s->jit);
@@ -79,9 +84,21 @@ void relay_session_free(RelaySession *s)
     module_release(s->env);
     for (size_t i = 0; i < sizeof s->libraries / sizeof *s->libraries; i++)
         module_release(s->libraries[i]);
-    buf_deinit(&s->jit_why);
+    memset(s->libraries, 0, sizeof s->libraries);
     session_forget_imports(s);
     ctx_deinit(&s->cx);
+    s->jit = NULL;
+    s->interp = NULL;
+    s->env = NULL;
+}
+
+void relay_session_free(RelaySession *s)
+{
+    if (!s)
+        return;
+    world_free(s);
+    ptrmap_deinit(&s->uses);
+    buf_deinit(&s->jit_why);
     free(s);
 }
 
@@ -100,6 +117,38 @@ void session_reset(RelaySession *s)
     module_release(s->env);
     s->env = fresh;
     s->prelude_loaded = false;
+    s->fresh = true;
+}
+
+static bool nothing_is_defined(const RelaySession *s)
+{
+    for (size_t i = 0; i < s->env->defs.n; i++)
+        if (s->env->defs.at[i].fn && !s->env->defs.at[i].imported)
+            return false;
+    return s->n_locals == 0 && s->env->types.n == s->env->imported_types.n && !s->stale;
+}
+
+/* Behind a cell that forgot everything: names and types belong to the context, which ends with what was said in it. */
+static void renew(RelaySession *s)
+{
+    s->fresh = false;
+    if (!nothing_is_defined(s))
+        return;
+    const Limits old = s->cx.limits;
+    Pool *pool = s->cx.pool;
+    s->cx.pool = NULL;
+    world_free(s);
+    bool ok = world_new(s);
+    s->cx.pool = pool;
+    s->cx.limits.memory_most = old.memory_most;
+    s->cx.limits.seconds_most = old.seconds_most;
+    s->cx.limits.depth_most = old.depth_most;
+    s->jit_tried = false;
+    s->prelude_loaded = false;
+    if (ok)
+        malloc_trim(0);
+    else
+        limit_reach(&s->cx.limits, LIMIT_MEMORY);
 }
 
 bool relay_session_set(RelaySession *s, const char *option, const char *value)
@@ -171,6 +220,9 @@ RelayStatus session_end(RelaySession *s)
 {
     RelayStatus status = session_status(s);
     emit_diags(s);
+    if (s->fresh)
+        renew(s);
+    sources_sweep(&s->cx.sources);
     atomic_store(&s->running, false);
     s->sink = (RelaySink){0};
     return status;
@@ -224,21 +276,35 @@ static void index_values(RelaySession *s)
 typedef struct Uses {
     const RelaySession *s;
     Module *m;
+    uint32_t depth;
 } Uses;
 
 static void note_use(void *data, Var *v)
 {
     Uses *u = data;
-    for (size_t i = 0; i < u->s->n_locals; i++)
-        if (u->s->locals[i].var == v)
-            module_use(u->m, u->s->locals[i].module);
+    for (size_t i = 0; i < u->s->n_locals; i++) {
+        const Local *l = &u->s->locals[i];
+        if (l->var != v)
+            continue;
+        module_use(u->m, l->module);
+        u->depth = l->depth >= u->depth ? l->depth + 1 : u->depth;
+    }
 }
 
-void session_keep_used(const RelaySession *s, Module *m)
+uint32_t session_keep_used(const RelaySession *s, Module *m)
 {
-    Uses u = {s, m};
+    Uses u = {.s = s, .m = m};
     if (m->expr)
         ir_free_vars(m->expr, note_use, &u);
+    return u.depth;
+}
+
+Local *session_local(RelaySession *s, const Name *name, bool graph)
+{
+    for (size_t i = 0; i < s->n_locals; i++)
+        if (s->locals[i].var->name == name && s->locals[i].graph == graph)
+            return &s->locals[i];
+    return NULL;
 }
 
 void session_unbind(RelaySession *s, const Name *name, bool graph)
@@ -255,6 +321,37 @@ void session_unbind(RelaySession *s, const Name *name, bool graph)
     }
     ptrmap_remove(graph ? &s->graph_names : &s->local_names, name);
     index_values(s);
+}
+
+typedef struct Sources {
+    Module *m;
+    PtrMap seen;
+} Sources;
+
+static void use_sources(Sources *u, const Type *t)
+{
+    t = type_find(t);
+    bool leaf = t->kind == TYPE_TENSOR || t->kind == TYPE_VAR || t->kind == TYPE_HOLE ||
+                t->kind == TYPE_POISON;
+    if (leaf || ptrmap_has(&u->seen, t))
+        return;
+    ptrmap_put(&u->seen, t, NULL);
+    if (t->kind == TYPE_ADT)
+        module_use_source(u->m, t->def->span.source);
+    if (t->kind == TYPE_FUNC)
+        use_sources(u, t->result);
+    for (uint32_t i = 0; i < t->n; i++)
+        use_sources(u, t->parts[i]);
+}
+
+/* Messages show where a variable is bound and where the data types of its value are defined, even if they are defined again since. */
+static void keep_sources(Module *module, const Var *var)
+{
+    Sources u = {.m = module};
+    module_use_source(module, var->base.span.source);
+    if (var->base.type)
+        use_sources(&u, var->base.type);
+    ptrmap_deinit(&u.seen);
 }
 
 void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool graph)
@@ -278,7 +375,9 @@ void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool g
         s->locals = grown;
         s->cap_locals = cap;
     }
-    s->locals[at] = (Local){var, value, module_retain(module), graph};
+    keep_sources(module, var);
+    s->locals[at] =
+        (Local){.var = var, .value = value, .module = module_retain(module), .graph = graph};
     s->n_locals += at == s->n_locals;
     ptrmap_put(names, var->name, var);
     stale_forget(s, '%', graph, var->name);
@@ -287,11 +386,13 @@ void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool g
 
 Module *session_with(Module *env, Module *m)
 {
-    Module *next = module_derive(env);
+    Module *next = module_snapshot(env);
     if (!next)
         return NULL;
-    for (size_t i = 0; i < m->types.n; i++)
+    for (size_t i = 0; i < m->types.n; i++) {
         module_define_type(next, m->types.at[i]);
+        module_use_source(next, m->types.at[i]->span.source);
+    }
     for (size_t i = 0; i < m->imported_types.n; i++)
         vec_push(&next->imported_types, &next->arena, m->imported_types.at[i]);
     for (size_t i = 0; i < m->defs.n; i++) {
@@ -302,6 +403,5 @@ Module *session_with(Module *env, Module *m)
         Def *now = (Def *)(uintptr_t)module_find(next, d->name);
         now->imported = d->imported;
     }
-    module_use(next, m);
     return next;
 }

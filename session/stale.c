@@ -14,8 +14,10 @@ static PtrMap *names_of(RelaySession *s, bool graph)
     return graph ? &s->graph_names : &s->local_names;
 }
 
-static void stale_free(Stale *old)
+static void stale_free(RelaySession *s, Stale *old)
 {
+    sources_release(&s->cx.sources, old->span.source);
+    sources_release(&s->cx.sources, old->since.source);
     free(old->why);
     module_release(old->home);
     free(old);
@@ -46,6 +48,8 @@ void stale_add(RelaySession *s, Stale what)
     one->why = why;
     one->home = NULL;
     one->next = s->stale;
+    sources_retain(&s->cx.sources, one->span.source);
+    sources_retain(&s->cx.sources, one->since.source);
     s->stale = one;
     if (one->sigil == '%') {
         session_unbind(s, one->name, one->graph);
@@ -60,7 +64,7 @@ void stale_forget(RelaySession *s, char sigil, bool graph, const Name *name)
         if (old->sigil != sigil || old->graph != graph || old->name != name)
             continue;
         *at = old->next;
-        stale_free(old);
+        stale_free(s, old);
         return;
     }
 }
@@ -70,7 +74,7 @@ void stale_forget_all(RelaySession *s)
     while (s->stale) {
         Stale *old = s->stale;
         s->stale = old->next;
-        stale_free(old);
+        stale_free(s, old);
     }
 }
 

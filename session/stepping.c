@@ -19,6 +19,7 @@ static bool arrived(RelaySteps *st, const Event *e)
     if (st->go.kind == RELAY_GO_LEAVE)
         return false;
     st->at = stops_match(st, e);
+    st->stop = st->rec.n - 1;
     if (st->at || (st->rec.done && st->asked))
         return true;
     if (st->go.kind == RELAY_GO_ON || st->rec.n - 1 < st->go.number)
@@ -35,9 +36,25 @@ static bool ask(RelaySteps *st)
     return !st->left;
 }
 
+/* Steps in front of a breakpoint that are kept with those behind it. */
+#define KEPT_BEFORE 40
+
+/* Nobody can say how to go on: the evaluation does, and what is kept lies around the first breakpoint that it met. */
+static void pass_stop(RelaySteps *st, const Event *e)
+{
+    if (!st->at && (st->at = stops_match(st, e))) {
+        st->stop = st->rec.n - 1;
+        if (st->stop - st->rec.first > KEPT_BEFORE)
+            recorder_drop(&st->rec, st->stop - st->rec.first - KEPT_BEFORE);
+    }
+    st->full = st->at && st->s->stops->n_watched == 0 && st->rec.n - st->rec.first == st->rec.cap;
+}
+
 static bool on_event(void *data, const Event *e)
 {
     RelaySteps *st = data;
+    if (st->full)
+        return true;
     recorder_add(&st->rec, e);
     stops_watch(st, e);
     if (limit_hit(&st->s->cx.limits))
@@ -46,8 +63,9 @@ static bool on_event(void *data, const Event *e)
         return true;
     if (st->asks)
         return !arrived(st, e) || ask(st);
-    st->at = stops_match(st, e);
-    st->left = !st->rec.done && (st->at || (st->most && st->rec.n >= st->most));
+    if (st->breaks)
+        pass_stop(st, e);
+    st->left = !st->rec.done && st->most && st->rec.n >= st->most;
     return !st->left;
 }
 
@@ -199,7 +217,7 @@ const RelayStepView *relay_steps_view(RelaySteps *st, uint64_t number)
     record_rule(&st->rec, &st->rule, step);
     if (!value_is_none(step->value))
         record_value(&st->rec, &st->value, step->value);
-    if (st->at && number + 1 == st->rec.n) {
+    if (st->at && number == st->stop) {
         buf_str(&st->why, "breakpoint ");
         breakpoint_print(&st->why, st->at);
     }

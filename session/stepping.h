@@ -34,7 +34,10 @@ struct RelaySteps {
     bool asks; /* there is a stepper */
     bool asked; /* it was shown: then its end is shown too */
     bool left; /* it was ended before its end, on purpose */
-    const Breakpoint *at; /* the breakpoint that was met last */
+    bool breaks; /* breakpoints count */
+    bool full; /* without a stepper: enough is kept, and what follows is not told */
+    const Breakpoint *at; /* the breakpoint that was met: last, or first without a stepper */
+    uint64_t stop; /* its step */
     PtrMap watched_cells; /* Object -> Name */
     PtrMap conditions; /* Breakpoint -> Module; NULL: it cannot be told */
     uint64_t watch_lines;

@@ -482,10 +482,9 @@ void steps_html(RelaySteps *st, Buf *out, uint64_t start)
     p.shown = calloc(p.n + 1, sizeof *p.shown);
     if (p.shown)
         collect(&p);
-    Buf body = {0}, key = {0};
+    Buf body = {0};
     HtmlSteps steps;
-    steps_text(st, &key, 20);
-    html_steps_begin(&steps, &body, p.n, buf_text(&key));
+    html_steps_begin(&steps, &body, p.n);
     steps.start = (size_t)(start - st->rec.first) + 1;
     for (size_t i = 0; p.shown && i < p.n; i++)
         print_step(&p, &steps, i);
@@ -501,6 +500,5 @@ void steps_html(RelaySteps *st, Buf *out, uint64_t start)
     buf_str(out, "</div>");
     buf_printf(out, page_script, id);
     buf_deinit(&body);
-    buf_deinit(&key);
     page_free(&p);
 }

@@ -218,8 +218,9 @@ void stops_watch(RelaySteps *st, const Event *e)
 static void show_stop(RelaySteps *st)
 {
     Buf text = {0}, html = {0};
-    steps_state(st, &text, st->rec.n - 1);
-    steps_html(st, &html, st->rec.n - 1);
+    uint64_t stop = st->stop < st->rec.first ? st->rec.first : st->stop;
+    steps_state(st, &text, stop);
+    steps_html(st, &html, stop);
     emit_view(st->s, &text, &html);
     buf_deinit(&text);
     buf_deinit(&html);
@@ -231,13 +232,10 @@ static void report_stop(RelaySteps *st)
     Buf name = {0};
     if (st->at)
         breakpoint_print(&name, st->at);
-    Diag *d = diag_error(st->s->cx.diags, E0505_STOPPED, step->span,
-                         st->at ? "the evaluation ended at the breakpoint `%s`"
-                                : "the evaluation was ended by whoever stepped through it%s",
-                         buf_text(&name));
-    if (st->at && !st->asks)
-        diag_help(d, "`:unbreak %c%s` takes it away; `:break` with a condition stops later",
-                  st->at->global ? '@' : '%', st->at->name->text);
+    diag_error(st->s->cx.diags, E0505_STOPPED, step->span,
+               st->at ? "the evaluation ended at the breakpoint `%s`"
+                      : "the evaluation was ended by whoever stepped through it%s",
+               buf_text(&name));
     buf_deinit(&name);
 }
 
@@ -246,8 +244,9 @@ Value stops_eval(RelaySession *s, Module *env, Module *keep, Expr *e)
     RelaySteps st;
     bool ok = steps_init(&st, s, s->stepper.stopped ? KEPT_TO_STEP : KEPT_TO_SHOW, 0);
     st.go.kind = RELAY_GO_ON;
+    st.breaks = true;
     Value v = ok ? steps_eval(&st, env, keep, e) : value_none();
-    if (st.left && !st.asks)
+    if (st.at && !st.asks)
         show_stop(&st);
     if (st.left)
         report_stop(&st);

@@ -317,16 +317,22 @@ bool typecheck_module_as(Ctx *cx, Module *m, const Module *env, CheckWish wish)
     size_t errors = cx->diags->errors;
     Diag *before = cx->diags->last;
     arena_init(&ck.scratch, &cx->limits);
+    Arena *outer = cx->open;
+    cx->open = &ck.scratch;
     for (size_t i = 0; i < m->types.n; i++)
         check_typedef(&ck, m->types.at[i]);
     infer_defs(&ck);
     if (m->expr && !limit_hit(&cx->limits))
         infer_expr(&ck);
+    /* Work that was cut short leaves nodes whose types end with it. */
+    for (size_t i = 0; i < ck.open.n; i++)
+        ck.open.at[i]->type = cx->poison;
     diags_sort(cx->diags, before);
     why_deinit(&ck.why);
     ptrmap_deinit(&ck.functions);
     ptrmap_deinit(&ck.checked);
     ptrmap_deinit(&ck.ill_matches);
+    cx->open = outer;
     arena_deinit(&ck.scratch);
     return !m->broken && cx->diags->errors == errors && !limit_hit(&cx->limits);
 }

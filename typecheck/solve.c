@@ -354,9 +354,12 @@ const Type *relation_project(Checker *ck, const Type *tuple, int64_t index, Span
 
 const Type *type_of_op(Ctx *cx, const Op *op)
 {
+    const Type *known = ptrmap_find(&cx->op_types, op);
+    if (known)
+        return known;
     uint32_t n = (uint32_t)op_arity(op);
-    TypeVar **vars = arena_new_array(&cx->arena, TypeVar *, (size_t)n + 1);
-    const Type **args = arena_new_array(&cx->arena, const Type *, (size_t)n + 1);
+    TypeVar **vars = arena_new_array(ctx_scratch(cx), TypeVar *, (size_t)n + 1);
+    const Type **args = arena_new_array(ctx_scratch(cx), const Type *, (size_t)n + 1);
     for (uint32_t i = 0; i <= n; i++) {
         char name[16] = "out";
         if (i < n)
@@ -365,7 +368,9 @@ const Type *type_of_op(Ctx *cx, const Op *op)
         vars[i]->op = op;
         args[i] = type_var(cx, vars[i]);
     }
-    return type_func(cx, n + 1, (const TypeVar *const *)vars, n, args, args[n]);
+    const Type *t = type_func(cx, n + 1, (const TypeVar *const *)vars, n, args, args[n]);
+    ptrmap_put(&cx->op_types, op, (void *)(uintptr_t)t);
+    return t;
 }
 
 void relation_of_params(Checker *ck, const Type *f, const Type *const *with)

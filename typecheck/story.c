@@ -24,9 +24,13 @@ static const Type *number_of(Story *s, const Type *hole)
     const Type *known = ptrmap_find(&s->names, hole);
     if (known)
         return known;
-    char name[16];
-    snprintf(name, sizeof name, "?%u", ++s->n_names);
-    known = type_var(s->cx, typevar_new(s->cx, ctx_name(s->cx, name), (Span){0}));
+    char text[16];
+    snprintf(text, sizeof text, "?%u", ++s->n_names);
+    const Name *name = ctx_name(s->cx, text);
+    known = ptrmap_find(&s->cx->stand_ins, name);
+    if (!known)
+        known = type_var(s->cx, typevar_new(s->cx, name, (Span){0}));
+    ptrmap_put(&s->cx->stand_ins, name, (void *)(uintptr_t)known);
     ptrmap_put(&s->names, hole, (void *)(uintptr_t)known);
     return known;
 }

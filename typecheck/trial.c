@@ -122,7 +122,7 @@ static const Type *with_given(Ctx *cx, const Type *operand, const Given *g, Dim 
         now = with_rank(cx, t);
     if (g->part.n == 0)
         return now;
-    const Type **parts = arena_new_array(&cx->arena, const Type *, operand->n);
+    const Type **parts = arena_new_array(ctx_scratch(cx), const Type *, operand->n);
     memcpy(parts, operand->parts, operand->n * sizeof *parts);
     parts[g->part.path[0]] = now;
     return type_tuple(cx, operand->n, parts);

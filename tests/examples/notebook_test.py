@@ -1,9 +1,13 @@
-"""The tour notebook through a Jupyter client: every cell, what it shows and how."""
+"""The notebooks of the examples through a Jupyter client: all of them run, of the tour every cell, what it shows and how; and the
+colours of what nbconvert makes of one."""
 
+import importlib.util
 import os
+import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -21,13 +25,14 @@ def tearDownModule():
     shutil.rmtree(FOLDER, ignore_errors=True)
 
 
-def run_notebook():
-    """The code cells of the tour with their outputs."""
+def run_notebook(path="tour.ipynb"):
+    """The code cells of a notebook, by its path below the examples, with their outputs."""
     subprocess.run([RELAY, "kernel", "install", "--prefix", FOLDER], check=True, stdout=subprocess.DEVNULL)
-    notebook = nbformat.read(os.path.join(SOURCE, "examples", "tour.ipynb"), as_version=4)
+    path = os.path.join(SOURCE, "examples", path)
+    notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
-    client = NotebookClient(notebook, kernel_name="relay", timeout=120,
-                            resources={"metadata": {"path": os.path.join(SOURCE, "examples")}})
+    client = NotebookClient(notebook, kernel_name="relay", timeout=240,
+                            resources={"metadata": {"path": os.path.dirname(path)}})
     client.execute()
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
@@ -90,6 +95,37 @@ class Notebook(unittest.TestCase):
         for source in (":time @fib", ":time @count", ":time @main"):
             self.assertRegex(self.text(source), r"(?m)^JIT +[\d.]+ (µs|ms|s) +first ")
         self.assertIn("ret i32", self.text(":show llvm"))
+
+
+class Others(unittest.TestCase):
+    def test_all_run(self):
+        """With what is in the repository and no other package than the client's."""
+        examples = pathlib.Path(SOURCE, "examples")
+        others = sorted(str(path.relative_to(examples)) for path in examples.rglob("*/*.ipynb")
+                        if ".ipynb_checkpoints" not in path.parts)
+        self.assertGreaterEqual(len(others), 2)
+        for path in others:
+            with self.subTest(path):
+                for cell in run_notebook(path):
+                    self.assertFalse([o for o in cell.outputs if o.output_type == "error"], cell.source)
+
+    @unittest.skipUnless(importlib.util.find_spec("pygments"), "no Pygments")
+    def test_lexer(self):
+        """`relay kernel install` puts the lexer where a Python beside it finds it, under the name that the kernel tells."""
+        import pygments.lexers
+        packages = os.path.join(FOLDER, "lib", "python3.99", "site-packages")
+        os.makedirs(packages)
+        subprocess.run([RELAY, "kernel", "install", "--prefix", FOLDER], check=True, stdout=subprocess.DEVNULL)
+        sys.path.insert(0, packages)
+        lexer = pygments.lexers.get_lexer_by_name("relay")
+        program = 'def @f(%x: Tensor[(2), float32]) { /* a /* b */ */ nn.relu(%x) + 1f } // end\n:type "s"\n'
+        tokens = list(lexer.get_tokens(program))
+        self.assertEqual("".join(text for _, text in tokens), program)
+        kinds = {text: str(kind) for kind, text in tokens}
+        self.assertEqual([kinds[text] for text in ("def", "@f", "%x", "Tensor", "nn.relu", "1f", "// end", ":type")],
+                         ["Token.Keyword", "Token.Name.Function", "Token.Name.Variable", "Token.Keyword.Type", "Token.Name",
+                          "Token.Literal.Number", "Token.Comment.Single", "Token.Name.Builtin.Pseudo"])
+        self.assertNotIn("Token.Error", kinds.values())
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ class Kernel:
     """A kernel process with a connection file of its own."""
 
     def __init__(self, transport="tcp", key="a0436f6c-1916-498b-8eb9-e81ab9368e84", curve=False, environment=None,
-                 connection=None, wait=True):
+                 connection=None, wait=True, mode=0o600):
         self.folder = tempfile.mkdtemp(prefix="relay-kernel-")
         self.context = zmq.Context()
         self.key, self.ids, self.clients = key, {}, []
@@ -189,7 +189,7 @@ class Kernel:
             self.curve = {"public": public}
             self.connection.update(curve_publickey=public.decode(), curve_secretkey=secret.decode())
         self.connection.update(connection or {})
-        with open(self.file, "w") as file:
+        with open(os.open(self.file, os.O_CREAT | os.O_WRONLY, mode), "w") as file:
             json.dump(self.connection, file)
         self.environment = {**os.environ, "XDG_STATE_HOME": self.folder, "JUPYTER_RUNTIME_DIR": self.folder,
                             **(environment or {})}

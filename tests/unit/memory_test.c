@@ -1,0 +1,111 @@
+/* A session over many different cells: what a cell leaves behind, and what `:reset` gives back.
+ *
+ *     build/release/memory_test 20000         the same with more cells
+ *
+ * What counts is what the allocator has given out, which no other program on the machine changes. A cell leaves the number of its
+ * text, and those that define a data type or a polymorphic function anew leave its types: the mean over all kinds is bounded here. */
+#include "check.h"
+#include "include/relay.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST = 1000, CELLS = 3000, LEFT_MOST = 200 };
+
+static void drop(void *data, const RelayOutput *out)
+{
+    (void)data, (void)out;
+}
+
+/* One of many kinds of cell, with numbers and names that vary. */
+static void write_cell(char *text, size_t size, unsigned i)
+{
+    unsigned n = i * 2654435761u >> 16, a = 1 + n % 7, b = 1 + n / 7 % 5;
+    switch (i % 16) {
+    case 0: snprintf(text, size, "%u + %u * %u", n, a, b); break;
+    case 1:
+        snprintf(text, size, "let %%x%u = ones(shape=[%u, %u], dtype=\"float32\");", a, a, b);
+        break;
+    case 2: snprintf(text, size, "def @f%u(%%n: int32) -> int32 { %%n * %u }", a, n); break;
+    case 3:
+        snprintf(text, size,
+                 "def @g(%%n: int32) -> int32 { @h(%%n) + %u }\ndef @h(%%n: int32) -> int32 { %u }",
+                 n, a);
+        break;
+    case 4:
+        snprintf(text, size, "@map(fn (%%v: int32) { %%v + %u }, Cons(%u, Cons(2, Nil)))", n, a);
+        break;
+    case 5:
+        snprintf(text, size,
+                 "type Shape%u { Circle%u(float32), Square%u(Tensor[(%u), float32]), Dot%u }", a, a,
+                 a, b, a);
+        break;
+    case 6: snprintf(text, size, "let %%count = 0; let %%count = %%count + %u; %%count", n); break;
+    case 7:
+        snprintf(text, size, "let %%k%u = fn (%%n: int32) { @f1(%%n) + %u }; %%k%u(3)", a, n, a);
+        break;
+    case 8: snprintf(text, size, "%%nothing%u + %u", a, n); break;
+    case 9: snprintf(text, size, "add(ones(shape=[%u], dtype=\"float32\"), 1)", a); break;
+    case 10:
+        snprintf(text, size, ":type fn (%%a: Tensor[(%u, %u), float32]) { nn.relu(%%a) }", a, b);
+        break;
+    case 11:
+        snprintf(text, size,
+                 "def @poly%u[A, B](%%a: A, %%b: B) -> (B, A) { (%%b, %%a) }\n@poly%u(%u, True)", a,
+                 a, n);
+        break;
+    case 12: snprintf(text, size, "let %%total = %u;", n); break;
+    case 13: snprintf(text, size, "let %%total = %%total + %u;", a); break;
+    case 14:
+        snprintf(text, size,
+                 ":explain types nn.dense(ones(shape=[%u, 4], dtype=\"float32\"), ones(shape=[%u, "
+                 "4], dtype=\"float32\"), units=%u)",
+                 a, b, b);
+        break;
+    default:
+        snprintf(text, size, "/* %u */ let %%t = (%u, (%u, True)); (%%t.1).0\n:defs", n, a, b);
+        break;
+    }
+}
+
+static void run(RelaySession *s, const char *text, unsigned i)
+{
+    char name[20];
+    snprintf(name, sizeof name, "In[%u]", i);
+    RelayCell cell = {.text = text, .len = strlen(text), .name = name};
+    relay_session_eval(s, &cell, (RelaySink){drop, NULL});
+}
+
+static size_t held(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned cells = argc > 1 ? (unsigned)atoi(argv[1]) : CELLS;
+    char text[500];
+    RelaySession *s = relay_session_new(&(RelayOptions){.threads = 1});
+    size_t fresh = 0, first = 0;
+    for (unsigned i = 1; i <= cells; i++) {
+        write_cell(text, sizeof text, i);
+        run(s, text, i);
+        fresh = i == 1 ? held() : fresh;
+        first = i == FIRST ? held() : first;
+    }
+    size_t last = held();
+    printf("%zu KB after one cell, %zu KB after %d, %zu KB after %u\n", fresh >> 10, first >> 10,
+           FIRST, last >> 10, cells);
+    /* A sanitizer's allocator tells nothing. */
+    if (first > 0)
+        CHECK(last < first + (size_t)(cells - FIRST) * LEFT_MOST);
+    run(s, ":reset", cells + 1);
+    run(s, "1 + 1", cells + 2);
+    printf("%zu KB after :reset\n", held() >> 10);
+    if (first > 0)
+        CHECK(held() < fresh + fresh / 10);
+    relay_session_free(s);
+    return check_done();
+}
