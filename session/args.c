@@ -191,7 +191,8 @@ static bool take_arg(Filling *f, const char *key, const char *text)
 static bool take_random(Filling *f, int i, const Type *type, uint64_t seed, uint64_t *drawn)
 {
     const char *name = f->fn->params.at[i]->name->text;
-    if (type->kind != TYPE_TENSOR || !type_is_static(type)) {
+    bool held = type->kind == TYPE_TENSOR && dtype_id(type->dtype) != DTYPE_IDS;
+    if (!held || !type_is_static(type)) {
         diag_error(f->s->cx.diags, E0305_ARGUMENTS, f->fn->params.at[i]->base.span,
                    "`%%%s` has type `%s`, for which no random value can be made", name,
                    type_str(&f->s->cx, type));

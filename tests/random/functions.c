@@ -148,7 +148,7 @@ Function *make_function(Gen *g, const Type *t, int size, Known *self)
 /* Which may be called here: a function from inside itself only with a smaller counter. */
 static bool may_call(const Gen *g, const Known *k)
 {
-    if (k->type->kind != TYPE_FUNC || g->cost + k->cost > COST_MOST)
+    if (k->hidden || k->type->kind != TYPE_FUNC || g->cost + k->cost > COST_MOST)
         return false;
     return !k->counter || (g->recursions > 0 && k->level == g->level);
 }

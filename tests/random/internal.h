@@ -13,6 +13,7 @@ typedef struct Known {
     Expr *counter; /* from inside a recursive function it is called with one less than this */
     int level; /* and only at this depth of function literals */
     bool pure; /* calls of it have no effects */
+    bool hidden; /* nothing uses it here: it has another name */
 } Known;
 
 typedef struct Gen {

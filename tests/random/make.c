@@ -35,7 +35,7 @@ static Expr *find_known(Gen *g, const Type *t)
     size_t n = g->known.n, from = n ? below(g, n) : 0;
     for (size_t i = 0; i < n; i++) {
         const Known *k = &g->known.at[(from + i) % n];
-        if (!k->counter && type_equal(k->type, t))
+        if (!k->counter && !k->hidden && type_equal(k->type, t))
             return k->e ? k->e : expr_global(g->arena, NOWHERE, k->name);
     }
     return NULL;
@@ -186,6 +186,47 @@ static Expr *form_let(Gen *g, const Type *t, int size)
     return make_let(g, v, value, body);
 }
 
+/* A second name for what is in scope, once or twice; often the first name or the second is not used behind it. */
+static Expr *form_alias(Gen *g, const Type *t, int size)
+{
+    size_t n = g->known.n, from = n ? below(g, n) : 0, at = n;
+    for (size_t i = 0; i < n && at == n; i++) {
+        const Known *k = &g->known.at[(from + i) % n];
+        if (k->e && expr_as_var(k->e) && !k->counter && !k->hidden && k->type->kind != TYPE_VAR)
+            at = (from + i) % n;
+    }
+    if (at == n)
+        return NULL;
+    Known was = g->known.at[at];
+    Expr *before = make(g, random_scalar(g), size / 4);
+    Var *v = fresh_var(g, once_in(g, 2) ? was.type : NULL), *first = fresh_var(g, NULL);
+    Known second = was;
+    second.e = &v->base;
+    size_t known = g->known.n;
+    if (once_in(g, 2))
+        learn_function(g, second);
+    g->known.at[at].hidden = once_in(g, 2);
+    Expr *body = make(g, t, size / 2);
+    forget(g, known);
+    g->known.at[at] = was;
+    Expr *e = make_let(g, v, was.e, body);
+    return once_in(g, 2) ? make_let(g, first, before, e) : e;
+}
+
+/* What stands in a tuple that stands in a tuple, which may be bound first. */
+static Expr *form_tuple_of_tuples(Gen *g, const Type *t, int size)
+{
+    const Type *inner = type_tuple(g->cx, 2, (const Type *[]){t, random_type(g, 1)});
+    const Type *outer = type_tuple(g->cx, 2, (const Type *[]){random_tensor(g), inner});
+    Expr *tuple = make(g, outer, size);
+    if (once_in(g, 2))
+        return expr_tuple_get(g->arena, NOWHERE, expr_tuple_get(g->arena, NOWHERE, tuple, 1), 0);
+    Var *v = fresh_var(g, NULL), *w = fresh_var(g, NULL);
+    Expr *body = expr_tuple_get(g->arena, NOWHERE, &w->base, 0);
+    Expr *part = expr_tuple_get(g->arena, NOWHERE, &v->base, 1);
+    return make_let(g, v, tuple, make_let(g, w, part, body));
+}
+
 /* `let` of a function that calls itself, or that has type parameters. */
 static Expr *let_function(Gen *g, const Type *t, int size, uint32_t type_params, bool recursive)
 {
@@ -246,7 +287,8 @@ static Expr *form_project_known(Gen *g, const Type *t, int size)
     (void)size;
     for (size_t i = g->known.n; i-- > 0;) {
         const Known *k = &g->known.at[i];
-        for (uint32_t f = 0; k->e && k->type->kind == TYPE_TUPLE && f < k->type->n; f++)
+        for (uint32_t f = 0; k->e && !k->hidden && k->type->kind == TYPE_TUPLE && f < k->type->n;
+             f++)
             if (type_equal(k->type->parts[f], t))
                 return expr_tuple_get(g->arena, NOWHERE, k->e, f);
     }
@@ -363,7 +405,9 @@ static const Form forms[] = {
     {"let", 8, form_let},
     {"let of a recursive function", 1, form_let_recursive},
     {"let of a polymorphic function", 1, form_let_polymorphic},
-    {"an operator as a value", 1, form_operator_value},
+    {"an operator as a value", 2, form_operator_value},
+    {"another name", 4, form_alias},
+    {"a tuple of tuples", 1, form_tuple_of_tuples},
     {"if", 3, form_if},
     {"match", 4, make_match},
     {"projection", 1, form_project},

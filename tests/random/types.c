@@ -24,8 +24,9 @@ static const Type *tensor_with(Gen *g, bool any)
 {
     Dim dims[3];
     uint32_t rank = below(g, 4);
+    int64_t least = once_in(g, 12) ? 0 : 1; /* one without elements */
     for (uint32_t i = 0; i < rank; i++)
-        dims[i] = any && once_in(g, 2) ? DIM_ANY : between(g, 1, 4);
+        dims[i] = any && once_in(g, 2) ? DIM_ANY : between(g, least, 4);
     return type_tensor(g->cx, dtype_of(random_dtype(g)), rank, dims);
 }
 
