@@ -6,7 +6,7 @@
 
 typedef struct Verify {
     Ctx *cx;
-    const Module *module;
+    const Module *module, *env;
     PtrMap bound;           /* Var -> the node that binds it */
     PtrMap open;            /* variables in scope now */
     bool typed;
@@ -68,7 +68,8 @@ static WalkNext verify_before(void *data, const Expr *e)
     if (e->kind == EXPR_CALL)
         check_call(v, expr_as_call(e));
     const GlobalVar *g = expr_as_global(e);
-    if (g && v->closed && !module_find(v->module, g->name)) {
+    if (g && v->closed && !module_find(v->module, g->name) &&
+        !(v->env && module_find(v->env, g->name))) {
         v->ok = false;
         diag_error(v->cx->diags, E0215_SCOPE, e->span, "`@%s` is not defined", g->name->text);
     }
@@ -86,9 +87,9 @@ static WalkNext verify_after(void *data, const Expr *e)
     return WALK_ON;
 }
 
-bool ir_verify(Ctx *cx, const Module *m, bool typed)
+bool ir_verify(Ctx *cx, const Module *m, const Module *env, bool typed)
 {
-    Verify v = {.cx = cx, .module = m, .typed = typed, .closed = true, .ok = true};
+    Verify v = {.cx = cx, .module = m, .env = env, .typed = typed, .closed = true, .ok = true};
     for (size_t i = 0; i < m->defs.n; i++)
         if (m->defs.at[i].fn)
             ir_walk(&m->defs.at[i].fn->base, verify_before, verify_after, &v);

@@ -4,8 +4,8 @@
 
 #include "ir/module.h"
 
-/* Variables bound at most once and used in scope, call arity of operators, attributes in the schema's order, globals defined, types present
- * when `typed`. Reports E0215 or a bug and returns false. */
-bool ir_verify(Ctx *cx, const Module *m, bool typed);
+/* Variables bound at most once and used in scope, call arity of operators, attributes in the schema's order, globals defined
+ * there or in `env` (NULL: there), types present when `typed`. Reports E0215 or a bug and returns false. */
+bool ir_verify(Ctx *cx, const Module *m, const Module *env, bool typed);
 
 #endif

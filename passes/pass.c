@@ -124,7 +124,7 @@ static Module *apply(PassRun *run, Module *old)
 static bool is_sound(PassContext *pc, const Pass *pass, const Module *now)
 {
 #ifndef NDEBUG
-    if (!ir_verify(pc->cx, now, true)) {
+    if (!ir_verify(pc->cx, now, pc->env, true)) {
         diag_bug(pc->cx->diags, (Span){0}, "%s left a module that is not well-formed", pass->name);
         return false;
     }

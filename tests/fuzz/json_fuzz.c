@@ -20,7 +20,7 @@ static void read_back(Ctx *cx, const Module *m)
     graph_write_module(&json, cx, m);
     uint32_t source = sources_add(&cx->sources, "written", buf_text(&json), json.n);
     Module *again = graph_read_module(cx, source, (GraphImport){0});
-    if (!again || (ir_verify(cx, m, false) && !ir_module_equal(m, again)))
+    if (!again || (ir_verify(cx, m, NULL, false) && !ir_module_equal(m, again)))
         abort();
     module_release(again);
     buf_deinit(&json);

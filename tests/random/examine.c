@@ -373,7 +373,7 @@ static const char *check_pass(Examiner *x, Module *m, const Run *wanted)
         bad = "the pass goes through";
         buf_printf(&x->what, "%s: ", x->pass);
     }
-    if (!bad && !ir_verify(&x->cx, now, true))
+    if (!bad && !ir_verify(&x->cx, now, NULL, true))
         bad = "the pass leaves a well-formed program";
     if (!bad && !same_types(x, m, now))
         bad = "the pass keeps the types";
@@ -433,7 +433,7 @@ const char *examine(Examiner *x, Module *m)
     const char *bad = NULL;
     if (!typecheck_module(&x->cx, m, NULL))
         bad = "it is well typed";
-    else if (!ir_verify(&x->cx, m, true))
+    else if (!ir_verify(&x->cx, m, NULL, true))
         bad = "it is well formed";
     if (bad)
         note_diags(x);
