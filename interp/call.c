@@ -146,7 +146,7 @@ static Value expression_closure(Interp *in, const Code *code, const PtrMap *loca
         const Var *var = code->free_vars.at[i];
         const Value *local = locals ? ptrmap_find(locals, var) : NULL;
         if (local) {
-            v.object->fields[i] = value_retain(*local);
+            closure_captured(v.object)[i] = value_retain(*local);
             continue;
         }
         diag_error(in->cx->diags, E0110_UNDEFINED_VARIABLE, var->base.span, "`%%%s` has no value",
@@ -155,6 +155,31 @@ static Value expression_closure(Interp *in, const Code *code, const PtrMap *loca
         v = value_none();
     }
     return v;
+}
+
+void adopt_function(Interp *in, Value *fn)
+{
+    const FunctionKind *kind = fn->kind == VALUE_FUNCTION ? function_kind(fn->object) : NULL;
+    Module *m = kind && kind->source ? module_new(in->cx) : NULL;
+    if (!m)
+        return;
+    const Observer *observer = in->observer;
+    PtrMap locals = {0};
+    Expr *e = kind->source(fn->object, m, &locals);
+    in->observer = NULL;
+    Value v = e ? interp_eval(in, in->env, m, e, &locals) : value_none();
+    in->observer = observer;
+    ptrmap_deinit(&locals);
+    module_release(m);
+    if (value_is_none(v))
+        return;
+    value_release(*fn);
+    *fn = v;
+}
+
+void interp_set_env(Interp *in, Module *env)
+{
+    set_env(in, env);
 }
 
 Value interp_eval(Interp *in, Module *env, Module *keep, Expr *e, const PtrMap *locals)
@@ -173,15 +198,20 @@ Value interp_eval(Interp *in, Module *env, Module *keep, Expr *e, const PtrMap *
     return v;
 }
 
+Value foreign_call(Interp *in, Value fn, uint32_t n, const Value *args, Span span)
+{
+    const FunctionKind *kind = fn.kind == VALUE_FUNCTION ? function_kind(fn.object) : NULL;
+    if (kind)
+        return kind->call(fn.object, n, args);
+    diag_error(in->cx->diags, E0205_NOT_A_FUNCTION, span, "the value is no function");
+    return value_none();
+}
+
 Value interp_call(Interp *in, Module *env, Value fn, uint32_t n, const Value *args, Span span)
 {
     set_env(in, env);
     const Code *code = closure_code(fn);
-    if (!code) {
-        diag_error(in->cx->diags, E0205_NOT_A_FUNCTION, span, "the value is no function");
-        return value_none();
-    }
-    return enter(in, code, fn.object, n, args, span);
+    return code ? enter(in, code, fn.object, n, args, span) : foreign_call(in, fn, n, args, span);
 }
 
 Value interp_call_global(Interp *in, Module *env, const Name *name, uint32_t n, const Value *args,
@@ -190,19 +220,4 @@ Value interp_call_global(Interp *in, Module *env, const Name *name, uint32_t n, 
     set_env(in, env);
     const Code *code = find_code(in, name, span);
     return code ? enter(in, code, NULL, n, args, span) : value_none();
-}
-
-const Name *function_value_names(Value v, const PtrMap *names)
-{
-    const Code *code = closure_code(v);
-    for (size_t i = 0; code && i < code->unit->globals.n; i++)
-        if (ptrmap_has(names, code->unit->globals.at[i]))
-            return code->unit->globals.at[i];
-    return NULL;
-}
-
-const Type *function_value_type(Value v)
-{
-    const Code *code = closure_code(v);
-    return code ? code->type : NULL;
 }

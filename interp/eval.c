@@ -2,6 +2,7 @@
  * `result`, or a diagnostic was reported. */
 #include "interp/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static inline const Step *finish(Interp *in, const Step *s, Value v)
@@ -85,7 +86,7 @@ static const Step *step_closure(Interp *in, const Step *s)
     if (value_is_none(v))
         return NULL;
     for (uint32_t i = 0; i < s->n; i++)
-        v.object->fields[i] = operand_take(in, s->args[i]);
+        closure_captured(v.object)[i] = operand_take(in, s->args[i]);
     return finish(in, s, v);
 }
 
@@ -194,9 +195,8 @@ static inline const Step *tail_call(Interp *in, const Step *s, const Code *code,
     return start(in, f);
 }
 
-static inline const Step *step_return(Interp *in, const Step *s)
+static inline const Step *return_value(Interp *in, Value v)
 {
-    Value v = operand_take(in, s->args[0]);
     Frame *f = in->frame;
     const Step *waiting = f->call;
     release_closure(f->closure);
@@ -209,24 +209,53 @@ static inline const Step *step_return(Interp *in, const Step *s)
     return NULL;
 }
 
-static const Code *callee_code(Interp *in, const Step *s)
+static inline const Step *step_return(Interp *in, const Step *s)
 {
-    const Code *code = closure_code(*operand_at(in, s->args[s->n]));
-    if (!code)
-        diag_bug(in->cx->diags, s->span, "the called value is no function of this engine");
-    return code;
+    return return_value(in, operand_take(in, s->args[0]));
+}
+
+/* Calls a function of another engine. */
+static Value call_foreign(Interp *in, const Step *s)
+{
+    Value few[8], *args = s->n < 8 ? few : calloc(s->n + 1, sizeof *args);
+    if (!args) {
+        limit_reach(&in->cx->limits, LIMIT_MEMORY);
+        return value_none();
+    }
+    for (uint32_t i = 0; i <= s->n; i++)
+        args[i] = operand_take(in, s->args[i]);
+    Value v = foreign_call(in, args[s->n], s->n, args, s->span);
+    for (uint32_t i = 0; i <= s->n; i++)
+        value_release(args[i]);
+    if (args != few)
+        free(args);
+    return v;
+}
+
+/* NULL for a function of another engine, which whoever watches sees as one of this. */
+static inline const Code *callee_code(Interp *in, const Step *s)
+{
+    Value *callee = operand_at(in, s->args[s->n]);
+    const Code *code = closure_code(*callee);
+    if (code || !in->observer)
+        return code;
+    adopt_function(in, callee);
+    return closure_code(*callee);
 }
 
 static inline const Step *step_call(Interp *in, const Step *s)
 {
     const Code *code = callee_code(in, s);
-    return code ? call(in, s, code, true) : NULL;
+    return code ? call(in, s, code, true) : finish_or_fail(in, s, call_foreign(in, s));
 }
 
 static inline const Step *step_tail_call(Interp *in, const Step *s)
 {
     const Code *code = callee_code(in, s);
-    return code ? tail_call(in, s, code, true) : NULL;
+    if (code)
+        return tail_call(in, s, code, true);
+    Value v = call_foreign(in, s);
+    return value_is_none(v) ? NULL : return_value(in, v);
 }
 
 static inline const Step *step_call_global(Interp *in, Step *s)

@@ -122,6 +122,7 @@ struct Step {
 
 /* What was prepared together and goes together: a definition or an expression, and the functions inside. */
 typedef struct Unit {
+    Interp *in; /* of the engine that made it */
     uint32_t refs;
     Arena arena;
     Module *keep; /* in whose arenas attributes lie */
@@ -219,6 +220,12 @@ static inline bool eval_must_stop(Limits *l)
     return ask && limit_hit(l);
 }
 
+/* What the closure captured, behind the field that belongs to compiled code. */
+static inline Value *closure_captured(Object *closure)
+{
+    return closure->fields + 1;
+}
+
 /* Makes the frame the running one. */
 static inline void eval_frame_enter(Interp *in, Frame *f)
 {
@@ -226,7 +233,7 @@ static inline void eval_frame_enter(Interp *in, Frame *f)
     if (!f)
         return;
     in->bases[BASE_SLOTS] = f->slots;
-    in->bases[BASE_CAPTURED] = f->closure ? f->closure->fields : NULL;
+    in->bases[BASE_CAPTURED] = f->closure ? closure_captured(f->closure) : NULL;
     in->bases[BASE_CONSTANTS] = f->code->unit->constants.at;
 }
 
@@ -253,6 +260,10 @@ const Code *global_code(Interp *in, Step *s);
 Value closure_new(Interp *in, const Code *code, uint32_t n);
 /* The code of a function value; NULL when it is none of this engine's. */
 const Code *closure_code(Value v);
+/* Puts a function of this engine in the place of one of another; when it cannot, the value stays. */
+void adopt_function(Interp *in, Value *fn);
+/* Calls a function value of another engine on arguments, which stay; VALUE_NONE after a diagnostic. */
+Value foreign_call(Interp *in, Value fn, uint32_t n, const Value *args, Span span);
 
 /* ---- site.c, scalar.c --------------------------------------------------------------------------- */
 

@@ -25,9 +25,7 @@ Value interp_call(Interp *in, Module *env, Value fn, uint32_t n, const Value *ar
 Value interp_call_global(Interp *in, Module *env, const Name *name, uint32_t n, const Value *args,
                          Span span);
 
-/* One of the names (keys) that the code of a function value looks up; NULL for none. */
-const Name *function_value_names(Value v, const PtrMap *names);
-/* The type of a function value. */
-const Type *function_value_type(Value v);
+/* Where function values look up globals that compiled code calls. */
+void interp_set_env(Interp *in, Module *env);
 
 #endif

@@ -81,7 +81,7 @@ static bool tell_frame(Telling *t, EventKind kind, Span span)
         t->bound[e.n_bound++] = binding(code->params.at[i], f->slots[i]);
     for (size_t i = 0; f->closure && i < code->captured.n; i++)
         if (code->captured.at[i])
-            t->bound[e.n_bound++] = binding(code->captured.at[i], f->closure->fields[i]);
+            t->bound[e.n_bound++] = binding(code->captured.at[i], closure_captured(f->closure)[i]);
     e.bound = t->bound;
     return tell(t, &e);
 }

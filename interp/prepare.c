@@ -49,13 +49,15 @@ typedef struct Prepare {
 
 /* ---- units ------------------------------------------------------------------------------------- */
 
-static Unit *unit_new(Ctx *cx, Module *keep)
+static Unit *unit_new(Interp *in, Module *keep)
 {
+    Ctx *cx = in->cx;
     Unit *u = calloc(1, sizeof *u);
     if (!u) {
         limit_reach(&cx->limits, LIMIT_MEMORY);
         return NULL;
     }
+    u->in = in;
     u->refs = 1;
     u->keep = keep ? module_retain(keep) : NULL;
     arena_init(&u->arena, &cx->limits);
@@ -104,18 +106,44 @@ const Code *closure_code(Value v)
 
 Value closure_new(Interp *in, const Code *code, uint32_t n)
 {
-    Object *o = object_new(&in->cx->limits, &code->info, n);
+    Object *o = object_new(&in->cx->limits, &code->info, n + 1);
     if (!o)
         return value_none();
+    o->fields[0] = value_scalar_int(dtype_of(DT_UINT64), 0);
     code->unit->refs++;
     return value_object(o);
 }
 
+static const Type *closure_type(const Object *o)
+{
+    return ((const Code *)(const void *)o->info)->type;
+}
+
+static const Name *closure_uses(const Object *o, const PtrMap *names)
+{
+    const Unit *u = ((const Code *)(const void *)o->info)->unit;
+    for (size_t i = 0; i < u->globals.n; i++)
+        if (ptrmap_has(names, u->globals.at[i]))
+            return u->globals.at[i];
+    return NULL;
+}
+
+static Value closure_call(Object *o, uint32_t n, const Value *args)
+{
+    Interp *in = ((const Code *)(const void *)o->info)->unit->in;
+    return interp_call(in, in->env, value_object(o), n, args, (Span){0});
+}
+
+static const FunctionKind evaluated_functions = {
+    .call = closure_call, .type = closure_type, .uses = closure_uses};
+
 static Code *code_new(Prepare *p, const Expr *e)
 {
     Code *code = arena_new(&p->unit->arena, Code);
-    code->info =
-        (ObjectInfo){.kind = VALUE_FUNCTION, .destroy = closure_destroy, .print = closure_print};
+    code->info = (ObjectInfo){.kind = VALUE_FUNCTION,
+                              .function = &evaluated_functions,
+                              .destroy = closure_destroy,
+                              .print = closure_print};
     code->unit = p->unit;
     code->type = e->type;
     code->span = e->span;
@@ -662,7 +690,7 @@ static bool reserve(Interp *in, const Unit *u)
 
 Code *code_prepare(Interp *in, Module *keep, Expr *root)
 {
-    Prepare p = {.in = in, .unit = unit_new(in->cx, keep), .anf = module_new(in->cx)};
+    Prepare p = {.in = in, .unit = unit_new(in, keep), .anf = module_new(in->cx)};
     Code *code = NULL;
     arena_init(&p.scratch, &in->cx->limits);
     if (p.unit && p.anf) {

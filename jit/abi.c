@@ -39,6 +39,70 @@ static Object *abi_object(JitState *s, const ObjectInfo *info, uint32_t n)
     return o;
 }
 
+/* A closure keeps its unit alive. */
+static Object *abi_closure(JitState *s, const FunctionInfo *info, uint32_t n)
+{
+    Object *o = abi_object(s, &info->info, n);
+    if (o)
+        info->unit->refs++;
+    return o;
+}
+
+static void abi_too_deep(JitState *s, int32_t source, int32_t from, int32_t to);
+
+/* Calls a function that is not compiled; the arguments stay. */
+static void abi_apply(JitState *s, Object *fn, uint32_t n, const Value *args, Value *out)
+{
+    *out = value_none();
+    if ((const char *)__builtin_frame_address(0) < s->stack_limit)
+        abi_too_deep(s, 0, 0, 0);
+    else
+        *out = function_kind(fn)->call(fn, n, args);
+    if (value_is_none(*out))
+        fails(s);
+}
+
+/* A module is compiled in the midst of a run: that needs more room than a frame. */
+#define ROOM_TO_COMPILE ((ptrdiff_t)4 << 20)
+
+static void *late(JitState *s, Unit *u, Instance *in, const Type *type)
+{
+    const char *here = __builtin_frame_address(0);
+    const Jit *jit = s->jit;
+    bool there = jit->stack && here >= jit->stack && here < jit->stack + jit->stack_size;
+    if (there && here - jit->stack < ROOM_TO_COMPILE)
+        abi_too_deep(s, 0, 0, 0);
+    else {
+        void *code = unit_late(u, in, type);
+        if (code)
+            return code;
+    }
+    fails(s);
+    return NULL;
+}
+
+static void *abi_late(JitState *s, LateSite *site)
+{
+    if (!site->code)
+        site->code = late(s, site->unit, site->in, NULL);
+    return site->code;
+}
+
+/* The code of a polymorphic closure at this type; NULL when it is not compiled, or after a diagnostic. */
+static void *abi_instantiate(JitState *s, Object *fn, const Type *type)
+{
+    if (fn->info->function != &compiled_functions)
+        return NULL;
+    FunctionInfo *info = (FunctionInfo *)(uintptr_t)fn->info;
+    void *code = ptrmap_find(&info->at, type);
+    if (code)
+        return code;
+    code = late(s, info->unit, info->in, type);
+    if (code)
+        ptrmap_put(&info->at, type, code);
+    return code;
+}
+
 /* One reference is given up. */
 static void abi_free_object(Object *o)
 {
@@ -219,6 +283,10 @@ static void abi_stopped(JitState *s)
 
 const AbiRow abi_table[] = {
     {"relay_object", ADDRESS(abi_object), "pppi"},
+    {"relay_closure", ADDRESS(abi_closure), "pppi"},
+    {"relay_apply", ADDRESS(abi_apply), "vppipp"},
+    {"relay_late", ADDRESS(abi_late), "ppp"},
+    {"relay_instantiate", ADDRESS(abi_instantiate), "pppp"},
     {"relay_free_object", ADDRESS(abi_free_object), "vp"},
     {"relay_free_cell", ADDRESS(abi_free_cell), "vp"},
     {"relay_release_value", ADDRESS(abi_release_value), "vp"},

@@ -223,3 +223,25 @@ Ssa gen_interrupted(Gen *g, Ssa state)
     LLVMSetVolatile(set, true);
     return LLVMBuildICmp(g->b, LLVMIntNE, set, gen_int(g->i8, 0), "");
 }
+
+/* ---- between C and generated code -------------------------------------------------------------------------- */
+
+Ssa gen_argument(Fn *f, Repr r, Ssa values, uint32_t i)
+{
+    Gen *g = f->g;
+    LLVMTypeRef t = r.kind == REPR_SCALAR ? g->i64 : g->ptr;
+    Ssa v = gen_unbits(g, r, gen_load(g, t, values, i * sizeof(Value) + 8));
+    fn_retain(f, r, v);
+    return v;
+}
+
+void gen_give_back(Fn *f, LLVMTypeRef type, Ssa callee, Ssa *args, unsigned n, const Type *result)
+{
+    Gen *g = f->g;
+    Ssa out = LLVMGetParam(f->fn, 2), v = LLVMBuildCall2(g->b, type, callee, args, n, "");
+    LLVMSetInstructionCallConv(v, TAILCC);
+    Repr r = repr_of(result);
+    gen_store(g, gen_head(g, r), out, 0);
+    gen_store(g, gen_bits(g, r, v), out, 8);
+    LLVMBuildRetVoid(g->b);
+}

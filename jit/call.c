@@ -156,6 +156,32 @@ static void jump_to_start(Fn *f, Ssa *args, uint32_t n)
     f->ended = true;
 }
 
+/* The code of the instance, which may be made when it is first wanted. */
+static Ssa instance_code(Fn *f, Instance *in)
+{
+    Gen *g = f->g;
+    if (!in->late) {
+        instance_enter(g, in);
+        return in->value;
+    }
+    in->type = function_type(g, in->result, in->n, in->params, in->has_self);
+    Ssa args[2] = {f->state, gen_outside(g, in->late, in->name)};
+    Ssa known = gen_load(g, g->ptr, args[1], offsetof(LateSite, code));
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
+    LLVMBasicBlockRef make = gen_block(g, f->fn, "make"), go = gen_block(g, f->fn, "made");
+    gen_branch(g, LLVMBuildIsNull(g->b, known, ""), make, go, false);
+    LLVMPositionBuilderAtEnd(g->b, make);
+    Ssa made = gen_call_abi(g, "relay_late", args, 2);
+    fn_fail_if_null(f, made);
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
+    LLVMBuildBr(g->b, go);
+    LLVMPositionBuilderAtEnd(g->b, go);
+    Ssa code = LLVMBuildPhi(g->b, g->ptr, "");
+    LLVMAddIncoming(code, &known, &here, 1);
+    LLVMAddIncoming(code, &made, &end, 1);
+    return code;
+}
+
 static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
 {
     Gen *g = f->g;
@@ -164,12 +190,12 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
         gen_refuse(g, "`%s` is called with %u arguments instead of %u", in->name, n, in->n);
         return NULL;
     }
-    Ssa *args = arena_new_array(g->arena, Ssa, n + 2);
-    unsigned k = 0;
-    args[k++] = f->state;
     settle(f, n, call->args.at);
     if (tail)
         plan_flush(f);
+    Ssa *args = arena_new_array(g->arena, Ssa, n + 2), code = instance_code(f, in);
+    unsigned k = 0;
+    args[k++] = f->state;
     if (in->has_self)
         args[k++] = fn_take(f, call->callee);
     for (uint32_t i = 0; i < n; i++)
@@ -181,27 +207,46 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
         return NULL;
     }
     /* LLVM wants equal result types; those that differ in Relay alone are equal there. */
-    return finish_call(f, in->type, in->value, args, k, tail);
+    return finish_call(f, in->type, code, args, k, tail);
 }
 
-static Ssa call_closure(Fn *f, const Call *call, const Type *type, bool tail)
+/* The type at which a value of a polymorphic type is called. */
+static const Type *called_type(Fn *f, const Call *call, const Type *type, const Type *result)
+{
+    Gen *g = f->g;
+    if (type->n_params == 0)
+        return type;
+    const Type **args = arena_new_array(g->arena, const Type *, call->args.n + 1);
+    for (uint32_t i = 0; i < call->args.n; i++)
+        args[i] = fn_type(f, call->args.at[i]);
+    return type_func(g->cx, 0, NULL, call->args.n, args, result);
+}
+
+static Ssa call_closure(Fn *f, const Call *call, const Type *type, const Type *result, bool tail)
 {
     Gen *g = f->g;
     uint32_t n = call->args.n;
-    if (type->kind != TYPE_FUNC || type->n_params > 0 || type->n != n) {
+    if (type->kind != TYPE_FUNC || type->n != n) {
         gen_refuse(g, "a call of a value of type `%s`", type_str(g->cx, type));
         return NULL;
     }
-    Ssa *args = arena_new_array(g->arena, Ssa, n + 2);
+    const Type *at = called_type(f, call, type, result);
     settle(f, n, call->args.at);
+    fn_val(f, call->callee);
     if (tail)
         plan_flush(f);
+    Ssa *args = arena_new_array(g->arena, Ssa, n + 2), code = NULL;
+    if (at != type) {
+        code = closure_code(f, at, type, fn_borrow(f, call->callee));
+        fn_fail_if_failed(f);
+    }
     args[0] = f->state;
     args[1] = fn_take(f, call->callee);
     for (uint32_t i = 0; i < n; i++)
-        args[i + 2] = fn_take_as(f, call->args.at[i], type->parts[i]);
-    Ssa code = gen_load(g, g->ptr, args[1], field_at(0) + 8);
-    return finish_call(f, closure_type(g, type), code, args, n + 2, tail);
+        args[i + 2] = fn_take_as(f, call->args.at[i], at->parts[i]);
+    if (!code && !g->failed)
+        code = closure_code(f, at, type, args[1]);
+    return g->failed ? NULL : finish_call(f, closure_type(g, at), code, args, n + 2, tail);
 }
 
 static Ssa call_global(Fn *f, const GlobalVar *global, const Call *call, const Type *result,
@@ -226,7 +271,7 @@ static Ssa call_open(Fn *f, const Val *val, const Call *call, const Type *result
     const Type **types = arena_new_array(g->arena, const Type *, n + 1);
     for (uint32_t i = 0; i < n; i++)
         types[i] = fn_type(f, call->args.at[i]);
-    Instance *in = instance_of_open(f, val->open, expr_as_var(call->callee), n, types, result);
+    Instance *in = instance_at(g, val->known, n, types, result);
     return in ? call_instance(f, in, call, tail) : NULL;
 }
 
@@ -257,11 +302,11 @@ Ssa fn_call(Fn *f, const Call *call, const Var *var, bool tail)
     Val *val = fn_val(f, call->callee);
     if (!val)
         return NULL;
+    if (val->known && val->known->open)
+        return call_open(f, val, call, result, tail);
     if (val->known)
         return call_instance(f, val->known, call, tail);
-    if (val->open)
-        return call_open(f, val, call, result, tail);
     if (val->atom)
         return call_atom(f, val->atom, call, var, tail);
-    return call_closure(f, call, val->type, tail);
+    return call_closure(f, call, val->type, result, tail);
 }

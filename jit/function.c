@@ -85,8 +85,8 @@ static Ssa atom_value(Fn *f, const Expr *e, const Type *type)
     Instance *in = NULL;
     const GlobalVar *global = expr_as_global(e);
     const OpRef *op = expr_as_op(e);
-    if (type->kind != TYPE_FUNC || type->n_params > 0)
-        gen_refuse(f->g, "a polymorphic function is used as a value");
+    if (type->kind == TYPE_FUNC && type->n_params > 0 && (global || op || con))
+        in = instance_of_atom(f->g, e, type);
     else if (global)
         in = instance_of_global(f->g, global->name, type->n, type->parts, type->result, 0, NULL);
     else if (op || con)
@@ -101,26 +101,21 @@ static Ssa atom_value(Fn *f, const Expr *e, const Type *type)
 Val *fn_val(Fn *f, const Expr *atom)
 {
     Val *val = ptrmap_find(&f->vals, atom);
-    if (val && !val->at && !val->known && !val->atom && !val->open)
+    if (val && !val->at && !val->known && !val->atom)
         plan_flush(f);
     if (!val && expr_as_var(atom))
         gen_refuse(f->g, "the free variable `%%%s`", expr_as_var(atom)->name->text);
     return val;
 }
 
-/* A polymorphic function literal wanted as a value of this type. */
-static Ssa open_value(Fn *f, const Val *val, const Var *v, const Type *type)
+/* A polymorphic function wanted as a value of a type that is not, owned. */
+static Ssa open_at(Fn *f, const Val *val, const Type *type)
 {
-    if (type->kind != TYPE_FUNC || type->n_params > 0) {
-        gen_refuse(f->g, "the polymorphic function `%%%s` is used as a value", v->name->text);
-        return LLVMConstNull(f->g->ptr);
-    }
-    Instance *in =
-        instance_of_open(f, val->open, (Var *)(uintptr_t)v, type->n, type->parts, type->result);
-    return in ? fn_closure(f, in) : LLVMConstNull(f->g->ptr);
+    Instance *in = instance_at(f->g, val->known, type->n, type->parts, type->result);
+    return in ? fn_closure_at(f, in, val->at) : LLVMConstNull(f->g->ptr);
 }
 
-static Ssa value_or_null(Fn *f, Val *val, const Var *v, const Type *type)
+static Ssa value_or_null(Fn *f, Val *val, const Type *type)
 {
     if (val->at)
         return val->at;
@@ -128,8 +123,6 @@ static Ssa value_or_null(Fn *f, Val *val, const Var *v, const Type *type)
         return fn_closure(f, val->known);
     if (val->atom)
         return atom_value(f, val->atom, type);
-    if (val->open)
-        return open_value(f, val, v, type);
     return LLVMGetUndef(gen_type(f->g, val->repr));
 }
 
@@ -138,7 +131,7 @@ Ssa fn_borrow(Fn *f, const Expr *atom)
     if (!expr_as_var(atom))
         return atom_value(f, atom, fn_type(f, atom));
     Val *val = fn_val(f, atom);
-    return val ? value_or_null(f, val, expr_as_var(atom), val->type) : LLVMGetUndef(f->g->ptr);
+    return val ? value_or_null(f, val, val->type) : LLVMGetUndef(f->g->ptr);
 }
 
 Ssa fn_take_as(Fn *f, const Expr *atom, const Type *type)
@@ -149,7 +142,9 @@ Ssa fn_take_as(Fn *f, const Expr *atom, const Type *type)
     Val *val = fn_val(f, atom);
     if (!val)
         return LLVMGetUndef(f->g->ptr);
-    Ssa at = value_or_null(f, val, v, type);
+    if (val->known && val->known->open && type->kind == TYPE_FUNC && type->n_params == 0)
+        return open_at(f, val, type);
+    Ssa at = value_or_null(f, val, type);
     if (val->repr.kind == REPR_SCALAR || !val->at)
         return at;
     if (!val->fixed && fn_dies(f, v))
@@ -385,10 +380,6 @@ static Ssa tuple_get(Fn *f, const TupleGet *e, const Type *type)
 /* A function literal: known by name, and an object only when it captures something. */
 static Ssa literal(Fn *f, const Function *fn, Var *var)
 {
-    if (fn->type_params.n > 0) {
-        fn_bind(f, var, fn_type(f, &fn->base), NULL)->open = fn;
-        return NULL;
-    }
     Instance *in = instance_of_literal(f, fn, var);
     if (!in)
         return NULL;
@@ -410,7 +401,6 @@ static Ssa alias(Fn *f, const Var *var, Expr *value)
         val->at = old->at;
     val->known = old->known;
     val->atom = old->atom;
-    val->open = old->open;
     val->fixed = old->fixed;
     val->dense = old->dense;
     return NULL;

@@ -109,9 +109,10 @@ static void bind_captures(Fn *f)
         fn_retain(f, r, v);
         fn_bind(f, c->var, c->type, v)->known = c->known;
     }
-    for (size_t i = 0; i < in->known.n; i++) {
-        Instance *known = in->known.entries[i].value;
-        fn_bind(f, in->known.entries[i].key, known->fn->base.type, NULL)->known = known;
+    const PtrMap *known = in->of ? &in->of->known : &in->known;
+    for (size_t i = 0; i < known->n; i++) {
+        Instance *one = known->entries[i].value;
+        fn_bind(f, known->entries[i].key, one->fn->base.type, NULL)->known = one;
     }
 }
 
@@ -119,7 +120,8 @@ static void bind_self(Fn *f)
 {
     Instance *in = f->in;
     if (in->self_var)
-        fn_bind(f, in->self_var, instance_type(f->g, in, in->fn->base.type), f->self)->known = in;
+        fn_bind(f, in->self_var, instance_type(f->g, in, in->fn->base.type), f->self)->known =
+            in->of ? in->of : in;
     else if (f->self)
         fn_release(f, (Repr){.kind = REPR_OBJECT}, f->self);
 }
@@ -205,35 +207,48 @@ static void make_entry(Gen *g, Instance *in)
     LLVMTypeRef params[3] = {g->ptr, g->ptr, g->ptr};
     LLVMTypeRef type = LLVMFunctionType(g->nothing, params, 3, false);
     Fn f = {.g = g, .in = in};
+    instance_enter(g, in);
     f.fn = LLVMAddFunction(g->m, orc_name(g->jit, "entry"), type);
     g->entry = f.fn;
     LLVMPositionBuilderAtEnd(g->b, gen_block(g, f.fn, ""));
     Ssa *args = arena_new_array(g->arena, Ssa, in->n + 1);
-    Ssa values = LLVMGetParam(f.fn, 1), out = LLVMGetParam(f.fn, 2);
     args[0] = LLVMGetParam(f.fn, 0);
-    for (uint32_t i = 0; i < in->n; i++) {
-        Repr r = repr_of(in->params[i]);
-        LLVMTypeRef t = r.kind == REPR_SCALAR ? g->i64 : g->ptr;
-        args[i + 1] = gen_unbits(g, r, gen_load(g, t, values, i * sizeof(Value) + 8));
-        fn_retain(&f, r, args[i + 1]);
-    }
-    Ssa v = LLVMBuildCall2(g->b, in->type, in->value, args, in->n + 1, "");
-    LLVMSetInstructionCallConv(v, TAILCC);
-    Repr r = repr_of(in->result);
-    gen_store(g, gen_head(g, r), out, 0);
-    gen_store(g, gen_bits(g, r, v), out, 8);
-    LLVMBuildRetVoid(g->b);
+    for (uint32_t i = 0; i < in->n; i++)
+        args[i + 1] = gen_argument(&f, repr_of(in->params[i]), LLVMGetParam(f.fn, 1), i);
+    gen_give_back(&f, in->type, in->value, args, in->n + 1, in->result);
 }
 
+/* A value of this type may bring functions along that were made elsewhere, or carry some away. */
+static bool is_open(const Instance *in)
+{
+    bool open = type_holds_function(in->result);
+    for (uint32_t i = 0; i < in->n && !open; i++)
+        open = type_holds_function(in->params[i]);
+    return open;
+}
+
+/* A polymorphic function has no code before somebody says at which types it is called. Compiled code says so and calls any that comes
+ * in; what goes out may be called by those who cannot say. */
 static bool check_interface(Gen *g, const Instance *in)
 {
-    for (uint32_t i = 0; i < in->n; i++)
-        if (type_holds_function(in->params[i]))
-            return gen_refuse(g, "the parameter `%%%s` of `@%s` holds a function",
-                              in->fn->params.at[i]->name->text, in->name);
-    if (type_holds_function(in->result))
-        return gen_refuse(g, "the result of `@%s` holds a function", in->name);
+    for (uint32_t i = 0; i < in->n; i++) {
+        const Type *t = in->params[i];
+        if (type_holds_polymorphic(t) && (t->kind != TYPE_FUNC || t->n_params == 0))
+            return gen_refuse(g, "a polymorphic function may leave `@%s` through `%%%s`", in->name,
+                              in->fn->params.at[i]->name->text);
+    }
+    if (type_holds_polymorphic(in->result))
+        return gen_refuse(g, "the result of `@%s` holds a polymorphic function", in->name);
     return true;
+}
+
+static bool make_all(Gen *g)
+{
+    while (g->done < g->todo.n && !gen_ended(g))
+        function_make(g, g->todo.at[g->done++]);
+    if (!g->failed)
+        closure_table(g);
+    return !g->failed;
 }
 
 bool gen_unit(Gen *g, const Function *fn)
@@ -250,8 +265,26 @@ bool gen_unit(Gen *g, const Function *fn)
     g->unit->n = in->n;
     g->unit->params = in->params;
     g->unit->result = in->result;
+    g->unit->open = is_open(in);
     make_entry(g, in);
-    while (g->done < g->instances.n && !gen_ended(g))
-        function_make(g, g->instances.at[g->done++]);
-    return !g->failed;
+    return make_all(g);
+}
+
+bool gen_again(Gen *g)
+{
+    for (size_t i = 0; i < g->unit->infos.n; i++)
+        if (!g->unit->infos.at[i]->in->open)
+            closure_list(g, g->unit->infos.at[i]->in);
+    return make_all(g);
+}
+
+bool gen_late(Gen *g, Instance *in, const Type *type)
+{
+    if (type)
+        in = instance_at(g, in, type->n, type->parts, type->result);
+    if (!in)
+        return false;
+    instance_enter(g, in);
+    g->late = type ? closure_thunk(g, in) : in->value;
+    return make_all(g);
 }

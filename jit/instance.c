@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define INSTANCES_MOST 2000
+/* Polymorphic recursion has no last type: beyond so many instances of a function its code is made when it is called. */
+#define INSTANCES_AT_ONCE 16
 
 bool types_match(const Type *open, const Type *given, uint32_t n, const TypeVar *const *vars,
                  const Type **types)
@@ -59,32 +60,42 @@ const Type *instance_type(Gen *g, const Instance *in, const Type *t)
 
 static Function *in_normal_form(Gen *g, const Function *fn)
 {
-    Function *now = ptrmap_find(&g->anf, fn);
+    Function *now = ptrmap_find(&g->unit->anf, fn);
     if (now)
         return now;
-    now = expr_as_function(to_anf(g->cx, g->code, (Expr *)(uintptr_t)&fn->base));
+    now = expr_as_function(to_anf_unnamed(g->cx, g->code, (Expr *)(uintptr_t)&fn->base));
     if (now)
-        ptrmap_put(&g->anf, fn, now);
+        ptrmap_put(&g->unit->anf, fn, now);
     return now;
+}
+
+static Instance *first_of(Gen *g, const Function *fn)
+{
+    return ptrmap_find(&g->unit->by_function, fn);
 }
 
 static Instance *instance_new(Gen *g, const Function *fn, const char *name)
 {
-    if (g->instances.n >= INSTANCES_MOST) {
-        gen_refuse(g, "`%s` needs too many instances of polymorphic functions", name);
-        return NULL;
-    }
     Instance *in = arena_new(g->arena, Instance);
     in->fn = fn;
     in->name = name;
-    vec_push(&g->instances, g->arena, in);
+    in->next = first_of(g, fn);
+    ptrmap_put(&g->unit->by_function, fn, in);
+    vec_push(&g->unit->instances, g->arena, in);
     return in;
+}
+
+static void make_late(Gen *g, Instance *in)
+{
+    in->late = arena_new(g->arena, LateSite);
+    in->late->unit = g->unit;
+    in->late->in = in;
 }
 
 /* ---- declarations ------------------------------------------------------------------------------------------- */
 
-static LLVMTypeRef function_type(Gen *g, const Type *result, uint32_t n, const Type *const *params,
-                                 bool has_self)
+LLVMTypeRef function_type(Gen *g, const Type *result, uint32_t n, const Type *const *params,
+                          bool has_self)
 {
     LLVMTypeRef *types = arena_new_array(g->arena, LLVMTypeRef, n + 2);
     unsigned k = 0;
@@ -101,6 +112,22 @@ LLVMTypeRef closure_type(Gen *g, const Type *fn)
     return function_type(g, fn->result, fn->n, fn->parts, true);
 }
 
+void instance_enter(Gen *g, Instance *in)
+{
+    if (in->number == g->number)
+        return;
+    if (!in->symbol || in->epoch != g->unit->epoch) {
+        in->symbol = orc_name(g->jit, in->name);
+        in->epoch = g->unit->epoch;
+        vec_push(&g->todo, g->arena, in);
+    }
+    in->number = g->number;
+    in->type = function_type(g, in->result, in->n, in->params, in->has_self);
+    in->value = LLVMAddFunction(g->m, in->symbol, in->type);
+    LLVMSetVisibility(in->value, LLVMHiddenVisibility);
+    LLVMSetFunctionCallConv(in->value, TAILCC);
+}
+
 static bool has_form(Gen *g, const Instance *in, const Type *t)
 {
     if (repr_of(t).kind != REPR_NONE)
@@ -115,10 +142,6 @@ static Instance *declare(Gen *g, Instance *in)
         ok = has_form(g, in, in->params[i]);
     if (!ok)
         return NULL;
-    in->type = function_type(g, in->result, in->n, in->params, in->has_self);
-    in->value = LLVMAddFunction(g->m, orc_name(g->jit, in->name), in->type);
-    LLVMSetLinkage(in->value, LLVMInternalLinkage);
-    LLVMSetFunctionCallConv(in->value, TAILCC);
     return in;
 }
 
@@ -155,12 +178,13 @@ static Instance *global_at(Gen *g, const Def *def, const Type *const *types)
         return NULL;
     }
     uint32_t n = fn->type_params.n;
-    for (size_t i = 0; i < g->instances.n; i++)
-        if (g->instances.at[i]->fn == fn && same_types(g->instances.at[i], n, types))
-            return g->instances.at[i];
+    uint32_t others = 0;
+    for (Instance *in = first_of(g, fn); in; in = in->next, others++)
+        if (!in->open && same_types(in, n, types))
+            return in;
     Instance *in = instance_new(g, fn, def->name->text);
-    if (!in)
-        return NULL;
+    if (others >= INSTANCES_AT_ONCE)
+        make_late(g, in);
     in->n_vars = n;
     in->vars = fn->type_params.at;
     in->types = types;
@@ -233,12 +257,13 @@ Instance *instance_of_literal(Fn *f, const Function *fn, Var *self)
     int len = snprintf(name, sizeof name, "%.32s.%.32s", f->in->name, self->name->text);
     if (function_is_primitive(fn))
         fn = in_normal_form(g, fn);
-    Instance *in = fn ? instance_new(g, fn, arena_copy_text(g->arena, name, (size_t)len)) : NULL;
-    if (!in) {
+    if (!fn) {
         g->failed = true;
         return NULL;
     }
+    Instance *in = instance_new(g, fn, arena_copy_text(g->arena, name, (size_t)len));
     arena_on_free(g->arena, known_free, &in->known);
+    in->open = fn->type_params.n > 0;
     in->self_var = self;
     in->n_vars = f->in->n_vars;
     in->vars = f->in->vars;
@@ -246,61 +271,87 @@ Instance *instance_of_literal(Fn *f, const Function *fn, Var *self)
     ir_free_vars(&fn->base, capture, &(CaptureSearch){f, in});
     in->has_self = in->captures.n > 0;
     set_signature(g, in, fn);
-    return g->failed ? NULL : declare(g, in);
+    if (g->failed)
+        return NULL;
+    return in->open ? in : declare(g, in);
 }
 
-static Instance *open_at(Gen *g, const Function *fn, const Type *const *types, uint32_t outer)
-{
-    for (size_t i = 0; i < g->instances.n; i++) {
-        Instance *in = g->instances.at[i];
-        if (in->fn == fn && same_types(in, outer + fn->type_params.n, types))
-            return in;
-    }
-    return NULL;
-}
+/* ---- what is polymorphic at given types ----------------------------------------------------------------------------- */
 
-Instance *instance_of_open(Fn *f, const Function *fn, Var *self, uint32_t n,
-                           const Type *const *args, const Type *result)
+/* A literal's: the outer type parameters are chosen already. */
+static Instance *literal_at(Gen *g, Instance *open, uint32_t n, const Type *const *args,
+                            const Type *result)
 {
-    Gen *g = f->g;
-    uint32_t outer = f->in->n_vars, own = fn->type_params.n;
+    const Function *fn = open->fn;
+    uint32_t outer = open->n_vars, own = fn->type_params.n;
     const TypeVar **vars = arena_new_array(g->arena, const TypeVar *, outer + own + 1);
     const Type **types = arena_new_array(g->arena, const Type *, outer + own + 1);
     for (uint32_t i = 0; i < outer; i++) {
-        vars[i] = f->in->vars[i];
-        types[i] = f->in->types[i];
+        vars[i] = open->vars[i];
+        types[i] = open->types[i];
     }
     for (uint32_t i = 0; i < own; i++)
         vars[outer + i] = fn->type_params.at[i];
     bool ok = n == fn->params.n;
     for (uint32_t i = 0; ok && i < n; i++)
-        ok = types_match(instance_type(g, f->in, fn->params.at[i]->base.type), args[i], own,
-                         fn->type_params.at, types + outer);
-    types_match(instance_type(g, f->in, fn->body->type), result, own, fn->type_params.at,
-                types + outer);
+        ok = types_match(open->params[i], args[i], own, fn->type_params.at, types + outer);
+    types_match(open->result, result, own, fn->type_params.at, types + outer);
     for (uint32_t i = 0; ok && i < own; i++)
         ok = types[outer + i] != NULL;
     if (!ok) {
-        gen_refuse(g, "the type arguments of `%%%s` cannot be told", self->name->text);
+        gen_refuse(g, "the type arguments of `%s` cannot be told", open->name);
         return NULL;
     }
-    Instance *in = open_at(g, fn, types, outer);
-    if (in)
-        return in;
-    in = instance_new(g, fn, self->name->text);
-    if (!in)
-        return NULL;
-    arena_on_free(g->arena, known_free, &in->known);
-    in->self_var = self;
+    uint32_t others = 0;
+    for (Instance *in = first_of(g, fn); in; in = in->next, others++)
+        if (in->of == open && same_types(in, outer + own, types))
+            return in;
+    Instance *in = instance_new(g, fn, open->name);
+    if (others > INSTANCES_AT_ONCE)
+        make_late(g, in);
+    in->of = open;
+    in->self_var = open->self_var;
     in->n_vars = outer + own;
     in->vars = vars;
     in->types = types;
-    ir_free_vars(&fn->base, capture, &(CaptureSearch){f, in});
-    if (in->captures.n > 0)
-        gen_refuse(g, "the local function `%%%s` is polymorphic and captures `%%%s`",
-                   self->name->text, in->captures.at[0].var->name->text);
+    in->captures.at = open->captures.at;
+    in->captures.n = open->captures.n;
+    in->has_self = open->has_self;
     set_signature(g, in, fn);
-    return g->failed ? NULL : declare(g, in);
+    return declare(g, in);
+}
+
+Instance *instance_at(Gen *g, Instance *open, uint32_t n, const Type *const *args,
+                      const Type *result)
+{
+    if (open->global)
+        return instance_of_global(g, open->global, n, args, result, 0, NULL);
+    if (!open->op && !open->con)
+        return literal_at(g, open, n, args, result);
+    const Type *type = type_func(g->cx, 0, NULL, n, args, result);
+    return instance_of_row(g, open->op, open->con, type, (Span){0});
+}
+
+Instance *instance_of_atom(Gen *g, const Expr *atom, const Type *type)
+{
+    const GlobalVar *global = expr_as_global(atom);
+    const OpRef *op = expr_as_op(atom);
+    const ConRef *con = expr_as_con(atom);
+    const void *key = global ? (const void *)global->name : op ? (const void *)op->op : con->con;
+    Instance *in = ptrmap_find(&g->unit->by_function, key);
+    if (in)
+        return in;
+    in = arena_new(g->arena, Instance);
+    in->open = true;
+    in->name = global ? global->name->text : op ? op->op->name : con->con->name->text;
+    in->global = global ? global->name : NULL;
+    in->op = op ? op->op : NULL;
+    in->con = con ? con->con : NULL;
+    in->n = type->n;
+    in->params = (const Type **)(uintptr_t)type->parts;
+    in->result = type->result;
+    ptrmap_put(&g->unit->by_function, key, in);
+    return in;
 }
 
 /* ---- operators and constructors as values ----------------------------------------------------------------------- */
@@ -331,9 +382,9 @@ static bool same_row(const Instance *in, const Op *op, const Constructor *con, c
 
 Instance *instance_of_row(Gen *g, const Op *op, const Constructor *con, const Type *type, Span span)
 {
-    for (size_t i = 0; i < g->instances.n; i++)
-        if (same_row(g->instances.at[i], op, con, type))
-            return g->instances.at[i];
+    for (size_t i = 0; i < g->unit->instances.n; i++)
+        if (same_row(g->unit->instances.at[i], op, con, type))
+            return g->unit->instances.at[i];
     Arena *a = &g->code->arena;
     const Attrs *attrs = NULL;
     if (op && op->attrs) {
@@ -343,72 +394,11 @@ Instance *instance_of_row(Gen *g, const Op *op, const Constructor *con, const Ty
     }
     Expr *callee = op ? expr_op(a, span, op) : expr_con(a, span, con);
     const Function *fn = eta(g, callee, attrs, type, span);
-    Instance *in = fn ? instance_new(g, fn, op ? op->name : con->name->text) : NULL;
-    if (!in)
+    if (!fn)
         return g->failed = true, NULL;
+    Instance *in = instance_new(g, fn, op ? op->name : con->name->text);
     in->op = op;
     in->con = con;
     set_signature(g, in, fn);
     return declare(g, in);
-}
-
-/* ---- closures --------------------------------------------------------------------------------------------------- */
-
-static void print_function(Buf *out, const Object *o)
-{
-    buf_printf(out, "<fn %s>", o->info->name);
-}
-
-/* A function without captures, behind the convention of closures. */
-static Ssa make_thunk(Gen *g, Instance *in)
-{
-    LLVMTypeRef type = function_type(g, in->result, in->n, in->params, true);
-    Ssa thunk = LLVMAddFunction(g->m, orc_name(g->jit, in->name), type);
-    LLVMSetLinkage(thunk, LLVMInternalLinkage);
-    LLVMSetFunctionCallConv(thunk, TAILCC);
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
-    LLVMPositionBuilderAtEnd(g->b, gen_block(g, thunk, ""));
-    Ssa *args = arena_new_array(g->arena, Ssa, in->n + 1);
-    args[0] = LLVMGetParam(thunk, 0);
-    for (uint32_t i = 0; i < in->n; i++)
-        args[i + 1] = LLVMGetParam(thunk, i + 2);
-    fn_release(&(Fn){.g = g, .fn = thunk}, (Repr){.kind = REPR_OBJECT}, LLVMGetParam(thunk, 1));
-    Ssa call = LLVMBuildCall2(g->b, in->type, in->value, args, in->n + 1, "");
-    LLVMSetInstructionCallConv(call, TAILCC);
-    LLVMSetTailCallKind(call, LLVMTailCallKindMustTail);
-    LLVMBuildRet(g->b, call);
-    LLVMPositionBuilderAtEnd(g->b, before);
-    return thunk;
-}
-
-/* Closures may outlive the code (in a cycle of references), so what they say of themselves lives as long as the context. */
-static const ObjectInfo *info_of(Gen *g, const Instance *in)
-{
-    const Name *name = ctx_name(g->cx, in->name);
-    ObjectInfo *info = ptrmap_find(&g->jit->infos, name);
-    if (info)
-        return info;
-    info = arena_new(&g->cx->arena, ObjectInfo);
-    *info = (ObjectInfo){.kind = VALUE_FUNCTION, .name = name->text, .print = print_function};
-    ptrmap_put(&g->jit->infos, name, info);
-    return info;
-}
-
-Ssa fn_closure(Fn *f, Instance *in)
-{
-    Gen *g = f->g;
-    for (size_t i = 0; i < in->captures.n; i++)
-        fn_val(f, &in->captures.at[i].var->base);
-    if (!in->thunk)
-        in->thunk = in->has_self ? in->value : make_thunk(g, in);
-    uint32_t n = (uint32_t)in->captures.n;
-    Ssa o = fn_object(f, info_of(g, in), "closure", n + 1);
-    gen_store(g, gen_head(g, (Repr){.value = VALUE_SCALAR, .dtype = dtype_of(DT_UINT64)}), o,
-              offsetof(Object, fields));
-    gen_store(g, in->thunk, o, offsetof(Object, fields) + 8);
-    for (uint32_t i = 0; i < n; i++) {
-        Capture *c = &in->captures.at[i];
-        fn_set_field(f, o, i + 1, repr_of(c->type), fn_take(f, &c->var->base));
-    }
-    return o;
 }

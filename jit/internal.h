@@ -1,6 +1,7 @@
 /* What the files of the JIT share.
  *
- * A definition and all it reaches become one Unit: one LLVM module, one object, one resource tracker. Making it goes
+ * A definition and all it reaches become one Unit: an LLVM module, an object, a resource tracker, and more of these for what is made
+ * when it is first called. Making one goes
  *
  *     to_anf ─▶ live.c (last uses) ─▶ function.c, call.c, match.c (control code)     ─▶ orc.c (object, link)
  *                                     plan.c ─▶ kernel.c ─▶ sched/ ─▶ emit.c (tensor code)
@@ -42,23 +43,45 @@ typedef struct Dependency {
     const Function *fn;
 } Dependency;
 
+typedef struct Gen Gen;
 typedef void UnitEntry(JitState *state, const Value *args, Value *out);
+typedef struct Instance Instance;
 
-typedef struct Unit {
+/* What the closures over one instance share. They count their unit, so that the code lives as long as they. */
+typedef struct FunctionInfo {
+    ObjectInfo info; /* first: a closure finds the rest by it */
+    struct Unit *unit;
+    Instance *in;
+    const Type *type;
+    void *code; /* with the convention of closures */
+    UnitEntry *invoke; /* for C: args[0] is the closure */
+    PtrMap at; /* of a polymorphic one: Type of a function -> the code at this type */
+} FunctionInfo;
+
+typedef struct Unit Unit;
+struct Unit {
     Jit *jit;
+    Unit *next; /* of all that there are */
+    uint32_t refs; /* of the cache, and one for each closure */
     Arena arena;
     const Name *name;
     Module *env; /* where it was found; kept alive */
     Module *code; /* whose arena holds the code in A normal form */
     Vec(Dependency) needs; /* every definition that was looked up */
+    Vec(Instance *) instances;
+    PtrMap by_function; /* Function in A normal form -> the first Instance */
+    Vec(FunctionInfo *) infos;
+    PtrMap anf; /* Function -> the same in A normal form */
+    uint32_t epoch; /* code made before it changed is not used by what is made now */
+    bool open; /* functions come in from outside, or go there */
     uint32_t n;
     const Type *const *params;
     const Type *result;
     const char *why; /* why it cannot be compiled; NULL when it can */
     bool nests; /* calls may nest: run on the large stack */
-    LLVMOrcResourceTrackerRef tracker;
+    Vec(LLVMOrcResourceTrackerRef) trackers; /* of its modules */
     UnitEntry *entry;
-} Unit;
+};
 
 /* The target and the linker: orc.c. */
 typedef struct Orc {
@@ -77,6 +100,9 @@ struct Jit {
     Ctx *cx;
     Orc orc;
     PtrMap units; /* Function -> Unit */
+    Unit *all; /* those that closures keep alive too */
+    bool unused; /* some of them may go */
+    uint32_t modules; /* made so far */
     PtrMap infos; /* Name -> ObjectInfo of closures */
     char *stack; /* reserved, committed by use; NULL until the first call */
     size_t stack_size;
@@ -163,13 +189,33 @@ typedef struct Repr {
 Repr repr_of(const Type *t);
 /* Whether a value of the type may hold a function. */
 bool type_holds_function(const Type *t);
+/* Whether the type speaks of a polymorphic function. */
+bool type_holds_polymorphic(const Type *t);
+
+/* ---- units: unit.c -------------------------------------------------------------------------------------------------- */
+
+/* The unit of a definition, made when it is wanted first and again when something in it was redefined; NULL: `why` says why not. */
+Unit *unit_of(Jit *jit, Module *env, const Name *name, Buf *why);
+void unit_release(Unit *u);
+/* The code of an instance, made now; or of an open one at a type, as its closures want it. NULL after a diagnostic. */
+void *unit_late(Unit *u, Instance *in, const Type *type);
+/* The code of the unit's closures as it is in an environment that may define something differently; false after a diagnostic. */
+bool unit_renew(Unit *u, Module *env);
+/* Those whose environment is the module leave the cache. */
+void units_forget(Jit *jit, const Module *m);
+void units_free(Jit *jit);
+/* Calls with arguments of the right types (lent); VALUE_NONE after a diagnostic. */
+Value unit_call(Unit *u, UnitEntry *entry, const Value *args);
+/* The definition's module, made and handed to `use`, which it does not survive; `why` says when it cannot be compiled. */
+bool unit_module(Jit *jit, Module *env, const Name *name, Buf *why, Buf *lowered,
+                 bool (*use)(Gen *g, void *data), void *data);
+extern const FunctionKind compiled_functions;
 
 /* ---- making one module --------------------------------------------------------------------------------------------- */
 
-typedef struct Instance Instance;
 typedef struct Fn Fn;
 
-typedef struct Gen {
+struct Gen {
     Jit *jit;
     Ctx *cx;
     Unit *unit;
@@ -179,19 +225,25 @@ typedef struct Gen {
     LLVMModuleRef m;
     LLVMBuilderRef b;
     LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, ptr, nothing;
-    PtrMap anf; /* Function -> the same in A normal form */
-    PtrMap lives; /* Function in A normal form -> Live */
-    Vec(Instance *) instances;
-    size_t done; /* instances whose code is made */
+    uint32_t number; /* of this module */
+    Vec(Instance *) todo; /* instances whose code belongs into this module */
+    size_t done;
+    Vec(FunctionInfo *) infos; /* of closures that it makes and that may leave the unit */
+    PtrMap
+        bridges; /* Type of a function -> Ssa: closures of it that are not compiled are called through this */
+    PtrMap invokes; /* Type of a function -> Ssa: through this C calls closures of it */
     PtrMap abi; /* row -> Ssa */
     PtrMap outside; /* address -> Ssa */
     Buf *why;
     Buf *lowered; /* receives the loops as text; may be NULL */
     Ssa entry; /* the function that C calls */
+    Ssa late; /* the function whose address is wanted */
+    void *made; /* that address */
+    Ssa table; /* the addresses of what `infos` point to, then that of `late` */
     uint32_t kernels; /* loop nests made so far */
     uint32_t size; /* lets and blocks made so far */
     bool failed; /* `why` says it, or a diagnostic was reported */
-} Gen;
+};
 
 /* Says why this cannot be compiled. Always false. */
 bool gen_refuse(Gen *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -201,6 +253,10 @@ bool gen_ended(Gen *g);
 
 /* Makes the code of `fn`, the definition `unit->name`, and of all it reaches into g->m. */
 bool gen_unit(Gen *g, const Function *fn);
+/* Makes the code of the unit's closures, and of all they reach. */
+bool gen_again(Gen *g);
+/* Makes the code of the instance, or of the open one at a type, as g->late. */
+bool gen_late(Gen *g, Instance *in, const Type *type);
 
 typedef struct Capture {
     Var *var;
@@ -208,11 +264,23 @@ typedef struct Capture {
     Instance *known;
 } Capture;
 
-/* A function at concrete types. */
+/* The address of an instance's code once it was called; it is made at the first call. */
+typedef struct LateSite {
+    Unit *unit;
+    Instance *in;
+    void *code;
+} LateSite;
+
+/* A function at concrete types; or one that is polymorphic, of which such are made. */
 struct Instance {
     const Function *fn; /* in A normal form */
+    Instance *next; /* of the same function */
+    bool open; /* its own type parameters are not chosen: it has no code */
+    Instance *of; /* the open one that it was made from */
     const Op *op; /* of an operator or constructor used as a value */
     const Constructor *con;
+    const Name *global; /* of an open one */
+    LateSite *late; /* called through this; NULL: its code is made with what calls it */
     const char *name;
     Var *self_var; /* of a literal: the variable it is bound to */
     uint32_t n_vars; /* type variables in scope, the outer ones included */
@@ -224,29 +292,58 @@ struct Instance {
     const Type **params;
     const Type *result;
     bool has_self; /* takes its closure after the state */
+    const char
+        *symbol; /* of its code, made or to be made, in this epoch of the unit; NULL: in none */
+    uint32_t epoch;
+    FunctionInfo *info; /* of its closures, in a unit that is open */
+    uint32_t number; /* of the module that the following belong to */
     Ssa value;
     LLVMTypeRef type;
+    uint32_t thunk_number; /* likewise */
     Ssa thunk; /* the same behind the convention of closures */
-    Ssa info; /* its ObjectInfo */
-    Ssa object; /* its only closure, when it captures nothing */
+    bool listed; /* among the module's infos */
 };
 
 /* instance.c: each returns NULL after refusing. */
 Instance *instance_of_global(Gen *g, const Name *name, uint32_t n, const Type *const *args,
                              const Type *result, uint32_t n_type_args,
                              const Type *const *type_args);
+/* Open when the function is polymorphic. */
 Instance *instance_of_literal(Fn *f, const Function *fn, Var *self);
-/* Of a polymorphic one, which may capture nothing, at these types. */
-Instance *instance_of_open(Fn *f, const Function *fn, Var *self, uint32_t n,
-                           const Type *const *args, const Type *result);
 Instance *instance_of_row(Gen *g, const Op *op, const Constructor *con, const Type *type,
                           Span span);
+/* Of a definition, an operator or a constructor that is used as a polymorphic value of this type; open. */
+Instance *instance_of_atom(Gen *g, const Expr *atom, const Type *type);
+/* Of an open one at these types. */
+Instance *instance_at(Gen *g, Instance *open, uint32_t n, const Type *const *args,
+                      const Type *result);
 /* Finds the bindings of the type parameters that make `open` equal `given`; false when there are none. */
 bool types_match(const Type *open, const Type *given, uint32_t n, const TypeVar *const *vars,
                  const Type **types);
 const Type *instance_type(Gen *g, const Instance *in, const Type *t);
+LLVMTypeRef function_type(Gen *g, const Type *result, uint32_t n, const Type *const *params,
+                          bool has_self);
 /* The LLVM function type that closures of this Relay type have. */
 LLVMTypeRef closure_type(Gen *g, const Type *fn);
+/* Makes its value usable in this module, whose code it becomes unless it has been made. */
+void instance_enter(Gen *g, Instance *in);
+
+/* closure.c */
+/* A closure: the address of its code stands in the first field, what it captures behind it. */
+Ssa fn_closure(Fn *f, Instance *in);
+/* The code of the instance with the convention of closures. */
+Ssa closure_thunk(Gen *g, Instance *in);
+/* What an open instance captured, as a closure of the concrete one. */
+Ssa fn_closure_at(Fn *f, Instance *in, Ssa open);
+/* The code of a closure that came from anywhere, called as one of type `fn`, with the convention of closures; `type` is what it is, and
+ * may be polymorphic. */
+Ssa closure_code(Fn *f, const Type *fn, const Type *type, Ssa closure);
+/* The instance's closures belong to those whose code this module has. */
+void closure_list(Gen *g, Instance *in);
+/* The table with the addresses that the module's infos point to. */
+void closure_table(Gen *g);
+/* After linking. */
+void closure_addresses(Gen *g, void *const *table);
 
 /* ---- building.c: short words for LLVM's builder ---------------------------------------------------------------------- */
 
@@ -271,6 +368,10 @@ Ssa gen_interrupted(Gen *g, Ssa state);
 Ssa gen_bits(Gen *g, Repr r, Ssa v);
 Ssa gen_unbits(Gen *g, Repr r, Ssa bits);
 Ssa gen_head(Gen *g, Repr r);
+/* What is number i of the values at `values`, retained. */
+Ssa gen_argument(Fn *f, Repr r, Ssa values, uint32_t i);
+/* Calls, stores the result as a Value where the third parameter of the function says, and returns. */
+void gen_give_back(Fn *f, LLVMTypeRef type, Ssa callee, Ssa *args, unsigned n, const Type *result);
 /* Between register and memory. */
 Ssa gen_to_stored(Gen *g, DType t, Ssa v);
 Ssa gen_from_stored(Gen *g, DType t, Ssa v);
@@ -284,7 +385,6 @@ typedef struct Val {
     Ssa at; /* NULL: not computed yet (plan.c), or made when it is needed */
     Instance *known; /* the function that it is */
     const Expr *atom; /* the global function, operator or constructor that it is another name for */
-    const Function *open; /* the polymorphic function literal that it is */
     bool fixed; /* owned by nobody here: never released, retained when it is handed on */
     bool dense; /* a tensor that is row-major without gaps */
 } Val;
@@ -354,8 +454,6 @@ void fn_set_field(Fn *f, Ssa object, uint32_t i, Repr r, Ssa v);
 Ssa fn_get_field(Fn *f, Ssa object, uint32_t i, Repr r);
 /* Room in the frame, made once however often the code runs. */
 Ssa fn_room(Fn *f, LLVMTypeRef type, unsigned n);
-/* A closure: its code stands in the first field, what it captures behind it. */
-Ssa fn_closure(Fn *f, Instance *in);
 /* Runs an operator through op_eval on these values. */
 Ssa fn_op_eval(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Repr *reprs,
                Ssa *args, const Type *result);

@@ -47,7 +47,7 @@ static void search_def(Search *s, const TypeDef *def)
             search_push(s, def->cons[i]->fields[k]);
 }
 
-bool type_holds_function(const Type *t)
+static bool holds(const Type *t, bool polymorphic)
 {
     Search s = {0};
     bool found = false;
@@ -55,14 +55,26 @@ bool type_holds_function(const Type *t)
     search_push(&s, t);
     while (s.work.n && !found) {
         const Type *now = vec_pop(&s.work);
-        found = now->kind == TYPE_FUNC;
+        found = now->kind == TYPE_FUNC && (!polymorphic || now->n_params > 0);
         if (now->kind == TYPE_ADT)
             search_def(&s, now->def);
-        if (now->kind == TYPE_TUPLE || now->kind == TYPE_ADT || now->kind == TYPE_REF)
+        if (now->kind == TYPE_FUNC)
+            search_push(&s, now->result);
+        if (now->kind != TYPE_TENSOR)
             for (uint32_t i = 0; i < now->n; i++)
                 search_push(&s, now->parts[i]);
     }
     ptrmap_deinit(&s.seen);
     arena_deinit(&s.arena);
     return found;
+}
+
+bool type_holds_function(const Type *t)
+{
+    return holds(t, false);
+}
+
+bool type_holds_polymorphic(const Type *t)
+{
+    return holds(t, true);
 }

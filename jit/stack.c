@@ -75,10 +75,21 @@ static const char *stack_limit(const Jit *jit)
     return jit->stack + jit->stack_size - (size_t)depth * FRAME_BYTES - FIRST_BYTES;
 }
 
+/* Compiled code may call the evaluator, and that compiled code. */
+static bool on_stack(const Jit *jit)
+{
+    const char *here = __builtin_frame_address(0);
+    return jit->stack && here >= jit->stack && here < jit->stack + jit->stack_size;
+}
+
 bool stack_run(Jit *jit, UnitEntry *entry, const Value *args, Value *out)
 {
     if (!stack_reserve(jit))
         return false;
+    if (on_stack(jit)) {
+        entry(&jit->state, args, out);
+        return true;
+    }
     StackCall call = {.entry = entry, .state = &jit->state, .args = args, .out = out};
     jit->state.stack_limit = stack_limit(jit);
     getcontext(&call.there);

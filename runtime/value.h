@@ -13,7 +13,12 @@
 #ifndef RUNTIME_VALUE_H
 #define RUNTIME_VALUE_H
 
+#include "base/table.h"
 #include "runtime/tensor.h"
+
+struct Expr;
+struct Module;
+struct Type;
 
 typedef enum ValueKind {
     VALUE_NONE,             /* no value: an error was reported */
@@ -38,6 +43,7 @@ typedef struct Value {
 } Value;
 
 typedef struct ObjectInfo ObjectInfo;
+typedef struct FunctionKind FunctionKind;
 
 struct Object {
     uint32_t refs;          /* UINT32_MAX: immortal */
@@ -57,8 +63,29 @@ struct ObjectInfo {
      * `destroy` is called on the C stack. */
     void (*destroy)(Object *o);
     void (*print)(Buf *out, const Object *o);
+    const FunctionKind *function; /* for a VALUE_FUNCTION that may leave its engine */
     Object *nullary; /* of a constructor without fields: its immortal object */
 };
+
+/* What an engine must know of the function values that another one made. The first field of a function belongs to compiled code: the
+ * bits are the address of the function's code, 0 when there is none, and then it is called through here. */
+struct FunctionKind {
+    /* Calls it on arguments of the right types (lent). The result is the caller's; VALUE_NONE after a diagnostic, which has no place
+     * where only the caller knows one. */
+    Value (*call)(Object *fn, uint32_t n, const Value *args);
+    const struct Type *(*type)(const Object *fn); /* NULL when it is not known */
+    /* One of the names (keys) that its code looks up; NULL for none. */
+    const Name *(*uses)(const Object *fn, const PtrMap *names);
+    /* An expression for it, in the module, and the values of its free variables; NULL when there is none. */
+    struct Expr *(*source)(const Object *fn, struct Module *into, PtrMap *locals);
+    /* Definitions that its code looks up have others in `env`; NULL when the engine looks them up at each use. */
+    bool (*renew)(Object *fn, struct Module *env);
+};
+
+static inline const FunctionKind *function_kind(const Object *o)
+{
+    return o->info->function;
+}
 
 extern const ObjectInfo tuple_info, ref_info;
 

@@ -24,24 +24,42 @@ static void search_value(Search *f, Value v)
     vec_push(&f->todo, &f->arena, v);
 }
 
-/* The changed function that a function in the value calls; NULL for none. */
-static const Name *calls_retyped(Redefinition *r, Value v)
+/* Each function in the value, until one is found. */
+static const Name *each_function(RelaySession *s, Value v,
+                                 const Name *(*found)(Object *fn, void *data), void *data)
 {
-    const Name *found = NULL;
-    if (r->retyped.n == 0)
-        return NULL;
+    const Name *name = NULL;
     Search f = {0};
-    arena_init(&f.arena, &r->s->cx.limits);
+    arena_init(&f.arena, &s->cx.limits);
     search_value(&f, v);
-    while (f.todo.n && !found && !limit_hit(&r->s->cx.limits)) {
+    while (f.todo.n && !name && !limit_hit(&s->cx.limits)) {
         Value now = vec_pop(&f.todo);
-        found = function_value_names(now, &r->retyped);
+        if (now.kind == VALUE_FUNCTION)
+            name = found(now.object, data);
         for (uint32_t i = 0; i < now.object->n; i++)
             search_value(&f, now.object->fields[i]);
     }
     ptrmap_deinit(&f.seen);
     arena_deinit(&f.arena);
-    return found;
+    return name;
+}
+
+static const Name *uses(Object *fn, void *names)
+{
+    return function_kind(fn)->uses(fn, names);
+}
+
+/* The changed function that a function in the value calls; NULL for none. */
+static const Name *calls_retyped(Redefinition *r, Value v)
+{
+    return r->retyped.n ? each_function(r->s, v, uses, &r->retyped) : NULL;
+}
+
+static const Name *renew(Object *fn, void *env)
+{
+    if (function_kind(fn)->renew)
+        function_kind(fn)->renew(fn, env);
+    return NULL;
 }
 
 /* ---- a value of another type ------------------------------------------------------------------------------------------------ */
@@ -319,6 +337,8 @@ bool carry_commit(Redefinition *r)
             session_bind(s, c->var, c->value, home, c->item.graph);
         c->value = value_none();
     }
+    for (size_t i = 0; i < s->n_locals && s->jit; i++)
+        each_function(s, s->locals[i].value, renew, s->env);
     return ok;
 }
 

@@ -124,6 +124,8 @@ Value engine_call(RelaySession *s, const Runnable *r, uint32_t n, const Value *a
 {
     if (r->engine == ENGINE_INTERP)
         return interp_call_global(s->interp, r->env, r->name, n, args, r->span);
+    /* Functions of the evaluator that it calls find what is defined as it was written. */
+    interp_set_env(s->interp, r->written ? r->written : r->env);
     return placed(s, s->jit_table->call(s->jit, r->env, r->name, n, args, r->span), r->span);
 }
 

@@ -101,7 +101,7 @@ static void encode_one(Encoder *en, Value v)
         return;
     case VALUE_FUNCTION: {
         Buf type = {0};
-        type_print(&type, function_value_type(v));
+        type_print(&type, function_kind(v.object)->type(v.object));
         buf_str(en->out, "{\"function\": \"");
         buf_json(en->out, buf_text(&type), type.n);
         buf_str(en->out, "\"}");

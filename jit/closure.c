@@ -1,0 +1,316 @@
+/* Functions as values.
+ *
+ * The first field of a closure is the address of its code, which takes the closure after the state. In a unit that no function
+ * enters or leaves that is all. In an open one a closure may come from elsewhere: one that is not compiled has no address there and
+ * is called through a bridge, which hands boxed values to whoever made it; and closures made here can be called from C, so their
+ * unit knows for each kind of them how (FunctionInfo). */
+#include "jit/internal.h"
+
+static size_t capture_at(uint32_t i)
+{
+    return offsetof(Object, fields) + (size_t)i * sizeof(Value);
+}
+
+static Ssa add_function(Gen *g, const char *hint, LLVMTypeRef type, unsigned convention)
+{
+    Ssa fn = LLVMAddFunction(g->m, orc_name(g->jit, hint), type);
+    LLVMSetLinkage(fn, LLVMInternalLinkage);
+    LLVMSetFunctionCallConv(fn, convention);
+    gen_attribute(g, fn, "nounwind");
+    return fn;
+}
+
+/* ---- closures that are made here ----------------------------------------------------------------------------- */
+
+static void print_function(Buf *out, const Object *o)
+{
+    buf_printf(out, "<fn %s>", o->info->name);
+}
+
+static void print_typed(Buf *out, const Object *o)
+{
+    buf_char(out, '<');
+    type_print(out, ((const FunctionInfo *)(const void *)o->info)->type);
+    buf_char(out, '>');
+}
+
+static const ObjectInfo function_gone = {.kind = VALUE_FUNCTION};
+
+static void closure_destroy(Object *o)
+{
+    FunctionInfo *info = (FunctionInfo *)(uintptr_t)o->info;
+    o->info = &function_gone;
+    unit_release(info->unit);
+}
+
+static void tail_call(Gen *g, LLVMTypeRef type, Ssa code, Ssa *args, unsigned n)
+{
+    Ssa call = LLVMBuildCall2(g->b, type, code, args, n, "");
+    LLVMSetInstructionCallConv(call, TAILCC);
+    LLVMSetTailCallKind(call, LLVMTailCallKindMustTail);
+    LLVMBuildRet(g->b, call);
+}
+
+/* The code that is made when it is first called; without it everything is let go of. */
+static Ssa late_code(Fn *f, Instance *in)
+{
+    Gen *g = f->g;
+    Ssa what[2] = {LLVMGetParam(f->fn, 0), gen_outside(g, in->late, in->name)};
+    Ssa code = gen_call_abi(g, "relay_late", what, 2);
+    LLVMBasicBlockRef fail = gen_block(g, f->fn, "fail"), go = gen_block(g, f->fn, "go");
+    gen_branch(g, LLVMBuildIsNull(g->b, code, ""), fail, go, false);
+    LLVMPositionBuilderAtEnd(g->b, fail);
+    for (uint32_t i = 0; i < in->n; i++)
+        fn_release_cold(f, repr_of(in->params[i]), LLVMGetParam(f->fn, i + 2));
+    fn_release_cold(f, (Repr){.kind = REPR_OBJECT}, LLVMGetParam(f->fn, 1));
+    LLVMBuildRet(g->b, fn_zero(f, in->result));
+    LLVMPositionBuilderAtEnd(g->b, go);
+    return code;
+}
+
+/* A function behind the convention of closures when its own is another, or its code is not there yet. */
+static Ssa make_thunk(Gen *g, Instance *in)
+{
+    Fn f = {.g = g, .in = in};
+    LLVMTypeRef type = function_type(g, in->result, in->n, in->params, in->has_self);
+    f.fn = add_function(g, in->name, function_type(g, in->result, in->n, in->params, true), TAILCC);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
+    LLVMPositionBuilderAtEnd(g->b, gen_block(g, f.fn, ""));
+    Ssa *args = arena_new_array(g->arena, Ssa, in->n + 2);
+    Ssa code = in->late ? late_code(&f, in) : in->value;
+    unsigned k = 0;
+    args[k++] = LLVMGetParam(f.fn, 0);
+    if (in->has_self)
+        args[k++] = LLVMGetParam(f.fn, 1);
+    else
+        fn_release(&f, (Repr){.kind = REPR_OBJECT}, LLVMGetParam(f.fn, 1));
+    for (uint32_t i = 0; i < in->n; i++)
+        args[k++] = LLVMGetParam(f.fn, i + 2);
+    tail_call(g, type, code, args, k);
+    LLVMPositionBuilderAtEnd(g->b, before);
+    return f.fn;
+}
+
+Ssa closure_thunk(Gen *g, Instance *in)
+{
+    if (!in->late)
+        instance_enter(g, in);
+    if (in->thunk_number == g->number)
+        return in->thunk;
+    in->thunk_number = g->number;
+    in->listed = false;
+    in->thunk = in->has_self && !in->late ? in->value : make_thunk(g, in);
+    return in->thunk;
+}
+
+/* Closures may outlive the code (in a cycle of references), so what they say of themselves lives as long as the context. */
+static const ObjectInfo *info_of(Gen *g, const Instance *in)
+{
+    const Name *name = ctx_name(g->cx, in->name);
+    ObjectInfo *info = ptrmap_find(&g->jit->infos, name);
+    if (info)
+        return info;
+    info = arena_new(&g->cx->arena, ObjectInfo);
+    *info = (ObjectInfo){.kind = VALUE_FUNCTION, .name = name->text, .print = print_function};
+    ptrmap_put(&g->jit->infos, name, info);
+    return info;
+}
+
+static void info_free(void *map)
+{
+    ptrmap_deinit(map);
+}
+
+static FunctionInfo *open_info(Gen *g, Instance *in)
+{
+    if (in->info)
+        return in->info;
+    FunctionInfo *info = in->info = arena_new(g->arena, FunctionInfo);
+    info->info = (ObjectInfo){.kind = VALUE_FUNCTION,
+                              .name = in->name,
+                              .function = &compiled_functions,
+                              .destroy = closure_destroy,
+                              .print = print_typed};
+    info->unit = g->unit;
+    info->in = in;
+    info->type = in->fn ? instance_type(g, in, in->fn->base.type)
+                        : type_func(g->cx, 0, NULL, in->n, in->params, in->result);
+    if (!in->open)
+        info->type = type_func(g->cx, 0, NULL, in->n, in->params, in->result);
+    arena_on_free(g->arena, info_free, &info->at);
+    vec_push(&g->unit->infos, g->arena, info);
+    return info;
+}
+
+void closure_list(Gen *g, Instance *in)
+{
+    closure_thunk(g, in);
+    if (in->listed)
+        return;
+    in->listed = true;
+    vec_push(&g->infos, g->arena, open_info(g, in));
+}
+
+/* An object for a closure that the unit outlives, or that keeps its unit alive. */
+static Ssa new_closure(Fn *f, Instance *in, uint32_t n)
+{
+    Gen *g = f->g;
+    if (!g->unit->open && !in->open)
+        return fn_object(f, info_of(g, in), "closure", n);
+    if (in->open)
+        open_info(g, in);
+    else
+        closure_list(g, in);
+    Ssa args[3] = {f->state, gen_outside(g, in->info, "closure"), gen_int(g->i32, n)};
+    Ssa o = gen_call_abi(g, "relay_closure", args, 3);
+    fn_fail_if_null(f, o);
+    return o;
+}
+
+static void set_code(Gen *g, Ssa closure, Ssa code)
+{
+    Repr address = {.kind = REPR_SCALAR, .value = VALUE_SCALAR, .dtype = dtype_of(DT_UINT64)};
+    gen_store(g, gen_head(g, address), closure, capture_at(0));
+    gen_store(g, code, closure, capture_at(0) + 8);
+}
+
+Ssa fn_closure(Fn *f, Instance *in)
+{
+    Gen *g = f->g;
+    for (size_t i = 0; i < in->captures.n; i++)
+        fn_val(f, &in->captures.at[i].var->base);
+    uint32_t n = (uint32_t)in->captures.n;
+    Ssa code = in->open ? LLVMConstNull(g->ptr) : closure_thunk(g, in);
+    Ssa o = new_closure(f, in, n + 1);
+    set_code(g, o, code);
+    for (uint32_t i = 0; i < n; i++) {
+        Capture *c = &in->captures.at[i];
+        fn_set_field(f, o, i + 1, repr_of(c->type), fn_take(f, &c->var->base));
+    }
+    return o;
+}
+
+Ssa fn_closure_at(Fn *f, Instance *in, Ssa open)
+{
+    Gen *g = f->g;
+    if (!in->has_self)
+        return fn_closure(f, in);
+    Ssa code = closure_thunk(g, in), o = new_closure(f, in, (uint32_t)in->captures.n + 1);
+    set_code(g, o, code);
+    for (uint32_t i = 1; i <= in->captures.n; i++) {
+        Repr r = repr_of(in->captures.at[i - 1].type);
+        Ssa v = fn_get_field(f, open, i, r);
+        fn_retain(f, r, v);
+        fn_set_field(f, o, i, r, v);
+    }
+    return o;
+}
+
+/* ---- closures from elsewhere ----------------------------------------------------------------------------------- */
+
+/* Boxes the arguments for whoever made the closure. */
+static Ssa make_bridge(Gen *g, const Type *fn)
+{
+    Repr closure = {.kind = REPR_OBJECT, .value = VALUE_FUNCTION}, result = repr_of(fn->result);
+    Fn f = {.g = g, .fn = add_function(g, "bridge", closure_type(g, fn), TAILCC)};
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
+    f.entry = gen_block(g, f.fn, "entry");
+    LLVMBasicBlockRef start = gen_block(g, f.fn, "start");
+    LLVMPositionBuilderAtEnd(g->b, start);
+    Ssa room = fn_room(&f, LLVMArrayType2(g->i64, 2), fn->n + 1);
+    for (uint32_t i = 0; i < fn->n; i++) {
+        Repr r = repr_of(fn->parts[i]);
+        gen_store(g, gen_head(g, r), room, i * sizeof(Value));
+        gen_store(g, gen_bits(g, r, LLVMGetParam(f.fn, i + 2)), room, i * sizeof(Value) + 8);
+    }
+    Ssa self = LLVMGetParam(f.fn, 1), out = gen_offset(g, room, fn->n * sizeof(Value));
+    Ssa args[5] = {LLVMGetParam(f.fn, 0), self, gen_int(g->i32, fn->n), room, out};
+    gen_call_abi(g, "relay_apply", args, 5);
+    for (uint32_t i = 0; i < fn->n; i++)
+        fn_release(&f, repr_of(fn->parts[i]), LLVMGetParam(f.fn, i + 2));
+    fn_release(&f, closure, self);
+    LLVMTypeRef bits = result.kind == REPR_SCALAR ? g->i64 : g->ptr;
+    LLVMBuildRet(g->b, gen_unbits(g, result, gen_load(g, bits, out, 8)));
+    LLVMPositionBuilderAtEnd(g->b, f.entry);
+    LLVMBuildBr(g->b, start);
+    LLVMPositionBuilderAtEnd(g->b, before);
+    g->unit->nests = true;
+    return f.fn;
+}
+
+static Ssa bridge_of(Gen *g, const Type *fn)
+{
+    Ssa bridge = ptrmap_find(&g->bridges, fn);
+    for (uint32_t i = 0; i < fn->n && !bridge; i++)
+        if (type_holds_polymorphic(fn->parts[i]))
+            gen_refuse(g, "a polymorphic function is an argument of a function from outside");
+    if (!bridge && !g->failed)
+        ptrmap_put(&g->bridges, fn, bridge = make_bridge(g, fn));
+    return bridge;
+}
+
+Ssa closure_code(Fn *f, const Type *fn, const Type *type, Ssa closure)
+{
+    Gen *g = f->g;
+    Ssa code;
+    if (type->n_params == 0) {
+        code = gen_load(g, g->ptr, closure, capture_at(0) + 8);
+    } else {
+        Ssa args[3] = {f->state, closure, gen_outside(g, fn, "type")};
+        code = gen_call_abi(g, "relay_instantiate", args, 3);
+        if (!g->unit->open)
+            return code;
+    }
+    Ssa bridge = g->unit->open ? bridge_of(g, fn) : NULL;
+    return bridge ? LLVMBuildSelect(g->b, LLVMBuildIsNull(g->b, code, ""), bridge, code, "") : code;
+}
+
+/* ---- calls from C ---------------------------------------------------------------------------------------------- */
+
+/* A UnitEntry for closures of the type: args[0] is the closure, which the code consumes. */
+static Ssa make_invoke(Gen *g, const Type *fn)
+{
+    LLVMTypeRef params[3] = {g->ptr, g->ptr, g->ptr};
+    Fn f = {.g = g,
+            .fn = add_function(g, "invoke", LLVMFunctionType(g->nothing, params, 3, false), 0)};
+    LLVMPositionBuilderAtEnd(g->b, gen_block(g, f.fn, ""));
+    Ssa *args = arena_new_array(g->arena, Ssa, fn->n + 2), values = LLVMGetParam(f.fn, 1);
+    args[0] = LLVMGetParam(f.fn, 0);
+    args[1] = gen_argument(&f, (Repr){.kind = REPR_OBJECT}, values, 0);
+    for (uint32_t i = 0; i < fn->n; i++)
+        args[i + 2] = gen_argument(&f, repr_of(fn->parts[i]), values, i + 1);
+    Ssa code = gen_load(g, g->ptr, args[1], capture_at(0) + 8);
+    gen_give_back(&f, closure_type(g, fn), code, args, fn->n + 2, fn->result);
+    return f.fn;
+}
+
+void closure_table(Gen *g)
+{
+    size_t n = g->infos.n;
+    if (n == 0 && !g->late)
+        return;
+    Ssa *cells = arena_new_array(g->arena, Ssa, 2 * n + 1);
+    for (size_t i = 0; i < n; i++) {
+        const FunctionInfo *info = g->infos.at[i];
+        Ssa invoke = ptrmap_find(&g->invokes, info->type);
+        if (!invoke)
+            ptrmap_put(&g->invokes, info->type, invoke = make_invoke(g, info->type));
+        cells[2 * i] = info->in->thunk;
+        cells[2 * i + 1] = invoke;
+    }
+    cells[2 * n] = g->late ? g->late : LLVMConstNull(g->ptr);
+    LLVMTypeRef type = LLVMArrayType2(g->ptr, 2 * n + 1);
+    g->table = LLVMAddGlobal(g->m, type, orc_name(g->jit, "closures"));
+    LLVMSetInitializer(g->table, LLVMConstArray2(g->ptr, cells, 2 * n + 1));
+    LLVMSetGlobalConstant(g->table, true);
+    /* A module that is compiled in parts has it in each. */
+    LLVMSetLinkage(g->table, LLVMWeakODRLinkage);
+}
+
+void closure_addresses(Gen *g, void *const *table)
+{
+    for (size_t i = 0; i < g->infos.n; i++) {
+        g->infos.at[i]->code = table[2 * i];
+        g->infos.at[i]->invoke = (UnitEntry *)(uintptr_t)table[2 * i + 1];
+    }
+}

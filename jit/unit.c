@@ -1,0 +1,303 @@
+/* Units: made, linked, kept until nothing needs them, called.
+ *
+ * The cache counts a unit, and each closure that may leave it does; code is removed when no count is left and nothing runs. A unit
+ * whose closures live on while what it was made from is redefined is made again for them (`renew`), so that they find what is defined
+ * now, as the evaluator's do. */
+#include "jit/internal.h"
+#include "jit/watch.h"
+
+#include <stdlib.h>
+
+/* ---- one module -------------------------------------------------------------------------------------------------- */
+
+static void gen_init(Gen *g, Unit *u, Buf *why)
+{
+    Jit *jit = u->jit;
+    *g = (Gen){
+        .jit = jit, .cx = jit->cx, .unit = u, .env = u->env, .code = u->code, .arena = &u->arena};
+    g->why = why;
+    g->number = ++jit->modules;
+    g->c = LLVMContextCreate();
+    g->m = LLVMModuleCreateWithNameInContext(u->name->text, g->c);
+    LLVMSetTarget(g->m, jit->orc.triple);
+    LLVMSetDataLayout(g->m, jit->orc.layout);
+    g->b = LLVMCreateBuilderInContext(g->c);
+    g->i1 = LLVMInt1TypeInContext(g->c);
+    g->i8 = LLVMInt8TypeInContext(g->c);
+    g->i16 = LLVMInt16TypeInContext(g->c);
+    g->i32 = LLVMInt32TypeInContext(g->c);
+    g->i64 = LLVMInt64TypeInContext(g->c);
+    g->f32 = LLVMFloatTypeInContext(g->c);
+    g->f64 = LLVMDoubleTypeInContext(g->c);
+    g->ptr = LLVMPointerTypeInContext(g->c, 0);
+    g->nothing = LLVMVoidTypeInContext(g->c);
+}
+
+/* What was not made is made when it is wanted again. */
+static void gen_deinit(Gen *g, bool ok)
+{
+    for (size_t i = 0; i < g->todo.n && !ok; i++)
+        g->todo.at[i]->symbol = NULL;
+    LLVMDisposeBuilder(g->b);
+    LLVMDisposeModule(g->m);
+    LLVMContextDispose(g->c);
+    ptrmap_deinit(&g->abi);
+    ptrmap_deinit(&g->outside);
+    ptrmap_deinit(&g->bridges);
+    ptrmap_deinit(&g->invokes);
+}
+
+/* The module goes before it is asked for. */
+static const char *symbol_of(Gen *g, Ssa global)
+{
+    size_t n = 0;
+    const char *name = global ? LLVMGetValueName2(global, &n) : NULL;
+    return name ? arena_copy_text(g->arena, name, n) : NULL;
+}
+
+static bool link_module(Gen *g)
+{
+    Unit *u = g->unit;
+    const char *table = symbol_of(g, g->table);
+    const char *entry = symbol_of(g, g->entry);
+    LLVMOrcResourceTrackerRef tracker;
+    if (!orc_add(g->jit, g->m, &tracker))
+        return false;
+    vec_push(&u->trackers, &u->arena, tracker);
+    void *const *addresses = table ? orc_find(g->jit, table) : NULL;
+    if (addresses) {
+        closure_addresses(g, addresses);
+        g->made = addresses[2 * g->infos.n];
+    }
+    if (entry)
+        u->entry = (UnitEntry *)(uintptr_t)orc_find(g->jit, entry);
+    return (!table || addresses) && (!entry || u->entry);
+}
+
+/* ---- units ---------------------------------------------------------------------------------------------------------- */
+
+static Unit *unit_new(Jit *jit, Module *env, const Name *name)
+{
+    Unit *u = calloc(1, sizeof *u);
+    Module *code = u ? module_new(jit->cx) : NULL;
+    if (!code) {
+        free(u);
+        limit_reach(&jit->cx->limits, LIMIT_MEMORY);
+        return NULL;
+    }
+    arena_init(&u->arena, &jit->cx->limits);
+    u->jit = jit;
+    u->name = name;
+    u->env = module_retain(env);
+    u->code = code;
+    u->refs = 1;
+    u->next = jit->all;
+    jit->all = u;
+    return u;
+}
+
+static void unit_free(Unit *u)
+{
+    for (size_t i = 0; i < u->trackers.n; i++)
+        orc_remove(u->jit, u->trackers.at[i]);
+    ptrmap_deinit(&u->anf);
+    ptrmap_deinit(&u->by_function);
+    arena_deinit(&u->arena);
+    module_release(u->code);
+    module_release(u->env);
+    free(u);
+}
+
+/* Those that nothing counts, unless their code may be running. */
+static void units_sweep(Jit *jit)
+{
+    for (Unit **at = &jit->all; *at && jit->running == 0;) {
+        Unit *u = *at;
+        if (u->refs > 0) {
+            at = &u->next;
+            continue;
+        }
+        *at = u->next;
+        unit_free(u);
+    }
+}
+
+void unit_release(Unit *u)
+{
+    Jit *jit = u->jit;
+    jit->unused |= --u->refs == 0;
+    if (jit->unused && jit->running == 0) {
+        jit->unused = false;
+        units_sweep(jit);
+    }
+}
+
+void units_free(Jit *jit)
+{
+    while (jit->all) {
+        Unit *u = jit->all;
+        jit->all = u->next;
+        unit_free(u);
+    }
+    ptrmap_deinit(&jit->units);
+}
+
+void units_forget(Jit *jit, const Module *m)
+{
+    for (size_t i = 0; i < jit->units.n; i++) {
+        PtrEntry *e = &jit->units.entries[i];
+        Unit *u = e->key ? e->value : NULL;
+        if (!u || u->env != m)
+            continue;
+        ptrmap_remove(&jit->units, e->key);
+        unit_release(u);
+    }
+}
+
+/* Nothing that the unit was made from has been redefined. */
+static bool is_current(const Unit *u, const Module *env)
+{
+    for (size_t i = 0; i < u->needs.n; i++) {
+        const Def *def = module_find(env, u->needs.at[i].name);
+        if (!def || def->fn != u->needs.at[i].fn)
+            return false;
+    }
+    return true;
+}
+
+static bool make(Unit *u, const Function *fn, Buf *why)
+{
+    Gen g;
+    gen_init(&g, u, why);
+    bool ok = gen_unit(&g, fn) && link_module(&g);
+    gen_deinit(&g, ok);
+    return ok;
+}
+
+static Unit *unit_make(Jit *jit, Module *env, const Name *name, const Function *fn)
+{
+    Unit *u = unit_new(jit, env, name);
+    if (!u)
+        return NULL;
+    Buf reason = {0};
+    if (!make(u, fn, &reason))
+        u->why = arena_copy_text(&u->arena, buf_text(&reason), reason.n);
+    buf_deinit(&reason);
+    if (limit_hit(&jit->cx->limits)) { /* another time it may be made */
+        unit_release(u);
+        return NULL;
+    }
+    ptrmap_put(&jit->units, fn, u);
+    return u;
+}
+
+Unit *unit_of(Jit *jit, Module *env, const Name *name, Buf *why)
+{
+    const Def *def = module_find(env, name);
+    if (!def || !def->fn) {
+        buf_printf(why, "`@%s` is not defined", name->text);
+        return NULL;
+    }
+    Unit *u = ptrmap_find(&jit->units, def->fn);
+    if (u && !is_current(u, env)) {
+        ptrmap_remove(&jit->units, def->fn);
+        unit_release(u);
+        u = NULL;
+    }
+    if (!u)
+        u = unit_make(jit, env, name, def->fn);
+    if (!u)
+        return NULL;
+    if (u->why)
+        buf_str(why, u->why);
+    return u->why ? NULL : u;
+}
+
+bool unit_module(Jit *jit, Module *env, const Name *name, Buf *why, Buf *lowered,
+                 bool (*use)(Gen *g, void *data), void *data)
+{
+    const Def *def = module_find(env, name);
+    if (!def || !def->fn) {
+        buf_printf(why, "`@%s` is not defined", name->text);
+        return false;
+    }
+    Unit *u = unit_new(jit, env, name);
+    if (!u)
+        return false;
+    Gen g;
+    gen_init(&g, u, why);
+    g.lowered = lowered;
+    bool ok = gen_unit(&g, def->fn) && use(&g, data);
+    gen_deinit(&g, ok);
+    unit_release(u);
+    return ok;
+}
+
+void *unit_late(Unit *u, Instance *in, const Type *type)
+{
+    Gen g;
+    Buf why = {0};
+    gen_init(&g, u, &why);
+    bool ok = gen_late(&g, in, type) && link_module(&g);
+    gen_deinit(&g, ok);
+    if (why.n > 0)
+        diag_error(u->jit->cx->diags, E0701_CANNOT_COMPILE, (Span){0}, "%s", buf_text(&why));
+    buf_deinit(&why);
+    return ok ? g.made : NULL;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------------ */
+
+Value unit_call(Unit *u, UnitEntry *entry, const Value *args)
+{
+    Jit *jit = u->jit;
+    Value out = value_none();
+    uint32_t failed = jit->state.failed;
+    jit->state.failed = 0;
+    jit->running++;
+    Watch *watch = jit->watch;
+    if (!watch)
+        jit->watch = watch_begin(&jit->cx->limits);
+    bool ran = true;
+    if (u->nests)
+        ran = stack_run(jit, entry, args, &out);
+    else
+        entry(&jit->state, args, &out);
+    if (!watch)
+        watch_end(jit->watch);
+    jit->watch = watch;
+    jit->running--;
+    ran &= jit->state.failed == 0;
+    jit->state.failed = failed;
+    if (jit->unused && jit->running == 0) {
+        jit->unused = false;
+        units_sweep(jit);
+    }
+    return ran ? out : value_none();
+}
+
+bool unit_renew(Unit *u, Module *env)
+{
+    if (is_current(u, env))
+        return true;
+    Module *old = u->env;
+    u->env = module_retain(env);
+    module_use(u->code, old);
+    module_release(old);
+    u->epoch++;
+    u->needs.n = 0;
+    for (size_t i = 0; i < u->infos.n; i++)
+        ptrmap_clear(&u->infos.at[i]->at);
+    for (size_t i = 0; i < u->instances.n; i++)
+        if (u->instances.at[i]->late)
+            u->instances.at[i]->late->code = NULL;
+    Gen g;
+    Buf why = {0};
+    gen_init(&g, u, &why);
+    bool ok = gen_again(&g) && link_module(&g);
+    gen_deinit(&g, ok);
+    if (why.n > 0)
+        diag_error(u->jit->cx->diags, E0701_CANNOT_COMPILE, (Span){0}, "%s", buf_text(&why));
+    buf_deinit(&why);
+    return ok;
+}

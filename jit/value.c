@@ -1,0 +1,156 @@
+/* Compiled functions as values that leave compiled code: what others may ask of them. */
+#include "ir/walk.h"
+#include "jit/internal.h"
+
+#include <stdlib.h>
+
+static FunctionInfo *info_of(const Object *fn)
+{
+    return (FunctionInfo *)(uintptr_t)fn->info;
+}
+
+static Value function_call(Object *fn, uint32_t n, const Value *args)
+{
+    FunctionInfo *info = info_of(fn);
+    Ctx *cx = info->unit->jit->cx;
+    if (n != info->in->n) {
+        diag_error(cx->diags, E0305_ARGUMENTS, (Span){0},
+                   "the function takes %u argument%s, not %u", info->in->n,
+                   info->in->n == 1 ? "" : "s", n);
+        return value_none();
+    }
+    Value few[8], *all = n < 8 ? few : calloc(n + 1, sizeof *all);
+    if (!all) {
+        limit_reach(&cx->limits, LIMIT_MEMORY);
+        return value_none();
+    }
+    all[0] = value_object(fn);
+    for (uint32_t i = 0; i < n; i++)
+        all[i + 1] = args[i];
+    Value v = unit_call(info->unit, info->invoke, all);
+    if (all != few)
+        free(all);
+    return v;
+}
+
+static const Type *function_type_of(const Object *fn)
+{
+    return info_of(fn)->type;
+}
+
+/* ---- what it was made from ------------------------------------------------------------------------------------------ */
+
+/* The functions around it that capture nothing are no fields of the closure; each is found behind those that use it. */
+typedef struct Around {
+    Arena arena;
+    PtrMap seen;
+    Vec(const Instance *) found;
+} Around;
+
+static void note_around(Around *a, const Instance *in)
+{
+    if (!in || ptrmap_has(&a->seen, in))
+        return;
+    ptrmap_put(&a->seen, in, a);
+    vec_push(&a->found, &a->arena, in);
+}
+
+static const PtrMap *known_of(const Instance *in)
+{
+    return in->of ? &in->of->known : &in->known;
+}
+
+static void find_around(Around *a, const Instance *in)
+{
+    arena_init(&a->arena, NULL);
+    note_around(a, in);
+    for (size_t at = 0; at < a->found.n; at++) {
+        in = a->found.at[at];
+        for (size_t i = 0; i < in->captures.n; i++)
+            note_around(a, in->captures.at[i].known);
+        for (size_t i = 0; i < known_of(in)->n; i++)
+            note_around(a, known_of(in)->entries[i].value);
+    }
+}
+
+static void forget_around(Around *a)
+{
+    ptrmap_deinit(&a->seen);
+    arena_deinit(&a->arena);
+}
+
+typedef struct Using {
+    const PtrMap *names;
+    const Name *found;
+} Using;
+
+static WalkNext note_use(void *data, const Expr *e)
+{
+    Using *u = data;
+    const GlobalVar *global = expr_as_global(e);
+    if (global && ptrmap_has(u->names, global->name))
+        u->found = global->name;
+    return u->found ? WALK_STOP : WALK_ON;
+}
+
+static const Name *function_uses(const Object *fn, const PtrMap *names)
+{
+    Using u = {.names = names};
+    Around a = {0};
+    find_around(&a, info_of(fn)->in);
+    for (size_t i = 0; i < a.found.n && !u.found; i++)
+        ir_walk(&a.found.at[i]->fn->base, note_use, NULL, &u);
+    forget_around(&a);
+    return u.found;
+}
+
+/* The literal, bound to the variable that it is called by. */
+static Expr *bound(Arena *arena, const Instance *in, Var *v, Expr *body)
+{
+    Expr *fn = (Expr *)(uintptr_t)&in->fn->base;
+    if (in->self_var && in->self_var != v)
+        fn = expr_let(arena, fn->span, in->self_var, fn, &in->self_var->base);
+    return v ? expr_let(arena, fn->span, v, fn, body ? body : &v->base) : fn;
+}
+
+/* Functions that are found later are used by those found before, so their bindings go around. */
+static struct Expr *function_source(const Object *fn, struct Module *into, PtrMap *locals)
+{
+    const Instance *self = info_of(fn)->in;
+    Around a = {0};
+    PtrMap done = {0};
+    find_around(&a, self);
+    module_use(into, info_of(fn)->unit->code);
+    Expr *e = bound(&into->arena, self, self->self_var, NULL);
+    for (size_t i = 0; i < self->captures.n; i++)
+        ptrmap_put(locals, self->captures.at[i].var, (void *)(uintptr_t)&fn->fields[i + 1]);
+    for (size_t i = 0; i < a.found.n; i++) {
+        const PtrMap *known = known_of(a.found.at[i]);
+        for (size_t k = 0; k < known->n; k++) {
+            Var *v = (Var *)(uintptr_t)known->entries[k].key;
+            if (!v || ptrmap_has(&done, v))
+                continue;
+            ptrmap_put(&done, v, e);
+            e = bound(&into->arena, known->entries[k].value, v, e);
+        }
+    }
+    ptrmap_deinit(&done);
+    forget_around(&a);
+    return e;
+}
+
+static bool function_renew(Object *fn, Module *env)
+{
+    FunctionInfo *info = info_of(fn);
+    bool ok = unit_renew(info->unit, env);
+    fn->fields[0].bits = (uint64_t)(uintptr_t)info->code;
+    return ok;
+}
+
+const FunctionKind compiled_functions = {
+    .call = function_call,
+    .type = function_type_of,
+    .uses = function_uses,
+    .source = function_source,
+    .renew = function_renew,
+};
