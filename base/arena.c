@@ -1,6 +1,7 @@
 #include "base/arena.h"
 
 #include "base/limit.h"
+#include "base/memory.h"
 #include "base/number.h"
 
 #include <assert.h>
@@ -42,7 +43,6 @@
 struct ArenaBlock {
     ArenaBlock *older, *newer;
     size_t size;      /* the header included */
-    Reserve *reserve; /* where it came from; NULL: malloc */
     bool charged;
 };
 
@@ -94,7 +94,7 @@ static ArenaBlock *block_new(Arena *a, ArenaBlock **list, size_t size, bool zero
         return NULL;
     if (a->limits && !limit_charge(a->limits, size))
         return NULL;
-    ArenaBlock *b = zeroed ? calloc(1, size) : malloc(size);
+    ArenaBlock *b = zeroed ? memory_zeroed(1, size) : memory_alloc(size);
     if (!b) {
         if (a->limits) {
             limit_release(a->limits, size);
@@ -109,18 +109,12 @@ static ArenaBlock *block_new(Arena *a, ArenaBlock **list, size_t size, bool zero
     return b;
 }
 
-/* A block when memory has been refused: from the reserve, then from the system beyond the limit. */
+/* A block when memory has been refused: beyond the limit. */
 static ArenaBlock *block_new_anyway(Arena *a, ArenaBlock **list, size_t size)
 {
     size += header_size;
-    Reserve *reserve = NULL;
-    ArenaBlock *b = a->limits ? limit_reserve_take(a->limits, size, &reserve) : NULL;
-    if (!b)
-        b = malloc(size);
-    /* Nothing is left to report with, and no caller can go on. */
-    if (!b)
-        abort();
-    *b = (ArenaBlock){.older = *list, .size = size, .reserve = reserve};
+    ArenaBlock *b = memory_must(size);
+    *b = (ArenaBlock){.older = *list, .size = size};
     block_link(a, list, b);
     return b;
 }
@@ -131,10 +125,7 @@ static void block_free(Arena *a, ArenaBlock *b)
     if (b->charged)
         limit_release(a->limits, b->size);
     unhide(b, b->size);
-    if (b->reserve)
-        limit_reserve_give(a->limits, b->reserve);
-    else
-        free(b);
+    memory_free(b);
 }
 
 void arena_init(Arena *a, Limits *limits)
@@ -200,7 +191,7 @@ void *arena_alloc_must(Arena *a, size_t n, size_t size)
 {
     size_t bytes;
     if (!size_mul(n, size, &bytes) || bytes > SIZE_MAX / 2)
-        abort();
+        memory_gone();
     void *p = arena_alloc(a, bytes);
     if (p)
         return p;
@@ -212,9 +203,9 @@ static void *grow_big(Arena *a, void *at, size_t size)
 {
     ArenaBlock *b = (ArenaBlock *)((char *)at - header_size);
     size_t old = b->size;
-    if (b->reserve || (b->charged && !limit_charge(a->limits, size + header_size - old)))
+    if (memory_is_stock(b) || (b->charged && !limit_charge(a->limits, size + header_size - old)))
         return NULL;
-    ArenaBlock *larger = realloc(b, size + header_size);
+    ArenaBlock *larger = memory_resize(b, size + header_size);
     if (!larger) {
         if (b->charged)
             limit_release(a->limits, size + header_size - old);

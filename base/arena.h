@@ -10,9 +10,8 @@
  *     arena_deinit(&a);
  *
  * Small allocations (up to ARENA_BIG) never fail for the caller: when the system refuses or the
- * memory limit is reached, the reserve of `limits` serves them and the next `limit_hit` ends the
- * work (base/limit.h). Work that never asks `limit_hit` takes what the system gives beyond the
- * limit; only when that too is nothing does the process end. */
+ * memory limit is reached, they come from beyond the limit or from what was put by, and the next
+ * `limit_hit` ends the work (base/limit.h, base/memory.h). */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 

@@ -1,5 +1,6 @@
 #include "base/buf.h"
 
+#include "base/memory.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
@@ -36,7 +37,7 @@ const char *buf_text(const Buf *b)
 
 char *buf_take(Buf *b)
 {
-    char *text = b->at ? b->at : calloc(1, 1);
+    char *text = b->at ? b->at : memory_zeroed(1, 1);
     *b = (Buf){0};
     return text;
 }
@@ -44,6 +45,7 @@ char *buf_take(Buf *b)
 /* A text with a gap is of no use: what comes later has no room either. */
 static bool fail(Buf *b)
 {
+    memory_refused();
     b->failed = true;
     b->cap = b->n;
     return false;
@@ -60,7 +62,7 @@ bool buf_reserve(Buf *b, size_t more)
         return fail(b);
     if (cap < b->n + more + 1)
         cap = b->n + more + 1;
-    char *at = realloc(b->at, cap);
+    char *at = memory_resize(b->at, cap);
     if (!at)
         return fail(b);
     b->at = at;
@@ -129,6 +131,9 @@ void buf_vprintf(Buf *b, const char *format, va_list args)
         b->n += (size_t)n;
     else
         b->at[b->n] = '\0';
+    if (n < 0)
+        memory_refused();
+    b->failed |= n < 0;
 }
 
 /* Bytes [p, p + n) with some replaced: `special` writes the replacement of a code point, if any. */

@@ -1,7 +1,7 @@
 /* Growable text on the heap; all printing goes into one.
  *
  * The text always ends in a NUL that is not counted. A Buf of zeroes is an empty one. When memory
- * is refused the text stops growing and `failed` says so; nothing crashes. */
+ * is refused the text stops growing and `failed` says so; nothing crashes, and the refusal is counted (base/memory.h). */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 

@@ -1,65 +1,12 @@
 #include "base/limit.h"
 
 #include "base/diag.h"
+#include "base/memory.h"
 
-#include <stdlib.h>
 #include <time.h>
 
-#define RESERVE_SIZE ((size_t)1 << 20)
 /* The clock is read once in so many calls of limit_hit. */
 #define CLOCK_EVERY 64
-
-/* A stock of memory for the time after a refusal. It lives until the last piece is given back. */
-struct Reserve {
-    Reserve *older; /* reserves that were used up and still have pieces out */
-    size_t used;
-    size_t pieces; /* out now */
-    char *at;
-};
-
-static void reserve_fill(Limits *l)
-{
-    if (l->reserve && l->reserve->used == 0)
-        return;
-    Reserve *r = calloc(1, sizeof *r);
-    char *at = malloc(RESERVE_SIZE);
-    if (!r || !at) {
-        free(r);
-        free(at);
-        return;
-    }
-    r->at = at;
-    r->older = l->reserve;
-    l->reserve = r;
-}
-
-void *limit_reserve_take(Limits *l, size_t bytes, Reserve **from)
-{
-    Reserve *r = l->reserve;
-    if (!r || bytes > RESERVE_SIZE - 16 - r->used)
-        return NULL;
-    void *p = r->at + r->used;
-    r->used += (bytes + 15) & ~(size_t)15;
-    r->pieces++;
-    *from = r;
-    return p;
-}
-
-/* A reserve whose pieces have all come back is as good as new, or goes when a newer one stands. */
-void limit_reserve_give(Limits *l, Reserve *from)
-{
-    if (--from->pieces > 0)
-        return;
-    from->used = 0;
-    if (from == l->reserve)
-        return;
-    for (Reserve *r = l->reserve; r; r = r->older) {
-        if (r->older == from)
-            r->older = from->older;
-    }
-    free(from->at);
-    free(from);
-}
 
 void limits_init(Limits *l, Diags *diags)
 {
@@ -74,12 +21,6 @@ void limits_deinit(Limits *l)
     if (l->heap)
         l->heap_free(l->heap);
     l->heap = NULL;
-    while (l->reserve) {
-        Reserve *r = l->reserve;
-        l->reserve = r->older;
-        free(r->at);
-        free(r);
-    }
 }
 
 void limits_start(Limits *l)
@@ -89,7 +30,8 @@ void limits_start(Limits *l)
     l->refused = 0;
     l->countdown = 0;
     l->started = l->seconds_most > 0 ? clock_seconds() : 0;
-    reserve_fill(l);
+    l->refusals = memory_refusals();
+    memory_stock();
 }
 
 bool limit_hit(Limits *l)
@@ -98,6 +40,8 @@ bool limit_hit(Limits *l)
         return true;
     if (atomic_load_explicit(&l->interrupted, memory_order_relaxed))
         return limit_reach(l, LIMIT_INTERRUPT);
+    if (limit_refused(l))
+        return true;
     if (l->seconds_most <= 0)
         return false;
     if (l->countdown > 0) {
@@ -173,6 +117,11 @@ bool limit_reach(Limits *l, LimitKind kind)
     l->hit = kind;
     report(l, kind);
     return true;
+}
+
+bool limit_refused(Limits *l)
+{
+    return memory_refusals() != l->refusals && limit_reach(l, LIMIT_MEMORY);
 }
 
 bool limit_charge(Limits *l, size_t bytes)

@@ -2,7 +2,8 @@
  *
  * Loops and recursion ask `limit_hit`, which reports once and stays true until the next
  * `limits_start`. The interrupt flag may be set from any thread or signal handler. Memory counts
- * arena blocks and tensors. */
+ * arena blocks and tensors. Memory that the system refused, to whomever in the process, ends the work too: what came of it may not be
+ * whole (base/memory.h). */
 #ifndef BASE_LIMIT_H
 #define BASE_LIMIT_H
 
@@ -12,7 +13,6 @@
 #include <stdint.h>
 
 typedef struct Diags Diags;
-typedef struct Reserve Reserve;
 
 typedef enum LimitKind {
     LIMIT_NONE,
@@ -33,7 +33,7 @@ typedef struct Limits {
     size_t refused;             /* bytes that the limit forbade; 0: it was not asked for more */
     uint32_t countdown;         /* calls of limit_hit until the clock is read again */
     Diags *diags;               /* where the one report goes; may be NULL */
-    Reserve *reserve;           /* serves small allocations once memory is refused */
+    uint64_t refusals;          /* of the system, when the work began */
     uint64_t charges;           /* how often memory was asked for */
     uint64_t refuse;            /* for tests: the charge with this number is refused; 0: none */
     /* Small objects of the running program (runtime/heap.h); NULL until there is one. */
@@ -43,8 +43,8 @@ typedef struct Limits {
 
 void limits_init(Limits *l, Diags *diags);
 void limits_deinit(Limits *l);
-/* Begins a piece of work: clears the interrupt and what was hit, starts the clock, fills the
- * reserve. */
+/* Begins a piece of work: clears the interrupt and what was hit, starts the clock, puts by a stock
+ * of memory. */
 void limits_start(Limits *l);
 
 /* Whether the work must end; cheap enough for inner loops. The first true reports E0501 to
@@ -54,15 +54,14 @@ bool limit_hit(Limits *l);
  * limit_reach(…)`. */
 bool limit_reach(Limits *l, LimitKind kind);
 
+/* Whether the system refused memory since the work began; the first true is reported. Whoever shows
+ * a result, says that something succeeded or puts a file in place asks this first. */
+bool limit_refused(Limits *l);
+
 /* Charges or gives back bytes. False (and LIMIT_MEMORY is reached) when the limit forbids it; then
  * nothing is charged. */
 bool limit_charge(Limits *l, size_t bytes);
 void limit_release(Limits *l, size_t bytes);
-
-/* A piece of the reserve, aligned to 16 bytes; NULL when it is used up. It must be given back
- * before limits_deinit. */
-void *limit_reserve_take(Limits *l, size_t bytes, Reserve **from);
-void limit_reserve_give(Limits *l, Reserve *from);
 
 double clock_seconds(void); /* monotonic */
 

@@ -1,5 +1,7 @@
 #include "base/number.h"
 
+#include "base/memory.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -111,7 +113,7 @@ static bool short_decimal(Str s, uint64_t *whole, unsigned *places)
 /* The text with a NUL behind it, in `small` when it fits. */
 static char *with_end(Str s, char *small, size_t size)
 {
-    char *text = s.len < size ? small : malloc(s.len + 1);
+    char *text = s.len < size ? small : memory_alloc(s.len + 1);
     if (!text)
         return NULL;
     memcpy(text, s.ptr, s.len);

@@ -1,5 +1,6 @@
 #include "base/source.h"
 
+#include "base/memory.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
@@ -31,7 +32,7 @@ void sources_deinit(SourceMap *m)
 
 static char *copy_text(const char *text, size_t len)
 {
-    char *copy = malloc(len + 1);
+    char *copy = memory_alloc(len + 1);
     if (!copy)
         return NULL;
     if (len > 0)
@@ -48,7 +49,7 @@ static void note_idle(SourceMap *m, uint32_t number)
         return;
     if (m->n_idle == m->cap_idle) {
         size_t cap = m->cap_idle ? 2 * m->cap_idle : 8;
-        uint32_t *idle = realloc(m->idle, cap * sizeof *idle);
+        uint32_t *idle = memory_resize(m->idle, cap * sizeof *idle);
         if (!idle)
             return;
         m->idle = idle;
@@ -64,13 +65,13 @@ uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t le
         return 0;
     if (m->n == m->cap) {
         size_t cap = m->cap ? m->cap * 2 : 8;
-        Source **sources = realloc(m->sources, cap * sizeof *sources);
+        Source **sources = memory_resize(m->sources, cap * sizeof *sources);
         if (!sources)
             return 0;
         m->sources = sources;
         m->cap = cap;
     }
-    Source *s = calloc(1, sizeof *s);
+    Source *s = memory_zeroed(1, sizeof *s);
     if (!s)
         return 0;
     s->name = copy_text(name, strlen(name));
@@ -177,7 +178,7 @@ static bool have_lines(Source *s)
     size_t n = 1;
     for (size_t i = 0; i < s->len; i++)
         n += s->text[i] == '\n';
-    s->lines = malloc(n * sizeof *s->lines);
+    s->lines = memory_alloc(n * sizeof *s->lines);
     if (!s->lines)
         return false;
     s->n_lines = n;

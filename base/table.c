@@ -1,6 +1,7 @@
 #include "base/table.h"
 
-#include <stdlib.h>
+#include "base/memory.h"
+
 #include <string.h>
 
 #ifdef NDEBUG
@@ -22,17 +23,21 @@ static uint32_t tag_of(const void *key)
     return (uint32_t)((uintptr_t)key >> 3);
 }
 
+static void ptrmap_free(PtrMap *m)
+{
+    memory_free(m->entries);
+    memory_free(m->index);
+}
+
 void ptrmap_deinit(PtrMap *m)
 {
-    free(m->entries);
-    free(m->index);
+    ptrmap_free(m);
     *m = (PtrMap){0};
 }
 
 void ptrmap_clear(PtrMap *m)
 {
     m->n = m->removed = 0;
-    m->failed = false;
     if (m->index_cap > 0)
         memset(m->index, 0, m->index_cap * sizeof *m->index);
 }
@@ -77,10 +82,10 @@ static void compact(PtrMap *m)
 }
 
 /* Room for one more entry; the index stays at most two thirds full. */
-static bool make_room(PtrMap *m)
+static void make_room(PtrMap *m)
 {
     if (m->n < m->cap)
-        return true;
+        return;
     size_t live = m->n - m->removed;
     size_t cap = live < m->n / 2 ? m->cap : m->cap * 2;
     if (cap < LEAST)
@@ -89,16 +94,13 @@ static bool make_room(PtrMap *m)
     while (index_cap < cap + cap / 2)
         index_cap *= 2;
     if (cap > UINT32_MAX)
-        return false;
-    PtrIndex *index = calloc(index_cap, sizeof *index);
-    if (!index)
-        return false;
-    PtrEntry *entries = realloc(m->entries, cap * sizeof *entries);
-    if (!entries) {
-        free(index);
-        return false;
-    }
-    free(m->index);
+        memory_gone();
+    PtrIndex *index = memory_must(index_cap * sizeof *index);
+    memset(index, 0, index_cap * sizeof *index);
+    PtrEntry *entries = memory_must(cap * sizeof *entries);
+    if (m->n > 0)
+        memcpy(entries, m->entries, m->n * sizeof *entries);
+    ptrmap_free(m);
     m->index = index;
     m->index_cap = index_cap;
     m->entries = entries;
@@ -106,7 +108,6 @@ static bool make_room(PtrMap *m)
     compact(m);
     for (size_t i = 0; i < m->n; i++)
         index_add(m, i);
-    return true;
 }
 
 void **ptrmap_slot(PtrMap *m, const void *key)
@@ -114,10 +115,7 @@ void **ptrmap_slot(PtrMap *m, const void *key)
     PtrEntry *e = find(m, key);
     if (e)
         return &e->value;
-    if (!key || !make_room(m)) {
-        m->failed = true;
-        return NULL;
-    }
+    make_room(m);
     m->entries[m->n] = (PtrEntry){.key = key};
     index_add(m, m->n);
     return &m->entries[m->n++].value;
@@ -125,9 +123,8 @@ void **ptrmap_slot(PtrMap *m, const void *key)
 
 void ptrmap_put(PtrMap *m, const void *key, void *value)
 {
-    void **slot = ptrmap_slot(m, key);
-    if (slot)
-        *slot = value;
+    if (key)
+        *ptrmap_slot(m, key) = value;
 }
 
 void *ptrmap_find(const PtrMap *m, const void *key)

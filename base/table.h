@@ -7,8 +7,7 @@
  *     for (size_t i = 0; i < seen.n; i++) use(seen.entries[i].key, seen.entries[i].value);
  *     ptrmap_deinit(&seen);
  *
- * Storage is on the heap; a map of zeroes is an empty one. When memory is refused, `failed` is set
- * and the entry is lost. */
+ * Storage is on the heap; a map of zeroes is an empty one. It never fails (base/memory.h). */
 #ifndef BASE_TABLE_H
 #define BASE_TABLE_H
 
@@ -33,7 +32,6 @@ typedef struct PtrMap {
     PtrIndex *index; /* open addressing */
     size_t index_cap;
     size_t removed;
-    bool failed;
 } PtrMap;
 
 void ptrmap_deinit(PtrMap *m);
@@ -41,8 +39,7 @@ void ptrmap_clear(PtrMap *m);
 void ptrmap_put(PtrMap *m, const void *key, void *value);
 void *ptrmap_find(const PtrMap *m, const void *key);
 bool ptrmap_has(const PtrMap *m, const void *key);
-/* The place of the key's value, made with NULL when absent; valid until the next change. NULL only
- * out of memory. */
+/* The place of the key's value, made with NULL when absent; valid until the next change. */
 void **ptrmap_slot(PtrMap *m, const void *key);
 void ptrmap_remove(PtrMap *m, const void *key);
 

@@ -1,4 +1,5 @@
 #include "cli/cli.h"
+#include "base/memory.h"
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -281,8 +282,8 @@ int cli_run(const CliCommand *command, int argc, char **argv)
     if (command->raw)
         return command->raw(argc, argv);
     CliArgs args = {.command = command};
-    args.params = calloc((size_t)argc + 1, sizeof *args.params);
-    args.operands = calloc((size_t)argc + 1, sizeof *args.operands);
+    args.params = memory_zeroed((size_t)argc + 1, sizeof *args.params);
+    args.operands = memory_zeroed((size_t)argc + 1, sizeof *args.operands);
     int status = RELAY_LIMIT;
     if (args.params && args.operands) {
         Parser p = {.args = &args, .argc = argc, .argv = argv};
@@ -293,6 +294,8 @@ int cli_run(const CliCommand *command, int argc, char **argv)
             else if (count_operands(&args))
                 status = command->run(&args);
         }
+    } else {
+        show_refused();
     }
     free(args.params);
     free(args.operands);

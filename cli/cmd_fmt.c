@@ -1,7 +1,8 @@
 #include "cli/cli.h"
 
+#include "base/memory.h"
 #include "repl/face.h"
-#include "repl/file.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <string.h>
@@ -43,7 +44,11 @@ static void keep_text(void *data, const RelayOutput *out)
 
 static RelayStatus put_back(Face *face, const char *path, const Buf *text)
 {
-    if (file_store(path, buf_text(text), text->n))
+    if (memory_refusals() > 0) {
+        show_refused();
+        return RELAY_LIMIT;
+    }
+    if (file_store(path, buf_text(text), text->n, FILE_EVERYBODYS))
         return RELAY_OK;
     show_error(&face->show, "%s cannot be written: %s", path, strerror(errno));
     return RELAY_USAGE;
@@ -79,8 +84,10 @@ static RelayStatus format_file(Face *face, const CliArgs *args, const char *path
         .n_params = args->n_params,
     };
     RelayStatus status = face_stage(face, &request, &sink);
-    if (status == RELAY_OK && keep.text.failed)
+    if (status == RELAY_OK && keep.text.failed) {
+        show_refused();
         status = RELAY_LIMIT;
+    }
     if (status == RELAY_OK && keeps)
         status = finish(face, args, path, &text, &keep.text);
     buf_deinit(&keep.text);

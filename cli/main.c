@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include "base/memory.h"
 #include "base/str.h"
 #include "base/utf8.h"
 #include "repl/repl.h"
@@ -134,11 +135,25 @@ static void settle_streams(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    settle_streams();
     for (size_t i = 0; i < N_COMMANDS && argc > 1; i++)
         if (strcmp(argv[1], commands[i]->name) == 0)
             return cli_run(commands[i], argc - 2, argv + 2);
     return run_default(argc > 0 ? argc - 1 : 0, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    settle_streams();
+    int status = run(argc, argv);
+    if (memory_refusals() == 0)
+        return status;
+    /* Nothing that was made without memory passes for whole, whoever forgot to look; and libraries that missed some are not asked to
+     * tidy up. */
+    if (status == RELAY_OK) {
+        show_refused();
+        status = RELAY_LIMIT;
+    }
+    _exit(status);
 }

@@ -1,8 +1,9 @@
 #include "cli/cli.h"
+#include "base/memory.h"
 
 #include "base/buf.h"
 #include "repl/face.h"
-#include "repl/file.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -47,9 +48,11 @@ int cli_stage_with(const CliArgs *args, const char *stage, const char *path, con
                    const char *value)
 {
     CliArgs with = *args;
-    with.params = calloc(args->n_params + 1, sizeof *with.params);
-    if (!with.params)
+    with.params = memory_zeroed(args->n_params + 1, sizeof *with.params);
+    if (!with.params) {
+        show_refused();
         return RELAY_LIMIT;
+    }
     for (size_t i = 0; i < args->n_params; i++)
         with.params[i] = args->params[i];
     with.params[with.n_params++] = (RelayParam){key, value};

@@ -133,7 +133,7 @@ typedef struct RelayCompletions {
     size_t n;
 } RelayCompletions;
 
-/* What could stand at the cursor. Never NULL; free with relay_completions_free. */
+/* What could stand at the cursor. NULL only without memory; free with relay_completions_free. */
 RelayCompletions *relay_session_complete(RelaySession *s, const char *text, size_t len,
                                          size_t cursor);
 void relay_completions_free(RelayCompletions *c);

@@ -1,11 +1,12 @@
 #include "interp/internal.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 Interp *interp_new(Ctx *cx)
 {
-    Interp *in = calloc(1, sizeof *in);
+    Interp *in = memory_zeroed(1, sizeof *in);
     if (!in) {
         limit_reach(&cx->limits, LIMIT_MEMORY);
         return NULL;

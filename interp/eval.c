@@ -1,5 +1,6 @@
 /* Running steps. Each function does one kind of step and returns the step to go on with; NULL ends the evaluation: a value stands in
  * `result`, or a diagnostic was reported. */
+#include "base/memory.h"
 #include "interp/internal.h"
 
 #include <stdlib.h>
@@ -217,7 +218,7 @@ static inline const Step *step_return(Interp *in, const Step *s)
 /* Calls a function of another engine. */
 static Value call_foreign(Interp *in, const Step *s)
 {
-    Value few[8], *args = s->n < 8 ? few : calloc(s->n + 1, sizeof *args);
+    Value few[8], *args = s->n < 8 ? few : memory_zeroed(s->n + 1, sizeof *args);
     if (!args) {
         limit_reach(&in->cx->limits, LIMIT_MEMORY);
         return value_none();

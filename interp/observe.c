@@ -1,6 +1,7 @@
 /* The loop for a program that is watched: it runs the same steps, and tells each. */
 #include "interp/observe.h"
 
+#include "base/memory.h"
 #include "interp/internal.h"
 
 #include <stdlib.h>
@@ -33,7 +34,7 @@ static void *room(Telling *t, void *at, uint32_t n, uint32_t *cap, size_t size)
 {
     if (n <= *cap)
         return at;
-    void *grown = realloc(at, n * size);
+    void *grown = memory_resize(at, n * size);
     if (!grown) {
         t->failed = limit_reach(&t->in->cx->limits, LIMIT_MEMORY);
         return at;

@@ -3,6 +3,7 @@
  * A block is worked through from front to back; the blocks inside it wait in a list, so that the depth of the program never becomes
  * the depth of the C stack. They come after the block that holds them, so every variable outside is known. */
 #include "interp/internal.h"
+#include "base/memory.h"
 
 #include "passes/to_a_normal_form.h"
 
@@ -52,7 +53,7 @@ typedef struct Prepare {
 static Unit *unit_new(Interp *in, Module *keep)
 {
     Ctx *cx = in->cx;
-    Unit *u = calloc(1, sizeof *u);
+    Unit *u = memory_zeroed(1, sizeof *u);
     if (!u) {
         limit_reach(&cx->limits, LIMIT_MEMORY);
         return NULL;
@@ -661,7 +662,6 @@ static void prepare_all(Prepare *p, Code *code, Expr *root)
     }
     for (size_t i = 0; i < p->fns.n; i++)
         finish_fn(p, p->fns.at[i]);
-    p->failed |= p->places.failed;
     for (size_t i = 0; i < p->unit->codes.n && !p->failed; i++) {
         code_mark_last(p->unit, p->unit->codes.at[i]);
         code_share_slots(p->unit, p->unit->codes.at[i]);
@@ -672,14 +672,14 @@ static void prepare_all(Prepare *p, Code *code, Expr *root)
 static bool reserve(Interp *in, const Unit *u)
 {
     if (u->most_args > in->args_cap) {
-        Value *args = realloc(in->args, u->most_args * sizeof *args);
+        Value *args = memory_resize(in->args, u->most_args * sizeof *args);
         if (!args)
             return !limit_reach(&in->cx->limits, LIMIT_MEMORY);
         in->args = args;
         in->args_cap = u->most_args;
     }
     if (u->most_tests > in->objects_cap) {
-        Object **objects = realloc(in->objects, u->most_tests * sizeof *objects);
+        Object **objects = memory_resize(in->objects, u->most_tests * sizeof *objects);
         if (!objects)
             return !limit_reach(&in->cx->limits, LIMIT_MEMORY);
         in->objects = objects;

@@ -1,4 +1,5 @@
 #include "interp/internal.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 
@@ -36,7 +37,7 @@ static Segment *segment_new(Interp *in, size_t size)
     }
     if (!limit_charge(l, size))
         return NULL;
-    Segment *s = malloc(size);
+    Segment *s = memory_alloc(size);
     if (!s) {
         limit_release(l, size);
         limit_reach(l, LIMIT_DEPTH);

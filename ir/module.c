@@ -1,5 +1,6 @@
 #include "ir/module.h"
 
+#include "base/memory.h"
 #include "ir/ctx.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 Module *module_new(Ctx *cx)
 {
-    Module *m = calloc(1, sizeof *m);
+    Module *m = memory_zeroed(1, sizeof *m);
     if (!m) {
         limit_reach(&cx->limits, LIMIT_MEMORY);
         return NULL;

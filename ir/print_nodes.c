@@ -116,11 +116,12 @@ static Str new_name(Printer *p, const Name *hint)
     spell(p, hint);
     size_t stem = p->head.n;
     const Name *name = name_of(p, buf_text(&p->head), stem);
-    for (uint32_t first = name->id; p->used.at[name->id].used;) {
+    for (uint32_t first = name->id; p->used.at[name->id].used && !p->head.failed;) {
         p->head.n = stem;
         buf_uint(&p->head, ++p->used.at[first].next);
         name = name_of(p, buf_text(&p->head), p->head.n);
     }
+    p->failed |= p->head.failed;
     p->used.at[name->id].used = true;
     return (Str){name->text, name->len};
 }

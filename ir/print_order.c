@@ -117,7 +117,7 @@ static bool is_bound(Printer *p, int32_t number, bool bind)
 {
     size_t at = (size_t)number / 8;
     unsigned char bit = (unsigned char)(1u << number % 8);
-    while (p->bound.n <= at)
+    while (p->bound.n <= at && !p->bound.failed)
         buf_char(&p->bound, 0);
     bool bound = p->bound.failed || (p->bound.at[at] & bit);
     if (bind && !p->bound.failed)

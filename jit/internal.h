@@ -112,6 +112,11 @@ struct Jit {
     struct Watch *watch; /* of the call in progress; NULL: no time limit */
 };
 
+/* ---- cushion.c ------------------------------------------------------------------------------------------------------ */
+
+/* Before anything is asked of LLVM: it can be refused memory from here on. False when memory is refused now. */
+bool cushion_fill(void);
+
 /* ---- orc.c ---------------------------------------------------------------------------------------------------------- */
 
 bool orc_init(Jit *jit);

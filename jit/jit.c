@@ -1,4 +1,5 @@
 /* The table behind relay_jit_table. */
+#include "base/memory.h"
 #include "jit/internal.h"
 
 #include <llvm-c/Target.h>
@@ -20,7 +21,7 @@ static void jit_destroy(Jit *jit)
 
 static Jit *jit_create(Ctx *cx)
 {
-    Jit *jit = calloc(1, sizeof *jit);
+    Jit *jit = memory_zeroed(1, sizeof *jit);
     if (!jit) {
         limit_reach(&cx->limits, LIMIT_MEMORY);
         return NULL;
@@ -28,8 +29,9 @@ static Jit *jit_create(Ctx *cx)
     jit->cx = cx;
     jit->state.jit = jit;
     jit->state.interrupted = &cx->limits.interrupted;
-    if (orc_init(jit))
+    if (cushion_fill() && orc_init(jit))
         return jit;
+    limit_refused(&cx->limits);
     jit_destroy(jit);
     return NULL;
 }

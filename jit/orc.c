@@ -2,12 +2,14 @@
  *
  * A target machine of our own makes the object; LLJIT only links it, so its one target machine is never used. What lies outside the
  * module (runtime functions, constants, constructors' identities) is an absolute symbol, defined when it is first named. */
+#include "base/memory.h"
 #include "jit/internal.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
 #include <llvm-c/LLJITUtils.h>
 #include <llvm-c/Target.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,8 @@ bool llvm_failed(Ctx *cx, LLVMErrorRef error, const char *doing)
     if (!error)
         return false;
     char *text = LLVMGetErrorMessage(error);
+    if (strstr(text, strerror(ENOMEM)))
+        memory_refused();
     diag_error(cx->diags, E0702_LLVM, (Span){0}, "LLVM refused while %s: %s", doing, text);
     LLVMDisposeErrorMessage(text);
     return true;
@@ -214,10 +218,12 @@ static void drop_body(LLVMModuleRef m, LLVMValueRef f)
     LLVMSetFunctionCallConv(elsewhere, LLVMGetFunctionCallConv(f));
     LLVMReplaceAllUsesWith(f, elsewhere);
     size_t len;
-    char *name = strdup(LLVMGetValueName2(f, &len));
+    const char *old = LLVMGetValueName2(f, &len);
+    char *name = memory_must(len);
+    memcpy(name, old, len);
     LLVMDeleteFunction(f);
     LLVMSetValueName2(elsewhere, name, len);
-    free(name);
+    memory_free(name);
 }
 
 static bool is_large(LLVMValueRef f)

@@ -4,6 +4,7 @@
  * its stack pointer with a limit above the end, so that there is room for the runtime functions it calls. */
 #define _GNU_SOURCE
 #include "jit/internal.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -113,7 +114,7 @@ bool jit_scratch(Jit *jit, size_t bytes)
     size_t size = (bytes + 4095) & ~(size_t)4095;
     if (!limit_charge(&jit->cx->limits, size))
         return false;
-    jit->scratch = aligned_alloc(64, size);
+    jit->scratch = memory_aligned(64, size);
     if (!jit->scratch) {
         limit_release(&jit->cx->limits, size);
         return !limit_reach(&jit->cx->limits, LIMIT_MEMORY);

@@ -3,6 +3,7 @@
  * The cache counts a unit, and each closure that may leave it does; code is removed when no count is left and nothing runs. A unit
  * whose closures live on while what it was made from is redefined is made again for them (`renew`), so that they find what is defined
  * now, as the evaluator's do. */
+#include "base/memory.h"
 #include "jit/internal.h"
 #include "jit/watch.h"
 
@@ -17,6 +18,7 @@ static void gen_init(Gen *g, Unit *u, Buf *why)
         .jit = jit, .cx = jit->cx, .unit = u, .env = u->env, .code = u->code, .arena = &u->arena};
     g->why = why;
     g->number = ++jit->modules;
+    g->failed = !cushion_fill();
     g->c = LLVMContextCreate();
     g->m = LLVMModuleCreateWithNameInContext(u->name->text, g->c);
     LLVMSetTarget(g->m, jit->orc.triple);
@@ -55,15 +57,19 @@ static const char *symbol_of(Gen *g, Ssa global)
     return name ? arena_copy_text(g->arena, name, n) : NULL;
 }
 
+/* LLVM hears of no limit: those are looked at before and after each of its parts. */
 static bool link_module(Gen *g)
 {
     Unit *u = g->unit;
+    Limits *limits = &g->cx->limits;
     const char *table = symbol_of(g, g->table);
     const char *entry = symbol_of(g, g->entry);
     LLVMOrcResourceTrackerRef tracker;
-    if (!orc_add(g->jit, g->m, &tracker))
+    if (limit_hit(limits) || !orc_add(g->jit, g->m, &tracker))
         return false;
     vec_push(&u->trackers, &u->arena, tracker);
+    if (limit_hit(limits))
+        return false;
     void *const *addresses = table ? orc_find(g->jit, table) : NULL;
     if (addresses) {
         closure_addresses(g, addresses);
@@ -78,7 +84,7 @@ static bool link_module(Gen *g)
 
 static Unit *unit_new(Jit *jit, Module *env, const Name *name)
 {
-    Unit *u = calloc(1, sizeof *u);
+    Unit *u = memory_zeroed(1, sizeof *u);
     Module *code = u ? module_new(jit->cx) : NULL;
     if (!code) {
         free(u);

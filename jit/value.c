@@ -1,4 +1,5 @@
 /* Compiled functions as values that leave compiled code: what others may ask of them. */
+#include "base/memory.h"
 #include "ir/walk.h"
 #include "jit/internal.h"
 
@@ -19,7 +20,7 @@ static Value function_call(Object *fn, uint32_t n, const Value *args)
                    info->in->n == 1 ? "" : "s", n);
         return value_none();
     }
-    Value few[8], *all = n < 8 ? few : calloc(n + 1, sizeof *all);
+    Value few[8], *all = n < 8 ? few : memory_zeroed(n + 1, sizeof *all);
     if (!all) {
         limit_reach(&cx->limits, LIMIT_MEMORY);
         return value_none();

@@ -1,6 +1,8 @@
 /* The time limit of a call: generated code looks at the interrupt flag alone, so a thread sets it when the time is over. */
 #include "jit/watch.h"
 
+#include "base/memory.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -47,7 +49,7 @@ static struct timespec time_after(double seconds)
 Watch *watch_begin(Limits *limits)
 {
     double left = limits->seconds_most - (clock_seconds() - limits->started);
-    Watch *w = limits->seconds_most > 0 ? calloc(1, sizeof *w) : NULL;
+    Watch *w = limits->seconds_most > 0 ? memory_zeroed(1, sizeof *w) : NULL;
     if (!w)
         return NULL;
     w->limits = limits;
@@ -63,6 +65,7 @@ Watch *watch_begin(Limits *limits)
     pthread_cond_destroy(&w->ended);
     pthread_mutex_destroy(&w->lock);
     free(w);
+    memory_refused();
     return NULL;
 }
 

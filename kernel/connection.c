@@ -1,6 +1,7 @@
 #define _GNU_SOURCE 1
 #include "kernel/connection.h"
 
+#include "base/memory.h"
 #include "kernel/files.h"
 
 #include <errno.h>
@@ -172,7 +173,7 @@ bool connection_load(Connection *c, const char *path, Buf *why)
     if (!is_private(path, why) || !read_fields(c, why))
         return false;
     c->ours = c->registration_port > 0;
-    c->path = c->ours ? runtime_path() : strdup(path);
+    c->path = c->ours ? runtime_path() : memory_text(path, strlen(path));
     return true;
 }
 
@@ -236,7 +237,7 @@ bool connection_save(Connection *c, Buf *why)
     if (c->registration_port > 0)
         json_object_set(c->fields, "ip", json_object_get(c->fields, "registration_ip"));
     char *text = json_dumps(c->fields, JSON_INDENT(2));
-    bool ok = text && c->path && files_write(c->path, text, strlen(text), FILE_OURS);
+    bool ok = text && c->path && file_store(c->path, text, strlen(text), FILE_OURS);
     free(text);
     if (!ok)
         buf_printf(why, "cannot write the connection file %s: %s", c->path ? c->path : "",

@@ -1,5 +1,6 @@
 #include "kernel/history.h"
 
+#include "base/memory.h"
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "kernel/files.h"
@@ -41,7 +42,7 @@ static void push(History *h, HistoryEntry e)
 {
     if (h->n == h->cap) {
         size_t cap = h->cap ? 2 * h->cap : 64;
-        HistoryEntry *entries = realloc(h->entries, cap * sizeof *entries);
+        HistoryEntry *entries = memory_resize(h->entries, cap * sizeof *entries);
         if (!entries) {
             entry_deinit(&e);
             return;
@@ -85,7 +86,7 @@ static void lock_file(int fd, short how)
 static char *copy_string(const json_t *value)
 {
     const char *text = json_string_value(value);
-    return text ? strdup(text) : NULL;
+    return text ? memory_text(text, strlen(text)) : NULL;
 }
 
 /* One line of the file. Lines that are none of ours are passed over; one without input only
@@ -177,8 +178,8 @@ static void open_history(History *h)
 void history_add(History *h, int64_t line, Str input, Str output)
 {
     open_history(h);
-    push(h, (HistoryEntry){h->session, line, strndup(input.ptr, input.len),
-                           output.len > 0 ? strndup(output.ptr, output.len) : NULL});
+    push(h, (HistoryEntry){h->session, line, memory_text(input.ptr, input.len),
+                           output.len > 0 ? memory_text(output.ptr, output.len) : NULL});
     if (h->file >= 0 && h->n > 0)
         write_entry(h->file, &h->entries[h->n - 1]);
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE 1
 #include "kernel/kernel_main.h"
+#include "base/memory.h"
 
 #include "kernel/handlers.h"
 #include "kernel/handshake.h"
@@ -124,7 +125,7 @@ static void channel_deinit(Channel *c)
 static void hold_waiting(Channel *c, int *room)
 {
     for (; *room > 0; --*room) {
-        Held *h = calloc(1, sizeof *h);
+        Held *h = memory_zeroed(1, sizeof *h);
         if (!h || !socket_receive(c->socket, &h->packet)) {
             if (h)
                 packet_deinit(&h->packet);

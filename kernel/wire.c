@@ -1,5 +1,7 @@
 #include "kernel/wire.h"
 
+#include "base/memory.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +106,7 @@ struct Socket {
 
 Wire *wire_new(void)
 {
-    Wire *w = malloc(sizeof *w);
+    Wire *w = memory_alloc(sizeof *w);
     void *context = zmq_ctx_new();
     if (!w || !context) {
         free(w);
@@ -182,7 +184,7 @@ static bool set_curve(void *handle, const WireCurve *curve)
 
 Socket *socket_new(Wire *w, SocketRole role, const WireCurve *curve)
 {
-    Socket *s = malloc(sizeof *s);
+    Socket *s = memory_alloc(sizeof *s);
     if (!s)
         return NULL;
     s->handle = zmq_socket(w->context, zmq_kind(role));

@@ -197,8 +197,6 @@ static bool scopes_fill(Scopes *s, Ctx *cx, Expr *root)
     arena_init(&s->arena, &cx->limits);
     s->root.jump = s->root.stretch = &s->root;
     order_steps(s, root);
-    if (s->nodes.failed)
-        return !limit_reach(&cx->limits, LIMIT_MEMORY);
     return place_nodes(s);
 }
 

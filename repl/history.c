@@ -1,6 +1,7 @@
 #include "repl/history.h"
 
-#include "repl/file.h"
+#include "base/memory.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,13 +28,13 @@ static bool push(LineHistory *h, const char *text, size_t n)
 {
     if (h->n == h->cap) {
         size_t cap = h->cap ? h->cap * 2 : 64;
-        char **grown = realloc(h->entries, cap * sizeof *grown);
+        char **grown = memory_resize(h->entries, cap * sizeof *grown);
         if (!grown)
             return false;
         h->entries = grown;
         h->cap = cap;
     }
-    char *copy = malloc(n + 1);
+    char *copy = memory_alloc(n + 1);
     if (!copy)
         return false;
     memcpy(copy, text, n);
@@ -138,15 +139,7 @@ static void shorten(const LineHistory *h, const char *text, size_t n)
     if (!from)
         return;
     from++;
-    Buf name = {0};
-    buf_printf(&name, "%s.%ld", h->path, (long)getpid());
-    int fd = open_file(buf_text(&name), O_WRONLY | O_CREAT | O_EXCL);
-    bool done = fd >= 0 && fd_write(fd, from, n - (size_t)(from - text)) == 0 && fsync(fd) == 0;
-    if (fd >= 0)
-        close(fd);
-    if (!done || rename(buf_text(&name), h->path) != 0)
-        unlink(buf_text(&name));
-    buf_deinit(&name);
+    file_store(h->path, from, n - (size_t)(from - text), FILE_OURS);
 }
 
 static void load_lines(LineHistory *h, const char *text, size_t n)
@@ -215,13 +208,13 @@ static void append(LineHistory *h, const char *text, size_t n)
 
 LineHistory *line_history_new(const char *path)
 {
-    LineHistory *h = calloc(1, sizeof *h);
+    LineHistory *h = memory_zeroed(1, sizeof *h);
     if (!h)
         return NULL;
     if (!path)
         h->path = default_path();
     else if (*path)
-        h->path = strdup(path);
+        h->path = memory_text(path, strlen(path));
     return h;
 }
 

@@ -1,4 +1,5 @@
 #include "repl/internal.h"
+#include "base/memory.h"
 
 #include "base/utf8.h"
 #include "repl/highlight.h"
@@ -13,7 +14,7 @@ typedef enum Next { NEXT_KEY, NEXT_ENTERED, NEXT_CANCELLED, NEXT_LEFT } Next;
 
 Line *line_new(Term *term, RelaySession *session, LineHistory *history, bool color)
 {
-    Line *l = calloc(1, sizeof *l);
+    Line *l = memory_zeroed(1, sizeof *l);
     if (!l)
         return NULL;
     l->term = term;

@@ -41,6 +41,8 @@ void menu_open(Line *l)
     Text *t = &l->text;
     RelayCompletions *c =
         relay_session_complete(l->session, buf_text(&t->buf), t->buf.n, t->cursor);
+    if (!c)
+        return;
     l->menu.from = c->from;
     l->menu.to = c->to;
     if (c->n == 0) {

@@ -7,6 +7,7 @@
 #include "repl/script.h"
 #include "repl/stepper.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -84,6 +85,10 @@ static bool page(void *data, const Buf *text)
 static void run_cell(Repl *r, const Buf *text)
 {
     Buf name = {0};
+    if (text->failed) {
+        r->face.show.failed = ENOMEM;
+        return;
+    }
     follow_width(r);
     buf_printf(&name, "In[%d]", ++r->cells);
     RelayCell cell = {.text = buf_text(text), .len = text->n, .name = buf_text(&name)};
@@ -139,6 +144,8 @@ static RelayStatus run_terminal(const ReplOptions *options)
         greet(&r.face.show);
         converse(&r);
         status = end_status(&r);
+    } else {
+        show_refused();
     }
     stepper_free(r.stepper);
     line_free(r.line);

@@ -1,7 +1,7 @@
 #include "repl/script.h"
 
 #include "base/buf.h"
-#include "repl/file.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -104,7 +104,9 @@ static void run_cell(Script *s)
                       .name = "input",
                       .line = s->line,
                       .go_on = true};
-    if (!is_blank(&s->cell))
+    if (s->cell.failed)
+        s->face->show.failed = ENOMEM;
+    else if (!is_blank(&s->cell))
         face_eval(s->face, &cell);
     drop_cell(s);
 }

@@ -1,7 +1,7 @@
 #include "repl/show.h"
 
 #include "base/buf.h"
-#include "repl/file.h"
+#include "base/file.h"
 #include "repl/term.h"
 
 #include <errno.h>
@@ -58,7 +58,12 @@ static void put_lines(Show *show, int fd, const RelayMime *text)
 {
     Buf b = {0};
     take_lines(&b, text, fd == show->out ? show->out_color : show->err_color);
-    put(show, fd, buf_text(&b), b.n);
+    if (!b.failed)
+        put(show, fd, buf_text(&b), b.n);
+    else if (fd == show->out)
+        show->failed = ENOMEM;
+    else
+        fd_write(fd, text->data, text->size);
     buf_deinit(&b);
 }
 
@@ -74,7 +79,9 @@ static void put_answer(Show *show, const RelayOutput *out, const RelayMime *text
     take_lines(&lines, text, show->out_color);
     term_wrap(&wrapped, buf_text(&lines), lines.n, columns);
     bool answer = out->kind == RELAY_OUTPUT_DISPLAY && show->page;
-    if (!answer || !show->page(show->data, &wrapped))
+    if (lines.failed || wrapped.failed)
+        show->failed = ENOMEM;
+    else if (!answer || !show->page(show->data, &wrapped))
         show_text(show, buf_text(&wrapped), wrapped.n);
     buf_deinit(&lines);
     buf_deinit(&wrapped);
@@ -130,8 +137,17 @@ void show_error(const Show *show, const char *format, ...)
     buf_vprintf(&b, format, args);
     va_end(args);
     buf_char(&b, '\n');
-    fd_write(show->err, buf_text(&b), b.n);
+    if (b.failed)
+        show_refused();
+    else
+        fd_write(show->err, buf_text(&b), b.n);
     buf_deinit(&b);
+}
+
+void show_refused(void)
+{
+    static const char text[] = "relay: the system gives no more memory\n";
+    fd_write(STDERR_FILENO, text, sizeof text - 1);
 }
 
 RelayStatus show_status(const Show *show, RelayStatus status)
@@ -139,6 +155,10 @@ RelayStatus show_status(const Show *show, RelayStatus status)
     /* Who reads has seen enough: that is no mistake. */
     if (!show->failed || show->failed == EPIPE)
         return status;
+    if (show->failed == ENOMEM) {
+        show_refused();
+        return RELAY_LIMIT;
+    }
     show_error(show, "standard output cannot be written: %s", strerror(show->failed));
     return status > RELAY_USAGE ? status : RELAY_USAGE;
 }

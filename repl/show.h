@@ -32,6 +32,8 @@ RelaySink show_sink(Show *show);
 bool show_text(Show *show, const char *text, size_t n);
 /* "relay: …" and a line end, on `err`. */
 void show_error(const Show *show, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* That memory was refused, without any memory. */
+void show_refused(void);
 /* The status of a run: RELAY_USAGE, with a message, when its output could not be written. */
 RelayStatus show_status(const Show *show, RelayStatus status);
 

@@ -1,5 +1,6 @@
 #include "repl/signals.h"
 
+#include "base/memory.h"
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/limit.h"
@@ -121,7 +122,7 @@ static void set_flags(int fd)
 
 Signals *signals_new(SignalsUse use)
 {
-    Signals *s = calloc(1, sizeof *s);
+    Signals *s = memory_zeroed(1, sizeof *s);
     if (!s)
         return NULL;
     sigemptyset(&s->set);

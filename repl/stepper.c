@@ -1,5 +1,6 @@
 #include "repl/stepper.h"
 
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "repl/highlight.h"
 
@@ -24,7 +25,7 @@ struct Stepper {
 
 Stepper *stepper_new(Term *term, bool color)
 {
-    Stepper *s = calloc(1, sizeof *s);
+    Stepper *s = memory_zeroed(1, sizeof *s);
     if (!s)
         return NULL;
     s->term = term;
@@ -191,7 +192,7 @@ static void add_row(Rows *rows, Row row)
 {
     if (rows->n == rows->cap) {
         int cap = rows->cap ? rows->cap * 2 : 64;
-        Row *grown = realloc(rows->at, (size_t)cap * sizeof *grown);
+        Row *grown = memory_resize(rows->at, (size_t)cap * sizeof *grown);
         if (!grown)
             return;
         rows->at = grown;

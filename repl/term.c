@@ -1,7 +1,8 @@
 #include "repl/term.h"
 
+#include "base/memory.h"
 #include "base/utf8.h"
-#include "repl/file.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -36,7 +37,7 @@ Term *term_new(int in, int out, int wake)
 {
     if (!term_can_edit(in, out))
         return NULL;
-    Term *t = calloc(1, sizeof *t);
+    Term *t = memory_zeroed(1, sizeof *t);
     if (!t)
         return NULL;
     t->in = in;

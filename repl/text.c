@@ -1,5 +1,6 @@
 #include "repl/text.h"
 
+#include "base/memory.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
@@ -38,7 +39,7 @@ void text_reset(Text *t)
 
 static bool state_take(const Text *t, TextState *s)
 {
-    *s = (TextState){.text = malloc(t->buf.n + 1), .n = t->buf.n, .cursor = t->cursor};
+    *s = (TextState){.text = memory_alloc(t->buf.n + 1), .n = t->buf.n, .cursor = t->cursor};
     if (!s->text)
         return false;
     memcpy(s->text, buf_text(&t->buf), t->buf.n);

@@ -1,5 +1,6 @@
 #include "repl/view.h"
 
+#include "base/memory.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
@@ -44,7 +45,7 @@ static bool add_row(View *v, ViewRow row)
 {
     if (v->n_layout == v->cap_layout) {
         int cap = v->cap_layout ? v->cap_layout * 2 : 64;
-        ViewRow *grown = realloc(v->layout, (size_t)cap * sizeof *grown);
+        ViewRow *grown = memory_resize(v->layout, (size_t)cap * sizeof *grown);
         if (!grown)
             return false;
         v->layout = grown;

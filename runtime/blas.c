@@ -1,5 +1,6 @@
 #include "runtime/blas.h"
 
+#include "base/memory.h"
 #include "base/buf.h"
 
 #include <dlfcn.h>
@@ -28,7 +29,7 @@ static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
 
 Blas *blas_new(int threads)
 {
-    Blas *b = calloc(1, sizeof *b);
+    Blas *b = memory_zeroed(1, sizeof *b);
     if (b)
         b->threads = threads;
     return b;

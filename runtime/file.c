@@ -1,10 +1,10 @@
+#include "base/file.h"
+#include "base/limit.h"
 #include "runtime/npy.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -74,66 +74,12 @@ char *file_read(Diags *diags, const char *path, size_t *len)
     return buf_take(&text);
 }
 
-static bool write_all(int fd, const char *text, size_t len)
+/* What was made while memory was refused may not be whole. */
+bool file_write(Limits *limits, Diags *diags, const char *path, const void *bytes, size_t n)
 {
-    while (len > 0) {
-        ssize_t n = write(fd, text, len < INT_MAX ? len : INT_MAX);
-        if (n < 0 && errno != EINTR)
-            return false;
-        text += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
-/* Writes to a device or pipe as it is. */
-static bool write_through(const char *path, const char *text, size_t len)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (limits && limit_refused(limits))
         return false;
-    bool good = write_all(fd, text, len);
-    return close(fd) == 0 && good;
-}
-
-/* Writes `beside`, with the rights of the file that it replaces, and puts it in place. */
-static bool write_beside(const char *path, const char *beside, const struct stat *old,
-                         const char *text, size_t len)
-{
-    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return false;
-    bool good = write_all(fd, text, len);
-    if (good && old)
-        good = fchmod(fd, old->st_mode & 07777) == 0;
-    good = close(fd) == 0 && good;
-    good = good && rename(beside, path) == 0;
-    int error = errno;
-    if (!good)
-        unlink(beside);
-    errno = error;
-    return good;
-}
-
-bool file_write(Diags *diags, const char *path, const char *text, size_t len)
-{
-    struct stat st;
-    bool exists = stat(path, &st) == 0;
-    bool good;
-    if (exists && !S_ISREG(st.st_mode)) {
-        good = write_through(path, text, len);
-    } else {
-        /* A link stays a link: what it points to is replaced. */
-        char *target = exists ? realpath(path, NULL) : NULL;
-        Buf beside = {0};
-        buf_printf(&beside, "%s.%ld.new", target ? target : path, (long)getpid());
-        good =
-            write_beside(target ? target : path, buf_text(&beside), exists ? &st : NULL, text, len);
-        int error = errno;
-        buf_deinit(&beside);
-        free(target);
-        errno = error;
-    }
+    bool good = file_store(path, bytes, n, FILE_EVERYBODYS);
     if (!good)
         cannot(diags, "write", path, strerror(errno));
     return good;

@@ -1,5 +1,7 @@
 #include "runtime/heap.h"
 
+#include "base/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -91,7 +93,7 @@ static Heap *heap_of(Limits *limits)
 {
     if (limits->heap)
         return limits->heap;
-    Heap *h = calloc(1, sizeof *h);
+    Heap *h = memory_zeroed(1, sizeof *h);
     if (!h)
         return NULL;
     h->limits = limits;
@@ -128,7 +130,7 @@ static bool slab_add(Heap *h)
         size /= 2;
     if (!limit_charge(l, size))
         return false;
-    Slab *s = size == SLAB_MOST ? aligned_alloc(SLAB_MOST, SLAB_MOST) : malloc(size);
+    Slab *s = size == SLAB_MOST ? memory_aligned(SLAB_MOST, SLAB_MOST) : memory_alloc(size);
     if (!s) {
         limit_release(l, size);
         return false;
@@ -183,7 +185,7 @@ static void *large_alloc(Limits *limits, size_t bytes)
 {
     if (limits && !limit_charge(limits, bytes))
         return NULL;
-    void *p = malloc(bytes);
+    void *p = memory_alloc(bytes);
     if (!p && limits)
         limit_release(limits, bytes);
     return p;
@@ -299,12 +301,13 @@ static Storage storage_new(Limits *limits, size_t bytes)
         spare_free(h, 0);
     if (!limit_charge(limits, bytes))
         return none;
-    void *at = malloc(bytes);
+    void *at = memory_try(bytes);
     while (!at && h && h->spares > 0) {
         spare_free(h, 0);
-        at = malloc(bytes);
+        at = memory_try(bytes);
     }
     if (!at) {
+        memory_refused();
         limit_release(limits, bytes);
         return none;
     }

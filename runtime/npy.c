@@ -1,5 +1,6 @@
 #include "runtime/npy.h"
 
+#include "base/memory.h"
 #include "base/number.h"
 #include "runtime/npy_internal.h"
 
@@ -203,7 +204,7 @@ Tensor *npy_read_stream(NpyStream *s)
     size_t n = header_length(s);
     if (n == 0)
         return NULL;
-    char *text = malloc(n);
+    char *text = memory_alloc(n);
     Header h = {.at = text, .end = text + n};
     bool good = text && s->read(s->from, text, n) && parse_header(&h);
     free(text);
@@ -261,7 +262,7 @@ Tensor *npy_read(Limits *limits, Diags *diags, const char *path)
     return t;
 }
 
-bool npy_write(Diags *diags, const char *path, const Tensor *t)
+bool npy_write(Limits *limits, Diags *diags, const char *path, const Tensor *t)
 {
     Tensor *rows = tensor_contiguous(NULL, t);
     Buf text = {0};
@@ -270,8 +271,8 @@ bool npy_write(Diags *diags, const char *path, const Tensor *t)
         buf_bytes(&text, rows->data, (size_t)rows->size * dtype_size(rows->dtype));
     bool good = rows && !text.failed;
     if (!good)
-        diag_error(diags, E0503_MEMORY, (Span){0}, "no memory to write `%s`", path);
-    good = good && file_write(diags, path, buf_text(&text), text.n);
+        limit_reach(limits, LIMIT_MEMORY);
+    good = good && file_write(limits, diags, path, buf_text(&text), text.n);
     tensor_release(rows);
     buf_deinit(&text);
     return good;

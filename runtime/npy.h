@@ -1,4 +1,4 @@
-/* NumPy files: .npy, and .npz through libzip. */
+/* NumPy files: .npy, and .npz, which libzip reads. */
 #ifndef RUNTIME_NPY_H
 #define RUNTIME_NPY_H
 
@@ -7,18 +7,18 @@
 
 /* Reads an array; NULL after a diagnostic. Fortran order and big endian are converted. */
 Tensor *npy_read(Limits *limits, Diags *diags, const char *path);
-bool npy_write(Diags *diags, const char *path, const Tensor *t);
+bool npy_write(Limits *limits, Diags *diags, const char *path, const Tensor *t);
 
 /* Calls `found` with each array of the archive, in its order; the tensor is the callee's. False
  * after a diagnostic, or when `found` returns false. */
 bool npz_read(Limits *limits, Diags *diags, const char *path,
               bool (*found)(void *data, const char *name, Tensor *t), void *data);
-bool npz_write(Diags *diags, const char *path, size_t n, const char *const *names,
+bool npz_write(Limits *limits, Diags *diags, const char *path, size_t n, const char *const *names,
                Tensor *const *tensors);
 
 /* A whole file, NUL behind it; the caller frees. "-" is standard input. NULL after a diagnostic. */
 char *file_read(Diags *diags, const char *path, size_t *len);
-/* Writes beside the file and renames, so that a failure leaves the old one. */
-bool file_write(Diags *diags, const char *path, const char *text, size_t len);
+/* base/file.h; nothing is written when memory was refused to what made it. */
+bool file_write(Limits *limits, Diags *diags, const char *path, const void *bytes, size_t n);
 
 #endif

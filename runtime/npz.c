@@ -1,7 +1,11 @@
+#include "base/file.h"
+#include "base/limit.h"
+#include "base/memory.h"
 #include "runtime/npy.h"
 #include "runtime/npy_internal.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +15,6 @@
  * program takes to start. */
 #define ZIP_FUNCTIONS(M)        \
     M(zip_open)                 \
-    M(zip_close)                \
     M(zip_discard)              \
     M(zip_strerror)             \
     M(zip_error_init_with_code) \
@@ -21,12 +24,7 @@
     M(zip_get_name)             \
     M(zip_fopen_index)          \
     M(zip_fread)                \
-    M(zip_fclose)               \
-    M(zip_source_buffer)        \
-    M(zip_source_free)          \
-    M(zip_file_add)             \
-    M(zip_set_file_compression) \
-    M(zip_file_set_dostime)
+    M(zip_fclose)
 
 typedef struct Zip {
     void *library;
@@ -56,15 +54,15 @@ static bool zip_ready(Zip *z, Diags *diags)
     if (z->library)
         dlclose(z->library);
     Diag *d = diag_error(diags, E0404_LIBRARY, (Span){0},
-                         "libzip is missing, so .npz files cannot be read or written");
+                         "libzip is missing, so .npz files cannot be read");
     diag_help(d, "install libzip4, or use .npy files");
     return false;
 }
 
-static zip_t *open_archive(Zip *z, Diags *diags, const char *path, int flags)
+static zip_t *open_archive(const Zip *z, Diags *diags, const char *path)
 {
     int code = 0;
-    zip_t *archive = z->zip_open(path, flags, &code);
+    zip_t *archive = z->zip_open(path, ZIP_RDONLY, &code);
     if (archive)
         return archive;
     if (code == ZIP_ER_NOZIP || code == ZIP_ER_INCONS) {
@@ -73,8 +71,8 @@ static zip_t *open_archive(Zip *z, Diags *diags, const char *path, int flags)
     }
     zip_error_t error;
     z->zip_error_init_with_code(&error, code);
-    diag_error(diags, E0401_FILE, (Span){0}, "cannot %s `%s`: %s",
-               flags & ZIP_CREATE ? "write" : "read", path, z->zip_error_strerror(&error));
+    diag_error(diags, E0401_FILE, (Span){0}, "cannot read `%s`: %s", path,
+               z->zip_error_strerror(&error));
     z->zip_error_fini(&error);
     return NULL;
 }
@@ -148,7 +146,7 @@ bool npz_read(Limits *limits, Diags *diags, const char *path,
               bool (*found)(void *data, const char *name, Tensor *t), void *data)
 {
     Zip z;
-    zip_t *archive = zip_ready(&z, diags) ? open_archive(&z, diags, path, ZIP_RDONLY) : NULL;
+    zip_t *archive = zip_ready(&z, diags) ? open_archive(&z, diags, path) : NULL;
     if (!archive)
         return false;
     NpyStream s = {.name = path, .limits = limits, .diags = diags};
@@ -160,54 +158,165 @@ bool npz_read(Limits *limits, Diags *diags, const char *path,
     return good;
 }
 
-/* Adds one array, uncompressed as NumPy writes them; the archive frees the bytes. Two archives of
- * the same arrays are the same. */
-static bool add_array(const Zip *z, zip_t *archive, const char *name, const Tensor *t)
+/* ---- writing ------------------------------------------------------------------------------------ */
+
+/* Arrays are stored uncompressed, as NumPy stores them, and have no date: two archives of the same arrays are the same. That is a
+ * few headers, so that a library is needed for reading alone. */
+
+#define ZIP32_MOST 0xffffffffu
+#define ZIP_DATE 0x21 /* the first day of 1980, where zip begins */
+
+typedef struct Stored {
+    Buf name;
+    uint64_t at, size;
+    uint32_t crc;
+} Stored;
+
+static void put(Buf *b, uint64_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        buf_char(b, (char)(v >> 8 * i & 0xff));
+}
+
+static uint32_t crc_of(const char *p, size_t n)
+{
+    uint32_t table[256], crc = ~0u;
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t c = i;
+        for (int k = 0; k < 8; k++)
+            c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
+        table[i] = c;
+    }
+    for (size_t i = 0; i < n; i++)
+        crc = crc >> 8 ^ table[(crc ^ (unsigned char)p[i]) & 0xff];
+    return ~crc;
+}
+
+static uint64_t short_of(uint64_t v)
+{
+    return v < ZIP32_MOST ? v : ZIP32_MOST;
+}
+
+/* What the header before an array and its entry at the end have in common: from the version that is needed to the length of the
+ * part behind the name. */
+static void put_entry(Buf *b, const Stored *e, size_t extra)
+{
+    bool plain = true;
+    for (size_t i = 0; i < e->name.n; i++)
+        plain &= (unsigned char)e->name.at[i] < 0x80;
+    put(b, extra ? 45 : 20, 2);
+    put(b, plain ? 0 : 0x800, 2); /* the name is UTF-8 */
+    put(b, 0, 4); /* stored; midnight */
+    put(b, ZIP_DATE, 2);
+    put(b, e->crc, 4);
+    put(b, short_of(e->size), 4);
+    put(b, short_of(e->size), 4);
+    put(b, e->name.n, 2);
+    put(b, extra, 2);
+}
+
+/* The numbers that do not fit where they belong. */
+static void put_long(Buf *b, const uint64_t *long_ones, size_t n)
+{
+    if (n == 0)
+        return;
+    put(b, 1, 2);
+    put(b, 8 * n, 2);
+    for (size_t i = 0; i < n; i++)
+        put(b, long_ones[i], 8);
+}
+
+static bool store_array(Buf *out, Stored *e, const char *name, const Tensor *t)
 {
     Tensor *rows = tensor_contiguous(NULL, t);
-    Buf bytes = {0}, file = {0};
-    buf_printf(&file, "%s.npy", name);
-    npy_print_header(&bytes, t);
-    if (rows)
-        buf_bytes(&bytes, rows->data, (size_t)rows->size * dtype_size(rows->dtype));
-    bool good = rows && !bytes.failed;
-    size_t n = bytes.n;
-    char *text = buf_take(&bytes);
-    zip_source_t *source = good ? z->zip_source_buffer(archive, text, n, 1) : NULL;
-    if (!source)
-        free(text);
-    zip_int64_t at =
-        source ? z->zip_file_add(archive, buf_text(&file), source, ZIP_FL_ENC_UTF_8) : -1;
-    if (source && at < 0)
-        z->zip_source_free(source);
-    good = at >= 0 &&
-           z->zip_set_file_compression(archive, (zip_uint64_t)at, ZIP_CM_STORE, 0) == 0 &&
-           z->zip_file_set_dostime(archive, (zip_uint64_t)at, 0, 0x21, 0) == 0;
+    Buf header = {0};
+    if (rows) {
+        npy_print_header(&header, t);
+        size_t bytes = (size_t)rows->size * dtype_size(rows->dtype);
+        buf_printf(&e->name, "%s.npy", name);
+        e->at = out->n;
+        e->size = header.n + bytes;
+        bool is_long = e->size >= ZIP32_MOST;
+        buf_bytes(out, "PK\3\4", 4);
+        put_entry(out, e, is_long ? 20 : 0);
+        buf_bytes(out, buf_text(&e->name), e->name.n);
+        put_long(out, (uint64_t[]){e->size, e->size}, is_long ? 2 : 0);
+        size_t from = out->n;
+        buf_bytes(out, buf_text(&header), header.n);
+        buf_bytes(out, rows->data, bytes);
+        e->crc = out->failed ? 0 : crc_of(out->at + from, out->n - from);
+        for (int i = 0; i < 4 && !out->failed; i++)
+            out->at[e->at + 14 + (size_t)i] = (char)(e->crc >> 8 * i & 0xff);
+    }
+    bool good = rows && !header.failed && !e->name.failed && !out->failed;
+    buf_deinit(&header);
     tensor_release(rows);
-    buf_deinit(&file);
     return good;
 }
 
-bool npz_write(Diags *diags, const char *path, size_t n, const char *const *array_names,
-               Tensor *const *tensors)
+static void put_directory(Buf *out, const Stored *entries, size_t n)
 {
-    /* libzip writes no archive without entries; it is an end record alone. */
-    static const char empty[22] = "PK\5\6";
-    if (n == 0)
-        return file_write(diags, path, empty, sizeof empty);
-    Zip z;
-    zip_t *archive =
-        zip_ready(&z, diags) ? open_archive(&z, diags, path, ZIP_CREATE | ZIP_TRUNCATE) : NULL;
-    if (!archive)
-        return false;
-    bool good = true;
+    uint64_t start = out->n;
+    for (size_t i = 0; i < n; i++) {
+        const Stored *e = &entries[i];
+        uint64_t long_ones[3];
+        size_t k = 0;
+        if (e->size >= ZIP32_MOST)
+            k = (long_ones[0] = long_ones[1] = e->size, 2);
+        if (e->at >= ZIP32_MOST)
+            long_ones[k++] = e->at;
+        buf_bytes(out, "PK\1\2", 4);
+        put(out, 0x032d, 2); /* made on Unix */
+        put_entry(out, e, k ? 4 + 8 * k : 0);
+        put(out, 0, 6); /* no comment, first disk, no kind */
+        put(out, (uint64_t)0100644 << 16, 4); /* an ordinary file */
+        put(out, short_of(e->at), 4);
+        buf_bytes(out, buf_text(&e->name), e->name.n);
+        put_long(out, long_ones, k);
+    }
+    uint64_t size = out->n - start, end = out->n;
+    bool is_long = end >= ZIP32_MOST || n >= 0xffff;
+    if (is_long) {
+        buf_bytes(out, "PK\6\6", 4);
+        put(out, 44, 8);
+        put(out, 0x002d032d, 4);
+        put(out, 0, 8);
+        put(out, n, 8);
+        put(out, n, 8);
+        put(out, size, 8);
+        put(out, start, 8);
+        buf_bytes(out, "PK\6\7", 4);
+        put(out, 0, 4);
+        put(out, end, 8);
+        put(out, 1, 4);
+    }
+    buf_bytes(out, "PK\5\6", 4);
+    put(out, 0, 4);
+    put(out, is_long ? 0xffff : n, 2);
+    put(out, is_long ? 0xffff : n, 2);
+    put(out, is_long ? ZIP32_MOST : size, 4);
+    put(out, is_long ? ZIP32_MOST : start, 4);
+    put(out, 0, 2);
+}
+
+bool npz_write(Limits *limits, Diags *diags, const char *path, size_t n,
+               const char *const *array_names, Tensor *const *tensors)
+{
+    Buf out = {0};
+    Stored *entries = memory_zeroed(n, sizeof *entries);
+    bool good = entries != NULL;
     for (size_t i = 0; i < n && good; i++)
-        good = add_array(&z, archive, array_names[i], tensors[i]);
-    good = good && z.zip_close(archive) == 0;
+        good = store_array(&out, &entries[i], array_names[i], tensors[i]);
     if (good)
-        return true;
-    diag_error(diags, E0401_FILE, (Span){0}, "cannot write `%s`: %s", path,
-               z.zip_strerror(archive));
-    z.zip_discard(archive);
-    return false;
+        put_directory(&out, entries, n);
+    for (size_t i = 0; i < n && entries; i++)
+        buf_deinit(&entries[i].name);
+    free(entries);
+    if (!good || out.failed)
+        limit_reach(limits, LIMIT_MEMORY);
+    else
+        good = file_write(limits, diags, path, buf_text(&out), out.n);
+    good = good && !out.failed;
+    buf_deinit(&out);
+    return good;
 }

@@ -195,11 +195,11 @@ static bool ends_in(const char *path, const char *end)
     return n > k && strcmp(path + n - k, end) == 0;
 }
 
-bool params_write(Diags *diags, const char *path, size_t n, const char *const *names,
-                  Tensor *const *tensors)
+bool params_write(Limits *limits, Diags *diags, const char *path, size_t n,
+                  const char *const *names, Tensor *const *tensors)
 {
     if (!ends_in(path, ".params"))
-        return npz_write(diags, path, n, names, tensors);
+        return npz_write(limits, diags, path, n, names, tensors);
     Buf b = {0};
     put_word(&b, LIST_MAGIC, 8);
     put_word(&b, 0, 8);
@@ -213,8 +213,8 @@ bool params_write(Diags *diags, const char *path, size_t n, const char *const *n
         tensor_record_write(&b, tensors[i]);
     bool good = !b.failed;
     if (!good)
-        diag_error(diags, E0503_MEMORY, (Span){0}, "no memory to write `%s`", path);
-    good = good && file_write(diags, path, buf_text(&b), b.n);
+        limit_reach(limits, LIMIT_MEMORY);
+    good = good && file_write(limits, diags, path, buf_text(&b), b.n);
     buf_deinit(&b);
     return good;
 }

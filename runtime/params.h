@@ -15,8 +15,8 @@
 bool params_read(Limits *limits, Diags *diags, const char *path,
                  bool (*found)(void *data, const char *name, Tensor *t), void *data);
 /* A parameter file where the path ends in `.params`, else an archive. */
-bool params_write(Diags *diags, const char *path, size_t n, const char *const *names,
-                  Tensor *const *tensors);
+bool params_write(Limits *limits, Diags *diags, const char *path, size_t n,
+                  const char *const *names, Tensor *const *tensors);
 
 /* The record of one array at the start of `n` bytes. NULL: `*why` says what is wrong with it, or is NULL
  * when there is no memory, which is reported. `*used` is how long it is. */

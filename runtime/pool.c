@@ -1,6 +1,8 @@
 #define _GNU_SOURCE 1
 #include "runtime/pool.h"
 
+#include "base/memory.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -43,7 +45,7 @@ static int cores(void)
 
 Pool *pool_new(int threads)
 {
-    Pool *p = calloc(1, sizeof *p);
+    Pool *p = memory_zeroed(1, sizeof *p);
     if (!p)
         return NULL;
     p->threads = threads > 0 ? threads : cores();
@@ -133,7 +135,7 @@ static void start_workers(Pool *p)
 {
     if (p->workers || p->threads <= 1)
         return;
-    p->workers = calloc((size_t)p->threads - 1, sizeof *p->workers);
+    p->workers = memory_zeroed((size_t)p->threads - 1, sizeof *p->workers);
     if (!p->workers)
         return;
     sigset_t all, before;

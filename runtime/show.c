@@ -1,5 +1,6 @@
 #include "runtime/show.h"
 
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/table.h"
 #include "base/utf8.h"
@@ -324,7 +325,7 @@ static bool open_frame(Shower *s, Frame f)
 {
     if (s->n == s->cap) {
         size_t cap = s->cap ? s->cap * 2 : 16;
-        Frame *frames = realloc(s->frames, cap * sizeof *frames);
+        Frame *frames = memory_resize(s->frames, cap * sizeof *frames);
         if (!frames)
             return false;
         s->frames = frames;

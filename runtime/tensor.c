@@ -1,5 +1,6 @@
 #include "runtime/tensor.h"
 
+#include "base/memory.h"
 #include "base/number.h"
 #include "runtime/heap.h"
 
@@ -50,7 +51,7 @@ static Tensor *no_memory(Limits *limits)
 /* Header, shape and strides in one piece; the buffer is left to the caller. */
 static Tensor *header_new(Limits *limits, DType dtype, int32_t rank, const int64_t *shape)
 {
-    Tensor *t = malloc(sizeof *t + 2 * (size_t)rank * sizeof(int64_t));
+    Tensor *t = memory_alloc(sizeof *t + 2 * (size_t)rank * sizeof(int64_t));
     if (!t)
         return no_memory(limits);
     *t = (Tensor){.refs = 1, .dtype = dtype, .rank = rank};
@@ -84,7 +85,7 @@ static Storage storage_new(Limits *limits, size_t bytes, bool zeroed)
     }
     if (limits && !limit_charge(limits, bytes))
         return s;
-    s.at = zeroed ? calloc(1, bytes) : malloc(bytes);
+    s.at = zeroed ? memory_zeroed(1, bytes) : memory_alloc(bytes);
     if (!s.at && limits)
         limit_release(limits, bytes);
     return s;

@@ -1,5 +1,6 @@
 #include "runtime/value.h"
 
+#include "base/memory.h"
 #include "base/table.h"
 #include "runtime/heap.h"
 
@@ -235,7 +236,7 @@ static bool push(Pairs *ps, Value a, Value b)
 {
     if (ps->n == ps->cap) {
         size_t cap = ps->cap ? ps->cap * 2 : 16;
-        Pair *at = realloc(ps->at, cap * sizeof *at);
+        Pair *at = memory_resize(ps->at, cap * sizeof *at);
         if (!at)
             return false;
         ps->at = at;

@@ -1,4 +1,5 @@
 /* :analyze and relay analyze: the questions of passes/analyses.def. */
+#include "base/memory.h"
 #include "passes/analysis.h"
 #include "session/commands.h"
 
@@ -23,7 +24,7 @@ static const AnalysisRow *find_row(RelaySession *s, Str name, Span span)
         names[n++] = r->name;
     if (row)
         return row;
-    char *wanted = strndup(name.ptr, name.len);
+    char *wanted = memory_text(name.ptr, name.len);
     Diag *d = diag_error(s->cx.diags, E0402_USAGE, span, "there is no analysis `%s`",
                          wanted ? wanted : "");
     diag_suggest(d, wanted ? wanted : "", n, names);

@@ -1,4 +1,5 @@
 /* The arguments of an entry, from the options of a request. */
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/random.h"
 #include "ir/dim.h"
@@ -251,8 +252,8 @@ Module *request_bound(RelaySession *s, const RelayRequest *r, Module *m, const N
     if (!def || !def->fn || !request_find(r, "params"))
         return module_retain(m);
     uint32_t n = def->fn->params.n;
-    Filling f = {.s = s, .fn = def->fn, .args = calloc((size_t)n + 1, sizeof(Value))};
-    bool *known = calloc((size_t)n + 1, sizeof *known), ok = f.args && known;
+    Filling f = {.s = s, .fn = def->fn, .args = memory_zeroed((size_t)n + 1, sizeof(Value))};
+    bool *known = memory_zeroed((size_t)n + 1, sizeof *known), ok = f.args && known;
     for (size_t i = 0; i < r->n_params && ok; i++)
         if (!strcmp(r->params[i].key, "params"))
             ok = params_read(&s->cx.limits, s->cx.diags, r->params[i].value, take_array, &f);
@@ -337,7 +338,7 @@ bool write_result(RelaySession *s, const char *path, Value v)
     Collected c = {.s = s};
     arena_init(&c.arena, &s->cx.limits);
     bool ok = collect(&c, v, "result", 0) &&
-              params_write(s->cx.diags, path, c.tensors.n, c.names.at, c.tensors.at);
+              params_write(&s->cx.limits, s->cx.diags, path, c.tensors.n, c.names.at, c.tensors.at);
     for (size_t i = 0; i < c.tensors.n; i++)
         tensor_release(c.tensors.at[i]);
     arena_deinit(&c.arena);

@@ -1,5 +1,6 @@
 /* Timing: a workload of a benchmark folder, or `@main` of any program. What is timed stands in that folder's workloads.md. */
 #include "runtime/npy.h"
+#include "base/memory.h"
 #include "session/internal.h"
 #include "session/manifest.h"
 #include "typecheck/typecheck.h"
@@ -42,7 +43,7 @@ static bool make_args(Bench *b, const Workload *w)
 /* Weights are known when the program is compiled; inputs never are. */
 static bool bind_weights(Bench *b, const Workload *w)
 {
-    bool *known = calloc(w->n + 1, sizeof *known);
+    bool *known = memory_zeroed(w->n + 1, sizeof *known);
     for (size_t i = 0; known && i < w->n; i++)
         known[i] = w->params[i].weight;
     Module *bound = known ? bind_params(b->s, b->module, b->entry, known, b->args) : NULL;
@@ -66,7 +67,7 @@ static bool note_time(Bench *b, double seconds)
 {
     if (b->n_times == b->cap) {
         size_t cap = b->cap ? 2 * b->cap : 256;
-        double *grown = realloc(b->times, cap * sizeof *grown);
+        double *grown = memory_resize(b->times, cap * sizeof *grown);
         if (!grown)
             return false;
         b->times = grown;
@@ -139,7 +140,7 @@ static bool flatten(Flat *f, Value v, int depth)
         return true;
     if (f->n + view.t.size > f->cap) {
         f->cap = 2 * (f->n + view.t.size);
-        double *grown = realloc(f->at, (size_t)f->cap * sizeof *grown);
+        double *grown = memory_resize(f->at, (size_t)f->cap * sizeof *grown);
         if (!grown)
             return false;
         f->at = grown;
@@ -224,7 +225,7 @@ static bool take_entry(Bench *b, const char *name)
         diag_error(b->s->cx.diags, E0402_USAGE, (Span){0}, "`%s` has no function `@%s`", name,
                    b->entry->text);
     b->n = def ? def->fn->params.n : 0;
-    b->args = def ? calloc((size_t)b->n + 1, sizeof *b->args) : NULL;
+    b->args = def ? memory_zeroed((size_t)b->n + 1, sizeof *b->args) : NULL;
     return b->args != NULL;
 }
 

@@ -408,9 +408,19 @@ RelayStatus cell_run(RelaySession *s, CellRun run)
     return worst;
 }
 
-RelayStatus relay_session_eval(RelaySession *s, const RelayCell *cell, RelaySink sink)
+typedef struct EvalCall {
+    RelaySession *s;
+    const RelayCell *cell;
+    RelaySink sink;
+    RelayStatus status;
+} EvalCall;
+
+static void eval(void *data)
 {
-    session_begin(s, sink);
+    EvalCall *call = data;
+    RelaySession *s = call->s;
+    const RelayCell *cell = call->cell;
+    session_begin(s, call->sink);
     session_load_prelude(s);
     complete_note_uses(s, cell->text, cell->len);
     uint32_t source =
@@ -423,7 +433,13 @@ RelayStatus relay_session_eval(RelaySession *s, const RelayCell *cell, RelaySink
     else
         diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "the text cannot be kept: it is too large");
     RelayStatus end = session_end(s);
-    return end > worst ? end : worst;
+    call->status = end > worst ? end : worst;
+}
+
+RelayStatus relay_session_eval(RelaySession *s, const RelayCell *cell, RelaySink sink)
+{
+    EvalCall call = {.s = s, .cell = cell, .sink = sink};
+    return session_guard(s, sink, eval, &call) ? call.status : RELAY_LIMIT;
 }
 
 RelayComplete relay_session_is_complete(RelaySession *s, const char *text, size_t len, int *indent)

@@ -1,6 +1,8 @@
 /* The commands of cells, `:name args`: finding the row and its arguments. */
 #include "base/utf8.h"
 #include "session/commands.h"
+
+#include "base/memory.h"
 #include "typecheck/typecheck.h"
 
 #include <ctype.h>
@@ -32,7 +34,7 @@ char *command_rest(const CommandCall *c)
         n -= 2;
     }
     if (n < 2 || p[0] != '~' || p[1] != '/' || !home)
-        return strndup(p, n);
+        return memory_text(p, n);
     Buf path = {0};
     buf_printf(&path, "%s%.*s", home, (int)n - 1, p + 1);
     return buf_take(&path);
@@ -191,7 +193,7 @@ void command_run(RelaySession *s, const CellItem *item)
             return;
         }
     }
-    char *wanted = strndup(item->command.ptr, item->command.len);
+    char *wanted = memory_text(item->command.ptr, item->command.len);
     Span span = item->span;
     span.to = span.from + 1 + (uint32_t)item->command.len;
     Diag *d = diag_error(s->cx.diags, E0405_UNKNOWN_COMMAND, span, "there is no command `:%s`",

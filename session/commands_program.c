@@ -1,4 +1,5 @@
 /* Commands that show a program: its types, its stages of compilation. */
+#include "base/memory.h"
 #include "ir/print.h"
 #include "passes/pass.h"
 #include "session/commands.h"
@@ -259,7 +260,7 @@ void command_show(CommandCall *c)
     Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, span,
                          "`:show` wants to know what: text, types, lowered, llvm "
                          "or asm");
-    char *wanted = strndup(word.ptr, word.len);
+    char *wanted = memory_text(word.ptr, word.len);
     diag_suggest(d, wanted ? wanted : "", sizeof names / sizeof *names, names);
     diag_help(d, "for instance `:show llvm @f`");
     free(wanted);

@@ -1,5 +1,6 @@
 /* Commands about values, time, files, help and settings. */
 #include "base/vec.h"
+#include "base/memory.h"
 #include "runtime/npy.h"
 #include "runtime/params.h"
 #include "session/commands.h"
@@ -150,7 +151,7 @@ static bool bind_tensor(CommandCall *c, const char *name, Tensor *t)
 
 static bool bind_array(void *data, const char *name, Tensor *t)
 {
-    char *clean = strdup(name);
+    char *clean = memory_text(name, strlen(name));
     for (char *p = clean; p && *p; p++)
         if (!isalnum((unsigned char)*p))
             *p = '_';
@@ -178,7 +179,7 @@ static bool is_variable(const char *text)
 void command_bytes(CommandCall *c)
 {
     Str word = command_word(c);
-    char *name = strndup(word.ptr, word.len);
+    char *name = memory_text(word.ptr, word.len);
     char *path = command_need(c, "a variable and a file") ? command_rest(c) : NULL;
     if (path && name && !is_variable(name)) {
         Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args, "`%s` is no variable", name);

@@ -1,6 +1,7 @@
 /* What could stand at the cursor: what fits best comes first. */
 #include "passes/analysis.h"
 #include "passes/pass.h"
+#include "base/memory.h"
 #include "session/internal.h"
 #include "stdlib/stdlib.h"
 
@@ -40,7 +41,7 @@ typedef struct Completer {
 
 static char *copy(const char *text, size_t n)
 {
-    char *p = malloc(n + 1);
+    char *p = memory_alloc(n + 1);
     if (p) {
         memcpy(p, text, n);
         p[n] = 0;
@@ -108,7 +109,7 @@ static void add(Completer *c, Offer offer)
 {
     if (c->n == c->cap) {
         size_t cap = c->cap ? 2 * c->cap : 64;
-        Offer *grown = realloc(c->offers, cap * sizeof *grown);
+        Offer *grown = memory_resize(c->offers, cap * sizeof *grown);
         if (!grown) {
             free((char *)(uintptr_t)offer.item.text);
             free((char *)(uintptr_t)offer.item.detail);
@@ -706,7 +707,7 @@ static void give(Completer *c, RelayCompletions *out)
 {
     if (c->n)
         qsort(c->offers, c->n, sizeof *c->offers, by_fit);
-    out->items = c->n ? malloc(c->n * sizeof *out->items) : NULL;
+    out->items = c->n ? memory_alloc(c->n * sizeof *out->items) : NULL;
     for (size_t i = 0; i < c->n; i++) {
         const Offer *o = &c->offers[i];
         bool near = o->match == MATCH_PREFIX || c->offers[0].match != MATCH_PREFIX;
@@ -721,12 +722,20 @@ static void give(Completer *c, RelayCompletions *out)
     ptrmap_deinit(&c->seen);
 }
 
-RelayCompletions *relay_session_complete(RelaySession *s, const char *text, size_t len,
-                                         size_t cursor)
+typedef struct CompleteCall {
+    RelaySession *s;
+    const char *text;
+    size_t len, cursor;
+    RelayCompletions *out;
+} CompleteCall;
+
+static void complete(void *data)
 {
-    RelayCompletions *out = calloc(1, sizeof *out);
-    if (!out)
-        return NULL;
+    CompleteCall *call = data;
+    RelaySession *s = call->s;
+    RelayCompletions *out = call->out;
+    const char *text = call->text;
+    size_t len = call->len, cursor = call->cursor;
     session_load_prelude(s);
     cursor = cursor > len ? len : cursor;
     size_t from = cursor, line = cursor;
@@ -756,7 +765,15 @@ RelayCompletions *relay_session_complete(RelaySession *s, const char *text, size
     out->from = (size_t)(c.prefix.ptr - text);
     out->to = cursor;
     give(&c, out);
-    return out;
+}
+
+RelayCompletions *relay_session_complete(RelaySession *s, const char *text, size_t len,
+                                         size_t cursor)
+{
+    CompleteCall call = {s, text, len, cursor, memory_zeroed(1, sizeof *call.out)};
+    if (call.out)
+        session_guard(s, (RelaySink){0}, complete, &call);
+    return call.out;
 }
 
 void relay_completions_free(RelayCompletions *c)

@@ -1,6 +1,7 @@
 /* A unified diff by lines: E. W. Myers, "An O(ND) Difference Algorithm and Its Variations", 1986, with the plain table of
  * furthest points; texts that differ in more than DIFF_MOST lines are shown as one replaced block. */
 #include "session/internal.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static Lines split_lines(const char *text)
     int cap = 1;
     for (const char *p = text; *p; p++)
         cap += *p == '\n';
-    ls.at = calloc((size_t)cap + 1, sizeof *ls.at);
+    ls.at = memory_zeroed((size_t)cap + 1, sizeof *ls.at);
     for (const char *p = text; ls.at && *p;) {
         size_t len = strcspn(p, "\n");
         ls.at[ls.n++] = (Str){p, len};
@@ -38,8 +39,8 @@ static bool mark(const Lines *a, const Lines *b, char *keep_a, char *keep_b)
     int most = a->n + b->n;
     most = most > DIFF_MOST ? DIFF_MOST : most;
     size_t width = 2 * (size_t)most + 3;
-    int *trace = calloc(width * ((size_t)most + 1), sizeof *trace);
-    int *v = calloc(width, sizeof *v);
+    int *trace = memory_zeroed(width * ((size_t)most + 1), sizeof *trace);
+    int *v = memory_zeroed(width, sizeof *v);
     int found = -1, mid = most + 1;
     for (int d = 0; trace && v && d <= most && found < 0; d++) {
         for (int k = -d; k <= d; k += 2) {
@@ -112,8 +113,8 @@ static void print_rows(Buf *out, const DiffRow *rows, int n, int context, bool c
 void diff_lines(Buf *out, const char *before, const char *after, int context, bool color)
 {
     Lines a = split_lines(before), b = split_lines(after);
-    char *keep_a = malloc((size_t)a.n + 1), *keep_b = malloc((size_t)b.n + 1);
-    DiffRow *rows = calloc((size_t)a.n + (size_t)b.n + 1, sizeof *rows);
+    char *keep_a = memory_alloc((size_t)a.n + 1), *keep_b = memory_alloc((size_t)b.n + 1);
+    DiffRow *rows = memory_zeroed((size_t)a.n + (size_t)b.n + 1, sizeof *rows);
     if (a.at && b.at && keep_a && keep_b && rows) {
         if (!mark(&a, &b, keep_a, keep_b)) {
             memset(keep_a, '-', (size_t)a.n);

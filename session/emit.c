@@ -13,9 +13,17 @@ const RelayMime *relay_output_find(const RelayOutput *out, const char *mime)
     return NULL;
 }
 
+/* What is made by work that a limit ended, or while memory was refused, may not be whole. */
+static bool may_be_wrong(RelaySession *s, RelayOutputKind kind)
+{
+    bool made =
+        kind == RELAY_OUTPUT_RESULT || kind == RELAY_OUTPUT_DISPLAY || kind == RELAY_OUTPUT_TEXT;
+    return made && (limit_refused(&s->cx.limits) || s->cx.limits.hit != LIMIT_NONE);
+}
+
 static void emit(RelaySession *s, const RelayOutput *out)
 {
-    if (s->sink.emit)
+    if (s->sink.emit && !may_be_wrong(s, out->kind))
         s->sink.emit(s->sink.data, out);
 }
 
@@ -57,7 +65,30 @@ static RelaySeverity severity_of(const Diag *d)
     return d->severity == SEVERITY_WARNING ? RELAY_WARNING : RELAY_ERROR;
 }
 
-static void emit_diag(RelaySession *s, const Diag *d)
+void emit_refused(RelaySession *s)
+{
+    static const char title[] = "the system gives no more memory";
+    static const char text[] = "error[E0503]: the system gives no more memory\n";
+    static const char json[] = "{\"severity\":\"error\",\"code\":\"E0503\",\"message\":\"the "
+                               "system gives no more memory\"}";
+    static const char html[] = "<pre>error[E0503]: the system gives no more memory</pre>";
+    static const RelayMime mimes[] = {
+        {"text/plain", text, sizeof text - 1},
+        {"application/json", json, sizeof json - 1},
+        {"text/html", html, sizeof html - 1},
+    };
+    emit(s, &(RelayOutput){
+                .kind = RELAY_OUTPUT_DIAGNOSTIC,
+                .severity = RELAY_ERROR,
+                .code = "E0503",
+                .title = title,
+                .mimes = mimes,
+                .n_mimes = sizeof mimes / sizeof *mimes,
+            });
+}
+
+/* False when memory was refused to it, and nothing was shown. */
+static bool emit_diag(RelaySession *s, const Diag *d)
 {
     Buf text = {0}, html = {0}, json = {0};
     render_text(&text, &s->cx.sources, d, (RenderStyle){.color = s->options.color});
@@ -68,23 +99,29 @@ static void emit_diag(RelaySession *s, const Diag *d)
         {"application/json", buf_text(&json), json.n},
         {"text/html", buf_text(&html), html.n},
     };
-    emit(s, &(RelayOutput){
-                .kind = RELAY_OUTPUT_DIAGNOSTIC,
-                .severity = severity_of(d),
-                .code = diag_info(d->code)->code,
-                .title = d->message,
-                .mimes = mimes,
-                .n_mimes = sizeof mimes / sizeof *mimes,
-            });
+    bool whole = !text.failed && !html.failed && !json.failed;
+    if (whole)
+        emit(s, &(RelayOutput){
+                    .kind = RELAY_OUTPUT_DIAGNOSTIC,
+                    .severity = severity_of(d),
+                    .code = diag_info(d->code)->code,
+                    .title = d->message,
+                    .mimes = mimes,
+                    .n_mimes = sizeof mimes / sizeof *mimes,
+                });
     buf_deinit(&text);
     buf_deinit(&html);
     buf_deinit(&json);
+    return whole;
 }
 
 void emit_diags(RelaySession *s)
 {
+    bool whole = true;
     for (const Diag *d = s->cx.diags->first; d; d = d->next)
-        emit_diag(s, d);
+        whole &= emit_diag(s, d);
+    if (!whole)
+        emit_refused(s);
     size_t shown = s->cx.diags->n;
     if (s->cx.diags->cut)
         emit_printf(s, RELAY_OUTPUT_STREAM, "… and more\n");

@@ -1,5 +1,6 @@
 /* The two engines behind one door. */
 #include "base/plugin.h"
+#include "base/memory.h"
 #include "ir/walk.h"
 #include "session/internal.h"
 #include "session/optimise.h"
@@ -176,7 +177,7 @@ bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Thunk *out)
     module_use(out->module, keep);
     ir_free_vars(e, note_free, &c);
     out->n = (uint32_t)c.vars.n;
-    out->args = calloc(c.vars.n + 1, sizeof *out->args);
+    out->args = memory_zeroed(c.vars.n + 1, sizeof *out->args);
     bool ok = out->args != NULL;
     Arena *arena = &out->module->arena;
     Var **params = arena_new_array(arena, Var *, c.vars.n);

@@ -1,6 +1,7 @@
 /* `import`: the libraries, and files beside the importing one. A file is one module for all that import it, so that its types are
  * the same wherever they come from; it is read again when its text, or that of a file it imports, has changed. */
 #include "runtime/npy.h"
+#include "base/memory.h"
 #include "session/internal.h"
 #include "stdlib/stdlib.h"
 #include "typecheck/typecheck.h"
@@ -95,7 +96,7 @@ static bool is_current(RelaySession *s, const Imported *e)
 /* Takes path and name. */
 static Imported *add(RelaySession *s, char *path, char *name)
 {
-    Imported *e = calloc(1, sizeof *e);
+    Imported *e = memory_zeroed(1, sizeof *e);
     if (!e)
         return NULL;
     *e = (Imported){.next = s->imported, .path = path, .name = name};
@@ -153,7 +154,7 @@ static void report_missing(RelaySession *s, Str path, Span span)
         buf_printf(&b, "%s`%s`", n ? ", " : "", f->name);
         names[n++] = f->name;
     }
-    char *wanted = strndup(path.ptr, path.len);
+    char *wanted = memory_text(path.ptr, path.len);
     diag_suggest(d, wanted ? wanted : "", n, names);
     diag_help(d, "a path counts from the file that imports; the libraries are %s", buf_text(&b));
     free(wanted);

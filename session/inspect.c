@@ -145,9 +145,22 @@ static void emit_inspected(RelaySession *s, const Buf *b, const Op *op, RelaySin
     buf_deinit(&page);
 }
 
-bool relay_session_inspect(RelaySession *s, const char *text, size_t len, size_t cursor, int detail,
-                           RelaySink sink)
+typedef struct InspectCall {
+    RelaySession *s;
+    const char *text;
+    size_t len, cursor;
+    int detail;
+    RelaySink sink;
+    bool found;
+} InspectCall;
+
+static void inspect(void *data)
 {
+    InspectCall *call = data;
+    RelaySession *s = call->s;
+    const char *text = call->text;
+    size_t len = call->len, cursor = call->cursor;
+    int detail = call->detail;
     session_load_prelude(s);
     At at = {.cursor = cursor};
     lex_each(text, len, find_token, &at);
@@ -159,7 +172,14 @@ bool relay_session_inspect(RelaySession *s, const char *text, size_t len, size_t
     if (!found)
         found = describe_around(s, &b, text, len, cursor, AROUND_ALL);
     if (found)
-        emit_inspected(s, &b, op, sink);
+        emit_inspected(s, &b, op, call->sink);
     buf_deinit(&b);
-    return found;
+    call->found = found;
+}
+
+bool relay_session_inspect(RelaySession *s, const char *text, size_t len, size_t cursor, int detail,
+                           RelaySink sink)
+{
+    InspectCall call = {s, text, len, cursor, detail, sink, false};
+    return session_guard(s, (RelaySink){0}, inspect, &call) && call.found;
 }

@@ -65,6 +65,8 @@ struct RelaySession {
         last; /* the newest item that was no command: what commands without an argument are about; NULL: none */
     int64_t output_most; /* elements of a value that are shown; 0: the usual */
     PtrMap uses; /* Op -> how often the cells named it, as a number; for completion */
+    bool
+        lost; /* memory was gone for good in the middle of something: nothing here can be used again */
     bool quit; /* :quit was run in this cell; nothing behind it is */
     struct Stops *stops; /* breakpoints and watched variables; NULL: none */
     RelayStepper stepper;
@@ -77,7 +79,9 @@ void session_begin(RelaySession *s, RelaySink sink);
 /* Ends it: shows the diagnostics that are left, and says how it went. */
 RelayStatus session_end(RelaySession *s);
 /* How it went so far, from the diagnostics and limits. */
-RelayStatus session_status(const RelaySession *s);
+RelayStatus session_status(RelaySession *s);
+/* Does the work of a public call. False, after a message to the sink, when memory was gone for good in it or in an earlier one. */
+bool session_guard(RelaySession *s, RelaySink sink, void (*work)(void *data), void *data);
 /* What text of this session may refer to. */
 ParseEnv session_parse_env(RelaySession *s);
 /* A whole text: Relay, or the JSON form of the original. */
@@ -112,6 +116,8 @@ void emit_view(RelaySession *s, const Buf *text, const Buf *html);
 __attribute__((format(printf, 3, 4))) void emit_printf(RelaySession *s, RelayOutputKind kind,
                                                        const char *format, ...);
 void emit_diags(RelaySession *s);
+/* That memory was refused, without any memory. */
+void emit_refused(RelaySession *s);
 
 /* ---- stale.c ---------------------------------------------------------------------------------------------------------------- */
 

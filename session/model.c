@@ -1,5 +1,6 @@
 /* `relay new model NAME`: a network of stdlib/models as a program, its weights and an example of its inputs. */
 #include "stdlib/models/models.h"
+#include "base/memory.h"
 
 #include "ir/print.h"
 #include "runtime/npy.h"
@@ -102,8 +103,8 @@ static void beside(Buf *out, const char *path, const char *ending)
 static bool write_weights(NewModel *n, const char *path)
 {
     size_t most = n->model.params.n, found = 0;
-    const char **names = calloc(most + 1, sizeof *names);
-    Tensor **tensors = calloc(most + 1, sizeof *tensors);
+    const char **names = memory_zeroed(most + 1, sizeof *names);
+    Tensor **tensors = memory_zeroed(most + 1, sizeof *tensors);
     bool ok = names && tensors;
     for (size_t i = 0; i < most && ok; i++) {
         if (!n->model.params.at[i].weight)
@@ -114,7 +115,7 @@ static bool write_weights(NewModel *n, const char *path)
         ok = tensors[found] != NULL;
         names[found++] = n->model.params.at[i].var;
     }
-    ok = ok && params_write(n->s->cx.diags, path, found, names, tensors);
+    ok = ok && params_write(&n->s->cx.limits, n->s->cx.diags, path, found, names, tensors);
     for (size_t i = 0; tensors && i < found; i++)
         tensor_release(tensors[i]);
     free(names);
@@ -138,7 +139,7 @@ static bool write_inputs(NewModel *n, const char *path)
         value_release(v);
     }
     buf_str(&json, "}\n");
-    ok = ok && file_write(n->s->cx.diags, path, buf_text(&json), json.n);
+    ok = ok && file_write(&n->s->cx.limits, n->s->cx.diags, path, buf_text(&json), json.n);
     buf_deinit(&json);
     return ok;
 }
@@ -149,7 +150,7 @@ static bool write_files(NewModel *n, const char *path, const Buf *text)
     Buf weights = {0}, inputs = {0};
     beside(&weights, path, ".weights.npz");
     beside(&inputs, path, ".inputs.json");
-    bool ok = file_write(n->s->cx.diags, path, buf_text(text), text->n) &&
+    bool ok = file_write(&n->s->cx.limits, n->s->cx.diags, path, buf_text(text), text->n) &&
               write_weights(n, buf_text(&weights)) && write_inputs(n, buf_text(&inputs));
     if (ok)
         emit_printf(n->s, RELAY_OUTPUT_DISPLAY,

@@ -4,6 +4,8 @@
  * defined anew. So a cell pays for its own expression alone. */
 #include "session/optimise.h"
 
+#include "base/memory.h"
+
 #include "ir/walk.h"
 #include "passes/pass.h"
 
@@ -127,8 +129,9 @@ static void keep(Optimiser *o, const Node *node, Module *now)
 {
     RelaySession *s = o->s;
     const Def *made = module_find(now, node->def->name);
-    Optimised *kept = calloc(1, sizeof *kept), *old = ptrmap_find(&s->optimised, node->def->fn);
-    const Function **callees = calloc(node->callees.n + 1, sizeof *callees);
+    Optimised *kept = memory_zeroed(1, sizeof *kept),
+              *old = ptrmap_find(&s->optimised, node->def->fn);
+    const Function **callees = memory_zeroed(node->callees.n + 1, sizeof *callees);
     if (!kept || !callees) {
         free(kept);
         free(callees);

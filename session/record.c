@@ -1,5 +1,6 @@
 #include "session/record.h"
 
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "runtime/show.h"
 
@@ -46,7 +47,7 @@ static void activation_release(Activation *a)
 
 static void *counted(Recorder *r, const void *from, size_t size)
 {
-    void *p = malloc(size);
+    void *p = memory_alloc(size);
     if (p)
         memcpy(p, from, size);
     else
@@ -97,7 +98,7 @@ static void note_cell(Recorder *r, Value v, uint64_t born)
         return;
     if (r->n_cells == r->cap_cells) {
         size_t cap = r->cap_cells ? 2 * r->cap_cells : 16;
-        RecordCell *grown = realloc(r->cells, cap * sizeof *grown);
+        RecordCell *grown = memory_resize(r->cells, cap * sizeof *grown);
         if (!grown)
             return;
         r->cells = grown;
@@ -336,7 +337,8 @@ static void push(Recorder *r, RecordStep *step, const Event *e)
     make_room(r);
     step_values(step, e);
     if (e->kind == EVENT_FAIL && r->s->cx.diags->last)
-        step->message = strdup(r->s->cx.diags->last->message);
+        step->message =
+            memory_text(r->s->cx.diags->last->message, strlen(r->s->cx.diags->last->message));
     step->now = RETAINED(r->now);
     r->steps[r->n++ % r->cap] = *step;
 }
@@ -367,7 +369,7 @@ void recorder_add(Recorder *r, const Event *event)
 bool recorder_init(Recorder *r, RelaySession *s, size_t most)
 {
     *r = (Recorder){.s = s, .cap = most};
-    r->steps = calloc(most, sizeof *r->steps);
+    r->steps = memory_zeroed(most, sizeof *r->steps);
     return r->steps || !limit_reach(&s->cx.limits, LIMIT_MEMORY);
 }
 

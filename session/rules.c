@@ -1,5 +1,6 @@
 /* The rules of evaluation in words, and what else of a recording is put into words. */
 #include "base/utf8.h"
+#include "base/memory.h"
 #include "runtime/show.h"
 #include "session/record.h"
 
@@ -150,7 +151,7 @@ const Bound **record_variables(const RecordStep *step, size_t *n)
     const Bound *list = step->now ? step->now->bound : NULL;
     for (const Bound *b = list; b; b = b->older)
         all++;
-    const Bound **out = malloc((all + 1) * sizeof *out);
+    const Bound **out = memory_alloc((all + 1) * sizeof *out);
     PtrMap seen = {0};
     for (const Bound *b = out ? list : NULL; b; b = b->older) {
         if (ptrmap_has(&seen, b->is.name))

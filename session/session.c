@@ -1,4 +1,5 @@
 #include "include/relay.h"
+#include "base/memory.h"
 
 #include "ir/json_read.h"
 #include "ir/walk.h"
@@ -26,28 +27,33 @@ static bool world_new(RelaySession *s)
     return s->interp && s->env;
 }
 
-RelaySession *relay_session_new(const RelayOptions *options)
+static void session_init(void *data)
 {
-    RelaySession *s = calloc(1, sizeof *s);
-    if (!s)
-        return NULL;
-    if (options)
-        s->options = *options;
-    bool ok = world_new(s);
+    RelaySession *s = data;
+    world_new(s);
     s->cx.limits.memory_most =
         s->options.memory_limit ? s->options.memory_limit : limit_default_memory();
     s->cx.limits.seconds_most = s->options.time_limit;
     s->cx.limits.depth_most = s->options.depth_limit;
     s->cx.pool = pool_new(s->options.threads);
     s->opt_level = OPT_LEVEL_USUAL;
-    if (!ok || !s->cx.pool) {
-        relay_session_free(s);
-        return NULL;
-    }
     if (s->options.engine)
         engine_parse(s->options.engine, &s->engine);
     s->options.engine = NULL;
-    return s;
+}
+
+RelaySession *relay_session_new(const RelayOptions *options)
+{
+    RelaySession *s = memory_zeroed(1, sizeof *s);
+    if (!s)
+        return NULL;
+    if (options)
+        s->options = *options;
+    s->lost = !memory_guard(session_init, s);
+    if (!s->lost && s->interp && s->env && s->cx.pool)
+        return s;
+    relay_session_free(s);
+    return NULL;
 }
 
 static void free_locals(RelaySession *s)
@@ -94,7 +100,8 @@ static void world_free(RelaySession *s)
 
 void relay_session_free(RelaySession *s)
 {
-    if (!s)
+    /* What a lost session holds is in no known state. */
+    if (!s || s->lost)
         return;
     world_free(s);
     ptrmap_deinit(&s->uses);
@@ -199,8 +206,9 @@ static bool is_usage(const Diag *d)
            d->code == E0603_PIPELINE;
 }
 
-RelayStatus session_status(const RelaySession *s)
+RelayStatus session_status(RelaySession *s)
 {
+    limit_refused(&s->cx.limits);
     const Diags *ds = s->cx.diags;
     bool usage = false, deep = false;
     if (ds->errors == 0 && s->cx.limits.hit == LIMIT_NONE)
@@ -223,9 +231,26 @@ RelayStatus session_end(RelaySession *s)
     if (s->fresh)
         renew(s);
     sources_sweep(&s->cx.sources);
+    /* Refused while that was shown. */
+    if (status < RELAY_LIMIT && limit_refused(&s->cx.limits)) {
+        status = RELAY_LIMIT;
+        emit_diags(s);
+    }
     atomic_store(&s->running, false);
     s->sink = (RelaySink){0};
     return status;
+}
+
+bool session_guard(RelaySession *s, RelaySink sink, void (*work)(void *data), void *data)
+{
+    if (!s->lost && memory_guard(work, data))
+        return true;
+    s->lost = true;
+    s->sink = sink;
+    emit_refused(s);
+    atomic_store(&s->running, false);
+    s->sink = (RelaySink){0};
+    return false;
 }
 
 /* ---- libraries and imports ----------------------------------------------------------------------------------------------- */
@@ -366,7 +391,7 @@ void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool g
         module_release(s->locals[at].module);
     } else if (s->n_locals == s->cap_locals) {
         size_t cap = s->cap_locals ? 2 * s->cap_locals : 16;
-        Local *grown = realloc(s->locals, cap * sizeof *grown);
+        Local *grown = memory_resize(s->locals, cap * sizeof *grown);
         if (!grown) {
             limit_reach(&s->cx.limits, LIMIT_MEMORY);
             value_release(value);

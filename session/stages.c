@@ -1,5 +1,6 @@
 /* The verbs of the command line: a whole program through the stages. */
 #include "ir/json_read.h"
+#include "base/memory.h"
 #include "ir/json_write.h"
 #include "ir/print.h"
 #include "ir/walk.h"
@@ -186,7 +187,7 @@ static bool write_html(RelaySession *s, const char *path, const Buf *body)
                    "opt</title><style>body{font-family:sans-serif;"
                    "margin:2em}summary{cursor:pointer;margin:.5em 0}</style>");
     buf_bytes(&page, buf_text(body), body->n);
-    bool ok = file_write(s->cx.diags, path, buf_text(&page), page.n);
+    bool ok = file_write(&s->cx.limits, s->cx.diags, path, buf_text(&page), page.n);
     buf_deinit(&page);
     return ok;
 }
@@ -323,10 +324,10 @@ static RelayStatus stage_run(RelaySession *s, const RelayRequest *r)
     Module *m = text ? with_entry(s, r, text, entry ? entry : "main") : NULL;
     const Def *def = m ? find_entry(s, m, entry ? entry : "main") : NULL;
     uint32_t n = def ? def->fn->params.n : 0;
-    Value *args = calloc((size_t)n + 1, sizeof *args);
+    Value *args = memory_zeroed((size_t)n + 1, sizeof *args);
     Runnable code = {0};
     if (args && def && request_args(s, r, m, def->fn, args) &&
-        engine_prepare(s, engine, m, def->name, &code)) {
+        engine_prepare(s, engine, m, def->name, &code) && !limit_hit(&s->cx.limits)) {
         limits_start(&s->cx.limits);
         Value v = engine_call(s, &code, n, args);
         if (!value_is_none(v))
@@ -380,7 +381,7 @@ static RelayStatus stage_compile(RelaySession *s, const RelayRequest *r)
     if (def && engine_compile(s, m, def->name, &code, &why)) {
         if (s->jit_table->text(s->jit, code.env, def->name, kind, &out)) {
             if (path)
-                file_write(s->cx.diags, path, buf_text(&out), out.n);
+                file_write(&s->cx.limits, s->cx.diags, path, buf_text(&out), out.n);
             else
                 emit_text(s, RELAY_OUTPUT_TEXT, &out);
         }
@@ -414,20 +415,35 @@ static const Stage stages[] = {
     {"version", stage_version}, {"equal", stage_equal},     {"analyze", stage_analyze},
 };
 
+typedef struct StageCall {
+    RelaySession *s;
+    const RelayRequest *request;
+    RelaySink sink;
+    RelayStatus status;
+} StageCall;
+
+static void run_stage(void *data)
+{
+    StageCall *call = data;
+    RelaySession *s = call->s;
+    const char *name = call->request->stage;
+    session_begin(s, call->sink);
+    const char *level = request_find(call->request, "O");
+    size_t i = 0;
+    while (i < sizeof stages / sizeof *stages && strcmp(stages[i].name, name))
+        i++;
+    if (level && !relay_session_set(s, "opt", level))
+        diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`-O %s`: the levels are 0 to 4", level);
+    else if (i < sizeof stages / sizeof *stages)
+        call->status = stages[i].run(s, call->request);
+    else
+        diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "there is no stage `%s`", name);
+    RelayStatus end = session_end(s);
+    call->status = end > call->status ? end : call->status;
+}
+
 RelayStatus relay_session_stage(RelaySession *s, const RelayRequest *request, RelaySink sink)
 {
-    session_begin(s, sink);
-    const char *level = request_find(request, "O");
-    if (level && !relay_session_set(s, "opt", level)) {
-        diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`-O %s`: the levels are 0 to 4", level);
-        return session_end(s);
-    }
-    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
-        if (!strcmp(stages[i].name, request->stage)) {
-            RelayStatus status = stages[i].run(s, request);
-            RelayStatus end = session_end(s);
-            return status != RELAY_OK ? status : end;
-        }
-    diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "there is no stage `%s`", request->stage);
-    return session_end(s);
+    StageCall call = {.s = s, .request = request, .sink = sink};
+    return session_guard(s, sink, run_stage, &call) ? call.status : RELAY_LIMIT;
 }

@@ -1,5 +1,6 @@
 /* What no longer fits something that was defined anew. It is named when that happens, stays out of the way, and is read again when it is
  * used: then it either fits what there is now, or the error says what does not. */
+#include "base/memory.h"
 #include "ir/walk.h"
 #include "session/internal.h"
 #include "typecheck/typecheck.h"
@@ -36,8 +37,8 @@ static void stand_in(RelaySession *s, Stale *one)
 
 void stale_add(RelaySession *s, Stale what)
 {
-    Stale *one = malloc(sizeof *one);
-    char *why = strdup(what.why);
+    Stale *one = memory_alloc(sizeof *one);
+    char *why = memory_text(what.why, strlen(what.why));
     if (!one || !why) {
         limit_reach(&s->cx.limits, LIMIT_MEMORY);
         free(one);
@@ -151,7 +152,7 @@ static void note_reasons(RelaySession *s, const Redefinition *r)
     for (size_t i = 0; i < r->dropped.n; i++) {
         const Dropped *d = &r->dropped.at[i];
         Stale *old = (Stale *)(uintptr_t)stale_find(s, d->what.sigil, d->what.name);
-        char *why = old ? strdup(d->why) : NULL;
+        char *why = old ? memory_text(d->why, strlen(d->why)) : NULL;
         if (!why)
             continue;
         free(old->why);

@@ -4,6 +4,7 @@
  * steps show it, and rules of style (`:has` of the button that is on) bring it out. So a step costs some hundred bytes. The script
  * only adds that a click on an expression goes to the next step that evaluates it. */
 #include "session/html.h"
+#include "base/memory.h"
 #include "session/stepping.h"
 
 #include <stdio.h>
@@ -106,7 +107,7 @@ static uint32_t part_number(Page *p, Place place, Buf *html)
     }
     if (parts->n == parts->cap) {
         size_t cap = parts->cap ? 2 * parts->cap : 64;
-        Part *grown = realloc(parts->at, cap * sizeof *grown);
+        Part *grown = memory_resize(parts->at, cap * sizeof *grown);
         if (!grown) {
             buf_deinit(html);
             return 0;
@@ -479,7 +480,7 @@ void steps_html(RelaySteps *st, Buf *out, uint64_t start)
 {
     Page p = {.st = st, .rec = &st->rec, .n = (size_t)(st->rec.n - st->rec.first)};
     arena_init(&p.arena, &st->s->cx.limits);
-    p.shown = calloc(p.n + 1, sizeof *p.shown);
+    p.shown = memory_zeroed(p.n + 1, sizeof *p.shown);
     if (p.shown)
         collect(&p);
     Buf body = {0};

@@ -1,5 +1,6 @@
 /* Breakpoints and watched variables. */
 #include "session/stepping.h"
+#include "base/memory.h"
 
 #include "ir/expr.h"
 #include "typecheck/typecheck.h"
@@ -40,7 +41,7 @@ void stops_free(RelaySession *s)
 static Stops *stops_get(RelaySession *s)
 {
     if (!s->stops)
-        s->stops = calloc(1, sizeof *s->stops);
+        s->stops = memory_zeroed(1, sizeof *s->stops);
     if (!s->stops)
         limit_reach(&s->cx.limits, LIMIT_MEMORY);
     return s->stops;
@@ -333,7 +334,7 @@ static void add_breakpoint(RelaySession *s, Breakpoint b)
 {
     Stops *stops = stops_get(s);
     Breakpoint *grown =
-        stops ? realloc(stops->breaks, (stops->n_breaks + 1) * sizeof *grown) : NULL;
+        stops ? memory_resize(stops->breaks, (stops->n_breaks + 1) * sizeof *grown) : NULL;
     if (!grown) {
         breakpoint_free(&b);
         return;
@@ -385,7 +386,7 @@ static void watch(RelaySession *s, const Name *name)
     Stops *stops = stops_get(s);
     if (!stops || is_watched(s, name))
         return;
-    const Name **grown = realloc(stops->watched, (stops->n_watched + 1) * sizeof *grown);
+    const Name **grown = memory_resize(stops->watched, (stops->n_watched + 1) * sizeof *grown);
     if (!grown)
         return;
     stops->watched = grown;

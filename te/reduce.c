@@ -4,6 +4,7 @@
  * lies together. Across: strips lie along the space, and the reduced positions are taken one after the
  * other, each folded into a strip of results; for reductions over what lies apart. How the work is cut
  * depends on the shapes alone, so results do not depend on the number of threads. */
+#include "base/memory.h"
 #include "te/internal.h"
 
 #include <stdlib.h>
@@ -272,7 +273,7 @@ static void across_range(void *data, int64_t from, int64_t to)
     length = length < to - from ? length : to - from;
     /* Reduced axes are fixed here, and fixed axes must have values before the first strip. */
     memset(a.f.fixed, 0, sizeof a.f.fixed);
-    char *room = malloc((size_t)length * 8 * 4);
+    char *room = memory_alloc((size_t)length * 8 * 4);
     if (!room || !strip_begin(&a.f, a.w->strip, length)) {
         atomic_store(&a.w->run->refused, true);
         free(room);

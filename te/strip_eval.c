@@ -1,4 +1,5 @@
 /* Running the steps of a strip. */
+#include "base/memory.h"
 #include "te/strip.h"
 
 #include <stdlib.h>
@@ -241,7 +242,7 @@ bool strip_begin(StripFrame *f, const Strip *s, int64_t most)
     size_t bytes = pointers + (size_t)s->n_slots * strip * 8 + 64;
     f->strip = s;
     f->fault = NULL;
-    f->memory = bytes <= sizeof f->small ? NULL : malloc(bytes);
+    f->memory = bytes <= sizeof f->small ? NULL : memory_alloc(bytes);
     if (bytes > sizeof f->small && !f->memory)
         return false;
     char *base = f->memory ? f->memory : f->small;

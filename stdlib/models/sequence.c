@@ -1,5 +1,6 @@
 /* Transformer and recurrent models as the benchmark's workloads build them. */
 #include "base/random.h"
+#include "base/memory.h"
 #include "stdlib/models/net.h"
 
 #include <math.h>
@@ -151,7 +152,7 @@ void workload_charrnn(Net *net, const int *args)
 /* A binary tree over the words of a sentence: neighbouring subtrees, picked by the stream of `name`, are joined until one is left. */
 static void random_tree(Buf *out, const char *name, int leaves, int words)
 {
-    char **items = calloc((size_t)leaves, sizeof *items);
+    char **items = memory_zeroed((size_t)leaves, sizeof *items);
     uint64_t seed = random_seed(name);
     int n = leaves;
     for (int i = 0; items && i < leaves; i++) {

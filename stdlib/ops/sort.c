@@ -1,5 +1,6 @@
 /* Sorting, and scans along an axis. They have no form as tensor expressions. */
 #include "stdlib/ops/ops.h"
+#include "base/memory.h"
 
 #include "base/number.h"
 #include "te/loops.h"
@@ -236,7 +237,7 @@ static bool sort_run(OpCall *c, Sort *s)
     size_t bytes;
     if (!size_mul((size_t)n + 1, 2 * sizeof(Item), &bytes) || !limit_charge(&c->cx->limits, bytes))
         return false;
-    Item *items = malloc(bytes);
+    Item *items = memory_alloc(bytes);
     s->wide = widened(c, s->x);
     bool good = s->wide && (items || !limit_reach(&c->cx->limits, LIMIT_MEMORY));
     for (int64_t i = 0; good && i < outer * inner; i++) {

@@ -40,7 +40,7 @@ static void test_round_trip(void)
         for (int32_t rank = 0; rank <= 3; rank++) {
             for (size_t k = 0; k < 4; k++) {
                 Tensor *t = make((DTypeId)id, rank, shapes[k]);
-                CHECK(npy_write(&diags, at("a.npy"), t));
+                CHECK(npy_write(&limits, &diags, at("a.npy"), t));
                 Tensor *back = npy_read(&limits, &diags, at("a.npy"));
                 CHECK(back && same(t, back));
                 tensor_release(back);
@@ -59,7 +59,7 @@ static void write_npy(const char *header, const void *data, size_t n)
     buf_char(&b, 0);
     buf_str(&b, header);
     buf_bytes(&b, data, n);
-    CHECK(file_write(&diags, at("b.npy"), buf_text(&b), b.n));
+    CHECK(file_write(&limits, &diags, at("b.npy"), buf_text(&b), b.n));
     buf_deinit(&b);
 }
 
@@ -113,9 +113,9 @@ static void test_damage(void)
     CHECK(diags.n == 1 && diags.first->code == E0401_FILE);
     CHECK(!npy_read(&limits, &diags, folder));
     CHECK(!npz_read(&limits, &diags, at("b.npy"), NULL, NULL));
-    CHECK(!npz_write(&diags, "/nowhere/x.npz", 0, NULL, NULL));
+    CHECK(!npz_write(&limits, &diags, "/nowhere/x.npz", 0, NULL, NULL));
     Tensor *one = make(DT_INT32, 0, NULL);
-    CHECK(!npz_write(&diags, "/nowhere/x.npz", 1, (const char *[]){"x"}, &one));
+    CHECK(!npz_write(&limits, &diags, "/nowhere/x.npz", 1, (const char *[]){"x"}, &one));
     tensor_release(one);
     CHECK(diags.n == 5);
     diags_clear(&diags);
@@ -142,7 +142,7 @@ static void test_archive(void)
     Tensor *tensors[3] = {make(DT_FLOAT32, 2, (int64_t[]){300, 400}), make(DT_INT64, 0, NULL),
                           NULL};
     tensors[2] = tensor_view(tensors[0], 2, (int64_t[]){400, 300}, (int64_t[]){1, 400}, 0);
-    CHECK(npz_write(&diags, at("c.npz"), 3, names, tensors));
+    CHECK(npz_write(&limits, &diags, at("c.npz"), 3, names, tensors));
     Found f = {tensors, names, 0};
     CHECK(!npz_read(&limits, &diags, at("c.npz"), found, &f) && f.n == 3 && diags.n == 0);
     /* A damaged archive: some byte of the first array. */
@@ -150,13 +150,13 @@ static void test_archive(void)
     char *bytes = file_read(&diags, at("c.npz"), &n);
     CHECK(bytes && n > 900000);
     bytes[5000] ^= 1;
-    CHECK(file_write(&diags, at("c.npz"), bytes, n));
+    CHECK(file_write(&limits, &diags, at("c.npz"), bytes, n));
     f.n = 0;
     CHECK(!npz_read(&limits, &diags, at("c.npz"), found, &f) && f.n == 0);
     CHECK(diags.n == 1 && diags.first->code == E0403_FORMAT);
     diags_clear(&diags);
     free(bytes);
-    CHECK(npz_write(&diags, at("c.npz"), 0, NULL, NULL));
+    CHECK(npz_write(&limits, &diags, at("c.npz"), 0, NULL, NULL));
     CHECK(npz_read(&limits, &diags, at("c.npz"), found, &f) && f.n == 0);
     for (int i = 0; i < 3; i++)
         tensor_release(tensors[i]);
@@ -166,8 +166,8 @@ static void test_archive(void)
 static void test_files(void)
 {
     size_t n;
-    CHECK(file_write(&diags, at("t"), "one", 3) && chmod(path, 0600) == 0);
-    CHECK(file_write(&diags, at("t"), "two\0!", 5));
+    CHECK(file_write(&limits, &diags, at("t"), "one", 3) && chmod(path, 0600) == 0);
+    CHECK(file_write(&limits, &diags, at("t"), "two\0!", 5));
     struct stat st;
     CHECK(stat(at("t"), &st) == 0 && (st.st_mode & 0777) == 0600);
     char *text = file_read(&diags, at("t"), &n);
@@ -175,15 +175,15 @@ static void test_files(void)
     free(text);
     char link[64];
     snprintf(link, sizeof link, "%s/link", folder);
-    CHECK(symlink("t", link) == 0 && file_write(&diags, link, "", 0));
+    CHECK(symlink("t", link) == 0 && file_write(&limits, &diags, link, "", 0));
     CHECK(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
     text = file_read(&diags, at("t"), &n);
     CHECK(text && n == 0 && text[0] == '\0');
     free(text);
-    CHECK(file_write(&diags, "/dev/null", "x", 1) && diags.n == 0);
+    CHECK(file_write(&limits, &diags, "/dev/null", "x", 1) && diags.n == 0);
     CHECK(!file_read(&diags, folder, &n) && diags.last->code == E0401_FILE);
-    CHECK(!file_write(&diags, folder, "x", 1));
-    CHECK(!file_write(&diags, at("no/such"), "x", 1) && diags.n == 3);
+    CHECK(!file_write(&limits, &diags, folder, "x", 1));
+    CHECK(!file_write(&limits, &diags, at("no/such"), "x", 1) && diags.n == 3);
     unlink(link);
     text = file_read(&diags, "/proc/self/status", &n);
     CHECK(text && n > 100);

@@ -66,19 +66,19 @@ static void make_arrays(void)
 static void test_round_trip(void)
 {
     Found f = {tensors, names, 0};
-    CHECK(params_write(&diags, at("a.params"), N, names, tensors));
+    CHECK(params_write(&limits, &diags, at("a.params"), N, names, tensors));
     CHECK(params_read(&limits, &diags, path, found, &f) && f.n == N);
     /* What it is, its bytes say and not its name. */
     f.n = 0;
     size_t n;
     char *bytes = file_read(&diags, path, &n);
-    CHECK(bytes && file_write(&diags, at("other.npz"), bytes, n));
+    CHECK(bytes && file_write(&limits, &diags, at("other.npz"), bytes, n));
     free(bytes);
     CHECK(params_read(&limits, &diags, path, found, &f) && f.n == N);
     f.n = 0;
-    CHECK(params_write(&diags, at("a.npz"), N - 1, names, tensors));
+    CHECK(params_write(&limits, &diags, at("a.npz"), N - 1, names, tensors));
     CHECK(params_read(&limits, &diags, path, found, &f) && f.n == N - 1);
-    CHECK(params_write(&diags, at("none.params"), 0, NULL, NULL));
+    CHECK(params_write(&limits, &diags, at("none.params"), 0, NULL, NULL));
     CHECK(params_read(&limits, &diags, path, found, &f) && diags.n == 0);
 }
 
@@ -93,7 +93,7 @@ static void test_layout(void)
     pair->data[0] = 1;
     const char *name = "w";
     Found f = {&pair, &name, 0};
-    CHECK(file_write(&diags, at("l.params"), bytes, sizeof bytes - 1));
+    CHECK(file_write(&limits, &diags, at("l.params"), bytes, sizeof bytes - 1));
     CHECK(params_read(&limits, &diags, path, found, &f) && f.n == 1);
     tensor_release(pair);
 }
@@ -103,13 +103,13 @@ static void test_damaged(void)
     size_t n;
     char *bytes = file_read(&diags, at("a.params"), &n);
     for (size_t i = 9; bytes && i < n; i++) {
-        CHECK(file_write(&diags, at("b.params"), bytes, i));
+        CHECK(file_write(&limits, &diags, at("b.params"), bytes, i));
         CHECK(!params_read(&limits, &diags, path, forget, NULL) && diags.n == 1);
         diags_clear(&diags);
     }
     for (size_t i = 0; bytes && i < n && i < 700; i++) {
         bytes[i] ^= (char)0xff;
-        CHECK(file_write(&diags, at("b.params"), bytes, n));
+        CHECK(file_write(&limits, &diags, at("b.params"), bytes, n));
         CHECK(params_read(&limits, &diags, path, forget, NULL) == (diags.n == 0));
         diags_clear(&diags);
         bytes[i] ^= (char)0xff;

@@ -1,0 +1,33 @@
+/* Reading and writing to the end. Where something returns false, errno says why.
+ *
+ * All files that the program makes are put in place whole or not at all: what is new is written beside, reaches the disk, gets the
+ * owner, group and mode of what it replaces, and takes its name. Links stay links. A device or a pipe is written as it is. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include "base/buf.h"
+
+/* Writes all of it, waiting where it must; 0, or the errno that ended it. */
+int fd_write(int fd, const char *p, size_t n);
+/* Appends what is left to read: at most TEXT_MOST bytes, since a device may never end; more is EFBIG. */
+#define TEXT_MOST ((size_t)1 << 30)
+bool fd_read(int fd, Buf *out);
+
+/* Appends what the file holds; "-" is standard input. */
+bool file_load(const char *path, Buf *out);
+
+/* Who may read a file that was not there before. */
+typedef enum FilePrivacy { FILE_OURS, FILE_EVERYBODYS } FilePrivacy;
+
+bool file_store(const char *path, const void *bytes, size_t n, FilePrivacy privacy);
+
+/* The same for what others write: to `beside`, between begin and end. False from begin: nothing is to be ended. */
+typedef struct FileDraft {
+    Buf path, beside;
+} FileDraft;
+
+bool file_draft_begin(FileDraft *d, const char *path, FilePrivacy privacy);
+/* Puts it in place when it is `good`, else removes it. */
+bool file_draft_end(FileDraft *d, bool good);
+
+#endif

@@ -1,0 +1,203 @@
+#include "base/memory.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static atomic_ullong refusals;
+
+uint64_t memory_refusals(void)
+{
+    return atomic_load_explicit(&refusals, memory_order_relaxed);
+}
+
+void memory_refused(void)
+{
+    atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed);
+}
+
+static void *counted(void *p)
+{
+    if (!p)
+        memory_refused();
+    return p;
+}
+
+void *memory_try(size_t n)
+{
+    return malloc(n + !n);
+}
+
+void *memory_alloc(size_t n)
+{
+    return counted(memory_try(n));
+}
+
+void *memory_zeroed(size_t n, size_t size)
+{
+    return counted(calloc(n + !n, size + !size));
+}
+
+void *memory_resize(void *p, size_t n)
+{
+    return counted(realloc(p, n + !n));
+}
+
+void *memory_aligned(size_t align, size_t n)
+{
+    return counted(aligned_alloc(align, n));
+}
+
+char *memory_text(const char *text, size_t n)
+{
+    char *copy = memory_alloc(n + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+    return copy;
+}
+
+/* ---- the stock --------------------------------------------------------------------------------- */
+
+#define STOCK_SIZE ((size_t)2 << 20)
+#define UNIT ((size_t)16)
+
+/* A stock lives until its last piece is given back; then it is as good as new, or goes when a newer one stands. */
+typedef struct Stock {
+    struct Stock *older; /* those that were used up and still have pieces out */
+    size_t used;
+    size_t pieces; /* out now */
+    alignas(16) char at[];
+} Stock;
+
+/* The first costs nothing until it is touched. */
+static union {
+    Stock stock;
+    char bytes[sizeof(Stock) + STOCK_SIZE];
+} first;
+static Stock *stocks = &first.stock;
+static atomic_size_t pieces_out;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void memory_stock(void)
+{
+    if (atomic_load(&pieces_out) == 0)
+        return;
+    pthread_mutex_lock(&lock);
+    Stock *s = stocks->used > 0 ? malloc(sizeof *s + STOCK_SIZE) : NULL;
+    if (s) {
+        *s = (Stock){.older = stocks};
+        stocks = s;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void *stock_take(size_t n)
+{
+    pthread_mutex_lock(&lock);
+    Stock *s = stocks;
+    void *p = NULL;
+    if (n <= STOCK_SIZE - UNIT - s->used) {
+        p = s->at + s->used;
+        s->used += (n + UNIT - 1) & ~(UNIT - 1);
+        s->pieces++;
+        atomic_fetch_add(&pieces_out, 1);
+    }
+    pthread_mutex_unlock(&lock);
+    return p;
+}
+
+/* The stock that the piece is of; the lock is held. */
+static Stock *stock_of(const void *p)
+{
+    Stock *s = stocks;
+    while (s && ((const char *)p < s->at || (const char *)p >= s->at + STOCK_SIZE))
+        s = s->older;
+    return s;
+}
+
+bool memory_is_stock(const void *p)
+{
+    if (atomic_load_explicit(&pieces_out, memory_order_relaxed) == 0)
+        return false;
+    pthread_mutex_lock(&lock);
+    bool is = stock_of(p) != NULL;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
+static void stock_give(Stock *s)
+{
+    atomic_fetch_sub(&pieces_out, 1);
+    if (--s->pieces > 0)
+        return;
+    s->used = 0;
+    if (s == stocks || s == &first.stock)
+        return;
+    Stock *newer = stocks;
+    while (newer->older != s)
+        newer = newer->older;
+    newer->older = s->older;
+    free(s);
+}
+
+void memory_free(void *p)
+{
+    if (!p || atomic_load_explicit(&pieces_out, memory_order_relaxed) == 0) {
+        free(p);
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    Stock *s = stock_of(p);
+    if (s)
+        stock_give(s);
+    pthread_mutex_unlock(&lock);
+    if (!s)
+        free(p);
+}
+
+/* ---- what must be had -------------------------------------------------------------------------- */
+
+typedef struct Guard {
+    struct Guard *outer;
+    jmp_buf at;
+} Guard;
+
+static _Thread_local Guard *innermost;
+
+bool memory_guard(void (*work)(void *data), void *data)
+{
+    Guard g = {.outer = innermost};
+    innermost = &g;
+    bool whole = _setjmp(g.at) == 0;
+    if (whole)
+        work(data);
+    innermost = g.outer;
+    return whole;
+}
+
+_Noreturn void memory_gone(void)
+{
+    static const char message[] = "relay: the system gives no more memory\n";
+    memory_refused();
+    if (innermost)
+        _longjmp(innermost->at, 1);
+    ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+    (void)written;
+    _exit(3);
+}
+
+void *memory_must(size_t n)
+{
+    void *p = memory_alloc(n);
+    if (!p)
+        p = stock_take(n + !n);
+    if (!p)
+        memory_gone();
+    return p;
+}

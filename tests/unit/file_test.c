@@ -1,0 +1,100 @@
+/* Files are put in place whole or not at all, stay whose they were, and nothing is left beside them. */
+#include "base/file.h"
+#include "check.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/relay-file-XXXXXX";
+static char path[96];
+
+static const char *at(const char *name)
+{
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static bool holds(const char *name, const char *text)
+{
+    Buf b = {0};
+    bool same = file_load(at(name), &b) && strcmp(buf_text(&b), text) == 0;
+    buf_deinit(&b);
+    return same;
+}
+
+static int files(void)
+{
+    int n = 0;
+    DIR *d = opendir(folder);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n - 2;
+}
+
+static struct stat status_of(const char *name)
+{
+    struct stat st = {0};
+    CHECK(lstat(at(name), &st) == 0);
+    return st;
+}
+
+static void test_rights(void)
+{
+    mode_t mask = umask(022);
+    CHECK(file_store(at("new"), "1", 1, FILE_EVERYBODYS));
+    CHECK((status_of("new").st_mode & 0777) == 0644);
+    CHECK(file_store(at("ours"), "1", 1, FILE_OURS) && (status_of("ours").st_mode & 0777) == 0600);
+    umask(mask);
+    CHECK(chmod(at("ours"), 0640) == 0 && file_store(path, "2", 1, FILE_EVERYBODYS));
+    CHECK((status_of("ours").st_mode & 0777) == 0640 && holds("ours", "2"));
+    /* Only the superuser can give a file away. */
+    if (geteuid() == 0) {
+        CHECK(chown(at("ours"), 12, 34) == 0 && file_store(path, "3", 1, FILE_OURS));
+        struct stat st = status_of("ours");
+        CHECK(st.st_uid == 12 && st.st_gid == 34 && (st.st_mode & 0777) == 0640);
+    }
+    CHECK(files() == 2);
+}
+
+static void test_links(void)
+{
+    char to[96];
+    snprintf(to, sizeof to, "%s", at("new"));
+    CHECK(symlink(to, at("link")) == 0 && file_store(path, "through", 7, FILE_OURS));
+    CHECK(S_ISLNK(status_of("link").st_mode) && holds("new", "through"));
+    CHECK(unlink(at("link")) == 0);
+    CHECK(file_store("/dev/null", "x", 1, FILE_OURS));
+    CHECK(!file_store(folder, "x", 1, FILE_OURS) && errno == EISDIR);
+    CHECK(!file_store(at("no/such"), "x", 1, FILE_OURS) && errno == ENOENT);
+}
+
+static void test_drafts(void)
+{
+    FileDraft d;
+    CHECK(file_draft_begin(&d, at("new"), FILE_OURS) && files() == 3);
+    CHECK(!file_draft_end(&d, false) && files() == 2 && holds("new", "through"));
+    /* The name of another draft is taken. */
+    FileDraft other;
+    CHECK(file_draft_begin(&d, at("new"), FILE_OURS));
+    CHECK(file_draft_begin(&other, at("new"), FILE_OURS) && files() == 4);
+    CHECK(!file_draft_end(&other, false) && file_draft_end(&d, true));
+    CHECK(files() == 2 && holds("new", ""));
+}
+
+int main(void)
+{
+    if (!mkdtemp(folder))
+        return 1;
+    test_rights();
+    test_links();
+    test_drafts();
+    unlink(at("new"));
+    unlink(at("ours"));
+    CHECK(rmdir(folder) == 0);
+    return check_done();
+}

@@ -1,0 +1,58 @@
+/* Refusals are counted, end the work that they happened in, and leave a guard when nothing is left. */
+#include "base/buf.h"
+#include "base/diag.h"
+#include "base/limit.h"
+#include "base/memory.h"
+#include "check.h"
+
+/* More than there is. */
+#define TOO_MUCH (SIZE_MAX / 4)
+
+static void want(void *data)
+{
+    int *reached = data;
+    *reached = 1;
+    memory_must(TOO_MUCH);
+    *reached = 2;
+}
+
+static void want_within(void *data)
+{
+    CHECK(!memory_guard(want, data));
+    *(int *)data += 10;
+}
+
+static void test_guards(void)
+{
+    int reached = 0;
+    CHECK(!memory_guard(want, &reached) && reached == 1);
+    CHECK(memory_guard(want_within, &reached) && reached == 11);
+}
+
+static void test_count(void)
+{
+    Limits limits;
+    Diags diags;
+    diags_init(&diags, NULL);
+    limits_init(&limits, &diags);
+    CHECK(!limit_hit(&limits) && !limit_refused(&limits));
+    CHECK(!memory_try(TOO_MUCH) && !limit_hit(&limits));
+    CHECK(!memory_alloc(TOO_MUCH) && limit_hit(&limits) && limits.hit == LIMIT_MEMORY);
+    CHECK(diags.errors == 1 && strstr(diags.first->message, "system"));
+    limits_start(&limits);
+    CHECK(!limit_hit(&limits));
+    /* A text that stopped growing need not be looked at by whoever made it. */
+    Buf b = {0};
+    buf_str(&b, "some");
+    CHECK(!buf_reserve(&b, TOO_MUCH) && b.failed && limit_refused(&limits));
+    buf_deinit(&b);
+    limits_deinit(&limits);
+    diags_deinit(&diags);
+}
+
+int main(void)
+{
+    test_guards();
+    test_count();
+    return check_done();
+}
