@@ -412,10 +412,12 @@ Expr *adapt(Gen *g, Expr *e, const Type *from, const Type *t)
     if (type_equal(from, t))
         return e;
     e = convert(g, e, from->dtype, t->dtype);
-    if (!has_any(from) && elements(from) == elements(t)) {
-        bool same = from->n == t->n && !memcmp(from->dims, t->dims, t->n * sizeof *t->dims);
-        return same ? e : call_unary(g, "reshape", e, "newshape", shape_value(g, t));
-    }
+    bool same = from->n == t->n && !memcmp(from->dims, t->dims, t->n * sizeof *t->dims);
+    if (same)
+        return e;
+    /* An extent of 0 in `newshape` stands for that of the data. */
+    if (!has_any(from) && elements(t) > 0 && elements(from) == elements(t))
+        return call_unary(g, "reshape", e, "newshape", shape_value(g, t));
     if (from->n)
         e = call_unary(g, dtype_is_bool(t->dtype) ? "any" : "max", e, NULL,
                        (AttrValue){.kind = ATTR_NONE});
