@@ -65,7 +65,7 @@ static void abi_apply(JitState *s, Object *fn, uint32_t n, const Value *args, Va
 /* A module is compiled in the midst of a run: that needs more room than a frame. */
 #define ROOM_TO_COMPILE ((ptrdiff_t)4 << 20)
 
-static void *late(JitState *s, Unit *u, Instance *in, const Type *type)
+static void *late(JitState *s, Unit *u, Instance *in, LateWish wish)
 {
     const char *here = __builtin_frame_address(0);
     const Jit *jit = s->jit;
@@ -73,18 +73,70 @@ static void *late(JitState *s, Unit *u, Instance *in, const Type *type)
     if (there && here - jit->stack < ROOM_TO_COMPILE)
         abi_too_deep(s, 0, 0, 0);
     else {
-        void *code = unit_late(u, in, type);
-        if (code)
+        void *code = unit_late(u, in, wish);
+        if (code || wish.shapes)
             return code;
     }
     fails(s);
     return NULL;
 }
 
+static bool shape_fits(const Type *t, const Value *v)
+{
+    if (v->kind == VALUE_TENSOR && t->kind == TYPE_TENSOR)
+        return (uint32_t)v->tensor->rank == t->n &&
+               memcmp(v->tensor->shape, t->dims, t->n * sizeof *t->dims) == 0;
+    bool fits = true;
+    for (uint32_t i = 0; v->kind == VALUE_TUPLE && i < t->n && fits; i++)
+        fits = t->parts[i]->kind == TYPE_ADT || shape_fits(t->parts[i], &v->object->fields[i]);
+    return fits;
+}
+
+/* Values whose shapes are known in the site's types have the kind NONE. */
+static void *find_variant(const VariantSite *site, const Value *args)
+{
+    for (uint32_t i = 0; i < site->n; i++) {
+        bool fits = true;
+        for (uint32_t k = 0; k < site->in->n && fits; k++)
+            fits = shape_fits(site->variants[i].shapes[k], &args[k]);
+        if (fits)
+            return site->variants[i].code;
+    }
+    return NULL;
+}
+
+static void *new_variant(JitState *s, VariantSite *site, const Value *args)
+{
+    Instance *in = site->in;
+    const Type **shapes = arena_new_array(&site->unit->arena, const Type *, in->n + 1);
+    for (uint32_t i = 0; i < in->n; i++)
+        shapes[i] = shapes_of_value(s->jit->cx, in->params[i], args[i]);
+    void *code = late(s, site->unit, in, (LateWish){.shapes = shapes});
+    if (!code && !s->failed && s->jit->cx->limits.hit == LIMIT_NONE)
+        code = site->generic =
+            site->generic ? site->generic : late(s, site->unit, in, (LateWish){0});
+    if (code)
+        site->variants[site->n++] = (Variant){shapes, code};
+    return code;
+}
+
+/* The code for arguments of these shapes. NULL after a diagnostic. */
+static void *abi_variant(JitState *s, VariantSite *site, const Value *args)
+{
+    void *code = find_variant(site, args);
+    if (code)
+        return code;
+    if (site->n < VARIANTS_MOST)
+        return new_variant(s, site, args);
+    if (!site->generic)
+        site->generic = late(s, site->unit, site->in, (LateWish){0});
+    return site->generic;
+}
+
 static void *abi_late(JitState *s, LateSite *site)
 {
     if (!site->code)
-        site->code = late(s, site->unit, site->in, NULL);
+        site->code = late(s, site->unit, site->in, (LateWish){0});
     return site->code;
 }
 
@@ -97,7 +149,7 @@ static void *abi_instantiate(JitState *s, Object *fn, const Type *type)
     void *code = ptrmap_find(&info->at, type);
     if (code)
         return code;
-    code = late(s, info->unit, info->in, type);
+    code = late(s, info->unit, info->in, (LateWish){.type = type});
     if (code)
         ptrmap_put(&info->at, type, code);
     return code;
@@ -286,6 +338,7 @@ const AbiRow abi_table[] = {
     {"relay_closure", ADDRESS(abi_closure), "pppi"},
     {"relay_apply", ADDRESS(abi_apply), "vppipp"},
     {"relay_late", ADDRESS(abi_late), "ppp"},
+    {"relay_variant", ADDRESS(abi_variant), "pppp"},
     {"relay_instantiate", ADDRESS(abi_instantiate), "pppp"},
     {"relay_free_object", ADDRESS(abi_free_object), "vp"},
     {"relay_free_cell", ADDRESS(abi_free_cell), "vp"},

@@ -182,6 +182,39 @@ static Ssa instance_code(Fn *f, Instance *in)
     return code;
 }
 
+/* Whether the shapes that decide which code is best are known when the call happens. */
+static bool has_variants(const Fn *f, const Instance *in)
+{
+    bool unknown = false;
+    for (uint32_t i = 0; i < in->n && !unknown; i++)
+        unknown = shapes_unknown(in->params[i]);
+    return unknown && in->global && in != f->in;
+}
+
+static Ssa variant_code(Fn *f, Instance *in, const Call *call)
+{
+    Gen *g = f->g;
+    if (!in->variants) {
+        in->variants = arena_new(g->arena, VariantSite);
+        *in->variants = (VariantSite){.unit = g->unit, .in = in};
+    }
+    in->type = function_type(g, in->result, in->n, in->params, in->has_self);
+    Ssa room = fn_room(f, LLVMArrayType2(g->i64, 2), in->n);
+    for (uint32_t i = 0; i < in->n; i++) {
+        Repr r = repr_of(in->params[i]);
+        bool asked = shapes_unknown(in->params[i]) && expr_as_var(call->args.at[i]);
+        Ssa head = asked ? gen_head(g, r) : gen_int(g->i64, VALUE_NONE);
+        gen_store(g, head, room, i * sizeof(Value));
+        if (asked)
+            gen_store(g, gen_bits(g, r, fn_borrow(f, call->args.at[i])), room,
+                      i * sizeof(Value) + 8);
+    }
+    Ssa args[3] = {f->state, gen_outside(g, in->variants, in->name), room};
+    Ssa code = gen_call_abi(g, "relay_variant", args, 3);
+    fn_fail_if_null(f, code);
+    return code;
+}
+
 static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
 {
     Gen *g = f->g;
@@ -193,7 +226,8 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
     settle(f, n, call->args.at);
     if (tail)
         plan_flush(f);
-    Ssa *args = arena_new_array(g->arena, Ssa, n + 2), code = instance_code(f, in);
+    Ssa *args = arena_new_array(g->arena, Ssa, n + 2), code;
+    code = has_variants(f, in) ? variant_code(f, in, call) : instance_code(f, in);
     unsigned k = 0;
     args[k++] = f->state;
     if (in->has_self)
@@ -218,7 +252,7 @@ static const Type *called_type(Fn *f, const Call *call, const Type *type, const 
         return type;
     const Type **args = arena_new_array(g->arena, const Type *, call->args.n + 1);
     for (uint32_t i = 0; i < call->args.n; i++)
-        args[i] = fn_type(f, call->args.at[i]);
+        args[i] = instance_type(g, f->in, call->args.at[i]->type);
     return type_func(g->cx, 0, NULL, call->args.n, args, result);
 }
 
@@ -249,28 +283,13 @@ static Ssa call_closure(Fn *f, const Call *call, const Type *type, const Type *r
     return g->failed ? NULL : finish_call(f, closure_type(g, at), code, args, n + 2, tail);
 }
 
-static Ssa call_global(Fn *f, const GlobalVar *global, const Call *call, const Type *result,
-                       bool tail)
-{
-    Gen *g = f->g;
-    uint32_t n = call->args.n, n_given = call->type_args.n;
-    const Type **types = arena_new_array(g->arena, const Type *, n + 1);
-    const Type **given = arena_new_array(g->arena, const Type *, n_given + 1);
-    for (uint32_t i = 0; i < n; i++)
-        types[i] = fn_type(f, call->args.at[i]);
-    for (uint32_t i = 0; i < n_given; i++)
-        given[i] = instance_type(g, f->in, call->type_args.at[i]);
-    Instance *in = instance_of_global(g, global->name, n, types, result, n_given, given);
-    return in ? call_instance(f, in, call, tail) : NULL;
-}
-
 static Ssa call_open(Fn *f, const Val *val, const Call *call, const Type *result, bool tail)
 {
     Gen *g = f->g;
     uint32_t n = call->args.n;
     const Type **types = arena_new_array(g->arena, const Type *, n + 1);
     for (uint32_t i = 0; i < n; i++)
-        types[i] = fn_type(f, call->args.at[i]);
+        types[i] = instance_type(g, f->in, call->args.at[i]->type);
     Instance *in = instance_at(g, val->known, n, types, result);
     return in ? call_instance(f, in, call, tail) : NULL;
 }
@@ -291,22 +310,26 @@ static Ssa call_atom(Fn *f, const Expr *atom, const Call *call, const Var *var, 
 
 Ssa fn_call(Fn *f, const Call *call, const Var *var, bool tail)
 {
-    const Type *result = fn_type(f, &var->base);
+    const Type *result = fn_type(f, &var->base),
+               *written = instance_type(f->g, f->in, var->base.type);
     switch ((ExprKind)call->callee->kind) {
     case EXPR_OP: return call_op(f, expr_as_op(call->callee)->op, call, result);
     case EXPR_CON:
         return construct(f, expr_as_con(call->callee)->con, result, call->args.n, call->args.at);
-    case EXPR_GLOBAL: return call_global(f, expr_as_global(call->callee), call, result, tail);
+    case EXPR_GLOBAL: {
+        Instance *in = shapes_callee(f->g, f->in, call, var->base.type);
+        return in ? call_instance(f, in, call, tail) : NULL;
+    }
     default: break;
     }
     Val *val = fn_val(f, call->callee);
     if (!val)
         return NULL;
     if (val->known && val->known->open)
-        return call_open(f, val, call, result, tail);
+        return call_open(f, val, call, written, tail);
     if (val->known)
         return call_instance(f, val->known, call, tail);
     if (val->atom)
         return call_atom(f, val->atom, call, var, tail);
-    return call_closure(f, call, val->type, result, tail);
+    return call_closure(f, call, val->type, written, tail);
 }

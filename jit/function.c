@@ -9,7 +9,8 @@
 
 const Type *fn_type(Fn *f, const Expr *e)
 {
-    return instance_type(f->g, f->in, e->type);
+    const Type *known = f->in->facts ? ptrmap_find(&f->in->facts->types, e) : NULL;
+    return known ? known : instance_type(f->g, f->in, e->type);
 }
 
 static bool is_counted(const Val *v)
@@ -88,7 +89,10 @@ static Ssa atom_value(Fn *f, const Expr *e, const Type *type)
     if (type->kind == TYPE_FUNC && type->n_params > 0 && (global || op || con))
         in = instance_of_atom(f->g, e, type);
     else if (global)
-        in = instance_of_global(f->g, global->name, type->n, type->parts, type->result, 0, NULL);
+        in = instance_of_global(f->g, &(GlobalUse){.name = global->name,
+                                                   .n = type->n,
+                                                   .args = type->parts,
+                                                   .result = type->result});
     else if (op || con)
         in = instance_of_row(f->g, op ? op->op : NULL, con ? con->con : NULL, type, e->span);
     else
@@ -439,9 +443,22 @@ static Ssa let_value(Fn *f, Let *let, const Type *type, bool tail)
     return NULL;
 }
 
-/* True when the block goes on. */
-static bool make_let(Fn *f, Let *let, bool tail)
+/* The let with the value that it comes to here. */
+static Let *known_let(Fn *f, Let *let)
 {
+    Expr *value = f->in->facts ? ptrmap_find(&f->in->facts->lets, let) : NULL;
+    if (!value)
+        return let;
+    Let *now = arena_new(f->g->arena, Let);
+    *now = *let;
+    now->value = value;
+    return now;
+}
+
+/* True when the block goes on. */
+static bool make_let(Fn *f, Let *written, bool tail)
+{
+    Let *let = known_let(f, written);
     const Type *type = fn_type(f, &let->var->base);
     f->moved.n = 0;
     if (gen_ended(f->g))
@@ -449,9 +466,12 @@ static bool make_let(Fn *f, Let *let, bool tail)
     if (repr_of(type).kind == REPR_NONE)
         return gen_refuse(f->g, "the type `%s` of `%%%s` is not known well enough",
                           type_str(f->g->cx, type), let->var->name->text);
-    if (plan_add(f, let, type))
+    if (plan_add(f, let, type)) {
+        if (let != written)
+            fn_release_dead(f); /* what the value does not take any more */
         return !f->g->failed;
-    plan_before(f, let->value);
+    }
+    plan_before(f, written->value);
     Ssa v = let_value(f, let, type, tail && let_is_last(let));
     if (f->g->failed || f->ended)
         return false;

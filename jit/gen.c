@@ -259,7 +259,8 @@ bool gen_unit(Gen *g, const Function *fn)
     const Type **types = arena_new_array(g->arena, const Type *, n + 1);
     for (uint32_t i = 0; i < n; i++)
         types[i] = fn->params.at[i]->base.type;
-    Instance *in = instance_of_global(g, g->unit->name, n, types, NULL, 0, NULL);
+    GlobalUse use = {.name = g->unit->name, .n = n, .args = types, .shapes = g->unit->shapes};
+    Instance *in = instance_of_global(g, &use);
     if (!in || !check_interface(g, in))
         return false;
     g->unit->n = in->n;
@@ -278,13 +279,22 @@ bool gen_again(Gen *g)
     return make_all(g);
 }
 
-bool gen_late(Gen *g, Instance *in, const Type *type)
+static Instance *wished(Gen *g, Instance *in, LateWish wish)
 {
-    if (type)
-        in = instance_at(g, in, type->n, type->parts, type->result);
+    if (wish.type)
+        return instance_at(g, in, wish.type->n, wish.type->parts, wish.type->result);
+    if (!wish.shapes)
+        return in;
+    GlobalUse use = {in->global, in->n, in->params, wish.shapes, NULL, in->n_vars, in->types};
+    return instance_of_global(g, &use);
+}
+
+bool gen_late(Gen *g, Instance *in, LateWish wish)
+{
+    in = wished(g, in, wish);
     if (!in)
         return false;
     instance_enter(g, in);
-    g->late = type ? closure_thunk(g, in) : in->value;
+    g->late = wish.type ? closure_thunk(g, in) : in->value;
     return make_all(g);
 }

@@ -142,6 +142,7 @@ static Instance *declare(Gen *g, Instance *in)
         ok = has_form(g, in, in->params[i]);
     if (!ok)
         return NULL;
+    shapes_find(g, in);
     return in;
 }
 
@@ -170,57 +171,80 @@ static void set_signature(Gen *g, Instance *in, const Function *fn)
     in->result = instance_type(g, in, written && !written->open ? written : fn->body->type);
 }
 
-static Instance *global_at(Gen *g, const Def *def, const Type *const *types)
+/* Beyond so many shapes a function has one code for all others. */
+#define SHAPES_MOST 16
+
+static bool same_params(const Instance *in, uint32_t n, const Type *const *params)
+{
+    return in->n == n && (n == 0 || memcmp(in->params, params, n * sizeof *params) == 0);
+}
+
+static Instance *global_at(Gen *g, const Def *def, const GlobalUse *use, const Type *const *types)
 {
     const Function *fn = in_normal_form(g, def->fn);
     if (!fn) {
         g->failed = true;
         return NULL;
     }
-    uint32_t n = fn->type_params.n;
-    uint32_t others = 0;
-    for (Instance *in = first_of(g, fn); in; in = in->next, others++)
-        if (!in->open && same_types(in, n, types))
+    uint32_t n = fn->type_params.n, others = 0, shapes = 0;
+    Instance made = {.n_vars = n, .vars = fn->type_params.at, .types = types};
+    const Type **written = arena_new_array(g->arena, const Type *, use->n + 1);
+    const Type **params = arena_new_array(g->arena, const Type *, use->n + 1);
+    for (uint32_t i = 0; i < use->n; i++) {
+        params[i] = written[i] = instance_type(g, &made, fn->params.at[i]->base.type);
+        if (use->shapes && use->shapes[i])
+            params[i] = shapes_refined(written[i], use->shapes[i]);
+    }
+    for (Instance *in = first_of(g, fn); in; in = in->next, others++) {
+        if (in->open || !same_types(in, n, types))
+            continue;
+        if (same_params(in, use->n, params))
             return in;
+        shapes++;
+    }
+    if (shapes >= SHAPES_MOST && memcmp(params, written, use->n * sizeof *params) != 0)
+        return global_at(g, def, &(GlobalUse){.name = use->name, .n = use->n}, types);
     Instance *in = instance_new(g, fn, def->name->text);
-    if (others >= INSTANCES_AT_ONCE)
+    if (others >= INSTANCES_AT_ONCE || shapes >= SHAPES_MOST / 4)
         make_late(g, in);
     in->n_vars = n;
     in->vars = fn->type_params.at;
     in->types = types;
+    in->global = def->name;
     set_signature(g, in, fn);
+    in->params = params;
     return declare(g, in);
 }
 
-Instance *instance_of_global(Gen *g, const Name *name, uint32_t n, const Type *const *args,
-                             const Type *result, uint32_t n_type_args, const Type *const *type_args)
+Instance *instance_of_global(Gen *g, const GlobalUse *use)
 {
-    const Def *def = module_find(g->env, name);
+    const Def *def = module_find(g->env, use->name);
     if (!def || !def->fn) {
-        gen_refuse(g, "`@%s` is not defined", name->text);
+        gen_refuse(g, "`@%s` is not defined", use->name->text);
         return NULL;
     }
     const Function *fn = def->fn;
-    needs(g, name, fn);
+    needs(g, use->name, fn);
     if (attrs_find(fn->attrs, "Compiler")) {
-        gen_refuse(g, "`@%s` is left to another compiler", name->text);
+        gen_refuse(g, "`@%s` is left to another compiler", use->name->text);
         return NULL;
     }
     uint32_t n_vars = fn->type_params.n;
     const Type **types = arena_new_array(g->arena, const Type *, n_vars + 1);
-    for (uint32_t i = 0; i < n_vars && n_type_args == n_vars; i++)
-        types[i] = type_args[i];
-    bool ok = n == fn->params.n;
-    for (uint32_t i = 0; ok && i < n && n_vars > 0; i++)
-        ok = types_match(fn->params.at[i]->base.type, args[i], n_vars, fn->type_params.at, types);
+    for (uint32_t i = 0; i < n_vars && use->n_type_args == n_vars; i++)
+        types[i] = use->type_args[i];
+    bool ok = use->n == fn->params.n;
+    for (uint32_t i = 0; ok && i < use->n && n_vars > 0; i++)
+        ok = types_match(fn->params.at[i]->base.type, use->args[i], n_vars, fn->type_params.at,
+                         types);
     const Type *open = fn->ret_type ? fn->ret_type : fn->body->type;
-    if (ok && n_vars > 0 && result)
-        types_match(open, result, n_vars, fn->type_params.at, types);
+    if (ok && n_vars > 0 && use->result)
+        types_match(open, use->result, n_vars, fn->type_params.at, types);
     for (uint32_t i = 0; ok && i < n_vars; i++)
         ok = types[i] != NULL;
     if (ok)
-        return global_at(g, def, types);
-    gen_refuse(g, "the type arguments of `@%s` cannot be told", name->text);
+        return global_at(g, def, use, types);
+    gen_refuse(g, "the type arguments of `@%s` cannot be told", use->name->text);
     return NULL;
 }
 
@@ -325,7 +349,8 @@ Instance *instance_at(Gen *g, Instance *open, uint32_t n, const Type *const *arg
                       const Type *result)
 {
     if (open->global)
-        return instance_of_global(g, open->global, n, args, result, 0, NULL);
+        return instance_of_global(
+            g, &(GlobalUse){.name = open->global, .n = n, .args = args, .result = result});
     if (!open->op && !open->con)
         return literal_at(g, open, n, args, result);
     const Type *type = type_func(g->cx, 0, NULL, n, args, result);

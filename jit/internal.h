@@ -77,6 +77,10 @@ struct Unit {
     uint32_t n;
     const Type *const *params;
     const Type *result;
+    const Type *const *shapes; /* those of the arguments that it is made for; NULL: for all */
+    Unit *sibling; /* of the same definition, for other shapes */
+    uint64_t used; /* when it was last called */
+    uint32_t dropped; /* siblings, so far */
     const char *why; /* why it cannot be compiled; NULL when it can */
     bool nests; /* calls may nest: run on the large stack */
     Vec(LLVMOrcResourceTrackerRef) trackers; /* of its modules */
@@ -102,6 +106,7 @@ struct Jit {
     PtrMap units; /* Function -> Unit */
     Unit *all; /* those that closures keep alive too */
     bool unused; /* some of them may go */
+    uint64_t calls; /* from outside, so far */
     uint32_t modules; /* made so far */
     PtrMap infos; /* Name -> ObjectInfo of closures */
     char *stack; /* reserved, committed by use; NULL until the first call */
@@ -201,9 +206,19 @@ bool type_holds_polymorphic(const Type *t);
 
 /* The unit of a definition, made when it is wanted first and again when something in it was redefined; NULL: `why` says why not. */
 Unit *unit_of(Jit *jit, Module *env, const Name *name, Buf *why);
+/* The same for a call with these arguments: by their shapes, when it has parameters of which the type does not say them. */
+Unit *unit_of_call(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args,
+                   Buf *why);
+/* Whether the definition is compiled when it is called. */
+bool unit_waits(Module *env, const Name *name);
 void unit_release(Unit *u);
-/* The code of an instance, made now; or of an open one at a type, as its closures want it. NULL after a diagnostic. */
-void *unit_late(Unit *u, Instance *in, const Type *type);
+/* Which code of an instance is wanted: its own, unless this says more. */
+typedef struct LateWish {
+    const Type *type; /* of an open one: at this type, as its closures want it */
+    const Type *const *shapes; /* for arguments of these types */
+} LateWish;
+/* The code, made now. NULL after a diagnostic, or when there is none for the shapes. */
+void *unit_late(Unit *u, Instance *in, LateWish wish);
 /* The code of the unit's closures as it is in an environment that may define something differently; false after a diagnostic. */
 bool unit_renew(Unit *u, Module *env);
 /* Those whose environment is the module leave the cache. */
@@ -247,6 +262,7 @@ struct Gen {
     Ssa table; /* the addresses of what `infos` point to, then that of `late` */
     uint32_t kernels; /* loop nests made so far */
     uint32_t size; /* lets and blocks made so far */
+    uint32_t looking; /* instances whose facts are being found */
     bool failed; /* `why` says it, or a diagnostic was reported */
 };
 
@@ -260,8 +276,8 @@ bool gen_ended(Gen *g);
 bool gen_unit(Gen *g, const Function *fn);
 /* Makes the code of the unit's closures, and of all they reach. */
 bool gen_again(Gen *g);
-/* Makes the code of the instance, or of the open one at a type, as g->late. */
-bool gen_late(Gen *g, Instance *in, const Type *type);
+/* Makes code of the instance as g->late. */
+bool gen_late(Gen *g, Instance *in, LateWish wish);
 
 typedef struct Capture {
     Var *var;
@@ -276,6 +292,28 @@ typedef struct LateSite {
     void *code;
 } LateSite;
 
+/* A call with shapes that are known when it happens: the code for those that came, and that for all others. */
+#define VARIANTS_MOST 16
+typedef struct Variant {
+    const Type *const *shapes;
+    void *code;
+} Variant;
+
+typedef struct VariantSite {
+    Unit *unit;
+    Instance *in; /* for all shapes */
+    void *generic;
+    uint32_t n;
+    Variant variants[VARIANTS_MOST];
+} VariantSite;
+
+/* What is known of an instance's variables beyond their types: which extents a `?` stands for, and values that decide shapes. */
+typedef struct Facts {
+    PtrMap types; /* Var -> Type */
+    PtrMap values; /* Var -> Constant */
+    PtrMap lets; /* Let -> the Expr that its value comes to */
+} Facts;
+
 /* A function at concrete types; or one that is polymorphic, of which such are made. */
 struct Instance {
     const Function *fn; /* in A normal form */
@@ -284,7 +322,9 @@ struct Instance {
     Instance *of; /* the open one that it was made from */
     const Op *op; /* of an operator or constructor used as a value */
     const Constructor *con;
-    const Name *global; /* of an open one */
+    const Name *global; /* of a definition */
+    VariantSite *variants; /* where its calls look for code for their shapes */
+    Facts *facts; /* NULL: its types say all */
     LateSite *late; /* called through this; NULL: its code is made with what calls it */
     const char *name;
     Var *self_var; /* of a literal: the variable it is bound to */
@@ -309,10 +349,19 @@ struct Instance {
     bool listed; /* among the module's infos */
 };
 
+/* How a definition is called. */
+typedef struct GlobalUse {
+    const Name *name;
+    uint32_t n;
+    const Type *const *args; /* as they are written */
+    const Type *const *shapes; /* with the extents that are known here; NULL: none */
+    const Type *result; /* may be NULL */
+    uint32_t n_type_args;
+    const Type *const *type_args;
+} GlobalUse;
+
 /* instance.c: each returns NULL after refusing. */
-Instance *instance_of_global(Gen *g, const Name *name, uint32_t n, const Type *const *args,
-                             const Type *result, uint32_t n_type_args,
-                             const Type *const *type_args);
+Instance *instance_of_global(Gen *g, const GlobalUse *use);
 /* Open when the function is polymorphic. */
 Instance *instance_of_literal(Fn *f, const Function *fn, Var *self);
 Instance *instance_of_row(Gen *g, const Op *op, const Constructor *con, const Type *type,
@@ -332,6 +381,18 @@ LLVMTypeRef function_type(Gen *g, const Type *result, uint32_t n, const Type *co
 LLVMTypeRef closure_type(Gen *g, const Type *fn);
 /* Makes its value usable in this module, whose code it becomes unless it has been made. */
 void instance_enter(Gen *g, Instance *in);
+
+/* shapes.c */
+/* Finds the facts of an instance whose parameters have their types, and with them its result. */
+void shapes_find(Gen *g, Instance *in);
+/* The type with the extents of the other one where that says more; itself when they do not agree. */
+const Type *shapes_refined(const Type *t, const Type *more);
+/* Whether a value of the type may have a shape that is not known. */
+bool shapes_unknown(const Type *t);
+/* The type with the extents of this value of it. */
+const Type *shapes_of_value(Ctx *cx, const Type *t, Value v);
+/* What is called, from inside an instance. NULL after refusing. */
+Instance *shapes_callee(Gen *g, const Instance *in, const Call *call, const Type *result);
 
 /* closure.c */
 /* A closure: the address of its code stands in the first field, what it captures behind it. */
@@ -419,6 +480,7 @@ typedef void BlockStart(Fn *f, void *data);
 
 /* function.c */
 bool function_make(Gen *g, Instance *in);
+/* With the extents that are known. */
 const Type *fn_type(Fn *f, const Expr *e);
 Val *fn_val(Fn *f, const Expr *atom);
 Val *fn_bind(Fn *f, const Var *v, const Type *t, Ssa at);

@@ -38,7 +38,7 @@ static Jit *jit_create(Ctx *cx)
 
 static bool jit_prepare(Jit *jit, Module *env, const Name *name, Buf *why)
 {
-    return unit_of(jit, env, name, why) != NULL;
+    return unit_waits(env, name) || unit_of(jit, env, name, why) != NULL;
 }
 
 static bool argument_fits(const Type *t, Value v)
@@ -73,7 +73,7 @@ static Value jit_call(Jit *jit, Module *env, const Name *name, uint32_t n, const
                       Span span)
 {
     Buf why = {0};
-    Unit *u = unit_of(jit, env, name, &why);
+    Unit *u = unit_of_call(jit, env, name, n, args, &why);
     if (!u) {
         if (!limit_hit(&jit->cx->limits))
             diag_error(jit->cx->diags, E0701_CANNOT_COMPILE, span, "%s", buf_text(&why));

@@ -8,6 +8,7 @@
 #include "jit/watch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- one module -------------------------------------------------------------------------------------------------- */
 
@@ -148,16 +149,36 @@ void units_free(Jit *jit)
     ptrmap_deinit(&jit->units);
 }
 
+/* The units of a definition without those that are to go. */
+static void keep_units(Jit *jit, const Function *fn, bool (*keep)(const Unit *u, const void *data),
+                       const void *data)
+{
+    Unit *kept = NULL, *next;
+    for (Unit *u = ptrmap_find(&jit->units, fn); u; u = next) {
+        next = u->sibling;
+        if (keep(u, data)) {
+            u->sibling = kept;
+            kept = u;
+        } else {
+            unit_release(u);
+        }
+    }
+    if (kept)
+        ptrmap_put(&jit->units, fn, kept);
+    else
+        ptrmap_remove(&jit->units, fn);
+}
+
+static bool lies_elsewhere(const Unit *u, const void *module)
+{
+    return u->env != module;
+}
+
 void units_forget(Jit *jit, const Module *m)
 {
-    for (size_t i = 0; i < jit->units.n; i++) {
-        PtrEntry *e = &jit->units.entries[i];
-        Unit *u = e->key ? e->value : NULL;
-        if (!u || u->env != m)
-            continue;
-        ptrmap_remove(&jit->units, e->key);
-        unit_release(u);
-    }
+    for (size_t i = 0; i < jit->units.n; i++)
+        if (jit->units.entries[i].key)
+            keep_units(jit, jit->units.entries[i].key, lies_elsewhere, m);
 }
 
 /* Nothing that the unit was made from has been redefined. */
@@ -180,43 +201,142 @@ static bool make(Unit *u, const Function *fn, Buf *why)
     return ok;
 }
 
-static Unit *unit_make(Jit *jit, Module *env, const Name *name, const Function *fn)
+static bool is_current_in(const Unit *u, const void *env)
 {
-    Unit *u = unit_new(jit, env, name);
+    return is_current(u, env);
+}
+
+static bool is_other(const Unit *u, const void *unit)
+{
+    return u != unit;
+}
+
+static bool has_shapes(const Unit *u, uint32_t n, const Type *const *shapes)
+{
+    if (!u->shapes || !shapes)
+        return u->shapes == shapes;
+    return memcmp(u->shapes, shapes, n * sizeof *shapes) == 0;
+}
+
+static Unit *unit_make(Jit *jit, Module *env, const Def *def, const Type *const *shapes)
+{
+    uint32_t n = def->fn->params.n;
+    Unit *u = unit_new(jit, env, def->name);
     if (!u)
         return NULL;
+    const Type **own = arena_new_array(&u->arena, const Type *, n + 1);
+    if (shapes)
+        memcpy(own, shapes, n * sizeof *own);
+    u->shapes = shapes ? own : NULL;
     Buf reason = {0};
-    if (!make(u, fn, &reason))
+    if (!make(u, def->fn, &reason))
         u->why = arena_copy_text(&u->arena, buf_text(&reason), reason.n);
     buf_deinit(&reason);
     if (limit_hit(&jit->cx->limits)) { /* another time it may be made */
         unit_release(u);
         return NULL;
     }
-    ptrmap_put(&jit->units, fn, u);
+    u->sibling = ptrmap_find(&jit->units, def->fn);
+    ptrmap_put(&jit->units, def->fn, u);
     return u;
+}
+
+/* A definition is compiled for so many shapes, of which those least used are dropped; for all other shapes at once when more than the
+ * second number came. */
+#define SHAPES_KEPT 16
+#define SHAPES_TRIED 64
+
+/* Whether the definition may be compiled for one more. */
+static bool make_room(Jit *jit, const Function *fn)
+{
+    uint32_t kept = 0;
+    Unit *least = NULL;
+    for (Unit *u = ptrmap_find(&jit->units, fn); u; u = u->sibling) {
+        if (!u->shapes)
+            continue;
+        if (++kept > SHAPES_TRIED)
+            return false;
+        if (!least || u->used < least->used)
+            least = u;
+    }
+    if (kept < SHAPES_KEPT)
+        return true;
+    uint32_t dropped = least->dropped + 1;
+    if (dropped + SHAPES_KEPT > SHAPES_TRIED)
+        return false;
+    keep_units(jit, fn, is_other, least);
+    for (Unit *u = ptrmap_find(&jit->units, fn); u; u = u->sibling)
+        u->dropped = dropped;
+    return true;
+}
+
+/* The unit for these shapes (NULL: for all); one that cannot be compiled says why. NULL after a diagnostic. */
+static Unit *unit_for(Jit *jit, Module *env, const Def *def, const Type *const *shapes)
+{
+    uint32_t n = def->fn->params.n;
+    keep_units(jit, def->fn, is_current_in, env);
+    Unit *u = ptrmap_find(&jit->units, def->fn);
+    while (u && !has_shapes(u, n, shapes))
+        u = u->sibling;
+    if (!u && shapes && !make_room(jit, def->fn))
+        return unit_for(jit, env, def, NULL);
+    if (!u)
+        u = unit_make(jit, env, def, shapes);
+    if (u && u->why && shapes)
+        return unit_for(jit, env, def, NULL);
+    if (u)
+        u->used = ++jit->calls;
+    return u;
+}
+
+static const Def *find_def(Module *env, const Name *name, Buf *why)
+{
+    const Def *def = module_find(env, name);
+    if (def && def->fn)
+        return def;
+    buf_printf(why, "`@%s` is not defined", name->text);
+    return NULL;
+}
+
+static Unit *unit_or_why(Unit *u, Buf *why)
+{
+    if (u && u->why)
+        buf_str(why, u->why);
+    return u && u->why ? NULL : u;
 }
 
 Unit *unit_of(Jit *jit, Module *env, const Name *name, Buf *why)
 {
+    const Def *def = find_def(env, name, why);
+    return def ? unit_or_why(unit_for(jit, env, def, NULL), why) : NULL;
+}
+
+#define PARAMS_MOST 64
+
+bool unit_waits(Module *env, const Name *name)
+{
     const Def *def = module_find(env, name);
-    if (!def || !def->fn) {
-        buf_printf(why, "`@%s` is not defined", name->text);
+    bool waits = false;
+    for (uint32_t i = 0; def && def->fn && i < def->fn->params.n; i++)
+        waits |= shapes_unknown(type_resolve(env->cx, def->fn->params.at[i]->base.type));
+    return waits && def->fn->params.n <= PARAMS_MOST;
+}
+
+Unit *unit_of_call(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args, Buf *why)
+{
+    const Def *def = find_def(env, name, why);
+    const Type *shapes[PARAMS_MOST];
+    bool special = false;
+    if (!def)
         return NULL;
+    if (n != def->fn->params.n || !unit_waits(env, name))
+        return unit_of(jit, env, name, why);
+    for (uint32_t i = 0; i < n; i++) {
+        const Type *t = type_resolve(jit->cx, def->fn->params.at[i]->base.type);
+        shapes[i] = shapes_of_value(jit->cx, t, args[i]);
+        special |= shapes[i] != t;
     }
-    Unit *u = ptrmap_find(&jit->units, def->fn);
-    if (u && !is_current(u, env)) {
-        ptrmap_remove(&jit->units, def->fn);
-        unit_release(u);
-        u = NULL;
-    }
-    if (!u)
-        u = unit_make(jit, env, name, def->fn);
-    if (!u)
-        return NULL;
-    if (u->why)
-        buf_str(why, u->why);
-    return u->why ? NULL : u;
+    return unit_or_why(unit_for(jit, env, def, special ? shapes : NULL), why);
 }
 
 bool unit_module(Jit *jit, Module *env, const Name *name, Buf *why, Buf *lowered,
@@ -239,14 +359,14 @@ bool unit_module(Jit *jit, Module *env, const Name *name, Buf *why, Buf *lowered
     return ok;
 }
 
-void *unit_late(Unit *u, Instance *in, const Type *type)
+void *unit_late(Unit *u, Instance *in, LateWish wish)
 {
     Gen g;
     Buf why = {0};
     gen_init(&g, u, &why);
-    bool ok = gen_late(&g, in, type) && link_module(&g);
+    bool ok = gen_late(&g, in, wish) && link_module(&g);
     gen_deinit(&g, ok);
-    if (why.n > 0)
+    if (why.n > 0 && !wish.shapes)
         diag_error(u->jit->cx->diags, E0701_CANNOT_COMPILE, (Span){0}, "%s", buf_text(&why));
     buf_deinit(&why);
     return ok ? g.made : NULL;
@@ -282,6 +402,15 @@ Value unit_call(Unit *u, UnitEntry *entry, const Value *args)
     return ran ? out : value_none();
 }
 
+/* What was made late was made for what was defined then. */
+static void forget_code(Instance *in)
+{
+    if (in->late)
+        in->late->code = NULL;
+    if (in->variants)
+        *in->variants = (VariantSite){.unit = in->variants->unit, .in = in};
+}
+
 bool unit_renew(Unit *u, Module *env)
 {
     if (is_current(u, env))
@@ -295,8 +424,7 @@ bool unit_renew(Unit *u, Module *env)
     for (size_t i = 0; i < u->infos.n; i++)
         ptrmap_clear(&u->infos.at[i]->at);
     for (size_t i = 0; i < u->instances.n; i++)
-        if (u->instances.at[i]->late)
-            u->instances.at[i]->late->code = NULL;
+        forget_code(u->instances.at[i]);
     Gen g;
     Buf why = {0};
     gen_init(&g, u, &why);

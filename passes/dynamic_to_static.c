@@ -98,11 +98,11 @@ static uint32_t copy_attrs(const Op *to, const Attrs *from, const char *const *m
     return n;
 }
 
-static Expr *to_static(Rewriter *rw, const Call *call, const char *const *keys)
+static Expr *to_static(Ctx *cx, Module *module, const Call *call, const char *const *keys)
 {
-    OpsMake m = {rw->cx, &rw->module->arena, call->base.span};
+    OpsMake m = {cx, &module->arena, call->base.span};
     const char *name = expr_call_of_op(&call->base)->name + strlen("dyn.");
-    const Op *op = op_find(rw->cx, str_of(name));
+    const Op *op = op_find(cx, str_of(name));
     Expr *args[ARGS_MOST];
     Attr attrs[16];
     if (!op || call->args.n > ARGS_MOST || (call->attrs && call->attrs->n > 16 - ARGS_MOST))
@@ -119,21 +119,24 @@ static Expr *to_static(Rewriter *rw, const Call *call, const char *const *keys)
             return NULL;
     }
     Expr *made = ops_call(&m, name, n, args, n_attrs, attrs);
-    return made && expr_try_type_ops(rw->cx, made) ? made : NULL;
+    return made && expr_try_type_ops(cx, made) ? made : NULL;
+}
+
+Expr *fold_shape_argument(Ctx *cx, Module *module, const Call *call)
+{
+    const Op *op = expr_call_of_op(&call->base);
+    Expr *known = NULL;
+    for (size_t i = 0; i < FORMS && op && !known; i++)
+        if (!strcmp(forms[i].op, op->name))
+            known = to_static(cx, module, call, forms[i].attrs);
+    return known;
 }
 
 static Expr *make_static(Rewriter *rw, const Expr *old, Expr *now)
 {
-    const Op *op = expr_call_of_op(now);
-    if (!op)
-        return now;
-    for (size_t i = 0; i < FORMS; i++) {
-        Expr *known =
-            strcmp(forms[i].op, op->name) ? NULL : to_static(rw, expr_as_call(now), forms[i].attrs);
-        now = known ? known : now;
-        if (known)
-            break;
-    }
+    Expr *known =
+        now->kind == EXPR_CALL ? fold_shape_argument(rw->cx, rw->module, expr_as_call(now)) : NULL;
+    now = known ? known : now;
     if (now == old || !expr_try_type_ops(rw->cx, now))
         return now;
     return fold_op_call(rw->cx, rw->module, expr_as_call(now), now, FOLD_NEVER | OP_QUANTISED);

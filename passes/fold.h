@@ -15,4 +15,12 @@ Expr *fold_op_call(Ctx *cx, Module *module, const Call *typed, Expr *now, unsign
 /* What a new expression of operators comes to: a constant where it is known, else itself, typed. */
 Expr *fold_new(Ctx *cx, Module *module, Expr *e);
 
+/* The value of an operator on constants; NONE when it fails, which it may do when the program runs. */
+Value fold_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                const Value *args);
+/* A tensor of that type, the caller's, whose elements do not matter; NONE when the type is not static. */
+Value fold_any_of_type(Ctx *cx, const Type *t);
+/* A call of an operator whose shape is an argument, where that is a constant, as one whose shape is an attribute; NULL: it is none. */
+Expr *fold_shape_argument(Ctx *cx, Module *module, const Call *call);
+
 #endif

@@ -69,7 +69,7 @@ static bool is_small(const Type *t)
 }
 
 /* A tensor of that type whose elements do not matter: one element, repeated by strides of zero. */
-static Value any_of_type(Ctx *cx, const Type *t)
+Value fold_any_of_type(Ctx *cx, const Type *t)
 {
     t = t ? type_find(t) : NULL;
     if (!t || t->kind != TYPE_TENSOR || !type_is_static(t) || t->n > TENSOR_RANK_MOST)
@@ -82,8 +82,7 @@ static Value any_of_type(Ctx *cx, const Type *t)
 }
 
 /* What fails stays in the program, which says so if it ever comes there. */
-static Value try_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
-                      const Value *args)
+Value fold_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Value *args)
 {
     Diags quiet, *kept = cx->diags;
     diags_init(&quiet, NULL);
@@ -115,13 +114,13 @@ Expr *fold_op_call(Ctx *cx, Module *module, const Call *typed, Expr *now, unsign
     for (; have < n; have++) {
         bool from_type = op->flags & OP_FROM_TYPE;
         if (from_type)
-            args[have] = any_of_type(cx, typed->args.at[have]->type);
+            args[have] = fold_any_of_type(cx, typed->args.at[have]->type);
         if (from_type ? value_is_none(args[have])
                       : !constant_value(cx, call->args.at[have], &args[have]))
             break;
     }
     Value v = have == n && is_cheap(cx, typed, op)
-                  ? try_eval(cx, op, call->attrs, now->span, n, args)
+                  ? fold_eval(cx, op, call->attrs, now->span, n, args)
                   : value_none();
     for (uint32_t i = 0; i < have; i++)
         value_release(args[i]);
