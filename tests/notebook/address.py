@@ -17,7 +17,7 @@ def main():
         try:
             lab.page.call("Page.enable")
             lab.page.call("Page.navigate", url=found[1])
-            lab.page.wait("document.title.includes('tour') && !!document.querySelector('.jp-Notebook .jp-Cell')", 120,
+            lab.page.wait("document.querySelector('.jp-Notebook')?.innerText.includes('A walk through Relay')", 120,
                           f"{found[1]} opens the tour")
         finally:
             stop(process)
