@@ -168,7 +168,12 @@ static void set_signature(Gen *g, Instance *in, const Function *fn)
     for (uint32_t i = 0; i < in->n; i++)
         in->params[i] = instance_type(g, in, fn->params.at[i]->base.type);
     const Type *written = fn->ret_type ? type_resolve(g->cx, fn->ret_type) : NULL;
-    in->result = instance_type(g, in, written && !written->open ? written : fn->body->type);
+    const Type *body = type_find(fn->body->type);
+    const Type *own = fn->base.type ? type_find(fn->base.type) : NULL;
+    /* A polymorphic function that is given where one type is wanted is given at that type. */
+    if (own && own->kind == TYPE_FUNC && body->kind == TYPE_FUNC && body->n_params > 0)
+        body = own->result;
+    in->result = instance_type(g, in, written && !written->open ? written : body);
 }
 
 /* Beyond so many shapes a function has one code for all others. */

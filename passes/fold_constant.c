@@ -108,8 +108,8 @@ Expr *fold_op_call(Ctx *cx, Module *module, const Call *typed, Expr *now, unsign
     const Op *op = expr_call_of_op(now);
     const Call *call = expr_as_call(now);
     Value args[16];
-    uint32_t n = call->args.n, have = 0;
-    if (!op || n == 0 || n > 16 || (op->flags & kept) || !is_small(typed->base.type))
+    uint32_t n = op ? call->args.n : 0, have = 0;
+    if (n == 0 || n > 16 || (op->flags & kept) || !is_small(typed->base.type))
         return now;
     for (; have < n; have++) {
         bool from_type = op->flags & OP_FROM_TYPE;
