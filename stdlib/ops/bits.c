@@ -148,9 +148,10 @@ static RelResult rel_serial_conv(Rel *r)
     dims[xa[1]] = w->dims[wa[0]];
     for (int i = 0; i < 2; i++) {
         Dim d = x->dims[xa[2 + i]], k = w->dims[wa[2 + i]];
-        Dim room = d + before[i] + after[i] - k;
-        fits = fits && (d < 0 || k < 0 || room >= 0);
-        dims[xa[2 + i]] = d < 0 || k < 0 ? DIM_ANY : room / strides[i] + 1;
+        bool known = d >= 0 && k >= 0;
+        Dim room = known ? d + before[i] + after[i] - k : 0;
+        fits = fits && room >= 0;
+        dims[xa[2 + i]] = known ? room / strides[i] + 1 : DIM_ANY;
     }
     if (fits)
         return rel_out_tensor(r, product_dtype(r), 4, dims);

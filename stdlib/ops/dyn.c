@@ -191,7 +191,7 @@ static RelResult rel_dyn_expand_dims(Rel *r)
     if (!at)
         return rel_blocked(r);
     if (rel_ints_of(r, 1, &axis, 1) < 1)
-        return rel_unknown(r, t->dtype, (Dim)t->n + more);
+        return rel_unknown(r, t->dtype, more < 0 || more > TENSOR_RANK_MOST ? -1 : t->n + more);
     int first = rel_axis(r, axis, t->n + 1);
     if (first < 0 || (int64_t)t->n + more > TENSOR_RANK_MOST)
         return REL_FAILED;
@@ -211,8 +211,9 @@ static RelResult rel_dyn_squeeze(Rel *r)
     if (!axes)
         return rel_blocked(r);
     int n = rel_ints_of(r, 1, at, TENSOR_RANK_MOST);
+    Dim dropped = axes->n == 0 ? 1 : axes->dims[0]; /* negative: nobody knows */
     if (n < 0)
-        return rel_unknown(r, t->dtype, axes->n == 0 ? (Dim)t->n - 1 : (Dim)t->n - axes->dims[0]);
+        return rel_unknown(r, t->dtype, dropped < 0 || dropped > t->n ? -1 : t->n - dropped);
     for (int i = 0; i < n; i++) {
         int axis = rel_axis(r, at[i], t->n);
         if (axis < 0)

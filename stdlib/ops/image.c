@@ -370,7 +370,7 @@ static RelResult rel_dilation2d(Rel *r)
     }
     for (int i = 0; i < 2; i++) {
         Dim *e = &dims[d.x[2 + i]], k = w->dims[d.w[1 + i]];
-        int64_t reach = (k - 1) * d.dilations[i] + 1, pad = d.before[i] + d.after[i];
+        int64_t reach = k < 0 ? 0 : (k - 1) * d.dilations[i] + 1, pad = d.before[i] + d.after[i];
         if (*e >= 0 && k >= 0 && *e + pad < reach) {
             rel_error(r, E0202_SHAPE, 0, "the kernel is larger than axis %d of the data",
                       d.x[2 + i]);
@@ -434,8 +434,8 @@ static RelResult rel_correlation(Rel *r)
     Dim dims[4] = {x->dims[0], 0, x->dims[2], x->dims[3]};
     bool good = k > 0 && k % 2 && reach >= 0 && s1 > 0 && s2 > 0;
     for (int i = 0; good && i < 2; i++) {
-        int64_t room = dims[2 + i] + before[i] + after[i] - 2 * (reach + (k - 1) / 2);
-        good = dims[2 + i] >= 0 && room > 0;
+        int64_t room = before[i] + after[i] - 2 * (reach + (k - 1) / 2);
+        good = dims[2 + i] >= 0 && (room += dims[2 + i]) > 0;
         dims[2 + i] = good ? (room + s1 - 1) / s1 : 0;
     }
     if (!good) {
