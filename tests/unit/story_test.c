@@ -2,6 +2,7 @@
 #include "check.h"
 #include "include/relay.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct Page {
@@ -55,6 +56,20 @@ static void test_ranks(RelaySession *s, Page *p)
     CHECK(p->errors == 0);
 }
 
+/* The same view twice in one page: what is chosen in one leaves the other alone, so no group of buttons has the same name. */
+static void test_twice(RelaySession *s, Page *p)
+{
+    static const char text[] = ":explain types add(multiply(1, 2), 3)\n";
+    char first[64] = "", second[64] = "";
+    run(s, p, text);
+    const char *name = strstr(p->html, "name=\"");
+    CHECK(name && sscanf(name, "name=\"%63[^\"]", first) == 1);
+    run(s, p, text);
+    name = strstr(p->html, "name=\"");
+    CHECK(name && sscanf(name, "name=\"%63[^\"]", second) == 1);
+    CHECK(first[0] && strcmp(first, second) != 0);
+}
+
 int main(void)
 {
     static Page page;
@@ -76,6 +91,7 @@ int main(void)
     CHECK(strstr(p->html, "<mark class=\"relay-mark-at\">"));
     CHECK(!strstr(p->html, "<script") && !strstr(p->html, "http"));
     test_ranks(s, p);
+    test_twice(s, p);
     relay_session_free(s);
     return check_done();
 }
