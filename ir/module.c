@@ -70,8 +70,16 @@ void module_use_source(Module *m, uint32_t source)
     vec_push(&m->sources, &m->arena, source);
 }
 
-static void copy_types(Module *d, const Module *m)
+/* `home` is that of definitions that have none. */
+static void copy_definitions(Module *d, const Module *m, Module *home)
 {
+    for (size_t i = 0; i < m->defs.n; i++) {
+        const Def *def = &m->defs.at[i];
+        if (!def->fn)
+            continue;
+        module_define(d, def->name, def->fn, def->span, def->home ? def->home : home);
+        vec_last(&d->defs).imported = def->imported;
+    }
     for (size_t i = 0; i < m->types.n; i++)
         module_define_type(d, m->types.at[i]);
     for (size_t i = 0; i < m->imported_types.n; i++)
@@ -83,14 +91,7 @@ Module *module_snapshot(Module *m)
     Module *d = module_new(m->cx);
     if (!d)
         return NULL;
-    for (size_t i = 0; i < m->defs.n; i++) {
-        const Def *def = &m->defs.at[i];
-        if (!def->fn)
-            continue;
-        module_define(d, def->name, def->fn, def->span, def->home ? def->home : m);
-        vec_last(&d->defs).imported = def->imported;
-    }
-    copy_types(d, m);
+    copy_definitions(d, m, m);
     for (size_t i = 0; i < m->types.n; i++)
         module_use_source(d, m->types.at[i]->span.source);
     return d;
@@ -101,14 +102,7 @@ Module *module_derive(Module *m)
     Module *d = module_new(m->cx);
     if (!d)
         return NULL;
-    for (size_t i = 0; i < m->defs.n; i++) {
-        const Def *def = &m->defs.at[i];
-        if (!def->fn)
-            continue;
-        module_define(d, def->name, def->fn, def->span, def->home);
-        vec_last(&d->defs).imported = def->imported;
-    }
-    copy_types(d, m);
+    copy_definitions(d, m, NULL);
     for (size_t i = 0; i < m->imports.n; i++)
         vec_push(&d->imports, &d->arena, m->imports.at[i]);
     for (size_t i = 0; i < m->free_vars.n; i++)

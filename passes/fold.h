@@ -15,6 +15,8 @@ Expr *fold_op_call(Ctx *cx, Module *module, const Call *typed, Expr *now, unsign
 /* What a new expression of operators comes to: a constant where it is known, else itself, typed. */
 Expr *fold_new(Ctx *cx, Module *module, Expr *e);
 
+/* A value as a constant expression: a tensor, or a tuple of such; NULL for what cannot stand in a program. */
+Expr *fold_value_expr(Arena *arena, Span span, Value v);
 /* The value of an operator on constants; NONE when it fails, which it may do when the program runs. */
 Value fold_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
                 const Value *args);

@@ -43,14 +43,27 @@ static bool constant_value(Ctx *cx, const Expr *e, Value *out)
     return o != NULL;
 }
 
-static Expr *value_expr(Arena *arena, Span span, Value v)
+/* Tuples of tuples of a value that somebody gave; operators give far fewer. */
+#define TUPLES_MOST 64
+
+static Expr *value_expr(Arena *arena, Span span, Value v, int depth)
 {
+    TensorView view;
     if (v.kind != VALUE_TUPLE)
-        return expr_constant(arena, span, v);
+        return value_view(&v, &view) ? expr_constant(arena, span, v) : NULL;
     Expr **fields = arena_new_array(arena, Expr *, v.object->n);
-    for (uint32_t i = 0; i < v.object->n; i++)
-        fields[i] = value_expr(arena, span, v.object->fields[i]);
+    for (uint32_t i = 0; i < v.object->n; i++) {
+        fields[i] =
+            depth < TUPLES_MOST ? value_expr(arena, span, v.object->fields[i], depth + 1) : NULL;
+        if (!fields[i])
+            return NULL;
+    }
     return expr_tuple(arena, span, v.object->n, fields);
+}
+
+Expr *fold_value_expr(Arena *arena, Span span, Value v)
+{
+    return value_expr(arena, span, v, 0);
 }
 
 static bool is_small(const Type *t)
@@ -126,7 +139,7 @@ Expr *fold_op_call(Ctx *cx, Module *module, const Call *typed, Expr *now, unsign
         value_release(args[i]);
     if (value_is_none(v))
         return limit_hit(&cx->limits) ? NULL : now;
-    Expr *folded = value_expr(&module->arena, now->span, v);
+    Expr *folded = fold_value_expr(&module->arena, now->span, v);
     value_release(v);
     return folded;
 }

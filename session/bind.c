@@ -4,27 +4,30 @@
  *
  * The optimiser folds what they decide. A function that the program calls itself stays as it was, under another name. */
 #include "ir/walk.h"
+#include "passes/facts.h"
+#include "passes/fold.h"
 #include "session/internal.h"
 #include "typecheck/typecheck.h"
 
 typedef struct Renaming {
     const Name *from, *to;
-    bool used;
 } Renaming;
 
-static WalkNext note_use(void *data, const Expr *e)
-{
-    Renaming *r = data;
-    const GlobalVar *g = expr_as_global(e);
-    r->used = r->used || (g && g->name == r->from);
-    return r->used ? WALK_STOP : WALK_ON;
-}
-
-static Expr *rename_global(Rewriter *rw, const Expr *old, Expr *now)
+static Expr *rename_one(Rewriter *rw, const Expr *old, Expr *now)
 {
     const Renaming *r = rw->data;
     const GlobalVar *g = expr_as_global(old);
     return g && g->name == r->from ? expr_global(&rw->module->arena, now->span, r->to) : now;
+}
+
+Expr *rename_global(Ctx *cx, Module *m, Expr *e, const Name *from, const Name *to)
+{
+    Rewriter rw;
+    Renaming r = {from, to};
+    rewriter_init(&rw, cx, m, rename_one, &r);
+    Expr *now = ir_rewrite(&rw, e);
+    rewriter_deinit(&rw);
+    return now;
 }
 
 static const Name *free_name(RelaySession *s, const Module *m, const Name *name)
@@ -44,46 +47,28 @@ static const Name *free_name(RelaySession *s, const Module *m, const Name *name)
 /* What calls the function goes on calling it with all of its parameters: a copy of it under another name. */
 static bool keep_whole(RelaySession *s, Module *out, const Def *def)
 {
-    Renaming r = {.from = def->name};
-    for (size_t i = 0; i < out->defs.n && !r.used; i++)
-        if (out->defs.at[i].fn)
-            ir_walk(&out->defs.at[i].fn->base, note_use, NULL, &r);
-    if (!r.used)
+    PtrMap named = {0};
+    note_named(out, &named);
+    bool used = ptrmap_has(&named, def->name);
+    ptrmap_deinit(&named);
+    if (!used)
         return true;
-    r.to = free_name(s, out, def->name);
+    const Name *from = def->name, *to = free_name(s, out, from);
     Expr *copy = ir_copy(&s->cx, out, &def->fn->base);
     if (!copy)
         return false;
-    module_define(out, r.to, expr_as_function(copy), def->span, out);
+    module_define(out, to, expr_as_function(copy), def->span, out);
     bool ok = true;
     for (size_t i = 0; i < out->defs.n && ok; i++) {
         const Def *d = &out->defs.at[i];
-        Rewriter rw;
         if (!d->fn)
             continue;
-        rewriter_init(&rw, &s->cx, out, rename_global, &r);
-        Expr *now = ir_rewrite(&rw, &d->fn->base);
-        rewriter_deinit(&rw);
+        Expr *now = rename_global(&s->cx, out, &d->fn->base, from, to);
         ok = now != NULL;
         if (ok && now != &d->fn->base)
             module_define(out, d->name, expr_as_function(now), d->span, out);
     }
     return ok;
-}
-
-/* Tensors, and tuples of them, can stand in a program. */
-static Expr *constant_of(Arena *arena, Span span, Value v, int depth)
-{
-    TensorView view;
-    if (v.kind != VALUE_TUPLE)
-        return value_view(&v, &view) ? expr_constant(arena, span, v) : NULL;
-    Expr **fields = arena_new_array(arena, Expr *, v.object->n);
-    for (uint32_t i = 0; i < v.object->n; i++) {
-        fields[i] = depth < 64 ? constant_of(arena, span, v.object->fields[i], depth + 1) : NULL;
-        if (!fields[i])
-            return NULL;
-    }
-    return expr_tuple(arena, span, v.object->n, fields);
 }
 
 Module *bind_params(RelaySession *s, Module *m, const Name *entry, const bool *known, Value *values)
@@ -100,7 +85,7 @@ Module *bind_params(RelaySession *s, Module *m, const Name *entry, const bool *k
     uint32_t n = 0;
     for (uint32_t i = 0; i < fn->params.n; i++) {
         Var *p = fn->params.at[i];
-        Expr *constant = known[i] ? constant_of(&out->arena, p->base.span, values[i], 0) : NULL;
+        Expr *constant = known[i] ? fold_value_expr(&out->arena, p->base.span, values[i]) : NULL;
         if (constant) {
             ptrmap_put(&map, p, constant);
             value_release(values[i]);

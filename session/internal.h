@@ -324,6 +324,9 @@ bool json_read_args(RelaySession *s, const char *path, Module *m, const Function
 Module *bind_params(RelaySession *s, Module *m, const Name *entry, const bool *known,
                     Value *values);
 
+/* The expression with `@to` in place of each `@from`; new nodes lie in m. NULL after a diagnostic. */
+Expr *rename_global(Ctx *cx, Module *m, Expr *e, const Name *from, const Name *to);
+
 /* ---- args.c ---------------------------------------------------------------------------------------------------------------- */
 
 /* The program whose entry has the arrays of --params as constants (bind_params), by parameter name; the caller's, NULL after a

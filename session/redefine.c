@@ -36,17 +36,6 @@ static bool type_is_imported(const Module *m, const TypeDef *def)
 
 /* ---- a name of the library that is taken over -------------------------------------------------------------------------- */
 
-typedef struct Renaming {
-    const Name *from, *to;
-} Renaming;
-
-static Expr *rename_global(Rewriter *rw, const Expr *old, Expr *now)
-{
-    const Renaming *r = rw->data;
-    const GlobalVar *g = expr_as_global(old);
-    return g && g->name == r->from ? expr_global(&rw->module->arena, now->span, r->to) : now;
-}
-
 static void define_library(Module *m, const Name *name, Function *fn, const Def *def)
 {
     module_define(m, name, fn, def->span, m);
@@ -60,21 +49,19 @@ static bool move_library(RelaySession *s, Module *m, const Def *def)
 {
     Buf hidden = {0};
     buf_printf(&hidden, "library.%s", def->name->text);
-    Renaming r = {def->name, ctx_name(&s->cx, buf_text(&hidden))};
+    const Name *to = ctx_name(&s->cx, buf_text(&hidden));
     buf_deinit(&hidden);
     bool ok = true;
     for (size_t i = 0; i < s->env->defs.n && ok; i++) {
         const Def *d = &s->env->defs.at[i];
         const Def *mine = module_find(m, d->name);
-        if (!d->fn || !d->imported || (mine && !mine->imported && d->name != r.from))
+        if (!d->fn || !d->imported || (mine && !mine->imported && d->name != def->name))
             continue;
-        Rewriter rw;
-        rewriter_init(&rw, &s->cx, m, rename_global, &r);
-        Expr *now = ir_rewrite(&rw, mine && mine->imported ? &mine->fn->base : &d->fn->base);
-        rewriter_deinit(&rw);
+        Function *fn = mine && mine->imported ? mine->fn : d->fn;
+        Expr *now = rename_global(&s->cx, m, &fn->base, def->name, to);
         ok = now != NULL;
-        if (ok && (now != &d->fn->base || d->name == r.from))
-            define_library(m, d->name == r.from ? r.to : d->name, expr_as_function(now), d);
+        if (ok && (now != &d->fn->base || d->name == def->name))
+            define_library(m, d->name == def->name ? to : d->name, expr_as_function(now), d);
     }
     return ok;
 }
