@@ -33,6 +33,8 @@ typedef enum OpFlags {
     OP_SHAPE_FROM_DATA = 8,     /* the result's shape needs the values of arguments */
     OP_FROM_TYPE = 16,          /* the result depends on the types of the arguments alone */
     OP_QUANTISED = 32, /* on quantised numbers: lowered before it is compiled, folded on request */
+    OP_ANY_VALUE =
+        64, /* arguments may be anything, functions and references too; its kernel is given no type */
 } OpFlags;
 
 typedef enum RelResult { REL_DONE, REL_WAIT, REL_FAILED } RelResult;

@@ -85,13 +85,16 @@ static AttrValue extent_value(Dim d)
     return d < 0 ? (AttrValue){.kind = ATTR_NONE} : (AttrValue){.kind = ATTR_INT, .i = d};
 }
 
-/* `%data.shape`, `%data.shape[1]`, `%data.dtype`: the extents and the elements' type of an argument. */
+/* `%data.shape`, `%data.shape[1]`, `%data.dtype`: the extents and the elements' type of an argument, or of the result %out. */
 static AttrValue read_type(Reader *r)
 {
     const char *from = r->at;
     r->at += strcspn(r->at, ".");
-    int i = find_arg(r, (Str){from, (size_t)(r->at - from)});
-    const Type *t = i >= 0 ? type_find(r->call->typed->args.at[i]->type) : NULL;
+    Str name = {from, (size_t)(r->at - from)};
+    const Call *call = r->call->typed;
+    int i = find_arg(r, name);
+    const Expr *e = i >= 0 ? call->args.at[i] : str_is(name, "out") ? &call->base : NULL;
+    const Type *t = e ? type_find(e->type) : NULL;
     if (t && t->kind == TYPE_TENSOR && strncmp(r->at, ".dtype", 6) == 0) {
         r->at += 6;
         return ops_attr_dtype(&r->m, "dtype", t->dtype).value;

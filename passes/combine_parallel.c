@@ -253,6 +253,14 @@ static bool operands_join(const Combine *c, const Call *op, const Call *a, const
            tb->dims[at] == out_b->dims[axis];
 }
 
+/* What follows a call has its extents. Along the last axis, where everything is joined, others may be put in front. */
+static bool keeps_shape(const Combine *c, const Type *t, const Type *was)
+{
+    if (!c->how->repeats)
+        return same_extents(t, was, -1);
+    return t->n >= was->n && t->dims[t->n - 1] == was->dims[was->n - 1];
+}
+
 /* Call number `depth` is the same in every branch but for operands that can be joined. */
 static bool level_agrees(const Combine *c, const Group *g, size_t depth)
 {
@@ -267,7 +275,7 @@ static bool level_agrees(const Combine *c, const Group *g, size_t depth)
             !attrs_equal(call->attrs, first->attrs) || call->args.n != first->args.n ||
             (c->how->stacked && call->attrs && attrs_find(call->attrs, "axis")) ||
             !is_tensor_of(&call->base, &t) || !is_tensor_of(&before->base, &was) ||
-            !same_extents(t, was, -1))
+            !keeps_shape(c, t, was))
             return false;
         for (uint32_t k = 0; k < call->args.n; k++) {
             bool chain = call->args.at[k] == &before->base;
@@ -312,11 +320,11 @@ static void take_group(Combine *c, Group *g)
 
 /* ---- making the calls ---------------------------------------------------------------------------------------- */
 
-static Expr *part_of(Combine *c, const OpsMake *m, Branch *b, Expr *whole)
+/* The part of the whole that stands for `last`, the last call of the branch. */
+static Expr *part_of(Combine *c, const OpsMake *m, Branch *b, const Expr *last, Expr *whole)
 {
-    const Call *call = b->calls.at[0];
-    const Type *t = expr_tensor_type(&call->base);
-    int axis = c->how->out_axis(call);
+    const Type *t = expr_tensor_type(last);
+    int axis = c->how->out_axis(b->calls.at[0]);
     axis = axis < 0 ? axis + (int)t->n : axis;
     if (c->how->stacked) {
         Expr *field = expr_tuple_get(m->arena, m->span, whole, b->begin);
@@ -346,7 +354,7 @@ static Expr *put_part(Rewriter *rw, const Expr *old, Expr *now)
     if (!b)
         return now;
     OpsMake m = {rw->cx, &rw->module->arena, old->span};
-    Expr *part = part_of(c, &m, b, now);
+    Expr *part = part_of(c, &m, b, old, now);
     b->part = expr_as_call(part);
     return part;
 }
@@ -450,7 +458,8 @@ static bool fill_parts(const Rewriter *rw, Group *g)
     for (size_t i = 0; i < g->branches.n && whole; i++) {
         Branch *b = g->branches.at[i];
         OpsMake here = {rw->cx, &rw->module->arena, b->part->base.span};
-        *b->part = *expr_as_call(part_of((Combine *)rw->data, &here, b, whole));
+        *b->part = *expr_as_call(
+            part_of((Combine *)rw->data, &here, b, &b->calls.at[g->depth - 1]->base, whole));
     }
     return whole != NULL;
 }

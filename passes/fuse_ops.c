@@ -58,6 +58,12 @@ static Expr *operand(Rewriter *rw, const FuseNode *lead, const Expr *old)
     return param_for(fuse, group_of(fuse, lead), now, old->type);
 }
 
+/* The same elements of its only tensor: what reads another for its shape is not what later passes leave out. */
+static bool is_reshape(const Op *op)
+{
+    return op->flags & OP_RESHAPE && (op_arity(op) == 1 || op->flags & OP_SHAPE_FROM_DATA);
+}
+
 static Expr *make_function(Rewriter *rw, const FuseNode *lead, const Expr *old, Expr *body)
 {
     Fuse *fuse = rw->data;
@@ -88,8 +94,8 @@ static Expr *fuse_call(Rewriter *rw, const Expr *old, Expr *now)
     for (uint32_t i = 0; i < call->args.n; i++)
         args[i] = operand(rw, lead, call->args.at[i]);
     Group *group = group_of(fuse, lead);
-    group->reshapes |= (op->flags & OP_RESHAPE) != 0;
-    group->others |= !(op->flags & OP_RESHAPE);
+    group->reshapes |= is_reshape(op);
+    group->others |= !is_reshape(op);
     Expr *made =
         expr_call(&rw->module->arena, old->span, call->callee, call->args.n, args, call->attrs);
     return lead->e == old ? make_function(rw, lead, old, made) : made;

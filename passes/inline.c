@@ -3,7 +3,8 @@
  *     def @g(%x: int32, Inline=1) { multiply(%x, 2) }  def @main(%x: int32) { @g(%x) }
  *  => def @main(%x: int32) { multiply(%x, 2) }
  *
- * Every call gets fresh variables. A function as a value becomes a literal. Functions with type parameters, and those that reach
+ * Every call gets fresh variables. A function as a value becomes a literal, and so does one for another compiler
+ * (`Compiler`, `Extern`), called or not, with its attributes. Functions with type parameters, and those that reach
  * themselves or one that stays, stay. */
 #include "passes/beta.h"
 #include "passes/pass.h"
@@ -24,8 +25,15 @@ typedef struct Inliner {
 static bool is_marked(const Function *f)
 {
     const AttrValue *mark = attrs_find(f->attrs, "Inline");
+    const AttrValue *skip = attrs_find(f->attrs, "SkipOptimization");
     return mark && mark->kind == ATTR_INT && mark->i != 0 && f->type_params.n == 0 &&
-           !function_is_skipped(f);
+           !(skip && skip->kind == ATTR_INT && skip->i != 0);
+}
+
+/* Another compiler is given the function whole: it stands as a literal, called or not. */
+static bool stays_whole(const Function *f)
+{
+    return attrs_find(f->attrs, "Compiler") || attrs_find(f->attrs, "Extern");
 }
 
 static WalkNext find_blocker(void *data, const Expr *e)
@@ -36,20 +44,34 @@ static WalkNext find_blocker(void *data, const Expr *e)
     return in->blocked ? WALK_STOP : WALK_ON;
 }
 
+static Expr *make_literal(Inliner *in, const Function *f)
+{
+    const Function *copy = expr_as_function(ir_copy(in->run->cx, in->run->module, &f->base));
+    if (!copy)
+        return NULL;
+    return &expr_function(&in->run->module->arena, f->base.span, copy->type_params, copy->params.n,
+                          copy->params.at, stays_whole(f) ? f->attrs : NULL, copy->ret_type,
+                          copy->body)
+                ->base;
+}
+
 static Expr *literal_of(Inliner *in, const Name *name)
 {
     void **known = ptrmap_slot(&in->literals, name);
-    const Function *f = ptrmap_find(&in->bodies, name);
-    if (!known)
-        return NULL;
-    if (!*known) {
-        Arena *arena = &in->run->module->arena;
-        const Function *copy = expr_as_function(ir_copy(in->run->cx, in->run->module, &f->base));
-        *known = copy ? expr_function(arena, f->base.span, copy->type_params, copy->params.n,
-                                      copy->params.at, NULL, copy->ret_type, copy->body)
-                      : NULL;
-    }
-    return *known;
+    if (known && !*known)
+        *known = make_literal(in, ptrmap_find(&in->bodies, name));
+    return known ? *known : NULL;
+}
+
+static Expr *put_call(Inliner *in, const Call *was, const Call *now, const Function *f)
+{
+    PassRun *run = in->run;
+    if (!stays_whole(f))
+        return beta(run->cx, run->module, &in->purity, f, was->args.n, now->args.at, was->args.at);
+    Expr *literal = make_literal(in, f);
+    return literal ? expr_call(&run->module->arena, was->base.span, literal, now->args.n,
+                               now->args.at, now->attrs)
+                   : NULL;
 }
 
 static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
@@ -61,9 +83,7 @@ static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
     if (value)
         return ptrmap_has(&in->bodies, value->name) ? literal_of(in, value->name) : now;
     const Function *f = callee ? ptrmap_find(&in->bodies, callee->name) : NULL;
-    return f ? beta(rw->cx, rw->module, &in->purity, f, was->args.n, expr_as_call(now)->args.at,
-                    was->args.at)
-             : now;
+    return f ? put_call(in, was, expr_as_call(now), f) : now;
 }
 
 static Expr *inline_calls(Inliner *in, Expr *root)

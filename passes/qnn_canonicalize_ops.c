@@ -353,20 +353,54 @@ static Expr *shifted(Lower *l, uint32_t i, uint32_t zero, int64_t axis, DType to
     return qnn_call2(l, "subtract", e, is_int32(to) ? z : qnn_cast(l, z, to));
 }
 
+/* The product of two scales that are constants, of which one may be a vector or both; NULL otherwise. */
+static Expr *product_of_scales(Lower *l, const Expr *a, const Expr *b)
+{
+    const Constant *x = expr_as_constant(a), *y = expr_as_constant(b);
+    TensorView v, w;
+    if (!x || !y || !value_view(&x->value, &v) || !value_view(&y->value, &w))
+        return NULL;
+    int64_t n = v.t.size > w.t.size ? v.t.size : w.t.size;
+    if ((v.t.size != 1 && v.t.size != n) || (w.t.size != 1 && w.t.size != n))
+        return NULL;
+    if (n == 1)
+        return ops_constant(&l->m, float_type,
+                            tensor_get_double(&v.t, 0) * tensor_get_double(&w.t, 0));
+    Tensor *all = tensor_new(&l->m.cx->limits, float_type, 1, &n);
+    for (int64_t i = 0; all && i < n; i++)
+        dtype_set_double(float_type, all->data + 4 * i,
+                         tensor_get_double(&v.t, v.t.size == 1 ? 0 : i) *
+                             tensor_get_double(&w.t, w.t.size == 1 ? 0 : i));
+    if (!all)
+        return NULL;
+    Value value = value_tensor(all);
+    Expr *e = expr_constant(l->m.arena, l->m.span, value);
+    value_release(value);
+    return e;
+}
+
+/* The axis, from the end, along which vectors of operand i lie. */
+static int64_t axis_from_end(const Lower *l, uint32_t i)
+{
+    int64_t axis = axis_of(l, i ? "rhs_axis" : "lhs_axis");
+    return axis < 0 ? axis : axis - qnn_tensor_of(l->args[i])->n;
+}
+
 static Expr *lower_mul(Lower *l)
 {
-    double x, y;
-    if (!qnn_constant_number(l->args[2], &x) || !qnn_constant_number(l->args[4], &y))
+    Expr *scale = product_of_scales(l, l->args[2], l->args[4]);
+    const Type *left = qnn_tensor_of(l->args[2]);
+    if (!scale)
         return NULL;
     Expr *e = qnn_call2(l, "multiply", shifted(l, 0, 3, axis_of(l, "lhs_axis"), qnn_int32),
                         shifted(l, 1, 5, axis_of(l, "rhs_axis"), qnn_int32));
     Requantize r = {.t = l->type,
-                    .scale = ops_constant(&l->m, float_type, x * y),
+                    .scale = scale,
                     .zero = ops_constant(&l->m, qnn_int32, 0),
                     .to_scale = l->args[6],
                     .to_zero = l->args[7],
                     .to = l->type->dtype,
-                    .axis = -1,
+                    .axis = axis_from_end(l, left->n == 0 || left->dims[0] == 1),
                     .upward = true};
     return requantize_integers(l, e, &r);
 }

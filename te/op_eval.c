@@ -153,6 +153,8 @@ static bool is_negative(const Type *t, const Op *op)
 
 Value op_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Value *args)
 {
+    if (op->flags & OP_ANY_VALUE)
+        return eval_kernel(cx, op, attrs, span, n, args, NULL);
     const Type *few_types[ARGS_FEW], **types = few_types;
     const Value *few_values[ARGS_FEW], **values = few_values;
     Arena scratch;

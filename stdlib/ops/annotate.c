@@ -11,7 +11,7 @@ static void compute_same(TeBuilder *b)
     te_output(b, te_input(b, 0));
 }
 
-/* The same value, of whatever type. */
+/* The same value, of whatever type: the tensor itself, a tuple, a reference. */
 static RelResult rel_any(Rel *r)
 {
     return rel_set_output(r, r->in[0]);
@@ -132,15 +132,27 @@ static const OpArg lowered_args[] = {
      .rel = rel_same,                   \
      .compute = compute_same}
 
+#define MARK_ANY(NAME, ATTRS, SAMPLES, DOC) \
+    {.name = NAME,                          \
+     .doc = DOC,                            \
+     .args = value_args,                    \
+     .attrs = ATTRS,                        \
+     .shapes = "(d...) -> (d...)",          \
+     .samples = SAMPLES,                    \
+     .pattern = OP_OPAQUE,                  \
+     .flags = OP_ANY_VALUE,                 \
+     .rel = rel_any,                        \
+     .kernel = kernel_any}
+
 const Op annotate_ops[] = {
     MARK("annotation.stop_fusion", NULL, "(float32[2,3])",
          "The same tensor; operators on its two sides are never fused."),
-    MARK("annotation.checkpoint", NULL, "(float32[2,3])",
-         "The same tensor; the gradient computes it again rather than keep it."),
-    MARK("annotation.compiler_begin", compiler_attrs, "(float32[2,3], compiler=\"other\")",
-         "The same tensor; here a region begins that another compiler is given."),
-    MARK("annotation.compiler_end", compiler_attrs, "(float32[2,3], compiler=\"other\")",
-         "The same tensor; here a region ends that another compiler is given."),
+    MARK_ANY("annotation.checkpoint", NULL, "(float32[2,3]) ((float32[2], int32))",
+             "The same value, of any type; the gradient computes it again rather than keep it."),
+    MARK_ANY("annotation.compiler_begin", compiler_attrs, "(float32[2,3], compiler=\"other\")",
+             "The same value, of any type; here a region begins that another compiler is given."),
+    MARK_ANY("annotation.compiler_end", compiler_attrs, "(float32[2,3], compiler=\"other\")",
+             "The same value, of any type; here a region ends that another compiler is given."),
     MARK("annotation.cast_hint", hint_attrs, "(float32[2,3], dtype=\"int8\")",
          "The same tensor, which quantisation should hold in another type."),
     MARK("annotation.bitpack_start", NULL, "(float32[2,3])",
@@ -155,7 +167,7 @@ const Op annotate_ops[] = {
      .shapes = "the same type",
      .samples = "(float32[2,3])",
      .pattern = OP_OPAQUE,
-     .flags = OP_NON_COMPUTATIONAL,
+     .flags = OP_NON_COMPUTATIONAL | OP_ANY_VALUE,
      .rel = rel_any,
      .kernel = kernel_any},
     {.name = "annotation.with_funcid",
@@ -165,6 +177,7 @@ const Op annotate_ops[] = {
      .shapes = "the same type",
      .samples = "(float32[2,3])",
      .pattern = OP_OPAQUE,
+     .flags = OP_ANY_VALUE,
      .rel = rel_any,
      .kernel = kernel_any},
     {.name = "debug",
@@ -174,6 +187,7 @@ const Op annotate_ops[] = {
      .shapes = "the same type",
      .samples = "(float32[2,3])",
      .pattern = OP_OPAQUE,
+     .flags = OP_ANY_VALUE,
      .rel = rel_any,
      .kernel = kernel_any},
     {.name = "memory.alloc_storage",
@@ -202,7 +216,7 @@ const Op annotate_ops[] = {
      .shapes = "any type -> ()",
      .samples = "(float32[2,3])",
      .pattern = OP_OPAQUE,
-     .flags = OP_NON_COMPUTATIONAL | OP_STATEFUL,
+     .flags = OP_NON_COMPUTATIONAL | OP_STATEFUL | OP_ANY_VALUE,
      .rel = rel_unit,
      .kernel = kernel_unit},
     {.name = "vm.invoke_tvm_op",

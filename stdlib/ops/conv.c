@@ -24,6 +24,17 @@ static bool conv_layout(Rel *r, const char *key, const char *letters, int *at)
     return blocked || rel_layout(r, key, letters, at);
 }
 
+/* In transposes of one and three axes the first channel letter of the weight is the data's, whichever it is: the
+ * original writes "OIW" for (channels of the data, of the result, …), and knows no other order. */
+static void order_channels(int n, bool transposed, int *at)
+{
+    if (transposed && n != 2 && at[0] < at[1]) {
+        int first = at[0];
+        at[0] = at[1];
+        at[1] = first;
+    }
+}
+
 /* The type of argument i with its blocks joined; `t` where there are none; NULL after a diagnostic. */
 static const Type *joined(Rel *r, uint32_t i, const Type *t, const char *key, const char *letters)
 {
@@ -47,6 +58,7 @@ bool conv_of_rel(Rel *r, int n, bool transposed, Conv *c)
     if (!conv_layout(r, "data_layout", conv_data_letters[n], c->x) ||
         !conv_layout(r, "kernel_layout", weight_letters[n], c->w))
         return false;
+    order_channels(n, transposed, c->w);
     const char *key = attrs_string(r->attrs, "out_layout").len ? "out_layout" : "data_layout";
     if (!conv_layout(r, key, conv_data_letters[n], c->o) ||
         !rel_ints(r, "strides", n, c->strides) || !rel_ints(r, "dilation", n, c->dilation) ||
@@ -68,6 +80,7 @@ static void conv_of_attrs(const Attrs *a, int n, bool transposed, Conv *c)
     *c = (Conv){.n = n, .groups = attrs_int(a, "groups", 1)};
     places_of(attrs_string(a, "data_layout"), conv_data_letters[n], c->x);
     places_of(attrs_string(a, "kernel_layout"), weight_letters[n], c->w);
+    order_channels(n, transposed, c->w);
     places_of(ops_out_layout(a, "data_layout", "out_layout"), conv_data_letters[n], c->o);
     ops_ints(a, "strides", n, c->strides);
     ops_ints(a, "dilation", n, c->dilation);
@@ -582,7 +595,7 @@ static const OpAttr backward_attrs[] = {
 #define CONV_GRAD                                                                                \
     "(" LAID("nn.conv2d_transpose(" PLAIN_G ", reshape(" PLAIN_WEIGHT                            \
              ", newshape=grouped()), output_padding=left(), " SAME_WINDOWS                       \
-             ", kernel_layout=\"IOHW\")",                                                        \
+             ", kernel_layout=\"IOHW\", out_dtype=%out.dtype)",                                  \
              "NCHW",                                                                             \
              "data_layout") ", " LAID("reshape_like(nn.conv2d_backward_weight(" PLAIN_G          \
                                       ", " PLAIN("%data", "data_layout",                         \
@@ -615,13 +628,13 @@ const Op conv_ops[] = {
          "Slides kernels over three axes; at each place the sum of products with the data under "
          "it."),
     CONV("nn.conv1d_transpose", conv_transpose, conv1d_transpose,
-         "(float32[1,2,4], float32[3,2,3], strides=[2])",
+         "(float32[1,2,4], float32[2,3,3], strides=[2])",
          "The gradient of `nn.conv1d` by its data: spreads each element over a kernel's places."),
     CONV("nn.conv2d_transpose", conv_transpose, conv2d_transpose,
          "(float32[1,2,4,4], float32[3,2,3,3], strides=[2, 2], padding=[1, 1, 1, 1])",
          "The gradient of `nn.conv2d` by its data: spreads each element over a kernel's places."),
     CONV("nn.conv3d_transpose", conv_transpose, conv3d_transpose,
-         "(float32[1,2,3,3,3], float32[3,2,2,2,2])",
+         "(float32[1,2,3,3,3], float32[2,3,2,2,2])",
          "The gradient of `nn.conv3d` by its data: spreads each element over a kernel's places."),
     CONV("nn.contrib_conv2d_NCHWc", conv, conv2d,
          "(float32[1,2,5,5,4], float32[3,2,3,3,4,2], padding=[1, 1, 1, 1], data_layout=\"NCHW4c\", "

@@ -625,7 +625,7 @@ static const OpAttr window_attrs[] = {ATTR_MUST("axis", INT, "the first axis tha
 static const OpAttr sparse_attrs[] = {ATTR_MUST("output_shape", INTS, "the extents of the result"),
                                       {0}};
 static const OpAttr dyn_sparse_attrs[] = {
-    ATTR_MUST_NONE("output_shape", INTS, "unused: the argument gives it"), {0}};
+    ATTR_NONE("output_shape", INTS, "unused: the argument gives it"), {0}};
 static const OpAttr diag_attrs[] = {
     ATTR_I("k1", 0, "the lowest diagonal"),
     ATTR_I("k2", 0, "the highest diagonal"),
@@ -681,7 +681,7 @@ const Op data_ops[] = {
      .args = dyn_sparse_args,
      .attrs = dyn_sparse_attrs,
      .shapes = "(n, r), (n), (), (r) -> output_shape",
-     .samples = "(int32[1,1], float32[1], float32, int64[1], output_shape=None)",
+     .samples = "(int32[1,1], float32[1], float32, int64[1])",
      .pattern = OP_OPAQUE,
      .flags = OP_SHAPE_FROM_DATA,
      .rel = rel_sparse_to_dense,

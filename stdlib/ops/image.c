@@ -340,12 +340,29 @@ typedef struct Dilation {
     int64_t strides[2], dilations[2], before[2], after[2];
 } Dilation;
 
+/* The list, or the first two of its four numbers, which are what the original reads of them. */
+static bool two_of(Rel *r, const char *key, int64_t *out)
+{
+    int64_t all[4];
+    if (!rel_ints(r, key, attrs_ints(r->attrs, key, all, 4) == 4 ? 4 : 2, all))
+        return false;
+    memcpy(out, all, 2 * sizeof *out);
+    return true;
+}
+
+static void two_of_attrs(const Attrs *a, const char *key, int64_t *out)
+{
+    int64_t all[4];
+    ops_ints(a, key, attrs_ints(a, key, all, 4) == 4 ? 4 : 2, all);
+    memcpy(out, all, 2 * sizeof *out);
+}
+
 static void dilation_of(const Attrs *a, Dilation *d)
 {
     layout_positions(attrs_string(a, "data_layout"), "NCHW", d->x);
     layout_positions(attrs_string(a, "kernel_layout"), "IHW", d->w);
-    ops_ints(a, "strides", 2, d->strides);
-    ops_ints(a, "dilations", 2, d->dilations);
+    two_of_attrs(a, "strides", d->strides);
+    two_of_attrs(a, "dilations", d->dilations);
     ops_padding(a, "padding", 2, d->before, d->after);
 }
 
@@ -358,7 +375,7 @@ static RelResult rel_dilation2d(Rel *r)
         return rel_blocked(r);
     if (!rel_rank(r, 0, x, 4) || !rel_rank(r, 1, w, 3) ||
         !rel_layout(r, "data_layout", "NCHW", d.x) || !rel_layout(r, "kernel_layout", "IHW", d.w) ||
-        !rel_ints(r, "strides", 2, d.strides) || !rel_ints(r, "dilations", 2, d.dilations) ||
+        !two_of(r, "strides", d.strides) || !two_of(r, "dilations", d.dilations) ||
         !rel_padding(r, "padding", 2, d.before, d.after) || !rel_dtypes_agree(r, 0, x, 1, w))
         return REL_FAILED;
     Dim dims[4];

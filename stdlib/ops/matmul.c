@@ -1,11 +1,14 @@
 /* Matrix products. */
 #include "stdlib/ops/ops.h"
 
+#include <string.h>
+
 static bool out_dtype(Rel *r, const Type *a, const Type *b, DType *out)
 {
     *out = ops_dtype(r->attrs, "out_dtype", a->dtype);
-    /* Quantised data and weights become int32 first. */
-    return (r->op->flags & OP_QUANTISED) || rel_dtypes_agree(r, 0, a, 1, b);
+    /* Both become the type to sum in first, where one is told; quantised data and weights int32. */
+    return (r->op->flags & OP_QUANTISED) || !dtype_is_void(attrs_dtype(r->attrs, "out_dtype")) ||
+           rel_dtypes_agree(r, 0, a, 1, b);
 }
 
 /* The other matrix axis of argument 1 would fit: it is transposed. */
@@ -137,20 +140,21 @@ static void compute_dense(TeBuilder *b)
 
 /* ---- nn.matmul, nn.batch_matmul ------------------------------------------------------------------ */
 
-#define SHAPES_rel_matmul "(M, K), (K, N) -> (M, N); turned round where transpose_a or transpose_b"
+#define SHAPES_rel_matmul \
+    "(d..., M, K), (K, N) -> (d..., M, N); turned round where transpose_a or transpose_b"
 static RelResult rel_matmul(Rel *r)
 {
     const Type *a = rel_tensor(r, 0);
     if (!a)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, a, 2))
-        return REL_FAILED;
     int ta = attrs_bool(r->attrs, "transpose_a"), tb = attrs_bool(r->attrs, "transpose_b");
-    Dim units = attrs_int(r->attrs, "units", -2), k = a->dims[ta ? 0 : 1];
+    if (a->n < 2 && (ta || !needs_rank(r, 0, a)))
+        return rel_rank(r, 0, a, 2) ? REL_WAIT : REL_FAILED;
+    int summed = (int)a->n - 1 - ta;
+    Dim units = attrs_int(r->attrs, "units", -2), k = a->dims[summed], dims[TENSOR_RANK_MOST];
     const Type *set = NULL;
     if (type_find(r->in[1])->kind == TYPE_HOLE && units >= 0) {
-        Dim dims[2] = {tb ? units : k, tb ? k : units};
-        set = type_tensor(r->cx, a->dtype, 2, dims);
+        set = type_tensor(r->cx, a->dtype, 2, (Dim[]){tb ? units : k, tb ? k : units});
         if (!rel_set_input(r, 1, set))
             return REL_FAILED;
     }
@@ -161,22 +165,31 @@ static RelResult rel_matmul(Rel *r)
     if (!rel_rank(r, 1, b, 2) || !out_dtype(r, a, b, &dtype))
         return REL_FAILED;
     if (!dim_agrees(k, b->dims[tb ? 1 : 0]))
-        return contraction_error(r, a, ta ? 0 : 1, b, tb ? 1 : 0);
+        return contraction_error(r, a, summed, b, tb ? 1 : 0);
     if (units >= 0 && !dim_agrees(units, b->dims[tb ? 0 : 1])) {
         rel_error(r, E0202_SHAPE, 1, "`units` is %lld, but the matrix has %lld columns",
                   (long long)units, (long long)b->dims[tb ? 0 : 1]);
         return REL_FAILED;
     }
-    return rel_out_tensor(r, dtype, 2, (Dim[]){a->dims[ta ? 1 : 0], b->dims[tb ? 0 : 1]});
+    memcpy(dims, a->dims, a->n * sizeof *dims);
+    if (ta)
+        dims[a->n - 2] = a->dims[a->n - 1];
+    dims[a->n - 1] = b->dims[tb ? 0 : 1];
+    return rel_out_tensor(r, dtype, a->n, dims);
 }
 
 static void compute_matmul(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0), y = te_input(b, 1);
     bool ta = attrs_bool(b->attrs, "transpose_a"), tb = attrs_bool(b->attrs, "transpose_b");
-    Te *i = te_axis(b, 0), *j = te_axis(b, 1), *k = te_axis(b, 2);
-    Te *xi[2] = {ta ? k : i, ta ? i : k}, *yi[2] = {tb ? j : k, tb ? k : j};
-    emit_product(b, x.shape[ta ? 0 : 1], te_load(b, x, xi), te_load(b, y, yi));
+    int last = x.rank - 1;
+    Te *j = te_axis(b, last), *k = te_axis(b, x.rank), *xi[TENSOR_RANK_MOST];
+    Te *yi[2] = {tb ? j : k, tb ? k : j};
+    ops_axes(b, 0, last, xi);
+    xi[last] = ta ? xi[last - 1] : k;
+    if (ta)
+        xi[last - 1] = k;
+    emit_product(b, x.shape[last - ta], te_load(b, x, xi), te_load(b, y, yi));
 }
 
 RelResult rel_batch_matmul(Rel *r)
@@ -223,7 +236,7 @@ static void compute_batch_matmul(TeBuilder *b)
 static const OpArg dense_args[] = {
     {"data", "rows of inputs, in the last axis"}, {"weight", "(units, inputs)"}, {0}};
 static const OpArg matmul_args[] = {
-    {"tensor_a", "the left matrix"}, {"tensor_b", "the right one"}, {0}};
+    {"tensor_a", "the left matrix, in the last two axes"}, {"tensor_b", "the right one"}, {0}};
 static const OpArg batch_matmul_args[] = {
     {"tensor_a", "the left matrices, in the last two axes"}, {"tensor_b", "the right ones"}, {0}};
 const OpAttr dense_attrs[] = {
@@ -269,7 +282,7 @@ const Op matmul_ops[] = {
      OP_REL(rel_dense),
      .compute = compute_dense},
     {.name = "nn.matmul",
-     .doc = "The product of two matrices.",
+     .doc = "The product of a matrix, or of several in the last two axes, and a matrix.",
      .args = matmul_args,
      .attrs = matmul_attrs,
      .samples = "(float32[2,3], float32[3,4], units=None) "

@@ -15,12 +15,31 @@ typedef struct Window {
     bool ceil;
 } Window;
 
+/* Distances of 1 where a list of none stands, as gradients of the original have it. */
+static bool has_dilation(const Attrs *a)
+{
+    const AttrValue *v = attrs_find(a, "dilation");
+    return v->kind != ATTR_LIST || v->list.n > 0;
+}
+
+static void no_dilation(int n, Window *w)
+{
+    for (int i = 0; i < n; i++)
+        w->dilation[i] = 1;
+}
+
+static bool dilation_of_rel(Rel *r, int n, Window *w)
+{
+    no_dilation(n, w);
+    return !has_dilation(r->attrs) || rel_ints(r, "dilation", n, w->dilation);
+}
+
 static bool window_of_rel(Rel *r, int n, Window *w)
 {
     w->n = n;
     w->ceil = attrs_bool(r->attrs, "ceil_mode");
     return rel_layout(r, "layout", letters[n], w->at) && rel_ints(r, "pool_size", n, w->size) &&
-           rel_ints(r, "strides", n, w->strides) && rel_ints(r, "dilation", n, w->dilation) &&
+           rel_ints(r, "strides", n, w->strides) && dilation_of_rel(r, n, w) &&
            rel_padding(r, "padding", n, w->before, w->after);
 }
 
@@ -31,7 +50,9 @@ static void window_of_attrs(const Attrs *a, int n, Window *w)
     layout_positions(attrs_string(a, "layout"), letters[n], w->at);
     ops_ints(a, "pool_size", n, w->size);
     ops_ints(a, "strides", n, w->strides);
-    ops_ints(a, "dilation", n, w->dilation);
+    no_dilation(n, w);
+    if (has_dilation(a))
+        ops_ints(a, "dilation", n, w->dilation);
     ops_padding(a, "padding", n, w->before, w->after);
 }
 
@@ -310,7 +331,8 @@ static RelResult rel_adaptive(Rel *r)
         return REL_FAILED;
     Dim dims[LETTERS_MOST];
     memcpy(dims, x->dims, x->n * sizeof *dims);
-    bool keep = attrs_find(r->attrs, "output_size")->list.n == 0;
+    const AttrValue *wanted = attrs_find(r->attrs, "output_size");
+    bool keep = wanted->kind == ATTR_NONE || wanted->list.n == 0;
     if (!keep && !rel_ints(r, "output_size", n, size))
         return REL_FAILED;
     for (int i = 0; i < n && !keep; i++)
@@ -391,9 +413,12 @@ const OpAttr avg2d_attrs[] = {WINDOW(2, "NCHW"), COUNT_PAD, {0}};
 static const OpAttr avg3d_attrs[] = {WINDOW(3, "NCDHW"), COUNT_PAD, {0}};
 static const OpAttr global_attrs[] = {
     ATTR_S("layout", "NCHW", "the order of the axes"), ATTR_S("out_layout", "", "unused"), {0}};
-#define ADAPTIVE(LAYOUT)                                 \
-    ATTR("output_size", INTS, DEFAULT_LIST(NULL, 0),     \
-         "spatial extents of the result; []: the same"), \
+#define ADAPTIVE(LAYOUT)                                            \
+    {.name = "output_size",                                         \
+     .type = ATTR_TYPE_INTS,                                        \
+     .or_none = true,                                               \
+     .otherwise = DEFAULT_LIST(NULL, 0),                            \
+     .doc = "spatial extents of the result; [] or None: the same"}, \
         ATTR_S("layout", LAYOUT, "the order of the axes"), ATTR_S("out_layout", "", "unused")
 static const OpAttr adaptive1d_attrs[] = {ADAPTIVE("NCW"), {0}};
 static const OpAttr adaptive2d_attrs[] = {ADAPTIVE("NCHW"), {0}};

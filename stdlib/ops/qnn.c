@@ -150,13 +150,40 @@ static RelResult rel_qnn_batch_matmul(Rel *r)
     return rel_qnn_product(r, rel_batch_matmul, 32);
 }
 
+static const char *const operand_axes[] = {"lhs_axis", "rhs_axis"};
+
 #define SHAPES_rel_qnn_binary "(a...), (b...), 6 parameters -> (broadcast(a, b)...)"
 static RelResult rel_qnn_binary(Rel *r)
 {
-    for (uint32_t i = 2; i < 8; i += 2)
-        if (!check_parameters(r, i, 1))
+    for (uint32_t i = 0; i < 2; i++) {
+        const Type *t = rel_tensor(r, i);
+        if (!t)
+            return rel_blocked(r);
+        int64_t axis = attrs_int(r->attrs, operand_axes[i], -1), at = axis < 0 ? axis + t->n : axis;
+        if (!check_parameters(r, 2 + 2 * i, at >= 0 && at < (int64_t)t->n ? t->dims[at] : 1))
             return REL_FAILED;
-    return rel_broadcast(r);
+    }
+    return check_parameters(r, 6, 1) ? rel_broadcast(r) : REL_FAILED;
+}
+
+/* The scales are multiplied with one another: of two vectors both lie along one axis of the result. */
+#define SHAPES_rel_qnn_mul SHAPES_rel_qnn_binary
+static RelResult rel_qnn_mul(Rel *r)
+{
+    RelResult done = rel_qnn_binary(r);
+    int64_t at[2];
+    bool vectors = done == REL_DONE;
+    for (uint32_t i = 0; i < 2 && vectors; i++) {
+        const Type *scale = rel_tensor(r, 2 + 2 * i);
+        at[i] = attrs_int(r->attrs, operand_axes[i], -1);
+        at[i] -= at[i] < 0 ? 0 : type_find(r->in[i])->n;
+        vectors = scale && scale->n == 1 && scale->dims[0] != 1;
+    }
+    if (!vectors || at[0] == at[1])
+        return done;
+    rel_error(r, E0216_OPERATOR_ARGUMENT, 4,
+              "scales of `%s` that are vectors must lie along one axis of the result", r->op->name);
+    return REL_FAILED;
 }
 
 #define SHAPES_rel_qnn_unary "(d...), 4 parameters -> (d...)"
@@ -395,14 +422,25 @@ Te *quant_scalar(TeBuilder *b, int i)
     return quant_parameter(b, te_input(b, i), 0, int64_dtype);
 }
 
+/* The axis of the result along which an operand's vectors lie. */
+static int operand_axis(const TeBuilder *b, TeTensor t, int i, int out_rank)
+{
+    int64_t axis = attrs_int(b->attrs, operand_axes[i], -1);
+    axis += axis < 0 ? out_rank : out_rank - t.rank;
+    return axis < 0 || axis >= out_rank ? 0 : (int)axis;
+}
+
 /* Each operand is rounded to the scale of the result before they meet. */
 static void add_or_subtract(TeBuilder *b, TeOp op)
 {
     Te *v[2];
+    int rank = te_out_rank(b, 0);
     for (int i = 0; i < 2; i++) {
+        int axis = operand_axis(b, te_input(b, i), i, rank);
         Ratio r = ratio_of(b, te_input(b, 2 + 2 * i), NULL, te_input(b, 6));
-        v[i] = requantized(b, te_load_broadcast(b, te_input(b, i), te_out_rank(b, 0)), &r,
-                           quant_scalar(b, 3 + 2 * i), te_int(b, 0), 0, (Rounding){0}, int32_dtype);
+        v[i] = requantized(b, te_load_broadcast(b, te_input(b, i), rank), &r,
+                           quant_parameter(b, te_input(b, 3 + 2 * i), axis, int64_dtype),
+                           te_int(b, 0), axis, (Rounding){0}, int32_dtype);
     }
     Te *sum = te_binary(b, op, te_cast(b, int64_dtype, v[0]), te_cast(b, int64_dtype, v[1]));
     ops_emit(b, clamped(b, te_binary(b, TE_ADD, sum, quant_scalar(b, 7)), te_out_dtype(b, 0)));
@@ -420,16 +458,20 @@ static void compute_qnn_subtract(TeBuilder *b)
 
 static void compute_qnn_mul(TeBuilder *b)
 {
-    int rank = te_out_rank(b, 0);
+    int rank = te_out_rank(b, 0), scaled = 0;
     TeTensor times = te_input(b, 4);
     Ratio r = ratio_of(b, te_input(b, 2), &times, te_input(b, 6));
     Te *v[2];
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        TeTensor scale = te_input(b, 2 + 2 * i);
+        int axis = operand_axis(b, te_input(b, i), i, rank);
+        scaled = scale.rank && scale.shape[0] != 1 ? axis : scaled;
         v[i] = te_binary(b, TE_SUB,
                          te_cast(b, int64_dtype, te_load_broadcast(b, te_input(b, i), rank)),
-                         quant_scalar(b, 3 + 2 * i));
+                         quant_parameter(b, te_input(b, 3 + 2 * i), axis, int64_dtype));
+    }
     ops_emit(b, requantized(b, te_binary(b, TE_MUL, v[0], v[1]), &r, te_int(b, 0),
-                            quant_scalar(b, 7), 0, (Rounding){0}, te_out_dtype(b, 0)));
+                            quant_scalar(b, 7), scaled, (Rounding){0}, te_out_dtype(b, 0)));
 }
 
 static void compute_qnn_concatenate(TeBuilder *b)
@@ -617,7 +659,7 @@ const Op qnn_ops[] = {
         "The sum of quantised numbers."),
     ROW("qnn.subtract", qnn_subtract, binary_args, binary_attrs, OP_BROADCAST, rel_qnn_binary,
         BINARY_SAMPLES, "The difference of quantised numbers."),
-    ROW("qnn.mul", qnn_mul, binary_args, binary_attrs, OP_BROADCAST, rel_qnn_binary, BINARY_SAMPLES,
+    ROW("qnn.mul", qnn_mul, binary_args, binary_attrs, OP_BROADCAST, rel_qnn_mul, BINARY_SAMPLES,
         "The product of quantised numbers."),
     ROW("qnn.concatenate", qnn_concatenate, concatenate_args, concatenate_attrs, OP_OPAQUE,
         rel_qnn_concatenate,

@@ -378,20 +378,70 @@ static RelResult deformable_result(Rel *r, const Type *x, const Type *offset, co
     return REL_FAILED;
 }
 
+/* The weight that channels and kernel_size tell, where it is not known; false after a diagnostic. */
+static bool tell_weight(Rel *r, const Type *x)
+{
+    Deformable c;
+    Dim dims[4];
+    int64_t k[2], channels = attrs_int(r->attrs, "channels", -1);
+    if (type_find(r->in[2])->kind != TYPE_HOLE || channels < 0 ||
+        attrs_find(r->attrs, "kernel_size")->kind == ATTR_NONE)
+        return true;
+    deformable_of(r->attrs, &c);
+    if (c.groups < 1 || !rel_ints(r, "kernel_size", 2, k))
+        return c.groups < 1;
+    dims[c.w[0]] = channels;
+    dims[c.w[1]] = dim_windows(r->cx, x->dims[c.x[1]], 0, c.groups, c.groups);
+    dims[c.w[2]] = k[0];
+    dims[c.w[3]] = k[1];
+    return rel_set_tensor(r, 2, x->dtype, 4, dims);
+}
+
+/* The offsets that data and weight tell, where they are not known. */
+static bool tell_offsets(Rel *r, const Type *x, const Type *w)
+{
+    Deformable c;
+    Dim dims[4], kernel = 2;
+    if (type_find(r->in[1])->kind != TYPE_HOLE)
+        return true;
+    deformable_of(r->attrs, &c);
+    dims[c.x[0]] = x->dims[c.x[0]];
+    for (int i = 0; i < 2; i++) {
+        Dim k = w->dims[c.w[2 + i]];
+        int64_t pad = c.before[i] + c.after[i];
+        kernel = dim_mul(r->cx, k, kernel);
+        dims[c.x[2 + i]] = k < 0 ? DIM_ANY
+                                 : dim_windows(r->cx, x->dims[c.x[2 + i]], pad,
+                                               (k - 1) * c.dilation[i] + 1, c.strides[i]);
+    }
+    dims[c.x[1]] = dim_mul(r->cx, kernel, c.parts);
+    return rel_set_tensor(r, 1, x->dtype, 4, dims);
+}
+
 static RelResult rel_deformable(Rel *r)
 {
-    const Type *x = rel_tensor(r, 0), *offset = x ? rel_tensor(r, 1) : NULL;
-    const Type *w = offset ? rel_tensor(r, 2) : NULL;
+    const Type *x = rel_tensor(r, 0);
     int at[4];
     int64_t v[2], after[2];
-    if (!w)
+    if (!x)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, x, 4) || !rel_rank(r, 1, offset, 4) || !rel_rank(r, 2, w, 4) ||
-        !rel_layout(r, "data_layout", "NCHW", at) || !rel_layout(r, "kernel_layout", "OIHW", at) ||
-        !rel_ints(r, "strides", 2, v) || !rel_ints(r, "dilation", 2, v) ||
-        !rel_padding(r, "padding", 2, v, after) || !rel_dtypes_agree(r, 0, x, 2, w))
+    if (!rel_rank(r, 0, x, 4) || !rel_layout(r, "data_layout", "NCHW", at) ||
+        !rel_layout(r, "kernel_layout", "OIHW", at) || !rel_ints(r, "strides", 2, v) ||
+        !rel_ints(r, "dilation", 2, v) || !rel_padding(r, "padding", 2, v, after))
         return REL_FAILED;
     if (attrs_string(r->attrs, "out_layout").len && !rel_layout(r, "out_layout", "NCHW", at))
+        return REL_FAILED;
+    if (!tell_weight(r, x))
+        return REL_FAILED;
+    const Type *w = rel_tensor(r, 2);
+    if (!w)
+        return rel_blocked(r);
+    if (!rel_rank(r, 2, w, 4) || !rel_dtypes_agree(r, 0, x, 2, w) || !tell_offsets(r, x, w))
+        return REL_FAILED;
+    const Type *offset = rel_tensor(r, 1);
+    if (!offset)
+        return rel_blocked(r);
+    if (!rel_rank(r, 1, offset, 4))
         return REL_FAILED;
     if (dims_static(4, x->dims) && dims_static(4, offset->dims) && dims_static(4, w->dims))
         return deformable_result(r, x, offset, w);

@@ -243,6 +243,39 @@ def binary(g, name):
                     out.append((p + q if name == "qnn.add" else p - q) + int(zo))
             return clamp(out, u.shape, g.dtype)
         yield Case(f"{name}({{}}, {{}}, {{}}, {{}}, {{}}, {{}}, {{}}, {{}})", [x, y, sx, zx, sy, zy, so, zo], want)
+    if g.dtype in ("int8", "uint8"):
+        yield from by_channel(g, name)
+
+
+def by_channel(g, name):
+    """Scales and zero points of one a channel, on either side or both."""
+    for a, b, left, right in [((2, 3, 4), (2, 3, 4), 1, 1), ((3, 4), (2, 3, 4), 0, 1), ((2, 3), (2, 3), -1, None), ((4, 2), (2,), None, 0), ((2, 1, 4), (2, 3, 4), -1, -1)]:
+        x, y, so, zo = q_array(g, a), q_array(g, b), scale_of(g), zero_of(g, g.dtype)
+
+        def parameters(shape, axis):
+            if axis is None:
+                return scale_of(g), zero_of(g, g.dtype), 1, 0
+            n = shape[axis]
+            s, z = np.array([scale_of(g) for _ in range(n)], "float32"), np.array([zero_of(g, g.dtype) for _ in range(n)], "int32")
+            spread = [n if k == axis % len(shape) else 1 for k in range(len(shape))]
+            return s, z, s.reshape(spread), z.reshape(spread)
+        sx, zx, sl, zl = parameters(a, left)
+        sy, zy, sr, zr = parameters(b, right)
+        sl, zl, sr, zr = (sx, zx, sr, zr) if left is None else (sl, zl, sr, zr) if right is not None else (sl, zl, sy, zy)
+
+        def want():
+            all = np.broadcast_arrays(x.astype(object), y.astype(object), np.asarray(sl, object), np.asarray(zl, object), np.asarray(sr, object), np.asarray(zr, object))
+            fo, out = float(so), []
+            for p, q, fx, tx, fy, ty in zip(*(v.reshape(-1) for v in all)):
+                p, q, fx, fy = int(p) - int(tx), int(q) - int(ty), float(fx), float(fy)
+                if name == "qnn.mul":
+                    out.append(scaled(p * q, float(f32(fx) * f32(fy)) / fo) + int(zo))
+                else:
+                    p, q = scaled(p, fx / fo), scaled(q, fy / fo)
+                    out.append((p + q if name == "qnn.add" else p - q) + int(zo))
+            return clamp(out, all[0].shape, g.dtype)
+        axes = (f", lhs_axis={left}" if left is not None else "") + (f", rhs_axis={right}" if right is not None else "")
+        yield Case(f"{name}({{}}, {{}}, {{}}, {{}}, {{}}, {{}}, {{}}, {{}}{axes})", [x, y, sx, zx, sy, zy, so, zo], want)
 
 
 @entry("qnn.concatenate", TAKEN)

@@ -155,15 +155,21 @@ def dense(g, name):
         out = outs(g, i)
         yield product_case(g, f"nn.dense({{}}, {{}}, units={n if i % 2 else None}{out_text(g, out)})", [x, w],
                            lambda a, b: np.matmul(a, b.T), out)
+    other = {"int8": "uint8", "uint8": "int8", "int16": "int8", "uint16": "uint8"}.get(g.dtype)
+    for i, (m, n, k) in enumerate(MNK[:6] if other else []):
+        x, w = operands(g, (m, k), (n, k))
+        w = w.astype(other)
+        yield product_case(g, 'nn.dense({}, {}, units=None, out_dtype="int32")', [x, w], lambda a, b: np.matmul(a, b.T), "int32")
 
 
 @entry("nn.matmul", ALL, ulp=ULP_SUM)
 def matmul(g, name):
     for i, (m, n, k) in enumerate(MNK):
         ta, tb, out = i % 2 == 1, i % 4 > 1, outs(g, i)
-        a, b = operands(g, (k, m) if ta else (m, k), (n, k) if tb else (k, n))
+        lead = [(), (2,), (), (1, 3), ()][i % 5] if k else ()
+        a, b = operands(g, lead + ((k, m) if ta else (m, k)), (n, k) if tb else (k, n))
         yield product_case(g, f"nn.matmul({{}}, {{}}, units={n if i % 2 else None}{out_text(g, out)}, transpose_a={ta}, transpose_b={tb})", [a, b],
-                           lambda a, b: np.matmul(a.T if ta else a, b.T if tb else b), out)
+                           lambda a, b: np.matmul(a.swapaxes(-1, -2) if ta else a, b.T if tb else b), out)
 
 
 @entry("nn.batch_matmul", ALL, ulp=ULP_SUM)

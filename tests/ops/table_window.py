@@ -94,6 +94,8 @@ def conv_transpose(g, name):
         axes = [(max(2, e // 2), k, s, min(a, k - 1), min(b, k - 1), d if i != 9 else 1) for e, k, s, a, b, d in axes]
         base, kernel = "NC" + LETTERS[n], "IO" + LETTERS[n]
         data_layout, kernel_layout = layouts(n, i, ["IO*", "OI*"] if groups == 1 else ["IO*"])
+        # Of one and three axes the weight is (channels of the data, of the result, …) by either name.
+        order = kernel_layout if n == 2 else kernel
         x, w = g.array((batch, c, *[a[0] for a in axes]), -1, 1), g.array((c, o // groups, *[a[1] for a in axes]), -1, 1)
         out = outs(g, i)
         stride, dilation, pads = [a[2] for a in axes], [a[5] for a in axes], [(a[3], a[4]) for a in axes]
@@ -101,11 +103,11 @@ def conv_transpose(g, name):
         padding = [p[0] for p in pads] + [p[1] for p in pads]
 
         def f(a, b):
-            y = transposed_of(permuted(a, data_layout, base), permuted(b, kernel_layout, kernel), stride, pads, extra, dilation, groups)
+            y = transposed_of(permuted(a, data_layout, base), permuted(b, order, kernel), stride, pads, extra, dilation, groups)
             return permuted(y, base, data_layout)
         text = (f"{name}({{}}, {{}}, channels={o}, kernel_size={[a[1] for a in axes]}, strides={stride}, output_padding={extra}, padding={padding}, "
                 f'dilation={dilation}, groups={groups}, data_layout="{data_layout}", kernel_layout="{kernel_layout}"{out_text(g, out)})')
-        yield product_case(g, text, [permuted(x, base, data_layout), permuted(w, kernel, kernel_layout)], f, out)
+        yield product_case(g, text, [permuted(x, base, data_layout), permuted(w, kernel, order)], f, out)
 
 
 @entry("nn.conv2d_backward_weight", FLOATS, ulp=ULP_SUM)
