@@ -316,6 +316,8 @@ static void hoist_node(Emit *e, Hoist *h, const NestNode *node)
             h->unknown &= ~((uint64_t)1 << e->depth);
         leave(e);
     }
+    if (node->way == NEST_UNROLLED)
+        emit_end_columns(e);
 }
 
 static void hoist(Emit *e, const NestNode *loop)
@@ -446,6 +448,8 @@ static void make_straight(Emit *e, const NestNode *loop)
         make_block(e, &loop->body);
         leave(e);
     }
+    if (loop->way == NEST_UNROLLED)
+        emit_end_columns(e);
 }
 
 static void make_if_nan(Emit *e, const NestNode *node)
@@ -671,4 +675,5 @@ void emit_end(Emit *e)
     ptrmap_deinit(&e->linear);
     ptrmap_deinit(&e->positions);
     ptrmap_deinit(&e->now);
+    ptrmap_deinit(&e->columns);
 }

@@ -45,6 +45,7 @@ typedef struct Emit {
     PtrMap linear; /* Te -> NestLinear */
     PtrMap positions; /* load of several indices -> its position, where that is linear */
     PtrMap now; /* values of the statement that is being made */
+    PtrMap columns; /* Te -> values of a load by turns of the unrolled loop that is being made */
 } Emit;
 
 /* What all functions that hold nests are to LLVM. */
@@ -64,6 +65,8 @@ bool emit_is_vector(Emit *e, const Te *x);
 const NestLinear *emit_linear(Emit *e, const Te *at);
 /* The address of a position in memory, of its first lane. */
 Ssa emit_place(Emit *e, int buffer, const Te *at);
+/* Forgets what loads have ready for the turns of the unrolled loop. */
+void emit_end_columns(Emit *e);
 /* The slot of a register and the lane in it; -1: all of the slot. */
 int emit_slot(Emit *e, int buffer, const Te *at, int *lane);
 Ssa emit_register(Emit *e, int buffer, const Te *at);

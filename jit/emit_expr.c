@@ -281,6 +281,142 @@ static Ssa load_lanes(Emit *e, DType dtype, Ssa at, int64_t stride, Ssa mask)
     return masked(e, "llvm.masked.gather", t, places, align, mask);
 }
 
+/* ---- tiles that are turned in registers --------------------------------------------------------------------------------- */
+
+#define COLUMNS_LEAST 4
+
+typedef struct Touch {
+    int buffer;
+    bool writes;
+} Touch;
+
+static void find_write(void *data, NestNode *node)
+{
+    Touch *t = data;
+    t->writes |= node->kind != NEST_LOOP && node->kind != NEST_IF_NAN && node->buffer == t->buffer;
+}
+
+/* The unrolled loop along which scattered lanes lie side by side: its turns read the columns of one tile. 0: there is none. */
+static int column_level(Emit *e, int buffer, const NestLinear *l)
+{
+    for (int d = e->depth; d > 0; d--) {
+        const NestNode *node = e->level[d].node;
+        if (!emit_is_straight(node))
+            return 0;
+        int64_t by = node->way == NEST_UNROLLED ? nest_coefficient(l, node->var) : 0;
+        if (by == 0)
+            continue;
+        const NestNode *lanes = e->level[e->vector].node;
+        if (by != 1 || node->extent < COLUMNS_LEAST || node->extent > 16 || lanes->lanes < 4 ||
+            lanes->lanes > 16 || dtype_size(e->n->buffers.at[buffer].dtype) != 4)
+            return 0;
+        Touch t = {.buffer = buffer};
+        nest_each((NestNode *)(uintptr_t)node, find_write, &t);
+        return t.writes ? 0 : d;
+    }
+    return 0;
+}
+
+/* Elements of two vectors: for each four of the result, `four` of those of the vectors' element numbers from `first[k]` on. */
+static Ssa fours(Gen *g, Ssa a, Ssa b, const unsigned *four, unsigned n, const unsigned *first)
+{
+    Ssa order[64];
+    for (unsigned i = 0; i < 4 * n; i++)
+        order[i] = gen_int(g->i32, first[i / 4] + four[i % 4]);
+    return LLVMBuildShuffleVector(g->b, a, b, LLVMConstVector(order, 4 * n), "");
+}
+
+/* Rows of `width` become the columns, in fours: first within each four of elements, where processors are quick, then fours change
+ * places. */
+static void turn_tile(Gen *g, Ssa *v, unsigned n, unsigned width, Ssa *out)
+{
+    unsigned at[16], w = width;
+    for (unsigned i = 0; i < w / 4; i++)
+        at[i] = 4 * i;
+    for (unsigned i = 0; i < n; i += 4) {
+        const unsigned low[4] = {0, w, 1, w + 1}, high[4] = {2, w + 2, 3, w + 3};
+        const unsigned first[4] = {0, 1, w, w + 1}, second[4] = {2, 3, w + 2, w + 3};
+        Ssa a = fours(g, v[i], v[i + 1], low, w / 4, at),
+            b = fours(g, v[i + 2], v[i + 3], low, w / 4, at);
+        Ssa c = fours(g, v[i], v[i + 1], high, w / 4, at),
+            d = fours(g, v[i + 2], v[i + 3], high, w / 4, at);
+        v[i] = fours(g, a, b, first, w / 4, at);
+        v[i + 1] = fours(g, a, b, second, w / 4, at);
+        v[i + 2] = fours(g, c, d, first, w / 4, at);
+        v[i + 3] = fours(g, c, d, second, w / 4, at);
+    }
+    /* v[4 * i + c] has rows 4 * i … of the columns c, 4 + c, … */
+    const unsigned same[4] = {0, 1, 2, 3};
+    for (unsigned c = 0; c < 4; c++) {
+        for (unsigned l = 0; l < w / 4 && (n < 16 || w < 16); l++) {
+            const unsigned both[2] = {4 * l, w + 4 * l}, whole[4] = {0, 4, 8, 12};
+            Ssa x = fours(g, v[c], v[n > 4 ? 4 + c : c], same, n > 4 ? 2 : 1, both);
+            if (n == 16)
+                x = fours(g, x, fours(g, v[8 + c], v[12 + c], same, 2, both), same, 4, whole);
+            out[4 * l + c] = x;
+        }
+        if (n < 16 || w < 16)
+            continue;
+        const unsigned low[4] = {0, 4, 16, 20}, high[4] = {8, 12, 24, 28};
+        const unsigned even[4] = {0, 8, 16, 24}, odd[4] = {4, 12, 20, 28};
+        for (unsigned half = 0; half < 2; half++) {
+            Ssa x = fours(g, v[c], v[4 + c], same, 4, half ? high : low);
+            Ssa y = fours(g, v[8 + c], v[12 + c], same, 4, half ? high : low);
+            out[8 * half + c] = fours(g, x, y, same, 4, even);
+            out[8 * half + 4 + c] = fours(g, x, y, same, 4, odd);
+        }
+    }
+}
+
+/* All of a tile's columns, from the place of the first lane in the turn that is made. */
+static Ssa *turned_tile(Emit *e, DType dtype, Ssa at, int64_t stride, const EmitLevel *columns)
+{
+    Gen *g = e->g;
+    const NestNode *vector = e->level[e->vector].node;
+    LLVMTypeRef element = gen_stored(g, dtype);
+    unsigned lanes = (unsigned)vector->lanes, width = COLUMNS_LEAST;
+    while (width < columns->node->extent)
+        width *= 2;
+    LLVMTypeRef row = LLVMVectorType(element, width);
+    Ssa mask = NULL, bits[64], *out = arena_alloc_must(g->arena, 64, sizeof *out), v[64];
+    for (unsigned i = 0; i < width; i++)
+        bits[i] = gen_int(g->i1, i < columns->node->extent);
+    if (width != columns->node->extent)
+        mask = LLVMConstVector(bits, width);
+    for (unsigned i = 0; i < lanes; i++) {
+        Ssa by = gen_int(g->i64, (int64_t)i * stride - columns->number);
+        Ssa from = LLVMBuildGEP2(g->b, element, at, &by, 1, "");
+        v[i] = LLVMConstNull(row);
+        if ((int64_t)i < vector->extent && mask) {
+            v[i] = masked(e, "llvm.masked.load", row, from, dtype_size(dtype), mask);
+        } else if ((int64_t)i < vector->extent) {
+            v[i] = LLVMBuildLoad2(g->b, row, from, "");
+            LLVMSetAlignment(v[i], (unsigned)dtype_size(dtype));
+        }
+    }
+    turn_tile(g, v, lanes, width, out);
+    return out;
+}
+
+/* The lanes of a column; NULL where the lanes are no column of a tile. */
+static Ssa column(Emit *e, const Te *x, const NestLinear *l, int64_t stride, Ssa at)
+{
+    int d = column_level(e, x->tensor, l);
+    if (!d)
+        return NULL;
+    Ssa *columns = ptrmap_find(&e->columns, x);
+    if (!columns) {
+        columns = turned_tile(e, e->n->buffers.at[x->tensor].dtype, at, stride, &e->level[d]);
+        ptrmap_put(&e->columns, x, columns);
+    }
+    return columns[e->level[d].number];
+}
+
+void emit_end_columns(Emit *e)
+{
+    ptrmap_clear(&e->columns);
+}
+
 static Ssa flat_load(Emit *e, const Te *x, bool is_vector)
 {
     Gen *g = e->g;
@@ -294,7 +430,8 @@ static Ssa flat_load(Emit *e, const Te *x, bool is_vector)
     if (is_vector) {
         const NestLinear *l = emit_linear(e, at);
         int64_t stride = nest_coefficient(l, e->level[e->vector].node->var);
-        v = load_lanes(e, b->dtype, place, stride, lane_mask(e));
+        v = stride == 0 || stride == 1 ? NULL : column(e, x, l, stride, place);
+        v = v ? v : load_lanes(e, b->dtype, place, stride, lane_mask(e));
     } else {
         v = LLVMBuildLoad2(g->b, gen_stored(g, b->dtype), place, "");
         LLVMSetAlignment(v, (unsigned)dtype_size(b->dtype));

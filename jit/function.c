@@ -343,6 +343,7 @@ static Ssa constant_value(Fn *f, const Constant *c, const Var *var)
     val->at = gen_outside(g, c->value.tensor, "constant");
     val->fixed = true;
     val->dense = tensor_is_contiguous(c->value.tensor);
+    val->tensor = c->value.tensor;
     return NULL;
 }
 
@@ -407,6 +408,7 @@ static Ssa alias(Fn *f, const Var *var, Expr *value)
     val->atom = old->atom;
     val->fixed = old->fixed;
     val->dense = old->dense;
+    val->tensor = old->tensor;
     return NULL;
 }
 

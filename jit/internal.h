@@ -453,6 +453,7 @@ typedef struct Val {
     const Expr *atom; /* the global function, operator or constructor that it is another name for */
     bool fixed; /* owned by nobody here: never released, retained when it is handed on */
     bool dense; /* a tensor that is row-major without gaps */
+    const Tensor *tensor; /* the one that it always is, where that is known */
 } Val;
 
 typedef struct Plan Plan;

@@ -91,15 +91,19 @@ static LLVMTypeRef kernel_type(Gen *g, const TeProgram *p)
     return LLVMFunctionType(g->nothing, types, n, false);
 }
 
-static void set_bases(Emit *e, const Memory *m, const TeProgram *p, const Ssa *constants)
+static void set_bases(Emit *e, const Memory *m, const TeProgram *p, const KernelInput *known)
 {
     unsigned param = 1;
     Ssa scratch = LLVMGetParam(e->fn, (unsigned)(1 + p->n_inputs + p->n_outputs));
     for (int i = 0; i < p->n_inputs; i++, param++)
-        e->base[i] = constants[i] ? constants[i] : LLVMGetParam(e->fn, param);
-    for (size_t i = 0; i < e->n->buffers.n; i++)
-        if (m->last[i] >= 0)
+        e->base[i] = known[i].scalar ? known[i].scalar : LLVMGetParam(e->fn, param);
+    for (size_t i = 0; i < e->n->buffers.n; i++) {
+        const NestBuffer *b = &e->n->buffers.at[i];
+        if (b->place == NEST_CONSTANT)
+            e->base[i] = gen_outside(e->g, b->data->data, "packed");
+        else if (m->last[i] >= 0)
             e->base[i] = gen_offset(e->g, scratch, m->offset[i]);
+    }
     for (int i = 0; i < p->n_outputs; i++, param++)
         if (p->outputs[i] >= p->n_inputs)
             e->base[e->n->outputs[i]] = LLVMGetParam(e->fn, param);
@@ -118,17 +122,22 @@ static void show_lowered(Gen *g, const TeProgram *p, const Nest *n, const char *
 static Machine machine_of(Gen *g)
 {
     size_t bytes = orc_vector_bytes(&g->jit->orc);
-    return (Machine){bytes, bytes == 64 ? 32 : 16, pool_threads(g->cx->pool)};
+    return (Machine){bytes, bytes == 64 ? 32 : 16, pool_threads(g->cx->pool), true};
 }
 
-Ssa kernel_make(Gen *g, const TeProgram *p, Span span, const Ssa *constants, size_t *scratch)
+Ssa kernel_make(Gen *g, const TeProgram *p, Span span, const KernelInput *known, size_t *scratch)
 {
     Memory m;
     Machine machine = machine_of(g);
     const char *why = NULL;
-    Nest *n = sched_program(g->cx, g->arena, &machine, p, &why);
+    const Tensor **tensors = arena_new_array(g->arena, const Tensor *, (size_t)p->n_inputs + 1);
+    for (int i = 0; i < p->n_inputs; i++)
+        tensors[i] = known[i].tensor;
+    Nest *n = sched_program(g->cx, g->arena, &machine, p, tensors, &why);
     if (!n) {
-        gen_refuse(g, "`%s` reduces over nothing", why);
+        if (why)
+            gen_refuse(g, "`%s` reduces over nothing", why);
+        g->failed = true;
         return NULL;
     }
     if (!plan_memory(&m, g, n, scratch))
@@ -147,7 +156,7 @@ Ssa kernel_make(Gen *g, const TeProgram *p, Span span, const Ssa *constants, siz
     e->state = LLVMGetParam(e->fn, 0);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
     LLVMPositionBuilderAtEnd(g->b, gen_block(g, e->fn, ""));
-    set_bases(e, &m, p, constants);
+    set_bases(e, &m, p, known);
     bool ok = true;
     for (size_t i = 0; i < n->root.n && ok; i++)
         ok = emit_root(e, n->root.at[i]);

@@ -490,13 +490,15 @@ static void run_kernel(Fn *f, const TeProgram *program)
 {
     Gen *g = f->g;
     Plan *p = f->plan;
-    Ssa *constants = arena_new_array(g->arena, Ssa, p->inputs.n + 1);
+    KernelInput *known = arena_new_array(g->arena, KernelInput, p->inputs.n + 1);
     for (size_t i = 0; i < p->inputs.n; i++) {
         Val *val = ptrmap_find(&f->vals, p->inputs.at[i].atom);
-        constants[i] = p->inputs.at[i].type->n == 0 && LLVMIsConstant(val->at) ? val->at : NULL;
+        bool scalar = p->inputs.at[i].type->n == 0;
+        known[i].scalar = scalar && LLVMIsConstant(val->at) ? val->at : NULL;
+        known[i].tensor = scalar ? NULL : val->tensor;
     }
     size_t bytes = 0, n = 0;
-    Ssa kernel = kernel_make(g, program, p->lets.at[0].let->value->span, constants, &bytes);
+    Ssa kernel = kernel_make(g, program, p->lets.at[0].let->value->span, known, &bytes);
     if (!kernel)
         return;
     Ssa *held = arena_new_array(g->arena, Ssa, p->inputs.n + p->outputs.n + 2), scratch = NULL;

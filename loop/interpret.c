@@ -164,7 +164,9 @@ bool nest_run(Nest *n, char *const *memory)
     for (size_t i = 0; i < n->buffers.n; i++) {
         const NestBuffer *b = &n->buffers.at[i];
         bool own = b->place == NEST_LOCAL || b->place == NEST_REGISTER;
-        r.memory[i] = own ? arena_alloc_must(n->arena, (size_t)b->size + 1, 8) : memory[i];
+        r.memory[i] = b->place == NEST_CONSTANT ? b->data->data
+                      : own                     ? arena_alloc_must(n->arena, (size_t)b->size + 1, 8)
+                                                : memory[i];
     }
     run_block(&r, &n->root);
     return !r.failed;

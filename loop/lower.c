@@ -7,7 +7,9 @@ typedef struct Lower {
     Nest *n;
     const TeProgram *p;
     const TeStage *stage;
-    int *var; /* by axis; -1: its only value is 0 */
+    NestLinear *axis; /* the value of each axis */
+    int instead; /* loads of this tensor are `with`; -1: none */
+    Te *with;
 } Lower;
 
 static TeTensor tensor_of(const TeProgram *p, int id)
@@ -18,9 +20,11 @@ static TeTensor tensor_of(const TeProgram *p, int id)
     return (TeTensor){.id = id, .dtype = s->dtype, .rank = s->rank, .shape = s->shape};
 }
 
-static Te *lower_axis(Lower *w, int axis)
+static void add_scaled(NestLinear *to, const NestLinear *l, int64_t by)
 {
-    return w->var[axis] < 0 ? te_int(&w->n->te, 0) : te_axis(&w->n->te, w->var[axis]);
+    to->c += l->c * by;
+    for (int i = 0; i < l->n; i++)
+        nest_add_term(to, l->term[i].var, l->term[i].by * by);
 }
 
 /* Loads whose position is linear read that position. */
@@ -29,16 +33,23 @@ static Te *lower_node(void *data, TeBuilder *b, const Te *e, const Te *old)
     Lower *w = data;
     TeAffine at;
     if (e->kind == TE_NODE_AXIS)
-        return lower_axis(w, e->axis);
+        return nest_position(w->n, &w->axis[e->axis]);
     if (e->kind != TE_NODE_LOAD)
         return NULL;
+    if (e->tensor == w->instead)
+        return w->with;
     if (e->otherwise || !te_load_affine(w->p, old, &at))
         return te_load_or(b, tensor_of(w->p, e->tensor), e->index, e->otherwise);
     NestLinear l = {.c = at.offset};
     for (int a = 0; a < w->stage->rank + w->stage->n_reduced; a++)
-        if (w->var[a] >= 0)
-            nest_add_term(&l, w->var[a], at.stride[a]);
+        add_scaled(&l, &w->axis[a], at.stride[a]);
     return nest_load(w->n, e->tensor, nest_position(w->n, &l));
+}
+
+Te *nest_expression(Nest *n, const TeProgram *p, int stage, NestLinear *axes, int instead, Te *with)
+{
+    Lower w = {n, p, &p->stages[stage], axes, instead, with};
+    return te_rewrite(&n->te, w.stage->body, lower_node, &w);
 }
 
 /* Loops over axes [from, to) inside of `parent`; the innermost, or `parent`. */
@@ -48,12 +59,11 @@ static NestNode *add_loops(Lower *w, NestNode *parent, int from, int to)
     for (int a = from; a < to; a++) {
         bool reduced = a >= w->stage->rank;
         int64_t extent = reduced ? w->stage->reduced[a - w->stage->rank] : w->stage->shape[a];
-        w->var[a] = -1;
         if (extent == 1)
             continue;
         NestNode *loop = nest_loop(w->n, reduced ? "r" : names[a < 6 ? a : 5], extent);
         nest_append(w->n, parent, loop);
-        w->var[a] = loop->var;
+        nest_add_term(&w->axis[a], loop->var, 1);
         parent = loop;
     }
     return parent;
@@ -65,8 +75,7 @@ static Te *number_of(Lower *w, int from, int to)
     NestLinear l = {0};
     int64_t stride = 1;
     for (int a = to - 1; a >= from; a--) {
-        if (w->var[a] >= 0)
-            nest_add_term(&l, w->var[a], stride);
+        add_scaled(&l, &w->axis[a], stride);
         stride *= a < w->stage->rank ? w->stage->shape[a] : w->stage->reduced[a - w->stage->rank];
     }
     return nest_position(w->n, &l);
@@ -122,7 +131,7 @@ static void lower_stage(Lower *w, int id)
     const TeStage *s = w->stage;
     if (is_empty(s))
         return;
-    w->var = arena_alloc_must(n->arena, (size_t)(s->rank + s->n_reduced) + 1, sizeof *w->var);
+    w->axis = arena_alloc_must(n->arena, (size_t)(s->rank + s->n_reduced) + 1, sizeof *w->axis);
     NestNode *space = add_loops(w, NULL, 0, s->rank);
     Te *at = number_of(w, 0, s->rank);
     if (s->reduce != TE_NO_REDUCE)
@@ -131,16 +140,7 @@ static void lower_stage(Lower *w, int id)
         nest_append(n, space, nest_store(n, id, at, te_rewrite(&n->te, s->body, lower_node, w)));
 }
 
-static void add_product(Nest *n, int id, const NestProduct *product)
-{
-    NestNode *node = arena_new(n->arena, NestNode);
-    node->kind = NEST_PRODUCT;
-    node->buffer = id;
-    node->product = *product;
-    nest_append(n, NULL, node);
-}
-
-Nest *nest_of(Ctx *cx, Arena *arena, const TeProgram *p, const NestProduct *const *products)
+Nest *nest_of(Ctx *cx, Arena *arena, const TeProgram *p, const NestParts *parts)
 {
     Nest *n = arena_new(arena, Nest);
     n->arena = arena;
@@ -160,10 +160,8 @@ Nest *nest_of(Ctx *cx, Arena *arena, const TeProgram *p, const NestProduct *cons
     for (int i = 0; i < p->n_outputs; i++)
         n->buffers.at[p->outputs[i]].place = NEST_GIVEN;
     for (int i = 0; i < p->n_stages; i++) {
-        Lower w = {.n = n, .p = p, .stage = &p->stages[i]};
-        if (products && products[i])
-            add_product(n, p->n_inputs + i, products[i]);
-        else
+        Lower w = {.n = n, .p = p, .stage = &p->stages[i], .instead = -1};
+        if (!parts || !parts->build(parts->data, n, i))
             lower_stage(&w, p->n_inputs + i);
     }
     return n;

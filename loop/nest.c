@@ -129,6 +129,14 @@ NestNode *nest_fold(Nest *n, TeReduce fold, int buffer, Te *at, Te *value)
     return s;
 }
 
+NestNode *nest_product(Nest *n, int buffer, const NestProduct *product)
+{
+    NestNode *node = node_new(n, NEST_PRODUCT);
+    node->buffer = buffer;
+    node->product = *product;
+    return node;
+}
+
 NestBlock *nest_block(Nest *n, NestNode *parent)
 {
     return parent ? &parent->body : &n->root;

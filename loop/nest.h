@@ -23,6 +23,7 @@ typedef Vec(NestNode *) NestBlock;
 
 typedef enum NestPlace {
     NEST_GIVEN, /* an input or a result: memory of the caller */
+    NEST_CONSTANT, /* numbers that are known when code is made */
     NEST_SCRATCH, /* a tensor between stages */
     NEST_LOCAL, /* memory that every iteration of `home` has for itself */
     NEST_REGISTER, /* the same in registers: positions are known when code is made */
@@ -35,6 +36,7 @@ typedef struct NestBuffer {
     int64_t size; /* in elements */
     int rank; /* of a tensor: what indices of padded and scattered loads mean */
     const int64_t *shape;
+    const Tensor *data; /* of a constant buffer; lives as long as the nest's arena */
     NestNode *home; /* of local and register buffers: the loop in which it exists; NULL: the nest */
 } NestBuffer;
 
@@ -113,9 +115,20 @@ Te *nest_position(Nest *n, const NestLinear *l);
 
 /* ---- making ---------------------------------------------------------------------------------------------------------- */
 
-/* The plain nest of the program: for each stage its loops in the order of its axes, or the product `products[i]` where that is not
- * NULL (and neither is `products`). */
-Nest *nest_of(Ctx *cx, Arena *arena, const TeProgram *p, const NestProduct *const *products);
+/* Who computes some stages otherwise than by plain loops. */
+typedef struct NestParts {
+    /* Puts what computes the stage behind the others of the root; false: plain loops do. */
+    bool (*build)(void *data, Nest *n, int stage);
+    void *data;
+} NestParts;
+
+/* The plain nest of the program: for each stage its loops in the order of its axes, where `parts` (NULL: none) do not build it. */
+Nest *nest_of(Ctx *cx, Arena *arena, const TeProgram *p, const NestParts *parts);
+/* A stage's expression with values for its axes; loads of the tensor `instead` (-1: none) are `with`. */
+Te *nest_expression(Nest *n, const TeProgram *p, int stage, NestLinear *axes, int instead,
+                    Te *with);
+/* What the library multiplies, as a statement. */
+NestNode *nest_product(Nest *n, int buffer, const NestProduct *product);
 int nest_var(Nest *n, const char *name);
 int nest_buffer(Nest *n, NestBuffer b);
 NestNode *nest_loop(Nest *n, const char *name, int64_t extent);

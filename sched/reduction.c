@@ -288,11 +288,12 @@ static void join_inside(Sched *s, NestNode *loop)
 }
 
 /* The tensors between the stages of a row: in registers, or in memory of its own. */
-static void narrow_all(Sched *s)
+static void narrow_all(Sched *s, NestNode *node)
 {
-    for (size_t i = 0; i < s->n->buffers.n; i++)
-        if (nest_narrow(s->n, (int)i))
-            nest_to_registers(s->n, (int)i);
+    NestAccesses all = nest_accesses(s->n, node);
+    for (size_t i = 0; i < all.n; i++)
+        if (all.at[i].writes && nest_narrow(s->n, all.at[i].buffer))
+            nest_to_registers(s->n, all.at[i].buffer);
 }
 
 static void schedule_row(Sched *s, NestNode *loop)
@@ -356,7 +357,7 @@ bool sched_rows(Sched *s, NestNode *node)
     if (!any)
         return false;
     join_inside(s, node);
-    narrow_all(s);
+    narrow_all(s, node);
     schedule_row(s, node);
     return true;
 }

@@ -1,6 +1,8 @@
 #include "sched/sched.h"
 
 #include "loop/access.h"
+#include "sched/conv.h"
+#include "te/walk.h"
 
 /* ---- what the strategies share --------------------------------------------------------------------------------------- */
 
@@ -113,10 +115,16 @@ static NestNode *crossing(Sched *s, NestNode *node, const NestNode *inner)
     return NULL;
 }
 
-/* Turns of the crossing loop that read the same lines of the cache, next to each other. */
-#define CROSSING_BLOCK 16
+/* The turns of a block stand right around the vectors, as straight code: then its loads are turned in registers. */
+static void turn_inside(Sched *s, NestNode *block)
+{
+    while (only_loop(block) && only_loop(block)->way == NEST_SERIAL && nest_reorder(s->n, block))
+        block = only_loop(block);
+    if (only_loop(block) && only_loop(block)->way == NEST_VECTOR && block->extent <= s->lanes)
+        nest_run_as(s->n, block, NEST_UNROLLED, 0);
+}
 
-/* Blocks of a transposition: the crossing loop's turns of a block stand right around the vectors. */
+/* Blocks of a transposition. */
 static void sched_blocks(Sched *s, NestNode *cross, NestNode *inner)
 {
     NestNode *lane, *tail, *block = cross;
@@ -128,10 +136,11 @@ static void sched_blocks(Sched *s, NestNode *cross, NestNode *inner)
     } else {
         nest_run_as(s->n, inner, NEST_VECTOR, lanes_for(s, inner->extent));
     }
-    if (!nest_split(s->n, cross, CROSSING_BLOCK, &block, &tail))
-        return;
-    while (only_loop(block) && only_loop(block)->way == NEST_SERIAL && nest_reorder(s->n, block))
-        block = only_loop(block);
+    tail = NULL;
+    nest_split(s->n, cross, s->lanes, &block, &tail);
+    turn_inside(s, block);
+    if (tail)
+        turn_inside(s, tail);
 }
 
 void sched_map(Sched *s, NestNode *node)
@@ -208,13 +217,143 @@ static void spread(Sched *s, NestNode *node)
         nest_run_as(s->n, node, NEST_PARALLEL, 0);
 }
 
-/* Whether another part took the node in. */
-static bool gone(Sched *s, const NestNode *node)
+/* ---- what is known beforehand ------------------------------------------------------------------------------------------ */
+
+static void release_tensor(void *t)
 {
-    for (size_t i = 0; i < s->n->root.n; i++)
-        if (s->n->root.at[i] == node)
-            return false;
-    return true;
+    tensor_release(t);
+}
+
+int sched_constant(Sched *s, const char *name, const TeProgram *p, const Tensor *const *inputs)
+{
+    TensorView views[4];
+    Tensor *out = NULL;
+    s->failed |= !p;
+    for (int i = 0; p && i < p->n_inputs; i++)
+        views[i].t = *inputs[i];
+    if (s->failed || !te_run(s->cx, p, (Span){0}, views, &out)) {
+        s->failed = true;
+        return -1;
+    }
+    arena_on_free(s->n->arena, release_tensor, out);
+    NestBuffer b = {.name = name,
+                    .dtype = out->dtype,
+                    .place = NEST_CONSTANT,
+                    .size = out->size,
+                    .rank = 1,
+                    .data = out};
+    b.shape = &out->size;
+    return nest_buffer(s->n, b);
+}
+
+/* ---- strategies of convolutions --------------------------------------------------------------------------------------------- */
+
+static const ConvStrategy conv_strategies[] = {
+    {"winograd", conv_winograd_fits, conv_winograd},
+};
+
+const ConvStrategy *conv_strategy(const Sched *s, const Conv *c)
+{
+    for (size_t i = 0; i < sizeof conv_strategies / sizeof *conv_strategies; i++)
+        if (conv_strategies[i].fits(s, c))
+            return &conv_strategies[i];
+    return NULL;
+}
+
+/* ---- which parts are built otherwise than from plain loops ------------------------------------------------------------ */
+
+typedef struct Use {
+    int stage; /* that reads it last */
+    int loads;
+    bool plainly; /* each element at its own place */
+} Use;
+
+typedef struct Parts {
+    Sched s;
+    Arena *arena;
+    Use *uses; /* by stage */
+    int reading; /* the stage that is looked at */
+    const Conv **behind; /* by stage: the convolution that it is the tail of */
+    NestBlock done; /* parts of the root that are scheduled */
+} Parts;
+
+static void note_use(void *data, Te *e)
+{
+    Parts *parts = data;
+    const TeProgram *p = parts->s.p;
+    if (e->kind != TE_NODE_LOAD || e->tensor < p->n_inputs)
+        return;
+    Use *u = &parts->uses[e->tensor - p->n_inputs];
+    const TeStage *from = &p->stages[e->tensor - p->n_inputs], *to = &p->stages[parts->reading];
+    u->stage = parts->reading;
+    u->loads++;
+    u->plainly = to->reduce == TE_NO_REDUCE && to->rank == from->rank && !e->otherwise;
+    for (int i = 0; i < e->n && u->plainly; i++)
+        u->plainly =
+            to->shape[i] == from->shape[i] &&
+            (e->index[i]->kind == TE_NODE_AXIS ? e->index[i]->axis == i : from->shape[i] == 1);
+}
+
+static void find_uses(Parts *parts)
+{
+    const TeProgram *p = parts->s.p;
+    parts->uses = arena_alloc_must(parts->arena, (size_t)p->n_stages + 1, sizeof *parts->uses);
+    for (int i = 0; i < p->n_stages; i++) {
+        PtrMap seen = {0};
+        parts->reading = i;
+        te_each(parts->arena, &seen, p->stages[i].body, note_use, parts);
+        ptrmap_deinit(&seen);
+    }
+    for (int i = 0; i < p->n_outputs; i++)
+        if (p->outputs[i] >= p->n_inputs)
+            parts->uses[p->outputs[i] - p->n_inputs].loads = 2;
+}
+static void build_conv(Parts *parts, const Conv *c, int tail)
+{
+    Sched *s = &parts->s;
+    size_t first = s->n->root.n;
+    Tail t = {.stage = tail, .of = s->p->n_inputs + c->stage};
+    conv_strategy(s, c)->build(s, c, &t);
+    for (size_t i = first; i < s->n->root.n; i++)
+        vec_push(&parts->done, parts->arena, s->n->root.at[i]);
+}
+
+static bool build_part(void *data, Nest *n, int stage)
+{
+    Parts *parts = data;
+    Sched *s = &parts->s;
+    s->n = n;
+    if (s->failed)
+        return true;
+    if (parts->behind[stage]) {
+        build_conv(parts, parts->behind[stage], stage);
+        return true;
+    }
+    const NestProduct *product = product_of(parts->arena, s->p, stage);
+    Conv *c = arena_new(parts->arena, Conv);
+    if (conv_of(s->p, stage, c) && conv_strategy(s, c)) {
+        const Use *u = &parts->uses[stage];
+        if (u->loads != 1 || !u->plainly || parts->behind[u->stage])
+            build_conv(parts, c, -1);
+        else
+            parts->behind[u->stage] = c;
+        return true;
+    }
+    if (product)
+        nest_append(n, NULL, nest_product(n, s->p->n_inputs + stage, product));
+    return product != NULL;
+}
+
+/* Whether the part still stands in the root and has not been seen to. */
+static bool is_open(const Parts *parts, const NestNode *node)
+{
+    const Nest *n = parts->s.n;
+    bool stands = false;
+    for (size_t i = 0; i < n->root.n; i++)
+        stands |= n->root.at[i] == node;
+    for (size_t i = 0; i < parts->done.n; i++)
+        stands &= parts->done.at[i] != node;
+    return stands;
 }
 
 static bool is_empty_reduction(const TeStage *st)
@@ -225,29 +364,34 @@ static bool is_empty_reduction(const TeStage *st)
     return false;
 }
 
-Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p, const char **why)
+Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
+                    const Tensor *const *known, const char **why)
 {
-    p = window_program(cx, arena, m, p);
-    if (!p)
+    Parts parts = {.s = {.cx = cx, .m = m, .p = p, .known = known}, .arena = arena};
+    Sched *s = &parts.s;
+    s->lanes = (int)m->vector_bytes / 4;
+    *why = NULL;
+    s->p = window_program(s, arena);
+    if (!s->p)
         return NULL;
-    const NestProduct **products =
-        arena_alloc_must(arena, (size_t)p->n_stages + 1, sizeof *products);
-    for (int i = 0; i < p->n_stages; i++) {
-        if (is_empty_reduction(&p->stages[i])) {
-            *why = p->stages[i].name;
+    for (int i = 0; i < s->p->n_stages; i++)
+        if (is_empty_reduction(&s->p->stages[i])) {
+            *why = s->p->stages[i].name;
             return NULL;
         }
-        products[i] = product_of(arena, p, i);
-    }
-    Sched s = {.cx = cx, .n = nest_of(cx, arena, p, products), .m = m};
+    find_uses(&parts);
+    parts.behind = arena_alloc_must(arena, (size_t)s->p->n_stages + 1, sizeof(Conv *));
+    s->n = nest_of(cx, arena, s->p, &(NestParts){build_part, &parts});
+    if (s->failed)
+        return NULL;
     /* Strategies change what stands in the root. */
-    NestBlock parts = {0};
-    for (size_t i = 0; i < s.n->root.n; i++)
-        vec_push(&parts, arena, s.n->root.at[i]);
-    for (size_t i = 0; i < parts.n; i++)
-        if (!gone(&s, parts.at[i]))
-            schedule(&s, parts.at[i]);
-    for (size_t i = 0; i < s.n->root.n; i++)
-        spread(&s, s.n->root.at[i]);
-    return s.n;
+    NestBlock all = {0};
+    for (size_t i = 0; i < s->n->root.n; i++)
+        vec_push(&all, arena, s->n->root.at[i]);
+    for (size_t i = 0; i < all.n; i++)
+        if (is_open(&parts, all.at[i]))
+            schedule(s, all.at[i]);
+    for (size_t i = 0; i < s->n->root.n; i++)
+        spread(s, s->n->root.at[i]);
+    return s->n;
 }

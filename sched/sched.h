@@ -12,10 +12,14 @@ typedef struct Machine {
     size_t vector_bytes; /* of the widest register that code is made for */
     int registers; /* of vectors */
     int threads;
+    bool
+        transforms; /* sums of products may be computed by fast transforms, which round otherwise */
 } Machine;
 
-/* The nest; NULL after refusing, then `why` says it. */
-Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p, const char **why);
+/* The nest. `known[i]` is the tensor that input i always is, or NULL; what is made of such alone is computed now. NULL after refusing,
+ * then `why` says it, or after a diagnostic, then it is NULL. */
+Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
+                    const Tensor *const *known, const char **why);
 
 /* ---- what the strategies share --------------------------------------------------------------------------------------- */
 
@@ -23,14 +27,19 @@ typedef struct Sched {
     Ctx *cx;
     Nest *n;
     const Machine *m;
+    const TeProgram *p;
+    const Tensor *const *known; /* by input */
     int lanes; /* of the part that is scheduled */
+    bool failed; /* with a diagnostic */
 } Sched;
 
 /* The stage as a product for the library; NULL when it is none that the library does well. */
 const NestProduct *product_of(Arena *arena, const TeProgram *p, int stage);
 /* The program with copies in front of the sums over windows. */
-const TeProgram *window_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p);
+const TeProgram *window_program(const Sched *s, Arena *arena);
 
+/* A buffer of what the program makes of the tensors, now; -1 after a diagnostic. */
+int sched_constant(Sched *s, const char *name, const TeProgram *p, const Tensor *const *inputs);
 /* Lanes for the widest element that the node touches. */
 int sched_lanes(Sched *s, NestNode *node);
 /* The loop as vectors, `unroll` of them at a time, and what is left over as a shorter one. Each new loop is jammed. */

@@ -3,7 +3,7 @@
  * Windows that step by one are summed over whole planes of a copy with its border of zeros. Large ones that step further become one matrix
  * product: the operand is written out with an element for each position of the window and of the result ("columns"). The others read a
  * copy with a border, so that no load has to ask whether it lies inside. */
-#include "sched/sched.h"
+#include "sched/conv.h"
 
 #include "te/walk.h"
 
@@ -14,6 +14,7 @@
 
 typedef struct Window {
     TeBuilder b; /* of the new program */
+    const Sched *s;
     const TeProgram *p;
     TeTensor *made; /* by id of the old program */
     int64_t lanes; /* of a vector of the commonest elements */
@@ -259,6 +260,9 @@ static bool with_copy(Window *w, int stage, TeTensor *out)
 {
     const TeStage *s = &w->p->stages[stage];
     TeContraction t;
+    Conv conv;
+    if (conv_of(w->p, stage, &conv) && conv_strategy(w->s, &conv))
+        return false;
     if (!te_contraction(w->p, stage, &t) || product_of(w->b.arena, w->p, stage))
         return false;
     const Te *a = s->body->a, *b = s->body->b;
@@ -276,9 +280,11 @@ static bool with_copy(Window *w, int stage, TeTensor *out)
     return load->otherwise && with_border(w, s, load, other, out);
 }
 
-const TeProgram *window_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p)
+const TeProgram *window_program(const Sched *sched, Arena *arena)
 {
-    Window w = {.p = p, .lanes = (int64_t)m->vector_bytes / 4};
+    const TeProgram *p = sched->p;
+    Ctx *cx = sched->cx;
+    Window w = {.s = sched, .p = p, .lanes = sched->lanes};
     bool any = false;
     te_begin(&w.b, cx, arena);
     w.made = arena_alloc_must(arena, (size_t)(p->n_inputs + p->n_stages) + 1, sizeof *w.made);

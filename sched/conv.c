@@ -1,0 +1,322 @@
+/* What the ways to compute convolutions share: which stage is one, blocks of extents, register tiles, and the store of turned rows. */
+#include "sched/conv.h"
+
+#include "te/walk.h"
+
+/* ---- which stage is one -------------------------------------------------------------------------------------------------- */
+
+static int64_t extent_of(const TeStage *s, int axis)
+{
+    return axis < s->rank ? s->shape[axis] : s->reduced[axis - s->rank];
+}
+
+/* Whether the index is by[0] * axes[0] + by[1] * axes[1] + c, for axes with more than one value. */
+static bool index_of(const TeStage *s, const Te *index, const int *axes, int n, int64_t *by,
+                     int64_t *c)
+{
+    NestLinear l;
+    if (!nest_linear(index, &l))
+        return false;
+    *c = l.c;
+    for (int k = 0; k < n; k++)
+        by[k] = 0;
+    for (int i = 0; i < l.n; i++) {
+        int k = 0;
+        while (k < n && axes[k] != l.term[i].var)
+            k++;
+        if (k < n)
+            by[k] = l.term[i].by;
+        else if (extent_of(s, l.term[i].var) > 1)
+            return false;
+    }
+    return true;
+}
+
+static bool is_axis(const TeStage *s, const Te *index, int axis)
+{
+    int64_t by, c;
+    return index_of(s, index, &axis, 1, &by, &c) && c == 0 && (by == 1 || extent_of(s, axis) == 1);
+}
+
+static bool axis_of(const TeStage *s, const Te *index, int64_t in, int space, int tap,
+                    ConvAxis *out)
+{
+    int axes[2] = {space, tap};
+    int64_t by[2], c;
+    if (!index_of(s, index, axes, 2, by, &c) || by[0] < 0 || by[1] < 0 || c > 0)
+        return false;
+    *out = (ConvAxis){in, extent_of(s, space), extent_of(s, tap), by[0], by[1], -c};
+    /* What an axis of one value steps by is not known. */
+    out->stride = out->out == 1 ? 1 : out->stride;
+    out->dilation = out->taps == 1 ? 1 : out->dilation;
+    return out->stride > 0 && out->dilation > 0;
+}
+
+static const int64_t *shape_of(const TeProgram *p, int id)
+{
+    return id < p->n_inputs ? p->inputs[id].shape : p->stages[id - p->n_inputs].shape;
+}
+
+static bool is_float32(DType t)
+{
+    return t.code == DTYPE_CODE_FLOAT && t.bits == 32;
+}
+
+bool conv_of(const TeProgram *p, int stage, Conv *out)
+{
+    const TeStage *s = &p->stages[stage];
+    TeContraction t;
+    if (s->rank != 4 || s->n_reduced != 3 || !is_float32(s->dtype) || !te_contraction(p, stage, &t))
+        return false;
+    const Te *x = s->body->a, *w = s->body->b;
+    if (!is_float32(x->dtype) || !is_float32(w->dtype) || x->n != 4 || w->n != 4 || w->otherwise)
+        return false;
+    const int64_t *in = shape_of(p, x->tensor), *shape = shape_of(p, w->tensor);
+    static const int of_weight[4] = {1, 4, 5, 6};
+    for (int i = 0; i < 4; i++)
+        if (!is_axis(s, w->index[i], of_weight[i]) || shape[i] != extent_of(s, of_weight[i]))
+            return false;
+    *out = (Conv){.stage = stage, .data = x->tensor, .weight = w->tensor};
+    out->n = s->shape[0];
+    out->oc = s->shape[1];
+    out->ic = s->reduced[0];
+    bool ok = is_axis(s, x->index[0], 0) && is_axis(s, x->index[1], 4) && in[0] == out->n &&
+              in[1] == out->ic && axis_of(s, x->index[2], in[2], 2, 5, &out->y) &&
+              axis_of(s, x->index[3], in[3], 3, 6, &out->x);
+    int64_t size = out->n * out->oc * out->ic * out->y.out * out->x.out * out->y.taps * out->x.taps;
+    return ok && size > 0;
+}
+
+/* ---- linear positions ------------------------------------------------------------------------------------------------------ */
+
+NestLinear linear_times(const NestLinear *l, int64_t by)
+{
+    NestLinear out = {0};
+    linear_add(&out, l, by);
+    return out;
+}
+
+void linear_add(NestLinear *to, const NestLinear *l, int64_t by)
+{
+    to->c += l->c * by;
+    for (int i = 0; i < l->n; i++)
+        nest_add_term(to, l->term[i].var, l->term[i].by * by);
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------------------------ */
+
+NestNode *loop_in(Nest *n, NestNode *parent, const char *name, int64_t extent)
+{
+    NestNode *loop = nest_loop(n, name, extent);
+    nest_append(n, parent, loop);
+    return loop;
+}
+
+NestNode *unrolled_in(Nest *n, NestNode *parent, const char *name, int64_t extent)
+{
+    NestNode *loop = loop_in(n, parent, name, extent);
+    loop->way = NEST_UNROLLED;
+    return loop;
+}
+
+NestNode *vector_in(Nest *n, NestNode *parent, int64_t extent, int lanes)
+{
+    NestNode *loop = loop_in(n, parent, "v", extent);
+    loop->way = NEST_VECTOR;
+    loop->lanes = lanes;
+    return loop;
+}
+
+NestNode *images_in(Nest *n, const Conv *c, NestLinear *image)
+{
+    *image = (NestLinear){0};
+    if (c->n == 1)
+        return NULL;
+    NestNode *loop = loop_in(n, NULL, "n", c->n);
+    nest_add_term(image, loop->var, 1);
+    return loop;
+}
+
+int pieces_of(Nest *n, NestNode *parent, const char *name, int64_t extent, int64_t block,
+              Piece out[2])
+{
+    int count = 0;
+    int64_t whole = extent / block, rest = extent % block;
+    if (whole > 0) {
+        Piece p = {.in = parent, .size = block};
+        if (whole > 1) {
+            p.in = loop_in(n, parent, name, whole);
+            nest_add_term(&p.from, p.in->var, block);
+        }
+        out[count++] = p;
+    }
+    if (rest > 0)
+        out[count++] = (Piece){.in = parent, .from = {.c = whole * block}, .size = rest};
+    return count;
+}
+
+int scratch_of(Nest *n, const char *name, DType dtype, int64_t size)
+{
+    NestBuffer b = {.name = name, .dtype = dtype, .place = NEST_SCRATCH, .size = size, .rank = 1};
+    int64_t *shape = arena_new(n->arena, int64_t);
+    *shape = size;
+    b.shape = shape;
+    return nest_buffer(n, b);
+}
+
+/* ---- register tiles ------------------------------------------------------------------------------------------------------------ */
+
+/* Multiply-adds of one turn of the innermost loop that runs. */
+#define TILE_CODE_MOST 256
+
+typedef struct Filling {
+    Nest *n;
+    const Tile *t;
+    int acc;
+    int first_unrolled; /* axes from here on are straight code */
+    int64_t block; /* turns of the axis before that are, at a time */
+} Filling;
+
+static NestLinear place_in_tile(const Tile *t, NestNode *row, NestNode *vector, NestNode *lane)
+{
+    NestLinear l = {0};
+    nest_add_term(&l, row->var, t->vectors * t->lanes);
+    nest_add_term(&l, vector->var, t->lanes);
+    nest_add_term(&l, lane->var, 1);
+    return l;
+}
+
+typedef struct TileLoops {
+    NestNode *row, *vector, *lane;
+} TileLoops;
+
+static TileLoops tile_loops(Nest *n, NestNode *parent, const Tile *t)
+{
+    TileLoops l;
+    l.row = unrolled_in(n, parent, "i", t->rows);
+    l.vector = unrolled_in(n, l.row, "j", t->vectors);
+    l.lane = vector_in(n, l.vector, t->lanes, t->lanes);
+    return l;
+}
+
+static void fill_tile(const Filling *f, NestNode *parent, int axis, NestLinear a, NestLinear b)
+{
+    Nest *n = f->n;
+    const Tile *t = f->t;
+    if (axis == t->n_axes) {
+        TileLoops l = tile_loops(n, parent, t);
+        NestLinear acc = place_in_tile(t, l.row, l.vector, l.lane);
+        nest_add_term(&a, l.row->var, t->a_row);
+        nest_add_term(&b, l.vector->var, t->b_vector);
+        nest_add_term(&b, l.lane->var, 1);
+        Te *product = te_binary(&n->te, TE_MUL, nest_load(n, t->a, nest_position(n, &a)),
+                                nest_load(n, t->b, nest_position(n, &b)));
+        nest_append(n, l.lane, nest_fold(n, TE_SUM, f->acc, nest_position(n, &acc), product));
+        return;
+    }
+    Piece pieces[2];
+    int64_t extent = t->axis[axis].extent;
+    int64_t block = axis >= f->first_unrolled       ? extent
+                    : axis == f->first_unrolled - 1 ? f->block
+                                                    : 1;
+    int count = pieces_of(n, parent, "r", extent, block, pieces);
+    for (int i = 0; i < count; i++) {
+        NestLinear from = pieces[i].from, a_here = a, b_here = b;
+        NestNode *in = pieces[i].in;
+        if (pieces[i].size > 1) {
+            in = unrolled_in(n, in, "r", pieces[i].size);
+            nest_add_term(&from, in->var, 1);
+        }
+        linear_add(&a_here, &from, t->axis[axis].a);
+        linear_add(&b_here, &from, t->axis[axis].b);
+        fill_tile(f, in, axis + 1, a_here, b_here);
+    }
+}
+
+int tile_in(Nest *n, NestNode *loop, const Tile *t)
+{
+    NestBuffer acc = {.name = "acc",
+                      .dtype = n->buffers.at[t->b].dtype,
+                      .place = NEST_REGISTER,
+                      .size = t->rows * t->vectors * t->lanes,
+                      .home = loop};
+    Filling f = {n, t, nest_buffer(n, acc), t->n_axes, 1};
+    TileLoops l = tile_loops(n, loop, t);
+    NestLinear at = place_in_tile(t, l.row, l.vector, l.lane);
+    nest_append(n, l.lane,
+                nest_store(n, f.acc, nest_position(n, &at), te_number(&n->te, acc.dtype, 0)));
+    int64_t code = t->rows * t->vectors;
+    while (f.first_unrolled > 0 && code * t->axis[f.first_unrolled - 1].extent <= TILE_CODE_MOST)
+        code *= t->axis[--f.first_unrolled].extent;
+    f.block = code * 4 <= TILE_CODE_MOST ? 4 : 1;
+    fill_tile(&f, loop, 0, t->a_at, t->b_at);
+    return f.acc;
+}
+
+/* What a turn of a tile costs: multiply-adds, or loads, or the time that a sum takes until it can be added to. */
+static double turn_cost(int64_t rows, int64_t vectors)
+{
+    double adds = (double)(rows * vectors), loads = 0.75 * (double)(rows + vectors), least = 5;
+    double most = adds > loads ? adds : loads;
+    return 1 + (most > least ? most : least);
+}
+
+static double cover_cost(int64_t rows, int64_t height, int64_t vectors)
+{
+    double cost = (double)(rows / height) * turn_cost(height, vectors);
+    return rows % height ? cost + turn_cost(rows % height, vectors) : cost;
+}
+
+void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t *height, int64_t *vectors)
+{
+    double best = 0;
+    for (int64_t v = 1; v <= 4 && v <= blocks; v++)
+        for (int64_t h = 1; h <= rows && h * v + v + 1 < m->registers; h++) {
+            double cost = (double)(blocks / v) * cover_cost(rows, h, v);
+            if (blocks % v)
+                cost += cover_cost(rows, h, blocks % v);
+            if (best == 0 || cost < best) {
+                best = cost;
+                *height = h;
+                *vectors = v;
+            }
+        }
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------------------------- */
+
+static void store_tile(Sched *s, NestNode *parent, const Conv *c, const Tail *t, const Turned *from,
+                       const NestLinear *row, const Piece *columns)
+{
+    Nest *n = s->n;
+    int id = s->p->n_inputs + (t->stage < 0 ? c->stage : t->stage);
+    NestNode *channel = unrolled_in(n, parent, "c", from->channels);
+    NestNode *column = vector_in(n, channel, columns->size, s->lanes);
+    NestLinear at = from->at, axis[4] = {from->n, from->channel, from->y, from->x}, out = {0};
+    nest_add_term(&axis[1], channel->var, 1);
+    linear_add(&axis[2], row, 1);
+    linear_add(&axis[3], &columns->from, 1);
+    nest_add_term(&axis[3], column->var, 1);
+    linear_add(&at, row, from->row_step);
+    linear_add(&at, &columns->from, s->lanes);
+    nest_add_term(&at, column->var, s->lanes);
+    nest_add_term(&at, channel->var, 1);
+    int64_t steps[4] = {c->oc * c->y.out * c->x.out, c->y.out * c->x.out, c->x.out, 1};
+    for (int i = 0; i < 4; i++)
+        linear_add(&out, &axis[i], steps[i]);
+    Te *value = nest_load(n, from->buffer, nest_position(n, &at));
+    if (t->stage >= 0)
+        value = nest_expression(n, s->p, t->stage, axis, t->of, value);
+    nest_append(n, column, nest_store(n, id, nest_position(n, &out), value));
+}
+
+void store_turned(Sched *s, NestNode *parent, const Conv *c, const Tail *t, const Turned *from)
+{
+    Piece rows[2], columns[2];
+    int n_rows = pieces_of(s->n, parent, "y", from->rows, 1, rows);
+    for (int i = 0; i < n_rows; i++) {
+        int n_columns = pieces_of(s->n, rows[i].in, "x", from->columns, s->lanes, columns);
+        for (int k = 0; k < n_columns; k++)
+            store_tile(s, columns[k].in, c, t, from, &rows[i].from, &columns[k]);
+    }
+}

@@ -1,0 +1,99 @@
+/* Convolutions over planes (NCHW data, OIHW weights) that are computed otherwise than by the loops of their sum.
+ *
+ * A builder appends what computes the convolution to the root of the nest, with what is done with its result: the mapping stage behind
+ * it (`Tail`) is computed where the sums are stored. Weights that are known are laid out once, when code is made. */
+#ifndef SCHED_CONV_H
+#define SCHED_CONV_H
+
+#include "sched/sched.h"
+
+/* One axis of the image. */
+typedef struct ConvAxis {
+    int64_t in, out, taps, stride, dilation,
+        before; /* `before`: zeros in front of the first element */
+} ConvAxis;
+
+typedef struct Conv {
+    int stage, data, weight; /* ids; the stage's is n_inputs + stage */
+    int64_t n, ic, oc;
+    ConvAxis y, x;
+} Conv;
+
+/* The mapping stage that alone reads a stage, element by element. */
+typedef struct Tail {
+    int stage; /* -1: none */
+    int of; /* the tensor that it reads */
+} Tail;
+
+bool conv_of(const TeProgram *p, int stage, Conv *out);
+
+/* ---- parts of nests ---------------------------------------------------------------------------------------------------- */
+
+/* Whole blocks of an extent are one loop, what is left over stands behind it: where the code of each goes, from where it counts, and
+ * how much of the extent it is. */
+typedef struct Piece {
+    NestNode *in;
+    NestLinear from;
+    int64_t size;
+} Piece;
+
+int pieces_of(Nest *n, NestNode *parent, const char *name, int64_t extent, int64_t block,
+              Piece out[2]);
+NestNode *loop_in(Nest *n, NestNode *parent, const char *name, int64_t extent);
+NestNode *unrolled_in(Nest *n, NestNode *parent, const char *name, int64_t extent);
+NestNode *vector_in(Nest *n, NestNode *parent, int64_t extent, int lanes);
+/* The loop over the images, none for one; and its value. */
+NestNode *images_in(Nest *n, const Conv *c, NestLinear *image);
+/* by * l, and a sum. */
+NestLinear linear_times(const NestLinear *l, int64_t by);
+void linear_add(NestLinear *to, const NestLinear *l, int64_t by);
+int scratch_of(Nest *n, const char *name, DType dtype, int64_t size);
+
+/* A register tile of products: rows by vectors of
+ *     acc[row, vector, lane] = sum over k of a[a_at + row * a_row + k·] * b[b_at + vector * b_vector + k· + lane] */
+#define TILE_AXES_MOST 4
+
+typedef struct Tile {
+    int64_t rows, vectors;
+    int lanes;
+    int a, b; /* buffers */
+    NestLinear a_at, b_at;
+    int64_t a_row, b_vector;
+    int n_axes; /* of the sum, outermost first */
+    struct {
+        int64_t extent, a, b;
+    } axis[TILE_AXES_MOST];
+} Tile;
+
+/* Puts the tile into the loop; gives the register buffer, in which (row, vector, lane) stand side by side. */
+int tile_in(Nest *n, NestNode *loop, const Tile *t);
+/* Rows and vectors of tiles that fill the registers and waste little of `rows`. */
+void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t *height, int64_t *vectors);
+
+/* Stores rows of results that lie as [row][column][lane]: result (channel, row, column) of the convolution or what its tail makes of
+ * it, turned in registers. */
+typedef struct Turned {
+    int buffer;
+    NestLinear at; /* of row 0, column 0, lane 0 */
+    int64_t row_step; /* in the buffer; columns are `lanes` apart */
+    int64_t channels; /* that count, at most `lanes` */
+    NestLinear channel, n, y, x; /* of the result, of row 0, column 0, lane 0 */
+    int64_t rows, columns;
+} Turned;
+
+void store_turned(Sched *s, NestNode *parent, const Conv *c, const Tail *t, const Turned *from);
+
+/* ---- strategies ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct ConvStrategy {
+    const char *name;
+    bool (*fits)(const Sched *s, const Conv *c);
+    void (*build)(Sched *s, const Conv *c, const Tail *t);
+} ConvStrategy;
+
+/* The best that fits; NULL: the loops of the sum. */
+const ConvStrategy *conv_strategy(const Sched *s, const Conv *c);
+void conv_winograd(Sched *s, const Conv *c, const Tail *t);
+bool conv_winograd_fits(const Sched *s, const Conv *c);
+
+#endif

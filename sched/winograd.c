@@ -1,0 +1,479 @@
+/* Convolutions with 3 x 3 taps by Winograd's transforms: of a tile of m x m results, from (m + 2) x (m + 2) elements d and taps g,
+ *
+ *     results = A' ((G g G') * (B' d B)) A        the product element by element, summed over the input channels
+ *
+ * which takes (m + 2)² products instead of 9 m². The taps are transformed once. The data is turned so that channels lie side by side,
+ * with its border of zeros; then a few rows of tiles at a time are transformed, multiplied for each of the (m + 2)² elements, and
+ * transformed back, all within the second cache. F(4, 3) rounds to about 1e-5 of the largest result, F(2, 3) as a plain sum does. */
+#include "sched/conv.h"
+
+#include "te/walk.h"
+
+enum { TAPS = 3, POINTS_MOST = 6, STEPS_MOST = 10 };
+
+/* A matrix as sums of two steps: rows over the inputs and the sums before them. The last `out` sums are the product. */
+typedef struct Transform {
+    int in, sums, out;
+    double row[STEPS_MOST][POINTS_MOST + STEPS_MOST];
+} Transform;
+
+typedef struct Winograd {
+    int tile; /* results along an axis */
+    double taps[POINTS_MOST][TAPS]; /* G */
+    Transform data, results; /* B' and A' */
+} Winograd;
+
+/* Points 0, 1, -1 and infinity. */
+static const Winograd f2 = {
+    .tile = 2,
+    .taps = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}},
+    .data = {4, 4, 4, {{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}}},
+    .results = {4, 2, 2, {{1, 1, 1, 0}, {0, 1, -1, -1}}},
+};
+
+/* Points 0, 1, -1, 2, -2 and infinity; sums and differences of pairs come first. */
+static const Winograd f4 = {
+    .tile = 4,
+    .taps = {{1 / 4.0, 0, 0},
+             {-1 / 6.0, -1 / 6.0, -1 / 6.0},
+             {-1 / 6.0, 1 / 6.0, -1 / 6.0},
+             {1 / 24.0, 1 / 12.0, 1 / 6.0},
+             {1 / 24.0, -1 / 12.0, 1 / 6.0},
+             {0, 0, 1}},
+    .data = {6,
+             10,
+             6,
+             {{0, 0, -4, 0, 1, 0},
+              {0, -4, 0, 1, 0, 0},
+              {0, 0, -1, 0, 1, 0},
+              {0, -2, 0, 2, 0, 0},
+              {4, 0, -5, 0, 1, 0},
+              {0, 0, 0, 0, 0, 0, 1, 1},
+              {0, 0, 0, 0, 0, 0, 1, -1},
+              {0, 0, 0, 0, 0, 0, 0, 0, 1, 1},
+              {0, 0, 0, 0, 0, 0, 0, 0, 1, -1},
+              {0, 4, 0, -5, 0, 1}}},
+    .results = {6,
+                8,
+                4,
+                {{0, 1, 1, 0, 0, 0},
+                 {0, 1, -1, 0, 0, 0},
+                 {0, 0, 0, 1, 1, 0},
+                 {0, 0, 0, 1, -1, 0},
+                 {1, 0, 0, 0, 0, 0, 1, 0, 1, 0},
+                 {0, 0, 0, 0, 0, 0, 0, 1, 0, 2},
+                 {0, 0, 0, 0, 0, 0, 1, 0, 4, 0},
+                 {0, 0, 0, 0, 0, 1, 0, 1, 0, 8}}},
+};
+
+typedef struct Plan {
+    Sched *s;
+    const Conv *c;
+    const Tail *tail;
+    const Winograd *w;
+    DType dtype;
+    int points; /* along an axis: tile + 2 */
+    int64_t down, across; /* tiles of the image */
+    int64_t height, width; /* of the turned data with its border */
+    int64_t blocks; /* vectors of output channels */
+    int64_t rows; /* of tiles that are transformed at a time */
+    int taps, turned, data, sums, results; /* buffers */
+} Plan;
+
+/* ---- the taps, once -------------------------------------------------------------------------------------------------------- */
+
+static Tensor *products_of_taps(Sched *s, const Winograd *w, int points)
+{
+    int64_t shape[3] = {points * points, TAPS, TAPS};
+    DType f32 = {DTYPE_CODE_FLOAT, 32, 1};
+    Tensor *t = tensor_new(&s->cx->limits, f32, 3, shape);
+    for (int e = 0; t && e < points * points; e++)
+        for (int i = 0; i < TAPS * TAPS; i++)
+            ((float *)(void *)t->data)[e * TAPS * TAPS + i] =
+                (float)(w->taps[e / points][i / TAPS] * w->taps[e % points][i % TAPS]);
+    return t;
+}
+
+/* taps[e, o, i, lane] = sum over the window of g[e, y, x] * weight[lanes * o + lane, i, y, x] */
+static int transformed_taps(Plan *p)
+{
+    Sched *s = p->s;
+    TeBuilder b;
+    te_begin(&b, s->cx, s->n->arena);
+    int64_t gs[3] = {p->points * p->points, TAPS, TAPS}, ws[4] = {p->c->oc, p->c->ic, TAPS, TAPS};
+    int64_t shape[4] = {gs[0], p->blocks, p->c->ic, s->lanes};
+    TeTensor g = te_add_input(&b, p->dtype, 3, gs), w = te_add_input(&b, p->dtype, 4, ws);
+    Te *y = te_axis(&b, 4), *x = te_axis(&b, 5);
+    Te *o = te_binary(&b, TE_MUL, te_axis(&b, 1), te_int(&b, s->lanes));
+    Te *wi[4] = {te_binary(&b, TE_ADD, o, te_axis(&b, 3)), te_axis(&b, 2), y, x};
+    Te *gi[3] = {te_axis(&b, 0), y, x};
+    Te *product = te_binary(&b, TE_MUL, te_load(&b, g, gi),
+                            te_load_or(&b, w, wi, te_number(&b, p->dtype, 0)));
+    TeTensor out = te_reduce(&b, TE_SUM, p->dtype, 4, shape, 2, gs + 1, product);
+    const Tensor *inputs[2] = {products_of_taps(s, p->w, p->points), s->known[p->c->weight]};
+    int buffer = inputs[0] ? sched_constant(s, "taps", te_finish(&b, 1, &out, false), inputs) : -1;
+    tensor_release((Tensor *)(uintptr_t)inputs[0]);
+    return buffer;
+}
+
+/* ---- the data, turned ---------------------------------------------------------------------------------------------------------- */
+
+/* Zeros in rows [y, y + rows) and columns [x, x + columns) of the turned data. */
+static void add_zeros(const Plan *p, int64_t y, int64_t rows, int64_t x, int64_t columns)
+{
+    Nest *n = p->s->n;
+    if (rows < 1 || columns < 1)
+        return;
+    int64_t pitch = p->width * p->c->ic, images = p->height * pitch;
+    NestLinear at = {.c = y * pitch + x * p->c->ic};
+    NestNode *loop = NULL;
+    int64_t extent[3] = {p->c->n, rows, columns * p->c->ic}, step[3] = {images, pitch, 1};
+    for (int i = 0; i < 3; i++) {
+        loop = loop_in(n, loop, "z", extent[i]);
+        nest_add_term(&at, loop->var, step[i]);
+    }
+    nest_append(n, loop,
+                nest_store(n, p->turned, nest_position(n, &at), te_number(&n->te, p->dtype, 0)));
+    while (loop->parent)
+        loop = loop->parent;
+    sched_map(p->s, loop);
+}
+
+static void turn_data(const Plan *p)
+{
+    const Conv *c = p->c;
+    Nest *n = p->s->n;
+    int64_t pitch = p->width * c->ic, top = c->y.before, left = c->x.before;
+    add_zeros(p, 0, top, 0, p->width);
+    add_zeros(p, top + c->y.in, p->height - top - c->y.in, 0, p->width);
+    add_zeros(p, top, c->y.in, 0, left);
+    add_zeros(p, top, c->y.in, left + c->x.in, p->width - left - c->x.in);
+    NestLinear image;
+    NestNode *row = loop_in(n, images_in(n, c, &image), "y", c->y.in);
+    Piece channels[2], columns[2];
+    int n_channels = pieces_of(n, row, "c", c->ic, p->s->lanes, channels);
+    for (int i = 0; i < n_channels; i++) {
+        int n_columns = pieces_of(n, channels[i].in, "x", c->x.in, p->s->lanes, columns);
+        for (int k = 0; k < n_columns; k++) {
+            NestNode *x = unrolled_in(n, columns[k].in, "x", columns[k].size);
+            NestNode *lane = vector_in(n, x, channels[i].size, p->s->lanes);
+            NestLinear channel = channels[i].from, column = columns[k].from, from = {0}, to = {0};
+            nest_add_term(&channel, lane->var, 1);
+            nest_add_term(&column, x->var, 1);
+            linear_add(&from, &image, c->ic * c->y.in * c->x.in);
+            nest_add_term(&from, row->var, c->x.in);
+            linear_add(&from, &channel, c->y.in * c->x.in);
+            linear_add(&from, &column, 1);
+            to.c = top * pitch + left * c->ic;
+            linear_add(&to, &image, p->height * pitch);
+            nest_add_term(&to, row->var, pitch);
+            linear_add(&to, &column, c->ic);
+            linear_add(&to, &channel, 1);
+            Te *v = nest_load(n, c->data, nest_position(n, &from));
+            nest_append(n, lane, nest_store(n, p->turned, nest_position(n, &to), v));
+        }
+    }
+}
+
+/* ---- transforms ------------------------------------------------------------------------------------------------------------------ */
+
+/* A transform of a matrix in registers, as statements of a vector loop: rows, then columns. */
+typedef struct Pass {
+    Nest *n;
+    NestNode *lane;
+    int buffer; /* where the sums of a step stand: registers */
+    int lanes;
+} Pass;
+
+static Te *register_at(const Pass *q, int64_t i)
+{
+    NestLinear l = {.c = i * q->lanes};
+    nest_add_term(&l, q->lane->var, 1);
+    return nest_position(q->n, &l);
+}
+
+/* Element i of a vector that is transformed. */
+typedef Te *Element(void *data, int i);
+
+/* sums[to + k] of the transform's k-th sum, of the elements. */
+static void transform(const Pass *q, const Transform *t, Element *element, void *data, int64_t to)
+{
+    Nest *n = q->n;
+    DType dtype = n->buffers.at[q->buffer].dtype;
+    for (int k = 0; k < t->sums; k++) {
+        Te *at = register_at(q, to + k);
+        bool first = true;
+        for (int i = 0; i < t->in + k; i++) {
+            double by = t->row[k][i];
+            if (by == 0)
+                continue;
+            Te *v = i < t->in ? element(data, i)
+                              : nest_load(n, q->buffer, register_at(q, to + i - t->in));
+            if (by != 1)
+                v = te_binary(&n->te, TE_MUL, v, te_number(&n->te, dtype, by));
+            nest_append(n, q->lane,
+                        first ? nest_store(n, q->buffer, at, v)
+                              : nest_fold(n, TE_SUM, q->buffer, at, v));
+            first = false;
+        }
+    }
+}
+
+/* A matrix of points x points in memory, and what becomes of its columns in registers. */
+typedef struct Matrix {
+    const Pass *q;
+    int from; /* buffer */
+    NestLinear at;
+    int64_t down, across; /* steps */
+    int column; /* that is transformed */
+    const Transform *t;
+    int row;
+} Matrix;
+
+static Te *of_memory(void *data, int i)
+{
+    const Matrix *m = data;
+    NestLinear at = m->at;
+    at.c += i * m->down + m->column * m->across;
+    nest_add_term(&at, m->q->lane->var, 1);
+    return nest_load(m->q->n, m->from, nest_position(m->q->n, &at));
+}
+
+static Te *of_registers(void *data, int i)
+{
+    const Matrix *m = data;
+    int64_t at = (int64_t)i * m->t->sums + m->t->sums - m->t->out + m->row;
+    return nest_load(m->q->n, m->q->buffer, register_at(m->q, at));
+}
+
+/* Transforms the matrix and stores element (i, j) at to + i * down + j * across. */
+static void transform_matrix(const Plan *p, NestNode *home, NestNode *lane, const Transform *t,
+                             Matrix m, int to, const NestLinear *to_at, int64_t down,
+                             int64_t across)
+{
+    Nest *n = p->s->n;
+    NestBuffer b = {.name = "part",
+                    .dtype = p->dtype,
+                    .place = NEST_REGISTER,
+                    .size = (int64_t)(t->in + 1) * t->sums * p->s->lanes,
+                    .home = home};
+    Pass q = {n, lane, nest_buffer(n, b), p->s->lanes};
+    m.q = &q;
+    m.t = t;
+    for (m.column = 0; m.column < t->in; m.column++)
+        transform(&q, t, of_memory, &m, (int64_t)m.column * t->sums);
+    int64_t last = (int64_t)t->in * t->sums;
+    for (m.row = 0; m.row < t->out; m.row++) {
+        transform(&q, t, of_registers, &m, last);
+        for (int j = 0; j < t->out; j++) {
+            NestLinear at = *to_at;
+            at.c += m.row * down + j * across;
+            nest_add_term(&at, lane->var, 1);
+            Te *v = nest_load(n, q.buffer, register_at(&q, last + t->sums - t->out + j));
+            nest_append(n, lane, nest_store(n, to, nest_position(n, &at), v));
+        }
+    }
+}
+
+/* ---- a few rows of tiles ----------------------------------------------------------------------------------------------------------- */
+
+/* Rows of tiles from `first` of image `image` on; `part` is the place in the scratch buffers. */
+typedef struct Rows {
+    NestNode *in;
+    NestLinear image, first, part;
+    int64_t rows;
+} Rows;
+
+static int64_t tiles_most(const Plan *p)
+{
+    return p->rows * p->across;
+}
+
+static void transform_data(const Plan *p, const Rows *r)
+{
+    Nest *n = p->s->n;
+    int64_t ic = p->c->ic, pitch = p->width * ic, tile = p->w->tile, most = tiles_most(p) * ic;
+    NestNode *down = loop_in(n, r->in, "y", r->rows), *across = loop_in(n, down, "x", p->across);
+    Piece channels[2];
+    int count = pieces_of(n, across, "c", ic, p->s->lanes, channels);
+    for (int i = 0; i < count; i++) {
+        NestNode *lane = vector_in(n, channels[i].in, channels[i].size, p->s->lanes);
+        Matrix m = {.from = p->turned, .down = pitch, .across = ic};
+        linear_add(&m.at, &r->image, p->height * pitch);
+        linear_add(&m.at, &r->first, tile * pitch);
+        nest_add_term(&m.at, down->var, tile * pitch);
+        nest_add_term(&m.at, across->var, tile * ic);
+        linear_add(&m.at, &channels[i].from, 1);
+        NestLinear to = {0};
+        linear_add(&to, &r->part, most * p->points * p->points);
+        nest_add_term(&to, down->var, p->across * ic);
+        nest_add_term(&to, across->var, ic);
+        linear_add(&to, &channels[i].from, 1);
+        transform_matrix(p, channels[i].in, lane, &p->w->data, m, p->data, &to, most * p->points,
+                         most);
+    }
+}
+
+static void multiply(const Plan *p, const Rows *r)
+{
+    Nest *n = p->s->n;
+    int64_t ic = p->c->ic, lanes = p->s->lanes, tiles = r->rows * p->across, height, vectors;
+    int64_t most = tiles_most(p), oc = p->blocks * lanes, points = p->points * p->points;
+    tile_size(p->s->m, tiles, p->blocks, &height, &vectors);
+    NestNode *point = loop_in(n, r->in, "e", points);
+    Piece blocks[2], heights[2];
+    int n_blocks = pieces_of(n, point, "o", p->blocks, vectors, blocks);
+    for (int i = 0; i < n_blocks; i++) {
+        int n_heights = pieces_of(n, blocks[i].in, "t", tiles, height, heights);
+        for (int k = 0; k < n_heights; k++) {
+            /* A loop of one turn for the registers to live in. */
+            NestNode *home = unrolled_in(n, heights[k].in, "i", 1);
+            Tile t = {.rows = heights[k].size,
+                      .vectors = blocks[i].size,
+                      .lanes = (int)lanes,
+                      .a = p->data,
+                      .b = p->taps,
+                      .a_row = ic,
+                      .b_vector = ic * lanes,
+                      .n_axes = 1,
+                      .axis = {{ic, 1, lanes}}};
+            linear_add(&t.a_at, &r->part, most * ic * points);
+            nest_add_term(&t.a_at, point->var, most * ic);
+            linear_add(&t.a_at, &heights[k].from, ic);
+            nest_add_term(&t.b_at, point->var, oc * ic);
+            linear_add(&t.b_at, &blocks[i].from, ic * lanes);
+            int acc = tile_in(n, home, &t);
+            NestNode *row = unrolled_in(n, home, "i", t.rows);
+            NestNode *vector = unrolled_in(n, row, "j", t.vectors);
+            NestNode *lane = vector_in(n, vector, lanes, (int)lanes);
+            NestLinear from = {0}, to = {0};
+            nest_add_term(&from, row->var, t.vectors * lanes);
+            nest_add_term(&from, vector->var, lanes);
+            nest_add_term(&from, lane->var, 1);
+            linear_add(&to, &r->part, most * oc * points);
+            nest_add_term(&to, point->var, most * oc);
+            linear_add(&to, &heights[k].from, oc);
+            linear_add(&to, &blocks[i].from, lanes);
+            nest_add_term(&to, row->var, oc);
+            nest_add_term(&to, vector->var, lanes);
+            nest_add_term(&to, lane->var, 1);
+            Te *v = nest_load(n, acc, nest_position(n, &from));
+            nest_append(n, lane, nest_store(n, p->sums, nest_position(n, &to), v));
+        }
+    }
+}
+
+/* A vector of output channels at a time: all their results are computed, then stored where they belong. */
+static void transform_results(const Plan *p, const Rows *r, int64_t rows_of_image)
+{
+    Nest *n = p->s->n;
+    int64_t lanes = p->s->lanes, tile = p->w->tile, oc = p->blocks * lanes;
+    int64_t most = tiles_most(p) * oc, pitch = p->across * tile * lanes;
+    Piece blocks[2];
+    int count = pieces_of(n, r->in, "o", p->c->oc, lanes, blocks);
+    for (int i = 0; i < count; i++) {
+        NestNode *down = loop_in(n, blocks[i].in, "y", r->rows);
+        NestNode *across = loop_in(n, down, "x", p->across);
+        NestNode *lane = vector_in(n, across, lanes, (int)lanes);
+        Matrix m = {.from = p->sums, .down = most * p->points, .across = most};
+        linear_add(&m.at, &r->part, most * p->points * p->points);
+        nest_add_term(&m.at, down->var, p->across * oc);
+        nest_add_term(&m.at, across->var, oc);
+        linear_add(&m.at, &blocks[i].from, 1);
+        NestLinear to = {0};
+        linear_add(&to, &r->part, p->rows * tile * pitch);
+        Turned from = {.buffer = p->results,
+                       .at = to,
+                       .row_step = pitch,
+                       .channels = blocks[i].size,
+                       .channel = blocks[i].from,
+                       .n = r->image,
+                       .y = linear_times(&r->first, tile),
+                       .rows = rows_of_image,
+                       .columns = p->c->x.out};
+        nest_add_term(&to, down->var, tile * pitch);
+        nest_add_term(&to, across->var, tile * lanes);
+        transform_matrix(p, across, lane, &p->w->results, m, p->results, &to, pitch, lanes);
+        store_turned(p->s, blocks[i].in, p->c, p->tail, &from);
+    }
+}
+
+static void add_rows(const Plan *p, const Rows *r, int64_t rows_of_image)
+{
+    transform_data(p, r);
+    multiply(p, r);
+    transform_results(p, r, rows_of_image);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of a few rows of tiles, transformed: they are to stay in the second cache. */
+#define ROWS_BYTES ((int64_t)640 << 10)
+
+static int64_t rows_of(const Plan *p)
+{
+    int64_t row = p->across * (p->c->ic + p->c->oc) * p->points * p->points * 4;
+    int64_t rows = ROWS_BYTES / row, each = (p->down + p->s->m->threads - 1) / p->s->m->threads;
+    rows = rows < 1 ? 1 : rows;
+    return rows < each ? rows : each;
+}
+
+static const Winograd *transform_for(const Conv *c)
+{
+    return c->y.out >= 12 && c->x.out >= 12 ? &f4 : &f2;
+}
+
+bool conv_winograd_fits(const Sched *s, const Conv *c)
+{
+    const ConvAxis *y = &c->y, *x = &c->x;
+    return s->m->transforms && c->weight < s->p->n_inputs && s->known[c->weight] && y->taps == 3 &&
+           x->taps == 3 && y->stride == 1 && x->stride == 1 && y->dilation == 1 &&
+           x->dilation == 1 && c->ic >= 32 && c->oc >= 32 && y->out >= 6 && x->out >= 6;
+}
+
+void conv_winograd(Sched *s, const Conv *c, const Tail *tail)
+{
+    Nest *n = s->n;
+    Plan p = {.s = s, .c = c, .tail = tail, .w = transform_for(c)};
+    int64_t tile = p.w->tile;
+    p.dtype = n->buffers.at[c->weight].dtype;
+    p.points = (int)tile + 2;
+    p.down = (c->y.out + tile - 1) / tile;
+    p.across = (c->x.out + tile - 1) / tile;
+    p.height = p.down * tile + 2;
+    p.width = p.across * tile + 2;
+    p.height = p.height < c->y.in + c->y.before ? c->y.in + c->y.before : p.height;
+    p.width = p.width < c->x.in + c->x.before ? c->x.in + c->x.before : p.width;
+    p.blocks = (c->oc + s->lanes - 1) / s->lanes;
+    p.rows = rows_of(&p);
+    p.taps = transformed_taps(&p);
+    if (p.taps < 0)
+        return;
+    int64_t whole = p.down / p.rows, rest = p.down % p.rows;
+    /* Each turn of the outermost loop has its own, where turns run at once. */
+    int64_t parts = s->m->threads > 1 ? c->n * whole : 1;
+    int64_t tiles = parts * tiles_most(&p) * p.points * p.points;
+    p.turned = scratch_of(n, "turned", p.dtype, c->n * p.height * p.width * c->ic);
+    p.data = scratch_of(n, "data", p.dtype, tiles * c->ic);
+    p.sums = scratch_of(n, "sums", p.dtype, tiles * p.blocks * s->lanes);
+    p.results =
+        scratch_of(n, "results", p.dtype, parts * p.rows * tile * p.across * tile * s->lanes);
+    turn_data(&p);
+    int64_t last = c->y.out - (p.down - (rest ? rest : p.rows)) * tile;
+    for (int part = 0; part < 2; part++) {
+        /* The last rows of tiles stand alone where they are fewer, or reach over the image. */
+        bool whole_last = !rest && last == p.rows * tile;
+        int64_t turns = part == 0 ? whole - (!rest && !whole_last) : whole_last ? 0 : 1;
+        if (turns == 0)
+            continue;
+        Rows r = {.rows = part == 0 || !rest ? p.rows : rest};
+        NestNode *block = r.in = loop_in(n, images_in(n, c, &r.image), "b", turns);
+        nest_add_term(&r.first, block->var, p.rows);
+        r.first.c = part == 0 ? 0 : p.down - r.rows;
+        if (parts > 1) {
+            linear_add(&r.part, &r.image, whole);
+            nest_add_term(&r.part, block->var, 1);
+        }
+        add_rows(&p, &r, part == 0 ? p.rows * tile : last);
+    }
+}

@@ -1,0 +1,185 @@
+/* Schedules: convolutions of random shapes, with known weights and an elementwise tail or without, for processors of different widths
+ * and several threads, compute what their plain nests do. */
+#include "loop/nest.h"
+#include "sched/conv.h"
+#include "stdlib/stdlib.h"
+#include "tests/unit/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static Ctx cx;
+static Arena arena;
+static uint64_t state = 1;
+
+static const DType f32 = {DTYPE_CODE_FLOAT, 32, 1};
+
+static int64_t below(int64_t n)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)((state >> 33) % (uint64_t)n);
+}
+
+typedef struct Case {
+    int64_t n, ic, oc, in[2], taps[2], stride[2], dilation[2], before[2], after[2];
+    int tail; /* 0: none, 1: bias and relu, 2: a residual too, 3: two readers */
+} Case;
+
+static int64_t out_of(const Case *c, int a)
+{
+    int64_t room = c->in[a] + c->before[a] + c->after[a] - (c->taps[a] - 1) * c->dilation[a] - 1;
+    return room < 0 ? 0 : room / c->stride[a] + 1;
+}
+
+static Te *place(TeBuilder *b, const Case *c, int a)
+{
+    Te *at = te_binary(b, TE_MUL, te_axis(b, 2 + a), te_int(b, c->stride[a]));
+    Te *tap = te_binary(b, TE_MUL, te_axis(b, 5 + a), te_int(b, c->dilation[a]));
+    return te_binary(b, TE_SUB, te_binary(b, TE_ADD, at, tap), te_int(b, c->before[a]));
+}
+
+/* Inputs: data, weights, bias, residual. */
+static TeProgram *program_of(TeBuilder *b, const Case *c)
+{
+    int64_t xs[4] = {c->n, c->ic, c->in[0], c->in[1]},
+            ws[4] = {c->oc, c->ic, c->taps[0], c->taps[1]};
+    int64_t ys[4] = {c->n, c->oc, out_of(c, 0), out_of(c, 1)};
+    TeTensor x = te_add_input(b, f32, 4, xs), w = te_add_input(b, f32, 4, ws);
+    TeTensor bias = te_add_input(b, f32, 1, &c->oc), more = te_add_input(b, f32, 4, ys);
+    Te *xi[4] = {te_axis(b, 0), te_axis(b, 4), place(b, c, 0), place(b, c, 1)};
+    Te *wi[4] = {te_axis(b, 1), te_axis(b, 4), te_axis(b, 5), te_axis(b, 6)};
+    Te *zero = te_number(b, f32, 0), *all[4];
+    bool padded = c->before[0] || c->before[1] || c->after[0] || c->after[1];
+    Te *load = padded ? te_load_or(b, x, xi, zero) : te_load(b, x, xi);
+    TeTensor y =
+        te_reduce(b, TE_SUM, f32, 4, ys, 3, ws + 1, te_binary(b, TE_MUL, load, te_load(b, w, wi)));
+    for (int i = 0; i < 4; i++)
+        all[i] = te_axis(b, i);
+    if (!c->tail)
+        return te_finish(b, 1, &y, false);
+    Te *channel = te_axis(b, 1);
+    Te *v = te_binary(b, TE_ADD, te_load(b, y, all), te_load(b, bias, &channel));
+    if (c->tail > 1)
+        v = te_binary(b, TE_ADD, v, te_load(b, more, all));
+    TeTensor out[2] = {te_map(b, f32, 4, ys, te_binary(b, TE_MAX, v, zero)), y};
+    return te_finish(b, c->tail == 3 ? 2 : 1, out, c->tail == 3);
+}
+
+static Tensor *random_tensor(const TeTensor *of)
+{
+    Tensor *t = tensor_new(&cx.limits, f32, of->rank, of->shape);
+    for (int64_t i = 0; i < t->size; i++)
+        ((float *)(void *)t->data)[i] = (float)(below(2001) - 1000) / 1000;
+    return t;
+}
+
+static char **memory_of(const Nest *n, Tensor *const *inputs)
+{
+    char **memory = arena_alloc_must(&arena, n->buffers.n + 1, sizeof *memory);
+    for (size_t i = 0; i < n->buffers.n; i++) {
+        memory[i] =
+            (int)i < n->n_inputs ? inputs[i]->data : malloc((size_t)n->buffers.at[i].size * 4 + 64);
+        /* What nobody wrote is seen. */
+        if ((int)i >= n->n_inputs)
+            memset(memory[i], 0xff, (size_t)n->buffers.at[i].size * 4);
+    }
+    return memory;
+}
+
+static void free_memory(const Nest *n, char **memory)
+{
+    for (size_t i = (size_t)n->n_inputs; i < n->buffers.n; i++)
+        free(memory[i]);
+}
+
+static bool are_close(const float *a, const float *b, int64_t n, double scale)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs((double)a[i] - (double)b[i]) <= 2e-5 * scale))
+            return false;
+    return true;
+}
+
+static void show(Nest *n, const Case *c)
+{
+    Buf b = {0};
+    printf("n %lld ic %lld oc %lld", (long long)c->n, (long long)c->ic, (long long)c->oc);
+    for (int a = 0; a < 2; a++)
+        printf(", in %lld taps %lld stride %lld dilation %lld before %lld after %lld",
+               (long long)c->in[a], (long long)c->taps[a], (long long)c->stride[a],
+               (long long)c->dilation[a], (long long)c->before[a], (long long)c->after[a]);
+    printf(", tail %d\n", c->tail);
+    nest_print(&b, n);
+    printf("%.3000s\n", buf_text(&b));
+    buf_deinit(&b);
+}
+
+static void check_case(const Case *c, const Machine *m)
+{
+    ArenaMark mark = arena_mark(&arena);
+    TeBuilder b;
+    te_begin(&b, &cx, &arena);
+    TeProgram *p = program_of(&b, c);
+    Tensor *inputs[4];
+    const Tensor *known[4] = {0};
+    for (int i = 0; i < 4; i++)
+        inputs[i] = random_tensor(&p->inputs[i]);
+    known[1] = inputs[1];
+    const char *why = NULL;
+    Nest *plain = nest_of(&cx, &arena, p, NULL);
+    Nest *n = sched_program(&cx, &arena, m, p, known, &why);
+    const char *wrong = nest_verify(n);
+    char **wanted = memory_of(plain, inputs), **got = memory_of(n, inputs);
+    bool good = CHECK(!wrong) && CHECK(nest_run(plain, wanted)) && CHECK(nest_run(n, got));
+    double scale = (double)(c->ic * c->taps[0] * c->taps[1]);
+    for (int i = 0; i < p->n_outputs && good; i++)
+        good = CHECK(are_close((float *)(void *)wanted[p->outputs[i]],
+                               (float *)(void *)got[n->outputs[i]],
+                               plain->buffers.at[p->outputs[i]].size, 1 + sqrt(scale)));
+    if (!good) {
+        printf("%s\n", wrong ? wrong : "");
+        show(n, c);
+    }
+    free_memory(plain, wanted);
+    free_memory(n, got);
+    for (int i = 0; i < 4; i++)
+        tensor_release(inputs[i]);
+    arena_reset(&arena, mark);
+}
+
+static Machine machine_of(void)
+{
+    bool wide = below(2);
+    return (Machine){wide ? 64 : 32, wide ? 32 : 16, 1 + (int)below(3), true};
+}
+
+/* Windows of 3 x 3 that step by one, over enough channels for transforms. */
+static void test_transforms(void)
+{
+    for (int turn = 0; turn < 10; turn++) {
+        Case c = {.n = 1 + (below(4) == 0),
+                  .ic = 32 + below(6),
+                  .oc = 32 + below(18),
+                  .tail = (int)below(4)};
+        for (int a = 0; a < 2; a++) {
+            c.taps[a] = 3;
+            c.stride[a] = c.dilation[a] = 1;
+            c.in[a] = (turn % 5 ? 6 : 12) + below(4);
+            c.before[a] = below(3);
+            c.after[a] = below(3);
+        }
+        Machine m = machine_of();
+        check_case(&c, &m);
+    }
+}
+
+int main(void)
+{
+    CHECK(ctx_init(&cx, &stdlib_ops));
+    limits_start(&cx.limits);
+    arena_init(&arena, &cx.limits);
+    test_transforms();
+    ctx_deinit(&cx);
+    arena_deinit(&arena);
+    return check_done();
+}
