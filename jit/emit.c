@@ -239,6 +239,7 @@ static void make_product(Emit *e, const NestNode *s)
     Ssa args[5] = {e->state, gen_offset(g, e->base[p->a], (size_t)p->a_from * size),
                    gen_offset(g, e->base[p->b], (size_t)p->b_from * size), e->base[s->buffer],
                    gen_outside(g, site, "gemm")};
+    e->fails = true;
     gen_call_abi(g, single ? "relay_sgemm" : "relay_dgemm", args, 5);
 }
 
@@ -409,6 +410,7 @@ static void poll(Emit *e, const NestNode *loop, Ssa i)
     LLVMPositionBuilderAtEnd(g->b, look);
     gen_branch(g, gen_interrupted(g, e->state), stop, go, false);
     LLVMPositionBuilderAtEnd(g->b, stop);
+    e->fails = true;
     if (!e->in_part)
         gen_call_abi(g, "relay_stopped", &e->state, 1);
     LLVMBuildRetVoid(g->b);
@@ -587,6 +589,7 @@ static void make_parallel(Emit *e, const NestNode *loop)
     LLVMBasicBlockRef stop = gen_block(g, e->fn, "stop"), go = gen_block(g, e->fn, "go");
     gen_branch(g, gen_interrupted(g, e->state), stop, go, false);
     LLVMPositionBuilderAtEnd(g->b, stop);
+    e->fails = true;
     gen_call_abi(g, "relay_stopped", &e->state, 1);
     LLVMBuildRetVoid(g->b);
     LLVMPositionBuilderAtEnd(g->b, go);

@@ -39,6 +39,7 @@ typedef struct Emit {
     int depth; /* of the innermost level */
     int vector; /* level of the vector loop; 0: none */
     int keep; /* level + 1 that remembers values while what stands in front of a loop is made; 0: the innermost */
+    bool fails; /* it may stop with an error */
     bool in_part; /* the function is a part of a parallel loop */
     PtrMap masks; /* Te -> levels that it depends on, as bits, shifted by one */
     PtrMap impure; /* Te -> whether it reads what the nest writes */

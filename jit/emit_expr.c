@@ -630,6 +630,7 @@ static void fault(void *data, Ssa bad, const char *report)
     LLVMBasicBlockRef fail = gen_block(g, e->fn, "fault"), go = gen_block(g, e->fn, "go");
     gen_branch(g, bad, fail, go, false);
     LLVMPositionBuilderAtEnd(g->b, fail);
+    e->fails = true;
     Ssa args[4] = {e->state, gen_int(g->i32, e->span.source), gen_int(g->i32, e->span.from),
                    gen_int(g->i32, e->span.to)};
     gen_call_abi(g, report, args, 4);

@@ -102,9 +102,19 @@ static Ssa atom_value(Fn *f, const Expr *e, const Type *type)
     return fn_closure(f, in);
 }
 
+/* A group that is more than called as a kernel is a function like others. */
+static void make_group_known(Fn *f, Val *val, const Expr *var)
+{
+    val->known =
+        instance_of_literal(f, expr_as_function(val->atom), expr_as_var((Expr *)(uintptr_t)var));
+    val->atom = NULL;
+}
+
 Val *fn_val(Fn *f, const Expr *atom)
 {
     Val *val = ptrmap_find(&f->vals, atom);
+    if (val && val->group && !val->known)
+        make_group_known(f, val, atom);
     if (val && !val->at && !val->known && !val->atom)
         plan_flush(f);
     if (!val && expr_as_var(atom))
@@ -406,6 +416,7 @@ static Ssa alias(Fn *f, const Var *var, Expr *value)
         val->at = old->at;
     val->known = old->known;
     val->atom = old->atom;
+    val->group = old->group;
     val->fixed = old->fixed;
     val->dense = old->dense;
     val->tensor = old->tensor;
@@ -468,6 +479,8 @@ static bool make_let(Fn *f, Let *written, bool tail)
     if (repr_of(type).kind == REPR_NONE)
         return gen_refuse(f->g, "the type `%s` of `%%%s` is not known well enough",
                           type_str(f->g->cx, type), let->var->name->text);
+    if (plan_group(f, let, type))
+        return !f->g->failed;
     if (plan_add(f, let, type)) {
         if (let != written)
             fn_release_dead(f); /* what the value does not take any more */

@@ -58,7 +58,7 @@ const Type *instance_type(Gen *g, const Instance *in, const Type *t)
     return type_subst(g->cx, t, in->n_vars, in->vars, in->types);
 }
 
-static Function *in_normal_form(Gen *g, const Function *fn)
+Function *instance_normal_form(Gen *g, const Function *fn)
 {
     Function *now = ptrmap_find(&g->unit->anf, fn);
     if (now)
@@ -186,7 +186,7 @@ static bool same_params(const Instance *in, uint32_t n, const Type *const *param
 
 static Instance *global_at(Gen *g, const Def *def, const GlobalUse *use, const Type *const *types)
 {
-    const Function *fn = in_normal_form(g, def->fn);
+    const Function *fn = instance_normal_form(g, def->fn);
     if (!fn) {
         g->failed = true;
         return NULL;
@@ -285,7 +285,7 @@ Instance *instance_of_literal(Fn *f, const Function *fn, Var *self)
     char name[80];
     int len = snprintf(name, sizeof name, "%.32s.%.32s", f->in->name, self->name->text);
     if (function_is_primitive(fn))
-        fn = in_normal_form(g, fn);
+        fn = instance_normal_form(g, fn);
     if (!fn) {
         g->failed = true;
         return NULL;
@@ -400,7 +400,7 @@ static const Function *eta(Gen *g, Expr *callee, const Attrs *attrs, const Type 
     Function *fn =
         expr_function(a, span, (TypeVarList){0}, type->n, params, NULL, type->result, call);
     fn->base.type = type;
-    return in_normal_form(g, fn);
+    return instance_normal_form(g, fn);
 }
 
 static bool same_row(const Instance *in, const Op *op, const Constructor *con, const Type *type)

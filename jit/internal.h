@@ -260,7 +260,8 @@ struct Gen {
     Ssa late; /* the function whose address is wanted */
     void *made; /* that address */
     Ssa table; /* the addresses of what `infos` point to, then that of `late` */
-    uint32_t kernels; /* loop nests made so far */
+    Vec(struct Kernel *) kernels; /* made so far */
+    uint32_t calls; /* of kernels */
     uint32_t size; /* lets and blocks made so far */
     uint32_t looking; /* instances whose facts are being found */
     bool failed; /* `why` says it, or a diagnostic was reported */
@@ -366,6 +367,8 @@ Instance *instance_of_global(Gen *g, const GlobalUse *use);
 Instance *instance_of_literal(Fn *f, const Function *fn, Var *self);
 Instance *instance_of_row(Gen *g, const Op *op, const Constructor *con, const Type *type,
                           Span span);
+/* The function in A normal form, which is made once; NULL when a limit is hit. */
+Function *instance_normal_form(Gen *g, const Function *fn);
 /* Of a definition, an operator or a constructor that is used as a polymorphic value of this type; open. */
 Instance *instance_of_atom(Gen *g, const Expr *atom, const Type *type);
 /* Of an open one at these types. */
@@ -451,6 +454,7 @@ typedef struct Val {
     Ssa at; /* NULL: not computed yet (plan.c), or made when it is needed */
     Instance *known; /* the function that it is */
     const Expr *atom; /* the global function, operator or constructor that it is another name for */
+    Function *group; /* the kernel that it is, in A normal form (plan.c) */
     bool fixed; /* owned by nobody here: never released, retained when it is handed on */
     bool dense; /* a tensor that is row-major without gaps */
     const Tensor *tensor; /* the one that it always is, where that is known */

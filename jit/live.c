@@ -87,9 +87,36 @@ static void walk_inner(Liveness *l, Expr *body, const Pattern *pattern)
     l->at = at;
 }
 
+static WalkNext note_other(void *data, const Expr *e)
+{
+    const Call *call = expr_as_call(e);
+    bool plain = e->kind == EXPR_VAR || e->kind == EXPR_CONSTANT || e->kind == EXPR_OP ||
+                 e->kind == EXPR_TUPLE || e->kind == EXPR_TUPLE_GET || e->kind == EXPR_LET ||
+                 (call && call->callee->kind == EXPR_OP);
+    *(bool *)data |= !plain;
+    return plain ? WALK_ON : WALK_STOP;
+}
+
+static void note_free(void *data, Var *v)
+{
+    (void)v;
+    *(bool *)data = true;
+}
+
+bool live_is_group(const Function *fn)
+{
+    bool other = !function_is_primitive(fn) || fn->type_params.n > 0;
+    if (!other)
+        ir_walk(fn->body, note_other, NULL, &other);
+    if (!other)
+        ir_free_vars(&fn->base, note_free, &other);
+    return !other;
+}
+
 static void walk_call(Liveness *l, const Call *call, bool tail)
 {
-    if (call->callee->kind == EXPR_OP || call->callee->kind == EXPR_CON)
+    if (call->callee->kind == EXPR_OP || call->callee->kind == EXPR_CON ||
+        ptrmap_has(&l->live->groups, call->callee))
         return;
     l->live->calls = true;
     if (!tail)
@@ -112,6 +139,8 @@ static void walk_value(Liveness *l, const Var *var, Expr *e, bool tail)
         return;
     }
     case EXPR_FUNCTION:
+        if (live_is_group(expr_as_function(e)))
+            ptrmap_put(&l->live->groups, var, l);
         l->skip = var;
         ir_free_vars(e, use_free, l);
         return;
@@ -164,6 +193,7 @@ Live *live_make(Arena *arena, const Function *fn, uint32_t n, Var *const *captur
 {
     Live *live = arena_new(arena, Live);
     arena_on_free(arena, map_free, &live->binder);
+    arena_on_free(arena, map_free, &live->groups);
     live->root = block_new(arena, NULL, 0, fn->body);
     Liveness l = {.arena = arena, .live = live, .block = live->root};
     for (uint32_t i = 0; i < fn->params.n; i++)

@@ -24,11 +24,12 @@ struct LiveBlock {
 typedef struct Live {
     LiveBlock *root;
     PtrMap binder;                  /* Var -> LiveBlock */
-    bool calls;                     /* calls functions, in whatever position */
-    bool nests;                     /* calls functions that it must come back from */
+    PtrMap groups; /* variables that are groups of operators: calling them is no call */
+    bool calls; /* calls functions, in whatever position */
+    bool nests; /* calls functions that it must come back from */
     bool too_deep;
-    uint32_t size;                  /* lets and blocks */
-    bool too_large;                 /* the walk ended before the end of the function */
+    uint32_t size; /* lets and blocks */
+    bool too_large; /* the walk ended before the end of the function */
 } Live;
 
 /* Lets and blocks of what is compiled at once: LLVM's time grows with the square of a function's length, and
@@ -41,6 +42,9 @@ typedef struct Live {
 
 /* `captured` are the variables that a function literal takes from outside. The maps are freed with the arena. */
 Live *live_make(Arena *arena, const Function *fn, uint32_t n, Var *const *captured);
+
+/* Whether the function is a group of operators for one kernel: nothing else is in it, and it takes nothing from outside. */
+bool live_is_group(const Function *fn);
 
 /* The position's variables belong to `block` (bound there, or handed down by the branch). */
 bool live_owned(const Live *live, const LiveBlock *block, const Var *v);

@@ -1,42 +1,78 @@
 #include "jit/plan.h"
 
+#include "base/memory.h"
 #include "ir/walk.h"
 #include "jit/kernel.h"
+#include "passes/facts.h"
+#include "sched/memory.h"
 
-/* A variable whose value waits: a tensor of the program, or a tuple of such. */
+#include <string.h>
+
+/* A tensor of a run: an argument, or what a kernel makes. */
+typedef struct Held Held;
+struct Held {
+    const Type *type;
+    uint32_t input;     /* position in the plan's inputs + 1; 0: a kernel makes it */
+    const Constant *constant; /* of a kernel's own */
+    Held *in;           /* lies where this one does */
+    int64_t from;       /* from this byte on */
+    int by, last;       /* steps: the one that makes it, the last that reads it */
+    bool needed;
+    bool wanted;        /* behind the run */
+    Held *result;       /* the wanted one whose tensor it lies in */
+    size_t room;        /* its place in the run's memory + 1 */
+    Ssa made;           /* once it is there: the tensor, or the number */
+    Ssa at;             /* the address of its elements, or of the number */
+    bool given;         /* `made` has been handed to an owner */
+};
+
+/* A variable whose value waits: a tensor, or a tuple of such. */
 typedef struct Item Item;
 struct Item {
-    const Type *type;
     int n;              /* fields of a tuple; -1: one tensor */
     Item *fields;
-    TeTensor tensor;
-    int output;         /* of the kernel + 1; 0: none */
-    Ssa made;           /* the tensor, once the kernel ran */
-    bool given;         /* `made` has been handed to an owner */
+    Held *tensor;
 };
 
 typedef struct Waiting {
     Let *let;
     const Type *type;
-    Item *item;         /* once the program is built */
+    Function *group;    /* what is called: in A normal form; NULL: an operator */
+    Item *item;         /* once the run is planned */
 } Waiting;
 
 typedef struct Input {
     const Expr *atom;
-    const Type *type;
-    Ssa value;          /* what the kernel gets: a scalar, or the address of the elements */
-    Ssa held;           /* a tensor that is released after the kernel */
+    int field;          /* of a tuple; -1: the value itself */
+    Held *tensor;
+    Ssa value;          /* what a kernel gets: a scalar, or the tensor */
+    Ssa held;           /* a tensor that is released after the run */
 } Input;
+
+/* The call of a kernel. */
+typedef struct Step {
+    const Waiting *w;
+    TeBuilder b;
+    Vec(Held *) in, out;
+    Vec(TeTensor) made; /* what the program has for `out` */
+    const char *name;
+    KernelInput *known; /* by input */
+    Kernel *kernel;     /* NULL: nothing is to be done */
+    size_t room;        /* of its own memory + 1 */
+} Step;
 
 struct Plan {
     Vec(Waiting) lets;
     PtrMap index;       /* Var -> position in lets + 1 */
-    Vec(Input) inputs;
-    PtrMap input_index; /* Var -> position in inputs + 1 */
-    PtrMap reads; /* variables that what waits will read */
-    TeBuilder b;
-    Vec(Item *) outputs;
+    PtrMap reads;       /* variables that what waits will read */
     bool flushing;
+    /* of the run that is made */
+    Vec(Input) inputs;
+    PtrMap arguments;   /* Var -> Item of inputs */
+    Vec(Step *) steps;
+    Vec(Held *) helds;  /* those that kernels make, in their order */
+    Vec(MemoryNeed) needs;
+    LLVMBasicBlockRef fail; /* where a kernel that failed goes */
 };
 
 void plan_begin(Fn *f)
@@ -47,7 +83,7 @@ void plan_begin(Fn *f)
 void plan_end(Fn *f)
 {
     ptrmap_deinit(&f->plan->index);
-    ptrmap_deinit(&f->plan->input_index);
+    ptrmap_deinit(&f->plan->arguments);
     ptrmap_deinit(&f->plan->reads);
 }
 
@@ -81,34 +117,14 @@ static bool is_scalar(const Type *t)
     return t->kind == TYPE_TENSOR && t->n == 0;
 }
 
-/* An argument that is no variable, or a tuple that exists as an object, is nothing for a program. */
 static bool argument_fits(Fn *f, const Expr *atom)
 {
-    const Type *t = fn_type(f, atom);
-    if (!expr_as_var(atom) || !is_static(t))
-        return false;
-    return t->kind == TYPE_TENSOR || waits(f, atom);
+    return expr_as_var(atom) && is_static(fn_type(f, atom));
 }
 
-/* Tensors that one operator reads. What joins more than these is a choice among all of them in each element: its own loops are
- * faster, and the code of such a choice takes LLVM time beyond all proportion. */
-#define TENSORS_MOST 64
-
-static uint32_t tensors_read(Fn *f, const Call *call)
+static bool operator_fits(Fn *f, const Call *call, const Type *type)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < call->args.n; i++) {
-        const Type *t = fn_type(f, call->args.at[i]);
-        n += t->kind == TYPE_TUPLE ? t->n : 1;
-    }
-    return n;
-}
-
-static bool call_fits(Fn *f, const Call *call, const Type *type)
-{
-    const Op *op = expr_call_of_op(&call->base);
-    if (!op || !op->compute || op->flags & (OP_STATEFUL | OP_SHAPE_FROM_DATA) || !is_static(type) ||
-        tensors_read(f, call) > TENSORS_MOST)
+    if (!call_has_elements(call) || !is_static(type))
         return false;
     bool scalars = is_scalar(type), any_waits = false;
     for (uint32_t i = 0; i < call->args.n; i++) {
@@ -126,16 +142,62 @@ static bool tuple_fits(Fn *f, const Tuple *t, const Type *type)
     if (t->fields.n == 0 || !is_static(type))
         return false;
     for (uint32_t i = 0; i < t->fields.n; i++)
-        if (!argument_fits(f, t->fields.at[i]))
+        if (!argument_fits(f, t->fields.at[i]) || fn_type(f, t->fields.at[i])->kind != TYPE_TENSOR)
             return false;
     return true;
+}
+
+/* The value that the let's comes to where all shapes are known. */
+static const Expr *value_here(const Fn *f, const Let *let)
+{
+    const Expr *known = f->in->facts ? ptrmap_find(&f->in->facts->lets, let) : NULL;
+    return known ? known : let->value;
+}
+
+/* Only operators with an expression, tuples of tensors and their fields, over its parameters and own constants. */
+static bool body_fits(Fn *f, const Function *group)
+{
+    const Expr *e = group->body;
+    for (const Let *let = expr_as_let(e); let; let = expr_as_let(e)) {
+        const Expr *value = value_here(f, let);
+        const Call *call = expr_as_call(value);
+        bool shape = value->kind == EXPR_CONSTANT || value->kind == EXPR_VAR ||
+                     value->kind == EXPR_TUPLE || value->kind == EXPR_TUPLE_GET;
+        if (!(call ? call_has_elements(call) : shape) || !is_static(fn_type(f, &let->var->base)))
+            return false;
+        for (uint32_t i = 0; call && i < call->args.n; i++)
+            if (!expr_as_var(call->args.at[i]))
+                return false;
+        e = let->body;
+    }
+    return expr_as_var(e) != NULL;
+}
+
+/* The group that the variable is bound to; NULL: none. */
+static Function *group_at(const Fn *f, const Expr *callee)
+{
+    const Val *val = expr_as_var(callee) ? ptrmap_find(&f->vals, callee) : NULL;
+    return val && val->group ? val->group : NULL;
+}
+
+static bool group_fits(Fn *f, const Call *call, Function *group, const Type *type)
+{
+    if (!is_static(type) || call->args.n != group->params.n)
+        return false;
+    for (uint32_t i = 0; i < call->args.n; i++)
+        if (!argument_fits(f, call->args.at[i]) ||
+            fn_type(f, call->args.at[i]) != fn_type(f, &group->params.at[i]->base))
+            return false;
+    return body_fits(f, group);
 }
 
 static bool fits(Fn *f, Expr *value, const Type *type)
 {
     const Call *call = expr_as_call(value);
-    if (call)
-        return call_fits(f, call, type);
+    if (call) {
+        Function *group = group_at(f, call->callee);
+        return group ? group_fits(f, call, group, type) : operator_fits(f, call, type);
+    }
     const Tuple *tuple = expr_as_tuple(value);
     if (tuple)
         return tuple_fits(f, tuple, type);
@@ -159,8 +221,8 @@ static void hold_slot(void *data, Expr *const *slot)
         vec_push(&f->waiting, f->g->arena, v);
 }
 
-/* Operators of one program: what is written for it grows faster than their number. */
-#define LETS_MOST 128
+/* Calls of one run: looking for their places in memory takes the square of their number. */
+#define LETS_MOST 1024
 
 bool plan_add(Fn *f, Let *let, const Type *type)
 {
@@ -169,10 +231,26 @@ bool plan_add(Fn *f, Let *let, const Type *type)
         plan_flush(f);
     if (!fits(f, let->value, type))
         return false;
+    const Call *call = expr_as_call(let->value);
+    Function *group = call ? group_at(f, call->callee) : NULL;
     ir_children(let->value, hold_slot, f);
-    vec_push(&p->lets, f->g->arena, ((Waiting){let, type, NULL}));
+    vec_push(&p->lets, f->g->arena, ((Waiting){let, type, group, NULL}));
     ptrmap_put(&p->index, let->var, (void *)(uintptr_t)p->lets.n);
     fn_bind(f, let->var, type, NULL);
+    return true;
+}
+
+bool plan_group(Fn *f, const Let *let, const Type *type)
+{
+    const Function *fn = expr_as_function(let->value);
+    if (!fn || !live_is_group(fn))
+        return false;
+    Function *group = instance_normal_form(f->g, fn);
+    if (!group)
+        return !(f->g->failed = true);
+    Val *val = fn_bind(f, let->var, type, NULL);
+    val->group = group;
+    val->atom = let->value;
     return true;
 }
 
@@ -194,103 +272,265 @@ void plan_before(Fn *f, const Expr *value)
         ir_children(value, look_for_loss, f);
 }
 
-/* ---- the program --------------------------------------------------------------------------------------------------------- */
+/* ---- items ---------------------------------------------------------------------------------------------------------------- */
 
-static Item *item_of(Plan *p, const Expr *atom)
+static Held *held_new(Fn *f, const Type *type)
 {
-    size_t i = (size_t)(uintptr_t)ptrmap_find(&p->index, atom);
-    return i ? p->lets.at[i - 1].item : NULL;
+    Held *h = arena_new(f->g->arena, Held);
+    *h = (Held){.type = type, .by = -1, .last = -1};
+    return h;
 }
 
-static void add_input(void *data, Expr *const *slot)
-{
-    Fn *f = data;
-    Plan *p = f->plan;
-    if (!expr_as_var(*slot) || waits(f, *slot) || ptrmap_has(&p->input_index, *slot))
-        return;
-    const Type *t = fn_type(f, *slot);
-    te_add_input(&p->b, t->dtype, (int)t->n, t->dims);
-    vec_push(&p->inputs, f->g->arena, ((Input){.atom = *slot, .type = t}));
-    ptrmap_put(&p->input_index, *slot, (void *)(uintptr_t)p->inputs.n);
-}
-
-static Item *tensor_item(Fn *f, const Type *type, TeTensor t)
+static Item *item_new(Fn *f, const Type *type)
 {
     Item *item = arena_new(f->g->arena, Item);
-    *item = (Item){.type = type, .n = -1, .tensor = t};
+    item->n = type->kind == TYPE_TUPLE ? (int)type->n : -1;
+    if (item->n >= 0)
+        item->fields = arena_new_array(f->g->arena, Item, type->n + 1);
+    else
+        item->tensor = held_new(f, type);
+    for (int i = 0; i < item->n; i++)
+        item->fields[i] = (Item){.n = -1, .tensor = held_new(f, type->parts[i])};
+    return item;
+}
+
+static void add_held_input(Fn *f, const Expr *atom, int field, Held *h)
+{
+    Plan *p = f->plan;
+    vec_push(&p->inputs, f->g->arena, ((Input){.atom = atom, .field = field, .tensor = h}));
+    h->input = (uint32_t)p->inputs.n;
+}
+
+static Item *input_item(Fn *f, const Expr *atom)
+{
+    Item *item = ptrmap_find(&f->plan->arguments, atom);
+    if (item)
+        return item;
+    item = item_new(f, fn_type(f, atom));
+    ptrmap_put(&f->plan->arguments, atom, item);
+    if (item->n < 0)
+        add_held_input(f, atom, -1, item->tensor);
+    for (int i = 0; i < item->n; i++)
+        add_held_input(f, atom, i, item->fields[i].tensor);
     return item;
 }
 
 static Item *atom_item(Fn *f, const Expr *atom)
 {
-    Item *item = item_of(f->plan, atom);
-    if (item)
-        return item;
-    size_t i = (size_t)(uintptr_t)ptrmap_find(&f->plan->input_index, atom) - 1;
-    return tensor_item(f, f->plan->inputs.at[i].type, f->plan->b.tensors.at[i]);
+    size_t i = (size_t)(uintptr_t)ptrmap_find(&f->plan->index, atom);
+    return i ? f->plan->lets.at[i - 1].item : input_item(f, atom);
 }
 
-static Item *tuple_item(Fn *f, const Type *type, uint32_t n)
+static Held *field_of(const Item *item, int i)
 {
-    Item *item = arena_new(f->g->arena, Item);
-    *item = (Item){.type = type, .n = (int)n};
-    item->fields = arena_new_array(f->g->arena, Item, n + 1);
-    return item;
+    return item->n < 0 ? item->tensor : item->fields[i].tensor;
 }
 
-static int flatten(const Item *item, TeTensor *out)
+static int fields_of(const Item *item)
 {
-    if (item->n < 0) {
-        out[0] = item->tensor;
-        return 1;
+    return item->n < 0 ? 1 : item->n;
+}
+
+/* ---- the programs of kernels ------------------------------------------------------------------------------------------------ */
+
+/* Inside of a kernel a variable stands for tensors of its program. */
+typedef struct Parts {
+    int n; /* fields of a tuple; -1: one tensor */
+    TeTensor *at;
+} Parts;
+
+typedef struct Building {
+    Fn *f;
+    Step *step;
+    PtrMap parts; /* Var -> Parts */
+} Building;
+
+static Parts *parts_new(Building *b, const Type *type)
+{
+    Parts *parts = arena_new(b->f->g->arena, Parts);
+    parts->n = type->kind == TYPE_TUPLE ? (int)type->n : -1;
+    parts->at =
+        arena_new_array(b->f->g->arena, TeTensor, (size_t)(parts->n < 0 ? 1 : parts->n) + 1);
+    return parts;
+}
+
+static int count_parts(const Parts *parts)
+{
+    return parts->n < 0 ? 1 : parts->n;
+}
+
+/* The tensor as an input of the kernel's program. */
+static TeTensor add_input(Building *b, Held *h)
+{
+    Step *s = b->step;
+    for (size_t i = 0; i < s->in.n; i++)
+        if (s->in.at[i] == h)
+            return s->b.tensors.at[i];
+    vec_push(&s->in, b->f->g->arena, h);
+    return te_add_input(&s->b, h->type->dtype, (int)h->type->n, h->type->dims);
+}
+
+static void add_argument(Building *b, const Expr *var, const Expr *atom)
+{
+    if (ptrmap_has(&b->parts, var))
+        return;
+    const Item *item = atom_item(b->f, atom);
+    Parts *parts = parts_new(b, fn_type(b->f, atom));
+    for (int i = 0; i < fields_of(item); i++)
+        parts->at[i] = add_input(b, field_of(item, i));
+    ptrmap_put(&b->parts, var, parts);
+}
+
+static void add_constant(Building *b, const Var *var, const Constant *c)
+{
+    Held *h = held_new(b->f, fn_type(b->f, &var->base));
+    Parts *parts = parts_new(b, h->type);
+    h->constant = c;
+    parts->at[0] = add_input(b, h);
+    ptrmap_put(&b->parts, var, parts);
+}
+
+static Parts *call_parts(Building *b, const Call *call, const Type *type)
+{
+    Gen *g = b->f->g;
+    uint32_t n = 0, n_args = 0;
+    Parts *out = parts_new(b, type);
+    for (uint32_t i = 0; i < call->args.n; i++)
+        n += (uint32_t)count_parts(ptrmap_find(&b->parts, call->args.at[i]));
+    TeTensor *args = arena_new_array(g->arena, TeTensor, n + 1);
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        const Parts *parts = ptrmap_find(&b->parts, call->args.at[i]);
+        for (int k = 0; k < count_parts(parts); k++)
+            args[n_args++] = parts->at[k];
     }
-    for (int i = 0; i < item->n; i++)
-        out[i] = item->fields[i].tensor;
-    return item->n;
+    g->failed |= te_call(&b->step->b, expr_call_of_op(&call->base), call->attrs, call->base.span,
+                         type, (int)n, args, count_parts(out), out->at) < 0;
+    return out;
 }
 
-static Item *call_item(Fn *f, const Call *call, const Type *type)
+static Parts *value_parts(Building *b, const Expr *value, const Type *type)
+{
+    const Call *call = expr_as_call(value);
+    const TupleGet *get = expr_as_tuple_get(value);
+    const Tuple *tuple = expr_as_tuple(value);
+    if (call)
+        return call_parts(b, call, type);
+    if (value->kind == EXPR_VAR)
+        return ptrmap_find(&b->parts, value);
+    Parts *parts = parts_new(b, type);
+    if (get)
+        parts->at[0] = ((Parts *)ptrmap_find(&b->parts, get->tuple))->at[get->index];
+    for (uint32_t i = 0; tuple && i < tuple->fields.n; i++)
+        parts->at[i] = ((Parts *)ptrmap_find(&b->parts, tuple->fields.at[i]))->at[0];
+    return parts;
+}
+
+static Parts *group_parts(Building *b, const Call *call, const Function *group)
+{
+    Expr *e = group->body;
+    for (uint32_t i = 0; i < call->args.n; i++)
+        add_argument(b, &group->params.at[i]->base, call->args.at[i]);
+    for (Let *let = expr_as_let(e); let; let = expr_as_let(let->body)) {
+        const Constant *c = expr_as_constant(value_here(b->f, let));
+        if (c)
+            add_constant(b, let->var, c);
+    }
+    for (Let *let = expr_as_let(e); let && !b->f->g->failed; let = expr_as_let(e)) {
+        const Type *type = fn_type(b->f, &let->var->base);
+        if (!ptrmap_has(&b->parts, let->var))
+            ptrmap_put(&b->parts, let->var, value_parts(b, value_here(b->f, let), type));
+        e = let->body;
+    }
+    return b->f->g->failed ? NULL : ptrmap_find(&b->parts, e);
+}
+
+/* Names of the operators in a kernel, for those who read its code: `dense_add`. */
+static void add_name(Buf *out, const Call *call)
+{
+    const Op *op = call ? expr_call_of_op(&call->base) : NULL;
+    const char *dot = op ? strrchr(op->name, '.') : NULL;
+    if (op && out->n < 40)
+        buf_printf(out, "%s%s", out->n ? "_" : "", dot ? dot + 1 : op->name);
+}
+
+static const char *step_name(Gen *g, const Waiting *w)
+{
+    Buf name = {0};
+    if (!w->group)
+        add_name(&name, expr_as_call(w->let->value));
+    for (Let *let = w->group ? expr_as_let(w->group->body) : NULL; let;
+         let = expr_as_let(let->body))
+        add_name(&name, expr_as_call(let->value));
+    const char *text = arena_copy_text(g->arena, buf_text(&name), name.n);
+    buf_deinit(&name);
+    return text;
+}
+
+/* A field that is an argument as it came is that tensor. */
+static void bind_outputs(Fn *f, Step *s, const Item *item, const Parts *parts)
+{
+    for (int i = 0; i < fields_of(item); i++) {
+        int id = parts->at[i].id;
+        Item *field = item->n < 0 ? (Item *)(uintptr_t)item : &item->fields[i];
+        TeTensor made = parts->at[i];
+        Held *same = id < s->b.n_inputs && !s->in.at[id]->constant ? s->in.at[id] : NULL;
+        for (size_t k = 0; k < s->made.n && !same; k++)
+            same = s->made.at[k].id == id ? s->out.at[k] : NULL;
+        if (same) {
+            field->tensor = same;
+            continue;
+        }
+        if (id < s->b.n_inputs) /* a constant */
+            made = te_map(&s->b, made.dtype, made.rank, made.shape,
+                          te_load_broadcast(&s->b, made, made.rank));
+        field->tensor->by = (int)f->plan->steps.n - 1;
+        vec_push(&s->out, f->g->arena, field->tensor);
+        vec_push(&s->made, f->g->arena, made);
+        vec_push(&f->plan->helds, f->g->arena, field->tensor);
+    }
+}
+
+static Item *kernel_item(Fn *f, const Waiting *w)
 {
     Gen *g = f->g;
-    uint32_t n_out = type->kind == TYPE_TUPLE ? type->n : 1, most = 1, n = 0;
-    for (uint32_t i = 0; i < call->args.n; i++) {
-        const Type *t = fn_type(f, call->args.at[i]);
-        most += t->kind == TYPE_TUPLE ? t->n : 1;
+    Step *s = arena_new(g->arena, Step);
+    const Call *call = expr_as_call(w->let->value);
+    Building b = {f, s, {0}};
+    s->w = w;
+    te_begin(&s->b, g->cx, g->arena);
+    Parts *parts;
+    if (w->group) {
+        parts = group_parts(&b, call, w->group);
+    } else {
+        for (uint32_t i = 0; i < call->args.n; i++)
+            add_argument(&b, call->args.at[i], call->args.at[i]);
+        parts = call_parts(&b, call, w->type);
     }
-    TeTensor *args = arena_new_array(g->arena, TeTensor, most);
-    TeTensor *out = arena_new_array(g->arena, TeTensor, n_out + 1);
-    for (uint32_t i = 0; i < call->args.n; i++)
-        n += (uint32_t)flatten(atom_item(f, call->args.at[i]), args + n);
-    const Op *op = expr_call_of_op(&call->base);
-    int made =
-        te_call(&f->plan->b, op, call->attrs, call->base.span, type, (int)n, args, (int)n_out, out);
-    if (made < 0) {
-        g->failed = true;
+    ptrmap_deinit(&b.parts);
+    if (g->failed)
         return NULL;
-    }
-    if (type->kind != TYPE_TUPLE)
-        return tensor_item(f, type, out[0]);
-    Item *item = tuple_item(f, type, n_out);
-    for (uint32_t i = 0; i < n_out; i++)
-        item->fields[i] = (Item){.type = type->parts[i], .n = -1, .tensor = out[i]};
+    vec_push(&f->plan->steps, g->arena, s);
+    Item *item = item_new(f, w->type);
+    bind_outputs(f, s, item, parts);
     return item;
 }
 
 static Item *let_item(Fn *f, const Waiting *w)
 {
     Expr *value = w->let->value;
-    const Call *call = expr_as_call(value);
-    if (call)
-        return call_item(f, call, w->type);
     const TupleGet *get = expr_as_tuple_get(value);
     if (get)
-        return &item_of(f->plan, get->tuple)->fields[get->index];
+        return &atom_item(f, get->tuple)->fields[get->index];
     const Tuple *tuple = expr_as_tuple(value);
-    Item *item = tuple_item(f, w->type, tuple->fields.n);
+    if (!tuple)
+        return kernel_item(f, w);
+    Item *item = item_new(f, w->type);
     for (uint32_t i = 0; i < tuple->fields.n; i++)
-        item->fields[i] = *atom_item(f, tuple->fields.at[i]);
+        item->fields[i].tensor = atom_item(f, tuple->fields.at[i])->tensor;
     return item;
 }
+
+/* ---- what is computed, and where it lies --------------------------------------------------------------------------------------- */
 
 /* Whether the variable is used at the current position or behind it. */
 static bool is_wanted(Fn *f, const Waiting *w)
@@ -298,47 +538,204 @@ static bool is_wanted(Fn *f, const Waiting *w)
     return f->at == 0 || live_after(f->live, f->block, f->at - 1, w->let->var);
 }
 
-/* Each tensor that is wanted becomes one output, however many variables want it. */
-static void want(Plan *p, Arena *arena, Item *item)
+static bool step_is_needed(const Fn *f, const Step *s)
 {
-    for (int i = 0; i < item->n; i++)
-        want(p, arena, &item->fields[i]);
-    if (item->n >= 0)
-        return;
-    for (size_t i = 0; i < p->outputs.n && !item->output; i++)
-        if (p->outputs.at[i]->tensor.id == item->tensor.id)
-            item->output = (int)i + 1;
-    if (item->output)
-        return;
-    vec_push(&p->outputs, arena, item);
-    item->output = (int)p->outputs.n;
+    for (size_t i = 0; i < s->out.n; i++)
+        if (s->out.at[i]->needed)
+            return true;
+    for (size_t i = 0; i < s->b.stages.n; i++)
+        if (te_holds_fault(f->g->arena, s->b.stages.at[i].body))
+            return true;
+    return false;
 }
 
-static TeProgram *build_program(Fn *f)
+/* Which kernels there are, from the last one to the first. */
+static void make_kernels(Fn *f, bool *needed)
+{
+    Plan *p = f->plan;
+    for (size_t i = p->steps.n; i-- > 0;) {
+        Step *s = p->steps.at[i];
+        needed[i] = step_is_needed(f, s);
+        for (size_t k = 0; needed[i] && k < s->in.n; k++) {
+            s->in.at[k]->needed = true;
+            if (s->in.at[k]->last < 0)
+                s->in.at[k]->last = (int)i;
+        }
+    }
+}
+
+static Held *place_of(Held *h)
+{
+    while (h->in)
+        h = h->in;
+    return h;
+}
+
+static int64_t bytes_of(const Type *t)
+{
+    int64_t n = (int64_t)dtype_size(t->dtype);
+    for (uint32_t i = 0; i < t->n; i++)
+        if (__builtin_mul_overflow(n, t->dims[i], &n))
+            return -1;
+    return n;
+}
+
+/* What is to be behind the run needs a tensor of its own, in which something else may lie before. */
+static bool may_lie_in(const Held *h, const Held *place, int64_t from)
+{
+    if (is_scalar(h->type) || is_scalar(place->type))
+        return false;
+    return !h->wanted || (!place->input && !place->constant && !place->wanted && !place->result &&
+                          from == 0 && bytes_of(h->type) == bytes_of(place->type));
+}
+
+static void lie_in(Held *h, Held *place, int64_t from)
+{
+    if (h->wanted)
+        place->result = h;
+    if (h->last > place->last)
+        place->last = h->last;
+    h->in = place;
+    h->from = from;
+}
+
+static bool is_shared(const Step *s, const Held *place)
+{
+    int n = 0;
+    for (size_t i = 0; i < s->in.n; i++)
+        n += place_of(s->in.at[i]) == place;
+    return n > 1;
+}
+
+/* The result takes the place of an argument that ends here, if each element is read only where it is written. */
+static void take_place(Step *s, int at, const TeProgram *program)
+{
+    for (size_t k = 0; k < s->in.n && s->out.n == 1; k++) {
+        Held *h = s->out.at[0], *place = place_of(s->in.at[k]);
+        bool free = place->last == at && !place->input && !place->constant && !place->wanted &&
+                    !place->result && !is_shared(s, place);
+        if (free && bytes_of(h->type) == bytes_of(place->type) && may_lie_in(h, place, 0) &&
+            te_in_place(program, (int)k)) {
+            lie_in(h, place, 0);
+            return;
+        }
+    }
+}
+
+static void add_need(Fn *f, size_t *room, int64_t size, int first, int last)
+{
+    if (size < 0 || size > INT64_MAX / 16) {
+        gen_refuse(f->g, "a tensor that is too large is needed");
+        return;
+    }
+    vec_push(&f->plan->needs, f->g->arena,
+             ((MemoryNeed){.size = (size_t)size, .first = first, .last = last}));
+    *room = f->plan->needs.n;
+}
+
+static KernelInput known_of(Fn *f, const Held *h)
+{
+    Lanes one = {.g = f->g, .n = 1};
+    const Input *in = h->input ? &f->plan->inputs.at[h->input - 1] : NULL;
+    const Val *val = in && in->field < 0 ? ptrmap_find(&f->vals, in->atom) : NULL;
+    if (!is_scalar(h->type))
+        return (KernelInput){.tensor = h->constant ? h->constant->value.tensor
+                                       : val       ? val->tensor
+                                                   : NULL};
+    if (h->constant)
+        return (KernelInput){.scalar = lanes_const(&one, h->constant->value)};
+    return (KernelInput){.scalar = val && LLVMIsConstant(val->at) ? val->at : NULL};
+}
+
+/* Results that nobody reads are left out of the program. */
+static const TeProgram *step_program(Fn *f, Step *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->out.n; i++) {
+        if (!s->out.at[i]->needed)
+            continue;
+        s->out.at[n] = s->out.at[i];
+        s->made.at[n++] = s->made.at[i];
+    }
+    s->out.n = s->made.n = n;
+    TeProgram *program = te_finish(&s->b, (int)n, s->made.at, true);
+    program = program ? te_inline(f->g->cx, f->g->arena, program) : NULL;
+    f->g->failed |= program == NULL;
+    return program;
+}
+
+/* Results that are views of arguments, all of them, lie there. */
+static bool are_views(Step *s, const TeProgram *program)
+{
+    int64_t *from = arena_new_array(s->b.arena, int64_t, s->out.n + 1);
+    int *of = arena_new_array(s->b.arena, int, s->out.n + 1);
+    for (size_t i = 0; i < s->out.n; i++) {
+        int stage = program->outputs[i] - program->n_inputs;
+        of[i] = stage < 0 ? -1 : te_view_of(program, &program->stages[stage], &from[i]);
+        const Held *in = of[i] >= 0 && of[i] < program->n_inputs ? s->in.at[of[i]] : NULL;
+        if (!in || in->constant || (s->out.n > 1 && s->out.at[i]->wanted))
+            return false;
+        from[i] = in->from + from[i] * (int64_t)dtype_size(in->type->dtype);
+        if (!may_lie_in(s->out.at[i], place_of(s->in.at[of[i]]), from[i]))
+            return false;
+    }
+    for (size_t i = 0; i < s->out.n; i++)
+        lie_in(s->out.at[i], place_of(s->in.at[of[i]]), from[i]);
+    return true;
+}
+
+static void plan_step(Fn *f, Step *s, int at)
+{
+    const TeProgram *program = step_program(f, s);
+    if (!program || (s->out.n > 0 && are_views(s, program)))
+        return;
+    s->known = arena_new_array(f->g->arena, KernelInput, s->in.n + 1);
+    for (size_t i = 0; i < s->in.n; i++)
+        s->known[i] = known_of(f, s->in.at[i]);
+    s->kernel = kernel_of(f->g, program, step_name(f->g, s->w), s->w->let->value->span, s->known);
+    if (!s->kernel)
+        return;
+    take_place(s, at, program);
+    if (s->kernel->bytes > 0)
+        add_need(f, &s->room, (int64_t)s->kernel->bytes, at, at);
+}
+
+/* The bytes of the memory that the run needs for itself. */
+static size_t plan_memory(Fn *f)
+{
+    Plan *p = f->plan;
+    for (size_t i = 0; i < p->helds.n; i++) {
+        Held *h = p->helds.at[i];
+        if (h->needed && !h->in && !h->wanted && !h->result && !is_scalar(h->type))
+            add_need(f, &h->room, bytes_of(h->type), h->by, h->last < h->by ? h->by : h->last);
+    }
+    return f->g->failed ? 0 : memory_plan(f->g->arena, p->needs.at, p->needs.n);
+}
+
+static bool plan_run(Fn *f, size_t *bytes)
 {
     Plan *p = f->plan;
     Gen *g = f->g;
-    te_begin(&p->b, g->cx, g->arena);
-    for (size_t i = 0; i < p->lets.n; i++)
-        ir_children(p->lets.at[i].let->value, add_input, f);
     for (size_t i = 0; i < p->lets.n && !g->failed; i++)
         p->lets.at[i].item = let_item(f, &p->lets.at[i]);
-    for (size_t i = 0; i < p->lets.n && !g->failed; i++)
-        if (is_wanted(f, &p->lets.at[i]))
-            want(p, g->arena, p->lets.at[i].item);
     if (g->failed)
-        return NULL;
-    TeTensor *outputs = arena_new_array(g->arena, TeTensor, p->outputs.n + 1);
-    for (size_t i = 0; i < p->outputs.n; i++)
-        outputs[i] = p->outputs.at[i]->tensor;
-    TeProgram *program = te_finish(&p->b, (int)p->outputs.n, outputs, true);
-    program = program ? te_inline(g->cx, g->arena, program) : NULL;
-    g->failed |= program == NULL;
-    bool idle = p->outputs.n == 0 && program && program->n_stages == 0;
-    return idle ? NULL : program;
+        return false;
+    for (size_t i = 0; i < p->lets.n; i++)
+        for (int k = 0; is_wanted(f, &p->lets.at[i]) && k < fields_of(p->lets.at[i].item); k++) {
+            Held *h = field_of(p->lets.at[i].item, k);
+            h->wanted = h->needed = true;
+        }
+    bool *needed = arena_new_array(g->arena, bool, p->steps.n + 1);
+    make_kernels(f, needed);
+    for (size_t i = 0; i < p->steps.n && !g->failed; i++)
+        if (needed[i])
+            plan_step(f, p->steps.at[i], (int)i);
+    if (!g->failed)
+        *bytes = plan_memory(f);
+    return !g->failed;
 }
 
-/* ---- the call ------------------------------------------------------------------------------------------------------------- */
+/* ---- the code --------------------------------------------------------------------------------------------------------------------- */
 
 static TensorSite *tensor_site(Gen *g, const Type *t)
 {
@@ -347,55 +744,64 @@ static TensorSite *tensor_site(Gen *g, const Type *t)
     return site;
 }
 
+typedef Vec(Ssa) Owned;
+
 /* Lets go of tensors that may be NULL, and of everything else. */
-static void leave_if_failed(Fn *f, const Ssa *held, size_t n)
+static void leave_if_failed(Fn *f, const Owned *held)
 {
     Gen *g = f->g;
+    Plan *p = f->plan;
     Ssa failed = gen_load(g, g->i32, f->state, offsetof(JitState, failed));
-    LLVMBasicBlockRef fail = gen_block(g, f->fn, "fail"), go = gen_block(g, f->fn, "go");
-    gen_branch(g, LLVMBuildICmp(g->b, LLVMIntNE, failed, gen_int(g->i32, 0), ""), fail, go, false);
-    LLVMPositionBuilderAtEnd(g->b, fail);
-    for (size_t i = 0; i < n; i++) {
-        Ssa t = held[i];
-        gen_call_abi(g, "relay_free_tensor", &t, 1);
+    LLVMBasicBlockRef go = gen_block(g, f->fn, "go"), from = LLVMGetInsertBlock(g->b);
+    if (!p->fail) {
+        p->fail = gen_block(g, f->fn, "fail");
+        LLVMPositionBuilderAtEnd(g->b, p->fail);
+        for (size_t i = 0; i < held->n; i++) {
+            Ssa t = held->at[i];
+            gen_call_abi(g, "relay_free_tensor", &t, 1);
+        }
+        fn_leave(f);
+        LLVMPositionBuilderAtEnd(g->b, from);
     }
-    fn_leave(f);
+    gen_branch(g, LLVMBuildICmp(g->b, LLVMIntNE, failed, gen_int(g->i32, 0), ""), p->fail, go,
+               false);
     LLVMPositionBuilderAtEnd(g->b, go);
 }
 
 /* Inputs must be what their types say, without gaps. */
-static size_t hold_inputs(Fn *f, Ssa *held)
+static void hold_inputs(Fn *f, Owned *held)
 {
     Gen *g = f->g;
     Plan *p = f->plan;
-    size_t n = 0;
     for (size_t i = 0; i < p->inputs.n; i++) {
         Input *in = &p->inputs.at[i];
-        Val *val = ptrmap_find(&f->vals, in->atom);
-        if (in->type->n == 0 || (val->fixed && val->dense)) {
-            in->value = val->at;
+        const Type *t = in->tensor->type;
+        if (!in->tensor->needed)
             continue;
-        }
-        Ssa args[3] = {f->state, val->at, gen_outside(g, tensor_site(g, in->type), "shape")};
-        in->held = held[n++] = gen_call_abi(g, "relay_input", args, 3);
+        Val *val = ptrmap_find(&f->vals, in->atom);
+        in->value =
+            in->field < 0 ? val->at : fn_get_field(f, val->at, (uint32_t)in->field, repr_of(t));
+        if (t->n == 0 || (in->field < 0 && val->fixed && val->dense))
+            continue;
+        Ssa args[3] = {f->state, in->value, gen_outside(g, tensor_site(g, t), "shape")};
+        in->held = gen_call_abi(g, "relay_input", args, 3);
+        vec_push(held, g->arena, in->held);
     }
-    return n;
 }
 
-static void make_outputs(Fn *f, const TeProgram *program, Ssa *held, size_t *n)
+static void make_results(Fn *f, Owned *held)
 {
     Gen *g = f->g;
     Plan *p = f->plan;
-    for (size_t i = 0; i < p->outputs.n; i++) {
-        Item *out = p->outputs.at[i];
-        if (program->outputs[i] < program->n_inputs)
+    for (size_t i = 0; i < p->helds.n; i++) {
+        Held *h = p->helds.at[i];
+        if (is_scalar(h->type) && h->needed)
+            h->at = fn_room(f, g->i64, 1);
+        if (!h->wanted || is_scalar(h->type))
             continue;
-        if (out->type->n == 0) {
-            out->made = fn_room(f, g->i64, 1);
-            continue;
-        }
-        Ssa args[2] = {f->state, gen_outside(g, tensor_site(g, out->type), "shape")};
-        out->made = held[(*n)++] = gen_call_abi(g, "relay_tensor", args, 2);
+        Ssa args[2] = {f->state, gen_outside(g, tensor_site(g, h->type), "shape")};
+        h->made = gen_call_abi(g, "relay_tensor", args, 2);
+        vec_push(held, g->arena, h->made);
     }
 }
 
@@ -404,44 +810,73 @@ static Ssa elements_of(Gen *g, Ssa tensor)
     return gen_load(g, g->ptr, tensor, offsetof(Tensor, data));
 }
 
-static void call_kernel(Fn *f, const TeProgram *program, Ssa kernel, Ssa scratch)
+/* Where the elements are, read once. */
+static Ssa address_of(Fn *f, Held *h, Ssa block)
 {
     Gen *g = f->g;
-    Plan *p = f->plan;
-    Ssa *args = arena_new_array(g->arena, Ssa, p->inputs.n + p->outputs.n + 2);
-    unsigned n = 0;
-    args[n++] = f->state;
-    for (size_t i = 0; i < p->inputs.n; i++) {
-        Input *in = &p->inputs.at[i];
-        Ssa tensor = in->held ? in->held : in->value;
-        args[n++] = in->type->n == 0 ? in->value : elements_of(g, tensor);
-    }
-    for (size_t i = 0; i < p->outputs.n; i++) {
-        Item *out = p->outputs.at[i];
-        bool is_input = program->outputs[i] < program->n_inputs;
-        args[n++] = is_input            ? LLVMConstNull(g->ptr)
-                    : out->type->n == 0 ? out->made
-                                        : elements_of(g, out->made);
-    }
-    args[n++] = scratch ? scratch : LLVMConstNull(g->ptr);
-    LLVMBuildCall2(g->b, LLVMGlobalGetValueType(kernel), kernel, args, n, "");
+    if (h->at)
+        return h->at;
+    if (h->in)
+        h->at = gen_offset(g, address_of(f, h->in, block), (size_t)h->from);
+    else if (h->constant)
+        h->at = elements_of(g, gen_outside(g, h->constant->value.tensor, "constant"));
+    else if (h->input) {
+        const Input *in = &f->plan->inputs.at[h->input - 1];
+        h->at = elements_of(g, in->held ? in->held : in->value);
+    } else if (h->wanted || h->result)
+        h->at = elements_of(g, h->wanted ? h->made : h->result->made);
+    else
+        h->at = gen_offset(g, block, f->plan->needs.at[h->room - 1].offset);
+    return h->at;
 }
 
-/* Scalars are read from their room; an output that is an input is that tensor itself. */
-static void read_outputs(Fn *f, const TeProgram *program)
+static Ssa number_of(Fn *f, const Held *h)
 {
     Gen *g = f->g;
+    Lanes one = {.g = g, .n = 1};
+    if (h->constant)
+        return lanes_const(&one, h->constant->value);
+    if (h->input)
+        return f->plan->inputs.at[h->input - 1].value;
+    DType t = h->type->dtype;
+    return gen_from_stored(g, t, gen_load(g, gen_stored(g, t), h->at, 0));
+}
+
+static void call_kernel(Fn *f, const Step *s, Ssa block)
+{
+    Gen *g = f->g;
+    size_t packed = s->kernel->packed.n;
+    Ssa *args = arena_new_array(g->arena, Ssa, s->in.n + s->out.n + packed + 2);
+    unsigned n = 0;
+    args[n++] = f->state;
+    for (size_t i = 0; i < s->in.n; i++)
+        args[n++] = is_scalar(s->in.at[i]->type) ? number_of(f, s->in.at[i])
+                                                 : address_of(f, s->in.at[i], block);
+    for (size_t i = 0; i < s->out.n; i++)
+        args[n++] = address_of(f, s->out.at[i], block);
+    args[n++] = s->room ? gen_offset(g, block, f->plan->needs.at[s->room - 1].offset)
+                        : LLVMConstNull(g->ptr);
+    for (size_t i = 0; i < packed && !g->failed; i++)
+        args[n++] = kernel_packed(g, s->kernel, i, s->known);
+    if (g->failed)
+        return;
+    LLVMBuildCall2(g->b, LLVMGlobalGetValueType(s->kernel->fn), s->kernel->fn, args, n, "");
+}
+
+/* Scalars are read from their room; a result that is an input is that tensor itself. */
+static void read_results(Fn *f)
+{
     Plan *p = f->plan;
-    for (size_t i = 0; i < p->outputs.n; i++) {
-        Item *out = p->outputs.at[i];
-        if (program->outputs[i] < program->n_inputs) {
-            Input *in = &p->inputs.at[program->outputs[i]];
-            out->made = in->type->n == 0 || !in->held ? in->value : in->held;
-            fn_retain(f, repr_of(out->type), out->made);
-        } else if (out->type->n == 0) {
-            Ssa v = gen_load(g, gen_stored(g, out->type->dtype), out->made, 0);
-            out->made = gen_from_stored(g, out->type->dtype, v);
-        }
+    for (size_t i = 0; i < p->helds.n; i++)
+        if (p->helds.at[i]->wanted && is_scalar(p->helds.at[i]->type))
+            p->helds.at[i]->made = number_of(f, p->helds.at[i]);
+    for (size_t i = 0; i < p->inputs.n; i++) {
+        const Input *in = &p->inputs.at[i];
+        Held *h = in->tensor;
+        if (!h->wanted)
+            continue;
+        h->made = in->held ? in->held : in->value;
+        fn_retain(f, repr_of(h->type), h->made);
     }
 }
 
@@ -461,58 +896,53 @@ static void release_inputs(Fn *f)
 /* ---- results ---------------------------------------------------------------------------------------------------------------- */
 
 /* The tensor for one more owner. */
-static Ssa give(Fn *f, Item *item)
+static Ssa give(Fn *f, Held *h)
 {
-    Item *out = f->plan->outputs.at[item->output - 1];
-    if (out->given)
-        fn_retain(f, repr_of(out->type), out->made);
-    out->given = true;
-    return out->made;
+    if (h->given)
+        fn_retain(f, repr_of(h->type), h->made);
+    h->given = true;
+    return h->made;
 }
 
 static void bind_result(Fn *f, const Waiting *w)
 {
     Val *val = ptrmap_find(&f->vals, w->let->var);
-    Item *item = w->item;
+    const Item *item = w->item;
     if (item->n < 0) {
-        val->at = give(f, item);
+        val->at = give(f, item->tensor);
         val->dense = true;
         return;
     }
     Ssa object = fn_object(f, &tuple_info, "tuple", (uint32_t)item->n);
     for (int i = 0; i < item->n; i++)
-        fn_set_field(f, object, (uint32_t)i, repr_of(item->fields[i].type),
-                     give(f, &item->fields[i]));
+        fn_set_field(f, object, (uint32_t)i, repr_of(item->fields[i].tensor->type),
+                     give(f, item->fields[i].tensor));
     val->at = object;
 }
 
-static void run_kernel(Fn *f, const TeProgram *program)
+static void make_run(Fn *f, size_t bytes)
 {
     Gen *g = f->g;
     Plan *p = f->plan;
-    KernelInput *known = arena_new_array(g->arena, KernelInput, p->inputs.n + 1);
-    for (size_t i = 0; i < p->inputs.n; i++) {
-        Val *val = ptrmap_find(&f->vals, p->inputs.at[i].atom);
-        bool scalar = p->inputs.at[i].type->n == 0;
-        known[i].scalar = scalar && LLVMIsConstant(val->at) ? val->at : NULL;
-        known[i].tensor = scalar ? NULL : val->tensor;
-    }
-    size_t bytes = 0, n = 0;
-    Ssa kernel = kernel_make(g, program, p->lets.at[0].let->value->span, known, &bytes);
-    if (!kernel)
-        return;
-    Ssa *held = arena_new_array(g->arena, Ssa, p->inputs.n + p->outputs.n + 2), scratch = NULL;
-    n = hold_inputs(f, held);
-    make_outputs(f, program, held, &n);
+    Owned held = {0};
+    Ssa block = NULL;
+    p->fail = NULL;
+    hold_inputs(f, &held);
+    make_results(f, &held);
     if (bytes > 0) {
         Ssa args[2] = {f->state, gen_int(g->i64, (int64_t)bytes)};
-        scratch = gen_call_abi(g, "relay_scratch", args, 2);
+        block = gen_call_abi(g, "relay_scratch", args, 2);
     }
-    if (n > 0 || scratch)
-        leave_if_failed(f, held, n);
-    call_kernel(f, program, kernel, scratch);
-    leave_if_failed(f, held, n);
-    read_outputs(f, program);
+    if (held.n > 0 || block)
+        leave_if_failed(f, &held);
+    for (size_t i = 0; i < p->steps.n; i++) {
+        if (!p->steps.at[i]->kernel)
+            continue;
+        call_kernel(f, p->steps.at[i], block);
+        if (p->steps.at[i]->kernel->fails)
+            leave_if_failed(f, &held);
+    }
+    read_results(f);
     release_inputs(f);
     /* Tuples are made last: making one may fail, and then the tensors have their owners. */
     for (int tuples = 0; tuples < 2; tuples++)
@@ -524,17 +954,15 @@ static void run_kernel(Fn *f, const TeProgram *program)
 void plan_flush(Fn *f)
 {
     Plan *p = f->plan;
+    size_t bytes = 0;
     if (p->lets.n == 0 || p->flushing || f->g->failed)
         return;
     p->flushing = true;
-    TeProgram *program = build_program(f);
-    if (program)
-        run_kernel(f, program);
-    else
-        release_inputs(f);
+    if (plan_run(f, &bytes))
+        make_run(f, bytes);
     p->flushing = false;
-    p->lets.n = p->inputs.n = p->outputs.n = 0;
+    p->lets.n = p->inputs.n = p->steps.n = p->helds.n = p->needs.n = 0;
     ptrmap_clear(&p->index);
-    ptrmap_clear(&p->input_index);
+    ptrmap_clear(&p->arguments);
     ptrmap_clear(&p->reads);
 }

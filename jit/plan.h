@@ -1,7 +1,9 @@
-/* Operators on tensors of known shape wait until something needs a value of theirs, and then become one kernel together.
+/* Calls of kernels wait until something needs a value of theirs, and then become one run.
  *
- * The waiting calls are one tensor program; what is fused in it, in which order loops run and where intermediate tensors lie is
- * decided when the plan is flushed (schedule.c). */
+ * A kernel is a group that the optimiser made, `fn (%p0, …, Primitive=1) { … }(%x, …)`, or an operator that stands alone; what is fused
+ * is decided there and nowhere else. What lies between the kernels of a run is in one block of memory that is planned here: a
+ * tensor takes the place of one that nobody reads any more, and where a kernel reads each element only to write it, its result
+ * takes the argument's. */
 #ifndef JIT_PLAN_H
 #define JIT_PLAN_H
 
@@ -11,6 +13,8 @@ void plan_begin(Fn *f);
 void plan_end(Fn *f);
 /* Takes over the let at the current position; false when it is nothing for a plan. */
 bool plan_add(Fn *f, Let *let, const Type *type);
+/* Binds a group; false when the value is none. */
+bool plan_group(Fn *f, const Let *let, const Type *type);
 /* Before a value that cannot wait is computed: what waits is computed first when that value takes, or is the last to use, something
  * that it reads. */
 void plan_before(Fn *f, const Expr *value);

@@ -62,6 +62,7 @@ typedef struct Looking {
     Gen *g;
     Instance *in;
     Facts *facts;
+    PtrMap groups; /* Var -> Function: groups of operators, each of them called where it stands */
     int nested;
 } Looking;
 
@@ -228,10 +229,24 @@ Instance *shapes_callee(Gen *g, const Instance *in, const Call *call, const Type
     return instance_of_global(g, &use);
 }
 
+static const Type *look_at_block(Looking *l, Expr *e);
+
+static const Type *look_at_group(Looking *l, const Call *call, Function *group)
+{
+    for (uint32_t i = 0; i < call->args.n && i < group->params.n; i++) {
+        learn(l, group->params.at[i], type_at(l, call->args.at[i]));
+        learn_value(l, group->params.at[i], value_of(l, call->args.at[i]));
+    }
+    return look_at_block(l, group->body);
+}
+
 static const Type *look_at_call(Looking *l, const Let *let, const Call *call)
 {
     if (call->callee->kind == EXPR_OP)
         return look_at_op(l, let, call);
+    Function *group = ptrmap_find(&l->groups, call->callee);
+    if (group)
+        return look_at_group(l, call, group);
     if (call->callee->kind != EXPR_GLOBAL || !shapes_unknown(type_at(l, &let->var->base)))
         return NULL;
     const Instance *in = shapes_callee(l->g, l->in, call, let->var->base.type);
@@ -239,8 +254,6 @@ static const Type *look_at_call(Looking *l, const Let *let, const Call *call)
 }
 
 /* ---- blocks ---- */
-
-static const Type *look_at_block(Looking *l, Expr *e);
 
 static const Type *both(const Type *a, const Type *b)
 {
@@ -287,10 +300,13 @@ static const Type *look_at_value(Looking *l, const Let *let)
         return both(then, look_at_block(l, expr_as_if(e)->otherwise));
     }
     case EXPR_MATCH: return look_at_match(l, expr_as_match(e));
+    case EXPR_FUNCTION:
+        if (live_is_group(expr_as_function(e)))
+            ptrmap_put(&l->groups, let->var, instance_normal_form(l->g, expr_as_function(e)));
+        return NULL;
     case EXPR_GLOBAL:
     case EXPR_OP:
     case EXPR_CON:
-    case EXPR_FUNCTION:
     case EXPR_LET:
     case EXPR_REF_NEW:
     case EXPR_REF_READ:
@@ -350,7 +366,7 @@ void shapes_find(Gen *g, Instance *in)
         special |= in->params[i] != instance_type(g, in, in->fn->params.at[i]->base.type);
     if ((!special && !any_unknown(g, in, in->fn->body, 0)) || g->looking > NESTED_MOST)
         return;
-    Looking l = {g, in, arena_new(g->arena, Facts), 0};
+    Looking l = {.g = g, .in = in, .facts = arena_new(g->arena, Facts)};
     arena_on_free(g->arena, free_facts, l.facts);
     in->facts = l.facts;
     for (uint32_t i = 0; i < in->n; i++)
@@ -360,6 +376,7 @@ void shapes_find(Gen *g, Instance *in)
     g->looking++;
     const Type *result = look_at_block(&l, in->fn->body);
     g->looking--;
+    ptrmap_deinit(&l.groups);
     if (result)
         in->result = shapes_refined(in->result, result);
 }

@@ -156,6 +156,25 @@ static void run_block(Run *r, const NestBlock *block)
     }
 }
 
+static void release_tensor(void *t)
+{
+    tensor_release(t);
+}
+
+/* What is known when code is made is computed now. */
+static char *constant_memory(Run *r, const NestBuffer *b)
+{
+    TensorView *views = arena_new_array(r->n->arena, TensorView, (size_t)b->made->n_inputs + 1);
+    Tensor *out = NULL;
+    for (int i = 0; i < b->made->n_inputs; i++)
+        views[i].t = *b->from[i];
+    r->failed |= !te_run(r->n->te.cx, b->made, (Span){0}, views, &out);
+    if (!out)
+        return NULL;
+    arena_on_free(r->n->arena, release_tensor, out);
+    return out->data;
+}
+
 bool nest_run(Nest *n, char *const *memory)
 {
     Run r = {.n = n};
@@ -164,10 +183,11 @@ bool nest_run(Nest *n, char *const *memory)
     for (size_t i = 0; i < n->buffers.n; i++) {
         const NestBuffer *b = &n->buffers.at[i];
         bool own = b->place == NEST_LOCAL || b->place == NEST_REGISTER;
-        r.memory[i] = b->place == NEST_CONSTANT ? b->data->data
+        r.memory[i] = b->place == NEST_CONSTANT ? constant_memory(&r, b)
                       : own                     ? arena_alloc_must(n->arena, (size_t)b->size + 1, 8)
                                                 : memory[i];
     }
-    run_block(&r, &n->root);
+    if (!r.failed)
+        run_block(&r, &n->root);
     return !r.failed;
 }

@@ -36,7 +36,8 @@ typedef struct NestBuffer {
     int64_t size; /* in elements */
     int rank; /* of a tensor: what indices of padded and scattered loads mean */
     const int64_t *shape;
-    const Tensor *data; /* of a constant buffer; lives as long as the nest's arena */
+    const TeProgram *made; /* of a constant buffer: what computes it */
+    const Tensor **from; /* of these; both live as long as the nest's arena */
     NestNode *home; /* of local and register buffers: the loop in which it exists; NULL: the nest */
 } NestBuffer;
 

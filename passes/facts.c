@@ -213,3 +213,22 @@ void count_uses(const Expr *root, PtrMap *uses)
 {
     ir_walk(root, count_children, NULL, uses);
 }
+
+/* ---- kernels ------------------------------------------------------------------------------------------------------------------- */
+
+/* What joins more tensors than these is a choice among all of them in each element: its own loops are faster, and the code of such a
+ * choice takes LLVM time beyond all proportion. */
+#define TENSORS_MOST 64
+
+bool call_has_elements(const Call *call)
+{
+    const Op *op = expr_call_of_op(&call->base);
+    if (!op || !op->compute || op->flags & (OP_STATEFUL | OP_SHAPE_FROM_DATA))
+        return false;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        const Type *t = call->args.at[i]->type ? type_find(call->args.at[i]->type) : NULL;
+        n += t && t->kind == TYPE_TUPLE ? t->n : 1;
+    }
+    return n <= TENSORS_MOST;
+}

@@ -22,6 +22,9 @@ bool purity_movable(Purity *p, const Expr *e);
 /* Counts the uses of each node below root: node -> number, as a pointer. */
 void count_uses(const Expr *root, PtrMap *uses);
 
+/* Whether the call can be part of a kernel: its operator says each element by an expression, over not too many tensors. */
+bool call_has_elements(const Call *call);
+
 /* Notes the name of every function that something in the module names, itself perhaps: name -> NULL. */
 void note_named(const Module *m, PtrMap *named);
 

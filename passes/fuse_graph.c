@@ -1,6 +1,7 @@
 #include "passes/fuse_graph.h"
 
 #include "ir/walk.h"
+#include "passes/facts.h"
 
 /* ---- the forward graph ------------------------------------------------------------------------------------------------------ */
 
@@ -66,10 +67,10 @@ static bool is_tensor(const Type *t)
     return t && t->kind == TYPE_TENSOR;
 }
 
-static OpPattern call_pattern(const Call *call)
+static OpPattern call_pattern(const FuseGraph *g, const Call *call)
 {
     const Op *op = expr_call_of_op(&call->base);
-    if (!op)
+    if (!op || (g->for_code && !call_has_elements(call)))
         return OP_OPAQUE;
     bool dynamic = call->base.type && !type_is_static(call->base.type);
     return dynamic && (op->flags & OP_SHAPE_FROM_DATA) ? OP_OPAQUE : op->pattern;
@@ -120,11 +121,11 @@ static void link_tuple_get(FuseGraph *g, const TupleGet *t, uint32_t at)
     need(g, t->tuple);
 }
 
-static OpPattern own_pattern(const Expr *e)
+static OpPattern own_pattern(const FuseGraph *g, const Expr *e)
 {
     switch ((ExprKind)e->kind) {
     case EXPR_CONSTANT: return constant_pattern(expr_as_constant(e));
-    case EXPR_CALL: return call_pattern(expr_as_call(e));
+    case EXPR_CALL: return call_pattern(g, expr_as_call(e));
     case EXPR_TUPLE: return OP_TUPLE;
     case EXPR_TUPLE_GET: return OP_INJECTIVE;
     case EXPR_VAR:
@@ -157,7 +158,7 @@ static WalkNext add_node(void *data, const Expr *e)
         e->kind == EXPR_FUNCTION)
         return WALK_ON;
     FuseNode *n = arena_new(&g->arena, FuseNode);
-    *n = (FuseNode){.e = (Expr *)(uintptr_t)e, .pattern = own_pattern(e), .members = 1};
+    *n = (FuseNode){.e = (Expr *)(uintptr_t)e, .pattern = own_pattern(g, e), .members = 1};
     n->leader = n;
     vec_push(&g->nodes, &g->arena, n);
     ptrmap_put(&g->index, e, n);
@@ -357,9 +358,49 @@ static void fuse_node(FuseGraph *g, FuseNode *n, int phase)
     }
 }
 
-void fuse_graph_init(FuseGraph *g, Function *f, bool fuse, uint32_t most)
+/* ---- rows ---------------------------------------------------------------------------------------------------------------------- */
+
+/* The first extent that is not 1; 0: there is none. */
+static int64_t rows_of(const Type *t)
 {
-    *g = (FuseGraph){.most = most};
+    for (uint32_t i = 0; is_tensor(t) && i < t->n; i++)
+        if (t->dims[i] != 1)
+            return t->dims[i];
+    return 0;
+}
+
+/* Whether the call goes through the rows one by one: it says each element from its row, or folds each row. */
+static bool goes_by_rows(const FuseNode *n, int64_t rows)
+{
+    bool alike = n->pattern <= OP_BROADCAST || n->pattern == OP_REDUCE;
+    return alike && n->e->kind == EXPR_CALL && rows_of(n->e->type) == rows;
+}
+
+/* A fold of rows, and what is done with the same rows after it, are one kernel: a row stays in the cache from one to the next. */
+static void fuse_rows(FuseGraph *g, FuseNode *n)
+{
+    int64_t rows = rows_of(n->e->type);
+    if (n->pattern != OP_REDUCE || !n->dom || rows == 0 || leader(n) == leader(n->dom))
+        return;
+    Search s = {.g = g};
+    bool ok = true;
+    arena_init(&s.arena, NULL);
+    g->search++;
+    push_consumers(&s, n);
+    while (ok && s.todo.n) {
+        FuseNode *at = vec_pop(&s.todo);
+        ok = goes_by_rows(at, rows) && leader(at)->group <= OP_REDUCE;
+        if (at != n->dom)
+            push_consumers(&s, at);
+    }
+    arena_deinit(&s.arena);
+    if (ok)
+        merge_path(g, n, n->dom);
+}
+
+void fuse_graph_init(FuseGraph *g, Function *f, FuseWish wish)
+{
+    *g = (FuseGraph){.most = wish.most, .for_code = wish.for_code};
     arena_init(&g->arena, NULL);
     ir_walk(&f->base, skip_foreign, add_node, g);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -375,9 +416,11 @@ void fuse_graph_init(FuseGraph *g, Function *f, bool fuse, uint32_t most)
         place(g, n);
         n->mark = 0;
     }
-    for (int phase = 0; fuse && phase < 3; phase++)
+    for (int phase = 0; wish.fuse && phase < 3; phase++)
         for (size_t i = 0; i < g->nodes.n; i++)
             fuse_node(g, g->nodes.at[i], phase);
+    for (size_t i = 0; wish.fuse && wish.for_code && i < g->nodes.n; i++)
+        fuse_rows(g, g->nodes.at[i]);
 }
 
 void fuse_graph_deinit(FuseGraph *g)

@@ -34,10 +34,18 @@ typedef struct FuseGraph {
     PtrMap index; /* Expr -> FuseNode */
     uint32_t search;
     uint32_t most; /* calls in one group */
+    bool for_code;
 } FuseGraph;
 
-/* Groups the calls in the body of f, nested functions included. `fuse` false: every call by itself. */
-void fuse_graph_init(FuseGraph *g, Function *f, bool fuse, uint32_t most);
+typedef struct FuseWish {
+    bool fuse; /* false: every call by itself */
+    bool
+        for_code; /* what follows a fold of rows and goes by the same rows joins it; what has no expression stands alone */
+    uint32_t most;
+} FuseWish;
+
+/* Groups the calls in the body of f, nested functions included. */
+void fuse_graph_init(FuseGraph *g, Function *f, FuseWish wish);
 void fuse_graph_deinit(FuseGraph *g);
 /* The node that stands for e's group; NULL for what is no value of its own. The group's root is the expression its leader holds. */
 FuseNode *fuse_leader(const FuseGraph *g, const Expr *e);

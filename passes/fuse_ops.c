@@ -4,6 +4,7 @@
  *
  * Which calls belong together is worked out in fuse_graph.c; here each group becomes a function around its root. What comes from
  * other groups becomes a parameter, in the order of first use. */
+#include "passes/facts.h"
 #include "passes/fuse_graph.h"
 #include "passes/pass.h"
 
@@ -13,6 +14,7 @@ typedef struct Group {
     Vec(Var *) params;
     Vec(Expr *) args;
     bool reshapes, others;  /* what its calls are */
+    bool tensors;           /* one of them takes or gives more than numbers */
 } Group;
 
 typedef struct Fuse {
@@ -30,6 +32,33 @@ static Group *group_of(Fuse *fuse, const FuseNode *lead)
         ptrmap_put(&fuse->groups, lead, group);
     }
     return group;
+}
+
+/* What code is made of: numbers are computed in registers, and operators without an expression by functions of their own. */
+static bool is_kernel(Fuse *fuse, const FuseNode *lead)
+{
+    const Call *call = expr_as_call(lead->e);
+    return !fuse->run->context->for_code ||
+           (group_of(fuse, lead)->tensors && (!call || call_has_elements(call)));
+}
+
+static bool is_number(const Type *t)
+{
+    return t && t->kind == TYPE_TENSOR && t->n == 0;
+}
+
+static void note_tensors(Fuse *fuse)
+{
+    for (size_t i = 0; i < fuse->graph.nodes.n; i++) {
+        const Expr *e = fuse->graph.nodes.at[i]->e;
+        const Call *call = expr_as_call(e);
+        bool numbers = is_number(e->type);
+        for (uint32_t k = 0; call && k < call->args.n; k++)
+            numbers &= is_number(call->args.at[k]->type);
+        const FuseNode *lead = fuse_leader(&fuse->graph, e);
+        if (!numbers)
+            group_of(fuse, lead)->tensors = true;
+    }
 }
 
 static Expr *param_for(Fuse *fuse, Group *group, Expr *arg, const Type *type)
@@ -90,6 +119,8 @@ static Expr *fuse_call(Rewriter *rw, const Expr *old, Expr *now)
     if (op == op_find(rw->cx, str_of("annotation.stop_fusion")))
         return expr_as_call(now)->args.at[0];
     const FuseNode *lead = fuse_leader(&fuse->graph, old);
+    if (!is_kernel(fuse, lead))
+        return now;
     Expr **args = arena_new_array(&rw->module->arena, Expr *, call->args.n);
     for (uint32_t i = 0; i < call->args.n; i++)
         args[i] = operand(rw, lead, call->args.at[i]);
@@ -154,8 +185,13 @@ static Function *fuse_function(PassRun *run, const Def *def)
     Rewriter rw;
     if (function_is_primitive(def->fn))
         return def->fn;
-    fuse_graph_init(&fuse.graph, def->fn, (level < 0 ? pc->opt_level : level) > 0,
-                    (uint32_t)attrs_int(pc->config, "relay.FuseOps.max_depth", 256));
+    fuse_graph_init(
+        &fuse.graph, def->fn,
+        (FuseWish){.fuse = (level < 0 ? pc->opt_level : level) > 0,
+                   .for_code = pc->for_code,
+                   .most = (uint32_t)attrs_int(pc->config, "relay.FuseOps.max_depth", 256)});
+    if (pc->for_code)
+        note_tensors(&fuse);
     rewriter_init(&rw, run->cx, run->module, fuse_node, &fuse);
     rw.enter = enter_node;
     Expr *now = ir_rewrite(&rw, &def->fn->base);

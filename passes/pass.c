@@ -292,7 +292,8 @@ static PassContext inner_context(const PassRun *run)
     return (PassContext){.cx = run->cx,
                          .opt_level = INT_MAX,
                          .config = run->context->config,
-                         .env = run->context->env};
+                         .env = run->context->env,
+                         .for_code = run->context->for_code};
 }
 
 Module *pass_run_inner(PassRun *run, Module *m, const char *pipeline)
@@ -471,7 +472,8 @@ Module *passes_run_for_code(Ctx *cx, Module *m, const Module *env, int level)
 {
     PassContext pc = {.cx = cx,
                       .opt_level = level,
-                      .disable = "RemoveUnusedFunctions,FuseOps",
+                      .disable = "RemoveUnusedFunctions",
+                      .for_code = true,
                       .require = level >= 2 ? code_wants : NULL,
                       .env = env};
     if (!typecheck_module(cx, m, env))

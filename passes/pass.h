@@ -21,6 +21,8 @@ typedef struct PassContext {
     const Attrs *config;        /* relay.FuseOps.max_depth and the like; NULL: none */
     const Module *env; /* where globals that the module does not define are found; NULL: none */
     bool typed_prints; /* print snapshots with types */
+    bool
+        for_code; /* what comes out is compiled here: groups are made for that, beyond the rules of the original */
     /* Called after each pass with the module as it is now; NULL: nobody looks. The module is lent. */
     void (*after)(void *data, const char *pass, double seconds, const Module *before,
                   const Module *now);

@@ -16,7 +16,7 @@ typedef struct Machine {
         transforms; /* sums of products may be computed by fast transforms, which round otherwise */
 } Machine;
 
-/* The nest. `known[i]` is the tensor that input i always is, or NULL; what is made of such alone is computed now. NULL after refusing,
+/* The nest. `known[i]` is the tensor that input i always is, or NULL; what is made of such alone is computed once. NULL after refusing,
  * then `why` says it, or after a diagnostic, then it is NULL. */
 Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
                     const Tensor *const *known, const char **why);
@@ -38,7 +38,7 @@ const NestProduct *product_of(Arena *arena, const TeProgram *p, int stage);
 /* The program with copies in front of the sums over windows. */
 const TeProgram *window_program(const Sched *s, Arena *arena);
 
-/* A buffer of what the program makes of the tensors, now; -1 after a diagnostic. */
+/* A buffer of what the program makes of the tensors when code is made; -1 after a diagnostic. */
 int sched_constant(Sched *s, const char *name, const TeProgram *p, const Tensor *const *inputs);
 /* Lanes for the widest element that the node touches. */
 int sched_lanes(Sched *s, NestNode *node);

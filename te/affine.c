@@ -112,7 +112,7 @@ bool te_load_affine(const TeProgram *p, const Te *load, TeAffine *out)
     return true;
 }
 
-int te_view_of(const TeProgram *p, const TeStage *s)
+int te_view_of(const TeProgram *p, const TeStage *s, int64_t *from)
 {
     TeLinear at;
     const Te *e = s->body;
@@ -121,14 +121,16 @@ int te_view_of(const TeProgram *p, const TeStage *s)
     TeTensor t = te_tensor(p, e->tensor);
     int64_t size, others, stride = 1;
     if (!dtype_eq(t.dtype, s->dtype) || !shape_size(t.rank, t.shape, &size) ||
-        !shape_size(s->rank, s->shape, &others) || size != others || !te_position(p, e, &at) ||
-        at.c)
+        !shape_size(s->rank, s->shape, &others) || !te_position(p, e, &at) ||
+        (!from && (size != others || at.c)))
         return -1;
     for (int i = s->rank - 1; i >= 0; i--) {
         if (s->shape[i] != 1 && at.k[i] != stride)
             return -1;
         stride *= s->shape[i];
     }
+    if (from)
+        *from = at.c;
     return e->tensor;
 }
 

@@ -83,7 +83,7 @@ TeCost te_cost(const TeProgram *p)
         const TeStage *s = &p->stages[i];
         c.s = s;
         c.operations = s->reduce == TE_NO_REDUCE ? 0 : 1;
-        if (te_view_of(p, s) >= 0)
+        if (te_view_of(p, s, NULL) >= 0)
             continue;
         memset(c.read, 0, (size_t)(p->n_inputs + p->n_stages) * sizeof *c.read);
         count_body(&c, &arena, s->body);

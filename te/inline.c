@@ -188,3 +188,39 @@ TeProgram *te_inline(Ctx *cx, Arena *arena, const TeProgram *p)
         made[i] = te_tensor(p, p->outputs[i]);
     return te_finish_without(&in.b, p->n_outputs, made, p->tuple, in.gone);
 }
+
+/* ---- in place ------------------------------------------------------------------------------------ */
+
+typedef struct InPlace {
+    const TeProgram *p;
+    int input;
+    bool ok;
+} InPlace;
+
+static void look_at_load(void *data, Te *e)
+{
+    InPlace *in = data;
+    if (e->kind != TE_NODE_LOAD || e->tensor != in->input)
+        return;
+    const TeStage *s = &in->p->stages[0];
+    bool same = e->n == s->rank && !e->otherwise;
+    for (int i = 0; same && i < s->rank; i++)
+        same = e->index[i]->kind == TE_NODE_AXIS && e->index[i]->axis == i &&
+               in->p->inputs[in->input].shape[i] == s->shape[i];
+    in->ok = in->ok && same;
+}
+
+bool te_in_place(const TeProgram *p, int input)
+{
+    InPlace in = {p, input, true};
+    if (p->n_stages != 1 || p->n_outputs != 1 || p->stages[0].reduce != TE_NO_REDUCE ||
+        dtype_size(p->stages[0].dtype) != dtype_size(p->inputs[input].dtype))
+        return false;
+    Arena arena;
+    PtrMap seen = {0};
+    arena_init(&arena, NULL);
+    te_each(&arena, &seen, p->stages[0].body, look_at_load, &in);
+    ptrmap_deinit(&seen);
+    arena_deinit(&arena);
+    return in.ok;
+}

@@ -33,8 +33,6 @@ TeProgram *te_finish_without(TeBuilder *b, int n, const TeTensor *outputs, bool 
                              const bool *gone);
 /* An input or stage by its id. */
 TeTensor te_tensor(const TeProgram *p, int id);
-/* Whether the stage has the elements of another tensor in the same order; its id, else -1. */
-int te_view_of(const TeProgram *p, const TeStage *s);
 
 /* ---- strips: an expression over consecutive positions ------------------------------------------- */
 

@@ -185,7 +185,7 @@ static bool run_stage(TeRun *run, int i)
 {
     const TeProgram *p = run->p;
     const TeStage *s = &p->stages[i];
-    int id = p->n_inputs + i, view = te_view_of(p, s);
+    int id = p->n_inputs + i, view = te_view_of(p, s, NULL);
     if (view >= 0) {
         int64_t strides[TENSOR_RANK_MOST];
         shape_strides(s->rank, s->shape, strides);

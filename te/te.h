@@ -180,6 +180,14 @@ TeProgram *te_of_op(Ctx *cx, Arena *arena, const Op *op, const Attrs *attrs, Spa
 /* Puts the expression of mapping stages in place of loads of them where that does not repeat costly work: what fusion is. */
 TeProgram *te_inline(Ctx *cx, Arena *arena, const TeProgram *p);
 
+/* Whether the stage has the elements of another tensor in the same order; its id, else -1. With `from` also some of them, one after
+ * the other beginning at that one; without it all. */
+int te_view_of(const TeProgram *p, const TeStage *s, int64_t *from);
+/* The program as bytes, which are the same for programs that compute the same in the same way. */
+void te_key(Ctx *cx, Arena *arena, const TeProgram *p, Buf *out);
+/* Whether the one result may lie where the input lies: each of its elements is read only to write the same element. */
+bool te_in_place(const TeProgram *p, int input);
+
 /* ---- using programs ---------------------------------------------------------------------------------------------------- */
 
 /* Runs the program on the inputs' tensors (any strides; dtypes and shapes as said). Writes n_outputs new tensors, the caller's; false

@@ -1,0 +1,20 @@
+/* Where what lives for a while lies in one block of memory.
+ *
+ * Whatever is needed during the steps [first, last] gets an offset at which nothing else lies that is needed during one of them. */
+#ifndef SCHED_MEMORY_H
+#define SCHED_MEMORY_H
+
+#include "base/arena.h"
+
+#define MEMORY_ALIGN ((size_t)64)
+
+typedef struct MemoryNeed {
+    size_t size;
+    int first, last; /* last < first: never needed */
+    size_t offset; /* the answer, a multiple of MEMORY_ALIGN */
+} MemoryNeed;
+
+/* Fills in the offsets; gives the bytes of the block. */
+size_t memory_plan(Arena *scratch, MemoryNeed *needs, size_t n);
+
+#endif
