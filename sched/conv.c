@@ -173,8 +173,7 @@ typedef struct Filling {
     Nest *n;
     const Tile *t;
     int acc;
-    int first_unrolled; /* axes from here on are straight code */
-    int64_t block; /* turns of the axis before that are, at a time */
+    int64_t block; /* turns of the innermost axis that are straight code, at a time */
 } Filling;
 
 static NestLinear place_in_tile(const Tile *t, NestNode *row, NestNode *vector, NestNode *lane)
@@ -216,9 +215,7 @@ static void fill_tile(const Filling *f, NestNode *parent, int axis, NestLinear a
     }
     Piece pieces[2];
     int64_t extent = t->axis[axis].extent;
-    int64_t block = axis >= f->first_unrolled       ? extent
-                    : axis == f->first_unrolled - 1 ? f->block
-                                                    : 1;
+    int64_t block = axis == t->n_axes - 1 ? f->block : 1;
     int count = pieces_of(n, parent, "r", extent, block, pieces);
     for (int i = 0; i < count; i++) {
         NestLinear from = pieces[i].from, a_here = a, b_here = b;
@@ -240,17 +237,29 @@ int tile_in(Nest *n, NestNode *loop, const Tile *t)
                       .place = NEST_REGISTER,
                       .size = t->rows * t->vectors * t->lanes,
                       .home = loop};
-    Filling f = {n, t, nest_buffer(n, acc), t->n_axes, 1};
+    Filling f = {n, t, nest_buffer(n, acc), 1};
     TileLoops l = tile_loops(n, loop, t);
     NestLinear at = place_in_tile(t, l.row, l.vector, l.lane);
     nest_append(n, l.lane,
                 nest_store(n, f.acc, nest_position(n, &at), te_number(&n->te, acc.dtype, 0)));
     int64_t code = t->rows * t->vectors;
-    while (f.first_unrolled > 0 && code * t->axis[f.first_unrolled - 1].extent <= TILE_CODE_MOST)
-        code *= t->axis[--f.first_unrolled].extent;
-    f.block = code * 4 <= TILE_CODE_MOST ? 4 : 1;
+    f.block = code * t->axis[t->n_axes - 1].extent <= TILE_CODE_MOST ? t->axis[t->n_axes - 1].extent
+              : code * 4 <= TILE_CODE_MOST                           ? 4
+                                                                     : 1;
     fill_tile(&f, loop, 0, t->a_at, t->b_at);
     return f.acc;
+}
+
+void store_tile(Nest *n, NestNode *loop, const Tile *t, int acc, int buffer, const NestLinear *to,
+                int64_t row_step, int64_t vector_step)
+{
+    TileLoops l = tile_loops(n, loop, t);
+    NestLinear from = place_in_tile(t, l.row, l.vector, l.lane), at = *to;
+    nest_add_term(&at, l.row->var, row_step);
+    nest_add_term(&at, l.vector->var, vector_step);
+    nest_add_term(&at, l.lane->var, 1);
+    Te *v = nest_load(n, acc, nest_position(n, &from));
+    nest_append(n, l.lane, nest_store(n, buffer, nest_position(n, &at), v));
 }
 
 /* What a turn of a tile costs: multiply-adds, or loads, or the time that a sum takes until it can be added to. */
@@ -283,10 +292,45 @@ void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t *height, 
         }
 }
 
+/* ---- borders ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Zeros in rows [y, y + rows) and columns [x, x + columns). */
+static void add_zeros(Sched *s, int buffer, const Bordered *b, int64_t y, int64_t rows, int64_t x,
+                      int64_t columns)
+{
+    Nest *n = s->n;
+    if (rows < 1 || columns < 1)
+        return;
+    int64_t pitch = b->width * b->inner;
+    NestLinear at = {.c = y * pitch + x * b->inner};
+    NestNode *loop = NULL, *root = NULL;
+    int64_t extent[3] = {b->outer, rows, columns * b->inner},
+            step[3] = {b->height * pitch, pitch, 1};
+    for (int i = 0; i < 3; i++) {
+        if (extent[i] == 1 && i < 2)
+            continue;
+        loop = loop_in(n, loop, "z", extent[i]);
+        root = root ? root : loop;
+        nest_add_term(&at, loop->var, step[i]);
+    }
+    Te *zero = te_number(&n->te, n->buffers.at[buffer].dtype, 0);
+    nest_append(n, loop, nest_store(n, buffer, nest_position(n, &at), zero));
+    sched_map(s, root);
+}
+
+void zero_border(Sched *s, int buffer, Bordered b)
+{
+    int64_t top = b.y->before, left = b.x->before, low = top + b.y->in, right = left + b.x->in;
+    add_zeros(s, buffer, &b, 0, top, 0, b.width);
+    add_zeros(s, buffer, &b, low, b.height - low, 0, b.width);
+    add_zeros(s, buffer, &b, top, b.y->in, 0, left);
+    add_zeros(s, buffer, &b, top, b.y->in, right, b.width - right);
+}
+
 /* ---- results ------------------------------------------------------------------------------------------------------------------- */
 
-static void store_tile(Sched *s, NestNode *parent, const Conv *c, const Tail *t, const Turned *from,
-                       const NestLinear *row, const Piece *columns)
+static void store_block(Sched *s, NestNode *parent, const Conv *c, const Tail *t,
+                        const Turned *from, const NestLinear *row, const Piece *columns)
 {
     Nest *n = s->n;
     int id = s->p->n_inputs + (t->stage < 0 ? c->stage : t->stage);
@@ -317,6 +361,6 @@ void store_turned(Sched *s, NestNode *parent, const Conv *c, const Tail *t, cons
     for (int i = 0; i < n_rows; i++) {
         int n_columns = pieces_of(s->n, rows[i].in, "x", from->columns, s->lanes, columns);
         for (int k = 0; k < n_columns; k++)
-            store_tile(s, columns[k].in, c, t, from, &rows[i].from, &columns[k]);
+            store_block(s, columns[k].in, c, t, from, &rows[i].from, &columns[k]);
     }
 }

@@ -67,8 +67,20 @@ typedef struct Tile {
 
 /* Puts the tile into the loop; gives the register buffer, in which (row, vector, lane) stand side by side. */
 int tile_in(Nest *n, NestNode *loop, const Tile *t);
+/* Stores what the tile has summed up: vector v of row i at to + i * row_step + v * vector_step. */
+void store_tile(Nest *n, NestNode *loop, const Tile *t, int acc, int buffer, const NestLinear *to,
+                int64_t row_step, int64_t vector_step);
 /* Rows and vectors of tiles that fill the registers and waste little of `rows`. */
 void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t *height, int64_t *vectors);
+
+/* Images that lie as [outer][height][width][inner], with a border around the elements of the axes. */
+typedef struct Bordered {
+    int64_t outer, inner, height, width;
+    const ConvAxis *y, *x;
+} Bordered;
+
+/* Parts of the root that put zeros into the border. */
+void zero_border(Sched *s, int buffer, Bordered b);
 
 /* Stores rows of results that lie as [row][column][lane]: result (channel, row, column) of the convolution or what its tail makes of
  * it, turned in registers. */
@@ -95,5 +107,7 @@ typedef struct ConvStrategy {
 const ConvStrategy *conv_strategy(const Sched *s, const Conv *c);
 void conv_winograd(Sched *s, const Conv *c, const Tail *t);
 bool conv_winograd_fits(const Sched *s, const Conv *c);
+void conv_direct(Sched *s, const Conv *c, const Tail *t);
+bool conv_direct_fits(const Sched *s, const Conv *c);
 
 #endif

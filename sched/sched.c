@@ -251,6 +251,7 @@ int sched_constant(Sched *s, const char *name, const TeProgram *p, const Tensor 
 
 static const ConvStrategy conv_strategies[] = {
     {"winograd", conv_winograd_fits, conv_winograd},
+    {"direct", conv_direct_fits, conv_direct},
 };
 
 const ConvStrategy *conv_strategy(const Sched *s, const Conv *c)

@@ -255,13 +255,21 @@ static bool with_planes(Window *w, const TeStage *s, const Te *load, const Te *o
 
 /* ---- choice -------------------------------------------------------------------------------------------------------------- */
 
+static bool is_empty(const TeStage *s)
+{
+    for (int a = 0; a < s->rank + s->n_reduced; a++)
+        if (extent_of(s, a) == 0)
+            return true;
+    return false;
+}
+
 /* The stage with a copy in front of it; false when it is better left as it is. */
 static bool with_copy(Window *w, int stage, TeTensor *out)
 {
     const TeStage *s = &w->p->stages[stage];
     TeContraction t;
     Conv conv;
-    if (conv_of(w->p, stage, &conv) && conv_strategy(w->s, &conv))
+    if (is_empty(s) || (conv_of(w->p, stage, &conv) && conv_strategy(w->s, &conv)))
         return false;
     if (!te_contraction(w->p, stage, &t) || product_of(w->b.arena, w->p, stage))
         return false;

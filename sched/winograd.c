@@ -118,36 +118,12 @@ static int transformed_taps(Plan *p)
 
 /* ---- the data, turned ---------------------------------------------------------------------------------------------------------- */
 
-/* Zeros in rows [y, y + rows) and columns [x, x + columns) of the turned data. */
-static void add_zeros(const Plan *p, int64_t y, int64_t rows, int64_t x, int64_t columns)
-{
-    Nest *n = p->s->n;
-    if (rows < 1 || columns < 1)
-        return;
-    int64_t pitch = p->width * p->c->ic, images = p->height * pitch;
-    NestLinear at = {.c = y * pitch + x * p->c->ic};
-    NestNode *loop = NULL;
-    int64_t extent[3] = {p->c->n, rows, columns * p->c->ic}, step[3] = {images, pitch, 1};
-    for (int i = 0; i < 3; i++) {
-        loop = loop_in(n, loop, "z", extent[i]);
-        nest_add_term(&at, loop->var, step[i]);
-    }
-    nest_append(n, loop,
-                nest_store(n, p->turned, nest_position(n, &at), te_number(&n->te, p->dtype, 0)));
-    while (loop->parent)
-        loop = loop->parent;
-    sched_map(p->s, loop);
-}
-
 static void turn_data(const Plan *p)
 {
     const Conv *c = p->c;
     Nest *n = p->s->n;
     int64_t pitch = p->width * c->ic, top = c->y.before, left = c->x.before;
-    add_zeros(p, 0, top, 0, p->width);
-    add_zeros(p, top + c->y.in, p->height - top - c->y.in, 0, p->width);
-    add_zeros(p, top, c->y.in, 0, left);
-    add_zeros(p, top, c->y.in, left + c->x.in, p->width - left - c->x.in);
+    zero_border(p->s, p->turned, (Bordered){c->n, c->ic, p->height, p->width, &c->y, &c->x});
     NestLinear image;
     NestNode *row = loop_in(n, images_in(n, c, &image), "y", c->y.in);
     Piece channels[2], columns[2];
@@ -343,22 +319,12 @@ static void multiply(const Plan *p, const Rows *r)
             nest_add_term(&t.b_at, point->var, oc * ic);
             linear_add(&t.b_at, &blocks[i].from, ic * lanes);
             int acc = tile_in(n, home, &t);
-            NestNode *row = unrolled_in(n, home, "i", t.rows);
-            NestNode *vector = unrolled_in(n, row, "j", t.vectors);
-            NestNode *lane = vector_in(n, vector, lanes, (int)lanes);
-            NestLinear from = {0}, to = {0};
-            nest_add_term(&from, row->var, t.vectors * lanes);
-            nest_add_term(&from, vector->var, lanes);
-            nest_add_term(&from, lane->var, 1);
+            NestLinear to = {0};
             linear_add(&to, &r->part, most * oc * points);
             nest_add_term(&to, point->var, most * oc);
             linear_add(&to, &heights[k].from, oc);
             linear_add(&to, &blocks[i].from, lanes);
-            nest_add_term(&to, row->var, oc);
-            nest_add_term(&to, vector->var, lanes);
-            nest_add_term(&to, lane->var, 1);
-            Te *v = nest_load(n, acc, nest_position(n, &from));
-            nest_append(n, lane, nest_store(n, p->sums, nest_position(n, &to), v));
+            store_tile(n, home, &t, acc, p->sums, &to, oc, lanes);
         }
     }
 }

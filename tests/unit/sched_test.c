@@ -173,12 +173,33 @@ static void test_transforms(void)
     }
 }
 
+/* Any window, with and without a border, over few and many channels. */
+static void test_direct(void)
+{
+    for (int turn = 0; turn < 60; turn++) {
+        Case c = {
+            .n = 1 + below(2), .ic = 1 + below(9), .oc = 4 + below(40), .tail = (int)below(4)};
+        for (int a = 0; a < 2; a++) {
+            c.taps[a] = 1 + below(turn % 3 ? 4 : 1);
+            c.stride[a] = 1 + below(turn % 2 ? 3 : 1);
+            c.dilation[a] = 1 + below(2);
+            c.in[a] = 1 + below(16);
+            c.before[a] = turn % 4 ? below(3) : 0;
+            c.after[a] = turn % 4 ? below(3) : 0;
+        }
+        Machine m = machine_of();
+        m.transforms = false;
+        check_case(&c, &m);
+    }
+}
+
 int main(void)
 {
     CHECK(ctx_init(&cx, &stdlib_ops));
     limits_start(&cx.limits);
     arena_init(&arena, &cx.limits);
     test_transforms();
+    test_direct();
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();

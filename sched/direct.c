@@ -1,0 +1,255 @@
+/* Convolutions as sums in register tiles: vectors of output channels by results side by side in a row, for any window, stride and
+ * dilation. Weights are laid out once, when code is made, so that the channels of a vector lie side by side; the data stays as it is, or
+ * is copied with a border of zeros. */
+#include "sched/conv.h"
+
+#include "te/walk.h"
+
+typedef struct Direct {
+    Sched *s;
+    const Conv *c;
+    const Tail *tail;
+    DType dtype;
+    int64_t blocks; /* vectors of output channels */
+    int64_t height, vectors; /* of a tile */
+    int64_t pitch, plane; /* of the data that is read */
+    int64_t rows,
+        columns; /* of results: a window of one element goes over a plane as over one row */
+    int64_t chunk; /* results that are stored at once */
+    int data, weights, results; /* buffers */
+} Direct;
+
+/* weights[o, y, x, i, lane] = weight[lanes * o + lane, i, y, x] */
+static int packed_weights(const Direct *d)
+{
+    Sched *s = d->s;
+    const Conv *c = d->c;
+    TeBuilder b;
+    te_begin(&b, s->cx, s->n->arena);
+    int64_t ws[4] = {c->oc, c->ic, c->y.taps, c->x.taps};
+    int64_t shape[5] = {d->blocks, ws[2], ws[3], ws[1], s->lanes};
+    TeTensor w = te_add_input(&b, d->dtype, 4, ws);
+    Te *o = te_binary(&b, TE_MUL, te_axis(&b, 0), te_int(&b, s->lanes));
+    Te *wi[4] = {te_binary(&b, TE_ADD, o, te_axis(&b, 4)), te_axis(&b, 3), te_axis(&b, 1),
+                 te_axis(&b, 2)};
+    TeTensor out =
+        te_map(&b, d->dtype, 5, shape, te_load_or(&b, w, wi, te_number(&b, d->dtype, 0)));
+    return sched_constant(s, "weights", te_finish(&b, 1, &out, false), &s->known[c->weight]);
+}
+
+/* ---- the data ---------------------------------------------------------------------------------------------------------- */
+
+static int64_t last_read(const ConvAxis *a)
+{
+    return (a->out - 1) * a->stride + (a->taps - 1) * a->dilation + 1;
+}
+
+/* Elements of an axis with its border. */
+static int64_t extent_of(const ConvAxis *a)
+{
+    int64_t all = a->before + a->in, last = last_read(a);
+    return all > last ? all : last;
+}
+
+static bool has_border(const ConvAxis *a)
+{
+    return a->before > 0 || last_read(a) > a->in;
+}
+
+/* The data, or a copy of it with its border. */
+static int bordered_data(Direct *d)
+{
+    const Conv *c = d->c;
+    Nest *n = d->s->n;
+    d->pitch = c->x.in;
+    d->plane = c->y.in * c->x.in;
+    if (!has_border(&c->y) && !has_border(&c->x))
+        return c->data;
+    int64_t height = extent_of(&c->y), planes = c->n * c->ic;
+    d->pitch = extent_of(&c->x);
+    d->plane = height * d->pitch;
+    int copy = scratch_of(n, "bordered", d->dtype, planes * d->plane);
+    zero_border(d->s, copy, (Bordered){planes, 1, height, d->pitch, &c->y, &c->x});
+    NestNode *plane = loop_in(n, NULL, "c", planes), *y = loop_in(n, plane, "y", c->y.in);
+    NestNode *x = loop_in(n, y, "x", c->x.in);
+    NestLinear from = {0}, to = {.c = c->y.before * d->pitch + c->x.before};
+    nest_add_term(&from, plane->var, c->y.in * c->x.in);
+    nest_add_term(&from, y->var, c->x.in);
+    nest_add_term(&from, x->var, 1);
+    nest_add_term(&to, plane->var, d->plane);
+    nest_add_term(&to, y->var, d->pitch);
+    nest_add_term(&to, x->var, 1);
+    Te *v = nest_load(n, c->data, nest_position(n, &from));
+    nest_append(n, x, nest_store(n, copy, nest_position(n, &to), v));
+    sched_map(d->s, plane);
+    return copy;
+}
+
+/* ---- the sums ------------------------------------------------------------------------------------------------------------ */
+
+/* Where the code of some results goes: their image, row, and vectors of channels. */
+typedef struct Results {
+    NestNode *in;
+    NestLinear image, row, block;
+    int64_t vectors;
+} Results;
+
+static void add_tile(const Direct *d, const Results *r, const Piece *chunk, const Piece *tile)
+{
+    const Conv *c = d->c;
+    Nest *n = d->s->n;
+    int64_t lanes = d->s->lanes, taps = c->y.taps * c->x.taps;
+    NestNode *home = unrolled_in(n, tile->in, "i", 1);
+    Tile t = {.rows = tile->size,
+              .vectors = r->vectors,
+              .lanes = (int)lanes,
+              .a = d->data,
+              .b = d->weights,
+              .a_row = c->x.stride,
+              .b_vector = c->ic * taps * lanes,
+              .n_axes = 3,
+              .axis = {{c->y.taps, c->y.dilation * d->pitch, c->x.taps * c->ic * lanes},
+                       {c->x.taps, c->x.dilation, c->ic * lanes},
+                       {c->ic, d->plane, lanes}}};
+    linear_add(&t.a_at, &r->image, c->ic * d->plane);
+    linear_add(&t.a_at, &r->row, c->y.stride * d->pitch);
+    linear_add(&t.a_at, &chunk->from, c->x.stride);
+    linear_add(&t.a_at, &tile->from, c->x.stride);
+    linear_add(&t.b_at, &r->block, t.b_vector);
+    int acc = tile_in(n, home, &t);
+    NestLinear to = linear_times(&tile->from, lanes);
+    store_tile(n, home, &t, acc, d->results, &to, lanes, d->chunk * lanes);
+}
+
+static void store_results(const Direct *d, const Results *r, const Piece *chunk)
+{
+    const Conv *c = d->c;
+    int64_t lanes = d->s->lanes;
+    Turned from = {.buffer = d->results,
+                   .n = r->image,
+                   .y = r->row,
+                   .x = chunk->from,
+                   .rows = 1,
+                   .columns = chunk->size};
+    bool rest = c->oc % lanes != 0;
+    for (int64_t v = 0; v < r->vectors; v++) {
+        /* The vector of all channels that there are stands last. */
+        bool last = rest && r->block.n == 0 && r->block.c + v == d->blocks - 1;
+        from.channel = linear_times(&r->block, lanes);
+        from.channel.c += v * lanes;
+        from.at = (NestLinear){.c = v * d->chunk * lanes};
+        from.channels = last ? c->oc % lanes : lanes;
+        store_turned(d->s, chunk->in, c, d->tail, &from);
+    }
+}
+
+static void add_results(const Direct *d, const Results *r)
+{
+    Nest *n = d->s->n;
+    Piece chunks[2], tiles[2];
+    int n_chunks = pieces_of(n, r->in, "x", d->columns, d->chunk, chunks);
+    for (int i = 0; i < n_chunks; i++) {
+        int n_tiles = pieces_of(n, chunks[i].in, "x", chunks[i].size, d->height, tiles);
+        for (int k = 0; k < n_tiles; k++)
+            add_tile(d, r, &chunks[i], &tiles[k]);
+        store_results(d, r, &chunks[i]);
+    }
+}
+
+/* ---- all of it -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Reads {
+    const TeProgram *p;
+    int64_t width;
+    bool flat;
+} Reads;
+
+static void look_at_read(void *data, Te *e)
+{
+    Reads *r = data;
+    TeAffine at;
+    r->flat &= e->kind != TE_NODE_LOAD || (!e->otherwise && te_load_affine(r->p, e, &at) &&
+                                           at.stride[2] == r->width * at.stride[3]);
+}
+
+/* Whether the tail may go over a plane as over one row: axes of its own are only in places that it reads. */
+static bool goes_flat(const Direct *d)
+{
+    Reads r = {d->s->p, d->c->x.out, true};
+    PtrMap seen = {0};
+    if (d->tail->stage < 0)
+        return true;
+    te_each(d->s->n->arena, &seen, d->s->p->stages[d->tail->stage].body, look_at_read, &r);
+    ptrmap_deinit(&seen);
+    return r.flat;
+}
+
+/* Bytes of weights up to which all of them are gone through for each row. */
+#define WEIGHTS_FEW ((int64_t)256 << 10)
+/* Results of a plane that are stored at once: a multiple of all vectors and of most tiles. */
+#define CHUNK_OF_PLANE 112
+
+static void add_parts(const Direct *d)
+{
+    const Conv *c = d->c;
+    Nest *n = d->s->n;
+    /* What has a vector that is not full stands behind the rest. */
+    int64_t whole = d->blocks - (c->oc % d->s->lanes != 0);
+    int64_t extents[2] = {whole / d->vectors * d->vectors, d->blocks};
+    int64_t bytes = d->blocks * d->s->lanes * c->ic * c->y.taps * c->x.taps * 4, from = 0;
+    for (int part = 0; part < 2; part++) {
+        int64_t blocks = extents[part] - from, vectors = part ? blocks : d->vectors;
+        if (blocks == 0)
+            continue;
+        Results r = {.vectors = vectors, .block = {.c = from}};
+        NestNode *outer = images_in(n, c, &r.image);
+        NestNode *row = NULL, *group = NULL;
+        bool by_rows = bytes <= WEIGHTS_FEW;
+        if (by_rows)
+            outer = row = loop_in(n, outer, "y", d->rows);
+        if (blocks > vectors) {
+            outer = group = loop_in(n, outer, "o", blocks / vectors);
+            nest_add_term(&r.block, group->var, vectors);
+        }
+        if (!by_rows)
+            outer = row = loop_in(n, outer, "y", d->rows);
+        nest_add_term(&r.row, row->var, 1);
+        r.in = outer;
+        NestNode *home = outer;
+        while (home->parent)
+            home = home->parent;
+        Direct here = *d;
+        NestBuffer b = {.name = "results",
+                        .dtype = d->dtype,
+                        .place = NEST_LOCAL,
+                        .size = vectors * d->chunk * d->s->lanes,
+                        .home = home};
+        here.results = nest_buffer(n, b);
+        add_results(&here, &r);
+        from = extents[part];
+    }
+}
+
+bool conv_direct_fits(const Sched *s, const Conv *c)
+{
+    return c->weight < s->p->n_inputs && s->known[c->weight] && c->oc >= s->lanes / 2 &&
+           c->ic * c->y.taps * c->x.taps >= 16;
+}
+
+void conv_direct(Sched *s, const Conv *c, const Tail *tail)
+{
+    Direct d = {.s = s, .c = c, .tail = tail, .rows = c->y.out, .columns = c->x.out};
+    d.dtype = s->n->buffers.at[c->weight].dtype;
+    d.blocks = (c->oc + s->lanes - 1) / s->lanes;
+    d.data = bordered_data(&d);
+    bool even = c->y.stride == 1 && c->x.stride == 1 && c->x.out == d.pitch;
+    if (even && c->y.taps * c->x.taps == 1 && goes_flat(&d)) {
+        d.columns *= d.rows;
+        d.rows = 1;
+    }
+    d.chunk = d.columns < CHUNK_OF_PLANE ? d.columns : CHUNK_OF_PLANE;
+    tile_size(s->m, d.chunk, d.blocks, &d.height, &d.vectors);
+    d.weights = packed_weights(&d);
+    if (d.weights >= 0)
+        add_parts(&d);
+}

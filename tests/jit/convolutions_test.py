@@ -1,0 +1,116 @@
+"""Convolutions with weights that are known when code is made, of odd shapes: compiled code gives what the evaluator gives."""
+
+import json
+import os
+import random
+import struct
+import subprocess
+import tempfile
+import unittest
+import zipfile
+
+RELAY = os.environ.get("RELAY", "build/release/relay")
+
+
+def npy(shape, values):
+    """The bytes of a NumPy file of float32."""
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
+    head += " " * (63 - (10 + len(head)) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{len(values)}f", *values)
+
+
+class Case:
+    """A convolution, with what is done behind it."""
+
+    def __init__(self, dice, kind):
+        self.n = dice.choice([1, 1, 2])
+        self.groups = 1
+        self.taps = [dice.randint(1, 4), dice.randint(1, 4)]
+        self.strides = [dice.randint(1, 3), dice.randint(1, 3)]
+        self.dilation = [dice.randint(1, 2), dice.randint(1, 2)]
+        self.channels, self.out = dice.randint(4, 40), dice.randint(4, 70)
+        if kind == "point":
+            self.taps, self.strides = [1, 1], dice.choice([[1, 1], [2, 2]])
+        if kind == "transform":
+            self.taps, self.strides, self.dilation = [3, 3], [1, 1], [1, 1]
+            self.channels, self.out = dice.randint(32, 40), dice.randint(32, 70)
+        if kind == "depth":
+            self.groups = self.channels = self.out = dice.randint(2, 20)
+        self.padding = [dice.randint(0, 2) for _ in range(4)]
+        if kind == "bare":
+            self.padding = [0, 0, 0, 0]
+        self.image = [dice.randint(8, 34), dice.randint(8, 34)]
+
+    def text(self, i):
+        span = [(t - 1) * d + 1 for t, d in zip(self.taps, self.dilation)]
+        out = [(self.image[a] + self.padding[a] + self.padding[a + 2] - span[a]) // self.strides[a] + 1 for a in range(2)]
+        shape = (self.n, self.out, *out)
+        params = (f"%x{i}: Tensor[({self.n}, {self.channels}, {self.image[0]}, {self.image[1]}), float32], "
+                  f"%r{i}: Tensor[{shape}, float32], %w{i}: Tensor[{self.weight()}, float32], %b{i}: Tensor[({self.out},), float32]")
+        body = (f"let %c{i} = nn.conv2d(%x{i}, %w{i}, strides={self.strides}, padding={self.padding}, dilation={self.dilation}, "
+                f"groups={self.groups}, channels={self.out}, kernel_size={self.taps}); "
+                f"let %y{i} = nn.relu(add(nn.bias_add(%c{i}, %b{i}), %r{i})); ")
+        return params, body
+
+    def weight(self):
+        return (self.out, self.channels // self.groups, *self.taps)
+
+
+class Convolutions(unittest.TestCase):
+    def answers(self, program, params, engine, threads):
+        command = [RELAY, "bench", program, "--params", params, "--random", "7", "--exec", engine, "--threads", str(threads),
+                   "--seconds", "0", "--runs", "1", "--json"]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        self.assertEqual(run.returncode, 0, run.stderr + run.stdout)
+        self.assertNotIn("W0701", run.stderr)
+        return json.loads(run.stdout)["out"]
+
+    def check(self, seed, kinds):
+        dice = random.Random(seed)
+        cases = [Case(dice, kind) for kind in kinds]
+        parts = [c.text(i) for i, c in enumerate(cases)]
+        with tempfile.TemporaryDirectory() as room:
+            program, params = os.path.join(room, "c.rly"), os.path.join(room, "w.npz")
+            with open(program, "w") as file:
+                outs = ", ".join(f"reshape(%y{i}, newshape=[-1])" for i in range(len(cases)))
+                file.write('#[version = "0.0.5"]\ndef @main(' + ", ".join(p for p, _ in parts) + ") { " +
+                           "".join(b for _, b in parts) + f"concatenate(({outs},)) }}\n")
+            with zipfile.ZipFile(params, "w") as archive:
+                for i, c in enumerate(cases):
+                    size = 1
+                    for extent in c.weight():
+                        size *= extent
+                    archive.writestr(f"w{i}.npy", npy(c.weight(), [dice.uniform(-1, 1) for _ in range(size)]))
+                    archive.writestr(f"b{i}.npy", npy((c.out,), [dice.uniform(-1, 1) for _ in range(c.out)]))
+            wanted = self.answers(program, params, "interp", 1)
+            for threads in (1, 2):
+                got = self.answers(program, params, "jit", threads)
+                self.assertEqual(got["size"], wanted["size"])
+                scale = wanted["l2"] / wanted["size"] ** 0.5
+                for key in ("first", "spread"):
+                    for a, b in zip(got[key], wanted[key]):
+                        self.assertAlmostEqual(a, b, delta=2e-5 * max(abs(b), scale), msg=f"seed {seed}: {kinds}")
+                self.assertAlmostEqual(got["l2"], wanted["l2"], delta=1e-5 * wanted["l2"])
+
+    def test_points(self):
+        for seed in range(6):
+            self.check(seed, ["point"])
+
+    def test_windows(self):
+        for seed in range(12):
+            self.check(seed, ["bare" if seed % 3 == 0 else "any"])
+
+    def test_transforms(self):
+        for seed in range(6):
+            self.check(seed, ["transform"])
+
+    def test_depthwise(self):
+        for seed in range(8):
+            self.check(seed, ["depth"])
+
+    def test_several(self):
+        self.check(1, ["any", "point", "transform", "depth"])
+
+
+if __name__ == "__main__":
+    unittest.main()
