@@ -5,9 +5,6 @@
 
 #include <time.h>
 
-/* The clock is read once in so many calls of limit_hit. */
-#define CLOCK_EVERY 64
-
 void limits_init(Limits *l, Diags *diags)
 {
     *l = (Limits){.diags = diags};
@@ -28,30 +25,42 @@ void limits_start(Limits *l)
     atomic_store(&l->interrupted, false);
     l->hit = LIMIT_NONE;
     l->refused = 0;
-    l->countdown = 0;
     l->started = l->seconds_most > 0 ? clock_seconds() : 0;
     l->refusals = memory_refusals();
     memory_stock();
+}
+
+/* Seconds on a clock that is quick to read and goes forward a few times in a hundredth of a second. */
+static double clock_coarse(void)
+{
+#ifdef CLOCK_MONOTONIC_COARSE
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+#else
+    return clock_seconds();
+#endif
+}
+
+bool limit_is_late(const Limits *l)
+{
+    return clock_coarse() - l->started >= l->seconds_most;
+}
+
+/* Whoever waits for the time to be over sets the flag: so an interrupt that late is none. The clocks may differ by some rounding. */
+static LimitKind kind_of_waiting(const Limits *l)
+{
+    bool late = l->seconds_most > 0 && clock_seconds() - l->started >= l->seconds_most - 1e-5;
+    return late ? LIMIT_TIME : LIMIT_INTERRUPT;
 }
 
 bool limit_hit(Limits *l)
 {
     if (l->hit != LIMIT_NONE)
         return true;
-    if (atomic_load_explicit(&l->interrupted, memory_order_relaxed))
-        return limit_reach(l, LIMIT_INTERRUPT);
-    if (limit_refused(l))
-        return true;
-    if (l->seconds_most <= 0)
-        return false;
-    if (l->countdown > 0) {
-        l->countdown--;
-        return false;
-    }
-    l->countdown = CLOCK_EVERY;
-    if (clock_seconds() - l->started < l->seconds_most)
-        return false;
-    return limit_reach(l, LIMIT_TIME);
+    if (limit_waits(l))
+        return limit_reach(l, kind_of_waiting(l));
+    return limit_refused(l);
 }
 
 typedef struct Amount {

@@ -1,7 +1,8 @@
 /* What a program may use up, and how it is stopped.
  *
  * Loops and recursion ask `limit_hit`, which reports once and stays true until the next
- * `limits_start`. The interrupt flag may be set from any thread or signal handler. Memory counts
+ * `limits_start`. Between two questions lies work of a few milliseconds at most: a loop over elements asks once in
+ * LIMIT_EVERY of them. The interrupt flag may be set from any thread or signal handler. Memory counts
  * arena blocks and tensors. Memory that the system refused, to whomever in the process, ends the work too: what came of it may not be
  * whole (base/memory.h). */
 #ifndef BASE_LIMIT_H
@@ -31,7 +32,6 @@ typedef struct Limits {
     uint64_t depth_most;        /* nested calls of the running program; 0: what memory allows */
     LimitKind hit;              /* the limit that ended this piece of work */
     size_t refused;             /* bytes that the limit forbade; 0: it was not asked for more */
-    uint32_t countdown;         /* calls of limit_hit until the clock is read again */
     Diags *diags;               /* where the one report goes; may be NULL */
     uint64_t refusals;          /* of the system, when the work began */
     uint64_t charges;           /* how often memory was asked for */
@@ -50,6 +50,21 @@ void limits_start(Limits *l);
 /* Whether the work must end; cheap enough for inner loops. The first true reports E0501 to
  * E0504. */
 bool limit_hit(Limits *l);
+/* The same for a loop over elements, whose turn `i` it is: asks once in LIMIT_EVERY turns. */
+#define LIMIT_EVERY ((int64_t)1 << 14)
+static inline bool limit_hit_at(Limits *l, int64_t i)
+{
+    return (i & (LIMIT_EVERY - 1)) == 0 && limit_hit(l);
+}
+/* Whether the time, which is limited, is over. */
+bool limit_is_late(const Limits *l);
+/* Whether the time is over or an interrupt came. Any thread may ask and nothing is reported: whoever waits for that thread asks
+ * limit_hit. */
+static inline bool limit_waits(const Limits *l)
+{
+    return atomic_load_explicit(&l->interrupted, memory_order_relaxed) ||
+           (l->seconds_most > 0 && limit_is_late(l));
+}
 /* Ends the work for this reason; the first call reports. Always true, so that one may write `return
  * limit_reach(…)`. */
 bool limit_reach(Limits *l, LimitKind kind);

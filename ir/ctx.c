@@ -12,7 +12,7 @@ bool ctx_init(Ctx *cx, const OpTable *ops)
     arena_init(&cx->arena, &cx->limits);
     interner_init(&cx->names, &cx->arena);
     sources_init(&cx->sources);
-    cx->blas = blas_new(1);
+    cx->blas = blas_new(1, &cx->limits);
     type_poison(cx);
     type_unit(cx);
     type_bool(cx);

@@ -82,7 +82,8 @@ int op_arity(const Op *op);
 /* The operator of an infix symbol ("+"). */
 const Op *op_find_symbol(Ctx *cx, Str symbol);
 
-/* One run of a kernel. Arguments are lent; the kernel sets `out`, which becomes the caller's. */
+/* One run of a kernel. Arguments are lent; the kernel sets `out`, which becomes the caller's. Its loops over elements ask
+ * `limit_hit_at` and end when it says so, also those that come later: then the result is dropped, whatever it is. */
 struct OpCall {
     Ctx *cx;
     const Op *op;

@@ -2,7 +2,6 @@
  *
  * Those that can fail set `failed` of the state after the diagnostic. Pointers to values are to `n` of them on the caller's stack. */
 #include "jit/internal.h"
-#include "jit/watch.h"
 #include "runtime/heap.h"
 #include "runtime/show.h"
 #include "te/op_eval.h"
@@ -174,10 +173,25 @@ static void abi_release_value(const Value *v)
 
 /* ---- loops on all threads ------------------------------------------------------------------------------------ */
 
+typedef struct Parts {
+    const JitState *s;
+    void (*part)(void *words, int64_t from, int64_t to);
+    void *words;
+} Parts;
+
+/* Once one part was to stop, the others do not begin. */
+static void run_part(void *data, int64_t from, int64_t to)
+{
+    const Parts *p = data;
+    if (!atomic_load_explicit(p->s->interrupted, memory_order_relaxed))
+        p->part(p->words, from, to);
+}
+
 static void abi_parts(JitState *s, int64_t n, void (*part)(void *words, int64_t from, int64_t to),
                       void *words)
 {
-    pool_for(s->jit->cx->pool, n, 1, part, words);
+    Parts all = {s, part, words};
+    pool_for(s->jit->cx->pool, n, 1, run_part, &all);
 }
 
 /* ---- tensors ---------------------------------------------------------------------------------------------- */
@@ -241,38 +255,16 @@ static void abi_op(JitState *s, const OpSite *site, const Value *args, Value *ou
         fails(s);
 }
 
-static bool must_stop(JitState *s)
-{
-    return atomic_load_explicit(s->interrupted, memory_order_relaxed);
-}
-
-static void abi_stopped(JitState *s);
-
-/* Rows of a product that are worth a look at the interrupt flag. */
-static int64_t rows_at_once(const GemmSite *g)
-{
-    int64_t rows = ((int64_t)1 << 31) / g->n / g->k;
-    rows = rows < 64 ? 64 : rows;
-    return rows < g->m ? rows : g->m;
-}
-
-/* As many products as `batch`, large ones in parts. */
-#define GEMM(name, gemm, type)                                                              \
-    static void name(JitState *s, const type *a, const type *b, type *c, const GemmSite *g) \
-    {                                                                                       \
-        int64_t part = rows_at_once(g), step = g->transpose_a ? 1 : g->lda;                 \
-        for (int64_t i = 0; i < g->batch; i++) {                                            \
-            for (int64_t at = 0; at < g->m; at += part) {                                   \
-                int64_t rows = g->m - at < part ? g->m - at : part;                         \
-                if (must_stop(s)) {                                                         \
-                    abi_stopped(s);                                                         \
-                    return;                                                                 \
-                }                                                                           \
-                gemm(s->jit->cx->blas, g->transpose_a, g->transpose_b, rows, g->n, g->k, 1, \
-                     a + i * g->step_a + at * step, g->lda, b + i * g->step_b, g->ldb, 0,   \
-                     c + i * g->step_c + at * g->ldc, g->ldc);                              \
-            }                                                                               \
-        }                                                                                   \
+/* As many products as `batch`. */
+#define GEMM(name, gemm, type)                                                               \
+    static void name(JitState *s, const type *a, const type *b, type *c, const GemmSite *g)  \
+    {                                                                                        \
+        for (int64_t i = 0; i < g->batch && !atomic_load(s->interrupted); i++)               \
+            gemm(s->jit->cx->blas, g->transpose_a, g->transpose_b, g->m, g->n, g->k, 1,      \
+                 a + i * g->step_a, g->lda, b + i * g->step_b, g->ldb, 0, c + i * g->step_c, \
+                 g->ldc);                                                                    \
+        if (limit_hit(limits_of(s)))                                                         \
+            fails(s);                                                                        \
     }
 GEMM(abi_sgemm, blas_sgemm, float)
 GEMM(abi_dgemm, blas_dgemm, double)
@@ -323,7 +315,7 @@ static void abi_too_deep(JitState *s, int32_t source, int32_t from, int32_t to)
 /* The interrupt flag was seen. */
 static void abi_stopped(JitState *s)
 {
-    limit_reach(limits_of(s), watch_is_late(s->jit->watch) ? LIMIT_TIME : LIMIT_INTERRUPT);
+    limit_hit(limits_of(s));
     fails(s);
 }
 

@@ -379,19 +379,39 @@ static Ssa phi_of(Emit *e, Ssa start, LLVMBasicBlockRef from)
     return phi;
 }
 
-/* Elements that are computed between two looks at the interrupt flag. */
-#define POLL_WORK ((int64_t)1 << 20)
+/* What is computed between two looks at the interrupt flag: a hundred microseconds where nothing is far away. */
+#define POLL_WORK ((int64_t)1 << 18)
+
+/* A function of one number costs as much as some sums; no statement counts for more than this. */
+enum { WORK_UNARY = 16, WORK_MOST = 1 << 10 };
+
+static int64_t work_of_value(const Te *e, int64_t most)
+{
+    if (!e || most <= 0)
+        return 0;
+    int64_t work = e->kind == TE_NODE_UNARY ? WORK_UNARY : 1;
+    if (e->kind == TE_NODE_LOAD) {
+        for (int i = 0; i < e->n; i++)
+            work += work_of_value(e->index[i], most - work);
+        return work + work_of_value(e->otherwise, most - work);
+    }
+    if (e->kind < TE_NODE_UNARY)
+        return work;
+    work += work_of_value(e->a, most - work);
+    work += work_of_value(e->b, most - work);
+    return work + work_of_value(e->c, most - work);
+}
 
 static int64_t work_of(const NestBlock *block)
 {
-    int64_t work = 0;
+    int64_t work = 1;
     for (size_t i = 0; i < block->n && work < POLL_WORK; i++) {
         const NestNode *s = block->at[i];
-        int64_t inside = s->body.n ? work_of(&s->body) : 1;
+        int64_t inside = s->body.n ? work_of(&s->body) : work_of_value(s->value, WORK_MOST) + 1;
         int64_t turns = s->kind == NEST_LOOP ? s->extent : 1;
         work += turns > POLL_WORK / inside ? POLL_WORK : turns * inside;
     }
-    return work > 0 ? work : 1;
+    return work;
 }
 
 /* A loop with much to do looks now and then whether it is to stop; short loops pay nothing. */

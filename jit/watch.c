@@ -14,7 +14,7 @@ struct Watch {
     pthread_mutex_t lock;
     pthread_cond_t ended;
     struct timespec until;
-    bool done, late;
+    bool done;
 };
 
 static void *watch_main(void *data)
@@ -24,10 +24,8 @@ static void *watch_main(void *data)
     int status = 0;
     while (!w->done && status != ETIMEDOUT)
         status = pthread_cond_timedwait(&w->ended, &w->lock, &w->until);
-    if (!w->done) {
-        w->late = true;
+    if (!w->done)
         atomic_store(&w->limits->interrupted, true);
-    }
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }
@@ -67,16 +65,6 @@ Watch *watch_begin(Limits *limits)
     free(w);
     memory_refused();
     return NULL;
-}
-
-bool watch_is_late(Watch *w)
-{
-    if (!w)
-        return false;
-    pthread_mutex_lock(&w->lock);
-    bool late = w->late;
-    pthread_mutex_unlock(&w->lock);
-    return late;
 }
 
 void watch_end(Watch *w)

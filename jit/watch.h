@@ -8,8 +8,6 @@ typedef struct Watch Watch;
 
 /* NULL when there is no time limit. The interrupt flag is set when the time is over before watch_end. */
 Watch *watch_begin(Limits *limits);
-/* Whether it was the watch that set the flag. */
-bool watch_is_late(Watch *w);
 void watch_end(Watch *w);
 
 #endif

@@ -11,6 +11,7 @@
 #include <cblas.h>
 
 struct Blas {
+    const Limits *limits;   /* asked between blocks; NULL: nothing is */
     int threads;            /* wanted; 0: as many as the library thinks */
     bool opened;            /* tried */
     void *library;          /* NULL: plain loops */
@@ -27,11 +28,13 @@ struct Blas {
 
 static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
 
-Blas *blas_new(int threads)
+Blas *blas_new(int threads, const Limits *limits)
 {
     Blas *b = memory_zeroed(1, sizeof *b);
-    if (b)
-        b->threads = threads;
+    if (!b)
+        return NULL;
+    b->threads = threads;
+    b->limits = limits;
     return b;
 }
 
@@ -166,10 +169,10 @@ static bool fits(int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int6
            ldc <= INT_MAX;
 }
 
-static int leading(int64_t given, int64_t columns)
+static int64_t leading(int64_t given, int64_t columns)
 {
     int64_t least = columns > 1 ? columns : 1;
-    return (int)(given > least ? given : least);
+    return given > least ? given : least;
 }
 
 static CBLAS_TRANSPOSE op(bool transposed)
@@ -217,38 +220,91 @@ VECTOR_GEMM(vector_sgemm, sgemv, float)
 VECTOR_GEMM(vector_dgemm, dgemv, double)
 #undef VECTOR_GEMM
 
-void blas_sgemm(Blas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
-                const float *a, int64_t lda, const float *bb, int64_t ldb, float beta, float *c,
-                int64_t ldc)
+/* ---- in blocks -------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Extents {
+    int64_t m, n, k;
+} Extents;
+
+/* What is done between two looks at the limits, in products of two numbers: some hundredths of a second. Moving an element costs as
+ * much as some products. */
+#define WORK_SINGLE ((int64_t)5 << 28)
+#define WORK_DOUBLE ((int64_t)5 << 27)
+#define WORK_PLAIN ((int64_t)1 << 25)
+#define MOVE 16
+
+static bool is_too_much(Extents e, int64_t most)
 {
-    if (m <= 0 || n <= 0)
-        return;
-    if (k <= 0 || !fits(m, n, k, lda, ldb, ldc) || !ready(b)) {
-        plain_sgemm(ta, tb, m, n, k, alpha, a, lda, bb, ldb, beta, c, ldc);
-        return;
-    }
-    int la = leading(lda, ta ? m : k), lb = leading(ldb, tb ? k : n), lc = leading(ldc, n);
-    if (m == 1 || n == 1)
-        vector_sgemm(b, ta, tb, (int)m, (int)n, (int)k, alpha, a, la, bb, lb, beta, c, lc);
-    else
-        b->sgemm(CblasRowMajor, op(ta), op(tb), (int)m, (int)n, (int)k, alpha, a, la, bb, lb, beta,
-                 c, lc);
+    double work = (double)e.m * (double)e.n * (double)e.k;
+    double moves =
+        (double)e.m * (double)e.k + (double)e.k * (double)e.n + (double)e.m * (double)e.n;
+    return work + MOVE * moves > (double)most;
 }
 
-void blas_dgemm(Blas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha,
-                const double *a, int64_t lda, const double *bb, int64_t ldb, double beta, double *c,
-                int64_t ldc)
+/* Rows and columns are cut first: that changes no sum. Below so many of both the library gets slow, and the sums are cut. */
+enum { NARROW = 512, STEP = 64 };
+
+static Extents block_of(Extents e, int64_t most)
 {
-    if (m <= 0 || n <= 0)
-        return;
-    if (k <= 0 || !fits(m, n, k, lda, ldb, ldc) || !ready(b)) {
-        plain_dgemm(ta, tb, m, n, k, alpha, a, lda, bb, ldb, beta, c, ldc);
-        return;
+    while (is_too_much(e, most)) {
+        int64_t *cut = e.m >= e.n ? &e.m : &e.n;
+        if (*cut <= NARROW)
+            cut = &e.k;
+        *cut = (*cut / 2 + STEP - 1) / STEP * STEP;
     }
-    int la = leading(lda, ta ? m : k), lb = leading(ldb, tb ? k : n), lc = leading(ldc, n);
-    if (m == 1 || n == 1)
-        vector_dgemm(b, ta, tb, (int)m, (int)n, (int)k, alpha, a, la, bb, lb, beta, c, lc);
-    else
-        b->dgemm(CblasRowMajor, op(ta), op(tb), (int)m, (int)n, (int)k, alpha, a, la, bb, lb, beta,
-                 c, lc);
+    return e;
 }
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The sums of one block after the other; false behind the last. */
+static bool next_block(Extents *at, Extents part, Extents all)
+{
+    at->k += part.k;
+    if (at->k < all.k)
+        return true;
+    at->k = 0;
+    at->n += part.n;
+    if (at->n < all.n)
+        return true;
+    at->n = 0;
+    at->m += part.m;
+    return at->m < all.m;
+}
+
+#define GEMM(name, type, plain, vector, gemm, work)                                               \
+    void name(Blas *b, bool ta, bool tb, int64_t m, int64_t n, int64_t k, type alpha,             \
+              const type *a, int64_t lda, const type *bb, int64_t ldb, type beta, type *c,        \
+              int64_t ldc)                                                                        \
+    {                                                                                             \
+        if (m <= 0 || n <= 0)                                                                     \
+            return;                                                                               \
+        bool slow = k <= 0 || !fits(m, n, k, lda, ldb, ldc) || !ready(b);                         \
+        int64_t la = slow ? lda : leading(lda, ta ? m : k);                                       \
+        int64_t lb = slow ? ldb : leading(ldb, tb ? k : n), lc = slow ? ldc : leading(ldc, n);    \
+        Extents part = block_of((Extents){m, n, k > 0 ? k : 1}, slow ? WORK_PLAIN : work);        \
+        Extents at = {0, 0, 0};                                                                   \
+        do {                                                                                      \
+            if (b && b->limits && limit_waits(b->limits))                                         \
+                return;                                                                           \
+            int64_t mm = least(part.m, m - at.m), nn = least(part.n, n - at.n);                   \
+            int64_t kk = least(part.k, k - at.k);                                                 \
+            const type *x = a + (ta ? at.k * la + at.m : at.m * la + at.k);                       \
+            const type *y = bb + (tb ? at.n * lb + at.k : at.k * lb + at.n);                      \
+            type *z = c + at.m * lc + at.n, plus = at.k > 0 ? 1 : beta;                           \
+            if (slow)                                                                             \
+                plain(ta, tb, mm, nn, kk, alpha, x, la, y, lb, plus, z, lc);                      \
+            else if (mm == 1 || nn == 1)                                                          \
+                vector(b, ta, tb, (int)mm, (int)nn, (int)kk, alpha, x, (int)la, y, (int)lb, plus, \
+                       z, (int)lc);                                                               \
+            else                                                                                  \
+                b->gemm(CblasRowMajor, op(ta), op(tb), (int)mm, (int)nn, (int)kk, alpha, x,       \
+                        (int)la, y, (int)lb, plus, z, (int)lc);                                   \
+        } while (next_block(&at, part, (Extents){m, n, k}));                                      \
+    }
+GEMM(blas_sgemm, float, plain_sgemm, vector_sgemm, sgemm, WORK_SINGLE)
+GEMM(blas_dgemm, double, plain_dgemm, vector_dgemm, dgemm, WORK_DOUBLE)
+#undef GEMM

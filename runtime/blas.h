@@ -6,12 +6,13 @@
 #ifndef RUNTIME_BLAS_H
 #define RUNTIME_BLAS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/limit.h"
 
 typedef struct Blas Blas;
 
-Blas *blas_new(int threads);    /* opens nothing yet */
+/* Opens nothing yet. A product in whose midst the limits (NULL: none) are reached ends, and its result is worth nothing: the caller
+ * asks limit_hit. */
+Blas *blas_new(int threads, const Limits *limits);
 void blas_free(Blas *b);
 void blas_set_threads(Blas *b, int threads);
 

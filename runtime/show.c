@@ -73,7 +73,14 @@ typedef struct Grid {
     size_t width;   /* columns at which rows break */
     bool scientific; /* some element has an exponent: then all have one */
     Buf scratch;
+    Limits *limits;
+    int64_t turn; /* elements that were looked at */
 } Grid;
+
+static bool must_stop(Limits *limits, int64_t turn)
+{
+    return limits && limit_hit_at(limits, turn);
+}
 
 static bool axis_is_cut(const Grid *g, int32_t axis)
 {
@@ -158,7 +165,7 @@ static bool any_exponent(Grid *g)
         element_text(g, element_at(g->t, at));
         any = g->scratch.n > 0 && isdigit((unsigned char)g->scratch.at[g->scratch.n - 1]) &&
               strchr(buf_text(&g->scratch), 'e');
-    } while (!any && next_shown(g, at, &jumped) < g->t->rank);
+    } while (!any && !must_stop(g->limits, g->turn++) && next_shown(g, at, &jumped) < g->t->rank);
     return any;
 }
 
@@ -175,7 +182,7 @@ static void measure(Grid *g)
             g->before = point;
         if (g->scratch.n - point > after)
             after = g->scratch.n - point;
-    } while (next_shown(g, at, &jumped) < g->t->rank);
+    } while (!must_stop(g->limits, g->turn++) && next_shown(g, at, &jumped) < g->t->rank);
     g->element = g->before + after;
 }
 
@@ -241,6 +248,7 @@ static void cell_show(Grid *g, Buf *out, const char *element)
         buf_repeat(out, ' ', g->element - g->before - (g->scratch.n - point));
 }
 
+/* As one line it ends where that is full. */
 static void grid_show(Grid *g, Buf *out)
 {
     int64_t at[TENSOR_RANK_MOST] = {0};
@@ -251,7 +259,8 @@ static void grid_show(Grid *g, Buf *out)
         column += g->element;
         bool jumped;
         int32_t ended = next_shown(g, at, &jumped);
-        if (ended == g->t->rank)
+        if (ended == g->t->rank || must_stop(g->limits, g->turn++) ||
+            (g->element == 0 && out->n > g->width))
             break;
         separate(g, out, ended, jumped, &column);
     }
@@ -268,10 +277,11 @@ static void tensor_show(Buf *out, const Tensor *t, const ShowStyle *style)
         tensor_type_show(out, t);
         buf_str(out, style->large == SHOW_SUMMARY ? ": " : "");
         if (style->large == SHOW_SUMMARY)
-            tensor_summary(out, t);
+            tensor_summary(out, t, style->limits);
         return;
     }
-    Grid g = {.t = t, .indent = column_now(out), .width = (size_t)style->width};
+    Grid g = {
+        .t = t, .indent = column_now(out), .width = (size_t)style->width, .limits = style->limits};
     if (t->size > style->elements)
         g.edge = style->edge;
     Buf line = {0};
@@ -464,7 +474,7 @@ void value_show(Buf *out, Value v, ShowStyle style)
     Shower s = {.out = out, .style = with_defaults(style)};
     s.left = s.style.list > INT64_MAX / 16 ? INT64_MAX : s.style.list * 16;
     value_begin(&s, &v);
-    while (s.n > 0)
+    for (int64_t turn = 0; s.n > 0 && !must_stop(style.limits, turn); turn++)
         step(&s);
     free(s.frames);
     if (v.kind == VALUE_TENSOR && !style.bare)
@@ -488,15 +498,15 @@ static void first_elements(Buf *out, const Tensor *t)
     buf_str(out, t->size > FIRST_ELEMENTS ? ", …; " : "; ");
 }
 
-static void bool_summary(Buf *out, const Tensor *t)
+static void bool_summary(Buf *out, const Tensor *t, Limits *limits)
 {
     int64_t set = 0;
-    for (int64_t i = 0; i < t->size; i++)
+    for (int64_t i = 0; i < t->size && !must_stop(limits, i); i++)
         set += tensor_get_int(t, i) != 0;
     buf_printf(out, "%lld of %lld true", (long long)set, (long long)t->size);
 }
 
-void tensor_summary(Buf *out, const Tensor *t)
+void tensor_summary(Buf *out, const Tensor *t, Limits *limits)
 {
     if (t->size == 0) {
         buf_str(out, "empty");
@@ -504,13 +514,16 @@ void tensor_summary(Buf *out, const Tensor *t)
     }
     first_elements(out, t);
     if (dtype_is_bool(t->dtype)) {
-        bool_summary(out, t);
+        bool_summary(out, t, limits);
         return;
     }
     double least = INFINITY, most = -INFINITY, sum = 0;
     int64_t nans = 0;
-    for (int64_t i = 0; i < t->size; i++) {
-        double v = tensor_get_double(t, i);
+    bool packed = tensor_is_contiguous(t);
+    size_t size = dtype_size(t->dtype);
+    for (int64_t i = 0; i < t->size && !must_stop(limits, i); i++) {
+        double v = packed ? dtype_get_double(t->dtype, t->data + (size_t)i * size)
+                          : tensor_get_double(t, i);
         if (isnan(v)) {
             nans++;
             continue;

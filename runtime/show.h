@@ -25,6 +25,7 @@ typedef struct ShowStyle {
     /* What stands for a reference, instead of its content; NULL: `ref(content)`. */
     void (*ref)(void *data, Buf *out, const Object *cell);
     void *data;
+    Limits *limits; /* where one is hit the text ends in the middle; NULL: it goes on */
 } ShowStyle;
 
 /* `3`, `[[1, 2], [3, 4]] : Tensor[(2, 2), float32]`, `(1, 2)`, `Cons(1, Nil)` or `[1]`, `ref(3)`,
@@ -34,7 +35,7 @@ void value_show(Buf *out, Value v, ShowStyle style);
 void element_show(Buf *out, DType dtype, const void *element);
 /* The type of a tensor value: `Tensor[(2, 2), float32]`, `float32`. */
 void tensor_type_show(Buf *out, const Tensor *t);
-/* A tensor in one line: its first elements; then min, max, mean, NaNs. */
-void tensor_summary(Buf *out, const Tensor *t);
+/* A tensor in one line: its first elements; then min, max, mean, NaNs. Limits as in ShowStyle. */
+void tensor_summary(Buf *out, const Tensor *t, Limits *limits);
 
 #endif

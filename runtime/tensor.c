@@ -74,14 +74,27 @@ static bool storage_size(DType dtype, int64_t elements, size_t *out)
     return true;
 }
 
+/* False when a limit was hit: filling gigabytes takes long. */
+static bool clear(Limits *limits, Storage s)
+{
+    size_t part = (size_t)1 << 24;
+    for (size_t at = 0; at < s.bytes; at += part) {
+        if (limit_hit(limits))
+            return false;
+        memset((char *)s.at + at, 0, s.bytes - at < part ? s.bytes - at : part);
+    }
+    return true;
+}
+
 static Storage storage_new(Limits *limits, size_t bytes, bool zeroed)
 {
     Storage s = {.bytes = bytes};
     if (limits && bytes >= STORAGE_LARGE) {
         s = heap_storage_take(limits, bytes);
-        if (s.at && zeroed)
-            memset(s.at, 0, s.bytes);
-        return s;
+        if (!s.at || !zeroed || clear(limits, s))
+            return s;
+        heap_storage_give(limits, s);
+        return (Storage){0};
     }
     if (limits && !limit_charge(limits, bytes))
         return s;
@@ -210,19 +223,23 @@ static char *copy_row(char *to, const char *from, int64_t n, int64_t stride, siz
     }
 }
 
-static void copy_elements(char *to, const Tensor *t)
+/* False when a limit (NULL: none) was hit. */
+static bool copy_elements(Limits *limits, char *to, const Tensor *t)
 {
     size_t size = dtype_size(t->dtype);
     int64_t at[TENSOR_RANK_MOST] = {0};
     int32_t last = t->rank - 1;
     const char *from = t->data;
     if (t->size == 0)
-        return;
+        return true;
     if (t->rank == 0) {
         memcpy(to, from, size);
-        return;
+        return true;
     }
-    for (;;) {
+    for (int64_t since = 0;; since += t->shape[last]) {
+        if (since >= LIMIT_EVERY && limits && limit_hit(limits))
+            return false;
+        since %= LIMIT_EVERY;
         to = copy_row(to, from, t->shape[last], t->strides[last], size);
         int32_t axis = last - 1;
         for (; axis >= 0; axis--) {
@@ -233,7 +250,7 @@ static void copy_elements(char *to, const Tensor *t)
             at[axis] = 0;
         }
         if (axis < 0)
-            return;
+            return true;
     }
 }
 
@@ -242,9 +259,10 @@ Tensor *tensor_contiguous(Limits *limits, const Tensor *t)
     if (tensor_is_contiguous(t))
         return tensor_retain(t);
     Tensor *copy = tensor_new_raw(limits, t->dtype, t->rank, t->shape);
-    if (copy)
-        copy_elements(copy->data, t);
-    return copy;
+    if (!copy || copy_elements(limits, copy->data, t))
+        return copy;
+    tensor_release(copy);
+    return NULL;
 }
 
 /* Counts are no part of what `const` promises. */

@@ -11,10 +11,14 @@
     100 /* a `let`, or a part of a value, of more is told about instead of shown */
 
 /* A large tensor among other things is told by its type, first elements and statistics; by itself its corners are shown. */
-static ShowStyle show_style(const RelaySession *s, Value v)
+static ShowStyle show_style(RelaySession *s, Value v)
 {
     ShowStyle style = {
-        .width = s->options.width, .elements = s->output_most, .list = s->output_most};
+        .width = s->options.width,
+        .elements = s->output_most,
+        .list = s->output_most,
+        .limits = &s->cx.limits,
+    };
     if (value_is_object(v)) {
         style.elements = BOUND_ELEMENTS_MOST;
         style.large = SHOW_SUMMARY;
@@ -38,7 +42,7 @@ void display_binding(RelaySession *s, const Local *local)
         type_print(&b, local->var->base.type);
     if (local->value.kind == VALUE_TENSOR && local->value.tensor->size > BOUND_ELEMENTS_MOST) {
         buf_str(&b, " = ");
-        tensor_summary(&b, local->value.tensor);
+        tensor_summary(&b, local->value.tensor, &s->cx.limits);
     } else if (local->value.kind != VALUE_FUNCTION) {
         ShowStyle style = show_style(s, local->value);
         style.bare = true;

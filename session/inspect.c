@@ -48,7 +48,7 @@ static void describe_local(RelaySession *s, Buf *b, const Local *local)
     Value v = local->value;
     if (value_view(&v, &view) && view.t.size > 1) {
         buf_char(b, '\n');
-        tensor_summary(b, &view.t);
+        tensor_summary(b, &view.t, NULL);
         return;
     }
     buf_str(b, " = ");

@@ -43,6 +43,7 @@ static void show(Recorder *r, Buf *out, Value v, ShowStyle style, size_t columns
     style.width = 1 << 20;
     style.ref = show_cell;
     style.data = r;
+    style.limits = &r->s->cx.limits;
     value_show(&text, v, style);
     clip(out, &text, columns);
     buf_deinit(&text);
@@ -62,7 +63,7 @@ void record_value(Recorder *r, Buf *out, Value v)
 void record_content(Recorder *r, Buf *out, Value v)
 {
     if (v.kind == VALUE_TENSOR && v.tensor->size > VALUE_ELEMENTS)
-        tensor_summary(out, v.tensor);
+        tensor_summary(out, v.tensor, &r->s->cx.limits);
     else if (v.kind == VALUE_FUNCTION)
         buf_str(out, "a function");
     else

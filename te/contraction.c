@@ -223,10 +223,11 @@ static bool pack_begin(const Gemm *g, StripFrame *f, const Strip *s)
     return false;
 }
 
-static void pack_strips(StripFrame *f, int64_t from, int64_t n, char *to, size_t size)
+static void pack_strips(const TeRun *run, StripFrame *f, int64_t from, int64_t n, char *to,
+                        size_t size)
 {
     int64_t length = strip_length(f->strip);
-    while (n > 0) {
+    while (n > 0 && !te_run_waits(run)) {
         int64_t now = n < length ? n : length;
         strip_eval(f, from, now, to);
         to += (size_t)now * size;
@@ -243,7 +244,7 @@ static void pack_p(void *data, int64_t from, int64_t to)
     StripFrame f;
     if (!pack_begin(g, &f, g->p.pack))
         return;
-    pack_strips(&f, (p->from + from) * g->k.size, (to - from) * g->k.size,
+    pack_strips(g->run, &f, (p->from + from) * g->k.size, (to - from) * g->k.size,
                 g->room_p + (size_t)(from * g->k.size) * g->size, g->size);
     strip_end(&f);
 }
@@ -263,7 +264,7 @@ static void pack_q(void *data, int64_t from, int64_t to)
             f.fixed[g->outer.n + i] = rest % e;
             rest /= e;
         }
-        pack_strips(&f, p->from, p->n, g->room_q + (size_t)(k * p->n) * g->size, g->size);
+        pack_strips(g->run, &f, p->from, p->n, g->room_q + (size_t)(k * p->n) * g->size, g->size);
     }
     strip_end(&f);
 }

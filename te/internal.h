@@ -91,8 +91,13 @@ bool te_run_reduce(TeRun *run, const TeStage *s, char *out);
 bool te_run_contraction(TeRun *run, int stage, char *out);
 /* Whether the work must end. */
 bool te_run_stopped(TeRun *run);
-/* pool_for in pieces, between which the work may be ended. */
-bool te_run_loop(TeRun *run, int64_t n, int64_t grain, int64_t work,
+/* The same for the body of a loop, on any thread: asked before each strip. */
+static inline bool te_run_waits(const TeRun *run)
+{
+    return limit_waits(&run->cx->limits);
+}
+/* pool_for; false when the work must end. */
+bool te_run_loop(TeRun *run, int64_t n, int64_t grain,
                  void (*body)(void *data, int64_t from, int64_t to), void *data);
 
 #endif

@@ -111,7 +111,7 @@ static Value eval_kernel(Ctx *cx, const Op *op, const Attrs *attrs, Span span, u
                 .args = args,
                 .type = result,
                 .out = value_none()};
-    if (op->kernel(&c))
+    if (op->kernel(&c) && cx->limits.hit == LIMIT_NONE)
         return c.out;
     value_release(c.out);
     return value_none();

@@ -76,7 +76,7 @@ static void along_short(void *data, int64_t from, int64_t to)
         atomic_store(&w->run->refused, true);
         return;
     }
-    for (; from < to; from += rows) {
+    for (; from < to && !te_run_waits(w->run); from += rows) {
         rows = rows < to - from ? rows : to - from;
         const char *v = widened(w, strip_eval(&f, from * r, rows * r, NULL), rows * r, room);
         for (int64_t i = 0; v && i < rows; i++) {
@@ -95,18 +95,17 @@ static void along_short(void *data, int64_t from, int64_t to)
     strip_end(&f);
 }
 
-/* One chunk of one row. */
-static void along_chunk(const Fold *w, StripFrame *f, int64_t item, void *room)
+/* One chunk of one row; `place` is NULL where positions do not matter. */
+static void along_chunk(const Fold *w, StripFrame *f, int64_t item, void *room, void *acc,
+                        int64_t *place)
 {
     int64_t row = item / w->chunks, from = item % w->chunks * w->chunk;
     int64_t to = from + w->chunk < w->reduced ? from + w->chunk : w->reduced;
     int64_t length = strip_length(w->strip);
-    void *acc = w->parts + (size_t)item * w->acc_size;
-    int64_t *place = w->positions ? &w->places[item] : NULL;
     te_loop_fold_start(w->s->reduce, w->acc, acc);
     if (place)
         *place = -1;
-    while (from < to) {
+    while (from < to && !te_run_waits(w->run)) {
         int64_t n = to - from < length ? to - from : length;
         const void *v = widened(w, strip_eval(f, row * w->reduced + from, n, NULL), n, room);
         if (!v)
@@ -128,8 +127,17 @@ static void along_long(void *data, int64_t from, int64_t to)
         atomic_store(&w->run->refused, true);
         return;
     }
-    for (; from < to && !f.fault; from++)
-        along_chunk(w, &f, from, room);
+    for (; from < to && !f.fault && !te_run_waits(w->run); from++) {
+        uint64_t acc = 0;
+        int64_t place = -1;
+        if (w->chunks > 1) {
+            along_chunk(w, &f, from, room, w->parts + (size_t)from * w->acc_size,
+                        w->positions ? &w->places[from] : NULL);
+            continue;
+        }
+        along_chunk(w, &f, from, room, &acc, w->positions ? &place : NULL);
+        store(w, from, &acc, place);
+    }
     note_fault(w->run, &f);
     strip_end(&f);
 }
@@ -160,16 +168,19 @@ static void again_whole(const Fold *w, int64_t row)
     whole.chunk = w->reduced;
     whole.nan = NULL;
     along_long(&whole, row, row + 1);
-    store(&whole, row, w->parts + (size_t)row * w->acc_size, w->positions ? w->places[row] : -1);
 }
 
-static void join_rows(const Fold *w)
+static bool join_rows(const Fold *w)
 {
-    for (int64_t i = 0; i < w->space; i++)
+    for (int64_t i = 0; i < w->space; i++) {
+        if (limit_hit_at(&w->run->cx->limits, i))
+            return false;
         join_chunks(w, i);
+    }
     for (int64_t i = 0; i < w->space && w->nan; i++)
         if (memchr(w->nan + i * w->chunks, true, (size_t)w->chunks))
             again_whole(w, i);
+    return !te_run_stopped(w->run);
 }
 
 /* Whether the order of the elements matters where one is NaN. */
@@ -183,27 +194,28 @@ static bool run_along(Fold *w)
     TeRun *run = w->run;
     int64_t length = strip_length(w->strip);
     if (w->reduced * 2 <= length)
-        return te_run_loop(run, w->space, 1 + 16384 / w->reduced, w->reduced * 4, along_short, w);
+        return te_run_loop(run, w->space, 1 + 16384 / w->reduced, along_short, w);
     w->chunk = (int64_t)1 << 16;
     w->chunks =
         w->reduced > 2 * w->chunk && w->space < 16 ? (w->reduced + w->chunk - 1) / w->chunk : 1;
     if (w->chunks == 1)
         w->chunk = w->reduced;
     size_t items = (size_t)(w->space * w->chunks);
+    if (w->chunks == 1)
+        return te_run_loop(run, w->space, 1 + 16384 / w->chunk, along_long, w);
     w->parts = arena_alloc_array(&run->arena, items, 8);
     w->places = w->positions ? arena_alloc_array(&run->arena, items, 8) : NULL;
     if (!w->parts || (w->positions && !w->places))
         return false;
-    if (w->chunks > 1 && is_extreme(w->s->reduce) && dtype_is_float(w->s->body->dtype)) {
+    if (is_extreme(w->s->reduce) && dtype_is_float(w->s->body->dtype)) {
         w->nan = arena_alloc_array(&run->arena, items, sizeof *w->nan);
         if (!w->nan)
             return false;
         memset(w->nan, false, items * sizeof *w->nan);
     }
-    if (!te_run_loop(run, (int64_t)items, 1 + 16384 / w->chunk, w->chunk * 4, along_long, w))
+    if (!te_run_loop(run, (int64_t)items, 1 + 16384 / w->chunk, along_long, w))
         return false;
-    join_rows(w);
-    return true;
+    return join_rows(w);
 }
 
 /* ---- across -------------------------------------------------------------------------------------- */
@@ -239,7 +251,7 @@ static bool across_strip(Across *a, int64_t from, int64_t n)
     memset(a->f.fixed, 0, sizeof *a->f.fixed * (size_t)(w->s->n_reduced ? w->s->n_reduced : 1));
     for (int64_t r = 0; r < w->reduced; r++) {
         const void *v = widened(w, strip_eval(&a->f, from, n, NULL), n, a->wide);
-        if (!v)
+        if (!v || te_run_waits(w->run))
             return false;
         if (w->positions)
             te_loop_fold_many_at(kind, w->acc, a->acc, a->place, v, r, n);
@@ -354,8 +366,11 @@ bool te_run_reduce(TeRun *run, const TeStage *s, char *out)
     if (w.reduced == 0) {
         uint64_t acc = 0;
         te_loop_fold_start(s->reduce, w.acc, &acc);
-        for (int64_t i = 0; i < w.space; i++)
+        for (int64_t i = 0; i < w.space; i++) {
+            if (limit_hit_at(&run->cx->limits, i))
+                return false;
             store(&w, i, &acc, 0);
+        }
         return true;
     }
     bool across = goes_across(&w);
@@ -372,6 +387,5 @@ bool te_run_reduce(TeRun *run, const TeStage *s, char *out)
     if (!across)
         return run_along(&w);
     int64_t grain = strip_length(w.strip), heavy = 16384 / w.reduced;
-    return te_run_loop(run, w.space, grain < heavy ? heavy : grain, w.reduced * 4, across_range,
-                       &w);
+    return te_run_loop(run, w.space, grain < heavy ? heavy : grain, across_range, &w);
 }

@@ -10,38 +10,11 @@ bool te_run_stopped(TeRun *run)
     return atomic_load_explicit(&run->fault, memory_order_relaxed) || limit_hit(&run->cx->limits);
 }
 
-typedef struct Part {
-    int64_t from;
-    void (*body)(void *data, int64_t from, int64_t to);
-    void *data;
-} Part;
-
-static void run_part(void *data, int64_t from, int64_t to)
-{
-    const Part *p = data;
-    p->body(p->data, p->from + from, p->from + to);
-}
-
-/* Work between two looks at the limits: some tenths of a second at most. */
-static const int64_t part_work = (int64_t)1 << 26;
-
-bool te_run_loop(TeRun *run, int64_t n, int64_t grain, int64_t work,
+bool te_run_loop(TeRun *run, int64_t n, int64_t grain,
                  void (*body)(void *data, int64_t from, int64_t to), void *data)
 {
-    int64_t part = part_work / (work > 0 ? work : 1);
-    if (part < 4 * grain)
-        part = 4 * grain;
-    for (int64_t from = 0; from < n; from += part) {
-        Part p = {.from = from, .body = body, .data = data};
-        int64_t size = n - from < part ? n - from : part;
-        if (size <= grain)
-            body(data, from, from + size);
-        else
-            pool_for(run->cx->pool, size, grain, run_part, &p);
-        if (te_run_stopped(run))
-            return false;
-    }
-    return true;
+    pool_for(run->cx->pool, n, grain, body, data);
+    return !te_run_stopped(run);
 }
 
 /* ---- maps ---------------------------------------------------------------------------------------- */
@@ -107,7 +80,7 @@ static void map_range(void *data, int64_t from, int64_t to)
     }
     if (length > most)
         length = most;
-    while (from < to) {
+    while (from < to && !te_run_waits(w->run)) {
         int64_t row = from / w->length, at = from % w->length, n = w->length - at;
         n = n < to - from ? n : to - from;
         n = n < length ? n : length;
@@ -161,7 +134,7 @@ static bool run_piece(TeRun *run, const TeStage *s, const Piece *piece, char *ou
     if (w.length * rows == 0)
         return true;
     w.strip = strip_make(&run->arena, run->p, run->data, piece->body, &space);
-    return te_run_loop(run, w.length * rows, MAP_GRAIN, 4, map_range, &w);
+    return te_run_loop(run, w.length * rows, MAP_GRAIN, map_range, &w);
 }
 
 bool te_run_map(TeRun *run, const TeStage *s, char *out)

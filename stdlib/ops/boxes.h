@@ -9,9 +9,9 @@ typedef struct Scored {
     int64_t at;
 } Scored;
 
-/* Greatest score first, equal ones in their order: for qsort. */
-int scored_order(const void *a, const void *b);
-/* Room for n of them; NULL when memory is refused. It is a tensor, so that it counts. */
+/* Greatest score first, equal ones in their order. The room is of `kernel_scored`. */
+void scored_sort(Limits *limits, Scored *all, int64_t n);
+/* Room for n of them and to sort them; NULL when memory is refused. It is a tensor, so that it counts. */
 Tensor *kernel_scored(OpCall *c, int64_t n);
 
 /* The common part of two boxes in what they cover together; their corners may stand in either order. `edge` is 1 where coordinates

@@ -36,8 +36,7 @@ static bool scatter_begin(OpCall *c, Scatter *s)
                    .out = kernel_out(c, 0)};
     if (!s->data || !s->indices || !s->updates || !s->out)
         return false;
-    memcpy(s->out->data, s->data->data, (size_t)s->out->size * dtype_size(s->out->dtype));
-    return true;
+    return kernel_cast_all(c, s->out, s->data);
 }
 
 static bool scatter_end(OpCall *c, Scatter *s, bool good)
@@ -123,7 +122,7 @@ static bool scatter_run(OpCall *c, Scatter *s)
     int64_t place[TENSOR_RANK_MOST] = {0};
     for (int64_t i = 0; i < index->size; i++) {
         int64_t v = index_in(c, kernel_int(index, i), out->shape[axis]), at = 0;
-        if (v < 0 || ((i & 0xfff) == 0 && limit_hit(&c->cx->limits)))
+        if (v < 0 || limit_hit_at(&c->cx->limits, i))
             return false;
         for (int k = 0; k < out->rank; k++)
             at = at * out->shape[k] + (k == axis ? v : place[k]);
@@ -196,7 +195,7 @@ static bool scatter_nd_run(OpCall *c, Scatter *s)
             at = at * s->out->shape[k] + v;
         }
         scatter_put(s, at * inner, p * inner, inner);
-        if ((p & 0xfff) == 0 && limit_hit(&c->cx->limits))
+        if (limit_hit_at(&c->cx->limits, p))
             return false;
     }
     return true;
@@ -232,10 +231,10 @@ static bool kernel_argwhere(OpCall *c)
     if (!x)
         return false;
     int64_t n = 0, at = 0;
-    for (int64_t i = 0; i < x->size; i++)
+    for (int64_t i = 0; i < x->size && !limit_hit_at(&c->cx->limits, i); i++)
         n += is_set(x, i);
     Tensor *out = tensor_new(&c->cx->limits, int32_dtype, 2, (int64_t[]){n, x->rank});
-    for (int64_t i = 0; out && i < x->size; i++) {
+    for (int64_t i = 0; out && i < x->size && !limit_hit_at(&c->cx->limits, i); i++) {
         int64_t rest = i;
         if (!is_set(x, i))
             continue;
@@ -318,6 +317,8 @@ static bool kernel_unravel_index(OpCall *c)
 {
     Tensor *index = kernel_arg(c, 0), *shape = kernel_arg(c, 1), *out = kernel_out(c, 0);
     for (int64_t i = 0; index && shape && out && i < index->size; i++) {
+        if (limit_hit_at(&c->cx->limits, i))
+            break;
         int64_t rest = kernel_int(index, i);
         for (int64_t k = shape->size - 1; k >= 0; k--) {
             int64_t extent = kernel_int(shape, k);
@@ -344,7 +345,7 @@ static RelResult rel_invert_permutation(Rel *r)
 static bool kernel_invert_permutation(OpCall *c)
 {
     Tensor *x = kernel_arg(c, 0), *out = x ? kernel_out(c, 0) : NULL;
-    for (int64_t i = 0; out && i < x->size; i++) {
+    for (int64_t i = 0; out && i < x->size && !limit_hit_at(&c->cx->limits, i); i++) {
         int64_t at = index_in(c, kernel_int(x, i), x->size);
         if (at < 0) {
             tensor_release(out);
@@ -509,7 +510,7 @@ static bool kernel_sparse_to_dense(OpCall *c)
     if (out)
         te_loop_fill(size, out->data, rest->data, out->size);
     int64_t points = out && out->rank ? index->size / out->rank : 0;
-    for (int64_t p = 0; good && p < points; p++) {
+    for (int64_t p = 0; good && p < points && !limit_hit_at(&c->cx->limits, p); p++) {
         int64_t at = 0;
         for (int k = 0; good && k < out->rank; k++) {
             int64_t v = index_in(c, kernel_int(index, p * out->rank + k), out->shape[k]);

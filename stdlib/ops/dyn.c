@@ -292,7 +292,7 @@ static bool kernel_dyn_strided_slice(OpCall *c)
         const Type *t = type_of_tensor(c->cx, x);
         size_t size = dtype_size(x->dtype);
         slices_of(t, str_is(attrs_string(c->attrs, "slice_mode"), "size"), v, n, parts);
-        for (int64_t i = 0; i < out->size; i++) {
+        for (int64_t i = 0; i < out->size && !limit_hit_at(&c->cx->limits, i); i++) {
             int64_t at = 0;
             for (int k = 0; k < x->rank; k++)
                 at = at * x->shape[k] + parts[k].begin + index[k] * parts[k].step;

@@ -335,7 +335,7 @@ static bool gather_run(OpCall *c, const Tensor *x, const Tensor *index, Tensor *
     for (int64_t i = 0; i < out->size; i++) {
         int64_t outer = i / (inner * rows), behind = i % inner;
         int64_t at = checked_index(c, index, i, extent);
-        if (at < 0 || ((i & 0xffff) == 0 && limit_hit(&c->cx->limits)))
+        if (at < 0 || limit_hit_at(&c->cx->limits, i))
             return false;
         memcpy(out->data + (size_t)i * size,
                x->data + (size_t)((outer * extent + at) * inner + behind) * size, size);
@@ -410,7 +410,7 @@ static bool gather_nd_run(OpCall *c, const Tensor *x, const Tensor *index, Tenso
         }
         at = at * inner + p / per_batch * whole;
         memcpy(out->data + (size_t)p * row, x->data + (size_t)at * dtype_size(x->dtype), row);
-        if ((p & 0xffff) == 0 && limit_hit(&c->cx->limits))
+        if (limit_hit_at(&c->cx->limits, p))
             return false;
     }
     return true;

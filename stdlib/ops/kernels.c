@@ -15,11 +15,29 @@ Tensor *kernel_arg(OpCall *c, uint32_t i)
     return packed;
 }
 
+bool kernel_cast_all(OpCall *c, Tensor *to, const Tensor *from)
+{
+    size_t size = dtype_size(from->dtype), wide = dtype_size(to->dtype);
+    for (int64_t i = 0; i < from->size; i += LIMIT_EVERY) {
+        int64_t n = from->size - i < LIMIT_EVERY ? from->size - i : LIMIT_EVERY;
+        if (limit_hit(&c->cx->limits))
+            return false;
+        if (dtype_eq(to->dtype, from->dtype))
+            memcpy(to->data + (size_t)i * size, from->data + (size_t)i * size, (size_t)n * size);
+        else
+            te_loop_cast(dtype_id(to->dtype), dtype_id(from->dtype), to->data + (size_t)i * wide,
+                         from->data + (size_t)i * size, n);
+    }
+    return true;
+}
+
 Tensor *kernel_cast(OpCall *c, Tensor *t, DType to)
 {
     Tensor *out = t ? tensor_new_raw(&c->cx->limits, to, t->rank, t->shape) : NULL;
-    if (out)
-        te_loop_cast(dtype_id(to), dtype_id(t->dtype), out->data, t->data, t->size);
+    if (out && !kernel_cast_all(c, out, t)) {
+        tensor_release(out);
+        out = NULL;
+    }
     tensor_release(t);
     return out;
 }

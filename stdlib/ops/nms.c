@@ -31,7 +31,7 @@ static void count_valid(OpCall *c, const Tensor *x, double threshold, Tensor *co
     int64_t score = attrs_int(c->attrs, "score_index", 1);
     for (int64_t b = 0; b < x->shape[0]; b++) {
         int32_t found = 0;
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n && !limit_hit_at(&c->cx->limits, i); i++) {
             const double *row = reals(x) + (b * n + i) * width;
             if (row[score] <= threshold || (id >= 0 && row[id] < 0))
                 continue;
@@ -39,7 +39,7 @@ static void count_valid(OpCall *c, const Tensor *x, double threshold, Tensor *co
             ints(out[2])[b * n + found++] = (int32_t)i;
         }
         ints(out[0])[b] = found;
-        for (int64_t i = found; i < n; i++) {
+        for (int64_t i = found; i < n && !limit_hit_at(&c->cx->limits, i); i++) {
             ints(out[2])[b * n + i] = -1;
             for (int64_t k = 0; k < width; k++)
                 reals(out[1])[(b * n + i) * width + k] = -1;
@@ -114,14 +114,14 @@ static void erase(double *row, int64_t width)
 }
 
 /* Rows in the order of their scores to `out`, their places to `at`; -1 behind `top_k`. */
-static void order_rows(const Nms *s, const double *rows, int64_t valid, Scored *order, double *out,
-                       int64_t *at)
+static void order_rows(Limits *limits, const Nms *s, const double *rows, int64_t valid,
+                       Scored *order, double *out, int64_t *at)
 {
-    for (int64_t i = 0; i < valid; i++)
+    for (int64_t i = 0; i < valid && !limit_hit_at(limits, i); i++)
         order[i] = (Scored){rows[i * s->width + s->score], i};
     if (s->threshold > 0)
-        qsort(order, (size_t)valid, sizeof *order, scored_order);
-    for (int64_t i = 0; i < s->n; i++) {
+        scored_sort(limits, order, valid);
+    for (int64_t i = 0; i < s->n && !limit_hit_at(limits, i); i++) {
         bool kept = i < valid && (s->threshold <= 0 || s->top_k <= 0 || i < s->top_k);
         at[i] = kept ? order[i].at : -1;
         if (kept)
@@ -140,7 +140,7 @@ static bool suppress(Limits *limits, const Nms *s, int64_t valid, double *rows, 
             return false;
         if (!alive(s, a))
             continue;
-        for (int64_t k = j + 1; k < valid; k++) {
+        for (int64_t k = j + 1; k < valid && !limit_hit_at(limits, k); k++) {
             double *b = rows + k * s->width;
             if (!alive(s, b) || !(s->force || s->id < 0 || a[s->id] == b[s->id]) ||
                 boxes_overlap(a + s->coord, b + s->coord, 0) < s->threshold)
@@ -152,7 +152,7 @@ static bool suppress(Limits *limits, const Nms *s, int64_t valid, double *rows, 
         }
     }
     int64_t found = 0;
-    for (int64_t j = 0; s->most > 0 && j < valid; j++) {
+    for (int64_t j = 0; s->most > 0 && j < valid && !limit_hit_at(limits, j); j++) {
         if (at[j] < 0 || found++ < s->most)
             continue;
         erase(rows + j * s->width, s->width);
@@ -162,26 +162,26 @@ static bool suppress(Limits *limits, const Nms *s, int64_t valid, double *rows, 
 }
 
 /* The rows that are left to the front, -1 behind them. */
-static void to_front(const Nms *s, const int64_t *at, double *rows)
+static void to_front(Limits *limits, const Nms *s, const int64_t *at, double *rows)
 {
     int64_t found = 0;
-    for (int64_t i = 0; i < s->n; i++)
+    for (int64_t i = 0; i < s->n && !limit_hit_at(limits, i); i++)
         if (at[i] >= 0)
             memmove(rows + found++ * s->width, rows + i * s->width,
                     (size_t)s->width * sizeof *rows);
-    for (int64_t i = found; i < s->n; i++)
+    for (int64_t i = found; i < s->n && !limit_hit_at(limits, i); i++)
         erase(rows + i * s->width, s->width);
 }
 
-static void set_indices(const Nms *s, const int64_t *at, const int64_t *names, int32_t *out,
-                        int32_t *count)
+static void set_indices(Limits *limits, const Nms *s, const int64_t *at, const int64_t *names,
+                        int32_t *out, int32_t *count)
 {
     int32_t found = 0;
-    for (int64_t i = 0; i < s->n; i++)
+    for (int64_t i = 0; i < s->n && !limit_hit_at(limits, i); i++)
         if (at[i] >= 0)
             out[found++] = (int32_t)names[at[i]];
     *count = found;
-    for (int64_t i = found; i < s->n; i++)
+    for (int64_t i = found; i < s->n && !limit_hit_at(limits, i); i++)
         out[i] = -1;
 }
 
@@ -192,14 +192,15 @@ static bool nms_run(OpCall *c, const Nms *s, Tensor *const in[3], Tensor *const 
         double *rows = reals(work[0]) + b * s->n * s->width;
         int64_t *at = longs(work[1]), valid = longs(in[1])[b];
         valid = valid < 0 ? 0 : valid > s->n ? s->n : valid;
-        order_rows(s, reals(in[0]) + b * s->n * s->width, valid, (Scored *)(void *)work[2]->data,
-                   rows, at);
+        order_rows(&c->cx->limits, s, reals(in[0]) + b * s->n * s->width, valid,
+                   (Scored *)(void *)work[2]->data, rows, at);
         if (!suppress(&c->cx->limits, s, valid, rows, at))
             return false;
         if (out[0])
-            set_indices(s, at, longs(in[2]) + b * s->n, ints(out[0]) + b * s->n, ints(out[1]) + b);
+            set_indices(&c->cx->limits, s, at, longs(in[2]) + b * s->n, ints(out[0]) + b * s->n,
+                        ints(out[1]) + b);
         else if (attrs_bool(c->attrs, "invalid_to_bottom"))
-            to_front(s, at, rows);
+            to_front(&c->cx->limits, s, at, rows);
     }
     return true;
 }
@@ -318,12 +319,12 @@ static int64_t keep_class(OpCall *c, ByClass *s, int64_t batch, int64_t class, i
 {
     Scored *order = (Scored *)(void *)s->order->data;
     int64_t n = 0;
-    for (int64_t i = 0; i < s->n; i++) {
+    for (int64_t i = 0; i < s->n && !limit_hit_at(&c->cx->limits, i); i++) {
         double score = score_of(s, batch, class, i);
         if (score > s->least || (equal && score == s->least))
             order[n++] = (Scored){score, i};
     }
-    qsort(order, (size_t)n, sizeof *order, scored_order);
+    scored_sort(&c->cx->limits, order, n);
     return boxes_keep(&c->cx->limits, reals(s->boxes) + batch * s->n * 4, order, n, s->iou, 0, most,
                       longs(s->kept));
 }
@@ -422,7 +423,7 @@ static void regular_run(OpCall *c, ByClass *s, Scored *all, Tensor *const out[4]
                 all[n++] = (Scored){score_of(s, b, k, box), (k - first) * s->n + box};
             }
         }
-        qsort(all, (size_t)n, sizeof *all, scored_order);
+        scored_sort(&c->cx->limits, all, n);
         write_best(s, b, all, n, out);
     }
 }

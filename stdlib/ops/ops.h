@@ -198,6 +198,8 @@ Tensor *kernel_arg(OpCall *c, uint32_t i);
 Tensor *kernel_arg_as(OpCall *c, uint32_t i, DType as);
 /* The tensor's elements in another type; takes it. NULL for NULL and when memory is refused. */
 Tensor *kernel_cast(OpCall *c, Tensor *t, DType to);
+/* The same to a tensor that is there. */
+bool kernel_cast_all(OpCall *c, Tensor *to, const Tensor *from);
 /* The first element of argument i as a number. */
 double kernel_number(OpCall *c, uint32_t i, double otherwise);
 /* Sets the output to the tensor (taken); false when it is NULL. */

@@ -85,7 +85,7 @@ static bool generate(OpCall *c, uint64_t *state, uint64_t *out, int64_t n)
             x[j] = state[PATH + j] + plus + (j == 3 ? skip : 0);
         threefry(state, x);
         memcpy(out + i, x, (size_t)(n - i < 4 ? n - i : 4) * sizeof *x);
-        if ((i & 0xffff) == 0 && limit_hit(&c->cx->limits))
+        if (limit_hit_at(&c->cx->limits, i))
             return false;
     }
     state[PATH + 2] = 0;
@@ -242,25 +242,25 @@ static double unit(uint64_t bits, bool narrow)
 }
 
 /* `a` and `b` are the two scalars behind the key; `u` and `v` numbers in [0, 1). Computed in the result's type. */
-#define DRAW(NAME, T, LOG, SQRT, SIN)                                             \
-    static T uniform_##NAME(T a, T b, T u, T v)                                   \
-    {                                                                             \
-        (void)v;                                                                  \
-        return u * (b - a) + a;                                                   \
-    }                                                                             \
-    static T normal_##NAME(T a, T b, T u, T v)                                    \
-    {                                                                             \
-        T length = SQRT((T) - 2 * LOG((T)1 - u));                                 \
-        return length * SIN((T)(2 * 3.14159265358979323846) * v) * b + a;         \
-    }                                                                             \
-    static void draw_##NAME(T (*f)(T, T, T, T), const Tensor *a, const Tensor *b, \
-                            const uint64_t *bits, int64_t second, Tensor *out)    \
-    {                                                                             \
-        T low = *(const T *)(const void *)a->data;                                \
-        T high = *(const T *)(const void *)b->data, *to = (T *)(void *)out->data; \
-        for (int64_t i = 0; i < out->size; i++)                                   \
-            to[i] = f(low, high, (T)unit(bits[i], sizeof(T) == 4),                \
-                      (T)unit(bits[i + second], sizeof(T) == 4));                 \
+#define DRAW(NAME, T, LOG, SQRT, SIN)                                                        \
+    static T uniform_##NAME(T a, T b, T u, T v)                                              \
+    {                                                                                        \
+        (void)v;                                                                             \
+        return u * (b - a) + a;                                                              \
+    }                                                                                        \
+    static T normal_##NAME(T a, T b, T u, T v)                                               \
+    {                                                                                        \
+        T length = SQRT((T) - 2 * LOG((T)1 - u));                                            \
+        return length * SIN((T)(2 * 3.14159265358979323846) * v) * b + a;                    \
+    }                                                                                        \
+    static void draw_##NAME(Limits *l, T (*f)(T, T, T, T), const Tensor *a, const Tensor *b, \
+                            const uint64_t *bits, int64_t second, Tensor *out)               \
+    {                                                                                        \
+        T low = *(const T *)(const void *)a->data;                                           \
+        T high = *(const T *)(const void *)b->data, *to = (T *)(void *)out->data;            \
+        for (int64_t i = 0; i < out->size && !limit_hit_at(l, i); i++)                       \
+            to[i] = f(low, high, (T)unit(bits[i], sizeof(T) == 4),                           \
+                      (T)unit(bits[i + second], sizeof(T) == 4));                            \
     }
 DRAW(float32, float, logf, sqrtf, sinf)
 DRAW(float64, double, log, sqrt, sin)
@@ -272,10 +272,10 @@ static bool draw(OpCall *c, bool normal)
     Tensor *key = new_key(c), *a = kernel_arg(c, 1), *b = kernel_arg(c, 2), *out = kernel_out(c, 1);
     Tensor *bits = a && b && out ? numbers(c, key, out->size * (normal ? 2 : 1)) : NULL;
     if (bits && dtype_eq(out->dtype, float32_dtype))
-        draw_float32(normal ? normal_float32 : uniform_float32, a, b, words(bits),
+        draw_float32(&c->cx->limits, normal ? normal_float32 : uniform_float32, a, b, words(bits),
                      normal ? out->size : 0, out);
     else if (bits)
-        draw_float64(normal ? normal_float64 : uniform_float64, a, b, words(bits),
+        draw_float64(&c->cx->limits, normal ? normal_float64 : uniform_float64, a, b, words(bits),
                      normal ? out->size : 0, out);
     bool good = kernel_release(3, (Tensor *[]){a, b, bits});
     return finish(c, key, out, good);
@@ -309,6 +309,8 @@ static bool kernel_multinomial(OpCall *c)
     for (int64_t i = 0; bits && i < out->size; i++) {
         const double *row = (const double *)(const void *)p->data + i / draws * n;
         double total = 0;
+        if (limit_hit_at(&c->cx->limits, i))
+            break;
         for (int64_t k = 0; k < n; k++)
             total += row[k];
         ((int32_t *)(void *)out->data)[i] = pick(row, n, total, unit(words(bits)[i], true));

@@ -74,11 +74,9 @@ static bool kernel_searchsorted(OpCall *c)
     Tensor *out = rows && v ? tensor_new(&c->cx->limits, int64_dtype, v->rank, v->shape) : NULL;
     int64_t n = rows ? rows->shape[rows->rank - 1] : 0;
     int64_t each = v && v->rank ? v->shape[v->rank - 1] : 1;
-    for (int64_t i = 0; out && i < v->size; i++) {
+    for (int64_t i = 0; out && i < v->size && !limit_hit_at(&c->cx->limits, i); i++) {
         int64_t row = rows->rank > 1 ? i / each : 0;
         longs(out)[i] = place_of(rows, row * n, n, v, i, attrs_bool(c->attrs, "right"));
-        if ((i & 0xfff) == 0 && limit_hit(&c->cx->limits))
-            break;
     }
     kernel_release(2, (Tensor *[]){rows, v});
     return kernel_set(c, kernel_cast(c, out, c->type->dtype));
@@ -100,16 +98,18 @@ static RelResult rel_unique(Rel *r)
 }
 
 /* Elements in order, equal ones in theirs: a merge of neighbouring runs. The result is one of the two arrays. */
-static int64_t *order_of(const Tensor *x, int64_t *from, int64_t *to)
+static int64_t *order_of(Limits *l, const Tensor *x, int64_t *from, int64_t *to)
 {
     int64_t n = x->size;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n && !limit_hit_at(l, i); i++)
         from[i] = i;
     for (int64_t run = 1; run < n; run *= 2) {
         for (int64_t low = 0; low < n; low += 2 * run) {
             int64_t mid = low + run < n ? low + run : n, i = low, j = mid;
             int64_t high = low + 2 * run < n ? low + 2 * run : n;
             for (int64_t k = low; k < high; k++) {
+                if (limit_hit_at(l, k))
+                    return from;
                 bool left = i < mid && (j >= high || compare(x, from[i], x, from[j]) <= 0);
                 to[k] = left ? from[i++] : from[j++];
             }
@@ -123,11 +123,11 @@ static int64_t *order_of(const Tensor *x, int64_t *from, int64_t *to)
 
 /* Different elements in order get numbers; without `sorted` the numbers follow where each comes first. `first[k]` is the place of the
  * first element of number k, `number[i]` of element i. How many. */
-static int64_t number_elements(const Tensor *x, const int64_t *order, bool sorted, int64_t *first,
-                               int64_t *number)
+static int64_t number_elements(Limits *l, const Tensor *x, const int64_t *order, bool sorted,
+                               int64_t *first, int64_t *number)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < x->size; i++) {
+    for (int64_t i = 0; i < x->size && !limit_hit_at(l, i); i++) {
         if (i == 0 || compare(x, order[i - 1], x, order[i]))
             first[n++] = order[i];
         number[order[i]] = sorted ? n - 1 : first[n - 1];
@@ -135,7 +135,7 @@ static int64_t number_elements(const Tensor *x, const int64_t *order, bool sorte
     if (sorted)
         return n;
     n = 0;
-    for (int64_t i = 0; i < x->size; i++) {
+    for (int64_t i = 0; i < x->size && !limit_hit_at(l, i); i++) {
         bool fresh = number[i] == i;
         if (fresh)
             first[n] = i;
@@ -144,15 +144,15 @@ static int64_t number_elements(const Tensor *x, const int64_t *order, bool sorte
     return n;
 }
 
-static void set_unique(const Tensor *x, int64_t n, const int64_t *first, const int64_t *number,
-                       Tensor *const out[5])
+static void set_unique(Limits *l, const Tensor *x, int64_t n, const int64_t *first,
+                       const int64_t *number, Tensor *const out[5])
 {
     size_t size = dtype_size(x->dtype);
-    for (int64_t k = 0; k < n; k++) {
+    for (int64_t k = 0; k < n && !limit_hit_at(l, k); k++) {
         memcpy(out[0]->data + (size_t)k * size, x->data + (size_t)first[k] * size, size);
         ints(out[1])[k] = (int32_t)first[k];
     }
-    for (int64_t i = 0; i < x->size; i++) {
+    for (int64_t i = 0; i < x->size && !limit_hit_at(l, i); i++) {
         ints(out[2])[i] = (int32_t)number[i];
         if (out[4])
             ints(out[4])[number[i]]++;
@@ -170,11 +170,13 @@ static bool kernel_unique(OpCall *c)
     for (uint32_t i = 0; good && i < c->type->n; i++)
         good = (out[i] = kernel_out(c, i)) != NULL;
     if (good) {
-        int64_t *a = longs(work), *b = a + n + 1, *number = b + n + 1,
-                *order = order_of(wide, a, b);
+        Limits *l = &c->cx->limits;
+        int64_t *a = longs(work), *b = a + n + 1, *number = b + n + 1;
+        int64_t *order = order_of(l, wide, a, b);
         int64_t *first = order == a ? b : a;
-        int64_t found = number_elements(wide, order, attrs_bool(c->attrs, "sorted"), first, number);
-        set_unique(x, found, first, number, out);
+        int64_t found =
+            number_elements(l, wide, order, attrs_bool(c->attrs, "sorted"), first, number);
+        set_unique(l, x, found, first, number, out);
     }
     kernel_release(3, (Tensor *[]){x, wide, work});
     if (good)

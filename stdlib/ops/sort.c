@@ -71,6 +71,7 @@ typedef struct Item {
 } Item;
 
 typedef struct Sort {
+    Limits *limits;
     Tensor *x, *values, *indices; /* of the results one may be NULL */
     Tensor *wide; /* x as float32 or float64, or as int64 or uint64 */
     int axis, bits; /* of a key */
@@ -135,13 +136,16 @@ static Item *merge_sort(Item *from, Item *to, int64_t n)
 enum { DIGIT = 8, DIGITS = 1 << DIGIT, SHORT_ROW = 64, FEW = 32 };
 
 /* By one digit after the other, the lowest first; what is equal keeps its order. Digits that all keys share are
- * left out. */
-static Item *radix_sort(Item *from, Item *to, int64_t n, int bits)
+ * left out. NULL when a limit was hit. */
+static Item *radix_sort(Limits *l, Item *from, Item *to, int64_t n, int bits)
 {
     for (int shift = 0; shift < bits; shift += DIGIT) {
         int64_t next[DIGITS] = {0}, at = 0;
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++) {
+            if (limit_hit_at(l, i))
+                return NULL;
             next[from[i].key >> shift & (DIGITS - 1)]++;
+        }
         if (next[from[0].key >> shift & (DIGITS - 1)] == n)
             continue;
         for (int d = 0; d < DIGITS; d++) {
@@ -149,8 +153,11 @@ static Item *radix_sort(Item *from, Item *to, int64_t n, int bits)
             next[d] = at;
             at += many;
         }
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++) {
+            if (limit_hit_at(l, i))
+                return NULL;
             to[next[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
+        }
         Item *t = from;
         from = to;
         to = t;
@@ -171,13 +178,15 @@ static int64_t keep(Item *best, int64_t have, int64_t k, Item item)
 enum { KEYS = 256 };
 
 /* The items of a row, or of a short result the few least in order. */
-static void take_items(const Sort *s, Item *items, int64_t base, int64_t n, int64_t stride,
+static bool take_items(const Sort *s, Item *items, int64_t base, int64_t n, int64_t stride,
                        bool few)
 {
     uint64_t keys[KEYS], worst = UINT64_MAX;
     int64_t have = 0;
     for (int64_t i = 0; i < n; i += KEYS) {
         int64_t m = n - i < KEYS ? n - i : KEYS;
+        if (limit_hit_at(s->limits, i))
+            return false;
         keys_of(s, base + i * stride, stride, m, keys);
         for (int64_t j = 0; !few && j < m; j++)
             items[i + j] = (Item){keys[j], i + j};
@@ -188,26 +197,30 @@ static void take_items(const Sort *s, Item *items, int64_t base, int64_t n, int6
             worst = items[have - 1].key;
         }
     }
+    return true;
 }
 
 static Item *in_order(const Sort *s, Item *items, int64_t base, int64_t n, int64_t stride)
 {
     bool few = s->k <= FEW && s->k < n / 4;
-    take_items(s, items, base, n, stride, few);
+    if (!take_items(s, items, base, n, stride, few))
+        return NULL;
     if (few)
         return items;
     return n < SHORT_ROW ? merge_sort(items, items + n, n)
-                         : radix_sort(items, items + n, n, s->bits);
+                         : radix_sort(s->limits, items, items + n, n, s->bits);
 }
 
-static void sort_row(const Sort *s, Item *items, int64_t outer, int64_t inner)
+static bool sort_row(const Sort *s, Item *items, int64_t outer, int64_t inner)
 {
     int64_t n = s->x->shape[s->axis], stride = kernel_span(s->x, s->axis + 1, s->x->rank);
     int64_t base = outer * n * stride + inner, to = outer * s->k * stride + inner;
     size_t size = dtype_size(s->x->dtype);
     items = in_order(s, items, base, n, stride);
     DTypeId id = s->indices ? dtype_id(s->indices->dtype) : DT_INT64;
-    for (int64_t i = 0; i < s->k; i++) {
+    for (int64_t i = 0; items && i < s->k; i++) {
+        if (limit_hit_at(s->limits, i))
+            return false;
         int64_t from = base + items[i].at * stride, at = to + i * stride;
         if (s->values)
             memcpy(s->values->data + (size_t)at * size, s->x->data + (size_t)from * size, size);
@@ -217,17 +230,15 @@ static void sort_row(const Sort *s, Item *items, int64_t outer, int64_t inner)
             te_loop_cast(id, DT_INT64, s->indices->data + (size_t)at * dtype_row(id)->size,
                          &items[i].at, 1);
     }
+    return items != NULL;
 }
 
-static Tensor *widened(OpCall *c, const Tensor *x)
+static Tensor *widened(OpCall *c, Tensor *x)
 {
     DTypeId to = dtype_is_float(x->dtype)    ? x->dtype.bits == 64 ? DT_FLOAT64 : DT_FLOAT32
                  : dtype_is_signed(x->dtype) ? DT_INT64
                                              : DT_UINT64;
-    Tensor *wide = tensor_new_raw(&c->cx->limits, dtype_of(to), x->rank, x->shape);
-    if (wide)
-        te_loop_cast(to, dtype_id(x->dtype), wide->data, x->data, x->size);
-    return wide;
+    return kernel_cast(c, tensor_retain(x), dtype_of(to));
 }
 
 static bool sort_run(OpCall *c, Sort *s)
@@ -241,8 +252,7 @@ static bool sort_run(OpCall *c, Sort *s)
     s->wide = widened(c, s->x);
     bool good = s->wide && (items || !limit_reach(&c->cx->limits, LIMIT_MEMORY));
     for (int64_t i = 0; good && i < outer * inner; i++) {
-        sort_row(s, items, i / inner, i % inner);
-        good = !limit_hit(&c->cx->limits);
+        good = sort_row(s, items, i / inner, i % inner) && !limit_hit(&c->cx->limits);
     }
     free(items);
     tensor_release(s->wide);
@@ -255,7 +265,8 @@ static bool sort_kernel(OpCall *c, bool values, bool indices)
     Tensor *x = kernel_arg(c, 0);
     if (!x)
         return false;
-    Sort s = {.x = x,
+    Sort s = {.limits = &c->cx->limits,
+              .x = x,
               .values = values ? kernel_out(c, 0) : NULL,
               .indices = indices ? kernel_out(c, values ? 1 : 0) : NULL,
               .axis = ops_axis(c->attrs, "axis", x->rank),
@@ -315,40 +326,68 @@ static RelResult rel_scan(Rel *r)
 }
 
 /* Row after row of `inner` elements: each is the one before and its own. */
-static void scan_block(const Tensor *x, Tensor *out, int64_t base, int64_t n, int64_t inner,
-                       TeOp op, bool exclusive)
+typedef struct Scan {
+    Limits *limits;
+    const Tensor *x;
+    Tensor *out;
+    int64_t n, inner;
+    TeOp op;
+    bool exclusive;
+} Scan;
+
+/* A single row goes from element to element; false where it cannot, or a limit was hit. */
+static bool scan_line(const Scan *s, DTypeId id, char *to, const char *from)
 {
-    DTypeId id = dtype_id(out->dtype);
-    size_t row = (size_t)inner * dtype_row(id)->size;
-    char *to = out->data + (size_t)base * dtype_row(id)->size;
-    const char *from = x->data + (size_t)base * dtype_row(id)->size;
-    Value start = value_scalar_int(out->dtype, op == TE_MUL);
-    if (exclusive)
-        te_loop_fill(dtype_row(id)->size, to, &start.bits, inner);
-    else
+    size_t size = dtype_row(id)->size;
+    for (int64_t i = 0; i + 1 < s->n; i += LIMIT_EVERY) {
+        int64_t n = s->n - i - 1 < LIMIT_EVERY ? s->n - i - 1 : LIMIT_EVERY;
+        if (limit_hit(s->limits) ||
+            !te_loop_scan(s->op, id, to + (size_t)i * size, from + (size_t)i * size, n + 1))
+            return false;
+    }
+    return true;
+}
+
+static bool scan_block(const Scan *s, int64_t base)
+{
+    DTypeId id = dtype_id(s->out->dtype);
+    size_t size = dtype_row(id)->size, row = (size_t)s->inner * size;
+    char *to = s->out->data + (size_t)base * size;
+    const char *from = s->x->data + (size_t)base * size;
+    Value start = value_scalar_int(s->out->dtype, s->op == TE_MUL);
+    if (s->exclusive) {
+        te_loop_fill(size, to, &start.bits, s->inner);
+    } else {
         memcpy(to, from, row);
-    if (inner == 1 && te_loop_scan(op, id, to, from + (exclusive ? 0 : row), n))
-        return;
-    for (int64_t i = 1; i < n; i++)
-        te_loop_binary(op, id, to + (size_t)i * row, to + (size_t)(i - 1) * row,
-                       from + (size_t)(exclusive ? i - 1 : i) * row, inner);
+        from += row;
+    }
+    if (s->inner == 1 && scan_line(s, id, to, from))
+        return true;
+    int64_t since = 0;
+    for (int64_t i = 0; i + 1 < s->n; i++)
+        for (int64_t j = 0; j < s->inner; j += LIMIT_EVERY) {
+            int64_t n = s->inner - j < LIMIT_EVERY ? s->inner - j : LIMIT_EVERY;
+            size_t at = (size_t)(i * s->inner + j) * size;
+            if ((since += n) >= LIMIT_EVERY && limit_hit(s->limits))
+                return false;
+            since %= LIMIT_EVERY;
+            te_loop_binary(s->op, id, to + at + row, to + at, from + at, n);
+        }
+    return true;
 }
 
 static bool scan_kernel(OpCall *c, bool product)
 {
     Tensor *x = kernel_arg(c, 0), *out = x ? kernel_out(c, 0) : NULL;
-    Tensor *same = out ? tensor_new_raw(&c->cx->limits, out->dtype, x->rank, x->shape) : NULL;
-    if (same)
-        te_loop_cast(dtype_id(out->dtype), dtype_id(x->dtype), same->data, x->data, x->size);
+    Tensor *same = out ? kernel_cast(c, tensor_retain(x), out->dtype) : NULL;
     bool flat = attrs_find(c->attrs, "axis")->kind == ATTR_NONE;
     bool exclusive = attrs_bool(c->attrs, "exclusive"), good = same != NULL;
     int axis = flat || !x ? 0 : ops_axis(c->attrs, "axis", x->rank);
     int64_t n = !good ? 0 : flat ? x->size : x->shape[axis];
     int64_t inner = flat || !good ? 1 : kernel_span(x, axis + 1, x->rank);
-    for (int64_t at = 0; good && n > 0 && at < x->size; at += n * inner) {
-        scan_block(same, out, at, n, inner, product ? TE_MUL : TE_ADD, exclusive);
-        good = !limit_hit(&c->cx->limits);
-    }
+    Scan s = {&c->cx->limits, same, out, n, inner, product ? TE_MUL : TE_ADD, exclusive};
+    for (int64_t at = 0; good && n > 0 && at < x->size; at += n * inner)
+        good = scan_block(&s, at);
     tensor_release(x);
     tensor_release(same);
     if (good)

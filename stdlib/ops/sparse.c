@@ -15,6 +15,7 @@ static DType wide_of(DType d)
 /* ---- a sparse matrix among the arguments ---------------------------------------------------------- */
 
 typedef struct Csr {
+    Limits *limits;
     Tensor *data, *indices, *indptr;
     int64_t rows, blocks, height, width; /* rows of blocks, blocks, and the extents of one */
 } Csr;
@@ -22,7 +23,8 @@ typedef struct Csr {
 /* Arguments i, i + 1 and i + 2; columns must be below `columns` (in blocks). */
 static bool csr_begin(OpCall *c, uint32_t i, DType as, int64_t columns, Csr *s)
 {
-    *s = (Csr){.data = kernel_arg_as(c, i, as),
+    *s = (Csr){.limits = &c->cx->limits,
+               .data = kernel_arg_as(c, i, as),
                .indices = kernel_arg_as(c, i + 1, int64_dtype),
                .indptr = kernel_arg_as(c, i + 2, int64_dtype)};
     if (!s->data || !s->indices || !s->indptr)
@@ -34,10 +36,10 @@ static bool csr_begin(OpCall *c, uint32_t i, DType as, int64_t columns, Csr *s)
     s->width = block ? s->data->shape[2] : 1;
     columns /= s->width ? s->width : 1;
     bool good = s->rows >= 0 && s->data->shape[0] == s->blocks;
-    for (int64_t k = 0; good && k <= s->rows; k++)
+    for (int64_t k = 0; good && k <= s->rows && !limit_hit_at(&c->cx->limits, k); k++)
         good = longs(s->indptr)[k] >= (k ? longs(s->indptr)[k - 1] : 0) &&
                longs(s->indptr)[k] <= s->blocks;
-    for (int64_t k = 0; good && k < s->blocks; k++)
+    for (int64_t k = 0; good && k < s->blocks && !limit_hit_at(&c->cx->limits, k); k++)
         good = longs(s->indices)[k] >= 0 && longs(s->indices)[k] < columns;
     if (!good)
         diag_error(c->cx->diags, E0304_INDEX, c->span,
@@ -52,17 +54,18 @@ static void csr_end(const Csr *s)
 }
 
 /* out[row * step] += sum over the row's elements of element times x[column], for all rows. Integers wrap. */
-#define PRODUCT(NAME, T)                                                            \
-    static void product_##NAME(const Csr *s, const T *x, T *out, int64_t step)      \
-    {                                                                               \
-        const T *data = (const T *)(const void *)s->data->data;                     \
-        for (int64_t r = 0; r < s->rows; r++)                                       \
-            for (int64_t k = longs(s->indptr)[r]; k < longs(s->indptr)[r + 1]; k++) \
-                for (int64_t i = 0; i < s->height; i++)                             \
-                    for (int64_t j = 0; j < s->width; j++)                          \
-                        out[(r * s->height + i) * step] +=                          \
-                            data[(k * s->height + i) * s->width + j] *              \
-                            x[longs(s->indices)[k] * s->width + j];                 \
+#define PRODUCT(NAME, T)                                                          \
+    static void product_##NAME(const Csr *s, const T *x, T *out, int64_t step)    \
+    {                                                                             \
+        const T *data = (const T *)(const void *)s->data->data;                   \
+        for (int64_t r = 0; r < s->rows && !limit_hit_at(s->limits, r); r++)      \
+            for (int64_t k = longs(s->indptr)[r];                                 \
+                 k < longs(s->indptr)[r + 1] && !limit_hit_at(s->limits, k); k++) \
+                for (int64_t i = 0; i < s->height; i++)                           \
+                    for (int64_t j = 0; j < s->width; j++)                        \
+                        out[(r * s->height + i) * step] +=                        \
+                            data[(k * s->height + i) * s->width + j] *            \
+                            x[longs(s->indices)[k] * s->width + j];               \
     }
 PRODUCT(reals, double)
 PRODUCT(wholes, uint64_t)
@@ -184,7 +187,7 @@ static bool sparse_conv_run(OpCall *c, const Csr *s, const Patch *p, const int64
 {
     for (int64_t n = 0; n < p->shape[0]; n++)
         for (int64_t i = 0; i < p->shape[2]; i++) {
-            for (int64_t j = 0; j < p->shape[3]; j++) {
+            for (int64_t j = 0; j < p->shape[3] && !limit_hit(&c->cx->limits); j++) {
                 read_patch(p, x, n, i, j, row);
                 csr_times(s, row, 0, out, n * step[0] + i * step[2] + j * step[3], step[1]);
             }
@@ -248,10 +251,11 @@ static bool kernel_sparse_add(OpCall *c)
     Csr s = {0};
     bool good = x && csr_begin(c, 1, wide, x->shape[1], &s) &&
                 (out = tensor_new(&c->cx->limits, wide, 2, x->shape));
-    if (good)
-        memcpy(out->data, x->data, (size_t)x->size * 8);
-    for (int64_t r = 0; good && r < s.rows; r++)
+    good = good && kernel_cast_all(c, out, x);
+    for (int64_t r = 0; good && r < s.rows && !limit_hit_at(&c->cx->limits, r); r++)
         for (int64_t k = longs(s.indptr)[r]; k < longs(s.indptr)[r + 1]; k++) {
+            if (limit_hit_at(&c->cx->limits, k))
+                break;
             int64_t at = r * x->shape[1] + longs(s.indices)[k];
             if (dtype_is_float(wide))
                 reals(out)[at] += reals(s.data)[k];
@@ -281,12 +285,14 @@ static RelResult rel_sparse_transpose(Rel *r)
 static void transpose_run(const Csr *s, size_t size, const char *from, char *data, int64_t *indices,
                           int64_t *indptr)
 {
-    for (int64_t k = 0; k < s->blocks; k++)
+    for (int64_t k = 0; k < s->blocks && !limit_hit_at(s->limits, k); k++)
         indptr[longs(s->indices)[k] + 1]++;
-    for (int64_t r = 0; r < s->rows; r++)
+    for (int64_t r = 0; r < s->rows && !limit_hit_at(s->limits, r); r++)
         indptr[r + 1] += indptr[r];
-    for (int64_t r = 0; r < s->rows; r++)
+    for (int64_t r = 0; r < s->rows && !limit_hit_at(s->limits, r); r++)
         for (int64_t k = longs(s->indptr)[r]; k < longs(s->indptr)[r + 1]; k++) {
+            if (limit_hit_at(s->limits, k))
+                break;
             int64_t to = indptr[longs(s->indices)[k]]++;
             memcpy(data + (size_t)to * size, from + (size_t)k * size, size);
             indices[to] = r;
@@ -301,7 +307,7 @@ static bool kernel_sparse_transpose(OpCall *c)
     Tensor *x = kernel_arg(c, 0), *out[3] = {NULL};
     Csr s = {0};
     bool good = x && csr_begin(c, 0, x->dtype, INT64_MAX, &s);
-    for (int64_t k = 0; good && k < s.blocks; k++)
+    for (int64_t k = 0; good && k < s.blocks && !limit_hit_at(&c->cx->limits, k); k++)
         good = longs(s.indices)[k] < s.rows;
     if (good && (out[0] = kernel_out(c, 0)) &&
         (out[1] = tensor_new(&c->cx->limits, int64_dtype, 1, &s.blocks)) &&
@@ -366,6 +372,8 @@ static bool kernel_sparse_reshape(OpCall *c)
         resolve(from, out[1]);
     }
     for (int64_t p = 0; out[0] && out[1] && p < index->shape[0]; p++) {
+        if (limit_hit_at(&c->cx->limits, p))
+            break;
         int64_t flat = 0;
         for (int64_t i = 0; i < from->size; i++)
             flat = flat * longs(from)[i] + longs(index)[p * from->size + i];
@@ -399,14 +407,14 @@ static RelResult rel_fill_rows(Rel *r)
 }
 
 /* Entries row by row; a row without any gets one in its first column. */
-static void fill_rows(const Tensor *index, const Tensor *v, const Tensor *rest, int64_t rows,
-                      Tensor *const out[3])
+static void fill_rows(Limits *limits, const Tensor *index, const Tensor *v, const Tensor *rest,
+                      int64_t rows, Tensor *const out[3])
 {
     int64_t k = index->shape[1], to = 0;
     size_t size = dtype_size(v->dtype);
-    for (int64_t row = 0; row < rows; row++) {
+    for (int64_t row = 0; row < rows && !limit_hit_at(limits, row); row++) {
         int64_t first = to;
-        for (int64_t p = 0; p < v->size; p++) {
+        for (int64_t p = 0; p < v->size && !limit_hit_at(limits, p); p++) {
             if (longs(index)[p * k] != row)
                 continue;
             memcpy(longs(out[0]) + to * k, longs(index) + p * k, (size_t)k * 8);
@@ -421,10 +429,11 @@ static void fill_rows(const Tensor *index, const Tensor *v, const Tensor *rest, 
 }
 
 /* How many entries there will be; -1 when one lies in no row. */
-static int64_t filled_entries(const Tensor *index, int64_t n, int64_t rows, uint8_t *seen)
+static int64_t filled_entries(Limits *limits, const Tensor *index, int64_t n, int64_t rows,
+                              uint8_t *seen)
 {
     int64_t more = rows;
-    for (int64_t p = 0; p < n; p++) {
+    for (int64_t p = 0; p < n && !limit_hit_at(limits, p); p++) {
         int64_t row = longs(index)[p * index->shape[1]];
         if (row < 0 || row >= rows)
             return -1;
@@ -442,7 +451,7 @@ static bool kernel_fill_rows(OpCall *c)
     bool good = in[0] && in[1] && in[2] && in[3] && in[2]->size > 0;
     int64_t rows = good ? longs(in[2])[0] : 0, n = -1;
     if (good && (seen = tensor_new(&c->cx->limits, (DType){DTYPE_CODE_UINT, 8, 1}, 1, &rows)))
-        n = filled_entries(in[0], in[1]->size, rows, (uint8_t *)seen->data);
+        n = filled_entries(&c->cx->limits, in[0], in[1]->size, rows, (uint8_t *)seen->data);
     if (seen && n < 0)
         diag_error(c->cx->diags, E0304_INDEX, c->span, "an entry lies outside the %lld rows",
                    (long long)rows);
@@ -450,7 +459,7 @@ static bool kernel_fill_rows(OpCall *c)
         (out[0] = tensor_new(&c->cx->limits, int64_dtype, 2, (int64_t[]){n, in[0]->shape[1]})) &&
         (out[1] = tensor_new(&c->cx->limits, in[1]->dtype, 1, &n)) &&
         (out[2] = tensor_new(&c->cx->limits, int64_dtype, 1, &rows)))
-        fill_rows(in[0], in[1], in[3], rows, out);
+        fill_rows(&c->cx->limits, in[0], in[1], in[3], rows, out);
     kernel_release(4, in);
     tensor_release(seen);
     return kernel_set_tuple(c, 3, out);

@@ -128,7 +128,7 @@ static bool roi_one(OpCall *c, const Roi *s, RoiBin *bin, int64_t r)
     }
     const double *image = reals(s->x) + (int64_t)roi[0] * s->step[0];
     for (int64_t k = 0; k < s->c; k++)
-        for (int64_t i = 0; i < s->ph; i++)
+        for (int64_t i = 0; i < s->ph && !limit_hit(&c->cx->limits); i++)
             for (int64_t j = 0; j < s->pw; j++)
                 out[k * s->ostep[1] + i * s->ostep[2] + j * s->ostep[3]] =
                     bin(s, image + k * s->step[1], roi, i, j);
@@ -346,12 +346,12 @@ static void transform_box(const Transform *s, const double *anchor, const double
 }
 
 /* Writes the boxes of batch b whose best class is good enough; how many. */
-static int32_t transform_batch(const Transform *s, int64_t b)
+static int32_t transform_batch(Limits *limits, const Transform *s, int64_t b)
 {
     int64_t classes = s->scores->shape[1], n = s->scores->shape[2];
     const double *scores = reals(s->scores) + b * classes * n;
     int32_t found = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !limit_hit_at(limits, i); i++) {
         int64_t best = 0;
         double score = -1;
         for (int64_t k = s->background ? 0 : 1; k < classes; k++) {
@@ -384,10 +384,10 @@ static bool kernel_transform(OpCall *c)
     Tensor *count = kernel_out(c, 1);
     floats_of(c->attrs, "variances", s.variances);
     bool good = s.scores && s.moves && s.anchors && s.out && count;
-    for (int64_t i = 0; good && i < s.out->size; i++)
+    for (int64_t i = 0; good && i < s.out->size && !limit_hit_at(&c->cx->limits, i); i++)
         reals(s.out)[i] = -1;
     for (int64_t b = 0; good && b < s.scores->shape[0]; b++) {
-        ints(count)[b] = transform_batch(&s, b);
+        ints(count)[b] = transform_batch(&c->cx->limits, &s, b);
         good = !limit_hit(&c->cx->limits);
     }
     kernel_release(3, (Tensor *[]){s.scores, s.moves, s.anchors});
@@ -495,17 +495,17 @@ static void propose_batch(OpCall *c, const Proposal *p, int64_t b)
     int64_t before = attrs_int(c->attrs, "rpn_pre_nms_top_n", 0);
     int64_t most = attrs_int(c->attrs, "rpn_post_nms_top_n", 0);
     Scored *order = (Scored *)(void *)p->order->data;
-    for (int64_t y = 0; y < h; y++)
+    for (int64_t y = 0; y < h && !limit_hit(&c->cx->limits); y++)
         for (int64_t x = 0; x < w; x++)
             for (int64_t k = 0; k < p->anchors; k++, n++)
                 order[n] = (Scored){propose(p, b, k, y, x, reals(p->boxes) + 4 * n), n};
-    qsort(order, (size_t)n, sizeof *order, scored_order);
+    scored_sort(&c->cx->limits, order, n);
     if (before > 0 && before < n)
         n = before;
     int64_t found =
         boxes_keep(&c->cx->limits, reals(p->boxes), order, n, attrs_float(c->attrs, "threshold"), 1,
                    most < n ? most : n, longs(p->kept));
-    for (int64_t i = 0; found && i < most; i++) {
+    for (int64_t i = 0; found && i < most && !limit_hit_at(&c->cx->limits, i); i++) {
         double *to = reals(p->out) + (b * most + i) * 5;
         to[0] = (double)b;
         memcpy(to + 1, reals(p->boxes) + 4 * longs(p->kept)[i % found], 4 * sizeof *to);

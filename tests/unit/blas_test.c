@@ -59,6 +59,49 @@ static void test_gemm(Blas *b)
     CHECK(c[0] == 32);
 }
 
+/* Without the library, products of this size go in several blocks along every axis. */
+enum { M = 700, N = 530, K = 1100 };
+
+static double element(int64_t i, int64_t j)
+{
+    return (double)((i * 7 + j * 13) % 11) - 5;
+}
+
+static void test_blocks(void)
+{
+    double *a = malloc(sizeof(double) * M * K), *bb = malloc(sizeof(double) * K * N);
+    double *c = malloc(sizeof(double) * M * N);
+    for (int t = 0; t < 4; t++) {
+        bool ta = t & 1, tb = t & 2;
+        for (int64_t i = 0; i < M * K; i++)
+            a[i] = ta ? element(i % M, i / M) : element(i / K, i % K);
+        for (int64_t i = 0; i < K * N; i++)
+            bb[i] = tb ? element(i / K, i % K) : element(i % N, i / N);
+        for (int64_t i = 0; i < M * N; i++)
+            c[i] = 3;
+        blas_dgemm(NULL, ta, tb, M, N, K, 1, a, ta ? M : K, bb, tb ? K : N, 2, c, N);
+        for (int64_t i = 0; i < M * N; i += 1 + i % 97) {
+            double sum = 6;
+            for (int64_t k = 0; k < K; k++)
+                sum += element(i / N, k) * element(i % N, k);
+            CHECK(sum == c[i]);
+        }
+    }
+    /* An interrupt that came before ends it at once. */
+    Limits limits;
+    limits_init(&limits, NULL);
+    atomic_store(&limits.interrupted, true);
+    Blas *b = blas_new(1, &limits);
+    c[0] = 77;
+    blas_dgemm(b, false, false, M, N, K, 1, a, K, bb, N, 0, c, N);
+    CHECK(c[0] == 77);
+    blas_free(b);
+    limits_deinit(&limits);
+    free(a);
+    free(bb);
+    free(c);
+}
+
 typedef struct Loop {
     Pool *pool;
     atomic_int *touched;
@@ -117,7 +160,8 @@ static void test_pool(int threads)
 
 int main(void)
 {
-    Blas *b = blas_new(2);
+    test_blocks();
+    Blas *b = blas_new(2, NULL);
     test_gemm(b);
     test_gemm(NULL);
     if (blas_error(b))

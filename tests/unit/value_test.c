@@ -341,7 +341,7 @@ static void test_show(void)
     check_shown(t, (ShowStyle){.width = 20},
                 "[[  1    , -22.5  ],\n [nan    ,   0.125]] : Tensor[(2, 2), float64]");
     Buf b = {0};
-    tensor_summary(&b, f);
+    tensor_summary(&b, f, NULL);
     CHECK_TEXT(buf_text(&b), "1, -22.5, nan, …; min -22.5, max 1, mean -7.125, 1 NaN");
     buf_deinit(&b);
     value_release(t);
