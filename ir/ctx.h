@@ -26,6 +26,7 @@ struct Ctx {
     Vec(DimSymbol) symbols; /* extent INT64_MIN + k is symbol k */
     const OpTable *ops; /* the operators there are */
     PtrMap op_index; /* name -> Op; made when an operator is first looked up */
+    bool forms; /* an operator was named that stands for a program (OP_FORM) */
     PtrMap op_types; /* Op -> Type: of operators used as values */
     PtrMap
         stand_ins; /* Name -> Type: variables that stand for holes where those are shown, as `?1` */

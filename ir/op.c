@@ -23,7 +23,9 @@ const Op *op_find(Ctx *cx, Str name)
 {
     if (cx->op_index.n == 0 && cx->ops)
         op_each(cx->ops, index_op, cx);
-    return ptrmap_find(&cx->op_index, ctx_name_str(cx, name));
+    const Op *op = ptrmap_find(&cx->op_index, ctx_name_str(cx, name));
+    cx->forms |= op && op->flags & OP_FORM;
+    return op;
 }
 
 int op_arity(const Op *op)

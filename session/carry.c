@@ -248,7 +248,7 @@ bool read_binding(RelaySession *s, Module *globals, Span text, CellItem *out)
         return false;
     Module *m = out->module;
     m->expr = expr_let(&m->arena, out->span, out->var, m->expr, &out->var->base);
-    return typecheck_module(&s->cx, m, globals);
+    return session_check(s, m, globals, (CheckWish){0});
 }
 
 static void make_stale(Redefinition *r, const Local *l, Span where, Span text, const char *why)

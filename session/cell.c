@@ -40,7 +40,7 @@ static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
 static Value run_expr(RelaySession *s, const CellItem *item, uint32_t *depth)
 {
     *depth = session_keep_used(s, item->module);
-    bool ok = typecheck_module_as(&s->cx, item->module, s->env, (CheckWish){.answers = true});
+    bool ok = session_check(s, item->module, s->env, (CheckWish){.answers = true});
     if (!ok)
         return value_none();
     return engine_eval(s, s->engine, s->env, item->module, item->module->expr);

@@ -75,7 +75,7 @@ Module *command_expr(CommandCall *c)
         m = parse_range(&c->s->cx, c->args, &env);
     }
     if (m && stale_unused(c->s, m, c->args) &&
-        typecheck_module_as(&c->s->cx, m, c->s->env, (CheckWish){.answers = true}))
+        session_check(c->s, m, c->s->env, (CheckWish){.answers = true}))
         return m;
     module_release(m);
     return NULL;

@@ -40,7 +40,7 @@ static Module *load_other(RelaySession *s, const char *path)
 /* What annotations leave out counts as what inference finds; bare expressions are taken as they are. */
 static bool checked(RelaySession *s, Module *m)
 {
-    return m && (m->expr || typecheck_module(&s->cx, m, NULL));
+    return m && (m->expr || session_check(s, m, NULL, (CheckWish){0}));
 }
 
 RelayStatus stage_equal(RelaySession *s, const RelayRequest *r)

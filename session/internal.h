@@ -9,6 +9,7 @@
 #include "jit/jit.h"
 #include "parser/parser.h"
 #include "session/html.h"
+#include "typecheck/typecheck.h"
 
 /* A variable that a cell bound; its module is kept because the variable's node lies there. */
 typedef struct Local {
@@ -106,6 +107,9 @@ void session_unbind(RelaySession *s, const Name *name, bool graph);
 Module *session_with(Module *env, Module *m);
 /* Forgets everything that was defined. */
 void session_reset(RelaySession *s);
+
+/* check.c: gives a module its types, as typecheck_module_as does, and replaces the forms in it (passes/forms.h). False after diagnostics. */
+bool session_check(RelaySession *s, Module *m, const Module *env, CheckWish wish);
 
 /* ---- emit.c ---------------------------------------------------------------------------------------------------------------- */
 

@@ -154,7 +154,7 @@ static Value make_expr(RelaySession *s, Module *m, const WorkloadParam *p)
     ParseEnv env = {.globals = m, .import = session_import, .data = s};
     Module *text = source ? parse_text(&s->cx, source, &env) : NULL;
     Value v = value_none();
-    if (text && text->expr && typecheck_module(&s->cx, text, m))
+    if (text && text->expr && session_check(s, text, m, (CheckWish){0}))
         v = interp_eval(s->interp, m, text, text->expr, NULL);
     module_release(text);
     return v;

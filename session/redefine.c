@@ -199,7 +199,7 @@ static bool find_dependents(Redefinition *r)
     for (size_t i = 0; i < env->defs.n; i++) {
         const Def *d = &env->defs.at[i];
         if (!d->fn || d->imported || module_find(r->m, d->name) || ptrmap_has(&r->names, d->name) ||
-            !function_depends(r, d->fn))
+            !(function_depends(r, d->fn) || (d->written && function_depends(r, d->written))))
             continue;
         ptrmap_put(&r->names, d->name, NULL);
         add_dependent(r, (Dependent){d->name, '@', d->fn->base.span});
@@ -253,7 +253,7 @@ static bool check_again(Redefinition *r, bool answers)
     if (again)
         find_new_types(r);
     return move_libraries(r->s, r->m) &&
-           typecheck_module_as(&r->s->cx, r->m, r->base, (CheckWish){.answers = answers});
+           session_check(r->s, r->m, r->base, (CheckWish){.answers = answers});
 }
 
 static Span name_span(const Redefinition *r, const Dependent *d)

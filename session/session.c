@@ -427,6 +427,7 @@ Module *session_with(Module *env, Module *m)
         module_define(next, d->name, d->fn, d->span, d->home ? d->home : m);
         Def *now = (Def *)(uintptr_t)module_find(next, d->name);
         now->imported = d->imported;
+        now->written = d->written;
     }
     return next;
 }

@@ -30,7 +30,7 @@ Module *load_program(RelaySession *s, const char *name, const char *text, size_t
 {
     Diag *before = s->cx.diags->last;
     Module *m = read_program(s, name, text, len, check);
-    if (m && (!check || typecheck_module(&s->cx, m, NULL)))
+    if (m && (!check || session_check(s, m, NULL, (CheckWish){0})))
         return m;
     if (m && m->broken)
         diags_sort(s->cx.diags, before);
@@ -92,6 +92,10 @@ static RelayStatus stage_fmt(RelaySession *s, const RelayRequest *r)
     s->strict = request_flag(r, "strict");
     Module *m = load_request(s, r, false);
     s->strict = false;
+    if (m && s->cx.forms && !session_check(s, m, NULL, (CheckWish){0})) {
+        module_release(m);
+        return session_status(s);
+    }
     if (m && to && !strcmp(to, "json"))
         emit_json(s, m);
     else if (m)
@@ -107,7 +111,7 @@ static RelayStatus stage_check(RelaySession *s, const RelayRequest *r)
     s->strict = false;
     if (m && !m->broken && request_flag(r, "explain"))
         explain_module(s, m, NULL);
-    else if (m && typecheck_module_as(&s->cx, m, NULL, (CheckWish){.answers = true}))
+    else if (m && session_check(s, m, NULL, (CheckWish){.answers = true}))
         emit_module(s, m, style_of(r, true));
     else if (m && m->broken)
         diags_sort(s->cx.diags, NULL);

@@ -74,7 +74,7 @@ static Module *condition_module(RelaySession *s, const Breakpoint *b, Span where
     ParseEnv env = session_parse_env(s);
     env.locals = &params;
     Module *m = parse_range(&s->cx, where, &env);
-    bool ok = m && typecheck_module(&s->cx, m, s->env);
+    bool ok = m && session_check(s, m, s->env, (CheckWish){0});
     if (ok && !type_equal(m->expr->type, s->cx.boolean)) {
         diag_error(s->cx.diags, E0201_MISMATCH, m->expr->span,
                    "the condition of a breakpoint is a `bool`, and this is `%s`",

@@ -1,0 +1,419 @@
+#include "passes/forms.h"
+
+#include "passes/facts.h"
+#include "passes/pass.h"
+#include "passes/vjp.h"
+#include "stdlib/ops/ops.h"
+#include "typecheck/typecheck.h"
+
+#include <string.h>
+
+typedef struct Forms {
+    Ctx *cx;
+    Module *m;
+    const Module *env;
+    FormsWish wish;
+    Arena scratch;
+    PtrMap values; /* Var -> what a `let` binds it to */
+    const Expr *left; /* a form that had to wait */
+    PtrMap failed; /* Name of a definition in which one stands for nothing */
+} Forms;
+
+/* ---- finding them ------------------------------------------------------------------------------------------------------------- */
+
+static bool is_form(const Expr *e)
+{
+    const Op *op = expr_call_of_op(e);
+    return op && op->flags & OP_FORM;
+}
+
+static WalkNext find_form(void *data, const Expr *e)
+{
+    bool *found = data;
+    *found |= is_form(e) || (e->kind == EXPR_OP && expr_as_op(e)->op->flags & OP_FORM);
+    return *found ? WALK_STOP : WALK_ON;
+}
+
+bool forms_in(const Expr *e)
+{
+    bool found = false;
+    ir_walk(e, find_form, NULL, &found);
+    return found;
+}
+
+static const Def *find_def(const Forms *f, const Name *name)
+{
+    const Def *def = module_find(f->m, name);
+    return def && def->fn ? def : module_find(f->env, name);
+}
+
+typedef struct Look {
+    Forms *f;
+    bool (*is)(const Expr *e);
+    PtrMap seen;
+    Vec(const Expr *) todo;
+    bool found;
+} Look;
+
+static WalkNext look_at(void *data, const Expr *e)
+{
+    Look *l = data;
+    const GlobalVar *g = expr_as_global(e);
+    const Def *def = g ? find_def(l->f, g->name) : NULL;
+    const Expr *next = def && def->fn ? &def->fn->base : ptrmap_find(&l->f->values, e);
+    l->found |= l->is(e);
+    if (next && !ptrmap_has(&l->seen, next)) {
+        ptrmap_put(&l->seen, next, NULL);
+        vec_push(&l->todo, &l->f->scratch, next);
+    }
+    return l->found ? WALK_STOP : WALK_ON;
+}
+
+/* Whether there is such a node in the expression, or in what it calls and uses. */
+static bool reaches(Forms *f, const Expr *e, bool (*is)(const Expr *e))
+{
+    Look l = {.f = f, .is = is};
+    vec_push(&l.todo, &f->scratch, e);
+    while (l.todo.n && !l.found)
+        ir_walk(vec_pop(&l.todo), look_at, NULL, &l);
+    ptrmap_deinit(&l.seen);
+    return l.found;
+}
+
+static bool makes_reference(const Expr *e)
+{
+    return e->kind == EXPR_REF_NEW;
+}
+
+/* ---- the function that is meant ---------------------------------------------------------------------------------------------------- */
+
+static Diag *refuse(const Forms *f, const Call *form, Span at, const char *what)
+{
+    const Op *op = expr_call_of_op(&form->base);
+    Diag *d = diag_error(f->cx->diags, E0605_NO_GRADIENT, at,
+                         "`%s` needs the code of its function, and %s", op->name, what);
+    if (at.from != form->base.span.from)
+        diag_label(d, form->base.span, "asked for here");
+    return d;
+}
+
+/* fn (%x…) { e(%x…) } */
+static const Function *called(Forms *f, const Expr *e)
+{
+    const Type *t = type_find(e->type);
+    Arena *arena = &f->m->arena;
+    Var **params = arena_alloc_must(&f->scratch, t->n + 1, sizeof *params);
+    Expr **args = arena_alloc_must(&f->scratch, t->n + 1, sizeof *args);
+    for (uint32_t i = 0; i < t->n; i++) {
+        params[i] = expr_var(arena, e->span, ctx_name(f->cx, "x"), t->parts[i]);
+        params[i]->base.type = t->parts[i];
+        args[i] = &params[i]->base;
+    }
+    Expr *body = expr_call(arena, e->span, (Expr *)(uintptr_t)e, t->n, args, NULL);
+    body->type = t->result;
+    Function *fn = expr_function(arena, e->span, (TypeVarList){0}, t->n, params, NULL, NULL, body);
+    fn->base.type = t;
+    return fn;
+}
+
+/* What a variable is bound to, here or in the surroundings. */
+static const Expr *value_of(void *data, const Var *v)
+{
+    const Forms *f = data;
+    const Expr *value = ptrmap_find(&f->values, v);
+    return value || !f->wish.value_of ? value : f->wish.value_of(f->wish.data, v);
+}
+
+/* The function behind an expression: a definition, a literal, or what is computed without an effect. NULL after a diagnostic. */
+static const Function *function_of(Forms *f, const Call *form)
+{
+    const Expr *e = form->args.at[0];
+    Span at = ir_use_span(f->m, &form->args.at[0]);
+    const Var *var = NULL;
+    for (const Expr *value = e; value;
+         value = e->kind == EXPR_VAR ? value_of(f, expr_as_var(e)) : NULL) {
+        e = value;
+        var = expr_as_var(e);
+    }
+    const GlobalVar *g = expr_as_global(e);
+    const Def *def = g ? find_def(f, g->name) : NULL;
+    if (e->kind == EXPR_FUNCTION)
+        return expr_as_function(e);
+    if (def && def->fn)
+        return def->fn;
+    if (var) {
+        Diag *d = refuse(f, form, at, "this one is known only when the program runs");
+        diag_label(d, var->base.span, "`%%%s` is bound here", var->name->text);
+        diag_help(d, "give it a definition, a literal, or a variable that is bound to one");
+        return NULL;
+    }
+    Purity purity;
+    purity_init(&purity, f->m, f->env, e);
+    bool pure = purity_of(&purity, e) && !reaches(f, e, makes_reference);
+    purity_deinit(&purity);
+    if (pure && e->kind != EXPR_OP && e->kind != EXPR_CON && e->kind != EXPR_GLOBAL)
+        return called(f, e);
+    Diag *d =
+        refuse(f, form, at,
+               pure ? "this one is not written in Relay" : "this one is made with a reference");
+    diag_help(d, "give it a definition or a literal: `fn (%%x: …) { … }`");
+    return NULL;
+}
+
+/* ---- what they stand for -------------------------------------------------------------------------------------------------------------- */
+
+static VjpCall vjp_call(Forms *f, const Call *form)
+{
+    return (VjpCall){.cx = f->cx,
+                     .module = f->m,
+                     .env = f->env,
+                     .scratch = &f->scratch,
+                     .where = form->base.span,
+                     .what = expr_call_of_op(&form->base)->name,
+                     .value_of = value_of,
+                     .data = f};
+}
+
+static Expr *expand_vjp(Forms *f, const Call *form, const Function *fn)
+{
+    VjpCall call = vjp_call(f, form);
+    return vjp(&call, fn, VJP_PULLBACK);
+}
+
+/* The result must be a tensor of floating numbers: its adjoint is ones. */
+static bool has_ones(Forms *f, const Call *form, const Function *fn)
+{
+    const Type *t = type_find(fn->body->type);
+    bool ok = t->kind == TYPE_TENSOR &&
+              (t->dtype.code == DTYPE_CODE_FLOAT || t->dtype.code == DTYPE_CODE_BFLOAT);
+    if (ok)
+        return true;
+    const Op *op = expr_call_of_op(&form->base);
+    Diag *d = diag_error(
+        f->cx->diags, E0605_NO_GRADIENT, form->base.span,
+        "`%s` differentiates a tensor of floating numbers, and the result of this function is `%s`",
+        op->name, type_str(f->cx, t));
+    diag_label(d, fn->body->span, "the result");
+    diag_help(d, "`vjp` takes functions with any result");
+    return false;
+}
+
+static Expr *expand_grad(Forms *f, const Call *form, const Function *fn)
+{
+    VjpCall call = vjp_call(f, form);
+    return has_ones(f, form, fn) ? vjp(&call, fn, VJP_GRAD) : NULL;
+}
+
+static Expr *expand_value_and_grad(Forms *f, const Call *form, const Function *fn)
+{
+    VjpCall call = vjp_call(f, form);
+    return has_ones(f, form, fn) ? vjp(&call, fn, VJP_VALUE_AND_GRAD) : NULL;
+}
+
+static Expr *new_call(Forms *f, Span at, Expr *callee, uint32_t n, Expr *const *args)
+{
+    return expr_call(&f->m->arena, at, callee, n, args, NULL);
+}
+
+static Expr *new_get(Forms *f, Span at, Expr *tuple, int64_t i)
+{
+    return expr_tuple_get(&f->m->arena, at, tuple, i);
+}
+
+static Var *new_var(Forms *f, const char *name, const Type *t)
+{
+    return expr_var(&f->m->arena, (Span){0}, ctx_name(f->cx, name), t);
+}
+
+/* The pullback is linear, so the adjoint of the pullback is the map of tangents:
+ *     fn (%p…, %t…) { let %r = vjp(f)(%p…); (%r.0, vjp(fn (%u) { vjp(f)(%p…).1(%u) })(zeros_like(%r.0)).1((%t…)).0) } */
+static Expr *expand_jvp(Forms *f, const Call *form, const Function *fn)
+{
+    Arena *a = &f->m->arena;
+    Span at = form->base.span;
+    uint32_t n = fn->params.n;
+    const Type *result = type_find(fn->body->type);
+    OpsMake m = {f->cx, a, at};
+    VjpCall call = vjp_call(f, form);
+    if (result->kind != TYPE_TENSOR) {
+        has_ones(f, form, fn);
+        return NULL;
+    }
+    Var **params = arena_alloc_must(&f->scratch, 2 * (size_t)n + 1, sizeof *params);
+    Expr **p = arena_alloc_must(&f->scratch, n + 1, sizeof *p),
+         **t = arena_alloc_must(&f->scratch, n + 1, sizeof *t);
+    for (uint32_t i = 0; i < 2 * n; i++) {
+        const Var *old = fn->params.at[i % n];
+        params[i] = expr_var(a, old->base.span, old->name, type_find(old->base.type));
+        *(i < n ? &p[i] : &t[i - n]) = &params[i]->base;
+    }
+    Expr *first = vjp(&call, fn, VJP_PULLBACK),
+         *second = first ? vjp(&call, fn, VJP_PULLBACK) : NULL;
+    if (!second)
+        return NULL;
+    Var *r = new_var(f, "r", NULL), *u = new_var(f, "u", result);
+    Expr *cotangent = &u->base;
+    Expr *body = new_call(f, at, new_get(f, at, new_call(f, at, second, n, p), 1), 1, &cotangent);
+    Expr *linear = &expr_function(a, at, (TypeVarList){0}, 1, &u, NULL, NULL, body)->base;
+    Expr *transposed = ops_call(&m, "vjp", 1, &linear, 0, NULL);
+    Expr *zeros = ops_call1(&m, "zeros_like", new_get(f, at, &r->base, 0));
+    Expr *tangents = expr_tuple(a, at, n, t);
+    Expr *pull = new_get(f, at, new_call(f, at, transposed, 1, &zeros), 1);
+    Expr *both[2] = {new_get(f, at, &r->base, 0),
+                     new_get(f, at, new_call(f, at, pull, 1, &tangents), 0)};
+    Expr *whole = expr_let(a, at, r, new_call(f, at, first, n, p), expr_tuple(a, at, 2, both));
+    return &expr_function(a, at, (TypeVarList){0}, 2 * n, params, NULL, NULL, whole)->base;
+}
+
+static void note_free(void *data, Var *var)
+{
+    const Var **first = data;
+    *first = *first ? *first : var;
+}
+
+/* The function after a pipeline; what the passes defined besides goes with it. */
+static Expr *expand_pass(Forms *f, const Call *form, const Function *fn)
+{
+    const Var *outer = NULL;
+    Str pipeline = attrs_string(form->attrs, "passes");
+    ir_free_vars(&fn->base, note_free, &outer);
+    if (outer) {
+        Diag *d = refuse(f, form, form->base.span,
+                         "this one uses a variable that is bound outside of it");
+        diag_label(d, outer->base.span, "`%%%s` is bound here", outer->name->text);
+        diag_help(d, "make it a parameter");
+        return NULL;
+    }
+    Module *m = module_derive(f->m);
+    if (!m)
+        return NULL;
+    const Name *name = ctx_name(f->cx, "main");
+    module_define(m, name, (Function *)(uintptr_t)fn, form->base.span, f->m);
+    PassContext pc = {.cx = f->cx, .opt_level = 2, .any_level = true, .env = f->env};
+    const char *text = arena_copy_text(&f->scratch, pipeline.ptr, pipeline.len);
+    Module *now = passes_run_text(&pc, m, text);
+    const Def *made = now ? module_find(now, name) : NULL;
+    for (size_t i = 0; made && i < now->defs.n; i++) {
+        const Def *d = &now->defs.at[i];
+        if (d->fn && d->name != name && !find_def(f, d->name))
+            module_define(f->m, d->name, d->fn, d->span, now);
+    }
+    if (now)
+        module_use(f->m, now);
+    Expr *out = made && made->fn ? ir_copy(f->cx, f->m, &made->fn->base) : NULL;
+    module_release(now);
+    module_release(m);
+    return out;
+}
+
+static Expr *expand(Forms *f, const Call *form, const Function *fn)
+{
+    static const struct {
+        const char *name;
+        Expr *(*expand)(Forms *f, const Call *form, const Function *fn);
+    } rows[] = {
+        {"grad", expand_grad}, {"value_and_grad", expand_value_and_grad},
+        {"vjp", expand_vjp},   {"jvp", expand_jvp},
+        {"pass", expand_pass},
+    };
+    const char *name = expr_call_of_op(&form->base)->name;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i].name, name))
+            return rows[i].expand(f, form, fn);
+    diag_bug(f->cx->diags, form->base.span, "the form `%s` stands for nothing", name);
+    return NULL;
+}
+
+/* ---- rounds: those first that others are made of ------------------------------------------------------------------------------------------ */
+
+static WalkNext note_values(void *data, const Expr *e)
+{
+    Forms *f = data;
+    const Let *let = expr_as_let(e);
+    if (let)
+        ptrmap_put(&f->values, let->var, let->value);
+    return WALK_ON;
+}
+
+static Expr *replace(Rewriter *rw, const Expr *old, Expr *now)
+{
+    Forms *f = rw->data;
+    if (!is_form(old))
+        return now;
+    const Call *form = expr_as_call(old);
+    if (reaches(f, form->args.at[0], is_form)) {
+        f->left = f->left ? f->left : old;
+        return now;
+    }
+    if (type_is_poison(form->args.at[0]->type))
+        return now; /* that was reported, and nothing of it runs */
+    const Function *fn = function_of(f, form);
+    return fn ? expand(f, form, fn) : NULL;
+}
+
+static Expr *replace_in(Forms *f, Expr *e)
+{
+    Rewriter rw;
+    ir_walk(e, note_values, NULL, f);
+    rewriter_init(&rw, f->cx, f->m, replace, f);
+    Expr *now = ir_rewrite(&rw, e);
+    rewriter_deinit(&rw);
+    return now;
+}
+
+/* One that fails fails alone: the others can still be used. True when something was replaced. */
+static bool replace_in_def(Forms *f, size_t i)
+{
+    const Def *def = &f->m->defs.at[i];
+    if (!def->fn || def->imported || ptrmap_has(&f->failed, def->name) || !forms_in(&def->fn->base))
+        return false;
+    Function *before = def->fn;
+    const Name *name = def->name;
+    Expr *now = replace_in(f, &before->base);
+    Def *there = &f->m->defs.at[i]; /* a pass may have defined others */
+    if (!now)
+        ptrmap_put(&f->failed, name, NULL);
+    if (!now || now == &before->base)
+        return false;
+    there->fn = expr_as_function(now);
+    there->written = there->written ? there->written : before;
+    return true;
+}
+
+/* True when something was replaced. */
+static bool one_round(Forms *f)
+{
+    bool changed = false;
+    f->left = NULL;
+    for (size_t i = 0, n = f->m->defs.n; i < n; i++)
+        changed |= replace_in_def(f, i);
+    Expr *before = f->m->expr;
+    if (!before || ptrmap_has(&f->failed, f->m) || !forms_in(before))
+        return changed;
+    Expr *now = replace_in(f, before);
+    if (!now)
+        ptrmap_put(&f->failed, f->m, NULL);
+    else
+        f->m->expr = now;
+    return changed || (now && now != before);
+}
+
+bool forms_expand(Ctx *cx, Module *m, const Module *env, FormsWish wish)
+{
+    if (!cx->forms)
+        return true;
+    Forms f = {.cx = cx, .m = m, .env = env, .wish = wish};
+    arena_init(&f.scratch, &cx->limits);
+    bool ok = true;
+    while (ok && one_round(&f))
+        ok = !limit_hit(&cx->limits) && typecheck_module(cx, m, env);
+    if (ok && !f.failed.n && f.left)
+        diag_error(cx->diags, E0605_NO_GRADIENT, f.left->span,
+                   "`%s` is asked of a function that contains this very call",
+                   expr_call_of_op(f.left)->name);
+    ok = ok && !f.failed.n && !f.left;
+    ptrmap_deinit(&f.values);
+    ptrmap_deinit(&f.failed);
+    arena_deinit(&f.scratch);
+    return ok;
+}

@@ -1,0 +1,459 @@
+#include "passes/vjp.h"
+
+#include "passes/beta.h"
+#include "passes/to_a_normal_form.h"
+
+#include "typecheck/typecheck.h"
+
+#include <stdlib.h>
+
+/* Bodies are unfolded as long as the whole has no more nodes than this; calls that are left have functions of their own. */
+enum { UNFOLDED_MOST = 200000, PIECES_MOST = 256 };
+
+Diag *vjp_refuse(Vjp *v, const Expr *e, const char *what)
+{
+    Diag *d = diag_error(v->cx->diags, E0605_NO_GRADIENT,
+                         span_is_none(e->span) ? v->call->where : e->span,
+                         "`%s` cannot differentiate this: %s", v->call->what, what);
+    if (!span_is_none(e->span) && v->call->where.from != e->span.from)
+        diag_label(d, v->call->where, "asked for here");
+    v->failed = true;
+    return d;
+}
+
+/* ---- unfolding ------------------------------------------------------------------------------------------------------------------ */
+
+/* A definition that can be called, and whether it is unfolded there. */
+typedef struct Called {
+    const Def *def;
+    Function *body; /* without calls that are unfolded; NULL: not yet made */
+    Vec(uint32_t) calls; /* positions in `all` */
+    bool stays; /* it reaches itself, has type parameters, or is somebody else's */
+} Called;
+
+typedef struct Unfold {
+    Vjp *v;
+    PtrMap index; /* Name -> position in `all` + 1 */
+    Vec(Called) all;
+    size_t at;
+    size_t size; /* nodes so far */
+    Purity purity;
+    bool waits; /* a body that is needed is not made yet */
+    size_t unfolded; /* calls of literals */
+} Unfold;
+
+static const Def *find_def(const Vjp *v, const Name *name)
+{
+    const Def *def = module_find(v->call->module, name);
+    return def && def->fn ? def : module_find(v->call->env, name);
+}
+
+static WalkNext note_called(void *data, const Expr *e)
+{
+    Unfold *u = data;
+    const GlobalVar *g = expr_as_global(e);
+    Arena *scratch = u->v->make.scratch;
+    const Def *def = g ? find_def(u->v, g->name) : NULL;
+    if (!def || !def->fn)
+        return WALK_ON;
+    uint32_t i = (uint32_t)(uintptr_t)ptrmap_find(&u->index, g->name);
+    if (!i) {
+        vec_push(&u->all, scratch, ((Called){.def = def}));
+        i = (uint32_t)u->all.n;
+        ptrmap_put(&u->index, g->name, (void *)(uintptr_t)i);
+    }
+    vec_push(&u->all.at[u->at].calls, scratch, i - 1);
+    return WALK_ON;
+}
+
+static bool reaches_itself(const Unfold *u, uint32_t start)
+{
+    PtrMap seen = {0};
+    Vec(uint32_t) todo = {0};
+    bool found = false;
+    vec_push(&todo, u->v->make.scratch, start);
+    while (todo.n && !found) {
+        const Called *c = &u->all.at[vec_pop(&todo)];
+        for (size_t i = 0; i < c->calls.n && !found; i++) {
+            uint32_t k = c->calls.at[i];
+            found = k == start;
+            if (ptrmap_has(&seen, u->all.at[k].def))
+                continue;
+            ptrmap_put(&seen, u->all.at[k].def, NULL);
+            vec_push(&todo, u->v->make.scratch, k);
+        }
+    }
+    ptrmap_deinit(&seen);
+    return found;
+}
+
+static WalkNext note_waiting(void *data, const Expr *e)
+{
+    Unfold *u = data;
+    const GlobalVar *g = expr_as_global(e);
+    uint32_t i = g ? (uint32_t)(uintptr_t)ptrmap_find(&u->index, g->name) : 0;
+    u->waits |= i && !u->all.at[i - 1].stays && !u->all.at[i - 1].body;
+    return u->waits ? WALK_STOP : WALK_ON;
+}
+
+typedef struct Itself {
+    const Var *var;
+    bool found;
+} Itself;
+
+static void find_itself(void *data, Var *var)
+{
+    Itself *i = data;
+    i->found |= var == i->var;
+}
+
+/* What is put in place of a call; NULL: the call stays. */
+static const Function *literal_of(const Unfold *u, const Expr *callee)
+{
+    const GlobalVar *g = expr_as_global(callee);
+    uint32_t i = g ? (uint32_t)(uintptr_t)ptrmap_find(&u->index, g->name) : 0;
+    if (u->size >= UNFOLDED_MOST)
+        return NULL;
+    if (i)
+        return u->all.at[i - 1].stays ? NULL : u->all.at[i - 1].body;
+    const Expr *value = callee->kind == EXPR_VAR ? ptrmap_find(&u->purity.values, callee) : callee;
+    const Function *f = expr_as_function(value);
+    if (!f || f->type_params.n || function_is_skipped(f))
+        return NULL;
+    Itself itself = {expr_as_var(callee), false};
+    if (itself.var)
+        ir_free_vars(&f->base, find_itself, &itself);
+    return itself.found ? NULL : f;
+}
+
+static WalkNext count_node(void *data, const Expr *e)
+{
+    (void)e;
+    ++*(size_t *)data;
+    return WALK_ON;
+}
+
+static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
+{
+    Unfold *u = rw->data;
+    const Call *was = expr_as_call(old), *is = expr_as_call(now);
+    const Function *f = was && is ? literal_of(u, is->callee) : NULL;
+    if (!f || f->params.n != is->args.n)
+        return now;
+    ir_walk(&f->base, count_node, NULL, &u->size);
+    u->unfolded += !expr_as_global(is->callee);
+    return beta(rw->cx, rw->module, &u->purity, f, is->args.n, is->args.at, was->args.at);
+}
+
+static Function *unfold_in(Unfold *u, const Function *f)
+{
+    const VjpCall *call = u->v->call;
+    Rewriter rw;
+    purity_init(&u->purity, call->module, call->env, &f->base);
+    rewriter_init(&rw, call->cx, call->module, put_body, u);
+    Expr *now = ir_rewrite(&rw, (Expr *)(uintptr_t)&f->base);
+    rewriter_deinit(&rw);
+    purity_deinit(&u->purity);
+    return expr_as_function(now);
+}
+
+typedef struct Outside {
+    Vjp *v;
+    PtrMap map; /* Var -> Expr */
+} Outside;
+
+static void note_outside(void *data, Var *var)
+{
+    Outside *o = data;
+    const VjpCall *call = o->v->call;
+    bool code = var->base.type && vjp_holds(o->v, var->base.type) & HOLDS_CODE;
+    const Expr *value = code ? call->value_of(call->data, var) : NULL;
+    if (value)
+        ptrmap_put(&o->map, var, (void *)(uintptr_t)value);
+}
+
+/* Functions that variables of the surroundings hold are bound inside; they may use such variables themselves. */
+static const Function *with_outside(Vjp *v, const Function *f)
+{
+    for (bool more = true; more && !limit_hit(&v->cx->limits);) {
+        Outside o = {.v = v};
+        Expr *body = f->body;
+        ir_free_vars(&f->base, note_outside, &o);
+        more = o.map.n > 0;
+        for (size_t i = 0; i < o.map.n; i++) {
+            body = expr_let(v->make.arena, body->span, (Var *)(uintptr_t)o.map.entries[i].key,
+                            o.map.entries[i].value, body);
+            body->type = f->body->type;
+        }
+        Function *now = expr_function(v->make.arena, f->base.span, f->type_params, f->params.n,
+                                      f->params.at, f->attrs, f->ret_type, body);
+        now->base.type = f->base.type;
+        f = more ? now : f;
+        ptrmap_deinit(&o.map);
+    }
+    return f;
+}
+
+/* Bodies first that call nothing that is unfolded, then those that call these. */
+static Function *unfold_once(Vjp *v, const Function *f, size_t *unfolded)
+{
+    Unfold u = {.v = v};
+    Def itself = {.fn = (Function *)(uintptr_t)f};
+    vec_push(&u.all, v->make.scratch, ((Called){.def = &itself}));
+    for (; u.at < u.all.n; u.at++)
+        if (u.at == 0 || !function_is_skipped(u.all.at[u.at].def->fn))
+            ir_walk(&u.all.at[u.at].def->fn->base, note_called, NULL, &u);
+    for (uint32_t i = 1; i < u.all.n; i++) {
+        const Function *fn = u.all.at[i].def->fn;
+        u.all.at[i].stays = fn->type_params.n || function_is_skipped(fn) || reaches_itself(&u, i);
+    }
+    bool ok = true;
+    for (bool more = true; more && ok;) {
+        more = false;
+        for (size_t i = 1; i < u.all.n && ok; i++) {
+            Called *c = &u.all.at[i];
+            if (c->stays || c->body)
+                continue;
+            u.waits = false;
+            ir_walk(&c->def->fn->base, note_waiting, NULL, &u);
+            if (u.waits)
+                continue;
+            c->body = unfold_in(&u, c->def->fn);
+            ok = more = c->body != NULL;
+        }
+    }
+    Function *now = ok ? unfold_in(&u, f) : NULL;
+    ptrmap_deinit(&u.index);
+    *unfolded = u.unfolded;
+    return now;
+}
+
+static bool check(Vjp *v, Function *f)
+{
+    const VjpCall *call = v->call;
+    Module *m = module_derive(call->module);
+    if (!m)
+        return false;
+    module_define(m, ctx_name(v->cx, "differentiated.it"), f, call->where, call->module);
+    bool ok = typecheck_module(v->cx, m, call->env);
+    module_release(m);
+    return ok;
+}
+
+/* The function unfolded, with types, in A normal form. Unfolding a literal may show others. */
+static Function *prepared(Vjp *v, const Function *f)
+{
+    size_t unfolded = 1;
+    Function *now = NULL;
+    f = with_outside(v, f);
+    for (int round = 0; round < 20 && unfolded; round++) {
+        now = unfold_once(v, f, &unfolded);
+        if (!now || !check(v, now))
+            return NULL;
+        f = now;
+    }
+    return expr_as_function(to_anf(v->cx, v->call->module, &now->base));
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------------------------------------------- */
+
+static bool same_piece(const Piece *a, const Piece *b)
+{
+    bool same =
+        a->kind == b->kind && a->def == b->def && a->type == b->type && a->vars.n == b->vars.n;
+    for (uint32_t i = 0; same && i < a->vars.n; i++)
+        same = a->with[i] == b->with[i];
+    return same;
+}
+
+Piece *vjp_piece(Vjp *v, Piece want)
+{
+    for (size_t i = 0; i < v->pieces.n; i++)
+        if (same_piece(v->pieces.at[i], &want))
+            return v->pieces.at[i];
+    if (v->pieces.n >= PIECES_MOST) {
+        Diag *d = diag_error(v->cx->diags, E0605_NO_GRADIENT, v->call->where,
+                             "`%s` needs the derivatives of more than %d functions", v->call->what,
+                             PIECES_MOST);
+        diag_help(d, "a polymorphic function that calls itself at ever other types has no end");
+        v->failed = true;
+        return NULL;
+    }
+    Piece *p = arena_alloc_must(v->make.scratch, 1, sizeof *p);
+    *p = want;
+    Buf name = {0};
+    if (want.kind == PIECE_FUNCTION)
+        buf_printf(&name, "%s_vjp", want.def->name->text);
+    else
+        buf_printf(&name, "%s_%s", want.kind == PIECE_ZEROS ? "zeros" : "sum",
+                   want.type->def->name->text);
+    p->var = expr_var(v->make.arena, v->make.span, ctx_name(v->cx, buf_text(&name)), NULL);
+    buf_deinit(&name);
+    vec_push(&v->pieces, v->make.scratch, p);
+    return p;
+}
+
+typedef struct Captures {
+    Vjp *v;
+    const Expr *root;
+} Captures;
+
+static void note_captured(void *data, Var *var)
+{
+    ptrmap_put(data, var, NULL);
+}
+
+static WalkNext find_captured(void *data, const Expr *e)
+{
+    Captures *c = data;
+    Vjp *v = c->v;
+    v->references |= e->kind == EXPR_REF_NEW || e->kind == EXPR_REF_WRITE;
+    if (e->kind == EXPR_FUNCTION && e != c->root)
+        ir_free_vars(e, note_captured, &v->captured);
+    return WALK_ON;
+}
+
+static void forget(Vjp *v)
+{
+    PtrMap *maps[] = {&v->now, &v->active, &v->captured, &v->sums, &v->uses};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        ptrmap_clear(maps[i]);
+}
+
+static Function *derivative_of(Vjp *v, const Function *f, VjpGives gives)
+{
+    forget(v);
+    ir_walk(&f->base, find_captured, NULL, &(Captures){v, &f->base});
+    count_uses(&f->base, &v->uses);
+    return vjp_function(v, f, gives);
+}
+
+static Function *make_piece(Vjp *v, const Piece *p)
+{
+    v->piece = p;
+    v->make.span = v->call->where;
+    v->references = false;
+    if (p->kind != PIECE_FUNCTION)
+        return p->kind == PIECE_ZEROS ? vjp_make_zeros(v, p->type) : vjp_make_sum(v, p->type);
+    const Function *f = expr_as_function(to_anf(v->cx, v->call->module, &p->def->fn->base));
+    return f ? derivative_of(v, f, VJP_PULLBACK) : NULL;
+}
+
+/* ---- putting them together ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct Reach {
+    Vjp *v;
+    bool *row; /* of the piece at hand: which it names */
+} Reach;
+
+static void note_piece(void *data, Var *var)
+{
+    const Reach *r = data;
+    for (size_t i = 0; i < r->v->pieces.n; i++)
+        r->row[i] |= r->v->pieces.at[i]->var == var;
+}
+
+/* Which pieces reach which, and with that their groups and their order. */
+static void find_groups(Vjp *v)
+{
+    size_t n = v->pieces.n;
+    bool *to = arena_alloc_must(v->make.scratch, n * n + 1, sizeof *to);
+    for (size_t i = 0; i < n; i++)
+        ir_free_vars(&v->pieces.at[i]->made->base, note_piece, &(Reach){v, to + i * n});
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; to[i * n + k] && j < n; j++)
+                to[i * n + j] |= to[k * n + j];
+    for (size_t i = 0; i < n; i++) {
+        Piece *p = v->pieces.at[i];
+        p->group = (uint32_t)i;
+        for (size_t j = n; j-- > 0;) {
+            p->reaches += i == j || to[i * n + j];
+            if (to[i * n + j] && to[j * n + i])
+                p->group = (uint32_t)j < p->group ? (uint32_t)j : p->group;
+        }
+    }
+}
+
+static int by_reach(const void *a, const void *b)
+{
+    const Piece *x = *(Piece *const *)a, *y = *(Piece *const *)b;
+    if (x->reaches != y->reaches)
+        return x->reaches < y->reaches ? -1 : 1;
+    return x->group < y->group ? -1 : x->group > y->group;
+}
+
+/* Functions that call each other are fields of what one function returns:
+ * let %all = fn () { (fn (…) { …%all().1(…)… }, …) }; let %f = %all().0; … */
+static Expr *bind_together(Vjp *v, Piece *const *at, uint32_t n, Expr *body)
+{
+    Arena *arena = v->make.arena;
+    Span where = v->call->where;
+    PtrMap map = {0};
+    Var *all = lets_var(&v->make);
+    Expr **fields = arena_alloc_must(v->make.scratch, n + 1, sizeof *fields);
+    const Type **types = arena_alloc_must(v->make.scratch, n + 1, sizeof *types);
+    for (uint32_t i = 0; i < n; i++) {
+        Expr *call = expr_call(arena, where, &all->base, 0, NULL, NULL);
+        ptrmap_put(&map, at[i]->var, expr_tuple_get(arena, where, call, i));
+        const Function *f = at[i]->made;
+        const Type **params = arena_alloc_must(v->make.scratch, f->params.n + 1, sizeof *params);
+        for (uint32_t k = 0; k < f->params.n; k++)
+            params[k] = f->params.at[k]->annotation;
+        types[i] = type_func(v->cx, 0, NULL, f->params.n, params, f->ret_type);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        fields[i] = ir_substitute(v->cx, v->call->module, &at[i]->made->base, &map);
+    ptrmap_deinit(&map);
+    for (uint32_t i = n; i-- > 0;)
+        body = expr_let(
+            arena, where, at[i]->var,
+            expr_tuple_get(arena, where, expr_call(arena, where, &all->base, 0, NULL, NULL), i),
+            body);
+    Function *make =
+        expr_function(arena, where, (TypeVarList){0}, 0, NULL, NULL, type_tuple(v->cx, n, types),
+                      expr_tuple(arena, where, n, fields));
+    return expr_let(arena, where, all, &make->base, body);
+}
+
+/* The pieces in front of what uses them, those that others need first. */
+static Expr *bind_pieces(Vjp *v, Expr *body)
+{
+    Piece **at = v->pieces.at;
+    uint32_t n = (uint32_t)v->pieces.n;
+    if (!n)
+        return body;
+    find_groups(v);
+    qsort(at, n, sizeof *at, by_reach);
+    for (uint32_t end = n; end > 0;) {
+        uint32_t from = end - 1;
+        while (from > 0 && at[from - 1]->group == at[end - 1]->group)
+            from--;
+        body = end - from > 1 ? bind_together(v, at + from, end - from, body)
+                              : expr_let(v->make.arena, v->call->where, at[from]->var,
+                                         &at[from]->made->base, body);
+        end = from;
+    }
+    return body;
+}
+
+Expr *vjp(const VjpCall *call, const Function *f, VjpGives gives)
+{
+    Vjp v = {.call = call, .cx = call->cx};
+    v.make = (LetMaker){.cx = call->cx,
+                        .arena = &call->module->arena,
+                        .scratch = call->scratch,
+                        .span = call->where};
+    const Function *typed = prepared(&v, f);
+    Function *made = typed ? derivative_of(&v, typed, gives) : NULL;
+    bool ok = made && !v.failed;
+    for (size_t i = 0; ok && i < v.pieces.n; i++) {
+        v.pieces.at[i]->made = make_piece(&v, v.pieces.at[i]);
+        ok = v.pieces.at[i]->made && !v.failed && !limit_hit(&v.cx->limits);
+    }
+    Expr *out = ok ? bind_pieces(&v, &made->base) : NULL;
+    PtrMap *maps[] = {&v.holds, &v.entered, &v.now, &v.active, &v.captured, &v.sums, &v.uses};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        ptrmap_deinit(maps[i]);
+    return out;
+}

@@ -1,0 +1,118 @@
+/* Reverse-mode differentiation of a function, as a function.
+ *
+ * Every function f: fn (T…) -> R that the program calls becomes one that returns its result and a pullback, which makes the adjoints of
+ * the arguments out of that of the result:
+ *
+ *     fn (%x: T) { multiply(%x, exp(%x)) }
+ *  => fn (%x: T) { let %a = exp(%x); let %b = multiply(%x, %a); (%b, fn (%g: T) { (…,) }) }
+ *
+ * A straight line is undone by a straight line. Each branch of an `if` and each clause of a `match` has a pullback of its own, which
+ * gives the adjoints of the variables that it uses. What a function literal captures cannot stand in its type: a reference beside
+ * the variable collects what its pullbacks add. A reference is a pair of itself and one for the adjoint of its content. Data types
+ * are their own adjoints, field by field. Nothing else is added to the language, so a derivative can be differentiated again.
+ *
+ * The scheme for closures follows B. A. Pearlmutter and J. M. Siskind, "Reverse-Mode AD in a Functional Framework: Lambda the Ultimate
+ * Backpropagator", TOPLAS 30(2), 2008; that of straight lines is in A. Griewank and A. Walther, "Evaluating Derivatives", SIAM 2008,
+ * chapter 3.
+ *
+ * Functions that do not reach themselves are unfolded first. The others are bound in front of the result, each once for each choice of
+ * its type parameters (a `Piece`), and so are the functions that make zeros of a data type and add two values of it. */
+#ifndef PASSES_VJP_H
+#define PASSES_VJP_H
+
+#include "passes/lets.h"
+#include "passes/pass.h"
+
+typedef enum VjpGives {
+    VJP_PULLBACK, /* fn (T…) -> (R, fn (R) -> (T…,)) */
+    VJP_VALUE_AND_GRAD, /* fn (T…) -> (R, (T…,)): the adjoint of the result is ones */
+    VJP_GRAD, /* fn (T…) -> (T…,) */
+} VjpGives;
+
+/* What a derivative is made of, and where it goes. */
+typedef struct VjpCall {
+    Ctx *cx;
+    Module *module; /* receives the nodes; its definitions can be called */
+    const Module *env; /* and those of this one; NULL: none */
+    Arena *scratch;
+    Span where; /* of the form that asks */
+    const char *what; /* its name */
+    /* The expression that a variable which is bound outside stands for; NULL: nobody knows. */
+    const Expr *(*value_of)(void *data, const Var *v);
+    void *data;
+} VjpCall;
+
+/* The derivative of a typed function, an expression without types. NULL after a diagnostic. */
+Expr *vjp(const VjpCall *call, const Function *f, VjpGives gives);
+
+/* ---- what its files share ------------------------------------------------------------------------------------------------- */
+
+typedef enum PieceKind { PIECE_FUNCTION, PIECE_ZEROS, PIECE_SUM } PieceKind;
+
+typedef struct Piece {
+    PieceKind kind;
+    const Def *def; /* of a function */
+    const Type *type; /* of the data */
+    TypeVarList vars; /* the type parameters of a function, and what they are here */
+    const Type *const *with;
+    Var *var;
+    Function *made;
+    uint32_t group; /* of pieces that reach each other: the least of their numbers */
+    uint32_t reaches; /* how many pieces it reaches */
+} Piece;
+
+/* The adjoint of a value while the backward code is written. Neither part: zero. */
+typedef struct Adj {
+    Expr *e; /* of a tensor or of data */
+    struct Adj *fields; /* of a tuple */
+} Adj;
+
+typedef enum Holds { HOLDS_FLOAT = 1, HOLDS_CODE = 2 } Holds;
+
+typedef struct Vjp {
+    const VjpCall *call;
+    Ctx *cx;
+    LetMaker make;
+    PtrMap holds; /* Type -> Holds + 1 */
+    PtrMap entered; /* data types whose fields are being looked at */
+    Vec(Piece *) pieces;
+    const Piece *piece; /* the one at hand; NULL: the function itself */
+    /* of the one at hand */
+    PtrMap now; /* Var as it was -> what stands for it */
+    PtrMap active; /* Var as it was, if it depends on a parameter */
+    PtrMap captured; /* Var as it was, if a literal inside uses it */
+    PtrMap sums; /* Var as it was -> the reference that collects its adjoint */
+    PtrMap uses; /* as count_uses */
+    uint32_t depth;
+    bool references; /* there are some: every pullback has effects */
+    bool failed; /* and it was reported */
+} Vjp;
+
+/* A node of the program cannot be differentiated: E0605. Returns NULL. */
+Diag *vjp_refuse(Vjp *v, const Expr *e, const char *what);
+
+/* vjp_value.c: types, and values like others. `t` is a type as the node has it. */
+const Type *vjp_here(const Vjp *v, const Type *t); /* at the types of the piece */
+unsigned vjp_holds(Vjp *v, const Type *t);
+const Type *vjp_dual_type(Vjp *v, const Type *t); /* of what stands for a value of the type */
+const Type *vjp_adjoint_type(Vjp *v, const Type *t);
+Expr *vjp_zeros(Vjp *v, const Type *t, Expr *like);
+Expr *vjp_sum(Vjp *v, Lets *l, const Type *t, Expr *a, Expr *b);
+Piece *vjp_piece(Vjp *v, Piece want); /* the one that there is, or a new one */
+Function *vjp_make_zeros(Vjp *v, const Type *t);
+Function *vjp_make_sum(Vjp *v, const Type *t);
+Expr *vjp_get(const Vjp *v, Expr *tuple, int64_t i);
+Expr *vjp_op(const Vjp *v, const char *op, Expr *a, Expr *b); /* b NULL: of one argument */
+
+bool adj_is_zero(const Adj *a);
+/* Adds to an adjoint; what is computed is bound in l. */
+void adj_add(Vjp *v, Lets *l, Adj *a, const Type *t, Expr *x);
+void adj_join(Vjp *v, Lets *l, Adj *to, const Type *t, const Adj *from);
+Adj *adj_field(Vjp *v, Adj *a, const Type *t, uint32_t i);
+/* The whole, with zeros like `like` where it is zero. */
+Expr *adj_expr(Vjp *v, const Adj *a, const Type *t, Expr *like);
+
+/* vjp_block.c: the function in A normal form with its pullback. */
+Function *vjp_function(Vjp *v, const Function *f, VjpGives gives);
+
+#endif

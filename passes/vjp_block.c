@@ -1,0 +1,782 @@
+/* One function: its code forward, and backward through it. */
+#include "passes/vjp.h"
+
+#include "passes/adjoint.h"
+
+#include <string.h>
+
+/* Blocks inside blocks: the C stack. */
+enum { DEPTH_MOST = 400 };
+
+/* What backward code needs of a binding. */
+typedef struct Step {
+    Var *var; /* as it was */
+    const Expr *value;
+    Expr *back; /* the pullback of a call or a branching; the old content of a reference */
+    Vec(Var *) outer; /* the variables whose adjoints the pullback of a branching gives */
+} Step;
+
+/* A stretch of straight-line code: the body of a function, a branch, a clause. */
+typedef struct Block {
+    Lets lets; /* forward */
+    Lets back;
+    Vec(Step *) tape;
+    PtrMap bound; /* Var as it was that is bound here */
+    PtrMap adjoints; /* Var as it was -> Adj */
+    const Expr *last; /* the result as it was, an atom */
+    Expr *result;
+    bool effects; /* of the code backward */
+} Block;
+
+static void block_init(Vjp *v, Block *b)
+{
+    *b = (Block){.lets = {.make = &v->make}, .back = {.make = &v->make}};
+}
+
+static void block_deinit(Block *b)
+{
+    ptrmap_deinit(&b->bound);
+    ptrmap_deinit(&b->adjoints);
+}
+
+static Expr **new_exprs(const Vjp *v, size_t n)
+{
+    return arena_alloc_must(v->make.scratch, n + 1, sizeof(Expr *));
+}
+
+static Expr *make_tuple(const Vjp *v, uint32_t n, Expr *const *fields)
+{
+    return expr_tuple(v->make.arena, v->make.span, n, fields);
+}
+
+static Expr *make_call(const Vjp *v, Expr *callee, uint32_t n, Expr *const *args)
+{
+    return expr_call(v->make.arena, v->make.span, callee, n, args, NULL);
+}
+
+static Expr *read_ref(const Vjp *v, Expr *ref)
+{
+    return expr_ref_read(v->make.arena, v->make.span, ref);
+}
+
+static void write_ref(const Vjp *v, Lets *l, Expr *ref, Expr *value)
+{
+    lets_push(l, expr_ref_write(v->make.arena, v->make.span, ref, value));
+}
+
+static Expr *new_ref(const Vjp *v, Expr *value)
+{
+    return expr_ref_new(v->make.arena, v->make.span, value);
+}
+
+static Var *var_like(const Vjp *v, const Var *old, const Type *annotation)
+{
+    return expr_var(v->make.arena, old->base.span, old->name, annotation);
+}
+
+/* ---- atoms ------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_active(const Vjp *v, const Expr *atom)
+{
+    return atom->kind == EXPR_VAR && ptrmap_has(&v->active, atom);
+}
+
+static Expr *now_global(Vjp *v, const Expr *e, TypeList type_args)
+{
+    const Name *name = expr_as_global(e)->name;
+    const Def *def = module_find(v->call->module, name);
+    if (!def || !def->fn)
+        def = module_find(v->call->env, name);
+    if (!def || !def->fn || !def->fn->base.type || function_is_skipped(def->fn)) {
+        vjp_refuse(v, e, "its body is not in this program");
+        return NULL;
+    }
+    if (def->fn->type_params.n != type_args.n) {
+        vjp_refuse(v, e, "it is polymorphic: call it, or write a function that does");
+        return NULL;
+    }
+    const Type **with = arena_alloc_must(v->make.scratch, type_args.n + 1, sizeof *with);
+    for (uint32_t i = 0; i < type_args.n; i++)
+        with[i] = vjp_here(v, type_args.at[i]);
+    Piece *p = vjp_piece(
+        v, (Piece){.kind = PIECE_FUNCTION, .def = def, .vars = def->fn->type_params, .with = with});
+    return p ? &p->var->base : NULL;
+}
+
+/* What stands for an operand. */
+static Expr *now_of(Vjp *v, const Expr *e)
+{
+    Expr *now = e->kind == EXPR_VAR ? ptrmap_find(&v->now, e) : NULL;
+    if (now)
+        return now;
+    if (e->kind == EXPR_GLOBAL)
+        return now_global(v, e, (TypeList){0});
+    bool code = e->type && vjp_holds(v, e->type) & HOLDS_CODE;
+    if (code && (e->kind == EXPR_OP || e->kind == EXPR_CON) && !expr_as_con(e)->con->n)
+        code = false;
+    if (code) {
+        Diag *d = vjp_refuse(v, e, "this function's code is not known here");
+        if (e->kind == EXPR_OP || e->kind == EXPR_CON)
+            diag_help(d, "write a function that calls it: `fn (%%x: …) { …(%%x) }`");
+        return NULL;
+    }
+    return (Expr *)(uintptr_t)e;
+}
+
+static Expr **now_all(Vjp *v, const ExprList *list)
+{
+    Expr **now = new_exprs(v, list->n);
+    for (uint32_t i = 0; i < list->n; i++) {
+        now[i] = now_of(v, list->at[i]);
+        if (!now[i])
+            return NULL;
+    }
+    return now;
+}
+
+static bool any_active(const Vjp *v, const ExprList *list)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (is_active(v, list->at[i]))
+            return true;
+    return false;
+}
+
+/* ---- binding -------------------------------------------------------------------------------------------------------------------- */
+
+/* The variable stands for the old one from here on. Where a literal uses it, a reference beside it collects what that adds. */
+static void bound(Vjp *v, Block *b, const Var *old, Var *now, bool active)
+{
+    const Type *t = old->base.type;
+    ptrmap_put(&v->now, old, now);
+    ptrmap_put(&b->bound, old, NULL);
+    unsigned holds = vjp_holds(v, t);
+    if (!active || !holds) {
+        ptrmap_remove(&v->active, old);
+        return;
+    }
+    ptrmap_put(&v->active, old, NULL);
+    if (ptrmap_has(&v->captured, old) && holds & HOLDS_FLOAT)
+        ptrmap_put(&v->sums, old, lets_push(&b->lets, new_ref(v, vjp_zeros(v, t, &now->base))));
+}
+
+static Adj *adjoint_of(Vjp *v, Block *b, const Expr *atom)
+{
+    void **slot = ptrmap_slot(&b->adjoints, atom);
+    if (slot && !*slot)
+        *slot = arena_alloc_must(v->make.scratch, 1, sizeof(Adj));
+    return *slot;
+}
+
+static void add_to(Vjp *v, Block *b, const Expr *atom, Expr *x)
+{
+    if (is_active(v, atom))
+        adj_add(v, &b->back, adjoint_of(v, b, atom), atom->type, x);
+}
+
+static void join_to(Vjp *v, Block *b, const Expr *atom, const Adj *a)
+{
+    if (is_active(v, atom) && !adj_is_zero(a))
+        adj_join(v, &b->back, adjoint_of(v, b, atom), atom->type, a);
+}
+
+/* The adjoint is complete when what the literals added is in it. */
+static const Adj *settled(Vjp *v, Block *b, const Var *old)
+{
+    Expr *sum = ptrmap_find(&v->sums, old), *now = ptrmap_find(&v->now, old);
+    if (sum) {
+        Expr *added = lets_push(&b->back, read_ref(v, sum));
+        write_ref(v, &b->back, sum, vjp_zeros(v, old->base.type, now));
+        b->effects = true;
+        add_to(v, b, &old->base, added);
+    }
+    return ptrmap_find(&b->adjoints, old);
+}
+
+static Expr *whole_adjoint(Vjp *v, Block *b, const Var *old)
+{
+    return adj_expr(v, settled(v, b, old), old->base.type, ptrmap_find(&v->now, old));
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------------------------------------------- */
+
+static bool forward(Vjp *v, Block *b, const Expr *body);
+static void backward(Vjp *v, Block *b);
+
+/* The variables of blocks around this one that got an adjoint in it. */
+static void add_outer(Vjp *v, const Block *b, Step *s)
+{
+    for (size_t i = 0; i < b->adjoints.n; i++) {
+        const PtrEntry *e = &b->adjoints.entries[i];
+        bool known = !e->key || ptrmap_has(&b->bound, e->key) || adj_is_zero(e->value);
+        for (size_t k = 0; k < s->outer.n && !known; k++)
+            known = s->outer.at[k] == e->key;
+        if (!known)
+            vec_push(&s->outer, v->make.scratch, (Var *)(uintptr_t)e->key);
+    }
+}
+
+/* fn (%g) { …; (adjoints of the outer variables…) } */
+static Expr *branch_back(Vjp *v, Block *b, Var *g, const Step *s)
+{
+    Expr **all = new_exprs(v, s->outer.n);
+    for (size_t i = 0; i < s->outer.n; i++) {
+        const Var *var = s->outer.at[i];
+        all[i] =
+            adj_expr(v, ptrmap_find(&b->adjoints, var), var->base.type, ptrmap_find(&v->now, var));
+    }
+    Expr *body = lets_close(&b->back, make_tuple(v, (uint32_t)s->outer.n, all));
+    return &expr_function(v->make.arena, v->make.span, (TypeVarList){0}, 1, &g, NULL, NULL, body)
+                ->base;
+}
+
+static Var *adjoint_param(Vjp *v, const Type *t)
+{
+    Var *g = lets_var(&v->make);
+    g->annotation = vjp_adjoint_type(v, t);
+    return g;
+}
+
+/* The blocks of a branching, after both ways through them. Each gives its result, with a pullback where one is needed. */
+static bool close_branches(Vjp *v, Block *outer, Step *s, uint32_t n, Block *blocks, Var *const *g,
+                           Expr **out)
+{
+    bool effects = v->references, active = false;
+    for (uint32_t i = 0; i < n; i++) {
+        add_outer(v, &blocks[i], s);
+        effects |= blocks[i].effects;
+        active |= is_active(v, blocks[i].last);
+    }
+    bool paired = s->outer.n || effects;
+    outer->effects |= effects;
+    for (uint32_t i = 0; i < n; i++) {
+        Expr *both[2] = {blocks[i].result, paired ? branch_back(v, &blocks[i], g[i], s) : NULL};
+        out[i] = lets_close(&blocks[i].lets, paired ? make_tuple(v, 2, both) : both[0]);
+        block_deinit(&blocks[i]);
+    }
+    s->back = paired ? s->back : NULL;
+    if (active)
+        ptrmap_put(&v->active, s->var, NULL);
+    return paired;
+}
+
+static bool run_branch(Vjp *v, Block *b, const Expr *body, Var *g)
+{
+    if (!forward(v, b, body))
+        return false;
+    add_to(v, b, b->last, &g->base);
+    backward(v, b);
+    return !v->failed;
+}
+
+/* Takes a pair of a result and a pullback apart. */
+static Expr *take_pair(Vjp *v, Block *b, Step *s, Expr *pair)
+{
+    Expr *p = lets_push(&b->lets, pair);
+    s->back = lets_push(&b->lets, vjp_get(v, p, 1));
+    return vjp_get(v, p, 0);
+}
+
+static Expr *forward_if(Vjp *v, Block *b, Step *s, const If *e)
+{
+    Block blocks[2];
+    Var *g[2];
+    Expr *now[2], *cond = now_of(v, e->cond);
+    for (int i = 0; i < 2; i++) {
+        block_init(v, &blocks[i]);
+        g[i] = adjoint_param(v, e->base.type);
+    }
+    bool ok = cond && run_branch(v, &blocks[0], e->then, g[0]) &&
+              run_branch(v, &blocks[1], e->otherwise, g[1]);
+    if (!ok) {
+        block_deinit(&blocks[0]);
+        block_deinit(&blocks[1]);
+        return NULL;
+    }
+    bool paired = close_branches(v, b, s, 2, blocks, g, now);
+    v->make.span = e->base.span;
+    Expr *whole = expr_if(v->make.arena, e->base.span, cond, now[0], now[1]);
+    return paired ? take_pair(v, b, s, whole) : whole;
+}
+
+/* ---- match --------------------------------------------------------------------------------------------------------------------------- */
+
+/* The pattern with new variables. Where the scrutinee is active a wildcard gets one too, to have zeros like what it stands for. */
+static Pattern *new_pattern(Vjp *v, Block *b, const Pattern *p, bool active)
+{
+    Arena *arena = v->make.arena;
+    if (p->kind == PATTERN_VAR) {
+        Var *now = var_like(v, p->var, NULL);
+        bound(v, b, p->var, now, active);
+        return pattern_var(arena, p->span, now);
+    }
+    if (p->kind == PATTERN_WILDCARD)
+        return active ? pattern_var(arena, p->span, lets_var(&v->make))
+                      : pattern_wildcard(arena, p->span);
+    Pattern **fields = arena_alloc_must(v->make.scratch, p->n + 1, sizeof *fields);
+    for (uint32_t i = 0; i < p->n; i++)
+        fields[i] = new_pattern(v, b, p->fields[i], active);
+    return p->kind == PATTERN_CON ? pattern_con(arena, p->span, p->con, p->n, fields)
+                                  : pattern_tuple(arena, p->span, p->n, fields);
+}
+
+static bool any_adjoint(Vjp *v, Block *b, const Pattern *p)
+{
+    bool any = p->kind == PATTERN_VAR && !adj_is_zero(settled(v, b, p->var));
+    for (uint32_t i = 0; i < p->n; i++)
+        any |= any_adjoint(v, b, p->fields[i]);
+    return any;
+}
+
+static const Type *field_type(Vjp *v, const Pattern *p, const Type *t, uint32_t i)
+{
+    return p->kind == PATTERN_TUPLE
+               ? t->parts[i]
+               : type_subst(v->cx, p->con->fields[i], t->n, t->def->params, t->parts);
+}
+
+/* The adjoint of what was matched, put together like the pattern. */
+static Expr *matched_adjoint(Vjp *v, Block *b, const Pattern *p, const Pattern *now, const Type *t)
+{
+    Arena *arena = v->make.arena;
+    if (p->kind == PATTERN_VAR)
+        return adj_expr(v, ptrmap_find(&b->adjoints, p->var), t, &now->var->base);
+    if (p->kind == PATTERN_WILDCARD)
+        return vjp_zeros(v, t, &now->var->base);
+    Expr **fields = new_exprs(v, p->n);
+    for (uint32_t i = 0; i < p->n; i++)
+        fields[i] = matched_adjoint(v, b, p->fields[i], now->fields[i], field_type(v, p, t, i));
+    if (p->kind == PATTERN_TUPLE)
+        return make_tuple(v, p->n, fields);
+    Expr *con = expr_con(arena, v->make.span, p->con);
+    return p->n ? make_call(v, con, p->n, fields) : con;
+}
+
+static bool run_clause(Vjp *v, Block *b, const Match *e, const Clause *old, Clause *now, Var *g)
+{
+    bool active = is_active(v, e->scrutinee);
+    now->span = old->span;
+    now->pattern = new_pattern(v, b, old->pattern, active);
+    if (!run_branch(v, b, old->body, g))
+        return false;
+    v->make.span = old->span;
+    if (active && any_adjoint(v, b, old->pattern))
+        add_to(v, b, e->scrutinee,
+               matched_adjoint(v, b, old->pattern, now->pattern, vjp_here(v, e->scrutinee->type)));
+    return true;
+}
+
+static bool is_plain_data(Vjp *v, const Expr *e)
+{
+    const Type *t = vjp_here(v, e->type);
+    if (t->kind != TYPE_ADT || !(vjp_holds(v, t) & HOLDS_CODE))
+        return true;
+    vjp_refuse(v, e, "this is data that holds functions or references");
+    return false;
+}
+
+static Expr *forward_match(Vjp *v, Block *b, Step *s, const Match *e)
+{
+    uint32_t n = e->clauses.n;
+    Block *blocks = arena_alloc_must(v->make.scratch, n + 1, sizeof *blocks);
+    Clause *clauses = arena_alloc_must(v->make.scratch, n + 1, sizeof *clauses);
+    Var **g = arena_alloc_must(v->make.scratch, n + 1, sizeof *g);
+    Expr **bodies = new_exprs(v, n), *scrutinee = now_of(v, e->scrutinee);
+    bool ok = scrutinee && is_plain_data(v, e->scrutinee);
+    for (uint32_t i = 0; i < n; i++) {
+        block_init(v, &blocks[i]);
+        g[i] = adjoint_param(v, e->base.type);
+        ok = ok && run_clause(v, &blocks[i], e, &e->clauses.at[i], &clauses[i], g[i]);
+    }
+    for (uint32_t i = 0; i < n && !ok; i++)
+        block_deinit(&blocks[i]);
+    if (!ok)
+        return NULL;
+    bool paired = close_branches(v, b, s, n, blocks, g, bodies);
+    for (uint32_t i = 0; i < n; i++)
+        clauses[i].body = bodies[i];
+    v->make.span = e->base.span;
+    Expr *whole = expr_match(v->make.arena, e->base.span, scrutinee, n, clauses, e->complete);
+    return paired ? take_pair(v, b, s, whole) : whole;
+}
+
+/* The adjoints of the branches' variables come out of their pullback. */
+static void backward_branching(Vjp *v, Block *b, const Step *s, Expr *adjoint)
+{
+    if (!s->back)
+        return;
+    Expr *all = lets_push(&b->back, make_call(v, s->back, 1, &adjoint));
+    for (size_t i = 0; i < s->outer.n; i++)
+        add_to(v, b, &s->outer.at[i]->base, vjp_get(v, all, (int64_t)i));
+}
+
+/* ---- calls --------------------------------------------------------------------------------------------------------------------------- */
+
+/* Numbers come out, or something goes in whose code may see numbers. */
+static bool keeps_derivative(Vjp *v, const Call *e)
+{
+    unsigned holds = vjp_holds(v, e->base.type);
+    for (uint32_t i = 0; i < e->args.n; i++)
+        holds |= vjp_holds(v, e->args.at[i]->type) & HOLDS_CODE;
+    return holds != 0;
+}
+
+static Expr *forward_call(Vjp *v, Block *b, Step *s, const Call *e)
+{
+    Arena *arena = v->make.arena;
+    Expr **args = now_all(v, &e->args);
+    if (!args)
+        return NULL;
+    bool op = expr_call_of_op(&e->base), con = expr_call_of_con(&e->base);
+    if (op || con) {
+        if (any_active(v, &e->args) && vjp_holds(v, e->base.type))
+            ptrmap_put(&v->active, s->var, NULL);
+        if (con && !is_plain_data(v, &e->base))
+            return NULL;
+        return expr_call(arena, e->base.span, e->callee, e->args.n, args, e->attrs);
+    }
+    if (e->callee->kind == EXPR_GLOBAL && !keeps_derivative(v, e))
+        return expr_call(arena, e->base.span, e->callee, e->args.n, args, e->attrs);
+    Expr *callee = e->callee->kind == EXPR_GLOBAL ? now_global(v, e->callee, e->type_args)
+                   : e->type_args.n               ? NULL
+                                                  : now_of(v, e->callee);
+    if (!callee) {
+        if (!v->failed)
+            vjp_refuse(v, e->callee, "it is polymorphic, and bound inside the function");
+        return NULL;
+    }
+    ptrmap_put(&v->active, s->var, NULL);
+    return take_pair(v, b, s, make_call(v, callee, e->args.n, args));
+}
+
+static void backward_op(Vjp *v, Block *b, const Call *e, const Step *s, Expr *adjoint)
+{
+    Expr **rev = new_exprs(v, e->args.n), **args = now_all(v, &e->args);
+    AdjointCall call = {.cx = v->cx,
+                        .arena = v->make.arena,
+                        .typed = e,
+                        .args = args,
+                        .out = ptrmap_find(&v->now, s->var),
+                        .grad = adjoint};
+    if (!any_active(v, &e->args))
+        return;
+    if (!args || !adjoints(&call, rev)) {
+        v->failed = true;
+        return;
+    }
+    for (uint32_t i = 0; i < e->args.n; i++)
+        add_to(v, b, e->args.at[i], rev[i]);
+}
+
+/* match? (adjoint) { C(%a, …) => (%a, …) } */
+static void backward_con(Vjp *v, Block *b, const Call *e, Expr *adjoint)
+{
+    Arena *arena = v->make.arena;
+    Span at = v->make.span;
+    uint32_t n = e->args.n;
+    const Constructor *con = expr_call_of_con(&e->base);
+    Pattern **fields = arena_alloc_must(v->make.scratch, n + 1, sizeof *fields);
+    Expr **all = new_exprs(v, n);
+    if (!any_active(v, &e->args))
+        return;
+    for (uint32_t i = 0; i < n; i++) {
+        Var *field = lets_var(&v->make);
+        fields[i] = pattern_var(arena, at, field);
+        all[i] = &field->base;
+    }
+    Clause clause = {pattern_con(arena, at, con, n, fields), make_tuple(v, n, all), at};
+    Expr *parts =
+        lets_push(&b->back, expr_match(arena, at, adjoint, 1, &clause, con->type->n_cons == 1));
+    for (uint32_t i = 0; i < n; i++)
+        add_to(v, b, e->args.at[i], vjp_get(v, parts, i));
+}
+
+static void backward_call(Vjp *v, Block *b, const Call *e, const Step *s, Expr *adjoint)
+{
+    if (expr_call_of_op(&e->base)) {
+        backward_op(v, b, e, s, adjoint);
+    } else if (expr_call_of_con(&e->base)) {
+        backward_con(v, b, e, adjoint);
+    } else if (s->back) {
+        Expr *all = lets_push(&b->back, make_call(v, s->back, 1, &adjoint));
+        b->effects = true;
+        for (uint32_t i = 0; i < e->args.n; i++)
+            add_to(v, b, e->args.at[i], vjp_get(v, all, i));
+    }
+}
+
+/* ---- references ---------------------------------------------------------------------------------------------------------------------- */
+
+/* A reference whose content has a derivative is a pair; others are as they were. */
+static bool is_pair(Vjp *v, const Expr *ref)
+{
+    const Type *t = vjp_here(v, ref->type);
+    return t->kind == TYPE_REF && vjp_holds(v, t);
+}
+
+static Expr *forward_ref(Vjp *v, Block *b, Step *s, const Expr *e)
+{
+    Arena *arena = v->make.arena;
+    const RefNew *make = expr_as_ref_new(e);
+    const RefRead *read = expr_as_ref_read(e);
+    const RefWrite *write = expr_as_ref_write(e);
+    Expr *ref = read ? now_of(v, read->ref) : write ? now_of(v, write->ref) : NULL;
+    Expr *value = make ? now_of(v, make->value) : write ? now_of(v, write->value) : NULL;
+    if ((!ref && !make) || (!value && !read))
+        return NULL;
+    bool pair = is_pair(v, make ? e : read ? read->ref : write->ref);
+    Expr *cell = pair && ref ? vjp_get(v, ref, 0) : ref;
+    if (pair && !write)
+        ptrmap_put(&v->active, s->var, NULL);
+    if (read)
+        return read_ref(v, cell);
+    if (make) {
+        Expr *both[2] = {expr_ref_new(arena, e->span, value), NULL};
+        if (!pair)
+            return both[0];
+        both[1] = new_ref(v, vjp_zeros(v, make->value->type, value));
+        return make_tuple(v, 2, both);
+    }
+    if (pair) {
+        s->back = lets_push(&b->lets, read_ref(v, cell));
+        write_ref(v, &b->lets, vjp_get(v, ref, 1), vjp_zeros(v, write->value->type, value));
+    }
+    return expr_ref_write(arena, e->span, cell, value);
+}
+
+/* The second reference holds the adjoint of the content as it is at that time. */
+static void backward_ref(Vjp *v, Block *b, const Step *s, const Adj *a)
+{
+    const RefNew *make = expr_as_ref_new(s->value);
+    const RefRead *read = expr_as_ref_read(s->value);
+    const RefWrite *write = expr_as_ref_write(s->value);
+    const Expr *ref = read ? read->ref : write ? write->ref : s->value;
+    if (!is_pair(v, ref))
+        return;
+    Expr *pair = make ? ptrmap_find(&v->now, s->var) : now_of(v, ref);
+    Expr *cell = vjp_get(v, pair, 1);
+    b->effects = true;
+    if (read) {
+        const Type *t = s->var->base.type;
+        Expr *more = adj_is_zero(a) ? NULL : adj_expr(v, a, t, ptrmap_find(&v->now, s->var));
+        Expr *old = more ? lets_push(&b->back, read_ref(v, cell)) : NULL;
+        if (more)
+            write_ref(v, &b->back, cell, vjp_sum(v, &b->back, t, old, more));
+        return;
+    }
+    const Expr *value = make ? make->value : write->value;
+    Expr *adjoint = lets_push(&b->back, read_ref(v, cell));
+    Expr *before = make ? now_of(v, value) : s->back;
+    write_ref(v, &b->back, cell, vjp_zeros(v, value->type, before));
+    add_to(v, b, value, adjoint);
+}
+
+/* ---- forward --------------------------------------------------------------------------------------------------------------------------- */
+
+static Expr *forward_value(Vjp *v, Block *b, Step *s)
+{
+    const Expr *e = s->value;
+    const Tuple *tuple = expr_as_tuple(e);
+    const TupleGet *get = expr_as_tuple_get(e);
+    Expr **fields, *from;
+    switch ((ExprKind)e->kind) {
+    case EXPR_CALL: return forward_call(v, b, s, expr_as_call(e));
+    case EXPR_IF: return forward_if(v, b, s, expr_as_if(e));
+    case EXPR_MATCH: return forward_match(v, b, s, expr_as_match(e));
+    case EXPR_REF_NEW:
+    case EXPR_REF_READ:
+    case EXPR_REF_WRITE: return forward_ref(v, b, s, e);
+    case EXPR_TUPLE:
+        fields = now_all(v, &tuple->fields);
+        if (any_active(v, &tuple->fields))
+            ptrmap_put(&v->active, s->var, NULL);
+        return fields ? expr_tuple(v->make.arena, e->span, tuple->fields.n, fields) : NULL;
+    case EXPR_TUPLE_GET:
+        from = now_of(v, get->tuple);
+        if (is_active(v, get->tuple))
+            ptrmap_put(&v->active, s->var, NULL);
+        return from ? expr_tuple_get(v->make.arena, e->span, from, get->index) : NULL;
+    case EXPR_FUNCTION: {
+        ptrmap_put(&v->active, s->var, NULL);
+        Function *now = vjp_function(v, expr_as_function(e), VJP_PULLBACK);
+        return now ? &now->base : NULL;
+    }
+    case EXPR_VAR:
+    case EXPR_CONSTANT:
+    case EXPR_GLOBAL:
+    case EXPR_OP:
+    case EXPR_CON:
+        if (is_active(v, e))
+            ptrmap_put(&v->active, s->var, NULL);
+        return now_of(v, e);
+    case EXPR_LET:
+    case EXPR_KINDS: break;
+    }
+    return NULL;
+}
+
+static bool forward_let(Vjp *v, Block *b, const Let *let)
+{
+    bool literal = let->value->kind == EXPR_FUNCTION;
+    if (literal && !ptrmap_has(&v->uses, let->var))
+        return true;
+    Step *s = arena_alloc_must(v->make.scratch, 1, sizeof *s);
+    *s = (Step){.var = let->var, .value = let->value};
+    v->make.span = let->value->span;
+    Var *now = var_like(v, let->var, NULL);
+    if (literal)
+        ptrmap_put(&v->now, let->var, now); /* it may call itself */
+    Expr *value = forward_value(v, b, s);
+    if (!value || v->failed)
+        return false;
+    v->make.span = let->value->span;
+    lets_bind(&b->lets, now, value);
+    bound(v, b, let->var, now, is_active(v, &let->var->base));
+    vec_push(&b->tape, v->make.scratch, s);
+    return true;
+}
+
+static bool forward(Vjp *v, Block *b, const Expr *body)
+{
+    const Let *let = expr_as_let(body);
+    bool ok = v->depth < DEPTH_MOST && !limit_hit(&v->cx->limits);
+    if (v->depth++ >= DEPTH_MOST)
+        vjp_refuse(v, body, "functions and branches lie too deep in each other");
+    for (; ok && let; let = expr_as_let(body)) {
+        ok = forward_let(v, b, let) && !limit_hit(&v->cx->limits);
+        body = let->body;
+    }
+    v->depth--;
+    b->last = body;
+    b->result = ok ? now_of(v, body) : NULL;
+    return b->result && !v->failed;
+}
+
+/* ---- backward ------------------------------------------------------------------------------------------------------------------------- */
+
+static void backward_step(Vjp *v, Block *b, const Step *s)
+{
+    const Expr *e = s->value;
+    const Adj *a = settled(v, b, s->var);
+    const Type *t = s->var->base.type;
+    const Tuple *tuple = expr_as_tuple(e);
+    const TupleGet *get = expr_as_tuple_get(e);
+    bool zero = adj_is_zero(a);
+    v->make.span = e->span;
+    if (e->kind == EXPR_REF_NEW || e->kind == EXPR_REF_READ || e->kind == EXPR_REF_WRITE) {
+        backward_ref(v, b, s, a);
+        return;
+    }
+    if (zero && !(s->back && (v->references || vjp_holds(v, t) & HOLDS_CODE)))
+        return;
+    for (uint32_t i = 0; tuple && a->fields && i < tuple->fields.n; i++)
+        join_to(v, b, tuple->fields.at[i], &a->fields[i]);
+    if (get && is_active(v, get->tuple))
+        adj_join(v, &b->back,
+                 adj_field(v, adjoint_of(v, b, get->tuple), get->tuple->type, get->index), t, a);
+    if (e->kind == EXPR_VAR)
+        join_to(v, b, e, a);
+    bool branching = e->kind == EXPR_IF || e->kind == EXPR_MATCH;
+    if (!branching && e->kind != EXPR_CALL)
+        return;
+    Expr *adjoint = adj_expr(v, a, t, ptrmap_find(&v->now, s->var));
+    if (branching)
+        backward_branching(v, b, s, adjoint);
+    else
+        backward_call(v, b, expr_as_call(e), s, adjoint);
+}
+
+static void backward(Vjp *v, Block *b)
+{
+    for (size_t i = b->tape.n; i-- > 0 && !v->failed && !limit_hit(&v->cx->limits);)
+        backward_step(v, b, b->tape.at[i]);
+}
+
+/* ---- functions ------------------------------------------------------------------------------------------------------------------------ */
+
+/* What the body added to variables around the function goes where they collect it. */
+static void add_captured(Vjp *v, Block *b)
+{
+    for (size_t i = 0; i < b->adjoints.n; i++) {
+        const Var *var = b->adjoints.entries[i].key;
+        Expr *sum = var ? ptrmap_find(&v->sums, var) : NULL;
+        const Adj *a = b->adjoints.entries[i].value;
+        if (!sum || ptrmap_has(&b->bound, var) || adj_is_zero(a))
+            continue;
+        const Type *t = var->base.type;
+        Expr *more = adj_expr(v, a, t, ptrmap_find(&v->now, var));
+        Expr *old = lets_push(&b->back, read_ref(v, sum));
+        write_ref(v, &b->back, sum, vjp_sum(v, &b->back, t, old, more));
+    }
+}
+
+static Expr *adjoints_of(Vjp *v, Block *b, const VarList *params)
+{
+    Expr **all = new_exprs(v, params->n);
+    for (uint32_t i = 0; i < params->n; i++)
+        all[i] = whole_adjoint(v, b, params->at[i]);
+    return make_tuple(v, params->n, all);
+}
+
+static const Type *adjoints_type(Vjp *v, const Function *f)
+{
+    const Type **types = arena_alloc_must(v->make.scratch, f->params.n + 1, sizeof *types);
+    for (uint32_t i = 0; i < f->params.n; i++)
+        types[i] = vjp_adjoint_type(v, f->params.at[i]->base.type);
+    return type_tuple(v->cx, f->params.n, types);
+}
+
+/* (R', fn (R^) -> (T^…,)) */
+static const Type *pair_type(Vjp *v, const Function *f)
+{
+    const Type *back = vjp_adjoint_type(v, f->body->type);
+    const Type *both[2] = {vjp_dual_type(v, f->body->type),
+                           type_func(v->cx, 0, NULL, 1, &back, adjoints_type(v, f))};
+    return type_tuple(v->cx, 2, both);
+}
+
+/* The body and what is asked of it, once the code forward stands. */
+static Expr *function_body(Vjp *v, Block *b, const Function *f, VjpGives gives)
+{
+    Var *g = adjoint_param(v, f->body->type);
+    bool inner = gives == VJP_PULLBACK;
+    Expr *seed = inner ? &g->base : vjp_op(v, "ones_like", b->result, NULL);
+    add_to(v, b, b->last, seed);
+    backward(v, b);
+    if (v->failed)
+        return NULL;
+    v->make.span = f->base.span;
+    add_captured(v, b);
+    Expr *all = adjoints_of(v, b, &f->params);
+    if (!inner) {
+        Expr *both[2] = {b->result, all};
+        all = lets_close(&b->back, gives == VJP_GRAD ? all : make_tuple(v, 2, both));
+        return lets_close(&b->lets, all);
+    }
+    Expr *back = &expr_function(v->make.arena, f->base.span, (TypeVarList){0}, 1, &g, NULL,
+                                adjoints_type(v, f), lets_close(&b->back, all))
+                      ->base;
+    return lets_close(&b->lets, make_tuple(v, 2, (Expr *[]){b->result, back}));
+}
+
+Function *vjp_function(Vjp *v, const Function *f, VjpGives gives)
+{
+    Block b;
+    Var **params = arena_alloc_must(v->make.scratch, f->params.n + 1, sizeof *params);
+    if (f->type_params.n && (!v->piece || v->depth)) {
+        vjp_refuse(v, &f->base, "it is polymorphic");
+        return NULL;
+    }
+    block_init(v, &b);
+    for (uint32_t i = 0; i < f->params.n; i++) {
+        const Var *old = f->params.at[i];
+        params[i] = var_like(v, old, vjp_dual_type(v, old->base.type));
+        bound(v, &b, old, params[i], true);
+    }
+    Expr *body = forward(v, &b, f->body) ? function_body(v, &b, f, gives) : NULL;
+    block_deinit(&b);
+    if (!body)
+        return NULL;
+    return expr_function(v->make.arena, f->base.span, (TypeVarList){0}, f->params.n, params, NULL,
+                         gives == VJP_PULLBACK ? pair_type(v, f) : NULL, body);
+}
