@@ -2,6 +2,7 @@
 
 #include "passes/beta.h"
 #include "passes/to_a_normal_form.h"
+#include "passes/types.h"
 
 #include "typecheck/typecheck.h"
 
@@ -240,6 +241,44 @@ static bool check(Vjp *v, Function *f)
     return ok;
 }
 
+/* Operators that have no rule but are made of others at inference, as norms are: those, for the field of the result that is used. */
+static Expr *take_apart(Rewriter *rw, const Expr *old, Expr *now)
+{
+    const PtrMap *values = rw->data;
+    const TupleGet *get = expr_as_tuple_get(old);
+    const Expr *value = get ? ptrmap_find(values, get->tuple) : old;
+    const Op *op = value ? expr_call_of_op(value) : NULL;
+    if (!op || op->grad || !op->inference)
+        return now;
+    Expr *made =
+        op->inference(rw->cx, &rw->module->arena, expr_as_call(value), get ? get->index : -1);
+    return made ? expr_type_ops(rw->cx, made) : now;
+}
+
+static WalkNext note_value(void *data, const Expr *e)
+{
+    const Let *let = expr_as_let(e);
+    if (let)
+        ptrmap_put(data, let->var, let->value);
+    return WALK_ON;
+}
+
+/* In A normal form, with types; so is what it gives. */
+static Expr *taken_apart(Vjp *v, Expr *f)
+{
+    Rewriter rw;
+    PtrMap values = {0};
+    ir_walk(f, note_value, NULL, &values);
+    rewriter_init(&rw, v->cx, v->call->module, take_apart, &values);
+    Expr *now = f ? ir_rewrite(&rw, f) : NULL;
+    rewriter_deinit(&rw);
+    ptrmap_deinit(&values);
+    bool changed = now && now != f;
+    if (changed && !check(v, expr_as_function(now)))
+        return NULL;
+    return changed ? to_anf(v->cx, v->call->module, now) : now;
+}
+
 /* The function unfolded, with types, in A normal form. Unfolding a literal may show others. */
 static Function *prepared(Vjp *v, const Function *f)
 {
@@ -252,7 +291,8 @@ static Function *prepared(Vjp *v, const Function *f)
             return NULL;
         f = now;
     }
-    return expr_as_function(to_anf(v->cx, v->call->module, &now->base));
+    Expr *anf = to_anf(v->cx, v->call->module, &now->base);
+    return anf ? expr_as_function(taken_apart(v, anf)) : NULL;
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------------------------------------------- */
@@ -335,7 +375,8 @@ static Function *make_piece(Vjp *v, const Piece *p)
     v->references = false;
     if (p->kind != PIECE_FUNCTION)
         return p->kind == PIECE_ZEROS ? vjp_make_zeros(v, p->type) : vjp_make_sum(v, p->type);
-    const Function *f = expr_as_function(to_anf(v->cx, v->call->module, &p->def->fn->base));
+    Expr *anf = to_anf(v->cx, v->call->module, &p->def->fn->base);
+    const Function *f = anf ? expr_as_function(taken_apart(v, anf)) : NULL;
     return f ? derivative_of(v, f, VJP_PULLBACK) : NULL;
 }
 

@@ -37,15 +37,18 @@ static void binary(TeBuilder *b, TeOp op)
           "multiply(%g, where(greater(%lhs, zeros_like(%lhs)), multiply(%out, log(%lhs)), "                     \
           "zeros_like(%out)))") ")",                                                                            \
       "The left to the power of the right.")                                                                    \
-    X("floor_divide", floor_divide, FLOORDIV, broadcast, NULL, NULL,                                            \
-      "The quotient, rounded down.")                                                                            \
-    X("floor_mod", floor_mod, FLOORMOD, broadcast, NULL, NULL,                                                  \
+    X("floor_divide", floor_divide, FLOORDIV, broadcast, NULL,                                                  \
+      "(zeros_like(%lhs), zeros_like(%rhs))", "The quotient, rounded down.")                                    \
+    X("floor_mod", floor_mod, FLOORMOD, broadcast, NULL,                                                        \
+      "(" LIKE_LHS("%g") ", " LIKE_RHS("negative(multiply(%g, floor_divide(%lhs, %rhs)))") ")",                 \
       "What `floor_divide` leaves: it has the sign of the right operand.")                                      \
-    X("trunc_divide", trunc_divide, TRUNCDIV, broadcast, NULL, NULL,                                            \
-      "The quotient, truncated toward zero.")                                                                   \
-    X("trunc_mod", trunc_mod, MOD, broadcast, NULL, NULL,                                                       \
+    X("trunc_divide", trunc_divide, TRUNCDIV, broadcast, NULL,                                                  \
+      "(zeros_like(%lhs), zeros_like(%rhs))", "The quotient, truncated toward zero.")                           \
+    X("trunc_mod", trunc_mod, MOD, broadcast, NULL,                                                             \
+      "(" LIKE_LHS("%g") ", " LIKE_RHS("negative(multiply(%g, trunc_divide(%lhs, %rhs)))") ")",                 \
       "What `trunc_divide` leaves: it has the sign of the left operand.")                                       \
-    X("mod", mod, MOD, broadcast, NULL, NULL,                                                                   \
+    X("mod", mod, MOD, broadcast, NULL,                                                                         \
+      "(" LIKE_LHS("%g") ", " LIKE_RHS("negative(multiply(%g, trunc_divide(%lhs, %rhs)))") ")",                 \
       "The remainder of the truncated division: it has the sign of the left operand.")                          \
     X("left_shift", left_shift, SHL, broadcast_int, NULL, NULL,                                                 \
       "The bits of the left, moved up by the right; 0 when all are moved out.")                                 \

@@ -603,6 +603,18 @@ static const OpAttr backward_attrs[] = {
                                                          "), " PLAIN_WEIGHT ")",                 \
                                       "OIHW", "kernel_layout") ")"
 
+/* What was spread is gathered by the convolution; its weight has the channels the other way round. */
+#define SPREAD_GRAD                                                                                \
+    "(" LAID(                                                                                      \
+        "nn.conv2d(" PLAIN_G ", " PLAIN("%weight", "kernel_layout", "IOHW") ", " SAME_WINDOWS ")", \
+        "NCHW",                                                                                    \
+        "data_layout") ", " LAID("nn.conv2d_backward_weight(" PLAIN("%data", "data_layout",        \
+                                                                    "NCHW") ", " PLAIN_G           \
+                                                                            ", "                   \
+                                                                            "kernel_size=kernel()" \
+                                                                            ", " SAME_WINDOWS ")", \
+                                 "IOHW", "kernel_layout") ")"
+
 /* The last argument is its doc, and whatever else the row has. */
 #define CONV(NAME, KIND, ATTRS, SAMPLES, ...) \
     {.name = NAME,                            \
@@ -632,7 +644,8 @@ const Op conv_ops[] = {
          "The gradient of `nn.conv1d` by its data: spreads each element over a kernel's places."),
     CONV("nn.conv2d_transpose", conv_transpose, conv2d_transpose,
          "(float32[1,2,4,4], float32[3,2,3,3], strides=[2, 2], padding=[1, 1, 1, 1])",
-         "The gradient of `nn.conv2d` by its data: spreads each element over a kernel's places."),
+         "The gradient of `nn.conv2d` by its data: spreads each element over a kernel's places.",
+         .grad = SPREAD_GRAD),
     CONV("nn.conv3d_transpose", conv_transpose, conv3d_transpose,
          "(float32[1,2,3,3,3], float32[2,3,2,2,2])",
          "The gradient of `nn.conv3d` by its data: spreads each element over a kernel's places."),

@@ -635,17 +635,21 @@ static const OpAttr diag_attrs[] = {
     {0}};
 
 #define SCATTER_SAMPLES "(float32[3,2], int32[1,2], float32[1,2])"
-#define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, DOC) \
-    OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, .shapes = SHAPES_##REL, COMPUTE)
+#define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, ...) \
+    OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, __VA_ARGS__, .shapes = SHAPES_##REL, COMPUTE)
 
 const Op data_ops[] = {
     ROW("scatter_elements", scatter_args, scatter_elements_attrs, OP_OPAQUE, rel_scatter,
         .kernel = kernel_scatter_elements, SCATTER_SAMPLES,
-        "Writes updates at indices along an axis."),
+        "Writes updates at indices along an axis.",
+        .grad = "(given(is(reduction, \"add\"), %g, multiply(%g, "
+                "scatter_elements(ones_like(%data), %indices, zeros_like(%updates), axis=axis))), "
+                "zeros_like(%indices), gather(%g, %indices, axis=axis))"),
     ROW("scatter", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter, .kernel = kernel_scatter,
         SCATTER_SAMPLES, "Writes updates at indices along an axis."),
     ROW("scatter_add", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter,
-        .kernel = kernel_scatter_add, SCATTER_SAMPLES, "Adds updates at indices along an axis."),
+        .kernel = kernel_scatter_add, SCATTER_SAMPLES, "Adds updates at indices along an axis.",
+        .grad = "(%g, zeros_like(%indices), gather(%g, %indices, axis=axis))"),
     ROW("scatter_nd", scatter_args, scatter_nd_attrs, OP_OPAQUE, rel_scatter_nd,
         .kernel = kernel_scatter_nd, "(float32[4], int32[1,2], float32[2])",
         "Writes updates at positions whose coordinates stand along the first axis."),
@@ -667,13 +671,20 @@ const Op data_ops[] = {
         .kernel = kernel_invert_permutation, "(int32[4])", "The permutation that undoes another."),
     ROW("sequence_mask", mask_args, mask_attrs, OP_INJECTIVE, rel_sequence_mask,
         .compute = compute_sequence_mask, "(float32[2,3], int32[2], axis=1)",
-        "Sequences with what stands behind their end replaced."),
+        "Sequences with what stands behind their end replaced.",
+        .grad = "(multiply(%g, sequence_mask(ones_like(%data), %valid_length, axis=axis)), "
+                "zeros_like(%valid_length))"),
     ROW("reverse_sequence", reverse_args, reverse_attrs, OP_INJECTIVE, rel_reverse_sequence,
         .compute = compute_reverse_sequence, "(float32[2,4], int32[2])",
-        "The first elements of each sequence in reverse order."),
+        "The first elements of each sequence in reverse order.",
+        .grad = "(reverse_sequence(%g, %seq_lengths, seq_axis=seq_axis, batch_axis=batch_axis), "
+                "zeros_like(%seq_lengths))"),
     ROW("sliding_window", args_data, window_attrs, OP_OPAQUE, rel_sliding_window,
         .compute = compute_sliding_window,
-        "(float32[3,3], axis=0, window_shape=[2, 2], strides=[1, 1])", "All windows of a tensor."),
+        "(float32[3,3], axis=0, window_shape=[2, 2], strides=[1, 1])", "All windows of a tensor.",
+        .grad = GRAD_BACK("sliding_window(" GRAD_PLACES
+                          ", axis=axis, window_shape=window_shape, strides=strides)",
+                          "%g")),
     ROW("sparse_to_dense", sparse_args, sparse_attrs, OP_OPAQUE, rel_sparse_to_dense,
         .kernel = kernel_sparse_to_dense, "(int32[2], float32[2], float32, output_shape=[5])",
         "A tensor from positions and the elements there."),

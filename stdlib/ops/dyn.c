@@ -358,8 +358,8 @@ static const OpAttr slice_attrs[] = {
     UNUSED("axes"),
     {0}};
 
-#define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, DOC)               \
-    OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, .shapes = SHAPES_##REL, \
+#define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, ...)                       \
+    OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, __VA_ARGS__, .shapes = SHAPES_##REL, \
            .flags = OP_SHAPE_FROM_DATA, COMPUTE)
 
 #define FILLED(NAME, ID, DOC)                                                                 \
@@ -386,15 +386,18 @@ const Op dyn_ops[] = {
      .pattern = OP_INJECTIVE,
      .flags = OP_SHAPE_FROM_DATA | OP_RESHAPE,
      OP_REL(rel_dyn_squeeze),
-     .compute = compute_reshape},
+     .compute = compute_reshape,
+     .grad = "(reshape_like(%g, %data), zeros_like(%axis))"},
     ROW("dyn.expand_dims", expand_args, expand_attrs, OP_INJECTIVE, rel_dyn_expand_dims,
         .compute = compute_reshape, "(float32[2,3], int64)",
-        "`expand_dims` at an axis that is an argument."),
+        "`expand_dims` at an axis that is an argument.",
+        .grad = "(reshape_like(%g, %data), zeros_like(%axis))"),
     ROW("dyn.tile", tile_args, tile_attrs, OP_INJECTIVE, rel_dyn_tile, .compute = compute_tile,
         "(float32[2], int64[1], reps=None)", "`tile` as often as an argument says."),
     ROW("dyn.broadcast_to", broadcast_args, filled_attrs, OP_BROADCAST, rel_dyn_broadcast_to,
         .compute = compute_broadcast, "(float32[1], int64[2], shape=None)",
-        "`broadcast_to` a shape that is an argument."),
+        "`broadcast_to` a shape that is an argument.",
+        .grad = "(collapse_sum_like(%g, %data), zeros_like(%shape))"),
     FILLED("dyn.zeros", zeros, "Zeros in a shape that is an argument."),
     FILLED("dyn.ones", ones, "Ones in a shape that is an argument."),
     {.name = "dyn.full",

@@ -536,7 +536,11 @@ const Op norm_ops[] = {
      .samples = "(float32[2,3,4], float32[3])",
      .pattern = OP_BROADCAST,
      OP_REL(rel_along_axis),
-     .compute = compute_prelu},
+     .compute = compute_prelu,
+     .grad =
+         "(where(greater(%data, zeros_like(%data)), %g, multiply(%g, "
+         "nn.bias_add(zeros_like(%data), %alpha, axis=axis))), sum(where(greater(%data, "
+         "zeros_like(%data)), zeros_like(%g), multiply(%g, %data)), axis=[axis], exclude=True))"},
     {.name = "nn.batch_norm",
      .doc = "Each channel moved and scaled by the mean and variance given for it.",
      .args = batch_norm_args,

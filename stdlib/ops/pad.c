@@ -205,6 +205,11 @@ static const OpArg dilate_args[] = {{"x", "the tensor"}, {0}};
     "nn.pad(cast(ones_like(%data), dtype=\"bool\"), 0, pad_width=pad_width, " \
     "pad_mode=pad_mode)"
 
+/* The place of each element, dilated likewise. */
+#define DILATED_AT                                                                  \
+    "nn.dilate(reshape_like(cumsum(reshape(ones_like(%x), newshape=[-1]), axis=0, " \
+    "dtype=\"int64\", exclusive=True), %x), strides=strides)"
+
 const Op pad_ops[] = {
     {.name = "nn.pad",
      .doc = "New elements around a tensor: a value, the border, or the elements mirrored at it.",
@@ -236,7 +241,8 @@ const Op pad_ops[] = {
      .samples = "(float32[2,3], pad_width=[[1, 1], [1, 2]])",
      .pattern = OP_INJECTIVE,
      OP_REL(rel_mirror_pad),
-     .compute = compute_mirror_pad},
+     .compute = compute_mirror_pad,
+     .grad = GRAD_BACK("nn.mirror_pad(" GRAD_PLACES ", mode=mode, pad_width=pad_width)", "%g")},
     {.name = "nn.dilate",
      .doc = "A tensor with new elements between its own.",
      .args = dilate_args,
@@ -245,6 +251,10 @@ const Op pad_ops[] = {
      .samples = "(float32[2,3], strides=[2, 2])",
      .pattern = OP_INJECTIVE,
      .rel = rel_dilate,
-     .compute = compute_dilate},
+     .compute = compute_dilate,
+     .grad =
+         "reshape_like(scatter_elements(reshape(zeros_like(%x), newshape=[-1]), reshape(" DILATED_AT
+         ", newshape=[-1]), reshape(multiply(%g, nn.dilate(ones_like(%x), strides=strides)), "
+         "newshape=[-1]), axis=0, reduction=\"add\"), %x)"},
     {0},
 };

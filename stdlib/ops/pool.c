@@ -436,16 +436,16 @@ static const OpAttr adaptive3d_attrs[] = {ADAPTIVE("NCDHW"), {0}};
      .doc = __VA_ARGS__}
 static const OpArg grad_args[] = {
     {"out_grad", "the gradient of the pooled tensor"}, {"data", "what was pooled"}, {0}};
-#define GRAD(NAME, ID, ATTRS, DOC)                                                        \
+#define GRAD(NAME, ID, ATTRS, ...)                                                        \
     {.name = NAME,                                                                        \
-     .doc = DOC,                                                                          \
      .args = grad_args,                                                                   \
      .attrs = ATTRS,                                                                      \
      .shapes = "(N, C, h, w), (N, C, H, W) -> (N, C, H, W)",                              \
      .samples = "(float32[1,2,2,2], float32[1,2,4,4], pool_size=[2, 2], strides=[2, 2])", \
      .pattern = OP_OUT_FUSABLE,                                                           \
      .rel = rel_pool_grad,                                                                \
-     .compute = compute_##ID}
+     .compute = compute_##ID,                                                             \
+     .doc = __VA_ARGS__}
 #define SAMPLE1 \
     "(float32[1,2,6], pool_size=[2], strides=[2]) (float32[1,2,5], pool_size=[3], padding=[1, 1])"
 #define SAMPLE2                                             \
@@ -456,6 +456,9 @@ static const OpArg grad_args[] = {
 #define WINDOWED                                                                                \
     "pool_size=pool_size, strides=strides, dilation=dilation, padding=padding, layout=layout, " \
     "ceil_mode=ceil_mode"
+
+/* Which elements are the greatest of their channel. */
+#define WIDEST "cast_like(equal(%data, broadcast_to_like(%out, %data)), %data)"
 
 const Op pool_ops[] = {
     ROW("nn.max_pool1d", max_pool, rel_pool, max1d_attrs, SAMPLE1,
@@ -475,9 +478,13 @@ const Op pool_ops[] = {
     GRAD("nn.max_pool2d_grad", max_pool_grad, max2d_attrs,
          "The gradient of `nn.max_pool2d`: each window's goes to its first greatest element."),
     GRAD("nn.avg_pool2d_grad", avg_pool_grad, avg2d_attrs,
-         "The gradient of `nn.avg_pool2d`: each window's is shared by its elements."),
+         "The gradient of `nn.avg_pool2d`: each window's is shared by its elements.",
+         .grad = "(nn.avg_pool2d(%g, " WINDOWED
+                 ", count_include_pad=count_include_pad), zeros_like(%data))"),
     ROW("nn.global_max_pool2d", global_max_pool2d, rel_global, global_attrs, "(float32[1,2,4,4])",
-        "The greatest element of each channel."),
+        "The greatest element of each channel.",
+        .grad = "multiply(" WIDEST ", broadcast_to_like(divide(%g, collapse_sum_like(" WIDEST
+                ", %out)), %data))"),
     ROW("nn.global_avg_pool2d", global_avg_pool2d, rel_global, global_attrs, "(float32[1,2,4,4])",
         "The mean element of each channel.",
         .grad = "multiply(broadcast_to_like(%g, %data), cast_like(divide(ndarray_size(%out, "

@@ -251,6 +251,17 @@ static const OpArg variance_args[] = {
 #define EXTREME_GRAD                                                \
     "multiply(" WINS ", divide(" WIDE("%g") ", sum(" WINS ", axis=axis, keepdims=True, " \
     "exclude=exclude)))"
+/* The product of the others. Where one element is 0 that is its own; where several are, nothing changes it. */
+#define NULLS "equal(%data, zeros_like(%data))"
+#define OTHERS                                                                                   \
+    "where(" NULLS ", prod(where(" NULLS ", ones_like(%data), %data), axis=axis, keepdims=True, " \
+    "exclude=exclude), divide(" WIDE("%out") ", where(" NULLS ", ones_like(%data), %data)))"
+#define NULLS_COUNT                                                                            \
+    "sum(where(" NULLS ", ones_like(%data), zeros_like(%data)), axis=axis, keepdims=True, " \
+    "exclude=exclude)"
+#define PROD_GRAD                                                                                \
+    "multiply(" WIDE("%g") ", where(greater(" NULLS_COUNT ", ones_like(" NULLS_COUNT ")), "     \
+    "zeros_like(%data), " OTHERS "))"
 /* 2 (x - m) g over n, or over n - 1: what variance gives for a distance of 1. */
 #define VARIANCE_GRAD                                                                         \
     "multiply(multiply(" WIDE("%g") ", multiply(cast_like(2f, %data), subtract(%data, %mean))), " \
@@ -263,7 +274,7 @@ static const OpArg variance_args[] = {
 const Op reduce_ops[] = {
     ROW("sum", sum, reduce_attrs, rel_reduce, REDUCE_SAMPLES, "broadcast_to_like(given(known(), expanded(%g), " WIDE("%g") "), %data)", "The sum of the elements.")
     ROW("mean", mean, reduce_attrs, rel_reduce, REDUCE_SAMPLES, "given(known(), broadcast_to_like(multiply(expanded(%g), of(share(), %data)), %data), multiply(broadcast_to_like(" WIDE("%g") ", %data), " SHARE "))", "The mean of the elements.")
-    ROW("prod", prod, reduce_attrs, rel_reduce, REDUCE_SAMPLES, NULL,
+    ROW("prod", prod, reduce_attrs, rel_reduce, REDUCE_SAMPLES, PROD_GRAD,
         "The product of the elements.")
     ROW("max", max, reduce_attrs, rel_reduce, REDUCE_SAMPLES, EXTREME_GRAD, "The greatest element.")
     ROW("min", min, reduce_attrs, rel_reduce, REDUCE_SAMPLES, EXTREME_GRAD, "The least element.")

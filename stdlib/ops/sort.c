@@ -437,7 +437,9 @@ const Op sort_ops[] = {
      .samples = "(float32[2,5]) (int32[3,2], axis=0, is_ascend=False)",
      .pattern = OP_OPAQUE,
      OP_REL(rel_sort),
-     .kernel = kernel_sort},
+     .kernel = kernel_sort,
+     .grad = "scatter_elements(zeros_like(%data), argsort(%data, axis=axis, is_ascend=is_ascend), "
+             "%g, axis=axis, reduction=\"add\")"},
     {.name = "argsort",
      .doc = "The positions that sort the elements along an axis.",
      .args = args_data,
@@ -461,7 +463,10 @@ const Op sort_ops[] = {
      .samples = "(float32[2,3], axis=1) (int32[2,3])",
      .pattern = OP_OPAQUE,
      OP_REL(rel_scan),
-     .kernel = kernel_cumsum},
+     .kernel = kernel_cumsum,
+     .grad = "given(axis, reverse(cumsum(reverse(cast_like(%g, %data), axis=axis), axis=axis, "
+             "exclusive=exclusive), axis=axis), reshape_like(reverse(cumsum(reverse(cast_like(%g, "
+             "%data), axis=0), axis=0, exclusive=exclusive), axis=0), %data))"},
     {.name = "cumprod",
      .doc = "The products of the elements up to each place of an axis.",
      .args = args_data,

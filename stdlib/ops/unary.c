@@ -71,16 +71,24 @@ static void unary(TeBuilder *b, TeOp op)
       "where(less(%data, zeros_like(%data)), multiply(negative(ones_like(%data)), %g), "           \
       "multiply(ones_like(%data), %g))",                                                           \
       "The absolute value of each element.")                                                       \
-    X("floor", floor, FLOOR, number, NULL, "The greatest integer that is not above each element.") \
-    X("ceil", ceil, CEIL, number, NULL, "The least integer that is not below each element.")       \
-    X("trunc", trunc, TRUNC, number, NULL, "Each element without its fraction.")                   \
-    X("round", round, ROUND, number, NULL,                                                         \
+    X("floor", floor, FLOOR, number, "zeros_like(%data)",                                          \
+      "The greatest integer that is not above each element.")                                      \
+    X("ceil", ceil, CEIL, number, "zeros_like(%data)",                                             \
+      "The least integer that is not below each element.")                                         \
+    X("trunc", trunc, TRUNC, number, "zeros_like(%data)", "Each element without its fraction.")    \
+    X("round", round, ROUND, number, "zeros_like(%data)",                                          \
       "The integer nearest to each element; halves go away from zero.")                            \
-    X("sign", sign, SIGN, number, NULL,                                                            \
+    X("sign", sign, SIGN, number, "zeros_like(%data)",                                             \
       "-1, 0 or 1 as each element is negative, zero or positive.")                                 \
-    X("fast_exp", fast_exp, EXP, float, NULL, "`exp`, where some precision may be given up.")      \
-    X("fast_tanh", fast_tanh, TANH, float, NULL, "`tanh`, where some precision may be given up.")  \
-    X("fast_erf", fast_erf, ERF, float, NULL, "`erf`, where some precision may be given up.")      \
+    X("fast_exp", fast_exp, EXP, float, "multiply(%g, exp(%data))",                                \
+      "`exp`, where some precision may be given up.")                                              \
+    X("fast_tanh", fast_tanh, TANH, float,                                                         \
+      "multiply(%g, subtract(ones_like(%out), multiply(%out, %out)))",                             \
+      "`tanh`, where some precision may be given up.")                                             \
+    X("fast_erf", fast_erf, ERF, float,                                                            \
+      "multiply(multiply(of(1.1283791670955126, %data), exp(multiply(negative(%data), %data))), "  \
+      "%g)",                                                                                       \
+      "`erf`, where some precision may be given up.")                                              \
     X("logical_not", logical_not, NOT, bool, NULL, "True where the element is False.")             \
     X("bitwise_not", bitwise_not, NOT, int, NULL, "Each bit of each element changed.")
 

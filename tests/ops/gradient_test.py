@@ -42,6 +42,14 @@ def unary():
     for name in "asin acos atanh tan".split():
         yield f"{name}(%a)", [small(7)]
     yield "acosh(%a)", [positive(6) + 1.2]
+    for name in "floor ceil trunc round sign".split():
+        yield f"{name}(%a)", [real(3, 4)]
+    for name in "fast_exp fast_tanh fast_erf nn.fast_softmax".split():
+        yield f"multiply(%a, {name}(%a))", [small(2, 5)]
+    for name in "annotation.stop_fusion annotation.checkpoint annotation.bitpack_start annotation.bitpack_end device_copy on_device debug".split():
+        yield f"{name}(%a)", [real(3)]
+    yield 'annotation.cast_hint(%a, dtype="int8")', [real(3)]
+    yield 'annotation.compiler_end(annotation.compiler_begin(%a, compiler="other"), compiler="other")', [real(3)]
     yield "clip(%a, a_min=-1f, a_max=0.5f)", [real(20)]
     yield "nn.leaky_relu(%a, alpha=0.1f)", [real(3, 3)]
     yield 'cast(%a, dtype="float64")', [real(3)]
@@ -54,11 +62,19 @@ def binary():
         yield f"{name}(%a, %b)", [real(2, 3, 4), real(3, 1)]
         yield f"{name}(%a, %b)", [real(4), real(2, 1)]
     yield "divide(%a, %b)", [real(2, 3), positive(3)]
+    for name in "floor_divide trunc_divide floor_mod trunc_mod mod".split():
+        yield f"{name}(%a, %b)", [real(2, 3), positive(3)]
     yield "power(%a, %b)", [positive(2, 3), real(3)]
 
 
 def reduce():
-    for name in "sum mean max min".split():
+    for axis in ("0", "-1", "None"):
+        for exclusive in (False, True):
+            yield f"cumsum(%a, axis={axis}, exclusive={exclusive})", [real(3, 4)]
+    yield "prod(%a, axis=[1])", [np.array([[0.0, 1.5, 2.0], [0.0, 3.0, 0.0], [1.5, -2.0, 0.5]])]
+    for is_ascend in (False, True):
+        yield f"sort(%a, axis=0, is_ascend={is_ascend})", [real(5, 3)]
+    for name in "sum mean max min prod".split():
         for attrs in ["", ", axis=[1]", ", axis=[0, -1], keepdims=True", ", axis=[1], exclude=True", ", axis=[]"]:
             yield f"{name}(%a{attrs})", [real(2, 3, 4)]
     for attrs in ["axis=[1]", "axis=[0, 2]", "axis=[1], unbiased=True", "axis=None", "axis=[1], exclude=True, unbiased=True"]:
@@ -75,6 +91,27 @@ def shape():
     yield "expand_dims(%a, axis=-2, num_newaxis=2)", [real(2, 3)]
     for axes in ("None", "[2, 0, 1]", "[0, -1, 1]"):
         yield f"transpose(%a, axes={axes})", [real(2, 3, 4)]
+    yield "broadcast_to(%a, shape=[4, 2, 3])", [real(2, 1)]
+    yield "broadcast_to_like(%a, %b)", [real(2, 1), real(4, 2, 3)]
+    yield 'full(%a, shape=[2, 3], dtype="float64")', [np.asarray(0.7)]
+    yield "full_like(%a, %b)", [real(2, 3), np.asarray(0.7)]
+    yield "tile(%a, reps=[2, 1, 3])", [real(2, 3)]
+    yield "repeat(%a, repeats=2, axis=-1)", [real(2, 3)]
+    yield "reverse(%a, axis=1)", [real(2, 3)]
+    for k in (-1, 0, 1):
+        yield f"trilu(%a, {k}, upper={k == 0})", [real(2, 3, 4)]
+    yield 'layout_transform(%a, src_layout="NCHW", dst_layout="NHWC2c")', [real(1, 4, 2, 3)]
+    for mode in ("DCR", "CRD"):
+        yield f'nn.depth_to_space(%a, block_size=2, mode="{mode}")', [real(1, 8, 2, 3)]
+    yield "nn.space_to_depth(%a, block_size=2)", [real(1, 2, 4, 6)]
+    yield "nn.space_to_batch_nd(%a, block_shape=[2, 2], paddings=[[1, 0], [0, 1]], pad_value=3f)", [real(1, 3, 5, 2)]
+    yield "nn.batch_to_space_nd(%a, block_shape=[2, 2], crops=[[1, 0], [0, 1]])", [real(4, 3, 2, 2)]
+    yield 'nn.mirror_pad(%a, mode="REFLECT", pad_width=[[1, 0], [0, 2]])', [real(3, 4)]
+    yield "nn.dilate(%a, strides=[2, 3], dilation_value=0.5f)", [real(3, 4)]
+    yield "sliding_window(%a, axis=0, window_shape=[2, 3], strides=[1, 2])", [real(4, 6)]
+    yield "dyn.squeeze(%a, %b)", [real(1, 4), np.array([0], "int64")]
+    yield "dyn.expand_dims(%a, %b)", [real(3, 4), np.asarray(1, "int64")]
+    yield "dyn.broadcast_to(%a, %b, shape=None)", [real(3, 1), np.array([2, 3, 4], "int64")]
     yield "collapse_sum_like(%a, %b)", [real(2, 3, 4), real(3, 1)]
     for axis in (0, -1):
         yield f"concatenate((%a, %b, %c), axis={axis})", [real(2, 3), real(2, 3), real(2, 3)]
@@ -92,6 +129,13 @@ def index():
     yield "strided_slice(%a, begin=[0, 1], end=[2, 5], strides=[1, 2], axes=None)", [real(3, 6)]
     yield "strided_slice(%a, begin=[5], end=[0], strides=[-2], axes=[1])", [real(3, 6)]
     yield 'strided_slice(%a, begin=[1, 2], end=[-1, 3], strides=[1], slice_mode="size", axes=None)', [real(3, 6)]
+    yield "slice_like(%a, %b, axes=[1])", [real(4, 5), real(2, 3)]
+    yield "gather(%a, %b, axis=1)", [real(3, 4), ints(4, 3, 6)]
+    yield 'scatter_elements(%a, %b, %c, axis=1, reduction="add")', [real(3, 4), ints(4, 3, 6), real(3, 6)]
+    yield "scatter_elements(%a, %b, %c, axis=0)", [real(4, 2), np.array([[0, 3], [2, 1]], "int32"), real(2, 2)]
+    yield "scatter_add(%a, %b, %c, axis=0)", [real(4, 2), ints(4, 5, 2), real(5, 2)]
+    yield "sequence_mask(%a, %b, mask_value=2f, axis=0)", [real(4, 3), ints(5, 3)]
+    yield "reverse_sequence(%a, %b, seq_axis=1, batch_axis=0)", [real(3, 4), ints(5, 3)]
     yield "gather_nd(%a, %b)", [real(3, 4, 2), ints(3, 2, 5)]
     yield "one_hot(%a, %b, %c, depth=5, axis=0, dtype=\"float64\")", [ints(5, 3), real(), real()]
     yield "arange(%a, 9f64, %b, dtype=\"float64\")", [np.asarray(0.7), np.asarray(1.3)]
@@ -126,6 +170,10 @@ def network():
     for attrs in ["pool_size=[2, 2], strides=[2, 2]", "pool_size=[3, 3], strides=[2, 1], padding=[1, 1]", "pool_size=[3, 2], strides=[2, 2], ceil_mode=True"]:
         yield f"nn.max_pool2d(%a, {attrs})", [real(1, 2, 6, 5)]
         yield f"nn.avg_pool2d(%a, {attrs})", [real(1, 2, 6, 5)]
+    yield "nn.prelu(%a, %b, axis=1)", [real(2, 3, 4), real(3)]
+    yield "nn.conv2d_transpose(%a, %b, strides=[2, 1], padding=[1, 0], output_padding=[1, 0], kernel_layout=\"IOHW\")", [real(1, 2, 4, 3), real(2, 3, 3, 2)]
+    yield "nn.avg_pool2d_grad(%a, %b, pool_size=[2, 2], strides=[2, 2], padding=[1, 1])", [real(1, 2, 3, 3), real(1, 2, 4, 4)]
+    yield "nn.global_max_pool2d(%a)", [real(2, 3, 4, 5)]
     yield "nn.avg_pool2d(%a, pool_size=[3, 3], padding=[1, 1], count_include_pad=True)", [real(1, 2, 6, 5)]
     yield 'nn.max_pool2d(%a, pool_size=[2, 2], layout="NHWC")', [real(1, 5, 4, 2)]
     yield "nn.global_avg_pool2d(%a)", [real(2, 3, 4, 5)]
