@@ -167,31 +167,50 @@ static AttrValue cuts_of(Reader *r, int64_t axis)
     return ints_value(r, n ? n - 1 : 0, v);
 }
 
-/* Of a convolution over two axes: kernel(), the extents of the kernel; left(), the elements at the end of
- * each axis of the data that no window reaches; grouped(), the extents of the weight in OIHW with a row for each channel
- * of the result, where one of a channel by itself may have a row for each channel of the data. */
+/* A convolution over two axes: the extents of its data as NCHW and of its weight as OIHW. That of a gradient by the weight has the
+ * result in place of the weight, and the kernel's extents as an attribute. */
+static bool window_extents(Reader *r, Dim *data, Dim *weight)
+{
+    const Attrs *a = r->call->typed->attrs;
+    int x = find_arg(r, str_of("data")), w = find_arg(r, str_of("weight")), at[4];
+    const Type *t = x < 0 ? NULL : arg_type(r, (uint32_t)x);
+    bool ok = t && layout_positions(attrs_string(a, "data_layout"), "NCHW", at);
+    for (int i = 0; ok && i < 4; i++)
+        data[i] = t->dims[at[i]];
+    ok = ok && layout_positions(attrs_string(a, "kernel_layout"), "OIHW", at);
+    for (int i = 0; ok && w >= 0 && i < 4; i++)
+        weight[i] = arg_type(r, (uint32_t)w)->dims[at[i]];
+    if (!ok || w >= 0)
+        return ok;
+    int64_t groups = attrs_int(a, "groups", 1);
+    weight[0] = arg_type(r, 0)->dims[1];
+    weight[1] = data[1] / (groups ? groups : 1);
+    ops_ints(a, "kernel_size", 2, weight + 2);
+    return true;
+}
+
+/* kernel(), the extents of the kernel; left(), the elements at the end of each axis of the data that no window reaches; grouped(),
+ * the extents of the weight in OIHW with a row for each channel of the result, where one of a channel by itself may have a row for
+ * each channel of the data. */
 static AttrValue window_value(Reader *r, Str name)
 {
-    bool left = str_is(name, "left");
     const Attrs *a = r->call->typed->attrs;
-    const Type *x = arg_type(r, 0), *w = arg_type(r, 1);
     int64_t before[2], after[2], strides[2], dilation[2], v[2];
-    int xa[4], wa[4];
-    if (!layout_positions(attrs_string(a, "data_layout"), "NCHW", xa) ||
-        !layout_positions(attrs_string(a, "kernel_layout"), "OIHW", wa))
+    Dim x[4], w[4];
+    if (!window_extents(r, x, w))
         return fail(r), (AttrValue){0};
+    if (str_is(name, "kernel"))
+        return ints_value(r, 2, w + 2);
     if (str_is(name, "grouped")) {
-        int64_t deep = x->dims[xa[1]] / attrs_int(a, "groups", 1);
-        int64_t all = w->dims[wa[0]] * w->dims[wa[1]];
-        return ints_value(
-            r, 4, (int64_t[]){all / (deep ? deep : 1), deep, w->dims[wa[2]], w->dims[wa[3]]});
+        int64_t deep = x[1] / attrs_int(a, "groups", 1), all = w[0] * w[1];
+        return ints_value(r, 4, (int64_t[]){all / (deep ? deep : 1), deep, w[2], w[3]});
     }
     ops_padding(a, "padding", 2, before, after);
     ops_ints(a, "strides", 2, strides);
     ops_ints(a, "dilation", 2, dilation);
     for (int i = 0; i < 2; i++) {
-        int64_t k = w->dims[wa[2 + i]], reach = (k - 1) * dilation[i] + 1;
-        v[i] = left ? (x->dims[xa[2 + i]] + before[i] + after[i] - reach) % strides[i] : k;
+        int64_t reach = (w[2 + i] - 1) * dilation[i] + 1;
+        v[i] = (x[2 + i] + before[i] + after[i] - reach) % strides[i];
     }
     return ints_value(r, 2, v);
 }

@@ -354,6 +354,7 @@ static Expr *replace(Rewriter *rw, const Expr *old, Expr *now)
 static Expr *replace_in(Forms *f, Expr *e)
 {
     Rewriter rw;
+    ptrmap_clear(&f->values);
     ir_walk(e, note_values, NULL, f);
     rewriter_init(&rw, f->cx, f->m, replace, f);
     Expr *now = ir_rewrite(&rw, e);
@@ -361,41 +362,45 @@ static Expr *replace_in(Forms *f, Expr *e)
     return now;
 }
 
-/* One that fails fails alone: the others can still be used. True when something was replaced. */
-static bool replace_in_def(Forms *f, size_t i)
+/* What takes the place of a definition; NULL: nothing does. One that fails fails alone: the others can still be used. */
+static Function *replace_in_def(Forms *f, const Def *def)
 {
-    const Def *def = &f->m->defs.at[i];
-    if (!def->fn || def->imported || ptrmap_has(&f->failed, def->name) || !forms_in(&def->fn->base))
-        return false;
-    Function *before = def->fn;
     const Name *name = def->name;
-    Expr *now = replace_in(f, &before->base);
-    Def *there = &f->m->defs.at[i]; /* a pass may have defined others */
+    const Expr *before = &def->fn->base;
+    if (ptrmap_has(&f->failed, name) || !forms_in(before))
+        return NULL;
+    Expr *now = replace_in(f, (Expr *)(uintptr_t)before);
     if (!now)
         ptrmap_put(&f->failed, name, NULL);
-    if (!now || now == &before->base)
-        return false;
-    there->fn = expr_as_function(now);
-    there->written = there->written ? there->written : before;
-    return true;
+    return now == before ? NULL : expr_as_function(now);
 }
 
-/* True when something was replaced. */
+/* All see the others as they were before the round, with types. True when something was replaced. */
 static bool one_round(Forms *f)
 {
+    size_t n = f->m->defs.n;
     bool changed = false;
+    Function **now = arena_alloc_must(&f->scratch, n + 1, sizeof *now);
+    Expr *before = f->m->expr, *expr = before;
     f->left = NULL;
-    for (size_t i = 0, n = f->m->defs.n; i < n; i++)
-        changed |= replace_in_def(f, i);
-    Expr *before = f->m->expr;
-    if (!before || ptrmap_has(&f->failed, f->m) || !forms_in(before))
-        return changed;
-    Expr *now = replace_in(f, before);
-    if (!now)
+    for (size_t i = 0; i < n; i++) {
+        const Def *def = &f->m->defs.at[i];
+        now[i] = def->fn && !def->imported ? replace_in_def(f, def) : NULL;
+    }
+    if (before && !ptrmap_has(&f->failed, f->m) && forms_in(before))
+        expr = replace_in(f, before);
+    if (!expr && before)
         ptrmap_put(&f->failed, f->m, NULL);
-    else
-        f->m->expr = now;
-    return changed || (now && now != before);
+    for (size_t i = 0; i < n; i++) {
+        Def *def = &f->m->defs.at[i];
+        if (!now[i])
+            continue;
+        def->written = def->written ? def->written : def->fn;
+        def->fn = now[i];
+        changed = true;
+    }
+    f->m->expr = expr ? expr : before;
+    return changed || f->m->expr != before;
 }
 
 bool forms_expand(Ctx *cx, Module *m, const Module *env, FormsWish wish)

@@ -609,11 +609,16 @@ static const OpAttr backward_attrs[] = {
         "nn.conv2d(" PLAIN_G ", " PLAIN("%weight", "kernel_layout", "IOHW") ", " SAME_WINDOWS ")", \
         "NCHW",                                                                                    \
         "data_layout") ", " LAID("nn.conv2d_backward_weight(" PLAIN("%data", "data_layout",        \
-                                                                    "NCHW") ", " PLAIN_G           \
-                                                                            ", "                   \
+                                                                    "NCHW") ", " PLAIN_G ", "      \
                                                                             "kernel_size=kernel()" \
                                                                             ", " SAME_WINDOWS ")", \
                                  "IOHW", "kernel_layout") ")"
+
+/* What the weight's gradient says of the two that it is the product of. */
+#define GROUPED_G "reshape(%g, newshape=grouped())"
+#define WEIGHED_GRAD                                                                            \
+    "(nn.conv2d(%data, " GROUPED_G ", " SAME_WINDOWS "), nn.conv2d_transpose(%grad, " GROUPED_G \
+    ", output_padding=left(), " SAME_WINDOWS ", kernel_layout=\"IOHW\"))"
 
 /* The last argument is its doc, and whatever else the row has. */
 #define CONV(NAME, KIND, ATTRS, SAMPLES, ...) \
@@ -666,6 +671,7 @@ const Op conv_ops[] = {
      .samples = "(float32[1,3,3,3], float32[1,2,5,5], kernel_size=[3, 3])",
      .pattern = OP_OUT_FUSABLE,
      .rel = rel_backward_weight,
-     .compute = compute_backward_weight},
+     .compute = compute_backward_weight,
+     .grad = WEIGHED_GRAD},
     {0},
 };

@@ -15,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RELAY = os.environ.get("RELAY", "build/relay")
 RNG = np.random.default_rng(3)
 STEP, NEAR = 1e-6, 2e-7
-FLAT = "zeros ones shape_of dyn.zeros dyn.ones zeros_like ones_like less_equal not_equal dyn.reshape collapse_sum_to".split()
+FLAT = "ndarray_size zeros ones shape_of dyn.zeros dyn.ones zeros_like ones_like less_equal not_equal dyn.reshape collapse_sum_to".split()
 
 
 def real(*shape, low=-2.0, high=2.0):
@@ -173,6 +173,7 @@ def network():
     yield "nn.prelu(%a, %b, axis=1)", [real(2, 3, 4), real(3)]
     yield "nn.conv2d_transpose(%a, %b, strides=[2, 1], padding=[1, 0], output_padding=[1, 0], kernel_layout=\"IOHW\")", [real(1, 2, 4, 3), real(2, 3, 3, 2)]
     yield "nn.avg_pool2d_grad(%a, %b, pool_size=[2, 2], strides=[2, 2], padding=[1, 1])", [real(1, 2, 3, 3), real(1, 2, 4, 4)]
+    yield "nn.conv2d_backward_weight(%a, %b, kernel_size=[3, 2], strides=[2, 1], padding=[1, 0])", [real(1, 3, 3, 4), real(1, 2, 6, 5)]
     yield "nn.global_max_pool2d(%a)", [real(2, 3, 4, 5)]
     yield "nn.avg_pool2d(%a, pool_size=[3, 3], padding=[1, 1], count_include_pad=True)", [real(1, 2, 6, 5)]
     yield 'nn.max_pool2d(%a, pool_size=[2, 2], layout="NHWC")', [real(1, 5, 4, 2)]

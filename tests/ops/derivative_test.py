@@ -1,0 +1,164 @@
+"""Derivatives by the typed forms: of whole programs, first and second, against finite differences in float64.
+
+Each program is a function @f of real tensors (and data made of them by @make) in a real number. Along a random direction its slope
+is compared with grad, the slope of that with grad of grad, and with jvp."""
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+RELAY = os.environ.get("RELAY", "build/relay")
+RNG = np.random.default_rng(11)
+STEP, NEAR = 1e-6, 5e-7
+
+# name, shapes of the parameters, definitions; "first": no second derivative.
+PROGRAMS = [
+    ("dense", [(2, 3), (4, 3), (4,)], """
+def @f(%x: Tensor[(2, 3), float64], %w: Tensor[(4, 3), float64], %b: Tensor[(4), float64]) -> float64 {
+  sum(tanh(nn.bias_add(nn.dense(%x, %w, units=4), %b)))
+}"""),
+    ("softmax cross entropy", [(3, 4)], """
+def @f(%x: Tensor[(3, 4), float64]) -> float64 { negative(mean(nn.log_softmax(%x) * nn.softmax(%x * 2f64, axis=0))) }"""),
+    ("layer norm and gelu", [(3, 5), (5,), (5,)], """
+def @f(%x: Tensor[(3, 5), float64], %g: Tensor[(5), float64], %b: Tensor[(5), float64]) -> float64 {
+  let %y = nn.layer_norm(%x, %g, %b);
+  sum(%y * (0.5f64 + 0.5f64 * erf(%y * 0.70710678f64)) * %x)
+}"""),
+    ("batch norm", [(2, 3, 4), (3,), (3,)], """
+def @f(%x: Tensor[(2, 3, 4), float64], %g: Tensor[(3), float64], %b: Tensor[(3), float64]) -> float64 {
+  let %y = nn.batch_norm(%x, %g, %b, mean(%x, axis=[0, 2]), exp(mean(%x, axis=[0, 2])));
+  sum(sin(%y.0))
+}"""),
+    ("group norm, l2, instance norm", [(2, 4, 3), (4,), (4,)], """
+def @f(%x: Tensor[(2, 4, 3), float64], %g: Tensor[(4), float64], %b: Tensor[(4), float64]) -> float64 {
+  let %y = nn.group_norm(%x, %g, %b, num_groups=2);
+  sum(sin(nn.instance_norm(%y, %g, %b))) + sum(nn.l2_normalize(%y, eps=1e-5f, axis=[1]) * %x)
+}"""),
+    ("convolutions and pools", [(1, 2, 6, 6), (3, 2, 3, 3)], """
+def @f(%x: Tensor[(1, 2, 6, 6), float64], %w: Tensor[(3, 2, 3, 3), float64]) -> float64 {
+  let %y = nn.conv2d(%x, %w, padding=[1, 1], channels=3, kernel_size=[3, 3]);
+  sum(sin(nn.avg_pool2d(%y, pool_size=[2, 2], strides=[2, 2])) * max(%y))
+}"""),
+    ("attention", [(2, 4, 3), (3, 3)], """
+def @f(%x: Tensor[(2, 4, 3), float64], %w: Tensor[(3, 3), float64]) -> float64 {
+  let %q = nn.dense(%x, %w, units=3);
+  let %a = nn.softmax(nn.batch_matmul(%q, %x, transpose_a=False, transpose_b=True));
+  sum(nn.batch_matmul(%a, %q, transpose_a=False, transpose_b=False) * %x)
+}"""),
+    ("LSTM over a list", [(8, 5), (1, 3), (1, 2)], """
+def @step(%w: Tensor[(8, 5), float64], %x: Tensor[(1, 3), float64], %h: Tensor[(1, 2), float64], %c: Tensor[(1, 2), float64]) {
+  let %g = split(nn.dense(concatenate((%x, %h), axis=1), %w, units=8), indices_or_sections=4, axis=1);
+  let %d = sigmoid(%g.0) * %c + sigmoid(%g.1) * tanh(%g.2);
+  (sigmoid(%g.3) * tanh(%d), %d)
+}
+def @f(%w: Tensor[(8, 5), float64], %x: Tensor[(1, 3), float64], %h: Tensor[(1, 2), float64]) -> float64 {
+  let %xs = Cons(%x, Cons(%x * 2f64, Cons(sin(%x), Nil)));
+  let %end = @foldl(fn (%s: (Tensor[(1, 2), float64], Tensor[(1, 2), float64]), %e: Tensor[(1, 3), float64]) { @step(%w, %e, %s.0, %s.1) },
+                    (%h, %h), %xs);
+  sum(%end.0 * %end.1)
+}"""),
+    ("trees", [(3, 3), (1, 3)], """
+type Node { Leaf(Tensor[(1, 3), float64]), Branch(Node, Node) }
+def @fold(%w: Tensor[(3, 3), float64], %n: Node) -> Tensor[(1, 3), float64] {
+  match (%n) {
+    Leaf(%x) => tanh(%x),
+    Branch(%l, %r) => tanh(nn.dense(@fold(%w, %l) + 2f64 * @fold(%w, %r), %w, units=3))
+  }
+}
+def @f(%w: Tensor[(3, 3), float64], %x: Tensor[(1, 3), float64]) -> float64 {
+  sum(@fold(%w, Branch(Leaf(%x), Branch(Leaf(%x * %x), Leaf(%x)))))
+}"""),
+    ("loops, branches and references", [(), ()], """
+def @f(%x: float64, %y: float64) -> float64 {
+  let %r = ref(%x);
+  let %loop = fn (%i: int32, %a: float64) -> float64 {
+    if (%i < 5) {
+      ref_write(%r, ref_read(%r) * %y);
+      %loop(%i + 1, if (sum(%a) > 1f64) { sin(%a) * %x } else { exp(%a) })
+    } else { %a * ref_read(%r) }
+  };
+  %loop(0, %y)
+}"""),
+    ("functions of functions", [(3,)], """
+def @compose(%f: fn (Tensor[(3), float64]) -> Tensor[(3), float64], %g: fn (Tensor[(3), float64]) -> Tensor[(3), float64]) {
+  fn (%x: Tensor[(3), float64]) { %f(%g(%x)) }
+}
+def @f(%x: Tensor[(3), float64]) -> float64 {
+  let %scale = fn (%y: Tensor[(3), float64]) { %y * %x };
+  let %both = @compose(%scale, fn (%y: Tensor[(3), float64]) { sin(%y) });
+  sum(@compose(%both, %scale)(%x))
+}"""),
+    ("a derivative inside", [(3,)], """
+def @inner(%x: Tensor[(3), float64]) -> float64 { sum(exp(%x) * %x) }
+def @f(%x: Tensor[(3), float64]) -> float64 { let %g = grad(@inner)(%x * %x).0; sum(sin(%g * 0.1f64)) }"""),
+]
+
+
+def type_of(shape):
+    return f"Tensor[({', '.join(map(str, shape))}), float64]" if shape else "float64"
+
+
+def run(engine, program, values, folder):
+    text, inputs, out = (os.path.join(folder, n) for n in ("p.rly", "in.npz", "out.npz"))
+    with open(text, "w") as f:
+        f.write('#[version = "0.0.5"]\nimport "prelude.rly"\n' + program)
+    np.savez(inputs, **values)
+    done = subprocess.run([RELAY, "run", "--exec", engine, "--params", inputs, "--out", out, text], capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    with np.load(out) as z:
+        return {k: z[k] for k in z.files}
+
+
+def main_of(shapes, second):
+    """@f, its slope along %v… by grad and by jvp, and the slope of the first."""
+    n = len(shapes)
+    params = ", ".join([f"%p{i}: {type_of(s)}" for i, s in enumerate(shapes)] + [f"%v{i}: {type_of(s)}" for i, s in enumerate(shapes)])
+    args, dirs = ", ".join(f"%p{i}" for i in range(n)), ", ".join(f"%v{i}" for i in range(n))
+    along = " + ".join(f"sum(%g.{i} * %v{i})" for i in range(n))
+    twice = " + ".join(f"sum(%h.{i} * %v{i})" for i in range(n))
+    inner = ", ".join(f"%q{i}: {type_of(s)}" for i, s in enumerate(shapes))
+    names = ", ".join(f"%q{i}" for i in range(n))
+    more = f"let %h = grad(fn ({inner}) {{ let %g = grad(@f)({names}); {along} }})({args}); " if second else ""
+    return f"""
+def @main({params}) {{
+  let %g = grad(@f)({args});
+  let %j = jvp(@f)({args}, {dirs});
+  {more}(@f({args}), {along}, %j.1, {twice if second else "0f64"})
+}}
+"""
+
+
+def main():
+    failures, checked = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, shapes, text in PROGRAMS:
+            second = not name.startswith("first:")
+            at = [RNG.uniform(0.2, 1.2, s) for s in shapes]
+            to = [RNG.normal(size=s) for s in shapes]
+            program = text + main_of(shapes, second)
+            for engine in ("interp", "jit"):
+                try:
+                    def moved(step):
+                        values = {f"p{i}": x + step * d for i, (x, d) in enumerate(zip(at, to))}
+                        values.update({f"v{i}": d for i, d in enumerate(to)})
+                        return run(engine, program, values, folder)
+                    low, here, high = moved(-STEP), moved(0), moved(STEP)
+                except RuntimeError as e:
+                    failures.append(f"{engine}: {name}: {e}")
+                    continue
+                slope = lambda k: (high[f"result.{k}"] - low[f"result.{k}"]) / (2 * STEP)
+                pairs = [("grad", here["result.1"], slope(0)), ("jvp", here["result.2"], slope(0))]
+                pairs += [("grad of grad", here["result.3"], slope(1))] if second else []
+                for what, got, want in pairs:
+                    checked += 1
+                    if not abs(got - want) <= NEAR * (1 + 10 * abs(want)):
+                        failures.append(f"{engine}: {name}: {what} gives {got}, and the slope is {want}")
+    print("\n".join(failures + [f"{len(PROGRAMS)} programs, {checked} slopes, {len(failures)} failures"]))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
