@@ -291,6 +291,9 @@ static bool name(Parser *p)
     const Op *op = symbol_op(p, s);
     if (!op)
         return undefined_name(p, t, s);
+    if (op->flags & OP_FORM)
+        parse_wider(p, token_span(p, t), "what stands for a program that is made from a function",
+                    "`fmt` without `--strict` writes that program");
     take_value(p, expr_op(p->arena, token_span(p, t), op), t, false);
     return true;
 }
