@@ -17,7 +17,7 @@ typedef struct Def {
     Span span;              /* of the name */
     Module *home;           /* whose arena the function lies in; kept alive */
     bool imported;          /* from a library: present, but not part of the text */
-    Function *written;      /* before what stands for programs in it was replaced; NULL: `fn` is that */
+    Function *written; /* before what stands for programs in it was replaced; NULL: `fn` is that */
 } Def;
 
 /* Where the child in a slot was written. There are as many as uses of variables: the source stands once. */

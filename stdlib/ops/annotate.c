@@ -143,7 +143,8 @@ static const OpArg lowered_args[] = {
      .pattern = OP_OPAQUE,                  \
      .flags = OP_ANY_VALUE,                 \
      .rel = rel_any,                        \
-     .kernel = kernel_any}
+     .kernel = kernel_any,                  \
+     .grad = "%g"}
 
 const Op annotate_ops[] = {
     MARK("annotation.stop_fusion", NULL, "(float32[2,3])",
@@ -181,7 +182,8 @@ const Op annotate_ops[] = {
      .pattern = OP_OPAQUE,
      .flags = OP_ANY_VALUE,
      .rel = rel_any,
-     .kernel = kernel_any},
+     .kernel = kernel_any,
+     .grad = "%g"},
     {.name = "debug",
      .doc = "The same value; a place where a host can look at it.",
      .args = value_args,

@@ -46,7 +46,7 @@ def unary():
         yield f"{name}(%a)", [real(3, 4)]
     for name in "fast_exp fast_tanh fast_erf nn.fast_softmax".split():
         yield f"multiply(%a, {name}(%a))", [small(2, 5)]
-    for name in "annotation.stop_fusion annotation.checkpoint annotation.bitpack_start annotation.bitpack_end device_copy on_device debug".split():
+    for name in "annotation.stop_fusion annotation.checkpoint annotation.bitpack_start annotation.bitpack_end annotation.with_funcid device_copy on_device debug".split():
         yield f"{name}(%a)", [real(3)]
     yield 'annotation.cast_hint(%a, dtype="int8")', [real(3)]
     yield 'annotation.compiler_end(annotation.compiler_begin(%a, compiler="other"), compiler="other")', [real(3)]
