@@ -347,9 +347,12 @@ static Ssa constant_value(Fn *f, const Constant *c, const Var *var)
 {
     Gen *g = f->g;
     Lanes one = {.g = g, .n = 1};
-    if (c->value.kind == VALUE_SCALAR)
-        return lanes_const(&one, c->value);
     Val *val = fn_bind(f, var, c->base.type, NULL);
+    if (c->value.kind == VALUE_SCALAR) {
+        val->at = lanes_const(&one, c->value);
+        val->number = &c->value;
+        return NULL;
+    }
     val->at = gen_outside(g, c->value.tensor, "constant");
     val->fixed = true;
     val->dense = tensor_is_contiguous(c->value.tensor);
@@ -420,6 +423,7 @@ static Ssa alias(Fn *f, const Var *var, Expr *value)
     val->fixed = old->fixed;
     val->dense = old->dense;
     val->tensor = old->tensor;
+    val->number = old->number;
     return NULL;
 }
 

@@ -58,6 +58,7 @@ typedef struct FunctionInfo {
     PtrMap at; /* of a polymorphic one: Type of a function -> the code at this type */
 } FunctionInfo;
 
+typedef struct KernelBatch KernelBatch;
 typedef struct Unit Unit;
 struct Unit {
     Jit *jit;
@@ -84,6 +85,9 @@ struct Unit {
     const char *why; /* why it cannot be compiled; NULL when it can */
     bool nests; /* calls may nest: run on the large stack */
     Vec(LLVMOrcResourceTrackerRef) trackers; /* of its modules */
+    Vec(KernelBatch *) batches; /* whose kernels its code calls */
+    uint32_t calls, kernels,
+        made; /* of kernels in its code; different ones; those that did not exist */
     UnitEntry *entry;
 };
 
@@ -108,6 +112,8 @@ struct Jit {
     bool unused; /* some of them may go */
     uint64_t calls; /* from outside, so far */
     uint32_t modules; /* made so far */
+    PtrMap kernels; /* hash -> Kernel */
+    KernelBatch *unused_batches; /* that no unit counts, the last one first */
     PtrMap infos; /* Name -> ObjectInfo of closures */
     char *stack; /* reserved, committed by use; NULL until the first call */
     size_t stack_size;
@@ -260,12 +266,25 @@ struct Gen {
     Ssa late; /* the function whose address is wanted */
     void *made; /* that address */
     Ssa table; /* the addresses of what `infos` point to, then that of `late` */
-    Vec(struct Kernel *) kernels; /* made so far */
-    uint32_t calls; /* of kernels */
+    KernelBatch *batch; /* of the kernels that it makes; NULL: none so far */
+    bool alone; /* its kernels are part of the module, and nobody else's */
+    PtrMap kernels; /* Kernel -> Ssa */
     uint32_t size; /* lets and blocks made so far */
     uint32_t looking; /* instances whose facts are being found */
     bool failed; /* `why` says it, or a diagnostic was reported */
 };
+
+/* An empty module in a context of its own; and its end. */
+void gen_open(Gen *g, const char *name);
+void gen_close(Gen *g);
+
+/* kernel.c: links the kernels that the module made; false after a diagnostic. */
+bool kernels_link(Gen *g);
+/* Lets go of what the module made and did not link. */
+void kernels_drop(Gen *g);
+void batch_release(Jit *jit, KernelBatch *b);
+/* Those that are kept for what may come. */
+void batches_free(Jit *jit);
 
 /* Says why this cannot be compiled. Always false. */
 bool gen_refuse(Gen *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -458,6 +477,7 @@ typedef struct Val {
     bool fixed; /* owned by nobody here: never released, retained when it is handed on */
     bool dense; /* a tensor that is row-major without gaps */
     const Tensor *tensor; /* the one that it always is, where that is known */
+    const Value *number; /* the same of a number */
 } Val;
 
 typedef struct Plan Plan;

@@ -4,6 +4,7 @@
  * nobody reads any more. */
 #include "jit/kernel.h"
 
+#include "base/memory.h"
 #include "jit/emit.h"
 #include "loop/access.h"
 #include "sched/memory.h"
@@ -49,15 +50,15 @@ static MemoryNeed *plan_memory(Gen *g, Nest *n, size_t *total)
 
 /* ---- the function ------------------------------------------------------------------------------------------------------ */
 
-static LLVMTypeRef kernel_type(Gen *g, const TeProgram *p, size_t packed)
+static LLVMTypeRef kernel_type(Gen *g, const Kernel *k)
 {
     unsigned n = 0;
-    LLVMTypeRef *types =
-        arena_new_array(g->arena, LLVMTypeRef, (size_t)(p->n_inputs + p->n_outputs) + packed + 2);
+    size_t pointers = 1 + k->n_outputs + k->packed.n;
+    LLVMTypeRef *types = arena_new_array(g->arena, LLVMTypeRef, 1 + k->n_inputs + pointers);
     types[n++] = g->ptr;
-    for (int i = 0; i < p->n_inputs; i++)
-        types[n++] = p->inputs[i].rank == 0 ? gen_dtype(g, p->inputs[i].dtype) : g->ptr;
-    for (size_t i = 0; i <= (size_t)p->n_outputs + packed; i++)
+    for (uint32_t i = 0; i < k->n_inputs; i++)
+        types[n++] = k->numbers[i].bits ? gen_dtype(g, k->numbers[i]) : g->ptr;
+    for (size_t i = 0; i < pointers; i++)
         types[n++] = g->ptr;
     return LLVMFunctionType(g->nothing, types, n, false);
 }
@@ -67,8 +68,10 @@ static void set_bases(Emit *e, const MemoryNeed *needs, const TeProgram *p,
 {
     unsigned param = 1, packed = (unsigned)(2 + p->n_inputs + p->n_outputs);
     Ssa block = LLVMGetParam(e->fn, packed - 1);
+    Lanes one = {.g = e->g, .n = 1};
     for (int i = 0; i < p->n_inputs; i++, param++)
-        e->base[i] = known[i].scalar ? known[i].scalar : LLVMGetParam(e->fn, param);
+        e->base[i] =
+            known[i].number ? lanes_const(&one, *known[i].number) : LLVMGetParam(e->fn, param);
     for (size_t i = 0; i < e->n->buffers.n; i++) {
         if (e->n->buffers.at[i].place == NEST_CONSTANT)
             e->base[i] = LLVMGetParam(e->fn, packed++);
@@ -129,8 +132,7 @@ static Nest *kernel_nest(Gen *g, const TeProgram *p, const KernelInput *known)
     return n;
 }
 
-static bool kernel_make(Gen *g, Kernel *k, const TeProgram *p, const char *hint, Span span,
-                        const KernelInput *known)
+static bool kernel_make(Gen *g, Kernel *k, const TeProgram *p, Span span, const KernelInput *known)
 {
     Nest *n = kernel_nest(g, p, known);
     MemoryNeed *needs = n ? plan_memory(g, n, &k->bytes) : NULL;
@@ -142,12 +144,13 @@ static bool kernel_make(Gen *g, Kernel *k, const TeProgram *p, const char *hint,
     if (wrong)
         diag_bug(g->cx->diags, span, "the schedule made a malformed nest: %s", wrong);
 #endif
-    const char *name = orc_name(g->jit, hint);
-    show_lowered(g, p, n, name);
+    show_lowered(g, p, n, k->symbol);
     Emit *e = arena_new(g->arena, Emit);
     emit_begin(e, g, n, span);
-    k->fn = e->fn = LLVMAddFunction(g->m, name, kernel_type(g, p, k->packed.n));
+    e->fn = kernel_function(g, k);
     emit_attributes(g, e->fn);
+    if (!g->alone)
+        LLVMSetLinkage(e->fn, LLVMExternalLinkage);
     e->state = LLVMGetParam(e->fn, 0);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
     LLVMPositionBuilderAtEnd(g->b, gen_block(g, e->fn, ""));
@@ -156,10 +159,162 @@ static bool kernel_make(Gen *g, Kernel *k, const TeProgram *p, const char *hint,
     for (size_t i = 0; i < n->root.n && ok; i++)
         ok = emit_root(e, n->root.at[i]);
     LLVMBuildRetVoid(g->b);
-    LLVMPositionBuilderAtEnd(g->b, before);
+    if (before)
+        LLVMPositionBuilderAtEnd(g->b, before);
     emit_end(e);
     k->fails = e->fails;
     return ok;
+}
+
+Ssa kernel_function(Gen *g, const Kernel *k)
+{
+    Ssa fn = ptrmap_find(&g->kernels, k);
+    if (fn)
+        return fn;
+    fn = LLVMAddFunction(g->m, k->symbol, kernel_type(g, k));
+    LLVMSetVisibility(fn, LLVMHiddenVisibility);
+    ptrmap_put(&g->kernels, k, fn);
+    return fn;
+}
+
+/* ---- batches ------------------------------------------------------------------------------------------------------------- */
+
+struct KernelBatch {
+    KernelBatch *next; /* of those that nobody counts */
+    uint32_t refs; /* of units; one for the module that makes it */
+    Arena arena;
+    Gen *gen; /* the module that is made; NULL once it is linked */
+    Vec(Kernel *) kernels;
+    LLVMOrcResourceTrackerRef tracker;
+};
+
+/* Batches that are kept for what may come, beyond those that units call. */
+#define UNUSED_MOST 32
+
+static const void *place_of(uint64_t hash)
+{
+    return (const void *)(uintptr_t)(hash | 1);
+}
+
+static void forget(Jit *jit, const Kernel *k)
+{
+    Kernel **at = (Kernel **)ptrmap_slot(&jit->kernels, place_of(k->hash));
+    while (*at && *at != k)
+        at = &(*at)->next;
+    if (*at)
+        *at = k->next;
+    if (!ptrmap_find(&jit->kernels, place_of(k->hash)))
+        ptrmap_remove(&jit->kernels, place_of(k->hash));
+}
+
+static void gen_drop(Gen *g, KernelBatch *b)
+{
+    if (b->gen && b->gen != g) {
+        gen_close(b->gen);
+        memory_free(b->gen);
+    }
+    b->gen = NULL;
+}
+
+static void batch_free(Jit *jit, KernelBatch *b)
+{
+    for (size_t i = 0; i < b->kernels.n; i++)
+        forget(jit, b->kernels.at[i]);
+    orc_remove(jit, b->tracker);
+    arena_deinit(&b->arena);
+    memory_free(b);
+}
+
+void batch_release(Jit *jit, KernelBatch *b)
+{
+    if (--b->refs > 0)
+        return;
+    b->next = jit->unused_batches;
+    jit->unused_batches = b;
+    uint32_t n = 0;
+    KernelBatch **at = &jit->unused_batches;
+    while (*at && n++ < UNUSED_MOST)
+        at = &(*at)->next;
+    while (*at) {
+        KernelBatch *last = *at;
+        *at = last->next;
+        batch_free(jit, last);
+    }
+}
+
+void batches_free(Jit *jit)
+{
+    while (jit->unused_batches) {
+        KernelBatch *b = jit->unused_batches;
+        jit->unused_batches = b->next;
+        batch_free(jit, b);
+    }
+    ptrmap_deinit(&jit->kernels);
+}
+
+/* The unit's code calls a kernel of the batch. */
+static void use_batch(Unit *u, KernelBatch *b)
+{
+    for (size_t i = 0; i < u->batches.n; i++)
+        if (u->batches.at[i] == b)
+            return;
+    KernelBatch **at = &u->jit->unused_batches;
+    while (b->refs == 0 && *at && *at != b)
+        at = &(*at)->next;
+    if (b->refs == 0 && *at == b)
+        *at = b->next;
+    b->refs++;
+    vec_push(&u->batches, &u->arena, b);
+}
+
+static KernelBatch *batch_of(Gen *g)
+{
+    KernelBatch *b = g->batch;
+    if (b)
+        return b;
+    b = memory_must(sizeof *b);
+    *b = (KernelBatch){.refs = 1};
+    arena_init(&b->arena, &g->cx->limits);
+    b->gen = g;
+    if (!g->alone) {
+        b->gen = memory_must(sizeof *b->gen);
+        *b->gen = (Gen){.jit = g->jit,
+                        .cx = g->cx,
+                        .unit = g->unit,
+                        .env = g->env,
+                        .code = g->code,
+                        .arena = &b->arena,
+                        .why = g->why};
+        gen_open(b->gen, "kernels");
+    }
+    return g->batch = b;
+}
+
+bool kernels_link(Gen *g)
+{
+    KernelBatch *b = g->batch;
+    if (!b)
+        return true;
+    bool ok = b->gen == g || orc_add(g->jit, b->gen->m, &b->tracker);
+    if (ok)
+        use_batch(g->unit, b);
+    if (ok)
+        gen_drop(g, b);
+    return ok;
+}
+
+void kernels_drop(Gen *g)
+{
+    KernelBatch *b = g->batch;
+    if (!b)
+        return;
+    bool linked = !b->gen;
+    gen_drop(g, b);
+    if (linked)
+        batch_release(g->jit, b);
+    else
+        batch_free(g->jit, b);
+    g->batch = NULL;
 }
 
 /* ---- equal ones ---------------------------------------------------------------------------------------------------------- */
@@ -167,12 +322,14 @@ static bool kernel_make(Gen *g, Kernel *k, const TeProgram *p, const char *hint,
 /* Where an error happens is part of a kernel that may stop with one. */
 static void key_of(Gen *g, const TeProgram *p, Span span, const KernelInput *known, Buf *out)
 {
+    Machine machine = machine_of(g);
     te_key(g->cx, g->arena, p, out);
+    buf_printf(out, "%zu %d %d %d;", machine.vector_bytes, machine.registers, machine.threads,
+               machine.transforms);
     for (int i = 0; i < p->n_inputs; i++) {
-        char *text = known[i].scalar ? LLVMPrintValueToString(known[i].scalar) : NULL;
-        buf_str(out, text ? text : known[i].tensor ? "known" : "");
-        buf_char(out, ';');
-        LLVMDisposeMessage(text);
+        buf_char(out, known[i].number ? 'n' : known[i].tensor ? 't' : '-');
+        if (known[i].number)
+            buf_bytes(out, (const char *)&known[i].number->bits, sizeof known[i].number->bits);
     }
     for (int i = 0; i < p->n_stages; i++)
         if (te_holds_fault(g->arena, p->stages[i].body)) {
@@ -181,28 +338,54 @@ static void key_of(Gen *g, const TeProgram *p, Span span, const KernelInput *kno
         }
 }
 
+static bool is_it(const Gen *g, const Kernel *k, const Buf *key)
+{
+    /* The kernels of a module that stands alone are nobody else's. */
+    return (k->batch == g->batch || (!g->alone && !k->batch->gen)) && k->len == key->n &&
+           !memcmp(k->key, key->at, key->n);
+}
+
+static Kernel *kernel_new(Gen *g, const TeProgram *p, const Buf *key, const char *hint)
+{
+    KernelBatch *b = batch_of(g);
+    Kernel *k = arena_new(&b->arena, Kernel);
+    *k = (Kernel){.hash = hash_bytes(key->at, key->n, 0),
+                  .key = arena_copy_text(&b->arena, key->at, key->n),
+                  .len = key->n,
+                  .batch = b,
+                  .symbol = orc_name(g->jit, hint),
+                  .n_inputs = (uint32_t)p->n_inputs,
+                  .n_outputs = (uint32_t)p->n_outputs};
+    k->numbers = arena_new_array(&b->arena, DType, k->n_inputs + 1);
+    for (uint32_t i = 0; i < k->n_inputs; i++)
+        if (p->inputs[i].rank == 0)
+            k->numbers[i] = p->inputs[i].dtype;
+    Kernel **first = (Kernel **)ptrmap_slot(&g->jit->kernels, place_of(k->hash));
+    k->next = *first;
+    *first = k;
+    vec_push(&b->kernels, &b->arena, k);
+    return k;
+}
+
 Kernel *kernel_of(Gen *g, const TeProgram *p, const char *hint, Span span, const KernelInput *known)
 {
     Buf key = {0};
     key_of(g, p, span, known, &key);
-    uint64_t hash = hash_bytes(buf_text(&key), key.n, 0);
-    Kernel *k = NULL;
-    for (size_t i = 0; i < g->kernels.n && !k; i++) {
-        Kernel *made = g->kernels.at[i];
-        if (made->hash == hash && made->len == key.n && !memcmp(made->key, buf_text(&key), key.n))
-            k = made;
-    }
-    g->calls++;
+    Kernel *k = ptrmap_find(&g->jit->kernels, place_of(hash_bytes(key.at, key.n, 0)));
+    while (k && !is_it(g, k, &key))
+        k = k->next;
+    g->unit->calls++;
     if (!k) {
-        k = arena_new(g->arena, Kernel);
-        *k = (Kernel){
-            .hash = hash, .key = arena_copy_text(g->arena, buf_text(&key), key.n), .len = key.n};
-        vec_push(&g->kernels, g->arena, k);
-        if (!kernel_make(g, k, p, hint, span, known))
-            k = NULL;
+        k = kernel_new(g, p, &key, hint);
+        Gen *in = k->batch->gen;
+        bool ok = kernel_make(in, k, p, span, known);
+        g->failed |= in->failed || !ok;
+        g->unit->made++;
+    } else if (k->batch != g->batch) {
+        use_batch(g->unit, k->batch);
     }
     buf_deinit(&key);
-    return k;
+    return g->failed ? NULL : k;
 }
 
 static void release_tensor(void *t)

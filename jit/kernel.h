@@ -1,4 +1,8 @@
-/* A tensor program as a function. */
+/* Tensor programs as functions, which are kept by what they compute.
+ *
+ * The kernels that one module of a unit makes are a batch: an object of its own, counted by the units that call one of them. Equal
+ * programs are one kernel, across units: a cell that calls what another has compiled finds its kernels made. A few batches that nobody
+ * counts are kept for what comes next. */
 #ifndef JIT_KERNEL_H
 #define JIT_KERNEL_H
 
@@ -7,7 +11,7 @@
 
 /* What is known of an input when code is made. */
 typedef struct KernelInput {
-    Ssa scalar; /* the value of a rank-0 input, or NULL */
+    const Value *number; /* a rank-0 input, or NULL */
     const Tensor *tensor; /* what another always is, or NULL */
 } KernelInput;
 
@@ -19,20 +23,27 @@ typedef struct Packed {
 } Packed;
 
 /* A function void (state, inputs…, outputs…, block, packed…) for a program. */
-typedef struct Kernel {
+typedef struct Kernel Kernel;
+struct Kernel {
+    Kernel *next; /* of the same hash */
     uint64_t hash;
     const char *key; /* what it computes, with the numbers that are known */
     size_t len;
-    Ssa fn;
+    KernelBatch *batch;
+    const char *symbol;
+    uint32_t n_inputs, n_outputs;
+    DType *numbers; /* by input: of a rank-0 one; others have no bits */
     size_t bytes; /* of the block that it wants for itself */
     Vec(Packed) packed;
     bool fails; /* it may stop with an error */
-} Kernel;
+};
 
-/* The kernel of the program, which equal programs of one module share, whatever their known tensors are. `hint` is part of its name.
- * NULL after refusing. */
+/* The kernel of the program; equal programs share one, whatever their known tensors are. `hint` is part of its name. NULL after
+ * refusing. */
 Kernel *kernel_of(Gen *g, const TeProgram *p, const char *hint, Span span,
                   const KernelInput *known);
+/* The function, as this module sees it. */
+Ssa kernel_function(Gen *g, const Kernel *k);
 /* Packed tensor `i` of the kernel, called with these inputs; NULL after a diagnostic. */
 Ssa kernel_packed(Gen *g, const Kernel *k, size_t i, const KernelInput *known);
 

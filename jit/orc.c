@@ -8,8 +8,10 @@
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
 #include <llvm-c/LLJITUtils.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,11 +78,22 @@ static bool define_abi(Jit *jit)
     return define(jit, pairs, n);
 }
 
+/* What costs LLVM much time and gains nothing here: addresses are made ready by the emitter, and code is not looked through for equal
+ * ends. These settings are the library's, and can be made once. */
+static void set_options(void)
+{
+    static atomic_flag done = ATOMIC_FLAG_INIT;
+    static const char *const options[] = {"relay", "-disable-lsr", "-enable-tail-merge=0"};
+    if (!atomic_flag_test_and_set(&done))
+        LLVMParseCommandLineOptions(sizeof options / sizeof *options, options, "");
+}
+
 bool orc_init(Jit *jit)
 {
     Orc *o = &jit->orc;
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
+    set_options();
     arena_init(&o->arena, NULL);
     o->triple = LLVMGetDefaultTargetTriple();
     o->cpu = LLVMGetHostCPUName();

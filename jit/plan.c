@@ -635,16 +635,15 @@ static void add_need(Fn *f, size_t *room, int64_t size, int first, int last)
 
 static KernelInput known_of(Fn *f, const Held *h)
 {
-    Lanes one = {.g = f->g, .n = 1};
     const Input *in = h->input ? &f->plan->inputs.at[h->input - 1] : NULL;
     const Val *val = in && in->field < 0 ? ptrmap_find(&f->vals, in->atom) : NULL;
-    if (!is_scalar(h->type))
-        return (KernelInput){.tensor = h->constant ? h->constant->value.tensor
-                                       : val       ? val->tensor
+    if (is_scalar(h->type))
+        return (KernelInput){.number = h->constant ? &h->constant->value
+                                       : val       ? val->number
                                                    : NULL};
-    if (h->constant)
-        return (KernelInput){.scalar = lanes_const(&one, h->constant->value)};
-    return (KernelInput){.scalar = val && LLVMIsConstant(val->at) ? val->at : NULL};
+    return (KernelInput){.tensor = h->constant ? h->constant->value.tensor
+                                   : val       ? val->tensor
+                                               : NULL};
 }
 
 /* Results that nobody reads are left out of the program. */
@@ -860,7 +859,8 @@ static void call_kernel(Fn *f, const Step *s, Ssa block)
         args[n++] = kernel_packed(g, s->kernel, i, s->known);
     if (g->failed)
         return;
-    LLVMBuildCall2(g->b, LLVMGlobalGetValueType(s->kernel->fn), s->kernel->fn, args, n, "");
+    Ssa fn = kernel_function(g, s->kernel);
+    LLVMBuildCall2(g->b, LLVMGlobalGetValueType(fn), fn, args, n, "");
 }
 
 /* Scalars are read from their room; a result that is an input is that tensor itself. */

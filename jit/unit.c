@@ -12,16 +12,13 @@
 
 /* ---- one module -------------------------------------------------------------------------------------------------- */
 
-static void gen_init(Gen *g, Unit *u, Buf *why)
+void gen_open(Gen *g, const char *name)
 {
-    Jit *jit = u->jit;
-    *g = (Gen){
-        .jit = jit, .cx = jit->cx, .unit = u, .env = u->env, .code = u->code, .arena = &u->arena};
-    g->why = why;
+    Jit *jit = g->jit;
     g->number = ++jit->modules;
     g->failed = !cushion_fill();
     g->c = LLVMContextCreate();
-    g->m = LLVMModuleCreateWithNameInContext(u->name->text, g->c);
+    g->m = LLVMModuleCreateWithNameInContext(name, g->c);
     LLVMSetTarget(g->m, jit->orc.triple);
     LLVMSetDataLayout(g->m, jit->orc.layout);
     g->b = LLVMCreateBuilderInContext(g->c);
@@ -36,11 +33,8 @@ static void gen_init(Gen *g, Unit *u, Buf *why)
     g->nothing = LLVMVoidTypeInContext(g->c);
 }
 
-/* What was not made is made when it is wanted again. */
-static void gen_deinit(Gen *g, bool ok)
+void gen_close(Gen *g)
 {
-    for (size_t i = 0; i < g->todo.n && !ok; i++)
-        g->todo.at[i]->symbol = NULL;
     LLVMDisposeBuilder(g->b);
     LLVMDisposeModule(g->m);
     LLVMContextDispose(g->c);
@@ -48,6 +42,29 @@ static void gen_deinit(Gen *g, bool ok)
     ptrmap_deinit(&g->outside);
     ptrmap_deinit(&g->bridges);
     ptrmap_deinit(&g->invokes);
+    ptrmap_deinit(&g->kernels);
+}
+
+static void gen_init(Gen *g, Unit *u, Buf *why)
+{
+    *g = (Gen){.jit = u->jit,
+               .cx = u->jit->cx,
+               .unit = u,
+               .env = u->env,
+               .code = u->code,
+               .arena = &u->arena,
+               .why = why};
+    gen_open(g, u->name->text);
+}
+
+/* What was not made is made when it is wanted again. */
+static void gen_deinit(Gen *g, bool ok)
+{
+    for (size_t i = 0; i < g->todo.n && !ok; i++)
+        g->todo.at[i]->symbol = NULL;
+    g->unit->kernels += (uint32_t)g->kernels.n;
+    kernels_drop(g);
+    gen_close(g);
 }
 
 /* The module goes before it is asked for. */
@@ -66,7 +83,7 @@ static bool link_module(Gen *g)
     const char *table = symbol_of(g, g->table);
     const char *entry = symbol_of(g, g->entry);
     LLVMOrcResourceTrackerRef tracker;
-    if (limit_hit(limits) || !orc_add(g->jit, g->m, &tracker))
+    if (limit_hit(limits) || !kernels_link(g) || !orc_add(g->jit, g->m, &tracker))
         return false;
     vec_push(&u->trackers, &u->arena, tracker);
     if (limit_hit(limits))
@@ -107,6 +124,8 @@ static void unit_free(Unit *u)
 {
     for (size_t i = 0; i < u->trackers.n; i++)
         orc_remove(u->jit, u->trackers.at[i]);
+    for (size_t i = 0; i < u->batches.n; i++)
+        batch_release(u->jit, u->batches.at[i]);
     ptrmap_deinit(&u->anf);
     ptrmap_deinit(&u->by_function);
     arena_deinit(&u->arena);
@@ -147,6 +166,7 @@ void units_free(Jit *jit)
         unit_free(u);
     }
     ptrmap_deinit(&jit->units);
+    batches_free(jit);
 }
 
 /* The units of a definition without those that are to go. */
@@ -353,6 +373,7 @@ bool unit_module(Jit *jit, Module *env, const Name *name, Buf *why, Buf *lowered
     Gen g;
     gen_init(&g, u, why);
     g.lowered = lowered;
+    g.alone = true;
     bool ok = gen_unit(&g, def->fn) && use(&g, data);
     gen_deinit(&g, ok);
     unit_release(u);
