@@ -12,25 +12,33 @@
 
 /* ---- time -------------------------------------------------------------------------------------------------------------------- */
 
-/* Runs for a fifth of a second, at least once; the least time of a run. */
+/* Runs for a fifth of a second; the least time of a run. The first one, which may compile for the shapes that it sees, counts only when it
+ * is the only one: where it took long, no other follows. */
 typedef struct Timing {
     double least, first;
     int runs;
 } Timing;
 
+#define TIME_LONG 5.0
+
 static bool time_calls(RelaySession *s, const Runnable *code, const Thunk *t, Timing *out)
 {
-    double begin = clock_seconds();
-    for (*out = (Timing){0}; out->runs < 1 || (clock_seconds() - begin < 0.2 && out->runs < 100000);
-         ++out->runs) {
+    double begin = 0, seconds = 0;
+    *out = (Timing){0};
+    while (out->runs < 2 ? seconds < TIME_LONG
+                         : clock_seconds() - begin < 0.2 && out->runs < 100000) {
         double start = clock_seconds();
         Value v = engine_call(s, code, t->n, t->args);
-        double seconds = clock_seconds() - start;
+        seconds = clock_seconds() - start;
         if (value_is_none(v))
             return false;
         value_release(v);
-        out->first = out->runs ? out->first : seconds;
-        out->least = out->runs && out->least < seconds ? out->least : seconds;
+        if (out->runs++ == 0) {
+            out->first = out->least = seconds;
+            begin = clock_seconds();
+        } else {
+            out->least = out->runs == 2 || seconds < out->least ? seconds : out->least;
+        }
     }
     return true;
 }
