@@ -7,30 +7,13 @@
 
 /* ---- definitions ----------------------------------------------------------------------------------------------------------- */
 
-static void show_definitions(const Redefinition *r)
-{
-    Buf b = {0};
-    for (size_t i = 0; i < r->own_types.n; i++)
-        buf_printf(&b, "%stype %s", b.n ? "\n" : "", r->own_types.at[i]->text);
-    for (size_t i = 0; i < r->own_defs.n; i++) {
-        const Def *d = module_find(r->m, r->own_defs.at[i]);
-        if (!d || !d->fn || !d->fn->base.type)
-            continue;
-        buf_printf(&b, "%s@%s: ", b.n ? "\n" : "", d->name->text);
-        type_print(&b, d->fn->base.type);
-    }
-    if (b.n)
-        emit_text(r->s, RELAY_OUTPUT_DISPLAY, &b);
-    buf_deinit(&b);
-}
-
 static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
 {
     Redefinition r;
     redefinition_init(&r, s, item->module);
     bool ok = redefinition_check(&r, !silent) && redefinition_commit(&r);
     if (ok && !silent)
-        show_definitions(&r);
+        redefinition_show(&r);
     redefinition_deinit(&r);
     return ok;
 }

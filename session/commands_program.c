@@ -121,6 +121,94 @@ static void list_passes(CommandCall *c)
     buf_deinit(&b);
 }
 
+/* ` as @h` at the end of the text, which it takes off; false after a diagnostic. `name` is empty where it is not there. */
+static bool take_name(CommandCall *target, Str *name)
+{
+    Str t = target->text;
+    size_t end = t.len, at = 0;
+    *name = (Str){0};
+    while (end && isspace((unsigned char)t.ptr[end - 1]))
+        end--;
+    for (at = end; at && !isspace((unsigned char)t.ptr[at - 1]); at--)
+        continue;
+    size_t before = at;
+    while (before && isspace((unsigned char)t.ptr[before - 1]))
+        before--;
+    bool as = before > 2 && t.ptr[before - 1] == 's' && t.ptr[before - 2] == 'a' &&
+              isspace((unsigned char)t.ptr[before - 3]);
+    if (!as)
+        return true;
+    if (t.ptr[at] != '@' || end - at < 2) {
+        Span span = target->args;
+        span.from += (uint32_t)at;
+        span.to = span.from + (uint32_t)(end - at);
+        Diag *d = diag_error(target->s->cx.diags, E0402_USAGE, span,
+                             "`as` names a definition, and this is none");
+        diag_help(d, "for instance `:pass FoldConstant @f as @g`");
+        return false;
+    }
+    *name = (Str){t.ptr + at + 1, end - at - 1};
+    before -= 2;
+    while (before && isspace((unsigned char)t.ptr[before - 1]))
+        before--;
+    target->text.len = before;
+    target->args.to = target->args.from + (uint32_t)target->text.len;
+    return true;
+}
+
+/* What the passes made of a definition, and of what it calls, as definitions: the one under `name`, those that are new or other than
+ * in the session under names that begin with it. */
+static Module *renamed(RelaySession *s, const Module *now, const Name *from, Str name)
+{
+    Module *out = module_new(&s->cx);
+    Vec(const Name *) names = {0};
+    Arena scratch;
+    arena_init(&scratch, &s->cx.limits);
+    for (size_t i = 0; out && i < now->defs.n; i++) {
+        const Def *d = &now->defs.at[i], *old = module_find(s->env, d->name);
+        if (!d->fn || (old && old->fn == d->fn && d->name != from))
+            continue;
+        Buf text = {0};
+        buf_printf(&text, "%.*s", (int)name.len, name.ptr);
+        if (d->name != from)
+            buf_printf(&text, "_%s", d->name->text);
+        const Name *to = ctx_name(&s->cx, buf_text(&text));
+        buf_deinit(&text);
+        module_define(out, to, d->fn, d->span, d->home);
+        vec_push(&names, &scratch, d->name);
+    }
+    for (size_t i = 0; out && i < out->defs.n; i++) {
+        Expr *fn = &out->defs.at[i].fn->base;
+        for (size_t k = 0; fn && k < names.n; k++)
+            fn = rename_global(&s->cx, out, fn, names.at[k], out->defs.at[k].name);
+        if (fn)
+            out->defs.at[i].fn = expr_as_function(fn);
+    }
+    arena_deinit(&scratch);
+    return out;
+}
+
+/* What a pass made becomes a text like any other, so that everything that is known of definitions holds for it. */
+static void define_as(RelaySession *s, Module *m, const char *what)
+{
+    Buf text = {0};
+    Module *read = NULL;
+    ir_print_module(&text, m, (PrintStyle){0});
+    uint32_t source = text.failed ? 0 : sources_add(&s->cx.sources, what, text.at, text.n);
+    ParseEnv env = session_parse_env(s);
+    if (source)
+        read = session_parse(s, source, &env);
+    buf_deinit(&text);
+    if (!read)
+        return;
+    Redefinition r;
+    redefinition_init(&r, s, read);
+    if (redefinition_check(&r, false) && redefinition_commit(&r))
+        redefinition_show(&r);
+    redefinition_deinit(&r);
+    module_release(read);
+}
+
 void command_pass(CommandCall *c)
 {
     if (c->text.len == 0) {
@@ -140,15 +228,28 @@ void command_pass(CommandCall *c)
         target.text.len--;
         target.args.from++;
     }
-    if (!command_need(&target, "what the passes are to run on (`@f`, or an expression)"))
+    Str name;
+    if (!take_name(&target, &name) ||
+        !command_need(&target, "what the passes are to run on (`@f`, or an expression)"))
         return;
+    const Def *def = command_global(&target);
     Module *m = command_module(&target);
+    if (m && name.len && !def) {
+        diag_error(c->s->cx.diags, E0402_USAGE, target.args,
+                   "`as` gives a name to what becomes of a definition, and this is an expression");
+        module_release(m);
+        return;
+    }
     PassShow show = {c->s};
     PassContext pc = {
         .cx = &c->s->cx, .opt_level = 4, .env = c->s->env, .after = show_pass, .data = &show};
     uint32_t source =
         m ? sources_add(&c->s->cx.sources, "pipeline", pipeline.ptr, pipeline.len) : 0;
     Module *now = source ? passes_run(&pc, m, source) : NULL;
+    Module *made = now && name.len ? renamed(c->s, now, def->name, name) : NULL;
+    if (made)
+        define_as(c->s, made, "what the passes made");
+    module_release(made);
     module_release(now);
     module_release(m);
 }

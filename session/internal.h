@@ -215,6 +215,8 @@ const char *stale_reason(RelaySession *s, Arena *a, const Diag *wrong, bool othe
 bool read_binding(RelaySession *s, Module *globals, Span text, CellItem *out);
 /* Then: what was checked becomes the session's. False when a limit was hit. */
 bool redefinition_commit(Redefinition *r);
+/* The types of what the cell defined. */
+void redefinition_show(const Redefinition *r);
 bool redefinition_mentions(Redefinition *r, const Type *t);
 /* carry.c: what becomes of the variables; false after diagnostics. */
 bool carry_check(Redefinition *r);

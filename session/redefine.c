@@ -541,3 +541,20 @@ bool redefinition_commit(Redefinition *r)
     r->s->env = module_retain(r->env);
     return carry_commit(r);
 }
+
+void redefinition_show(const Redefinition *r)
+{
+    Buf b = {0};
+    for (size_t i = 0; i < r->own_types.n; i++)
+        buf_printf(&b, "%stype %s", b.n ? "\n" : "", r->own_types.at[i]->text);
+    for (size_t i = 0; i < r->own_defs.n; i++) {
+        const Def *d = module_find(r->m, r->own_defs.at[i]);
+        if (!d || !d->fn || !d->fn->base.type)
+            continue;
+        buf_printf(&b, "%s@%s: ", b.n ? "\n" : "", d->name->text);
+        type_print(&b, d->fn->base.type);
+    }
+    if (b.n)
+        emit_text(r->s, RELAY_OUTPUT_DISPLAY, &b);
+    buf_deinit(&b);
+}
