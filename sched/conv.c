@@ -10,21 +10,24 @@ static int64_t extent_of(const TeStage *s, int axis)
     return axis < s->rank ? s->shape[axis] : s->reduced[axis - s->rank];
 }
 
+/* The axes of a convolution's stage: one with groups has the channels of a group on their own. */
+typedef struct ConvAxes {
+    int n, group, oc, y, x, ic, tap_y, tap_x; /* group: -1 where there are none */
+} ConvAxes;
+
 /* Whether the index is by[0] * axes[0] + by[1] * axes[1] + c, for axes with more than one value. */
-static bool index_of(const TeStage *s, const Te *index, const int *axes, int n, int64_t *by,
-                     int64_t *c)
+static bool index_of(const TeStage *s, const Te *index, const int *axes, int64_t *by, int64_t *c)
 {
     NestLinear l;
     if (!nest_linear(index, &l))
         return false;
     *c = l.c;
-    for (int k = 0; k < n; k++)
-        by[k] = 0;
+    by[0] = by[1] = 0;
     for (int i = 0; i < l.n; i++) {
         int k = 0;
-        while (k < n && axes[k] != l.term[i].var)
+        while (k < 2 && axes[k] != l.term[i].var)
             k++;
-        if (k < n)
+        if (k < 2)
             by[k] = l.term[i].by;
         else if (extent_of(s, l.term[i].var) > 1)
             return false;
@@ -32,10 +35,13 @@ static bool index_of(const TeStage *s, const Te *index, const int *axes, int n, 
     return true;
 }
 
-static bool is_axis(const TeStage *s, const Te *index, int axis)
+/* Whether the index is outer * (extent of inner) + inner. */
+static bool is_channel(const TeStage *s, const Te *index, int outer, int inner)
 {
-    int64_t by, c;
-    return index_of(s, index, &axis, 1, &by, &c) && c == 0 && (by == 1 || extent_of(s, axis) == 1);
+    int axes[2] = {inner, outer};
+    int64_t by[2], c, extent = extent_of(s, inner);
+    return index_of(s, index, axes, by, &c) && c == 0 && (by[0] == 1 || extent == 1) &&
+           (outer < 0 || by[1] == extent || extent_of(s, outer) == 1);
 }
 
 static bool axis_of(const TeStage *s, const Te *index, int64_t in, int space, int tap,
@@ -43,7 +49,7 @@ static bool axis_of(const TeStage *s, const Te *index, int64_t in, int space, in
 {
     int axes[2] = {space, tap};
     int64_t by[2], c;
-    if (!index_of(s, index, axes, 2, by, &c) || by[0] < 0 || by[1] < 0 || c > 0)
+    if (!index_of(s, index, axes, by, &c) || by[0] < 0 || by[1] < 0 || c > 0)
         return false;
     *out = (ConvAxis){in, extent_of(s, space), extent_of(s, tap), by[0], by[1], -c};
     /* What an axis of one value steps by is not known. */
@@ -52,9 +58,12 @@ static bool axis_of(const TeStage *s, const Te *index, int64_t in, int space, in
     return out->stride > 0 && out->dilation > 0;
 }
 
-static const int64_t *shape_of(const TeProgram *p, int id)
+static TeTensor tensor_of(const TeProgram *p, int id)
 {
-    return id < p->n_inputs ? p->inputs[id].shape : p->stages[id - p->n_inputs].shape;
+    if (id < p->n_inputs)
+        return p->inputs[id];
+    const TeStage *s = &p->stages[id - p->n_inputs];
+    return (TeTensor){.id = id, .dtype = s->dtype, .rank = s->rank, .shape = s->shape};
 }
 
 static bool is_float32(DType t)
@@ -62,28 +71,46 @@ static bool is_float32(DType t)
     return t.code == DTYPE_CODE_FLOAT && t.bits == 32;
 }
 
+/* Whether the weights lie as [group][output][input][y][x], without gaps. */
+static bool weights_lie(const TeProgram *p, const TeStage *s, const TeAffine *w, const ConvAxes *a)
+{
+    const int order[5] = {a->tap_x, a->tap_y, a->ic, a->oc, a->group};
+    TeTensor t = tensor_of(p, w->tensor);
+    int64_t step = 1, size;
+    for (int i = 0; i < 5; i++) {
+        int64_t extent = order[i] < 0 ? 1 : extent_of(s, order[i]);
+        if (extent > 1 && w->stride[order[i]] != step)
+            return false;
+        step *= extent;
+    }
+    return w->offset == 0 && !w->padded && shape_size(t.rank, t.shape, &size) && size == step;
+}
+
 bool conv_of(const TeProgram *p, int stage, Conv *out)
 {
     const TeStage *s = &p->stages[stage];
     TeContraction t;
-    if (s->rank != 4 || s->n_reduced != 3 || !is_float32(s->dtype) || !te_contraction(p, stage, &t))
+    ConvAxes a = {0, -1, 1, 2, 3, 4, 5, 6};
+    if (s->rank == 5)
+        a = (ConvAxes){0, 1, 2, 3, 4, 5, 6, 7};
+    if ((s->rank != 4 && s->rank != 5) || s->n_reduced != 3 || !is_float32(s->dtype) ||
+        !te_contraction(p, stage, &t))
         return false;
-    const Te *x = s->body->a, *w = s->body->b;
-    if (!is_float32(x->dtype) || !is_float32(w->dtype) || x->n != 4 || w->n != 4 || w->otherwise)
+    const Te *x = s->body->a;
+    TeTensor in = tensor_of(p, x->tensor), w = tensor_of(p, t.b.tensor);
+    if (!is_float32(in.dtype) || !is_float32(w.dtype) || x->n != 4 || !weights_lie(p, s, &t.b, &a))
         return false;
-    const int64_t *in = shape_of(p, x->tensor), *shape = shape_of(p, w->tensor);
-    static const int of_weight[4] = {1, 4, 5, 6};
-    for (int i = 0; i < 4; i++)
-        if (!is_axis(s, w->index[i], of_weight[i]) || shape[i] != extent_of(s, of_weight[i]))
-            return false;
-    *out = (Conv){.stage = stage, .data = x->tensor, .weight = w->tensor};
+    *out = (Conv){.stage = stage, .data = in.id, .weight = w.id};
     out->n = s->shape[0];
-    out->oc = s->shape[1];
+    out->groups = a.group < 0 ? 1 : s->shape[a.group];
+    out->oc = s->shape[a.oc];
     out->ic = s->reduced[0];
-    bool ok = is_axis(s, x->index[0], 0) && is_axis(s, x->index[1], 4) && in[0] == out->n &&
-              in[1] == out->ic && axis_of(s, x->index[2], in[2], 2, 5, &out->y) &&
-              axis_of(s, x->index[3], in[3], 3, 6, &out->x);
-    int64_t size = out->n * out->oc * out->ic * out->y.out * out->x.out * out->y.taps * out->x.taps;
+    bool ok = is_channel(s, x->index[0], -1, a.n) && is_channel(s, x->index[1], a.group, a.ic) &&
+              in.shape[0] == out->n && in.shape[1] == out->ic * out->groups &&
+              axis_of(s, x->index[2], in.shape[2], a.y, a.tap_y, &out->y) &&
+              axis_of(s, x->index[3], in.shape[3], a.x, a.tap_x, &out->x);
+    int64_t size = out->n * out->oc * out->ic * out->groups * out->y.out * out->x.out *
+                   out->y.taps * out->x.taps;
     return ok && size > 0;
 }
 
@@ -329,14 +356,26 @@ void zero_border(Sched *s, int buffer, Bordered b)
 
 /* ---- results ------------------------------------------------------------------------------------------------------------------- */
 
+NestNode *store_result(Sched *s, const Conv *c, const Tail *t, NestLinear at[4], Te *value)
+{
+    int64_t plane = c->y.out * c->x.out;
+    int64_t steps[4] = {c->groups * c->oc * plane, plane, c->x.out, 1};
+    NestLinear out = {0};
+    for (int i = 0; i < 4; i++)
+        linear_add(&out, &at[i], steps[i]);
+    if (t->stage >= 0)
+        value = nest_expression(s->n, s->p, t->stage, at, t->of, value);
+    int id = s->p->n_inputs + (t->stage < 0 ? c->stage : t->stage);
+    return nest_store(s->n, id, nest_position(s->n, &out), value);
+}
+
 static void store_block(Sched *s, NestNode *parent, const Conv *c, const Tail *t,
                         const Turned *from, const NestLinear *row, const Piece *columns)
 {
     Nest *n = s->n;
-    int id = s->p->n_inputs + (t->stage < 0 ? c->stage : t->stage);
     NestNode *channel = unrolled_in(n, parent, "c", from->channels);
     NestNode *column = vector_in(n, channel, columns->size, s->lanes);
-    NestLinear at = from->at, axis[4] = {from->n, from->channel, from->y, from->x}, out = {0};
+    NestLinear at = from->at, axis[4] = {from->n, from->channel, from->y, from->x};
     nest_add_term(&axis[1], channel->var, 1);
     linear_add(&axis[2], row, 1);
     linear_add(&axis[3], &columns->from, 1);
@@ -345,13 +384,8 @@ static void store_block(Sched *s, NestNode *parent, const Conv *c, const Tail *t
     linear_add(&at, &columns->from, s->lanes);
     nest_add_term(&at, column->var, s->lanes);
     nest_add_term(&at, channel->var, 1);
-    int64_t steps[4] = {c->oc * c->y.out * c->x.out, c->y.out * c->x.out, c->x.out, 1};
-    for (int i = 0; i < 4; i++)
-        linear_add(&out, &axis[i], steps[i]);
     Te *value = nest_load(n, from->buffer, nest_position(n, &at));
-    if (t->stage >= 0)
-        value = nest_expression(n, s->p, t->stage, axis, t->of, value);
-    nest_append(n, column, nest_store(n, id, nest_position(n, &out), value));
+    nest_append(n, column, store_result(s, c, t, axis, value));
 }
 
 void store_turned(Sched *s, NestNode *parent, const Conv *c, const Tail *t, const Turned *from)

@@ -15,7 +15,7 @@ typedef struct ConvAxis {
 
 typedef struct Conv {
     int stage, data, weight; /* ids; the stage's is n_inputs + stage */
-    int64_t n, ic, oc;
+    int64_t n, groups, ic, oc; /* channels of a group */
     ConvAxis y, x;
 } Conv;
 
@@ -82,6 +82,9 @@ typedef struct Bordered {
 /* Parts of the root that put zeros into the border. */
 void zero_border(Sched *s, int buffer, Bordered b);
 
+/* Stores the result at (image, channel, row, column), or what its tail makes of it. */
+NestNode *store_result(Sched *s, const Conv *c, const Tail *t, NestLinear at[4], Te *value);
+
 /* Stores rows of results that lie as [row][column][lane]: result (channel, row, column) of the convolution or what its tail makes of
  * it, turned in registers. */
 typedef struct Turned {
@@ -107,6 +110,8 @@ typedef struct ConvStrategy {
 const ConvStrategy *conv_strategy(const Sched *s, const Conv *c);
 void conv_winograd(Sched *s, const Conv *c, const Tail *t);
 bool conv_winograd_fits(const Sched *s, const Conv *c);
+void conv_depthwise(Sched *s, const Conv *c, const Tail *t);
+bool conv_depthwise_fits(const Sched *s, const Conv *c);
 void conv_direct(Sched *s, const Conv *c, const Tail *t);
 bool conv_direct_fits(const Sched *s, const Conv *c);
 

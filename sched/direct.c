@@ -232,8 +232,8 @@ static void add_parts(const Direct *d)
 
 bool conv_direct_fits(const Sched *s, const Conv *c)
 {
-    return c->weight < s->p->n_inputs && s->known[c->weight] && c->oc >= s->lanes / 2 &&
-           c->ic * c->y.taps * c->x.taps >= 16;
+    return c->groups == 1 && c->weight < s->p->n_inputs && s->known[c->weight] &&
+           c->oc >= s->lanes / 2 && c->ic * c->y.taps * c->x.taps >= 16;
 }
 
 void conv_direct(Sched *s, const Conv *c, const Tail *tail)

@@ -251,6 +251,7 @@ int sched_constant(Sched *s, const char *name, const TeProgram *p, const Tensor 
 
 static const ConvStrategy conv_strategies[] = {
     {"winograd", conv_winograd_fits, conv_winograd},
+    {"depthwise", conv_depthwise_fits, conv_depthwise},
     {"direct", conv_direct_fits, conv_direct},
 };
 
@@ -279,6 +280,25 @@ typedef struct Parts {
     NestBlock done; /* parts of the root that are scheduled */
 } Parts;
 
+/* Whether images are read as they lie, perhaps with the channels of all groups as one axis. */
+static bool reads_plainly(const TeProgram *p, const Te *load, const TeStage *from,
+                          const TeStage *to)
+{
+    TeAffine at;
+    int r = from->rank;
+    if (to->reduce != TE_NO_REDUCE || to->rank != 4 || r < 4 || load->otherwise ||
+        to->shape[0] != from->shape[0] || to->shape[2] != from->shape[r - 2] ||
+        to->shape[3] != from->shape[r - 1] || !te_load_affine(p, load, &at) || at.offset)
+        return false;
+    int64_t step = 1, size = 1;
+    for (int i = 3; i >= 0; i--) {
+        if (to->shape[i] > 1 && at.stride[i] != step)
+            return false;
+        step *= to->shape[i];
+    }
+    return shape_size(r, from->shape, &size) && size == step;
+}
+
 static void note_use(void *data, Te *e)
 {
     Parts *parts = data;
@@ -289,11 +309,7 @@ static void note_use(void *data, Te *e)
     const TeStage *from = &p->stages[e->tensor - p->n_inputs], *to = &p->stages[parts->reading];
     u->stage = parts->reading;
     u->loads++;
-    u->plainly = to->reduce == TE_NO_REDUCE && to->rank == from->rank && !e->otherwise;
-    for (int i = 0; i < e->n && u->plainly; i++)
-        u->plainly =
-            to->shape[i] == from->shape[i] &&
-            (e->index[i]->kind == TE_NODE_AXIS ? e->index[i]->axis == i : from->shape[i] == 1);
+    u->plainly = reads_plainly(p, e, from, to);
 }
 
 static void find_uses(Parts *parts)

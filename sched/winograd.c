@@ -392,9 +392,10 @@ static const Winograd *transform_for(const Conv *c)
 bool conv_winograd_fits(const Sched *s, const Conv *c)
 {
     const ConvAxis *y = &c->y, *x = &c->x;
-    return s->m->transforms && c->weight < s->p->n_inputs && s->known[c->weight] && y->taps == 3 &&
-           x->taps == 3 && y->stride == 1 && x->stride == 1 && y->dilation == 1 &&
-           x->dilation == 1 && c->ic >= 32 && c->oc >= 32 && y->out >= 6 && x->out >= 6;
+    return s->m->transforms && c->groups == 1 && c->weight < s->p->n_inputs &&
+           s->known[c->weight] && y->taps == 3 && x->taps == 3 && y->stride == 1 &&
+           x->stride == 1 && y->dilation == 1 && x->dilation == 1 && c->ic >= 32 && c->oc >= 32 &&
+           y->out >= 6 && x->out >= 6;
 }
 
 void conv_winograd(Sched *s, const Conv *c, const Tail *tail)

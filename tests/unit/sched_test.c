@@ -21,7 +21,8 @@ static int64_t below(int64_t n)
 }
 
 typedef struct Case {
-    int64_t n, ic, oc, in[2], taps[2], stride[2], dilation[2], before[2], after[2];
+    int64_t n, groups; /* 0: a convolution of all channels; else of each on its own */
+    int64_t ic, oc, in[2], taps[2], stride[2], dilation[2], before[2], after[2];
     int tail; /* 0: none, 1: bias and relu, 2: a residual too, 3: two readers */
 } Case;
 
@@ -33,35 +34,48 @@ static int64_t out_of(const Case *c, int a)
 
 static Te *place(TeBuilder *b, const Case *c, int a)
 {
-    Te *at = te_binary(b, TE_MUL, te_axis(b, 2 + a), te_int(b, c->stride[a]));
-    Te *tap = te_binary(b, TE_MUL, te_axis(b, 5 + a), te_int(b, c->dilation[a]));
+    int space = (c->groups ? 3 : 2) + a, reduced = (c->groups ? 6 : 5) + a;
+    Te *at = te_binary(b, TE_MUL, te_axis(b, space), te_int(b, c->stride[a]));
+    Te *tap = te_binary(b, TE_MUL, te_axis(b, reduced), te_int(b, c->dilation[a]));
     return te_binary(b, TE_SUB, te_binary(b, TE_ADD, at, tap), te_int(b, c->before[a]));
+}
+
+/* The sum of all channels, or with an axis for the groups and one for their only channel. */
+static TeTensor sum_of(TeBuilder *b, const Case *c, TeTensor x, TeTensor w, const int64_t *ys)
+{
+    bool padded = c->before[0] || c->before[1] || c->after[0] || c->after[1];
+    int64_t split[5] = {c->n, c->groups, 1, ys[2], ys[3]};
+    int g = c->groups ? 1 : 0, r = 4 + g;
+    Te *channel = g ? te_axis(b, 1) : te_axis(b, r), *out = te_axis(b, 1);
+    Te *xi[4] = {te_axis(b, 0), channel, place(b, c, 0), place(b, c, 1)};
+    Te *wi[4] = {out, te_axis(b, r), te_axis(b, r + 1), te_axis(b, r + 2)};
+    Te *load = padded ? te_load_or(b, x, xi, te_number(b, f32, 0)) : te_load(b, x, xi);
+    return te_reduce(b, TE_SUM, f32, r, g ? split : ys, 3, w.shape + 1,
+                     te_binary(b, TE_MUL, load, te_load(b, w, wi)));
 }
 
 /* Inputs: data, weights, bias, residual. */
 static TeProgram *program_of(TeBuilder *b, const Case *c)
 {
-    int64_t xs[4] = {c->n, c->ic, c->in[0], c->in[1]},
-            ws[4] = {c->oc, c->ic, c->taps[0], c->taps[1]};
-    int64_t ys[4] = {c->n, c->oc, out_of(c, 0), out_of(c, 1)};
+    int64_t channels = c->groups ? c->groups : c->oc, ic = c->groups ? c->groups : c->ic;
+    int64_t xs[4] = {c->n, ic, c->in[0], c->in[1]};
+    int64_t ws[4] = {channels, c->groups ? 1 : ic, c->taps[0], c->taps[1]};
+    int64_t ys[4] = {c->n, channels, out_of(c, 0), out_of(c, 1)};
     TeTensor x = te_add_input(b, f32, 4, xs), w = te_add_input(b, f32, 4, ws);
-    TeTensor bias = te_add_input(b, f32, 1, &c->oc), more = te_add_input(b, f32, 4, ys);
-    Te *xi[4] = {te_axis(b, 0), te_axis(b, 4), place(b, c, 0), place(b, c, 1)};
-    Te *wi[4] = {te_axis(b, 1), te_axis(b, 4), te_axis(b, 5), te_axis(b, 6)};
-    Te *zero = te_number(b, f32, 0), *all[4];
-    bool padded = c->before[0] || c->before[1] || c->after[0] || c->after[1];
-    Te *load = padded ? te_load_or(b, x, xi, zero) : te_load(b, x, xi);
-    TeTensor y =
-        te_reduce(b, TE_SUM, f32, 4, ys, 3, ws + 1, te_binary(b, TE_MUL, load, te_load(b, w, wi)));
+    TeTensor bias = te_add_input(b, f32, 1, &channels), more = te_add_input(b, f32, 4, ys);
+    TeTensor y = sum_of(b, c, x, w, ys);
+    Te *all[4], *of_sum[5];
     for (int i = 0; i < 4; i++)
-        all[i] = te_axis(b, i);
+        all[i] = of_sum[i + (c->groups && i > 1)] = te_axis(b, i);
+    if (c->groups)
+        of_sum[2] = te_int(b, 0);
     if (!c->tail)
         return te_finish(b, 1, &y, false);
     Te *channel = te_axis(b, 1);
-    Te *v = te_binary(b, TE_ADD, te_load(b, y, all), te_load(b, bias, &channel));
+    Te *v = te_binary(b, TE_ADD, te_load(b, y, of_sum), te_load(b, bias, &channel));
     if (c->tail > 1)
         v = te_binary(b, TE_ADD, v, te_load(b, more, all));
-    TeTensor out[2] = {te_map(b, f32, 4, ys, te_binary(b, TE_MAX, v, zero)), y};
+    TeTensor out[2] = {te_map(b, f32, 4, ys, te_binary(b, TE_MAX, v, te_number(b, f32, 0))), y};
     return te_finish(b, c->tail == 3 ? 2 : 1, out, c->tail == 3);
 }
 
@@ -103,7 +117,8 @@ static bool are_close(const float *a, const float *b, int64_t n, double scale)
 static void show(Nest *n, const Case *c)
 {
     Buf b = {0};
-    printf("n %lld ic %lld oc %lld", (long long)c->n, (long long)c->ic, (long long)c->oc);
+    printf("groups %lld n %lld ic %lld oc %lld", (long long)c->groups, (long long)c->n,
+           (long long)c->ic, (long long)c->oc);
     for (int a = 0; a < 2; a++)
         printf(", in %lld taps %lld stride %lld dilation %lld before %lld after %lld",
                (long long)c->in[a], (long long)c->taps[a], (long long)c->stride[a],
@@ -173,17 +188,19 @@ static void test_transforms(void)
     }
 }
 
-/* Any window, with and without a border, over few and many channels. */
-static void test_direct(void)
+/* Any window, with and without a border, over few and many channels or each on its own. */
+static void test_windows(int turns, bool depthwise)
 {
-    for (int turn = 0; turn < 60; turn++) {
+    for (int turn = 0; turn < turns; turn++) {
         Case c = {
             .n = 1 + below(2), .ic = 1 + below(9), .oc = 4 + below(40), .tail = (int)below(4)};
+        if (depthwise)
+            c.groups = 2 + below(6);
         for (int a = 0; a < 2; a++) {
             c.taps[a] = 1 + below(turn % 3 ? 4 : 1);
             c.stride[a] = 1 + below(turn % 2 ? 3 : 1);
             c.dilation[a] = 1 + below(2);
-            c.in[a] = 1 + below(16);
+            c.in[a] = 1 + below(depthwise ? 36 : 16);
             c.before[a] = turn % 4 ? below(3) : 0;
             c.after[a] = turn % 4 ? below(3) : 0;
         }
@@ -199,7 +216,8 @@ int main(void)
     limits_start(&cx.limits);
     arena_init(&arena, &cx.limits);
     test_transforms();
-    test_direct();
+    test_windows(60, false);
+    test_windows(120, true);
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();
