@@ -84,6 +84,7 @@ const char *attr_type_words(const OpAttr *schema)
     case ATTR_TYPE_EXPR: return "an expression";
     case ATTR_TYPE_DICT: return "a dictionary";
     case ATTR_TYPE_STRINGS: return "a list of strings";
+    case ATTR_TYPE_STRING_LISTS: return "a list of lists of strings";
     }
     return "a value";
 }
@@ -98,12 +99,12 @@ static bool list_of(const AttrValue *v, AttrKind kind)
     return true;
 }
 
-static bool list_of_lists(const AttrValue *v)
+static bool list_of_lists(const AttrValue *v, AttrKind kind)
 {
     if (v->kind != ATTR_LIST)
         return false;
     for (uint32_t i = 0; i < v->list.n; i++)
-        if (!list_of(&v->list.at[i], ATTR_INT))
+        if (!list_of(&v->list.at[i], kind))
             return false;
     return true;
 }
@@ -148,11 +149,12 @@ static bool take_value(Arena *arena, const OpAttr *schema, AttrValue *v)
     case ATTR_TYPE_DTYPE: return v->kind == ATTR_STRING;
     case ATTR_TYPE_INTS: return list_of(v, ATTR_INT);
     case ATTR_TYPE_INT_OR_INTS: return v->kind == ATTR_INT || list_of(v, ATTR_INT);
-    case ATTR_TYPE_INT_LISTS: return list_of_lists(v);
+    case ATTR_TYPE_INT_LISTS: return list_of_lists(v, ATTR_INT);
     case ATTR_TYPE_FLOATS: return take_floats(arena, v);
     case ATTR_TYPE_EXPR: return v->kind == ATTR_EXPR;
     case ATTR_TYPE_DICT: return v->kind == ATTR_LIST;
     case ATTR_TYPE_STRINGS: return list_of(v, ATTR_STRING);
+    case ATTR_TYPE_STRING_LISTS: return list_of_lists(v, ATTR_STRING);
     }
     return false;
 }
@@ -244,6 +246,7 @@ static const char *attr_type_example(const OpAttr *schema)
     case ATTR_TYPE_EXPR: return "%x";
     case ATTR_TYPE_DICT: return "{\"key\": 1}";
     case ATTR_TYPE_STRINGS: return "[\"…\", \"…\"]";
+    case ATTR_TYPE_STRING_LISTS: return "[[\"…\", \"…\"]]";
     }
     return "…";
 }

@@ -72,6 +72,7 @@ typedef enum AttrType {
     ATTR_TYPE_EXPR,
     ATTR_TYPE_DICT, /* parameters of passes only: {key: value}; a list of alternating keys and values */
     ATTR_TYPE_STRINGS, /* list of strings */
+    ATTR_TYPE_STRING_LISTS, /* parameters of passes only: list of lists of strings */
 } AttrType;
 
 typedef struct OpAttr {

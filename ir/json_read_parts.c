@@ -575,6 +575,7 @@ static bool read_plain_field(GraphReader *r, size_t node, const OpAttr *field, A
     case ATTR_TYPE_FLOATS:
     case ATTR_TYPE_EXPR:
     case ATTR_TYPE_DICT:
+    case ATTR_TYPE_STRING_LISTS:
     case ATTR_TYPE_STRINGS: break;
     }
     size_t at;

@@ -151,6 +151,7 @@ static AttrValue random_attr(Gen *g, const OpAttr *schema, const AttrValue *old)
     case ATTR_TYPE_FLOATS:
     case ATTR_TYPE_EXPR:
     case ATTR_TYPE_DICT:
+    case ATTR_TYPE_STRING_LISTS:
     case ATTR_TYPE_STRINGS: return v;
     }
     if (v.kind != ATTR_LIST || v.list.n == 0)

@@ -44,6 +44,7 @@ static AttrValue other_value(Arena *arena, const OpAttr *a, Expr *e)
             at[i] = (AttrValue){.kind = ATTR_STRING, .s = str_of("xy")};
         return list;
     case ATTR_TYPE_EXPR: return (AttrValue){.kind = ATTR_EXPR, .e = e};
+    case ATTR_TYPE_STRING_LISTS:
     case ATTR_TYPE_DICT: break;
     }
     return a->otherwise;
