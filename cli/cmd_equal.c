@@ -47,7 +47,7 @@ static int run_equal(const CliArgs *args)
                    &(ReplOptions){
                        .color = args->color, .params = args->params, .n_params = args->n_params},
                    SIGNALS_SCRIPT))
-        return RELAY_LIMIT;
+        return face.worst;
     RelayStatus worst = RELAY_OK;
     for (size_t i = 0; hash && i < args->n_operands && worst == RELAY_OK; i++)
         worst = equal_stage(&face, args, args->operands[i], NULL);

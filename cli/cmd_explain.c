@@ -8,7 +8,7 @@ static int run_explain(const CliArgs *args)
     Face face;
     Buf cell = {0};
     if (!face_init(&face, &(ReplOptions){.color = args->color}, SIGNALS_SCRIPT))
-        return RELAY_LIMIT;
+        return face.worst;
     for (size_t i = 0; i < args->n_operands; i++)
         buf_printf(&cell, ":explain %s\n", args->operands[i]);
     face_eval(&face, &(RelayCell){.text = buf_text(&cell), .len = cell.n, .name = "explain"});

@@ -107,7 +107,7 @@ static int run_fmt(const CliArgs *args)
                    &(ReplOptions){
                        .color = args->color, .params = args->params, .n_params = args->n_params},
                    SIGNALS_SCRIPT))
-        return RELAY_LIMIT;
+        return face.worst;
     RelayStatus worst = RELAY_OK;
     for (size_t i = 0; i < args->n_operands && !face_done(&face); i++) {
         RelayStatus status = format_file(&face, args, args->operands[i]);

@@ -36,7 +36,7 @@ int cli_stage(const CliArgs *args, const char *stage, const char *path)
                    &(ReplOptions){
                        .color = args->color, .params = args->params, .n_params = args->n_params},
                    SIGNALS_SCRIPT))
-        return RELAY_LIMIT;
+        return face.worst;
     face.show.stream = face.show.err;
     face.show.json = cli_value(args, "json") != NULL;
     int status = run_stage(&face, args, stage, path);

@@ -2,7 +2,16 @@
 
 #include "repl/term.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* The command that would choose the engine says what is wrong with it. */
+static void say_why_not(Face *f, const char *engine)
+{
+    char text[40];
+    int n = snprintf(text, sizeof text, ":engine %s", engine);
+    face_eval(f, &(RelayCell){.text = text, .len = (size_t)n, .name = "--exec"});
+}
 
 bool face_init(Face *f, const ReplOptions *options, SignalsUse use)
 {
@@ -12,19 +21,23 @@ bool face_init(Face *f, const ReplOptions *options, SignalsUse use)
     RelayOptions session = {
         .color = f->show.out_color || f->show.err_color,
         .width = term_columns(f->show.out),
-        .engine = options->engine,
     };
     f->session = relay_session_new(&session);
     if (!f->session) {
         show_error(&f->show, "there is no memory for a session");
         signals_free(f->signals);
+        f->worst = RELAY_LIMIT;
         return false;
     }
     for (size_t i = 0; i < options->n_params; i++)
         if (strstr(options->params[i].key, "_limit"))
             relay_session_set(f->session, options->params[i].key, options->params[i].value);
     signals_attach(f->signals, f->session);
-    return true;
+    if (!options->engine || relay_session_set(f->session, "engine", options->engine))
+        return true;
+    say_why_not(f, options->engine);
+    face_deinit(f);
+    return false;
 }
 
 void face_deinit(Face *f)

@@ -12,7 +12,7 @@ typedef struct Face {
     RelayStatus worst;          /* of the cells so far */
 } Face;
 
-/* False, with a message, when there is no memory for a session. */
+/* False, with a message and the status in `worst`, when there is no memory for a session or its engine is not in this build. */
 bool face_init(Face *f, const ReplOptions *options, SignalsUse use);
 void face_deinit(Face *f);
 /* Runs one cell. */

@@ -129,7 +129,7 @@ static RelayStatus run_terminal(const ReplOptions *options)
     Repl r = {0};
     RelayStatus status = RELAY_LIMIT;
     if (!face_init(&r.face, options, SIGNALS_TERMINAL))
-        return status;
+        return r.face.worst;
     r.width = term_columns(r.face.show.out);
     r.term = term_new(STDIN_FILENO, STDOUT_FILENO, signals_fd(r.face.signals));
     r.history = line_history_new(NULL);
@@ -160,7 +160,7 @@ static RelayStatus run_dumb(const ReplOptions *options)
 {
     Face face;
     if (!face_init(&face, options, SIGNALS_TERMINAL))
-        return RELAY_LIMIT;
+        return face.worst;
     greet(&face.show);
     script_run_lines(&face, SCRIPT_PROMPTS);
     RelayStatus status = signals_ended(face.signals) ? RELAY_LIMIT : RELAY_OK;
@@ -173,7 +173,7 @@ static RelayStatus run_pipe(const ReplOptions *options)
 {
     Face face;
     if (!face_init(&face, options, SIGNALS_SCRIPT))
-        return RELAY_LIMIT;
+        return face.worst;
     script_run_lines(&face, SCRIPT_SILENT);
     RelayStatus status = show_status(&face.show, face.worst);
     face_deinit(&face);
@@ -193,7 +193,7 @@ RelayStatus repl_run_files(const ReplOptions *options, size_t n, char *const *pa
 {
     Face face;
     if (!face_init(&face, options, SIGNALS_SCRIPT))
-        return RELAY_LIMIT;
+        return face.worst;
     for (size_t i = 0; i < n && !face_done(&face); i++)
         script_run_file(&face, paths[i]);
     RelayStatus status = show_status(&face.show, face.worst);

@@ -165,9 +165,12 @@ bool relay_session_set(RelaySession *s, const char *option, const char *value)
         s->options.color = on;
     else if (!strcmp(option, "width"))
         s->options.width = atoi(value);
-    else if (!strcmp(option, "engine"))
-        return engine_parse(value, &s->engine);
-    else if (!strcmp(option, "opt")) {
+    else if (!strcmp(option, "engine")) {
+        Engine engine;
+        if (!engine_parse(value, &engine) || !engine_ready(s, engine, (Span){0}))
+            return false;
+        s->engine = engine;
+    } else if (!strcmp(option, "opt")) {
         if (strlen(value) != 1 || *value < '0' || *value > '4')
             return false;
         s->opt_level = *value - '0';
