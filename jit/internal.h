@@ -332,6 +332,8 @@ typedef struct Facts {
     PtrMap types; /* Var -> Type */
     PtrMap values; /* Var -> Constant */
     PtrMap lets; /* Let -> the Expr that its value comes to */
+    PtrMap
+        misfits; /* calls of operators that do not take such shapes, which is said when the program comes there */
 } Facts;
 
 /* A function at concrete types; or one that is polymorphic, of which such are made. */
@@ -407,6 +409,8 @@ void instance_enter(Gen *g, Instance *in);
 /* shapes.c */
 /* Finds the facts of an instance whose parameters have their types, and with them its result. */
 void shapes_find(Gen *g, Instance *in);
+/* Whether the call's operator does not take the shapes that were found: then it runs by itself and says so. */
+bool shapes_misfit(const Instance *in, const Call *call);
 /* The type with the extents of the other one where that says more; itself when they do not agree. */
 const Type *shapes_refined(const Type *t, const Type *more);
 /* Whether a value of the type may have a shape that is not known. */

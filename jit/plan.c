@@ -124,7 +124,7 @@ static bool argument_fits(Fn *f, const Expr *atom)
 
 static bool operator_fits(Fn *f, const Call *call, const Type *type)
 {
-    if (!call_has_elements(call) || !is_static(type))
+    if (!call_has_elements(call) || shapes_misfit(f->in, call) || !is_static(type))
         return false;
     bool scalars = is_scalar(type), any_waits = false;
     for (uint32_t i = 0; i < call->args.n; i++) {
@@ -163,7 +163,8 @@ static bool body_fits(Fn *f, const Function *group)
         const Call *call = expr_as_call(value);
         bool shape = value->kind == EXPR_CONSTANT || value->kind == EXPR_VAR ||
                      value->kind == EXPR_TUPLE || value->kind == EXPR_TUPLE_GET;
-        if (!(call ? call_has_elements(call) : shape) || !is_static(fn_type(f, &let->var->base)))
+        bool fits = call ? call_has_elements(call) && !shapes_misfit(f->in, call) : shape;
+        if (!fits || !is_static(fn_type(f, &let->var->base)))
             return false;
         for (uint32_t i = 0; call && i < call->args.n; i++)
             if (!expr_as_var(call->args.at[i]))

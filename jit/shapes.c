@@ -193,11 +193,32 @@ static Expr *with_values(Looking *l, const Call *call, const OpUse *u)
     return fold_shape_argument(l->g->cx, l->g->code, expr_as_call(e));
 }
 
+/* Whether it was checked for other shapes than those found, and does not take these. */
+static bool is_misfit(Looking *l, const Call *call, const OpUse *u)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < u->n; i++) {
+        if (shapes_unknown(u->types[i]))
+            return false;
+        found |= u->types[i] != instance_type(l->g, l->in, call->args.at[i]->type);
+    }
+    return found && !result_of(l, u);
+}
+
+bool shapes_misfit(const Instance *in, const Call *call)
+{
+    return in->facts && ptrmap_has(&in->facts->misfits, call);
+}
+
 static const Type *look_at_op(Looking *l, const Let *let, const Call *call)
 {
     OpUse u;
     if (!use_of(l, call, &u))
         return NULL;
+    if (is_misfit(l, call, &u)) {
+        ptrmap_put(&l->facts->misfits, call, l);
+        return NULL;
+    }
     const Constant *value = evaluated(l, &u);
     if (value) {
         ptrmap_put(&l->facts->lets, let, (void *)(uintptr_t)&value->base);
@@ -357,6 +378,7 @@ static void free_facts(void *data)
     ptrmap_deinit(&facts->types);
     ptrmap_deinit(&facts->values);
     ptrmap_deinit(&facts->lets);
+    ptrmap_deinit(&facts->misfits);
 }
 
 void shapes_find(Gen *g, Instance *in)
