@@ -36,6 +36,8 @@ typedef struct Symbol {
     uint32_t ended_in; /* and the definition it stands in */
     uint32_t var_at; /* the position in Parser.undo where the local was bound last */
     uint32_t reported; /* the definition in which it was reported as undefined: once is enough */
+    uint32_t
+        own; /* 1 + the size of Parser.undo where the value of a let of this name began, that is still read; 0: none */
 } Symbol;
 
 /* What graph variables stand for, by number. Most texts count from 0 without gaps; numbers far beyond what was bound so far
@@ -120,12 +122,15 @@ typedef struct Frame {
     uint32_t lets;
     uint32_t undo;
     uint32_t attrs;
+    uint32_t scopes; /* what Parser.scopes holds up to here is of outer frames; */
+    uint32_t scopes_let; /* and where the first let of this one opened a scope; 0: none did */
     union {
         Operand left; /* BINARY; ARGS: callee; THEN, ELSE: condition; CLAUSE: scrutinee */
         FunctionHead *head; /* FUNCTION */
         struct {
             Var *var;
             Symbol *symbol;
+            uint32_t own; /* the symbol's before */
         } let; /* LET */
         Token graph; /* GRAPH */
     };
@@ -227,6 +232,13 @@ typedef struct Parser {
 
     Expr *poison; /* stands where an error was reported */
 
+    /* strict.c */
+    Vec(const Symbol *)
+        scopes; /* what the original has bound, and NULL where a scope of it begins */
+    PtrMap numbers; /* Name of the digits of each graph variable of the text */
+    bool ended; /* behind an extern type */
+    bool scrutinee_called; /* what is matched is a call without parentheses around it */
+
     Metadata meta;
     bool meta_known; /* the section was looked for */
     bool meta_broken; /* and reported */
@@ -266,6 +278,22 @@ Diag *parse_error(Parser *p, DiagCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Where only the original is to be read (ParseEnv.strict): an error that names what it would not read, or would take for something else. */
 void parse_wider(Parser *p, Span span, const char *construct, const char *help);
+
+/* ---- strict.c: the same for what needs a closer look. Nothing happens where the original is not asked for. ---- */
+
+/* The original opens a scope, or leaves those behind the first `scopes` entries of Parser.scopes. */
+void strict_open(Parser *p);
+void strict_close(Parser *p, uint32_t scopes);
+void strict_bind(Parser *p, const Symbol *s, Span span);
+/* Behind a let of this frame. */
+void strict_let(Parser *p, Frame *f);
+void strict_local(Parser *p, const Symbol *s, Token t);
+void strict_graph(Parser *p, Token t);
+void strict_constructor(Parser *p, const Constructor *con, Token t);
+void strict_type_name(Parser *p, Token t);
+void strict_attrs(Parser *p, const Op *op, const Attrs *written);
+/* All of the text, token by token. */
+void strict_tokens(Parser *p);
 /* An error of a name, known already or not to be shown. */
 static inline void parse_count_name(Parser *p)
 {

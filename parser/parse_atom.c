@@ -130,6 +130,7 @@ static bool local(Parser *p)
     Token t = p->tok;
     Symbol *s = symbol_get(p, token_name(p, t));
     Var *var = s->var;
+    strict_local(p, s, t);
     if (!var)
         undefined_local(p, t, s);
     else if (out_of_reach(p, t, s->name, p->env->locals, &var->base))
@@ -285,6 +286,7 @@ static bool name(Parser *p)
     Symbol *s = symbol_get(p, text);
     const Constructor *con = symbol_con(p, s);
     if (con) {
+        strict_constructor(p, con, t);
         take_value(p, constructor(p, token_span(p, t), con), t, false);
         return true;
     }
@@ -456,6 +458,7 @@ static bool parameters(Parser *p, FunctionHead *head)
             diag_help(d, "give one of them another name");
         }
         scope_bind(p, s, var);
+        strict_bind(p, s, var->base.span);
         vec_push(&params, &p->scratch, var);
         if (!parse_separator(p, TOKEN_RPAREN, open, &more))
             return false;
@@ -471,6 +474,7 @@ static bool parameters(Parser *p, FunctionHead *head)
 bool function_head(Parser *p, FunctionHead *head)
 {
     *head = (FunctionHead){0};
+    strict_open(p);
     if (!parse_type_params(p, &head->type_params) || !parameters(p, head))
         return false;
     if (parse_take(p, TOKEN_ARROW) && !(head->ret_type = parse_type(p)))
@@ -480,7 +484,7 @@ bool function_head(Parser *p, FunctionHead *head)
 
 static bool function(Parser *p)
 {
-    uint32_t from = p->tok.from, undo = (uint32_t)p->undo.n;
+    uint32_t from = p->tok.from, undo = (uint32_t)p->undo.n, scopes = (uint32_t)p->scopes.n;
     FunctionHead *head = arena_new(&p->scratch, FunctionHead);
     parse_advance(p);
     bool ok = function_head(p, head) && open_bracket(p, FRAME_FUNCTION, TOKEN_LBRACE, from);
@@ -489,6 +493,7 @@ static bool function(Parser *p)
         return false;
     }
     frame_top(p)->undo = undo;
+    frame_top(p)->scopes = scopes;
     frame_top(p)->head = head;
     return true;
 }
@@ -644,7 +649,10 @@ bool let_binding(Parser *p)
     Frame *f = parse_frame_push(p, FRAME_LET, from);
     f->let.var = var;
     f->let.symbol = s;
+    f->let.own = s->own;
     f->recursive = recursive;
+    s->own = recursive ? 0 : (uint32_t)p->undo.n + 1;
+    strict_bind(p, s, token_span(p, t));
     p->state = STATE_OPERAND;
     return true;
 }
@@ -657,6 +665,7 @@ static bool graph_binding(Parser *p)
     parse_advance(p);
     Frame *f = parse_frame_push(p, FRAME_GRAPH, from);
     f->graph = name_token;
+    strict_graph(p, name_token);
     p->state = STATE_OPERAND;
     return true;
 }
@@ -686,6 +695,9 @@ bool step_statement(Parser *p)
     case TOKEN_GRAPH:
         if (parse_peek(p).kind == TOKEN_ASSIGN)
             return graph_binding(p);
+        if (parse_peek(p).kind == TOKEN_EQUAL)
+            parse_wider(p, token_span(p, p->tok), "a comparison that begins with a graph variable",
+                        "put it in parentheses");
         return step_operand(p);
     default: return step_operand(p);
     }

@@ -36,6 +36,7 @@ void parser_deinit(Parser *p)
     if (p->meta_from)
         metadata_close(&p->meta);
     ptrmap_deinit(&p->graph.others);
+    ptrmap_deinit(&p->numbers);
     ptrmap_deinit(&p->defaults);
     arena_deinit(&p->scratch);
 }

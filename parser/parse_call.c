@@ -57,6 +57,9 @@ bool call_continue(Parser *p)
 {
     if (parse_at(p, TOKEN_RPAREN))
         return call_finish(p);
+    if (parse_at_attr(p) && p->lx.text[p->tok.to] == '.')
+        parse_wider(p, token_span(p, p->tok), "a key of several words before all others",
+                    "write another attribute first");
     if (parse_at_attr(p) || at_record(p))
         return attrs_continue(p);
     p->state = STATE_STATEMENT;
@@ -155,6 +158,7 @@ static const Attrs *op_attrs(Parser *p, const Op *op, Attrs *written, Span span)
     bool some = op->attrs && op->attrs->name;
     if (!written)
         return some ? default_attrs(p, op, span) : NULL;
+    strict_attrs(p, op, written);
     if (!prepare(p, op, written))
         return NULL;
     size_t before = p->cx->diags->errors;

@@ -15,8 +15,19 @@ Frame *parse_frame_push(Parser *p, FrameKind kind, uint32_t from)
         .lets = (uint32_t)p->lets.n,
         .undo = (uint32_t)p->undo.n,
         .attrs = (uint32_t)p->attrs.n,
+        .scopes = (uint32_t)p->scopes.n,
     };
+    if (kind == FRAME_BLOCK)
+        strict_open(p);
     return f;
+}
+
+/* Whether the original opens a scope for the whole of it. */
+static bool frame_has_scope(uint8_t kind)
+{
+    return kind == FRAME_TOP || kind == FRAME_FUNCTION || kind == FRAME_BLOCK ||
+           kind == FRAME_THEN || kind == FRAME_ELSE || kind == FRAME_ELSE_IF ||
+           kind == FRAME_SCRUTINEE || kind == FRAME_CLAUSE;
 }
 
 void parse_frame_pop(Parser *p)
@@ -25,6 +36,8 @@ void parse_frame_pop(Parser *p)
     p->args.n = f->args;
     p->lets.n = f->lets;
     p->attrs.n = f->attrs;
+    if (frame_has_scope(f->kind))
+        strict_close(p, f->scopes);
     p->frames.n--;
 }
 
@@ -81,6 +94,8 @@ static void fold_lets(Parser *p, const Frame *f)
     }
     p->value = body;
     scope_leave(p, f->undo);
+    if (f->scopes_let > 0)
+        strict_close(p, f->scopes_let);
 }
 
 /* a; b   The value of `a` is bound to a variable without a name. */
@@ -178,6 +193,8 @@ static bool close_ref(Parser *p)
         p->state = STATE_STATEMENT;
         return parse_expect(p, TOKEN_COMMA);
     }
+    if (parse_at(p, TOKEN_COMMA))
+        parse_wider(p, token_span(p, p->tok), "a comma behind the last operand", "leave it out");
     parse_take(p, TOKEN_COMMA);
     uint32_t to = p->tok.to;
     if (!parse_expect_close(p, TOKEN_RPAREN, f->open))
@@ -200,6 +217,9 @@ static bool branch_open(Parser *p, FrameKind kind)
         return false;
     }
     f->kind = (uint8_t)kind;
+    strict_close(p, f->scopes);
+    f->scopes_let = 0;
+    strict_open(p);
     p->state = STATE_STATEMENT;
     return true;
 }
@@ -296,6 +316,9 @@ static bool clause_begin(Parser *p)
         return match_finish(p);
     f->clause.from = p->tok.from;
     f->clause.pattern = NULL;
+    strict_close(p, f->scopes);
+    f->scopes_let = 0;
+    strict_open(p);
     Pattern *pattern = parse_pattern(p);
     if (!pattern)
         return false;
@@ -308,6 +331,10 @@ static bool close_scrutinee(Parser *p)
 {
     Frame *f = frame_top(p);
     f->left = p->value;
+    if (p->scrutinee_called)
+        parse_wider(p, parse_span(p, p->value.from, p->value.to), "a call as what is matched",
+                    "put it in parentheses");
+    p->scrutinee_called = false;
     f->open = p->tok.from;
     if (!parse_expect(p, TOKEN_LBRACE))
         return false;
@@ -364,7 +391,9 @@ static bool close_let(Parser *p)
     parse_frame_pop(p);
     Pending one = {.var = f.let.var, .value = p->value, .from = f.from};
     vec_push(&p->lets, &p->scratch, one);
+    f.let.symbol->own = f.let.own;
     bind_let(p, &f);
+    strict_let(p, frame_top(p));
     p->state = STATE_STATEMENT;
     return true;
 }
@@ -540,8 +569,10 @@ static bool step_value(Parser *p)
         return close_frame(p);
     if (parse_at(p, TOKEN_DOT))
         return projection(p);
-    if (parse_at(p, TOKEN_LPAREN) && !begins_item(p))
+    if (parse_at(p, TOKEN_LPAREN) && !begins_item(p)) {
+        p->scrutinee_called |= kind == FRAME_SCRUTINEE;
         return call_begin(p);
+    }
     if (kind == FRAME_NEGATE) {
         negate(p);
         return true;
@@ -602,7 +633,7 @@ Expr *parse_expr(Parser *p, FrameKind bottom)
 Function *parse_function(Parser *p, uint32_t from, FunctionHead *head)
 {
     size_t base = p->frames.n;
-    uint32_t undo = (uint32_t)p->undo.n;
+    uint32_t undo = (uint32_t)p->undo.n, scopes = (uint32_t)p->scopes.n;
     uint32_t open;
     if (!function_head(p, head) || (open = p->tok.from, !parse_expect(p, TOKEN_LBRACE))) {
         scope_leave(p, undo);
@@ -611,6 +642,7 @@ Function *parse_function(Parser *p, uint32_t from, FunctionHead *head)
     Frame *f = parse_frame_push(p, FRAME_FUNCTION, from);
     f->open = open;
     f->undo = undo;
+    f->scopes = scopes;
     f->head = head;
     p->state = STATE_STATEMENT;
     return expr_as_function(run(p, base));

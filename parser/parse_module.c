@@ -330,6 +330,7 @@ bool parse_import(Parser *p)
     Span span = parse_span(p, t.from, file.to);
     Str path = parse_string(p);
     parse_take(p, TOKEN_SEMICOLON);
+    parse_wider(p, span, "an import", "write what it defines into the text");
     if (!p->env->import) {
         parse_error(p, E0120_IMPORT, span, "nothing can be imported here");
         return false;
@@ -369,6 +370,10 @@ static void no_definition(Parser *p)
 
 void parse_definition(Parser *p)
 {
+    if (p->ended)
+        parse_wider(p, token_span(p, p->tok), "a definition behind an extern type",
+                    "write extern types behind all others");
+    p->ended = parse_at(p, TOKEN_EXTERN);
     if (parse_at(p, TOKEN_DEF)) {
         function_definition(p);
     } else if (parse_at(p, TOKEN_TYPE)) {
@@ -482,6 +487,7 @@ Module *parse_text(Ctx *cx, uint32_t source, const ParseEnv *env)
     const Source *text = sources_get(&cx->sources, source);
     if (!parser_init(&p, cx, source, 0, (uint32_t)text->len, env))
         return NULL;
+    strict_tokens(&p);
     if (parse_at_mark(&p, "version"))
         parse_header(&p);
     while (parse_at(&p, TOKEN_HASH) && !parse_at_mark(&p, "metadata"))

@@ -41,6 +41,7 @@ static Pattern *var_pattern(Parser *p)
     check_twice(p, s, token_span(p, t));
     Var *var = expr_var(p->arena, token_span(p, t), s->name, annotation);
     scope_bind(p, s, var);
+    strict_bind(p, s, token_span(p, t));
     return pattern_var(p->arena, parse_span(p, t.from, p->last_to), var);
 }
 
@@ -73,6 +74,8 @@ static Pattern *con_pattern(Parser *p)
     parse_advance(p);
     if (!con)
         unknown_constructor(p, t, s);
+    else
+        strict_constructor(p, con, t);
     if (parse_at(p, TOKEN_LPAREN) && !pattern_list(p, &fields))
         return NULL;
     Span span = parse_span(p, t.from, p->last_to);

@@ -78,6 +78,8 @@ void parse_unwind(Parser *p, size_t n)
     while (p->frames.n > n) {
         Frame f = *frame_top(p);
         bool bound = f.kind == FRAME_LET;
+        if (bound)
+            f.let.symbol->own = f.let.own;
         scope_leave(p, f.undo);
         if (f.kind == FRAME_CLAUSE)
             p->clauses.n = f.clause.clauses;

@@ -48,6 +48,9 @@ static const Type *function_type(Parser *p)
     TypeVarList params = {0};
     uint32_t undo = (uint32_t)p->undo.n;
     parse_advance(p);
+    if (parse_at(p, TOKEN_LBRACKET))
+        parse_wider(p, token_span(p, p->tok), "the parameters of a function type",
+                    "give the function itself type parameters");
     if (!parse_type_params(p, &params))
         return NULL;
     uint32_t open = p->tok.from;
@@ -65,6 +68,7 @@ static const Type *function_type(Parser *p)
 
 static const Type *ref_type(Parser *p)
 {
+    parse_wider(p, token_span(p, p->tok), "the type of a reference", "leave the type out");
     parse_advance(p);
     uint32_t open = p->tok.from;
     if (!parse_expect(p, TOKEN_LPAREN))
@@ -310,9 +314,14 @@ static const Type *named_type(Parser *p)
     Symbol *s = symbol_get(p, name);
     if (tensor && !(s->meaning && s->meaning->type_def))
         return tensor_type(p);
+    bool scalar = dtype_parse(name, &dtype) && !dtype_is_void(dtype);
+    if (!scalar)
+        strict_type_name(p, t);
+    else if (dtype.code == DTYPE_CODE_BFLOAT)
+        parse_wider(p, token_span(p, t), "this element type outside of `Tensor[…]`",
+                    "write `Tensor[(), bfloat16]`");
     if (s->meaning && s->meaning->type_var)
         return applied_var(p, t, s->meaning->type_var);
-    bool scalar = dtype_parse(name, &dtype) && !dtype_is_void(dtype);
     if (scalar && parse_at(p, TOKEN_LBRACKET) && !parse_line_before(p)) {
         parse_expected(p, E0104_EXPECTED_TOKEN, "the end of the type");
         return NULL;
