@@ -86,8 +86,7 @@ struct Unit {
     bool nests; /* calls may nest: run on the large stack */
     Vec(LLVMOrcResourceTrackerRef) trackers; /* of its modules */
     Vec(KernelBatch *) batches; /* whose kernels its code calls */
-    uint32_t calls, kernels,
-        made; /* of kernels in its code; different ones; those that did not exist */
+    JitCounts counts;
     UnitEntry *entry;
 };
 
@@ -218,6 +217,7 @@ Unit *unit_of_call(Jit *jit, Module *env, const Name *name, uint32_t n, const Va
 /* Whether the definition is compiled when it is called. */
 bool unit_waits(Module *env, const Name *name);
 void unit_release(Unit *u);
+JitCounts unit_counts(Jit *jit, Module *env, const Name *name);
 /* Which code of an instance is wanted: its own, unless this says more. */
 typedef struct LateWish {
     const Type *type; /* of an open one: at this type, as its closures want it */

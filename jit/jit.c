@@ -154,6 +154,7 @@ static const JitTable table = {
     .call = jit_call,
     .text = jit_text,
     .forget = jit_forget,
+    .counts = unit_counts,
     .version_text = jit_version,
     .cpu_name = jit_cpu,
 };

@@ -19,8 +19,13 @@ typedef enum JitText {
     JIT_TEXT_PTX
 } JitText;
 
+/* Kernels of compiled code: the calls of some, how many different ones, and how many of these were made for it. */
+typedef struct JitCounts {
+    uint32_t calls, kernels, made;
+} JitCounts;
+
 typedef struct JitTable {
-    uint32_t version;       /* JIT_TABLE_VERSION of the header that it was built with */
+    uint32_t version; /* JIT_TABLE_VERSION of the header that it was built with */
     Jit *(*create)(Ctx *cx);
     void (*destroy)(Jit *jit);
     /* Compiles what `name` of `env` needs (itself, the functions it calls, closures); false when something in it cannot be compiled: then
@@ -33,11 +38,13 @@ typedef struct JitTable {
     /* The code made for `name` as text (an object: as bytes). False after a diagnostic. */
     bool (*text)(Jit *jit, Module *env, const Name *name, JitText kind, Buf *out);
     void (*forget)(Jit *jit, const Module *m);
+    /* Of the code that was used last; zeroes when there is none. */
+    JitCounts (*counts)(Jit *jit, Module *env, const Name *name);
     const char *(*version_text)(void); /* "19.1.7" */
     const char *(*cpu_name)(void); /* "sapphirerapids" */
 } JitTable;
 
-#define JIT_TABLE_VERSION 1
+#define JIT_TABLE_VERSION 2
 
 /* The one symbol of the plug-in. */
 const JitTable *relay_jit_table(void);

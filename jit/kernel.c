@@ -83,12 +83,11 @@ static void set_bases(Emit *e, const MemoryNeed *needs, const TeProgram *p,
             e->base[e->n->outputs[i]] = LLVMGetParam(e->fn, param);
 }
 
-static void show_lowered(Gen *g, const TeProgram *p, const Nest *n, const char *name)
+static void show_lowered(Gen *g, const TeProgram *p, const Nest *n, const char *const *names)
 {
     if (!g->lowered)
         return;
-    buf_printf(g->lowered, "\n%s:\n", name);
-    te_print(g->lowered, p, NULL);
+    te_print(g->lowered, p, names);
     buf_char(g->lowered, '\n');
     nest_print(g->lowered, n);
 }
@@ -132,7 +131,8 @@ static Nest *kernel_nest(Gen *g, const TeProgram *p, const KernelInput *known)
     return n;
 }
 
-static bool kernel_make(Gen *g, Kernel *k, const TeProgram *p, Span span, const KernelInput *known)
+static bool kernel_make(Gen *g, Kernel *k, const TeProgram *p, const KernelOrigin *from,
+                        const KernelInput *known)
 {
     Nest *n = kernel_nest(g, p, known);
     MemoryNeed *needs = n ? plan_memory(g, n, &k->bytes) : NULL;
@@ -142,11 +142,11 @@ static bool kernel_make(Gen *g, Kernel *k, const TeProgram *p, Span span, const 
 #ifndef NDEBUG
     const char *wrong = nest_verify(n);
     if (wrong)
-        diag_bug(g->cx->diags, span, "the schedule made a malformed nest: %s", wrong);
+        diag_bug(g->cx->diags, from->span, "the schedule made a malformed nest: %s", wrong);
 #endif
-    show_lowered(g, p, n, k->symbol);
+    show_lowered(g, p, n, from->names);
     Emit *e = arena_new(g->arena, Emit);
-    emit_begin(e, g, n, span);
+    emit_begin(e, g, n, from->span);
     e->fn = kernel_function(g, k);
     emit_attributes(g, e->fn);
     if (!g->alone)
@@ -367,24 +367,28 @@ static Kernel *kernel_new(Gen *g, const TeProgram *p, const Buf *key, const char
     return k;
 }
 
-Kernel *kernel_of(Gen *g, const TeProgram *p, const char *hint, Span span, const KernelInput *known)
+Kernel *kernel_of(Gen *g, const TeProgram *p, const KernelOrigin *from, const KernelInput *known)
 {
     Buf key = {0};
-    key_of(g, p, span, known, &key);
+    key_of(g, p, from->span, known, &key);
     Kernel *k = ptrmap_find(&g->jit->kernels, place_of(hash_bytes(key.at, key.n, 0)));
     while (k && !is_it(g, k, &key))
         k = k->next;
-    g->unit->calls++;
-    if (!k) {
-        k = kernel_new(g, p, &key, hint);
+    bool make = !k;
+    if (make)
+        k = kernel_new(g, p, &key, from->name);
+    buf_deinit(&key);
+    g->unit->counts.calls++;
+    g->unit->counts.made += make;
+    if (g->lowered)
+        buf_printf(g->lowered, "\n%s%s:\n%s", k->symbol, make ? "" : " again", from->text);
+    if (make) {
         Gen *in = k->batch->gen;
-        bool ok = kernel_make(in, k, p, span, known);
+        bool ok = kernel_make(in, k, p, from, known);
         g->failed |= in->failed || !ok;
-        g->unit->made++;
     } else if (k->batch != g->batch) {
         use_batch(g->unit, k->batch);
     }
-    buf_deinit(&key);
     return g->failed ? NULL : k;
 }
 

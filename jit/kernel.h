@@ -38,10 +38,16 @@ struct Kernel {
     bool fails; /* it may stop with an error */
 };
 
-/* The kernel of the program; equal programs share one, whatever their known tensors are. `hint` is part of its name. NULL after
- * refusing. */
-Kernel *kernel_of(Gen *g, const TeProgram *p, const char *hint, Span span,
-                  const KernelInput *known);
+/* Where a kernel comes from, for readers. */
+typedef struct KernelOrigin {
+    const char *name; /* of what it computes: `dense_add` */
+    Span span;
+    const char *text; /* the expressions, in lines; wanted where the loops are shown */
+    const char *const *names; /* of the inputs; NULL where nobody reads them */
+} KernelOrigin;
+
+/* The kernel of the program; equal programs share one, whatever their known tensors are. NULL after refusing. */
+Kernel *kernel_of(Gen *g, const TeProgram *p, const KernelOrigin *from, const KernelInput *known);
 /* The function, as this module sees it. */
 Ssa kernel_function(Gen *g, const Kernel *k);
 /* Packed tensor `i` of the kernel, called with these inputs; NULL after a diagnostic. */

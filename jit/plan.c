@@ -6,6 +6,7 @@
 #include "passes/facts.h"
 #include "sched/memory.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* A tensor of a run: an argument, or what a kernel makes. */
@@ -684,6 +685,60 @@ static bool are_views(Step *s, const TeProgram *program)
     return true;
 }
 
+/* ---- for readers ---- */
+
+#define TEXT_MOST 72
+
+/* `nn.dense(%x, %w)` at 3:8 */
+static void add_place(Buf *out, SourceMap *sources, const Call *call)
+{
+    const Source *text = call ? sources_get(sources, call->base.span.source) : NULL;
+    if (!text)
+        return;
+    Span span = call->base.span;
+    Position at = span_start(sources, span);
+    const char *from = text->text + span.from;
+    size_t n = strcspn(from, "\n");
+    bool whole = span.to - span.from <= n && span.to - span.from <= TEXT_MOST;
+    n = span.to - span.from < n ? span.to - span.from : n;
+    buf_printf(out, "  from `%.*s%s` at %u:%u\n", (int)(n < TEXT_MOST ? n : TEXT_MOST), from,
+               whole ? "" : " …", at.line, at.column);
+}
+
+static const char *held_name(const Fn *f, const Held *h)
+{
+    const Plan *p = f->plan;
+    const Var *v =
+        h->input ? expr_as_var((Expr *)(uintptr_t)p->inputs.at[h->input - 1].atom) : NULL;
+    for (size_t i = 0; !v && i < p->lets.n; i++)
+        if (p->lets.at[i].item && p->lets.at[i].item->n < 0 && p->lets.at[i].item->tensor == h)
+            v = p->lets.at[i].let->var;
+    return v && v->name->text[0] ? v->name->text : NULL;
+}
+
+/* Its expressions, and what its inputs are called where they come from. */
+static void show_origin(Fn *f, const Step *s, KernelOrigin *from)
+{
+    Gen *g = f->g;
+    Buf text = {0};
+    if (!s->w->group)
+        add_place(&text, &g->cx->sources, expr_as_call(s->w->let->value));
+    for (Let *let = s->w->group ? expr_as_let(s->w->group->body) : NULL; let;
+         let = expr_as_let(let->body))
+        add_place(&text, &g->cx->sources, expr_as_call(let->value));
+    from->text = arena_copy_text(g->arena, buf_text(&text), text.n);
+    buf_deinit(&text);
+    const char **names = arena_new_array(g->arena, const char *, s->in.n + 1);
+    for (size_t i = 0; i < s->in.n; i++) {
+        char plain[16];
+        int n = snprintf(plain, sizeof plain, "t%zu", i);
+        names[i] = held_name(f, s->in.at[i]);
+        if (!names[i])
+            names[i] = arena_copy_text(g->arena, plain, (size_t)n);
+    }
+    from->names = names;
+}
+
 static void plan_step(Fn *f, Step *s, int at)
 {
     const TeProgram *program = step_program(f, s);
@@ -692,7 +747,10 @@ static void plan_step(Fn *f, Step *s, int at)
     s->known = arena_new_array(f->g->arena, KernelInput, s->in.n + 1);
     for (size_t i = 0; i < s->in.n; i++)
         s->known[i] = known_of(f, s->in.at[i]);
-    s->kernel = kernel_of(f->g, program, step_name(f->g, s->w), s->w->let->value->span, s->known);
+    KernelOrigin from = {.name = step_name(f->g, s->w), .span = s->w->let->value->span};
+    if (f->g->lowered)
+        show_origin(f, s, &from);
+    s->kernel = kernel_of(f->g, program, &from, s->known);
     if (!s->kernel)
         return;
     take_place(s, at, program);

@@ -62,7 +62,7 @@ static void gen_deinit(Gen *g, bool ok)
 {
     for (size_t i = 0; i < g->todo.n && !ok; i++)
         g->todo.at[i]->symbol = NULL;
-    g->unit->kernels += (uint32_t)g->kernels.n;
+    g->unit->counts.kernels += (uint32_t)g->kernels.n;
     kernels_drop(g);
     gen_close(g);
 }
@@ -357,6 +357,16 @@ Unit *unit_of_call(Jit *jit, Module *env, const Name *name, uint32_t n, const Va
         special |= shapes[i] != t;
     }
     return unit_or_why(unit_for(jit, env, def, special ? shapes : NULL), why);
+}
+
+JitCounts unit_counts(Jit *jit, Module *env, const Name *name)
+{
+    const Def *def = module_find(env, name);
+    const Unit *last = NULL;
+    for (const Unit *u = def ? ptrmap_find(&jit->units, def->fn) : NULL; u; u = u->sibling)
+        if (!last || u->used > last->used)
+            last = u;
+    return last ? last->counts : (JitCounts){0};
 }
 
 bool unit_module(Jit *jit, Module *env, const Name *name, Buf *why, Buf *lowered,

@@ -23,6 +23,7 @@ typedef struct Bench {
     int runs;
     double *times; /* seconds of one call */
     size_t n_times, cap;
+    JitCounts kernels;
     double compile; /* from the text to the end of the first call */
     Value result;
 } Bench;
@@ -94,6 +95,8 @@ static bool time_calls(Bench *b)
     b->compile = clock_seconds() - b->started;
     if (value_is_none(b->result))
         return false;
+    if (b->code.engine == ENGINE_JIT)
+        b->kernels = b->s->jit_table->counts(b->s->jit, b->code.env, b->entry);
     double start = clock_seconds();
     value_release(call_once(b));
     double one = clock_seconds() - start;
@@ -199,16 +202,19 @@ static void report(Bench *b, bool json)
         buf_printf(&out,
                    "\", \"peer\": \"ours\", \"threads\": %d, \"exec\": \"%s\", \"min_ms\": %.6g, "
                    "\"median_ms\": "
-                   "%.6g, \"runs\": %zu, \"compile_ms\": %.6g, \"out\": ",
-                   threads, engines[b->code.engine], least, median, b->n_times, b->compile * 1e3);
+                   "%.6g, \"runs\": %zu, \"compile_ms\": %.6g, \"opt_level\": %d, "
+                   "\"kernel_calls\": %u, \"kernels\": %u, \"out\": ",
+                   threads, engines[b->code.engine], least, median, b->n_times, b->compile * 1e3,
+                   b->s->opt_level, b->kernels.calls, b->kernels.kernels);
         describe(&out, &f);
         buf_str(&out, "}\n");
     } else {
         buf_printf(
             &out,
-            "%-28s %-6s %d thread%s  min %10.4f ms  median %10.4f ms  %6zu runs  first %8.1f ms\n",
+            "%-28s %-6s %d thread%s  min %10.4f ms  median %10.4f ms  %6zu runs  first %8.1f ms  "
+            "%u calls of %u kernels\n",
             b->name, engines[b->code.engine], threads, threads == 1 ? " " : "s", least, median,
-            b->n_times, b->compile * 1e3);
+            b->n_times, b->compile * 1e3, b->kernels.calls, b->kernels.kernels);
     }
     free(f.at);
     emit_text(b->s, RELAY_OUTPUT_TEXT, &out);

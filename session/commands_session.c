@@ -75,8 +75,13 @@ static bool time_jit(RelaySession *s, const Thunk *t, double evaluator, Buf *b)
     if (ok) {
         jit.first += compile;
         time_row(b, "JIT", jit);
+        JitCounts kernels = s->jit_table->counts(s->jit, code.env, t->name);
         buf_printf(b, "%-10s%8.1f times as fast; compiled in %.1f ms at level %d", "",
                    evaluator / jit.least, compile * 1e3, s->opt_level);
+        if (kernels.kernels)
+            buf_printf(b, "; %u call%s of %u kernel%s, %u made before", kernels.calls,
+                       kernels.calls == 1 ? "" : "s", kernels.kernels,
+                       kernels.kernels == 1 ? "" : "s", kernels.kernels - kernels.made);
         if (runnable_is_constant(&code))
             buf_str(b, "\nThe optimiser knew the value: nothing was left to run. What is to be "
                        "measured has to be an argument: `let %x = …;` before it.");
