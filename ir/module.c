@@ -61,6 +61,35 @@ void module_use(Module *m, Module *other)
     vec_push(&m->uses, &m->arena, module_retain(other));
 }
 
+void module_own(Module *owner, Module *part)
+{
+    PtrMap seen = {0};
+    Vec(Module *) todo = {0};
+    Arena scratch;
+    arena_init(&scratch, NULL);
+    vec_push(&todo, &scratch, part);
+    while (todo.n) {
+        Module *m = vec_pop(&todo);
+        size_t left = 0;
+        for (size_t i = 0; i < m->uses.n; i++) {
+            Module *used = m->uses.at[i];
+            if (used == owner) {
+                ptrmap_remove(&m->used, owner);
+                owner->refs--;
+                continue;
+            }
+            m->uses.at[left++] = used;
+            if (!ptrmap_has(&seen, used))
+                vec_push(&todo, &scratch, used);
+            ptrmap_put(&seen, used, NULL);
+        }
+        m->uses.n = left;
+    }
+    ptrmap_deinit(&seen);
+    arena_deinit(&scratch);
+    module_use(owner, part);
+}
+
 void module_use_source(Module *m, uint32_t source)
 {
     for (size_t i = 0; i < m->sources.n; i++)
@@ -78,7 +107,9 @@ static void copy_definitions(Module *d, const Module *m, Module *home)
         if (!def->fn)
             continue;
         module_define(d, def->name, def->fn, def->span, def->home ? def->home : home);
-        vec_last(&d->defs).imported = def->imported;
+        Def *now = &d->defs.at[(size_t)(uintptr_t)ptrmap_find(&d->def_index, def->name) - 1];
+        now->imported = def->imported;
+        now->written = def->written;
     }
     for (size_t i = 0; i < m->types.n; i++)
         module_define_type(d, m->types.at[i]);

@@ -60,6 +60,9 @@ void module_release(Module *m); /* NULL is nothing */
 /* Keeps `other` alive as long as m. */
 void module_use(Module *m, Module *other);
 
+/* From here on `part`, which was made from `owner`, lives as long as that: neither it nor what it keeps alive keeps `owner`. */
+void module_own(Module *owner, Module *part);
+
 /* Keeps the text alive as long as m. */
 void module_use_source(Module *m, uint32_t source);
 

@@ -271,6 +271,12 @@ static void note_free(void *data, Var *var)
     *first = *first ? *first : var;
 }
 
+static bool names_main(const Expr *e)
+{
+    const GlobalVar *g = expr_as_global(e);
+    return g && !strcmp(g->name->text, "main");
+}
+
 /* The function after a pipeline; what the passes defined besides goes with it. */
 static Expr *expand_pass(Forms *f, const Call *form, const Function *fn)
 {
@@ -287,7 +293,8 @@ static Expr *expand_pass(Forms *f, const Call *form, const Function *fn)
     Module *m = module_derive(f->m);
     if (!m)
         return NULL;
-    const Name *name = ctx_name(f->cx, "main");
+    /* Some passes work on @main. */
+    const Name *name = ctx_name(f->cx, reaches(f, &fn->base, names_main) ? "passed.it" : "main");
     module_define(m, name, (Function *)(uintptr_t)fn, form->base.span, f->m);
     PassContext pc = {.cx = f->cx, .opt_level = 2, .any_level = true, .env = f->env};
     const char *text = arena_copy_text(&f->scratch, pipeline.ptr, pipeline.len);
@@ -298,11 +305,11 @@ static Expr *expand_pass(Forms *f, const Call *form, const Function *fn)
         if (d->fn && d->name != name && !find_def(f, d->name))
             module_define(f->m, d->name, d->fn, d->span, now);
     }
-    if (now)
-        module_use(f->m, now);
     Expr *out = made && made->fn ? ir_copy(f->cx, f->m, &made->fn->base) : NULL;
-    module_release(now);
     module_release(m);
+    if (now)
+        module_own(f->m, now);
+    module_release(now);
     return out;
 }
 
