@@ -408,7 +408,7 @@ static int64_t work_of(const NestBlock *block)
     for (size_t i = 0; i < block->n && work < POLL_WORK; i++) {
         const NestNode *s = block->at[i];
         int64_t inside = s->body.n ? work_of(&s->body) : work_of_value(s->value, WORK_MOST) + 1;
-        int64_t turns = s->kind == NEST_LOOP ? s->extent : 1;
+        int64_t turns = s->kind == NEST_LOOP && s->way != NEST_VECTOR ? s->extent : 1;
         work += turns > POLL_WORK / inside ? POLL_WORK : turns * inside;
     }
     return work;
@@ -449,10 +449,12 @@ static void make_counted(Emit *e, const NestNode *loop, Ssa from, Ssa to)
     Ssa i = phi_of(e, from, before);
     for (size_t k = 0; k < carry.n; k++)
         carry.at[k].phi = *carry.at[k].slot = phi_of(e, *carry.at[k].slot, before);
+    /* In front of the body: LLVM moves what stands before a branch and is needed behind it past the branch, but not its loads, which
+     * then do not stay in registers. */
+    poll(e, loop, i);
     enter(e, loop, i, 0);
     make_block(e, &loop->body);
     leave(e);
-    poll(e, loop, i);
     LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b), after = gen_block(g, e->fn, "after");
     Ssa next = LLVMBuildAdd(g->b, i, gen_int(g->i64, 1), "");
     LLVMAddIncoming(i, &next, &here, 1);

@@ -289,12 +289,13 @@ void store_tile(Nest *n, NestNode *loop, const Tile *t, int acc, int buffer, con
     nest_append(n, l.lane, nest_store(n, buffer, nest_position(n, &at), v));
 }
 
-/* What a turn of a tile costs: multiply-adds, or loads, or the time that a sum takes until it can be added to. */
+/* What a turn of a tile costs: multiply-adds, or loads, or the time that a sum takes until it can be added to; and loads a little even
+ * where they are not what takes longest. */
 static double turn_cost(int64_t rows, int64_t vectors)
 {
-    double adds = (double)(rows * vectors), loads = 0.75 * (double)(rows + vectors), least = 5;
-    double most = adds > loads ? adds : loads;
-    return 1 + (most > least ? most : least);
+    double adds = (double)(rows * vectors), loads = (double)(rows + vectors), least = 5;
+    double most = adds > 0.75 * loads ? adds : 0.75 * loads;
+    return 1 + 0.1 * loads + (most > least ? most : least);
 }
 
 static double cover_cost(int64_t rows, int64_t height, int64_t vectors)
@@ -303,7 +304,8 @@ static double cover_cost(int64_t rows, int64_t height, int64_t vectors)
     return rows % height ? cost + turn_cost(rows % height, vectors) : cost;
 }
 
-void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t *height, int64_t *vectors)
+static double best_tile(const Machine *m, int64_t rows, int64_t blocks, int64_t *height,
+                        int64_t *vectors)
 {
     double best = 0;
     for (int64_t v = 1; v <= 4 && v <= blocks; v++)
@@ -317,6 +319,23 @@ void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t *height, 
                 *vectors = v;
             }
         }
+    return best;
+}
+
+void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t *height, int64_t *vectors)
+{
+    best_tile(m, rows, blocks, height, vectors);
+}
+
+double tile_cost(const Machine *m, int64_t rows, int64_t blocks)
+{
+    int64_t height, vectors;
+    return best_tile(m, rows, blocks, &height, &vectors);
+}
+
+int64_t spread_pitch(int64_t pitch)
+{
+    return pitch % 128 == 0 ? pitch + 16 : pitch;
 }
 
 /* ---- borders ---------------------------------------------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 #ifndef SCHED_CONV_H
 #define SCHED_CONV_H
 
-#include "sched/sched.h"
+#include "sched/strategy.h"
 
 /* One axis of the image. */
 typedef struct ConvAxis {
@@ -18,12 +18,6 @@ typedef struct Conv {
     int64_t n, groups, ic, oc; /* channels of a group */
     ConvAxis y, x;
 } Conv;
-
-/* The mapping stage that alone reads a stage, element by element. */
-typedef struct Tail {
-    int stage; /* -1: none */
-    int of; /* the tensor that it reads */
-} Tail;
 
 bool conv_of(const TeProgram *p, int stage, Conv *out);
 
@@ -72,6 +66,10 @@ void store_tile(Nest *n, NestNode *loop, const Tile *t, int acc, int buffer, con
                 int64_t row_step, int64_t vector_step);
 /* Rows and vectors of tiles that fill the registers and waste little of `rows`. */
 void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t *height, int64_t *vectors);
+/* Elements from row to row, such that the rows of a tile do not all lie in the same few sets of the first cache. */
+int64_t spread_pitch(int64_t pitch);
+/* What a turn of the sum costs for all rows and vectors, in vector operations. */
+double tile_cost(const Machine *m, int64_t rows, int64_t blocks);
 
 /* Images that lie as [outer][height][width][inner], with a border around the elements of the axes. */
 typedef struct Bordered {
@@ -97,22 +95,5 @@ typedef struct Turned {
 } Turned;
 
 void store_turned(Sched *s, NestNode *parent, const Conv *c, const Tail *t, const Turned *from);
-
-/* ---- strategies ----------------------------------------------------------------------------------------------------------- */
-
-typedef struct ConvStrategy {
-    const char *name;
-    bool (*fits)(const Sched *s, const Conv *c);
-    void (*build)(Sched *s, const Conv *c, const Tail *t);
-} ConvStrategy;
-
-/* The best that fits; NULL: the loops of the sum. */
-const ConvStrategy *conv_strategy(const Sched *s, const Conv *c);
-void conv_winograd(Sched *s, const Conv *c, const Tail *t);
-bool conv_winograd_fits(const Sched *s, const Conv *c);
-void conv_depthwise(Sched *s, const Conv *c, const Tail *t);
-bool conv_depthwise_fits(const Sched *s, const Conv *c);
-void conv_direct(Sched *s, const Conv *c, const Tail *t);
-bool conv_direct_fits(const Sched *s, const Conv *c);
 
 #endif

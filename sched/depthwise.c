@@ -160,15 +160,26 @@ static void add_block(const Depthwise *d, const Piece *rows, const Piece *column
 
 /* ---- all of it -------------------------------------------------------------------------------------------------------------- */
 
-bool conv_depthwise_fits(const Sched *s, const Conv *c)
+bool depthwise_fits(const Sched *s, int stage)
 {
-    (void)s;
-    return c->groups > 1 && c->ic == 1 && c->oc == 1 && c->x.out >= 2 &&
-           c->y.taps * c->x.taps <= STRAIGHT_MOST && copy_size(c) * 4 <= PLANE_BYTES;
+    Conv c;
+    return conv_of(s->p, stage, &c) && c.groups > 1 && c.ic == 1 && c.oc == 1 && c.x.out >= 2 &&
+           c.y.taps * c.x.taps <= STRAIGHT_MOST && copy_size(&c) * 4 <= PLANE_BYTES;
 }
 
-void conv_depthwise(Sched *s, const Conv *c, const Tail *tail)
+double depthwise_cost(const Sched *s, int stage)
 {
+    Conv c;
+    conv_of(s->p, stage, &c);
+    int64_t vectors = (c.x.out + s->lanes - 1) / s->lanes, planes = c.n * c.groups;
+    return (double)planes * ((double)(c.y.out * vectors * c.y.taps * c.x.taps) +
+                             3.0 * (double)(copy_size(&c) / s->lanes));
+}
+
+void depthwise_build(Sched *s, int stage, const Tail *tail)
+{
+    Conv image, *c = &image;
+    conv_of(s->p, stage, c);
     Nest *n = s->n;
     Depthwise d = {.s = s, .c = c, .tail = tail, .rows = rows_read(c), .pitch = columns_read(c)};
     d.dtype = n->buffers.at[c->weight].dtype;

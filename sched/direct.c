@@ -158,32 +158,6 @@ static void add_results(const Direct *d, const Results *r)
 
 /* ---- all of it -------------------------------------------------------------------------------------------------------------- */
 
-typedef struct Reads {
-    const TeProgram *p;
-    int64_t width;
-    bool flat;
-} Reads;
-
-static void look_at_read(void *data, Te *e)
-{
-    Reads *r = data;
-    TeAffine at;
-    r->flat &= e->kind != TE_NODE_LOAD || (!e->otherwise && te_load_affine(r->p, e, &at) &&
-                                           at.stride[2] == r->width * at.stride[3]);
-}
-
-/* Whether the tail may go over a plane as over one row: axes of its own are only in places that it reads. */
-static bool goes_flat(const Direct *d)
-{
-    Reads r = {d->s->p, d->c->x.out, true};
-    PtrMap seen = {0};
-    if (d->tail->stage < 0)
-        return true;
-    te_each(d->s->n->arena, &seen, d->s->p->stages[d->tail->stage].body, look_at_read, &r);
-    ptrmap_deinit(&seen);
-    return r.flat;
-}
-
 /* Bytes of weights up to which all of them are gone through for each row. */
 #define WEIGHTS_FEW ((int64_t)256 << 10)
 /* Results of a plane that are stored at once: a multiple of all vectors and of most tiles. */
@@ -230,20 +204,34 @@ static void add_parts(const Direct *d)
     }
 }
 
-bool conv_direct_fits(const Sched *s, const Conv *c)
+bool direct_fits(const Sched *s, int stage)
 {
-    return c->groups == 1 && c->weight < s->p->n_inputs && s->known[c->weight] &&
-           c->oc >= s->lanes / 2 && c->ic * c->y.taps * c->x.taps >= 16;
+    Conv c;
+    return conv_of(s->p, stage, &c) && c.groups == 1 && sched_is_known(s, c.weight) &&
+           c.oc >= s->lanes / 2 && c.ic * c.y.taps * c.x.taps >= 16;
 }
 
-void conv_direct(Sched *s, const Conv *c, const Tail *tail)
+double direct_cost(const Sched *s, int stage)
 {
+    Conv c;
+    conv_of(s->p, stage, &c);
+    int64_t blocks = (c.oc + s->lanes - 1) / s->lanes, sums = c.ic * c.y.taps * c.x.taps;
+    int64_t rows = c.n * c.y.out;
+    double turned = 10.0 * (double)(rows * c.x.out * blocks);
+    return (double)(rows * sums) * tile_cost(s->m, c.x.out, blocks) + turned +
+           SCHED_BYTE_COST * 4 * (double)(sums * blocks * s->lanes);
+}
+
+void direct_build(Sched *s, int stage, const Tail *tail)
+{
+    Conv image, *c = &image;
+    conv_of(s->p, stage, c);
     Direct d = {.s = s, .c = c, .tail = tail, .rows = c->y.out, .columns = c->x.out};
     d.dtype = s->n->buffers.at[c->weight].dtype;
     d.blocks = (c->oc + s->lanes - 1) / s->lanes;
     d.data = bordered_data(&d);
     bool even = c->y.stride == 1 && c->x.stride == 1 && c->x.out == d.pitch;
-    if (even && c->y.taps * c->x.taps == 1 && goes_flat(&d)) {
+    if (even && c->y.taps * c->x.taps == 1 && tail_is_flat(s, tail, 2, 3)) {
         d.columns *= d.rows;
         d.rows = 1;
     }

@@ -1,5 +1,5 @@
 /* Which stages are matrix products that the library does well. */
-#include "sched/sched.h"
+#include "sched/strategy.h"
 
 /* Joins an axis that lies outside of what the side holds; false when they do not step evenly. Axes come innermost first. */
 static bool join(NestSide *s, NestSide outer)
@@ -77,23 +77,44 @@ static DType tensor_dtype(const TeProgram *p, int id)
     return id < p->n_inputs ? p->inputs[id].dtype : p->stages[id - p->n_inputs].dtype;
 }
 
-const NestProduct *product_of(Arena *arena, const TeProgram *p, int stage)
+bool product_sides(const TeProgram *p, int stage, NestProduct *q)
 {
     const TeStage *s = &p->stages[stage];
     TeContraction t;
     NestSide one = {.extent = 1};
     if (s->dtype.code != DTYPE_CODE_FLOAT || s->dtype.bits < 32 || !te_contraction(p, stage, &t) ||
         t.a.padded || t.b.padded)
-        return NULL;
-    NestProduct q = {one, one, one, one, t.a.tensor, t.b.tensor, t.a.offset, t.b.offset};
-    if (!sides_of(s, &t, &q))
-        return NULL;
-    if (q.n.c != 1)
-        turn(&q);
-    bool good = is_large(&q) && q.n.c == 1 && q.m.c >= q.n.extent &&
-                is_plain(q.m.extent, q.m.a, q.k.extent, q.k.a) &&
-                is_plain(q.k.extent, q.k.b, q.n.extent, q.n.b) &&
-                dtype_eq(tensor_dtype(p, q.a), s->dtype) &&
-                dtype_eq(tensor_dtype(p, q.b), s->dtype);
-    return good ? arena_copy(arena, &q, sizeof q) : NULL;
+        return false;
+    *q = (NestProduct){one, one, one, one, t.a.tensor, t.b.tensor, t.a.offset, t.b.offset};
+    if (!sides_of(s, &t, q))
+        return false;
+    if (q->n.c != 1)
+        turn(q);
+    return q->n.c == 1 && (q->m.extent == 1 || q->m.c >= q->n.extent) &&
+           dtype_eq(tensor_dtype(p, q->a), s->dtype) && dtype_eq(tensor_dtype(p, q->b), s->dtype);
+}
+
+bool product_fits(const Sched *s, int stage)
+{
+    NestProduct q;
+    return product_sides(s->p, stage, &q) && is_large(&q) &&
+           is_plain(q.m.extent, q.m.a, q.k.extent, q.k.a) &&
+           is_plain(q.k.extent, q.k.b, q.n.extent, q.n.b);
+}
+
+/* The library packs both operands, and is called. */
+double product_cost(const Sched *s, int stage)
+{
+    NestProduct q;
+    product_sides(s->p, stage, &q);
+    double m = (double)q.m.extent, n = (double)q.n.extent, k = (double)q.k.extent;
+    return (double)q.batch.extent * (1.1 * m * n * k / s->lanes + 0.5 * (m + n) * k + 2000);
+}
+
+void product_build(Sched *s, int stage, const Tail *t)
+{
+    NestProduct q;
+    (void)t;
+    product_sides(s->p, stage, &q);
+    nest_append(s->n, NULL, nest_product(s->n, s->p->n_inputs + stage, &q));
 }

@@ -1,7 +1,7 @@
 #include "sched/sched.h"
 
 #include "loop/access.h"
-#include "sched/conv.h"
+#include "sched/strategy.h"
 #include "te/walk.h"
 
 /* ---- what the strategies share --------------------------------------------------------------------------------------- */
@@ -224,6 +224,11 @@ static void release_tensor(void *t)
     tensor_release(t);
 }
 
+bool sched_is_known(const Sched *s, int id)
+{
+    return id < s->p->n_inputs && s->known && s->known[id];
+}
+
 int sched_constant(Sched *s, const char *name, const TeProgram *p, const Tensor *const *inputs)
 {
     s->failed |= !p;
@@ -247,22 +252,6 @@ int sched_constant(Sched *s, const char *name, const TeProgram *p, const Tensor 
                                           .from = from});
 }
 
-/* ---- strategies of convolutions --------------------------------------------------------------------------------------------- */
-
-static const ConvStrategy conv_strategies[] = {
-    {"winograd", conv_winograd_fits, conv_winograd},
-    {"depthwise", conv_depthwise_fits, conv_depthwise},
-    {"direct", conv_direct_fits, conv_direct},
-};
-
-const ConvStrategy *conv_strategy(const Sched *s, const Conv *c)
-{
-    for (size_t i = 0; i < sizeof conv_strategies / sizeof *conv_strategies; i++)
-        if (conv_strategies[i].fits(s, c))
-            return &conv_strategies[i];
-    return NULL;
-}
-
 /* ---- which parts are built otherwise than from plain loops ------------------------------------------------------------ */
 
 typedef struct Use {
@@ -273,30 +262,26 @@ typedef struct Use {
 
 typedef struct Parts {
     Sched s;
-    Arena *arena;
     Use *uses; /* by stage */
     int reading; /* the stage that is looked at */
-    const Conv **behind; /* by stage: the convolution that it is the tail of */
+    int *behind; /* by stage: the one that it is the tail of, + 1 */
     NestBlock done; /* parts of the root that are scheduled */
 } Parts;
 
-/* Whether images are read as they lie, perhaps with the channels of all groups as one axis. */
-static bool reads_plainly(const TeProgram *p, const Te *load, const TeStage *from,
-                          const TeStage *to)
+/* Whether the elements are read in their order. */
+static bool reads_plainly(const TeProgram *p, const Te *load, const TeStage *to)
 {
     TeAffine at;
-    int r = from->rank;
-    if (to->reduce != TE_NO_REDUCE || to->rank != 4 || r < 4 || load->otherwise ||
-        to->shape[0] != from->shape[0] || to->shape[2] != from->shape[r - 2] ||
-        to->shape[3] != from->shape[r - 1] || !te_load_affine(p, load, &at) || at.offset)
+    const TeStage *from = &p->stages[load->tensor - p->n_inputs];
+    int64_t step = 1, size;
+    if (to->reduce != TE_NO_REDUCE || load->otherwise || !te_load_affine(p, load, &at) || at.offset)
         return false;
-    int64_t step = 1, size = 1;
-    for (int i = 3; i >= 0; i--) {
+    for (int i = to->rank - 1; i >= 0; i--) {
         if (to->shape[i] > 1 && at.stride[i] != step)
             return false;
         step *= to->shape[i];
     }
-    return shape_size(r, from->shape, &size) && size == step;
+    return shape_size(from->rank, from->shape, &size) && size == step;
 }
 
 static void note_use(void *data, Te *e)
@@ -306,34 +291,34 @@ static void note_use(void *data, Te *e)
     if (e->kind != TE_NODE_LOAD || e->tensor < p->n_inputs)
         return;
     Use *u = &parts->uses[e->tensor - p->n_inputs];
-    const TeStage *from = &p->stages[e->tensor - p->n_inputs], *to = &p->stages[parts->reading];
     u->stage = parts->reading;
     u->loads++;
-    u->plainly = reads_plainly(p, e, from, to);
+    u->plainly = reads_plainly(p, e, &p->stages[parts->reading]);
 }
 
 static void find_uses(Parts *parts)
 {
     const TeProgram *p = parts->s.p;
-    parts->uses = arena_alloc_must(parts->arena, (size_t)p->n_stages + 1, sizeof *parts->uses);
+    parts->uses = arena_alloc_must(parts->s.arena, (size_t)p->n_stages + 1, sizeof *parts->uses);
     for (int i = 0; i < p->n_stages; i++) {
         PtrMap seen = {0};
         parts->reading = i;
-        te_each(parts->arena, &seen, p->stages[i].body, note_use, parts);
+        te_each(parts->s.arena, &seen, p->stages[i].body, note_use, parts);
         ptrmap_deinit(&seen);
     }
     for (int i = 0; i < p->n_outputs; i++)
         if (p->outputs[i] >= p->n_inputs)
             parts->uses[p->outputs[i] - p->n_inputs].loads = 2;
 }
-static void build_conv(Parts *parts, const Conv *c, int tail)
+
+static void build_stage(Parts *parts, int stage, int tail)
 {
     Sched *s = &parts->s;
     size_t first = s->n->root.n;
-    Tail t = {.stage = tail, .of = s->p->n_inputs + c->stage};
-    conv_strategy(s, c)->build(s, c, &t);
+    Tail t = {.stage = tail, .of = s->p->n_inputs + stage};
+    strategy_of(s, stage)->build(s, stage, &t);
     for (size_t i = first; i < s->n->root.n; i++)
-        vec_push(&parts->done, parts->arena, s->n->root.at[i]);
+        vec_push(&parts->done, parts->s.arena, s->n->root.at[i]);
 }
 
 static bool build_part(void *data, Nest *n, int stage)
@@ -344,22 +329,19 @@ static bool build_part(void *data, Nest *n, int stage)
     if (s->failed)
         return true;
     if (parts->behind[stage]) {
-        build_conv(parts, parts->behind[stage], stage);
+        build_stage(parts, parts->behind[stage] - 1, stage);
         return true;
     }
-    const NestProduct *product = product_of(parts->arena, s->p, stage);
-    Conv *c = arena_new(parts->arena, Conv);
-    if (conv_of(s->p, stage, c) && conv_strategy(s, c)) {
-        const Use *u = &parts->uses[stage];
-        if (u->loads != 1 || !u->plainly || parts->behind[u->stage])
-            build_conv(parts, c, -1);
-        else
-            parts->behind[u->stage] = c;
-        return true;
-    }
-    if (product)
-        nest_append(n, NULL, nest_product(n, s->p->n_inputs + stage, product));
-    return product != NULL;
+    const Strategy *row = strategy_of(s, stage);
+    const Use *u = &parts->uses[stage];
+    if (!row)
+        return false;
+    if (u->loads == 1 && u->plainly && !parts->behind[u->stage] && row->takes &&
+        row->takes(s, stage, u->stage))
+        parts->behind[u->stage] = stage + 1;
+    else
+        build_stage(parts, stage, -1);
+    return true;
 }
 
 /* Whether the part still stands in the root and has not been seen to. */
@@ -385,11 +367,11 @@ static bool is_empty_reduction(const TeStage *st)
 Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
                     const Tensor *const *known, const char **why)
 {
-    Parts parts = {.s = {.cx = cx, .m = m, .p = p, .known = known}, .arena = arena};
+    Parts parts = {.s = {.cx = cx, .arena = arena, .m = m, .p = p, .known = known}};
     Sched *s = &parts.s;
     s->lanes = (int)m->vector_bytes / 4;
     *why = NULL;
-    s->p = window_program(s, arena);
+    s->p = window_program(s);
     if (!s->p)
         return NULL;
     for (int i = 0; i < s->p->n_stages; i++)
@@ -398,7 +380,7 @@ Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
             return NULL;
         }
     find_uses(&parts);
-    parts.behind = arena_alloc_must(arena, (size_t)s->p->n_stages + 1, sizeof(Conv *));
+    parts.behind = arena_alloc_must(arena, (size_t)s->p->n_stages + 1, sizeof(int));
     s->n = nest_of(cx, arena, s->p, &(NestParts){build_part, &parts});
     if (s->failed)
         return NULL;

@@ -25,6 +25,7 @@ Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
 
 typedef struct Sched {
     Ctx *cx;
+    Arena *arena;
     Nest *n;
     const Machine *m;
     const TeProgram *p;
@@ -33,10 +34,10 @@ typedef struct Sched {
     bool failed; /* with a diagnostic */
 } Sched;
 
-/* The stage as a product for the library; NULL when it is none that the library does well. */
-const NestProduct *product_of(Arena *arena, const TeProgram *p, int stage);
+/* Whether the tensor is an input that is known. */
+bool sched_is_known(const Sched *s, int id);
 /* The program with copies in front of the sums over windows. */
-const TeProgram *window_program(const Sched *s, Arena *arena);
+const TeProgram *window_program(const Sched *s);
 
 /* A buffer of what the program makes of the tensors when code is made; -1 after a diagnostic. */
 int sched_constant(Sched *s, const char *name, const TeProgram *p, const Tensor *const *inputs);

@@ -3,7 +3,7 @@
  * Windows that step by one are summed over whole planes of a copy with its border of zeros. Large ones that step further become one matrix
  * product: the operand is written out with an element for each position of the window and of the result ("columns"). The others read a
  * copy with a border, so that no load has to ask whether it lies inside. */
-#include "sched/conv.h"
+#include "sched/strategy.h"
 
 #include "te/walk.h"
 
@@ -114,7 +114,7 @@ static bool columns_pay(Window *w, const TeStage *s, const Columns *c, const Te 
     }
     TeTensor sum = with_columns(&trial, s, c, load, other);
     const TeProgram *p = te_finish(&trial.b, 1, &sum, false);
-    return p && p->n_stages == 2 && product_of(w->b.arena, p, 1);
+    return p && p->n_stages == 2 && product_fits(&(Sched){.p = p}, 1);
 }
 
 /* ---- borders ----------------------------------------------------------------------------------------------------------- */
@@ -268,10 +268,7 @@ static bool with_copy(Window *w, int stage, TeTensor *out)
 {
     const TeStage *s = &w->p->stages[stage];
     TeContraction t;
-    Conv conv;
-    if (is_empty(s) || (conv_of(w->p, stage, &conv) && conv_strategy(w->s, &conv)))
-        return false;
-    if (!te_contraction(w->p, stage, &t) || product_of(w->b.arena, w->p, stage))
+    if (is_empty(s) || strategy_of(w->s, stage) || !te_contraction(w->p, stage, &t))
         return false;
     const Te *a = s->body->a, *b = s->body->b;
     bool first = t.a.padded || !t.b.padded;
@@ -288,8 +285,9 @@ static bool with_copy(Window *w, int stage, TeTensor *out)
     return load->otherwise && with_border(w, s, load, other, out);
 }
 
-const TeProgram *window_program(const Sched *sched, Arena *arena)
+const TeProgram *window_program(const Sched *sched)
 {
+    Arena *arena = sched->arena;
     const TeProgram *p = sched->p;
     Ctx *cx = sched->cx;
     Window w = {.s = sched, .p = p, .lanes = sched->lanes};

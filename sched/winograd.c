@@ -76,6 +76,7 @@ typedef struct Plan {
     int64_t down, across; /* tiles of the image */
     int64_t height, width; /* of the turned data with its border */
     int64_t blocks; /* vectors of output channels */
+    int64_t pitch; /* of the transformed data of a tile */
     int64_t rows; /* of tiles that are transformed at a time */
     int taps, turned, data, sums, results; /* buffers */
 } Plan;
@@ -268,7 +269,8 @@ static int64_t tiles_most(const Plan *p)
 static void transform_data(const Plan *p, const Rows *r)
 {
     Nest *n = p->s->n;
-    int64_t ic = p->c->ic, pitch = p->width * ic, tile = p->w->tile, most = tiles_most(p) * ic;
+    int64_t ic = p->c->ic, pitch = p->width * ic, tile = p->w->tile,
+            most = tiles_most(p) * p->pitch;
     NestNode *down = loop_in(n, r->in, "y", r->rows), *across = loop_in(n, down, "x", p->across);
     Piece channels[2];
     int count = pieces_of(n, across, "c", ic, p->s->lanes, channels);
@@ -282,8 +284,8 @@ static void transform_data(const Plan *p, const Rows *r)
         linear_add(&m.at, &channels[i].from, 1);
         NestLinear to = {0};
         linear_add(&to, &r->part, most * p->points * p->points);
-        nest_add_term(&to, down->var, p->across * ic);
-        nest_add_term(&to, across->var, ic);
+        nest_add_term(&to, down->var, p->across * p->pitch);
+        nest_add_term(&to, across->var, p->pitch);
         linear_add(&to, &channels[i].from, 1);
         transform_matrix(p, channels[i].in, lane, &p->w->data, m, p->data, &to, most * p->points,
                          most);
@@ -309,13 +311,13 @@ static void multiply(const Plan *p, const Rows *r)
                       .lanes = (int)lanes,
                       .a = p->data,
                       .b = p->taps,
-                      .a_row = ic,
+                      .a_row = p->pitch,
                       .b_vector = ic * lanes,
                       .n_axes = 1,
                       .axis = {{ic, 1, lanes}}};
-            linear_add(&t.a_at, &r->part, most * ic * points);
-            nest_add_term(&t.a_at, point->var, most * ic);
-            linear_add(&t.a_at, &heights[k].from, ic);
+            linear_add(&t.a_at, &r->part, most * p->pitch * points);
+            nest_add_term(&t.a_at, point->var, most * p->pitch);
+            linear_add(&t.a_at, &heights[k].from, p->pitch);
             nest_add_term(&t.b_at, point->var, oc * ic);
             linear_add(&t.b_at, &blocks[i].from, ic * lanes);
             int acc = tile_in(n, home, &t);
@@ -384,24 +386,46 @@ static int64_t rows_of(const Plan *p)
     return rows < each ? rows : each;
 }
 
-static const Winograd *transform_for(const Conv *c)
+bool winograd_fits(const Sched *s, int stage)
 {
-    return c->y.out >= 12 && c->x.out >= 12 ? &f4 : &f2;
-}
-
-bool conv_winograd_fits(const Sched *s, const Conv *c)
-{
-    const ConvAxis *y = &c->y, *x = &c->x;
-    return s->m->transforms && c->groups == 1 && c->weight < s->p->n_inputs &&
-           s->known[c->weight] && y->taps == 3 && x->taps == 3 && y->stride == 1 &&
-           x->stride == 1 && y->dilation == 1 && x->dilation == 1 && c->ic >= 32 && c->oc >= 32 &&
+    Conv c;
+    if (!s->m->transforms || !conv_of(s->p, stage, &c) || !sched_is_known(s, c.weight))
+        return false;
+    const ConvAxis *y = &c.y, *x = &c.x;
+    return c.groups == 1 && y->taps == TAPS && x->taps == TAPS && y->stride == 1 &&
+           x->stride == 1 && y->dilation == 1 && x->dilation == 1 && c.ic >= 32 && c.oc >= 32 &&
            y->out >= 6 && x->out >= 6;
 }
 
-void conv_winograd(Sched *s, const Conv *c, const Tail *tail)
+static double cost_of(const Sched *s, const Conv *c, const Winograd *w)
+{
+    int64_t tile = w->tile, points = (tile + 2) * (tile + 2);
+    int64_t down = (c->y.out + tile - 1) / tile, across = (c->x.out + tile - 1) / tile;
+    int64_t blocks = (c->oc + s->lanes - 1) / s->lanes, in = (c->ic + s->lanes - 1) / s->lanes;
+    double tiles = (double)(c->n * down * across);
+    return (double)(c->n * down * points * c->ic) * tile_cost(s->m, across, blocks) +
+           6.0 * tiles * (double)(points * (in + blocks)) +
+           SCHED_BYTE_COST * 4 * (double)(points * c->ic * blocks * s->lanes);
+}
+
+static const Winograd *transform_for(const Sched *s, const Conv *c)
+{
+    return cost_of(s, c, &f4) < cost_of(s, c, &f2) ? &f4 : &f2;
+}
+
+double winograd_cost(const Sched *s, int stage)
+{
+    Conv c;
+    conv_of(s->p, stage, &c);
+    return cost_of(s, &c, transform_for(s, &c));
+}
+
+void winograd_build(Sched *s, int stage, const Tail *tail)
 {
     Nest *n = s->n;
-    Plan p = {.s = s, .c = c, .tail = tail, .w = transform_for(c)};
+    Conv image, *c = &image;
+    conv_of(s->p, stage, c);
+    Plan p = {.s = s, .c = c, .tail = tail, .w = transform_for(s, c)};
     int64_t tile = p.w->tile;
     p.dtype = n->buffers.at[c->weight].dtype;
     p.points = (int)tile + 2;
@@ -412,6 +436,7 @@ void conv_winograd(Sched *s, const Conv *c, const Tail *tail)
     p.height = p.height < c->y.in + c->y.before ? c->y.in + c->y.before : p.height;
     p.width = p.width < c->x.in + c->x.before ? c->x.in + c->x.before : p.width;
     p.blocks = (c->oc + s->lanes - 1) / s->lanes;
+    p.pitch = spread_pitch(c->ic);
     p.rows = rows_of(&p);
     p.taps = transformed_taps(&p);
     if (p.taps < 0)
@@ -421,7 +446,7 @@ void conv_winograd(Sched *s, const Conv *c, const Tail *tail)
     int64_t parts = s->m->threads > 1 ? c->n * whole : 1;
     int64_t tiles = parts * tiles_most(&p) * p.points * p.points;
     p.turned = scratch_of(n, "turned", p.dtype, c->n * p.height * p.width * c->ic);
-    p.data = scratch_of(n, "data", p.dtype, tiles * c->ic);
+    p.data = scratch_of(n, "data", p.dtype, tiles * p.pitch);
     p.sums = scratch_of(n, "sums", p.dtype, tiles * p.blocks * s->lanes);
     p.results =
         scratch_of(n, "results", p.dtype, parts * p.rows * tile * p.across * tile * s->lanes);

@@ -1,4 +1,4 @@
-/* Schedules: convolutions of random shapes, with known weights and an elementwise tail or without, for processors of different widths
+/* Schedules: convolutions and products of random shapes, with known weights and an elementwise tail or without, for processors of different widths
  * and several threads, compute what their plain nests do. */
 #include "loop/nest.h"
 #include "sched/conv.h"
@@ -114,9 +114,8 @@ static bool are_close(const float *a, const float *b, int64_t n, double scale)
     return true;
 }
 
-static void show(Nest *n, const Case *c)
+static void show_case(const Case *c)
 {
-    Buf b = {0};
     printf("groups %lld n %lld ic %lld oc %lld", (long long)c->groups, (long long)c->n,
            (long long)c->ic, (long long)c->oc);
     for (int a = 0; a < 2; a++)
@@ -124,17 +123,20 @@ static void show(Nest *n, const Case *c)
                (long long)c->in[a], (long long)c->taps[a], (long long)c->stride[a],
                (long long)c->dilation[a], (long long)c->before[a], (long long)c->after[a]);
     printf(", tail %d\n", c->tail);
+}
+
+static void show(const TeProgram *p, const Nest *n)
+{
+    Buf b = {0};
+    te_print(&b, p, NULL);
     nest_print(&b, n);
-    printf("%.3000s\n", buf_text(&b));
+    printf("%.4000s\n", buf_text(&b));
     buf_deinit(&b);
 }
 
-static void check_case(const Case *c, const Machine *m)
+/* Whether the schedule of the program, whose second input is known, computes what its plain nest does. */
+static bool check_program(const TeProgram *p, const Machine *m, double scale)
 {
-    ArenaMark mark = arena_mark(&arena);
-    TeBuilder b;
-    te_begin(&b, &cx, &arena);
-    TeProgram *p = program_of(&b, c);
     Tensor *inputs[4];
     const Tensor *known[4] = {0};
     for (int i = 0; i < 4; i++)
@@ -146,19 +148,28 @@ static void check_case(const Case *c, const Machine *m)
     const char *wrong = nest_verify(n);
     char **wanted = memory_of(plain, inputs), **got = memory_of(n, inputs);
     bool good = CHECK(!wrong) && CHECK(nest_run(plain, wanted)) && CHECK(nest_run(n, got));
-    double scale = (double)(c->ic * c->taps[0] * c->taps[1]);
     for (int i = 0; i < p->n_outputs && good; i++)
         good = CHECK(are_close((float *)(void *)wanted[p->outputs[i]],
                                (float *)(void *)got[n->outputs[i]],
                                plain->buffers.at[p->outputs[i]].size, 1 + sqrt(scale)));
     if (!good) {
         printf("%s\n", wrong ? wrong : "");
-        show(n, c);
+        show(p, n);
     }
     free_memory(plain, wanted);
     free_memory(n, got);
     for (int i = 0; i < 4; i++)
         tensor_release(inputs[i]);
+    return good;
+}
+
+static void check_case(const Case *c, const Machine *m)
+{
+    ArenaMark mark = arena_mark(&arena);
+    TeBuilder b;
+    te_begin(&b, &cx, &arena);
+    if (!check_program(program_of(&b, c), m, (double)(c->ic * c->taps[0] * c->taps[1])))
+        show_case(c);
     arena_reset(&arena, mark);
 }
 
@@ -210,6 +221,45 @@ static void test_windows(int turns, bool depthwise)
     }
 }
 
+/* out[i, j, n] = sum over k of x[i, j, k] * w[n, k], with weights as they are or the other way round; then a bias and a residual. */
+static TeProgram *product_of(TeBuilder *b, int64_t k, int tail)
+{
+    int64_t xs[3] = {1 + below(3), 1 + below(30), k}, n = 1 + below(70);
+    int64_t ys[3] = {xs[0], xs[1], n};
+    bool turned = below(2);
+    int64_t ws[2] = {turned ? k : n, turned ? n : k};
+    TeTensor x = te_add_input(b, f32, 3, xs), w = te_add_input(b, f32, 2, ws);
+    TeTensor bias = te_add_input(b, f32, 1, &n), more = te_add_input(b, f32, 3, ys);
+    Te *i = te_axis(b, 0), *j = te_axis(b, 1), *o = te_axis(b, 2), *r = te_axis(b, 3);
+    Te *product = te_binary(b, TE_MUL, te_load(b, x, (Te *[]){i, j, r}),
+                            te_load(b, w, turned ? (Te *[]){r, o} : (Te *[]){o, r}));
+    TeTensor y = te_reduce(b, TE_SUM, f32, 3, ys, 1, &k, product);
+    if (!tail)
+        return te_finish(b, 1, &y, false);
+    Te *all[3] = {i, j, o};
+    Te *v = te_binary(b, TE_ADD, te_load(b, y, all), te_load(b, bias, &o));
+    if (tail > 1)
+        v = te_binary(b, TE_ADD, v, te_load(b, more, all));
+    /* A number of an axis of its own does not go over all rows as one. */
+    if (tail > 2)
+        v = te_binary(b, TE_ADD, v, te_cast(b, f32, te_axis(b, 1)));
+    TeTensor out = te_map(b, f32, 3, ys, v);
+    return te_finish(b, 1, &out, false);
+}
+
+static void test_products(void)
+{
+    for (int turn = 0; turn < 150; turn++) {
+        ArenaMark mark = arena_mark(&arena);
+        TeBuilder b;
+        te_begin(&b, &cx, &arena);
+        int64_t k = turn % 10 ? 1 + below(40) : 128;
+        Machine m = machine_of();
+        check_program(product_of(&b, k, (int)below(4)), &m, (double)k);
+        arena_reset(&arena, mark);
+    }
+}
+
 int main(void)
 {
     CHECK(ctx_init(&cx, &stdlib_ops));
@@ -218,6 +268,7 @@ int main(void)
     test_transforms();
     test_windows(60, false);
     test_windows(120, true);
+    test_products();
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();

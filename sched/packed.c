@@ -1,0 +1,166 @@
+/* Matrix products whose second operand is known: it is laid out once, when code is made, in vectors of columns, and register tiles go
+ * over the first operand as it lies. What is done with the results is done where they are stored. */
+#include "sched/conv.h"
+
+typedef struct Packed {
+    Sched *s;
+    const NestProduct *q;
+    const Tail *tail;
+    int stage;
+    DType dtype;
+    int64_t blocks; /* vectors of columns */
+    int64_t height, vectors; /* of a tile */
+    int rows, columns; /* buffers */
+    int64_t row_from, row_pitch;
+} Packed;
+
+/* columns[o, k, lane] = b[k, lanes * o + lane] */
+static int packed_columns(const Packed *d)
+{
+    Sched *s = d->s;
+    const TeTensor *in = &s->p->inputs[d->q->b];
+    TeBuilder b;
+    te_begin(&b, s->cx, s->arena);
+    TeTensor w = te_add_input(&b, in->dtype, in->rank, in->shape);
+    int64_t shape[3] = {d->blocks, d->q->k.extent, s->lanes};
+    NestLinear at = {.c = d->q->b_from};
+    int64_t step[3] = {s->lanes * d->q->n.b, d->q->k.b, d->q->n.b};
+    Te *flat = te_int(&b, at.c), *index[TENSOR_RANK_MOST];
+    for (int i = 0; i < 3; i++)
+        flat =
+            te_binary(&b, TE_ADD, flat, te_binary(&b, TE_MUL, te_axis(&b, i), te_int(&b, step[i])));
+    /* Lanes behind the last column hold anything, as long as it is no element outside. */
+    int64_t size;
+    shape_size(in->rank, in->shape, &size);
+    flat = te_binary(&b, TE_MIN, flat, te_int(&b, size - 1));
+    te_unflatten(&b, in->rank, in->shape, flat, index);
+    TeTensor out = te_map(&b, in->dtype, 3, shape, te_load(&b, w, index));
+    return sched_constant(s, "columns", te_finish(&b, 1, &out, false), &s->known[d->q->b]);
+}
+
+/* The first operand; a copy with rows further apart where its own would drive each other out of the cache. */
+static void spread_rows(Packed *d)
+{
+    const NestProduct *q = d->q;
+    Nest *n = d->s->n;
+    d->rows = q->a;
+    d->row_from = q->a_from;
+    d->row_pitch = q->m.a;
+    if (q->k.a != 1 || spread_pitch(q->m.a) == q->m.a || q->m.extent < 8 || d->blocks < 8)
+        return;
+    int64_t pitch = spread_pitch(q->k.extent);
+    int copy = scratch_of(n, "rows", d->dtype, q->m.extent * pitch);
+    NestNode *row = loop_in(n, NULL, "i", q->m.extent), *k = loop_in(n, row, "k", q->k.extent);
+    NestLinear from = {.c = q->a_from}, to = {0};
+    nest_add_term(&from, row->var, q->m.a);
+    nest_add_term(&from, k->var, 1);
+    nest_add_term(&to, row->var, pitch);
+    nest_add_term(&to, k->var, 1);
+    Te *v = nest_load(n, q->a, nest_position(n, &from));
+    nest_append(n, k, nest_store(n, copy, nest_position(n, &to), v));
+    sched_map(d->s, row);
+    d->rows = copy;
+    d->row_from = 0;
+    d->row_pitch = pitch;
+}
+
+/* Stores the tile, whose first row and vector are given. */
+static void store_rows(const Packed *d, NestNode *home, const Tile *t, int acc,
+                       const NestLinear *row, const NestLinear *block, int64_t columns)
+{
+    Nest *n = d->s->n;
+    const NestProduct *q = d->q;
+    int64_t lanes = t->lanes;
+    int of = d->s->p->n_inputs + (d->tail->stage < 0 ? d->stage : d->tail->stage);
+    for (int64_t v = 0; v < t->vectors; v++) {
+        int64_t size = columns - v * lanes < lanes ? columns - v * lanes : lanes;
+        NestNode *i = unrolled_in(n, home, "i", t->rows), *lane = vector_in(n, i, size, t->lanes);
+        NestLinear from = {.c = v * lanes}, at[2] = {*row, {.c = v * lanes}}, to = {0};
+        nest_add_term(&from, i->var, t->vectors * lanes);
+        nest_add_term(&from, lane->var, 1);
+        nest_add_term(&at[0], i->var, 1);
+        linear_add(&at[1], block, lanes);
+        nest_add_term(&at[1], lane->var, 1);
+        linear_add(&to, &at[0], q->m.extent == 1 ? 0 : q->m.c);
+        linear_add(&to, &at[1], 1);
+        Te *value = nest_load(n, acc, nest_position(n, &from));
+        if (d->tail->stage >= 0) {
+            const TeStage *stage = &d->s->p->stages[d->tail->stage];
+            NestLinear axes[TENSOR_RANK_MOST] = {0};
+            axes[stage->rank - 1] = at[1];
+            if (stage->rank > 1)
+                axes[stage->rank - 2] = at[0];
+            value = nest_expression(n, d->s->p, d->tail->stage, axes, d->tail->of, value);
+        }
+        nest_append(n, lane, nest_store(n, of, nest_position(n, &to), value));
+    }
+}
+
+/* All rows of some vectors of columns. */
+static void add_columns(const Packed *d, NestNode *in, const NestLinear *block, int64_t vectors,
+                        int64_t columns)
+{
+    Nest *n = d->s->n;
+    const NestProduct *q = d->q;
+    int64_t lanes = d->s->lanes;
+    Piece rows[2];
+    int count = pieces_of(n, in, "i", q->m.extent, d->height, rows);
+    for (int i = 0; i < count; i++) {
+        NestNode *home = unrolled_in(n, rows[i].in, "i", 1);
+        Tile t = {.rows = rows[i].size,
+                  .vectors = vectors,
+                  .lanes = (int)lanes,
+                  .a = d->rows,
+                  .b = d->columns,
+                  .a_at = {.c = d->row_from},
+                  .a_row = d->row_pitch,
+                  .b_vector = q->k.extent * lanes,
+                  .n_axes = 1,
+                  .axis = {{q->k.extent, q->k.a, lanes}}};
+        linear_add(&t.a_at, &rows[i].from, d->row_pitch);
+        linear_add(&t.b_at, block, t.b_vector);
+        store_rows(d, home, &t, tile_in(n, home, &t), &rows[i].from, block, columns);
+    }
+}
+
+bool packed_fits(const Sched *s, int stage)
+{
+    NestProduct q;
+    return product_sides(s->p, stage, &q) && sched_is_known(s, q.b) && q.batch.extent == 1 &&
+           s->p->stages[stage].dtype.bits == 32 && q.n.extent >= s->lanes / 2 && q.k.extent >= 4 &&
+           q.m.extent * q.n.extent * q.k.extent >= 512;
+}
+
+double packed_cost(const Sched *s, int stage)
+{
+    NestProduct q;
+    product_sides(s->p, stage, &q);
+    int64_t blocks = (q.n.extent + s->lanes - 1) / s->lanes;
+    return (double)q.k.extent * tile_cost(s->m, q.m.extent, blocks);
+}
+
+void packed_build(Sched *s, int stage, const Tail *tail)
+{
+    NestProduct q;
+    product_sides(s->p, stage, &q);
+    Packed d = {.s = s, .q = &q, .tail = tail, .stage = stage, .dtype = s->p->stages[stage].dtype};
+    d.blocks = (q.n.extent + s->lanes - 1) / s->lanes;
+    tile_size(s->m, q.m.extent, d.blocks, &d.height, &d.vectors);
+    d.columns = packed_columns(&d);
+    if (d.columns < 0)
+        return;
+    spread_rows(&d);
+    /* What has a vector that is not full stands behind the rest. */
+    int64_t whole = q.n.extent / s->lanes / d.vectors, from = whole * d.vectors;
+    if (whole > 0) {
+        NestNode *group = loop_in(s->n, NULL, "o", whole);
+        NestLinear block = {0};
+        nest_add_term(&block, group->var, d.vectors);
+        add_columns(&d, group, &block, d.vectors, d.vectors * s->lanes);
+    }
+    if (from < d.blocks) {
+        NestLinear block = {.c = from};
+        add_columns(&d, loop_in(s->n, NULL, "o", 1), &block, d.blocks - from,
+                    q.n.extent - from * s->lanes);
+    }
+}

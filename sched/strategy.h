@@ -1,0 +1,44 @@
+/* The ways to compute a sum of products, one row each: when it can, what it costs, and how it is built. The cheapest that fits is
+ * taken; where none fits the loops of the sum are scheduled. A row puts what computes the stage behind the other parts of the root. */
+#ifndef SCHED_STRATEGY_H
+#define SCHED_STRATEGY_H
+
+#include "sched/sched.h"
+
+/* The mapping stage that alone reads a stage, its elements in their order: it is computed where the sums are stored. */
+typedef struct Tail {
+    int stage; /* -1: none */
+    int of; /* the tensor that it reads */
+} Tail;
+
+typedef struct Strategy {
+    const char *name;
+    bool (*fits)(const Sched *s, int stage);
+    double (*cost)(const Sched *s, int stage); /* in operations on vectors */
+    bool (*takes)(const Sched *s, int stage, int tail); /* as its tail; NULL: none */
+    void (*build)(Sched *s, int stage, const Tail *t);
+} Strategy;
+
+/* What a byte costs that comes from behind the second cache. */
+#define SCHED_BYTE_COST 0.15
+
+const Strategy *strategy_of(const Sched *s, int stage);
+
+/* Whether axes [first, last] of the tail may be gone through as one, by the last of them with the others 0. */
+bool tail_is_flat(const Sched *s, const Tail *t, int first, int last);
+
+/* Sides of a stage that is a matrix product: result (i, j) lies at i * m.c + j. */
+bool product_sides(const TeProgram *p, int stage, NestProduct *q);
+
+#define STRATEGY(name)                             \
+    bool name##_fits(const Sched *s, int stage);   \
+    double name##_cost(const Sched *s, int stage); \
+    void name##_build(Sched *s, int stage, const Tail *t);
+STRATEGY(winograd)
+STRATEGY(direct)
+STRATEGY(depthwise)
+STRATEGY(packed)
+STRATEGY(product)
+#undef STRATEGY
+
+#endif
