@@ -47,6 +47,8 @@ struct Module {
     Vec(Str) imports; /* the texts behind `import`, in order */
     Vec(Var *) free_vars; /* declared by free_var, in order */
     Expr *expr; /* of a bare expression; else NULL */
+    Expr *
+        written; /* the same before what stands for programs in it was replaced; NULL: `expr` is that */
     struct json_t *saved; /* the graph that it was read from (json_read.h); else NULL */
     bool has_header; /* the text began with its version */
     bool

@@ -299,6 +299,8 @@ static Expr *expand_pass(Forms *f, const Call *form, const Function *fn)
     PassContext pc = {.cx = f->cx, .opt_level = 2, .any_level = true, .env = f->env};
     const char *text = arena_copy_text(&f->scratch, pipeline.ptr, pipeline.len);
     Module *now = passes_run_text(&pc, m, text);
+    if (!now && f->cx->diags->last)
+        diag_label(f->cx->diags->last, form->base.span, "asked for here");
     const Def *made = now ? module_find(now, name) : NULL;
     for (size_t i = 0; made && i < now->defs.n; i++) {
         const Def *d = &now->defs.at[i];
@@ -406,8 +408,36 @@ static bool one_round(Forms *f)
         def->fn = now[i];
         changed = true;
     }
+    if (expr && expr != before)
+        f->m->written = f->m->written ? f->m->written : before;
     f->m->expr = expr ? expr : before;
     return changed || f->m->expr != before;
+}
+
+static WalkNext find_bare(void *data, const Expr *e)
+{
+    const OpRef *op = expr_as_op(e);
+    const Expr **found = data;
+    *found = op && op->op->flags & OP_FORM ? e : NULL;
+    return *found ? WALK_STOP : WALK_ON;
+}
+
+/* A form that is given nothing stands for nothing. */
+static bool none_left(Forms *f)
+{
+    const Expr *bare = NULL;
+    for (size_t i = 0; i < f->m->defs.n && !bare; i++)
+        if (f->m->defs.at[i].fn && !f->m->defs.at[i].imported)
+            ir_walk(&f->m->defs.at[i].fn->base, find_bare, NULL, &bare);
+    if (f->m->expr && !bare)
+        ir_walk(f->m->expr, find_bare, NULL, &bare);
+    if (!bare)
+        return true;
+    const char *name = expr_as_op(bare)->op->name;
+    Diag *d =
+        diag_error(f->cx->diags, E0605_NO_GRADIENT, bare->span, "`%s` is no value by itself", name);
+    diag_help(d, "it is called with the function that is meant: `%s(@f)`", name);
+    return false;
 }
 
 bool forms_expand(Ctx *cx, Module *m, const Module *env, FormsWish wish)
@@ -423,7 +453,7 @@ bool forms_expand(Ctx *cx, Module *m, const Module *env, FormsWish wish)
         diag_error(cx->diags, E0605_NO_GRADIENT, f.left->span,
                    "`%s` is asked of a function that contains this very call",
                    expr_call_of_op(f.left)->name);
-    ok = ok && !f.failed.n && !f.left;
+    ok = ok && !f.failed.n && !f.left && none_left(&f);
     ptrmap_deinit(&f.values);
     ptrmap_deinit(&f.failed);
     arena_deinit(&f.scratch);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 /* Bodies are unfolded as long as the whole has no more nodes than this; calls that are left have functions of their own. */
-enum { UNFOLDED_MOST = 200000, PIECES_MOST = 256 };
+enum { UNFOLDED_MOST = 50000, PIECES_MOST = 1000 };
 
 Diag *vjp_refuse(Vjp *v, const Expr *e, const char *what)
 {

@@ -290,8 +290,25 @@ static void refuse(Redefinition *r, const Local *l, const Name *called)
 
 /* ---- all variables ---------------------------------------------------------------------------------------------------------- */
 
+/* Its binding, if that asks for a derivative or the like of something that changes. */
+static const Let *derived_function(Redefinition *r, const Local *l)
+{
+    const Let *let = expr_as_let(l->module->written);
+    const Op *op = let && let->var == l->var ? expr_call_of_op(let->value) : NULL;
+    if (!op || !(op->flags & OP_FORM) || !redefinition_depends(r, let->value))
+        return NULL;
+    Current c = {r->s, true};
+    ir_free_vars(&let->base, note_current, &c);
+    return c.all ? let : NULL;
+}
+
 static void carry_local(Redefinition *r, const Local *l)
 {
+    const Let *derived = derived_function(r, l);
+    if (derived) {
+        read_function(r, l, derived);
+        return;
+    }
     const Type *type = l->var->base.type;
     const Name *called = calls_retyped(r, l->value);
     bool typed = redefinition_mentions(r, type);
@@ -309,7 +326,7 @@ static void carry_local(Redefinition *r, const Local *l)
 bool carry_check(Redefinition *r)
 {
     ptrmap_clear(&r->looked);
-    for (size_t i = 0; i < r->s->n_locals && (r->types.n || r->retyped.n); i++)
+    for (size_t i = 0; i < r->s->n_locals && (r->types.n || r->names.n); i++)
         carry_local(r, &r->s->locals[i]);
     /* The names mean the old variables until all is done. */
     for (size_t i = 0; i < r->carried.n; i++) {

@@ -23,7 +23,7 @@ static void note_current(void *data, Var *v)
 }
 
 /* What the cell wrote behind `let %f =`, if the variables in it are still what they were. */
-static const Expr *bound_value(void *data, const Var *v)
+const Expr *session_written(void *data, const Var *v)
 {
     const Local *l = local_of(data, v);
     const Let *let = l ? expr_as_let(l->module->expr) : NULL;
@@ -37,5 +37,5 @@ static const Expr *bound_value(void *data, const Var *v)
 bool session_check(RelaySession *s, Module *m, const Module *env, CheckWish wish)
 {
     return typecheck_module_as(&s->cx, m, env, wish) &&
-           forms_expand(&s->cx, m, env, (FormsWish){bound_value, s});
+           forms_expand(&s->cx, m, env, (FormsWish){session_written, s});
 }

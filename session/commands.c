@@ -109,10 +109,25 @@ Module *command_program(CommandCall *c)
     return unless_failed(c, command_expr(c));
 }
 
+Expr *command_behind(RelaySession *s, Expr *e)
+{
+    const Expr *value = e->kind == EXPR_VAR ? session_written(s, expr_as_var(e)) : NULL;
+    while (value && type_find(value->type)->kind == TYPE_FUNC) {
+        e = (Expr *)(uintptr_t)value;
+        value = e->kind == EXPR_VAR ? session_written(s, expr_as_var(e)) : NULL;
+    }
+    return e;
+}
+
 Module *command_module(CommandCall *c)
 {
     const Def *def = command_global(c);
-    return def ? unless_failed(c, module_slice(c->s, c->s->env, def->name)) : command_program(c);
+    if (def)
+        return unless_failed(c, module_slice(c->s, c->s->env, def->name));
+    Module *m = command_program(c);
+    if (m && m->expr)
+        m->expr = command_behind(c->s, m->expr);
+    return m;
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------------------- */

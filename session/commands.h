@@ -30,6 +30,8 @@ Module *command_expr(CommandCall *c);
 Module *command_program(CommandCall *c);
 /* The argument as a module to transform, likewise: a function with all that it reaches, or an expression. */
 Module *command_module(CommandCall *c);
+/* What a variable that holds a function was bound to; else the expression itself. */
+Expr *command_behind(RelaySession *s, Expr *e);
 
 /* `:explain types`: the story of the arguments' types. */
 void explain_types(CommandCall *c);

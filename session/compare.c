@@ -60,9 +60,10 @@ RelayStatus stage_equal(RelaySession *s, const RelayRequest *r)
 
 /* ---- commands ---------------------------------------------------------------------------------- */
 
-/* A global stands for its definition. */
+/* A global stands for its definition, a variable for the function that it holds. */
 static Expr *definition(RelaySession *s, Expr *e)
 {
+    e = command_behind(s, e);
     const GlobalVar *g = expr_as_global(e);
     const Def *def = g ? module_find(s->env, g->name) : NULL;
     return def && def->fn ? &def->fn->base : e;

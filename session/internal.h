@@ -110,6 +110,8 @@ void session_reset(RelaySession *s);
 
 /* check.c: gives a module its types, as typecheck_module_as does, and replaces the forms in it (passes/forms.h). False after diagnostics. */
 bool session_check(RelaySession *s, Module *m, const Module *env, CheckWish wish);
+/* What was written behind `let %x =`, with types; NULL where that is not known, or would mean something else by now. */
+const Expr *session_written(void *session, const Var *v);
 
 /* ---- emit.c ---------------------------------------------------------------------------------------------------------------- */
 
@@ -218,6 +220,8 @@ bool redefinition_commit(Redefinition *r);
 /* The types of what the cell defined. */
 void redefinition_show(const Redefinition *r);
 bool redefinition_mentions(Redefinition *r, const Type *t);
+/* Whether the expression names something that changes. */
+bool redefinition_depends(Redefinition *r, const Expr *e);
 /* carry.c: what becomes of the variables; false after diagnostics. */
 bool carry_check(Redefinition *r);
 bool carry_commit(Redefinition *r);

@@ -6,6 +6,7 @@
 #include "te/te.h"
 #include "parser/parser.h"
 #include "runtime/show.h"
+#include "passes/forms.h"
 #include "typecheck/typecheck.h"
 
 #include <stdio.h>
@@ -258,7 +259,7 @@ static Module *read_text(Ctx *cx, const Op *op, const Buf *text)
 {
     uint32_t source = sources_add(&cx->sources, op->name, text->at, text->n);
     Module *m = parse_text(cx, source, &(ParseEnv){0});
-    if (m && m->expr && typecheck_module(cx, m, NULL))
+    if (m && m->expr && typecheck_module(cx, m, NULL) && forms_expand(cx, m, NULL, (FormsWish){0}))
         return m;
     module_release(m);
     return NULL;

@@ -161,11 +161,17 @@ static WalkNext mentions_changed(void *data, const Expr *e)
     return m->found ? WALK_STOP : WALK_ON;
 }
 
-static bool function_depends(Redefinition *r, const Function *fn)
+bool redefinition_depends(Redefinition *r, const Expr *e)
 {
     Mentions m = {.r = r};
-    ir_walk(&fn->base, mentions_changed, NULL, &m);
+    ir_walk(e, mentions_changed, NULL, &m);
     return m.found;
+}
+
+static bool function_depends(Redefinition *r, const Def *d)
+{
+    return redefinition_depends(r, &d->fn->base) ||
+           (d->written && redefinition_depends(r, &d->written->base));
 }
 
 static bool type_depends(Redefinition *r, const TypeDef *def)
@@ -199,7 +205,7 @@ static bool find_dependents(Redefinition *r)
     for (size_t i = 0; i < env->defs.n; i++) {
         const Def *d = &env->defs.at[i];
         if (!d->fn || d->imported || module_find(r->m, d->name) || ptrmap_has(&r->names, d->name) ||
-            !(function_depends(r, d->fn) || (d->written && function_depends(r, d->written))))
+            !function_depends(r, d))
             continue;
         ptrmap_put(&r->names, d->name, NULL);
         add_dependent(r, (Dependent){d->name, '@', d->fn->base.span});
