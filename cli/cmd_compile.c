@@ -17,6 +17,7 @@ static const CliOption options[] = {
      .arg = "N",
      .number = true,
      .doc = "the level of the pipeline before code is made; default 2; 0: as written"},
+    {.name = "exact", .doc = "no sum in another order than written, nothing approximated"},
     {0},
 };
 

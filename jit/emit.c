@@ -181,7 +181,7 @@ static void make_fold(Emit *e, const NestNode *s)
         return;
     }
     Ssa acc = place_value(e, s);
-    if (is_product(s) && (lanes || !e->vector)) {
+    if (is_product(s) && !g->jit->exact && (lanes || !e->vector)) {
         Ssa a = lanes ? emit_lanes(e, s->value->a) : emit_value(e, s->value->a);
         Ssa b = lanes ? emit_lanes(e, s->value->b) : emit_value(e, s->value->b);
         if (lanes) {

@@ -87,6 +87,7 @@ struct Unit {
     Vec(LLVMOrcResourceTrackerRef) trackers; /* of its modules */
     Vec(KernelBatch *) batches; /* whose kernels its code calls */
     JitCounts counts;
+    bool exact; /* as the JIT's when it was made */
     UnitEntry *entry;
 };
 
@@ -108,6 +109,7 @@ struct Jit {
     Orc orc;
     PtrMap units; /* Function -> Unit */
     Unit *all; /* those that closures keep alive too */
+    bool exact; /* nothing is reordered or approximated in what is compiled from now on */
     bool unused; /* some of them may go */
     uint64_t calls; /* from outside, so far */
     uint32_t modules; /* made so far */

@@ -129,6 +129,11 @@ static void jit_forget(Jit *jit, const Module *m)
     units_forget(jit, m);
 }
 
+static void jit_set_exact(Jit *jit, bool exact)
+{
+    jit->exact = exact;
+}
+
 static const char *jit_version(void)
 {
     return LLVM_VERSION_STRING;
@@ -154,6 +159,7 @@ static const JitTable table = {
     .call = jit_call,
     .text = jit_text,
     .forget = jit_forget,
+    .set_exact = jit_set_exact,
     .counts = unit_counts,
     .version_text = jit_version,
     .cpu_name = jit_cpu,

@@ -38,6 +38,8 @@ typedef struct JitTable {
     /* The code made for `name` as text (an object: as bytes). False after a diagnostic. */
     bool (*text)(Jit *jit, Module *env, const Name *name, JitText kind, Buf *out);
     void (*forget)(Jit *jit, const Module *m);
+    /* Whether what is compiled from now on takes no sum in another order than written and approximates nothing. */
+    void (*set_exact)(Jit *jit, bool exact);
     /* Of the code that was used last; zeroes when there is none. */
     JitCounts (*counts)(Jit *jit, Module *env, const Name *name);
     const char *(*version_text)(void); /* "19.1.7" */

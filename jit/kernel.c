@@ -95,7 +95,11 @@ static void show_lowered(Gen *g, const TeProgram *p, const Nest *n, const char *
 static Machine machine_of(Gen *g)
 {
     size_t bytes = orc_vector_bytes(&g->jit->orc);
-    return (Machine){bytes, bytes == 64 ? 32 : 16, pool_threads(g->cx->pool), true};
+    return (Machine){.vector_bytes = bytes,
+                     .registers = bytes == 64 ? 32 : 16,
+                     .threads = pool_threads(g->cx->pool),
+                     .transforms = !g->jit->exact,
+                     .reorders = !g->jit->exact};
 }
 
 static void note_packed(Gen *g, Kernel *k, const Nest *n, const TeProgram *p,
@@ -324,8 +328,8 @@ static void key_of(Gen *g, const TeProgram *p, Span span, const KernelInput *kno
 {
     Machine machine = machine_of(g);
     te_key(g->cx, g->arena, p, out);
-    buf_printf(out, "%zu %d %d %d;", machine.vector_bytes, machine.registers, machine.threads,
-               machine.transforms);
+    buf_printf(out, "%zu %d %d %d %d;", machine.vector_bytes, machine.registers, machine.threads,
+               machine.transforms, machine.reorders);
     for (int i = 0; i < p->n_inputs; i++) {
         buf_char(out, known[i].number ? 'n' : known[i].tensor ? 't' : '-');
         if (known[i].number)

@@ -112,6 +112,7 @@ static Unit *unit_new(Jit *jit, Module *env, const Name *name)
     arena_init(&u->arena, &jit->cx->limits);
     u->jit = jit;
     u->name = name;
+    u->exact = jit->exact;
     u->env = module_retain(env);
     u->code = code;
     u->refs = 1;
@@ -233,6 +234,8 @@ static bool is_other(const Unit *u, const void *unit)
 
 static bool has_shapes(const Unit *u, uint32_t n, const Type *const *shapes)
 {
+    if (u->exact != u->jit->exact)
+        return false;
     if (!u->shapes || !shapes)
         return u->shapes == shapes;
     return memcmp(u->shapes, shapes, n * sizeof *shapes) == 0;

@@ -22,6 +22,7 @@ const Pass pass_alter_op_layout = {
     .name = "AlterOpLayout",
     .doc = "Brings convolutions into the order of axes in which they are computed fastest.",
     .opt_level = 3,
+    .reorders = true,
     .needs_types = true,
     .function = alter,
 };

@@ -217,6 +217,7 @@ const Pass pass_backward_fold_scale_axis = {
     .name = "BackwardFoldScaleAxis",
     .doc = "Moves a factor for each channel behind a convolution or dense into the weight.",
     .opt_level = 3,
+    .reorders = true,
     .needs_types = true,
     .function = fold,
 };

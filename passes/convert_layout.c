@@ -578,6 +578,7 @@ const Pass pass_convert_layout = {
     .name = "ConvertLayout",
     .doc = "Computes convolutions and pooling with their axes in another order.",
     .opt_level = 3,
+    .reorders = true,
     .needs_types = true,
     .before = "CanonicalizeOps",
     .params = params,

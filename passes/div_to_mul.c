@@ -30,6 +30,7 @@ const Pass pass_div_to_mul = {
     .name = "DivToMul",
     .doc = "Divides by constants in that it multiplies.",
     .opt_level = 0,
+    .reorders = true,
     .needs_types = true,
     .before = "FoldConstant",
     .rewrite = to_product,

@@ -32,6 +32,7 @@ const Pass pass_fast_math = {
     .name = "FastMath",
     .doc = "Puts the quick forms of elementary functions in place of the exact ones.",
     .opt_level = 4,
+    .reorders = true,
     .needs_types = true,
     .rewrite = to_fast,
 };

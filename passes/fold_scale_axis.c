@@ -6,6 +6,7 @@ const Pass pass_fold_scale_axis = {
     .name = "FoldScaleAxis",
     .doc = "Moves factors for each channel into weights, and evaluates what is then known.",
     .opt_level = 3,
+    .reorders = true,
     .needs_types = true,
     .parts = "BackwardFoldScaleAxis,ForwardFoldScaleAxis,FoldConstant",
 };

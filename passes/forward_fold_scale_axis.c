@@ -171,6 +171,7 @@ const Pass pass_forward_fold_scale_axis = {
     .name = "ForwardFoldScaleAxis",
     .doc = "Moves a factor for each channel in front of a convolution or dense into the weight.",
     .opt_level = 3,
+    .reorders = true,
     .needs_types = true,
     .function = fold,
 };

@@ -45,7 +45,7 @@ static bool listed(const char *list, const char *name)
 /* `named`: the person wrote it into the pipeline, and wants to know. */
 static bool enabled(const PassContext *pc, const Pass *p, Span where, bool named)
 {
-    if (listed(pc->disable, p->name))
+    if (listed(pc->disable, p->name) || (pc->exact && p->reorders))
         return false;
     if (listed(pc->require, p->name) || pc->opt_level >= p->opt_level || (named && pc->any_level))
         return true;
@@ -293,7 +293,8 @@ static PassContext inner_context(const PassRun *run)
                          .opt_level = INT_MAX,
                          .config = run->context->config,
                          .env = run->context->env,
-                         .for_code = run->context->for_code};
+                         .for_code = run->context->for_code,
+                         .exact = run->context->exact};
 }
 
 Module *pass_run_inner(PassRun *run, Module *m, const char *pipeline)
@@ -468,12 +469,13 @@ static bool tell_bugs(const Diags *from, Diags *to)
     return found;
 }
 
-Module *passes_run_for_code(Ctx *cx, Module *m, const Module *env, int level)
+Module *passes_run_for_code(Ctx *cx, Module *m, const Module *env, int level, bool exact)
 {
     PassContext pc = {.cx = cx,
                       .opt_level = level,
                       .disable = "RemoveUnusedFunctions",
                       .for_code = true,
+                      .exact = exact,
                       .require = level >= 2 ? code_wants : NULL,
                       .env = env};
     if (!typecheck_module(cx, m, env))

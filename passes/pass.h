@@ -21,6 +21,7 @@ typedef struct PassContext {
     const Attrs *config;        /* relay.FuseOps.max_depth and the like; NULL: none */
     const Module *env; /* where globals that the module does not define are found; NULL: none */
     bool typed_prints; /* print snapshots with types */
+    bool exact; /* passes after which results may round otherwise do not run */
     bool
         for_code; /* what comes out is compiled here: groups are made for that, beyond the rules of the original */
     /* Called after each pass with the module as it is now; NULL: nobody looks. The module is lent. */
@@ -44,6 +45,7 @@ struct Pass {
     const char *doc;
     int opt_level;
     bool needs_types; /* InferType runs before it */
+    bool reorders; /* results may round otherwise afterwards */
     bool other_values; /* programs compute something else afterwards: a gradient, a rounded value */
     const OpAttr *params; /* NULL: none */
     const char
@@ -83,7 +85,7 @@ Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline);
 
 /* What runs before code is made: the default pipeline at this level, and what else makes good code; every definition stays. The
  * result is the caller's; NULL after a diagnostic. */
-Module *passes_run_for_code(Ctx *cx, Module *m, const Module *env, int level);
+Module *passes_run_for_code(Ctx *cx, Module *m, const Module *env, int level, bool exact);
 
 /* The pipeline behind -O0 … -O3, as text. */
 const char *passes_default(int level);

@@ -517,6 +517,7 @@ const Pass pass_simplify_expr = {
     .name = "SimplifyExpr",
     .doc = "Replaces calls of operators by simpler ones with the same result.",
     .opt_level = 0,
+    .reorders = true,
     .needs_types = true,
     .function = simplify,
 };

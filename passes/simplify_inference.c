@@ -27,6 +27,7 @@ const Pass pass_simplify_inference = {
     .name = "SimplifyInference",
     .doc = "Turns training-time operators into what they mean at inference.",
     .opt_level = 0,
+    .reorders = true,
     .needs_types = true,
     .rewrite = to_inference,
 };

@@ -215,13 +215,20 @@ static bool stores_evenly(Sched *s, const NestNode *loop)
     return true;
 }
 
+/* Sums of floats that are to be taken in the order in which they are written. */
+static bool keeps_order(const Sched *s, const NestNode *fold)
+{
+    return !s->m->reorders && (fold->fold == TE_SUM || fold->fold == TE_PROD) &&
+           dtype_is_float(fold->value->dtype);
+}
+
 static NestNode *vector_of(Sched *s, const Reduction *r)
 {
     NestNode *space = r->n ? r->space[r->n - 1] : NULL;
     NestNode *folds = r->folds ? innermost(r->folds) : NULL;
     if (space && (space->extent < 2 || !stores_evenly(s, space)))
         space = NULL;
-    if (!folds || nest_is_position(r->fold->fold))
+    if (!folds || nest_is_position(r->fold->fold) || keeps_order(s, r->fold))
         return space;
     if (!space)
         return folds;
@@ -315,7 +322,7 @@ static void schedule_row(Sched *s, NestNode *loop)
             sched_fuse(s, part);
             r.folds = part;
             nest_each(part, find_fold, &r);
-            if (nest_is_position(r.fold->fold))
+            if (nest_is_position(r.fold->fold) || keeps_order(s, r.fold))
                 continue;
             if (order_matters(&r))
                 keep_order(s, &r);

@@ -14,6 +14,7 @@ typedef struct Machine {
     int threads;
     bool
         transforms; /* sums of products may be computed by fast transforms, which round otherwise */
+    bool reorders; /* sums of floats may be taken in another order, and by the library */
 } Machine;
 
 /* The nest. `known[i]` is the tensor that input i always is, or NULL; what is made of such alone is computed once. NULL after refusing,

@@ -28,11 +28,12 @@ static const Strategy strategies[] = {
     {"product", product_fits, product_cost, NULL, product_build},
 };
 
+/* Each of them sums in an order of its own. */
 const Strategy *strategy_of(const Sched *s, int stage)
 {
     const Strategy *best = NULL;
     double least = 0;
-    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+    for (size_t i = 0; s->m->reorders && i < sizeof strategies / sizeof *strategies; i++) {
         if (!strategies[i].fits(s, stage))
             continue;
         double cost = strategies[i].cost(s, stage);

@@ -114,7 +114,7 @@ static bool columns_pay(Window *w, const TeStage *s, const Columns *c, const Te 
     }
     TeTensor sum = with_columns(&trial, s, c, load, other);
     const TeProgram *p = te_finish(&trial.b, 1, &sum, false);
-    return p && p->n_stages == 2 && product_fits(&(Sched){.p = p}, 1);
+    return p && p->n_stages == 2 && w->s->m->reorders && product_fits(&(Sched){.p = p}, 1);
 }
 
 /* ---- borders ----------------------------------------------------------------------------------------------------------- */

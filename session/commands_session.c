@@ -324,18 +324,24 @@ void command_explain(CommandCall *c)
 
 void command_set(CommandCall *c)
 {
+    RelaySession *s = c->s;
     Span at = c->args;
     Str word = command_word(c);
     char *value = command_rest(c);
-    if (word.len && (!str_is(word, "opt") || !value || !relay_session_set(c->s, "opt", value))) {
-        Diag *d =
-            diag_error(c->s->cx.diags, E0402_USAGE, at,
-                       str_is(word, "opt") ? "the levels are 0 to 4" : "there is no such setting");
-        diag_help(d, "for instance `:set opt 3`");
+    bool opt = str_is(word, "opt"), exact = str_is(word, "exact");
+    bool ok = (opt || exact) && value && relay_session_set(s, opt ? "opt" : "exact", value);
+    if (word.len && !ok) {
+        Diag *d = diag_error(s->cx.diags, E0402_USAGE, at,
+                             opt     ? "the levels are 0 to 4"
+                             : exact ? "`:set exact` is `on` or `off`"
+                                     : "there is no such setting");
+        diag_help(d, exact ? "for instance `:set exact on`" : "for instance `:set opt 3`");
     } else {
-        emit_printf(c->s, RELAY_OUTPUT_DISPLAY,
-                    "opt %d   the level of the pipeline before code is made; 0: as written",
-                    c->s->opt_level);
+        emit_printf(s, RELAY_OUTPUT_DISPLAY,
+                    "opt %d   the level of the pipeline before code is made; 0: as written\n"
+                    "exact %s   whether code takes no sum in another order than written and "
+                    "approximates nothing",
+                    s->opt_level, s->exact ? "on" : "off");
     }
     free(value);
 }

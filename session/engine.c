@@ -50,6 +50,8 @@ bool session_jit(RelaySession *s)
         if (s->jit_table && !s->jit && s->jit_why.n == 0)
             buf_str(&s->jit_why, "LLVM could not be started");
     }
+    if (s->jit)
+        s->jit_table->set_exact(s->jit, s->exact);
     return s->jit != NULL;
 }
 

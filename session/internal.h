@@ -41,6 +41,7 @@ struct RelaySession {
     bool strict; /* the text that is being read must be one that the original reads */
     Module *env; /* the definitions so far */
     int opt_level; /* of what is compiled */
+    bool exact; /* nothing in it reorders or approximates */
     PtrMap optimised; /* Function -> what optimise.c made of it */
     Module *libraries
         [8]; /* imported libraries by their position in prelude_files; NULL until asked for */

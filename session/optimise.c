@@ -163,7 +163,7 @@ static bool make_stale(Optimiser *o)
         if (o->nodes.at[i].stale)
             module_define(todo, o->nodes.at[i].def->name, o->nodes.at[i].def->fn,
                           o->nodes.at[i].def->span, o->nodes.at[i].def->home);
-    Module *now = passes_run_for_code(&s->cx, todo, o->env, s->opt_level);
+    Module *now = passes_run_for_code(&s->cx, todo, o->env, s->opt_level, s->exact);
     for (size_t i = 0; now && i < o->nodes.n; i++)
         if (o->nodes.at[i].stale)
             keep(o, &o->nodes.at[i], now);

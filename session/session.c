@@ -175,6 +175,12 @@ bool relay_session_set(RelaySession *s, const char *option, const char *value)
             return false;
         s->opt_level = *value - '0';
         optimise_forget(s, NULL);
+    } else if (!strcmp(option, "exact")) {
+        bool off = !strcmp(value, "off");
+        if (!off && strcmp(value, "on"))
+            return false;
+        s->exact = !off;
+        optimise_forget(s, NULL);
     } else if (!strcmp(option, "threads")) {
         pool_free(s->cx.pool);
         s->cx.pool = pool_new(atoi(value));

@@ -436,6 +436,8 @@ static void run_stage(void *data)
     size_t i = 0;
     while (i < sizeof stages / sizeof *stages && strcmp(stages[i].name, name))
         i++;
+    if (request_flag(call->request, "exact"))
+        relay_session_set(s, "exact", "on");
     if (level && !relay_session_set(s, "opt", level))
         diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`-O %s`: the levels are 0 to 4", level);
     else if (i < sizeof stages / sizeof *stages)

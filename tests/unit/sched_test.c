@@ -176,7 +176,7 @@ static void check_case(const Case *c, const Machine *m)
 static Machine machine_of(void)
 {
     bool wide = below(2);
-    return (Machine){wide ? 64 : 32, wide ? 32 : 16, 1 + (int)below(3), true};
+    return (Machine){wide ? 64 : 32, wide ? 32 : 16, 1 + (int)below(3), true, true};
 }
 
 /* Windows of 3 x 3 that step by one, over enough channels for transforms. */
@@ -217,6 +217,7 @@ static void test_windows(int turns, bool depthwise)
         }
         Machine m = machine_of();
         m.transforms = false;
+        m.reorders = turn % 8 != 7;
         check_case(&c, &m);
     }
 }
