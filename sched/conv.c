@@ -221,7 +221,7 @@ static TileLoops tile_loops(Nest *n, NestNode *parent, const Tile *t)
     TileLoops l;
     l.row = unrolled_in(n, parent, "i", t->rows);
     l.vector = unrolled_in(n, l.row, "j", t->vectors);
-    l.lane = vector_in(n, l.vector, t->lanes, t->lanes);
+    l.lane = vector_in(n, l.vector, t->width ? t->width : t->lanes, t->lanes);
     return l;
 }
 

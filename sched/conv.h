@@ -49,7 +49,7 @@ int scratch_of(Nest *n, const char *name, DType dtype, int64_t size);
 
 typedef struct Tile {
     int64_t rows, vectors;
-    int lanes;
+    int lanes, width; /* lanes that count; 0: all */
     int a, b; /* buffers */
     NestLinear a_at, b_at;
     int64_t a_row, b_vector;

@@ -219,7 +219,7 @@ double direct_cost(const Sched *s, int stage)
     int64_t rows = c.n * c.y.out;
     double turned = 10.0 * (double)(rows * c.x.out * blocks);
     return (double)(rows * sums) * tile_cost(s->m, c.x.out, blocks) + turned +
-           SCHED_BYTE_COST * 4 * (double)(sums * blocks * s->lanes);
+           SCHED_BYTE_COST * 4 * (double)(sums * blocks * s->lanes + c.n * c.ic * c.y.in * c.x.in);
 }
 
 void direct_build(Sched *s, int stage, const Tail *tail)
@@ -231,7 +231,8 @@ void direct_build(Sched *s, int stage, const Tail *tail)
     d.blocks = (c->oc + s->lanes - 1) / s->lanes;
     d.data = bordered_data(&d);
     bool even = c->y.stride == 1 && c->x.stride == 1 && c->x.out == d.pitch;
-    if (even && c->y.taps * c->x.taps == 1 && tail_is_flat(s, tail, 2, 3)) {
+    if (even && c->y.taps * c->x.taps == 1 &&
+        (tail->stage < 0 || tail_axis(s, tail->stage, 2, 3) == 3)) {
         d.columns *= d.rows;
         d.rows = 1;
     }

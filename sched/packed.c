@@ -1,5 +1,6 @@
-/* Matrix products whose second operand is known: it is laid out once, when code is made, in vectors of columns, and register tiles go
- * over the first operand as it lies. What is done with the results is done where they are stored. */
+/* Matrix products in register tiles, of the first operand as it lies. A second operand that is known is laid out once, when code is made,
+ * in vectors of columns ("packed"); one whose columns lie side by side is read as it lies ("plain"). What is done with the results is
+ * done where they are stored. */
 #include "sched/conv.h"
 
 typedef struct Packed {
@@ -12,6 +13,10 @@ typedef struct Packed {
     int64_t height, vectors; /* of a tile */
     int rows, columns; /* buffers */
     int64_t row_from, row_pitch;
+    int64_t column_from, vector_step,
+        turn_step; /* from vector to vector and from row to row of the second */
+    bool plain;
+    NestNode *batch; /* the loop over products, or NULL */
 } Packed;
 
 /* columns[o, k, lane] = b[k, lanes * o + lane] */
@@ -46,7 +51,8 @@ static void spread_rows(Packed *d)
     d->rows = q->a;
     d->row_from = q->a_from;
     d->row_pitch = q->m.a;
-    if (q->k.a != 1 || spread_pitch(q->m.a) == q->m.a || q->m.extent < 8 || d->blocks < 8)
+    if (d->plain || q->k.a != 1 || spread_pitch(q->m.a) == q->m.a || q->m.extent < 8 ||
+        d->blocks < 8)
         return;
     int64_t pitch = spread_pitch(q->k.extent);
     int copy = scratch_of(n, "rows", d->dtype, q->m.extent * pitch);
@@ -83,13 +89,16 @@ static void store_rows(const Packed *d, NestNode *home, const Tile *t, int acc,
         nest_add_term(&at[1], lane->var, 1);
         linear_add(&to, &at[0], q->m.extent == 1 ? 0 : q->m.c);
         linear_add(&to, &at[1], 1);
+        if (d->batch)
+            nest_add_term(&to, d->batch->var, q->batch.c);
         Te *value = nest_load(n, acc, nest_position(n, &from));
         if (d->tail->stage >= 0) {
             const TeStage *stage = &d->s->p->stages[d->tail->stage];
             NestLinear axes[TENSOR_RANK_MOST] = {0};
-            axes[stage->rank - 1] = at[1];
-            if (stage->rank > 1)
-                axes[stage->rank - 2] = at[0];
+            int first = tail_columns(stage, q->n.extent);
+            axes[tail_axis(d->s, d->tail->stage, first, stage->rank - 1)] = at[1];
+            if (first > 0)
+                axes[tail_axis(d->s, d->tail->stage, 0, first - 1)] = at[0];
             value = nest_expression(n, d->s->p, d->tail->stage, axes, d->tail->of, value);
         }
         nest_append(n, lane, nest_store(n, of, nest_position(n, &to), value));
@@ -114,11 +123,17 @@ static void add_columns(const Packed *d, NestNode *in, const NestLinear *block, 
                   .b = d->columns,
                   .a_at = {.c = d->row_from},
                   .a_row = d->row_pitch,
-                  .b_vector = q->k.extent * lanes,
+                  .b_at = {.c = d->column_from},
+                  .b_vector = d->vector_step,
+                  .width = columns < lanes ? (int)columns : 0,
                   .n_axes = 1,
-                  .axis = {{q->k.extent, q->k.a, lanes}}};
+                  .axis = {{q->k.extent, q->k.a, d->turn_step}}};
         linear_add(&t.a_at, &rows[i].from, d->row_pitch);
         linear_add(&t.b_at, block, t.b_vector);
+        if (d->batch) {
+            nest_add_term(&t.a_at, d->batch->var, q->batch.a);
+            nest_add_term(&t.b_at, d->batch->var, q->batch.b);
+        }
         store_rows(d, home, &t, tile_in(n, home, &t), &rows[i].from, block, columns);
     }
 }
@@ -136,31 +151,98 @@ double packed_cost(const Sched *s, int stage)
     NestProduct q;
     product_sides(s->p, stage, &q);
     int64_t blocks = (q.n.extent + s->lanes - 1) / s->lanes;
-    return (double)q.k.extent * tile_cost(s->m, q.m.extent, blocks);
+    double bytes = 4 * (double)((q.m.extent + q.n.extent) * q.k.extent);
+    return (double)q.k.extent * tile_cost(s->m, q.m.extent, blocks) + SCHED_BYTE_COST * bytes;
+}
+
+/* Some vectors of columns after another: whole tiles, what is left of whole vectors, and a part of a vector, which stands alone where
+ * what lies behind it is not to be read. */
+static void add_all(const Packed *d)
+{
+    int64_t lanes = d->s->lanes, columns = d->q->n.extent;
+    int64_t whole = columns / lanes / d->vectors, from = whole * d->vectors;
+    if (whole > 0) {
+        NestNode *group = loop_in(d->s->n, d->batch, "o", whole);
+        NestLinear block = {0};
+        nest_add_term(&block, group->var, d->vectors);
+        add_columns(d, group, &block, d->vectors, d->vectors * lanes);
+    }
+    while (from < d->blocks) {
+        int64_t full = columns / lanes - from,
+                count = d->plain && full > 0 ? full : d->blocks - from;
+        int64_t rest = columns - from * lanes;
+        NestLinear block = {.c = from};
+        add_columns(d, loop_in(d->s->n, d->batch, "o", 1), &block, count,
+                    rest < count * lanes ? rest : count * lanes);
+        from += count;
+    }
+}
+
+static Packed product_in(Sched *s, const NestProduct *q, int stage, const Tail *tail)
+{
+    Packed d = {.s = s, .q = q, .tail = tail, .stage = stage, .dtype = s->p->stages[stage].dtype};
+    d.blocks = (q->n.extent + s->lanes - 1) / s->lanes;
+    tile_size(s->m, q->m.extent, d.blocks, &d.height, &d.vectors);
+    return d;
 }
 
 void packed_build(Sched *s, int stage, const Tail *tail)
 {
     NestProduct q;
     product_sides(s->p, stage, &q);
-    Packed d = {.s = s, .q = &q, .tail = tail, .stage = stage, .dtype = s->p->stages[stage].dtype};
-    d.blocks = (q.n.extent + s->lanes - 1) / s->lanes;
-    tile_size(s->m, q.m.extent, d.blocks, &d.height, &d.vectors);
+    Packed d = product_in(s, &q, stage, tail);
     d.columns = packed_columns(&d);
     if (d.columns < 0)
         return;
+    d.vector_step = q.k.extent * s->lanes;
+    d.turn_step = s->lanes;
     spread_rows(&d);
-    /* What has a vector that is not full stands behind the rest. */
-    int64_t whole = q.n.extent / s->lanes / d.vectors, from = whole * d.vectors;
-    if (whole > 0) {
-        NestNode *group = loop_in(s->n, NULL, "o", whole);
-        NestLinear block = {0};
-        nest_add_term(&block, group->var, d.vectors);
-        add_columns(&d, group, &block, d.vectors, d.vectors * s->lanes);
-    }
-    if (from < d.blocks) {
-        NestLinear block = {.c = from};
-        add_columns(&d, loop_in(s->n, NULL, "o", 1), &block, d.blocks - from,
-                    q.n.extent - from * s->lanes);
-    }
+    add_all(&d);
+}
+
+/* ---- as it lies ------------------------------------------------------------------------------------------------------------- */
+
+bool plain_fits(const Sched *s, int stage)
+{
+    NestProduct q;
+    return product_sides(s->p, stage, &q) && q.n.b == 1 && s->p->stages[stage].dtype.bits == 32 &&
+           q.n.extent >= s->lanes && q.k.extent >= 4 && q.m.extent >= 2;
+}
+
+/* Bytes of a tile's columns, beyond which they are fetched anew for each of its rows. */
+#define COLUMNS_FEW 24576.0
+
+double plain_cost(const Sched *s, int stage)
+{
+    NestProduct q;
+    product_sides(s->p, stage, &q);
+    int64_t blocks = (q.n.extent + s->lanes - 1) / s->lanes, height, vectors;
+    tile_size(s->m, q.m.extent, blocks, &height, &vectors);
+    double k = (double)q.k.extent, tiles = (double)((q.m.extent + height - 1) / height);
+    double bytes = k * (double)(vectors * s->lanes) * 4;
+    /* Rows that lie a power of two apart share few sets of the cache. */
+    bool crowded = q.k.b * 4 % 1024 == 0 && k > 32;
+    double fetched = (bytes > COLUMNS_FEW ? 0.02 : 0) + (crowded ? 0.1 : 0);
+    double all = 4 * k * (double)(q.m.extent + q.n.extent);
+    return (double)q.batch.extent *
+           (k * tile_cost(s->m, q.m.extent, blocks) + SCHED_BYTE_COST * all +
+            fetched * 4 * k * tiles * (double)q.n.extent);
+}
+
+void plain_build(Sched *s, int stage, const Tail *tail)
+{
+    NestProduct q;
+    product_sides(s->p, stage, &q);
+    Packed d = product_in(s, &q, stage, tail);
+    d.plain = true;
+    d.rows = q.a;
+    d.row_from = q.a_from;
+    d.row_pitch = q.m.a;
+    d.columns = q.b;
+    d.column_from = q.b_from;
+    d.vector_step = s->lanes;
+    d.turn_step = q.k.b;
+    if (q.batch.extent > 1)
+        d.batch = loop_in(s->n, NULL, "b", q.batch.extent);
+    add_all(&d);
 }

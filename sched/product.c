@@ -108,7 +108,9 @@ double product_cost(const Sched *s, int stage)
     NestProduct q;
     product_sides(s->p, stage, &q);
     double m = (double)q.m.extent, n = (double)q.n.extent, k = (double)q.k.extent;
-    return (double)q.batch.extent * (1.1 * m * n * k / s->lanes + 0.5 * (m + n) * k + 2000);
+    double bytes = 4 * (m + n) * k;
+    return (double)q.batch.extent *
+           (1.1 * m * n * k / s->lanes + 0.12 * bytes + SCHED_BYTE_COST * bytes + 2000);
 }
 
 void product_build(Sched *s, int stage, const Tail *t)

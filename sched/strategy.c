@@ -10,14 +10,17 @@ static bool takes_images(const Sched *s, int stage, int tail)
            t->shape[1] == c.groups * c.oc && t->shape[2] == c.y.out && t->shape[3] == c.x.out;
 }
 
-/* Whether the tail's last axis is that of the product's columns, and the others may be gone through as its rows. */
+/* Whether the tail's axes may be gone through as the product's rows and columns. */
 static bool takes_matrix(const Sched *s, int stage, int tail)
 {
     NestProduct q;
     const TeStage *t = &s->p->stages[tail];
-    return product_sides(s->p, stage, &q) && t->rank > 0 && t->shape[t->rank - 1] == q.n.extent &&
-           (q.m.extent == 1 || q.m.c == q.n.extent) &&
-           tail_is_flat(s, &(Tail){.stage = tail}, 0, t->rank - 2);
+    if (!product_sides(s->p, stage, &q) || q.batch.extent > 1 ||
+        (q.m.extent > 1 && q.m.c != q.n.extent))
+        return false;
+    int columns = tail_columns(t, q.n.extent);
+    return columns >= 0 && tail_axis(s, tail, columns, t->rank - 1) >= 0 &&
+           (columns == 0 || tail_axis(s, tail, 0, columns - 1) >= 0);
 }
 
 static const Strategy strategies[] = {
@@ -25,6 +28,7 @@ static const Strategy strategies[] = {
     {"direct", direct_fits, direct_cost, takes_images, direct_build},
     {"depthwise", depthwise_fits, depthwise_cost, takes_images, depthwise_build},
     {"packed", packed_fits, packed_cost, takes_matrix, packed_build},
+    {"plain", plain_fits, plain_cost, takes_matrix, plain_build},
     {"product", product_fits, product_cost, NULL, product_build},
 };
 
@@ -63,8 +67,15 @@ static void look_at_load(void *data, Te *e)
         return;
     ptrmap_put(&r->loads, e, e);
     r->flat = r->flat && !e->otherwise && te_load_affine(r->p, e, &at);
-    for (int i = r->first; i < r->last && r->flat; i++)
-        r->flat = at.stride[i] == at.stride[i + 1] * r->s->shape[i + 1];
+    int64_t step = 0;
+    bool any = false;
+    for (int i = r->last; i >= r->first && r->flat; i--) {
+        if (r->s->shape[i] == 1)
+            continue;
+        r->flat = !any || at.stride[i] == step;
+        step = at.stride[i] * r->s->shape[i];
+        any = true;
+    }
 }
 
 static void look_at_axis(void *data, Te *e)
@@ -73,16 +84,28 @@ static void look_at_axis(void *data, Te *e)
     r->flat = r->flat && (e->kind != TE_NODE_AXIS || e->axis < r->first || e->axis > r->last);
 }
 
-bool tail_is_flat(const Sched *s, const Tail *t, int first, int last)
+int tail_axis(const Sched *s, int tail, int first, int last)
 {
-    if (t->stage < 0)
-        return true;
-    Reads r = {.p = s->p, .s = &s->p->stages[t->stage], .first = first, .last = last, .flat = true};
+    Reads r = {.p = s->p, .s = &s->p->stages[tail], .first = first, .last = last, .flat = true};
     PtrMap seen = {0};
     te_each(s->arena, &seen, r.s->body, look_at_load, &r);
     /* Axes outside of what says where loads read. */
     te_each(s->arena, &r.loads, r.s->body, look_at_axis, &r);
     ptrmap_deinit(&seen);
     ptrmap_deinit(&r.loads);
-    return r.flat;
+    int axis = last;
+    while (axis > first && r.s->shape[axis] == 1)
+        axis--;
+    return r.flat ? axis : -1;
+}
+
+int tail_columns(const TeStage *tail, int64_t columns)
+{
+    int64_t size = 1;
+    for (int i = tail->rank - 1; i >= 0; i--) {
+        size *= tail->shape[i];
+        if (size == columns)
+            return i;
+    }
+    return -1;
 }

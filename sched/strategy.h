@@ -24,8 +24,11 @@ typedef struct Strategy {
 
 const Strategy *strategy_of(const Sched *s, int stage);
 
-/* Whether axes [first, last] of the tail may be gone through as one, by the last of them with the others 0. */
-bool tail_is_flat(const Sched *s, const Tail *t, int first, int last);
+/* The axis by which axes [first, last] of the tail may be gone through as one, the others of them 0; -1: they may not. */
+int tail_axis(const Sched *s, int tail, int first, int last);
+
+/* The tail's axes from which on they are the columns of a product of so many; -1: there is none. */
+int tail_columns(const TeStage *tail, int64_t columns);
 
 /* Sides of a stage that is a matrix product: result (i, j) lies at i * m.c + j. */
 bool product_sides(const TeProgram *p, int stage, NestProduct *q);
@@ -38,6 +41,7 @@ STRATEGY(winograd)
 STRATEGY(direct)
 STRATEGY(depthwise)
 STRATEGY(packed)
+STRATEGY(plain)
 STRATEGY(product)
 #undef STRATEGY
 

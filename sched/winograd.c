@@ -405,7 +405,8 @@ static double cost_of(const Sched *s, const Conv *c, const Winograd *w)
     double tiles = (double)(c->n * down * across);
     return (double)(c->n * down * points * c->ic) * tile_cost(s->m, across, blocks) +
            6.0 * tiles * (double)(points * (in + blocks)) +
-           SCHED_BYTE_COST * 4 * (double)(points * c->ic * blocks * s->lanes);
+           SCHED_BYTE_COST * 4 *
+               (double)(points * c->ic * blocks * s->lanes + c->n * c->ic * c->y.in * c->x.in);
 }
 
 static const Winograd *transform_for(const Sched *s, const Conv *c)
