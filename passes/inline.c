@@ -20,19 +20,35 @@ typedef struct Inliner {
     Purity purity;
     PtrMap literals; /* name -> what stands for the function as a value */
     bool blocked; /* it needs a function that stays */
+    const AttrValue *
+        names; /* the functions for other compilers that are put in place; NULL: those with `Inline` */
 } Inliner;
 
-static bool is_marked(const Function *f)
+static bool is_listed(const AttrValue *names, const Name *name)
 {
+    for (uint32_t i = 0; i < names->list.n; i++)
+        if (str_is(names->list.at[i].s, name->text))
+            return true;
+    return false;
+}
+
+static bool is_marked(const Inliner *in, const Def *def)
+{
+    const Function *f = def->fn;
     const AttrValue *mark = attrs_find(f->attrs, "Inline");
     const AttrValue *skip = attrs_find(f->attrs, "SkipOptimization");
+    if (in->names)
+        return is_listed(in->names, def->name) && attrs_find(f->attrs, "Compiler") &&
+               f->type_params.n == 0;
     return mark && mark->kind == ATTR_INT && mark->i != 0 && f->type_params.n == 0 &&
            !(skip && skip->kind == ATTR_INT && skip->i != 0);
 }
 
 /* Another compiler is given the function whole: it stands as a literal, called or not. */
-static bool stays_whole(const Function *f)
+static bool stays_whole(const Inliner *in, const Function *f)
 {
+    if (in->names)
+        return false;
     return attrs_find(f->attrs, "Compiler") || attrs_find(f->attrs, "Extern");
 }
 
@@ -50,7 +66,7 @@ static Expr *make_literal(Inliner *in, const Function *f)
     if (!copy)
         return NULL;
     return &expr_function(&in->run->module->arena, f->base.span, copy->type_params, copy->params.n,
-                          copy->params.at, stays_whole(f) ? f->attrs : NULL, copy->ret_type,
+                          copy->params.at, stays_whole(in, f) ? f->attrs : NULL, copy->ret_type,
                           copy->body)
                 ->base;
 }
@@ -66,7 +82,7 @@ static Expr *literal_of(Inliner *in, const Name *name)
 static Expr *put_call(Inliner *in, const Call *was, const Call *now, const Function *f)
 {
     PassRun *run = in->run;
-    if (!stays_whole(f))
+    if (!stays_whole(in, f))
         return beta(run->cx, run->module, &in->purity, f, was->args.n, now->args.at, was->args.at);
     Expr *literal = make_literal(in, f);
     return literal ? expr_call(&run->module->arena, was->base.span, literal, now->args.n,
@@ -86,10 +102,23 @@ static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
     return f ? put_call(in, was, expr_as_call(now), f) : now;
 }
 
+/* Calls of what is put in place have the effects of its body, although another compiler was meant to make them. */
+static WalkNext note_pure(void *data, const Expr *e)
+{
+    Inliner *in = data;
+    const GlobalVar *g = expr_as_global(e);
+    const Def *def = g && ptrmap_has(&in->bodies, g->name) ? module_find(in->old, g->name) : NULL;
+    if (def && purity_of(&in->purity, def->fn->body))
+        ptrmap_put(&in->purity.known, e, NULL);
+    return WALK_ON;
+}
+
 static Expr *inline_calls(Inliner *in, Expr *root)
 {
     Rewriter rw;
     purity_init(&in->purity, in->old, in->run->context->env, root);
+    if (in->names)
+        ir_walk(root, note_pure, NULL, in);
     rewriter_init(&rw, in->run->cx, in->run->module, put_body, in);
     Expr *now = ir_rewrite(&rw, root);
     rewriter_deinit(&rw);
@@ -105,7 +134,7 @@ static bool make_bodies(Inliner *in)
         more = false;
         for (size_t i = 0; i < in->old->defs.n; i++) {
             const Def *def = &in->old->defs.at[i];
-            if (!def->fn || def->imported || !is_marked(def->fn) ||
+            if (!def->fn || def->imported || !is_marked(in, def) ||
                 ptrmap_has(&in->bodies, def->name))
                 continue;
             in->blocked = false;
@@ -145,9 +174,9 @@ static bool put_bodies(Inliner *in)
     return !in->old->expr || now->expr;
 }
 
-static bool inline_marked(PassRun *run, Module *old)
+static bool inline_where(PassRun *run, Module *old, const AttrValue *names)
 {
-    Inliner in = {.run = run, .old = old};
+    Inliner in = {.run = run, .old = old, .names = names};
     note_named(old, &in.named);
     bool ok = make_bodies(&in) && (!in.bodies.n || put_bodies(&in));
     ptrmap_deinit(&in.named);
@@ -155,6 +184,31 @@ static bool inline_marked(PassRun *run, Module *old)
     ptrmap_deinit(&in.literals);
     return ok;
 }
+
+static bool inline_marked(PassRun *run, Module *old)
+{
+    return inline_where(run, old, NULL);
+}
+
+static bool inline_bound(PassRun *run, Module *old)
+{
+    return inline_where(run, old, attrs_find(run->params, "global_vars"));
+}
+
+static const OpAttr bound_params[] = {
+    {"global_vars", ATTR_TYPE_STRINGS, .otherwise = {.kind = ATTR_LIST},
+     .doc = "the names of the functions"},
+    {0},
+};
+
+const Pass pass_inline_compiler_functions = {
+    .name = "InlineCompilerFunctionsBoundTo",
+    .doc = "Puts the bodies of some functions for other compilers in place of their calls.",
+    .opt_level = 0,
+    .needs_types = true,
+    .params = bound_params,
+    .module = inline_bound,
+};
 
 const Pass pass_inline = {
     .name = "Inline",

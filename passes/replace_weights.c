@@ -1,0 +1,270 @@
+/* Weights in another form: transposed ahead, or block-sparse.
+ *
+ *     nn.dense(%x, %w, units=8)                                with weight_name=["w"], weight_shape=[[4, 2, 1, 4, 5]]
+ *  => nn.sparse_dense(%x, %w_data, %w_indices, %w_indptr)      with three parameters more
+ *
+ * A parameter that nothing uses any more goes; the new ones stand behind the others. */
+#include "passes/facts.h"
+#include "passes/pass.h"
+#include "passes/types.h"
+
+#include "stdlib/ops/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Weights {
+    PassRun *run;
+    PtrMap params; /* those of the function at hand */
+    Vec(Var *) made;
+} Weights;
+
+typedef Expr *PutWeight(Weights *w, const Call *call, const Call *typed, const Var *weight);
+
+static Var *new_param(Weights *w, const Var *of, const char *suffix, DType dtype, uint32_t n,
+                      const Dim *dims)
+{
+    Buf name = {0};
+    const Type *t = type_tensor(w->run->cx, dtype, n, dims);
+    buf_printf(&name, "%s_%s", of->name->text, suffix);
+    Var *v =
+        expr_var(&w->run->module->arena, of->base.span, ctx_name(w->run->cx, buf_text(&name)), t);
+    v->base.type = t;
+    buf_deinit(&name);
+    vec_push(&w->made, &w->run->scratch, v);
+    return v;
+}
+
+static int64_t listed(const AttrValue *names, const Var *v)
+{
+    for (uint32_t i = 0; i < names->list.n; i++)
+        if (str_is(names->list.at[i].s, v->name->text))
+            return i;
+    return -1;
+}
+
+static bool is_param(const Weights *w, const Expr *e)
+{
+    return e->kind == EXPR_VAR && ptrmap_has(&w->params, e);
+}
+
+/* ---- transposed ahead ------------------------------------------------------------------------------------------------------- */
+
+static Expr *put_transposed(Weights *w, const Call *call, const Call *typed, const Var *weight)
+{
+    const Type *t = expr_tensor_type(typed->args.at[1]);
+    if (!t || listed(attrs_find(w->run->params, "target_weight_name"), weight) < 0)
+        return NULL;
+    Var *v = new_param(w, weight, "T", t->dtype, t->n, t->dims);
+    return expr_call(&w->run->module->arena, call->base.span, call->callee, 2,
+                     (Expr *[]){call->args.at[0], &v->base}, call->attrs);
+}
+
+static bool turns_round(const Call *transpose)
+{
+    int64_t axes[TENSOR_RANK_MOST];
+    int n = attrs_ints(transpose->attrs, "axes", axes, TENSOR_RANK_MOST);
+    return n < 0 || (n == 2 && axes[0] == 1 && axes[1] == 0);
+}
+
+/* ---- sparse ----------------------------------------------------------------------------------------------------------------- */
+
+static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
+
+/* The parts of a weight of the table: its blocks, where they stand, and where rows begin. */
+static bool sparse_parts(Weights *w, const Var *weight, DType dtype, Expr **parts)
+{
+    int64_t at = listed(attrs_find(w->run->params, "weight_name"), weight);
+    const AttrValue *shapes = attrs_find(w->run->params, "weight_shape");
+    if (at < 0 || at >= (int64_t)shapes->list.n || shapes->list.at[at].list.n != 5)
+        return false;
+    Dim d[5];
+    for (int i = 0; i < 5; i++)
+        d[i] = shapes->list.at[at].list.at[i].i;
+    parts[0] = &new_param(w, weight, "data", dtype, 3, d)->base;
+    parts[1] = &new_param(w, weight, "indices", int32_dtype, 1, d + 3)->base;
+    parts[2] = &new_param(w, weight, "indptr", int32_dtype, 1, d + 4)->base;
+    return true;
+}
+
+static Expr *put_sparse(Weights *w, const Call *call, const Call *typed, const Var *weight)
+{
+    const Type *t = expr_tensor_type(typed->args.at[1]);
+    bool conv = attrs_find(w->run->params, "layout") != NULL;
+    Expr *args[4] = {call->args.at[0]};
+    if (!t || !sparse_parts(w, weight, t->dtype, args + 1))
+        return NULL;
+    OpsMake m = {w->run->cx, &w->run->module->arena, call->base.span};
+    if (!conv)
+        return ops_call(&m, "nn.sparse_dense", 4, args, 0, NULL);
+    int64_t k = attrs_int(w->run->params, "kernel_size", 1), kernel[2] = {k, k};
+    Str layout = attrs_string(w->run->params, "layout");
+    const char *text = arena_copy_text(m.arena, layout.ptr, layout.len);
+    Attr attrs[2] = {ops_attr_ints(&m, "kernel_size", 2, kernel),
+                     ops_attr_text(&m, "layout", text)};
+    return ops_call(&m, "nn.sparse_conv2d", 4, args, 2, attrs);
+}
+
+/* ---- where they are used ------------------------------------------------------------------------------------------------------ */
+
+typedef struct Kind {
+    const char *op;
+    bool transposed; /* the weight stands behind a transpose */
+    PutWeight *put;
+} Kind;
+
+static const Kind transposes = {"nn.dense", true, put_transposed};
+static const Kind dense = {"nn.dense", false, put_sparse};
+static const Kind conv2d = {"nn.conv2d", false, put_sparse};
+
+typedef struct Replace {
+    Weights weights;
+    const Kind *kind;
+} Replace;
+
+/* A convolution that the sparse one computes: steps of 1, no padding but that of the kernel, the wanted layout. */
+static bool has_layout(const Weights *w, const Call *call)
+{
+    const AttrValue *layout = attrs_find(w->run->params, "layout");
+    int64_t kernel[2], strides[2], before[2], after[2], k;
+    if (!layout)
+        return true;
+    k = attrs_int(w->run->params, "kernel_size", 1);
+    if (attrs_ints(call->attrs, "kernel_size", kernel, 2) != 2)
+        return false;
+    ops_ints(call->attrs, "strides", 2, strides);
+    ops_padding(call->attrs, "padding", 2, before, after);
+    return str_eq(attrs_string(call->attrs, "data_layout"), layout->s) && kernel[0] == k &&
+           kernel[1] == k && strides[0] == 1 && strides[1] == 1 && before[0] == (k - 1) / 2 &&
+           before[1] == (k - 1) / 2 && attrs_int(call->attrs, "groups", 1) == 1;
+}
+
+static Expr *replace(Rewriter *rw, const Expr *old, Expr *now)
+{
+    Replace *r = rw->data;
+    const Op *op = expr_call_of_op(now);
+    const Call *typed = expr_as_call(old), *call = expr_as_call(now);
+    expr_keep_type(now, old);
+    if (!op || strcmp(op->name, r->kind->op) != 0 || !has_layout(&r->weights, typed))
+        return now;
+    Expr *weight = typed->args.at[1];
+    const Op *of = expr_call_of_op(weight);
+    if (r->kind->transposed) {
+        if (!of || strcmp(of->name, "transpose") != 0 || !turns_round(expr_as_call(weight)))
+            return now;
+        weight = expr_as_call(weight)->args.at[0];
+    }
+    if (!is_param(&r->weights, weight))
+        return now;
+    Expr *with = r->kind->put(&r->weights, call, typed, expr_as_var(weight));
+    return with ? with : now;
+}
+
+static void note_used(void *data, Var *v)
+{
+    ptrmap_put(data, v, NULL);
+}
+
+/* The function with the parameters that are used, and the new ones. */
+static Function *with_params(Weights *w, const Function *f, Expr *body)
+{
+    PtrMap used = {0};
+    Vec(Var *) params = {0};
+    const AttrValue *names = attrs_find(w->run->params, "weight_name");
+    names = names ? names : attrs_find(w->run->params, "target_weight_name");
+    ir_free_vars(body, note_used, &used);
+    for (uint32_t i = 0; i < f->params.n; i++)
+        if (ptrmap_has(&used, f->params.at[i]) || listed(names, f->params.at[i]) < 0)
+            vec_push(&params, &w->run->scratch, f->params.at[i]);
+    for (size_t i = 0; i < w->made.n; i++)
+        vec_push(&params, &w->run->scratch, w->made.at[i]);
+    ptrmap_deinit(&used);
+    return expr_function(&w->run->module->arena, f->base.span, f->type_params, (uint32_t)params.n,
+                         params.at, f->attrs, f->ret_type, body);
+}
+
+static Function *replace_weights(PassRun *run, const Def *def, const Kind *kind)
+{
+    Replace r = {.weights = {.run = run}, .kind = kind};
+    Rewriter rw;
+    if (def->name->len == 0)
+        return def->fn;
+    for (uint32_t i = 0; i < def->fn->params.n; i++)
+        ptrmap_put(&r.weights.params, def->fn->params.at[i], NULL);
+    rewriter_init(&rw, run->cx, run->module, replace, &r);
+    Expr *body = ir_rewrite(&rw, def->fn->body);
+    rewriter_deinit(&rw);
+    ptrmap_deinit(&r.weights.params);
+    if (!body || !r.weights.made.n)
+        return body ? def->fn : NULL;
+    return with_params(&r.weights, def->fn, body);
+}
+
+static Function *simplify_transposes(PassRun *run, const Def *def)
+{
+    return replace_weights(run, def, &transposes);
+}
+
+static Function *dense_to_sparse(PassRun *run, const Def *def)
+{
+    return replace_weights(run, def, &dense);
+}
+
+static Function *conv2d_to_sparse(PassRun *run, const Def *def)
+{
+    return replace_weights(run, def, &conv2d);
+}
+
+static const OpAttr transpose_params[] = {
+    {"target_weight_name", ATTR_TYPE_STRINGS, .otherwise = {.kind = ATTR_LIST},
+     .doc = "parameters that are weights"},
+    {0},
+};
+#define SPARSE_PARAMS                                                                         \
+    {"weight_name", ATTR_TYPE_STRINGS, .otherwise = {.kind = ATTR_LIST},                      \
+     .doc = "parameters that are weights"},                                                   \
+        {"weight_shape", ATTR_TYPE_INT_LISTS, .otherwise = {.kind = ATTR_LIST},               \
+         .doc = "of each: how many blocks, their two extents, how many indices and how many " \
+                "beginnings of rows"}
+static const OpAttr dense_params[] = {SPARSE_PARAMS, {0}};
+static const OpAttr conv2d_params[] = {
+    SPARSE_PARAMS,
+    {"layout", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("NHWC"),
+     .doc = "the order of the data's axes"},
+    {"kernel_size", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(1),
+     .doc = "the extent of the kernel"},
+    {0},
+};
+
+const Pass pass_simplify_fc_transpose = {
+    .name = "SimplifyFCTranspose",
+    .doc = "Takes weights of dense layers as parameters that are transposed ahead.",
+    .opt_level = 4,
+    .needs_types = true,
+    .other_values = true,
+    .params = transpose_params,
+    .before = "DeadCodeElimination",
+    .function = simplify_transposes,
+};
+
+const Pass pass_dense_to_sparse = {
+    .name = "DenseToSparse",
+    .doc = "Takes weights of dense layers as block-sparse parameters.",
+    .opt_level = 4,
+    .needs_types = true,
+    .other_values = true,
+    .params = dense_params,
+    .before = "DeadCodeElimination",
+    .function = dense_to_sparse,
+};
+
+const Pass pass_conv2d_to_sparse = {
+    .name = "Conv2dToSparse",
+    .doc = "Takes weights of convolutions as block-sparse parameters.",
+    .opt_level = 4,
+    .needs_types = true,
+    .other_values = true,
+    .params = conv2d_params,
+    .before = "DeadCodeElimination",
+    .function = conv2d_to_sparse,
+};
