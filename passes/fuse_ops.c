@@ -137,7 +137,7 @@ static Expr *fuse_tuple(Rewriter *rw, const Expr *old, Expr *now)
     Fuse *fuse = rw->data;
     const Tuple *t = expr_as_tuple(old);
     const FuseNode *lead = fuse_leader(&fuse->graph, old);
-    if (lead->e == old)
+    if (lead->e == old || !is_kernel(fuse, lead))
         return now;
     Expr **fields = arena_new_array(&rw->module->arena, Expr *, t->fields.n);
     for (uint32_t i = 0; i < t->fields.n; i++)
@@ -151,7 +151,7 @@ static Expr *fuse_tuple_get(Rewriter *rw, const Expr *old, Expr *now)
     const TupleGet *t = expr_as_tuple_get(old);
     const FuseNode *lead = fuse_leader(&fuse->graph, old);
     bool inside = fuse_leader(&fuse->graph, t->tuple) == lead;
-    if (lead->e == old && !inside)
+    if ((lead->e == old && !inside) || !is_kernel(fuse, lead))
         return now;
     Expr *made =
         expr_tuple_get(&rw->module->arena, old->span, operand(rw, lead, t->tuple), t->index);
