@@ -100,7 +100,7 @@ bool conv_of(const TeProgram *p, int stage, Conv *out)
     TeTensor in = tensor_of(p, x->tensor), w = tensor_of(p, t.b.tensor);
     if (!is_float32(in.dtype) || !is_float32(w.dtype) || x->n != 4 || !weights_lie(p, s, &t.b, &a))
         return false;
-    *out = (Conv){.stage = stage, .data = in.id, .weight = w.id};
+    *out = (Conv){.stage = stage, .data = in.id, .weight = w.id, .fold = TE_SUM};
     out->n = s->shape[0];
     out->groups = a.group < 0 ? 1 : s->shape[a.group];
     out->oc = s->shape[a.oc];
@@ -112,6 +112,28 @@ bool conv_of(const TeProgram *p, int stage, Conv *out)
     int64_t size = out->n * out->oc * out->ic * out->groups * out->y.out * out->x.out *
                    out->y.taps * out->x.taps;
     return ok && size > 0;
+}
+
+bool pool_of(const TeProgram *p, int stage, Conv *out)
+{
+    const TeStage *s = &p->stages[stage];
+    const Te *x = s->body;
+    bool folds = s->reduce == TE_SUM || s->reduce == TE_REDUCE_MAX || s->reduce == TE_REDUCE_MIN;
+    if (!folds || s->rank != 4 || s->n_reduced != 2 || x->kind != TE_NODE_LOAD || x->n != 4 ||
+        !is_float32(s->dtype) || !is_float32(x->dtype) ||
+        (x->otherwise && x->otherwise->kind != TE_NODE_CONST))
+        return false;
+    TeTensor in = tensor_of(p, x->tensor);
+    *out = (Conv){.stage = stage, .data = in.id, .weight = -1, .fold = s->reduce};
+    out->outside = x->otherwise;
+    out->n = s->shape[0];
+    out->groups = s->shape[1];
+    out->ic = out->oc = 1;
+    bool ok = is_channel(s, x->index[0], -1, 0) && is_channel(s, x->index[1], -1, 1) &&
+              in.shape[0] == out->n && in.shape[1] == out->groups &&
+              axis_of(s, x->index[2], in.shape[2], 2, 4, &out->y) &&
+              axis_of(s, x->index[3], in.shape[3], 3, 5, &out->x);
+    return ok && out->n * out->groups * out->y.out * out->x.out * out->y.taps * out->x.taps > 0;
 }
 
 /* ---- linear positions ------------------------------------------------------------------------------------------------------ */

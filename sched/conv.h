@@ -14,12 +14,16 @@ typedef struct ConvAxis {
 } ConvAxis;
 
 typedef struct Conv {
-    int stage, data, weight; /* ids; the stage's is n_inputs + stage */
+    int stage, data, weight; /* ids; the stage's is n_inputs + stage; no weight: a pool */
+    TeReduce fold;
+    Te *outside; /* a constant; NULL: 0 */
     int64_t n, groups, ic, oc; /* channels of a group */
     ConvAxis y, x;
 } Conv;
 
 bool conv_of(const TeProgram *p, int stage, Conv *out);
+/* The same of a fold of each channel's windows on their own, as if they were groups with weights of 1. */
+bool pool_of(const TeProgram *p, int stage, Conv *out);
 
 /* ---- parts of nests ---------------------------------------------------------------------------------------------------- */
 

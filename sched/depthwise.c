@@ -1,4 +1,4 @@
-/* Convolutions of each channel on its own: for a plane at a time, a copy with its border of zeros in the first cache, then a few rows of
+/* Convolutions and pools of each channel on its own: for a plane at a time, a copy with its border of zeros in the first cache, then a few rows of
  * results by vectors along them. Where windows step by more than one element, the copy has the columns of each phase of the step side
  * by side, so that all loads of the sums are of elements side by side. */
 #include "sched/conv.h"
@@ -55,17 +55,17 @@ static NestNode *lanes_in(const Depthwise *d, NestNode *parent, int64_t extent)
     return vector_in(d->s->n, parent, extent, lanes_for(d->s, extent));
 }
 
-static void fill_with_zeros(const Depthwise *d)
+static void fill_border(const Depthwise *d)
 {
     Nest *n = d->s->n;
+    Te *outside = d->c->outside ? d->c->outside : te_number(&n->te, d->dtype, 0);
     Piece pieces[2];
     int count = pieces_of(n, d->in, "z", copy_size(d->c), d->s->lanes, pieces);
     for (int i = 0; i < count; i++) {
         NestNode *lane = lanes_in(d, pieces[i].in, pieces[i].size);
         NestLinear at = pieces[i].from;
         nest_add_term(&at, lane->var, 1);
-        nest_append(n, lane,
-                    nest_store(n, d->copy, nest_position(n, &at), te_number(&n->te, d->dtype, 0)));
+        nest_append(n, lane, nest_store(n, d->copy, nest_position(n, &at), outside));
     }
 }
 
@@ -124,10 +124,11 @@ static void add_row(const Depthwise *d, NestNode *lane, int acc, const Piece *ro
                 continue;
             NestLinear w = {.c = tap * x->taps + k};
             linear_add(&w, &d->channel, y->taps * x->taps);
-            Te *weight = nest_load(n, d->c->weight, nest_position(n, &w));
-            nest_append(n, lane,
-                        nest_fold(n, TE_SUM, acc, lane_of(n, r, lane),
-                                  te_binary(&n->te, TE_MUL, v, weight)));
+            Te *value = v;
+            if (d->c->weight >= 0)
+                value =
+                    te_binary(&n->te, TE_MUL, v, nest_load(n, d->c->weight, nest_position(n, &w)));
+            nest_append(n, lane, nest_fold(n, d->c->fold, acc, lane_of(n, r, lane), value));
         }
     }
 }
@@ -144,8 +145,9 @@ static void add_block(const Depthwise *d, const Piece *rows, const Piece *column
                     .home = home};
     int acc = nest_buffer(n, b);
     for (int64_t r = 0; r < rows->size; r++)
-        nest_append(n, lane,
-                    nest_store(n, acc, lane_of(n, r, lane), te_number(&n->te, d->dtype, 0)));
+        nest_append(
+            n, lane,
+            nest_store(n, acc, lane_of(n, r, lane), nest_start_of(n, d->c->fold, d->dtype)));
     int64_t last = (rows->size - 1) * y->stride + (y->taps - 1) * y->dilation;
     for (int64_t in = 0; in <= last; in++)
         add_row(d, lane, acc, rows, columns, in);
@@ -160,17 +162,24 @@ static void add_block(const Depthwise *d, const Piece *rows, const Piece *column
 
 /* ---- all of it -------------------------------------------------------------------------------------------------------------- */
 
+/* Taps come in the order of the sum, which matters where a greatest element is not a number. */
+static bool planes_of(const TeProgram *p, int stage, Conv *out)
+{
+    return conv_of(p, stage, out) ? out->groups > 1 && out->ic == 1 && out->oc == 1
+                                  : pool_of(p, stage, out);
+}
+
 bool depthwise_fits(const Sched *s, int stage)
 {
     Conv c;
-    return conv_of(s->p, stage, &c) && c.groups > 1 && c.ic == 1 && c.oc == 1 && c.x.out >= 2 &&
-           c.y.taps * c.x.taps <= STRAIGHT_MOST && copy_size(&c) * 4 <= PLANE_BYTES;
+    return planes_of(s->p, stage, &c) && c.x.out >= 2 && c.y.taps * c.x.taps <= STRAIGHT_MOST &&
+           copy_size(&c) * 4 <= PLANE_BYTES;
 }
 
 double depthwise_cost(const Sched *s, int stage)
 {
     Conv c;
-    conv_of(s->p, stage, &c);
+    planes_of(s->p, stage, &c);
     int64_t vectors = (c.x.out + s->lanes - 1) / s->lanes, planes = c.n * c.groups;
     return (double)planes * ((double)(c.y.out * vectors * c.y.taps * c.x.taps) +
                              3.0 * (double)(copy_size(&c) / s->lanes));
@@ -179,16 +188,16 @@ double depthwise_cost(const Sched *s, int stage)
 void depthwise_build(Sched *s, int stage, const Tail *tail)
 {
     Conv image, *c = &image;
-    conv_of(s->p, stage, c);
+    planes_of(s->p, stage, c);
     Nest *n = s->n;
     Depthwise d = {.s = s, .c = c, .tail = tail, .rows = rows_read(c), .pitch = columns_read(c)};
-    d.dtype = n->buffers.at[c->weight].dtype;
+    d.dtype = n->buffers.at[c->data].dtype;
     d.in = loop_in(n, images_in(n, c, &d.image), "c", c->groups);
     nest_add_term(&d.channel, d.in->var, 1);
     NestBuffer b = {
         .name = "plane", .dtype = d.dtype, .place = NEST_LOCAL, .size = copy_size(c), .home = d.in};
     d.copy = nest_buffer(n, b);
-    fill_with_zeros(&d);
+    fill_border(&d);
     NestNode *row = loop_in(n, d.in, "y", c->y.in);
     for (int64_t phase = 0; phase < c->x.stride; phase++)
         copy_phase(&d, row, phase);

@@ -23,6 +23,7 @@ static int64_t below(int64_t n)
 typedef struct Case {
     int64_t n, groups; /* 0: a convolution of all channels; else of each on its own */
     int64_t ic, oc, in[2], taps[2], stride[2], dilation[2], before[2], after[2];
+    TeReduce pool; /* with groups: no weights, but this fold */
     int tail; /* 0: none, 1: bias and relu, 2: a residual too, 3: two readers */
 } Case;
 
@@ -34,7 +35,8 @@ static int64_t out_of(const Case *c, int a)
 
 static Te *place(TeBuilder *b, const Case *c, int a)
 {
-    int space = (c->groups ? 3 : 2) + a, reduced = (c->groups ? 6 : 5) + a;
+    int space = (c->groups && !c->pool ? 3 : 2) + a,
+        reduced = c->pool ? 4 + a : (c->groups ? 6 : 5) + a;
     Te *at = te_binary(b, TE_MUL, te_axis(b, space), te_int(b, c->stride[a]));
     Te *tap = te_binary(b, TE_MUL, te_axis(b, reduced), te_int(b, c->dilation[a]));
     return te_binary(b, TE_SUB, te_binary(b, TE_ADD, at, tap), te_int(b, c->before[a]));
@@ -48,6 +50,11 @@ static TeTensor sum_of(TeBuilder *b, const Case *c, TeTensor x, TeTensor w, cons
     int g = c->groups ? 1 : 0, r = 4 + g;
     Te *channel = g ? te_axis(b, 1) : te_axis(b, r), *out = te_axis(b, 1);
     Te *xi[4] = {te_axis(b, 0), channel, place(b, c, 0), place(b, c, 1)};
+    if (c->pool) {
+        Te *outside = te_number(b, f32, c->pool == TE_SUM ? 0 : -7);
+        Te *v = padded ? te_load_or(b, x, xi, outside) : te_load(b, x, xi);
+        return te_reduce(b, c->pool, f32, 4, ys, 2, c->taps, v);
+    }
     Te *wi[4] = {out, te_axis(b, r), te_axis(b, r + 1), te_axis(b, r + 2)};
     Te *load = padded ? te_load_or(b, x, xi, te_number(b, f32, 0)) : te_load(b, x, xi);
     return te_reduce(b, TE_SUM, f32, r, g ? split : ys, 3, w.shape + 1,
@@ -66,8 +73,8 @@ static TeProgram *program_of(TeBuilder *b, const Case *c)
     TeTensor y = sum_of(b, c, x, w, ys);
     Te *all[4], *of_sum[5];
     for (int i = 0; i < 4; i++)
-        all[i] = of_sum[i + (c->groups && i > 1)] = te_axis(b, i);
-    if (c->groups)
+        all[i] = of_sum[i + (c->groups && !c->pool && i > 1)] = te_axis(b, i);
+    if (c->groups && !c->pool)
         of_sum[2] = te_int(b, 0);
     if (!c->tail)
         return te_finish(b, 1, &y, false);
@@ -199,14 +206,17 @@ static void test_transforms(void)
     }
 }
 
-/* Any window, with and without a border, over few and many channels or each on its own. */
+/* Any window, with and without a border, over few and many channels or each on its own, and pools. */
 static void test_windows(int turns, bool depthwise)
 {
     for (int turn = 0; turn < turns; turn++) {
         Case c = {
             .n = 1 + below(2), .ic = 1 + below(9), .oc = 4 + below(40), .tail = (int)below(4)};
-        if (depthwise)
+        static const TeReduce pools[] = {TE_NO_REDUCE, TE_SUM, TE_REDUCE_MAX, TE_REDUCE_MIN};
+        if (depthwise) {
             c.groups = 2 + below(6);
+            c.pool = pools[below(4)];
+        }
         for (int a = 0; a < 2; a++) {
             c.taps[a] = 1 + below(turn % 3 ? 4 : 1);
             c.stride[a] = 1 + below(turn % 2 ? 3 : 1);
@@ -269,7 +279,7 @@ int main(void)
     arena_init(&arena, &cx.limits);
     test_transforms();
     test_windows(60, false);
-    test_windows(120, true);
+    test_windows(160, true);
     test_products();
     ctx_deinit(&cx);
     arena_deinit(&arena);
