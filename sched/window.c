@@ -51,20 +51,23 @@ static TeTensor sum_of(TeBuilder *b, const TeStage *s, Te *now, Te *other)
 typedef struct Columns {
     int n;
     int axis
-        [AXES_MOST]; /* those of the reduction, then those of the space, that the operand steps along */
+        [AXES_MOST]; /* those of the reduction and those of the space that the operand steps along */
     int64_t shape[AXES_MOST];
 } Columns;
 
-static Columns columns_of(const TeStage *s, const TeAffine *at)
+/* `inner`: the axes of the reduction stand last. */
+static Columns columns_of(const TeStage *s, const TeAffine *at, bool inner)
 {
     Columns c = {0};
-    for (int pass = 0; pass < 2; pass++)
-        for (int a = pass ? 0 : s->rank; a < (pass ? s->rank : s->rank + s->n_reduced); a++) {
+    for (int pass = 0; pass < 2; pass++) {
+        bool space = pass ? !inner : inner;
+        for (int a = space ? 0 : s->rank; a < (space ? s->rank : s->rank + s->n_reduced); a++) {
             if (at->stride[a] == 0 || extent_of(s, a) == 1)
                 continue;
             c.shape[c.n] = extent_of(s, a);
             c.axis[c.n++] = a;
         }
+    }
     return c;
 }
 
@@ -76,8 +79,8 @@ static Te *rename_axis(void *data, TeBuilder *b, const Te *e, const Te *old)
     return e->kind == TE_NODE_AXIS ? axes[e->axis] : NULL;
 }
 
-static TeTensor with_columns(Window *w, const TeStage *s, const Columns *c, const Te *load,
-                             const Te *other)
+/* An element of the copy, where the sum reads the operand. */
+static Te *column_load(Window *w, const Columns *c, const Te *load)
 {
     TeBuilder *b = &w->b;
     Te *to_copy[AXES_MOST], *index[TENSOR_RANK_MOST], *of_sum[TENSOR_RANK_MOST];
@@ -90,17 +93,36 @@ static TeTensor with_columns(Window *w, const TeStage *s, const Columns *c, cons
     for (int i = 0; i < load->n; i++)
         index[i] = te_rewrite(b, load->index[i], rename_axis, to_copy);
     Te *body = te_load_or(b, w->made[load->tensor], index, load->otherwise);
-    TeTensor copy = te_map(b, load->dtype, c->n, c->shape, body);
-    return sum_of(b, s, te_load(b, copy, of_sum), moved(w, other));
+    return te_load(b, te_map(b, load->dtype, c->n, c->shape, body), of_sum);
+}
+
+/* A sum over windows whose operand is written out, and the other one too where its columns are given. */
+typedef struct Written {
+    const TeStage *s;
+    const Te *load, *other;
+    Columns c, of_other; /* of_other.n 0: it stays */
+} Written;
+
+static TeTensor with_columns(Window *w, const Written *o)
+{
+    Te *now = column_load(w, &o->c, o->load);
+    return sum_of(&w->b, o->s, now,
+                  o->of_other.n ? column_load(w, &o->of_other, o->other) : moved(w, o->other));
+}
+
+static bool columns_fit(const Columns *c, DType dtype)
+{
+    int64_t size;
+    return c->n > 0 && c->n <= TENSOR_RANK_MOST && shape_size(c->n, c->shape, &size) &&
+           (size_t)size * dtype_size(dtype) <= COLUMNS_MOST;
 }
 
 /* Whether the sum over columns is a product for the library. */
-static bool columns_pay(Window *w, const TeStage *s, const Columns *c, const Te *load,
-                        const Te *other)
+static bool columns_pay(Window *w, const Written *o)
 {
-    int64_t size;
-    if (c->n == 0 || c->n > TENSOR_RANK_MOST || !shape_size(c->n, c->shape, &size) ||
-        (size_t)size * dtype_size(load->dtype) > COLUMNS_MOST)
+    bool both = o->of_other.n > 0;
+    if (!columns_fit(&o->c, o->load->dtype) ||
+        (both && (o->other->kind != TE_NODE_LOAD || !columns_fit(&o->of_other, o->other->dtype))))
         return false;
     Window trial = *w;
     te_begin(&trial.b, w->b.cx, w->b.arena);
@@ -112,9 +134,11 @@ static bool columns_pay(Window *w, const TeStage *s, const Columns *c, const Te 
                             : te_add_input(&trial.b, w->p->inputs[i].dtype, w->p->inputs[i].rank,
                                            w->p->inputs[i].shape);
     }
-    TeTensor sum = with_columns(&trial, s, c, load, other);
+    TeTensor sum = with_columns(&trial, o);
     const TeProgram *p = te_finish(&trial.b, 1, &sum, false);
-    return p && p->n_stages == 2 && w->s->m->reorders && product_fits(&(Sched){.p = p}, 1);
+    int copies = both ? 2 : 1;
+    return p && p->n_stages == copies + 1 && w->s->m->reorders &&
+           product_fits(&(Sched){.p = p}, copies);
 }
 
 /* ---- borders ----------------------------------------------------------------------------------------------------------- */
@@ -277,9 +301,17 @@ static bool with_copy(Window *w, int stage, TeTensor *out)
         return false;
     if (with_planes(w, s, load, other, first ? &t.b : &t.a, out))
         return true;
-    Columns c = columns_of(s, first ? &t.a : &t.b);
-    if (columns_pay(w, s, &c, load, other)) {
-        *out = with_columns(w, s, &c, load, other);
+    /* The gradient by a weight sums over batch and places, which lie apart in both operands. */
+    Written o = {
+        .s = s, .load = load, .other = other, .c = columns_of(s, first ? &t.a : &t.b, false)};
+    bool pays = columns_pay(w, &o);
+    if (!pays && load->otherwise) {
+        o.c = columns_of(s, first ? &t.a : &t.b, true);
+        o.of_other = columns_of(s, first ? &t.b : &t.a, true);
+        pays = columns_pay(w, &o);
+    }
+    if (pays) {
+        *out = with_columns(w, &o);
         return true;
     }
     return load->otherwise && with_border(w, s, load, other, out);

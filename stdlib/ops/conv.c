@@ -507,7 +507,8 @@ static void compute_backward_weight(TeBuilder *b)
     gi[c.o[0]] = xi[c.x[0]] = te_axis(b, 4);
     Te *each = te_int(b, shape[c.w[1]]);
     gi[c.o[1]] = depthwise ? te_binary(b, TE_ADD, te_binary(b, TE_MUL, o, each), i) : o;
-    Te *group = te_binary(b, TE_DIV, o, te_int(b, g.shape[c.o[1]] / c.groups));
+    Te *group = c.groups == 1 ? te_int(b, 0)
+                              : te_binary(b, TE_DIV, o, te_int(b, g.shape[c.o[1]] / c.groups));
     xi[c.x[1]] = depthwise ? o : te_binary(b, TE_ADD, te_binary(b, TE_MUL, group, each), i);
     for (int s = 0; s < 2; s++) {
         gi[c.o[2 + s]] = te_axis(b, 5 + s);
