@@ -209,11 +209,24 @@ static void pool_grad(TeBuilder *b, TeTensor most, Share *share)
     Window w;
     window_of_attrs(b->attrs, 2, &w);
     Te *at[4], *k[2], *hit = NULL, *zero = te_number(b, x.dtype, 0);
+    bool apart = true;
+    for (int i = 0; i < 2; i++)
+        apart = apart && w.dilation[i] == 1 && w.size[i] <= w.strides[i];
     ops_axes(b, 0, 4, at);
     for (int i = 0; i < 2; i++) {
         int p = w.at[2 + i];
-        k[i] = te_axis(b, 4 + i);
         Te *from = te_binary(b, TE_ADD, at[p], te_int(b, w.before[i]));
+        if (apart) {
+            /* The element lies in one window at the most, so there is nothing to sum. */
+            k[i] = te_binary(b, TE_FLOORMOD, from, te_int(b, w.strides[i]));
+            at[p] = te_binary(b, TE_FLOORDIV, from, te_int(b, w.strides[i]));
+            if (w.size[i] == w.strides[i])
+                continue;
+            Te *in = te_binary(b, TE_LT, k[i], te_int(b, w.size[i]));
+            hit = hit ? te_binary(b, TE_AND, hit, in) : in;
+            continue;
+        }
+        k[i] = te_axis(b, 4 + i);
         from = te_binary(b, TE_SUB, from, te_binary(b, TE_MUL, k[i], te_int(b, w.dilation[i])));
         Te *rest = te_binary(b, TE_FLOORMOD, from, te_int(b, w.strides[i]));
         at[p] = te_binary(b, TE_FLOORDIV, from, te_int(b, w.strides[i]));
@@ -221,8 +234,9 @@ static void pool_grad(TeBuilder *b, TeTensor most, Share *share)
         hit = hit ? te_binary(b, TE_AND, hit, in) : in;
     }
     Te *v = share(b, &w, te_load_or(b, g, at, zero), at, k, most);
-    te_output(b, te_reduce(b, TE_SUM, x.dtype, 4, x.shape, 2, w.size,
-                           te_select(b, hit, v, te_number(b, v->dtype, 0))));
+    v = hit ? te_select(b, hit, v, te_number(b, v->dtype, 0)) : v;
+    te_output(b, apart ? te_map(b, x.dtype, 4, x.shape, v)
+                       : te_reduce(b, TE_SUM, x.dtype, 4, x.shape, 2, w.size, v));
 }
 
 /* All of it goes to the first greatest element, whose number in the window `most` says. */
