@@ -3,7 +3,8 @@
  *     let %a = add(%x, %y); let %b = exp(%a); %b
  *  => let %a = add(%x, %y); let %x_0 = memory.kill(%x); let %x_1 = memory.kill(%y); let %b = exp(%a); let %x_2 = memory.kill(%a); %b
  *
- * A second name for a value goes. What ends in one branch has no end in another, and what is never used has none at all. */
+ * A function that shares a `let` or a branch stays. A second name for a value goes. What ends in one branch has no end in another, and what is never used has none at all. */
+#include "passes/facts.h"
 #include "passes/pass.h"
 #include "passes/types.h"
 
@@ -167,12 +168,28 @@ static WalkNext note_name(void *data, const Expr *e)
     return WALK_ON;
 }
 
+static WalkNext find_shared(void *data, const Expr *e)
+{
+    bool blocks = e->kind == EXPR_LET || e->kind == EXPR_IF || e->kind == EXPR_MATCH;
+    return blocks && (uintptr_t)ptrmap_find(data, e) > 1 ? WALK_STOP : WALK_ON;
+}
+
+/* A function with a shared `let` or branch is not in A normal form: such a part has no one end. */
+static bool shares_blocks(const Function *f)
+{
+    PtrMap uses = {0};
+    count_uses(&f->base, &uses);
+    bool shares = !ir_walk(&f->base, find_shared, NULL, &uses);
+    ptrmap_deinit(&uses);
+    return shares;
+}
+
 static Function *end_lifetimes(PassRun *run, const Def *def)
 {
     Lifetimes l = {.run = run};
     PtrMap names = {0}, live = {0};
     Rewriter rw;
-    if (function_is_primitive(def->fn))
+    if (function_is_primitive(def->fn) || shares_blocks(def->fn))
         return def->fn;
     ir_walk(&def->fn->base, NULL, note_name, &names);
     rewriter_init(&rw, run->cx, run->module, drop_name, &names);
