@@ -235,6 +235,25 @@ static NestNode *vector_of(Sched *s, const Reduction *r)
     return sched_vector_cost(s, folds) < sched_vector_cost(s, space) ? folds : space;
 }
 
+/* Where what is folded lies side by side, and results do not: as many turns as there are lanes are straight code, whose loads are turned
+ * in registers. */
+static void turn_folds(Sched *s, const NestNode *vector, NestNode *folds)
+{
+    NestNode *fold = folds ? innermost(folds) : NULL, *inner, *tail;
+    if (!fold || fold->extent < s->lanes || vector->extent < s->lanes)
+        return;
+    NestAccesses all = nest_accesses(s->n, fold);
+    for (size_t i = 0; i < all.n; i++) {
+        const NestAccess *a = &all.at[i];
+        if (a->writes || !a->linear || nest_coefficient(&a->at, fold->var) != 1 ||
+            nest_coefficient(&a->at, vector->var) < 2)
+            continue;
+        if (nest_split(s->n, fold, s->lanes, &inner, &tail))
+            nest_run_as(s->n, inner, NEST_UNROLLED, 0);
+        return;
+    }
+}
+
 void sched_reduction(Sched *s, NestNode *node)
 {
     Reduction r = take_apart(s, node);
@@ -258,6 +277,7 @@ void sched_reduction(Sched *s, NestNode *node)
         int64_t block = block_of(r.space[tile]->extent, along_space ? most : 4);
         in_tiles(s, r.space[tile], block, along_space ? tile_of_results : tile_of_folds);
     } else if (along_space) {
+        turn_folds(s, vector, r.folds);
         sched_vectors(s, vector, vector->extent >= 4 * (int64_t)s->lanes && r.folds ? 4 : 2);
     } else {
         vector_fold(s, vector);
