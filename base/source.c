@@ -41,10 +41,22 @@ static char *copy_text(const char *text, size_t len)
     return copy;
 }
 
-/* Without memory for the list the text stays. */
-static void note_idle(SourceMap *m, uint32_t number)
+static Source *at(const SourceMap *m, uint32_t number)
 {
-    Source *s = m->sources[number - 1];
+    size_t low = 0, high = m->n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (m->sources[mid]->number < number)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < m->n && m->sources[low]->number == number ? m->sources[low] : NULL;
+}
+
+/* Without memory for the list the text stays. */
+static void note_idle(SourceMap *m, Source *s)
+{
     if (s->listed)
         return;
     if (m->n_idle == m->cap_idle) {
@@ -56,12 +68,12 @@ static void note_idle(SourceMap *m, uint32_t number)
         m->cap_idle = cap;
     }
     s->listed = true;
-    m->idle[m->n_idle++] = number;
+    m->idle[m->n_idle++] = s->number;
 }
 
 uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t len)
 {
-    if (len >= UINT32_MAX || m->n >= UINT32_MAX - 1)
+    if (len >= UINT32_MAX || m->last >= UINT32_MAX - 1)
         return 0;
     if (m->n == m->cap) {
         size_t cap = m->cap ? m->cap * 2 : 8;
@@ -81,14 +93,10 @@ uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t le
         source_free(s);
         return 0;
     }
+    s->number = ++m->last;
     m->sources[m->n++] = s;
-    note_idle(m, (uint32_t)m->n);
-    return (uint32_t)m->n;
-}
-
-static Source *at(const SourceMap *m, uint32_t number)
-{
-    return number > 0 && number <= m->n ? m->sources[number - 1] : NULL;
+    note_idle(m, s);
+    return s->number;
 }
 
 void sources_retain(SourceMap *m, uint32_t number)
@@ -102,22 +110,28 @@ void sources_release(SourceMap *m, uint32_t number)
 {
     Source *s = at(m, number);
     if (s && --s->refs == 0)
-        note_idle(m, number);
+        note_idle(m, s);
 }
 
 void sources_sweep(SourceMap *m)
 {
+    bool any = false;
     for (size_t i = 0; i < m->n_idle; i++) {
         Source *s = at(m, m->idle[i]);
-        if (!s)
-            continue;
-        s->listed = false;
-        if (s->refs > 0)
-            continue;
-        source_free(s);
-        m->sources[m->idle[i] - 1] = NULL;
+        any |= s && s->refs == 0;
+        if (s)
+            s->listed = false;
     }
     m->n_idle = 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < m->n && any; i++) {
+        Source *s = m->sources[i];
+        if (s->refs == 0 && !s->listed)
+            source_free(s);
+        else
+            m->sources[kept++] = s;
+    }
+    m->n = any ? kept : m->n;
 }
 
 uint32_t sources_constant(SourceMap *m, const char *name, const char *text)
@@ -134,21 +148,20 @@ uint32_t sources_constant(SourceMap *m, const char *name, const char *text)
 
 void sources_drop(SourceMap *m, uint32_t number)
 {
-    if (number && number == m->n) {
+    if (m->n > 0 && m->sources[m->n - 1]->number == number)
         source_free(m->sources[--m->n]);
-        m->sources[m->n] = NULL;
-    }
 }
 
 void sources_set_first_line(SourceMap *m, uint32_t number, uint32_t line)
 {
-    if (number > 0 && number <= m->n && line > 0)
-        m->sources[number - 1]->lines_before = line - 1;
+    Source *s = at(m, number);
+    if (s && line > 0)
+        s->lines_before = line - 1;
 }
 
 const Source *sources_get(const SourceMap *m, uint32_t number)
 {
-    return number > 0 && number <= m->n ? m->sources[number - 1] : NULL;
+    return at(m, number);
 }
 
 bool span_is_none(Span s)
@@ -229,7 +242,7 @@ static uint32_t column_of(Source *s, uint32_t start, uint32_t offset)
 
 static Position position(SourceMap *m, uint32_t source, uint32_t offset)
 {
-    Source *s = source > 0 && source <= m->n ? m->sources[source - 1] : NULL;
+    Source *s = at(m, source);
     if (!s)
         return (Position){1, 1};
     if (offset > s->len)
@@ -253,7 +266,7 @@ void source_line(SourceMap *m, uint32_t source, uint32_t line, const char **text
 {
     *text = "";
     *len = 0;
-    Source *s = source > 0 && source <= m->n ? m->sources[source - 1] : NULL;
+    Source *s = at(m, source);
     if (!s || line <= s->lines_before)
         return;
     line -= s->lines_before;

@@ -16,6 +16,7 @@ typedef struct Span {
 } Span;
 
 typedef struct Source {
+    uint32_t number;
     char *name;             /* "In[4]", "model.rly" */
     char *text;             /* owned, NUL behind it */
     size_t len;
@@ -33,8 +34,9 @@ typedef struct SourceConstant {
 } SourceConstant;
 
 typedef struct SourceMap {
-    Source **sources;       /* source k stands at [k - 1] */
+    Source **sources;       /* those that are kept, in the order of their numbers */
     size_t n, cap;
+    uint32_t last;          /* the newest number */
     SourceConstant constants[16];
     size_t n_constants;
     uint32_t *idle; /* numbers of those that nobody counted on when they were last looked at */

@@ -13,7 +13,7 @@ static size_t capture_at(uint32_t i)
 
 static Ssa add_function(Gen *g, const char *hint, LLVMTypeRef type, unsigned convention)
 {
-    Ssa fn = LLVMAddFunction(g->m, orc_name(g->jit, hint), type);
+    Ssa fn = LLVMAddFunction(g->m, orc_name(g->jit, g->arena, hint), type);
     LLVMSetLinkage(fn, LLVMInternalLinkage);
     LLVMSetFunctionCallConv(fn, convention);
     gen_attribute(g, fn, "nounwind");
@@ -300,7 +300,7 @@ void closure_table(Gen *g)
     }
     cells[2 * n] = g->late ? g->late : LLVMConstNull(g->ptr);
     LLVMTypeRef type = LLVMArrayType2(g->ptr, 2 * n + 1);
-    g->table = LLVMAddGlobal(g->m, type, orc_name(g->jit, "closures"));
+    g->table = LLVMAddGlobal(g->m, type, orc_name(g->jit, g->arena, "closures"));
     LLVMSetInitializer(g->table, LLVMConstArray2(g->ptr, cells, 2 * n + 1));
     LLVMSetGlobalConstant(g->table, true);
     /* A module that is compiled in parts has it in each. */

@@ -576,7 +576,7 @@ static Ssa make_part(Emit *e, NestNode *loop)
     Gen *g = e->g;
     LLVMTypeRef params[3] = {g->ptr, g->i64, g->i64};
     LLVMTypeRef type = LLVMFunctionType(g->nothing, params, 3, false);
-    Ssa fn = LLVMAddFunction(g->m, orc_name(g->jit, "part"), type);
+    Ssa fn = LLVMAddFunction(g->m, orc_name(g->jit, g->arena, "part"), type);
     emit_attributes(g, fn);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
     Ssa *base = arena_alloc_must(g->arena, e->n->buffers.n + 1, sizeof *base), *outer = e->base;

@@ -208,7 +208,7 @@ static void make_entry(Gen *g, Instance *in)
     LLVMTypeRef type = LLVMFunctionType(g->nothing, params, 3, false);
     Fn f = {.g = g, .in = in};
     instance_enter(g, in);
-    f.fn = LLVMAddFunction(g->m, orc_name(g->jit, "entry"), type);
+    f.fn = LLVMAddFunction(g->m, orc_name(g->jit, g->arena, "entry"), type);
     g->entry = f.fn;
     LLVMPositionBuilderAtEnd(g->b, gen_block(g, f.fn, ""));
     Ssa *args = arena_new_array(g->arena, Ssa, in->n + 1);

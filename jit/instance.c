@@ -117,7 +117,7 @@ void instance_enter(Gen *g, Instance *in)
     if (in->number == g->number)
         return;
     if (!in->symbol || in->epoch != g->unit->epoch) {
-        in->symbol = orc_name(g->jit, in->name);
+        in->symbol = orc_name(g->jit, g->arena, in->name);
         in->epoch = g->unit->epoch;
         vec_push(&g->todo, g->arena, in);
     }

@@ -144,7 +144,7 @@ void *orc_find(Jit *jit, const char *symbol);
 /* The name under which generated code may refer to an address outside; the same address gets the same name. */
 const char *orc_symbol(Jit *jit, const void *address, const char *hint);
 /* A new name for something in a module. */
-const char *orc_name(Jit *jit, const char *hint);
+const char *orc_name(Jit *jit, Arena *arena, const char *hint);
 /* The module as assembly or object. */
 bool orc_emit(Jit *jit, LLVMModuleRef m, LLVMCodeGenFileType kind, Buf *out);
 

@@ -357,7 +357,7 @@ static Kernel *kernel_new(Gen *g, const TeProgram *p, const Buf *key, const char
                   .key = arena_copy_text(&b->arena, key->at, key->n),
                   .len = key->n,
                   .batch = b,
-                  .symbol = orc_name(g->jit, hint),
+                  .symbol = orc_name(g->jit, &b->arena, hint),
                   .n_inputs = (uint32_t)p->n_inputs,
                   .n_outputs = (uint32_t)p->n_outputs};
     k->numbers = arena_new_array(&b->arena, DType, k->n_inputs + 1);

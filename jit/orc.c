@@ -141,7 +141,7 @@ void orc_deinit(Jit *jit)
 }
 
 /* Characters that assembly text would need quotes for become underscores. */
-const char *orc_name(Jit *jit, const char *hint)
+const char *orc_name(Jit *jit, Arena *arena, const char *hint)
 {
     Orc *o = &jit->orc;
     char text[96];
@@ -152,7 +152,7 @@ const char *orc_name(Jit *jit, const char *hint)
         if (!plain && *p != '.' && *p != '_')
             *p = '_';
     }
-    return arena_copy_text(&o->arena, text, (size_t)n);
+    return arena_copy_text(arena, text, (size_t)n);
 }
 
 const char *orc_symbol(Jit *jit, const void *address, const char *hint)
@@ -161,7 +161,7 @@ const char *orc_symbol(Jit *jit, const void *address, const char *hint)
     const char *name = ptrmap_find(&o->names, address);
     if (name)
         return name;
-    name = orc_name(jit, hint);
+    name = orc_name(jit, &o->arena, hint);
     ptrmap_put(&o->names, address, (void *)(uintptr_t)name);
     LLVMOrcCSymbolMapPair pair = pair_of(jit, name, address);
     if (!define(jit, &pair, 1))
@@ -342,6 +342,8 @@ void orc_remove(Jit *jit, LLVMOrcResourceTrackerRef tracker)
         return;
     llvm_failed(jit->cx, LLVMOrcResourceTrackerRemove(tracker), "removing code");
     LLVMOrcReleaseResourceTracker(tracker);
+    LLVMOrcSymbolStringPoolClearDeadEntries(LLVMOrcExecutionSessionGetSymbolStringPool(
+        LLVMOrcLLJITGetExecutionSession(jit->orc.lljit)));
 }
 
 void *orc_find(Jit *jit, const char *symbol)

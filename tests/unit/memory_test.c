@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST = 1000, CELLS = 3000, LEFT_MOST = 200 };
+enum { FIRST = 1000, CELLS = 3000, LEFT_MOST = 150 };
 
 static void drop(void *data, const RelayOutput *out)
 {
