@@ -35,7 +35,8 @@ class Asked:
             time.sleep(gap / 1000)
             sent.append(self.client.execute(self.right))
         replies = {}
-        while len(replies) < len(sent):
+        # Answers to what was asked while it started may still come.
+        while not all(number in replies for number in sent):
             reply = self.client.get_shell_msg(timeout=60)
             replies[reply["parent_header"]["msg_id"]] = reply["content"]["status"]
         # What runs after an abort is the next try.
