@@ -17,8 +17,7 @@ typedef struct Known {
 
 typedef struct Cse {
     PassRun *run;
-    PtrMap
-        known; /* an operand, or an operator -> Known: what was met with it as the first that is no scalar */
+    PtrMap known; /* key_of -> Known: what was met with it */
 } Cse;
 
 static bool is_scalar(const Expr *e)
@@ -47,17 +46,44 @@ static bool same(const Expr *a, const Expr *b)
     return true;
 }
 
-/* Equal nodes have equal keys. */
+static uint64_t mixed(uint64_t hash, const void *p, size_t n)
+{
+    return hash_bytes(p, n, hash);
+}
+
+/* Of what most calls of one operator on one operand differ in. */
+static uint64_t mixed_attr(uint64_t hash, const AttrValue *v)
+{
+    if (v->kind == ATTR_INT)
+        return mixed(hash, &v->i, sizeof v->i);
+    if (v->kind == ATTR_STRING)
+        return mixed(hash, v->s.ptr, v->s.len);
+    for (size_t i = 0; v->kind == ATTR_LIST && i < v->list.n; i++)
+        hash = mixed_attr(hash, &v->list.at[i]);
+    return hash;
+}
+
+/* Equal nodes have equal keys, and other nodes mostly others. */
 static const void *key_of(const Expr *e)
 {
     const TupleGet *get = expr_as_tuple_get(e);
-    if (get)
-        return get->tuple;
+    uint64_t hash = 0;
+    if (get) {
+        hash = mixed(mixed(hash, &get->tuple, sizeof get->tuple), &get->index, sizeof get->index);
+        return (const void *)(uintptr_t)(hash | 1);
+    }
     const Call *call = expr_as_call(e);
-    for (uint32_t i = 0; i < call->args.n; i++)
-        if (!is_scalar(call->args.at[i]))
-            return call->args.at[i];
-    return expr_call_of_op(e);
+    const Op *op = expr_call_of_op(e);
+    hash = mixed(hash, &op, sizeof op);
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        const Expr *arg = call->args.at[i];
+        uint64_t value = is_scalar(arg) ? ir_hash(arg) : (uint64_t)(uintptr_t)arg;
+        hash = mixed(hash, &value, sizeof value);
+    }
+    /* In any order. */
+    for (uint32_t i = 0; call->attrs && i < call->attrs->n; i++)
+        hash += mixed_attr(0, &call->attrs->at[i].value);
+    return (const void *)(uintptr_t)(hash | 1);
 }
 
 static Expr *merge(Rewriter *rw, const Expr *old, Expr *now)
