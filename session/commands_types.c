@@ -114,7 +114,7 @@ typedef struct StoryView {
 } StoryView;
 
 /* The event's places as a diagnostic's, for the one picture of source lines that there is. */
-static void step_places(Buf *out, RelaySession *s, const StoryEvent *e)
+static void step_places(Buf *out, RelaySession *s, const StoryEvent *e, bool html)
 {
     DiagLabel labels[2];
     Diag d = {.severity = e->result == STORY_FAILED ? SEVERITY_ERROR : SEVERITY_NOTE,
@@ -127,7 +127,7 @@ static void step_places(Buf *out, RelaySession *s, const StoryEvent *e)
     for (uint32_t i = 0; i < n; i++)
         labels[i].next = i + 1 < n ? &labels[i + 1] : NULL;
     d.labels = n ? labels : NULL;
-    render_places(out, &s->cx.sources, &d, (RenderStyle){.color = s->options.color});
+    render_places(out, &s->cx.sources, &d, (RenderStyle){.color = s->options.color, .html = html});
 }
 
 /* What came of it: the holes that were filled, one a line; or why there are none. */
@@ -160,7 +160,7 @@ static void step_text(StoryView *v, size_t i)
 {
     const StoryEvent *e = &v->story->events.at[i];
     buf_printf(&v->text, "%zu. %s\n", i + 1, e->rule);
-    step_places(&v->text, v->s, e);
+    step_places(&v->text, v->s, e, false);
     buf_printf(&v->text, "    %s\n", e->before);
     step_decision(&v->text, e, "    ");
 }
@@ -169,6 +169,7 @@ static void step_text(StoryView *v, size_t i)
 
 #define STEPS_MOST 400 /* in HTML, which holds the source once for each */
 #define LINES_MOST 24
+#define BYTES_MOST 8000
 
 /* All lines of a short text, else those around the place. */
 static HtmlLines lines_around(RelaySession *s, const Source *source, Span at)
@@ -184,11 +185,28 @@ static HtmlLines lines_around(RelaySession *s, const Source *source, Span at)
     return lines;
 }
 
+static size_t bytes_of(RelaySession *s, uint32_t source, HtmlLines lines)
+{
+    size_t all = 0, n;
+    const char *text;
+    for (uint32_t i = lines.from; lines.from > 0 && i <= lines.to; i++) {
+        source_line(&s->cx.sources, source, i + lines.before, &text, &n);
+        all += n;
+    }
+    return lines.from > 0 ? all : sources_get(&s->cx.sources, source)->len;
+}
+
+/* The lines with what was looked at in colour; of lines that are very long the parts that matter. */
 static void step_source(Buf *out, RelaySession *s, const StoryEvent *e)
 {
     const Source *source = sources_get(&s->cx.sources, e->at.source);
     if (!source)
         return;
+    HtmlLines lines = lines_around(s, source, e->at);
+    if (bytes_of(s, e->at.source, lines) > BYTES_MOST) {
+        step_places(out, s, e, true);
+        return;
+    }
     HtmlMark marks[3] = {{.from = e->at.from,
                           .to = e->at.to,
                           .kind = e->result == STORY_FAILED ? HTML_MARK_WRONG : HTML_MARK_AT}};
@@ -199,7 +217,7 @@ static void step_source(Buf *out, RelaySession *s, const StoryEvent *e)
         if (p.source == e->at.source && !same && p.from < p.to)
             marks[n++] = (HtmlMark){.from = p.from, .to = p.to, .kind = HTML_MARK_OTHER};
     }
-    html_source(out, source->text, source->len, lines_around(s, source, e->at), n, marks);
+    html_source(out, source->text, source->len, lines, n, marks);
 }
 
 static void html_pre(Buf *out, const Buf *text)
@@ -237,7 +255,7 @@ static void story_html(StoryView *v, const char *end)
     bool jump = wrong < n && wrong >= shown;
     HtmlSteps steps;
     html_steps_begin(&steps, &v->html, shown + jump);
-    for (size_t i = 0; i < shown; i++)
+    for (size_t i = 0; i < shown && !limit_hit(&v->s->cx.limits); i++)
         step_html(v, &steps, i);
     if (jump)
         step_html(v, &steps, wrong);
