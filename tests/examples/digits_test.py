@@ -46,6 +46,18 @@ class Digits(unittest.TestCase):
     def test_jit(self):
         self.check("jit")
 
+    @unittest.skipUnless(has_jit(), "built without the JIT")
+    def test_training(self):
+        """The training that is written in Relay: the loss falls, and what was learned is right on images that were not seen."""
+        command = [os.environ["RELAY"], "run", os.path.join(DIGITS, "train.rly"), "--json", "--params", os.path.join(DIGITS, "digits.npz")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        self.assertTrue(done.returncode == 0 and not complaints(done.stderr), done.stdout + done.stderr)
+        accuracy, losses = json.loads(done.stdout)["tuple"]
+        print(f"trained: {accuracy['data'][0]:.4f}")
+        self.assertGreaterEqual(accuracy["data"][0], 0.95)
+        last = losses["fields"][0]["data"][0]
+        self.assertLess(last, 0.1)
+
 
 if __name__ == "__main__":
     unittest.main()
