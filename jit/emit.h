@@ -20,7 +20,7 @@ typedef struct EmitLevel {
     Ssa value; /* of the variable; of vectors the first lane */
     int64_t number; /* of an unrolled loop's turn */
     PtrMap values; /* Te -> EmitCopy, of expressions that read nothing the nest writes */
-    PtrMap places; /* Te -> address with the variables of the levels down to here */
+    PtrMap places; /* address of the levels above -> EmitPlaces with this level's variable */
 } EmitLevel;
 
 typedef struct EmitCopy EmitCopy;

@@ -132,8 +132,36 @@ static Ssa step_by(Emit *e, int buffer, Ssa base, Ssa elements)
     return LLVMBuildGEP2(e->g->b, stored_type(e, buffer), base, &elements, 1, "");
 }
 
+/* What a level makes of an address: positions that differ in what is known share it. */
+typedef struct EmitPlace EmitPlace;
+struct EmitPlace {
+    EmitPlace *next; /* of the same address */
+    int64_t step; /* bytes by which a turn of the loop goes on */
+    Ssa value;
+};
+
+static Ssa find_place(const EmitLevel *level, Ssa base, int64_t step)
+{
+    const EmitPlace *p = ptrmap_find(&level->places, base);
+    while (p && p->step != step)
+        p = p->next;
+    return p ? p->value : NULL;
+}
+
+static void add_place(Emit *e, int depth, Ssa base, int64_t step, Ssa value)
+{
+    /* What is computed under a condition is known under it alone. */
+    for (int d = e->depth; d > depth; d--)
+        if (e->level[d].node->kind == NEST_IF_NAN)
+            return;
+    PtrMap *places = &e->level[depth].places;
+    EmitPlace *p = arena_new(e->g->arena, EmitPlace);
+    *p = (EmitPlace){ptrmap_find(places, base), step, value};
+    ptrmap_put(places, base, p);
+}
+
 /* The address with the variables of the running loops down to a level. */
-static Ssa place_at(Emit *e, int buffer, const Te *at, const NestLinear *l, int depth)
+static Ssa place_at(Emit *e, int buffer, const NestLinear *l, int depth)
 {
     Gen *g = e->g;
     if (depth == 0)
@@ -142,21 +170,18 @@ static Ssa place_at(Emit *e, int buffer, const Te *at, const NestLinear *l, int 
     const NestNode *node = level->node;
     bool runs = node->kind == NEST_LOOP && node->way != NEST_UNROLLED && node->way != NEST_VECTOR;
     int64_t by = runs ? nest_coefficient(l, node->var) : 0;
+    Ssa base = place_at(e, buffer, l, depth - 1);
     if (by == 0)
-        return place_at(e, buffer, at, l, depth - 1);
-    Ssa v = ptrmap_find(&level->places, at);
+        return base;
+    int64_t step = by * (int64_t)dtype_size(e->n->buffers.at[buffer].dtype);
+    Ssa v = find_place(level, base, step);
     if (v)
         return v;
-    v = place_at(e, buffer, at, l, depth - 1);
     Ssa steps = level->value;
     if (by != 1)
         steps = LLVMBuildMul(g->b, steps, gen_int(g->i64, by), "");
-    v = step_by(e, buffer, v, steps);
-    /* What is computed under a condition is known under it alone. */
-    for (int d = e->depth; d > depth; d--)
-        if (e->level[d].node->kind == NEST_IF_NAN)
-            return v;
-    ptrmap_put(&e->level[depth].places, at, v);
+    v = step_by(e, buffer, base, steps);
+    add_place(e, depth, base, step, v);
     return v;
 }
 
@@ -164,7 +189,7 @@ void emit_hoist_place(Emit *e, int buffer, const Te *at, int depth)
 {
     const NestLinear *l = emit_linear(e, at);
     if (l && e->base[buffer] && e->n->buffers.at[buffer].place != NEST_REGISTER)
-        place_at(e, buffer, at, l, depth);
+        place_at(e, buffer, l, depth);
 }
 
 /* What constants and unrolled loops add to a position. */
@@ -182,7 +207,7 @@ static int64_t known_part(Emit *e, const NestLinear *l)
 Ssa emit_place(Emit *e, int buffer, const Te *at)
 {
     const NestLinear *l = emit_linear(e, at);
-    Ssa base = place_at(e, buffer, at, l, e->depth);
+    Ssa base = place_at(e, buffer, l, e->depth);
     int64_t more = known_part(e, l);
     return more ? step_by(e, buffer, base, gen_int(e->g->i64, more)) : base;
 }
