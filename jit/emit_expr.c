@@ -308,7 +308,7 @@ static Ssa load_lanes(Emit *e, DType dtype, Ssa at, int64_t stride, Ssa mask)
 
 /* ---- tiles that are turned in registers --------------------------------------------------------------------------------- */
 
-#define COLUMNS_LEAST 4
+#define COLUMNS_LEAST 2
 
 typedef struct Touch {
     int buffer;
@@ -342,84 +342,88 @@ static int column_level(Emit *e, int buffer, const NestLinear *l)
     return 0;
 }
 
-/* Elements of two vectors: for each four of the result, `four` of those of the vectors' element numbers from `first[k]` on. */
-static Ssa fours(Gen *g, Ssa a, Ssa b, const unsigned *four, unsigned n, const unsigned *first)
+/* Both vectors in one. */
+static Ssa side_by_side(Gen *g, Ssa a, Ssa b)
 {
+    unsigned n = 2 * LLVMGetVectorSize(LLVMTypeOf(a));
     Ssa order[64];
-    for (unsigned i = 0; i < 4 * n; i++)
-        order[i] = gen_int(g->i32, first[i / 4] + four[i % 4]);
-    return LLVMBuildShuffleVector(g->b, a, b, LLVMConstVector(order, 4 * n), "");
+    for (unsigned i = 0; i < n; i++)
+        order[i] = gen_int(g->i32, i);
+    return LLVMBuildShuffleVector(g->b, a, b, LLVMConstVector(order, n), "");
 }
 
-/* Rows of `width` become the columns, in fours: first within each four of elements, where processors are quick, then fours change
- * places. */
-static void turn_tile(Gen *g, Ssa *v, unsigned n, unsigned width, Ssa *out)
+/* Of each four elements of both vectors those that `four` numbers: 0 to 3 of the first, 4 to 7 of the second. */
+static Ssa by_fours(Gen *g, Ssa a, Ssa b, const unsigned four[4])
 {
-    unsigned at[16], w = width;
-    for (unsigned i = 0; i < w / 4; i++)
-        at[i] = 4 * i;
-    for (unsigned i = 0; i < n; i += 4) {
-        const unsigned low[4] = {0, w, 1, w + 1}, high[4] = {2, w + 2, 3, w + 3};
-        const unsigned first[4] = {0, 1, w, w + 1}, second[4] = {2, 3, w + 2, w + 3};
-        Ssa a = fours(g, v[i], v[i + 1], low, w / 4, at),
-            b = fours(g, v[i + 2], v[i + 3], low, w / 4, at);
-        Ssa c = fours(g, v[i], v[i + 1], high, w / 4, at),
-            d = fours(g, v[i + 2], v[i + 3], high, w / 4, at);
-        v[i] = fours(g, a, b, first, w / 4, at);
-        v[i + 1] = fours(g, a, b, second, w / 4, at);
-        v[i + 2] = fours(g, c, d, first, w / 4, at);
-        v[i + 3] = fours(g, c, d, second, w / 4, at);
+    unsigned n = LLVMGetVectorSize(LLVMTypeOf(a));
+    Ssa order[64];
+    for (unsigned i = 0; i < n; i++) {
+        unsigned k = four[i % 4];
+        order[i] = gen_int(g->i32, i / 4 * 4 + k % 4 + (k < 4 ? 0 : n));
     }
-    /* v[4 * i + c] has rows 4 * i … of the columns c, 4 + c, … */
-    const unsigned same[4] = {0, 1, 2, 3};
+    return LLVMBuildShuffleVector(g->b, a, b, LLVMConstVector(order, n), "");
+}
+
+/* Rows of four become four columns: rows that are a quarter of the lanes apart are put side by side, as loads can, and then elements
+ * change places within fours, where processors are quick. */
+static void turn_tile(Gen *g, Ssa *rows, unsigned n, Ssa out[4])
+{
+    static const unsigned low[4] = {0, 4, 1, 5}, high[4] = {2, 6, 3, 7};
+    static const unsigned first[4] = {0, 1, 4, 5}, second[4] = {2, 3, 6, 7};
+    Ssa v[4];
     for (unsigned c = 0; c < 4; c++) {
-        for (unsigned l = 0; l < w / 4 && (n < 16 || w < 16); l++) {
-            const unsigned both[2] = {4 * l, w + 4 * l}, whole[4] = {0, 4, 8, 12};
-            Ssa x = fours(g, v[c], v[n > 4 ? 4 + c : c], same, n > 4 ? 2 : 1, both);
-            if (n == 16)
-                x = fours(g, x, fours(g, v[8 + c], v[12 + c], same, 2, both), same, 4, whole);
-            out[4 * l + c] = x;
-        }
-        if (n < 16 || w < 16)
+        v[c] = rows[c];
+        if (n >= 8)
+            v[c] = side_by_side(g, v[c], rows[4 + c]);
+        if (n == 16)
+            v[c] = side_by_side(g, v[c], side_by_side(g, rows[8 + c], rows[12 + c]));
+    }
+    Ssa a = by_fours(g, v[0], v[1], low), b = by_fours(g, v[2], v[3], low);
+    Ssa c = by_fours(g, v[0], v[1], high), d = by_fours(g, v[2], v[3], high);
+    out[0] = by_fours(g, a, b, first);
+    out[1] = by_fours(g, a, b, second);
+    out[2] = by_fours(g, c, d, first);
+    out[3] = by_fours(g, c, d, second);
+}
+
+/* Four columns of a tile, of which `extent` are there, from the place of the first one's first lane. */
+static void turn_columns(Emit *e, DType dtype, Ssa at, int64_t stride, int64_t extent, Ssa out[4])
+{
+    Gen *g = e->g;
+    const NestNode *vector = e->level[e->vector].node;
+    LLVMTypeRef element = gen_stored(g, dtype), row = LLVMVectorType(element, 4);
+    unsigned align = (unsigned)dtype_size(dtype);
+    Ssa mask = NULL, bits[4], v[16];
+    for (int i = 0; i < 4; i++)
+        bits[i] = gen_int(g->i1, i < extent);
+    if (extent < 4)
+        mask = LLVMConstVector(bits, 4);
+    for (int i = 0; i < vector->lanes; i++) {
+        v[i] = LLVMConstNull(row);
+        if (i >= vector->extent)
             continue;
-        const unsigned low[4] = {0, 4, 16, 20}, high[4] = {8, 12, 24, 28};
-        const unsigned even[4] = {0, 8, 16, 24}, odd[4] = {4, 12, 20, 28};
-        for (unsigned half = 0; half < 2; half++) {
-            Ssa x = fours(g, v[c], v[4 + c], same, 4, half ? high : low);
-            Ssa y = fours(g, v[8 + c], v[12 + c], same, 4, half ? high : low);
-            out[8 * half + c] = fours(g, x, y, same, 4, even);
-            out[8 * half + 4 + c] = fours(g, x, y, same, 4, odd);
+        Ssa by = gen_int(g->i64, i * stride);
+        Ssa from = LLVMBuildGEP2(g->b, element, at, &by, 1, "");
+        if (mask) {
+            v[i] = masked(e, "llvm.masked.load", row, from, align, mask);
+        } else {
+            v[i] = LLVMBuildLoad2(g->b, row, from, "");
+            LLVMSetAlignment(v[i], align);
         }
     }
+    turn_tile(g, v, (unsigned)vector->lanes, out);
 }
 
 /* All of a tile's columns, from the place of the first lane in the turn that is made. */
 static Ssa *turned_tile(Emit *e, DType dtype, Ssa at, int64_t stride, const EmitLevel *columns)
 {
     Gen *g = e->g;
-    const NestNode *vector = e->level[e->vector].node;
-    LLVMTypeRef element = gen_stored(g, dtype);
-    unsigned lanes = (unsigned)vector->lanes, width = COLUMNS_LEAST;
-    while (width < columns->node->extent)
-        width *= 2;
-    LLVMTypeRef row = LLVMVectorType(element, width);
-    Ssa mask = NULL, bits[64], *out = arena_alloc_must(g->arena, 64, sizeof *out), v[64];
-    for (unsigned i = 0; i < width; i++)
-        bits[i] = gen_int(g->i1, i < columns->node->extent);
-    if (width != columns->node->extent)
-        mask = LLVMConstVector(bits, width);
-    for (unsigned i = 0; i < lanes; i++) {
-        Ssa by = gen_int(g->i64, (int64_t)i * stride - columns->number);
-        Ssa from = LLVMBuildGEP2(g->b, element, at, &by, 1, "");
-        v[i] = LLVMConstNull(row);
-        if ((int64_t)i < vector->extent && mask) {
-            v[i] = masked(e, "llvm.masked.load", row, from, dtype_size(dtype), mask);
-        } else if ((int64_t)i < vector->extent) {
-            v[i] = LLVMBuildLoad2(g->b, row, from, "");
-            LLVMSetAlignment(v[i], (unsigned)dtype_size(dtype));
-        }
+    Ssa *out = arena_alloc_must(g->arena, 16, sizeof *out);
+    for (int64_t c = 0; c < columns->node->extent; c += 4) {
+        Ssa by = gen_int(g->i64, c - columns->number);
+        Ssa from = LLVMBuildGEP2(g->b, gen_stored(g, dtype), at, &by, 1, "");
+        turn_columns(e, dtype, from, stride, columns->node->extent - c, out + c);
     }
-    turn_tile(g, v, lanes, width, out);
     return out;
 }
 

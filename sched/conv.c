@@ -215,8 +215,10 @@ int scratch_of(Nest *n, const char *name, DType dtype, int64_t size)
 
 /* ---- register tiles ------------------------------------------------------------------------------------------------------------ */
 
-/* Multiply-adds of one turn of the innermost loop that runs. */
-#define TILE_CODE_MOST 256
+/* Multiply-adds of one turn of the innermost loop that runs, and of an axis that is straight code from end to end: more would only take
+ * time to compile. */
+#define TURN_CODE_MOST 48
+#define AXIS_CODE_MOST 96
 
 typedef struct Filling {
     Nest *n;
@@ -291,10 +293,12 @@ int tile_in(Nest *n, NestNode *loop, const Tile *t)
     NestLinear at = place_in_tile(t, l.row, l.vector, l.lane);
     nest_append(n, l.lane,
                 nest_store(n, f.acc, nest_position(n, &at), te_number(&n->te, acc.dtype, 0)));
-    int64_t code = t->rows * t->vectors;
-    f.block = code * t->axis[t->n_axes - 1].extent <= TILE_CODE_MOST ? t->axis[t->n_axes - 1].extent
-              : code * 4 <= TILE_CODE_MOST                           ? 4
-                                                                     : 1;
+    int64_t code = t->rows * t->vectors, extent = t->axis[t->n_axes - 1].extent;
+    f.block = 4;
+    while (f.block > 1 && code * f.block > TURN_CODE_MOST)
+        f.block /= 2;
+    if (code * extent <= AXIS_CODE_MOST)
+        f.block = extent;
     fill_tile(&f, loop, 0, t->a_at, t->b_at);
     return f.acc;
 }
@@ -410,32 +414,39 @@ NestNode *store_result(Sched *s, const Conv *c, const Tail *t, NestLinear at[4],
     return nest_store(s->n, id, nest_position(s->n, &out), value);
 }
 
-static void store_block(Sched *s, NestNode *parent, const Conv *c, const Tail *t,
-                        const Turned *from, const NestLinear *row, const Piece *columns)
+/* Some channels, from `channels->from` of the vector on. */
+static void store_block(Sched *s, const Conv *c, const Tail *t, const Turned *from,
+                        const Piece *channels, const NestLinear *row, const Piece *columns)
 {
     Nest *n = s->n;
-    NestNode *channel = unrolled_in(n, parent, "c", from->channels);
-    NestNode *column = vector_in(n, channel, columns->size, s->lanes);
+    NestNode *each = unrolled_in(n, channels->in, "c", channels->size);
+    NestNode *column = vector_in(n, each, columns->size, s->lanes);
     NestLinear at = from->at, axis[4] = {from->n, from->channel, from->y, from->x};
-    nest_add_term(&axis[1], channel->var, 1);
+    NestLinear channel = channels->from;
+    nest_add_term(&channel, each->var, 1);
+    linear_add(&axis[1], &channel, 1);
     linear_add(&axis[2], row, 1);
     linear_add(&axis[3], &columns->from, 1);
     nest_add_term(&axis[3], column->var, 1);
     linear_add(&at, row, from->row_step);
     linear_add(&at, &columns->from, s->lanes);
     nest_add_term(&at, column->var, s->lanes);
-    nest_add_term(&at, channel->var, 1);
+    linear_add(&at, &channel, 1);
     Te *value = nest_load(n, from->buffer, nest_position(n, &at));
     nest_append(n, column, store_result(s, c, t, axis, value));
 }
 
 void store_turned(Sched *s, NestNode *parent, const Conv *c, const Tail *t, const Turned *from)
 {
-    Piece rows[2], columns[2];
+    Piece rows[2], columns[2], channels[2];
     int n_rows = pieces_of(s->n, parent, "y", from->rows, 1, rows);
     for (int i = 0; i < n_rows; i++) {
         int n_columns = pieces_of(s->n, rows[i].in, "x", from->columns, s->lanes, columns);
-        for (int k = 0; k < n_columns; k++)
-            store_block(s, columns[k].in, c, t, from, &rows[i].from, &columns[k]);
+        for (int k = 0; k < n_columns; k++) {
+            int count =
+                pieces_of(s->n, columns[k].in, "c", from->channels, TURNED_AT_ONCE, channels);
+            for (int j = 0; j < count; j++)
+                store_block(s, c, t, from, &channels[j], &rows[i].from, &columns[k]);
+        }
     }
 }

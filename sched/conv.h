@@ -87,6 +87,9 @@ void zero_border(Sched *s, int buffer, Bordered b);
 /* Stores the result at (image, channel, row, column), or what its tail makes of it. */
 NestNode *store_result(Sched *s, const Conv *c, const Tail *t, NestLinear at[4], Te *value);
 
+/* Columns of a tile that are turned in registers at a time. */
+#define TURNED_AT_ONCE 4
+
 /* Stores rows of results that lie as [row][column][lane]: result (channel, row, column) of the convolution or what its tail makes of
  * it, turned in registers. */
 typedef struct Turned {

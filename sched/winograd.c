@@ -130,7 +130,7 @@ static void turn_data(const Plan *p)
     Piece channels[2], columns[2];
     int n_channels = pieces_of(n, row, "c", c->ic, p->s->lanes, channels);
     for (int i = 0; i < n_channels; i++) {
-        int n_columns = pieces_of(n, channels[i].in, "x", c->x.in, p->s->lanes, columns);
+        int n_columns = pieces_of(n, channels[i].in, "x", c->x.in, TURNED_AT_ONCE, columns);
         for (int k = 0; k < n_columns; k++) {
             NestNode *x = unrolled_in(n, columns[k].in, "x", columns[k].size);
             NestNode *lane = vector_in(n, x, channels[i].size, p->s->lanes);
