@@ -219,6 +219,7 @@ int scratch_of(Nest *n, const char *name, DType dtype, int64_t size)
  * time to compile. */
 #define TURN_CODE_MOST 48
 #define AXIS_CODE_MOST 96
+#define AXIS_TURNS_MOST 8
 
 typedef struct Filling {
     Nest *n;
@@ -297,7 +298,7 @@ int tile_in(Nest *n, NestNode *loop, const Tile *t)
     f.block = 4;
     while (f.block > 1 && code * f.block > TURN_CODE_MOST)
         f.block /= 2;
-    if (code * extent <= AXIS_CODE_MOST)
+    if (extent <= AXIS_TURNS_MOST && code * extent <= AXIS_CODE_MOST)
         f.block = extent;
     fill_tile(&f, loop, 0, t->a_at, t->b_at);
     return f.acc;

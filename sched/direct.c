@@ -121,26 +121,36 @@ static void add_tile(const Direct *d, const Results *r, const Piece *chunk, cons
     store_tile(n, home, &t, acc, d->results, &to, lanes, d->chunk * lanes);
 }
 
-static void store_results(const Direct *d, const Results *r, const Piece *chunk)
+/* Vectors of channels from `first` of the results on, at `in`: `channels` of each count. */
+static void store_vectors(const Direct *d, const Results *r, const Piece *chunk, NestNode *in,
+                          const NestLinear *first, int64_t channels)
 {
-    const Conv *c = d->c;
     int64_t lanes = d->s->lanes;
     Turned from = {.buffer = d->results,
+                   .channels = channels,
                    .n = r->image,
                    .y = r->row,
                    .x = chunk->from,
                    .rows = 1,
                    .columns = chunk->size};
-    bool rest = c->oc % lanes != 0;
-    for (int64_t v = 0; v < r->vectors; v++) {
-        /* The vector of all channels that there are stands last. */
-        bool last = rest && r->block.n == 0 && r->block.c + v == d->blocks - 1;
-        from.channel = linear_times(&r->block, lanes);
-        from.channel.c += v * lanes;
-        from.at = (NestLinear){.c = v * d->chunk * lanes};
-        from.channels = last ? c->oc % lanes : lanes;
-        store_turned(d->s, chunk->in, c, d->tail, &from);
-    }
+    from.channel = linear_times(&r->block, lanes);
+    linear_add(&from.channel, first, lanes);
+    linear_add(&from.at, first, d->chunk * lanes);
+    store_turned(d->s, in, d->c, d->tail, &from);
+}
+
+static void store_results(const Direct *d, const Results *r, const Piece *chunk)
+{
+    int64_t lanes = d->s->lanes, rest = d->c->oc % lanes;
+    /* The vector of all channels that there are stands last. */
+    bool last = rest && r->block.n == 0 && r->block.c + r->vectors == d->blocks;
+    Piece whole[2];
+    int count = pieces_of(d->s->n, chunk->in, "o", r->vectors - last, 1, whole);
+    for (int i = 0; i < count; i++)
+        store_vectors(d, r, chunk, whole[i].in, &whole[i].from, lanes);
+    NestLinear end = {.c = r->vectors - 1};
+    if (last)
+        store_vectors(d, r, chunk, chunk->in, &end, rest);
 }
 
 static void add_results(const Direct *d, const Results *r)

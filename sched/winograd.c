@@ -375,15 +375,18 @@ static void add_rows(const Plan *p, const Rows *r, int64_t rows_of_image)
 
 /* ---- all of it --------------------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of a few rows of tiles, transformed: they are to stay in the second cache. */
-#define ROWS_BYTES ((int64_t)640 << 10)
+/* Bytes of a few rows of tiles, transformed: few enough for the second cache to hold much of them, and many, for each such part reads
+ * all taps. */
+#define ROWS_BYTES ((int64_t)2 << 20)
 
+/* Parts of equal size, which share their code. */
 static int64_t rows_of(const Plan *p)
 {
     int64_t row = p->across * (p->c->ic + p->c->oc) * p->points * p->points * 4;
     int64_t rows = ROWS_BYTES / row, each = (p->down + p->s->m->threads - 1) / p->s->m->threads;
-    rows = rows < 1 ? 1 : rows;
-    return rows < each ? rows : each;
+    rows = rows < 1 ? 1 : rows < each ? rows : each;
+    int64_t parts = (p->down + rows - 1) / rows;
+    return (p->down + parts - 1) / parts;
 }
 
 bool winograd_fits(const Sched *s, int stage)
