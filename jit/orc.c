@@ -78,12 +78,19 @@ static bool define_abi(Jit *jit)
     return define(jit, pairs, n);
 }
 
-/* What costs LLVM much time and gains nothing here: addresses are made ready by the emitter, and code is not looked through for equal
- * ends. These settings are the library's, and can be made once. */
+/* What costs LLVM much time and gains nothing here: addresses are made ready by the emitter, code is not looked through for equal ends,
+ * and nothing here moves from plain registers to masks. These settings are the library's, and can be made once. */
 static void set_options(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
-    static const char *const options[] = {"relay", "-disable-lsr", "-enable-tail-merge=0"};
+    static const char *const options[] = {
+        "relay",
+        "-disable-lsr",
+        "-enable-tail-merge=0",
+#ifdef __x86_64__
+        "-disable-x86-domain-reassignment",
+#endif
+    };
     if (!atomic_flag_test_and_set(&done))
         LLVMParseCommandLineOptions(sizeof options / sizeof *options, options, "");
 }
