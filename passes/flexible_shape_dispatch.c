@@ -106,7 +106,10 @@ static Expr *end_of_axis(Dispatch *d)
         return NULL;
     ((int32_t *)t->data)[0] = (int32_t)d->axis;
     ((int32_t *)t->data)[1] = 1;
-    return expr_constant(d->m.arena, d->m.span, value_tensor(t));
+    Value v = value_tensor(t);
+    Expr *e = expr_constant(d->m.arena, d->m.span, v);
+    value_release(v);
+    return e;
 }
 
 /* x, padded to the bucket where its extent lies above the bucket before (0: there is none) and not above this one. */

@@ -289,6 +289,9 @@ static Function *merge(PassRun *run, const Def *def)
         const Motif *motif = motif_parse(run->cx, &run->scratch, row->list.at[1].s, where);
         now = motif ? merge_row(run, now, row, motif) : NULL;
     }
+    /* Calls of parts have their types, so that later rows see them, and the parts have none yet: all are inferred again. */
+    if (now && now != &def->fn->base)
+        now = ir_copy(run->cx, run->module, now);
     return expr_as_function(now);
 }
 
