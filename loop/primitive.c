@@ -61,6 +61,48 @@ static bool same_position(const NestAccess *a, const NestAccess *b)
     return true;
 }
 
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Whether iterations are told apart by the position within planes: all other steps are either multiples of a plane, in which the iterations
+ * lie one behind the other, or stay within one of them. So the rows of an image are, whose planes are channels. */
+static bool apart_in_planes(const NestNode *loop, const NestAccesses *all, int buffer, int64_t step)
+{
+    int64_t whole, plane = 0, least = 0, most = 0;
+    bool any = false;
+    if (__builtin_mul_overflow(step, loop->extent, &whole))
+        return false;
+    for (size_t i = 0; i < all->n; i++)
+        for (int k = 0; all->at[i].buffer == buffer && k < all->at[i].at.n; k++)
+            if (all->at[i].at.term[k].var != loop->var &&
+                magnitude(all->at[i].at.term[k].by) >= whole)
+                plane = gcd(magnitude(all->at[i].at.term[k].by), plane);
+    if (plane < whole)
+        return false;
+    for (size_t i = 0; i < all->n; i++) {
+        const NestAccess *a = &all->at[i];
+        int64_t low, high;
+        if (a->buffer != buffer)
+            continue;
+        NestLinear inner = {.c = (a->at.c % plane + plane) % plane};
+        for (int k = 0; k < a->at.n; k++)
+            if (a->at.term[k].var != loop->var && magnitude(a->at.term[k].by) < whole)
+                nest_add_term(&inner, a->at.term[k].var, a->at.term[k].by);
+        nest_range(&inner, a->node, loop, &low, &high);
+        least = !any || low < least ? low : least;
+        most = !any || high > most ? high : most;
+        any = true;
+    }
+    return most - least < step && most - least < plane - step * (loop->extent - 1);
+}
+
 /* Whether each iteration keeps to a part of the buffer of its own. */
 static bool keeps_apart(const NestNode *loop, const NestAccesses *all, int buffer)
 {
@@ -93,7 +135,8 @@ static bool keeps_apart(const NestNode *loop, const NestAccesses *all, int buffe
         return true;
     if (same && is_injective(loop, first))
         return true;
-    return magnitude(nest_coefficient(&first->at, loop->var)) > most - least;
+    int64_t step = magnitude(nest_coefficient(&first->at, loop->var));
+    return step > most - least || (step > 0 && apart_in_planes(loop, &all[0], buffer, step));
 }
 
 bool nest_independent(Nest *n, const NestNode *loop)

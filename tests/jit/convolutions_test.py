@@ -111,22 +111,32 @@ class Convolutions(unittest.TestCase):
     def test_several(self):
         self.check(1, ["any", "point", "transform", "depth"])
 
+    def compiled(self, emit, channels, taps, extent):
+        """A convolution with known weights as loops or as LLVM's text."""
+        with tempfile.TemporaryDirectory() as room:
+            program, params = os.path.join(room, "c.rly"), os.path.join(room, "w.npz")
+            shape = (channels, channels, taps, taps)
+            with open(program, "w") as file:
+                file.write(f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(1, {channels}, {extent}, {extent}), float32], '
+                           f"%w: Tensor[{shape}, float32]) {{ nn.conv2d(%x, %w, padding=[{taps // 2}, {taps // 2}], "
+                           f"channels={channels}, kernel_size=[{taps}, {taps}]) }}\n")
+            with zipfile.ZipFile(params, "w") as archive:
+                archive.writestr("w.npy", npy(shape, [1.0] * (channels * channels * taps * taps)))
+            run = subprocess.run([RELAY, "compile", "--emit", emit, "--params", params, program],
+                                 capture_output=True, text=True, timeout=300)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            return run.stdout
+
     def test_size(self):
         """What is straight code takes long to compile: each convolution has little of it."""
         for channels, taps, extent, most in [(128, 3, 28, 5000), (64, 1, 14, 920), (16, 5, 30, 1500)]:
-            with tempfile.TemporaryDirectory() as room:
-                program, params = os.path.join(room, "c.rly"), os.path.join(room, "w.npz")
-                shape = (channels, channels, taps, taps)
-                with open(program, "w") as file:
-                    file.write(f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(1, {channels}, {extent}, {extent}), float32], '
-                               f"%w: Tensor[{shape}, float32]) {{ nn.conv2d(%x, %w, padding=[{taps // 2}, {taps // 2}], "
-                               f"channels={channels}, kernel_size=[{taps}, {taps}]) }}\n")
-                with zipfile.ZipFile(params, "w") as archive:
-                    archive.writestr("w.npy", npy(shape, [1.0] * (channels * channels * taps * taps)))
-                run = subprocess.run([RELAY, "compile", "--emit", "llvm-ir", "--params", params, program],
-                                     capture_output=True, text=True, timeout=300)
-                self.assertEqual(run.returncode, 0, run.stderr)
-                self.assertLess(run.stdout.count("\n"), most, msg=f"{channels} channels, {taps} taps")
+            lines = self.compiled("llvm-ir", channels, taps, extent).count("\n")
+            self.assertLess(lines, most, msg=f"{channels} channels, {taps} taps")
+
+    @unittest.skipIf(os.cpu_count() < 2, "one processor")
+    def test_parts(self):
+        """Rows of tiles go to all threads, though each writes into all planes of the result."""
+        self.assertIn("parallel b", self.compiled("lowered", 64, 3, 56))
 
 
 if __name__ == "__main__":
