@@ -107,7 +107,7 @@ static void copy_definitions(Module *d, const Module *m, Module *home)
         if (!def->fn)
             continue;
         module_define(d, def->name, def->fn, def->span, def->home ? def->home : home);
-        Def *now = &d->defs.at[(size_t)(uintptr_t)ptrmap_find(&d->def_index, def->name) - 1];
+        Def *now = (Def *)(uintptr_t)module_find(d, def->name);
         now->imported = def->imported;
         now->written = def->written;
     }

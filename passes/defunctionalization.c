@@ -14,6 +14,7 @@
  * The program stays as it is where `@main` takes or gives functions, where a field of a data type is declared a function, where a
  * literal has type parameters, where a function with type parameters is bound and not passed on at once, where the type of a
  * function is not known to its last extent, where an effect is shared by several blocks, and where a function asks for itself at ever new types. */
+#include "passes/facts.h"
 #include "passes/pass.h"
 #include "passes/to_basic_block_normal_form.h"
 
@@ -210,9 +211,7 @@ static void learn(const Type *declared, const Type *actual, const Type *f, const
 
 static const Def *find_def(const Defunctionalizer *d, const Name *name)
 {
-    const Def *def = module_find(d->old, name);
-    return (!def || !def->fn) && d->run->context->env ? module_find(d->run->context->env, name)
-                                                      : def;
+    return find_global(d->old, d->run->context->env, name);
 }
 
 static const Name *special_name(Defunctionalizer *d, const Def *def, uint32_t n)

@@ -6,17 +6,28 @@
 
 static WalkNext note_value(void *data, const Expr *e)
 {
-    Purity *p = data;
     const Let *let = expr_as_let(e);
     if (let)
-        ptrmap_put(&p->values, let->var, let->value);
+        ptrmap_put(data, let->var, let->value);
     return WALK_ON;
+}
+
+void note_lets(const Expr *root, PtrMap *values)
+{
+    ir_walk(root, note_value, NULL, values);
+}
+
+const Def *find_global(const Module *module, const Module *env, const Name *name)
+{
+    const Def *def = module_find(module, name);
+    def = def && def->fn ? def : module_find(env, name);
+    return def && def->fn ? def : NULL;
 }
 
 void purity_init(Purity *p, const Module *module, const Module *env, const Expr *root)
 {
     *p = (Purity){.module = module, .env = env};
-    ir_walk(root, note_value, NULL, p);
+    note_lets(root, &p->values);
 }
 
 void purity_deinit(Purity *p)
@@ -73,8 +84,7 @@ static bool look_at_function(Question *q, const Function *f)
 
 static const Function *global_function(const Purity *p, const GlobalVar *g)
 {
-    const Def *def = module_find(p->module, g->name);
-    def = def ? def : module_find(p->env, g->name);
+    const Def *def = find_global(p->module, p->env, g->name);
     return def ? def->fn : NULL;
 }
 

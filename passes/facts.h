@@ -19,6 +19,11 @@ bool purity_of(Purity *p, const Expr *e);
 /* Nobody can tell where and how often e is evaluated: it is pure, and its value holds no reference and no closure over one. */
 bool purity_movable(Purity *p, const Expr *e);
 
+/* Notes what the `let`s of root bind: Var -> its value. */
+void note_lets(const Expr *root, PtrMap *values);
+/* The definition of the name in the module, else in `env` (may be NULL); NULL where neither has one with a body. */
+const Def *find_global(const Module *module, const Module *env, const Name *name);
+
 /* Counts the uses of each node below root: node -> number, as a pointer. */
 void count_uses(const Expr *root, PtrMap *uses);
 

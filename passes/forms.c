@@ -34,17 +34,11 @@ static WalkNext find_form(void *data, const Expr *e)
     return *found ? WALK_STOP : WALK_ON;
 }
 
-bool forms_in(const Expr *e)
+static bool forms_in(const Expr *e)
 {
     bool found = false;
     ir_walk(e, find_form, NULL, &found);
     return found;
-}
-
-static const Def *find_def(const Forms *f, const Name *name)
-{
-    const Def *def = module_find(f->m, name);
-    return def && def->fn ? def : module_find(f->env, name);
 }
 
 typedef struct Look {
@@ -59,8 +53,8 @@ static WalkNext look_at(void *data, const Expr *e)
 {
     Look *l = data;
     const GlobalVar *g = expr_as_global(e);
-    const Def *def = g ? find_def(l->f, g->name) : NULL;
-    const Expr *next = def && def->fn ? &def->fn->base : ptrmap_find(&l->f->values, e);
+    const Def *def = g ? find_global(l->f->m, l->f->env, g->name) : NULL;
+    const Expr *next = def ? &def->fn->base : ptrmap_find(&l->f->values, e);
     l->found |= l->is(e);
     if (next && !ptrmap_has(&l->seen, next)) {
         ptrmap_put(&l->seen, next, NULL);
@@ -136,10 +130,10 @@ static const Function *function_of(Forms *f, const Call *form)
         var = expr_as_var(e);
     }
     const GlobalVar *g = expr_as_global(e);
-    const Def *def = g ? find_def(f, g->name) : NULL;
+    const Def *def = g ? find_global(f->m, f->env, g->name) : NULL;
     if (e->kind == EXPR_FUNCTION)
         return expr_as_function(e);
-    if (def && def->fn)
+    if (def)
         return def->fn;
     if (var) {
         Diag *d = refuse(f, form, at, "this one is known only when the program runs");
@@ -248,7 +242,7 @@ static Expr *expand_jvp(Forms *f, const Call *form, const Function *fn)
         *(i < n ? &p[i] : &t[i - n]) = &params[i]->base;
     }
     Expr *first = vjp(&call, fn, VJP_PULLBACK),
-         *second = first ? vjp(&call, fn, VJP_PULLBACK) : NULL;
+         *second = first ? ir_copy(f->cx, f->m, first) : NULL;
     if (!second)
         return NULL;
     Var *r = new_var(f, "r", NULL), *u = new_var(f, "u", result);
@@ -304,7 +298,7 @@ static Expr *expand_pass(Forms *f, const Call *form, const Function *fn)
     const Def *made = now ? module_find(now, name) : NULL;
     for (size_t i = 0; made && i < now->defs.n; i++) {
         const Def *d = &now->defs.at[i];
-        if (d->fn && d->name != name && !find_def(f, d->name))
+        if (d->fn && d->name != name && !find_global(f->m, f->env, d->name))
             module_define(f->m, d->name, d->fn, d->span, now);
     }
     Expr *out = made && made->fn ? ir_copy(f->cx, f->m, &made->fn->base) : NULL;
@@ -335,15 +329,6 @@ static Expr *expand(Forms *f, const Call *form, const Function *fn)
 
 /* ---- rounds: those first that others are made of ------------------------------------------------------------------------------------------ */
 
-static WalkNext note_values(void *data, const Expr *e)
-{
-    Forms *f = data;
-    const Let *let = expr_as_let(e);
-    if (let)
-        ptrmap_put(&f->values, let->var, let->value);
-    return WALK_ON;
-}
-
 static Expr *replace(Rewriter *rw, const Expr *old, Expr *now)
 {
     Forms *f = rw->data;
@@ -364,7 +349,7 @@ static Expr *replace_in(Forms *f, Expr *e)
 {
     Rewriter rw;
     ptrmap_clear(&f->values);
-    ir_walk(e, note_values, NULL, f);
+    note_lets(e, &f->values);
     rewriter_init(&rw, f->cx, f->m, replace, f);
     Expr *now = ir_rewrite(&rw, e);
     rewriter_deinit(&rw);

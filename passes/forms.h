@@ -14,9 +14,6 @@ typedef struct FormsWish {
     void *data;
 } FormsWish;
 
-/* Whether the expression calls a form. */
-bool forms_in(const Expr *e);
-
 /* Replaces the forms in the definitions and the expression of a module that was just checked, and checks what takes their place. The
  * definitions remember how they were written (Def.written). False after a diagnostic. */
 bool forms_expand(Ctx *cx, Module *m, const Module *env, FormsWish wish);

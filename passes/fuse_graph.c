@@ -260,6 +260,12 @@ static bool upto_injective(OpPattern group, bool is_sink)
     return group <= OP_INJECTIVE;
 }
 
+static bool upto_reduce(OpPattern group, bool is_sink)
+{
+    (void)is_sink;
+    return group <= OP_REDUCE;
+}
+
 static bool into_kernel(OpPattern group, bool is_sink)
 {
     return group <= OP_INJECTIVE || (is_sink && (group == OP_REDUCE || group == OP_OUT_FUSABLE));
@@ -282,9 +288,26 @@ static void push_consumers(Search *s, const FuseNode *n)
     }
 }
 
-/* Whether every group on a way from n (left out) to the sink may be passed; counts the members that would join it. */
+/* The first extent that is not 1; 0: there is none. */
+static int64_t rows_of(const Type *t)
+{
+    for (uint32_t i = 0; is_tensor(t) && i < t->n; i++)
+        if (t->dims[i] != 1)
+            return t->dims[i];
+    return 0;
+}
+
+/* Whether the call goes through the rows one by one: it says each element from its row, or folds each row. */
+static bool goes_by_rows(const FuseNode *n, int64_t rows)
+{
+    bool alike = n->pattern <= OP_BROADCAST || n->pattern == OP_REDUCE;
+    return alike && n->e->kind == EXPR_CALL && rows_of(n->e->type) == rows;
+}
+
+/* Whether every group on a way from n (left out) to the sink may be passed, and with `rows` goes by that many (0: however it goes); counts the
+ * members that would join it. */
 static bool path_passes(FuseGraph *g, const FuseNode *n, const FuseNode *sink, MayPass *may,
-                        uint32_t *members)
+                        int64_t rows, uint32_t *members)
 {
     Search s = {.g = g};
     bool ok = true;
@@ -294,7 +317,7 @@ static bool path_passes(FuseGraph *g, const FuseNode *n, const FuseNode *sink, M
     push_consumers(&s, n);
     while (ok && s.todo.n) {
         FuseNode *at = vec_pop(&s.todo);
-        ok = may(leader(at)->group, at == sink);
+        ok = may(leader(at)->group, at == sink) && (rows == 0 || goes_by_rows(at, rows));
         if (at != sink) {
             *members += at->members;
             push_consumers(&s, at);
@@ -324,7 +347,7 @@ static void merge_path(FuseGraph *g, FuseNode *n, FuseNode *sink)
 static void try_fuse(FuseGraph *g, FuseNode *n, MayPass *may)
 {
     uint32_t members;
-    if (path_passes(g, n, n->dom, may, &members) && members + leader(n->dom)->members <= g->most)
+    if (path_passes(g, n, n->dom, may, 0, &members) && members + leader(n->dom)->members <= g->most)
         merge_path(g, n, n->dom);
 }
 
@@ -360,41 +383,14 @@ static void fuse_node(FuseGraph *g, FuseNode *n, int phase)
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------------------- */
 
-/* The first extent that is not 1; 0: there is none. */
-static int64_t rows_of(const Type *t)
-{
-    for (uint32_t i = 0; is_tensor(t) && i < t->n; i++)
-        if (t->dims[i] != 1)
-            return t->dims[i];
-    return 0;
-}
-
-/* Whether the call goes through the rows one by one: it says each element from its row, or folds each row. */
-static bool goes_by_rows(const FuseNode *n, int64_t rows)
-{
-    bool alike = n->pattern <= OP_BROADCAST || n->pattern == OP_REDUCE;
-    return alike && n->e->kind == EXPR_CALL && rows_of(n->e->type) == rows;
-}
-
 /* A fold of rows, and what is done with the same rows after it, are one kernel: a row stays in the cache from one to the next. */
 static void fuse_rows(FuseGraph *g, FuseNode *n)
 {
     int64_t rows = rows_of(n->e->type);
+    uint32_t members;
     if (n->pattern != OP_REDUCE || !n->dom || rows == 0 || leader(n) == leader(n->dom))
         return;
-    Search s = {.g = g};
-    bool ok = true;
-    arena_init(&s.arena, NULL);
-    g->search++;
-    push_consumers(&s, n);
-    while (ok && s.todo.n) {
-        FuseNode *at = vec_pop(&s.todo);
-        ok = goes_by_rows(at, rows) && leader(at)->group <= OP_REDUCE;
-        if (at != n->dom)
-            push_consumers(&s, at);
-    }
-    arena_deinit(&s.arena);
-    if (ok)
+    if (path_passes(g, n, n->dom, upto_reduce, rows, &members))
         merge_path(g, n, n->dom);
 }
 

@@ -23,11 +23,10 @@ static const Type *callee_type(const Graph *g, const Call *call)
 {
     const ConRef *con = expr_as_con(call->callee);
     const GlobalVar *global = expr_as_global(call->callee);
-    const Def *def = global ? module_find(g->module, global->name) : NULL;
-    def = global && !def ? module_find(g->env, global->name) : def;
+    const Def *def = global ? find_global(g->module, g->env, global->name) : NULL;
     if (con)
         return type_of_constructor(g->cx, con->con);
-    const Type *t = def && def->fn ? def->fn->base.type : call->callee->type;
+    const Type *t = def ? def->fn->base.type : call->callee->type;
     return t ? type_find(t) : NULL;
 }
 

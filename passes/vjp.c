@@ -43,19 +43,13 @@ typedef struct Unfold {
     size_t unfolded; /* calls of literals */
 } Unfold;
 
-static const Def *find_def(const Vjp *v, const Name *name)
-{
-    const Def *def = module_find(v->call->module, name);
-    return def && def->fn ? def : module_find(v->call->env, name);
-}
-
 static WalkNext note_called(void *data, const Expr *e)
 {
     Unfold *u = data;
     const GlobalVar *g = expr_as_global(e);
     Arena *scratch = u->v->make.scratch;
-    const Def *def = g ? find_def(u->v, g->name) : NULL;
-    if (!def || !def->fn)
+    const Def *def = g ? find_global(u->v->call->module, u->v->call->env, g->name) : NULL;
+    if (!def)
         return WALK_ON;
     uint32_t i = (uint32_t)(uintptr_t)ptrmap_find(&u->index, g->name);
     if (!i) {
@@ -255,22 +249,14 @@ static Expr *take_apart(Rewriter *rw, const Expr *old, Expr *now)
     return made ? expr_type_ops(rw->cx, made) : now;
 }
 
-static WalkNext note_value(void *data, const Expr *e)
-{
-    const Let *let = expr_as_let(e);
-    if (let)
-        ptrmap_put(data, let->var, let->value);
-    return WALK_ON;
-}
-
 /* In A normal form, with types; so is what it gives. */
 static Expr *taken_apart(Vjp *v, Expr *f)
 {
     Rewriter rw;
     PtrMap values = {0};
-    ir_walk(f, note_value, NULL, &values);
+    note_lets(f, &values);
     rewriter_init(&rw, v->cx, v->call->module, take_apart, &values);
-    Expr *now = f ? ir_rewrite(&rw, f) : NULL;
+    Expr *now = ir_rewrite(&rw, f);
     rewriter_deinit(&rw);
     ptrmap_deinit(&values);
     bool changed = now && now != f;

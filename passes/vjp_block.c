@@ -2,6 +2,7 @@
 #include "passes/vjp.h"
 
 #include "passes/adjoint.h"
+#include "passes/facts.h"
 
 #include <string.h>
 
@@ -83,11 +84,8 @@ static bool is_active(const Vjp *v, const Expr *atom)
 
 static Expr *now_global(Vjp *v, const Expr *e, TypeList type_args)
 {
-    const Name *name = expr_as_global(e)->name;
-    const Def *def = module_find(v->call->module, name);
-    if (!def || !def->fn)
-        def = module_find(v->call->env, name);
-    if (!def || !def->fn || !def->fn->base.type || function_is_skipped(def->fn)) {
+    const Def *def = find_global(v->call->module, v->call->env, expr_as_global(e)->name);
+    if (!def || !def->fn->base.type || function_is_skipped(def->fn)) {
         vjp_refuse(v, e, "its body is not in this program");
         return NULL;
     }

@@ -207,27 +207,13 @@ static void move_data(Redefinition *r, const Local *l)
 
 /* ---- a function that was written in a cell --------------------------------------------------------------------------------- */
 
-typedef struct Current {
-    const RelaySession *s;
-    bool all;
-} Current;
-
-static void note_current(void *data, Var *v)
-{
-    Current *c = data;
-    c->all = c->all && (ptrmap_find(&c->s->local_names, v->name) == v ||
-                        ptrmap_find(&c->s->graph_names, v->name) == v);
-}
-
 /* Its binding, if that is a function written out whose free variables are still what they were. */
 static const Let *written_function(const RelaySession *s, const Local *l)
 {
     const Let *let = expr_as_let(l->module->expr);
     if (!let || let->var != l->var || !expr_as_function(let->value))
         return NULL;
-    Current c = {s, true};
-    ir_free_vars(&let->base, note_current, &c);
-    return c.all ? let : NULL;
+    return session_is_current(s, &let->base) ? let : NULL;
 }
 
 static PtrMap *names_of(RelaySession *s, bool graph)
@@ -297,9 +283,7 @@ static const Let *derived_function(Redefinition *r, const Local *l)
     const Op *op = let && let->var == l->var ? expr_call_of_op(let->value) : NULL;
     if (!op || !(op->flags & OP_FORM) || !redefinition_depends(r, let->value))
         return NULL;
-    Current c = {r->s, true};
-    ir_free_vars(&let->base, note_current, &c);
-    return c.all ? let : NULL;
+    return session_is_current(r->s, &let->base) ? let : NULL;
 }
 
 static void carry_local(Redefinition *r, const Local *l)

@@ -3,14 +3,6 @@
 #include "passes/forms.h"
 #include "session/internal.h"
 
-static const Local *local_of(const RelaySession *s, const Var *v)
-{
-    for (size_t i = 0; i < s->n_locals; i++)
-        if (s->locals[i].var == v)
-            return &s->locals[i];
-    return NULL;
-}
-
 typedef struct Current {
     const RelaySession *s;
     bool all;
@@ -19,19 +11,27 @@ typedef struct Current {
 static void note_current(void *data, Var *v)
 {
     Current *c = data;
-    c->all = c->all && local_of(c->s, v);
+    c->all = c->all && (ptrmap_find(&c->s->local_names, v->name) == v ||
+                        ptrmap_find(&c->s->graph_names, v->name) == v);
 }
 
-/* What the cell wrote behind `let %f =`, if the variables in it are still what they were. */
+bool session_is_current(const RelaySession *s, const Expr *e)
+{
+    Current c = {s, true};
+    ir_free_vars(e, note_current, &c);
+    return c.all;
+}
+
 const Expr *session_written(void *data, const Var *v)
 {
-    const Local *l = local_of(data, v);
-    const Let *let = l ? expr_as_let(l->module->expr) : NULL;
-    if (!let || let->var != v || !let->value->type)
-        return NULL;
-    Current c = {data, true};
-    ir_free_vars(&let->base, note_current, &c);
-    return c.all ? let->value : NULL;
+    RelaySession *s = data;
+    for (int graph = 0; graph < 2; graph++) {
+        const Local *l = session_local(s, v->name, graph);
+        const Let *let = l && l->var == v ? expr_as_let(l->module->expr) : NULL;
+        if (let && let->var == v && let->value->type)
+            return session_is_current(s, &let->base) ? let->value : NULL;
+    }
+    return NULL;
 }
 
 bool session_check(RelaySession *s, Module *m, const Module *env, CheckWish wish)

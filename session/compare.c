@@ -2,7 +2,6 @@
 #include "ir/equal.h"
 #include "runtime/npy.h"
 #include "session/commands.h"
-#include "typecheck/typecheck.h"
 
 #include <stdlib.h>
 #include <string.h>

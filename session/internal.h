@@ -111,6 +111,8 @@ void session_reset(RelaySession *s);
 
 /* check.c: gives a module its types, as typecheck_module_as does, and replaces the forms in it (passes/forms.h). False after diagnostics. */
 bool session_check(RelaySession *s, Module *m, const Module *env, CheckWish wish);
+/* Whether the variables of the session that the expression uses are still bound to what they were. */
+bool session_is_current(const RelaySession *s, const Expr *e);
 /* What was written behind `let %x =`, with types; NULL where that is not known, or would mean something else by now. */
 const Expr *session_written(void *session, const Var *v);
 
