@@ -295,7 +295,7 @@ static void leave(Emit *e)
 /* Statements under `node`, which is entered as unrolled and vector loops are. */
 static void hoist_node(Emit *e, Hoist *h, const NestNode *node)
 {
-    if (node->kind == NEST_PRODUCT || h->n >= HOISTED_MOST)
+    if (node->kind == NEST_PRODUCT || node->apart || h->n >= HOISTED_MOST)
         return;
     if (node->kind == NEST_STORE || node->kind == NEST_FOLD) {
         ptrmap_clear(&e->now);
@@ -414,12 +414,24 @@ static int64_t work_of(const NestBlock *block)
     return work;
 }
 
+static void stop_when_interrupted(Emit *e, LLVMBasicBlockRef stop, LLVMBasicBlockRef go)
+{
+    Gen *g = e->g;
+    gen_branch(g, gen_interrupted(g, e->state), stop, go, false);
+    LLVMPositionBuilderAtEnd(g->b, stop);
+    e->fails = e->polls = true;
+    if (!e->in_part)
+        gen_call_abi(g, "relay_stopped", &e->state, 1);
+    LLVMBuildRetVoid(g->b);
+    LLVMPositionBuilderAtEnd(g->b, go);
+}
+
 /* A loop with much to do looks now and then whether it is to stop; short loops pay nothing. */
-static void poll(Emit *e, const NestNode *loop, Ssa i)
+static void poll(Emit *e, const NestNode *loop, int64_t extent, Ssa i)
 {
     Gen *g = e->g;
     int64_t inside = work_of(&loop->body), turns = 1;
-    if (loop->extent < POLL_WORK / inside)
+    if (extent < POLL_WORK / inside)
         return;
     while (turns * inside < POLL_WORK)
         turns *= 2;
@@ -428,13 +440,32 @@ static void poll(Emit *e, const NestNode *loop, Ssa i)
     Ssa rest = LLVMBuildAnd(g->b, i, gen_int(g->i64, turns - 1), "");
     gen_branch(g, LLVMBuildICmp(g->b, LLVMIntEQ, rest, gen_int(g->i64, 0), ""), look, go, false);
     LLVMPositionBuilderAtEnd(g->b, look);
-    gen_branch(g, gen_interrupted(g, e->state), stop, go, false);
-    LLVMPositionBuilderAtEnd(g->b, stop);
-    e->fails = true;
-    if (!e->in_part)
-        gen_call_abi(g, "relay_stopped", &e->state, 1);
-    LLVMBuildRetVoid(g->b);
-    LLVMPositionBuilderAtEnd(g->b, go);
+    stop_when_interrupted(e, stop, go);
+}
+
+/* The loop that parallel loops alone within each other end in, and all of their iterations. */
+static const NestNode *innermost_of(const NestNode *loop, int64_t *extent)
+{
+    for (*extent = loop->extent; loop->way == NEST_PARALLEL; *extent *= loop->extent) {
+        const NestNode *inner = nest_only_loop(loop);
+        if (!inner || inner->way != NEST_PARALLEL)
+            break;
+        loop = inner;
+    }
+    return loop;
+}
+
+/* Enters the loops from `loop` to `last` in their iteration number `i` of `extent`. */
+static void enter_all(Emit *e, const NestNode *loop, const NestNode *last, int64_t extent, Ssa i)
+{
+    LLVMBuilderRef b = e->g->b;
+    for (; loop != last; loop = nest_only_loop(loop)) {
+        extent /= loop->extent;
+        Ssa inside = gen_int(e->g->i64, extent);
+        enter(e, loop, LLVMBuildUDiv(b, i, inside, ""), 0);
+        i = LLVMBuildURem(b, i, inside, "");
+    }
+    enter(e, last, i, 0);
 }
 
 /* A loop from `from` to `to` around the node's body. */
@@ -442,6 +473,9 @@ static void make_counted(Emit *e, const NestNode *loop, Ssa from, Ssa to)
 {
     Gen *g = e->g;
     Carry carry = carried_by(e, loop);
+    int64_t extent;
+    int depth = e->depth;
+    const NestNode *last = innermost_of(loop, &extent);
     hoist(e, loop);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b), head = gen_block(g, e->fn, "loop");
     LLVMBuildBr(g->b, head);
@@ -451,10 +485,11 @@ static void make_counted(Emit *e, const NestNode *loop, Ssa from, Ssa to)
         carry.at[k].phi = *carry.at[k].slot = phi_of(e, *carry.at[k].slot, before);
     /* In front of the body: LLVM moves what stands before a branch and is needed behind it past the branch, but not its loads, which
      * then do not stay in registers. */
-    poll(e, loop, i);
-    enter(e, loop, i, 0);
-    make_block(e, &loop->body);
-    leave(e);
+    poll(e, last, extent, i);
+    enter_all(e, loop, last, extent, i);
+    make_block(e, &last->body);
+    while (e->depth > depth)
+        leave(e);
     LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b), after = gen_block(g, e->fn, "after");
     Ssa next = LLVMBuildAdd(g->b, i, gen_int(g->i64, 1), "");
     LLVMAddIncoming(i, &next, &here, 1);
@@ -502,6 +537,7 @@ static void make_if_nan(Emit *e, const NestNode *node)
 }
 
 static void make_parallel(Emit *e, const NestNode *loop);
+static void make_apart(Emit *e, const NestNode *node);
 
 static void make_node(Emit *e, const NestNode *node)
 {
@@ -516,6 +552,8 @@ static void make_node(Emit *e, const NestNode *node)
         make_product(e, node);
     else if (node->kind != NEST_LOOP)
         make_statement(e, node);
+    else if (node->apart)
+        make_apart(e, node);
     else if (emit_is_straight(node))
         make_straight(e, node);
     else if (node->way == NEST_PARALLEL)
@@ -605,16 +643,99 @@ static void make_parallel(Emit *e, const NestNode *loop)
 {
     Gen *g = e->g;
     Ssa words = words_of(e), part = make_part(e, (NestNode *)(uintptr_t)loop);
-    Ssa args[4] = {e->state, gen_int(g->i64, loop->extent), part, words};
+    int64_t extent;
+    innermost_of(loop, &extent);
+    Ssa args[4] = {e->state, gen_int(g->i64, extent), part, words};
     gen_call_abi(g, "relay_parts", args, 4);
     /* A part that was to stop has only returned. */
-    LLVMBasicBlockRef stop = gen_block(g, e->fn, "stop"), go = gen_block(g, e->fn, "go");
-    gen_branch(g, gen_interrupted(g, e->state), stop, go, false);
-    LLVMPositionBuilderAtEnd(g->b, stop);
-    e->fails = true;
-    gen_call_abi(g, "relay_stopped", &e->state, 1);
+    stop_when_interrupted(e, gen_block(g, e->fn, "stop"), gen_block(g, e->fn, "go"));
+}
+
+/* ---- code of its own ------------------------------------------------------------------------------------------------------------ */
+
+/* What a function is handed, and where the values stand while code is made. */
+typedef struct Handed {
+    Ssa *value;
+    Ssa **slot;
+    LLVMTypeRef *type;
+    unsigned n;
+} Handed;
+
+static void hand(Handed *h, Ssa *slot)
+{
+    if (!*slot || LLVMIsConstant(*slot))
+        return;
+    h->value[h->n] = *slot;
+    h->type[h->n] = LLVMTypeOf(*slot);
+    h->slot[h->n++] = slot;
+}
+
+/* The state, the buffers that are touched, and the turns of the loops around. */
+static Handed hand_all(Emit *e, const NestNode *node)
+{
+    Arena *a = e->g->arena;
+    size_t most = e->n->buffers.n + (size_t)e->depth + 2;
+    Handed h = {arena_new_array(a, Ssa, most), arena_new_array(a, Ssa *, most),
+                arena_new_array(a, LLVMTypeRef, most), 0};
+    bool *seen = arena_alloc_must(a, e->n->buffers.n + 1, sizeof *seen);
+    NestAccesses all = nest_accesses(e->n, (NestNode *)(uintptr_t)node);
+    hand(&h, &e->state);
+    for (size_t i = 0; i < all.n; i++) {
+        if (!seen[all.at[i].buffer])
+            hand(&h, &e->base[all.at[i].buffer]);
+        seen[all.at[i].buffer] = true;
+    }
+    for (int i = 1; i <= e->depth; i++)
+        hand(&h, &e->level[i].value);
+    return h;
+}
+
+/* What is known of the levels around is known in their function. */
+static EmitLevel *set_levels_aside(Emit *e)
+{
+    EmitLevel *aside = arena_copy(e->g->arena, e->level, ((size_t)e->depth + 1) * sizeof *aside);
+    for (int i = 0; i <= e->depth; i++)
+        e->level[i].values = e->level[i].places = (PtrMap){0};
+    return aside;
+}
+
+static void take_levels_back(Emit *e, const EmitLevel *aside)
+{
+    for (int i = 0; i <= e->depth; i++) {
+        ptrmap_deinit(&e->level[i].values);
+        ptrmap_deinit(&e->level[i].places);
+        e->level[i] = aside[i];
+    }
+}
+
+static void make_apart(Emit *e, const NestNode *node)
+{
+    Gen *g = e->g;
+    Handed h = hand_all(e, node);
+    LLVMTypeRef type = LLVMFunctionType(g->nothing, h.type, h.n, false);
+    Ssa fn = LLVMAddFunction(g->m, orc_name(g->jit, g->arena, "apart"), type), outer = e->fn;
+    emit_attributes(g, fn);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
+    LLVMPositionBuilderAtEnd(g->b, gen_block(g, fn, ""));
+    EmitLevel *aside = set_levels_aside(e);
+    bool in_part = e->in_part, polls = e->polls;
+    for (unsigned i = 0; i < h.n; i++)
+        *h.slot[i] = LLVMGetParam(fn, i);
+    e->fn = fn;
+    e->in_part = true;
+    e->polls = false;
+    make_straight(e, node);
     LLVMBuildRetVoid(g->b);
-    LLVMPositionBuilderAtEnd(g->b, go);
+    take_levels_back(e, aside);
+    for (unsigned i = 0; i < h.n; i++)
+        *h.slot[i] = h.value[i];
+    e->fn = outer;
+    e->in_part = in_part;
+    LLVMPositionBuilderAtEnd(g->b, before);
+    LLVMBuildCall2(g->b, type, fn, h.value, h.n, "");
+    if (e->polls)
+        stop_when_interrupted(e, gen_block(g, e->fn, "stop"), gen_block(g, e->fn, "go"));
+    e->polls |= polls;
 }
 
 /* ---- the nest ------------------------------------------------------------------------------------------------------------------- */

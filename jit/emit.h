@@ -40,7 +40,8 @@ typedef struct Emit {
     int vector; /* level of the vector loop; 0: none */
     int keep; /* level + 1 that remembers values while what stands in front of a loop is made; 0: the innermost */
     bool fails; /* it may stop with an error */
-    bool in_part; /* the function is a part of a parallel loop */
+    bool in_part; /* the function is a part of another, which looks whether it was to stop */
+    bool polls; /* and it was told so */
     PtrMap masks; /* Te -> levels that it depends on, as bits, shifted by one */
     PtrMap impure; /* Te -> whether it reads what the nest writes */
     PtrMap linear; /* Te -> NestLinear */

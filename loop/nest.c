@@ -220,6 +220,12 @@ bool nest_is_position(TeReduce fold)
            fold == TE_ARGMIN_LAST;
 }
 
+NestNode *nest_only_loop(const NestNode *loop)
+{
+    NestNode *inner = loop->body.n == 1 ? loop->body.at[0] : NULL;
+    return inner && inner->kind == NEST_LOOP ? inner : NULL;
+}
+
 /* ---- rewriting ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct Change {

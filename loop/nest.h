@@ -12,6 +12,7 @@
  *       out[i] = acc
  *
  * A loop runs at least once. All iterations of an unrolled, vector or parallel loop may run at once: none needs what another does.
+ * Parallel loops stand in the root, and alone within each other: together they are one loop over all of their iterations.
  * Everything lies in the nest's arena. */
 #ifndef LOOP_NEST_H
 #define LOOP_NEST_H
@@ -71,6 +72,7 @@ struct NestNode {
     int var;
     int64_t extent;
     int lanes; /* of a vector loop: the register's, at least the extent */
+    bool apart; /* code of its own, whose registers are not crowded out by what stands around it */
     /* statements */
     int buffer;
     Te *at; /* a position, int64 */
@@ -151,6 +153,8 @@ void nest_substitute(Nest *n, NestNode *node, int var, const NestLinear *with);
 void nest_each(NestNode *node, void (*found)(void *data, NestNode *node), void *data);
 bool nest_holds(const NestNode *outer, const NestNode *inner);
 bool nest_is_position(TeReduce fold);
+/* The loop that stands alone in the loop; NULL: none does. */
+NestNode *nest_only_loop(const NestNode *loop);
 /* What a fold starts from. */
 Te *nest_start_of(Nest *n, TeReduce fold, DType dtype);
 

@@ -142,7 +142,7 @@ static bool keeps_apart(const NestNode *loop, const NestAccesses *all, int buffe
 bool nest_independent(Nest *n, const NestNode *loop)
 {
     NestAccesses all = nest_accesses(n, (NestNode *)(uintptr_t)loop);
-    for (size_t i = 0; i < all.n; i++) {
+    for (size_t i = 0; i < all.n && loop->extent > 1; i++) {
         const NestAccess *a = &all.at[i];
         if (a->writes && !nest_is_private(n, a->buffer, loop) &&
             !keeps_apart(loop, &all, a->buffer))
@@ -190,15 +190,9 @@ bool nest_split(Nest *n, NestNode *loop, int64_t factor, NestNode **inner, NestN
     return true;
 }
 
-static NestNode *only_loop(const NestNode *outer)
-{
-    NestNode *inner = outer->body.n == 1 ? outer->body.at[0] : NULL;
-    return inner && inner->kind == NEST_LOOP ? inner : NULL;
-}
-
 bool nest_reorder(Nest *n, NestNode *outer)
 {
-    NestNode *inner = only_loop(outer);
+    NestNode *inner = nest_only_loop(outer);
     if (!inner || outer->way == NEST_PARALLEL || !nest_independent(n, outer))
         return false;
     /* The loops stay where they are and change what they count. */
@@ -296,7 +290,7 @@ static void fuse_statement(void *data, NestNode *s)
 
 bool nest_fuse(Nest *n, NestNode *outer)
 {
-    NestNode *inner = only_loop(outer);
+    NestNode *inner = nest_only_loop(outer);
     if (!inner || outer->way != NEST_SERIAL || inner->way != NEST_SERIAL)
         return false;
     Fuse f = {n, outer->var, inner->var, inner->extent, false};
@@ -423,7 +417,9 @@ bool nest_run_as(Nest *n, NestNode *loop, NestWay way, int lanes)
 {
     bool vectors = false;
     nest_each(loop, find_vector, &vectors);
-    if (loop->way != NEST_SERIAL || (way == NEST_PARALLEL && loop->parent) ||
+    const NestNode *around = loop->parent;
+    bool alone = !around || (around->way == NEST_PARALLEL && nest_only_loop(around) == loop);
+    if (loop->way != NEST_SERIAL || (way == NEST_PARALLEL && !alone) ||
         (way == NEST_VECTOR && (vectors || is_under(loop, NEST_VECTOR) || loop->extent > lanes)))
         return false;
     bool free_order = nest_independent(n, loop);

@@ -48,7 +48,7 @@ static void print_loop(const NestNames *names, Buf *out, const NestNode *loop)
     buf_printf(out, " in 0..%lld", (long long)loop->extent);
     if (loop->way == NEST_VECTOR && loop->lanes != loop->extent)
         buf_printf(out, " of %d", loop->lanes);
-    buf_str(out, ":\n");
+    buf_str(out, loop->apart ? ", apart:\n" : ":\n");
 }
 
 static void print_product(const NestNames *names, Buf *out, const NestNode *s)

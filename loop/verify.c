@@ -39,8 +39,17 @@ static void check_register(Verify *v, const NestAccess *a)
     }
 }
 
+static void check_apart(Verify *v, const NestAccess *a)
+{
+    const NestBuffer *b = &v->n->buffers.at[a->buffer];
+    for (const NestNode *p = a->node; p; p = p->parent)
+        if (p->apart && b->place == NEST_REGISTER && (!b->home || !nest_holds(p, b->home)))
+            fail(v, "code of its own uses a register of what stands around it");
+}
+
 static void check_access(Verify *v, const NestAccess *a)
 {
+    check_apart(v, a);
     const NestBuffer *b = &v->n->buffers.at[a->buffer];
     int64_t low, high;
     if (b->home && !nest_holds(b->home, a->node))
@@ -71,8 +80,9 @@ static void check_loop(Verify *v, const NestNode *loop)
         fail(v, "a loop runs never");
     if (loop->way == NEST_VECTOR && (loop->extent > loop->lanes || loop->lanes & (loop->lanes - 1)))
         fail(v, "a vector loop does not fit its lanes");
-    if (loop->way == NEST_PARALLEL && loop->parent)
-        fail(v, "a parallel loop stands inside of another");
+    if (loop->way == NEST_PARALLEL && loop->parent &&
+        (loop->parent->way != NEST_PARALLEL || loop->parent->body.n > 1))
+        fail(v, "a parallel loop stands inside of what is not");
     for (const NestNode *p = loop->parent; p && loop->way == NEST_VECTOR; p = p->parent)
         if (is_loop_of(p, NEST_VECTOR))
             fail(v, "a vector loop stands inside of another");

@@ -152,6 +152,15 @@ void linear_add(NestLinear *to, const NestLinear *l, int64_t by)
         nest_add_term(to, l->term[i].var, l->term[i].by * by);
 }
 
+NestLinear linear_over(const NestLinear *l, int64_t by)
+{
+    NestLinear out = *l;
+    out.c /= by;
+    for (int i = 0; i < out.n; i++)
+        out.term[i].by /= by;
+    return out;
+}
+
 /* ---- loops ------------------------------------------------------------------------------------------------------------------ */
 
 NestNode *loop_in(Nest *n, NestNode *parent, const char *name, int64_t extent)
@@ -289,6 +298,7 @@ int tile_in(Nest *n, NestNode *loop, const Tile *t)
                       .place = NEST_REGISTER,
                       .size = t->rows * t->vectors * t->lanes,
                       .home = loop};
+    loop->apart = true;
     Filling f = {n, t, nest_buffer(n, acc), 1};
     TileLoops l = tile_loops(n, loop, t);
     NestLinear at = place_in_tile(t, l.row, l.vector, l.lane);

@@ -42,8 +42,9 @@ NestNode *unrolled_in(Nest *n, NestNode *parent, const char *name, int64_t exten
 NestNode *vector_in(Nest *n, NestNode *parent, int64_t extent, int lanes);
 /* The loop over the images, none for one; and its value. */
 NestNode *images_in(Nest *n, const Conv *c, NestLinear *image);
-/* by * l, and a sum. */
+/* by * l; l / by, of which all terms are multiples; and a sum. */
 NestLinear linear_times(const NestLinear *l, int64_t by);
+NestLinear linear_over(const NestLinear *l, int64_t by);
 void linear_add(NestLinear *to, const NestLinear *l, int64_t by);
 int scratch_of(Nest *n, const char *name, DType dtype, int64_t size);
 
@@ -63,7 +64,7 @@ typedef struct Tile {
     } axis[TILE_AXES_MOST];
 } Tile;
 
-/* Puts the tile into the loop; gives the register buffer, in which (row, vector, lane) stand side by side. */
+/* Puts the tile into the loop, which stands apart; gives the register buffer, in which (row, vector, lane) stand side by side. */
 int tile_in(Nest *n, NestNode *loop, const Tile *t);
 /* Stores what the tile has summed up: vector v of row i at to + i * row_step + v * vector_step. */
 void store_tile(Nest *n, NestNode *loop, const Tile *t, int acc, int buffer, const NestLinear *to,

@@ -159,10 +159,17 @@ static void add_results(const Direct *d, const Results *r)
     Piece chunks[2], tiles[2];
     int n_chunks = pieces_of(n, r->in, "x", d->columns, d->chunk, chunks);
     for (int i = 0; i < n_chunks; i++) {
+        Direct here = *d;
+        NestBuffer b = {.name = "results",
+                        .dtype = d->dtype,
+                        .place = NEST_LOCAL,
+                        .size = r->vectors * d->chunk * d->s->lanes,
+                        .home = chunks[i].in};
+        here.results = nest_buffer(n, b);
         int n_tiles = pieces_of(n, chunks[i].in, "x", chunks[i].size, d->height, tiles);
         for (int k = 0; k < n_tiles; k++)
-            add_tile(d, r, &chunks[i], &tiles[k]);
-        store_results(d, r, &chunks[i]);
+            add_tile(&here, r, &chunks[i], &tiles[k]);
+        store_results(&here, r, &chunks[i]);
     }
 }
 
@@ -172,6 +179,13 @@ static void add_results(const Direct *d, const Results *r)
 #define WEIGHTS_FEW ((int64_t)256 << 10)
 /* Results of a plane that are stored at once: a multiple of all vectors and of most tiles. */
 #define CHUNK_OF_PLANE 112
+
+/* Parts of a plane, equal where they can be. */
+static int64_t chunk_of(int64_t columns)
+{
+    int64_t parts = (columns + CHUNK_OF_PLANE - 1) / CHUNK_OF_PLANE;
+    return columns % parts == 0 ? columns / parts : CHUNK_OF_PLANE;
+}
 
 static void add_parts(const Direct *d)
 {
@@ -199,17 +213,7 @@ static void add_parts(const Direct *d)
             outer = row = loop_in(n, outer, "y", d->rows);
         nest_add_term(&r.row, row->var, 1);
         r.in = outer;
-        NestNode *home = outer;
-        while (home->parent)
-            home = home->parent;
-        Direct here = *d;
-        NestBuffer b = {.name = "results",
-                        .dtype = d->dtype,
-                        .place = NEST_LOCAL,
-                        .size = vectors * d->chunk * d->s->lanes,
-                        .home = home};
-        here.results = nest_buffer(n, b);
-        add_results(&here, &r);
+        add_results(d, &r);
         from = extents[part];
     }
 }
@@ -246,7 +250,7 @@ void direct_build(Sched *s, int stage, const Tail *tail)
         d.columns *= d.rows;
         d.rows = 1;
     }
-    d.chunk = d.columns < CHUNK_OF_PLANE ? d.columns : CHUNK_OF_PLANE;
+    d.chunk = chunk_of(d.columns);
     tile_size(s->m, d.chunk, d.blocks, &d.height, &d.vectors);
     d.weights = packed_weights(&d);
     if (d.weights >= 0)

@@ -60,18 +60,12 @@ void sched_vectors(Sched *s, NestNode *loop, int unroll)
     as_vector(s, lane);
 }
 
-static NestNode *only_loop(const NestNode *loop)
-{
-    NestNode *inner = loop->body.n == 1 ? loop->body.at[0] : NULL;
-    return inner && inner->kind == NEST_LOOP ? inner : NULL;
-}
-
 void sched_fuse(Sched *s, NestNode *loop)
 {
     for (NestNode *l = loop; l;) {
-        if (only_loop(l) && nest_fuse(s->n, l))
+        if (nest_only_loop(l) && nest_fuse(s->n, l))
             continue;
-        l = only_loop(l);
+        l = nest_only_loop(l);
     }
 }
 
@@ -94,8 +88,8 @@ double sched_vector_cost(Sched *s, NestNode *loop)
 
 static NestNode *innermost(NestNode *loop)
 {
-    while (only_loop(loop))
-        loop = only_loop(loop);
+    while (nest_only_loop(loop))
+        loop = nest_only_loop(loop);
     return loop;
 }
 
@@ -108,7 +102,7 @@ static NestNode *crossing(Sched *s, NestNode *node, const NestNode *inner)
         int64_t along = a->linear ? nest_coefficient(&a->at, inner->var) : 0;
         if (a->writes || along == 0 || along == 1)
             continue;
-        for (NestNode *l = node; l != inner; l = only_loop(l))
+        for (NestNode *l = node; l != inner; l = nest_only_loop(l))
             if (nest_coefficient(&a->at, l->var) == 1)
                 return l;
     }
@@ -118,9 +112,11 @@ static NestNode *crossing(Sched *s, NestNode *node, const NestNode *inner)
 /* The turns of a block stand right around the vectors, as straight code: then its loads are turned in registers. */
 static void turn_inside(Sched *s, NestNode *block)
 {
-    while (only_loop(block) && only_loop(block)->way == NEST_SERIAL && nest_reorder(s->n, block))
-        block = only_loop(block);
-    if (only_loop(block) && only_loop(block)->way == NEST_VECTOR && block->extent <= s->lanes)
+    while (nest_only_loop(block) && nest_only_loop(block)->way == NEST_SERIAL &&
+           nest_reorder(s->n, block))
+        block = nest_only_loop(block);
+    if (nest_only_loop(block) && nest_only_loop(block)->way == NEST_VECTOR &&
+        block->extent <= s->lanes)
         nest_run_as(s->n, block, NEST_UNROLLED, 0);
 }
 
@@ -184,14 +180,28 @@ static void schedule(Sched *s, NestNode *node)
 
 /* ---- threads --------------------------------------------------------------------------------------------------------------- */
 
-/* Elements that are worth the start of a loop on several threads. */
+/* Products that are worth the start of a loop on several threads; what a stored element costs, and a function of one number. */
 #define PARALLEL_WORK 262144.0
+#define STORE_WORK 4
+#define FUNCTION_WORK 16
+/* Turns for each thread: one that is late then holds up little. */
+#define TURNS_EACH 8
 
-static double work_of(const NestNode *node)
+static void count_functions(void *data, Te *e)
 {
-    double work = node->kind == NEST_LOOP ? 0 : 1;
+    *(double *)data += e->kind == TE_NODE_UNARY ? FUNCTION_WORK : 0;
+}
+
+static double work_of(const Sched *s, const NestNode *node)
+{
+    double work = node->kind == NEST_LOOP ? 0 : node->kind == NEST_STORE ? STORE_WORK : 1;
+    if (node->value) {
+        PtrMap seen = {0};
+        te_each(s->arena, &seen, node->value, count_functions, &work);
+        ptrmap_deinit(&seen);
+    }
     for (size_t i = 0; i < node->body.n; i++)
-        work += work_of(node->body.at[i]);
+        work += work_of(s, node->body.at[i]);
     return node->kind == NEST_LOOP ? work * (double)node->extent : work;
 }
 
@@ -206,15 +216,19 @@ static void find_fault(void *data, NestNode *node)
     f->any |= node->value && te_holds_fault(f->s->n->arena, node->value);
 }
 
-/* What may stop with an error runs on the thread that reports it. */
+/* The loop, and those alone in it until there are turns enough. What may stop with an error runs on the thread that reports it. */
 static void spread(Sched *s, NestNode *node)
 {
     Faults f = {.s = s};
-    if (s->m->threads < 2 || node->kind != NEST_LOOP || work_of(node) < PARALLEL_WORK)
+    int64_t turns = 1, enough = (int64_t)s->m->threads * TURNS_EACH;
+    if (s->m->threads < 2 || node->kind != NEST_LOOP || work_of(s, node) < PARALLEL_WORK)
         return;
     nest_each(node, find_fault, &f);
-    if (!f.any)
-        nest_run_as(s->n, node, NEST_PARALLEL, 0);
+    for (NestNode *l = node; !f.any && l && turns < enough; l = nest_only_loop(l)) {
+        if (!nest_run_as(s->n, l, NEST_PARALLEL, 0))
+            break;
+        turns *= l->extent;
+    }
 }
 
 /* ---- what is known beforehand ------------------------------------------------------------------------------------------ */

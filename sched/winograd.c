@@ -78,7 +78,7 @@ typedef struct Plan {
     int64_t blocks; /* vectors of output channels */
     int64_t pitch; /* of the transformed data of a tile */
     int64_t rows; /* of tiles that are transformed at a time */
-    int taps, turned, data, sums, results; /* buffers */
+    int taps, turned, data, sums; /* buffers */
 } Plan;
 
 /* ---- the taps, once -------------------------------------------------------------------------------------------------------- */
@@ -331,38 +331,76 @@ static void multiply(const Plan *p, const Rows *r)
     }
 }
 
-/* A vector of output channels at a time: all their results are computed, then stored where they belong. */
-static void transform_results(const Plan *p, const Rows *r, int64_t rows_of_image)
+/* Tiles side by side whose results are stored at once. */
+#define TILES_AT_ONCE 32
+
+/* Some tiles of a row for a vector of output channels: their results are computed, then stored where they belong. */
+typedef struct Strip {
+    NestNode *in;
+    Piece channels;
+    NestLinear row; /* of tiles */
+    int64_t rows, tiles, columns; /* rows and columns of the image */
+    NestLinear first; /* tile */
+} Strip;
+
+static void store_strip(const Plan *p, const Rows *r, const Strip *q)
 {
     Nest *n = p->s->n;
     int64_t lanes = p->s->lanes, tile = p->w->tile, oc = p->blocks * lanes;
-    int64_t most = tiles_most(p) * oc, pitch = p->across * tile * lanes;
-    Piece blocks[2];
-    int count = pieces_of(n, r->in, "o", p->c->oc, lanes, blocks);
-    for (int i = 0; i < count; i++) {
-        NestNode *down = loop_in(n, blocks[i].in, "y", r->rows);
-        NestNode *across = loop_in(n, down, "x", p->across);
-        NestNode *lane = vector_in(n, across, lanes, (int)lanes);
-        Matrix m = {.from = p->sums, .down = most * p->points, .across = most};
-        linear_add(&m.at, &r->part, most * p->points * p->points);
-        nest_add_term(&m.at, down->var, p->across * oc);
-        nest_add_term(&m.at, across->var, oc);
-        linear_add(&m.at, &blocks[i].from, 1);
-        NestLinear to = {0};
-        linear_add(&to, &r->part, p->rows * tile * pitch);
-        Turned from = {.buffer = p->results,
-                       .at = to,
-                       .row_step = pitch,
-                       .channels = blocks[i].size,
-                       .channel = blocks[i].from,
-                       .n = r->image,
-                       .y = linear_times(&r->first, tile),
-                       .rows = rows_of_image,
-                       .columns = p->c->x.out};
-        nest_add_term(&to, down->var, tile * pitch);
-        nest_add_term(&to, across->var, tile * lanes);
-        transform_matrix(p, across, lane, &p->w->results, m, p->results, &to, pitch, lanes);
-        store_turned(p->s, blocks[i].in, p->c, p->tail, &from);
+    int64_t most = tiles_most(p) * oc, pitch = q->tiles * tile * lanes;
+    NestBuffer b = {.name = "results",
+                    .dtype = p->dtype,
+                    .place = NEST_LOCAL,
+                    .size = tile * pitch,
+                    .home = q->in};
+    int results = nest_buffer(n, b);
+    NestNode *across = loop_in(n, q->in, "x", q->tiles);
+    NestNode *lane = vector_in(n, across, lanes, (int)lanes);
+    Matrix m = {.from = p->sums, .down = most * p->points, .across = most};
+    linear_add(&m.at, &r->part, most * p->points * p->points);
+    linear_add(&m.at, &q->row, p->across * oc);
+    linear_add(&m.at, &q->first, oc);
+    nest_add_term(&m.at, across->var, oc);
+    linear_add(&m.at, &q->channels.from, 1);
+    NestLinear to = {0};
+    nest_add_term(&to, across->var, tile * lanes);
+    transform_matrix(p, across, lane, &p->w->results, m, results, &to, pitch, lanes);
+    Turned from = {.buffer = results,
+                   .row_step = pitch,
+                   .channels = q->channels.size,
+                   .channel = q->channels.from,
+                   .n = r->image,
+                   .y = linear_times(&r->first, tile),
+                   .x = linear_times(&q->first, tile),
+                   .rows = q->rows,
+                   .columns = q->columns};
+    linear_add(&from.y, &q->row, tile);
+    store_turned(p->s, q->in, p->c, p->tail, &from);
+}
+
+static void transform_results(const Plan *p, const Rows *r, int64_t rows_of_image)
+{
+    Nest *n = p->s->n;
+    int64_t tile = p->w->tile, strips = (p->across + TILES_AT_ONCE - 1) / TILES_AT_ONCE;
+    int64_t at_once = (p->across + strips - 1) / strips;
+    Piece blocks[2], rows[2], columns[2];
+    int n_blocks = pieces_of(n, r->in, "o", p->c->oc, p->s->lanes, blocks);
+    for (int i = 0; i < n_blocks; i++) {
+        int n_rows = pieces_of(n, blocks[i].in, "y", rows_of_image, tile, rows);
+        for (int k = 0; k < n_rows; k++) {
+            int n_columns = pieces_of(n, rows[k].in, "x", p->c->x.out, at_once * tile, columns);
+            for (int j = 0; j < n_columns; j++) {
+                Strip q = {.in = loop_in(n, columns[j].in, "s", 1),
+                           .channels = blocks[i],
+                           .rows = rows[k].size,
+                           .columns = columns[j].size,
+                           .tiles = (columns[j].size + tile - 1) / tile};
+                /* Of whole tiles all terms are multiples. */
+                q.row = linear_over(&rows[k].from, tile);
+                q.first = linear_over(&columns[j].from, tile);
+                store_strip(p, r, &q);
+            }
+        }
     }
 }
 
@@ -379,13 +417,17 @@ static void add_rows(const Plan *p, const Rows *r, int64_t rows_of_image)
  * all taps. */
 #define ROWS_BYTES ((int64_t)2 << 20)
 
-/* Parts of equal size, which share their code. */
+/* All rows of a small image, within whose stages threads share the work. Parts of equal size else, which share their code and are as
+ * many for each thread. */
 static int64_t rows_of(const Plan *p)
 {
     int64_t row = p->across * (p->c->ic + p->c->oc) * p->points * p->points * 4;
-    int64_t rows = ROWS_BYTES / row, each = (p->down + p->s->m->threads - 1) / p->s->m->threads;
-    rows = rows < 1 ? 1 : rows < each ? rows : each;
+    int64_t rows = ROWS_BYTES / row, threads = p->s->m->threads;
+    if (rows >= p->down)
+        return p->down;
+    rows = rows < 1 ? 1 : rows;
     int64_t parts = (p->down + rows - 1) / rows;
+    parts = (parts + threads - 1) / threads * threads;
     return (p->down + parts - 1) / parts;
 }
 
@@ -452,8 +494,6 @@ void winograd_build(Sched *s, int stage, const Tail *tail)
     p.turned = scratch_of(n, "turned", p.dtype, c->n * p.height * p.width * c->ic);
     p.data = scratch_of(n, "data", p.dtype, tiles * p.pitch);
     p.sums = scratch_of(n, "sums", p.dtype, tiles * p.blocks * s->lanes);
-    p.results =
-        scratch_of(n, "results", p.dtype, parts * p.rows * tile * p.across * tile * s->lanes);
     turn_data(&p);
     int64_t last = c->y.out - (p.down - (rest ? rest : p.rows)) * tile;
     for (int part = 0; part < 2; part++) {
@@ -463,13 +503,16 @@ void winograd_build(Sched *s, int stage, const Tail *tail)
         if (turns == 0)
             continue;
         Rows r = {.rows = part == 0 || !rest ? p.rows : rest};
-        NestNode *block = r.in = loop_in(n, images_in(n, c, &r.image), "b", turns);
-        nest_add_term(&r.first, block->var, p.rows);
-        r.first.c = part == 0 ? 0 : p.down - r.rows;
-        if (parts > 1) {
+        r.in = images_in(n, c, &r.image);
+        if (parts > 1)
             linear_add(&r.part, &r.image, whole);
-            nest_add_term(&r.part, block->var, 1);
+        if (turns > 1) {
+            r.in = loop_in(n, r.in, "b", turns);
+            nest_add_term(&r.first, r.in->var, p.rows);
+            if (parts > 1)
+                nest_add_term(&r.part, r.in->var, 1);
         }
+        r.first.c = part == 0 ? 0 : p.down - r.rows;
         add_rows(&p, &r, part == 0 ? p.rows * tile : last);
     }
 }

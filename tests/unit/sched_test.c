@@ -272,6 +272,62 @@ static void test_products(void)
     }
 }
 
+static int64_t statements(const NestNode *node)
+{
+    int64_t n = node->kind == NEST_LOOP ? 0 : 1;
+    for (size_t i = 0; i < node->body.n; i++)
+        n += statements(node->body.at[i]);
+    return node->kind == NEST_LOOP ? n * node->extent : n;
+}
+
+/* Turns that may run at once. */
+static int64_t turns_of(const NestNode *node)
+{
+    int64_t turns = 1;
+    for (; node && node->kind == NEST_LOOP && node->way == NEST_PARALLEL;
+         node = nest_only_loop(node))
+        turns *= node->extent;
+    return turns;
+}
+
+/* Most of a convolution is spread over the threads: one by transforms, one over a small image, one of a window of one element, whose
+ * rows are one. */
+static void test_threads(void)
+{
+    static const Case cases[] = {
+        {.n = 1, .ic = 64, .oc = 64, .in = {28, 28}, .taps = {3, 3}, .before = {1, 1}},
+        {.n = 1, .ic = 384, .oc = 384, .in = {7, 7}, .taps = {3, 3}, .before = {1, 1}},
+        {.n = 1, .ic = 200, .oc = 96, .in = {14, 14}, .taps = {1, 1}},
+        {.n = 1, .groups = 96, .ic = 1, .in = {28, 28}, .taps = {3, 3}, .before = {1, 1}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ArenaMark mark = arena_mark(&arena);
+        Case c = cases[i];
+        for (int a = 0; a < 2; a++) {
+            c.stride[a] = c.dilation[a] = 1;
+            c.after[a] = c.before[a];
+        }
+        TeBuilder b;
+        te_begin(&b, &cx, &arena);
+        const TeProgram *p = program_of(&b, &c);
+        Tensor *w = random_tensor(&p->inputs[1]);
+        const Tensor *known[4] = {NULL, w};
+        const char *why;
+        Machine m = {64, 32, 2, true, true};
+        Nest *n = sched_program(&cx, &arena, &m, p, known, &why);
+        int64_t all = 0, spread = 0;
+        for (size_t k = 0; k < n->root.n; k++) {
+            int64_t work = statements(n->root.at[k]);
+            all += work;
+            spread += turns_of(n->root.at[k]) > 1 ? work : 0;
+        }
+        if (!CHECK(spread * 10 >= all * 8))
+            show(p, n);
+        tensor_release(w);
+        arena_reset(&arena, mark);
+    }
+}
+
 int main(void)
 {
     CHECK(ctx_init(&cx, &stdlib_ops));
@@ -281,6 +337,7 @@ int main(void)
     test_windows(60, false);
     test_windows(160, true);
     test_products();
+    test_threads();
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();
