@@ -2,11 +2,14 @@
  *
  *     dyn.reshape(%x, shape_of(%y, dtype="int64"), newshape=None)  on %y: (3, 2)  =>  reshape(%x, newshape=[3, 2])
  *
- * What this makes known is folded, in turns, until nothing changes. */
+ * What this makes known is folded, in turns, until nothing changes. Results that are declared with a `?` take the type that their
+ * function has now. */
+#include "passes/facts.h"
 #include "passes/fold.h"
 #include "passes/types.h"
 
 #include "stdlib/ops/ops.h"
+#include "typecheck/typecheck.h"
 
 #include <string.h>
 
@@ -132,17 +135,40 @@ Expr *fold_shape_argument(Ctx *cx, Module *module, const Call *call)
     return known;
 }
 
+/* What a `let` binds to a constant is known where its variable is used. */
+static Expr *known_variable(Rewriter *rw, const Expr *old)
+{
+    const Expr *value = ptrmap_find(rw->data, old);
+    Expr *now = value ? ptrmap_find(&rw->done, value) : NULL;
+    return now && now->kind == EXPR_CONSTANT ? now : NULL;
+}
+
 static Expr *make_static(Rewriter *rw, const Expr *old, Expr *now)
 {
-    Expr *known =
-        now->kind == EXPR_CALL ? fold_shape_argument(rw->cx, rw->module, expr_as_call(now)) : NULL;
+    Expr *known = NULL;
+    if (now->kind == EXPR_VAR)
+        known = known_variable(rw, old);
+    else if (now->kind == EXPR_CALL)
+        known = fold_shape_argument(rw->cx, rw->module, expr_as_call(now));
     now = known ? known : now;
-    if (now == old || !expr_try_type_ops(rw->cx, now))
+    if (now->kind != EXPR_CALL || !expr_try_type_ops(rw->cx, now))
         return now;
     return fold_op_call(rw->cx, rw->module, expr_as_call(now), now, FOLD_NEVER | OP_QUANTISED);
 }
 
-static const Pass one_turn = {.name = "DynamicToStatic", .rewrite = make_static};
+static Function *static_function(PassRun *run, const Def *def)
+{
+    PtrMap lets = {0};
+    Rewriter rw;
+    note_lets(&def->fn->base, &lets);
+    rewriter_init(&rw, run->cx, run->module, make_static, &lets);
+    Expr *now = ir_rewrite(&rw, &def->fn->base);
+    rewriter_deinit(&rw);
+    ptrmap_deinit(&lets);
+    return expr_as_function(now);
+}
+
+static const Pass one_turn = {.name = "DynamicToStatic", .function = static_function};
 
 /* One turn: the operators, then what they made known. Takes m. */
 static Module *turn(PassRun *run, Module *m)
@@ -152,6 +178,93 @@ static Module *turn(PassRun *run, Module *m)
     module_release(now);
     module_release(m);
     return folded;
+}
+
+/* ---- declared results ------------------------------------------------------------------------------------------------------------ */
+
+static WalkNext drop_result(void *data, const Expr *e)
+{
+    (void)data;
+    Function *f = expr_as_function(e);
+    if (f && f->ret_type && !type_is_static(f->ret_type))
+        f->ret_type = NULL;
+    return WALK_ON;
+}
+
+static Expr *copy_loosened(Ctx *cx, Module *to, const Expr *e)
+{
+    Expr *copy = ir_copy(cx, to, e);
+    if (copy)
+        ir_walk(copy, drop_result, NULL, NULL);
+    return copy;
+}
+
+/* Whether that module, whose functions declare no result, found one for this definition; without one there is no doubt. */
+static bool result_is_found(const Module *tried, const Def *def)
+{
+    const Def *found = tried ? module_find(tried, def->name) : NULL;
+    const Type *t = found && found->fn->base.type ? type_find(found->fn->base.type) : NULL;
+    return !tried || (t && t->kind == TYPE_FUNC && !t->open && !type_is_poison(t->result));
+}
+
+static bool copy_functions(Ctx *cx, Module *to, const Module *from, const Module *tried)
+{
+    for (size_t i = 0; i < from->defs.n; i++) {
+        const Def *def = &from->defs.at[i];
+        if (!def->fn || def->imported)
+            continue;
+        const Expr *e = &def->fn->base;
+        bool keep = function_is_skipped(def->fn) || !result_is_found(tried, def);
+        Expr *now = keep ? ir_copy(cx, to, e) : copy_loosened(cx, to, e);
+        if (!now)
+            return false;
+        module_define(to, def->name, expr_as_function(now), def->span, to);
+    }
+    to->expr = from->expr ? copy_loosened(cx, to, from->expr) : NULL;
+    return !to->expr == !from->expr;
+}
+
+/* A copy whose functions declare results only where `tried` found none; whether all types are found says `good`. */
+static Module *try_types(PassRun *run, Module *m, const Module *tried, bool *good)
+{
+    Ctx *cx = run->cx;
+    Diags quiet, *kept = cx->diags;
+    Module *now = module_derive(m);
+    diags_init(&quiet, NULL);
+    cx->diags = &quiet;
+    *good =
+        now && copy_functions(cx, now, m, tried) && typecheck_module(cx, now, run->context->env);
+    cx->diags = kept;
+    diags_deinit(&quiet);
+    return now;
+}
+
+/* The module with its types found anew, those of results as well: a declared `?` would go on to all who call. What needs its
+ * declaration keeps it. Takes m; NULL after a diagnostic. */
+static Module *with_found_types(PassRun *run, Module *m)
+{
+    bool good;
+    Module *now = try_types(run, m, NULL, &good);
+    if (now && !good && !limit_hit(&run->cx->limits)) {
+        Module *tried = now;
+        now = try_types(run, m, tried, &good);
+        module_release(tried);
+    }
+    Module *taken = good ? now : limit_hit(&run->cx->limits) ? NULL : module_retain(m);
+    if (!good)
+        module_release(now);
+    module_release(m);
+    return taken;
+}
+
+static bool declares_dynamic(const Module *m)
+{
+    for (size_t i = 0; i < m->defs.n; i++) {
+        const Function *f = m->defs.at[i].fn;
+        if (f && !m->defs.at[i].imported && f->ret_type && !type_is_static(f->ret_type))
+            return true;
+    }
+    return false;
 }
 
 static bool has_changed(const Module *before, const Module *now)
@@ -167,10 +280,14 @@ static bool has_changed(const Module *before, const Module *now)
 static bool dynamic_to_static(PassRun *run, Module *old)
 {
     Module *now = module_retain(old);
+    if (declares_dynamic(now))
+        now = with_found_types(run, now);
     for (bool more = true; more && now;) {
         Module *before = module_retain(now);
         now = turn(run, now);
         more = now && has_changed(before, now);
+        if (more)
+            now = with_found_types(run, now);
         module_release(before);
     }
     if (now)
