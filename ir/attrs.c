@@ -82,6 +82,9 @@ const char *attr_type_words(const OpAttr *schema)
     case ATTR_TYPE_INT_LISTS: return "a list of lists of integers";
     case ATTR_TYPE_FLOATS: return "a list of numbers";
     case ATTR_TYPE_EXPR: return "an expression";
+    case ATTR_TYPE_INTS_OR_EXPR: return "a list of integers or a constant";
+    case ATTR_TYPE_DEVICE: return "a device";
+    case ATTR_TYPE_ANY: return "anything";
     case ATTR_TYPE_DICT: return "a dictionary";
     case ATTR_TYPE_STRINGS: return "a list of strings";
     case ATTR_TYPE_STRING_LISTS: return "a list of lists of strings";
@@ -152,6 +155,11 @@ static bool take_value(Arena *arena, const OpAttr *schema, AttrValue *v)
     case ATTR_TYPE_INT_LISTS: return list_of_lists(v, ATTR_INT);
     case ATTR_TYPE_FLOATS: return take_floats(arena, v);
     case ATTR_TYPE_EXPR: return v->kind == ATTR_EXPR;
+    case ATTR_TYPE_INTS_OR_EXPR: return v->kind == ATTR_EXPR || list_of(v, ATTR_INT);
+    case ATTR_TYPE_DEVICE:
+        return v->kind == ATTR_STRING ||
+               (v->kind == ATTR_RECORD && !strcmp(v->record.key, "VirtualDevice"));
+    case ATTR_TYPE_ANY: return true;
     case ATTR_TYPE_DICT: return v->kind == ATTR_LIST;
     case ATTR_TYPE_STRINGS: return list_of(v, ATTR_STRING);
     case ATTR_TYPE_STRING_LISTS: return list_of_lists(v, ATTR_STRING);
@@ -240,7 +248,10 @@ static const char *attr_type_example(const OpAttr *schema)
     case ATTR_TYPE_STRING: return "\"…\"";
     case ATTR_TYPE_DTYPE: return "\"float32\"";
     case ATTR_TYPE_INTS:
+    case ATTR_TYPE_INTS_OR_EXPR:
     case ATTR_TYPE_INT_OR_INTS: return "[1, 2]";
+    case ATTR_TYPE_DEVICE: return "\"cpu:0\"";
+    case ATTR_TYPE_ANY: return "\"…\"";
     case ATTR_TYPE_INT_LISTS: return "[[1, 2], [3, 4]]";
     case ATTR_TYPE_FLOATS: return "[0.5f, 1f]";
     case ATTR_TYPE_EXPR: return "%x";

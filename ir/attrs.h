@@ -70,6 +70,9 @@ typedef enum AttrType {
     ATTR_TYPE_INT_LISTS, /* list of lists of ints */
     ATTR_TYPE_FLOATS,
     ATTR_TYPE_EXPR,
+    ATTR_TYPE_INTS_OR_EXPR, /* a list of ints, or a constant that holds them */
+    ATTR_TYPE_DEVICE, /* a string, "cpu:0", or a VirtualDevice of the metadata */
+    ATTR_TYPE_ANY, /* what passes of the original note: kept as it is */
     ATTR_TYPE_DICT, /* parameters of passes only: {key: value}; a list of alternating keys and values */
     ATTR_TYPE_STRINGS, /* list of strings */
     ATTR_TYPE_STRING_LISTS, /* parameters of passes only: list of lists of strings */

@@ -228,7 +228,22 @@ static bool fill_clauses(GraphReader *r, size_t list, ClauseList *out)
     return true;
 }
 
-/* Of an operator's call: the record, completed and checked as if it were written. */
+/* Of another call: one attribute without a name, which is the record. */
+static bool fill_other_attrs(GraphReader *r, size_t record, const Attrs **out)
+{
+    *out = NULL;
+    if (graph_kind(r->g, record) == GRAPH_NULL)
+        return true;
+    Attrs *attrs = arena_alloc_must(r->arena, sizeof *attrs + sizeof *attrs->at, 1);
+    attrs->n = 1;
+    attrs->at[0].key = "";
+    attrs->at[0].span = attrs->at[0].key_span = graph_span(r->g, record);
+    *out = attrs;
+    return graph_read_attr(r, record, &attrs->at[0].value);
+}
+
+/* Of an operator's call: the record, completed and checked as if it were written; of one without attributes what
+ * passes noted. */
 static bool fill_op_attrs(GraphReader *r, size_t node, size_t record, const Op *op,
                           const Attrs **out)
 {
@@ -236,12 +251,10 @@ static bool fill_op_attrs(GraphReader *r, size_t node, size_t record, const Op *
     const Attrs *written = NULL;
     GraphKind kind = graph_kind(r->g, record);
     bool some = op->attrs && op->attrs->name;
+    if (kind == GRAPH_DICT_ATTRS && !some)
+        return fill_other_attrs(r, record, out);
     if (kind == GRAPH_DICT_ATTRS && !graph_read_dict(r, record, &written))
         return false;
-    if (kind == GRAPH_DICT_ATTRS && !some) {
-        *out = written;
-        return true;
-    }
     if (kind == GRAPH_NULL || !some) {
         *out = some
                    ? attrs_check(r->cx, r->arena, op->name, op->attrs, NULL, graph_span(r->g, node))
@@ -257,20 +270,6 @@ static bool fill_op_attrs(GraphReader *r, size_t node, size_t record, const Op *
     written = fields ? fields : written;
     *out = attrs_check(r->cx, r->arena, op->name, op->attrs, written, graph_span(r->g, record));
     return *out != NULL;
-}
-
-/* Of another call: one attribute without a name, which is the record. */
-static bool fill_other_attrs(GraphReader *r, size_t record, const Attrs **out)
-{
-    *out = NULL;
-    if (graph_kind(r->g, record) == GRAPH_NULL)
-        return true;
-    Attrs *attrs = arena_alloc_must(r->arena, sizeof *attrs + sizeof *attrs->at, 1);
-    attrs->n = 1;
-    attrs->at[0].key = "";
-    attrs->at[0].span = attrs->at[0].key_span = graph_span(r->g, record);
-    *out = attrs;
-    return graph_read_attr(r, record, &attrs->at[0].value);
 }
 
 static const char device_key[] = "virtual_device";

@@ -493,8 +493,10 @@ static bool read_value(GraphReader *r, size_t node, AttrValue *out)
     default: break;
     }
     if (graph_kind(r->g, node) < GRAPH_NULL) {
-        if (r->closed && graph_kind(r->g, node) != GRAPH_CONSTANT)
-            return graph_wrong(r->g, node, NULL, "only a constant can stand here");
+        if (r->closed && graph_kind(r->g, node) != GRAPH_CONSTANT &&
+            graph_kind(r->g, node) != GRAPH_GLOBAL)
+            return graph_wrong(r->g, node, NULL,
+                               "only a constant or the name of a function can stand here");
         *out = (AttrValue){.kind = ATTR_EXPR, .e = graph_read_expr(r, node)};
         return out->e != NULL;
     }
@@ -574,6 +576,9 @@ static bool read_plain_field(GraphReader *r, size_t node, const OpAttr *field, A
     case ATTR_TYPE_INT_LISTS:
     case ATTR_TYPE_FLOATS:
     case ATTR_TYPE_EXPR:
+    case ATTR_TYPE_INTS_OR_EXPR:
+    case ATTR_TYPE_DEVICE:
+    case ATTR_TYPE_ANY:
     case ATTR_TYPE_DICT:
     case ATTR_TYPE_STRING_LISTS:
     case ATTR_TYPE_STRINGS: break;

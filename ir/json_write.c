@@ -477,11 +477,9 @@ GraphNode *graph_of_attrs(GraphWriter *w, const Expr *owner, const Attrs *attrs)
         return where ? graph_of_attr(w, where) : device(w);
     if (!attrs)
         return NULL;
-    if (op)
-        return of_op_attrs(w, op, attrs);
     if (attrs->n == 1 && !*attrs->at[0].key)
         return graph_of_attr(w, &attrs->at[0].value);
-    return of_dict_attrs(w, attrs);
+    return op ? of_op_attrs(w, op, attrs) : of_dict_attrs(w, attrs);
 }
 
 /* ---- expressions ---------------------------------------------------------------------------------------- */

@@ -35,6 +35,7 @@ typedef enum OpFlags {
     OP_QUANTISED = 32, /* on quantised numbers: lowered before it is compiled, folded on request */
     OP_ANY_VALUE =
         64, /* arguments may be anything, functions and references too; its kernel is given no type */
+    OP_ONE_FEWER = 256, /* one argument may be left out: an earlier release had none */
     OP_FORM = 128, /* stands for a program: replaced once it has types, and nothing runs it */
 } OpFlags;
 

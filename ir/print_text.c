@@ -255,6 +255,8 @@ static void put_dtype_attr(Buf *b, const Attr *a, bool *first)
 /* The record stands in the schema's order; what has its default is left out, what has none is always shown. */
 void put_op_attrs(Printer *p, Buf *b, const Op *op, const Attrs *attrs, bool first)
 {
+    if (!op->attrs)
+        put_attrs(p, b, attrs, first);
     for (uint32_t i = 0; attrs && op->attrs && i < attrs->n; i++) {
         const Attr *a = &attrs->at[i];
         const OpAttr *field = &op->attrs[i];

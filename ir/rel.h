@@ -33,6 +33,7 @@ struct Rel {
     const Value *const
         *values; /* the values of arguments that are known, else NULL entries; may be NULL */
     bool failed;                /* rel_tensor reported an argument that is no tensor */
+    const struct Module *module, *env; /* whose types have names here, in this order; NULL: none */
     bool running; /* the types are those of values: shapes that do not fit are E0303 */
     /* Unifies input `which` (the output for -1) with the type; false after a diagnostic. Set by whoever runs the relation. */
     bool (*assign)(Rel *r, int which, const Type *t);

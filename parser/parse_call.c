@@ -158,6 +158,8 @@ static const Attrs *op_attrs(Parser *p, const Op *op, Attrs *written, Span span)
     bool some = op->attrs && op->attrs->name;
     if (!written)
         return some ? default_attrs(p, op, span) : NULL;
+    if (!some && written->n == 1 && !*written->at[0].key)
+        return arena_copy(p->arena, written, sizeof *written + sizeof *written->at);
     strict_attrs(p, op, written);
     if (!prepare(p, op, written))
         return NULL;

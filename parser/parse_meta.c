@@ -110,7 +110,8 @@ bool parse_meta_value(Parser *p, AttrValue *out)
     return true;
 }
 
-/* A record is unpacked for an operator whose record it is; for another call it stays one. */
+/* A record is unpacked for an operator whose record it is; for another call it stays one, and so does a dictionary for an operator
+ * that has no attributes of its own. */
 bool parse_meta_record(Parser *p, const Op *op)
 {
     MetaRef ref;
@@ -123,10 +124,11 @@ bool parse_meta_record(Parser *p, const Op *op)
         return true;
     whole.span = whole.key_span = ref.span;
     const GraphRecord *row = graph_record_find(graph_key(&p->meta.graph, node));
-    if (op && (!row || !graph_has_word(row->ops, op->name))) {
+    bool noted = op && !op->attrs && graph_kind(&p->meta.graph, node) == GRAPH_DICT_ATTRS;
+    if (op && !noted && (!row || !graph_has_word(row->ops, op->name))) {
         parse_error(p, E0117_METADATA, ref.span, "the attributes of `%s` are no `%.*s`", op->name,
                     (int)ref.key.len, ref.key.ptr);
-    } else if (!op) {
+    } else if (!op || noted) {
         p->errors += !graph_read_attr(&p->meta.reader, node, &whole.value);
         vec_push(&p->attrs, &p->scratch, whole);
     } else if (graph_read_record(&p->meta.reader, node, op->attrs, &fields)) {

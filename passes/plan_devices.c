@@ -10,6 +10,7 @@
 #include "passes/pass.h"
 #include "passes/types.h"
 
+#include "ir/device.h"
 #include "ir/op.h"
 #include "stdlib/ops/ops.h"
 
@@ -157,10 +158,9 @@ static Role role_of(const Expr *e)
                                                : ROLE_NONE;
 }
 
-static Str device_attr(const Attrs *a, const char *key)
+static Str device_attr(Plan *p, const Attrs *a, const char *key)
 {
-    const AttrValue *v = attrs_find(a, key);
-    return v && v->kind == ATTR_STRING ? v->s : (Str){"", 0};
+    return device_of_attr(&p->run->module->arena, attrs_find(a, key));
 }
 
 static const Expr *without_mark(const Expr *e)
@@ -173,7 +173,7 @@ static const Expr *without_mark(const Expr *e)
 static void look_at_mark(Plan *p, const Call *call)
 {
     const Expr *of = call->args.at[0];
-    Str device = device_attr(call->attrs, "virtual_device");
+    Str device = device_attr(p, call->attrs, "virtual_device");
     bool function = place_of(p, of)->result != NULL;
     if (attrs_bool(call->attrs, "constrain_body"))
         set_device(p, place_of(p, of), device, &call->base);
@@ -192,9 +192,9 @@ static void look_at_call(Plan *p, const Call *call)
     if (role == ROLE_ON_DEVICE) {
         look_at_mark(p, call);
     } else if (role == ROLE_COPY) {
-        set_device(p, place_of(p, call->args.at[0]), device_attr(call->attrs, "src_virtual_device"),
-                   e);
-        set_device(p, place_of(p, e), device_attr(call->attrs, "dst_virtual_device"), e);
+        set_device(p, place_of(p, call->args.at[0]),
+                   device_attr(p, call->attrs, "src_virtual_device"), e);
+        set_device(p, place_of(p, e), device_attr(p, call->attrs, "dst_virtual_device"), e);
     } else if (role == ROLE_LOWERED && args) {
         Place *callee = place_of(p, call->args.at[0]);
         if (callee->result)
@@ -220,11 +220,11 @@ static void look_at_function(Plan *p, const Function *f)
         Var *v = f->params.at[i];
         ptrmap_put(&p->params, v, NULL);
         unify(p, place->params[i], place_of(p, &v->base), &v->base);
-        set_device(p, place_of(p, &v->base), device_attr(v->attrs, "virtual_device"), &v->base);
+        set_device(p, place_of(p, &v->base), device_attr(p, v->attrs, "virtual_device"), &v->base);
     }
     /* A body that is marked may be copied to where the result is. */
     unify(p, place->result, place_of(p, f->body), &f->base);
-    set_device(p, place->result, device_attr(f->attrs, "virtual_device"), &f->base);
+    set_device(p, place->result, device_attr(p, f->attrs, "virtual_device"), &f->base);
 }
 
 static void look_at_pattern(Plan *p, const Pattern *pattern, const Expr *of)
@@ -295,8 +295,8 @@ static Attr device_attr_of(Plan *p, const char *key, Str device)
 static Expr *mark(Plan *p, Expr *e, Str device)
 {
     const Call *call = expr_as_call(e);
-    bool marked =
-        role_of(e) == ROLE_ON_DEVICE && str_eq(device_attr(call->attrs, "virtual_device"), device);
+    bool marked = role_of(e) == ROLE_ON_DEVICE &&
+                  str_eq(device_attr(p, call->attrs, "virtual_device"), device);
     if (marked || e->kind == EXPR_VAR || e->kind == EXPR_GLOBAL || e->kind == EXPR_OP ||
         e->kind == EXPR_CON || e->kind == EXPR_FUNCTION)
         return e;
@@ -346,8 +346,8 @@ static Expr *put_call(Plan *p, const Call *old, const Call *now)
     if (role == ROLE_ON_DEVICE)
         return first;
     if (role == ROLE_COPY) {
-        Str from = device_attr(old->attrs, "src_virtual_device");
-        Str to = device_attr(old->attrs, "dst_virtual_device");
+        Str from = device_attr(p, old->attrs, "src_virtual_device");
+        Str to = device_attr(p, old->attrs, "dst_virtual_device");
         return str_eq(from, to) ? first : bring(p, to, to, from, first);
     }
     const Function *f = expr_as_function(old->callee);

@@ -127,10 +127,6 @@ static Value eval_typed(Ctx *cx, const Op *op, const Attrs *attrs, Span span, ui
     }
     if (op->kernel)
         return eval_kernel(cx, op, attrs, span, n, args, result);
-    if (!op->compute) {
-        diag_error(cx->diags, E0306_NOT_IMPLEMENTED, span, "`%s` cannot be evaluated", op->name);
-        return value_none();
-    }
     Arena scratch;
     arena_init(&scratch, &cx->limits);
     TeProgram *p = te_of_op(cx, &scratch, op, attrs, span, n, types, result);
@@ -153,6 +149,10 @@ static bool is_negative(const Type *t, const Op *op)
 
 Value op_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Value *args)
 {
+    if (!op->kernel && !op->compute) {
+        diag_error(cx->diags, E0306_NOT_IMPLEMENTED, span, "`%s` cannot be evaluated", op->name);
+        return value_none();
+    }
     if (op->flags & OP_ANY_VALUE)
         return eval_kernel(cx, op, attrs, span, n, args, NULL);
     const Type *few_types[ARGS_FEW], **types = few_types;

@@ -107,7 +107,8 @@ static void wrong_arity(Checker *ck, const Call *call, uint32_t needed)
 static const Type *call_op(Checker *ck, Call *call, const Op *op)
 {
     uint32_t n = call->args.n;
-    if ((int)n != op_arity(op)) {
+    bool earlier = op->flags & OP_ONE_FEWER && (int)n + 1 == op_arity(op);
+    if ((int)n != op_arity(op) && !earlier) {
         wrong_arity(ck, call, (uint32_t)op_arity(op));
         return ck->cx->poison;
     }

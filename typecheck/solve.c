@@ -207,6 +207,8 @@ static RelResult relation_step(Checker *ck, Relation *r)
             .in = r->now,
             .out = type_resolve(ck->cx, r->out),
             .in_spans = r->in_spans,
+            .module = ck->m,
+            .env = ck->env,
             .assign = rel_assign,
             .data = &run,
         };

@@ -1,7 +1,7 @@
 /* Marks for passes, and the operators of explicit memory: what a program means is the same without them. */
+#include "ir/module.h"
 #include "stdlib/ops/ops.h"
 
-static const DType byte_dtype = {DTYPE_CODE_UINT, 8, 1};
 static const DType float32_dtype = {DTYPE_CODE_FLOAT, 32, 1};
 
 /* ---- marks ---------------------------------------------------------------------------------------- */
@@ -48,21 +48,58 @@ static RelResult rel_called(Rel *r)
 
 /* ---- memory --------------------------------------------------------------------------------------- */
 
-/* Storage is a vector of bytes whose length is known when the program runs. */
+/* Storage is of the type that the module has for it, elsewhere of that of nothing: nobody looks into its values. */
 static RelResult rel_storage(Rel *r)
 {
-    Dim bytes = DIM_ANY;
+    const Name *name = ctx_name(r->cx, "Storage");
+    const TypeDef *def = r->module ? module_find_type(r->module, name) : NULL;
+    def = def || !r->env ? def : module_find_type(r->env, name);
     const Type *t = rel_tensor(r, 0);
     if (!t)
         return rel_blocked(r);
     if (!rel_is_int(r, 0, t) || !rel_is_scalar(r, 0, t))
         return REL_FAILED;
-    if (rel_ints_of(r, 0, &bytes, 1) == 1 && bytes < 0)
-        bytes = 0;
-    return rel_out_tensor(r, byte_dtype, 1, &bytes);
+    return def && def->n_params == 0 ? rel_set_output(r, type_adt(r->cx, def, 0, NULL))
+                                     : rel_unit(r);
 }
 
-/* The shape is argument 2, or, where it is known before, `const_shape`. */
+static int ints_of_value(const Value *v, Dim *out)
+{
+    TensorView view;
+    int n = -1;
+    if (v && value_view(v, &view))
+        for (n = 0; n < view.t.size && n < TENSOR_RANK_MOST; n++)
+            out[n] = tensor_get_int(&view.t, n);
+    return n;
+}
+
+/* The shape as attributes say it, or the value of the argument: how many extents, or -1. */
+static int shape_in_storage(const Attrs *a, const Value *given, Dim *out)
+{
+    const AttrValue *known = attrs_find(a, "const_shape");
+    if (known->kind == ATTR_LIST)
+        return attrs_ints(a, "const_shape", out, TENSOR_RANK_MOST);
+    if (known->kind == ATTR_EXPR)
+        return ints_of_value(&expr_as_constant(known->e)->value, out);
+    int n = attrs_ints(a, "assert_shape", out, TENSOR_RANK_MOST);
+    return n < 0 ? ints_of_value(given, out) : n;
+}
+
+static bool shape_is_sound(Rel *r, int n, const Dim *dims)
+{
+    const AttrValue *known = attrs_find(r->attrs, "const_shape");
+    const Constant *c = known->kind == ATTR_EXPR ? expr_as_constant(known->e) : NULL;
+    TensorView v;
+    bool sound = known->kind != ATTR_EXPR ||
+                 (c && value_view(&c->value, &v) && v.t.rank == 1 && dtype_is_int(v.t.dtype));
+    for (int i = 0; sound && i < n; i++)
+        sound = dims[i] >= 0;
+    if (!sound)
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "the shape of `%s` must be a list of extents",
+                  r->op->name);
+    return sound;
+}
+
 static RelResult rel_tensor_in_storage(Rel *r)
 {
     const Type *shape = rel_tensor(r, 2);
@@ -70,17 +107,38 @@ static RelResult rel_tensor_in_storage(Rel *r)
     Dim dims[TENSOR_RANK_MOST];
     if (!shape)
         return rel_blocked(r);
-    if (!rel_is_int(r, 2, shape) || !rel_rank(r, 2, shape, 1))
+    if (!rel_is_int(r, 2, shape) || !rel_rank(r, 2, shape, 1) || !shape_is_sound(r, 0, NULL))
         return REL_FAILED;
-    int n = rel_ints_of(r, 2, dims, TENSOR_RANK_MOST);
+    int n = shape_in_storage(r->attrs, r->values ? r->values[2] : NULL, dims);
     if (n < 0)
-        n = attrs_ints(r->attrs, "const_shape", dims, TENSOR_RANK_MOST);
-    return n < 0 ? rel_unknown(r, d, shape->dims[0]) : rel_out_tensor(r, d, (uint32_t)n, dims);
+        return rel_unknown(r, d, shape->dims[0]);
+    return shape_is_sound(r, n, dims) ? rel_out_tensor(r, d, (uint32_t)n, dims) : REL_FAILED;
+}
+
+static bool kernel_tensor_in_storage(OpCall *c)
+{
+    Dim dims[TENSOR_RANK_MOST];
+    int n = shape_in_storage(c->attrs, &c->args[2], dims);
+    for (int i = 0; i < n; i++)
+        if (dims[i] < 0) {
+            diag_error(c->cx->diags, E0303_RUNTIME_SHAPE, c->span,
+                       "`%s` gives an extent below zero", c->op->name);
+            return false;
+        }
+    return kernel_set(
+        c, tensor_new(&c->cx->limits, ops_dtype(c->attrs, "dtype", float32_dtype), n, dims));
 }
 
 /* ---- rows ----------------------------------------------------------------------------------------- */
 
-#define DEVICE(NAME, DOC) ATTR_NONE(NAME, STRING, DOC)
+#define DEVICE(NAME, DOC) ATTR_NONE(NAME, DEVICE, DOC)
+#define SHOWN(NAME, TYPE, DOC)       \
+    {.name = NAME,                   \
+     .type = ATTR_TYPE_##TYPE,       \
+     .or_none = true,                \
+     .shown = true,                  \
+     .otherwise = ATTR_DEFAULT_NONE, \
+     .doc = DOC}
 static const OpAttr compiler_attrs[] = {ATTR_MUST("compiler", STRING, "who compiles the region"),
                                         {0}};
 static const OpAttr hint_attrs[] = {ATTR_MUST("dtype", DTYPE, "the type to quantise to"), {0}};
@@ -99,10 +157,10 @@ static const OpAttr storage_attrs[] = {ATTR_D("dtype", "float32", "the type of t
                                        {0}};
 static const OpAttr tensor_attrs[] = {
     ATTR_D("dtype", "float32", "the type of the elements"),
-    ATTR_NONE("const_shape", INTS, "the shape, where it is known before"),
-    ATTR_NONE("assert_shape", INTS, "the shape that a type was given"),
+    SHOWN("const_shape", INTS_OR_EXPR, "the shape, where it is known before"),
+    SHOWN("assert_shape", INTS, "the shape that a type was given"),
     {0}};
-static const OpAttr lowered_attrs[] = {ATTR_NONE("metadata", STRING, "what passes note"), {0}};
+static const OpAttr lowered_attrs[] = {ATTR_NONE("metadata", ANY, "what passes note"), {0}};
 
 static const OpArg value_args[] = {{"data", "a value"}, {0}};
 static const OpArg storage_args[] = {{"size", "how many bytes: a scalar"},
@@ -196,25 +254,25 @@ const Op annotate_ops[] = {
      .kernel = kernel_any,
      .grad = "%g"},
     {.name = "memory.alloc_storage",
-     .doc = "Memory for tensors: a vector of bytes.",
+     .doc = "Memory for tensors, of type `Storage` where the module has one.",
      .args = storage_args,
      .attrs = storage_attrs,
-     .shapes = "(), (r), () -> (size)",
+     .shapes = "(), (r), () -> Storage[]",
      .samples = "(int64, int64[1], int64)",
      .pattern = OP_OPAQUE,
-     .flags = OP_NON_COMPUTATIONAL | OP_SHAPE_FROM_DATA,
+     .flags = OP_NON_COMPUTATIONAL | OP_ANY_VALUE | OP_ONE_FEWER,
      .rel = rel_storage,
-     .compute = compute_zeros},
+     .kernel = kernel_unit},
     {.name = "memory.alloc_tensor",
      .doc = "A tensor in memory that was asked for; its elements are 0.",
      .args = tensor_args,
      .attrs = tensor_attrs,
-     .shapes = "(size), (), (r) -> (shape...)",
-     .samples = "(uint8[64], int64, int64[2])",
+     .shapes = "Storage[], (), (r) -> (shape...)",
+     .samples = "(int64, int64, int64[2])",
      .pattern = OP_OPAQUE,
-     .flags = OP_NON_COMPUTATIONAL | OP_SHAPE_FROM_DATA,
+     .flags = OP_NON_COMPUTATIONAL | OP_SHAPE_FROM_DATA | OP_ANY_VALUE,
      .rel = rel_tensor_in_storage,
-     .compute = compute_zeros},
+     .kernel = kernel_tensor_in_storage},
     {.name = "memory.kill",
      .doc = "Says that nobody needs a value any more.",
      .args = kill_args,

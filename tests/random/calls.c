@@ -150,6 +150,9 @@ static AttrValue random_attr(Gen *g, const OpAttr *schema, const AttrValue *old)
     case ATTR_TYPE_INT_LISTS:
     case ATTR_TYPE_FLOATS:
     case ATTR_TYPE_EXPR:
+    case ATTR_TYPE_INTS_OR_EXPR:
+    case ATTR_TYPE_DEVICE:
+    case ATTR_TYPE_ANY:
     case ATTR_TYPE_DICT:
     case ATTR_TYPE_STRING_LISTS:
     case ATTR_TYPE_STRINGS: return v;

@@ -43,7 +43,10 @@ static AttrValue other_value(Arena *arena, const OpAttr *a, Expr *e)
         for (int i = 0; i < 3; i++)
             at[i] = (AttrValue){.kind = ATTR_STRING, .s = str_of("xy")};
         return list;
-    case ATTR_TYPE_EXPR: return (AttrValue){.kind = ATTR_EXPR, .e = e};
+    case ATTR_TYPE_EXPR:
+    case ATTR_TYPE_INTS_OR_EXPR: return (AttrValue){.kind = ATTR_EXPR, .e = e};
+    case ATTR_TYPE_DEVICE:
+    case ATTR_TYPE_ANY: return (AttrValue){.kind = ATTR_STRING, .s = str_of("cuda:1/global")};
     case ATTR_TYPE_STRING_LISTS:
     case ATTR_TYPE_DICT: break;
     }

@@ -1,0 +1,50 @@
+#include "ir/device.h"
+
+#include "base/buf.h"
+#include "base/number.h"
+
+/* By the original's numbers. */
+static const char *const kinds[] = {
+    [1] = "cpu", [2] = "cuda",  [4] = "opencl",   [7] = "vulkan",   [8] = "metal",
+    [9] = "vpi", [10] = "rocm", [12] = "ext_dev", [14] = "hexagon", [15] = "webgpu",
+};
+
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+Str device_print(Arena *arena, int64_t kind, int64_t id, Str scope)
+{
+    Buf b = {0};
+    bool named = kind > 0 && kind < KINDS && kinds[kind];
+    if (named)
+        buf_str(&b, kinds[kind]);
+    else if (kind > 0)
+        buf_printf(&b, "device%lld", (long long)kind);
+    if (kind > 0 && id >= 0)
+        buf_printf(&b, ":%lld", (long long)id);
+    if (scope.len)
+        buf_printf(&b, "/%.*s", (int)scope.len, scope.ptr);
+    Str text = {arena_copy_text(arena, buf_text(&b), b.n), b.n};
+    buf_deinit(&b);
+    return text;
+}
+
+static int64_t field_number(const Attrs *fields, const char *key)
+{
+    const AttrValue *v = attrs_find(fields, key);
+    int64_t n = -1;
+    if (v && v->kind == ATTR_TEXT && !number_parse_int(v->s, &n))
+        n = -1;
+    return n;
+}
+
+Str device_of_attr(Arena *arena, const AttrValue *v)
+{
+    if (v && v->kind == ATTR_STRING)
+        return v->s;
+    if (!v || v->kind != ATTR_RECORD)
+        return (Str){"", 0};
+    const Attrs *fields = v->record.fields;
+    return device_print(arena, field_number(fields, "device_type_int"),
+                        field_number(fields, "virtual_device_id"),
+                        attrs_string(fields, "memory_scope"));
+}

@@ -1,0 +1,15 @@
+/* Where values are: a device as text, "cuda:0", with a memory scope "cuda:0/global". Objects of the metadata say the same by numbers. */
+#ifndef IR_DEVICE_H
+#define IR_DEVICE_H
+
+#include "base/arena.h"
+#include "ir/attrs.h"
+
+/* The text of a device: of what kind, by the number that the original gives it, which of them, in what memory ("": any). The empty
+ * text where neither kind nor number is given; a kind without a name is `device` and its number. */
+Str device_print(Arena *arena, int64_t kind, int64_t id, Str scope);
+
+/* The device that an attribute names, as text; empty where it names none. */
+Str device_of_attr(Arena *arena, const AttrValue *v);
+
+#endif
