@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static atomic_ullong refusals;
@@ -20,36 +21,105 @@ void memory_refused(void)
     atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed);
 }
 
-static void *counted(void *p)
+/* ---- patience ---------------------------------------------------------------------------------- */
+
+#define PAUSE_MS 10
+#define PAUSES_MOST 500
+/* What is larger than any message is not waited for. */
+#define PATIENT_MOST ((size_t)64 << 20)
+
+static _Thread_local bool patient;
+static _Thread_local uint32_t pauses;
+
+bool memory_patient(bool on)
 {
-    if (!p)
+    bool before = patient;
+    patient = on;
+    return before;
+}
+
+static atomic_int voice = STDERR_FILENO;
+
+void memory_voice(int fd)
+{
+    atomic_store(&voice, fd);
+}
+
+_Noreturn void memory_end(const char *line)
+{
+    ssize_t written = write(atomic_load(&voice), line, strlen(line));
+    (void)written;
+    _exit(3);
+}
+
+_Noreturn static void end(void)
+{
+    memory_end("relay: the system gives no more memory\n");
+}
+
+void memory_wait(void)
+{
+    if (++pauses > PAUSES_MOST)
+        end();
+    nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
+}
+
+/* Whether what was refused is asked for again. */
+static bool again(size_t n)
+{
+    if (!patient || n > PATIENT_MOST) {
         memory_refused();
+        return false;
+    }
+    memory_wait();
+    return true;
+}
+
+static void *given(void *p)
+{
+    if (p)
+        pauses = 0;
     return p;
 }
 
+/* ---- asking ------------------------------------------------------------------------------------ */
+
 void *memory_try(size_t n)
 {
-    return malloc(n + !n);
+    return given(malloc(n + !n));
 }
 
 void *memory_alloc(size_t n)
 {
-    return counted(memory_try(n));
+    void *p;
+    while (!(p = memory_try(n)) && again(n))
+        continue;
+    return p;
 }
 
 void *memory_zeroed(size_t n, size_t size)
 {
-    return counted(calloc(n + !n, size + !size));
+    void *p;
+    while (!(p = given(calloc(n + !n, size + !size))) &&
+           again(n > SIZE_MAX / (size + !size) ? SIZE_MAX : n * size))
+        continue;
+    return p;
 }
 
 void *memory_resize(void *p, size_t n)
 {
-    return counted(realloc(p, n + !n));
+    void *larger;
+    while (!(larger = given(realloc(p, n + !n))) && again(n))
+        continue;
+    return larger;
 }
 
 void *memory_aligned(size_t align, size_t n)
 {
-    return counted(aligned_alloc(align, n));
+    void *p;
+    while (!(p = given(aligned_alloc(align, n))) && again(n))
+        continue;
+    return p;
 }
 
 char *memory_text(const char *text, size_t n)
@@ -166,30 +236,29 @@ void memory_free(void *p)
 typedef struct Guard {
     struct Guard *outer;
     jmp_buf at;
+    bool patient;
 } Guard;
 
 static _Thread_local Guard *innermost;
 
 bool memory_guard(void (*work)(void *data), void *data)
 {
-    Guard g = {.outer = innermost};
+    Guard g = {.outer = innermost, .patient = memory_patient(false)};
     innermost = &g;
     bool whole = _setjmp(g.at) == 0;
     if (whole)
         work(data);
     innermost = g.outer;
+    memory_patient(g.patient);
     return whole;
 }
 
 _Noreturn void memory_gone(void)
 {
-    static const char message[] = "relay: the system gives no more memory\n";
     memory_refused();
     if (innermost)
         _longjmp(innermost->at, 1);
-    ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
-    (void)written;
-    _exit(3);
+    end();
 }
 
 void *memory_must(size_t n)

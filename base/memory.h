@@ -26,6 +26,17 @@ char *memory_text(const char *text, size_t n);
 /* As malloc, and a refusal is not counted: the caller has something to give up first. */
 void *memory_try(size_t n);
 
+/* From here on this thread waits where memory is refused, for some seconds: what others wait for, such as the reply to a request, is
+ * late rather than missing. Then the process ends with a message and status 3. Such refusals are not counted. A memory_guard is
+ * impatient. Returns what was before. */
+bool memory_patient(bool on);
+/* Where the last words of the process go; at first standard error. */
+void memory_voice(int fd);
+/* The process ends with this line and status 3, as without memory; also from a signal handler. */
+_Noreturn void memory_end(const char *line);
+/* Such a wait, for memory that another library asks for. */
+void memory_wait(void);
+
 /* Never NULL; not zeroed. */
 void *memory_must(size_t n);
 void memory_free(void *p);

@@ -1,5 +1,6 @@
 #include "ir/json_graph.h"
 
+#include "base/memory.h"
 #include "base/number.h"
 #include "runtime/params.h"
 
@@ -240,13 +241,25 @@ static bool open_document(Graph *g)
     return true;
 }
 
+void json_count_refusals(void)
+{
+    json_malloc_t alloc;
+    json_free_t give_back;
+    json_get_alloc_funcs(&alloc, &give_back);
+    if (alloc == malloc)
+        json_set_alloc_funcs(memory_alloc, give_back);
+}
+
 bool graph_open(Graph *g, Ctx *cx, Arena *arena, Str text, Span span, DiagCode code)
 {
     json_error_t error;
     *g = (Graph){.cx = cx, .arena = arena, .span = span, .code = code};
+    json_count_refusals();
     g->document = json_loadb(text.ptr, text.len, 0, &error);
     if (g->document)
         return open_document(g);
+    if (limit_refused(&cx->limits))
+        return false;
     Span at = span;
     if (error.position >= 0 && (size_t)error.position <= text.len &&
         span.to - span.from >= text.len)

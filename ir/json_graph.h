@@ -47,6 +47,10 @@ typedef struct Graph {
     Value *values; /* of each array once it was read; owned */
 } Graph;
 
+/* From here on memory that Jansson is refused is counted (base/memory.h): what it says then is no judgement of a text. Where the
+ * program that relay is a part of gave Jansson functions of its own, these stay. */
+void json_count_refusals(void);
+
 bool graph_open(Graph *g, Ctx *cx, Arena *arena, Str text, Span span, DiagCode code);
 void graph_close(Graph *g);
 /* The module holds the document from here on: while nothing of the module changes, it is written as it

@@ -126,7 +126,8 @@ struct Jit {
 
 /* ---- cushion.c ------------------------------------------------------------------------------------------------------ */
 
-/* Before anything is asked of LLVM: it can be refused memory from here on. False when memory is refused now. */
+/* Before anything is asked of LLVM: it can be refused memory from here on. False when memory is refused now, or
+ * was once when there was no cushion any more: this process does without LLVM from then on. */
 bool cushion_fill(void);
 
 /* ---- orc.c ---------------------------------------------------------------------------------------------------------- */

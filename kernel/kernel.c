@@ -210,6 +210,7 @@ static void *shell_main(void *data)
 {
     Channel *c = data;
     Kernel *k = c->kernel;
+    memory_patient(true);
     while (!atomic_load(&k->stopping)) {
         Watch watches[] = {{c->socket, -1, false}, {NULL, k->stop_read, false}};
         if (!wire_wait(watches, 2, -1))
@@ -225,6 +226,7 @@ static void *control_main(void *data)
 {
     Channel *c = data;
     Kernel *k = c->kernel;
+    memory_patient(true);
     while (!atomic_load(&k->stopping)) {
         Watch watches[] = {{c->socket, -1, false},
                            {k->sockets[CHANNEL_STDIN], -1, false},
@@ -284,6 +286,7 @@ static int find_parent(void)
 
 static bool kernel_open(Kernel *k, const char *path, Buf *why)
 {
+    json_set_alloc_funcs(memory_alloc, free);
     /* The tables of Jansson get their seed before there are threads. */
     json_object_seed(0);
     sem_init(&k->shell_ended, 0, 0);
@@ -298,6 +301,7 @@ static bool kernel_open(Kernel *k, const char *path, Buf *why)
     k->stop_read = ends[0];
     k->stop_write = ends[1];
     k->log = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    memory_voice(k->log);
     k->parent = find_parent();
     k->started_by = getppid();
     k->supervisor = pthread_self();
@@ -324,6 +328,7 @@ static void kernel_close(Kernel *k)
         close(k->stop_read);
     if (k->stop_write >= 0)
         close(k->stop_write);
+    memory_voice(STDERR_FILENO);
     if (k->log >= 0)
         close(k->log);
 }

@@ -1,6 +1,7 @@
 #include "kernel/publisher.h"
 
 #include "base/limit.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 
 #include <errno.h>
@@ -284,6 +285,7 @@ static int patience(const Publisher *p)
 static void *publisher_main(void *data)
 {
     Publisher *p = data;
+    memory_patient(true);
     for (;;) {
         Watch watches[] = {{p->queue, -1, false},
                            {p->iopub, -1, false},

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -96,6 +97,8 @@ bool signer_verify(const Signer *s, const Str *frames, size_t n, Str signature)
 
 /* ---- sockets ---- */
 
+typedef void NewHandler(void);
+
 struct Wire {
     void *context;
 };
@@ -104,8 +107,19 @@ struct Socket {
     void *handle;
 };
 
+/* What libzmq asks of C++ is waited for; what it asks of the system, and is refused, it answers with abort. */
+NewHandler *std_set_new_handler(NewHandler *handler) __asm__("_ZSt15set_new_handlerPFvvE");
+
+static void on_abort(int number)
+{
+    (void)number;
+    memory_end("relay kernel: libzmq cannot go on\n");
+}
+
 Wire *wire_new(void)
 {
+    std_set_new_handler(memory_wait);
+    signal(SIGABRT, on_abort);
     Wire *w = memory_alloc(sizeof *w);
     void *context = zmq_ctx_new();
     if (!w || !context) {
@@ -245,6 +259,14 @@ void socket_endpoint(Socket *s, Buf *out)
         buf_str(out, text);
 }
 
+/* Whether what refused a call passes, and the call is to be made again. */
+static bool passes(void)
+{
+    if (errno == ENOMEM)
+        memory_wait();
+    return errno == ENOMEM || errno == EINTR;
+}
+
 /* One frame into the packet; false when there was none or the context is gone. */
 static bool receive_frame(void *handle, Packet *p, bool *more)
 {
@@ -253,7 +275,7 @@ static bool receive_frame(void *handle, Packet *p, bool *more)
     int n;
     do {
         n = zmq_msg_recv(&frame, handle, ZMQ_DONTWAIT);
-    } while (n < 0 && errno == EINTR);
+    } while (n < 0 && passes());
     *more = n >= 0 && zmq_msg_more(&frame);
     if (n >= 0)
         packet_add(p, (Str){zmq_msg_data(&frame), zmq_msg_size(&frame)});
@@ -280,7 +302,7 @@ bool socket_send(Socket *s, const Packet *p, size_t first)
         int n;
         do {
             n = zmq_send(s->handle, frame.ptr, frame.len, flags);
-        } while (n < 0 && errno == EINTR);
+        } while (n < 0 && passes());
         if (n < 0)
             return false;
     }
@@ -289,7 +311,7 @@ bool socket_send(Socket *s, const Packet *p, size_t first)
 
 void socket_echo(Socket *s)
 {
-    while (zmq_proxy(s->handle, s->handle, NULL) != 0 && errno == EINTR)
+    while (zmq_proxy(s->handle, s->handle, NULL) != 0 && passes())
         continue;
 }
 
@@ -310,7 +332,7 @@ bool wire_wait(Watch *watches, size_t n, int milliseconds)
     }
     int ready = zmq_poll(items, used, milliseconds);
     if (ready < 0)
-        return errno == EINTR;
+        return passes();
     for (int i = 0; i < used; i++)
         origin[i]->ready = items[i].revents != 0;
     return true;

@@ -22,7 +22,7 @@ typedef struct Reader {
     int wake; /* signals_fd */
 } Reader;
 
-typedef enum ReadEnd { READ_LINE, READ_END, READ_CANCELLED } ReadEnd;
+typedef enum ReadEnd { READ_LINE, READ_END, READ_CANCELLED, READ_FAILED } ReadEnd;
 
 typedef struct Script {
     Face *face;
@@ -50,7 +50,7 @@ static bool wait_input(Reader *r, char *signal)
 }
 
 /* Appends the rest of the line with its end; READ_END when nothing is left, which may follow a
- * line without an end. */
+ * line without an end. READ_FAILED: errno says why. */
 static ReadEnd read_line(Reader *r, Buf *out)
 {
     size_t before = out->n;
@@ -68,7 +68,9 @@ static ReadEnd read_line(Reader *r, Buf *out)
         ssize_t k = read(STDIN_FILENO, r->bytes, sizeof r->bytes);
         if (k < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
-        if (k <= 0)
+        if (k < 0)
+            return READ_FAILED;
+        if (k == 0)
             return out->n > before ? READ_LINE : READ_END;
         r->at = 0;
         r->n = (size_t)k;
@@ -124,6 +126,14 @@ static bool is_whole(Script *s)
            RELAY_INCOMPLETE;
 }
 
+static void input_failed(Face *face, const char *name, int why)
+{
+    RelayStatus status = why == EFBIG || why == ENOMEM ? RELAY_LIMIT : RELAY_USAGE;
+    show_error(&face->show, "%s cannot be read: %s", name, strerror(why));
+    if (face->worst < status)
+        face->worst = status;
+}
+
 static void run_lines(Script *s)
 {
     while (!face_done(s->face)) {
@@ -139,6 +149,7 @@ static void run_lines(Script *s)
                 show_text(&s->face->show, "\n", 1);
             continue;
         case READ_END: run_cell(s); return;
+        case READ_FAILED: input_failed(s->face, "standard input", errno); return;
         }
     }
 }
@@ -146,6 +157,8 @@ static void run_lines(Script *s)
 void script_run_lines(Face *face, ScriptUse use)
 {
     Script s = {.face = face, .use = use, .line = 1};
+    /* A line that there is no memory for ends the script, since nobody knows what follows it: most need none. */
+    buf_reserve(&s.cell, EVERY_LINE);
     s.reader.wake = use == SCRIPT_PROMPTS ? signals_fd(face->signals) : -1;
     run_lines(&s);
     if (use == SCRIPT_PROMPTS && !face->show.quit)
@@ -157,10 +170,7 @@ void script_run_file(Face *face, const char *path)
 {
     Buf text = {0};
     if (!file_load(path, &text)) {
-        RelayStatus status = errno == EFBIG ? RELAY_LIMIT : RELAY_USAGE;
-        show_error(&face->show, "%s cannot be read: %s", path, strerror(errno));
-        if (face->worst < status)
-            face->worst = status;
+        input_failed(face, path, errno);
     } else {
         const char *name = strcmp(path, "-") == 0 ? "input" : path;
         RelayCell cell = {.text = buf_text(&text), .len = text.n, .name = name, .go_on = true};

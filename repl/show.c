@@ -58,11 +58,10 @@ static void put_lines(Show *show, int fd, const RelayMime *text)
 {
     Buf b = {0};
     take_lines(&b, text, fd == show->out ? show->out_color : show->err_color);
+    /* What could not be made was counted, and the session says so. */
     if (!b.failed)
         put(show, fd, buf_text(&b), b.n);
-    else if (fd == show->out)
-        show->failed = ENOMEM;
-    else
+    else if (fd != show->out)
         fd_write(fd, text->data, text->size);
     buf_deinit(&b);
 }
@@ -79,9 +78,8 @@ static void put_answer(Show *show, const RelayOutput *out, const RelayMime *text
     take_lines(&lines, text, show->out_color);
     term_wrap(&wrapped, buf_text(&lines), lines.n, columns);
     bool answer = out->kind == RELAY_OUTPUT_DISPLAY && show->page;
-    if (lines.failed || wrapped.failed)
-        show->failed = ENOMEM;
-    else if (!answer || !show->page(show->data, &wrapped))
+    bool whole = !lines.failed && !wrapped.failed;
+    if (whole && (!answer || !show->page(show->data, &wrapped)))
         show_text(show, buf_text(&wrapped), wrapped.n);
     buf_deinit(&lines);
     buf_deinit(&wrapped);

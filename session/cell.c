@@ -317,7 +317,8 @@ static bool cell_failed(Cell *c, const CellItem *item)
     }
     if (error && item->module)
         check_broken(s, item);
-    if (c->run.go_on)
+    /* What a limit ended may be right. */
+    if (c->run.go_on && s->cx.limits.hit == LIMIT_NONE)
         fail_item(s, item);
     if (c->run.go_on && !item->lost) {
         module_release(item->module);
@@ -413,7 +414,7 @@ static void eval(void *data)
     if (source)
         worst =
             cell_run(s, (CellRun){.source = source, .silent = cell->silent, .go_on = cell->go_on});
-    else
+    else if (!limit_refused(&s->cx.limits))
         diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "the text cannot be kept: it is too large");
     RelayStatus end = session_end(s);
     call->status = end > worst ? end : worst;

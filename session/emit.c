@@ -1,3 +1,4 @@
+#include "base/memory.h"
 #include "base/render.h"
 #include "base/utf8.h"
 #include "session/internal.h"
@@ -23,8 +24,11 @@ static bool may_be_wrong(RelaySession *s, RelayOutputKind kind)
 
 static void emit(RelaySession *s, const RelayOutput *out)
 {
-    if (s->sink.emit && !may_be_wrong(s, out->kind))
-        s->sink.emit(s->sink.data, out);
+    if (!s->sink.emit || may_be_wrong(s, out->kind))
+        return;
+    bool before = memory_patient(s->patient);
+    s->sink.emit(s->sink.data, out);
+    memory_patient(before);
 }
 
 void emit_mimes(RelaySession *s, RelayOutputKind kind, size_t n, const RelayMime *mimes)
@@ -65,17 +69,15 @@ static RelaySeverity severity_of(const Diag *d)
     return d->severity == SEVERITY_WARNING ? RELAY_WARNING : RELAY_ERROR;
 }
 
-void emit_refused(RelaySession *s)
+static void emit_constant(RelaySession *s, const char *text, const char *html)
 {
     static const char title[] = "the system gives no more memory";
-    static const char text[] = "error[E0503]: the system gives no more memory\n";
     static const char json[] = "{\"severity\":\"error\",\"code\":\"E0503\",\"message\":\"the "
                                "system gives no more memory\"}";
-    static const char html[] = "<pre>error[E0503]: the system gives no more memory</pre>";
-    static const RelayMime mimes[] = {
-        {"text/plain", text, sizeof text - 1},
+    const RelayMime mimes[] = {
+        {"text/plain", text, strlen(text)},
         {"application/json", json, sizeof json - 1},
-        {"text/html", html, sizeof html - 1},
+        {"text/html", html, strlen(html)},
     };
     emit(s, &(RelayOutput){
                 .kind = RELAY_OUTPUT_DIAGNOSTIC,
@@ -85,6 +87,21 @@ void emit_refused(RelaySession *s)
                 .mimes = mimes,
                 .n_mimes = sizeof mimes / sizeof *mimes,
             });
+}
+
+void emit_refused(RelaySession *s)
+{
+    emit_constant(s, "error[E0503]: the system gives no more memory\n",
+                  "<pre>error[E0503]: the system gives no more memory</pre>");
+}
+
+void emit_lost(RelaySession *s)
+{
+    emit_constant(s,
+                  "error[E0503]: the system gives no more memory\n"
+                  "note: what was defined so far is gone with it\n",
+                  "<pre>error[E0503]: the system gives no more memory\n"
+                  "note: what was defined so far is gone with it</pre>");
 }
 
 /* False when memory was refused to it, and nothing was shown. */

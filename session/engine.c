@@ -49,6 +49,11 @@ bool session_jit(RelaySession *s)
         s->jit = s->jit_table ? s->jit_table->create(&s->cx) : NULL;
         if (s->jit_table && !s->jit && s->jit_why.n == 0)
             buf_str(&s->jit_why, "LLVM could not be started");
+        /* For want of memory, which there may be again. */
+        if (!s->jit && limit_refused(&s->cx.limits)) {
+            s->jit_tried = false;
+            buf_clear(&s->jit_why);
+        }
     }
     if (s->jit)
         s->jit_table->set_exact(s->jit, s->exact);

@@ -25,7 +25,7 @@ static Module *check_source(RelaySession *s, uint32_t source)
     ParseEnv env = {.import = session_import, .data = s, .keep_broken = true};
     Diag *before = s->cx.diags->last;
     Module *m = session_parse(s, source, &env);
-    if (m && session_check(s, m, NULL, (CheckWish){0}))
+    if (m && session_check(s, m, NULL, (CheckWish){0}) && !limit_refused(&s->cx.limits))
         return m;
     if (m && m->broken)
         diags_sort(s->cx.diags, before);

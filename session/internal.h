@@ -67,8 +67,9 @@ struct RelaySession {
         last; /* the newest item that was no command: what commands without an argument are about; NULL: none */
     int64_t output_most; /* elements of a value that are shown; 0: the usual */
     PtrMap uses; /* Op -> how often the cells named it, as a number; for completion */
+    bool patient; /* who called waits for memory (base/memory.h), and so does its sink */
     bool
-        lost; /* memory was gone for good in the middle of something: nothing here can be used again */
+        lost; /* memory was gone for good in the middle of something: nothing here is known to be whole */
     bool quit; /* :quit was run in this cell; nothing behind it is */
     struct Stops *stops; /* breakpoints and watched variables; NULL: none */
     RelayStepper stepper;
@@ -127,6 +128,8 @@ __attribute__((format(printf, 3, 4))) void emit_printf(RelaySession *s, RelayOut
 void emit_diags(RelaySession *s);
 /* That memory was refused, without any memory. */
 void emit_refused(RelaySession *s);
+/* The same, where the session is lost. */
+void emit_lost(RelaySession *s);
 
 /* ---- stale.c ---------------------------------------------------------------------------------------------------------------- */
 

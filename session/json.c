@@ -1,5 +1,6 @@
 /* Values as JSON, in the encoding of the command line (the only file of session/ that knows Jansson). */
 #include "base/number.h"
+#include "ir/json_graph.h"
 #include "runtime/npy.h"
 #include "runtime/show.h"
 #include "session/internal.h"
@@ -275,8 +276,11 @@ bool json_read_args(RelaySession *s, const char *path, Module *m, const Function
     if (!text)
         return false;
     json_error_t error;
+    json_count_refusals();
     json_t *root = json_loadb(text, len, JSON_ALLOW_NUL, &error);
     free(text);
+    if (!root && limit_refused(&s->cx.limits))
+        return false;
     if (!root) {
         diag_error(s->cx.diags, E0403_FORMAT, (Span){0}, "`%s` is not JSON: line %d, column %d: %s",
                    path, error.line, error.column, error.text);

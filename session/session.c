@@ -250,13 +250,39 @@ RelayStatus session_end(RelaySession *s)
     return status;
 }
 
+/* A lost session begins anew with its settings. What it had stays where it is, since nobody knows what of it is whole. False
+ * when there is still no memory. */
+static bool revive(RelaySession *s)
+{
+    const RelaySession old = *s;
+    memset(s, 0, sizeof *s);
+    s->options = old.options;
+    if (!memory_guard(session_init, s) || !s->interp || !s->env || !s->cx.pool) {
+        *s = old;
+        return false;
+    }
+    s->cx.limits.memory_most = old.cx.limits.memory_most;
+    s->cx.limits.seconds_most = old.cx.limits.seconds_most;
+    s->cx.limits.depth_most = old.cx.limits.depth_most;
+    s->engine = old.engine;
+    s->opt_level = old.opt_level;
+    s->exact = old.exact;
+    s->output_most = old.output_most;
+    s->stepper = old.stepper;
+    return true;
+}
+
 bool session_guard(RelaySession *s, RelaySink sink, void (*work)(void *data), void *data)
 {
-    if (!s->lost && memory_guard(work, data))
+    bool patient = memory_patient(false);
+    bool dead = s->lost && !revive(s);
+    s->patient = patient;
+    s->lost = dead || !memory_guard(work, data);
+    memory_patient(patient);
+    if (!s->lost)
         return true;
-    s->lost = true;
     s->sink = sink;
-    emit_refused(s);
+    emit_lost(s);
     atomic_store(&s->running, false);
     s->sink = (RelaySink){0};
     return false;
@@ -276,11 +302,12 @@ void session_load_prelude(RelaySession *s)
 {
     if (s->prelude_loaded || s->options.no_prelude)
         return;
-    s->prelude_loaded = true;
     Module *lib = session_library(s, str_of("prelude.rly"));
     if (lib)
         module_import(s->env, lib);
     module_release(lib);
+    /* What was refused memory is tried again. */
+    s->prelude_loaded = !limit_refused(&s->cx.limits);
 }
 
 ParseEnv session_parse_env(RelaySession *s)

@@ -1,17 +1,19 @@
 /* A library that is loaded before a program and makes one of its calls fail, at a place that can be counted.
  *
- * A point is a call stack from which memory is asked for, or a file is written; the points of a run are numbered as they are first
- * reached, so that the same run has the same numbers. The environment says what fails:
+ * A point is a call stack from which memory is asked for, or a file is written or read; the points of a run are numbered as they are
+ * first reached, so that the same run has the same numbers. The environment says what fails:
  *
- *     FAULT_KIND  memory: malloc, calloc, realloc, aligned_alloc, posix_memalign, mmap of memory
+ *     FAULT_KIND  memory: malloc, calloc, realloc, aligned_alloc, posix_memalign, mmap of memory, pthread_create
  *                 file: open for writing, write, fsync, rename, close of what was written
- *     FAULT_AT    the number of the point that fails, from 1; 0: none
- *     FAULT_FROM  1: so does all that follows
- *     FAULT_LOG   a file of two numbers: the points that were reached, and the calls that were refused
+ *                 read: open and fopen for reading, read, pread, fread
+ *     FAULT_LOG   a file that holds a Log: whoever watches reads there how far it came, and may change what fails while it runs
+ *     FAULT_SAY   1: the stack of the point that fails is written to standard error
  *
  * tests/fault/fault.py drives it. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -35,15 +37,20 @@ void *__libc_memalign(size_t, size_t);
 #define DEPTH 10
 #define POINTS 65536
 
-typedef enum Kind { KIND_NONE, KIND_MEMORY, KIND_FILE } Kind;
+typedef enum Kind { KIND_NONE, KIND_MEMORY, KIND_FILE, KIND_READ } Kind;
 
+/* The first four are written by who watches. */
 typedef struct Log {
-    uint32_t points, refused;
+    uint32_t wanted; /* the number of the point that fails, from 1; 0: none */
+    uint32_t calls; /* how many calls are refused from there on; 0: all */
+    uint32_t armed; /* 0: nothing is counted yet */
+    uint32_t round; /* when it changes, counting begins anew */
+    uint32_t points, refused; /* that were reached; calls that were refused */
 } Log;
 
 static Kind kind;
-static uint32_t wanted;
-static bool onward, over;
+static uint32_t in_round;
+static bool says;
 static Log *fault_log;
 static uint64_t seen[POINTS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -62,6 +69,15 @@ static _Unwind_Reason_Code frame(struct _Unwind_Context *c, void *data)
     return --w->left > 0 ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
+static void begin_round(void)
+{
+    if (in_round == fault_log->round)
+        return;
+    in_round = fault_log->round;
+    fault_log->points = fault_log->refused = 0;
+    memset(seen, 0, sizeof seen);
+}
+
 /* The stack is new. */
 static bool is_new(uint64_t hash)
 {
@@ -74,19 +90,28 @@ static bool is_new(uint64_t hash)
     return true;
 }
 
+static void say(void)
+{
+    void *stack[4 * DEPTH];
+    backtrace_symbols_fd(stack, backtrace(stack, 4 * DEPTH), STDERR_FILENO);
+}
+
 static bool refuse(Kind which)
 {
-    if (kind != which || inside)
+    if (kind != which || inside || !fault_log->armed)
         return false;
     inside = true;
     pthread_mutex_lock(&lock);
-    bool fails = over && onward;
-    if (!over) {
+    begin_round();
+    bool fails =
+        fault_log->refused > 0 && (fault_log->calls == 0 || fault_log->refused < fault_log->calls);
+    if (fault_log->refused == 0) {
         Walk w = {.hash = 1, .left = DEPTH};
         _Unwind_Backtrace(frame, &w);
         if (is_new(w.hash | 1))
-            fails = ++fault_log->points == wanted;
-        over = fails;
+            fails = ++fault_log->points == fault_log->wanted;
+        if (fails && says)
+            say();
     }
     fault_log->refused += fails;
     pthread_mutex_unlock(&lock);
@@ -110,25 +135,31 @@ static bool no_room(void)
     return true;
 }
 
+static bool no_read(void)
+{
+    if (!refuse(KIND_READ))
+        return false;
+    errno = EIO;
+    return true;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
-    const char *what = getenv("FAULT_KIND"), *at = getenv("FAULT_AT"), *from = getenv("FAULT_FROM"),
-               *path = getenv("FAULT_LOG");
-    int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (!what || fd < 0 || ftruncate(fd, sizeof(Log)) != 0)
+    const char *what = getenv("FAULT_KIND"), *path = getenv("FAULT_LOG");
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (!what || fd < 0)
         return;
     void *map = mmap(NULL, sizeof(Log), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     syscall(SYS_close, fd);
     if (map == MAP_FAILED)
         return;
     fault_log = map;
-    wanted = at ? (uint32_t)strtoul(at, NULL, 10) : 0;
-    onward = from && *from == '1';
+    says = getenv("FAULT_SAY") != NULL;
     /* The unwinder asks for memory when it is first used; programs that are started are not looked at. */
     Walk w = {.left = DEPTH};
     _Unwind_Backtrace(frame, &w);
     unsetenv("LD_PRELOAD");
-    kind = strcmp(what, "memory") == 0 ? KIND_MEMORY : KIND_FILE;
+    kind = !strcmp(what, "memory") ? KIND_MEMORY : !strcmp(what, "file") ? KIND_FILE : KIND_READ;
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------------------------------- */
@@ -166,6 +197,14 @@ void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset)
     return (void *)syscall(SYS_mmap, at, n, prot, flags, fd, offset);
 }
 
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *data)
+{
+    static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    return refuse(KIND_MEMORY) ? EAGAIN : real(thread, attr, run, data);
+}
+
 /* ---- files --------------------------------------------------------------------------------------------------------------------- */
 
 int open(const char *path, int flags, ...)
@@ -174,7 +213,7 @@ int open(const char *path, int flags, ...)
     va_start(args, flags);
     mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
     va_end(args);
-    if ((flags & (O_WRONLY | O_RDWR)) && no_room())
+    if (flags & (O_WRONLY | O_RDWR) ? no_room() : no_read())
         return -1;
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
@@ -185,6 +224,36 @@ ssize_t write(int fd, const void *p, size_t n)
     if (fd != STDERR_FILENO && no_room())
         return -1;
     return syscall(SYS_write, fd, p, n);
+}
+
+ssize_t read(int fd, void *p, size_t n)
+{
+    return no_read() ? -1 : syscall(SYS_read, fd, p, n);
+}
+
+ssize_t pread(int fd, void *p, size_t n, off_t offset)
+{
+    return no_read() ? -1 : syscall(SYS_pread64, fd, p, n, offset);
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+    static FILE *(*real)(const char *, const char *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "fopen");
+    return *mode == 'r' && no_read() ? NULL : real(path, mode);
+}
+
+/* A stream of which a part could not be read says so. */
+size_t fread(void *p, size_t size, size_t n, FILE *from)
+{
+    static size_t (*real)(void *, size_t, size_t, FILE *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "fread");
+    if (!no_read())
+        return real(p, size, n, from);
+    from->_flags |= _IO_ERR_SEEN;
+    return 0;
 }
 
 int fsync(int fd)

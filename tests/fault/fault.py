@@ -1,22 +1,24 @@
-"""No failure looks like success: memory, or a write to a file, is refused at each place where the program asks for it.
+"""No failure looks like success: memory, a write or a read is refused at each place where the program asks for it.
 
-    fault.py [--relay RELAY] [--library FAULT.so] [--sample N] [--only NAME] [--kind memory|file] [--how once|onward] [--at N]
+    fault.py [--relay RELAY] [--library FAULT.so] [--sample N] [--only NAME] [--kind memory|file|read] [--how once|burst|onward] [--at N]
 
-Each scenario is a command with the files that it works on. Its points are the distinct call stacks that ask for memory, or write to
-a file (fault.c). The command runs once for each point with that call refused, and once with it and all later ones refused. It must
-then give what it gives otherwise, or say what went wrong and end with 3 (memory) or 2 (a file): no signal, no hang; what it printed
-is a beginning of what it prints otherwise; each file is what it was or what it should be, and no other file is left. `--sample N`
-takes N points of each scenario, spread over all of them."""
+Each scenario is a command with the files that it works on. Its points are the distinct call stacks that ask for memory, write to a
+file or read one (fault.c). The command runs for each point with that call refused, with a burst of calls from it on, and with all
+later ones. It must then give what it gives otherwise, or say what went wrong and end with 3 (memory) or 2 (a file): no signal, no
+hang; what it printed is a beginning of what it prints otherwise; each file is what it was or what it should be, and no other file is
+left. A session whose cells come one by one may leave out the results of some, and its last cell must be right when memory is back.
+`--sample N` takes N points of each scenario, spread over all of them; tests/fault/kernel.py does the same to a Jupyter kernel."""
 import argparse
+import collections
 import concurrent.futures
 import os
 import pathlib
 import re
-import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 SECONDS = 20
 
@@ -55,11 +57,47 @@ sum(%x)
 ARRAYS = '#[version = "0.0.5"]\ndef @main() { (arange(0f, 6f, 1f), 7) }\n'
 
 
-class Scenario:
-    """`words` is the command line, `files` are there before, and it ends with `status`."""
+# Each line is a cell; none but the last need be right where memory is refused to an earlier one. A burst ends before that.
+CELLS = """let %x = arange(0, 4, 1)
+def @double(%v: int32) -> int32 { multiply(%v, 2) }
+@double(21)
+@map(@double, Cons(1, Nil))
+:type @double
+type Pair { Two(int32, int32), }
+match (Two(1, 2)) { Two(%a, %b) => add(%a, %b) }
+nn.dense(reshape(arange(0f, 4f, 1f), newshape=[2, 2]), ones(shape=[2, 2], dtype="float32"), units=2)
+""" + 12 * "add(40, 2)\n"
+TAKES = '#[version = "0.0.5"]\ndef @main(%w: Tensor[(2, 2), float32], %x: Tensor[(2, 2), float32]) { nn.dense(%x, %w, units=2) }\n'
+FOUR = struct.pack("<4f", 1, 2, 3, 4)
+TENSOR = '{"dtype": "float32", "shape": [2, 2], "data": [1.0, 2.0, 3.0, 4.0]}'
 
-    def __init__(self, name, words, files, status=0):
-        self.name, self.words, self.files, self.status = name, words, files, status
+
+def npy(data):
+    head = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }"
+    head += b" " * (64 - 11 - len(head) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + data
+
+
+def npz(name, data):
+    with tempfile.TemporaryFile() as file:
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr(zipfile.ZipInfo(name + ".npy"), npy(data))
+        file.seek(0)
+        return file.read()
+
+
+def params(name, data):
+    """The original's format: names, then tensors."""
+    tensor = struct.pack("<QQiiiBBHqq", 0xDD5E40F096B4A13F, 0, 1, 0, 2, 2, 32, 1, 2, 2) + struct.pack("<q", len(data)) + data
+    return struct.pack("<QQQQ", 0xF7E58D4F05049CB7, 0, 1, len(name)) + name.encode() + struct.pack("<Q", 1) + tensor
+
+
+class Scenario:
+    """`words` is the command line, `files` are there before, and it ends with `status`. `cells` are sent to its standard input."""
+
+    def __init__(self, name, words, files, status=0, cells=None):
+        self.name, self.words, self.status, self.cells = name, words, status, cells
+        self.files = {n: t.encode() if isinstance(t, str) else t for n, t in files.items()}
 
 
 SCENARIOS = [
@@ -68,69 +106,116 @@ SCENARIOS = [
     Scenario("check", ["check", "a.rly"], {"a.rly": PROGRAM}),
     Scenario("check-explain", ["check", "--explain", "a.rly"], {"a.rly": PROGRAM}),
     Scenario("check-wrong", ["check", "a.rly"], {"a.rly": PROGRAM.replace("%g, End", "%x, End").replace("(%c), 7)", "(%c), 7f)")}, 1),
+    Scenario("summary", ["summary", "a.rly"], {"a.rly": PROGRAM}),
     Scenario("json", ["fmt", "--to", "json", "a.rly"], {"a.rly": PROGRAM}),
+    Scenario("json-read", ["fmt", "--from", "json", "a.json"], {"a.json": None}),
     Scenario("opt", ["opt", "-O", "3", "a.rly"], {"a.rly": PROGRAM}),
     Scenario("opt-html", ["opt", "--html", "o.html", "a.rly"], {"a.rly": PROGRAM, "o.html": "old\n"}),
     Scenario("opt-many", ["opt", "-p", "PartialEvaluate,ToCPS,ToGraphNormalForm,LambdaLift", "a.rly"], {"a.rly": PROGRAM}),
     Scenario("run-interp", ["run", "--exec", "interp", "a.rly"], {"a.rly": PROGRAM}),
     Scenario("run-jit", ["run", "--exec", "jit", "a.rly"], {"a.rly": PROGRAM}),
     Scenario("run-out", ["run", "--exec", "interp", "--out", "o.npz", "a.rly"], {"a.rly": ARRAYS, "o.npz": "old\n"}),
+    Scenario("args", ["run", "--exec", "interp", "--args", "x.json", "a.rly"], {"a.rly": TAKES, "x.json": f"[{TENSOR}, {TENSOR}]"}),
+    Scenario("npz", ["run", "--exec", "interp", "--params", "w.npz", "--arg", "x=x.npy", "a.rly"],
+             {"a.rly": TAKES, "w.npz": npz("w", FOUR), "x.npy": npy(FOUR)}),
+    Scenario("params", ["opt", "-p", "FoldConstant", "--params", "w.params", "a.rly"], {"a.rly": TAKES, "w.params": params("w", FOUR)}),
     Scenario("compile", ["compile", "--emit", "obj", "-o", "o.o", "a.rly"], {"a.rly": PROGRAM}),
     Scenario("session", ["--exec", "interp", "s.txt"], {"s.txt": SESSION}),
+    Scenario("cells", ["--exec", "interp"], {}, cells=CELLS),
+    Scenario("cells-jit", ["--exec", "jit"], {}, cells=CELLS),
 ]
+# What a way refuses from its point on: how many calls, 0 for all.
+WAYS = {"once": 1, "burst": 60, "onward": 0}
+
+Got = collections.namedtuple("Got", "status out err files points refused")
+
+
+class Log:
+    """What fault.c reads and writes: see there."""
+
+    def __init__(self, path, at=0, calls=0, armed=1):
+        self.path = path
+        path.write_bytes(struct.pack("6I", at, calls, armed, 0, 0, 0))
+
+    def arm(self, at, calls, on):
+        with open(self.path, "r+b") as log:
+            count = struct.unpack("6I", log.read())[3]
+            log.seek(0)
+            log.write(struct.pack("4I", at, calls, on, count + 1 if on else count))
+
+    def counts(self):
+        return struct.unpack("6I", self.path.read_bytes())[4:]
+
+
+def environment(library, kind, log, folder):
+    return dict(os.environ, LD_PRELOAD=str(library), FAULT_KIND=kind, FAULT_LOG=str(log.path), NO_COLOR="1", HOME=str(folder))
 
 
 class Runner:
     def __init__(self, relay, library):
         self.relay, self.library = str(relay), str(library)
 
-    def run(self, scenario, kind, at=0, onward=False):
+    def run(self, scenario, kind, at=0, way="once"):
         """What came of it: status (None: it did not end), both outputs, the files, the points that were reached."""
         with tempfile.TemporaryDirectory() as folder:
             work = pathlib.Path(folder, "work")
             work.mkdir()
-            for name, text in scenario.files.items():
-                (work / name).write_text(text)
-            log = pathlib.Path(folder, "log")
-            env = dict(os.environ, LD_PRELOAD=self.library, FAULT_KIND=kind, FAULT_AT=str(at),
-                       FAULT_FROM=str(int(onward)), FAULT_LOG=str(log), NO_COLOR="1", HOME=folder)
-            try:
-                done = subprocess.run([self.relay, *scenario.words], cwd=work, env=env, capture_output=True, timeout=SECONDS)
-                status, out, err = done.returncode, done.stdout, done.stderr.decode(errors="replace")
-            except subprocess.TimeoutExpired:
-                status, out, err = None, b"", ""
-            files = {p.name: p.read_bytes() for p in work.iterdir()}
-            points, refused = struct.unpack("II", log.read_bytes())
-            return status, timeless(out), err, {name: timeless(data) for name, data in files.items()}, points, refused
+            for name, data in scenario.files.items():
+                (work / name).write_bytes(data)
+            log = Log(pathlib.Path(folder, "log"), at, WAYS[way])
+            cells = pathlib.Path(folder, "cells")
+            cells.write_text(scenario.cells or "")
+            with open(cells, "rb") as cells:
+                try:
+                    done = subprocess.run([self.relay, *scenario.words], cwd=work, env=environment(self.library, kind, log, folder),
+                                          stdin=cells, capture_output=True, timeout=SECONDS)
+                    status, out, err = done.returncode, done.stdout, done.stderr.decode(errors="replace")
+                except subprocess.TimeoutExpired:
+                    status, out, err = None, b"", ""
+            files = {p.name: timeless(p.read_bytes()) for p in work.iterdir()}
+            return Got(status, timeless(out), err, files, *log.counts())
 
 
 def timeless(data):
     return re.sub(rb"[0-9.]+ ms", b"0 ms", data)
 
 
-def verdict(scenario, kind, usual, got):
-    """What is wrong with it; "" when nothing is."""
-    status, out, err, files, _, _ = got
-    # The system's loader ends a program by itself when it has no memory for the variables of a thread, and says so.
-    if status == 127 and "thread-local" in err:
-        return ""
-    if status is None:
-        return "hangs"
-    if status < 0:
-        return f"signal {-status}"
-    if status == usual[0] and (out != usual[1] or files != usual[3]):
-        return f"status {status}, and what it gives is wrong"
-    if status != usual[0] and status not in ((3, 2) if kind == "memory" else (2, 3)):
-        return f"status {status}"
-    if status != usual[0] and ("error" not in err and "relay: " not in err):
-        return f"status {status}, and nothing is said"
-    if not usual[1].startswith(out):
+def is_part(lines, of):
+    """Whether the lines stand in `of` in this order, others between them."""
+    rest = iter(of)
+    return all(line in rest for line in lines)
+
+
+def printed_wrong(scenario, kind, way, usual, got):
+    if scenario.cells is None:
+        return "what was printed is wrong" if not usual.out.startswith(got.out) else ""
+    lines, whole = got.out.splitlines(), usual.out.splitlines()
+    if not is_part(lines, whole):
         return "what was printed is wrong"
-    for name in files.keys() | scenario.files.keys():
-        before = scenario.files[name].encode() if name in scenario.files else None
-        if files.get(name) not in (before, usual[3].get(name)):
+    # What cannot begin, or cannot say anything, need not go on.
+    must_live = kind == "memory" and way != "onward" and (lines or "relay: " not in got.err)
+    return "the session is dead" if must_live and lines[-1:] != whole[-1:] else ""
+
+
+def verdict(scenario, kind, way, usual, got):
+    """What is wrong with it; "" when nothing is."""
+    # The system's loader ends a program by itself when it has no memory for a library, and says so.
+    if got.status == 127 and ("thread-local" in got.err or got.err.endswith("out of memory\n")):
+        return ""
+    if got.status is None:
+        return "hangs"
+    if got.status < 0:
+        return f"signal {-got.status}"
+    if got.status == usual.status and (got.out != usual.out or got.files != usual.files):
+        return f"wrong success: status {got.status}, and what it gives is wrong"
+    if got.status != usual.status and got.status not in ((3, 2) if kind == "memory" else (2, 3)):
+        return f"status {got.status}"
+    if got.status != usual.status and ("error" not in got.err and "relay: " not in got.err):
+        return f"status {got.status}, and nothing is said"
+    for name in got.files.keys() | scenario.files.keys():
+        if got.files.get(name) not in (scenario.files.get(name), usual.files.get(name)):
             return f"{name} is neither old nor new"
-    return ""
+    return printed_wrong(scenario, kind, way, usual, got)
 
 
 def points_of(count, sample):
@@ -146,39 +231,42 @@ def main():
     parser.add_argument("--library", type=pathlib.Path, default=None)
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--only", action="append")
-    parser.add_argument("--kind", choices=["memory", "file"])
-    parser.add_argument("--how", choices=["once", "onward"])
+    parser.add_argument("--kind", choices=["memory", "file", "read"])
+    parser.add_argument("--how", choices=WAYS)
     parser.add_argument("--at", type=int)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     args = parser.parse_args()
     relay = args.relay.resolve()
     runner = Runner(relay, (args.library or relay.parent / "fault.so").resolve())
-    bad = runs = 0
+    graph = runner.run(next(s for s in SCENARIOS if s.name == "json"), "memory").out
+    total = collections.Counter()
     for scenario in SCENARIOS:
-        for kind in ("memory", "file"):
+        scenario.files = {n: graph if t is None else t for n, t in scenario.files.items()}
+        for kind in ("memory", "file", "read"):
             if (args.only and scenario.name not in args.only) or (args.kind and kind != args.kind):
                 continue
             usual = runner.run(scenario, kind)
-            if usual[0] != scenario.status:
-                print(f"{scenario.name}: status {usual[0]}\n{usual[2]}")
+            if usual.status != scenario.status:
+                print(f"{scenario.name}: status {usual.status}\n{usual.err}")
                 return 1
-            ways = [w for w in ("once", "onward") if not args.how or w == args.how]
-            points = [args.at] if args.at else points_of(usual[4], args.sample)
-            jobs = [(at, how) for at in points for how in ways]
-            with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-                results = pool.map(lambda j: runner.run(scenario, kind, j[0], j[1] == "onward"), jobs)
-                wrong = 0
-                for (at, how), got in zip(jobs, results):
-                    why = verdict(scenario, kind, usual, got)
+            points = [args.at] if args.at else points_of(usual.points, args.sample)
+            jobs = [(at, way) for at in points for way in WAYS if way == (args.how or way)]
+            wrong = 0
+            with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+                results = pool.map(lambda j: runner.run(scenario, kind, *j), jobs)
+                for (at, way), got in zip(jobs, results):
+                    why = verdict(scenario, kind, way, usual, got)
+                    total[why.split(":")[0].split(" ")[0]] += 1
                     if why:
                         wrong += 1
-                        print(f"{scenario.name}, {kind} refused {how} at {at}: {why} {got[2].strip()[:100]!r}")
+                        print(f"{scenario.name}, {kind} refused {way} at {at}: {why} {got.err.strip()[:100]!r}")
                     if args.at:
-                        print(got[0], got[1].decode(), got[2], {n: len(t) for n, t in got[3].items()}, got[4:], sep="\n")
-            print(f"{scenario.name:16} {kind:6} {usual[4]:6} points {len(jobs):6} runs {wrong:5} wrong", flush=True)
-            bad += wrong
-            runs += len(jobs)
-    print(f"{runs} runs, {bad} wrong")
-    return 1 if bad or not runs else 0
+                        print(*got, sep="\n")
+            total["points"] += usual.points
+            print(f"{scenario.name:16} {kind:6} {usual.points:6} points {len(jobs):6} runs {wrong:5} wrong", flush=True)
+    right = total.pop("", 0)
+    print(f"{total.pop('points', 0)} points, {right} runs right; {dict(total) or 'none wrong'}")
+    return 1 if total or not right else 0
 
 
 if __name__ == "__main__":
