@@ -439,13 +439,16 @@ Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline)
 }
 
 /* Levels are kept by the passes themselves: the pipeline is the same at each. */
-static const char default_pipeline[] =
-    "RemoveUnusedFunctions,ToBasicBlockNormalForm,qnn.CanonicalizeOps,SimplifyInference,"
-    "EliminateCommonSubexpr,"
-    "CombineParallelConv2D,CombineParallelDense,CombineParallelBatchMatmul,FoldConstant,"
-    "FoldScaleAxis,"
-    "SimplifyExpr,CanonicalizeCast,CanonicalizeOps,FlattenAtrousConv,AlterOpLayout,FastMath,"
-    "FoldConstant,FuseOps,Inline";
+#define DEFAULT_PIPELINE                                                                      \
+    "RemoveUnusedFunctions,ToBasicBlockNormalForm,qnn.CanonicalizeOps,SimplifyInference,"     \
+    "EliminateCommonSubexpr,"                                                                 \
+    "CombineParallelConv2D,CombineParallelDense,CombineParallelBatchMatmul,FoldConstant,"     \
+    "FoldScaleAxis,"                                                                          \
+    "SimplifyExpr,CanonicalizeCast,CanonicalizeOps,FlattenAtrousConv,AlterOpLayout,FastMath," \
+    "FoldConstant,FuseOps,Inline"
+
+static const char default_pipeline[] = DEFAULT_PIPELINE;
+static const char code_pipeline[] = "SpecializeRecursion," DEFAULT_PIPELINE;
 
 const char *passes_default(int level)
 {
@@ -484,7 +487,7 @@ Module *passes_run_for_code(Ctx *cx, Module *m, const Module *env, int level, bo
     diags_init(&found, &cx->limits);
     cx->diags = &found;
     Module *now = run_text(&pc, module_retain(m),
-                           sources_constant(&cx->sources, "default pipeline", default_pipeline), 1);
+                           sources_constant(&cx->sources, "default pipeline", code_pipeline), 1);
     cx->diags = kept;
     /* Types that constants made known may show that a call can only fail. Nobody knows whether it is reached: so the program stays,
      * and says it when it is. */
