@@ -199,3 +199,8 @@ bool file_store(const char *path, const void *bytes, size_t n, FilePrivacy priva
         errno = why;
     return placed;
 }
+
+bool file_take_name(const char *beside, const char *path)
+{
+    return rename(beside, path) == 0;
+}

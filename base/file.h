@@ -30,4 +30,8 @@ bool file_draft_begin(FileDraft *d, const char *path, FilePrivacy privacy);
 /* Puts it in place when it is `good`, else removes it. */
 bool file_draft_end(FileDraft *d, bool good);
 
+/* Gives what lies at `beside` the name `path`, in place of what has it. For what may be lost, such as a cache: it need not have reached
+ * the disk. */
+bool file_take_name(const char *beside, const char *path);
+
 #endif

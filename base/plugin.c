@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -87,4 +88,57 @@ PluginEntry *library_entry(const char *library, const char *name)
 {
     void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
     return handle ? (PluginEntry *)(uintptr_t)dlsym(handle, name) : NULL;
+}
+
+/* ---- builds ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct Build {
+    uintptr_t address;
+    Buf *out;
+    bool found;
+} Build;
+
+/* Notes are a name and what it says, each padded to a word. */
+static void read_notes(Build *b, const char *at, size_t n)
+{
+    const ElfW(Nhdr) * note;
+    for (; n >= sizeof *note;) {
+        note = (const void *)at;
+        size_t name = ((size_t)note->n_namesz + 3) & ~(size_t)3;
+        size_t size = sizeof *note + name + (((size_t)note->n_descsz + 3) & ~(size_t)3);
+        if (size > n)
+            return;
+        if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
+            !memcmp(at + sizeof *note, "GNU", 4)) {
+            buf_bytes(b->out, at + sizeof *note + name, note->n_descsz);
+            b->found = true;
+        }
+        at += size;
+        n -= size;
+    }
+}
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    Build *b = data;
+    bool here = false;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t from = info->dlpi_addr + p->p_vaddr;
+        here |= p->p_type == PT_LOAD && b->address >= from && b->address - from < p->p_memsz;
+    }
+    for (int i = 0; here && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type == PT_NOTE)
+            read_notes(b, (const char *)(uintptr_t)(info->dlpi_addr + p->p_vaddr), p->p_memsz);
+    }
+    return here;
+}
+
+bool plugin_build(const void *address, Buf *out)
+{
+    Build b = {(uintptr_t)address, out, false};
+    dl_iterate_phdr(look_at, &b);
+    return b.found;
 }

@@ -23,4 +23,8 @@ PluginEntry *plugin_open(const char *name, const char *entry, Buf *why);
 /* A function of a system library that may be absent ("libcuda.so.1"); NULL when the library or the function is. */
 PluginEntry *library_entry(const char *library, const char *name);
 
+/* What tells apart the builds of the program or library that this address lies in, which the linker made of all that is in it; false
+ * when it has no such mark. */
+bool plugin_build(const void *address, Buf *out);
+
 #endif

@@ -234,7 +234,7 @@ static Tensor *abi_input(JitState *s, const Tensor *t, const TensorSite *site)
     Ctx *cx = s->jit->cx;
     if (!shape_is(t, site)) {
         const Type *wanted = type_tensor(cx, site->dtype, (uint32_t)site->rank, site->shape);
-        diag_error(cx->diags, E0303_RUNTIME_SHAPE, site->span,
+        diag_error(cx->diags, E0303_RUNTIME_SHAPE, (Span){0},
                    "a `%s` stands where `%s` is expected", type_str(cx, type_of_tensor(cx, t)),
                    type_str(cx, wanted));
         fails(s);

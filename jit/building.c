@@ -1,6 +1,7 @@
 /* Short words for LLVM's builder, and how scalars stand in registers, in memory and in a Value. */
 #include "jit/internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 LLVMTypeRef gen_dtype(Gen *g, DType t)
@@ -88,16 +89,78 @@ Ssa gen_intrinsic(Gen *g, const char *name, LLVMTypeRef overload, Ssa *args, uns
     return LLVMBuildCall2(g->b, LLVMGlobalGetValueType(fn), fn, args, n, "");
 }
 
-Ssa gen_outside(Gen *g, const void *address, const char *hint)
+static const char *const import_words[] = {
+    [IMPORT_HERE] = "here",
+    [IMPORT_TUPLE] = "tuple",
+    [IMPORT_REF] = "ref",
+    [IMPORT_UNIT] = "unit",
+    [IMPORT_CONSTRUCTOR] = "constructor",
+    [IMPORT_NULLARY] = "nullary",
+    [IMPORT_CLOSURE] = "closure",
+    [IMPORT_TENSOR] = "constant",
+    [IMPORT_PACKED] = "packed",
+    [IMPORT_SOURCE] = "source",
+};
+
+/* Numbers of sources are no addresses of anything else; what a constructor is and the value it makes are two things. */
+static const void *import_key(ImportKind kind, const void *at)
 {
-    Ssa v = ptrmap_find(&g->outside, address);
+    if (kind == IMPORT_UNIT || kind == IMPORT_TUPLE || kind == IMPORT_REF)
+        return &import_words[kind];
+    return kind == IMPORT_NULLARY ? (const void *)((const Constructor *)at)->info->nullary : at;
+}
+
+static const void *import_address(Gen *g, ImportKind kind, const void *at)
+{
+    switch (kind) {
+    case IMPORT_TUPLE: return &tuple_info;
+    case IMPORT_REF: return &ref_info;
+    case IMPORT_UNIT: return value_unit().object;
+    case IMPORT_CONSTRUCTOR: return ((const Constructor *)at)->info;
+    case IMPORT_NULLARY: return ((const Constructor *)at)->info->nullary;
+    case IMPORT_CLOSURE: return closure_info(g->jit, at);
+    case IMPORT_PACKED: return ((const Tensor *)at)->data;
+    case IMPORT_HERE:
+    case IMPORT_TENSOR:
+    case IMPORT_SOURCE: return at;
+    }
+    return NULL;
+}
+
+Ssa gen_outside(Gen *g, ImportKind kind, const void *at)
+{
+    const void *key = import_key(kind, at);
+    Ssa v = ptrmap_find(&g->outside, key);
     if (v)
         return v;
-    v = LLVMAddGlobal(g->m, g->i8, orc_symbol(g->jit, address, hint));
-    ptrmap_put(&g->outside, address, v);
+    char name[48];
+    snprintf(name, sizeof name, IMPORT_PREFIX "%zu.%s", g->out->imports.n, import_words[kind]);
+    Import import = {kind, at, import_address(g, kind, at)};
+    vec_push(&g->out->imports, g->arena, import);
+    v = LLVMAddGlobal(g->m, g->i8, name);
+    ptrmap_put(&g->outside, key, v);
     return v;
 }
 
+Ssa gen_bytes(Gen *g, const void *bytes, size_t n)
+{
+    Ssa text = LLVMConstStringInContext2(g->c, bytes, n, true);
+    Ssa v = LLVMAddGlobal(g->m, LLVMTypeOf(text), "");
+    LLVMSetInitializer(v, text);
+    LLVMSetGlobalConstant(v, true);
+    LLVMSetLinkage(v, LLVMPrivateLinkage);
+    LLVMSetAlignment(v, 8);
+    return v;
+}
+
+void gen_span(Gen *g, Span span, Ssa out[3])
+{
+    const void *number = (const void *)(uintptr_t)span.source;
+    Ssa source = number ? gen_outside(g, IMPORT_SOURCE, number) : NULL;
+    out[0] = source ? LLVMBuildPtrToInt(g->b, source, g->i32, "") : gen_int(g->i32, 0);
+    out[1] = gen_int(g->i32, span.from);
+    out[2] = gen_int(g->i32, span.to);
+}
 LLVMBasicBlockRef gen_block(Gen *g, Ssa fn, const char *name)
 {
     return LLVMAppendBasicBlockInContext(g->c, fn, name);

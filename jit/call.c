@@ -9,10 +9,10 @@ static size_t field_at(uint32_t i)
     return offsetof(Object, fields) + (size_t)i * sizeof(Value);
 }
 
-Ssa fn_object(Fn *f, const ObjectInfo *info, const char *hint, uint32_t n)
+Ssa fn_object(Fn *f, ImportKind kind, const void *info, uint32_t n)
 {
     Gen *g = f->g;
-    Ssa args[3] = {f->state, gen_outside(g, info, hint), gen_int(g->i32, n)};
+    Ssa args[3] = {f->state, gen_outside(g, kind, info), gen_int(g->i32, n)};
     Ssa o = gen_call_abi(g, "relay_object", args, 3);
     fn_fail_if_null(f, o);
     return o;
@@ -49,11 +49,11 @@ static void settle(Fn *f, uint32_t n, Expr *const *atoms)
             fn_val(f, atoms[i]);
 }
 
-static Ssa filled(Fn *f, const ObjectInfo *info, const char *hint, uint32_t n, Expr *const *fields,
+static Ssa filled(Fn *f, ImportKind kind, const void *info, uint32_t n, Expr *const *fields,
                   const Type *const *types)
 {
     settle(f, n, fields);
-    Ssa o = fn_object(f, info, hint, n);
+    Ssa o = fn_object(f, kind, info, n);
     for (uint32_t i = 0; i < n; i++)
         fn_set_field(f, o, i, repr_of(types[i]), fn_take_as(f, fields[i], types[i]));
     return o;
@@ -62,8 +62,8 @@ static Ssa filled(Fn *f, const ObjectInfo *info, const char *hint, uint32_t n, E
 Ssa fn_tuple(Fn *f, const Type *type, uint32_t n, Expr *const *fields)
 {
     if (n == 0)
-        return gen_outside(f->g, value_unit().object, "unit");
-    return filled(f, &tuple_info, "tuple", n, fields, type->parts);
+        return gen_outside(f->g, IMPORT_UNIT, NULL);
+    return filled(f, IMPORT_TUPLE, NULL, n, fields, type->parts);
 }
 
 /* The field types of a constructor in this data type. */
@@ -80,8 +80,8 @@ static const Type *const *constructor_fields(Fn *f, const Constructor *con, cons
 static Ssa construct(Fn *f, const Constructor *con, const Type *type, uint32_t n, Expr *const *args)
 {
     if (n == 0)
-        return gen_outside(f->g, con->info->nullary, con->name->text);
-    return filled(f, con->info, con->name->text, n, args, constructor_fields(f, con, type));
+        return gen_outside(f->g, IMPORT_NULLARY, con);
+    return filled(f, IMPORT_CONSTRUCTOR, con, n, args, constructor_fields(f, con, type));
 }
 
 /* ---- operators -------------------------------------------------------------------------------------------------- */
@@ -99,7 +99,7 @@ Ssa fn_op_eval(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n, c
         gen_store(g, gen_bits(g, reprs[i], args[i]), values, i * sizeof(Value) + 8);
     }
     Ssa out = gen_offset(g, values, n * sizeof(Value));
-    Ssa abi[4] = {f->state, gen_outside(g, site, op->name), values, out};
+    Ssa abi[4] = {f->state, gen_outside(g, IMPORT_HERE, site), values, out};
     gen_call_abi(g, "relay_op", abi, 4);
     fn_fail_if_failed(f);
     Repr r = repr_of(result);
@@ -165,7 +165,7 @@ static Ssa instance_code(Fn *f, Instance *in)
         return in->value;
     }
     in->type = function_type(g, in->result, in->n, in->params, in->has_self);
-    Ssa args[2] = {f->state, gen_outside(g, in->late, in->name)};
+    Ssa args[2] = {f->state, gen_outside(g, IMPORT_HERE, in->late)};
     Ssa known = gen_load(g, g->ptr, args[1], offsetof(LateSite, code));
     LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
     LLVMBasicBlockRef make = gen_block(g, f->fn, "make"), go = gen_block(g, f->fn, "made");
@@ -209,7 +209,7 @@ static Ssa variant_code(Fn *f, Instance *in, const Call *call)
             gen_store(g, gen_bits(g, r, fn_borrow(f, call->args.at[i])), room,
                       i * sizeof(Value) + 8);
     }
-    Ssa args[3] = {f->state, gen_outside(g, in->variants, in->name), room};
+    Ssa args[3] = {f->state, gen_outside(g, IMPORT_HERE, in->variants), room};
     Ssa code = gen_call_abi(g, "relay_variant", args, 3);
     fn_fail_if_null(f, code);
     return code;

@@ -55,7 +55,7 @@ static void tail_call(Gen *g, LLVMTypeRef type, Ssa code, Ssa *args, unsigned n)
 static Ssa late_code(Fn *f, Instance *in)
 {
     Gen *g = f->g;
-    Ssa what[2] = {LLVMGetParam(f->fn, 0), gen_outside(g, in->late, in->name)};
+    Ssa what[2] = {LLVMGetParam(f->fn, 0), gen_outside(g, IMPORT_HERE, in->late)};
     Ssa code = gen_call_abi(g, "relay_late", what, 2);
     LLVMBasicBlockRef fail = gen_block(g, f->fn, "fail"), go = gen_block(g, f->fn, "go");
     gen_branch(g, LLVMBuildIsNull(g->b, code, ""), fail, go, false);
@@ -104,15 +104,14 @@ Ssa closure_thunk(Gen *g, Instance *in)
 }
 
 /* Closures may outlive the code (in a cycle of references), so what they say of themselves lives as long as the context. */
-static const ObjectInfo *info_of(Gen *g, const Instance *in)
+const ObjectInfo *closure_info(Jit *jit, const Name *name)
 {
-    const Name *name = ctx_name(g->cx, in->name);
-    ObjectInfo *info = ptrmap_find(&g->jit->infos, name);
+    ObjectInfo *info = ptrmap_find(&jit->infos, name);
     if (info)
         return info;
-    info = arena_new(&g->cx->arena, ObjectInfo);
+    info = arena_new(&jit->cx->arena, ObjectInfo);
     *info = (ObjectInfo){.kind = VALUE_FUNCTION, .name = name->text, .print = print_function};
-    ptrmap_put(&g->jit->infos, name, info);
+    ptrmap_put(&jit->infos, name, info);
     return info;
 }
 
@@ -156,12 +155,12 @@ static Ssa new_closure(Fn *f, Instance *in, uint32_t n)
 {
     Gen *g = f->g;
     if (!g->unit->open && !in->open)
-        return fn_object(f, info_of(g, in), "closure", n);
+        return fn_object(f, IMPORT_CLOSURE, ctx_name(g->cx, in->name), n);
     if (in->open)
         open_info(g, in);
     else
         closure_list(g, in);
-    Ssa args[3] = {f->state, gen_outside(g, in->info, "closure"), gen_int(g->i32, n)};
+    Ssa args[3] = {f->state, gen_outside(g, IMPORT_HERE, in->info), gen_int(g->i32, n)};
     Ssa o = gen_call_abi(g, "relay_closure", args, 3);
     fn_fail_if_null(f, o);
     return o;
@@ -256,7 +255,7 @@ Ssa closure_code(Fn *f, const Type *fn, const Type *type, Ssa closure)
     if (type->n_params == 0) {
         code = gen_load(g, g->ptr, closure, capture_at(0) + 8);
     } else {
-        Ssa args[3] = {f->state, closure, gen_outside(g, fn, "type")};
+        Ssa args[3] = {f->state, closure, gen_outside(g, IMPORT_HERE, fn)};
         code = gen_call_abi(g, "relay_instantiate", args, 3);
         if (!g->unit->open)
             return code;

@@ -238,7 +238,7 @@ static void make_product(Emit *e, const NestNode *s)
     site->ldb = site->ldb < least ? least : site->ldb;
     Ssa args[5] = {e->state, gen_offset(g, e->base[p->a], (size_t)p->a_from * size),
                    gen_offset(g, e->base[p->b], (size_t)p->b_from * size), e->base[s->buffer],
-                   gen_outside(g, site, "gemm")};
+                   gen_bytes(g, site, sizeof *site)};
     e->fails = true;
     gen_call_abi(g, single ? "relay_sgemm" : "relay_dgemm", args, 5);
 }

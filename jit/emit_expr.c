@@ -660,8 +660,8 @@ static void fault(void *data, Ssa bad, const char *report)
     gen_branch(g, bad, fail, go, false);
     LLVMPositionBuilderAtEnd(g->b, fail);
     e->fails = true;
-    Ssa args[4] = {e->state, gen_int(g->i32, e->span.source), gen_int(g->i32, e->span.from),
-                   gen_int(g->i32, e->span.to)};
+    Ssa args[4] = {e->state};
+    gen_span(g, e->span, args + 1);
     gen_call_abi(g, report, args, 4);
     LLVMBuildRetVoid(g->b);
     LLVMPositionBuilderAtEnd(g->b, go);

@@ -74,7 +74,7 @@ bool fn_dies(Fn *f, const Var *v)
 
 static Ssa constructor_object(Fn *f, const Constructor *con)
 {
-    return gen_outside(f->g, con->info->nullary, con->name->text);
+    return gen_outside(f->g, IMPORT_NULLARY, con);
 }
 
 /* The value of an atom that is no variable, owned. */
@@ -353,7 +353,7 @@ static Ssa constant_value(Fn *f, const Constant *c, const Var *var)
         val->number = &c->value;
         return NULL;
     }
-    val->at = gen_outside(g, c->value.tensor, "constant");
+    val->at = gen_outside(g, IMPORT_TENSOR, c->value.tensor);
     val->fixed = true;
     val->dense = tensor_is_contiguous(c->value.tensor);
     val->tensor = c->value.tensor;
@@ -363,7 +363,7 @@ static Ssa constant_value(Fn *f, const Constant *c, const Var *var)
 static Ssa ref_new(Fn *f, const RefNew *e)
 {
     fn_val(f, e->value);
-    Ssa o = fn_object(f, &ref_info, "ref", 1);
+    Ssa o = fn_object(f, IMPORT_REF, NULL, 1);
     fn_set_field(f, o, 0, repr_of(fn_type(f, e->value)), fn_take(f, e->value));
     return o;
 }
@@ -384,7 +384,7 @@ static Ssa ref_write(Fn *f, const RefWrite *e)
     Ssa old = fn_get_field(f, o, 0, r);
     fn_set_field(f, o, 0, r, now);
     fn_release(f, r, old);
-    return gen_outside(f->g, value_unit().object, "unit");
+    return gen_outside(f->g, IMPORT_UNIT, NULL);
 }
 
 static Ssa tuple_get(Fn *f, const TupleGet *e, const Type *type)

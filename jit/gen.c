@@ -72,8 +72,8 @@ static void check_stack(Fn *f, Ssa const *args)
     Gen *g = f->g;
     Ssa limit = gen_load(g, g->i64, f->state, offsetof(JitState, stack_limit));
     Span head = head_span(g, f->in->fn);
-    Ssa what[4] = {f->state, gen_int(g->i32, head.source), gen_int(g->i32, head.from),
-                   gen_int(g->i32, head.to)};
+    Ssa what[4] = {f->state};
+    gen_span(g, head, what + 1);
     guard(f, LLVMBuildICmp(g->b, LLVMIntULT, stack_pointer(g), limit, ""), "relay_too_deep", what,
           4, args);
 }

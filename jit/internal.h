@@ -1,6 +1,6 @@
 /* What the files of the JIT share.
  *
- * A definition and all it reaches become one Unit: an LLVM module, an object, a resource tracker, and more of these for what is made
+ * A definition and all it reaches become one Unit: an LLVM module, an object, an image, and more of these for what is made
  * when it is first called. Making one goes
  *
  *     to_anf ─▶ live.c (last uses) ─▶ function.c, call.c, match.c (control code)     ─▶ orc.c (object, link)
@@ -13,12 +13,13 @@
 #define JIT_INTERNAL_H
 
 #include "base/vec.h"
+#include "ir/content.h"
+#include "jit/cache.h"
+#include "jit/image.h"
 #include "jit/jit.h"
 #include "jit/live.h"
 
 #include <llvm-c/Core.h>
-#include <llvm-c/LLJIT.h>
-#include <llvm-c/Orc.h>
 #include <llvm-c/TargetMachine.h>
 
 typedef struct TeProgram TeProgram;
@@ -58,6 +59,36 @@ typedef struct FunctionInfo {
     PtrMap at; /* of a polymorphic one: Type of a function -> the code at this type */
 } FunctionInfo;
 
+/* What code refers to and no object has: it is found anew wherever the code is linked. */
+typedef enum ImportKind {
+    IMPORT_HERE, /* an address that only this process knows */
+    IMPORT_TUPLE, /* the ObjectInfo of tuples */
+    IMPORT_REF, /* of references */
+    IMPORT_UNIT, /* the empty tuple */
+    IMPORT_CONSTRUCTOR, /* its ObjectInfo */
+    IMPORT_NULLARY, /* the value of one without fields */
+    IMPORT_CLOSURE, /* the ObjectInfo of closures of this name */
+    IMPORT_TENSOR, /* a constant */
+    IMPORT_PACKED, /* the elements of a tensor that was laid out for a kernel */
+    IMPORT_SOURCE, /* its address is the number of a source */
+} ImportKind;
+
+typedef struct Import {
+    ImportKind kind;
+    const void
+        *at; /* a Constructor, a Name, a Tensor; HERE: the address itself; SOURCE: the number */
+    const void *address;
+} Import;
+
+#define IMPORT_PREFIX "import."
+
+/* A module that was compiled. */
+typedef struct Code {
+    Image *image;
+    Vec(Str) objects; /* what it was linked from; empty when nobody wants to keep them */
+    Vec(Import) imports; /* symbol `import.N` is number N */
+} Code;
+
 typedef struct KernelBatch KernelBatch;
 typedef struct Unit Unit;
 struct Unit {
@@ -84,23 +115,22 @@ struct Unit {
     uint32_t dropped; /* siblings, so far */
     const char *why; /* why it cannot be compiled; NULL when it can */
     bool nests; /* calls may nest: run on the large stack */
-    Vec(LLVMOrcResourceTrackerRef) trackers; /* of its modules */
+    Vec(Code *) codes; /* of its modules */
     Vec(KernelBatch *) batches; /* whose kernels its code calls */
     JitCounts counts;
     bool exact; /* as the JIT's when it was made */
+    int level; /* likewise */
     UnitEntry *entry;
+    const char *entry_name; /* the symbol */
+    CacheFile file; /* that it was read from, in which things of its code lie */
 };
 
-/* The target and the linker: orc.c. */
+/* The target: orc.c. */
 typedef struct Orc {
     LLVMTargetMachineRef machine,
         plain; /* the second one for functions that are too large for more than plain code */
-    LLVMOrcLLJITRef lljit;
     char *triple, *cpu, *features, *layout;
-    PtrMap names; /* address -> the symbol that stands for it */
     uint32_t numbers; /* of symbols made so far */
-    Arena arena;
-    bool failed;
 } Orc;
 
 struct Jit {
@@ -110,6 +140,9 @@ struct Jit {
     PtrMap units; /* Function -> Unit */
     Unit *all; /* those that closures keep alive too */
     bool exact; /* nothing is reordered or approximated in what is compiled from now on */
+    int level; /* of the pipeline that made what is compiled from now on */
+    Cache cache;
+    const Content *content; /* of what is compiled now; NULL: it is not kept */
     bool unused; /* some of them may go */
     uint64_t calls; /* from outside, so far */
     uint32_t modules; /* made so far */
@@ -136,18 +169,28 @@ bool orc_init(Jit *jit);
 void orc_deinit(Jit *jit);
 /* Of the processor's widest register that code is made for. */
 size_t orc_vector_bytes(const Orc *o);
-/* Reports E0702 with LLVM's message, which it consumes; true when there was an error. */
-bool llvm_failed(Ctx *cx, LLVMErrorRef error, const char *doing);
-/* Compiles the module (which stays the caller's) and links it under a tracker of its own. */
-bool orc_add(Jit *jit, LLVMModuleRef m, LLVMOrcResourceTrackerRef *tracker);
-void orc_remove(Jit *jit, LLVMOrcResourceTrackerRef tracker);
-void *orc_find(Jit *jit, const char *symbol);
-/* The name under which generated code may refer to an address outside; the same address gets the same name. */
-const char *orc_symbol(Jit *jit, const void *address, const char *hint);
+/* Compiles the module and links it; what it calls of others is its unit's. */
+bool orc_add(Gen *g);
+void code_free(Code *code);
+/* The address of what it defines for others; NULL: it does not. */
+void *code_find(const Code *code, const char *symbol);
+/* Links the objects; false: `why` says why not. */
+bool code_link(Unit *u, Code *code, Buf *why);
+/* What it was linked from is not wanted any more. */
+void code_drop_objects(Code *code);
 /* A new name for something in a module. */
 const char *orc_name(Jit *jit, Arena *arena, const char *hint);
 /* The module as assembly or object. */
 bool orc_emit(Jit *jit, LLVMModuleRef m, LLVMCodeGenFileType kind, Buf *out);
+
+/* ---- keep.c: units in files ----------------------------------------------------------------------------------------- */
+
+/* The contents of a definition as it is written, for this build, processor and mode. False when there is no cache. */
+bool keep_content(Jit *jit, Module *env, const Def *def, Content *out);
+/* Writes the unit's code, if no part of it belongs to this process alone. */
+void keep_store(Unit *u, const Content *c);
+/* Fills the unit with the code that was made of such contents; false when there is none. */
+bool keep_load(Unit *u, const Content *c);
 
 /* ---- abi.c ---------------------------------------------------------------------------------------------------------- */
 
@@ -174,8 +217,7 @@ typedef struct OpSite {
 typedef struct TensorSite {
     DType dtype;
     int32_t rank;
-    const int64_t *shape;
-    Span span;
+    int64_t shape[];
 } TensorSite;
 
 /* C[m,n] = op(A) op(B), `batch` times; steps between matrices and leading dimensions in elements. */
@@ -217,6 +259,8 @@ Unit *unit_of(Jit *jit, Module *env, const Name *name, Buf *why);
 /* The same for a call with these arguments: by their shapes, when it has parameters of which the type does not say them. */
 Unit *unit_of_call(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args,
                    Buf *why);
+/* The unit that was made of these contents and kept, unless it is there already; NULL: there is none. */
+Unit *unit_kept(Jit *jit, Module *env, const Def *def, const Content *c);
 /* Whether the definition is compiled when it is called. */
 bool unit_waits(Module *env, const Name *name);
 void unit_release(Unit *u);
@@ -262,7 +306,8 @@ struct Gen {
         bridges; /* Type of a function -> Ssa: closures of it that are not compiled are called through this */
     PtrMap invokes; /* Type of a function -> Ssa: through this C calls closures of it */
     PtrMap abi; /* row -> Ssa */
-    PtrMap outside; /* address -> Ssa */
+    PtrMap outside; /* what is imported -> Ssa */
+    Code *out; /* of this module: its imports so far */
     Buf *why;
     Buf *lowered; /* receives the loops as text; may be NULL */
     Ssa entry; /* the function that C calls */
@@ -281,7 +326,10 @@ struct Gen {
 void gen_open(Gen *g, const char *name);
 void gen_close(Gen *g);
 
-/* kernel.c: links the kernels that the module made; false after a diagnostic. */
+/* kernel.c: the address of a kernel of the batch; NULL: it has none of that name. */
+const void *batch_find(const KernelBatch *b, const char *symbol);
+const Code *batch_code(const KernelBatch *b);
+/* Links the kernels that the module made; false after a diagnostic. */
 bool kernels_link(Gen *g);
 /* Lets go of what the module made and did not link. */
 void kernels_drop(Gen *g);
@@ -424,6 +472,8 @@ const Type *shapes_of_value(Ctx *cx, const Type *t, Value v);
 Instance *shapes_callee(Gen *g, const Instance *in, const Call *call, const Type *result);
 
 /* closure.c */
+/* What closures of this name say of themselves, when they do not keep their unit alive. */
+const ObjectInfo *closure_info(Jit *jit, const Name *name);
 /* A closure: the address of its code stands in the first field, what it captures behind it. */
 Ssa fn_closure(Fn *f, Instance *in);
 /* The code of the instance with the convention of closures. */
@@ -452,7 +502,11 @@ void gen_store(Gen *g, Ssa v, Ssa base, size_t bytes);
 Ssa gen_call_abi(Gen *g, const char *name, Ssa *args, unsigned n);
 Ssa gen_intrinsic(Gen *g, const char *name, LLVMTypeRef overload, Ssa *args, unsigned n);
 /* A constant pointer to something outside the module. */
-Ssa gen_outside(Gen *g, const void *address, const char *hint);
+Ssa gen_outside(Gen *g, ImportKind kind, const void *at);
+/* A constant pointer to a copy of these bytes in the module. */
+Ssa gen_bytes(Gen *g, const void *bytes, size_t n);
+/* The arguments for a function that takes a place in a text. */
+void gen_span(Gen *g, Span span, Ssa out[3]);
 LLVMBasicBlockRef gen_block(Gen *g, Ssa fn, const char *name);
 /* The conditional jump says which way is the usual one. */
 void gen_branch(Gen *g, Ssa cond, LLVMBasicBlockRef then, LLVMBasicBlockRef otherwise, bool likely);
@@ -548,7 +602,7 @@ Ssa fn_zero(Fn *f, const Type *t);
 Ssa fn_call(Fn *f, const Call *call, const Var *var, bool tail);
 Ssa fn_tuple(Fn *f, const Type *type, uint32_t n, Expr *const *fields);
 /* A new object whose n fields the caller stores at once. */
-Ssa fn_object(Fn *f, const ObjectInfo *info, const char *hint, uint32_t n);
+Ssa fn_object(Fn *f, ImportKind kind, const void *info, uint32_t n);
 void fn_set_field(Fn *f, Ssa object, uint32_t i, Repr r, Ssa v);
 Ssa fn_get_field(Fn *f, Ssa object, uint32_t i, Repr r);
 /* Room in the frame, made once however often the code runs. */

@@ -14,6 +14,7 @@ static void jit_destroy(Jit *jit)
     units_free(jit);
     ptrmap_deinit(&jit->infos);
     orc_deinit(jit);
+    cache_deinit(&jit->cache);
     stack_free(jit);
     jit_free_scratch(jit);
     free(jit);
@@ -36,9 +37,41 @@ static Jit *jit_create(Ctx *cx)
     return NULL;
 }
 
-static bool jit_prepare(Jit *jit, Module *env, const Name *name, Buf *why)
+struct JitKey {
+    Content content;
+};
+
+static void jit_free_key(JitKey *key)
 {
-    return unit_waits(env, name) || unit_of(jit, env, name, why) != NULL;
+    if (!key)
+        return;
+    content_deinit(&key->content);
+    memory_free(key);
+}
+
+static bool jit_load(Jit *jit, Module *env, const Name *name, JitKey **key)
+{
+    const Def *def = module_find(env, name);
+    *key = NULL;
+    if (!def || !def->fn || unit_waits(env, name))
+        return false;
+    *key = memory_must(sizeof **key);
+    if (!keep_content(jit, env, def, &(*key)->content)) {
+        memory_free(*key);
+        *key = NULL;
+        return false;
+    }
+    return unit_kept(jit, env, def, &(*key)->content) != NULL;
+}
+
+static bool jit_prepare(Jit *jit, Module *env, const Name *name, const JitKey *key, Buf *why)
+{
+    if (unit_waits(env, name))
+        return true;
+    jit->content = key ? &key->content : NULL;
+    bool ok = unit_of(jit, env, name, why) != NULL;
+    jit->content = NULL;
+    return ok;
 }
 
 static bool argument_fits(const Type *t, Value v)
@@ -129,9 +162,11 @@ static void jit_forget(Jit *jit, const Module *m)
     units_forget(jit, m);
 }
 
-static void jit_set_exact(Jit *jit, bool exact)
+static void jit_set_mode(Jit *jit, JitMode mode)
 {
-    jit->exact = exact;
+    jit->exact = mode.exact;
+    jit->level = mode.level;
+    jit->cache.off = !mode.keep;
 }
 
 static const char *jit_version(void)
@@ -155,11 +190,13 @@ static const JitTable table = {
     .version = JIT_TABLE_VERSION,
     .create = jit_create,
     .destroy = jit_destroy,
+    .load = jit_load,
+    .free_key = jit_free_key,
     .prepare = jit_prepare,
     .call = jit_call,
     .text = jit_text,
     .forget = jit_forget,
-    .set_exact = jit_set_exact,
+    .set_mode = jit_set_mode,
     .counts = unit_counts,
     .version_text = jit_version,
     .cpu_name = jit_cpu,

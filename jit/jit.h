@@ -10,6 +10,7 @@
 #include "ir/module.h"
 
 typedef struct Jit Jit;
+typedef struct JitKey JitKey; /* what a definition is, for finding its code again */
 
 typedef enum JitText {
     JIT_TEXT_LOWERED,
@@ -22,15 +23,26 @@ typedef enum JitText {
 /* Kernels of compiled code: the calls of some, how many different ones, and how many of these were made for it. */
 typedef struct JitCounts {
     uint32_t calls, kernels, made;
+    bool kept; /* the code was there: another process made it, or this one for another cell */
 } JitCounts;
+
+typedef struct JitMode {
+    bool exact; /* no sum in another order than written, nothing approximated */
+    bool keep; /* code is kept in files, and taken from there */
+    int level; /* of the pipeline that the program went through */
+} JitMode;
 
 typedef struct JitTable {
     uint32_t version; /* JIT_TABLE_VERSION of the header that it was built with */
     Jit *(*create)(Ctx *cx);
     void (*destroy)(Jit *jit);
+    /* Whether code is there that was made of what `name` of `env` is as it is written, for the present mode: in a file, or loaded from one
+     * before. It may be called then, by `env`. Else `*key` is what `prepare` keeps it under; NULL when it is not kept. */
+    bool (*load)(Jit *jit, Module *env, const Name *name, JitKey **key);
+    void (*free_key)(JitKey *key);
     /* Compiles what `name` of `env` needs (itself, the functions it calls, closures); false when something in it cannot be compiled: then
      * `why` receives one line that names it. Nothing is reported. Results are cached until `forget`. */
-    bool (*prepare)(Jit *jit, Module *env, const Name *name, Buf *why);
+    bool (*prepare)(Jit *jit, Module *env, const Name *name, const JitKey *key, Buf *why);
     /* Calls the prepared function. Arguments are lent; the result is the caller's; VALUE_NONE after a diagnostic (limits, run-time
      * errors). */
     Value (*call)(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args,
@@ -38,15 +50,15 @@ typedef struct JitTable {
     /* The code made for `name` as text (an object: as bytes). False after a diagnostic. */
     bool (*text)(Jit *jit, Module *env, const Name *name, JitText kind, Buf *out);
     void (*forget)(Jit *jit, const Module *m);
-    /* Whether what is compiled from now on takes no sum in another order than written and approximates nothing. */
-    void (*set_exact)(Jit *jit, bool exact);
+    /* How what is compiled from now on was made and is to be made. */
+    void (*set_mode)(Jit *jit, JitMode mode);
     /* Of the code that was used last; zeroes when there is none. */
     JitCounts (*counts)(Jit *jit, Module *env, const Name *name);
     const char *(*version_text)(void); /* "19.1.7" */
     const char *(*cpu_name)(void); /* "sapphirerapids" */
 } JitTable;
 
-#define JIT_TABLE_VERSION 2
+#define JIT_TABLE_VERSION 3
 
 /* The one symbol of the plug-in. */
 const JitTable *relay_jit_table(void);

@@ -189,7 +189,7 @@ struct KernelBatch {
     Arena arena;
     Gen *gen; /* the module that is made; NULL once it is linked */
     Vec(Kernel *) kernels;
-    LLVMOrcResourceTrackerRef tracker;
+    Code code;
 };
 
 /* Batches that are kept for what may come, beyond those that units call. */
@@ -224,7 +224,7 @@ static void batch_free(Jit *jit, KernelBatch *b)
 {
     for (size_t i = 0; i < b->kernels.n; i++)
         forget(jit, b->kernels.at[i]);
-    orc_remove(jit, b->tracker);
+    code_free(&b->code);
     arena_deinit(&b->arena);
     memory_free(b);
 }
@@ -254,6 +254,16 @@ void batches_free(Jit *jit)
         batch_free(jit, b);
     }
     ptrmap_deinit(&jit->kernels);
+}
+
+const void *batch_find(const KernelBatch *b, const char *symbol)
+{
+    return code_find(&b->code, symbol);
+}
+
+const Code *batch_code(const KernelBatch *b)
+{
+    return &b->code;
 }
 
 /* The unit's code calls a kernel of the batch. */
@@ -288,6 +298,7 @@ static KernelBatch *batch_of(Gen *g)
                         .env = g->env,
                         .code = g->code,
                         .arena = &b->arena,
+                        .out = &b->code,
                         .why = g->why};
         gen_open(b->gen, "kernels");
     }
@@ -299,7 +310,7 @@ bool kernels_link(Gen *g)
     KernelBatch *b = g->batch;
     if (!b)
         return true;
-    bool ok = b->gen == g || orc_add(g->jit, b->gen->m, &b->tracker);
+    bool ok = b->gen == g || orc_add(b->gen);
     if (ok)
         use_batch(g->unit, b);
     if (ok)
@@ -414,5 +425,5 @@ Ssa kernel_packed(Gen *g, const Kernel *k, size_t i, const KernelInput *known)
         return NULL;
     }
     arena_on_free(g->arena, release_tensor, out);
-    return gen_outside(g, out->data, "packed");
+    return gen_outside(g, IMPORT_PACKED, out);
 }

@@ -246,8 +246,8 @@ static void no_match(Fn *f, const Clausing *c, Span span)
     Ssa room = fn_room(f, LLVMArrayType2(g->i64, 2), 1);
     gen_store(g, gen_head(g, r), room, 0);
     gen_store(g, gen_bits(g, r, c->value), room, 8);
-    Ssa args[5] = {f->state, room, gen_int(g->i32, span.source), gen_int(g->i32, span.from),
-                   gen_int(g->i32, span.to)};
+    Ssa args[5] = {f->state, room};
+    gen_span(g, span, args + 2);
     gen_call_abi(g, "relay_no_match", args, 5);
     fn_leave(f);
 }

@@ -1,32 +1,14 @@
-/* From an LLVM module to code that can be called: target, object, link, remove.
- *
- * A target machine of our own makes the object; LLJIT only links it, so its one target machine is never used. What lies outside the
- * module (runtime functions, constants, constructors' identities) is an absolute symbol, defined when it is first named. */
+/* From an LLVM module to objects: the target and its settings, modules in parts. */
 #include "base/memory.h"
 #include "jit/internal.h"
 
 #include <llvm-c/Analysis.h>
-#include <llvm-c/Error.h>
-#include <llvm-c/LLJITUtils.h>
 #include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-bool llvm_failed(Ctx *cx, LLVMErrorRef error, const char *doing)
-{
-    if (!error)
-        return false;
-    char *text = LLVMGetErrorMessage(error);
-    if (strstr(text, strerror(ENOMEM)))
-        memory_refused();
-    diag_error(cx->diags, E0702_LLVM, (Span){0}, "LLVM refused while %s: %s", doing, text);
-    LLVMDisposeErrorMessage(text);
-    return true;
-}
 
 static bool refused(Ctx *cx, char *text, const char *doing)
 {
@@ -36,46 +18,11 @@ static bool refused(Ctx *cx, char *text, const char *doing)
     return false;
 }
 
-/* The session's own reports repeat what the failing call returns. */
-static void say_nothing(void *data, LLVMErrorRef error)
-{
-    (void)data;
-    LLVMConsumeError(error);
-}
-
 static LLVMTargetMachineRef machine_new(const Orc *o, LLVMTargetRef target,
                                         LLVMCodeGenOptLevel level)
 {
     return LLVMCreateTargetMachine(target, o->triple, o->cpu, o->features, level, LLVMRelocPIC,
                                    LLVMCodeModelSmall);
-}
-
-static bool define(Jit *jit, LLVMOrcCSymbolMapPair *pairs, size_t n)
-{
-    LLVMOrcJITDylibRef lib = LLVMOrcLLJITGetMainJITDylib(jit->orc.lljit);
-    LLVMOrcMaterializationUnitRef unit = LLVMOrcAbsoluteSymbols(pairs, n);
-    LLVMErrorRef error = LLVMOrcJITDylibDefine(lib, unit);
-    if (error)
-        LLVMOrcDisposeMaterializationUnit(unit);
-    return !llvm_failed(jit->cx, error, "naming a symbol");
-}
-
-static LLVMOrcCSymbolMapPair pair_of(Jit *jit, const char *name, const void *address)
-{
-    return (LLVMOrcCSymbolMapPair){
-        LLVMOrcLLJITMangleAndIntern(jit->orc.lljit, name),
-        {(LLVMOrcExecutorAddress)(uintptr_t)address,
-         {LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable, 0}},
-    };
-}
-
-static bool define_abi(Jit *jit)
-{
-    LLVMOrcCSymbolMapPair pairs[256];
-    size_t n = 0;
-    for (const AbiRow *row = abi_table; row->name && n < 256; row++)
-        pairs[n++] = pair_of(jit, row->name, row->address);
-    return define(jit, pairs, n);
 }
 
 /* What costs LLVM much time and gains nothing here: addresses are made ready by the emitter, code is not looked through for equal ends,
@@ -101,7 +48,6 @@ bool orc_init(Jit *jit)
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
     set_options();
-    arena_init(&o->arena, NULL);
     o->triple = LLVMGetDefaultTargetTriple();
     o->cpu = LLVMGetHostCPUName();
     o->features = LLVMGetHostCPUFeatures();
@@ -114,15 +60,7 @@ bool orc_init(Jit *jit)
     LLVMTargetDataRef data = LLVMCreateTargetDataLayout(o->machine);
     o->layout = LLVMCopyStringRepOfTargetData(data);
     LLVMDisposeTargetData(data);
-    LLVMOrcLLJITBuilderRef b = LLVMOrcCreateLLJITBuilder();
-    LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(
-        b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(
-               machine_new(o, target, LLVMCodeGenLevelLess)));
-    if (llvm_failed(jit->cx, LLVMOrcCreateLLJIT(&o->lljit, b), "starting"))
-        return false;
-    LLVMOrcExecutionSessionSetErrorReporter(LLVMOrcLLJITGetExecutionSession(o->lljit), say_nothing,
-                                            NULL);
-    return define_abi(jit);
+    return true;
 }
 
 size_t orc_vector_bytes(const Orc *o)
@@ -133,8 +71,6 @@ size_t orc_vector_bytes(const Orc *o)
 void orc_deinit(Jit *jit)
 {
     Orc *o = &jit->orc;
-    if (o->lljit)
-        llvm_failed(jit->cx, LLVMOrcDisposeLLJIT(o->lljit), "ending");
     if (o->machine)
         LLVMDisposeTargetMachine(o->machine);
     if (o->plain)
@@ -143,8 +79,6 @@ void orc_deinit(Jit *jit)
     LLVMDisposeMessage(o->cpu);
     LLVMDisposeMessage(o->features);
     LLVMDisposeMessage(o->layout);
-    ptrmap_deinit(&o->names);
-    arena_deinit(&o->arena);
 }
 
 /* Characters that assembly text would need quotes for become underscores. */
@@ -160,20 +94,6 @@ const char *orc_name(Jit *jit, Arena *arena, const char *hint)
             *p = '_';
     }
     return arena_copy_text(arena, text, (size_t)n);
-}
-
-const char *orc_symbol(Jit *jit, const void *address, const char *hint)
-{
-    Orc *o = &jit->orc;
-    const char *name = ptrmap_find(&o->names, address);
-    if (name)
-        return name;
-    name = orc_name(jit, &o->arena, hint);
-    ptrmap_put(&o->names, address, (void *)(uintptr_t)name);
-    LLVMOrcCSymbolMapPair pair = pair_of(jit, name, address);
-    if (!define(jit, &pair, 1))
-        o->failed = true;
-    return name;
 }
 
 /* An object that was made in spite of errors in it is none. */
@@ -282,7 +202,8 @@ static bool is_large_one(LLVMValueRef f, uint32_t i, uint32_t n)
 
 typedef struct Adding {
     Jit *jit;
-    LLVMOrcResourceTrackerRef tracker;
+    Code *code;
+    Arena *arena;
     LLVMTargetMachineRef machine;
 } Adding;
 
@@ -291,8 +212,14 @@ static bool add_object(Adding *a, LLVMModuleRef m)
     LLVMMemoryBufferRef object;
     if (!emit(a->jit, a->machine, m, LLVMObjectFile, &object))
         return false;
-    LLVMErrorRef error = LLVMOrcLLJITAddObjectFileWithRT(a->jit->orc.lljit, a->tracker, object);
-    return !llvm_failed(a->jit->cx, error, "adding code");
+    size_t n = LLVMGetBufferSize(object);
+    char *copy = memory_aligned(16, (n + 15) & ~(size_t)15);
+    if (copy) {
+        memcpy(copy, LLVMGetBufferStart(object), n);
+        vec_push(&a->code->objects, a->arena, ((Str){copy, n}));
+    }
+    LLVMDisposeMemoryBuffer(object);
+    return copy != NULL;
 }
 
 /* By halves, so that copying costs little. */
@@ -325,38 +252,24 @@ static bool add_all(Adding *a, LLVMModuleRef m)
     LLVMModuleRef large = LLVMCloneModule(m);
     keep_bodies(m, is_large_one, false);
     keep_bodies(large, is_large_one, true);
-    Adding plain = {a->jit, a->tracker, a->jit->orc.plain};
+    Adding plain = *a;
+    plain.machine = a->jit->orc.plain;
     bool ok = add_parts(&plain, large) && add_parts(a, m);
     LLVMDisposeModule(large);
     return ok;
 }
 
-bool orc_add(Jit *jit, LLVMModuleRef m, LLVMOrcResourceTrackerRef *tracker)
+bool orc_add(Gen *g)
 {
-    if (jit->orc.failed)
+    Adding a = {g->jit, g->out, g->arena, g->jit->orc.machine};
+    Buf why = {0};
+    if (!add_all(&a, g->m))
         return false;
-    *tracker = LLVMOrcJITDylibCreateResourceTracker(LLVMOrcLLJITGetMainJITDylib(jit->orc.lljit));
-    if (add_all(&(Adding){jit, *tracker, jit->orc.machine}, m))
-        return true;
-    orc_remove(jit, *tracker);
-    *tracker = NULL;
-    return false;
-}
-
-void orc_remove(Jit *jit, LLVMOrcResourceTrackerRef tracker)
-{
-    if (!tracker)
-        return;
-    llvm_failed(jit->cx, LLVMOrcResourceTrackerRemove(tracker), "removing code");
-    LLVMOrcReleaseResourceTracker(tracker);
-    LLVMOrcSymbolStringPoolClearDeadEntries(LLVMOrcExecutionSessionGetSymbolStringPool(
-        LLVMOrcLLJITGetExecutionSession(jit->orc.lljit)));
-}
-
-void *orc_find(Jit *jit, const char *symbol)
-{
-    LLVMOrcExecutorAddress at = 0;
-    if (llvm_failed(jit->cx, LLVMOrcLLJITLookup(jit->orc.lljit, &at, symbol), "linking"))
-        return NULL;
-    return (void *)(uintptr_t)at;
+    if (!code_link(g->unit, g->out, &why))
+        diag_error(g->cx->diags, E0702_LLVM, (Span){0}, "the code cannot be linked: %s",
+                   buf_text(&why));
+    buf_deinit(&why);
+    if (!g->jit->content)
+        code_drop_objects(g->out);
+    return g->out->image != NULL;
 }

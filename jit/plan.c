@@ -795,11 +795,13 @@ static bool plan_run(Fn *f, size_t *bytes)
 
 /* ---- the code --------------------------------------------------------------------------------------------------------------------- */
 
-static TensorSite *tensor_site(Gen *g, const Type *t)
+static Ssa tensor_site(Gen *g, const Type *t)
 {
-    TensorSite *site = arena_new(g->arena, TensorSite);
-    *site = (TensorSite){.dtype = t->dtype, .rank = (int32_t)t->n, .shape = t->dims};
-    return site;
+    size_t n = sizeof(TensorSite) + t->n * sizeof *t->dims;
+    TensorSite *site = arena_alloc(g->arena, n);
+    *site = (TensorSite){.dtype = t->dtype, .rank = (int32_t)t->n};
+    memcpy(site->shape, t->dims, t->n * sizeof *t->dims);
+    return gen_bytes(g, site, n);
 }
 
 typedef Vec(Ssa) Owned;
@@ -841,7 +843,7 @@ static void hold_inputs(Fn *f, Owned *held)
             in->field < 0 ? val->at : fn_get_field(f, val->at, (uint32_t)in->field, repr_of(t));
         if (t->n == 0 || (in->field < 0 && val->fixed && val->dense))
             continue;
-        Ssa args[3] = {f->state, in->value, gen_outside(g, tensor_site(g, t), "shape")};
+        Ssa args[3] = {f->state, in->value, tensor_site(g, t)};
         in->held = gen_call_abi(g, "relay_input", args, 3);
         vec_push(held, g->arena, in->held);
     }
@@ -857,7 +859,7 @@ static void make_results(Fn *f, Owned *held)
             h->at = fn_room(f, g->i64, 1);
         if (!h->wanted || is_scalar(h->type))
             continue;
-        Ssa args[2] = {f->state, gen_outside(g, tensor_site(g, h->type), "shape")};
+        Ssa args[2] = {f->state, tensor_site(g, h->type)};
         h->made = gen_call_abi(g, "relay_tensor", args, 2);
         vec_push(held, g->arena, h->made);
     }
@@ -877,7 +879,7 @@ static Ssa address_of(Fn *f, Held *h, Ssa block)
     if (h->in)
         h->at = gen_offset(g, address_of(f, h->in, block), (size_t)h->from);
     else if (h->constant)
-        h->at = elements_of(g, gen_outside(g, h->constant->value.tensor, "constant"));
+        h->at = elements_of(g, gen_outside(g, IMPORT_TENSOR, h->constant->value.tensor));
     else if (h->input) {
         const Input *in = &f->plan->inputs.at[h->input - 1];
         h->at = elements_of(g, in->held ? in->held : in->value);
@@ -972,7 +974,7 @@ static void bind_result(Fn *f, const Waiting *w)
         val->dense = true;
         return;
     }
-    Ssa object = fn_object(f, &tuple_info, "tuple", (uint32_t)item->n);
+    Ssa object = fn_object(f, IMPORT_TUPLE, NULL, (uint32_t)item->n);
     for (int i = 0; i < item->n; i++)
         fn_set_field(f, object, (uint32_t)i, repr_of(item->fields[i].tensor->type),
                      give(f, item->fields[i].tensor));

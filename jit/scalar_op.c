@@ -18,8 +18,8 @@ static void fault(void *data, Ssa bad, const char *report)
     LLVMBasicBlockRef fail = gen_block(g, f->fn, "fault"), go = gen_block(g, f->fn, "go");
     gen_branch(g, bad, fail, go, false);
     LLVMPositionBuilderAtEnd(g->b, fail);
-    Ssa args[4] = {f->state, gen_int(g->i32, s->span.source), gen_int(g->i32, s->span.from),
-                   gen_int(g->i32, s->span.to)};
+    Ssa args[4] = {f->state};
+    gen_span(g, s->span, args + 1);
     gen_call_abi(g, report, args, 4);
     fn_leave(f);
     LLVMPositionBuilderAtEnd(g->b, go);

@@ -53,6 +53,7 @@ static void gen_init(Gen *g, Unit *u, Buf *why)
                .env = u->env,
                .code = u->code,
                .arena = &u->arena,
+               .out = arena_new(&u->arena, Code),
                .why = why};
     gen_open(g, u->name->text);
 }
@@ -82,19 +83,19 @@ static bool link_module(Gen *g)
     Limits *limits = &g->cx->limits;
     const char *table = symbol_of(g, g->table);
     const char *entry = symbol_of(g, g->entry);
-    LLVMOrcResourceTrackerRef tracker;
-    if (limit_hit(limits) || !kernels_link(g) || !orc_add(g->jit, g->m, &tracker))
+    if (limit_hit(limits) || !kernels_link(g))
         return false;
-    vec_push(&u->trackers, &u->arena, tracker);
-    if (limit_hit(limits))
+    vec_push(&u->codes, &u->arena, g->out);
+    if (!orc_add(g) || limit_hit(limits))
         return false;
-    void *const *addresses = table ? orc_find(g->jit, table) : NULL;
+    void *const *addresses = table ? image_find(g->out->image, table) : NULL;
     if (addresses) {
         closure_addresses(g, addresses);
         g->made = addresses[2 * g->infos.n];
     }
+    u->entry_name = entry;
     if (entry)
-        u->entry = (UnitEntry *)(uintptr_t)orc_find(g->jit, entry);
+        u->entry = (UnitEntry *)(uintptr_t)image_find(g->out->image, entry);
     return (!table || addresses) && (!entry || u->entry);
 }
 
@@ -113,6 +114,7 @@ static Unit *unit_new(Jit *jit, Module *env, const Name *name)
     u->jit = jit;
     u->name = name;
     u->exact = jit->exact;
+    u->level = jit->level;
     u->env = module_retain(env);
     u->code = code;
     u->refs = 1;
@@ -123,13 +125,14 @@ static Unit *unit_new(Jit *jit, Module *env, const Name *name)
 
 static void unit_free(Unit *u)
 {
-    for (size_t i = 0; i < u->trackers.n; i++)
-        orc_remove(u->jit, u->trackers.at[i]);
+    for (size_t i = 0; i < u->codes.n; i++)
+        code_free(u->codes.at[i]);
     for (size_t i = 0; i < u->batches.n; i++)
         batch_release(u->jit, u->batches.at[i]);
     ptrmap_deinit(&u->anf);
     ptrmap_deinit(&u->by_function);
     arena_deinit(&u->arena);
+    cache_release(&u->file);
     module_release(u->code);
     module_release(u->env);
     free(u);
@@ -234,11 +237,17 @@ static bool is_other(const Unit *u, const void *unit)
 
 static bool has_shapes(const Unit *u, uint32_t n, const Type *const *shapes)
 {
-    if (u->exact != u->jit->exact)
+    if (u->exact != u->jit->exact || u->level != u->jit->level)
         return false;
     if (!u->shapes || !shapes)
         return u->shapes == shapes;
     return memcmp(u->shapes, shapes, n * sizeof *shapes) == 0;
+}
+
+static void add_sibling(Unit *u, const Def *def)
+{
+    u->sibling = ptrmap_find(&u->jit->units, def->fn);
+    ptrmap_put(&u->jit->units, def->fn, u);
 }
 
 static Unit *unit_make(Jit *jit, Module *env, const Def *def, const Type *const *shapes)
@@ -259,8 +268,33 @@ static Unit *unit_make(Jit *jit, Module *env, const Def *def, const Type *const 
         unit_release(u);
         return NULL;
     }
-    u->sibling = ptrmap_find(&jit->units, def->fn);
-    ptrmap_put(&jit->units, def->fn, u);
+    if (jit->content && !u->why && !shapes)
+        keep_store(u, jit->content);
+    add_sibling(u, def);
+    return u;
+}
+
+Unit *unit_kept(Jit *jit, Module *env, const Def *def, const Content *c)
+{
+    const Function *fn = def->fn;
+    keep_units(jit, fn, is_current_in, env);
+    for (Unit *u = ptrmap_find(&jit->units, fn); u; u = u->sibling)
+        if (u->file.at && has_shapes(u, fn->params.n, NULL))
+            return u;
+    Unit *u = unit_new(jit, env, def->name);
+    if (!u || !keep_load(u, c)) {
+        if (u)
+            unit_release(u);
+        return NULL;
+    }
+    u->n = fn->params.n;
+    const Type **params = arena_new_array(&u->arena, const Type *, u->n + 1);
+    for (uint32_t i = 0; i < u->n; i++)
+        params[i] = type_resolve(jit->cx, fn->params.at[i]->base.type);
+    u->params = params;
+    for (size_t i = 0; i < c->defs.n; i++)
+        vec_push(&u->needs, &u->arena, ((Dependency){c->defs.at[i]->name, c->defs.at[i]->fn}));
+    add_sibling(u, def);
     return u;
 }
 

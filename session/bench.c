@@ -203,18 +203,20 @@ static void report(Bench *b, bool json)
                    "\", \"peer\": \"ours\", \"threads\": %d, \"exec\": \"%s\", \"min_ms\": %.6g, "
                    "\"median_ms\": "
                    "%.6g, \"runs\": %zu, \"compile_ms\": %.6g, \"opt_level\": %d, "
-                   "\"kernel_calls\": %u, \"kernels\": %u, \"out\": ",
+                   "\"kernel_calls\": %u, \"kernels\": %u, \"cached\": %s, \"out\": ",
                    threads, engines[b->code.engine], least, median, b->n_times, b->compile * 1e3,
-                   b->s->opt_level, b->kernels.calls, b->kernels.kernels);
+                   b->s->opt_level, b->kernels.calls, b->kernels.kernels,
+                   b->kernels.kept ? "true" : "false");
         describe(&out, &f);
         buf_str(&out, "}\n");
     } else {
         buf_printf(
             &out,
             "%-28s %-6s %d thread%s  min %10.4f ms  median %10.4f ms  %6zu runs  first %8.1f ms  "
-            "%u calls of %u kernels\n",
+            "%u calls of %u kernels%s\n",
             b->name, engines[b->code.engine], threads, threads == 1 ? " " : "s", least, median,
-            b->n_times, b->compile * 1e3, b->kernels.calls, b->kernels.kernels);
+            b->n_times, b->compile * 1e3, b->kernels.calls, b->kernels.kernels,
+            b->kernels.kept ? ", from the cache" : "");
     }
     free(f.at);
     emit_text(b->s, RELAY_OUTPUT_TEXT, &out);

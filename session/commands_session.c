@@ -76,8 +76,9 @@ static bool time_jit(RelaySession *s, const Thunk *t, double evaluator, Buf *b)
         jit.first += compile;
         time_row(b, "JIT", jit);
         JitCounts kernels = s->jit_table->counts(s->jit, code.env, t->name);
-        buf_printf(b, "%-10s%8.1f times as fast; compiled in %.1f ms at level %d", "",
-                   evaluator / jit.least, compile * 1e3, s->opt_level);
+        buf_printf(b, "%-10s%8.1f times as fast; %s in %.1f ms at level %d", "",
+                   evaluator / jit.least, kernels.kept ? "taken from the cache" : "compiled",
+                   compile * 1e3, s->opt_level);
         if (kernels.kernels)
             buf_printf(b, "; %u call%s of %u kernel%s, %u made before", kernels.calls,
                        kernels.calls == 1 ? "" : "s", kernels.kernels,
@@ -322,26 +323,40 @@ void command_explain(CommandCall *c)
     free(name);
 }
 
+static const struct SettingRow {
+    const char *name, *wrong, *instance;
+} settings[] = {
+    {"opt", "the levels are 0 to 4", "for instance `:set opt 3`"},
+    {"exact", "`:set exact` is `on` or `off`", "for instance `:set exact on`"},
+    {"cache", "`:set cache` is `on` or `off`", "for instance `:set cache off`"},
+};
+
+static void list_settings(RelaySession *s)
+{
+    emit_printf(s, RELAY_OUTPUT_DISPLAY,
+                "opt %d   the level of the pipeline before code is made; 0: as written\n"
+                "exact %s   whether code takes no sum in another order than written and "
+                "approximates nothing\n"
+                "cache %s   whether compiled code is kept in files and taken from there",
+                s->opt_level, s->exact ? "on" : "off", s->no_cache ? "off" : "on");
+}
+
 void command_set(CommandCall *c)
 {
     RelaySession *s = c->s;
     Span at = c->args;
     Str word = command_word(c);
     char *value = command_rest(c);
-    bool opt = str_is(word, "opt"), exact = str_is(word, "exact");
-    bool ok = (opt || exact) && value && relay_session_set(s, opt ? "opt" : "exact", value);
-    if (word.len && !ok) {
-        Diag *d = diag_error(s->cx.diags, E0402_USAGE, at,
-                             opt     ? "the levels are 0 to 4"
-                             : exact ? "`:set exact` is `on` or `off`"
-                                     : "there is no such setting");
-        diag_help(d, exact ? "for instance `:set exact on`" : "for instance `:set opt 3`");
+    const struct SettingRow *row = NULL;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (str_is(word, settings[i].name))
+            row = &settings[i];
+    if (word.len && (!row || !value || !relay_session_set(s, row->name, value))) {
+        Diag *d = diag_error(s->cx.diags, E0402_USAGE, at, "%s",
+                             row ? row->wrong : "there is no such setting");
+        diag_help(d, "%s", row ? row->instance : settings[0].instance);
     } else {
-        emit_printf(s, RELAY_OUTPUT_DISPLAY,
-                    "opt %d   the level of the pipeline before code is made; 0: as written\n"
-                    "exact %s   whether code takes no sum in another order than written and "
-                    "approximates nothing",
-                    s->opt_level, s->exact ? "on" : "off");
+        list_settings(s);
     }
     free(value);
 }

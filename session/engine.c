@@ -56,7 +56,8 @@ bool session_jit(RelaySession *s)
         }
     }
     if (s->jit)
-        s->jit_table->set_exact(s->jit, s->exact);
+        s->jit_table->set_mode(
+            s->jit, (JitMode){.exact = s->exact, .keep = !s->no_cache, .level = s->opt_level});
     return s->jit != NULL;
 }
 
@@ -75,15 +76,20 @@ bool engine_compile(RelaySession *s, Module *env, const Name *name, Runnable *ou
         return false;
     }
     const Def *def = module_find(env, name);
+    JitKey *key = NULL;
+    bool ok = !optimised_already(s, env, name) && s->jit_table->load(s->jit, env, name, &key);
     *out = (Runnable){.engine = ENGINE_JIT,
                       .written = module_retain(env),
-                      .env = optimise(s, env, name),
+                      .env = ok ? module_retain(env) : optimise(s, env, name),
                       .name = name,
                       .span = def ? def->span : (Span){0}};
-    if (out->env && s->jit_table->prepare(s->jit, out->env, name, why))
-        return true;
-    engine_release(s, out);
-    return false;
+    /* What the optimiser knew is nothing to keep, and who times it is told. */
+    JitKey *kept = ok || (out->env && runnable_is_constant(out)) ? NULL : key;
+    ok = ok || (out->env && s->jit_table->prepare(s->jit, out->env, name, kept, why));
+    s->jit_table->free_key(key);
+    if (!ok)
+        engine_release(s, out);
+    return ok;
 }
 
 bool engine_ready(RelaySession *s, Engine engine, Span asked)

@@ -42,6 +42,7 @@ struct RelaySession {
     Module *env; /* the definitions so far */
     int opt_level; /* of what is compiled */
     bool exact; /* nothing in it reorders or approximates */
+    bool no_cache; /* compiled code is neither kept in files nor taken from them */
     PtrMap optimised; /* Function -> what optimise.c made of it */
     Module *libraries
         [8]; /* imported libraries by their position in prelude_files; NULL until asked for */

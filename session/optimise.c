@@ -201,6 +201,20 @@ Module *optimise(RelaySession *s, Module *env, const Name *name)
     return out;
 }
 
+bool optimised_already(RelaySession *s, Module *env, const Name *name)
+{
+    const Def *def = module_find(env, name);
+    if (s->opt_level == 0 || !def || !def->fn || !ptrmap_has(&s->optimised, def->fn))
+        return false;
+    Optimiser o = {.s = s, .env = env};
+    arena_init(&o.arena, &s->cx.limits);
+    find_reached(&o, def);
+    bool already = !find_stale(&o);
+    ptrmap_deinit(&o.index);
+    arena_deinit(&o.arena);
+    return already;
+}
+
 void optimise_forget(RelaySession *s, const Module *home)
 {
     for (size_t i = 0; i < s->optimised.n; i++) {

@@ -7,6 +7,8 @@
 /* A module with `name` of env and all that it reaches, after the pipeline of the session's level (at level 0 env itself); the
  * caller's. NULL after a diagnostic. */
 Module *optimise(RelaySession *s, Module *env, const Name *name);
+/* Whether nothing would have to be done for that. */
+bool optimised_already(RelaySession *s, Module *env, const Name *name);
 /* Lets go of what was made of the definitions that lie in `home`; NULL: of all, as when the level changes. */
 void optimise_forget(RelaySession *s, const Module *home);
 

@@ -37,6 +37,8 @@ static void session_init(void *data)
     s->cx.limits.depth_most = s->options.depth_limit;
     s->cx.pool = pool_new(s->options.threads);
     s->opt_level = OPT_LEVEL_USUAL;
+    const char *cache = getenv("RELAY_CACHE");
+    s->no_cache = cache && !strcmp(cache, "off");
     if (s->options.engine)
         engine_parse(s->options.engine, &s->engine);
     s->options.engine = NULL;
@@ -181,6 +183,11 @@ bool relay_session_set(RelaySession *s, const char *option, const char *value)
             return false;
         s->exact = !off;
         optimise_forget(s, NULL);
+    } else if (!strcmp(option, "cache")) {
+        bool off = !strcmp(value, "off");
+        if (!off && strcmp(value, "on"))
+            return false;
+        s->no_cache = off;
     } else if (!strcmp(option, "threads")) {
         pool_free(s->cx.pool);
         s->cx.pool = pool_new(atoi(value));

@@ -438,6 +438,8 @@ static void run_stage(void *data)
         i++;
     if (request_flag(call->request, "exact"))
         relay_session_set(s, "exact", "on");
+    if (request_flag(call->request, "no-cache"))
+        relay_session_set(s, "cache", "off");
     if (level && !relay_session_set(s, "opt", level))
         diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`-O %s`: the levels are 0 to 4", level);
     else if (i < sizeof stages / sizeof *stages)

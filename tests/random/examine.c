@@ -291,7 +291,7 @@ static const char *check_code(Examiner *x, Module *m, const Run *wanted)
     Buf why = {0};
     size_t owners = owners_of_constants(m);
     const Name *name = ctx_name(&x->cx, "main");
-    bool prepared = x->jit_table->prepare(x->jit, m, name, &why);
+    bool prepared = x->jit_table->prepare(x->jit, m, name, NULL, &why);
     const char *bad = NULL;
     if (prepared) {
         Run run = run_main(x, m, by_jit);

@@ -1,0 +1,40 @@
+/* Compiled code in files, from one process to the next.
+ *
+ *     $XDG_CACHE_HOME/relay/code/3f…a0       one for each definition that was compiled, by its contents (ir/content.h)
+ *
+ * Code in a file is run, so the folder must be this person's alone; where it is not, nothing is read or written, and W0702 says so.
+ * Files appear whole, by renaming, and go when the folder grows too large, those that were used least lately first; several processes
+ * may do all of this at once. A file that is damaged or was made by another build is as good as none. */
+#ifndef JIT_CACHE_H
+#define JIT_CACHE_H
+
+#include "base/buf.h"
+#include "base/diag.h"
+#include "base/str.h"
+
+/* Bytes of all files together; the oldest go when there are more. */
+#define CACHE_MOST ((size_t)1 << 30)
+
+typedef struct Cache {
+    bool off; /* nobody wants it */
+    bool tried;
+    Buf folder; /* ends in a slash; empty: there is none that may be used */
+    unsigned stores; /* so far */
+} Cache;
+
+/* A file, mapped: private, and writable so that it can be read as memory is. */
+typedef struct CacheFile {
+    char *at; /* NULL: there is none */
+    size_t n;
+} CacheFile;
+
+void cache_deinit(Cache *c);
+/* Finds the folder; false when there is none. Reports once when it may not be used. */
+bool cache_open(Cache *c, Diags *diags);
+CacheFile cache_read(Cache *c, const uint64_t key[2]);
+void cache_release(CacheFile *f);
+/* Puts the pieces in place, one behind the other; that it fails is nobody's concern. */
+void cache_write(Cache *c, const uint64_t key[2], size_t n, const Str *pieces);
+void cache_remove(Cache *c, const uint64_t key[2]);
+
+#endif

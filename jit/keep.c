@@ -1,0 +1,400 @@
+/* Units in files (cache.h).
+ *
+ *     head     what it is, its size, the digest of all that follows, the contents that it was made of
+ *     body     words: how the unit is called, for each of its modules the objects and what is imported
+ *     pieces   objects and elements of tensors, each at a multiple of 64 bytes, where the body says
+ *
+ * What is imported is said by things that every process has: the contents of the program give data types and texts an order. A unit that
+ * needs more of this process, to make code while it runs, is not kept. */
+#include "base/memory.h"
+#include "base/plugin.h"
+#include "jit/internal.h"
+#include "runtime/pool.h"
+
+#include <inttypes.h>
+#include <llvm/Config/llvm-config.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#define PIECE_ALIGN ((size_t)64)
+
+typedef struct Head {
+    char what[16];
+    uint64_t size; /* of the file */
+    uint64_t body; /* of the words behind the head, in bytes */
+    uint64_t check[2];
+    uint64_t key[2];
+} Head;
+
+static const char what_it_is[16] = "relay code 1\n";
+
+/* ---- what the code was made for ---------------------------------------------------------------------------------------------- */
+
+/* The processor, without LLVM: what it says of itself, and what the system lets programs use. */
+static void add_processor(Buf *out)
+{
+#if defined(__x86_64__)
+    static const unsigned leaves[][2] = {{0, 0}, {1, 0},   {7, 0},
+                                         {7, 1}, {0xd, 1}, {0x80000001u, 0}};
+    for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++) {
+        unsigned a = 0, b = 0, c = 0, d = 0;
+        if (!__get_cpuid_count(leaves[i][0], leaves[i][1], &a, &b, &c, &d))
+            continue;
+        if (leaves[i][0] == 1) /* which core this is */
+            b = 0;
+        if (leaves[i][0] == 0xd) /* the room that this process takes just now */
+            b = 0;
+        buf_printf(out, "%x %x %x %x;", a, b, c, d);
+    }
+    unsigned low = 0, high = 0;
+    if (__builtin_cpu_supports("avx"))
+        __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    buf_printf(out, "%x %x;", low, high);
+#else
+    (void)out;
+#endif
+}
+
+bool keep_content(Jit *jit, Module *env, const Def *def, Content *out)
+{
+    Buf how = {0};
+    bool ok = cache_open(&jit->cache, jit->cx->diags);
+    /* The program or library that has the operators, and this one. */
+    ok = ok && plugin_build(jit->cx->ops, &how) && plugin_build(what_it_is, &how);
+    buf_printf(&how, LLVM_VERSION_STRING " %d %d %d;", jit->level, jit->exact,
+               pool_threads(jit->cx->pool));
+    add_processor(&how);
+    if (ok)
+        content_init(out, env, def, &how);
+    buf_deinit(&how);
+    return ok;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct Writing {
+    const Content *c;
+    Arena arena;
+    Buf body;
+    Vec(Str) pieces;
+    uint64_t at; /* where the next piece lies, from the first one */
+    bool here; /* something cannot be said to others */
+} Writing;
+
+static void put(Writing *w, uint64_t v)
+{
+    buf_bytes(&w->body, (const char *)&v, sizeof v);
+}
+
+static void put_text(Writing *w, const char *text)
+{
+    size_t n = strlen(text);
+    static const char zeros[8];
+    put(w, n);
+    buf_bytes(&w->body, text, n);
+    buf_bytes(&w->body, zeros, -n % 8);
+}
+
+static void put_piece(Writing *w, const void *bytes, size_t n)
+{
+    static const char zeros[PIECE_ALIGN];
+    put(w, w->at);
+    put(w, n);
+    vec_push(&w->pieces, &w->arena, ((Str){bytes, n}));
+    if (-n % PIECE_ALIGN)
+        vec_push(&w->pieces, &w->arena, ((Str){zeros, -n % PIECE_ALIGN}));
+    w->at += (n + PIECE_ALIGN - 1) & ~(PIECE_ALIGN - 1);
+}
+
+static void put_source(Writing *w, uint32_t source)
+{
+    for (size_t i = 0; i < w->c->sources.n; i++)
+        if (w->c->sources.at[i] == source) {
+            put(w, i);
+            return;
+        }
+    w->here = true;
+}
+
+static void put_constructor(Writing *w, const Constructor *con)
+{
+    for (size_t i = 0; i < w->c->types.n; i++)
+        if (w->c->types.at[i] == con->type) {
+            put(w, i);
+            put(w, con->index);
+            return;
+        }
+    w->here = true;
+}
+
+static void put_tensor(Writing *w, const Tensor *t)
+{
+    uint64_t dtype = 0;
+    memcpy(&dtype, &t->dtype, sizeof t->dtype);
+    w->here |= !tensor_is_contiguous(t);
+    put(w, dtype);
+    put(w, (uint64_t)t->rank);
+    for (int32_t i = 0; i < t->rank; i++)
+        put(w, (uint64_t)t->shape[i]);
+    put_piece(w, t->data, (size_t)t->size * dtype_size(t->dtype));
+}
+
+static void put_import(Writing *w, const Import *im)
+{
+    put(w, im->kind);
+    switch (im->kind) {
+    case IMPORT_HERE: w->here = true; return;
+    case IMPORT_TUPLE:
+    case IMPORT_REF:
+    case IMPORT_UNIT: return;
+    case IMPORT_CONSTRUCTOR:
+    case IMPORT_NULLARY: put_constructor(w, im->at); return;
+    case IMPORT_CLOSURE: put_text(w, ((const Name *)im->at)->text); return;
+    case IMPORT_TENSOR: put_tensor(w, im->at); return;
+    case IMPORT_PACKED: {
+        const Tensor *t = im->at;
+        put_piece(w, t->data, (size_t)t->size * dtype_size(t->dtype));
+        return;
+    }
+    case IMPORT_SOURCE: put_source(w, (uint32_t)(uintptr_t)im->at); return;
+    }
+}
+
+static void put_code(Writing *w, const Code *code)
+{
+    w->here |= code->objects.n == 0;
+    put(w, code->objects.n);
+    for (size_t i = 0; i < code->objects.n; i++)
+        put_piece(w, code->objects.at[i].ptr, code->objects.at[i].len);
+    put(w, code->imports.n);
+    for (size_t i = 0; i < code->imports.n && !w->here; i++)
+        put_import(w, &code->imports.at[i]);
+}
+
+static void check_pieces(size_t n, const Str *pieces, uint64_t out[2])
+{
+    Digest d;
+    digest_begin(&d);
+    for (size_t i = 0; i < n; i++)
+        digest_add(&d, pieces[i].ptr, pieces[i].len);
+    digest_end(&d, out);
+}
+
+static void write_file(Writing *w, Unit *u)
+{
+    size_t n = w->pieces.n + 2;
+    Str *all = arena_new_array(&w->arena, Str, n);
+    static const char zeros[PIECE_ALIGN];
+    buf_bytes(&w->body, zeros, -w->body.n % PIECE_ALIGN);
+    Head head = {.size = sizeof head + w->body.n + w->at, .body = w->body.n};
+    memcpy(head.what, what_it_is, sizeof head.what);
+    memcpy(head.key, w->c->key, sizeof head.key);
+    all[0] = (Str){(const char *)&head, sizeof head};
+    all[1] = (Str){w->body.at, w->body.n};
+    for (size_t i = 0; i < w->pieces.n; i++)
+        all[i + 2] = w->pieces.at[i];
+    check_pieces(n - 1, all + 1, head.check);
+    if (!w->body.failed)
+        cache_write(&u->jit->cache, w->c->key, n, all);
+}
+
+void keep_store(Unit *u, const Content *c)
+{
+    Writing w = {.c = c, .here = !u->entry_name || u->infos.n > 0};
+    arena_init(&w.arena, NULL);
+    put(&w, u->nests);
+    put(&w, u->counts.calls);
+    put(&w, u->counts.kernels);
+    put_text(&w, u->entry_name ? u->entry_name : "");
+    put(&w, u->batches.n + u->codes.n);
+    for (size_t i = 0; i < u->batches.n && !w.here; i++)
+        put_code(&w, batch_code(u->batches.at[i]));
+    for (size_t i = 0; i < u->codes.n && !w.here; i++)
+        put_code(&w, u->codes.at[i]);
+    if (!w.here)
+        write_file(&w, u);
+    for (size_t i = 0; i < u->codes.n; i++)
+        code_drop_objects(u->codes.at[i]);
+    buf_deinit(&w.body);
+    arena_deinit(&w.arena);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------------------- */
+
+/* The digest holds off damage, not somebody who makes files; so whatever the words say is looked at. */
+typedef struct Taking {
+    Unit *u;
+    const Content *c;
+    const char *at, *end; /* of the body */
+    char *pieces;
+    size_t n_pieces;
+    bool wrong;
+} Taking;
+
+static uint64_t take(Taking *t)
+{
+    uint64_t v = 0;
+    t->wrong |= (size_t)(t->end - t->at) < sizeof v;
+    if (t->wrong)
+        return 0;
+    memcpy(&v, t->at, sizeof v);
+    t->at += sizeof v;
+    return v;
+}
+
+/* A number of things of which each takes a word or more. */
+static uint64_t take_count(Taking *t)
+{
+    uint64_t n = take(t);
+    t->wrong |= n > (size_t)(t->end - t->at) / 8;
+    return t->wrong ? 0 : n;
+}
+
+static const char *take_text(Taking *t)
+{
+    uint64_t n = take(t);
+    t->wrong |= n > (size_t)(t->end - t->at) || memchr(t->at, 0, t->wrong ? 0 : n);
+    if (t->wrong)
+        return "";
+    const char *text = arena_copy_text(&t->u->arena, t->at, n);
+    t->at += (n + 7) & ~(uint64_t)7;
+    t->wrong |= t->at > t->end;
+    return text;
+}
+
+static Str take_piece(Taking *t)
+{
+    uint64_t from = take(t), n = take(t);
+    t->wrong |= from % PIECE_ALIGN || from > t->n_pieces || n > t->n_pieces - from;
+    return t->wrong ? (Str){"", 0} : (Str){t->pieces + from, n};
+}
+
+static void release_tensor(void *t)
+{
+    tensor_release(t);
+}
+
+static const Tensor *take_tensor(Taking *t)
+{
+    uint64_t word = take(t), rank = take(t);
+    int64_t shape[TENSOR_RANK_MOST];
+    DType dtype;
+    memcpy(&dtype, &word, sizeof dtype);
+    t->wrong |= rank > TENSOR_RANK_MOST || dtype_id(dtype) == DTYPE_IDS;
+    for (uint64_t i = 0; i < rank && !t->wrong; i++)
+        shape[i] = (int64_t)take(t);
+    Str piece = take_piece(t);
+    int64_t size;
+    t->wrong |= !t->wrong && (!shape_size((int32_t)rank, shape, &size) ||
+                              (uint64_t)size > piece.len / dtype_size(dtype));
+    Tensor *out =
+        t->wrong ? NULL : tensor_new_raw(&t->u->jit->cx->limits, dtype, (int32_t)rank, shape);
+    t->wrong |= !out;
+    if (t->wrong)
+        return NULL;
+    memcpy(out->data, piece.ptr, (size_t)size * dtype_size(dtype));
+    arena_on_free(&t->u->arena, release_tensor, out);
+    return out;
+}
+
+static const Constructor *take_constructor(Taking *t, bool nullary)
+{
+    uint64_t type = take(t), index = take(t);
+    t->wrong |= type >= t->c->types.n || index >= t->c->types.at[t->wrong ? 0 : type]->n_cons;
+    const Constructor *con = t->wrong ? NULL : t->c->types.at[type]->cons[index];
+    t->wrong |= !con || (nullary && !con->info->nullary);
+    return t->wrong ? NULL : con;
+}
+
+static const void *take_import(Taking *t)
+{
+    uint64_t kind = take(t), number;
+    const Constructor *con;
+    switch (kind) {
+    case IMPORT_TUPLE: return &tuple_info;
+    case IMPORT_REF: return &ref_info;
+    case IMPORT_UNIT: return value_unit().object;
+    case IMPORT_CONSTRUCTOR:
+    case IMPORT_NULLARY:
+        con = take_constructor(t, kind == IMPORT_NULLARY);
+        if (!con)
+            return NULL;
+        return kind == IMPORT_NULLARY ? (const void *)con->info->nullary : con->info;
+    case IMPORT_CLOSURE: return closure_info(t->u->jit, ctx_name(t->u->jit->cx, take_text(t)));
+    case IMPORT_TENSOR: return take_tensor(t);
+    case IMPORT_PACKED: return take_piece(t).ptr;
+    case IMPORT_SOURCE:
+        number = take(t);
+        t->wrong |= number >= t->c->sources.n;
+        return t->wrong ? NULL : (const void *)(uintptr_t)t->c->sources.at[number];
+    default: t->wrong = true; return NULL;
+    }
+}
+
+/* Links the objects where they lie. */
+static void take_code(Taking *t)
+{
+    Unit *u = t->u;
+    Code *code = arena_new(&u->arena, Code);
+    for (uint64_t n = take_count(t); n > 0 && !t->wrong; n--)
+        vec_push(&code->objects, &u->arena, take_piece(t));
+    for (uint64_t n = take_count(t); n > 0 && !t->wrong; n--) {
+        const void *address = take_import(t);
+        vec_push(&code->imports, &u->arena, ((Import){.address = address}));
+    }
+    Buf why = {0};
+    t->wrong = t->wrong || !code_link(u, code, &why);
+    buf_deinit(&why);
+    code->objects.n = 0;
+    if (!t->wrong)
+        vec_push(&u->codes, &u->arena, code);
+}
+
+static bool is_whole(const CacheFile *f, const Content *c)
+{
+    const Head *head = (const Head *)(const void *)f->at;
+    uint64_t check[2];
+    if (f->n < sizeof *head || memcmp(head->what, what_it_is, sizeof head->what) != 0 ||
+        head->size != f->n || head->body > f->n - sizeof *head || head->body % PIECE_ALIGN ||
+        memcmp(head->key, c->key, sizeof head->key) != 0)
+        return false;
+    check_pieces(1, &(Str){f->at + sizeof *head, f->n - sizeof *head}, check);
+    return !memcmp(check, head->check, sizeof check);
+}
+
+static bool take_unit(Unit *u, const Content *c)
+{
+    const Head *head = (const Head *)(const void *)u->file.at;
+    char *body = u->file.at + sizeof *head;
+    Taking t = {.u = u,
+                .c = c,
+                .at = body,
+                .end = body + head->body,
+                .pieces = body + head->body,
+                .n_pieces = u->file.n - sizeof *head - head->body};
+    u->nests = take(&t);
+    u->counts.calls = (uint32_t)take(&t);
+    u->counts.kernels = (uint32_t)take(&t);
+    u->counts.kept = true;
+    u->entry_name = take_text(&t);
+    for (uint64_t n = take_count(&t); n > 0 && !t.wrong; n--)
+        take_code(&t);
+    for (size_t i = 0; i < u->codes.n && !u->entry; i++)
+        u->entry = (UnitEntry *)(uintptr_t)code_find(u->codes.at[i], u->entry_name);
+    return !t.wrong && u->entry;
+}
+
+bool keep_load(Unit *u, const Content *c)
+{
+    Cache *cache = &u->jit->cache;
+    u->file = cache_read(cache, c->key);
+    if (!u->file.at)
+        return false;
+    if (is_whole(&u->file, c) && take_unit(u, c))
+        return true;
+    cache_remove(cache, c->key);
+    return false;
+}

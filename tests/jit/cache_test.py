@@ -1,0 +1,178 @@
+"""Compiled code that is kept: another process gives the same with it, and with whatever stands in the files."""
+
+import json
+import os
+import random
+import stat
+import subprocess
+import tempfile
+import unittest
+
+RELAY = os.environ.get("RELAY", "build/release/relay")
+
+NETWORK = """#[version = "0.0.5"]
+def @main(%x: Tensor[(1, 8, 12, 12), float32], %w: Tensor[(16, 8, 3, 3), float32], %b: Tensor[(16), float32]) {
+  let %c = nn.relu(nn.bias_add(nn.conv2d(%x, %w, padding=[1, 1, 1, 1], channels=16, kernel_size=[3, 3]), %b));
+  (sum(%c), nn.softmax(nn.batch_flatten(%c), axis=-1))
+}
+"""
+
+VALUES = """#[version = "0.0.5"]
+type Shape {
+  Square(int32),
+  Pair(Shape, Shape),
+  Nothing,
+}
+def @area(%s: Shape) -> int32 {
+  match (%s) {
+    Square(%n) => multiply(%n, %n),
+    Pair(%a, %b) => add(@area(%a), @area(%b)),
+    Nothing => 0,
+  }
+}
+def @main(%n: int32) {
+  let %cell = ref(%n);
+  let %double = fn (%k: int32) -> int32 { add(%k, ref_read(%cell)) };
+  let %s = Pair(Square(%double(%n)), Pair(Nothing, Square(%n)));
+  let %old = ref_write(%cell, @area(%s));
+  (%s, ref_read(%cell), (), divide(100, %n))
+}
+"""
+
+
+@unittest.skipIf(subprocess.run([RELAY, "compile", "-", "--emit", "lowered"], input=b"fn (%x: int32) { add(%x, 1) }",
+                                capture_output=True).returncode == 1, "no JIT is built in")
+class Cache(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.cache = os.path.join(self.folder.name, "cache")
+        self.code = os.path.join(self.cache, "relay", "code")
+
+    def write(self, name, text):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def relay(self, *args, env=None, **more):
+        env = {**os.environ, "XDG_CACHE_HOME": self.cache, "RELAY_CACHE": "on", **(env or {})}
+        return subprocess.run([RELAY, *args], capture_output=True, text=True, env=env, **more)
+
+    def run_values(self, path, n):
+        done = self.relay("run", path, "--exec", "jit", "--args", self.write("args.json", json.dumps(
+            [{"dtype": "int32", "shape": [], "data": [n]}])))
+        return done.returncode, done.stdout, done.stderr
+
+    def bench(self, path, *args):
+        done = self.relay("bench", path, "--random", "1", "--seconds", "0.001", "--runs", "1", "--json", *args)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        line = json.loads(done.stdout)
+        return line["cached"], line["out"]
+
+    def files(self):
+        return sorted(os.listdir(self.code)) if os.path.isdir(self.code) else []
+
+    def test_what_is_kept_is_used(self):
+        path = self.write("network.rly", NETWORK)
+        cold, out = self.bench(path)
+        self.assertFalse(cold)
+        self.assertEqual(self.bench(path), (True, out))
+        self.assertEqual(len(self.files()), 1)
+        mode = os.stat(self.code).st_mode
+        self.assertEqual(stat.S_IMODE(mode), 0o700)
+
+    def test_what_decides_code_decides_the_file(self):
+        path = self.write("network.rly", NETWORK)
+        for args in ([], ["-O", "0"], ["-O", "3"], ["--exact"], ["--threads", "2"]):
+            self.assertFalse(self.bench(path, *args)[0], args)
+            self.assertTrue(self.bench(path, *args)[0], args)
+        self.assertFalse(self.bench(self.write("network.rly", NETWORK.replace("nn.relu", "tanh")))[0])
+
+    def test_weights_decide_it_too(self):
+        path = self.write("network.rly", NETWORK)
+        numpy = __import__("numpy")
+        outs = []
+        for seed in (1, 2):
+            weights = os.path.join(self.folder.name, "w.npz")
+            numpy.savez(weights, w=numpy.random.default_rng(seed).standard_normal((16, 8, 3, 3)).astype("float32"))
+            cold, out = self.bench(path, "--params", weights)
+            self.assertFalse(cold)
+            self.assertEqual(self.bench(path, "--params", weights), (True, out))
+            outs.append(out)
+        self.assertNotEqual(outs[0], outs[1])
+
+    def test_values_and_failures(self):
+        path = self.write("values.rly", VALUES)
+        cold = [self.run_values(path, n) for n in (3, 0)]
+        self.assertEqual(cold[0][0], 0, cold[0][2])
+        self.assertIn("Pair(Square(6), Pair(Nothing, Square(3)))", cold[0][1])
+        self.assertIn("divided by zero", cold[1][2])
+        self.assertEqual(len(self.files()), 1)
+        self.assertEqual([self.run_values(path, n) for n in (3, 0)], cold)
+
+    def test_sessions_share_it_wherever_a_text_stands(self):
+        lines = ["def @f(%x: int32) { divide(7, %x) };", "let %n = 0;"]
+        call = "@f(%n)\n:time @f(%n + 2)\n"
+        first = self.relay(input="\n".join(lines) + "\n" + call)
+        other = self.relay(input="1 + 1\n" + "\n".join(lines) + "\n2\n" + call)
+        self.assertIn("compiled in", first.stdout)
+        self.assertIn("taken from the cache", other.stdout)
+        self.assertIn("divided by zero", first.stderr + first.stdout)
+
+    def test_damage_is_noticed(self):
+        path = self.write("values.rly", VALUES)
+        wanted = self.run_values(path, 3)
+        file = os.path.join(self.code, self.files()[0])
+        with open(file, "rb") as f:
+            whole = f.read()
+        dice = random.Random(7)
+        damaged = [whole[:n] for n in (0, 1, 63, 64, 200, len(whole) - 1)] + [whole + b"\0" * 64]
+        for _ in range(20):
+            at = dice.randrange(len(whole))
+            damaged.append(whole[:at] + bytes([whole[at] ^ (1 << dice.randrange(8))]) + whole[at + 1:])
+        for bytes_of in damaged:
+            with open(file, "wb") as f:
+                f.write(bytes_of)
+            self.assertEqual(self.run_values(path, 3), wanted)
+            with open(file, "rb") as f:
+                self.assertEqual(len(f.read()), len(whole))
+
+    def test_a_folder_for_others_is_not_used(self):
+        path = self.write("values.rly", VALUES)
+        os.makedirs(self.code)
+        os.chmod(self.code, 0o755)
+        code, out, err = self.run_values(path, 3)
+        self.assertEqual(code, 0)
+        self.assertIn("W0702", err)
+        self.assertEqual(self.files(), [])
+        os.chmod(self.code, 0o700)
+        self.assertEqual(self.run_values(path, 3), (0, out, ""))
+        self.assertEqual(len(self.files()), 1)
+
+    def test_files_for_others_are_not_used(self):
+        path = self.write("values.rly", VALUES)
+        self.run_values(path, 3)
+        file = os.path.join(self.code, self.files()[0])
+        os.chmod(file, 0o666)
+        self.assertEqual(self.run_values(path, 3)[0], 0)
+        self.assertEqual(stat.S_IMODE(os.stat(file).st_mode), 0o600)
+
+    def test_it_can_be_turned_off(self):
+        path = self.write("network.rly", NETWORK)
+        self.assertFalse(self.bench(path, "--no-cache")[0])
+        self.relay("run", path, "--random", "1", env={"RELAY_CACHE": "off"})
+        self.assertEqual(self.files(), [])
+
+    def test_several_processes_at_once(self):
+        path = self.write("network.rly", NETWORK)
+        env = {**os.environ, "XDG_CACHE_HOME": self.cache, "RELAY_CACHE": "on"}
+        all_of = [subprocess.Popen([RELAY, "run", path, "--random", "1"], env=env, stdout=subprocess.PIPE)
+                  for _ in range(4)]
+        outs = {p.communicate()[0] for p in all_of}
+        self.assertEqual(len(outs), 1)
+        self.assertEqual(len(self.files()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
