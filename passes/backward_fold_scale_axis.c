@@ -12,7 +12,7 @@
 /* A factor on its way. It is used before it is rewritten, so the places that use it are filled in at the end. */
 typedef struct Factor {
     Expr *old;
-    int axis;
+    Channels at;
     int n_squeezed;
     int64_t squeezed[TENSOR_RANK_MOST];
     Expr *vector; /* of what stands for `old`; NULL until it is used */
@@ -44,11 +44,11 @@ static Demand operand_demand(const Backward *b, const Call *call, uint32_t i)
     return d && (uintptr_t)ptrmap_find(&b->uses, call->args.at[i]) == 1 ? *d : DEMAND_NONE;
 }
 
-static bool matches(const Call *call, uint32_t i, int axis, int64_t *squeezed, int *n)
+static bool matches(const Call *call, uint32_t i, Channels at, int64_t *squeezed, int *n)
 {
     const Type *t = expr_tensor_type(call->args.at[i]);
     const Type *other = expr_tensor_type(call->args.at[1 - i]);
-    return t && other && axis >= 0 && scale_matches(t, other, axis, squeezed, n);
+    return t && other && scale_matches(t, other, at, squeezed, n);
 }
 
 static Demand demand_of_sum(const Backward *b, const Call *call)
@@ -58,10 +58,11 @@ static Demand demand_of_sum(const Backward *b, const Call *call)
     int64_t squeezed[TENSOR_RANK_MOST];
     int n;
     for (uint32_t i = 0; i < 2; i++)
-        if (d[i].axis >= 0 && d[1 - i].axis < 0 && matches(call, i, d[i].axis, squeezed, &n))
+        if (d[1 - i].at.axis < 0 && matches(call, i, d[i].at, squeezed, &n))
             return d[i];
-    bool both = d[0].axis >= 0 && d[0].axis == d[1].axis && type_equal(t[0], t[1]);
-    return both ? (Demand){d[0].axis, d[0].positive || d[1].positive} : DEMAND_NONE;
+    bool both = d[0].at.axis >= 0 && d[0].at.axis == d[1].at.axis &&
+                d[0].at.block == d[1].at.block && type_equal(t[0], t[1]);
+    return both ? (Demand){d[0].at, d[0].positive || d[1].positive} : DEMAND_NONE;
 }
 
 static Demand demand_of(const Backward *b, const Expr *e)
@@ -69,12 +70,12 @@ static Demand demand_of(const Backward *b, const Expr *e)
     const Call *call = expr_as_call(e);
     ScaleAxes axes;
     switch (scale_kind(e)) {
-    case SCALE_WEIGHTED: return scale_axes(call, &axes) ? (Demand){.axis = axes.out} : DEMAND_NONE;
-    case SCALE_RELU: return (Demand){operand_demand(b, call, 0).axis, true};
+    case SCALE_WEIGHTED: return scale_axes(call, &axes) ? (Demand){.at = axes.out} : DEMAND_NONE;
+    case SCALE_RELU: return (Demand){operand_demand(b, call, 0).at, true};
     case SCALE_SUM: return demand_of_sum(b, call);
     case SCALE_BIAS: {
         Demand d = operand_demand(b, call, 0);
-        return attrs_int(call->attrs, "axis", 1) == d.axis ? d : DEMAND_NONE;
+        return attrs_int(call->attrs, "axis", 1) == d.at.axis && d.at.block < 0 ? d : DEMAND_NONE;
     }
     case SCALE_PRODUCT:
     case SCALE_OTHER: break;
@@ -85,7 +86,7 @@ static Demand demand_of(const Backward *b, const Expr *e)
 static void note_demand(Backward *b, const Expr *e)
 {
     Demand d = demand_of(b, e);
-    if (d.axis < 0)
+    if (d.at.axis < 0)
         return;
     Demand *kept = arena_new(&b->run->scratch, Demand);
     *kept = d;
@@ -99,8 +100,8 @@ static void begin_factor(Backward *b, const Call *product)
     for (uint32_t i = 0; i < 2; i++) {
         Factor f = {.old = product->args.at[1 - i]};
         Demand d = operand_demand(b, product, i);
-        f.axis = d.axis;
-        if (d.axis < 0 || !matches(product, i, d.axis, f.squeezed, &f.n_squeezed) ||
+        f.at = d.at;
+        if (!matches(product, i, d.at, f.squeezed, &f.n_squeezed) ||
             (d.positive && !scale_is_positive(f.old)))
             continue;
         Factor *kept = arena_new(&b->run->scratch, Factor);
@@ -122,14 +123,14 @@ static void pass_factor(Backward *b, const Expr *e)
     if (!f || kind == SCALE_WEIGHTED)
         return;
     for (uint32_t i = 0; i < call->args.n; i++)
-        if (operand_demand(b, call, i).axis >= 0)
+        if (operand_demand(b, call, i).at.axis >= 0)
             ptrmap_put(&b->factors, call->args.at[i], f);
 }
 
 /* ---- changing the weights --------------------------------------------------------------------------------------- */
 
-/* e times the factor, brought to `axis` of a tensor of that rank. */
-static Expr *times(Backward *b, const OpsMake *m, Expr *e, Factor *f, int rank, int axis)
+/* e times the factor, brought to the channels of a tensor of type t. */
+static Expr *times(Backward *b, const OpsMake *m, Expr *e, Factor *f, const Type *t, Channels at)
 {
     Arena *arena = &b->run->scratch;
     if (!f->vector) {
@@ -137,7 +138,7 @@ static Expr *times(Backward *b, const OpsMake *m, Expr *e, Factor *f, int rank, 
         if (f->n_squeezed && f->vector)
             vec_push(&f->slots, arena, &expr_as_call(f->vector)->args.at[0]);
     }
-    Expr *factor = ops_expand_to_axis(m, f->vector, rank, axis);
+    Expr *factor = scale_spread(m, f->vector, t, at);
     Expr *product = factor ? ops_call2(m, "multiply", e, factor) : NULL;
     if (product && !f->n_squeezed)
         vec_push(&f->slots, arena,
@@ -150,12 +151,12 @@ static Expr *times(Backward *b, const OpsMake *m, Expr *e, Factor *f, int rank, 
 static Expr *scale_other(Backward *b, const OpsMake *m, const Call *old, const Call *now, Factor *f)
 {
     bool bias = scale_kind(&old->base) == SCALE_BIAS;
-    uint32_t i = bias || operand_demand(b, old, 0).axis >= 0 ? 1 : 0;
-    if (!bias && operand_demand(b, old, i).axis >= 0)
+    uint32_t i = bias || operand_demand(b, old, 0).at.axis >= 0 ? 1 : 0;
+    if (!bias && operand_demand(b, old, i).at.axis >= 0)
         return NULL;
-    int rank = bias ? 1 : (int)expr_tensor_type(old->args.at[1 - i])->n;
+    const Type *t = expr_tensor_type(old->args.at[bias ? i : 1 - i]);
     Expr *args[2] = {now->args.at[0], now->args.at[1]};
-    args[i] = times(b, m, args[i], f, rank, bias ? 0 : f->axis);
+    args[i] = times(b, m, args[i], f, t, bias ? (Channels){0, -1} : f->at);
     return args[i] ? expr_call(m->arena, m->span, now->callee, 2, args, now->attrs) : NULL;
 }
 
@@ -178,8 +179,8 @@ static Expr *take_factor(Rewriter *rw, const Expr *old, Expr *now)
     }
     ScaleAxes axes;
     scale_axes(was, &axes);
-    int rank = (int)expr_tensor_type(was->args.at[1])->n;
-    Expr *args[2] = {call->args.at[0], times(b, &m, call->args.at[1], f, rank, axes.weight_out)};
+    const Type *w = expr_tensor_type(was->args.at[1]);
+    Expr *args[2] = {call->args.at[0], times(b, &m, call->args.at[1], f, w, axes.weight_out)};
     return args[1] ? expr_call(m.arena, m.span, call->callee, 2, args, call->attrs) : NULL;
 }
 

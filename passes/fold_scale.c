@@ -1,5 +1,6 @@
 #include "passes/fold_scale.h"
 
+#include "base/number.h"
 #include "passes/types.h"
 
 #include <string.h>
@@ -22,18 +23,47 @@ ScaleKind scale_kind(const Expr *e)
     return SCALE_OTHER;
 }
 
+/* The axis of a letter, -1: it has none. */
 static int letter_at(Str layout, char letter)
 {
-    const char *at = memchr(layout.ptr, letter, layout.len);
-    return at ? (int)(at - layout.ptr) : -1;
+    int axis = 0;
+    for (size_t i = 0; i < layout.len; i++) {
+        if (layout.ptr[i] == letter)
+            return axis;
+        axis += layout.ptr[i] > '9';
+    }
+    return -1;
 }
 
-static bool is_plain(Str layout, uint32_t rank)
+static Channels channels(Str layout, char letter)
 {
-    for (size_t i = 0; i < layout.len; i++)
-        if (layout.ptr[i] < 'A' || layout.ptr[i] > 'Z')
-            return false;
-    return layout.len == rank;
+    return (Channels){letter_at(layout, letter), letter_at(layout, (char)(letter - 'A' + 'a'))};
+}
+
+/* How many axes a layout has, and how many of them are blocks. */
+static uint32_t count_letters(Str layout, int *blocks)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < layout.len; i++) {
+        n += layout.ptr[i] > '9';
+        *blocks += layout.ptr[i] >= 'a';
+    }
+    return n;
+}
+
+/* Channels are whole in all layouts, or in blocks in all, and nothing else is in blocks. */
+static bool is_uniform(const ScaleAxes *a, int blocks)
+{
+    bool split = a->in.block >= 0 && a->out.block >= 0 && a->weight_in.block >= 0 &&
+                 a->weight_out.block >= 0;
+    return blocks == 0 || (split && blocks == 4);
+}
+
+/* How many channels there are; -1: nobody knows. */
+static int64_t extent(const Type *t, Channels at)
+{
+    int64_t n = t->dims[at.axis], block = at.block < 0 ? 1 : t->dims[at.block];
+    return n < 0 || block < 0 || !int64_mul(n, block, &n) ? -1 : n;
 }
 
 bool scale_axes(const Call *call, ScaleAxes *out)
@@ -43,38 +73,55 @@ bool scale_axes(const Call *call, ScaleAxes *out)
     if (!x || !w || !y || !dtype_is_float(y->dtype))
         return false;
     if (!strcmp(expr_call_of_op(&call->base)->name, "nn.dense")) {
-        *out = (ScaleAxes){.in = 1, .out = 1, .weight_in = 1, .weight_out = 0};
+        Channels first = {0, -1}, second = {1, -1};
+        *out = (ScaleAxes){second, second, second, first};
         return x->n == 2 && w->n == 2;
     }
     Str data = attrs_string(call->attrs, "data_layout");
     Str kernel = attrs_string(call->attrs, "kernel_layout");
     Str result = ops_out_layout(call->attrs, "data_layout", "out_layout");
-    if (!is_plain(data, x->n) || !is_plain(kernel, w->n) || !is_plain(result, y->n))
+    int blocks = 0;
+    if (count_letters(data, &blocks) != x->n || count_letters(kernel, &blocks) != w->n ||
+        count_letters(result, &blocks) != y->n)
         return false;
-    int o = letter_at(kernel, 'O'), i = letter_at(kernel, 'I');
-    *out = (ScaleAxes){letter_at(data, 'C'), letter_at(result, 'C'), i, o};
-    if (out->in < 0 || out->out < 0 || i < 0 || o < 0)
+    *out = (ScaleAxes){channels(data, 'C'), channels(result, 'C'), channels(kernel, 'I'),
+                       channels(kernel, 'O')};
+    if (out->in.axis < 0 || out->out.axis < 0 || out->weight_in.axis < 0 ||
+        out->weight_out.axis < 0 || !is_uniform(out, blocks) ||
+        (blocks && (extent(w, out->weight_in) < 0 || extent(w, out->weight_out) < 0)))
         return false;
     int64_t groups = attrs_int(call->attrs, "groups", 1);
-    bool depthwise = w->dims[o] == groups && w->dims[i] == 1;
+    bool depthwise = extent(w, out->weight_out) == groups && extent(w, out->weight_in) == 1;
     if (depthwise)
-        out->weight_in = o;
+        out->weight_in = out->weight_out;
     return groups == 1 || depthwise;
 }
 
-bool scale_matches(const Type *t, const Type *operand, int axis, int64_t *squeezed, int *n)
+bool scale_matches(const Type *t, const Type *operand, Channels at, int64_t *squeezed, int *n)
 {
     int base = (int)t->n - (int)operand->n;
     *n = 0;
-    if (base < 0 || axis < base || t->dims[axis] < 0)
+    if (at.axis < 0 || base < 0 || at.axis < base || extent(t, at) < 0)
         return false;
     for (int i = base; i < (int)t->n; i++) {
-        if (operand->dims[i - base] != (i == axis ? t->dims[i] : 1))
+        bool channel = i == at.axis || i == at.block;
+        if (operand->dims[i - base] != (channel ? t->dims[i] : 1))
             return false;
-        if (i != axis)
+        if (!channel)
             squeezed[(*n)++] = i - base;
     }
     return true;
+}
+
+Expr *scale_spread(const OpsMake *m, Expr *vector, const Type *t, Channels at)
+{
+    if (at.block < 0)
+        return ops_expand_to_axis(m, vector, (int)t->n, at.axis);
+    int64_t shape[TENSOR_RANK_MOST];
+    for (int i = 0; i < (int)t->n; i++)
+        shape[i] = i == at.axis || i == at.block ? t->dims[i] : 1;
+    Attr attr = ops_attr_ints(m, "newshape", t->n, shape);
+    return ops_call(m, "reshape", 1, &vector, 1, &attr);
 }
 
 static bool only_moves(const Op *op)

@@ -6,13 +6,19 @@
 
 #include "stdlib/ops/ops.h"
 
-/* What a value would take: a factor for each element along `axis`, in some places a positive one. */
+/* Where the channels are: along an axis, and, in a layout that has them in blocks, along a second one. */
+typedef struct Channels {
+    int axis; /* -1: nowhere */
+    int block; /* -1: none */
+} Channels;
+
+/* What a value would take: a factor for each channel, in some places a positive one. */
 typedef struct Demand {
-    int axis; /* -1: nothing */
+    Channels at;
     bool positive;
 } Demand;
 
-#define DEMAND_NONE ((Demand){.axis = -1})
+#define DEMAND_NONE ((Demand){.at = {-1, -1}})
 
 typedef enum ScaleKind {
     SCALE_OTHER,
@@ -25,19 +31,21 @@ typedef enum ScaleKind {
 
 /* How a call treats a factor; SCALE_OTHER for what is not in the table. */
 ScaleKind scale_kind(const Expr *e);
-/* Of a convolution or dense: the axis of its input, its result and its weight along which one factor for each channel may stand; false
+/* Of a convolution or dense: where its input, its result and its weight have the channels for which one factor each may stand; false
  * where there is none. */
 typedef struct ScaleAxes {
-    int in, out;
-    int weight_in, weight_out;
+    Channels in, out;
+    Channels weight_in, weight_out;
 } ScaleAxes;
 bool scale_axes(const Call *call, ScaleAxes *out);
-/* The operand has one element for each along `axis` of `t` and is the same along all others. `squeezed` gets those of its own axes
- * that are not that one, n of them. */
-bool scale_matches(const Type *t, const Type *operand, int axis, int64_t *squeezed, int *n);
+/* The operand has one element for each channel of `t` and is the same along all other axes. `squeezed` gets those of its own axes
+ * that are without channels, n of them. */
+bool scale_matches(const Type *t, const Type *operand, Channels at, int64_t *squeezed, int *n);
+/* The factor that scale_vector gave, brought to the channels of type `t`. */
+Expr *scale_spread(const OpsMake *m, Expr *vector, const Type *t, Channels at);
 /* A constant, perhaps in another shape, of numbers above 0. */
 bool scale_is_positive(const Expr *e);
-/* The operand as a vector. */
+/* The operand without the axes that are squeezed: a vector, or blocks of one. */
 Expr *scale_vector(const OpsMake *m, Expr *operand, int n, const int64_t *squeezed);
 
 #endif

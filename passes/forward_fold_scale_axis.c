@@ -33,7 +33,8 @@ static void demand(Forward *f, const Expr *e, Demand d)
         *slot = had = arena_new(&f->run->scratch, Demand);
         *had = d;
     } else {
-        had->axis = had->axis == d.axis ? d.axis : -1;
+        if (had->at.axis != d.at.axis || had->at.block != d.at.block)
+            had->at = DEMAND_NONE.at;
         had->positive |= d.positive;
     }
 }
@@ -50,13 +51,13 @@ static void demand_nothing(void *data, Expr *const *slot)
 }
 
 /* Which operand of a sum has the factor; the other is the same along the other axes. -1: none. */
-static int scaled_operand(const Call *sum, int axis)
+static int scaled_operand(const Call *sum, Channels at)
 {
     int64_t squeezed[TENSOR_RANK_MOST];
     int n;
     const Type *t[2] = {expr_tensor_type(sum->args.at[0]), expr_tensor_type(sum->args.at[1])};
-    for (int i = 0; axis >= 0 && t[0] && t[1] && i < 2; i++)
-        if (scale_matches(t[i], t[1 - i], axis, squeezed, &n))
+    for (int i = 0; t[0] && t[1] && i < 2; i++)
+        if (scale_matches(t[i], t[1 - i], at, squeezed, &n))
             return i;
     return -1;
 }
@@ -68,12 +69,12 @@ static void demand_of_operands(Forward *f, const Expr *e)
     Demand d = demanded(f, e);
     ScaleAxes axes;
     if (kind == SCALE_WEIGHTED && scale_axes(call, &axes)) {
-        demand(f, call->args.at[0], (Demand){.axis = axes.in});
+        demand(f, call->args.at[0], (Demand){.at = axes.in});
         demand(f, call->args.at[1], DEMAND_NONE);
-    } else if (kind == SCALE_RELU && d.axis >= 0) {
-        demand(f, call->args.at[0], (Demand){d.axis, true});
-    } else if (kind == SCALE_SUM && d.axis >= 0) {
-        int i = scaled_operand(call, d.axis);
+    } else if (kind == SCALE_RELU && d.at.axis >= 0) {
+        demand(f, call->args.at[0], (Demand){d.at, true});
+    } else if (kind == SCALE_SUM && d.at.axis >= 0) {
+        int i = scaled_operand(call, d.at);
         demand(f, call->args.at[0], i == 0 ? d : DEMAND_NONE);
         demand(f, call->args.at[1], i == 1 ? d : DEMAND_NONE);
     } else {
@@ -99,8 +100,8 @@ static Expr *leave_out(Forward *f, const OpsMake *m, const Call *old, const Call
     const Type *t[2] = {expr_tensor_type(old->args.at[0]), expr_tensor_type(old->args.at[1])};
     int64_t squeezed[TENSOR_RANK_MOST];
     int n;
-    for (int i = 0; d.axis >= 0 && t[0] && t[1] && i < 2; i++) {
-        if (!scale_matches(t[i], t[1 - i], d.axis, squeezed, &n) ||
+    for (int i = 0; d.at.axis >= 0 && t[0] && t[1] && i < 2; i++) {
+        if (!scale_matches(t[i], t[1 - i], d.at, squeezed, &n) ||
             (d.positive && !scale_is_positive(now->args.at[1 - i])))
             continue;
         ptrmap_put(&f->scales, old, scale_vector(m, now->args.at[1 - i], n, squeezed));
@@ -113,17 +114,16 @@ static Expr *scale_weight(const OpsMake *m, const Call *old, const Call *now, Ex
 {
     ScaleAxes axes;
     scale_axes(old, &axes);
-    int rank = (int)expr_tensor_type(old->args.at[1])->n;
-    Expr *factor = ops_expand_to_axis(m, scale, rank, axes.weight_in);
+    const Type *w = expr_tensor_type(old->args.at[1]);
+    Expr *factor = scale_spread(m, scale, w, axes.weight_in);
     return with_arg(m, now, 1, ops_call2(m, "multiply", now->args.at[1], factor));
 }
 
 /* x * s + b = (x + b / s) * s */
-static Expr *divide_other(const OpsMake *m, const Call *old, const Call *now, uint32_t i, int axis,
-                          Expr *scale)
+static Expr *divide_other(const OpsMake *m, const Call *old, const Call *now, uint32_t i,
+                          Channels at, Expr *scale)
 {
-    int rank = (int)expr_tensor_type(old->args.at[i])->n;
-    Expr *factor = ops_expand_to_axis(m, scale, rank, axis);
+    Expr *factor = scale_spread(m, scale, expr_tensor_type(old->args.at[i]), at);
     return with_arg(m, now, 1 - i, ops_call2(m, "divide", now->args.at[1 - i], factor));
 }
 
@@ -147,7 +147,7 @@ static Expr *move(Rewriter *rw, const Expr *old, Expr *now)
             return scale_weight(&m, was, call, scale);
         ptrmap_put(&f->scales, old, scale);
         return kind == SCALE_RELU ? now
-                                  : divide_other(&m, was, call, i, demanded(f, old).axis, scale);
+                                  : divide_other(&m, was, call, i, demanded(f, old).at, scale);
     }
     return now;
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPATIAL_MOST = 3, LETTERS_MOST = SPATIAL_MOST + 2, TAPS_MOST = 4 };
+enum { SPATIAL_MOST = 3, LETTERS_MOST = SPATIAL_MOST + 2 + LAYOUT_SPLIT, TAPS_MOST = 4 };
 
 static const DType float32_dtype = {DTYPE_CODE_FLOAT, 32, 1};
 static const DType wide = {DTYPE_CODE_INT, 64, 1};
@@ -216,7 +216,7 @@ static RelResult rel_resize(Rel *r)
     Method m;
     if (!t)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, t, (uint32_t)n + 2) || !rel_layout(r, "layout", letters[n], at))
+    if (!rel_places(r, 0, t, letters[n], at))
         return REL_FAILED;
     if (r->n > 1 && rel_ints_of(r, 1, size, n) != n)
         size[0] = size[1] = DIM_ANY;
@@ -262,7 +262,7 @@ static void compute_resize(TeBuilder *b)
                 .extrapolation = attrs_float(b->attrs, "extrapolation_value")};
     roi_of(b, &z);
     method_of(attrs_string(b->attrs, "method"), &z.method);
-    layout_positions(attrs_string(b->attrs, "layout"), letters[n], at);
+    layout_places(attrs_string(b->attrs, "layout"), letters[n], at);
     emit_resize(b, &z, n, at);
 }
 
@@ -279,7 +279,7 @@ static RelResult rel_upsampling(Rel *r)
     Method m;
     if (!t)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, t, (uint32_t)n + 2) || !rel_layout(r, "layout", letters[n], at))
+    if (!rel_places(r, 0, t, letters[n], at))
         return REL_FAILED;
     if (!method_of(attrs_string(r->attrs, "method"), &m)) {
         rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
@@ -317,7 +317,7 @@ static void compute_upsampling(TeBuilder *b)
     bool corners = attrs_bool(b->attrs, "align_corners");
     Resize z = {.coordinates = str_of(corners ? "align_corners" : "asymmetric"), .alpha = -0.5};
     method_of(attrs_string(b->attrs, "method"), &z.method);
-    layout_positions(attrs_string(b->attrs, "layout"), letters[2], at);
+    layout_places(attrs_string(b->attrs, "layout"), letters[2], at);
     emit_resize(b, &z, 2, at);
 }
 
@@ -329,7 +329,7 @@ static void compute_upsampling3d(TeBuilder *b)
     method_of(attrs_string(b->attrs, "method"), &z.method);
     if (z.method == NEAREST)
         z.coordinates = str_of("asymmetric");
-    layout_positions(attrs_string(b->attrs, "layout"), letters[3], at);
+    layout_places(attrs_string(b->attrs, "layout"), letters[3], at);
     emit_resize(b, &z, 3, at);
 }
 

@@ -103,6 +103,12 @@ void ops_ints(const Attrs *a, const char *key, int n, int64_t *out);
 /* The letters of a plain layout ("NCHW"): position of each letter of `letters`; false when the layout
  * holds other letters, sub-axes or letters twice. */
 bool layout_positions(Str layout, const char *letters, int *at);
+/* The same for a layout whose first letters, batch and channels, may be split in blocks ("NCHW16c"): of how many axes it is; 0 for
+ * what is no such layout. */
+enum { LAYOUT_SPLIT = 2 };
+uint32_t layout_places(Str layout, const char *letters, int *at);
+/* Whether argument i, of type t, has as many axes as the attribute `layout`, whose places `at` gets; false after a diagnostic. */
+bool rel_places(Rel *r, uint32_t i, const Type *t, const char *letters, int *at);
 /* How many spatial axes the operator has: its default layout has two letters more. */
 int ops_spatial(const Op *op);
 /* The same as a relation asks it, with a diagnostic about the attribute. */

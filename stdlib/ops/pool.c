@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-enum { SPATIAL_MOST = 3, LETTERS_MOST = SPATIAL_MOST + 2 };
+/* N, C, the spatial axes, and a block of each of the first two. */
+enum { SPATIAL_MOST = 3, LETTERS_MOST = SPATIAL_MOST + 2 + LAYOUT_SPLIT };
 
 static const char *const letters[] = {"NC", "NCW", "NCHW", "NCDHW"};
 
@@ -38,7 +39,7 @@ static bool window_of_rel(Rel *r, int n, Window *w)
 {
     w->n = n;
     w->ceil = attrs_bool(r->attrs, "ceil_mode");
-    return rel_layout(r, "layout", letters[n], w->at) && rel_ints(r, "pool_size", n, w->size) &&
+    return rel_ints(r, "pool_size", n, w->size) &&
            rel_ints(r, "strides", n, w->strides) && dilation_of_rel(r, n, w) &&
            rel_padding(r, "padding", n, w->before, w->after);
 }
@@ -47,7 +48,7 @@ static void window_of_attrs(const Attrs *a, int n, Window *w)
 {
     w->n = n;
     w->ceil = attrs_bool(a, "ceil_mode");
-    layout_positions(attrs_string(a, "layout"), letters[n], w->at);
+    layout_places(attrs_string(a, "layout"), letters[n], w->at);
     ops_ints(a, "pool_size", n, w->size);
     ops_ints(a, "strides", n, w->strides);
     no_dilation(n, w);
@@ -63,7 +64,7 @@ RelResult rel_pool(Rel *r)
     if (!x)
         return rel_blocked(r);
     Window w;
-    if (!rel_rank(r, 0, x, (uint32_t)n + 2) || !window_of_rel(r, n, &w))
+    if (!rel_places(r, 0, x, letters[n], w.at) || !window_of_rel(r, n, &w))
         return REL_FAILED;
     Dim dims[LETTERS_MOST];
     memcpy(dims, x->dims, x->n * sizeof *dims);
@@ -194,7 +195,7 @@ static RelResult rel_pool_grad(Rel *r)
     if (!x)
         return rel_blocked(r);
     if (!rel_rank(r, 0, g, 4) || !rel_rank(r, 1, x, 4) || !rel_dtypes_agree(r, 0, g, 1, x) ||
-        !window_of_rel(r, 2, &w))
+        !rel_layout(r, "layout", letters[2], w.at) || !window_of_rel(r, 2, &w))
         return REL_FAILED;
     return rel_set_output(r, x);
 }
@@ -285,7 +286,7 @@ static RelResult rel_global(Rel *r)
     int at[LETTERS_MOST];
     if (!x)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, x, 4) || !rel_layout(r, "layout", "NCHW", at))
+    if (!rel_places(r, 0, x, "NCHW", at))
         return REL_FAILED;
     Dim dims[LETTERS_MOST];
     memcpy(dims, x->dims, x->n * sizeof *dims);
@@ -315,7 +316,7 @@ static void compute_global_max_pool2d(TeBuilder *b)
 {
     int at[LETTERS_MOST];
     int64_t places;
-    layout_positions(attrs_string(b->attrs, "layout"), "NCHW", at);
+    layout_places(attrs_string(b->attrs, "layout"), "NCHW", at);
     te_output(b, fold_spatial(b, 2, at, TE_REDUCE_MAX, te_out_dtype(b, 0), &places));
 }
 
@@ -324,7 +325,7 @@ static void compute_global_avg_pool2d(TeBuilder *b)
     int at[LETTERS_MOST];
     int64_t places;
     DType d = mean_dtype(te_out_dtype(b, 0));
-    layout_positions(attrs_string(b->attrs, "layout"), "NCHW", at);
+    layout_places(attrs_string(b->attrs, "layout"), "NCHW", at);
     TeTensor sum = fold_spatial(b, 2, at, TE_SUM, d, &places);
     Te *mean = te_binary(b, TE_DIV, ops_at_axes(b, sum), te_number(b, d, (double)places));
     ops_emit(b, te_cast(b, te_out_dtype(b, 0), mean));
@@ -341,7 +342,7 @@ static RelResult rel_adaptive(Rel *r)
     int64_t size[SPATIAL_MOST];
     if (!x)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, x, (uint32_t)n + 2) || !rel_layout(r, "layout", letters[n], at))
+    if (!rel_places(r, 0, x, letters[n], at))
         return REL_FAILED;
     Dim dims[LETTERS_MOST];
     memcpy(dims, x->dims, x->n * sizeof *dims);
@@ -359,9 +360,9 @@ static RelResult rel_adaptive(Rel *r)
 static void adaptive(TeBuilder *b, bool mean)
 {
     TeTensor x = te_input(b, 0);
-    int n = x.rank - 2;
+    int n = ops_spatial(b->op);
     int at[LETTERS_MOST];
-    layout_positions(attrs_string(b->attrs, "layout"), letters[n], at);
+    layout_places(attrs_string(b->attrs, "layout"), letters[n], at);
     DType out = te_out_dtype(b, 0), d = mean ? mean_dtype(out) : out;
     Te *index[LETTERS_MOST], *inside = NULL, *count = NULL;
     int64_t most[SPATIAL_MOST];

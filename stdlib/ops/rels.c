@@ -365,6 +365,44 @@ bool layout_positions(Str layout, const char *letters, int *at)
     return true;
 }
 
+uint32_t layout_places(Str layout, const char *letters, int *at)
+{
+    size_t n = strlen(letters), found = 0;
+    uint32_t rank = 0;
+    bool split[LAYOUT_SPLIT] = {false};
+    int64_t block = 0;
+    for (size_t i = 0; i < n; i++)
+        at[i] = -1;
+    for (size_t i = 0; i < layout.len; i++) {
+        char c = layout.ptr[i];
+        if (c >= '0' && c <= '9') {
+            block = block < OPS_MOST ? 10 * block + (c - '0') : OPS_MOST;
+            continue;
+        }
+        bool inner = c >= 'a' && c <= 'z';
+        const char *letter = memchr(letters, inner ? c - 'a' + 'A' : c, n);
+        size_t k = letter ? (size_t)(letter - letters) : n;
+        bool known = k < n && (inner ? k < LAYOUT_SPLIT && block && !split[k] : !block && at[k] < 0);
+        if (!known)
+            return 0;
+        if (inner)
+            split[k] = true;
+        else
+            at[k] = (int)rank;
+        found += !inner;
+        rank++;
+        block = 0;
+    }
+    return found == n && !block ? rank : 0;
+}
+
+bool rel_places(Rel *r, uint32_t i, const Type *t, const char *letters, int *at)
+{
+    uint32_t rank = layout_places(attrs_string(r->attrs, "layout"), letters, at);
+    return rel_rank(r, i, t, rank ? rank : (uint32_t)strlen(letters)) &&
+           (rank || rel_layout(r, "layout", letters, at));
+}
+
 int ops_spatial(const Op *op)
 {
     for (const OpAttr *a = op->attrs; a && a->name; a++)
