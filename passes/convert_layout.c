@@ -43,10 +43,40 @@ typedef struct Site {
 
 /* ---- layouts ------------------------------------------------------------------------------------------------------ */
 
+/* The letter of an axis; a small one is that of a block. */
+static char letter_of(Str layout, int64_t axis)
+{
+    for (size_t i = 0; i < layout.len; i++)
+        if (layout.ptr[i] > '9' && axis-- == 0)
+            return layout.ptr[i];
+    return 0;
+}
+
 static int position(Str layout, char letter)
 {
-    const char *at = memchr(layout.ptr, letter, layout.len);
-    return at ? (int)(at - layout.ptr) : -1;
+    int axis = 0;
+    for (size_t i = 0; i < layout.len; i++) {
+        if (layout.ptr[i] == letter)
+            return axis;
+        axis += layout.ptr[i] > '9';
+    }
+    return -1;
+}
+
+static uint32_t rank_of(Str layout)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < layout.len; i++)
+        n += layout.ptr[i] > '9';
+    return n;
+}
+
+static bool has_blocks(Str layout)
+{
+    for (size_t i = 0; i < layout.len; i++)
+        if (layout.ptr[i] >= 'a')
+            return true;
+    return false;
 }
 
 /* The same letters, each once, in another order or the same. */
@@ -146,8 +176,9 @@ static Str kernel_for(const Call *conv, Str data, Str kernel)
                                            {"NDHWC", "DHWIO"}, {"NCDHW", "OIDHW"}};
     if (str_is(data, "NHWC") && is_depthwise(conv, kernel))
         return str_of("HWOI");
+    bool unpacks = has_blocks(kernel) && !has_blocks(data);
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        if (str_is(data, usual[i][0]) && is_order_of(str_of(usual[i][1]), kernel))
+        if (str_is(data, usual[i][0]) && (unpacks || is_order_of(str_of(usual[i][1]), kernel)))
             return str_of(usual[i][1]);
     return kernel;
 }
@@ -176,12 +207,13 @@ static Expr *operand_in(Site *s, uint32_t i, Str from, Str to, Str kernel_to)
     Expr *e = s->now->args.at[i];
     const Type *t = expr_tensor_type(s->old->args.at[i]);
     if (lies_like_data(s->old, i))
-        return transform(s, e, from, to);
+        return t && layout_can_become(from, t, to) ? transform(s, e, from, to) : NULL;
     if (i == kernel_of(s->old)) {
         Str kernel = attrs_string(s->old->attrs, "kernel_layout");
-        return is_order_of(kernel_to, kernel) ? transform(s, e, kernel, kernel_to) : NULL;
+        return t && layout_can_become(kernel, t, kernel_to) ? transform(s, e, kernel, kernel_to)
+                                                            : NULL;
     }
-    return t && t->n < from.len ? e : NULL;
+    return t && t->n < rank_of(from) ? e : NULL;
 }
 
 /* The call with this order of its data, and of its kernel where it has one. */
@@ -192,7 +224,8 @@ static Expr *in_layout(Site *s, Str to, Str kernel_to)
     Str from = attrs_string(old->attrs, key);
     const AttrValue *out = attrs_find(old->attrs, "out_layout");
     Str back = out && out->s.len ? out->s : from;
-    if (!is_order_of(to, from) || !is_order_of(back, from))
+    const Type *t = expr_tensor_type(&old->base);
+    if (!t || !layout_can_become(back, t, to))
         return NULL;
     Expr **args = arena_alloc_must(&s->c->run->scratch, old->args.n, sizeof *args);
     for (uint32_t i = 0; i < old->args.n; i++)
@@ -236,21 +269,56 @@ static const Moved *moved_of(const Convert *c, const Expr *e)
     return ptrmap_find(&c->moved, e);
 }
 
+/* Where the operand has one element along an axis that is split, its block has one, too: "NCHW16c" is "NCHW1c" for it. */
+static Str with_ones(Site *s, Str from, const Type *t, uint32_t ahead, Str to)
+{
+    char *at = arena_alloc_must(s->m.arena, to.len + 1, 1);
+    size_t n = 0, digits = 0;
+    for (size_t i = 0; i < to.len; i++) {
+        char c = to.ptr[i];
+        int axis = c >= 'a' ? position(from, (char)(c - 'a' + 'A')) : -1;
+        bool one = axis >= 0 && ((uint32_t)axis < ahead || t->dims[(uint32_t)axis - ahead] == 1);
+        if (one)
+            n -= digits;
+        if (one)
+            at[n++] = '1';
+        digits = c <= '9' ? digits + 1 : 0;
+        at[n++] = c;
+    }
+    return (Str){at, n};
+}
+
+/* In a layout with blocks, an operand has whole blocks. */
+static bool has_whole_blocks(Str layout, const Type *t, const Type *out)
+{
+    bool whole = t->n == out->n;
+    for (uint32_t i = 0; whole && i < t->n; i++) {
+        char c = letter_of(layout, i);
+        char inner = c < 'a' ? (char)(c - 'A' + 'a') : c;
+        whole = position(layout, inner) < 0 || t->dims[i] == out->dims[i];
+    }
+    return whole;
+}
+
 /* The operand in the order of the others; what has fewer axes gets them in front. */
 static Expr *aligned(Site *s, uint32_t i, const Moved *like)
 {
     Expr *e = s->now->args.at[i];
     const Type *t = expr_tensor_type(s->old->args.at[i]);
-    if (!t || t->n > like->from.len)
+    const Type *out = expr_tensor_type(&s->old->base);
+    uint32_t rank = rank_of(like->from);
+    if (!t || t->n > rank)
         return NULL;
     if (t->n == 0)
         return e;
-    if (t->n < like->from.len) {
-        Attr attrs[2] = {ops_attr_int("axis", 0),
-                         ops_attr_int("num_newaxis", (int64_t)like->from.len - t->n)};
+    if (has_blocks(like->from) && !has_whole_blocks(like->from, t, out))
+        return NULL;
+    Str to = has_blocks(like->to) ? with_ones(s, like->from, t, rank - t->n, like->to) : like->to;
+    if (t->n < rank) {
+        Attr attrs[2] = {ops_attr_int("axis", 0), ops_attr_int("num_newaxis", rank - t->n)};
         e = ops_call(&s->m, "expand_dims", 1, &e, 2, attrs);
     }
-    return transform(s, e, like->from, like->to);
+    return transform(s, e, like->from, str_eq(to, like->to) ? like->to : to);
 }
 
 static Expr *convert_broadcast(Site *s, const Moved *like)
@@ -258,7 +326,7 @@ static Expr *convert_broadcast(Site *s, const Moved *like)
     uint32_t n = s->old->args.n;
     const Type *out = expr_tensor_type(&s->old->base);
     Expr **args = arena_alloc_must(&s->c->run->scratch, n + 1, sizeof *args);
-    if (!out || out->n != like->from.len)
+    if (!out || !layout_can_become(like->from, out, like->to))
         return NULL;
     for (uint32_t i = 0; i < n; i++)
         if (!(args[i] = aligned(s, i, like)))
@@ -270,7 +338,7 @@ static Expr *convert_concatenate(Site *s, const Tuple *fields, const Moved *like
 {
     const Type *out = expr_tensor_type(&s->old->base);
     Expr **args = arena_alloc_must(&s->c->run->scratch, fields->fields.n + 1, sizeof *args);
-    if (!out || out->n != like->from.len)
+    if (!out || out->n != rank_of(like->from))
         return NULL;
     for (uint32_t i = 0; i < fields->fields.n; i++) {
         const Moved *m = moved_of(s->c, fields->fields.at[i]);
@@ -278,10 +346,12 @@ static Expr *convert_concatenate(Site *s, const Tuple *fields, const Moved *like
             return NULL;
         args[i] = m->now;
     }
-    int axis = ops_axis(s->old->attrs, "axis", (int)out->n);
+    int axis =
+        position(like->to, letter_of(like->from, ops_axis(s->old->attrs, "axis", (int)out->n)));
+    if (axis < 0)
+        return NULL;
     const Attrs *attrs =
-        attrs_with(s->m.arena, s->old->attrs, "axis",
-                   (AttrValue){.kind = ATTR_INT, .i = position(like->to, like->from.ptr[axis])});
+        attrs_with(s->m.arena, s->old->attrs, "axis", (AttrValue){.kind = ATTR_INT, .i = axis});
     Expr *tuple = expr_tuple(s->m.arena, fields->base.span, fields->fields.n, args);
     return put_back(s, call_again(s, 1, &tuple, attrs), like->from, like->to);
 }
@@ -447,6 +517,23 @@ static Expr *convert_along_axis(Site *s, const Moved *like)
     return expr_tuple(s->m.arena, s->m.span, t->n, fields);
 }
 
+/* The extents of the second operand stand where those of the first do. */
+static Expr *convert_slice_like(Site *s, const Moved *like)
+{
+    int64_t axes[TENSOR_RANK_MOST];
+    const Attrs *attrs = s->old->attrs;
+    int n = attrs_ints(attrs, "axes", axes, (int)like->from.len);
+    const Type *shape = expr_tensor_type(s->old->args.at[1]);
+    if (!shape || shape->n != like->from.len)
+        return NULL;
+    Expr *args[2] = {like->now, transform(s, s->now->args.at[1], like->from, like->to)};
+    for (int i = 0; i < n; i++)
+        axes[i] = axis_now(like, axes[i]);
+    if (n > 0)
+        attrs = with_ints(s, attrs, "axes", n, axes);
+    return put_back(s, call_again(s, 2, args, attrs), like->from, like->to);
+}
+
 static Expr *convert_pad(Site *s, const Moved *like)
 {
     const AttrValue *widths = attrs_find(s->old->attrs, "pad_width");
@@ -496,6 +583,8 @@ static const struct {
     {"transpose", convert_transpose},
     {"squeeze", convert_squeeze},
     {"strided_slice", convert_slice},
+    {"slice_like", convert_slice_like},
+    {"topk", convert_along_axis},
     {"split", convert_along_axis},
     {"nn.batch_norm", convert_along_axis},
     {"nn.instance_norm", convert_along_axis},
@@ -520,14 +609,15 @@ static Expr *convert_following(Site *s)
         return convert_broadcast(s, like);
     if (!moved_of(s->c, s->now->args.at[0]))
         return NULL;
-    for (size_t i = 0; i < sizeof with_axes / sizeof *with_axes; i++)
+    bool split = has_blocks(like->from) || has_blocks(like->to);
+    for (size_t i = 0; i < sizeof with_axes / sizeof *with_axes && !split; i++)
         if (!strcmp(with_axes[i].op, op->name))
             return with_axes[i].convert(s, like);
     const char *key = layout_key(s->old);
     bool told = key && !strcmp(key, "layout") && s->old->args.n == 1 &&
                 str_eq(attrs_string(s->old->attrs, key), like->from) &&
                 expr_tensor_type(&s->old->base) &&
-                expr_tensor_type(&s->old->base)->n == like->from.len;
+                expr_tensor_type(&s->old->base)->n == rank_of(like->from);
     return told ? in_layout(s, like->to, str_of("")) : NULL;
 }
 

@@ -95,6 +95,16 @@ bool layout_is_blocked(Str layout, const char *letters)
     return layout.len && read_layouts(layout, str_of(letters), &blocked, &plain);
 }
 
+bool layout_can_become(Str src, const Type *t, Str dst)
+{
+    Layout from, to;
+    Dim dims[TENSOR_RANK_MOST];
+    bool fits = read_layouts(src, dst, &from, &to) && (uint32_t)from.n == t->n;
+    for (int k = 0; fits && k < from.n; k++)
+        fits = from.factor[k] == 0 || dim_agrees(from.factor[k], t->dims[k]);
+    return fits && convert_shape(&from, t->dims, &to, dims);
+}
+
 void layout_extents(Str src, const int64_t *shape, Str dst, int64_t *out)
 {
     Layout from, to;
@@ -106,11 +116,10 @@ const Type *rel_layout_type(Rel *r, int i, const Type *t, Str src, Str dst)
 {
     Layout from, to;
     Dim dims[TENSOR_RANK_MOST];
-    bool fits = read_layouts(src, dst, &from, &to) && (uint32_t)from.n == t->n;
-    for (int k = 0; fits && k < from.n; k++)
-        fits = from.factor[k] == 0 || dim_agrees(from.factor[k], t->dims[k]);
-    if (fits && convert_shape(&from, t->dims, &to, dims))
+    if (layout_can_become(src, t, dst) && read_layouts(src, dst, &from, &to)) {
+        convert_shape(&from, t->dims, &to, dims);
         return type_tensor(r->cx, t->dtype, (uint32_t)to.n, dims);
+    }
     rel_error(r, E0202_SHAPE, i, "`%s` does not fit the layouts \"%.*s\" and \"%.*s\"",
               type_str(r->cx, t), (int)src.len, src.ptr, (int)dst.len, dst.ptr);
     return NULL;

@@ -39,9 +39,8 @@ static bool window_of_rel(Rel *r, int n, Window *w)
 {
     w->n = n;
     w->ceil = attrs_bool(r->attrs, "ceil_mode");
-    return rel_ints(r, "pool_size", n, w->size) &&
-           rel_ints(r, "strides", n, w->strides) && dilation_of_rel(r, n, w) &&
-           rel_padding(r, "padding", n, w->before, w->after);
+    return rel_ints(r, "pool_size", n, w->size) && rel_ints(r, "strides", n, w->strides) &&
+           dilation_of_rel(r, n, w) && rel_padding(r, "padding", n, w->before, w->after);
 }
 
 static void window_of_attrs(const Attrs *a, int n, Window *w)

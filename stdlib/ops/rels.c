@@ -382,7 +382,8 @@ uint32_t layout_places(Str layout, const char *letters, int *at)
         bool inner = c >= 'a' && c <= 'z';
         const char *letter = memchr(letters, inner ? c - 'a' + 'A' : c, n);
         size_t k = letter ? (size_t)(letter - letters) : n;
-        bool known = k < n && (inner ? k < LAYOUT_SPLIT && block && !split[k] : !block && at[k] < 0);
+        bool known =
+            k < n && (inner ? k < LAYOUT_SPLIT && block && !split[k] : !block && at[k] < 0);
         if (!known)
             return 0;
         if (inner)
