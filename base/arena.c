@@ -291,3 +291,13 @@ void arena_reset(Arena *a, ArenaMark mark)
     if (a->next)
         hide(a->next, (size_t)(a->end - a->next));
 }
+
+void arena_words(const Arena *a, void (*fn)(void *data, const void *from, size_t size), void *data)
+{
+    for (ArenaBlock *b = a->block; b; b = b->older) {
+        const char *end = b == a->block ? a->next : (char *)b + b->size;
+        fn(data, block_start(b), (size_t)(end - block_start(b)));
+    }
+    for (ArenaBlock *b = a->big; b; b = b->older)
+        fn(data, block_start(b), b->size - header_size);
+}

@@ -71,4 +71,7 @@ void arena_on_free(Arena *a, void (*fn)(void *data), void *data);
 ArenaMark arena_mark(const Arena *a);
 void arena_reset(Arena *a, ArenaMark mark);
 
+/* Calls fn for what the arena holds: all that was handed out, and perhaps what lies between. */
+void arena_words(const Arena *a, void (*fn)(void *data, const void *from, size_t size), void *data);
+
 #endif

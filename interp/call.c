@@ -15,6 +15,7 @@ Interp *interp_new(Ctx *cx)
     in->epoch = 1;
     arena_init(&in->scratch, &cx->limits);
     arena_init(&in->programs.arena, &cx->limits);
+    ctx_root_add(cx, &in->programs.root, &in->programs.arena);
     in->programs.generation = 1;
     return in;
 }
@@ -28,6 +29,7 @@ void interp_free(Interp *in)
     module_release(in->env);
     stack_deinit(in);
     arena_deinit(&in->scratch);
+    ctx_root_remove(in->cx, &in->programs.root);
     arena_deinit(&in->programs.arena);
     free(in->args);
     free(in->objects);

@@ -125,6 +125,7 @@ typedef struct Unit {
     Interp *in; /* of the engine that made it */
     uint32_t refs;
     Arena arena;
+    TypeRoot root;
     Module *keep; /* in whose arenas attributes lie */
     Vec(Value) constants;
     Vec(Code *) codes;
@@ -172,6 +173,7 @@ typedef struct Stack {
 /* The tensor programs of the operators that ran, by operator, attributes and types. */
 typedef struct Programs {
     Arena arena;
+    TypeRoot root;
     struct OpProgram *buckets[PROGRAM_BUCKETS];
     uint64_t generation; /* changes when they are forgotten; never 0 */
 } Programs;

@@ -62,6 +62,7 @@ static Unit *unit_new(Interp *in, Module *keep)
     u->refs = 1;
     u->keep = keep ? module_retain(keep) : NULL;
     arena_init(&u->arena, &cx->limits);
+    ctx_root_add(cx, &u->root, &u->arena);
     return u;
 }
 
@@ -71,6 +72,7 @@ void unit_release(Unit *u)
         return;
     for (size_t i = 0; i < u->constants.n; i++)
         value_release(u->constants.at[i]);
+    ctx_root_remove(u->in->cx, &u->root);
     arena_deinit(&u->arena);
     module_release(u->keep);
     free(u);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* More than this is forgotten all at once. */
-#define PROGRAM_BYTES_MOST ((size_t)32 << 20)
+#define PROGRAM_BYTES_MOST ((size_t)256 << 10)
 
 struct OpProgram {
     OpProgram *next; /* in its bucket */

@@ -1,5 +1,7 @@
 #include "ir/ctx.h"
 
+#include "base/memory.h"
+
 #include <string.h>
 
 bool ctx_init(Ctx *cx, const OpTable *ops)
@@ -10,6 +12,7 @@ bool ctx_init(Ctx *cx, const OpTable *ops)
     cx->diags = &cx->own_diags;
     cx->limits.diags = cx->diags;
     arena_init(&cx->arena, &cx->limits);
+    type_heap_init(&cx->heap, &cx->limits);
     interner_init(&cx->names, &cx->arena);
     sources_init(&cx->sources);
     cx->blas = blas_new(1, &cx->limits);
@@ -26,7 +29,10 @@ void ctx_deinit(Ctx *cx)
     ptrmap_deinit(&cx->op_index);
     ptrmap_deinit(&cx->op_types);
     ptrmap_deinit(&cx->stand_ins);
+    ptrmap_deinit(&cx->con_infos);
     interner_deinit(&cx->names);
+    memory_free(cx->types.slots);
+    type_heap_deinit(&cx->heap);
     arena_deinit(&cx->arena);
     sources_deinit(&cx->sources);
     diags_deinit(&cx->own_diags);
@@ -43,9 +49,50 @@ const Name *ctx_name_str(Ctx *cx, Str text)
     return name_intern(&cx->names, text.ptr, text.len);
 }
 
+void ctx_root_add(Ctx *cx, TypeRoot *root, const Arena *arena)
+{
+    *root = (TypeRoot){.arena = arena, .older = cx->roots};
+    if (cx->roots)
+        cx->roots->newer = root;
+    cx->roots = root;
+}
+
+void ctx_root_remove(Ctx *cx, TypeRoot *root)
+{
+    if (root->older)
+        root->older->newer = root->newer;
+    if (root->newer)
+        root->newer->older = root->older;
+    else
+        cx->roots = root->older;
+}
+
+static void keep_words(void *cx, const void *from, size_t size)
+{
+    type_heap_keep_words(&((Ctx *)cx)->heap, from, size);
+}
+
+static void keep_all(Ctx *cx)
+{
+    const Type *const made[] = {cx->poison, cx->unit, cx->boolean};
+    type_heap_keep_words(&cx->heap, made, sizeof made);
+    const PtrMap *maps[] = {&cx->op_types, &cx->stand_ins};
+    for (size_t i = 0; i < 2; i++)
+        type_heap_keep_words(&cx->heap, maps[i]->entries, maps[i]->n * sizeof *maps[i]->entries);
+    arena_words(&cx->arena, keep_words, cx);
+    for (const TypeRoot *s = cx->roots; s; s = s->older)
+        arena_words(s->arena, keep_words, cx);
+}
+
+void ctx_collect(Ctx *cx)
+{
+    if (cx->heap.used >= cx->heap.due)
+        types_collect(cx, keep_all);
+}
+
 TypeVar *typevar_new(Ctx *cx, const Name *name, Span span)
 {
-    TypeVar *v = arena_new(&cx->arena, TypeVar);
+    TypeVar *v = type_heap_alloc(&cx->heap, sizeof *v);
     *v = (TypeVar){.name = name, .span = span};
     return v;
 }
@@ -53,15 +100,22 @@ TypeVar *typevar_new(Ctx *cx, const Name *name, Span span)
 TypeDef *typedef_new(Ctx *cx, const Name *name, uint32_t n_params, const TypeVar *const *params,
                      Span span)
 {
-    TypeDef *def = arena_new(&cx->arena, TypeDef);
+    TypeDef *def = type_heap_alloc(&cx->heap, sizeof *def);
     *def = (TypeDef){
         .name = name,
-        .params = arena_copy(&cx->arena, params, n_params * sizeof *params),
+        .params = type_heap_copy(&cx->heap, params, n_params * sizeof *params),
         .n_params = n_params,
         .span = span,
     };
     return def;
 }
+
+/* What values of a constructor share, in a list of those of one name. */
+typedef struct ConInfo ConInfo;
+struct ConInfo {
+    ObjectInfo info;
+    ConInfo *next;
+};
 
 /* The object of a constructor without fields lives as long as the context and is never counted. */
 static Object *nullary_object(Ctx *cx, const ObjectInfo *info)
@@ -71,33 +125,46 @@ static Object *nullary_object(Ctx *cx, const ObjectInfo *info)
     return o;
 }
 
+/* There are as many as different constructors: definitions that come again, or differ in their fields alone, share them. */
+static const ObjectInfo *con_info(Ctx *cx, const ObjectInfo *wanted)
+{
+    void **slot = ptrmap_slot(&cx->con_infos, wanted->name);
+    for (ConInfo *c = *slot; c; c = c->next)
+        if (c->info.type_name == wanted->type_name && c->info.tag == wanted->tag &&
+            c->info.arity == wanted->arity)
+            return &c->info;
+    ConInfo *c = arena_new(&cx->arena, ConInfo);
+    *c = (ConInfo){.info = *wanted, .next = *slot};
+    if (wanted->arity == 0)
+        c->info.nullary = nullary_object(cx, &c->info);
+    *slot = c;
+    return &c->info;
+}
+
 Constructor *typedef_con(Ctx *cx, TypeDef *def, const Name *name, uint32_t n,
                          const Type *const *fields, Span span)
 {
-    ObjectInfo *info = arena_new(&cx->arena, ObjectInfo);
-    *info = (ObjectInfo){
+    const ObjectInfo info = {
         .kind = VALUE_CON,
         .tag = def->n_cons,
         .arity = n,
         .name = name->text,
         .type_name = def->name->text,
     };
-    if (n == 0)
-        info->nullary = nullary_object(cx, info);
-    Constructor *con = arena_new(&cx->arena, Constructor);
+    Constructor *con = type_heap_alloc(&cx->heap, sizeof *con);
     *con = (Constructor){
         .name = name,
         .type = def,
-        .fields = arena_copy(&cx->arena, fields, n * sizeof *fields),
+        .fields = type_heap_copy(&cx->heap, fields, n * sizeof *fields),
         .n = n,
         .index = def->n_cons,
         .span = span,
-        .info = info,
+        .info = con_info(cx, &info),
     };
     /* The list has room for as many as the next power of two. */
     if ((def->n_cons & (def->n_cons - 1)) == 0) {
         size_t room = def->n_cons ? 2 * (size_t)def->n_cons : 1;
-        Constructor **cons = arena_alloc_must(&cx->arena, room, sizeof *cons);
+        Constructor **cons = type_heap_alloc(&cx->heap, room * sizeof *cons);
         if (def->n_cons)
             memcpy(cons, def->cons, def->n_cons * sizeof *cons);
         def->cons = cons;

@@ -9,11 +9,21 @@
 #include "base/vec.h"
 #include "ir/op.h"
 #include "ir/type.h"
+#include "ir/type_heap.h"
 #include "runtime/blas.h"
 #include "runtime/pool.h"
 
+/* An arena from which types are reached, in the list of its context as long as it lives. */
+typedef struct TypeRoot TypeRoot;
+struct TypeRoot {
+    const Arena *arena;
+    TypeRoot *older, *newer;
+};
+
 struct Ctx {
-    Arena arena; /* names, types, type definitions: lives as long as the context */
+    Arena arena; /* names, and what else lives as long as the context */
+    TypeHeap heap; /* types, their variables, the definitions of data types */
+    TypeRoot *roots; /* the newest */
     Arena *
         open; /* of the checker at work: types with holes, and what making types takes; NULL: `arena` */
     Interner names;
@@ -28,6 +38,7 @@ struct Ctx {
     PtrMap op_index; /* name -> Op; made when an operator is first looked up */
     bool forms; /* an operator was named that stands for a program (OP_FORM) */
     PtrMap op_types; /* Op -> Type: of operators used as values */
+    PtrMap con_infos; /* text of a name -> what constructors of that name share with their values */
     PtrMap
         stand_ins; /* Name -> Type: variables that stand for holes where those are shown, as `?1` */
     Pool *pool;
@@ -48,7 +59,14 @@ void ctx_deinit(Ctx *cx);
 const Name *ctx_name(Ctx *cx, const char *text);
 const Name *ctx_name_str(Ctx *cx, Str text);
 
-/* A type definition whose constructors follow by `typedef_con`; both live in the context's arena. */
+/* Whoever keeps types, variables or type definitions anywhere but on the stack of the work that goes on keeps them in an arena that the
+ * context knows: those of modules, and of what the engines make. */
+void ctx_root_add(Ctx *cx, TypeRoot *root, const Arena *arena);
+void ctx_root_remove(Ctx *cx, TypeRoot *root);
+/* When no work is under way: gives back the memory of types that nothing alive speaks of, if there may be enough of them. */
+void ctx_collect(Ctx *cx);
+
+/* A type definition whose constructors follow by `typedef_con`. */
 TypeDef *typedef_new(Ctx *cx, const Name *name, uint32_t n_params, const TypeVar *const *params,
                      Span span);
 Constructor *typedef_con(Ctx *cx, TypeDef *def, const Name *name, uint32_t n,

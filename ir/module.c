@@ -16,6 +16,7 @@ Module *module_new(Ctx *cx)
     m->refs = 1;
     m->cx = cx;
     arena_init(&m->arena, &cx->limits);
+    ctx_root_add(cx, &m->root, &m->arena);
     return m;
 }
 
@@ -48,6 +49,7 @@ void module_release(Module *m)
         ptrmap_deinit(&now->con_index);
         ptrmap_deinit(&now->used);
         ptrmap_deinit(&now->use_sources);
+        ctx_root_remove(now->cx, &now->root);
         arena_deinit(&now->arena);
         free(now);
     }

@@ -7,6 +7,7 @@
 
 #include "base/table.h"
 #include "base/vec.h"
+#include "ir/ctx.h"
 #include "ir/expr.h"
 
 typedef struct Module Module;
@@ -30,6 +31,7 @@ struct Module {
     uint32_t refs;
     Ctx *cx;
     Arena arena;
+    TypeRoot root;
     Vec(Def) defs; /* in order of definition; at most one for a name; a removed one has no `fn` */
     Vec(const TypeDef *) types; /* likewise */
     Vec(const TypeDef *) imported_types; /* those of `types` that came from a library */

@@ -1,5 +1,6 @@
 #include "ir/type.h"
 
+#include "base/memory.h"
 #include "ir/ctx.h"
 #include "ir/dim.h"
 
@@ -92,37 +93,64 @@ static bool same_node(const Type *a, const Type *b)
     return n_parts(a) == 0 || !memcmp(a->parts, b->parts, n_parts(a) * sizeof *a->parts);
 }
 
-static bool table_grow(Ctx *cx)
+static void table_add(TypeTable *table, const Type *t)
 {
-    TypeTable *t = &cx->types;
-    size_t cap = t->cap ? 2 * t->cap : 256;
-    const Type **slots = arena_new_array(&cx->arena, const Type *, cap);
-    if (!slots)
+    size_t k = t->hash & (table->cap - 1);
+    while (table->slots[k])
+        k = (k + 1) & (table->cap - 1);
+    table->slots[k] = t;
+    table->n++;
+}
+
+static bool table_grow(TypeTable *table)
+{
+    size_t cap = table->cap ? 2 * table->cap : 256;
+    TypeTable now = {memory_zeroed(cap, sizeof *now.slots), 0, cap};
+    if (!now.slots)
         return false;
-    for (size_t i = 0; i < t->cap; i++) {
-        if (!t->slots[i])
-            continue;
-        size_t k = t->slots[i]->hash & (cap - 1);
-        while (slots[k])
-            k = (k + 1) & (cap - 1);
-        slots[k] = t->slots[i];
-    }
-    t->slots = slots;
-    t->cap = cap;
+    for (size_t i = 0; i < table->cap; i++)
+        if (table->slots[i])
+            table_add(&now, table->slots[i]);
+    memory_free(table->slots);
+    *table = now;
     return true;
+}
+
+void types_collect(Ctx *cx, void (*keep)(Ctx *cx))
+{
+    size_t size = cx->types.cap * sizeof *cx->types.slots;
+    TypeTable now = {memory_try(size), 0, cx->types.cap};
+    if (!now.slots || !type_heap_begin(&cx->heap)) {
+        memory_free(now.slots);
+        return;
+    }
+    memset(now.slots, 0, size);
+    keep(cx);
+    for (size_t i = 0; i < cx->types.cap; i++)
+        if (cx->types.slots[i] && type_heap_kept(&cx->heap, cx->types.slots[i]))
+            table_add(&now, cx->types.slots[i]);
+    memory_free(cx->types.slots);
+    cx->types = now;
+    type_heap_end(&cx->heap);
 }
 
 /* Copies what the probe points to, which may lie on the caller's stack. */
 static const Type *type_keep(Ctx *cx, const Type *probe)
 {
-    Arena *a = probe->open ? ctx_scratch(cx) : &cx->arena;
-    Type *t = arena_copy(a, probe, sizeof *probe);
-    if (t->kind == TYPE_TENSOR)
-        t->dims = arena_copy(a, probe->dims, probe->n * sizeof(Dim));
-    else if (n_parts(t))
-        t->parts = arena_copy(a, probe->parts, probe->n * sizeof *probe->parts);
-    if (t->n_params)
-        t->params = arena_copy(a, probe->params, probe->n_params * sizeof *probe->params);
+    size_t dims = probe->kind == TYPE_TENSOR ? probe->n * sizeof(Dim) : 0,
+           parts = n_parts(probe) * sizeof *probe->parts,
+           params = probe->n_params * sizeof *probe->params,
+           size = sizeof *probe + dims + parts + params;
+    Type *t = probe->open ? arena_alloc_must(cx->open ? cx->open : &cx->arena, 1, size)
+                          : type_heap_alloc(&cx->heap, size);
+    *t = *probe;
+    char *behind = (char *)(t + 1);
+    if (dims)
+        t->dims = memcpy(behind, probe->dims, dims);
+    if (parts)
+        t->parts = memcpy(behind, probe->parts, parts);
+    if (params)
+        t->params = memcpy(behind + parts, probe->params, params);
     return t;
 }
 
@@ -155,7 +183,7 @@ static const Type *type_intern(Ctx *cx, Type *probe)
         return type_keep(cx, probe);
     probe->hash = type_hash(probe);
     TypeTable *table = &cx->types;
-    if (4 * (table->n + 1) > 3 * table->cap && !table_grow(cx))
+    if (4 * (table->n + 1) > 3 * table->cap && !table_grow(table))
         return type_keep(cx, probe);
     size_t k = probe->hash & (table->cap - 1);
     for (; table->slots[k]; k = (k + 1) & (table->cap - 1))
@@ -237,7 +265,7 @@ Type *type_hole(Ctx *cx, Span span)
 const Type *type_poison(Ctx *cx)
 {
     if (!cx->poison) {
-        Type *t = arena_new(&cx->arena, Type);
+        Type *t = type_heap_alloc(&cx->heap, sizeof *t);
         *t = (Type){.kind = TYPE_POISON, .depth = 1};
         cx->poison = t;
     }

@@ -1,6 +1,6 @@
 /* Types: hash-consed, so that equal types are the same pointer.
  *
- * Types live in the arena of their context. A type variable is its binder (a TypeVar), compared by address; a data type is its
+ * Types live in the heap of their context (type_heap.h) as long as something alive refers to them. A type variable is its binder (a TypeVar), compared by address; a data type is its
  * definition (a TypeDef), compared by address, so that two definitions of one name never mix. A hole stands for a type that
  * inference has to find; types that hold one are `open`, are never interned and are replaced when inference ends. The poison type
  * stands where an error was reported and agrees with everything. Nesting is bounded by TYPE_DEPTH_MOST, so functions over types may
@@ -101,10 +101,11 @@ typedef struct Constructor {
     uint32_t n;
     uint32_t index; /* in its type */
     Span span;
-    ObjectInfo *info; /* its run-time identity; lives as long as the context */
+    const ObjectInfo *
+        info; /* its run-time identity; lives as long as the context, and is the same for all of one name, type name, place and arity */
 } Constructor;
 
-/* `type List[A] { Cons(A, List[A]), Nil }`. Lives in the context's arena. */
+/* `type List[A] { Cons(A, List[A]), Nil }`. Lives as types do. */
 struct TypeDef {
     const Name *name;
     const TypeVar *const *params;
@@ -179,10 +180,13 @@ void type_print_as(Buf *b, const Type *t, TypeStyle style);
 /* The same in the context's scratch text: lent until the context ends. For messages. */
 const char *type_str(Ctx *cx, const Type *t);
 
-/* The table behind the constructors. */
+/* The table behind the constructors. It keeps no type alive. */
 typedef struct TypeTable {
     const Type **slots;
     size_t n, cap;
 } TypeTable;
+
+/* Gives back the types, variables and definitions that nothing leads to from what `keep` keeps in the heap. */
+void types_collect(Ctx *cx, void (*keep)(Ctx *cx));
 
 #endif

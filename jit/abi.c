@@ -149,8 +149,10 @@ static void *abi_instantiate(JitState *s, Object *fn, const Type *type)
     if (code)
         return code;
     code = late(s, info->unit, info->in, (LateWish){.type = type});
-    if (code)
+    if (code) {
+        vec_push(&info->unit->types, &info->unit->arena, type);
         ptrmap_put(&info->at, type, code);
+    }
     return code;
 }
 

@@ -256,6 +256,7 @@ Ssa closure_code(Fn *f, const Type *fn, const Type *type, Ssa closure)
         code = gen_load(g, g->ptr, closure, capture_at(0) + 8);
     } else {
         Ssa args[3] = {f->state, closure, gen_outside(g, IMPORT_HERE, fn)};
+        vec_push(&g->unit->types, &g->unit->arena, fn);
         code = gen_call_abi(g, "relay_instantiate", args, 3);
         if (!g->unit->open)
             return code;

@@ -56,7 +56,8 @@ typedef struct FunctionInfo {
     const Type *type;
     void *code; /* with the convention of closures */
     UnitEntry *invoke; /* for C: args[0] is the closure */
-    PtrMap at; /* of a polymorphic one: Type of a function -> the code at this type */
+    PtrMap
+        at; /* of a polymorphic one: Type of a function, which the unit keeps -> the code at this type */
 } FunctionInfo;
 
 /* What code refers to and no object has: it is found anew wherever the code is linked. */
@@ -96,6 +97,7 @@ struct Unit {
     Unit *next; /* of all that there are */
     uint32_t refs; /* of the cache, and one for each closure */
     Arena arena;
+    TypeRoot root;
     const Name *name;
     Module *env; /* where it was found; kept alive */
     Module *code; /* whose arena holds the code in A normal form */
@@ -103,6 +105,7 @@ struct Unit {
     Vec(Instance *) instances;
     PtrMap by_function; /* Function in A normal form -> the first Instance */
     Vec(FunctionInfo *) infos;
+    Vec(const Type *) types; /* that code and tables name, beside what lies in the arena */
     PtrMap anf; /* Function -> the same in A normal form */
     uint32_t epoch; /* code made before it changed is not used by what is made now */
     bool open; /* functions come in from outside, or go there */

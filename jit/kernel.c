@@ -187,6 +187,7 @@ struct KernelBatch {
     KernelBatch *next; /* of those that nobody counts */
     uint32_t refs; /* of units; one for the module that makes it */
     Arena arena;
+    TypeRoot root;
     Gen *gen; /* the module that is made; NULL once it is linked */
     Vec(Kernel *) kernels;
     Code code;
@@ -225,6 +226,7 @@ static void batch_free(Jit *jit, KernelBatch *b)
     for (size_t i = 0; i < b->kernels.n; i++)
         forget(jit, b->kernels.at[i]);
     code_free(&b->code);
+    ctx_root_remove(jit->cx, &b->root);
     arena_deinit(&b->arena);
     memory_free(b);
 }
@@ -289,6 +291,7 @@ static KernelBatch *batch_of(Gen *g)
     b = memory_must(sizeof *b);
     *b = (KernelBatch){.refs = 1};
     arena_init(&b->arena, &g->cx->limits);
+    ctx_root_add(g->cx, &b->root, &b->arena);
     b->gen = g;
     if (!g->alone) {
         b->gen = memory_must(sizeof *b->gen);

@@ -87,8 +87,10 @@ static void learn(Looking *l, const Var *v, const Type *t)
 {
     const Type *written = instance_type(l->g, l->in, v->base.type);
     t = shapes_refined(written, t);
-    if (t != written)
-        ptrmap_put(&l->facts->types, v, (void *)(uintptr_t)t);
+    if (t == written)
+        return;
+    vec_push(&l->g->unit->types, &l->g->unit->arena, t);
+    ptrmap_put(&l->facts->types, v, (void *)(uintptr_t)t);
 }
 
 static bool is_small(const Value *v)

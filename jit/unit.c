@@ -111,6 +111,7 @@ static Unit *unit_new(Jit *jit, Module *env, const Name *name)
         return NULL;
     }
     arena_init(&u->arena, &jit->cx->limits);
+    ctx_root_add(jit->cx, &u->root, &u->arena);
     u->jit = jit;
     u->name = name;
     u->exact = jit->exact;
@@ -131,6 +132,7 @@ static void unit_free(Unit *u)
         batch_release(u->jit, u->batches.at[i]);
     ptrmap_deinit(&u->anf);
     ptrmap_deinit(&u->by_function);
+    ctx_root_remove(u->jit->cx, &u->root);
     arena_deinit(&u->arena);
     cache_release(&u->file);
     module_release(u->code);

@@ -247,6 +247,7 @@ RelayStatus session_end(RelaySession *s)
     if (s->fresh)
         renew(s);
     sources_sweep(&s->cx.sources);
+    ctx_collect(&s->cx);
     /* Refused while that was shown. */
     if (status < RELAY_LIMIT && limit_refused(&s->cx.limits)) {
         status = RELAY_LIMIT;

@@ -50,6 +50,37 @@ static void test_types(void)
     diags_clear(cx.diags);
 }
 
+/* What an arena leads to stays, and is the same type as before; the rest goes. */
+static void test_collect(void)
+{
+    Module *m = module_new(&cx);
+    const Name *name = ctx_name(&cx, "Shape");
+    const TypeVar *a = typevar_new(&cx, ctx_name(&cx, "A"), (Span){0});
+    TypeDef *kept = typedef_new(&cx, name, 1, &a, (Span){0});
+    const Type *field = type_var(&cx, a);
+    for (int i = 0; i < 200; i++)
+        typedef_con(&cx, kept, ctx_name(&cx, "Con"), 1, &field, (Span){0});
+    const Type *bool_shape = type_adt(&cx, kept, 1, &(const Type *){type_bool(&cx)});
+    Var *x = var(m, "x");
+    x->base.type = type_ref(&cx, bool_shape);
+    m->expr = &x->base;
+    size_t used = cx.heap.used;
+    for (int i = 0; i < 5000; i++) {
+        TypeDef *gone = typedef_new(&cx, name, 0, NULL, (Span){0});
+        typedef_con(&cx, gone, ctx_name(&cx, "Con"), 1,
+                    &(const Type *){type_adt(&cx, gone, 0, NULL)}, (Span){0});
+    }
+    CHECK(cx.heap.used > used + 5000 * sizeof(TypeDef));
+    ctx_collect(&cx);
+    CHECK(cx.heap.used <= used);
+    CHECK(kept->n_cons == 200 && kept->cons[199]->fields[0] == field && field->var == a);
+    CHECK(x->base.type == type_ref(&cx, type_adt(&cx, kept, 1, &(const Type *){type_bool(&cx)})));
+    module_release(m);
+    cx.heap.due = 0;
+    ctx_collect(&cx);
+    CHECK(cx.heap.used < used);
+}
+
 /* A type that was put into itself binds its variable again: what stands there is not the outer one. */
 static void test_subst(void)
 {
@@ -159,6 +190,7 @@ int main(void)
     Module *m = module_new(&cx);
     test_types();
     test_subst();
+    test_collect();
     test_rewrite(m);
     test_equal(m);
     test_free(m);
