@@ -28,6 +28,8 @@ void limits_start(Limits *l)
     l->started = l->seconds_most > 0 ? clock_seconds() : 0;
     l->refusals = memory_refusals();
     memory_stock();
+    if (l->heap && l->memory_most > 0 && l->memory > l->memory_most / 2)
+        l->heap_trim(l->heap);
 }
 
 /* Seconds on a clock that is quick to read and goes forward a few times in a hundredth of a second. */

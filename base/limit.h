@@ -39,6 +39,7 @@ typedef struct Limits {
     /* Small objects of the running program (runtime/heap.h); NULL until there is one. */
     struct Heap *heap;
     void (*heap_free)(struct Heap *heap);
+    void (*heap_trim)(struct Heap *heap); /* lets go of what it keeps for later use */
 } Limits;
 
 void limits_init(Limits *l, Diags *diags);

@@ -149,7 +149,7 @@ static Value expression_closure(Interp *in, const Code *code, const PtrMap *loca
         const Var *var = code->free_vars.at[i];
         const Value *local = locals ? ptrmap_find(locals, var) : NULL;
         if (local) {
-            closure_captured(v.object)[i] = value_retain(*local);
+            object_set(v.object, FUNCTION_CAPTURED + (uint32_t)i, value_retain(*local));
             continue;
         }
         diag_error(in->cx->diags, E0110_UNDEFINED_VARIABLE, var->base.span, "`%%%s` has no value",

@@ -71,24 +71,60 @@ static inline const Step *step_join(Interp *in, const Step *s)
     return finish(in, s->join, operand_take(in, s->args[0]));
 }
 
-static const Step *step_object(Interp *in, const Step *s, const ObjectInfo *info)
+/* Whether the operands are such as the step had before. */
+static inline bool has_form(const Interp *in, const Step *s, uint32_t front)
 {
-    Object *o = object_new(&in->cx->limits, info, s->n);
-    if (!o)
-        return NULL;
+    if (!s->made)
+        return false;
     for (uint32_t i = 0; i < s->n; i++)
-        o->fields[i] = operand_take(in, s->args[i]);
-    return finish(in, s, value_object(o));
+        if (value_head(operand_at(in, s->args[i])) != s->made->heads[front + i])
+            return false;
+    return true;
 }
 
-static const Step *step_closure(Interp *in, const Step *s)
+#define FEW_FIELDS 16
+
+/* The form of an object whose fields after the first ones are the operands. */
+static const ObjectForm *find_form(Interp *in, const Step *s, const ObjectInfo *info,
+                                   uint32_t front)
 {
-    Value v = closure_new(in, s->code, s->n);
-    if (value_is_none(v))
+    const Value word = {.kind = VALUE_SCALAR, .dtype = dtype_of(DT_UINT64)};
+    uint32_t n = front + s->n;
+    uint64_t few[FEW_FIELDS], *heads = n > FEW_FIELDS ? memory_must(n * sizeof *heads) : few;
+    for (uint32_t i = 0; i < n; i++)
+        heads[i] = value_head(i < front ? &word : operand_at(in, s->args[i - front]));
+    const ObjectForm *form = object_form_of(&in->cx->limits, info, n, heads);
+    if (heads != few)
+        memory_free(heads);
+    return form;
+}
+
+/* A new object with the operands behind the first fields, which are still to be set; NULL when memory is refused. */
+static inline Object *take_object(Interp *in, Step *s, const ObjectInfo *info, uint32_t front)
+{
+    if (!has_form(in, s, front))
+        s->made = find_form(in, s, info, front);
+    Object *o = object_of_form(&in->cx->limits, s->made);
+    for (uint32_t i = 0; o && i < s->n; i++)
+        o->fields[front + i].bits = operand_take(in, s->args[i]).bits;
+    return o;
+}
+
+static const Step *step_object(Interp *in, Step *s, const ObjectInfo *info)
+{
+    Object *o = take_object(in, s, info, 0);
+    return o ? finish(in, s, (Value){.kind = info->kind, .object = o}) : NULL;
+}
+
+static const Step *step_closure(Interp *in, Step *s)
+{
+    Object *o = take_object(in, s, &s->code->info, FUNCTION_CAPTURED);
+    if (!o)
         return NULL;
-    for (uint32_t i = 0; i < s->n; i++)
-        closure_captured(v.object)[i] = operand_take(in, s->args[i]);
-    return finish(in, s, v);
+    o->fields[FUNCTION_CODE].bits = 0;
+    o->fields[FUNCTION_INFO].bits = (uint64_t)(uintptr_t)&s->code->info;
+    s->code->unit->refs++;
+    return finish(in, s, value_object(o));
 }
 
 static const Step *step_global(Interp *in, Step *s)
@@ -100,7 +136,7 @@ static const Step *step_global(Interp *in, Step *s)
 /* Reads a field of an object that is only looked at. */
 static inline const Step *step_field(Interp *in, const Step *s, uint32_t index)
 {
-    Value v = value_retain(operand_at(in, s->args[0])->object->fields[index]);
+    Value v = value_retain(object_get(operand_at(in, s->args[0])->object, index));
     operand_done(in, s->args[0]);
     return finish(in, s, v);
 }
@@ -108,8 +144,9 @@ static inline const Step *step_field(Interp *in, const Step *s, uint32_t index)
 static const Step *step_ref_write(Interp *in, const Step *s)
 {
     Value v = operand_take(in, s->args[1]);
-    Value *cell = &operand_at(in, s->args[0])->object->fields[0], old = *cell;
-    *cell = v;
+    Object *cell = operand_at(in, s->args[0])->object;
+    Value old = object_get(cell, 0);
+    object_set(cell, 0, v);
     value_release(old);
     operand_done(in, s->args[0]);
     return finish(in, s, value_unit());
@@ -128,8 +165,12 @@ static const Step *step_drop(Interp *in, const Step *s)
 static inline const Step *start(Interp *in, Frame *f)
 {
     eval_frame_enter(in, f);
+    Value *captured = in->bases[BASE_CAPTURED];
+    for (size_t i = 0; i < f->code->captured.n; i++)
+        captured[i] = object_get(f->closure, FUNCTION_CAPTURED + (uint32_t)i);
     if (f->code->self_slot != NO_SLOT)
-        f->slots[f->code->self_slot] = value_retain(value_object(f->closure));
+        f->slots[f->code->self_slot] =
+            value_retain((Value){.kind = VALUE_FUNCTION, .object = f->closure});
     return f->code->body.first;
 }
 
@@ -150,7 +191,7 @@ static inline const Step *call(Interp *in, const Step *s, const Code *code, bool
 static void release_closure(Object *closure)
 {
     if (closure)
-        value_release(value_object(closure));
+        value_release((Value){.kind = VALUE_FUNCTION, .object = closure});
 }
 
 /* A function without a closure calls itself: its frame, which is empty by now, begins anew. */
@@ -236,11 +277,14 @@ static Value call_foreign(Interp *in, const Step *s)
 /* NULL for a function of another engine, which whoever watches sees as one of this. */
 static inline const Code *callee_code(Interp *in, const Step *s)
 {
-    Value *callee = operand_at(in, s->args[s->n]);
+    Operand o = s->args[s->n];
+    Value *callee = operand_at(in, o);
     const Code *code = closure_code(*callee);
     if (code || !in->observer)
         return code;
     adopt_function(in, callee);
+    if (o.base == BASE_CAPTURED) /* it is the closure's, and lent to the frame */
+        in->frame->closure->fields[FUNCTION_CAPTURED + o.at].bits = callee->bits;
     return closure_code(*callee);
 }
 

@@ -113,9 +113,14 @@ struct Step {
             const Code *found; /* in the environment number `epoch` */
             uint64_t epoch;
         };
-        const Code *code; /* CLOSURE */
+        struct { /* CLOSURE, CON, TUPLE, REF_NEW */
+            union {
+                const Code *code;
+                const Constructor *con;
+            };
+            const ObjectForm *made; /* the form of the object that it made last */
+        };
         const Step *join; /* JOIN */
-        const Constructor *con; /* CON */
         int64_t index; /* GET */
     };
 };
@@ -222,10 +227,10 @@ static inline bool eval_must_stop(Limits *l)
     return ask && limit_hit(l);
 }
 
-/* What the closure captured, behind the field that belongs to compiled code. */
-static inline Value *closure_captured(Object *closure)
+/* Where the values stand that the frame's closure captured, lent: behind the slots and the one for an observer. */
+static inline Value *frame_captured(Frame *f)
 {
-    return closure->fields + 1;
+    return f->slots + f->code->n_slots + 1;
 }
 
 /* Makes the frame the running one. */
@@ -235,7 +240,7 @@ static inline void eval_frame_enter(Interp *in, Frame *f)
     if (!f)
         return;
     in->bases[BASE_SLOTS] = f->slots;
-    in->bases[BASE_CAPTURED] = f->closure ? closure_captured(f->closure) : NULL;
+    in->bases[BASE_CAPTURED] = frame_captured(f);
     in->bases[BASE_CONSTANTS] = f->code->unit->constants.at;
 }
 
@@ -301,21 +306,6 @@ void pattern_compile(Unit *u, const Pattern *p, PatternCode *out,
                      uint32_t (*slot_of)(void *data, Var *v), void *data);
 /* The block of the first clause that fits, its variables bound; NULL after a diagnostic. */
 const Step *match_run(Interp *in, const Step *s);
-
-/* Kind and dtype in one word. */
-static inline uint64_t value_head(const Value *v)
-{
-    uint64_t head;
-    memcpy(&head, v, sizeof head);
-    return head;
-}
-
-/* Word by word, as values are read: a store and a load of different widths wait for each other. */
-static inline void value_put(Value *at, uint64_t head, uint64_t bits)
-{
-    memcpy(at, &head, sizeof head);
-    at->bits = bits;
-}
 
 /* ---- operands ----------------------------------------------------------------------------------- */
 

@@ -45,7 +45,7 @@ static inline bool fits(const PatternCode *pattern, Object *scrutinee, Object **
     const PatternTest *t = pattern->tests.at;
     for (size_t i = 0; i < pattern->tests.n; i++, t++) {
         Object *o = i == 0 ? scrutinee : objects[t->parent]->fields[t->field].object;
-        if (t->con && o->info != t->con)
+        if (t->con && object_form(o)->info != t->con)
             return false;
         objects[i] = o;
     }
@@ -59,13 +59,13 @@ static inline void bind(Interp *in, const PatternCode *pattern, bool dies)
     for (size_t i = 0; i < pattern->binds.n; i++, b++) {
         if (b->slot == NO_SLOT)
             continue;
-        Value *field = &in->objects[b->parent]->fields[b->field];
-        if (dies && b->parent == 0) {
-            in->bases[BASE_SLOTS][b->slot] = *field;
-            field->kind = VALUE_NONE;
-        } else {
-            in->bases[BASE_SLOTS][b->slot] = value_retain(*field);
-        }
+        Object *o = in->objects[b->parent];
+        Value field = object_get(o, b->field);
+        if (dies && b->parent == 0)
+            o->fields[b->field].bits = 0;
+        else
+            value_retain(field);
+        in->bases[BASE_SLOTS][b->slot] = field;
     }
 }
 

@@ -82,7 +82,8 @@ static bool tell_frame(Telling *t, EventKind kind, Span span)
         t->bound[e.n_bound++] = binding(code->params.at[i], f->slots[i]);
     for (size_t i = 0; f->closure && i < code->captured.n; i++)
         if (code->captured.at[i])
-            t->bound[e.n_bound++] = binding(code->captured.at[i], closure_captured(f->closure)[i]);
+            t->bound[e.n_bound++] = binding(
+                code->captured.at[i], object_get(f->closure, FUNCTION_CAPTURED + (uint32_t)i));
     e.bound = t->bound;
     return tell(t, &e);
 }
@@ -177,7 +178,7 @@ static uint32_t keep_args(Telling *t, const Step *s)
         t->args[i] = value_retain(*operand_at(t->in, s->args[i]));
     if (s->kind != STEP_REF_WRITE)
         return s->n;
-    t->args[s->n] = value_retain(t->args[0].object->fields[0]);
+    t->args[s->n] = value_retain(object_get(t->args[0].object, 0));
     return s->n + 1;
 }
 

@@ -84,14 +84,14 @@ static const ObjectInfo closure_gone = {.kind = VALUE_FUNCTION};
 
 static void closure_destroy(Object *o)
 {
-    Code *code = (Code *)(uintptr_t)o->info;
-    o->info = &closure_gone;
+    Code *code = (Code *)(uintptr_t)object_info(o);
+    o->fields[FUNCTION_INFO].bits = (uint64_t)(uintptr_t)&closure_gone;
     unit_release(code->unit);
 }
 
 static void closure_print(Buf *out, const Object *o)
 {
-    const Code *code = (const Code *)(const void *)o->info;
+    const Code *code = (const Code *)(const void *)object_info(o);
     buf_char(out, '<');
     if (code->type)
         type_print(out, code->type);
@@ -102,29 +102,28 @@ static void closure_print(Buf *out, const Object *o)
 
 const Code *closure_code(Value v)
 {
-    if (v.kind != VALUE_FUNCTION || v.object->info->destroy != closure_destroy)
+    if (v.kind != VALUE_FUNCTION || object_info(v.object)->destroy != closure_destroy)
         return NULL;
-    return (const Code *)(const void *)v.object->info;
+    return (const Code *)(const void *)object_info(v.object);
 }
 
 Value closure_new(Interp *in, const Code *code, uint32_t n)
 {
-    Object *o = object_new(&in->cx->limits, &code->info, n + 1);
+    Object *o = object_new(&in->cx->limits, &code->info, FUNCTION_CAPTURED + n);
     if (!o)
         return value_none();
-    o->fields[0] = value_scalar_int(dtype_of(DT_UINT64), 0);
     code->unit->refs++;
     return value_object(o);
 }
 
 static const Type *closure_type(const Object *o)
 {
-    return ((const Code *)(const void *)o->info)->type;
+    return ((const Code *)(const void *)object_info(o))->type;
 }
 
 static const Name *closure_uses(const Object *o, const PtrMap *names)
 {
-    const Unit *u = ((const Code *)(const void *)o->info)->unit;
+    const Unit *u = ((const Code *)(const void *)object_info(o))->unit;
     for (size_t i = 0; i < u->globals.n; i++)
         if (ptrmap_has(names, u->globals.at[i]))
             return u->globals.at[i];
@@ -133,7 +132,7 @@ static const Name *closure_uses(const Object *o, const PtrMap *names)
 
 static Value closure_call(Object *o, uint32_t n, const Value *args)
 {
-    Interp *in = ((const Code *)(const void *)o->info)->unit->in;
+    Interp *in = ((const Code *)(const void *)object_info(o))->unit->in;
     return interp_call(in, in->env, value_object(o), n, args, (Span){0});
 }
 

@@ -41,10 +41,10 @@ static bool value_has_type(Value v, const Type *type)
 {
     if (v.kind != VALUE_TUPLE)
         return field_has_type(v, type);
-    if (type->kind != TYPE_TUPLE || v.object->n != type->n)
+    if (type->kind != TYPE_TUPLE || object_n(v.object) != type->n)
         return false;
     for (uint32_t i = 0; i < type->n; i++)
-        if (!field_has_type(v.object->fields[i], type->parts[i]))
+        if (!field_has_type(object_get(v.object, i), type->parts[i]))
             return false;
     return true;
 }
@@ -68,11 +68,12 @@ static const Type *value_type(Interp *in, Value v)
 {
     if (v.kind != VALUE_TUPLE)
         return field_type(in->cx, v);
-    const Type **parts = arena_new_array(&in->scratch, const Type *, v.object->n);
-    for (uint32_t i = 0; parts && i < v.object->n; i++)
-        if (!(parts[i] = field_type(in->cx, v.object->fields[i])))
+    uint32_t n = object_n(v.object);
+    const Type **parts = arena_new_array(&in->scratch, const Type *, n);
+    for (uint32_t i = 0; parts && i < n; i++)
+        if (!(parts[i] = field_type(in->cx, object_get(v.object, i))))
             return NULL;
-    return parts ? type_tuple(in->cx, v.object->n, parts) : NULL;
+    return parts ? type_tuple(in->cx, n, parts) : NULL;
 }
 
 static const Type **value_types(Interp *in, const Step *s, const Value *args)
@@ -189,8 +190,8 @@ static void view_inputs(uint32_t n, const Value *args, TensorView *out)
             continue;
         }
         const Object *tuple = args[i].object;
-        for (uint32_t k = 0; k < tuple->n; k++)
-            value_view(&tuple->fields[k], out++);
+        for (uint32_t k = 0; k < object_n(tuple); k++)
+            object_view(tuple, k, out++);
     }
 }
 
@@ -199,7 +200,7 @@ static Value tuple_of(Interp *in, int n, Tensor **outputs)
     Object *o = object_new(&in->cx->limits, &tuple_info, (uint32_t)n);
     for (int i = 0; i < n; i++) {
         if (o)
-            o->fields[i] = value_tensor(outputs[i]);
+            object_set(o, (uint32_t)i, value_tensor(outputs[i]));
         else
             tensor_release(outputs[i]);
     }

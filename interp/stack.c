@@ -103,7 +103,7 @@ Frame *eval_frame_push(Interp *in, const Code *code)
     Stack *st = &in->stack;
     Limits *l = &in->cx->limits;
     /* One slot more than it needs, where an observer finds results that nobody uses. */
-    size_t bytes = sizeof(Frame) + (code->n_slots + 1) * sizeof(Value);
+    size_t bytes = sizeof(Frame) + (code->n_slots + 1 + code->captured.n) * sizeof(Value);
     if (eval_must_stop(l))
         return NULL;
     if (l->depth_most && st->depth >= l->depth_most) {

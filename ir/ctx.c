@@ -121,7 +121,7 @@ struct ConInfo {
 static Object *nullary_object(Ctx *cx, const ObjectInfo *info)
 {
     Object *o = arena_new(&cx->arena, Object);
-    *o = (Object){.refs = UINT32_MAX, .n = 0, .info = info};
+    object_immortal(&cx->limits, info, o);
     return o;
 }
 

@@ -24,27 +24,23 @@ static bool fails(JitState *s)
 /* ---- objects ---------------------------------------------------------------------------------------------- */
 
 /* Fields are filled in by the code at once, without a call in between. */
-static Object *abi_object(JitState *s, const ObjectInfo *info, uint32_t n)
+static Object *abi_object(JitState *s, const ObjectForm *form)
 {
-    Object *o = heap_alloc(limits_of(s), sizeof(Object) + (size_t)n * sizeof(Value),
-                           info->kind == VALUE_REF);
-    if (!o) {
+    Object *o = object_of_form(limits_of(s), form);
+    if (!o)
         fails(s);
-        return NULL;
-    }
-    o->refs = 1;
-    o->n = n;
-    o->info = info;
     return o;
 }
 
 /* A closure keeps its unit alive. */
-static Object *abi_closure(JitState *s, const FunctionInfo *info, uint32_t n)
+static void abi_count_unit(const FunctionInfo *info)
 {
-    Object *o = abi_object(s, &info->info, n);
-    if (o)
-        info->unit->refs++;
-    return o;
+    info->unit->refs++;
+}
+
+static uint32_t abi_tag(const Object *o)
+{
+    return object_info(o)->tag;
 }
 
 static void abi_too_deep(JitState *s, int32_t source, int32_t from, int32_t to);
@@ -86,8 +82,10 @@ static bool shape_fits(const Type *t, const Value *v)
         return (uint32_t)v->tensor->rank == t->n &&
                memcmp(v->tensor->shape, t->dims, t->n * sizeof *t->dims) == 0;
     bool fits = true;
-    for (uint32_t i = 0; v->kind == VALUE_TUPLE && i < t->n && fits; i++)
-        fits = t->parts[i]->kind == TYPE_ADT || shape_fits(t->parts[i], &v->object->fields[i]);
+    for (uint32_t i = 0; v->kind == VALUE_TUPLE && i < t->n && fits; i++) {
+        Value field = object_get(v->object, i);
+        fits = t->parts[i]->kind == TYPE_ADT || shape_fits(t->parts[i], &field);
+    }
     return fits;
 }
 
@@ -142,9 +140,9 @@ static void *abi_late(JitState *s, LateSite *site)
 /* The code of a polymorphic closure at this type; NULL when it is not compiled, or after a diagnostic. */
 static void *abi_instantiate(JitState *s, Object *fn, const Type *type)
 {
-    if (fn->info->function != &compiled_functions)
+    if (function_kind(fn) != &compiled_functions)
         return NULL;
-    FunctionInfo *info = (FunctionInfo *)(uintptr_t)fn->info;
+    FunctionInfo *info = (FunctionInfo *)(uintptr_t)object_info(fn);
     void *code = ptrmap_find(&info->at, type);
     if (code)
         return code;
@@ -159,13 +157,13 @@ static void *abi_instantiate(JitState *s, Object *fn, const Type *type)
 /* One reference is given up. */
 static void abi_free_object(Object *o)
 {
-    value_release_object((Value){.kind = o->info->kind, .object = o});
+    value_release_object(value_object(o));
 }
 
 /* The memory of an object whose fields were moved out. */
 static void abi_free_cell(Object *o)
 {
-    heap_free(o, sizeof(Object) + (size_t)o->n * sizeof(Value), false);
+    object_free(o);
 }
 
 static void abi_release_value(const Value *v)
@@ -328,8 +326,9 @@ static void abi_stopped(JitState *s)
 #define MATH2(name) {#name "f", ADDRESS(name##f), "fff"}, {#name, ADDRESS(name), "ddd"}
 
 const AbiRow abi_table[] = {
-    {"relay_object", ADDRESS(abi_object), "pppi"},
-    {"relay_closure", ADDRESS(abi_closure), "pppi"},
+    {"relay_object", ADDRESS(abi_object), "ppp"},
+    {"relay_count_unit", ADDRESS(abi_count_unit), "vp"},
+    {"relay_tag", ADDRESS(abi_tag), "ip"},
     {"relay_apply", ADDRESS(abi_apply), "vppipp"},
     {"relay_late", ADDRESS(abi_late), "ppp"},
     {"relay_variant", ADDRESS(abi_variant), "pppp"},

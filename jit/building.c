@@ -90,33 +90,26 @@ Ssa gen_intrinsic(Gen *g, const char *name, LLVMTypeRef overload, Ssa *args, uns
 }
 
 static const char *const import_words[] = {
-    [IMPORT_HERE] = "here",
-    [IMPORT_TUPLE] = "tuple",
-    [IMPORT_REF] = "ref",
-    [IMPORT_UNIT] = "unit",
-    [IMPORT_CONSTRUCTOR] = "constructor",
-    [IMPORT_NULLARY] = "nullary",
-    [IMPORT_CLOSURE] = "closure",
-    [IMPORT_TENSOR] = "constant",
-    [IMPORT_PACKED] = "packed",
-    [IMPORT_SOURCE] = "source",
+    [IMPORT_HERE] = "here",       [IMPORT_FORM] = "form",       [IMPORT_UNIT] = "unit",
+    [IMPORT_NULLARY] = "nullary", [IMPORT_CLOSURE] = "closure", [IMPORT_TENSOR] = "constant",
+    [IMPORT_PACKED] = "packed",   [IMPORT_SOURCE] = "source",
 };
 
 /* Numbers of sources are no addresses of anything else; what a constructor is and the value it makes are two things. */
 static const void *import_key(ImportKind kind, const void *at)
 {
-    if (kind == IMPORT_UNIT || kind == IMPORT_TUPLE || kind == IMPORT_REF)
+    if (kind == IMPORT_UNIT)
         return &import_words[kind];
+    if (kind == IMPORT_FORM)
+        return ((const FormUse *)at)->form;
     return kind == IMPORT_NULLARY ? (const void *)((const Constructor *)at)->info->nullary : at;
 }
 
 static const void *import_address(Gen *g, ImportKind kind, const void *at)
 {
     switch (kind) {
-    case IMPORT_TUPLE: return &tuple_info;
-    case IMPORT_REF: return &ref_info;
+    case IMPORT_FORM: return ((const FormUse *)at)->form;
     case IMPORT_UNIT: return value_unit().object;
-    case IMPORT_CONSTRUCTOR: return ((const Constructor *)at)->info;
     case IMPORT_NULLARY: return ((const Constructor *)at)->info->nullary;
     case IMPORT_CLOSURE: return closure_info(g->jit, at);
     case IMPORT_PACKED: return ((const Tensor *)at)->data;
@@ -125,6 +118,16 @@ static const void *import_address(Gen *g, ImportKind kind, const void *at)
     case IMPORT_SOURCE: return at;
     }
     return NULL;
+}
+
+const ObjectForm *import_form(Ctx *cx, ValueKind kind, const Constructor *con, uint32_t n,
+                              const uint64_t *heads)
+{
+    const ObjectInfo *info = kind == VALUE_FUNCTION ? NULL
+                             : kind == VALUE_TUPLE  ? &tuple_info
+                             : kind == VALUE_REF    ? &ref_info
+                                                    : con->info;
+    return heap_form(heap_of(&cx->limits), info, n, heads);
 }
 
 Ssa gen_outside(Gen *g, ImportKind kind, const void *at)

@@ -6,28 +6,102 @@
 
 static size_t field_at(uint32_t i)
 {
-    return offsetof(Object, fields) + (size_t)i * sizeof(Value);
+    return offsetof(Object, fields) + (size_t)i * sizeof(Field);
 }
 
-Ssa fn_object(Fn *f, ImportKind kind, const void *info, uint32_t n)
+static size_t object_bytes(uint32_t n)
+{
+    return field_at(n);
+}
+
+/* Where the list of free cells for objects of so many bytes begins. */
+static Ssa free_list(Fn *f, size_t bytes)
+{
+    Ssa lists = gen_load(f->g, f->g->ptr, f->state, offsetof(JitState, lists));
+    return gen_offset(f->g, lists, bytes / HEAP_UNIT * sizeof(FreeCell *));
+}
+
+/* The first free cell; when there is none the runtime makes more. */
+static Ssa new_cell(Fn *f, size_t bytes, Ssa form)
 {
     Gen *g = f->g;
-    Ssa args[3] = {f->state, gen_outside(g, kind, info), gen_int(g->i32, n)};
-    Ssa o = gen_call_abi(g, "relay_object", args, 3);
-    fn_fail_if_null(f, o);
+    LLVMBasicBlockRef take = gen_block(g, f->fn, "take"), more = gen_block(g, f->fn, "more");
+    LLVMBasicBlockRef go = gen_block(g, f->fn, "cell");
+    Ssa list = free_list(f, bytes), first = gen_load(g, g->ptr, list, 0);
+    gen_branch(g, LLVMBuildIsNull(g->b, first, ""), more, take, false);
+    LLVMPositionBuilderAtEnd(g->b, more);
+    Ssa args[2] = {f->state, form}, fresh = gen_call_abi(g, "relay_object", args, 2);
+    fn_fail_if_null(f, fresh);
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
+    LLVMBuildBr(g->b, go);
+    LLVMPositionBuilderAtEnd(g->b, take);
+    gen_store(g, gen_load(g, g->ptr, first, offsetof(FreeCell, next)), list, 0);
+    LLVMBuildBr(g->b, go);
+    LLVMPositionBuilderAtEnd(g->b, go);
+    Ssa cell = LLVMBuildPhi(g->b, g->ptr, "");
+    LLVMAddIncoming(cell, &first, &take, 1);
+    LLVMAddIncoming(cell, &fresh, &end, 1);
+    return cell;
+}
+
+/* The form, which the linker finds. */
+static Ssa object_form_at(Gen *g, const Constructor *con, ValueKind kind, uint32_t n,
+                          const Repr *fields)
+{
+    FormUse *use = arena_new(g->arena, FormUse);
+    uint64_t *heads = arena_new_array(g->arena, uint64_t, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        Value v = {.kind = fields[i].value, .dtype = fields[i].dtype};
+        heads[i] = value_head(&v);
+    }
+    *use = (FormUse){kind, con, import_form(g->cx, kind, con, n, heads)};
+    return gen_outside(g, IMPORT_FORM, use);
+}
+
+Ssa fn_object(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, const Repr *fields)
+{
+    Gen *g = f->g;
+    Ssa form = object_form_at(g, con, kind, n, fields);
+    if (kind == VALUE_REF || !heap_is_listed(object_bytes(n)) || fn_is_large(f)) {
+        Ssa args[2] = {f->state, form}, o = gen_call_abi(g, "relay_object", args, 2);
+        fn_fail_if_null(f, o);
+        return o;
+    }
+    Ssa o = new_cell(f, object_bytes(n), form);
+    gen_store(g, gen_load(g, g->i64, form, offsetof(ObjectForm, first)), o, 0);
     return o;
+}
+
+void fn_free_cell(Fn *f, Ssa object, uint32_t n)
+{
+    Gen *g = f->g;
+    if (!heap_is_listed(object_bytes(n))) {
+        gen_call_abi(g, "relay_free_cell", &object, 1);
+        return;
+    }
+    Ssa list = free_list(f, object_bytes(n));
+    gen_store(g, gen_load(g, g->ptr, list, 0), object, offsetof(FreeCell, next));
+    gen_store(g, object, list, 0);
+}
+
+Ssa fn_tag(Fn *f, Ssa object, uint32_t n_cons)
+{
+    Gen *g = f->g;
+    if (n_cons > FORM_TAG_MOST + 1)
+        return gen_call_abi(g, "relay_tag", &object, 1);
+    Ssa form = gen_load(g, g->i32, object, offsetof(Object, form));
+    return LLVMBuildLShr(g->b, form, gen_int(g->i32, FORM_TAG_SHIFT), "");
 }
 
 void fn_set_field(Fn *f, Ssa object, uint32_t i, Repr r, Ssa v)
 {
-    gen_store(f->g, gen_head(f->g, r), object, field_at(i));
-    gen_store(f->g, gen_bits(f->g, r, v), object, field_at(i) + 8);
+    gen_store(f->g, gen_bits(f->g, r, v), object, field_at(i));
 }
 
 Ssa fn_get_field(Fn *f, Ssa object, uint32_t i, Repr r)
 {
     LLVMTypeRef t = r.kind == REPR_SCALAR ? f->g->i64 : f->g->ptr;
-    return gen_unbits(f->g, r, gen_load(f->g, t, object, field_at(i) + 8));
+    return gen_unbits(f->g, r, gen_load(f->g, t, object, field_at(i)));
 }
 
 Ssa fn_room(Fn *f, LLVMTypeRef type, unsigned n)
@@ -49,13 +123,16 @@ static void settle(Fn *f, uint32_t n, Expr *const *atoms)
             fn_val(f, atoms[i]);
 }
 
-static Ssa filled(Fn *f, ImportKind kind, const void *info, uint32_t n, Expr *const *fields,
+static Ssa filled(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, Expr *const *fields,
                   const Type *const *types)
 {
     settle(f, n, fields);
-    Ssa o = fn_object(f, kind, info, n);
+    Repr *reprs = arena_new_array(f->g->arena, Repr, n + 1);
     for (uint32_t i = 0; i < n; i++)
-        fn_set_field(f, o, i, repr_of(types[i]), fn_take_as(f, fields[i], types[i]));
+        reprs[i] = repr_of(types[i]);
+    Ssa o = fn_object(f, kind, con, n, reprs);
+    for (uint32_t i = 0; i < n; i++)
+        fn_set_field(f, o, i, reprs[i], fn_take_as(f, fields[i], types[i]));
     return o;
 }
 
@@ -63,7 +140,7 @@ Ssa fn_tuple(Fn *f, const Type *type, uint32_t n, Expr *const *fields)
 {
     if (n == 0)
         return gen_outside(f->g, IMPORT_UNIT, NULL);
-    return filled(f, IMPORT_TUPLE, NULL, n, fields, type->parts);
+    return filled(f, VALUE_TUPLE, NULL, n, fields, type->parts);
 }
 
 /* The field types of a constructor in this data type. */
@@ -81,7 +158,7 @@ static Ssa construct(Fn *f, const Constructor *con, const Type *type, uint32_t n
 {
     if (n == 0)
         return gen_outside(f->g, IMPORT_NULLARY, con);
-    return filled(f, IMPORT_CONSTRUCTOR, con, n, args, constructor_fields(f, con, type));
+    return filled(f, VALUE_CON, con, n, args, constructor_fields(f, con, type));
 }
 
 /* ---- operators -------------------------------------------------------------------------------------------------- */

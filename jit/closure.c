@@ -6,10 +6,8 @@
  * unit knows for each kind of them how (FunctionInfo). */
 #include "jit/internal.h"
 
-static size_t capture_at(uint32_t i)
-{
-    return offsetof(Object, fields) + (size_t)i * sizeof(Value);
-}
+/* Where the address of a closure's code stands. */
+#define CODE_AT (offsetof(Object, fields) + FUNCTION_CODE * sizeof(Field))
 
 static Ssa add_function(Gen *g, const char *hint, LLVMTypeRef type, unsigned convention)
 {
@@ -24,13 +22,13 @@ static Ssa add_function(Gen *g, const char *hint, LLVMTypeRef type, unsigned con
 
 static void print_function(Buf *out, const Object *o)
 {
-    buf_printf(out, "<fn %s>", o->info->name);
+    buf_printf(out, "<fn %s>", object_info(o)->name);
 }
 
 static void print_typed(Buf *out, const Object *o)
 {
     buf_char(out, '<');
-    type_print(out, ((const FunctionInfo *)(const void *)o->info)->type);
+    type_print(out, ((const FunctionInfo *)(const void *)object_info(o))->type);
     buf_char(out, '>');
 }
 
@@ -38,8 +36,8 @@ static const ObjectInfo function_gone = {.kind = VALUE_FUNCTION};
 
 static void closure_destroy(Object *o)
 {
-    FunctionInfo *info = (FunctionInfo *)(uintptr_t)o->info;
-    o->info = &function_gone;
+    FunctionInfo *info = (FunctionInfo *)(uintptr_t)object_info(o);
+    o->fields[FUNCTION_INFO].bits = (uint64_t)(uintptr_t)&function_gone;
     unit_release(info->unit);
 }
 
@@ -150,27 +148,35 @@ void closure_list(Gen *g, Instance *in)
     vec_push(&g->infos, g->arena, open_info(g, in));
 }
 
-/* An object for a closure that the unit outlives, or that keeps its unit alive. */
-static Ssa new_closure(Fn *f, Instance *in, uint32_t n)
+/* How the fields of a closure of the instance are held. */
+static const Repr *closure_fields(Gen *g, const Instance *in)
 {
-    Gen *g = f->g;
-    if (!g->unit->open && !in->open)
-        return fn_object(f, IMPORT_CLOSURE, ctx_name(g->cx, in->name), n);
-    if (in->open)
-        open_info(g, in);
-    else
-        closure_list(g, in);
-    Ssa args[3] = {f->state, gen_outside(g, IMPORT_HERE, in->info), gen_int(g->i32, n)};
-    Ssa o = gen_call_abi(g, "relay_closure", args, 3);
-    fn_fail_if_null(f, o);
-    return o;
+    Repr *fields = arena_new_array(g->arena, Repr, FUNCTION_CAPTURED + in->captures.n);
+    fields[FUNCTION_CODE] = fields[FUNCTION_INFO] =
+        (Repr){.kind = REPR_SCALAR, .value = VALUE_SCALAR, .dtype = dtype_of(DT_UINT64)};
+    for (size_t i = 0; i < in->captures.n; i++)
+        fields[FUNCTION_CAPTURED + i] = repr_of(in->captures.at[i].type);
+    return fields;
 }
 
-static void set_code(Gen *g, Ssa closure, Ssa code)
+/* An object for a closure that the unit outlives, or that keeps its unit alive; what it captures is still to be stored. */
+static Ssa new_closure(Fn *f, Instance *in, Ssa code)
 {
-    Repr address = {.kind = REPR_SCALAR, .value = VALUE_SCALAR, .dtype = dtype_of(DT_UINT64)};
-    gen_store(g, gen_head(g, address), closure, capture_at(0));
-    gen_store(g, code, closure, capture_at(0) + 8);
+    Gen *g = f->g;
+    bool counts = g->unit->open || in->open;
+    if (counts && in->open)
+        open_info(g, in);
+    else if (counts)
+        closure_list(g, in);
+    uint32_t n = FUNCTION_CAPTURED + (uint32_t)in->captures.n;
+    Ssa o = fn_object(f, VALUE_FUNCTION, NULL, n, closure_fields(g, in));
+    Ssa info = counts ? gen_outside(g, IMPORT_HERE, in->info)
+                      : gen_outside(g, IMPORT_CLOSURE, ctx_name(g->cx, in->name));
+    if (counts)
+        gen_call_abi(g, "relay_count_unit", &info, 1);
+    gen_store(g, code, o, CODE_AT);
+    gen_store(g, info, o, offsetof(Object, fields) + FUNCTION_INFO * sizeof(Field));
+    return o;
 }
 
 Ssa fn_closure(Fn *f, Instance *in)
@@ -178,13 +184,11 @@ Ssa fn_closure(Fn *f, Instance *in)
     Gen *g = f->g;
     for (size_t i = 0; i < in->captures.n; i++)
         fn_val(f, &in->captures.at[i].var->base);
-    uint32_t n = (uint32_t)in->captures.n;
     Ssa code = in->open ? LLVMConstNull(g->ptr) : closure_thunk(g, in);
-    Ssa o = new_closure(f, in, n + 1);
-    set_code(g, o, code);
-    for (uint32_t i = 0; i < n; i++) {
+    Ssa o = new_closure(f, in, code);
+    for (uint32_t i = 0; i < in->captures.n; i++) {
         Capture *c = &in->captures.at[i];
-        fn_set_field(f, o, i + 1, repr_of(c->type), fn_take(f, &c->var->base));
+        fn_set_field(f, o, FUNCTION_CAPTURED + i, repr_of(c->type), fn_take(f, &c->var->base));
     }
     return o;
 }
@@ -194,13 +198,12 @@ Ssa fn_closure_at(Fn *f, Instance *in, Ssa open)
     Gen *g = f->g;
     if (!in->has_self)
         return fn_closure(f, in);
-    Ssa code = closure_thunk(g, in), o = new_closure(f, in, (uint32_t)in->captures.n + 1);
-    set_code(g, o, code);
-    for (uint32_t i = 1; i <= in->captures.n; i++) {
-        Repr r = repr_of(in->captures.at[i - 1].type);
-        Ssa v = fn_get_field(f, open, i, r);
+    Ssa o = new_closure(f, in, closure_thunk(g, in));
+    for (uint32_t i = 0; i < in->captures.n; i++) {
+        Repr r = repr_of(in->captures.at[i].type);
+        Ssa v = fn_get_field(f, open, FUNCTION_CAPTURED + i, r);
         fn_retain(f, r, v);
-        fn_set_field(f, o, i, r, v);
+        fn_set_field(f, o, FUNCTION_CAPTURED + i, r, v);
     }
     return o;
 }
@@ -253,7 +256,7 @@ Ssa closure_code(Fn *f, const Type *fn, const Type *type, Ssa closure)
     Gen *g = f->g;
     Ssa code;
     if (type->n_params == 0) {
-        code = gen_load(g, g->ptr, closure, capture_at(0) + 8);
+        code = gen_load(g, g->ptr, closure, CODE_AT);
     } else {
         Ssa args[3] = {f->state, closure, gen_outside(g, IMPORT_HERE, fn)};
         vec_push(&g->unit->types, &g->unit->arena, fn);
@@ -279,7 +282,7 @@ static Ssa make_invoke(Gen *g, const Type *fn)
     args[1] = gen_argument(&f, (Repr){.kind = REPR_OBJECT}, values, 0);
     for (uint32_t i = 0; i < fn->n; i++)
         args[i + 2] = gen_argument(&f, repr_of(fn->parts[i]), values, i + 1);
-    Ssa code = gen_load(g, g->ptr, args[1], capture_at(0) + 8);
+    Ssa code = gen_load(g, g->ptr, args[1], CODE_AT);
     gen_give_back(&f, closure_type(g, fn), code, args, fn->n + 2, fn->result);
     return f.fn;
 }

@@ -363,8 +363,9 @@ static Ssa constant_value(Fn *f, const Constant *c, const Var *var)
 static Ssa ref_new(Fn *f, const RefNew *e)
 {
     fn_val(f, e->value);
-    Ssa o = fn_object(f, IMPORT_REF, NULL, 1);
-    fn_set_field(f, o, 0, repr_of(fn_type(f, e->value)), fn_take(f, e->value));
+    Repr r = repr_of(fn_type(f, e->value));
+    Ssa o = fn_object(f, VALUE_REF, NULL, 1, &r);
+    fn_set_field(f, o, 0, r, fn_take(f, e->value));
     return o;
 }
 

@@ -105,7 +105,7 @@ static void bind_captures(Fn *f)
     for (uint32_t i = 0; i < in->captures.n; i++) {
         Capture *c = &in->captures.at[i];
         Repr r = repr_of(c->type);
-        Ssa v = fn_get_field(f, f->self, i + 1, r);
+        Ssa v = fn_get_field(f, f->self, FUNCTION_CAPTURED + i, r);
         fn_retain(f, r, v);
         fn_bind(f, c->var, c->type, v)->known = c->known;
     }

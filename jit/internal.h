@@ -18,6 +18,7 @@
 #include "jit/image.h"
 #include "jit/jit.h"
 #include "jit/live.h"
+#include "runtime/heap.h"
 
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
@@ -35,6 +36,7 @@ typedef struct JitState {
     uint32_t failed; /* a diagnostic was reported */
     const char *stack_limit; /* below it calls are nested too deeply */
     const atomic_bool *interrupted;
+    HeapLists *lists; /* of the objects' heap */
     Jit *jit;
 } JitState;
 
@@ -63,10 +65,8 @@ typedef struct FunctionInfo {
 /* What code refers to and no object has: it is found anew wherever the code is linked. */
 typedef enum ImportKind {
     IMPORT_HERE, /* an address that only this process knows */
-    IMPORT_TUPLE, /* the ObjectInfo of tuples */
-    IMPORT_REF, /* of references */
+    IMPORT_FORM, /* the ObjectForm of what is made */
     IMPORT_UNIT, /* the empty tuple */
-    IMPORT_CONSTRUCTOR, /* its ObjectInfo */
     IMPORT_NULLARY, /* the value of one without fields */
     IMPORT_CLOSURE, /* the ObjectInfo of closures of this name */
     IMPORT_TENSOR, /* a constant */
@@ -74,10 +74,16 @@ typedef enum ImportKind {
     IMPORT_SOURCE, /* its address is the number of a source */
 } ImportKind;
 
+typedef struct FormUse {
+    ValueKind kind;
+    const Constructor *con; /* NULL for what has none */
+    const ObjectForm *form;
+} FormUse;
+
 typedef struct Import {
     ImportKind kind;
-    const void
-        *at; /* a Constructor, a Name, a Tensor; HERE: the address itself; SOURCE: the number */
+    const void *
+        at; /* a FormUse, a Constructor, a Name, a Tensor; HERE: the address itself; SOURCE: the number */
     const void *address;
 } Import;
 
@@ -506,6 +512,9 @@ Ssa gen_call_abi(Gen *g, const char *name, Ssa *args, unsigned n);
 Ssa gen_intrinsic(Gen *g, const char *name, LLVMTypeRef overload, Ssa *args, unsigned n);
 /* A constant pointer to something outside the module. */
 Ssa gen_outside(Gen *g, ImportKind kind, const void *at);
+/* The form of objects of the kind with such fields, in the session's heap. */
+const ObjectForm *import_form(Ctx *cx, ValueKind kind, const Constructor *con, uint32_t n,
+                              const uint64_t *heads);
 /* A constant pointer to a copy of these bytes in the module. */
 Ssa gen_bytes(Gen *g, const void *bytes, size_t n);
 /* The arguments for a function that takes a place in a text. */
@@ -604,8 +613,12 @@ Ssa fn_zero(Fn *f, const Type *t);
 /* call.c: the value is owned; `tail` calls return by themselves (NULL and f->ended). */
 Ssa fn_call(Fn *f, const Call *call, const Var *var, bool tail);
 Ssa fn_tuple(Fn *f, const Type *type, uint32_t n, Expr *const *fields);
-/* A new object whose n fields the caller stores at once. */
-Ssa fn_object(Fn *f, ImportKind kind, const void *info, uint32_t n);
+/* A new object whose fields, held so, the caller stores at once. */
+Ssa fn_object(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, const Repr *fields);
+/* Gives back the memory of an object with n fields that were moved out. */
+void fn_free_cell(Fn *f, Ssa object, uint32_t n);
+/* The number of the constructor of a value of a data type with so many. */
+Ssa fn_tag(Fn *f, Ssa object, uint32_t n_cons);
 void fn_set_field(Fn *f, Ssa object, uint32_t i, Repr r, Ssa v);
 Ssa fn_get_field(Fn *f, Ssa object, uint32_t i, Repr r);
 /* Room in the frame, made once however often the code runs. */

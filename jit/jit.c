@@ -30,6 +30,7 @@ static Jit *jit_create(Ctx *cx)
     jit->cx = cx;
     jit->state.jit = jit;
     jit->state.interrupted = &cx->limits.interrupted;
+    jit->state.lists = heap_lists(heap_of(&cx->limits));
     if (cushion_fill() && orc_init(jit))
         return jit;
     limit_refused(&cx->limits);

@@ -142,15 +142,23 @@ static void put_tensor(Writing *w, const Tensor *t)
     put_piece(w, t->data, (size_t)t->size * dtype_size(t->dtype));
 }
 
+static void put_form(Writing *w, const FormUse *use)
+{
+    put(w, use->kind);
+    if (use->kind == VALUE_CON)
+        put_constructor(w, use->con);
+    put(w, use->form->n);
+    for (uint32_t i = 0; i < use->form->n; i++)
+        put(w, use->form->heads[i]);
+}
+
 static void put_import(Writing *w, const Import *im)
 {
     put(w, im->kind);
     switch (im->kind) {
     case IMPORT_HERE: w->here = true; return;
-    case IMPORT_TUPLE:
-    case IMPORT_REF:
+    case IMPORT_FORM: put_form(w, im->at); return;
     case IMPORT_UNIT: return;
-    case IMPORT_CONSTRUCTOR:
     case IMPORT_NULLARY: put_constructor(w, im->at); return;
     case IMPORT_CLOSURE: put_text(w, ((const Name *)im->at)->text); return;
     case IMPORT_TENSOR: put_tensor(w, im->at); return;
@@ -309,20 +317,41 @@ static const Constructor *take_constructor(Taking *t, bool nullary)
     return t->wrong ? NULL : con;
 }
 
+/* Kind and dtype of a field. */
+static uint64_t take_head(Taking *t)
+{
+    uint64_t head = take(t);
+    Value v = {0};
+    value_put(&v, head, 0);
+    bool has_dtype = v.kind == VALUE_SCALAR || v.kind == VALUE_TENSOR;
+    t->wrong |= v.kind == VALUE_NONE || v.kind > VALUE_FUNCTION ||
+                (has_dtype && dtype_id(v.dtype) == DTYPE_IDS);
+    return head;
+}
+
+static const ObjectForm *take_form(Taking *t)
+{
+    uint64_t kind = take(t);
+    t->wrong |= kind < VALUE_TUPLE || kind > VALUE_FUNCTION;
+    const Constructor *con = kind == VALUE_CON ? take_constructor(t, false) : NULL;
+    uint64_t n = take_count(t);
+    t->wrong |= n > UINT32_MAX / sizeof(Field) || (con && n != con->n);
+    uint64_t *heads = arena_new_array(&t->u->arena, uint64_t, t->wrong ? 1 : n + 1);
+    for (uint64_t i = 0; i < n && !t->wrong; i++)
+        heads[i] = take_head(t);
+    if (t->wrong)
+        return NULL;
+    return import_form(t->u->jit->cx, (ValueKind)kind, con, (uint32_t)n, heads);
+}
+
 static const void *take_import(Taking *t)
 {
     uint64_t kind = take(t), number;
     const Constructor *con;
     switch (kind) {
-    case IMPORT_TUPLE: return &tuple_info;
-    case IMPORT_REF: return &ref_info;
+    case IMPORT_FORM: return take_form(t);
     case IMPORT_UNIT: return value_unit().object;
-    case IMPORT_CONSTRUCTOR:
-    case IMPORT_NULLARY:
-        con = take_constructor(t, kind == IMPORT_NULLARY);
-        if (!con)
-            return NULL;
-        return kind == IMPORT_NULLARY ? (const void *)con->info->nullary : con->info;
+    case IMPORT_NULLARY: con = take_constructor(t, true); return con ? con->info->nullary : NULL;
     case IMPORT_CLOSURE: return closure_info(t->u->jit, ctx_name(t->u->jit->cx, take_text(t)));
     case IMPORT_TENSOR: return take_tensor(t);
     case IMPORT_PACKED: return take_piece(t).ptr;

@@ -82,12 +82,6 @@ static const Type *field_type(Fn *f, const Pattern *p, const Type *type, uint32_
     return type_subst(f->g->cx, p->con->fields[i], def->n_params, def->params, type->parts);
 }
 
-static Ssa tag_of(Fn *f, Ssa object)
-{
-    Ssa info = gen_load(f->g, f->g->ptr, object, offsetof(Object, info));
-    return gen_load(f->g, f->g->i32, info, offsetof(ObjectInfo, tag));
-}
-
 static bool has_choice(const Pattern *p)
 {
     return p->kind == PATTERN_CON && p->con->type->n_cons > 1;
@@ -109,7 +103,8 @@ static void test(Fn *f, const Pattern *p, const Type *type, Ssa v, LLVMBasicBloc
     }
     if (has_choice(p)) {
         LLVMBasicBlockRef fits = gen_block(g, f->fn, p->con->name->text);
-        Ssa same = LLVMBuildICmp(g->b, LLVMIntEQ, tag_of(f, v), gen_int(g->i32, p->con->index), "");
+        Ssa tag = fn_tag(f, v, p->con->type->n_cons);
+        Ssa same = LLVMBuildICmp(g->b, LLVMIntEQ, tag, gen_int(g->i32, p->con->index), "");
         LLVMBuildCondBr(g->b, same, fits, next);
         LLVMPositionBuilderAtEnd(g->b, fits);
     }
@@ -185,8 +180,7 @@ static void move_fields(Fn *f, const Clausing *c, const Type *const *types, cons
     for (uint32_t i = 0; i < p->n; i++)
         if (!field_is_used(f, p->fields[i]))
             fn_release(f, repr_of(types[i]), fields[i]);
-    Ssa cell = c->value;
-    gen_call_abi(g, "relay_free_cell", &cell, 1);
+    fn_free_cell(f, c->value, p->n);
     LLVMBuildBr(g->b, go);
     LLVMPositionBuilderAtEnd(g->b, shared);
     share_fields(f, c, types, fields);
@@ -283,7 +277,7 @@ static void dispatch(Fn *f, const Match *e, const Clausing *c, const LLVMBasicBl
     if (rest == e->clauses.n && e->complete)
         rest--;
     bool *known = arena_new_array(g->arena, bool, n_cons);
-    Ssa cases = LLVMBuildSwitch(g->b, tag_of(f, c->value),
+    Ssa cases = LLVMBuildSwitch(g->b, fn_tag(f, c->value, n_cons),
                                 rest < e->clauses.n ? clauses[rest] : none, n_cons);
     for (uint32_t i = 0; i < rest; i++) {
         con = choice_of(&e->clauses.at[i]);

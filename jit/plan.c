@@ -974,10 +974,13 @@ static void bind_result(Fn *f, const Waiting *w)
         val->dense = true;
         return;
     }
-    Ssa object = fn_object(f, IMPORT_TUPLE, NULL, (uint32_t)item->n);
-    for (int i = 0; i < item->n; i++)
-        fn_set_field(f, object, (uint32_t)i, repr_of(item->fields[i].tensor->type),
-                     give(f, item->fields[i].tensor));
+    uint32_t n = (uint32_t)item->n;
+    Repr *fields = arena_new_array(f->g->arena, Repr, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        fields[i] = repr_of(item->fields[i].tensor->type);
+    Ssa object = fn_object(f, VALUE_TUPLE, NULL, n, fields);
+    for (uint32_t i = 0; i < n; i++)
+        fn_set_field(f, object, i, fields[i], give(f, item->fields[i].tensor));
     val->at = object;
 }
 

@@ -52,7 +52,7 @@ const Type *shapes_of_value(Ctx *cx, const Type *t, Value v)
         return t;
     const Type **fields = arena_new_array(&cx->arena, const Type *, t->n);
     for (uint32_t i = 0; fields && i < t->n; i++)
-        fields[i] = shapes_of_value(cx, t->parts[i], v.object->fields[i]);
+        fields[i] = shapes_of_value(cx, t->parts[i], object_get(v.object, i));
     return fields ? type_tuple(cx, t->n, fields) : t;
 }
 

@@ -7,7 +7,7 @@
 
 static FunctionInfo *info_of(const Object *fn)
 {
-    return (FunctionInfo *)(uintptr_t)fn->info;
+    return (FunctionInfo *)(uintptr_t)object_info(fn);
 }
 
 static Value function_call(Object *fn, uint32_t n, const Value *args)
@@ -123,8 +123,11 @@ static struct Expr *function_source(const Object *fn, struct Module *into, PtrMa
     find_around(&a, self);
     module_use(into, info_of(fn)->unit->code);
     Expr *e = bound(&into->arena, self, self->self_var, NULL);
-    for (size_t i = 0; i < self->captures.n; i++)
-        ptrmap_put(locals, self->captures.at[i].var, (void *)(uintptr_t)&fn->fields[i + 1]);
+    Value *captured = arena_new_array(&into->arena, Value, self->captures.n + 1);
+    for (size_t i = 0; i < self->captures.n; i++) {
+        captured[i] = object_get(fn, FUNCTION_CAPTURED + (uint32_t)i);
+        ptrmap_put(locals, self->captures.at[i].var, &captured[i]);
+    }
     for (size_t i = 0; i < a.found.n; i++) {
         const PtrMap *known = known_of(a.found.at[i]);
         for (size_t k = 0; k < known->n; k++) {
@@ -144,7 +147,7 @@ static bool function_renew(Object *fn, Module *env)
 {
     FunctionInfo *info = info_of(fn);
     bool ok = unit_renew(info->unit, env);
-    fn->fields[0].bits = (uint64_t)(uintptr_t)info->code;
+    fn->fields[FUNCTION_CODE].bits = (uint64_t)(uintptr_t)info->code;
     return ok;
 }
 

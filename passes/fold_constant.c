@@ -37,7 +37,7 @@ static bool constant_value(Ctx *cx, const Expr *e, Value *out)
             value_release(value_object(o));
             return false;
         }
-        o->fields[i] = value_retain(field->value);
+        object_set(o, i, value_retain(field->value));
     }
     *out = o ? value_object(o) : value_none();
     return o != NULL;
@@ -51,14 +51,16 @@ static Expr *value_expr(Arena *arena, Span span, Value v, int depth)
     TensorView view;
     if (v.kind != VALUE_TUPLE)
         return value_view(&v, &view) ? expr_constant(arena, span, v) : NULL;
-    Expr **fields = arena_new_array(arena, Expr *, v.object->n);
-    for (uint32_t i = 0; i < v.object->n; i++) {
-        fields[i] =
-            depth < TUPLES_MOST ? value_expr(arena, span, v.object->fields[i], depth + 1) : NULL;
+    uint32_t n = object_n(v.object);
+    Expr **fields = arena_new_array(arena, Expr *, n);
+    for (uint32_t i = 0; i < n; i++) {
+        fields[i] = depth < TUPLES_MOST
+                        ? value_expr(arena, span, object_get(v.object, i), depth + 1)
+                        : NULL;
         if (!fields[i])
             return NULL;
     }
-    return expr_tuple(arena, span, v.object->n, fields);
+    return expr_tuple(arena, span, n, fields);
 }
 
 Expr *fold_value_expr(Arena *arena, Span span, Value v)

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,8 +25,9 @@
 /* Slabs grow with what lives, up to the size of a large page. */
 #define SLAB_LEAST ((size_t)64 << 10)
 #define SLAB_MOST ((size_t)2 << 20)
-#define UNIT ((size_t)8)
-#define SMALL_MOST ((size_t)256)
+
+/* So many bytes of a slab become free cells at once. */
+#define CARVED ((size_t)4096)
 
 /* How much large storage is kept for another use. */
 #define SPARE_MOST 8
@@ -34,41 +36,117 @@
 typedef struct Slab {
     struct Slab *older;
     size_t size;
+    size_t used; /* bytes that became cells */
+    size_t free; /* while slabs are looked through: bytes of cells on the lists */
 } Slab;
 
-typedef struct Cell {
-    struct Cell *next;
-} Cell;
-
-/* What stands before a reference, in front of its heap's word. */
+/* What stands before a reference. */
 typedef struct RefLinks {
     struct RefLinks *next;
     struct RefLinks **before; /* what points here */
 } RefLinks;
 
+#define FORM_BUCKETS 64
+
 struct Heap {
+    HeapLists lists;
     Limits *limits;
-    Cell *cells[SMALL_MOST / UNIT + 1]; /* given back, by size */
     char *next, *end; /* the part of the newest slab that was never used */
     Slab *slabs;
     size_t slab_bytes;
-    size_t live; /* small objects */
+    size_t single; /* objects that lie alone */
     RefLinks *refs;
     Storage spare[SPARE_MOST];          /* the oldest first */
     int spares;
     size_t spare_bytes;
+    ObjectForm *forms[FORM_BUCKETS];
 };
 
-/* Frees the slabs that are newer than `last`. */
-static void slabs_free(Heap *h, const Slab *last)
+/* ---- forms ---------------------------------------------------------------------------------- */
+
+/* Most of it is never touched. */
+const ObjectForm *object_forms[1 << FORM_BITS];
+
+/* Numbers that were given back come first. */
+static struct {
+    pthread_mutex_t lock;
+    uint32_t next;
+    uint32_t *free;
+    size_t n_free, cap;
+} numbers = {.lock = PTHREAD_MUTEX_INITIALIZER, .next = FORM_UNIT + 1};
+
+static void number_take(ObjectForm *form, uint32_t tag)
 {
-    while (h->slabs != last) {
-        Slab *s = h->slabs;
-        h->slabs = s->older;
-        h->slab_bytes -= s->size;
-        limit_release(h->limits, s->size);
-        free(s);
+    pthread_mutex_lock(&numbers.lock);
+    uint32_t number = numbers.n_free > 0               ? numbers.free[--numbers.n_free]
+                      : numbers.next < 1u << FORM_BITS ? numbers.next++
+                                                       : 0;
+    if (number)
+        object_forms[number] = form;
+    pthread_mutex_unlock(&numbers.lock);
+    if (!number)
+        memory_gone();
+    Object first = {.refs = 1, .form = number};
+    first.form |= (tag > FORM_TAG_MOST ? FORM_TAG_MOST + 1 : tag) << FORM_TAG_SHIFT;
+    memcpy(&form->first, &first, sizeof form->first);
+}
+
+/* A number that cannot be noted is not used again. */
+static void number_give(const ObjectForm *form)
+{
+    Object first;
+    memcpy(&first, &form->first, sizeof form->first);
+    uint32_t number = first.form & ((1u << FORM_BITS) - 1);
+    pthread_mutex_lock(&numbers.lock);
+    object_forms[number] = NULL;
+    if (numbers.n_free == numbers.cap) {
+        size_t cap = numbers.cap ? 2 * numbers.cap : 64;
+        uint32_t *more = memory_resize(numbers.free, cap * sizeof *more);
+        numbers.free = more ? more : numbers.free;
+        numbers.cap = more ? cap : numbers.cap;
     }
+    if (numbers.n_free < numbers.cap)
+        numbers.free[numbers.n_free++] = number;
+    pthread_mutex_unlock(&numbers.lock);
+}
+
+const ObjectForm *heap_form(Heap *h, const ObjectInfo *info, uint32_t n, const uint64_t *heads)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)info >> 4;
+    for (uint32_t i = 0; i < n; i++)
+        hash = (hash ^ heads[i]) * 0x9e3779b97f4a7c15u;
+    ObjectForm **bucket = &h->forms[(hash ^ hash >> 32) % FORM_BUCKETS];
+    for (ObjectForm *f = *bucket; f; f = f->next)
+        if (f->info == info && f->n == n && memcmp(f->heads, heads, n * sizeof *heads) == 0)
+            return f;
+    ObjectForm *f = memory_must(sizeof *f + n * sizeof *heads);
+    *f = (ObjectForm){.info = info, .heap = h, .n = n, .next = *bucket};
+    f->bytes = (uint32_t)(sizeof(Object) + n * sizeof(Field));
+    memcpy(f->heads, heads, n * sizeof *heads);
+    number_take(f, info ? info->tag : 0);
+    return *bucket = f;
+}
+
+static void forms_free(Heap *h)
+{
+    for (size_t i = 0; i < FORM_BUCKETS; i++)
+        while (h->forms[i]) {
+            ObjectForm *f = h->forms[i];
+            h->forms[i] = f->next;
+            number_give(f);
+            memory_free(f);
+        }
+}
+
+/* ---- slabs ---------------------------------------------------------------------------------- */
+
+static void slab_free(Heap *h, Slab **at)
+{
+    Slab *s = *at;
+    *at = s->older;
+    h->slab_bytes -= s->size;
+    limit_release(h->limits, s->size);
+    free(s);
 }
 
 static void spare_free(Heap *h, int i)
@@ -85,21 +163,10 @@ static void heap_delete(Heap *h)
 {
     while (h->spares > 0)
         spare_free(h, h->spares - 1);
-    slabs_free(h, NULL);
-    free(h);
-}
-
-static Heap *heap_of(Limits *limits)
-{
-    if (limits->heap)
-        return limits->heap;
-    Heap *h = memory_zeroed(1, sizeof *h);
-    if (!h)
-        return NULL;
-    h->limits = limits;
-    limits->heap = h;
-    limits->heap_free = heap_delete;
-    return h;
+    while (h->slabs)
+        slab_free(h, &h->slabs);
+    forms_free(h);
+    memory_free(h);
 }
 
 /* Large storage asks for large pages: touching it for the first time costs more than most loops
@@ -119,15 +186,93 @@ static void want_large_pages(void *p, size_t bytes)
 #endif
 }
 
+/* The slab that the cell lies on: a large one lies at a multiple of its size; of the others there are few. */
+static Slab *slab_of(const Heap *h, const void *cell, size_t odd)
+{
+    for (Slab *s = h->slabs; s && odd > 0; s = s->older) {
+        if (s->size == SLAB_MOST)
+            continue;
+        if ((const char *)cell > (char *)s && (const char *)cell < (char *)s + s->size)
+            return s;
+        odd--;
+    }
+    return (Slab *)((uintptr_t)cell & ~(uintptr_t)(SLAB_MOST - 1));
+}
+
+static size_t count_odd(const Heap *h)
+{
+    size_t odd = 0;
+    for (const Slab *s = h->slabs; s; s = s->older)
+        odd += s->size != SLAB_MOST;
+    return odd;
+}
+
+/* Notes on each slab how much of it is free. False when that is more than there is: a cell was given back twice. */
+static bool count_free(Heap *h)
+{
+    size_t odd = count_odd(h), used = 0, free = 0;
+    for (Slab *s = h->slabs; s; s = s->older) {
+        s->free = 0;
+        used += s->used;
+    }
+    for (size_t i = 0; i < sizeof h->lists.cells / sizeof *h->lists.cells; i++)
+        for (FreeCell *c = h->lists.cells[i]; c; c = c->next) {
+            slab_of(h, c, odd)->free += i * HEAP_UNIT;
+            free += i * HEAP_UNIT;
+            if (free > used)
+                return false;
+        }
+    return true;
+}
+
+/* Lets go of the slabs on which nothing lives. */
+static void heap_trim(Heap *h)
+{
+    if (!h->slabs || HEAP_PLAIN || !count_free(h))
+        return;
+    size_t odd = count_odd(h);
+    for (size_t i = 0; i < sizeof h->lists.cells / sizeof *h->lists.cells; i++)
+        for (FreeCell **at = &h->lists.cells[i]; *at;) {
+            const Slab *s = slab_of(h, *at, odd);
+            if (s->free == s->used)
+                *at = (*at)->next;
+            else
+                at = &(*at)->next;
+        }
+    if (h->slabs->free == h->slabs->used)
+        h->next = h->end = NULL; /* what is new lies on the newest */
+    for (Slab **at = &h->slabs; *at;) {
+        if ((*at)->free == (*at)->used)
+            slab_free(h, at);
+        else
+            at = &(*at)->older;
+    }
+}
+
+Heap *heap_of(Limits *limits)
+{
+    if (limits->heap)
+        return limits->heap;
+    Heap *h = memory_must(sizeof *h);
+    memset(h, 0, sizeof *h);
+    h->limits = limits;
+    limits->heap = h;
+    limits->heap_free = heap_delete;
+    limits->heap_trim = heap_trim;
+    return h;
+}
+
 /* A slab as large as all so far, or as the limit still allows. */
 static bool slab_add(Heap *h)
 {
+    Limits *l = h->limits;
     size_t size = h->slab_bytes < SLAB_LEAST  ? SLAB_LEAST
                   : h->slab_bytes > SLAB_MOST ? SLAB_MOST
                                               : h->slab_bytes;
-    Limits *l = h->limits;
     while (size > SLAB_LEAST && l->memory_most > 0 && l->memory + size > l->memory_most)
         size /= 2;
+    if (l->memory_most > 0 && l->memory + size > l->memory_most)
+        heap_trim(h);
     if (!limit_charge(l, size))
         return false;
     Slab *s = size == SLAB_MOST ? memory_aligned(SLAB_MOST, SLAB_MOST) : memory_alloc(size);
@@ -136,7 +281,7 @@ static bool slab_add(Heap *h)
         return false;
     }
     want_large_pages(s, size);
-    *s = (Slab){h->slabs, size};
+    *s = (Slab){.older = h->slabs, .size = size};
     h->slabs = s;
     h->slab_bytes += size;
     h->next = (char *)(s + 1);
@@ -144,76 +289,76 @@ static bool slab_add(Heap *h)
     return true;
 }
 
-static void *small_alloc(Heap *h, size_t bytes)
+HeapLists *heap_lists(Heap *h)
 {
-    Cell **list = &h->cells[bytes / UNIT];
-    Cell *c = *list;
-    if (c) {
-        *list = c->next;
-    } else {
-        if ((size_t)(h->end - h->next) < bytes && !slab_add(h))
-            return NULL;
-        c = (Cell *)(void *)h->next;
-        h->next += bytes;
-    }
-    h->live++;
-    return c;
+    return &h->lists;
 }
 
-/* Nothing is alive: all cells are free, and the first slab is enough to begin again with. */
-static void begin_again(Heap *h)
+/* More cells of the size, in the order of their addresses; the first is the caller's. */
+static void *carve(Heap *h, size_t bytes)
 {
-    memset(h->cells, 0, sizeof h->cells);
-    Slab *first = h->slabs;
-    while (first->older)
-        first = first->older;
-    slabs_free(h, first);
-    h->next = (char *)(first + 1);
-    h->end = (char *)first + first->size;
+    if ((size_t)(h->end - h->next) < bytes && !slab_add(h))
+        return NULL;
+    size_t room = (size_t)(h->end - h->next), n = (room < CARVED ? room : CARVED) / bytes;
+    char *first = h->next;
+    h->next += n * bytes;
+    h->slabs->used += n * bytes;
+    FreeCell *list = NULL;
+    for (size_t i = n; i-- > 1;) {
+        FreeCell *c = (FreeCell *)(void *)(first + i * bytes);
+        c->next = list;
+        list = c;
+    }
+    h->lists.cells[bytes / HEAP_UNIT] = list;
+    return first;
+}
+
+static void *small_alloc(Heap *h, size_t bytes)
+{
+    FreeCell **list = &h->lists.cells[bytes / HEAP_UNIT], *c = *list;
+    if (!c)
+        return carve(h, bytes);
+    *list = c->next;
+    return c;
 }
 
 static void small_free(Heap *h, void *p, size_t bytes)
 {
-    Cell *c = p;
-    c->next = h->cells[bytes / UNIT];
-    h->cells[bytes / UNIT] = c;
-    if (--h->live == 0 && h->slabs->older)
-        begin_again(h);
+    FreeCell *c = p;
+    c->next = h->lists.cells[bytes / HEAP_UNIT];
+    h->lists.cells[bytes / HEAP_UNIT] = c;
 }
 
-static void *large_alloc(Limits *limits, size_t bytes)
+static void *large_alloc(Heap *h, size_t bytes)
 {
-    if (limits && !limit_charge(limits, bytes))
+    if (!limit_charge(h->limits, bytes))
         return NULL;
     void *p = memory_alloc(bytes);
-    if (!p && limits)
-        limit_release(limits, bytes);
+    if (p)
+        h->single++;
+    else
+        limit_release(h->limits, bytes);
     return p;
 }
 
-static bool is_small(const Heap *h, size_t bytes)
+static bool is_small(size_t bytes)
 {
-    return h && bytes <= SMALL_MOST && !HEAP_PLAIN;
+    return bytes <= HEAP_SMALL_MOST && !HEAP_PLAIN;
 }
 
-static size_t front_size(bool is_ref)
+bool heap_is_listed(size_t bytes)
 {
-    return sizeof(Heap *) + (is_ref ? sizeof(RefLinks) : 0);
-}
-
-static Heap **heap_word(Object *o)
-{
-    return (Heap **)(void *)o - 1;
+    return is_small(bytes);
 }
 
 static RefLinks *links_of(Object *o)
 {
-    return (RefLinks *)(void *)heap_word(o) - 1;
+    return (RefLinks *)(void *)o - 1;
 }
 
 static Object *object_of(RefLinks *r)
 {
-    return (Object *)(void *)((char *)r + front_size(true));
+    return (Object *)(void *)(r + 1);
 }
 
 static void link_in(RefLinks **list, RefLinks *r)
@@ -234,37 +379,72 @@ static void link_out(RefLinks *r)
 
 Object *heap_alloc(Limits *limits, size_t bytes, bool is_ref)
 {
-    Heap *h = limits ? heap_of(limits) : NULL;
-    bytes = (bytes + front_size(is_ref) + UNIT - 1) & ~(UNIT - 1);
-    char *p = NULL;
-    if (h || !limits)
-        p = is_small(h, bytes) ? small_alloc(h, bytes) : large_alloc(limits, bytes);
+    Heap *h = heap_of(limits);
+    size_t front = is_ref ? sizeof(RefLinks) : 0;
+    char *p =
+        is_small(bytes + front) ? small_alloc(h, bytes + front) : large_alloc(h, bytes + front);
     if (!p) {
-        if (limits)
-            limit_reach(limits, LIMIT_MEMORY);
+        limit_reach(limits, LIMIT_MEMORY);
         return NULL;
     }
-    Object *o = (Object *)(void *)(p + front_size(is_ref));
-    *heap_word(o) = h;
-    if (h && is_ref)
+    Object *o = (Object *)(void *)(p + front);
+    if (is_ref)
         link_in(&h->refs, links_of(o));
     return o;
 }
 
-void heap_free(Object *o, size_t bytes, bool is_ref)
+void heap_free(Heap *h, Object *o, size_t bytes, bool is_ref)
 {
-    Heap *h = *heap_word(o);
-    if (h && is_ref)
+    size_t front = is_ref ? sizeof(RefLinks) : 0;
+    if (is_ref)
         link_out(links_of(o));
-    bytes = (bytes + front_size(is_ref) + UNIT - 1) & ~(UNIT - 1);
-    char *p = (char *)o - front_size(is_ref);
-    if (is_small(h, bytes)) {
-        small_free(h, p, bytes);
+    char *p = (char *)o - front;
+    if (is_small(bytes + front)) {
+        small_free(h, p, bytes + front);
         return;
     }
-    if (h)
-        limit_release(h->limits, bytes);
+    h->single--;
+    limit_release(h->limits, bytes + front);
     free(p);
+}
+
+/* ---- looking for mistakes -------------------------------------------------------------------- */
+
+static int by_address(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+    return (x > y) - (x < y);
+}
+
+/* Whether a cell lies twice on the list, which has n. */
+static bool has_twice(const FreeCell *list, size_t n)
+{
+    const FreeCell **all = memory_must((n + 1) * sizeof *all);
+    size_t k = 0;
+    for (const FreeCell *c = list; c && k < n; c = c->next)
+        all[k++] = c;
+    qsort(all, k, sizeof *all, by_address);
+    bool twice = false;
+    for (size_t i = 1; i < k && !twice; i++)
+        twice = all[i] == all[i - 1];
+    memory_free(all);
+    return twice;
+}
+
+bool heap_check(Limits *limits, size_t *live)
+{
+    Heap *h = heap_of(limits);
+    bool sound = count_free(h);
+    *live = h->single * HEAP_UNIT;
+    for (const Slab *s = h->slabs; s; s = s->older)
+        *live += s->used - (sound ? s->free : 0);
+    for (size_t i = 0; i < sizeof h->lists.cells / sizeof *h->lists.cells && sound; i++) {
+        size_t n = 0;
+        for (const FreeCell *c = h->lists.cells[i]; c; c = c->next)
+            n++;
+        sound = !has_twice(h->lists.cells[i], n);
+    }
+    return sound;
 }
 
 /* A reference that has been emptied moves to a list of its own before its value goes, which may
@@ -278,8 +458,8 @@ void heap_break_cycles(Limits *limits)
         link_out(r);
         link_in(&emptied, r);
         Object *o = object_of(r);
-        Value held = o->fields[0];
-        o->fields[0] = value_none();
+        Value held = object_get(o, 0);
+        object_set(o, 0, value_none());
         value_release(held);
     }
     while (emptied) {
@@ -299,6 +479,8 @@ static Storage storage_new(Limits *limits, size_t bytes)
     /* What is kept gives way before the limit is reached. */
     while (h && h->spares > 0 && most > 0 && (bytes > most || limits->memory > most - bytes))
         spare_free(h, 0);
+    if (h && most > 0 && (bytes > most || limits->memory > most - bytes))
+        heap_trim(h);
     if (!limit_charge(limits, bytes))
         return none;
     void *at = memory_try(bytes);

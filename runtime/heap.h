@@ -2,9 +2,9 @@
  * code need to know.
  *
  * Objects are small, many and short-lived, so they come from slabs with one free list for each
- * size. Before each object stands a word that names its heap; before that of a reference stand
- * its links in the list of live references. When the last object goes, the slabs go too. A heap
- * belongs to one Limits and one thread. */
+ * size, which generated code takes from and gives back to by itself. Slabs are kept: those on which
+ * nothing lives go when a limit is near, or with the heap. Before a reference stand its links in the
+ * list of live references. A heap belongs to one Limits and one thread. */
 #ifndef RUNTIME_HEAP_H
 #define RUNTIME_HEAP_H
 
@@ -12,10 +12,39 @@
 
 typedef struct Heap Heap;
 
-/* Storage of `bytes`, at a multiple of 8, not zeroed; NULL when memory is refused (limit reached).
- * NULL limits: plain malloc. */
+/* A cell that was given back. */
+typedef struct FreeCell {
+    struct FreeCell *next;
+} FreeCell;
+
+/* Objects of more bytes are allocated one by one. */
+#define HEAP_SMALL_MOST ((size_t)256)
+#define HEAP_UNIT ((size_t)8)
+
+/* What generated code knows of a heap: its first part. */
+typedef struct HeapLists {
+    FreeCell *cells[HEAP_SMALL_MOST / HEAP_UNIT + 1]; /* by size; NULL: heap_alloc gets more */
+} HeapLists;
+
+/* Whether objects of so many bytes come from the lists; references do not. */
+bool heap_is_listed(size_t bytes);
+
+/* The limits' heap, which is made when it is first asked for. */
+Heap *heap_of(Limits *limits);
+HeapLists *heap_lists(Heap *h);
+
+/* Storage of `bytes`, at a multiple of 8, not zeroed; NULL when memory is refused (limit reached). */
 Object *heap_alloc(Limits *limits, size_t bytes, bool is_ref);
-void heap_free(Object *o, size_t bytes, bool is_ref);
+void heap_free(Heap *h, Object *o, size_t bytes, bool is_ref);
+
+/* The form of objects in the heap, made when it is first asked for; `info` NULL: of functions. */
+const ObjectForm *heap_form(Heap *h, const ObjectInfo *info, uint32_t n, const uint64_t *heads);
+
+/* The number of every object without fields that is a tuple; its form is nobody's. */
+#define FORM_UNIT 1
+
+/* How much lives, 0: nothing; false when a cell was given back twice. Walks through all that is free. */
+bool heap_check(Limits *limits, size_t *live);
 
 /* Large storage of tensors: what was given back last is kept for the next of about its size,
  * because memory new from the system is slow to touch. What is kept stays charged, and goes as soon

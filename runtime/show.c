@@ -315,11 +315,12 @@ typedef struct Shower {
 
 static bool is_list(const Object *o)
 {
-    const ObjectInfo *info = o->info;
+    const ObjectInfo *info = object_info(o);
+    uint32_t n = object_n(o);
     if (info->kind != VALUE_CON || !info->type_name || strcmp(info->type_name, "List") != 0)
         return false;
-    return info->name && (o->n == 0 ? strcmp(info->name, "Nil") == 0
-                                    : o->n == 2 && strcmp(info->name, "Cons") == 0);
+    return info->name &&
+           (n == 0 ? strcmp(info->name, "Nil") == 0 : n == 2 && strcmp(info->name, "Cons") == 0);
 }
 
 static bool is_open(const Shower *s, const Object *o)
@@ -349,7 +350,8 @@ static bool open_frame(Shower *s, Frame f)
  * complete at once. */
 static void object_begin(Shower *s, const Object *o)
 {
-    const ObjectInfo *info = o->info;
+    const ObjectInfo *info = object_info(o);
+    uint32_t n = object_n(o);
     if (info->kind == VALUE_FUNCTION) {
         if (info->print)
             info->print(s->out, o);
@@ -363,13 +365,13 @@ static void object_begin(Shower *s, const Object *o)
     }
     bool list = !s->style.exact && is_list(o);
     bool again = info->kind == VALUE_REF && is_open(s, o);
-    if (list && o->n == 0) {
+    if (list && n == 0) {
         buf_str(s->out, "[]");
         return;
     }
     if (info->kind == VALUE_CON && !list)
         buf_str(s->out, info->name ? info->name : "?");
-    if (info->kind == VALUE_CON && o->n == 0)
+    if (info->kind == VALUE_CON && n == 0)
         return;
     buf_str(s->out, info->kind == VALUE_REF ? "ref(" : list ? "[" : "(");
     if (again)
@@ -378,16 +380,16 @@ static void object_begin(Shower *s, const Object *o)
         buf_str(s->out, list ? "...]" : "...)");
 }
 
-static void value_begin(Shower *s, const Value *v)
+static void value_begin(Shower *s, Value v)
 {
     if (s->left-- <= 0) {
         buf_str(s->out, "...");
         return;
     }
     TensorView view;
-    if (value_is_object(*v))
-        object_begin(s, v->object);
-    else if (value_view(v, &view))
+    if (value_is_object(v))
+        object_begin(s, v.object);
+    else if (value_view(&v, &view))
         tensor_show(s->out, &view.t, &s->style);
     else
         buf_str(s->out, "<none>");
@@ -396,7 +398,7 @@ static void value_begin(Shower *s, const Value *v)
 static void close_frame(Shower *s)
 {
     const Frame *f = &s->frames[--s->n];
-    bool single = f->o->info->kind == VALUE_TUPLE && f->o->n == 1;
+    bool single = object_info(f->o)->kind == VALUE_TUPLE && object_n(f->o) == 1;
     buf_str(s->out, f->list ? "]" : single ? ",)" : ")");
 }
 
@@ -404,13 +406,13 @@ static void close_frame(Shower *s)
 static void list_step(Shower *s, Frame *f)
 {
     if (f->next == 1) {
-        const Value *tail = &f->o->fields[1];
-        bool goes_on = tail->kind == VALUE_CON && is_list(tail->object) && tail->object->n > 0;
+        Value tail = object_get(f->o, 1);
+        bool goes_on = tail.kind == VALUE_CON && is_list(tail.object) && object_n(tail.object) > 0;
         if (!goes_on) {
             close_frame(s);
             return;
         }
-        f->o = tail->object;
+        f->o = tail.object;
         f->next = 0;
         buf_str(s->out, ", ");
     }
@@ -421,7 +423,7 @@ static void list_step(Shower *s, Frame *f)
     }
     f->shown++;
     f->next = 1;
-    value_begin(s, &f->o->fields[0]);
+    value_begin(s, object_get(f->o, 0));
 }
 
 static void step(Shower *s)
@@ -431,18 +433,18 @@ static void step(Shower *s)
         list_step(s, f);
         return;
     }
-    if (f->next == f->o->n) {
+    if (f->next == object_n(f->o)) {
         close_frame(s);
         return;
     }
     if (f->next > 0)
         buf_str(s->out, ", ");
     if (s->left <= 0) {
-        f->next = f->o->n;
+        f->next = object_n(f->o);
         buf_str(s->out, "...");
         return;
     }
-    value_begin(s, &f->o->fields[f->next++]);
+    value_begin(s, object_get(f->o, f->next++));
 }
 
 static ShowStyle with_defaults(ShowStyle style)
@@ -473,7 +475,7 @@ void value_show(Buf *out, Value v, ShowStyle style)
 {
     Shower s = {.out = out, .style = with_defaults(style)};
     s.left = s.style.list > INT64_MAX / 16 ? INT64_MAX : s.style.list * 16;
-    value_begin(&s, &v);
+    value_begin(&s, v);
     for (int64_t turn = 0; s.n > 0 && !must_stop(style.limits, turn); turn++)
         step(&s);
     free(s.frames);

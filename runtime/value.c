@@ -89,24 +89,35 @@ Value value_tensor(Tensor *t)
     return v;
 }
 
-bool value_view(const Value *v, TensorView *out)
+/* A scalar's element stands in `bits`, elsewhere than in `v` when it is an object's. */
+static bool view(Value v, const uint64_t *bits, TensorView *out)
 {
-    if (v->kind == VALUE_TENSOR) {
-        out->t = *v->tensor;
+    if (v.kind == VALUE_TENSOR) {
+        out->t = *v.tensor;
         return true;
     }
-    if (v->kind != VALUE_SCALAR)
+    if (v.kind != VALUE_SCALAR)
         return false;
     out->none[0] = 0;
     out->t = (Tensor){
         .refs = 1,
-        .dtype = v->dtype,
+        .dtype = v.dtype,
         .size = 1,
         .shape = out->none,
         .strides = out->none,
-        .data = (char *)(uintptr_t)&v->bits,
+        .data = (char *)(uintptr_t)bits,
     };
     return true;
+}
+
+bool value_view(const Value *v, TensorView *out)
+{
+    return view(*v, &v->bits, out);
+}
+
+bool object_view(const Object *o, uint32_t i, TensorView *out)
+{
+    return view(object_get(o, i), &o->fields[i].bits, out);
 }
 
 Tensor *value_to_tensor(Limits *limits, Value v)
@@ -123,37 +134,95 @@ Tensor *value_to_tensor(Limits *limits, Value v)
 
 /* --- Objects */
 
-static size_t object_bytes(uint32_t n)
+static bool is_ref(const ObjectForm *form)
 {
-    return sizeof(Object) + (size_t)n * sizeof(Value);
+    return form->info && form->info->kind == VALUE_REF;
 }
+
+Object *object_of_form(Limits *limits, const ObjectForm *form)
+{
+    Object *o = heap_alloc(limits, form->bytes, is_ref(form));
+    if (o)
+        memcpy(o, &form->first, sizeof form->first);
+    return o;
+}
+
+#define FEW_FIELDS 16
 
 Object *object_new(Limits *limits, const ObjectInfo *info, uint32_t n)
 {
-    Object *o = heap_alloc(limits, object_bytes(n), info->kind == VALUE_REF);
+    static const uint64_t none[FEW_FIELDS]; /* VALUE_NONE is 0 */
+    uint64_t *many = n > FEW_FIELDS ? memory_must(n * sizeof *many) : NULL;
+    if (many)
+        memset(many, 0, n * sizeof *many);
+    Object *o = object_of_form(limits, object_form_of(limits, info, n, many ? many : none));
+    if (many)
+        memory_free(many);
     if (!o)
         return NULL;
-    o->refs = 1;
-    o->n = n;
-    o->info = info;
-    for (uint32_t i = 0; i < n; i++)
-        o->fields[i] = value_none();
+    memset(o->fields, 0, n * sizeof *o->fields);
+    if (info->kind != VALUE_FUNCTION)
+        return o;
+    const uint64_t at = (uint64_t)(uintptr_t)info;
+    object_set(o, FUNCTION_CODE, value_scalar_int(dtype_of(DT_UINT64), 0));
+    object_set(o, FUNCTION_INFO, value_scalar(dtype_of(DT_UINT64), &at));
     return o;
+}
+
+/* An object that gets fields of other kinds gets another form. */
+static void reform(Object *o, uint32_t i, uint64_t head)
+{
+    const ObjectForm *old = object_form(o);
+    uint64_t few[FEW_FIELDS],
+        *heads = old->n > FEW_FIELDS ? memory_must(old->n * sizeof *heads) : few;
+    memcpy(heads, old->heads, old->n * sizeof *heads);
+    heads[i] = head;
+    const ObjectForm *now = heap_form(old->heap, old->info, old->n, heads);
+    Object first;
+    memcpy(&first, &now->first, sizeof now->first);
+    o->form = first.form;
+    if (heads != few)
+        memory_free(heads);
+}
+
+void object_set(Object *o, uint32_t i, Value v)
+{
+    uint64_t head = value_head(&v), now = object_form(o)->heads[i];
+    if (v.kind == VALUE_NONE)
+        v.bits = 0;
+    if (head != now && !(v.kind == VALUE_NONE && (uint32_t)now > VALUE_SCALAR))
+        reform(o, i, head);
+    o->fields[i].bits = v.bits;
 }
 
 Value value_object(Object *o)
 {
     if (!o)
         return value_none();
-    return (Value){.kind = o->info->kind, .object = o};
+    return (Value){.kind = object_info(o)->kind, .object = o};
 }
 
 /* Immortal objects are never written, so that a constant can stand for one. */
-static const Object unit = {.refs = IMMORTAL, .info = &tuple_info};
+static const Object unit = {.refs = IMMORTAL, .form = FORM_UNIT};
 
 Value value_unit(void)
 {
+    static const ObjectForm form = {.info = &tuple_info, .bytes = sizeof(Object)};
+    __atomic_store_n(&object_forms[FORM_UNIT], &form, __ATOMIC_RELAXED);
     return (Value){.kind = VALUE_TUPLE, .object = (Object *)(uintptr_t)&unit};
+}
+
+void object_immortal(Limits *limits, const ObjectInfo *info, Object *out)
+{
+    const uint64_t none[1] = {0};
+    memcpy(out, &object_form_of(limits, info, 0, none)->first, sizeof *out);
+    out->refs = IMMORTAL;
+}
+
+const ObjectForm *object_form_of(Limits *limits, const ObjectInfo *info, uint32_t n,
+                                 const uint64_t *heads)
+{
+    return heap_form(heap_of(limits), info->kind == VALUE_FUNCTION ? NULL : info, n, heads);
 }
 
 /* --- Counting */
@@ -168,25 +237,31 @@ Value value_retain_object(Value v)
 }
 
 /* Gives up one count; the object when that was the last. */
-static Object *drop(Value v)
+static Object *drop(ValueKind kind, Field held)
 {
-    if (v.kind <= VALUE_SCALAR)
+    if (kind <= VALUE_SCALAR || !held.bits)
         return NULL;
-    if (v.kind == VALUE_TENSOR) {
-        tensor_release(v.tensor);
+    if (kind == VALUE_TENSOR) {
+        tensor_release(held.tensor);
         return NULL;
     }
-    Object *o = v.object;
+    Object *o = held.object;
     if (o->refs == IMMORTAL || --o->refs > 0)
         return NULL;
-    if (o->info->destroy)
-        o->info->destroy(o);
+    if (kind == VALUE_FUNCTION && object_info(o)->destroy)
+        object_info(o)->destroy(o);
     return o;
 }
 
-static void object_delete(Object *o)
+void object_free(Object *o)
 {
-    heap_free(o, object_bytes(o->n), o->info->kind == VALUE_REF);
+    const ObjectForm *form = object_form(o);
+    heap_free(form->heap, o, form->bytes, is_ref(form));
+}
+
+static ValueKind field_kind(const ObjectForm *form, uint32_t i)
+{
+    return (ValueKind)(uint32_t)form->heads[i];
 }
 
 /* The way back from a dying object to the one that held it is kept in what dies: the holder's field
@@ -194,14 +269,17 @@ static void object_delete(Object *o)
  * last field needs no way back, so a list is freed cell by cell in its order. */
 void value_release_object(Value v)
 {
-    Object *o = drop(v);
+    Object *o = drop(v.kind, (Field){.bits = v.bits});
     Object *holder = NULL;
     uint32_t i = 0;
     while (o) {
         Object *child = NULL;
-        while (i < o->n && !child)
-            child = drop(o->fields[i++]);
-        if (child && i < o->n) {
+        const ObjectForm *form = object_form(o);
+        while (i < form->n && !child) {
+            child = drop(field_kind(form, i), o->fields[i]);
+            i++;
+        }
+        if (child && i < form->n) {
             o->refs = i;
             o->fields[i - 1].object = holder;
             holder = o;
@@ -209,7 +287,7 @@ void value_release_object(Value v)
             i = 0;
             continue;
         }
-        object_delete(o);
+        object_free(o);
         o = child;
         i = 0;
         if (!o && holder) {
@@ -279,16 +357,18 @@ static bool objects_equal(Pairs *ps, Object *a, Object *b)
 {
     if (a == b)
         return true;
-    if (a->n != b->n || a->info->kind == VALUE_FUNCTION || !infos_equal(a->info, b->info))
+    const ObjectInfo *info = object_info(a);
+    uint32_t n = object_n(a);
+    if (n != object_n(b) || info->kind == VALUE_FUNCTION || !infos_equal(info, object_info(b)))
         return false;
-    if (a->info->kind == VALUE_REF) {
+    if (info->kind == VALUE_REF) {
         /* Two cycles are equal when going round finds no difference. */
         if (ptrmap_find(&ps->refs, a) == b)
             return true;
         ptrmap_put(&ps->refs, a, b);
     }
-    for (uint32_t i = a->n; i-- > 0;) {
-        if (!push(ps, a->fields[i], b->fields[i]))
+    for (uint32_t i = n; i-- > 0;) {
+        if (!push(ps, object_get(a, i), object_get(b, i)))
             return false;
     }
     return true;

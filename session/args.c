@@ -65,7 +65,7 @@ static bool tensor_has_type(Ctx *cx, const Tensor *t, const Type *type, DimValue
 static const Constructor *constructor_of(const Type *adt, const Object *o)
 {
     for (uint32_t k = 0; k < adt->def->n_cons; k++)
-        if (adt->def->cons[k]->info == o->info)
+        if (adt->def->cons[k]->info == object_info(o))
             return adt->def->cons[k];
     return NULL;
 }
@@ -97,13 +97,13 @@ static bool check_one(Checks *cs, Value v, const Type *t)
     if (v.kind != want)
         return false;
     const Constructor *con = want == VALUE_CON ? constructor_of(t, v.object) : NULL;
-    if (v.object->n != (con ? con->n : t->n) || (want == VALUE_CON && !con))
+    if (object_n(v.object) != (con ? con->n : t->n) || (want == VALUE_CON && !con))
         return false;
-    for (uint32_t i = 0; i < v.object->n; i++) {
+    for (uint32_t i = 0; i < object_n(v.object); i++) {
         const Type *field =
             con ? type_subst(cs->cx, con->fields[i], t->def->n_params, t->def->params, t->parts)
                 : t->parts[i];
-        vec_push(&cs->todo, &cs->arena, ((Check){v.object->fields[i], field}));
+        vec_push(&cs->todo, &cs->arena, ((Check){object_get(v.object, i), field}));
     }
     return true;
 }
@@ -307,12 +307,12 @@ typedef struct Collected {
 static bool collect(Collected *c, Value v, const char *name, int depth)
 {
     if (v.kind == VALUE_TUPLE && depth < 64) {
-        for (uint32_t i = 0; i < v.object->n; i++) {
+        for (uint32_t i = 0; i < object_n(v.object); i++) {
             Buf b = {0};
             buf_printf(&b, "%s.%u", name, i);
             const char *field = arena_copy_text(&c->arena, buf_text(&b), b.n);
             buf_deinit(&b);
-            if (!collect(c, v.object->fields[i], field, depth + 1))
+            if (!collect(c, object_get(v.object, i), field, depth + 1))
                 return false;
         }
         return true;

@@ -135,8 +135,8 @@ static bool flatten(Flat *f, Value v, int depth)
     TensorView view;
     if (v.kind == VALUE_TUPLE && depth < 64) {
         bool ok = true;
-        for (uint32_t i = 0; i < v.object->n && ok; i++)
-            ok = flatten(f, v.object->fields[i], depth + 1);
+        for (uint32_t i = 0; i < object_n(v.object) && ok; i++)
+            ok = flatten(f, object_get(v.object, i), depth + 1);
         return ok;
     }
     if (!value_view(&v, &view))

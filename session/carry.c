@@ -17,8 +17,7 @@ typedef struct Search {
 
 static void search_value(Search *f, Value v)
 {
-    if (!value_is_object(v) || v.object->n + (v.kind == VALUE_FUNCTION) == 0 ||
-        ptrmap_has(&f->seen, v.object))
+    if (!value_is_object(v) || object_n(v.object) == 0 || ptrmap_has(&f->seen, v.object))
         return;
     ptrmap_put(&f->seen, v.object, NULL);
     vec_push(&f->todo, &f->arena, v);
@@ -36,8 +35,8 @@ static const Name *each_function(RelaySession *s, Value v,
         Value now = vec_pop(&f.todo);
         if (now.kind == VALUE_FUNCTION)
             name = found(now.object, data);
-        for (uint32_t i = 0; i < now.object->n; i++)
-            search_value(&f, now.object->fields[i]);
+        for (uint32_t i = 0; i < object_n(now.object); i++)
+            search_value(&f, object_get(now.object, i));
     }
     ptrmap_deinit(&f.seen);
     arena_deinit(&f.arena);
@@ -105,18 +104,19 @@ static Object *copy_of(Moving *m, Object *old)
     Object *now = ptrmap_find(&m->done, old);
     if (now)
         return now;
-    const Constructor *con = ptrmap_find(&m->infos, old->info);
-    bool gone = !con && ptrmap_has(&m->infos, old->info);
-    bool data = old->info->kind == VALUE_CON || old->info->kind == VALUE_TUPLE;
+    const ObjectInfo *info = object_info(old);
+    const Constructor *con = ptrmap_find(&m->infos, info);
+    bool gone = !con && ptrmap_has(&m->infos, info);
+    bool data = info->kind == VALUE_CON || info->kind == VALUE_TUPLE;
     if (gone || !data) {
         m->failed = true;
-        m->gone = gone ? old->info->name : NULL;
+        m->gone = gone ? info->name : NULL;
         return NULL;
     }
-    const ObjectInfo *info = con ? con->info : old->info;
+    info = con ? con->info : info;
     if (info->nullary)
         return info->nullary;
-    now = object_new(&m->r->s->cx.limits, info, old->n);
+    now = object_new(&m->r->s->cx.limits, info, object_n(old));
     m->failed |= !now;
     if (now)
         vec_push(&m->todo, &m->arena, ((Copied){old, now}));
@@ -142,8 +142,8 @@ static Value moved_value(Redefinition *r, Value v, const char **gone)
     Value now = moved_field(&m, v);
     for (size_t i = 0; i < m.todo.n && !m.failed && !limit_hit(&r->s->cx.limits); i++) {
         Copied c = m.todo.at[i];
-        for (uint32_t k = 0; k < c.old->n && !m.failed; k++)
-            c.now->fields[k] = moved_field(&m, c.old->fields[k]);
+        for (uint32_t k = 0; k < object_n(c.old) && !m.failed; k++)
+            object_set(c.now, k, moved_field(&m, object_get(c.old, k)));
     }
     for (size_t i = 0; i < m.todo.n; i++)
         value_release(value_object(m.todo.at[i].now));

@@ -212,11 +212,11 @@ bool display_text(RelaySession *s, Value v, Span span)
     Buf text = {0};
     bool ok = true;
     /* A list by any name: constructors of a value and of what comes behind it. */
-    while (ok && v.kind == VALUE_CON && v.object->n == 2 && !limit_hit(&s->cx.limits)) {
-        ok = put_codes(&text, v.object->fields[0]);
-        v = v.object->fields[1];
+    while (ok && v.kind == VALUE_CON && object_n(v.object) == 2 && !limit_hit(&s->cx.limits)) {
+        ok = put_codes(&text, object_get(v.object, 0));
+        v = object_get(v.object, 1);
     }
-    ok = ok && (v.kind == VALUE_CON ? v.object->n == 0 : put_codes(&text, v));
+    ok = ok && (v.kind == VALUE_CON ? object_n(v.object) == 0 : put_codes(&text, v));
     if (ok) {
         emit_text(s, RELAY_OUTPUT_DISPLAY, &text);
     } else {

@@ -72,8 +72,8 @@ static void later(Encoder *en, Value v, const char *text)
 static void encode_fields(Encoder *en, const Object *o, const char *close)
 {
     later(en, value_none(), close);
-    for (uint32_t i = o->n; i-- > 0;) {
-        later(en, o->fields[i], NULL);
+    for (uint32_t i = object_n(o); i-- > 0;) {
+        later(en, object_get(o, i), NULL);
         if (i)
             later(en, value_none(), ", ");
     }
@@ -93,7 +93,7 @@ static void encode_one(Encoder *en, Value v)
         encode_fields(en, v.object, "]}");
         return;
     case VALUE_CON:
-        buf_printf(en->out, "{\"constructor\": \"%s\", \"fields\": [", v.object->info->name);
+        buf_printf(en->out, "{\"constructor\": \"%s\", \"fields\": [", object_info(v.object)->name);
         encode_fields(en, v.object, "]}");
         return;
     case VALUE_REF:
@@ -198,8 +198,9 @@ static Value decode_fields(Decoder *de, const ObjectInfo *info, json_t *fields)
     size_t n = json_array_size(fields);
     Object *o = object_new(&de->s->cx.limits, info, (uint32_t)n);
     for (size_t i = 0; o && i < n; i++) {
-        o->fields[i] = decode_value(de, json_array_get(fields, i));
-        if (value_is_none(o->fields[i])) {
+        Value field = decode_value(de, json_array_get(fields, i));
+        object_set(o, (uint32_t)i, field);
+        if (value_is_none(field)) {
             value_release(value_object(o));
             return value_none();
         }

@@ -114,7 +114,7 @@ bool record_cell(const Recorder *r, uint64_t k, size_t cell, Value *out)
     const RecordCell *c = &r->cells[cell];
     if (c->born > k)
         return false;
-    *out = c->cell->fields[0];
+    *out = object_get(c->cell, 0);
     for (uint64_t i = r->n; i-- > k + 1 && i >= r->first;) {
         const RecordStep *s = recorder_step(r, i);
         if (s->kind == EVENT_REF_WRITE && s->args[0].object == c->cell)

@@ -16,13 +16,18 @@ static const Type *type_of_arg(Ctx *cx, const Value *v)
     const Type *few[ARGS_FEW], **fields = few;
     Arena scratch;
     arena_init(&scratch, NULL);
-    if (v->object->n > ARGS_FEW)
-        fields = arena_alloc_must(&scratch, v->object->n, sizeof *fields);
+    const Object *o = v->object;
+    uint32_t n = object_n(o), i = 0;
+    if (n > ARGS_FEW)
+        fields = arena_alloc_must(&scratch, n, sizeof *fields);
     const Type *t = NULL;
-    uint32_t i = 0;
-    while (i < v->object->n && (fields[i] = type_of_arg(cx, &v->object->fields[i])))
+    while (i < n) {
+        Value field = object_get(o, i);
+        if (!(fields[i] = type_of_arg(cx, &field)))
+            break;
         i++;
-    if (i == v->object->n)
+    }
+    if (i == n)
         t = type_tuple(cx, i, fields);
     arena_deinit(&scratch);
     return t;
@@ -40,24 +45,34 @@ static Value eval_view(const Value *arg, const Type *result)
     return value_tensor(tensor_view(&view.t, (int32_t)result->n, result->dims, strides, 0));
 }
 
-static int count_tensors(const Value *v)
+static int count_tensors(Value v)
 {
-    if (v->kind != VALUE_TUPLE)
+    if (v.kind != VALUE_TUPLE)
         return 1;
     int n = 0;
-    for (uint32_t i = 0; i < v->object->n; i++)
-        n += count_tensors(&v->object->fields[i]);
+    for (uint32_t i = 0; i < object_n(v.object); i++)
+        n += count_tensors(object_get(v.object, i));
     return n;
+}
+
+/* Views point into the tuples, which stay where they are. */
+static void view_tuple(const Object *o, TensorView **next)
+{
+    for (uint32_t i = 0; i < object_n(o); i++) {
+        Value field = object_get(o, i);
+        if (field.kind == VALUE_TUPLE)
+            view_tuple(field.object, next);
+        else
+            object_view(o, i, (*next)++);
+    }
 }
 
 static void view_tensors(const Value *v, TensorView **next)
 {
-    if (v->kind == VALUE_TUPLE) {
-        for (uint32_t i = 0; i < v->object->n; i++)
-            view_tensors(&v->object->fields[i], next);
-        return;
-    }
-    value_view(v, (*next)++);
+    if (v->kind == VALUE_TUPLE)
+        view_tuple(v->object, next);
+    else
+        value_view(v, (*next)++);
 }
 
 static Value tuple_of(Ctx *cx, int n, Tensor **tensors)
@@ -65,7 +80,7 @@ static Value tuple_of(Ctx *cx, int n, Tensor **tensors)
     Object *o = object_new(&cx->limits, &tuple_info, (uint32_t)n);
     for (int i = 0; i < n; i++) {
         if (o)
-            o->fields[i] = value_tensor(tensors[i]);
+            object_set(o, (uint32_t)i, value_tensor(tensors[i]));
         else
             tensor_release(tensors[i]);
     }
@@ -85,7 +100,7 @@ Value te_run_values(Ctx *cx, const TeProgram *p, Span span, uint32_t n, const Va
     int tensors = 0;
     arena_init(&scratch, NULL);
     for (uint32_t i = 0; i < n; i++)
-        tensors += count_tensors(&args[i]);
+        tensors += count_tensors(args[i]);
     if (tensors > ARGS_FEW)
         views = arena_alloc_must(&scratch, (size_t)tensors, sizeof *views);
     if (p->n_outputs > ARGS_FEW)

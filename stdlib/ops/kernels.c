@@ -80,7 +80,7 @@ bool kernel_set_tuple(OpCall *c, uint32_t n, Tensor *const *tensors)
     Object *o = all ? object_new(&c->cx->limits, &tuple_info, n) : NULL;
     for (uint32_t i = 0; i < n; i++) {
         if (o)
-            o->fields[i] = value_tensor(tensors[i]);
+            object_set(o, i, value_tensor(tensors[i]));
         else
             tensor_release(tensors[i]);
     }

@@ -237,11 +237,11 @@ static bool same_values(Value a, Value b)
 {
     if (a.kind <= VALUE_TENSOR || b.kind <= VALUE_TENSOR)
         return same_tensors(&a, &b);
-    if (a.kind != b.kind || a.object->n != b.object->n ||
-        a.object->info->tag != b.object->info->tag)
+    if (a.kind != b.kind || object_n(a.object) != object_n(b.object) ||
+        object_info(a.object)->tag != object_info(b.object)->tag)
         return false;
-    for (uint32_t i = 0; i < a.object->n; i++)
-        if (!same_values(a.object->fields[i], b.object->fields[i]))
+    for (uint32_t i = 0; i < object_n(a.object); i++)
+        if (!same_values(object_get(a.object, i), object_get(b.object, i)))
             return false;
     return true;
 }
