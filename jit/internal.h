@@ -653,7 +653,12 @@ Ssa lanes_unary(const Lanes *l, int op, DType t, Ssa a);
 Ssa lanes_binary(const Lanes *l, int op, DType t, Ssa a, Ssa b);
 Ssa lanes_cast(const Lanes *l, DType to, DType from, Ssa a);
 Ssa lanes_const(const Lanes *l, Value v);
-/* The elementary functions of float32 as polynomials; NULL for those that have none. */
+/* A function of the C library, a call for each lane. */
+Ssa lanes_library(const Lanes *l, const char *name, DType t, Ssa *args, unsigned n);
+/* Whether the bit is set in a lane that counts. */
+Ssa lanes_any(const Lanes *l, Ssa bits);
+/* Functions of float32 as polynomials; NULL for those that have none. */
 Ssa lanes_math(const Lanes *l, int op, Ssa x);
+Ssa lanes_power(const Lanes *l, Ssa x, Ssa y);
 
 #endif

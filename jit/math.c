@@ -146,6 +146,189 @@ static Ssa math_erf(const Lanes *l, Ssa x)
     return LLVMBuildFDiv(b, top, polynomial(l, t, q, COUNT(q)), "");
 }
 
+/* ---- in double precision: what is rounded once to a float is right but for ties ------------------------------------------------ */
+
+/* Lanes of the same number, as doubles. */
+static Ssa wide(const Lanes *l, Ssa x)
+{
+    return LLVMBuildFPExt(l->g->b, x, lanes_type(l, l->g->f64), "");
+}
+
+static Ssa narrow(const Lanes *l, Ssa x)
+{
+    return LLVMBuildFPTrunc(l->g->b, x, lanes_type(l, l->g->f32), "");
+}
+
+static Ssa wide_number(const Lanes *l, double v)
+{
+    return lanes_float(l, l->g->f64, v);
+}
+
+static Ssa wide_polynomial(const Lanes *l, Ssa x, const double *c, int n)
+{
+    Ssa r = wide_number(l, c[n - 1]);
+    for (int i = n - 2; i >= 0; i--)
+        r = fused(l, r, x, wide_number(l, c[i]));
+    return r;
+}
+
+/* What the branch gives where some lane is beyond what the polynomials reach: a call for each. */
+static Ssa unless_far(const Lanes *l, Ssa far, Ssa near, const char *name, Ssa *args, unsigned n)
+{
+    Gen *g = l->g;
+    DType f32 = {DTYPE_CODE_FLOAT, 32, 1};
+    Ssa fn = LLVMGetBasicBlockParent(LLVMGetInsertBlock(g->b));
+    LLVMBasicBlockRef call = gen_block(g, fn, "far"), go = gen_block(g, fn, "go");
+    LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(g->b)};
+    gen_branch(g, lanes_any(l, far), call, go, false);
+    LLVMPositionBuilderAtEnd(g->b, call);
+    Ssa values[2] = {near, lanes_library(l, name, f32, args, n)};
+    from[1] = LLVMGetInsertBlock(g->b);
+    LLVMBuildBr(g->b, go);
+    LLVMPositionBuilderAtEnd(g->b, go);
+    Ssa phi = LLVMBuildPhi(g->b, LLVMTypeOf(near), "");
+    LLVMAddIncoming(phi, values, from, 2);
+    return phi;
+}
+
+/* Quadrants that are taken off exactly enough: beyond them the rest of the angle is lost. */
+#define ANGLE_MOST 1e7
+
+/* x = n pi / 2 + r; by the quadrant n, plus `turn`, sin r or cos r with a sign. Tangents are both. */
+static Ssa math_circular(const Lanes *l, int op, Ssa x)
+{
+    static const double s[] = {1, -1 / 6.0, 1 / 120.0, -1 / 5040.0, 1 / 362880.0, -1 / 39916800.0};
+    static const double c[] = {1,           -1 / 2.0,       1 / 24.0,       -1 / 720.0,
+                               1 / 40320.0, -1 / 3628800.0, 1 / 479001600.0};
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef ints = lanes_type(l, l->g->i64);
+    Ssa w = wide(l, x), n = LLVMBuildFMul(b, w, wide_number(l, 0.63661977236758134), "");
+    n = gen_intrinsic(l->g, "llvm.rint", LLVMTypeOf(w), &n, 1);
+    Ssa r = fused(l, n, wide_number(l, -1.5707963267948966), w);
+    r = fused(l, n, wide_number(l, -6.123233995736766e-17), r);
+    Ssa square = LLVMBuildFMul(b, r, r, "");
+    Ssa sine = LLVMBuildFMul(b, wide_polynomial(l, square, s, COUNT(s)), r, "");
+    Ssa cosine = wide_polynomial(l, square, c, COUNT(c));
+    Ssa size = gen_intrinsic(l->g, "llvm.fabs", LLVMTypeOf(x), &x, 1);
+    Ssa far = LLVMBuildFCmp(b, LLVMRealUGT, size, number(l, ANGLE_MOST), "");
+    /* The last bits of n, without a conversion: 1.5 * 2^52 puts them at the end of the number. */
+    Ssa q =
+        LLVMBuildBitCast(b, LLVMBuildFAdd(b, n, wide_number(l, 6755399441055744.0), ""), ints, "");
+    if (op == TE_COS)
+        q = LLVMBuildAdd(b, q, lanes_int(l, l->g->i64, 1), "");
+    Ssa odd = LLVMBuildTrunc(b, q, lanes_type(l, l->g->i1), ""), v;
+    if (op == TE_TAN) {
+        Ssa top = LLVMBuildSelect(b, odd, LLVMBuildFNeg(b, cosine, ""), sine, "");
+        v = LLVMBuildFDiv(b, top, LLVMBuildSelect(b, odd, sine, cosine, ""), "");
+    } else {
+        v = LLVMBuildSelect(b, odd, cosine, sine, "");
+        Ssa sign = LLVMBuildShl(b, LLVMBuildLShr(b, q, lanes_int(l, l->g->i64, 1), ""),
+                                lanes_int(l, l->g->i64, 63), "");
+        v = LLVMBuildXor(b, LLVMBuildBitCast(b, v, ints, ""), sign, "");
+        v = LLVMBuildBitCast(b, v, LLVMTypeOf(w), "");
+    }
+    v = narrow(l, v);
+    /* A zero keeps its sign. */
+    if (op != TE_COS)
+        v = when(l, LLVMRealOEQ, x, 0, x, v);
+    return unless_far(l, far, v, op == TE_SIN ? "sin" : op == TE_COS ? "cos" : "tan", &x, 1);
+}
+
+/* k + log2 m of a positive number m 2^k with m near 1: of a double that is no subnormal one, as all floats are. */
+static Ssa wide_log2(const Lanes *l, Ssa w)
+{
+    static const double c[] = {2.8853900817779268,  0.96179669392597561, 0.57707801635558531,
+                               0.41219858311113240, 0.32059889797532520, 0.26230818925253880,
+                               0.22195308321368670, 0.19235933878519511};
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef ints = lanes_type(l, l->g->i64);
+    Ssa bits = LLVMBuildBitCast(b, w, ints, "");
+    Ssa above = LLVMBuildSub(b, bits, lanes_int(l, l->g->i64, 0x3fe6a09e00000000), "");
+    Ssa k = LLVMBuildAShr(b, above, lanes_int(l, l->g->i64, 52), "");
+    Ssa m = LLVMBuildSub(b, bits, LLVMBuildShl(b, k, lanes_int(l, l->g->i64, 52), ""), "");
+    m = LLVMBuildBitCast(b, m, LLVMTypeOf(w), "");
+    Ssa z = LLVMBuildFDiv(b, LLVMBuildFSub(b, m, wide_number(l, 1), ""),
+                          LLVMBuildFAdd(b, m, wide_number(l, 1), ""), "");
+    Ssa p = LLVMBuildFMul(b, wide_polynomial(l, LLVMBuildFMul(b, z, z, ""), c, COUNT(c)), z, "");
+    return LLVMBuildFAdd(b, LLVMBuildSIToFP(b, k, LLVMTypeOf(w), ""), p, "");
+}
+
+/* Of log2 of a float's size what it is at 0, infinity and NaN. */
+static Ssa log2_of_any(const Lanes *l, Ssa w, Ssa near)
+{
+    LLVMBuilderRef b = l->g->b;
+    Ssa infinity = wide_number(l, __builtin_inf()), zero = wide_number(l, 0);
+    near = LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOLT, w, infinity, ""), near, w, "");
+    return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOEQ, w, zero, ""),
+                           wide_number(l, -__builtin_inf()), near, "");
+}
+
+static Ssa math_log_to(const Lanes *l, Ssa x, double base)
+{
+    LLVMBuilderRef b = l->g->b;
+    Ssa w = wide(l, x), v = log2_of_any(l, w, wide_log2(l, w));
+    v = narrow(l, LLVMBuildFMul(b, v, wide_number(l, base), ""));
+    return when(l, LLVMRealOLT, x, 0, number(l, __builtin_nan("")), v);
+}
+
+/* 2^t, in the range of doubles; a NaN stays. */
+static Ssa wide_exp2(const Lanes *l, Ssa t)
+{
+    static const double c[] = {1,
+                               0.69314718055994531,
+                               0.24022650695910072,
+                               0.055504108664821580,
+                               0.0096181291076284772,
+                               0.0013333558146428443,
+                               0.00015403530393381610,
+                               1.5252733804059840e-05,
+                               1.3215486790144310e-06,
+                               1.0178086009239699e-07};
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef ints = lanes_type(l, l->g->i64);
+    Ssa most = wide_number(l, 1000), least = wide_number(l, -1000);
+    t = LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOGT, t, most, ""), most, t, "");
+    t = LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOLT, t, least, ""), least, t, "");
+    Ssa n = gen_intrinsic(l->g, "llvm.rint", LLVMTypeOf(t), &t, 1);
+    Ssa p = wide_polynomial(l, LLVMBuildFSub(b, t, n, ""), c, COUNT(c));
+    Ssa i = LLVMBuildFreeze(b, LLVMBuildFPToSI(b, n, ints, ""), "");
+    i = LLVMBuildShl(b, LLVMBuildAdd(b, i, lanes_int(l, l->g->i64, 1023), ""),
+                     lanes_int(l, l->g->i64, 52), "");
+    return LLVMBuildFMul(b, p, LLVMBuildBitCast(b, i, LLVMTypeOf(t), ""), "");
+}
+
+/* |x|^y, and what the C library says of signs, zeros and infinities. */
+Ssa lanes_power(const Lanes *l, Ssa x, Ssa y)
+{
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef t = LLVMTypeOf(x);
+    if (l->n == 1)
+        return NULL;
+    Ssa size = gen_intrinsic(l->g, "llvm.fabs", t, &x, 1), w = wide(l, size);
+    Ssa v = LLVMBuildFMul(b, log2_of_any(l, w, wide_log2(l, w)), wide(l, y), "");
+    v = narrow(l, wide_exp2(l, v));
+    Ssa half = LLVMBuildFMul(b, y, number(l, 0.5), "");
+    Ssa whole = LLVMBuildFCmp(b, LLVMRealOEQ, y, gen_intrinsic(l->g, "llvm.floor", t, &y, 1), "");
+    Ssa even =
+        LLVMBuildFCmp(b, LLVMRealOEQ, half, gen_intrinsic(l->g, "llvm.floor", t, &half, 1), "");
+    Ssa odd = LLVMBuildAnd(b, whole, LLVMBuildNot(b, even, ""), "");
+    Ssa signs[2] = {v, x};
+    v = LLVMBuildSelect(b, odd, gen_intrinsic(l->g, "llvm.copysign", t, signs, 2), v, "");
+    /* Of a number below 0 there is a power only with a whole exponent. */
+    Ssa below = LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealOLT, x, number(l, 0), ""),
+                             LLVMBuildFCmp(b, LLVMRealOGT, x, number(l, -__builtin_inf()), ""), "");
+    v = LLVMBuildSelect(b, LLVMBuildAnd(b, below, LLVMBuildNot(b, whole, ""), ""),
+                        number(l, __builtin_nan("")), v, "");
+    /* 1 whatever the other is, and -1 with an infinite exponent. */
+    Ssa sizes = gen_intrinsic(l->g, "llvm.fabs", t, &y, 1);
+    Ssa minus =
+        LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealOEQ, size, number(l, 1), ""),
+                     LLVMBuildFCmp(b, LLVMRealOEQ, sizes, number(l, __builtin_inf()), ""), "");
+    v = LLVMBuildSelect(b, minus, number(l, 1), v, "");
+    v = when(l, LLVMRealOEQ, x, 1, number(l, 1), v);
+    return when(l, LLVMRealOEQ, y, 0, number(l, 1), v);
+}
+
 Ssa lanes_math(const Lanes *l, int op, Ssa x)
 {
     switch (op) {
@@ -153,6 +336,11 @@ Ssa lanes_math(const Lanes *l, int op, Ssa x)
     case TE_TANH: return math_tanh(l, x);
     case TE_LOG: return math_log(l, x);
     case TE_ERF: return math_erf(l, x);
+    case TE_SIN:
+    case TE_COS:
+    case TE_TAN: return l->n > 1 ? math_circular(l, op, x) : NULL;
+    case TE_LOG2: return l->n > 1 ? math_log_to(l, x, 1) : NULL;
+    case TE_LOG10: return l->n > 1 ? math_log_to(l, x, 0.30102999566398120) : NULL;
     default: return NULL;
     }
 }

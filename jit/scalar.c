@@ -70,7 +70,7 @@ static Ssa intrinsic(const Lanes *l, const char *name, Ssa *args, unsigned n)
 }
 
 /* A function of the C library, a call for each lane. */
-static Ssa library(const Lanes *l, const char *name, DType t, Ssa *args, unsigned n)
+Ssa lanes_library(const Lanes *l, const char *name, DType t, Ssa *args, unsigned n)
 {
     Gen *g = l->g;
     char text[24];
@@ -157,7 +157,7 @@ static Ssa float_unary(const Lanes *l, int op, DType t, Ssa a)
     default: break;
     }
     Ssa v = t.bits == 64 ? NULL : lanes_math(l, op, a);
-    return v ? v : library(l, library_name(op), t, &a, 1);
+    return v ? v : lanes_library(l, library_name(op), t, &a, 1);
 }
 
 static Ssa float_compare(const Lanes *l, int op, Ssa x, Ssa y)
@@ -187,8 +187,10 @@ static Ssa float_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
         q = LLVMBuildFDiv(b, x, y, "");
         q = intrinsic(l, "llvm.floor", &q, 1);
         return LLVMBuildFSub(b, x, LLVMBuildFMul(b, q, y, ""), "");
-    case TE_MOD: return library(l, "fmod", t, both, 2);
-    case TE_POW: return library(l, "pow", t, both, 2);
+    case TE_MOD: return lanes_library(l, "fmod", t, both, 2);
+    case TE_POW:
+        q = t.bits == 64 ? NULL : lanes_power(l, x, y);
+        return q ? q : lanes_library(l, "pow", t, both, 2);
     case TE_MAX: return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOGT, x, y, ""), x, y, "");
     case TE_MIN: return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOLT, x, y, ""), x, y, "");
     default: return float_compare(l, op, x, y);
@@ -231,7 +233,7 @@ static Ssa int_unary(const Lanes *l, int op, DType t, Ssa a)
     }
 }
 
-static Ssa any_lane(const Lanes *l, Ssa bits)
+Ssa lanes_any(const Lanes *l, Ssa bits)
 {
     LLVMBuilderRef b = l->g->b;
     if (l->n == 1)
@@ -264,7 +266,7 @@ static Ssa safe_divisor(const Lanes *l, DType t, Ssa y, Ssa *minus_one)
         return y;
     Ssa one = same_int(l, t, 1);
     Ssa zero = LLVMBuildICmp(b, LLVMIntEQ, y, same_int(l, t, 0), "");
-    l->fault(l->data, any_lane(l, zero), "relay_divided_by_zero");
+    l->fault(l->data, lanes_any(l, zero), "relay_divided_by_zero");
     y = LLVMBuildSelect(b, zero, one, y, "");
     if (!dtype_is_signed(t))
         return y;
@@ -301,7 +303,7 @@ static Ssa int_power(const Lanes *l, DType t, Ssa x, Ssa y)
     /* As the evaluator does it: through double. */
     static const DType wide = {DTYPE_CODE_FLOAT, 64, 1};
     Ssa both[2] = {lanes_cast(l, wide, t, x), lanes_cast(l, wide, t, y)};
-    return lanes_cast(l, t, wide, library(l, "pow", wide, both, 2));
+    return lanes_cast(l, t, wide, lanes_library(l, "pow", wide, both, 2));
 }
 
 static Ssa int_shift(const Lanes *l, int op, DType t, Ssa x, Ssa y)
@@ -310,7 +312,7 @@ static Ssa int_shift(const Lanes *l, int op, DType t, Ssa x, Ssa y)
     int64_t known;
     bool is_signed = dtype_is_signed(t);
     if (is_signed && !(constant_int(l, y, &known) && known >= 0))
-        l->fault(l->data, any_lane(l, is_negative(l, t, y)), "relay_bad_shift");
+        l->fault(l->data, lanes_any(l, is_negative(l, t, y)), "relay_bad_shift");
     Ssa most = same_int(l, t, t.bits - 1), zero = same_int(l, t, 0);
     Ssa wide = LLVMBuildICmp(b, LLVMIntUGT, y, most, "");
     Ssa count = LLVMBuildSelect(b, wide, most, y, "");
@@ -390,7 +392,7 @@ static Ssa bool_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
     case TE_FLOORDIV:
     case TE_MOD:
     case TE_FLOORMOD:
-        l->fault(l->data, any_lane(l, LLVMBuildNot(b, y, "")), "relay_divided_by_zero");
+        l->fault(l->data, lanes_any(l, LLVMBuildNot(b, y, "")), "relay_divided_by_zero");
         return op == TE_MOD || op == TE_FLOORMOD ? false_lanes : x;
     case TE_POW: return LLVMBuildOr(b, x, LLVMBuildNot(b, y, ""), "");
     default: return int_compare(l, op, t, x, y);

@@ -1,0 +1,67 @@
+"""Functions of float32 as vector code: all exponents, signs, and what is special, within a few units in the last place of the exact value."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+RELAY = os.environ.get("RELAY", "build/release/relay")
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, 2, 3, -3, 8, 1000, 1e-45, -1e-45, 1e-38, 3e38, -3e38]
+# Units in the last place; exact values by double precision.
+FUNCTIONS = {
+    "exp": (np.exp, 1.1), "log": (np.log, 1.1), "tanh": (np.tanh, 2), "sin": (np.sin, 0.6), "cos": (np.cos, 0.6),
+    "tan": (np.tan, 1.1), "log2": (np.log2, 0.51), "log10": (np.log10, 0.51), "sqrt": (np.sqrt, 0.5),
+}
+
+
+def run(expression, **arguments):
+    with tempfile.TemporaryDirectory() as d:
+        at = lambda name: os.path.join(d, name)
+        params = ", ".join(f"%{k}: Tensor[({len(v)}), float32]" for k, v in arguments.items())
+        with open(at("f.rly"), "w") as f:
+            f.write(f'#[version = "0.0.5"]\ndef @main({params}) {{ {expression} }}\n')
+        command = [RELAY, "run", at("f.rly"), "--exec", "jit", "-o", at("out.npz")]
+        for k, v in arguments.items():
+            np.save(at(k + ".npy"), v)
+            command += ["--arg", f"{k}={at(k)}.npy"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        out = np.load(at("out.npz"))
+        return out[out.files[0]]
+
+
+class Functions(unittest.TestCase):
+    def check(self, name, got, wanted, most, x):
+        with np.errstate(all="ignore"):
+            near = wanted.astype(np.float32)
+            unit = np.spacing(np.abs(near)).astype(np.float64)
+            error = np.abs(got.astype(np.float64) - wanted) / unit
+        finite = np.isfinite(near)
+        same = (got == near) | (np.isnan(got) & np.isnan(near))
+        self.assertTrue(same[~finite].all(), f"{name} of {x[~finite][~same[~finite]][:5]}")
+        signs = np.signbit(got) == np.signbit(near)
+        self.assertTrue(signs[~np.isnan(near)].all(), f"{name}: signs")
+        worst = np.argmax(np.where(finite, error, 0))
+        self.assertLessEqual(error[worst], most, f"{name} of {x[worst]}")
+
+    def test_functions(self):
+        r = np.random.default_rng(1)
+        any_bits = r.integers(0, 2**32, 1 << 16, dtype=np.uint64).astype(np.uint32).view(np.float32)
+        x = np.concatenate([any_bits, r.uniform(-12, 12, 1 << 16), r.uniform(-1, 1, 1 << 16), SPECIAL]).astype(np.float32)
+        for name, (exact, most) in FUNCTIONS.items():
+            with self.subTest(name), np.errstate(all="ignore"):
+                self.check(name, run(f"{name}(%x)", x=x), exact(x.astype(np.float64)), most, x)
+
+    def test_power(self):
+        r = np.random.default_rng(2)
+        n = 1 << 15
+        x = np.concatenate([r.uniform(0, 10, n), r.lognormal(0, 5, n), -np.round(r.uniform(0, 10, n)), np.repeat(SPECIAL, len(SPECIAL))])
+        y = np.concatenate([r.uniform(-10, 10, n), r.normal(0, 5, n), np.round(r.uniform(-9, 9, n)), np.tile(SPECIAL, len(SPECIAL))])
+        x, y = x.astype(np.float32), y.astype(np.float32)
+        with np.errstate(all="ignore"):
+            self.check("power", run("power(%x, %y)", x=x, y=y), np.power(x.astype(np.float64), y.astype(np.float64)), 0.51, x)
+
+
+if __name__ == "__main__":
+    unittest.main()
