@@ -1,6 +1,6 @@
 /* Matrix products in register tiles, of the first operand as it lies. A second operand that is known is laid out once, when code is made,
- * in vectors of columns ("packed"); one whose columns lie side by side is read as it lies ("plain"). What is done with the results is
- * done where they are stored. */
+ * in vectors of columns ("packed"); one that is not is laid out so each time ("turned"), or is read as it lies where its columns lie side by
+ * side ("plain"). What is done with the results is done where they are stored. */
 #include "sched/conv.h"
 
 typedef struct Packed {
@@ -17,6 +17,7 @@ typedef struct Packed {
         turn_step; /* from vector to vector and from row to row of the second */
     bool plain;
     NestNode *batch; /* the loop over products, or NULL */
+    int64_t batch_step; /* of the second */
 } Packed;
 
 /* columns[o, k, lane] = b[k, lanes * o + lane] */
@@ -51,8 +52,8 @@ static void spread_rows(Packed *d)
     d->rows = q->a;
     d->row_from = q->a_from;
     d->row_pitch = q->m.a;
-    if (d->plain || q->k.a != 1 || spread_pitch(q->m.a) == q->m.a || q->m.extent < 8 ||
-        d->blocks < 8)
+    if (d->plain || q->batch.extent > 1 || q->k.a != 1 || spread_pitch(q->m.a) == q->m.a ||
+        q->m.extent < 8 || d->blocks < 8)
         return;
     int64_t pitch = spread_pitch(q->k.extent);
     int copy = scratch_of(n, "rows", d->dtype, q->m.extent * pitch);
@@ -132,7 +133,7 @@ static void add_columns(const Packed *d, NestNode *in, const NestLinear *block, 
         linear_add(&t.b_at, block, t.b_vector);
         if (d->batch) {
             nest_add_term(&t.a_at, d->batch->var, q->batch.a);
-            nest_add_term(&t.b_at, d->batch->var, q->batch.b);
+            nest_add_term(&t.b_at, d->batch->var, d->batch_step);
         }
         store_rows(d, home, &t, tile_in(n, home, &t), &rows[i].from, block, columns);
     }
@@ -242,6 +243,80 @@ void plain_build(Sched *s, int stage, const Tail *tail)
     d.column_from = q.b_from;
     d.vector_step = s->lanes;
     d.turn_step = q.k.b;
+    d.batch_step = q.batch.b;
+    if (q.batch.extent > 1)
+        d.batch = loop_in(s->n, NULL, "b", q.batch.extent);
+    add_all(&d);
+}
+
+/* ---- laid out each time ------------------------------------------------------------------------------------------------------ */
+
+/* Vector operations for a vector of columns: elements that lie apart are turned in registers. */
+#define TURN_COST 6.0
+#define COPY_COST 2.0
+
+bool turned_fits(const Sched *s, int stage)
+{
+    NestProduct q;
+    return product_sides(s->p, stage, &q) && s->p->stages[stage].dtype.bits == 32 &&
+           q.n.extent >= s->lanes && q.k.extent >= 8 && q.m.extent >= 8;
+}
+
+double turned_cost(const Sched *s, int stage)
+{
+    NestProduct q;
+    product_sides(s->p, stage, &q);
+    int64_t blocks = (q.n.extent + s->lanes - 1) / s->lanes;
+    double k = (double)q.k.extent, bytes = 4 * k * (double)(q.m.extent + 2 * q.n.extent);
+    double each = q.n.b == 1 ? COPY_COST : TURN_COST;
+    return (double)q.batch.extent * (k * tile_cost(s->m, q.m.extent, blocks) +
+                                     each * k * (double)blocks + SCHED_BYTE_COST * bytes);
+}
+
+/* columns[batch, o, k, lane] = b[batch, k, lanes * o + lane] */
+static void turn_columns(Packed *d)
+{
+    const NestProduct *q = d->q;
+    Nest *n = d->s->n;
+    int64_t lanes = d->s->lanes;
+    d->batch_step = d->blocks * q->k.extent * lanes;
+    d->columns = scratch_of(n, "columns", d->dtype, q->batch.extent * d->batch_step);
+    NestNode *batch = q->batch.extent > 1 ? loop_in(n, NULL, "b", q->batch.extent) : NULL;
+    Piece blocks[2], turns[2];
+    int n_blocks = pieces_of(n, batch, "o", q->n.extent, lanes, blocks);
+    for (int i = 0; i < n_blocks; i++) {
+        int n_turns = pieces_of(n, blocks[i].in, "k", q->k.extent, TURNED_AT_ONCE, turns);
+        for (int j = 0; j < n_turns; j++) {
+            NestNode *k = unrolled_in(n, turns[j].in, "k", turns[j].size);
+            NestNode *lane = vector_in(n, k, blocks[i].size, (int)lanes);
+            NestLinear column = blocks[i].from, turn = turns[j].from, from = {.c = q->b_from};
+            nest_add_term(&turn, k->var, 1);
+            /* Blocks lie `k` vectors apart, as many elements as their columns count. */
+            NestLinear to = linear_times(&column, q->k.extent);
+            linear_add(&to, &turn, lanes);
+            nest_add_term(&to, lane->var, 1);
+            nest_add_term(&column, lane->var, 1);
+            linear_add(&from, &column, q->n.b);
+            linear_add(&from, &turn, q->k.b);
+            if (batch) {
+                nest_add_term(&from, batch->var, q->batch.b);
+                nest_add_term(&to, batch->var, d->batch_step);
+            }
+            Te *v = nest_load(n, q->b, nest_position(n, &from));
+            nest_append(n, lane, nest_store(n, d->columns, nest_position(n, &to), v));
+        }
+    }
+}
+
+void turned_build(Sched *s, int stage, const Tail *tail)
+{
+    NestProduct q;
+    product_sides(s->p, stage, &q);
+    Packed d = product_in(s, &q, stage, tail);
+    turn_columns(&d);
+    d.vector_step = q.k.extent * s->lanes;
+    d.turn_step = s->lanes;
+    spread_rows(&d);
     if (q.batch.extent > 1)
         d.batch = loop_in(s->n, NULL, "b", q.batch.extent);
     add_all(&d);

@@ -30,6 +30,7 @@ static const Strategy strategies[] = {
     {"depthwise", depthwise_fits, depthwise_cost, takes_images, depthwise_build},
     {"packed", packed_fits, packed_cost, takes_matrix, packed_build},
     {"plain", plain_fits, plain_cost, takes_matrix, plain_build},
+    {"turned", turned_fits, turned_cost, takes_matrix, turned_build},
     {"product", product_fits, product_cost, NULL, product_build},
 };
 

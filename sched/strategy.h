@@ -42,6 +42,7 @@ STRATEGY(direct)
 STRATEGY(depthwise)
 STRATEGY(packed)
 STRATEGY(plain)
+STRATEGY(turned)
 STRATEGY(product)
 #undef STRATEGY
 

@@ -65,10 +65,19 @@ TeTensor ops_softmax(TeBuilder *b, TeTensor x, int axis)
     return te_map(b, x.dtype, x.rank, x.shape, part);
 }
 
+/* One quotient a row, where the rounding of two steps is no more than that of the powers. */
 static void compute_softmax(TeBuilder *b)
 {
-    TeTensor x = te_input(b, 0);
-    te_output(b, ops_softmax(b, x, ops_axis(b->attrs, "axis", x.rank)));
+    TeTensor x = te_input(b, 0), sum;
+    int axis = ops_axis(b->attrs, "axis", x.rank);
+    if (x.dtype.bits < 32) {
+        te_output(b, ops_softmax(b, x, axis));
+        return;
+    }
+    TeTensor power = powers(b, x, axis, lowered(b, x, axis), &sum);
+    Te *share = te_binary(b, TE_DIV, te_number(b, x.dtype, 1), ops_at_axes(b, sum));
+    TeTensor shares = te_map(b, x.dtype, sum.rank, sum.shape, share);
+    ops_emit(b, te_binary(b, TE_MUL, ops_at_axes(b, power), load_kept(b, shares, x.rank, axis)));
 }
 
 static void compute_log_softmax(TeBuilder *b)
