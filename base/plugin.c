@@ -50,7 +50,7 @@ static void *open_below(const char *folder, const char *name, Buf *why)
         void *handle = NULL;
         bool there = access(buf_text(&path), R_OK) == 0;
         if (there)
-            handle = dlopen(buf_text(&path), RTLD_NOW | RTLD_GLOBAL);
+            handle = dlopen(buf_text(&path), RTLD_LAZY | RTLD_GLOBAL);
         buf_deinit(&path);
         if (there && !handle)
             buf_str(why, dlerror());

@@ -17,7 +17,7 @@
 typedef void PluginEntry(void);
 
 /* The plug-in's entry; NULL when it is not there or does not load, and `why` says so in one
- * line. */
+ * line. Functions that it calls are looked for when they are first called: it may open another plug-in before that. */
 PluginEntry *plugin_open(const char *name, const char *entry, Buf *why);
 
 /* A function of a system library that may be absent ("libcuda.so.1"); NULL when the library or the function is. */

@@ -92,7 +92,7 @@ Ssa gen_intrinsic(Gen *g, const char *name, LLVMTypeRef overload, Ssa *args, uns
 static const char *const import_words[] = {
     [IMPORT_HERE] = "here",       [IMPORT_FORM] = "form",       [IMPORT_UNIT] = "unit",
     [IMPORT_NULLARY] = "nullary", [IMPORT_CLOSURE] = "closure", [IMPORT_TENSOR] = "constant",
-    [IMPORT_PACKED] = "packed",   [IMPORT_SOURCE] = "source",
+    [IMPORT_PACKED] = "packed",   [IMPORT_SITE] = "site",       [IMPORT_SOURCE] = "source",
 };
 
 /* Numbers of sources are no addresses of anything else; what a constructor is and the value it makes are two things. */
@@ -114,6 +114,7 @@ static const void *import_address(Gen *g, ImportKind kind, const void *at)
     case IMPORT_CLOSURE: return closure_info(g->jit, at);
     case IMPORT_PACKED: return ((const Tensor *)at)->data;
     case IMPORT_HERE:
+    case IMPORT_SITE:
     case IMPORT_TENSOR:
     case IMPORT_SOURCE: return at;
     }

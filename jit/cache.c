@@ -103,7 +103,7 @@ static CacheFile map_file(int fd)
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022 ||
         st.st_size <= 0)
         return f;
-    void *at = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
     if (at == MAP_FAILED)
         return f;
     futimens(fd, NULL);
@@ -215,10 +215,10 @@ void cache_write(Cache *c, const uint64_t key[2], size_t n, const Str *pieces)
         size += pieces[i].len;
     if (size > CACHE_MOST / 2)
         return;
-    if (c->stores++ % STORES_PER_SWEEP == 0)
+    if (atomic_fetch_add(&c->stores, 1) % STORES_PER_SWEEP == 0)
         sweep(c);
     path_of(c, key, &path);
-    buf_printf(&beside, "%s.%ld.new", buf_text(&path), (long)getpid());
+    buf_printf(&beside, "%s.%ld.%u.new", buf_text(&path), (long)getpid(), atomic_load(&c->stores));
     int fd = open(buf_text(&beside), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool ok = fd >= 0;
     for (size_t i = 0; i < n && ok; i++)

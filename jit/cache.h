@@ -12,6 +12,8 @@
 #include "base/diag.h"
 #include "base/str.h"
 
+#include <stdatomic.h>
+
 /* Bytes of all files together; the oldest go when there are more. */
 #define CACHE_MOST ((size_t)1 << 30)
 
@@ -19,10 +21,10 @@ typedef struct Cache {
     bool off; /* nobody wants it */
     bool tried;
     Buf folder; /* ends in a slash; empty: there is none that may be used */
-    unsigned stores; /* so far */
+    atomic_uint stores; /* so far */
 } Cache;
 
-/* A file, mapped: private, and writable so that it can be read as memory is. */
+/* A file, mapped. */
 typedef struct CacheFile {
     char *at; /* NULL: there is none */
     size_t n;
@@ -33,7 +35,7 @@ void cache_deinit(Cache *c);
 bool cache_open(Cache *c, Diags *diags);
 CacheFile cache_read(Cache *c, const uint64_t key[2]);
 void cache_release(CacheFile *f);
-/* Puts the pieces in place, one behind the other; that it fails is nobody's concern. */
+/* Puts the pieces in place, one behind the other; that it fails is nobody's concern. Any thread may, once the cache is open. */
 void cache_write(Cache *c, const uint64_t key[2], size_t n, const Str *pieces);
 void cache_remove(Cache *c, const uint64_t key[2]);
 

@@ -176,7 +176,7 @@ Ssa fn_op_eval(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n, c
         gen_store(g, gen_bits(g, reprs[i], args[i]), values, i * sizeof(Value) + 8);
     }
     Ssa out = gen_offset(g, values, n * sizeof(Value));
-    Ssa abi[4] = {f->state, gen_outside(g, IMPORT_HERE, site), values, out};
+    Ssa abi[4] = {f->state, gen_outside(g, IMPORT_SITE, site), values, out};
     gen_call_abi(g, "relay_op", abi, 4);
     fn_fail_if_failed(f);
     Repr r = repr_of(result);

@@ -57,6 +57,19 @@ bool code_link(Unit *u, Code *code, Buf *why)
     return code->image != NULL;
 }
 
+bool code_finish(Unit *u, Code *code)
+{
+    Buf why = {0};
+    bool ok = code_link(u, code, &why);
+    if (!ok)
+        diag_error(u->jit->cx->diags, E0702_LLVM, (Span){0}, "the code cannot be linked: %s",
+                   buf_text(&why));
+    buf_deinit(&why);
+    if (!u->jit->content)
+        code_drop_objects(code);
+    return ok;
+}
+
 void code_drop_objects(Code *code)
 {
     for (size_t i = 0; i < code->objects.n; i++)

@@ -196,6 +196,7 @@ bool function_make(Gen *g, Instance *in)
     plan_end(&f);
     ptrmap_deinit(&f.vals);
     g->unit->nests |= f.live->nests;
+    g->calls |= f.live->calls;
     return !g->failed;
 }
 
@@ -246,6 +247,7 @@ static bool make_all(Gen *g)
 {
     while (g->done < g->todo.n && !gen_ended(g))
         function_make(g, g->todo.at[g->done++]);
+    g->once = !g->calls;
     if (!g->failed)
         closure_table(g);
     return !g->failed;

@@ -71,6 +71,7 @@ typedef enum ImportKind {
     IMPORT_CLOSURE, /* the ObjectInfo of closures of this name */
     IMPORT_TENSOR, /* a constant */
     IMPORT_PACKED, /* the elements of a tensor that was laid out for a kernel */
+    IMPORT_SITE, /* an OpSite */
     IMPORT_SOURCE, /* its address is the number of a source */
 } ImportKind;
 
@@ -132,14 +133,25 @@ struct Unit {
     UnitEntry *entry;
     const char *entry_name; /* the symbol */
     CacheFile file; /* that it was read from, in which things of its code lie */
+    struct Writing *keeping; /* its file is being written; NULL: not now */
 };
 
 /* The target: orc.c. */
+typedef enum MachineKind {
+    MACHINE_GOOD,
+    MACHINE_PLAIN, /* for what is too large for more, or runs once */
+    MACHINE_KINDS
+} MachineKind;
+#define MACHINES_MOST 16
+
 typedef struct Orc {
-    LLVMTargetMachineRef machine,
-        plain; /* the second one for functions that are too large for more than plain code */
+    bool tried, there; /* the library */
+    Buf why; /* it is not */
+    LLVMTargetRef target;
+    _Atomic(LLVMTargetMachineRef) machines[MACHINE_KINDS][MACHINES_MOST]; /* that no thread uses */
     char *triple, *cpu, *features, *layout;
     uint32_t numbers; /* of symbols made so far */
+    Pool *pool; /* on whose threads code is made, however many the program may use */
 } Orc;
 
 struct Jit {
@@ -152,6 +164,7 @@ struct Jit {
     int level; /* of the pipeline that made what is compiled from now on */
     Cache cache;
     const Content *content; /* of what is compiled now; NULL: it is not kept */
+    PtrMap waiting; /* Function -> JitKey: of what is compiled when it is called, and then kept */
     bool unused; /* some of them may go */
     uint64_t calls; /* from outside, so far */
     uint32_t modules; /* made so far */
@@ -166,25 +179,22 @@ struct Jit {
     struct Watch *watch; /* of the call in progress; NULL: no time limit */
 };
 
-/* ---- cushion.c ------------------------------------------------------------------------------------------------------ */
-
-/* Before anything is asked of LLVM: it can be refused memory from here on. False when memory is refused now, or
- * was once when there was no cushion any more: this process does without LLVM from then on. */
-bool cushion_fill(void);
-
 /* ---- orc.c ---------------------------------------------------------------------------------------------------------- */
 
-bool orc_init(Jit *jit);
+/* Opens LLVM, which nothing but making code needs; false: `why` says why there is none, or memory is refused now. */
+bool orc_open(Jit *jit, Buf *why);
 void orc_deinit(Jit *jit);
 /* Of the processor's widest register that code is made for. */
 size_t orc_vector_bytes(const Orc *o);
-/* Compiles the module and links it; what it calls of others is its unit's. */
-bool orc_add(Gen *g);
+/* The objects of these modules, each with what its Gen imports; on several threads. False after a diagnostic. */
+bool orc_make(Jit *jit, size_t n, Gen *const *gens);
 void code_free(Code *code);
 /* The address of what it defines for others; NULL: it does not. */
 void *code_find(const Code *code, const char *symbol);
-/* Links the objects; false: `why` says why not. */
+/* Links the objects; false: `why` says why not. What the code calls of others is its unit's. */
 bool code_link(Unit *u, Code *code, Buf *why);
+/* The same for what was made here; false after a diagnostic. */
+bool code_finish(Unit *u, Code *code);
 /* What it was linked from is not wanted any more. */
 void code_drop_objects(Code *code);
 /* A new name for something in a module. */
@@ -194,10 +204,25 @@ bool orc_emit(Jit *jit, LLVMModuleRef m, LLVMCodeGenFileType kind, Buf *out);
 
 /* ---- keep.c: units in files ----------------------------------------------------------------------------------------- */
 
-/* The contents of a definition as it is written, for this build, processor and mode. False when there is no cache. */
-bool keep_content(Jit *jit, Module *env, const Def *def, Content *out);
+struct JitKey {
+    Content content;
+    Module *written; /* counted: what the contents are of */
+    Module *env; /* that it waits for */
+};
+
+/* The contents of a definition as it is written, for this build, processor and mode. NULL when there is no cache. */
+JitKey *keep_key(Jit *jit, Module *env, const Def *def);
+/* The contents of what is compiled when it is called; NULL: it is not kept. */
+const Content *keep_waiting(Jit *jit, const Function *fn);
+/* Takes the key over, NULL too; the function is what `env` calls it. */
+void keep_wait(Jit *jit, Module *env, const Function *fn, JitKey *key);
+/* Of the functions of this module; NULL: of all. */
+void keep_forget(Jit *jit, const Module *env);
+void keep_free_key(JitKey *key);
 /* Writes the unit's code, if no part of it belongs to this process alone. */
 void keep_store(Unit *u, const Content *c);
+/* Waits until it is written, if it is written beside. */
+void keep_end(Unit *u);
 /* Fills the unit with the code that was made of such contents; false when there is none. */
 bool keep_load(Unit *u, const Content *c);
 
@@ -324,6 +349,8 @@ struct Gen {
     void *made; /* that address */
     Ssa table; /* the addresses of what `infos` point to, then that of `late` */
     KernelBatch *batch; /* of the kernels that it makes; NULL: none so far */
+    bool calls; /* one of its functions so far calls another, or itself */
+    bool once; /* its code has no loop and calls none of its own: little of it is run */
     bool alone; /* its kernels are part of the module, and nobody else's */
     PtrMap kernels; /* Kernel -> Ssa */
     uint32_t size; /* lets and blocks made so far */
@@ -331,14 +358,16 @@ struct Gen {
     bool failed; /* `why` says it, or a diagnostic was reported */
 };
 
-/* An empty module in a context of its own; and its end. */
+/* An empty module in a context of its own, even where it has failed; and its end. */
 void gen_open(Gen *g, const char *name);
 void gen_close(Gen *g);
 
 /* kernel.c: the address of a kernel of the batch; NULL: it has none of that name. */
 const void *batch_find(const KernelBatch *b, const char *symbol);
 const Code *batch_code(const KernelBatch *b);
-/* Links the kernels that the module made; false after a diagnostic. */
+/* The modules of the kernels that were made for the module. */
+void kernels_gens(Gen *g, size_t *n, Gen *const **gens);
+/* Links these kernels; false after a diagnostic. */
 bool kernels_link(Gen *g);
 /* Lets go of what the module made and did not link. */
 void kernels_drop(Gen *g);

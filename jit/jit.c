@@ -2,7 +2,6 @@
 #include "base/memory.h"
 #include "jit/internal.h"
 
-#include <llvm-c/Target.h>
 #include <llvm/Config/llvm-config.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,47 +30,26 @@ static Jit *jit_create(Ctx *cx)
     jit->state.jit = jit;
     jit->state.interrupted = &cx->limits.interrupted;
     jit->state.lists = heap_lists(heap_of(&cx->limits));
-    if (cushion_fill() && orc_init(jit))
-        return jit;
-    limit_refused(&cx->limits);
-    jit_destroy(jit);
-    return NULL;
-}
-
-struct JitKey {
-    Content content;
-};
-
-static void jit_free_key(JitKey *key)
-{
-    if (!key)
-        return;
-    content_deinit(&key->content);
-    memory_free(key);
+    return jit;
 }
 
 static bool jit_load(Jit *jit, Module *env, const Name *name, JitKey **key)
 {
     const Def *def = module_find(env, name);
-    *key = NULL;
-    if (!def || !def->fn || unit_waits(env, name))
-        return false;
-    *key = memory_must(sizeof **key);
-    if (!keep_content(jit, env, def, &(*key)->content)) {
-        memory_free(*key);
-        *key = NULL;
-        return false;
-    }
-    return unit_kept(jit, env, def, &(*key)->content) != NULL;
+    *key = def && def->fn ? keep_key(jit, env, def) : NULL;
+    return *key && !unit_waits(env, name) && unit_kept(jit, env, def, &(*key)->content);
 }
 
-static bool jit_prepare(Jit *jit, Module *env, const Name *name, const JitKey *key, Buf *why)
+static bool jit_prepare(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why)
 {
-    if (unit_waits(env, name))
+    if (unit_waits(env, name)) {
+        keep_wait(jit, env, module_find(env, name)->fn, key);
         return true;
+    }
     jit->content = key ? &key->content : NULL;
     bool ok = unit_of(jit, env, name, why) != NULL;
     jit->content = NULL;
+    keep_free_key(key);
     return ok;
 }
 
@@ -175,16 +153,9 @@ static const char *jit_version(void)
     return LLVM_VERSION_STRING;
 }
 
-/* The name lives as long as the library. */
-static const char *jit_cpu(void)
+static const char *jit_cpu(Jit *jit, Buf *why)
 {
-    static char name[64];
-    if (!name[0]) {
-        char *cpu = LLVMGetHostCPUName();
-        strncpy(name, cpu, sizeof name - 1);
-        LLVMDisposeMessage(cpu);
-    }
-    return name;
+    return orc_open(jit, why) ? jit->orc.cpu : NULL;
 }
 
 static const JitTable table = {
@@ -192,7 +163,7 @@ static const JitTable table = {
     .create = jit_create,
     .destroy = jit_destroy,
     .load = jit_load,
-    .free_key = jit_free_key,
+    .free_key = keep_free_key,
     .prepare = jit_prepare,
     .call = jit_call,
     .text = jit_text,

@@ -37,12 +37,13 @@ typedef struct JitTable {
     Jit *(*create)(Ctx *cx);
     void (*destroy)(Jit *jit);
     /* Whether code is there that was made of what `name` of `env` is as it is written, for the present mode: in a file, or loaded from one
-     * before. It may be called then, by `env`. Else `*key` is what `prepare` keeps it under; NULL when it is not kept. */
+     * before. It may be called then, by `env`. Else `*key` is what `prepare` keeps it
+     * under, and takes over; NULL when it is not kept. */
     bool (*load)(Jit *jit, Module *env, const Name *name, JitKey **key);
     void (*free_key)(JitKey *key);
     /* Compiles what `name` of `env` needs (itself, the functions it calls, closures); false when something in it cannot be compiled: then
      * `why` receives one line that names it. Nothing is reported. Results are cached until `forget`. */
-    bool (*prepare)(Jit *jit, Module *env, const Name *name, const JitKey *key, Buf *why);
+    bool (*prepare)(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why);
     /* Calls the prepared function. Arguments are lent; the result is the caller's; VALUE_NONE after a diagnostic (limits, run-time
      * errors). */
     Value (*call)(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args,
@@ -55,7 +56,8 @@ typedef struct JitTable {
     /* Of the code that was used last; zeroes when there is none. */
     JitCounts (*counts)(Jit *jit, Module *env, const Name *name);
     const char *(*version_text)(void); /* "19.1.7" */
-    const char *(*cpu_name)(void); /* "sapphirerapids" */
+    /* "sapphirerapids"; NULL: LLVM cannot be opened, and `why` says why. */
+    const char *(*cpu_name)(Jit *jit, Buf *why);
 } JitTable;
 
 #define JIT_TABLE_VERSION 3

@@ -8,11 +8,11 @@
  * needs more of this process, to make code while it runs, is not kept. */
 #include "base/memory.h"
 #include "base/plugin.h"
-#include "jit/internal.h"
+#include "jit/keep.h"
 #include "runtime/pool.h"
 
-#include <inttypes.h>
 #include <llvm/Config/llvm-config.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -58,42 +58,77 @@ static void add_processor(Buf *out)
 #endif
 }
 
-bool keep_content(Jit *jit, Module *env, const Def *def, Content *out)
+JitKey *keep_key(Jit *jit, Module *env, const Def *def)
 {
     Buf how = {0};
+    JitKey *key = NULL;
     bool ok = cache_open(&jit->cache, jit->cx->diags);
     /* The program or library that has the operators, and this one. */
     ok = ok && plugin_build(jit->cx->ops, &how) && plugin_build(what_it_is, &how);
     buf_printf(&how, LLVM_VERSION_STRING " %d %d %d;", jit->level, jit->exact,
                pool_threads(jit->cx->pool));
     add_processor(&how);
-    if (ok)
-        content_init(out, env, def, &how);
+    if (ok) {
+        key = memory_must(sizeof *key);
+        *key = (JitKey){.written = module_retain(env)};
+        content_init(&key->content, env, def, &how);
+    }
     buf_deinit(&how);
-    return ok;
+    return key;
+}
+
+void keep_free_key(JitKey *key)
+{
+    if (!key)
+        return;
+    content_deinit(&key->content);
+    module_release(key->written);
+    memory_free(key);
+}
+
+const Content *keep_waiting(Jit *jit, const Function *fn)
+{
+    const JitKey *key = ptrmap_find(&jit->waiting, fn);
+    return key ? &key->content : NULL;
+}
+
+void keep_wait(Jit *jit, Module *env, const Function *fn, JitKey *key)
+{
+    keep_free_key(ptrmap_find(&jit->waiting, fn));
+    if (key) {
+        key->env = env;
+        ptrmap_put(&jit->waiting, fn, key);
+    } else {
+        ptrmap_remove(&jit->waiting, fn);
+    }
+}
+
+void keep_forget(Jit *jit, const Module *env)
+{
+    for (size_t i = 0; i < jit->waiting.n; i++) {
+        PtrEntry *e = &jit->waiting.entries[i];
+        JitKey *key = e->key ? e->value : NULL;
+        if (!key || (env && key->env != env))
+            continue;
+        ptrmap_remove(&jit->waiting, e->key);
+        keep_free_key(key);
+    }
+    if (!env)
+        ptrmap_deinit(&jit->waiting);
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------------------------------ */
 
-typedef struct Writing {
-    const Content *c;
-    Arena arena;
-    Buf body;
-    Vec(Str) pieces;
-    uint64_t at; /* where the next piece lies, from the first one */
-    bool here; /* something cannot be said to others */
-} Writing;
-
-static void put(Writing *w, uint64_t v)
+void keep_put(Writing *w, uint64_t v)
 {
     buf_bytes(&w->body, (const char *)&v, sizeof v);
 }
 
-static void put_text(Writing *w, const char *text)
+void keep_put_text(Writing *w, const char *text)
 {
     size_t n = strlen(text);
     static const char zeros[8];
-    put(w, n);
+    keep_put(w, n);
     buf_bytes(&w->body, text, n);
     buf_bytes(&w->body, zeros, -n % 8);
 }
@@ -101,19 +136,19 @@ static void put_text(Writing *w, const char *text)
 static void put_piece(Writing *w, const void *bytes, size_t n)
 {
     static const char zeros[PIECE_ALIGN];
-    put(w, w->at);
-    put(w, n);
+    keep_put(w, w->at);
+    keep_put(w, n);
     vec_push(&w->pieces, &w->arena, ((Str){bytes, n}));
     if (-n % PIECE_ALIGN)
         vec_push(&w->pieces, &w->arena, ((Str){zeros, -n % PIECE_ALIGN}));
     w->at += (n + PIECE_ALIGN - 1) & ~(PIECE_ALIGN - 1);
 }
 
-static void put_source(Writing *w, uint32_t source)
+void keep_put_source(Writing *w, uint32_t source)
 {
     for (size_t i = 0; i < w->c->sources.n; i++)
         if (w->c->sources.at[i] == source) {
-            put(w, i);
+            keep_put(w, i);
             return;
         }
     w->here = true;
@@ -123,8 +158,8 @@ static void put_constructor(Writing *w, const Constructor *con)
 {
     for (size_t i = 0; i < w->c->types.n; i++)
         if (w->c->types.at[i] == con->type) {
-            put(w, i);
-            put(w, con->index);
+            keep_put(w, i);
+            keep_put(w, con->index);
             return;
         }
     w->here = true;
@@ -135,49 +170,50 @@ static void put_tensor(Writing *w, const Tensor *t)
     uint64_t dtype = 0;
     memcpy(&dtype, &t->dtype, sizeof t->dtype);
     w->here |= !tensor_is_contiguous(t);
-    put(w, dtype);
-    put(w, (uint64_t)t->rank);
+    keep_put(w, dtype);
+    keep_put(w, (uint64_t)t->rank);
     for (int32_t i = 0; i < t->rank; i++)
-        put(w, (uint64_t)t->shape[i]);
+        keep_put(w, (uint64_t)t->shape[i]);
     put_piece(w, t->data, (size_t)t->size * dtype_size(t->dtype));
 }
 
 static void put_form(Writing *w, const FormUse *use)
 {
-    put(w, use->kind);
+    keep_put(w, use->kind);
     if (use->kind == VALUE_CON)
         put_constructor(w, use->con);
-    put(w, use->form->n);
+    keep_put(w, use->form->n);
     for (uint32_t i = 0; i < use->form->n; i++)
-        put(w, use->form->heads[i]);
+        keep_put(w, use->form->heads[i]);
 }
 
 static void put_import(Writing *w, const Import *im)
 {
-    put(w, im->kind);
+    keep_put(w, im->kind);
     switch (im->kind) {
     case IMPORT_HERE: w->here = true; return;
     case IMPORT_FORM: put_form(w, im->at); return;
     case IMPORT_UNIT: return;
     case IMPORT_NULLARY: put_constructor(w, im->at); return;
-    case IMPORT_CLOSURE: put_text(w, ((const Name *)im->at)->text); return;
+    case IMPORT_CLOSURE: keep_put_text(w, ((const Name *)im->at)->text); return;
     case IMPORT_TENSOR: put_tensor(w, im->at); return;
     case IMPORT_PACKED: {
         const Tensor *t = im->at;
         put_piece(w, t->data, (size_t)t->size * dtype_size(t->dtype));
         return;
     }
-    case IMPORT_SOURCE: put_source(w, (uint32_t)(uintptr_t)im->at); return;
+    case IMPORT_SOURCE: keep_put_source(w, (uint32_t)(uintptr_t)im->at); return;
+    case IMPORT_SITE: keep_put_site(w, im->at); return;
     }
 }
 
 static void put_code(Writing *w, const Code *code)
 {
     w->here |= code->objects.n == 0;
-    put(w, code->objects.n);
+    keep_put(w, code->objects.n);
     for (size_t i = 0; i < code->objects.n; i++)
         put_piece(w, code->objects.at[i].ptr, code->objects.at[i].len);
-    put(w, code->imports.n);
+    keep_put(w, code->imports.n);
     for (size_t i = 0; i < code->imports.n && !w->here; i++)
         put_import(w, &code->imports.at[i]);
 }
@@ -191,58 +227,92 @@ static void check_pieces(size_t n, const Str *pieces, uint64_t out[2])
     digest_end(&d, out);
 }
 
-static void write_file(Writing *w, Unit *u)
+static void write_file(void *data)
 {
+    Writing *w = data;
     size_t n = w->pieces.n + 2;
     Str *all = arena_new_array(&w->arena, Str, n);
     static const char zeros[PIECE_ALIGN];
     buf_bytes(&w->body, zeros, -w->body.n % PIECE_ALIGN);
     Head head = {.size = sizeof head + w->body.n + w->at, .body = w->body.n};
     memcpy(head.what, what_it_is, sizeof head.what);
-    memcpy(head.key, w->c->key, sizeof head.key);
+    memcpy(head.key, w->key, sizeof head.key);
     all[0] = (Str){(const char *)&head, sizeof head};
     all[1] = (Str){w->body.at, w->body.n};
     for (size_t i = 0; i < w->pieces.n; i++)
         all[i + 2] = w->pieces.at[i];
     check_pieces(n - 1, all + 1, head.check);
     if (!w->body.failed)
-        cache_write(&u->jit->cache, w->c->key, n, all);
+        cache_write(w->cache, w->key, n, all);
+}
+
+/* Without memory there is no file. */
+static void *write_beside(void *data)
+{
+    memory_guard(write_file, data);
+    return NULL;
+}
+
+/* A file of weights takes as long as making the code did, so that is done beside; signals are for other threads. */
+#define BESIDE_LEAST ((uint64_t)1 << 20)
+
+static bool begin_beside(Writing *w)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool ok = w->at >= BESIDE_LEAST && pthread_create(&w->thread, NULL, write_beside, w) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ok;
+}
+
+static void end_writing(Unit *u, Writing *w)
+{
+    for (size_t i = 0; i < u->codes.n; i++)
+        code_drop_objects(u->codes.at[i]);
+    buf_deinit(&w->body);
+    arena_deinit(&w->arena);
+    memory_free(w);
+}
+
+void keep_end(Unit *u)
+{
+    if (!u->keeping)
+        return;
+    pthread_join(u->keeping->thread, NULL);
+    end_writing(u, u->keeping);
+    u->keeping = NULL;
 }
 
 void keep_store(Unit *u, const Content *c)
 {
-    Writing w = {.c = c, .here = !u->entry_name || u->infos.n > 0};
-    arena_init(&w.arena, NULL);
-    put(&w, u->nests);
-    put(&w, u->counts.calls);
-    put(&w, u->counts.kernels);
-    put_text(&w, u->entry_name ? u->entry_name : "");
-    put(&w, u->batches.n + u->codes.n);
-    for (size_t i = 0; i < u->batches.n && !w.here; i++)
-        put_code(&w, batch_code(u->batches.at[i]));
-    for (size_t i = 0; i < u->codes.n && !w.here; i++)
-        put_code(&w, u->codes.at[i]);
-    if (!w.here)
-        write_file(&w, u);
-    for (size_t i = 0; i < u->codes.n; i++)
-        code_drop_objects(u->codes.at[i]);
-    buf_deinit(&w.body);
-    arena_deinit(&w.arena);
+    Writing *w = memory_must(sizeof *w);
+    *w = (Writing){.c = c,
+                   .here = !u->entry_name || u->infos.n > 0,
+                   .key = {c->key[0], c->key[1]},
+                   .cache = &u->jit->cache};
+    arena_init(&w->arena, NULL);
+    keep_put(w, u->nests);
+    keep_put(w, u->counts.calls);
+    keep_put(w, u->counts.kernels);
+    keep_put_text(w, u->entry_name ? u->entry_name : "");
+    keep_put(w, u->batches.n + u->codes.n);
+    for (size_t i = 0; i < u->batches.n && !w->here; i++)
+        put_code(w, batch_code(u->batches.at[i]));
+    for (size_t i = 0; i < u->codes.n && !w->here; i++)
+        put_code(w, u->codes.at[i]);
+    if (!w->here && begin_beside(w)) {
+        u->keeping = w;
+        return;
+    }
+    if (!w->here)
+        write_file(w);
+    end_writing(u, w);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------------------- */
 
-/* The digest holds off damage, not somebody who makes files; so whatever the words say is looked at. */
-typedef struct Taking {
-    Unit *u;
-    const Content *c;
-    const char *at, *end; /* of the body */
-    char *pieces;
-    size_t n_pieces;
-    bool wrong;
-} Taking;
-
-static uint64_t take(Taking *t)
+uint64_t keep_take(Taking *t)
 {
     uint64_t v = 0;
     t->wrong |= (size_t)(t->end - t->at) < sizeof v;
@@ -253,17 +323,16 @@ static uint64_t take(Taking *t)
     return v;
 }
 
-/* A number of things of which each takes a word or more. */
-static uint64_t take_count(Taking *t)
+uint64_t keep_take_count(Taking *t)
 {
-    uint64_t n = take(t);
+    uint64_t n = keep_take(t);
     t->wrong |= n > (size_t)(t->end - t->at) / 8;
     return t->wrong ? 0 : n;
 }
 
-static const char *take_text(Taking *t)
+const char *keep_take_text(Taking *t)
 {
-    uint64_t n = take(t);
+    uint64_t n = keep_take(t);
     t->wrong |= n > (size_t)(t->end - t->at) || memchr(t->at, 0, t->wrong ? 0 : n);
     if (t->wrong)
         return "";
@@ -275,7 +344,7 @@ static const char *take_text(Taking *t)
 
 static Str take_piece(Taking *t)
 {
-    uint64_t from = take(t), n = take(t);
+    uint64_t from = keep_take(t), n = keep_take(t);
     t->wrong |= from % PIECE_ALIGN || from > t->n_pieces || n > t->n_pieces - from;
     return t->wrong ? (Str){"", 0} : (Str){t->pieces + from, n};
 }
@@ -287,13 +356,13 @@ static void release_tensor(void *t)
 
 static const Tensor *take_tensor(Taking *t)
 {
-    uint64_t word = take(t), rank = take(t);
+    uint64_t word = keep_take(t), rank = keep_take(t);
     int64_t shape[TENSOR_RANK_MOST];
     DType dtype;
     memcpy(&dtype, &word, sizeof dtype);
     t->wrong |= rank > TENSOR_RANK_MOST || dtype_id(dtype) == DTYPE_IDS;
     for (uint64_t i = 0; i < rank && !t->wrong; i++)
-        shape[i] = (int64_t)take(t);
+        shape[i] = (int64_t)keep_take(t);
     Str piece = take_piece(t);
     int64_t size;
     t->wrong |= !t->wrong && (!shape_size((int32_t)rank, shape, &size) ||
@@ -310,7 +379,7 @@ static const Tensor *take_tensor(Taking *t)
 
 static const Constructor *take_constructor(Taking *t, bool nullary)
 {
-    uint64_t type = take(t), index = take(t);
+    uint64_t type = keep_take(t), index = keep_take(t);
     t->wrong |= type >= t->c->types.n || index >= t->c->types.at[t->wrong ? 0 : type]->n_cons;
     const Constructor *con = t->wrong ? NULL : t->c->types.at[type]->cons[index];
     t->wrong |= !con || (nullary && !con->info->nullary);
@@ -320,7 +389,7 @@ static const Constructor *take_constructor(Taking *t, bool nullary)
 /* Kind and dtype of a field. */
 static uint64_t take_head(Taking *t)
 {
-    uint64_t head = take(t);
+    uint64_t head = keep_take(t);
     Value v = {0};
     value_put(&v, head, 0);
     bool has_dtype = v.kind == VALUE_SCALAR || v.kind == VALUE_TENSOR;
@@ -331,10 +400,10 @@ static uint64_t take_head(Taking *t)
 
 static const ObjectForm *take_form(Taking *t)
 {
-    uint64_t kind = take(t);
+    uint64_t kind = keep_take(t);
     t->wrong |= kind < VALUE_TUPLE || kind > VALUE_FUNCTION;
     const Constructor *con = kind == VALUE_CON ? take_constructor(t, false) : NULL;
-    uint64_t n = take_count(t);
+    uint64_t n = keep_take_count(t);
     t->wrong |= n > UINT32_MAX / sizeof(Field) || (con && n != con->n);
     uint64_t *heads = arena_new_array(&t->u->arena, uint64_t, t->wrong ? 1 : n + 1);
     for (uint64_t i = 0; i < n && !t->wrong; i++)
@@ -346,19 +415,20 @@ static const ObjectForm *take_form(Taking *t)
 
 static const void *take_import(Taking *t)
 {
-    uint64_t kind = take(t), number;
+    uint64_t kind = keep_take(t), number;
     const Constructor *con;
     switch (kind) {
     case IMPORT_FORM: return take_form(t);
     case IMPORT_UNIT: return value_unit().object;
     case IMPORT_NULLARY: con = take_constructor(t, true); return con ? con->info->nullary : NULL;
-    case IMPORT_CLOSURE: return closure_info(t->u->jit, ctx_name(t->u->jit->cx, take_text(t)));
+    case IMPORT_CLOSURE: return closure_info(t->u->jit, ctx_name(t->u->jit->cx, keep_take_text(t)));
     case IMPORT_TENSOR: return take_tensor(t);
     case IMPORT_PACKED: return take_piece(t).ptr;
     case IMPORT_SOURCE:
-        number = take(t);
+        number = keep_take(t);
         t->wrong |= number >= t->c->sources.n;
         return t->wrong ? NULL : (const void *)(uintptr_t)t->c->sources.at[number];
+    case IMPORT_SITE: return keep_take_site(t);
     default: t->wrong = true; return NULL;
     }
 }
@@ -368,9 +438,9 @@ static void take_code(Taking *t)
 {
     Unit *u = t->u;
     Code *code = arena_new(&u->arena, Code);
-    for (uint64_t n = take_count(t); n > 0 && !t->wrong; n--)
+    for (uint64_t n = keep_take_count(t); n > 0 && !t->wrong; n--)
         vec_push(&code->objects, &u->arena, take_piece(t));
-    for (uint64_t n = take_count(t); n > 0 && !t->wrong; n--) {
+    for (uint64_t n = keep_take_count(t); n > 0 && !t->wrong; n--) {
         const void *address = take_import(t);
         vec_push(&code->imports, &u->arena, ((Import){.address = address}));
     }
@@ -404,12 +474,12 @@ static bool take_unit(Unit *u, const Content *c)
                 .end = body + head->body,
                 .pieces = body + head->body,
                 .n_pieces = u->file.n - sizeof *head - head->body};
-    u->nests = take(&t);
-    u->counts.calls = (uint32_t)take(&t);
-    u->counts.kernels = (uint32_t)take(&t);
+    u->nests = keep_take(&t);
+    u->counts.calls = (uint32_t)keep_take(&t);
+    u->counts.kernels = (uint32_t)keep_take(&t);
     u->counts.kept = true;
-    u->entry_name = take_text(&t);
-    for (uint64_t n = take_count(&t); n > 0 && !t.wrong; n--)
+    u->entry_name = keep_take_text(&t);
+    for (uint64_t n = keep_take_count(&t); n > 0 && !t.wrong; n--)
         take_code(&t);
     for (size_t i = 0; i < u->codes.n && !u->entry; i++)
         u->entry = (UnitEntry *)(uintptr_t)code_find(u->codes.at[i], u->entry_name);

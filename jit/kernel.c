@@ -188,7 +188,8 @@ struct KernelBatch {
     uint32_t refs; /* of units; one for the module that makes it */
     Arena arena;
     TypeRoot root;
-    Gen *gen; /* the module that is made; NULL once it is linked */
+    bool linked;
+    Vec(Gen *) gens; /* a module for each kernel, until they are linked */
     Vec(Kernel *) kernels;
     Code code;
 };
@@ -212,13 +213,13 @@ static void forget(Jit *jit, const Kernel *k)
         ptrmap_remove(&jit->kernels, place_of(k->hash));
 }
 
-static void gen_drop(Gen *g, KernelBatch *b)
+static void drop_gens(KernelBatch *b)
 {
-    if (b->gen && b->gen != g) {
-        gen_close(b->gen);
-        memory_free(b->gen);
+    for (size_t i = 0; i < b->gens.n; i++) {
+        gen_close(b->gens.at[i]);
+        memory_free(b->gens.at[i]);
     }
-    b->gen = NULL;
+    b->gens.n = 0;
 }
 
 static void batch_free(Jit *jit, KernelBatch *b)
@@ -292,20 +293,32 @@ static KernelBatch *batch_of(Gen *g)
     *b = (KernelBatch){.refs = 1};
     arena_init(&b->arena, &g->cx->limits);
     ctx_root_add(g->cx, &b->root, &b->arena);
-    b->gen = g;
-    if (!g->alone) {
-        b->gen = memory_must(sizeof *b->gen);
-        *b->gen = (Gen){.jit = g->jit,
-                        .cx = g->cx,
-                        .unit = g->unit,
-                        .env = g->env,
-                        .code = g->code,
-                        .arena = &b->arena,
-                        .out = &b->code,
-                        .why = g->why};
-        gen_open(b->gen, "kernels");
-    }
     return g->batch = b;
+}
+
+/* Where the code of the batch's next kernel is made: in a module of its own, so that threads can share the work. */
+static Gen *gen_for_kernel(Gen *g, KernelBatch *b)
+{
+    if (g->alone)
+        return g;
+    Gen *own = memory_must(sizeof *own);
+    *own = (Gen){.jit = g->jit,
+                 .cx = g->cx,
+                 .unit = g->unit,
+                 .env = g->env,
+                 .code = g->code,
+                 .arena = &b->arena,
+                 .out = &b->code,
+                 .why = g->why};
+    vec_push(&b->gens, &b->arena, own);
+    gen_open(own, "kernel");
+    return own;
+}
+
+void kernels_gens(Gen *g, size_t *n, Gen *const **gens)
+{
+    *n = g->batch ? g->batch->gens.n : 0;
+    *gens = g->batch ? g->batch->gens.at : NULL;
 }
 
 bool kernels_link(Gen *g)
@@ -313,12 +326,12 @@ bool kernels_link(Gen *g)
     KernelBatch *b = g->batch;
     if (!b)
         return true;
-    bool ok = b->gen == g || orc_add(b->gen);
+    bool ok = g->alone || code_finish(g->unit, &b->code);
     if (ok)
         use_batch(g->unit, b);
     if (ok)
-        gen_drop(g, b);
-    return ok;
+        drop_gens(b);
+    return b->linked = ok;
 }
 
 void kernels_drop(Gen *g)
@@ -326,9 +339,8 @@ void kernels_drop(Gen *g)
     KernelBatch *b = g->batch;
     if (!b)
         return;
-    bool linked = !b->gen;
-    gen_drop(g, b);
-    if (linked)
+    drop_gens(b);
+    if (b->linked)
         batch_release(g->jit, b);
     else
         batch_free(g->jit, b);
@@ -359,7 +371,7 @@ static void key_of(Gen *g, const TeProgram *p, Span span, const KernelInput *kno
 static bool is_it(const Gen *g, const Kernel *k, const Buf *key)
 {
     /* The kernels of a module that stands alone are nobody else's. */
-    return (k->batch == g->batch || (!g->alone && !k->batch->gen)) && k->len == key->n &&
+    return (k->batch == g->batch || (!g->alone && k->batch->linked)) && k->len == key->n &&
            !memcmp(k->key, key->at, key->n);
 }
 
@@ -401,8 +413,8 @@ Kernel *kernel_of(Gen *g, const TeProgram *p, const KernelOrigin *from, const Ke
     if (g->lowered)
         buf_printf(g->lowered, "\n%s%s:\n%s", k->symbol, make ? "" : " again", from->text);
     if (make) {
-        Gen *in = k->batch->gen;
-        bool ok = kernel_make(in, k, p, from, known);
+        Gen *in = gen_for_kernel(g, k->batch);
+        bool ok = !in->failed && kernel_make(in, k, p, from, known);
         g->failed |= in->failed || !ok;
     } else if (k->batch != g->batch) {
         use_batch(g->unit, k->batch);

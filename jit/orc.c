@@ -1,6 +1,11 @@
-/* From an LLVM module to objects: the target and its settings, modules in parts. */
+/* From LLVM modules to objects: the target and its settings, modules in parts, on several threads.
+ *
+ * LLVM is a plug-in of its own, behind that of the JIT: code that another process made is run without it. Its functions are found when
+ * they are first called, so `orc_open` comes before any of them. */
 #include "base/memory.h"
+#include "base/plugin.h"
 #include "jit/internal.h"
+#include "jit/llvm/cushion.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Support.h>
@@ -10,19 +15,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool refused(Ctx *cx, char *text, const char *doing)
+static bool refused(Jit *jit, const char *why)
 {
-    diag_error(cx->diags, E0702_LLVM, (Span){0}, "LLVM refused while %s: %s", doing,
-               text ? text : "");
-    LLVMDisposeMessage(text);
+    diag_error(jit->cx->diags, E0702_LLVM, (Span){0}, "LLVM refused while making code: %s", why);
     return false;
 }
 
-static LLVMTargetMachineRef machine_new(const Orc *o, LLVMTargetRef target,
-                                        LLVMCodeGenOptLevel level)
+/* Each thread that makes code takes a machine of its own. */
+static LLVMTargetMachineRef machine_take(Orc *o, MachineKind kind)
 {
-    return LLVMCreateTargetMachine(target, o->triple, o->cpu, o->features, level, LLVMRelocPIC,
-                                   LLVMCodeModelSmall);
+    static const LLVMCodeGenOptLevel levels[] = {
+        [MACHINE_GOOD] = LLVMCodeGenLevelLess,
+        [MACHINE_PLAIN] = LLVMCodeGenLevelNone,
+    };
+    for (size_t i = 0; i < MACHINES_MOST; i++) {
+        LLVMTargetMachineRef machine = atomic_exchange(&o->machines[kind][i], NULL);
+        if (machine)
+            return machine;
+    }
+    return LLVMCreateTargetMachine(o->target, o->triple, o->cpu, o->features, levels[kind],
+                                   LLVMRelocPIC, LLVMCodeModelSmall);
+}
+
+static void machine_give_back(Orc *o, MachineKind kind, LLVMTargetMachineRef machine)
+{
+    for (size_t i = 0; i < MACHINES_MOST && machine; i++)
+        machine = atomic_exchange(&o->machines[kind][i], machine);
+    if (machine)
+        LLVMDisposeTargetMachine(machine);
 }
 
 /* What costs LLVM much time and gains nothing here: addresses are made ready by the emitter, code is not looked through for equal ends,
@@ -42,7 +62,18 @@ static void set_options(void)
         LLVMParseCommandLineOptions(sizeof options / sizeof *options, options, "");
 }
 
-bool orc_init(Jit *jit)
+static bool open_library(Orc *o, Buf *why)
+{
+    if (!o->tried) {
+        o->tried = true;
+        o->there = plugin_open("llvm", "relay_llvm_cushion", &o->why) != NULL;
+    }
+    if (!o->there)
+        buf_str(why, buf_text(&o->why));
+    return o->there && relay_llvm_cushion();
+}
+
+static bool find_target(Jit *jit)
 {
     Orc *o = &jit->orc;
     LLVMInitializeNativeTarget();
@@ -54,13 +85,19 @@ bool orc_init(Jit *jit)
     LLVMTargetRef target;
     char *text = NULL;
     if (LLVMGetTargetFromTriple(o->triple, &target, &text))
-        return refused(jit->cx, text, "looking for this machine's target");
-    o->machine = machine_new(o, target, LLVMCodeGenLevelLess);
-    o->plain = machine_new(o, target, LLVMCodeGenLevelNone);
-    LLVMTargetDataRef data = LLVMCreateTargetDataLayout(o->machine);
+        return refused(jit, text ? text : "there is no such target");
+    o->target = target;
+    LLVMTargetMachineRef machine = machine_take(o, MACHINE_GOOD);
+    LLVMTargetDataRef data = LLVMCreateTargetDataLayout(machine);
     o->layout = LLVMCopyStringRepOfTargetData(data);
     LLVMDisposeTargetData(data);
+    machine_give_back(o, MACHINE_GOOD, machine);
     return true;
+}
+
+bool orc_open(Jit *jit, Buf *why)
+{
+    return open_library(&jit->orc, why) && (jit->orc.target || find_target(jit));
 }
 
 size_t orc_vector_bytes(const Orc *o)
@@ -71,10 +108,14 @@ size_t orc_vector_bytes(const Orc *o)
 void orc_deinit(Jit *jit)
 {
     Orc *o = &jit->orc;
-    if (o->machine)
-        LLVMDisposeTargetMachine(o->machine);
-    if (o->plain)
-        LLVMDisposeTargetMachine(o->plain);
+    pool_free(o->pool);
+    buf_deinit(&o->why);
+    if (!o->target)
+        return;
+    for (int kind = 0; kind < MACHINE_KINDS; kind++)
+        for (size_t i = 0; i < MACHINES_MOST; i++)
+            if (o->machines[kind][i])
+                LLVMDisposeTargetMachine(o->machines[kind][i]);
     LLVMDisposeMessage(o->triple);
     LLVMDisposeMessage(o->cpu);
     LLVMDisposeMessage(o->features);
@@ -103,14 +144,15 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *data)
         *(bool *)data = true;
 }
 
-static bool emit(Jit *jit, LLVMTargetMachineRef machine, LLVMModuleRef m, LLVMCodeGenFileType kind,
-                 LLVMMemoryBufferRef *out)
+/* Any thread may ask; what goes wrong is said in `why`. */
+static bool emit(LLVMTargetMachineRef machine, LLVMModuleRef m, LLVMCodeGenFileType kind,
+                 LLVMMemoryBufferRef *out, Buf *why)
 {
     char *text = NULL;
 #ifndef NDEBUG
     if (LLVMVerifyModule(m, LLVMReturnStatusAction, &text)) {
         char *ir = LLVMPrintModuleToString(m);
-        diag_bug(jit->cx->diags, (Span){0}, "the JIT made a malformed module: %s\n%s", text, ir);
+        buf_printf(why, "a malformed module: %s\n%s", text, ir);
         LLVMDisposeMessage(ir);
         LLVMDisposeMessage(text);
         return false;
@@ -120,28 +162,47 @@ static bool emit(Jit *jit, LLVMTargetMachineRef machine, LLVMModuleRef m, LLVMCo
 #endif
     bool failed = false;
     LLVMContextSetDiagnosticHandler(LLVMGetModuleContext(m), on_diagnostic, &failed);
-    if (LLVMTargetMachineEmitToMemoryBuffer(machine, m, kind, &text, out))
-        return refused(jit->cx, text, "making code");
-    if (!failed)
-        return true;
-    LLVMDisposeMemoryBuffer(*out);
-    return refused(jit->cx, NULL, "making code");
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine, m, kind, &text, out)) {
+        buf_str(why, text ? text : "");
+        LLVMDisposeMessage(text);
+        return false;
+    }
+    if (failed) {
+        buf_str(why, "there were errors");
+        LLVMDisposeMemoryBuffer(*out);
+    }
+    return !failed;
 }
 
 bool orc_emit(Jit *jit, LLVMModuleRef m, LLVMCodeGenFileType kind, Buf *out)
 {
     LLVMMemoryBufferRef buffer;
-    if (!emit(jit, jit->orc.machine, m, kind, &buffer))
-        return false;
-    buf_bytes(out, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
-    LLVMDisposeMemoryBuffer(buffer);
-    return true;
+    Buf why = {0};
+    LLVMTargetMachineRef machine = machine_take(&jit->orc, MACHINE_GOOD);
+    bool ok = emit(machine, m, kind, &buffer, &why) || refused(jit, buf_text(&why));
+    machine_give_back(&jit->orc, MACHINE_GOOD, machine);
+    if (ok) {
+        buf_bytes(out, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+        LLVMDisposeMemoryBuffer(buffer);
+    }
+    buf_deinit(&why);
+    return ok;
 }
 
 /* ---- a module in parts --------------------------------------------------------------------------------------------- */
 
-/* Functions that are compiled at once; before each part the limits are asked. */
-#define PART_MOST 32
+/* Instructions that are compiled at once, unless one function has more; before each part the limits are asked. */
+#define PART_MOST 3000
+
+static uint32_t count_instructions(LLVMModuleRef m)
+{
+    uint32_t n = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+                n++;
+    return n;
+}
 
 static uint32_t count_bodies(LLVMModuleRef m)
 {
@@ -200,39 +261,45 @@ static bool is_large_one(LLVMValueRef f, uint32_t i, uint32_t n)
     return is_large(f);
 }
 
-typedef struct Adding {
-    Jit *jit;
-    Code *code;
-    Arena *arena;
-    LLVMTargetMachineRef machine;
-} Adding;
+/* What one thread makes of a module. */
+typedef struct Job {
+    Gen *g;
+    Arena arena;
+    Vec(Str) objects;
+    Buf why;
+    bool ok;
+} Job;
 
-static bool add_object(Adding *a, LLVMModuleRef m)
+static bool add_object(Job *job, MachineKind kind, LLVMModuleRef m)
 {
+    Orc *o = &job->g->jit->orc;
     LLVMMemoryBufferRef object;
-    if (!emit(a->jit, a->machine, m, LLVMObjectFile, &object))
+    LLVMTargetMachineRef machine = machine_take(o, kind);
+    bool ok = emit(machine, m, LLVMObjectFile, &object, &job->why);
+    machine_give_back(o, kind, machine);
+    if (!ok)
         return false;
     size_t n = LLVMGetBufferSize(object);
     char *copy = memory_aligned(16, (n + 15) & ~(size_t)15);
     if (copy) {
         memcpy(copy, LLVMGetBufferStart(object), n);
-        vec_push(&a->code->objects, a->arena, ((Str){copy, n}));
+        vec_push(&job->objects, &job->arena, ((Str){copy, n}));
     }
     LLVMDisposeMemoryBuffer(object);
     return copy != NULL;
 }
 
 /* By halves, so that copying costs little. */
-static bool add_parts(Adding *a, LLVMModuleRef m)
+static bool add_parts(Job *job, MachineKind kind, LLVMModuleRef m)
 {
-    if (limit_hit(&a->jit->cx->limits))
+    if (limit_waits(&job->g->cx->limits))
         return false;
-    if (count_bodies(m) <= PART_MOST)
-        return add_object(a, m);
+    if (count_bodies(m) <= 1 || count_instructions(m) <= PART_MOST)
+        return add_object(job, kind, m);
     LLVMModuleRef half = LLVMCloneModule(m);
     keep_bodies(m, in_first_half, true);
     keep_bodies(half, in_first_half, false);
-    bool ok = add_parts(a, m) && add_parts(a, half);
+    bool ok = add_parts(job, kind, m) && add_parts(job, kind, half);
     LLVMDisposeModule(half);
     return ok;
 }
@@ -245,31 +312,66 @@ static bool has_large(LLVMModuleRef m)
     return found;
 }
 
-static bool add_all(Adding *a, LLVMModuleRef m)
+static bool add_all(Job *job, LLVMModuleRef m)
 {
     if (!has_large(m))
-        return add_parts(a, m);
+        return add_parts(job, job->g->once ? MACHINE_PLAIN : MACHINE_GOOD, m);
     LLVMModuleRef large = LLVMCloneModule(m);
     keep_bodies(m, is_large_one, false);
     keep_bodies(large, is_large_one, true);
-    Adding plain = *a;
-    plain.machine = a->jit->orc.plain;
-    bool ok = add_parts(&plain, large) && add_parts(a, m);
+    bool ok = add_parts(job, MACHINE_PLAIN, large) && add_parts(job, MACHINE_GOOD, m);
     LLVMDisposeModule(large);
     return ok;
 }
 
-bool orc_add(Gen *g)
+static void do_job(void *data)
 {
-    Adding a = {g->jit, g->out, g->arena, g->jit->orc.machine};
-    Buf why = {0};
-    if (!add_all(&a, g->m))
-        return false;
-    if (!code_link(g->unit, g->out, &why))
-        diag_error(g->cx->diags, E0702_LLVM, (Span){0}, "the code cannot be linked: %s",
-                   buf_text(&why));
-    buf_deinit(&why);
-    if (!g->jit->content)
-        code_drop_objects(g->out);
-    return g->out->image != NULL;
+    Job *job = data;
+    job->ok = add_all(job, job->g->m);
+}
+
+typedef struct Jobs {
+    Job *at;
+    atomic_bool gone; /* memory was, for good, on one of the threads */
+} Jobs;
+
+static void do_jobs(void *data, int64_t from, int64_t to)
+{
+    Jobs *jobs = data;
+    for (int64_t i = from; i < to; i++)
+        if (!atomic_load(&jobs->gone) && !memory_guard(do_job, &jobs->at[i]))
+            atomic_store(&jobs->gone, true);
+}
+
+/* Takes the objects over; false after a diagnostic. */
+static bool end_job(Jit *jit, Job *job)
+{
+    for (size_t i = 0; i < job->objects.n; i++)
+        vec_push(&job->g->out->objects, job->g->arena, job->objects.at[i]);
+    if (!job->ok && !limit_hit(&jit->cx->limits))
+        refused(jit, buf_text(&job->why));
+    buf_deinit(&job->why);
+    arena_deinit(&job->arena);
+    return job->ok;
+}
+
+bool orc_make(Jit *jit, size_t n, Gen *const *gens)
+{
+    Orc *o = &jit->orc;
+    Job *all = memory_must(n * sizeof *all);
+    Jobs jobs = {.at = all};
+    bool ok = true;
+    for (size_t i = 0; i < n; i++) {
+        all[i] = (Job){.g = gens[i]};
+        arena_init(&all[i].arena, NULL);
+    }
+    if (!o->pool && n > 1)
+        o->pool = pool_new(0);
+    pool_for(n > 1 ? o->pool : NULL, (int64_t)n, 1, do_jobs, &jobs);
+    if (atomic_load(&jobs.gone))
+        memory_gone();
+    for (size_t i = 0; i < n; i++)
+        ok &= end_job(jit, &all[i]);
+    memory_free(all);
+    return ok;
 }

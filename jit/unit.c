@@ -15,8 +15,14 @@
 void gen_open(Gen *g, const char *name)
 {
     Jit *jit = g->jit;
+    Buf why = {0};
     g->number = ++jit->modules;
-    g->failed = !cushion_fill();
+    g->failed = !orc_open(jit, &why);
+    if (why.n > 0)
+        buf_str(g->why, buf_text(&why));
+    buf_deinit(&why);
+    if (g->failed)
+        return;
     g->c = LLVMContextCreate();
     g->m = LLVMModuleCreateWithNameInContext(name, g->c);
     LLVMSetTarget(g->m, jit->orc.triple);
@@ -35,9 +41,11 @@ void gen_open(Gen *g, const char *name)
 
 void gen_close(Gen *g)
 {
-    LLVMDisposeBuilder(g->b);
-    LLVMDisposeModule(g->m);
-    LLVMContextDispose(g->c);
+    if (g->c) {
+        LLVMDisposeBuilder(g->b);
+        LLVMDisposeModule(g->m);
+        LLVMContextDispose(g->c);
+    }
     ptrmap_deinit(&g->abi);
     ptrmap_deinit(&g->outside);
     ptrmap_deinit(&g->bridges);
@@ -76,17 +84,29 @@ static const char *symbol_of(Gen *g, Ssa global)
     return name ? arena_copy_text(g->arena, name, n) : NULL;
 }
 
-/* LLVM hears of no limit: those are looked at before and after each of its parts. */
+/* The objects of the module and of the kernels that it made. */
+static bool make_objects(Gen *g)
+{
+    size_t n;
+    Gen *const *kernels;
+    kernels_gens(g, &n, &kernels);
+    Gen **all = arena_new_array(g->arena, Gen *, n + 1);
+    for (size_t i = 0; i < n; i++)
+        all[i] = kernels[i];
+    all[n] = g;
+    return orc_make(g->jit, n + 1, all);
+}
+
 static bool link_module(Gen *g)
 {
     Unit *u = g->unit;
     Limits *limits = &g->cx->limits;
     const char *table = symbol_of(g, g->table);
     const char *entry = symbol_of(g, g->entry);
-    if (limit_hit(limits) || !kernels_link(g))
+    if (limit_hit(limits) || !make_objects(g) || limit_hit(limits) || !kernels_link(g))
         return false;
     vec_push(&u->codes, &u->arena, g->out);
-    if (!orc_add(g) || limit_hit(limits))
+    if (!code_finish(u, g->out))
         return false;
     void *const *addresses = table ? image_find(g->out->image, table) : NULL;
     if (addresses) {
@@ -126,6 +146,7 @@ static Unit *unit_new(Jit *jit, Module *env, const Name *name)
 
 static void unit_free(Unit *u)
 {
+    keep_end(u);
     for (size_t i = 0; i < u->codes.n; i++)
         code_free(u->codes.at[i]);
     for (size_t i = 0; i < u->batches.n; i++)
@@ -172,6 +193,7 @@ void units_free(Jit *jit)
         unit_free(u);
     }
     ptrmap_deinit(&jit->units);
+    keep_forget(jit, NULL);
     batches_free(jit);
 }
 
@@ -205,6 +227,7 @@ void units_forget(Jit *jit, const Module *m)
     for (size_t i = 0; i < jit->units.n; i++)
         if (jit->units.entries[i].key)
             keep_units(jit, jit->units.entries[i].key, lies_elsewhere, m);
+    keep_forget(jit, m);
 }
 
 /* Nothing that the unit was made from has been redefined. */
@@ -222,7 +245,7 @@ static bool make(Unit *u, const Function *fn, Buf *why)
 {
     Gen g;
     gen_init(&g, u, why);
-    bool ok = gen_unit(&g, fn) && link_module(&g);
+    bool ok = !g.failed && gen_unit(&g, fn) && link_module(&g);
     gen_deinit(&g, ok);
     return ok;
 }
@@ -270,8 +293,35 @@ static Unit *unit_make(Jit *jit, Module *env, const Def *def, const Type *const 
         unit_release(u);
         return NULL;
     }
-    if (jit->content && !u->why && !shapes)
+    if (jit->content && !u->why)
         keep_store(u, jit->content);
+    add_sibling(u, def);
+    return u;
+}
+
+/* Filled with the code that was made of such contents, for these shapes; NULL when there is none. What it calls is looked up in `env`,
+ * as when it is made. */
+static Unit *load(Jit *jit, Module *env, const Def *def, const Content *c,
+                  const Type *const *shapes)
+{
+    const Function *fn = def->fn;
+    Unit *u = unit_new(jit, env, def->name);
+    if (!u || !keep_load(u, c)) {
+        if (u)
+            unit_release(u);
+        return NULL;
+    }
+    u->n = fn->params.n;
+    const Type **params = arena_new_array(&u->arena, const Type *, u->n + 1);
+    for (uint32_t i = 0; i < u->n; i++)
+        params[i] = shapes ? shapes[i] : type_resolve(jit->cx, fn->params.at[i]->base.type);
+    u->params = params;
+    u->shapes = shapes ? params : NULL;
+    for (size_t i = 0; i < c->defs.n; i++) {
+        const Def *needed = module_find(env, c->defs.at[i]->name);
+        if (needed && needed->fn)
+            vec_push(&u->needs, &u->arena, ((Dependency){needed->name, needed->fn}));
+    }
     add_sibling(u, def);
     return u;
 }
@@ -283,20 +333,34 @@ Unit *unit_kept(Jit *jit, Module *env, const Def *def, const Content *c)
     for (Unit *u = ptrmap_find(&jit->units, fn); u; u = u->sibling)
         if (u->file.at && has_shapes(u, fn->params.n, NULL))
             return u;
-    Unit *u = unit_new(jit, env, def->name);
-    if (!u || !keep_load(u, c)) {
-        if (u)
-            unit_release(u);
-        return NULL;
-    }
-    u->n = fn->params.n;
-    const Type **params = arena_new_array(&u->arena, const Type *, u->n + 1);
-    for (uint32_t i = 0; i < u->n; i++)
-        params[i] = type_resolve(jit->cx, fn->params.at[i]->base.type);
-    u->params = params;
-    for (size_t i = 0; i < c->defs.n; i++)
-        vec_push(&u->needs, &u->arena, ((Dependency){c->defs.at[i]->name, c->defs.at[i]->fn}));
-    add_sibling(u, def);
+    return load(jit, env, def, c, NULL);
+}
+
+/* The contents with the shapes that code is made for. */
+static Content content_for(Jit *jit, const Content *c, uint32_t n, const Type *const *shapes)
+{
+    Content out = *c;
+    Buf text = {0};
+    for (uint32_t i = 0; shapes && i < n; i++)
+        buf_printf(&text, "%s;", type_str(jit->cx, shapes[i]));
+    content_key_with(c, buf_text(&text), out.key);
+    buf_deinit(&text);
+    return out;
+}
+
+/* What waits for its shapes is looked for among what was kept when they come. */
+static Unit *load_or_make(Jit *jit, Module *env, const Def *def, const Type *const *shapes)
+{
+    const Content *waiting = keep_waiting(jit, def->fn);
+    if (!waiting)
+        return unit_make(jit, env, def, shapes);
+    Content c = content_for(jit, waiting, def->fn->params.n, shapes);
+    Unit *u = load(jit, env, def, &c, shapes);
+    if (u)
+        return u;
+    jit->content = &c;
+    u = unit_make(jit, env, def, shapes);
+    jit->content = NULL;
     return u;
 }
 
@@ -340,7 +404,7 @@ static Unit *unit_for(Jit *jit, Module *env, const Def *def, const Type *const *
     if (!u && shapes && !make_room(jit, def->fn))
         return unit_for(jit, env, def, NULL);
     if (!u)
-        u = unit_make(jit, env, def, shapes);
+        u = load_or_make(jit, env, def, shapes);
     if (u && u->why && shapes)
         return unit_for(jit, env, def, NULL);
     if (u)
@@ -423,7 +487,7 @@ bool unit_module(Jit *jit, Module *env, const Name *name, Buf *why, Buf *lowered
     gen_init(&g, u, why);
     g.lowered = lowered;
     g.alone = true;
-    bool ok = gen_unit(&g, def->fn) && use(&g, data);
+    bool ok = !g.failed && gen_unit(&g, def->fn) && use(&g, data);
     gen_deinit(&g, ok);
     unit_release(u);
     return ok;
@@ -434,7 +498,7 @@ void *unit_late(Unit *u, Instance *in, LateWish wish)
     Gen g;
     Buf why = {0};
     gen_init(&g, u, &why);
-    bool ok = gen_late(&g, in, wish) && link_module(&g);
+    bool ok = !g.failed && gen_late(&g, in, wish) && link_module(&g);
     gen_deinit(&g, ok);
     if (why.n > 0 && !wish.shapes)
         diag_error(u->jit->cx->diags, E0701_CANNOT_COMPILE, (Span){0}, "%s", buf_text(&why));
@@ -498,7 +562,7 @@ bool unit_renew(Unit *u, Module *env)
     Gen g;
     Buf why = {0};
     gen_init(&g, u, &why);
-    bool ok = gen_again(&g) && link_module(&g);
+    bool ok = !g.failed && gen_again(&g) && link_module(&g);
     gen_deinit(&g, ok);
     if (why.n > 0)
         diag_error(u->jit->cx->diags, E0701_CANNOT_COMPILE, (Span){0}, "%s", buf_text(&why));

@@ -61,11 +61,14 @@ static void doctor_blas(RelaySession *s, Buf *b)
 
 static void doctor_jit(RelaySession *s, Buf *b)
 {
-    if (session_jit(s))
-        buf_printf(b, GOOD "LLVM        %s, compiling for %s\n", s->jit_table->version_text(),
-                   s->jit_table->cpu_name());
+    Buf why = {0};
+    const char *cpu = session_jit(s) ? s->jit_table->cpu_name(s->jit, &why) : NULL;
+    if (cpu)
+        buf_printf(b, GOOD "LLVM        %s, compiling for %s\n", s->jit_table->version_text(), cpu);
     else
-        buf_printf(b, BAD "LLVM        %s; the evaluator runs everything\n", buf_text(&s->jit_why));
+        buf_printf(b, BAD "LLVM        %s; the evaluator runs everything\n",
+                   buf_text(s->jit ? &why : &s->jit_why));
+    buf_deinit(&why);
 }
 
 static void doctor_gpu(Buf *b)

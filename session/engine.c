@@ -84,9 +84,11 @@ bool engine_compile(RelaySession *s, Module *env, const Name *name, Runnable *ou
                       .name = name,
                       .span = def ? def->span : (Span){0}};
     /* What the optimiser knew is nothing to keep, and who times it is told. */
-    JitKey *kept = ok || (out->env && runnable_is_constant(out)) ? NULL : key;
-    ok = ok || (out->env && s->jit_table->prepare(s->jit, out->env, name, kept, why));
-    s->jit_table->free_key(key);
+    if (ok || !out->env || runnable_is_constant(out)) {
+        s->jit_table->free_key(key);
+        key = NULL;
+    }
+    ok = ok || (out->env && s->jit_table->prepare(s->jit, out->env, name, key, why));
     if (!ok)
         engine_release(s, out);
     return ok;

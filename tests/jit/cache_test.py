@@ -3,10 +3,13 @@
 import json
 import os
 import random
+import shutil
 import stat
 import subprocess
 import tempfile
 import unittest
+
+import numpy
 
 RELAY = os.environ.get("RELAY", "build/release/relay")
 
@@ -40,12 +43,22 @@ def @main(%n: int32) {
 """
 
 
+SHAPES = """#[version = "0.0.5"]
+def @main(%x: Tensor[(?, 8), float32], %n: int32) {
+  let %s = nn.softmax(add(%x, 1f), axis=-1);
+  let %t = topk(%s, k=2, axis=1, ret_type="values");
+  (%t, divide(12, %n), argsort(%s, axis=1, is_ascend=False))
+}
+"""
+
+
 @unittest.skipIf(subprocess.run([RELAY, "compile", "-", "--emit", "lowered"], input=b"fn (%x: int32) { add(%x, 1) }",
                                 capture_output=True).returncode == 1, "no JIT is built in")
 class Cache(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
+        self.program = RELAY
         self.cache = os.path.join(self.folder.name, "cache")
         self.code = os.path.join(self.cache, "relay", "code")
 
@@ -57,7 +70,7 @@ class Cache(unittest.TestCase):
 
     def relay(self, *args, env=None, **more):
         env = {**os.environ, "XDG_CACHE_HOME": self.cache, "RELAY_CACHE": "on", **(env or {})}
-        return subprocess.run([RELAY, *args], capture_output=True, text=True, env=env, **more)
+        return subprocess.run([self.program, *args], capture_output=True, text=True, env=env, **more)
 
     def run_values(self, path, n):
         done = self.relay("run", path, "--exec", "jit", "--args", self.write("args.json", json.dumps(
@@ -91,7 +104,6 @@ class Cache(unittest.TestCase):
 
     def test_weights_decide_it_too(self):
         path = self.write("network.rly", NETWORK)
-        numpy = __import__("numpy")
         outs = []
         for seed in (1, 2):
             weights = os.path.join(self.folder.name, "w.npz")
@@ -110,6 +122,33 @@ class Cache(unittest.TestCase):
         self.assertIn("divided by zero", cold[1][2])
         self.assertEqual(len(self.files()), 1)
         self.assertEqual([self.run_values(path, n) for n in (3, 0)], cold)
+
+    def test_shapes_have_files_and_operators_their_places(self):
+        path = self.write("shapes.rly", SHAPES)
+        known = {}
+        for rows, n, files in ((3, 2, 1), (3, 2, 1), (5, 2, 2), (5, 0, 2), (3, 2, 2), (5, 0, 2)):
+            args = [{"dtype": "float32", "shape": [rows, 8], "data": [i * 7 % 11 / 3 for i in range(rows * 8)]},
+                    {"dtype": "int32", "shape": [], "data": [n]}]
+            done = self.relay("run", path, "--exec", "jit", "--args", self.write("args.json", json.dumps(args)))
+            self.assertEqual(known.setdefault((rows, n), (done.stdout, done.stderr)), (done.stdout, done.stderr))
+            self.assertEqual(len(self.files()), files)
+            self.assertEqual("divided by zero" in done.stderr, n == 0)
+
+    def test_llvm_is_not_opened(self):
+        path = self.write("values.rly", VALUES)
+        wanted = self.run_values(path, 3)
+        # Without its plug-in nothing is made; what was made runs.
+        build = os.path.join(self.folder.name, "build")
+        os.mkdir(build)
+        beside = os.path.dirname(os.path.realpath(RELAY))
+        for name in ("relay", "relay-jit.so"):
+            shutil.copy(os.path.join(beside, name), build)
+        self.program = os.path.join(build, "relay")
+        self.assertEqual(self.run_values(path, 3), wanted)
+        code, _, err = self.run_values(self.write("other.rly", VALUES.replace("100", "99")), 3)
+        self.assertEqual(code, 0)
+        self.assertIn("W0701", err)
+        self.assertIn("relay-llvm.so is not installed", err)
 
     def test_sessions_share_it_wherever_a_text_stands(self):
         lines = ["def @f(%x: int32) { divide(7, %x) };", "let %n = 0;"]

@@ -6,8 +6,9 @@
  * they are declared by the names that their C++ declarations have in libraries. Its C interface and its parts in C ask the system
  * itself and do not look at what they get: where LLVM is linked into the plug-in, the linker puts the functions with `__wrap_` below
  * in place of the system's (cmake/Dependencies.cmake). */
+#include "jit/llvm/cushion.h"
+
 #include "base/memory.h"
-#include "jit/internal.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -86,7 +87,7 @@ char *__wrap_strdup(const char *text)
     return copy;
 }
 
-bool cushion_fill(void)
+bool relay_llvm_cushion(void)
 {
     if (atomic_load(&left))
         return false;
@@ -103,5 +104,5 @@ __attribute__((constructor(101))) static void install(void)
 {
     std_set_new_handler(on_refused);
     llvm_install_bad_alloc_handler(on_bad_alloc, NULL);
-    cushion_fill();
+    relay_llvm_cushion();
 }

@@ -1,0 +1,10 @@
+/* What the plug-in with LLVM in it shows beside LLVM's own C functions. */
+#ifndef JIT_LLVM_CUSHION_H
+#define JIT_LLVM_CUSHION_H
+
+#include <stdbool.h>
+
+/* Before anything is asked of LLVM: it can be refused memory from here on. False when memory is refused now. */
+bool relay_llvm_cushion(void);
+
+#endif
