@@ -5,8 +5,9 @@
  *
  * Every call gets fresh variables. A function as a value becomes a literal, and so does one for another compiler
  * (`Compiler`, `Extern`), called or not, with its attributes. Functions with type parameters, and those that reach
- * themselves or one that stays, stay. */
+ * themselves or one that stays, stay; and so do calls whose bodies would make the program too large (budget.h). */
 #include "passes/beta.h"
+#include "passes/budget.h"
 #include "passes/pass.h"
 
 #include <string.h>
@@ -16,10 +17,13 @@ typedef struct Inliner {
     Module *old;
     PtrMap named; /* names that something uses: the others stay, as entries */
     PtrMap bodies; /* name -> Function: marked, and free of calls of others that are */
+    PtrMap sizes; /* Function among them -> its nodes, as a number */
+    PtrMap kept; /* names of which a use stays */
+    SizeBudget budget;
     /* of the definition at hand */
     Purity purity;
+    PtrMap values; /* mentions of functions elsewhere than in front of arguments */
     PtrMap literals; /* name -> what stands for the function as a value */
-    bool blocked; /* it needs a function that stays */
     const AttrValue *
         names; /* the functions for other compilers that are put in place; NULL: those with `Inline` */
 } Inliner;
@@ -52,14 +56,6 @@ static bool stays_whole(const Inliner *in, const Function *f)
     return attrs_find(f->attrs, "Compiler") || attrs_find(f->attrs, "Extern");
 }
 
-static WalkNext find_blocker(void *data, const Expr *e)
-{
-    Inliner *in = data;
-    const GlobalVar *g = expr_as_global(e);
-    in->blocked |= g && !ptrmap_has(&in->bodies, g->name);
-    return in->blocked ? WALK_STOP : WALK_ON;
-}
-
 static Expr *make_literal(Inliner *in, const Function *f)
 {
     const Function *copy = expr_as_function(ir_copy(in->run->cx, in->run->module, &f->base));
@@ -71,23 +67,41 @@ static Expr *make_literal(Inliner *in, const Function *f)
                 ->base;
 }
 
-static Expr *literal_of(Inliner *in, const Name *name)
+/* Whether the program may have one more copy of the body; else a use of the function stays. */
+static bool may_copy(Inliner *in, const Name *name, const Function *f)
 {
-    void **known = ptrmap_slot(&in->literals, name);
-    if (known && !*known)
-        *known = make_literal(in, ptrmap_find(&in->bodies, name));
-    return known ? *known : NULL;
+    if (size_spend(&in->budget, (uint64_t)(uintptr_t)ptrmap_find(&in->sizes, f)))
+        return true;
+    ptrmap_put(&in->kept, name, NULL);
+    return false;
 }
 
-static Expr *put_call(Inliner *in, const Call *was, const Call *now, const Function *f)
+static Expr *literal_of(Inliner *in, const Name *name, Expr *now)
+{
+    const Function *f = ptrmap_find(&in->bodies, name);
+    Expr *known = ptrmap_find(&in->literals, name);
+    if (known || !may_copy(in, name, f))
+        return known ? known : now;
+    known = make_literal(in, f);
+    ptrmap_put(&in->literals, name, known);
+    return known;
+}
+
+static Expr *put_call(Inliner *in, const Call *was, const Call *now, const Name *name)
 {
     PassRun *run = in->run;
+    const Function *f = ptrmap_find(&in->bodies, name);
+    Expr *callee = was->callee;
+    if (!may_copy(in, name, f))
+        return now->callee == callee ? (Expr *)(uintptr_t)now
+                                     : expr_call(&run->module->arena, was->base.span, callee,
+                                                 now->args.n, now->args.at, now->attrs);
     if (!stays_whole(in, f))
         return beta(run->cx, run->module, &in->purity, f, was->args.n, now->args.at, was->args.at);
-    Expr *literal = make_literal(in, f);
-    return literal ? expr_call(&run->module->arena, was->base.span, literal, now->args.n,
-                               now->args.at, now->attrs)
-                   : NULL;
+    callee = make_literal(in, f);
+    return callee ? expr_call(&run->module->arena, was->base.span, callee, now->args.n,
+                              now->args.at, now->attrs)
+                  : NULL;
 }
 
 static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
@@ -96,10 +110,30 @@ static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
     const GlobalVar *value = expr_as_global(old);
     const Call *was = expr_as_call(old);
     const GlobalVar *callee = was ? expr_as_global(was->callee) : NULL;
-    if (value)
-        return ptrmap_has(&in->bodies, value->name) ? literal_of(in, value->name) : now;
-    const Function *f = callee ? ptrmap_find(&in->bodies, callee->name) : NULL;
-    return f ? put_call(in, was, expr_as_call(now), f) : now;
+    if (value && ptrmap_has(&in->values, old) && ptrmap_has(&in->bodies, value->name))
+        return literal_of(in, value->name, now);
+    if (callee && ptrmap_has(&in->bodies, callee->name))
+        return put_call(in, was, expr_as_call(now), callee->name);
+    return now;
+}
+
+typedef struct Mention {
+    PtrMap *values;
+    const Expr *owner;
+} Mention;
+
+static void note_value(void *data, Expr *const *slot)
+{
+    Mention *m = data;
+    const Call *call = expr_as_call(m->owner);
+    if ((*slot)->kind == EXPR_GLOBAL && !(call && slot == &call->callee))
+        ptrmap_put(m->values, *slot, NULL);
+}
+
+static WalkNext note_values(void *data, const Expr *e)
+{
+    ir_children(e, note_value, &(Mention){data, e});
+    return WALK_ON;
 }
 
 /* Calls of what is put in place have the effects of its body, although another compiler was meant to make them. */
@@ -119,36 +153,96 @@ static Expr *inline_calls(Inliner *in, Expr *root)
     purity_init(&in->purity, in->old, in->run->context->env, root);
     if (in->names)
         ir_walk(root, note_pure, NULL, in);
+    if (root->kind == EXPR_GLOBAL)
+        ptrmap_put(&in->values, root, NULL);
+    ir_walk(root, note_values, NULL, &in->values);
     rewriter_init(&rw, in->run->cx, in->run->module, put_body, in);
     Expr *now = ir_rewrite(&rw, root);
     rewriter_deinit(&rw);
     purity_deinit(&in->purity);
     ptrmap_clear(&in->literals);
+    ptrmap_clear(&in->values);
     return now;
 }
 
-/* Makes the bodies, those of called functions first; each round finds the functions that need none but the ones before. */
+/* ---- which functions, in which order --------------------------------------------------------------------------------------- */
+
+/* A marked function, and what needs it. */
+typedef struct Marked {
+    const Def *def;
+    size_t missing; /* mentions of functions whose bodies are not made yet */
+    Vec(size_t) callers;
+} Marked;
+
+typedef struct Order {
+    Inliner *in;
+    Marked *at;
+    size_t n;
+    PtrMap places; /* name -> place in `at`, from 1 */
+    size_t caller;
+} Order;
+
+static WalkNext note_need(void *data, const Expr *e)
+{
+    Order *o = data;
+    const GlobalVar *g = expr_as_global(e);
+    if (!g)
+        return WALK_ON;
+    size_t place = (size_t)(uintptr_t)ptrmap_find(&o->places, g->name);
+    o->at[o->caller].missing++;
+    if (place)
+        vec_push(&o->at[place - 1].callers, &o->in->run->scratch, o->caller);
+    return WALK_ON;
+}
+
+static void find_order(Order *o)
+{
+    const Module *old = o->in->old;
+    o->at = arena_alloc_must(&o->in->run->scratch, old->defs.n + 1, sizeof *o->at);
+    for (size_t i = 0; i < old->defs.n; i++) {
+        const Def *def = &old->defs.at[i];
+        if (!def->fn || def->imported || !is_marked(o->in, def))
+            continue;
+        o->at[o->n++].def = def;
+        ptrmap_put(&o->places, def->name, (void *)(uintptr_t)o->n);
+    }
+    for (o->caller = 0; o->caller < o->n; o->caller++)
+        ir_walk(&o->at[o->caller].def->fn->base, note_need, NULL, o);
+}
+
+/* Makes the bodies, those of called functions first. A function that reaches itself, or one that stays, never lacks none. */
 static bool make_bodies(Inliner *in)
 {
-    for (bool more = true; more;) {
-        more = false;
-        for (size_t i = 0; i < in->old->defs.n; i++) {
-            const Def *def = &in->old->defs.at[i];
-            if (!def->fn || def->imported || !is_marked(in, def) ||
-                ptrmap_has(&in->bodies, def->name))
-                continue;
-            in->blocked = false;
-            ir_walk(&def->fn->base, find_blocker, NULL, in);
-            if (in->blocked)
-                continue;
-            Expr *body = inline_calls(in, &def->fn->base);
-            if (!body)
-                return false;
-            ptrmap_put(&in->bodies, def->name, body);
-            more = true;
-        }
+    Order o = {.in = in};
+    Vec(size_t) ready = {0};
+    find_order(&o);
+    for (size_t i = 0; i < o.n; i++)
+        if (o.at[i].missing == 0)
+            vec_push(&ready, &in->run->scratch, i);
+    bool ok = true;
+    for (size_t next = 0; next < ready.n && ok; next++) {
+        const Marked *m = &o.at[ready.at[next]];
+        Expr *body = inline_calls(in, &m->def->fn->base);
+        ok = body != NULL && !limit_hit(&in->run->cx->limits);
+        if (!ok)
+            break;
+        ptrmap_put(&in->bodies, m->def->name, body);
+        ptrmap_put(&in->sizes, body, (void *)(uintptr_t)count_nodes(body));
+        for (size_t i = 0; i < m->callers.n; i++)
+            if (--o.at[m->callers.at[i]].missing == 0)
+                vec_push(&ready, &in->run->scratch, m->callers.at[i]);
     }
-    return true;
+    ptrmap_deinit(&o.places);
+    return ok;
+}
+
+/* ---- the pass ------------------------------------------------------------------------------------------------------------- */
+
+/* Whether nothing needs the definition once its body stands wherever it was called. */
+static bool goes(const Inliner *in, const Def *def)
+{
+    return ptrmap_has(&in->bodies, def->name) && ptrmap_has(&in->named, def->name) &&
+           strcmp(def->name->text, "main") != 0;
 }
 
 static bool put_bodies(Inliner *in)
@@ -158,28 +252,34 @@ static bool put_bodies(Inliner *in)
         const Def *def = &in->old->defs.at[i];
         if (!def->fn || def->imported)
             continue;
-        if (ptrmap_has(&in->bodies, def->name) && ptrmap_has(&in->named, def->name) &&
-            strcmp(def->name->text, "main") != 0) {
-            module_remove(now, def->name);
-            continue;
-        }
-        Function *f = expr_as_function(inline_calls(in, &def->fn->base));
-        if (!f)
+        bool made = ptrmap_has(&in->bodies, def->name);
+        Function *f = expr_as_function(made ? ptrmap_find(&in->bodies, def->name)
+                                            : inline_calls(in, &def->fn->base));
+        if (!f || limit_hit(&in->run->cx->limits))
             return false;
         if (f != def->fn)
             module_define(now, def->name, f, def->span, now);
     }
     if (in->old->expr)
         now->expr = inline_calls(in, in->old->expr);
+    for (size_t i = 0; i < in->old->defs.n; i++) {
+        const Def *def = &in->old->defs.at[i];
+        if (def->fn && !def->imported && goes(in, def) && !ptrmap_has(&in->kept, def->name))
+            module_remove(now, def->name);
+    }
     return !in->old->expr || now->expr;
 }
 
 static bool inline_where(PassRun *run, Module *old, const AttrValue *names)
 {
-    Inliner in = {.run = run, .old = old, .names = names};
+    Inliner in = {.run = run, .old = old, .names = names, .budget = size_budget(run, old)};
     note_named(old, &in.named);
     bool ok = make_bodies(&in) && (!in.bodies.n || put_bodies(&in));
+    size_report(&in.budget, run, "calls");
+    ptrmap_deinit(&in.values);
     ptrmap_deinit(&in.named);
+    ptrmap_deinit(&in.kept);
+    ptrmap_deinit(&in.sizes);
     ptrmap_deinit(&in.bodies);
     ptrmap_deinit(&in.literals);
     return ok;
@@ -195,7 +295,10 @@ static bool inline_bound(PassRun *run, Module *old)
     return inline_where(run, old, attrs_find(run->params, "global_vars"));
 }
 
+static const OpAttr size_params[] = {SIZE_MOST_PARAM, {0}};
+
 static const OpAttr bound_params[] = {
+    SIZE_MOST_PARAM,
     {"global_vars", ATTR_TYPE_STRINGS, .otherwise = {.kind = ATTR_LIST},
      .doc = "the names of the functions"},
     {0},
@@ -215,5 +318,6 @@ const Pass pass_inline = {
     .doc = "Puts the bodies of functions marked `Inline=1` in place of their calls.",
     .opt_level = 1,
     .needs_types = true,
+    .params = size_params,
     .module = inline_marked,
 };

@@ -8,7 +8,8 @@
  * identity of a reference. The new program is in A normal form; run DeadCodeElimination{inline_once=True} next.
  *
  * A call of a known function is unfolded as long as that comes nearer to an end: some argument is an older value, or a smaller number,
- * than in the calls of that function that are being unfolded. */
+ * than in the calls of that function that are being unfolded; and as long as the program does not become too large (budget.h). */
+#include "passes/budget.h"
 #include "passes/fold.h"
 #include "passes/lets.h"
 #include "passes/to_a_normal_form.h"
@@ -72,6 +73,7 @@ typedef struct Partial {
     Vec(Stored) store;
     size_t valid; /* what was stored before is not known any more */
     uint32_t unfolded, nested;
+    SizeBudget budget; /* of expressions looked at, each of which may become one */
 } Partial;
 
 static Known *evaluate(Partial *p, Frame *f, Lets *l, Expr *e);
@@ -205,12 +207,9 @@ static Known *stored(const Partial *p, const Known *ref)
 static Expr *apart(Partial *p, Frame *f, Expr *e)
 {
     size_t n = p->store.n, valid = p->valid;
-    Stored *before = arena_copy(p->make.scratch, p->store.at, n * sizeof *before);
     Lets l = {.make = &p->make};
     Known *k = evaluate(p, f, &l, e);
     Expr *now = lets_close(&l, k->atom);
-    for (size_t i = 0; before && i < n; i++)
-        p->store.at[i] = before[i];
     p->store.n = n;
     p->valid = valid;
     return now;
@@ -277,7 +276,7 @@ static Known *call_function(Partial *p, const Known *f, uint32_t n, Known *const
     bool typed = types.n == f->fn->type_params.n;
     if (!typed || f->fn->params.n != n || p->unfolded >= UNFOLD_MOST ||
         function_is_primitive(f->fn) || function_is_skipped(f->fn) ||
-        !burn(ptrmap_find(&p->fuels, f->fn), n, args, fuel))
+        !burn(ptrmap_find(&p->fuels, f->fn), n, args, fuel) || !size_spend(&p->budget, 1))
         return emit_call(p, l, f->atom, n, args);
     p->unfolded++;
     Known *result = run_body(p, f, n, args, types, caller, fuel, l);
@@ -537,8 +536,14 @@ static Known *evaluate_value(Partial *p, Frame *f, Lets *l, Expr *e)
     return known(p, KNOWN_NOTHING, e);
 }
 
+static void spend(Partial *p)
+{
+    p->budget.made += p->budget.made < p->budget.most;
+}
+
 static Known *evaluate(Partial *p, Frame *f, Lets *l, Expr *e)
 {
+    spend(p);
     if (p->nested >= NEST_MOST)
         limit_reach(&p->make.cx->limits, LIMIT_DEPTH);
     if (limit_hit(&p->make.cx->limits))
@@ -550,6 +555,7 @@ static Known *evaluate(Partial *p, Frame *f, Lets *l, Expr *e)
         Known *k = fn ? closure(p, f, l, fn, let->var) : evaluate_value(p, f, l, let->value);
         ptrmap_put(&f->vars, let->var, k);
         e = let->body;
+        spend(p);
         if (limit_hit(&p->make.cx->limits))
             break;
     }
@@ -587,9 +593,10 @@ static bool evaluate_defs(Partial *p, Module *old)
 
 static bool partial_evaluate(PassRun *run, Module *old)
 {
-    Partial p = {.run = run, .old = old};
+    Partial p = {.run = run, .old = old, .budget = size_budget(run, old)};
     p.make = (LetMaker){.cx = run->cx, .arena = &run->module->arena, .scratch = &run->scratch};
     bool ok = evaluate_defs(&p, old);
+    size_report(&p.budget, run, "calls");
     for (Frame *f = p.frames; f; f = f->next)
         ptrmap_deinit(&f->vars);
     ptrmap_deinit(&p.globals);
@@ -597,11 +604,14 @@ static bool partial_evaluate(PassRun *run, Module *old)
     return ok;
 }
 
+static const OpAttr params[] = {SIZE_MOST_PARAM, {0}};
+
 const Pass pass_partial_evaluate = {
     .name = "PartialEvaluate",
     .doc =
         "Unfolds calls of known functions and evaluates what is known, through the whole language.",
     .opt_level = 1,
     .needs_types = true,
+    .params = params,
     .module = partial_evaluate,
 };

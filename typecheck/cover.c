@@ -99,15 +99,51 @@ static void report_case(Cover *c)
 
 /* ---- the matrix ------------------------------------------------------------------------------------------------------------------ */
 
-/* The rows that agree with the symbol in their first column, with its fields in the column's place. */
-static Matrix specialize(Cover *c, const Matrix *m, const Symbol *s)
+/* The rows of a matrix, in order, by what stands in their first column. */
+typedef struct Sorted {
+    uint32_t *first; /* of each constructor; NULL where no row looks for one: all rows agree then */
+    uint32_t *next; /* row of the same kind behind each; the number of rows: none */
+    uint32_t others; /* the first row that takes every constructor */
+} Sorted;
+
+static Sorted sort_rows(Cover *c, const Matrix *m, const TypeDef *def)
 {
-    Matrix to = {arena_new_array(c->arena, Row, m->n), 0, m->columns - 1 + s->n};
-    for (uint32_t i = 0; i < m->n && to.rows; i++) {
+    Sorted s = {
+        .first = arena_alloc_must(c->arena, def->n_cons + 1, sizeof *s.first),
+        .next = arena_alloc_must(c->arena, m->n + 1, sizeof *s.next),
+        .others = m->n,
+    };
+    for (uint32_t i = 0; i < def->n_cons; i++)
+        s.first[i] = m->n;
+    for (uint32_t i = m->n; i-- > 0;) {
+        const Pattern *p = m->rows[i].at[0];
+        uint32_t *head = looks(p) ? &s.first[p->con->index] : &s.others;
+        s.next[i] = *head;
+        *head = i;
+    }
+    return s;
+}
+
+static uint32_t count_rows(const Sorted *s, const Matrix *m, uint32_t first)
+{
+    uint32_t n = 0;
+    for (uint32_t i = first; i < m->n; i = s->next[i])
+        n++;
+    return n;
+}
+
+/* The rows that agree with the symbol in their first column, with its fields in the column's place. */
+static Matrix specialize(Cover *c, const Matrix *m, const Symbol *s, const Sorted *sorted)
+{
+    uint32_t own = sorted->first ? sorted->first[s->con->index] : 0, other = sorted->others;
+    uint32_t most =
+        sorted->first ? count_rows(sorted, m, own) + count_rows(sorted, m, other) : m->n;
+    Matrix to = {arena_new_array(c->arena, Row, most), 0, m->columns - 1 + s->n};
+    while ((own < m->n || other < m->n) && to.rows) {
+        uint32_t *next = own < other ? &own : &other, i = *next;
+        *next = sorted->first ? sorted->next[i] : i + 1;
         const Pattern *first = m->rows[i].at[0];
         c->work++;
-        if (looks(first) && (first->kind == PATTERN_CON ? first->con != s->con : !s->tuple))
-            continue;
         const Pattern **at = arena_new_array(c->arena, const Pattern *, to.columns);
         if (!at)
             break;
@@ -123,13 +159,13 @@ static Matrix specialize(Cover *c, const Matrix *m, const Symbol *s)
 
 static void cover(Cover *c, const Matrix *m);
 
-static void cover_symbol(Cover *c, const Matrix *m, Symbol s)
+static void cover_symbol(Cover *c, const Matrix *m, Symbol s, const Sorted *sorted)
 {
     if (c->work > WORK_MOST)
         return;
     ArenaMark mark = arena_mark(c->arena);
     vec_push(&c->path, &c->path_arena, s);
-    Matrix inner = specialize(c, m, &s);
+    Matrix inner = specialize(c, m, &s, sorted);
     cover(c, &inner);
     c->path.n--;
     arena_reset(c->arena, mark);
@@ -138,17 +174,15 @@ static void cover_symbol(Cover *c, const Matrix *m, Symbol s)
 /* The constructors that no row names all meet the same rows: when one of them misses nothing, none does. */
 static void cover_constructors(Cover *c, const Matrix *m, const TypeDef *def)
 {
-    bool *named = arena_new_array(c->arena, bool, def->n_cons);
-    for (uint32_t i = 0; i < m->n; i++)
-        if (looks(m->rows[i].at[0]))
-            named[m->rows[i].at[0]->con->index] = true;
+    Sorted sorted = sort_rows(c, m, def);
     bool others_done = false;
     for (uint32_t i = 0; i < def->n_cons; i++) {
-        if (!named[i] && others_done)
+        bool named = sorted.first[i] < m->n;
+        if (!named && others_done)
             continue;
         size_t before = c->missing;
-        cover_symbol(c, m, (Symbol){def->cons[i], false, def->cons[i]->n});
-        others_done = others_done || (!named[i] && c->missing == before);
+        cover_symbol(c, m, (Symbol){def->cons[i], false, def->cons[i]->n}, &sorted);
+        others_done = others_done || (!named && c->missing == before);
     }
 }
 
@@ -157,10 +191,11 @@ static void cover_first(Cover *c, const Matrix *m)
     const Pattern *head = NULL;
     for (uint32_t i = 0; i < m->n && !looks(head); i++)
         head = m->rows[i].at[0];
+    const Sorted all = {.others = m->n};
     if (!looks(head))
-        cover_symbol(c, m, (Symbol){0});
+        cover_symbol(c, m, (Symbol){0}, &all);
     else if (head->kind == PATTERN_TUPLE)
-        cover_symbol(c, m, (Symbol){NULL, true, head->n});
+        cover_symbol(c, m, (Symbol){NULL, true, head->n}, &all);
     else
         cover_constructors(c, m, head->con->type);
 }
