@@ -285,6 +285,19 @@ static Ssa every_second(Emit *e, LLVMTypeRef element, Ssa at, unsigned lanes, si
     return LLVMBuildShuffleVector(g->b, low, high, LLVMConstVector(order, lanes), "");
 }
 
+/* Elements side by side, the last first. */
+static Ssa backwards(Emit *e, LLVMTypeRef element, Ssa at, unsigned lanes, size_t align)
+{
+    Gen *g = e->g;
+    LLVMTypeRef t = LLVMVectorType(element, lanes);
+    Ssa back = gen_int(g->i64, 1 - (int64_t)lanes), order[64];
+    Ssa v = LLVMBuildLoad2(g->b, t, LLVMBuildGEP2(g->b, element, at, &back, 1, ""), "");
+    LLVMSetAlignment(v, (unsigned)align);
+    for (unsigned i = 0; i < lanes; i++)
+        order[i] = gen_int(g->i32, lanes - 1 - i);
+    return LLVMBuildShuffleVector(g->b, v, LLVMGetPoison(t), LLVMConstVector(order, lanes), "");
+}
+
 /* Elements `stride` apart; those outside of the mask are zero and not touched. */
 static Ssa load_lanes(Emit *e, DType dtype, Ssa at, int64_t stride, Ssa mask)
 {
@@ -299,6 +312,8 @@ static Ssa load_lanes(Emit *e, DType dtype, Ssa at, int64_t stride, Ssa mask)
         LLVMSetAlignment(v, (unsigned)align);
         return v;
     }
+    if (stride == -1 && !mask)
+        return backwards(e, element, at, lanes, align);
     if (stride == 2 && !mask && lanes >= 4)
         return every_second(e, element, at, lanes, align);
     Ssa steps = ramp(e, lanes, g->i64, stride);

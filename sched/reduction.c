@@ -159,6 +159,74 @@ static void vector_fold(Sched *s, NestNode *loop)
         nest_partial(s->n, inner, rest);
 }
 
+/* ---- positions of extremes ------------------------------------------------------------------------------------------------ */
+
+/* The loops once more, folding `value` into the register, which begins at `start`, in front of node `at` of `home`. */
+static size_t fold_again(Sched *s, const Reduction *r, size_t at, int into, TeReduce kind,
+                         Te *start, bool places)
+{
+    Nest *n = s->n;
+    NestNode *home = r->folds->parent, *loops = nest_copy(n, r->folds);
+    Reduction again = {0};
+    Te *zero = te_int(&n->te, 0);
+    nest_each(loops, find_fold, &again);
+    NestNode *fold = again.fold;
+    int best = fold->winner;
+    fold->fold = kind;
+    fold->winner = 0;
+    if (places) {
+        DType dtype = n->buffers.at[into].dtype;
+        Te *is = te_binary(&n->te, TE_EQ, fold->value, nest_load(n, best, zero));
+        fold->value = te_select(&n->te, is, te_cast(&n->te, dtype, fold->number), start);
+    } else {
+        fold->keeps_nan = order_matters(&again);
+    }
+    fold->number = NULL;
+    fold->buffer = into;
+    nest_insert(n, home, at, nest_store(n, into, zero, start));
+    nest_insert(n, home, at + 1, loops);
+    vector_fold(s, innermost(loops));
+    return nest_index(n, r->folds);
+}
+
+/* The extreme along the loops, and then the first place where it stands, or the last: both by vectors. Where a NaN makes the order matter
+ * the place is looked for as it is written. False where there are more places than 32 bits count. */
+static bool sched_positions(Sched *s, const Reduction *r)
+{
+    static const DType narrow = {DTYPE_CODE_INT, 32, 1}, wide = {DTYPE_CODE_INT, 64, 1};
+    Nest *n = s->n;
+    NestNode *fold = r->fold, *home = r->folds->parent;
+    bool greatest = fold->fold == TE_ARGMAX || fold->fold == TE_ARGMAX_LAST;
+    bool last = fold->fold == TE_ARGMAX_LAST || fold->fold == TE_ARGMIN_LAST;
+    TeReduce extreme = greatest ? TE_REDUCE_MAX : TE_REDUCE_MIN;
+    int64_t places = 1;
+    for (const NestNode *l = r->folds; l->kind == NEST_LOOP; l = l->body.at[0])
+        if (__builtin_mul_overflow(places, l->extent, &places) || places > INT32_MAX)
+            return false;
+    NestBuffer b = n->buffers.at[fold->buffer];
+    b.name = "place";
+    b.dtype = narrow;
+    int place = nest_buffer(n, b), best = fold->winner;
+    Te *zero = te_int(&n->te, 0), *none = te_number(&n->te, narrow, last ? -1 : (double)places);
+    Te *start = nest_start_of(n, extreme, fold->value->dtype);
+    size_t at = fold_again(s, r, nest_index(n, r->folds), best, extreme, start, false);
+    at = fold_again(s, r, at, place, last ? TE_REDUCE_MAX : TE_REDUCE_MIN, none, true);
+    Te *found = te_cast(&n->te, wide, nest_load(n, place, zero));
+    nest_insert(n, home, at, nest_store(n, fold->buffer, zero, found));
+    nest_remove(n, r->folds);
+    if (!dtype_is_float(fold->value->dtype))
+        return true;
+    NestNode *check = arena_new(n->arena, NestNode);
+    check->kind = NEST_IF_NAN;
+    check->buffer = best;
+    check->at = zero;
+    nest_append(n, check, nest_store(n, best, zero, start));
+    nest_append(n, check, nest_store(n, fold->buffer, zero, te_int(&n->te, -1)));
+    nest_append(n, check, r->folds);
+    nest_insert(n, home, at + 1, check);
+    return true;
+}
+
 /* ---- the order -------------------------------------------------------------------------------------------------------------- */
 
 /* Tiles of the loop, which becomes the innermost of the space: `each` is done with the loop of a tile, and with that of what is left
@@ -263,6 +331,10 @@ void sched_reduction(Sched *s, NestNode *node)
         sched_fuse(s, r.space[0]);
     r = take_apart(s, r.n ? r.space[0] : node);
     NestNode *vector = vector_of(s, &r);
+    if (r.folds && nest_is_position(r.fold->fold) && s->m->reorders &&
+        (!vector || sched_vector_cost(s, innermost(r.folds)) < sched_vector_cost(s, vector)) &&
+        sched_positions(s, &r))
+        return;
     if (!vector)
         return;
     bool along_space = r.n && vector == r.space[r.n - 1];

@@ -78,7 +78,7 @@ double sched_vector_cost(Sched *s, NestNode *loop)
         if (a->writes || s->n->buffers.at[a->buffer].place == NEST_REGISTER)
             continue;
         int64_t stride = a->linear ? nest_coefficient(&a->at, loop->var) : 2;
-        cost += stride == 0 ? 0 : stride == 1 ? 1 : 16;
+        cost += stride == 0 ? 0 : stride == 1 || stride == -1 ? 1 : 16;
     }
     double lanes = loop->extent < s->lanes ? (double)loop->extent : (double)s->lanes;
     return cost / lanes;
@@ -100,7 +100,7 @@ static NestNode *crossing(Sched *s, NestNode *node, const NestNode *inner)
     for (size_t i = 0; i < all.n; i++) {
         const NestAccess *a = &all.at[i];
         int64_t along = a->linear ? nest_coefficient(&a->at, inner->var) : 0;
-        if (a->writes || along == 0 || along == 1)
+        if (a->writes || along == 0 || along == 1 || along == -1)
             continue;
         for (NestNode *l = node; l != inner; l = nest_only_loop(l))
             if (nest_coefficient(&a->at, l->var) == 1)
@@ -398,6 +398,9 @@ Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
     s->n = nest_of(cx, arena, s->p, &(NestParts){build_part, &parts});
     if (s->failed)
         return NULL;
+    for (size_t i = 0; i < s->n->root.n; i++)
+        if (is_open(&parts, s->n->root.at[i]))
+            nest_cut(s->n, s->n->root.at[i]);
     /* Strategies change what stands in the root. */
     NestBlock all = {0};
     for (size_t i = 0; i < s->n->root.n; i++)

@@ -72,6 +72,24 @@ static TeProgram *moved(TeBuilder *b)
     return te_finish(b, 1, &z, false);
 }
 
+/* Elements that come from here or there by where they stand, some from outside. */
+static TeProgram *chosen(TeBuilder *b)
+{
+    int64_t s[2] = {2 + below(6), 2 + below(20)}, t[2] = {s[0] + below(5), s[1] + 1 + below(9)};
+    TeTensor x = te_add_input(b, i32, 2, s);
+    Te *i = te_axis(b, 0), *j = te_axis(b, 1), *zero = te_number(b, i32, 5);
+    Te *low[2] = {i, j}, *high[2] = {i, te_binary(b, TE_SUB, j, te_int(b, t[1] - s[1]))};
+    Te *where[4] = {te_binary(b, TE_LT, j, te_int(b, below(t[1] + 2))),
+                    te_binary(b, TE_GE, te_int(b, below(t[1])), j),
+                    te_binary(b, TE_LE, te_binary(b, TE_MUL, i, te_int(b, 2)), te_int(b, below(9))),
+                    te_binary(b, TE_GT, te_binary(b, TE_SUB, i, te_int(b, 3)), te_int(b, -1))};
+    Te *v =
+        te_select(b, where[below(4)], te_load_or(b, x, low, zero), te_load_or(b, x, high, zero));
+    v = te_select(b, where[below(4)], v, te_cast(b, i32, j));
+    TeTensor y = te_map(b, i32, 2, t, v);
+    return te_finish(b, 1, &y, false);
+}
+
 /* A window of two axes sliding over one. */
 static TeProgram *windows(TeBuilder *b)
 {
@@ -135,7 +153,7 @@ static NestNode *any_node(Nest *n, bool loop)
     return NULL;
 }
 
-enum { PRIMITIVES = 12 };
+enum { PRIMITIVES = 13 };
 static long taken[PRIMITIVES];
 
 static bool apply(Nest *n, int which)
@@ -156,6 +174,7 @@ static bool apply(Nest *n, int which)
     case 9: return nest_join(n, loop);
     case 10: return nest_narrow(n, (int)below((int64_t)n->buffers.n));
     case 11: return nest_to_registers(n, (int)below((int64_t)n->buffers.n));
+    case 12: return nest_cut(n, loop);
     }
     return false;
 }
@@ -217,6 +236,7 @@ int main(void)
     test_random(rows, 3000);
     test_random(moved, 2000);
     test_random(windows, 2000);
+    test_random(chosen, 2000);
     for (int i = 0; i < PRIMITIVES; i++)
         if (!CHECK(taken[i] > 100))
             printf("primitive %d was taken %ld times\n", i, taken[i]);
