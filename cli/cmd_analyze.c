@@ -3,6 +3,9 @@
 static const CliOption options[] = {
     {.name = "entry", .arg = "NAME", .doc = "the function that is asked about; default `main`"},
     {.name = "number", .arg = "K", .doc = "for `intermediate_expr`: which one", .number = true},
+    {.name = "missing",
+     .arg = "random|zeros",
+     .doc = "what constants are that the metadata lacks; their types stand in comments"},
     {0},
 };
 

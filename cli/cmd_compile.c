@@ -18,6 +18,9 @@ static const CliOption options[] = {
      .number = true,
      .doc = "the level of the pipeline before code is made; default 2; 0: as written"},
     {.name = "exact", .doc = "no sum in another order than written, nothing approximated"},
+    {.name = "missing",
+     .arg = "random|zeros",
+     .doc = "what constants are that the metadata lacks; their types stand in comments"},
     {0},
 };
 

@@ -23,6 +23,9 @@ static const CliOption options[] = {
      .doc = "of floats: as few as read back, or six, as the original prints"},
     {.name = "strict",
      .doc = "refuses what the original could not read, or reads as something else"},
+    {.name = "missing",
+     .arg = "random|zeros",
+     .doc = "what constants are that the metadata lacks; their types stand in comments"},
     {0},
 };
 

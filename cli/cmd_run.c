@@ -28,6 +28,9 @@ static const CliOption options[] = {
      .doc = "the level of the pipeline before code is made; default 2; 0: as written"},
     {.name = "exact", .doc = "no sum in another order than written, nothing approximated"},
     {.name = "no-cache", .doc = "compiled code is neither kept in files nor taken from them"},
+    {.name = "missing",
+     .arg = "random|zeros",
+     .doc = "what constants are that the metadata lacks; their types stand in comments"},
     {0},
 };
 

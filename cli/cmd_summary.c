@@ -5,6 +5,9 @@ static const CliOption options[] = {
     {.name = "params",
      .arg = "FILE",
      .doc = "parameters of the function by name, which become constants: .npz or .params"},
+    {.name = "missing",
+     .arg = "random|zeros",
+     .doc = "what constants are that the metadata lacks; their types stand in comments"},
     {0},
 };
 

@@ -44,6 +44,13 @@ static bool fits_name(char c)
     return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '/';
 }
 
+/* `::` in the middle of a name, as values of other frameworks have it. */
+static bool at_colons(const Name *hint, size_t i)
+{
+    return i > 0 && i + 2 < hint->len && hint->text[i] == ':' && hint->text[i + 1] == ':' &&
+           is_letter(hint->text[i + 2]);
+}
+
 /* Words that cannot stand behind a `%`. */
 static bool is_reserved(const char *s, size_t n)
 {
@@ -62,7 +69,9 @@ static bool is_plain(const Name *hint)
     if (!hint || hint->len == 0 || !is_letter(hint->text[0]))
         return false;
     for (size_t i = 1; i < hint->len; i++)
-        if (!fits_name(hint->text[i]))
+        if (at_colons(hint, i))
+            i++;
+        else if (!fits_name(hint->text[i]))
             return false;
     return !is_reserved(hint->text, hint->len);
 }
@@ -76,7 +85,9 @@ static void spell(Printer *p, const Name *hint)
     if (n == 0 || !is_letter(hint->text[0]) || is_reserved(hint->text, n))
         buf_char(b, 'v');
     for (size_t i = 0; i < n; i++)
-        buf_char(b, fits_name(hint->text[i]) ? hint->text[i] : '_');
+        buf_char(b, fits_name(hint->text[i]) || at_colons(hint, i) || (i && at_colons(hint, i - 1))
+                        ? hint->text[i]
+                        : '_');
 }
 
 #define HINT_PAGE 1024

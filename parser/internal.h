@@ -240,6 +240,7 @@ typedef struct Parser {
     bool scrutinee_called; /* what is matched is a call without parentheses around it */
 
     Metadata meta;
+    PtrMap made_up; /* number of a constant that the metadata lacks + 1 -> the constant */
     bool meta_known; /* the section was looked for */
     bool meta_broken; /* and reported */
     uint32_t meta_from; /* where it begins, behind its mark; 0: not there */

@@ -292,6 +292,9 @@ static TokenKind sigil(Lexer *lx, Token *out, uint32_t from)
     if (!is(lx, at, LETTER | HIGH))
         return token(lx, out, c == '@' ? TOKEN_AT : TOKEN_PERCENT, from, at);
     uint32_t to = run_end(lx, at, WORD);
+    /* Names of another framework's values: `%onnx::Conv_0`. */
+    while (byte_at(lx, to) == ':' && byte_at(lx, to + 1) == ':' && is(lx, to + 2, LETTER))
+        to = run_end(lx, to + 2, WORD);
     if (is_high(lx, at, &to))
         return faulty(lx, out, kind, FAULT_CHARACTER, from, to);
     TokenKind keyword = to - at < 10 ? keyword_of(lx->text + at, to - at) : TOKEN_IDENT;

@@ -1,4 +1,6 @@
 /* Attributes: `key=value` behind the arguments of a call or the parameters of a function. */
+#include "base/number.h"
+#include "ir/device.h"
 #include "parser/internal.h"
 
 #include <string.h>
@@ -135,6 +137,84 @@ static bool no_attr_value(Parser *p)
     return false;
 }
 
+/* ---- devices as texts for people have them: VirtualDevice(device_type=1, virtual_device_id=0, target=Target(…)) ---------- */
+
+static bool at_device(const Parser *p)
+{
+    return parse_at(p, TOKEN_IDENT) && str_is(token_text(p, p->tok), "VirtualDevice") &&
+           p->lx.text[p->tok.to] == '(';
+}
+
+/* Behind what opens at `at`; 0: it does not close. Quotes are not those of Relay, so these are no tokens. */
+static uint32_t close_of(const Parser *p, uint32_t at)
+{
+    long depth = 0;
+    char quote = 0;
+    for (; at < p->lx.end && p->lx.text[at] != '\n'; at++) {
+        char c = p->lx.text[at];
+        if (quote || c == '\'' || c == '"')
+            quote = !quote ? c : c == quote ? 0 : quote;
+        else if (strchr("([{", c))
+            depth++;
+        else if (strchr(")]}", c) && --depth == 0)
+            return at + 1;
+    }
+    return 0;
+}
+
+/* What stands behind "key=" among the fields of [from, to), not deeper; empty: nothing. */
+static Str device_field(const Parser *p, uint32_t from, uint32_t to, const char *key)
+{
+    size_t n = strlen(key);
+    const char *text = p->lx.text;
+    while (from < to) {
+        uint32_t end = from;
+        while (end < to && text[end] != ',') {
+            uint32_t behind = strchr("([{'", text[end]) ? close_of(p, end) : 0;
+            end = behind > end ? behind : end + 1;
+        }
+        while (from < end && text[from] == ' ')
+            from++;
+        if (end - from > n && text[from + n] == '=' && !memcmp(text + from, key, n))
+            return (Str){text + from + n + 1, end - from - n - 1};
+        from = end + 1;
+    }
+    return (Str){"", 0};
+}
+
+static int64_t device_number(const Parser *p, uint32_t from, uint32_t to, const char *key)
+{
+    int64_t n;
+    return number_parse_int(device_field(p, from, to, key), &n) ? n : -1;
+}
+
+/* The target, which says for what code is made, has no meaning here. */
+static bool device_value(Parser *p, AttrValue *out)
+{
+    uint32_t from = p->tok.to, end = close_of(p, from);
+    if (!end) {
+        parse_error(p, E0104_EXPECTED_TOKEN, parse_span(p, from, from + 1),
+                    "the `(` of the device is not closed");
+        return false;
+    }
+    parse_wider(p, parse_span(p, p->tok.from, end), "a device that is written out",
+                "write it as `meta[VirtualDevice][0]`");
+    Str scope = device_field(p, from + 1, end - 1, "memory_scope");
+    if (scope.len >= 2)
+        scope = (Str){scope.ptr + 1, scope.len - 2};
+    Str device = device_print(p->arena, device_number(p, from + 1, end - 1, "device_type"),
+                              device_number(p, from + 1, end - 1, "virtual_device_id"), scope);
+    *out = (AttrValue){.kind = ATTR_NONE};
+    if (device.len) {
+        out->kind = ATTR_STRING;
+        out->s = device;
+    }
+    p->lx.at = end;
+    parse_advance(p);
+    p->last_to = end;
+    return true;
+}
+
 bool parse_attr_literal(Parser *p, AttrValue *out)
 {
     *out = (AttrValue){0};
@@ -158,6 +238,8 @@ bool parse_attr_literal(Parser *p, AttrValue *out)
     case TOKEN_IDENT:
         if (none_value(p, out))
             return true;
+        if (at_device(p))
+            return device_value(p, out);
         break;
     default: break;
     }
@@ -174,7 +256,7 @@ static bool at_literal(Parser *p)
     case TOKEN_META: return !parse_at_meta_expr(p);
     case TOKEN_IDENT: {
         Str word = token_text(p, p->tok);
-        return str_is(word, "None") || str_is(word, "nullptr") ||
+        return str_is(word, "None") || str_is(word, "nullptr") || at_device(p) ||
                parse_peek(p).kind != TOKEN_LPAREN;
     }
     case TOKEN_LPAREN: break;

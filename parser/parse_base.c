@@ -38,6 +38,7 @@ void parser_deinit(Parser *p)
     ptrmap_deinit(&p->graph.others);
     ptrmap_deinit(&p->numbers);
     ptrmap_deinit(&p->defaults);
+    ptrmap_deinit(&p->made_up);
     arena_deinit(&p->scratch);
 }
 
@@ -47,6 +48,7 @@ void parser_leave_text(Parser *p)
         metadata_close(&p->meta);
     p->meta_from = 0;
     p->meta_known = p->meta_broken = false;
+    ptrmap_clear(&p->made_up);
     p->graph.at.n = 0;
     ptrmap_clear(&p->graph.others);
 }

@@ -1,5 +1,8 @@
 /* `meta[KEY][k]`: what stands in the metadata section, behind everything else. */
+#include "base/random.h"
 #include "parser/internal.h"
+
+#include <string.h>
 
 /* The section is looked for when it is first needed. */
 static bool find_section(Parser *p)
@@ -27,12 +30,77 @@ static bool find_section(Parser *p)
     return false;
 }
 
+/* ---- texts without their metadata ---------------------------------------------------------------------- */
+
+/* The type in a comment behind the token before this one, as printed texts have it; NULL: there is none. */
+static const Type *type_in_comment(Parser *p)
+{
+    static const char mark[] = "/* ty=";
+    size_t n = sizeof mark - 1;
+    const char *text = p->lx.text;
+    uint32_t at = p->last_to, end = p->tok.from;
+    while (at < end && (text[at] == ' ' || text[at] == '\n'))
+        at++;
+    if (end - at < n || memcmp(text + at, mark, n) != 0)
+        return NULL;
+    Lexer lx = p->lx;
+    Token tok = p->tok;
+    uint32_t last_to = p->last_to, from = at + (uint32_t)n;
+    for (end = from; text[end] != '*' || text[end + 1] != '/';)
+        end++;
+    p->lx = (Lexer){.text = text, .at = from, .end = end};
+    parse_advance(p);
+    const Type *t = parse_type(p);
+    p->lx = lx;
+    p->tok = tok;
+    p->last_to = last_to;
+    return t;
+}
+
+static Value make_up(Parser *p, const MetaRef *ref, const Type *t)
+{
+    Tensor *made = tensor_new(&p->cx->limits, t->dtype, (int32_t)t->n, t->dims);
+    uint64_t drawn = 0;
+    if (made && strcmp(p->env->missing, "random") == 0)
+        tensor_fill_uniform(made, random_at(random_seed("missing"), (uint64_t)ref->index), &drawn);
+    return made ? value_tensor(made) : value_none();
+}
+
+/* A constant that the metadata lacks, of the type that stands behind it; the same wherever it is named. NULL: there is no such type,
+ * or nobody wants one. */
+static Expr *missing_constant(Parser *p, const MetaRef *ref)
+{
+    if (!p->env->missing || find_section(p))
+        return NULL;
+    void **known = ptrmap_slot(&p->made_up, (const void *)((uintptr_t)ref->index + 1));
+    const Type *t = known && !*known ? type_in_comment(p) : NULL;
+    t = t ? type_find(t) : NULL;
+    if (!t || t->kind != TYPE_TENSOR || !type_is_static(t) || t->n > TENSOR_RANK_MOST)
+        return known ? *known : NULL;
+    Value v = make_up(p, ref, t);
+    *known = value_is_none(v) ? p->poison : expr_constant(p->arena, ref->span, v);
+    value_release(v);
+    return *known;
+}
+
+static void no_section(Parser *p, const MetaRef *ref)
+{
+    bool typed = p->tok.from > p->last_to + 2 && p->lx.text[p->last_to + 1] == '/';
+    Diag *d = parse_error(p, E0117_METADATA, ref->span, "the text has no metadata section");
+    if (p->env->missing)
+        diag_help(d, "a constant is made up where its type stands in a comment behind it");
+    else if (typed && str_is(ref->key, "relay.Constant"))
+        diag_help(d, "`--missing zeros` or `--missing random` makes up constants of the types that "
+                     "stand in comments");
+    else
+        diag_help(
+            d, "the section `#[metadata]` behind the definitions holds what `meta[…]` refers to");
+}
+
 static bool find_node(Parser *p, const MetaRef *ref, size_t *node)
 {
     if (!find_section(p)) {
-        Diag *d = parse_error(p, E0117_METADATA, ref->span, "the text has no metadata section");
-        diag_help(
-            d, "the section `#[metadata]` behind the definitions holds what `meta[…]` refers to");
+        no_section(p, ref);
         return false;
     }
     bool found = !p->meta_broken && metadata_find(&p->meta, ref->key, ref->index, ref->span, node);
@@ -70,8 +138,11 @@ Expr *parse_meta(Parser *p)
 {
     MetaRef ref;
     size_t node;
-    if (!parse_meta_ref(p, &ref) || !find_node(p, &ref, &node))
+    if (!parse_meta_ref(p, &ref))
         return NULL;
+    Expr *made = missing_constant(p, &ref);
+    if (made || !find_node(p, &ref, &node))
+        return made;
     Expr *known = p->meta.graph.kinds[node] < GRAPH_NULL ? p->meta.reader.made[node] : NULL;
     if (known)
         return known;

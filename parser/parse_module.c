@@ -407,6 +407,19 @@ static void skip_mark(Parser *p)
     parse_take(p, TOKEN_RBRACKET);
 }
 
+/* What an older release wrote is read as well: it means the same. */
+static void check_version(Parser *p, Str version, Span span)
+{
+    bool older = str_is(version, "0.0.4");
+    if (older)
+        parse_wider(p, span, "text of version 0.0.4", "write `#[version = \"" VERSION "\"]`");
+    if (older || str_is(version, VERSION))
+        return;
+    Diag *d = parse_error(p, E0109_VERSION, span, "text of version `%.*s` cannot be read",
+                          (int)version.len, version.ptr);
+    diag_help(d, "this program reads version `%s`", VERSION);
+}
+
 /* "#[" "version" "=" STRING "]" */
 void parse_header(Parser *p)
 {
@@ -424,16 +437,24 @@ void parse_header(Parser *p)
         skip_mark(p);
         return;
     }
-    Str version = parse_string(p);
-    if (!str_is(version, VERSION)) {
-        Diag *d =
-            parse_error(p, E0109_VERSION, token_span(p, t), "text of version `%.*s` cannot be read",
-                        (int)version.len, version.ptr);
-        diag_help(d, "this program reads version `%s`", VERSION);
-    }
+    check_version(p, parse_string(p), token_span(p, t));
     if (!parse_expect_close(p, TOKEN_RBRACKET, from))
         skip_mark(p);
     p->m->has_header = true;
+}
+
+/* "v0.0.4" on a line of its own, as texts began before they had a header. */
+static void bare_version(Parser *p)
+{
+    uint32_t from = p->tok.from, to = p->tok.to;
+    while (to < p->lx.end && (p->lx.text[to] == '.' || (unsigned)(p->lx.text[to] - '0') < 10))
+        to++;
+    if (!parse_at(p, TOKEN_IDENT) || !str_is(token_text(p, p->tok), "v0") || to == p->tok.to)
+        return;
+    check_version(p, (Str){p->lx.text + from + 1, to - from - 1}, parse_span(p, from, to));
+    p->m->has_header = true;
+    p->lx.at = to;
+    parse_advance(p);
 }
 
 void parse_wrong_mark(Parser *p)
@@ -453,9 +474,24 @@ static void missing_header(Parser *p)
     diag_help(d, "write `#[version = \"%s\"]` on the first line", VERSION);
 }
 
+/* Whether the body of the first definition begins on a line of its own, as everything that was printed does. */
+static bool is_printed(const Parser *p)
+{
+    Lexer ahead = p->lx;
+    long depth = 0;
+    for (Token t = p->tok; t.kind != TOKEN_END; t = lexer_next(&ahead)) {
+        depth += (t.kind == TOKEN_LPAREN) - (t.kind == TOKEN_RPAREN);
+        if (t.kind == TOKEN_LBRACE && depth == 0)
+            return p->lx.text[t.to] == '\n' || p->lx.text[t.to] == '\r';
+    }
+    return false;
+}
+
 static void definitions(Parser *p)
 {
-    if (!p->m->has_header && !p->errors && !parse_at(p, TOKEN_END) && !p->env->redefine)
+    /* A dump for people to read has no version: only what was written by hand is asked for it, and only where that matters. */
+    bool wanted = p->env->strict || (p->env->wants_version && !is_printed(p));
+    if (!p->m->has_header && !p->errors && !parse_at(p, TOKEN_END) && wanted)
         missing_header(p);
     while (parse_at_import(p))
         parse_import(p);
@@ -490,6 +526,8 @@ Module *parse_text(Ctx *cx, uint32_t source, const ParseEnv *env)
     strict_tokens(&p);
     if (parse_at_mark(&p, "version"))
         parse_header(&p);
+    else
+        bare_version(&p);
     while (parse_at(&p, TOKEN_HASH) && !parse_at_mark(&p, "metadata"))
         parse_wrong_mark(&p);
     if (parse_at_definition(&p) || at_unknown_definition(&p) || parse_at(&p, TOKEN_END) ||

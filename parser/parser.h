@@ -18,6 +18,10 @@ typedef struct ParseEnv {
     bool
         keep_broken; /* a text with errors is a module all the same, which says so: what could be read is to be checked too */
     bool strict; /* what the original could not read is an error */
+    const char *
+        missing; /* "zeros", "random": constants that the metadata lacks, of the types in comments; NULL: an error */
+    bool
+        wants_version; /* definitions without a version are an error, unless they were printed so */
     bool gaps; /* some of those could not be read: names that nothing defines are not reported */
     bool redefine; /* a second definition of a name replaces instead of being an error (sessions) */
 } ParseEnv;

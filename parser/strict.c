@@ -175,6 +175,8 @@ void strict_tokens(Parser *p)
         else if (t.kind == TOKEN_IDENT && text.len > 4 && !memcmp(text.ptr, "inff", 4))
             parse_wider(p, token_span(p, t), "a name that begins with `inff`",
                         "give it another name");
+        else if (t.kind == TOKEN_LOCAL && !t.fault && memchr(text.ptr, ':', text.len))
+            parse_wider(p, token_span(p, t), "a name with `::`", "give it another name");
         before = (TokenKind)t.kind;
     }
 }

@@ -1,6 +1,7 @@
 #include "runtime/value.h"
 
 #include "base/memory.h"
+#include "base/random.h"
 #include "base/table.h"
 #include "runtime/heap.h"
 
@@ -401,4 +402,14 @@ bool value_equal(Value a, Value b)
     free(ps.at);
     ptrmap_deinit(&ps.refs);
     return equal;
+}
+
+void tensor_fill_uniform(Tensor *t, uint64_t seed, uint64_t *drawn)
+{
+    size_t size = dtype_size(t->dtype);
+    for (int64_t k = 0; k < t->size; k++) {
+        double u = (double)(random_at(seed, (*drawn)++) >> 11) * 0x1p-52 - 1.0;
+        Value v = dtype_is_bool(t->dtype) ? value_bool(u < 0) : value_scalar_double(t->dtype, u);
+        memcpy(t->data + (size_t)k * size, &v.bits, size);
+    }
 }

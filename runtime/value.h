@@ -236,4 +236,7 @@ double value_as_double(Value v);
  * bits). No recursion. */
 bool value_equal(Value a, Value b);
 
+/* Numbers of [-1, 1) as the elements of a tensor without gaps: the stream of the seed from its number `*drawn` on. */
+void tensor_fill_uniform(Tensor *t, uint64_t seed, uint64_t *drawn);
+
 #endif

@@ -200,15 +200,11 @@ static bool take_random(Filling *f, int i, const Type *type, uint64_t seed, uint
         return false;
     }
     Tensor *t = tensor_new(&f->s->cx.limits, type->dtype, (int32_t)type->n, type->dims);
-    size_t size = t ? dtype_size(t->dtype) : 0;
-    for (int64_t k = 0; t && k < t->size; k++) {
-        double u = (double)(random_at(seed, (*drawn)++) >> 11) * 0x1p-52 - 1.0;
-        Value v = dtype_is_bool(t->dtype) ? value_bool(u < 0) : value_scalar_double(t->dtype, u);
-        memcpy(t->data + (size_t)k * size, &v.bits, size);
-    }
-    if (t)
-        put_arg(f, i, t);
-    return t != NULL;
+    if (!t)
+        return false;
+    tensor_fill_uniform(t, seed, drawn);
+    put_arg(f, i, t);
+    return true;
 }
 
 /* The value, if there is one, is of the parameter's type. */

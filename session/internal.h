@@ -38,6 +38,8 @@ struct RelaySession {
     Jit *jit;
     bool jit_tried;
     Buf jit_why; /* why there is no JIT */
+    const char
+        *missing; /* what constants are that the metadata of the text lacks; NULL: an error */
     bool strict; /* the text that is being read must be one that the original reads */
     Module *env; /* the definitions so far */
     int opt_level; /* of what is compiled */

@@ -12,24 +12,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What could be read, broken or not; to be checked. */
+/* What could be read, broken or not; to be checked. Whether it is judged: then it has to say its version. */
 static Module *read_program(RelaySession *s, const char *name, const char *text, size_t len,
-                            bool keep_broken)
+                            bool keep_broken, bool judged)
 {
     uint32_t source = sources_add(&s->cx.sources, name ? name : "input", text, len);
     if (!source) {
         diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`%s` is too large", name);
         return NULL;
     }
-    ParseEnv env = {
-        .import = session_import, .data = s, .keep_broken = keep_broken, .strict = s->strict};
+    ParseEnv env = {.import = session_import,
+                    .data = s,
+                    .keep_broken = keep_broken,
+                    .strict = s->strict,
+                    .missing = s->missing,
+                    .wants_version = judged};
     return session_parse(s, source, &env);
 }
 
 Module *load_program(RelaySession *s, const char *name, const char *text, size_t len, bool check)
 {
     Diag *before = s->cx.diags->last;
-    Module *m = read_program(s, name, text, len, check);
+    Module *m = read_program(s, name, text, len, check, false);
     if (m && (!check || session_check(s, m, NULL, (CheckWish){0})))
         return m;
     if (m && m->broken)
@@ -107,7 +111,7 @@ static RelayStatus stage_fmt(RelaySession *s, const RelayRequest *r)
 static RelayStatus stage_check(RelaySession *s, const RelayRequest *r)
 {
     s->strict = request_flag(r, "strict");
-    Module *m = read_program(s, r->name, r->text, r->len, true);
+    Module *m = read_program(s, r->name, r->text, r->len, true, true);
     s->strict = false;
     if (m && !m->broken && request_flag(r, "explain"))
         explain_module(s, m, NULL);
@@ -442,9 +446,11 @@ static void run_stage(void *data)
         relay_session_set(s, "cache", "off");
     if (level && !relay_session_set(s, "opt", level))
         diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`-O %s`: the levels are 0 to 4", level);
-    else if (i < sizeof stages / sizeof *stages)
+    else if (i < sizeof stages / sizeof *stages) {
+        s->missing = request_find(call->request, "missing");
         call->status = stages[i].run(s, call->request);
-    else
+        s->missing = NULL;
+    } else
         diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "there is no stage `%s`", name);
     RelayStatus end = session_end(s);
     call->status = end > call->status ? end : call->status;

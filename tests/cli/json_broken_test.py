@@ -191,7 +191,7 @@ def in_attributes():
     number, var = find(graph, "IntImm"), find(graph, "relay.Var")
     at = next(n for n in graph["nodes"] if n.get("data") == [number])
     at["data"] = [var]
-    check("a variable among a function's attributes", graph, "only a constant can stand here")
+    check("a variable among a function's attributes", graph, "only a constant or the name of a function can stand here")
 
 
 def swept():
