@@ -160,10 +160,11 @@ static void abi_free_object(Object *o)
     value_release_object(value_object(o));
 }
 
-/* The memory of an object whose fields were moved out. */
+/* The memory of an object whose fields were moved out; NULL for none. */
 static void abi_free_cell(Object *o)
 {
-    object_free(o);
+    if (o)
+        object_free(o);
 }
 
 static void abi_release_value(const Value *v)

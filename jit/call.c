@@ -9,81 +9,6 @@ static size_t field_at(uint32_t i)
     return offsetof(Object, fields) + (size_t)i * sizeof(Field);
 }
 
-static size_t object_bytes(uint32_t n)
-{
-    return field_at(n);
-}
-
-/* Where the list of free cells for objects of so many bytes begins. */
-static Ssa free_list(Fn *f, size_t bytes)
-{
-    Ssa lists = gen_load(f->g, f->g->ptr, f->state, offsetof(JitState, lists));
-    return gen_offset(f->g, lists, bytes / HEAP_UNIT * sizeof(FreeCell *));
-}
-
-/* The first free cell; when there is none the runtime makes more. */
-static Ssa new_cell(Fn *f, size_t bytes, Ssa form)
-{
-    Gen *g = f->g;
-    LLVMBasicBlockRef take = gen_block(g, f->fn, "take"), more = gen_block(g, f->fn, "more");
-    LLVMBasicBlockRef go = gen_block(g, f->fn, "cell");
-    Ssa list = free_list(f, bytes), first = gen_load(g, g->ptr, list, 0);
-    gen_branch(g, LLVMBuildIsNull(g->b, first, ""), more, take, false);
-    LLVMPositionBuilderAtEnd(g->b, more);
-    Ssa args[2] = {f->state, form}, fresh = gen_call_abi(g, "relay_object", args, 2);
-    fn_fail_if_null(f, fresh);
-    LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
-    LLVMBuildBr(g->b, go);
-    LLVMPositionBuilderAtEnd(g->b, take);
-    gen_store(g, gen_load(g, g->ptr, first, offsetof(FreeCell, next)), list, 0);
-    LLVMBuildBr(g->b, go);
-    LLVMPositionBuilderAtEnd(g->b, go);
-    Ssa cell = LLVMBuildPhi(g->b, g->ptr, "");
-    LLVMAddIncoming(cell, &first, &take, 1);
-    LLVMAddIncoming(cell, &fresh, &end, 1);
-    return cell;
-}
-
-/* The form, which the linker finds. */
-static Ssa object_form_at(Gen *g, const Constructor *con, ValueKind kind, uint32_t n,
-                          const Repr *fields)
-{
-    FormUse *use = arena_new(g->arena, FormUse);
-    uint64_t *heads = arena_new_array(g->arena, uint64_t, n + 1);
-    for (uint32_t i = 0; i < n; i++) {
-        Value v = {.kind = fields[i].value, .dtype = fields[i].dtype};
-        heads[i] = value_head(&v);
-    }
-    *use = (FormUse){kind, con, import_form(g->cx, kind, con, n, heads)};
-    return gen_outside(g, IMPORT_FORM, use);
-}
-
-Ssa fn_object(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, const Repr *fields)
-{
-    Gen *g = f->g;
-    Ssa form = object_form_at(g, con, kind, n, fields);
-    if (kind == VALUE_REF || !heap_is_listed(object_bytes(n)) || fn_is_large(f)) {
-        Ssa args[2] = {f->state, form}, o = gen_call_abi(g, "relay_object", args, 2);
-        fn_fail_if_null(f, o);
-        return o;
-    }
-    Ssa o = new_cell(f, object_bytes(n), form);
-    gen_store(g, gen_load(g, g->i64, form, offsetof(ObjectForm, first)), o, 0);
-    return o;
-}
-
-void fn_free_cell(Fn *f, Ssa object, uint32_t n)
-{
-    Gen *g = f->g;
-    if (!heap_is_listed(object_bytes(n))) {
-        gen_call_abi(g, "relay_free_cell", &object, 1);
-        return;
-    }
-    Ssa list = free_list(f, object_bytes(n));
-    gen_store(g, gen_load(g, g->ptr, list, 0), object, offsetof(FreeCell, next));
-    gen_store(g, object, list, 0);
-}
-
 Ssa fn_tag(Fn *f, Ssa object, uint32_t n_cons)
 {
     Gen *g = f->g;
@@ -210,8 +135,10 @@ static Ssa call_op(Fn *f, const Op *op, const Call *call, const Type *result)
 static Ssa finish_call(Fn *f, LLVMTypeRef type, Ssa callee, Ssa *args, unsigned n, bool tail)
 {
     Gen *g = f->g;
-    if (tail)
+    if (tail) {
         fn_release_dead(f);
+        fn_cells_end(f);
+    }
     Ssa v = LLVMBuildCall2(g->b, type, callee, args, n, "");
     LLVMSetInstructionCallConv(v, TAILCC);
     if (!tail) {
@@ -226,6 +153,7 @@ static Ssa finish_call(Fn *f, LLVMTypeRef type, Ssa callee, Ssa *args, unsigned 
 static void jump_to_start(Fn *f, Ssa *args, uint32_t n)
 {
     fn_release_dead(f);
+    fn_cells_end(f);
     LLVMBasicBlockRef here = LLVMGetInsertBlock(f->g->b);
     for (uint32_t i = 0; i < n; i++)
         LLVMAddIncoming(f->phis[i], &args[i], &here, 1);

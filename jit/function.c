@@ -15,7 +15,8 @@ const Type *fn_type(Fn *f, const Expr *e)
 
 static bool is_counted(const Val *v)
 {
-    return v->at && !v->fixed && (v->repr.kind == REPR_TENSOR || v->repr.kind == REPR_OBJECT);
+    return v->at && !v->fixed && !v->lent &&
+           (v->repr.kind == REPR_TENSOR || v->repr.kind == REPR_OBJECT);
 }
 
 static uint32_t uses_in(const LiveBlock *b, const Var *v)
@@ -161,7 +162,7 @@ Ssa fn_take_as(Fn *f, const Expr *atom, const Type *type)
     Ssa at = value_or_null(f, val, type);
     if (val->repr.kind == REPR_SCALAR || !val->at)
         return at;
-    if (!val->fixed && fn_dies(f, v))
+    if (!val->fixed && !val->lent && fn_dies(f, v))
         fn_moved(f, v);
     else
         fn_retain(f, val->repr, at);
@@ -235,6 +236,15 @@ void fn_release(Fn *f, Repr r, Ssa v)
     go_on(f, go);
     LLVMBuildBr(g->b, done);
     LLVMPositionBuilderAtEnd(g->b, done);
+}
+
+/* Of an object whose count, just read, is not 1. */
+void fn_release_shared(Fn *f, Ssa object, Ssa refs)
+{
+    Gen *g = f->g;
+    LLVMBasicBlockRef go = unless_immortal(f, (Repr){.kind = REPR_OBJECT}, refs);
+    gen_store(g, LLVMBuildSub(g->b, refs, gen_int(g->i32, 1), ""), object, 0);
+    go_on(f, go);
 }
 
 /* The same where it is rarely done: a call, for less code. */
@@ -320,6 +330,7 @@ void fn_fail_if(Fn *f, Ssa bad)
 void fn_leave(Fn *f)
 {
     release_all(f);
+    fn_cells_leave(f);
     LLVMBuildRet(f->g->b, fn_zero(f, f->in->result));
 }
 
@@ -512,7 +523,7 @@ static void release_handed_down(Fn *f, LiveBlock *block)
         Val *val = ptrmap_find(&f->vals, v);
         scope_drop(f, v);
         if (is_counted(val))
-            fn_release(f, val->repr, val->at);
+            fn_end_value(f, v);
     }
 }
 
@@ -528,10 +539,19 @@ static Ssa make_block(Fn *f, LiveBlock *block, const Type *type, bool tail)
     f->moved.n = 0;
     plan_flush(f); /* first: when it fails, the result has no owner yet */
     Ssa v = fn_take_as(f, e, type);
+    fn_cells_end(f);
     if (!tail || f->g->failed)
         return v;
     fn_return(f, v);
     return NULL;
+}
+
+static KeptCells cells_copy(Fn *f)
+{
+    KeptCells copy = {0};
+    for (size_t i = 0; i < f->kept.n; i++)
+        vec_push(&copy, f->g->arena, f->kept.at[i]);
+    return copy;
 }
 
 static VarStack stack_copy(Fn *f, const VarStack *s)
@@ -547,8 +567,11 @@ Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *s
     LiveBlock *outer = f->block;
     uint32_t at = f->at;
     VarStack scope = stack_copy(f, &f->scope), moved = stack_copy(f, &f->moved);
+    KeptCells kept = cells_copy(f);
+    size_t opened = f->opened.n, rebound = f->rebound.n;
     f->block = block;
     f->at = 0;
+    fn_cells_enter(f);
     if (start)
         start(f, data);
     release_handed_down(f, block);
@@ -558,5 +581,11 @@ Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *s
     f->at = at;
     f->scope = scope;
     f->moved = moved;
+    f->kept = kept;
+    f->opened.n = opened;
+    while (f->rebound.n > rebound) {
+        Rebound r = vec_pop(&f->rebound);
+        ptrmap_put(&f->vals, r.var, r.before);
+    }
     return f->ended ? NULL : v;
 }

@@ -195,6 +195,7 @@ bool function_make(Gen *g, Instance *in)
     make_body(&f);
     plan_end(&f);
     ptrmap_deinit(&f.vals);
+    ptrmap_deinit(&f.sizes);
     g->unit->nests |= f.live->nests;
     g->calls |= f.live->calls;
     return !g->failed;

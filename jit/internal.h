@@ -355,6 +355,7 @@ struct Gen {
     PtrMap kernels; /* Kernel -> Ssa */
     uint32_t size; /* lets and blocks made so far */
     uint32_t looking; /* instances whose facts are being found */
+    bool control; /* functions of the program, no kernels: LLVM may improve them */
     bool failed; /* `why` says it, or a diagnostic was reported */
 };
 
@@ -577,6 +578,7 @@ typedef struct Val {
     const Expr *atom; /* the global function, operator or constructor that it is another name for */
     Function *group; /* the kernel that it is, in A normal form (plan.c) */
     bool fixed; /* owned by nobody here: never released, retained when it is handed on */
+    bool lent; /* the same, by a value that lives at least as long */
     bool dense; /* a tensor that is row-major without gaps */
     const Tensor *tensor; /* the one that it always is, where that is known */
     const Value *number; /* the same of a number */
@@ -584,6 +586,28 @@ typedef struct Val {
 
 typedef struct Plan Plan;
 typedef Vec(const Var *) VarStack;
+
+/* The memory of an object whose fields were moved out, or NULL, for another with as many. */
+typedef struct KeptCell {
+    Ssa cell;
+    uint32_t n;
+    const LiveBlock *block; /* where it ends */
+    bool ends_inside; /* of the blocks that come next */
+} KeptCell;
+typedef Vec(KeptCell) KeptCells;
+
+/* A value of which the clause at hand reads the fields; where it ends before they do, they move out of it. */
+typedef struct Opened {
+    const Var *var;
+    const Pattern *pattern;
+    const Type *type;
+} Opened;
+
+/* A variable that owns its value in one block, and is lent it outside. */
+typedef struct Rebound {
+    const Var *var;
+    Val *before;
+} Rebound;
 
 struct Fn {
     Gen *g;
@@ -598,6 +622,10 @@ struct Fn {
     uint32_t at; /* position in it */
     VarStack moved; /* handed on by the position being made */
     VarStack waiting; /* ended, but the plan still reads them */
+    KeptCells kept;
+    Vec(Opened) opened;
+    Vec(Rebound) rebound;
+    PtrMap sizes; /* body of a block -> which objects it may make (cell.c) */
     Plan *plan;
     bool ended; /* the block has its terminator: nothing follows */
 };
@@ -626,6 +654,8 @@ void fn_retain(Fn *f, Repr r, Ssa v);
 bool fn_is_large(const Fn *f);
 void fn_release(Fn *f, Repr r, Ssa v);
 void fn_release_cold(Fn *f, Repr r, Ssa v);
+/* Gives up a count of an object that has others. */
+void fn_release_shared(Fn *f, Ssa object, Ssa refs);
 /* Lets go of what ends with this position and was not moved. */
 void fn_release_dead(Fn *f);
 /* Goes on when `bad` is false; else lets go of everything and returns. */
@@ -642,10 +672,6 @@ Ssa fn_zero(Fn *f, const Type *t);
 /* call.c: the value is owned; `tail` calls return by themselves (NULL and f->ended). */
 Ssa fn_call(Fn *f, const Call *call, const Var *var, bool tail);
 Ssa fn_tuple(Fn *f, const Type *type, uint32_t n, Expr *const *fields);
-/* A new object whose fields, held so, the caller stores at once. */
-Ssa fn_object(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, const Repr *fields);
-/* Gives back the memory of an object with n fields that were moved out. */
-void fn_free_cell(Fn *f, Ssa object, uint32_t n);
 /* The number of the constructor of a value of a data type with so many. */
 Ssa fn_tag(Fn *f, Ssa object, uint32_t n_cons);
 void fn_set_field(Fn *f, Ssa object, uint32_t i, Repr r, Ssa v);
@@ -659,9 +685,28 @@ Ssa fn_op_eval(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n, c
 Ssa fn_scalar_op(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n,
                  const Type *const *types, Ssa *args, const Type *result);
 
+/* cell.c */
+/* A new object whose fields, held so, the caller stores at once. */
+Ssa fn_object(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, const Repr *fields);
+/* Gives back the memory of an object with n fields that were moved out. */
+void fn_free_cell(Fn *f, Ssa object, uint32_t n);
+/* Whether the block may make an object with n fields; then such a cell may be kept for it. */
+bool fn_wants_cell(Fn *f, uint32_t n);
+void fn_keep_cell(Fn *f, Ssa cell, uint32_t n);
+/* Before the blocks of an `if` or `match`, at the beginning of each, and behind them. */
+void fn_cells_branch(Fn *f, const Expr *e, bool tail);
+void fn_cells_enter(Fn *f);
+void fn_cells_join(Fn *f);
+/* Gives back what this block kept and did not use: at its end, before a call in its place. */
+void fn_cells_end(Fn *f);
+/* The same on the way out. */
+void fn_cells_leave(Fn *f);
+
 /* match.c */
 Ssa fn_if(Fn *f, const If *e, const Type *type, bool tail);
 Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail);
+/* The variable's value, which is ours, ends at the beginning of this block. */
+void fn_end_value(Fn *f, const Var *v);
 
 /* ---- scalar.c, math.c: the meaning of scalar functions, for scalars and for vectors of them --------------------------- */
 

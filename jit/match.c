@@ -1,7 +1,8 @@
 /* `if` and `match`.
  *
  * A switch goes to the first clause that the value's constructor may fit; where the fields do not fit, the next such clause is tried. A clause's variables are loaded from the value's fields; when the value ends with the match and nobody
- * else holds it, its fields move out of it and its memory goes back, so that a list that is consumed is freed on the way. */
+ * else holds it, its fields move out of it, and its memory becomes the next object of its size that the clause makes (cell.c): what maps,
+ * sorts or turns a list around makes no cells. */
 #include "jit/internal.h"
 
 typedef struct Join {
@@ -55,10 +56,12 @@ Ssa fn_if(Fn *f, const If *e, const Type *type, bool tail)
     join_start(f, &join, type, tail);
     LLVMBasicBlockRef then = gen_block(g, f->fn, "then"), otherwise = gen_block(g, f->fn, "else");
     LLVMBuildCondBr(g->b, cond, then, otherwise);
+    fn_cells_branch(f, &e->base, tail);
     LLVMPositionBuilderAtEnd(g->b, then);
     join_from(f, &join, fn_block(f, next_inner(f), type, tail, NULL, NULL));
     LLVMPositionBuilderAtEnd(g->b, otherwise);
     join_from(f, &join, fn_block(f, next_inner(f), type, tail, NULL, NULL));
+    fn_cells_join(f);
     return join_end(f, &join, tail);
 }
 
@@ -141,96 +144,227 @@ static void bind_fields(Fn *f, const Pattern *p, const Type *type, Ssa v)
     }
 }
 
-static bool is_flat(const Pattern *p)
+/* Whether the clause uses something of what the pattern names. */
+static bool pattern_uses(const Fn *f, const Pattern *p)
 {
-    if (p->kind != PATTERN_CON && p->kind != PATTERN_TUPLE)
-        return false;
-    for (uint32_t i = 0; i < p->n; i++)
-        if (p->fields[i]->kind != PATTERN_WILDCARD && p->fields[i]->kind != PATTERN_VAR)
-            return false;
-    return p->n > 0;
+    bool used = p->kind == PATTERN_VAR && is_used(f, p->var);
+    for (uint32_t i = 0; i < p->n && !used; i++)
+        used = pattern_uses(f, p->fields[i]);
+    return used;
 }
 
-static bool field_is_used(const Fn *f, const Pattern *p)
+/* What it fits is immortal. */
+static bool is_leaf(const Pattern *p)
 {
-    return p->kind == PATTERN_VAR && is_used(f, p->var);
+    return p->kind == PATTERN_CON && p->con->n == 0;
 }
 
-/* The fields that are used get an owner of their own, and the value goes. */
-static void share_fields(Fn *f, const Clausing *c, const Type *const *types, const Ssa *fields)
+typedef struct Parts {
+    const Pattern *pattern;
+    const Type **types;
+    Ssa *fields;
+    bool *used;
+} Parts;
+
+static Parts parts_of(Fn *f, const Pattern *p, const Type *type, Ssa v)
 {
-    const Pattern *p = c->pattern;
-    for (uint32_t i = 0; i < p->n; i++)
-        if (field_is_used(f, p->fields[i]))
-            fn_retain(f, repr_of(types[i]), fields[i]);
-    fn_release(f, repr_of(c->type), c->value);
+    Arena *a = f->g->arena;
+    Parts all = {p, arena_new_array(a, const Type *, p->n + 1), arena_new_array(a, Ssa, p->n + 1),
+                 arena_new_array(a, bool, p->n + 1)};
+    for (uint32_t i = 0; i < p->n; i++) {
+        all.types[i] = field_type(f, p, type, i);
+        all.fields[i] = fn_get_field(f, v, i, repr_of(all.types[i]));
+        all.used[i] = pattern_uses(f, p->fields[i]);
+    }
+    return all;
 }
 
-/* When nobody else holds the value, its fields move out and the cell goes; else they are shared. */
-static void move_fields(Fn *f, const Clausing *c, const Type *const *types, const Ssa *fields)
+/* The fields that are used get an owner of their own. */
+static void share_parts(Fn *f, const Parts *all)
+{
+    for (uint32_t i = 0; i < all->pattern->n; i++)
+        if (all->used[i])
+            fn_retain(f, repr_of(all->types[i]), all->fields[i]);
+}
+
+/* When nobody else holds the value, its fields move out, and its cell goes or is what the next object of this size is made of; else
+ * they are shared. */
+static void move_parts(Fn *f, const Parts *all, Ssa v)
 {
     Gen *g = f->g;
-    const Pattern *p = c->pattern;
+    const Pattern *p = all->pattern;
+    bool kept = fn_wants_cell(f, p->n);
     LLVMBasicBlockRef alone = gen_block(g, f->fn, "alone"), shared = gen_block(g, f->fn, "shared");
     LLVMBasicBlockRef go = gen_block(g, f->fn, "go");
-    Ssa refs = gen_load(g, g->i32, c->value, offsetof(Object, refs));
+    Ssa refs = gen_load(g, g->i32, v, offsetof(Object, refs));
     LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntEQ, refs, gen_int(g->i32, 1), ""), alone,
                     shared);
     LLVMPositionBuilderAtEnd(g->b, alone);
     for (uint32_t i = 0; i < p->n; i++)
-        if (!field_is_used(f, p->fields[i]))
-            fn_release(f, repr_of(types[i]), fields[i]);
-    fn_free_cell(f, c->value, p->n);
+        if (!all->used[i] && !is_leaf(p->fields[i]))
+            fn_release(f, repr_of(all->types[i]), all->fields[i]);
+    if (!kept)
+        fn_free_cell(f, v, p->n);
+    alone = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, go);
     LLVMPositionBuilderAtEnd(g->b, shared);
-    share_fields(f, c, types, fields);
+    share_parts(f, all);
+    fn_release_shared(f, v, refs);
+    shared = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, go);
     LLVMPositionBuilderAtEnd(g->b, go);
+    if (!kept)
+        return;
+    Ssa cell = LLVMBuildPhi(g->b, g->ptr, ""), none = LLVMConstNull(g->ptr);
+    LLVMAddIncoming(cell, &v, &alone, 1);
+    LLVMAddIncoming(cell, &none, &shared, 1);
+    fn_keep_cell(f, cell, p->n);
 }
 
-/* The value ends here. */
-static void consume(Fn *f, const Clausing *c)
+/* The variable may have been lent its value outside this block. */
+static void bind_own(Fn *f, const Var *v, const Type *type, Ssa at)
 {
-    const Pattern *p = c->pattern;
-    Ssa *fields = arena_new_array(f->g->arena, Ssa, p->n);
-    const Type **types = arena_new_array(f->g->arena, const Type *, p->n);
-    for (uint32_t i = 0; i < p->n; i++) {
-        types[i] = field_type(f, p, c->type, i);
-        fields[i] = fn_get_field(f, c->value, i, repr_of(types[i]));
-    }
-    if (fn_is_large(f))
-        share_fields(f, c, types, fields);
-    else
-        move_fields(f, c, types, fields);
-    for (uint32_t i = 0; i < p->n; i++)
-        if (field_is_used(f, p->fields[i]))
-            fn_bind(f, p->fields[i]->var, types[i], fields[i]);
+    Val *before = ptrmap_find(&f->vals, v);
+    if (before)
+        vec_push(&f->rebound, f->g->arena, ((Rebound){v, before}));
+    fn_bind(f, v, type, at);
 }
 
-/* Whether the value is ours and this clause does not use it. */
-static bool ends_here(Fn *f, const Clausing *c)
+/* The value, which is the clause's, ends here. */
+static void take_apart(Fn *f, const Pattern *p, const Type *type, Ssa v)
+{
+    Parts all = parts_of(f, p, type, v);
+    if (fn_is_large(f)) {
+        share_parts(f, &all);
+        fn_release(f, repr_of(type), v);
+    } else if (pattern_uses(f, p) || fn_wants_cell(f, p->n)) {
+        move_parts(f, &all, v);
+    } else {
+        fn_release(f, repr_of(type), v);
+    }
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (!all.used[i])
+            continue;
+        if (p->fields[i]->kind == PATTERN_VAR)
+            bind_own(f, p->fields[i]->var, all.types[i], all.fields[i]);
+        else
+            take_apart(f, p->fields[i], all.types[i], all.fields[i]);
+    }
+}
+
+void fn_end_value(Fn *f, const Var *v)
+{
+    const Val *val = ptrmap_find(&f->vals, v);
+    for (size_t i = f->opened.n; i-- > 0;) {
+        const Opened *o = &f->opened.at[i];
+        if (o->var == v) {
+            take_apart(f, o->pattern, o->type, val->at);
+            return;
+        }
+    }
+    fn_release(f, val->repr, val->at);
+}
+
+/* Whether the value is ours, and the match the last to use it outside its clauses. */
+static bool is_ours(Fn *f, const Clausing *c)
 {
     const LiveBlock *b = f->block;
-    Val *val = c->scrutinee ? ptrmap_find(&f->vals, c->scrutinee) : NULL;
-    return val && !val->fixed && val->at && !is_used(f, c->scrutinee) &&
+    const Val *val = c->scrutinee ? ptrmap_find(&f->vals, c->scrutinee) : NULL;
+    return val && !val->fixed && !val->lent && val->at &&
            live_is_last(f->live, b->parent, b->parent_at, c->scrutinee);
+}
+
+/* ---- fields that are lent: no counts for what lives no longer than the value ------------------------------------- */
+
+/* What waits in the plan of kernels may be read later. */
+static bool may_wait(const Type *t)
+{
+    return t->kind != TYPE_ADT && t->kind != TYPE_FUNC && repr_of(t).kind != REPR_SCALAR;
+}
+
+static bool holds_waiting(Fn *f, const Pattern *p, const Type *type)
+{
+    bool waits = p->kind == PATTERN_VAR && is_used(f, p->var) && may_wait(type);
+    for (uint32_t i = 0; i < p->n && !waits; i++)
+        waits = holds_waiting(f, p->fields[i], field_type(f, p, type, i));
+    return waits;
+}
+
+static uint32_t last_use(const LiveBlock *b, const Var *v)
+{
+    return (uint32_t)(uintptr_t)ptrmap_find(&b->last, v);
+}
+
+/* Whether a variable of the pattern is used in the block behind this use. */
+static bool used_behind(const LiveBlock *b, const Pattern *p, uint32_t use)
+{
+    bool behind = p->kind == PATTERN_VAR && last_use(b, p->var) > use;
+    for (uint32_t i = 0; i < p->n && !behind; i++)
+        behind = used_behind(b, p->fields[i], use);
+    return behind;
+}
+
+static const Expr *value_at(const LiveBlock *b, uint32_t at)
+{
+    const Expr *e = b->body;
+    for (uint32_t i = 0; i < at; i++)
+        e = expr_as_let(e)->body;
+    return e->kind == EXPR_LET ? expr_as_let(e)->value : e;
+}
+
+/* Whether on each way through the block that uses the value no variable of the pattern is used behind it; where the value ends at the
+ * beginning of a block, they become that block's own. */
+static bool outlives(const LiveBlock *b, const Var *v, const Pattern *p)
+{
+    uint32_t use = last_use(b, v);
+    if (use == 0)
+        return true;
+    const Match *again = expr_as_match(value_at(b, use - 1));
+    if (used_behind(b, p, use) || (again && again->scrutinee == &v->base))
+        return false;
+    for (size_t i = 0; i < b->inner.n; i++)
+        if (b->inner.at[i]->parent_at == use - 1 && !outlives(b->inner.at[i], v, p))
+            return false;
+    return true;
+}
+
+static bool may_lend(Fn *f, const Clausing *c)
+{
+    const Val *val = c->scrutinee ? ptrmap_find(&f->vals, c->scrutinee) : NULL;
+    if (!val || val->fixed || val->lent || !val->at || fn_is_large(f) ||
+        holds_waiting(f, c->pattern, c->type))
+        return false;
+    return !is_ours(f, c) || outlives(f->block, c->scrutinee, c->pattern);
+}
+
+static void lend_fields(Fn *f, const Pattern *p, const Type *type, Ssa v)
+{
+    if (p->kind == PATTERN_VAR && is_used(f, p->var))
+        fn_bind(f, p->var, type, v)->lent = true;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const Type *t = field_type(f, p, type, i);
+        if (pattern_uses(f, p->fields[i]))
+            lend_fields(f, p->fields[i], t, fn_get_field(f, v, i, repr_of(t)));
+    }
 }
 
 static void start_clause(Fn *f, void *data)
 {
     Clausing *c = data;
     const Pattern *p = c->pattern;
-    bool ends = ends_here(f, c);
-    if (ends && p->kind == PATTERN_CON && p->con->n == 0) {
-        fn_moved(f, c->scrutinee); /* it is immortal */
-        return;
-    }
-    if (!ends || !is_flat(p)) {
+    if (p->kind == PATTERN_VAR || p->kind == PATTERN_WILDCARD) {
         bind_fields(f, p, c->type, c->value);
-        return;
+    } else if (is_ours(f, c) && !is_used(f, c->scrutinee)) {
+        fn_moved(f, c->scrutinee);
+        if (p->n > 0) /* what has no fields is immortal */
+            take_apart(f, p, c->type, c->value);
+    } else if (may_lend(f, c)) {
+        lend_fields(f, p, c->type, c->value);
+        if (is_ours(f, c) && p->n > 0)
+            vec_push(&f->opened, f->g->arena, ((Opened){c->scrutinee, p, c->type}));
+    } else {
+        bind_fields(f, p, c->type, c->value);
     }
-    fn_moved(f, c->scrutinee);
-    consume(f, c);
 }
 
 static void no_match(Fn *f, const Clausing *c, Span span)
@@ -312,6 +446,7 @@ Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail)
     LLVMBasicBlockRef none = e->complete && n > 0 ? NULL : gen_block(g, f->fn, "none");
     clauses[n] = none;
     dispatch(f, e, &c, clauses, none);
+    fn_cells_branch(f, &e->base, tail);
     for (uint32_t i = 0; i < n && !g->failed; i++) {
         c.next = clauses[clause_for(e, i + 1, choice_of(&e->clauses.at[i]))];
         c.pattern = e->clauses.at[i].pattern;
@@ -324,5 +459,6 @@ Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail)
         LLVMPositionBuilderAtEnd(g->b, none);
         no_match(f, &c, e->base.span);
     }
+    fn_cells_join(f);
     return join_end(f, &join, tail);
 }

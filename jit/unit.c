@@ -62,6 +62,7 @@ static void gen_init(Gen *g, Unit *u, Buf *why)
                .code = u->code,
                .arena = &u->arena,
                .out = arena_new(&u->arena, Code),
+               .control = true,
                .why = why};
     gen_open(g, u->name->text);
 }

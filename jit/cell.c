@@ -1,0 +1,234 @@
+/* Cells: objects' memory, taken and given back by generated code itself.
+ *
+ * A cell whose fields were moved out is kept when the block at hand makes an object of its size: that object takes its place. Which way
+ * the program goes decides, so a kept cell may be NULL, when the value was shared; and where ways part, those that make no such object
+ * give it back at once. Each kept cell ends in one block: by an object or, at its end, by going back. */
+#include "jit/internal.h"
+
+static size_t object_bytes(uint32_t n)
+{
+    return offsetof(Object, fields) + (size_t)n * sizeof(Field);
+}
+
+/* Where the list of free cells for objects of so many bytes begins. */
+static Ssa free_list(Fn *f, size_t bytes)
+{
+    Ssa lists = gen_load(f->g, f->g->ptr, f->state, offsetof(JitState, lists));
+    return gen_offset(f->g, lists, bytes / HEAP_UNIT * sizeof(FreeCell *));
+}
+
+/* The first free cell; when there is none the runtime makes more. */
+static Ssa listed_cell(Fn *f, size_t bytes, Ssa form)
+{
+    Gen *g = f->g;
+    LLVMBasicBlockRef take = gen_block(g, f->fn, "take"), more = gen_block(g, f->fn, "more");
+    LLVMBasicBlockRef go = gen_block(g, f->fn, "cell");
+    Ssa list = free_list(f, bytes), first = gen_load(g, g->ptr, list, 0);
+    gen_branch(g, LLVMBuildIsNull(g->b, first, ""), more, take, false);
+    LLVMPositionBuilderAtEnd(g->b, more);
+    Ssa args[2] = {f->state, form}, fresh = gen_call_abi(g, "relay_object", args, 2);
+    fn_fail_if_null(f, fresh);
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
+    LLVMBuildBr(g->b, go);
+    LLVMPositionBuilderAtEnd(g->b, take);
+    gen_store(g, gen_load(g, g->ptr, first, offsetof(FreeCell, next)), list, 0);
+    LLVMBuildBr(g->b, go);
+    LLVMPositionBuilderAtEnd(g->b, go);
+    Ssa cell = LLVMBuildPhi(g->b, g->ptr, "");
+    LLVMAddIncoming(cell, &first, &take, 1);
+    LLVMAddIncoming(cell, &fresh, &end, 1);
+    return cell;
+}
+
+static Ssa new_cell(Fn *f, uint32_t n, Ssa form)
+{
+    if (heap_is_listed(object_bytes(n)) && !fn_is_large(f))
+        return listed_cell(f, object_bytes(n), form);
+    Ssa args[2] = {f->state, form}, fresh = gen_call_abi(f->g, "relay_object", args, 2);
+    fn_fail_if_null(f, fresh);
+    return fresh;
+}
+
+/* One that was kept, which leaves the list; NULL when there is none of the size. */
+static Ssa kept_cell(Fn *f, uint32_t n)
+{
+    for (size_t i = f->kept.n; i-- > 0;) {
+        KeptCell k = f->kept.at[i];
+        if (k.n != n || k.block != f->block)
+            continue;
+        f->kept.at[i] = vec_last(&f->kept);
+        f->kept.n--;
+        return k.cell;
+    }
+    return NULL;
+}
+
+static Ssa kept_or_new(Fn *f, Ssa kept, uint32_t n, Ssa form)
+{
+    Gen *g = f->g;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b), make = gen_block(g, f->fn, "make");
+    LLVMBasicBlockRef go = gen_block(g, f->fn, "place");
+    gen_branch(g, LLVMBuildIsNull(g->b, kept, ""), make, go, false);
+    LLVMPositionBuilderAtEnd(g->b, make);
+    Ssa fresh = new_cell(f, n, form);
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
+    LLVMBuildBr(g->b, go);
+    LLVMPositionBuilderAtEnd(g->b, go);
+    Ssa cell = LLVMBuildPhi(g->b, g->ptr, "");
+    LLVMAddIncoming(cell, &kept, &here, 1);
+    LLVMAddIncoming(cell, &fresh, &end, 1);
+    return cell;
+}
+
+/* The form, which the linker finds. */
+static Ssa object_form_at(Gen *g, const Constructor *con, ValueKind kind, uint32_t n,
+                          const Repr *fields)
+{
+    FormUse *use = arena_new(g->arena, FormUse);
+    uint64_t *heads = arena_new_array(g->arena, uint64_t, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        Value v = {.kind = fields[i].value, .dtype = fields[i].dtype};
+        heads[i] = value_head(&v);
+    }
+    *use = (FormUse){kind, con, import_form(g->cx, kind, con, n, heads)};
+    return gen_outside(g, IMPORT_FORM, use);
+}
+
+Ssa fn_object(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, const Repr *fields)
+{
+    Gen *g = f->g;
+    Ssa form = object_form_at(g, con, kind, n, fields);
+    if (kind == VALUE_REF) { /* it stands in a list of references */
+        Ssa args[2] = {f->state, form}, o = gen_call_abi(g, "relay_object", args, 2);
+        fn_fail_if_null(f, o);
+        return o;
+    }
+    Ssa kept = kept_cell(f, n);
+    Ssa o = kept ? kept_or_new(f, kept, n, form) : new_cell(f, n, form);
+    gen_store(g, gen_load(g, g->i64, form, offsetof(ObjectForm, first)), o, 0);
+    return o;
+}
+
+void fn_free_cell(Fn *f, Ssa object, uint32_t n)
+{
+    Gen *g = f->g;
+    if (!heap_is_listed(object_bytes(n))) {
+        gen_call_abi(g, "relay_free_cell", &object, 1);
+        return;
+    }
+    Ssa list = free_list(f, object_bytes(n));
+    gen_store(g, gen_load(g, g->ptr, list, 0), object, offsetof(FreeCell, next));
+    gen_store(g, object, list, 0);
+}
+
+/* ---- kept cells ------------------------------------------------------------------------------------------------ */
+
+static void free_kept(Fn *f, const KeptCell *k)
+{
+    Gen *g = f->g;
+    LLVMBasicBlockRef give = gen_block(g, f->fn, "give"), go = gen_block(g, f->fn, "go");
+    LLVMBuildCondBr(g->b, LLVMBuildIsNull(g->b, k->cell, ""), go, give);
+    LLVMPositionBuilderAtEnd(g->b, give);
+    fn_free_cell(f, k->cell, k->n);
+    LLVMBuildBr(g->b, go);
+    LLVMPositionBuilderAtEnd(g->b, go);
+}
+
+/* The sizes of the objects that the code may make, as bits. */
+static uint64_t sizes_made(Fn *f, const Expr *body);
+
+static uint64_t size_bit(uint32_t n)
+{
+    return n > 0 && n < 64 ? (uint64_t)1 << n : 0;
+}
+
+static uint64_t sizes_of(Fn *f, const Expr *e)
+{
+    const Call *call = expr_as_call(e);
+    const If *branch = expr_as_if(e);
+    const Match *match = expr_as_match(e);
+    uint64_t sizes = 0;
+    if (call && call->callee->kind == EXPR_CON)
+        sizes = size_bit(call->args.n);
+    else if (e->kind == EXPR_TUPLE)
+        sizes = size_bit(expr_as_tuple(e)->fields.n);
+    else if (branch)
+        sizes = sizes_made(f, branch->then) | sizes_made(f, branch->otherwise);
+    for (uint32_t i = 0; match && i < match->clauses.n; i++)
+        sizes |= sizes_made(f, match->clauses.at[i].body);
+    return sizes;
+}
+
+/* Blocks nest no deeper than live.c allows. */
+static uint64_t sizes_made(Fn *f, const Expr *body)
+{
+    uint64_t *known = ptrmap_find(&f->sizes, body);
+    if (known)
+        return *known;
+    known = arena_new(f->g->arena, uint64_t);
+    for (const Expr *e = body; e->kind == EXPR_LET; e = expr_as_let(e)->body)
+        *known |= sizes_of(f, expr_as_let(e)->value);
+    ptrmap_put(&f->sizes, body, known);
+    return *known;
+}
+
+bool fn_wants_cell(Fn *f, uint32_t n)
+{
+    return !fn_is_large(f) && (sizes_made(f, f->block->body) & size_bit(n)) != 0;
+}
+
+void fn_keep_cell(Fn *f, Ssa cell, uint32_t n)
+{
+    vec_push(&f->kept, f->g->arena, ((KeptCell){cell, n, f->block, false}));
+}
+
+void fn_cells_branch(Fn *f, const Expr *e, bool tail)
+{
+    uint64_t sizes = sizes_of(f, e);
+    for (size_t i = 0; i < f->kept.n; i++)
+        f->kept.at[i].ends_inside = tail || (sizes & size_bit(f->kept.at[i].n)) != 0;
+}
+
+void fn_cells_enter(Fn *f)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->kept.n; i++) {
+        KeptCell k = f->kept.at[i];
+        if (k.ends_inside && !fn_wants_cell(f, k.n)) {
+            free_kept(f, &k);
+            continue;
+        }
+        if (k.ends_inside)
+            k.block = f->block;
+        k.ends_inside = false;
+        f->kept.at[n++] = k;
+    }
+    f->kept.n = n;
+}
+
+void fn_cells_join(Fn *f)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->kept.n; i++)
+        if (!f->kept.at[i].ends_inside)
+            f->kept.at[n++] = f->kept.at[i];
+    f->kept.n = n;
+}
+
+void fn_cells_end(Fn *f)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->kept.n; i++) {
+        if (f->kept.at[i].block == f->block)
+            free_kept(f, &f->kept.at[i]);
+        else
+            f->kept.at[n++] = f->kept.at[i];
+    }
+    f->kept.n = n;
+}
+
+void fn_cells_leave(Fn *f)
+{
+    for (size_t i = 0; i < f->kept.n; i++)
+        gen_call_abi(f->g, "relay_free_cell", &f->kept.at[i].cell, 1);
+}
