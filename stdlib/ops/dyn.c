@@ -275,9 +275,40 @@ static RelResult rel_dyn_strided_slice(Rel *r)
     return rel_out_tensor(r, t->dtype, t->n, dims);
 }
 
+/* Elements that are copied at once, at most. */
+#define COPY_MOST ((int64_t)1 << 18)
+
+/* What lies side by side in both tensors is copied at once: a run of one axis, with those behind it that are taken whole. */
+static void copy_slice(Limits *limits, const Tensor *x, const Tensor *out, const Slice *parts)
+{
+    int64_t index[TENSOR_RANK_MOST] = {0}, run = 1, since = 0;
+    size_t size = dtype_size(x->dtype);
+    int outer = x->rank;
+    for (bool whole = true; whole && outer > 0 && parts[outer - 1].step == 1;) {
+        outer--;
+        run *= out->shape[outer];
+        whole = out->shape[outer] == x->shape[outer];
+    }
+    for (int64_t i = 0, at, part; i < out->size; i += part) {
+        int64_t done = i % run;
+        part = run - done < COPY_MOST ? run - done : COPY_MOST;
+        at = 0;
+        for (int k = 0; k < x->rank; k++)
+            at = at * x->shape[k] + parts[k].begin + index[k] * parts[k].step;
+        memcpy(out->data + (size_t)i * size, x->data + (size_t)(at + done) * size,
+               (size_t)part * size);
+        since += part;
+        if (since >= LIMIT_EVERY && limit_hit(limits))
+            return;
+        since = since >= LIMIT_EVERY ? 0 : since;
+        for (int k = outer - 1; k >= 0 && done + part == run && ++index[k] == out->shape[k]; k--)
+            index[k] = 0;
+    }
+}
+
 static bool kernel_dyn_strided_slice(OpCall *c)
 {
-    int64_t v[3][TENSOR_RANK_MOST], index[TENSOR_RANK_MOST] = {0};
+    int64_t v[3][TENSOR_RANK_MOST];
     int n[3];
     Slice parts[TENSOR_RANK_MOST];
     Tensor *x = kernel_arg(c, 0), *out = x ? kernel_out(c, 0) : NULL;
@@ -290,16 +321,8 @@ static bool kernel_dyn_strided_slice(OpCall *c)
     }
     if (out) {
         const Type *t = type_of_tensor(c->cx, x);
-        size_t size = dtype_size(x->dtype);
         slices_of(t, str_is(attrs_string(c->attrs, "slice_mode"), "size"), v, n, parts);
-        for (int64_t i = 0; i < out->size && !limit_hit_at(&c->cx->limits, i); i++) {
-            int64_t at = 0;
-            for (int k = 0; k < x->rank; k++)
-                at = at * x->shape[k] + parts[k].begin + index[k] * parts[k].step;
-            memcpy(out->data + (size_t)i * size, x->data + (size_t)at * size, size);
-            for (int k = x->rank - 1; k >= 0 && ++index[k] == out->shape[k]; k--)
-                index[k] = 0;
-        }
+        copy_slice(&c->cx->limits, x, out, parts);
     }
     tensor_release(x);
     return kernel_set(c, out);
