@@ -5,7 +5,6 @@
 #include "session/internal.h"
 #include "session/optimise.h"
 #include "session/stepping.h"
-#include "typecheck/typecheck.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -195,30 +194,23 @@ bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Thunk *out)
     out->args = memory_zeroed(c.vars.n + 1, sizeof *out->args);
     bool ok = out->args != NULL;
     Arena *arena = &out->module->arena;
-    Var **params = arena_new_array(arena, Var *, c.vars.n);
-    PtrMap map = {0};
+    const Type **types = arena_new_array(arena, const Type *, c.vars.n + 1);
     for (size_t i = 0; i < c.vars.n && ok; i++) {
-        Var *v = c.vars.at[i];
-        const Value *value = ptrmap_find(&s->local_values, v);
-        params[i] = expr_var(arena, v->base.span, v->name, v->base.type);
-        ptrmap_put(&map, v, params[i]);
+        const Value *value = ptrmap_find(&s->local_values, c.vars.at[i]);
+        types[i] = type_resolve(&s->cx, c.vars.at[i]->base.type);
         ok = value != NULL;
         if (ok)
             out->args[i] = *value;
     }
-    Expr *body = ok && c.vars.n ? ir_substitute(&s->cx, out->module, e, &map) : e;
-    ptrmap_deinit(&map);
-    if (ok && body) {
-        /* What is polymorphic stays so: without a declared result it would be used at one type that nothing decides. */
-        const Type *t = e->type ? type_find(e->type) : NULL;
-        const Type *poly = t && t->kind == TYPE_FUNC && t->n_params ? t : NULL;
+    if (ok) {
+        /* The variables themselves are its parameters. All there is has its type: nothing is to be inferred again. */
+        const Type *result = type_resolve(&s->cx, e->type);
         Function *fn =
-            expr_function(arena, e->span, (TypeVarList){0}, out->n, params, NULL, poly, body);
+            expr_function(arena, e->span, (TypeVarList){0}, out->n, c.vars.at, NULL, NULL, e);
+        fn->base.type = type_func(&s->cx, 0, NULL, out->n, types, result);
         module_define(out->module, out->name, fn, e->span, out->module);
-        ok = typecheck_module(&s->cx, out->module, env);
-    }
-    if (ok && body)
         return true;
+    }
     thunk_free(out);
     return false;
 }
