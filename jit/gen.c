@@ -178,9 +178,8 @@ bool function_make(Gen *g, Instance *in)
     if (f.live->too_deep)
         return gen_refuse(g, "`%s` has branches that are nested too deeply", in->name);
     g->size += f.live->size;
-    if (f.live->too_large || g->size > LIVE_SIZE_MOST)
-        return gen_refuse(g, "with `%s` there is more code than can be compiled in good time",
-                          in->name);
+    if (f.live->too_large)
+        return gen_refuse(g, "`%s` is longer than what can be compiled in good time", in->name);
     show_lowered(g, in);
     gen_attribute(g, f.fn, "nounwind");
     if (f.live->size > LIVE_SIZE_PLAIN) {

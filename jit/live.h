@@ -32,8 +32,8 @@ typedef struct Live {
     bool too_large; /* the walk ended before the end of the function */
 } Live;
 
-/* Lets and blocks of what is compiled at once: LLVM's time grows with the square of a function's length, and
- * this many take a second or two. */
+/* Lets and blocks of a function: LLVM's time grows with the square of its length, and this many take a second or two. A module of more
+ * gets plain code, which takes a fourth of the time. */
 #define LIVE_SIZE_MOST 20000
 
 /* Functions of more are compiled with less code for each let and without LLVM's passes on whole functions. What they

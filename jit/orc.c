@@ -235,6 +235,16 @@ static bool is_large(LLVMValueRef f)
     return LLVMGetEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, kind) != NULL;
 }
 
+/* A part knows nothing of what it does not mention: otherwise each of many would list all functions. */
+static void drop_mentions(LLVMModuleRef m)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(m), next; f; f = next) {
+        next = LLVMGetNextFunction(f);
+        if (LLVMIsDeclaration(f) && !LLVMGetFirstUse(f))
+            LLVMDeleteFunction(f);
+    }
+}
+
 /* Leaves the functions that stay; the others are elsewhere. */
 static void keep_bodies(LLVMModuleRef m, bool (*stays)(LLVMValueRef f, uint32_t i, uint32_t n),
                         bool wanted)
@@ -248,6 +258,7 @@ static void keep_bodies(LLVMModuleRef m, bool (*stays)(LLVMValueRef f, uint32_t 
         if (stays(f, i++, n) != wanted)
             drop_body(m, f);
     }
+    drop_mentions(m);
 }
 
 static bool in_first_half(LLVMValueRef f, uint32_t i, uint32_t n)
@@ -314,14 +325,21 @@ static bool has_large(LLVMModuleRef m)
     return found;
 }
 
+/* More time for code than is saved by it. */
+static bool wants_plain(const Gen *g)
+{
+    return g->once || g->size > LIVE_SIZE_MOST;
+}
+
 static bool add_all(Job *job, LLVMModuleRef m)
 {
     if (!has_large(m))
-        return add_parts(job, job->g->once ? MACHINE_PLAIN : MACHINE_GOOD, m);
+        return add_parts(job, wants_plain(job->g) ? MACHINE_PLAIN : MACHINE_GOOD, m);
     LLVMModuleRef large = LLVMCloneModule(m);
     keep_bodies(m, is_large_one, false);
     keep_bodies(large, is_large_one, true);
-    bool ok = add_parts(job, MACHINE_PLAIN, large) && add_parts(job, MACHINE_GOOD, m);
+    bool ok = add_parts(job, MACHINE_PLAIN, large) &&
+              add_parts(job, wants_plain(job->g) ? MACHINE_PLAIN : MACHINE_GOOD, m);
     LLVMDisposeModule(large);
     return ok;
 }

@@ -53,6 +53,15 @@ def functions(n, body):
                    'def @main() { (@f0(100000i64, ones(shape=[2], dtype="float32")), @deep(300i64, 2i64), @ping(3001i64, 0i64)) }\n')
 
 
+def chain(n):
+    """More than fits into one part of good code, in functions of which each is short."""
+    text = HEADER
+    for i in range(n):
+        last = f"@f{i + 1}(add(%x, 1))" if i + 1 < n else "%x"
+        text += f"def @f{i}(%x: int32) -> int32 {{ if (less(%x, 0)) {{ 0 }} else {{ {last} }} }}\n"
+    return text + "def @main() { (@f0(5), @f7(-1)) }\n"
+
+
 class Large(unittest.TestCase):
     def run_text(self, text, *options):
         with tempfile.NamedTemporaryFile("w", suffix=".rly") as file:
@@ -67,7 +76,7 @@ class Large(unittest.TestCase):
         self.assertEqual(by_jit.stdout, by_interp.stdout)
 
     def test_values(self):
-        for text in (fields(3000), tensors(100), calls(3000), nested(1200), nested(30), fields(20), calls(20), functions(80, 1100)):
+        for text in (fields(3000), tensors(100), calls(3000), nested(1200), nested(30), fields(20), calls(20), functions(80, 1100), chain(4000)):
             with self.subTest(text[:80]):
                 self.same_value(text)
 
