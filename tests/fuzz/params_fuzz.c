@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -45,19 +44,24 @@ static bool compare(void *data, const char *name, Tensor *t)
     return true;
 }
 
-/* A file without a place in the file system. */
-static int open_file(const uint8_t *data, size_t size, char *path, size_t room)
+/* Files of this process in the memory that looks like a disk. */
+static const char *path_of(char *room, size_t n, const char *ending)
 {
-    int fd = memfd_create("params", 0);
-    snprintf(path, room, "/proc/self/fd/%d", fd);
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+    snprintf(room, n, "/dev/shm/relay_fuzz_%ld%s", (long)getpid(), ending);
+    return room;
+}
+
+static void write_file(const uint8_t *data, size_t size, const char *path)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(data, 1, size, f) != size || fclose(f) != 0)
         abort();
-    return fd;
 }
 
 static void read_back(const Found *f)
 {
-    char path[] = "/tmp/relay_fuzz_XXXXXX.params";
+    char path[64];
+    path_of(path, sizeof path, ".params");
     Limits limits;
     Diags diags;
     diags_init(&diags, &limits);
@@ -71,7 +75,6 @@ static void read_back(const Found *f)
     if (!params_read(&limits, &diags, path, compare, &again) || again.n != f->n)
         abort();
     unlink(path);
-    close(fd);
     diags_deinit(&diags);
 }
 
@@ -83,9 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Diags diags;
     diags_init(&diags, &limits);
     limits_init(&limits, &diags);
-    int fd = open_file(data, size, path, sizeof path);
+    write_file(data, size, path_of(path, sizeof path, ".in"));
     bool ok = params_read(&limits, &diags, path, keep, &found);
-    close(fd);
     if (!ok && diags.errors == 0 && limits.hit == LIMIT_NONE)
         abort();
     if (ok && found.n < ARRAYS_MOST)
