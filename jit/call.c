@@ -220,6 +220,22 @@ static Ssa variant_code(Fn *f, Instance *in, const Call *call)
     return code;
 }
 
+/* The arguments, as bits, that need no count of their own for the call, because they live longer than it. What another value lends that
+ * ends with the call is none of them. */
+static uint64_t lent_args(Fn *f, Instance *in, const Call *call, bool tail)
+{
+    uint64_t lent = 0, may = instance_matched(in);
+    for (uint32_t i = 0; i < call->args.n && may >> i; i++) {
+        const Var *v = expr_as_var(call->args.at[i]);
+        const Val *val = v ? fn_val(f, call->args.at[i]) : NULL;
+        if (!(may >> i & 1) || !val || !val->at || val->fixed || in->params[i]->kind != TYPE_ADT)
+            continue;
+        if (val->lent ? val->stays : !tail && live_after(f->live, f->block, f->at, v))
+            lent |= (uint64_t)1 << i;
+    }
+    return lent;
+}
+
 static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
 {
     Gen *g = f->g;
@@ -232,13 +248,19 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
     if (tail)
         plan_flush(f);
     Ssa *args = arena_new_array(g->arena, Ssa, n + 2), code;
-    code = has_variants(f, in) ? variant_code(f, in, call) : instance_code(f, in);
+    bool variants = has_variants(f, in);
+    if (!variants)
+        in = instance_lent(g, in, lent_args(f, in, call, tail));
+    code = variants ? variant_code(f, in, call) : instance_code(f, in);
     unsigned k = 0;
     args[k++] = f->state;
     if (in->has_self)
         args[k++] = fn_take(f, call->callee);
-    for (uint32_t i = 0; i < n; i++)
-        args[k++] = fn_take_as(f, call->args.at[i], in->params[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        bool lends = i < 64 && (in->lent >> i & 1);
+        args[k++] =
+            lends ? fn_borrow(f, call->args.at[i]) : fn_take_as(f, call->args.at[i], in->params[i]);
+    }
     if (g->failed)
         return NULL;
     if (tail && in == f->in && f->loop) {

@@ -39,6 +39,11 @@ static Span head_span(const Gen *g, const Function *fn)
     return span;
 }
 
+static bool is_lent(const Instance *in, uint32_t param)
+{
+    return param < 64 && (in->lent >> param & 1);
+}
+
 /* When `bad`: reports `what` through the function of that name, lets go of the arguments and returns. */
 static void guard(Fn *f, Ssa bad, const char *report, Ssa *what, unsigned n_what, Ssa const *args)
 {
@@ -48,7 +53,8 @@ static void guard(Fn *f, Ssa bad, const char *report, Ssa *what, unsigned n_what
     LLVMPositionBuilderAtEnd(g->b, fail);
     gen_call_abi(g, report, what, n_what);
     for (uint32_t i = 0; i < f->in->n; i++)
-        fn_release_cold(f, repr_of(f->in->params[i]), args[i]);
+        if (!is_lent(f->in, i))
+            fn_release_cold(f, repr_of(f->in->params[i]), args[i]);
     if (f->self)
         fn_release_cold(f, (Repr){.kind = REPR_OBJECT}, f->self);
     LLVMBuildRet(g->b, fn_zero(f, f->in->result));
@@ -137,6 +143,16 @@ static Live *live_of(Gen *g, const Instance *in)
     return live_make(g->arena, in->fn, n, captured);
 }
 
+/* What nobody uses is let go of where it is bound, and what is lent is not ours. */
+static void bind_param(Fn *f, uint32_t i, Ssa at)
+{
+    const Instance *in = f->in;
+    bool lent = is_lent(in, i);
+    Val *val = fn_bind(f, in->fn->params.at[i], in->params[i], lent ? NULL : at);
+    val->at = at;
+    val->lent = val->stays = lent;
+}
+
 static void make_body(Fn *f)
 {
     Gen *g = f->g;
@@ -154,7 +170,7 @@ static void make_body(Fn *f)
         check_interrupt(f, args);
     f->block = f->live->root;
     for (uint32_t i = 0; i < in->n; i++)
-        fn_bind(f, in->fn->params.at[i], in->params[i], args[i]);
+        bind_param(f, i, args[i]);
     bind_captures(f);
     bind_self(f);
     fn_block(f, f->live->root, in->result, true, NULL, NULL);

@@ -128,6 +128,46 @@ void instance_enter(Gen *g, Instance *in)
     LLVMSetFunctionCallConv(in->value, TAILCC);
 }
 
+static WalkNext note_match(void *data, const Expr *e)
+{
+    Instance *in = data;
+    const Match *match = expr_as_match(e);
+    const Var *v = match ? expr_as_var(match->scrutinee) : NULL;
+    for (uint32_t i = 0; v && i < in->n && i < 64; i++)
+        if (in->fn->params.at[i] == v)
+            in->matched |= (uint64_t)1 << i;
+    return e->kind == EXPR_FUNCTION && e != &in->fn->base ? WALK_STOP : WALK_ON;
+}
+
+uint64_t instance_matched(Instance *in)
+{
+    bool plain = in->fn && !in->has_self && !in->late && !in->open;
+    if (plain && !in->looked)
+        ir_walk(&in->fn->base, note_match, NULL, in);
+    in->looked = true;
+    return in->matched;
+}
+
+Instance *instance_lent(Gen *g, Instance *in, uint64_t lent)
+{
+    if (lent == 0)
+        return in;
+    Instance *copy = in->lending;
+    while (copy && copy->lent != lent)
+        copy = copy->lending;
+    if (copy)
+        return copy;
+    copy = arena_new(g->arena, Instance);
+    *copy = *in;
+    copy->symbol = NULL;
+    copy->number = copy->thunk_number = 0;
+    copy->variants = NULL;
+    copy->info = NULL;
+    copy->lent = lent;
+    in->lending = copy;
+    return copy;
+}
+
 static bool has_form(Gen *g, const Instance *in, const Type *t)
 {
     if (repr_of(t).kind != REPR_NONE)

@@ -458,6 +458,11 @@ struct Instance {
     LLVMTypeRef type;
     uint32_t thunk_number; /* likewise */
     Ssa thunk; /* the same behind the convention of closures */
+    uint64_t
+        lent; /* parameters, as bits, that stay the caller's: this is a copy for calls that lend them */
+    Instance *lending; /* such copies */
+    uint64_t matched; /* parameters that are taken apart somewhere */
+    bool looked; /* at which these are */
     bool listed; /* among the module's infos */
 };
 
@@ -482,6 +487,10 @@ Instance *instance_of_row(Gen *g, const Op *op, const Constructor *con, const Ty
 Function *instance_normal_form(Gen *g, const Function *fn);
 /* Of a definition, an operator or a constructor that is used as a polymorphic value of this type; open. */
 Instance *instance_of_atom(Gen *g, const Expr *atom, const Type *type);
+/* Parameters, as bits, that may be lent: those that the function takes apart. */
+uint64_t instance_matched(Instance *in);
+/* Its copy for calls that lend these; itself for none. */
+Instance *instance_lent(Gen *g, Instance *in, uint64_t lent);
 /* Of an open one at these types. */
 Instance *instance_at(Gen *g, Instance *open, uint32_t n, const Type *const *args,
                       const Type *result);
@@ -579,6 +588,7 @@ typedef struct Val {
     Function *group; /* the kernel that it is, in A normal form (plan.c) */
     bool fixed; /* owned by nobody here: never released, retained when it is handed on */
     bool lent; /* the same, by a value that lives at least as long */
+    bool stays; /* lent, and it lives until the function has returned */
     bool dense; /* a tensor that is row-major without gaps */
     const Tensor *tensor; /* the one that it always is, where that is known */
     const Value *number; /* the same of a number */

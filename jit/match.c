@@ -331,20 +331,23 @@ static bool outlives(const LiveBlock *b, const Var *v, const Pattern *p)
 static bool may_lend(Fn *f, const Clausing *c)
 {
     const Val *val = c->scrutinee ? ptrmap_find(&f->vals, c->scrutinee) : NULL;
-    if (!val || val->fixed || val->lent || !val->at || fn_is_large(f) ||
+    if (!val || val->fixed || (val->lent && !val->stays) || !val->at || fn_is_large(f) ||
         holds_waiting(f, c->pattern, c->type))
         return false;
     return !is_ours(f, c) || outlives(f->block, c->scrutinee, c->pattern);
 }
 
-static void lend_fields(Fn *f, const Pattern *p, const Type *type, Ssa v)
+static void lend_fields(Fn *f, const Pattern *p, const Type *type, Ssa v, bool stays)
 {
-    if (p->kind == PATTERN_VAR && is_used(f, p->var))
-        fn_bind(f, p->var, type, v)->lent = true;
+    if (p->kind == PATTERN_VAR && is_used(f, p->var)) {
+        Val *val = fn_bind(f, p->var, type, v);
+        val->lent = true;
+        val->stays = stays;
+    }
     for (uint32_t i = 0; i < p->n; i++) {
         const Type *t = field_type(f, p, type, i);
         if (pattern_uses(f, p->fields[i]))
-            lend_fields(f, p->fields[i], t, fn_get_field(f, v, i, repr_of(t)));
+            lend_fields(f, p->fields[i], t, fn_get_field(f, v, i, repr_of(t)), stays);
     }
 }
 
@@ -359,7 +362,8 @@ static void start_clause(Fn *f, void *data)
         if (p->n > 0) /* what has no fields is immortal */
             take_apart(f, p, c->type, c->value);
     } else if (may_lend(f, c)) {
-        lend_fields(f, p, c->type, c->value);
+        const Val *val = ptrmap_find(&f->vals, c->scrutinee);
+        lend_fields(f, p, c->type, c->value, val->stays);
         if (is_ours(f, c) && p->n > 0)
             vec_push(&f->opened, f->g->arena, ((Opened){c->scrutinee, p, c->type}));
     } else {
