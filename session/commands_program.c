@@ -270,7 +270,7 @@ static bool show_code(RelaySession *s, Module *env, const Name *name, JitText ki
 {
     Buf why = {0}, text = {0};
     Runnable code;
-    bool ok = engine_compile(s, env, name, &code, &why);
+    bool ok = engine_compile(s, env, name, COMPILE_TO_SHOW, &code, &why);
     if (!s->jit)
         diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "there is no JIT: %s", buf_text(&why));
     else if (!ok && session_status(s) == RELAY_OK)

@@ -68,7 +68,8 @@ static void warn_interpreted(RelaySession *s, Span span, const char *why)
 }
 
 /* False after a diagnostic, or when the JIT cannot, which `why` says. */
-bool engine_compile(RelaySession *s, Module *env, const Name *name, Runnable *out, Buf *why)
+bool engine_compile(RelaySession *s, Module *env, const Name *name, CompileFor use, Runnable *out,
+                    Buf *why)
 {
     if (!session_jit(s)) {
         buf_str(why, buf_text(&s->jit_why));
@@ -76,7 +77,8 @@ bool engine_compile(RelaySession *s, Module *env, const Name *name, Runnable *ou
     }
     const Def *def = module_find(env, name);
     JitKey *key = NULL;
-    bool ok = !optimised_already(s, env, name) && s->jit_table->load(s->jit, env, name, &key);
+    bool ok = use == COMPILE_TO_RUN && !optimised_already(s, env, name) &&
+              s->jit_table->load(s->jit, env, name, &key);
     *out = (Runnable){.engine = ENGINE_JIT,
                       .written = module_retain(env),
                       .env = ok ? module_retain(env) : optimise(s, env, name),
@@ -113,7 +115,7 @@ bool engine_prepare(RelaySession *s, Engine engine, Module *env, const Name *nam
         return false;
     Buf why = {0};
     size_t errors = s->cx.diags->errors;
-    bool compiled = engine == ENGINE_JIT && engine_compile(s, env, name, out, &why);
+    bool compiled = engine == ENGINE_JIT && engine_compile(s, env, name, COMPILE_TO_RUN, out, &why);
     if (engine == ENGINE_JIT && !compiled && s->cx.diags->errors == errors &&
         s->cx.limits.hit == LIMIT_NONE)
         warn_interpreted(s, span, buf_text(&why));

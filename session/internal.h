@@ -275,8 +275,11 @@ typedef struct Runnable {
 /* Makes `name` of env ready for the engine; what the JIT cannot compile falls to the evaluator, with a warning. False after a
  * diagnostic, and then there is nothing to release. */
 bool engine_prepare(RelaySession *s, Engine engine, Module *env, const Name *name, Runnable *out);
+/* What is kept in files can be run; it does not say what the optimiser made of the program. */
+typedef enum CompileFor { COMPILE_TO_RUN, COMPILE_TO_SHOW } CompileFor;
 /* The same for the JIT alone: false also when it cannot compile it, which `why` says. */
-bool engine_compile(RelaySession *s, Module *env, const Name *name, Runnable *out, Buf *why);
+bool engine_compile(RelaySession *s, Module *env, const Name *name, CompileFor use, Runnable *out,
+                    Buf *why);
 /* Calls it; the arguments are lent. NONE after a diagnostic. */
 Value engine_call(RelaySession *s, const Runnable *r, uint32_t n, const Value *args);
 /* Whether the optimiser knew the value that it will have. */

@@ -386,7 +386,7 @@ static RelayStatus stage_compile(RelaySession *s, const RelayRequest *r)
     const Def *def = m ? find_entry(s, m, entry ? entry : "main") : NULL;
     Buf why = {0}, out = {0};
     Runnable code = {0};
-    if (def && engine_compile(s, m, def->name, &code, &why)) {
+    if (def && engine_compile(s, m, def->name, COMPILE_TO_SHOW, &code, &why)) {
         if (s->jit_table->text(s->jit, code.env, def->name, kind, &out)) {
             if (path)
                 file_write(&s->cx.limits, s->cx.diags, path, buf_text(&out), out.n);

@@ -151,6 +151,14 @@ class Cache(unittest.TestCase):
         self.assertIn("W0701", err)
         self.assertIn("relay-llvm.so is not installed", err)
 
+    def test_what_is_shown_is_what_the_optimiser_made(self):
+        path = self.write("network.rly", NETWORK)
+        anew = self.relay("compile", path, "--emit", "lowered", env={"RELAY_CACHE": "off"})
+        self.assertEqual(anew.returncode, 0, anew.stderr)
+        self.relay("run", path, "--random", "1")
+        self.assertEqual(len(self.files()), 1)
+        self.assertEqual(self.relay("compile", path, "--emit", "lowered").stdout, anew.stdout)
+
     def test_sessions_share_it_wherever_a_text_stands(self):
         lines = ["def @f(%x: int32) { divide(7, %x) };", "let %n = 0;"]
         call = "@f(%n)\n:time @f(%n + 2)\n"
