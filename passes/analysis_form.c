@@ -244,6 +244,7 @@ typedef struct CallGraph {
     Analysis *a;
     PtrMap counts; /* of the function in work: Def -> how often it is named */
     PtrMap done;
+    PtrMap ends; /* Def that no chain of calls from it leaves and comes back to */
     Vec(const Def *) path;
 } CallGraph;
 
@@ -300,7 +301,14 @@ static void put_def(CallGraph *g, const Def *def)
     Buf *out = &g->a->out;
     ptrmap_clear(&g->counts);
     ir_walk(&def->fn->base, note_globals, NULL, g);
-    buf_printf(out, "@%s%s:", def->name->text, is_recursive(g->a, def) ? " (recursive)" : "");
+    /* Callees were put before, but for those that lead back here: most need no search. */
+    bool ends = true;
+    for (size_t i = 0; i < g->counts.n; i++)
+        ends &= ptrmap_has(&g->ends, g->counts.entries[i].key);
+    if (ends)
+        ptrmap_put(&g->ends, def, NULL);
+    buf_printf(out, "@%s%s:", def->name->text,
+               !ends && is_recursive(g->a, def) ? " (recursive)" : "");
     for (size_t i = 0; i < g->counts.n; i++) {
         const Def *callee = g->counts.entries[i].key;
         size_t n = (size_t)(uintptr_t)g->counts.entries[i].value;
@@ -343,6 +351,7 @@ void analyze_call_graph(Analysis *a)
         put_reachable(&g, module_find(a->module, defs[i]->name));
     ptrmap_deinit(&g.counts);
     ptrmap_deinit(&g.done);
+    ptrmap_deinit(&g.ends);
 }
 
 static WalkNext put_fused(void *data, const Expr *e)

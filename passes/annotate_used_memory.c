@@ -26,11 +26,18 @@ typedef struct Sizes {
 
 typedef struct Live {
     PtrMap has;
-    Vec(const Var *) all;
+    Vec(const Var *) all; /* and some that are live no more */
+    size_t n; /* live ones */
+    int64_t bytes; /* that they hold */
     Arena *arena;
 } Live;
 
 static void look_at_chain(Used *u, const Expr *chain, Live *live);
+
+static int64_t bytes_of(const Var *v)
+{
+    return v->base.type ? storage_bytes(v->base.type) : 0;
+}
 
 static void add_live(void *data, Var *v)
 {
@@ -39,15 +46,29 @@ static void add_live(void *data, Var *v)
         return;
     ptrmap_put(&live->has, v, NULL);
     vec_push(&live->all, live->arena, v);
+    live->n++;
+    live->bytes += bytes_of(v);
 }
 
-static int64_t bytes_of(const Live *live)
+/* Those that are gone leave the list when they are most of it. */
+static void sweep(Live *live)
 {
-    int64_t bytes = 0;
+    size_t n = 0;
     for (size_t i = 0; i < live->all.n; i++)
-        if (ptrmap_has(&live->has, live->all.at[i]) && live->all.at[i]->base.type)
-            bytes += storage_bytes(live->all.at[i]->base.type);
-    return bytes;
+        if (ptrmap_has(&live->has, live->all.at[i]))
+            live->all.at[n++] = live->all.at[i];
+    live->all.n = n;
+}
+
+static void end_live(Live *live, const Var *v)
+{
+    if (!ptrmap_has(&live->has, v))
+        return;
+    ptrmap_remove(&live->has, v);
+    live->n--;
+    live->bytes -= bytes_of(v);
+    if (live->all.n > 2 * live->n + 8)
+        sweep(live);
 }
 
 static void look_at_branch(Used *u, const Expr *branch, const Live *after)
@@ -64,7 +85,7 @@ static void look_at_branches(Used *u, const Expr *value, const Live *live)
 {
     const If *i = expr_as_if(value);
     const Match *m = expr_as_match(value);
-    if (u->depth >= DEPTH_MOST)
+    if ((!i && !m) || u->depth >= DEPTH_MOST || limit_hit(&u->run->cx->limits))
         return;
     u->depth++;
     if (i) {
@@ -84,7 +105,7 @@ static void note_call(Used *u, const Call *call, const Live *live)
     if (!slot)
         return;
     Sizes *sizes = *slot = *slot ? *slot : arena_new(&u->run->scratch, Sizes);
-    vec_push(&sizes->at, &u->run->scratch, bytes_of(live));
+    vec_push(&sizes->at, &u->run->scratch, live->bytes);
 }
 
 static void look_at_chain(Used *u, const Expr *chain, Live *live)
@@ -97,14 +118,17 @@ static void look_at_chain(Used *u, const Expr *chain, Live *live)
         vec_push(&lets, &u->run->scratch, let);
     }
     look_at_branches(u, chain, live);
-    ir_free_vars(chain, add_live, live);
+    if (!limit_hit(&u->run->cx->limits))
+        ir_free_vars(chain, add_live, live);
     for (size_t i = lets.n; i-- && !limit_hit(&u->run->cx->limits);) {
         const Let *let = lets.at[i];
         look_at_branches(u, let->value, live);
+        if (limit_hit(&u->run->cx->limits))
+            return;
         ir_free_vars(let->value, add_live, live);
         if (expr_as_call(let->value))
             note_call(u, expr_as_call(let->value), live);
-        ptrmap_remove(&live->has, let->var);
+        end_live(live, let->var);
     }
 }
 

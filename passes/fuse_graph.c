@@ -1,5 +1,6 @@
 #include "passes/fuse_graph.h"
 
+#include "base/limit.h"
 #include "ir/walk.h"
 #include "passes/facts.h"
 
@@ -185,29 +186,54 @@ static WalkNext link_node(void *data, const Expr *e)
 
 /* ---- the post-dominator tree ------------------------------------------------------------------------------------------------- */
 
-/* The least common ancestor; `pattern` takes in what is climbed over. */
-static FuseNode *common(FuseNode *a, FuseNode *b, OpPattern *pattern)
+/* Up to the dominator at this depth; `pattern` takes in what is climbed over. */
+static FuseNode *lift(FuseNode *a, uint32_t depth, OpPattern *pattern)
 {
-    while (a != b) {
-        if (!a || !b)
-            return NULL;
-        bool up_a = a->depth >= b->depth, up_b = b->depth >= a->depth;
-        if (up_a) {
-            *pattern = most_of(*pattern, a->dom_pattern);
-            a = a->dom;
-        }
-        if (up_b) {
-            *pattern = most_of(*pattern, b->dom_pattern);
-            b = b->dom;
-        }
+    while (a->depth > depth) {
+        bool far = a->jump->depth >= depth;
+        *pattern = most_of(*pattern, far ? a->jump_pattern : a->dom_pattern);
+        a = far ? a->jump : a->dom;
     }
     return a;
+}
+
+/* The least common ancestor, in steps of the logarithm of the depth. */
+static FuseNode *common(FuseNode *a, FuseNode *b, OpPattern *pattern)
+{
+    if (!a || !b)
+        return NULL;
+    uint32_t depth = a->depth < b->depth ? a->depth : b->depth;
+    a = lift(a, depth, pattern);
+    b = lift(b, depth, pattern);
+    while (a != b && a->depth > 1) {
+        bool far = a->jump != b->jump;
+        *pattern = most_of(*pattern, far ? a->jump_pattern : a->dom_pattern);
+        *pattern = most_of(*pattern, far ? b->jump_pattern : b->dom_pattern);
+        a = far ? a->jump : a->dom;
+        b = far ? b->jump : b->dom;
+    }
+    return a == b ? a : NULL;
+}
+
+/* A way up for `common`, as far as two of the dominator's one after the other where these are equally far, else one step. */
+static void set_jump(FuseNode *n)
+{
+    const FuseNode *dom = n->dom;
+    if (!dom)
+        return;
+    n->jump = n->dom;
+    n->jump_pattern = n->dom_pattern;
+    if (dom->depth - dom->jump->depth != dom->jump->depth - dom->jump->jump->depth)
+        return;
+    n->jump = dom->jump->jump;
+    n->jump_pattern = most_of(n->jump_pattern, most_of(dom->jump_pattern, dom->jump->jump_pattern));
 }
 
 static void place(FuseGraph *g, FuseNode *n)
 {
     n->depth = 1;
     n->dom_pattern = OP_OPAQUE;
+    n->jump = n;
     if (n->extern_ref || !n->edges)
         return;
     OpPattern pattern = OP_ELEMWISE;
@@ -219,6 +245,7 @@ static void place(FuseGraph *g, FuseNode *n)
     n->dom = dom;
     n->depth = dom ? dom->depth + 1 : 1;
     n->dom_pattern = pattern;
+    set_jump(n);
 }
 
 /* ---- groups ------------------------------------------------------------------------------------------------------------------- */
@@ -304,22 +331,23 @@ static bool goes_by_rows(const FuseNode *n, int64_t rows)
     return alike && n->e->kind == EXPR_CALL && rows_of(n->e->type) == rows;
 }
 
-/* Whether every group on a way from n (left out) to the sink may be passed, and with `rows` goes by that many (0: however it goes); counts the
- * members that would join it. */
+/* Whether every group on a way from n (left out) to the sink may be passed, and with `rows` goes by that many (0: however it goes); and
+ * whether the members that would join it are at most so many. */
 static bool path_passes(FuseGraph *g, const FuseNode *n, const FuseNode *sink, MayPass *may,
-                        int64_t rows, uint32_t *members)
+                        int64_t rows, uint32_t most)
 {
     Search s = {.g = g};
-    bool ok = true;
+    uint32_t members = n->members;
+    bool ok = members <= most;
     arena_init(&s.arena, NULL);
     g->search++;
-    *members = n->members;
     push_consumers(&s, n);
     while (ok && s.todo.n) {
         FuseNode *at = vec_pop(&s.todo);
         ok = may(leader(at)->group, at == sink) && (rows == 0 || goes_by_rows(at, rows));
         if (at != sink) {
-            *members += at->members;
+            members += at->members;
+            ok = ok && members <= most;
             push_consumers(&s, at);
         }
     }
@@ -346,8 +374,8 @@ static void merge_path(FuseGraph *g, FuseNode *n, FuseNode *sink)
 
 static void try_fuse(FuseGraph *g, FuseNode *n, MayPass *may)
 {
-    uint32_t members;
-    if (path_passes(g, n, n->dom, may, 0, &members) && members + leader(n->dom)->members <= g->most)
+    uint32_t there = leader(n->dom)->members;
+    if (there <= g->most && path_passes(g, n, n->dom, may, 0, g->most - there))
         merge_path(g, n, n->dom);
 }
 
@@ -387,10 +415,9 @@ static void fuse_node(FuseGraph *g, FuseNode *n, int phase)
 static void fuse_rows(FuseGraph *g, FuseNode *n)
 {
     int64_t rows = rows_of(n->e->type);
-    uint32_t members;
     if (n->pattern != OP_REDUCE || !n->dom || rows == 0 || leader(n) == leader(n->dom))
         return;
-    if (path_passes(g, n, n->dom, upto_reduce, rows, &members))
+    if (path_passes(g, n, n->dom, upto_reduce, rows, UINT32_MAX))
         merge_path(g, n, n->dom);
 }
 
@@ -406,16 +433,16 @@ void fuse_graph_init(FuseGraph *g, Function *f, FuseWish wish)
     }
     ir_walk(&f->base, skip_foreign, link_node, g);
     need(g, f->body);
-    for (size_t i = g->nodes.n; i-- > 0;) {
+    for (size_t i = g->nodes.n; i-- > 0 && !limit_hit(wish.limits);) {
         FuseNode *n = g->nodes.at[i];
         n->group = n->pattern;
         place(g, n);
         n->mark = 0;
     }
     for (int phase = 0; wish.fuse && phase < 3; phase++)
-        for (size_t i = 0; i < g->nodes.n; i++)
+        for (size_t i = 0; i < g->nodes.n && !limit_hit(wish.limits); i++)
             fuse_node(g, g->nodes.at[i], phase);
-    for (size_t i = 0; wish.fuse && wish.for_code && i < g->nodes.n; i++)
+    for (size_t i = 0; wish.fuse && wish.for_code && i < g->nodes.n && !limit_hit(wish.limits); i++)
         fuse_rows(g, g->nodes.at[i]);
 }
 

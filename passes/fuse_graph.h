@@ -20,6 +20,8 @@ typedef struct FuseNode {
     struct FuseNode *dom;
     uint32_t depth;
     OpPattern dom_pattern; /* the most of the patterns on the way to `dom` */
+    struct FuseNode *jump; /* a dominator further up; itself where there is none */
+    OpPattern jump_pattern; /* the most on the way there */
     /* the group, by union-find */
     struct FuseNode *leader;
     OpPattern group; /* of the group, at its leader */
@@ -42,6 +44,7 @@ typedef struct FuseWish {
     bool
         for_code; /* what follows a fold of rows and goes by the same rows joins it; what has no expression stands alone */
     uint32_t most;
+    Limits *limits; /* grouping ends early where one is hit */
 } FuseWish;
 
 /* Groups the calls in the body of f, nested functions included. */

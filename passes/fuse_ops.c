@@ -187,7 +187,8 @@ static Function *fuse_function(PassRun *run, const Def *def)
         return def->fn;
     fuse_graph_init(
         &fuse.graph, def->fn,
-        (FuseWish){.fuse = (level < 0 ? pc->opt_level : level) > 0,
+        (FuseWish){.limits = &run->cx->limits,
+                   .fuse = (level < 0 ? pc->opt_level : level) > 0,
                    .for_code = pc->for_code,
                    .most = (uint32_t)attrs_int(pc->config, "relay.FuseOps.max_depth", 256)});
     if (pc->for_code)

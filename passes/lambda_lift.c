@@ -19,7 +19,7 @@
 typedef struct Lifted {
     const Name *name;
     const Function *fn;
-    uint64_t hash;
+    size_t older; /* with the same hash, from 1; 0: none */
 } Lifted;
 
 typedef struct Lift {
@@ -27,6 +27,8 @@ typedef struct Lift {
     const Expr *root;
     PtrMap bound;           /* literal -> Var of its `let` */
     Vec(Lifted) made;
+    PtrMap by_hash; /* hash -> the newest of them with it, from 1 */
+    unsigned number; /* of the last name that was free */
     /* of the literal at hand */
     const Var *self;
     bool recursive;
@@ -53,12 +55,12 @@ static const Name *free_name(Lift *l)
 {
     char text[32];
     const Name *name;
-    unsigned number = 0;
-    do {
-        snprintf(text, sizeof text, "lifted_name_%u", number++);
+    for (;; l->number++) {
+        snprintf(text, sizeof text, "lifted_name_%u", l->number);
         name = ctx_name(l->run->cx, text);
-    } while (module_find(l->run->module, name));
-    return name;
+        if (!module_find(l->run->module, name))
+            return name;
+    }
 }
 
 /* The literal over parameters of its own for what it captures, as a function of the module that is called `name`. */
@@ -88,12 +90,25 @@ static Function *closed_function(Lift *l, const Function *f, const Type *type, c
     return expr_function(arena, f->base.span, (TypeVarList){0}, n, params, attrs, type, body);
 }
 
-static const Name *known_name(Lift *l, const Function *f, uint64_t hash)
+/* A hash of 0 is none. */
+static const void *hash_key(const Function *f)
 {
-    for (size_t i = 0; i < l->made.n; i++)
-        if (l->made.at[i].hash == hash && ir_equal(&l->made.at[i].fn->base, &f->base, false))
-            return l->made.at[i].name;
-    return NULL;
+    return (const void *)(uintptr_t)(ir_hash(&f->base) | 1);
+}
+
+static const Name *known_name(Lift *l, const Function *f)
+{
+    size_t i = (size_t)(uintptr_t)ptrmap_find(&l->by_hash, hash_key(f));
+    while (i && !ir_equal(&l->made.at[i - 1].fn->base, &f->base, false))
+        i = l->made.at[i - 1].older;
+    return i ? l->made.at[i - 1].name : NULL;
+}
+
+static void note_made(Lift *l, const Name *name, const Function *f)
+{
+    size_t older = (size_t)(uintptr_t)ptrmap_find(&l->by_hash, hash_key(f));
+    vec_push(&l->made, &l->run->scratch, ((Lifted){name, f, older}));
+    ptrmap_put(&l->by_hash, hash_key(f), (void *)(uintptr_t)l->made.n);
 }
 
 static Expr *lift_literal(Rewriter *rw, const Expr *old, Expr *now)
@@ -111,12 +126,11 @@ static Expr *lift_literal(Rewriter *rw, const Expr *old, Expr *now)
     Function *closed = closed_function(l, f, old->type, name);
     if (!closed)
         return NULL;
-    uint64_t hash = ir_hash(&closed->base);
-    const Name *known = l->recursive ? NULL : known_name(l, closed, hash);
+    const Name *known = l->recursive ? NULL : known_name(l, closed);
     if (!known)
         module_define(l->run->module, name, closed, now->span, l->run->module);
     if (!known && !l->recursive)
-        vec_push(&l->made, &l->run->scratch, ((Lifted){name, closed, hash}));
+        note_made(l, name, closed);
     Arena *arena = &rw->module->arena;
     Expr *global = expr_global(arena, now->span, known ? known : name);
     global->type = l->captured.n ? NULL : old->type;
@@ -156,6 +170,7 @@ static Function *lift(PassRun *run, const Def *def)
     Expr *now = ir_rewrite(&rw, &f->base);
     rewriter_deinit(&rw);
     ptrmap_deinit(&l.bound);
+    ptrmap_deinit(&l.by_hash);
     return expr_as_function(now);
 }
 

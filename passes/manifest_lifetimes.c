@@ -34,10 +34,18 @@ static void note_var(void *data, Var *v)
     vec_push(&names->at, names->arena, v);
 }
 
-static void add_uses(Lifetimes *l, const Expr *e, PtrMap *live)
+/* Each level of branches asks for those of all within, so that this is where the time goes. */
+static Names uses_of(Lifetimes *l, const Expr *e)
 {
     Names uses = {.arena = &l->run->scratch};
-    ir_free_vars(e, note_var, &uses);
+    if (!limit_hit(&l->run->cx->limits))
+        ir_free_vars(e, note_var, &uses);
+    return uses;
+}
+
+static void add_uses(Lifetimes *l, const Expr *e, PtrMap *live)
+{
+    Names uses = uses_of(l, e);
     for (size_t i = 0; i < uses.at.n; i++)
         ptrmap_put(live, uses.at.at[i], NULL);
 }
@@ -57,8 +65,7 @@ static Expr *end_branch(Lifetimes *l, Expr *branch, const Names *after, PtrMap *
 /* What is used in e and live behind it: all that a branch of it can tell from what it ends itself. */
 static Names live_within(Lifetimes *l, const Expr *e, const PtrMap *live)
 {
-    Names uses = {.arena = &l->run->scratch}, after = {.arena = &l->run->scratch};
-    ir_free_vars(e, note_var, &uses);
+    Names uses = uses_of(l, e), after = {.arena = &l->run->scratch};
     for (size_t i = 0; i < uses.at.n; i++)
         if (ptrmap_has(live, uses.at.at[i]))
             vec_push(&after.at, after.arena, uses.at.at[i]);
@@ -79,7 +86,7 @@ static Expr *end_branches(Lifetimes *l, Expr *value, const PtrMap *live, PtrMap 
             return value;
         return expr_call(arena, value->span, call->callee, 1, &of, call->attrs);
     }
-    if ((!i && !m) || l->depth >= DEPTH_MOST)
+    if ((!i && !m) || l->depth >= DEPTH_MOST || limit_hit(&l->run->cx->limits))
         return value;
     l->depth++;
     Names after = live_within(l, value, live);
@@ -111,11 +118,10 @@ static Expr *kill(Lifetimes *l, Var *v, Expr *body)
 /* The `let` with the ends of what it uses and nothing behind it does. */
 static Expr *end_let(Lifetimes *l, const Let *let, Expr *body, PtrMap *live)
 {
-    Names uses = {.arena = &l->run->scratch};
     PtrMap inner = {0};
     ptrmap_remove(live, let->var);
     Expr *value = end_branches(l, let->value, live, &inner);
-    ir_free_vars(let->value, note_var, &uses);
+    Names uses = uses_of(l, let->value);
     for (size_t i = uses.at.n; i-- && body;) {
         Var *v = uses.at.at[i];
         if (!ptrmap_has(live, v) && !ptrmap_has(&inner, v))

@@ -7,6 +7,8 @@ for preset in release asan clang; do
     echo "== build: $preset"
     sh scripts/build.sh "$preset"
 done
+echo "== build: count"
+sh scripts/build.sh count relay
 mkdir -p build/test
 echo 'subdirs("../release" "../asan")' > build/test/CTestTestfile.cmake
 echo "== tests"

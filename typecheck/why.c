@@ -27,6 +27,7 @@ void why_deinit(Why *w)
     diags_deinit(&w->silent);
     ptrmap_deinit(&w->binders);
     ptrmap_deinit(&w->roots);
+    ptrmap_deinit(&w->asked);
     arena_deinit(&w->arena);
 }
 
@@ -137,10 +138,12 @@ static void ask(Why *w, uint32_t from, const Expr *e, Part part)
 {
     if (w->steps.n >= STEPS_MOST)
         return;
-    for (size_t i = 0; i < w->steps.n; i++)
-        if (w->steps.at[i].e == e && part_equal(&w->steps.at[i].part, &part))
+    uint32_t newest = (uint32_t)(uintptr_t)ptrmap_find(&w->asked, e);
+    for (uint32_t i = newest; i; i = w->steps.at[i - 1].older)
+        if (part_equal(&w->steps.at[i - 1].part, &part))
             return;
-    vec_push(&w->steps, &w->arena, ((WhyStep){e, part, from}));
+    vec_push(&w->steps, &w->arena, ((WhyStep){e, part, from, newest}));
+    ptrmap_put(&w->asked, e, (void *)(uintptr_t)w->steps.n);
 }
 
 /* The calls between the question and this step. */
@@ -571,6 +574,7 @@ static void follow(Why *w, uint32_t step)
 size_t why_part(Why *w, const Expr *e, Part part, WhySource *out, size_t most)
 {
     w->steps.n = 0;
+    ptrmap_clear(&w->asked);
     w->out = out;
     w->n_out = 0;
     w->most = most;

@@ -45,6 +45,7 @@ typedef struct WhyStep {
     const Expr *e;
     Part part;
     uint32_t from; /* the step that led here; its own number for the first */
+    uint32_t older; /* another about the same expression, from 1; 0: none */
 } WhyStep;
 
 typedef struct Why {
@@ -57,6 +58,7 @@ typedef struct Why {
     Vec(const Call *) calls;
     Vec(const Let *) aliases; /* `let %y: T = %x` */
     Vec(WhyStep) steps; /* of the question in work */
+    PtrMap asked; /* expression -> the newest of them about it, from 1 */
     WhySource *out;
     size_t n_out, most;
 } Why;
