@@ -47,7 +47,7 @@ struct RelaySession {
     bool no_cache; /* compiled code is neither kept in files nor taken from them */
     PtrMap optimised; /* Function -> what optimise.c made of it */
     Module *libraries
-        [8]; /* imported libraries by their position in prelude_files; NULL until asked for */
+        [16]; /* imported libraries by their position in prelude_files; NULL until asked for */
     Local *locals; /* newest binding of each name */
     size_t n_locals, cap_locals;
     PtrMap local_names, graph_names; /* Name -> Var: ParseEnv */
