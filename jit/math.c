@@ -297,6 +297,119 @@ static Ssa wide_exp2(const Lanes *l, Ssa t)
     return LLVMBuildFMul(b, p, LLVMBuildBitCast(b, i, LLVMTypeOf(t), ""), "");
 }
 
+/* ---- inverse and hyperbolic functions, of doubles that were floats ------------------------------------------------------------ */
+
+static Ssa wide_when(const Lanes *l, LLVMRealPredicate p, Ssa x, double than, Ssa then,
+                     Ssa otherwise)
+{
+    Ssa test = LLVMBuildFCmp(l->g->b, p, x, wide_number(l, than), "");
+    return LLVMBuildSelect(l->g->b, test, then, otherwise, "");
+}
+
+static Ssa wide_call(const Lanes *l, const char *name, Ssa x)
+{
+    return gen_intrinsic(l->g, name, LLVMTypeOf(x), &x, 1);
+}
+
+/* What has the sign of x, as all odd functions have. */
+static Ssa with_sign(const Lanes *l, Ssa v, Ssa x)
+{
+    Ssa parts[2] = {v, x};
+    return gen_intrinsic(l->g, "llvm.copysign", LLVMTypeOf(v), parts, 2);
+}
+
+/* Of a number that is not below 0: an angle of 0, 45 or 90 degrees and that of what is left, which is small. */
+static Ssa wide_atan(const Lanes *l, Ssa a)
+{
+    static const double c[] = {1,        -1 / 3.0,  1 / 5.0,  -1 / 7.0,  1 / 9.0,  -1 / 11.0,
+                               1 / 13.0, -1 / 15.0, 1 / 17.0, -1 / 19.0, 1 / 21.0, -1 / 23.0};
+    LLVMBuilderRef b = l->g->b;
+    Ssa one = wide_number(l, 1), zero = wide_number(l, 0);
+    Ssa half = LLVMBuildFCmp(b, LLVMRealOGT, a, wide_number(l, 0.41421356237309503), "");
+    Ssa whole = LLVMBuildFCmp(b, LLVMRealOGT, a, wide_number(l, 2.4142135623730950), "");
+    Ssa top = LLVMBuildSelect(b, half, LLVMBuildFSub(b, a, one, ""), a, "");
+    top = LLVMBuildSelect(b, whole, wide_number(l, -1), top, "");
+    Ssa below = LLVMBuildSelect(b, half, LLVMBuildFAdd(b, a, one, ""), one, "");
+    below = LLVMBuildSelect(b, whole, a, below, "");
+    Ssa from = LLVMBuildSelect(b, half, wide_number(l, 0.78539816339744831), zero, "");
+    from = LLVMBuildSelect(b, whole, wide_number(l, 1.5707963267948966), from, "");
+    Ssa t = LLVMBuildFDiv(b, top, below, "");
+    Ssa p = wide_polynomial(l, LLVMBuildFMul(b, t, t, ""), c, COUNT(c));
+    return fused(l, p, t, from);
+}
+
+static Ssa wide_log(const Lanes *l, Ssa a)
+{
+    Ssa v = log2_of_any(l, a, wide_log2(l, a));
+    return LLVMBuildFMul(l->g->b, v, wide_number(l, 0.69314718055994531), "");
+}
+
+static Ssa wide_exp(const Lanes *l, Ssa x)
+{
+    return wide_exp2(l, LLVMBuildFMul(l->g->b, x, wide_number(l, 1.4426950408889634), ""));
+}
+
+/* Below this, odd functions are x but for less than their rounding. */
+#define TINY 1e-5
+
+static Ssa math_hyperbolic(const Lanes *l, int op, Ssa x, Ssa a)
+{
+    LLVMBuilderRef b = l->g->b;
+    Ssa half = wide_number(l, 0.5), e = LLVMBuildFMul(b, wide_exp(l, a), half, "");
+    Ssa other = LLVMBuildFDiv(b, wide_number(l, 0.25), e, "");
+    if (op == TE_COSH)
+        return LLVMBuildFAdd(b, e, other, "");
+    /* Near 0 the powers cancel: x + x³ / 6. */
+    Ssa cube = LLVMBuildFMul(b, LLVMBuildFMul(b, a, a, ""), wide_number(l, 1 / 6.0), "");
+    Ssa small = fused(l, cube, a, a), v = LLVMBuildFSub(b, e, other, "");
+    return with_sign(l, wide_when(l, LLVMRealOLT, a, 0.01, small, v), x);
+}
+
+static Ssa math_area(const Lanes *l, int op, Ssa x, Ssa a)
+{
+    LLVMBuilderRef b = l->g->b;
+    Ssa one = wide_number(l, 1), square = LLVMBuildFMul(b, x, x, ""), v;
+    if (op == TE_ACOSH) {
+        Ssa root = wide_call(l, "llvm.sqrt", LLVMBuildFSub(b, square, one, ""));
+        v = wide_log(l, LLVMBuildFAdd(b, x, root, ""));
+        return wide_when(l, LLVMRealOLT, x, 1, wide_number(l, __builtin_nan("")), v);
+    }
+    if (op == TE_ASINH) {
+        Ssa root = wide_call(l, "llvm.sqrt", LLVMBuildFAdd(b, square, one, ""));
+        v = wide_log(l, LLVMBuildFAdd(b, a, root, ""));
+    } else {
+        Ssa share =
+            LLVMBuildFDiv(b, LLVMBuildFAdd(b, one, a, ""), LLVMBuildFSub(b, one, a, ""), "");
+        v = LLVMBuildFMul(b, wide_log(l, share), wide_number(l, 0.5), "");
+        v = wide_when(l, LLVMRealOGT, a, 1, wide_number(l, __builtin_nan("")), v);
+    }
+    return with_sign(l, wide_when(l, LLVMRealOLT, a, TINY, a, v), x);
+}
+
+static Ssa math_angle(const Lanes *l, int op, Ssa x, Ssa a)
+{
+    LLVMBuilderRef b = l->g->b;
+    Ssa one = wide_number(l, 1);
+    if (op == TE_ATAN)
+        return with_sign(l, wide_atan(l, a), x);
+    Ssa less = LLVMBuildFSub(b, one, op == TE_ACOS ? x : a, "");
+    Ssa more = LLVMBuildFAdd(b, one, op == TE_ACOS ? x : a, "");
+    if (op == TE_ASIN) {
+        Ssa root = wide_call(l, "llvm.sqrt", LLVMBuildFMul(b, less, more, ""));
+        return with_sign(l, wide_atan(l, LLVMBuildFDiv(b, a, root, "")), x);
+    }
+    Ssa v = wide_atan(l, wide_call(l, "llvm.sqrt", LLVMBuildFDiv(b, less, more, "")));
+    return LLVMBuildFAdd(b, v, v, "");
+}
+
+typedef Ssa Wide(const Lanes *l, int op, Ssa x, Ssa a);
+
+static Ssa math_wide(const Lanes *l, int op, Ssa x, Wide *f)
+{
+    Ssa w = l->n > 1 ? wide(l, x) : NULL;
+    return w ? narrow(l, f(l, op, w, wide_call(l, "llvm.fabs", w))) : NULL;
+}
+
 /* |x|^y, and what the C library says of signs, zeros and infinities. */
 Ssa lanes_power(const Lanes *l, Ssa x, Ssa y)
 {
@@ -339,6 +452,14 @@ Ssa lanes_math(const Lanes *l, int op, Ssa x)
     case TE_SIN:
     case TE_COS:
     case TE_TAN: return l->n > 1 ? math_circular(l, op, x) : NULL;
+    case TE_ASIN:
+    case TE_ACOS:
+    case TE_ATAN: return math_wide(l, op, x, math_angle);
+    case TE_SINH:
+    case TE_COSH: return math_wide(l, op, x, math_hyperbolic);
+    case TE_ASINH:
+    case TE_ACOSH:
+    case TE_ATANH: return math_wide(l, op, x, math_area);
     case TE_LOG2: return l->n > 1 ? math_log_to(l, x, 1) : NULL;
     case TE_LOG10: return l->n > 1 ? math_log_to(l, x, 0.30102999566398120) : NULL;
     default: return NULL;
