@@ -19,21 +19,22 @@ typedef struct Direct {
     int data, weights, results; /* buffers */
 } Direct;
 
-/* weights[o, y, x, i, lane] = weight[lanes * o + lane, i, y, x] */
+/* weights[g, o, y, x, i, lane] = weight[g * channels + lanes * o + lane, i, y, x] */
 static int packed_weights(const Direct *d)
 {
     Sched *s = d->s;
     const Conv *c = d->c;
     TeBuilder b;
     te_begin(&b, s->cx, s->n->arena);
-    int64_t ws[4] = {c->oc, c->ic, c->y.taps, c->x.taps};
-    int64_t shape[5] = {d->blocks, ws[2], ws[3], ws[1], s->lanes};
+    int64_t ws[4] = {c->groups * c->oc, c->ic, c->y.taps, c->x.taps};
+    int64_t shape[6] = {c->groups, d->blocks, ws[2], ws[3], ws[1], s->lanes};
     TeTensor w = te_add_input(&b, d->dtype, 4, ws);
-    Te *o = te_binary(&b, TE_MUL, te_axis(&b, 0), te_int(&b, s->lanes));
-    Te *wi[4] = {te_binary(&b, TE_ADD, o, te_axis(&b, 4)), te_axis(&b, 3), te_axis(&b, 1),
-                 te_axis(&b, 2)};
+    Te *g = te_binary(&b, TE_MUL, te_axis(&b, 0), te_int(&b, c->oc));
+    Te *o = te_binary(&b, TE_MUL, te_axis(&b, 1), te_int(&b, s->lanes));
+    o = te_binary(&b, TE_ADD, g, te_binary(&b, TE_ADD, o, te_axis(&b, 5)));
+    Te *wi[4] = {o, te_axis(&b, 4), te_axis(&b, 2), te_axis(&b, 3)};
     TeTensor out =
-        te_map(&b, d->dtype, 5, shape, te_load_or(&b, w, wi, te_number(&b, d->dtype, 0)));
+        te_map(&b, d->dtype, 6, shape, te_load_or(&b, w, wi, te_number(&b, d->dtype, 0)));
     return sched_constant(s, "weights", te_finish(&b, 1, &out, false), &s->known[c->weight]);
 }
 
@@ -65,7 +66,7 @@ static int bordered_data(Direct *d)
     d->plane = c->y.in * c->x.in;
     if (!has_border(&c->y) && !has_border(&c->x))
         return c->data;
-    int64_t height = extent_of(&c->y), planes = c->n * c->ic;
+    int64_t height = extent_of(&c->y), planes = c->n * c->groups * c->ic;
     d->pitch = extent_of(&c->x);
     d->plane = height * d->pitch;
     int copy = scratch_of(n, "bordered", d->dtype, planes * d->plane);
@@ -87,10 +88,10 @@ static int bordered_data(Direct *d)
 
 /* ---- the sums ------------------------------------------------------------------------------------------------------------ */
 
-/* Where the code of some results goes: their image, row, and vectors of channels. */
+/* Where the code of some results goes: their image, group of channels, row, and vectors of channels. */
 typedef struct Results {
     NestNode *in;
-    NestLinear image, row, block;
+    NestLinear image, group, row, block;
     int64_t vectors;
 } Results;
 
@@ -111,10 +112,12 @@ static void add_tile(const Direct *d, const Results *r, const Piece *chunk, cons
               .axis = {{c->y.taps, c->y.dilation * d->pitch, c->x.taps * c->ic * lanes},
                        {c->x.taps, c->x.dilation, c->ic * lanes},
                        {c->ic, d->plane, lanes}}};
-    linear_add(&t.a_at, &r->image, c->ic * d->plane);
+    linear_add(&t.a_at, &r->image, c->groups * c->ic * d->plane);
+    linear_add(&t.a_at, &r->group, c->ic * d->plane);
     linear_add(&t.a_at, &r->row, c->y.stride * d->pitch);
     linear_add(&t.a_at, &chunk->from, c->x.stride);
     linear_add(&t.a_at, &tile->from, c->x.stride);
+    linear_add(&t.b_at, &r->group, d->blocks * t.b_vector);
     linear_add(&t.b_at, &r->block, t.b_vector);
     int acc = tile_in(n, home, &t);
     NestLinear to = linear_times(&tile->from, lanes);
@@ -134,6 +137,7 @@ static void store_vectors(const Direct *d, const Results *r, const Piece *chunk,
                    .rows = 1,
                    .columns = chunk->size};
     from.channel = linear_times(&r->block, lanes);
+    linear_add(&from.channel, &r->group, d->c->oc);
     linear_add(&from.channel, first, lanes);
     linear_add(&from.at, first, d->chunk * lanes);
     store_turned(d->s, in, d->c, d->tail, &from);
@@ -201,6 +205,10 @@ static void add_parts(const Direct *d)
             continue;
         Results r = {.vectors = vectors, .block = {.c = from}};
         NestNode *outer = images_in(n, c, &r.image);
+        if (c->groups > 1) {
+            outer = loop_in(n, outer, "g", c->groups);
+            nest_add_term(&r.group, outer->var, 1);
+        }
         NestNode *row = NULL, *group = NULL;
         bool by_rows = bytes <= WEIGHTS_FEW;
         if (by_rows)
@@ -221,8 +229,8 @@ static void add_parts(const Direct *d)
 bool direct_fits(const Sched *s, int stage)
 {
     Conv c;
-    return conv_of(s->p, stage, &c) && c.groups == 1 && sched_is_known(s, c.weight) &&
-           c.oc >= s->lanes / 2 && c.ic * c.y.taps * c.x.taps >= 16;
+    return conv_of(s->p, stage, &c) && sched_is_known(s, c.weight) && c.oc >= s->lanes / 2 &&
+           c.ic * c.y.taps * c.x.taps >= 16;
 }
 
 double direct_cost(const Sched *s, int stage)
@@ -230,10 +238,11 @@ double direct_cost(const Sched *s, int stage)
     Conv c;
     conv_of(s->p, stage, &c);
     int64_t blocks = (c.oc + s->lanes - 1) / s->lanes, sums = c.ic * c.y.taps * c.x.taps;
-    int64_t rows = c.n * c.y.out;
+    int64_t rows = c.n * c.groups * c.y.out;
     double turned = 10.0 * (double)(rows * c.x.out * blocks);
     return (double)(rows * sums) * tile_cost(s->m, c.x.out, blocks) + turned +
-           SCHED_BYTE_COST * 4 * (double)(sums * blocks * s->lanes + c.n * c.ic * c.y.in * c.x.in);
+           SCHED_BYTE_COST * 4 * (double)c.groups *
+               (double)(sums * blocks * s->lanes + c.n * c.ic * c.y.in * c.x.in);
 }
 
 void direct_build(Sched *s, int stage, const Tail *tail)

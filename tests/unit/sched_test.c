@@ -21,7 +21,8 @@ static int64_t below(int64_t n)
 }
 
 typedef struct Case {
-    int64_t n, groups; /* 0: a convolution of all channels; else of each on its own */
+    int64_t n, groups; /* 0: a convolution of all channels; else of each on its own, */
+    int64_t group[2]; /* or of so many of the input and of the output */
     int64_t ic, oc, in[2], taps[2], stride[2], dilation[2], before[2], after[2];
     TeReduce pool; /* with groups: no weights, but this fold */
     int tail; /* 0: none, 1: bias and relu, 2: a residual too, 3: two readers */
@@ -46,7 +47,7 @@ static Te *place(TeBuilder *b, const Case *c, int a)
 static TeTensor sum_of(TeBuilder *b, const Case *c, TeTensor x, TeTensor w, const int64_t *ys)
 {
     bool padded = c->before[0] || c->before[1] || c->after[0] || c->after[1];
-    int64_t split[5] = {c->n, c->groups, 1, ys[2], ys[3]};
+    int64_t split[5] = {c->n, c->groups, c->group[0] ? c->group[1] : 1, ys[2], ys[3]};
     int g = c->groups ? 1 : 0, r = 4 + g;
     Te *channel = g ? te_axis(b, 1) : te_axis(b, r), *out = te_axis(b, 1);
     Te *xi[4] = {te_axis(b, 0), channel, place(b, c, 0), place(b, c, 1)};
@@ -54,6 +55,12 @@ static TeTensor sum_of(TeBuilder *b, const Case *c, TeTensor x, TeTensor w, cons
         Te *outside = te_number(b, f32, c->pool == TE_SUM ? 0 : -7);
         Te *v = padded ? te_load_or(b, x, xi, outside) : te_load(b, x, xi);
         return te_reduce(b, c->pool, f32, 4, ys, 2, c->taps, v);
+    }
+    if (c->group[0]) {
+        Te *in = te_binary(b, TE_MUL, channel, te_int(b, c->group[0]));
+        xi[1] = te_binary(b, TE_ADD, in, te_axis(b, r));
+        out =
+            te_binary(b, TE_ADD, te_binary(b, TE_MUL, out, te_int(b, c->group[1])), te_axis(b, 2));
     }
     Te *wi[4] = {out, te_axis(b, r), te_axis(b, r + 1), te_axis(b, r + 2)};
     Te *load = padded ? te_load_or(b, x, xi, te_number(b, f32, 0)) : te_load(b, x, xi);
@@ -65,8 +72,13 @@ static TeTensor sum_of(TeBuilder *b, const Case *c, TeTensor x, TeTensor w, cons
 static TeProgram *program_of(TeBuilder *b, const Case *c)
 {
     int64_t channels = c->groups ? c->groups : c->oc, ic = c->groups ? c->groups : c->ic;
+    int64_t each = c->groups ? 1 : ic;
+    if (c->group[0]) {
+        channels *= c->group[1];
+        ic *= each = c->group[0];
+    }
     int64_t xs[4] = {c->n, ic, c->in[0], c->in[1]};
-    int64_t ws[4] = {channels, c->groups ? 1 : ic, c->taps[0], c->taps[1]};
+    int64_t ws[4] = {channels, each, c->taps[0], c->taps[1]};
     int64_t ys[4] = {c->n, channels, out_of(c, 0), out_of(c, 1)};
     TeTensor x = te_add_input(b, f32, 4, xs), w = te_add_input(b, f32, 4, ws);
     TeTensor bias = te_add_input(b, f32, 1, &channels), more = te_add_input(b, f32, 4, ys);
@@ -224,6 +236,13 @@ static void test_windows(int turns, bool depthwise)
             c.in[a] = 1 + below(depthwise ? 36 : 16);
             c.before[a] = turn % 4 ? below(3) : 0;
             c.after[a] = turn % 4 ? below(3) : 0;
+        }
+        if (depthwise && !c.pool && below(2)) {
+            c.group[0] = 1 + below(6);
+            c.group[1] = 4 + below(20);
+            c.tail = 0;
+            c.in[0] = c.taps[0] + below(9);
+            c.in[1] = c.taps[1] + below(9);
         }
         Machine m = machine_of();
         m.transforms = false;
