@@ -31,8 +31,11 @@ struct Pool {
     void *data;
     int64_t n, parts;
     atomic_llong next; /* the next part to be taken */
-    atomic_int working; /* workers that have not finished the loop */
+    atomic_int inside; /* workers in the loop; CLOSED when it takes no more */
 };
+
+/* Whoever comes when all parts are taken finds the loop closed, and nobody waits for him: on a busy machine a worker may wake late. */
+#define CLOSED (1 << 30)
 
 static int cores(void)
 {
@@ -52,6 +55,7 @@ Pool *pool_new(int threads)
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->more, NULL);
     pthread_cond_init(&p->done, NULL);
+    atomic_init(&p->inside, CLOSED);
     return p;
 }
 
@@ -100,28 +104,44 @@ static void pause_a_little(void)
 #endif
 }
 
-/* Waits for a loop after number `last`; false when the pool ends. */
-static bool wait_for_loop(Pool *p, unsigned last)
+/* Waits for a loop after number `last`, which becomes that one's; false when the pool ends. */
+static bool wait_for_loop(Pool *p, unsigned *last)
 {
-    for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(&p->loop, memory_order_acquire) != last)
-            return true;
+    unsigned now = *last;
+    for (int i = 0; i < SPINS && now == *last; i++) {
         pause_a_little();
+        now = atomic_load_explicit(&p->loop, memory_order_acquire);
     }
-    pthread_mutex_lock(&p->lock);
-    while (!p->stop && atomic_load_explicit(&p->loop, memory_order_acquire) == last)
-        pthread_cond_wait(&p->more, &p->lock);
-    bool go_on = !p->stop;
-    pthread_mutex_unlock(&p->lock);
+    bool go_on = true;
+    if (now == *last) {
+        pthread_mutex_lock(&p->lock);
+        while (!p->stop && (now = atomic_load(&p->loop)) == *last)
+            pthread_cond_wait(&p->more, &p->lock);
+        go_on = !p->stop;
+        pthread_mutex_unlock(&p->lock);
+    }
+    *last = now;
     return go_on;
+}
+
+static bool enter(Pool *p)
+{
+    int inside = atomic_load_explicit(&p->inside, memory_order_relaxed);
+    while (!(inside & CLOSED))
+        if (atomic_compare_exchange_weak_explicit(&p->inside, &inside, inside + 1,
+                                                  memory_order_acquire, memory_order_relaxed))
+            return true;
+    return false;
 }
 
 static void *work(void *data)
 {
     Pool *p = data;
-    for (unsigned last = 0; wait_for_loop(p, last); last++) {
+    for (unsigned last = 0; wait_for_loop(p, &last);) {
+        if (!enter(p))
+            continue;
         take_parts(p);
-        if (atomic_fetch_sub_explicit(&p->working, 1, memory_order_acq_rel) > 1)
+        if (atomic_fetch_sub_explicit(&p->inside, 1, memory_order_acq_rel) != CLOSED + 1)
             continue;
         pthread_mutex_lock(&p->lock);
         pthread_cond_signal(&p->done);
@@ -154,19 +174,20 @@ static void run_loop(Pool *p, int64_t n, int64_t parts, Body *body, void *data)
     p->n = n;
     p->parts = parts;
     atomic_store_explicit(&p->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&p->working, p->started, memory_order_relaxed);
+    atomic_store_explicit(&p->inside, 0, memory_order_release);
     pthread_mutex_lock(&p->lock);
     atomic_fetch_add_explicit(&p->loop, 1, memory_order_release);
     pthread_cond_broadcast(&p->more);
     pthread_mutex_unlock(&p->lock);
     take_parts(p);
+    atomic_fetch_or_explicit(&p->inside, CLOSED, memory_order_acq_rel);
     for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(&p->working, memory_order_acquire) == 0)
+        if (atomic_load_explicit(&p->inside, memory_order_acquire) == CLOSED)
             return;
         pause_a_little();
     }
     pthread_mutex_lock(&p->lock);
-    while (atomic_load_explicit(&p->working, memory_order_acquire) > 0)
+    while (atomic_load_explicit(&p->inside, memory_order_acquire) != CLOSED)
         pthread_cond_wait(&p->done, &p->lock);
     pthread_mutex_unlock(&p->lock);
 }
