@@ -201,7 +201,7 @@ static Machine machine_of(void)
 /* Windows of 3 x 3 that step by one, over enough channels for transforms. */
 static void test_transforms(void)
 {
-    for (int turn = 0; turn < 10; turn++) {
+    for (int turn = 0; turn < 7; turn++) {
         Case c = {.n = 1 + (below(4) == 0),
                   .ic = 32 + below(6),
                   .oc = 32 + below(18),
@@ -280,7 +280,7 @@ static TeProgram *product_of(TeBuilder *b, int64_t k, int tail)
 
 static void test_products(void)
 {
-    for (int turn = 0; turn < 250; turn++) {
+    for (int turn = 0; turn < 180; turn++) {
         ArenaMark mark = arena_mark(&arena);
         TeBuilder b;
         te_begin(&b, &cx, &arena);
