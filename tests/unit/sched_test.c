@@ -201,7 +201,7 @@ static Machine machine_of(void)
 /* Windows of 3 x 3 that step by one, over enough channels for transforms. */
 static void test_transforms(void)
 {
-    for (int turn = 0; turn < 7; turn++) {
+    for (int turn = 0; turn < 6; turn++) {
         Case c = {.n = 1 + (below(4) == 0),
                   .ic = 32 + below(6),
                   .oc = 32 + below(18),
@@ -209,7 +209,7 @@ static void test_transforms(void)
         for (int a = 0; a < 2; a++) {
             c.taps[a] = 3;
             c.stride[a] = c.dilation[a] = 1;
-            c.in[a] = (turn % 5 ? 6 : 12) + below(4);
+            c.in[a] = (turn % 6 ? 6 : 12) + below(3);
             c.before[a] = below(3);
             c.after[a] = below(3);
         }
@@ -280,11 +280,11 @@ static TeProgram *product_of(TeBuilder *b, int64_t k, int tail)
 
 static void test_products(void)
 {
-    for (int turn = 0; turn < 180; turn++) {
+    for (int turn = 0; turn < 150; turn++) {
         ArenaMark mark = arena_mark(&arena);
         TeBuilder b;
         te_begin(&b, &cx, &arena);
-        int64_t k = turn % 10 ? 1 + below(40) : 128;
+        int64_t k = turn % 15 ? 1 + below(30) : 128;
         Machine m = machine_of();
         check_program(product_of(&b, k, (int)below(4)), &m, (double)k);
         arena_reset(&arena, mark);
