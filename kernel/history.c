@@ -8,13 +8,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* A file with more than the first number of entries is cut to the second. */
-enum { FILE_MOST = 20000, FILE_KEEP = 10000 };
+/* Of more than the first number of entries the second are kept. */
+enum { ENTRIES_MOST = 20000, ENTRIES_KEEP = 10000 };
 
 void history_init(History *h)
 {
@@ -27,31 +26,48 @@ static void entry_deinit(HistoryEntry *e)
     free(e->output);
 }
 
+static void entries_deinit(HistoryEntries *es)
+{
+    for (size_t i = 0; i < es->n; i++)
+        entry_deinit(&es->at[i]);
+    free(es->at);
+}
+
 void history_deinit(History *h)
 {
-    for (size_t i = 0; i < h->n; i++)
-        entry_deinit(&h->entries[i]);
-    free(h->entries);
+    entries_deinit(&h->unwritten);
     if (h->file >= 0)
         close(h->file);
     history_init(h);
 }
 
-/* Takes over the texts. */
-static void push(History *h, HistoryEntry e)
+/* Forgets the oldest entries, if there are too many. */
+static void cut(HistoryEntries *es)
 {
-    if (h->n == h->cap) {
-        size_t cap = h->cap ? 2 * h->cap : 64;
-        HistoryEntry *entries = memory_resize(h->entries, cap * sizeof *entries);
-        if (!entries) {
+    if (es->n <= ENTRIES_MOST)
+        return;
+    size_t gone = es->n - ENTRIES_KEEP;
+    for (size_t i = 0; i < gone; i++)
+        entry_deinit(&es->at[i]);
+    memmove(es->at, es->at + gone, ENTRIES_KEEP * sizeof *es->at);
+    es->n = ENTRIES_KEEP;
+}
+
+/* Takes over the texts. */
+static void push(HistoryEntries *es, HistoryEntry e)
+{
+    if (es->n == es->cap) {
+        size_t cap = es->cap ? 2 * es->cap : 64;
+        HistoryEntry *at = memory_resize(es->at, cap * sizeof *at);
+        if (!at) {
             entry_deinit(&e);
             return;
         }
-        h->entries = entries;
-        h->cap = cap;
+        es->at = at;
+        es->cap = cap;
     }
     if (e.input)
-        h->entries[h->n++] = e;
+        es->at[es->n++] = e;
     else
         entry_deinit(&e);
 }
@@ -91,27 +107,35 @@ static char *copy_string(const json_t *value)
 
 /* One line of the file. Lines that are none of ours are passed over; one without input only
  * claims a session. */
-static void read_line(History *h, const char *line, size_t n)
+static void read_line(HistoryEntries *es, const char *line, size_t n)
 {
     json_error_t error;
     json_t *row = json_loadb(line, n, 0, &error);
     json_int_t session = json_integer_value(json_array_get(row, 0));
-    if (session > h->session && session < INT64_MAX)
-        h->session = session;
-    push(h,
+    if (session > es->session && session < INT64_MAX)
+        es->session = session;
+    push(es,
          (HistoryEntry){session, json_integer_value(json_array_get(row, 1)),
                         copy_string(json_array_get(row, 2)), copy_string(json_array_get(row, 3))});
     json_decref(row);
 }
 
-static void read_lines(History *h, FILE *file)
+/* The whole file; the lock is the caller's. By positions of its own, since the descriptor is one for appending, and closing another of
+ * the same file would drop the lock. */
+static void read_file(int fd, HistoryEntries *es)
 {
-    char *line = NULL;
-    size_t cap = 0;
+    Buf text = {0};
+    char part[1 << 14];
     ssize_t n;
-    while ((n = getline(&line, &cap, file)) > 0)
-        read_line(h, line, (size_t)n);
-    free(line);
+    while ((n = pread(fd, part, sizeof part, (off_t)text.n)) > 0)
+        buf_bytes(&text, part, (size_t)n);
+    for (size_t at = 0; at < text.n;) {
+        const char *end = memchr(text.at + at, '\n', text.n - at);
+        size_t line = end ? (size_t)(end - text.at) - at : text.n - at;
+        read_line(es, text.at + at, line);
+        at += line + 1;
+    }
+    buf_deinit(&text);
 }
 
 static bool write_row(int fd, int64_t session, int64_t line, json_t *input, json_t *output)
@@ -135,53 +159,54 @@ static bool write_entry(int fd, const HistoryEntry *e)
                      e->output ? json_text(e->output, strlen(e->output)) : NULL);
 }
 
-/* Keeps the newest entries, in memory and in the file, which is locked. */
-static void cut_file(History *h)
+/* Leaves the newest entries in the file, which is locked. */
+static void cut_file(int fd, HistoryEntries *es)
 {
-    size_t gone = h->n - FILE_KEEP;
-    for (size_t i = 0; i < gone; i++)
-        entry_deinit(&h->entries[i]);
-    memmove(h->entries, h->entries + gone, FILE_KEEP * sizeof *h->entries);
-    h->n = FILE_KEEP;
-    bool ok = ftruncate(h->file, 0) == 0;
-    for (size_t i = 0; i < h->n && ok; i++)
-        ok = write_entry(h->file, &h->entries[i]);
+    if (es->n <= ENTRIES_MOST)
+        return;
+    cut(es);
+    bool ok = ftruncate(fd, 0) == 0;
+    for (size_t i = 0; i < es->n && ok; i++)
+        ok = write_entry(fd, &es->at[i]);
 }
 
-/* Reads the file and claims a session number in it, once. */
+/* Opens the file and claims a session number in it, once. */
 static void open_history(History *h)
 {
     if (h->session > 0)
         return;
+    HistoryEntries old = {0};
     char *path = history_path();
     h->file = path ? open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (h->file >= 0) {
         lock_file(h->file, F_WRLCK);
-        int copy = fcntl(h->file, F_DUPFD_CLOEXEC, 3);
-        FILE *file = copy >= 0 ? fdopen(copy, "r") : NULL;
-        if (file)
-            read_lines(h, file);
-        if (h->n > FILE_MOST)
-            cut_file(h);
-        write_row(h->file, h->session + 1, 0, NULL, NULL);
+        read_file(h->file, &old);
+        cut_file(h->file, &old);
+        write_row(h->file, old.session + 1, 0, NULL, NULL);
         lock_file(h->file, F_UNLCK);
-        /* Closing any descriptor of a file drops the process's locks on it, so this comes last. */
-        if (file)
-            fclose(file);
-        else if (copy >= 0)
-            close(copy);
     }
     free(path);
-    h->session++;
+    h->session = old.session + 1;
+    entries_deinit(&old);
 }
 
 void history_add(History *h, int64_t line, Str input, Str output)
 {
     open_history(h);
-    push(h, (HistoryEntry){h->session, line, memory_text(input.ptr, input.len),
-                           output.len > 0 ? memory_text(output.ptr, output.len) : NULL});
-    if (h->file >= 0 && h->n > 0)
-        write_entry(h->file, &h->entries[h->n - 1]);
+    HistoryEntry e = {h->session, line, memory_text(input.ptr, input.len),
+                      output.len > 0 ? memory_text(output.ptr, output.len) : NULL};
+    bool written = false;
+    if (h->file >= 0 && e.input) {
+        lock_file(h->file, F_WRLCK);
+        written = write_entry(h->file, &e);
+        lock_file(h->file, F_UNLCK);
+    }
+    if (written) {
+        entry_deinit(&e);
+        return;
+    }
+    push(&h->unwritten, e);
+    cut(&h->unwritten);
 }
 
 /* ---- questions ---- */
@@ -280,19 +305,33 @@ static json_t *item(const HistoryEntry *e, bool with_output)
     return json_pack("[I, I, o]", (json_int_t)e->session, (json_int_t)e->line, text);
 }
 
+/* What is asked for of these entries, in front of what was found in newer ones. */
+static void find_in(const History *h, const HistoryEntries *es, const HistoryQuery *q,
+                    json_t *inputs, json_t *newest_first)
+{
+    bool counted = q->access != HISTORY_RANGE && q->n >= 0;
+    for (size_t i = es->n; i-- > 0;) {
+        const HistoryEntry *e = &es->at[i];
+        if (counted && json_array_size(newest_first) >= (size_t)q->n)
+            break;
+        if (wanted(h, q, e) && !(q->unique && listed(inputs, e)))
+            json_array_append_new(newest_first, item(e, q->output));
+    }
+}
+
 json_t *history_find(History *h, const HistoryQuery *q)
 {
     open_history(h);
-    json_t *list = json_array(), *inputs = json_object();
-    bool counted = q->access != HISTORY_RANGE && q->n >= 0;
-    for (size_t i = h->n; i-- > 0;) {
-        const HistoryEntry *e = &h->entries[i];
-        if (counted && json_array_size(list) >= (size_t)q->n)
-            break;
-        if (!wanted(h, q, e) || (q->unique && listed(inputs, e)))
-            continue;
-        json_array_append_new(list, item(e, q->output));
+    HistoryEntries old = {0};
+    if (h->file >= 0) {
+        lock_file(h->file, F_RDLCK);
+        read_file(h->file, &old);
+        lock_file(h->file, F_UNLCK);
     }
+    json_t *list = json_array(), *inputs = json_object();
+    find_in(h, &h->unwritten, q, inputs, list);
+    find_in(h, &old, q, inputs, list);
+    entries_deinit(&old);
     json_decref(inputs);
     json_t *oldest_first = json_array();
     for (size_t i = json_array_size(list); i-- > 0;)

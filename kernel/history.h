@@ -1,10 +1,10 @@
 /* What was executed, in this run and in earlier ones.
  *
- * Entries are kept in memory and in a file of JSON lines, `[session, line, input, output]`, in
- * the user's state folder ($XDG_STATE_HOME/relay, else ~/.local/state/relay). The file is read
- * when it is first needed; without one, history is what this run executed. Each run has a
- * session number of its own, greater than those before it; kernels that run at the same time
- * share the file. */
+ * Entries are kept in a file of JSON lines, `[session, line, input, output]`, in the user's state
+ * folder ($XDG_STATE_HOME/relay, else ~/.local/state/relay), which is read for each question: a
+ * kernel that runs for a month holds none of them. Those that cannot be written, or all without such
+ * a folder, are kept in memory, the newest ones. Each run has a session number of its own, greater
+ * than those before it; kernels that run at the same time share the file. */
 #ifndef KERNEL_HISTORY_H
 #define KERNEL_HISTORY_H
 
@@ -18,9 +18,14 @@ typedef struct HistoryEntry {
     char *input, *output;       /* output may be NULL */
 } HistoryEntry;
 
-typedef struct History {
-    HistoryEntry *entries;      /* oldest first */
+typedef struct HistoryEntries {
+    HistoryEntry *at;           /* oldest first */
     size_t n, cap;
+    int64_t session;            /* the greatest that was read */
+} HistoryEntries;
+
+typedef struct History {
+    HistoryEntries unwritten;   /* what the file does not have */
     int64_t session;            /* of this run; 0: the file was not read yet */
     int file;                   /* open for appending; -1: none */
 } History;
