@@ -23,6 +23,18 @@ endfunction()
 
 relay_find_library(zmq zmq.h zmq libzmq3-dev)
 relay_find_library(jansson jansson.h jansson libjansson-dev)
+relay_find_library(protobuf_c protobuf-c/protobuf-c.h protobuf-c libprotobuf-c-dev)
+
+# The messages of an ONNX file, made from the schema that the system's ONNX library carries.
+find_path(RELAY_onnx_SCHEMA onnx.proto PATH_SUFFIXES onnx)
+find_program(RELAY_PROTOC_C protoc-c)
+mark_as_advanced(RELAY_onnx_SCHEMA RELAY_PROTOC_C)
+if(NOT RELAY_onnx_SCHEMA)
+    relay_missing("onnx.proto" libonnx-dev)
+endif()
+if(NOT RELAY_PROTOC_C)
+    relay_missing("protoc-c" protobuf-c-compiler)
+endif()
 
 # libzip is opened when an archive is first read; only its header is needed here.
 find_path(RELAY_zip_INCLUDE zip.h)

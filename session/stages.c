@@ -419,8 +419,9 @@ typedef struct Stage {
 static const Stage stages[] = {
     {"fmt", stage_fmt},         {"check", stage_check},     {"opt", stage_opt},
     {"run", stage_run},         {"compile", stage_compile}, {"bench", stage_bench},
-    {"new", stage_new},         {"summary", stage_summary}, {"doctor", stage_doctor},
-    {"version", stage_version}, {"equal", stage_equal},     {"analyze", stage_analyze},
+    {"new", stage_new},         {"import", stage_import},   {"summary", stage_summary},
+    {"doctor", stage_doctor},   {"version", stage_version}, {"equal", stage_equal},
+    {"analyze", stage_analyze},
 };
 
 typedef struct StageCall {

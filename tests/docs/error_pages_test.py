@@ -14,6 +14,7 @@ WITHOUT = {
     "E0501": "an interrupt",
     "E0502": "a limit of time",
     "E0504": "gigabytes of calls",
+    "E0406": "a file of another framework",
     "E0505": "a breakpoint",
     "E0702": "LLVM that refuses",
     "E0901": "a mistake in relay",

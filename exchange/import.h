@@ -1,0 +1,53 @@
+/* Models of other frameworks as Relay programs. */
+#ifndef EXCHANGE_IMPORT_H
+#define EXCHANGE_IMPORT_H
+
+#include "base/buf.h"
+#include "interp/interp.h"
+
+typedef struct ImportedArray {
+    const char *name; /* of the parameter of @main */
+    uint32_t number; /* orders them */
+    Tensor *value; /* owned */
+} ImportedArray;
+
+/* What became of the operators of one name. */
+typedef struct ImportedOp {
+    const char *name;
+    uint32_t nodes, folded; /* all of them; computed during the import */
+} ImportedOp;
+
+typedef struct Imported {
+    Arena arena;
+    Buf text; /* the program */
+    Vec(ImportedArray) arrays; /* its weights */
+    Vec(ImportedOp) ops; /* by first use */
+    uint32_t inputs; /* parameters that are no weights: the first ones */
+} Imported;
+
+/* `--shape NAME=1,3,224,224`. */
+typedef struct ImportShape {
+    Str name;
+    int rank;
+    int64_t dims[TENSOR_RANK_MOST];
+} ImportShape;
+
+typedef struct ImportWish {
+    const char *path;
+    size_t n_shapes;
+    const ImportShape *shapes;
+} ImportWish;
+
+#define EXCHANGE_TABLE_VERSION 1
+
+typedef struct ExchangeTable {
+    uint32_t version;
+    /* An ONNX file. False after diagnostics, which list everything that Relay cannot say; `out` is to be let go of either way. */
+    bool (*onnx)(Ctx *cx, Interp *in, const ImportWish *wish, Imported *out);
+    void (*release)(Imported *out);
+} ExchangeTable;
+
+/* The plug-in's entry. */
+const ExchangeTable *relay_exchange_table(void);
+
+#endif

@@ -1,0 +1,283 @@
+#include "exchange/onnx_model.h"
+
+#include "base/memory.h"
+#include "base/number.h"
+#include "runtime/npy.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- messages -------------------------------------------------------------------------------------------------------------- */
+
+/* What a message takes may be a hundred times what it took in the file, so it is charged. The size stands in front. */
+#define HEAD ((size_t)16)
+
+static void *message_alloc(void *limits, size_t size)
+{
+    size_t all;
+    if (!size_add(size, HEAD, &all) || !limit_charge(limits, all))
+        return NULL;
+    char *p = memory_alloc(all);
+    if (!p) {
+        limit_release(limits, all);
+        return NULL;
+    }
+    memcpy(p, &all, sizeof all);
+    return p + HEAD;
+}
+
+static void message_free(void *limits, void *p)
+{
+    size_t all;
+    if (!p)
+        return;
+    memcpy(&all, (char *)p - HEAD, sizeof all);
+    limit_release(limits, all);
+    memory_free((char *)p - HEAD);
+}
+
+static bool read_varint(const uint8_t **p, const uint8_t *end, uint64_t *out)
+{
+    *out = 0;
+    for (int shift = 0; shift < 64 && *p < end; shift += 7) {
+        uint8_t byte = *(*p)++;
+        *out |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80))
+            return true;
+    }
+    return false;
+}
+
+typedef struct Inside {
+    const uint8_t *end;
+    const ProtobufCMessageDescriptor *what;
+} Inside;
+
+/* Whether messages nest no deeper than is allowed: protobuf-c reads them by calls of itself. */
+static bool nests_well(const uint8_t *p, size_t n)
+{
+    Inside stack[ONNX_DEPTH_MOST] = {{p + n, &onnx__model_proto__descriptor}};
+    int depth = 1;
+    while (depth > 0) {
+        Inside *top = &stack[depth - 1];
+        uint64_t tag, size;
+        if (p == top->end) {
+            depth--;
+            continue;
+        }
+        if (!read_varint(&p, top->end, &tag))
+            return false;
+        switch (tag & 7) {
+        case 0:
+            if (!read_varint(&p, top->end, &size))
+                return false;
+            continue;
+        case 1: size = 8; break;
+        case 5: size = 4; break;
+        case 2:
+            if (!read_varint(&p, top->end, &size))
+                return false;
+            break;
+        default: return false;
+        }
+        if (size > (uint64_t)(top->end - p))
+            return false;
+        const ProtobufCFieldDescriptor *field =
+            tag >> 3 <= UINT32_MAX
+                ? protobuf_c_message_descriptor_get_field(top->what, (unsigned)(tag >> 3))
+                : NULL;
+        if ((tag & 7) != 2 || !field || field->type != PROTOBUF_C_TYPE_MESSAGE) {
+            p += size;
+            continue;
+        }
+        if (depth == ONNX_DEPTH_MOST)
+            return false;
+        stack[depth++] = (Inside){p + size, field->descriptor};
+    }
+    return true;
+}
+
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? memory_text(path, (size_t)(slash - path) + 1) : memory_text("./", 2);
+}
+
+bool onnx_read(OnnxModel *m, Ctx *cx, const char *path)
+{
+    size_t n;
+    *m = (OnnxModel){.cx = cx, .folder = folder_of(path)};
+    char *bytes = file_read(cx->diags, path, &n);
+    if (!bytes)
+        return false;
+    ProtobufCAllocator alloc = {message_alloc, message_free, &cx->limits};
+    if (nests_well((const uint8_t *)bytes, n))
+        m->model = onnx__model_proto__unpack(&alloc, n, (const uint8_t *)bytes);
+    free(bytes);
+    if (m->model && m->model->graph)
+        return true;
+    if (!limit_hit(&cx->limits))
+        diag_error(cx->diags, E0403_FORMAT, (Span){0}, "%s is no model in the format of ONNX",
+                   path);
+    return false;
+}
+
+void onnx_free(OnnxModel *m)
+{
+    ProtobufCAllocator alloc = {message_alloc, message_free, m->cx ? &m->cx->limits : NULL};
+    if (m->model)
+        onnx__model_proto__free_unpacked(m->model, &alloc);
+    free(m->folder);
+}
+
+/* ---- arrays ----------------------------------------------------------------------------------------------------------------- */
+
+static const struct ElementRow {
+    const char *name;
+    DTypeId id; /* DTYPE_IDS: Relay has none such */
+} element_rows[] = {
+    {"undefined", DTYPE_IDS},      {"float32", DT_FLOAT32},
+    {"uint8", DT_UINT8},           {"int8", DT_INT8},
+    {"uint16", DT_UINT16},         {"int16", DT_INT16},
+    {"int32", DT_INT32},           {"int64", DT_INT64},
+    {"string", DTYPE_IDS},         {"bool", DT_BOOL},
+    {"float16", DT_FLOAT16},       {"float64", DT_FLOAT64},
+    {"uint32", DT_UINT32},         {"uint64", DT_UINT64},
+    {"complex64", DTYPE_IDS},      {"complex128", DTYPE_IDS},
+    {"bfloat16", DT_BFLOAT16},     {"float8e4m3fn", DTYPE_IDS},
+    {"float8e4m3fnuz", DTYPE_IDS}, {"float8e5m2", DTYPE_IDS},
+    {"float8e5m2fnuz", DTYPE_IDS}, {"uint4", DTYPE_IDS},
+    {"int4", DTYPE_IDS},           {"float4e2m1", DTYPE_IDS},
+};
+
+static const struct ElementRow *element_row(int32_t type)
+{
+    size_t n = sizeof element_rows / sizeof *element_rows;
+    return &element_rows[type >= 0 && (size_t)type < n ? type : 0];
+}
+
+DType onnx_dtype(int32_t type)
+{
+    const struct ElementRow *row = element_row(type);
+    return row->id == DTYPE_IDS ? (DType){0} : dtype_of(row->id);
+}
+
+const char *onnx_dtype_name(int32_t type)
+{
+    return element_row(type)->name;
+}
+
+/* Reads `n` bytes of a file that lies in the model's folder, or below. */
+static bool read_external(const OnnxModel *m, const Onnx__TensorProto *t, void *to, size_t n,
+                          Buf *why)
+{
+    const char *location = NULL;
+    uint64_t offset = 0, length = n;
+    for (size_t i = 0; i < t->n_external_data; i++) {
+        const char *key = t->external_data[i]->key, *value = t->external_data[i]->value;
+        if (!key || !value)
+            continue;
+        if (!strcmp(key, "location"))
+            location = value;
+        else if (!strcmp(key, "offset"))
+            offset = strtoull(value, NULL, 10);
+        else if (!strcmp(key, "length"))
+            length = strtoull(value, NULL, 10);
+    }
+    char folder[PATH_MAX], file[PATH_MAX];
+    Buf path = {0};
+    buf_printf(&path, "%s%s", m->folder, location ? location : "");
+    bool in = location && realpath(m->folder, folder) && realpath(buf_text(&path), file);
+    buf_deinit(&path);
+    size_t deep = in ? strlen(folder) : 0;
+    if (!in || strncmp(file, folder, deep) != 0 || (file[deep] != '/' && deep > 1)) {
+        buf_printf(why, "its elements lie in `%s`, which is not in the model's folder",
+                   location ? location : "");
+        return false;
+    }
+    int fd =
+        length == n && offset <= INT64_MAX ? open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    size_t got = 0;
+    for (ssize_t k = 1; fd >= 0 && got < n && k > 0; got += k > 0 ? (size_t)k : 0)
+        k = pread(fd, (char *)to + got, n - got, (off_t)(offset + got));
+    if (fd >= 0)
+        close(fd);
+    if (got < n)
+        buf_printf(why, "`%s` does not hold its elements", location);
+    return got == n;
+}
+
+/* Elements in lists of wider numbers, as the lesser types are kept. */
+static bool copy_numbers(Tensor *out, const Onnx__TensorProto *t)
+{
+    size_t n = (size_t)out->size, size = dtype_size(out->dtype);
+    char *to = out->data;
+    if (dtype_eq(out->dtype, dtype_of(DT_FLOAT32)))
+        return t->n_float_data == n && (n == 0 || memcpy(to, t->float_data, n * size));
+    if (dtype_eq(out->dtype, dtype_of(DT_FLOAT64)))
+        return t->n_double_data == n && (n == 0 || memcpy(to, t->double_data, n * size));
+    if (dtype_eq(out->dtype, dtype_of(DT_INT64)))
+        return t->n_int64_data == n && (n == 0 || memcpy(to, t->int64_data, n * size));
+    bool wide =
+        dtype_eq(out->dtype, dtype_of(DT_UINT64)) || dtype_eq(out->dtype, dtype_of(DT_UINT32));
+    if (wide ? t->n_uint64_data != n : t->n_int32_data != n)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t v = wide ? t->uint64_data[i] : (uint64_t)(int64_t)t->int32_data[i];
+        if (out->dtype.code == dtype_of(DT_BOOL).code && size == 1 &&
+            dtype_eq(out->dtype, dtype_of(DT_BOOL)))
+            v = v != 0;
+        memcpy(to + i * size, &v, size);
+    }
+    return true;
+}
+
+Tensor *onnx_tensor(const OnnxModel *m, const Onnx__TensorProto *t, Buf *why)
+{
+    DType dtype = onnx_dtype(t->data_type);
+    int64_t size;
+    if (dtype_size(dtype) == 0) {
+        buf_printf(why, "Relay has no element type `%s`", onnx_dtype_name(t->data_type));
+        return NULL;
+    }
+    bool shaped = t->n_dims <= TENSOR_RANK_MOST;
+    for (size_t i = 0; i < t->n_dims && shaped; i++)
+        shaped = t->dims[i] >= 0;
+    if (!shaped || !shape_size((int32_t)t->n_dims, t->dims, &size)) {
+        buf_str(why, "its shape is none that a tensor can have");
+        return NULL;
+    }
+    size_t bytes;
+    if (!size_mul((size_t)size, dtype_size(dtype), &bytes)) {
+        buf_str(why, "its shape is none that a tensor can have");
+        return NULL;
+    }
+    bool external =
+        t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+    if (!external && t->has_raw_data && t->raw_data.len != bytes) {
+        buf_printf(why, "it has %zu bytes of elements, not %zu", t->raw_data.len, bytes);
+        return NULL;
+    }
+    Tensor *out = tensor_new(&m->cx->limits, dtype, (int32_t)t->n_dims, t->dims);
+    if (!out) {
+        buf_str(why, "there is no memory for it");
+        return NULL;
+    }
+    bool ok = true;
+    if (external)
+        ok = read_external(m, t, out->data, bytes, why);
+    else if (t->has_raw_data)
+        memcpy(out->data, t->raw_data.data, bytes);
+    else if (!copy_numbers(out, t)) {
+        buf_str(why, "it has too few elements, or too many");
+        ok = false;
+    }
+    if (ok)
+        return out;
+    tensor_release(out);
+    return NULL;
+}

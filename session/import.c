@@ -1,0 +1,139 @@
+/* `relay import`: a model of another framework as a program and its weights. */
+#include "base/memory.h"
+#include "base/plugin.h"
+#include "exchange/import.h"
+#include "ir/print.h"
+#include "runtime/npy.h"
+#include "runtime/params.h"
+#include "session/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const ExchangeTable *open_exchange(RelaySession *s)
+{
+    Buf why = {0};
+    const ExchangeTable *(*entry)(void) =
+        (const ExchangeTable *(*)(void))plugin_open("exchange", "relay_exchange_table", &why);
+    const ExchangeTable *table = entry ? entry() : NULL;
+    if (!table || table->version != EXCHANGE_TABLE_VERSION) {
+        Diag *d =
+            diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "models cannot be imported: %s",
+                       table ? "the plug-in belongs to another version of relay" : buf_text(&why));
+        diag_help(d, "`relay doctor` says what is missing");
+        table = NULL;
+    }
+    buf_deinit(&why);
+    return table;
+}
+
+/* `NAME=1,3,224,224`. */
+static bool read_shape(RelaySession *s, const char *text, ImportShape *out)
+{
+    const char *eq = strrchr(text, '=');
+    *out = (ImportShape){.name = {text, eq ? (size_t)(eq - text) : 0}};
+    bool ok = eq && eq > text;
+    for (const char *p = eq ? eq + 1 : ""; ok && *p;) {
+        char *end;
+        long long d = strtoll(p, &end, 10);
+        ok = end > p && d >= 0 && out->rank < TENSOR_RANK_MOST && (*end == 0 || *end == ',');
+        if (ok)
+            out->dims[out->rank++] = d;
+        p = *end == ',' ? end + 1 : end;
+    }
+    if (ok)
+        return true;
+    Diag *d = diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`%s` is no shape of an input", text);
+    diag_help(d, "write `--shape NAME=1,3,224,224`");
+    return false;
+}
+
+/* The folder, or nothing, and the model's name without its ending. */
+static void target_of(Buf *out, const char *path, const char *folder)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    if (folder && *folder)
+        buf_printf(out, "%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/");
+    buf_bytes(out, name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
+}
+
+static void put_table(Buf *b, const Imported *im)
+{
+    size_t width = strlen("operator");
+    for (size_t i = 0; i < im->ops.n; i++)
+        width = strlen(im->ops.at[i].name) > width ? strlen(im->ops.at[i].name) : width;
+    buf_printf(b, "%-*s  nodes  computed\n", (int)width, "operator");
+    for (size_t i = 0; i < im->ops.n; i++) {
+        const ImportedOp *op = &im->ops.at[i];
+        buf_printf(b, "%-*s  %5u", (int)width, op->name, op->nodes);
+        if (op->folded)
+            buf_printf(b, "  %8u", op->folded);
+        buf_char(b, '\n');
+    }
+}
+
+static bool write_arrays(RelaySession *s, const char *path, const Imported *im)
+{
+    const char **names = memory_zeroed(im->arrays.n + 1, sizeof *names);
+    Tensor **tensors = memory_zeroed(im->arrays.n + 1, sizeof *tensors);
+    bool ok = names && tensors;
+    for (size_t i = 0; ok && i < im->arrays.n; i++) {
+        names[i] = im->arrays.at[i].name;
+        tensors[i] = im->arrays.at[i].value;
+    }
+    ok = ok && params_write(&s->cx.limits, s->cx.diags, path, im->arrays.n, names, tensors);
+    memory_free(names);
+    memory_free(tensors);
+    return ok;
+}
+
+/* The program as it is printed everywhere: what the rules wrote is read again, and has types. */
+static bool write_program(RelaySession *s, const RelayRequest *r, const char *path,
+                          const Imported *im)
+{
+    Buf base = {0}, program = {0}, arrays = {0}, text = {0}, said = {0};
+    Module *m = load_program(s, path, im->text.at, im->text.n, true);
+    target_of(&base, path, request_find(r, "out"));
+    buf_printf(&program, "%s.rly", buf_text(&base));
+    buf_printf(&arrays, "%s.npz", buf_text(&base));
+    if (m)
+        ir_print_module(&text, m, (PrintStyle){.annotations = true});
+    bool ok = m && !text.failed && write_arrays(s, buf_text(&arrays), im) &&
+              file_write(&s->cx.limits, s->cx.diags, buf_text(&program), text.at, text.n);
+    if (ok) {
+        put_table(&said, im);
+        buf_printf(&said, "written: %s, %s\nrelay run %s --params %s --random 1\n",
+                   buf_text(&program), buf_text(&arrays), buf_text(&program), buf_text(&arrays));
+        emit_text(s, RELAY_OUTPUT_DISPLAY, &said);
+    }
+    if (m)
+        interp_forget(s->interp, m);
+    module_release(m);
+    buf_deinit(&base);
+    buf_deinit(&program);
+    buf_deinit(&arrays);
+    buf_deinit(&text);
+    buf_deinit(&said);
+    return ok;
+}
+
+RelayStatus stage_import(RelaySession *s, const RelayRequest *r)
+{
+    ImportShape *shapes = memory_zeroed(r->n_params + 1, sizeof *shapes);
+    const char *path = request_find(r, "model");
+    ImportWish wish = {.path = path ? path : "", .shapes = shapes};
+    bool ok = shapes != NULL;
+    for (size_t i = 0; ok && i < r->n_params; i++)
+        if (!strcmp(r->params[i].key, "shape"))
+            ok = read_shape(s, r->params[i].value, &shapes[wish.n_shapes++]);
+    const ExchangeTable *exchange = ok ? open_exchange(s) : NULL;
+    if (exchange) {
+        Imported im;
+        if (exchange->onnx(&s->cx, s->interp, &wish, &im))
+            write_program(s, r, path, &im);
+        exchange->release(&im);
+    }
+    memory_free(shapes);
+    return session_status(s);
+}

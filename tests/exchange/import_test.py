@@ -1,0 +1,134 @@
+"""`relay import` as a person uses it: names, files, shapes, constants, refusals, and files that mean harm."""
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper, save
+
+RELAY = os.environ["RELAY"]
+failures = 0
+
+
+def check(what, holds, shown=""):
+    global failures
+    if not holds:
+        failures += 1
+        print(f"FAILED {what}\n{shown}")
+
+
+def relay(*arguments):
+    return subprocess.run([RELAY, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def value(name, shape, element=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, element, shape)
+
+
+def model(nodes, inputs, outputs, arrays=(), version=13):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [numpy_helper.from_array(v, k) for k, v in dict(arrays).items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)])
+
+
+def array(*shape):
+    return np.random.default_rng(3).standard_normal(shape).astype("float32")
+
+
+def test_network(folder):
+    """A network as PyTorch writes it: names with slashes and dots, a reshape whose shape is computed."""
+    node = helper.make_node
+    save(model([node("Conv", ["image", "conv.weight", "conv.bias"], ["/conv/Conv_output_0"], pads=[1, 1, 1, 1], strides=[2, 2]),
+                node("Relu", ["/conv/Conv_output_0"], ["/relu/Relu_output_0"]),
+                node("Shape", ["/relu/Relu_output_0"], ["s"]), node("Gather", ["s", "0"], ["n"]),
+                node("Unsqueeze", ["n", "axes"], ["n1"]), node("Concat", ["n1", "rest"], ["shape"], axis=0),
+                node("Reshape", ["/relu/Relu_output_0", "shape"], ["flat"]),
+                node("Gemm", ["flat", "fc.weight", "fc.bias"], ["logits"], transB=1)],
+               [value("image", ["N", 3, 8, 8])], [value("logits", ["N", 10])],
+               {"conv.weight": array(4, 3, 3, 3), "conv.bias": array(4), "0": np.array(0), "axes": np.array([0]),
+                "rest": np.array([-1]), "fc.weight": array(10, 64), "fc.bias": array(10)}), f"{folder}/net.onnx")
+    got = relay("import", f"{folder}/net.onnx", "-o", folder)
+    check("a shape that is not known is said", got.returncode == 2 and "Reshape `flat`: input 1 is known only when" in got.stderr, got.stderr)
+    check("nothing is written then", not os.path.exists(f"{folder}/net.rly"))
+    got = relay("import", f"{folder}/net.onnx", "-o", folder, "--shape", "image=2,3,8,8")
+    check("import", got.returncode == 0, got.stderr)
+    text = open(f"{folder}/net.rly").read()
+    for part in ["%conv_weight: Tensor[(4, 3, 3, 3), float32], %conv_bias", "let %conv_Conv: ", "nn.dense(%flat, %fc_weight", "newshape=[2, -1]"]:
+        check(f"`{part}` in the program", part in text, text)
+    formatted = relay("fmt", f"{folder}/net.rly")
+    check("the program is formatted", formatted.stdout == text, formatted.stdout)
+    image = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype("float32")
+    np.save(f"{folder}/image.npy", image)
+    results = []
+    for engine in ["interp", "jit"]:
+        ran = relay("run", f"{folder}/net.rly", "--params", f"{folder}/net.npz", "--arg", f"image={folder}/image.npy", "--exec", engine,
+                    "-o", f"{folder}/out.npz")
+        check(f"run by {engine}", ran.returncode == 0, ran.stderr)
+        with np.load(f"{folder}/out.npz") as out:
+            results.append(out[out.files[0]])
+    padded = np.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))[:, :, ::2, ::2]
+    conv = np.einsum("ncyxij,ocij->noyx", windows, array(4, 3, 3, 3)) + array(4)[:, None, None]
+    want = np.maximum(conv, 0).reshape(2, -1) @ array(10, 64).T + array(10)
+    for r in results:
+        check("the network's result", r.shape == want.shape and np.allclose(r, want, atol=1e-4), f"{r}\n{want}")
+
+
+def test_refusals(folder):
+    """Everything that cannot be said is listed, once, and what depends on it is not."""
+    node = helper.make_node
+    save(model([node("Relu", ["x"], ["a"]), node("Foo", ["a"], ["b"], domain="my.own"), node("Relu", ["b"], ["c"]),
+                node("GRU", ["c", "c", "c"], ["d"]), node("Bar", ["x"], ["e"], name="second")],
+               [value("x", [2])], [value("d", [2]), value("e", [2])]), f"{folder}/bad.onnx")
+    got = relay("import", f"{folder}/bad.onnx", "-o", folder)
+    check("refused", got.returncode == 2 and "`my.own.Foo`" in got.stderr and "Bar `second`" in got.stderr, got.stderr)
+    check("nothing written", not os.path.exists(f"{folder}/bad.rly"))
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def message(field, inside):
+    return varint(field << 3 | 2) + varint(len(inside)) + inside
+
+
+def test_hostile(folder):
+    deep = b""
+    for _ in range(20000):  # a graph in an attribute in a node in a graph
+        deep = message(1, message(5, message(6, deep)))
+    node = helper.make_node
+    outside = model([node("Add", ["x", "w"], ["y"])], [value("x", [2])], [value("y", [2])], {"w": array(2)})
+    w = outside.graph.initializer[0]
+    w.ClearField("raw_data")
+    w.data_location = TensorProto.EXTERNAL
+    entry = w.external_data.add()
+    entry.key, entry.value = "location", "../secret.bin"
+    open(f"{folder}/secret.bin", "wb").write(struct.pack("2f", 1, 2))
+    os.makedirs(f"{folder}/inner")
+    large = model([node("Add", ["x", "w"], ["y"])], [value("x", [2])], [value("y", [2])], {"w": array(2)})
+    large.graph.initializer[0].dims[0] = 2**62
+    good = model([node("Add", ["x", "w"], ["y"])], [value("x", [2])], [value("y", [2])], {"w": array(2)}).SerializeToString()
+    cases = {"empty": b"", "text": b"hello, this is no model", "deep": message(7, deep), "outside": outside.SerializeToString(),
+             "large": large.SerializeToString(), "bomb": message(7, message(1, b"") * 300000)}
+    cases |= {f"cut{n}": good[:n] for n in range(1, len(good), 7)}
+    for name, data in cases.items():
+        path = f"{folder}/inner/{name}.onnx"
+        open(path, "wb").write(data)
+        got = relay("import", path, "-o", folder, "--memory-limit", "200")
+        check(f"{name} ends with a diagnostic", got.returncode in (0, 2, 3) and (got.returncode == 0) == (got.stderr == ""), f"{got.returncode} {got.stderr}")
+        if name in ("deep", "outside", "large", "text"):
+            check(f"{name} is refused", got.returncode == 2, got.stderr)
+
+
+with tempfile.TemporaryDirectory() as root:
+    for test in [test_network, test_refusals, test_hostile]:
+        place = os.path.join(root, test.__name__)
+        os.makedirs(place)
+        test(place)
+sys.exit(1 if failures else 0)
