@@ -399,6 +399,17 @@ static bool end_job(Jit *jit, Job *job)
     return job->ok;
 }
 
+/* Waking threads takes as long as making a little code. */
+#define SHARED_LEAST 1500
+
+static bool is_worth_sharing(size_t n, Gen *const *gens)
+{
+    uint32_t instructions = 0;
+    for (size_t i = 0; i < n && instructions < SHARED_LEAST; i++)
+        instructions += count_instructions(gens[i]->m);
+    return instructions >= SHARED_LEAST;
+}
+
 bool orc_make(Jit *jit, size_t n, Gen *const *gens)
 {
     Orc *o = &jit->orc;
@@ -409,9 +420,10 @@ bool orc_make(Jit *jit, size_t n, Gen *const *gens)
         all[i] = (Job){.g = gens[i]};
         arena_init(&all[i].arena, NULL);
     }
-    if (!o->pool && n > 1)
+    bool shared = n > 1 && is_worth_sharing(n, gens);
+    if (!o->pool && shared)
         o->pool = pool_new(0);
-    pool_for(n > 1 ? o->pool : NULL, (int64_t)n, 1, do_jobs, &jobs);
+    pool_for(shared ? o->pool : NULL, (int64_t)n, 1, do_jobs, &jobs);
     if (atomic_load(&jobs.gone))
         memory_gone();
     for (size_t i = 0; i < n; i++)
