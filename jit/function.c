@@ -575,6 +575,9 @@ Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *s
     if (start)
         start(f, data);
     release_handed_down(f, block);
+    bool guarded = f->guarded;
+    if (block->calls && !guarded)
+        fn_guard(f);
     f->ended = false;
     Ssa v = make_block(f, block, type, tail);
     f->block = outer;
@@ -583,6 +586,7 @@ Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *s
     f->moved = moved;
     f->kept = kept;
     f->opened.n = opened;
+    f->guarded = guarded;
     while (f->rebound.n > rebound) {
         Rebound r = vec_pop(&f->rebound);
         ptrmap_put(&f->vals, r.var, r.before);

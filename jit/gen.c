@@ -44,20 +44,15 @@ static bool is_lent(const Instance *in, uint32_t param)
     return param < 64 && (in->lent >> param & 1);
 }
 
-/* When `bad`: reports `what` through the function of that name, lets go of the arguments and returns. */
-static void guard(Fn *f, Ssa bad, const char *report, Ssa *what, unsigned n_what, Ssa const *args)
+/* When `bad`: reports `what` through the function of that name, lets go of everything and returns. */
+static void guard(Fn *f, Ssa bad, const char *report, Ssa *what, unsigned n_what)
 {
     Gen *g = f->g;
     LLVMBasicBlockRef fail = gen_block(g, f->fn, "stop"), go = gen_block(g, f->fn, "go");
     gen_branch(g, bad, fail, go, false);
     LLVMPositionBuilderAtEnd(g->b, fail);
     gen_call_abi(g, report, what, n_what);
-    for (uint32_t i = 0; i < f->in->n; i++)
-        if (!is_lent(f->in, i))
-            fn_release_cold(f, repr_of(f->in->params[i]), args[i]);
-    if (f->self)
-        fn_release_cold(f, (Repr){.kind = REPR_OBJECT}, f->self);
-    LLVMBuildRet(g->b, fn_zero(f, f->in->result));
+    fn_leave(f);
     LLVMPositionBuilderAtEnd(g->b, go);
 }
 
@@ -73,7 +68,7 @@ static Ssa stack_pointer(Gen *g)
     return gen_intrinsic(g, "llvm.read_register", g->i64, &node, 1);
 }
 
-static void check_stack(Fn *f, Ssa const *args)
+static void check_stack(Fn *f)
 {
     Gen *g = f->g;
     Ssa limit = gen_load(g, g->i64, f->state, offsetof(JitState, stack_limit));
@@ -81,12 +76,15 @@ static void check_stack(Fn *f, Ssa const *args)
     Ssa what[4] = {f->state};
     gen_span(g, head, what + 1);
     guard(f, LLVMBuildICmp(g->b, LLVMIntULT, stack_pointer(g), limit, ""), "relay_too_deep", what,
-          4, args);
+          4);
 }
 
-static void check_interrupt(Fn *f, Ssa const *args)
+void fn_guard(Fn *f)
 {
-    guard(f, gen_interrupted(f->g, f->state), "relay_stopped", &f->state, 1, args);
+    if (f->live->nests)
+        check_stack(f);
+    guard(f, gen_interrupted(f->g, f->state), "relay_stopped", &f->state, 1);
+    f->guarded = true;
 }
 
 /* Calls to itself in tail position come back to here with other arguments. */
@@ -162,12 +160,8 @@ static void make_body(Fn *f)
         args[i] = LLVMGetParam(f->fn, i + 1 + in->has_self);
     LLVMBasicBlockRef start = gen_block(g, f->fn, "start");
     LLVMPositionBuilderAtEnd(g->b, start);
-    if (f->live->nests)
-        check_stack(f, args);
     if (f->live->calls && !in->has_self)
         make_loop(f, args);
-    if (f->live->calls)
-        check_interrupt(f, args);
     f->block = f->live->root;
     for (uint32_t i = 0; i < in->n; i++)
         bind_param(f, i, args[i]);

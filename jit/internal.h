@@ -638,10 +638,14 @@ struct Fn {
     PtrMap sizes; /* body of a block -> which objects it may make (cell.c) */
     Plan *plan;
     bool ended; /* the block has its terminator: nothing follows */
+    bool guarded; /* the stack and the interrupt were looked at */
 };
 
 /* Code at the start of a block, before what it does not use ends. */
 typedef void BlockStart(Fn *f, void *data);
+
+/* gen.c: looks at the stack and the interrupt, before the first block on a way that calls: what ends without a call needs neither. */
+void fn_guard(Fn *f);
 
 /* function.c */
 bool function_make(Gen *g, Instance *in);

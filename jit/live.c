@@ -118,9 +118,18 @@ static void walk_call(Liveness *l, const Call *call, bool tail)
     if (call->callee->kind == EXPR_OP || call->callee->kind == EXPR_CON ||
         ptrmap_has(&l->live->groups, call->callee))
         return;
-    l->live->calls = true;
+    l->live->calls = l->block->calls = true;
     if (!tail)
         l->live->nests = true;
+}
+
+/* Whichever of the last n blocks is run: all of them call. */
+static void note_calls(LiveBlock *b, uint32_t n)
+{
+    bool calls = n > 0 && n <= b->inner.n;
+    for (uint32_t i = 1; calls && i <= n; i++)
+        calls = b->inner.at[b->inner.n - i]->calls;
+    b->calls |= calls;
 }
 
 static void walk_value(Liveness *l, const Var *var, Expr *e, bool tail)
@@ -130,12 +139,14 @@ static void walk_value(Liveness *l, const Var *var, Expr *e, bool tail)
         use_slot(l, &expr_as_if(e)->cond);
         walk_inner(l, expr_as_if(e)->then, NULL);
         walk_inner(l, expr_as_if(e)->otherwise, NULL);
+        note_calls(l->block, 2);
         return;
     case EXPR_MATCH: {
         Match *m = expr_as_match(e);
         use_slot(l, &m->scrutinee);
         for (uint32_t i = 0; i < m->clauses.n; i++)
             walk_inner(l, m->clauses.at[i].body, m->clauses.at[i].pattern);
+        note_calls(l->block, m->clauses.n);
         return;
     }
     case EXPR_FUNCTION:

@@ -8,6 +8,7 @@
 #include "ir/verify.h"
 #include "parser/parser.h"
 #include "passes/pass.h"
+#include "runtime/heap.h"
 #include "runtime/show.h"
 #include "base/random.h"
 #include "session/internal.h"
@@ -28,14 +29,17 @@ bool examiner_init(Examiner *x, const JitTable *jit_table)
     return x->interp && (!jit_table || x->jit);
 }
 
-void examiner_deinit(Examiner *x)
+bool examiner_deinit(Examiner *x)
 {
+    size_t live = 0;
     if (x->jit)
         x->jit_table->destroy(x->jit);
     interp_free(x->interp);
     heap_break_cycles(&x->cx.limits);
+    bool clean = heap_check(&x->cx.limits, &live) && live == 0;
     buf_deinit(&x->what);
     ctx_deinit(&x->cx);
+    return clean;
 }
 
 static void note_diags(Examiner *x)

@@ -20,7 +20,8 @@ typedef struct Examiner {
 } Examiner;
 
 bool examiner_init(Examiner *x, const JitTable *jit_table);
-void examiner_deinit(Examiner *x);
+/* False when objects of the programs are left behind, or were let go of twice. */
+bool examiner_deinit(Examiner *x);
 
 /* The first property that the module lacks, in few words; NULL when it has all. The module gets its types. */
 const char *examine(Examiner *x, Module *m);

@@ -137,7 +137,11 @@ static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, Ra
         show_fault(&x, m, o, seed, bad);
     }
     module_release(m);
-    examiner_deinit(&x);
+    if (!examiner_deinit(&x)) {
+        totals->failed++;
+        printf("seed %llu: objects are left behind, or were let go of twice\n",
+               (unsigned long long)seed);
+    }
 }
 
 int main(int argc, char **argv)
