@@ -70,7 +70,7 @@ static void put_fields(Buf *out, GraphNode *n)
     for (uint32_t i = 0; i < n->n_fields; i++) {
         const GraphField *f = &n->fields[i];
         buf_str(out, alone ? "\"" : i ? ", \n        \"" : "\n        \"");
-        buf_str(out, f->name);
+        buf_json(out, f->name, strlen(f->name));
         buf_str(out, "\": ");
         if (f->text.ptr)
             put_text(out, f->text);

@@ -36,6 +36,14 @@ case " $names " in *" json "*)
         "$relay" fmt --to json "$file" 2> /dev/null | tr -d ' \n' > "$graph"
     done ;;
 esac
+# Arrays in both formats.
+case " $names " in *" params "*)
+    mkdir -p "$work/arrays"
+    for ending in params npz; do
+        echo '(1f, cast(2, dtype="int8"), ones(shape=[2, 3], dtype="float64"), True)' |
+            "$relay" run - --out "$work/arrays/a.$ending"
+    done ;;
+esac
 {
     sed -n 's/^\(KEYWORD\|PUNCT\|INFIX\)[^"]*"\([^"]*\)".*/"\2"/p' parser/tokens.def
     sed -n 's/^### \([A-Za-z0-9_.]*\)$/"\1"/p' docs/operators.md
@@ -47,6 +55,7 @@ for name in $names; do
     echo "== $name, $seconds seconds"
     seeds=tests/conformance/cases
     [ "$name" = json ] && seeds=$work/graphs
+    [ "$name" = params ] && seeds=$work/arrays
     mkdir -p "$corpus/$name"
     nice "build/fuzz/${name}_fuzz" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=3000 \
         -error_exitcode=1 \

@@ -26,6 +26,10 @@ bool examiner_deinit(Examiner *x);
 /* The first property that the module lacks, in few words; NULL when it has all. The module gets its types. */
 const char *examine(Examiner *x, Module *m);
 
+/* Whether a program, whose functions and parameters get devices by the seed, has the same text, metadata and all, when it went from its
+ * text through a saved graph; what does not hold, or NULL. */
+const char *examine_graph(Examiner *x, Module *m, uint64_t seed);
+
 /* Whether a program's text with one mistake, made by the seed, is refused at a place in it; false: `what` says why not. `*made` false: the
  * text had no place for the mistake. */
 bool examine_mistake(Examiner *x, const Module *m, uint64_t seed, bool *made);

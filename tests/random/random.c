@@ -3,8 +3,10 @@
  *     random [--count N] [--from SEED] [--size S] [--jit EVERY] [--mistakes] [--stats] [--show]
  *            [--no-shrink] [--go-on]
  *     random --symbolic [--from SEED]
+ *     random --graphs [--count N] [--from SEED]
  *
- * `--mistakes` makes one in the text of each program, which must then be refused. `--jit 5` compares every fifth program with the JIT's value; `--show` prints the programs. */
+ * `--mistakes` makes one in the text of each program, which must then be refused. `--jit 5` compares every fifth program with the JIT's value; `--show` prints the programs. With `--graphs`
+ * each goes through a saved graph, and its text must be the same. */
 #include "tests/random/examine.h"
 
 #include "base/plugin.h"
@@ -21,7 +23,7 @@ typedef struct Options {
     uint64_t from;
     long count, jit;
     int size;
-    bool stats, show, no_shrink, go_on, mistakes, symbolic;
+    bool stats, show, no_shrink, go_on, mistakes, symbolic, graphs;
 } Options;
 
 static bool read_options(int argc, char **argv, Options *o)
@@ -37,6 +39,8 @@ static bool read_options(int argc, char **argv, Options *o)
             o->no_shrink = true;
         else if (!strcmp(argv[i], "--symbolic"))
             o->symbolic = true;
+        else if (!strcmp(argv[i], "--graphs"))
+            o->graphs = true;
         else if (!strcmp(argv[i], "--mistakes"))
             o->mistakes = true;
         else if (!strcmp(argv[i], "--go-on"))
@@ -96,7 +100,7 @@ static void show_fault(Examiner *x, Module *m, const Options *o, uint64_t seed, 
            buf_text(&x->what));
     if (o->show)
         print_module("the program:", m);
-    if (o->no_shrink)
+    if (o->no_shrink || o->graphs)
         return;
     Module *least = shrink(x, m, bad);
     print_module("the smallest program:", least);
@@ -122,7 +126,7 @@ static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, Ra
     Module *m = random_program(&x.cx, (RandomOptions){seed, o->size}, stats);
     if (o->show && o->count == 1)
         print_module("", m);
-    const char *bad = examine(&x, m);
+    const char *bad = o->graphs ? examine_graph(&x, m, seed) : examine(&x, m);
     totals->lost += (long)x.lost;
     totals->valued += x.valued;
     totals->compiled += x.compiled;
