@@ -149,7 +149,7 @@ static const Mistake mistakes[] = {
     {"a function that there is not", global_use, "@nobody"},
     {"a type that there is not", type_name, "Lisst"},
     {"an element type that there is not", element_type, "floot32"},
-    {"another version", version, "\"0.0.4\""},
+    {"another version", version, "\"0.0.3\""},
     {"a projection out of range", projection, "77"},
     {"a constructor that there is not", constructor_pattern, "Nobody"},
     {"a number without its letter", projection, "1.5"},
