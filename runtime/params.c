@@ -135,8 +135,8 @@ static bool skip_names(ListReader *r, uint64_t *n, const char **arrays)
 static bool read_list(ListReader *r, bool (*found)(void *data, const char *name, Tensor *t),
                       void *data)
 {
-    uint64_t n, len;
-    const char *arrays, *why;
+    uint64_t n = 0, len;
+    const char *arrays = NULL, *why;
     if (!skip_names(r, &n, &arrays))
         return false;
     r->at += 8;
