@@ -29,7 +29,7 @@ void interp_free(Interp *in)
     module_release(in->env);
     stack_deinit(in);
     arena_deinit(&in->scratch);
-    ctx_root_remove(in->cx, &in->programs.root);
+    ctx_root_remove(&in->programs.root);
     arena_deinit(&in->programs.arena);
     free(in->args);
     free(in->objects);

@@ -72,7 +72,7 @@ void unit_release(Unit *u)
         return;
     for (size_t i = 0; i < u->constants.n; i++)
         value_release(u->constants.at[i]);
-    ctx_root_remove(u->in->cx, &u->root);
+    ctx_root_remove(&u->root);
     arena_deinit(&u->arena);
     module_release(u->keep);
     free(u);

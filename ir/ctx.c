@@ -51,20 +51,20 @@ const Name *ctx_name_str(Ctx *cx, Str text)
 
 void ctx_root_add(Ctx *cx, TypeRoot *root, const Arena *arena)
 {
-    *root = (TypeRoot){.arena = arena, .older = cx->roots};
+    *root = (TypeRoot){.cx = cx, .arena = arena, .older = cx->roots};
     if (cx->roots)
         cx->roots->newer = root;
     cx->roots = root;
 }
 
-void ctx_root_remove(Ctx *cx, TypeRoot *root)
+void ctx_root_remove(TypeRoot *root)
 {
     if (root->older)
         root->older->newer = root->newer;
     if (root->newer)
         root->newer->older = root->older;
     else
-        cx->roots = root->older;
+        root->cx->roots = root->older;
 }
 
 static void keep_words(void *cx, const void *from, size_t size)

@@ -16,6 +16,7 @@
 /* An arena from which types are reached, in the list of its context as long as it lives. */
 typedef struct TypeRoot TypeRoot;
 struct TypeRoot {
+    Ctx *cx;
     const Arena *arena;
     TypeRoot *older, *newer;
 };
@@ -62,7 +63,7 @@ const Name *ctx_name_str(Ctx *cx, Str text);
 /* Whoever keeps types, variables or type definitions anywhere but on the stack of the work that goes on keeps them in an arena that the
  * context knows: those of modules, and of what the engines make. */
 void ctx_root_add(Ctx *cx, TypeRoot *root, const Arena *arena);
-void ctx_root_remove(Ctx *cx, TypeRoot *root);
+void ctx_root_remove(TypeRoot *root);
 /* When no work is under way: gives back the memory of types that nothing alive speaks of, if there may be enough of them. */
 void ctx_collect(Ctx *cx);
 

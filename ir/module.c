@@ -49,7 +49,7 @@ void module_release(Module *m)
         ptrmap_deinit(&now->con_index);
         ptrmap_deinit(&now->used);
         ptrmap_deinit(&now->use_sources);
-        ctx_root_remove(now->cx, &now->root);
+        ctx_root_remove(&now->root);
         arena_deinit(&now->arena);
         free(now);
     }

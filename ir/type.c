@@ -145,8 +145,8 @@ static const Type *type_keep(Ctx *cx, const Type *probe)
                           : type_heap_alloc(&cx->heap, size);
     *t = *probe;
     char *behind = (char *)(t + 1);
-    if (dims)
-        t->dims = memcpy(behind, probe->dims, dims);
+    if (t->kind == TYPE_TENSOR)
+        t->dims = dims ? memcpy(behind, probe->dims, dims) : (const void *)behind;
     if (parts)
         t->parts = memcpy(behind, probe->parts, parts);
     if (params)

@@ -150,6 +150,8 @@ uint64_t instance_matched(Instance *in)
 
 Instance *instance_lent(Gen *g, Instance *in, uint64_t lent)
 {
+    if (in->own)
+        in = in->own;
     if (lent == 0)
         return in;
     Instance *copy = in->lending;
@@ -164,6 +166,7 @@ Instance *instance_lent(Gen *g, Instance *in, uint64_t lent)
     copy->variants = NULL;
     copy->info = NULL;
     copy->lent = lent;
+    copy->own = in;
     in->lending = copy;
     return copy;
 }

@@ -461,6 +461,7 @@ struct Instance {
     uint64_t
         lent; /* parameters, as bits, that stay the caller's: this is a copy for calls that lend them */
     Instance *lending; /* such copies */
+    Instance *own; /* of a copy: the one that is lent nothing, which its calls of itself mean too */
     uint64_t matched; /* parameters that are taken apart somewhere */
     bool looked; /* at which these are */
     bool listed; /* among the module's infos */

@@ -227,7 +227,7 @@ static void batch_free(Jit *jit, KernelBatch *b)
     for (size_t i = 0; i < b->kernels.n; i++)
         forget(jit, b->kernels.at[i]);
     code_free(&b->code);
-    ctx_root_remove(jit->cx, &b->root);
+    ctx_root_remove(&b->root);
     arena_deinit(&b->arena);
     memory_free(b);
 }

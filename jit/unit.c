@@ -154,7 +154,7 @@ static void unit_free(Unit *u)
         batch_release(u->jit, u->batches.at[i]);
     ptrmap_deinit(&u->anf);
     ptrmap_deinit(&u->by_function);
-    ctx_root_remove(u->jit->cx, &u->root);
+    ctx_root_remove(&u->root);
     arena_deinit(&u->arena);
     cache_release(&u->file);
     module_release(u->code);
