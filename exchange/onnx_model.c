@@ -271,7 +271,7 @@ Tensor *onnx_tensor(const OnnxModel *m, const Onnx__TensorProto *t, Buf *why)
     if (external)
         ok = read_external(m, t, out->data, bytes, why);
     else if (t->has_raw_data)
-        memcpy(out->data, t->raw_data.data, bytes);
+        bytes > 0 ? memcpy(out->data, t->raw_data.data, bytes) : NULL;
     else if (!copy_numbers(out, t)) {
         buf_str(why, "it has too few elements, or too many");
         ok = false;
