@@ -38,15 +38,15 @@ static const char *bare_key(const char *key)
     return strncmp(key, "relay.", 6) == 0 ? key + 6 : key;
 }
 
-static uint8_t find_kind(const char *key)
+GraphKind graph_kind_of(const char *key)
 {
     key = bare_key(key);
-    for (uint8_t i = 0; i < N_KINDS; i++)
+    for (size_t i = 0; i < N_KINDS; i++)
         if (strcmp(bare_key(infos[i].key), key) == 0)
-            return i;
+            return (GraphKind)i;
     for (size_t i = 0; i < sizeof earlier / sizeof *earlier; i++)
         if (strcmp(earlier[i].key, key) == 0)
-            return (uint8_t)earlier[i].kind;
+            return earlier[i].kind;
     return GRAPH_OTHER;
 }
 
@@ -63,7 +63,7 @@ static uint8_t kind_of(KnownKind *known, const char *key)
     size_t n = strlen(key);
     KnownKind *k = &known[n ? (n * 31 + (unsigned char)key[n - 1]) % KNOWN_KINDS : 0];
     if (!k->key || strcmp(k->key, key) != 0)
-        *k = (KnownKind){key, find_kind(key)};
+        *k = (KnownKind){key, (uint8_t)graph_kind_of(key)};
     return k->kind;
 }
 
@@ -428,8 +428,11 @@ static bool mentions(const Graph *g, Open *o, size_t v)
         return true;
     const char *name;
     json_t *field;
-    json_object_foreach(g->fields[o->node], name,
-                        field) if (is_index(field, g->n, &at) && at == v) return true;
+    json_object_foreach(g->fields[o->node], name, field)
+    {
+        if (is_index(field, g->n, &at) && at == v)
+            return true;
+    }
     return false;
 }
 
@@ -453,10 +456,26 @@ static void find_ends(Graph *g)
 /* What stands further back is shared: an object or a constant, and none of the nodes around it. */
 static bool refers(const Graph *g, size_t node, size_t to)
 {
-    GraphKind kind = graph_kind(g, to);
     if (to >= node)
         return to > node && to < g->ends[node];
-    return to > 0 && g->ends[to] <= node && (kind >= GRAPH_ANY || kind == GRAPH_CONSTANT);
+    return to > 0 && g->ends[to] <= node && graph_kind_is_shared(graph_kind(g, to));
+}
+
+/* A number that its writer marked, without the mark that says that it stands for itself. */
+static bool is_marked(const Graph *g, Str s, char mark)
+{
+    return !g->old && s.len > 1 && s.ptr[0] == mark && strchr("0123456789+", s.ptr[1]);
+}
+
+static void guess(const Graph *g, size_t node, const json_t *v, Str *text, size_t *to)
+{
+    size_t number;
+    *to = 0;
+    if (is_marked(g, *text, GRAPH_PLAIN))
+        *text = (Str){text->ptr + 1, text->len - 1};
+    else if (is_index(v, g->n, &number) &&
+             (is_marked(g, *text, GRAPH_REFERS) || refers(g, node, number)))
+        *to = number;
 }
 
 const char *graph_field(Graph *g, size_t node, size_t i, Str *text, size_t *to)
@@ -472,9 +491,8 @@ const char *graph_field(Graph *g, size_t node, size_t i, Str *text, size_t *to)
     const json_t *v = json_object_iter_value(at);
     const char *s = json_string_value(v);
     *text = (Str){s ? s : "", s ? json_string_length(v) : 0};
-    size_t number;
     if (to)
-        *to = is_index(v, g->n, &number) && refers(g, node, number) ? number : 0;
+        guess(g, node, v, text, to);
     return json_object_iter_key(at);
 }
 

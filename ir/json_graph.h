@@ -63,6 +63,13 @@ bool graph_wrong(Graph *g, size_t node, const char *field, const char *format, .
 /* Where the node stands in the text. */
 Span graph_span(Graph *g, size_t node);
 const char *graph_key(const Graph *g, size_t node);
+GraphKind graph_kind_of(const char *key);
+/* Whether a node of the kind that stands further back is guessed to be referred to: an object or a
+ * constant, and no part of the program. */
+static inline bool graph_kind_is_shared(GraphKind kind)
+{
+    return kind >= GRAPH_ANY || kind == GRAPH_CONSTANT;
+}
 static inline GraphKind graph_kind(const Graph *g, size_t node)
 {
     return (GraphKind)g->kinds[node];
@@ -81,7 +88,11 @@ bool graph_dtype(Graph *g, size_t node, const char *field, DType *out);
 /* Of a node of a kind that nobody knows: the i-th field, and the node that it refers to. Whether it
  * refers to one is not said, and follows from the numbers of the nodes, which go depth first: what
  * lies below a node follows it, and what stands further back it can only share. So a number that is by
- * chance that of an object further back is taken for a reference. `to` may be NULL. NULL: no more. */
+ * chance that of an object further back is taken for a reference. Who writes such a node says what a
+ * guess would miss: a number behind GRAPH_PLAIN is no reference, one behind GRAPH_REFERS is, and both
+ * are the same numbers to the original. `to` may be NULL: then the text is given as it stands, and
+ * nothing is guessed. NULL: no more. */
+enum { GRAPH_PLAIN = '0', GRAPH_REFERS = '+' };
 const char *graph_field(Graph *g, size_t node, size_t i, Str *text, size_t *to);
 /* The node that a field refers to; node 0 when the field is absent. */
 bool graph_ref(Graph *g, size_t node, const char *field, size_t *out);

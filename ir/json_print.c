@@ -1,6 +1,8 @@
 /* Nodes as text, in the original's layout. */
 #include "ir/json_write.h"
 
+#include "base/number.h"
+
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +41,50 @@ static void number_all(Numbering *nb, GraphNode *root)
         else if (i - n->n_data < n->n_fields)
             number(nb, n->fields[i - n->n_data].node);
         else
-            nb->stack.n--;
+            vec_pop(&nb->stack).node->end = (uint32_t)nb->order.n + 1;
+    }
+}
+
+/* ---- what a reader would guess otherwise ------------------------------------------------------------ */
+
+static void mark(GraphWriter *w, GraphField *f, char sign, Str number)
+{
+    Buf b = {0};
+    buf_char(&b, sign);
+    buf_bytes(&b, number.ptr, number.len);
+    f->text = (Str){arena_copy_text(&w->arena, buf_text(&b), b.n), b.n};
+    buf_deinit(&b);
+}
+
+/* What stands further back and is over there; all else that a reader takes for a reference follows. */
+static bool looks_shared(const GraphNode *n, const GraphNode *to)
+{
+    return to->end <= n->number && graph_kind_is_shared(graph_kind_of(to->key));
+}
+
+static bool looks_like_reference(const Numbering *nb, const GraphNode *n, Str text)
+{
+    int64_t v;
+    if (text.len > 0 && text.ptr[0] == GRAPH_REFERS)
+        return true;
+    if (text.len > 1 && text.ptr[0] == GRAPH_PLAIN && strchr("0123456789+", text.ptr[1]))
+        return true;
+    if (!number_parse_int(text, &v) || v <= 0 || (uint64_t)v > nb->order.n)
+        return false;
+    return v > n->number || looks_shared(n, nb->order.at[v - 1]);
+}
+
+static void mark_fields(GraphWriter *w, const Numbering *nb, GraphNode *n)
+{
+    for (uint32_t i = 0; i < n->n_fields; i++) {
+        GraphField *f = &n->fields[i];
+        char number[16];
+        if (f->text.ptr && looks_like_reference(nb, n, f->text))
+            mark(w, f, GRAPH_PLAIN, f->text);
+        else if (!f->text.ptr && f->node && f->node->number < n->number &&
+                 !looks_shared(n, f->node))
+            mark(w, f, GRAPH_REFERS,
+                 (Str){number, (size_t)snprintf(number, sizeof number, "%u", f->node->number)});
     }
 }
 
@@ -155,6 +200,9 @@ void graph_writer_print(GraphWriter *w, Buf *out, GraphNode *root)
     Numbering nb = {0};
     arena_init(&nb.arena, &w->cx->limits);
     number_all(&nb, root);
+    for (size_t i = 0; i < nb.order.n; i++)
+        if (nb.order.at[i]->guessed)
+            mark_fields(w, &nb, nb.order.at[i]);
     put_head(out, number_of(root));
     for (size_t i = 0; i < nb.order.n && !out->failed; i++)
         put_node(out, nb.order.at[i]);

@@ -383,6 +383,7 @@ static GraphNode *of_record(GraphWriter *w, const char *key, const Attrs *fields
         return of_dict(w, fields);
     const GraphRecord *row = graph_record_find(key);
     GraphNode *n = graph_make_node(w, key, fields->n);
+    n->guessed = !row;
     for (uint32_t i = 0; i < fields->n; i++)
         if (row && *row->ops)
             record_field(w, n, row, &fields->at[i], !strcmp(fields->at[i].key, "dtype"));

@@ -120,6 +120,26 @@ def earlier_releases():
                                    {"relay.Module", "relay.GlobalVar", "relay.Op", "StrMap", "Variable"}), [])
 
 
+def fields_of(graph, key):
+    return [n["attrs"] for n in json.loads(graph)["nodes"] if n["type_key"] == key]
+
+
+def numbers_that_refer_to_nothing():
+    """A number in an object that nobody knows stays what it is when the nodes around it get other numbers."""
+    numbers = {f"n{i}": str(i) for i in range(8, 20)}
+    texts = {**numbers, "a": "08", "b": "+8", "c": "0", "d": "0+1", "e": "+", "f": "00"}
+    graph = {"root": 1, "nodes": nodes(
+        node("relay.Call", op=2, args=4, attrs=5, type_args=0), node("relay.Var", vid=3, type_annotation=0),
+        node("relay.Id", name_hint="f"), {"type_key": "Array"}, node("my.Thing", **texts, inner=6),
+        {"type_key": "Array", "data": [7]}, node("IntImm", dtype="int32", value=5)),
+        "b64ndarrays": [], "attrs": {"tvm_version": "0.6.0"}}
+    written = fmt(json.dumps(graph), "--to", "json")[1]
+    same("the text of a graph", fmt(written)[1], fmt(json.dumps(graph))[1])
+    same("by way of the text", fmt(fmt(written)[1], "--to", "json")[1], written)
+    thing, = fields_of(written, "my.Thing")
+    same("as numbers", {k: str(int(thing[k])) for k in numbers}, numbers)
+
+
 def objects():
     """Devices, symbolic extents and objects of kinds that nobody knows, shared as they are."""
     section = {"root": 1, "nodes": nodes(
@@ -175,6 +195,7 @@ def compiled():
 
 names()
 earlier_releases()
+numbers_that_refer_to_nothing()
 objects()
 compiled()
 print("\n".join(failures[:10]))
