@@ -2,9 +2,9 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/table.h"
 #include "runtime/params.h"
 
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,102 +50,29 @@ GraphKind graph_kind_of(const char *key)
     return GRAPH_OTHER;
 }
 
-/* A document has few kinds of nodes and many of each: those met last are kept by length and end. */
-typedef struct KnownKind {
-    const char *key;
-    uint8_t kind;
-} KnownKind;
-
-enum { KNOWN_KINDS = 256 };
-
-static uint8_t kind_of(KnownKind *known, const char *key)
-{
-    size_t n = strlen(key);
-    KnownKind *k = &known[n ? (n * 31 + (unsigned char)key[n - 1]) % KNOWN_KINDS : 0];
-    if (!k->key || strcmp(k->key, key) != 0)
-        *k = (KnownKind){key, (uint8_t)graph_kind_of(key)};
-    return k->kind;
-}
-
 /* ---- places ------------------------------------------------------------------------------------ */
 
-/* Behind a string whose opening quote stands at p. */
-static const char *skip_string(const char *p, const char *end)
+static Span span_of(const Graph *g, const DocumentValue *v, uint32_t n)
 {
-    for (p++; p < end && *p != '"'; p++)
-        p += *p == '\\';
-    return p < end ? p + 1 : end;
+    uint32_t from = g->span.from + v->from;
+    return from < g->span.to ? (Span){g->span.source, from, from + n} : g->span;
 }
 
-/* Where the list of the document's key `nodes` begins. */
-static const char *find_nodes(const char *p, const char *end)
+Span graph_span(const Graph *g, size_t node)
 {
-    static const char key[] = "\"nodes\"";
-    for (int depth = 0; p < end; p++) {
-        depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
-        if (*p != '"')
-            continue;
-        const char *from = p;
-        p = skip_string(p, end);
-        bool found = depth == 1 && (size_t)(p - from) == sizeof key - 1 &&
-                     memcmp(from, key, sizeof key - 1) == 0;
-        if (found)
-            return memchr(p, '[', (size_t)(end - p));
-        p--;
-    }
-    return NULL;
-}
-
-/* Jansson keeps no places, so the text, which is known to be JSON, is gone through once more. */
-static void find_places(Graph *g)
-{
-    const Source *source = sources_get(&g->cx->sources, g->span.source);
-    g->places = arena_alloc_must(g->arena, g->n, sizeof *g->places);
-    if (!source)
-        return;
-    const char *end = source->text + g->span.to, *p = find_nodes(source->text + g->span.from, end);
-    size_t at = 0;
-    for (int depth = 0; p && p < end && at < g->n; p++) {
-        if (depth == 1 && *p == '{')
-            g->places[at++] = (uint32_t)(p - source->text);
-        depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
-        if (*p == '"')
-            p = skip_string(p, end) - 1;
-    }
-}
-
-Span graph_span(Graph *g, size_t node)
-{
-    if (!g->places)
-        find_places(g);
-    if (node >= g->n || !g->places[node])
-        return g->span;
-    return (Span){g->span.source, g->places[node], g->places[node] + 1};
+    return node < g->n ? span_of(g, g->nodes[node], 1) : g->span;
 }
 
 /* The name of the field in the node's text. */
-static Span field_span(Graph *g, size_t node, const char *field)
+static Span field_span(const Graph *g, size_t node, const char *field)
 {
-    Span s = graph_span(g, node);
-    const Source *source = sources_get(&g->cx->sources, s.source);
-    if (!field || !source || s.from == g->span.from)
-        return s;
-    size_t n = strlen(field);
-    const char *end = source->text + g->span.to, *p = source->text + s.from;
-    for (int depth = 0; p < end; p++) {
-        depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
-        if (depth == 0)
-            return s;
-        if (*p != '"')
-            continue;
-        const char *from = p + 1;
-        p = skip_string(p, end) - 1;
-        if ((size_t)(p - from) == n && memcmp(from, field, n) == 0) {
-            uint32_t at = (uint32_t)(from - source->text);
-            return (Span){s.source, at, at + (uint32_t)n};
-        }
-    }
-    return s;
+    const Document *d = &g->document->d;
+    const DocumentValue *v = NULL;
+    if (field && node < g->n)
+        v = document_get(d, g->fields[node], field);
+    if (field && node < g->n && !v)
+        v = document_get(d, g->nodes[node], field);
+    return v && !v[-1].decoded ? span_of(g, v - 1, v[-1].n) : graph_span(g, node);
 }
 
 bool graph_wrong(Graph *g, size_t node, const char *field, const char *format, ...)
@@ -155,7 +82,7 @@ bool graph_wrong(Graph *g, size_t node, const char *field, const char *format, .
     va_start(args, format);
     buf_vprintf(&b, format, args);
     va_end(args);
-    const char *key = graph_key(g, node);
+    const char *key = node < g->n ? graph_key(g, node) : "";
     diag_error(g->cx->diags, g->code, field_span(g, node, field), "node %zu%s%s%s%s%s%s: %s", node,
                *key ? " (" : "", key, *key ? ")" : "", field ? ", field `" : "", field ? field : "",
                field ? "`" : "", buf_text(&b));
@@ -172,136 +99,179 @@ static bool wrong_document(Graph *g, Span span, const char *what)
 }
 
 /* Indices come as numbers in lists and as decimal strings in fields. */
-static bool read_int(const json_t *v, int64_t *out)
+static bool read_int(const Graph *g, const DocumentValue *v, int64_t *out)
 {
-    if (json_is_integer(v))
-        *out = json_integer_value(v);
-    else if (!json_is_string(v) ||
-             !number_parse_int((Str){json_string_value(v), json_string_length(v)}, out))
-        return false;
-    return true;
+    const Document *d = &g->document->d;
+    return document_is(v, DOCUMENT_STRING) ? number_parse_int(document_str(d, v), out)
+                                           : document_int(d, v, out);
 }
 
-static bool is_index(const json_t *v, size_t n, size_t *out)
+static bool is_index(const Graph *g, const DocumentValue *v, size_t n, size_t *out)
 {
     int64_t i;
-    if (!read_int(v, &i) || i < 0 || (uint64_t)i >= n)
+    if (!read_int(g, v, &i) || i < 0 || (uint64_t)i >= n)
         return false;
     *out = (size_t)i;
     return true;
 }
 
 /* "0.6.0", "0.7.dev1" */
-static bool is_before(const char *version, int major, int minor)
+static bool is_before(Str version, int64_t major, int64_t minor)
 {
-    char *end;
-    long first = strtol(version, &end, 10), second = *end == '.' ? strtol(end + 1, NULL, 10) : 0;
+    const char *point = memchr(version.ptr, '.', version.len);
+    size_t n = point ? (size_t)(point - version.ptr) : version.len, from = point ? n + 1 : n;
+    Str rest = {version.ptr + from, 0};
+    while (from + rest.len < version.len && rest.ptr[rest.len] >= '0' && rest.ptr[rest.len] <= '9')
+        rest.len++;
+    int64_t first, second;
+    if (!number_parse_int((Str){version.ptr, n}, &first))
+        first = 0;
+    if (!number_parse_int(rest, &second))
+        second = 0;
     return first < major || (first == major && second < minor);
 }
 
 /* What the original compiled names machine code, not operators. */
 static bool is_compiled(const Graph *g)
 {
-    return json_object_get(g->document, "arg_nodes") && json_object_get(g->document, "heads");
+    const Document *d = &g->document->d;
+    return document_get(d, d->at, "arg_nodes") && document_get(d, d->at, "heads");
 }
 
-static bool open_document(Graph *g)
+static uint32_t add_key(Graph *g, const Name *name)
 {
-    const char *version =
-        json_string_value(json_object_get(json_object_get(g->document, "attrs"), "tvm_version"));
-    g->old = version && is_before(version, 0, 7);
-    if (is_compiled(g)) {
-        Diag *d = diag_error(g->cx->diags, g->code, g->span,
-                             "this is a compiled graph: it names kernels, not operators");
-        diag_note(d, "what the kernels compute stands in the library beside it, as machine code");
-        diag_help(d, "there is no way back to Relay; use the program that it was compiled from");
-        return false;
-    }
-    g->nodes = json_object_get(g->document, "nodes");
-    g->arrays = json_object_get(g->document, "b64ndarrays");
-    g->n = json_array_size(g->nodes);
-    g->n_arrays = json_array_size(g->arrays);
-    if (!json_is_object(g->document) || !json_is_array(g->nodes))
-        return wrong_document(g, g->span, "the JSON is no saved graph: it has no list `nodes`");
-    if (!is_index(json_object_get(g->document, "root"), g->n, &g->root))
-        return wrong_document(g, g->span, "`root` of the graph is not the number of a node");
-    KnownKind known[KNOWN_KINDS] = {0};
-    g->kinds = arena_alloc_must(g->arena, g->n, 1);
-    g->fields = arena_alloc_must(g->arena, g->n, sizeof *g->fields);
-    g->values = arena_alloc_must(g->arena, g->n_arrays, sizeof *g->values);
-    for (size_t i = 0; i < g->n; i++) {
+    vec_push(&g->keys, g->arena,
+             ((GraphKey){name->text, graph_record_find(name->text), graph_kind_of(name->text)}));
+    return (uint32_t)g->keys.n - 1;
+}
+
+/* A document has few type keys and many nodes of each: those met last are kept by length and end. */
+typedef struct KnownKeys {
+    uint32_t recent[256]; /* + 1; 0: none */
+    PtrMap all; /* Name -> the same */
+} KnownKeys;
+
+static uint32_t key_of(Graph *g, KnownKeys *known, Str key)
+{
+    unsigned end = key.len ? (unsigned char)key.ptr[key.len - 1] : 0;
+    uint32_t *at = &known->recent[(key.len * 31 + end) % 256];
+    if (*at && str_is(key, g->keys.at[*at - 1].text))
+        return *at - 1;
+    const Name *name = ctx_name_str(g->cx, key);
+    void **found = ptrmap_slot(&known->all, name);
+    if (!*found)
+        *found = (void *)(uintptr_t)(add_key(g, name) + 1);
+    *at = (uint32_t)(uintptr_t)*found;
+    return *at - 1;
+}
+
+static bool read_nodes(Graph *g, KnownKeys *known, const DocumentValue *list)
+{
+    const Document *d = &g->document->d;
+    const DocumentValue *v = list + 1;
+    for (size_t i = 0; i < g->n; i++, v = document_next(d, v)) {
         if (limit_hit(&g->cx->limits))
             return false;
-        const json_t *node = json_array_get(g->nodes, i);
-        if (!json_is_object(node))
-            return graph_wrong(g, i, NULL, "it is no object with a `type_key`");
-        g->kinds[i] = kind_of(known, graph_key(g, i));
-        g->fields[i] = json_object_get(node, "attrs");
+        g->nodes[i] = v;
+        if (!document_is(v, DOCUMENT_OBJECT))
+            return wrong_document(g, span_of(g, v, 1),
+                                  "a node of the graph is no object with a `type_key`");
+        const DocumentValue *fields = document_get(d, v, "attrs");
+        g->fields[i] = document_is(fields, DOCUMENT_OBJECT) ? fields : NULL;
+        g->key_of[i] = key_of(g, known, document_str(d, document_get(d, v, "type_key")));
     }
     return true;
 }
 
-void json_count_refusals(void)
+static bool open_document(Graph *g)
 {
-    json_malloc_t alloc;
-    json_free_t give_back;
-    json_get_alloc_funcs(&alloc, &give_back);
-    if (alloc == malloc)
-        json_set_alloc_funcs(memory_alloc, give_back);
+    const Document *d = &g->document->d;
+    const DocumentValue *nodes = document_get(d, d->at, "nodes"),
+                        *root = document_get(d, d->at, "root"),
+                        *attrs = document_get(d, d->at, "attrs"),
+                        *version = document_get(d, attrs, "tvm_version");
+    g->old = document_is(version, DOCUMENT_STRING) && is_before(document_str(d, version), 0, 7);
+    if (is_compiled(g)) {
+        Diag *e = diag_error(g->cx->diags, g->code, g->span,
+                             "this is a compiled graph: it names kernels, not operators");
+        diag_note(e, "what the kernels compute stands in the library beside it, as machine code");
+        diag_help(e, "there is no way back to Relay; use the program that it was compiled from");
+        return false;
+    }
+    if (!document_is(nodes, DOCUMENT_LIST))
+        return wrong_document(g, g->span, "the JSON is no saved graph: it has no list `nodes`");
+    g->n = document_count(nodes);
+    g->arrays = document_get(d, d->at, "b64ndarrays");
+    g->n_arrays = document_is(g->arrays, DOCUMENT_LIST) ? document_count(g->arrays) : 0;
+    if (!is_index(g, root, g->n, &g->root))
+        return wrong_document(g, root ? span_of(g, root, root->n) : g->span,
+                              "`root` of the graph is not the number of a node");
+    g->nodes = arena_alloc_must(g->arena, g->n, sizeof *g->nodes);
+    g->fields = arena_alloc_must(g->arena, g->n, sizeof *g->fields);
+    g->key_of = arena_alloc_must(g->arena, g->n, sizeof *g->key_of);
+    g->values = arena_alloc_must(g->arena, g->n_arrays, sizeof *g->values);
+    KnownKeys known = {0};
+    bool ok = read_nodes(g, &known, nodes);
+    ptrmap_deinit(&known.all);
+    return ok;
 }
 
 bool graph_open(Graph *g, Ctx *cx, Arena *arena, Str text, Span span, DiagCode code)
 {
-    json_error_t error;
+    DocumentError error;
     *g = (Graph){.cx = cx, .arena = arena, .span = span, .code = code};
-    json_count_refusals();
-    g->document = json_loadb(text.ptr, text.len, 0, &error);
-    if (g->document)
+    g->document = memory_zeroed(1, sizeof *g->document);
+    if (!g->document)
+        return false;
+    arena_init(&g->document->arena, &cx->limits);
+    if (document_read(&g->document->d, &g->document->arena, text, &error))
         return open_document(g);
-    if (limit_refused(&cx->limits))
+    if (!error.what || limit_refused(&cx->limits))
         return false;
     Span at = span;
-    if (error.position >= 0 && (size_t)error.position <= text.len &&
-        span.to - span.from >= text.len)
-        at.from = at.to = span.from + (uint32_t)error.position;
+    if (span.to - span.from >= text.len)
+        at.from = at.to = span.from + (uint32_t)error.at;
     at.from -= at.from > span.from;
-    Diag *d = diag_error(cx->diags, code, at, "this is not JSON: %s", error.text);
-    diag_note(d, "in line %d of the document", error.line);
+    Diag *d = diag_error(cx->diags, code, at, "this is not JSON: %s", error.what);
+    diag_note(d, "in line %zu of the document", error.line);
     return false;
+}
+
+static void free_document(void *document)
+{
+    GraphDocument *d = document;
+    if (d)
+        arena_deinit(&d->arena);
+    free(d);
 }
 
 void graph_close(Graph *g)
 {
     for (size_t i = 0; g->values && i < g->n_arrays; i++)
         value_release(g->values[i]);
-    json_decref(g->document);
+    free_document(g->document);
     g->document = NULL;
     g->values = NULL;
 }
 
-static void forget_document(void *document)
-{
-    json_decref(document);
-}
-
 void graph_keep(Graph *g, Module *m)
 {
-    m->saved = json_incref(g->document);
-    arena_on_free(&m->arena, forget_document, g->document);
+    m->saved = g->document;
+    arena_on_free(&m->arena, free_document, g->document);
+    g->document = NULL;
 }
 
 /* ---- fields ------------------------------------------------------------------------------------- */
 
-const char *graph_key(const Graph *g, size_t node)
+static const DocumentValue *field_of(const Graph *g, size_t node, const char *field)
 {
-    const char *key =
-        json_string_value(json_object_get(json_array_get(g->nodes, node), "type_key"));
-    return key ? key : "";
+    return document_get(&g->document->d, g->fields[node], field);
 }
 
-static const json_t *field_of(const Graph *g, size_t node, const char *field)
+/* What stands in the node beside its fields. */
+static const DocumentValue *part_of(const Graph *g, size_t node, const char *part)
 {
-    return json_object_get(g->fields[node], field);
+    return document_get(&g->document->d, g->nodes[node], part);
 }
 
 bool graph_has(const Graph *g, size_t node, const char *field)
@@ -312,17 +282,17 @@ bool graph_has(const Graph *g, size_t node, const char *field)
 bool graph_is_number(const Graph *g, size_t node, const char *field)
 {
     int64_t v;
-    return read_int(field_of(g, node, field), &v);
+    return read_int(g, field_of(g, node, field), &v);
 }
 
 bool graph_text(Graph *g, size_t node, const char *field, Str *out)
 {
-    const json_t *v = field_of(g, node, field);
+    const DocumentValue *v = field_of(g, node, field);
     if (!v)
         return graph_wrong(g, node, NULL, "the field `%s` is missing", field);
-    if (!json_is_string(v))
+    if (!document_is(v, DOCUMENT_STRING))
         return graph_wrong(g, node, field, "a text in quotes is wanted");
-    *out = (Str){json_string_value(v), json_string_length(v)};
+    *out = document_str(&g->document->d, v);
     return true;
 }
 
@@ -338,10 +308,10 @@ bool graph_string(Graph *g, size_t node, const char *field, Str *out)
 
 bool graph_int(Graph *g, size_t node, const char *field, int64_t *out)
 {
-    const json_t *v = field_of(g, node, field);
+    const DocumentValue *v = field_of(g, node, field);
     if (!v)
         return graph_wrong(g, node, NULL, "the field `%s` is missing", field);
-    return read_int(v, out) || graph_wrong(g, node, field, "this is no whole number of 64 bits");
+    return read_int(g, v, out) || graph_wrong(g, node, field, "this is no whole number of 64 bits");
 }
 
 bool graph_dtype(Graph *g, size_t node, const char *field, DType *out)
@@ -358,9 +328,9 @@ bool graph_dtype(Graph *g, size_t node, const char *field, DType *out)
 
 bool graph_ref(Graph *g, size_t node, const char *field, size_t *out)
 {
-    const json_t *v = field_of(g, node, field);
+    const DocumentValue *v = field_of(g, node, field);
     *out = 0;
-    return !v || is_index(v, g->n, out) ||
+    return !v || is_index(g, v, g->n, out) ||
            graph_wrong(g, node, field, "this is not the number of a node; there are %zu", g->n);
 }
 
@@ -392,19 +362,17 @@ static bool decode_repr(Graph *g, size_t node, Str text, Str *out)
 
 bool graph_repr(Graph *g, size_t node, Str *out)
 {
-    const json_t *object = json_array_get(g->nodes, node);
-    const json_t *plain = json_object_get(object, g->old ? "global_key" : "repr_str"),
-                 *coded = json_object_get(object, "repr_b64");
+    const DocumentValue *plain = part_of(g, node, g->old ? "global_key" : "repr_str"),
+                        *coded = part_of(g, node, "repr_b64");
     if (g->old && !plain) /* StringImm */
         plain = field_of(g, node, "value");
-    if ((plain && !json_is_string(plain)) || (coded && !json_is_string(coded)))
+    if ((plain && !document_is(plain, DOCUMENT_STRING)) ||
+        (coded && !document_is(coded, DOCUMENT_STRING)))
         return graph_wrong(g, node, plain ? "repr_str" : "repr_b64", "a text in quotes is wanted");
-    *out = str_of("");
-    if (plain)
-        *out = (Str){json_string_value(plain), json_string_length(plain)};
+    *out = document_str(&g->document->d, plain);
     if (plain || !coded)
         return true;
-    return decode_repr(g, node, (Str){json_string_value(coded), json_string_length(coded)}, out);
+    return decode_repr(g, node, document_str(&g->document->d, coded), out);
 }
 
 /* ---- nodes of kinds that nobody knows -------------------------------------------------------------- */
@@ -417,22 +385,18 @@ typedef struct Open {
 /* Whether the number of node `v`, the next to come, stands among the items or fields of an open one. */
 static bool mentions(const Graph *g, Open *o, size_t v)
 {
-    const json_t *data = json_object_get(json_array_get(g->nodes, o->node), "data"), *item;
-    for (; (item = json_array_get(data, o->next)); o->next++) {
-        size_t at;
-        if (is_index(item, g->n, &at) && at >= v)
-            break;
-    }
+    const Document *d = &g->document->d;
+    const DocumentValue *data = part_of(g, o->node, "data"), *item, *field = NULL;
     size_t at;
-    if (item && is_index(item, g->n, &at) && at == v)
+    for (; (item = document_item(d, data, o->next)); o->next++)
+        if (is_index(g, item, g->n, &at) && at >= v)
+            break;
+    if (item && is_index(g, item, g->n, &at) && at == v)
         return true;
-    const char *name;
-    json_t *field;
-    json_object_foreach(g->fields[o->node], name, field)
-    {
-        if (is_index(field, g->n, &at) && at == v)
+    Str name, text;
+    while (graph_next_field(g, o->node, &field, &name, &text))
+        if (is_index(g, field, g->n, &at) && at == v)
             return true;
-    }
     return false;
 }
 
@@ -467,51 +431,57 @@ static bool is_marked(const Graph *g, Str s, char mark)
     return !g->old && s.len > 1 && s.ptr[0] == mark && strchr("0123456789+", s.ptr[1]);
 }
 
-static void guess(const Graph *g, size_t node, const json_t *v, Str *text, size_t *to)
+size_t graph_guess(Graph *g, size_t node, Str *text)
 {
-    size_t number;
-    *to = 0;
-    if (is_marked(g, *text, GRAPH_PLAIN))
+    int64_t number;
+    if (!g->ends)
+        find_ends(g);
+    if (is_marked(g, *text, GRAPH_PLAIN)) {
         *text = (Str){text->ptr + 1, text->len - 1};
-    else if (is_index(v, g->n, &number) &&
-             (is_marked(g, *text, GRAPH_REFERS) || refers(g, node, number)))
-        *to = number;
+        return 0;
+    }
+    if (!number_parse_int(*text, &number) || number < 0 || (uint64_t)number >= g->n)
+        return 0;
+    bool is = is_marked(g, *text, GRAPH_REFERS) || refers(g, node, (size_t)number);
+    return is ? (size_t)number : 0;
 }
 
-const char *graph_field(Graph *g, size_t node, size_t i, Str *text, size_t *to)
+size_t graph_fields(const Graph *g, size_t node)
 {
-    if (to && !g->ends)
-        find_ends(g);
-    json_t *attrs = g->fields[node];
-    void *at = json_object_iter(attrs);
-    for (; at && i > 0; i--)
-        at = json_object_iter_next(attrs, at);
-    if (!at)
-        return NULL;
-    const json_t *v = json_object_iter_value(at);
-    const char *s = json_string_value(v);
-    *text = (Str){s ? s : "", s ? json_string_length(v) : 0};
-    if (to)
-        guess(g, node, v, text, to);
-    return json_object_iter_key(at);
+    return document_count(g->fields[node]);
+}
+
+bool graph_next_field(const Graph *g, size_t node, const DocumentValue **at, Str *name, Str *text)
+{
+    const Document *d = &g->document->d;
+    const DocumentValue *object = g->fields[node], *key = !object ? NULL
+                                                          : *at   ? document_next(d, *at)
+                                                                  : object + 1;
+    if (!object || key == document_next(d, object))
+        return false;
+    *at = key + 1;
+    *name = document_str(d, key);
+    *text = document_str(d, *at);
+    return true;
 }
 
 /* ---- lists and maps ----------------------------------------------------------------------------- */
 
-static const json_t *data_of(const Graph *g, size_t node)
+static const DocumentValue *data_of(const Graph *g, size_t node)
 {
-    return json_object_get(json_array_get(g->nodes, node), "data");
+    const DocumentValue *data = part_of(g, node, "data");
+    return document_is(data, DOCUMENT_LIST) ? data : NULL;
 }
 
 size_t graph_items(const Graph *g, size_t node)
 {
-    return json_array_size(data_of(g, node));
+    return document_count(data_of(g, node));
 }
 
 static bool item_at(Graph *g, size_t node, size_t i, size_t *out)
 {
-    const json_t *v = json_array_get(data_of(g, node), i);
-    return is_index(v, g->n, out) ||
+    const DocumentValue *v = document_item(&g->document->d, data_of(g, node), i);
+    return is_index(g, v, g->n, out) ||
            graph_wrong(g, node, "data", "item %zu is not the number of a node; there are %zu", i,
                        g->n);
 }
@@ -519,7 +489,7 @@ static bool item_at(Graph *g, size_t node, size_t i, size_t *out)
 bool graph_list(Graph *g, size_t node, size_t *n)
 {
     GraphKind kind = graph_kind(g, node);
-    *n = json_array_size(data_of(g, node));
+    *n = graph_items(g, node);
     return kind == GRAPH_ARRAY || kind == GRAPH_NULL ||
            graph_wrong(g, node, NULL, "a list is wanted here");
 }
@@ -529,9 +499,10 @@ bool graph_item(Graph *g, size_t node, size_t i, size_t *out)
     return item_at(g, node, i, out);
 }
 
-static const json_t *keys_of(const Graph *g, size_t node)
+static const DocumentValue *keys_of(const Graph *g, size_t node)
 {
-    return json_object_get(json_array_get(g->nodes, node), "keys");
+    const DocumentValue *keys = part_of(g, node, "keys");
+    return document_is(keys, DOCUMENT_LIST) ? keys : NULL;
 }
 
 bool graph_map_has_names(const Graph *g, size_t node)
@@ -541,22 +512,24 @@ bool graph_map_has_names(const Graph *g, size_t node)
 
 bool graph_map(Graph *g, size_t node, size_t *n)
 {
-    const json_t *keys = keys_of(g, node), *data = data_of(g, node);
+    const DocumentValue *keys = keys_of(g, node);
+    size_t items = graph_items(g, node);
     GraphKind kind = graph_kind(g, node);
-    *n = keys ? json_array_size(data) : json_array_size(data) / 2;
+    *n = keys ? items : items / 2;
     if (kind != GRAPH_MAP && kind != GRAPH_NULL)
         return graph_wrong(g, node, NULL, "a map is wanted here");
-    if (keys && json_array_size(keys) != *n)
+    if (keys && document_count(keys) != *n)
         return graph_wrong(g, node, "keys", "there are %zu keys and %zu values",
-                           json_array_size(keys), *n);
-    if (!keys && json_array_size(data) % 2)
+                           document_count(keys), *n);
+    if (!keys && items % 2)
         return graph_wrong(g, node, "data", "a key has no value");
     return true;
 }
 
 bool graph_pair(Graph *g, size_t node, size_t i, Str *key, size_t *key_node, size_t *value)
 {
-    const json_t *keys = keys_of(g, node);
+    const Document *d = &g->document->d;
+    const DocumentValue *keys = keys_of(g, node);
     *key = str_of("");
     *key_node = 0;
     if (!keys) {
@@ -564,10 +537,10 @@ bool graph_pair(Graph *g, size_t node, size_t i, Str *key, size_t *key_node, siz
             return false;
         return graph_kind(g, *key_node) != GRAPH_STRING || graph_repr(g, *key_node, key);
     }
-    const json_t *text = json_array_get(keys, i);
-    if (!json_is_string(text))
+    const DocumentValue *text = document_item(d, keys, i);
+    if (!document_is(text, DOCUMENT_STRING))
         return graph_wrong(g, node, "keys", "key %zu is no text", i);
-    *key = (Str){json_string_value(text), json_string_length(text)};
+    *key = document_str(d, text);
     return item_at(g, node, i, value);
 }
 
@@ -591,34 +564,43 @@ void base64_write(Buf *out, const unsigned char *p, size_t n)
     buf_char(out, '=');
 }
 
-static int digit_value(char c)
+enum { NO_DIGIT = 64 };
+
+static void digit_values(unsigned char values[256])
 {
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
+    memset(values, NO_DIGIT, 256);
+    for (unsigned char i = 0; i < 64; i++)
+        values[(unsigned char)digits[i]] = i;
 }
 
 bool base64_read(Buf *out, const char *s, size_t n)
 {
-    uint32_t bits = 0;
-    int count = 0;
-    buf_reserve(out, n / 4 * 3 + 3);
-    for (size_t i = 0; i < n && s[i] != '='; i++) {
-        int v = digit_value(s[i]);
-        if (v < 0)
-            return false;
-        bits = bits << 6 | (uint32_t)v;
-        count += 6;
-        if (count < 8)
-            continue;
-        count -= 8;
-        buf_char(out, (char)(bits >> count & 255));
+    unsigned char values[256];
+    const unsigned char *p = (const unsigned char *)s, *end = memchr(s, '=', n);
+    end = end ? end : p + n;
+    if (!buf_reserve(out, n / 4 * 3 + 3))
+        return false;
+    digit_values(values);
+    unsigned char *to = (unsigned char *)out->at + out->n, all = 0;
+    for (; end - p >= 4; p += 4, to += 3) {
+        unsigned char a = values[p[0]], b = values[p[1]], c = values[p[2]], d = values[p[3]];
+        all |= a | b | c | d;
+        to[0] = (unsigned char)(a << 2 | b >> 4);
+        to[1] = (unsigned char)(b << 4 | c >> 2);
+        to[2] = (unsigned char)(c << 6 | d);
     }
-    return !out->failed && count < 6;
+    unsigned char last[3] = {0};
+    for (int i = 0; p + i < end; i++)
+        all |= last[i] = values[p[i]];
+    if (end - p > 1)
+        *to++ = (unsigned char)(last[0] << 2 | last[1] >> 4);
+    if (end - p > 2)
+        *to++ = (unsigned char)(last[1] << 4 | last[2] >> 2);
+    if (all >= NO_DIGIT || end - p == 1)
+        return false;
+    out->n = (size_t)(to - (unsigned char *)out->at);
+    *to = '\0';
+    return true;
 }
 
 /* What is wrong with the array, "" when that is reported, or NULL. */
@@ -635,17 +617,18 @@ static const char *read_tensor(Graph *g, const Buf *b, Value *out)
 bool graph_tensor(Graph *g, size_t node, const char *field, Value *out)
 {
     size_t at;
-    const json_t *v = field_of(g, node, field);
-    if (!is_index(v, g->n_arrays, &at))
+    const DocumentValue *v = field_of(g, node, field);
+    if (!is_index(g, v, g->n_arrays, &at))
         return graph_wrong(g, node, v ? field : NULL,
                            "its data must be the number of an array; there are %zu", g->n_arrays);
     Value *value = &g->values[at];
     if (value_is_none(*value)) {
-        const json_t *text = json_array_get(g->arrays, at);
+        const Document *d = &g->document->d;
+        const DocumentValue *text = document_item(d, g->arrays, at);
+        Str s = document_str(d, text);
         Buf b = {0};
         const char *why = "is not in base64";
-        if (json_is_string(text) &&
-            base64_read(&b, json_string_value(text), json_string_length(text)))
+        if (document_is(text, DOCUMENT_STRING) && base64_read(&b, s.ptr, s.len))
             why = read_tensor(g, &b, value);
         buf_deinit(&b);
         if (why)

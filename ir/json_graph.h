@@ -10,10 +10,9 @@
 #ifndef IR_JSON_GRAPH_H
 #define IR_JSON_GRAPH_H
 
+#include "base/document.h"
 #include "ir/ctx.h"
 #include "ir/module.h"
-
-typedef struct json_t json_t;
 
 typedef enum GraphKind {
 #define GRAPH_EXPR(KIND, ...) GRAPH_##KIND,
@@ -31,29 +30,50 @@ typedef struct GraphInfo {
 } GraphInfo;
 const GraphInfo *graph_info(GraphKind kind);
 
+/* The record of an operator. `boxed` names the fields that are nodes of their own, in one text with
+ * blanks between. */
+typedef struct GraphRecord {
+    const char *key; /* "relay.attrs.Conv2DAttrs" */
+    const char *ops; /* names with blanks between */
+    const char *boxed;
+} GraphRecord;
+/* NULL when none is known. */
+const GraphRecord *graph_record_of_op(const char *name);
+const GraphRecord *graph_record_find(const char *key);
+bool graph_has_word(const char *words, const char *word);
+
+/* A type key of the document, of which there are few. */
+typedef struct GraphKey {
+    const char *text;
+    const GraphRecord *row;
+    GraphKind kind;
+} GraphKey;
+
+/* A document as it was read, with its own memory. */
+typedef struct GraphDocument {
+    Arena arena;
+    Document d;
+} GraphDocument;
+
 typedef struct Graph {
     Ctx *cx;
     Arena *arena;
     Span span; /* of the document */
     DiagCode code; /* of what is wrong with it */
-    json_t *document;
-    const json_t *nodes, *arrays;
+    GraphDocument *document;
+    const DocumentValue **nodes, *arrays;
     size_t n, n_arrays, root;
     bool old; /* of a release before 0.7: texts stand in the fields themselves */
-    uint8_t *kinds; /* GraphKind of each node */
-    json_t **fields; /* the object `attrs` of each node, or NULL */
+    Vec(GraphKey) keys;
+    uint32_t *key_of; /* the key of each node, among those */
+    const DocumentValue **fields; /* the object `attrs` of each node, or NULL */
     uint32_t *ends; /* behind the last node below each; NULL until asked for */
-    uint32_t *places; /* where each node begins in the source; NULL until asked for */
     Value *values; /* of each array once it was read; owned */
 } Graph;
 
-/* From here on memory that Jansson is refused is counted (base/memory.h): what it says then is no judgement of a text. Where the
- * program that relay is a part of gave Jansson functions of its own, these stay. */
-void json_count_refusals(void);
-
 bool graph_open(Graph *g, Ctx *cx, Arena *arena, Str text, Span span, DiagCode code);
 void graph_close(Graph *g);
-/* The module holds the document from here on: while nothing of the module changes, it is written as it
+/* The module holds the document from here on, and its source: while nothing of the module changes, it is written as it
  * was read, with all that its nodes share and with what nobody here knows. */
 void graph_keep(Graph *g, Module *m);
 
@@ -61,8 +81,16 @@ void graph_keep(Graph *g, Module *m);
 bool graph_wrong(Graph *g, size_t node, const char *field, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Where the node stands in the text. */
-Span graph_span(Graph *g, size_t node);
-const char *graph_key(const Graph *g, size_t node);
+Span graph_span(const Graph *g, size_t node);
+static inline const char *graph_key(const Graph *g, size_t node)
+{
+    return g->keys.at[g->key_of[node]].text;
+}
+/* The row of the node's key, or NULL. */
+static inline const GraphRecord *graph_record(const Graph *g, size_t node)
+{
+    return g->keys.at[g->key_of[node]].row;
+}
 GraphKind graph_kind_of(const char *key);
 /* Whether a node of the kind that stands further back is guessed to be referred to: an object or a
  * constant, and no part of the program. */
@@ -72,7 +100,7 @@ static inline bool graph_kind_is_shared(GraphKind kind)
 }
 static inline GraphKind graph_kind(const Graph *g, size_t node)
 {
-    return (GraphKind)g->kinds[node];
+    return g->keys.at[g->key_of[node]].kind;
 }
 
 bool graph_has(const Graph *g, size_t node, const char *field);
@@ -85,15 +113,18 @@ bool graph_text(Graph *g, size_t node, const char *field, Str *out);
 bool graph_string(Graph *g, size_t node, const char *field, Str *out);
 bool graph_int(Graph *g, size_t node, const char *field, int64_t *out);
 bool graph_dtype(Graph *g, size_t node, const char *field, DType *out);
-/* Of a node of a kind that nobody knows: the i-th field, and the node that it refers to. Whether it
- * refers to one is not said, and follows from the numbers of the nodes, which go depth first: what
- * lies below a node follows it, and what stands further back it can only share. So a number that is by
- * chance that of an object further back is taken for a reference. Who writes such a node says what a
- * guess would miss: a number behind GRAPH_PLAIN is no reference, one behind GRAPH_REFERS is, and both
- * are the same numbers to the original. `to` may be NULL: then the text is given as it stands, and
- * nothing is guessed. NULL: no more. */
+/* How many fields a node of any kind has. */
+size_t graph_fields(const Graph *g, size_t node);
+/* The field behind `*at`, at first NULL, which becomes its place; false: no more. */
+bool graph_next_field(const Graph *g, size_t node, const DocumentValue **at, Str *name, Str *text);
+/* Of a node of a kind that nobody knows: the node that the field refers to, or 0. Whether it refers to
+ * one is not said, and follows from the numbers of the nodes, which go depth first: what lies below a
+ * node follows it, and what stands further back it can only share. So a number that is by chance that of
+ * an object further back is taken for a reference. Who writes such a node says what a guess would miss: a
+ * number behind GRAPH_PLAIN is no reference, one behind GRAPH_REFERS is, and both are the same numbers to
+ * the original. `*text` is then without the first of these. */
 enum { GRAPH_PLAIN = '0', GRAPH_REFERS = '+' };
-const char *graph_field(Graph *g, size_t node, size_t i, Str *text, size_t *to);
+size_t graph_guess(Graph *g, size_t node, Str *text);
 /* The node that a field refers to; node 0 when the field is absent. */
 bool graph_ref(Graph *g, size_t node, const char *field, size_t *out);
 /* The same, of a certain kind; `what` names it in messages: "a type variable". */

@@ -3,7 +3,7 @@
 
 #include "base/number.h"
 
-#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,7 +104,9 @@ static uint32_t number_of(const GraphNode *n)
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const GraphField *)a)->name, ((const GraphField *)b)->name);
+    Str x = ((const GraphField *)a)->name, y = ((const GraphField *)b)->name;
+    int order = memcmp(x.ptr, y.ptr, x.len < y.len ? x.len : y.len);
+    return order ? order : (x.len > y.len) - (x.len < y.len);
 }
 
 static void put_fields(Buf *out, GraphNode *n)
@@ -115,7 +117,7 @@ static void put_fields(Buf *out, GraphNode *n)
     for (uint32_t i = 0; i < n->n_fields; i++) {
         const GraphField *f = &n->fields[i];
         buf_str(out, alone ? "\"" : i ? ", \n        \"" : "\n        \"");
-        buf_json(out, f->name, strlen(f->name));
+        buf_json(out, f->name.ptr, f->name.len);
         buf_str(out, "\": ");
         if (f->text.ptr)
             put_text(out, f->text);
@@ -177,7 +179,7 @@ static void put_node(Buf *out, GraphNode *n)
 
 static void put_array(Buf *out, bool first)
 {
-    buf_str(out, first ? "\n    \"" : ", \n    \"");
+    buf_str(out, first ? "\n    " : ", \n    ");
 }
 
 static void put_head(Buf *out, size_t root)
@@ -187,13 +189,15 @@ static void put_head(Buf *out, size_t root)
     buf_str(out, ", \n  \"nodes\": [\n    {\n      \"type_key\": \"\"\n    }");
 }
 
-static void put_end(Buf *out, size_t arrays, const char *version)
+static void put_end(Buf *out, size_t arrays, Str version)
 {
     buf_str(out, arrays ? "\n  ], \n" : "], \n");
-    buf_printf(out, "  \"attrs\": {\"tvm_version\": \"%s\"}\n}\n", version);
+    buf_str(out, "  \"attrs\": {\"tvm_version\": ");
+    put_text(out, version);
+    buf_str(out, "}\n}\n");
 }
 
-static const char before_arrays[] = "\n  ], \n  \"b64ndarrays\": [";
+static const char graph_version[] = "0.9.0", before_arrays[] = "\n  ], \n  \"b64ndarrays\": [";
 
 void graph_writer_print(GraphWriter *w, Buf *out, GraphNode *root)
 {
@@ -210,94 +214,89 @@ void graph_writer_print(GraphWriter *w, Buf *out, GraphNode *root)
     for (size_t i = 0; i < w->arrays.n; i++) {
         TensorView view;
         put_array(out, i == 0);
+        buf_char(out, '"');
         if (value_view(&w->arrays.at[i], &view))
             tensor_write_base64(out, &view.t);
         buf_char(out, '"');
     }
-    put_end(out, w->arrays.n, "0.9.0");
+    put_end(out, w->arrays.n, str_of(graph_version));
     arena_deinit(&nb.arena);
 }
 
 /* ---- a document as it was read -------------------------------------------------------------------- */
 
-static Str text_of(const json_t *v)
-{
-    return (Str){json_is_string(v) ? json_string_value(v) : "", json_string_length(v)};
-}
-
 /* Numbers of nodes are numbers in lists and texts in fields. */
-static GraphNode *item_of(GraphNode *nodes, size_t n, const json_t *v)
+static GraphNode *item_of(const Document *d, GraphNode *nodes, size_t n, const DocumentValue *v)
 {
-    json_int_t i = json_is_integer(v) ? json_integer_value(v) : 0;
-    return i > 0 && (uint64_t)i < n ? &nodes[i] : NULL;
+    int64_t i;
+    return document_int(d, v, &i) && i > 0 && (uint64_t)i < n ? &nodes[i] : NULL;
 }
 
-static void saved_repr(GraphWriter *w, GraphNode *n, const json_t *object)
+static void saved_repr(GraphWriter *w, GraphNode *n, const Document *d, const DocumentValue *object)
 {
     Buf b = {0};
-    Str plain = text_of(json_object_get(object, "repr_str")),
-        coded = text_of(json_object_get(object, "repr_b64"));
-    n->repr = plain;
+    Str coded = document_str(d, document_get(d, object, "repr_b64"));
+    n->repr = document_str(d, document_get(d, object, "repr_str"));
     if (coded.len && base64_read(&b, coded.ptr, coded.len) && b.n > 8)
         n->repr = (Str){arena_copy_text(&w->arena, buf_text(&b) + 8, b.n - 8), b.n - 8};
     buf_deinit(&b);
 }
 
-static void saved_fields(GraphWriter *w, GraphNode *n, json_t *attrs)
+static void saved_fields(GraphWriter *w, GraphNode *n, const Document *d,
+                         const DocumentValue *attrs)
 {
-    const char *name;
-    json_t *v;
-    n->fields = arena_alloc_must(&w->arena, json_object_size(attrs), sizeof *n->fields);
-    json_object_foreach(attrs, name, v)
-    {
-        Buf number = {0};
-        buf_int(&number, json_is_integer(v) ? json_integer_value(v) : 0);
-        graph_put_text(w, n, name, json_is_string(v) ? text_of(v) : str_of(buf_text(&number)));
-        buf_deinit(&number);
+    size_t count = document_is(attrs, DOCUMENT_OBJECT) ? document_count(attrs) : 0;
+    n->fields = arena_alloc_must(&w->arena, count, sizeof *n->fields);
+    const DocumentValue *key = count ? attrs + 1 : NULL;
+    for (; n->n_fields < count; key = document_next(d, key + 1)) {
+        Str text = document_str(d, key + 1);
+        if (!text.len && !document_is(key + 1, DOCUMENT_STRING))
+            text = str_of("0");
+        n->fields[n->n_fields++] = (GraphField){.name = document_str(d, key), .text = text};
     }
 }
 
 /* The node of number `n - nodes`; what it refers to has its place already. */
 static void saved_node(GraphWriter *w, GraphNode *n, GraphNode *nodes, size_t count,
-                       const json_t *object)
+                       const Document *d, const DocumentValue *object)
 {
-    const json_t *data = json_object_get(object, "data"), *keys = json_object_get(object, "keys");
+    const DocumentValue *data = document_get(d, object, "data"),
+                        *keys = document_get(d, object, "keys");
     n->number = (uint32_t)(n - nodes);
-    n->key = text_of(json_object_get(object, "type_key")).ptr;
-    n->n_data = (uint32_t)json_array_size(data);
+    n->key = ctx_name_str(w->cx, document_str(d, document_get(d, object, "type_key")))->text;
+    n->n_data = document_is(data, DOCUMENT_LIST) ? (uint32_t)document_count(data) : 0;
     n->data = arena_alloc_must(&w->arena, n->n_data, sizeof *n->data);
     n->keys = keys ? arena_alloc_must(&w->arena, n->n_data, sizeof *n->keys) : NULL;
     for (uint32_t i = 0; i < n->n_data; i++) {
-        n->data[i] = item_of(nodes, count, json_array_get(data, i));
+        n->data[i] = item_of(d, nodes, count, document_item(d, data, i));
         if (keys)
-            n->keys[i] = text_of(json_array_get(keys, i));
+            n->keys[i] = document_str(d, document_item(d, keys, i));
     }
-    saved_repr(w, n, object);
-    saved_fields(w, n, json_object_get(object, "attrs"));
+    saved_repr(w, n, d, object);
+    saved_fields(w, n, d, document_get(d, object, "attrs"));
 }
 
 void graph_print_saved(Buf *out, Ctx *cx, const Module *m)
 {
     GraphWriter w;
-    const json_t *list = json_object_get(m->saved, "nodes"),
-                 *arrays = json_object_get(m->saved, "b64ndarrays");
-    const json_t *attrs = json_object_get(m->saved, "attrs"),
-                 *root = json_object_get(m->saved, "root");
-    const char *version = json_string_value(json_object_get(attrs, "tvm_version"));
-    size_t n = json_array_size(list), i;
+    const Document *d = &m->saved->d;
+    const DocumentValue *list = document_get(d, d->at, "nodes"), *object = list + 1,
+                        *arrays = document_get(d, d->at, "b64ndarrays"),
+                        *attrs = document_get(d, d->at, "attrs"),
+                        *version = document_get(d, attrs, "tvm_version");
+    size_t n = document_count(list), n_arrays = document_count(arrays);
     graph_writer_init(&w, cx);
     GraphNode *nodes = arena_alloc_must(&w.arena, n, sizeof *nodes);
-    for (i = 0; i < n && !limit_hit(&cx->limits); i++)
-        saved_node(&w, &nodes[i], nodes, n, json_array_get(list, i));
-    put_head(out, number_of(item_of(nodes, n, root)));
-    for (i = 1; i < n && !out->failed; i++)
+    for (size_t i = 0; i < n && !limit_hit(&cx->limits); i++, object = document_next(d, object))
+        saved_node(&w, &nodes[i], nodes, n, d, object);
+    put_head(out, number_of(item_of(d, nodes, n, document_get(d, d->at, "root"))));
+    for (size_t i = 1; i < n && !out->failed; i++)
         put_node(out, &nodes[i]);
     buf_str(out, before_arrays);
-    for (i = 0; i < json_array_size(arrays); i++) {
+    for (size_t i = 0; i < n_arrays; i++) {
         put_array(out, i == 0);
-        buf_str(out, text_of(json_array_get(arrays, i)).ptr);
-        buf_char(out, '"');
+        put_text(out, document_str(d, document_item(d, arrays, i)));
     }
-    put_end(out, json_array_size(arrays), version ? version : "0.9.0");
+    put_end(out, n_arrays, version ? document_str(d, version) : str_of(graph_version));
     graph_writer_deinit(&w);
 }

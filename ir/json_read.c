@@ -62,7 +62,7 @@ static bool want_clauses(GraphReader *r, size_t list)
 /* A record of attributes may hold constants. */
 static bool want_attrs(GraphReader *r, size_t record)
 {
-    const GraphRecord *row = graph_record_find(graph_key(r->g, record));
+    const GraphRecord *row = graph_record(r->g, record);
     size_t node;
     for (const char *word = row ? row->boxed : ""; *word;) {
         size_t n = strcspn(word, " ");
@@ -261,7 +261,7 @@ static bool fill_op_attrs(GraphReader *r, size_t node, size_t record, const Op *
                    : NULL;
         return *out || !some;
     }
-    const GraphRecord *row = graph_record_find(graph_key(r->g, record));
+    const GraphRecord *row = graph_record(r->g, record);
     if (row && !graph_has_word(row->ops, op->name))
         return graph_wrong(r->g, node, "attrs", "`%s` has no attributes of `%s`", op->name,
                            row->key);

@@ -75,15 +75,4 @@ bool graph_read_record(GraphReader *r, size_t node, const OpAttr *schema, Attrs 
 /* The entries of a dictionary. */
 bool graph_read_dict(GraphReader *r, size_t node, const Attrs **out);
 
-/* The record of an operator: NULL when none is known. `boxed` names the fields that are nodes of
- * their own, in one text with blanks between. */
-typedef struct GraphRecord {
-    const char *key; /* "relay.attrs.Conv2DAttrs" */
-    const char *ops; /* names with blanks between */
-    const char *boxed;
-} GraphRecord;
-const GraphRecord *graph_record_of_op(const char *name);
-const GraphRecord *graph_record_find(const char *key);
-bool graph_has_word(const char *words, const char *word);
-
 #endif

@@ -377,7 +377,7 @@ static bool read_string(GraphReader *r, size_t node, AttrValue *out)
 static bool wrap_record(GraphReader *r, size_t node, const Attrs *fields, AttrValue *out)
 {
     *out = (AttrValue){.kind = ATTR_RECORD};
-    out->record.key = ctx_name(r->cx, graph_key(r->g, node))->text;
+    out->record.key = graph_key(r->g, node); /* a name */
     out->record.fields = fields;
     return true;
 }
@@ -385,7 +385,7 @@ static bool wrap_record(GraphReader *r, size_t node, const Attrs *fields, AttrVa
 /* A record that stands by itself has the fields of the operators that it belongs to. */
 static const OpAttr *schema_of(GraphReader *r, size_t node)
 {
-    const GraphRecord *row = graph_record_find(graph_key(r->g, node));
+    const GraphRecord *row = graph_record(r->g, node);
     size_t n = row ? strcspn(row->ops, " ") : 0;
     const Op *op = n ? op_find(r->cx, (Str){row->ops, n}) : NULL;
     return op ? op->attrs : NULL;
@@ -396,7 +396,7 @@ static const OpAttr *schema_of(GraphReader *r, size_t node)
 const char object_data[] = "data", object_repr[] = "repr";
 
 typedef struct ObjectField {
-    const char *name;
+    const char *name; /* as a name */
     Str text; /* what stands in the field itself */
     size_t to; /* the node that it refers to, or 0 */
     bool refers;
@@ -413,10 +413,14 @@ static int by_node(const void *a, const void *b)
 
 static bool list_fields(GraphReader *r, size_t node, ObjectField *fields, size_t n)
 {
-    const GraphRecord *row = graph_record_find(graph_key(r->g, node));
+    const GraphRecord *row = graph_record(r->g, node);
+    const DocumentValue *at = NULL;
+    Str name;
     for (size_t i = 0; i < n; i++) {
         ObjectField *f = &fields[i];
-        f->name = graph_field(r->g, node, i, &f->text, row ? NULL : &f->to);
+        graph_next_field(r->g, node, &at, &name, &f->text);
+        f->name = ctx_name_str(r->cx, name)->text;
+        f->to = row ? 0 : graph_guess(r->g, node, &f->text);
         f->refers = row ? graph_has_word(row->boxed, f->name) : f->to != 0;
         if (row && f->refers && !graph_ref(r->g, node, f->name, &f->to))
             return false;
@@ -435,24 +439,21 @@ static void put_text_field(GraphReader *r, Attrs *out, const char *name, Str tex
 
 static bool read_object_field(GraphReader *r, const ObjectField *f, Attrs *out)
 {
-    const char *name = ctx_name(r->cx, f->name)->text;
-    if (strcmp(name, "span") == 0)
+    if (strcmp(f->name, "span") == 0)
         return true;
     if (!f->refers) {
-        put_text_field(r, out, name, f->text);
+        put_text_field(r, out, f->name, f->text);
         return true;
     }
     Attr *a = &out->at[out->n++];
-    a->key = name;
+    a->key = f->name;
     return graph_read_attr(r, f->to, &a->value);
 }
 
 static bool read_object(GraphReader *r, size_t node, AttrValue *out)
 {
-    size_t n = 0, items = graph_items(r->g, node);
+    size_t n = graph_fields(r->g, node), items = graph_items(r->g, node);
     Str text;
-    while (graph_field(r->g, node, n, &text, NULL))
-        n++;
     Attrs *attrs = new_attrs(r, n + 2);
     ObjectField *fields = arena_alloc_must(&r->scratch, n, sizeof *fields);
     if (!list_fields(r, node, fields, n) || !graph_repr(r->g, node, &text))
@@ -613,7 +614,7 @@ static bool read_field(GraphReader *r, size_t node, const char *boxed, const OpA
 bool graph_read_record(GraphReader *r, size_t node, const OpAttr *schema, Attrs **out)
 {
     size_t n = 0;
-    const GraphRecord *row = graph_record_find(graph_key(r->g, node));
+    const GraphRecord *row = graph_record(r->g, node);
     while (schema && schema[n].name)
         n++;
     Attrs *attrs = *out = new_attrs(r, n);

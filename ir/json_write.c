@@ -36,13 +36,13 @@ static GraphNode *node_of(GraphWriter *w, GraphKind kind, uint32_t n_fields)
 
 void graph_put_field(GraphNode *n, const char *name, GraphNode *to)
 {
-    n->fields[n->n_fields++] = (GraphField){.name = name, .node = to};
+    n->fields[n->n_fields++] = (GraphField){.name = str_of(name), .node = to};
 }
 
 void graph_put_text(GraphWriter *w, GraphNode *n, const char *name, Str text)
 {
     const char *copy = arena_copy_text(&w->arena, text.ptr, text.len);
-    n->fields[n->n_fields++] = (GraphField){.name = name, .text = {copy, text.len}};
+    n->fields[n->n_fields++] = (GraphField){.name = str_of(name), .text = {copy, text.len}};
 }
 
 /* A string is a node of its own. */

@@ -14,7 +14,7 @@ void graph_write_module(Buf *out, Ctx *cx, const Module *m);
 typedef struct GraphNode GraphNode;
 
 typedef struct GraphField {
-    const char *name;
+    Str name;
     GraphNode *node; /* NULL: `text`, or the null node when that is empty too */
     Str text;
 } GraphField;

@@ -51,7 +51,7 @@ struct Module {
     Expr *expr; /* of a bare expression; else NULL */
     Expr *
         written; /* the same before what stands for programs in it was replaced; NULL: `expr` is that */
-    struct json_t *saved; /* the graph that it was read from (json_read.h); else NULL */
+    struct GraphDocument *saved; /* the graph that it was read from (json_read.h); else NULL */
     bool has_header; /* the text began with its version */
     bool
         broken; /* the text had errors: definitions that could not be read have their declared types, and nothing may be run */

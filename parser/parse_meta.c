@@ -143,7 +143,7 @@ Expr *parse_meta(Parser *p)
     Expr *made = missing_constant(p, &ref);
     if (made || !find_node(p, &ref, &node))
         return made;
-    Expr *known = p->meta.graph.kinds[node] < GRAPH_NULL ? p->meta.reader.made[node] : NULL;
+    Expr *known = graph_kind(&p->meta.graph, node) < GRAPH_NULL ? p->meta.reader.made[node] : NULL;
     if (known)
         return known;
     Expr *e = graph_read_expr(&p->meta.reader, node);
@@ -194,7 +194,7 @@ bool parse_meta_record(Parser *p, const Op *op)
     if (!find_node(p, &ref, &node))
         return true;
     whole.span = whole.key_span = ref.span;
-    const GraphRecord *row = graph_record_find(graph_key(&p->meta.graph, node));
+    const GraphRecord *row = graph_record(&p->meta.graph, node);
     bool noted = op && !op->attrs && graph_kind(&p->meta.graph, node) == GRAPH_DICT_ATTRS;
     if (op && !noted && (!row || !graph_has_word(row->ops, op->name))) {
         parse_error(p, E0117_METADATA, ref.span, "the attributes of `%s` are no `%.*s`", op->name,

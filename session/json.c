@@ -1,4 +1,5 @@
 /* Values as JSON, in the encoding of the command line (the only file of session/ that knows Jansson). */
+#include "base/memory.h"
 #include "base/number.h"
 #include "ir/json_graph.h"
 #include "runtime/npy.h"
@@ -270,6 +271,17 @@ static bool decode_args(Decoder *de, json_t *root, const Function *fn, Value *ar
     return true;
 }
 
+/* Memory that Jansson is refused is counted (base/memory.h): what it says then is no judgement of a text. Where the program that
+ * relay is a part of gave Jansson functions of its own, these stay. */
+static void count_refusals(void)
+{
+    json_malloc_t alloc;
+    json_free_t give_back;
+    json_get_alloc_funcs(&alloc, &give_back);
+    if (alloc == malloc)
+        json_set_alloc_funcs(memory_alloc, give_back);
+}
+
 bool json_read_args(RelaySession *s, const char *path, Module *m, const Function *fn, Value *args)
 {
     size_t len;
@@ -277,7 +289,7 @@ bool json_read_args(RelaySession *s, const char *path, Module *m, const Function
     if (!text)
         return false;
     json_error_t error;
-    json_count_refusals();
+    count_refusals();
     json_t *root = json_loadb(text, len, JSON_ALLOW_NUL, &error);
     free(text);
     if (!root && limit_refused(&s->cx.limits))

@@ -126,7 +126,7 @@ def named():
     check("root", dict(GOOD, root=999), "`root`")
     check("no nodes", {"root": 0, "x": 1}, "`nodes`")
     check("not closed", json.dumps(GOOD)[:-30], "not JSON", "line")
-    check("a number of hundred digits", '{"root": ' + "9" * 100 + ', "nodes": []}', "not JSON")
+    check("a number of hundred digits", '{"root": ' + "9" * 100 + ', "nodes": []}', "`root`", "input:1:10")
     check("deep", '{"root": ' + "[" * 100000, "not JSON")
     check("text", "1 + 2", code=2)
 
