@@ -21,6 +21,7 @@ Ssa fn_tag(Fn *f, Ssa object, uint32_t n_cons)
 void fn_set_field(Fn *f, Ssa object, uint32_t i, Repr r, Ssa v)
 {
     gen_store(f->g, gen_bits(f->g, r, v), object, field_at(i));
+    own_lose(f, v);
 }
 
 Ssa fn_get_field(Fn *f, Ssa object, uint32_t i, Repr r)
@@ -40,24 +41,19 @@ Ssa fn_room(Fn *f, LLVMTypeRef type, unsigned n)
     return at;
 }
 
-/* Values still waiting in the plan are computed before the object is made, so that a failure finds nothing half made. */
-static void settle(Fn *f, uint32_t n, Expr *const *atoms)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (expr_as_var(atoms[i]))
-            fn_val(f, atoms[i]);
-}
-
 static Ssa filled(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, Expr *const *fields,
                   const Type *const *types)
 {
-    settle(f, n, fields);
+    fn_settle(f, n, fields, types);
     Repr *reprs = arena_new_array(f->g->arena, Repr, n + 1);
     for (uint32_t i = 0; i < n; i++)
         reprs[i] = repr_of(types[i]);
     Ssa o = fn_object(f, kind, con, n, reprs);
+    Ssa *values = arena_new_array(f->g->arena, Ssa, n + 1);
     for (uint32_t i = 0; i < n; i++)
-        fn_set_field(f, o, i, reprs[i], fn_take_as(f, fields[i], types[i]));
+        values[i] = fn_take_as(f, fields[i], types[i]);
+    for (uint32_t i = 0; i < n; i++)
+        fn_set_field(f, o, i, reprs[i], values[i]);
     return o;
 }
 
@@ -105,7 +101,9 @@ Ssa fn_op_eval(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n, c
     gen_call_abi(g, "relay_op", abi, 4);
     fn_fail_if_failed(f);
     Repr r = repr_of(result);
-    return gen_unbits(g, r, gen_load(g, r.kind == REPR_SCALAR ? g->i64 : g->ptr, out, 8));
+    Ssa v = gen_unbits(g, r, gen_load(g, r.kind == REPR_SCALAR ? g->i64 : g->ptr, out, 8));
+    own_make(f, v);
+    return v;
 }
 
 static Ssa call_op(Fn *f, const Op *op, const Call *call, const Type *result)
@@ -115,7 +113,7 @@ static Ssa call_op(Fn *f, const Op *op, const Call *call, const Type *result)
     Repr *reprs = arena_new_array(g->arena, Repr, n + 1);
     Ssa *args = arena_new_array(g->arena, Ssa, n + 1);
     const Type **types = arena_new_array(g->arena, const Type *, n + 1);
-    settle(f, n, call->args.at);
+    fn_settle(f, n, call->args.at, NULL);
     for (uint32_t i = 0; i < n; i++) {
         types[i] = fn_type(f, call->args.at[i]);
         reprs[i] = repr_of(types[i]);
@@ -131,20 +129,30 @@ static Ssa call_op(Fn *f, const Op *op, const Call *call, const Type *result)
 
 /* ---- functions -------------------------------------------------------------------------------------------------- */
 
+typedef struct Callee {
+    LLVMTypeRef type;
+    Ssa code;
+    uint64_t lent; /* arguments, as bits, that are not handed over */
+} Callee;
+
 /* Arguments are handed over; what else ends here ends before a call in tail position. */
-static Ssa finish_call(Fn *f, LLVMTypeRef type, Ssa callee, Ssa *args, unsigned n, bool tail)
+static Ssa finish_call(Fn *f, const Callee *callee, Ssa *args, unsigned n, bool tail)
 {
     Gen *g = f->g;
     if (tail) {
         fn_release_dead(f);
         fn_cells_end(f);
     }
-    Ssa v = LLVMBuildCall2(g->b, type, callee, args, n, "");
+    Ssa v = LLVMBuildCall2(g->b, callee->type, callee->code, args, n, "");
     LLVMSetInstructionCallConv(v, TAILCC);
-    if (!tail) {
+    for (unsigned i = 1; i < n; i++)
+        if (i >= 64 || !(callee->lent >> i & 1))
+            own_lose(f, args[i]);
+    if (!tail)
         fn_fail_if_failed(f);
+    own_make(f, v);
+    if (!tail)
         return v;
-    }
     LLVMSetTailCallKind(v, LLVMTailCallKindMustTail);
     fn_return(f, v);
     return NULL;
@@ -244,7 +252,7 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
         gen_refuse(g, "`%s` is called with %u arguments instead of %u", in->name, n, in->n);
         return NULL;
     }
-    settle(f, n, call->args.at);
+    fn_settle(f, n, call->args.at, in->params);
     if (tail)
         plan_flush(f);
     Ssa *args = arena_new_array(g->arena, Ssa, n + 2), code;
@@ -268,7 +276,7 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
         return NULL;
     }
     /* LLVM wants equal result types; those that differ in Relay alone are equal there. */
-    return finish_call(f, in->type, code, args, k, tail);
+    return finish_call(f, &(Callee){in->type, code, in->lent << (k - n)}, args, k, tail);
 }
 
 /* The type at which a value of a polymorphic type is called. */
@@ -292,8 +300,8 @@ static Ssa call_closure(Fn *f, const Call *call, const Type *type, const Type *r
         return NULL;
     }
     const Type *at = called_type(f, call, type, result);
-    settle(f, n, call->args.at);
-    fn_val(f, call->callee);
+    fn_settle(f, n, call->args.at, at->parts);
+    fn_settle(f, 1, &call->callee, NULL);
     if (tail)
         plan_flush(f);
     Ssa *args = arena_new_array(g->arena, Ssa, n + 2), code = NULL;
@@ -307,7 +315,9 @@ static Ssa call_closure(Fn *f, const Call *call, const Type *type, const Type *r
         args[i + 2] = fn_take_as(f, call->args.at[i], at->parts[i]);
     if (!code && !g->failed)
         code = closure_code(f, at, type, args[1]);
-    return g->failed ? NULL : finish_call(f, closure_type(g, at), code, args, n + 2, tail);
+    if (g->failed)
+        return NULL;
+    return finish_call(f, &(Callee){closure_type(g, at), code, 0}, args, n + 2, tail);
 }
 
 static Ssa call_open(Fn *f, const Val *val, const Call *call, const Type *result, bool tail)

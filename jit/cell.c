@@ -17,6 +17,13 @@ static Ssa free_list(Fn *f, size_t bytes)
     return gen_offset(f->g, lists, bytes / HEAP_UNIT * sizeof(FreeCell *));
 }
 
+static Ssa called_cell(Fn *f, Ssa form)
+{
+    Ssa args[2] = {f->state, form}, fresh = gen_call_abi(f->g, "relay_object", args, 2);
+    fn_fail_if_null(f, fresh);
+    return fresh;
+}
+
 /* The first free cell; when there is none the runtime makes more. */
 static Ssa listed_cell(Fn *f, size_t bytes, Ssa form)
 {
@@ -26,8 +33,7 @@ static Ssa listed_cell(Fn *f, size_t bytes, Ssa form)
     Ssa list = free_list(f, bytes), first = gen_load(g, g->ptr, list, 0);
     gen_branch(g, LLVMBuildIsNull(g->b, first, ""), more, take, false);
     LLVMPositionBuilderAtEnd(g->b, more);
-    Ssa args[2] = {f->state, form}, fresh = gen_call_abi(g, "relay_object", args, 2);
-    fn_fail_if_null(f, fresh);
+    Ssa fresh = called_cell(f, form);
     LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, go);
     LLVMPositionBuilderAtEnd(g->b, take);
@@ -42,11 +48,10 @@ static Ssa listed_cell(Fn *f, size_t bytes, Ssa form)
 
 static Ssa new_cell(Fn *f, uint32_t n, Ssa form)
 {
-    if (heap_is_listed(object_bytes(n)) && !fn_is_large(f))
-        return listed_cell(f, object_bytes(n), form);
-    Ssa args[2] = {f->state, form}, fresh = gen_call_abi(f->g, "relay_object", args, 2);
-    fn_fail_if_null(f, fresh);
-    return fresh;
+    bool listed = heap_is_listed(object_bytes(n)) && !fn_is_large(f);
+    Ssa cell = listed ? listed_cell(f, object_bytes(n), form) : called_cell(f, form);
+    own_make(f, cell);
+    return cell;
 }
 
 /* One that was kept, which leaves the list; NULL when there is none of the size. */
@@ -77,6 +82,7 @@ static Ssa kept_or_new(Fn *f, Ssa kept, uint32_t n, Ssa form)
     Ssa cell = LLVMBuildPhi(g->b, g->ptr, "");
     LLVMAddIncoming(cell, &kept, &here, 1);
     LLVMAddIncoming(cell, &fresh, &end, 1);
+    own_phi(f, cell);
     return cell;
 }
 
@@ -99,8 +105,8 @@ Ssa fn_object(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, const R
     Gen *g = f->g;
     Ssa form = object_form_at(g, con, kind, n, fields);
     if (kind == VALUE_REF) { /* it stands in a list of references */
-        Ssa args[2] = {f->state, form}, o = gen_call_abi(g, "relay_object", args, 2);
-        fn_fail_if_null(f, o);
+        Ssa o = called_cell(f, form);
+        own_make(f, o);
         return o;
     }
     Ssa kept = kept_cell(f, n);
@@ -109,16 +115,24 @@ Ssa fn_object(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, const R
     return o;
 }
 
+/* NULL too. */
+static void free_cell_cold(Fn *f, Ssa cell)
+{
+    gen_call_abi(f->g, "relay_free_cell", &cell, 1);
+    own_lose(f, cell);
+}
+
 void fn_free_cell(Fn *f, Ssa object, uint32_t n)
 {
     Gen *g = f->g;
     if (!heap_is_listed(object_bytes(n))) {
-        gen_call_abi(g, "relay_free_cell", &object, 1);
+        free_cell_cold(f, object);
         return;
     }
     Ssa list = free_list(f, object_bytes(n));
     gen_store(g, gen_load(g, g->ptr, list, 0), object, offsetof(FreeCell, next));
     gen_store(g, object, list, 0);
+    own_lose(f, object);
 }
 
 /* ---- kept cells ------------------------------------------------------------------------------------------------ */
@@ -230,5 +244,5 @@ void fn_cells_end(Fn *f)
 void fn_cells_leave(Fn *f)
 {
     for (size_t i = 0; i < f->kept.n; i++)
-        gen_call_abi(f->g, "relay_free_cell", &f->kept.at[i].cell, 1);
+        free_cell_cold(f, f->kept.at[i].cell);
 }

@@ -41,12 +41,22 @@ static void closure_destroy(Object *o)
     unit_release(info->unit);
 }
 
-static void tail_call(Gen *g, LLVMTypeRef type, Ssa code, Ssa *args, unsigned n)
+static void tail_call(Fn *f, LLVMTypeRef type, Ssa code, Ssa *args, unsigned n)
 {
-    Ssa call = LLVMBuildCall2(g->b, type, code, args, n, "");
+    Ssa call = LLVMBuildCall2(f->g->b, type, code, args, n, "");
     LLVMSetInstructionCallConv(call, TAILCC);
     LLVMSetTailCallKind(call, LLVMTailCallKindMustTail);
-    LLVMBuildRet(g->b, call);
+    for (unsigned i = 1; i < n; i++)
+        own_lose(f, args[i]);
+    LLVMBuildRet(f->g->b, call);
+}
+
+/* The closure and the arguments are the function's. */
+static void own_params(Fn *f, uint32_t n)
+{
+    own_begin(f);
+    for (uint32_t i = 0; i <= n; i++)
+        own_make(f, LLVMGetParam(f->fn, i + 1));
 }
 
 /* The code that is made when it is first called; without it everything is let go of. */
@@ -74,6 +84,7 @@ static Ssa make_thunk(Gen *g, Instance *in)
     f.fn = add_function(g, in->name, function_type(g, in->result, in->n, in->params, true), TAILCC);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
     LLVMPositionBuilderAtEnd(g->b, gen_block(g, f.fn, ""));
+    own_params(&f, in->n);
     Ssa *args = arena_new_array(g->arena, Ssa, in->n + 2);
     Ssa code = in->late ? late_code(&f, in) : in->value;
     unsigned k = 0;
@@ -84,7 +95,8 @@ static Ssa make_thunk(Gen *g, Instance *in)
         fn_release(&f, (Repr){.kind = REPR_OBJECT}, LLVMGetParam(f.fn, 1));
     for (uint32_t i = 0; i < in->n; i++)
         args[k++] = LLVMGetParam(f.fn, i + 2);
-    tail_call(g, type, code, args, k);
+    tail_call(&f, type, code, args, k);
+    own_end(&f);
     LLVMPositionBuilderAtEnd(g->b, before);
     return f.fn;
 }
@@ -183,7 +195,7 @@ Ssa fn_closure(Fn *f, Instance *in)
 {
     Gen *g = f->g;
     for (size_t i = 0; i < in->captures.n; i++)
-        fn_val(f, &in->captures.at[i].var->base);
+        fn_settle(f, 1, &(Expr *){&in->captures.at[i].var->base}, NULL);
     Ssa code = in->open ? LLVMConstNull(g->ptr) : closure_thunk(g, in);
     Ssa o = new_closure(f, in, code);
     for (uint32_t i = 0; i < in->captures.n; i++) {
@@ -219,6 +231,7 @@ static Ssa make_bridge(Gen *g, const Type *fn)
     f.entry = gen_block(g, f.fn, "entry");
     LLVMBasicBlockRef start = gen_block(g, f.fn, "start");
     LLVMPositionBuilderAtEnd(g->b, start);
+    own_params(&f, fn->n);
     Ssa room = fn_room(&f, LLVMArrayType2(g->i64, 2), fn->n + 1);
     for (uint32_t i = 0; i < fn->n; i++) {
         Repr r = repr_of(fn->parts[i]);
@@ -235,6 +248,7 @@ static Ssa make_bridge(Gen *g, const Type *fn)
     LLVMBuildRet(g->b, gen_unbits(g, result, gen_load(g, bits, out, 8)));
     LLVMPositionBuilderAtEnd(g->b, f.entry);
     LLVMBuildBr(g->b, start);
+    own_end(&f);
     LLVMPositionBuilderAtEnd(g->b, before);
     g->unit->nests = true;
     return f.fn;

@@ -55,6 +55,8 @@ Val *fn_bind(Fn *f, const Var *v, const Type *t, Ssa at)
     val->type = t;
     val->repr = repr_of(t);
     val->at = at;
+    if (ptrmap_find(&f->vals, v))
+        scope_drop(f, v); /* it was lent the value so far */
     ptrmap_put(&f->vals, v, val);
     if (val->repr.kind == REPR_NONE) {
         gen_refuse(f->g, "the type `%s` of `%%%s` is not known well enough", type_str(f->g->cx, t),
@@ -123,6 +125,11 @@ Val *fn_val(Fn *f, const Expr *atom)
     return val;
 }
 
+static bool is_open_at(const Val *val, const Type *type)
+{
+    return val->known && val->known->open && type->kind == TYPE_FUNC && type->n_params == 0;
+}
+
 /* A polymorphic function wanted as a value of a type that is not, owned. */
 static Ssa open_at(Fn *f, const Val *val, const Type *type)
 {
@@ -130,37 +137,96 @@ static Ssa open_at(Fn *f, const Val *val, const Type *type)
     return in ? fn_closure_at(f, in, val->at) : LLVMConstNull(f->g->ptr);
 }
 
-static Ssa value_or_null(Fn *f, Val *val, const Type *type)
+/* Whether the operand is no variable with a value of its own: then it is made anew, owned. */
+static bool is_new(Fn *f, const Expr *atom, const Type *type)
 {
-    if (val->at)
-        return val->at;
-    if (val->known)
-        return fn_closure(f, val->known);
-    if (val->atom)
-        return atom_value(f, val->atom, type);
-    return LLVMGetUndef(gen_type(f->g, val->repr));
+    if (!expr_as_var(atom))
+        return true;
+    const Val *val = fn_val(f, atom);
+    if (!val)
+        return false;
+    return (!val->at && (val->known || val->atom)) || is_open_at(val, type);
+}
+
+static Ssa new_value(Fn *f, const Expr *atom, const Type *type)
+{
+    const Val *val = expr_as_var(atom) ? ptrmap_find(&f->vals, atom) : NULL;
+    if (!val)
+        return atom_value(f, atom, type);
+    if (is_open_at(val, type))
+        return open_at(f, val, type);
+    return val->known ? fn_closure(f, val->known) : atom_value(f, val->atom, type);
+}
+
+/* What was made for such an operand; NULL: nothing. */
+static Ssa made_value(const Fn *f, const Expr *atom, const Type *type)
+{
+    for (size_t i = f->made.n; i-- > 0;)
+        if (f->made.at[i].atom == atom && f->made.at[i].type == type)
+            return f->made.at[i].value;
+    return NULL;
+}
+
+static Ssa make_value(Fn *f, const Expr *atom, const Type *type)
+{
+    Ssa v = new_value(f, atom, type);
+    if (!LLVMIsConstant(v))
+        vec_push(&f->made, f->g->arena, ((Made){atom, type, v, f->block}));
+    return v;
+}
+
+void fn_settle(Fn *f, uint32_t n, Expr *const *atoms, const Type *const *types)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (expr_as_var(atoms[i]))
+            fn_val(f, atoms[i]);
+    for (uint32_t i = 0; i < n && !f->g->failed; i++) {
+        const Type *type = types ? types[i] : fn_type(f, atoms[i]);
+        if (is_new(f, atoms[i], type))
+            make_value(f, atoms[i], type);
+    }
+}
+
+void fn_hold(Fn *f, const Type *type, Ssa v)
+{
+    vec_push(&f->made, f->g->arena, ((Made){NULL, type, v, f->block}));
+}
+
+void fn_unhold(Fn *f, Ssa v)
+{
+    size_t i = f->made.n;
+    while (f->made.at[--i].value != v)
+        ;
+    f->made.n--;
+    memmove(&f->made.at[i], &f->made.at[i + 1], (f->made.n - i) * sizeof *f->made.at);
 }
 
 Ssa fn_borrow(Fn *f, const Expr *atom)
 {
-    if (!expr_as_var(atom))
-        return atom_value(f, atom, fn_type(f, atom));
-    Val *val = fn_val(f, atom);
-    return val ? value_or_null(f, val, val->type) : LLVMGetUndef(f->g->ptr);
+    const Val *val = expr_as_var(atom) ? fn_val(f, atom) : NULL;
+    const Type *type = val ? val->type : fn_type(f, atom);
+    if (is_new(f, atom, type)) {
+        Ssa made = made_value(f, atom, type);
+        return made ? made : make_value(f, atom, type);
+    }
+    return val && val->at ? val->at : LLVMGetUndef(gen_type(f->g, repr_of(type)));
 }
 
 Ssa fn_take_as(Fn *f, const Expr *atom, const Type *type)
 {
+    if (is_new(f, atom, type)) {
+        Ssa made = made_value(f, atom, type);
+        if (!made)
+            return new_value(f, atom, type);
+        fn_unhold(f, made);
+        return made;
+    }
     const Var *v = expr_as_var(atom);
-    if (!v)
-        return atom_value(f, atom, type);
     Val *val = fn_val(f, atom);
-    if (!val)
-        return LLVMGetUndef(f->g->ptr);
-    if (val->known && val->known->open && type->kind == TYPE_FUNC && type->n_params == 0)
-        return open_at(f, val, type);
-    Ssa at = value_or_null(f, val, type);
-    if (val->repr.kind == REPR_SCALAR || !val->at)
+    if (!val || !val->at)
+        return LLVMGetUndef(gen_type(f->g, repr_of(type)));
+    Ssa at = val->at;
+    if (val->repr.kind == REPR_SCALAR)
         return at;
     if (!val->fixed && !val->lent && fn_dies(f, v))
         fn_moved(f, v);
@@ -212,6 +278,7 @@ void fn_retain(Fn *f, Repr r, Ssa v)
     LLVMBasicBlockRef go = unless_immortal(f, r, refs);
     gen_store(g, LLVMBuildAdd(g->b, refs, gen_int(g->i32, 1), ""), v, 0);
     go_on(f, go);
+    own_gain(f, v);
 }
 
 void fn_release(Fn *f, Repr r, Ssa v)
@@ -236,6 +303,7 @@ void fn_release(Fn *f, Repr r, Ssa v)
     go_on(f, go);
     LLVMBuildBr(g->b, done);
     LLVMPositionBuilderAtEnd(g->b, done);
+    own_lose(f, v);
 }
 
 /* Of an object whose count, just read, is not 1. */
@@ -245,6 +313,7 @@ void fn_release_shared(Fn *f, Ssa object, Ssa refs)
     LLVMBasicBlockRef go = unless_immortal(f, (Repr){.kind = REPR_OBJECT}, refs);
     gen_store(g, LLVMBuildSub(g->b, refs, gen_int(g->i32, 1), ""), object, 0);
     go_on(f, go);
+    own_lose(f, object);
 }
 
 /* The same where it is rarely done: a call, for less code. */
@@ -254,6 +323,7 @@ void fn_release_cold(Fn *f, Repr r, Ssa v)
         return;
     const char *name = r.kind == REPR_TENSOR ? "relay_free_tensor" : "relay_free_object";
     gen_call_abi(f->g, name, &v, 1);
+    own_lose(f, v);
 }
 
 static void release_if_dead(Fn *f, const Var *v)
@@ -289,6 +359,8 @@ static void release_operands(Fn *f, const Expr *value)
 
 void fn_release_dead(Fn *f)
 {
+    for (; f->made.n > 0 && vec_last(&f->made).block == f->block; f->made.n--)
+        fn_release_cold(f, repr_of(vec_last(&f->made).type), vec_last(&f->made).value);
     Expr *e = f->block->body;
     for (uint32_t i = 0; i < f->at; i++)
         e = expr_as_let(e)->body;
@@ -315,6 +387,8 @@ static void release_all(Fn *f)
         Val *val = ptrmap_find(&f->vals, f->waiting.at[i]);
         fn_release_cold(f, val->repr, val->at);
     }
+    for (size_t i = 0; i < f->made.n; i++)
+        fn_release_cold(f, repr_of(f->made.at[i].type), f->made.at[i].value);
 }
 
 void fn_fail_if(Fn *f, Ssa bad)
@@ -350,6 +424,7 @@ void fn_fail_if_null(Fn *f, Ssa pointer)
 
 void fn_return(Fn *f, Ssa v)
 {
+    own_lose(f, v);
     LLVMBuildRet(f->g->b, v);
     f->ended = true;
 }
@@ -373,7 +448,7 @@ static Ssa constant_value(Fn *f, const Constant *c, const Var *var)
 
 static Ssa ref_new(Fn *f, const RefNew *e)
 {
-    fn_val(f, e->value);
+    fn_settle(f, 1, &e->value, NULL);
     Repr r = repr_of(fn_type(f, e->value));
     Ssa o = fn_object(f, VALUE_REF, NULL, 1, &r);
     fn_set_field(f, o, 0, r, fn_take(f, e->value));
@@ -395,6 +470,7 @@ static Ssa ref_write(Fn *f, const RefWrite *e)
     Ssa now = fn_take(f, e->value);
     Ssa old = fn_get_field(f, o, 0, r);
     fn_set_field(f, o, 0, r, now);
+    own_make(f, old); /* what the reference had */
     fn_release(f, r, old);
     return gen_outside(f->g, IMPORT_UNIT, NULL);
 }

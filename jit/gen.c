@@ -99,6 +99,8 @@ static void make_loop(Fn *f, Ssa *args)
     for (uint32_t i = 0; i < f->in->n; i++) {
         f->phis[i] = LLVMBuildPhi(g->b, gen_type(g, repr_of(f->in->params[i])), "");
         LLVMAddIncoming(f->phis[i], &args[i], &here, 1);
+        if (!is_lent(f->in, i))
+            own_phi(f, f->phis[i]);
         args[i] = f->phis[i];
     }
 }
@@ -160,6 +162,11 @@ static void make_body(Fn *f)
         args[i] = LLVMGetParam(f->fn, i + 1 + in->has_self);
     LLVMBasicBlockRef start = gen_block(g, f->fn, "start");
     LLVMPositionBuilderAtEnd(g->b, start);
+    for (uint32_t i = 0; i < in->n; i++)
+        if (!is_lent(in, i))
+            own_make(f, args[i]);
+    if (f->self)
+        own_make(f, f->self);
     if (f->live->calls && !in->has_self)
         make_loop(f, args);
     f->block = f->live->root;
@@ -201,7 +208,9 @@ bool function_make(Gen *g, Instance *in)
     LLVMSetValueName2(f.state, "state", 5);
     f.entry = gen_block(g, f.fn, "entry");
     plan_begin(&f);
+    own_begin(&f);
     make_body(&f);
+    own_end(&f);
     plan_end(&f);
     ptrmap_deinit(&f.vals);
     ptrmap_deinit(&f.sizes);

@@ -596,6 +596,7 @@ typedef struct Val {
 } Val;
 
 typedef struct Plan Plan;
+typedef struct Own Own;
 typedef Vec(const Var *) VarStack;
 
 /* The memory of an object whose fields were moved out, or NULL, for another with as many. */
@@ -613,6 +614,14 @@ typedef struct Opened {
     const Pattern *pattern;
     const Type *type;
 } Opened;
+
+/* A value made for an operand of the position at hand, with one count that nothing has yet. */
+typedef struct Made {
+    const Expr *atom;
+    const Type *type; /* that it is wanted at */
+    Ssa value;
+    const LiveBlock *block; /* that the position is in */
+} Made;
 
 /* A variable that owns its value in one block, and is lent it outside. */
 typedef struct Rebound {
@@ -636,8 +645,10 @@ struct Fn {
     KeptCells kept;
     Vec(Opened) opened;
     Vec(Rebound) rebound;
+    Vec(Made) made; /* let go of where the code leaves */
     PtrMap sizes; /* body of a block -> which objects it may make (cell.c) */
     Plan *plan;
+    Own *own; /* NULL: nothing is noted (own.c) */
     bool ended; /* the block has its terminator: nothing follows */
     bool guarded; /* the stack and the interrupt were looked at */
 };
@@ -660,6 +671,12 @@ Ssa fn_borrow(Fn *f, const Expr *atom);
 Ssa fn_take(Fn *f, const Expr *atom);
 /* The same where a function is wanted as a value of this type. */
 Ssa fn_take_as(Fn *f, const Expr *atom, const Type *type);
+/* The values that operands come to: what may fail has happened before the first of them is taken. Types: those they are wanted at; NULL:
+ * their own. */
+void fn_settle(Fn *f, uint32_t n, Expr *const *atoms, const Type *const *types);
+/* Until it has another owner the value is let go of where the code leaves. */
+void fn_hold(Fn *f, const Type *type, Ssa v);
+void fn_unhold(Fn *f, Ssa v);
 /* The variable's value has been handed on. */
 void fn_moved(Fn *f, const Var *v);
 /* Whether the variable's value ends with the current position (and is ours to end). */
@@ -722,6 +739,28 @@ Ssa fn_if(Fn *f, const If *e, const Type *type, bool tail);
 Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail);
 /* The variable's value, which is ours, ends at the beginning of this block. */
 void fn_end_value(Fn *f, const Var *v);
+
+/* ---- own.c: what code does to the counts of values is noted and checked in builds for development -------------------- */
+
+#ifndef NDEBUG
+/* Between these all that the code of the function does is noted; at the end it is checked. */
+void own_begin(Fn *f);
+void own_end(Fn *f);
+/* The code up to here has made this value, or taken it from where nothing keeps it alive: one count is the function's. */
+void own_make(Fn *f, Ssa v);
+/* The code up to here has counted it once more, or given up one count. */
+void own_gain(Fn *f, Ssa v);
+void own_lose(Fn *f, Ssa v);
+/* Takes over one count of the value that comes. */
+void own_phi(Fn *f, Ssa phi);
+#else
+#define own_begin(f) ((void)(f))
+#define own_end(f) ((void)(f))
+#define own_make(f, v) ((void)(v))
+#define own_gain(f, v) ((void)(v))
+#define own_lose(f, v) ((void)(v))
+#define own_phi(f, phi) ((void)(phi))
+#endif
 
 /* ---- scalar.c, math.c: the meaning of scalar functions, for scalars and for vectors of them --------------------------- */
 

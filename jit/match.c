@@ -21,6 +21,7 @@ static void join_start(Fn *f, Join *j, const Type *type, bool tail)
     j->block = gen_block(g, f->fn, "join");
     LLVMPositionBuilderAtEnd(g->b, j->block);
     j->phi = LLVMBuildPhi(g->b, gen_type(g, repr_of(type)), "");
+    own_phi(f, j->phi);
     LLVMPositionBuilderAtEnd(g->b, here);
 }
 
@@ -74,6 +75,7 @@ typedef struct Clausing {
     const Var *scrutinee; /* NULL when it is no variable */
     const Type *type;
     Ssa value;
+    bool made; /* a function that was made for the match: the clause has it */
     LLVMBasicBlockRef next; /* where to go when the fields do not fit; NULL: they must fit */
 } Clausing;
 
@@ -201,6 +203,9 @@ static void move_parts(Fn *f, const Parts *all, Ssa v)
                     shared);
     LLVMPositionBuilderAtEnd(g->b, alone);
     for (uint32_t i = 0; i < p->n; i++)
+        if (all->used[i] || !is_leaf(p->fields[i]))
+            own_gain(f, all->fields[i]);
+    for (uint32_t i = 0; i < p->n; i++)
         if (!all->used[i] && !is_leaf(p->fields[i]))
             fn_release(f, repr_of(all->types[i]), all->fields[i]);
     if (!kept)
@@ -218,6 +223,7 @@ static void move_parts(Fn *f, const Parts *all, Ssa v)
     Ssa cell = LLVMBuildPhi(g->b, g->ptr, ""), none = LLVMConstNull(g->ptr);
     LLVMAddIncoming(cell, &v, &alone, 1);
     LLVMAddIncoming(cell, &none, &shared, 1);
+    own_phi(f, cell);
     fn_keep_cell(f, cell, p->n);
 }
 
@@ -355,12 +361,18 @@ static void start_clause(Fn *f, void *data)
 {
     Clausing *c = data;
     const Pattern *p = c->pattern;
-    if (p->kind == PATTERN_VAR || p->kind == PATTERN_WILDCARD) {
+    if (c->made && p->kind == PATTERN_VAR) {
+        fn_bind(f, p->var, c->type, c->value);
+    } else if (c->made) {
+        fn_release(f, repr_of(c->type), c->value);
+    } else if (p->kind == PATTERN_VAR || p->kind == PATTERN_WILDCARD) {
         bind_fields(f, p, c->type, c->value);
     } else if (is_ours(f, c) && !is_used(f, c->scrutinee)) {
         fn_moved(f, c->scrutinee);
-        if (p->n > 0) /* what has no fields is immortal */
+        if (p->n > 0)
             take_apart(f, p, c->type, c->value);
+        else
+            own_lose(f, c->value); /* what has no fields is immortal */
     } else if (may_lend(f, c)) {
         const Val *val = ptrmap_find(&f->vals, c->scrutinee);
         lend_fields(f, p, c->type, c->value, val->stays);
@@ -440,7 +452,11 @@ Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail)
     Val *val = c.scrutinee ? fn_val(f, e->scrutinee) : NULL;
     if (val)
         c.type = val->type;
+    size_t made = f->made.n;
     c.value = fn_borrow(f, e->scrutinee);
+    c.made = f->made.n > made;
+    if (c.made)
+        fn_unhold(f, c.value);
     Join join;
     join_start(f, &join, type, tail);
     uint32_t n = e->clauses.n;

@@ -816,10 +816,8 @@ static void leave_if_failed(Fn *f, const Owned *held)
     if (!p->fail) {
         p->fail = gen_block(g, f->fn, "fail");
         LLVMPositionBuilderAtEnd(g->b, p->fail);
-        for (size_t i = 0; i < held->n; i++) {
-            Ssa t = held->at[i];
-            gen_call_abi(g, "relay_free_tensor", &t, 1);
-        }
+        for (size_t i = 0; i < held->n; i++)
+            fn_release_cold(f, (Repr){.kind = REPR_TENSOR}, held->at[i]);
         fn_leave(f);
         LLVMPositionBuilderAtEnd(g->b, from);
     }
@@ -845,6 +843,7 @@ static void hold_inputs(Fn *f, Owned *held)
             continue;
         Ssa args[3] = {f->state, in->value, tensor_site(g, t)};
         in->held = gen_call_abi(g, "relay_input", args, 3);
+        own_make(f, in->held);
         vec_push(held, g->arena, in->held);
     }
 }
@@ -861,6 +860,7 @@ static void make_results(Fn *f, Owned *held)
             continue;
         Ssa args[2] = {f->state, tensor_site(g, h->type)};
         h->made = gen_call_abi(g, "relay_tensor", args, 2);
+        own_make(f, h->made);
         vec_push(held, g->arena, h->made);
     }
 }
@@ -961,8 +961,17 @@ static Ssa give(Fn *f, Held *h)
 {
     if (h->given)
         fn_retain(f, repr_of(h->type), h->made);
+    else if (!is_scalar(h->type))
+        fn_unhold(f, h->made);
     h->given = true;
     return h->made;
+}
+
+/* Making tuples may fail before it has an owner. */
+static void hold_result(Fn *f, const Held *h)
+{
+    if (h->wanted && !is_scalar(h->type))
+        fn_hold(f, h->type, h->made);
 }
 
 static void bind_result(Fn *f, const Waiting *w)
@@ -1008,11 +1017,13 @@ static void make_run(Fn *f, size_t bytes)
     }
     read_results(f);
     release_inputs(f);
-    /* Tuples are made last: making one may fail, and then the tensors have their owners. */
-    for (int tuples = 0; tuples < 2; tuples++)
-        for (size_t i = 0; i < p->lets.n; i++)
-            if (is_wanted(f, &p->lets.at[i]) && (p->lets.at[i].item->n >= 0) == tuples)
-                bind_result(f, &p->lets.at[i]);
+    for (size_t i = 0; i < p->helds.n; i++)
+        hold_result(f, p->helds.at[i]);
+    for (size_t i = 0; i < p->inputs.n; i++)
+        hold_result(f, p->inputs.at[i].tensor);
+    for (size_t i = 0; i < p->lets.n; i++)
+        if (is_wanted(f, &p->lets.at[i]))
+            bind_result(f, &p->lets.at[i]);
 }
 
 void plan_flush(Fn *f)
