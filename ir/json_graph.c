@@ -38,7 +38,7 @@ static const char *bare_key(const char *key)
     return strncmp(key, "relay.", 6) == 0 ? key + 6 : key;
 }
 
-GraphKind graph_kind_of(const char *key)
+static GraphKind kind_of(const char *key)
 {
     key = bare_key(key);
     for (size_t i = 0; i < N_KINDS; i++)
@@ -141,7 +141,7 @@ static bool is_compiled(const Graph *g)
 static uint32_t add_key(Graph *g, const Name *name)
 {
     vec_push(&g->keys, g->arena,
-             ((GraphKey){name->text, graph_record_find(name->text), graph_kind_of(name->text)}));
+             ((GraphKey){name->text, graph_record_find(name->text), kind_of(name->text)}));
     return (uint32_t)g->keys.n - 1;
 }
 
@@ -420,9 +420,10 @@ static void find_ends(Graph *g)
 /* What stands further back is shared: an object or a constant, and none of the nodes around it. */
 static bool refers(const Graph *g, size_t node, size_t to)
 {
+    GraphKind kind = graph_kind(g, to);
     if (to >= node)
         return to > node && to < g->ends[node];
-    return to > 0 && g->ends[to] <= node && graph_kind_is_shared(graph_kind(g, to));
+    return to > 0 && g->ends[to] <= node && (kind >= GRAPH_ANY || kind == GRAPH_CONSTANT);
 }
 
 /* A number that its writer marked, without the mark that says that it stands for itself. */

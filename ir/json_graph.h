@@ -40,7 +40,12 @@ typedef struct GraphRecord {
 /* NULL when none is known. */
 const GraphRecord *graph_record_of_op(const char *name);
 const GraphRecord *graph_record_find(const char *key);
-bool graph_has_word(const char *words, const char *word);
+/* Where the word stands among words with blanks between; NULL: nowhere. */
+const char *graph_find_word(const char *words, const char *word);
+static inline bool graph_has_word(const char *words, const char *word)
+{
+    return graph_find_word(words, word) != NULL;
+}
 
 /* A type key of the document, of which there are few. */
 typedef struct GraphKey {
@@ -91,13 +96,6 @@ static inline const GraphRecord *graph_record(const Graph *g, size_t node)
 {
     return g->keys.at[g->key_of[node]].row;
 }
-GraphKind graph_kind_of(const char *key);
-/* Whether a node of the kind that stands further back is guessed to be referred to: an object or a
- * constant, and no part of the program. */
-static inline bool graph_kind_is_shared(GraphKind kind)
-{
-    return kind >= GRAPH_ANY || kind == GRAPH_CONSTANT;
-}
 static inline GraphKind graph_kind(const Graph *g, size_t node)
 {
     return g->keys.at[g->key_of[node]].kind;
@@ -120,7 +118,7 @@ bool graph_next_field(const Graph *g, size_t node, const DocumentValue **at, Str
 /* Of a node of a kind that nobody knows: the node that the field refers to, or 0. Whether it refers to
  * one is not said, and follows from the numbers of the nodes, which go depth first: what lies below a
  * node follows it, and what stands further back it can only share. So a number that is by chance that of
- * an object further back is taken for a reference. Who writes such a node says what a guess would miss: a
+ * an object further back is taken for a reference. What is written here leaves nothing to a guess: a
  * number behind GRAPH_PLAIN is no reference, one behind GRAPH_REFERS is, and both are the same numbers to
  * the original. `*text` is then without the first of these. */
 enum { GRAPH_PLAIN = '0', GRAPH_REFERS = '+' };

@@ -20,10 +20,21 @@ typedef struct Numbering {
     Vec(GraphNode *) order;
 } Numbering;
 
+static int by_name(const void *a, const void *b)
+{
+    Str x = ((const GraphField *)a)->name, y = ((const GraphField *)b)->name;
+    int order = memcmp(x.ptr, y.ptr, x.len < y.len ? x.len : y.len);
+    return order ? order : (x.len > y.len) - (x.len < y.len);
+}
+
+/* Fields go in the order in which they were made, and those of a kind that nobody knows by name, as its
+ * reader has them (read_object). */
 static void number(Numbering *nb, GraphNode *n)
 {
     if (!n || n->number)
         return;
+    if (n->guessed)
+        qsort(n->fields, n->n_fields, sizeof *n->fields, by_name);
     vec_push(&nb->order, &nb->arena, n);
     n->number = (uint32_t)nb->order.n;
     vec_push(&nb->stack, &nb->arena, ((Visit){.node = n}));
@@ -41,7 +52,7 @@ static void number_all(Numbering *nb, GraphNode *root)
         else if (i - n->n_data < n->n_fields)
             number(nb, n->fields[i - n->n_data].node);
         else
-            vec_pop(&nb->stack).node->end = (uint32_t)nb->order.n + 1;
+            nb->stack.n--;
     }
 }
 
@@ -56,22 +67,15 @@ static void mark(GraphWriter *w, GraphField *f, char sign, Str number)
     buf_deinit(&b);
 }
 
-/* What stands further back and is over there; all else that a reader takes for a reference follows. */
-static bool looks_shared(const GraphNode *n, const GraphNode *to)
-{
-    return to->end <= n->number && graph_kind_is_shared(graph_kind_of(to->key));
-}
-
-static bool looks_like_reference(const Numbering *nb, const GraphNode *n, Str text)
+/* A number that could be that of a node, though never of the root; or one that looks marked. */
+static bool looks_like_reference(const Numbering *nb, Str text)
 {
     int64_t v;
     if (text.len > 0 && text.ptr[0] == GRAPH_REFERS)
         return true;
     if (text.len > 1 && text.ptr[0] == GRAPH_PLAIN && strchr("0123456789+", text.ptr[1]))
         return true;
-    if (!number_parse_int(text, &v) || v <= 0 || (uint64_t)v > nb->order.n)
-        return false;
-    return v > n->number || looks_shared(n, nb->order.at[v - 1]);
+    return number_parse_int(text, &v) && v > 1 && (uint64_t)v <= nb->order.n;
 }
 
 static void mark_fields(GraphWriter *w, const Numbering *nb, GraphNode *n)
@@ -79,10 +83,9 @@ static void mark_fields(GraphWriter *w, const Numbering *nb, GraphNode *n)
     for (uint32_t i = 0; i < n->n_fields; i++) {
         GraphField *f = &n->fields[i];
         char number[16];
-        if (f->text.ptr && looks_like_reference(nb, n, f->text))
+        if (f->text.ptr && looks_like_reference(nb, f->text))
             mark(w, f, GRAPH_PLAIN, f->text);
-        else if (!f->text.ptr && f->node && f->node->number < n->number &&
-                 !looks_shared(n, f->node))
+        else if (!f->text.ptr && f->node && f->node->number < n->number)
             mark(w, f, GRAPH_REFERS,
                  (Str){number, (size_t)snprintf(number, sizeof number, "%u", f->node->number)});
     }
@@ -100,13 +103,6 @@ static void put_text(Buf *out, Str s)
 static uint32_t number_of(const GraphNode *n)
 {
     return n ? n->number : 0;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    Str x = ((const GraphField *)a)->name, y = ((const GraphField *)b)->name;
-    int order = memcmp(x.ptr, y.ptr, x.len < y.len ? x.len : y.len);
-    return order ? order : (x.len > y.len) - (x.len < y.len);
 }
 
 static void put_fields(Buf *out, GraphNode *n)

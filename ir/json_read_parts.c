@@ -399,15 +399,17 @@ typedef struct ObjectField {
     const char *name; /* as a name */
     Str text; /* what stands in the field itself */
     size_t to; /* the node that it refers to, or 0 */
+    size_t place; /* among the fields that refer to nodes, as the row of the object has them */
     bool refers;
 } ObjectField;
 
-/* In the order of the nodes that they refer to, which is that in which the original visits them. */
-static int by_node(const void *a, const void *b)
+/* In the order in which the original visits what they refer to. Of kinds that nobody knows it is not
+ * known: these go by name, so that the nodes have the same numbers wherever the object stands. */
+static int by_place(const void *a, const void *b)
 {
     const ObjectField *x = a, *y = b;
-    if (x->to != y->to)
-        return x->to < y->to ? -1 : 1;
+    if (x->place != y->place)
+        return x->place < y->place ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 
@@ -421,11 +423,13 @@ static bool list_fields(GraphReader *r, size_t node, ObjectField *fields, size_t
         graph_next_field(r->g, node, &at, &name, &f->text);
         f->name = ctx_name_str(r->cx, name)->text;
         f->to = row ? 0 : graph_guess(r->g, node, &f->text);
-        f->refers = row ? graph_has_word(row->boxed, f->name) : f->to != 0;
+        const char *word = row ? graph_find_word(row->boxed, f->name) : NULL;
+        f->refers = row ? word != NULL : f->to != 0;
+        f->place = word ? (size_t)(word - row->boxed) : 0;
         if (row && f->refers && !graph_ref(r->g, node, f->name, &f->to))
             return false;
     }
-    qsort(fields, n, sizeof *fields, by_node);
+    qsort(fields, n, sizeof *fields, by_place);
     return true;
 }
 
@@ -661,13 +665,13 @@ static const GraphRecord records[] = {
 
 enum { N_RECORDS = sizeof records / sizeof *records };
 
-bool graph_has_word(const char *words, const char *word)
+const char *graph_find_word(const char *words, const char *word)
 {
     size_t n = strlen(word);
     for (const char *p = strstr(words, word); p; p = strstr(p + 1, word))
         if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
-            return true;
-    return false;
+            return p;
+    return NULL;
 }
 
 const GraphRecord *graph_record_of_op(const char *name)

@@ -27,7 +27,6 @@ struct GraphNode {
     Str *keys; /* of a map by strings: as many as data; else NULL */
     uint32_t n_fields, n_data;
     uint32_t number; /* 0: not yet */
-    uint32_t end; /* behind the numbers of what lies below */
     bool guessed; /* nobody knows the kind: which fields refer to nodes, the reader guesses */
 };
 

@@ -176,8 +176,8 @@ def @main(%x {virtual_device=meta[VirtualDevice][0]}: Tensor[(meta[tir.SizeVar][
         same(f"nodes of {kind}", kinds.count(kind), n)
     thing = found[kinds.index("my.Thing")]["attrs"]
     other = found[kinds.index("my.Other")]["attrs"]
-    same("what is no reference", [thing[k] for k in ("count", "label", "size", "null")], ["19", "hello", "400", "0"])
-    same("what is shared", thing["shared"], other["name"])
+    same("what is no reference", [thing[k] for k in ("count", "label", "size", "null")], ["019", "hello", "400", "0"])
+    same("what is shared", int(thing["shared"]), int(other["name"]))
     same("a name that is a number", found[int(found[kinds.index("tir.SizeVar")]["attrs"]["name"])]["repr_str"], "8")
     for graph in (fmt(text, "--to", "json")[1],):
         back = json.loads(fmt(graph)[1][len(program):])["nodes"]

@@ -1,5 +1,6 @@
 #include "tests/random/examine.h"
 
+#include "tests/random/metadata.h"
 #include "tests/random/mistakes.h"
 
 #include "ir/equal.h"
@@ -116,66 +117,16 @@ static bool same_text(const char *a, const char *b)
 
 /* ---- through a saved graph */
 
-static AttrValue text_field(const char *text)
-{
-    return (AttrValue){.kind = ATTR_TEXT, .s = str_of(text)};
-}
-
-static AttrValue device(Ctx *cx, Arena *arena, uint64_t draw)
-{
-    static const char *const numbers[] = {"-1", "1", "2", "12"};
-    static const char *const scopes[] = {"", "global", "a\"b\\c"};
-    Attr fields[] = {
-        {.key = "device_type_int", .value = text_field(numbers[draw % 4])},
-        {.key = "virtual_device_id", .value = text_field(numbers[1 + draw / 4 % 3])},
-        {.key = "memory_scope", .value = {.kind = ATTR_STRING, .s = str_of(scopes[draw / 16 % 3])}},
-        {.key = "target", .value = {.kind = ATTR_NONE}},
-    };
-    const Attrs *attrs = NULL;
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        attrs = attrs_with(arena, attrs, ctx_name(cx, fields[i].key)->text, fields[i].value);
-    return (AttrValue){
-        .kind = ATTR_RECORD,
-        .record = {ctx_name(cx, "VirtualDevice")->text, attrs},
-    };
-}
-
-/* Functions and parameters that say where they are, some of them by one object. */
-typedef struct Places {
-    Examiner *x;
-    Arena *arena;
-    uint64_t seed, drawn;
-    AttrValue shared;
-} Places;
-
-static WalkNext place_function(void *data, const Expr *e)
-{
-    Places *p = data;
-    Function *f = expr_as_function(e);
-    const char *key = ctx_name(&p->x->cx, "virtual_device")->text;
-    for (uint32_t i = 0; f && i <= f->params.n; i++) {
-        uint64_t draw = random_at(p->seed, p->drawn++);
-        const Attrs **to = i < f->params.n ? &f->params.at[i]->attrs : &f->attrs;
-        if (draw % 3 == 0)
-            *to = attrs_with(p->arena, *to, key,
-                             draw / 3 % 2 ? p->shared : device(&p->x->cx, p->arena, draw / 6));
-    }
-    return WALK_ON;
-}
-
 const char *examine_graph(Examiner *x, Module *m, uint64_t seed)
 {
     buf_clear(&x->what);
     diags_clear(x->cx.diags);
     limits_start(&x->cx.limits);
-    Places places = {.x = x, .arena = &m->arena, .seed = seed};
-    places.shared = device(&x->cx, &m->arena, seed);
-    for (size_t i = 0; i < m->defs.n; i++)
-        if (m->defs.at[i].fn)
-            ir_walk(&m->defs.at[i].fn->base, place_function, NULL, &places);
+    give_metadata(&x->cx, m, seed);
     Buf first = {0}, second = {0}, graph = {0};
     const char *bad = NULL;
     ir_print_module(&first, m, (PrintStyle){0});
+    x->metadata = strstr(buf_text(&first), "\n#[metadata]") != NULL;
     Module *read = read_back(x, &first), *again = NULL;
     if (read) {
         graph_write_module(&graph, &x->cx, read);

@@ -15,6 +15,7 @@ typedef struct Examiner {
     bool compiled; /* the last program was, and gave the same value */
     bool valued; /* it has a value */
     bool passed; /* what is examined went through the pass */
+    bool metadata; /* its text has some */
     size_t lost; /* texts behind a pass that lack an annotation to be typed again */
     Buf what; /* about the property that failed */
 } Examiner;
@@ -26,8 +27,8 @@ bool examiner_deinit(Examiner *x);
 /* The first property that the module lacks, in few words; NULL when it has all. The module gets its types. */
 const char *examine(Examiner *x, Module *m);
 
-/* Whether a program, whose functions and parameters get devices by the seed, has the same text, metadata and all, when it went from its
- * text through a saved graph; what does not hold, or NULL. */
+/* Whether a program, which gets metadata by the seed (metadata.h), has the same text, metadata and all, when it went from its text
+ * through a saved graph; what does not hold, or NULL. */
 const char *examine_graph(Examiner *x, Module *m, uint64_t seed);
 
 /* Whether a program's text with one mistake, made by the seed, is refused at a place in it; false: `what` says why not. `*made` false: the

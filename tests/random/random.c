@@ -59,10 +59,10 @@ static bool read_options(int argc, char **argv, Options *o)
     return true;
 }
 
-static void print_module(const char *title, const Module *m)
+static void print_module(const char *title, const Module *m, bool with_metadata)
 {
     Buf text = {0};
-    ir_print_module(&text, m, (PrintStyle){.no_metadata = true});
+    ir_print_module(&text, m, (PrintStyle){.no_metadata = !with_metadata});
     printf("%s\n%s", title, buf_text(&text));
     buf_deinit(&text);
 }
@@ -99,18 +99,18 @@ static void show_fault(Examiner *x, Module *m, const Options *o, uint64_t seed, 
     printf("seed %llu: it does not hold that %s\n%s", (unsigned long long)seed, bad,
            buf_text(&x->what));
     if (o->show)
-        print_module("the program:", m);
+        print_module("the program:", m, o->graphs);
     if (o->no_shrink || o->graphs)
         return;
     Module *least = shrink(x, m, bad);
-    print_module("the smallest program:", least);
+    print_module("the smallest program:", least, false);
     examine(x, least);
     printf("%s\n", buf_text(&x->what));
     module_release(least);
 }
 
 typedef struct Totals {
-    long failed, valued, compiled, lost, mistaken;
+    long failed, valued, compiled, lost, mistaken, metadata;
 } Totals;
 
 static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, RandomStats *stats,
@@ -124,11 +124,14 @@ static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, Ra
     x.pass = pass_for(seed);
     x.cx.limits.seconds_most = 5;
     Module *m = random_program(&x.cx, (RandomOptions){seed, o->size}, stats);
-    if (o->show && o->count == 1)
-        print_module("", m);
+    if (o->show && o->count == 1 && !o->graphs)
+        print_module("", m, false);
     const char *bad = o->graphs ? examine_graph(&x, m, seed) : examine(&x, m);
+    if (o->show && o->count == 1 && o->graphs)
+        print_module("", m, true);
     totals->lost += (long)x.lost;
     totals->valued += x.valued;
+    totals->metadata += x.metadata;
     totals->compiled += x.compiled;
     bool made = false;
     if (!bad && o->mistakes && !examine_mistake(&x, m, seed, &made)) {
@@ -175,9 +178,9 @@ int main(int argc, char **argv)
     if (o.stats)
         stats_print(&stats);
     printf("%zu programs, %ld with a value, %ld compiled, %ld texts lost an annotation, %ld "
-           "mistakes, %ld failed\n",
+           "mistakes, %ld with metadata, %ld failed\n",
            stats.programs, totals.valued, totals.compiled, totals.lost, totals.mistaken,
-           totals.failed);
+           totals.metadata, totals.failed);
     stats_deinit(&stats);
     return totals.failed > 0;
 }

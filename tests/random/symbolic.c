@@ -17,6 +17,8 @@ typedef struct Symbolic {
     int64_t from; /* the number that becomes the symbol */
     int at, met; /* the only axis that does; -1: all */
     long calls, said, wrong;
+    long rows, compared,
+        silent; /* operators; those that said something of an axis, and those that only say `?` or have none */
 } Symbolic;
 
 static bool number_of(void *data, Dim symbol, int64_t *out)
@@ -144,11 +146,15 @@ static bool check_sample(Symbolic *sy, const Sample *s)
 static bool check_op(void *data, const Op *op)
 {
     Symbolic *sy = data;
+    long calls = sy->calls, said = sy->said;
     for (int i = 0; op->samples && op->samples[0] == '(' && i < CHANGED; i++) {
         Sample s;
         if (draw_sample(&sy->g, op, i < 10 ? 0 : 2, &s) && !check_sample(sy, &s))
             break;
     }
+    sy->rows++;
+    sy->compared += sy->said > said;
+    sy->silent += sy->calls > calls && sy->said == said;
     return true;
 }
 
@@ -159,6 +165,8 @@ long check_symbolic(Ctx *cx, uint64_t seed)
     diags_init(&sy.g.quiet, NULL);
     sy.symbol = dim_symbol(cx, (DimSymbol){.name = ctx_name(cx, "n"), .dtype = dtype_of(DT_INT32)});
     op_each(cx->ops, check_op, &sy);
+    printf("%ld operators: %ld say something of an axis, %ld nothing, %ld take no symbol\n",
+           sy.rows, sy.compared, sy.silent, sy.rows - sy.compared - sy.silent);
     printf("%ld calls, %ld axes compared, %ld operators wrong\n", sy.calls, sy.said, sy.wrong);
     diags_deinit(&sy.g.quiet);
     module_release(m);
