@@ -147,6 +147,13 @@ static bool is_product(const NestNode *s)
            t.code == DTYPE_CODE_FLOAT && t.bits >= 32;
 }
 
+/* A sum of products of parts of words, which one instruction may add. */
+static bool is_dots(const NestNode *s)
+{
+    return s->fold == TE_SUM && s->value->kind == TE_NODE_BINARY &&
+           (s->value->op == TE_DOTS || s->value->op == TE_PAIRS);
+}
+
 static Ssa mask_off(Emit *e, Ssa v, Ssa otherwise)
 {
     Lanes l = emit_lanes_of(e, true);
@@ -190,6 +197,12 @@ static void make_fold(Emit *e, const NestNode *s)
         }
         Ssa args[3] = {a, b, acc};
         set_place(e, s, gen_intrinsic(g, "llvm.fmuladd", LLVMTypeOf(a), args, 3));
+        return;
+    }
+    if (is_dots(s) && (lanes || !e->vector)) {
+        Ssa a = lanes ? emit_lanes(e, s->value->a) : emit_value(e, s->value->a);
+        Ssa b = lanes ? emit_lanes(e, s->value->b) : emit_value(e, s->value->b);
+        set_place(e, s, lanes_dots(&l, s->value->op, acc, a, b));
         return;
     }
     Ssa v = e->vector ? emit_lanes(e, s->value) : emit_value(e, s->value);

@@ -186,6 +186,10 @@ bool orc_open(Jit *jit, Buf *why);
 void orc_deinit(Jit *jit);
 /* Of the processor's widest register that code is made for. */
 size_t orc_vector_bytes(const Orc *o);
+/* Whether the processor has what LLVM calls by that name. */
+bool orc_has(const Orc *o, const char *feature);
+/* Whether four products of bytes are added to a sum by one instruction. */
+bool orc_has_dots(const Orc *o);
 /* The objects of these modules, each with what its Gen imports; on several threads. False after a diagnostic. */
 bool orc_make(Jit *jit, size_t n, Gen *const *gens);
 void code_free(Code *code);
@@ -779,6 +783,8 @@ Ssa lanes_float(const Lanes *l, LLVMTypeRef element, double v);
 Ssa lanes_int(const Lanes *l, LLVMTypeRef element, int64_t v);
 Ssa lanes_unary(const Lanes *l, int op, DType t, Ssa a);
 Ssa lanes_binary(const Lanes *l, int op, DType t, Ssa a, Ssa b);
+/* TE_DOTS or TE_PAIRS of x and y, added to acc where it is not NULL. */
+Ssa lanes_dots(const Lanes *l, int op, Ssa acc, Ssa x, Ssa y);
 Ssa lanes_cast(const Lanes *l, DType to, DType from, Ssa a);
 Ssa lanes_const(const Lanes *l, Value v);
 /* A function of the C library, a call for each lane. */

@@ -98,6 +98,7 @@ static Machine machine_of(Gen *g)
     return (Machine){.vector_bytes = bytes,
                      .registers = bytes == 64 ? 32 : 16,
                      .threads = pool_threads(g->cx->pool),
+                     .dots = orc_has_dots(&g->jit->orc),
                      .transforms = !g->jit->exact,
                      .reorders = !g->jit->exact};
 }
@@ -354,8 +355,8 @@ static void key_of(Gen *g, const TeProgram *p, Span span, const KernelInput *kno
 {
     Machine machine = machine_of(g);
     te_key(g->cx, g->arena, p, out);
-    buf_printf(out, "%zu %d %d %d %d;", machine.vector_bytes, machine.registers, machine.threads,
-               machine.transforms, machine.reorders);
+    buf_printf(out, "%zu %d %d %d %d %d;", machine.vector_bytes, machine.registers, machine.threads,
+               machine.dots, machine.transforms, machine.reorders);
     for (int i = 0; i < p->n_inputs; i++) {
         buf_char(out, known[i].number ? 'n' : known[i].tensor ? 't' : '-');
         if (known[i].number)

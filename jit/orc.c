@@ -104,7 +104,22 @@ bool orc_open(Jit *jit, Buf *why)
 
 size_t orc_vector_bytes(const Orc *o)
 {
-    return strstr(o->features, "+avx512f") ? 64 : 32;
+    return orc_has(o, "avx512f") ? 64 : 32;
+}
+
+bool orc_has(const Orc *o, const char *feature)
+{
+    size_t n = strlen(feature);
+    for (const char *at = o->features; (at = strchr(at, '+')); at++)
+        if (!strncmp(at + 1, feature, n) && (at[n + 1] == ',' || at[n + 1] == 0))
+            return true;
+    return false;
+}
+
+bool orc_has_dots(const Orc *o)
+{
+    return orc_has(o, "avx512f") ? orc_has(o, "avx512vnni") && orc_has(o, "avx512vl")
+                                 : orc_has(o, "avxvnni");
 }
 
 void orc_deinit(Jit *jit)

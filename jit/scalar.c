@@ -335,6 +335,54 @@ static Ssa int_compare(const Lanes *l, int op, DType t, Ssa x, Ssa y)
     return LLVMBuildICmp(l->g->b, p, x, y, "");
 }
 
+/* Part `i` of each word, of so many bits, as a number with its sign or without one. */
+static Ssa part_of(const Lanes *l, Ssa word, int i, int bits, bool is_signed)
+{
+    LLVMBuilderRef b = l->g->b;
+    Ssa up = LLVMBuildShl(b, word, lanes_int(l, l->g->i32, 32 - bits * (i + 1)), "");
+    Ssa down = lanes_int(l, l->g->i32, 32 - bits);
+    return is_signed ? LLVMBuildAShr(b, up, down, "") : LLVMBuildLShr(b, up, down, "");
+}
+
+/* The sum by the instruction that makes it, where the processor has one for so many lanes; else NULL. */
+static Ssa dots_at_once(const Lanes *l, int op, Ssa acc, Ssa x, Ssa y)
+{
+    Gen *g = l->g;
+    bool wide = l->n == 16;
+    char name[64];
+    if (l->n != 4 && l->n != 8 && l->n != 16)
+        return NULL;
+    if (op == TE_DOTS) {
+        if (!orc_has_dots(&g->jit->orc))
+            return NULL;
+        Ssa args[3] = {acc ? acc : LLVMConstNull(LLVMTypeOf(x)), x, y};
+        snprintf(name, sizeof name, "llvm.x86.avx512.vpdpbusd.%u", 32 * l->n);
+        return gen_intrinsic(g, name, NULL, args, 3);
+    }
+    if (!orc_has(&g->jit->orc, wide ? "avx512bw" : l->n == 8 ? "avx2" : "sse2"))
+        return NULL;
+    LLVMTypeRef halves = LLVMVectorType(g->i16, 2 * l->n);
+    Ssa args[2] = {LLVMBuildBitCast(g->b, x, halves, ""), LLVMBuildBitCast(g->b, y, halves, "")};
+    const char *madd = wide        ? "llvm.x86.avx512.pmaddw.d.512"
+                       : l->n == 8 ? "llvm.x86.avx2.pmadd.wd"
+                                   : "llvm.x86.sse2.pmadd.wd";
+    Ssa sum = gen_intrinsic(g, madd, NULL, args, 2);
+    return acc ? LLVMBuildAdd(g->b, acc, sum, "") : sum;
+}
+
+Ssa lanes_dots(const Lanes *l, int op, Ssa acc, Ssa x, Ssa y)
+{
+    LLVMBuilderRef b = l->g->b;
+    int bits = op == TE_DOTS ? 8 : 16;
+    Ssa sum = dots_at_once(l, op, acc, x, y);
+    for (int i = 0; i < 32 / bits && !sum; i++) {
+        Ssa both = LLVMBuildMul(b, part_of(l, x, i, bits, op == TE_PAIRS),
+                                part_of(l, y, i, bits, true), "");
+        acc = acc ? LLVMBuildAdd(b, acc, both, "") : both;
+    }
+    return sum ? sum : acc;
+}
+
 static Ssa int_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
 {
     LLVMBuilderRef b = l->g->b;
@@ -355,6 +403,8 @@ static Ssa int_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
     case TE_AND: return LLVMBuildAnd(b, x, y, "");
     case TE_OR: return LLVMBuildOr(b, x, y, "");
     case TE_XOR: return LLVMBuildXor(b, x, y, "");
+    case TE_DOTS:
+    case TE_PAIRS: return lanes_dots(l, op, NULL, x, y);
     default: return int_compare(l, op, t, x, y);
     }
 }

@@ -93,14 +93,18 @@ bool conv_of(const TeProgram *p, int stage, Conv *out)
     ConvAxes a = {0, -1, 1, 2, 3, 4, 5, 6};
     if (s->rank == 5)
         a = (ConvAxes){0, 1, 2, 3, 4, 5, 6, 7};
-    if ((s->rank != 4 && s->rank != 5) || s->n_reduced != 3 || !is_float32(s->dtype) ||
-        !te_contraction(p, stage, &t))
+    if ((s->rank != 4 && s->rank != 5) || s->n_reduced != 3 || !te_contraction(p, stage, &t))
         return false;
-    const Te *x = s->body->a;
+    const Te *x = t.a.load;
     TeTensor in = tensor_of(p, x->tensor), w = tensor_of(p, t.b.tensor);
-    if (!is_float32(in.dtype) || !is_float32(w.dtype) || x->n != 4 || !weights_lie(p, s, &t.b, &a))
+    Words words;
+    if (!words_of(false, s->dtype, in.dtype, w.dtype, &words) || x->n != 4 ||
+        !weights_lie(p, s, &t.b, &a))
         return false;
     *out = (Conv){.stage = stage, .data = in.id, .weight = w.id, .fold = TE_SUM};
+    out->dtype = s->dtype;
+    out->of_data = in.dtype;
+    out->of_weight = w.dtype;
     out->n = s->shape[0];
     out->groups = a.group < 0 ? 1 : s->shape[a.group];
     out->oc = s->shape[a.oc];
@@ -125,6 +129,7 @@ bool pool_of(const TeProgram *p, int stage, Conv *out)
         return false;
     TeTensor in = tensor_of(p, x->tensor);
     *out = (Conv){.stage = stage, .data = in.id, .weight = -1, .fold = s->reduce};
+    out->dtype = out->of_data = s->dtype;
     out->outside = x->otherwise;
     out->n = s->shape[0];
     out->groups = s->shape[1];
@@ -269,8 +274,8 @@ static void fill_tile(const Filling *f, NestNode *parent, int axis, NestLinear a
         nest_add_term(&a, l.row->var, t->a_row);
         nest_add_term(&b, l.vector->var, t->b_vector);
         nest_add_term(&b, l.lane->var, 1);
-        Te *product = te_binary(&n->te, TE_MUL, nest_load(n, t->a, nest_position(n, &a)),
-                                nest_load(n, t->b, nest_position(n, &b)));
+        Te *product = words_product(&n->te, &t->words, nest_load(n, t->a, nest_position(n, &a)),
+                                    nest_load(n, t->b, nest_position(n, &b)));
         nest_append(n, l.lane, nest_fold(n, TE_SUM, f->acc, nest_position(n, &acc), product));
         return;
     }
@@ -291,6 +296,17 @@ static void fill_tile(const Filling *f, NestNode *parent, int axis, NestLinear a
     }
 }
 
+/* What the sums of a vector start from. */
+static Te *start_of(Nest *n, const Tile *t, const TileLoops *l)
+{
+    if (!t->words.flips)
+        return te_number(&n->te, n->buffers.at[t->b].dtype, 0);
+    NestLinear at = t->start_at;
+    nest_add_term(&at, l->vector->var, t->lanes);
+    nest_add_term(&at, l->lane->var, 1);
+    return nest_load(n, t->start, nest_position(n, &at));
+}
+
 int tile_in(Nest *n, NestNode *loop, const Tile *t)
 {
     NestBuffer acc = {.name = "acc",
@@ -302,8 +318,7 @@ int tile_in(Nest *n, NestNode *loop, const Tile *t)
     Filling f = {n, t, nest_buffer(n, acc), 1};
     TileLoops l = tile_loops(n, loop, t);
     NestLinear at = place_in_tile(t, l.row, l.vector, l.lane);
-    nest_append(n, l.lane,
-                nest_store(n, f.acc, nest_position(n, &at), te_number(&n->te, acc.dtype, 0)));
+    nest_append(n, l.lane, nest_store(n, f.acc, nest_position(n, &at), start_of(n, t, &l)));
     int64_t code = t->rows * t->vectors, extent = t->axis[t->n_axes - 1].extent;
     f.block = 4;
     while (f.block > 1 && code * f.block > TURN_CODE_MOST)
@@ -396,7 +411,7 @@ static void add_zeros(Sched *s, int buffer, const Bordered *b, int64_t y, int64_
         root = root ? root : loop;
         nest_add_term(&at, loop->var, step[i]);
     }
-    Te *zero = te_number(&n->te, n->buffers.at[buffer].dtype, 0);
+    Te *zero = te_number(&n->te, n->buffers.at[buffer].dtype, b->zero);
     nest_append(n, loop, nest_store(n, buffer, nest_position(n, &at), zero));
     sched_map(s, root);
 }

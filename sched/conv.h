@@ -6,6 +6,7 @@
 #define SCHED_CONV_H
 
 #include "sched/strategy.h"
+#include "sched/words.h"
 
 /* One axis of the image. */
 typedef struct ConvAxis {
@@ -15,6 +16,8 @@ typedef struct ConvAxis {
 
 typedef struct Conv {
     int stage, data, weight; /* ids; the stage's is n_inputs + stage; no weight: a pool */
+    DType dtype; /* of the sums */
+    DType of_data, of_weight;
     TeReduce fold;
     Te *outside; /* a constant; NULL: 0 */
     int64_t n, groups, ic, oc; /* channels of a group */
@@ -49,14 +52,17 @@ void linear_add(NestLinear *to, const NestLinear *l, int64_t by);
 int scratch_of(Nest *n, const char *name, DType dtype, int64_t size);
 
 /* A register tile of products: rows by vectors of
- *     acc[row, vector, lane] = sum over k of a[a_at + row * a_row + k·] * b[b_at + vector * b_vector + k· + lane] */
+ *     acc[row, vector, lane] = sum over k of a[a_at + row * a_row + k·] * b[b_at + vector * b_vector + k· + lane]
+ * of elements, or of words (words.h); then sums start from start[start_at + vector * lanes + lane]. */
 #define TILE_AXES_MOST 4
 
 typedef struct Tile {
     int64_t rows, vectors;
     int lanes, width; /* lanes that count; 0: all */
     int a, b; /* buffers */
-    NestLinear a_at, b_at;
+    Words words;
+    int start; /* where words are flipped */
+    NestLinear a_at, b_at, start_at;
     int64_t a_row, b_vector;
     int n_axes; /* of the sum, outermost first */
     struct {
@@ -80,6 +86,7 @@ double tile_cost(const Machine *m, int64_t rows, int64_t blocks);
 typedef struct Bordered {
     int64_t outer, inner, height, width;
     const ConvAxis *y, *x;
+    double zero; /* what stands for it */
 } Bordered;
 
 /* Parts of the root that put zeros into the border. */

@@ -91,7 +91,7 @@ static void copy_phase(const Depthwise *d, NestNode *row, int64_t phase)
         to.c += (phase * d->rows + y->before) * d->pitch;
         nest_add_term(&to, row->var, d->pitch);
         linear_add(&to, &column, 1);
-        Te *v = nest_load(n, d->c->data, nest_position(n, &load));
+        Te *v = te_cast(&n->te, d->dtype, nest_load(n, d->c->data, nest_position(n, &load)));
         nest_append(n, lane, nest_store(n, d->copy, nest_position(n, &to), v));
     }
 }
@@ -126,8 +126,9 @@ static void add_row(const Depthwise *d, NestNode *lane, int acc, const Piece *ro
             linear_add(&w, &d->channel, y->taps * x->taps);
             Te *value = v;
             if (d->c->weight >= 0)
-                value =
-                    te_binary(&n->te, TE_MUL, v, nest_load(n, d->c->weight, nest_position(n, &w)));
+                value = te_binary(
+                    &n->te, TE_MUL, v,
+                    te_cast(&n->te, d->dtype, nest_load(n, d->c->weight, nest_position(n, &w))));
             nest_append(n, lane, nest_fold(n, d->c->fold, acc, lane_of(n, r, lane), value));
         }
     }
@@ -191,7 +192,7 @@ void depthwise_build(Sched *s, int stage, const Tail *tail)
     planes_of(s->p, stage, c);
     Nest *n = s->n;
     Depthwise d = {.s = s, .c = c, .tail = tail, .rows = rows_read(c), .pitch = columns_read(c)};
-    d.dtype = n->buffers.at[c->data].dtype;
+    d.dtype = c->dtype;
     d.in = loop_in(n, images_in(n, c, &d.image), "c", c->groups);
     nest_add_term(&d.channel, d.in->var, 1);
     NestBuffer b = {

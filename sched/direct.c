@@ -1,6 +1,6 @@
 /* Convolutions as sums in register tiles: vectors of output channels by results side by side in a row, for any window, stride and
  * dilation. Weights are laid out once, when code is made, so that the channels of a vector lie side by side; the data stays as it is, or
- * is copied with a border of zeros. */
+ * is copied with a border of zeros, small integers in words of neighbouring channels (words.h). */
 #include "sched/conv.h"
 
 #include "te/walk.h"
@@ -9,33 +9,49 @@ typedef struct Direct {
     Sched *s;
     const Conv *c;
     const Tail *tail;
-    DType dtype;
+    DType dtype; /* of the sums */
+    Words words;
+    int64_t turns; /* words of a group's input channels */
     int64_t blocks; /* vectors of output channels */
     int64_t height, vectors; /* of a tile */
     int64_t pitch, plane; /* of the data that is read */
     int64_t rows,
         columns; /* of results: a window of one element goes over a plane as over one row */
     int64_t chunk; /* results that are stored at once */
-    int data, weights, results; /* buffers */
+    int data, weights, start, results; /* buffers */
 } Direct;
 
-/* weights[g, o, y, x, i, lane] = weight[g * channels + lanes * o + lane, i, y, x] */
-static int packed_weights(const Direct *d)
+/* weights[g, o, y, x, i, lane] = weight[g * channels + lanes * o + lane, i, y, x], words of such; and where their sums start */
+static bool pack_weights(Direct *d)
 {
     Sched *s = d->s;
     const Conv *c = d->c;
     TeBuilder b;
     te_begin(&b, s->cx, s->n->arena);
     int64_t ws[4] = {c->groups * c->oc, c->ic, c->y.taps, c->x.taps};
-    int64_t shape[6] = {c->groups, d->blocks, ws[2], ws[3], ws[1], s->lanes};
-    TeTensor w = te_add_input(&b, d->dtype, 4, ws);
+    int64_t shape[6] = {c->groups, d->blocks, ws[2], ws[3], d->turns, s->lanes};
+    TeTensor w = te_add_input(&b, c->of_weight, 4, ws);
     Te *g = te_binary(&b, TE_MUL, te_axis(&b, 0), te_int(&b, c->oc));
     Te *o = te_binary(&b, TE_MUL, te_axis(&b, 1), te_int(&b, s->lanes));
     o = te_binary(&b, TE_ADD, g, te_binary(&b, TE_ADD, o, te_axis(&b, 5)));
-    Te *wi[4] = {o, te_axis(&b, 4), te_axis(&b, 2), te_axis(&b, 3)};
-    TeTensor out =
-        te_map(&b, d->dtype, 6, shape, te_load_or(&b, w, wi, te_number(&b, d->dtype, 0)));
-    return sched_constant(s, "weights", te_finish(&b, 1, &out, false), &s->known[c->weight]);
+    Te *element[4];
+    for (int i = 0; i < d->words.each; i++) {
+        Te *in = te_binary(&b, TE_MUL, te_axis(&b, 4), te_int(&b, d->words.each));
+        Te *wi[4] = {o, te_binary(&b, TE_ADD, in, te_int(&b, i)), te_axis(&b, 2), te_axis(&b, 3)};
+        element[i] = te_load_or(&b, w, wi, te_number(&b, w.dtype, 0));
+    }
+    TeTensor out = te_map(&b, words_dtype(&d->words, w.dtype), 6, shape,
+                          words_pack(&b, &d->words, element, d->words.each, false));
+    d->weights = sched_constant(s, "weights", te_finish(&b, 1, &out, false), &s->known[c->weight]);
+    if (!d->words.flips || d->weights < 0)
+        return d->weights >= 0;
+    int64_t lanes[3] = {c->groups, d->blocks, s->lanes};
+    Te *at[6] = {te_axis(&b, 0), te_axis(&b, 1), te_axis(&b, 3),
+                 te_axis(&b, 4), te_axis(&b, 5), te_axis(&b, 2)};
+    out = te_reduce(&b, TE_SUM, d->dtype, 3, lanes, 3, shape + 2,
+                    words_start(&b, &d->words, te_load(&b, out, at)));
+    d->start = sched_constant(s, "start", te_finish(&b, 1, &out, false), &s->known[c->weight]);
+    return d->start >= 0;
 }
 
 /* ---- the data ---------------------------------------------------------------------------------------------------------- */
@@ -57,6 +73,33 @@ static bool has_border(const ConvAxis *a)
     return a->before > 0 || last_read(a) > a->in;
 }
 
+/* Words of a piece of the channels, in one loop over all. */
+static void copy_words(const Direct *d, int copy, const Piece *channels)
+{
+    const Conv *c = d->c;
+    Nest *n = d->s->n;
+    NestNode *group = loop_in(n, channels->in, "g", c->n * c->groups);
+    NestNode *y = loop_in(n, group, "y", c->y.in), *x = loop_in(n, y, "x", c->x.in);
+    NestLinear to = linear_over(&channels->from, d->words.each);
+    to = linear_times(&to, d->plane);
+    to.c += c->y.before * d->pitch + c->x.before;
+    nest_add_term(&to, group->var, d->turns * d->plane);
+    nest_add_term(&to, y->var, d->pitch);
+    nest_add_term(&to, x->var, 1);
+    Te *element[4];
+    for (int i = 0; i < channels->size; i++) {
+        NestLinear from = linear_times(&channels->from, c->y.in * c->x.in);
+        from.c += i * c->y.in * c->x.in;
+        nest_add_term(&from, group->var, c->ic * c->y.in * c->x.in);
+        nest_add_term(&from, y->var, c->x.in);
+        nest_add_term(&from, x->var, 1);
+        element[i] = nest_load(n, c->data, nest_position(n, &from));
+    }
+    Te *word = words_pack(&n->te, &d->words, element, (int)channels->size, true);
+    nest_append(n, x, nest_store(n, copy, nest_position(n, &to), word));
+    sched_map(d->s, channels->in ? channels->in : group);
+}
+
 /* The data, or a copy of it with its border. */
 static int bordered_data(Direct *d)
 {
@@ -64,25 +107,18 @@ static int bordered_data(Direct *d)
     Nest *n = d->s->n;
     d->pitch = c->x.in;
     d->plane = c->y.in * c->x.in;
-    if (!has_border(&c->y) && !has_border(&c->x))
+    if (!has_border(&c->y) && !has_border(&c->x) && d->words.each == 1)
         return c->data;
-    int64_t height = extent_of(&c->y), planes = c->n * c->groups * c->ic;
+    int64_t height = extent_of(&c->y), planes = c->n * c->groups * d->turns;
     d->pitch = extent_of(&c->x);
     d->plane = height * d->pitch;
-    int copy = scratch_of(n, "bordered", d->dtype, planes * d->plane);
-    zero_border(d->s, copy, (Bordered){planes, 1, height, d->pitch, &c->y, &c->x});
-    NestNode *plane = loop_in(n, NULL, "c", planes), *y = loop_in(n, plane, "y", c->y.in);
-    NestNode *x = loop_in(n, y, "x", c->x.in);
-    NestLinear from = {0}, to = {.c = c->y.before * d->pitch + c->x.before};
-    nest_add_term(&from, plane->var, c->y.in * c->x.in);
-    nest_add_term(&from, y->var, c->x.in);
-    nest_add_term(&from, x->var, 1);
-    nest_add_term(&to, plane->var, d->plane);
-    nest_add_term(&to, y->var, d->pitch);
-    nest_add_term(&to, x->var, 1);
-    Te *v = nest_load(n, c->data, nest_position(n, &from));
-    nest_append(n, x, nest_store(n, copy, nest_position(n, &to), v));
-    sched_map(d->s, plane);
+    int copy = scratch_of(n, "bordered", words_dtype(&d->words, c->of_data), planes * d->plane);
+    zero_border(d->s, copy,
+                (Bordered){planes, 1, height, d->pitch, &c->y, &c->x, words_zero(&d->words)});
+    Piece channels[2];
+    int count = pieces_of(n, NULL, "c", c->ic, d->words.each, channels);
+    for (int i = 0; i < count; i++)
+        copy_words(d, copy, &channels[i]);
     return copy;
 }
 
@@ -106,14 +142,18 @@ static void add_tile(const Direct *d, const Results *r, const Piece *chunk, cons
               .lanes = (int)lanes,
               .a = d->data,
               .b = d->weights,
+              .words = d->words,
+              .start = d->start,
               .a_row = c->x.stride,
-              .b_vector = c->ic * taps * lanes,
+              .b_vector = d->turns * taps * lanes,
               .n_axes = 3,
-              .axis = {{c->y.taps, c->y.dilation * d->pitch, c->x.taps * c->ic * lanes},
-                       {c->x.taps, c->x.dilation, c->ic * lanes},
-                       {c->ic, d->plane, lanes}}};
-    linear_add(&t.a_at, &r->image, c->groups * c->ic * d->plane);
-    linear_add(&t.a_at, &r->group, c->ic * d->plane);
+              .axis = {{c->y.taps, c->y.dilation * d->pitch, c->x.taps * d->turns * lanes},
+                       {c->x.taps, c->x.dilation, d->turns * lanes},
+                       {d->turns, d->plane, lanes}}};
+    linear_add(&t.start_at, &r->group, d->blocks * lanes);
+    linear_add(&t.start_at, &r->block, lanes);
+    linear_add(&t.a_at, &r->image, c->groups * d->turns * d->plane);
+    linear_add(&t.a_at, &r->group, d->turns * d->plane);
     linear_add(&t.a_at, &r->row, c->y.stride * d->pitch);
     linear_add(&t.a_at, &chunk->from, c->x.stride);
     linear_add(&t.a_at, &tile->from, c->x.stride);
@@ -198,7 +238,7 @@ static void add_parts(const Direct *d)
     /* What has a vector that is not full stands behind the rest. */
     int64_t whole = d->blocks - (c->oc % d->s->lanes != 0);
     int64_t extents[2] = {whole / d->vectors * d->vectors, d->blocks};
-    int64_t bytes = d->blocks * d->s->lanes * c->ic * c->y.taps * c->x.taps * 4, from = 0;
+    int64_t bytes = d->blocks * d->s->lanes * d->turns * c->y.taps * c->x.taps * 4, from = 0;
     for (int part = 0; part < 2; part++) {
         int64_t blocks = extents[part] - from, vectors = part ? blocks : d->vectors;
         if (blocks == 0)
@@ -236,13 +276,15 @@ bool direct_fits(const Sched *s, int stage)
 double direct_cost(const Sched *s, int stage)
 {
     Conv c;
+    Words words;
     conv_of(s->p, stage, &c);
-    int64_t blocks = (c.oc + s->lanes - 1) / s->lanes, sums = c.ic * c.y.taps * c.x.taps;
-    int64_t rows = c.n * c.groups * c.y.out;
+    words_of(s->m->dots, c.dtype, c.of_data, c.of_weight, &words);
+    int64_t blocks = (c.oc + s->lanes - 1) / s->lanes, turns = words_along(&words, c.ic);
+    int64_t rows = c.n * c.groups * c.y.out, sums = turns * c.y.taps * c.x.taps;
     double turned = 10.0 * (double)(rows * c.x.out * blocks);
     return (double)(rows * sums) * tile_cost(s->m, c.x.out, blocks) + turned +
            SCHED_BYTE_COST * 4 * (double)c.groups *
-               (double)(sums * blocks * s->lanes + c.n * c.ic * c.y.in * c.x.in);
+               (double)(sums * blocks * s->lanes + c.n * turns * c.y.in * c.x.in);
 }
 
 void direct_build(Sched *s, int stage, const Tail *tail)
@@ -250,7 +292,9 @@ void direct_build(Sched *s, int stage, const Tail *tail)
     Conv image, *c = &image;
     conv_of(s->p, stage, c);
     Direct d = {.s = s, .c = c, .tail = tail, .rows = c->y.out, .columns = c->x.out};
-    d.dtype = s->n->buffers.at[c->weight].dtype;
+    d.dtype = c->dtype;
+    words_of(s->m->dots, c->dtype, c->of_data, c->of_weight, &d.words);
+    d.turns = words_along(&d.words, c->ic);
     d.blocks = (c->oc + s->lanes - 1) / s->lanes;
     d.data = bordered_data(&d);
     bool even = c->y.stride == 1 && c->x.stride == 1 && c->x.out == d.pitch;
@@ -261,7 +305,6 @@ void direct_build(Sched *s, int stage, const Tail *tail)
     }
     d.chunk = chunk_of(d.columns);
     tile_size(s->m, d.chunk, d.blocks, &d.height, &d.vectors);
-    d.weights = packed_weights(&d);
-    if (d.weights >= 0)
+    if (pack_weights(&d))
         add_parts(&d);
 }

@@ -1,6 +1,7 @@
 /* Matrix products in register tiles, of the first operand as it lies. A second operand that is known is laid out once, when code is made,
  * in vectors of columns ("packed"); one that is not is laid out so each time ("turned"), or is read as it lies where its columns lie side by
- * side ("plain"). What is done with the results is done where they are stored. */
+ * side ("plain"). What is done with the results is done where they are stored. Small integers are laid out in words along the sum (words.h),
+ * both operands of them. */
 #include "sched/conv.h"
 
 typedef struct Packed {
@@ -8,11 +9,14 @@ typedef struct Packed {
     const NestProduct *q;
     const Tail *tail;
     int stage;
-    DType dtype;
+    DType dtype; /* of the sums */
+    Words words;
+    int64_t turns; /* of the sum */
     int64_t blocks; /* vectors of columns */
     int64_t height, vectors; /* of a tile */
-    int rows, columns; /* buffers */
-    int64_t row_from, row_pitch;
+    int rows, columns, start; /* buffers */
+    int64_t row_from, row_pitch, row_turn; /* from row to row and from turn to turn of the first */
+    int64_t row_batch;
     int64_t column_from, vector_step,
         turn_step; /* from vector to vector and from row to row of the second */
     bool plain;
@@ -20,55 +24,111 @@ typedef struct Packed {
     int64_t batch_step; /* of the second */
 } Packed;
 
-/* columns[o, k, lane] = b[k, lanes * o + lane] */
-static int packed_columns(const Packed *d)
+/* Element i of word (o, k, lane) of columns: b[k, lanes * o + lane], or zero behind the last k. */
+static Te *column_element(const Packed *d, TeBuilder *b, TeTensor w, int i)
+{
+    const NestProduct *q = d->q;
+    int64_t step[3] = {d->s->lanes * q->n.b, d->words.each * q->k.b, q->n.b}, size;
+    Te *flat = te_int(b, q->b_from + i * q->k.b), *index[TENSOR_RANK_MOST];
+    for (int a = 0; a < 3; a++)
+        flat = te_binary(b, TE_ADD, flat, te_binary(b, TE_MUL, te_axis(b, a), te_int(b, step[a])));
+    /* Lanes behind the last column hold anything, as long as it is no element outside. */
+    shape_size(w.rank, w.shape, &size);
+    flat = te_binary(b, TE_MIN, flat, te_int(b, size - 1));
+    te_unflatten(b, w.rank, w.shape, flat, index);
+    Te *v = te_load(b, w, index);
+    if (d->turns * d->words.each == q->k.extent)
+        return v;
+    Te *k = te_binary(b, TE_MUL, te_axis(b, 1), te_int(b, d->words.each));
+    k = te_binary(b, TE_LT, te_binary(b, TE_ADD, k, te_int(b, i)), te_int(b, q->k.extent));
+    return te_select(b, k, v, te_number(b, w.dtype, 0));
+}
+
+/* Columns that are known, and where their sums start. */
+static bool pack_columns(Packed *d)
 {
     Sched *s = d->s;
     const TeTensor *in = &s->p->inputs[d->q->b];
     TeBuilder b;
     te_begin(&b, s->cx, s->arena);
     TeTensor w = te_add_input(&b, in->dtype, in->rank, in->shape);
-    int64_t shape[3] = {d->blocks, d->q->k.extent, s->lanes};
-    NestLinear at = {.c = d->q->b_from};
-    int64_t step[3] = {s->lanes * d->q->n.b, d->q->k.b, d->q->n.b};
-    Te *flat = te_int(&b, at.c), *index[TENSOR_RANK_MOST];
-    for (int i = 0; i < 3; i++)
-        flat =
-            te_binary(&b, TE_ADD, flat, te_binary(&b, TE_MUL, te_axis(&b, i), te_int(&b, step[i])));
-    /* Lanes behind the last column hold anything, as long as it is no element outside. */
-    int64_t size;
-    shape_size(in->rank, in->shape, &size);
-    flat = te_binary(&b, TE_MIN, flat, te_int(&b, size - 1));
-    te_unflatten(&b, in->rank, in->shape, flat, index);
-    TeTensor out = te_map(&b, in->dtype, 3, shape, te_load(&b, w, index));
-    return sched_constant(s, "columns", te_finish(&b, 1, &out, false), &s->known[d->q->b]);
+    int64_t shape[3] = {d->blocks, d->turns, s->lanes};
+    Te *element[4];
+    for (int i = 0; i < d->words.each; i++)
+        element[i] = column_element(d, &b, w, i);
+    TeTensor out = te_map(&b, words_dtype(&d->words, in->dtype), 3, shape,
+                          words_pack(&b, &d->words, element, d->words.each, false));
+    d->columns = sched_constant(s, "columns", te_finish(&b, 1, &out, false), &s->known[d->q->b]);
+    if (!d->words.flips || d->columns < 0)
+        return d->columns >= 0;
+    int64_t lanes[2] = {d->blocks, s->lanes};
+    Te *at[3] = {te_axis(&b, 0), te_axis(&b, 2), te_axis(&b, 1)};
+    out = te_reduce(&b, TE_SUM, d->dtype, 2, lanes, 1, &d->turns,
+                    words_start(&b, &d->words, te_load(&b, out, at)));
+    d->start = sched_constant(s, "start", te_finish(&b, 1, &out, false), &s->known[d->q->b]);
+    return d->start >= 0;
+}
+
+/* Words of the first operand, of a piece of the sum. */
+static void copy_rows(const Packed *d, const Piece *turns)
+{
+    const NestProduct *q = d->q;
+    Nest *n = d->s->n;
+    NestNode *batch = loop_in(n, NULL, "b", q->batch.extent);
+    NestNode *row = loop_in(n, batch, "i", q->m.extent), *k = loop_in(n, row, "k", turns->size);
+    NestLinear from = {.c = q->a_from + turns->from.c * d->words.each * q->k.a}, to = turns->from;
+    nest_add_term(&from, batch->var, q->batch.a);
+    nest_add_term(&from, row->var, q->m.a);
+    nest_add_term(&from, k->var, d->words.each * q->k.a);
+    nest_add_term(&to, batch->var, d->row_batch);
+    nest_add_term(&to, row->var, d->row_pitch);
+    nest_add_term(&to, k->var, 1);
+    int64_t left = q->k.extent - turns->from.c * d->words.each;
+    Te *element[4];
+    int count = left < d->words.each ? (int)left : d->words.each;
+    for (int i = 0; i < count; i++) {
+        NestLinear at = from;
+        at.c += i * q->k.a;
+        element[i] = nest_load(n, q->a, nest_position(n, &at));
+    }
+    Te *word = words_pack(&n->te, &d->words, element, count, true);
+    nest_append(n, k, nest_store(n, d->rows, nest_position(n, &to), word));
+    sched_map(d->s, batch);
+}
+
+static void lay_out_rows(Packed *d, int64_t pitch)
+{
+    const NestProduct *q = d->q;
+    int64_t whole = q->k.extent / d->words.each;
+    d->row_from = 0;
+    d->row_turn = 1;
+    d->row_pitch = pitch;
+    d->row_batch = q->m.extent * pitch;
+    d->rows = scratch_of(d->s->n, "rows", words_dtype(&d->words, product_dtype(d->s->p, q->a)),
+                         q->batch.extent * d->row_batch);
+    if (whole > 0)
+        copy_rows(d, &(Piece){.size = whole});
+    if (whole < d->turns)
+        copy_rows(d, &(Piece){.from = {.c = whole}, .size = 1});
 }
 
 /* The first operand; a copy with rows further apart where its own would drive each other out of the cache. */
 static void spread_rows(Packed *d)
 {
     const NestProduct *q = d->q;
-    Nest *n = d->s->n;
     d->rows = q->a;
     d->row_from = q->a_from;
     d->row_pitch = q->m.a;
+    d->row_turn = q->k.a;
+    d->row_batch = q->batch.a;
+    if (d->words.each > 1) {
+        lay_out_rows(d, spread_pitch(d->turns));
+        return;
+    }
     if (d->plain || q->batch.extent > 1 || q->k.a != 1 || spread_pitch(q->m.a) == q->m.a ||
         q->m.extent < 8 || d->blocks < 8)
         return;
-    int64_t pitch = spread_pitch(q->k.extent);
-    int copy = scratch_of(n, "rows", d->dtype, q->m.extent * pitch);
-    NestNode *row = loop_in(n, NULL, "i", q->m.extent), *k = loop_in(n, row, "k", q->k.extent);
-    NestLinear from = {.c = q->a_from}, to = {0};
-    nest_add_term(&from, row->var, q->m.a);
-    nest_add_term(&from, k->var, 1);
-    nest_add_term(&to, row->var, pitch);
-    nest_add_term(&to, k->var, 1);
-    Te *v = nest_load(n, q->a, nest_position(n, &from));
-    nest_append(n, k, nest_store(n, copy, nest_position(n, &to), v));
-    sched_map(d->s, row);
-    d->rows = copy;
-    d->row_from = 0;
-    d->row_pitch = pitch;
+    lay_out_rows(d, spread_pitch(q->k.extent));
 }
 
 /* Stores the tile, whose first row and vector are given. */
@@ -122,17 +182,21 @@ static void add_columns(const Packed *d, NestNode *in, const NestLinear *block, 
                   .lanes = (int)lanes,
                   .a = d->rows,
                   .b = d->columns,
+                  .words = d->words,
+                  .start = d->start,
                   .a_at = {.c = d->row_from},
                   .a_row = d->row_pitch,
                   .b_at = {.c = d->column_from},
                   .b_vector = d->vector_step,
                   .width = columns < lanes ? (int)columns : 0,
                   .n_axes = 1,
-                  .axis = {{q->k.extent, q->k.a, d->turn_step}}};
+                  .axis = {{d->turns, d->row_turn, d->turn_step}}};
         linear_add(&t.a_at, &rows[i].from, d->row_pitch);
         linear_add(&t.b_at, block, t.b_vector);
+        linear_add(&t.start_at, block, lanes);
         if (d->batch) {
-            nest_add_term(&t.a_at, d->batch->var, q->batch.a);
+            nest_add_term(&t.a_at, d->batch->var, d->row_batch);
+            nest_add_term(&t.start_at, d->batch->var, d->blocks * lanes);
             nest_add_term(&t.b_at, d->batch->var, d->batch_step);
         }
         store_rows(d, home, &t, tile_in(n, home, &t), &rows[i].from, block, columns);
@@ -147,13 +211,22 @@ bool packed_fits(const Sched *s, int stage)
            q.m.extent * q.n.extent * q.k.extent >= 512;
 }
 
+/* Turns of the sum; of elements or words of 32 bits each. */
+static int64_t turns_of(const Sched *s, int stage, const NestProduct *q, Words *w)
+{
+    const TeProgram *p = s->p;
+    words_of(s->m->dots, p->stages[stage].dtype, product_dtype(p, q->a), product_dtype(p, q->b), w);
+    return words_along(w, q->k.extent);
+}
+
 double packed_cost(const Sched *s, int stage)
 {
     NestProduct q;
+    Words w;
     product_sides(s->p, stage, &q);
-    int64_t blocks = (q.n.extent + s->lanes - 1) / s->lanes;
-    double bytes = 4 * (double)((q.m.extent + q.n.extent) * q.k.extent);
-    return (double)q.k.extent * tile_cost(s->m, q.m.extent, blocks) + SCHED_BYTE_COST * bytes;
+    int64_t blocks = (q.n.extent + s->lanes - 1) / s->lanes, turns = turns_of(s, stage, &q, &w);
+    double bytes = 4 * (double)((q.m.extent + q.n.extent) * turns);
+    return (double)turns * tile_cost(s->m, q.m.extent, blocks) + SCHED_BYTE_COST * bytes;
 }
 
 /* Some vectors of columns after another: whole tiles, what is left of whole vectors, and a part of a vector, which stands alone where
@@ -182,6 +255,7 @@ static void add_all(const Packed *d)
 static Packed product_in(Sched *s, const NestProduct *q, int stage, const Tail *tail)
 {
     Packed d = {.s = s, .q = q, .tail = tail, .stage = stage, .dtype = s->p->stages[stage].dtype};
+    d.turns = turns_of(s, stage, q, &d.words);
     d.blocks = (q->n.extent + s->lanes - 1) / s->lanes;
     tile_size(s->m, q->m.extent, d.blocks, &d.height, &d.vectors);
     return d;
@@ -192,10 +266,9 @@ void packed_build(Sched *s, int stage, const Tail *tail)
     NestProduct q;
     product_sides(s->p, stage, &q);
     Packed d = product_in(s, &q, stage, tail);
-    d.columns = packed_columns(&d);
-    if (d.columns < 0)
+    if (!pack_columns(&d))
         return;
-    d.vector_step = q.k.extent * s->lanes;
+    d.vector_step = d.turns * s->lanes;
     d.turn_step = s->lanes;
     spread_rows(&d);
     add_all(&d);
@@ -206,7 +279,9 @@ void packed_build(Sched *s, int stage, const Tail *tail)
 bool plain_fits(const Sched *s, int stage)
 {
     NestProduct q;
-    return product_sides(s->p, stage, &q) && q.n.b == 1 && s->p->stages[stage].dtype.bits == 32 &&
+    Words w;
+    return product_sides(s->p, stage, &q) && turns_of(s, stage, &q, &w) == q.k.extent &&
+           w.each == 1 && q.n.b == 1 && s->p->stages[stage].dtype.bits == 32 &&
            q.n.extent >= s->lanes && q.k.extent >= 4 && q.m.extent >= 2;
 }
 
@@ -236,9 +311,7 @@ void plain_build(Sched *s, int stage, const Tail *tail)
     product_sides(s->p, stage, &q);
     Packed d = product_in(s, &q, stage, tail);
     d.plain = true;
-    d.rows = q.a;
-    d.row_from = q.a_from;
-    d.row_pitch = q.m.a;
+    spread_rows(&d);
     d.columns = q.b;
     d.column_from = q.b_from;
     d.vector_step = s->lanes;
@@ -254,6 +327,8 @@ void plain_build(Sched *s, int stage, const Tail *tail)
 /* Vector operations for a vector of columns: elements that lie apart are turned in registers. */
 #define TURN_COST 6.0
 #define COPY_COST 2.0
+/* Bytes of a vector of words stand in 64 places. */
+#define WORD_COST 80.0
 
 bool turned_fits(const Sched *s, int stage)
 {
@@ -265,47 +340,93 @@ bool turned_fits(const Sched *s, int stage)
 double turned_cost(const Sched *s, int stage)
 {
     NestProduct q;
+    Words w;
     product_sides(s->p, stage, &q);
-    int64_t blocks = (q.n.extent + s->lanes - 1) / s->lanes;
-    double k = (double)q.k.extent, bytes = 4 * k * (double)(q.m.extent + 2 * q.n.extent);
-    double each = q.n.b == 1 ? COPY_COST : TURN_COST;
+    int64_t blocks = (q.n.extent + s->lanes - 1) / s->lanes, turns = turns_of(s, stage, &q, &w);
+    double k = (double)turns, bytes = 4 * k * (double)(q.m.extent + 2 * q.n.extent);
+    double each = w.each > 1 ? WORD_COST : q.n.b == 1 ? COPY_COST : TURN_COST;
     return (double)q.batch.extent * (k * tile_cost(s->m, q.m.extent, blocks) +
                                      each * k * (double)blocks + SCHED_BYTE_COST * bytes);
 }
 
-/* columns[batch, o, k, lane] = b[batch, k, lanes * o + lane] */
-static void turn_columns(Packed *d)
+/* columns[batch, o, k, lane] = b[batch, k, lanes * o + lane], or words of `count` such. */
+static void turn_some(const Packed *d, NestNode *batch, const Piece *block, const Piece *turns,
+                      int count)
 {
     const NestProduct *q = d->q;
     Nest *n = d->s->n;
     int64_t lanes = d->s->lanes;
-    d->batch_step = d->blocks * q->k.extent * lanes;
-    d->columns = scratch_of(n, "columns", d->dtype, q->batch.extent * d->batch_step);
+    NestNode *k = unrolled_in(n, turns->in, "k", turns->size);
+    NestNode *lane = vector_in(n, k, block->size, (int)lanes);
+    NestLinear column = block->from, turn = turns->from, from = {.c = q->b_from};
+    nest_add_term(&turn, k->var, 1);
+    /* Blocks lie all turns' vectors apart, as many elements as their columns count. */
+    NestLinear to = linear_times(&column, d->turns);
+    linear_add(&to, &turn, lanes);
+    nest_add_term(&to, lane->var, 1);
+    nest_add_term(&column, lane->var, 1);
+    linear_add(&from, &column, q->n.b);
+    linear_add(&from, &turn, d->words.each * q->k.b);
+    if (batch) {
+        nest_add_term(&from, batch->var, q->batch.b);
+        nest_add_term(&to, batch->var, d->batch_step);
+    }
+    Te *element[4];
+    for (int i = 0; i < count; i++, from.c += q->k.b)
+        element[i] = nest_load(n, q->b, nest_position(n, &from));
+    Te *v = words_pack(&n->te, &d->words, element, count, false);
+    nest_append(n, lane, nest_store(n, d->columns, nest_position(n, &to), v));
+}
+
+/* Where the sums of the columns start. */
+static void add_starts(Packed *d)
+{
+    Nest *n = d->s->n;
+    int64_t lanes = d->s->lanes, batches = d->q->batch.extent;
+    d->start = scratch_of(n, "start", d->dtype, batches * d->blocks * lanes);
+    NestNode *block = loop_in(n, NULL, "o", batches * d->blocks),
+             *home = unrolled_in(n, block, "i", 1);
+    NestBuffer b = {
+        .name = "acc", .dtype = d->dtype, .place = NEST_REGISTER, .size = lanes, .home = home};
+    int acc = nest_buffer(n, b);
+    NestNode *begin = vector_in(n, home, lanes, (int)lanes), *k = loop_in(n, home, "k", d->turns);
+    NestNode *lane = vector_in(n, k, lanes, (int)lanes),
+             *end = vector_in(n, home, lanes, (int)lanes);
+    NestLinear from = {0}, to = {0};
+    nest_append(n, begin,
+                nest_store(n, acc, te_axis(&n->te, begin->var), te_number(&n->te, d->dtype, 0)));
+    nest_add_term(&from, block->var, d->turns * lanes);
+    nest_add_term(&from, k->var, lanes);
+    nest_add_term(&from, lane->var, 1);
+    Te *v = words_start(&n->te, &d->words, nest_load(n, d->columns, nest_position(n, &from)));
+    nest_append(n, lane, nest_fold(n, TE_SUM, acc, te_axis(&n->te, lane->var), v));
+    nest_add_term(&to, block->var, lanes);
+    nest_add_term(&to, end->var, 1);
+    v = nest_load(n, acc, te_axis(&n->te, end->var));
+    nest_append(n, end, nest_store(n, d->start, nest_position(n, &to), v));
+}
+
+static void turn_columns(Packed *d)
+{
+    const NestProduct *q = d->q;
+    Nest *n = d->s->n;
+    int64_t lanes = d->s->lanes, whole = q->k.extent / d->words.each;
+    d->batch_step = d->blocks * d->turns * lanes;
+    d->columns = scratch_of(n, "columns", words_dtype(&d->words, product_dtype(d->s->p, q->b)),
+                            q->batch.extent * d->batch_step);
     NestNode *batch = q->batch.extent > 1 ? loop_in(n, NULL, "b", q->batch.extent) : NULL;
     Piece blocks[2], turns[2];
     int n_blocks = pieces_of(n, batch, "o", q->n.extent, lanes, blocks);
     for (int i = 0; i < n_blocks; i++) {
-        int n_turns = pieces_of(n, blocks[i].in, "k", q->k.extent, TURNED_AT_ONCE, turns);
-        for (int j = 0; j < n_turns; j++) {
-            NestNode *k = unrolled_in(n, turns[j].in, "k", turns[j].size);
-            NestNode *lane = vector_in(n, k, blocks[i].size, (int)lanes);
-            NestLinear column = blocks[i].from, turn = turns[j].from, from = {.c = q->b_from};
-            nest_add_term(&turn, k->var, 1);
-            /* Blocks lie `k` vectors apart, as many elements as their columns count. */
-            NestLinear to = linear_times(&column, q->k.extent);
-            linear_add(&to, &turn, lanes);
-            nest_add_term(&to, lane->var, 1);
-            nest_add_term(&column, lane->var, 1);
-            linear_add(&from, &column, q->n.b);
-            linear_add(&from, &turn, q->k.b);
-            if (batch) {
-                nest_add_term(&from, batch->var, q->batch.b);
-                nest_add_term(&to, batch->var, d->batch_step);
-            }
-            Te *v = nest_load(n, q->b, nest_position(n, &from));
-            nest_append(n, lane, nest_store(n, d->columns, nest_position(n, &to), v));
-        }
+        int n_turns = pieces_of(n, blocks[i].in, "k", whole, TURNED_AT_ONCE, turns);
+        for (int j = 0; j < n_turns; j++)
+            turn_some(d, batch, &blocks[i], &turns[j], d->words.each);
+        if (whole < d->turns)
+            turn_some(d, batch, &blocks[i], &(Piece){blocks[i].in, {.c = whole}, 1},
+                      (int)(q->k.extent - whole * d->words.each));
     }
+    if (d->words.flips)
+        add_starts(d);
 }
 
 void turned_build(Sched *s, int stage, const Tail *tail)
@@ -314,7 +435,7 @@ void turned_build(Sched *s, int stage, const Tail *tail)
     product_sides(s->p, stage, &q);
     Packed d = product_in(s, &q, stage, tail);
     turn_columns(&d);
-    d.vector_step = q.k.extent * s->lanes;
+    d.vector_step = d.turns * s->lanes;
     d.turn_step = s->lanes;
     spread_rows(&d);
     if (q.batch.extent > 1)

@@ -1,5 +1,6 @@
 /* Which stages are matrix products that the library does well. */
 #include "sched/strategy.h"
+#include "sched/words.h"
 
 /* Joins an axis that lies outside of what the side holds; false when they do not step evenly. Axes come innermost first. */
 static bool join(NestSide *s, NestSide outer)
@@ -72,9 +73,14 @@ static bool is_large(const NestProduct *p)
            p->m.extent * p->n.extent * p->k.extent >= 32768;
 }
 
-static DType tensor_dtype(const TeProgram *p, int id)
+DType product_dtype(const TeProgram *p, int id)
 {
     return id < p->n_inputs ? p->inputs[id].dtype : p->stages[id - p->n_inputs].dtype;
+}
+
+static bool is_float64(DType sum, DType a, DType b)
+{
+    return sum.code == DTYPE_CODE_FLOAT && sum.bits == 64 && dtype_eq(sum, a) && dtype_eq(sum, b);
 }
 
 bool product_sides(const TeProgram *p, int stage, NestProduct *q)
@@ -82,23 +88,25 @@ bool product_sides(const TeProgram *p, int stage, NestProduct *q)
     const TeStage *s = &p->stages[stage];
     TeContraction t;
     NestSide one = {.extent = 1};
-    if (s->dtype.code != DTYPE_CODE_FLOAT || s->dtype.bits < 32 || !te_contraction(p, stage, &t) ||
-        t.a.padded || t.b.padded)
+    Words words;
+    if (!te_contraction(p, stage, &t) || t.a.padded || t.b.padded)
+        return false;
+    DType a = product_dtype(p, t.a.tensor), b = product_dtype(p, t.b.tensor);
+    if (!is_float64(s->dtype, a, b) && !words_of(false, s->dtype, a, b, &words))
         return false;
     *q = (NestProduct){one, one, one, one, t.a.tensor, t.b.tensor, t.a.offset, t.b.offset};
     if (!sides_of(s, &t, q))
         return false;
     if (q->n.c != 1)
         turn(q);
-    return q->n.c == 1 && (q->m.extent == 1 || q->m.c >= q->n.extent) &&
-           dtype_eq(tensor_dtype(p, q->a), s->dtype) && dtype_eq(tensor_dtype(p, q->b), s->dtype);
+    return q->n.c == 1 && (q->m.extent == 1 || q->m.c >= q->n.extent);
 }
 
 bool product_fits(const Sched *s, int stage)
 {
     NestProduct q;
-    return product_sides(s->p, stage, &q) && is_large(&q) &&
-           is_plain(q.m.extent, q.m.a, q.k.extent, q.k.a) &&
+    return product_sides(s->p, stage, &q) && dtype_is_float(s->p->stages[stage].dtype) &&
+           is_large(&q) && is_plain(q.m.extent, q.m.a, q.k.extent, q.k.a) &&
            is_plain(q.k.extent, q.k.b, q.n.extent, q.n.b);
 }
 

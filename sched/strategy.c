@@ -34,12 +34,13 @@ static const Strategy strategies[] = {
     {"product", product_fits, product_cost, NULL, product_build},
 };
 
-/* Each of them sums in an order of its own. */
+/* Each of them sums in an order of its own, which is nothing to integers. */
 const Strategy *strategy_of(const Sched *s, int stage)
 {
     const Strategy *best = NULL;
     double least = 0;
-    for (size_t i = 0; s->m->reorders && i < sizeof strategies / sizeof *strategies; i++) {
+    bool any = s->m->reorders || !dtype_is_float(s->p->stages[stage].dtype);
+    for (size_t i = 0; any && i < sizeof strategies / sizeof *strategies; i++) {
         if (!strategies[i].fits(s, stage))
             continue;
         double cost = strategies[i].cost(s, stage);

@@ -32,6 +32,8 @@ int tail_columns(const TeStage *tail, int64_t columns);
 
 /* Sides of a stage that is a matrix product: result (i, j) lies at i * m.c + j. */
 bool product_sides(const TeProgram *p, int stage, NestProduct *q);
+/* The types of its operands' elements. */
+DType product_dtype(const TeProgram *p, int id);
 
 #define STRATEGY(name)                             \
     bool name##_fits(const Sched *s, int stage);   \

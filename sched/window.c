@@ -42,7 +42,7 @@ static int64_t extent_of(const TeStage *s, int axis)
 /* The sum over the copy instead of the operand that was copied. */
 static TeTensor sum_of(TeBuilder *b, const TeStage *s, Te *now, Te *other)
 {
-    Te *body = te_binary(b, TE_MUL, now, other);
+    Te *body = te_binary(b, TE_MUL, te_cast(b, s->dtype, now), other);
     return te_reduce(b, TE_SUM, s->dtype, s->rank, s->shape, s->n_reduced, s->reduced, body);
 }
 
@@ -121,7 +121,7 @@ static bool columns_fit(const Columns *c, DType dtype)
 static bool columns_pay(Window *w, const Written *o)
 {
     bool both = o->of_other.n > 0;
-    if (!columns_fit(&o->c, o->load->dtype) ||
+    if (!dtype_is_float(o->s->dtype) || !columns_fit(&o->c, o->load->dtype) ||
         (both && (o->other->kind != TE_NODE_LOAD || !columns_fit(&o->of_other, o->other->dtype))))
         return false;
     Window trial = *w;
@@ -265,7 +265,7 @@ static bool with_planes(Window *w, const TeStage *s, const Te *load, const Te *o
     if (room && load->otherwise)
         shape[y] = rounded(shape[y], w->lanes);
     Te *factor = moved(w, te_rewrite(b, other, rename_axis, axes));
-    Te *body = te_binary(b, TE_MUL, te_load(b, copy, of_sum), factor);
+    Te *body = te_binary(b, TE_MUL, te_cast(b, s->dtype, te_load(b, copy, of_sum)), factor);
     TeTensor sum =
         te_reduce(b, TE_SUM, s->dtype, s->rank - 1, shape, s->n_reduced, s->reduced, body);
     Te *index[TENSOR_RANK_MOST];
@@ -294,9 +294,8 @@ static bool with_copy(Window *w, int stage, TeTensor *out)
     TeContraction t;
     if (is_empty(s) || strategy_of(w->s, stage) || !te_contraction(w->p, stage, &t))
         return false;
-    const Te *a = s->body->a, *b = s->body->b;
     bool first = t.a.padded || !t.b.padded;
-    const Te *load = first ? a : b, *other = first ? b : a;
+    const Te *load = first ? t.a.load : t.b.load, *other = first ? s->body->b : s->body->a;
     if (t.a.padded && t.b.padded)
         return false;
     if (with_planes(w, s, load, other, first ? &t.b : &t.a, out))

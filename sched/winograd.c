@@ -124,7 +124,7 @@ static void turn_data(const Plan *p)
     const Conv *c = p->c;
     Nest *n = p->s->n;
     int64_t pitch = p->width * c->ic, top = c->y.before, left = c->x.before;
-    zero_border(p->s, p->turned, (Bordered){c->n, c->ic, p->height, p->width, &c->y, &c->x});
+    zero_border(p->s, p->turned, (Bordered){c->n, c->ic, p->height, p->width, &c->y, &c->x, 0});
     NestLinear image;
     NestNode *row = loop_in(n, images_in(n, c, &image), "y", c->y.in);
     Piece channels[2], columns[2];
@@ -306,7 +306,8 @@ static void multiply(const Plan *p, const Rows *r)
         for (int k = 0; k < n_heights; k++) {
             /* A loop of one turn for the registers to live in. */
             NestNode *home = unrolled_in(n, heights[k].in, "i", 1);
-            Tile t = {.rows = heights[k].size,
+            Tile t = {.words = {.each = 1},
+                      .rows = heights[k].size,
                       .vectors = blocks[i].size,
                       .lanes = (int)lanes,
                       .a = p->data,
@@ -437,9 +438,9 @@ bool winograd_fits(const Sched *s, int stage)
     if (!s->m->transforms || !conv_of(s->p, stage, &c) || !sched_is_known(s, c.weight))
         return false;
     const ConvAxis *y = &c.y, *x = &c.x;
-    return c.groups == 1 && y->taps == TAPS && x->taps == TAPS && y->stride == 1 &&
-           x->stride == 1 && y->dilation == 1 && x->dilation == 1 && c.ic >= 32 && c.oc >= 32 &&
-           y->out >= 6 && x->out >= 6;
+    return dtype_is_float(c.dtype) && c.groups == 1 && y->taps == TAPS && x->taps == TAPS &&
+           y->stride == 1 && x->stride == 1 && y->dilation == 1 && x->dilation == 1 && c.ic >= 32 &&
+           c.oc >= 32 && y->out >= 6 && x->out >= 6;
 }
 
 static double cost_of(const Sched *s, const Conv *c, const Winograd *w)

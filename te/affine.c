@@ -107,7 +107,8 @@ bool te_load_affine(const TeProgram *p, const Te *load, TeAffine *out)
     TeLinear at;
     if (load->kind != TE_NODE_LOAD || !te_position(p, load, &at))
         return false;
-    *out = (TeAffine){.tensor = load->tensor, .offset = at.c, .padded = load->otherwise != NULL};
+    *out = (TeAffine){
+        .tensor = load->tensor, .offset = at.c, .padded = load->otherwise != NULL, .load = load};
     memcpy(out->stride, at.k, sizeof at.k);
     return true;
 }
@@ -134,9 +135,12 @@ int te_view_of(const TeProgram *p, const TeStage *s, int64_t *from)
     return e->tensor;
 }
 
-/* A factor of a contraction: a load whose position is affine and which reads 0 outside. */
+/* A factor of a contraction: a load whose position is affine and which reads 0 outside; or of a narrower integer that is widened. */
 static bool factor(const TeProgram *p, const Te *e, TeAffine *out)
 {
+    if (e->kind == TE_NODE_CAST && e->dtype.code == DTYPE_CODE_INT && dtype_is_int(e->a->dtype) &&
+        e->a->dtype.bits < e->dtype.bits)
+        e = e->a;
     if (e->kind != TE_NODE_LOAD || !te_load_affine(p, e, out))
         return false;
     const Te *o = e->otherwise;

@@ -3,6 +3,20 @@
 
 /* A zero divisor and a negative count never arrive here: te_loop_fault is asked before. */
 
+static inline uint32_t dots(uint32_t x, uint32_t y)
+{
+    int32_t sum = 0;
+    for (int i = 0; i < 32; i += 8)
+        sum += (uint8_t)(x >> i) * (int8_t)(y >> i);
+    return (uint32_t)sum;
+}
+
+static inline uint32_t pairs(uint32_t x, uint32_t y)
+{
+    return (uint32_t)((int16_t)x * (int16_t)y) +
+           (uint32_t)((int16_t)(x >> 16) * (int16_t)(y >> 16));
+}
+
 #define INT_UNARY(X)                                   \
     X(NEG, 0 - (Wrap)x)                                \
     X(ABS, NEGATIVE(x) ? 0 - (Wrap)x : (Wrap)x)        \
@@ -36,7 +50,9 @@
     X(SHR, (uint64_t)y >= 8 * sizeof(x) ? NEGATIVE(x) ? (Wrap)0 - 1 : 0 : (Wrap)(x >> y))        \
     X(AND, (Wrap)x &(Wrap)y)                                                                     \
     X(OR, (Wrap)x | (Wrap)y)                                                                     \
-    X(XOR, (Wrap)x ^ (Wrap)y)
+    X(XOR, (Wrap)x ^ (Wrap)y)                                                                    \
+    X(DOTS, dots((uint32_t)x, (uint32_t)y))                                                      \
+    X(PAIRS, pairs((uint32_t)x, (uint32_t)y))
 
 /* One bit: addition is `or`, as sums of truth values are. */
 #define BOOL_UNARY(X) \

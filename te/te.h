@@ -201,12 +201,13 @@ Value te_run_values(Ctx *cx, const TeProgram *p, Span span, uint32_t n, const Va
 bool te_is_scalar(const TeProgram *p);
 Value te_run_scalar(Ctx *cx, const TeProgram *p, Span span, const Value *args);
 
-/* A stage of the form C[i…] = sum over k… of A[affine] * B[affine]: where each load's index is a sum of constants times axes. */
+/* A stage of the form C[i…] = sum over k… of A[affine] * B[affine], integers perhaps widened before: where each load's index is a sum of constants times axes. */
 typedef struct TeAffine {
     int tensor;
     int64_t offset; /* in elements of the row-major tensor */
     int64_t stride[2 * TENSOR_RANK_MOST]; /* by axis of space and reduction */
     bool padded; /* may leave the tensor: reads 0 there */
+    const Te *load;
 } TeAffine;
 
 typedef struct TeContraction {

@@ -1,5 +1,5 @@
 /* Schedules: convolutions and products of random shapes, with known weights and an elementwise tail or without, for processors of different widths
- * and several threads, compute what their plain nests do. */
+ * and several threads, compute what their plain nests do; of small integers to the last bit. */
 #include "loop/nest.h"
 #include "sched/conv.h"
 #include "stdlib/stdlib.h"
@@ -12,12 +12,31 @@ static Ctx cx;
 static Arena arena;
 static uint64_t state = 1;
 
-static const DType f32 = {DTYPE_CODE_FLOAT, 32, 1};
+static const DType i32 = {DTYPE_CODE_INT, 32, 1};
 
 static int64_t below(int64_t n)
 {
     state = state * 6364136223846793005u + 1442695040888963407u;
     return (int64_t)((state >> 33) % (uint64_t)n);
+}
+
+/* What is multiplied, and what sums, biases and results are of. */
+typedef struct Types {
+    DType data, weight, sum;
+} Types;
+
+static const Types floats = {
+    {DTYPE_CODE_FLOAT, 32, 1}, {DTYPE_CODE_FLOAT, 32, 1}, {DTYPE_CODE_FLOAT, 32, 1}};
+static Types types;
+
+/* Every pair of types that has a way of its own, and some that have none. */
+static Types some_integers(void)
+{
+    static const DType of[] = {{DTYPE_CODE_INT, 8, 1},  {DTYPE_CODE_UINT, 8, 1},
+                               {DTYPE_CODE_INT, 8, 1},  {DTYPE_CODE_UINT, 8, 1},
+                               {DTYPE_CODE_INT, 16, 1}, {DTYPE_CODE_INT, 32, 1},
+                               {DTYPE_CODE_UINT, 16, 1}};
+    return (Types){of[below(7)], of[below(7)], i32};
 }
 
 typedef struct Case {
@@ -43,6 +62,11 @@ static Te *place(TeBuilder *b, const Case *c, int a)
     return te_binary(b, TE_SUB, te_binary(b, TE_ADD, at, tap), te_int(b, c->before[a]));
 }
 
+static Te *product(TeBuilder *b, Te *x, Te *w)
+{
+    return te_binary(b, TE_MUL, te_cast(b, types.sum, x), te_cast(b, types.sum, w));
+}
+
 /* The sum of all channels, or with an axis for the groups and one for their only channel. */
 static TeTensor sum_of(TeBuilder *b, const Case *c, TeTensor x, TeTensor w, const int64_t *ys)
 {
@@ -52,9 +76,9 @@ static TeTensor sum_of(TeBuilder *b, const Case *c, TeTensor x, TeTensor w, cons
     Te *channel = g ? te_axis(b, 1) : te_axis(b, r), *out = te_axis(b, 1);
     Te *xi[4] = {te_axis(b, 0), channel, place(b, c, 0), place(b, c, 1)};
     if (c->pool) {
-        Te *outside = te_number(b, f32, c->pool == TE_SUM ? 0 : -7);
+        Te *outside = te_number(b, x.dtype, c->pool == TE_SUM ? 0 : -7);
         Te *v = padded ? te_load_or(b, x, xi, outside) : te_load(b, x, xi);
-        return te_reduce(b, c->pool, f32, 4, ys, 2, c->taps, v);
+        return te_reduce(b, c->pool, types.sum, 4, ys, 2, c->taps, te_cast(b, types.sum, v));
     }
     if (c->group[0]) {
         Te *in = te_binary(b, TE_MUL, channel, te_int(b, c->group[0]));
@@ -63,9 +87,9 @@ static TeTensor sum_of(TeBuilder *b, const Case *c, TeTensor x, TeTensor w, cons
             te_binary(b, TE_ADD, te_binary(b, TE_MUL, out, te_int(b, c->group[1])), te_axis(b, 2));
     }
     Te *wi[4] = {out, te_axis(b, r), te_axis(b, r + 1), te_axis(b, r + 2)};
-    Te *load = padded ? te_load_or(b, x, xi, te_number(b, f32, 0)) : te_load(b, x, xi);
-    return te_reduce(b, TE_SUM, f32, r, g ? split : ys, 3, w.shape + 1,
-                     te_binary(b, TE_MUL, load, te_load(b, w, wi)));
+    Te *load = padded ? te_load_or(b, x, xi, te_number(b, x.dtype, 0)) : te_load(b, x, xi);
+    return te_reduce(b, TE_SUM, types.sum, r, g ? split : ys, 3, w.shape + 1,
+                     product(b, load, te_load(b, w, wi)));
 }
 
 /* Inputs: data, weights, bias, residual. */
@@ -80,8 +104,9 @@ static TeProgram *program_of(TeBuilder *b, const Case *c)
     int64_t xs[4] = {c->n, ic, c->in[0], c->in[1]};
     int64_t ws[4] = {channels, each, c->taps[0], c->taps[1]};
     int64_t ys[4] = {c->n, channels, out_of(c, 0), out_of(c, 1)};
-    TeTensor x = te_add_input(b, f32, 4, xs), w = te_add_input(b, f32, 4, ws);
-    TeTensor bias = te_add_input(b, f32, 1, &channels), more = te_add_input(b, f32, 4, ys);
+    TeTensor x = te_add_input(b, types.data, 4, xs), w = te_add_input(b, types.weight, 4, ws);
+    TeTensor bias = te_add_input(b, types.sum, 1, &channels),
+             more = te_add_input(b, types.sum, 4, ys);
     TeTensor y = sum_of(b, c, x, w, ys);
     Te *all[4], *of_sum[5];
     for (int i = 0; i < 4; i++)
@@ -94,15 +119,24 @@ static TeProgram *program_of(TeBuilder *b, const Case *c)
     Te *v = te_binary(b, TE_ADD, te_load(b, y, of_sum), te_load(b, bias, &channel));
     if (c->tail > 1)
         v = te_binary(b, TE_ADD, v, te_load(b, more, all));
-    TeTensor out[2] = {te_map(b, f32, 4, ys, te_binary(b, TE_MAX, v, te_number(b, f32, 0))), y};
+    v = te_binary(b, TE_MAX, v, te_number(b, types.sum, 0));
+    TeTensor out[2] = {te_map(b, types.sum, 4, ys, v), y};
     return te_finish(b, c->tail == 3 ? 2 : 1, out, c->tail == 3);
 }
 
 static Tensor *random_tensor(const TeTensor *of)
 {
-    Tensor *t = tensor_new(&cx.limits, f32, of->rank, of->shape);
-    for (int64_t i = 0; i < t->size; i++)
+    Tensor *t = tensor_new(&cx.limits, of->dtype, of->rank, of->shape);
+    size_t size = dtype_size(of->dtype);
+    for (int64_t i = 0; i < t->size && dtype_is_float(of->dtype); i++)
         ((float *)(void *)t->data)[i] = (float)(below(2001) - 1000) / 1000;
+    /* Least and greatest numbers are frequent: nothing may saturate. */
+    bool extreme = below(3) == 0;
+    for (int64_t i = 0; i < t->size && !dtype_is_float(of->dtype); i++) {
+        int64_t most = ((int64_t)1 << (of->dtype.bits - 1)) - 1;
+        int64_t v = extreme ? most + below(2) : below((int64_t)1 << 31);
+        memcpy(t->data + (size_t)i * size, &v, size);
+    }
     return t;
 }
 
@@ -127,6 +161,8 @@ static void free_memory(const Nest *n, char **memory)
 
 static bool are_close(const float *a, const float *b, int64_t n, double scale)
 {
+    if (!dtype_is_float(types.sum))
+        return memcmp(a, b, (size_t)n * 4) == 0;
     for (int64_t i = 0; i < n; i++)
         if (!(fabs((double)a[i] - (double)b[i]) <= 2e-5 * scale))
             return false;
@@ -195,7 +231,7 @@ static void check_case(const Case *c, const Machine *m)
 static Machine machine_of(void)
 {
     bool wide = below(2);
-    return (Machine){wide ? 64 : 32, wide ? 32 : 16, 1 + (int)below(3), true, true};
+    return (Machine){wide ? 64 : 32, wide ? 32 : 16, 1 + (int)below(3), below(2), true, true};
 }
 
 /* Windows of 3 x 3 that step by one, over enough channels for transforms. */
@@ -219,9 +255,10 @@ static void test_transforms(void)
 }
 
 /* Any window, with and without a border, over few and many channels or each on its own, and pools. */
-static void test_windows(int turns, bool depthwise)
+static void test_windows(int turns, bool depthwise, bool integers)
 {
     for (int turn = 0; turn < turns; turn++) {
+        types = integers ? some_integers() : floats;
         Case c = {
             .n = 1 + below(2), .ic = 1 + below(9), .oc = 4 + below(40), .tail = (int)below(4)};
         static const TeReduce pools[] = {TE_NO_REDUCE, TE_SUM, TE_REDUCE_MAX, TE_REDUCE_MIN};
@@ -259,12 +296,12 @@ static TeProgram *product_of(TeBuilder *b, int64_t k, int tail)
     int64_t ys[3] = {xs[0], xs[1], n};
     bool turned = below(2), each = below(4) == 0;
     int64_t ws[3] = {each ? xs[0] : 1, turned ? k : n, turned ? n : k};
-    TeTensor x = te_add_input(b, f32, 3, xs), w = te_add_input(b, f32, 3, ws);
-    TeTensor bias = te_add_input(b, f32, 1, &n), more = te_add_input(b, f32, 3, ys);
+    TeTensor x = te_add_input(b, types.data, 3, xs), w = te_add_input(b, types.weight, 3, ws);
+    TeTensor bias = te_add_input(b, types.sum, 1, &n), more = te_add_input(b, types.sum, 3, ys);
     Te *i = te_axis(b, 0), *j = te_axis(b, 1), *o = te_axis(b, 2), *r = te_axis(b, 3);
     Te *wi[3] = {each ? i : te_int(b, 0), turned ? r : o, turned ? o : r};
-    Te *product = te_binary(b, TE_MUL, te_load(b, x, (Te *[]){i, j, r}), te_load(b, w, wi));
-    TeTensor y = te_reduce(b, TE_SUM, f32, 3, ys, 1, &k, product);
+    Te *both = product(b, te_load(b, x, (Te *[]){i, j, r}), te_load(b, w, wi));
+    TeTensor y = te_reduce(b, TE_SUM, types.sum, 3, ys, 1, &k, both);
     if (!tail)
         return te_finish(b, 1, &y, false);
     Te *all[3] = {i, j, o};
@@ -273,14 +310,15 @@ static TeProgram *product_of(TeBuilder *b, int64_t k, int tail)
         v = te_binary(b, TE_ADD, v, te_load(b, more, all));
     /* A number of an axis of its own does not go over all rows as one. */
     if (tail > 2)
-        v = te_binary(b, TE_ADD, v, te_cast(b, f32, te_axis(b, 1)));
-    TeTensor out = te_map(b, f32, 3, ys, v);
+        v = te_binary(b, TE_ADD, v, te_cast(b, types.sum, te_axis(b, 1)));
+    TeTensor out = te_map(b, types.sum, 3, ys, v);
     return te_finish(b, 1, &out, false);
 }
 
-static void test_products(void)
+static void test_products(int turns, bool integers)
 {
-    for (int turn = 0; turn < 150; turn++) {
+    for (int turn = 0; turn < turns; turn++) {
+        types = integers ? some_integers() : floats;
         ArenaMark mark = arena_mark(&arena);
         TeBuilder b;
         te_begin(&b, &cx, &arena);
@@ -332,7 +370,7 @@ static void test_threads(void)
         Tensor *w = random_tensor(&p->inputs[1]);
         const Tensor *known[4] = {NULL, w};
         const char *why;
-        Machine m = {64, 32, 2, true, true};
+        Machine m = {64, 32, 2, false, true, true};
         Nest *n = sched_program(&cx, &arena, &m, p, known, &why);
         int64_t all = 0, spread = 0;
         for (size_t k = 0; k < n->root.n; k++) {
@@ -352,11 +390,15 @@ int main(void)
     CHECK(ctx_init(&cx, &stdlib_ops));
     limits_start(&cx.limits);
     arena_init(&arena, &cx.limits);
+    types = floats;
     test_transforms();
-    test_windows(60, false);
-    test_windows(160, true);
-    test_products();
     test_threads();
+    test_windows(60, false, false);
+    test_windows(160, true, false);
+    test_products(150, false);
+    test_windows(60, false, true);
+    test_windows(80, true, true);
+    test_products(150, true);
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();

@@ -1,0 +1,94 @@
+"""Products and convolutions of small integers, of odd shapes and with least and greatest numbers among them: compiled code gives what
+the evaluator gives, whether weights are known when code is made or not."""
+
+import json
+import os
+import random
+import struct
+import subprocess
+import tempfile
+import unittest
+import zipfile
+
+RELAY = os.environ.get("RELAY", "build/release/relay")
+TYPES = {"int8": ("|i1", "b", -128, 127), "uint8": ("|u1", "B", 0, 255), "int16": ("<i2", "h", -32768, 32767)}
+
+
+def npy(dice, dtype, shape):
+    """The bytes of a NumPy file."""
+    descr, code, least, most = TYPES[dtype]
+    size = 1
+    for extent in shape:
+        size *= extent
+    extreme = dice.random() < 0.3
+    values = [dice.choice([least, most]) if extreme else dice.randint(least, most) for _ in range(size)]
+    head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
+    head += " " * (63 - (10 + len(head)) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{size}{code}", *values)
+
+
+def dense(dice):
+    m, n, k = dice.randint(1, 40), dice.randint(8, 70), dice.randint(5, 70)
+    return (m, k), (n, k), f'nn.dense(%x, %w, units={n}, out_dtype="int32")'
+
+
+def batch_matmul(dice):
+    b, m, n, k = dice.randint(1, 3), dice.randint(8, 20), dice.randint(16, 40), dice.randint(8, 40)
+    return (b, m, k), (b, n, k), 'nn.batch_matmul(%x, %w, transpose_b=True, out_dtype="int32")'
+
+
+def conv2d(dice):
+    groups = dice.choice([1, 1, 1, 2, 5])
+    ic, oc = dice.randint(1, 9) * groups, dice.randint(8, 36) * groups
+    if dice.random() < 0.25:
+        groups = ic = oc = dice.randint(2, 20)
+    taps = [dice.randint(1, 3), dice.randint(1, 3)]
+    x = (dice.randint(1, 2), ic, dice.randint(6, 20), dice.randint(6, 20))
+    strides, padding = [dice.randint(1, 2), dice.randint(1, 2)], [dice.randint(0, 2) for _ in range(4)]
+    return x, (oc, ic // groups, *taps), (f"nn.conv2d(%x, %w, strides={strides}, padding={padding}, groups={groups}, channels={oc}, "
+                                          f'kernel_size={taps}, out_dtype="int32")')
+
+
+class Integers(unittest.TestCase):
+    def answer(self, program, engine, *options):
+        run = subprocess.run([RELAY, "run", program, "--exec", engine, "--json", *options], capture_output=True, text=True, timeout=300)
+        self.assertEqual(run.returncode, 0, run.stderr + run.stdout)
+        self.assertNotIn("W0701", run.stderr)
+        return json.loads(run.stdout)
+
+    def check(self, make, seed):
+        dice = random.Random(seed)
+        types = dice.choice(["int8", "uint8", "int8", "uint8", "int16"]), dice.choice(["int8", "uint8", "int8", "int16"])
+        x, w, call = make(dice)
+        with tempfile.TemporaryDirectory() as room:
+            program, params = os.path.join(room, "p.rly"), os.path.join(room, "w.npz")
+            data, weights = os.path.join(room, "x.npy"), os.path.join(room, "w.npy")
+            with open(program, "w") as file:
+                file.write(f'#[version = "0.0.5"]\ndef @main(%x: Tensor[{x}, {types[0]}], %w: Tensor[{w}, {types[1]}]) '
+                           f"{{ let %y = {call}; right_shift(add(%y, 9), 1) }}\n")
+            with open(data, "wb") as file:
+                file.write(npy(dice, types[0], x))
+            bits = npy(dice, types[1], w)
+            with open(weights, "wb") as file:
+                file.write(bits)
+            with zipfile.ZipFile(params, "w") as archive:
+                archive.writestr("w.npy", bits)
+            wanted = self.answer(program, "interp", "--arg", f"x={data}", "--arg", f"w={weights}")
+            given = ["--params", params] if seed % 2 else ["--arg", f"w={weights}"]
+            self.assertEqual(self.answer(program, "jit", "--arg", f"x={data}", *given), wanted, f"seed {seed}: {call} {types} {x}")
+
+    def test_dense(self):
+        for seed in range(16):
+            self.check(dense, seed)
+
+    def test_batch_matmul(self):
+        for seed in range(8):
+            self.check(batch_matmul, seed)
+
+    def test_conv2d(self):
+        for seed in range(24):
+            self.check(conv2d, seed)
+
+
+if __name__ == "__main__":
+    unittest.main()
