@@ -343,8 +343,7 @@ bool graph_ref_kind(Graph *g, size_t node, const char *field, GraphKind kind, co
            graph_wrong(g, node, field, "node %zu is no %s", *out, what);
 }
 
-/* Text that cannot be printed is written with its length in front. */
-static bool decode_repr(Graph *g, size_t node, Str text, Str *out)
+bool repr_decode(Arena *arena, Str text, Str *out)
 {
     Buf b = {0};
     bool ok = base64_read(&b, text.ptr, text.len);
@@ -354,10 +353,10 @@ static bool decode_repr(Graph *g, size_t node, Str text, Str *out)
             length |= (uint64_t)(unsigned char)b.at[i] << 8 * i;
         size_t head = b.n >= 8 && length == b.n - 8 ? 8 : 0;
         out->len = b.n - head;
-        out->ptr = arena_copy_text(g->arena, buf_text(&b) + head, out->len);
+        out->ptr = arena_copy_text(arena, buf_text(&b) + head, out->len);
     }
     buf_deinit(&b);
-    return ok || graph_wrong(g, node, "repr_b64", "this is not base64");
+    return ok;
 }
 
 bool graph_repr(Graph *g, size_t node, Str *out)
@@ -372,7 +371,8 @@ bool graph_repr(Graph *g, size_t node, Str *out)
     *out = document_str(&g->document->d, plain);
     if (plain || !coded)
         return true;
-    return decode_repr(g, node, document_str(&g->document->d, coded), out);
+    return repr_decode(g->arena, document_str(&g->document->d, coded), out) ||
+           graph_wrong(g, node, "repr_b64", "this is not base64");
 }
 
 /* ---- nodes of kinds that nobody knows -------------------------------------------------------------- */

@@ -230,12 +230,11 @@ static GraphNode *item_of(const Document *d, GraphNode *nodes, size_t n, const D
 
 static void saved_repr(GraphWriter *w, GraphNode *n, const Document *d, const DocumentValue *object)
 {
-    Buf b = {0};
-    Str coded = document_str(d, document_get(d, object, "repr_b64"));
-    n->repr = document_str(d, document_get(d, object, "repr_str"));
-    if (coded.len && base64_read(&b, coded.ptr, coded.len) && b.n > 8)
-        n->repr = (Str){arena_copy_text(&w->arena, buf_text(&b) + 8, b.n - 8), b.n - 8};
-    buf_deinit(&b);
+    const DocumentValue *plain = document_get(d, object, "repr_str"),
+                        *coded = document_get(d, object, "repr_b64");
+    n->repr = document_str(d, plain);
+    if (!plain && coded)
+        repr_decode(&w->arena, document_str(d, coded), &n->repr);
 }
 
 static void saved_fields(GraphWriter *w, GraphNode *n, const Document *d,

@@ -184,6 +184,17 @@ def @main(%x {virtual_device=meta[VirtualDevice][0]}: Tensor[(meta[tir.SizeVar][
         same("kinds by way of a graph", [n["type_key"] for n in back], kinds)
 
 
+def texts_in_base64():
+    """With its length in front, as the original writes it, or without."""
+    for text in ("YWJj", "AwAAAAAAAABhYmM=", "AAAAAAAAAAA="):
+        graph = call_of_numbers()
+        del graph["nodes"][14]["repr_str"]
+        graph["nodes"][14]["repr_b64"] = text
+        written = fmt(json.dumps(graph), "--to", "json")[1]
+        same(text, fmt(written)[1], fmt(json.dumps(graph))[1])
+        same(f"{text} as text", "abc" in fmt(written)[1], not text.startswith("AAAA"))
+
+
 def compiled():
     graph = {"nodes": [{"op": "null", "name": "x", "inputs": []},
                        {"op": "tvm_op", "name": "f", "attrs": {"func_name": "f"}, "inputs": [[0, 0, 0]]}],
@@ -197,6 +208,7 @@ names()
 earlier_releases()
 numbers_that_refer_to_nothing()
 objects()
+texts_in_base64()
 compiled()
 print("\n".join(failures[:10]))
 sys.exit(bool(failures))
