@@ -132,10 +132,13 @@ typedef struct Reading {
     bool head; /* `def` or `fn` whose body has not begun */
     long head_depth;
     bool branch; /* an `if` whose `else` has not come */
+    bool fragment; /* it begins with `free_var`: an expression comes last, */
+    bool declares; /* and a declaration has not ended */
+    bool refers, section; /* to metadata; and that has begun */
     bool hopeless; /* an `if` without its parentheses or braces: no further line makes it one */
 } Reading;
 
-static void read_token(Reading *r, Token t)
+static void read_token(Reading *r, const char *text, Token t)
 {
     bool opens = t.kind == TOKEN_LPAREN || t.kind == TOKEN_LBRACE || t.kind == TOKEN_LBRACKET ||
                  t.kind == TOKEN_META || t.kind == TOKEN_HASH;
@@ -159,6 +162,11 @@ static void read_token(Reading *r, Token t)
         r->branch = true;
     if (r->depth == 0 && t.kind == TOKEN_ELSE)
         r->branch = false;
+    r->fragment |= r->last.kind == TOKEN_END && t.kind == TOKEN_FREE_VAR;
+    r->declares = t.kind == TOKEN_FREE_VAR || (r->declares && t.kind != TOKEN_SEMICOLON);
+    r->refers |= t.kind == TOKEN_META;
+    r->section |=
+        r->last.kind == TOKEN_HASH && str_is((Str){text + t.from, t.to - t.from}, "metadata");
     r->before = r->last;
     r->last = t;
 }
@@ -182,13 +190,16 @@ TextState text_state(const char *text, size_t len, int *indent)
     if (is_command(text, len))
         return TEXT_COMPLETE;
     for (Token t = lexer_next(&lx); t.kind != TOKEN_END; t = lexer_next(&lx))
-        read_token(&r, t);
+        read_token(&r, text, t);
     if (r.unfinished)
         return TEXT_INCOMPLETE;
     if (r.invalid || (r.hopeless && r.depth == 0))
         return TEXT_INVALID;
     if (indent)
         *indent = (int)(2 * (r.depth < 40 ? r.depth : 40));
-    bool open = r.depth > 0 || r.head || r.branch || wants_more((TokenKind)r.last.kind);
+    bool statement = r.fragment && (r.declares || r.last.kind == TOKEN_SEMICOLON),
+         metadata = r.section ? r.last.kind != TOKEN_RBRACE : r.refers;
+    bool open = r.depth > 0 || r.head || r.branch || wants_more((TokenKind)r.last.kind) ||
+                statement || metadata;
     return open ? TEXT_INCOMPLETE : TEXT_COMPLETE;
 }

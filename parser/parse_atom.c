@@ -670,6 +670,14 @@ static bool graph_binding(Parser *p)
     return true;
 }
 
+/* In a session the text means the variable of that name, if it has the type that the text says. */
+static Var *session_variable(const Parser *p, const Name *name, const Type *annotation)
+{
+    Var *v = p->env->locals ? ptrmap_find(p->env->locals, name) : NULL;
+    const Type *t = v ? v->base.type : NULL;
+    return t && (!annotation || type_equal(annotation, t) || type_is_poison(t)) ? v : NULL;
+}
+
 /* free_var %x: T; The variable belongs to the whole text. */
 static bool free_variable(Parser *p)
 {
@@ -681,8 +689,11 @@ static bool free_variable(Parser *p)
     if (parse_take(p, TOKEN_COLON) && !(annotation = parse_type(p)))
         return false;
     Symbol *s = symbol_get(p, token_name(p, t));
-    s->var = expr_var(p->arena, token_span(p, t), s->name, annotation);
-    vec_push(&p->m->free_vars, p->arena, s->var);
+    s->var = session_variable(p, s->name, annotation);
+    if (!s->var) {
+        s->var = expr_var(p->arena, token_span(p, t), s->name, annotation);
+        vec_push(&p->m->free_vars, p->arena, s->var);
+    }
     p->state = STATE_STATEMENT;
     return parse_expect(p, TOKEN_SEMICOLON);
 }

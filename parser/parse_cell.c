@@ -152,10 +152,11 @@ static void definitions(Parser *p, CellItem *out)
     parse_take(p, TOKEN_SEMICOLON);
 }
 
+/* A piece of a program that declares its free variables is one item, with all its bindings. */
 static void expression(Parser *p, CellItem *out)
 {
     out->kind = CELL_EXPR;
-    p->m->expr = parse_expr(p, FRAME_ITEM);
+    p->m->expr = parse_expr(p, parse_at(p, TOKEN_FREE_VAR) ? FRAME_TOP : FRAME_ITEM);
     if (p->m->expr)
         item_end(p);
 }

@@ -541,7 +541,7 @@ static bool begins_item(const Parser *p)
         return false;
     for (size_t i = p->frames.n; i-- > 0;) {
         uint8_t kind = p->frames.at[i].kind;
-        if (kind == FRAME_ITEM)
+        if (kind == FRAME_ITEM || kind == FRAME_TOP)
             return true;
         if (kind != FRAME_BINARY && kind != FRAME_NEGATE && kind != FRAME_ELSE_IF)
             return false;

@@ -43,7 +43,7 @@ bool parse_attr_value(Ctx *cx, Arena *arena, uint32_t source, Span where, AttrVa
 typedef enum CellItemKind {
     CELL_DEFINITIONS, /* one or more `def`, `type`, `import` in a row */
     CELL_LET, /* `let %x = e;` with nothing it is the binding of, or `%0 = e;` */
-    CELL_EXPR,
+    CELL_EXPR, /* also one behind `free_var`; its module has those that are no variables of the session */
     CELL_COMMAND, /* `:type 1 + 2`, to the end of the line */
     CELL_END,
     CELL_ERROR, /* reported */

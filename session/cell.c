@@ -20,8 +20,20 @@ static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
 
 /* ---- values ---------------------------------------------------------------------------------------------------------------- */
 
+/* An expression with free variables is the function of them. */
+static void close_expr(Module *m)
+{
+    if (m->free_vars.n == 0)
+        return;
+    Function *fn = expr_function(&m->arena, m->expr->span, (TypeVarList){0},
+                                 (uint32_t)m->free_vars.n, m->free_vars.at, NULL, NULL, m->expr);
+    m->expr = &fn->base;
+    m->free_vars.n = 0;
+}
+
 static Value run_expr(RelaySession *s, const CellItem *item, uint32_t *depth)
 {
+    close_expr(item->module);
     *depth = session_keep_used(s, item->module);
     bool ok = session_check(s, item->module, s->env, (CheckWish){.answers = true});
     if (!ok)
