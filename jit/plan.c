@@ -66,6 +66,7 @@ struct Plan {
     Vec(Waiting) lets;
     PtrMap index;       /* Var -> position in lets + 1 */
     PtrMap reads;       /* variables that what waits will read */
+    size_t harmless; /* so many of them cannot fail */
     bool flushing;
     /* of the run that is made */
     Vec(Input) inputs;
@@ -264,8 +265,67 @@ static void look_for_loss(void *data, Expr *const *slot)
         plan_flush(f);
 }
 
+/* Floats are never wrong. */
+static bool has_integers(const Type *t)
+{
+    bool has = t->kind == TYPE_TENSOR && !dtype_is_float(t->dtype);
+    for (uint32_t i = 0; t->kind == TYPE_TUPLE && i < t->n && !has; i++)
+        has = has_integers(t->parts[i]);
+    return has;
+}
+
+static bool call_may_fail(Fn *f, const Expr *value, const Type *type)
+{
+    Gen *g = f->g;
+    const Call *call = expr_as_call(value);
+    bool may = false;
+    uint32_t n = call ? call->args.n : 0;
+    const Type **types = arena_new_array(g->arena, const Type *, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        types[i] = fn_type(f, call->args.at[i]);
+        may |= has_integers(types[i]);
+    }
+    if (!may)
+        return false;
+    const TeProgram *p =
+        te_of_op(g->cx, g->arena, expr_call_of_op(value), call->attrs, value->span, n, types, type);
+    g->failed |= !p;
+    for (int i = 0; p && i < p->n_stages; i++)
+        if (te_holds_fault(g->arena, p->stages[i].body))
+            return true;
+    return false;
+}
+
+static bool waiting_may_fail(Fn *f, const Waiting *w)
+{
+    if (!w->group)
+        return call_may_fail(f, w->let->value, w->type);
+    bool may = false;
+    for (Let *let = expr_as_let(w->group->body); let && !may; let = expr_as_let(let->body))
+        may = call_may_fail(f, value_here(f, let), fn_type(f, &let->var->base));
+    return may;
+}
+
+/* Whether something that waits may stop with an error: then that comes before what others see of the program behind it. */
+static bool may_fail(Fn *f)
+{
+    Plan *p = f->plan;
+    for (; p->harmless < p->lets.n && !f->g->failed; p->harmless++)
+        if (waiting_may_fail(f, &p->lets.at[p->harmless]))
+            return true;
+    return false;
+}
+
+static bool is_seen(const Expr *value)
+{
+    const Call *call = expr_as_call(value);
+    return (call && call->callee->kind != EXPR_CON) || value->kind == EXPR_REF_WRITE;
+}
+
 void plan_before(Fn *f, const Expr *value)
 {
+    if (is_seen(value) && may_fail(f))
+        plan_flush(f);
     if (value->kind == EXPR_IF || value->kind == EXPR_MATCH || value->kind == EXPR_FUNCTION)
         plan_flush(f);
     else if (value->kind == EXPR_VAR) /* an alias: what it takes over may be dropped with it */
@@ -1036,7 +1096,7 @@ void plan_flush(Fn *f)
     if (plan_run(f, &bytes))
         make_run(f, bytes);
     p->flushing = false;
-    p->lets.n = p->inputs.n = p->steps.n = p->helds.n = p->needs.n = 0;
+    p->lets.n = p->inputs.n = p->steps.n = p->helds.n = p->needs.n = p->harmless = 0;
     ptrmap_clear(&p->index);
     ptrmap_clear(&p->arguments);
     ptrmap_clear(&p->reads);

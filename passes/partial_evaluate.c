@@ -319,8 +319,10 @@ static Known *closure(Partial *p, Frame *f, Lets *l, const Function *fn, const V
     k->env = f;
     if (name)
         ptrmap_put(&f->vars, name, k);
+    /* A group stays as it is, a copy in each place that what is around it is unfolded to. */
     bool stays = function_is_primitive(fn);
-    lets_bind(l, var, stays ? (Expr *)(uintptr_t)&fn->base : &emit_function(p, k)->base);
+    lets_bind(l, var,
+              stays ? ir_copy(p->make.cx, p->run->module, &fn->base) : &emit_function(p, k)->base);
     return k;
 }
 

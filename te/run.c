@@ -329,9 +329,11 @@ static uint64_t scalar_of(Scalars *s, const Te *e)
         a = scalar_of(s, e->a);
         te_loop_cast(dtype_id(e->dtype), dtype_id(e->a->dtype), &out, &a, 1);
         break;
-    case TE_NODE_SELECT:
-        a = scalar_of(s, e->a);
-        out = scalar_of(s, a & 0xff ? e->b : e->c);
+    case TE_NODE_SELECT: /* both are computed, as for tensors: one that stops with an error does so here, too */
+        out = scalar_of(s, e->a);
+        a = scalar_of(s, e->b);
+        b = scalar_of(s, e->c);
+        out = out & 0xff ? a : b;
         break;
     }
     s->depth--;

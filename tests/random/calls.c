@@ -339,6 +339,20 @@ static Expr *alike(Gen *g, const Type *t, int size)
     return NULL;
 }
 
+Expr *operator_value(Gen *g, const Type *t)
+{
+    for (int tries = 0; tries < 30 && t->n_params == 0; tries++) {
+        Sample s = {.op = g->ops.at[below(g, g->ops.n)], .n = t->n};
+        if (s.op->attrs || (uint32_t)op_arity(s.op) != t->n || t->n == 0)
+            continue;
+        memcpy(s.args, t->parts, t->n * sizeof *t->parts);
+        const Type *got = type_of_call(g, &s);
+        if (got && type_equal(got, t->result))
+            return expr_op(g->arena, (Span){0}, s.op);
+    }
+    return NULL;
+}
+
 Expr *make_value_call(Gen *g, const Type *t, int size)
 {
     Expr *e = alike(g, t, size);

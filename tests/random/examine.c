@@ -412,25 +412,30 @@ static bool same_types(Examiner *x, const Module *before, const Module *now)
     return !before->expr || at_least(before->expr->type, now->expr->type);
 }
 
-static const char *check_pass(Examiner *x, Module *m, const Run *wanted)
+/* Whether it is in order that there is no program behind the pass. */
+static bool may_refuse(Examiner *x, const Module *m, const Run *wanted)
+{
+    if (wanted && value_is_none(wanted->value))
+        return true; /* what fails when it runs may fail earlier */
+    /* Nor can a pass infer again what it left unsaid, or what only a value that is never computed says. */
+    bool lost = x->cx.limits.hit == LIMIT_NONE && (lost_annotation(x) || holds_any(x, m));
+    x->lost += lost;
+    return lost || has_stray_marks(x, m);
+}
+
+/* The program behind the pass goes to *after, the caller's; NULL: there is none. */
+static const char *check_pass(Examiner *x, Module *m, const char *pass, const Run *wanted,
+                              Module **after)
 {
     PassContext pc = {.cx = &x->cx, .opt_level = 4};
+    diags_clear(x->cx.diags);
     limits_start(&x->cx.limits);
-    Module *now = passes_run_text(&pc, m, x->pass);
+    Module *now = *after = passes_run_text(&pc, m, pass);
     const char *bad = NULL;
-    if (!now && wanted && value_is_none(wanted->value))
-        return NULL; /* what fails when it runs may fail earlier */
-    /* Nor can a pass infer again what it left unsaid, or what only a value that is never computed says. */
-    if (!now && x->cx.limits.hit == LIMIT_NONE && (lost_annotation(x) || holds_any(x, m))) {
-        x->lost++;
+    if (!now && may_refuse(x, m, wanted))
         return NULL;
-    }
-    if (!now && has_stray_marks(x, m))
-        return NULL;
-    if (!now) {
+    if (!now)
         bad = "the pass goes through";
-        buf_printf(&x->what, "%s: ", x->pass);
-    }
     if (!bad && !ir_verify(&x->cx, now, NULL, true))
         bad = "the pass leaves a well-formed program";
     if (!bad && !same_types(x, m, now))
@@ -438,6 +443,7 @@ static const char *check_pass(Examiner *x, Module *m, const Run *wanted)
     if (bad)
         note_diags(x);
     x->passed = true;
+    x->went++;
     if (!bad)
         bad = check_text(x, now, false);
     if (!bad)
@@ -447,12 +453,29 @@ static const char *check_pass(Examiner *x, Module *m, const Run *wanted)
         bad = same_runs(x, wanted, &run) ? NULL : "the pass keeps the value";
         value_release(run.value);
     }
-    if (bad && now) {
-        buf_printf(&x->what, "after %s:\n", x->pass);
-        ir_print_module(&x->what, now, (PrintStyle){.types = false});
-    }
+    if (bad)
+        buf_printf(&x->what, "after %s:\n", pass);
+    if (bad && now)
+        ir_print_module(&x->what, now, (PrintStyle){.no_metadata = true});
     if (now)
         interp_forget(x->interp, now);
+    return bad;
+}
+
+/* One after the other; what a sequence of them made is compiled too. */
+static const char *check_passes(Examiner *x, Module *m, const Run *wanted)
+{
+    const char *bad = NULL;
+    Module *now = module_retain(m);
+    for (size_t i = 0; i < x->n_passes && now && !bad; i++) {
+        Module *after;
+        bad = check_pass(x, now, x->passes[i], wanted, &after);
+        module_release(now);
+        now = after;
+    }
+    if (!bad && now && x->jit && x->n_passes > 1 && wanted && !value_is_none(wanted->value) &&
+        module_find_text(now, "main"))
+        bad = check_code(x, now, wanted);
     module_release(now);
     return bad;
 }
@@ -475,8 +498,8 @@ static const char *check_values(Examiner *x, Module *m)
     if (!bad && has_main && x->jit)
         bad = check_jit(x, m, &run);
     diags_clear(x->cx.diags);
-    if (!bad && x->pass)
-        bad = check_pass(x, m, runs ? &run : NULL);
+    if (!bad)
+        bad = check_passes(x, m, runs ? &run : NULL);
     value_release(run.value);
     interp_forget(x->interp, m);
     return bad;

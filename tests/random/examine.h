@@ -6,17 +6,21 @@
 #include "ir/module.h"
 #include "jit/jit.h"
 
+#define PASSES_MOST 16
+
 typedef struct Examiner {
     Ctx cx;
     Interp *interp;
     const JitTable *jit_table; /* NULL: values are not compared with the JIT's */
     Jit *jit;
-    const char *pass; /* a pipeline; NULL: none */
+    const char *passes[PASSES_MOST]; /* pipelines, one after the other */
+    size_t n_passes;
     bool compiled; /* the last program was, and gave the same value */
     bool valued; /* it has a value */
-    bool passed; /* what is examined went through the pass */
+    bool passed; /* what is examined went through a pass */
     bool metadata; /* its text has some */
     size_t lost; /* texts behind a pass that lack an annotation to be typed again */
+    size_t went; /* pipelines that programs went through */
     Buf what; /* about the property that failed */
 } Examiner;
 
@@ -31,10 +35,16 @@ const char *examine(Examiner *x, Module *m);
  * through a saved graph; what does not hold, or NULL. */
 const char *examine_graph(Examiner *x, Module *m, uint64_t seed);
 
+/* The same program entered in sessions cell by cell, behind the cells of the other program too, on both engines; what does not hold, or
+ * NULL. */
+const char *examine_cells(Examiner *x, Module *m, Module *other, bool jit);
+
 /* Whether a program's text with one mistake, made by the seed, is refused at a place in it; false: `what` says why not. `*made` false: the
  * text had no place for the mistake. */
 bool examine_mistake(Examiner *x, const Module *m, uint64_t seed, bool *made);
 
+/* Leaves out pipelines without which `examine` says the same. */
+void shrink_passes(Examiner *x, Module *m, const char *property);
 /* A smaller module of which `examine` says the same; the caller's. */
 Module *shrink(Examiner *x, Module *m, const char *property);
 

@@ -113,6 +113,8 @@ const Type *draw_sample(Gen *g, const Op *op, int changes, Sample *s);
 Expr *random_call(Gen *g, int size, const Type **t);
 /* An operator that gives a tensor of this static type. */
 Expr *make_operator_call(Gen *g, const Type *t, int size);
+/* An operator without attributes that is a function of this type; NULL: none was found. */
+Expr *operator_value(Gen *g, const Type *t);
 /* The same with an operator that is a value first, where it has no attributes. */
 Expr *make_value_call(Gen *g, const Type *t, int size);
 /* Turns any tensor or tuple of tensors into a tensor of the static type t. */

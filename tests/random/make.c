@@ -381,7 +381,12 @@ static Expr *form_function(Gen *g, const Type *t, int size)
     if (t->kind != TYPE_FUNC)
         return NULL;
     Expr *con = once_in(g, 2) ? constructor_value(g, t) : NULL;
-    return con ? con : &make_function(g, t, size, NULL)->base;
+    Expr *op = !con && once_in(g, 2) ? operator_value(g, t) : NULL;
+    if (con || op)
+        count_form(g, op ? "an operator as a function" : "a constructor as a function");
+    if (con || op)
+        return annotated(g, con ? con : op, t);
+    return &make_function(g, t, size, NULL)->base;
 }
 
 static Expr *form_reference(Gen *g, const Type *t, int size)

@@ -176,3 +176,18 @@ Module *shrink(Examiner *x, Module *m, const char *property)
     buf_clear(&x->what);
     return s.best;
 }
+
+void shrink_passes(Examiner *x, Module *m, const char *property)
+{
+    for (size_t i = x->n_passes; i-- > 0 && x->n_passes > 1;) {
+        const char *without = x->passes[i];
+        size_t behind = --x->n_passes - i;
+        memmove(&x->passes[i], &x->passes[i + 1], behind * sizeof *x->passes);
+        const char *bad = examine(x, m);
+        if (bad && !strcmp(bad, property))
+            continue;
+        memmove(&x->passes[i + 1], &x->passes[i], behind * sizeof *x->passes);
+        x->passes[i] = without;
+        x->n_passes++;
+    }
+}

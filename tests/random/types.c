@@ -60,9 +60,31 @@ const Type *random_sum(Gen *g, int depth)
     return once_in(g, 3) ? random_tuple(g, depth) : random_adt(g, depth);
 }
 
+/* What a constructor is as a function. */
+static const Type *con_func(Gen *g)
+{
+    const Type *t = random_adt(g, 1), *args[8];
+    if (t->kind != TYPE_ADT)
+        return NULL;
+    const Constructor *con = t->def->cons[t->def->n_cons - 1];
+    for (uint32_t i = 0; i < con->n; i++)
+        args[i] = field_type(g, t, con, i);
+    return con->n > 0 ? type_func(g->cx, 0, NULL, con->n, args, t) : NULL;
+}
+
+/* What many an operator is as a function. */
+static const Type *op_func(Gen *g)
+{
+    const Type *t = random_tensor(g);
+    return type_func(g->cx, 0, NULL, 1 + below(g, 2), (const Type *[]){t, t}, t);
+}
+
 static const Type *random_func(Gen *g, int depth)
 {
     const Type *args[3];
+    const Type *known = once_in(g, 5) ? con_func(g) : NULL;
+    if (known || once_in(g, 5))
+        return known ? known : op_func(g);
     if (depth > 1 && once_in(g, 6)) {
         count_form(g, "a polymorphic function type");
         return random_signature(g, 1, false);
