@@ -98,12 +98,15 @@ static bool wrong_document(Graph *g, Span span, const char *what)
     return false;
 }
 
-/* Indices come as numbers in lists and as decimal strings in fields. */
-static bool read_int(const Graph *g, const DocumentValue *v, int64_t *out)
+bool graph_number(const Document *d, const DocumentValue *v, int64_t *out)
 {
-    const Document *d = &g->document->d;
     return document_is(v, DOCUMENT_STRING) ? number_parse_int(document_str(d, v), out)
                                            : document_int(d, v, out);
+}
+
+static bool read_int(const Graph *g, const DocumentValue *v, int64_t *out)
+{
+    return graph_number(&g->document->d, v, out);
 }
 
 static bool is_index(const Graph *g, const DocumentValue *v, size_t n, size_t *out)
@@ -165,6 +168,18 @@ static uint32_t key_of(Graph *g, KnownKeys *known, Str key)
     return *at - 1;
 }
 
+/* Nothing else stands in a field. */
+static bool check_fields(Graph *g, size_t node)
+{
+    const DocumentValue *at = NULL;
+    Str name, text;
+    while (graph_next_field(g, node, &at, &name, &text))
+        if (at->kind != DOCUMENT_STRING && at->kind != DOCUMENT_NUMBER)
+            return graph_wrong(g, node, ctx_name_str(g->cx, name)->text,
+                               "a text in quotes or the number of a node is wanted");
+    return true;
+}
+
 static bool read_nodes(Graph *g, KnownKeys *known, const DocumentValue *list)
 {
     const Document *d = &g->document->d;
@@ -179,6 +194,8 @@ static bool read_nodes(Graph *g, KnownKeys *known, const DocumentValue *list)
         const DocumentValue *fields = document_get(d, v, "attrs");
         g->fields[i] = document_is(fields, DOCUMENT_OBJECT) ? fields : NULL;
         g->key_of[i] = key_of(g, known, document_str(d, document_get(d, v, "type_key")));
+        if (!check_fields(g, i))
+            return false;
     }
     return true;
 }
@@ -213,6 +230,9 @@ static bool open_document(Graph *g)
     KnownKeys known = {0};
     bool ok = read_nodes(g, &known, nodes);
     ptrmap_deinit(&known.all);
+    if (ok && graph_kind(g, 0) != GRAPH_NULL)
+        return graph_wrong(g, 0, NULL,
+                           "the first node must be the empty one, which stands for nothing");
     return ok;
 }
 

@@ -101,6 +101,8 @@ static inline GraphKind graph_kind(const Graph *g, size_t node)
     return g->keys.at[g->key_of[node]].kind;
 }
 
+/* Indices come as numbers in lists and as decimal strings in fields. */
+bool graph_number(const Document *d, const DocumentValue *v, int64_t *out);
 bool graph_has(const Graph *g, size_t node, const char *field);
 /* Whether a whole number stands in the field. */
 bool graph_is_number(const Graph *g, size_t node, const char *field);

@@ -221,11 +221,10 @@ void graph_writer_print(GraphWriter *w, Buf *out, GraphNode *root)
 
 /* ---- a document as it was read -------------------------------------------------------------------- */
 
-/* Numbers of nodes are numbers in lists and texts in fields. */
 static GraphNode *item_of(const Document *d, GraphNode *nodes, size_t n, const DocumentValue *v)
 {
     int64_t i;
-    return document_int(d, v, &i) && i > 0 && (uint64_t)i < n ? &nodes[i] : NULL;
+    return graph_number(d, v, &i) && i > 0 && (uint64_t)i < n ? &nodes[i] : NULL;
 }
 
 static void saved_repr(GraphWriter *w, GraphNode *n, const Document *d, const DocumentValue *object)
@@ -244,10 +243,8 @@ static void saved_fields(GraphWriter *w, GraphNode *n, const Document *d,
     n->fields = arena_alloc_must(&w->arena, count, sizeof *n->fields);
     const DocumentValue *key = count ? attrs + 1 : NULL;
     for (; n->n_fields < count; key = document_next(d, key + 1)) {
-        Str text = document_str(d, key + 1);
-        if (!text.len && !document_is(key + 1, DOCUMENT_STRING))
-            text = str_of("0");
-        n->fields[n->n_fields++] = (GraphField){.name = document_str(d, key), .text = text};
+        n->fields[n->n_fields++] =
+            (GraphField){.name = document_str(d, key), .text = document_str(d, key + 1)};
     }
 }
 
@@ -261,10 +258,12 @@ static void saved_node(GraphWriter *w, GraphNode *n, GraphNode *nodes, size_t co
     n->key = ctx_name_str(w->cx, document_str(d, document_get(d, object, "type_key")))->text;
     n->n_data = document_is(data, DOCUMENT_LIST) ? (uint32_t)document_count(data) : 0;
     n->data = arena_alloc_must(&w->arena, n->n_data, sizeof *n->data);
-    n->keys = keys ? arena_alloc_must(&w->arena, n->n_data, sizeof *n->keys) : NULL;
+    n->keys = document_is(keys, DOCUMENT_LIST)
+                  ? arena_alloc_must(&w->arena, n->n_data, sizeof *n->keys)
+                  : NULL;
     for (uint32_t i = 0; i < n->n_data; i++) {
         n->data[i] = item_of(d, nodes, count, document_item(d, data, i));
-        if (keys)
+        if (n->keys)
             n->keys[i] = document_str(d, document_item(d, keys, i));
     }
     saved_repr(w, n, d, object);

@@ -121,8 +121,12 @@ def named():
     graph = copy.deepcopy(GOOD)
     graph["b64ndarrays"][0] = graph["b64ndarrays"][0][:40]
     check("truncated base64", graph, "relay.Constant")
+    for value in ([{"x": "1"}], {}, True, None):
+        what, place = change("relay.Call", "new", value)
+        check(f"a field {value}", what, "E0122", place, "`new`", "a text in quotes")
     graph["b64ndarrays"][0] = "%%%"
     check("no base64", graph, "not in base64")
+    check("no empty node", dict(GOOD, nodes=GOOD["nodes"][1:]), "node 0")
     check("root", dict(GOOD, root=999), "`root`")
     check("no nodes", {"root": 0, "x": 1}, "`nodes`")
     check("not closed", json.dumps(GOOD)[:-30], "not JSON", "line")

@@ -195,6 +195,20 @@ def texts_in_base64():
         same(f"{text} as text", "abc" in fmt(written)[1], not text.startswith("AAAA"))
 
 
+def numbers_as_texts():
+    """Numbers of nodes may be texts anywhere, and what is written is the same."""
+    graph = call_of_numbers()
+    wanted = fmt(json.dumps(graph), "--to", "json")[1]
+    graph["root"] = "1"
+    for n in graph["nodes"]:
+        if "data" in n:
+            n["data"] = [str(i) for i in n["data"]]
+    same("numbers as texts", fmt(json.dumps(graph), "--to", "json")[1], wanted)
+    graph["nodes"].append({"type_key": "Map", "keys": "no list", "data": [2, 3]})
+    written = json.loads(fmt(json.dumps(graph), "--to", "json")[1])
+    same("keys that are no list", "keys" in written["nodes"][-1], False)
+
+
 def compiled():
     graph = {"nodes": [{"op": "null", "name": "x", "inputs": []},
                        {"op": "tvm_op", "name": "f", "attrs": {"func_name": "f"}, "inputs": [[0, 0, 0]]}],
@@ -209,6 +223,7 @@ earlier_releases()
 numbers_that_refer_to_nothing()
 objects()
 texts_in_base64()
+numbers_as_texts()
 compiled()
 print("\n".join(failures[:10]))
 sys.exit(bool(failures))
