@@ -452,7 +452,7 @@ static const char code_pipeline[] = "SpecializeRecursion," DEFAULT_PIPELINE;
 
 const char *passes_default(int level)
 {
-    return level >= 0 && level <= 4 ? default_pipeline : NULL;
+    return level >= 0 && level <= OPT_LEVEL_MOST ? default_pipeline : NULL;
 }
 
 /* What code for the processor wants at a level below the one at which the default pipeline would run it. */

@@ -11,6 +11,8 @@
 
 typedef struct Pass Pass;
 
+enum { OPT_LEVEL_MOST = 5 };
+
 /* What a pass may read: its parameters in the schema's order, and the context of the pipeline. */
 typedef struct PassContext {
     Ctx *cx;

@@ -87,6 +87,17 @@ static bool sparse_parts(Weights *w, const Var *weight, DType dtype, Expr **part
     return true;
 }
 
+static Expr *sparse_conv2d(Weights *w, const Call *call, Expr **args)
+{
+    OpsMake m = {w->run->cx, &w->run->module->arena, call->base.span};
+    int64_t k = attrs_int(w->run->params, "kernel_size", 1), kernel[2] = {k, k};
+    Str layout = attrs_string(w->run->params, "layout");
+    const char *text = arena_copy_text(m.arena, layout.ptr, layout.len);
+    Attr attrs[2] = {ops_attr_ints(&m, "kernel_size", 2, kernel),
+                     ops_attr_text(&m, "layout", text)};
+    return ops_call(&m, "nn.sparse_conv2d", 4, args, 2, attrs);
+}
+
 static Expr *put_sparse(Weights *w, const Call *call, const Call *typed, const Var *weight)
 {
     const Type *t = expr_tensor_type(typed->args.at[1]);
@@ -95,14 +106,94 @@ static Expr *put_sparse(Weights *w, const Call *call, const Call *typed, const V
     if (!t || !sparse_parts(w, weight, t->dtype, args + 1))
         return NULL;
     OpsMake m = {w->run->cx, &w->run->module->arena, call->base.span};
-    if (!conv)
-        return ops_call(&m, "nn.sparse_dense", 4, args, 0, NULL);
-    int64_t k = attrs_int(w->run->params, "kernel_size", 1), kernel[2] = {k, k};
-    Str layout = attrs_string(w->run->params, "layout");
-    const char *text = arena_copy_text(m.arena, layout.ptr, layout.len);
-    Attr attrs[2] = {ops_attr_ints(&m, "kernel_size", 2, kernel),
-                     ops_attr_text(&m, "layout", text)};
-    return ops_call(&m, "nn.sparse_conv2d", 4, args, 2, attrs);
+    return conv ? sparse_conv2d(w, call, args) : ops_call(&m, "nn.sparse_dense", 4, args, 0, NULL);
+}
+/* ---- weights that are known -------------------------------------------------------------------------------------------------- */
+
+/* A weight as a matrix: a row for each channel of the result, in it what lies under the kernel, in the order kernel row, kernel column,
+ * channel. Rows and columns in blocks. */
+typedef struct Blocks {
+    const Tensor *weight;
+    int at[4]; /* where the axes O, I, H, W stand */
+    int64_t rows, cols;
+    int64_t block[2];
+} Blocks;
+
+static const char *weight_at(const Blocks *b, int64_t row, int64_t col)
+{
+    const Tensor *t = b->weight;
+    int64_t channels = t->shape[b->at[1]], width = t->shape[b->at[3]], index[4], at = 0;
+    index[b->at[0]] = row;
+    index[b->at[1]] = col % channels;
+    index[b->at[2]] = col / channels / width;
+    index[b->at[3]] = col / channels % width;
+    for (int i = 0; i < 4; i++)
+        at = at * t->shape[i] + index[i];
+    return tensor_element(t, at);
+}
+
+/* The part of the weight's elements that are 0. */
+static double sparsity(const Tensor *t)
+{
+    int64_t zeros = 0;
+    for (int64_t i = 0; i < t->size; i++)
+        zeros += tensor_get_double(t, i) == 0;
+    return t->size ? (double)zeros / (double)t->size : 0;
+}
+
+static bool is_zero(const Blocks *b, int64_t row, int64_t col)
+{
+    Value v = value_scalar(b->weight->dtype, weight_at(b, row, col));
+    return value_as_double(v) == 0;
+}
+
+static bool has_element(const Blocks *b, int64_t block_row, int64_t block_col)
+{
+    for (int64_t i = 0; i < b->block[0]; i++)
+        for (int64_t j = 0; j < b->block[1]; j++)
+            if (!is_zero(b, block_row * b->block[0] + i, block_col * b->block[1] + j))
+                return true;
+    return false;
+}
+
+static char *put_block(const Blocks *b, int64_t block_row, int64_t block_col, char *to)
+{
+    size_t size = dtype_size(b->weight->dtype);
+    for (int64_t i = 0; i < b->block[0]; i++)
+        for (int64_t j = 0; j < b->block[1]; j++, to += size)
+            memcpy(to, weight_at(b, block_row * b->block[0] + i, block_col * b->block[1] + j),
+                   size);
+    return to;
+}
+
+/* Of each row of blocks, those that hold something; NULL parts when a limit was reached. */
+static bool put_blocks(PassRun *run, const Blocks *b, Tensor *parts[3])
+{
+    Limits *limits = &run->cx->limits;
+    int64_t rows = b->rows / b->block[0], cols = b->cols / b->block[1], ends = rows + 1;
+    Vec(int32_t) places = {0};
+    if (!(parts[2] = tensor_new(limits, int32_dtype, 1, &ends)))
+        return false;
+    for (int64_t i = 0; i < rows * cols; i++) {
+        if (limit_hit(limits))
+            return false;
+        if (has_element(b, i / cols, i % cols))
+            vec_push(&places, &run->scratch, (int32_t)(i % cols));
+        ((int32_t *)parts[2]->data)[i / cols + 1] = (int32_t)places.n;
+    }
+    int64_t n = (int64_t)places.n, shape[3] = {n, b->block[0], b->block[1]};
+    parts[0] = tensor_new(limits, b->weight->dtype, 3, shape);
+    parts[1] = tensor_new(limits, int32_dtype, 1, &n);
+    if (!parts[0] || !parts[1])
+        return false;
+    char *to = parts[0]->data;
+    const int32_t *ends_of = (const int32_t *)parts[2]->data;
+    for (int64_t row = 0; row < rows; row++)
+        for (int32_t k = ends_of[row]; k < ends_of[row + 1]; k++)
+            to = put_block(b, row, places.at[k], to);
+    if (n)
+        memcpy(parts[1]->data, places.at, (size_t)n * sizeof *places.at);
+    return true;
 }
 
 /* ---- where they are used ------------------------------------------------------------------------------------------------------ */
@@ -158,6 +249,55 @@ static Expr *replace(Rewriter *rw, const Expr *old, Expr *now)
         return now;
     Expr *with = r->kind->put(&r->weights, call, typed, expr_as_var(weight));
     return with ? with : now;
+}
+
+/* A constant weight that can be cut into blocks and has zeros enough. */
+static bool find_blocks(const PassRun *run, const Call *call, const Tensor *t, Blocks *b)
+{
+    const AttrValue *least = attrs_find(run->params, "sparsity_threshold");
+    *b = (Blocks){.weight = t};
+    if (t->rank != 4 || attrs_ints(run->params, "blocksize", b->block, 2) != 2 || b->block[0] < 1 ||
+        b->block[1] < 1 ||
+        !layout_positions(attrs_string(call->attrs, "kernel_layout"), "OIHW", b->at))
+        return false;
+    b->rows = t->shape[b->at[0]];
+    b->cols = t->shape[b->at[1]] * t->shape[b->at[2]] * t->shape[b->at[3]];
+    return b->rows % b->block[0] == 0 && b->cols % b->block[1] == 0 && sparsity(t) >= least->f;
+}
+
+static Expr *put_known(Rewriter *rw, const Expr *old, Expr *now)
+{
+    Weights *w = rw->data;
+    const Op *op = expr_call_of_op(now);
+    const Call *call = expr_as_call(now);
+    TensorView view;
+    Blocks b;
+    expr_keep_type(now, old);
+    if (!op || strcmp(op->name, "nn.conv2d") != 0 || !has_layout(w, expr_as_call(old)))
+        return now;
+    const Constant *weight = expr_as_constant(call->args.at[1]);
+    if (!weight || !value_view(&weight->value, &view) || !find_blocks(w->run, call, &view.t, &b))
+        return now;
+    Tensor *parts[3] = {0};
+    Expr *args[4] = {call->args.at[0]};
+    bool made = put_blocks(w->run, &b, parts);
+    for (int i = 0; i < 3; i++) {
+        Value v = parts[i] ? value_tensor(parts[i]) : value_none();
+        if (made)
+            args[i + 1] = expr_constant(&w->run->module->arena, weight->base.span, v);
+        value_release(v);
+    }
+    return made ? sparse_conv2d(w, call, args) : now;
+}
+
+static Function *conv2d_to_sparse2(PassRun *run, const Def *def)
+{
+    Weights w = {.run = run};
+    Rewriter rw;
+    rewriter_init(&rw, run->cx, run->module, put_known, &w);
+    Expr *now = ir_rewrite(&rw, &def->fn->base);
+    rewriter_deinit(&rw);
+    return expr_as_function(now);
 }
 
 static void note_used(void *data, Var *v)
@@ -227,12 +367,19 @@ static const OpAttr transpose_params[] = {
          .doc = "of each: how many blocks, their two extents, how many indices and how many " \
                 "beginnings of rows"}
 static const OpAttr dense_params[] = {SPARSE_PARAMS, {0}};
-static const OpAttr conv2d_params[] = {
-    SPARSE_PARAMS,
-    {"layout", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("NHWC"),
-     .doc = "the order of the data's axes"},
-    {"kernel_size", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(1),
-     .doc = "the extent of the kernel"},
+#define CONV_PARAMS                                                        \
+    {"layout", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("NHWC"), \
+     .doc = "the order of the data's axes"},                               \
+        {"kernel_size", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(1),   \
+         .doc = "the extent of the kernel"}
+static const OpAttr conv2d_params[] = {SPARSE_PARAMS, CONV_PARAMS, {0}};
+static const AttrValue single[] = {{.kind = ATTR_INT, .i = 1}, {.kind = ATTR_INT, .i = 1}};
+static const OpAttr conv2d_known_params[] = {
+    CONV_PARAMS,
+    {"blocksize", ATTR_TYPE_INTS, .otherwise = ATTR_DEFAULT_LIST(single),
+     .doc = "the extents of a block: channels of the result, and what lies under the kernel"},
+    {"sparsity_threshold", ATTR_TYPE_FLOAT, .otherwise = ATTR_DEFAULT_FLOAT(0.5),
+     .doc = "the part of the elements that are 0, at least"},
     {0},
 };
 
@@ -267,4 +414,14 @@ const Pass pass_conv2d_to_sparse = {
     .params = conv2d_params,
     .before = "DeadCodeElimination",
     .function = conv2d_to_sparse,
+};
+
+const Pass pass_conv2d_to_sparse2 = {
+    .name = "Conv2dToSparse2",
+    .doc = "Makes constant weights of convolutions with many zeros block-sparse.",
+    .opt_level = 5,
+    .needs_types = true,
+    .params = conv2d_known_params,
+    .before = "DeadCodeElimination",
+    .function = conv2d_to_sparse2,
 };

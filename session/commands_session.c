@@ -326,7 +326,7 @@ void command_explain(CommandCall *c)
 static const struct SettingRow {
     const char *name, *wrong, *instance;
 } settings[] = {
-    {"opt", "the levels are 0 to 4", "for instance `:set opt 3`"},
+    {"opt", "the levels are 0 to 5", "for instance `:set opt 3`"},
     {"exact", "`:set exact` is `on` or `off`", "for instance `:set exact on`"},
     {"cache", "`:set cache` is `on` or `off`", "for instance `:set cache off`"},
 };

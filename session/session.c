@@ -3,6 +3,7 @@
 
 #include "ir/json_read.h"
 #include "ir/walk.h"
+#include "passes/pass.h"
 #include "session/optimise.h"
 #include "session/stepping.h"
 #include "stdlib/stdlib.h"
@@ -173,7 +174,7 @@ bool relay_session_set(RelaySession *s, const char *option, const char *value)
             return false;
         s->engine = engine;
     } else if (!strcmp(option, "opt")) {
-        if (strlen(value) != 1 || *value < '0' || *value > '4')
+        if (strlen(value) != 1 || *value < '0' || *value > '0' + OPT_LEVEL_MOST)
             return false;
         s->opt_level = *value - '0';
         optimise_forget(s, NULL);

@@ -446,7 +446,7 @@ static void run_stage(void *data)
     if (request_flag(call->request, "no-cache"))
         relay_session_set(s, "cache", "off");
     if (level && !relay_session_set(s, "opt", level))
-        diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`-O %s`: the levels are 0 to 4", level);
+        diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`-O %s`: the levels are 0 to 5", level);
     else if (i < sizeof stages / sizeof *stages) {
         s->missing = request_find(call->request, "missing");
         call->status = stages[i].run(s, call->request);
