@@ -155,7 +155,9 @@ static const char *jit_version(void)
 
 static const char *jit_cpu(Jit *jit, Buf *why)
 {
-    return orc_open(jit, why) ? jit->orc.cpu : NULL;
+    if (!orc_open(jit, why))
+        return NULL;
+    return orc_limit() ? orc_limit() : jit->orc.cpu;
 }
 
 static const JitTable table = {

@@ -68,6 +68,8 @@ JitKey *keep_key(Jit *jit, Module *env, const Def *def)
     buf_printf(&how, LLVM_VERSION_STRING " %d %d %d;", jit->level, jit->exact,
                pool_threads(jit->cx->pool));
     add_processor(&how);
+    if (orc_limit())
+        buf_str(&how, orc_limit());
     if (ok) {
         key = memory_must(sizeof *key);
         *key = (JitKey){.written = module_retain(env)};

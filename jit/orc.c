@@ -75,15 +75,35 @@ static bool open_library(Orc *o, Buf *why)
     return o->there && relay_llvm_cushion();
 }
 
+const char *orc_limit(void)
+{
+    const char *cpu = getenv("RELAY_CPU");
+    return cpu && *cpu ? cpu : NULL;
+}
+
+/* Without what processors have since AVX2. */
+static void limit_features(char *features)
+{
+    static const char *const later[] = {"avx512", "avx10", "evex512"};
+    for (char *at = features; (at = strchr(at, '+')); at++)
+        for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+            if (!strncmp(at + 1, later[i], strlen(later[i])))
+                *at = '-';
+}
+
 static bool find_target(Jit *jit)
 {
     Orc *o = &jit->orc;
+    if (orc_limit() && strcmp(orc_limit(), "avx2"))
+        return refused(jit, "the environment's RELAY_CPU is neither `avx2` nor empty");
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
     set_options();
     o->triple = LLVMGetDefaultTargetTriple();
     o->cpu = LLVMGetHostCPUName();
     o->features = LLVMGetHostCPUFeatures();
+    if (orc_limit())
+        limit_features(o->features);
     LLVMTargetRef target;
     char *text = NULL;
     if (LLVMGetTargetFromTriple(o->triple, &target, &text))

@@ -350,16 +350,15 @@ static Ssa dots_at_once(const Lanes *l, int op, Ssa acc, Ssa x, Ssa y)
     Gen *g = l->g;
     bool wide = l->n == 16;
     char name[64];
-    if (l->n != 4 && l->n != 8 && l->n != 16)
+    if ((l->n != 4 && l->n != 8 && l->n != 16) || (wide && !orc_has(&g->jit->orc, "avx512bw")))
         return NULL;
-    if (op == TE_DOTS) {
-        if (!orc_has_dots(&g->jit->orc))
-            return NULL;
+    if (orc_has_dots(&g->jit->orc)) {
         Ssa args[3] = {acc ? acc : LLVMConstNull(LLVMTypeOf(x)), x, y};
-        snprintf(name, sizeof name, "llvm.x86.avx512.vpdpbusd.%u", 32 * l->n);
+        const char *dots = op == TE_DOTS ? "vpdpbusd" : "vpdpwssd";
+        snprintf(name, sizeof name, "llvm.x86.avx512.%s.%u", dots, 32 * l->n);
         return gen_intrinsic(g, name, NULL, args, 3);
     }
-    if (!orc_has(&g->jit->orc, wide ? "avx512bw" : l->n == 8 ? "avx2" : "sse2"))
+    if (op == TE_DOTS || !orc_has(&g->jit->orc, l->n == 8 ? "avx2" : "sse2"))
         return NULL;
     LLVMTypeRef halves = LLVMVectorType(g->i16, 2 * l->n);
     Ssa args[2] = {LLVMBuildBitCast(g->b, x, halves, ""), LLVMBuildBitCast(g->b, y, halves, "")};

