@@ -3,6 +3,7 @@
 #include "base/limit.h"
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/poison.h"
 
 #include <assert.h>
 #include <stdalign.h>
@@ -11,24 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* The address sanitizer is told which part of a block nobody has been given. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ARENA_ASAN 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) && !defined(ARENA_ASAN)
-#define ARENA_ASAN 1
-#endif
-#ifdef ARENA_ASAN
-#include <sanitizer/asan_interface.h>
-#define hide(p, n) ASAN_POISON_MEMORY_REGION((p), (n))
-#define unhide(p, n) ASAN_UNPOISON_MEMORY_REGION((p), (n))
-#else
-#define hide(p, n) ((void)(p), (void)(n))
-#define unhide(p, n) ((void)(p), (void)(n))
-#endif
 
 /* Debug builds use small blocks, so that crossing from one to the next is common. */
 #ifdef NDEBUG
@@ -124,7 +107,7 @@ static void block_free(Arena *a, ArenaBlock *b)
     a->bytes -= b->size;
     if (b->charged)
         limit_release(a->limits, b->size);
-    unhide(b, b->size);
+    unpoison(b, b->size);
     memory_free(b);
 }
 
@@ -151,7 +134,7 @@ static void next_block(Arena *a, size_t size)
         b = block_new_anyway(a, &a->block, size);
     a->next = block_start(b);
     a->end = (char *)b + b->size;
-    hide(a->next, (size_t)(a->end - a->next));
+    poison(a->next, (size_t)(a->end - a->next));
 }
 
 static void *alloc_small(Arena *a, size_t size)
@@ -161,7 +144,7 @@ static void *alloc_small(Arena *a, size_t size)
         next_block(a, size);
     char *p = a->next;
     a->next += size;
-    unhide(p, size);
+    unpoison(p, size);
     return memset(p, 0, size);
 }
 
@@ -228,7 +211,7 @@ void *arena_grow(Arena *a, void *at, size_t n, size_t size)
             return larger;
     } else if (at && size <= ARENA_BIG && (char *)at + old == a->next &&
                (size_t)(a->end - a->next) >= wanted - old) {
-        unhide(a->next, wanted - old);
+        unpoison(a->next, wanted - old);
         a->next += wanted - old;
         return at;
     }
@@ -289,7 +272,7 @@ void arena_reset(Arena *a, ArenaMark mark)
     a->next = mark.next;
     a->end = mark.block ? (char *)mark.block + mark.block->size : NULL;
     if (a->next)
-        hide(a->next, (size_t)(a->end - a->next));
+        poison(a->next, (size_t)(a->end - a->next));
 }
 
 void arena_words(const Arena *a, void (*fn)(void *data, const void *from, size_t size), void *data)

@@ -1,28 +1,9 @@
 #include "ir/type_heap.h"
 
 #include "base/memory.h"
+#include "base/poison.h"
 
 #include <string.h>
-
-/* The address sanitizer is told which blocks are free. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HEAP_ASAN 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) && !defined(HEAP_ASAN)
-#define HEAP_ASAN 1
-#endif
-#ifdef HEAP_ASAN
-#include <sanitizer/asan_interface.h>
-#define hide(p, n) ASAN_POISON_MEMORY_REGION((p), (n))
-#define unhide(p, n) ASAN_UNPOISON_MEMORY_REGION((p), (n))
-#define UNCHECKED __attribute__((no_sanitize("address")))
-#else
-#define hide(p, n) ((void)(p), (void)(n))
-#define unhide(p, n) ((void)(p), (void)(n))
-#define UNCHECKED
-#endif
 
 #define PAGE_BYTES ((size_t)16 << 10)
 /* A collection waits until this much came since the last one, and at least half as much as stayed then. In debug builds each is due, so
@@ -57,7 +38,7 @@ static size_t page_bytes(const TypePage *p)
 
 static void page_free(TypeHeap *h, TypePage *p)
 {
-    unhide(p->blocks, p->n * p->size);
+    unpoison(p->blocks, p->n * p->size);
     if (p->charged)
         limit_release(h->limits, page_bytes(p));
     memory_free(p);
@@ -112,7 +93,7 @@ static TypePage *page_new(TypeHeap *h, size_t size, uint32_t n)
     p->blocks = (char *)(p + 1);
     p->state = (uint8_t *)p->blocks + n * size;
     memset(p->state, BLOCK_FREE, n);
-    hide(p->blocks, n * size);
+    poison(p->blocks, n * size);
     list_page(h, p);
     return p;
 }
@@ -136,7 +117,7 @@ void *type_heap_alloc(TypeHeap *h, size_t size)
     if (++p->used == p->n && size <= TYPE_BLOCK_MOST)
         h->room[size / 16 - 1] = p->more;
     h->used += size;
-    unhide(block, size);
+    unpoison(block, size);
     return memset(block, 0, size);
 }
 
@@ -180,7 +161,7 @@ static void mark(TypeHeap *h, const void *address)
 }
 
 /* What the words hold may never have been written: only as addresses are they looked at. */
-UNCHECKED static void mark_words(TypeHeap *h, const void *from, size_t size)
+UNWATCHED static void mark_words(TypeHeap *h, const void *from, size_t size)
 {
     const char *at = from;
     for (size_t i = 0; i + sizeof(void *) <= size; i += sizeof(void *)) {
@@ -225,7 +206,7 @@ static bool sweep(TypeHeap *h, TypePage *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
         if (p->state[i] == BLOCK_USED) {
-            hide(p->blocks + i * p->size, p->size);
+            poison(p->blocks + i * p->size, p->size);
             p->used--;
             h->used -= p->size;
         }

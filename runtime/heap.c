@@ -1,6 +1,7 @@
 #include "runtime/heap.h"
 
 #include "base/memory.h"
+#include "base/poison.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,17 +11,7 @@
 
 /* With the address sanitizer each object is an allocation of its own, so that it sees leaks and
  * late uses. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HEAP_PLAIN 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) && !defined(HEAP_PLAIN)
-#define HEAP_PLAIN 1
-#endif
-#ifndef HEAP_PLAIN
-#define HEAP_PLAIN 0
-#endif
+#define HEAP_PLAIN ADDRESSES_WATCHED
 
 /* Slabs grow with what lives, up to the size of a large page. */
 #define SLAB_LEAST ((size_t)64 << 10)
