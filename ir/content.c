@@ -109,13 +109,6 @@ static void add_var_of_type(Reading *r, const TypeVar *v)
         add_bytes(r, v->op->name, strlen(v->op->name));
 }
 
-static uint64_t dtype_word(DType t)
-{
-    uint32_t word = 0;
-    memcpy(&word, &t, sizeof t < sizeof word ? sizeof t : sizeof word);
-    return word;
-}
-
 static void add_type(Reading *r, const Type *t)
 {
     t = t ? type_find(t) : NULL;
@@ -129,7 +122,7 @@ static void add_type(Reading *r, const Type *t)
     add_word(r, t->n);
     switch ((TypeKind)t->kind) {
     case TYPE_TENSOR:
-        add_word(r, dtype_word(t->dtype));
+        add_word(r, dtype_pack(t->dtype));
         for (uint32_t i = 0; i < t->n; i++)
             add_dim(r, t->dims[i]);
         return;
@@ -160,7 +153,7 @@ static void add_value(Reading *r, const Value *v)
         return;
     const Tensor *t = &view.t;
     size_t size = dtype_size(t->dtype);
-    add_word(r, dtype_word(t->dtype));
+    add_word(r, dtype_pack(t->dtype));
     add_word(r, (uint64_t)t->rank);
     for (int32_t i = 0; i < t->rank; i++)
         add_word(r, (uint64_t)t->shape[i]);
@@ -176,7 +169,7 @@ static void add_attrs(Reading *r, const Attrs *attrs);
 static void add_attr(Reading *r, const AttrValue *v)
 {
     add_word(r, v->kind);
-    add_word(r, dtype_word(v->dtype));
+    add_word(r, dtype_pack(v->dtype));
     switch (v->kind) {
     case ATTR_NONE: break;
     case ATTR_INT: add_word(r, (uint64_t)v->i); break;
@@ -237,6 +230,11 @@ static void add_pattern(Reading *r, const Pattern *p)
         add_pattern(r, p->fields[i]);
 }
 
+static void add_clause(Reading *r, Clause c)
+{
+    add_pattern(r, c.pattern);
+}
+
 static void add_global(Reading *r, const Name *name)
 {
     const Def *def = module_find(r->m, name);
@@ -245,41 +243,26 @@ static void add_global(Reading *r, const Name *name)
         vec_push(&r->c->defs, &r->c->arena, def);
 }
 
+/* A list's length and what stands in it. */
+#define ADD_LIST(List, add)                                \
+    do {                                                   \
+        const List *list = (const List *)(const void *)at; \
+        add_word(r, list->n);                              \
+        for (uint32_t i = 0; i < list->n; i++)             \
+            add(r, list->at[i]);                           \
+    } while (0)
+
 static void add_field(Reading *r, const Expr *e, const NodeField *f)
 {
     const char *at = (const char *)e + f->offset;
     switch (f->kind) {
     case FIELD_BINDER: add_var(r, *(const Var *const *)at); break;
-    case FIELD_BINDERS: {
-        const VarList *vars = (const VarList *)(const void *)at;
-        add_word(r, vars->n);
-        for (uint32_t i = 0; i < vars->n; i++)
-            add_var(r, vars->at[i]);
-        break;
-    }
+    case FIELD_BINDERS: ADD_LIST(VarList, add_var); break;
     case FIELD_TYPE: add_type(r, *(const Type *const *)at); break;
-    case FIELD_TYPES: {
-        const TypeList *types = (const TypeList *)(const void *)at;
-        add_word(r, types->n);
-        for (uint32_t i = 0; i < types->n; i++)
-            add_type(r, types->at[i]);
-        break;
-    }
-    case FIELD_TYPEVARS: {
-        const TypeVarList *vars = (const TypeVarList *)(const void *)at;
-        add_word(r, vars->n);
-        for (uint32_t i = 0; i < vars->n; i++)
-            add_var_of_type(r, vars->at[i]);
-        break;
-    }
+    case FIELD_TYPES: ADD_LIST(TypeList, add_type); break;
+    case FIELD_TYPEVARS: ADD_LIST(TypeVarList, add_var_of_type); break;
     case FIELD_ATTRS: add_attrs(r, *(const Attrs *const *)at); break;
-    case FIELD_CLAUSES: {
-        const ClauseList *clauses = (const ClauseList *)(const void *)at;
-        add_word(r, clauses->n);
-        for (uint32_t i = 0; i < clauses->n; i++)
-            add_pattern(r, clauses->at[i].pattern);
-        break;
-    }
+    case FIELD_CLAUSES: ADD_LIST(ClauseList, add_clause); break;
     case FIELD_VALUE: add_value(r, (const Value *)(const void *)at); break;
     case FIELD_NAME: add_global(r, *(const Name *const *)at); break;
     case FIELD_INT: add_word(r, (uint64_t)*(const int64_t *)(const void *)at); break;

@@ -31,11 +31,6 @@ static uint32_t mix(uint32_t h, uint64_t v)
     return (uint32_t)(x ^ (x >> 32));
 }
 
-static uint32_t dtype_word(DType t)
-{
-    return (uint32_t)t.code | (uint32_t)t.bits << 8 | (uint32_t)t.lanes << 16;
-}
-
 static size_t n_parts(const Type *t)
 {
     return t->kind == TYPE_TENSOR || t->kind == TYPE_HOLE ? 0 : t->n;
@@ -46,7 +41,7 @@ static uint32_t type_hash(const Type *t)
     uint32_t h = mix(t->kind, (uint64_t)t->n << 32 | t->n_params);
     switch ((TypeKind)t->kind) {
     case TYPE_TENSOR:
-        h = mix(h, dtype_word(t->dtype));
+        h = mix(h, dtype_pack(t->dtype));
         for (uint32_t i = 0; i < t->n; i++)
             h = mix(h, (uint64_t)t->dims[i]);
         return h;
@@ -697,7 +692,5 @@ const char *type_str(Ctx *cx, const Type *t)
 {
     Buf b = {0};
     print_type(&b, t, &(TypeText){TYPE_TEXT_MOST_IN_MESSAGE, {name_extent, cx}});
-    const char *text = arena_copy_text(&cx->own_diags.arena, buf_text(&b), b.n);
-    buf_deinit(&b);
-    return text;
+    return buf_keep(&b, &cx->own_diags.arena);
 }

@@ -158,21 +158,14 @@ void keep_put_source(Writing *w, uint32_t source)
 
 static void put_constructor(Writing *w, const Constructor *con)
 {
-    for (size_t i = 0; i < w->c->types.n; i++)
-        if (w->c->types.at[i] == con->type) {
-            keep_put(w, i);
-            keep_put(w, con->index);
-            return;
-        }
-    w->here = true;
+    keep_put_def(w, con->type);
+    keep_put(w, con->index);
 }
 
 static void put_tensor(Writing *w, const Tensor *t)
 {
-    uint64_t dtype = 0;
-    memcpy(&dtype, &t->dtype, sizeof t->dtype);
     w->here |= !tensor_is_contiguous(t);
-    keep_put(w, dtype);
+    keep_put(w, dtype_pack(t->dtype));
     keep_put(w, (uint64_t)t->rank);
     for (int32_t i = 0; i < t->rank; i++)
         keep_put(w, (uint64_t)t->shape[i]);
@@ -358,10 +351,9 @@ static void release_tensor(void *t)
 
 static const Tensor *take_tensor(Taking *t)
 {
-    uint64_t word = keep_take(t), rank = keep_take(t);
+    DType dtype = dtype_unpack(keep_take(t));
+    uint64_t rank = keep_take(t);
     int64_t shape[TENSOR_RANK_MOST];
-    DType dtype;
-    memcpy(&dtype, &word, sizeof dtype);
     t->wrong |= rank > TENSOR_RANK_MOST || dtype_id(dtype) == DTYPE_IDS;
     for (uint64_t i = 0; i < rank && !t->wrong; i++)
         shape[i] = (int64_t)keep_take(t);

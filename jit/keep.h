@@ -22,6 +22,7 @@ struct Writing {
 void keep_put(Writing *w, uint64_t v);
 void keep_put_text(Writing *w, const char *text);
 void keep_put_source(Writing *w, uint32_t source);
+void keep_put_def(Writing *w, const TypeDef *def);
 
 /* The digest holds off damage, not somebody who makes files; so whatever the words say is looked at. */
 typedef struct Taking {

@@ -5,21 +5,7 @@
 
 /* ---- types ------------------------------------------------------------------------------------------------------------------- */
 
-static uint64_t dtype_word(DType t)
-{
-    uint64_t word = 0;
-    memcpy(&word, &t, sizeof t);
-    return word;
-}
-
-static DType word_dtype(uint64_t word)
-{
-    DType t;
-    memcpy(&t, &word, sizeof t);
-    return t;
-}
-
-static void put_def(Writing *w, const TypeDef *def)
+void keep_put_def(Writing *w, const TypeDef *def)
 {
     for (size_t i = 0; i < w->c->types.n; i++)
         if (w->c->types.at[i] == def) {
@@ -36,13 +22,13 @@ static void put_type(Writing *w, const Type *t)
     keep_put(w, t->n);
     switch ((TypeKind)t->kind) {
     case TYPE_TENSOR:
-        keep_put(w, dtype_word(t->dtype));
+        keep_put(w, dtype_pack(t->dtype));
         for (uint32_t i = 0; i < t->n; i++) {
             w->here |= dim_is_symbol(t->dims[i]);
             keep_put(w, (uint64_t)t->dims[i]);
         }
         return;
-    case TYPE_ADT: put_def(w, t->def); break;
+    case TYPE_ADT: keep_put_def(w, t->def); break;
     case TYPE_TUPLE:
     case TYPE_REF: break;
     case TYPE_FUNC:
@@ -84,7 +70,7 @@ static const Type *take_type(Taking *t, uint32_t depth)
     t->wrong |= depth > TYPE_DEPTH_MOST / 2;
     if (kind == TYPE_TUPLE || kind == TYPE_REF || kind == TYPE_ADT)
         return t->wrong ? NULL : take_parts(t, kind, n, depth);
-    DType dtype = word_dtype(keep_take(t));
+    DType dtype = dtype_unpack(keep_take(t));
     t->wrong |= kind != TYPE_TENSOR || n > TENSOR_RANK_MOST || dtype_id(dtype) == DTYPE_IDS;
     for (uint64_t i = 0; i < n && !t->wrong; i++) {
         dims[i] = (Dim)keep_take(t);
@@ -98,7 +84,7 @@ static const Type *take_type(Taking *t, uint32_t depth)
 static void put_attr(Writing *w, const AttrValue *v)
 {
     keep_put(w, v->kind);
-    keep_put(w, dtype_word(v->dtype));
+    keep_put(w, dtype_pack(v->dtype));
     switch (v->kind) {
     case ATTR_NONE: return;
     case ATTR_INT:
@@ -125,7 +111,7 @@ static AttrValue take_attr(Taking *t, uint32_t depth)
 {
     Arena *arena = &t->u->arena;
     uint64_t kind = keep_take(t);
-    AttrValue v = {.kind = (AttrKind)kind, .dtype = word_dtype(keep_take(t))};
+    AttrValue v = {.kind = (AttrKind)kind, .dtype = dtype_unpack(keep_take(t))};
     t->wrong |= depth > 64;
     switch (kind) {
     case ATTR_NONE: break;

@@ -61,4 +61,14 @@ void dtype_set_int(DType t, void *element, int64_t v);
 bool dtype_parse(Str name, DType *out);
 void dtype_print(Buf *b, DType t);
 
+/* The triple in a number, and back. */
+static inline uint32_t dtype_pack(DType t)
+{
+    return (uint32_t)t.code | (uint32_t)t.bits << 8 | (uint32_t)t.lanes << 16;
+}
+static inline DType dtype_unpack(uint64_t word)
+{
+    return (DType){(uint8_t)word, (uint8_t)(word >> 8), (uint16_t)(word >> 16)};
+}
+
 #endif
