@@ -1,5 +1,6 @@
 #include "base/buf.h"
 
+#include "base/arena.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 
@@ -40,6 +41,20 @@ char *buf_take(Buf *b)
     char *text = b->at ? b->at : memory_zeroed(1, 1);
     *b = (Buf){0};
     return text;
+}
+
+char *buf_keep(Buf *b, Arena *a)
+{
+    char *text = arena_copy_text(a, buf_text(b), b->n);
+    buf_deinit(b);
+    return text;
+}
+
+char *buf_vkeep(Arena *a, const char *format, va_list args)
+{
+    Buf b = {0};
+    buf_vprintf(&b, format, args);
+    return buf_keep(&b, a);
 }
 
 /* A text with a gap is of no use: what comes later has no room either. */

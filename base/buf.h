@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
+typedef struct Arena Arena;
+
 typedef struct Buf {
     char *at;               /* NULL while empty and never grown: use buf_text */
     size_t n, cap;
@@ -23,6 +25,9 @@ void buf_cut(Buf *b, size_t n); /* keeps the first n bytes of more */
 const char *buf_text(const Buf *b);           /* never NULL; lent until the next change */
 char *buf_take(Buf *b); /* the caller frees; the buffer is empty afterwards */
 bool buf_reserve(Buf *b, size_t more); /* room for `more` bytes and a NUL */
+/* The text, now in the arena; the buffer is empty afterwards. And a text that is made there. */
+char *buf_keep(Buf *b, Arena *a);
+char *buf_vkeep(Arena *a, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
 void buf_bytes_slow(Buf *b, const char *p, size_t n); /* what does not fit */
 static inline void buf_bytes(Buf *b, const char *p, size_t n)

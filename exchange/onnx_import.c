@@ -92,13 +92,10 @@ static const char *text_of(OnnxImport *im, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static const char *text_of(OnnxImport *im, const char *format, ...)
 {
-    Buf b = {0};
     va_list args;
     va_start(args, format);
-    buf_vprintf(&b, format, args);
+    const char *text = buf_vkeep(&im->out->arena, format, args);
     va_end(args);
-    const char *text = arena_copy_text(&im->out->arena, buf_text(&b), b.n);
-    buf_deinit(&b);
     return text;
 }
 
@@ -159,8 +156,7 @@ static const char *literal(OnnxImport *im, Value v)
 {
     Buf b = {0};
     ir_print_expr(&b, expr_constant(&im->vars->arena, (Span){0}, v), (PrintStyle){0});
-    const char *text = arena_copy_text(&im->out->arena, buf_text(&b), b.n);
-    buf_deinit(&b);
+    const char *text = buf_keep(&b, &im->out->arena);
     return strncmp(text, "meta", 4) ? text : NULL;
 }
 
@@ -412,13 +408,10 @@ const Onnx__TensorProto *onnx_attr_tensor(const OnnxNode *n, const char *name)
 
 const char *onnx_text(OnnxNode *n, const char *format, ...)
 {
-    Buf b = {0};
     va_list args;
     va_start(args, format);
-    buf_vprintf(&b, format, args);
+    const char *text = buf_vkeep(&n->im->out->arena, format, args);
     va_end(args);
-    const char *text = arena_copy_text(&n->im->out->arena, buf_text(&b), b.n);
-    buf_deinit(&b);
     return text;
 }
 
@@ -429,9 +422,7 @@ const char *onnx_list(OnnxNode *n, OnnxInts ints)
     for (int i = 0; i < ints.n; i++)
         buf_printf(&b, "%s%lld", i ? ", " : "", (long long)ints.at[i]);
     buf_char(&b, ']');
-    const char *text = arena_copy_text(&n->im->out->arena, buf_text(&b), b.n);
-    buf_deinit(&b);
-    return text;
+    return buf_keep(&b, &n->im->out->arena);
 }
 
 const char *onnx_bool(bool b)
@@ -597,9 +588,7 @@ static const char *expand(OnnxNode *n, const char *text)
             p = close;
         }
     }
-    const char *out = arena_copy_text(&n->im->out->arena, buf_text(&b), b.n);
-    buf_deinit(&b);
-    return out;
+    return buf_keep(&b, &n->im->out->arena);
 }
 
 /* ---- the graph -------------------------------------------------------------------------------------------------------------- */

@@ -23,9 +23,8 @@ Str device_print(Arena *arena, int64_t kind, int64_t id, Str scope)
         buf_printf(&b, ":%lld", (long long)id);
     if (scope.len)
         buf_printf(&b, "/%.*s", (int)scope.len, scope.ptr);
-    Str text = {arena_copy_text(arena, buf_text(&b), b.n), b.n};
-    buf_deinit(&b);
-    return text;
+    size_t len = b.n;
+    return (Str){buf_keep(&b, arena), len};
 }
 
 static int64_t field_number(const Attrs *fields, const char *key)

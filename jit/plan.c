@@ -523,9 +523,7 @@ static const char *step_name(Gen *g, const Waiting *w)
     for (Let *let = w->group ? expr_as_let(w->group->body) : NULL; let;
          let = expr_as_let(let->body))
         add_name(&name, expr_as_call(let->value));
-    const char *text = arena_copy_text(g->arena, buf_text(&name), name.n);
-    buf_deinit(&name);
-    return text;
+    return buf_keep(&name, g->arena);
 }
 
 /* A field that is an argument as it came is that tensor. */
@@ -786,8 +784,7 @@ static void show_origin(Fn *f, const Step *s, KernelOrigin *from)
     for (Let *let = s->w->group ? expr_as_let(s->w->group->body) : NULL; let;
          let = expr_as_let(let->body))
         add_place(&text, &g->cx->sources, expr_as_call(let->value));
-    from->text = arena_copy_text(g->arena, buf_text(&text), text.n);
-    buf_deinit(&text);
+    from->text = buf_keep(&text, g->arena);
     const char **names = arena_new_array(g->arena, const char *, s->in.n + 1);
     for (size_t i = 0; i < s->in.n; i++) {
         char plain[16];

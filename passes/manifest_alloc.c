@@ -127,8 +127,7 @@ static Expr *alloc(Alloc *a, Chain *c, const Type *t, uint32_t i, Str device)
         return NULL;
     Buf b = {0};
     dtype_print(&b, t->dtype);
-    Str dtype = {arena_copy_text(m->arena, buf_text(&b), b.n), b.n};
-    buf_deinit(&b);
+    Str dtype = str_of(buf_keep(&b, m->arena));
     Expr *parts[3] = {storage, on_device(m, number(m, 0), a->host), shape};
     Attr attrs[2] = {{.key = "dtype", .value = {.kind = ATTR_STRING, .s = dtype}},
                      ops_attr_ints(m, "assert_shape", t->n, t->dims)};

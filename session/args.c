@@ -306,9 +306,7 @@ static bool collect(Collected *c, Value v, const char *name, int depth)
         for (uint32_t i = 0; i < object_n(v.object); i++) {
             Buf b = {0};
             buf_printf(&b, "%s.%u", name, i);
-            const char *field = arena_copy_text(&c->arena, buf_text(&b), b.n);
-            buf_deinit(&b);
-            if (!collect(c, object_get(v.object, i), field, depth + 1))
+            if (!collect(c, object_get(v.object, i), buf_keep(&b, &c->arena), depth + 1))
                 return false;
         }
         return true;

@@ -382,8 +382,7 @@ static void why_label(WhyView *v, Span span, const char *what)
             return;
         Buf b = {0};
         buf_printf(&b, "%s, %s", l->text, what);
-        l->text = arena_copy_text(a, buf_text(&b), b.n);
-        buf_deinit(&b);
+        l->text = buf_keep(&b, a);
         return;
     }
     vec_push(&v->labels, a, ((DiagLabel){.span = span, .text = what}));
@@ -433,13 +432,10 @@ static void why_line(WhyView *v, Part part, const char *what)
 __attribute__((format(printf, 2, 3))) static const char *why_words(WhyView *v, const char *format,
                                                                    ...)
 {
-    Buf b = {0};
     va_list args;
     va_start(args, format);
-    buf_vprintf(&b, format, args);
+    const char *text = buf_vkeep(&v->why.arena, format, args);
     va_end(args);
-    const char *text = arena_copy_text(&v->why.arena, buf_text(&b), b.n);
-    buf_deinit(&b);
     return text;
 }
 

@@ -300,9 +300,7 @@ const char *stale_reason(RelaySession *s, Arena *a, const Diag *wrong, bool othe
     buf_char(&b, '`');
     buf_bytes(&b, source->text + wrong->span.from, wrong->span.to - wrong->span.from);
     buf_str(&b, "` no longer fits");
-    const char *why = arena_copy_text(a, buf_text(&b), b.n);
-    buf_deinit(&b);
-    return why;
+    return buf_keep(&b, a);
 }
 
 /* Drops what errors behind the mark are in. False when there is no such text, so that the cell itself is wrong. */

@@ -147,11 +147,6 @@ typedef struct Summary {
     Buf text;
 } Summary;
 
-static char *kept(Summary *m, const Buf *b)
-{
-    return arena_copy_text(&m->arena, buf_text(b), b->n);
-}
-
 /* What the names of a call's weights begin with: `conv1` of `conv1_weight` and `conv1_bias`. */
 static void layer_name(Summary *m, Row *row, const char *weight)
 {
@@ -159,8 +154,7 @@ static void layer_name(Summary *m, Row *row, const char *weight)
     const char *cut = strrchr(weight, '_');
     Buf b = {0};
     buf_bytes(&b, weight, cut && cut > weight ? (size_t)(cut - weight) : n);
-    row->layer = kept(m, &b);
-    buf_deinit(&b);
+    row->layer = buf_keep(&b, &m->arena);
 }
 
 static void count_weights(Summary *m, Row *row)
@@ -221,7 +215,7 @@ static WalkNext add_row(void *data, const Expr *e)
     Row row = {.call = c, .op = op ? op->op : NULL, .last_use = m->rows.n};
     Buf what = {0};
     buf_printf(&what, op ? "%s" : "@%s", op ? op->op->name : g->name->text);
-    row.what = kept(m, &what);
+    row.what = buf_keep(&what, &m->arena);
     row.type = c->base.type ? type_str(&m->s->cx, c->base.type) : "?";
     row.bytes = size_of(c->base.type).bytes;
     if (op)
@@ -321,7 +315,7 @@ static void table_text(Summary *m, Buf *out)
         if (i)
             cells_of(&m->rows.at[i - 1], cells);
         for (int k = 0; k < COLUMNS; k++) {
-            lines[i][k] = i ? kept(m, &cells[k]) : heads[k];
+            lines[i][k] = i ? buf_keep(&cells[k], &m->arena) : heads[k];
             size_t n = strlen(lines[i][k]);
             width[k] = i && width[k] > n ? width[k] : n;
             buf_deinit(&cells[k]);
@@ -392,10 +386,8 @@ static void print_piece(Summary *m, const Def *def, Piece *p)
     buf_str(&html, "<pre>");
     buf_html(&html, buf_text(&text) + from, text.n - from);
     buf_str(&html, "</pre>");
-    p->text = kept(m, &text);
-    p->html = kept(m, &html);
-    buf_deinit(&text);
-    buf_deinit(&html);
+    p->text = buf_keep(&text, &m->arena);
+    p->html = buf_keep(&html, &m->arena);
 }
 
 static void summarise(Summary *m, const Def *def)

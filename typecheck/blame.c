@@ -61,13 +61,6 @@ static void print_because(Blame *bl, const WhySource *sources, size_t n, const c
     }
 }
 
-static const char *words(Checker *ck, Buf *b)
-{
-    const char *text = arena_copy_text(&ck->scratch, buf_text(b), b->n);
-    buf_deinit(b);
-    return text;
-}
-
 /* What a part of a tensor type is: "3", "`float32`", "2 dimensions". */
 static const char *part_value(Checker *ck, const Type *t, const Part *part)
 {
@@ -89,7 +82,7 @@ static const char *part_value(Checker *ck, const Type *t, const Part *part)
         break;
     case PART_WHOLE: type_print(&b, t); break;
     }
-    return words(ck, &b);
+    return buf_keep(&b, &ck->scratch);
 }
 
 /* ---- types that must agree --------------------------------------------------------------------------------------------------------- */

@@ -37,9 +37,7 @@ static const char *callee_text(Checker *ck, const Call *call, const char *before
         buf_printf(&b, "%s`%s%s`", before, c.sigil, c.name);
     else
         buf_printf(&b, "%sthe function", before);
-    const char *text = arena_copy_text(&ck->scratch, buf_text(&b), b.n);
-    buf_deinit(&b);
-    return text;
+    return buf_keep(&b, &ck->scratch);
 }
 
 /* `concatenate(%x, %y)`: what follows was meant for the tuple that the one argument is. */

@@ -93,20 +93,13 @@ void story_bound(Checker *ck, const Type *hole)
     vec_push(&s->changed, &s->arena, hole);
 }
 
-static const char *keep(Story *s, Buf *b)
-{
-    const char *text = arena_copy_text(&s->arena, buf_text(b), b->n);
-    buf_deinit(b);
-    return text;
-}
-
 static const char *decisions(Story *s)
 {
     Buf b = {0};
     for (size_t i = 0; i < s->changed.n; i++)
         buf_printf(&b, "%s%s = %s", i ? "\n" : "", number_of(s, s->changed.at[i])->var->name->text,
                    story_type(s, s->changed.at[i]->bound));
-    return keep(s, &b);
+    return buf_keep(&b, &s->arena);
 }
 
 void story_end(Checker *ck, StoryEvent e)
@@ -119,12 +112,11 @@ void story_end(Checker *ck, StoryEvent e)
 
 const char *story_text(Checker *ck, const char *format, ...)
 {
-    Buf b = {0};
     va_list args;
     va_start(args, format);
-    buf_vprintf(&b, format, args);
+    const char *text = buf_vkeep(&ck->story->arena, format, args);
     va_end(args);
-    return keep(ck->story, &b);
+    return text;
 }
 
 StoryPlace story_side(Checker *ck, Side side, const Type *t)

@@ -194,10 +194,7 @@ WhySource trial_attr_source(const Trial *t, int attr)
     buf_printf(&b, "`%s` has `%s=", t->op->name, a->key);
     ir_print_attr(&b, &a->value);
     buf_char(&b, '`');
-    WhySource s = {.span = span_join(a->key_span, a->span),
-                   .text = arena_copy_text(&t->w->arena, buf_text(&b), b.n)};
-    buf_deinit(&b);
-    return s;
+    return (WhySource){.span = span_join(a->key_span, a->span), .text = buf_keep(&b, &t->w->arena)};
 }
 
 typedef Vec(AttrValue) Values;

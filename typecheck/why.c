@@ -180,14 +180,10 @@ static void answer(Why *w, uint32_t step, WhySource s)
 __attribute__((format(printf, 4, 5))) static void answer_text(Why *w, uint32_t step, Span span,
                                                               const char *format, ...)
 {
-    Buf b = {0};
     va_list args;
     va_start(args, format);
-    buf_vprintf(&b, format, args);
+    answer(w, step, (WhySource){.span = span, .text = buf_vkeep(&w->arena, format, args)});
     va_end(args);
-    answer(w, step,
-           (WhySource){.span = span, .text = arena_copy_text(&w->arena, buf_text(&b), b.n)});
-    buf_deinit(&b);
 }
 
 static void ask_part_of(Why *w, uint32_t step, const Expr *e, Part part, uint32_t i)

@@ -36,9 +36,7 @@ static const char *printed(const TeProgram *p)
 {
     Buf b = {0};
     te_print(&b, p, NULL);
-    char *text = arena_copy_text(&arena, buf_text(&b), b.n);
-    buf_deinit(&b);
-    return text;
+    return buf_keep(&b, &arena);
 }
 
 /* A reshape that merges and splits axes is a view: no division is left in the index. */
