@@ -22,6 +22,7 @@ typedef struct OnnxValue {
 typedef struct OnnxNode {
     OnnxImport *im;
     const Onnx__NodeProto *proto;
+    const char *word; /* what the row gives to a rule that several share */
     int64_t version; /* of the operator set */
     bool constant; /* all inputs are, so the outputs are computed now */
     bool failed; /* a refusal was noted */
@@ -33,7 +34,7 @@ typedef struct OnnxRule {
     /* The text of the one output; `$0` an input, `$*` all, `$t` the first one's element type, `$n{0.5}` a number of that type,
      * `$i{axis=1}`, `$f{…}`, `$b{…}`, `$s{…}` an attribute with its default as integer, float, flag and word, `$a{…}` as such a number. */
     const char *text;
-    void (*rule)(OnnxNode *n); /* where a text does not suffice */
+    void (*rule)(OnnxNode *n); /* where a text does not suffice; it is given `text` as `word` */
 } OnnxRule;
 
 extern const OnnxRule onnx_rules[]; /* ends with a NULL op */

@@ -649,6 +649,7 @@ static void import_node(OnnxImport *im, const Onnx__NodeProto *proto)
         n.failed = true;
     } else {
         n.constant = is_constant(im, proto);
+        n.word = rule->text;
         if (rule->rule)
             rule->rule(&n);
         else

@@ -228,8 +228,7 @@ static bool copy_numbers(Tensor *out, const Onnx__TensorProto *t)
         return false;
     for (size_t i = 0; i < n; i++) {
         uint64_t v = wide ? t->uint64_data[i] : (uint64_t)(int64_t)t->int32_data[i];
-        if (out->dtype.code == dtype_of(DT_BOOL).code && size == 1 &&
-            dtype_eq(out->dtype, dtype_of(DT_BOOL)))
+        if (dtype_is_bool(out->dtype))
             v = v != 0;
         memcpy(to + i * size, &v, size);
     }

@@ -14,30 +14,15 @@ static void rule_same(OnnxNode *n)
     onnx_give_input(n, 0);
 }
 
-static void rule_fold(OnnxNode *n, const char *op)
+static void rule_fold(OnnxNode *n)
 {
     const char *x = onnx_in(n, 0);
     for (size_t i = 1; i < n->proto->n_input; i++)
-        x = onnx_text(n, "%s(%s, %s)", op, x, onnx_in(n, i));
+        x = onnx_text(n, "%s(%s, %s)", n->word, x, onnx_in(n, i));
     if (n->proto->n_input == 1)
         onnx_give_input(n, 0);
     else
         onnx_give(n, x);
-}
-
-static void rule_max(OnnxNode *n)
-{
-    rule_fold(n, "maximum");
-}
-
-static void rule_min(OnnxNode *n)
-{
-    rule_fold(n, "minimum");
-}
-
-static void rule_sum(OnnxNode *n)
-{
-    rule_fold(n, "add");
 }
 
 static void rule_mean(OnnxNode *n)
@@ -76,18 +61,12 @@ static void rule_cast_like(OnnxNode *n)
         n, onnx_text(n, "cast(%s, dtype=\"%s\")", onnx_in(n, 0), name_of(n, onnx_in_dtype(n, 1))));
 }
 
-static bool is_float(DType t)
-{
-    DTypeId id = dtype_id(t);
-    return id == DT_FLOAT16 || id == DT_FLOAT32 || id == DT_FLOAT64 || id == DT_BFLOAT16;
-}
-
 /* Relay's operator takes floats of one type. */
 static void rule_pow(OnnxNode *n)
 {
     DType t = onnx_in_dtype(n, 0), e = onnx_in_dtype(n, 1);
     const char *x = onnx_in(n, 0), *y = onnx_in(n, 1);
-    if (is_float(t) && dtype_eq(t, e))
+    if (dtype_is_float(t) && dtype_eq(t, e))
         onnx_give(n, onnx_text(n, "power(%s, %s)", x, y));
     else
         onnx_give(n, onnx_text(n,
@@ -165,38 +144,13 @@ static const char *reduced(OnnxNode *n, const char *op, const char *x)
                      onnx_bool(onnx_attr_int(n, "keepdims", 1) != 0));
 }
 
-static void reduce(OnnxNode *n, const char *op)
+static void rule_reduce(OnnxNode *n)
 {
     OnnxInts axes;
     if (axes_of(n, &axes))
-        onnx_give(n, reduced(n, op, onnx_in(n, 0)));
+        onnx_give(n, reduced(n, n->word, onnx_in(n, 0)));
     else
         onnx_give_input(n, 0);
-}
-
-static void rule_reduce_sum(OnnxNode *n)
-{
-    reduce(n, "sum");
-}
-
-static void rule_reduce_mean(OnnxNode *n)
-{
-    reduce(n, "mean");
-}
-
-static void rule_reduce_max(OnnxNode *n)
-{
-    reduce(n, "max");
-}
-
-static void rule_reduce_min(OnnxNode *n)
-{
-    reduce(n, "min");
-}
-
-static void rule_reduce_prod(OnnxNode *n)
-{
-    reduce(n, "prod");
 }
 
 static void rule_reduce_l1(OnnxNode *n)
@@ -231,24 +185,14 @@ static void rule_reduce_log_sum_exp(OnnxNode *n)
     onnx_give(n, onnx_text(n, "log(%s)", reduced(n, "sum", x)));
 }
 
-static void arg_reduce(OnnxNode *n, const char *op)
+static void rule_arg_reduce(OnnxNode *n)
 {
     onnx_give(n, onnx_text(n,
                            "cast(%s(%s, axis=[%lld], keepdims=%s, select_last_index=%s), "
                            "dtype=\"int64\")",
-                           op, onnx_in(n, 0), (long long)onnx_attr_int(n, "axis", 0),
+                           n->word, onnx_in(n, 0), (long long)onnx_attr_int(n, "axis", 0),
                            onnx_bool(onnx_attr_int(n, "keepdims", 1) != 0),
                            onnx_bool(onnx_attr_int(n, "select_last_index", 0) != 0)));
-}
-
-static void rule_argmax(OnnxNode *n)
-{
-    arg_reduce(n, "argmax");
-}
-
-static void rule_argmin(OnnxNode *n)
-{
-    arg_reduce(n, "argmin");
 }
 
 static void rule_cumsum(OnnxNode *n)
@@ -264,13 +208,13 @@ static void rule_cumsum(OnnxNode *n)
 }
 
 /* Up to version 12 what follows the axis, 1 if nothing is said, is one. */
-static void soft(OnnxNode *n, const char *op)
+static void rule_soft(OnnxNode *n)
 {
     int rank = onnx_rank(n, 0);
     int64_t axis = onnx_attr_int(n, "axis", n->version < 13 ? 1 : -1);
     axis += axis < 0 ? rank : 0;
     if (n->version >= 13 || axis == rank - 1) {
-        onnx_give(n, onnx_text(n, "%s(%s, axis=%lld)", op, onnx_in(n, 0), (long long)axis));
+        onnx_give(n, onnx_text(n, "%s(%s, axis=%lld)", n->word, onnx_in(n, 0), (long long)axis));
         return;
     }
     OnnxInts shape = {.n = rank}, flat = {{1, 1}, 2};
@@ -278,18 +222,8 @@ static void soft(OnnxNode *n, const char *op)
         shape.at[i] = onnx_known_extent(n, 0, i);
         flat.at[i >= axis] *= shape.at[i];
     }
-    onnx_give(n, onnx_text(n, "reshape(%s(reshape(%s, newshape=%s), axis=1), newshape=%s)", op,
+    onnx_give(n, onnx_text(n, "reshape(%s(reshape(%s, newshape=%s), axis=1), newshape=%s)", n->word,
                            onnx_in(n, 0), onnx_list(n, flat), onnx_list(n, shape)));
-}
-
-static void rule_softmax(OnnxNode *n)
-{
-    soft(n, "nn.softmax");
-}
-
-static void rule_log_softmax(OnnxNode *n)
-{
-    soft(n, "nn.log_softmax");
 }
 
 /* The inputs as a tuple. */
@@ -486,12 +420,13 @@ static void rule_conv_transpose(OnnxNode *n)
                            layouts[w.n - 1][1]));
 }
 
-static void pool(OnnxNode *n, const char *op, const char *more)
+static void rule_pool(OnnxNode *n)
 {
     Window w = window_of(n, onnx_attr_ints(n, "kernel_shape"));
     if (w.n == 0)
         return;
     bool ceil = onnx_attr_int(n, "ceil_mode", 0) != 0;
+    bool counted = onnx_attr_int(n, "count_include_pad", 0) != 0; /* an average has it alone */
     for (int i = 0; i < w.n && ceil && !n->failed; i++) {
         int64_t d = onnx_known_extent(n, 0, i + 2), s = w.strides.at[i];
         int64_t room =
@@ -499,42 +434,24 @@ static void pool(OnnxNode *n, const char *op, const char *more)
         if ((room + s - 1) / s * s >= d + w.pads.at[i])
             onnx_refuse(n, "a last window that begins in the padding");
     }
-    onnx_give(n, onnx_text(n, "nn.%s_pool%dd(%s, pool_size=%s%s%s%s)", op, w.n, onnx_in(n, 0),
-                           onnx_list(n, w.kernel), strides_text(n, &w),
-                           ceil ? ", ceil_mode=True" : "", more));
+    onnx_give(n,
+              onnx_text(n, "nn.%s_pool%dd(%s, pool_size=%s%s%s%s)", n->word, w.n, onnx_in(n, 0),
+                        onnx_list(n, w.kernel), strides_text(n, &w), ceil ? ", ceil_mode=True" : "",
+                        counted ? ", count_include_pad=True" : ""));
 }
 
-static void rule_max_pool(OnnxNode *n)
-{
-    pool(n, "max", "");
-}
-
-static void rule_average_pool(OnnxNode *n)
-{
-    pool(n, "avg", onnx_attr_int(n, "count_include_pad", 0) ? ", count_include_pad=True" : "");
-}
-
-static void global_pool(OnnxNode *n, const char *pooling, const char *reduction)
+static void rule_global_pool(OnnxNode *n)
 {
     int rank = onnx_rank(n, 0);
     OnnxInts axes = {.n = rank > 2 ? rank - 2 : 0};
     for (int i = 0; i < axes.n; i++)
         axes.at[i] = i + 2;
     if (rank == 4)
-        onnx_give(n, onnx_text(n, "nn.global_%s_pool2d(%s)", pooling, onnx_in(n, 0)));
+        onnx_give(n, onnx_text(n, "nn.global_%s_pool2d(%s)", n->word, onnx_in(n, 0)));
     else
-        onnx_give(n, onnx_text(n, "%s(%s, axis=%s, keepdims=True)", reduction, onnx_in(n, 0),
+        onnx_give(n, onnx_text(n, "%s(%s, axis=%s, keepdims=True)",
+                               strcmp(n->word, "avg") ? n->word : "mean", onnx_in(n, 0),
                                onnx_list(n, axes)));
-}
-
-static void rule_global_max(OnnxNode *n)
-{
-    global_pool(n, "max", "max");
-}
-
-static void rule_global_average(OnnxNode *n)
-{
-    global_pool(n, "avg", "mean");
 }
 
 /* ---- normalising ------------------------------------------------------------------------------------------------------------- */
@@ -995,7 +912,7 @@ static void rule_resize(OnnxNode *n)
 
 /* ---- quantised --------------------------------------------------------------------------------------------------------------- */
 
-static void quantisation(OnnxNode *n, bool back)
+static void rule_quantise(OnnxNode *n)
 {
     bool many = onnx_rank(n, 1) == 1 && onnx_known_extent(n, 1, 0) > 1;
     if (onnx_rank(n, 1) > 1 || onnx_has_attr(n, "block_size"))
@@ -1005,28 +922,18 @@ static void quantisation(OnnxNode *n, bool back)
                         ? onnx_in(n, 1)
                         : onnx_text(n, "reshape(%s, newshape=[])", onnx_in(n, 1));
     const char *z = "0";
-    DType to = dtype_of(DT_UINT8);
+    bool back = !strcmp(n->word, "dequantize");
+    DType to = dtype_of(back ? DT_FLOAT32 : DT_UINT8);
     if (onnx_has(n, 2)) {
         z = onnx_in(n, 2);
-        to = onnx_in_dtype(n, 2);
+        to = back ? to : onnx_in_dtype(n, 2);
         z = onnx_rank(n, 2) == 0 || many ? z : onnx_text(n, "reshape(%s, newshape=[])", z);
         z = onnx_text(n, "cast(%s, dtype=\"int32\")", z);
     } else if (many) {
         z = onnx_array(n, zeros(n, onnx_known_extent(n, 1, 0), dtype_of(DT_INT32)), "zero");
     }
-    onnx_give(n, onnx_text(n, "qnn.%squantize(%s, %s, %s, out_dtype=\"%s\", axis=%lld)",
-                           back ? "de" : "", onnx_in(n, 0), s, z, back ? "float32" : name_of(n, to),
-                           (long long)axis));
-}
-
-static void rule_quantize(OnnxNode *n)
-{
-    quantisation(n, false);
-}
-
-static void rule_dequantize(OnnxNode *n)
-{
-    quantisation(n, true);
+    onnx_give(n, onnx_text(n, "qnn.%s(%s, %s, %s, out_dtype=\"%s\", axis=%lld)", n->word,
+                           onnx_in(n, 0), s, z, name_of(n, to), (long long)axis));
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------------------- */
@@ -1034,8 +941,10 @@ static void rule_dequantize(OnnxNode *n)
 const OnnxRule onnx_rules[] = {
 #define TEXT(op, text) {op, text, NULL},
 #define RULE(op, rule) {op, NULL, rule},
+#define RULE_OF(op, rule, word) {op, word, rule},
 #include "exchange/onnx_rules.def"
 #undef TEXT
 #undef RULE
+#undef RULE_OF
     {0},
 };
