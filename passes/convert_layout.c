@@ -43,49 +43,13 @@ typedef struct Site {
 
 /* ---- layouts ------------------------------------------------------------------------------------------------------ */
 
-/* The letter of an axis; a small one is that of a block. */
-static char letter_of(Str layout, int64_t axis)
-{
-    for (size_t i = 0; i < layout.len; i++)
-        if (layout.ptr[i] > '9' && axis-- == 0)
-            return layout.ptr[i];
-    return 0;
-}
-
-static int position(Str layout, char letter)
-{
-    int axis = 0;
-    for (size_t i = 0; i < layout.len; i++) {
-        if (layout.ptr[i] == letter)
-            return axis;
-        axis += layout.ptr[i] > '9';
-    }
-    return -1;
-}
-
-static uint32_t rank_of(Str layout)
-{
-    uint32_t n = 0;
-    for (size_t i = 0; i < layout.len; i++)
-        n += layout.ptr[i] > '9';
-    return n;
-}
-
-static bool has_blocks(Str layout)
-{
-    for (size_t i = 0; i < layout.len; i++)
-        if (layout.ptr[i] >= 'a')
-            return true;
-    return false;
-}
-
 /* The same letters, each once, in another order or the same. */
 static bool is_order_of(Str a, Str b)
 {
     bool same = a.len == b.len;
     for (size_t i = 0; same && i < a.len; i++)
-        same = a.ptr[i] >= 'A' && a.ptr[i] <= 'Z' && position(a, a.ptr[i]) == (int)i &&
-               position(b, a.ptr[i]) >= 0;
+        same = a.ptr[i] >= 'A' && a.ptr[i] <= 'Z' && layout_axis(a, a.ptr[i]) == (int)i &&
+               layout_axis(b, a.ptr[i]) >= 0;
     return same;
 }
 
@@ -163,7 +127,7 @@ static bool is_depthwise(const Call *conv, Str kernel)
 {
     uint32_t weight = kernel_of(conv);
     const Type *w = weight ? expr_tensor_type(conv->args.at[weight]) : NULL;
-    int o = position(kernel, 'O'), i = position(kernel, 'I');
+    int o = layout_axis(kernel, 'O'), i = layout_axis(kernel, 'I');
     int64_t groups = attrs_int(conv->attrs, "groups", 1);
     return w && o >= 0 && i >= 0 && groups > 1 && w->dims[o] == groups && w->dims[i] == 1;
 }
@@ -176,7 +140,7 @@ static Str kernel_for(const Call *conv, Str data, Str kernel)
                                            {"NDHWC", "DHWIO"}, {"NCDHW", "OIDHW"}};
     if (str_is(data, "NHWC") && is_depthwise(conv, kernel))
         return str_of("HWOI");
-    bool unpacks = has_blocks(kernel) && !has_blocks(data);
+    bool unpacks = layout_blocks(kernel) && !layout_blocks(data);
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         if (str_is(data, usual[i][0]) && (unpacks || is_order_of(str_of(usual[i][1]), kernel)))
             return str_of(usual[i][1]);
@@ -213,7 +177,7 @@ static Expr *operand_in(Site *s, uint32_t i, Str from, Str to, Str kernel_to)
         return t && layout_can_become(kernel, t, kernel_to) ? transform(s, e, kernel, kernel_to)
                                                             : NULL;
     }
-    return t && t->n < rank_of(from) ? e : NULL;
+    return t && t->n < layout_rank(from) ? e : NULL;
 }
 
 /* The call with this order of its data, and of its kernel where it has one. */
@@ -276,7 +240,7 @@ static Str with_ones(Site *s, Str from, const Type *t, uint32_t ahead, Str to)
     size_t n = 0, digits = 0;
     for (size_t i = 0; i < to.len; i++) {
         char c = to.ptr[i];
-        int axis = c >= 'a' ? position(from, (char)(c - 'a' + 'A')) : -1;
+        int axis = c >= 'a' ? layout_axis(from, (char)(c - 'a' + 'A')) : -1;
         bool one = axis >= 0 && ((uint32_t)axis < ahead || t->dims[(uint32_t)axis - ahead] == 1);
         if (one)
             n -= digits;
@@ -293,9 +257,9 @@ static bool has_whole_blocks(Str layout, const Type *t, const Type *out)
 {
     bool whole = t->n == out->n;
     for (uint32_t i = 0; whole && i < t->n; i++) {
-        char c = letter_of(layout, i);
+        char c = layout_letter(layout, i);
         char inner = c < 'a' ? (char)(c - 'A' + 'a') : c;
-        whole = position(layout, inner) < 0 || t->dims[i] == out->dims[i];
+        whole = layout_axis(layout, inner) < 0 || t->dims[i] == out->dims[i];
     }
     return whole;
 }
@@ -306,14 +270,15 @@ static Expr *aligned(Site *s, uint32_t i, const Moved *like)
     Expr *e = s->now->args.at[i];
     const Type *t = expr_tensor_type(s->old->args.at[i]);
     const Type *out = expr_tensor_type(&s->old->base);
-    uint32_t rank = rank_of(like->from);
+    uint32_t rank = layout_rank(like->from);
     if (!t || t->n > rank)
         return NULL;
     if (t->n == 0)
         return e;
-    if (has_blocks(like->from) && !has_whole_blocks(like->from, t, out))
+    if (layout_blocks(like->from) && !has_whole_blocks(like->from, t, out))
         return NULL;
-    Str to = has_blocks(like->to) ? with_ones(s, like->from, t, rank - t->n, like->to) : like->to;
+    Str to =
+        layout_blocks(like->to) ? with_ones(s, like->from, t, rank - t->n, like->to) : like->to;
     if (t->n < rank) {
         Attr attrs[2] = {ops_attr_int("axis", 0), ops_attr_int("num_newaxis", rank - t->n)};
         e = ops_call(&s->m, "expand_dims", 1, &e, 2, attrs);
@@ -338,7 +303,7 @@ static Expr *convert_concatenate(Site *s, const Tuple *fields, const Moved *like
 {
     const Type *out = expr_tensor_type(&s->old->base);
     Expr **args = arena_alloc_must(&s->c->run->scratch, fields->fields.n + 1, sizeof *args);
-    if (!out || out->n != rank_of(like->from))
+    if (!out || out->n != layout_rank(like->from))
         return NULL;
     for (uint32_t i = 0; i < fields->fields.n; i++) {
         const Moved *m = moved_of(s->c, fields->fields.at[i]);
@@ -346,8 +311,8 @@ static Expr *convert_concatenate(Site *s, const Tuple *fields, const Moved *like
             return NULL;
         args[i] = m->now;
     }
-    int axis =
-        position(like->to, letter_of(like->from, ops_axis(s->old->attrs, "axis", (int)out->n)));
+    int axis = layout_axis(like->to,
+                           layout_letter(like->from, ops_axis(s->old->attrs, "axis", (int)out->n)));
     if (axis < 0)
         return NULL;
     const Attrs *attrs =
@@ -359,7 +324,7 @@ static Expr *convert_concatenate(Site *s, const Tuple *fields, const Moved *like
 /* Where an axis of the old order is now. */
 static int64_t axis_now(const Moved *m, int64_t axis)
 {
-    return position(m->to, m->from.ptr[axis + (axis < 0 ? (int64_t)m->from.len : 0)]);
+    return layout_axis(m->to, m->from.ptr[axis + (axis < 0 ? (int64_t)m->from.len : 0)]);
 }
 
 /* The layout without the letters at these places. */
@@ -430,7 +395,7 @@ static Expr *convert_reduce(Site *s, const Moved *like)
     int64_t gone[TENSOR_RANK_MOST], gone_now[TENSOR_RANK_MOST];
     int n_gone = 0;
     for (int i = 0; i < rank; i++)
-        if (position(from, like->from.ptr[i]) >= 0) {
+        if (layout_axis(from, like->from.ptr[i]) >= 0) {
             gone[n_gone] = i;
             gone_now[n_gone++] = axis_now(like, i);
         }
@@ -484,7 +449,7 @@ static Expr *convert_slice(Site *s, const Moved *like)
         int64_t was[TENSOR_RANK_MOST], now[TENSOR_RANK_MOST];
         int given = attrs_ints(attrs, keys[k], was, rank);
         for (int i = 0; i < rank; i++) {
-            int from = position(like->from, like->to.ptr[i]);
+            int from = layout_axis(like->from, like->to.ptr[i]);
             int64_t whole = k == 0 ? 0 : k == 1 ? t->dims[from] : 1;
             now[i] = from < given && !(k == 2 && sized) ? was[from] : whole;
         }
@@ -541,7 +506,7 @@ static Expr *convert_pad(Site *s, const Moved *like)
         return NULL;
     AttrValue *at = arena_alloc_must(s->m.arena, widths->list.n, sizeof *at);
     for (size_t i = 0; i < like->to.len; i++)
-        at[i] = widths->list.at[position(like->from, like->to.ptr[i])];
+        at[i] = widths->list.at[layout_axis(like->from, like->to.ptr[i])];
     AttrValue list = {.kind = ATTR_LIST, .list = {at, widths->list.n}};
     Expr *args[2] = {like->now, s->now->args.at[1]};
     return put_back(
@@ -609,7 +574,7 @@ static Expr *convert_following(Site *s)
         return convert_broadcast(s, like);
     if (!moved_of(s->c, s->now->args.at[0]))
         return NULL;
-    bool split = has_blocks(like->from) || has_blocks(like->to);
+    bool split = layout_blocks(like->from) || layout_blocks(like->to);
     for (size_t i = 0; i < sizeof with_axes / sizeof *with_axes && !split; i++)
         if (!strcmp(with_axes[i].op, op->name))
             return with_axes[i].convert(s, like);
@@ -617,7 +582,7 @@ static Expr *convert_following(Site *s)
     bool told = key && !strcmp(key, "layout") && s->old->args.n == 1 &&
                 str_eq(attrs_string(s->old->attrs, key), like->from) &&
                 expr_tensor_type(&s->old->base) &&
-                expr_tensor_type(&s->old->base)->n == rank_of(like->from);
+                expr_tensor_type(&s->old->base)->n == layout_rank(like->from);
     return told ? in_layout(s, like->to, str_of("")) : NULL;
 }
 

@@ -23,32 +23,9 @@ ScaleKind scale_kind(const Expr *e)
     return SCALE_OTHER;
 }
 
-/* The axis of a letter, -1: it has none. */
-static int letter_at(Str layout, char letter)
-{
-    int axis = 0;
-    for (size_t i = 0; i < layout.len; i++) {
-        if (layout.ptr[i] == letter)
-            return axis;
-        axis += layout.ptr[i] > '9';
-    }
-    return -1;
-}
-
 static Channels channels(Str layout, char letter)
 {
-    return (Channels){letter_at(layout, letter), letter_at(layout, (char)(letter - 'A' + 'a'))};
-}
-
-/* How many axes a layout has, and how many of them are blocks. */
-static uint32_t count_letters(Str layout, int *blocks)
-{
-    uint32_t n = 0;
-    for (size_t i = 0; i < layout.len; i++) {
-        n += layout.ptr[i] > '9';
-        *blocks += layout.ptr[i] >= 'a';
-    }
-    return n;
+    return (Channels){layout_axis(layout, letter), layout_axis(layout, (char)(letter - 'A' + 'a'))};
 }
 
 /* Channels are whole in all layouts, or in blocks in all, and nothing else is in blocks. */
@@ -80,9 +57,8 @@ bool scale_axes(const Call *call, ScaleAxes *out)
     Str data = attrs_string(call->attrs, "data_layout");
     Str kernel = attrs_string(call->attrs, "kernel_layout");
     Str result = ops_out_layout(call->attrs, "data_layout", "out_layout");
-    int blocks = 0;
-    if (count_letters(data, &blocks) != x->n || count_letters(kernel, &blocks) != w->n ||
-        count_letters(result, &blocks) != y->n)
+    int blocks = layout_blocks(data) + layout_blocks(kernel) + layout_blocks(result);
+    if (layout_rank(data) != x->n || layout_rank(kernel) != w->n || layout_rank(result) != y->n)
         return false;
     *out = (ScaleAxes){channels(data, 'C'), channels(result, 'C'), channels(kernel, 'I'),
                        channels(kernel, 'O')};

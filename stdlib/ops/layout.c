@@ -3,9 +3,51 @@
 
 #include <string.h>
 
+/* ---- words ---------------------------------------------------------------------------------------- */
+
+static bool is_letter(char c)
+{
+    return c > '9';
+}
+
+uint32_t layout_rank(Str layout)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < layout.len; i++)
+        n += is_letter(layout.ptr[i]);
+    return n;
+}
+
+char layout_letter(Str layout, int64_t axis)
+{
+    for (size_t i = 0; i < layout.len; i++)
+        if (is_letter(layout.ptr[i]) && axis-- == 0)
+            return layout.ptr[i];
+    return 0;
+}
+
+int layout_axis(Str layout, char letter)
+{
+    int axis = 0;
+    for (size_t i = 0; i < layout.len; i++) {
+        if (layout.ptr[i] == letter)
+            return axis;
+        axis += is_letter(layout.ptr[i]);
+    }
+    return -1;
+}
+
+int layout_blocks(Str layout)
+{
+    int n = 0;
+    for (size_t i = 0; i < layout.len; i++)
+        n += layout.ptr[i] >= 'a';
+    return n;
+}
+
 /* ---- layout_transform ---------------------------------------------------------------------------- */
 
-/* A layout is a word over axes: a capital is an axis, a number and a small letter a block split off it. */
+/* What each letter of a layout stands for. */
 typedef struct Layout {
     int n;
     char letter[TENSOR_RANK_MOST]; /* capital */

@@ -100,6 +100,12 @@ void ops_padding(const Attrs *a, const char *key, int n, int64_t *before, int64_
 bool rel_ints(Rel *r, const char *key, int n, int64_t *out);
 void ops_ints(const Attrs *a, const char *key, int n, int64_t *out);
 
+/* A layout is a word: a capital is an axis, a number and a small letter a block split off one ("NCHW16c"). How many axes a tensor in it
+ * has, blocks included; the letter of an axis, 0: it has none; the axis of a letter, -1: it has none; how many are blocks. */
+uint32_t layout_rank(Str layout);
+char layout_letter(Str layout, int64_t axis);
+int layout_axis(Str layout, char letter);
+int layout_blocks(Str layout);
 /* The letters of a plain layout ("NCHW"): position of each letter of `letters`; false when the layout
  * holds other letters, sub-axes or letters twice. */
 bool layout_positions(Str layout, const char *letters, int *at);
