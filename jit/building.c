@@ -182,6 +182,14 @@ void gen_branch(Gen *g, Ssa cond, LLVMBasicBlockRef then, LLVMBasicBlockRef othe
     LLVMSetMetadata(br, LLVMGetMDKindIDInContext(g->c, "prof", 4), LLVMMetadataAsValue(g->c, node));
 }
 
+Ssa gen_either(Gen *g, LLVMBasicBlockRef go, Ssa values[2], LLVMBasicBlockRef from[2])
+{
+    LLVMPositionBuilderAtEnd(g->b, go);
+    Ssa phi = LLVMBuildPhi(g->b, LLVMTypeOf(values[0]), "");
+    LLVMAddIncoming(phi, values, from, 2);
+    return phi;
+}
+
 void gen_attribute(Gen *g, Ssa fn, const char *name)
 {
     unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));

@@ -84,8 +84,8 @@ static Ssa construct(Fn *f, const Constructor *con, const Type *type, uint32_t n
 
 /* ---- operators -------------------------------------------------------------------------------------------------- */
 
-Ssa fn_op_eval(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Repr *reprs,
-               Ssa *args, const Type *result)
+static Ssa op_eval(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                   const Repr *reprs, Ssa *args, const Type *result)
 {
     Gen *g = f->g;
     OpSite *site = arena_new(g->arena, OpSite);
@@ -124,7 +124,7 @@ static Ssa call_op(Fn *f, const Op *op, const Call *call, const Type *result)
     Ssa v = fn_scalar_op(f, op, call->attrs, call->base.span, n, types, args, result);
     if (v || g->failed)
         return v;
-    return fn_op_eval(f, op, call->attrs, call->base.span, n, reprs, args, result);
+    return op_eval(f, op, call->attrs, call->base.span, n, reprs, args, result);
 }
 
 /* ---- functions -------------------------------------------------------------------------------------------------- */
@@ -188,11 +188,7 @@ static Ssa instance_code(Fn *f, Instance *in)
     fn_fail_if_null(f, made);
     LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, go);
-    LLVMPositionBuilderAtEnd(g->b, go);
-    Ssa code = LLVMBuildPhi(g->b, g->ptr, "");
-    LLVMAddIncoming(code, &known, &here, 1);
-    LLVMAddIncoming(code, &made, &end, 1);
-    return code;
+    return gen_either(g, go, (Ssa[]){known, made}, (LLVMBasicBlockRef[]){here, end});
 }
 
 /* Whether the shapes that decide which code is best are known when the call happens. */

@@ -39,11 +39,7 @@ static Ssa listed_cell(Fn *f, size_t bytes, Ssa form)
     LLVMPositionBuilderAtEnd(g->b, take);
     gen_store(g, gen_load(g, g->ptr, first, offsetof(FreeCell, next)), list, 0);
     LLVMBuildBr(g->b, go);
-    LLVMPositionBuilderAtEnd(g->b, go);
-    Ssa cell = LLVMBuildPhi(g->b, g->ptr, "");
-    LLVMAddIncoming(cell, &first, &take, 1);
-    LLVMAddIncoming(cell, &fresh, &end, 1);
-    return cell;
+    return gen_either(g, go, (Ssa[]){first, fresh}, (LLVMBasicBlockRef[]){take, end});
 }
 
 static Ssa new_cell(Fn *f, uint32_t n, Ssa form)
@@ -78,10 +74,7 @@ static Ssa kept_or_new(Fn *f, Ssa kept, uint32_t n, Ssa form)
     Ssa fresh = new_cell(f, n, form);
     LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, go);
-    LLVMPositionBuilderAtEnd(g->b, go);
-    Ssa cell = LLVMBuildPhi(g->b, g->ptr, "");
-    LLVMAddIncoming(cell, &kept, &here, 1);
-    LLVMAddIncoming(cell, &fresh, &end, 1);
+    Ssa cell = gen_either(g, go, (Ssa[]){kept, fresh}, (LLVMBasicBlockRef[]){here, end});
     own_phi(f, cell);
     return cell;
 }

@@ -568,6 +568,8 @@ void gen_span(Gen *g, Span span, Ssa out[3]);
 LLVMBasicBlockRef gen_block(Gen *g, Ssa fn, const char *name);
 /* The conditional jump says which way is the usual one. */
 void gen_branch(Gen *g, Ssa cond, LLVMBasicBlockRef then, LLVMBasicBlockRef otherwise, bool likely);
+/* Goes on in `go`, with the value of the block of `from` that it was reached from. */
+Ssa gen_either(Gen *g, LLVMBasicBlockRef go, Ssa values[2], LLVMBasicBlockRef from[2]);
 void gen_attribute(Gen *g, Ssa fn, const char *name);
 /* Whether the interrupt flag is set, as one bit. */
 Ssa gen_interrupted(Gen *g, Ssa state);
@@ -716,9 +718,6 @@ void fn_set_field(Fn *f, Ssa object, uint32_t i, Repr r, Ssa v);
 Ssa fn_get_field(Fn *f, Ssa object, uint32_t i, Repr r);
 /* Room in the frame, made once however often the code runs. */
 Ssa fn_room(Fn *f, LLVMTypeRef type, unsigned n);
-/* Runs an operator through op_eval on these values. */
-Ssa fn_op_eval(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Repr *reprs,
-               Ssa *args, const Type *result);
 /* The operator on scalars as code; NULL when it is none of that kind. */
 Ssa fn_scalar_op(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n,
                  const Type *const *types, Ssa *args, const Type *result);

@@ -185,10 +185,7 @@ static Ssa unless_far(const Lanes *l, Ssa far, Ssa near, const char *name, Ssa *
     Ssa values[2] = {near, lanes_library(l, name, f32, args, n)};
     from[1] = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, go);
-    LLVMPositionBuilderAtEnd(g->b, go);
-    Ssa phi = LLVMBuildPhi(g->b, LLVMTypeOf(near), "");
-    LLVMAddIncoming(phi, values, from, 2);
-    return phi;
+    return gen_either(g, go, values, from);
 }
 
 /* Quadrants that are taken off exactly enough: beyond them the rest of the angle is lost. */

@@ -43,13 +43,14 @@ def @main() {
 """
 # Laid out as nobody would, so that `fmt -i` has something to do.
 LOOSE = PROGRAM.replace(";\n", " ;\n\n").replace("def", "\n def")
-SESSION = """let %x = arange(0, 4, 1)
+BEGINNING = """let %x = arange(0, 4, 1)
 def @double(%v: int32) -> int32 { multiply(%v, 2) }
 @double(21)
 @map(@double, Cons(1, Nil))
 :type @double
 type Pair { Two(int32, int32), }
-def @double(%v: int32) -> int32 { multiply(%v, 3) }
+"""
+SESSION = BEGINNING + """def @double(%v: int32) -> int32 { multiply(%v, 3) }
 @double(14)
 :pass FoldConstant add(1, 2)
 sum(%x)
@@ -58,13 +59,7 @@ ARRAYS = '#[version = "0.0.5"]\ndef @main() { (arange(0f, 6f, 1f), 7) }\n'
 
 
 # Each line is a cell; none but the last need be right where memory is refused to an earlier one. A burst ends before that.
-CELLS = """let %x = arange(0, 4, 1)
-def @double(%v: int32) -> int32 { multiply(%v, 2) }
-@double(21)
-@map(@double, Cons(1, Nil))
-:type @double
-type Pair { Two(int32, int32), }
-match (Two(1, 2)) { Two(%a, %b) => add(%a, %b) }
+CELLS = BEGINNING + """match (Two(1, 2)) { Two(%a, %b) => add(%a, %b) }
 nn.dense(reshape(arange(0f, 4f, 1f), newshape=[2, 2]), ones(shape=[2, 2], dtype="float32"), units=2)
 """ + 12 * "add(40, 2)\n"
 TAKES = '#[version = "0.0.5"]\ndef @main(%w: Tensor[(2, 2), float32], %x: Tensor[(2, 2), float32]) { nn.dense(%x, %w, units=2) }\n'

@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 from onnx import ModelProto, numpy_helper, save
 
-from against_onnx import TOLERANCE, differs, testcases
+from against_onnx import differs, testcases
 from onnx_nodes import LeftOut, plain
 
 RELAY = os.environ.get("RELAY", "build/relay")
