@@ -10,6 +10,8 @@ static const CliOption run_options[] = {
      .name = "connection",
      .arg = "FILE",
      .doc = "the connection file that Jupyter has written"},
+    {.name = "sandbox",
+     .doc = "for notebooks of strangers: opens no file, no network but Jupyter's, no process"},
     {0},
 };
 
@@ -28,8 +30,10 @@ static PluginEntry *open_kernel(const char *entry)
 
 static int run_kernel(const CliArgs *args)
 {
-    int (*run)(const char *) = (int (*)(const char *))open_kernel("relay_kernel_run");
-    return run ? run(cli_value(args, "connection")) : RELAY_USAGE;
+    int (*run)(const KernelOptions *) =
+        (int (*)(const KernelOptions *))open_kernel("relay_kernel_run");
+    KernelOptions asked = {cli_value(args, "connection"), cli_value(args, "sandbox") != NULL};
+    return run ? run(&asked) : RELAY_USAGE;
 }
 
 static const CliCommand kernel_run = {

@@ -16,17 +16,18 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "usage: relay kernel install [--user | --sys-prefix | --prefix DIR] [--name NAME]\n"
+    "usage: relay kernel install [--user | --sys-prefix | --prefix DIR] [--name NAME] [--sandbox]\n"
     "\n"
     "  --user        for this user (the default)\n"
     "  --sys-prefix  into the Python environment that is active\n"
     "  --prefix DIR  below DIR/share/jupyter\n"
-    "  --name NAME   what Jupyter calls the kernel; `relay` if not given\n";
+    "  --name NAME   what Jupyter calls the kernel; `relay` if not given\n"
+    "  --sandbox     notebooks open no file, no network and no process\n";
 
 typedef struct Install {
     Buf root;                   /* the data folder of Jupyter */
     const char *name;
-    bool help;
+    bool help, sandbox;
 } Install;
 
 /* ---- where ---- */
@@ -85,6 +86,10 @@ static bool read_argument(Install *in, int argc, char **argv, int *i)
         in->help = true;
         return true;
     }
+    if (strcmp(argv[*i], "--sandbox") == 0) {
+        in->sandbox = true;
+        return true;
+    }
     if (strcmp(argv[*i], "--user") == 0 || strcmp(argv[*i], "--sys-prefix") == 0) {
         buf_clear(&in->root);
         return argv[*i][2] == 'u' ? user_root(&in->root) : environment_root(&in->root);
@@ -135,6 +140,10 @@ static bool write_description(const Install *in, const char *folder)
                   "kernel", "run", "-f", "{connection_file}", "display_name", "Relay", "language",
                   "relay", "interrupt_mode", "message", "kernel_protocol_version", "5.5.0",
                   "metadata", "debugger", 0, "supported_encryption", "curve");
+    if (description && in->sandbox)
+        json_array_append_new(json_object_get(description, "argv"), json_string("--sandbox"));
+    if (description && in->sandbox)
+        json_object_set_new(description, "display_name", json_string("Relay (sandbox)"));
     char *text = description ? json_dumps(description, JSON_INDENT(2)) : NULL;
     json_decref(description);
     bool ok = text && write_file(in, folder, "kernel.json", text, strlen(text));

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE 1
 #include "kernel/kernel_main.h"
 #include "base/memory.h"
+#include "base/plugin.h"
+#include "base/sandbox.h"
 
 #include "kernel/handlers.h"
 #include "kernel/handshake.h"
@@ -284,14 +286,25 @@ static int find_parent(void)
     return pid > 1 && pid < 1 << 30 ? (int)pid : 0;
 }
 
-static bool kernel_open(Kernel *k, const char *path, Buf *why)
+/* Before there are threads. The code generator is opened here, since it could not be later. */
+static bool enter_sandbox(Buf *why)
+{
+    Buf missing = {0};
+    plugin_open("jit", "relay_jit_table", &missing);
+    plugin_open("llvm", "relay_llvm_cushion", &missing);
+    buf_deinit(&missing);
+    return sandbox_enter(NULL, 0, SANDBOX_NETWORK, why);
+}
+
+static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
 {
     json_set_alloc_funcs(memory_alloc, free);
     /* The tables of Jansson get their seed before there are threads. */
     json_object_seed(0);
     sem_init(&k->shell_ended, 0, 0);
     history_init(&k->history);
-    if (!connection_load(&k->connection, path, why))
+    if (!connection_load(&k->connection, options->connection_file, why) ||
+        (options->sandbox && !enter_sandbox(why)))
         return false;
     int ends[2];
     if (!sender_init(&k->sender, k->connection.key) || pipe2(ends, O_CLOEXEC) != 0) {
@@ -306,11 +319,13 @@ static bool kernel_open(Kernel *k, const char *path, Buf *why)
     k->started_by = getppid();
     k->supervisor = pthread_self();
     if (!open_sockets(k, why) || !handshake(&k->connection, k->wire, &k->sender.signer, why) ||
-        !connection_save(&k->connection, why))
+        !connection_save(&k->connection, why) || (options->sandbox && !sandbox_close_network(why)))
         return false;
     k->session = relay_session_new(&(RelayOptions){.color = true, .width = 100});
     if (!k->session)
         buf_str(why, "there is no memory for a session");
+    else if (options->sandbox)
+        relay_session_set(k->session, "cache", "off");
     return k->session != NULL;
 }
 
@@ -422,7 +437,7 @@ static bool kernel_serve(Kernel *k, const sigset_t *signals)
     return controls;
 }
 
-int relay_kernel_run(const char *connection_file)
+int relay_kernel_run(const KernelOptions *options)
 {
     sigset_t signals, before;
     sigemptyset(&signals);
@@ -431,8 +446,8 @@ int relay_kernel_run(const char *connection_file)
     pthread_sigmask(SIG_BLOCK, &signals, &before);
     Kernel k = {.stop_read = -1, .stop_write = -1, .log = -1};
     Buf why = {0};
-    bool ok = kernel_open(&k, connection_file, &why);
-    if (ok && !connection_file)
+    bool ok = kernel_open(&k, options, &why);
+    if (ok && !options->connection_file)
         kernel_log(&k, "to connect a client: --existing %s", k.connection.path);
     if (ok && !kernel_serve(&k, &signals)) {
         buf_str(&why, "the system refuses to start threads");

@@ -5,9 +5,15 @@
 #ifndef KERNEL_KERNEL_MAIN_H
 #define KERNEL_KERNEL_MAIN_H
 
-/* Serves the connection until it is told to end. NULL: makes a connection file and prints its
- * name. A cell that does not end within a second of a shutdown ends with the process. */
-int relay_kernel_run(const char *connection_file);
+#include <stdbool.h>
+
+typedef struct KernelOptions {
+    const char *connection_file; /* NULL: makes one and prints its name */
+    bool sandbox; /* opens no file and no socket once it serves (base/sandbox.h) */
+} KernelOptions;
+
+/* Serves the connection until it is told to end. A cell that does not end within a second of a shutdown ends with the process. */
+int relay_kernel_run(const KernelOptions *options);
 
 /* `relay kernel install`: writes the kernel's description, and Relay's colours for JupyterLab,
  * where Jupyter looks for them. The arguments are those behind `install`. */

@@ -176,10 +176,10 @@ class Kernel:
     """A kernel process with a connection file of its own."""
 
     def __init__(self, transport="tcp", key="a0436f6c-1916-498b-8eb9-e81ab9368e84", curve=False, environment=None,
-                 connection=None, wait=True, mode=0o600):
+                 connection=None, wait=True, mode=0o600, options=()):
         self.folder = tempfile.mkdtemp(prefix="relay-kernel-")
         self.context = zmq.Context()
-        self.key, self.ids, self.clients = key, {}, []
+        self.key, self.ids, self.clients, self.options = key, {}, [], options
         self.curve = None
         self.file = os.path.join(self.folder, "connection.json")
         self.connection = {"transport": transport, "key": key, "signature_scheme": "hmac-sha256",
@@ -200,7 +200,7 @@ class Kernel:
 
     def start(self, wait=True):
         """Starts the process."""
-        self.process = subprocess.Popen([os.environ["RELAY"], "kernel", "run", "-f", self.file], env=self.environment,
+        self.process = subprocess.Popen([os.environ["RELAY"], "kernel", "run", "-f", self.file, *self.options], env=self.environment,
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd=self.folder,
                                         start_new_session=True)
         if wait:
