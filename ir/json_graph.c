@@ -463,8 +463,12 @@ size_t graph_guess(Graph *g, size_t node, Str *text)
     }
     if (!number_parse_int(*text, &number) || number < 0 || (uint64_t)number >= g->n)
         return 0;
-    bool is = is_marked(g, *text, GRAPH_REFERS) || refers(g, node, (size_t)number);
-    return is ? (size_t)number : 0;
+    if (!is_marked(g, *text, GRAPH_REFERS) && !refers(g, node, (size_t)number))
+        return 0;
+    if (graph_kind(g, (size_t)number) != GRAPH_NULL)
+        return (size_t)number;
+    *text = str_of("0"); /* nothing is the same wherever it stands */
+    return 0;
 }
 
 size_t graph_fields(const Graph *g, size_t node)

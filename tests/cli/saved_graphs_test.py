@@ -209,6 +209,20 @@ def numbers_as_texts():
     same("keys that are no list", "keys" in written["nodes"][-1], False)
 
 
+def nothing():
+    """Nodes that stand for nothing are as node 0 is."""
+    graph = {"root": 1, "nodes": nodes(
+        node("relay.Call", op=2, args=4, attrs=5, type_args=0), node("relay.Var", vid=3, type_annotation=0),
+        node("relay.Id", name_hint="f"), {"type_key": "Array"}, node("my.Thing", a=0, b=6, c=7, d=8),
+        {"type_key": ""}, {"type_key": "Array", "data": [6, 0]}, {}),
+        "b64ndarrays": [], "attrs": {"tvm_version": "0.6.0"}}
+    written = fmt(json.dumps(graph), "--to", "json")[1]
+    same("nothing", fmt(written)[1], fmt(json.dumps(graph))[1])
+    thing, = fields_of(written, "my.Thing")
+    same("fields without a node", [thing[k] for k in "abd"], ["0", "0", "0"])
+    same("it is one program", fmt(written, "--to", "json")[1], written)
+
+
 def compiled():
     graph = {"nodes": [{"op": "null", "name": "x", "inputs": []},
                        {"op": "tvm_op", "name": "f", "attrs": {"func_name": "f"}, "inputs": [[0, 0, 0]]}],
@@ -224,6 +238,7 @@ numbers_that_refer_to_nothing()
 objects()
 texts_in_base64()
 numbers_as_texts()
+nothing()
 compiled()
 print("\n".join(failures[:10]))
 sys.exit(bool(failures))
