@@ -171,11 +171,13 @@ static Expr *operand_in(Site *s, uint32_t i, Str from, Str to, Str kernel_to)
     Expr *e = s->now->args.at[i];
     const Type *t = expr_tensor_type(s->old->args.at[i]);
     if (lies_like_data(s->old, i))
-        return t && layout_can_become(from, t, to) ? transform(s, e, from, to) : NULL;
+        return t && layout_can_become(s->c->run->cx, from, t, to) ? transform(s, e, from, to)
+                                                                  : NULL;
     if (i == kernel_of(s->old)) {
         Str kernel = attrs_string(s->old->attrs, "kernel_layout");
-        return t && layout_can_become(kernel, t, kernel_to) ? transform(s, e, kernel, kernel_to)
-                                                            : NULL;
+        return t && layout_can_become(s->c->run->cx, kernel, t, kernel_to)
+                   ? transform(s, e, kernel, kernel_to)
+                   : NULL;
     }
     return t && t->n < layout_rank(from) ? e : NULL;
 }
@@ -189,7 +191,7 @@ static Expr *in_layout(Site *s, Str to, Str kernel_to)
     const AttrValue *out = attrs_find(old->attrs, "out_layout");
     Str back = out && out->s.len ? out->s : from;
     const Type *t = expr_tensor_type(&old->base);
-    if (!t || !layout_can_become(back, t, to))
+    if (!t || !layout_can_become(s->c->run->cx, back, t, to))
         return NULL;
     Expr **args = arena_alloc_must(&s->c->run->scratch, old->args.n, sizeof *args);
     for (uint32_t i = 0; i < old->args.n; i++)
@@ -291,7 +293,7 @@ static Expr *convert_broadcast(Site *s, const Moved *like)
     uint32_t n = s->old->args.n;
     const Type *out = expr_tensor_type(&s->old->base);
     Expr **args = arena_alloc_must(&s->c->run->scratch, n + 1, sizeof *args);
-    if (!out || !layout_can_become(like->from, out, like->to))
+    if (!out || !layout_can_become(s->c->run->cx, like->from, out, like->to))
         return NULL;
     for (uint32_t i = 0; i < n; i++)
         if (!(args[i] = aligned(s, i, like)))

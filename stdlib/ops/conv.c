@@ -354,7 +354,7 @@ void conv_begin(TeBuilder *b, int n, bool transposed, TeTensor *x, TeTensor *w, 
     if (te_out_rank(b, 0) == n + 2)
         memcpy(c->out, te_out_shape(b, 0), sizeof *c->out * (size_t)(n + 2));
     else
-        layout_extents(layout, te_out_shape(b, 0), str_of(conv_data_letters[n]), c->out);
+        layout_extents(b->cx, layout, te_out_shape(b, 0), str_of(conv_data_letters[n]), c->out);
 }
 
 static Te *group_channel(TeBuilder *b, const ConvAxes *a, int64_t in_group, Te *channel)

@@ -446,7 +446,7 @@ static RelResult rel_sliding_window(Rel *r)
                       (long long)window[i], axis + i, (long long)d);
             return REL_FAILED;
         }
-        dims[axis + i] = d < 0 ? DIM_ANY : (d - window[i] + strides[i]) / strides[i];
+        dims[axis + i] = dim_windows(r->cx, d, 0, window[i], strides[i]);
         dims[axis + n + i] = window[i];
     }
     return rel_out_tensor(r, t->dtype, (uint32_t)(axis + 2 * n), dims);

@@ -103,8 +103,9 @@ static bool once_each(const Layout *l)
     return true;
 }
 
-/* The extents in the other layout; false when a block does not divide its axis. */
-static bool convert_shape(const Layout *from, const Dim *in, const Layout *to, Dim *out)
+/* The extents in the other layout; false when a block does not divide its axis. Symbolic ones are numbers in the end, which blocks
+ * divide. */
+static bool convert_shape(Ctx *cx, const Layout *from, const Dim *in, const Layout *to, Dim *out)
 {
     for (int i = 0; i < to->n; i++) {
         int at[TENSOR_RANK_MOST], n = parts_of(from, to->letter[i], at);
@@ -114,12 +115,12 @@ static bool convert_shape(const Layout *from, const Dim *in, const Layout *to, D
             continue;
         }
         for (int k = 0; k < n; k++)
-            total = total < 0 || in[at[k]] < 0 ? DIM_ANY : total * in[at[k]];
+            total = dim_mul(cx, total, in[at[k]]);
         for (int k = 0; k < to->n; k++)
             block *= to->letter[k] == to->letter[i] && to->factor[k] ? to->factor[k] : 1;
         if (total >= 0 && total % block)
             return false;
-        out[i] = total < 0 ? DIM_ANY : total / block;
+        out[i] = dim_floor_div(cx, total, block);
     }
     return true;
 }
@@ -137,29 +138,29 @@ bool layout_is_blocked(Str layout, const char *letters)
     return layout.len && read_layouts(layout, str_of(letters), &blocked, &plain);
 }
 
-bool layout_can_become(Str src, const Type *t, Str dst)
+bool layout_can_become(Ctx *cx, Str src, const Type *t, Str dst)
 {
     Layout from, to;
     Dim dims[TENSOR_RANK_MOST];
     bool fits = read_layouts(src, dst, &from, &to) && (uint32_t)from.n == t->n;
     for (int k = 0; fits && k < from.n; k++)
         fits = from.factor[k] == 0 || dim_agrees(from.factor[k], t->dims[k]);
-    return fits && convert_shape(&from, t->dims, &to, dims);
+    return fits && convert_shape(cx, &from, t->dims, &to, dims);
 }
 
-void layout_extents(Str src, const int64_t *shape, Str dst, int64_t *out)
+void layout_extents(Ctx *cx, Str src, const int64_t *shape, Str dst, int64_t *out)
 {
     Layout from, to;
     if (read_layouts(src, dst, &from, &to))
-        convert_shape(&from, shape, &to, out);
+        convert_shape(cx, &from, shape, &to, out);
 }
 
 const Type *rel_layout_type(Rel *r, int i, const Type *t, Str src, Str dst)
 {
     Layout from, to;
     Dim dims[TENSOR_RANK_MOST];
-    if (layout_can_become(src, t, dst) && read_layouts(src, dst, &from, &to)) {
-        convert_shape(&from, t->dims, &to, dims);
+    if (layout_can_become(r->cx, src, t, dst) && read_layouts(src, dst, &from, &to)) {
+        convert_shape(r->cx, &from, t->dims, &to, dims);
         return type_tensor(r->cx, t->dtype, (uint32_t)to.n, dims);
     }
     rel_error(r, E0202_SHAPE, i, "`%s` does not fit the layouts \"%.*s\" and \"%.*s\"",
@@ -193,7 +194,7 @@ TeTensor ops_layout(TeBuilder *b, TeTensor x, Str src, Str dst)
     Dim out[TENSOR_RANK_MOST];
     Te *index[TENSOR_RANK_MOST];
     read_layouts(src, dst, &from, &to);
-    convert_shape(&from, x.shape, &to, out);
+    convert_shape(b->cx, &from, x.shape, &to, out);
     for (int i = 0; i < from.n; i++) {
         if (from.factor[i])
             continue;

@@ -122,9 +122,9 @@ bool rel_layout(Rel *r, const char *key, const char *letters, int *at);
 /* Whether a layout holds just these axes, some of them split in blocks ("NCHW16c"), or all whole. */
 bool layout_is_blocked(Str layout, const char *letters);
 /* Whether a tensor of type t in the layout `src` can be in `dst`: both name the same axes, and blocks divide them. */
-bool layout_can_become(Str src, const Type *t, Str dst);
+bool layout_can_become(Ctx *cx, Str src, const Type *t, Str dst);
 /* The extents in another layout that holds the same axes. */
-void layout_extents(Str src, const int64_t *shape, Str dst, int64_t *out);
+void layout_extents(Ctx *cx, Str src, const int64_t *shape, Str dst, int64_t *out);
 /* The type t, of argument i, in another layout; NULL after a diagnostic. */
 const Type *rel_layout_type(Rel *r, int i, const Type *t, Str src, Str dst);
 /* The tensor in another layout: a stage. */
