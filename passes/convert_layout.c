@@ -501,6 +501,25 @@ static Expr *convert_slice_like(Site *s, const Moved *like)
     return put_back(s, call_again(s, 2, args, attrs), like->from, like->to);
 }
 
+/* Its axes are a list, and the result has them all. */
+static Expr *convert_axes(Site *s, const Moved *like)
+{
+    int64_t was[TENSOR_RANK_MOST], now[TENSOR_RANK_MOST];
+    int n = axes_of(s, like, was, now);
+    Expr *arg = like->now;
+    sort_axes(n, now);
+    return put_back(s, call_again(s, 1, &arg, with_ints(s, s->old->attrs, "axis", n, now)),
+                    like->from, like->to);
+}
+
+/* Scales and zero points are one for all of an operand, or stay where they are told of its axis. */
+static Expr *convert_quantized(Site *s, const Moved *like)
+{
+    bool per_axis = attrs_int(s->old->attrs, "lhs_axis", -1) >= 0 ||
+                    attrs_int(s->old->attrs, "rhs_axis", -1) >= 0;
+    return per_axis ? NULL : convert_broadcast(s, like);
+}
+
 static Expr *convert_pad(Site *s, const Moved *like)
 {
     const AttrValue *widths = attrs_find(s->old->attrs, "pad_width");
@@ -556,6 +575,13 @@ static const struct {
     {"nn.batch_norm", convert_along_axis},
     {"nn.instance_norm", convert_along_axis},
     {"nn.layer_norm", convert_along_axis},
+    {"nn.lrn", convert_along_axis},
+    {"nn.prelu", convert_along_axis},
+    {"nn.l2_normalize", convert_axes},
+    {"qnn.requantize", convert_along_axis},
+    {"qnn.add", convert_quantized},
+    {"qnn.subtract", convert_quantized},
+    {"qnn.mul", convert_quantized},
 };
 
 static Expr *convert_following(Site *s)
