@@ -286,7 +286,7 @@ static RelResult rel_tile(Rel *r)
                       (long long)times);
             return REL_FAILED;
         }
-        dims[rank - k] = dim_mul(r->cx, d, times);
+        dims[rank - k] = dims_product(2, (Dim[]){d, times});
     }
     return rel_out_tensor(r, t->dtype, rank, dims);
 }
