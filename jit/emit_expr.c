@@ -401,6 +401,42 @@ static void turn_tile(Gen *g, Ssa *rows, unsigned n, Ssa out[4])
     out[3] = by_fours(g, c, d, second);
 }
 
+/* The fours of both vectors that are numbered. */
+static Ssa fours_of(Gen *g, Ssa a, Ssa b, const unsigned *fours)
+{
+    unsigned n = LLVMGetVectorSize(LLVMTypeOf(a));
+    Ssa order[16];
+    for (unsigned i = 0; i < n; i++)
+        order[i] = gen_int(g->i32, fours[i / 4] * 4 + i % 4);
+    return LLVMBuildShuffleVector(g->b, a, b, LLVMConstVector(order, n), "");
+}
+
+/* As many rows as columns, 8 or 16: each four rows are turned in their fours, and then whole fours change places. Every row is loaded once,
+ * so that rows a power of two apart do not drive each other out of the first cache. */
+static void turn_square(Gen *g, Ssa *rows, unsigned n, Ssa *out)
+{
+    static const unsigned low8[] = {0, 2}, high8[] = {1, 3};
+    static const unsigned low[] = {0, 1, 4, 5}, high[] = {2, 3, 6, 7}, even[] = {0, 2, 4, 6},
+                          odd[] = {1, 3, 5, 7};
+    Ssa u[4][4];
+    for (unsigned i = 0; i < n / 4; i++)
+        turn_tile(g, rows + 4 * i, 4, u[i]);
+    for (unsigned c = 0; c < 4; c++) {
+        if (n == 8) {
+            out[c] = fours_of(g, u[0][c], u[1][c], low8);
+            out[4 + c] = fours_of(g, u[0][c], u[1][c], high8);
+            continue;
+        }
+        Ssa a = fours_of(g, u[0][c], u[1][c], low), b = fours_of(g, u[2][c], u[3][c], low);
+        out[c] = fours_of(g, a, b, even);
+        out[4 + c] = fours_of(g, a, b, odd);
+        a = fours_of(g, u[0][c], u[1][c], high);
+        b = fours_of(g, u[2][c], u[3][c], high);
+        out[8 + c] = fours_of(g, a, b, even);
+        out[12 + c] = fours_of(g, a, b, odd);
+    }
+}
+
 /* Four columns of a tile, of which `extent` are there, from the place of the first one's first lane. */
 static void turn_columns(Emit *e, DType dtype, Ssa at, int64_t stride, int64_t extent, Ssa out[4])
 {
@@ -434,6 +470,20 @@ static Ssa *turned_tile(Emit *e, DType dtype, Ssa at, int64_t stride, const Emit
 {
     Gen *g = e->g;
     Ssa *out = arena_alloc_must(g->arena, 16, sizeof *out);
+    const NestNode *vector = e->level[e->vector].node;
+    unsigned n = (unsigned)vector->lanes;
+    if (n >= 8 && vector->extent == vector->lanes && columns->node->extent == vector->lanes) {
+        LLVMTypeRef element = gen_stored(g, dtype), row = LLVMVectorType(element, n);
+        Ssa rows[16];
+        for (unsigned i = 0; i < n; i++) {
+            Ssa by = gen_int(g->i64, (int64_t)i * stride - columns->number);
+            Ssa from = LLVMBuildGEP2(g->b, element, at, &by, 1, "");
+            rows[i] = LLVMBuildLoad2(g->b, row, from, "");
+            LLVMSetAlignment(rows[i], (unsigned)dtype_size(dtype));
+        }
+        turn_square(g, rows, n, out);
+        return out;
+    }
     for (int64_t c = 0; c < columns->node->extent; c += 4) {
         Ssa by = gen_int(g->i64, c - columns->number);
         Ssa from = LLVMBuildGEP2(g->b, gen_stored(g, dtype), at, &by, 1, "");

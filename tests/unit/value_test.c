@@ -181,6 +181,23 @@ static void test_tensors(void)
     CHECK(limits.memory == 0);
 }
 
+/* Whole vectors fit, and large buffers begin at different places of their pages. */
+static void test_places(void)
+{
+    Tensor *all[8];
+    int64_t shape[1] = {1 << 20};
+    bool differ = false;
+    for (int i = 0; i < 8; i++) {
+        all[i] = tensor_new_raw(&limits, dtype_of(DT_FLOAT32), 1, shape);
+        CHECK((uintptr_t)all[i]->data % 64 == 0);
+        differ |= (((uintptr_t)all[i]->data ^ (uintptr_t)all[0]->data) & 4095) != 0;
+        memset(all[i]->data, i, (size_t)shape[0] * 4);
+    }
+    CHECK(differ);
+    for (int i = 0; i < 8; i++)
+        tensor_release(all[i]);
+}
+
 static void test_refused_tensors(void)
 {
     CHECK(tensor_new(&limits, dtype_of(DT_FLOAT32), 2, (int64_t[]){INT64_MAX, 2}) == NULL);
@@ -490,6 +507,7 @@ int main(void)
     test_scalars();
     test_rows();
     test_tensors();
+    test_places();
     test_refused_tensors();
     test_objects();
     test_cycles();
