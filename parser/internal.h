@@ -267,6 +267,8 @@ static inline bool parse_at(const Parser *p, TokenKind kind)
     return p->tok.kind == kind;
 }
 /* Whether the next token stands on a later line than the one before. */
+/* At a variable that is bound here: numbers behind its name, as in `%input.1`, are part of it. */
+void parse_whole_name(Parser *p);
 bool parse_line_before(const Parser *p);
 bool parse_take(Parser *p, TokenKind kind); /* takes it if it is there */
 bool parse_expect(Parser *p, TokenKind kind);

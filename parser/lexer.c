@@ -282,6 +282,18 @@ static TokenKind minus(Lexer *lx, Token *out, uint32_t from)
     return token(lx, out, TOKEN_MINUS, from, from + 1);
 }
 
+/* Where a name of a value of another framework goes on: `%onnx::Conv_0`, `%fc.weight`, `%layer1.0.bias`; the same place where it does
+ * not. A number at the end may be a projection: who binds names knows (parse_atom.c). */
+static uint32_t name_goes_on(const Lexer *lx, uint32_t at)
+{
+    uint32_t to = at;
+    if (byte_at(lx, at) == ':' && byte_at(lx, at + 1) == ':')
+        return is(lx, at + 2, LETTER) ? at + 2 : at;
+    while (byte_at(lx, to) == '.' && is(lx, to + 1, DIGIT))
+        to = run_end(lx, to + 1, DIGIT);
+    return byte_at(lx, to) == '.' && is(lx, to + 1, LETTER) ? to + 1 : at;
+}
+
 static TokenKind sigil(Lexer *lx, Token *out, uint32_t from)
 {
     char c = lx->text[from];
@@ -291,10 +303,9 @@ static TokenKind sigil(Lexer *lx, Token *out, uint32_t from)
         return token(lx, out, TOKEN_GRAPH, from, run_end(lx, at, DIGIT));
     if (!is(lx, at, LETTER | HIGH))
         return token(lx, out, c == '@' ? TOKEN_AT : TOKEN_PERCENT, from, at);
-    uint32_t to = run_end(lx, at, WORD);
-    /* Names of another framework's values: `%onnx::Conv_0`. */
-    while (byte_at(lx, to) == ':' && byte_at(lx, to + 1) == ':' && is(lx, to + 2, LETTER))
-        to = run_end(lx, to + 2, WORD);
+    uint32_t to = run_end(lx, at, WORD), next;
+    while (kind == TOKEN_LOCAL && (next = name_goes_on(lx, to)) > to)
+        to = run_end(lx, next, WORD);
     if (is_high(lx, at, &to))
         return faulty(lx, out, kind, FAULT_CHARACTER, from, to);
     TokenKind keyword = to - at < 10 ? keyword_of(lx->text + at, to - at) : TOKEN_IDENT;

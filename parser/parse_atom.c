@@ -125,8 +125,57 @@ static bool out_of_reach(Parser *p, Token t, const Name *name, const PtrMap *loc
     return true;
 }
 
+/* Behind the `.` and digits at a place of the text, or the same place. */
+static uint32_t behind_digits(const Parser *p, uint32_t at)
+{
+    uint32_t to = at + 1;
+    while (to < p->lx.end && p->lx.text[to] >= '0' && p->lx.text[to] <= '9')
+        to++;
+    return at < p->lx.end && p->lx.text[at] == '.' && to > at + 1 ? to : at;
+}
+
+static void take_name_to(Parser *p, uint32_t to)
+{
+    p->tok.to = to;
+    p->lx.at = to;
+}
+
+/* `%input.1` is a variable where one of that name is bound, and else a projection; and so `%x.first` is none where there is `%x`. */
+static void take_known_name(Parser *p)
+{
+    uint32_t most = p->tok.to, next, found = most;
+    Token t = p->tok;
+    const char *text = p->lx.text + t.from, *dot = memchr(text, '.', t.to - t.from);
+    if (dot && !symbol_get(p, token_name(p, t))->var) {
+        t.to = t.from + (uint32_t)(dot - text);
+        const Symbol *head = symbol_get(p, token_name(p, t));
+        if (head->var || head->own || head->reported == p->definition)
+            take_name_to(p, t.to);
+        return;
+    }
+    while ((next = behind_digits(p, most)) > most) {
+        t.to = most = next;
+        if (symbol_get(p, token_name(p, t))->var)
+            found = most;
+    }
+    if (found > p->tok.to)
+        take_name_to(p, found);
+}
+
+void parse_whole_name(Parser *p)
+{
+    uint32_t to = p->tok.to, next;
+    while ((next = behind_digits(p, to)) > to)
+        to = next;
+    if (to == p->tok.to)
+        return;
+    take_name_to(p, to);
+    parse_wider(p, token_span(p, p->tok), "a name with `.`", "give it another name");
+}
+
 static bool local(Parser *p)
 {
+    take_known_name(p);
     Token t = p->tok;
     Symbol *s = symbol_get(p, token_name(p, t));
     Var *var = s->var;
@@ -389,6 +438,8 @@ static bool match(Parser *p)
 /* The variable that is bound here, taken. One without its `%` is reported and bound all the same. */
 static Symbol *binder(Parser *p, const char *wanted, Token *t)
 {
+    if (parse_at(p, TOKEN_LOCAL))
+        parse_whole_name(p);
     *t = p->tok;
     if (parse_at(p, TOKEN_LOCAL)) {
         parse_advance(p);
@@ -683,6 +734,8 @@ static bool free_variable(Parser *p)
 {
     const Type *annotation = NULL;
     parse_advance(p);
+    if (parse_at(p, TOKEN_LOCAL))
+        parse_whole_name(p);
     Token t = p->tok;
     if (!parse_expect(p, TOKEN_LOCAL))
         return false;

@@ -32,6 +32,7 @@ static void check_twice(Parser *p, const Symbol *s, Span span)
 
 static Pattern *var_pattern(Parser *p)
 {
+    parse_whole_name(p);
     Token t = p->tok;
     const Type *annotation = NULL;
     parse_advance(p);

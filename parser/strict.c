@@ -177,6 +177,8 @@ void strict_tokens(Parser *p)
                         "give it another name");
         else if (t.kind == TOKEN_LOCAL && !t.fault && memchr(text.ptr, ':', text.len))
             parse_wider(p, token_span(p, t), "a name with `::`", "give it another name");
+        else if (t.kind == TOKEN_LOCAL && !t.fault && memchr(text.ptr, '.', text.len))
+            parse_wider(p, token_span(p, t), "a name with `.`", "give it another name");
         before = (TokenKind)t.kind;
     }
 }
