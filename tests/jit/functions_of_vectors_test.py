@@ -1,5 +1,6 @@
 """Functions of float32 as vector code: all exponents, signs, and what is special, within a few units in the last place of the exact value."""
 
+import math
 import os
 import subprocess
 import tempfile
@@ -14,7 +15,7 @@ FUNCTIONS = {
     "exp": (np.exp, 1.1), "log": (np.log, 1.1), "tanh": (np.tanh, 2), "sin": (np.sin, 0.6), "cos": (np.cos, 0.6),
     "tan": (np.tan, 1.1), "log2": (np.log2, 0.51), "log10": (np.log10, 0.51), "sqrt": (np.sqrt, 0.5),
     "sinh": (np.sinh, 0.51), "cosh": (np.cosh, 0.51), "asin": (np.arcsin, 0.51), "acos": (np.arccos, 0.51), "atan": (np.arctan, 0.51),
-    "asinh": (np.arcsinh, 0.51), "acosh": (np.arccosh, 0.51), "atanh": (np.arctanh, 0.51),
+    "erf": (np.vectorize(math.erf), 2), "asinh": (np.arcsinh, 0.51), "acosh": (np.arccosh, 0.51), "atanh": (np.arctanh, 0.51),
 }
 
 
