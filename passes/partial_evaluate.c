@@ -313,7 +313,9 @@ static Function *emit_function(Partial *p, const Known *f)
 /* A function literal, bound to a variable of that name. */
 static Known *closure(Partial *p, Frame *f, Lets *l, const Function *fn, const Var *name)
 {
-    Var *var = name ? expr_var(p->make.arena, fn->base.span, name->name, NULL) : lets_var(&p->make);
+    Var *var =
+        name ? expr_var(p->make.arena, fn->base.span, name->name, type_here(p, f, name->annotation))
+             : lets_var(&p->make);
     Known *k = known(p, KNOWN_FUNCTION, &var->base);
     k->fn = fn;
     k->env = f;

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Holds a group of the corpus to its bars: the number of checks that passed before must pass again.
+"""Holds a group of the corpus to its bars: what passed before must pass again, each check of each program.
 
     bars.py --relay BINARY [--engine interp|jit] [--raise] [GROUP...]
 
-bars.json has, for each engine and group, one number a check. --raise writes those that are passed
-now where they are higher; a bar is never lowered. Without a group: all groups.
+bars.json has, for each engine and group, how many of each check pass and, as `failing`, those that do not: no other may fail, however
+many are new. --raise writes the numbers that are higher now and forgets failures that are mended; a bar is never lowered. Without a group:
+all groups.
 """
 import argparse
 import json
@@ -33,7 +34,7 @@ def save(bars):
 
 
 def run(args, group):
-    """-> {check: [passed, total]} and the list of failures"""
+    """-> {check: [passed, total]}, the failures {name of the check: how}, and what crashed"""
     with tempfile.TemporaryDirectory() as scratch:
         out = os.path.join(scratch, "out.json")
         done = subprocess.run(
@@ -44,14 +45,14 @@ def run(args, group):
             sys.exit(done.stdout + "run.py ended with %d" % done.returncode)
         with open(out) as f:
             result = json.load(f)
-    checks, failures = {}, []
+    checks, failures = {}, {}
     for name, rows in sorted(result["results"].items()):
         for row in rows:
             n = checks.setdefault(row["check"], [0, 0])
             n[0] += row["ok"]
             n[1] += 1
             if not row["ok"]:
-                failures.append("%s %s: %s" % (name, row["label"], row["how"].split("\n")[0][:140] or "differs"))
+                failures["%s %s: %s" % (row["check"], name, row["label"])] = row["how"].split("\n")[0][:140] or "differs"
     return checks, failures, result["crashes"]
 
 
@@ -59,7 +60,12 @@ def judge(args, group, bars):
     """True when no check of the group is below its bar"""
     known = bars.setdefault(args.engine, {}).setdefault(group, {})
     checks, failures, crashes = run(args, group)
-    good = True
+    expected = set(known.get("failing", failures))
+    new = sorted(set(failures) - expected)
+    good = not new
+    for check in sorted(set(known) - set(checks) - {"failing"}):
+        good = False
+        print("%s: nothing of `%s` was run" % (group, check))
     for check, (passed, total) in sorted(checks.items()):
         bar = known.get(check, 0)
         mark = "BELOW" if passed < bar else "above" if passed > bar else ""
@@ -67,10 +73,14 @@ def judge(args, group, bars):
         good = good and passed >= bar
         if args.raise_bars and passed > bar:
             known[check] = passed
+    for name in new:
+        print("passed before: %s: %s" % (name, failures[name]))
+    if args.raise_bars:
+        known["failing"] = sorted(expected & set(failures))
     for crash in crashes:
         print("crash or timeout: %s %s: %s" % tuple(crash))
-    if not good or args.verbose:
-        print("\n".join(failures))
+    if args.verbose:
+        print("\n".join("%s: %s" % failure for failure in sorted(failures.items())))
     return good
 
 

@@ -183,7 +183,7 @@ static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, Ra
         return;
     }
     choose_passes(&x, o, seed);
-    x.cx.limits.seconds_most = 5;
+    x.cx.limits.seconds_most = 30;
     Module *m = random_program(&x.cx, (RandomOptions){seed, o->size}, stats);
     if (o->show && o->count == 1 && !o->graphs)
         print_module("", m);
