@@ -70,7 +70,7 @@ static Module *read_back(Examiner *x, const Buf *text)
 static bool lost_annotation(const Examiner *x)
 {
     for (const Diag *d = x->cx.diags->first; d; d = d->next)
-        if (d->code != E0208_UNSOLVED)
+        if (d->severity >= SEVERITY_ERROR && d->code != E0208_UNSOLVED)
             return false;
     return true;
 }
@@ -367,10 +367,14 @@ static const char *check_jit(Examiner *x, Module *m, const Run *wanted)
 
 /* ---- passes */
 
-/* The same type, or one that knows an extent that was unknown. */
+/* The same type, or one that knows an extent that was unknown. What was written beside an operator or a constructor made it a function of
+ * one type, and graphs have no place for that. */
 static bool at_least(const Type *before, const Type *now)
 {
     if (type_equal(before, now))
+        return true;
+    if (before->kind == TYPE_FUNC && now->kind == TYPE_FUNC && before->n == now->n &&
+        before->n_params == 0 && now->n_params > 0)
         return true;
     if (before->kind != now->kind || before->n != now->n || before->kind == TYPE_VAR)
         return false;
@@ -427,7 +431,7 @@ static bool may_refuse(Examiner *x, const Module *m, const Run *wanted)
 static const char *check_pass(Examiner *x, Module *m, const char *pass, const Run *wanted,
                               Module **after)
 {
-    PassContext pc = {.cx = &x->cx, .opt_level = 4};
+    PassContext pc = {.cx = &x->cx, .opt_level = 5};
     diags_clear(x->cx.diags);
     limits_start(&x->cx.limits);
     Module *now = *after = passes_run_text(&pc, m, pass);
