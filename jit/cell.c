@@ -44,7 +44,7 @@ static Ssa listed_cell(Fn *f, size_t bytes, Ssa form)
 
 static Ssa new_cell(Fn *f, uint32_t n, Ssa form)
 {
-    bool listed = heap_is_listed(object_bytes(n)) && !fn_is_large(f);
+    bool listed = heap_is_listed(object_bytes(n));
     Ssa cell = listed ? listed_cell(f, object_bytes(n), form) : called_cell(f, form);
     own_make(f, cell);
     return cell;
@@ -181,7 +181,7 @@ static uint64_t sizes_made(Fn *f, const Expr *body)
 
 bool fn_wants_cell(Fn *f, uint32_t n)
 {
-    return !fn_is_large(f) && (sizes_made(f, f->block->body) & size_bit(n)) != 0;
+    return (sizes_made(f, f->block->body) & size_bit(n)) != 0;
 }
 
 void fn_keep_cell(Fn *f, Ssa cell, uint32_t n)

@@ -108,7 +108,6 @@ Ssa closure_thunk(Gen *g, Instance *in)
     if (in->thunk_number == g->number)
         return in->thunk;
     in->thunk_number = g->number;
-    in->listed = false;
     in->thunk = in->has_self && !in->late ? in->value : make_thunk(g, in);
     return in->thunk;
 }
@@ -154,9 +153,9 @@ static FunctionInfo *open_info(Gen *g, Instance *in)
 void closure_list(Gen *g, Instance *in)
 {
     closure_thunk(g, in);
-    if (in->listed)
+    if (in->listed == g->begun)
         return;
-    in->listed = true;
+    in->listed = g->begun;
     vec_push(&g->infos, g->arena, open_info(g, in));
 }
 
@@ -301,6 +300,15 @@ static Ssa make_invoke(Gen *g, const Type *fn)
     return f.fn;
 }
 
+static Ssa late_function(Gen *g)
+{
+    if (!g->late)
+        return LLVMConstNull(g->ptr);
+    instance_enter(g, g->late);
+    return g->late_thunk ? closure_thunk(g, g->late) : g->late->value;
+}
+
+/* It stands in the last module. */
 void closure_table(Gen *g)
 {
     size_t n = g->infos.n;
@@ -312,16 +320,15 @@ void closure_table(Gen *g)
         Ssa invoke = ptrmap_find(&g->invokes, info->type);
         if (!invoke)
             ptrmap_put(&g->invokes, info->type, invoke = make_invoke(g, info->type));
-        cells[2 * i] = info->in->thunk;
+        cells[2 * i] = closure_thunk(g, info->in);
         cells[2 * i + 1] = invoke;
     }
-    cells[2 * n] = g->late ? g->late : LLVMConstNull(g->ptr);
+    cells[2 * n] = late_function(g);
     LLVMTypeRef type = LLVMArrayType2(g->ptr, 2 * n + 1);
-    g->table = LLVMAddGlobal(g->m, type, orc_name(g->jit, g->arena, "closures"));
-    LLVMSetInitializer(g->table, LLVMConstArray2(g->ptr, cells, 2 * n + 1));
-    LLVMSetGlobalConstant(g->table, true);
-    /* A module that is compiled in parts has it in each. */
-    LLVMSetLinkage(g->table, LLVMWeakODRLinkage);
+    g->table = orc_name(g->jit, g->arena, "closures");
+    Ssa table = LLVMAddGlobal(g->m, type, g->table);
+    LLVMSetInitializer(table, LLVMConstArray2(g->ptr, cells, 2 * n + 1));
+    LLVMSetGlobalConstant(table, true);
 }
 
 void closure_addresses(Gen *g, void *const *table)

@@ -263,11 +263,6 @@ static void go_on(Fn *f, LLVMBasicBlockRef block)
     LLVMPositionBuilderAtEnd(f->g->b, block);
 }
 
-bool fn_is_large(const Fn *f)
-{
-    return f->live && f->live->size > LIVE_SIZE_PLAIN;
-}
-
 /* Both Tensor and Object begin with their count. */
 void fn_retain(Fn *f, Repr r, Ssa v)
 {
@@ -286,10 +281,6 @@ void fn_release(Fn *f, Repr r, Ssa v)
     Gen *g = f->g;
     if (r.kind == REPR_SCALAR)
         return;
-    if (fn_is_large(f)) {
-        fn_release_cold(f, r, v);
-        return;
-    }
     LLVMBasicBlockRef last = gen_block(g, f->fn, "last"), less = gen_block(g, f->fn, "less");
     LLVMBasicBlockRef done = gen_block(g, f->fn, "go");
     Ssa refs = gen_load(g, g->i32, v, 0);

@@ -1,6 +1,7 @@
 /* One module: the entry that C calls, the functions, their beginnings. */
 #include "ir/print.h"
 #include "jit/internal.h"
+#include "jit/outline.h"
 #include "jit/plan.h"
 
 #include <stdarg.h>
@@ -105,6 +106,12 @@ static void make_loop(Fn *f, Ssa *args)
     }
 }
 
+/* Functions around a literal that it calls and need not take along: Var -> Instance. */
+static const PtrMap *known_of(const Instance *in)
+{
+    return in->of ? &in->of->known : &in->known;
+}
+
 static void bind_captures(Fn *f)
 {
     Instance *in = f->in;
@@ -115,7 +122,7 @@ static void bind_captures(Fn *f)
         fn_retain(f, r, v);
         fn_bind(f, c->var, c->type, v)->known = c->known;
     }
-    const PtrMap *known = in->of ? &in->of->known : &in->known;
+    const PtrMap *known = known_of(in);
     for (size_t i = 0; i < known->n; i++) {
         Instance *one = known->entries[i].value;
         fn_bind(f, known->entries[i].key, one->fn->base.type, NULL)->known = one;
@@ -140,7 +147,15 @@ static Live *live_of(Gen *g, const Instance *in)
         captured[n++] = in->captures.at[i].var;
     if (in->self_var && in->has_self)
         captured[n++] = in->self_var;
-    return live_make(g->arena, in->fn, n, captured);
+    const PtrMap *known = known_of(in);
+    const Var **parts = arena_new_array(g->arena, const Var *, known->n + 1);
+    uint32_t n_parts = 0;
+    for (size_t i = 0; i < known->n; i++) {
+        const Instance *one = known->entries[i].value;
+        if (one->fn && function_is_part(one->fn))
+            parts[n_parts++] = known->entries[i].key;
+    }
+    return live_make(g->arena, in->fn, n, captured, n_parts, parts);
 }
 
 /* What nobody uses is let go of where it is bound, and what is lent is not ours. */
@@ -191,18 +206,11 @@ static void show_lowered(Gen *g, const Instance *in)
 
 bool function_make(Gen *g, Instance *in)
 {
+    instance_enter(g, in);
     Fn f = {.g = g, .in = in, .fn = in->value, .live = live_of(g, in)};
-    if (f.live->too_deep)
-        return gen_refuse(g, "`%s` has branches that are nested too deeply", in->name);
     g->size += f.live->size;
-    if (f.live->too_large)
-        return gen_refuse(g, "`%s` is longer than what can be compiled in good time", in->name);
     show_lowered(g, in);
     gen_attribute(g, f.fn, "nounwind");
-    if (f.live->size > LIVE_SIZE_PLAIN) {
-        gen_attribute(g, f.fn, "optnone");
-        gen_attribute(g, f.fn, "noinline");
-    }
     f.state = LLVMGetParam(f.fn, 0);
     f.self = in->has_self ? LLVMGetParam(f.fn, 1) : NULL;
     LLVMSetValueName2(f.state, "state", 5);
@@ -216,6 +224,7 @@ bool function_make(Gen *g, Instance *in)
     ptrmap_deinit(&f.sizes);
     g->unit->nests |= f.live->nests;
     g->calls |= f.live->calls;
+    g->instructions += orc_instructions(f.fn);
     return !g->failed;
 }
 
@@ -228,8 +237,8 @@ static void make_entry(Gen *g, Instance *in)
     LLVMTypeRef type = LLVMFunctionType(g->nothing, params, 3, false);
     Fn f = {.g = g, .in = in};
     instance_enter(g, in);
-    f.fn = LLVMAddFunction(g->m, orc_name(g->jit, g->arena, "entry"), type);
-    g->entry = f.fn;
+    g->entry = orc_name(g->jit, g->arena, "entry");
+    f.fn = LLVMAddFunction(g->m, g->entry, type);
     LLVMPositionBuilderAtEnd(g->b, gen_block(g, f.fn, ""));
     Ssa *args = arena_new_array(g->arena, Ssa, in->n + 1);
     args[0] = LLVMGetParam(f.fn, 0);
@@ -262,10 +271,20 @@ static bool check_interface(Gen *g, const Instance *in)
     return true;
 }
 
+/* Instructions of one module: LLVM takes a few hundredths of a second for them, and hears nothing in it. */
+#define MODULE_MOST 3000
+/* Modules that wait for the others. */
+#define FULL_MOST 64
+
 static bool make_all(Gen *g)
 {
-    while (g->done < g->todo.n && !gen_ended(g))
+    while (g->done < g->todo.n && !gen_ended(g)) {
+        if (g->instructions > MODULE_MOST && !g->alone)
+            gen_turn(g);
+        if (g->full.n >= FULL_MOST && orc_is_plain(g) && !gen_empty(g))
+            return false;
         function_make(g, g->todo.at[g->done++]);
+    }
     g->once = !g->calls;
     if (!g->failed)
         closure_table(g);
@@ -316,6 +335,7 @@ bool gen_late(Gen *g, Instance *in, LateWish wish)
     if (!in)
         return false;
     instance_enter(g, in);
-    g->late = wish.type ? closure_thunk(g, in) : in->value;
+    g->late = in;
+    g->late_thunk = wish.type != NULL;
     return make_all(g);
 }

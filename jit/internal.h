@@ -192,8 +192,16 @@ size_t orc_vector_bytes(const Orc *o);
 bool orc_has(const Orc *o, const char *feature);
 /* Whether four products of bytes are added to a sum by one instruction. */
 bool orc_has_dots(const Orc *o);
-/* The objects of these modules, each with what its Gen imports; on several threads. False after a diagnostic. */
-bool orc_make(Jit *jit, size_t n, Gen *const *gens);
+typedef struct OrcModule {
+    Gen *g; /* that made it, and receives the object */
+    LLVMModuleRef m;
+} OrcModule;
+
+/* The objects of these modules; on several threads. Before each the limits are asked. False after a diagnostic. */
+bool orc_make(Jit *jit, size_t n, const OrcModule *modules);
+/* Its code is made in little time rather than good, whatever follows. */
+bool orc_is_plain(const Gen *g);
+uint32_t orc_instructions(LLVMValueRef f);
 void code_free(Code *code);
 /* The address of what it defines for others; NULL: it does not. */
 void *code_find(const Code *code, const char *symbol);
@@ -336,10 +344,12 @@ struct Gen {
     Arena *arena; /* the unit's */
     LLVMContextRef c;
     LLVMModuleRef m;
+    Vec(LLVMModuleRef) full; /* that came before it, each with its context */
+    uint32_t instructions; /* of `m` */
     LLVMBuilderRef b;
     LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, ptr, nothing;
-    uint32_t number; /* of this module */
-    Vec(Instance *) todo; /* instances whose code belongs into this module */
+    uint32_t number, begun; /* of the module, of its first one */
+    Vec(Instance *) todo; /* instances whose code is to be made */
     size_t done;
     Vec(FunctionInfo *) infos; /* of closures that it makes and that may leave the unit */
     PtrMap
@@ -350,10 +360,12 @@ struct Gen {
     Code *out; /* of this module: its imports so far */
     Buf *why;
     Buf *lowered; /* receives the loops as text; may be NULL */
-    Ssa entry; /* the function that C calls */
-    Ssa late; /* the function whose address is wanted */
+    const char *entry; /* the symbol of the function that C calls */
+    Instance *late; /* whose address is wanted */
+    bool late_thunk; /* with the convention of closures */
     void *made; /* that address */
-    Ssa table; /* the addresses of what `infos` point to, then that of `late` */
+    const char
+        *table; /* the symbol of the addresses of what `infos` point to, then that of `late` */
     KernelBatch *batch; /* of the kernels that it makes; NULL: none so far */
     bool calls; /* one of its functions so far calls another, or itself */
     bool once; /* its code has no loop and calls none of its own: little of it is run */
@@ -367,6 +379,10 @@ struct Gen {
 
 /* An empty module in a context of its own, even where it has failed; and its end. */
 void gen_open(Gen *g, const char *name);
+/* What is made from here on goes into another module: LLVM makes one as a whole, on one thread. */
+void gen_turn(Gen *g);
+/* Makes the objects of the modules that are full. */
+bool gen_empty(Gen *g);
 void gen_close(Gen *g);
 
 /* kernel.c: the address of a kernel of the batch; NULL: it has none of that name. */
@@ -470,7 +486,7 @@ struct Instance {
     Instance *own; /* of a copy: the one that is lent nothing, which its calls of itself mean too */
     uint64_t matched; /* parameters that are taken apart somewhere */
     bool looked; /* at which these are */
-    bool listed; /* among the module's infos */
+    uint32_t listed; /* among the infos of the Gen that begun so */
 };
 
 /* How a definition is called. */
@@ -690,8 +706,6 @@ void fn_moved(Fn *f, const Var *v);
 /* Whether the variable's value ends with the current position (and is ours to end). */
 bool fn_dies(Fn *f, const Var *v);
 void fn_retain(Fn *f, Repr r, Ssa v);
-/* Whether there is so much code that little of it is wanted for each let. */
-bool fn_is_large(const Fn *f);
 void fn_release(Fn *f, Repr r, Ssa v);
 void fn_release_cold(Fn *f, Repr r, Ssa v);
 /* Gives up a count of an object that has others. */

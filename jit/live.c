@@ -1,8 +1,7 @@
 #include "jit/live.h"
 
 #include "ir/walk.h"
-
-#define DEPTH_MOST 500
+#include "jit/outline.h"
 
 typedef struct Liveness {
     Arena *arena;
@@ -61,13 +60,6 @@ static void use_free(void *data, Var *v)
         use(l, v);
 }
 
-/* One more let or block. */
-static void grow(Liveness *l)
-{
-    if (++l->live->size > LIVE_SIZE_MOST)
-        l->live->too_large = true;
-}
-
 static void walk_block(Liveness *l, Expr *body);
 
 static void walk_inner(Liveness *l, Expr *body, const Pattern *pattern)
@@ -76,13 +68,10 @@ static void walk_inner(Liveness *l, Expr *body, const Pattern *pattern)
     uint32_t at = l->at;
     l->block = block_new(l->arena, outer, at, body);
     l->at = 0;
-    grow(l);
+    l->live->size++;
     if (pattern)
         pattern_vars(pattern, bind, l);
-    if (l->block->depth > DEPTH_MOST)
-        l->live->too_deep = true;
-    else
-        walk_block(l, body);
+    walk_block(l, body);
     l->block = outer;
     l->at = at;
 }
@@ -118,9 +107,11 @@ static void walk_call(Liveness *l, const Call *call, bool tail)
     if (call->callee->kind == EXPR_OP || call->callee->kind == EXPR_CON ||
         ptrmap_has(&l->live->groups, call->callee))
         return;
-    l->live->calls = l->block->calls = true;
+    l->block->calls = true;
     if (!tail)
         l->live->nests = true;
+    if (!ptrmap_has(&l->live->parts, call->callee))
+        l->live->calls = true;
 }
 
 /* Whichever of the last n blocks is run: all of them call. */
@@ -152,6 +143,8 @@ static void walk_value(Liveness *l, const Var *var, Expr *e, bool tail)
     case EXPR_FUNCTION:
         if (live_is_group(expr_as_function(e)))
             ptrmap_put(&l->live->groups, var, l);
+        if (function_is_part(expr_as_function(e)))
+            ptrmap_put(&l->live->parts, var, l);
         l->skip = var;
         ir_free_vars(e, use_free, l);
         return;
@@ -190,8 +183,8 @@ static bool block_is_tail(const LiveBlock *b)
 static void walk_block(Liveness *l, Expr *e)
 {
     bool tail = block_is_tail(l->block);
-    for (Let *let = expr_as_let(e); let && !l->live->too_large; let = expr_as_let(e)) {
-        grow(l);
+    for (Let *let = expr_as_let(e); let; let = expr_as_let(e)) {
+        l->live->size++;
         walk_value(l, let->var, let->value, tail && let_is_last(let));
         bind(l, let->var);
         l->at++;
@@ -200,17 +193,21 @@ static void walk_block(Liveness *l, Expr *e)
     use_slot(l, &e);
 }
 
-Live *live_make(Arena *arena, const Function *fn, uint32_t n, Var *const *captured)
+Live *live_make(Arena *arena, const Function *fn, uint32_t n, Var *const *captured,
+                uint32_t n_parts, const Var *const *parts)
 {
     Live *live = arena_new(arena, Live);
     arena_on_free(arena, map_free, &live->binder);
     arena_on_free(arena, map_free, &live->groups);
+    arena_on_free(arena, map_free, &live->parts);
     live->root = block_new(arena, NULL, 0, fn->body);
     Liveness l = {.arena = arena, .live = live, .block = live->root};
     for (uint32_t i = 0; i < fn->params.n; i++)
         bind(&l, fn->params.at[i]);
     for (uint32_t i = 0; i < n; i++)
         bind(&l, captured[i]);
+    for (uint32_t i = 0; i < n_parts; i++)
+        ptrmap_put(&live->parts, parts[i], live);
     walk_block(&l, fn->body);
     return live;
 }
@@ -250,7 +247,7 @@ bool live_after(const Live *live, const LiveBlock *block, uint32_t at, const Var
 
 void live_rewind(LiveBlock *block)
 {
-    /* Blocks nest no deeper than DEPTH_MOST. */
+    /* Blocks nest no deeper than outline.c leaves them. */
     block->next = 0;
     for (size_t i = 0; i < block->inner.n; i++)
         live_rewind(block->inner.at[i]);

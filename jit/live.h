@@ -26,23 +26,16 @@ typedef struct Live {
     LiveBlock *root;
     PtrMap binder;                  /* Var -> LiveBlock */
     PtrMap groups; /* variables that are groups of operators: calling them is no call */
-    bool calls; /* calls functions, in whatever position */
+    PtrMap parts; /* variables that are parts of a larger function */
+    bool calls; /* calls functions other than parts, in whatever position */
     bool nests; /* calls functions that it must come back from */
-    bool too_deep;
     uint32_t size; /* lets and blocks */
-    bool too_large; /* the walk ended before the end of the function */
 } Live;
 
-/* Lets and blocks of a function: LLVM's time grows with the square of its length, and this many take a second or two. A module of more
- * gets plain code, which takes a fourth of the time. */
-#define LIVE_SIZE_MOST 20000
-
-/* Functions of more are compiled with less code for each let and without LLVM's passes on whole functions. What they
- * spend their time on are kernels, which are functions of their own. */
-#define LIVE_SIZE_PLAIN 2000
-
-/* `captured` are the variables that a function literal takes from outside. The maps are freed with the arena. */
-Live *live_make(Arena *arena, const Function *fn, uint32_t n, Var *const *captured);
+/* `captured` are the variables that a function literal takes from outside, `parts` those of its own parts that are bound there. The
+ * maps are freed with the arena. */
+Live *live_make(Arena *arena, const Function *fn, uint32_t n, Var *const *captured,
+                uint32_t n_parts, const Var *const *parts);
 
 /* Whether the function is a group of operators for one kernel: nothing else is in it, and it takes nothing from outside. */
 bool live_is_group(const Function *fn);

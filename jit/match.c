@@ -240,10 +240,7 @@ static void bind_own(Fn *f, const Var *v, const Type *type, Ssa at)
 static void take_apart(Fn *f, const Pattern *p, const Type *type, Ssa v)
 {
     Parts all = parts_of(f, p, type, v);
-    if (fn_is_large(f)) {
-        share_parts(f, &all);
-        fn_release(f, repr_of(type), v);
-    } else if (pattern_uses(f, p) || fn_wants_cell(f, p->n)) {
+    if (pattern_uses(f, p) || fn_wants_cell(f, p->n)) {
         move_parts(f, &all, v);
     } else {
         fn_release(f, repr_of(type), v);
@@ -337,7 +334,7 @@ static bool outlives(const LiveBlock *b, const Var *v, const Pattern *p)
 static bool may_lend(Fn *f, const Clausing *c)
 {
     const Val *val = c->scrutinee ? ptrmap_find(&f->vals, c->scrutinee) : NULL;
-    if (!val || val->fixed || (val->lent && !val->stays) || !val->at || fn_is_large(f) ||
+    if (!val || val->fixed || (val->lent && !val->stays) || !val->at ||
         holds_waiting(f, c->pattern, c->type))
         return false;
     return !is_ours(f, c) || outlives(f->block, c->scrutinee, c->pattern);
@@ -426,15 +423,16 @@ static void dispatch(Fn *f, const Match *e, const Clausing *c, const LLVMBasicBl
     uint32_t rest = clause_for(e, 0, NULL), n_cons = con->type->n_cons;
     if (rest == e->clauses.n && e->complete)
         rest--;
-    bool *known = arena_new_array(g->arena, bool, n_cons);
+    PtrMap met = {0};
     Ssa cases = LLVMBuildSwitch(g->b, fn_tag(f, c->value, n_cons),
-                                rest < e->clauses.n ? clauses[rest] : none, n_cons);
+                                rest < e->clauses.n ? clauses[rest] : none, rest);
     for (uint32_t i = 0; i < rest; i++) {
         con = choice_of(&e->clauses.at[i]);
-        if (!known[con->index])
+        if (!ptrmap_has(&met, con))
             LLVMAddCase(cases, gen_int(g->i32, con->index), clauses[i]);
-        known[con->index] = true;
+        ptrmap_put(&met, con, NULL);
     }
+    ptrmap_deinit(&met);
 }
 
 static void add_clause(Fn *f, Clausing *c, Join *join, const Type *type, bool tail)

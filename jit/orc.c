@@ -1,4 +1,4 @@
-/* From LLVM modules to objects: the target and its settings, modules in parts, on several threads.
+/* From LLVM modules to objects: the target and its settings, modules on several threads.
  *
  * LLVM is a plug-in of its own, behind that of the JIT: code that another process made is run without it. Its functions are found when
  * they are first called, so `orc_open` comes before any of them. */
@@ -226,104 +226,31 @@ bool orc_emit(Jit *jit, LLVMModuleRef m, LLVMCodeGenFileType kind, Buf *out)
     return ok;
 }
 
-/* ---- a module in parts --------------------------------------------------------------------------------------------- */
+/* ---- modules on several threads ------------------------------------------------------------------------------------- */
 
-/* Instructions that are compiled at once, unless one function has more; before each part the limits are asked. */
-#define PART_MOST 3000
-
-static uint32_t count_instructions(LLVMModuleRef m)
+uint32_t orc_instructions(LLVMValueRef f)
 {
     uint32_t n = 0;
-    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
-        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
-            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
-                n++;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+            n++;
     return n;
-}
-
-static uint32_t count_bodies(LLVMModuleRef m)
-{
-    uint32_t n = 0;
-    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
-        n += !LLVMIsDeclaration(f);
-    return n;
-}
-
-/* A function becomes the mention of one elsewhere. */
-static void drop_body(LLVMModuleRef m, LLVMValueRef f)
-{
-    LLVMValueRef elsewhere = LLVMAddFunction(m, "", LLVMGlobalGetValueType(f));
-    LLVMSetFunctionCallConv(elsewhere, LLVMGetFunctionCallConv(f));
-    LLVMReplaceAllUsesWith(f, elsewhere);
-    size_t len;
-    const char *old = LLVMGetValueName2(f, &len);
-    char *name = memory_must(len);
-    memcpy(name, old, len);
-    LLVMDeleteFunction(f);
-    LLVMSetValueName2(elsewhere, name, len);
-    memory_free(name);
-}
-
-static bool is_large(LLVMValueRef f)
-{
-    unsigned kind = LLVMGetEnumAttributeKindForName("optnone", 7);
-    return LLVMGetEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, kind) != NULL;
-}
-
-/* A part knows nothing of what it does not mention: otherwise each of many would list all functions. */
-static void drop_mentions(LLVMModuleRef m)
-{
-    for (LLVMValueRef f = LLVMGetFirstFunction(m), next; f; f = next) {
-        next = LLVMGetNextFunction(f);
-        if (LLVMIsDeclaration(f) && !LLVMGetFirstUse(f))
-            LLVMDeleteFunction(f);
-    }
-}
-
-/* Leaves the functions that stay; the others are elsewhere. */
-static void keep_bodies(LLVMModuleRef m, bool (*stays)(LLVMValueRef f, uint32_t i, uint32_t n),
-                        bool wanted)
-{
-    uint32_t i = 0, n = count_bodies(m);
-    for (LLVMValueRef f = LLVMGetFirstFunction(m), next; f; f = next) {
-        next = LLVMGetNextFunction(f);
-        if (LLVMIsDeclaration(f))
-            continue;
-        LLVMSetLinkage(f, LLVMExternalLinkage);
-        if (stays(f, i++, n) != wanted)
-            drop_body(m, f);
-    }
-    drop_mentions(m);
-}
-
-static bool in_first_half(LLVMValueRef f, uint32_t i, uint32_t n)
-{
-    (void)f;
-    return i < n / 2;
-}
-
-static bool is_large_one(LLVMValueRef f, uint32_t i, uint32_t n)
-{
-    (void)i;
-    (void)n;
-    return is_large(f);
 }
 
 /* What one thread makes of a module. */
 typedef struct Job {
-    Gen *g;
-    Arena arena;
-    Vec(Str) objects;
+    OrcModule in;
+    Str object;
     Buf why;
     bool ok;
 } Job;
 
-static bool add_object(Job *job, MachineKind kind, LLVMModuleRef m)
+static bool make_object(Job *job, MachineKind kind)
 {
-    Orc *o = &job->g->jit->orc;
+    Orc *o = &job->in.g->jit->orc;
     LLVMMemoryBufferRef object;
     LLVMTargetMachineRef machine = machine_take(o, kind);
-    bool ok = emit(machine, m, LLVMObjectFile, &object, &job->why);
+    bool ok = emit(machine, job->in.m, LLVMObjectFile, &object, &job->why);
     machine_give_back(o, kind, machine);
     if (!ok)
         return false;
@@ -331,52 +258,18 @@ static bool add_object(Job *job, MachineKind kind, LLVMModuleRef m)
     char *copy = memory_aligned(16, (n + 15) & ~(size_t)15);
     if (copy) {
         memcpy(copy, LLVMGetBufferStart(object), n);
-        vec_push(&job->objects, &job->arena, ((Str){copy, n}));
+        job->object = (Str){copy, n};
     }
     LLVMDisposeMemoryBuffer(object);
     return copy != NULL;
 }
 
-/* By halves, so that copying costs little. */
-static bool add_parts(Job *job, MachineKind kind, LLVMModuleRef m)
-{
-    if (limit_waits(&job->g->cx->limits))
-        return false;
-    if (count_bodies(m) <= 1 || count_instructions(m) <= PART_MOST)
-        return add_object(job, kind, m);
-    LLVMModuleRef half = LLVMCloneModule(m);
-    keep_bodies(m, in_first_half, true);
-    keep_bodies(half, in_first_half, false);
-    bool ok = add_parts(job, kind, m) && add_parts(job, kind, half);
-    LLVMDisposeModule(half);
-    return ok;
-}
+/* Lets and blocks of which LLVM makes good code in a second or two; more gets plain code, which takes a fourth of the time. */
+#define SIZE_GOOD 10000
 
-static bool has_large(LLVMModuleRef m)
+bool orc_is_plain(const Gen *g)
 {
-    bool found = false;
-    for (LLVMValueRef f = LLVMGetFirstFunction(m); f && !found; f = LLVMGetNextFunction(f))
-        found = is_large(f);
-    return found;
-}
-
-/* More time for code than is saved by it. */
-static bool wants_plain(const Gen *g)
-{
-    return g->once || g->size > LIVE_SIZE_MOST;
-}
-
-static bool add_all(Job *job, LLVMModuleRef m)
-{
-    if (!has_large(m))
-        return add_parts(job, wants_plain(job->g) ? MACHINE_PLAIN : MACHINE_GOOD, m);
-    LLVMModuleRef large = LLVMCloneModule(m);
-    keep_bodies(m, is_large_one, false);
-    keep_bodies(large, is_large_one, true);
-    bool ok = add_parts(job, MACHINE_PLAIN, large) &&
-              add_parts(job, wants_plain(job->g) ? MACHINE_PLAIN : MACHINE_GOOD, m);
-    LLVMDisposeModule(large);
-    return ok;
+    return g->size > SIZE_GOOD;
 }
 
 /* Control code: small functions are put in place of their calls, what was read is not read again, what a loop computes each time anew is
@@ -386,12 +279,12 @@ static bool add_all(Job *job, LLVMModuleRef m)
     "cgscc(inline),function(simplifycfg,early-cse<memssa>,instcombine,loop-mssa(licm)," \
     "simplifycfg)"
 
-static bool improve(Job *job, LLVMModuleRef m)
+static bool improve(Job *job)
 {
-    Orc *o = &job->g->jit->orc;
+    Orc *o = &job->in.g->jit->orc;
     LLVMTargetMachineRef machine = machine_take(o, MACHINE_GOOD);
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(m, PASSES, machine, options);
+    LLVMErrorRef error = LLVMRunPasses(job->in.m, PASSES, machine, options);
     LLVMDisposePassBuilderOptions(options);
     machine_give_back(o, MACHINE_GOOD, machine);
     if (!error)
@@ -405,8 +298,10 @@ static bool improve(Job *job, LLVMModuleRef m)
 static void do_job(void *data)
 {
     Job *job = data;
-    bool improves = job->g->control && !job->g->once;
-    job->ok = (!improves || improve(job, job->g->m)) && add_all(job, job->g->m);
+    const Gen *g = job->in.g;
+    bool plain = g->once || orc_is_plain(g), improves = g->control && !plain;
+    job->ok = !limit_waits(&g->cx->limits) && (!improves || improve(job)) &&
+              make_object(job, plain ? MACHINE_PLAIN : MACHINE_GOOD);
 }
 
 typedef struct Jobs {
@@ -425,37 +320,36 @@ static void do_jobs(void *data, int64_t from, int64_t to)
 /* Takes the objects over; false after a diagnostic. */
 static bool end_job(Jit *jit, Job *job)
 {
-    for (size_t i = 0; i < job->objects.n; i++)
-        vec_push(&job->g->out->objects, job->g->arena, job->objects.at[i]);
+    Gen *g = job->in.g;
+    if (job->object.ptr)
+        vec_push(&g->out->objects, g->arena, job->object);
     if (!job->ok && !limit_hit(&jit->cx->limits))
         refused(jit, buf_text(&job->why));
     buf_deinit(&job->why);
-    arena_deinit(&job->arena);
     return job->ok;
 }
 
 /* Waking threads takes as long as making a little code. */
 #define SHARED_LEAST 1500
 
-static bool is_worth_sharing(size_t n, Gen *const *gens)
+static bool is_worth_sharing(size_t n, const OrcModule *modules)
 {
     uint32_t instructions = 0;
     for (size_t i = 0; i < n && instructions < SHARED_LEAST; i++)
-        instructions += count_instructions(gens[i]->m);
-    return instructions >= SHARED_LEAST;
+        for (LLVMValueRef f = LLVMGetFirstFunction(modules[i].m); f; f = LLVMGetNextFunction(f))
+            instructions += orc_instructions(f);
+    return n > 1 && instructions >= SHARED_LEAST;
 }
 
-bool orc_make(Jit *jit, size_t n, Gen *const *gens)
+bool orc_make(Jit *jit, size_t n, const OrcModule *modules)
 {
     Orc *o = &jit->orc;
     Job *all = memory_must(n * sizeof *all);
     Jobs jobs = {.at = all};
     bool ok = true;
-    for (size_t i = 0; i < n; i++) {
-        all[i] = (Job){.g = gens[i]};
-        arena_init(&all[i].arena, NULL);
-    }
-    bool shared = n > 1 && is_worth_sharing(n, gens);
+    for (size_t i = 0; i < n; i++)
+        all[i] = (Job){.in = modules[i]};
+    bool shared = is_worth_sharing(n, modules);
     if (!o->pool && shared)
         o->pool = pool_new(0);
     pool_for(shared ? o->pool : NULL, (int64_t)n, 1, do_jobs, &jobs);

@@ -39,12 +39,34 @@ void gen_open(Gen *g, const char *name)
     g->nothing = LLVMVoidTypeInContext(g->c);
 }
 
+void gen_turn(Gen *g)
+{
+    PtrMap *const in_module[] = {&g->abi, &g->outside, &g->bridges, &g->invokes};
+    for (size_t i = 0; i < sizeof in_module / sizeof *in_module; i++)
+        ptrmap_clear(in_module[i]);
+    for (size_t i = 0; i < g->kernels.n; i++)
+        g->kernels.entries[i].value = NULL;
+    LLVMDisposeBuilder(g->b);
+    vec_push(&g->full, g->arena, g->m);
+    g->c = NULL;
+    g->instructions = 0;
+    gen_open(g, g->unit->name->text);
+}
+
+static void dispose(LLVMModuleRef m)
+{
+    LLVMContextRef c = LLVMGetModuleContext(m);
+    LLVMDisposeModule(m);
+    LLVMContextDispose(c);
+}
+
 void gen_close(Gen *g)
 {
+    for (size_t i = 0; i < g->full.n; i++)
+        dispose(g->full.at[i]);
     if (g->c) {
         LLVMDisposeBuilder(g->b);
-        LLVMDisposeModule(g->m);
-        LLVMContextDispose(g->c);
+        dispose(g->m);
     }
     ptrmap_deinit(&g->abi);
     ptrmap_deinit(&g->outside);
@@ -65,6 +87,7 @@ static void gen_init(Gen *g, Unit *u, Buf *why)
                .control = true,
                .why = why};
     gen_open(g, u->name->text);
+    g->begun = g->number;
 }
 
 /* What was not made is made when it is wanted again. */
@@ -77,47 +100,51 @@ static void gen_deinit(Gen *g, bool ok)
     gen_close(g);
 }
 
-/* The module goes before it is asked for. */
-static const char *symbol_of(Gen *g, Ssa global)
+bool gen_empty(Gen *g)
 {
-    size_t n = 0;
-    const char *name = global ? LLVMGetValueName2(global, &n) : NULL;
-    return name ? arena_copy_text(g->arena, name, n) : NULL;
+    size_t n = g->full.n;
+    OrcModule *all = arena_new_array(g->arena, OrcModule, n);
+    for (size_t i = 0; i < n; i++)
+        all[i] = (OrcModule){g, g->full.at[i]};
+    bool ok = orc_make(g->jit, n, all);
+    while (g->full.n > 0)
+        dispose(vec_pop(&g->full));
+    return ok || !(g->failed = true);
 }
 
-/* The objects of the module and of the kernels that it made. */
+/* The objects of the modules and of the kernels that they made. */
 static bool make_objects(Gen *g)
 {
-    size_t n;
+    size_t n, full = g->full.n;
     Gen *const *kernels;
     kernels_gens(g, &n, &kernels);
-    Gen **all = arena_new_array(g->arena, Gen *, n + 1);
+    OrcModule *all = arena_new_array(g->arena, OrcModule, n + full + 1);
     for (size_t i = 0; i < n; i++)
-        all[i] = kernels[i];
-    all[n] = g;
-    return orc_make(g->jit, n + 1, all);
+        all[i] = (OrcModule){kernels[i], kernels[i]->m};
+    for (size_t i = 0; i < full; i++)
+        all[n + i] = (OrcModule){g, g->full.at[i]};
+    all[n + full] = (OrcModule){g, g->m};
+    return orc_make(g->jit, n + full + 1, all);
 }
 
 static bool link_module(Gen *g)
 {
     Unit *u = g->unit;
     Limits *limits = &g->cx->limits;
-    const char *table = symbol_of(g, g->table);
-    const char *entry = symbol_of(g, g->entry);
     if (limit_hit(limits) || !make_objects(g) || limit_hit(limits) || !kernels_link(g))
         return false;
     vec_push(&u->codes, &u->arena, g->out);
     if (!code_finish(u, g->out))
         return false;
-    void *const *addresses = table ? image_find(g->out->image, table) : NULL;
+    void *const *addresses = g->table ? image_find(g->out->image, g->table) : NULL;
     if (addresses) {
         closure_addresses(g, addresses);
         g->made = addresses[2 * g->infos.n];
     }
-    u->entry_name = entry;
-    if (entry)
-        u->entry = (UnitEntry *)(uintptr_t)image_find(g->out->image, entry);
-    return (!table || addresses) && (!entry || u->entry);
+    u->entry_name = g->entry;
+    if (g->entry)
+        u->entry = (UnitEntry *)(uintptr_t)image_find(g->out->image, g->entry);
+    return (!g->table || addresses) && (!g->entry || u->entry);
 }
 
 /* ---- units ---------------------------------------------------------------------------------------------------------- */

@@ -4,7 +4,8 @@
  *  => let %x_1 = 2f; let %x_2 = multiply(%x, %x_1); let %x_3 = 1f; let %x_4 = add(%x_2, %x_3); %x_4
  *
  * What a branch alone needs is bound in the branch; what both need, before the `if`. Lets that are there already keep their
- * variables, and nested ones become one chain; the value of a `let` as a whole gets a variable too. */
+ * variables, and nested ones become one chain; the value of a `let` as a whole gets a variable too, as in the original, unless nobody
+ * reads it. */
 #include "passes/to_a_normal_form.h"
 
 #include "ir/ctx.h"
@@ -169,6 +170,11 @@ static Expr *node_now(Anf *anf, const ScopeNode *node)
 
 static void bind_node(Anf *anf, ScopeNode *node, const ScopeStep *next)
 {
+    const Let *whole = expr_as_let(node->e);
+    if (whole && !anf->numbers) {
+        node->data = atom(anf, whole->body);
+        return;
+    }
     Expr *now = node_now(anf, node);
     if (!now->type)
         now->type = node->e->type;

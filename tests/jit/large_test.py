@@ -2,6 +2,7 @@
 asked, and with the answer of the evaluator."""
 
 import os
+import random
 import resource
 import subprocess
 import tempfile
@@ -62,6 +63,58 @@ def chain(n):
     return text + "def @main() { (@f0(5), @f7(-1)) }\n"
 
 
+def varied(n, seed):
+    """One function whose parts need of each other: numbers, tensors, lists, references, closures, polymorphic ones too."""
+    some = random.Random(seed)
+    ints, tensors_, fns, lists, lets = ["%x"], ["%t"], ["%add"], ["N"], []
+
+    def pick(names):
+        return some.choice(names[-30:] if some.random() < 0.8 else names)
+
+    def number(i):
+        return some.choice((
+            lambda: f"add(multiply({pick(ints)}, {i % 5}i64), {pick(ints)})",
+            lambda: f"%keep({pick(ints)}).0",
+            lambda: f"%id({pick(ints)})",
+            lambda: f"if ({pick(ints)} > 10i64) {{ let %q{i} = %id({pick(ints)}); {pick(fns)}(%q{i}) }} else {{ {pick(ints)} - ref_read(%r) }}",
+            lambda: f"%sum({pick(lists)})",
+            lambda: f"match ({pick(lists)}) {{ N => {pick(ints)}, C(%h{i}, N) => %h{i}, C(_, %t{i}) => {{ let %z{i} = %sum(%t{i}); %z{i} + {pick(ints)} }} }}",
+        ))()
+
+    kinds = ((ints, number), (ints, number), (ints, number),
+             (tensors_, lambda i: f"tanh(add({pick(tensors_)}, {pick(tensors_)}))"),
+             (tensors_, lambda i: f"nn.softmax(%keep({pick(tensors_)}).0)"),
+             (fns, lambda i: f"fn (%a: int64) -> int64 {{ add({pick(fns)}(%a), {pick(ints)}) }}"),
+             (lists, lambda i: f"C({pick(ints)}, {pick(lists)})"),
+             ([], lambda i: f"ref_write(%r, add(ref_read(%r), {pick(ints)}))"))
+    for i in range(n):
+        names, value = some.choice(kinds)
+        lets.append(f"let %v{i} = {value(i)};")
+        names.append(f"%v{i}")
+    return (HEADER + "type L { N, C(int64, L), }\n"
+            "def @f(%x: int64, %t: Tensor[(3), float32]) -> (int64, Tensor[(3), float32], int64) {\n"
+            "let %r = ref(0i64); let %keep = fn[A](%a: A) { let %u = %x; (%a, %u) }; let %id = fn[A](%a: A) -> A { %a };\n"
+            "let %add = fn (%a: int64) -> int64 { add(%a, %x) };\n"
+            "let %sum = fn (%l: L) -> int64 { match (%l) { N => 0i64, C(%h, %q) => { let %k = %sum(%q); add(add(%k, %h), %x) } } };\n"
+            + "\n".join(lets) + f"\n({ints[-1]}, {tensors_[-1]}, ref_read(%r))\n}}\n"
+            'def @main() { @f(3i64, arange(0f, 3f, 1f, dtype="float32")) }\n')
+
+
+def wide_data(n):
+    """Each let adds one of all before it: at every place very many values are still wanted."""
+    some = random.Random(n)
+    lets = "".join(f"let %v{i} = add(%v{i - 1}, %v{some.randrange(i)}); " for i in range(1, n))
+    return f"{HEADER}def @main() -> int64 {{ let %v0 = ref_read(ref(1i64)); {lets} %v{n - 1} }}\n"
+
+
+def deep(n, tail):
+    """Branches inside each other, in tail position or not."""
+    begin = "".join(("" if tail else f"let %a{i} = ") + f"if (%x > {i % 11 + 100}i64) {{ add(%x, {i}i64) }} else {{ " for i in range(n))
+    end = "".join("}" if tail else f"}}; add(%a{i}, 1i64)" for i in reversed(range(n)))
+    return (f"{HEADER}def @f(%x: int64) -> int64 {{ {begin} %x {end} }}\n"
+            "def @main() { (@f(3i64), @f(105i64)) }\n")
+
+
 class Large(unittest.TestCase):
     def run_text(self, text, *options):
         with tempfile.NamedTemporaryFile("w", suffix=".rly") as file:
@@ -76,7 +129,8 @@ class Large(unittest.TestCase):
         self.assertEqual(by_jit.stdout, by_interp.stdout)
 
     def test_values(self):
-        for text in (fields(3000), tensors(100), calls(3000), nested(1200), nested(30), fields(20), calls(20), functions(80, 1100), chain(4000)):
+        for text in (fields(3000), tensors(100), calls(3000), nested(1200), nested(30), fields(20), calls(20), functions(80, 1100), chain(4000),
+                     fields(12000), varied(1500, 1), varied(1500, 2), wide_data(12000), deep(3000, True), deep(3000, False)):
             with self.subTest(text[:80]):
                 self.same_value(text)
 
@@ -93,8 +147,13 @@ class Large(unittest.TestCase):
                 self.assertLess(large, 8 * small + 0.2)
 
     def test_limit(self):
+        """In the middle of making code the limit is heard: what is left to do then is a small part of the whole."""
+        text = tensors(6000)
         start = time.monotonic()
-        ended = self.run_text(tensors(6000), "--time-limit", "0.3")
+        self.assertEqual(self.run_text(text, "--no-cache").returncode, 0)
+        whole = time.monotonic() - start
+        start = time.monotonic()
+        ended = self.run_text(text, "--no-cache", "--time-limit", f"{whole / 4:.3f}")
         self.assertIn("E0502", ended.stderr)
         self.assertEqual(ended.returncode, 3)
         self.assertLess(time.monotonic() - start, 15)
