@@ -276,17 +276,19 @@ static void take(void *data, Var *v)
         vec_push(&t->taken, &o->scratch, v);
 }
 
-/* The frame in whose tuple the part can take what belongs to it. */
-static Frame *usable(Outline *o, Frame *frame, Span span)
+/* Whether the tuple is there where the part at hand is called. */
+static bool is_usable(const Frame *frame)
 {
-    if (!frame || !frame->passed || frame->begun)
-        return NULL;
-    if (!frame->tuple) {
-        frame->tuple = var_of(o, "frame", NULL, span);
-        if (frame->above)
-            ptrmap_put(&o->frames, frame->tuple, frame->above);
-    }
-    return frame;
+    return frame->passed && !frame->begun;
+}
+
+static void name_tuple(Outline *o, Frame *frame, Span span)
+{
+    if (frame->tuple)
+        return;
+    frame->tuple = var_of(o, "frame", NULL, span);
+    if (frame->above)
+        ptrmap_put(&o->frames, frame->tuple, frame->above);
 }
 
 /* Types of tuples are known at the end (set_types). */
@@ -306,25 +308,28 @@ static Expr *field_of(Outline *o, Frame *frame, Var *v, Expr *body)
     return let_of(o, v, get, body);
 }
 
-/* Tuples take the place of what comes in them, and tuples of tuples theirs. */
-static Expr *take_frames(Taking *t, Expr *body)
+/* Tuples take the place of what comes in them. */
+static Expr *take_level(Taking *t, Expr *body, bool above)
 {
     Outline *o = t->o;
-    PtrMap met = {0};
+    PtrMap known = {0}; /* what is taken already */
     size_t n = 0;
+    for (size_t i = 0; i < t->taken.n; i++)
+        ptrmap_put(&known, t->taken.at[i], t);
     for (size_t i = 0; i < t->taken.n; i++) {
         Var *v = t->taken.at[i];
-        Frame *frame = usable(o, ptrmap_find(&o->frames, v), v->base.span);
-        if (!frame) {
+        Frame *frame = ptrmap_find(&o->frames, v);
+        if (!frame || above == (frame->above != NULL) || !is_usable(frame)) {
             t->taken.at[n++] = v;
             continue;
         }
+        name_tuple(o, frame, v->base.span);
         body = field_of(o, frame, v, body);
-        if (!ptrmap_has(&met, frame))
+        if (!ptrmap_has(&known, frame->tuple))
             vec_push(&t->taken, &o->scratch, frame->tuple);
-        ptrmap_put(&met, frame, frame);
+        ptrmap_put(&known, frame->tuple, t);
     }
-    ptrmap_deinit(&met);
+    ptrmap_deinit(&known);
     t->taken.n = n;
     return body;
 }
@@ -351,7 +356,9 @@ static Expr *part(Outline *o, Expr *block)
 {
     Taking t = {.o = o};
     ir_free_vars(block, take, &t);
-    Expr *body = t.taken.n > TAKEN_MOST ? take_frames(&t, block) : block;
+    Expr *body = block;
+    for (int above = 0; above < 2 && t.taken.n > TAKEN_MOST; above++)
+        body = take_level(&t, body, above);
     for (size_t i = 0; i < t.anew.n; i++)
         body = let_of(o, t.anew.at[i], ptrmap_find(&o->values, t.anew.at[i]), body);
     const Attrs *attrs =
