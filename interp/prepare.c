@@ -621,6 +621,7 @@ static void prepare_block(Prepare *p)
 {
     Expr *e = p->now.body;
     for (const Let *let; (let = expr_as_let(e)) && !p->failed; e = let->body) {
+        p->failed = limit_hit(&p->in->cx->limits);
         if (bind_known(p, let))
             continue;
         bool tail = is_result(let->var, let->body);
@@ -664,6 +665,7 @@ static void prepare_all(Prepare *p, Code *code, Expr *root)
     for (size_t i = 0; i < p->fns.n; i++)
         finish_fn(p, p->fns.at[i]);
     for (size_t i = 0; i < p->unit->codes.n && !p->failed; i++) {
+        p->failed = limit_hit(&p->in->cx->limits);
         code_mark_last(p->unit, p->unit->codes.at[i]);
         code_share_slots(p->unit, p->unit->codes.at[i]);
     }

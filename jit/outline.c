@@ -193,6 +193,8 @@ static WalkNext note(void *data, const Expr *e)
 {
     Outline *o = data;
     const Function *fn = expr_as_function(e);
+    if (limit_hit(&o->cx->limits))
+        return WALK_STOP;
     if (fn && function_is_primitive(fn) && o->home)
         return WALK_SKIP;
     if (fn)
@@ -607,7 +609,7 @@ Function *outline_large(Ctx *cx, Module *module, Function *fn)
     Outline o = {.cx = cx, .module = module};
     arena_init(&o.scratch, &cx->limits);
     ir_walk(&fn->base, note, note_end, &o);
-    Function *now = o.any_large ? rewrite(&o, fn) : fn;
+    Function *now = o.any_large && !limit_hit(&cx->limits) ? rewrite(&o, fn) : fn;
     PtrMap *const maps[] = {&o.homes, &o.values, &o.names, &o.frames, &o.ends, &o.known, &o.sizes};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ptrmap_deinit(maps[i]);

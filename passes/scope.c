@@ -73,12 +73,12 @@ static void visit(Order *o, Expr *e)
     push_child(o, &let->value);
 }
 
-static void order_steps(Scopes *s, Expr *root)
+static void order_steps(Scopes *s, Limits *limits, Expr *root)
 {
     Order o = {.s = s};
     arena_init(&o.arena, NULL);
     push_child(&o, &root);
-    while (o.tasks.n) {
+    while (o.tasks.n && !limit_hit(limits)) {
         Task t = vec_pop(&o.tasks);
         if (t.kind == TASK_VISIT) {
             visit(&o, t.e);
@@ -196,8 +196,8 @@ static bool scopes_fill(Scopes *s, Ctx *cx, Expr *root)
 {
     arena_init(&s->arena, &cx->limits);
     s->root.jump = s->root.stretch = &s->root;
-    order_steps(s, root);
-    return place_nodes(s);
+    order_steps(s, &cx->limits, root);
+    return !limit_hit(&cx->limits) && place_nodes(s);
 }
 
 bool scopes_init(Scopes *s, Ctx *cx, Expr *root)

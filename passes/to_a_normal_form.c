@@ -198,14 +198,16 @@ static Expr *body_to_anf(Ctx *cx, Module *module, Expr *body, uint32_t *numbers)
     Anf anf = {.cx = cx, .arena = &module->arena, .numbers = numbers, .plain = ctx_name(cx, "")};
     Expr *now = NULL;
     if (scopes_init(&anf.scopes, cx, body)) {
-        for (size_t i = 0; i < anf.scopes.steps.n; i++) {
+        size_t i = 0;
+        for (; i < anf.scopes.steps.n && !limit_hit(&cx->limits); i++) {
             const ScopeStep *step = &anf.scopes.steps.at[i];
             if (step->event == SCOPE_DONE)
                 bind_node(&anf, step->node, i + 1 < anf.scopes.steps.n ? step + 1 : NULL);
             else
                 bind_let(&anf, step->node);
         }
-        now = close_block(&anf, &anf.scopes.root, body);
+        if (i == anf.scopes.steps.n)
+            now = close_block(&anf, &anf.scopes.root, body);
     }
     scopes_deinit(&anf.scopes);
     return now;

@@ -5,8 +5,8 @@
 #include "ir/module.h"
 
 /* The expression, or the function with its body, in A normal form. New nodes lie in the module's arena and take over the types, so
- * that a typed expression stays typed. Functions with the attribute Primitive stay as they are, except `root` itself. NULL when
- * memory ran out: the limit was reached. */
+ * that a typed expression stays typed. Functions with the attribute Primitive stay as they are, except `root` itself. NULL where a
+ * limit is hit. */
 Expr *to_anf(Ctx *cx, Module *module, Expr *root);
 /* The same with new variables whose names are empty, for what nobody reads. */
 Expr *to_anf_unnamed(Ctx *cx, Module *module, Expr *root);
