@@ -668,6 +668,8 @@ enum { N_RECORDS = sizeof records / sizeof *records };
 const char *graph_find_word(const char *words, const char *word)
 {
     size_t n = strlen(word);
+    if (n == 0 || strchr(word, ' '))
+        return NULL;
     for (const char *p = strstr(words, word); p; p = strstr(p + 1, word))
         if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
             return p;

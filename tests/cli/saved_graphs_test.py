@@ -223,6 +223,18 @@ def nothing():
     same("it is one program", fmt(written, "--to", "json")[1], written)
 
 
+def field_without_a_name():
+    """Nobody knows it, in an object that is known as in others."""
+    graph = call_of_numbers()
+    for node_ in graph["nodes"]:
+        if node_["type_key"] in ("VirtualDevice", "relay.Var"):
+            node_["attrs"] |= {"": "int9", "memory_scope target": "5", "target memory_scope": "5"}
+    written = fmt(json.dumps(graph), "--to", "json")[1]
+    same("a field without a name", [n["attrs"].get("") for n in json.loads(written)["nodes"]
+                                    if n["type_key"] == "VirtualDevice"], ["int9"])
+    same("its text", fmt(written)[1], fmt(json.dumps(graph))[1])
+
+
 def compiled():
     graph = {"nodes": [{"op": "null", "name": "x", "inputs": []},
                        {"op": "tvm_op", "name": "f", "attrs": {"func_name": "f"}, "inputs": [[0, 0, 0]]}],
@@ -239,6 +251,7 @@ objects()
 texts_in_base64()
 numbers_as_texts()
 nothing()
+field_without_a_name()
 compiled()
 print("\n".join(failures[:10]))
 sys.exit(bool(failures))
