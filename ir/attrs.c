@@ -1,6 +1,7 @@
 #include "ir/attrs.h"
 
 #include "ir/ctx.h"
+#include "ir/device.h"
 #include "ir/equal.h"
 
 #include <string.h>
@@ -157,6 +158,8 @@ static bool take_value(Arena *arena, const OpAttr *schema, AttrValue *v)
     case ATTR_TYPE_EXPR: return v->kind == ATTR_EXPR;
     case ATTR_TYPE_INTS_OR_EXPR: return v->kind == ATTR_EXPR || list_of(v, ATTR_INT);
     case ATTR_TYPE_DEVICE:
+        if (v->kind == ATTR_INT && v->i > 0) /* of a kind, as releases before 0.9 write it */
+            *v = (AttrValue){.kind = ATTR_STRING, .s = device_print(arena, v->i, -1, (Str){"", 0})};
         return v->kind == ATTR_STRING ||
                (v->kind == ATTR_RECORD && !strcmp(v->record.key, "VirtualDevice"));
     case ATTR_TYPE_ANY: return true;
@@ -216,6 +219,43 @@ static void report_unknown(Ctx *cx, Owner *owner, const OpAttr *schema, const At
     suggest_keys(d, owner, schema, a->key);
 }
 
+/* What releases before 0.9 call otherwise, or (without a name) do not know: they mean None. */
+static const struct {
+    const char *owner, *key, *now;
+} earlier[] = {
+    {"on_device", "device_type", "virtual_device"},
+    {"on_device", "is_fixed", "constrain_result"},
+    {"device_copy", "src_dev_type", "src_virtual_device"},
+    {"device_copy", "dst_dev_type", "dst_virtual_device"},
+    {"strided_slice", NULL, "axes"},
+};
+
+static const char *name_now(const Owner *owner, const char *key)
+{
+    for (size_t i = 0; i < sizeof earlier / sizeof *earlier; i++)
+        if (earlier[i].key && !strcmp(earlier[i].key, key) &&
+            !strcmp(earlier[i].owner, owner->name))
+            return earlier[i].now;
+    return key;
+}
+
+static bool is_later(const Owner *owner, const char *name)
+{
+    for (size_t i = 0; i < sizeof earlier / sizeof *earlier; i++)
+        if (!earlier[i].key && !strcmp(earlier[i].now, name) &&
+            !strcmp(earlier[i].owner, owner->name))
+            return true;
+    return false;
+}
+
+static int find_field(const OpAttr *schema, int n, const char *key)
+{
+    int k = 0;
+    while (k < n && (schema[k].name[0] != key[0] || strcmp(schema[k].name, key) != 0))
+        k++;
+    return k;
+}
+
 /* Puts what was written to the fields of the schema; behind them stands "attrs_type_key". */
 static bool find_given(Ctx *cx, Owner *owner, const OpAttr *schema, int n, const Attrs *written,
                        const Attr **given)
@@ -225,9 +265,9 @@ static bool find_given(Ctx *cx, Owner *owner, const OpAttr *schema, int n, const
         given[i] = NULL;
     for (uint32_t i = 0; written && i < written->n; i++) {
         const Attr *a = &written->at[i];
-        int k = 0;
-        while (k < n && (schema[k].name[0] != a->key[0] || strcmp(schema[k].name, a->key) != 0))
-            k++;
+        int k = find_field(schema, n, a->key);
+        if (k == n)
+            k = find_field(schema, n, name_now(owner, a->key));
         if (k == n && strcmp(a->key, "attrs_type_key") != 0)
             report_unknown(cx, owner, schema, a);
         else if (!given[k])
@@ -319,7 +359,7 @@ static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *
                report_dtype(cx, given);
     }
     out->value = schema->otherwise;
-    if (!schema->required)
+    if (!schema->required || is_later(owner, schema->name))
         return true;
     if (owner->misspelt)
         return false;

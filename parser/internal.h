@@ -295,6 +295,8 @@ void strict_graph(Parser *p, Token t);
 void strict_constructor(Parser *p, const Constructor *con, Token t);
 void strict_type_name(Parser *p, Token t);
 void strict_attrs(Parser *p, const Op *op, const Attrs *written);
+/* Of a call whose attributes are right: those that are as releases before 0.9 have them. */
+void strict_earlier(Parser *p, const Op *op, const Attrs *written, Span span);
 /* All of the text, token by token. */
 void strict_tokens(Parser *p);
 /* An error of a name, known already or not to be shown. */

@@ -168,6 +168,8 @@ static const Attrs *op_attrs(Parser *p, const Op *op, Attrs *written, Span span)
     uint32_t wrong = (uint32_t)(p->cx->diags->errors - before);
     p->errors += wrong;
     p->passable += wrong;
+    if (record)
+        strict_earlier(p, op, written, span);
     return record;
 }
 

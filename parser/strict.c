@@ -88,6 +88,22 @@ void strict_type_name(Parser *p, Token t)
 
 /* ---- operators that keep their attributes to themselves ------------------------------------------------------------------------ */
 
+void strict_earlier(Parser *p, const Op *op, const Attrs *written, Span span)
+{
+    for (const OpAttr *f = op->attrs; p->env->strict && f && f->name; f++)
+        if (f->required && !attrs_find(written, f->name))
+            parse_wider(p, span, "a call without an attribute that has no default", "add it");
+    for (uint32_t i = 0; p->env->strict && i < written->n; i++) {
+        const Attr *a = &written->at[i];
+        bool now = !strcmp(a->key, "attrs_type_key");
+        for (const OpAttr *f = op->attrs; f && f->name && !now; f++)
+            now = !strcmp(f->name, a->key);
+        if (!now)
+            parse_wider(p, a->key_span, "an attribute of an earlier release",
+                        "give it its name of today");
+    }
+}
+
 void strict_attrs(Parser *p, const Op *op, const Attrs *written)
 {
     /* Their records are not known to what reads fields. */
