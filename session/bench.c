@@ -196,6 +196,10 @@ static void report(Bench *b, bool json)
     qsort(b->times, b->n_times, sizeof *b->times, by_size);
     double least = b->times[0] * 1e3, median = b->times[b->n_times / 2] * 1e3;
     int threads = pool_threads(b->s->cx.pool);
+    Buf how = {0}; /* the evaluator runs what is written, at no level */
+    buf_str(&how, engines[b->code.engine]);
+    if (b->code.engine != ENGINE_INTERP)
+        buf_printf(&how, " level %d", b->s->opt_level);
     if (json && flatten(&f, b->result, 0)) {
         buf_printf(&out, "{\"workload\": \"");
         buf_json(&out, b->name, strlen(b->name));
@@ -210,16 +214,17 @@ static void report(Bench *b, bool json)
         describe(&out, &f);
         buf_str(&out, "}\n");
     } else {
-        buf_printf(
-            &out,
-            "%-28s %-6s %d thread%s  min %10.4f ms  median %10.4f ms  %6zu runs  first %8.1f ms  "
-            "%u calls of %u kernels%s\n",
-            b->name, engines[b->code.engine], threads, threads == 1 ? " " : "s", least, median,
-            b->n_times, b->compile * 1e3, b->kernels.calls, b->kernels.kernels,
-            b->kernels.kept ? ", from the cache" : "");
+        buf_printf(&out,
+                   "%-28s %-12s  %d thread%s  min %10.4f ms  median %10.4f ms  %6zu runs  "
+                   "first %8.1f ms  "
+                   "%u calls of %u kernels%s\n",
+                   b->name, buf_text(&how), threads, threads == 1 ? " " : "s", least, median,
+                   b->n_times, b->compile * 1e3, b->kernels.calls, b->kernels.kernels,
+                   b->kernels.kept ? ", from the cache" : "");
     }
     free(f.at);
     emit_text(b->s, RELAY_OUTPUT_TEXT, &out);
+    buf_deinit(&how);
     buf_deinit(&out);
 }
 
