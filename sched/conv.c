@@ -86,22 +86,34 @@ static bool weights_lie(const TeProgram *p, const TeStage *s, const TeAffine *w,
     return w->offset == 0 && !w->padded && shape_size(t.rank, t.shape, &size) && size == step;
 }
 
+/* The axes of a convolution over so many of an image; false: the stage has others. */
+static bool axes_of(const TeStage *s, int dims, ConvAxes *a)
+{
+    int grouped = s->rank == dims + 3, r = s->rank;
+    if (dims < 1 || dims > 2 || s->rank != dims + 2 + grouped || s->n_reduced != dims + 1)
+        return false;
+    *a = (ConvAxes){.n = 0, .group = grouped ? 1 : -1, .oc = 1 + grouped, .x = r - 1, .ic = r};
+    a->y = dims == 2 ? r - 2 : -1;
+    a->tap_y = dims == 2 ? r + 1 : -1;
+    a->tap_x = r + dims;
+    return true;
+}
+
 bool conv_of(const TeProgram *p, int stage, Conv *out)
 {
     const TeStage *s = &p->stages[stage];
     TeContraction t;
-    ConvAxes a = {0, -1, 1, 2, 3, 4, 5, 6};
-    if (s->rank == 5)
-        a = (ConvAxes){0, 1, 2, 3, 4, 5, 6, 7};
-    if ((s->rank != 4 && s->rank != 5) || s->n_reduced != 3 || !te_contraction(p, stage, &t))
+    ConvAxes a;
+    Words words;
+    if (!te_contraction(p, stage, &t) || !axes_of(s, t.a.load->n - 2, &a))
         return false;
     const Te *x = t.a.load;
+    int last = x->n - 1;
     TeTensor in = tensor_of(p, x->tensor), w = tensor_of(p, t.b.tensor);
-    Words words;
-    if (!words_of(false, s->dtype, in.dtype, w.dtype, &words) || x->n != 4 ||
-        !weights_lie(p, s, &t.b, &a))
+    if (!words_of(false, s->dtype, in.dtype, w.dtype, &words) || !weights_lie(p, s, &t.b, &a))
         return false;
     *out = (Conv){.stage = stage, .data = in.id, .weight = w.id, .fold = TE_SUM};
+    out->rank = x->n;
     out->dtype = s->dtype;
     out->of_data = in.dtype;
     out->of_weight = w.dtype;
@@ -109,10 +121,12 @@ bool conv_of(const TeProgram *p, int stage, Conv *out)
     out->groups = a.group < 0 ? 1 : s->shape[a.group];
     out->oc = s->shape[a.oc];
     out->ic = s->reduced[0];
+    /* A row is an image of one row. */
+    out->y = (ConvAxis){1, 1, 1, 1, 1, 0};
     bool ok = is_channel(s, x->index[0], -1, a.n) && is_channel(s, x->index[1], a.group, a.ic) &&
               in.shape[0] == out->n && in.shape[1] == out->ic * out->groups &&
-              axis_of(s, x->index[2], in.shape[2], a.y, a.tap_y, &out->y) &&
-              axis_of(s, x->index[3], in.shape[3], a.x, a.tap_x, &out->x);
+              (a.y < 0 || axis_of(s, x->index[2], in.shape[2], a.y, a.tap_y, &out->y)) &&
+              axis_of(s, x->index[last], in.shape[last], a.x, a.tap_x, &out->x);
     int64_t size = out->n * out->oc * out->ic * out->groups * out->y.out * out->x.out *
                    out->y.taps * out->x.taps;
     return ok && size > 0;
@@ -130,6 +144,7 @@ bool pool_of(const TeProgram *p, int stage, Conv *out)
     TeTensor in = tensor_of(p, x->tensor);
     *out = (Conv){.stage = stage, .data = in.id, .weight = -1, .fold = s->reduce};
     out->dtype = out->of_data = s->dtype;
+    out->rank = 4;
     out->outside = x->otherwise;
     out->n = s->shape[0];
     out->groups = s->shape[1];
@@ -434,6 +449,8 @@ NestNode *store_result(Sched *s, const Conv *c, const Tail *t, NestLinear at[4],
     NestLinear out = {0};
     for (int i = 0; i < 4; i++)
         linear_add(&out, &at[i], steps[i]);
+    if (t->stage >= 0 && c->rank == 3)
+        at[2] = at[3];
     if (t->stage >= 0)
         value = nest_expression(s->n, s->p, t->stage, at, t->of, value);
     int id = s->p->n_inputs + (t->stage < 0 ? c->stage : t->stage);

@@ -1,4 +1,4 @@
-/* Convolutions over planes (NCHW data, OIHW weights) that are computed otherwise than by the loops of their sum.
+/* Convolutions over planes (NCHW data, OIHW weights) or rows (NCW, OIW) that are computed otherwise than by the loops of their sum.
  *
  * A builder appends what computes the convolution to the root of the nest, with what is done with its result: the mapping stage behind
  * it (`Tail`) is computed where the sums are stored. Weights that are known are laid out once, when code is made. */
@@ -16,6 +16,7 @@ typedef struct ConvAxis {
 
 typedef struct Conv {
     int stage, data, weight; /* ids; the stage's is n_inputs + stage; no weight: a pool */
+    int rank; /* of the data: 4, or 3 where images are rows */
     DType dtype; /* of the sums */
     DType of_data, of_weight;
     TeReduce fold;

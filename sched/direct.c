@@ -30,7 +30,9 @@ static bool pack_weights(Direct *d)
     te_begin(&b, s->cx, s->n->arena);
     int64_t ws[4] = {c->groups * c->oc, c->ic, c->y.taps, c->x.taps};
     int64_t shape[6] = {c->groups, d->blocks, ws[2], ws[3], d->turns, s->lanes};
-    TeTensor w = te_add_input(&b, c->of_weight, 4, ws);
+    if (c->rank == 3)
+        ws[2] = ws[3];
+    TeTensor w = te_add_input(&b, c->of_weight, c->rank, ws);
     Te *g = te_binary(&b, TE_MUL, te_axis(&b, 0), te_int(&b, c->oc));
     Te *o = te_binary(&b, TE_MUL, te_axis(&b, 1), te_int(&b, s->lanes));
     o = te_binary(&b, TE_ADD, g, te_binary(&b, TE_ADD, o, te_axis(&b, 5)));
@@ -38,6 +40,8 @@ static bool pack_weights(Direct *d)
     for (int i = 0; i < d->words.each; i++) {
         Te *in = te_binary(&b, TE_MUL, te_axis(&b, 4), te_int(&b, d->words.each));
         Te *wi[4] = {o, te_binary(&b, TE_ADD, in, te_int(&b, i)), te_axis(&b, 2), te_axis(&b, 3)};
+        if (c->rank == 3)
+            wi[2] = wi[3];
         element[i] = te_load_or(&b, w, wi, te_number(&b, w.dtype, 0));
     }
     TeTensor out = te_map(&b, words_dtype(&d->words, w.dtype), 6, shape,
@@ -298,7 +302,7 @@ void direct_build(Sched *s, int stage, const Tail *tail)
     d.blocks = (c->oc + s->lanes - 1) / s->lanes;
     d.data = bordered_data(&d);
     bool even = c->y.stride == 1 && c->x.stride == 1 && c->x.out == d.pitch;
-    if (even && c->y.taps * c->x.taps == 1 &&
+    if (even && c->rank == 4 && c->y.taps * c->x.taps == 1 &&
         (tail->stage < 0 || tail_axis(s, tail->stage, 2, 3) == 3)) {
         d.columns *= d.rows;
         d.rows = 1;

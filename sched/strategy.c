@@ -6,9 +6,9 @@ static bool takes_images(const Sched *s, int stage, int tail)
 {
     Conv c;
     const TeStage *t = &s->p->stages[tail];
-    return (conv_of(s->p, stage, &c) || pool_of(s->p, stage, &c)) && t->rank == 4 &&
-           t->shape[0] == c.n && t->shape[1] == c.groups * c.oc && t->shape[2] == c.y.out &&
-           t->shape[3] == c.x.out;
+    return (conv_of(s->p, stage, &c) || pool_of(s->p, stage, &c)) && t->rank == c.rank &&
+           t->shape[0] == c.n && t->shape[1] == c.groups * c.oc &&
+           (c.rank == 3 || t->shape[2] == c.y.out) && t->shape[c.rank - 1] == c.x.out;
 }
 
 /* Whether the tail's axes may be gone through as the product's rows and columns. */

@@ -49,6 +49,17 @@ def conv2d(dice):
                                           f'kernel_size={taps}, out_dtype="int32")')
 
 
+def conv1d(dice):
+    groups = dice.choice([1, 1, 2])
+    ic, oc, taps = dice.randint(1, 9) * groups, dice.randint(8, 36) * groups, dice.randint(1, 9)
+    if dice.random() < 0.25:
+        groups = ic = oc = dice.randint(2, 20)
+    x, strides = (dice.randint(1, 3), ic, dice.randint(10, 60)), dice.randint(1, 3)
+    padding = [dice.randint(0, 4), dice.randint(0, 4)]
+    return x, (oc, ic // groups, taps), (f"nn.conv1d(%x, %w, strides=[{strides}], padding={padding}, groups={groups}, channels={oc}, "
+                                         f'kernel_size=[{taps}], out_dtype="int32")')
+
+
 class Integers(unittest.TestCase):
     def answer(self, program, engine, *options):
         run = subprocess.run([RELAY, "run", program, "--exec", engine, "--json", *options], capture_output=True, text=True, timeout=300)
@@ -84,6 +95,10 @@ class Integers(unittest.TestCase):
     def test_batch_matmul(self):
         for seed in range(8):
             self.check(batch_matmul, seed)
+
+    def test_conv1d(self):
+        for seed in range(24):
+            self.check(conv1d, seed)
 
     def test_conv2d(self):
         for seed in range(24):
