@@ -173,11 +173,12 @@ static const struct Long {
 #define PIECES 20000
 /* ---- cells that are long as texts ---- */
 
+/* On one line, as commands are. */
 static void write_function(Buf *b, const char *head, unsigned lets, uint64_t draw)
 {
-    buf_printf(b, "%s(%%v0: Tensor[(4), float32]) {\n", head);
+    buf_printf(b, "%s(%%v0: Tensor[(4), float32]) { ", head);
     for (unsigned i = 1; i <= lets; i++)
-        buf_printf(b, "let %%v%u = %s(multiply(%%v%u, %uf), %%v%u);\n", i,
+        buf_printf(b, "let %%v%u = %s(multiply(%%v%u, %uf), %%v%u); ", i,
                    random_at(draw, i) % 3 ? "add" : "maximum", i - 1, i,
                    (unsigned)(random_at(draw, i) / 3 % i));
     buf_printf(b, "%%v%u }\n", lets);
