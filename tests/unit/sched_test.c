@@ -396,9 +396,9 @@ int main(void)
     test_windows(60, false, false);
     test_windows(160, true, false);
     test_products(150, false);
-    test_windows(60, false, true);
-    test_windows(80, true, true);
-    test_products(150, true);
+    test_windows(30, false, true);
+    test_windows(40, true, true);
+    test_products(75, true);
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();
