@@ -1045,8 +1045,11 @@ static void bind_result(Fn *f, const Waiting *w)
     for (uint32_t i = 0; i < n; i++)
         fields[i] = repr_of(item->fields[i].tensor->type);
     Ssa object = fn_object(f, VALUE_TUPLE, NULL, n, fields);
+    Ssa *given = arena_new_array(f->g->arena, Ssa, n + 1);
     for (uint32_t i = 0; i < n; i++)
-        fn_set_field(f, object, i, fields[i], give(f, item->fields[i].tensor));
+        given[i] = give(f, item->fields[i].tensor);
+    for (uint32_t i = 0; i < n; i++)
+        fn_set_field(f, object, i, fields[i], given[i]);
     val->at = object;
 }
 

@@ -209,6 +209,10 @@ def main():
     status, out = tree.make([])
     if status != 0:
         sys.exit("the tree does not build without a fault:\n" + out[-3000:])
+    for stage, (_, tests) in STAGES.items():
+        found = tree.test(tests, 7200)
+        if found:
+            sys.exit(f"a test of `{stage}` fails without a fault: {found}")
     with results.open("a") as file:
         for f in faults:
             if f.id in verdicts:
