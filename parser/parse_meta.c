@@ -62,7 +62,8 @@ static Value make_up(Parser *p, const MetaRef *ref, const Type *t)
     Tensor *made = tensor_new(&p->cx->limits, t->dtype, (int32_t)t->n, t->dims);
     uint64_t drawn = 0;
     if (made && strcmp(p->env->missing, "random") == 0)
-        tensor_fill_uniform(made, random_at(random_seed("missing"), (uint64_t)ref->index), &drawn);
+        tensor_fill_uniform(&p->cx->limits, made,
+                            random_at(random_seed("missing"), (uint64_t)ref->index), &drawn);
     return made ? value_tensor(made) : value_none();
 }
 

@@ -404,12 +404,30 @@ bool value_equal(Value a, Value b)
     return equal;
 }
 
-void tensor_fill_uniform(Tensor *t, uint64_t seed, uint64_t *drawn)
+static void fill(Tensor *t, int64_t from, int64_t to, uint64_t seed, uint64_t first)
 {
     size_t size = dtype_size(t->dtype);
-    for (int64_t k = 0; k < t->size; k++) {
-        double u = (double)(random_at(seed, (*drawn)++) >> 11) * 0x1p-52 - 1.0;
-        Value v = dtype_is_bool(t->dtype) ? value_bool(u < 0) : value_scalar_double(t->dtype, u);
-        memcpy(t->data + (size_t)k * size, &v.bits, size);
+    bool flags = dtype_is_bool(t->dtype), floats = dtype_id(t->dtype) == DT_FLOAT32;
+    for (int64_t k = from; k < to; k++) {
+        double u = (double)(random_at(seed, first + (uint64_t)k) >> 11) * 0x1p-52 - 1.0;
+        char *at = t->data + (size_t)k * size;
+        if (floats)
+            *(float *)(void *)at = (float)u;
+        else
+            dtype_set_double(t->dtype, at, flags ? u < 0 : u);
     }
+}
+
+/* Elements between two looks at the limits. */
+#define FILL_PART (1 << 18)
+
+bool tensor_fill_uniform(Limits *limits, Tensor *t, uint64_t seed, uint64_t *drawn)
+{
+    for (int64_t k = 0; k < t->size; k += FILL_PART) {
+        if (limit_hit(limits))
+            return false;
+        fill(t, k, t->size - k < FILL_PART ? t->size : k + FILL_PART, seed, *drawn);
+    }
+    *drawn += (uint64_t)t->size;
+    return true;
 }

@@ -236,7 +236,8 @@ double value_as_double(Value v);
  * bits). No recursion. */
 bool value_equal(Value a, Value b);
 
-/* Numbers of [-1, 1) as the elements of a tensor without gaps: the stream of the seed from its number `*drawn` on. */
-void tensor_fill_uniform(Tensor *t, uint64_t seed, uint64_t *drawn);
+/* Numbers of [-1, 1) as the elements of a tensor without gaps: the stream of the seed from its number `*drawn` on. False where a limit
+ * was hit. */
+bool tensor_fill_uniform(Limits *limits, Tensor *t, uint64_t seed, uint64_t *drawn);
 
 #endif

@@ -199,12 +199,13 @@ static bool take_random(Filling *f, int i, const Type *type, uint64_t seed, uint
                    type_str(&f->s->cx, type));
         return false;
     }
-    Tensor *t = tensor_new(&f->s->cx.limits, type->dtype, (int32_t)type->n, type->dims);
+    Limits *limits = &f->s->cx.limits;
+    Tensor *t = tensor_new_raw(limits, type->dtype, (int32_t)type->n, type->dims);
     if (!t)
         return false;
-    tensor_fill_uniform(t, seed, drawn);
+    bool ok = tensor_fill_uniform(limits, t, seed, drawn);
     put_arg(f, i, t);
-    return true;
+    return ok;
 }
 
 /* The value, if there is one, is of the parameter's type. */
