@@ -266,7 +266,15 @@ static bool show_text(RelaySession *s, Module *m, PrintStyle style, const char *
     return true;
 }
 
-static bool show_code(RelaySession *s, Module *env, const Name *name, JitText kind)
+typedef struct ShowRow {
+    const char *name, *doc;
+    const char *comment; /* how its lines that are none begin; NULL: it is no code */
+    JitText kind; /* of code */
+    PrintStyle style; /* of text */
+} ShowRow;
+
+/* The code is made to be shown, as it is made to be run. */
+static bool show_code(RelaySession *s, Module *env, const Name *name, const ShowRow *row)
 {
     Buf why = {0}, text = {0};
     Runnable code;
@@ -277,11 +285,14 @@ static bool show_code(RelaySession *s, Module *env, const Name *name, JitText ki
         diag_error(s->cx.diags, E0701_CANNOT_COMPILE, (Span){0}, "`@%s` cannot be compiled: %s",
                    name->text, buf_text(&why));
     if (ok) {
-        ok = s->jit_table->text(s->jit, code.env, name, kind, &text);
+        Buf made = {0};
+        ok = s->jit_table->text(s->jit, code.env, name, row->kind, &made);
+        if (ok && made.n == 0)
+            buf_str(&made, "no loops: everything here is scalar code, which `:show llvm` shows");
+        buf_printf(&text, "%s JIT at level %d\n%s", row->comment, s->opt_level, buf_text(&made));
+        buf_deinit(&made);
         engine_release(s, &code);
     }
-    if (ok && text.n == 0)
-        buf_str(&text, "no loops: everything here is scalar code, which `:show llvm` shows");
     if (ok)
         emit_text(s, RELAY_OUTPUT_DISPLAY, &text);
     buf_deinit(&why);
@@ -301,38 +312,31 @@ static bool code_thunk(RelaySession *s, Module *m, Thunk *out)
     return out->module != NULL;
 }
 
-static bool show_code_of(CommandCall *c, JitText kind)
+static bool show_code_of(CommandCall *c, const ShowRow *row)
 {
     const Def *def = command_global(c);
     Module *m = command_module(c);
     Thunk t;
     if (m && def) {
         module_release(m);
-        return show_code(c->s, c->s->env, def->name, kind);
+        return show_code(c->s, c->s->env, def->name, row);
     }
     if (!m || !code_thunk(c->s, m, &t)) {
         module_release(m);
         return false;
     }
-    bool ok = show_code(c->s, t.module, t.name, kind);
+    bool ok = show_code(c->s, t.module, t.name, row);
     thunk_free(&t);
     module_release(m);
     return ok;
 }
 
-typedef struct ShowRow {
-    const char *name, *doc;
-    bool code;
-    JitText kind;
-    PrintStyle style;
-} ShowRow;
-
 static const ShowRow show_rows[] = {
-    {"text", "canonical text", false, JIT_TEXT_LOWERED, {0}},
-    {"types", "canonical text with every inferred type", false, JIT_TEXT_LOWERED, {.types = true}},
-    {"lowered", "the loop nests", true, JIT_TEXT_LOWERED, {0}},
-    {"llvm", "LLVM IR", true, JIT_TEXT_LLVM, {0}},
-    {"asm", "machine code", true, JIT_TEXT_ASM, {0}},
+    {.name = "text", .doc = "canonical text"},
+    {.name = "types", .doc = "canonical text with every inferred type", .style = {.types = true}},
+    {.name = "lowered", .doc = "the loop nests", .comment = "//", .kind = JIT_TEXT_LOWERED},
+    {.name = "llvm", .doc = "LLVM IR", .comment = ";", .kind = JIT_TEXT_LLVM},
+    {.name = "asm", .doc = "machine code", .comment = "#", .kind = JIT_TEXT_ASM},
 };
 
 void command_show(CommandCall *c)
@@ -347,8 +351,8 @@ void command_show(CommandCall *c)
             continue;
         if (!command_need(c, "what to show (`@f`, or an expression)"))
             return;
-        if (row->code) {
-            show_code_of(c, row->kind);
+        if (row->comment) {
+            show_code_of(c, row);
             return;
         }
         Module *m = command_module(c);
