@@ -239,6 +239,14 @@ static const char *name_now(const Owner *owner, const char *key)
     return key;
 }
 
+const char *attrs_earlier(const char *owner, const char *now)
+{
+    for (size_t i = 0; i < sizeof earlier / sizeof *earlier; i++)
+        if (!strcmp(earlier[i].now, now) && !strcmp(earlier[i].owner, owner))
+            return earlier[i].key;
+    return NULL;
+}
+
 static bool is_later(const Owner *owner, const char *name)
 {
     for (size_t i = 0; i < sizeof earlier / sizeof *earlier; i++)

@@ -265,7 +265,7 @@ static bool fill_op_attrs(GraphReader *r, size_t node, size_t record, const Op *
     if (row && !graph_has_word(row->ops, op->name))
         return graph_wrong(r->g, node, "attrs", "`%s` has no attributes of `%s`", op->name,
                            row->key);
-    if (kind != GRAPH_DICT_ATTRS && !graph_read_record(r, record, op->attrs, &fields))
+    if (kind != GRAPH_DICT_ATTRS && !graph_read_record(r, record, op->name, op->attrs, &fields))
         return false;
     written = fields ? fields : written;
     *out = attrs_check(r->cx, r->arena, op->name, op->attrs, written, graph_span(r->g, record));

@@ -70,8 +70,10 @@ bool graph_read_attr(GraphReader *r, size_t node, AttrValue *out);
 /* The keys of what an object has beside fields, which is told by their addresses: its items, and its
  * compact representation. */
 extern const char object_data[], object_repr[];
-/* The fields of a record as written attributes: what the schema has and the node says. */
-bool graph_read_record(GraphReader *r, size_t node, const OpAttr *schema, Attrs **out);
+/* The fields of a record as written attributes: what the schema has and the node says. Those of an operator `op` (NULL: it stands by
+ * itself) may have the names of earlier releases. */
+bool graph_read_record(GraphReader *r, size_t node, const char *op, const OpAttr *schema,
+                       Attrs **out);
 /* The entries of a dictionary. */
 bool graph_read_dict(GraphReader *r, size_t node, const Attrs **out);
 

@@ -483,7 +483,8 @@ static bool read_record(GraphReader *r, size_t node, AttrValue *out)
     if (graph_kind(r->g, node) == GRAPH_MAP && graph_map_has_names(r->g, node))
         return read_map(r, node, &fields) && wrap_record(r, node, fields, out);
     if (schema)
-        return graph_read_record(r, node, schema, &fields) && wrap_record(r, node, fields, out);
+        return graph_read_record(r, node, NULL, schema, &fields) &&
+               wrap_record(r, node, fields, out);
     return read_object(r, node, out);
 }
 
@@ -615,7 +616,21 @@ static bool read_field(GraphReader *r, size_t node, const char *boxed, const OpA
     return graph_ref(r->g, node, field->name, &at) && graph_read_attr(r, at, out);
 }
 
-bool graph_read_record(GraphReader *r, size_t node, const OpAttr *schema, Attrs **out)
+/* The field as an earlier release has it, where the record has that: devices were numbers. */
+static OpAttr field_there(GraphReader *r, size_t node, const char *op, const OpAttr *field)
+{
+    const char *key = op ? attrs_earlier(op, field->name) : NULL;
+    OpAttr there = *field;
+    if (graph_has(r->g, node, field->name) || !key || !graph_has(r->g, node, key))
+        return there;
+    there.name = key;
+    if (there.type == ATTR_TYPE_DEVICE)
+        there.type = ATTR_TYPE_INT;
+    return there;
+}
+
+bool graph_read_record(GraphReader *r, size_t node, const char *op, const OpAttr *schema,
+                       Attrs **out)
 {
     size_t n = 0;
     const GraphRecord *row = graph_record(r->g, node);
@@ -623,12 +638,13 @@ bool graph_read_record(GraphReader *r, size_t node, const OpAttr *schema, Attrs 
         n++;
     Attrs *attrs = *out = new_attrs(r, n);
     for (size_t i = 0; i < n; i++) {
-        if (!graph_has(r->g, node, schema[i].name))
+        OpAttr field = field_there(r, node, op, &schema[i]);
+        if (!graph_has(r->g, node, field.name))
             continue;
         Attr *a = &attrs->at[attrs->n++];
-        a->key = schema[i].name;
+        a->key = field.name;
         a->span = a->key_span = graph_span(r->g, node);
-        if (!read_field(r, node, row ? row->boxed : "", &schema[i], &a->value))
+        if (!read_field(r, node, row ? row->boxed : "", &field, &a->value))
             return false;
     }
     return true;

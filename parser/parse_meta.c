@@ -203,7 +203,7 @@ bool parse_meta_record(Parser *p, const Op *op)
     } else if (!op || noted) {
         p->errors += !graph_read_attr(&p->meta.reader, node, &whole.value);
         vec_push(&p->attrs, &p->scratch, whole);
-    } else if (graph_read_record(&p->meta.reader, node, op->attrs, &fields)) {
+    } else if (graph_read_record(&p->meta.reader, node, op->name, op->attrs, &fields)) {
         for (uint32_t i = 0; i < fields->n; i++) {
             fields->at[i].span = fields->at[i].key_span = ref.span;
             vec_push(&p->attrs, &p->scratch, fields->at[i]);

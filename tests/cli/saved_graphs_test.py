@@ -120,6 +120,18 @@ def earlier_releases():
                                    {"relay.Module", "relay.GlobalVar", "relay.Op", "StrMap", "Variable"}), [])
 
 
+def earlier_attributes():
+    """Before 0.9 a device was a number in the record, and the flag beside it had another name."""
+    graph = json.loads(fmt(HEADER + "def @f(%x: int32) { on_device(%x, virtual_device=\"cuda:0\", constrain_result=True) }",
+                           "--to", "json")[1])
+    record = next(n["attrs"] for n in graph["nodes"] if n["type_key"] == "relay.attrs.OnDeviceAttrs")
+    record.clear()
+    record |= {"device_type": "2", "is_fixed": "1"}
+    code, text, said = fmt(json.dumps(graph))
+    same("attributes of 0.7", said or text, HEADER + "def @f(%x: int32) {\n"
+         "  on_device(%x, virtual_device=\"cuda\", constrain_result=True)\n}\n")
+
+
 def fields_of(graph, key):
     return [n["attrs"] for n in json.loads(graph)["nodes"] if n["type_key"] == key]
 
@@ -246,6 +258,7 @@ def compiled():
 
 names()
 earlier_releases()
+earlier_attributes()
 numbers_that_refer_to_nothing()
 objects()
 texts_in_base64()

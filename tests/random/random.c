@@ -92,8 +92,8 @@ static const char *const pipelines[] = {
     "AnnotateTarget{targets=[\"acc\"], " SUPPORTED "},MergeCompilerRegions,PartitionGraph",
     "AnnotateTarget{targets=[\"acc\"], " SUPPORTED
     ", include_non_call_ops=False},PartitionGraph{bind_constants=False}",
-    "ConvertLayout{desired_layouts={\"nn.conv2d\": [\"NHWC\", \"default\"], \"nn.max_pool2d\": "
-    "[\"NHWC\"]}}",
+    ("ConvertLayout{desired_layouts={\"nn.conv2d\": [\"NHWC\", \"default\"], \"nn.max_pool2d\": "
+     "[\"NHWC\"]}}"),
     "ToANormalForm,FuseOps",
     "-O0",
     "-O1",
