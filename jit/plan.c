@@ -24,7 +24,7 @@ struct Held {
     size_t room;        /* its place in the run's memory + 1 */
     Ssa made;           /* once it is there: the tensor, or the number */
     Ssa at;             /* the address of its elements, or of the number */
-    bool given;         /* `made` has been handed to an owner */
+    uint32_t owners; /* to which `made` is handed behind the run */
 };
 
 /* A variable whose value waits: a tensor, or a tuple of such. */
@@ -1013,22 +1013,29 @@ static void release_inputs(Fn *f)
 
 /* ---- results ---------------------------------------------------------------------------------------------------------------- */
 
-/* The tensor for one more owner. */
-static Ssa give(Fn *f, Held *h)
+static void count_owners(const Item *item)
 {
-    if (h->given)
-        fn_retain(f, repr_of(h->type), h->made);
-    else if (!is_scalar(h->type))
-        fn_unhold(f, h->made);
-    h->given = true;
-    return h->made;
+    if (item->n < 0)
+        item->tensor->owners++;
+    for (int i = 0; i < item->n; i++)
+        item->fields[i].tensor->owners++;
 }
 
-/* Making tuples may fail before it has an owner. */
+/* A count for each owner: making tuples may fail before it has them. */
 static void hold_result(Fn *f, const Held *h)
 {
-    if (h->wanted && !is_scalar(h->type))
+    for (uint32_t i = 0; h->wanted && !is_scalar(h->type) && i < h->owners; i++) {
+        if (i > 0)
+            fn_retain(f, repr_of(h->type), h->made);
         fn_hold(f, h->type, h->made);
+    }
+}
+
+static Ssa give(Fn *f, const Held *h)
+{
+    if (!is_scalar(h->type))
+        fn_unhold(f, h->made);
+    return h->made;
 }
 
 static void bind_result(Fn *f, const Waiting *w)
@@ -1045,11 +1052,8 @@ static void bind_result(Fn *f, const Waiting *w)
     for (uint32_t i = 0; i < n; i++)
         fields[i] = repr_of(item->fields[i].tensor->type);
     Ssa object = fn_object(f, VALUE_TUPLE, NULL, n, fields);
-    Ssa *given = arena_new_array(f->g->arena, Ssa, n + 1);
     for (uint32_t i = 0; i < n; i++)
-        given[i] = give(f, item->fields[i].tensor);
-    for (uint32_t i = 0; i < n; i++)
-        fn_set_field(f, object, i, fields[i], given[i]);
+        fn_set_field(f, object, i, fields[i], give(f, item->fields[i].tensor));
     val->at = object;
 }
 
@@ -1077,6 +1081,9 @@ static void make_run(Fn *f, size_t bytes)
     }
     read_results(f);
     release_inputs(f);
+    for (size_t i = 0; i < p->lets.n; i++)
+        if (is_wanted(f, &p->lets.at[i]))
+            count_owners(p->lets.at[i].item);
     for (size_t i = 0; i < p->helds.n; i++)
         hold_result(f, p->helds.at[i]);
     for (size_t i = 0; i < p->inputs.n; i++)
