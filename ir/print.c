@@ -119,11 +119,30 @@ static void put_text(Printer *p, const PrintNode *node)
         put_line_text(p, node);
 }
 
+void put_mark(Printer *p, const Expr *e)
+{
+    const PrintNodes *nodes = p->style.nodes;
+    if (!nodes)
+        return;
+    buf_char(&p->text, PRINT_MARK_BEGIN);
+    buf_uint(&p->text, nodes->mark(nodes->data, e));
+    buf_char(&p->text, PRINT_MARK_END);
+}
+
+static int32_t number_for(Printer *p, const Expr *e)
+{
+    const PrintNodes *nodes = p->style.nodes;
+    int32_t number = nodes ? nodes->number(nodes->data, e) : p->next_number;
+    p->next_number = number < p->next_number ? p->next_number : number + 1;
+    return number;
+}
+
 static void hoist(Printer *p, PrintNode *node)
 {
-    node->number = p->next_number++;
+    node->number = number_for(p, node->e);
     order_line(p, node->e);
     indent(p);
+    put_mark(p, node->e);
     put_number(&p->text, node->number);
     buf_str(&p->text, " = ");
     put_text(p, node);
@@ -288,6 +307,8 @@ static void result(Printer *p, const Expr *e)
 {
     prepare_once(p, e);
     indent(p);
+    if (!is_atom(e) && in_place(p, e))
+        put_mark(p, e);
     put_once(p, e);
 }
 
@@ -305,6 +326,7 @@ static void let_line(Printer *p, const Let *let, bool first)
 {
     const PrintNode *node = node_get(p, &let->base);
     indent(p);
+    put_mark(p, !is_atom(let->value) && in_place(p, let->value) ? let->value : &let->base);
     buf_str(&p->text, "let ");
     put_line_text(p, node);
     buf_str(&p->text, " = ");

@@ -4,6 +4,18 @@
 
 #include "ir/module.h"
 
+/* Texts of one program at several moments: a line's number, which is not counted but asked for, and what tells whose line it is. */
+typedef struct PrintNodes {
+    /* At least 0, and another for each node. */
+    int32_t (*number)(void *data, const Expr *e);
+    /* What stands for the node in front of its line, behind the blanks, between the bytes 1 and 2. */
+    uint32_t (*mark)(void *data, const Expr *e);
+    void *data;
+} PrintNodes;
+
+#define PRINT_MARK_BEGIN '\1'
+#define PRINT_MARK_END '\2'
+
 typedef struct PrintStyle {
     bool types; /* annotations that inference found, and comments behind nodes */
     bool annotations; /* the former without the latter */
@@ -12,6 +24,7 @@ typedef struct PrintStyle {
     bool no_metadata; /* meta[…][k] without the section */
     bool six_digits; /* floats as %g prints them, instead of the shortest that reads back */
     bool imported; /* definitions that came from a library too */
+    const PrintNodes *nodes; /* NULL: lines are numbered in the order in which they are written */
 } PrintStyle;
 
 /* When a limit ends it, the text is not whole and `failed` is set in it. */

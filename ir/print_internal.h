@@ -181,6 +181,8 @@ void put_type(Printer *p, Buf *b, const Type *t);
 void put_atom(Printer *p, Buf *b, const Expr *e);
 /* Counts the edges to the nodes below root; before anything is written. */
 void print_count_uses(Printer *p, const Expr *root);
+/* Whose line begins here, where the style wants to know. */
+void put_mark(Printer *p, const Expr *e);
 /* Everything of one scope, behind what stands in the open doc and before `tail`. */
 void print_body(Printer *p, Buf *out, const Expr *body, const char *tail);
 /* Whether the work goes on. */

@@ -27,6 +27,7 @@ static void print_def(Printer *p, Buf *out, const Def *def)
     doc_begin(p, NULL);
     p->open = 0;
     p->def++;
+    put_mark(p, &def->fn->base);
     buf_str(&p->text, "def @");
     buf_str(&p->text, def->name->text);
     put_function_head(p, &p->text, def->fn);

@@ -294,7 +294,9 @@ static PassContext inner_context(const PassRun *run)
                          .config = run->context->config,
                          .env = run->context->env,
                          .for_code = run->context->for_code,
-                         .exact = run->context->exact};
+                         .exact = run->context->exact,
+                         .decided = run->context->decided,
+                         .data = run->context->data};
 }
 
 Module *pass_run_inner(PassRun *run, Module *m, const char *pipeline)

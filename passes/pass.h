@@ -11,16 +11,30 @@
 
 typedef struct Pass Pass;
 
+/* A kind of decision that a pass takes. In `says`, {at}, {with} and {made} are the nodes of the event, {a} and {b} its words. */
+typedef struct PassRule {
+    const char *name; /* "joins" */
+    const char *says;
+} PassRule;
+
+/* One decision. Nodes are of the module before the pass, but for `made`; what is NULL is not there. */
+typedef struct PassEvent {
+    const char *pass;
+    const PassRule *rule;
+    const Expr *at, *with, *made;
+    const char *a, *b;
+} PassEvent;
+
 enum { OPT_LEVEL_MOST = 5 };
 
 /* What a pass may read: its parameters in the schema's order, and the context of the pipeline. */
 typedef struct PassContext {
     Ctx *cx;
-    int opt_level;              /* -O; default 2 */
-    bool any_level;             /* nobody gave the level: what the pipeline names runs */
-    const char *disable;        /* "A,B" or NULL */
-    const char *require;        /* likewise */
-    const Attrs *config;        /* relay.FuseOps.max_depth and the like; NULL: none */
+    int opt_level; /* -O; default 2 */
+    bool any_level; /* nobody gave the level: what the pipeline names runs */
+    const char *disable; /* "A,B" or NULL */
+    const char *require; /* likewise */
+    const Attrs *config; /* relay.FuseOps.max_depth and the like; NULL: none */
     const Module *env; /* where globals that the module does not define are found; NULL: none */
     bool typed_prints; /* print snapshots with types */
     bool exact; /* passes after which results may round otherwise do not run */
@@ -29,6 +43,8 @@ typedef struct PassContext {
     /* Called after each pass with the module as it is now; NULL: nobody looks. The module is lent. */
     void (*after)(void *data, const char *pass, double seconds, const Module *before,
                   const Module *now);
+    /* Called for each decision of a pass that has rules; what the event leads to is lent. NULL: nobody listens. */
+    void (*decided)(void *data, const PassEvent *event);
     void *data;
 } PassContext;
 
@@ -50,6 +66,7 @@ struct Pass {
     bool reorders; /* results may round otherwise afterwards */
     bool other_values; /* programs compute something else afterwards: a gradient, a rounded value */
     const OpAttr *params; /* NULL: none */
+    const PassRule *rules; /* of the decisions that it tells, ends with {0}; NULL: it tells none */
     const char
         *before; /* passes that run first, whatever the level: "CanonicalizeOps"; NULL: none */
     /* One of four: */
@@ -60,6 +77,14 @@ struct Pass {
     RewriteFn *rewrite; /* the same, node by node; data is the PassRun */
     bool (*module)(PassRun *run, Module *old); /* fills run->module (made by module_derive) */
 };
+
+/* Tells a decision, where somebody listens. */
+static inline void pass_decides(const PassRun *run, PassEvent event)
+{
+    event.pass = run->pass->name;
+    if (run->context->decided)
+        run->context->decided(run->context->data, &event);
+}
 
 /* The passes, in the order of passes.def; ends with NULL. */
 extern const Pass *const passes[];

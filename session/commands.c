@@ -40,6 +40,22 @@ char *command_rest(const CommandCall *c)
     return buf_take(&path);
 }
 
+bool command_setting(CommandCall *c, const char *name, uint64_t *value)
+{
+    size_t n = strlen(name);
+    if (c->text.len <= n || strncmp(c->text.ptr, name, n) != 0 || c->text.ptr[n] != '=')
+        return true;
+    Span at = c->args;
+    Str word = command_word(c);
+    char *end;
+    *value = strtoull(word.ptr + n + 1, &end, 10);
+    if (end == word.ptr + word.len && *value > 0 && *value <= 10000000)
+        return true;
+    at.to = at.from + (uint32_t)word.len;
+    diag_error(c->s->cx.diags, E0402_USAGE, at, "`%s=` wants a number up to 10000000", name);
+    return false;
+}
+
 bool command_need(CommandCall *c, const char *what)
 {
     if (c->text.len)

@@ -18,6 +18,8 @@ typedef struct CommandCall {
 
 /* The first word of the arguments; what is left stays in the call. */
 Str command_word(CommandCall *c);
+/* `name=number` in front of the other arguments, which it takes off; `value` stays when it is not there. False after a diagnostic. */
+bool command_setting(CommandCall *c, const char *name, uint64_t *value);
 /* The arguments as text, without quotation marks around them, and with the home folder for a `~` in front of a path; the caller's. */
 char *command_rest(const CommandCall *c);
 /* False after E0402 when there are no arguments; `what` names them: "an expression". */

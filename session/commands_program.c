@@ -3,6 +3,7 @@
 #include "ir/print.h"
 #include "passes/pass.h"
 #include "session/commands.h"
+#include "session/views/trace.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -88,29 +89,6 @@ void command_defs(CommandCall *c)
 }
 
 /* ---- passes and code ------------------------------------------------------------------------------------------------------ */
-
-typedef struct PassShow {
-    RelaySession *s;
-} PassShow;
-
-static void show_pass(void *data, const char *pass, double seconds, const Module *before,
-                      const Module *now)
-{
-    RelaySession *s = ((PassShow *)data)->s;
-    PrintStyle style = {.no_header = true, .no_metadata = true};
-    Buf old = {0}, text = {0}, title = {0};
-    ir_print_module(&old, before, style);
-    ir_print_module(&text, now, style);
-    bool same = strcmp(buf_text(&old), buf_text(&text)) == 0;
-    buf_printf(&title, "%s, %.2f ms%s", pass, seconds * 1e3, same ? ": no change" : "");
-    if (same)
-        display_program(s, buf_text(&title), &text);
-    else
-        display_diff(s, buf_text(&title), &old, &text);
-    buf_deinit(&old);
-    buf_deinit(&text);
-    buf_deinit(&title);
-}
 
 static void list_passes(CommandCall *c)
 {
@@ -211,6 +189,9 @@ static void define_as(RelaySession *s, Module *m, const char *what)
 
 void command_pass(CommandCall *c)
 {
+    uint64_t step = 0;
+    if (!command_setting(c, "step", &step))
+        return;
     if (c->text.len == 0) {
         list_passes(c);
         return;
@@ -240,12 +221,17 @@ void command_pass(CommandCall *c)
         module_release(m);
         return;
     }
-    PassShow show = {c->s};
-    PassContext pc = {
-        .cx = &c->s->cx, .opt_level = 4, .env = c->s->env, .after = show_pass, .data = &show};
+    Trace trace;
+    trace_init(&trace, c->s);
+    PassContext pc = {.cx = &c->s->cx, .opt_level = 4, .env = c->s->env};
+    trace_listen(&trace, &pc);
+    char *text = arena_copy_text(&trace.arena, pipeline.ptr, pipeline.len);
     uint32_t source =
         m ? sources_add(&c->s->cx.sources, "pipeline", pipeline.ptr, pipeline.len) : 0;
     Module *now = source ? passes_run(&pc, m, source) : NULL;
+    if (trace.steps.n)
+        trace_emit(&trace, (TraceView){.pipeline = text, .step = step});
+    trace_deinit(&trace);
     Module *made = now && name.len ? renamed(c->s, now, def->name, name) : NULL;
     if (made)
         define_as(c->s, made, "what the passes made");

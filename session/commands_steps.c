@@ -10,23 +10,6 @@
 #define TRACE_LINES 500
 #define TRACE_INDENT_MOST 30
 
-/* `name=number` in front of the expression; `value` stays when it is not there. False after a diagnostic. */
-static bool number_option(CommandCall *c, const char *name, uint64_t *value)
-{
-    size_t n = strlen(name);
-    if (c->text.len <= n || strncmp(c->text.ptr, name, n) != 0 || c->text.ptr[n] != '=')
-        return true;
-    Span at = c->args;
-    Str word = command_word(c);
-    char *end;
-    *value = strtoull(word.ptr + n + 1, &end, 10);
-    if (end == word.ptr + word.len && *value > 0 && *value <= 10000000)
-        return true;
-    at.to = at.from + (uint32_t)word.len;
-    diag_error(c->s->cx.diags, E0402_USAGE, at, "`%s=` wants a number up to 10000000", name);
-    return false;
-}
-
 /* ---- :step ------------------------------------------------------------------------------------------ */
 
 static void show_steps(RelaySteps *st, uint64_t in_text)
@@ -43,8 +26,8 @@ void command_step(CommandCall *c)
 {
     RelaySession *s = c->s;
     uint64_t most = 0, from = 0;
-    if (!number_option(c, "steps", &most) || !number_option(c, "from", &from) ||
-        !number_option(c, "steps", &most))
+    if (!command_setting(c, "steps", &most) || !command_setting(c, "from", &from) ||
+        !command_setting(c, "steps", &most))
         return;
     Module *m = command_program(c);
     RelaySteps st;
@@ -160,7 +143,7 @@ void command_trace(CommandCall *c)
 {
     RelaySession *s = c->s;
     Trace t = {.s = s, .most = TRACE_LINES};
-    if (!number_option(c, "lines", &t.most))
+    if (!command_setting(c, "lines", &t.most))
         return;
     Module *m = command_program(c);
     if (!m || !recorder_init(&t.rec, s, 1)) {

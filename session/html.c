@@ -23,7 +23,7 @@ static void html_token(void *data, const LexedToken *t)
     h->at = t->to;
 }
 
-static void html_tokens(Buf *out, const char *text, size_t len)
+void html_tokens(Buf *out, const char *text, size_t len)
 {
     HtmlText h = {out, text, 0};
     lex_each(text, len, html_token, &h);
@@ -46,6 +46,24 @@ static const char program_style[] =
     ".relay-number{color:var(--jp-mirror-editor-number-color,#986801)}"
     ".relay-string{color:var(--jp-mirror-editor-string-color,#ba2121)}"
     ".relay-comment{color:var(--jp-mirror-editor-comment-color,#78808a);font-style:italic}</style>";
+
+void html_page_begin(Buf *out, const char *title)
+{
+    buf_printf(
+        out,
+        "<!doctype html><meta charset=\"utf-8\"><meta name=\"color-scheme\" "
+        "content=\"light dark\"><title>%s</title><style>body{font-family:sans-serif;"
+        "margin:2em}@media (prefers-color-scheme:dark){:root{--jp-ui-font-color1:#e6edf3;"
+        "--jp-ui-font-color2:#9da7b3;--jp-ui-font-color3:#7d8590;--jp-layout-color1:#161b22;"
+        "--jp-layout-color2:#262c36;--jp-border-color1:#545d68;--jp-border-color2:#3d444d;"
+        "--jp-brand-color1:#58a6ff;--jp-error-color1:#ff7b72;"
+        "--jp-mirror-editor-keyword-color:#7ee787;--jp-mirror-editor-builtin-color:#79c0ff;"
+        "--jp-mirror-editor-variable-color:#a5b4fc;--jp-mirror-editor-def-color:#d2a8ff;"
+        "--jp-mirror-editor-variable-3-color:#5eead4;--jp-mirror-editor-number-color:#f0b072;"
+        "--jp-mirror-editor-string-color:#ffa198;--jp-mirror-editor-comment-color:#8b949e}}"
+        "</style>",
+        title);
+}
 
 static void open_program(Buf *out)
 {
@@ -262,8 +280,7 @@ void html_step_link(const HtmlSteps *steps, size_t to, const char *text)
         buf_printf(steps->out, "<label class=\"relay-none\">%s</label> ", text);
 }
 
-/* What stands in backquotes is code. */
-static void html_words(Buf *out, const char *text)
+void html_words(Buf *out, const char *text)
 {
     bool code = false;
     while (*text) {

@@ -22,13 +22,19 @@
 
 #include "base/buf.h"
 
-/* Relay text with token classes. */
+/* What stands in front of views in a page of their own: its head, and colours for both themes where nothing else sets them. */
+void html_page_begin(Buf *out, const char *title);
+
+/* Relay text with token classes, by itself; in a frame with their colours. */
+void html_tokens(Buf *out, const char *text, size_t len);
+/* Plain text, in which code stands in backquotes. */
+void html_words(Buf *out, const char *text);
 void html_program(Buf *out, const char *text, size_t len);
 /* The same for a diff of Relay text: the first column is a sign. */
 void html_diff(Buf *out, const char *text, size_t len);
 
 typedef enum HtmlMarkKind {
-    HTML_MARK_AT,    /* what the step is about */
+    HTML_MARK_AT, /* what the step is about */
     HTML_MARK_OTHER, /* what else takes part */
     HTML_MARK_WRONG, /* what went wrong */
     HTML_MARK_NUMBERED, /* without colours: its bytes have the class `k<number>`, beside those of other marks around them */

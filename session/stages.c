@@ -7,6 +7,7 @@
 #include "passes/pass.h"
 #include "runtime/npy.h"
 #include "session/commands.h"
+#include "session/views/trace.h"
 #include "typecheck/typecheck.h"
 
 #include <stdlib.h>
@@ -128,7 +129,7 @@ static RelayStatus stage_check(RelaySession *s, const RelayRequest *r)
 typedef struct OptRun {
     RelaySession *s;
     bool print, diff, time;
-    Buf html;
+    Trace *trace; /* NULL: none is wanted */
     double total;
     Buf times;
 } OptRun;
@@ -138,28 +139,38 @@ static void print_typed(Buf *out, const Module *m)
     ir_print_module(out, m, (PrintStyle){.types = true, .no_metadata = true});
 }
 
-static void after_pass(void *data, const char *pass, double seconds, const Module *before,
-                       const Module *now)
+static void print_pass(OptRun *run, const char *pass, const Module *before, const Module *now)
 {
-    OptRun *run = data;
     Buf old = {0}, text = {0}, diff = {0};
-    run->total += seconds;
-    buf_printf(&run->times, "%-28s %9.3f ms\n", pass, seconds * 1e3);
     print_typed(&old, before);
     print_typed(&text, now);
-    diff_lines(&diff, buf_text(&old), buf_text(&text), 2, run->s->options.color);
+    if (run->diff)
+        diff_lines(&diff, buf_text(&old), buf_text(&text), 2, run->s->options.color);
     if (run->print)
         emit_printf(run->s, RELAY_OUTPUT_TEXT, "// after %s\n%s\n", pass, buf_text(&text));
     if (run->diff)
         emit_printf(run->s, RELAY_OUTPUT_DISPLAY, "// %s%s\n%s\n", pass,
                     diff.n ? "" : ": no change", buf_text(&diff));
-    buf_printf(&run->html, "<details%s><summary>%s (%.3f ms)%s</summary>", diff.n ? " open" : "",
-               pass, seconds * 1e3, diff.n ? "" : ", no change");
-    html_program(&run->html, buf_text(&text), text.n);
-    buf_str(&run->html, "</details>");
     buf_deinit(&old);
     buf_deinit(&text);
     buf_deinit(&diff);
+}
+
+static void after_pass(void *data, const char *pass, double seconds, const Module *before,
+                       const Module *now)
+{
+    OptRun *run = data;
+    run->total += seconds;
+    buf_printf(&run->times, "%-28s %9.3f ms\n", pass, seconds * 1e3);
+    if (run->print || run->diff)
+        print_pass(run, pass, before, now);
+    if (run->trace)
+        trace_after(run->trace, pass, seconds, before, now);
+}
+
+static void pass_decided(void *data, const PassEvent *event)
+{
+    trace_decided(((OptRun *)data)->trace, event);
 }
 
 /* `KEY=VALUE` options become a record of attributes, values in Relay's spelling. */
@@ -188,14 +199,22 @@ static const Attrs *read_config(RelaySession *s, const RelayRequest *r, Arena *a
     return known;
 }
 
-static bool write_html(RelaySession *s, const char *path, const Buf *body)
+static bool write_views(RelaySession *s, const RelayRequest *r, Trace *t, const char *pipeline)
 {
+    const char *html = request_find(r, "html"), *json = request_find(r, "trace");
+    TraceView view = {.pipeline = pipeline};
     Buf page = {0};
-    buf_str(&page, "<!doctype html><meta charset=\"utf-8\"><title>relay "
-                   "opt</title><style>body{font-family:sans-serif;"
-                   "margin:2em}summary{cursor:pointer;margin:.5em 0}</style>");
-    buf_bytes(&page, buf_text(body), body->n);
-    bool ok = file_write(&s->cx.limits, s->cx.diags, path, buf_text(&page), page.n);
+    bool ok = true;
+    if (html) {
+        html_page_begin(&page, "relay opt");
+        trace_html(t, &page, view);
+        ok = file_write(&s->cx.limits, s->cx.diags, html, buf_text(&page), page.n);
+        buf_clear(&page);
+    }
+    if (json) {
+        trace_json(t, &page, view);
+        ok = file_write(&s->cx.limits, s->cx.diags, json, buf_text(&page), page.n) && ok;
+    }
     buf_deinit(&page);
     return ok;
 }
@@ -203,7 +222,8 @@ static bool write_html(RelaySession *s, const char *path, const Buf *body)
 static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
 {
     const char *pipeline = request_find(r, "pipeline");
-    const char *html = request_find(r, "html");
+    Trace trace;
+    trace_init(&trace, s);
     OptRun run = {.s = s,
                   .print = request_flag(r, "print-after-all"),
                   .diff = request_flag(r, "diff"),
@@ -221,7 +241,11 @@ static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
                       .data = &run};
     ok = passes_known(&s->cx, "disable", pc.disable) && ok;
     ok = passes_known(&s->cx, "require", pc.require) && ok;
-    if (run.print || run.diff || run.time || html)
+    if (request_find(r, "html") || request_find(r, "trace")) {
+        run.trace = &trace;
+        pc.decided = pass_decided;
+    }
+    if (run.print || run.diff || run.time || run.trace)
         pc.after = after_pass;
     if (ok)
         pc.config = read_config(s, r, &m->arena, &ok);
@@ -237,10 +261,10 @@ static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
     if (now && run.time)
         emit_printf(s, RELAY_OUTPUT_STREAM, "%s%-28s %9.3f ms\n", buf_text(&run.times), "total",
                     run.total * 1e3);
-    if (now && html)
-        write_html(s, html, &run.html);
+    if (now && run.trace)
+        write_views(s, r, &trace, pipeline);
+    trace_deinit(&trace);
     buf_deinit(&defaults);
-    buf_deinit(&run.html);
     buf_deinit(&run.times);
     module_release(now);
     module_release(m);

@@ -307,24 +307,6 @@ static size_t out_of(const Page *p, size_t i)
     return 0;
 }
 
-/* Text in which backquotes stand around code. */
-static void html_words(Buf *out, const char *text)
-{
-    bool code = false;
-    for (const char *p = text; *p;) {
-        size_t n = strcspn(p, "`");
-        buf_html(out, p, n);
-        p += n;
-        if (*p == '`') {
-            buf_str(out, code ? "</code>" : "<code>");
-            code = !code;
-            p++;
-        }
-    }
-    if (code)
-        buf_str(out, "</code>");
-}
-
 static void print_step(Page *p, HtmlSteps *steps, size_t i)
 {
     const RecordStep *step = recorder_step(p->rec, p->rec->first + i);

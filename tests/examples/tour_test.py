@@ -35,7 +35,7 @@ class Tour(unittest.TestCase):
             self.assertIn(line, [re.sub(r"line \d+", "line 117", line) for line in self.lines])
 
     def test_passes(self):
-        for line in ("+  multiply(%y, 0.25f)", "-  let %unused = exp(%x);", "+    nn.relu(%1)"):
+        for line in ("+  multiply(%y, 0.25f)", "-  let %unused = exp(%x);", "+    %1 = nn.dense(%p0, %p1, units=8);"):
             self.assertIn(line, self.lines)
 
     @unittest.skipUnless(has_jit(), "built without the JIT")

@@ -1,0 +1,149 @@
+/* The record of a pipeline: what each pass made of the program, and what it decided on the way.
+ *
+ * Every view of a pipeline (text, HTML, JSON) is made of this record alone. A node has a number of its own for as long as it lives:
+ * it keeps that when a pass rebuilds it because something below it changed, and gives it on to what a rewrite puts in its place. So
+ * the texts of two moments are compared node by node, and `%3` stays `%3`.
+ *
+ *     Trace t;
+ *     trace_init(&t, s);
+ *     trace_listen(&t, &pass_context);
+ *     Module *now = passes_run(&pass_context, m, source);
+ *     …views…
+ *     trace_deinit(&t);
+ *
+ * A record keeps the modules of all steps. Without one a pipeline pays nothing. */
+#ifndef SESSION_VIEWS_TRACE_H
+#define SESSION_VIEWS_TRACE_H
+
+#include "passes/pass.h"
+#include "session/internal.h"
+
+/* What nodes are counted as: TRACE_CATEGORY(NAME, what). */
+#define TRACE_CATEGORIES                        \
+    TRACE_CATEGORY(OPERATORS, "operator calls") \
+    TRACE_CATEGORY(KERNELS, "fused groups")     \
+    TRACE_CATEGORY(CALLS, "other calls")        \
+    TRACE_CATEGORY(FUNCTIONS, "functions")      \
+    TRACE_CATEGORY(LETS, "lets")                \
+    TRACE_CATEGORY(CONSTANTS, "constants")      \
+    TRACE_CATEGORY(TUPLES, "tuples")            \
+    TRACE_CATEGORY(CHOICES, "choices")          \
+    TRACE_CATEGORY(REFERENCES, "references")
+
+typedef enum TraceCategory {
+#define TRACE_CATEGORY(NAME, what) TRACE_##NAME,
+    TRACE_CATEGORIES
+#undef TRACE_CATEGORY
+        TRACE_N_CATEGORIES
+} TraceCategory;
+
+extern const char *const trace_category_names[TRACE_N_CATEGORIES];
+
+/* What became of a line: TRACE_CHANGE(NAME, word, sign). A line that is replaced stands there as it was and as it is. */
+#define TRACE_CHANGES                       \
+    TRACE_CHANGE(KEPT, "kept", ' ')         \
+    TRACE_CHANGE(GONE, "gone", '-')         \
+    TRACE_CHANGE(NEW, "new", '+')           \
+    TRACE_CHANGE(WAS, "was", '-')           \
+    TRACE_CHANGE(REPLACED, "replaced", '+') \
+    TRACE_CHANGE(MOVED, "moved", '>')       \
+    TRACE_CHANGE(FOLD, "fold", ' ')
+
+typedef enum TraceChange {
+#define TRACE_CHANGE(NAME, word, sign) TRACE_LINE_##NAME,
+    TRACE_CHANGES
+#undef TRACE_CHANGE
+        TRACE_N_CHANGES
+} TraceChange;
+
+extern const char *const trace_change_words[TRACE_N_CHANGES];
+extern const char trace_change_signs[TRACE_N_CHANGES + 1];
+
+typedef struct TraceLine {
+    TraceChange change;
+    uint32_t node; /* 0: the line is of no node, as a brace */
+    Str text;
+    const Expr *e; /* NULL where `node` is 0 */
+    size_t folded; /* FOLD: how many lines */
+} TraceLine;
+
+typedef Vec(TraceLine) TraceLines;
+
+/* The program at a moment, as lines. */
+typedef struct TraceText {
+    Buf text;
+    TraceLines lines;
+} TraceText;
+
+typedef struct TraceEvent {
+    const PassRule *rule;
+    const Expr *nodes[3]; /* at, with, made: to ask for their numbers, nothing else */
+    const char *names[3]; /* what they are, in words; NULL: not there */
+    const char *words[2];
+} TraceEvent;
+
+typedef struct TraceStep {
+    const char *pass;
+    double seconds;
+    bool changed;
+    uint32_t nodes[TRACE_N_CATEGORIES]; /* after it */
+    uint32_t counts[TRACE_N_CHANGES]; /* lines of nodes */
+    Module *now; /* counted */
+    const TraceText *text;
+    TraceLines lines; /* of both moments; empty where nothing changed */
+    Vec(TraceEvent) events;
+} TraceStep;
+
+typedef struct Trace {
+    RelaySession *s;
+    Arena arena;
+    Module *first; /* counted; NULL before the first pass */
+    uint32_t nodes[TRACE_N_CATEGORIES]; /* of the program as it was */
+    const TraceText *text; /* likewise */
+    Vec(TraceStep) steps;
+    double seconds;
+    PtrMap ids; /* Expr -> the node's number */
+    Vec(int32_t) numbers; /* by node: of its line, -1: it has none yet */
+    int32_t next_number;
+    Vec(uint32_t) seen; /* by node: the last moment at which it was there, from 1 */
+    Vec(const Expr *) now; /* the nodes of the newest moment, operands before what uses them */
+    Vec(TraceEvent) events; /* of the pass that runs */
+} Trace;
+
+void trace_init(Trace *t, RelaySession *s);
+void trace_deinit(Trace *t);
+/* From now on the passes that run in this context are recorded. Who has more to hear calls the two functions, `data` being the record. */
+void trace_listen(Trace *t, PassContext *pc);
+void trace_after(void *data, const char *pass, double seconds, const Module *before,
+                 const Module *now);
+void trace_decided(void *data, const PassEvent *event);
+
+/* The node's number; 0: it was never seen in a program. */
+uint32_t trace_node(const Trace *t, const Expr *e);
+/* The lines of a step that changed, or of the program before all steps (`k` is steps.n: after them), with at most `context` lines around
+ * each change and at most `most` in all; the rest is folded. The list lies in the record. */
+TraceLines trace_fold(Trace *t, const TraceLines *lines, size_t context, size_t most);
+/* The text of a line that is longer without its middle. */
+Str trace_elide(Trace *t, const TraceLine *line, size_t most);
+/* Of the steps, how many changed something. */
+size_t trace_changed(const Trace *t);
+uint32_t trace_count(const uint32_t *nodes);
+/* The decision in words, code in backquotes. */
+void trace_event_print(const Trace *t, Buf *out, const TraceEvent *e);
+/* Where the node was written, `In[3]:1:5`; nothing where that is not known. */
+void trace_origin_print(const Trace *t, Buf *out, const Expr *e);
+
+/* ---- views ----------------------------------------------------------------------------------------------------------------- */
+
+typedef struct TraceView {
+    const char *pipeline;
+    size_t step; /* only this one, whole, counted from 1; 0: all, folded */
+} TraceView;
+
+void trace_text(Trace *t, Buf *out, TraceView view);
+void trace_html(Trace *t, Buf *out, TraceView view);
+void trace_json(Trace *t, Buf *out, TraceView view);
+/* All three, to look at. */
+void trace_emit(Trace *t, TraceView view);
+
+#endif

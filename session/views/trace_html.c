@@ -1,0 +1,285 @@
+/* A pipeline as HTML: a strip with a cell for each pass, and below it what the pass that is chosen changed.
+ *
+ * Only passes that changed something can be chosen. However large the program, the view has a bounded number of elements: what does
+ * not fit is folded, and lines lose their colours before they are left out. */
+#include "session/views/trace.h"
+
+#include <string.h>
+
+#define ELEMENTS 2400
+#define BYTES 150000
+#define LINES_ALL 300
+#define EVENTS_SHOWN 12
+#define CONTEXT 2
+#define COLUMNS 300
+
+static const char style[] =
+    "<style>.relay-lab{border:1px solid var(--jp-border-color2,#d0d4da);border-radius:6px;"
+    "overflow:hidden;max-width:100%;color:var(--jp-ui-font-color1,#1f2328);background:var(--jp-"
+    "layout-color1,#fff);font-family:var(--jp-ui-font-family,sans-serif);font-size:var(--jp-ui-"
+    "font-size1,13px)}"
+    ".relay-lab>header{padding:8px 14px;border-bottom:1px solid var(--jp-border-color2,#d0d4da)}"
+    ".relay-lab>header code{background:none;color:inherit;padding:0;font-weight:600}"
+    ".relay-strip{display:flex;flex-wrap:wrap;gap:4px;padding:8px 14px}"
+    ".relay-strip>*{border:1px solid var(--jp-border-color2,#d0d4da);border-radius:4px;"
+    "padding:2px 8px;min-width:7em}"
+    ".relay-strip>label{cursor:pointer;background:var(--jp-layout-color2,#eef1f4)}"
+    ".relay-strip>label:hover{border-color:var(--jp-brand-color1,#1976d2)}"
+    ".relay-strip>span{opacity:.6}"
+    ".relay-strip small{display:block;color:var(--jp-ui-font-color2,#57606a);font-size:.85em}"
+    ".relay-lab .relay-steps{border:0;border-top:1px solid var(--jp-border-color2,#d0d4da);"
+    "border-radius:0;padding:8px 14px}"
+    ".relay-lab ul{margin:0 0 6px;padding-left:1.4em;line-height:1.5}"
+    ".relay-lab li code{background:var(--jp-layout-color2,#eef1f4);border-radius:3px;padding:0 4px;"
+    "color:inherit}"
+    ".relay-lab p{margin:0 0 6px;color:var(--jp-ui-font-color2,#57606a)}"
+    ".relay-lab .relay-program{max-height:36em;overflow:auto}"
+    ".relay-lab .relay-program div::before{content:attr(data-sign);display:inline-block;"
+    "width:1.5em;color:var(--jp-ui-font-color2,#57606a);user-select:none}"
+    ".relay-lab .relay-program div.relay-fold{color:var(--jp-ui-font-color2,#57606a);"
+    "user-select:none}"
+    ".relay-moved{background:rgba(33,150,243,.16)}</style>";
+
+typedef struct Page {
+    Trace *t;
+    Buf *out;
+    size_t changed;
+    size_t elements, lines; /* that are left */
+} Page;
+
+static void put_counts(Buf *out, const TraceStep *step)
+{
+    static const struct {
+        TraceChange change;
+        const char *sign;
+    } told[] = {{TRACE_LINE_NEW, "+"},
+                {TRACE_LINE_GONE, "−"},
+                {TRACE_LINE_REPLACED, "~"},
+                {TRACE_LINE_MOVED, "↕"}};
+    bool any = false;
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (step->counts[told[i].change]) {
+            buf_printf(out, "%s%s%u", any ? " " : "", told[i].sign,
+                       (unsigned)step->counts[told[i].change]);
+            any = true;
+        }
+    if (!any)
+        buf_str(out, step->changed ? "changed" : "no change");
+}
+
+/* The facts of a step, for programs that read the page. */
+static void put_facts(Buf *out, const TraceStep *step)
+{
+    buf_printf(out,
+               " data-pass=\"%s\" data-changed=\"%d\" data-nodes=\"%u\" data-new=\"%u\" "
+               "data-gone=\"%u\" data-replaced=\"%u\" data-moved=\"%u\" data-events=\"%zu\"",
+               step->pass, step->changed, (unsigned)trace_count(step->nodes),
+               (unsigned)step->counts[TRACE_LINE_NEW], (unsigned)step->counts[TRACE_LINE_GONE],
+               (unsigned)step->counts[TRACE_LINE_REPLACED],
+               (unsigned)step->counts[TRACE_LINE_MOVED], step->events.n);
+}
+
+static void put_cell(Page *p, const HtmlSteps *steps, const TraceStep *step, size_t section)
+{
+    Buf *out = p->out;
+    const char *tag = step->changed ? "label" : "span";
+    buf_printf(out, "<%s", tag);
+    put_facts(out, step);
+    if (step->changed)
+        buf_printf(out, " for=\"rs%016llx-%zu\"", (unsigned long long)steps->id, section);
+    buf_printf(out, ">%s<small>", step->pass);
+    put_counts(out, step);
+    buf_printf(out, " · %.2f ms</small></%s>", step->seconds * 1e3, tag);
+}
+
+/* The cell of the step that is seen stands out. */
+static void put_choice(Page *p, const HtmlSteps *steps)
+{
+    buf_str(p->out, "<style>");
+    for (size_t i = 1; i <= steps->n; i++)
+        buf_printf(p->out,
+                   "%s.relay-lab:has(#rs%016llx-%zu:checked) .relay-strip "
+                   "label[for=\"rs%016llx-%zu\"]",
+                   i > 1 ? "," : "", (unsigned long long)steps->id, i,
+                   (unsigned long long)steps->id, i);
+    buf_str(p->out, "{border-color:var(--jp-brand-color1,#1976d2);box-shadow:inset 0 -3px 0 "
+                    "var(--jp-brand-color1,#1976d2);color:inherit}</style>");
+}
+
+static void put_strip(Page *p, const HtmlSteps *steps)
+{
+    size_t section = 0;
+    buf_str(p->out, "<div class=\"relay-strip\">");
+    for (size_t i = 0; i < p->t->steps.n; i++) {
+        const TraceStep *step = &p->t->steps.at[i];
+        section += step->changed;
+        put_cell(p, steps, step, section);
+    }
+    buf_str(p->out, "</div>");
+    if (steps->n > 1)
+        put_choice(p, steps);
+}
+
+static size_t count_elements(const char *html, size_t n)
+{
+    size_t found = 0;
+    for (size_t i = 0; i + 1 < n; i++)
+        found += html[i] == '<' && html[i + 1] != '/';
+    return found;
+}
+
+static void put_title(Page *p, const TraceLine *line)
+{
+    Buf words = {0}, origin = {0};
+    if (!line->e)
+        return;
+    if (line->e->type)
+        type_print(&words, line->e->type);
+    trace_origin_print(p->t, &origin, line->e);
+    if (origin.n)
+        buf_printf(&words, "%sfrom %s", words.n ? "\n" : "", buf_text(&origin));
+    if (words.n) {
+        buf_str(p->out, " title=\"");
+        buf_html(p->out, buf_text(&words), words.n);
+        buf_char(p->out, '"');
+    }
+    buf_deinit(&words);
+    buf_deinit(&origin);
+}
+
+static void put_line(Page *p, const TraceLine *line, bool colored)
+{
+    static const char *const classes[TRACE_N_CHANGES] = {
+        [TRACE_LINE_GONE] = "relay-removed", [TRACE_LINE_WAS] = "relay-removed",
+        [TRACE_LINE_NEW] = "relay-added",    [TRACE_LINE_REPLACED] = "relay-added",
+        [TRACE_LINE_MOVED] = "relay-moved",
+    };
+    Buf *out = p->out;
+    if (line->change == TRACE_LINE_FOLD) {
+        buf_printf(out, "<div class=\"relay-fold\">⋮ %zu line%s\n</div>", line->folded,
+                   line->folded == 1 ? "" : "s");
+        return;
+    }
+    buf_str(out, "<div");
+    if (classes[line->change])
+        buf_printf(out, " class=\"%s\" data-change=\"%s\"", classes[line->change],
+                   trace_change_words[line->change]);
+    buf_printf(out, " data-sign=\"%c\"", trace_change_signs[line->change]);
+    if (colored)
+        put_title(p, line);
+    buf_char(out, '>');
+    Str text = trace_elide(p->t, line, COLUMNS);
+    if (colored)
+        html_tokens(out, text.ptr, text.len);
+    else
+        buf_html(out, text.ptr, text.len);
+    buf_str(out, "\n</div>");
+}
+
+/* `share` of the page's elements are for these lines. */
+static void put_lines(Page *p, const TraceLines *all, size_t context, size_t share)
+{
+    size_t most = p->lines / share, least = p->elements - p->elements / share;
+    TraceLines lines = trace_fold(p->t, all, context, most < 12 ? 12 : most);
+    size_t limit = p->elements - least;
+    buf_str(p->out, "<div class=\"relay-program\">");
+    for (size_t i = 0; i < lines.n; i++) {
+        size_t from = p->out->n;
+        bool room = limit > 30 + (lines.n - i) && p->out->n < BYTES;
+        put_line(p, &lines.at[i], room);
+        size_t used = count_elements(buf_text(p->out) + from, p->out->n - from);
+        limit -= used < limit ? used : limit;
+        p->elements -= used < p->elements ? used : p->elements;
+    }
+    p->lines -= lines.n < p->lines ? lines.n : p->lines;
+    buf_str(p->out, "</div>");
+}
+
+static void put_nodes(Page *p, const uint32_t *before, const uint32_t *now)
+{
+    Buf *out = p->out;
+    const char *between = "";
+    buf_str(out, "<p>");
+    for (size_t i = 0; i < TRACE_N_CATEGORIES; i++) {
+        if (!before[i] && !now[i])
+            continue;
+        buf_printf(out, "%s%s %u", between, trace_category_names[i], (unsigned)before[i]);
+        if (now[i] != before[i])
+            buf_printf(out, " → %u", (unsigned)now[i]);
+        between = ", ";
+    }
+    buf_str(out, "</p>");
+}
+
+static void put_events(Page *p, const TraceStep *step)
+{
+    size_t n = step->events.n < EVENTS_SHOWN ? step->events.n : EVENTS_SHOWN;
+    if (!n)
+        return;
+    buf_str(p->out, "<ul>");
+    for (size_t i = 0; i < n; i++) {
+        Buf words = {0};
+        size_t from = p->out->n;
+        trace_event_print(p->t, &words, &step->events.at[i]);
+        buf_printf(p->out, "<li data-rule=\"%s\">", step->events.at[i].rule->name);
+        html_words(p->out, buf_text(&words));
+        buf_str(p->out, "</li>");
+        size_t used = count_elements(buf_text(p->out) + from, p->out->n - from);
+        p->elements -= used < p->elements ? used : p->elements;
+        buf_deinit(&words);
+    }
+    if (step->events.n > n)
+        buf_printf(p->out, "<li>… and %zu more decisions</li>", step->events.n - n);
+    buf_str(p->out, "</ul>");
+}
+
+static void put_step(Page *p, HtmlSteps *steps, size_t k, size_t share)
+{
+    const TraceStep *step = &p->t->steps.at[k];
+    Buf title = {0};
+    buf_printf(&title, "`%s`, %.2f ms", step->pass, step->seconds * 1e3);
+    html_step_begin(steps, buf_text(&title), HTML_STEP_PLAIN);
+    put_nodes(p, k ? p->t->steps.at[k - 1].nodes : p->t->nodes, step->nodes);
+    put_events(p, step);
+    if (step->changed)
+        put_lines(p, &step->lines, CONTEXT, share);
+    else
+        put_lines(p, &step->text->lines, p->lines, share);
+    html_step_end(steps);
+    buf_deinit(&title);
+}
+
+static void put_header(Page *p, const char *pipeline)
+{
+    Buf *out = p->out;
+    buf_str(out, "<header><code>");
+    buf_html(out, pipeline, strlen(pipeline));
+    buf_printf(out, "</code>: %zu pass%s, %zu of them change%s something, %.2f ms</header>",
+               p->t->steps.n, p->t->steps.n == 1 ? "" : "es", p->changed,
+               p->changed == 1 ? "s" : "", p->t->seconds * 1e3);
+}
+
+void trace_html(Trace *t, Buf *out, TraceView view)
+{
+    Page p = {t, out, trace_changed(t), ELEMENTS, LINES_ALL};
+    bool one = t->steps.n == 1 || (view.step && view.step <= t->steps.n);
+    size_t only = view.step && one ? view.step : 1, n = one ? 1 : p.changed;
+    Buf body = {0};
+    HtmlSteps steps;
+    html_steps_begin(&steps, &body, n);
+    buf_str(out, style);
+    buf_str(out, "<div class=\"relay-lab\">");
+    put_header(&p, view.pipeline);
+    if (!one)
+        put_strip(&p, &steps);
+    buf_bytes(out, buf_text(&body), body.n);
+    buf_deinit(&body);
+    steps.out = out;
+    if (one)
+        put_step(&p, &steps, only - 1, 1);
+    for (size_t i = 0, left = n; !one && i < t->steps.n; i++)
+        if (t->steps.at[i].changed)
+            put_step(&p, &steps, i, left--);
+    html_steps_end(&steps);
+    buf_str(out, "</div>");
+}

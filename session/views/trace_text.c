@@ -1,0 +1,137 @@
+/* A pipeline as text: a row for each pass, and for each pass that changed something what it changed. */
+#include "session/views/trace.h"
+
+#include <string.h>
+
+#define LINES_ALL 400 /* of a view of all steps */
+#define LINES_STEP 2000 /* of a view of one */
+#define EVENTS_ALL 6
+#define EVENTS_STEP 200
+#define CONTEXT 2
+#define COLUMNS 200
+
+static void put_counts(Buf *out, const TraceStep *step)
+{
+    static const TraceChange told[] = {TRACE_LINE_NEW, TRACE_LINE_GONE, TRACE_LINE_REPLACED,
+                                       TRACE_LINE_MOVED};
+    const char *between = "";
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+        if (!step->counts[told[i]])
+            continue;
+        buf_printf(out, "%s%u %s", between, (unsigned)step->counts[told[i]],
+                   trace_change_words[told[i]]);
+        between = ", ";
+    }
+    if (!*between)
+        buf_str(out, step->changed ? "changed" : "no change");
+}
+
+static void put_rows(Trace *t, Buf *out, const char *pipeline)
+{
+    uint32_t before = trace_count(t->nodes);
+    size_t changed = trace_changed(t);
+    buf_printf(out, "// %s: %zu passes, %zu of them change%s something, %.2f ms\n", pipeline,
+               t->steps.n, changed, changed == 1 ? "s" : "", t->seconds * 1e3);
+    for (size_t i = 0; i < t->steps.n; i++) {
+        const TraceStep *step = &t->steps.at[i];
+        uint32_t now = trace_count(step->nodes);
+        Buf nodes = {0};
+        buf_printf(&nodes, "%u", (unsigned)before);
+        if (now != before)
+            buf_printf(&nodes, " → %u", (unsigned)now);
+        int narrow = 11 + (now != before ? 2 : 0); /* the arrow has three bytes */
+        buf_printf(out, "//  %2zu  %-26s %8.2f ms  %*s nodes  ", i + 1, step->pass,
+                   step->seconds * 1e3, narrow, buf_text(&nodes));
+        put_counts(out, step);
+        buf_char(out, '\n');
+        buf_deinit(&nodes);
+        before = now;
+    }
+}
+
+static void put_line(Trace *t, Buf *out, const TraceLine *line, size_t columns)
+{
+    bool color = t->s->options.color;
+    Str text = trace_elide(t, line, columns);
+    static const char *const colors[TRACE_N_CHANGES] = {
+        [TRACE_LINE_GONE] = "\033[31m",  [TRACE_LINE_WAS] = "\033[31m",
+        [TRACE_LINE_NEW] = "\033[32m",   [TRACE_LINE_REPLACED] = "\033[32m",
+        [TRACE_LINE_MOVED] = "\033[34m",
+    };
+    const char *on = color ? colors[line->change] : NULL;
+    if (line->change == TRACE_LINE_FOLD) {
+        buf_printf(out, "  ⋮ %zu line%s\n", line->folded, line->folded == 1 ? "" : "s");
+        return;
+    }
+    buf_printf(out, "%s%c%.*s%s\n", on ? on : "", trace_change_signs[line->change], (int)text.len,
+               text.ptr, on ? "\033[0m" : "");
+}
+
+static void put_events(Trace *t, Buf *out, const TraceStep *step, size_t most)
+{
+    for (size_t i = 0; i < step->events.n && i < most; i++) {
+        buf_printf(out, "// %s: ", step->events.at[i].rule->name);
+        trace_event_print(t, out, &step->events.at[i]);
+        buf_char(out, '\n');
+    }
+    if (step->events.n > most)
+        buf_printf(out, "// … and %zu more decisions\n", step->events.n - most);
+}
+
+/* Without a sign in front, where nothing changed. */
+static void put_program(Buf *out, const TraceLines *lines, size_t most)
+{
+    for (size_t i = 0; i < lines->n && i < most; i++)
+        buf_printf(out, "%.*s\n", (int)lines->at[i].text.len, lines->at[i].text.ptr);
+    if (lines->n > most)
+        buf_printf(out, "  ⋮ %zu lines\n", lines->n - most);
+}
+
+static void put_step(Trace *t, Buf *out, size_t k, size_t most, bool alone)
+{
+    const TraceStep *step = &t->steps.at[k];
+    buf_str(out, "// ");
+    if (t->steps.n > 1)
+        buf_printf(out, "%zu ", k + 1);
+    buf_printf(out, "%s, %.2f ms%s\n", step->pass, step->seconds * 1e3,
+               step->changed ? "" : ": no change");
+    put_events(t, out, step, alone ? EVENTS_STEP : EVENTS_ALL);
+    if (!step->changed) {
+        put_program(out, &step->text->lines, most);
+        return;
+    }
+    TraceLines lines = trace_fold(t, &step->lines, alone ? most : CONTEXT, most);
+    for (size_t i = 0; i < lines.n; i++)
+        put_line(t, out, &lines.at[i], alone ? SIZE_MAX : COLUMNS);
+}
+
+void trace_text(Trace *t, Buf *out, TraceView view)
+{
+    size_t changed = trace_changed(t);
+    if (view.step && view.step <= t->steps.n) {
+        put_step(t, out, view.step - 1, LINES_STEP, true);
+        return;
+    }
+    if (t->steps.n > 1)
+        put_rows(t, out, view.pipeline);
+    for (size_t i = 0; i < t->steps.n; i++)
+        if (t->steps.at[i].changed || t->steps.n == 1)
+            put_step(t, out, i, LINES_ALL / (changed ? changed : 1), false);
+}
+
+void trace_emit(Trace *t, TraceView view)
+{
+    Buf text = {0}, html = {0}, json = {0};
+    trace_text(t, &text, view);
+    trace_html(t, &html, view);
+    trace_json(t, &json, view);
+    RelayMime mimes[] = {
+        {"text/plain", buf_text(&text), text.n},
+        {"text/html", buf_text(&html), html.n},
+        {"application/json", buf_text(&json), json.n},
+    };
+    emit_mimes(t->s, RELAY_OUTPUT_DISPLAY, sizeof mimes / sizeof *mimes, mimes);
+    buf_deinit(&text);
+    buf_deinit(&html);
+    buf_deinit(&json);
+}
