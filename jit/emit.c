@@ -7,12 +7,13 @@
 
 /* ---- folding -------------------------------------------------------------------------------------------------------- */
 
-/* The greater or lesser number where any order does; a NaN stays, for it says that the order matters. */
+/* The greater or lesser number where any order does; a NaN stays, for it says that the order matters. Whether the new one is a NaN is known
+ * before the old one is. */
 static Ssa extreme_or_nan(LLVMBuilderRef b, bool greatest, Ssa acc, Ssa v)
 {
-    Ssa better = LLVMBuildFCmp(b, greatest ? LLVMRealOGT : LLVMRealOLT, acc, v, "");
-    Ssa stays = LLVMBuildOr(b, better, LLVMBuildFCmp(b, LLVMRealUNO, acc, acc, ""), "");
-    return LLVMBuildSelect(b, stays, acc, v, "");
+    Ssa better = LLVMBuildFCmp(b, greatest ? LLVMRealOGT : LLVMRealOLT, v, acc, "");
+    Ssa is_nan = LLVMBuildFCmp(b, LLVMRealUNO, v, v, "");
+    return LLVMBuildSelect(b, is_nan, v, LLVMBuildSelect(b, better, v, acc, ""), "");
 }
 
 static Ssa folded(const NestNode *s, const Lanes *l, Ssa acc, Ssa v)
@@ -616,7 +617,7 @@ static Ssa words_of(Emit *e)
     Ssa words = emit_room(g, e->fn, LLVMArrayType2(g->i64, n));
     gen_store(g, e->state, words, 0);
     for (unsigned i = 0; i + 1 < n; i++)
-        if (e->base[i])
+        if (e->base[i] && !LLVMIsConstant(e->base[i]))
             gen_store(g, e->base[i], words, 8 * (size_t)(i + 1));
     return words;
 }
@@ -636,7 +637,9 @@ static Ssa make_part(Emit *e, NestNode *loop)
     Ssa words = LLVMGetParam(fn, 0);
     for (size_t i = 0; i < e->n->buffers.n; i++)
         if (outer[i])
-            base[i] = gen_load(g, LLVMTypeOf(outer[i]), words, 8 * (i + 1));
+            base[i] = LLVMIsConstant(outer[i])
+                          ? outer[i]
+                          : gen_load(g, LLVMTypeOf(outer[i]), words, 8 * (i + 1));
     e->fn = fn;
     e->base = base;
     e->state = gen_load(g, g->ptr, words, 0);

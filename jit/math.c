@@ -91,10 +91,78 @@ static Ssa math_exp(const Lanes *l, Ssa x)
     return LLVMBuildFMul(b, p, power_of_two(l, rest), "");
 }
 
+/* ---- by tables of sixteen polynomials ------------------------------------------------------------------------------------- */
+
+/* Whether a lane of sixteen can be had by its number in one instruction. */
+static bool has_tables(const Lanes *l)
+{
+    return l->n == 16 && strstr(l->g->jit->orc.features, "+avx512f");
+}
+
+/* What stands at each lane's number, which is the last four bits. */
+static Ssa chosen(const Lanes *l, Ssa number, const float *row)
+{
+    Ssa c[16];
+    for (int k = 0; k < 16; k++)
+        c[k] = LLVMConstReal(l->g->f32, (double)row[k]);
+    Ssa args[2] = {LLVMConstVector(c, 16), number};
+    return gen_intrinsic(l->g, "llvm.x86.avx512.permvar.sf.512", NULL, args, 2);
+}
+
+/* Each lane's polynomial of `at`, whose coefficients from the constant one on are rows. */
+static Ssa chosen_polynomial(const Lanes *l, Ssa number, Ssa at, const float (*rows)[16], int n)
+{
+    Ssa r = chosen(l, number, rows[n - 1]);
+    for (int i = n - 2; i >= 0; i--)
+        r = fused(l, r, at, chosen(l, number, rows[i]));
+    return r;
+}
+
+/* Around the middles of two parts of each octave from 0.25 on, and around 0. */
+static Ssa tanh_by_table(const Lanes *l, Ssa x)
+{
+    static const float middles[16] = {2.5f, 3.5f, 5.0f,    7.0f,    8.5f,   0.0f,   0.0f,  0.0f,
+                                      0.0f, 0.0f, 0.3125f, 0.4375f, 0.625f, 0.875f, 1.25f, 1.75f};
+    static const float rows[7][16] = {
+        {0.986614287f, 0.998177886f, 0.999909222f, 0.999998331f, 0.99999994f, 0.0f, 0.0f, 0.0f,
+         0.0f, 0.0f, 0.302709728f, 0.411570042f, 0.554599702f, 0.703905582f, 0.848283648f,
+         0.941375554f},
+        {0.026592331f, 0.00364095601f, 0.000181861295f, 3.3312424e-06f, 1.71144677e-07f, 0.0f, 0.0f,
+         0.0f, 1.0f, 1.0f, 0.908366799f, 0.830610096f, 0.692419171f, 0.5045169f, 0.28041476f,
+         0.113812044f},
+        {-0.0262360126f, -0.00363430614f, -0.000181812909f, -3.33067919e-06f, -1.48968113e-07f,
+         0.0f, 0.0f, 0.0f, -1.09730206e-06f, -1.09730206e-06f, -0.274971485f, -0.341854244f,
+         -0.384015501f, -0.355132312f, -0.237871334f, -0.107139826f},
+        {0.0170174874f, 0.0024117264f, 0.00011882175f, 2.17677939e-06f, 1.32444171e-07f, 0.0f, 0.0f,
+         0.0f, -0.333270192f, -0.333270192f, -0.219552398f, -0.136173368f, -0.0178378187f,
+         0.0818049386f, 0.108326115f, 0.062928237f},
+        {-0.0080521144f, -0.00119726651f, -5.94768535e-05f, -1.08987581e-06f, -4.41032633e-08f,
+         0.0f, 0.0f, 0.0f, -0.00118371705f, -0.00118371705f, 0.158117235f, 0.169996306f,
+         0.137903139f, 0.0607982613f, -0.0125859855f, -0.0235257f},
+        {0.00288727414f, 0.000490373641f, 2.84818434e-05f, 5.22859068e-07f, 2.30495161e-08f, 0.0f,
+         0.0f, 0.0f, 0.143084243f, 0.143084243f, 0.0455062799f, -0.0059618447f, -0.0543359369f,
+         -0.0585476309f, -0.0196906738f, 0.00348227727f},
+        {-0.000695584808f, -0.000157809613f, -9.4187335e-06f, -1.73283041e-07f, -7.52085683e-09f,
+         0.0f, 0.0f, 0.0f, -0.0369769931f, -0.0369769931f, -0.0723633766f, -0.0616956837f,
+         -0.0243664198f, 0.0128528886f, 0.0151049821f, 0.00210907706f},
+    };
+    LLVMTypeRef t = LLVMTypeOf(x);
+    Ssa a = gen_intrinsic(l->g, "llvm.fabs", t, &x, 1);
+    a = when(l, LLVMRealOGT, a, 9.02, number(l, 9.02), a);
+    /* The exponent and the first bit behind it. */
+    Ssa part = as_int(l, when(l, LLVMRealOLT, a, 0.125, number(l, 0.125), a));
+    part = LLVMBuildLShr(l->g->b, part, integer(l, 22), "");
+    Ssa near = LLVMBuildFSub(l->g->b, a, chosen(l, part, middles), "");
+    Ssa parts[2] = {chosen_polynomial(l, part, near, rows, COUNT(rows)), x};
+    return gen_intrinsic(l->g, "llvm.copysign", t, parts, 2);
+}
+
 static Ssa math_tanh(const Lanes *l, Ssa x)
 {
     static const double c[] = {-0.333332986, 0.133319244, -0.0537838303, 0.020795973,
                                -0.00589515874};
+    if (has_tables(l))
+        return tanh_by_table(l, x);
     LLVMBuilderRef b = l->g->b;
     LLVMTypeRef t = LLVMTypeOf(x);
     Ssa a = gen_intrinsic(l->g, "llvm.fabs", t, &x, 1);
@@ -132,6 +200,45 @@ static Ssa math_log(const Lanes *l, Ssa x)
     return when(l, LLVMRealOLT, x, 0, number(l, __builtin_nan("")), r);
 }
 
+/* Around the quarters from 0 to 3.75, and that of what lies beyond. */
+static Ssa erf_by_table(const Lanes *l, Ssa x)
+{
+    static const float rows[6][16] = {
+        {0.0f, 0.276326386f, 0.520499872f, 0.71115563f, 0.842700793f, 0.922900131f, 0.966105149f,
+         0.986671672f, 0.995322265f, 0.998537283f, 0.999593048f, 0.999899378f, 0.999977909f,
+         0.999995697f, 0.999999257f, 0.999999888f},
+        {0.128379167f, 1.06001422f, 0.878782634f, 0.642931097f, 0.415107507f, 0.236521122f,
+         0.118930284f, 0.0527749913f, 0.0206669831f, 0.00714231855f, 0.00217828462f,
+         0.000586277708f, 0.000139253332f, 2.91891476e-05f, 5.39946877e-06f, 9.29158509e-07f},
+        {2.25321617e-07f, -0.264998112f, -0.439384472f, -0.482194627f, -0.415108107f, -0.295654311f,
+         -0.178398081f, -0.0923574756f, -0.0413340353f, -0.0160698225f, -0.00544532722f,
+         -0.00161203457f, -0.000417657369f, -9.48278763e-05f, -1.88872048e-05f, -2.73047081e-06f},
+        {-0.376139568f, -0.309191193f, -0.146478389f, 0.0267797265f, 0.138365183f, 0.167535571f,
+         0.138753732f, 0.0901591081f, 0.0482239136f, 0.0217247477f, 0.00834993348f, 0.00276020188f,
+         0.000788987269f, 0.000195760207f, 4.22785061e-05f, 1.10137569e-05f},
+        {0.000258204529f, 0.126042274f, 0.181912523f, 0.150058648f, 0.0692901337f, -0.00566246596f,
+         -0.0441468781f, -0.0478918649f, -0.0344337809f, -0.0191510115f, -0.00868784761f,
+         -0.00329699249f, -0.00106175212f, -0.000292780266f, -6.95544715e-05f, -8.17184147e-06f},
+        {0.111086862f, 0.0808317167f, 0.00815973278f, -0.0524770256f, -0.0687321514f,
+         -0.0471098891f, -0.0150321354f, 0.00643182516f, 0.0129848547f, 0.0106366497f,
+         0.00613417359f, 0.00277595438f, 0.00102876252f, 0.000319127372f, 8.39455156e-05f,
+         1.91614385e-05f},
+    };
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef t = LLVMTypeOf(x);
+    Ssa a = gen_intrinsic(l->g, "llvm.fabs", t, &x, 1);
+    a = when(l, LLVMRealOGT, a, 3.87, number(l, 3.87), a);
+    /* At 1.5 * 2^21 the last bits are quarters. */
+    Ssa quarters = LLVMBuildFAdd(b, a, number(l, 3145728), "");
+    Ssa middle = LLVMBuildFSub(b, quarters, number(l, 3145728), "");
+    Ssa near = LLVMBuildFSub(b, a, middle, "");
+    Ssa part = as_int(l, quarters), p = chosen_polynomial(l, part, near, rows + 1, COUNT(rows) - 1);
+    /* Around 0 it is x + x P(x). */
+    Ssa constant = when(l, LLVMRealOLE, a, 0.125, near, chosen(l, part, rows[0]));
+    Ssa parts[2] = {fused(l, p, near, constant), x};
+    return gen_intrinsic(l->g, "llvm.copysign", t, parts, 2);
+}
+
 /* x + x P(x²); and 1 - Q(|x|)^4, which from 4 on is 1. Lanes choose the numbers of their polynomial, which costs less than two of them. */
 static Ssa math_erf(const Lanes *l, Ssa x)
 {
@@ -141,6 +248,8 @@ static Ssa math_erf(const Lanes *l, Ssa x)
     static const double q[N] = {1.00128961,    -0.289307714, -0.102124587,
                                 -0.0073994985, 0.0367517173, -0.00966350827,
                                 -4.65402e-05,  0.0003000445, -2.99992134e-05};
+    if (has_tables(l))
+        return erf_by_table(l, x);
     LLVMBuilderRef b = l->g->b;
     LLVMTypeRef t = LLVMTypeOf(x);
     Ssa a = gen_intrinsic(l->g, "llvm.fabs", t, &x, 1);

@@ -3,6 +3,7 @@
 #include "te/te.h"
 #include "jit/internal.h"
 
+#include <math.h>
 #include <stdio.h>
 
 LLVMTypeRef lanes_type(const Lanes *l, LLVMTypeRef element)
@@ -171,6 +172,21 @@ static Ssa float_compare(const Lanes *l, int op, Ssa x, Ssa y)
     return LLVMBuildFCmp(l->g->b, p, x, y, "");
 }
 
+/* A constant's reciprocal, by which lanes are multiplied instead: where that is exact, or may round otherwise. NULL: there is none. */
+static Ssa reciprocal(const Lanes *l, DType t, Ssa y)
+{
+    LLVMBool loses;
+    Ssa one = l->n > 1 && LLVMIsConstant(y) ? LLVMGetAggregateElement(y, 0) : NULL;
+    if (t.bits > 32 || !one || !LLVMIsAConstantFP(one))
+        return NULL;
+    double v = LLVMConstRealGetDouble(one, &loses), by = 1 / v;
+    int exponent;
+    bool exact = frexp(v, &exponent) == 0.5 || frexp(v, &exponent) == -0.5;
+    if (!isnormal((float)by) || (l->g->jit->exact && !exact))
+        return NULL;
+    return same_float(l, t, by);
+}
+
 /* maximum and minimum give the second operand when one is NaN. */
 static Ssa float_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
 {
@@ -180,7 +196,9 @@ static Ssa float_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
     case TE_ADD: return LLVMBuildFAdd(b, x, y, "");
     case TE_SUB: return LLVMBuildFSub(b, x, y, "");
     case TE_MUL: return LLVMBuildFMul(b, x, y, "");
-    case TE_DIV: return LLVMBuildFDiv(b, x, y, "");
+    case TE_DIV:
+        q = reciprocal(l, t, y);
+        return q ? LLVMBuildFMul(b, x, q, "") : LLVMBuildFDiv(b, x, y, "");
     case TE_FLOORDIV: q = LLVMBuildFDiv(b, x, y, ""); return intrinsic(l, "llvm.floor", &q, 1);
     case TE_TRUNCDIV: q = LLVMBuildFDiv(b, x, y, ""); return intrinsic(l, "llvm.trunc", &q, 1);
     case TE_FLOORMOD:

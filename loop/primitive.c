@@ -29,9 +29,9 @@ static int64_t magnitude(int64_t v)
     return v < 0 ? -v : v;
 }
 
-/* Whether no two values of the variables inside of the loop give the same position: each step is longer than all shorter ones make
- * together. */
-static bool is_injective(const NestNode *loop, const NestAccess *a)
+/* Whether no two values of the variables in the position that are of the loop, or inside of it, give the same one: each step is longer than
+ * all shorter ones make together. */
+static bool steps_apart(const NestNode *loop, const NestAccess *a)
 {
     for (int i = 0; i < a->at.n; i++) {
         int64_t by = magnitude(a->at.term[i].by), below = 0;
@@ -47,7 +47,12 @@ static bool is_injective(const NestNode *loop, const NestAccess *a)
         if (below >= by)
             return false;
     }
-    return nest_coefficient(&a->at, loop->var) != 0;
+    return true;
+}
+
+static bool is_injective(const NestNode *loop, const NestAccess *a)
+{
+    return steps_apart(loop, a) && nest_coefficient(&a->at, loop->var) != 0;
 }
 
 /* Equal positions but for the names of loops inside, which then must be the same loops. */
@@ -324,14 +329,26 @@ static void find_vector(void *data, NestNode *node)
     *(bool *)data |= node->kind == NEST_LOOP && node->way == NEST_VECTOR;
 }
 
-/* Folds may share a place: their order is free. */
-static bool folds_only(const NestNode *loop)
+/* Whether nothing is done with the buffer but to fold into it. Folds may share a place: their order is free. */
+static bool folds_only(const NestAccesses *all, int buffer)
 {
-    for (size_t i = 0; i < loop->body.n; i++) {
-        const NestNode *s = loop->body.at[i];
-        bool good = s->kind == NEST_FOLD ? !nest_is_position(s->fold)
-                                         : s->kind == NEST_LOOP && folds_only(s);
-        if (!good)
+    for (size_t i = 0; i < all->n; i++) {
+        const NestNode *s = all->at[i].node;
+        bool folds = s->kind == NEST_FOLD && !nest_is_position(s->fold);
+        if (all->at[i].buffer == buffer && !(folds && all->at[i].writes))
+            return false;
+    }
+    return true;
+}
+
+/* Whether iterations may run in any order, or at once where what they share is gathered behind them. */
+static bool is_free(Nest *n, const NestNode *loop)
+{
+    NestAccesses all = nest_accesses(n, (NestNode *)(uintptr_t)loop);
+    for (size_t i = 0; i < all.n && loop->extent > 1; i++) {
+        int buffer = all.at[i].buffer;
+        if (all.at[i].writes && !nest_is_private(n, buffer, loop) &&
+            !keeps_apart(loop, &all, buffer) && !folds_only(&all, buffer))
             return false;
     }
     return true;
@@ -422,9 +439,9 @@ bool nest_run_as(Nest *n, NestNode *loop, NestWay way, int lanes)
     if (loop->way != NEST_SERIAL || (way == NEST_PARALLEL && !alone) ||
         (way == NEST_VECTOR && (vectors || is_under(loop, NEST_VECTOR) || loop->extent > lanes)))
         return false;
-    bool free_order = nest_independent(n, loop);
     /* Unrolled iterations are made one after the other. */
-    if (way != NEST_UNROLLED && !free_order && !(way == NEST_VECTOR && folds_only(loop)))
+    if ((way == NEST_VECTOR && !is_free(n, loop)) ||
+        (way == NEST_PARALLEL && !nest_independent(n, loop)))
         return false;
     loop->way = way;
     loop->lanes = way == NEST_VECTOR ? lanes : 0;
@@ -517,9 +534,8 @@ typedef struct Partial {
 static void find_fold(void *data, NestNode *node)
 {
     Partial *p = data;
-    if (node->kind == NEST_FOLD)
-        p->fold = node;
-    p->folds += node->kind != NEST_LOOP;
+    p->folds += node->kind == NEST_FOLD;
+    p->fold = node->kind == NEST_FOLD ? node : p->fold;
 }
 
 static NestNode *only_fold(NestNode *loop)
@@ -574,7 +590,7 @@ bool nest_partial(Nest *n, NestNode *loop, NestNode *const *twins)
 {
     NestNode *fold = only_fold(loop);
     NestLinear at;
-    if (!fold || !are_twins(loop, fold, twins))
+    if (!fold || nest_is_private(n, fold->buffer, loop) || !are_twins(loop, fold, twins))
         return false;
     NestBuffer acc = n->buffers.at[fold->buffer];
     bool vector = loop->way == NEST_VECTOR;
@@ -635,6 +651,29 @@ bool nest_partial(Nest *n, NestNode *loop, NestNode *const *twins)
 
 /* ---- join, raise, narrow ---------------------------------------------------------------------------------------------------- */
 
+static bool touches(const NestAccesses *all, int buffer)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (all->at[i].buffer == buffer)
+            return true;
+    return false;
+}
+
+/* Whether an iteration of the second loop may run before later ones of the first: in `both`, where they are one, iterations keep apart in
+ * whatever each of the two touches. */
+static bool keeps_order(Nest *n, NestNode *first, NestNode *second, NestNode *both)
+{
+    NestAccesses all = nest_accesses(n, both), here = nest_accesses(n, first);
+    NestAccesses there = nest_accesses(n, second);
+    for (size_t i = 0; i < all.n && both->extent > 1; i++) {
+        int buffer = all.at[i].buffer;
+        if (all.at[i].writes && touches(&here, buffer) && touches(&there, buffer) &&
+            !keeps_apart(both, &all, buffer))
+            return false;
+    }
+    return true;
+}
+
 bool nest_join(Nest *n, NestNode *loop)
 {
     NestBlock *block = nest_block(n, loop->parent);
@@ -652,7 +691,7 @@ bool nest_join(Nest *n, NestNode *loop)
     for (size_t k = 0; k < other->body.n; k++)
         nest_append(n, trial, other->body.at[k]);
     move_home(n, other, trial);
-    if (!nest_independent(n, trial))
+    if (!keeps_order(n, loop, next, trial))
         return false;
     nest_remove(n, next);
     loop->var = trial->var;
@@ -798,6 +837,110 @@ bool nest_narrow(Nest *n, int buffer)
     while (kept > 0 && drop_loop(n, loops[kept - 1], buffer))
         kept--;
     return kept < depth;
+}
+
+/* ---- local memory in a result ------------------------------------------------------------------------------------------------ */
+
+/* What is added to a buffer's position to have that of a result. */
+typedef struct Settle {
+    Nest *n;
+    int buffer, into;
+    NestLinear by;
+} Settle;
+
+static Te *settled(const Settle *s, const Te *at)
+{
+    NestLinear l = {0};
+    nest_linear(at, &l);
+    l.c += s->by.c;
+    for (int i = 0; i < s->by.n; i++)
+        nest_add_term(&l, s->by.term[i].var, s->by.term[i].by);
+    return nest_position(s->n, &l);
+}
+
+static Te *settle_node(void *data, TeBuilder *b, const Te *e, const Te *old)
+{
+    const Settle *s = data;
+    (void)b;
+    (void)old;
+    if (e->kind != TE_NODE_LOAD || e->tensor != s->buffer)
+        return NULL;
+    return nest_load(s->n, s->into, settled(s, e->index[0]));
+}
+
+static void settle_statement(void *data, NestNode *node)
+{
+    const Settle *s = data;
+    if (node->kind == NEST_LOOP)
+        return;
+    if (node->value)
+        node->value = te_rewrite(&s->n->te, node->value, settle_node, data);
+    if (node->buffer != s->buffer)
+        return;
+    node->at = settled(s, node->at);
+    node->buffer = s->into;
+}
+
+/* Whether the loops around the statement, inside of `home`, go over each of so many positions once. */
+static bool goes_over(const NestNode *home, const NestAccess *a, int64_t size)
+{
+    int64_t low, high, turns = 1;
+    for (const NestNode *l = a->node->parent; l != home; l = l->parent)
+        if (l->kind != NEST_LOOP || nest_coefficient(&a->at, l->var) == 0 ||
+            __builtin_mul_overflow(turns, l->extent, &turns))
+            return false;
+    nest_range(&a->at, a->node, NULL, &low, &high);
+    return turns == size && low == 0 && high == size - 1 && steps_apart(home, a);
+}
+
+bool nest_settle(Nest *n, int buffer)
+{
+    const NestBuffer *b = &n->buffers.at[buffer];
+    const NestAccess *last = NULL, *store = NULL;
+    if (b->place != NEST_LOCAL || !b->home)
+        return false;
+    NestAccesses all = nest_accesses(n, b->home);
+    for (size_t i = 0; i < all.n; i++) {
+        if (all.at[i].buffer == buffer && !all.at[i].linear)
+            return false;
+        last = all.at[i].buffer == buffer ? &all.at[i] : last;
+    }
+    if (!last || last->writes || last->node->kind != NEST_STORE)
+        return false;
+    for (size_t i = 0; i < all.n; i++)
+        if (all.at[i].node == last->node && all.at[i].writes)
+            store = &all.at[i];
+    const NestBuffer *to = &n->buffers.at[store->buffer];
+    if (!store->linear || to->place != NEST_GIVEN || store->buffer < n->n_inputs ||
+        !dtype_eq(to->dtype, b->dtype) || !goes_over(b->home, last, b->size))
+        return false;
+    /* The statement alone writes the result, which nobody reads, and reads of the buffer what it overwrites. */
+    for (size_t i = 0; i < n->root.n; i++) {
+        NestAccesses any = nest_accesses(n, n->root.at[i]);
+        for (size_t k = 0; k < any.n; k++)
+            if (any.at[k].buffer == store->buffer && any.at[k].node != store->node)
+                return false;
+    }
+    for (size_t i = 0; i < all.n; i++)
+        if (all.at[i].node == last->node && all.at[i].buffer == buffer &&
+            !same_position(last, &all.at[i]))
+            return false;
+    NestNode *part = child_of(b->home, last->node);
+    for (size_t i = 0; i < all.n; i++)
+        if (all.at[i].buffer == buffer && all.at[i].node != last->node &&
+            child_of(b->home, all.at[i].node) == part)
+            return false;
+    Settle s = {n, buffer, store->buffer, store->at};
+    s.by.c -= last->at.c;
+    for (int i = 0; i < last->at.n; i++)
+        nest_add_term(&s.by, last->at.term[i].var, -last->at.term[i].by);
+    for (int i = 0; i < s.by.n; i++) {
+        const NestNode *loop = nest_loop_of(store->node, s.by.term[i].var);
+        if (nest_holds(b->home, loop) && loop != b->home)
+            return false;
+    }
+    nest_each(b->home, settle_statement, &s);
+    return true;
 }
 
 static bool is_known(const NestAccess *a)

@@ -45,6 +45,9 @@ bool nest_raise(Nest *n, NestNode *node);
 /* A tensor between stages that each iteration of a loop has for itself becomes that: local memory of the innermost such loop. */
 bool nest_narrow(Nest *n, int buffer);
 
+/* A local buffer of whose elements a result is made in the end, each at its own place, lies where that result does. */
+bool nest_settle(Nest *n, int buffer);
+
 /* A local buffer whose positions are known when code is made lies in registers. */
 bool nest_to_registers(Nest *n, int buffer);
 

@@ -386,18 +386,45 @@ static void join_inside(Sched *s, NestNode *loop)
     }
 }
 
-/* The tensors between the stages of a row: in registers, or in memory of its own. */
+/* The tensors between the stages of a row: in registers, in the result, or in memory of its own. */
 static void narrow_all(Sched *s, NestNode *node)
 {
     NestAccesses all = nest_accesses(s->n, node);
     for (size_t i = 0; i < all.n; i++)
-        if (all.at[i].writes && nest_narrow(s->n, all.at[i].buffer))
-            nest_to_registers(s->n, all.at[i].buffer);
+        if (all.at[i].writes && nest_narrow(s->n, all.at[i].buffer) &&
+            !nest_to_registers(s->n, all.at[i].buffer))
+            nest_settle(s->n, all.at[i].buffer);
+}
+
+/* What makes the elements of a row and what then folds them become one loop, where the order of the folds is free. */
+static void join_folds(Sched *s, NestNode *row)
+{
+    for (size_t i = 0; i + 1 < row->body.n; i++) {
+        NestNode *maps = row->body.at[i];
+        Reduction map = {0}, fold = {0};
+        if (maps->kind != NEST_LOOP || innermost(maps)->body.n > 1)
+            continue;
+        nest_each(maps, find_fold, &map);
+        /* Behind it what the fold begins with, which goes to its front. */
+        NestNode *begin = row->body.at[i + 1],
+                 *folds = i + 2 < row->body.n ? row->body.at[i + 2] : NULL;
+        if (map.fold || begin->kind != NEST_STORE || !folds || folds->kind != NEST_LOOP)
+            continue;
+        nest_each(folds, find_fold, &fold);
+        if (!fold.fold || s->n->buffers.at[fold.fold->buffer].home != row ||
+            nest_is_position(fold.fold->fold) || keeps_order(s, fold.fold) || order_matters(&fold))
+            continue;
+        sched_fuse(s, maps);
+        sched_fuse(s, folds);
+        if (nest_raise(s->n, begin))
+            nest_join(s->n, maps);
+    }
 }
 
 static void schedule_row(Sched *s, NestNode *loop)
 {
     NestBlock parts = {0};
+    join_folds(s, loop);
     for (size_t i = 0; i < loop->body.n; i++)
         vec_push(&parts, s->n->arena, loop->body.at[i]);
     for (size_t i = 0; i < parts.n; i++) {
@@ -449,7 +476,7 @@ bool sched_rows(Sched *s, NestNode *node)
         NestBlock *root = nest_block(s->n, node->parent);
         size_t next = nest_index(s->n, node) + 1;
         if (next >= root->n || root->at[next]->kind != NEST_LOOP || !rows_fit(s, root->at[next]) ||
-            !nest_join(s->n, node))
+            !nest_independent(s->n, root->at[next]) || !nest_join(s->n, node))
             break;
         any = true;
     }

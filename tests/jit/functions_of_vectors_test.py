@@ -19,13 +19,13 @@ FUNCTIONS = {
 }
 
 
-def run(expression, **arguments):
+def run(expression, *options, **arguments):
     with tempfile.TemporaryDirectory() as d:
         at = lambda name: os.path.join(d, name)
         params = ", ".join(f"%{k}: Tensor[({len(v)}), float32]" for k, v in arguments.items())
         with open(at("f.rly"), "w") as f:
             f.write(f'#[version = "0.0.5"]\ndef @main({params}) {{ {expression} }}\n')
-        command = [RELAY, "run", at("f.rly"), "--exec", "jit", "-o", at("out.npz")]
+        command = [RELAY, "run", at("f.rly"), "--exec", "jit", "-o", at("out.npz"), *options]
         for k, v in arguments.items():
             np.save(at(k + ".npy"), v)
             command += ["--arg", f"{k}={at(k)}.npy"]
@@ -64,6 +64,23 @@ class Functions(unittest.TestCase):
         x, y = x.astype(np.float32), y.astype(np.float32)
         with np.errstate(all="ignore"):
             self.check("power", run("power(%x, %y)", x=x, y=y), np.power(x.astype(np.float64), y.astype(np.float64)), 0.51, x)
+
+    def test_divide(self):
+        x = np.concatenate([np.random.default_rng(3).normal(0, 100, 1 << 12), SPECIAL]).astype(np.float32)
+        for by, most in (("3", 1.5), ("49", 1.5), ("-0.25", 0.5), ("1e-40", 0.5), ("3e38", 1.5)):
+            with self.subTest(by), np.errstate(all="ignore"):
+                exact = x.astype(np.float64) / np.float64(np.float32(by))
+                self.check("divide", run(f"divide(%x, {by}f)", x=x), exact, most, x)
+                self.check("divide", run(f"divide(%x, {by}f)", "--exact", x=x), exact, 0.5, x)
+
+    def test_softmax_in_place(self):
+        x = np.random.default_rng(4).normal(0, 10, (7, 100)).astype(np.float32)
+        x[2, 50], x[3, :], x[4, 60:] = np.nan, -np.inf, -np.inf
+        with np.errstate(all="ignore"):
+            e = np.exp(x.astype(np.float64) - x.astype(np.float64).max(axis=1, keepdims=True))
+            wanted = e / e.sum(axis=1, keepdims=True)
+        got = run("nn.softmax(reshape(%x, newshape=[7, 100]))", x=x.ravel())
+        np.testing.assert_allclose(got, wanted, rtol=1e-5)
 
 
 if __name__ == "__main__":

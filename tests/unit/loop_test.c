@@ -153,7 +153,7 @@ static NestNode *any_node(Nest *n, bool loop)
     return NULL;
 }
 
-enum { PRIMITIVES = 13 };
+enum { PRIMITIVES = 14 };
 static long taken[PRIMITIVES];
 
 static bool apply(Nest *n, int which)
@@ -175,6 +175,7 @@ static bool apply(Nest *n, int which)
     case 10: return nest_narrow(n, (int)below((int64_t)n->buffers.n));
     case 11: return nest_to_registers(n, (int)below((int64_t)n->buffers.n));
     case 12: return nest_cut(n, loop);
+    case 13: return nest_settle(n, (int)below((int64_t)n->buffers.n));
     }
     return false;
 }
