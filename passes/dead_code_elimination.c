@@ -14,6 +14,7 @@ typedef struct Work {
 } Work;
 
 typedef struct Dead {
+    PassRun *run;
     Purity purity;
     bool ignore_impurity, inline_once;
     Arena arena;
@@ -131,10 +132,29 @@ static bool is_inlined(Dead *d, const Let *let)
     return d->inline_once && uses_of(d, let) == 1 && is_pure(d, let->value);
 }
 
+enum { RULE_DEAD, RULE_EFFECT, RULE_INLINED };
+
+static const PassRule rules[] = {
+    [RULE_DEAD] = {"dead", "{with} goes: nothing that counts uses it"},
+    [RULE_EFFECT] = {"effect", "{with} is not used and stays: its value may have an effect"},
+    [RULE_INLINED] = {"inlined", "{with} is used once: its value stands there instead"},
+    {0},
+};
+
+static void tell(Dead *d, const Let *let)
+{
+    int rule = is_dead(d, let) ? RULE_DEAD : is_inlined(d, let) ? RULE_INLINED : RULE_EFFECT;
+    if (rule != RULE_EFFECT || uses_of(d, let) == 0)
+        pass_decides(d->run,
+                     (PassEvent){.rule = &rules[rule], .at = let->value, .with = &let->var->base});
+}
+
 static Expr *drop(Rewriter *rw, const Expr *old, Expr *now)
 {
     Dead *d = rw->data;
     const Let *let = expr_as_let(old);
+    if (let && d->run->context->decided)
+        tell(d, let);
     if (let && (is_dead(d, let) || is_inlined(d, let)))
         return expr_as_let(now)->body;
     const Let *bound = old->kind == EXPR_VAR ? ptrmap_find(&d->lets, old) : NULL;
@@ -144,7 +164,8 @@ static Expr *drop(Rewriter *rw, const Expr *old, Expr *now)
 
 static Function *eliminate(PassRun *run, const Def *def)
 {
-    Dead d = {.ignore_impurity = attrs_bool(run->params, "ignore_impurity"),
+    Dead d = {.run = run,
+              .ignore_impurity = attrs_bool(run->params, "ignore_impurity"),
               .inline_once = attrs_bool(run->params, "inline_once")};
     Rewriter rw;
     arena_init(&d.arena, NULL);
@@ -178,5 +199,6 @@ const Pass pass_dead_code_elimination = {
     .opt_level = 1,
     .needs_types = true,
     .params = params,
+    .rules = rules,
     .function = eliminate,
 };

@@ -86,19 +86,32 @@ static const void *key_of(const Expr *e)
     return (const void *)(uintptr_t)(hash | 1);
 }
 
+enum { RULE_MERGED, RULE_STATEFUL };
+
+static const PassRule rules[] = {
+    [RULE_MERGED] = {"merged", "{at} is computed already: {with} stands for it"},
+    [RULE_STATEFUL] = {"stateful", "{at} stays: each call of it may give something else"},
+    {0},
+};
+
 static Expr *merge(Rewriter *rw, const Expr *old, Expr *now)
 {
     Cse *cse = rw->data;
     const Op *op = expr_call_of_op(now);
     expr_keep_type(now, old);
     /* What has no arguments costs nothing, and each user may take it in. */
+    if (op && (op->flags & OP_STATEFUL))
+        pass_decides(cse->run, (PassEvent){.rule = &rules[RULE_STATEFUL], .at = old});
     if (now->kind != EXPR_TUPLE_GET &&
         (!op || (op->flags & OP_STATEFUL) || expr_as_call(now)->args.n == 0))
         return now;
     void **first = ptrmap_slot(&cse->known, key_of(now));
     for (const Known *k = first ? *first : NULL; k; k = k->next)
-        if (same(k->e, now))
+        if (same(k->e, now)) {
+            pass_decides(cse->run,
+                         (PassEvent){.rule = &rules[RULE_MERGED], .at = old, .with = k->e});
             return k->e;
+        }
     Known *known = first ? arena_new(&cse->run->scratch, Known) : NULL;
     if (known) {
         *known = (Known){now, *first};
@@ -132,5 +145,6 @@ const Pass pass_eliminate_common_subexpr = {
     .doc = "Merges equal calls of operators and equal projections.",
     .opt_level = 3,
     .needs_types = true,
+    .rules = rules,
     .function = eliminate,
 };

@@ -17,6 +17,7 @@
 #define FOLD_OPERATIONS 0x1p30
 
 typedef struct Fold {
+    PassRun *run;
     PtrMap lets;            /* Var -> Let */
     unsigned kept;          /* flags of operators that are not folded */
     Purity purity;
@@ -185,7 +186,57 @@ static bool others_are_pure(Fold *fold, const Expr *tuple, int64_t taken)
     return pure;
 }
 
-static Expr *fold_node(Rewriter *rw, const Expr *old, Expr *now)
+enum { RULE_CALL, RULE_LARGE, RULE_COSTLY, RULE_KEPT, RULE_USE, RULE_IF, RULE_FIELD };
+
+static const PassRule rules[] = {
+    [RULE_CALL] = {"call", "{at} is {made}: its operands are known"},
+    [RULE_LARGE] = {"large",
+                    "{at} stays, though its operands are known: the result has too many elements"},
+    [RULE_COSTLY] = {"costly",
+                     "{at} stays, though its operands are known: it takes too long, or fails"},
+    [RULE_KEPT] =
+        {"kept", "{at} stays, though its operands are known: operators of its kind are not folded"},
+    [RULE_USE] = {"use", "each use of {at} is {made}"},
+    [RULE_IF] = {"if", "the condition of {at} is known: {made} stays"},
+    [RULE_FIELD] = {"field", "{at} is {made}, a field of a tuple that is known"},
+    {0},
+};
+
+static bool operands_known(Ctx *cx, const Expr *now)
+{
+    const Call *call = expr_as_call(now);
+    bool known = call && expr_call_of_op(now) && call->args.n > 0;
+    for (uint32_t i = 0; known && i < call->args.n; i++) {
+        Value v = value_none();
+        known = constant_value(cx, call->args.at[i], &v);
+        value_release(v);
+    }
+    return known;
+}
+
+/* What was done with a call, or why nothing was. */
+static void tell_call(Fold *fold, const Expr *old, Expr *now, Expr *made)
+{
+    PassEvent e = {.rule = &rules[RULE_CALL], .at = old, .made = made};
+    if (!fold->run->context->decided || !made)
+        return;
+    if (made == now) {
+        if (!operands_known(fold->run->cx, now))
+            return;
+        bool kept = expr_call_of_op(now)->flags & fold->kept;
+        e.rule = &rules[kept ? RULE_KEPT : is_small(old->type) ? RULE_COSTLY : RULE_LARGE];
+        e.made = NULL;
+    }
+    pass_decides(fold->run, e);
+}
+
+static void tell(Fold *fold, int rule, const Expr *old, const Expr *now, const Expr *made)
+{
+    if (made != now)
+        pass_decides(fold->run, (PassEvent){.rule = &rules[rule], .at = old, .made = made});
+}
+
+static Expr *fold_any(Rewriter *rw, const Expr *old, Expr *now)
 {
     Fold *fold = rw->data;
     switch ((ExprKind)now->kind) {
@@ -216,6 +267,19 @@ static Expr *fold_node(Rewriter *rw, const Expr *old, Expr *now)
     }
 }
 
+static Expr *fold_node(Rewriter *rw, const Expr *old, Expr *now)
+{
+    Expr *made = fold_any(rw, old, now);
+    switch ((ExprKind)old->kind) {
+    case EXPR_CALL: tell_call(rw->data, old, now, made); break;
+    case EXPR_VAR: tell(rw->data, RULE_USE, old, now, made); break;
+    case EXPR_IF: tell(rw->data, RULE_IF, old, now, made); break;
+    case EXPR_TUPLE_GET: tell(rw->data, RULE_FIELD, old, now, made); break;
+    default: break;
+    }
+    return made;
+}
+
 static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
 {
     Fold *fold = rw->data;
@@ -229,7 +293,7 @@ static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
 
 static Function *fold_function(PassRun *run, const Def *def)
 {
-    Fold fold = {.kept = FOLD_NEVER};
+    Fold fold = {.run = run, .kept = FOLD_NEVER};
     purity_init(&fold.purity, run->module, run->context->env, &def->fn->base);
     if (!attrs_bool(run->params, "fold_qnn"))
         fold.kept |= OP_QUANTISED;
@@ -255,5 +319,6 @@ const Pass pass_fold_constant = {
     .opt_level = 2,
     .needs_types = true,
     .params = params,
+    .rules = rules,
     .function = fold_function,
 };

@@ -19,8 +19,10 @@ static OpPattern most_of(OpPattern a, OpPattern b)
 static void need(FuseGraph *g, const Expr *e)
 {
     FuseNode *n = find(g, e);
-    if (n)
-        n->extern_ref = true;
+    if (!n)
+        return;
+    n->extern_ref = true;
+    n->needed_by = g->needing;
 }
 
 static void need_child(void *data, Expr *const *slot)
@@ -171,6 +173,7 @@ static WalkNext link_node(void *data, const Expr *e)
     FuseGraph *g = data;
     FuseNode *n = find(g, e);
     uint32_t at = n ? n->mark : 0;
+    g->needing = e;
     if (e->kind == EXPR_CALL)
         link_call(g, expr_as_call(e), at);
     else if (e->kind == EXPR_TUPLE)
@@ -331,28 +334,29 @@ static bool goes_by_rows(const FuseNode *n, int64_t rows)
     return alike && n->e->kind == EXPR_CALL && rows_of(n->e->type) == rows;
 }
 
-/* Whether every group on a way from n (left out) to the sink may be passed, and with `rows` goes by that many (0: however it goes); and
- * whether the members that would join it are at most so many. */
-static bool path_passes(FuseGraph *g, const FuseNode *n, const FuseNode *sink, MayPass *may,
-                        int64_t rows, uint32_t most)
+/* The first node on the ways from n (left out) to the sink whose group may not be passed, or does not go by `rows` (0: however it goes);
+ * n itself where the members that would join it are more than so many. NULL: all may. */
+static const FuseNode *path_stop(FuseGraph *g, const FuseNode *n, const FuseNode *sink,
+                                 MayPass *may, int64_t rows, uint32_t most)
 {
     Search s = {.g = g};
     uint32_t members = n->members;
-    bool ok = members <= most;
+    const FuseNode *stop = members <= most ? NULL : n;
     arena_init(&s.arena, NULL);
     g->search++;
     push_consumers(&s, n);
-    while (ok && s.todo.n) {
+    while (!stop && s.todo.n) {
         FuseNode *at = vec_pop(&s.todo);
-        ok = may(leader(at)->group, at == sink) && (rows == 0 || goes_by_rows(at, rows));
-        if (at != sink) {
+        if (!may(leader(at)->group, at == sink) || (rows && !goes_by_rows(at, rows)))
+            stop = at;
+        if (at != sink && !stop) {
             members += at->members;
-            ok = ok && members <= most;
+            stop = members <= most ? NULL : n;
             push_consumers(&s, at);
         }
     }
     arena_deinit(&s.arena);
-    return ok;
+    return stop;
 }
 
 static void merge_path(FuseGraph *g, FuseNode *n, FuseNode *sink)
@@ -372,41 +376,82 @@ static void merge_path(FuseGraph *g, FuseNode *n, FuseNode *sink)
     arena_deinit(&s.arena);
 }
 
-static void try_fuse(FuseGraph *g, FuseNode *n, MayPass *may)
+/* What keeps n from joining the group of its dominator in this way; NULL: nothing. */
+static const FuseNode *stop_of(FuseGraph *g, const FuseNode *n, MayPass *may)
 {
     uint32_t there = leader(n->dom)->members;
-    if (there <= g->most && path_passes(g, n, n->dom, may, 0, g->most - there))
-        merge_path(g, n, n->dom);
+    return there <= g->most ? path_stop(g, n, n->dom, may, 0, g->most - there) : n;
 }
 
 /* Tuples that were fused into something take in their fields last. */
-static void fuse_fields(FuseGraph *g, FuseNode *n)
+static MayPass *way_of_field(const FuseNode *n)
 {
-    if (n->group <= OP_INJECTIVE && n->dom->group == OP_TUPLE &&
-        leader(n->dom)->group <= OP_INJECTIVE)
-        try_fuse(g, n, upto_injective);
+    bool into = n->group <= OP_INJECTIVE && n->dom->group == OP_TUPLE &&
+                leader(n->dom)->group <= OP_INJECTIVE;
+    return into ? upto_injective : NULL;
+}
+
+/* What a node of this kind may pass on its way to its dominator in this phase; NULL: it goes nowhere. */
+static MayPass *way_of(const FuseNode *n, int phase)
+{
+    if (n->group == OP_OPAQUE || !n->dom)
+        return NULL;
+    if (phase == 2)
+        return way_of_field(n);
+    if (n->dom->group == OP_TUPLE)
+        return NULL;
+    if (n->group == OP_OUT_FUSABLE)
+        return phase == 0 && n->dom_pattern == OP_ELEMWISE ? upto_broadcast : NULL;
+    if (n->group <= OP_BROADCAST)
+        return n->dom_pattern <= OP_INJECTIVE || n->dom_pattern == OP_REDUCE ? into_kernel : NULL;
+    bool late = phase == 1 && (n->group == OP_INJECTIVE || n->group == OP_TUPLE);
+    return late ? upto_injective : NULL;
 }
 
 static void fuse_node(FuseGraph *g, FuseNode *n, int phase)
 {
-    if (n->group == OP_OPAQUE || !n->dom)
-        return;
-    if (phase == 2) {
-        fuse_fields(g, n);
-        return;
+    MayPass *may = way_of(n, phase);
+    if (may && (phase == 2 || leader(n) != leader(n->dom)) && !stop_of(g, n, may))
+        merge_path(g, n, n->dom);
+}
+
+FuseStop fuse_stop(FuseGraph *g, const FuseNode *n, const Expr **with)
+{
+    const FuseNode *stop = NULL;
+    *with = NULL;
+    if (n->pattern == OP_OPAQUE)
+        return FUSE_STOP_OPAQUE;
+    if (n->extern_ref) {
+        *with = n->needed_by;
+        return n->needed_by ? FUSE_STOP_NEEDED : FUSE_STOP_RESULT;
     }
-    if (leader(n) == leader(n->dom) || n->dom->group == OP_TUPLE)
-        return;
-    if (n->group == OP_OUT_FUSABLE) {
-        if (phase == 0 && n->dom_pattern == OP_ELEMWISE)
-            try_fuse(g, n, upto_broadcast);
-    } else if (n->group <= OP_BROADCAST) {
-        if (n->dom_pattern <= OP_INJECTIVE || n->dom_pattern == OP_REDUCE)
-            try_fuse(g, n, into_kernel);
-    } else if (n->group == OP_INJECTIVE || n->group == OP_TUPLE) {
-        if (phase == 1)
-            try_fuse(g, n, upto_injective);
+    if (!n->edges)
+        return FUSE_STOP_NONE;
+    if (!n->dom)
+        return FUSE_STOP_SPLIT;
+    *with = n->dom->e;
+    for (int phase = 0; phase < 3 && !stop; phase++) {
+        MayPass *may = way_of(n, phase);
+        stop = may ? stop_of(g, n, may) : NULL;
     }
+    if (!stop)
+        return FUSE_STOP_KIND;
+    *with = stop == n ? n->dom->e : stop->e;
+    return stop == n ? FUSE_STOP_FULL : FUSE_STOP_PATH;
+}
+
+const char *fuse_pattern_name(OpPattern pattern)
+{
+    switch (pattern) {
+    case OP_ELEMWISE: return "elementwise";
+    case OP_BROADCAST: return "broadcast";
+    case OP_INJECTIVE: return "injective";
+    case OP_REDUCE: return "a reduction";
+    case OP_OUT_FUSABLE: return "a kernel";
+    case OP_TUPLE: return "a tuple";
+    case OP_OPAQUE: break;
+    }
+    return "opaque";
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------------------- */
@@ -417,7 +462,7 @@ static void fuse_rows(FuseGraph *g, FuseNode *n)
     int64_t rows = rows_of(n->e->type);
     if (n->pattern != OP_REDUCE || !n->dom || rows == 0 || leader(n) == leader(n->dom))
         return;
-    if (path_passes(g, n, n->dom, upto_reduce, rows, UINT32_MAX))
+    if (!path_stop(g, n, n->dom, upto_reduce, rows, UINT32_MAX))
         merge_path(g, n, n->dom);
 }
 
@@ -432,6 +477,7 @@ void fuse_graph_init(FuseGraph *g, Function *f, FuseWish wish)
         g->nodes.at[i]->anchored = g->nodes.at[i]->pattern == OP_OUT_FUSABLE;
     }
     ir_walk(&f->base, skip_foreign, link_node, g);
+    g->needing = NULL;
     need(g, f->body);
     for (size_t i = g->nodes.n; i-- > 0 && !limit_hit(wish.limits);) {
         FuseNode *n = g->nodes.at[i];

@@ -15,6 +15,7 @@ typedef struct FuseNode {
     Expr *e;
     OpPattern pattern;
     bool extern_ref; /* needed by something that cannot be fused through */
+    const Expr *needed_by; /* that; NULL: it is the result */
     FuseEdge *edges; /* to consumers */
     /* the post-dominator tree */
     struct FuseNode *dom;
@@ -37,6 +38,7 @@ typedef struct FuseGraph {
     uint32_t search;
     uint32_t most; /* calls in one group */
     bool for_code;
+    const Expr *needing; /* while edges are made: what needs the nodes below it */
 } FuseGraph;
 
 typedef struct FuseWish {
@@ -52,5 +54,21 @@ void fuse_graph_init(FuseGraph *g, Function *f, FuseWish wish);
 void fuse_graph_deinit(FuseGraph *g);
 /* The node that stands for e's group; NULL for what is no value of its own. The group's root is the expression its leader holds. */
 FuseNode *fuse_leader(const FuseGraph *g, const Expr *e);
+
+/* Why a group ends where it does. */
+typedef enum FuseStop {
+    FUSE_STOP_NONE, /* nothing uses it */
+    FUSE_STOP_OPAQUE,
+    FUSE_STOP_RESULT,
+    FUSE_STOP_NEEDED, /* by something that is no operator */
+    FUSE_STOP_SPLIT, /* its uses do not come together again */
+    FUSE_STOP_KIND, /* operators of its kind take in nothing of the kind that follows */
+    FUSE_STOP_PATH, /* something on the way to where its uses come together takes nothing in */
+    FUSE_STOP_FULL,
+} FuseStop;
+
+/* Of the node that leads a group; what it ends at goes to `*with`, NULL where that is nothing in particular. */
+FuseStop fuse_stop(FuseGraph *g, const FuseNode *leader, const Expr **with);
+const char *fuse_pattern_name(OpPattern pattern);
 
 #endif

@@ -177,6 +177,87 @@ static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
     return f && (function_is_primitive(f) || attrs_find(f->attrs, "Compiler"));
 }
 
+/* ---- what was decided ------------------------------------------------------------------------------------------------------ */
+
+enum { RULE_GROUP = FUSE_STOP_FULL + 1 };
+
+static const PassRule rules[] = {
+    [FUSE_STOP_NONE] = {"unused", "{at} is a group by itself: nothing uses it"},
+    [FUSE_STOP_OPAQUE] = {"opaque", "{at} is a group by itself: its category is opaque"},
+    [FUSE_STOP_RESULT] = {"result", "the group of {at} ends there: it is the result"},
+    [FUSE_STOP_NEEDED] = {"needed",
+                          "the group of {at} ends there: {with} needs its value, and is no call of "
+                          "an operator"},
+    [FUSE_STOP_SPLIT] = {"split",
+                         "the group of {at} ends there: its uses do not come together again"},
+    [FUSE_STOP_KIND] = {"kind",
+                        "the group of {at} ends there: it is {a}, and what leads to {with} is {b}"},
+    [FUSE_STOP_PATH] = {"path",
+                        "the group of {at}, {a}, ends there: {with} behind it is in a group that "
+                        "is {b}"},
+    [FUSE_STOP_FULL] = {"full",
+                        "the group of {at} ends there: together with {with} it would have too "
+                        "many calls"},
+    [RULE_GROUP] = {"group", "one group of {b}: {a}"},
+    {0},
+};
+
+typedef struct Members {
+    Buf names; /* with their categories */
+    uint32_t n;
+} Members;
+
+static bool is_member(const FuseNode *n)
+{
+    const Op *op = expr_call_of_op(n->e);
+    return op && !(op->flags & OP_NON_COMPUTATIONAL);
+}
+
+/* The calls of each group, in order. */
+static PtrMap members_of(Fuse *fuse)
+{
+    PtrMap groups = {0};
+    for (size_t i = 0; i < fuse->graph.nodes.n; i++) {
+        const FuseNode *n = fuse->graph.nodes.at[i];
+        if (!is_member(n))
+            continue;
+        void **slot = ptrmap_slot(&groups, fuse_leader(&fuse->graph, n->e));
+        Members *members = *slot ? *slot : arena_new(&fuse->run->scratch, Members);
+        *slot = members;
+        buf_printf(&members->names, "%s`%s` (%s)", members->n++ ? ", " : "",
+                   expr_call_of_op(n->e)->name, fuse_pattern_name(n->pattern));
+    }
+    return groups;
+}
+
+static void tell_group(Fuse *fuse, const FuseNode *lead, Members *members)
+{
+    Buf count = {0};
+    PassEvent group = {.rule = &rules[RULE_GROUP], .at = lead->e, .a = buf_text(&members->names)};
+    buf_printf(&count, "%u calls", (unsigned)members->n);
+    group.b = buf_text(&count);
+    if (members->n > 1)
+        pass_decides(fuse->run, group);
+    PassEvent stop = {.at = lead->e, .a = fuse_pattern_name(lead->group)};
+    stop.rule = &rules[fuse_stop(&fuse->graph, lead, &stop.with)];
+    const FuseNode *met = stop.with ? fuse_leader(&fuse->graph, stop.with) : NULL;
+    stop.b = fuse_pattern_name(stop.rule == &rules[FUSE_STOP_PATH] && met ? met->group
+                                                                          : lead->dom_pattern);
+    pass_decides(fuse->run, stop);
+    buf_deinit(&count);
+}
+
+static void tell_groups(Fuse *fuse)
+{
+    PtrMap groups = members_of(fuse);
+    for (size_t i = 0; i < groups.n; i++) {
+        Members *members = groups.entries[i].value;
+        tell_group(fuse, groups.entries[i].key, members);
+        buf_deinit(&members->names);
+    }
+    ptrmap_deinit(&groups);
+}
+
 static Function *fuse_function(PassRun *run, const Def *def)
 {
     const PassContext *pc = run->context;
@@ -193,6 +274,8 @@ static Function *fuse_function(PassRun *run, const Def *def)
                    .most = (uint32_t)attrs_int(pc->config, "relay.FuseOps.max_depth", 256)});
     if (pc->for_code)
         note_tensors(&fuse);
+    if (pc->decided)
+        tell_groups(&fuse);
     rewriter_init(&rw, run->cx, run->module, fuse_node, &fuse);
     rw.enter = enter_node;
     Expr *now = ir_rewrite(&rw, &def->fn->base);
@@ -214,5 +297,6 @@ const Pass pass_fuse_ops = {
     .opt_level = 0,
     .needs_types = true,
     .params = params,
+    .rules = rules,
     .function = fuse_function,
 };

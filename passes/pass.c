@@ -67,10 +67,23 @@ bool function_is_skipped(const Function *f)
            (skip && skip->kind == ATTR_INT && skip->i != 0);
 }
 
+/* Passes that are one rewrite tell it without saying so. */
+static const PassRule rewritten = {"rewritten", "{at} becomes {made}"};
+
+static Expr *rewrite_and_tell(Rewriter *rw, const Expr *old, Expr *now)
+{
+    PassRun *run = rw->data;
+    Expr *made = run->pass->rewrite(rw, old, now);
+    if (made && made != now)
+        pass_decides(run, (PassEvent){.rule = &rewritten, .at = old, .made = made});
+    return made;
+}
+
 static Function *run_rewrite(PassRun *run, const Def *def)
 {
     Rewriter rw;
-    rewriter_init(&rw, run->cx, run->module, run->pass->rewrite, run);
+    RewriteFn *rewrite = run->context->decided ? rewrite_and_tell : run->pass->rewrite;
+    rewriter_init(&rw, run->cx, run->module, rewrite, run);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     return expr_as_function(now);

@@ -168,6 +168,26 @@ static double weight_scale(const Quantizer *q, const Constant *c)
     return !(most > 0) ? 1 : power ? exp2(ceil(log2(most))) : most;
 }
 
+static const PassRule decisions[] = {
+    {"quantised", "{at} is taken as {a}: {b}"},
+    {0},
+};
+
+static void tell(const Quantizer *q, const Expr *e, Kind kind, double scale, int64_t bits)
+{
+    static const char *const kinds[] = {NULL, "an input", "a weight", "a sum"};
+    Buf words = {0};
+    if (!q->run->context->decided)
+        return;
+    double range = exp2((double)bits - 1);
+    buf_printf(&words, "%lld bits, from %g to %g, in steps of %g", (long long)bits,
+               -(range - 1) * scale / range, (range - 1) * scale / range, scale / range);
+    pass_decides(
+        q->run,
+        (PassEvent){.rule = &decisions[0], .at = e, .a = kinds[kind], .b = buf_text(&words)});
+    buf_deinit(&words);
+}
+
 /* An expression is simulated once as each kind. */
 static Expr *simulate(Quantizer *q, Expr *e, Kind kind)
 {
@@ -185,6 +205,7 @@ static Expr *simulate(Quantizer *q, Expr *e, Kind kind)
     double range = exp2((double)attrs_int(params, bits[kind], 8) - 1);
     Expr *args[4] = {e, ops_constant(&q->m, real, scale / range),
                      ops_constant(&q->m, real, -(range - 1)), ops_constant(&q->m, real, range - 1)};
+    tell(q, e, kind, scale, attrs_int(params, bits[kind], 8));
     Attr attr = ops_attr_int("kind", kind);
     made = ops_call(&q->m, "relay.op.annotation.simulated_quantize", 4, args, 1, &attr);
     if (made)
@@ -779,5 +800,6 @@ const Pass pass_quantize = {
     .needs_types = true,
     .other_values = true,
     .params = params,
+    .rules = decisions,
     .module = quantize,
 };

@@ -373,6 +373,7 @@ static const struct {
 #define RULES (sizeof rules / sizeof *rules)
 
 typedef struct Simplify {
+    PassRun *run;
     Purity purity;
     PtrMap uses; /* node, before and after -> number of its uses */
     const Op *ops[RULES];
@@ -402,12 +403,22 @@ static Expr *simpler(Rewriter *rw, const Expr *old, Expr *e)
     return now ? expr_type_ops(rw->cx, now) : NULL;
 }
 
+enum { RULE_SIMPLER, RULE_SUM };
+
+static const PassRule told[] = {
+    [RULE_SIMPLER] = {"simpler", "{at} becomes {made}, which is the same"},
+    [RULE_SUM] = {"sum", "{at} becomes {made}: the constants of the sum are together"},
+    {0},
+};
+
 static Expr *simplify_node(Rewriter *rw, const Expr *old, Expr *now)
 {
     Simplify *s = rw->data;
     expr_keep_type(now, old);
-    for (Expr *next = simpler(rw, old, now); next; next = simpler(rw, old, now))
+    for (Expr *next = simpler(rw, old, now); next; next = simpler(rw, old, now)) {
+        pass_decides(s->run, (PassEvent){.rule = &told[RULE_SIMPLER], .at = old, .made = next});
         now = next;
+    }
     if (!ptrmap_has(&s->uses, now))
         ptrmap_put(&s->uses, now, ptrmap_find(&s->uses, old));
     return now;
@@ -484,7 +495,9 @@ static Expr *join_sum(Rewriter *rw, const Expr *old, Expr *now)
     OpsMake m = {rw->cx, &rw->module->arena, old->span};
     Expr *inner = NULL, *x = NULL;
     Expr *second = added_constant(now, &inner), *first = added_constant(inner, &x);
-    return ops_call2(&m, "add", x, ops_call2(&m, "add", first, second));
+    Expr *made = ops_call2(&m, "add", x, ops_call2(&m, "add", first, second));
+    pass_decides(s->run, (PassEvent){.rule = &told[RULE_SUM], .at = old, .made = made});
+    return made;
 }
 
 static Expr *join_sums(PassRun *run, Expr *root)
@@ -501,7 +514,7 @@ static Expr *join_sums(PassRun *run, Expr *root)
 
 static Function *simplify(PassRun *run, const Def *def)
 {
-    Simplify s = {0};
+    Simplify s = {.run = run};
     for (size_t i = 0; i < RULES; i++)
         s.ops[i] = op_find(run->cx, str_of(rules[i].op));
     purity_init(&s.purity, run->module, run->context->env, &def->fn->base);
@@ -519,5 +532,6 @@ const Pass pass_simplify_expr = {
     .opt_level = 0,
     .reorders = true,
     .needs_types = true,
+    .rules = told,
     .function = simplify,
 };

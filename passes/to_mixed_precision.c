@@ -321,6 +321,29 @@ static Expr *convert_operands(Rewriter *rw, const Call *old, const Call *now, Wa
     return expr_call(arena, now->base.span, now->callee, now->args.n, args, attrs);
 }
 
+enum { RULE_LOW, RULE_NEVER, RULE_OPERANDS, RULE_RANGE };
+
+static const PassRule rules[] = {
+    [RULE_LOW] = {"low", "{at} is computed in {a}: it is {b}"},
+    [RULE_NEVER] = {"never", "{at} is not computed in {a}: it would lose too much"},
+    [RULE_OPERANDS] = {"operands", "{at} is not computed in {a}: an operand has another type"},
+    [RULE_RANGE] = {"range", "{at} is not computed in {a}: its bounds lie outside that"},
+    {0},
+};
+
+static void tell(const Mixed *x, const Call *old, Category category, bool low)
+{
+    int rule = low                   ? RULE_LOW
+               : category == NEVER   ? RULE_NEVER
+               : is_too_wide(x, old) ? RULE_RANGE
+                                     : RULE_OPERANDS;
+    const char *why = category == ALWAYS ? "one of those that gain most" : "as its operands are";
+    if (holds_float(old->base.type, NULL))
+        pass_decides(
+            x->run,
+            (PassEvent){.rule = &rules[rule], .at = &old->base, .a = x->low_name, .b = why});
+}
+
 static Expr *convert_op(Rewriter *rw, const Call *old, const Call *now)
 {
     Mixed *x = rw->data;
@@ -330,6 +353,8 @@ static Expr *convert_op(Rewriter *rw, const Call *old, const Call *now)
         return NULL;
     bool low = category == ALWAYS || (category != NEVER && can_follow(x, now));
     low = low && !is_too_wide(x, old);
+    if (x->run->context->decided)
+        tell(x, old, category, low);
     Expr *e = convert_operands(rw, old, now, low ? LOW : HIGH);
     /* Some operators take one floating type only, such as the scales of quantised ones. */
     return !e || expr_try_type_ops(rw->cx, e) ? e : convert_operands(rw, old, now, AS_BEFORE);
@@ -584,5 +609,6 @@ const Pass pass_to_mixed_precision = {
     .needs_types = true,
     .other_values = true,
     .params = params,
+    .rules = rules,
     .module = to_mixed_precision,
 };

@@ -35,6 +35,10 @@ Module *command_module(CommandCall *c);
 /* What a variable that holds a function was bound to; else the expression itself. */
 Expr *command_behind(RelaySession *s, Expr *e);
 
+/* The passes in front of the other arguments, which it takes off. */
+Str command_pipeline(CommandCall *c);
+/* `:explain pass`: what passes decided. */
+void explain_pass(CommandCall *c);
 /* `:explain types`: the story of the arguments' types. */
 void explain_types(CommandCall *c);
 /* Infers the module's types and shows how, step by step; false after diagnostics. */

@@ -308,11 +308,17 @@ static void display_page(RelaySession *s, DiagCode code)
 void command_explain(CommandCall *c)
 {
     CommandCall rest = *c;
-    if (str_is(command_word(&rest), "types")) {
+    Str word = command_word(&rest);
+    if (str_is(word, "types")) {
         explain_types(&rest);
         return;
     }
-    char *name = command_need(c, "a code, such as E0207, or `types`") ? command_rest(c) : NULL;
+    if (str_is(word, "pass")) {
+        explain_pass(&rest);
+        return;
+    }
+    char *name =
+        command_need(c, "a code, such as E0207, or `types`, or `pass`") ? command_rest(c) : NULL;
     if (!name)
         return;
     DiagCode code = diag_find(name);

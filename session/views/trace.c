@@ -554,23 +554,43 @@ void trace_after(void *data, const char *pass, double seconds, const Module *bef
 
 #define NAME_MOST 40
 
-/* What the node is, in a word or two. */
+/* What has no name of its own. */
+static const char *const kinds[EXPR_KINDS] = {
+    [EXPR_CONSTANT] = "a constant",
+    [EXPR_TUPLE] = "a tuple",
+    [EXPR_TUPLE_GET] = "a projection",
+    [EXPR_CALL] = "a call",
+    [EXPR_FUNCTION] = "a function",
+    [EXPR_LET] = "a `let`",
+    [EXPR_IF] = "an `if`",
+    [EXPR_MATCH] = "a `match`",
+    [EXPR_REF_NEW] = "a new reference",
+    [EXPR_REF_READ] = "a `ref_read`",
+    [EXPR_REF_WRITE] = "a `ref_write`",
+};
+
+/* What the node is, in a word or two; an operator's call goes by its name, what is written in place by its text. */
 static const char *name_of(Trace *t, const Expr *e)
 {
-    Buf b = {0};
+    Buf b = {0}, text = {0};
     const Op *op = expr_call_of_op(e);
     if (!e)
         return NULL;
     if (op)
-        buf_str(&b, op->name);
-    else if (e->kind == EXPR_CONSTANT || e->kind == EXPR_VAR || e->kind == EXPR_GLOBAL)
-        ir_print_expr(&b, e, (PrintStyle){.no_metadata = true});
-    else
-        buf_str(&b, node_info((ExprKind)e->kind)->name);
-    if (b.n > NAME_MOST) {
-        buf_cut(&b, NAME_MOST);
-        buf_str(&b, "…");
+        buf_str(&text, op->name);
+    else if (is_atom(e))
+        ir_print_expr(&text, e, (PrintStyle){.no_metadata = true});
+    if (strncmp(buf_text(&text), "meta[", 5) == 0)
+        buf_clear(&text);
+    if (text.n > NAME_MOST) {
+        buf_cut(&text, NAME_MOST);
+        buf_str(&text, "…");
     }
+    if (text.n)
+        buf_printf(&b, "`%s`", buf_text(&text));
+    else
+        buf_str(&b, kinds[e->kind]);
+    buf_deinit(&text);
     return buf_keep(&b, &t->arena);
 }
 
@@ -630,6 +650,13 @@ size_t trace_changed(const Trace *t)
     for (size_t i = 0; i < t->steps.n; i++)
         n += t->steps.at[i].changed;
     return n;
+}
+
+size_t trace_alone(const Trace *t, TraceView view)
+{
+    if (view.why)
+        return t->steps.n;
+    return view.step && view.step <= t->steps.n ? (size_t)view.step : 0;
 }
 
 uint32_t trace_count(const uint32_t *nodes)
@@ -700,7 +727,7 @@ static void print_node(const Trace *t, Buf *out, const TraceEvent *e, size_t i)
 {
     uint32_t id = e->nodes[i] ? trace_node(t, e->nodes[i]) : 0;
     int32_t number = id ? t->numbers.at[id] : -1;
-    buf_printf(out, "`%s`", e->names[i] ? e->names[i] : "?");
+    buf_str(out, e->names[i] ? e->names[i] : "nothing");
     if (number >= 0)
         buf_printf(out, " (`%%%d`)", (int)number);
 }

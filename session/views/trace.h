@@ -78,7 +78,7 @@ typedef struct TraceText {
 typedef struct TraceEvent {
     const PassRule *rule;
     const Expr *nodes[3]; /* at, with, made: to ask for their numbers, nothing else */
-    const char *names[3]; /* what they are, in words; NULL: not there */
+    const char *names[3]; /* what they are, in words, code in backquotes; NULL: not there */
     const char *words[2];
 } TraceEvent;
 
@@ -138,8 +138,11 @@ void trace_origin_print(const Trace *t, Buf *out, const Expr *e);
 typedef struct TraceView {
     const char *pipeline;
     size_t step; /* only this one, whole, counted from 1; 0: all, folded */
+    bool why; /* the last one, and all that it decided */
 } TraceView;
 
+/* The step that is seen alone, counted from 1; 0: all are seen. */
+size_t trace_alone(const Trace *t, TraceView view);
 void trace_text(Trace *t, Buf *out, TraceView view);
 void trace_html(Trace *t, Buf *out, TraceView view);
 void trace_json(Trace *t, Buf *out, TraceView view);

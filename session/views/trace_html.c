@@ -10,6 +10,7 @@
 #define BYTES 150000
 #define LINES_ALL 300
 #define EVENTS_SHOWN 12
+#define EVENTS_ALONE 200
 #define CONTEXT 2
 #define COLUMNS 300
 
@@ -45,6 +46,7 @@ typedef struct Page {
     Buf *out;
     size_t changed;
     size_t elements, lines; /* that are left */
+    size_t events; /* of a step that are told */
 } Page;
 
 static void put_counts(Buf *out, const TraceStep *step)
@@ -213,7 +215,7 @@ static void put_nodes(Page *p, const uint32_t *before, const uint32_t *now)
 
 static void put_events(Page *p, const TraceStep *step)
 {
-    size_t n = step->events.n < EVENTS_SHOWN ? step->events.n : EVENTS_SHOWN;
+    size_t n = step->events.n < p->events ? step->events.n : p->events;
     if (!n)
         return;
     buf_str(p->out, "<ul>");
@@ -261,9 +263,11 @@ static void put_header(Page *p, const char *pipeline)
 
 void trace_html(Trace *t, Buf *out, TraceView view)
 {
-    Page p = {t, out, trace_changed(t), ELEMENTS, LINES_ALL};
-    bool one = t->steps.n == 1 || (view.step && view.step <= t->steps.n);
-    size_t only = view.step && one ? view.step : 1, n = one ? 1 : p.changed;
+    Page p = {
+        .t = t, .out = out, .changed = trace_changed(t), .elements = ELEMENTS, .lines = LINES_ALL};
+    size_t only = t->steps.n == 1 ? 1 : trace_alone(t, view), n = only ? 1 : p.changed;
+    bool one = only != 0;
+    p.events = trace_alone(t, view) ? EVENTS_ALONE : EVENTS_SHOWN;
     Buf body = {0};
     HtmlSteps steps;
     html_steps_begin(&steps, &body, n);

@@ -70,10 +70,12 @@ static void put_line(Trace *t, Buf *out, const TraceLine *line, size_t columns)
 static void put_events(Trace *t, Buf *out, const TraceStep *step, size_t most)
 {
     for (size_t i = 0; i < step->events.n && i < most; i++) {
-        buf_printf(out, "// %s: ", step->events.at[i].rule->name);
+        buf_str(out, "// - ");
         trace_event_print(t, out, &step->events.at[i]);
         buf_char(out, '\n');
     }
+    if (most == EVENTS_STEP && !step->events.n)
+        buf_printf(out, "// %s decided nothing that it tells\n", step->pass);
     if (step->events.n > most)
         buf_printf(out, "// … and %zu more decisions\n", step->events.n - most);
 }
@@ -107,9 +109,9 @@ static void put_step(Trace *t, Buf *out, size_t k, size_t most, bool alone)
 
 void trace_text(Trace *t, Buf *out, TraceView view)
 {
-    size_t changed = trace_changed(t);
-    if (view.step && view.step <= t->steps.n) {
-        put_step(t, out, view.step - 1, LINES_STEP, true);
+    size_t changed = trace_changed(t), alone = trace_alone(t, view);
+    if (alone) {
+        put_step(t, out, alone - 1, LINES_STEP, true);
         return;
     }
     if (t->steps.n > 1)

@@ -60,6 +60,12 @@ static void pass_page(Buf *b)
         doc_attributes(b, (*p)->params);
         if ((*p)->params)
             buf_char(b, '\n');
+        if ((*p)->rules)
+            buf_str(b, "What it decides (`:explain pass`):\n\n");
+        for (const PassRule *rule = (*p)->rules; rule && rule->name; rule++)
+            buf_printf(b, "- `%s`: %s\n", rule->name, rule->says);
+        if ((*p)->rules)
+            buf_char(b, '\n');
     }
     buf_str(b, "## Default pipelines\n\n");
     for (int level = 0; level <= 3; level++)

@@ -99,6 +99,10 @@ class Views(unittest.TestCase):
                     self.assertEqual(page.steps, told)
                     self.assertEqual(rows(said), [{k: v for k, v in step.items() if k != "events"} for step in told])
                 self.assertEqual(sum(step["changed"] for step in told), trace_changes(trace))
+                self.assertEqual(page.rules, [event["rule"] for step in trace["steps"] if step["changed"]
+                                              for event in step["events"]] if len(told) > 1 else page.rules)
+                for event in (event for step in trace["steps"] if step["changed"] for event in step["events"][:6]):
+                    self.assertIn(f"// - {event['says']}\n", said)
                 self.assertEqual(page.scripts, 0)
                 self.assertEqual(len(page.ids), len(set(page.ids)))
                 self.assertLessEqual(set(page.fors), set(page.ids))

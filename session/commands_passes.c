@@ -1,0 +1,185 @@
+/* Commands that take a program through passes: `:pass`, `:explain pass`. */
+#include "ir/print.h"
+#include "session/commands.h"
+#include "session/views/trace.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static void list_passes(CommandCall *c)
+{
+    Buf b = {0};
+    for (const Pass *const *p = passes; *p; p++)
+        buf_printf(&b, "%-26s level %d  %s\n", (*p)->name, (*p)->opt_level, (*p)->doc);
+    emit_text(c->s, RELAY_OUTPUT_DISPLAY, &b);
+    buf_deinit(&b);
+}
+
+/* ` as @h` at the end of the text, which it takes off; false after a diagnostic. `name` is empty where it is not there. */
+static bool take_name(CommandCall *target, Str *name)
+{
+    Str t = target->text;
+    size_t end = t.len, at = 0;
+    *name = (Str){0};
+    while (end && isspace((unsigned char)t.ptr[end - 1]))
+        end--;
+    for (at = end; at && !isspace((unsigned char)t.ptr[at - 1]); at--)
+        continue;
+    size_t before = at;
+    while (before && isspace((unsigned char)t.ptr[before - 1]))
+        before--;
+    bool as = before > 2 && t.ptr[before - 1] == 's' && t.ptr[before - 2] == 'a' &&
+              isspace((unsigned char)t.ptr[before - 3]);
+    if (!as)
+        return true;
+    if (t.ptr[at] != '@' || end - at < 2) {
+        Span span = target->args;
+        span.from += (uint32_t)at;
+        span.to = span.from + (uint32_t)(end - at);
+        Diag *d = diag_error(target->s->cx.diags, E0402_USAGE, span,
+                             "`as` names a definition, and this is none");
+        diag_help(d, "for instance `:pass FoldConstant @f as @g`");
+        return false;
+    }
+    *name = (Str){t.ptr + at + 1, end - at - 1};
+    before -= 2;
+    while (before && isspace((unsigned char)t.ptr[before - 1]))
+        before--;
+    target->text.len = before;
+    target->args.to = target->args.from + (uint32_t)target->text.len;
+    return true;
+}
+
+/* What the passes made of a definition, and of what it calls, as definitions: the one under `name`, those that are new or other than
+ * in the session under names that begin with it. */
+static Module *renamed(RelaySession *s, const Module *now, const Name *from, Str name)
+{
+    Module *out = module_new(&s->cx);
+    Vec(const Name *) names = {0};
+    Arena scratch;
+    arena_init(&scratch, &s->cx.limits);
+    for (size_t i = 0; out && i < now->defs.n; i++) {
+        const Def *d = &now->defs.at[i], *old = module_find(s->env, d->name);
+        if (!d->fn || (old && old->fn == d->fn && d->name != from))
+            continue;
+        Buf text = {0};
+        buf_printf(&text, "%.*s", (int)name.len, name.ptr);
+        if (d->name != from)
+            buf_printf(&text, "_%s", d->name->text);
+        const Name *to = ctx_name(&s->cx, buf_text(&text));
+        buf_deinit(&text);
+        module_define(out, to, d->fn, d->span, d->home);
+        vec_push(&names, &scratch, d->name);
+    }
+    for (size_t i = 0; out && i < out->defs.n; i++) {
+        Expr *fn = &out->defs.at[i].fn->base;
+        for (size_t k = 0; fn && k < names.n; k++)
+            fn = rename_global(&s->cx, out, fn, names.at[k], out->defs.at[k].name);
+        if (fn)
+            out->defs.at[i].fn = expr_as_function(fn);
+    }
+    arena_deinit(&scratch);
+    return out;
+}
+
+/* What a pass made becomes a text like any other, so that everything that is known of definitions holds for it. */
+static void define_as(RelaySession *s, Module *m, const char *what)
+{
+    Buf text = {0};
+    Module *read = NULL;
+    ir_print_module(&text, m, (PrintStyle){0});
+    uint32_t source = text.failed ? 0 : sources_add(&s->cx.sources, what, text.at, text.n);
+    ParseEnv env = session_parse_env(s);
+    if (source)
+        read = session_parse(s, source, &env);
+    buf_deinit(&text);
+    if (!read)
+        return;
+    Redefinition r;
+    redefinition_init(&r, s, read);
+    if (redefinition_check(&r, false) && redefinition_commit(&r))
+        redefinition_show(&r);
+    redefinition_deinit(&r);
+    module_release(read);
+}
+
+Str command_pipeline(CommandCall *c)
+{
+    /* The pipeline ends at the first blank outside brackets. */
+    size_t n = 0;
+    for (int depth = 0; n < c->text.len && (depth || !isspace((unsigned char)c->text.ptr[n])); n++)
+        depth += (strchr("{[(", c->text.ptr[n]) != NULL) - (strchr("}])", c->text.ptr[n]) != NULL);
+    Str pipeline = {c->text.ptr, n};
+    while (n < c->text.len && isspace((unsigned char)c->text.ptr[n]))
+        n++;
+    c->text = (Str){c->text.ptr + n, c->text.len - n};
+    c->args.from += (uint32_t)n;
+    return pipeline;
+}
+
+typedef struct PassCall {
+    CommandCall target;
+    Str pipeline;
+    Str name; /* of the definition that the result becomes; empty: none */
+    TraceView view;
+} PassCall;
+
+static void run_passes(RelaySession *s, PassCall *call, Module *m)
+{
+    const Def *def = call->name.len ? command_global(&call->target) : NULL;
+    if (call->name.len && !def) {
+        diag_error(s->cx.diags, E0402_USAGE, call->target.args,
+                   "`as` gives a name to what becomes of a definition, and this is an expression");
+        return;
+    }
+    Trace trace;
+    trace_init(&trace, s);
+    PassContext pc = {.cx = &s->cx, .opt_level = 4, .env = s->env};
+    trace_listen(&trace, &pc);
+    call->view.pipeline = arena_copy_text(&trace.arena, call->pipeline.ptr, call->pipeline.len);
+    uint32_t source =
+        sources_add(&s->cx.sources, "pipeline", call->pipeline.ptr, call->pipeline.len);
+    Module *now = source ? passes_run(&pc, m, source) : NULL;
+    if (trace.steps.n && (now || !call->view.why))
+        trace_emit(&trace, call->view);
+    Module *made = now && def ? renamed(s, now, def->name, call->name) : NULL;
+    if (made)
+        define_as(s, made, "what the passes made");
+    module_release(made);
+    module_release(now);
+    trace_deinit(&trace);
+}
+
+static void passes_of_command(PassCall *call)
+{
+    Module *m =
+        command_need(&call->target, "what the passes are to run on (`@f`, or an expression)")
+            ? command_module(&call->target)
+            : NULL;
+    if (m)
+        run_passes(call->target.s, call, m);
+    module_release(m);
+}
+
+void command_pass(CommandCall *c)
+{
+    uint64_t step = 0;
+    if (!command_setting(c, "step", &step))
+        return;
+    if (c->text.len == 0) {
+        list_passes(c);
+        return;
+    }
+    PassCall call = {.target = *c, .view = {.step = step}};
+    call.pipeline = command_pipeline(&call.target);
+    if (take_name(&call.target, &call.name))
+        passes_of_command(&call);
+}
+
+void explain_pass(CommandCall *c)
+{
+    PassCall call = {.target = *c, .view = {.why = true}};
+    call.pipeline = command_pipeline(&call.target);
+    if (command_need(c, "a pass, and what it is to run on"))
+        passes_of_command(&call);
+}
