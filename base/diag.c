@@ -209,6 +209,21 @@ void diag_help(Diag *d, const char *format, ...)
     va_end(args);
 }
 
+void diag_fix(Diag *d, Span span, const char *wanted, const char *text)
+{
+    if (!d || !d->arena || span_is_none(span))
+        return;
+    DiagFix **end = &d->fixes;
+    while (*end)
+        end = &(*end)->next;
+    *end = arena_new(d->arena, DiagFix);
+    **end = (DiagFix){
+        .span = span,
+        .wanted = wanted ? arena_copy_text(d->arena, wanted, strlen(wanted)) : NULL,
+        .text = arena_copy_text(d->arena, text, strlen(text)),
+    };
+}
+
 /* How far a name is from what was wanted; 100 and above: not near. One letter of three may differ.
  * `dense` is meant for `nn.dense`. */
 static int name_distance(Str wanted, Str name)
@@ -245,9 +260,11 @@ bool diag_suggest_as(Diag *d, const char *sigil, const char *wanted, size_t n,
             name = names[i];
         }
     }
-    if (name)
-        diag_help(d, "did you mean `%s%s`?", sigil, name);
-    return name != NULL;
+    if (!name)
+        return false;
+    diag_help(d, "did you mean `%s%s`?", sigil, name);
+    diag_fix(d, d->span, wanted, name);
+    return true;
 }
 
 Diag *diag_bug(Diags *ds, Span span, const char *format, ...)

@@ -48,6 +48,15 @@ typedef struct DiagText {
     struct DiagText *next;
 } DiagText;
 
+/* A change of the text that an editor offers. */
+typedef struct DiagFix {
+    Span span;
+    const char
+        *wanted; /* what is replaced, somewhere in the span; NULL: the text goes in front of it */
+    const char *text;
+    struct DiagFix *next;
+} DiagFix;
+
 typedef struct Diag {
     DiagCode code;
     Severity severity;
@@ -56,6 +65,7 @@ typedef struct Diag {
     DiagLabel *labels;      /* further places, in order of addition */
     DiagText *notes;
     DiagText *helps;
+    DiagFix *fixes;
     struct Diag *next;
     Arena *arena;
 } Diag;
@@ -95,6 +105,9 @@ Diag *diag_add(Diags *ds, DiagCode code, Span span, const char *format, va_list 
 void diag_label(Diag *d, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void diag_note(Diag *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void diag_help(Diag *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* What might be meant, as a change of the text; texts are copied. */
+void diag_fix(Diag *d, Span span, const char *wanted, const char *text);
 
 /* "did you mean `x`?" when one of the names is near; whether one is. */
 bool diag_suggest(Diag *d, const char *wanted, size_t n, const char *const *names);

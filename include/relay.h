@@ -154,6 +154,94 @@ typedef struct RelayToken {
 void relay_highlight(const char *text, size_t len, void (*token)(void *data, const RelayToken *t),
                      void *data);
 
+/* ---- documents: texts that somebody edits --------------------------------------------------------------------- */
+
+/* A text that is read and checked as a whole and never run: a module when it begins with its version, or is the saved graph of one; else
+ * a script, as if it were typed. Several documents may share a session, whose own definitions they see; all places are bytes of the
+ * newest text. */
+typedef struct RelayDocument RelayDocument;
+
+typedef struct RelayRange {
+    size_t from, to;
+} RelayRange;
+
+typedef struct RelayLabel {
+    RelayRange range;
+    const char *text;
+} RelayLabel;
+
+/* A change of the text: `text` instead of what stands in the range. */
+typedef struct RelayFix {
+    RelayRange range;
+    const char *text;
+} RelayFix;
+
+typedef struct RelayFinding {
+    RelaySeverity severity;
+    const char *code, *message;
+    RelayRange range;
+    const RelayLabel *labels;
+    size_t n_labels;
+    const char *more; /* notes and helps, a line each; "" */
+    const RelayFix *fixes; /* one of which may be what was meant */
+    size_t n_fixes;
+} RelayFinding;
+
+/* `name` is the path, from which imports count. NULL only without memory. */
+RelayDocument *relay_document_new(RelaySession *s, const char *name);
+/* The session must still be there. NULL is nothing. */
+void relay_document_free(RelayDocument *d);
+/* Reads and checks the text, of which it keeps a copy. False when memory was gone: nothing is known of the text. */
+bool relay_document_set(RelayDocument *d, const char *text, size_t len);
+/* What is wrong with the text, and what is to be said about it; lent until the next text. */
+const RelayFinding *relay_document_findings(const RelayDocument *d, size_t *n);
+/* Whether it is a module: what `relay check`, `opt` and `run` take. */
+bool relay_document_is_module(const RelayDocument *d);
+
+typedef struct RelaySymbol {
+    const char *name; /* with its sigil; "" for an expression */
+    const char *kind; /* "global", "type", "constructor", "local", "graph", "expression" */
+    char *detail; /* its type; "" where that is not known */
+    RelayRange whole, at; /* all of it; its name */
+    uint32_t depth; /* 1: a part of the one before it of depth 0 */
+    uint32_t params; /* of a function */
+} RelaySymbol;
+
+/* What the text defines, in order; free with relay_symbols_free. */
+RelaySymbol *relay_document_symbols(RelayDocument *d, size_t *n);
+void relay_symbols_free(RelaySymbol *symbols, size_t n);
+
+typedef struct RelayUse {
+    RelayRange range;
+    bool binds; /* it is defined there */
+} RelayUse;
+
+typedef struct RelayUses {
+    RelayRange at; /* the name that was asked for, with its sigil */
+    const char *kind; /* as of completions */
+    RelayUse *uses; /* in the text, in order */
+    size_t n;
+    bool defined; /* in the text */
+    char *file; /* else, where that is known: the file that defines it, */
+    uint32_t line, column; /* and its place there, from 1 and in code points */
+} RelayUses;
+
+/* All places of what the name at the offset means; NULL when that is no name of anything. Free with relay_uses_free. */
+RelayUses *relay_document_uses(RelayDocument *d, size_t offset);
+void relay_uses_free(RelayUses *uses);
+
+/* What is at the offset: text/plain, and text/markdown with code in it; false: nothing is. */
+bool relay_document_inspect(RelayDocument *d, size_t offset, RelayRange *range, RelaySink sink);
+/* What could stand at the offset, which sees what the text binds before it. Free with relay_completions_free. */
+RelayCompletions *relay_document_complete(RelayDocument *d, size_t offset);
+/* Calls `hint` for each name in the range that was bound without its type, with the place behind it and that type. */
+void relay_document_types(RelayDocument *d, RelayRange range,
+                          void (*hint)(void *data, size_t offset, const char *type), void *data);
+
+/* The text with its lines indented and its tokens spaced as usual: the same tokens, comments and lines. The caller frees it; NULL when
+ * it cannot be laid out so. */
+char *relay_layout(const char *text, size_t len);
+
 /* ---- stepping --------------------------------------------------------------------------------------------------- */
 
 /* An evaluation that stands still, and all of its steps that are kept. A step is one rule applied to one expression. */

@@ -319,6 +319,8 @@ static inline uint32_t parse_unreadable(const Parser *p)
 bool parse_end_of_errors(Parser *p);
 /* "expected WANTED, found …" at the next token. NULL when what stands before it was reported already. */
 Diag *parse_expected(Parser *p, DiagCode code, const char *wanted);
+/* The token may be put behind what was read last. */
+void fix_missing(const Parser *p, Diag *d, TokenKind kind);
 /* What to write instead, if `found` is what other languages write where `wanted` is expected: parse_hint.c. */
 bool hint_habit(const Parser *p, Diag *d, Str found, const char *wanted);
 /* The constructor or type may be the prelude's, which the text does not import. */

@@ -297,14 +297,18 @@ static bool undefined_name(Parser *p, Token t, Symbol *s)
         diag_help(d, "an attribute is given by `=`: `%s=…`", s->name->text);
     else if (parse_at(p, TOKEN_ASSIGN) && frame_top(p)->kind != FRAME_ARGS)
         diag_help(d, "a variable is bound by `let %%%s = …;`", s->name->text);
-    else if (behind)
+    else if (behind) {
         diag_help(d, "did you mean `%s`?", behind);
-    else if (s->var)
+        diag_fix(d, d->span, s->name->text, behind);
+    } else if (s->var) {
         diag_help(d, "did you mean the variable `%%%s`?", s->name->text);
-    else if (def || module_find(p->m, s->name))
+        diag_fix(d, d->span, NULL, "%");
+    } else if (def || module_find(p->m, s->name)) {
         diag_help(d, "did you mean the function `@%s`?", s->name->text);
-    else if (!hint_replaced(p, d, s->name) &&
-             !hint_habit(p, d, last_word(s->name->text), "a value") && !hint_import(p, d, s->name))
+        diag_fix(d, d->span, NULL, "@");
+    } else if (!hint_replaced(p, d, s->name) &&
+               !hint_habit(p, d, last_word(s->name->text), "a value") &&
+               !hint_import(p, d, s->name))
         suggest_name(p, d, s->name->text);
     if (!d->helps && strchr(s->name->text, '.'))
         diag_help(d, "Tab, or `:doc`, knows the operators by name, such as `add` and `nn.dense`");
@@ -451,9 +455,10 @@ static Symbol *binder(Parser *p, const char *wanted, Token *t)
     if (!parse_at(p, TOKEN_IDENT))
         return NULL;
     Str text = token_text(p, *t);
-    if (parse_peek(p).kind != TOKEN_LOCAL)
+    if (parse_peek(p).kind != TOKEN_LOCAL) {
         diag_help(d, "did you mean `%%%.*s`?", (int)text.len, text.ptr);
-    else if (dtype_parse(text, &(DType){0}))
+        diag_fix(d, token_span(p, *t), NULL, "%");
+    } else if (dtype_parse(text, &(DType){0}))
         diag_help(d, "the type stands behind the name: `%%x: %.*s`", (int)text.len, text.ptr);
     /* The name comes behind the word. */
     if (parse_peek(p).kind == TOKEN_LOCAL) {

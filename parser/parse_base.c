@@ -262,11 +262,18 @@ bool parse_take(Parser *p, TokenKind kind)
     return true;
 }
 
+void fix_missing(const Parser *p, Diag *d, TokenKind kind)
+{
+    if (token_spelling(kind))
+        diag_fix(d, parse_span(p, p->last_to, p->last_to), NULL, token_spelling(kind));
+}
+
 bool parse_expect(Parser *p, TokenKind kind)
 {
     if (parse_take(p, kind))
         return true;
-    parse_expected(p, E0104_EXPECTED_TOKEN, token_words(kind));
+    Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, token_words(kind));
+    fix_missing(p, d, kind);
     return false;
 }
 
@@ -304,7 +311,7 @@ static void help_close(Parser *p, Diag *d, char open, bool list)
         diag_help(d, "between two expressions stands an operator, or a `;`");
 }
 
-static bool missing_close(Parser *p, const char *wanted, uint32_t open)
+static bool missing_close(Parser *p, TokenKind kind, const char *wanted, uint32_t open)
 {
     if (p->doubted == open + 1 && (parse_at(p, TOKEN_RBRACE) || parse_at(p, TOKEN_END))) {
         p->errors++;
@@ -312,6 +319,7 @@ static bool missing_close(Parser *p, const char *wanted, uint32_t open)
     }
     Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, wanted);
     diag_label(d, parse_span(p, open, open + 1), "opened here");
+    fix_missing(p, d, kind);
     if (d && parse_at(p, TOKEN_END))
         label_comment(p, d, open, wanted[strlen(wanted) - 2]);
     if (d && !d->helps)
@@ -321,7 +329,7 @@ static bool missing_close(Parser *p, const char *wanted, uint32_t open)
 
 bool parse_expect_close(Parser *p, TokenKind kind, uint32_t open)
 {
-    return parse_take(p, kind) || missing_close(p, token_words(kind), open);
+    return parse_take(p, kind) || missing_close(p, kind, token_words(kind), open);
 }
 
 bool parse_separator(Parser *p, TokenKind close, uint32_t open, bool *more)
@@ -331,8 +339,9 @@ bool parse_separator(Parser *p, TokenKind close, uint32_t open, bool *more)
     if (comma || !*more)
         return true;
     Buf b = {0};
+    bool ends = parse_at(p, TOKEN_END) || parse_at(p, TOKEN_SEMICOLON) || parse_line_before(p);
     buf_printf(&b, "`,` or %s", token_words(close));
-    missing_close(p, buf_text(&b), open);
+    missing_close(p, ends ? close : TOKEN_COMMA, buf_text(&b), open);
     buf_deinit(&b);
     return false;
 }

@@ -370,6 +370,7 @@ static bool new_statement(const Parser *p)
 static bool missing_semicolon(Parser *p)
 {
     Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, token_words(TOKEN_SEMICOLON));
+    fix_missing(p, d, TOKEN_SEMICOLON);
     if (parse_line_before(p))
         diag_label(d, parse_span(p, p->last_to, p->last_to), "the `;` is missing here");
     if (d && !d->helps)

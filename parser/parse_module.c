@@ -301,6 +301,7 @@ static void function_definition(Parser *p)
         }
         text = token_text(p, t);
         diag_help(d, "did you mean `@%.*s`?", (int)text.len, text.ptr);
+        diag_fix(d, token_span(p, t), NULL, "@");
     }
     parse_advance(p);
     p->inside = true;
@@ -472,6 +473,7 @@ static void missing_header(Parser *p)
     Diag *d = parse_error(p, E0109_VERSION, token_span(p, p->tok),
                           "the text does not begin with its version");
     diag_help(d, "write `#[version = \"%s\"]` on the first line", VERSION);
+    diag_fix(d, parse_span(p, 0, 0), NULL, "#[version = \"" VERSION "\"]\n");
 }
 
 /* Whether the body of the first definition begins on a line of its own, as everything that was printed does. */

@@ -70,59 +70,13 @@ static void look_in(Around *a, const Module *m, Span whole)
     }
 }
 
-/* The argument of a command is an expression too, behind one word at most that says what of it. */
-static void trail_command(Trail *t, const CellItem *item, const ParseEnv *env)
-{
-    Span args = item->args;
-    const Source *source = sources_get(&t->s->cx.sources, args.source);
-    for (int words = 0; words < 2; words++) {
-        CellItem inner = {.kind = CELL_EXPR, .span = args};
-        inner.module = parse_range(&t->s->cx, args, env);
-        if (inner.module) {
-            trail_check(t, &inner);
-            return;
-        }
-        while (args.from < args.to && source->text[args.from] != ' ')
-            args.from++;
-        while (args.from < args.to && source->text[args.from] == ' ')
-            args.from++;
-    }
-}
-
-static void find_around(Trail *t, Around *a)
-{
-    CellParser p;
-    cell_parser_init(&p, &t->s->cx, a->source);
-    for (bool there = true; there && !limit_hit(&t->s->cx.limits);) {
-        CellItem item = {0};
-        ParseEnv env = trail_env(t);
-        cell_parser_next(&p, &env, &item);
-        there = item.kind != CELL_END && item.kind != CELL_ERROR;
-        if (item.kind == CELL_COMMAND)
-            trail_command(t, &item, &env);
-        else if (there)
-            trail_check(t, &item);
-        else
-            module_release(item.module);
-        if (there && p.at > a->cursor)
-            break;
-    }
-    for (size_t i = t->seen.n; i-- > 0 && !a->best;)
-        look_in(a, t->seen.at[i].module, t->seen.at[i].span);
-}
-
-bool describe_around(RelaySession *s, Buf *b, const char *text, size_t len, size_t cursor,
-                     AroundWhat what)
+bool describe_seen(Buf *b, const Trail *t, const char *text, uint32_t source, size_t cursor,
+                   AroundWhat what, Span *at)
 {
     bool callee = what == AROUND_CALLEE;
-    Diags silent, *before = s->cx.diags;
-    diags_init(&silent, &s->cx.limits);
-    s->cx.diags = &silent;
-    uint32_t source = sources_add(&s->cx.sources, "input", text, len);
-    Trail t = {0};
     Around a = {.source = source, .cursor = cursor};
-    if (source && trail_init(&t, s))
-        find_around(&t, &a);
+    for (size_t i = t->seen.n; i-- > 0 && !a.best;)
+        look_in(&a, t->seen.at[i].module, t->seen.at[i].span);
     const Call *call = expr_as_call(a.parent);
     bool called = a.best && call && call->callee == a.best && call->base.type;
     bool found = a.best && (callee ? called : a.best->type || called);
@@ -130,6 +84,7 @@ bool describe_around(RelaySession *s, Buf *b, const char *text, size_t len, size
         a.best = &call->base;
         a.span = call->base.span;
     }
+    *at = a.span;
     if (found && callee) {
         buf_str(b, "\nthis call: ");
         type_print(b, call->base.type);
@@ -141,6 +96,21 @@ bool describe_around(RelaySession *s, Buf *b, const char *text, size_t len, size
         buf_printf(b, "%.*s%s: ", (int)line, text + a.span.from, line < n ? "…" : "");
         type_print(b, a.best->type);
     }
+    return found;
+}
+
+bool describe_around(RelaySession *s, Buf *b, const char *text, size_t len, size_t cursor,
+                     AroundWhat what)
+{
+    Diags silent, *before = s->cx.diags;
+    diags_init(&silent, &s->cx.limits);
+    s->cx.diags = &silent;
+    uint32_t source = sources_add(&s->cx.sources, "input", text, len);
+    Trail t = {0};
+    Span at;
+    if (source && trail_init(&t, s))
+        trail_read(&t, source, cursor);
+    bool found = describe_seen(b, &t, text, source, cursor, what, &at);
     trail_deinit(&t);
     sources_drop(&s->cx.sources, source);
     diags_deinit(&silent);

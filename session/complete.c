@@ -722,21 +722,9 @@ static void give(Completer *c, RelayCompletions *out)
     ptrmap_deinit(&c->seen);
 }
 
-typedef struct CompleteCall {
-    RelaySession *s;
-    const char *text;
-    size_t len, cursor;
-    RelayCompletions *out;
-} CompleteCall;
-
-static void complete(void *data)
+void complete_at(RelaySession *s, const char *text, size_t len, size_t cursor,
+                 RelayCompletions *out)
 {
-    CompleteCall *call = data;
-    RelaySession *s = call->s;
-    RelayCompletions *out = call->out;
-    const char *text = call->text;
-    size_t len = call->len, cursor = call->cursor;
-    session_load_prelude(s);
     cursor = cursor > len ? len : cursor;
     size_t from = cursor, line = cursor;
     while (from > 0 && is_word(text[from - 1]))
@@ -765,6 +753,20 @@ static void complete(void *data)
     out->from = (size_t)(c.prefix.ptr - text);
     out->to = cursor;
     give(&c, out);
+}
+
+typedef struct CompleteCall {
+    RelaySession *s;
+    const char *text;
+    size_t len, cursor;
+    RelayCompletions *out;
+} CompleteCall;
+
+static void complete(void *data)
+{
+    const CompleteCall *call = data;
+    session_load_prelude(call->s);
+    complete_at(call->s, call->text, call->len, call->cursor, call->out);
 }
 
 RelayCompletions *relay_session_complete(RelaySession *s, const char *text, size_t len,

@@ -55,7 +55,7 @@ static void describe_local(RelaySession *s, Buf *b, const Local *local)
     value_show(b, v, (ShowStyle){.elements = 100, .list = 20, .width = s->options.width});
 }
 
-static bool describe_name(RelaySession *s, Buf *b, Str name, int detail)
+bool describe_name(RelaySession *s, Buf *b, Str name, int detail)
 {
     const Name *n = ctx_name_str(&s->cx, name);
     const Constructor *con = module_find_con(s->env, n);

@@ -322,6 +322,9 @@ ParseEnv trail_env(const Trail *t);
 void trail_check(Trail *t, const CellItem *item);
 /* The same for what was checked already. */
 void trail_define(Trail *t, const CellItem *item);
+/* Checks the items of a text, those with errors as far as they go, up to the one that `until` lies in. Arguments of commands are
+ * expressions too. */
+void trail_read(Trail *t, uint32_t source, size_t until);
 
 /* ---- around.c --------------------------------------------------------------------------------------------------------------- */
 
@@ -330,6 +333,14 @@ void trail_define(Trail *t, const CellItem *item);
 typedef enum AroundWhat { AROUND_ALL, AROUND_CALLEE } AroundWhat;
 bool describe_around(RelaySession *s, Buf *b, const char *text, size_t len, size_t cursor,
                      AroundWhat what);
+/* The same in items that were read; where that expression lies goes to `at`. */
+bool describe_seen(Buf *b, const Trail *t, const char *text, uint32_t source, size_t cursor,
+                   AroundWhat what, Span *at);
+/* inspect.c: an operator, a constructor, a type or a pass; `detail` 0 is short. */
+bool describe_name(RelaySession *s, Buf *b, Str name, int detail);
+/* complete.c: what could stand at the cursor, in the session as it is. */
+void complete_at(RelaySession *s, const char *text, size_t len, size_t cursor,
+                 RelayCompletions *out);
 
 /* ---- json.c ---------------------------------------------------------------------------------------------------------------- */
 

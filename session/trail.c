@@ -63,3 +63,40 @@ void trail_check(Trail *t, const CellItem *item)
     typecheck_module(&t->s->cx, m, t->env);
     trail_define(t, item);
 }
+
+/* The argument of a command is an expression too, behind one word at most that says what of it; what is none is no mistake. */
+static void read_command(Trail *t, const CellItem *item, const ParseEnv *env)
+{
+    Span args = item->args;
+    const Source *source = sources_get(&t->s->cx.sources, args.source);
+    DiagsMark before = diags_mark(t->s->cx.diags);
+    for (int words = 0; words < 2; words++) {
+        CellItem inner = {.kind = CELL_EXPR, .span = args};
+        inner.module = parse_range(&t->s->cx, args, env);
+        if (inner.module) {
+            trail_check(t, &inner);
+            return;
+        }
+        diags_back(t->s->cx.diags, before);
+        while (args.from < args.to && source->text[args.from] != ' ')
+            args.from++;
+        while (args.from < args.to && source->text[args.from] == ' ')
+            args.from++;
+    }
+}
+
+void trail_read(Trail *t, uint32_t source, size_t until)
+{
+    CellParser p;
+    cell_parser_init(&p, &t->s->cx, source);
+    for (bool there = true; there && !limit_hit(&t->s->cx.limits);) {
+        CellItem item = {0};
+        ParseEnv env = trail_env(t);
+        cell_parser_next(&p, &env, &item);
+        there = item.kind != CELL_END && p.at <= until;
+        if (item.kind == CELL_COMMAND)
+            read_command(t, &item, &env);
+        else if (item.module)
+            trail_check(t, &item);
+    }
+}

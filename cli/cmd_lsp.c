@@ -1,0 +1,23 @@
+#include "cli/cli.h"
+
+#include "lsp/lsp.h"
+
+static int serve(const CliArgs *args)
+{
+    (void)args;
+    return lsp_run();
+}
+
+/* Editors that serve several languages say how they speak: there is one way. */
+static const CliOption options[] = {
+    {.name = "stdio", .doc = "serves on standard input and output, as without it"},
+    {0},
+};
+
+const CliCommand cmd_lsp = {
+    .name = "lsp",
+    .args = "",
+    .doc = "Serves an editor: a language server on standard input and output.",
+    .options = options,
+    .run = serve,
+};

@@ -1,0 +1,140 @@
+"""Whatever arrives, the server answers in order or says what is wrong, and ends only when it is told to."""
+import json
+import random
+
+from client import Document, Server
+
+
+def envelopes():
+    """Messages that are none."""
+    s = Server(initialize=False)
+    early = s.ask_raw("textDocument/hover", {})
+    assert early["error"]["code"] == -32002, early
+    s.ask("initialize", {"capabilities": None})
+    assert s.ask_raw("initialize", {})["error"]["code"] == -32600
+    for bad in (b"Content-Length: 5\r\n\r\n{oops", b"Content-Length: 2\r\n\r\n{]",
+                b"Content-Length: 0\r\n\r\n", b"content-length: 4\n\n[[[[",
+                b"Content-Length: nonsense\r\n\r\n", b"Nothing: at all\r\n\r\n",
+                b"Content-Length: 99999999999999999999\r\n\r\n"[:0] + b"Content-Length: 3\r\n\r\n\xff\xfe\xfd",
+                b"Content-Length: 8\r\n\r\n\"\\u0000\""):
+        s.raw(bad)
+        reply = s.receive()
+        assert reply["error"]["code"] == -32700 and reply["id"] is None, (bad, reply)
+    deep = b"[" * 100000
+    s.raw(b"Content-Length: %d\r\n\r\n" % len(deep) + deep)
+    assert s.receive()["error"]["code"] == -32700
+    s.raw(b"Content-Length: 2\r\n\r\n[]")
+    assert s.receive()["error"]["code"] == -32600
+    s.send({"id": 7, "result": None})
+    for method, params in (("no/method", {}), ("$/unknown", {"id": {}}), ("", [])):
+        assert s.ask_raw(method, params)["error"]["code"] == -32601
+    s.tell("no/notification", {})
+    s.tell("$/cancelRequest", {"id": 99})
+    # A message in pieces is one message.
+    text = json.dumps({"jsonrpc": "2.0", "id": "é", "method": "textDocument/hover",
+                       "params": {}}).encode()
+    for piece in (b"Content-Le", b"ngth: %d\r" % len(text), b"\n\r", b"\n", text[:9], text[9:]):
+        s.raw(piece)
+    assert s.receive() == {"jsonrpc": "2.0", "id": "é", "result": None}
+    s.end()
+
+
+def parameters():
+    """Every method with parameters of every kind."""
+    s = Server()
+    Document(s, "def @f(%x: int32) { %x }", "file:///tmp/p.rly")
+    methods = ["hover", "completion", "definition", "references", "documentHighlight",
+               "documentSymbol", "semanticTokens/full", "semanticTokens/range", "inlayHint",
+               "formatting", "prepareRename", "rename", "codeAction", "codeLens", "diagnostic"]
+    odd = [None, 1, -1, 2 ** 62, 1.5, "", "x", [], {}, [[]], {"line": -5, "character": -5},
+           {"line": 2 ** 40, "character": 2 ** 40}, {"line": "a", "character": []}]
+    for method in methods:
+        for value in odd:
+            for params in (value, {"textDocument": value}, {
+                    "textDocument": {"uri": "file:///tmp/p.rly"}, "position": value,
+                    "range": {"start": value, "end": value}, "newName": value, "context": value}):
+                reply = s.ask_raw("textDocument/" + method, params)
+                assert ("result" in reply) != ("error" in reply), reply
+    for value in odd:
+        for method in ("didOpen", "didChange", "didClose", "didSave"):
+            s.tell("textDocument/" + method, value)
+            s.tell("textDocument/" + method, {
+                "textDocument": {"uri": "file:///tmp/p.rly", "version": value, "text": value},
+                "contentChanges": [{"range": value, "text": value}, {"text": value}, value]})
+        s.ask_raw("workspace/executeCommand", value)
+        s.ask_raw("workspace/executeCommand", {"command": "relay.run", "arguments": value})
+        s.ask_raw("workspace/executeCommand", {"command": "relay.run", "arguments": ["file:///etc", ""]})
+    s.end()
+
+
+def texts():
+    """Texts of any kind, with every question at every place."""
+    s = Server()
+    samples = ["", "\n\n", "@", "%", ":", ":type", ":type 1 +", "def", "def @f(", "def @f(%x: int32) {",
+               "/* /*", '"', "#[", '#[version = "0.0.5"]', '#[version = "9"]\ndef @f() { 1 }',
+               '#[version = "0.0.5"]\nimport "nothing.rly"\n', '{"nodes": []}', "let %x = ",
+               "type T { A(T", "match (1) { ", "é😀\u0300 %é", "\ufeffdef @f() { 1 }", "1\r\n2\r\n%",
+               "if (True) { let %a = 1; add(%a, ", "%0 = 1; %1 = (%0, %0); %1.", "fn (%x) { %x }.",
+               "((((((((((" * 50, "-" * 300 + "1", "let %x = 1;" * 200, "[" * 500]
+    for i, text in enumerate(samples):
+        d = Document(s, text, "file:///tmp/t%d.rly" % i)
+        d.diagnostics()
+        for at in sorted({0, 1, len(text) // 2, max(len(text) - 1, 0), len(text)}):
+            place = d.position(min(at, len(text)))
+            for method in ("hover", "completion", "definition", "prepareRename"):
+                d.ask(method, place)
+        whole = {"start": d.position(0), "end": d.position(len(text))}
+        for method in ("documentSymbol", "semanticTokens/full", "codeLens"):
+            d.ask(method)
+        d.ask("inlayHint", range=whole)
+        d.ask("codeAction", range=whole, context={})
+        d.ask("formatting", options={})
+        s.tell("textDocument/didClose", {"textDocument": {"uri": d.uri}})
+    s.end()
+
+
+def edits():
+    """Random changes: what the server has is what the editor has."""
+    rng = random.Random(7)
+    pieces = ["def @f(%x: int32) { %x }\n", "let %a = 1;\n", "é", "😀", "\n", "\r\n", "(", "}", "%a",
+              "add(%a, 2)", "/*", "*/", '"', "#[", " "]
+    for encoding in (None, ["utf-8", "utf-16"]):
+        s = Server(encodings=encoding)
+        d = Document(s, "let %x = 1;\n😀é\n", "file:///tmp/e.rly")
+        if encoding:
+            assert s.capabilities["positionEncoding"] == "utf-8"
+            d.position = lambda offset: {
+                "line": d.text[:offset].count("\n"),
+                "character": len(d.text[d.text.rfind("\n", 0, offset) + 1:offset].encode())}
+        for step in range(400):
+            # An editor changes whole lines' ends only: `\r\n` is one.
+            places = [i for i in range(len(d.text) + 1)
+                      if not (i and d.text[i - 1] == "\r" and d.text[i:i + 1] == "\n")]
+            a, b = sorted(rng.choice(places) for _ in "ab")
+            b = min(b, max(p for p in places if p <= a + rng.randrange(12)))
+            if d.text[:a].endswith("\r") or d.text[b:b + 1] == "\n" and d.text[max(a - 1, 0)] == "\r":
+                continue
+            d.replace(a, b, rng.choice(pieces))
+            if len(d.text) > 600:
+                d.replace(0, 300 + (d.text[299] == "\r"), "")
+            if step % 10 == 0:
+                place = d.position(rng.choice([p for p in places if p <= len(d.text)]))
+                d.ask("hover", place)
+                d.ask("completion", place)
+        # The formatted text is made of the server's own: with a text known to both, it tells.
+        d.replace(len(d.text), len(d.text), "")
+        d.ask("documentSymbol")
+        edits_ = d.ask("formatting", options={})
+        if edits_:
+            assert edits_[0]["range"]["end"]["line"] == d.text.count("\n")
+        s.end()
+
+
+def main():
+    for test in (envelopes, parameters, texts, edits):
+        test()
+        print(test.__name__, "ok")
+
+
+if __name__ == "__main__":
+    main()
