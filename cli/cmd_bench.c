@@ -8,7 +8,7 @@ static const CliOption options[] = {
     {.name = "seconds", .arg = "S", .number = true, .doc = "the least time to measure"},
     {.name = "runs", .arg = "R", .number = true, .doc = "the least number of runs"},
     {.name = "exec",
-     .arg = "interp|jit|gpu",
+     .arg = "auto|interp|jit|gpu",
      .doc = "the engine; default `jit` where it is built in"},
     {.name = "args", .arg = "FILE.json", .doc = "the arguments of a program"},
     {.name = "arg", .arg = "NAME=FILE.npy", .doc = "one of them; may be repeated"},

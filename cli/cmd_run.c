@@ -10,7 +10,7 @@
 static const CliOption options[] = {
     {.name = "entry", .arg = "NAME", .doc = "the function; default `main`"},
     {.name = "exec",
-     .arg = "interp|jit|gpu",
+     .arg = "auto|interp|jit|gpu",
      .doc = "the engine; default `jit` where it is built in"},
     {.name = "args",
      .arg = "FILE.json",
@@ -62,7 +62,7 @@ static void open_plugins(const CliArgs *args)
 {
     const char *engine = cli_value(args, "exec");
     Buf why = {0};
-    if (!engine || strcmp(engine, "jit") == 0) {
+    if (!engine || !strcmp(engine, "jit") || !strcmp(engine, "auto")) {
         plugin_open("jit", "relay_jit_table", &why);
         plugin_open("llvm", "relay_llvm_cushion", &why);
     }

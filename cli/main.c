@@ -20,8 +20,8 @@ enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static const CliOption options[] = {
     {.name = "exec",
-     .arg = "interp|jit|gpu",
-     .doc = "the engine; default `jit` where it is built in"},
+     .arg = "auto|interp|jit|gpu",
+     .doc = "the engine; default `auto`: the JIT for what is hot"},
     {.name = "version", .doc = "prints the version"},
     {0},
 };

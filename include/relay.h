@@ -79,7 +79,7 @@ typedef struct RelayOptions {
     bool no_prelude; /* start without the lists, options and trees of the prelude */
     bool color; /* text/plain of diagnostics and displays carries ANSI colours */
     int width; /* columns for text/plain; 0: 80 */
-    const char *engine; /* "interp", "jit", "gpu"; NULL: the best that is built in */
+    const char *engine; /* "auto", "interp", "jit", "gpu"; NULL: "auto" */
     int threads; /* 0: as many as there are cores */
     size_t memory_limit; /* bytes; 0: three quarters of the machine's memory */
     double time_limit; /* seconds a cell; 0: none */
@@ -91,7 +91,7 @@ RelaySession *relay_session_new(const RelayOptions *options);
 void relay_session_free(RelaySession *s);
 
 /* Changes an option of a living session by name ("color", "width", "engine", "threads", "time_limit",
- * "memory_limit" in MiB, "depth_limit", "output_limit"). */
+ * "memory_limit" in MiB, "depth_limit", "output_limit", "hot": the steps after which the engine "auto" compiles a definition). */
 bool relay_session_set(RelaySession *s, const char *option, const char *value);
 
 /* ---- cells ---------------------------------------------------------------------------------------------------- */

@@ -98,6 +98,7 @@ static const Code *def_code(Interp *in, const Def *def)
         return NULL;
     }
     code->name = def->name;
+    tally_init(code, def->fn);
     ptrmap_put(&in->codes, def->fn, code);
     return code;
 }
@@ -131,9 +132,13 @@ static Value enter(Interp *in, const Code *code, Object *closure, uint32_t n, co
                    code->n_params, code->n_params == 1 ? "" : "s", n);
         return value_none();
     }
+    Tally *tally = code->n_vars == 0 ? code->tally : NULL;
+    if (!closure && tally_add(in, tally, code))
+        return tally_call(in, tally, n, args, span);
     Frame *f = eval_frame_push(in, code);
     if (!f)
         return value_none();
+    f->tally = closure ? NULL : tally;
     for (uint32_t i = 0; i < n; i++)
         f->slots[i] = value_retain(args[i]);
     if (closure)

@@ -174,7 +174,8 @@ static inline const Step *start(Interp *in, Frame *f)
     return f->code->body.first;
 }
 
-static inline const Step *call(Interp *in, const Step *s, const Code *code, bool closure)
+static inline const Step *call(Interp *in, const Step *s, const Code *code, Tally *tally,
+                               bool closure)
 {
     Frame *f = eval_frame_push(in, code);
     if (!f)
@@ -185,6 +186,7 @@ static inline const Step *call(Interp *in, const Step *s, const Code *code, bool
         f->closure = operand_take(in, s->args[s->n]).object;
     f->caller = in->frame;
     f->call = s;
+    f->tally = tally;
     return start(in, f);
 }
 
@@ -207,7 +209,8 @@ static inline const Step *begin_again(Interp *in, const Step *s)
 }
 
 /* The frame has nothing left but what goes to the new one, which takes its place. */
-static inline const Step *tail_call(Interp *in, const Step *s, const Code *code, bool closure)
+static inline const Step *tail_call(Interp *in, const Step *s, const Code *code, Tally *tally,
+                                    bool closure)
 {
     Frame *old = in->frame, *caller = old->caller;
     const Step *waiting = old->call;
@@ -233,6 +236,7 @@ static inline const Step *tail_call(Interp *in, const Step *s, const Code *code,
     f->closure = callee;
     f->caller = caller;
     f->call = waiting;
+    f->tally = tally;
     release_closure(held);
     return start(in, f);
 }
@@ -256,22 +260,31 @@ static inline const Step *step_return(Interp *in, const Step *s)
     return return_value(in, operand_take(in, s->args[0]));
 }
 
-/* Calls a function of another engine. */
-static Value call_foreign(Interp *in, const Step *s)
+/* Calls the tally's definition as the tier has it or, where there is no tally, a function of another engine. */
+static Value call_outside(Interp *in, const Step *s, const Tally *tally)
 {
-    Value few[8], *args = s->n < 8 ? few : memory_zeroed(s->n + 1, sizeof *args);
+    uint32_t n = tally ? s->n : s->n + 1;
+    Value few[8], *args = n <= 8 ? few : memory_zeroed(n, sizeof *args);
     if (!args) {
         limit_reach(&in->cx->limits, LIMIT_MEMORY);
         return value_none();
     }
-    for (uint32_t i = 0; i <= s->n; i++)
+    for (uint32_t i = 0; i < n; i++)
         args[i] = operand_take(in, s->args[i]);
-    Value v = foreign_call(in, args[s->n], s->n, args, s->span);
-    for (uint32_t i = 0; i <= s->n; i++)
+    Value v = tally ? tally_call(in, tally, n, args, s->span)
+                    : foreign_call(in, args[s->n], s->n, args, s->span);
+    for (uint32_t i = 0; i < n; i++)
         value_release(args[i]);
     if (args != few)
         free(args);
     return v;
+}
+
+/* The same in tail position. */
+static const Step *end_outside(Interp *in, const Step *s, const Tally *tally)
+{
+    Value v = call_outside(in, s, tally);
+    return value_is_none(v) ? NULL : return_value(in, v);
 }
 
 /* NULL for a function of another engine, which whoever watches sees as one of this. */
@@ -291,30 +304,44 @@ static inline const Code *callee_code(Interp *in, const Step *s)
 static inline const Step *step_call(Interp *in, const Step *s)
 {
     const Code *code = callee_code(in, s);
-    return code ? call(in, s, code, true) : finish_or_fail(in, s, call_foreign(in, s));
+    if (!code)
+        return finish_or_fail(in, s, call_outside(in, s, NULL));
+    return call(in, s, code, NULL, true);
 }
 
 static inline const Step *step_tail_call(Interp *in, const Step *s)
 {
     const Code *code = callee_code(in, s);
-    if (code)
-        return tail_call(in, s, code, true);
-    Value v = call_foreign(in, s);
-    return value_is_none(v) ? NULL : return_value(in, v);
+    return code ? tail_call(in, s, code, NULL, true) : end_outside(in, s, NULL);
+}
+
+static inline Tally *callee_tally(Interp *in, const Step *s, const Code *code)
+{
+    return s->typed ? tally_at(in, s, code) : code->tally;
 }
 
 static inline const Step *step_call_global(Interp *in, Step *s)
 {
     const Code *code = s->epoch == in->epoch ? s->found : global_code(in, s);
-    return code ? call(in, s, code, false) : NULL;
+    if (!code)
+        return NULL;
+    Tally *tally = callee_tally(in, s, code);
+    if (tally_add(in, tally, code))
+        return finish_or_fail(in, s, call_outside(in, s, tally));
+    return call(in, s, code, tally, false);
 }
 
 static inline const Step *step_tail_global(Interp *in, Step *s)
 {
     const Code *code = s->epoch == in->epoch ? s->found : global_code(in, s);
-    if (code == in->frame->code)
-        return begin_again(in, s);
-    return code ? tail_call(in, s, code, false) : NULL;
+    if (!code)
+        return NULL;
+    Tally *tally = callee_tally(in, s, code);
+    if (tally_add(in, tally, code))
+        return end_outside(in, s, tally);
+    return code == in->frame->code && tally == in->frame->tally
+               ? begin_again(in, s)
+               : tail_call(in, s, code, tally, false);
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 
 #include "interp/interp.h"
 #include "interp/observe.h"
+#include "interp/tier.h"
 #include "te/te.h"
 
 #include <string.h>
@@ -16,6 +17,7 @@
 typedef struct Step Step;
 typedef struct Code Code;
 typedef struct OpSite OpSite;
+typedef struct Tally Tally;
 
 #define NO_SLOT UINT32_MAX
 
@@ -89,6 +91,15 @@ typedef struct StepInfo {
     Vec(StepNote) notes; /* from before this step */
 } StepInfo;
 
+/* At which types a call calls a polymorphic definition. */
+typedef struct TypedCall {
+    uint32_t n;
+    const Type **types; /* in the type variables of the definition that calls */
+    uint64_t epoch; /* what follows is of this epoch, for the frames of `of` */
+    const Tally *of;
+    Tally *tally;
+} TypedCall;
+
 struct Step {
     uint8_t kind; /* StepKind */
     uint32_t n; /* args */
@@ -112,6 +123,7 @@ struct Step {
             const Name *name;
             const Code *found; /* in the environment number `epoch` */
             uint64_t epoch;
+            TypedCall *typed; /* NULL: the definition is not polymorphic */
         };
         struct { /* CLOSURE, CON, TUPLE, REF_NEW */
             union {
@@ -135,8 +147,20 @@ typedef struct Unit {
     Vec(Value) constants;
     Vec(Code *) codes;
     Vec(const Name *) globals; /* that its steps name */
-    uint32_t most_args, most_tests;
+    uint32_t most_args, most_tests, steps;
 } Unit;
+
+/* What a definition has done at these types, in steps and elements (tier.h). */
+struct Tally {
+    uint64_t work, next; /* the count at which something is to be done */
+    const Code *code;
+    bool begun; /* code was asked for */
+    uint32_t n_types;
+    const Type *const *types;
+    void *made; /* code of the tier's, begun or made; NULL: none */
+    uint64_t epoch; /* in which calls go to it; 0: none */
+    Tally *other; /* of the same code */
+};
 
 struct Code {
     ObjectInfo info; /* of the closures over this code; first, so that a closure finds its code */
@@ -144,6 +168,9 @@ struct Code {
     CodeBlock body;
     const Type *type; /* of the function; NULL when unknown */
     const Name *name; /* of a definition; NULL: something inside one, or an expression */
+    uint32_t n_vars; /* its type parameters */
+    const TypeVar *const *vars;
+    Tally *tally; /* of a definition; of a polymorphic one the newest, or NULL */
     uint32_t n_params; /* in the first slots */
     uint32_t n_slots;
     uint32_t
@@ -160,6 +187,7 @@ struct Frame {
     const Step *call; /* the caller's step that waits; NULL: the evaluation ends with this frame */
     Object *closure; /* counted; NULL for a global function */
     const Code *code;
+    Tally *tally; /* what it does counts here; NULL: nowhere */
     Value slots[];
 };
 
@@ -200,6 +228,9 @@ struct Interp {
     bool stopped; /* the frame where the evaluation began is gone */
     const Step *failed; /* of an evaluation that ended by a failure in its last frame */
     const Observer *observer; /* NULL: nobody watches */
+    const Tier *tier; /* NULL: none */
+    bool tier_on;
+    uint64_t tier_begin, tier_take; /* the counts */
 };
 
 /* ---- prepare.c, lifetime.c, slots.c ---------------------------------------------------------------------- */
@@ -271,6 +302,30 @@ const Code *closure_code(Value v);
 void adopt_function(Interp *in, Value *fn);
 /* Calls a function value of another engine on arguments, which stay; VALUE_NONE after a diagnostic. */
 Value foreign_call(Interp *in, Value fn, uint32_t n, const Value *args, Span span);
+
+/* ---- tier.c ------------------------------------------------------------------------------------- */
+
+/* Gives the code of the definition what it counts with. */
+void tally_init(Code *code, const Function *fn);
+/* Lets go of what was made for the unit's definitions. */
+void tally_drop(const Unit *u);
+/* Where a call of a polymorphic definition counts; NULL: nowhere. */
+Tally *tally_at(Interp *in, const Step *s, const Code *code);
+/* Counts what an operator computed. */
+void tally_work(Interp *in, uint64_t work);
+/* A count was reached: whether the tier takes this call. */
+bool tally_takes(Interp *in, Tally *t);
+/* Its result; the arguments are lent. */
+Value tally_call(Interp *in, const Tally *t, uint32_t n, const Value *args, Span span);
+
+/* Counts a call of the code; whether the tier takes it. */
+static inline bool tally_add(Interp *in, Tally *t, const Code *code)
+{
+    if (!t)
+        return false;
+    t->work += code->unit->steps;
+    return t->work >= t->next && tally_takes(in, t);
+}
 
 /* ---- site.c, scalar.c --------------------------------------------------------------------------- */
 

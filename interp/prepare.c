@@ -70,6 +70,7 @@ void unit_release(Unit *u)
 {
     if (--u->refs > 0)
         return;
+    tally_drop(u);
     for (size_t i = 0; i < u->constants.n; i++)
         value_release(u->constants.at[i]);
     ctx_root_remove(&u->root);
@@ -260,6 +261,7 @@ static Step *step_new(Prepare *p, StepKind kind, const Expr *origin, uint32_t n)
     s->span = origin->span;
     s->dest = NO_SLOT;
     s->n = n;
+    p->unit->steps++;
     /* One more than n: the callee of a call. */
     s->args = arena_new_array(a, Operand, n + 1);
     p->failed |= !s->args;
@@ -424,6 +426,19 @@ static Step *step_with(Prepare *p, StepKind kind, const Expr *e, uint32_t n, Exp
     return s;
 }
 
+/* The types lie where those of the text do not. */
+static TypedCall *typed_call(Prepare *p, const Call *call)
+{
+    uint32_t n = call->type_args.n;
+    if (n == 0)
+        return NULL;
+    TypedCall *typed = arena_new(&p->unit->arena, TypedCall);
+    typed->n = n;
+    typed->types = arena_copy(&p->unit->arena, call->type_args.at, n * sizeof *typed->types);
+    p->failed |= !typed->types;
+    return typed;
+}
+
 static Step *call_step(Prepare *p, const Call *call, bool tail)
 {
     const Expr *e = &call->base;
@@ -441,9 +456,10 @@ static Step *call_step(Prepare *p, const Call *call, bool tail)
         set_op(p, s, op->op, call->attrs);
     else if (con)
         s->con = con->con;
-    else if (global)
+    else if (global) {
         name_global(p, s, global);
-    else if (s->args)
+        s->typed = typed_call(p, call);
+    } else if (s->args)
         s->args[s->n] = operand(p, call->callee);
     return s;
 }

@@ -9,6 +9,9 @@
 /* More than this is forgotten all at once. */
 #define PROGRAM_BYTES_MOST ((size_t)256 << 10)
 
+/* What is done with an element takes so much less than a step. */
+#define OPERATIONS_A_STEP 16
+
 struct OpProgram {
     OpProgram *next; /* in its bucket */
     const Op *op;
@@ -16,6 +19,7 @@ struct OpProgram {
     uint32_t n;
     const Type **types; /* of the arguments */
     const TeProgram *te;
+    uint64_t work; /* as tier.h counts it */
     bool scalar; /* te_run_scalar takes the arguments as they are */
 };
 
@@ -145,6 +149,7 @@ static OpProgram *program_build(Interp *in, const Step *s, const Type *const *ty
         p->te = te_of_op(in->cx, a, s->op, p->attrs, s->span, s->n, types, result);
     if (!p->te)
         return NULL;
+    p->work = (uint64_t)(te_cost(p->te).operations / OPERATIONS_A_STEP);
     p->scalar = te_is_scalar(p->te) && p->te->n_outputs == 1 && !p->te->tuple &&
                 (uint32_t)p->te->n_inputs == s->n;
     for (uint32_t i = 0; i < s->n; i++) /* a tuple of one scalar is none */
@@ -244,6 +249,8 @@ Value site_run(Interp *in, Step *s)
         v = te_run_scalar(in->cx, p->te, s->span, args);
     else if (p)
         v = run_tensors(in, p->te, s, args);
+    if (p && p->work)
+        tally_work(in, p->work);
     arena_reset(&in->scratch, mark);
     return v;
 }

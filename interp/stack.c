@@ -119,6 +119,7 @@ Frame *eval_frame_push(Interp *in, const Code *code)
     f->call = NULL;
     f->closure = NULL;
     f->code = code;
+    f->tally = NULL;
     for (uint32_t i = code->n_params; i < code->n_slots; i++)
         f->slots[i].kind = VALUE_NONE;
     return f;

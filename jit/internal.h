@@ -134,6 +134,7 @@ struct Unit {
     const char *entry_name; /* the symbol */
     CacheFile file; /* that it was read from, in which things of its code lie */
     struct Writing *keeping; /* its file is being written; NULL: not now */
+    struct Making *making; /* its code is being made beside; NULL: not now */
 };
 
 /* The target: orc.c. */
@@ -166,6 +167,7 @@ struct Jit {
     const Content *content; /* of what is compiled now; NULL: it is not kept */
     PtrMap waiting; /* Function -> JitKey: of what is compiled when it is called, and then kept */
     bool unused; /* some of them may go */
+    Unit *beside; /* whose code is being made beside what the session does; NULL: none */
     uint64_t calls; /* from outside, so far */
     uint32_t modules; /* made so far */
     PtrMap kernels; /* hash -> Kernel */
@@ -199,6 +201,13 @@ typedef struct OrcModule {
 
 /* The objects of these modules; on several threads. Before each the limits are asked. False after a diagnostic. */
 bool orc_make(Jit *jit, size_t n, const OrcModule *modules);
+/* The same on a thread beside what the session does, which no limit ends; NULL: there is none. */
+typedef struct OrcWork OrcWork;
+OrcWork *orc_begin(size_t n, const OrcModule *modules);
+/* Waits for it; false when a limit was hit first, and then it goes on. */
+bool orc_wait(Jit *jit, OrcWork *w);
+/* Waits to the end, whatever the limits say, and takes the objects over; false after a diagnostic. */
+bool orc_end(Jit *jit, OrcWork *w);
 /* Its code is made in little time rather than good, whatever follows. */
 bool orc_is_plain(const Gen *g);
 uint32_t orc_instructions(LLVMValueRef f);
@@ -304,6 +313,8 @@ bool type_holds_polymorphic(const Type *t);
 
 /* The unit of a definition, made when it is wanted first and again when something in it was redefined; NULL: `why` says why not. */
 Unit *unit_of(Jit *jit, Module *env, const Name *name, Buf *why);
+/* Begins to make it, if it is not there; the key is taken over. False: `why` says why it cannot be. */
+bool unit_begin(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why);
 /* The same for a call with these arguments: by their shapes, when it has parameters of which the type does not say them. */
 Unit *unit_of_call(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args,
                    Buf *why);

@@ -53,6 +53,12 @@ static bool jit_prepare(Jit *jit, Module *env, const Name *name, JitKey *key, Bu
     return ok;
 }
 
+static bool jit_begin(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why)
+{
+    return unit_waits(env, name) ? jit_prepare(jit, env, name, key, why)
+                                 : unit_begin(jit, env, name, key, why);
+}
+
 static bool argument_fits(const Type *t, Value v)
 {
     Repr r = repr_of(t);
@@ -167,6 +173,7 @@ static const JitTable table = {
     .load = jit_load,
     .free_key = keep_free_key,
     .prepare = jit_prepare,
+    .begin = jit_begin,
     .call = jit_call,
     .text = jit_text,
     .forget = jit_forget,

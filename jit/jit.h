@@ -44,6 +44,8 @@ typedef struct JitTable {
     /* Compiles what `name` of `env` needs (itself, the functions it calls, closures); false when something in it cannot be compiled: then
      * `why` receives one line that names it. Nothing is reported. Results are cached until `forget`. */
     bool (*prepare)(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why);
+    /* The same, and LLVM's part goes on beside what the session does next: `prepare` waits for it. */
+    bool (*begin)(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why);
     /* Calls the prepared function. Arguments are lent; the result is the caller's; VALUE_NONE after a diagnostic (limits, run-time
      * errors). */
     Value (*call)(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args,
@@ -60,7 +62,7 @@ typedef struct JitTable {
     const char *(*cpu_name)(Jit *jit, Buf *why);
 } JitTable;
 
-#define JIT_TABLE_VERSION 3
+#define JIT_TABLE_VERSION 4
 
 /* The one symbol of the plug-in. */
 const JitTable *relay_jit_table(void);

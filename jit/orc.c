@@ -12,10 +12,13 @@
 #include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static bool refused(Jit *jit, const char *why)
 {
@@ -242,6 +245,7 @@ typedef struct Job {
     OrcModule in;
     Str object;
     Buf why;
+    bool beside; /* of all work of the session: no limit of what runs now ends it */
     bool ok;
 } Job;
 
@@ -300,7 +304,7 @@ static void do_job(void *data)
     Job *job = data;
     const Gen *g = job->in.g;
     bool plain = g->once || orc_is_plain(g), improves = g->control && !plain;
-    job->ok = !limit_waits(&g->cx->limits) && (!improves || improve(job)) &&
+    job->ok = (job->beside || !limit_waits(&g->cx->limits)) && (!improves || improve(job)) &&
               make_object(job, plain ? MACHINE_PLAIN : MACHINE_GOOD);
 }
 
@@ -341,22 +345,109 @@ static bool is_worth_sharing(size_t n, const OrcModule *modules)
     return n > 1 && instructions >= SHARED_LEAST;
 }
 
+static Job *jobs_new(size_t n, const OrcModule *modules, bool beside)
+{
+    Job *all = memory_must(n * sizeof *all);
+    for (size_t i = 0; i < n; i++)
+        all[i] = (Job){.in = modules[i], .beside = beside};
+    return all;
+}
+
+static bool end_jobs(Jit *jit, size_t n, Jobs *jobs)
+{
+    bool ok = true;
+    if (atomic_load(&jobs->gone))
+        memory_gone();
+    for (size_t i = 0; i < n; i++)
+        ok &= end_job(jit, &jobs->at[i]);
+    memory_free(jobs->at);
+    return ok;
+}
+
 bool orc_make(Jit *jit, size_t n, const OrcModule *modules)
 {
     Orc *o = &jit->orc;
-    Job *all = memory_must(n * sizeof *all);
-    Jobs jobs = {.at = all};
-    bool ok = true;
-    for (size_t i = 0; i < n; i++)
-        all[i] = (Job){.in = modules[i]};
+    Jobs jobs = {.at = jobs_new(n, modules, false)};
     bool shared = is_worth_sharing(n, modules);
     if (!o->pool && shared)
         o->pool = pool_new(0);
     pool_for(shared ? o->pool : NULL, (int64_t)n, 1, do_jobs, &jobs);
-    if (atomic_load(&jobs.gone))
-        memory_gone();
-    for (size_t i = 0; i < n; i++)
-        ok &= end_job(jit, &all[i]);
-    memory_free(all);
-    return ok;
+    return end_jobs(jit, n, &jobs);
+}
+
+/* ---- beside what the session does -------------------------------------------------------------------------------------- */
+
+struct OrcWork {
+    size_t n;
+    Jobs jobs;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool done;
+};
+
+static void *work_main(void *data)
+{
+    OrcWork *w = data;
+    do_jobs(&w->jobs, 0, (int64_t)w->n);
+    pthread_mutex_lock(&w->lock);
+    w->done = true;
+    pthread_cond_broadcast(&w->change);
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+OrcWork *orc_begin(size_t n, const OrcModule *modules)
+{
+    OrcWork *w = memory_zeroed(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->n = n;
+    w->jobs.at = jobs_new(n, modules, true);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->change, NULL);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = pthread_create(&w->thread, NULL, work_main, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status == 0)
+        return w;
+    memory_free(w->jobs.at);
+    free(w);
+    return NULL;
+}
+
+/* So often somebody who waits asks the limits. */
+#define WAIT_NANOSECONDS 10000000
+
+bool orc_wait(Jit *jit, OrcWork *w)
+{
+    bool done = false;
+    while (!done && !limit_hit(&jit->cx->limits)) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += WAIT_NANOSECONDS;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000;
+        }
+        pthread_mutex_lock(&w->lock);
+        if (!w->done)
+            pthread_cond_timedwait(&w->change, &w->lock, &until);
+        done = w->done;
+        pthread_mutex_unlock(&w->lock);
+    }
+    return done;
+}
+
+bool orc_end(Jit *jit, OrcWork *w)
+{
+    pthread_join(w->thread, NULL);
+    pthread_mutex_destroy(&w->lock);
+    pthread_cond_destroy(&w->change);
+    Jobs jobs = {.at = w->jobs.at, .gone = atomic_load(&w->jobs.gone)};
+    size_t n = w->n;
+    free(w);
+    return end_jobs(jit, n, &jobs);
 }

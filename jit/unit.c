@@ -75,8 +75,12 @@ void gen_close(Gen *g)
     ptrmap_deinit(&g->kernels);
 }
 
+static bool making_finish(Unit *u);
+
 static void gen_init(Gen *g, Unit *u, Buf *why)
 {
+    if (u->jit->beside)
+        making_finish(u->jit->beside);
     *g = (Gen){.jit = u->jit,
                .cx = u->jit->cx,
                .unit = u,
@@ -112,26 +116,32 @@ bool gen_empty(Gen *g)
     return ok || !(g->failed = true);
 }
 
-/* The objects of the modules and of the kernels that they made. */
-static bool make_objects(Gen *g)
+/* The modules, and those of the kernels that they made. */
+static size_t all_modules(Gen *g, OrcModule **out)
 {
     size_t n, full = g->full.n;
     Gen *const *kernels;
     kernels_gens(g, &n, &kernels);
-    OrcModule *all = arena_new_array(g->arena, OrcModule, n + full + 1);
+    OrcModule *all = *out = arena_new_array(g->arena, OrcModule, n + full + 1);
     for (size_t i = 0; i < n; i++)
         all[i] = (OrcModule){kernels[i], kernels[i]->m};
     for (size_t i = 0; i < full; i++)
         all[n + i] = (OrcModule){g, g->full.at[i]};
     all[n + full] = (OrcModule){g, g->m};
-    return orc_make(g->jit, n + full + 1, all);
+    return n + full + 1;
 }
 
-static bool link_module(Gen *g)
+static bool make_objects(Gen *g)
+{
+    OrcModule *all;
+    size_t n = all_modules(g, &all);
+    return orc_make(g->jit, n, all);
+}
+
+static bool link_objects(Gen *g)
 {
     Unit *u = g->unit;
-    Limits *limits = &g->cx->limits;
-    if (limit_hit(limits) || !make_objects(g) || limit_hit(limits) || !kernels_link(g))
+    if (limit_hit(&g->cx->limits) || !kernels_link(g))
         return false;
     vec_push(&u->codes, &u->arena, g->out);
     if (!code_finish(u, g->out))
@@ -145,6 +155,81 @@ static bool link_module(Gen *g)
     if (g->entry)
         u->entry = (UnitEntry *)(uintptr_t)image_find(g->out->image, g->entry);
     return (!g->table || addresses) && (!g->entry || u->entry);
+}
+
+static bool link_module(Gen *g)
+{
+    return !limit_hit(&g->cx->limits) && make_objects(g) && link_objects(g);
+}
+
+/* ---- beside what the session does ---------------------------------------------------------------------------------------- */
+
+/* A unit whose objects are being made. One at a time: what others are made of may be its kernels. */
+typedef struct Making {
+    Gen g;
+    Buf why;
+    OrcWork *work;
+    JitKey *key; /* NULL: it is not kept */
+} Making;
+
+static void making_end(Unit *u, bool ok)
+{
+    Making *m = u->making;
+    u->making = NULL;
+    if (u->jit->beside == u)
+        u->jit->beside = NULL;
+    gen_deinit(&m->g, ok);
+    buf_deinit(&m->why);
+    keep_free_key(m->key);
+    free(m);
+}
+
+static bool making_begin(Unit *u, const Function *fn)
+{
+    Making *m = memory_zeroed(1, sizeof *m);
+    OrcModule *all;
+    if (!m)
+        return false;
+    gen_init(&m->g, u, &m->why);
+    u->making = m;
+    u->jit->beside = u;
+    bool ok = !m->g.failed && gen_unit(&m->g, fn);
+    size_t n = ok ? all_modules(&m->g, &all) : 0;
+    m->work = ok ? orc_begin(n, all) : NULL;
+    if (m->work)
+        return true;
+    ok = ok && link_module(&m->g);
+    if (!ok)
+        u->why = arena_copy_text(&u->arena, buf_text(&m->why), m->why.n);
+    making_end(u, ok);
+    return ok;
+}
+
+/* Its code is there, or `why` says why it cannot be made; false when a limit was hit: it goes on, or is gone. */
+static bool making_finish(Unit *u)
+{
+    Making *m = u->making;
+    if (!m)
+        return true;
+    if (!orc_wait(u->jit, m->work))
+        return false;
+    bool ok = orc_end(u->jit, m->work) && link_objects(&m->g);
+    bool limited = !ok && limit_hit(&u->jit->cx->limits);
+    if (!ok)
+        u->why = arena_copy_text(&u->arena, buf_text(&m->why), m->why.n);
+    else if (m->key)
+        keep_store(u, &m->key->content);
+    making_end(u, ok);
+    return !limited;
+}
+
+/* Nobody wants it any more. */
+static void making_drop(Unit *u)
+{
+    if (!u->making)
+        return;
+    orc_end(u->jit, u->making->work);
+    making_end(u, false);
 }
 
 /* ---- units ---------------------------------------------------------------------------------------------------------- */
@@ -174,6 +259,7 @@ static Unit *unit_new(Jit *jit, Module *env, const Name *name)
 
 static void unit_free(Unit *u)
 {
+    making_drop(u);
     keep_end(u);
     for (size_t i = 0; i < u->codes.n; i++)
         code_free(u->codes.at[i]);
@@ -421,14 +507,25 @@ static bool make_room(Jit *jit, const Function *fn)
     return true;
 }
 
+/* The unit for these shapes if there is one. */
+static Unit *unit_there(Jit *jit, Module *env, const Def *def, const Type *const *shapes)
+{
+    keep_units(jit, def->fn, is_current_in, env);
+    Unit *u = ptrmap_find(&jit->units, def->fn);
+    while (u && !has_shapes(u, def->fn->params.n, shapes))
+        u = u->sibling;
+    return u;
+}
+
 /* The unit for these shapes (NULL: for all); one that cannot be compiled says why. NULL after a diagnostic. */
 static Unit *unit_for(Jit *jit, Module *env, const Def *def, const Type *const *shapes)
 {
-    uint32_t n = def->fn->params.n;
-    keep_units(jit, def->fn, is_current_in, env);
-    Unit *u = ptrmap_find(&jit->units, def->fn);
-    while (u && !has_shapes(u, n, shapes))
-        u = u->sibling;
+    Unit *u = unit_there(jit, env, def, shapes);
+    if (u && !making_finish(u)) {
+        if (!u->making) /* another time it may be made */
+            keep_units(jit, def->fn, is_other, u);
+        return NULL;
+    }
     if (!u && shapes && !make_room(jit, def->fn))
         return unit_for(jit, env, def, NULL);
     if (!u)
@@ -454,6 +551,30 @@ static Unit *unit_or_why(Unit *u, Buf *why)
     if (u && u->why)
         buf_str(why, u->why);
     return u && u->why ? NULL : u;
+}
+
+bool unit_begin(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why)
+{
+    const Def *def = find_def(env, name, why);
+    bool free = !jit->beside || making_finish(jit->beside);
+    Unit *u = def ? unit_there(jit, env, def, NULL) : NULL;
+    if (def && free && !u && (u = unit_new(jit, env, def->name))) {
+        bool ok = making_begin(u, def->fn);
+        if (!ok && limit_hit(&jit->cx->limits)) {
+            unit_release(u);
+            u = NULL;
+        }
+        if (u)
+            add_sibling(u, def);
+        if (u && u->making) {
+            u->making->key = key;
+            key = NULL;
+        } else if (u && !u->why && key) {
+            keep_store(u, &key->content);
+        }
+    }
+    keep_free_key(key);
+    return u && unit_or_why(u, why);
 }
 
 Unit *unit_of(Jit *jit, Module *env, const Name *name, Buf *why)

@@ -190,14 +190,13 @@ static void describe(Buf *out, const Flat *f)
 
 static void report(Bench *b, bool json)
 {
-    static const char *const engines[] = {"interp", "jit", "gpu"};
     Buf out = {0};
     Flat f = {.integers = true};
     qsort(b->times, b->n_times, sizeof *b->times, by_size);
     double least = b->times[0] * 1e3, median = b->times[b->n_times / 2] * 1e3;
     int threads = pool_threads(b->s->cx.pool);
     Buf how = {0}; /* the evaluator runs what is written, at no level */
-    buf_str(&how, engines[b->code.engine]);
+    buf_str(&how, engine_names[b->code.engine]);
     if (b->code.engine != ENGINE_INTERP)
         buf_printf(&how, " level %d", b->s->opt_level);
     if (json && flatten(&f, b->result, 0)) {
@@ -208,8 +207,8 @@ static void report(Bench *b, bool json)
                    "\"median_ms\": "
                    "%.6g, \"runs\": %zu, \"compile_ms\": %.6g, \"opt_level\": %d, "
                    "\"kernel_calls\": %u, \"kernels\": %u, \"cached\": %s, \"out\": ",
-                   threads, engines[b->code.engine], least, median, b->n_times, b->compile * 1e3,
-                   b->s->opt_level, b->kernels.calls, b->kernels.kernels,
+                   threads, engine_names[b->code.engine], least, median, b->n_times,
+                   b->compile * 1e3, b->s->opt_level, b->kernels.calls, b->kernels.kernels,
                    b->kernels.kept ? "true" : "false");
         describe(&out, &f);
         buf_str(&out, "}\n");
@@ -304,7 +303,7 @@ RelayStatus stage_bench(RelaySession *s, const RelayRequest *r)
     b.runs = b.runs < 1 ? 1 : b.runs;
     if (exec && !engine_parse(exec, &b.engine))
         diag_error(s->cx.diags, E0402_USAGE, (Span){0},
-                   "`--exec %s`: there are the engines interp, jit and gpu", exec);
+                   "`--exec %s`: there are the engines auto, interp, jit and gpu", exec);
     relay_session_set(s, "threads", threads ? threads : "1");
     /* With more threads the library sums in another order. */
     blas_set_threads(s->cx.blas, threads && !s->exact ? atoi(threads) : 1);

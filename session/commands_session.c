@@ -5,6 +5,7 @@
 #include "runtime/params.h"
 #include "session/commands.h"
 #include "session/explain.h"
+#include "session/tier.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -112,6 +113,10 @@ void command_time(CommandCall *c)
     if (ok) {
         time_row(&b, "evaluator", evaluator);
         time_jit(s, &t, evaluator.least, &b);
+        if (s->engine == ENGINE_AUTO) {
+            buf_str(&b, "\ncells run on the evaluator");
+            tier_describe(s, &b);
+        }
     }
     if (ok && session_status(s) == RELAY_OK)
         emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
@@ -369,15 +374,20 @@ void command_set(CommandCall *c)
 
 void command_engine(CommandCall *c)
 {
-    static const char *const names[] = {"interp", "jit", "gpu"};
+    RelaySession *s = c->s;
     char *name = command_rest(c);
-    Engine wanted = c->s->engine;
+    Engine wanted = s->engine;
     if (name && *name && !engine_parse(name, &wanted)) {
-        Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is no engine `%s`", name);
-        diag_help(d, "there are interp, jit and gpu");
-    } else if (engine_ready(c->s, wanted, c->args)) {
-        c->s->engine = wanted;
-        emit_printf(c->s, RELAY_OUTPUT_DISPLAY, "cells run on: %s", names[wanted]);
+        Diag *d = diag_error(s->cx.diags, E0402_USAGE, c->args, "there is no engine `%s`", name);
+        diag_help(d, "there are auto, interp, jit and gpu");
+    } else if (engine_ready(s, wanted, c->args)) {
+        Buf b = {0};
+        s->engine = wanted;
+        buf_printf(&b, "cells run on: %s", engine_names[wanted]);
+        if (wanted == ENGINE_AUTO)
+            tier_describe(s, &b);
+        emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
+        buf_deinit(&b);
     }
     free(name);
 }

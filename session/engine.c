@@ -9,11 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const engine_names[ENGINES] = {
+    [ENGINE_AUTO] = "auto",
+    [ENGINE_INTERP] = "interp",
+    [ENGINE_JIT] = "jit",
+    [ENGINE_GPU] = "gpu",
+};
+
 bool engine_parse(const char *text, Engine *out)
 {
-    static const char *const names[] = {"interp", "jit", "gpu"};
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(text, names[i])) {
+    for (int i = 0; i < ENGINES; i++)
+        if (!strcmp(text, engine_names[i])) {
             *out = (Engine)i;
             return true;
         }
@@ -77,8 +83,9 @@ bool engine_compile(RelaySession *s, Module *env, const Name *name, CompileFor u
     }
     const Def *def = module_find(env, name);
     JitKey *key = NULL;
-    bool ok = use == COMPILE_TO_RUN && !optimised_already(s, env, name) &&
-              s->jit_table->load(s->jit, env, name, &key);
+    const JitTable *jit = s->jit_table;
+    bool ok = use != COMPILE_TO_SHOW && !optimised_already(s, env, name) &&
+              jit->load(s->jit, env, name, &key);
     *out = (Runnable){.engine = ENGINE_JIT,
                       .written = module_retain(env),
                       .env = ok ? module_retain(env) : optimise(s, env, name),
@@ -86,10 +93,11 @@ bool engine_compile(RelaySession *s, Module *env, const Name *name, CompileFor u
                       .span = def ? def->span : (Span){0}};
     /* What the optimiser knew is nothing to keep, and who times it is told. */
     if (ok || !out->env || runnable_is_constant(out)) {
-        s->jit_table->free_key(key);
+        jit->free_key(key);
         key = NULL;
     }
-    ok = ok || (out->env && s->jit_table->prepare(s->jit, out->env, name, key, why));
+    ok = ok || (out->env && (use == COMPILE_BESIDE ? jit->begin : jit->prepare)(s->jit, out->env,
+                                                                                name, key, why));
     if (!ok)
         engine_release(s, out);
     return ok;
@@ -121,7 +129,8 @@ bool engine_prepare(RelaySession *s, Engine engine, Module *env, const Name *nam
         warn_interpreted(s, span, buf_text(&why));
     buf_deinit(&why);
     if (!compiled)
-        *out = (Runnable){ENGINE_INTERP, module_retain(env), module_retain(env), name, span};
+        *out = (Runnable){engine == ENGINE_AUTO ? engine : ENGINE_INTERP, module_retain(env),
+                          module_retain(env), name, span};
     if (session_status(s) == RELAY_OK)
         return true;
     engine_release(s, out);
@@ -139,8 +148,12 @@ static Value placed(RelaySession *s, Value v, Span span)
 
 Value engine_call(RelaySession *s, const Runnable *r, uint32_t n, const Value *args)
 {
-    if (r->engine == ENGINE_INTERP)
-        return interp_call_global(s->interp, r->env, r->name, n, args, r->span);
+    if (r->engine != ENGINE_JIT) {
+        bool was = interp_tier_on(s->interp, r->engine == ENGINE_AUTO);
+        Value v = interp_call_global(s->interp, r->env, r->name, n, args, r->span);
+        interp_tier_on(s->interp, was);
+        return v;
+    }
     /* Functions of the evaluator that it calls find what is defined as it was written. */
     interp_set_env(s->interp, r->written ? r->written : r->env);
     return placed(s, s->jit_table->call(s->jit, r->env, r->name, n, args, r->span), r->span);
@@ -253,6 +266,14 @@ bool session_uses_failed(const RelaySession *s, const Expr *e)
     return f.found;
 }
 
+static Value evaluate(RelaySession *s, Engine engine, Module *env, Module *keep, Expr *e)
+{
+    bool was = interp_tier_on(s->interp, engine == ENGINE_AUTO);
+    Value v = interp_eval(s->interp, env, keep, e, &s->local_values);
+    interp_tier_on(s->interp, was);
+    return v;
+}
+
 Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Expr *e)
 {
     if (session_uses_failed(s, e))
@@ -262,15 +283,13 @@ Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Exp
     if (stops_any(s))
         return stops_eval(s, env, keep, e);
     Thunk t;
-    if (engine == ENGINE_INTERP || !thunk_make(s, env, keep, e, &t))
-        return session_status(s) == RELAY_OK
-                   ? interp_eval(s->interp, env, keep, e, &s->local_values)
-                   : value_none();
+    if (engine != ENGINE_JIT || !thunk_make(s, env, keep, e, &t))
+        return session_status(s) == RELAY_OK ? evaluate(s, engine, env, keep, e) : value_none();
     Runnable r;
     Value v = value_none();
     if (engine_prepare(s, engine, t.module, t.name, &r)) {
         v = r.engine == ENGINE_JIT ? engine_call(s, &r, t.n, t.args)
-                                   : interp_eval(s->interp, env, keep, e, &s->local_values);
+                                   : evaluate(s, ENGINE_INTERP, env, keep, e);
         engine_release(s, &r);
     }
     thunk_free(&t);

@@ -4,6 +4,7 @@
 
 #include "include/relay.h"
 #include "interp/interp.h"
+#include "interp/tier.h"
 #include "ir/ctx.h"
 #include "ir/module.h"
 #include "jit/jit.h"
@@ -24,16 +25,19 @@ typedef struct Local {
 /* What no longer fits something that was defined anew: not there until its text, read again, agrees with what there is. */
 typedef struct Stale Stale;
 
-typedef enum Engine { ENGINE_INTERP, ENGINE_JIT, ENGINE_GPU } Engine;
+typedef enum Engine { ENGINE_AUTO, ENGINE_INTERP, ENGINE_JIT, ENGINE_GPU, ENGINES } Engine;
 
 /* Of the pipeline before compiled code, when nothing is said. */
 #define OPT_LEVEL_USUAL 2
 
 typedef struct Imported Imported;
+typedef struct HotCode HotCode;
 
 struct RelaySession {
     Ctx cx;
     Interp *interp;
+    Tier tier; /* of the evaluator, for the engine `auto` */
+    HotCode *hot; /* what is compiled for it: tier.c */
     const JitTable *jit_table; /* NULL until the plug-in is opened */
     Jit *jit;
     bool jit_tried;
@@ -254,7 +258,9 @@ bool display_text(RelaySession *s, Value v, Span span);
 
 /* The JIT, opened when first asked for; false when there is none (jit_why says why). */
 bool session_jit(RelaySession *s);
-/* Parses "interp", "jit", "gpu"; false when it is none of them. */
+/* By number: "auto", "interp", "jit", "gpu". */
+extern const char *const engine_names[ENGINES];
+/* Parses one of them; false when it is none. */
 bool engine_parse(const char *text, Engine *out);
 /* False, with a diagnostic at `asked`, for an engine that nothing runs on here. */
 bool engine_ready(RelaySession *s, Engine engine, Span asked);
@@ -275,8 +281,9 @@ typedef struct Runnable {
 /* Makes `name` of env ready for the engine; what the JIT cannot compile falls to the evaluator, with a warning. False after a
  * diagnostic, and then there is nothing to release. */
 bool engine_prepare(RelaySession *s, Engine engine, Module *env, const Name *name, Runnable *out);
-/* What is kept in files can be run; it does not say what the optimiser made of the program. */
-typedef enum CompileFor { COMPILE_TO_RUN, COMPILE_TO_SHOW } CompileFor;
+/* What is kept in files can be run; it does not say what the optimiser made of the program. What is made beside goes on while others run,
+ * until the JIT prepares it. */
+typedef enum CompileFor { COMPILE_TO_RUN, COMPILE_TO_SHOW, COMPILE_BESIDE } CompileFor;
 /* The same for the JIT alone: false also when it cannot compile it, which `why` says. */
 bool engine_compile(RelaySession *s, Module *env, const Name *name, CompileFor use, Runnable *out,
                     Buf *why);

@@ -215,6 +215,14 @@ bool optimised_already(RelaySession *s, Module *env, const Name *name)
     return already;
 }
 
+const Function *optimised_as(RelaySession *s, Module *env, const Name *name)
+{
+    const Optimised *kept = optimised_already(s, env, name)
+                                ? ptrmap_find(&s->optimised, module_find(env, name)->fn)
+                                : NULL;
+    return kept ? kept->fn : NULL;
+}
+
 void optimise_forget(RelaySession *s, const Module *home)
 {
     for (size_t i = 0; i < s->optimised.n; i++) {

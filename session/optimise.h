@@ -9,6 +9,8 @@
 Module *optimise(RelaySession *s, Module *env, const Name *name);
 /* Whether nothing would have to be done for that. */
 bool optimised_already(RelaySession *s, Module *env, const Name *name);
+/* What it would give for `name` if so; else NULL. */
+const Function *optimised_as(RelaySession *s, Module *env, const Name *name);
 /* Lets go of what was made of the definitions that lie in `home`; NULL: of all, as when the level changes. */
 void optimise_forget(RelaySession *s, const Module *home);
 

@@ -6,6 +6,7 @@
 #include "passes/pass.h"
 #include "session/optimise.h"
 #include "session/stepping.h"
+#include "session/tier.h"
 #include "stdlib/stdlib.h"
 #include "typecheck/typecheck.h"
 
@@ -25,6 +26,8 @@ static bool world_new(RelaySession *s)
     bool ok = ctx_init(&s->cx, &stdlib_ops);
     s->interp = ok ? interp_new(&s->cx) : NULL;
     s->env = ok ? module_new(&s->cx) : NULL;
+    if (s->interp)
+        tier_start(s);
     return s->interp && s->env;
 }
 
@@ -87,6 +90,7 @@ static void world_free(RelaySession *s)
     heap_break_cycles(&s->cx.limits);
     if (s->jit)
         s->jit_table->destroy(s->jit);
+    s->jit = NULL;
     optimise_forget(s, NULL);
     ptrmap_deinit(&s->optimised);
     interp_free(s->interp);
@@ -96,7 +100,6 @@ static void world_free(RelaySession *s)
     memset(s->libraries, 0, sizeof s->libraries);
     session_forget_imports(s);
     ctx_deinit(&s->cx);
-    s->jit = NULL;
     s->interp = NULL;
     s->env = NULL;
 }
@@ -161,6 +164,13 @@ static void renew(RelaySession *s)
         limit_reach(&s->cx.limits, LIMIT_MEMORY);
 }
 
+/* What was compiled was made at other settings. */
+static void forget_code(RelaySession *s)
+{
+    optimise_forget(s, NULL);
+    interp_tier_renew(s->interp);
+}
+
 bool relay_session_set(RelaySession *s, const char *option, const char *value)
 {
     bool on = !strcmp(value, "1") || !strcmp(value, "true");
@@ -177,18 +187,21 @@ bool relay_session_set(RelaySession *s, const char *option, const char *value)
         if (strlen(value) != 1 || *value < '0' || *value > '0' + OPT_LEVEL_MOST)
             return false;
         s->opt_level = *value - '0';
-        optimise_forget(s, NULL);
+        forget_code(s);
     } else if (!strcmp(option, "exact")) {
         bool off = !strcmp(value, "off");
         if (!off && strcmp(value, "on"))
             return false;
         s->exact = !off;
-        optimise_forget(s, NULL);
+        forget_code(s);
     } else if (!strcmp(option, "cache")) {
         bool off = !strcmp(value, "off");
         if (!off && strcmp(value, "on"))
             return false;
         s->no_cache = off;
+    } else if (!strcmp(option, "hot")) {
+        uint64_t count = strtoull(value, NULL, 10);
+        interp_tier_counts(s->interp, count, count);
     } else if (!strcmp(option, "threads")) {
         pool_free(s->cx.pool);
         s->cx.pool = pool_new(atoi(value));

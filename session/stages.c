@@ -329,7 +329,7 @@ static bool request_engine(RelaySession *s, const RelayRequest *r, Engine *out)
     if (!exec || engine_parse(exec, out))
         return true;
     diag_error(s->cx.diags, E0402_USAGE, (Span){0},
-               "`--exec %s`: there are the engines interp, jit and gpu", exec);
+               "`--exec %s`: there are the engines auto, interp, jit and gpu", exec);
     return false;
 }
 

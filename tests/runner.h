@@ -10,7 +10,8 @@
  *   values         `add(1, 2)  // => 3` in a file without RUN lines: each such line ends a cell, and the cell's value must
  *                  read so; `// ~> 0.333` allows the last digits to differ. `foo(1)  // error: E0104` and `// warning:`
  *                  expect a diagnostic on that line; such a cell ends at the next blank line. A cell without an
- *                  expectation must run without an error. All cells are run by every engine.
+ *                  expectation must run without an error. All cells are run by every engine; for `auto` every
+ *                  definition is hot.
  *   transcripts    NAME.txt and the fenced blocks of NAME.md that begin with a prompt: input after `relay> `, continued after
  *                  `  ...> `, or a command after `$ relay`; output below. `...` stands for any text in a line, alone on its
  *                  line for any lines. Fenced blocks marked `relay` in NAME.md are run as files of values.
