@@ -29,9 +29,9 @@ def @walk(%i: int32, %x: float32, %y: float32) -> float32 {
 
 
 def run(**environment):
-    done = subprocess.run([os.environ["RELAY"]], input=SCRIPT, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, env=dict(os.environ, **environment))
-    assert done.returncode == 0, done.stdout
+    done = subprocess.run([os.environ["RELAY"]], input=SCRIPT, text=True, capture_output=True,
+                          env=dict(os.environ, **environment))
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
