@@ -189,23 +189,48 @@ static bool take_arg(Filling *f, const char *key, const char *text)
     return t != NULL;
 }
 
+static Value random_tensor(Limits *limits, const Type *type, uint64_t seed, uint64_t *drawn)
+{
+    if (dtype_id(type->dtype) == DTYPE_IDS || !type_is_static(type))
+        return value_none();
+    Tensor *t = tensor_new_raw(limits, type->dtype, (int32_t)type->n, type->dims);
+    if (t && tensor_fill_uniform(limits, t, seed, drawn))
+        return value_tensor(t);
+    tensor_release(t);
+    return value_none();
+}
+
+Value value_random(Limits *limits, const Type *type, uint64_t seed, uint64_t *drawn)
+{
+    type = type_find(type);
+    if (type->kind == TYPE_TENSOR)
+        return random_tensor(limits, type, seed, drawn);
+    /* Tuples of tensors are what programs take; others are given. */
+    Object *o = type->kind == TYPE_TUPLE ? object_new(limits, &tuple_info, type->n) : NULL;
+    for (uint32_t i = 0; o && i < type->n; i++) {
+        const Type *part = type_find(type->parts[i]);
+        Value v =
+            part->kind == TYPE_TENSOR ? random_tensor(limits, part, seed, drawn) : value_none();
+        if (value_is_none(v)) {
+            value_release(value_object(o));
+            return value_none();
+        }
+        object_set(o, i, v);
+    }
+    return o ? value_object(o) : value_none();
+}
+
 static bool take_random(Filling *f, int i, const Type *type, uint64_t seed, uint64_t *drawn)
 {
-    const char *name = f->fn->params.at[i]->name->text;
-    bool held = type->kind == TYPE_TENSOR && dtype_id(type->dtype) != DTYPE_IDS;
-    if (!held || !type_is_static(type)) {
-        diag_error(f->s->cx.diags, E0305_ARGUMENTS, f->fn->params.at[i]->base.span,
-                   "`%%%s` has type `%s`, for which no random value can be made", name,
-                   type_str(&f->s->cx, type));
-        return false;
-    }
-    Limits *limits = &f->s->cx.limits;
-    Tensor *t = tensor_new_raw(limits, type->dtype, (int32_t)type->n, type->dims);
-    if (!t)
-        return false;
-    bool ok = tensor_fill_uniform(limits, t, seed, drawn);
-    put_arg(f, i, t);
-    return ok;
+    RelaySession *s = f->s;
+    f->args[i] = value_random(&s->cx.limits, type, seed, drawn);
+    if (!value_is_none(f->args[i]))
+        return true;
+    if (!limit_hit(&s->cx.limits))
+        diag_error(s->cx.diags, E0305_ARGUMENTS, f->fn->params.at[i]->base.span,
+                   "`%%%s` has type `%s`, for which no random value can be made",
+                   f->fn->params.at[i]->name->text, type_str(&s->cx, type));
+    return false;
 }
 
 /* The value, if there is one, is of the parameter's type. */

@@ -1,6 +1,7 @@
-/* Commands that take a program through passes: `:pass`, `:explain pass`. */
+/* Commands that take a program through passes: `:pass`, `:explain pass`, `:blame`. */
 #include "ir/print.h"
 #include "session/commands.h"
+#include "session/views/blame.h"
 #include "session/views/trace.h"
 
 #include <ctype.h>
@@ -182,4 +183,21 @@ void explain_pass(CommandCall *c)
     call.pipeline = command_pipeline(&call.target);
     if (command_need(c, "a pass, and what it is to run on"))
         passes_of_command(&call);
+}
+
+void command_blame(CommandCall *c)
+{
+    uint64_t seed = 0;
+    if (!command_setting(c, "seed", &seed))
+        return;
+    BlameWish wish = {.seed = seed, .pipeline = command_pipeline(c)};
+    if (str_is(wish.pipeline, "engines"))
+        wish.pipeline.len = 0;
+    const Def *def =
+        command_need(c, "what to run (`@f`, or an expression)") ? command_global(c) : NULL;
+    wish.m = c->text.len ? command_module(c) : NULL;
+    wish.entry = def ? def->name : NULL;
+    if (wish.m)
+        blame(c->s, &wish);
+    module_release(wish.m);
 }

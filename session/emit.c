@@ -51,6 +51,16 @@ void emit_view(RelaySession *s, const Buf *text, const Buf *html)
     emit_mimes(s, RELAY_OUTPUT_DISPLAY, 2, mimes);
 }
 
+void emit_bundle(RelaySession *s, const Buf *text, const Buf *html, const Buf *json)
+{
+    RelayMime mimes[] = {
+        {"text/plain", buf_text(text), text->n},
+        {"text/html", buf_text(html), html->n},
+        {"application/json", buf_text(json), json->n},
+    };
+    emit_mimes(s, RELAY_OUTPUT_DISPLAY, sizeof mimes / sizeof *mimes, mimes);
+}
+
 void emit_printf(RelaySession *s, RelayOutputKind kind, const char *format, ...)
 {
     Buf b = {0};

@@ -130,6 +130,8 @@ void emit_mimes(RelaySession *s, RelayOutputKind kind, size_t n, const RelayMime
 void emit_text(RelaySession *s, RelayOutputKind kind, const Buf *text);
 /* Something to look at: as text, and as HTML for faces that show it. */
 void emit_view(RelaySession *s, const Buf *text, const Buf *html);
+/* The same, and what programs read. */
+void emit_bundle(RelaySession *s, const Buf *text, const Buf *html, const Buf *json);
 __attribute__((format(printf, 3, 4))) void emit_printf(RelaySession *s, RelayOutputKind kind,
                                                        const char *format, ...);
 void emit_diags(RelaySession *s);
@@ -375,6 +377,8 @@ Module *request_bound(RelaySession *s, const RelayRequest *r, Module *m, const N
 /* Fills args[0 … fn->params.n) from the request: args, arg, random. The values are the caller's. */
 bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Function *fn,
                   Value *args);
+/* A value of the type with random numbers, which go on from `*drawn`; NONE where there is none, or where a limit is hit. */
+Value value_random(Limits *limits, const Type *type, uint64_t seed, uint64_t *drawn);
 const char *request_find(const RelayRequest *r, const char *key);
 bool request_flag(const RelayRequest *r, const char *key);
 /* The bytes of a file as a vector of uint8; NULL after a diagnostic. */

@@ -127,12 +127,7 @@ void trace_emit(Trace *t, TraceView view)
     trace_text(t, &text, view);
     trace_html(t, &html, view);
     trace_json(t, &json, view);
-    RelayMime mimes[] = {
-        {"text/plain", buf_text(&text), text.n},
-        {"text/html", buf_text(&html), html.n},
-        {"application/json", buf_text(&json), json.n},
-    };
-    emit_mimes(t->s, RELAY_OUTPUT_DISPLAY, sizeof mimes / sizeof *mimes, mimes);
+    emit_bundle(t->s, &text, &html, &json);
     buf_deinit(&text);
     buf_deinit(&html);
     buf_deinit(&json);

@@ -137,6 +137,21 @@ class Views(unittest.TestCase):
         self.assertLess(time.monotonic() - started, 20)
 
 
+class Blame(unittest.TestCase):
+    def run_cells(self, text):
+        return subprocess.run([RELAY], input=text, capture_output=True, text=True, timeout=60, check=True).stdout
+
+    def test_the_cell_shows_it_again(self):
+        """What is found is offered as a cell; that, typed in, finds the same."""
+        pipeline = "FoldConstant,DeadCodeElimination{ignore_impurity=True}"
+        said = self.run_cells(f":blame {pipeline} fn (%x: Tensor[(3), float32]) {{ let %r = ref(%x * 2f); "
+                              "let %u = ref_write(%r, exp(%x)); nn.relu(ref_read(%r) + 3f) }\n")
+        self.assertIn("`DeadCodeElimination`, pass 2 of 2, is the first", said)
+        cell = re.search(r"^cell    (.*)$", said, re.M)[1]
+        self.assertNotIn("nn.relu", cell)
+        self.assertIn("`DeadCodeElimination`, pass 1 of 1, is the first", self.run_cells(cell + "\n"))
+
+
 def trace_changes(trace):
     """How many steps have a line that is not as it was."""
     return sum(any(line["change"] not in ("kept", "fold") for line in step["lines"]) for step in trace["steps"])

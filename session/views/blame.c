@@ -1,0 +1,740 @@
+#include "session/views/blame.h"
+
+#include "base/memory.h"
+#include "ir/print.h"
+#include "ir/walk.h"
+#include "runtime/show.h"
+#include "session/views/trace.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long a smaller program is looked for, and how many are tried. */
+#define SHRINK_SECONDS 5.0
+#define SHRINK_TRIES 400
+
+typedef struct Blame {
+    RelaySession *s;
+    const BlameWish *wish;
+    Arena arena;
+    double deadline;
+    size_t tries;
+} Blame;
+
+/* What was seen. */
+typedef struct Difference {
+    Buf why; /* "element [0, 3] was 1 and is 2" */
+    Buf was, is; /* the values, or the types */
+} Difference;
+
+static void difference_deinit(Difference *d)
+{
+    buf_deinit(&d->why);
+    buf_deinit(&d->was);
+    buf_deinit(&d->is);
+}
+
+/* ---- values that agree --------------------------------------------------------------------------------------------------------- */
+
+/* What rounding may do; programs are reordered, and some sums are long. */
+static double tolerance(DType t)
+{
+    if (t.code != DTYPE_CODE_FLOAT && t.code != DTYPE_CODE_BFLOAT)
+        return 0;
+    return t.bits >= 64 ? 1e-9 : t.bits >= 32 ? 1e-4 : 2e-2;
+}
+
+static bool same_number(double a, double b, double within)
+{
+    if (a == b || (isnan(a) && isnan(b)))
+        return true;
+    return fabs(a - b) <= within * fmax(1, fmax(fabs(a), fabs(b)));
+}
+
+static void put_place(Buf *out, const Tensor *t, int64_t at)
+{
+    int64_t inner = t->size;
+    buf_char(out, '[');
+    for (int32_t i = 0; i < t->rank; i++) {
+        inner /= t->shape[i];
+        buf_printf(out, "%s%lld", i ? ", " : "", (long long)(at / inner));
+        at %= inner;
+    }
+    buf_char(out, ']');
+}
+
+static bool same_tensor(Blame *b, const Tensor *x, const Tensor *y, Buf *why)
+{
+    bool alike = dtype_eq(x->dtype, y->dtype) && x->rank == y->rank;
+    for (int32_t i = 0; alike && i < x->rank; i++)
+        alike = x->shape[i] == y->shape[i];
+    if (!alike) {
+        buf_str(why, "the shape or the element type is another");
+        return false;
+    }
+    bool whole = dtype_is_int(x->dtype);
+    for (int64_t i = 0; i < x->size && !limit_hit_at(&b->s->cx.limits, i); i++) {
+        double p = tensor_get_double(x, i), q = tensor_get_double(y, i);
+        if (whole ? tensor_get_int(x, i) == tensor_get_int(y, i)
+                  : same_number(p, q, tolerance(x->dtype)))
+            continue;
+        buf_str(why, x->rank ? "element " : "it");
+        if (x->rank)
+            put_place(why, x, i);
+        buf_printf(why, " was %.9g and is %.9g", p, q);
+        return false;
+    }
+    return true;
+}
+
+typedef struct Pair {
+    Value a, b;
+} Pair;
+
+/* Values of one form; functions are not looked into. */
+static bool same_value(Blame *b, Value x, Value y, Buf *why)
+{
+    Arena scratch;
+    Vec(Pair) todo = {0};
+    bool same = true;
+    arena_init(&scratch, &b->s->cx.limits);
+    vec_push(&todo, &scratch, ((Pair){x, y}));
+    while (same && todo.n && !limit_hit(&b->s->cx.limits)) {
+        Pair p = vec_pop(&todo);
+        TensorView v, w;
+        if (value_view(&p.a, &v) && value_view(&p.b, &w)) {
+            same = same_tensor(b, &v.t, &w.t, why);
+        } else if (p.a.kind != p.b.kind) {
+            same = false;
+        } else if (value_is_object(p.a) && p.a.kind != VALUE_FUNCTION) {
+            same = object_n(p.a.object) == object_n(p.b.object) &&
+                   (p.a.kind != VALUE_CON || object_info(p.a.object) == object_info(p.b.object));
+            for (uint32_t i = 0; same && i < object_n(p.a.object); i++)
+                vec_push(&todo, &scratch,
+                         ((Pair){object_get(p.a.object, i), object_get(p.b.object, i)}));
+        }
+    }
+    arena_deinit(&scratch);
+    if (!same && !why->n)
+        buf_str(why, "the form of the value is another");
+    return same;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------------------- */
+
+/* A program with inputs: a call of the function on variables that have values, or an expression by itself. */
+typedef struct Runs {
+    Blame *b;
+    Vec(Var *) vars;
+    Value *values;
+    uint32_t n;
+} Runs;
+
+static const Type *type_of_program(const BlameWish *w, const Module *m)
+{
+    const Def *def = w->entry ? module_find(m, w->entry) : NULL;
+    const Expr *e = w->entry ? (def && def->fn ? &def->fn->base : NULL) : m->expr;
+    return e && e->type ? type_find(e->type) : NULL;
+}
+
+static void runs_deinit(Runs *r)
+{
+    for (uint32_t i = 0; r->b && i < r->n; i++) {
+        ptrmap_remove(&r->b->s->local_values, r->vars.at[i]);
+        value_release(r->values[i]);
+    }
+    free(r->values);
+    *r = (Runs){0};
+}
+
+/* Random values for the parameters, where the program is a function. False when there is none for a type. */
+static bool runs_init(Runs *r, Blame *b, const BlameWish *w, const Module *m)
+{
+    const Type *t = type_of_program(w, m);
+    RelaySession *s = b->s;
+    *r = (Runs){.b = b};
+    if (!t || t->kind != TYPE_FUNC)
+        return t != NULL;
+    uint32_t n = t->n;
+    uint64_t drawn = 0;
+    r->values = memory_zeroed((size_t)n + 1, sizeof *r->values);
+    for (uint32_t i = 0; r->values && i < n; i++) {
+        Value v = value_random(&s->cx.limits, t->parts[i], w->seed, &drawn);
+        if (value_is_none(v)) {
+            runs_deinit(r);
+            return false;
+        }
+        Var *var = expr_var(&b->arena, (Span){0}, ctx_name(&s->cx, "input"), t->parts[i]);
+        var->base.type = t->parts[i];
+        r->values[i] = v;
+        vec_push(&r->vars, &b->arena, var);
+        ptrmap_put(&s->local_values, var, &r->values[i]);
+        r->n++;
+    }
+    return r->values != NULL;
+}
+
+/* The program after some passes as an expression that can be evaluated; the module is the caller's. NULL after a diagnostic. */
+static Module *runnable(const Runs *r, const BlameWish *w, Module *m, Module *env)
+{
+    RelaySession *s = r->b->s;
+    const Type *t = type_of_program(w, m);
+    Module *out = module_derive(m);
+    if (!out || !t)
+        return out;
+    Arena *arena = &out->arena;
+    Expr *fn = w->entry ? expr_global(arena, (Span){0}, w->entry) : m->expr;
+    Expr **args = arena_new_array(arena, Expr *, r->n + 1);
+    for (uint32_t i = 0; i < r->n; i++)
+        args[i] = &r->vars.at[i]->base;
+    out->expr = t->kind == TYPE_FUNC ? expr_call(arena, fn->span, fn, r->n, args, NULL) : fn;
+    if (typecheck_module(&s->cx, out, env))
+        return out;
+    module_release(out);
+    return NULL;
+}
+
+static Value run_jit(RelaySession *s, Module *env, Module *m)
+{
+    Thunk t;
+    Runnable code;
+    Buf why = {0};
+    Value v = value_none();
+    if (thunk_make(s, env, m, m->expr, &t)) {
+        if (engine_compile(s, t.module, t.name, COMPILE_TO_RUN, &code, &why)) {
+            v = engine_call(s, &code, t.n, t.args);
+            engine_release(s, &code);
+        }
+        thunk_free(&t);
+    }
+    buf_deinit(&why);
+    return v;
+}
+
+static Value run(const Runs *r, const BlameWish *w, Module *m, Engine engine)
+{
+    RelaySession *s = r->b->s;
+    Module *env = session_with(s->env, m);
+    Module *program = env ? runnable(r, w, m, env) : NULL;
+    Value v = value_none();
+    if (program && engine == ENGINE_JIT)
+        v = run_jit(s, env, program);
+    else if (program)
+        v = interp_eval(s->interp, env, program, program->expr, &s->local_values);
+    if (program)
+        interp_forget(s->interp, program);
+    if (env)
+        interp_forget(s->interp, env);
+    module_release(program);
+    module_release(env);
+    return v;
+}
+
+/* ---- attempts -------------------------------------------------------------------------------------------------------------------- */
+
+/* What goes wrong while something is tried is not told. */
+typedef struct Quiet {
+    Diags found, *kept;
+} Quiet;
+
+static void quiet_begin(Quiet *q, RelaySession *s)
+{
+    diags_init(&q->found, &s->cx.limits);
+    q->kept = s->cx.diags;
+    s->cx.diags = &q->found;
+}
+
+/* The message of what went wrong first; NULL: nothing did. Lent until the end. */
+static const char *quiet_message(const Quiet *q)
+{
+    const Diag *d = q->found.first;
+    while (d && d->severity != SEVERITY_ERROR && d->severity != SEVERITY_BUG)
+        d = d->next;
+    return d ? d->message : NULL;
+}
+
+static void quiet_end(Quiet *q, RelaySession *s)
+{
+    s->cx.diags = q->kept;
+    diags_deinit(&q->found);
+}
+
+static void show(Blame *b, Buf *out, Value v)
+{
+    ShowStyle style = {
+        .elements = 12, .list = 12, .large = SHOW_SUMMARY, .limits = &b->s->cx.limits};
+    value_show(out, v, style);
+}
+
+/* Whether a program gives something else than `was`; `out`: how. */
+static bool differs(const Runs *r, const BlameWish *w, Value was, Module *now, Engine engine,
+                    Difference *out)
+{
+    Blame *b = r->b;
+    Quiet quiet;
+    quiet_begin(&quiet, b->s);
+    Value is = run(r, w, now, engine);
+    const char *message = quiet_message(&quiet);
+    bool none = value_is_none(is), other;
+    other = none ? message != NULL : !same_value(b, was, is, &out->why);
+    if (other && none)
+        buf_printf(&out->why, "it fails: %s", message);
+    if (other) {
+        show(b, &out->was, was);
+        show(b, &out->is, is);
+    }
+    quiet_end(&quiet, b->s);
+    value_release(is);
+    return other && b->s->cx.limits.hit == LIMIT_NONE;
+}
+
+static Module *run_pipeline(Blame *b, const BlameWish *w, Trace *t)
+{
+    RelaySession *s = b->s;
+    PassContext pc = {.cx = &s->cx, .opt_level = 4, .env = s->env};
+    if (t)
+        trace_listen(t, &pc);
+    uint32_t source = sources_add(&s->cx.sources, "pipeline", w->pipeline.ptr, w->pipeline.len);
+    return source ? passes_run(&pc, w->m, source) : NULL;
+}
+
+/* Whether another program shows a difference too. */
+static bool also_differs(Blame *b, const BlameWish *w)
+{
+    Runs r = {0};
+    Quiet quiet;
+    Difference d = {0};
+    bool other = false;
+    b->tries++;
+    quiet_begin(&quiet, b->s);
+    bool ready = typecheck_module(&b->s->cx, w->m, b->s->env) && runs_init(&r, b, w, w->m);
+    Value was = ready ? run(&r, w, w->m, ENGINE_INTERP) : value_none();
+    Module *now = value_is_none(was) ? NULL
+                  : w->pipeline.len  ? run_pipeline(b, w, NULL)
+                                     : module_retain(w->m);
+    quiet_end(&quiet, b->s);
+    if (now)
+        other = differs(&r, w, was, now, w->pipeline.len ? ENGINE_INTERP : ENGINE_JIT, &d);
+    difference_deinit(&d);
+    module_release(now);
+    value_release(was);
+    runs_deinit(&r);
+    return other;
+}
+
+/* ---- smaller programs -------------------------------------------------------------------------------------------------------------- */
+
+/* A node that something else stands for. */
+typedef struct Change {
+    const Expr *at; /* NULL: nothing changes */
+    Expr *with; /* NULL: a parameter */
+} Change;
+
+static Expr *change_node(Rewriter *rw, const Expr *old, Expr *now)
+{
+    const Change *c = rw->data;
+    return old == c->at ? c->with : now;
+}
+
+typedef struct Free {
+    Blame *b;
+    Module *m;
+    PtrMap renamed;
+    Vec(Var *) vars;
+} Free;
+
+static void note_free(void *data, Var *v)
+{
+    Free *f = data;
+    if (ptrmap_has(&f->b->s->local_values, v))
+        return; /* the session's */
+    Var *fresh = expr_var(&f->m->arena, v->base.span, v->name, type_find(v->base.type));
+    ptrmap_put(&f->renamed, v, &fresh->base);
+    vec_push(&f->vars, &f->m->arena, fresh);
+}
+
+/* The node, with a change in it, as a function of what it needs; a module of its own. */
+static Module *extracted(Blame *b, Module *from, const Expr *node, Change change)
+{
+    Ctx *cx = &b->s->cx;
+    Module *m = module_derive(from);
+    if (!m)
+        return NULL;
+    Free f = {.b = b, .m = m};
+    Expr *e = (Expr *)(uintptr_t)node;
+    if (change.at) {
+        Rewriter rw;
+        Var *input = expr_var(&m->arena, change.at->span, ctx_name(cx, "any"), change.at->type);
+        input->base.type = change.at->type;
+        change.with = change.with ? change.with : &input->base;
+        rewriter_init(&rw, cx, m, change_node, &change);
+        e = ir_rewrite(&rw, e);
+        rewriter_deinit(&rw);
+    }
+    if (e)
+        ir_free_vars(e, note_free, &f);
+    e = e ? ir_copy(cx, m, e) : NULL;
+    e = e ? ir_substitute(cx, m, e, &f.renamed) : NULL;
+    ptrmap_deinit(&f.renamed);
+    if (e)
+        m->expr = &expr_function(&m->arena, e->span, (TypeVarList){0}, (uint32_t)f.vars.n,
+                                 f.vars.at, NULL, NULL, e)
+                       ->base;
+    if (e)
+        return m;
+    module_release(m);
+    return NULL;
+}
+
+static bool goes_on(Blame *b)
+{
+    return b->tries < SHRINK_TRIES && clock_seconds() < b->deadline && !limit_hit(&b->s->cx.limits);
+}
+
+typedef struct Nodes {
+    Blame *b;
+    Vec(const Expr *) all;
+} Nodes;
+
+/* Text has no words for it. */
+static bool is_unwritten(const Expr *e)
+{
+    const Constant *c = expr_as_constant(e);
+    return c && c->value.kind != VALUE_SCALAR;
+}
+
+static WalkNext note_node(void *data, const Expr *e)
+{
+    Nodes *n = data;
+    if ((e->kind > EXPR_CON || is_unwritten(e)) && e->type && type_find(e->type)->kind != TYPE_FUNC)
+        vec_push(&n->all, &n->b->arena, e);
+    return WALK_ON;
+}
+
+static Nodes nodes_of(Blame *b, const Expr *e)
+{
+    Nodes n = {.b = b};
+    ir_walk(e, NULL, note_node, &n);
+    return n;
+}
+
+/* Takes the candidate in place of the program where it still shows the difference; gives it back otherwise. */
+static bool accept(Blame *b, BlameWish *best, Module *candidate)
+{
+    BlameWish w = *best;
+    w.m = candidate;
+    w.entry = NULL;
+    if (!candidate || !also_differs(b, &w)) {
+        module_release(candidate);
+        return false;
+    }
+    module_release(best->m);
+    *best = w;
+    return true;
+}
+
+static const Expr *body_of(const BlameWish *w)
+{
+    const Def *def = w->entry ? module_find(w->m, w->entry) : NULL;
+    const Function *f = def ? def->fn : expr_as_function(w->m->expr);
+    return f ? f->body : w->m->expr;
+}
+
+typedef struct Parts {
+    const Expr *whole;
+    const Expr *at[8]; /* operands of its type */
+    size_t n;
+} Parts;
+
+static void note_part(void *data, Expr *const *slot)
+{
+    Parts *p = data;
+    bool alike = (*slot)->type && p->whole->type && type_equal((*slot)->type, p->whole->type);
+    if (alike && p->n < sizeof p->at / sizeof *p->at)
+        p->at[p->n++] = *slot;
+}
+
+/* Anything in place of the node, or one of its operands. */
+static bool simplify(Blame *b, BlameWish *best, const Expr *body, const Expr *node)
+{
+    Parts parts = {.whole = node};
+    ir_children(node, note_part, &parts);
+    if (node != body && accept(b, best, extracted(b, best->m, body, (Change){.at = node})))
+        return true;
+    for (size_t i = 0; i < parts.n && goes_on(b); i++) {
+        Change change = {node, (Expr *)(uintptr_t)parts.at[i]};
+        if (accept(b, best, extracted(b, best->m, body, change)))
+            return true;
+    }
+    return false;
+}
+
+/* First the least node that shows it, then without what does not matter in it. */
+static void shrink(Blame *b, BlameWish *best)
+{
+    b->deadline = clock_seconds() + SHRINK_SECONDS;
+    Nodes nodes = nodes_of(b, body_of(best));
+    bool found = false;
+    for (size_t i = 0; i < nodes.all.n && !found && goes_on(b); i++)
+        found = accept(b, best, extracted(b, best->m, nodes.all.at[i], (Change){0}));
+    while (found && goes_on(b)) {
+        const Expr *body = body_of(best);
+        nodes = nodes_of(b, body);
+        found = false;
+        for (size_t i = nodes.all.n; i-- > 0 && !found && goes_on(b);)
+            found = simplify(b, best, body, nodes.all.at[i]);
+    }
+}
+
+/* The element of the pipeline that is this pass, as it was written; else its name. */
+static Str element_of(const Blame *b, const char *pass)
+{
+    Str p = b->wish->pipeline;
+    size_t n = strlen(pass);
+    for (size_t from = 0, at = 0, depth = 0; at <= p.len; at++) {
+        char c = at < p.len ? p.ptr[at] : ',';
+        depth += (strchr("{[(", c) != NULL) - (strchr("}])", c) != NULL);
+        if (c != ',' || depth)
+            continue;
+        if (at - from >= n && !memcmp(p.ptr + from, pass, n) &&
+            (at - from == n || p.ptr[from + n] == '{'))
+            return (Str){p.ptr + from, at - from};
+        from = at + 1;
+    }
+    return str_of(pass);
+}
+
+/* ---- what was found ---------------------------------------------------------------------------------------------------------------- */
+
+static void put_inputs(const Runs *r, const BlameWish *w, Buf *out)
+{
+    const Def *def = w->entry ? module_find(w->m, w->entry) : NULL;
+    const Function *f = def ? def->fn : expr_as_function(w->m->expr);
+    for (uint32_t i = 0; i < r->n; i++) {
+        Buf v = {0};
+        show(r->b, &v, r->values[i]);
+        buf_printf(out, "%%%s = %s\n", f ? f->params.at[i]->name->text : "input", buf_text(&v));
+        buf_deinit(&v);
+    }
+}
+
+/* On one line, which a command is. */
+static void put_expr(Buf *out, const Expr *e)
+{
+    Buf text = {0};
+    ir_print_expr(&text, e, (PrintStyle){.annotations = true, .no_metadata = true});
+    for (const char *p = buf_text(&text); *p;) {
+        size_t n = strcspn(p, "\n");
+        buf_bytes(out, p, n);
+        p += n;
+        if (*p)
+            buf_char(out, ' ');
+        p += strspn(p, "\n ");
+    }
+    buf_deinit(&text);
+}
+
+/* A cell that shows it again. */
+static void put_cell(Buf *out, const BlameWish *w)
+{
+    buf_str(out, ":blame ");
+    if (w->seed)
+        buf_printf(out, "seed=%llu ", (unsigned long long)w->seed);
+    if (w->pipeline.len)
+        buf_printf(out, "%.*s ", (int)w->pipeline.len, w->pipeline.ptr);
+    else
+        buf_str(out, "engines ");
+    if (w->entry)
+        buf_printf(out, "@%s", w->entry->text);
+    else
+        put_expr(out, w->m->expr);
+}
+
+static void put_row(Buf *text, Buf *html, Buf *json, const char *key, const char *label,
+                    const Buf *value)
+{
+    if (!value->n)
+        return;
+    const char *p = buf_text(value);
+    size_t n = value->n;
+    while (n && p[n - 1] == '\n')
+        n--;
+    buf_printf(text, "%-8s", label);
+    for (size_t i = 0; i < n; i++) {
+        buf_char(text, p[i]);
+        buf_str(text, p[i] == '\n' ? "        " : "");
+    }
+    buf_char(text, '\n');
+    buf_printf(html, "<tr><th>%s</th><td><pre>", label);
+    buf_html(html, p, n);
+    buf_str(html, "</pre></td></tr>");
+    buf_printf(json, ", \"%s\": \"", key);
+    buf_json(json, p, n);
+    buf_char(json, '"');
+}
+
+static const char style[] =
+    "<style>.relay-blame{color:var(--jp-ui-font-color1,#1f2328);font-family:var(--jp-ui-font-"
+    "family,"
+    "sans-serif);font-size:var(--jp-ui-font-size1,13px)}"
+    ".relay-blame>p{font-size:1.15em;margin:0 0 6px}"
+    ".relay-blame.relay-blame table{border-collapse:collapse;margin:0 0 8px;font-size:1em}"
+    ".relay-blame.relay-blame th,.relay-blame.relay-blame td{text-align:left;vertical-align:top;"
+    "padding:2px 12px 2px 0;font-weight:400;background:none}"
+    ".relay-blame.relay-blame th{color:var(--jp-ui-font-color2,#57606a);white-space:nowrap}"
+    ".relay-blame.relay-blame pre{margin:0;background:none;color:inherit;white-space:pre-wrap;"
+    "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,inherit)}"
+    "</style>";
+
+/* All that is told. */
+typedef struct Finding {
+    const char *verdict;
+    const Difference *seen; /* NULL: there is none */
+    const Runs *runs;
+    const BlameWish *small; /* what still shows it */
+    Trace *trace; /* NULL: no pass is to blame */
+    size_t step; /* of it, counted from 1 */
+} Finding;
+
+static void put_rows(Blame *b, const Finding *f, Buf *text, Buf *html, Buf *json)
+{
+    Buf inputs = {0}, cell = {0};
+    put_inputs(f->runs, b->wish, &inputs);
+    if (f->small)
+        put_cell(&cell, f->small);
+    if (f->seen) {
+        put_row(text, html, json, "why", "differs", &f->seen->why);
+        put_row(text, html, json, "was", "before", &f->seen->was);
+        put_row(text, html, json, "is", "after", &f->seen->is);
+    }
+    put_row(text, html, json, "inputs", "inputs", &inputs);
+    put_row(text, html, json, "cell", "cell", &cell);
+    buf_deinit(&inputs);
+    buf_deinit(&cell);
+}
+
+static void show_finding(Blame *b, const Finding *f)
+{
+    Buf text = {0}, html = {0}, json = {0};
+    buf_printf(&text, "%s\n", f->verdict);
+    buf_printf(&html, "%s<div class=\"relay-blame\"><p>", style);
+    html_words(&html, f->verdict);
+    buf_str(&html, "</p><table>");
+    buf_str(&json, "{\"verdict\": \"");
+    buf_json(&json, f->verdict, strlen(f->verdict));
+    buf_printf(&json, "\", \"step\": %zu", f->step);
+    put_rows(b, f, &text, &html, &json);
+    buf_str(&html, "</table>");
+    if (f->trace) {
+        char *name = arena_copy_text(&b->arena, b->wish->pipeline.ptr, b->wish->pipeline.len);
+        TraceView view = {.pipeline = name, .step = f->step};
+        trace_text(f->trace, &text, view);
+        trace_html(f->trace, &html, view);
+        buf_str(&json, ", \"trace\": ");
+        trace_json(f->trace, &json, view);
+    }
+    buf_str(&html, "</div>");
+    buf_str(&json, "}");
+    emit_bundle(b->s, &text, &html, &json);
+    buf_deinit(&text);
+    buf_deinit(&html);
+    buf_deinit(&json);
+}
+
+/* The first step whose type or value is another; 0: none. */
+static size_t first_other(Blame *b, const Trace *t, const Runs *r, Value was, Difference *out)
+{
+    const Type *type = type_of_program(b->wish, b->wish->m);
+    for (size_t i = 0; i < t->steps.n; i++) {
+        const TraceStep *step = &t->steps.at[i];
+        const Type *now = type_of_program(b->wish, step->now);
+        if (!step->changed)
+            continue;
+        if (type && now && !type_equal(type, now)) {
+            type_print(&out->was, type);
+            type_print(&out->is, now);
+            buf_str(&out->why, "the type");
+            return i + 1;
+        }
+        if (differs(r, b->wish, was, step->now, ENGINE_INTERP, out))
+            return i + 1;
+    }
+    return 0;
+}
+
+static void blame_step(Blame *b, const Runs *r, Trace *t, size_t step, const Difference *seen)
+{
+    const char *pass = t->steps.at[step - 1].pass;
+    const Pass *row = pass_find(str_of(pass));
+    BlameWish small = *b->wish;
+    Buf verdict = {0};
+    module_retain(small.m);
+    small.pipeline = element_of(b, pass);
+    if (!also_differs(b, &small))
+        small.pipeline = b->wish->pipeline;
+    shrink(b, &small);
+    buf_printf(&verdict, "`%s`, pass %zu of %zu, is the first after which the result differs%s",
+               pass, step, t->steps.n, row && row->other_values ? ", which is what it is for" : "");
+    show_finding(b, &(Finding){buf_text(&verdict), seen, r, &small, t, step});
+    module_release(small.m);
+    buf_deinit(&verdict);
+}
+
+static void blame_pipeline(Blame *b, const Runs *r, Value was)
+{
+    Trace t;
+    Difference seen = {0};
+    trace_init(&t, b->s);
+    Module *now = run_pipeline(b, b->wish, &t);
+    size_t step = now ? first_other(b, &t, r, was, &seen) : 0;
+    if (step)
+        blame_step(b, r, &t, step, &seen);
+    else if (now)
+        show_finding(b, &(Finding){.verdict = "no pass changes the type or the result", .runs = r});
+    difference_deinit(&seen);
+    module_release(now);
+    trace_deinit(&t);
+}
+
+/* Where compiled code gives something else, a pass of its pipeline may have done it; else it is how the code is made. */
+static void blame_engines(Blame *b, const Runs *r, Value was)
+{
+    Difference seen = {0};
+    if (!differs(r, b->wish, was, b->wish->m, ENGINE_JIT, &seen)) {
+        show_finding(b, &(Finding){.verdict = "evaluator and JIT give the same", .runs = r});
+        difference_deinit(&seen);
+        return;
+    }
+    BlameWish small = *b->wish;
+    module_retain(small.m);
+    shrink(b, &small);
+    show_finding(
+        b, &(Finding){
+               .verdict = "evaluator and JIT differ", .seen = &seen, .runs = r, .small = &small});
+    module_release(small.m);
+    difference_deinit(&seen);
+}
+
+void blame(RelaySession *s, const BlameWish *wish)
+{
+    Blame b = {.s = s, .wish = wish};
+    Runs r = {0};
+    arena_init(&b.arena, &s->cx.limits);
+    bool ready = typecheck_module(&s->cx, wish->m, s->env);
+    if (ready && !runs_init(&r, &b, wish, wish->m)) {
+        Diag *d = diag_error(s->cx.diags, E0305_ARGUMENTS, (Span){0},
+                             "no random values can be made for all parameters");
+        diag_help(d, "write a call with arguments: `:blame %s @f(…)`",
+                  wish->pipeline.len ? "-O3" : "engines");
+        ready = false;
+    }
+    Value was = ready ? run(&r, wish, wish->m, ENGINE_INTERP) : value_none();
+    if (!value_is_none(was) && wish->pipeline.len)
+        blame_pipeline(&b, &r, was);
+    else if (!value_is_none(was))
+        blame_engines(&b, &r, was);
+    value_release(was);
+    runs_deinit(&r);
+    arena_deinit(&b.arena);
+}

@@ -1,0 +1,20 @@
+/* Who changed the value: the first pass of a pipeline after which a program gives something else, or has another type, and the smallest
+ * program that still shows it. The parameters of a function get random values by a seed; the evaluator runs the program after each pass.
+ * With engines in place of a pipeline the evaluator, on the program as written, is compared with the JIT. */
+#ifndef SESSION_VIEWS_BLAME_H
+#define SESSION_VIEWS_BLAME_H
+
+#include "session/commands.h"
+
+/* What the program is, and what is done with it. */
+typedef struct BlameWish {
+    Module *m; /* a definition with what it reaches, or an expression */
+    const Name *entry; /* the definition; NULL: the expression */
+    Str pipeline; /* empty: the engines are compared */
+    uint64_t seed;
+} BlameWish;
+
+/* Finds it and shows it. */
+void blame(RelaySession *s, const BlameWish *wish);
+
+#endif
