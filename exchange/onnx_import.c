@@ -1,9 +1,10 @@
 #include "exchange/onnx_import.h"
 
 #include "base/memory.h"
-#include "exchange/onnx.h"
+#include "exchange/onnx_internal.h"
 #include "ir/print.h"
 #include "parser/parser.h"
+#include "stdlib/prelude.h"
 #include "typecheck/typecheck.h"
 
 #include <ctype.h>
@@ -11,36 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Constants of up to so many elements are computed during the import; larger ones are weights. */
-#define FOLD_MOST ((int64_t)1 << 16)
 /* Refusals that are listed. */
 #define REFUSALS_MOST 60
-
-struct OnnxImport {
-    Ctx *cx;
-    Interp *in;
-    const ImportWish *wish;
-    Imported *out;
-    OnnxModel model;
-    Module *vars; /* in whose arena the variables lie; it defines nothing */
-    PtrMap values; /* Name in the model -> OnnxValue */
-    PtrMap taken; /* Name: variables of the program */
-    PtrMap locals; /* Name -> Var: what the next line may use */
-    PtrMap known; /* Var -> const Value *: of those that are constants */
-    PtrMap ops; /* Name of an operator -> its number among those of the table + 1 */
-    Vec(Value) held; /* what `known` points to */
-    Vec(Tensor *) arrays; /* counted: of values that the graph does not name */
-    Buf params, body;
-    int64_t version;
-    Diag *refused; /* the one message that lists what could not be said */
-    size_t refusals;
-    uint32_t numbers; /* of values so far */
-};
+/* Functions that call each other, and graphs in graphs. */
+#define CALLS_MOST 100
 
 /* ---- names ------------------------------------------------------------------------------------------------------------------ */
 
 /* What is left of a name of the model when only letters, digits and `_` may stay; exporters end names of results alike. */
-static const Name *clean_name(OnnxImport *im, const char *name, const char *hint)
+const Name *import_name(OnnxImport *im, const char *name, const char *hint)
 {
     Buf b = {0};
     static const char ending[] = "_output_0";
@@ -73,24 +53,26 @@ static const Name *clean_name(OnnxImport *im, const char *name, const char *hint
     return found;
 }
 
-static OnnxValue *value_of(OnnxImport *im, const char *name)
+OnnxValue *import_value(OnnxImport *im, const char *name)
 {
-    return ptrmap_find(&im->values, ctx_name(im->cx, name));
+    const Name *key = ctx_name(im->cx, name);
+    for (const OnnxBlock *b = im->block; b; b = b->call ? NULL : b->outer) {
+        OnnxValue *v = ptrmap_find(&b->values, key);
+        if (v)
+            return v;
+    }
+    return NULL;
 }
 
-static OnnxValue *value_new(OnnxImport *im, const char *name)
+OnnxValue *import_value_new(OnnxImport *im, const char *name)
 {
-    void **slot = ptrmap_slot(&im->values, ctx_name(im->cx, name));
-    OnnxValue *v = *slot ? *slot : arena_new(&im->out->arena, OnnxValue);
-    tensor_release(v->constant);
+    OnnxValue *v = arena_new(&im->out->arena, OnnxValue);
     *v = (OnnxValue){.name = name, .number = im->numbers++};
-    *slot = v;
+    ptrmap_put(&im->block->values, ctx_name(im->cx, name), v);
     return v;
 }
 
-static const char *text_of(OnnxImport *im, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static const char *text_of(OnnxImport *im, const char *format, ...)
+const char *import_text(OnnxImport *im, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -105,12 +87,28 @@ static const char *add_var(OnnxImport *im, const Name *name, const Type *type)
     Var *v = expr_var(&im->vars->arena, (Span){0}, name, NULL);
     v->base.type = type;
     ptrmap_put(&im->locals, name, v);
-    return text_of(im, "%%%s", name->text);
+    return import_text(im, "%%%s", name->text);
+}
+
+void import_push_block(OnnxImport *im, const OnnxNode *call, int64_t version)
+{
+    OnnxBlock *b = arena_new(&im->out->arena, OnnxBlock);
+    *b = (OnnxBlock){.outer = im->block, .call = call, .version = version};
+    im->block = b;
+}
+
+/* The names in it mean nothing any more; its lines remain. */
+OnnxBlock *import_pop_block(OnnxImport *im)
+{
+    OnnxBlock *b = im->block;
+    im->block = b->outer;
+    ptrmap_deinit(&b->values);
+    return b;
 }
 
 /* ---- refusals --------------------------------------------------------------------------------------------------------------- */
 
-static void refuse(OnnxImport *im, const char *what)
+void import_refuse(OnnxImport *im, const char *what)
 {
     if (!im->refused)
         im->refused = diag_error(im->cx->diags, E0406_IMPORT, (Span){0},
@@ -119,40 +117,145 @@ static void refuse(OnnxImport *im, const char *what)
         diag_note(im->refused, "%s", what);
 }
 
-static const char *op_of(const OnnxNode *n)
+/* ---- types ------------------------------------------------------------------------------------------------------------------ */
+
+/* A symbolic extent is one of the metadata; what is computed from such is left open. */
+static void print_extent(void *data, Buf *b, Dim d)
 {
-    return n->proto->op_type ? n->proto->op_type : "";
+    OnnxImport *im = data;
+    for (size_t i = 0; i < im->symbols.n; i++)
+        if (im->symbols.at[i] == d) {
+            buf_printf(b, "meta[tir.SizeVar][%zu]", i);
+            return;
+        }
+    buf_char(b, '?');
 }
 
-void onnx_refuse(OnnxNode *n, const char *format, ...)
+const char *import_type_text(OnnxImport *im, const Type *t)
 {
-    if (n->failed)
-        return;
-    n->failed = true;
     Buf b = {0};
-    const char *name = n->proto->name && *n->proto->name ? n->proto->name
-                       : n->proto->n_output              ? n->proto->output[0]
-                                                         : "";
-    buf_printf(&b, "%s `%s`: ", op_of(n), name);
-    va_list args;
-    va_start(args, format);
-    buf_vprintf(&b, format, args);
-    va_end(args);
-    refuse(n->im, buf_text(&b));
-    buf_deinit(&b);
+    type_print_as(&b, t, (TypeStyle){print_extent, im});
+    return buf_keep(&b, &im->out->arena);
+}
+
+/* Behind a text that mentions symbolic extents. */
+static void put_metadata(OnnxImport *im, Buf *b)
+{
+    if (im->symbols.n == 0)
+        return;
+    buf_str(
+        b, "\n#[metadata]\n{\"root\": 1, \"nodes\": [{\"type_key\": \"\"}, {\"type_key\": \"Map\", "
+           "\"keys\": [\"tir.SizeVar\"], \"data\": [2]}, {\"type_key\": \"Array\", \"data\": [");
+    for (size_t i = 0; i < im->symbols.n; i++)
+        buf_printf(b, "%s%zu", i ? ", " : "", i + 3);
+    buf_str(b, "]}");
+    for (size_t i = 0; i < im->symbols.n; i++) {
+        buf_str(b,
+                ", {\"type_key\": \"tir.SizeVar\", \"attrs\": {\"dtype\": \"int64\", \"name\": \"");
+        buf_str(b, dim_symbol_get(im->cx, im->symbols.at[i])->name->text);
+        buf_str(b, "\", \"span\": \"0\"}}");
+    }
+    buf_str(b, "], \"b64ndarrays\": [], \"attrs\": {\"tvm_version\": \"0.9.0\"}}\n");
+}
+
+/* The extent that the model calls so. */
+static Dim symbol_of(OnnxImport *im, const char *param)
+{
+    Buf clean = {0};
+    for (const char *p = param; *p; p++)
+        buf_char(&clean, isalnum((unsigned char)*p) ? *p : '_');
+    DimSymbol symbol = {
+        .name = ctx_name(im->cx, buf_text(&clean)), .dtype = dtype_of(DT_INT64), .is_size = true};
+    buf_deinit(&clean);
+    for (size_t i = 0; i < im->symbols.n; i++)
+        if (dim_symbol_get(im->cx, im->symbols.at[i])->name == symbol.name)
+            return im->symbols.at[i];
+    Dim d = dim_symbol(im->cx, symbol);
+    vec_push(&im->symbols, &im->out->arena, d);
+    return d;
+}
+
+static const ImportShape *shape_wish(const OnnxImport *im, const char *name)
+{
+    for (size_t i = 0; i < im->wish->n_shapes; i++)
+        if (str_eq(im->wish->shapes[i].name, str_of(name)))
+            return &im->wish->shapes[i];
+    return NULL;
+}
+
+static Dim extent_of(OnnxImport *im, const Onnx__TensorShapeProto__Dimension *d)
+{
+    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
+        return d->dim_value >= 0 ? d->dim_value : DIM_ANY;
+    if (d->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM || !d->dim_param ||
+        !*d->dim_param)
+        return DIM_ANY;
+    const ImportShape *wish = shape_wish(im, d->dim_param);
+    return wish && wish->rank == 1 ? wish->dims[0] : symbol_of(im, d->dim_param);
+}
+
+static void need_prelude(OnnxImport *im);
+
+/* `List[A]`, `Option[A]`. */
+static const Type *container(OnnxImport *im, const char *name, const Type *inner)
+{
+    need_prelude(im);
+    for (size_t i = 0; inner && im->prelude && i < im->prelude->types.n; i++)
+        if (!strcmp(im->prelude->types.at[i]->name->text, name))
+            return type_adt(im->cx, im->prelude->types.at[i], 1, &inner);
+    return NULL;
+}
+
+/* Elements of a sequence may differ in what the model gives one name. */
+static const Type *without_symbols(OnnxImport *im, const Type *t)
+{
+    Dim dims[TENSOR_RANK_MOST];
+    for (uint32_t i = 0; t && t->kind == TYPE_TENSOR && i < t->n; i++)
+        dims[i] = t->dims[i] < 0 ? DIM_ANY : t->dims[i];
+    return t && t->kind == TYPE_TENSOR ? type_tensor(im->cx, t->dtype, t->n, dims) : t;
+}
+
+const Type *import_type(OnnxImport *im, const Onnx__TypeProto *t, const char *name,
+                        const char **why)
+{
+    *why = "Relay has no such type";
+    if (t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE)
+        return container(
+            im, "List", without_symbols(im, import_type(im, t->sequence_type->elem_type, "", why)));
+    if (t && t->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE)
+        return container(im, "Option", import_type(im, t->optional_type->elem_type, "", why));
+    if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+        return NULL;
+    const Onnx__TensorShapeProto *shape = t->tensor_type->shape;
+    DType dtype = onnx_dtype(t->tensor_type->elem_type);
+    if (dtype_size(dtype) == 0) {
+        *why = import_text(im, "Relay has no element type `%s`",
+                           onnx_dtype_name(t->tensor_type->elem_type));
+        return NULL;
+    }
+    const ImportShape *wish = shape_wish(im, name);
+    size_t rank = wish ? (size_t)wish->rank : shape ? shape->n_dim : 0;
+    if (rank > TENSOR_RANK_MOST || (!shape && !wish)) {
+        *why = "its rank is not known (`--shape` can say it)";
+        return NULL;
+    }
+    Dim dims[TENSOR_RANK_MOST];
+    for (size_t i = 0; i < rank; i++)
+        dims[i] = wish ? wish->dims[i] : extent_of(im, shape->dim[i]);
+    return type_tensor(im->cx, dtype, (uint32_t)rank, dims);
 }
 
 /* ---- parameters and constants ----------------------------------------------------------------------------------------------- */
 
 static const char *add_array(OnnxImport *im, const OnnxValue *v)
 {
-    const Name *var = clean_name(im, v->name, "w_");
+    const Name *var = import_name(im, v->name, "w_");
     vec_push(&im->out->arrays, &im->out->arena,
              ((ImportedArray){var->text, v->number, tensor_retain(v->constant)}));
     return add_var(im, var, v->type);
 }
 
-static const char *literal(OnnxImport *im, Value v)
+const char *import_literal(OnnxImport *im, Value v)
 {
     Buf b = {0};
     ir_print_expr(&b, expr_constant(&im->vars->arena, (Span){0}, v), (PrintStyle){0});
@@ -160,22 +263,20 @@ static const char *literal(OnnxImport *im, Value v)
     return strncmp(text, "meta", 4) ? text : NULL;
 }
 
-/* The text of a constant for lines of the program. */
-static const char *program_text(OnnxImport *im, OnnxValue *v)
+const char *import_program_text(OnnxImport *im, OnnxValue *v)
 {
     if (!v->text && v->constant->rank == 0)
-        v->text = literal(im, value_scalar(v->constant->dtype, v->constant->data));
+        v->text = import_literal(im, value_scalar(v->constant->dtype, v->constant->data));
     if (!v->text)
         v->text = add_array(im, v);
     return v->text;
 }
 
-/* The variable that stands for a constant while others are computed from it. */
-static const char *here_text(OnnxImport *im, OnnxValue *v)
+const char *import_here_text(OnnxImport *im, OnnxValue *v)
 {
     if (v->here)
         return v->here;
-    const Name *name = clean_name(im, "constant", "");
+    const Name *name = import_name(im, "constant", "");
     v->here = add_var(im, name, v->type);
     Value *value = arena_new(&im->out->arena, Value);
     *value = value_tensor(tensor_retain(v->constant));
@@ -184,31 +285,62 @@ static const char *here_text(OnnxImport *im, OnnxValue *v)
     return v->here;
 }
 
-static void set_constant(OnnxImport *im, OnnxValue *v, Tensor *t)
+void import_constant(OnnxImport *im, OnnxValue *v, Tensor *t)
 {
     v->constant = t;
     v->type = type_of_tensor(im->cx, t);
+    v->open = false;
+    vec_push(&im->arrays, &im->out->arena, t);
 }
 
 /* ---- lines ------------------------------------------------------------------------------------------------------------------ */
 
+static void need_prelude(OnnxImport *im)
+{
+    for (const PreludeFile *f = prelude_files; !im->prelude && f->name; f++)
+        if (!strcmp(f->name, "prelude.rly")) {
+            uint32_t source = sources_add(&im->cx->sources, f->name, f->text, f->len);
+            im->prelude = source ? parse_text(im->cx, source, &(ParseEnv){0}) : NULL;
+            if (im->prelude)
+                typecheck_module(im->cx, im->prelude, NULL);
+        }
+}
+
+void onnx_need_prelude(OnnxNode *n)
+{
+    need_prelude(n->im);
+}
+
+static const char *op_of(const OnnxNode *n)
+{
+    return n->proto->op_type ? n->proto->op_type : "";
+}
+
 /* The expression with its type; NULL after a refusal. */
-static Module *read_line(OnnxNode *n, const char *text)
+static Module *read_line(OnnxNode *n, const char *text, const Name *name)
 {
     OnnxImport *im = n->im;
     Ctx *cx = im->cx;
     DiagsMark mark = diags_mark(cx->diags);
-    ParseEnv env = {.locals = &im->locals};
-    uint32_t source = sources_add(&cx->sources, op_of(n), text, strlen(text));
+    ParseEnv env = {.locals = &im->locals, .globals = im->prelude};
+    Buf b = {0};
+    if (!strncmp(text, "fn (", 4)) /* it may call itself */
+        buf_printf(&b, "let %%%s = %s; %%%s", name->text, text, name->text);
+    else
+        buf_str(&b, text);
+    if (strstr(text, "meta["))
+        put_metadata(im, &b);
+    uint32_t source = sources_add(&cx->sources, op_of(n), buf_text(&b), b.n);
+    buf_deinit(&b);
     Module *m = source ? parse_text(cx, source, &env) : NULL;
-    if (m && m->expr && typecheck_module(cx, m, NULL))
+    if (m && m->expr && typecheck_module(cx, m, im->prelude))
         return m;
     const Diag *why = mark.last ? mark.last->next : cx->diags->first;
-    const char *message = why ? text_of(im, "%s", why->message) : "it has no type";
+    const char *message = why ? import_text(im, "%s", why->message) : "it has no type";
     module_release(m);
     if (!limit_hit(&cx->limits)) {
         diags_back(cx->diags, mark);
-        onnx_refuse(n, "%s, in %s", message, text);
+        onnx_refuse(n, "%s, in %.200s", message, text);
     }
     n->failed = true;
     return NULL;
@@ -226,376 +358,47 @@ static Tensor *compute(OnnxNode *n, Module *m)
     return t;
 }
 
-/* What the line gives, under a name like the hint. */
-static bool add_line(OnnxNode *n, const char *text, const char *hint, OnnxValue *out)
+/* Whether the import keeps the value rather than the line that computes it. */
+static bool is_small(const Type *t)
+{
+    int64_t size = 1;
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (t->dims[i] > FOLD_MOST)
+            return false;
+        size *= t->dims[i] < 0 ? 1 : t->dims[i];
+        if (size > FOLD_MOST)
+            return false;
+    }
+    return true;
+}
+
+bool import_line(OnnxNode *n, const char *text, const Name *name, OnnxValue *out)
 {
     OnnxImport *im = n->im;
-    Module *m = n->failed ? NULL : read_line(n, text);
+    Module *m = n->failed || n->large ? NULL : read_line(n, text, name);
     if (!m)
         return false;
     out->type = m->expr->type;
     if (n->constant && out->type->kind == TYPE_TENSOR) {
-        Tensor *t = compute(n, m);
+        n->large = !is_small(out->type);
+        Tensor *t = n->large ? NULL : compute(n, m);
         if (t)
-            set_constant(im, out, t);
+            import_constant(im, out, t);
     } else {
-        const Name *name = clean_name(im, hint, "v_");
-        buf_printf(&im->body, "  let %%%s = %s;\n", name->text, text);
+        vec_push(&im->block->lines, &im->out->arena, ((OnnxLine){name, text}));
         out->text = add_var(im, name, out->type);
     }
     interp_forget(im->in, m);
     module_release(m);
-    return !n->failed;
-}
-
-/* ---- what rules ask --------------------------------------------------------------------------------------------------------- */
-
-Limits *onnx_limits(OnnxNode *n)
-{
-    return &n->im->cx->limits;
-}
-
-bool onnx_has(const OnnxNode *n, size_t i)
-{
-    return i < n->proto->n_input && *n->proto->input[i];
-}
-
-static OnnxValue *input(OnnxNode *n, size_t i)
-{
-    OnnxValue *v = onnx_has(n, i) ? value_of(n->im, n->proto->input[i]) : NULL;
-    if (!v)
-        onnx_refuse(n, "input %zu is not there", i);
-    return v && (v->type || v->constant) ? v : NULL;
-}
-
-const char *onnx_in(OnnxNode *n, size_t i)
-{
-    OnnxValue *v = input(n, i);
-    if (!v)
-        return "0";
-    if (v->constant)
-        return n->constant ? here_text(n->im, v) : program_text(n->im, v);
-    return v->text;
-}
-
-static const Type *in_type(OnnxNode *n, size_t i)
-{
-    OnnxValue *v = input(n, i);
-    if (v && v->type->kind == TYPE_TENSOR)
-        return v->type;
-    onnx_refuse(n, "input %zu is no tensor", i);
-    return NULL;
-}
-
-int onnx_rank(OnnxNode *n, size_t i)
-{
-    const Type *t = in_type(n, i);
-    return t ? (int)t->n : 0;
-}
-
-int64_t onnx_extent(OnnxNode *n, size_t i, int64_t axis)
-{
-    const Type *t = in_type(n, i);
-    axis += t && axis < 0 ? (int64_t)t->n : 0;
-    if (!t || axis < 0 || axis >= (int64_t)t->n) {
-        onnx_refuse(n, "input %zu has no axis %lld", i, (long long)axis);
-        return 1;
-    }
-    return t->dims[axis] < 0 ? -1 : t->dims[axis];
-}
-
-int64_t onnx_known_extent(OnnxNode *n, size_t i, int64_t axis)
-{
-    int64_t d = onnx_extent(n, i, axis);
-    if (d >= 0)
-        return d;
-    onnx_refuse(n, "the extent of axis %lld of input %zu is not known (`--shape` can say it)",
-                (long long)axis, i);
-    return 1;
-}
-
-DType onnx_in_dtype(OnnxNode *n, size_t i)
-{
-    const Type *t = in_type(n, i);
-    return t ? t->dtype : dtype_of(DT_FLOAT32);
-}
-
-OnnxInts onnx_ints(OnnxNode *n, size_t i)
-{
-    OnnxInts out = {.n = -1};
-    if (!onnx_has(n, i))
-        return out;
-    OnnxValue *v = input(n, i);
-    if (!v || !v->constant) {
-        onnx_refuse(n, "input %zu is known only when the program runs", i);
-        return out;
-    }
-    if (v->constant->size > ONNX_INTS_MOST) {
-        onnx_refuse(n, "input %zu has %lld numbers", i, (long long)v->constant->size);
-        return out;
-    }
-    out.n = (int)v->constant->size;
-    for (int k = 0; k < out.n; k++)
-        out.at[k] = tensor_get_int(v->constant, k);
-    return out;
-}
-
-double onnx_number(OnnxNode *n, size_t i, int64_t k)
-{
-    OnnxValue *v = input(n, i);
-    if (v && v->constant && v->constant->size > k)
-        return tensor_get_double(v->constant, k);
-    onnx_refuse(n, "input %zu is known only when the program runs", i);
-    return 0;
-}
-
-static const Onnx__AttributeProto *attr(const OnnxNode *n, const char *name)
-{
-    for (size_t i = 0; i < n->proto->n_attribute; i++)
-        if (n->proto->attribute[i]->name && !strcmp(n->proto->attribute[i]->name, name))
-            return n->proto->attribute[i];
-    return NULL;
-}
-
-bool onnx_has_attr(const OnnxNode *n, const char *name)
-{
-    return attr(n, name) != NULL;
-}
-
-int64_t onnx_attr_int(const OnnxNode *n, const char *name, int64_t otherwise)
-{
-    const Onnx__AttributeProto *a = attr(n, name);
-    return a && a->has_i ? a->i : otherwise;
-}
-
-double onnx_attr_float(const OnnxNode *n, const char *name, double otherwise)
-{
-    const Onnx__AttributeProto *a = attr(n, name);
-    return a && a->has_f ? (double)a->f : otherwise;
-}
-
-const char *onnx_attr_text(OnnxNode *n, const char *name, const char *otherwise)
-{
-    const Onnx__AttributeProto *a = attr(n, name);
-    if (!a || !a->has_s)
-        return otherwise;
-    return arena_copy_text(&n->im->out->arena, (const char *)a->s.data, a->s.len);
-}
-
-OnnxInts onnx_attr_ints(OnnxNode *n, const char *name)
-{
-    const Onnx__AttributeProto *a = attr(n, name);
-    OnnxInts out = {.n = -1};
-    if (!a)
-        return out;
-    if (a->n_ints > ONNX_INTS_MOST) {
-        onnx_refuse(n, "attribute `%s` has %zu numbers", name, a->n_ints);
-        return out;
-    }
-    out.n = (int)a->n_ints;
-    for (size_t i = 0; i < a->n_ints; i++)
-        out.at[i] = a->ints[i];
-    return out;
-}
-
-const Onnx__TensorProto *onnx_attr_tensor(const OnnxNode *n, const char *name)
-{
-    const Onnx__AttributeProto *a = attr(n, name);
-    return a ? a->t : NULL;
-}
-
-/* ---- what they say ---------------------------------------------------------------------------------------------------------- */
-
-const char *onnx_text(OnnxNode *n, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    const char *text = buf_vkeep(&n->im->out->arena, format, args);
-    va_end(args);
-    return text;
-}
-
-const char *onnx_list(OnnxNode *n, OnnxInts ints)
-{
-    Buf b = {0};
-    buf_char(&b, '[');
-    for (int i = 0; i < ints.n; i++)
-        buf_printf(&b, "%s%lld", i ? ", " : "", (long long)ints.at[i]);
-    buf_char(&b, ']');
-    return buf_keep(&b, &n->im->out->arena);
-}
-
-const char *onnx_bool(bool b)
-{
-    return b ? "True" : "False";
-}
-
-const char *onnx_literal(OnnxNode *n, double v, DType dtype)
-{
-    const char *text = literal(n->im, value_scalar_double(dtype, v));
-    if (text)
-        return text;
-    Buf b = {0};
-    dtype_print(&b, dtype);
-    text = onnx_text(n, "cast(%s, dtype=\"%s\")",
-                     literal(n->im, value_scalar_double(dtype_of(DT_FLOAT32), v)), buf_text(&b));
-    buf_deinit(&b);
-    return text;
-}
-
-static void hold_constant(OnnxNode *n, OnnxValue *v, Tensor *t)
-{
-    if (t)
-        set_constant(n->im, v, t);
-    else
-        onnx_refuse(n, "there is no memory for a constant");
-}
-
-const char *onnx_array(OnnxNode *n, Tensor *t, const char *hint)
-{
-    OnnxValue *v = arena_new(&n->im->out->arena, OnnxValue);
-    v->number = n->im->numbers++;
-    v->name = onnx_text(n, "%s_%s", n->proto->n_output ? n->proto->output[0] : op_of(n), hint);
-    hold_constant(n, v, t);
-    if (!v->constant)
-        return "0";
-    vec_push(&n->im->arrays, &n->im->out->arena, t);
-    return n->constant ? here_text(n->im, v) : program_text(n->im, v);
-}
-
-const char *onnx_let(OnnxNode *n, const char *text)
-{
-    OnnxValue *v = arena_new(&n->im->out->arena, OnnxValue);
-    v->name = n->proto->n_output ? n->proto->output[0] : op_of(n);
-    if (!add_line(n, text, onnx_text(n, "%s_part", v->name), v))
-        return "0";
-    if (!v->constant)
-        return v->text;
-    vec_push(&n->im->arrays, &n->im->out->arena, v->constant);
-    return here_text(n->im, v);
-}
-
-/* The value of the next output; NULL when the node has no such, or nobody wants it. */
-static OnnxValue *next_output(OnnxNode *n)
-{
-    uint32_t i = n->given++;
-    bool wanted = i < n->proto->n_output && *n->proto->output[i];
-    return wanted ? value_new(n->im, n->proto->output[i]) : NULL;
-}
-
-void onnx_give(OnnxNode *n, const char *text)
-{
-    OnnxValue *v = next_output(n);
-    if (v)
-        add_line(n, text, v->name, v);
-}
-
-void onnx_give_constant(OnnxNode *n, Tensor *t)
-{
-    OnnxValue *v = next_output(n);
-    if (v)
-        hold_constant(n, v, t);
-    else
-        tensor_release(t);
-}
-
-static Tensor *tensor_of(OnnxNode *n, const Onnx__TensorProto *t)
-{
-    Buf why = {0};
-    Tensor *out = onnx_tensor(&n->im->model, t, &why);
-    if (!out)
-        onnx_refuse(n, "a constant: %s", buf_text(&why));
-    buf_deinit(&why);
-    return out;
-}
-
-void onnx_give_tensor(OnnxNode *n, const Onnx__TensorProto *t)
-{
-    Tensor *out = tensor_of(n, t);
-    if (out)
-        onnx_give_constant(n, out);
-}
-
-const char *onnx_tensor_literal(OnnxNode *n, const Onnx__TensorProto *t)
-{
-    Tensor *v = tensor_of(n, t);
-    const char *text = NULL;
-    if (v && v->size == 1)
-        text = literal(n->im, value_scalar(v->dtype, v->data));
-    tensor_release(v);
-    if (!text)
-        onnx_refuse(n, "a constant that is no single number");
-    return text ? text : "0";
-}
-
-void onnx_give_input(OnnxNode *n, size_t i)
-{
-    OnnxValue *from = input(n, i), *to = next_output(n);
-    if (!from || !to || n->failed)
-        return;
-    const char *name = to->name;
-    *to = *from;
-    to->name = from->text || !from->constant ? from->name : name;
-    if (to->constant)
-        tensor_retain(to->constant);
-}
-
-/* ---- rules that are texts --------------------------------------------------------------------------------------------------- */
-
-static void put_attr(OnnxNode *n, Buf *b, char kind, const char *inner)
-{
-    const char *eq = strchr(inner, '=');
-    const char *name = text_of(n->im, "%.*s", (int)(eq - inner), inner), *otherwise = eq + 1;
-    switch (kind) {
-    case 'i':
-        buf_printf(b, "%lld", (long long)onnx_attr_int(n, name, strtoll(otherwise, NULL, 10)));
-        return;
-    case 'b':
-        buf_str(b, onnx_bool(onnx_attr_int(n, name, strtoll(otherwise, NULL, 10)) != 0));
-        return;
-    case 'f':
-    case 'a':
-        buf_str(b, onnx_literal(n, onnx_attr_float(n, name, strtod(otherwise, NULL)),
-                                kind == 'f' ? dtype_of(DT_FLOAT32) : onnx_in_dtype(n, 0)));
-        return;
-    default: buf_str(b, onnx_attr_text(n, name, otherwise)); return;
-    }
-}
-
-static const char *expand(OnnxNode *n, const char *text)
-{
-    Buf b = {0};
-    for (const char *p = text; *p; p++) {
-        if (*p != '$') {
-            buf_char(&b, *p);
-            continue;
-        }
-        char kind = *++p;
-        if (kind >= '0' && kind <= '9') {
-            buf_str(&b, onnx_in(n, (size_t)(kind - '0')));
-        } else if (kind == '*') {
-            for (size_t i = 0; i < n->proto->n_input; i++)
-                buf_printf(&b, "%s%s", i ? ", " : "", onnx_in(n, i));
-        } else if (kind == 't') {
-            dtype_print(&b, onnx_in_dtype(n, 0));
-        } else {
-            const char *close = strchr(p, '}');
-            const char *inner = text_of(n->im, "%.*s", (int)(close - p - 2), p + 2);
-            if (kind == 'n')
-                buf_str(&b, onnx_literal(n, strtod(inner, NULL), onnx_in_dtype(n, 0)));
-            else
-                put_attr(n, &b, kind, inner);
-            p = close;
-        }
-    }
-    return buf_keep(&b, &n->im->out->arena);
+    return !n->failed && !n->large;
 }
 
 /* ---- the graph -------------------------------------------------------------------------------------------------------------- */
 
 static const OnnxRule *rule_of(const Onnx__NodeProto *node)
 {
-    bool usual = !node->domain || !*node->domain || !strcmp(node->domain, "ai.onnx");
+    const char *domain = node->domain ? node->domain : "";
+    bool usual = !strncmp(domain, "ai.onnx", strlen("ai.onnx")) || !*domain;
     for (const OnnxRule *r = onnx_rules; usual && node->op_type && r->op; r++)
         if (!strcmp(r->op, node->op_type))
             return r;
@@ -605,8 +408,11 @@ static const OnnxRule *rule_of(const Onnx__NodeProto *node)
 /* Whether the outputs are to be computed now: everything that they need is known, and small. */
 static bool is_constant(OnnxImport *im, const Onnx__NodeProto *node)
 {
+    for (size_t i = 0; i < node->n_attribute; i++)
+        if (node->attribute[i]->g)
+            return false;
     for (size_t i = 0; i < node->n_input; i++) {
-        const OnnxValue *v = *node->input[i] ? value_of(im, node->input[i]) : NULL;
+        const OnnxValue *v = *node->input[i] ? import_value(im, node->input[i]) : NULL;
         if (*node->input[i] && (!v || !v->constant || v->constant->size > FOLD_MOST))
             return false;
     }
@@ -617,8 +423,8 @@ static bool is_constant(OnnxImport *im, const Onnx__NodeProto *node)
 static bool lacks_input(OnnxImport *im, const Onnx__NodeProto *node)
 {
     for (size_t i = 0; i < node->n_input; i++) {
-        const OnnxValue *v = *node->input[i] ? value_of(im, node->input[i]) : NULL;
-        if (*node->input[i] && (!v || (!v->type && !v->constant)))
+        const OnnxValue *v = *node->input[i] ? import_value(im, node->input[i]) : NULL;
+        if (*node->input[i] && (!v || (!v->type && !v->constant && !v->open)))
             return true;
     }
     return false;
@@ -637,46 +443,110 @@ static void count_op(OnnxImport *im, const OnnxNode *n)
     im->out->ops.at[at - 1].folded += n->constant;
 }
 
-static void import_node(OnnxImport *im, const Onnx__NodeProto *proto)
+static int64_t version_in(size_t n, Onnx__OperatorSetIdProto *const *sets, int64_t otherwise)
 {
-    OnnxNode n = {.im = im, .proto = proto, .version = im->version};
-    const OnnxRule *rule = rule_of(proto);
-    if (!rule) {
-        bool usual = !proto->domain || !*proto->domain;
-        onnx_refuse(&n, "version %lld of `%s%s%s` has no counterpart", (long long)im->version,
-                    usual ? "" : proto->domain, usual ? "" : ".", op_of(&n));
+    for (size_t i = 0; i < n; i++)
+        if (!sets[i]->domain || !*sets[i]->domain || !strcmp(sets[i]->domain, "ai.onnx"))
+            otherwise = sets[i]->version;
+    return otherwise;
+}
+
+static const Onnx__FunctionProto *function_of(const OnnxImport *im, const Onnx__NodeProto *node)
+{
+    const Onnx__ModelProto *m = im->model.model;
+    for (size_t i = 0; node->op_type && i < m->n_functions; i++) {
+        const Onnx__FunctionProto *f = m->functions[i];
+        if (f->name && !strcmp(f->name, node->op_type) &&
+            !strcmp(f->domain ? f->domain : "", node->domain ? node->domain : ""))
+            return f;
+    }
+    return NULL;
+}
+
+/* The nodes of a function of the model stand where it is called, with names of their own. */
+static void import_call(OnnxNode *n, const Onnx__FunctionProto *f)
+{
+    OnnxImport *im = n->im;
+    PtrMap given = {0};
+    for (size_t i = 0; i < f->n_input && i < n->proto->n_input; i++)
+        if (*n->proto->input[i])
+            ptrmap_put(&given, ctx_name(im->cx, f->input[i]), import_value(im, n->proto->input[i]));
+    import_push_block(im, n, version_in(f->n_opset_import, f->opset_import, n->version));
+    for (size_t i = 0; i < given.n; i++)
+        ptrmap_put(&im->block->values, given.entries[i].key, given.entries[i].value);
+    ptrmap_deinit(&given);
+    for (size_t i = 0; i < f->n_node && !limit_hit(&im->cx->limits); i++)
+        import_node(im, f->node[i]);
+    const OnnxValue *results[ONNX_INTS_MOST] = {0};
+    for (size_t i = 0; i < f->n_output && i < ONNX_INTS_MOST; i++)
+        results[i] = import_value(im, f->output[i]);
+    onnx_block_splice(n);
+    for (size_t i = 0; i < n->proto->n_output && i < ONNX_INTS_MOST; i++)
+        if (results[i])
+            onnx_give_value(n, results[i]);
+}
+
+static void run_rule(OnnxNode *n, const OnnxRule *rule)
+{
+    n->constant = is_constant(n->im, n->proto);
+    n->word = rule->text;
+    for (int again = 0; again < 2; again++) {
+        if (rule->rule)
+            rule->rule(n);
+        else
+            onnx_recipe(n, rule->text);
+        if (!n->large)
+            break;
+        n->constant = n->large = false;
+        n->given = 0;
+    }
+    if (!n->failed)
+        import_extents(n);
+}
+
+void import_node(OnnxImport *im, const Onnx__NodeProto *proto)
+{
+    OnnxNode n = {.im = im, .proto = proto, .version = im->block->version};
+    const Onnx__FunctionProto *f = function_of(im, proto);
+    const OnnxRule *rule = f ? NULL : rule_of(proto);
+    if (++im->depth > CALLS_MOST) {
+        onnx_refuse(&n, "functions call each other more than %d deep", CALLS_MOST);
     } else if (lacks_input(im, proto)) {
         n.failed = true;
+    } else if (f) {
+        import_call(&n, f);
+    } else if (!rule) {
+        bool usual = !proto->domain || !*proto->domain;
+        onnx_refuse(&n, "version %lld of `%s%s%s` has no counterpart", (long long)n.version,
+                    usual ? "" : proto->domain, usual ? "" : ".", op_of(&n));
     } else {
-        n.constant = is_constant(im, proto);
-        n.word = rule->text;
-        if (rule->rule)
-            rule->rule(&n);
-        else
-            onnx_give(&n, expand(&n, rule->text));
+        run_rule(&n, rule);
         count_op(im, &n);
     }
+    im->depth--;
     for (uint32_t i = 0; i < proto->n_output; i++) {
         const char *name = proto->output[i];
         if (*name && !n.failed && i >= n.given)
             onnx_refuse(&n, "its output %u has no counterpart", i);
         if (*name && (n.failed || i >= n.given))
-            value_new(im, name);
+            import_value_new(im, name);
     }
 }
 
-static bool read_arrays(OnnxImport *im)
+static bool read_arrays(OnnxImport *im, const Onnx__GraphProto *g)
 {
-    const Onnx__GraphProto *g = im->model.model->graph;
     for (size_t i = 0; i < g->n_initializer; i++) {
-        const Onnx__TensorProto *t = g->initializer[i];
+        Onnx__TensorProto *t = g->initializer[i];
         Buf why = {0};
-        OnnxValue *v = t->name ? value_new(im, t->name) : NULL;
+        OnnxValue *v = t->name ? import_value_new(im, t->name) : NULL;
         Tensor *array = v ? onnx_tensor(&im->model, t, &why) : NULL;
+        if (v)
+            v->bits = (uint8_t)onnx_dtype_bits(t->data_type);
         if (array)
-            set_constant(im, v, array);
+            import_constant(im, v, array);
         else if (v && !limit_hit(&im->cx->limits))
-            refuse(im, text_of(im, "the array `%s`: %s", t->name, buf_text(&why)));
+            import_refuse(im, import_text(im, "the array `%s`: %s", t->name, buf_text(&why)));
+        onnx_forget(&im->model, t);
         buf_deinit(&why);
         if (limit_hit(&im->cx->limits))
             return false;
@@ -684,44 +554,147 @@ static bool read_arrays(OnnxImport *im)
     return true;
 }
 
-static const ImportShape *shape_wish(const OnnxImport *im, const char *name)
+void import_graph_body(OnnxImport *im, const Onnx__GraphProto *g)
 {
-    for (size_t i = 0; i < im->wish->n_shapes; i++)
-        if (str_eq(im->wish->shapes[i].name, str_of(name)))
-            return &im->wish->shapes[i];
-    return NULL;
+    if (!read_arrays(im, g))
+        return;
+    if (g->n_sparse_initializer > 0)
+        import_refuse(im, "sparse arrays");
+    for (size_t i = 0; i < g->n_node && !limit_hit(&im->cx->limits); i++)
+        import_node(im, g->node[i]);
 }
 
 static void read_input(OnnxImport *im, const Onnx__ValueInfoProto *in)
 {
-    const Onnx__TypeProto__Tensor *t =
-        in->type && in->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
-            ? in->type->tensor_type
-            : NULL;
-    DType dtype = onnx_dtype(t ? t->elem_type : 0);
-    const ImportShape *wish = shape_wish(im, in->name);
-    size_t rank = wish ? (size_t)wish->rank : t && t->shape ? t->shape->n_dim : 0;
-    OnnxValue *v = value_new(im, in->name);
-    if (!t || dtype_size(dtype) == 0 || rank > TENSOR_RANK_MOST || (!t->shape && !wish)) {
-        refuse(im,
-               text_of(im, "the input `%s`: %s", in->name,
-                       !t                       ? "it is no tensor"
-                       : dtype_size(dtype) == 0 ? "Relay has no such element type"
-                                                : "its rank is not known (`--shape` can say it)"));
+    const char *why;
+    OnnxValue *v = import_value_new(im, in->name);
+    v->type = import_type(im, in->type, in->name, &why);
+    if (!v->type) {
+        import_refuse(im, import_text(im, "the input `%s`: %s", in->name, why));
         return;
     }
-    Dim dims[TENSOR_RANK_MOST];
-    for (size_t i = 0; i < rank; i++) {
-        const Onnx__TensorShapeProto__Dimension *d = wish ? NULL : t->shape->dim[i];
-        bool known = d && d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-        dims[i] = wish ? wish->dims[i] : known && d->dim_value >= 0 ? d->dim_value : DIM_ANY;
-    }
-    v->type = type_tensor(im->cx, dtype, (uint32_t)rank, dims);
-    const Name *name = clean_name(im, in->name, "x_");
-    buf_printf(&im->params, "%s%%%s: ", im->params.n ? ", " : "", name->text);
-    type_print(&im->params, v->type);
+    if (in->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+        v->bits = (uint8_t)onnx_dtype_bits(in->type->tensor_type->elem_type);
+    const Name *name = import_name(im, in->name, "x_");
+    buf_printf(&im->params, "%s%%%s: %s", im->params.n ? ", " : "", name->text,
+               import_type_text(im, v->type));
     v->text = add_var(im, name, v->type);
     im->out->inputs++;
+}
+
+/* ---- the program ------------------------------------------------------------------------------------------------------------ */
+
+/* The variables that a text mentions. */
+static void mark_used(OnnxImport *im, PtrMap *used, const char *text)
+{
+    for (const char *p = strchr(text, '%'); p; p = strchr(p, '%')) {
+        size_t n = 0;
+        p++;
+        while (isalnum((unsigned char)p[n]) || p[n] == '_')
+            n++;
+        if (n > 0)
+            ptrmap_put(used, ctx_name_str(im->cx, (Str){p, n}), im);
+    }
+}
+
+/* The lines that the result needs, and the result. */
+static const char *block_text(OnnxImport *im, const OnnxBlock *b, const char *result, PtrMap *used)
+{
+    Buf text = {0};
+    mark_used(im, used, result);
+    bool *needed = memory_zeroed(b->lines.n + 1, sizeof *needed);
+    for (size_t i = b->lines.n; needed && i-- > 0;) {
+        needed[i] = ptrmap_has(used, b->lines.at[i].name);
+        if (needed[i])
+            mark_used(im, used, b->lines.at[i].text);
+    }
+    for (size_t i = 0; needed && i < b->lines.n; i++)
+        if (needed[i])
+            buf_printf(&text, "  let %%%s = %s;\n", b->lines.at[i].name->text, b->lines.at[i].text);
+    buf_printf(&text, "  %s", result);
+    memory_free(needed);
+    return buf_keep(&text, &im->out->arena);
+}
+
+OnnxBlock *onnx_block_begin(OnnxNode *n)
+{
+    import_push_block(n->im, NULL, n->im->block->version);
+    return n->im->block;
+}
+
+void onnx_block_bind(OnnxNode *n, const char *name, OnnxValue value)
+{
+    OnnxValue *v = import_value_new(n->im, name ? name : "");
+    uint32_t number = v->number;
+    *v = value;
+    v->name = name ? name : "";
+    v->number = number;
+}
+
+const char *onnx_param(OnnxNode *n, const char *hint, const Type *type)
+{
+    return add_var(n->im, import_name(n->im, hint, "v_"), type);
+}
+
+bool onnx_block_graph(OnnxNode *n, const Onnx__GraphProto *g)
+{
+    OnnxImport *im = n->im;
+    size_t before = im->refusals;
+    import_graph_body(im, g);
+    n->failed |= im->refusals != before || limit_hit(&im->cx->limits);
+    return !n->failed;
+}
+
+OnnxValue *onnx_block_result(OnnxNode *n, const char *name)
+{
+    OnnxValue *v = name ? import_value(n->im, name) : NULL;
+    if (!v || (!v->type && !v->constant && !v->open)) {
+        onnx_refuse(n, "the result `%s` of its graph is given by no node", name ? name : "");
+        return NULL;
+    }
+    if (v->constant)
+        import_program_text(n->im, v);
+    return v;
+}
+
+const Type *onnx_join(OnnxNode *n, const Type *a, const Type *b)
+{
+    Dim dims[TENSOR_RANK_MOST];
+    if (type_equal(a, b))
+        return a;
+    if (a->kind == TYPE_ADT && b->kind == TYPE_ADT && a->def == b->def && a->n == 1) {
+        const Type *inner = onnx_join(n, a->parts[0], b->parts[0]);
+        return inner ? type_adt(n->im->cx, a->def, 1, &inner) : NULL;
+    }
+    if (a->kind != TYPE_TENSOR || b->kind != TYPE_TENSOR || a->n != b->n ||
+        !dtype_eq(a->dtype, b->dtype))
+        return NULL;
+    for (uint32_t i = 0; i < a->n; i++)
+        dims[i] = a->dims[i] == b->dims[i] ? a->dims[i] : DIM_ANY;
+    return type_tensor(n->im->cx, a->dtype, a->n, dims);
+}
+
+const char *onnx_block_end(OnnxNode *n, const char *result)
+{
+    PtrMap used = {0};
+    const char *text = block_text(n->im, import_pop_block(n->im), result, &used);
+    ptrmap_deinit(&used);
+    return text;
+}
+
+void onnx_block_splice(OnnxNode *n)
+{
+    const OnnxBlock *b = import_pop_block(n->im);
+    for (size_t i = 0; i < b->lines.n; i++)
+        vec_push(&n->im->block->lines, &n->im->out->arena, b->lines.at[i]);
+}
+
+void onnx_block_drop(OnnxNode *n)
+{
+    OnnxImport *im = n->im;
+    const OnnxBlock *b = import_pop_block(im);
+    for (size_t i = 0; i < b->lines.n; i++)
+        ptrmap_remove(&im->taken, b->lines.at[i].name);
 }
 
 static int by_number(const void *a, const void *b)
@@ -730,13 +703,22 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Behind the inputs, in the model's order and not in that of their use. */
-static void put_arrays(OnnxImport *im)
+/* Behind the inputs, in the model's order and not in that of their use; those that no line needs are left out. */
+static void put_arrays(OnnxImport *im, const PtrMap *used)
 {
-    if (im->out->arrays.n)
-        qsort(im->out->arrays.at, im->out->arrays.n, sizeof *im->out->arrays.at, by_number);
-    for (size_t i = 0; i < im->out->arrays.n; i++) {
-        const ImportedArray *a = &im->out->arrays.at[i];
+    Imported *out = im->out;
+    size_t kept = 0;
+    for (size_t i = 0; i < out->arrays.n; i++) {
+        if (ptrmap_has(used, ctx_name(im->cx, out->arrays.at[i].name)))
+            out->arrays.at[kept++] = out->arrays.at[i];
+        else
+            tensor_release(out->arrays.at[i].value);
+    }
+    out->arrays.n = kept;
+    if (kept)
+        qsort(out->arrays.at, kept, sizeof *out->arrays.at, by_number);
+    for (size_t i = 0; i < kept; i++) {
+        const ImportedArray *a = &out->arrays.at[i];
         buf_printf(&im->params, "%s%%%s: ", im->params.n ? ", " : "", a->name);
         type_print(&im->params, type_of_tensor(im->cx, a->value));
     }
@@ -747,20 +729,25 @@ static void write_program(OnnxImport *im)
     const Onnx__GraphProto *g = im->model.model->graph;
     Buf results = {0};
     for (size_t i = 0; i < g->n_output; i++) {
-        OnnxValue *v = g->output[i]->name ? value_of(im, g->output[i]->name) : NULL;
+        OnnxValue *v = g->output[i]->name ? import_value(im, g->output[i]->name) : NULL;
         if (!v) {
-            refuse(im, text_of(im, "the result `%s` is given by no node",
-                               g->output[i]->name ? g->output[i]->name : ""));
+            import_refuse(im, import_text(im, "the result `%s` is given by no node",
+                                          g->output[i]->name ? g->output[i]->name : ""));
             continue;
         }
-        if (v->type || v->constant)
+        if (v->type || v->constant || v->open)
             buf_printf(&results, "%s%s", i ? ", " : "",
-                       v->constant ? program_text(im, v) : v->text);
+                       v->constant ? import_program_text(im, v) : v->text);
     }
-    put_arrays(im);
-    buf_printf(&im->out->text, "#[version = \"0.0.5\"]\ndef @main(%s) {\n%s  %s%s%s\n}\n",
-               buf_text(&im->params), buf_text(&im->body), g->n_output == 1 ? "" : "(",
-               buf_text(&results), g->n_output == 1 ? "" : ")");
+    PtrMap used = {0};
+    const char *result = import_text(im, "%s%s%s", g->n_output == 1 ? "" : "(", buf_text(&results),
+                                     g->n_output == 1 ? "" : ")");
+    const char *body = block_text(im, im->block, result, &used);
+    put_arrays(im, &used);
+    ptrmap_deinit(&used);
+    buf_printf(&im->out->text, "#[version = \"0.0.5\"]\n%sdef @main(%s) {\n%s\n}\n",
+               im->prelude ? "import \"prelude.rly\"\n" : "", buf_text(&im->params), body);
+    put_metadata(im, &im->out->text);
     buf_deinit(&results);
 }
 
@@ -768,22 +755,22 @@ static void import_graph(OnnxImport *im)
 {
     const Onnx__ModelProto *m = im->model.model;
     const Onnx__GraphProto *g = m->graph;
-    for (size_t i = 0; i < m->n_opset_import; i++) {
-        const char *domain = m->opset_import[i]->domain;
-        if (!domain || !*domain || !strcmp(domain, "ai.onnx"))
-            im->version = m->opset_import[i]->version;
-    }
-    if (!read_arrays(im))
-        return;
+    import_push_block(im, NULL, version_in(m->n_opset_import, m->opset_import, 0));
+    PtrMap arrays = {0};
+    for (size_t i = 0; i < g->n_initializer; i++)
+        if (g->initializer[i]->name)
+            ptrmap_put(&arrays, ctx_name(im->cx, g->initializer[i]->name), im);
     for (size_t i = 0; i < g->n_input; i++)
-        if (g->input[i]->name && !value_of(im, g->input[i]->name))
+        if (g->input[i]->name && !ptrmap_has(&arrays, ctx_name(im->cx, g->input[i]->name)))
             read_input(im, g->input[i]);
-    for (size_t i = 0; i < g->n_node && !limit_hit(&im->cx->limits); i++)
-        import_node(im, g->node[i]);
+    ptrmap_deinit(&arrays);
+    import_graph_body(im, g);
     if (!limit_hit(&im->cx->limits))
         write_program(im);
     if (im->refusals > REFUSALS_MOST)
         diag_note(im->refused, "and %zu more", im->refusals - REFUSALS_MOST);
+    while (im->block)
+        import_pop_block(im);
 }
 
 bool onnx_import(Ctx *cx, Interp *in, const ImportWish *wish, Imported *out)
@@ -794,20 +781,17 @@ bool onnx_import(Ctx *cx, Interp *in, const ImportWish *wish, Imported *out)
     im.vars = module_new(cx);
     if (im.vars && onnx_read(&im.model, cx, wish->path))
         import_graph(&im);
-    for (size_t i = 0; i < im.values.n; i++)
-        tensor_release(((OnnxValue *)im.values.entries[i].value)->constant);
     for (size_t i = 0; i < im.held.n; i++)
         value_release(im.held.at[i]);
     for (size_t i = 0; i < im.arrays.n; i++)
         tensor_release(im.arrays.at[i]);
     onnx_free(&im.model);
     module_release(im.vars);
-    ptrmap_deinit(&im.values);
+    module_release(im.prelude);
     ptrmap_deinit(&im.taken);
     ptrmap_deinit(&im.locals);
     ptrmap_deinit(&im.known);
     ptrmap_deinit(&im.ops);
     buf_deinit(&im.params);
-    buf_deinit(&im.body);
     return !im.refused && !limit_hit(&cx->limits) && out->text.n > 0 && !out->text.failed;
 }

@@ -139,19 +139,35 @@ void onnx_free(OnnxModel *m)
 static const struct ElementRow {
     const char *name;
     DTypeId id; /* DTYPE_IDS: Relay has none such */
+    int bits; /* of integers that are packed; 0 */
 } element_rows[] = {
-    {"undefined", DTYPE_IDS},      {"float32", DT_FLOAT32},
-    {"uint8", DT_UINT8},           {"int8", DT_INT8},
-    {"uint16", DT_UINT16},         {"int16", DT_INT16},
-    {"int32", DT_INT32},           {"int64", DT_INT64},
-    {"string", DTYPE_IDS},         {"bool", DT_BOOL},
-    {"float16", DT_FLOAT16},       {"float64", DT_FLOAT64},
-    {"uint32", DT_UINT32},         {"uint64", DT_UINT64},
-    {"complex64", DTYPE_IDS},      {"complex128", DTYPE_IDS},
-    {"bfloat16", DT_BFLOAT16},     {"float8e4m3fn", DTYPE_IDS},
-    {"float8e4m3fnuz", DTYPE_IDS}, {"float8e5m2", DTYPE_IDS},
-    {"float8e5m2fnuz", DTYPE_IDS}, {"uint4", DTYPE_IDS},
-    {"int4", DTYPE_IDS},           {"float4e2m1", DTYPE_IDS},
+    {"undefined", DTYPE_IDS, 0},
+    {"float32", DT_FLOAT32, 0},
+    {"uint8", DT_UINT8, 0},
+    {"int8", DT_INT8, 0},
+    {"uint16", DT_UINT16, 0},
+    {"int16", DT_INT16, 0},
+    {"int32", DT_INT32, 0},
+    {"int64", DT_INT64, 0},
+    {"string", DTYPE_IDS, 0},
+    {"bool", DT_BOOL, 0},
+    {"float16", DT_FLOAT16, 0},
+    {"float64", DT_FLOAT64, 0},
+    {"uint32", DT_UINT32, 0},
+    {"uint64", DT_UINT64, 0},
+    {"complex64", DTYPE_IDS, 0},
+    {"complex128", DTYPE_IDS, 0},
+    {"bfloat16", DT_BFLOAT16, 0},
+    {"float8e4m3fn", DTYPE_IDS, 0},
+    {"float8e4m3fnuz", DTYPE_IDS, 0},
+    {"float8e5m2", DTYPE_IDS, 0},
+    {"float8e5m2fnuz", DTYPE_IDS, 0},
+    {"uint4", DT_UINT8, 4},
+    {"int4", DT_INT8, 4},
+    {"float4e2m1", DTYPE_IDS, 0},
+    {"float8e8m0", DTYPE_IDS, 0},
+    {"uint2", DT_UINT8, 2},
+    {"int2", DT_INT8, 2},
 };
 
 static const struct ElementRow *element_row(int32_t type)
@@ -169,6 +185,11 @@ DType onnx_dtype(int32_t type)
 const char *onnx_dtype_name(int32_t type)
 {
     return element_row(type)->name;
+}
+
+int onnx_dtype_bits(int32_t type)
+{
+    return element_row(type)->bits;
 }
 
 /* Reads `n` bytes of a file that lies in the model's folder, or below. */
@@ -235,6 +256,23 @@ static bool copy_numbers(Tensor *out, const Onnx__TensorProto *t)
     return true;
 }
 
+static bool copy_packed(Tensor *out, const Onnx__TensorProto *t, size_t bytes)
+{
+    for (size_t i = 0; i < bytes && i < t->n_int32_data; i++)
+        ((uint8_t *)out->data)[i] = (uint8_t)t->int32_data[i];
+    return t->n_int32_data == bytes;
+}
+
+/* Several elements a byte, the first in its lowest bits, from the end to the front of `data`, which begins with the packed bytes. */
+static void unpack(uint8_t *data, int64_t n, int bits, bool is_signed)
+{
+    int each = 8 / bits, mask = (1 << bits) - 1;
+    for (int64_t i = n; i-- > 0;) {
+        int v = data[i / each] >> (int)(i % each) * bits & mask;
+        data[i] = (uint8_t)(is_signed && v >> (bits - 1) ? v - (1 << bits) : v);
+    }
+}
+
 Tensor *onnx_tensor(const OnnxModel *m, const Onnx__TensorProto *t, Buf *why)
 {
     DType dtype = onnx_dtype(t->data_type);
@@ -257,6 +295,9 @@ Tensor *onnx_tensor(const OnnxModel *m, const Onnx__TensorProto *t, Buf *why)
     }
     bool external =
         t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+    int bits = onnx_dtype_bits(t->data_type);
+    if (bits)
+        bytes = (bytes * (size_t)bits + 7) / 8;
     if (!external && t->has_raw_data && t->raw_data.len != bytes) {
         buf_printf(why, "it has %zu bytes of elements, not %zu", t->raw_data.len, bytes);
         return NULL;
@@ -271,12 +312,21 @@ Tensor *onnx_tensor(const OnnxModel *m, const Onnx__TensorProto *t, Buf *why)
         ok = read_external(m, t, out->data, bytes, why);
     else if (t->has_raw_data)
         bytes > 0 ? memcpy(out->data, t->raw_data.data, bytes) : NULL;
-    else if (!copy_numbers(out, t)) {
+    else if (bits ? !copy_packed(out, t, bytes) : !copy_numbers(out, t)) {
         buf_str(why, "it has too few elements, or too many");
         ok = false;
     }
+    if (ok && bits)
+        unpack((uint8_t *)out->data, out->size, bits, dtype_eq(dtype, dtype_of(DT_INT8)));
     if (ok)
         return out;
     tensor_release(out);
     return NULL;
+}
+
+void onnx_forget(const OnnxModel *m, Onnx__TensorProto *t)
+{
+    message_free(&m->cx->limits, t->raw_data.data);
+    t->raw_data = (ProtobufCBinaryData){0};
+    t->has_raw_data = false;
 }

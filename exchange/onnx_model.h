@@ -25,7 +25,11 @@ void onnx_free(OnnxModel *m);
 /* The element type of ONNX's number; void for one that Relay has not. Its name for a message. */
 DType onnx_dtype(int32_t type);
 const char *onnx_dtype_name(int32_t type);
+/* How many bits integers of less than 8 have; 0: it is none such. They are kept in 8. */
+int onnx_dtype_bits(int32_t type);
 /* The array, the caller's; NULL: `why` says why not. */
 Tensor *onnx_tensor(const OnnxModel *m, const Onnx__TensorProto *t, Buf *why);
+/* What the message holds of the elements goes: the array has them. */
+void onnx_forget(const OnnxModel *m, Onnx__TensorProto *t);
 
 #endif

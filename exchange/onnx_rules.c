@@ -1,6 +1,6 @@
 /* What operators of ONNX mean in Relay, one row each. A version of an operator is told apart where it says the same thing in another way:
  * an attribute that became an input. */
-#include "exchange/onnx.h"
+#include "exchange/onnx_rules.h"
 
 #include "base/str.h"
 
@@ -9,12 +9,12 @@
 
 /* ---- element by element ----------------------------------------------------------------------------------------------------- */
 
-static void rule_same(OnnxNode *n)
+void rule_same(OnnxNode *n)
 {
     onnx_give_input(n, 0);
 }
 
-static void rule_fold(OnnxNode *n)
+void rule_fold(OnnxNode *n)
 {
     const char *x = onnx_in(n, 0);
     for (size_t i = 1; i < n->proto->n_input; i++)
@@ -25,7 +25,7 @@ static void rule_fold(OnnxNode *n)
         onnx_give(n, x);
 }
 
-static void rule_mean(OnnxNode *n)
+void rule_mean(OnnxNode *n)
 {
     const char *x = onnx_in(n, 0);
     for (size_t i = 1; i < n->proto->n_input; i++)
@@ -34,35 +34,42 @@ static void rule_mean(OnnxNode *n)
                            onnx_literal(n, (double)n->proto->n_input, onnx_in_dtype(n, 0))));
 }
 
-static const char *name_of(OnnxNode *n, DType dtype)
+static void give_cast(OnnxNode *n, DType to, int bits)
 {
-    Buf b = {0};
-    dtype_print(&b, dtype);
-    const char *text = onnx_text(n, "%s", buf_text(&b));
-    buf_deinit(&b);
-    return text;
-}
-
-static void rule_cast(OnnxNode *n)
-{
-    int64_t to = onnx_attr_int(n, "to", 0);
-    DType dtype = onnx_dtype((int32_t)to);
-    if (dtype_size(dtype) == 0)
-        onnx_refuse(n, "Relay has no element type `%s`", onnx_dtype_name((int32_t)to));
-    else if (dtype_eq(dtype, onnx_in_dtype(n, 0)))
+    const char *x = onnx_in(n, 0);
+    if (dtype_eq(to, onnx_in_dtype(n, 0)) && bits == 0) {
         onnx_give_input(n, 0);
-    else
-        onnx_give(n, onnx_text(n, "cast(%s, dtype=\"%s\")", onnx_in(n, 0), name_of(n, dtype)));
+        return;
+    }
+    x = onnx_text(n, "cast(%s, dtype=\"%s\")", x, onnx_dtype_text(n, to));
+    const char *by = onnx_literal(n, 8 - bits, to);
+    if (bits && dtype_is_signed(to))
+        x = onnx_text(n, "right_shift(left_shift(%s, %s), %s)", x, by, by);
+    else if (bits)
+        x = onnx_text(n, "bitwise_and(%s, %s)", x, onnx_literal(n, (1 << bits) - 1, to));
+    onnx_give(n, x);
+    if (bits)
+        onnx_narrow(n, 0, bits);
 }
 
-static void rule_cast_like(OnnxNode *n)
+void rule_cast(OnnxNode *n)
 {
-    onnx_give(
-        n, onnx_text(n, "cast(%s, dtype=\"%s\")", onnx_in(n, 0), name_of(n, onnx_in_dtype(n, 1))));
+    int32_t to = (int32_t)onnx_attr_int(n, "to", 0);
+    DType dtype = onnx_dtype(to);
+    if (dtype_size(dtype) == 0)
+        onnx_refuse(n, "Relay has no element type `%s`", onnx_dtype_name(to));
+    else
+        give_cast(n, dtype, onnx_dtype_bits(to));
+}
+
+void rule_cast_like(OnnxNode *n)
+{
+    const OnnxValue *like = onnx_value(n, 1);
+    give_cast(n, onnx_in_dtype(n, 1), like ? like->bits : 0);
 }
 
 /* Relay's operator takes floats of one type. */
-static void rule_pow(OnnxNode *n)
+void rule_pow(OnnxNode *n)
 {
     DType t = onnx_in_dtype(n, 0), e = onnx_in_dtype(n, 1);
     const char *x = onnx_in(n, 0), *y = onnx_in(n, 1);
@@ -72,17 +79,28 @@ static void rule_pow(OnnxNode *n)
         onnx_give(n, onnx_text(n,
                                "cast(power(cast(%s, dtype=\"float64\"), cast(%s, "
                                "dtype=\"float64\")), dtype=\"%s\")",
-                               x, y, name_of(n, t)));
+                               x, y, onnx_dtype_text(n, t)));
 }
 
-static void rule_mod(OnnxNode *n)
+/* Of floats the remainder of the truncated division, moved by the divisor where their signs differ: this is right for infinity too. */
+void rule_mod(OnnxNode *n)
 {
-    onnx_give(n, onnx_text(n, "%s(%s, %s)", onnx_attr_int(n, "fmod", 0) ? "mod" : "floor_mod",
-                           onnx_in(n, 0), onnx_in(n, 1)));
+    DType t = onnx_in_dtype(n, 0);
+    bool truncated = onnx_attr_int(n, "fmod", 0) != 0, real = dtype_is_float(t);
+    const char *x = onnx_in(n, 0), *y = onnx_in(n, 1), *zero = onnx_literal(n, 0, t);
+    if (truncated || !real) {
+        onnx_give(n, onnx_text(n, "%s(%s, %s)", truncated ? "mod" : "floor_mod", x, y));
+        return;
+    }
+    const char *r = onnx_step(n, "mod(%s, %s)", x, y);
+    onnx_give(n, onnx_text(n,
+                           "where(logical_and(not_equal(%s, %s), not_equal(less(%s, %s), less(%s, "
+                           "%s))), add(%s, %s), %s)",
+                           r, zero, r, zero, y, zero, r, y, r));
 }
 
 /* Up to version 10 the bounds are attributes. */
-static void rule_clip(OnnxNode *n)
+void rule_clip(OnnxNode *n)
 {
     const char *x = onnx_in(n, 0);
     DType t = onnx_in_dtype(n, 0);
@@ -100,7 +118,7 @@ static void rule_clip(OnnxNode *n)
         onnx_give_input(n, 0);
 }
 
-static void rule_gelu(OnnxNode *n)
+void rule_gelu(OnnxNode *n)
 {
     DType t = onnx_in_dtype(n, 0);
     const char *x = onnx_in(n, 0), *half = onnx_literal(n, 0.5, t), *one = onnx_literal(n, 1, t);
@@ -112,7 +130,7 @@ static void rule_gelu(OnnxNode *n)
     onnx_give(n, onnx_text(n, "multiply(multiply(%s, %s), add(%s, %s))", half, x, one, inner));
 }
 
-static void rule_prelu(OnnxNode *n)
+void rule_prelu(OnnxNode *n)
 {
     const char *x = onnx_in(n, 0), *slope = onnx_in(n, 1);
     onnx_give(n, onnx_text(n, "where(less(%s, %s), multiply(%s, %s), %s)", x,
@@ -144,7 +162,7 @@ static const char *reduced(OnnxNode *n, const char *op, const char *x)
                      onnx_bool(onnx_attr_int(n, "keepdims", 1) != 0));
 }
 
-static void rule_reduce(OnnxNode *n)
+void rule_reduce(OnnxNode *n)
 {
     OnnxInts axes;
     if (axes_of(n, &axes))
@@ -153,7 +171,7 @@ static void rule_reduce(OnnxNode *n)
         onnx_give_input(n, 0);
 }
 
-static void rule_reduce_l1(OnnxNode *n)
+void rule_reduce_l1(OnnxNode *n)
 {
     onnx_give(n, reduced(n, "sum", onnx_text(n, "abs(%s)", onnx_in(n, 0))));
 }
@@ -164,28 +182,28 @@ static const char *squares(OnnxNode *n)
     return reduced(n, "sum", onnx_text(n, "multiply(%s, %s)", x, x));
 }
 
-static void rule_reduce_l2(OnnxNode *n)
+void rule_reduce_l2(OnnxNode *n)
 {
     onnx_give(n, onnx_text(n, "sqrt(%s)", squares(n)));
 }
 
-static void rule_reduce_squares(OnnxNode *n)
+void rule_reduce_squares(OnnxNode *n)
 {
     onnx_give(n, squares(n));
 }
 
-static void rule_reduce_log_sum(OnnxNode *n)
+void rule_reduce_log_sum(OnnxNode *n)
 {
     onnx_give(n, onnx_text(n, "log(%s)", reduced(n, "sum", onnx_in(n, 0))));
 }
 
-static void rule_reduce_log_sum_exp(OnnxNode *n)
+void rule_reduce_log_sum_exp(OnnxNode *n)
 {
     const char *x = onnx_text(n, "exp(%s)", onnx_in(n, 0));
     onnx_give(n, onnx_text(n, "log(%s)", reduced(n, "sum", x)));
 }
 
-static void rule_arg_reduce(OnnxNode *n)
+void rule_arg_reduce(OnnxNode *n)
 {
     onnx_give(n, onnx_text(n,
                            "cast(%s(%s, axis=[%lld], keepdims=%s, select_last_index=%s), "
@@ -195,26 +213,38 @@ static void rule_arg_reduce(OnnxNode *n)
                            onnx_bool(onnx_attr_int(n, "select_last_index", 0) != 0)));
 }
 
-static void rule_cumsum(OnnxNode *n)
+void rule_scan_axis(OnnxNode *n)
 {
     OnnxInts axis = onnx_ints(n, 1);
     long long a = axis.n > 0 ? (long long)axis.at[0] : 0;
     bool back = onnx_attr_int(n, "reverse", 0) != 0;
     const char *x = onnx_in(n, 0);
     x = back ? onnx_text(n, "reverse(%s, axis=%lld)", x, a) : x;
-    x = onnx_text(n, "cumsum(%s, axis=%lld, exclusive=%s)", x, a,
+    x = onnx_text(n, "%s(%s, axis=%lld, exclusive=%s)", n->word, x, a,
                   onnx_bool(onnx_attr_int(n, "exclusive", 0) != 0));
     onnx_give(n, back ? onnx_text(n, "reverse(%s, axis=%lld)", x, a) : x);
 }
 
+static const char *soft_text(OnnxNode *n, const char *x, int64_t axis, int64_t depth)
+{
+    if (strcmp(n->word, "hardmax") != 0)
+        return onnx_text(n, "%s(%s, axis=%lld)", n->word, x, (long long)axis);
+    DType t = onnx_in_dtype(n, 0);
+    return onnx_text(
+        n, "one_hot(argmax(%s, axis=[%lld]), %s, %s, depth=%lld, axis=%lld, dtype=\"%s\")", x,
+        (long long)axis, onnx_literal(n, 1, t), onnx_literal(n, 0, t), (long long)depth,
+        (long long)axis, onnx_dtype_text(n, t));
+}
+
 /* Up to version 12 what follows the axis, 1 if nothing is said, is one. */
-static void rule_soft(OnnxNode *n)
+void rule_soft(OnnxNode *n)
 {
     int rank = onnx_rank(n, 0);
-    int64_t axis = onnx_attr_int(n, "axis", n->version < 13 ? 1 : -1);
-    axis += axis < 0 ? rank : 0;
+    int64_t axis = onnx_attr_axis(n, "axis", n->version < 13 ? 1 : -1, rank);
+    bool hard = !strcmp(n->word, "hardmax");
     if (n->version >= 13 || axis == rank - 1) {
-        onnx_give(n, onnx_text(n, "%s(%s, axis=%lld)", n->word, onnx_in(n, 0), (long long)axis));
+        int64_t depth = hard ? onnx_known_extent(n, 0, axis) : 0;
+        onnx_give(n, soft_text(n, onnx_in(n, 0), axis, depth));
         return;
     }
     OnnxInts shape = {.n = rank}, flat = {{1, 1}, 2};
@@ -222,8 +252,9 @@ static void rule_soft(OnnxNode *n)
         shape.at[i] = onnx_known_extent(n, 0, i);
         flat.at[i >= axis] *= shape.at[i];
     }
-    onnx_give(n, onnx_text(n, "reshape(%s(reshape(%s, newshape=%s), axis=1), newshape=%s)", n->word,
-                           onnx_in(n, 0), onnx_list(n, flat), onnx_list(n, shape)));
+    const char *x = onnx_text(n, "reshape(%s, newshape=%s)", onnx_in(n, 0), onnx_list(n, flat));
+    onnx_give(n, onnx_text(n, "reshape(%s, newshape=%s)", soft_text(n, x, 1, flat.at[1]),
+                           onnx_list(n, shape)));
 }
 
 /* The inputs as a tuple. */
@@ -238,26 +269,103 @@ static const char *all_inputs(OnnxNode *n)
     return text;
 }
 
+void rule_range(OnnxNode *n)
+{
+    onnx_give(n,
+              onnx_text(n, "arange(%s, %s, %s, dtype=\"%s\")", onnx_scalar(n, 0), onnx_scalar(n, 1),
+                        onnx_scalar(n, 2), onnx_dtype_text(n, onnx_in_dtype(n, 0))));
+}
+
+/* Blocks go behind the channel that they come from, or in front. */
+void rule_space_to_depth(OnnxNode *n)
+{
+    long long b = (long long)onnx_attr_int(n, "blocksize", 1);
+    if (strcmp(onnx_attr_text(n, "mode", "DCR"), "CRD") != 0)
+        onnx_give(n, onnx_text(n, "nn.space_to_depth(%s, block_size=%lld)", onnx_in(n, 0), b));
+    else
+        onnx_give(
+            n,
+            onnx_text(n,
+                      "reshape(transpose(reshape(%s, newshape=[0, 0, -4, -1, %lld, -4, -1, %lld]), "
+                      "axes=[0, 1, 3, 5, 2, 4]), newshape=[0, -1, %lld, %lld])",
+                      onnx_in(n, 0), b, b, (long long)onnx_known_extent(n, 0, 2) / b,
+                      (long long)onnx_known_extent(n, 0, 3) / b));
+}
+
+/* A count below 0 moves all bits out. */
+void rule_bit_shift(OnnxNode *n)
+{
+    bool left = !strcmp(onnx_attr_text(n, "direction", ""), "LEFT");
+    DType t = onnx_in_dtype(n, 1);
+    const char *by = onnx_in(n, 1);
+    int all = (int)dtype_size(t) * 8;
+    if (dtype_is_signed(t))
+        by = onnx_text(n, "where(less(%s, %s), %s, %s)", by, onnx_literal(n, 0, t),
+                       onnx_literal(n, left ? all : all - 1, t), by);
+    onnx_give(n, onnx_text(n, "%s_shift(%s, %s)", left ? "left" : "right", onnx_in(n, 0), by));
+}
+
+void rule_is_inf(OnnxNode *n)
+{
+    bool up = onnx_attr_int(n, "detect_positive", 1) != 0,
+         down = onnx_attr_int(n, "detect_negative", 1) != 0;
+    const char *x = onnx_in(n, 0), *zero = onnx_literal(n, 0, onnx_in_dtype(n, 0));
+    onnx_give(n, up && down ? onnx_text(n, "isinf(%s)", x)
+                            : onnx_text(n, "logical_and(isinf(%s), %s(%s, %s))", x,
+                                        up     ? "greater"
+                                        : down ? "less"
+                                               : "not_equal",
+                                        x, up || down ? zero : x));
+}
+
+/* ---- losses ------------------------------------------------------------------------------------------------------------------ */
+
+static void give_loss(OnnxNode *n, const char *logarithms)
+{
+    const char *weights = onnx_has(n, 2) ? onnx_in(n, 2)
+                                         : onnx_text(n, "ones(shape=[%lld], dtype=\"%s\")",
+                                                     (long long)onnx_known_extent(n, 0, 1),
+                                                     onnx_dtype_text(n, onnx_in_dtype(n, 0)));
+    onnx_give(n,
+              onnx_text(n, "nn.nll_loss(%s, %s, %s, reduction=\"%s\", ignore_index=%lld)",
+                        logarithms, onnx_in(n, 1), weights, onnx_attr_text(n, "reduction", "mean"),
+                        (long long)onnx_attr_int(n, "ignore_index", -100)));
+}
+
+void rule_nll_loss(OnnxNode *n)
+{
+    give_loss(n, onnx_in(n, 0));
+}
+
+void rule_softmax_loss(OnnxNode *n)
+{
+    const char *y = onnx_step(n, "nn.log_softmax(%s, axis=1)", onnx_in(n, 0));
+    give_loss(n, y);
+    onnx_give(n, y);
+}
+
 /* ---- products ---------------------------------------------------------------------------------------------------------------- */
 
-static void rule_matmul(OnnxNode *n)
+const char *onnx_product(OnnxNode *n, const char *a, const char *b, int x, int y)
 {
-    int x = onnx_rank(n, 0), y = onnx_rank(n, 1);
-    const char *a = onnx_in(n, 0), *b = onnx_in(n, 1);
     if (x == 2 && y == 2)
-        onnx_give(n, onnx_text(n, "nn.matmul(%s, %s, units=None)", a, b));
-    else if (x == 3 && y == 3)
-        onnx_give(n, onnx_text(n, "nn.batch_matmul(%s, %s)", a, b));
-    else if (x == 1 && y == 1)
-        onnx_give(n, onnx_text(n, "einsum((%s, %s), equation=\"j,j->\")", a, b));
-    else
-        onnx_give(n, onnx_text(n, "einsum((%s, %s), equation=\"%s,%s->...%s%s\")", a, b,
-                               x == 1 ? "j" : "...ij", y == 1 ? "j" : "...jk", x > 1 ? "i" : "",
-                               y > 1 ? "k" : ""));
+        return onnx_text(n, "nn.matmul(%s, %s, units=None)", a, b);
+    if (x == 3 && y == 3)
+        return onnx_text(n, "nn.batch_matmul(%s, %s)", a, b);
+    if (x == 1 && y == 1)
+        return onnx_text(n, "einsum((%s, %s), equation=\"j,j->\")", a, b);
+    return onnx_text(n, "einsum((%s, %s), equation=\"%s,%s->...%s%s\")", a, b,
+                     x == 1 ? "j" : "...ij", y == 1 ? "j" : "...jk", x > 1 ? "i" : "",
+                     y > 1 ? "k" : "");
+}
+
+void rule_matmul(OnnxNode *n)
+{
+    onnx_give(n, onnx_product(n, onnx_in(n, 0), onnx_in(n, 1), onnx_rank(n, 0), onnx_rank(n, 1)));
 }
 
 /* A product of rows with a weight of units by rows is what Relay calls dense. */
-static void rule_gemm(OnnxNode *n)
+void rule_gemm(OnnxNode *n)
 {
     DType t = onnx_in_dtype(n, 0);
     double alpha = onnx_attr_float(n, "alpha", 1), beta = onnx_attr_float(n, "beta", 1);
@@ -275,12 +383,12 @@ static void rule_gemm(OnnxNode *n)
         return;
     }
     const char *c = onnx_in(n, 2);
-    bool bias = onnx_rank(n, 2) == 1 && beta == 1;
+    bool bias = onnx_rank(n, 2) == 1 && onnx_extent(n, 2, 0) != 1 && beta == 1;
     c = beta == 1 ? c : onnx_text(n, "multiply(%s, %s)", onnx_literal(n, beta, t), c);
     onnx_give(n, onnx_text(n, "%s(%s, %s)", bias ? "nn.bias_add" : "add", y, c));
 }
 
-static void rule_einsum(OnnxNode *n)
+void rule_einsum(OnnxNode *n)
 {
     Buf equation = {0};
     for (const char *p = onnx_attr_text(n, "equation", ""); *p; p++)
@@ -292,12 +400,7 @@ static void rule_einsum(OnnxNode *n)
 
 /* ---- windows ------------------------------------------------------------------------------------------------------------------ */
 
-typedef struct Window {
-    int n; /* spatial axes; 0 after a refusal */
-    OnnxInts kernel, strides, pads, dilations;
-} Window;
-
-static OnnxInts ints_or(OnnxNode *n, const char *name, int count, int64_t otherwise)
+OnnxInts onnx_ints_or(OnnxNode *n, const char *name, int count, int64_t otherwise)
 {
     OnnxInts out = onnx_attr_ints(n, name);
     if (out.n > 0 && out.n != count)
@@ -309,17 +412,17 @@ static OnnxInts ints_or(OnnxNode *n, const char *name, int count, int64_t otherw
 }
 
 /* `auto_pad` is worked out from the extents: Relay says every padding. */
-static Window window_of(OnnxNode *n, OnnxInts kernel)
+OnnxWindow onnx_window(OnnxNode *n, OnnxInts kernel)
 {
     int m = kernel.n;
-    Window w = {.n = m, .kernel = kernel};
+    OnnxWindow w = {.n = m, .kernel = kernel};
     if (m < 1 || m > 3 || onnx_rank(n, 0) != m + 2) {
         onnx_refuse(n, "windows over %d axes", m);
-        return (Window){.n = 0};
+        return (OnnxWindow){.n = 0};
     }
-    w.strides = ints_or(n, "strides", m, 1);
-    w.dilations = ints_or(n, "dilations", m, 1);
-    w.pads = ints_or(n, "pads", 2 * m, 0);
+    w.strides = onnx_ints_or(n, "strides", m, 1);
+    w.dilations = onnx_ints_or(n, "dilations", m, 1);
+    w.pads = onnx_ints_or(n, "pads", 2 * m, 0);
     const char *how = onnx_attr_text(n, "auto_pad", "NOTSET");
     bool upper = !strcmp(how, "SAME_UPPER"), lower = !strcmp(how, "SAME_LOWER");
     for (int i = 0; i < m; i++)
@@ -336,7 +439,7 @@ static Window window_of(OnnxNode *n, OnnxInts kernel)
 }
 
 /* Paddings that are the same on both sides are said once. */
-static const char *padding(OnnxNode *n, const Window *w)
+static const char *padding(OnnxNode *n, const OnnxWindow *w)
 {
     OnnxInts half = w->pads;
     half.n = w->n;
@@ -346,7 +449,7 @@ static const char *padding(OnnxNode *n, const Window *w)
     return onnx_list(n, half);
 }
 
-static const char *strides_text(OnnxNode *n, const Window *w)
+const char *onnx_window_text(OnnxNode *n, const OnnxWindow *w)
 {
     Buf b = {0};
     bool stride = false, pad = false, dilation = false;
@@ -366,7 +469,7 @@ static const char *strides_text(OnnxNode *n, const Window *w)
     return text;
 }
 
-static OnnxInts kernel_of(OnnxNode *n, size_t weight)
+OnnxInts onnx_kernel(OnnxNode *n, size_t weight)
 {
     OnnxInts k = {.n = onnx_rank(n, weight) - 2};
     for (int i = 0; i < k.n && i < 3; i++)
@@ -374,30 +477,31 @@ static OnnxInts kernel_of(OnnxNode *n, size_t weight)
     return k;
 }
 
-static void with_bias(OnnxNode *n, const char *y)
+static void give_with_bias(OnnxNode *n, const char *y)
 {
     onnx_give(n, onnx_has(n, 2) ? onnx_text(n, "nn.bias_add(%s, %s)", y, onnx_in(n, 2)) : y);
 }
 
-static void rule_conv(OnnxNode *n)
+void rule_conv(OnnxNode *n)
 {
-    Window w = window_of(n, kernel_of(n, 1));
+    OnnxWindow w = onnx_window(n, onnx_kernel(n, 1));
     if (w.n == 0)
         return;
     int64_t groups = onnx_attr_int(n, "group", 1);
     const char *grouped = groups == 1 ? "" : onnx_text(n, ", groups=%lld", (long long)groups);
-    with_bias(n, onnx_text(n, "nn.conv%dd(%s, %s%s%s, channels=%lld, kernel_size=%s)", w.n,
-                           onnx_in(n, 0), onnx_in(n, 1), strides_text(n, &w), grouped,
-                           (long long)onnx_known_extent(n, 1, 0), onnx_list(n, w.kernel)));
+    give_with_bias(n, onnx_text(n, "nn.conv%dd(%s, %s%s%s, channels=%lld, kernel_size=%s)", w.n,
+                                onnx_in(n, 0), onnx_in(n, 1), onnx_window_text(n, &w), grouped,
+                                (long long)onnx_known_extent(n, 1, 0), onnx_list(n, w.kernel)));
 }
 
-static void rule_conv_transpose(OnnxNode *n)
+void rule_conv_transpose(OnnxNode *n)
 {
     static const char *const layouts[][2] = {{"NCW", "IOW"}, {"NCHW", "IOHW"}, {"NCDHW", "IODHW"}};
-    Window w = window_of(n, kernel_of(n, 1));
+    OnnxWindow w = onnx_window(n, onnx_kernel(n, 1));
     if (w.n == 0)
         return;
-    OnnxInts extra = ints_or(n, "output_padding", w.n, 0), size = onnx_attr_ints(n, "output_shape");
+    OnnxInts extra = onnx_ints_or(n, "output_padding", w.n, 0),
+             size = onnx_attr_ints(n, "output_shape");
     const char *how = onnx_attr_text(n, "auto_pad", "NOTSET");
     bool upper = !strcmp(how, "SAME_UPPER"), same = upper || !strcmp(how, "SAME_LOWER");
     for (int i = 0; i < w.n && (same || size.n >= w.n); i++) {
@@ -410,19 +514,19 @@ static void rule_conv_transpose(OnnxNode *n)
         w.pads.at[i] = upper ? total / 2 : total - total / 2;
         w.pads.at[w.n + i] = total - w.pads.at[i];
     }
-    with_bias(n, onnx_text(n,
-                           "nn.conv%dd_transpose(%s, %s, strides=%s, output_padding=%s, "
-                           "padding=%s, dilation=%s, groups=%lld, data_layout=\"%s\", "
-                           "kernel_layout=\"%s\")",
-                           w.n, onnx_in(n, 0), onnx_in(n, 1), onnx_list(n, w.strides),
-                           onnx_list(n, extra), onnx_list(n, w.pads), onnx_list(n, w.dilations),
-                           (long long)onnx_attr_int(n, "group", 1), layouts[w.n - 1][0],
-                           layouts[w.n - 1][1]));
+    give_with_bias(n, onnx_text(n,
+                                "nn.conv%dd_transpose(%s, %s, strides=%s, output_padding=%s, "
+                                "padding=%s, dilation=%s, groups=%lld, data_layout=\"%s\", "
+                                "kernel_layout=\"%s\")",
+                                w.n, onnx_in(n, 0), onnx_in(n, 1), onnx_list(n, w.strides),
+                                onnx_list(n, extra), onnx_list(n, w.pads),
+                                onnx_list(n, w.dilations), (long long)onnx_attr_int(n, "group", 1),
+                                layouts[w.n - 1][0], layouts[w.n - 1][1]));
 }
 
-static void rule_pool(OnnxNode *n)
+void rule_pool(OnnxNode *n)
 {
-    Window w = window_of(n, onnx_attr_ints(n, "kernel_shape"));
+    OnnxWindow w = onnx_window(n, onnx_attr_ints(n, "kernel_shape"));
     if (w.n == 0)
         return;
     bool ceil = onnx_attr_int(n, "ceil_mode", 0) != 0;
@@ -436,11 +540,11 @@ static void rule_pool(OnnxNode *n)
     }
     onnx_give(n,
               onnx_text(n, "nn.%s_pool%dd(%s, pool_size=%s%s%s%s)", n->word, w.n, onnx_in(n, 0),
-                        onnx_list(n, w.kernel), strides_text(n, &w), ceil ? ", ceil_mode=True" : "",
-                        counted ? ", count_include_pad=True" : ""));
+                        onnx_list(n, w.kernel), onnx_window_text(n, &w),
+                        ceil ? ", ceil_mode=True" : "", counted ? ", count_include_pad=True" : ""));
 }
 
-static void rule_global_pool(OnnxNode *n)
+void rule_global_pool(OnnxNode *n)
 {
     int rank = onnx_rank(n, 0);
     OnnxInts axes = {.n = rank > 2 ? rank - 2 : 0};
@@ -456,10 +560,40 @@ static void rule_global_pool(OnnxNode *n)
 
 /* ---- normalising ------------------------------------------------------------------------------------------------------------- */
 
-static void rule_batch_norm(OnnxNode *n)
+/* The batch's own mean and variance, and what the running ones become. */
+static void batch_norm_training(OnnxNode *n)
 {
-    if (onnx_attr_int(n, "training_mode", 0))
-        onnx_refuse(n, "its training mode");
+    int rank = onnx_rank(n, 0);
+    OnnxInts axes = {{0}, 1}, shape = {.n = rank};
+    for (int i = 2; i < rank; i++)
+        axes.at[axes.n++] = i;
+    for (int i = 0; i < rank; i++)
+        shape.at[i] = i == 1 ? -1 : 1;
+    DType t = onnx_in_dtype(n, 0);
+    double keep = onnx_attr_float(n, "momentum", 0.9);
+    const char *over = onnx_list(n, axes), *column = onnx_list(n, shape), *x = onnx_in(n, 0);
+    const char *mean = onnx_step(n, "mean(%s, axis=%s, keepdims=True)", x, over);
+    const char *var = onnx_step(n, "variance(%s, %s, axis=%s, keepdims=True)", x, mean, over);
+    onnx_give(
+        n,
+        onnx_text(
+            n,
+            "add(multiply(divide(subtract(%s, %s), sqrt(add(%s, %s))), reshape(%s, newshape=%s)), "
+            "reshape(%s, newshape=%s))",
+            x, mean, var, onnx_literal(n, onnx_attr_float(n, "epsilon", 1e-5), t), onnx_in(n, 1),
+            column, onnx_in(n, 2), column));
+    for (size_t i = 3; i < 5; i++)
+        onnx_give(n, onnx_text(n, "add(multiply(%s, %s), multiply(reshape(%s, newshape=[-1]), %s))",
+                               onnx_in(n, i), onnx_literal(n, keep, t), i == 3 ? mean : var,
+                               onnx_literal(n, 1 - keep, t)));
+}
+
+void rule_batch_norm(OnnxNode *n)
+{
+    if (onnx_attr_int(n, "training_mode", 0)) {
+        batch_norm_training(n);
+        return;
+    }
     const char *y =
         onnx_text(n, "nn.batch_norm(%s, %s, %s, %s, %s, epsilon=%s)", onnx_in(n, 0), onnx_in(n, 1),
                   onnx_in(n, 2), onnx_in(n, 3), onnx_in(n, 4),
@@ -467,37 +601,66 @@ static void rule_batch_norm(OnnxNode *n)
     onnx_give(n, onnx_text(n, "%s.0", y));
 }
 
-static Tensor *zeros(OnnxNode *n, int64_t size, DType dtype);
-
-static void rule_layer_norm(OnnxNode *n)
+static OnnxInts axes_from(int64_t axis, int rank)
 {
-    int rank = onnx_rank(n, 0);
-    int64_t axis = onnx_attr_int(n, "axis", -1);
-    axis += axis < 0 ? rank : 0;
-    const char *eps = onnx_literal(n, onnx_attr_float(n, "epsilon", 1e-5), dtype_of(DT_FLOAT32));
-    if (n->proto->n_output > 1)
-        onnx_refuse(n, "its mean and deviation as results");
-    if (axis == rank - 1 && onnx_has(n, 2)) {
-        onnx_give(n, onnx_text(n, "nn.layer_norm(%s, %s, %s, epsilon=%s)", onnx_in(n, 0),
-                               onnx_in(n, 1), onnx_in(n, 2), eps));
-        return;
-    }
-    int64_t width = 1;
-    OnnxInts shape = {.n = rank};
-    for (int i = 0; i < rank; i++) {
-        shape.at[i] = onnx_known_extent(n, 0, i);
-        width *= i >= axis ? shape.at[i] : 1;
-    }
-    const char *beta = onnx_has(n, 2) ? onnx_text(n, "reshape(%s, newshape=[-1])", onnx_in(n, 2))
-                                      : onnx_array(n, zeros(n, width, onnx_in_dtype(n, 0)), "beta");
-    onnx_give(n, onnx_text(n,
-                           "reshape(nn.layer_norm(reshape(%s, newshape=[-1, %lld]), reshape(%s, "
-                           "newshape=[-1]), %s, epsilon=%s), newshape=%s)",
-                           onnx_in(n, 0), (long long)width, onnx_in(n, 1), beta, eps,
-                           onnx_list(n, shape)));
+    OnnxInts axes = {.n = 0};
+    for (int64_t i = axis; i < rank; i++)
+        axes.at[axes.n++] = i;
+    return axes;
 }
 
-static void rule_lp_norm(OnnxNode *n)
+/* Halves are folded as floats. */
+static const char *as_float(OnnxNode *n, const char *x)
+{
+    return dtype_size(onnx_in_dtype(n, 0)) >= 4 ? x
+                                                : onnx_step(n, "cast(%s, dtype=\"float32\")", x);
+}
+
+static const char *back_from_float(OnnxNode *n, const char *x)
+{
+    DType t = onnx_in_dtype(n, 0);
+    return dtype_size(t) >= 4 ? x
+                              : onnx_text(n, "cast(%s, dtype=\"%s\")", x, onnx_dtype_text(n, t));
+}
+
+void rule_layer_norm(OnnxNode *n)
+{
+    int rank = onnx_rank(n, 0);
+    int64_t axis = onnx_attr_axis(n, "axis", -1, rank);
+    double eps = onnx_attr_float(n, "epsilon", 1e-5);
+    if (axis == rank - 1 && onnx_has(n, 2) && !onnx_wants(n, 1) && !onnx_wants(n, 2) &&
+        onnx_rank(n, 1) == 1 && onnx_rank(n, 2) == 1) {
+        onnx_give(n, onnx_text(n, "nn.layer_norm(%s, %s, %s, epsilon=%s)", onnx_in(n, 0),
+                               onnx_in(n, 1), onnx_in(n, 2),
+                               onnx_literal(n, eps, dtype_of(DT_FLOAT32))));
+        return;
+    }
+    const char *axes = onnx_list(n, axes_from(axis, rank)), *x = as_float(n, onnx_in(n, 0));
+    DType t = dtype_size(onnx_in_dtype(n, 0)) >= 4 ? onnx_in_dtype(n, 0) : dtype_of(DT_FLOAT32);
+    const char *mean = onnx_step(n, "mean(%s, axis=%s, keepdims=True)", x, axes);
+    const char *scale = onnx_step(n, "rsqrt(add(variance(%s, %s, axis=%s, keepdims=True), %s))", x,
+                                  mean, axes, onnx_literal(n, eps, t));
+    const char *y =
+        back_from_float(n, onnx_text(n, "multiply(subtract(%s, %s), %s)", x, mean, scale));
+    y = onnx_text(n, "multiply(%s, %s)", y, onnx_in(n, 1));
+    onnx_give(n, onnx_has(n, 2) ? onnx_text(n, "add(%s, %s)", y, onnx_in(n, 2)) : y);
+    onnx_give(n, mean);
+    onnx_give(n, scale);
+}
+
+void rule_rms_norm(OnnxNode *n)
+{
+    int rank = onnx_rank(n, 0);
+    const char *axes = onnx_list(n, axes_from(onnx_attr_axis(n, "axis", -1, rank), rank));
+    const char *x = as_float(n, onnx_in(n, 0));
+    DType t = dtype_size(onnx_in_dtype(n, 0)) >= 4 ? onnx_in_dtype(n, 0) : dtype_of(DT_FLOAT32);
+    const char *y =
+        onnx_text(n, "divide(%s, sqrt(add(mean(multiply(%s, %s), axis=%s, keepdims=True), %s)))", x,
+                  x, x, axes, onnx_literal(n, onnx_attr_float(n, "epsilon", 1e-5), t));
+    onnx_give(n, onnx_text(n, "multiply(%s, %s)", back_from_float(n, y), onnx_in(n, 1)));
+}
+
+void rule_lp_norm(OnnxNode *n)
 {
     const char *x = onnx_in(n, 0), *zero = onnx_literal(n, 0, onnx_in_dtype(n, 0));
     long long axis = (long long)onnx_attr_int(n, "axis", -1);
@@ -511,16 +674,18 @@ static void rule_lp_norm(OnnxNode *n)
 }
 
 /* Of inference it is the input itself. */
-static void rule_dropout(OnnxNode *n)
+void rule_dropout(OnnxNode *n)
 {
-    if (onnx_has(n, 2) && onnx_number(n, 2, 0) != 0)
-        onnx_refuse(n, "its training mode");
+    bool drops = onnx_has(n, 2) && onnx_number(n, 2, 0) != 0;
+    if (drops && (onnx_has(n, 1) ? onnx_number(n, 1, 0) : 0.5) != 0)
+        onnx_refuse(n, "random numbers, which come out otherwise everywhere");
     onnx_give_input(n, 0);
+    onnx_give(n, onnx_text(n, "cast(ones_like(%s), dtype=\"bool\")", onnx_in(n, 0)));
 }
 
 /* ---- shapes ------------------------------------------------------------------------------------------------------------------- */
 
-static Tensor *int64s(OnnxNode *n, OnnxInts v)
+Tensor *onnx_int64s(OnnxNode *n, OnnxInts v)
 {
     Tensor *t = tensor_new(onnx_limits(n), dtype_of(DT_INT64), 1, &(int64_t){v.n});
     if (t)
@@ -528,12 +693,12 @@ static Tensor *int64s(OnnxNode *n, OnnxInts v)
     return t;
 }
 
-static Tensor *zeros(OnnxNode *n, int64_t size, DType dtype)
+Tensor *onnx_zeros(OnnxNode *n, int64_t size, DType dtype)
 {
     return tensor_new(onnx_limits(n), dtype, 1, &size);
 }
 
-static void rule_shape(OnnxNode *n)
+void rule_shape(OnnxNode *n)
 {
     int rank = onnx_rank(n, 0);
     int64_t from = onnx_attr_int(n, "start", 0), to = onnx_attr_int(n, "end", rank);
@@ -552,7 +717,7 @@ static void rule_shape(OnnxNode *n)
     if (n->failed)
         return;
     if (known)
-        onnx_give_constant(n, int64s(n, shape));
+        onnx_give_constant(n, onnx_int64s(n, shape));
     else if (from == 0 && to == rank)
         onnx_give(n, x);
     else
@@ -561,19 +726,40 @@ static void rule_shape(OnnxNode *n)
                          x, (long long)from, (long long)to));
 }
 
-static void rule_size(OnnxNode *n)
+void rule_size(OnnxNode *n)
 {
     onnx_give(n, onnx_text(n, "ndarray_size(%s, dtype=\"int64\")", onnx_in(n, 0)));
 }
 
-static void rule_reshape(OnnxNode *n)
+/* Numbers, extents of the input at their own place, and one that is what is left can be written; other shapes are computed. */
+void rule_reshape(OnnxNode *n)
 {
-    const OnnxInts shape = n->version < 5 ? onnx_attr_ints(n, "shape") : onnx_ints(n, 1);
-    onnx_give(n, onnx_text(n, "reshape(%s, newshape=%s%s)", onnx_in(n, 0), onnx_list(n, shape),
-                           onnx_attr_int(n, "allowzero", 0) ? ", allowzero=True" : ""));
+    const OnnxValue *shape = n->version < 5 ? NULL : onnx_value(n, 1);
+    bool zero = onnx_attr_int(n, "allowzero", 0) != 0;
+    OnnxInts to = {.n = 0};
+    if (n->version < 5 || (shape && shape->constant)) {
+        to = n->version < 5 ? onnx_attr_ints(n, "shape") : onnx_ints(n, 1);
+    } else if (shape) {
+        int left = 0;
+        to.n = (int)onnx_known_extent(n, 1, 0);
+        const Type *x = onnx_value(n, 0) ? onnx_value(n, 0)->type : NULL;
+        for (int i = 0; x && i < to.n && i < ONNX_INTS_MOST; i++) {
+            Dim d = onnx_element(shape, (uint32_t)i);
+            bool same = dim_is_symbol(d) && (uint32_t)i < x->n && x->dims[i] == d;
+            to.at[i] = same ? 0 : d > 0 ? d : -1;
+            left += to.at[i] < 0;
+        }
+        if (left > 1 || zero) {
+            onnx_give(n, onnx_text(n, "dyn.reshape(%s, %s, newshape=None%s)", onnx_in(n, 0),
+                                   onnx_in(n, 1), zero ? ", allowzero=True" : ""));
+            return;
+        }
+    }
+    onnx_give(n, onnx_text(n, "reshape(%s, newshape=%s%s)", onnx_in(n, 0), onnx_list(n, to),
+                           zero ? ", allowzero=True" : ""));
 }
 
-static void rule_flatten(OnnxNode *n)
+void rule_flatten(OnnxNode *n)
 {
     int rank = onnx_rank(n, 0);
     int64_t axis = onnx_attr_int(n, "axis", 1), before = 1;
@@ -588,7 +774,7 @@ static void rule_flatten(OnnxNode *n)
               onnx_text(n, "reshape(%s, newshape=[%lld, -1])", onnx_in(n, 0), (long long)before));
 }
 
-static void rule_transpose(OnnxNode *n)
+void rule_transpose(OnnxNode *n)
 {
     OnnxInts perm = onnx_attr_ints(n, "perm");
     onnx_give(n, onnx_text(n, "transpose(%s, axes=%s)", onnx_in(n, 0),
@@ -600,14 +786,14 @@ static OnnxInts axes_input(OnnxNode *n)
     return onnx_has(n, 1) ? onnx_ints(n, 1) : onnx_attr_ints(n, "axes");
 }
 
-static void rule_squeeze(OnnxNode *n)
+void rule_squeeze(OnnxNode *n)
 {
     OnnxInts axes = axes_input(n);
     onnx_give(n, onnx_text(n, "squeeze(%s, axis=%s)", onnx_in(n, 0),
                            axes.n < 0 ? "None" : onnx_list(n, axes)));
 }
 
-static void rule_unsqueeze(OnnxNode *n)
+void rule_unsqueeze(OnnxNode *n)
 {
     OnnxInts axes = axes_input(n);
     int rank = onnx_rank(n, 0) + (axes.n > 0 ? axes.n : 0);
@@ -626,7 +812,7 @@ static void rule_unsqueeze(OnnxNode *n)
     onnx_give(n, x);
 }
 
-static void rule_concat(OnnxNode *n)
+void rule_concat(OnnxNode *n)
 {
     if (n->proto->n_input == 1)
         onnx_give_input(n, 0);
@@ -636,7 +822,7 @@ static void rule_concat(OnnxNode *n)
 }
 
 /* Sizes are an input since version 13, an attribute before; without them the parts are equal. */
-static void rule_split(OnnxNode *n)
+void rule_split(OnnxNode *n)
 {
     int64_t axis = onnx_attr_int(n, "axis", 0), at = 0;
     OnnxInts parts =
@@ -649,8 +835,11 @@ static void rule_split(OnnxNode *n)
         onnx_refuse(n, "%d parts", count);
         return;
     }
-    for (int i = 0; i < cuts.n; i++)
-        cuts.at[i] = at += parts.n >= 0 ? parts.at[i] : equal;
+    int64_t all = parts.n < 0 ? onnx_known_extent(n, 0, axis) : INT64_MAX;
+    for (int i = 0; i < cuts.n; i++) {
+        at += parts.n >= 0 ? parts.at[i] : equal;
+        cuts.at[i] = at < all ? at : all;
+    }
     if (count == 1) {
         onnx_give_input(n, 0);
         return;
@@ -667,10 +856,54 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high)
     return v < low ? low : v > high ? high : v;
 }
 
+/* Bounds that are known only when the program runs, put among those of the axes that stay whole. */
+static void slice_at_run_time(OnnxNode *n)
+{
+    int rank = onnx_rank(n, 0);
+    OnnxInts axes = onnx_ints(n, 3);
+    const char *row[3] = {NULL, NULL, NULL};
+    int count = (int)onnx_known_extent(n, 1, 0);
+    if (axes.n >= 0 && axes.n != count)
+        onnx_refuse(n, "bounds of different numbers");
+    n->constant = false;
+    for (int k = 0; k < 3 && !n->failed; k++) {
+        Buf b = {0};
+        size_t input = k < 2 ? (size_t)k + 1 : 4;
+        const char *x = k < 2 || onnx_has(n, 4)
+                            ? onnx_step(n, "cast(%s, dtype=\"int64\")", onnx_in(n, input))
+                            : NULL;
+        for (int i = 0; i < rank; i++) {
+            int at = -1;
+            for (int j = 0; j < count; j++)
+                at = (axes.n < 0 ? j : axes.at[j] + (axes.at[j] < 0 ? rank : 0)) == i ? j : at;
+            buf_printf(&b, "%s%s", i ? ", " : "",
+                       at >= 0 && x ? onnx_text(n, "take(%s, %di64, axis=0)", x, at)
+                       : k == 1 ? onnx_text(n, "take(shape_of(%s, dtype=\"int64\"), %di64, axis=0)",
+                                            onnx_in(n, 0), i)
+                       : k == 0 ? "0i64"
+                                : "1i64");
+        }
+        row[k] =
+            onnx_step(n, rank == 1 ? "stack((%s,), axis=0)" : "stack((%s), axis=0)", buf_text(&b));
+        buf_deinit(&b);
+    }
+    if (!n->failed)
+        onnx_give(
+            n,
+            onnx_text(
+                n,
+                "dyn.strided_slice(%s, %s, %s, %s, begin=None, end=None, strides=None, axes=None)",
+                onnx_in(n, 0), row[0], row[1], row[2]));
+}
+
 /* Attributes up to version 9, inputs since. The end of a whole backward slice may lie anywhere before the first element. */
-static void rule_slice(OnnxNode *n)
+void rule_slice(OnnxNode *n)
 {
     bool old = n->version < 10;
+    if (!old && (!onnx_is_known(n, 1) || !onnx_is_known(n, 2) || !onnx_is_known(n, 4))) {
+        slice_at_run_time(n);
+        return;
+    }
     OnnxInts from = old ? onnx_attr_ints(n, "starts") : onnx_ints(n, 1),
              to = old ? onnx_attr_ints(n, "ends") : onnx_ints(n, 2),
              axes = old ? onnx_attr_ints(n, "axes") : onnx_ints(n, 3),
@@ -702,26 +935,43 @@ static void rule_slice(OnnxNode *n)
                            onnx_list(n, axes)));
 }
 
-static void rule_expand(OnnxNode *n)
+/* Broadcasting to a shape is adding to what has it. */
+void rule_expand(OnnxNode *n)
 {
-    OnnxInts shape = onnx_ints(n, 1);
-    int rank = onnx_rank(n, 0), most = shape.n > rank ? shape.n : rank;
+    int rank = onnx_rank(n, 0), count = (int)onnx_known_extent(n, 1, 0),
+        most = count > rank ? count : rank;
+    const OnnxValue *shape = onnx_value(n, 1);
     OnnxInts out = {.n = most};
-    for (int i = 0; i < most; i++) {
-        int a = rank - most + i, b = shape.n - most + i;
-        int64_t x = a >= 0 ? onnx_known_extent(n, 0, a) : 1, y = b >= 0 ? shape.at[b] : 1;
+    bool known = true;
+    for (int i = 0; i < most && shape && most < ONNX_INTS_MOST; i++) {
+        int a = rank - most + i, b = count - most + i;
+        int64_t x = a >= 0 ? onnx_extent(n, 0, a) : 1;
+        Dim y = b >= 0 ? onnx_element(shape, (uint32_t)b) : 1;
         out.at[i] = y == 1 ? x : y;
+        known &= out.at[i] >= 0;
     }
-    onnx_give(n, onnx_text(n, "broadcast_to(%s, shape=%s)", onnx_in(n, 0), onnx_list(n, out)));
+    if (known) {
+        onnx_give(n, onnx_text(n, "broadcast_to(%s, shape=%s)", onnx_in(n, 0), onnx_list(n, out)));
+        return;
+    }
+    DType t = onnx_in_dtype(n, 0);
+    bool flag = dtype_is_bool(t);
+    const char *like = onnx_text(n, "dyn.zeros(%s, shape=None, dtype=\"%s\")", onnx_in(n, 1),
+                                 onnx_dtype_text(n, t));
+    onnx_give(n, onnx_text(n, "%s(%s, %s)", flag ? "logical_or" : "add", onnx_in(n, 0), like));
 }
 
-static void rule_tile(OnnxNode *n)
+void rule_tile(OnnxNode *n)
 {
-    onnx_give(n, onnx_text(n, "tile(%s, reps=%s)", onnx_in(n, 0), onnx_list(n, onnx_ints(n, 1))));
+    if (onnx_is_known(n, 1))
+        onnx_give(n,
+                  onnx_text(n, "tile(%s, reps=%s)", onnx_in(n, 0), onnx_list(n, onnx_ints(n, 1))));
+    else
+        onnx_give(n, onnx_text(n, "dyn.tile(%s, %s, reps=None)", onnx_in(n, 0), onnx_in(n, 1)));
 }
 
 /* An index that is known and not negative needs no wrapping around. */
-static void rule_gather(OnnxNode *n)
+void rule_gather(OnnxNode *n)
 {
     onnx_give(n, onnx_text(n, "take(%s, %s, axis=%lld, mode=\"wrap\")", onnx_in(n, 0),
                            onnx_in(n, 1), (long long)onnx_attr_int(n, "axis", 0)));
@@ -737,7 +987,7 @@ static const char *leading(OnnxNode *n, size_t i)
     return onnx_text(n, "transpose(%s, axes=%s)", onnx_in(n, i), onnx_list(n, axes));
 }
 
-static void rule_gather_nd(OnnxNode *n)
+void rule_gather_nd(OnnxNode *n)
 {
     onnx_give(n, onnx_text(n, "gather_nd(%s, %s, batch_dims=%lld)", onnx_in(n, 0), leading(n, 1),
                            (long long)onnx_attr_int(n, "batch_dims", 0)));
@@ -749,20 +999,20 @@ static const char *reduction(OnnxNode *n)
     return strcmp(how, "none") ? how : "update";
 }
 
-static void rule_scatter_nd(OnnxNode *n)
+void rule_scatter_nd(OnnxNode *n)
 {
     onnx_give(n, onnx_text(n, "scatter_nd(%s, %s, %s, mode=\"%s\")", onnx_in(n, 0), leading(n, 1),
                            onnx_in(n, 2), reduction(n)));
 }
 
-static void rule_scatter_elements(OnnxNode *n)
+void rule_scatter_elements(OnnxNode *n)
 {
     onnx_give(n, onnx_text(n, "scatter_elements(%s, %s, %s, axis=%lld, reduction=\"%s\")",
                            onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2),
                            (long long)onnx_attr_int(n, "axis", 0), reduction(n)));
 }
 
-static void rule_pad(OnnxNode *n)
+void rule_pad(OnnxNode *n)
 {
     int rank = onnx_rank(n, 0);
     bool old = n->version < 11;
@@ -779,8 +1029,18 @@ static void rule_pad(OnnxNode *n)
         else
             width[a][0] = pads.at[i], width[a][1] = pads.at[count + i];
     }
-    if (!strcmp(mode, "wrap"))
-        onnx_refuse(n, "the mode `wrap`");
+    if (!strcmp(mode, "wrap")) {
+        const char *x = onnx_in(n, 0);
+        for (int i = 0; i < rank; i++)
+            if (width[i][0] || width[i][1])
+                x = onnx_text(n,
+                              "take(%s, arange(%lldi64, %lldi64, 1i64, dtype=\"int64\"), axis=%d, "
+                              "mode=\"wrap\")",
+                              x, (long long)-width[i][0],
+                              (long long)(onnx_known_extent(n, 0, i) + width[i][1]), i);
+        onnx_give(n, x);
+        return;
+    }
     DType t = onnx_in_dtype(n, 0);
     const char *value = onnx_has(n, 2) && !old
                             ? onnx_rank(n, 2) == 0
@@ -796,7 +1056,7 @@ static void rule_pad(OnnxNode *n)
     buf_deinit(&b);
 }
 
-static void rule_trilu(OnnxNode *n)
+void rule_trilu(OnnxNode *n)
 {
     long long k = onnx_has(n, 1) ? (long long)onnx_number(n, 1, 0) : 0;
     onnx_give(n, onnx_text(n, "trilu(%s, %lld, upper=%s)", onnx_in(n, 0), k,
@@ -805,14 +1065,15 @@ static void rule_trilu(OnnxNode *n)
 
 /* ---- creating ---------------------------------------------------------------------------------------------------------------- */
 
-static void rule_constant(OnnxNode *n)
+void rule_constant(OnnxNode *n)
 {
-    const Onnx__TensorProto *t = onnx_attr_tensor(n, "value");
+    const Onnx__AttributeProto *value = onnx_attr(n, "value");
+    const Onnx__TensorProto *t = value ? value->t : NULL;
     OnnxInts ints = onnx_attr_ints(n, "value_ints");
     if (t)
         onnx_give_tensor(n, t);
     else if (ints.n >= 0)
-        onnx_give_constant(n, int64s(n, ints));
+        onnx_give_constant(n, onnx_int64s(n, ints));
     else if (onnx_has_attr(n, "value_int"))
         onnx_give(n, onnx_literal(n, (double)onnx_attr_int(n, "value_int", 0), dtype_of(DT_INT64)));
     else if (onnx_has_attr(n, "value_float"))
@@ -821,16 +1082,23 @@ static void rule_constant(OnnxNode *n)
         onnx_refuse(n, "constants that are no tensors");
 }
 
-static void rule_constant_of_shape(OnnxNode *n)
+void rule_constant_of_shape(OnnxNode *n)
 {
-    const Onnx__TensorProto *t = onnx_attr_tensor(n, "value");
-    const char *value = t ? onnx_tensor_literal(n, t) : "0f";
+    const Onnx__AttributeProto *value = onnx_attr(n, "value");
+    const Onnx__TensorProto *t = value ? value->t : NULL;
+    const char *text = t ? onnx_tensor_literal(n, t) : "0f";
+    if (!onnx_is_known(n, 0)) {
+        onnx_give(
+            n, onnx_text(n, "dyn.full(%s, %s, shape=None, dtype=\"%s\")", text, onnx_in(n, 0),
+                         onnx_dtype_text(n, t ? onnx_dtype(t->data_type) : dtype_of(DT_FLOAT32))));
+        return;
+    }
     DType dtype = t ? onnx_dtype(t->data_type) : dtype_of(DT_FLOAT32);
-    onnx_give(n, onnx_text(n, "full(%s, shape=%s, dtype=\"%s\")", value,
-                           onnx_list(n, onnx_ints(n, 0)), name_of(n, dtype)));
+    onnx_give(n, onnx_text(n, "full(%s, shape=%s, dtype=\"%s\")", text,
+                           onnx_list(n, onnx_ints(n, 0)), onnx_dtype_text(n, dtype)));
 }
 
-static void rule_one_hot(OnnxNode *n)
+void rule_one_hot(OnnxNode *n)
 {
     OnnxInts depth = onnx_ints(n, 1);
     int64_t axis = onnx_attr_int(n, "axis", -1);
@@ -842,11 +1110,11 @@ static void rule_one_hot(OnnxNode *n)
                      "one_hot(where(less(%s, 0i64), add(%s, %lldi64), %s), take(%s, 1i64, axis=0), "
                      "take(%s, 0i64, axis=0), depth=%lld, axis=%lld, dtype=\"%s\")",
                      ids, ids, d, ids, onnx_in(n, 2), onnx_in(n, 2), d, (long long)axis,
-                     name_of(n, onnx_in_dtype(n, 2))));
+                     onnx_dtype_text(n, onnx_in_dtype(n, 2))));
 }
 
 /* The number is an attribute up to version 9. */
-static void rule_topk(OnnxNode *n)
+void rule_topk(OnnxNode *n)
 {
     long long k =
         onnx_has(n, 1) ? (long long)onnx_number(n, 1, 0) : (long long)onnx_attr_int(n, "k", 1);
@@ -857,83 +1125,6 @@ static void rule_topk(OnnxNode *n)
     y = n->constant ? y : onnx_let(n, y);
     onnx_give(n, onnx_text(n, "%s.0", y));
     onnx_give(n, onnx_text(n, "%s.1", y));
-}
-
-/* ---- images ------------------------------------------------------------------------------------------------------------------ */
-
-static void rule_resize(OnnxNode *n)
-{
-    static const char *const layouts[] = {"NCW", "NCHW", "NCDHW"};
-    bool old = !strcmp(n->proto->op_type, "Upsample"), early = !old && n->version < 11;
-    int rank = onnx_rank(n, 0);
-    size_t scales_at = old || early ? 1 : 2;
-    const char *mode = onnx_attr_text(n, "mode", "nearest");
-    const char *coordinates =
-        old || early ? "asymmetric"
-                     : onnx_attr_text(n, "coordinate_transformation_mode", "half_pixel");
-    if (rank < 3 || rank > 5 || onnx_has_attr(n, "axes")) {
-        onnx_refuse(n, "resizing of a tensor of rank %d by axes", rank);
-        return;
-    }
-    OnnxInts size = {.n = rank - 2}, sizes = {.n = -1};
-    bool by_sizes = !old && !early && onnx_has(n, 3);
-    if (by_sizes)
-        sizes = onnx_ints(n, 3);
-    for (int i = 0; i < rank; i++) {
-        int64_t d = onnx_known_extent(n, 0, i);
-        double scale = by_sizes ? 0 : onnx_number(n, scales_at, i);
-        int64_t to = by_sizes ? (i < sizes.n ? sizes.at[i] : d) : (int64_t)floor((double)d * scale);
-        if (i < 2 && to != d)
-            onnx_refuse(n, "resizing of axes that are not spatial");
-        if (!by_sizes && fabs((double)d * scale - (double)to) > 1e-3 * (double)to)
-            onnx_refuse(n, "resizing by a scale that is no quotient of the sizes");
-        if (i >= 2)
-            size.at[i - 2] = to;
-    }
-    if (onnx_attr_int(n, "antialias", 0) || !strcmp(coordinates, "tf_crop_and_resize"))
-        onnx_refuse(n, "resizing with antialiasing or of a part");
-    const char *rounding =
-        old || early ? "floor" : onnx_attr_text(n, "nearest_mode", "round_prefer_floor");
-    Buf roi = {0};
-    for (int i = 0; i < 2 * (rank - 2); i++)
-        buf_str(&roi, i ? ", 0f" : "0f");
-    onnx_give(
-        n,
-        onnx_text(n,
-                  "image.resize%dd(%s, size=%s, roi=[%s], layout=\"%s\", method=\"%s\", "
-                  "coordinate_transformation_mode=\"%s\", rounding_method=\"%s\", "
-                  "cubic_alpha=%s, cubic_exclude=%lld)",
-                  rank - 2, onnx_in(n, 0), onnx_list(n, size), buf_text(&roi), layouts[rank - 3],
-                  strcmp(mode, "nearest") ? mode : "nearest_neighbor", coordinates, rounding,
-                  onnx_literal(n, onnx_attr_float(n, "cubic_coeff_a", -0.75), dtype_of(DT_FLOAT32)),
-                  (long long)onnx_attr_int(n, "exclude_outside", 0)));
-    buf_deinit(&roi);
-}
-
-/* ---- quantised --------------------------------------------------------------------------------------------------------------- */
-
-static void rule_quantise(OnnxNode *n)
-{
-    bool many = onnx_rank(n, 1) == 1 && onnx_known_extent(n, 1, 0) > 1;
-    if (onnx_rank(n, 1) > 1 || onnx_has_attr(n, "block_size"))
-        onnx_refuse(n, "quantisation in blocks");
-    int64_t axis = onnx_rank(n, 0) > 1 ? onnx_attr_int(n, "axis", 1) : 0;
-    const char *s = onnx_rank(n, 1) == 0 || many
-                        ? onnx_in(n, 1)
-                        : onnx_text(n, "reshape(%s, newshape=[])", onnx_in(n, 1));
-    const char *z = "0";
-    bool back = !strcmp(n->word, "dequantize");
-    DType to = dtype_of(back ? DT_FLOAT32 : DT_UINT8);
-    if (onnx_has(n, 2)) {
-        z = onnx_in(n, 2);
-        to = back ? to : onnx_in_dtype(n, 2);
-        z = onnx_rank(n, 2) == 0 || many ? z : onnx_text(n, "reshape(%s, newshape=[])", z);
-        z = onnx_text(n, "cast(%s, dtype=\"int32\")", z);
-    } else if (many) {
-        z = onnx_array(n, zeros(n, onnx_known_extent(n, 1, 0), dtype_of(DT_INT32)), "zero");
-    }
-    onnx_give(n, onnx_text(n, "qnn.%s(%s, %s, %s, out_dtype=\"%s\", axis=%lld)", n->word,
-                           onnx_in(n, 0), s, z, name_of(n, to), (long long)axis));
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------------------- */
