@@ -4,6 +4,10 @@ static const CliOption options[] = {
     {.name = "emit",
      .arg = "llvm-ir|asm|obj|ptx|lowered|lib",
      .doc = "what to make; `lowered` shows loop nests"},
+    {.name = "target",
+     .arg = "GPU",
+     .doc = "what ptx, or the loops of lowered, are for: sm_80, sm_86, sm_89, sm_90 or sm_90a; "
+            "default for ptx: sm_80"},
     {.name = "entry", .arg = "NAME", .doc = "the function; default `main`"},
     {.letter = 'o',
      .name = "out",

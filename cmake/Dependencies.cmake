@@ -96,7 +96,7 @@ if(RELAY_LLVM)
     target_include_directories(relay::llvm_headers SYSTEM INTERFACE ${RELAY_LLVM_INCLUDE})
     add_library(relay::llvm INTERFACE IMPORTED GLOBAL)
     if(link STREQUAL "static")
-        relay_llvm_config(libs --link-static --libs core native passes)
+        relay_llvm_config(libs --link-static --libs core native passes nvptx)
         separate_arguments(libs)
         # jit/llvm/cushion.c has what takes the place of the system's functions.
         set(wrapped "")

@@ -280,13 +280,13 @@ static Span span_of(int32_t source, int32_t from, int32_t to)
 
 static void abi_divided_by_zero(JitState *s, int32_t source, int32_t from, int32_t to)
 {
-    te_fault(s->jit->cx->diags, span_of(source, from, to), "an integer was divided by zero");
+    te_fault(s->jit->cx->diags, span_of(source, from, to), TE_FAULT_ZERO);
     fails(s);
 }
 
 static void abi_bad_shift(JitState *s, int32_t source, int32_t from, int32_t to)
 {
-    te_fault(s->jit->cx->diags, span_of(source, from, to), "the count of a shift is negative");
+    te_fault(s->jit->cx->diags, span_of(source, from, to), TE_FAULT_SHIFT);
     fails(s);
 }
 

@@ -95,7 +95,7 @@ static void store_memory(Emit *e, const NestNode *s, Ssa v)
 {
     Gen *g = e->g;
     DType t = e->n->buffers.at[s->buffer].dtype;
-    unsigned align = (unsigned)dtype_size(t);
+    unsigned align = emit_alignment(e, s->buffer, s->at);
     Ssa place = emit_place(e, s->buffer, s->at), stored = gen_to_stored(g, t, v);
     if (!emit_is_vector(e, s->at)) {
         LLVMSetAlignment(LLVMBuildStore(g->b, stored, place), align);
@@ -116,7 +116,7 @@ static void store_memory(Emit *e, const NestNode *s, Ssa v)
         masked_store(g, "llvm.masked.store", stored, place, align, l.mask);
     } else {
         Ssa store = LLVMBuildStore(g->b, stored, place);
-        LLVMSetAlignment(store, s->streams ? l.n * align : align);
+        LLVMSetAlignment(store, s->streams ? l.n * (unsigned)dtype_size(t) : align);
         if (s->streams) {
             LLVMMetadataRef one = LLVMValueAsMetadata(gen_int(g->i32, 1));
             LLVMMetadataRef node = LLVMMDNodeInContext2(g->c, &one, 1);
@@ -317,7 +317,7 @@ static void hoist_node(Emit *e, Hoist *h, const NestNode *node)
         emit_hoist_place(e, node->buffer, node->at, h->depth);
         return;
     }
-    if (node->kind == NEST_IF_NAN)
+    if (node->kind == NEST_IF_NAN || node->kind == NEST_BARRIER || node->kind == NEST_SHUFFLE)
         return;
     int64_t turns = node->way == NEST_UNROLLED ? node->extent : 1;
     bool runs = !emit_is_straight(node);
@@ -362,7 +362,7 @@ typedef struct Changed {
 static void find_changed(void *data, NestNode *node)
 {
     const Changed *c = data;
-    if (node->kind != NEST_STORE && node->kind != NEST_FOLD)
+    if (node->kind != NEST_STORE && node->kind != NEST_FOLD && node->kind != NEST_SHUFFLE)
         return;
     c->is[node->buffer] = true;
     if (node->kind == NEST_FOLD && nest_is_position(node->fold))
@@ -445,7 +445,7 @@ static void poll(Emit *e, const NestNode *loop, int64_t extent, Ssa i)
 {
     Gen *g = e->g;
     int64_t inside = work_of(&loop->body), turns = 1;
-    if (extent < POLL_WORK / inside)
+    if (e->fault || extent < POLL_WORK / inside)
         return;
     while (turns * inside < POLL_WORK)
         turns *= 2;
@@ -525,19 +525,18 @@ static void make_straight(Emit *e, const NestNode *loop)
         emit_end_columns(e);
 }
 
-static void make_if_nan(Emit *e, const NestNode *node)
+/* The body where the condition holds; `value` is that of a bound variable. */
+static void make_if(Emit *e, const NestNode *node, Ssa condition, bool likely, Ssa value)
 {
     Gen *g = e->g;
-    ptrmap_clear(&e->now);
-    Ssa v = place_value(e, node);
     Carry carry = carried_by(e, node);
     for (size_t k = 0; k < carry.n; k++)
         carry.at[k].phi = *carry.at[k].slot;
-    LLVMBasicBlockRef body = gen_block(g, e->fn, "nan"), go = gen_block(g, e->fn, "go");
+    LLVMBasicBlockRef body = gen_block(g, e->fn, "then"), go = gen_block(g, e->fn, "go");
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
-    gen_branch(g, LLVMBuildFCmp(g->b, LLVMRealUNO, v, v, ""), body, go, false);
+    gen_branch(g, condition, body, go, likely);
     LLVMPositionBuilderAtEnd(g->b, body);
-    enter(e, node, NULL, 0);
+    enter(e, node, value, 0);
     make_block(e, &node->body);
     leave(e);
     LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
@@ -548,6 +547,81 @@ static void make_if_nan(Emit *e, const NestNode *node)
         LLVMAddIncoming(phi, carry.at[k].slot, &end, 1);
         *carry.at[k].slot = phi;
     }
+}
+
+static void make_if_nan(Emit *e, const NestNode *node)
+{
+    ptrmap_clear(&e->now);
+    Ssa v = place_value(e, node);
+    make_if(e, node, LLVMBuildFCmp(e->g->b, LLVMRealUNO, v, v, ""), false, NULL);
+}
+
+/* ---- threads of a GPU -------------------------------------------------------------------------------------------------------------- */
+
+/* The number of a block or thread along the loop: the innermost loop counts x. */
+static void make_number(Emit *e, const NestNode *loop)
+{
+    static const char *const names[2][3] = {
+        {"llvm.nvvm.read.ptx.sreg.tid.x", "llvm.nvvm.read.ptx.sreg.tid.y",
+         "llvm.nvvm.read.ptx.sreg.tid.z"},
+        {"llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.ctaid.y",
+         "llvm.nvvm.read.ptx.sreg.ctaid.z"}};
+    Gen *g = e->g;
+    int axis = 0;
+    for (const NestNode *l = nest_only_loop(loop); l && l->way == loop->way; l = nest_only_loop(l))
+        axis++;
+    Ssa v = loop->extent > 1 ? gen_intrinsic(g, names[loop->way == NEST_GRID][axis], NULL, NULL, 0)
+                             : gen_int(g->i32, 0);
+    enter(e, loop, LLVMBuildZExt(g->b, v, g->i64, ""), 0);
+    make_block(e, &loop->body);
+    leave(e);
+}
+
+static void make_bound(Emit *e, const NestNode *loop)
+{
+    Gen *g = e->g;
+    ptrmap_clear(&e->now);
+    Ssa v = emit_index(e, loop->value);
+    if (nest_may_leave(loop)) {
+        Ssa most = gen_int(g->i64, loop->extent);
+        make_if(e, loop, LLVMBuildICmp(g->b, LLVMIntULT, v, most, ""), true, v);
+        return;
+    }
+    enter(e, loop, v, 0);
+    make_block(e, &loop->body);
+    leave(e);
+}
+
+/* A word of 32 bits from the thread of the warp whose number differs in these bits. */
+static Ssa shuffled_word(Gen *g, Ssa word, int lanes)
+{
+    Ssa args[4] = {gen_int(g->i32, -1), word, gen_int(g->i32, lanes),
+                   gen_int(g->i32, NEST_WARP - 1)};
+    return gen_intrinsic(g, "llvm.nvvm.shfl.sync.bfly.i32", NULL, args, 4);
+}
+
+static void make_shuffle(Emit *e, const NestNode *s)
+{
+    Gen *g = e->g;
+    ptrmap_clear(&e->now);
+    Ssa v = emit_value(e, s->value);
+    LLVMTypeRef type = LLVMTypeOf(v);
+    unsigned bits = dtype_is_bool(s->value->dtype) ? 1 : (unsigned)s->value->dtype.bits;
+    bits = type == g->f32 ? 32 : bits;
+    v = LLVMBuildBitCast(g->b, v, LLVMIntTypeInContext(g->c, bits), "");
+    if (bits == 64) {
+        Ssa low = LLVMBuildTrunc(g->b, v, g->i32, "");
+        Ssa high =
+            LLVMBuildTrunc(g->b, LLVMBuildLShr(g->b, v, gen_int(g->i64, 32), ""), g->i32, "");
+        low = LLVMBuildZExt(g->b, shuffled_word(g, low, s->lanes), g->i64, "");
+        high = LLVMBuildZExt(g->b, shuffled_word(g, high, s->lanes), g->i64, "");
+        v = LLVMBuildOr(g->b, low, LLVMBuildShl(g->b, high, gen_int(g->i64, 32), ""), "");
+    } else {
+        v = bits < 32 ? LLVMBuildZExt(g->b, v, g->i32, "") : v;
+        v = shuffled_word(g, v, s->lanes);
+        v = bits < 32 ? LLVMBuildTrunc(g->b, v, LLVMIntTypeInContext(g->c, bits), "") : v;
+    }
+    set_place(e, s, LLVMBuildBitCast(g->b, v, type, ""));
 }
 
 static void make_parallel(Emit *e, const NestNode *loop);
@@ -564,6 +638,10 @@ static void make_node(Emit *e, const NestNode *node)
         make_if_nan(e, node);
     else if (node->kind == NEST_PRODUCT)
         make_product(e, node);
+    else if (node->kind == NEST_BARRIER)
+        gen_intrinsic(g, "llvm.nvvm.barrier0", NULL, NULL, 0);
+    else if (node->kind == NEST_SHUFFLE)
+        make_shuffle(e, node);
     else if (node->kind != NEST_LOOP)
         make_statement(e, node);
     else if (node->apart)
@@ -572,6 +650,10 @@ static void make_node(Emit *e, const NestNode *node)
         make_straight(e, node);
     else if (node->way == NEST_PARALLEL)
         make_parallel(e, node);
+    else if (node->way == NEST_GRID || node->way == NEST_THREADS)
+        make_number(e, node);
+    else if (node->way == NEST_BOUND)
+        make_bound(e, node);
     else
         make_counted(e, node, gen_int(g->i64, 0), gen_int(g->i64, node->extent));
 }

@@ -3,6 +3,7 @@
  *     plan.c       which operators become one program, and the call of its kernel
  *     kernel.c     a program as one function: asks for the nest (sched/), lays out what it needs of memory
  *     emit.c       loops and statements;   emit_expr.c  the values of expressions in them
+ *     gpu/ptx.c    the kernels of a GPU, each a function with the same loops and statements
  *
  * Values that no loop further in changes are computed in front of it. Registers of a nest are values of LLVM's, which loops hand on
  * from turn to turn. */
@@ -13,6 +14,8 @@
 #include "loop/nest.h"
 
 #define EMIT_DEPTH_MOST 60
+/* The widest access of a GPU. */
+#define EMIT_ALIGN_MOST 16
 
 /* A loop or condition around the place where code is made. */
 typedef struct EmitLevel {
@@ -25,7 +28,8 @@ typedef struct EmitLevel {
 
 typedef struct EmitCopy EmitCopy;
 
-typedef struct Emit {
+typedef struct Emit Emit;
+struct Emit {
     Gen *g;
     Nest *n;
     Span span;
@@ -48,7 +52,10 @@ typedef struct Emit {
     PtrMap positions; /* load of several indices -> its position, where that is linear */
     PtrMap now; /* values of the statement that is being made */
     PtrMap columns; /* Te -> values of a load by turns of the unrolled loop that is being made */
-} Emit;
+    /* on a GPU: notes that `bad` holds, which stops nothing; NULL: not on one */
+    void (*fault)(Emit *e, Ssa bad, const char *report);
+    void *data; /* of whoever makes kernels */
+};
 
 /* What all functions that hold nests are to LLVM. */
 void emit_attributes(Gen *g, Ssa fn);
@@ -67,6 +74,8 @@ bool emit_is_vector(Emit *e, const Te *x);
 const NestLinear *emit_linear(Emit *e, const Te *at);
 /* The address of a position in memory, of its first lane. */
 Ssa emit_place(Emit *e, int buffer, const Te *at);
+/* Of that address: on a GPU, where buffers begin even, all that the position says of it. */
+unsigned emit_alignment(Emit *e, int buffer, const Te *at);
 /* Forgets what loads have ready for the turns of the unrolled loop. */
 void emit_end_columns(Emit *e);
 /* The slot of a register and the lane in it; -1: all of the slot. */
@@ -77,8 +86,15 @@ static inline bool emit_is_straight(const NestNode *node)
 {
     return node->kind == NEST_LOOP && (node->way == NEST_UNROLLED || node->way == NEST_VECTOR);
 }
+/* What is below may be left out. */
+static inline bool emit_is_condition(const NestNode *node)
+{
+    return node->kind == NEST_IF_NAN || (node->kind == NEST_LOOP && node->way == NEST_BOUND);
+}
 /* Computes the address of a position as far as the levels down to `depth` know it. */
 void emit_hoist_place(Emit *e, int buffer, const Te *at, int depth);
+/* An index that is not below 0, in as few bits as hold it. */
+Ssa emit_index(Emit *e, const Te *x);
 /* Of the vector loop; one lane outside. */
 Lanes emit_lanes_of(Emit *e, bool vector);
 /* Levels on which the expression depends, as bits. */

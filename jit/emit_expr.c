@@ -152,7 +152,7 @@ static void add_place(Emit *e, int depth, Ssa base, int64_t step, Ssa value)
 {
     /* What is computed under a condition is known under it alone. */
     for (int d = e->depth; d > depth; d--)
-        if (e->level[d].node->kind == NEST_IF_NAN)
+        if (emit_is_condition(e->level[d].node))
             return;
     PtrMap *places = &e->level[depth].places;
     EmitPlace *p = arena_new(e->g->arena, EmitPlace);
@@ -210,6 +210,23 @@ Ssa emit_place(Emit *e, int buffer, const Te *at)
     Ssa base = place_at(e, buffer, l, e->depth);
     int64_t more = known_part(e, l);
     return more ? step_by(e, buffer, base, gen_int(e->g->i64, more)) : base;
+}
+
+unsigned emit_alignment(Emit *e, int buffer, const Te *at)
+{
+    const NestLinear *l = emit_linear(e, at);
+    int64_t size = (int64_t)dtype_size(e->n->buffers.at[buffer].dtype);
+    unsigned align = (unsigned)size;
+    if (!e->fault || !l)
+        return align;
+    for (bool even = true; align < EMIT_ALIGN_MOST && even; align *= even ? 2 : 1) {
+        even = l->c * size % (2 * align) == 0;
+        for (int i = 0; i < l->n; i++) {
+            const NestNode *loop = level_of(e, l->term[i].var)->node;
+            even &= loop->way == NEST_VECTOR || l->term[i].by * size % (2 * align) == 0;
+        }
+    }
+    return align;
 }
 
 int emit_slot(Emit *e, int buffer, const Te *at, int *lane)
@@ -299,12 +316,11 @@ static Ssa backwards(Emit *e, LLVMTypeRef element, Ssa at, unsigned lanes, size_
 }
 
 /* Elements `stride` apart; those outside of the mask are zero and not touched. */
-static Ssa load_lanes(Emit *e, DType dtype, Ssa at, int64_t stride, Ssa mask)
+static Ssa load_lanes(Emit *e, DType dtype, Ssa at, int64_t stride, Ssa mask, size_t align)
 {
     Gen *g = e->g;
     unsigned lanes = (unsigned)e->level[e->vector].node->lanes;
     LLVMTypeRef element = gen_stored(g, dtype), t = LLVMVectorType(element, lanes);
-    size_t align = dtype_size(dtype);
     if (stride == 1 && mask)
         return masked(e, "llvm.masked.load", t, at, align, mask);
     if (stride == 1) {
@@ -525,7 +541,8 @@ static Ssa flat_load(Emit *e, const Te *x, bool is_vector)
         const NestLinear *l = emit_linear(e, at);
         int64_t stride = nest_coefficient(l, e->level[e->vector].node->var);
         v = stride == 0 || stride == 1 ? NULL : column(e, x, l, stride, place);
-        v = v ? v : load_lanes(e, b->dtype, place, stride, lane_mask(e));
+        unsigned align = emit_alignment(e, x->tensor, at);
+        v = v ? v : load_lanes(e, b->dtype, place, stride, lane_mask(e), align);
     } else {
         v = LLVMBuildLoad2(g->b, gen_stored(g, b->dtype), place, "");
         LLVMSetAlignment(v, (unsigned)dtype_size(b->dtype));
@@ -699,7 +716,7 @@ static Ssa scattered_load(Emit *e, const Te *x, bool is_vector)
     Ssa mask = both(g, ok, lane_mask(e));
     int64_t stride = at ? nest_coefficient(emit_linear(e, at), e->level[e->vector].node->var) : 0;
     if (stride != 0) {
-        v = load_lanes(e, b->dtype, emit_place(e, x->tensor, at), stride, mask);
+        v = load_lanes(e, b->dtype, emit_place(e, x->tensor, at), stride, mask, align);
     } else {
         unsigned lanes = (unsigned)e->level[e->vector].node->lanes;
         Ssa places = step_by(e, x->tensor, e->base[x->tensor], flat_index(e, x, true));
@@ -721,6 +738,10 @@ static void fault(void *data, Ssa bad, const char *report)
 {
     Emit *e = data;
     Gen *g = e->g;
+    if (e->fault) {
+        e->fault(e, bad, report);
+        return;
+    }
     LLVMBasicBlockRef fail = gen_block(g, e->fn, "fault"), go = gen_block(g, e->fn, "go");
     gen_branch(g, bad, fail, go, false);
     LLVMPositionBuilderAtEnd(g->b, fail);
@@ -730,6 +751,36 @@ static void fault(void *data, Ssa bad, const char *report)
     gen_call_abi(g, report, args, 4);
     LLVMBuildRetVoid(g->b);
     LLVMPositionBuilderAtEnd(g->b, go);
+}
+
+/* The index in 32 bits, where all that it is made of fits; NULL: it does not. */
+static Ssa narrow_index(Emit *e, const Te *x)
+{
+    Gen *g = e->g;
+    int64_t low, high;
+    if (!nest_bounds(x, e->level[e->depth].node, &low, &high) || low < 0 || high > INT32_MAX)
+        return NULL;
+    if (x->kind == TE_NODE_CONST)
+        return gen_int(g->i32, low);
+    if (x->kind == TE_NODE_AXIS)
+        return LLVMBuildTrunc(g->b, first_value(e, x->axis), g->i32, "");
+    Ssa a = narrow_index(e, x->a), b = narrow_index(e, x->b);
+    if (!a || !b)
+        return NULL;
+    switch (x->op) {
+    case TE_ADD: return LLVMBuildAdd(g->b, a, b, "");
+    case TE_SUB: return LLVMBuildSub(g->b, a, b, "");
+    case TE_MUL: return LLVMBuildMul(g->b, a, b, "");
+    case TE_DIV: return LLVMBuildUDiv(g->b, a, b, "");
+    case TE_MOD: return LLVMBuildURem(g->b, a, b, "");
+    default: return NULL;
+    }
+}
+
+Ssa emit_index(Emit *e, const Te *x)
+{
+    Ssa v = narrow_index(e, x);
+    return v ? LLVMBuildZExt(e->g->b, v, e->g->i64, "") : emit_value(e, x);
 }
 
 static Ssa operand(Emit *e, const Te *x, bool is_vector)

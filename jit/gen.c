@@ -19,6 +19,11 @@ bool gen_refuse(Gen *g, const char *format, ...)
     return false;
 }
 
+bool gen_has(const Gen *g, const char *feature)
+{
+    return g->device ? !strcmp(feature, "fma") : orc_has(&g->jit->orc, feature);
+}
+
 bool gen_ended(Gen *g)
 {
     g->failed |= limit_hit(&g->cx->limits);

@@ -222,8 +222,9 @@ bool code_finish(Unit *u, Code *code);
 void code_drop_objects(Code *code);
 /* A new name for something in a module. */
 const char *orc_name(Jit *jit, Arena *arena, const char *hint);
-/* The module as assembly or object. */
-bool orc_emit(Jit *jit, LLVMModuleRef m, LLVMCodeGenFileType kind, Buf *out);
+/* The module as assembly or object, by this machine; NULL: for this processor. */
+bool orc_emit(Jit *jit, LLVMTargetMachineRef machine, LLVMModuleRef m, LLVMCodeGenFileType kind,
+              Buf *out);
 
 /* ---- keep.c: units in files ----------------------------------------------------------------------------------------- */
 
@@ -339,8 +340,9 @@ void units_free(Jit *jit);
 /* Calls with arguments of the right types (lent); VALUE_NONE after a diagnostic. */
 Value unit_call(Unit *u, UnitEntry *entry, const Value *args);
 /* The definition's module, made and handed to `use`, which it does not survive; `why` says when it cannot be compiled. */
-bool unit_module(Jit *jit, Module *env, const Name *name, Buf *why, Buf *lowered,
-                 bool (*use)(Gen *g, void *data), void *data);
+/* With a target kernels are made for that GPU, and no code calls them. */
+bool unit_module(Jit *jit, Module *env, const Name *name, const char *target, Buf *why,
+                 Buf *lowered, bool (*use)(Gen *g, void *data), void *data);
 extern const FunctionKind compiled_functions;
 
 /* ---- making one module --------------------------------------------------------------------------------------------- */
@@ -384,6 +386,8 @@ struct Gen {
     PtrMap kernels; /* Kernel -> Ssa */
     uint32_t size; /* lets and blocks made so far */
     uint32_t looking; /* instances whose facts are being found */
+    bool device; /* its code is for a GPU */
+    struct Ptx *ptx; /* receives the kernels for a GPU instead; NULL: they are the processor's */
     bool control; /* functions of the program, no kernels: LLVM may improve them */
     bool failed; /* `why` says it, or a diagnostic was reported */
 };
@@ -408,6 +412,9 @@ void kernels_drop(Gen *g);
 void batch_release(Jit *jit, KernelBatch *b);
 /* Those that are kept for what may come. */
 void batches_free(Jit *jit);
+
+/* Whether what the code is for has what LLVM calls by that name. */
+bool gen_has(const Gen *g, const char *feature);
 
 /* Says why this cannot be compiled. Always false. */
 bool gen_refuse(Gen *g, const char *format, ...) __attribute__((format(printf, 2, 3)));

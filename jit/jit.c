@@ -1,6 +1,6 @@
 /* The table behind relay_jit_table. */
 #include "base/memory.h"
-#include "jit/internal.h"
+#include "jit/gpu/record.h"
 
 #include <llvm/Config/llvm-config.h>
 #include <stdlib.h>
@@ -117,22 +117,23 @@ static bool print_module(Gen *g, void *data)
         LLVMDisposeMessage(text);
     }
     if (w->kind == JIT_TEXT_ASM)
-        return orc_emit(g->jit, g->m, LLVMAssemblyFile, w->out);
+        return orc_emit(g->jit, NULL, g->m, LLVMAssemblyFile, w->out);
     if (w->kind == JIT_TEXT_OBJECT)
-        return orc_emit(g->jit, g->m, LLVMObjectFile, w->out);
+        return orc_emit(g->jit, NULL, g->m, LLVMObjectFile, w->out);
+    if (w->kind == JIT_TEXT_PTX)
+        return record_text(g->ptx, w->out);
     return true;
 }
 
-static bool jit_text(Jit *jit, Module *env, const Name *name, JitText kind, Buf *out)
+static bool jit_text(Jit *jit, Module *env, const Name *name, JitText kind, const char *target,
+                     Buf *out)
 {
     Buf why = {0};
     TextWanted wanted = {kind, out};
-    bool ok = false;
-    if (kind == JIT_TEXT_PTX)
-        buf_str(&why, "GPU code is not made yet");
-    else
-        ok = unit_module(jit, env, name, &why, kind == JIT_TEXT_LOWERED ? out : NULL, print_module,
-                         &wanted);
+    if (kind == JIT_TEXT_PTX && !target)
+        target = ptx_target(0);
+    bool ok = unit_module(jit, env, name, target, &why, kind == JIT_TEXT_LOWERED ? out : NULL,
+                          print_module, &wanted);
     if (!ok && why.n > 0)
         diag_error(jit->cx->diags, E0701_CANNOT_COMPILE, (Span){0}, "%s", buf_text(&why));
     buf_deinit(&why);
@@ -176,6 +177,7 @@ static const JitTable table = {
     .begin = jit_begin,
     .call = jit_call,
     .text = jit_text,
+    .gpu_target = ptx_target,
     .forget = jit_forget,
     .set_mode = jit_set_mode,
     .counts = unit_counts,

@@ -50,8 +50,12 @@ typedef struct JitTable {
      * errors). */
     Value (*call)(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args,
                   Span span);
-    /* The code made for `name` as text (an object: as bytes). False after a diagnostic. */
-    bool (*text)(Jit *jit, Module *env, const Name *name, JitText kind, Buf *out);
+    /* The code made for `name` as text (an object: as bytes). `target`: the GPU that it or the loops are for, one of gpu_target; NULL: the
+     * first of them for PTX, this processor for all else. False after a diagnostic. */
+    bool (*text)(Jit *jit, Module *env, const Name *name, JitText kind, const char *target,
+                 Buf *out);
+    /* Ends with NULL. */
+    const char *(*gpu_target)(int i);
     void (*forget)(Jit *jit, const Module *m);
     /* How what is compiled from now on was made and is to be made. */
     void (*set_mode)(Jit *jit, JitMode mode);

@@ -5,9 +5,13 @@
 #include "te/te.h"
 #include "jit/internal.h"
 
-#include <string.h>
-
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+
+/* Single values are the C library's, where there is one. */
+static bool is_inline(const Lanes *l)
+{
+    return l->n > 1 || l->g->device;
+}
 
 static Ssa number(const Lanes *l, double v)
 {
@@ -22,7 +26,7 @@ static Ssa integer(const Lanes *l, int64_t v)
 /* x * y + z, in one rounding where the processor has it. */
 static Ssa fused(const Lanes *l, Ssa x, Ssa y, Ssa z)
 {
-    if (!strstr(l->g->jit->orc.features, "+fma"))
+    if (!gen_has(l->g, "fma"))
         return LLVMBuildFAdd(l->g->b, LLVMBuildFMul(l->g->b, x, y, ""), z, "");
     Ssa args[3] = {x, y, z};
     return gen_intrinsic(l->g, "llvm.fma", LLVMTypeOf(x), args, 3);
@@ -78,7 +82,7 @@ static Ssa math_exp(const Lanes *l, Ssa x)
     r = fused(l, n, number(l, 2.12194440e-4), r);
     Ssa p = fused(l, LLVMBuildFMul(b, r, r, ""), polynomial(l, r, c, COUNT(c)), r);
     p = LLVMBuildFAdd(b, p, number(l, 1), "");
-    if (l->n == 16 && strstr(l->g->jit->orc.features, "+avx512f")) {
+    if (l->n == 16 && gen_has(l->g, "avx512f")) {
         LLVMTypeRef t = LLVMTypeOf(x);
         Ssa args[5] = {p, n, LLVMConstNull(t), gen_int(l->g->i16, -1), gen_int(l->g->i32, 4)};
         return gen_intrinsic(l->g, "llvm.x86.avx512.mask.scalef.ps.512", NULL, args, 5);
@@ -311,6 +315,49 @@ static Ssa unless_far(const Lanes *l, Ssa far, Ssa near, const char *name, Ssa *
 /* Quadrants that are taken off exactly enough: beyond them the rest of the angle is lost. */
 #define ANGLE_MOST 1e7
 
+/* Angles of any size, where no library takes those that are far off. The number is m 2^e with m of 24 bits; of 2 / pi the 96 bits are taken
+ * of which a multiple by m 2^e says the quadrant and what is left of it. `*n` is the quadrant, `*r` the angle in it. */
+static void reduce_far(const Lanes *l, Ssa x, Ssa *n, Ssa *r)
+{
+    static const uint32_t two_over_pi[] = {0x28be60db, 0x9391054a, 0x7f09d5f4, 0x7d4d3770,
+                                           0x36d8a566, 0x4f10e410, 0x7f9458ea, 0xf7aef158};
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef ints = lanes_type(l, l->g->i32), longs = lanes_type(l, l->g->i64);
+    Ssa bits = as_int(l, x), window[4], words[3];
+    Ssa m =
+        LLVMBuildOr(b, LLVMBuildAnd(b, bits, integer(l, 0x7fffff), ""), integer(l, 0x800000), "");
+    Ssa e = LLVMBuildAnd(b, LLVMBuildLShr(b, bits, integer(l, 23), ""), integer(l, 0xff), "");
+    e = LLVMBuildSub(b, e, integer(l, 150), "");
+    Ssa first = LLVMBuildLShr(b, e, integer(l, 5), "");
+    for (int i = 0; i < 4; i++) {
+        window[i] = integer(l, two_over_pi[i + 3]);
+        for (int k = 2; k >= 0; k--) {
+            Ssa is = LLVMBuildICmp(b, LLVMIntEQ, first, integer(l, k), "");
+            window[i] = LLVMBuildSelect(b, is, integer(l, two_over_pi[i + k]), window[i], "");
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        Ssa args[3] = {window[i], window[i + 1], LLVMBuildAnd(b, e, integer(l, 31), "")};
+        words[i] = LLVMBuildZExt(b, gen_intrinsic(l->g, "llvm.fshl", ints, args, 3), longs, "");
+    }
+    Ssa by = LLVMBuildZExt(b, m, longs, ""), half = lanes_int(l, l->g->i64, 32);
+    Ssa low = LLVMBuildLShr(b, LLVMBuildMul(b, by, words[2], ""), half, "");
+    Ssa p = LLVMBuildAdd(b, LLVMBuildMul(b, by, words[1], ""), low, "");
+    p = LLVMBuildAdd(b, p, LLVMBuildShl(b, LLVMBuildMul(b, by, words[0], ""), half, ""), "");
+    /* Two bits of the quadrant, and then a fraction of it that may be rounded up. */
+    Ssa rest = LLVMBuildShl(b, p, lanes_int(l, l->g->i64, 2), "");
+    Ssa up = LLVMBuildLShr(b, rest, lanes_int(l, l->g->i64, 63), "");
+    *n = LLVMBuildAdd(b, LLVMBuildLShr(b, p, lanes_int(l, l->g->i64, 62), ""), up, "");
+    Ssa angle = LLVMBuildSIToFP(b, rest, lanes_type(l, l->g->f64), "");
+    *r = LLVMBuildFMul(b, angle, wide_number(l, 1.5707963267948966 / 18446744073709551616.0), "");
+    Ssa below = LLVMBuildFCmp(b, LLVMRealOLT, x, number(l, 0), "");
+    *n = LLVMBuildSelect(b, below, LLVMBuildNeg(b, *n, ""), *n, "");
+    *r = LLVMBuildSelect(b, below, LLVMBuildFNeg(b, *r, ""), *r, "");
+    Ssa size = gen_intrinsic(l->g, "llvm.fabs", LLVMTypeOf(x), &x, 1);
+    Ssa finite = LLVMBuildFCmp(b, LLVMRealOLT, size, number(l, __builtin_inf()), "");
+    *r = LLVMBuildSelect(b, finite, *r, wide_number(l, __builtin_nan("")), "");
+}
+
 /* x = n pi / 2 + r; by the quadrant n, plus `turn`, sin r or cos r with a sign. Tangents are both. */
 static Ssa math_circular(const Lanes *l, int op, Ssa x)
 {
@@ -323,14 +370,20 @@ static Ssa math_circular(const Lanes *l, int op, Ssa x)
     n = gen_intrinsic(l->g, "llvm.rint", LLVMTypeOf(w), &n, 1);
     Ssa r = fused(l, n, wide_number(l, -1.5707963267948966), w);
     r = fused(l, n, wide_number(l, -6.123233995736766e-17), r);
-    Ssa square = LLVMBuildFMul(b, r, r, "");
-    Ssa sine = LLVMBuildFMul(b, wide_polynomial(l, square, s, COUNT(s)), r, "");
-    Ssa cosine = wide_polynomial(l, square, c, COUNT(c));
     Ssa size = gen_intrinsic(l->g, "llvm.fabs", LLVMTypeOf(x), &x, 1);
     Ssa far = LLVMBuildFCmp(b, LLVMRealUGT, size, number(l, ANGLE_MOST), "");
     /* The last bits of n, without a conversion: 1.5 * 2^52 puts them at the end of the number. */
     Ssa q =
         LLVMBuildBitCast(b, LLVMBuildFAdd(b, n, wide_number(l, 6755399441055744.0), ""), ints, "");
+    if (l->g->device) {
+        Ssa far_q, far_r;
+        reduce_far(l, x, &far_q, &far_r);
+        q = LLVMBuildSelect(b, far, far_q, q, "");
+        r = LLVMBuildSelect(b, far, far_r, r, "");
+    }
+    Ssa square = LLVMBuildFMul(b, r, r, "");
+    Ssa sine = LLVMBuildFMul(b, wide_polynomial(l, square, s, COUNT(s)), r, "");
+    Ssa cosine = wide_polynomial(l, square, c, COUNT(c));
     if (op == TE_COS)
         q = LLVMBuildAdd(b, q, lanes_int(l, l->g->i64, 1), "");
     Ssa odd = LLVMBuildTrunc(b, q, lanes_type(l, l->g->i1), ""), v;
@@ -348,6 +401,8 @@ static Ssa math_circular(const Lanes *l, int op, Ssa x)
     /* A zero keeps its sign. */
     if (op != TE_COS)
         v = when(l, LLVMRealOEQ, x, 0, x, v);
+    if (l->g->device)
+        return v;
     return unless_far(l, far, v, op == TE_SIN ? "sin" : op == TE_COS ? "cos" : "tan", &x, 1);
 }
 
@@ -523,7 +578,7 @@ typedef Ssa Wide(const Lanes *l, int op, Ssa x, Ssa a);
 
 static Ssa math_wide(const Lanes *l, int op, Ssa x, Wide *f)
 {
-    Ssa w = l->n > 1 ? wide(l, x) : NULL;
+    Ssa w = is_inline(l) ? wide(l, x) : NULL;
     return w ? narrow(l, f(l, op, w, wide_call(l, "llvm.fabs", w))) : NULL;
 }
 
@@ -532,7 +587,7 @@ Ssa lanes_power(const Lanes *l, Ssa x, Ssa y)
 {
     LLVMBuilderRef b = l->g->b;
     LLVMTypeRef t = LLVMTypeOf(x);
-    if (l->n == 1)
+    if (!is_inline(l))
         return NULL;
     Ssa size = gen_intrinsic(l->g, "llvm.fabs", t, &x, 1), w = wide(l, size);
     Ssa v = LLVMBuildFMul(b, log2_of_any(l, w, wide_log2(l, w)), wide(l, y), "");
@@ -568,7 +623,7 @@ Ssa lanes_math(const Lanes *l, int op, Ssa x)
     case TE_ERF: return math_erf(l, x);
     case TE_SIN:
     case TE_COS:
-    case TE_TAN: return l->n > 1 ? math_circular(l, op, x) : NULL;
+    case TE_TAN: return is_inline(l) ? math_circular(l, op, x) : NULL;
     case TE_ASIN:
     case TE_ACOS:
     case TE_ATAN: return math_wide(l, op, x, math_angle);
@@ -577,8 +632,8 @@ Ssa lanes_math(const Lanes *l, int op, Ssa x)
     case TE_ASINH:
     case TE_ACOSH:
     case TE_ATANH: return math_wide(l, op, x, math_area);
-    case TE_LOG2: return l->n > 1 ? math_log_to(l, x, 1) : NULL;
-    case TE_LOG10: return l->n > 1 ? math_log_to(l, x, 0.30102999566398120) : NULL;
+    case TE_LOG2: return is_inline(l) ? math_log_to(l, x, 1) : NULL;
+    case TE_LOG10: return is_inline(l) ? math_log_to(l, x, 0.30102999566398120) : NULL;
     default: return NULL;
     }
 }

@@ -214,13 +214,15 @@ static bool emit(LLVMTargetMachineRef machine, LLVMModuleRef m, LLVMCodeGenFileT
     return !failed;
 }
 
-bool orc_emit(Jit *jit, LLVMModuleRef m, LLVMCodeGenFileType kind, Buf *out)
+bool orc_emit(Jit *jit, LLVMTargetMachineRef machine, LLVMModuleRef m, LLVMCodeGenFileType kind,
+              Buf *out)
 {
     LLVMMemoryBufferRef buffer;
     Buf why = {0};
-    LLVMTargetMachineRef machine = machine_take(&jit->orc, MACHINE_GOOD);
-    bool ok = emit(machine, m, kind, &buffer, &why) || refused(jit, buf_text(&why));
-    machine_give_back(&jit->orc, MACHINE_GOOD, machine);
+    LLVMTargetMachineRef own = machine ? NULL : machine_take(&jit->orc, MACHINE_GOOD);
+    bool ok = emit(own ? own : machine, m, kind, &buffer, &why) || refused(jit, buf_text(&why));
+    if (own)
+        machine_give_back(&jit->orc, MACHINE_GOOD, own);
     if (ok) {
         buf_bytes(out, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
         LLVMDisposeMemoryBuffer(buffer);

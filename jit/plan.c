@@ -2,80 +2,12 @@
 
 #include "base/memory.h"
 #include "ir/walk.h"
-#include "jit/kernel.h"
+#include "jit/gpu/record.h"
+#include "jit/plan_run.h"
 #include "passes/facts.h"
-#include "sched/memory.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* A tensor of a run: an argument, or what a kernel makes. */
-typedef struct Held Held;
-struct Held {
-    const Type *type;
-    uint32_t input;     /* position in the plan's inputs + 1; 0: a kernel makes it */
-    const Constant *constant; /* of a kernel's own */
-    Held *in;           /* lies where this one does */
-    int64_t from;       /* from this byte on */
-    int by, last;       /* steps: the one that makes it, the last that reads it */
-    bool needed;
-    bool wanted;        /* behind the run */
-    Held *result;       /* the wanted one whose tensor it lies in */
-    size_t room;        /* its place in the run's memory + 1 */
-    Ssa made;           /* once it is there: the tensor, or the number */
-    Ssa at;             /* the address of its elements, or of the number */
-    uint32_t owners; /* to which `made` is handed behind the run */
-};
-
-/* A variable whose value waits: a tensor, or a tuple of such. */
-typedef struct Item Item;
-struct Item {
-    int n;              /* fields of a tuple; -1: one tensor */
-    Item *fields;
-    Held *tensor;
-};
-
-typedef struct Waiting {
-    Let *let;
-    const Type *type;
-    Function *group;    /* what is called: in A normal form; NULL: an operator */
-    Item *item;         /* once the run is planned */
-} Waiting;
-
-typedef struct Input {
-    const Expr *atom;
-    int field;          /* of a tuple; -1: the value itself */
-    Held *tensor;
-    Ssa value;          /* what a kernel gets: a scalar, or the tensor */
-    Ssa held;           /* a tensor that is released after the run */
-} Input;
-
-/* The call of a kernel. */
-typedef struct Step {
-    const Waiting *w;
-    TeBuilder b;
-    Vec(Held *) in, out;
-    Vec(TeTensor) made; /* what the program has for `out` */
-    const char *name;
-    KernelInput *known; /* by input */
-    Kernel *kernel;     /* NULL: nothing is to be done */
-    size_t room;        /* of its own memory + 1 */
-} Step;
-
-struct Plan {
-    Vec(Waiting) lets;
-    PtrMap index;       /* Var -> position in lets + 1 */
-    PtrMap reads;       /* variables that what waits will read */
-    size_t harmless; /* so many of them cannot fail */
-    bool flushing;
-    /* of the run that is made */
-    Vec(Input) inputs;
-    PtrMap arguments;   /* Var -> Item of inputs */
-    Vec(Step *) steps;
-    Vec(Held *) helds;  /* those that kernels make, in their order */
-    Vec(MemoryNeed) needs;
-    LLVMBasicBlockRef fail; /* where a kernel that failed goes */
-};
 
 void plan_begin(Fn *f)
 {
@@ -624,13 +556,6 @@ static void make_kernels(Fn *f, bool *needed)
     }
 }
 
-static Held *place_of(Held *h)
-{
-    while (h->in)
-        h = h->in;
-    return h;
-}
-
 static int64_t bytes_of(const Type *t)
 {
     int64_t n = (int64_t)dtype_size(t->dtype);
@@ -663,7 +588,7 @@ static bool is_shared(const Step *s, const Held *place)
 {
     int n = 0;
     for (size_t i = 0; i < s->in.n; i++)
-        n += place_of(s->in.at[i]) == place;
+        n += held_place(s->in.at[i]) == place;
     return n > 1;
 }
 
@@ -671,7 +596,7 @@ static bool is_shared(const Step *s, const Held *place)
 static void take_place(Step *s, int at, const TeProgram *program)
 {
     for (size_t k = 0; k < s->in.n && s->out.n == 1; k++) {
-        Held *h = s->out.at[0], *place = place_of(s->in.at[k]);
+        Held *h = s->out.at[0], *place = held_place(s->in.at[k]);
         bool free = place->last == at && !place->input && !place->constant && !place->wanted &&
                     !place->result && !is_shared(s, place);
         if (free && bytes_of(h->type) == bytes_of(place->type) && may_lie_in(h, place, 0) &&
@@ -735,11 +660,11 @@ static bool are_views(Step *s, const TeProgram *program)
         if (!in || in->constant || (s->out.n > 1 && s->out.at[i]->wanted))
             return false;
         from[i] = in->from + from[i] * (int64_t)dtype_size(in->type->dtype);
-        if (!may_lie_in(s->out.at[i], place_of(s->in.at[of[i]]), from[i]))
+        if (!may_lie_in(s->out.at[i], held_place(s->in.at[of[i]]), from[i]))
             return false;
     }
     for (size_t i = 0; i < s->out.n; i++)
-        lie_in(s->out.at[i], place_of(s->in.at[of[i]]), from[i]);
+        lie_in(s->out.at[i], held_place(s->in.at[of[i]]), from[i]);
     return true;
 }
 
@@ -807,12 +732,20 @@ static void plan_step(Fn *f, Step *s, int at)
     KernelOrigin from = {.name = step_name(f->g, s->w), .span = s->w->let->value->span};
     if (f->g->lowered)
         show_origin(f, s, &from);
-    s->kernel = kernel_of(f->g, program, &from, s->known);
-    if (!s->kernel)
+    size_t bytes = 0;
+    if (f->g->ptx) {
+        s->program = program;
+        s->device = record_code(f->g->ptx, s, &from);
+        bytes = s->device ? s->device->bytes : 0;
+    } else {
+        s->kernel = kernel_of(f->g, program, &from, s->known);
+        bytes = s->kernel ? s->kernel->bytes : 0;
+    }
+    if (f->g->failed)
         return;
     take_place(s, at, program);
-    if (s->kernel->bytes > 0)
-        add_need(f, &s->room, (int64_t)s->kernel->bytes, at, at);
+    if (bytes > 0)
+        add_need(f, &s->room, (int64_t)bytes, at, at);
 }
 
 /* The bytes of the memory that the run needs for itself. */
@@ -821,7 +754,8 @@ static size_t plan_memory(Fn *f)
     Plan *p = f->plan;
     for (size_t i = 0; i < p->helds.n; i++) {
         Held *h = p->helds.at[i];
-        if (h->needed && !h->in && !h->wanted && !h->result && !is_scalar(h->type))
+        bool has_room = f->g->ptx || !is_scalar(h->type);
+        if (h->needed && !h->in && !h->wanted && !h->result && has_room)
             add_need(f, &h->room, bytes_of(h->type), h->by, h->last < h->by ? h->by : h->last);
     }
     return f->g->failed ? 0 : memory_plan(f->g->arena, p->needs.at, p->needs.n);
@@ -1100,7 +1034,9 @@ void plan_flush(Fn *f)
     if (p->lets.n == 0 || p->flushing || f->g->failed)
         return;
     p->flushing = true;
-    if (plan_run(f, &bytes))
+    if (plan_run(f, &bytes) && f->g->ptx)
+        record_run(f->g->ptx, p, bytes);
+    if (!f->g->failed)
         make_run(f, bytes);
     p->flushing = false;
     p->lets.n = p->inputs.n = p->steps.n = p->helds.n = p->needs.n = p->harmless = 0;

@@ -70,20 +70,75 @@ static Ssa intrinsic(const Lanes *l, const char *name, Ssa *args, unsigned n)
     return gen_intrinsic(l->g, name, LLVMTypeOf(args[0]), args, n);
 }
 
-/* A function of the C library, a call for each lane. */
+/* fmod, step by step: what is left after multiples of |y| by powers of two, the largest first, each subtracted exactly. */
+static Ssa device_fmod(Gen *g, LLVMTypeRef t)
+{
+    const char *name = t == g->f64 ? "fmod_64" : "fmod_32";
+    Ssa fn = LLVMGetNamedFunction(g->m, name);
+    if (fn)
+        return fn;
+    LLVMTypeRef params[2] = {t, t};
+    fn = LLVMAddFunction(g->m, name, LLVMFunctionType(t, params, 2, false));
+    LLVMSetLinkage(fn, LLVMInternalLinkage);
+    LLVMBuilderRef b = g->b;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(b), begin = gen_block(g, fn, ""),
+                      odd = gen_block(g, fn, "odd"), grow = gen_block(g, fn, "grow"),
+                      shrink = gen_block(g, fn, "shrink"), end = gen_block(g, fn, "end");
+    Ssa x = LLVMGetParam(fn, 0), y = LLVMGetParam(fn, 1), zero = LLVMConstReal(t, 0);
+    LLVMPositionBuilderAtEnd(b, begin);
+    Ssa r = gen_intrinsic(g, "llvm.fabs", t, &x, 1), d = gen_intrinsic(g, "llvm.fabs", t, &y, 1);
+    Ssa infinity = LLVMConstReal(t, __builtin_inf());
+    Ssa usual = LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealOGT, d, zero, ""),
+                             LLVMBuildFCmp(b, LLVMRealOLT, r, infinity, ""), "");
+    Ssa less = LLVMBuildFCmp(b, LLVMRealOLT, r, d, "");
+    LLVMBuildCondBr(b, LLVMBuildAnd(b, usual, LLVMBuildNot(b, less, ""), ""), grow, odd);
+    LLVMPositionBuilderAtEnd(b, odd);
+    LLVMBuildRet(b, LLVMBuildSelect(b, usual, x, LLVMConstReal(t, __builtin_nan("")), ""));
+    LLVMPositionBuilderAtEnd(b, grow);
+    Ssa s = LLVMBuildPhi(b, t, ""), twice = LLVMBuildFAdd(b, s, s, "");
+    Ssa froms[2] = {d, twice};
+    LLVMBasicBlockRef blocks[2] = {begin, grow};
+    LLVMAddIncoming(s, froms, blocks, 2);
+    LLVMBuildCondBr(b, LLVMBuildFCmp(b, LLVMRealOLE, twice, r, ""), grow, shrink);
+    LLVMPositionBuilderAtEnd(b, shrink);
+    Ssa step = LLVMBuildPhi(b, t, ""), rest = LLVMBuildPhi(b, t, "");
+    Ssa fits = LLVMBuildFCmp(b, LLVMRealOGE, rest, step, "");
+    Ssa left = LLVMBuildSelect(b, fits, LLVMBuildFSub(b, rest, step, ""), rest, "");
+    Ssa half = LLVMBuildFMul(b, step, LLVMConstReal(t, 0.5), "");
+    Ssa steps[2] = {s, half}, rests[2] = {r, left};
+    LLVMBasicBlockRef before[2] = {grow, shrink};
+    LLVMAddIncoming(step, steps, before, 2);
+    LLVMAddIncoming(rest, rests, before, 2);
+    LLVMBuildCondBr(b, LLVMBuildFCmp(b, LLVMRealOGT, step, d, ""), shrink, end);
+    LLVMPositionBuilderAtEnd(b, end);
+    Ssa signs[2] = {left, x};
+    LLVMBuildRet(b, gen_intrinsic(g, "llvm.copysign", t, signs, 2));
+    LLVMPositionBuilderAtEnd(b, here);
+    return fn;
+}
+
+static Ssa library_call(Gen *g, const char *name, Ssa *args, unsigned n)
+{
+    if (!g->device)
+        return gen_call_abi(g, name, args, n);
+    Ssa fn = device_fmod(g, LLVMTypeOf(args[0]));
+    return LLVMBuildCall2(g->b, LLVMGlobalGetValueType(fn), fn, args, n, "");
+}
+
+/* A function of the C library, a call for each lane. On a GPU there is none, and fmod alone comes here. */
 Ssa lanes_library(const Lanes *l, const char *name, DType t, Ssa *args, unsigned n)
 {
     Gen *g = l->g;
     char text[24];
     snprintf(text, sizeof text, "%s%s", name, t.bits == 64 ? "" : "f");
     if (l->n == 1)
-        return gen_call_abi(g, text, args, n);
+        return library_call(g, text, args, n);
     Ssa out = LLVMGetPoison(LLVMTypeOf(args[0]));
     for (unsigned i = 0; i < l->n; i++) {
         Ssa lane = gen_int(g->i32, i), one[2];
         for (unsigned k = 0; k < n; k++)
             one[k] = LLVMBuildExtractElement(g->b, args[k], lane, "");
-        out = LLVMBuildInsertElement(g->b, out, gen_call_abi(g, text, one, n), lane, "");
+        out = LLVMBuildInsertElement(g->b, out, library_call(g, text, one, n), lane, "");
     }
     return out;
 }
@@ -368,15 +423,15 @@ static Ssa dots_at_once(const Lanes *l, int op, Ssa acc, Ssa x, Ssa y)
     Gen *g = l->g;
     bool wide = l->n == 16;
     char name[64];
-    if ((l->n != 4 && l->n != 8 && l->n != 16) || (wide && !orc_has(&g->jit->orc, "avx512bw")))
+    if ((l->n != 4 && l->n != 8 && l->n != 16) || (wide && !gen_has(g, "avx512bw")))
         return NULL;
-    if (orc_has_dots(&g->jit->orc)) {
+    if (!g->device && orc_has_dots(&g->jit->orc)) {
         Ssa args[3] = {acc ? acc : LLVMConstNull(LLVMTypeOf(x)), x, y};
         const char *dots = op == TE_DOTS ? "vpdpbusd" : "vpdpwssd";
         snprintf(name, sizeof name, "llvm.x86.avx512.%s.%u", dots, 32 * l->n);
         return gen_intrinsic(g, name, NULL, args, 3);
     }
-    if (op == TE_DOTS || !orc_has(&g->jit->orc, l->n == 8 ? "avx2" : "sse2"))
+    if (op == TE_DOTS || !gen_has(g, l->n == 8 ? "avx2" : "sse2"))
         return NULL;
     LLVMTypeRef halves = LLVMVectorType(g->i16, 2 * l->n);
     Ssa args[2] = {LLVMBuildBitCast(g->b, x, halves, ""), LLVMBuildBitCast(g->b, y, halves, "")};

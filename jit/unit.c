@@ -4,6 +4,7 @@
  * whose closures live on while what it was made from is redefined is made again for them (`renew`), so that they find what is defined
  * now, as the evaluator's do. */
 #include "base/memory.h"
+#include "jit/gpu/ptx.h"
 #include "jit/internal.h"
 #include "jit/watch.h"
 
@@ -621,8 +622,8 @@ JitCounts unit_counts(Jit *jit, Module *env, const Name *name)
     return last ? last->counts : (JitCounts){0};
 }
 
-bool unit_module(Jit *jit, Module *env, const Name *name, Buf *why, Buf *lowered,
-                 bool (*use)(Gen *g, void *data), void *data)
+bool unit_module(Jit *jit, Module *env, const Name *name, const char *target, Buf *why,
+                 Buf *lowered, bool (*use)(Gen *g, void *data), void *data)
 {
     const Def *def = module_find(env, name);
     if (!def || !def->fn) {
@@ -636,7 +637,11 @@ bool unit_module(Jit *jit, Module *env, const Name *name, Buf *why, Buf *lowered
     gen_init(&g, u, why);
     g.lowered = lowered;
     g.alone = true;
+    if (target && !g.failed)
+        g.ptx = ptx_open(&g, target);
     bool ok = !g.failed && gen_unit(&g, def->fn) && use(&g, data);
+    if (g.ptx)
+        ptx_close(g.ptx);
     gen_deinit(&g, ok);
     unit_release(u);
     return ok;

@@ -26,7 +26,7 @@ static void collect(void *data, NestNode *node)
 {
     Collect *c = data;
     c->node = node;
-    if (node->kind == NEST_LOOP)
+    if (node->kind == NEST_LOOP || node->kind == NEST_BARRIER)
         return;
     if (node->kind == NEST_PRODUCT) {
         add_access(c, node->product.a, NULL, false);
@@ -67,6 +67,50 @@ void nest_range(const NestLinear *l, const NestNode *node, const NestNode *insid
         int64_t far = l->term[i].by * (loop->extent - 1);
         *(far < 0 ? low : high) += far;
     }
+}
+
+static bool bounds_of_binary(const Te *e, const NestNode *node, int64_t *low, int64_t *high)
+{
+    int64_t a, b, c, d;
+    if (!nest_bounds(e->a, node, &a, &b) || !nest_bounds(e->b, node, &c, &d))
+        return false;
+    switch (e->op) {
+    case TE_ADD: return !__builtin_add_overflow(a, c, low) && !__builtin_add_overflow(b, d, high);
+    case TE_SUB: return !__builtin_sub_overflow(a, d, low) && !__builtin_sub_overflow(b, c, high);
+    case TE_MUL:
+        return a >= 0 && c >= 0 && !__builtin_mul_overflow(a, c, low) &&
+               !__builtin_mul_overflow(b, d, high);
+    case TE_DIV:
+        *low = d > 0 ? a / d : 0;
+        *high = c > 0 ? b / c : 0;
+        return a >= 0 && c > 0;
+    case TE_MOD:
+        *low = 0;
+        *high = b < d - 1 ? b : d - 1;
+        return a >= 0 && c > 0;
+    default: return false;
+    }
+}
+
+bool nest_bounds(const Te *e, const NestNode *node, int64_t *low, int64_t *high)
+{
+    const NestNode *loop = e->kind == TE_NODE_AXIS ? nest_loop_of(node, e->axis) : NULL;
+    if (loop) {
+        *low = 0;
+        *high = loop->extent - 1;
+        return true;
+    }
+    if (e->kind == TE_NODE_CONST && e->dtype.code == DTYPE_CODE_INT) {
+        *low = *high = value_as_int(e->value);
+        return true;
+    }
+    return e->kind == TE_NODE_BINARY && bounds_of_binary(e, node, low, high);
+}
+
+bool nest_may_leave(const NestNode *bound)
+{
+    int64_t low, high;
+    return !nest_bounds(bound->value, bound->parent, &low, &high) || high >= bound->extent;
 }
 
 bool nest_is_private(const Nest *n, int buffer, const NestNode *loop)

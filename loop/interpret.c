@@ -1,16 +1,38 @@
-/* Nests run as they are written, one element at a time. */
-#include "loop/nest.h"
+/* Nests run as they are written, one element at a time.
+ *
+ * The threads of a GPU's block go through the statements in step: each statement is done by all threads that are there before the next
+ * one is. What that order hides is found by notes of who touched which place last, and when. */
+#include "base/memory.h"
+#include "loop/access.h"
 #include "te/loops.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Who touched a place, and between which barriers. */
+typedef struct Touch {
+    int64_t block, phase; /* ANY: several; -1: nobody */
+    int thread;
+} Touch;
+
+enum { NOBODY = -1, ANY = -2 };
+
+/* What the kernel's threads did with a buffer that one of them writes. */
+typedef struct Touched {
+    Touch *written, *read; /* by place; NULL: nothing is noted */
+} Touched;
+
 typedef struct Run {
     Nest *n;
-    char **memory; /* by buffer */
+    char **memory; /* by buffer; of each thread for what it has for itself */
     int64_t *var;
-    bool failed;
+    const char *failed; /* why; NULL: it has not */
+    /* in a kernel */
+    int threads; /* of a block; 0: outside */
+    Touch now;
+    int64_t **own; /* by variable: its values by thread; NULL: the same for all */
+    Touched *touched; /* by buffer */
 } Run;
 
 typedef union Element {
@@ -28,10 +50,62 @@ static int64_t eval_index(Run *r, const Te *e)
     return eval(r, e).i;
 }
 
+static bool is_own(const NestBuffer *b)
+{
+    return b->place == NEST_LOCAL || b->place == NEST_REGISTER;
+}
+
 static char *element_at(const Run *r, int buffer, int64_t at)
 {
-    return r->memory[buffer] + (size_t)at * dtype_size(r->n->buffers.at[buffer].dtype);
+    const NestBuffer *b = &r->n->buffers.at[buffer];
+    at += r->threads && is_own(b) ? r->now.thread * b->size : 0;
+    return r->memory[buffer] + (size_t)at * dtype_size(b->dtype);
 }
+
+/* ---- races ------------------------------------------------------------------------------------------------------------- */
+
+static bool apart(const Run *r, const NestBuffer *b, const Touch *t)
+{
+    if (t->block == NOBODY)
+        return true;
+    if (t->block != r->now.block)
+        return b->place == NEST_SHARED;
+    return t->phase != r->now.phase || t->thread == r->now.thread;
+}
+
+static void note_touch(Run *r, int buffer, int64_t at, bool writes)
+{
+    const Touched *notes = r->touched ? &r->touched[buffer] : NULL;
+    const NestBuffer *b = &r->n->buffers.at[buffer];
+    if (!notes || !notes->written)
+        return;
+    Touch *written = &notes->written[at], *read = &notes->read[at];
+    if (!apart(r, b, written) || (writes && !apart(r, b, read)))
+        r->failed = "two threads touch the same place, and nothing says which comes first";
+    if (writes) {
+        *written = r->now;
+        return;
+    }
+    bool other_block = read->block != NOBODY && read->block != r->now.block;
+    if (other_block && b->place != NEST_SHARED)
+        read->block = ANY;
+    else if (read->block == r->now.block && read->phase == r->now.phase &&
+             read->thread != r->now.thread)
+        read->thread = ANY;
+    else
+        *read = r->now;
+}
+
+static bool reach(Run *r, int buffer, int64_t at, bool writes)
+{
+    if (at < 0 || at >= r->n->buffers.at[buffer].size)
+        r->failed = "a position lies outside of its buffer";
+    else
+        note_touch(r, buffer, at, writes);
+    return !r->failed;
+}
+
+/* ---- expressions --------------------------------------------------------------------------------------------------------- */
 
 static Element eval_load(Run *r, const Te *e)
 {
@@ -48,9 +122,7 @@ static Element eval_load(Run *r, const Te *e)
     if (!inside && e->otherwise)
         return eval(r, e->otherwise);
     Element out = {0};
-    if (!inside || at < 0 || at >= b->size)
-        r->failed = true;
-    else
+    if (reach(r, e->tensor, inside ? at : -1, false))
         memcpy(out.bytes, element_at(r, e->tensor, at), dtype_size(b->dtype));
     return out;
 }
@@ -61,7 +133,9 @@ static Element eval(Run *r, const Te *e)
     DTypeId id = dtype_id(e->dtype);
     switch ((TeKind)e->kind) {
     case TE_NODE_CONST: memcpy(out.bytes, &e->value.bits, dtype_size(e->dtype)); break;
-    case TE_NODE_AXIS: out.i = r->var[e->axis]; break;
+    case TE_NODE_AXIS:
+        out.i = r->own && r->own[e->axis] ? r->own[e->axis][r->now.thread] : r->var[e->axis];
+        break;
     case TE_NODE_LOAD: return eval_load(r, e);
     case TE_NODE_UNARY:
         a = eval(r, e->a);
@@ -71,7 +145,7 @@ static Element eval(Run *r, const Te *e)
         a = eval(r, e->a);
         b = eval(r, e->b);
         if (te_loop_fault((TeOp)e->op, dtype_id(e->a->dtype), b.bytes, 1))
-            r->failed = true;
+            r->failed = "a value cannot be computed";
         else
             te_loop_binary((TeOp)e->op, dtype_id(e->a->dtype), out.bytes, a.bytes, b.bytes, 1);
         break;
@@ -94,11 +168,9 @@ static bool is_nan(DType t, const char *at)
 static void run_statement(Run *r, const NestNode *s)
 {
     int64_t at = eval_index(r, s->at);
-    if (at < 0 || at >= r->n->buffers.at[s->buffer].size) {
-        r->failed = true;
-        return;
-    }
     Element v = eval(r, s->value);
+    if (r->failed || !reach(r, s->buffer, at, true))
+        return;
     char *to = element_at(r, s->buffer, at);
     DTypeId id = dtype_id(s->value->dtype);
     if (s->kind == NEST_STORE)
@@ -137,11 +209,196 @@ static void run_product(const Run *r, const NestNode *s)
             }
 }
 
+/* ---- threads of a block ------------------------------------------------------------------------------------------------- */
+
+/* Which threads are there, by number. */
+typedef struct There {
+    bool is[NEST_THREADS_MOST];
+    int n;
+} There;
+
+static void run_in_step(Run *r, const NestBlock *block, const There *there);
+
+static void shuffle(Run *r, const NestNode *s, const There *there)
+{
+    Element v[NEST_WARP];
+    for (int first = 0; first < r->threads && !r->failed; first += NEST_WARP) {
+        for (int i = 0; i < NEST_WARP; i++) {
+            r->now.thread = first + i;
+            if (first + i >= r->threads || there->is[first + i] != there->is[first])
+                r->failed = "a shuffle misses threads of its warp";
+            else if (there->is[first])
+                v[i] = eval(r, s->value);
+        }
+        for (int i = 0; i < NEST_WARP && there->is[first] && !r->failed; i++) {
+            r->now.thread = first + i;
+            int64_t at = eval_index(r, s->at);
+            if (reach(r, s->buffer, at, true))
+                memcpy(element_at(r, s->buffer, at), v[i ^ s->lanes].bytes,
+                       dtype_size(s->value->dtype));
+        }
+    }
+}
+
+/* The threads that the condition or the bound of the node lets in. */
+static There let_in(Run *r, const NestNode *s, const There *there)
+{
+    There in = {.n = 0};
+    for (int t = 0; t < r->threads && !r->failed; t++) {
+        r->now.thread = t;
+        if (!there->is[t])
+            continue;
+        if (s->kind == NEST_IF_NAN) {
+            in.is[t] = is_nan(r->n->buffers.at[s->buffer].dtype,
+                              element_at(r, s->buffer, eval_index(r, s->at)));
+        } else {
+            r->own[s->var][t] = eval_index(r, s->value);
+            in.is[t] = r->own[s->var][t] < s->extent;
+            if (r->own[s->var][t] < 0)
+                r->failed = "a bound variable lies below 0";
+        }
+        in.n += in.is[t];
+    }
+    return in;
+}
+
+static void run_node_in_step(Run *r, const NestNode *s, const There *there)
+{
+    if (s->kind == NEST_BARRIER) {
+        if (there->n < r->threads)
+            r->failed = "a barrier misses threads of its block";
+        r->now.phase++;
+    } else if (s->kind == NEST_SHUFFLE) {
+        shuffle(r, s, there);
+    } else if (s->kind == NEST_IF_NAN || (s->kind == NEST_LOOP && s->way == NEST_BOUND)) {
+        There in = let_in(r, s, there);
+        if (in.n > 0)
+            run_in_step(r, &s->body, &in);
+    } else if (s->kind == NEST_LOOP) {
+        int64_t *var = &r->var[s->var];
+        for (*var = 0; *var < s->extent && !r->failed; ++*var)
+            run_in_step(r, &s->body, there);
+    } else if (s->kind == NEST_PRODUCT) {
+        r->failed = "the library is wanted inside of a kernel";
+    } else {
+        for (int t = 0; t < r->threads && !r->failed; t++) {
+            r->now.thread = t;
+            if (there->is[t])
+                run_statement(r, s);
+        }
+    }
+}
+
+static void run_in_step(Run *r, const NestBlock *block, const There *there)
+{
+    for (size_t i = 0; i < block->n && !r->failed; i++)
+        run_node_in_step(r, block->at[i], there);
+}
+
+/* What nobody wrote in this block is seen. */
+static void clear_block(Run *r, const NestNode *grid)
+{
+    for (size_t i = 0; i < r->n->buffers.n; i++) {
+        const NestBuffer *b = &r->n->buffers.at[i];
+        int64_t each = is_own(b) ? r->threads : 1;
+        if (b->home && nest_holds(grid, b->home))
+            memset(r->memory[i], 0xff, (size_t)(b->size * each) * dtype_size(b->dtype));
+    }
+}
+
+/* The loops of the grid around the threads, outermost first. */
+static void run_blocks(Run *r, const NestNode *grid, const NestNode *loop, const There *all)
+{
+    if (loop->way == NEST_THREADS) {
+        clear_block(r, grid);
+        r->now.phase = 0;
+        r->now.block++;
+        while (loop->body.n == 1 && loop->body.at[0]->way == NEST_THREADS)
+            loop = loop->body.at[0];
+        run_in_step(r, &loop->body, all);
+        return;
+    }
+    for (r->var[loop->var] = 0; r->var[loop->var] < loop->extent && !r->failed; r->var[loop->var]++)
+        run_blocks(r, grid, loop->body.at[0], all);
+}
+
+/* Threads are numbered with the innermost of their loops fastest. */
+static void number_threads(Run *r, const NestNode *grid)
+{
+    const NestNode *loop = grid;
+    while (loop->way == NEST_GRID)
+        loop = loop->body.at[0];
+    int around = 1;
+    r->threads = 1;
+    for (const NestNode *l = loop; l->way == NEST_THREADS; l = l->body.at[0])
+        r->threads *= (int)l->extent;
+    for (const NestNode *l = loop; l->way == NEST_THREADS; l = l->body.at[0]) {
+        around *= (int)l->extent;
+        for (int t = 0; t < r->threads; t++)
+            r->own[l->var][t] = t / (r->threads / around) % (int)l->extent;
+    }
+}
+
+static void find_own(void *data, NestNode *node)
+{
+    Run *r = data;
+    if (node->kind == NEST_LOOP && (node->way == NEST_THREADS || node->way == NEST_BOUND))
+        r->own[node->var] = arena_alloc_must(r->n->arena, NEST_THREADS_MOST, sizeof(int64_t));
+}
+
+static Touch *touches(int64_t n)
+{
+    Touch *t = memory_must((size_t)(n + 1) * sizeof *t);
+    for (int64_t i = 0; i < n; i++)
+        t[i] = (Touch){NOBODY, 0, 0};
+    return t;
+}
+
+static void run_kernel(Run *r, NestNode *grid)
+{
+    Nest *n = r->n;
+    There all = {.n = 0};
+    r->own = arena_alloc_must(n->arena, n->vars.n + 1, sizeof *r->own);
+    r->touched = arena_alloc_must(n->arena, n->buffers.n + 1, sizeof *r->touched);
+    nest_each(grid, find_own, r);
+    number_threads(r, grid);
+    NestAccesses accesses = nest_accesses(n, grid);
+    for (size_t i = 0; i < accesses.n; i++) {
+        const NestBuffer *b = &n->buffers.at[accesses.at[i].buffer];
+        Touched *t = &r->touched[accesses.at[i].buffer];
+        if (accesses.at[i].writes && !is_own(b) && !t->written)
+            *t = (Touched){touches(b->size), touches(b->size)};
+    }
+    for (size_t i = 0; i < n->buffers.n; i++) {
+        const NestBuffer *b = &n->buffers.at[i];
+        if (b->home && nest_holds(grid, b->home))
+            r->memory[i] = memory_must((size_t)(b->size * r->threads + 1) * 8);
+    }
+    for (all.n = 0; all.n < r->threads; all.n++)
+        all.is[all.n] = true;
+    r->now = (Touch){.block = 0};
+    run_blocks(r, grid, grid, &all);
+    for (size_t i = 0; i < n->buffers.n; i++) {
+        const NestBuffer *b = &n->buffers.at[i];
+        memory_free(r->touched[i].written);
+        memory_free(r->touched[i].read);
+        if (b->home && nest_holds(grid, b->home))
+            memory_free(r->memory[i]);
+    }
+    r->threads = 0;
+    r->own = NULL;
+    r->touched = NULL;
+}
+
+/* ---- all else ------------------------------------------------------------------------------------------------------------- */
+
 static void run_block(Run *r, const NestBlock *block)
 {
     for (size_t i = 0; i < block->n && !r->failed; i++) {
-        const NestNode *s = block->at[i];
-        if (s->kind == NEST_PRODUCT) {
+        NestNode *s = block->at[i];
+        if (s->kind == NEST_LOOP && s->way == NEST_GRID) {
+            run_kernel(r, s);
+        } else if (s->kind == NEST_PRODUCT) {
             run_product(r, s);
         } else if (s->kind == NEST_LOOP) {
             for (r->var[s->var] = 0; r->var[s->var] < s->extent && !r->failed; r->var[s->var]++)
@@ -168,26 +425,31 @@ static char *constant_memory(Run *r, const NestBuffer *b)
     Tensor *out = NULL;
     for (int i = 0; i < b->made->n_inputs; i++)
         views[i].t = *b->from[i];
-    r->failed |= !te_run(r->n->te.cx, b->made, (Span){0}, views, &out);
-    if (!out)
+    if (!te_run(r->n->te.cx, b->made, (Span){0}, views, &out) || !out) {
+        r->failed = "a constant cannot be computed";
         return NULL;
+    }
     arena_on_free(r->n->arena, release_tensor, out);
     return out->data;
 }
 
-bool nest_run(Nest *n, char *const *memory)
+const char *nest_fault(Nest *n, char *const *memory)
 {
     Run r = {.n = n};
     r.memory = arena_alloc_must(n->arena, n->buffers.n + 1, sizeof *r.memory);
     r.var = arena_alloc_must(n->arena, n->vars.n + 1, sizeof *r.var);
     for (size_t i = 0; i < n->buffers.n; i++) {
         const NestBuffer *b = &n->buffers.at[i];
-        bool own = b->place == NEST_LOCAL || b->place == NEST_REGISTER;
         r.memory[i] = b->place == NEST_CONSTANT ? constant_memory(&r, b)
-                      : own                     ? arena_alloc_must(n->arena, (size_t)b->size + 1, 8)
+                      : is_own(b)               ? arena_alloc_must(n->arena, (size_t)b->size + 1, 8)
                                                 : memory[i];
     }
     if (!r.failed)
         run_block(&r, &n->root);
-    return !r.failed;
+    return r.failed;
+}
+
+bool nest_run(Nest *n, char *const *memory)
+{
+    return !nest_fault(n, memory);
 }

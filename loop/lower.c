@@ -10,6 +10,7 @@ typedef struct Lower {
     NestLinear *axis; /* the value of each axis */
     int instead; /* loads of this tensor are `with`; -1: none */
     Te *with;
+    bool loops; /* each part is a loop */
 } Lower;
 
 static TeTensor tensor_of(const TeProgram *p, int id)
@@ -48,7 +49,8 @@ static Te *lower_node(void *data, TeBuilder *b, const Te *e, const Te *old)
 
 Te *nest_expression(Nest *n, const TeProgram *p, int stage, NestLinear *axes, int instead, Te *with)
 {
-    Lower w = {n, p, &p->stages[stage], axes, instead, with};
+    Lower w = {
+        .n = n, .p = p, .stage = &p->stages[stage], .axis = axes, .instead = instead, .with = with};
     return te_rewrite(&n->te, w.stage->body, lower_node, &w);
 }
 
@@ -133,6 +135,8 @@ static void lower_stage(Lower *w, int id)
         return;
     w->axis = arena_alloc_must(n->arena, (size_t)(s->rank + s->n_reduced) + 1, sizeof *w->axis);
     NestNode *space = add_loops(w, NULL, 0, s->rank);
+    if (!space && w->loops)
+        nest_append(n, NULL, space = nest_loop(n, "i", 1));
     Te *at = number_of(w, 0, s->rank);
     if (s->reduce != TE_NO_REDUCE)
         lower_reduction(w, id, space, at);
@@ -161,7 +165,8 @@ Nest *nest_of(Ctx *cx, Arena *arena, const TeProgram *p, const NestParts *parts)
         n->buffers.at[p->outputs[i]].place = NEST_GIVEN;
     for (int i = 0; i < p->n_stages; i++) {
         Lower w = {.n = n, .p = p, .stage = &p->stages[i], .instead = -1};
-        if (!parts || !parts->build(parts->data, n, i))
+        w.loops = parts && parts->loops;
+        if (!parts || !parts->build || !parts->build(parts->data, n, i))
             lower_stage(&w, p->n_inputs + i);
     }
     return n;

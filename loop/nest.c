@@ -137,6 +137,25 @@ NestNode *nest_product(Nest *n, int buffer, const NestProduct *product)
     return node;
 }
 
+NestNode *nest_barrier(Nest *n)
+{
+    return node_new(n, NEST_BARRIER);
+}
+
+NestNode *nest_shuffle(Nest *n, int buffer, Te *at, int lanes, Te *value)
+{
+    NestNode *s = nest_store(n, buffer, at, value);
+    s->kind = NEST_SHUFFLE;
+    s->lanes = lanes;
+    return s;
+}
+
+void nest_bind(NestNode *loop, Te *value)
+{
+    loop->way = NEST_BOUND;
+    loop->value = value;
+}
+
 NestBlock *nest_block(Nest *n, NestNode *parent)
 {
     return parent ? &parent->body : &n->root;
@@ -267,10 +286,10 @@ static Te *changed(Change *c, Te *e, bool is_position)
 static void change_statement(void *data, NestNode *s)
 {
     Change *c = data;
+    s->value = changed(c, s->value, false);
     if (s->kind == NEST_LOOP)
         return;
     s->at = changed(c, s->at, true);
-    s->value = changed(c, s->value, false);
     s->number = changed(c, s->number, true);
     if (c->buffers && s->kind != NEST_PRODUCT) {
         s->buffer = c->buffers[s->buffer];

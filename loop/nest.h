@@ -13,7 +13,19 @@
  *
  * A loop runs at least once. All iterations of an unrolled, vector or parallel loop may run at once: none needs what another does.
  * Parallel loops stand in the root, and alone within each other: together they are one loop over all of their iterations.
- * Everything lies in the nest's arena. */
+ *
+ * On a GPU each node of the root is a kernel, and begins when the one before it has ended. Its outermost loops, alone within each other,
+ * are the grid and in it the threads of a block, up to three of each, the innermost the one whose numbers lie side by side:
+ *
+ *     grid b in 0..4:
+ *       shared tile: float32[32]
+ *       threads t in 0..256:
+ *         let i in 0..1000 = 256*b + t, where i < 1000:
+ *           ...
+ *
+ * Blocks know nothing of each other. The threads of one go through the same statements, each for itself, and meet at barriers; what one
+ * of them writes the others see behind the next barrier. A bound loop is no loop: its variable has one value. Everything lies in the
+ * nest's arena. */
 #ifndef LOOP_NEST_H
 #define LOOP_NEST_H
 
@@ -28,6 +40,7 @@ typedef enum NestPlace {
     NEST_SCRATCH, /* a tensor between stages */
     NEST_LOCAL, /* memory that every iteration of `home` has for itself */
     NEST_REGISTER, /* the same in registers: positions are known when code is made */
+    NEST_SHARED, /* memory that the threads of a block share; its home is the innermost loop of the grid */
 } NestPlace;
 
 typedef struct NestBuffer {
@@ -42,7 +55,15 @@ typedef struct NestBuffer {
     NestNode *home; /* of local and register buffers: the loop in which it exists; NULL: the nest */
 } NestBuffer;
 
-typedef enum NestWay { NEST_SERIAL, NEST_UNROLLED, NEST_VECTOR, NEST_PARALLEL } NestWay;
+typedef enum NestWay {
+    NEST_SERIAL,
+    NEST_UNROLLED,
+    NEST_VECTOR,
+    NEST_PARALLEL,
+    NEST_GRID, /* the blocks of a kernel */
+    NEST_THREADS, /* the threads of a block */
+    NEST_BOUND, /* the variable is `value`, of 0..extent; where it is not less than the extent the body is left out */
+} NestWay;
 
 typedef enum NestKind {
     NEST_LOOP, /* var in 0..extent: body */
@@ -50,7 +71,14 @@ typedef enum NestKind {
     NEST_FOLD, /* buffer[at] = fold(buffer[at], value) */
     NEST_IF_NAN, /* when buffer[at] is NaN: body */
     NEST_PRODUCT, /* a matrix product by the library */
+    NEST_BARRIER, /* all threads of the block come here before one goes on */
+    NEST_SHUFFLE, /* buffer[at] = value of the thread whose number in the warp differs in the bits of `lanes` */
 } NestKind;
+
+/* Threads that run together and can read each other's registers; all that a block may have, and of its memory. */
+#define NEST_WARP 32
+#define NEST_THREADS_MOST 1024
+#define NEST_SHARED_MOST ((size_t)48 << 10)
 
 /* C[m, n] = sum over k of A[m, k] B[k, n], `batch` times: a side's extent and its steps in elements. */
 typedef struct NestSide {
@@ -71,7 +99,7 @@ struct NestNode {
     NestWay way;
     int var;
     int64_t extent;
-    int lanes; /* of a vector loop: the register's, at least the extent */
+    int lanes; /* of a vector loop: the register's, at least the extent; of a shuffle */
     bool apart; /* code of its own, whose registers are not crowded out by what stands around it */
     /* statements */
     int buffer;
@@ -120,8 +148,9 @@ Te *nest_position(Nest *n, const NestLinear *l);
 
 /* Who computes some stages otherwise than by plain loops. */
 typedef struct NestParts {
+    bool loops; /* each part is a loop, if only of one turn */
     /* Puts what computes the stage behind the others of the root; false: plain loops do. */
-    bool (*build)(void *data, Nest *n, int stage);
+    bool (*build)(void *data, Nest *n, int stage); /* NULL: nobody */
     void *data;
 } NestParts;
 
@@ -143,6 +172,15 @@ void nest_insert(Nest *n, NestNode *parent, size_t at, NestNode *child);
 void nest_remove(Nest *n, NestNode *child);
 size_t nest_index(Nest *n, const NestNode *child);
 NestBlock *nest_block(Nest *n, NestNode *parent);
+/* All threads of a block meet; those of a warp exchange values. */
+NestNode *nest_barrier(Nest *n);
+NestNode *nest_shuffle(Nest *n, int buffer, Te *at, int lanes, Te *value);
+/* The loop's variable is the value. */
+void nest_bind(NestNode *loop, Te *value);
+/* Whether the value may not be less than the extent, so that somebody must look. */
+bool nest_may_leave(const NestNode *bound);
+/* The least and the greatest value of an index expression in the loops around the node; false where nothing is known. */
+bool nest_bounds(const Te *e, const NestNode *node, int64_t *low, int64_t *high);
 /* A load of a buffer's position. */
 Te *nest_load(Nest *n, int buffer, Te *at);
 /* The node with all below it; loops get variables, and what lives inside of it buffers of its own. */
@@ -166,5 +204,8 @@ const char *nest_verify(Nest *n);
 /* Runs the nest on the memory of its given and scratch buffers, by id: the reference for every emitter. False where a value cannot be
  * computed. */
 bool nest_run(Nest *n, char *const *memory);
+/* The same, and what went wrong; NULL: nothing. Kernels of a GPU run block after block, their threads in step: two threads that touch the
+ * same place without a barrier between them, one of them writing, are a race however it ends. */
+const char *nest_fault(Nest *n, char *const *memory);
 
 #endif

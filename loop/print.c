@@ -18,7 +18,7 @@ static void buffer_name(const TeNames *names, Buf *out, int id)
 {
     const Nest *n = ((const NestNames *)names)->n;
     const NestBuffer *b = &n->buffers.at[id];
-    bool own = b->place == NEST_LOCAL || b->place == NEST_REGISTER;
+    bool own = b->place == NEST_LOCAL || b->place == NEST_REGISTER || b->place == NEST_SHARED;
     buf_printf(out, "%s%d", own ? b->name : id < n->n_inputs ? "x" : "t", id);
 }
 
@@ -42,13 +42,33 @@ static void print_fold(const NestNames *names, Buf *out, const NestNode *s, int 
 
 static void print_loop(const NestNames *names, Buf *out, const NestNode *loop)
 {
-    static const char *const ways[] = {"for", "unrolled", "vector", "parallel"};
+    static const char *const ways[] = {"for",  "unrolled", "vector", "parallel",
+                                       "grid", "threads",  "let"};
     buf_printf(out, "%s ", ways[loop->way]);
     axis_name(&names->base, out, loop->var);
     buf_printf(out, " in 0..%lld", (long long)loop->extent);
     if (loop->way == NEST_VECTOR && loop->lanes != loop->extent)
         buf_printf(out, " of %d", loop->lanes);
+    if (loop->way == NEST_BOUND) {
+        buf_str(out, " = ");
+        te_print_expr(out, loop->value, &names->base, 0);
+        if (nest_may_leave(loop))
+            buf_str(out, ", where it is less");
+    }
     buf_str(out, loop->apart ? ", apart:\n" : ":\n");
+}
+
+/* What the threads of a block share. */
+static void print_shared(const NestNames *names, Buf *out, const NestNode *home, int indent)
+{
+    for (size_t i = 0; i < names->n->buffers.n; i++) {
+        const NestBuffer *b = &names->n->buffers.at[i];
+        if (b->place != NEST_SHARED || b->home != home)
+            continue;
+        buf_printf(out, "%*sshared %s%zu: ", indent, "", b->name, i);
+        dtype_print(out, b->dtype);
+        buf_printf(out, "[%lld]\n", (long long)b->size);
+    }
 }
 
 static void print_product(const NestNames *names, Buf *out, const NestNode *s)
@@ -71,6 +91,7 @@ static void print_node(const NestNames *names, Buf *out, const NestNode *s, int 
     switch (s->kind) {
     case NEST_LOOP:
         print_loop(names, out, s);
+        print_shared(names, out, s, indent + 2);
         print_block(names, out, &s->body, indent + 2);
         return;
     case NEST_IF_NAN:
@@ -80,6 +101,12 @@ static void print_node(const NestNames *names, Buf *out, const NestNode *s, int 
         print_block(names, out, &s->body, indent + 2);
         return;
     case NEST_PRODUCT: print_product(names, out, s); return;
+    case NEST_BARRIER: buf_str(out, "barrier"); break;
+    case NEST_SHUFFLE:
+        print_place(names, out, s->buffer, s->at);
+        buf_printf(out, " = shuffle by %d of ", s->lanes);
+        te_print_expr(out, s->value, &names->base, indent + 4);
+        break;
     case NEST_STORE:
         print_place(names, out, s->buffer, s->at);
         buf_str(out, s->streams ? " := " : " = ");

@@ -52,6 +52,8 @@ static void check_access(Verify *v, const NestAccess *a)
     check_apart(v, a);
     const NestBuffer *b = &v->n->buffers.at[a->buffer];
     int64_t low, high;
+    if (b->place == NEST_SHARED && (!b->home || b->home->way != NEST_GRID))
+        fail(v, "shared memory lives outside of a block");
     if (b->home && !nest_holds(b->home, a->node))
         fail(v, "a buffer is used outside of its home");
     if (b->place == NEST_REGISTER && !a->linear)
@@ -74,10 +76,46 @@ static bool is_loop_of(const NestNode *node, NestWay way)
     return node->kind == NEST_LOOP && node->way == way;
 }
 
+static bool is_of_kernel(NestWay way)
+{
+    return way == NEST_GRID || way == NEST_THREADS;
+}
+
+/* The grid stands in the root, the threads in the grid, each loop alone in the one around it. */
+static void check_kernel_loop(Verify *v, const NestNode *loop)
+{
+    const NestNode *around = loop->parent;
+    bool grid = loop->way == NEST_GRID, alone = around && around->body.n == 1;
+    int64_t turns = 1, most = grid ? INT32_MAX : NEST_THREADS_MOST;
+    int n = 0;
+    if (grid ? around && !(is_loop_of(around, NEST_GRID) && alone)
+             : !alone || !is_of_kernel(around->way))
+        fail(v, "a grid or its threads stand inside of what is neither");
+    if (grid && (loop->body.n != 1 || !is_of_kernel(loop->body.at[0]->way)))
+        fail(v, "a grid has no threads");
+    for (const NestNode *l = loop; l && l->way == loop->way; l = l->parent, n++)
+        turns *= l->extent;
+    if (n > 3 || turns > most || (grid && n < 3 && loop->parent && loop->parent->extent > 65535))
+        fail(v, "a grid or a block has more threads than a GPU");
+}
+
+static void check_bound(Verify *v, const NestNode *bound)
+{
+    int64_t low, high;
+    check_expression(v, bound->value);
+    if (nest_bounds(bound->value, bound->parent, &low, &high) && low < 0)
+        fail(v, "a bound variable may lie below 0");
+}
+
 static void check_loop(Verify *v, const NestNode *loop)
 {
     if (loop->extent < 1)
         fail(v, "a loop runs never");
+    if (is_of_kernel(loop->way))
+        check_kernel_loop(v, loop);
+    if (loop->way == NEST_BOUND)
+        check_bound(v, loop);
+
     if (loop->way == NEST_VECTOR && (loop->extent > loop->lanes || loop->lanes & (loop->lanes - 1)))
         fail(v, "a vector loop does not fit its lanes");
     if (loop->way == NEST_PARALLEL && loop->parent &&
@@ -86,6 +124,50 @@ static void check_loop(Verify *v, const NestNode *loop)
     for (const NestNode *p = loop->parent; p && loop->way == NEST_VECTOR; p = p->parent)
         if (is_loop_of(p, NEST_VECTOR))
             fail(v, "a vector loop stands inside of another");
+}
+
+static bool depends_on_thread(const Te *e, const NestNode *node)
+{
+    const NestNode *loop = e->kind == TE_NODE_AXIS ? nest_loop_of(node, e->axis) : NULL;
+    bool depends =
+        e->kind == TE_NODE_LOAD || (loop && loop->way == NEST_THREADS) ||
+        (loop && loop->way == NEST_BOUND && depends_on_thread(loop->value, loop->parent));
+    for (int i = 0; i < te_children(e) && !depends; i++)
+        depends = depends_on_thread(te_child(e, i), node);
+    return depends;
+}
+
+/* All threads of the block come to a barrier, and all of a warp to a shuffle. */
+static void check_meeting(Verify *v, const NestNode *node)
+{
+    const NestNode *threads = NULL;
+    int64_t n = 1;
+    for (const NestNode *p = node->parent; p; p = p->parent) {
+        bool leaves = is_loop_of(p, NEST_BOUND) && nest_may_leave(p);
+        if (p->kind == NEST_IF_NAN || (leaves && depends_on_thread(p->value, p->parent)))
+            fail(v, "threads that do not come meet others");
+        if (is_loop_of(p, NEST_THREADS)) {
+            threads = p;
+            n *= p->extent;
+        }
+    }
+    if (!threads)
+        fail(v, "threads meet outside of a block");
+    if (node->kind == NEST_SHUFFLE &&
+        (n % NEST_WARP || node->lanes < 1 || node->lanes >= NEST_WARP))
+        fail(v, "a shuffle is among threads that are no warps");
+}
+
+static void check_shared(Verify *v, const NestNode *grid)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < v->n->buffers.n; i++) {
+        const NestBuffer *b = &v->n->buffers.at[i];
+        if (b->place == NEST_SHARED && b->home == grid)
+            bytes += ((size_t)b->size * dtype_size(b->dtype) + 15) & ~(size_t)15;
+    }
+    if (bytes > NEST_SHARED_MOST)
+        fail(v, "a block shares more memory than it has");
 }
 
 static void check_node(void *data, NestNode *node)
@@ -97,9 +179,13 @@ static void check_node(void *data, NestNode *node)
             fail(v, "a node does not know where it stands");
     if (node->kind == NEST_LOOP) {
         check_loop(v, node);
+        if (node->way == NEST_GRID)
+            check_shared(v, node);
         return;
     }
-    if (node->kind == NEST_PRODUCT)
+    if (node->kind == NEST_BARRIER || node->kind == NEST_SHUFFLE)
+        check_meeting(v, node);
+    if (node->kind == NEST_PRODUCT || node->kind == NEST_BARRIER)
         return;
     check_expression(v, node->at);
     check_expression(v, node->value);

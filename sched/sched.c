@@ -395,7 +395,7 @@ Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
         }
     find_uses(&parts);
     parts.behind = arena_alloc_must(arena, (size_t)s->p->n_stages + 1, sizeof(int));
-    s->n = nest_of(cx, arena, s->p, &(NestParts){build_part, &parts});
+    s->n = nest_of(cx, arena, s->p, &(NestParts){.build = build_part, .data = &parts});
     if (s->failed)
         return NULL;
     for (size_t i = 0; i < s->n->root.n; i++)

@@ -118,7 +118,7 @@ static bool show_code(RelaySession *s, Module *env, const Name *name, const Show
                    name->text, buf_text(&why));
     if (ok) {
         Buf made = {0};
-        ok = s->jit_table->text(s->jit, code.env, name, row->kind, &made);
+        ok = s->jit_table->text(s->jit, code.env, name, row->kind, NULL, &made);
         if (ok && made.n == 0)
             buf_str(&made, "no loops: everything here is scalar code, which `:show llvm` shows");
         buf_printf(&text, "%s JIT at level %d\n%s", row->comment, s->opt_level, buf_text(&made));
@@ -169,6 +169,7 @@ static const ShowRow show_rows[] = {
     {.name = "lowered", .doc = "the loop nests", .comment = "//", .kind = JIT_TEXT_LOWERED},
     {.name = "llvm", .doc = "LLVM IR", .comment = ";", .kind = JIT_TEXT_LLVM},
     {.name = "asm", .doc = "machine code", .comment = "#", .kind = JIT_TEXT_ASM},
+    {.name = "ptx", .doc = "the kernels of a GPU", .comment = "//", .kind = JIT_TEXT_PTX},
 };
 
 void command_show(CommandCall *c)
@@ -195,8 +196,8 @@ void command_show(CommandCall *c)
     }
     Span span = {from.source, from.from, from.from + (uint32_t)word.len};
     Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, span,
-                         "`:show` wants to know what: text, types, lowered, llvm "
-                         "or asm");
+                         "`:show` wants to know what: text, types, lowered, llvm, "
+                         "asm or ptx");
     char *wanted = memory_text(word.ptr, word.len);
     diag_suggest(d, wanted ? wanted : "", sizeof names / sizeof *names, names);
     diag_help(d, "for instance `:show llvm @f`");

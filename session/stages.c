@@ -384,10 +384,8 @@ static bool emit_kind(RelaySession *s, const char *emit, JitText *out)
         const char *name;
         JitText kind;
     } kinds[] = {
-        {"lowered", JIT_TEXT_LOWERED},
-        {"llvm-ir", JIT_TEXT_LLVM},
-        {"asm", JIT_TEXT_ASM},
-        {"obj", JIT_TEXT_OBJECT},
+        {"lowered", JIT_TEXT_LOWERED}, {"llvm-ir", JIT_TEXT_LLVM}, {"asm", JIT_TEXT_ASM},
+        {"obj", JIT_TEXT_OBJECT},      {"ptx", JIT_TEXT_PTX},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(emit, kinds[i].name)) {
@@ -396,14 +394,38 @@ static bool emit_kind(RelaySession *s, const char *emit, JitText *out)
         }
     Diag *d = diag_error(s->cx.diags, E0402_USAGE, (Span){0},
                          "`--emit %s`: nothing of that kind can be made", emit);
-    diag_help(d, "this build makes lowered, llvm-ir, asm and obj");
+    diag_help(d, "this build makes lowered, llvm-ir, asm, obj and ptx");
     return false;
+}
+
+/* Whether code is made for the target, which may be NULL; what it may be is said. */
+static bool check_target(RelaySession *s, JitText kind, const char *target)
+{
+    Diag *d = NULL;
+    if (target && kind != JIT_TEXT_PTX && kind != JIT_TEXT_LOWERED)
+        d = diag_error(s->cx.diags, E0402_USAGE, (Span){0},
+                       "`--target` says which GPU `ptx` or `lowered` are for");
+    for (int i = 0; target && !d; i++) {
+        const char *name = s->jit_table->gpu_target(i);
+        if (name && !strcmp(name, target))
+            return true;
+        if (!name)
+            d = diag_error(s->cx.diags, E0402_USAGE, (Span){0},
+                           "`--target %s`: there is no such GPU", target);
+    }
+    Buf names = {0};
+    for (int i = 0; d && s->jit_table->gpu_target(i); i++)
+        buf_printf(&names, "%s%s", i ? ", " : "", s->jit_table->gpu_target(i));
+    if (d)
+        diag_help(d, "one of %s", buf_text(&names));
+    buf_deinit(&names);
+    return !d;
 }
 
 static RelayStatus stage_compile(RelaySession *s, const RelayRequest *r)
 {
     const char *emit = request_find(r, "emit"), *entry = request_find(r, "entry"),
-               *path = request_find(r, "out");
+               *path = request_find(r, "out"), *target = request_find(r, "target");
     JitText kind;
     Module *text = emit_kind(s, emit ? emit : "llvm-ir", &kind) ? load_request(s, r, true) : NULL;
     Module *m = text ? with_entry(s, r, text, entry ? entry : "main") : NULL;
@@ -411,7 +433,8 @@ static RelayStatus stage_compile(RelaySession *s, const RelayRequest *r)
     Buf why = {0}, out = {0};
     Runnable code = {0};
     if (def && engine_compile(s, m, def->name, COMPILE_TO_SHOW, &code, &why)) {
-        if (s->jit_table->text(s->jit, code.env, def->name, kind, &out)) {
+        if (check_target(s, kind, target) &&
+            s->jit_table->text(s->jit, code.env, def->name, kind, target, &out)) {
             if (path)
                 file_write(&s->cx.limits, s->cx.diags, path, buf_text(&out), out.n);
             else

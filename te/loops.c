@@ -146,8 +146,8 @@ const char *te_loop_fault(TeOp op, DTypeId id, const void *b, int64_t n)
     bool divides =
         op == TE_DIV || op == TE_MOD || op == TE_FLOORDIV || op == TE_FLOORMOD || op == TE_TRUNCDIV;
     if (divides && any_zero(dtype_row(id)->size, b, n))
-        return "an integer was divided by zero";
+        return TE_FAULT_ZERO;
     if ((op == TE_SHL || op == TE_SHR) && any_negative(id, b, n))
-        return "the count of a shift is negative";
+        return TE_FAULT_SHIFT;
     return NULL;
 }

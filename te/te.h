@@ -193,7 +193,9 @@ bool te_in_place(const TeProgram *p, int input);
 /* Runs the program on the inputs' tensors (any strides; dtypes and shapes as said). Writes n_outputs new tensors, the caller's; false
  * after a diagnostic at `span` (then none). Loops run in vector strips on the pool; contractions go to BLAS. */
 bool te_run(Ctx *cx, const TeProgram *p, Span span, const TensorView *inputs, Tensor **outputs);
-/* Reports what scalar arithmetic does not define, in the words of te_loop_fault. */
+#define TE_FAULT_ZERO "an integer was divided by zero"
+#define TE_FAULT_SHIFT "the count of a shift is negative"
+/* Reports what scalar arithmetic does not define, in one of these words. */
 void te_fault(Diags *diags, Span span, const char *fault);
 /* The same on values: arguments whose tuples are flattened give the inputs. The caller's; VALUE_NONE after a diagnostic. */
 Value te_run_values(Ctx *cx, const TeProgram *p, Span span, uint32_t n, const Value *args);

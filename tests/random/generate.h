@@ -31,6 +31,9 @@ Module *random_program(Ctx *cx, RandomOptions options, RandomStats *stats);
 /* Calls of each operator with symbolic extents for numbers (symbolic.c): what their types say must hold for every number
  * in the symbols' place. Prints what does not, and how many calls there were; the number of calls that are wrong. */
 long check_symbolic(Ctx *cx, uint64_t seed);
+/* Calls of each operator with a tensor expression (NULL), or of one, as kernels of a GPU (gpu.c): how many give other values than the
+ * evaluator. */
+long check_gpu(Ctx *cx, uint64_t seed, const char *only);
 
 void stats_deinit(RandomStats *stats);
 void stats_print(const RandomStats *stats);

@@ -3,6 +3,7 @@
  *     random [--count N] [--from SEED] [--size S] [--jit EVERY] [--passes MOST] [--mistakes] [--stats] [--show]
  *            [--no-shrink] [--go-on]
  *     random --symbolic [--from SEED]
+ *     random --gpu OPERATOR|all [--from SEED]
  *     random --graphs [--count N] [--from SEED]
  *     random --cells [--count N] [--from SEED] [--jit EVERY]
  *
@@ -27,6 +28,7 @@ typedef struct Options {
     uint64_t from;
     long count, jit;
     int size, passes;
+    const char *gpu; /* the operator, or `all` */
     bool stats, show, no_shrink, go_on, mistakes, symbolic, graphs, cells;
 } Options;
 
@@ -43,6 +45,8 @@ static bool read_options(int argc, char **argv, Options *o)
             o->no_shrink = true;
         else if (!strcmp(argv[i], "--symbolic"))
             o->symbolic = true;
+        else if (!strcmp(argv[i], "--gpu") && i + 1 < argc)
+            o->gpu = argv[++i];
         else if (!strcmp(argv[i], "--graphs"))
             o->graphs = true;
         else if (!strcmp(argv[i], "--cells"))
@@ -235,6 +239,11 @@ int main(int argc, char **argv)
     Ctx cx;
     if (o.symbolic && ctx_init(&cx, &stdlib_ops)) {
         long wrong = check_symbolic(&cx, o.from);
+        ctx_deinit(&cx);
+        return wrong > 0;
+    }
+    if (o.gpu && ctx_init(&cx, &stdlib_ops)) {
+        long wrong = check_gpu(&cx, o.from, strcmp(o.gpu, "all") ? o.gpu : NULL);
         ctx_deinit(&cx);
         return wrong > 0;
     }

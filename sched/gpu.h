@@ -1,0 +1,53 @@
+/* From a tensor program to the kernels of a GPU that compute it: each node of the nest's root is one (loop/nest.h).
+ *
+ * The plain nest is made, parts of it that go well together become one, and each part goes to the first of the ways (gpu.c, a row each)
+ * that takes it; the last one, an element of the result for each thread, takes everything. What a way does to a part, the nest computes
+ * the same. */
+#ifndef SCHED_GPU_H
+#define SCHED_GPU_H
+
+#include "loop/primitive.h"
+
+typedef struct GpuMachine {
+    int64_t threads; /* of a block of what each element is for itself */
+    int64_t
+        wide_least; /* elements from which on several for a thread leave no part of the card idle */
+    bool reorders; /* sums of floats may be taken in another order */
+} GpuMachine;
+
+/* The nest. `loose[i]`: input i may begin at any element, else it begins where the widest accesses may. NULL after refusing, then `why`
+ * says it, or after a diagnostic, then it is NULL. */
+Nest *sched_gpu(Ctx *cx, Arena *arena, const GpuMachine *m, const TeProgram *p, const bool *loose,
+                const char **why);
+
+/* ---- what the ways share -------------------------------------------------------------------------------------------------- */
+
+typedef struct Gpu {
+    Ctx *cx;
+    Arena *arena;
+    Nest *n;
+    const GpuMachine *m;
+    const TeProgram *p;
+    const bool *loose;
+} Gpu;
+
+/* Each takes a node of the root; false: it is nothing for it, and has not changed. */
+typedef bool GpuWay(Gpu *s, NestNode *node);
+
+/* Elements that are computed each for itself. */
+GpuWay gpu_elements;
+
+#define GPU_CHAIN_MOST 16
+
+/* Loops, outermost first, that stand alone in each other and whose turns do not depend on each other. */
+typedef struct GpuChain {
+    NestNode *at[GPU_CHAIN_MOST];
+    int n;
+    int64_t turns; /* of all together */
+} GpuChain;
+
+GpuChain gpu_chain(Gpu *s, NestNode *node);
+/* The loops of the chain become variables of threads, so many in a block, one for each turn; the last one's neighbours side by side. */
+void gpu_spread(Gpu *s, const GpuChain *chain, int64_t threads);
+
+#endif

@@ -1,0 +1,244 @@
+/* Kernels in the loop language: what a right one computes, and that each planted fault is found: by nest_verify where it can be seen, else
+ * when it happens. */
+#include "loop/nest.h"
+#include "stdlib/stdlib.h"
+#include "tests/unit/check.h"
+
+#include <string.h>
+
+static Ctx cx;
+static Arena arena;
+
+static const DType f32 = {DTYPE_CODE_FLOAT, 32, 1};
+
+enum { BLOCKS = 3, THREADS = 64, N = BLOCKS * THREADS };
+
+/* out[i] = in[i] + in[i ^ 1 … 32 or so]: a tile in shared memory, a barrier, another's element. */
+typedef struct Kernel {
+    Nest *n;
+    NestNode *grid, *threads;
+    int tile, own;
+    Te *block, *thread, *i;
+    float in[N], out[N];
+} Kernel;
+
+static Te *add(Kernel *k, Te *a, Te *b)
+{
+    return te_binary(&k->n->te, TE_ADD, a, b);
+}
+
+static Te *number(Kernel *k, int64_t v)
+{
+    return te_int(&k->n->te, v);
+}
+
+static Kernel begin(void)
+{
+    Kernel k = {0};
+    TeBuilder b;
+    int64_t size = N;
+    te_begin(&b, &cx, &arena);
+    TeTensor x = te_add_input(&b, f32, 1, &size);
+    Te *i = te_axis(&b, 0);
+    TeTensor y = te_map(&b, f32, 1, &size, te_load(&b, x, &i));
+    k.n = nest_of(&cx, &arena, te_finish(&b, 1, &y, false), NULL);
+    nest_remove(k.n, k.n->root.at[0]);
+    k.grid = nest_loop(k.n, "block", BLOCKS);
+    k.threads = nest_loop(k.n, "thread", THREADS);
+    k.grid->way = NEST_GRID;
+    k.threads->way = NEST_THREADS;
+    nest_append(k.n, NULL, k.grid);
+    nest_append(k.n, k.grid, k.threads);
+    k.tile = nest_buffer(
+        k.n,
+        (NestBuffer){
+            .name = "tile", .dtype = f32, .place = NEST_SHARED, .size = THREADS, .home = k.grid});
+    k.own = nest_buffer(
+        k.n,
+        (NestBuffer){
+            .name = "own", .dtype = f32, .place = NEST_REGISTER, .size = 1, .home = k.threads});
+    k.block = te_axis(&k.n->te, k.grid->var);
+    k.thread = te_axis(&k.n->te, k.threads->var);
+    k.i = add(&k, te_binary(&k.n->te, TE_MUL, k.block, number(&k, THREADS)), k.thread);
+    for (int at = 0; at < N; at++)
+        k.in[at] = (float)(at % 17);
+    return k;
+}
+
+static void store(Kernel *k, NestNode *in, int buffer, Te *at, Te *value)
+{
+    nest_append(k->n, in, nest_store(k->n, buffer, at, value));
+}
+
+static Te *load(Kernel *k, int buffer, Te *at)
+{
+    return nest_load(k->n, buffer, at);
+}
+
+/* What is wrong with it: what the verifier says, or else what happens. */
+static const char *run(Kernel *k)
+{
+    const char *wrong = nest_verify(k->n);
+    char *memory[8] = {(char *)k->in, (char *)k->out};
+    return wrong ? wrong : nest_fault(k->n, memory);
+}
+
+static bool says(const char *wrong, const char *word)
+{
+    if (wrong && strstr(wrong, word))
+        return true;
+    printf("said: %s, wanted: %s\n", wrong ? wrong : "nothing", word);
+    return false;
+}
+
+/* The last thread's element first. */
+static Te *mirrored(Kernel *k)
+{
+    Te *minus = te_binary(&k->n->te, TE_MUL, k->thread, number(k, -1));
+    return add(k, minus, number(k, THREADS - 1));
+}
+
+static void test_tile(bool barrier)
+{
+    Kernel k = begin();
+    store(&k, k.threads, k.tile, k.thread, load(&k, 0, k.i));
+    if (barrier)
+        nest_append(k.n, k.threads, nest_barrier(k.n));
+    store(&k, k.threads, 1, k.i, load(&k, k.tile, mirrored(&k)));
+    const char *wrong = run(&k);
+    if (!barrier) {
+        CHECK(says(wrong, "two threads touch the same place"));
+        return;
+    }
+    bool good = CHECK(!wrong);
+    for (int i = 0; i < N && good; i++)
+        good = CHECK(k.out[i] == k.in[i / THREADS * THREADS + THREADS - 1 - i % THREADS]);
+}
+
+/* The tile is used again before all have read it. */
+static void test_reuse(bool barrier)
+{
+    Kernel k = begin();
+    NestNode *twice = nest_loop(k.n, "turn", 2);
+    nest_append(k.n, k.threads, twice);
+    store(&k, twice, k.tile, k.thread, load(&k, 0, k.i));
+    nest_append(k.n, twice, nest_barrier(k.n));
+    store(&k, twice, 1, k.i, load(&k, k.tile, mirrored(&k)));
+    if (barrier)
+        nest_append(k.n, twice, nest_barrier(k.n));
+    const char *wrong = run(&k);
+    CHECK(barrier ? !wrong : says(wrong, "two threads touch the same place"));
+}
+
+static void test_blocks(void)
+{
+    Kernel k = begin();
+    store(&k, k.threads, 1, k.thread, load(&k, 0, k.i));
+    CHECK(says(run(&k), "two threads touch the same place"));
+    /* What another block wrote nobody knows, barrier or not. */
+    k = begin();
+    store(&k, k.threads, 1, k.i, load(&k, 0, k.i));
+    nest_append(k.n, k.threads, nest_barrier(k.n));
+    store(&k, k.threads, k.own, number(&k, 0), load(&k, 1, k.thread));
+    CHECK(says(run(&k), "two threads touch the same place"));
+}
+
+static void test_sum_of_warps(void)
+{
+    Kernel k = begin();
+    int other = nest_buffer(k.n, k.n->buffers.at[k.own]);
+    Te *zero = number(&k, 0);
+    store(&k, k.threads, k.own, zero, load(&k, 0, k.i));
+    for (int lanes = NEST_WARP / 2; lanes > 0; lanes /= 2) {
+        nest_append(k.n, k.threads, nest_shuffle(k.n, other, zero, lanes, load(&k, k.own, zero)));
+        nest_append(k.n, k.threads, nest_fold(k.n, TE_SUM, k.own, zero, load(&k, other, zero)));
+    }
+    store(&k, k.threads, 1, k.i, load(&k, k.own, zero));
+    bool good = CHECK(!run(&k));
+    for (int i = 0; i < N && good; i++) {
+        float sum = 0;
+        for (int lane = 0; lane < NEST_WARP; lane++)
+            sum += k.in[i / NEST_WARP * NEST_WARP + lane];
+        good = CHECK(k.out[i] == sum);
+    }
+}
+
+/* A variable that lets in the threads whose value is below the extent. */
+static NestNode *bound(Kernel *k, NestNode *in, int64_t extent, Te *value)
+{
+    NestNode *loop = nest_loop(k->n, "some", extent);
+    nest_bind(loop, value);
+    nest_append(k->n, in, loop);
+    return loop;
+}
+
+static void test_some_threads(void)
+{
+    Kernel k = begin();
+    NestNode *some = bound(&k, k.threads, 10, k.thread);
+    nest_append(k.n, some, nest_barrier(k.n));
+    CHECK(says(nest_verify(k.n), "do not come meet"));
+    char *memory[8] = {(char *)k.in, (char *)k.out};
+    CHECK(says(nest_fault(k.n, memory), "a barrier misses threads"));
+    k = begin();
+    some = bound(&k, k.threads, 10, k.thread);
+    nest_append(k.n, some, nest_shuffle(k.n, k.own, number(&k, 0), 1, load(&k, 0, k.i)));
+    CHECK(says(nest_verify(k.n), "do not come meet"));
+    CHECK(says(nest_fault(k.n, memory), "a shuffle misses threads"));
+    /* All threads of some blocks may meet. */
+    k = begin();
+    some = bound(&k, k.threads, 2, k.block);
+    nest_append(k.n, some, nest_barrier(k.n));
+    CHECK(!run(&k));
+}
+
+static void test_places(void)
+{
+    Kernel k = begin();
+    store(&k, k.threads, 1, add(&k, k.i, number(&k, 1)), load(&k, 0, k.i));
+    CHECK(says(nest_verify(k.n), "outside of its buffer"));
+    CHECK(says(run(&k), "outside of its buffer"));
+    /* Where the position says nothing it is found when it happens. */
+    k = begin();
+    Te *far = te_cast(&k.n->te, (DType){DTYPE_CODE_INT, 64, 1}, load(&k, 0, k.i));
+    store(&k, k.threads, k.tile, te_binary(&k.n->te, TE_MUL, far, number(&k, 1000)),
+          load(&k, 0, k.i));
+    CHECK(says(run(&k), "outside of its buffer"));
+    /* What nobody wrote is no number that somebody expects. */
+    k = begin();
+    store(&k, k.threads, 1, k.i, load(&k, k.tile, k.thread));
+    CHECK(!run(&k) && CHECK(k.out[0] != k.out[0]));
+}
+
+static void test_sizes(void)
+{
+    Kernel k = begin();
+    k.threads->extent = NEST_THREADS_MOST + 1;
+    store(&k, k.threads, k.own, number(&k, 0), load(&k, 0, number(&k, 0)));
+    CHECK(says(nest_verify(k.n), "more threads than a GPU"));
+    k = begin();
+    k.n->buffers.at[k.tile].size = 1 << 20;
+    CHECK(says(nest_verify(k.n), "shares more memory"));
+    k = begin();
+    k.threads->way = NEST_SERIAL;
+    CHECK(says(nest_verify(k.n), "a grid has no threads"));
+}
+
+int main(void)
+{
+    CHECK(ctx_init(&cx, &stdlib_ops));
+    limits_start(&cx.limits);
+    arena_init(&arena, &cx.limits);
+    test_tile(true);
+    test_tile(false);
+    test_reuse(true);
+    test_reuse(false);
+    test_blocks();
+    test_sum_of_warps();
+    test_some_threads();
+    test_places();
+    test_sizes();
+    ctx_deinit(&cx);
+    arena_deinit(&arena);
+    return check_done();
+}
