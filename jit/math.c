@@ -100,7 +100,7 @@ static Ssa math_exp(const Lanes *l, Ssa x)
 /* Whether a lane of sixteen can be had by its number in one instruction. */
 static bool has_tables(const Lanes *l)
 {
-    return l->n == 16 && strstr(l->g->jit->orc.features, "+avx512f");
+    return l->n == 16 && gen_has(l->g, "avx512f");
 }
 
 /* What stands at each lane's number, which is the last four bits. */
