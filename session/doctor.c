@@ -1,5 +1,5 @@
 /* What is on this machine, and what to do about what is missing. */
-#include "base/plugin.h"
+#include "runtime/cuda.h"
 #include "session/internal.h"
 
 #include <stdio.h>
@@ -71,16 +71,42 @@ static void doctor_jit(RelaySession *s, Buf *b)
     buf_deinit(&why);
 }
 
+/* A program of NVIDIA's toolkit, which may lie beside the path. */
+static void doctor_tool(Buf *b, const char *name, const char *use)
+{
+    const char *path = getenv("PATH"), *home = getenv("CUDA_HOME");
+    Buf folders = {0}, file = {0};
+    buf_printf(&folders, "%s:%s/bin:/usr/local/cuda/bin", path ? path : "", home ? home : "");
+    bool found = false;
+    for (const char *at = buf_text(&folders); *at && !found; at += *at == ':') {
+        size_t n = strcspn(at, ":");
+        buf_clear(&file);
+        buf_printf(&file, "%.*s/%s", (int)n, at, name);
+        found = n && access(buf_text(&file), X_OK) == 0;
+        at += n;
+    }
+    buf_printf(b, "   %-11s %s; it %s\n", name, found ? buf_text(&file) : "not found", use);
+    buf_deinit(&folders);
+    buf_deinit(&file);
+}
+
 static void doctor_gpu(Buf *b)
 {
-    int (*init)(unsigned) = (int (*)(unsigned))library_entry("libcuda.so.1", "cuInit");
-    int (*count)(int *) = (int (*)(int *))library_entry("libcuda.so.1", "cuDeviceGetCount");
-    int n = 0;
-    if (init && count && init(0) == 0 && count(&n) == 0 && n > 0)
-        buf_printf(b, GOOD "GPU         %d found; this build compiles for the processor\n", n);
-    else
-        buf_printf(b, BAD "GPU         %s\n",
-                   init ? "the driver finds none" : "no driver (libcuda.so.1)");
+    CudaInfo info;
+    Buf why = {0};
+    if (cuda_find(&info, &why)) {
+        buf_printf(b, GOOD "GPU         %s, sm_%d%d, %d multiprocessors, %.1f GiB", info.name,
+                   info.major, info.minor, info.processors, (double)info.memory / (1 << 30));
+        if (info.devices > 1)
+            buf_printf(b, "; the first of %d", info.devices);
+        buf_printf(b, "\n   driver      for CUDA %d.%d\n", info.driver / 1000,
+                   info.driver % 1000 / 10);
+    } else {
+        buf_printf(b, BAD "GPU         %s; `:engine gpu` needs one\n", buf_text(&why));
+    }
+    buf_deinit(&why);
+    doctor_tool(b, "ptxas", "checks compiled kernels");
+    doctor_tool(b, "nvdisasm", "shows their machine code");
 }
 
 static void doctor_jupyter(Buf *b)

@@ -2,6 +2,7 @@
 #include "base/plugin.h"
 #include "base/memory.h"
 #include "ir/walk.h"
+#include "runtime/cuda.h"
 #include "session/internal.h"
 #include "session/optimise.h"
 #include "session/stepping.h"
@@ -107,7 +108,14 @@ bool engine_ready(RelaySession *s, Engine engine, Span asked)
 {
     if (engine != ENGINE_GPU)
         return true;
-    Diag *d = diag_error(s->cx.diags, E0404_LIBRARY, asked, "this build runs nothing on a GPU");
+    CudaInfo info;
+    Buf why = {0};
+    bool card = cuda_find(&info, &why);
+    Diag *d =
+        card ? diag_error(s->cx.diags, E0404_LIBRARY, asked, "this build runs nothing on a GPU")
+             : diag_error(s->cx.diags, E0407_DEVICE, asked, "nothing runs on a GPU here: %s",
+                          buf_text(&why));
+    buf_deinit(&why);
     diag_help(d, "`:engine jit` (or `--exec jit`) compiles for the processor");
     return false;
 }

@@ -240,16 +240,16 @@ RelayStatus session_status(RelaySession *s)
 {
     limit_refused(&s->cx.limits);
     const Diags *ds = s->cx.diags;
-    bool usage = false, deep = false;
-    if (ds->errors == 0 && s->cx.limits.hit == LIMIT_NONE)
+    bool usage = false, limit = s->cx.limits.hit != LIMIT_NONE;
+    if (ds->errors == 0 && !limit)
         return RELAY_OK;
     for (const Diag *d = ds->first; d; d = d->next) {
         if (d->severity == SEVERITY_BUG)
             return RELAY_BUG;
         usage |= d->severity == SEVERITY_ERROR && is_usage(d);
-        deep |= d->code == E0121_TOO_DEEP;
+        limit |= d->code == E0121_TOO_DEEP || d->code == E0409_DEVICE_MEMORY;
     }
-    if (s->cx.limits.hit != LIMIT_NONE || deep)
+    if (limit)
         return RELAY_LIMIT;
     return usage ? RELAY_USAGE : RELAY_WRONG;
 }

@@ -343,9 +343,9 @@ static void test_failures(void)
 {
     uint64_t at = 0;
     void *event = NULL;
-    setenv("STANDIN_FAIL", "cuMemAlloc_v2:2:2", 1);
-    /* Calls are counted from the beginning of the process. */
+    setenv("STANDIN_FAIL", "cuMemAlloc_v2:2:2,cuMemFree_v2:2:1", 1);
     CHECK(cuMemAlloc_v2(&at, 16) == 0 && at);
+    CHECK(cuMemAlloc_v2(&at, 16) == OUT_OF_MEMORY);
     CHECK(!cuMemFree_v2(at));
     CHECK(cuMemFree_v2(at) == INVALID_VALUE);
     setenv("STANDIN_FAIL", "cuEventCreate:1:700", 1);

@@ -2,7 +2,8 @@
  * what goes wrong in it shows as it does on a card: at the next call, and at every one after that until the context is reset.
  *
  * Variables of the environment ask for what tests need:
- *   STANDIN_FAIL=entry:nth:code,…   the nth call of an entry gives this code; `*` is any entry
+ *   STANDIN_FAIL=entry:nth:code,…   the nth call of an entry gives this code, counted from when the variable was changed;
+ *                                   `*` is any entry
  *   STANDIN_DEVICES=0               a driver without a card
  *   STANDIN_MEMORY=bytes            how much there is
  *   STANDIN_BUSY=n                  an event is reached at the nth question; -1: never
@@ -46,7 +47,8 @@ static const char *const entries[] = {
 };
 
 enum { ENTRIES = sizeof entries / sizeof *entries };
-static int calls[ENTRIES], all_calls;
+static int calls[ENTRIES], asked[ENTRIES], all_asked;
+static char wish[256]; /* what STANDIN_FAIL was when they were last asked */
 
 __attribute__((destructor)) static void write_counts(void)
 {
@@ -67,17 +69,24 @@ static bool is_sticky(int code)
 static int injected(const char *entry)
 {
     int mine = 0;
-    for (int i = 0; i < ENTRIES; i++)
-        if (!strcmp(entries[i], entry))
-            mine = ++calls[i];
-    all_calls++;
     const char *at = getenv("STANDIN_FAIL");
+    if (strncmp(wish, at ? at : "", sizeof wish - 1)) {
+        snprintf(wish, sizeof wish, "%s", at ? at : "");
+        memset(asked, 0, sizeof asked);
+        all_asked = 0;
+    }
+    for (int i = 0; i < ENTRIES; i++)
+        if (!strcmp(entries[i], entry)) {
+            calls[i]++;
+            mine = ++asked[i];
+        }
+    all_asked++;
     while (at && *at) {
         char name[48];
         int nth, code;
         if (sscanf(at, "%47[^:]:%d:%d", name, &nth, &code) == 3) {
             bool any = !strcmp(name, "*");
-            if ((any || !strcmp(name, entry)) && (any ? all_calls : mine) == nth)
+            if ((any || !strcmp(name, entry)) && (any ? all_asked : mine) == nth)
                 return code;
         }
         at = strchr(at, ',');

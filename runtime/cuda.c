@@ -1,0 +1,493 @@
+#include "runtime/cuda.h"
+
+#include "base/memory.h"
+#include "base/plugin.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LIBRARY "libcuda.so.1"
+
+typedef struct Driver {
+#define CUDA_ENTRY(field, symbol, parameters) int(*field) parameters;
+#include "runtime/cuda.def"
+#undef CUDA_ENTRY
+} Driver;
+
+/* The driver's numbers that are asked about. */
+enum {
+    CUDA_OUT_OF_MEMORY = 2,
+    CUDA_STUB = 34,
+    CUDA_NO_DEVICE = 100,
+    CUDA_OTHER_PTX = 222, /* a version of PTX that the driver does not know */
+    CUDA_NOT_READY = 600
+};
+
+enum { ATTRIBUTE_DYNAMIC_SHARED = 8, JIT_ERROR_LOG = 5, JIT_ERROR_LOG_SIZE = 6 };
+
+typedef struct Piece {
+    uint64_t at;
+    size_t n;
+    bool used;
+} Piece;
+
+struct CudaModule {
+    void *handle;
+    uint32_t generation;
+};
+
+struct Cuda {
+    Driver d;
+    CudaInfo info;
+    Limits *limits;
+    Diags *diags;
+    Span span;
+    int device;
+    void *context, *stream;
+    void *done, *marks[2]; /* events */
+    bool live; /* context, stream and events are there */
+    bool behind; /* there was work that nobody waited for to the end */
+    uint32_t generation;
+    Piece *pieces; /* by size, those of one size as they came */
+    size_t n_pieces, cap_pieces;
+    size_t used, kept;
+};
+
+/* ---- what is there ---------------------------------------------------------------------------------------------------------- */
+
+static bool driver_open(Driver *d, Buf *why)
+{
+    static const struct {
+        const char *symbol;
+        size_t at;
+    } entries[] = {
+#define CUDA_ENTRY(field, symbol, parameters) {#symbol, offsetof(Driver, field)},
+#include "runtime/cuda.def"
+#undef CUDA_ENTRY
+    };
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        PluginEntry *entry = library_entry(LIBRARY, entries[i].symbol);
+        if (!entry) {
+            if (i == 0)
+                buf_str(why, "no driver (" LIBRARY ")");
+            else
+                buf_printf(why, "the driver is too old: it has no %s", entries[i].symbol);
+            return false;
+        }
+        memcpy((char *)d + entries[i].at, &entry, sizeof entry);
+    }
+    return true;
+}
+
+/* "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS, 700)" */
+static void code_text(const Driver *d, int code, Buf *out)
+{
+    const char *name = NULL, *text = NULL;
+    d->error_name(code, &name);
+    d->error_text(code, &text);
+    if (text)
+        buf_printf(out, "%s (%s, %d)", text, name ? name : "error", code);
+    else
+        buf_printf(out, "error %d", code);
+}
+
+static bool first_failure(const Driver *d, int code, const char *what, Buf *why)
+{
+    if (code == CUDA_NO_DEVICE) {
+        buf_str(why, "the driver finds no card");
+    } else if (code == CUDA_STUB) {
+        buf_str(why, LIBRARY " is the stub of a toolkit, not a driver");
+    } else {
+        buf_printf(why, "%s: ", what);
+        code_text(d, code, why);
+    }
+    return false;
+}
+
+static bool info_read(const Driver *d, CudaInfo *info, Buf *why)
+{
+    int device = 0, cache = 0, shared = 0, code = d->init(0);
+    if (code)
+        return first_failure(d, code, "the driver does not start", why);
+    const struct {
+        int attribute, *to;
+    } wanted[] = {
+        {75, &info->major},
+        {76, &info->minor},
+        {16, &info->processors},
+        {13, &info->clock},
+        {36, &info->memory_clock},
+        {37, &info->bus},
+        {38, &cache},
+        {97, &shared},
+    };
+    code = d->driver_version(&info->driver);
+    code = code ? code : d->device_count(&info->devices);
+    if (!code && info->devices == 0)
+        code = CUDA_NO_DEVICE;
+    code = code ? code : d->device_get(&device, 0);
+    code = code ? code : d->device_name(info->name, sizeof info->name, device);
+    code = code ? code : d->device_memory(&info->memory, device);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted && !code; i++)
+        code = d->device_attribute(wanted[i].to, wanted[i].attribute, device);
+    info->cache = (size_t)cache;
+    info->shared = (size_t)shared;
+    return code == 0 || first_failure(d, code, "the driver does not say what there is", why);
+}
+
+bool cuda_find(CudaInfo *out, Buf *why)
+{
+    Driver d;
+    *out = (CudaInfo){0};
+    return driver_open(&d, why) && info_read(&d, out, why);
+}
+
+/* ---- the context ------------------------------------------------------------------------------------------------------------ */
+
+static int context_make(Cuda *c)
+{
+    int code = c->d.device_get(&c->device, 0);
+    code = code ? code : c->d.context_retain(&c->context, c->device);
+    if (code)
+        return code;
+    code = c->d.context_set(c->context);
+    code = code ? code : c->d.stream_create(&c->stream, 1); /* not behind the default stream */
+    code = code ? code : c->d.event_create(&c->done, 2); /* without its time */
+    for (int i = 0; i < 2; i++)
+        code = code ? code : c->d.event_create(&c->marks[i], 0);
+    c->live = code == 0;
+    if (!c->live)
+        c->d.context_release(c->device);
+    return code;
+}
+
+/* What lay on the card is gone. Blocks and modules that others still hold know it by the generation. */
+static void context_lost(Cuda *c)
+{
+    limit_release(c->limits, c->used);
+    c->n_pieces = 0;
+    c->used = c->kept = 0;
+    c->generation++;
+    c->behind = false;
+    if (!c->live)
+        return;
+    c->live = false;
+    c->d.context_release(c->device);
+    c->d.context_reset(c->device);
+}
+
+Cuda *cuda_open(Limits *limits, Diags *diags, Buf *why)
+{
+    Cuda *c = memory_zeroed(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->limits = limits;
+    c->diags = diags;
+    c->generation = 1;
+    bool ok = driver_open(&c->d, why) && info_read(&c->d, &c->info, why);
+    int code = ok ? context_make(c) : 0;
+    if (code)
+        ok = first_failure(&c->d, code, "the card cannot be used", why);
+    if (ok)
+        return c;
+    memory_free(c);
+    return NULL;
+}
+
+void cuda_close(Cuda *c)
+{
+    if (!c)
+        return;
+    /* The driver waits for what is under way before it gives up a context. What was abandoned may never end; the end of the process
+     * ends it. */
+    bool done = !c->live || !c->behind || c->d.event_query(c->done) != CUDA_NOT_READY;
+    if (done)
+        cuda_trim(c);
+    if (done && c->live) {
+        for (int i = 0; i < 2; i++)
+            c->d.event_destroy(c->marks[i]);
+        c->d.event_destroy(c->done);
+        c->d.stream_destroy(c->stream);
+        c->d.context_release(c->device);
+    }
+    limit_release(c->limits, c->used);
+    memory_free(c->pieces);
+    memory_free(c);
+}
+
+const CudaInfo *cuda_info(const Cuda *c)
+{
+    return &c->info;
+}
+
+uint32_t cuda_generation(const Cuda *c)
+{
+    return c->generation;
+}
+
+/* Behind a failure: a context that does not even answer this question gives that error for ever, and is made anew. True: it was. */
+static bool context_settle(Cuda *c, int code)
+{
+    size_t unused, total;
+    if (!code || !c->live || !c->d.memory_info(&unused, &total))
+        return false;
+    context_lost(c);
+    return true;
+}
+
+/* Reports what the driver said about what was done; false, unless it said nothing. */
+static bool check(Cuda *c, int code, const char *what)
+{
+    if (!code)
+        return true;
+    Buf said = {0};
+    code_text(&c->d, code, &said);
+    bool full = code == CUDA_OUT_OF_MEMORY;
+    Diag *d = diag_error(c->diags, full ? E0409_DEVICE_MEMORY : E0408_DRIVER, c->span,
+                         "%s: the driver says: %s", what, buf_text(&said));
+    buf_deinit(&said);
+    if (context_settle(c, code))
+        diag_note(d, "what lay on the card is gone; what comes next begins anew there");
+    return false;
+}
+
+static bool wait_for(Cuda *c, void *event)
+{
+    long pause = 2000;
+    for (;;) {
+        int code = c->d.event_query(event);
+        if (code != CUDA_NOT_READY) {
+            c->behind = false;
+            return check(c, code, "the card's work");
+        }
+        if (limit_hit(c->limits))
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
+        pause = pause < 1000000 ? 2 * pause : pause;
+    }
+}
+
+bool cuda_begin(Cuda *c, Diags *diags, Span span)
+{
+    c->diags = diags;
+    c->span = span;
+    if (!c->live && !check(c, context_make(c), "making a context"))
+        return false;
+    if (!check(c, c->d.context_set(c->context), "choosing the card"))
+        return false;
+    return !c->behind || wait_for(c, c->done);
+}
+
+bool cuda_wait(Cuda *c)
+{
+    if (!c->live || !check(c, c->d.event_record(c->done, c->stream), "marking the end of work"))
+        return false;
+    c->behind = true;
+    return wait_for(c, c->done);
+}
+
+bool cuda_mark(Cuda *c, int which)
+{
+    return check(c, c->d.event_record(c->marks[which], c->stream), "noting the time");
+}
+
+bool cuda_time(Cuda *c, double *seconds)
+{
+    float ms = 0;
+    if (!check(c, c->d.event_elapsed(&ms, c->marks[0], c->marks[1]), "reading the time"))
+        return false;
+    *seconds = 1e-3 * (double)ms;
+    return true;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------------------- */
+
+/* Few sizes, so that blocks are found again: powers of two and halves between them, from 512 bytes. */
+static size_t piece_size(size_t n)
+{
+    size_t size = 512;
+    while (size < n && size <= SIZE_MAX / 4)
+        size *= 2;
+    if (n > SIZE_MAX / 4)
+        return n;
+    return size / 4 * 3 >= n && size > 512 ? size / 4 * 3 : size;
+}
+
+static Piece *piece_unused(Cuda *c, size_t n)
+{
+    for (size_t i = 0; i < c->n_pieces; i++)
+        if (!c->pieces[i].used && c->pieces[i].n == n)
+            return &c->pieces[i];
+    return NULL;
+}
+
+static bool piece_room(Cuda *c)
+{
+    if (c->n_pieces < c->cap_pieces)
+        return true;
+    size_t cap = c->cap_pieces ? 2 * c->cap_pieces : 64;
+    Piece *p = memory_resize(c->pieces, cap * sizeof *p);
+    if (!p)
+        return false;
+    c->pieces = p;
+    c->cap_pieces = cap;
+    return true;
+}
+
+void cuda_trim(Cuda *c)
+{
+    size_t kept = 0;
+    int code = 0;
+    for (size_t i = 0; i < c->n_pieces; i++) {
+        const Piece p = c->pieces[i];
+        if (p.used)
+            c->pieces[kept++] = p;
+        else if (c->live && !code)
+            code = c->d.memory_free(p.at);
+    }
+    c->n_pieces = kept;
+    c->kept = 0;
+    context_settle(c, code);
+}
+
+static Piece *piece_new(Cuda *c, size_t n, int *code)
+{
+    uint64_t at = 0;
+    if (!piece_room(c))
+        return NULL;
+    *code = c->d.memory_alloc(&at, n);
+    if (*code == CUDA_OUT_OF_MEMORY && c->kept) {
+        cuda_trim(c);
+        *code = c->live ? c->d.memory_alloc(&at, n) : *code;
+    }
+    if (*code)
+        return NULL;
+    c->pieces[c->n_pieces] = (Piece){.at = at, .n = n};
+    c->kept += n;
+    return &c->pieces[c->n_pieces++];
+}
+
+bool cuda_take(Cuda *c, size_t n, CudaBlock *out)
+{
+    size_t size = piece_size(n);
+    int code = 0;
+    *out = (CudaBlock){0};
+    if (!c->live || !limit_charge(c->limits, size))
+        return false;
+    Piece *p = piece_unused(c, size);
+    p = p ? p : piece_new(c, size, &code);
+    if (!p) {
+        limit_release(c->limits, size);
+        Buf what = {0};
+        buf_printf(&what, "taking %zu bytes", n);
+        check(c, code, buf_text(&what));
+        buf_deinit(&what);
+        return false;
+    }
+    p->used = true;
+    c->used += size;
+    c->kept -= size;
+    *out = (CudaBlock){.at = p->at, .n = size, .generation = c->generation};
+    return true;
+}
+
+void cuda_give(Cuda *c, CudaBlock *block)
+{
+    for (size_t i = 0; i < c->n_pieces && block->generation == c->generation; i++) {
+        if (c->pieces[i].at != block->at || !c->pieces[i].used)
+            continue;
+        c->pieces[i].used = false;
+        c->used -= block->n;
+        c->kept += block->n;
+        limit_release(c->limits, block->n);
+        break;
+    }
+    *block = (CudaBlock){0};
+}
+
+void cuda_memory(const Cuda *c, size_t *used, size_t *kept)
+{
+    *used = c->used;
+    *kept = c->kept;
+}
+
+bool cuda_write(Cuda *c, uint64_t to, const void *from, size_t n)
+{
+    return c->live && check(c, c->d.copy_in(to, from, n, c->stream), "bringing values to the card");
+}
+
+bool cuda_read(Cuda *c, void *to, uint64_t from, size_t n)
+{
+    /* What the driver waits for cannot be interrupted, what is asked about can. */
+    return cuda_wait(c) &&
+           check(c, c->d.copy_out(to, from, n, c->stream), "bringing values from the card") &&
+           cuda_wait(c);
+}
+
+bool cuda_fill(Cuda *c, uint64_t at, uint8_t value, size_t n)
+{
+    return c->live && check(c, c->d.fill(at, value, n, c->stream), "filling memory");
+}
+
+/* ---- code ------------------------------------------------------------------------------------------------------------------- */
+
+CudaModule *cuda_load(Cuda *c, const char *ptx)
+{
+    char log[2048] = "";
+    int options[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE};
+    void *values[] = {log, (void *)(uintptr_t)sizeof log};
+    CudaModule *m = memory_zeroed(1, sizeof *m);
+    if (!m || !c->live) {
+        memory_free(m);
+        return NULL;
+    }
+    int code = c->d.module_load(&m->handle, ptx, 2, options, values);
+    m->generation = c->generation;
+    if (check(c, code, "loading compiled kernels"))
+        return m;
+    Diag *d = c->diags ? c->diags->last : NULL;
+    log[sizeof log - 1] = 0;
+    if (d && *log)
+        diag_note(d, "%s", log);
+    if (d && code == CUDA_OTHER_PTX)
+        diag_help(d, "a newer driver knows this version of PTX");
+    memory_free(m);
+    return NULL;
+}
+
+void cuda_unload(Cuda *c, CudaModule *m)
+{
+    if (m && c->live && m->generation == c->generation)
+        context_settle(c, c->d.module_unload(m->handle));
+    memory_free(m);
+}
+
+void *cuda_kernel(Cuda *c, CudaModule *m, const char *name, uint32_t shared)
+{
+    void *kernel = NULL;
+    if (!c->live || !check(c, c->d.module_function(&kernel, m->handle, name), "finding a kernel"))
+        return NULL;
+    /* More than this a kernel gets only when it is said before. */
+    const uint32_t usual = 48 * 1024;
+    if (shared > usual &&
+        !check(c, c->d.function_set(kernel, ATTRIBUTE_DYNAMIC_SHARED, (int)shared),
+               "asking for shared memory"))
+        return NULL;
+    return kernel;
+}
+
+bool cuda_launch(Cuda *c, const CudaLaunch *l)
+{
+    if (!c->live)
+        return false;
+    int code = c->d.launch(l->kernel, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
+                           l->block[2], l->shared, c->stream, l->values, NULL);
+    if (!code)
+        return true;
+    Buf what = {0};
+    buf_printf(&what, "starting `%s`", l->name);
+    check(c, code, buf_text(&what));
+    buf_deinit(&what);
+    return false;
+}

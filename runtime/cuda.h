@@ -1,0 +1,99 @@
+/* A graphics card by its driver, `libcuda.so.1`, which is opened when it is first asked for: the same program runs with and without
+ * one. A Cuda is the first card of this machine, with one stream on which all work follows in order.
+ *
+ *     Buf why = {0};
+ *     Cuda *c = cuda_open(limits, diags, &why);            NULL: there is no card, and `why` says why
+ *     CudaBlock x = {0};
+ *     bool ok = cuda_begin(c, span) && cuda_take(c, bytes, &x) && cuda_write(c, x.at, data, bytes);
+ *     …
+ *     cuda_give(c, &x);
+ *
+ * What the driver reports becomes a diagnostic at the place that `cuda_begin` was told; the function gives false then. After an error
+ * from which the driver's context cannot recover, the context is made anew: what lay on the card is gone, and `cuda_generation` has
+ * moved. An interrupt or a limit ends the waiting, not the card's work: what comes next waits for that.
+ *
+ * Device memory comes from blocks that are kept for later use, and counts towards the limit of memory while it is in use. A block that
+ * was given back may be taken again at once, since all work is done in order. One thread at a time. */
+#ifndef RUNTIME_CUDA_H
+#define RUNTIME_CUDA_H
+
+#include "base/buf.h"
+#include "base/diag.h"
+#include "base/limit.h"
+
+typedef struct Cuda Cuda;
+
+typedef struct CudaInfo {
+    char name[96];
+    int driver; /* 13000: what CUDA version it knows */
+    int devices;
+    int major, minor; /* sm_90 */
+    int processors;
+    int clock; /* kHz */
+    int memory_clock, bus; /* kHz, bits */
+    size_t memory, cache;
+    size_t shared; /* that a block can have */
+} CudaInfo;
+
+/* What is there, without a context: cheap. False when there is nothing, and `why` says what is missing in one line. */
+bool cuda_find(CudaInfo *out, Buf *why);
+
+/* The diagnostics and limits must outlive it. */
+Cuda *cuda_open(Limits *limits, Diags *diags, Buf *why);
+void cuda_close(Cuda *c); /* NULL is nothing */
+const CudaInfo *cuda_info(const Cuda *c);
+/* Moves when the context was made anew: addresses, modules and functions of before mean nothing any more. */
+uint32_t cuda_generation(const Cuda *c);
+
+/* Begins a piece of work for which diagnostics go to this list, with this place. Waits for what was interrupted. */
+bool cuda_begin(Cuda *c, Diags *diags, Span span);
+/* Until all work is done; false after a diagnostic, of a limit too. */
+bool cuda_wait(Cuda *c);
+/* The numbers of device events for `cuda_time`: records one of two behind what was asked for so far. */
+bool cuda_mark(Cuda *c, int which);
+/* Seconds between them, which both have been waited for. */
+bool cuda_time(Cuda *c, double *seconds);
+
+/* ---- memory ----------------------------------------------------------------------------------------------------------------- */
+
+typedef struct CudaBlock {
+    uint64_t at; /* a multiple of 256; 0: none */
+    size_t n;
+    uint32_t generation;
+} CudaBlock;
+
+/* Fresh memory is not set to anything. */
+bool cuda_take(Cuda *c, size_t n, CudaBlock *out);
+/* Clears the block; one without memory, or of a context that is gone, is nothing. */
+void cuda_give(Cuda *c, CudaBlock *block);
+/* Gives back to the driver what nobody uses. */
+void cuda_trim(Cuda *c);
+/* Bytes in use, and bytes kept for later use. */
+void cuda_memory(const Cuda *c, size_t *used, size_t *kept);
+
+bool cuda_write(Cuda *c, uint64_t to, const void *from, size_t n);
+/* Waits for all work that was asked for before. */
+bool cuda_read(Cuda *c, void *to, uint64_t from, size_t n);
+bool cuda_fill(Cuda *c, uint64_t at, uint8_t value, size_t n);
+
+/* ---- code ------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct CudaModule CudaModule;
+
+/* Takes PTX text, ended by 0. NULL after a diagnostic. */
+CudaModule *cuda_load(Cuda *c, const char *ptx);
+void cuda_unload(Cuda *c, CudaModule *m); /* NULL is nothing */
+/* A kernel that will be launched with so many bytes of dynamic shared memory; NULL after a diagnostic. */
+void *cuda_kernel(Cuda *c, CudaModule *m, const char *name, uint32_t shared);
+
+typedef struct CudaLaunch {
+    void *kernel;
+    const char *name; /* for messages */
+    uint32_t grid[3], block[3], shared;
+    void **values; /* where each of its parameters lies */
+} CudaLaunch;
+
+/* Asks for it; it ends behind the next `cuda_wait`. */
+bool cuda_launch(Cuda *c, const CudaLaunch *l);
+
+#endif
