@@ -204,3 +204,15 @@ bool file_take_name(const char *beside, const char *path)
 {
     return rename(beside, path) == 0;
 }
+
+bool file_make_folders(char *path, FilePrivacy privacy)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        int made = mkdir(path, privacy == FILE_OURS ? 0700 : 0777);
+        *slash = '/';
+        if (made != 0 && errno != EEXIST)
+            return false;
+    }
+    return true;
+}

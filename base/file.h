@@ -30,6 +30,9 @@ bool file_draft_begin(FileDraft *d, const char *path, FilePrivacy privacy);
 /* Puts it in place when it is `good`, else removes it. */
 bool file_draft_end(FileDraft *d, bool good);
 
+/* Makes the folders that lead to the last part of the path; `path` is changed meanwhile and restored. False when one cannot be made. */
+bool file_make_folders(char *path, FilePrivacy privacy);
+
 /* Gives what lies at `beside` the name `path`, in place of what has it. For what may be lost, such as a cache: it need not have reached
  * the disk. */
 bool file_take_name(const char *beside, const char *path);

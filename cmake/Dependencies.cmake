@@ -25,6 +25,15 @@ relay_find_library(zmq zmq.h zmq libzmq3-dev)
 relay_find_library(jansson jansson.h jansson libjansson-dev)
 relay_find_library(protobuf_c protobuf-c/protobuf-c.h protobuf-c libprotobuf-c-dev)
 
+# SQLite is opened when the history is first asked or added to; only its header is needed here.
+find_path(RELAY_sqlite3_INCLUDE sqlite3.h)
+mark_as_advanced(RELAY_sqlite3_INCLUDE)
+if(NOT RELAY_sqlite3_INCLUDE)
+    relay_missing("sqlite3.h (SQLite)" libsqlite3-dev)
+endif()
+add_library(relay::sqlite3 INTERFACE IMPORTED GLOBAL)
+target_include_directories(relay::sqlite3 INTERFACE ${RELAY_sqlite3_INCLUDE})
+
 # The messages of an ONNX file, made from the schema that the system's ONNX library carries.
 find_path(RELAY_onnx_SCHEMA onnx.proto PATH_SUFFIXES onnx)
 find_program(RELAY_PROTOC_C protoc-c)

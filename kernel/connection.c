@@ -2,7 +2,7 @@
 #include "kernel/connection.h"
 
 #include "base/memory.h"
-#include "kernel/files.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -135,7 +135,7 @@ static char *runtime_path(void)
         buf_printf(&path, "%s%s/kernel-%ld.json", root, places[i].below, (long)getpid());
         char *text = buf_take(&path);
         if (text)
-            files_make_folders(text, FILE_OURS);
+            file_make_folders(text, FILE_OURS);
         return text;
     }
     return NULL;

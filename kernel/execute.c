@@ -374,7 +374,7 @@ json_t *execute_cell(Channel *c)
     RelayStatus status = relay_session_eval(k->session, &cell, (RelaySink){emit, &r});
     end_run(&r, status);
     if (store)
-        history_add(&k->history, k->count, code, (Str){buf_text(&r.result), r.result.n});
+        history_add(k->history, k->count, code, (Str){buf_text(&r.result), r.result.n});
     json_t *payload = json_array();
     if (r.quit)
         json_array_append_new(payload,

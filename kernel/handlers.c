@@ -191,8 +191,7 @@ static json_t *history(Channel *c)
         q.access = HISTORY_SEARCH;
     else
         return error_content("BadRequest", "`hist_access_type` is none of tail, range and search");
-    return json_pack("{s:s, s:o}", "status", "ok", "history",
-                     history_find(&c->kernel->history, &q));
+    return json_pack("{s:s, s:o}", "status", "ok", "history", history_find(c->kernel->history, &q));
 }
 
 /* There are no comms yet that a front end could know of. */

@@ -1,40 +1,11 @@
-/* What was executed, in this run and in earlier ones.
- *
- * Entries are kept in a file of JSON lines, `[session, line, input, output]`, in the user's state
- * folder ($XDG_STATE_HOME/relay, else ~/.local/state/relay), which is read for each question: a
- * kernel that runs for a month holds none of them. Those that cannot be written, or all without such
- * a folder, are kept in memory, the newest ones. Each run has a session number of its own, greater
- * than those before it; kernels that run at the same time share the file. */
+/* Questions of front ends about the history (base/history.h). */
 #ifndef KERNEL_HISTORY_H
 #define KERNEL_HISTORY_H
 
-#include "base/str.h"
+#include "base/history.h"
 
 #include <jansson.h>
 #include <stdbool.h>
-
-typedef struct HistoryEntry {
-    int64_t session, line;
-    char *input, *output;       /* output may be NULL */
-} HistoryEntry;
-
-typedef struct HistoryEntries {
-    HistoryEntry *at;           /* oldest first */
-    size_t n, cap;
-    int64_t session;            /* the greatest that was read */
-} HistoryEntries;
-
-typedef struct History {
-    HistoryEntries unwritten;   /* what the file does not have */
-    int64_t session;            /* of this run; 0: the file was not read yet */
-    int file;                   /* open for appending; -1: none */
-} History;
-
-void history_init(History *h);
-void history_deinit(History *h);
-
-/* Adds what cell `line` was and gave; an empty `output` for none. */
-void history_add(History *h, int64_t line, Str input, Str output);
 
 typedef struct HistoryQuery {
     enum { HISTORY_TAIL, HISTORY_RANGE, HISTORY_SEARCH } access;

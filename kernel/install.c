@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "include/relay.h"
 #include "kernel/assets.h"
-#include "kernel/files.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -115,7 +115,7 @@ static bool write_file(const Install *in, const char *folder, const char *name, 
 {
     Buf path = {0};
     buf_printf(&path, "%s/%s/%s", buf_text(&in->root), folder, name);
-    bool ok = !path.failed && files_make_folders(path.at, FILE_EVERYBODYS) &&
+    bool ok = !path.failed && file_make_folders(path.at, FILE_EVERYBODYS) &&
               file_store(path.at, bytes, n, FILE_EVERYBODYS);
     if (!ok)
         dprintf(STDERR_FILENO, "relay kernel install: cannot write %s: %s\n", buf_text(&path),

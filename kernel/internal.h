@@ -25,7 +25,7 @@ typedef struct Kernel {
     Socket *sockets[CHANNEL_KINDS];
     Publisher publisher;
     RelaySession *session;
-    History history;            /* of the shell thread */
+    History *history; /* of the shell thread */
     int64_t count;              /* cells executed; of the shell thread */
     int log; /* file descriptor of the log: what standard error was at the start */
     int parent; /* the launcher's process, when it said so; else 0 */

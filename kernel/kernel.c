@@ -287,8 +287,9 @@ static int find_parent(void)
 }
 
 /* Before there are threads. The code generator is opened here, since it could not be later. */
-static bool enter_sandbox(Buf *why)
+static bool enter_sandbox(Kernel *k, Buf *why)
 {
+    history_ready(k->history);
     Buf missing = {0};
     plugin_open("jit", "relay_jit_table", &missing);
     plugin_open("llvm", "relay_llvm_cushion", &missing);
@@ -302,9 +303,13 @@ static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
     /* The tables of Jansson get their seed before there are threads. */
     json_object_seed(0);
     sem_init(&k->shell_ended, 0, 0);
-    history_init(&k->history);
+    k->history = history_new(options->sandbox ? "" : NULL);
+    if (!k->history) {
+        buf_str(why, "there is no memory");
+        return false;
+    }
     if (!connection_load(&k->connection, options->connection_file, why) ||
-        (options->sandbox && !enter_sandbox(why)))
+        (options->sandbox && !enter_sandbox(k, why)))
         return false;
     int ends[2];
     if (!sender_init(&k->sender, k->connection.key) || pipe2(ends, O_CLOEXEC) != 0) {
@@ -332,7 +337,7 @@ static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
 static void kernel_close(Kernel *k)
 {
     relay_session_free(k->session);
-    history_deinit(&k->history);
+    history_free(k->history);
     for (int i = 0; i < CHANNEL_KINDS; i++)
         socket_free(k->sockets[i]);
     if (k->wire)

@@ -1,13 +1,10 @@
-/* What was entered, kept across runs.
- *
- * The file has one entry a line, the newest last; inside an entry a line end is written `\n` and a
- * backslash `\\`. Several programs may add to it at once: each entry is one write under a lock. It
- * is read when the first old entry is asked for, so that a start costs nothing.
+/* The history as the line editor goes through it: the entries of earlier runs, of the terminal and of the kernel, and those of this one
+ * (base/history.h). A place in it is a number; greater ones are newer, and not every number is an entry.
  *
  *     LineHistory *h = line_history_new(NULL);
  *     line_history_add(h, "1 + 2", 5);
- *     size_t n = line_history_count(h);
- *     const char *newest = line_history_entry(h, n - 1); */
+ *     size_t end = line_history_end(h);
+ *     const char *newest = line_history_entry(h, line_history_match(h, end, -1, "", 0)); */
 #ifndef REPL_HISTORY_H
 #define REPL_HISTORY_H
 
@@ -15,20 +12,20 @@
 
 typedef struct LineHistory LineHistory;
 
-/* `path` NULL: $XDG_STATE_HOME/relay/history, or ~/.local/state/relay/history; "": kept in memory
- * alone. NULL only without memory. */
+/* As history_new. NULL only without memory. */
 LineHistory *line_history_new(const char *path);
 void line_history_free(LineHistory *h);
 
-/* Adds an entry, here and to the file, unless it equals the newest. */
+/* Adds an entry, unless it equals the newest. */
 void line_history_add(LineHistory *h, const char *text, size_t n);
 
-size_t line_history_count(LineHistory *h);
-/* Entry `i`, from 0, the oldest; lent until the next addition. */
+/* Behind the newest entry: no place of one. */
+size_t line_history_end(LineHistory *h);
+/* The entry at a place; lent until the next question. */
 const char *line_history_entry(LineHistory *h, size_t i);
 
 /* The nearest entry before `from` (after it, with step 1) that contains the text; `*at` receives
- * the place of its last occurrence there. `line_history_count` when there is none. */
+ * the place of its last occurrence there. `line_history_end` when there is none. */
 size_t line_history_search(LineHistory *h, size_t from, int step, const char *text, size_t *at);
 /* The same for entries that begin with the first n bytes of the text. */
 size_t line_history_match(LineHistory *h, size_t from, int step, const char *text, size_t n);

@@ -19,7 +19,7 @@ typedef struct Menu {
 typedef struct Search {
     bool active;
     Buf query;
-    size_t entry, at; /* the match; line_history_count: none yet */
+    size_t entry, at; /* the match; line_history_end: none yet */
     bool failed; /* the last step found nothing more */
 } Search;
 
@@ -33,7 +33,7 @@ struct Line {
     Buf styles, panel;
     Menu menu;
     Search search;
-    size_t browsed; /* the entry of the history that is shown; line_history_count: none */
+    size_t browsed; /* the entry of the history that is shown; line_history_end: none */
     bool browsing; /* the last key went through the history, so the next one may, too */
     Buf kept; /* the text before the history was entered */
     size_t kept_cursor;

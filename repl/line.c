@@ -115,7 +115,7 @@ void line_go_back(Line *l)
 /* One step through the entries that begin with what was typed before the first step. */
 static void browse(Line *l, int step)
 {
-    size_t all = line_history_count(l->history);
+    size_t all = line_history_end(l->history);
     if (!l->browsing || l->browsed > all) {
         line_keep(l);
         l->browsed = all;
@@ -447,7 +447,7 @@ static ViewScene scene(Line *l)
     if (l->search.active) {
         buf_clear(&l->panel);
         search_draw(l, &l->panel);
-        if (l->search.entry < line_history_count(l->history)) {
+        if (l->search.entry < line_history_end(l->history)) {
             s.mark_from = l->search.at;
             s.mark_to = s.mark_from + (l->search.failed ? 0 : l->search.query.n);
         }

@@ -9,7 +9,7 @@ void search_open(Line *l)
     line_keep(l);
     l->search.active = true;
     l->search.failed = false;
-    l->search.entry = line_history_count(l->history);
+    l->search.entry = line_history_end(l->history);
     l->search.at = 0;
     buf_clear(&l->search.query);
 }
@@ -20,7 +20,7 @@ static void find(Line *l, size_t from, int step)
 {
     Search *s = &l->search;
     size_t at, entry = line_history_search(l->history, from, step, buf_text(&s->query), &at);
-    s->failed = entry == line_history_count(l->history);
+    s->failed = entry == line_history_end(l->history);
     if (s->failed)
         return;
     s->entry = entry;
@@ -34,7 +34,7 @@ static void type(Line *l, uint32_t code)
 {
     char bytes[4];
     buf_bytes(&l->search.query, bytes, utf8_encode(code, bytes));
-    size_t all = line_history_count(l->history);
+    size_t all = line_history_end(l->history);
     find(l, l->search.entry < all ? l->search.entry + 1 : all, -1);
 }
 
@@ -46,7 +46,7 @@ static void erase(Line *l)
     if (q->at)
         q->at[q->n] = '\0';
     if (q->n > 0)
-        find(l, line_history_count(l->history), -1);
+        find(l, line_history_end(l->history), -1);
 }
 
 bool search_key(Line *l, TermKey key)

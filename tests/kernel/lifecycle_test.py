@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -267,10 +268,10 @@ class Times(unittest.TestCase):
                 thread.start()
             for thread in threads:
                 thread.join()
-            with open(os.path.join(one.folder, "relay", "kernel-history.jsonl")) as file:
-                rows = [json.loads(line) for line in file]
-            self.assertEqual(sorted(row[:3] for row in rows if row[2]),
-                             sorted([session, number + 1, f"{number} + 1"] for session in (1, 2) for number in range(30)))
+            with sqlite3.connect(os.path.join(one.folder, "relay", "history.sqlite")) as base:
+                rows = base.execute("SELECT session, line, input FROM entries").fetchall()
+            self.assertEqual(sorted(rows), sorted((session, number + 1, f"{number} + 1")
+                                                  for session in (1, 2) for number in range(30)))
 
 
 if __name__ == "__main__":

@@ -23,17 +23,16 @@ static void check(History *h, HistoryQuery q, const char *want)
 /* How many of the entries the glob covers. */
 static void check_glob(const char *pattern, const char *input, int want)
 {
-    History h;
-    history_init(&h);
-    history_add(&h, 1, str_of(input), str_of(""));
+    History *h = history_new("");
+    history_add(h, 1, str_of(input), str_of(""));
     HistoryQuery q = {.access = HISTORY_SEARCH, .pattern = pattern, .n = -1};
-    json_t *found = history_find(&h, &q);
+    json_t *found = history_find(h, &q);
     if (json_array_size(found) != (size_t)want) {
         printf("`%s` and `%s`\n", pattern, input);
         failures++;
     }
     json_decref(found);
-    history_deinit(&h);
+    history_free(h);
 }
 
 static void test_globs(void)
@@ -62,22 +61,21 @@ int main(void)
 {
     unsetenv("XDG_STATE_HOME");
     unsetenv("HOME");
-    History h;
-    history_init(&h);
-    history_add(&h, 1, str_of("a"), str_of("1"));
-    history_add(&h, 2, str_of("b"), str_of(""));
-    history_add(&h, 3, str_of("a"), str_of("\xff"));
-    check(&h, (HistoryQuery){.access = HISTORY_TAIL, .n = 2}, "[[1,2,\"b\"],[1,3,\"a\"]]");
-    check(&h, (HistoryQuery){.access = HISTORY_TAIL, .n = -1, .output = true},
+    History *h = history_new("");
+    history_add(h, 1, str_of("a"), str_of("1"));
+    history_add(h, 2, str_of("b"), str_of(""));
+    history_add(h, 3, str_of("a"), str_of("\xff"));
+    check(h, (HistoryQuery){.access = HISTORY_TAIL, .n = 2}, "[[1,2,\"b\"],[1,3,\"a\"]]");
+    check(h, (HistoryQuery){.access = HISTORY_TAIL, .n = -1, .output = true},
           "[[1,1,[\"a\",\"1\"]],[1,2,[\"b\",null]],[1,3,[\"a\",\"\xef\xbf\xbd\"]]]");
-    check(&h, (HistoryQuery){.access = HISTORY_TAIL, .n = 0}, "[]");
-    check(&h, (HistoryQuery){.access = HISTORY_RANGE, .start = 2, .stop = 3}, "[[1,2,\"b\"]]");
-    check(&h, (HistoryQuery){.access = HISTORY_RANGE, .session = 1, .stop = INT64_MAX, .n = 1},
+    check(h, (HistoryQuery){.access = HISTORY_TAIL, .n = 0}, "[]");
+    check(h, (HistoryQuery){.access = HISTORY_RANGE, .start = 2, .stop = 3}, "[[1,2,\"b\"]]");
+    check(h, (HistoryQuery){.access = HISTORY_RANGE, .session = 1, .stop = INT64_MAX, .n = 1},
           "[[1,1,\"a\"],[1,2,\"b\"],[1,3,\"a\"]]");
-    check(&h, (HistoryQuery){.access = HISTORY_RANGE, .session = INT64_MIN, .stop = 9}, "[]");
-    check(&h, (HistoryQuery){.access = HISTORY_SEARCH, .pattern = "a", .n = -1, .unique = true},
+    check(h, (HistoryQuery){.access = HISTORY_RANGE, .session = INT64_MIN, .stop = 9}, "[]");
+    check(h, (HistoryQuery){.access = HISTORY_SEARCH, .pattern = "a", .n = -1, .unique = true},
           "[[1,3,\"a\"]]");
-    history_deinit(&h);
+    history_free(h);
     test_globs();
     return failures > 0;
 }
