@@ -1,9 +1,9 @@
-"""Colours for Relay in what is made of notebooks (nbconvert), and wherever else Pygments is used."""
+"""Colours for Relay in what is made of notebooks (nbconvert), and wherever else Pygments is used.
 
-from pygments.lexer import RegexLexer, words
+Made from the token table of relay."""
+
+from pygments.lexer import RegexLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text
-
-END = r"(?![A-Za-z_0-9./])"
 
 
 class RelayLexer(RegexLexer):
@@ -14,22 +14,22 @@ class RelayLexer(RegexLexer):
 
     tokens = {
         "root": [
-            (r"\s+", Text),
-            (r"//[^\n]*", Comment.Single),
             (r"/\*", Comment.Multiline, "comment"),
-            (r"#\[[^\]]*\]", Comment.Preproc),
+            (r"//.*", Comment.Single),
+            (r"#\[[^\]]*\]?", Comment.Preproc),
             (r"^\s*:[a-z]+", Name.Builtin.Pseudo),
-            (r'"[^"]*"?', String),
-            (r"%([A-Za-z_][A-Za-z_0-9/]*|[0-9]+)", Name.Variable),
+            (r'"(?:[^"\\\n]|\\.)*"?', String),
+            (r"%(?:[A-Za-z_][A-Za-z_0-9/]*|[0-9]+)", Name.Variable),
             (r"@[A-Za-z_][A-Za-z_0-9/]*", Name.Function),
-            (r"inff(16|32|64)?\b", Number.Float),
-            (r"[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?([fi](16|32|64)?)?", Number),
-            (words(("fn", "let", "if", "else", "match?", "match", "type", "def", "extern", "import", "ref", "ref_read",
-                    "ref_write", "free_var"), suffix=END), Keyword),
-            (r"(Tensor|(u?int|b?float)[0-9]+|bool)" + END, Keyword.Type),
-            (r"(True|False|None|nullptr|meta(?=\[))" + END, Keyword.Constant),
-            (r"[A-Za-z_][A-Za-z_0-9/]*(\.[A-Za-z_][A-Za-z_0-9]*)*", Name),
-            (r"->|=>|[-+*/<>=!]=?", Operator),
+            (r"(?:(?:inf|nan)f(?:16|32|64)?(?![A-Za-z_0-9/])|[0-9][0-9.]*(?:[eE][-+]?[0-9]+)?(?:[fi](?:16|32|64)?)?)", Number),
+            (r"match\?", Keyword),
+            (r"(?:def|else|extern|fn|free_var|if|let|match|ref|ref_read|ref_write|type|import)(?![A-Za-z_0-9./])", Keyword),
+            (r"(?:False|True)(?![A-Za-z_0-9./])", Keyword.Constant),
+            (r"(?:Tensor|bool|int8|int16|int32|int64|uint8|uint16|uint32|uint64|float16|float32|float64|bfloat16)(?![A-Za-z_0-9./])", Keyword.Type),
+            (r"[A-Z][A-Za-z_0-9/]*", Name.Class),
+            (r"[A-Za-z_][A-Za-z_0-9/]*(?:\.[A-Za-z_][A-Za-z_0-9]*)*", Name),
+            (r"(?:->|=>|<=|>=|==|!=|=|<|>|\+|-|\*|/|!)", Operator),
+            (r"\s+", Text),
             (r".", Punctuation),
         ],
         "comment": [

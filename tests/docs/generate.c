@@ -1,9 +1,11 @@
-/* The pages that are made from tables: operators, passes, commands and the index of diagnostics.
+/* The pages that are made from tables: operators, passes, commands and the index of diagnostics, and grammars for editors.
  *
  *     generate [--bless]
  *
  * Compares the pages under docs/ with the tables, and every diagnostic with the files in docs/errors. `--bless` writes the
  * pages. */
+#include "grammars.h"
+
 #include "base/buf.h"
 #include "base/diag.h"
 #include "include/relay.h"
@@ -123,9 +125,14 @@ typedef struct {
 } Page;
 
 static const Page pages[] = {
-    {"docs/operators.md", operators},       {"docs/passes.md", pass_page},
-    {"docs/analyses.md", analysis_page},    {"docs/commands.md", command_page},
+    {"docs/operators.md", operators},
+    {"docs/passes.md", pass_page},
+    {"docs/analyses.md", analysis_page},
+    {"docs/commands.md", command_page},
     {"docs/errors/README.md", error_index},
+    {"docs/grammars/relay.tmLanguage.json", textmate_grammar},
+    {"docs/grammars/relay.vim", vim_grammar},
+    {"kernel/assets/relay_pygments.py", pygments_lexer},
 };
 
 static bool same_as(const char *path, const Buf *text)
