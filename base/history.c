@@ -238,9 +238,10 @@ static bool open_database(History *h, const char *path)
     bool ok = h->sqlite3_open_v2(path, &h->db, flags, NULL) == SQLITE_OK &&
               h->sqlite3_busy_timeout(h->db, BUSY_MS) == SQLITE_OK;
     if (ok) {
+        run(h, "PRAGMA synchronous = OFF");
         run(h, "PRAGMA journal_mode = WAL");
-        run(h, "PRAGMA synchronous = NORMAL");
         ok = make_tables(h);
+        run(h, "PRAGMA synchronous = NORMAL");
     }
     if (!ok)
         close_database(h);

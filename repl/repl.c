@@ -37,7 +37,9 @@ static void greet(Show *show)
 /* While the person reads the first prompt, the session opens what its first cell will need. */
 static void warm_up(void *data)
 {
-    relay_session_set(data, "warm", "1");
+    const Repl *r = data;
+    relay_session_set(r->face.session, "warm", "1");
+    line_history_end(r->history);
 }
 
 static void follow_width(Repl *r)
@@ -104,7 +106,7 @@ static void run_cell(Repl *r, const Buf *text)
 static void converse(Repl *r)
 {
     Buf text = {0};
-    line_on_idle(r->line, warm_up, r->face.session);
+    line_on_idle(r->line, warm_up, r);
     while (!face_done(&r->face)) {
         LineEnd end = line_read(r->line, &text);
         if (end == LINE_LEFT)

@@ -370,7 +370,7 @@ def test_pages(open):
     t.expect_text("-- more: Space")
     t.expect_text("  :type EXPR")
     t.keys("Space")
-    t.expect_text("  :analyze")
+    t.expect_text("  :show")
     t.keys("q")
     t.expect("relay>")
     t.enter("1 + 1")
