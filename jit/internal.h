@@ -163,6 +163,9 @@ struct Jit {
     Unit *all; /* those that closures keep alive too */
     bool exact; /* nothing is reordered or approximated in what is compiled from now on */
     int level; /* of the pipeline that made what is compiled from now on */
+    const char *steps; /* by hand, for its kernel; NULL: strategies decide */
+    JitCost *cost; /* to which what kernels cost is added; NULL: nobody asks */
+    JitCost shown;
     Cache cache;
     const Content *content; /* of what is compiled now; NULL: it is not kept */
     PtrMap waiting; /* Function -> JitKey: of what is compiled when it is called, and then kept */

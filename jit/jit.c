@@ -36,7 +36,7 @@ static Jit *jit_create(Ctx *cx)
 static bool jit_load(Jit *jit, Module *env, const Name *name, JitKey **key)
 {
     const Def *def = module_find(env, name);
-    *key = def && def->fn ? keep_key(jit, env, def) : NULL;
+    *key = def && def->fn && !jit->steps ? keep_key(jit, env, def) : NULL;
     return *key && !unit_waits(env, name) && unit_kept(jit, env, def, &(*key)->content);
 }
 
@@ -132,12 +132,20 @@ static bool jit_text(Jit *jit, Module *env, const Name *name, JitText kind, cons
     TextWanted wanted = {kind, out};
     if (kind == JIT_TEXT_PTX && !target)
         target = ptx_target(0);
-    bool ok = unit_module(jit, env, name, target, &why, kind == JIT_TEXT_LOWERED ? out : NULL,
-                          print_module, &wanted);
+    bool nests = kind == JIT_TEXT_LOWERED || kind == JIT_TEXT_SCHEDULE;
+    jit->shown = (JitCost){.vector_bytes = (int)orc_vector_bytes(&jit->orc)};
+    jit->cost = kind == JIT_TEXT_SCHEDULE ? &jit->shown : NULL;
+    bool ok = unit_module(jit, env, name, target, &why, nests ? out : NULL, print_module, &wanted);
+    jit->cost = NULL;
     if (!ok && why.n > 0)
         diag_error(jit->cx->diags, E0701_CANNOT_COMPILE, (Span){0}, "%s", buf_text(&why));
     buf_deinit(&why);
     return ok;
+}
+
+static JitCost jit_cost(Jit *jit)
+{
+    return jit->shown;
 }
 
 static void jit_forget(Jit *jit, const Module *m)
@@ -152,6 +160,7 @@ static void jit_set_mode(Jit *jit, JitMode mode)
 {
     jit->exact = mode.exact;
     jit->level = mode.level;
+    jit->steps = mode.steps;
     jit->cache.off = !mode.keep;
 }
 
@@ -178,6 +187,7 @@ static const JitTable table = {
     .call = jit_call,
     .text = jit_text,
     .gpu_target = ptx_target,
+    .cost = jit_cost,
     .forget = jit_forget,
     .set_mode = jit_set_mode,
     .counts = unit_counts,

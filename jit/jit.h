@@ -14,6 +14,7 @@ typedef struct JitKey JitKey; /* what a definition is, for finding its code agai
 
 typedef enum JitText {
     JIT_TEXT_LOWERED,
+    JIT_TEXT_SCHEDULE, /* the nests alone, with what each costs */
     JIT_TEXT_LLVM,
     JIT_TEXT_ASM,
     JIT_TEXT_OBJECT,
@@ -30,7 +31,15 @@ typedef struct JitMode {
     bool exact; /* no sum in another order than written, nothing approximated */
     bool keep; /* code is kept in files, and taken from there */
     int level; /* of the pipeline that the program went through */
+    const char *
+        steps; /* by hand, for the one kernel of what is compiled (sched/hand.h); NULL: strategies decide */
 } JitMode;
+
+/* What kernels cost, together (sched/sched.h). */
+typedef struct JitCost {
+    double work, operations, bytes;
+    int kernels, vector_bytes;
+} JitCost;
 
 typedef struct JitTable {
     uint32_t version; /* JIT_TABLE_VERSION of the header that it was built with */
@@ -56,6 +65,8 @@ typedef struct JitTable {
                  Buf *out);
     /* Ends with NULL. */
     const char *(*gpu_target)(int i);
+    /* Of the kernels of the schedule that was shown last. */
+    JitCost (*cost)(Jit *jit);
     void (*forget)(Jit *jit, const Module *m);
     /* How what is compiled from now on was made and is to be made. */
     void (*set_mode)(Jit *jit, JitMode mode);
@@ -66,7 +77,7 @@ typedef struct JitTable {
     const char *(*cpu_name)(Jit *jit, Buf *why);
 } JitTable;
 
-#define JIT_TABLE_VERSION 4
+#define JIT_TABLE_VERSION 5
 
 /* The one symbol of the plug-in. */
 const JitTable *relay_jit_table(void);

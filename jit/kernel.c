@@ -83,15 +83,6 @@ static void set_bases(Emit *e, const MemoryNeed *needs, const TeProgram *p,
             e->base[e->n->outputs[i]] = LLVMGetParam(e->fn, param);
 }
 
-static void show_lowered(Gen *g, const TeProgram *p, const Nest *n, const char *const *names)
-{
-    if (!g->lowered)
-        return;
-    te_print(g->lowered, p, names);
-    buf_char(g->lowered, '\n');
-    nest_print(g->lowered, n);
-}
-
 static Machine machine_of(Gen *g)
 {
     size_t bytes = orc_vector_bytes(&g->jit->orc);
@@ -101,6 +92,28 @@ static Machine machine_of(Gen *g)
                      .dots = orc_has_dots(&g->jit->orc),
                      .transforms = !g->jit->exact,
                      .reorders = !g->jit->exact};
+}
+
+static void show_lowered(Gen *g, const TeProgram *p, Nest *n, const char *const *names)
+{
+    JitCost *cost = g->jit->cost;
+    if (!g->lowered)
+        return;
+    if (!cost) {
+        te_print(g->lowered, p, names);
+        buf_char(g->lowered, '\n');
+    }
+    nest_print(g->lowered, n);
+    if (!cost)
+        return;
+    Machine machine = machine_of(g);
+    SchedCost c = sched_cost(g->arena, &machine, p, n);
+    buf_printf(g->lowered, "// %.3g operations on vectors, %.3g on elements; %.3g bytes\n", c.work,
+               c.operations, c.bytes);
+    cost->work += c.work;
+    cost->operations += c.operations;
+    cost->bytes += c.bytes;
+    cost->kernels++;
 }
 
 static void note_packed(Gen *g, Kernel *k, const Nest *n, const TeProgram *p,
@@ -122,6 +135,21 @@ static void note_packed(Gen *g, Kernel *k, const Nest *n, const TeProgram *p,
     }
 }
 
+static Nest *nest_by_hand(Gen *g, const TeProgram *p)
+{
+    Buf why = {0};
+    Nest *n = NULL;
+    if (g->unit->counts.made > 1)
+        gen_refuse(g, "steps by hand are for one kernel, and here are several");
+    else
+        n = sched_by_hand(g->cx, g->arena, p, g->jit->steps, &why);
+    if (why.n)
+        gen_refuse(g, "%s", buf_text(&why));
+    buf_deinit(&why);
+    g->failed |= !n;
+    return n;
+}
+
 static Nest *kernel_nest(Gen *g, const TeProgram *p, const KernelInput *known)
 {
     Machine machine = machine_of(g);
@@ -129,6 +157,8 @@ static Nest *kernel_nest(Gen *g, const TeProgram *p, const KernelInput *known)
     const Tensor **tensors = arena_new_array(g->arena, const Tensor *, (size_t)p->n_inputs + 1);
     for (int i = 0; i < p->n_inputs; i++)
         tensors[i] = known[i].tensor;
+    if (g->jit->steps)
+        return nest_by_hand(g, p);
     Nest *n = sched_program(g->cx, g->arena, &machine, p, tensors, &why);
     if (!n && why)
         gen_refuse(g, "`%s` reduces over nothing", why);
@@ -357,6 +387,8 @@ static void key_of(Gen *g, const TeProgram *p, Span span, const KernelInput *kno
     te_key(g->cx, g->arena, p, out);
     buf_printf(out, "%zu %d %d %d %d %d;", machine.vector_bytes, machine.registers, machine.threads,
                machine.dots, machine.transforms, machine.reorders);
+    if (g->jit->steps)
+        buf_printf(out, "%s;", g->jit->steps);
     for (int i = 0; i < p->n_inputs; i++) {
         buf_char(out, known[i].number ? 'n' : known[i].tensor ? 't' : '-');
         if (known[i].number)
@@ -412,7 +444,8 @@ Kernel *kernel_of(Gen *g, const TeProgram *p, const KernelOrigin *from, const Ke
     g->unit->counts.calls++;
     g->unit->counts.made += make;
     if (g->lowered)
-        buf_printf(g->lowered, "\n%s%s:\n%s", k->symbol, make ? "" : " again", from->text);
+        buf_printf(g->lowered, "%s%s%s:\n%s", g->lowered->n ? "\n" : "", k->symbol,
+                   make ? "" : " again", from->text);
     if (make) {
         Gen *in = gen_for_kernel(g, k->batch);
         bool ok = !in->failed && kernel_make(in, k, p, from, known);

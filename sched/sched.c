@@ -1,6 +1,7 @@
 #include "sched/sched.h"
 
 #include "loop/access.h"
+#include "sched/hand.h"
 #include "sched/strategy.h"
 #include "te/walk.h"
 
@@ -378,6 +379,24 @@ static bool is_empty_reduction(const TeStage *st)
     return false;
 }
 
+/* The name of a stage that reduces over nothing; NULL: there is none. */
+static const char *empty_reduction(const TeProgram *p)
+{
+    for (int i = 0; i < p->n_stages; i++)
+        if (is_empty_reduction(&p->stages[i]))
+            return p->stages[i].name;
+    return NULL;
+}
+
+Nest *sched_by_hand(Ctx *cx, Arena *arena, const TeProgram *p, const char *steps, Buf *why)
+{
+    const char *empty = empty_reduction(p);
+    if (empty)
+        buf_printf(why, "`%s` reduces over nothing", empty);
+    Nest *n = empty ? NULL : nest_of(cx, arena, p, NULL);
+    return n && hand_apply(n, steps, why) ? n : NULL;
+}
+
 Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
                     const Tensor *const *known, const char **why)
 {
@@ -388,11 +407,9 @@ Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
     s->p = window_program(s);
     if (!s->p)
         return NULL;
-    for (int i = 0; i < s->p->n_stages; i++)
-        if (is_empty_reduction(&s->p->stages[i])) {
-            *why = s->p->stages[i].name;
-            return NULL;
-        }
+    *why = empty_reduction(s->p);
+    if (*why)
+        return NULL;
     find_uses(&parts);
     parts.behind = arena_alloc_must(arena, (size_t)s->p->n_stages + 1, sizeof(int));
     s->n = nest_of(cx, arena, s->p, &(NestParts){.build = build_part, .data = &parts});

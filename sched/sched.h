@@ -23,6 +23,17 @@ typedef struct Machine {
 Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
                     const Tensor *const *known, const char **why);
 
+/* The plain nest after primitives by hand (sched/hand.h); NULL after refusing, then `why` says it. */
+Nest *sched_by_hand(Ctx *cx, Arena *arena, const TeProgram *p, const char *steps, Buf *why);
+
+typedef struct SchedCost {
+    double work; /* operations on vectors, on one of the threads */
+    double operations; /* on elements */
+    double bytes; /* of what is given, known or made, each once */
+} SchedCost;
+
+SchedCost sched_cost(Arena *arena, const Machine *m, const TeProgram *p, Nest *n);
+
 /* ---- what the strategies share --------------------------------------------------------------------------------------- */
 
 typedef struct Sched {

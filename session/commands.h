@@ -39,6 +39,19 @@ Expr *command_behind(RelaySession *s, Expr *e);
 Str command_pipeline(CommandCall *c);
 /* `:explain pass`: what passes decided. */
 void explain_pass(CommandCall *c);
+
+/* Runs for a fifth of a second; the least time of a run. The first one, which may compile for the shapes that it sees, counts only when it
+ * is the only one: where it took long, no other follows. False after a diagnostic. */
+typedef struct Timing {
+    double least, first;
+    int runs;
+} Timing;
+bool time_calls(RelaySession *s, const Runnable *code, const Thunk *t, Timing *out);
+void print_time(Buf *b, double seconds);
+
+/* A function literal stands for itself; anything else becomes the body of a function. */
+bool code_thunk(RelaySession *s, Module *m, Thunk *out);
+
 /* `:explain types`: the story of the arguments' types. */
 void explain_types(CommandCall *c);
 /* Infers the module's types and shows how, step by step; false after diagnostics. */

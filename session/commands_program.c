@@ -132,8 +132,7 @@ static bool show_code(RelaySession *s, Module *env, const Name *name, const Show
     return ok;
 }
 
-/* A function literal stands for itself; anything else becomes the body of a function. */
-static bool code_thunk(RelaySession *s, Module *m, Thunk *out)
+bool code_thunk(RelaySession *s, Module *m, Thunk *out)
 {
     Function *fn = expr_as_function(m->expr);
     if (!fn)

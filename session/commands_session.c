@@ -13,16 +13,9 @@
 
 /* ---- time -------------------------------------------------------------------------------------------------------------------- */
 
-/* Runs for a fifth of a second; the least time of a run. The first one, which may compile for the shapes that it sees, counts only when it
- * is the only one: where it took long, no other follows. */
-typedef struct Timing {
-    double least, first;
-    int runs;
-} Timing;
-
 #define TIME_LONG 5.0
 
-static bool time_calls(RelaySession *s, const Runnable *code, const Thunk *t, Timing *out)
+bool time_calls(RelaySession *s, const Runnable *code, const Thunk *t, Timing *out)
 {
     double begin = 0, seconds = 0;
     *out = (Timing){0};
@@ -44,7 +37,7 @@ static bool time_calls(RelaySession *s, const Runnable *code, const Thunk *t, Ti
     return true;
 }
 
-static void print_time(Buf *b, double seconds)
+void print_time(Buf *b, double seconds)
 {
     if (seconds < 1e-3)
         buf_printf(b, "%8.2f µs", seconds * 1e6);

@@ -567,7 +567,7 @@ static bool is_expression(Str word)
  * and `asm @f | EXPR` either of the last two behind `asm`. True when an expression may stand there. */
 static bool offer_by_row(Completer *c, const char *args, int place)
 {
-    int at = 0, last = 0, order = 0;
+    int at = 0, last = 0, base = 0, order = 0; /* `base`: where the words in brackets begin */
     bool expression = false;
     for (const char *p = args; *p;) {
         size_t n = strcspn(p, " |[]()…,");
@@ -581,9 +581,10 @@ static bool offer_by_row(Completer *c, const char *args, int place)
         p += n;
         bool other = *p == '|' || (*p == ' ' && p[1] == '|');
         last = n ? at : last;
-        at = other ? 0 : at + (n && !option && *p == ' ');
+        at = other ? base : at + (n && !option && *p == ' ');
         last = other ? last : at;
-        p += strspn(p, " |[](),");
+        for (; *p && strchr(" |[](),", *p); p++)
+            base = *p == '[' ? at : *p == ']' ? 0 : base;
         while ((unsigned char)*p >= 0x80)
             p++;
     }

@@ -62,8 +62,10 @@ bool session_jit(RelaySession *s)
         }
     }
     if (s->jit)
-        s->jit_table->set_mode(
-            s->jit, (JitMode){.exact = s->exact, .keep = !s->no_cache, .level = s->opt_level});
+        s->jit_table->set_mode(s->jit, (JitMode){.exact = s->exact,
+                                                 .keep = !s->no_cache && !s->steps,
+                                                 .level = s->opt_level,
+                                                 .steps = s->steps});
     return s->jit != NULL;
 }
 

@@ -48,6 +48,8 @@ struct RelaySession {
     Module *env; /* the definitions so far */
     int opt_level; /* of what is compiled */
     bool exact; /* nothing in it reorders or approximates */
+    const char *steps; /* by hand, for what is compiled: `:schedule`; NULL: none */
+    double peak; /* what a core computes in a second (runtime/speed.h); 0: not measured yet */
     bool no_cache; /* compiled code is neither kept in files nor taken from them */
     PtrMap optimised; /* Function -> what optimise.c made of it */
     Module *libraries

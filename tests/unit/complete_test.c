@@ -88,6 +88,7 @@ int main(void)
     CHECK_TEXT(offers(s, ":limit ^"), "time memory depth output");
     CHECK_TEXT(offers(s, ":show l^"), "lowered llvm");
     CHECK_TEXT(offers(s, ":show llvm @ar^"), "@area");
+    CHECK_TEXT(offers(s, ":schedule @area vec^"), "vectorise");
     CHECK_TEXT(offers(s, ":explain E020^"), "E0201 E0202 E0203 E0204");
     CHECK(first(s, ":pass FoldConstant,Fuse^", "FuseOps"));
     CHECK(first(s, ":doc nn.rel^", "nn.relu"));

@@ -1,0 +1,13 @@
+/* Schedules by hand: `split i 16; vectorise i4` are primitives by name, on the loops and buffers as they are printed. */
+#ifndef SCHED_HAND_H
+#define SCHED_HAND_H
+
+#include "base/buf.h"
+#include "loop/primitive.h"
+
+/* Where steps begin behind an expression; NULL: there are none. */
+const char *hand_steps(const char *text, size_t len);
+/* Applies them one after the other; false when one cannot be, then `why` says which. The nest is of no use then. */
+bool hand_apply(Nest *n, const char *steps, Buf *why);
+
+#endif
