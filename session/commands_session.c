@@ -4,6 +4,7 @@
 #include "runtime/npy.h"
 #include "runtime/params.h"
 #include "session/commands.h"
+#include "session/views/plot.h"
 #include "session/explain.h"
 #include "session/tier.h"
 
@@ -221,6 +222,11 @@ static void show_value(CommandCall *c, bool (*show)(RelaySession *s, Value v, Sp
 void command_image(CommandCall *c)
 {
     show_value(c, display_image);
+}
+
+void command_plot(CommandCall *c)
+{
+    show_value(c, plot_value);
 }
 
 void command_text(CommandCall *c)

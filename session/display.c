@@ -3,6 +3,7 @@
 #include "ir/print.h"
 #include "runtime/show.h"
 #include "session/internal.h"
+#include "session/views/value_html.h"
 
 #include <math.h>
 
@@ -28,10 +29,16 @@ static ShowStyle show_style(RelaySession *s, Value v)
 
 void display_value(RelaySession *s, RelayOutputKind kind, Value v)
 {
-    Buf text = {0};
+    Buf text = {0}, html = {0};
     value_show(&text, v, show_style(s, v));
-    emit_text(s, kind, &text);
+    value_html(&html, v, &s->cx.limits);
+    RelayMime mimes[] = {
+        {"text/plain", buf_text(&text), text.n},
+        {"text/html", buf_text(&html), html.n},
+    };
+    emit_mimes(s, kind, html.n ? 2 : 1, mimes);
     buf_deinit(&text);
+    buf_deinit(&html);
 }
 
 void display_binding(RelaySession *s, const Local *local)

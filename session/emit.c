@@ -55,8 +55,8 @@ void emit_bundle(RelaySession *s, const Buf *text, const Buf *html, const Buf *j
 {
     RelayMime mimes[] = {
         {"text/plain", buf_text(text), text->n},
-        {"text/html", buf_text(html), html->n},
         {"application/json", buf_text(json), json->n},
+        {"text/html", buf_text(html), html->n},
     };
     emit_mimes(s, RELAY_OUTPUT_DISPLAY, sizeof mimes / sizeof *mimes, mimes);
 }

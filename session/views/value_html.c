@@ -1,0 +1,251 @@
+#include "session/views/value_html.h"
+
+#include "runtime/show.h"
+#include "session/views/facts.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    EDGE = 5,          /* rows and columns at each end */
+    SLICES = 4,        /* of a tensor of more axes */
+    DEEP = 12,         /* levels of a tree */
+    PARTS = 200,       /* of a tree, in all */
+    FIELDS = 12,       /* of one part */
+    LOOKED = 1 << 20,  /* elements that facts are about */
+};
+
+static const char style[] =
+    "<style>.relay-value{color:var(--jp-ui-font-color1,#1f2328);font-family:var(--jp-ui-font-"
+    "family,"
+    "sans-serif);font-size:var(--jp-ui-font-size1,13px);max-width:100%;overflow-x:auto}"
+    ".relay-value header{display:flex;gap:14px;align-items:end;margin-bottom:4px;flex-wrap:wrap}"
+    ".relay-value header code{background:none;color:inherit;padding:0;font-weight:600}"
+    ".relay-value header span,.relay-value summary small{color:var(--jp-ui-font-color2,#57606a)}"
+    ".relay-value.relay-value table{border-collapse:collapse;margin:2px 0 6px;border:0;"
+    "font-family:var(--jp-code-font-family,monospace);font-size:.95em}"
+    ".relay-value.relay-value tr,.relay-value.relay-value tr:hover{background:none}"
+    ".relay-value.relay-value td,.relay-value.relay-value th{padding:1px 8px;text-align:right;"
+    "border:1px solid var(--jp-border-color2,#d0d4da);font-weight:400;max-width:none;"
+    "white-space:nowrap}"
+    ".relay-value.relay-value th{border:0;color:var(--jp-ui-font-color2,#57606a)}"
+    ".relay-value details{margin-left:1.2em}.relay-value summary{cursor:pointer}"
+    ".relay-value details>div{margin-left:2.2em;font-family:var(--jp-code-font-family,monospace)}"
+    "</style>";
+
+/* ---- tensors ------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Sheet {
+    Buf *out;
+    const Tensor *t;
+    TensorFacts facts;
+    int64_t rows, columns;
+} Sheet;
+
+/* The next of n that is shown; the middle is left out. */
+static int64_t after(int64_t i, int64_t n)
+{
+    return n > 2 * EDGE + 1 && i + 1 == EDGE ? n - EDGE : i + 1;
+}
+
+static void put_element(Sheet *s, int64_t at)
+{
+    double v = tensor_get_double(s->t, at), width = s->facts.most - s->facts.least;
+    double heat = isfinite(v) && width > 0 ? (v - s->facts.least) / width : 0;
+    Buf text = {0};
+    char element[16];
+    dtype_set_double(s->t->dtype, element, v);
+    if (dtype_is_int(s->t->dtype))
+        buf_printf(&text, "%lld", (long long)tensor_get_int(s->t, at));
+    else
+        element_show(&text, s->t->dtype, element);
+    if (isfinite(v))
+        buf_printf(s->out, "<td style=\"background:rgba(33,150,243,%.2f)\">", heat * .55);
+    else
+        buf_str(s->out, "<td style=\"background:rgba(244,67,54,.32)\">");
+    buf_html(s->out, buf_text(&text), text.n);
+    buf_str(s->out, "</td>");
+    buf_deinit(&text);
+}
+
+/* The matrix whose first element is at `from`. */
+static void put_sheet(Sheet *s, int64_t from)
+{
+    Buf *out = s->out;
+    buf_str(out, "<table><tr><th></th>");
+    for (int64_t x = 0, last = -1; x < s->columns; last = x, x = after(x, s->columns))
+        buf_printf(out, "%s<th>%lld</th>", x > last + 1 ? "<th>…</th>" : "", (long long)x);
+    buf_str(out, "</tr>");
+    for (int64_t y = 0, above = -1; y < s->rows; above = y, y = after(y, s->rows)) {
+        if (y > above + 1)
+            buf_str(out, "<tr><th>⋮</th></tr>");
+        buf_str(out, "<tr><th>");
+        if (s->rows > 1)
+            buf_printf(out, "%lld", (long long)y);
+        buf_str(out, "</th>");
+        for (int64_t x = 0, last = -1; x < s->columns; last = x, x = after(x, s->columns)) {
+            if (x > last + 1)
+                buf_str(out, "<td>…</td>");
+            put_element(s, from + y * s->columns + x);
+        }
+        buf_str(out, "</tr>");
+    }
+    buf_str(out, "</table>");
+}
+
+static void put_slices(Sheet *s)
+{
+    int64_t size = s->rows * s->columns, n = s->t->size / size;
+    for (int64_t k = 0; k < n && k < SLICES; k++) {
+        int64_t rest = k, inner = n;
+        buf_printf(s->out, "<details%s><summary>[", k ? "" : " open");
+        for (int32_t i = 0; i < s->t->rank - 2; i++) {
+            inner /= s->t->shape[i];
+            buf_printf(s->out, "%lld, ", (long long)(rest / inner));
+            rest %= inner;
+        }
+        buf_str(s->out, "·, ·]</summary>");
+        put_sheet(s, k * size);
+        buf_str(s->out, "</details>");
+    }
+    if (n > SLICES)
+        buf_printf(s->out, "<div>… and %lld more slices</div>", (long long)(n - SLICES));
+}
+
+static void put_tensor(Buf *out, const Tensor *t, Limits *limits)
+{
+    Sheet s = {.out = out, .t = t, .facts = tensor_facts(t, LOOKED, limits)};
+    Buf type = {0}, facts = {0};
+    tensor_type_show(&type, t);
+    facts_print(&facts, &s.facts);
+    buf_str(out, "<header><code>");
+    buf_html(out, buf_text(&type), type.n);
+    buf_printf(out, "</code><span>%s", buf_text(&facts));
+    if (s.facts.n < t->size)
+        buf_printf(out, " (of the first %lld)", (long long)s.facts.n);
+    buf_str(out, "</span>");
+    facts_svg(out, &s.facts);
+    buf_str(out, "</header>");
+    s.columns = t->shape[t->rank - 1];
+    s.rows = t->rank > 1 ? t->shape[t->rank - 2] : 1;
+    if (t->size && t->rank > 2)
+        put_slices(&s);
+    else if (t->size)
+        put_sheet(&s, 0);
+    buf_deinit(&type);
+    buf_deinit(&facts);
+}
+
+/* ---- trees ----------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Tree {
+    Buf *out;
+    Limits *limits;
+    int left; /* parts that may still be shown */
+} Tree;
+
+static const char *part_name(Value v)
+{
+    return v.kind == VALUE_CON     ? object_info(v.object)->name
+           : v.kind == VALUE_TUPLE ? "tuple"
+           : v.kind == VALUE_REF   ? "ref"
+                                   : NULL;
+}
+
+static void put_leaf(const Tree *t, Buf *text, Value v)
+{
+    value_show(text, v,
+               (ShowStyle){.elements = 8, .list = 8, .large = SHOW_SUMMARY, .limits = t->limits});
+}
+
+static bool all_scalars(const Object *o)
+{
+    for (uint32_t i = 0; i < object_n(o); i++)
+        if (object_get(o, i).kind != VALUE_SCALAR)
+            return false;
+    return true;
+}
+
+/* Lists read best on a line, in brackets, and so does what holds numbers alone. */
+static bool is_leaf(Value v)
+{
+    const ObjectInfo *info = v.kind == VALUE_CON ? object_info(v.object) : NULL;
+    bool list = info && info->type_name && strcmp(info->type_name, "List") == 0;
+    return list || !part_name(v) || all_scalars(v.object);
+}
+
+static uint32_t fields_shown(const Tree *t, Value v, int depth)
+{
+    uint32_t n = object_n(v.object);
+    return depth >= DEEP || t->left <= 0 ? 0 : n < FIELDS ? n : FIELDS;
+}
+
+/* Recursion ends with DEEP. */
+static void put_part(Tree *t, Value v, int depth)
+{
+    t->left--;
+    if (is_leaf(v)) {
+        Buf text = {0};
+        put_leaf(t, &text, v);
+        buf_str(t->out, "<div>");
+        buf_html(t->out, buf_text(&text), text.n);
+        buf_str(t->out, "</div>");
+        buf_deinit(&text);
+        return;
+    }
+    uint32_t n = fields_shown(t, v, depth), all = object_n(v.object);
+    buf_printf(t->out, "<details%s><summary>%s</summary>", depth < 3 ? " open" : "", part_name(v));
+    for (uint32_t i = 0; i < n; i++)
+        put_part(t, object_get(v.object, i), depth + 1);
+    if (n < all)
+        buf_printf(t->out, "<div>… %u more</div>", (unsigned)(all - n));
+    buf_str(t->out, "</details>");
+}
+
+static void text_part(Tree *t, Value v, int depth, Buf *before)
+{
+    t->left--;
+    if (is_leaf(v)) {
+        put_leaf(t, t->out, v);
+        buf_char(t->out, '\n');
+        return;
+    }
+    uint32_t n = fields_shown(t, v, depth), all = object_n(v.object);
+    buf_printf(t->out, "%s\n", part_name(v));
+    for (uint32_t i = 0; i < n + (n < all); i++) {
+        bool last = i + 1 == n + (n < all);
+        size_t was = before->n;
+        buf_printf(t->out, "%s%s", buf_text(before), last ? "└─ " : "├─ ");
+        buf_str(before, last ? "   " : "│  ");
+        if (i < n)
+            text_part(t, object_get(v.object, i), depth + 1, before);
+        else
+            buf_printf(t->out, "… %u more\n", (unsigned)(all - n));
+        buf_cut(before, was);
+    }
+}
+
+void value_tree(Buf *out, Value v, Limits *limits)
+{
+    Tree t = {out, limits, PARTS};
+    Buf before = {0};
+    text_part(&t, v, 0, &before);
+    buf_deinit(&before);
+}
+
+void value_html(Buf *out, Value v, Limits *limits)
+{
+    TensorView view;
+    bool tensor = value_view(&v, &view);
+    if (tensor ? view.t.rank == 0 : is_leaf(v))
+        return;
+    buf_str(out, style);
+    buf_str(out, "<div class=\"relay-value\">");
+    if (tensor) {
+        put_tensor(out, &view.t, limits);
+    } else {
+        Tree t = {out, limits, PARTS};
+        put_part(&t, v, 0);
+    }
+    buf_str(out, "</div>");
+}
