@@ -137,6 +137,14 @@ NestNode *nest_product(Nest *n, int buffer, const NestProduct *product)
     return node;
 }
 
+NestNode *nest_if_nan(Nest *n, int buffer, Te *at)
+{
+    NestNode *check = node_new(n, NEST_IF_NAN);
+    check->buffer = buffer;
+    check->at = at;
+    return check;
+}
+
 NestNode *nest_barrier(Nest *n)
 {
     return node_new(n, NEST_BARRIER);

@@ -172,6 +172,8 @@ void nest_insert(Nest *n, NestNode *parent, size_t at, NestNode *child);
 void nest_remove(Nest *n, NestNode *child);
 size_t nest_index(Nest *n, const NestNode *child);
 NestBlock *nest_block(Nest *n, NestNode *parent);
+/* A condition. */
+NestNode *nest_if_nan(Nest *n, int buffer, Te *at);
 /* All threads of a block meet; those of a warp exchange values. */
 NestNode *nest_barrier(Nest *n);
 NestNode *nest_shuffle(Nest *n, int buffer, Te *at, int lanes, Te *value);

@@ -21,6 +21,19 @@ static Te *axis(Gpu *s, const NestNode *loop)
     return te_axis(&s->n->te, loop->var);
 }
 
+void gpu_bind(Gpu *s, const GpuChain *chain, Te *number)
+{
+    TeBuilder *b = &s->n->te;
+    int64_t inside = chain->turns;
+    /* The outermost variable leaves its extent where the number is beyond all turns. */
+    for (int i = 0; i < chain->n; i++) {
+        int64_t extent = chain->at[i]->extent;
+        inside /= extent;
+        Te *value = te_binary(b, TE_DIV, number, te_int(b, inside));
+        nest_bind(chain->at[i], i == 0 ? value : te_binary(b, TE_MOD, value, te_int(b, extent)));
+    }
+}
+
 void gpu_spread(Gpu *s, const GpuChain *chain, int64_t threads)
 {
     Nest *n = s->n;
@@ -36,15 +49,8 @@ void gpu_spread(Gpu *s, const GpuChain *chain, int64_t threads)
     nest_append(n, grid, lane);
     Te *number = te_binary(b, TE_ADD, te_binary(b, TE_MUL, axis(s, grid), te_int(b, threads)),
                            axis(s, lane));
-    /* The outermost variable leaves its extent where there are more threads than turns. */
-    int64_t inside = chain->turns;
-    for (int i = 0; i < chain->n; i++) {
-        int64_t extent = chain->at[i]->extent;
-        inside /= extent;
-        Te *value = te_binary(b, TE_DIV, number, te_int(b, inside));
-        nest_bind(chain->at[i], i == 0 ? value : te_binary(b, TE_MOD, value, te_int(b, extent)));
-    }
     nest_append(n, lane, top);
+    gpu_bind(s, chain, number);
 }
 
 static int64_t threads_for(const Gpu *s, int64_t turns)
@@ -129,12 +135,21 @@ bool gpu_elements(Gpu *s, NestNode *node)
 
 /* ---- the parts of a program ------------------------------------------------------------------------------------------------ */
 
-static GpuWay *const ways[] = {gpu_elements};
+static GpuWay *const ways[] = {gpu_rows, gpu_elements};
 
 static bool is_empty_reduction(const TeStage *st)
 {
     for (int a = 0; a < st->n_reduced; a++)
         if (st->reduced[a] == 0)
+            return true;
+    return false;
+}
+
+/* Whether no part before has taken the node along. */
+static bool stands(const Gpu *s, const NestNode *node)
+{
+    for (size_t i = 0; i < s->n->root.n; i++)
+        if (s->n->root.at[i] == node)
             return true;
     return false;
 }
@@ -154,7 +169,8 @@ Nest *sched_gpu(Ctx *cx, Arena *arena, const GpuMachine *m, const TeProgram *p, 
     for (size_t i = 0; i < s.n->root.n; i++)
         vec_push(&all, arena, s.n->root.at[i]);
     for (size_t i = 0; i < all.n; i++)
-        for (size_t k = 0; k < sizeof ways / sizeof *ways && !ways[k](&s, all.at[i]);)
-            k++;
+        for (size_t k = 0; stands(&s, all.at[i]) && k < sizeof ways / sizeof *ways; k++)
+            if (ways[k](&s, all.at[i]))
+                break;
     return s.n;
 }

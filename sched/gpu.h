@@ -12,6 +12,7 @@ typedef struct GpuMachine {
     int64_t threads; /* of a block of what each element is for itself */
     int64_t
         wide_least; /* elements from which on several for a thread leave no part of the card idle */
+    int64_t folds_least; /* what several threads fold together */
     bool reorders; /* sums of floats may be taken in another order */
 } GpuMachine;
 
@@ -34,6 +35,8 @@ typedef struct Gpu {
 /* Each takes a node of the root; false: it is nothing for it, and has not changed. */
 typedef bool GpuWay(Gpu *s, NestNode *node);
 
+/* Rows that are folded, and all else that is done with them, in one kernel. */
+GpuWay gpu_rows;
 /* Elements that are computed each for itself. */
 GpuWay gpu_elements;
 
@@ -47,6 +50,8 @@ typedef struct GpuChain {
 } GpuChain;
 
 GpuChain gpu_chain(Gpu *s, NestNode *node);
+/* The loops of the chain become variables that together are the number. */
+void gpu_bind(Gpu *s, const GpuChain *chain, Te *number);
 /* The loops of the chain become variables of threads, so many in a block, one for each turn; the last one's neighbours side by side. */
 void gpu_spread(Gpu *s, const GpuChain *chain, int64_t threads);
 

@@ -114,10 +114,7 @@ static bool order_matters(const Reduction *r)
 static void keep_order(Sched *s, const Reduction *r)
 {
     NestNode *home = r->folds->parent, *begin = NULL;
-    NestNode *check = arena_new(s->n->arena, NestNode);
-    check->kind = NEST_IF_NAN;
-    check->buffer = r->fold->buffer;
-    check->at = r->fold->at;
+    NestNode *check = nest_if_nan(s->n, r->fold->buffer, r->fold->at);
     NestBlock *block = nest_block(s->n, home);
     for (size_t i = nest_index(s->n, r->folds); i-- > 0 && !begin;)
         if (block->at[i]->kind == NEST_STORE && block->at[i]->buffer == r->fold->buffer)
@@ -216,10 +213,7 @@ static bool sched_positions(Sched *s, const Reduction *r)
     nest_remove(n, r->folds);
     if (!dtype_is_float(fold->value->dtype))
         return true;
-    NestNode *check = arena_new(n->arena, NestNode);
-    check->kind = NEST_IF_NAN;
-    check->buffer = best;
-    check->at = zero;
+    NestNode *check = nest_if_nan(n, best, zero);
     nest_append(n, check, nest_store(n, best, zero, start));
     nest_append(n, check, nest_store(n, fold->buffer, zero, te_int(&n->te, -1)));
     nest_append(n, check, r->folds);

@@ -373,7 +373,8 @@ static bool make_code(Ptx *ptx, GpuCode *code, const TeProgram *p, const KernelO
                       const KernelInput *known, const bool *loose)
 {
     Gen *g = &ptx->gen;
-    GpuMachine machine = {.threads = 256, .wide_least = 16384, .reorders = !g->jit->exact};
+    GpuMachine machine = {
+        .threads = 256, .wide_least = 16384, .folds_least = 32, .reorders = !g->jit->exact};
     code->why = lack_of(ptx, p);
     if (ptx->outer->lowered)
         buf_printf(ptx->outer->lowered, "\n%s:\n%s", from->name, from->text);

@@ -1,0 +1,268 @@
+/* Kernels of a GPU for rows, products, images and turned tensors of random sizes: as nests they compute what the plain nests do, without a
+ * race, and the ways that they are made in are those that are meant. */
+#include "sched/gpu.h"
+#include "stdlib/stdlib.h"
+#include "tests/unit/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static Ctx cx;
+static Arena arena;
+static uint64_t state = 1;
+
+static const DType f32 = {DTYPE_CODE_FLOAT, 32, 1};
+
+static int64_t below(int64_t n)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)((state >> 33) % (uint64_t)n);
+}
+
+static int64_t some(int64_t least, int64_t most)
+{
+    return least + below(most - least + 1);
+}
+
+/* ---- programs ----------------------------------------------------------------------------------------------------------- */
+
+static Te *op(TeBuilder *b, TeOp o, Te *x, Te *y)
+{
+    return te_binary(b, o, x, y);
+}
+
+/* exp(x - max) over its sum, along the last of three axes. */
+static TeProgram *softmax(TeBuilder *b)
+{
+    int64_t s[3] = {some(1, 3), some(1, 9), some(1, 700)};
+    TeTensor x = te_add_input(b, f32, 3, s);
+    Te *at[3] = {te_axis(b, 0), te_axis(b, 1), te_axis(b, 2)};
+    TeTensor most = te_reduce(b, TE_REDUCE_MAX, f32, 2, s, 1, s + 2, te_load(b, x, at));
+    Te *less = op(b, TE_SUB, te_load(b, x, at), te_load(b, most, at));
+    TeTensor e = te_map(b, f32, 3, s, te_unary(b, TE_EXP, less));
+    TeTensor sum = te_reduce(b, TE_SUM, f32, 2, s, 1, s + 2, te_load(b, e, at));
+    TeTensor y = te_map(b, f32, 3, s, op(b, TE_DIV, te_load(b, e, at), te_load(b, sum, at)));
+    return te_finish(b, 1, &y, false);
+}
+
+/* Long rows, which stay in shared memory or nowhere. */
+static TeProgram *long_rows(TeBuilder *b)
+{
+    int64_t s[2] = {some(1, 3), some(3000, 12000)};
+    TeTensor x = te_add_input(b, f32, 2, s);
+    Te *at[2] = {te_axis(b, 0), te_axis(b, 1)};
+    Te *square = op(b, TE_MUL, te_load(b, x, at), te_load(b, x, at));
+    TeTensor e = te_map(b, f32, 2, s, te_unary(b, TE_EXP, square));
+    TeTensor sum = te_reduce(b, TE_SUM, f32, 1, s, 1, s + 1, te_load(b, e, at));
+    TeTensor y = te_map(b, f32, 2, s, op(b, TE_DIV, te_load(b, e, at), te_load(b, sum, at)));
+    return te_finish(b, 1, &y, false);
+}
+
+/* Folds of several axes, or of all; of columns too. */
+static TeProgram *folds(TeBuilder *b)
+{
+    static const TeReduce kinds[] = {TE_SUM, TE_REDUCE_MAX, TE_REDUCE_MIN, TE_PROD, TE_ARGMAX};
+    static const DType i64 = {DTYPE_CODE_INT, 64, 1};
+    int64_t s[4] = {some(1, 5), some(1, 40), some(1, 40), some(1, 30)};
+    TeTensor x = te_add_input(b, f32, 4, s);
+    int kept = (int)below(4), first = (int)below(2) ? 0 : kept;
+    int64_t space[4], reduced[4];
+    Te *at[4];
+    for (int i = 0; i < 4; i++) {
+        /* Either the last axes are folded or the first. */
+        bool is_folded = first ? i >= kept : i < 4 - kept;
+        int k = first ? (is_folded ? i - kept : i) : (is_folded ? i : i - (4 - kept));
+        (is_folded ? reduced : space)[k] = s[i];
+        at[i] = te_axis(b, is_folded ? kept + k : k);
+    }
+    TeReduce kind = kinds[below(5)];
+    TeTensor y = te_reduce(b, kind, kind == TE_ARGMAX ? i64 : f32, kept, space, 4 - kept, reduced,
+                           te_load(b, x, at));
+    return te_finish(b, 1, &y, false);
+}
+
+/* Axes in another order, with something done to the elements. */
+static TeProgram *turned(TeBuilder *b)
+{
+    int64_t s[3] = {some(1, 4), some(1, 70), some(1, 70)};
+    static const int orders[][3] = {{0, 2, 1}, {2, 1, 0}, {1, 0, 2}, {2, 0, 1}};
+    const int *order = orders[below(4)];
+    int64_t t[3];
+    Te *at[3];
+    for (int i = 0; i < 3; i++) {
+        t[i] = s[order[i]];
+        at[order[i]] = te_axis(b, i);
+    }
+    TeTensor x = te_add_input(b, f32, 3, s), y = te_add_input(b, f32, 3, t);
+    Te *same[3] = {te_axis(b, 0), te_axis(b, 1), te_axis(b, 2)};
+    Te *v = op(b, TE_ADD, te_unary(b, TE_SQRT, op(b, TE_MUL, te_load(b, x, at), te_load(b, x, at))),
+               te_load(b, y, same));
+    TeTensor z = te_map(b, f32, 3, t, v);
+    return te_finish(b, 1, &z, false);
+}
+
+/* [B,] M x K by K x N, either turned, with a bias and relu behind it or none. */
+static TeProgram *product(TeBuilder *b)
+{
+    int64_t batch = below(2) ? some(2, 3) : 1, m = some(1, 150), k = some(1, 70), n = some(1, 150);
+    bool ta = below(2), tb = below(2);
+    int64_t as[3] = {batch, ta ? k : m, ta ? m : k}, bs[3] = {batch, tb ? n : k, tb ? k : n};
+    int64_t cs[3] = {batch, m, n};
+    TeTensor x = te_add_input(b, f32, 3, as), w = te_add_input(b, f32, 3, bs);
+    TeTensor bias = te_add_input(b, f32, 1, &n);
+    Te *i = te_axis(b, 1), *j = te_axis(b, 2), *r = te_axis(b, 3), *o = te_axis(b, 0);
+    Te *xi[3] = {o, ta ? r : i, ta ? i : r}, *wi[3] = {o, tb ? j : r, tb ? r : j};
+    TeTensor y = te_reduce(b, TE_SUM, f32, 3, cs, 1, &k,
+                           op(b, TE_MUL, te_load(b, x, xi), te_load(b, w, wi)));
+    Te *at[3] = {o, i, j};
+    if (below(2)) {
+        Te *v = op(b, TE_ADD, te_load(b, y, at), te_load(b, bias, &j));
+        y = te_map(b, f32, 3, cs, op(b, TE_MAX, v, te_number(b, f32, 0)));
+    }
+    return te_finish(b, 1, &y, false);
+}
+
+/* A convolution of images with a border of zeros. */
+static TeProgram *image(TeBuilder *b)
+{
+    int64_t c = some(1, 9), oc = some(1, 70), h = some(3, 14), taps = below(2) ? 3 : 1;
+    int64_t stride = some(1, 2), pad = taps / 2;
+    int64_t out = (h + 2 * pad - taps) / stride + 1;
+    int64_t xs[4] = {some(1, 2), c, h, h}, ws[4] = {oc, c, taps, taps};
+    int64_t ys[4] = {xs[0], oc, out, out}, reduced[3] = {c, taps, taps};
+    TeTensor x = te_add_input(b, f32, 4, xs), w = te_add_input(b, f32, 4, ws);
+    Te *xi[4] = {te_axis(b, 0), te_axis(b, 4)}, *wi[4] = {te_axis(b, 1), te_axis(b, 4)};
+    for (int a = 2; a < 4; a++) {
+        Te *at = op(b, TE_MUL, te_axis(b, a), te_int(b, stride));
+        xi[a] = op(b, TE_SUB, op(b, TE_ADD, at, te_axis(b, 3 + a)), te_int(b, pad));
+        wi[a] = te_axis(b, 3 + a);
+    }
+    Te *load = pad ? te_load_or(b, x, xi, te_number(b, f32, 0)) : te_load(b, x, xi);
+    TeTensor y =
+        te_reduce(b, TE_SUM, f32, 4, ys, 3, reduced, op(b, TE_MUL, load, te_load(b, w, wi)));
+    return te_finish(b, 1, &y, false);
+}
+
+/* ---- comparing ------------------------------------------------------------------------------------------------------------ */
+
+static char **memory_of(const Nest *n, char **inputs)
+{
+    char **memory = calloc(n->buffers.n + 1, sizeof *memory);
+    for (size_t i = 0; i < n->buffers.n; i++) {
+        const NestBuffer *b = &n->buffers.at[i];
+        size_t bytes = (size_t)b->size * dtype_size(b->dtype);
+        if ((int)i < n->n_inputs) {
+            memory[i] = inputs[i];
+        } else if (b->place == NEST_GIVEN || b->place == NEST_SCRATCH) {
+            memory[i] = malloc(bytes + 1);
+            memset(memory[i], 0xff, bytes);
+        }
+    }
+    return memory;
+}
+
+static void free_memory(const Nest *n, char **memory)
+{
+    for (size_t i = (size_t)n->n_inputs; i < n->buffers.n; i++)
+        free(memory[i]);
+    free(memory);
+}
+
+static bool are_close(const NestBuffer *b, const char *x, const char *y)
+{
+    const float *p = (const float *)(const void *)x, *q = (const float *)(const void *)y;
+    if (!dtype_is_float(b->dtype))
+        return memcmp(x, y, (size_t)b->size * dtype_size(b->dtype)) == 0;
+    for (int64_t i = 0; i < b->size; i++)
+        if (!(isnan(p[i]) && isnan(q[i])) && p[i] != q[i] &&
+            !(fabsf(p[i] - q[i]) <= 1e-4F * (1 + fabsf(p[i]))))
+            return false;
+    return true;
+}
+
+typedef struct Seen {
+    long kernels, barriers, shuffles, vectors;
+} Seen;
+
+static void look(void *data, NestNode *node)
+{
+    Seen *seen = data;
+    seen->kernels += node->kind == NEST_LOOP && node->way == NEST_GRID && !node->parent;
+    seen->barriers += node->kind == NEST_BARRIER;
+    seen->shuffles += node->kind == NEST_SHUFFLE;
+    seen->vectors += node->kind == NEST_LOOP && node->way == NEST_VECTOR;
+}
+
+static bool check(const TeProgram *p, Seen *seen)
+{
+    GpuMachine machine = {
+        .threads = 64, .wide_least = below(2) ? 1 : 16384, .folds_least = 8, .reorders = true};
+    const char *why;
+    char *inputs[4] = {NULL};
+    bool nan = below(6) == 0;
+    for (int i = 0; i < p->n_inputs; i++) {
+        int64_t size;
+        shape_size(p->inputs[i].rank, p->inputs[i].shape, &size);
+        float *at = malloc((size_t)size * 4 + 4);
+        for (int64_t k = 0; k < size; k++)
+            at[k] = nan && below(50) == 0 ? NAN : (float)(below(2001) - 1000) / 1000;
+        inputs[i] = (char *)at;
+    }
+    Nest *plain = nest_of(&cx, &arena, p, NULL),
+         *n = sched_gpu(&cx, &arena, &machine, p, NULL, &why);
+    char **wanted = memory_of(plain, inputs), **got = memory_of(n, inputs);
+    const char *wrong = nest_verify(n);
+    CHECK(nest_run(plain, wanted));
+    wrong = wrong ? wrong : nest_fault(n, got);
+    int out = p->outputs[0];
+    if (!wrong && !are_close(&n->buffers.at[out], wanted[out], got[out]))
+        wrong = "it gives other numbers";
+    for (size_t i = 0; i < n->root.n; i++)
+        nest_each(n->root.at[i], look, seen);
+    if (!CHECK(!wrong)) {
+        Buf text = {0};
+        te_print(&text, p, NULL);
+        nest_print(&text, n);
+        printf("%s\n%.6000s\n", wrong, buf_text(&text));
+        buf_deinit(&text);
+    }
+    free_memory(plain, wanted);
+    free_memory(n, got);
+    for (int i = 0; i < p->n_inputs; i++)
+        free(inputs[i]);
+    return !wrong;
+}
+
+static Seen test(TeProgram *(*make)(TeBuilder *b), int turns)
+{
+    Seen seen = {0};
+    bool good = true;
+    for (int turn = 0; turn < turns && good; turn++) {
+        ArenaMark mark = arena_mark(&arena);
+        TeBuilder b;
+        te_begin(&b, &cx, &arena);
+        good = check(make(&b), &seen);
+        arena_reset(&arena, mark);
+    }
+    return seen;
+}
+
+int main(void)
+{
+    CHECK(ctx_init(&cx, &stdlib_ops));
+    limits_start(&cx.limits);
+    arena_init(&arena, &cx.limits);
+    Seen seen = test(softmax, 24);
+    CHECK(seen.kernels < 36 && seen.shuffles > 160 && seen.barriers > 20);
+    seen = test(long_rows, 3);
+    CHECK(seen.kernels < 9 && seen.barriers > 2);
+    seen = test(folds, 60);
+    CHECK(seen.shuffles > 120);
+    test(turned, 24);
+    test(product, 12);
+    test(image, 12);
+    ctx_deinit(&cx);
+    arena_deinit(&arena);
+    return check_done();
+}
