@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/number.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The folder is looked through at the first file that is made and at each of so many. */
-#define STORES_PER_SWEEP 64
+/* The folder is looked through at the first file that is made, and then whenever this part of what there may be has come. */
+#define SWEEP_PART 8
 #define NAME_LENGTH 32
 /* What a process that ended in the middle has left goes after so many seconds. */
 #define DRAFT_AGE 600
@@ -63,6 +64,21 @@ static const char *objection(const char *path)
     return st.st_mode & 077 ? "others may use it (`chmod 700` would change that)" : NULL;
 }
 
+/* How many bytes there may be; false: what the environment says is no number of mebibytes, nor `on`. */
+static bool find_most(size_t *out)
+{
+    const char *said = getenv("RELAY_CACHE");
+    uint64_t mebibytes;
+    *out = CACHE_MOST;
+    if (!said || !*said || !strcmp(said, "on"))
+        return true;
+    if (!number_parse_uint((Str){said, strlen(said)}, &mebibytes) || mebibytes == 0 ||
+        mebibytes > SIZE_MAX >> 20)
+        return false;
+    *out = (size_t)mebibytes << 20;
+    return true;
+}
+
 bool cache_open(Cache *c, Diags *diags)
 {
     if (c->off)
@@ -70,6 +86,14 @@ bool cache_open(Cache *c, Diags *diags)
     if (c->tried)
         return c->folder.n > 0;
     c->tried = true;
+    if (!find_most(&c->most)) {
+        Diag *d = diag_error(diags, W0702_CACHE, (Span){0},
+                             "compiled code is not kept: `RELAY_CACHE=%s` says nothing",
+                             getenv("RELAY_CACHE"));
+        diag_help(d, "it may be `on`, `off`, or how many mebibytes the files may take, such as "
+                     "`RELAY_CACHE=256`");
+        return false;
+    }
     Buf path = {0};
     const char *why = NULL;
     if (find_folder(&path)) {
@@ -96,24 +120,28 @@ static void path_of(const Cache *c, const uint64_t key[2], Buf *out)
 /* ---- one file -------------------------------------------------------------------------------------------------------------- */
 
 /* When a file was last used is the time of its last change: that of reading is not kept everywhere. */
-static CacheFile map_file(int fd)
+static CacheFile *map_file(int fd)
 {
     struct stat st;
-    CacheFile f = {0};
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022 ||
         st.st_size <= 0)
-        return f;
-    void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-    if (at == MAP_FAILED)
-        return f;
+        return NULL;
+    CacheFile *f = memory_alloc(sizeof *f);
+    void *at = f ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0)
+                 : MAP_FAILED;
+    if (at == MAP_FAILED) {
+        memory_free(f);
+        return NULL;
+    }
     futimens(fd, NULL);
-    return (CacheFile){at, (size_t)st.st_size};
+    *f = (CacheFile){1, at, (size_t)st.st_size};
+    return f;
 }
 
-CacheFile cache_read(Cache *c, const uint64_t key[2])
+CacheFile *cache_read(Cache *c, const uint64_t key[2])
 {
     Buf path = {0};
-    CacheFile f = {0};
+    CacheFile *f = NULL;
     path_of(c, key, &path);
     int fd = open(buf_text(&path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd >= 0) {
@@ -126,9 +154,10 @@ CacheFile cache_read(Cache *c, const uint64_t key[2])
 
 void cache_release(CacheFile *f)
 {
-    if (f->at)
-        munmap(f->at, f->n);
-    *f = (CacheFile){0};
+    if (!f || --f->refs > 0)
+        return;
+    munmap(f->at, f->n);
+    memory_free(f);
 }
 
 void cache_remove(Cache *c, const uint64_t key[2])
@@ -199,8 +228,8 @@ static void sweep(Cache *c)
         memcpy(entries[n++].name, e->d_name, len + 1);
         total += (size_t)st.st_size;
     }
-    if (dir && total > CACHE_MOST)
-        remove_oldest(dirfd(dir), entries, n, total, CACHE_MOST / 4 * 3);
+    if (dir && total > c->most)
+        remove_oldest(dirfd(dir), entries, n, total, c->most / 4 * 3);
     if (dir)
         closedir(dir);
     memory_free(entries);
@@ -213,10 +242,13 @@ void cache_write(Cache *c, const uint64_t key[2], size_t n, const Str *pieces)
     size_t size = 0;
     for (size_t i = 0; i < n; i++)
         size += pieces[i].len;
-    if (size > CACHE_MOST / 2)
+    if (size > c->most / 2)
         return;
-    if (atomic_fetch_add(&c->stores, 1) % STORES_PER_SWEEP == 0)
+    bool first = atomic_fetch_add(&c->stores, 1) == 0;
+    if (atomic_fetch_add(&c->since, size) + size > c->most / SWEEP_PART || first) {
+        atomic_store(&c->since, 0);
         sweep(c);
+    }
     path_of(c, key, &path);
     buf_printf(&beside, "%s.%ld.%u.new", buf_text(&path), (long)getpid(), atomic_load(&c->stores));
     int fd = open(buf_text(&beside), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -14,27 +14,31 @@
 
 #include <stdatomic.h>
 
-/* Bytes of all files together; the oldest go when there are more. */
+/* Bytes of all files together, where the environment's RELAY_CACHE gives no number of mebibytes. */
 #define CACHE_MOST ((size_t)1 << 30)
 
 typedef struct Cache {
     bool off; /* nobody wants it */
     bool tried;
     Buf folder; /* ends in a slash; empty: there is none that may be used */
+    size_t most; /* bytes of all files together */
     atomic_uint stores; /* so far */
+    atomic_size_t since; /* bytes stored since the folder was looked through */
 } Cache;
 
-/* A file, mapped. */
+/* A file, mapped; counted by the one thread that has it. */
 typedef struct CacheFile {
-    char *at; /* NULL: there is none */
+    uint32_t refs;
+    char *at;
     size_t n;
 } CacheFile;
 
 void cache_deinit(Cache *c);
 /* Finds the folder; false when there is none. Reports once when it may not be used. */
 bool cache_open(Cache *c, Diags *diags);
-CacheFile cache_read(Cache *c, const uint64_t key[2]);
-void cache_release(CacheFile *f);
+/* Owned by the caller; NULL: there is none. */
+CacheFile *cache_read(Cache *c, const uint64_t key[2]);
+void cache_release(CacheFile *f); /* NULL is nothing */
 /* Puts the pieces in place, one behind the other; that it fails is nobody's concern. Any thread may, once the cache is open. */
 void cache_write(Cache *c, const uint64_t key[2], size_t n, const Str *pieces);
 void cache_remove(Cache *c, const uint64_t key[2]);

@@ -132,7 +132,7 @@ struct Unit {
     int level; /* likewise */
     UnitEntry *entry;
     const char *entry_name; /* the symbol */
-    CacheFile file; /* that it was read from, in which things of its code lie */
+    CacheFile *file; /* that it was read from, in which things of its code lie; NULL: none */
     struct Writing *keeping; /* its file is being written; NULL: not now */
     struct Making *making; /* its code is being made beside; NULL: not now */
 };
@@ -152,7 +152,6 @@ typedef struct Orc {
     _Atomic(LLVMTargetMachineRef) machines[MACHINE_KINDS][MACHINES_MOST]; /* that no thread uses */
     char *triple, *cpu, *features, *layout;
     uint32_t numbers; /* of symbols made so far */
-    Pool *pool; /* on whose threads code is made, however many the program may use */
 } Orc;
 
 struct Jit {
@@ -202,15 +201,20 @@ typedef struct OrcModule {
     LLVMModuleRef m;
 } OrcModule;
 
-/* The objects of these modules; on several threads. Before each the limits are asked. False after a diagnostic. */
-bool orc_make(Jit *jit, size_t n, const OrcModule *modules);
-/* The same on a thread beside what the session does, which no limit ends; NULL: there is none. */
+/* Modules of which objects are made, on several threads, beside the making of more modules; and beside all that the session does, where
+ * their generator says so: then no limit ends it. */
 typedef struct OrcWork OrcWork;
-OrcWork *orc_begin(size_t n, const OrcModule *modules);
-/* Waits for it; false when a limit was hit first, and then it goes on. */
-bool orc_wait(Jit *jit, OrcWork *w);
-/* Waits to the end, whatever the limits say, and takes the objects over; false after a diagnostic. */
-bool orc_end(Jit *jit, OrcWork *w);
+/* One more; nobody but LLVM looks at it from here on. `*work` is NULL before the first. */
+void orc_give(OrcWork **work, OrcModule module);
+/* No more come, and they go on while the caller does something else; false: no thread makes them. */
+bool orc_leave(OrcWork *work);
+/* All are made; false when a limit was hit first, and then they go on. */
+bool orc_wait(OrcWork *work);
+/* All are made, and with their generators, in the order in which they came. Before each the limits are asked. False after a
+ * diagnostic. */
+bool orc_finish(OrcWork **work);
+/* What is not made is not wanted. NULL is nothing. */
+void orc_drop(OrcWork **work);
 /* Its code is made in little time rather than good, whatever follows. */
 bool orc_is_plain(const Gen *g);
 uint32_t orc_instructions(LLVMValueRef f);
@@ -361,6 +365,7 @@ struct Gen {
     LLVMContextRef c;
     LLVMModuleRef m;
     Vec(LLVMModuleRef) full; /* that came before it, each with its context */
+    struct OrcWork *work; /* on these, and on modules of kernels; NULL: none so far */
     uint32_t instructions; /* of `m` */
     LLVMBuilderRef b;
     LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, ptr, nothing;
@@ -385,6 +390,7 @@ struct Gen {
     KernelBatch *batch; /* of the kernels that it makes; NULL: none so far */
     bool calls; /* one of its functions so far calls another, or itself */
     bool once; /* its code has no loop and calls none of its own: little of it is run */
+    bool beside; /* objects are made beside what the session does */
     bool alone; /* its kernels are part of the module, and nobody else's */
     PtrMap kernels; /* Kernel -> Ssa */
     uint32_t size; /* lets and blocks made so far */
@@ -406,8 +412,6 @@ void gen_close(Gen *g);
 /* kernel.c: the address of a kernel of the batch; NULL: it has none of that name. */
 const void *batch_find(const KernelBatch *b, const char *symbol);
 const Code *batch_code(const KernelBatch *b);
-/* The modules of the kernels that were made for the module. */
-void kernels_gens(Gen *g, size_t *n, Gen *const **gens);
 /* Links these kernels; false after a diagnostic. */
 bool kernels_link(Gen *g);
 /* Lets go of what the module made and did not link. */

@@ -349,6 +349,12 @@ static void release_tensor(void *t)
     tensor_release(t);
 }
 
+static void release_file(void *file)
+{
+    cache_release(file);
+}
+
+/* Its elements stay in the file: what the function returns may lie there for longer than the unit lives. */
 static const Tensor *take_tensor(Taking *t)
 {
     DType dtype = dtype_unpack(keep_take(t));
@@ -361,12 +367,13 @@ static const Tensor *take_tensor(Taking *t)
     int64_t size;
     t->wrong |= !t->wrong && (!shape_size((int32_t)rank, shape, &size) ||
                               (uint64_t)size > piece.len / dtype_size(dtype));
+    CacheFile *file = t->u->file;
     Tensor *out =
-        t->wrong ? NULL : tensor_new_raw(&t->u->jit->cx->limits, dtype, (int32_t)rank, shape);
+        t->wrong ? NULL : tensor_over(dtype, (int32_t)rank, shape, piece.ptr, release_file, file);
     t->wrong |= !out;
     if (t->wrong)
         return NULL;
-    memcpy(out->data, piece.ptr, (size_t)size * dtype_size(dtype));
+    file->refs++;
     arena_on_free(&t->u->arena, release_tensor, out);
     return out;
 }
@@ -460,14 +467,14 @@ static bool is_whole(const CacheFile *f, const Content *c)
 
 static bool take_unit(Unit *u, const Content *c)
 {
-    const Head *head = (const Head *)(const void *)u->file.at;
-    char *body = u->file.at + sizeof *head;
+    const Head *head = (const Head *)(const void *)u->file->at;
+    char *body = u->file->at + sizeof *head;
     Taking t = {.u = u,
                 .c = c,
                 .at = body,
                 .end = body + head->body,
                 .pieces = body + head->body,
-                .n_pieces = u->file.n - sizeof *head - head->body};
+                .n_pieces = u->file->n - sizeof *head - head->body};
     u->nests = keep_take(&t);
     u->counts.calls = (uint32_t)keep_take(&t);
     u->counts.kernels = (uint32_t)keep_take(&t);
@@ -484,9 +491,9 @@ bool keep_load(Unit *u, const Content *c)
 {
     Cache *cache = &u->jit->cache;
     u->file = cache_read(cache, c->key);
-    if (!u->file.at)
+    if (!u->file)
         return false;
-    if (is_whole(&u->file, c) && take_unit(u, c))
+    if (is_whole(u->file, c) && take_unit(u, c))
         return true;
     cache_remove(cache, c->key);
     return false;

@@ -327,7 +327,7 @@ static KernelBatch *batch_of(Gen *g)
     return g->batch = b;
 }
 
-/* Where the code of the batch's next kernel is made: in a module of its own, so that threads can share the work. */
+/* Where the code of the batch's next kernel is made: in a module of its own, which LLVM makes code of while the next is made. */
 static Gen *gen_for_kernel(Gen *g, KernelBatch *b)
 {
     if (g->alone)
@@ -340,16 +340,11 @@ static Gen *gen_for_kernel(Gen *g, KernelBatch *b)
                  .code = g->code,
                  .arena = &b->arena,
                  .out = &b->code,
+                 .beside = g->beside,
                  .why = g->why};
     vec_push(&b->gens, &b->arena, own);
     gen_open(own, "kernel");
     return own;
-}
-
-void kernels_gens(Gen *g, size_t *n, Gen *const **gens)
-{
-    *n = g->batch ? g->batch->gens.n : 0;
-    *gens = g->batch ? g->batch->gens.at : NULL;
 }
 
 bool kernels_link(Gen *g)
@@ -450,6 +445,8 @@ Kernel *kernel_of(Gen *g, const TeProgram *p, const KernelOrigin *from, const Ke
         Gen *in = gen_for_kernel(g, k->batch);
         bool ok = !in->failed && kernel_make(in, k, p, from, known);
         g->failed |= in->failed || !ok;
+        if (in != g && !g->failed)
+            orc_give(&g->work, (OrcModule){in, in->m});
     } else if (k->batch != g->batch) {
         use_batch(g->unit, k->batch);
     }

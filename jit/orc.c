@@ -6,6 +6,7 @@
 #include "base/plugin.h"
 #include "jit/internal.h"
 #include "jit/llvm/cushion.h"
+#include "runtime/pool.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
@@ -148,7 +149,6 @@ bool orc_has_dots(const Orc *o)
 void orc_deinit(Jit *jit)
 {
     Orc *o = &jit->orc;
-    pool_free(o->pool);
     buf_deinit(&o->why);
     if (!o->target)
         return;
@@ -243,13 +243,15 @@ uint32_t orc_instructions(LLVMValueRef f)
 }
 
 /* What one thread makes of a module. */
-typedef struct Job {
+typedef struct Job Job;
+struct Job {
+    Job *next;
     OrcModule in;
     Str object;
     Buf why;
     bool beside; /* of all work of the session: no limit of what runs now ends it */
     bool ok;
-} Job;
+};
 
 static bool make_object(Job *job, MachineKind kind)
 {
@@ -310,20 +312,159 @@ static void do_job(void *data)
               make_object(job, plain ? MACHINE_PLAIN : MACHINE_GOOD);
 }
 
-typedef struct Jobs {
-    Job *at;
-    atomic_bool gone; /* memory was, for good, on one of the threads */
-} Jobs;
+/* ---- made beside what makes more of them ------------------------------------------------------------------------------ */
 
-static void do_jobs(void *data, int64_t from, int64_t to)
+#define THREADS_MOST 8
+
+struct OrcWork {
+    Jit *jit;
+    pthread_mutex_t lock;
+    pthread_cond_t more, done;
+    Job *first, *last; /* in the order in which they came */
+    Job *next; /* that nobody has taken */
+    size_t left; /* of which no object is made */
+    bool ended; /* no more come */
+    uint32_t instructions;
+    size_t n_threads;
+    pthread_t threads[THREADS_MOST];
+    atomic_bool gone; /* memory was, for good, on one of the threads */
+};
+
+/* NULL: there is none; `waits` for one until no more come. */
+static Job *take_job(OrcWork *w, bool waits)
 {
-    Jobs *jobs = data;
-    for (int64_t i = from; i < to; i++)
-        if (!atomic_load(&jobs->gone) && !memory_guard(do_job, &jobs->at[i]))
-            atomic_store(&jobs->gone, true);
+    pthread_mutex_lock(&w->lock);
+    while (waits && !w->next && !w->ended)
+        pthread_cond_wait(&w->more, &w->lock);
+    Job *job = w->next;
+    if (job)
+        w->next = job->next;
+    pthread_mutex_unlock(&w->lock);
+    return job;
 }
 
-/* Takes the objects over; false after a diagnostic. */
+static void run_job(OrcWork *w, Job *job)
+{
+    if (!atomic_load(&w->gone) && !memory_guard(do_job, job))
+        atomic_store(&w->gone, true);
+    pthread_mutex_lock(&w->lock);
+    if (--w->left == 0)
+        pthread_cond_broadcast(&w->done);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void *work_main(void *data)
+{
+    OrcWork *w = data;
+    for (Job *job; (job = take_job(w, true));)
+        run_job(w, job);
+    return NULL;
+}
+
+/* Starting threads takes as long as making a little code. */
+#define SHARED_LEAST 1500
+
+/* Signals are for other threads. */
+static void start_threads(OrcWork *w, size_t n)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (w->n_threads < n && w->n_threads < THREADS_MOST &&
+           pthread_create(&w->threads[w->n_threads], NULL, work_main, w) == 0)
+        w->n_threads++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static OrcWork *work_new(Jit *jit)
+{
+    OrcWork *w = memory_must(sizeof *w);
+    *w = (OrcWork){.jit = jit};
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->more, NULL);
+    pthread_cond_init(&w->done, NULL);
+    return w;
+}
+
+void orc_give(OrcWork **work, OrcModule module)
+{
+    OrcWork *w = *work ? *work : (*work = work_new(module.g->jit));
+    Job *job = memory_must(sizeof *job);
+    *job = (Job){.in = module, .beside = module.g->beside};
+    bool others = w->first != NULL;
+    for (LLVMValueRef f = LLVMGetFirstFunction(module.m); f; f = LLVMGetNextFunction(f))
+        w->instructions += orc_instructions(f);
+    pthread_mutex_lock(&w->lock);
+    *(w->last ? &w->last->next : &w->first) = job;
+    w->last = job;
+    w->left++;
+    if (!w->next)
+        w->next = job;
+    pthread_cond_signal(&w->more);
+    pthread_mutex_unlock(&w->lock);
+    if (others && w->n_threads == 0 && w->instructions >= SHARED_LEAST)
+        start_threads(w, (size_t)pool_cores() - 1);
+}
+
+static void end_giving(OrcWork *w, bool drop)
+{
+    pthread_mutex_lock(&w->lock);
+    w->ended = true;
+    if (drop)
+        w->next = NULL;
+    pthread_cond_broadcast(&w->more);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void end_threads(OrcWork *w)
+{
+    for (Job *job; (job = take_job(w, false));)
+        run_job(w, job);
+    for (size_t i = 0; i < w->n_threads; i++)
+        pthread_join(w->threads[i], NULL);
+}
+
+bool orc_leave(OrcWork *w)
+{
+    end_giving(w, false);
+    if (w->n_threads == 0)
+        start_threads(w, 1);
+    return w->n_threads > 0;
+}
+
+/* So often somebody who waits asks the limits. */
+#define WAIT_NANOSECONDS 10000000
+
+static bool wait_a_little(OrcWork *w)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += WAIT_NANOSECONDS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&w->lock);
+    if (w->left > 0)
+        pthread_cond_timedwait(&w->done, &w->lock, &until);
+    bool done = w->left == 0;
+    pthread_mutex_unlock(&w->lock);
+    return done;
+}
+
+bool orc_wait(OrcWork *w)
+{
+    Limits *limits = &w->jit->cx->limits;
+    Job *job;
+    while (!limit_hit(limits) && (job = take_job(w, false)))
+        run_job(w, job);
+    bool done = false;
+    while (!limit_hit(limits) && !done)
+        done = wait_a_little(w);
+    return done;
+}
+
+/* Takes the object over; false after a diagnostic. */
 static bool end_job(Jit *jit, Job *job)
 {
     Gen *g = job->in.g;
@@ -331,125 +472,46 @@ static bool end_job(Jit *jit, Job *job)
         vec_push(&g->out->objects, g->arena, job->object);
     if (!job->ok && !limit_hit(&jit->cx->limits))
         refused(jit, buf_text(&job->why));
-    buf_deinit(&job->why);
     return job->ok;
 }
 
-/* Waking threads takes as long as making a little code. */
-#define SHARED_LEAST 1500
-
-static bool is_worth_sharing(size_t n, const OrcModule *modules)
+static void work_free(OrcWork *w)
 {
-    uint32_t instructions = 0;
-    for (size_t i = 0; i < n && instructions < SHARED_LEAST; i++)
-        for (LLVMValueRef f = LLVMGetFirstFunction(modules[i].m); f; f = LLVMGetNextFunction(f))
-            instructions += orc_instructions(f);
-    return n > 1 && instructions >= SHARED_LEAST;
+    for (Job *job = w->first, *next; job; job = next) {
+        next = job->next;
+        buf_deinit(&job->why);
+        memory_free(job);
+    }
+    pthread_mutex_destroy(&w->lock);
+    pthread_cond_destroy(&w->more);
+    pthread_cond_destroy(&w->done);
+    memory_free(w);
 }
 
-static Job *jobs_new(size_t n, const OrcModule *modules, bool beside)
+bool orc_finish(OrcWork **work)
 {
-    Job *all = memory_must(n * sizeof *all);
-    for (size_t i = 0; i < n; i++)
-        all[i] = (Job){.in = modules[i], .beside = beside};
-    return all;
-}
-
-static bool end_jobs(Jit *jit, size_t n, Jobs *jobs)
-{
+    OrcWork *w = *work;
     bool ok = true;
-    if (atomic_load(&jobs->gone))
+    *work = NULL;
+    end_giving(w, false);
+    end_threads(w);
+    if (atomic_load(&w->gone))
         memory_gone();
-    for (size_t i = 0; i < n; i++)
-        ok &= end_job(jit, &jobs->at[i]);
-    memory_free(jobs->at);
+    for (Job *job = w->first; job; job = job->next)
+        ok &= end_job(w->jit, job);
+    work_free(w);
     return ok;
 }
 
-bool orc_make(Jit *jit, size_t n, const OrcModule *modules)
+void orc_drop(OrcWork **work)
 {
-    Orc *o = &jit->orc;
-    Jobs jobs = {.at = jobs_new(n, modules, false)};
-    bool shared = is_worth_sharing(n, modules);
-    if (!o->pool && shared)
-        o->pool = pool_new(0);
-    pool_for(shared ? o->pool : NULL, (int64_t)n, 1, do_jobs, &jobs);
-    return end_jobs(jit, n, &jobs);
-}
-
-/* ---- beside what the session does -------------------------------------------------------------------------------------- */
-
-struct OrcWork {
-    size_t n;
-    Jobs jobs;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t change;
-    bool done;
-};
-
-static void *work_main(void *data)
-{
-    OrcWork *w = data;
-    do_jobs(&w->jobs, 0, (int64_t)w->n);
-    pthread_mutex_lock(&w->lock);
-    w->done = true;
-    pthread_cond_broadcast(&w->change);
-    pthread_mutex_unlock(&w->lock);
-    return NULL;
-}
-
-OrcWork *orc_begin(size_t n, const OrcModule *modules)
-{
-    OrcWork *w = memory_zeroed(1, sizeof *w);
+    OrcWork *w = *work;
+    *work = NULL;
     if (!w)
-        return NULL;
-    w->n = n;
-    w->jobs.at = jobs_new(n, modules, true);
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->change, NULL);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&w->thread, NULL, work_main, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (status == 0)
-        return w;
-    memory_free(w->jobs.at);
-    free(w);
-    return NULL;
-}
-
-/* So often somebody who waits asks the limits. */
-#define WAIT_NANOSECONDS 10000000
-
-bool orc_wait(Jit *jit, OrcWork *w)
-{
-    bool done = false;
-    while (!done && !limit_hit(&jit->cx->limits)) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += WAIT_NANOSECONDS;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_sec++;
-            until.tv_nsec -= 1000000000;
-        }
-        pthread_mutex_lock(&w->lock);
-        if (!w->done)
-            pthread_cond_timedwait(&w->change, &w->lock, &until);
-        done = w->done;
-        pthread_mutex_unlock(&w->lock);
-    }
-    return done;
-}
-
-bool orc_end(Jit *jit, OrcWork *w)
-{
-    pthread_join(w->thread, NULL);
-    pthread_mutex_destroy(&w->lock);
-    pthread_cond_destroy(&w->change);
-    Jobs jobs = {.at = w->jobs.at, .gone = atomic_load(&w->jobs.gone)};
-    size_t n = w->n;
-    free(w);
-    return end_jobs(jit, n, &jobs);
+        return;
+    end_giving(w, true);
+    end_threads(w);
+    for (Job *job = w->first; job; job = job->next)
+        memory_free((char *)(uintptr_t)job->object.ptr);
+    work_free(w);
 }

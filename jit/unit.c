@@ -101,42 +101,27 @@ static void gen_deinit(Gen *g, bool ok)
     for (size_t i = 0; i < g->todo.n && !ok; i++)
         g->todo.at[i]->symbol = NULL;
     g->unit->counts.kernels += (uint32_t)g->kernels.n;
+    orc_drop(&g->work);
     kernels_drop(g);
     gen_close(g);
 }
 
 bool gen_empty(Gen *g)
 {
-    size_t n = g->full.n;
-    OrcModule *all = arena_new_array(g->arena, OrcModule, n);
-    for (size_t i = 0; i < n; i++)
-        all[i] = (OrcModule){g, g->full.at[i]};
-    bool ok = orc_make(g->jit, n, all);
+    for (size_t i = 0; i < g->full.n; i++)
+        orc_give(&g->work, (OrcModule){g, g->full.at[i]});
+    bool ok = orc_finish(&g->work);
     while (g->full.n > 0)
         dispose(vec_pop(&g->full));
     return ok || !(g->failed = true);
 }
 
-/* The modules, and those of the kernels that they made. */
-static size_t all_modules(Gen *g, OrcModule **out)
+/* Those of the kernels are under way. */
+static void give_modules(Gen *g)
 {
-    size_t n, full = g->full.n;
-    Gen *const *kernels;
-    kernels_gens(g, &n, &kernels);
-    OrcModule *all = *out = arena_new_array(g->arena, OrcModule, n + full + 1);
-    for (size_t i = 0; i < n; i++)
-        all[i] = (OrcModule){kernels[i], kernels[i]->m};
-    for (size_t i = 0; i < full; i++)
-        all[n + i] = (OrcModule){g, g->full.at[i]};
-    all[n + full] = (OrcModule){g, g->m};
-    return n + full + 1;
-}
-
-static bool make_objects(Gen *g)
-{
-    OrcModule *all;
-    size_t n = all_modules(g, &all);
-    return orc_make(g->jit, n, all);
+    for (size_t i = 0; i < g->full.n; i++)
+        orc_give(&g->work, (OrcModule){g, g->full.at[i]});
+    orc_give(&g->work, (OrcModule){g, g->m});
 }
 
 static bool link_objects(Gen *g)
@@ -160,7 +145,10 @@ static bool link_objects(Gen *g)
 
 static bool link_module(Gen *g)
 {
-    return !limit_hit(&g->cx->limits) && make_objects(g) && link_objects(g);
+    if (limit_hit(&g->cx->limits))
+        return false;
+    give_modules(g);
+    return orc_finish(&g->work) && link_objects(g);
 }
 
 /* ---- beside what the session does ---------------------------------------------------------------------------------------- */
@@ -169,7 +157,6 @@ static bool link_module(Gen *g)
 typedef struct Making {
     Gen g;
     Buf why;
-    OrcWork *work;
     JitKey *key; /* NULL: it is not kept */
 } Making;
 
@@ -188,18 +175,18 @@ static void making_end(Unit *u, bool ok)
 static bool making_begin(Unit *u, const Function *fn)
 {
     Making *m = memory_zeroed(1, sizeof *m);
-    OrcModule *all;
     if (!m)
         return false;
     gen_init(&m->g, u, &m->why);
+    m->g.beside = true;
     u->making = m;
     u->jit->beside = u;
     bool ok = !m->g.failed && gen_unit(&m->g, fn);
-    size_t n = ok ? all_modules(&m->g, &all) : 0;
-    m->work = ok ? orc_begin(n, all) : NULL;
-    if (m->work)
+    if (ok)
+        give_modules(&m->g);
+    if (ok && orc_leave(m->g.work))
         return true;
-    ok = ok && link_module(&m->g);
+    ok = ok && orc_finish(&m->g.work) && link_objects(&m->g);
     if (!ok)
         u->why = arena_copy_text(&u->arena, buf_text(&m->why), m->why.n);
     making_end(u, ok);
@@ -212,9 +199,9 @@ static bool making_finish(Unit *u)
     Making *m = u->making;
     if (!m)
         return true;
-    if (!orc_wait(u->jit, m->work))
+    if (!orc_wait(m->g.work))
         return false;
-    bool ok = orc_end(u->jit, m->work) && link_objects(&m->g);
+    bool ok = orc_finish(&m->g.work) && link_objects(&m->g);
     bool limited = !ok && limit_hit(&u->jit->cx->limits);
     if (!ok)
         u->why = arena_copy_text(&u->arena, buf_text(&m->why), m->why.n);
@@ -229,7 +216,6 @@ static void making_drop(Unit *u)
 {
     if (!u->making)
         return;
-    orc_end(u->jit, u->making->work);
     making_end(u, false);
 }
 
@@ -270,7 +256,7 @@ static void unit_free(Unit *u)
     ptrmap_deinit(&u->by_function);
     ctx_root_remove(&u->root);
     arena_deinit(&u->arena);
-    cache_release(&u->file);
+    cache_release(u->file);
     module_release(u->code);
     module_release(u->env);
     free(u);
@@ -446,7 +432,7 @@ Unit *unit_kept(Jit *jit, Module *env, const Def *def, const Content *c)
     const Function *fn = def->fn;
     keep_units(jit, fn, is_current_in, env);
     for (Unit *u = ptrmap_find(&jit->units, fn); u; u = u->sibling)
-        if (u->file.at && has_shapes(u, fn->params.n, NULL))
+        if (u->file && has_shapes(u, fn->params.n, NULL))
             return u;
     return load(jit, env, def, c, NULL);
 }

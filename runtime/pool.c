@@ -37,7 +37,7 @@ struct Pool {
 /* Whoever comes when all parts are taken finds the loop closed, and nobody waits for him: on a busy machine a worker may wake late. */
 #define CLOSED (1 << 30)
 
-static int cores(void)
+int pool_cores(void)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0)
@@ -51,7 +51,7 @@ Pool *pool_new(int threads)
     Pool *p = memory_zeroed(1, sizeof *p);
     if (!p)
         return NULL;
-    p->threads = threads > 0 ? threads : cores();
+    p->threads = threads > 0 ? threads : pool_cores();
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->more, NULL);
     pthread_cond_init(&p->done, NULL);

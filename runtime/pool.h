@@ -11,6 +11,8 @@ typedef struct Pool Pool;
 Pool *pool_new(int threads);
 void pool_free(Pool *p);
 int pool_threads(const Pool *p);
+/* That this process may use. */
+int pool_cores(void);
 
 /* Calls body(data, from, to) over parts of [0, n) of at least `grain`, on all threads; returns when
  * all are done. The parts depend on n, grain and nothing else, so that reductions split the same

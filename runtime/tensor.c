@@ -14,6 +14,8 @@ struct Buffer {
     uint32_t refs;
     Limits *limits;
     Storage storage;        /* charged to the limits */
+    void (*let_go)(void *owner); /* NULL: the elements stand behind this */
+    void *owner;
 };
 
 bool shape_size(int32_t rank, const int64_t *shape, int64_t *out)
@@ -136,6 +138,11 @@ static void buffer_release(Buffer *b)
         return;
     Limits *limits = b->limits;
     Storage s = b->storage;
+    if (b->let_go) {
+        b->let_go(b->owner);
+        memory_free(b);
+        return;
+    }
     if (limits && s.bytes >= STORAGE_LARGE) {
         heap_storage_give(limits, s);
         return;
@@ -176,6 +183,28 @@ Tensor *tensor_new_raw(Limits *limits, DType dtype, int32_t rank, const int64_t 
     return tensor_make(limits, dtype, rank, shape, false);
 }
 
+Tensor *tensor_over(DType dtype, int32_t rank, const int64_t *shape, const void *data,
+                    void (*let_go)(void *owner), void *owner)
+{
+    int64_t size;
+    size_t bytes;
+    if (rank < 0 || rank > TENSOR_RANK_MOST || dtype_size(dtype) == 0 ||
+        !shape_size(rank, shape, &size) || !storage_size(dtype, size, &bytes))
+        return NULL;
+    Tensor *t = header_new(NULL, dtype, rank, shape);
+    Buffer *b = t ? memory_alloc(sizeof *b) : NULL;
+    if (!b) {
+        memory_free(t);
+        return NULL;
+    }
+    *b = (Buffer){.refs = 1, .let_go = let_go, .owner = owner};
+    t->size = size;
+    shape_strides(rank, shape, t->strides);
+    t->buffer = b;
+    t->data = (char *)(uintptr_t)data;
+    return t;
+}
+
 Tensor *tensor_view(const Tensor *t, int32_t rank, const int64_t *shape, const int64_t *strides,
                     int64_t offset)
 {
@@ -207,11 +236,6 @@ bool tensor_is_contiguous(const Tensor *t)
         stride *= t->shape[i];
     }
     return true;
-}
-
-bool tensor_is_unique(const Tensor *t)
-{
-    return t->refs == 1 && t->buffer && t->buffer->refs == 1;
 }
 
 /* Copies `n` elements that are `stride` apart to where they are neighbours. */

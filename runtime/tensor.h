@@ -1,6 +1,6 @@
 /* Tensors: counted, strided views of counted buffers.
  *
- * A tensor is immutable once it is shared; whoever holds the only reference may write. Shape and
+ * A tensor is immutable from when whoever made it has filled it. Shape and
  * strides are counted in elements, row-major unless strides say otherwise. Storage starts at a
  * multiple of 64 bytes and is rounded up to 64, so that whole vectors may be read and written over
  * the end. Counts are not atomic: values belong to one thread, and the worker threads of a loop
@@ -32,6 +32,10 @@ typedef struct Tensor {
 Tensor *tensor_new(Limits *limits, DType dtype, int32_t rank, const int64_t *shape);
 /* The same without zeroing the elements. */
 Tensor *tensor_new_raw(Limits *limits, DType dtype, int32_t rank, const int64_t *shape);
+/* A tensor over elements that belong to `owner`, row-major, 64 bytes from which whole vectors may be read over the end; they are not
+ * written. `let_go` is called once, when no tensor needs them any more; not where the result is NULL, as tensor_new's. */
+Tensor *tensor_over(DType dtype, int32_t rank, const int64_t *shape, const void *data,
+                    void (*let_go)(void *owner), void *owner);
 /* A view of `t`'s buffer with another shape and strides, starting `offset` elements after t's
  * first. Owned by the caller. */
 Tensor *tensor_view(const Tensor *t, int32_t rank, const int64_t *shape, const int64_t *strides,
@@ -41,10 +45,9 @@ Tensor *tensor_view(const Tensor *t, int32_t rank, const int64_t *shape, const i
 Tensor *tensor_contiguous(Limits *limits, const Tensor *t);
 
 Tensor *tensor_retain(const Tensor *t);
-void tensor_release(Tensor *t);         /* NULL is nothing */
+void tensor_release(Tensor *t); /* NULL is nothing */
 
 bool tensor_is_contiguous(const Tensor *t);
-bool tensor_is_unique(const Tensor *t); /* nobody else sees the elements */
 /* Product of the extents; false on overflow or a negative extent. */
 bool shape_size(int32_t rank, const int64_t *shape, int64_t *out);
 /* Row-major strides. */
@@ -54,6 +57,6 @@ void shape_strides(int32_t rank, const int64_t *shape, int64_t *strides);
  * tests, not for loops. */
 double tensor_get_double(const Tensor *t, int64_t i);
 int64_t tensor_get_int(const Tensor *t, int64_t i);
-const char *tensor_element(const Tensor *t, int64_t i);     /* its address */
+const char *tensor_element(const Tensor *t, int64_t i); /* its address */
 
 #endif

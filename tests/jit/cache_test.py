@@ -186,6 +186,46 @@ class Cache(unittest.TestCase):
             with open(file, "rb") as f:
                 self.assertEqual(len(f.read()), len(whole))
 
+    def test_those_used_least_lately_go(self):
+        def program(i):
+            return self.write(f"p{i}.rly", f"""#[version = "0.0.5"]
+def @main(%x: Tensor[(1, 64), float32], %w: Tensor[(512, 64), float32]) {{
+  multiply(nn.dense(%x, %w, units=512), {i}f)
+}}
+""")
+        weights = os.path.join(self.folder.name, "w.npz")
+        numpy.savez(weights, w=numpy.ones((512, 64), "float32"))
+
+        def is_kept(i):
+            done = self.relay("bench", program(i), "--params", weights, "--random", "1", "--seconds", "0.001", "--runs", "1",
+                              "--json", env={"RELAY_CACHE": "1"})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout)["cached"]
+
+        # Each file has the weights, an eighth of a mebibyte; the first one is used again and again.
+        for i in range(1, 13):
+            self.assertFalse(is_kept(i), i)
+            self.assertTrue(is_kept(1))
+            size = sum(os.stat(os.path.join(self.code, name)).st_size for name in self.files())
+            self.assertLessEqual(size, (1 << 20) + (1 << 18))
+        self.assertTrue(is_kept(12))
+        self.assertFalse(is_kept(2))
+
+    def test_the_variable_is_understood_or_refused(self):
+        path = self.write("values.rly", VALUES)
+        done = self.relay("run", path, "--random", "1", env={"RELAY_CACHE": "much"})
+        self.assertIn("W0702", done.stderr)
+        self.assertIn("RELAY_CACHE=much", done.stderr)
+        self.assertEqual(self.files(), [])
+
+    def test_values_outlive_the_code_they_came_with(self):
+        lines = "\n".join(["def @k() { (full(1f, shape=[70000]), 3) };", "let %a = @k();", "%a.1", "def @k() { (full(2f, shape=[70000]), 4) };",
+                           "let %b = @k();", "sum(%a.0)", "sum(%b.0)"])
+        first = self.relay("--exec", "jit", input=lines)
+        self.assertIn("70000", first.stdout)
+        self.assertGreaterEqual(len(self.files()), 2)
+        self.assertEqual(self.relay("--exec", "jit", input=lines).stdout, first.stdout)
+
     def test_a_folder_for_others_is_not_used(self):
         path = self.write("values.rly", VALUES)
         os.makedirs(self.code)
