@@ -390,13 +390,13 @@ void rule_loop(OnnxNode *n)
     for (int tries = 0; !n->failed && tries < TENSOR_RANK_MOST * (int)(t.n_carried + 1) + 2;
          tries++) {
         read_turn(n, &t);
-        if (n->failed || !t.again)
+        if (n->failed || t.again)
+            onnx_block_drop(n);
+        if (!t.again)
             break;
-        onnx_block_drop(n);
     }
     if (n->failed || t.again) {
         onnx_refuse(n, "what it carries has no type");
-        onnx_block_drop(n);
         return;
     }
     t.asks = asks(&t);

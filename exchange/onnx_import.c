@@ -14,6 +14,8 @@
 
 /* Refusals that are listed. */
 #define REFUSALS_MOST 60
+/* Elements of a tensor. */
+#define EXTENTS_MOST ((Dim)1 << 47)
 /* Functions that call each other, and graphs in graphs. */
 #define CALLS_MOST 100
 
@@ -239,9 +241,15 @@ const Type *import_type(OnnxImport *im, const Onnx__TypeProto *t, const char *na
         *why = "its rank is not known (`--shape` can say it)";
         return NULL;
     }
-    Dim dims[TENSOR_RANK_MOST];
-    for (size_t i = 0; i < rank; i++)
+    Dim dims[TENSOR_RANK_MOST], size = 1;
+    for (size_t i = 0; i < rank; i++) {
         dims[i] = wish ? wish->dims[i] : extent_of(im, shape->dim[i]);
+        if (dims[i] > 1 && size > EXTENTS_MOST / dims[i]) {
+            *why = "its shape is none that a tensor can have";
+            return NULL;
+        }
+        size *= dims[i] > 1 ? dims[i] : 1;
+    }
     return type_tensor(im->cx, dtype, (uint32_t)rank, dims);
 }
 
@@ -730,14 +738,13 @@ static void write_program(OnnxImport *im)
     Buf results = {0};
     for (size_t i = 0; i < g->n_output; i++) {
         OnnxValue *v = g->output[i]->name ? import_value(im, g->output[i]->name) : NULL;
-        if (!v) {
-            import_refuse(im, import_text(im, "the result `%s` is given by no node",
-                                          g->output[i]->name ? g->output[i]->name : ""));
-            continue;
-        }
-        if (v->type || v->constant || v->open)
+        bool known = v && (v->type || v->constant || v->open);
+        if (known)
             buf_printf(&results, "%s%s", i ? ", " : "",
                        v->constant ? import_program_text(im, v) : v->text);
+        else if (!v || !im->refused)
+            import_refuse(im, import_text(im, "the result `%s` is given by no node",
+                                          g->output[i]->name ? g->output[i]->name : ""));
     }
     PtrMap used = {0};
     const char *result = import_text(im, "%s%s%s", g->n_output == 1 ? "" : "(", buf_text(&results),

@@ -124,6 +124,13 @@ DType onnx_in_dtype(OnnxNode *n, size_t i)
     return t ? t->dtype : dtype_of(DT_FLOAT32);
 }
 
+/* What lies beyond is as good as endless, and rules may add to it. */
+static int64_t within(int64_t v)
+{
+    const int64_t most = (int64_t)1 << 53;
+    return v > most ? most : v < -most ? -most : v;
+}
+
 Dim onnx_element(const OnnxValue *v, uint32_t k)
 {
     if (v->constant && k < v->constant->size && !dtype_is_float(v->constant->dtype))
@@ -153,7 +160,7 @@ OnnxInts onnx_ints(OnnxNode *n, size_t i)
     }
     out.n = (int)v->constant->size;
     for (int k = 0; k < out.n; k++)
-        out.at[k] = tensor_get_int(v->constant, k);
+        out.at[k] = within(tensor_get_int(v->constant, k));
     return out;
 }
 
@@ -199,7 +206,7 @@ bool onnx_has_attr(const OnnxNode *n, const char *name)
 int64_t onnx_attr_int(const OnnxNode *n, const char *name, int64_t otherwise)
 {
     const Onnx__AttributeProto *a = onnx_attr(n, name);
-    return a && a->has_i ? a->i : otherwise;
+    return a && a->has_i ? within(a->i) : otherwise;
 }
 
 int64_t onnx_attr_axis(OnnxNode *n, const char *name, int64_t otherwise, int rank)
@@ -238,7 +245,7 @@ OnnxInts onnx_attr_ints(OnnxNode *n, const char *name)
     }
     out.n = (int)a->n_ints;
     for (size_t i = 0; i < a->n_ints; i++)
-        out.at[i] = a->ints[i];
+        out.at[i] = within(a->ints[i]);
     return out;
 }
 

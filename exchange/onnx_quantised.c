@@ -2,6 +2,7 @@
  * are kept in 8, and stay in their range. */
 #include "exchange/onnx_rules.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A scale or zero point for each part of x along its axis, as a tensor that broadcasts to x; one for all as a scalar. */
@@ -42,7 +43,7 @@ static const char *to_integers(OnnxNode *n, const char *x, const char *zero, DTy
                               x, x, onnx_literal(n, 0.5, f), onnx_literal(n, 2, f), x,
                               onnx_literal(n, 0.5, f), x);
     bool is_signed = dtype_is_signed(to);
-    double top = (double)(1 << (is_signed ? bits - 1 : bits)), low = is_signed ? -top : 0;
+    double top = ldexp(1, is_signed ? bits - 1 : bits), low = is_signed ? -top : 0;
     DType wide = dtype_of(DT_INT32);
     y = onnx_text(n, "cast(%s, dtype=\"int32\")", y);
     y = zero ? onnx_text(n, "add(%s, %s)", y, zero) : y;

@@ -408,6 +408,11 @@ OnnxInts onnx_ints_or(OnnxNode *n, const char *name, int count, int64_t otherwis
     for (int i = 0; out.n != count && i < count; i++)
         out.at[i] = otherwise;
     out.n = count;
+    for (int i = 0; i < count; i++)
+        if (out.at[i] > INT32_MAX || out.at[i] < -INT32_MAX) {
+            onnx_refuse(n, "`%s` has %lld", name, (long long)out.at[i]);
+            out.at[i] = 1;
+        }
     return out;
 }
 
@@ -415,6 +420,11 @@ OnnxInts onnx_ints_or(OnnxNode *n, const char *name, int count, int64_t otherwis
 OnnxWindow onnx_window(OnnxNode *n, OnnxInts kernel)
 {
     int m = kernel.n;
+    for (int i = 0; i < m; i++)
+        if (kernel.at[i] > INT32_MAX || kernel.at[i] < 1) {
+            onnx_refuse(n, "a window of %lld", (long long)kernel.at[i]);
+            return (OnnxWindow){.n = 0};
+        }
     OnnxWindow w = {.n = m, .kernel = kernel};
     if (m < 1 || m > 3 || onnx_rank(n, 0) != m + 2) {
         onnx_refuse(n, "windows over %d axes", m);
@@ -924,7 +934,7 @@ void rule_slice(OnnxNode *n)
         int64_t b = from.at[i] + (from.at[i] < 0 ? d : 0), e = to.at[i] + (to.at[i] < 0 ? d : 0);
         b = clamp(b, 0, d);
         e = clamp(e, steps.at[i] < 0 ? -1 : 0, d);
-        if ((e - b) * steps.at[i] <= 0)
+        if (steps.at[i] == 0 || (steps.at[i] > 0 ? e <= b : e >= b))
             from.at[i] = to.at[i] = 0, steps.at[i] = 1;
         else if (to.at[i] > d)
             to.at[i] = d;

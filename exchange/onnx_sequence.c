@@ -143,7 +143,7 @@ void rule_split_to_sequence(OnnxNode *n)
     OnnxInts parts = onnx_ints(n, 1), sizes = {.n = 0};
     bool equal = parts.n < 0 || onnx_rank(n, 1) == 0;
     int64_t size = parts.n < 0 ? 1 : parts.n > 0 ? parts.at[0] : 0;
-    if (equal && (size < 1 || d / size >= ONNX_INTS_MOST)) {
+    if (n->failed || (equal && (size < 1 || d / size >= ONNX_INTS_MOST))) {
         onnx_refuse(n, "%lld parts", size < 1 ? 0 : (long long)(d / size));
         return;
     }

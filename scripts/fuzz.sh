@@ -44,6 +44,11 @@ case " $names " in *" params "*)
             "$relay" run - --out "$work/arrays/a.$ending"
     done ;;
 esac
+# Models: small ones that the tests write.
+case " $names " in *" onnx "*)
+    mkdir -p "$work/models"
+    sh tests/python tests/fuzz/onnx_seeds.py "$work/models" 2000 || true ;;
+esac
 {
     sed -n 's/^\(KEYWORD\|PUNCT\|INFIX\)[^"]*"\([^"]*\)".*/"\2"/p' parser/tokens.def
     sed -n 's/^### \([A-Za-z0-9_.]*\)$/"\1"/p' docs/operators.md
@@ -56,6 +61,7 @@ for name in $names; do
     seeds=tests/conformance/cases
     [ "$name" = json ] && seeds=$work/graphs
     [ "$name" = params ] && seeds=$work/arrays
+    [ "$name" = onnx ] && seeds=$work/models
     mkdir -p "$corpus/$name"
     nice "build/fuzz/${name}_fuzz" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=3000 \
         -error_exitcode=1 \

@@ -199,6 +199,11 @@ WhySource trial_attr_source(const Trial *t, int attr)
 
 typedef Vec(AttrValue) Values;
 
+static int64_t next(int64_t v)
+{
+    return v == INT64_MAX ? v - 1 : v + 1;
+}
+
 /* Other values of the same kind: neighbours, and what stands in `dims`. */
 static Values other_values(const Trial *t, uint32_t i, const Values *dims)
 {
@@ -216,13 +221,13 @@ static Values other_values(const Trial *t, uint32_t i, const Values *dims)
     for (size_t k = 0; v->kind == ATTR_INT && k < dims->n; k++)
         vec_push(&out, arena, dims->at[k]);
     if (v->kind == ATTR_INT)
-        vec_push(&out, arena, ((AttrValue){.kind = ATTR_INT, .i = v->i + 1}));
+        vec_push(&out, arena, ((AttrValue){.kind = ATTR_INT, .i = next(v->i)}));
     for (uint32_t at = 0; v->kind == ATTR_LIST && at < v->list.n && at < 8; at++) {
         if (v->list.at[at].kind != ATTR_INT)
             continue;
         for (size_t k = 0; k <= dims->n; k++) {
             AttrValue *list = arena_copy(arena, v->list.at, v->list.n * sizeof *list);
-            list[at].i = k < dims->n ? dims->at[k].i : list[at].i + 1;
+            list[at].i = k < dims->n ? dims->at[k].i : next(list[at].i);
             AttrValue changed = *v;
             changed.list.at = list;
             vec_push(&out, arena, changed);

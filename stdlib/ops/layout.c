@@ -358,8 +358,9 @@ static RelResult block_rel(Rel *r, bool to_space)
     if (!rel_rank(r, 0, t, 4) || !rel_layout(r, "layout", "NCHW", at))
         return REL_FAILED;
     Dim dims[4], c = t->dims[at[1]], h = t->dims[at[2]], w = t->dims[at[3]];
-    bool fits = b > 0 && (to_space ? c < 0 || c % (b * b) == 0
-                                   : (h < 0 || h % b == 0) && (w < 0 || w % b == 0));
+    bool fits =
+        b > 0 && b <= INT32_MAX &&
+        (to_space ? c < 0 || c % (b * b) == 0 : (h < 0 || h % b == 0) && (w < 0 || w % b == 0));
     if (!fits) {
         rel_error(r, E0202_SHAPE, 0, "`%s` cannot be moved in blocks of %lld", type_str(r->cx, t),
                   (long long)b);
