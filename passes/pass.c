@@ -463,7 +463,10 @@ Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline)
     "FoldConstant,FuseOps,Inline"
 
 static const char default_pipeline[] = DEFAULT_PIPELINE;
-static const char code_pipeline[] = "SpecializeRecursion," DEFAULT_PIPELINE;
+/* Images lie as strategies for convolutions want them; what comes in and goes out is turned. */
+static const char code_pipeline[] =
+    "SpecializeRecursion,"
+    "ConvertLayout{desired_layouts={\"nn.conv2d\": [\"NCHW\", \"OIHW\"]}}," DEFAULT_PIPELINE;
 
 const char *passes_default(int level)
 {
@@ -471,8 +474,9 @@ const char *passes_default(int level)
 }
 
 /* What code for the processor wants at a level below the one at which the default pipeline would run it. */
-static const char code_wants[] = "EliminateCommonSubexpr,CanonicalizeOps,FoldScaleAxis,"
-                                 "BackwardFoldScaleAxis,ForwardFoldScaleAxis";
+static const char code_wants[] =
+    "ConvertLayout,EliminateCommonSubexpr,CanonicalizeOps,FoldScaleAxis,"
+    "BackwardFoldScaleAxis,ForwardFoldScaleAxis";
 
 /* What is wrong with this program itself is told on. */
 static bool tell_bugs(const Diags *from, Diags *to)

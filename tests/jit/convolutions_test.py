@@ -40,19 +40,25 @@ class Case:
         if kind == "bare":
             self.padding = [0, 0, 0, 0]
         self.image = [dice.randint(8, 34), dice.randint(8, 34)]
+        self.last = kind == "last"  # channels
 
     def text(self, i):
         span = [(t - 1) * d + 1 for t, d in zip(self.taps, self.dilation)]
         out = [(self.image[a] + self.padding[a] + self.padding[a + 2] - span[a]) // self.strides[a] + 1 for a in range(2)]
-        shape = (self.n, self.out, *out)
-        params = (f"%x{i}: Tensor[({self.n}, {self.channels}, {self.image[0]}, {self.image[1]}), float32], "
+        shape, data, layouts, axis = (self.n, self.out, *out), (self.n, self.channels, *self.image), "", 1
+        if self.last:
+            shape, data, axis = (self.n, *out, self.out), (self.n, *self.image, self.channels), 3
+            layouts = ', data_layout="NHWC", kernel_layout="HWIO"'
+        params = (f"%x{i}: Tensor[{data}, float32], "
                   f"%r{i}: Tensor[{shape}, float32], %w{i}: Tensor[{self.weight()}, float32], %b{i}: Tensor[({self.out},), float32]")
         body = (f"let %c{i} = nn.conv2d(%x{i}, %w{i}, strides={self.strides}, padding={self.padding}, dilation={self.dilation}, "
-                f"groups={self.groups}, channels={self.out}, kernel_size={self.taps}); "
-                f"let %y{i} = nn.relu(add(nn.bias_add(%c{i}, %b{i}), %r{i})); ")
+                f"groups={self.groups}, channels={self.out}, kernel_size={self.taps}{layouts}); "
+                f"let %y{i} = nn.relu(add(nn.bias_add(%c{i}, %b{i}, axis={axis}), %r{i})); ")
         return params, body
 
     def weight(self):
+        if self.last:
+            return (*self.taps, self.channels, self.out)
         return (self.out, self.channels // self.groups, *self.taps)
 
 
@@ -108,18 +114,26 @@ class Convolutions(unittest.TestCase):
         for seed in range(8):
             self.check(seed, ["depth"])
 
+    def test_channels_last(self):
+        for seed in range(8):
+            self.check(seed, ["last"])
+        self.assertNotIn("product of", self.compiled("lowered", 64, 3, 28, last=True))
+
     def test_several(self):
         self.check(1, ["any", "point", "transform", "depth"])
 
-    def compiled(self, emit, channels, taps, extent):
+    def compiled(self, emit, channels, taps, extent, last=False):
         """A convolution with known weights as loops or as LLVM's text."""
         with tempfile.TemporaryDirectory() as room:
             program, params = os.path.join(room, "c.rly"), os.path.join(room, "w.npz")
-            shape = (channels, channels, taps, taps)
+            data, shape, layouts = (1, channels, extent, extent), (channels, channels, taps, taps), ""
+            if last:
+                data, shape = (1, extent, extent, channels), (taps, taps, channels, channels)
+                layouts = ', data_layout="NHWC", kernel_layout="HWIO"'
             with open(program, "w") as file:
-                file.write(f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(1, {channels}, {extent}, {extent}), float32], '
+                file.write(f'#[version = "0.0.5"]\ndef @main(%x: Tensor[{data}, float32], '
                            f"%w: Tensor[{shape}, float32]) {{ nn.conv2d(%x, %w, padding=[{taps // 2}, {taps // 2}], "
-                           f"channels={channels}, kernel_size=[{taps}, {taps}]) }}\n")
+                           f"channels={channels}, kernel_size=[{taps}, {taps}]{layouts}) }}\n")
             with zipfile.ZipFile(params, "w") as archive:
                 archive.writestr("w.npy", npy(shape, [1.0] * (channels * channels * taps * taps)))
             run = subprocess.run([RELAY, "compile", "--emit", emit, "--params", params, program],
