@@ -145,13 +145,37 @@ static bool is_empty_reduction(const TeStage *st)
     return false;
 }
 
-/* Whether no part before has taken the node along. */
-static bool stands(const Gpu *s, const NestNode *node)
+/* Whether the node is no kernel yet, and no part before has taken it along. */
+static bool is_open(const Gpu *s, const NestNode *node)
 {
     for (size_t i = 0; i < s->n->root.n; i++)
         if (s->n->root.at[i] == node)
-            return true;
+            return node->way != NEST_GRID;
     return false;
+}
+
+/* Products are built of the program's stages; all else is made of plain loops. */
+typedef struct Parts {
+    Gpu *s;
+    int *behind; /* by stage: the product that it is the tail of, + 1 */
+} Parts;
+
+static bool build_part(void *data, Nest *n, int stage)
+{
+    Parts *parts = data;
+    parts->s->n = n;
+    if (parts->behind[stage]) {
+        gpu_product(parts->s, parts->behind[stage] - 1, stage);
+        return true;
+    }
+    if (!gpu_is_product(parts->s, stage))
+        return false;
+    int tail = gpu_tail(parts->s, stage);
+    if (tail >= 0 && !parts->behind[tail])
+        parts->behind[tail] = stage + 1;
+    else
+        gpu_product(parts->s, stage, -1);
+    return true;
 }
 
 Nest *sched_gpu(Ctx *cx, Arena *arena, const GpuMachine *m, const TeProgram *p, const bool *loose,
@@ -164,12 +188,13 @@ Nest *sched_gpu(Ctx *cx, Arena *arena, const GpuMachine *m, const TeProgram *p, 
             *why = "it reduces over nothing";
             return NULL;
         }
-    s.n = nest_of(cx, arena, p, &(NestParts){.loops = true});
+    Parts parts = {&s, arena_alloc_must(arena, (size_t)p->n_stages + 1, sizeof(int))};
+    s.n = nest_of(cx, arena, p, &(NestParts){.loops = true, .build = build_part, .data = &parts});
     NestBlock all = {0};
     for (size_t i = 0; i < s.n->root.n; i++)
         vec_push(&all, arena, s.n->root.at[i]);
     for (size_t i = 0; i < all.n; i++)
-        for (size_t k = 0; stands(&s, all.at[i]) && k < sizeof ways / sizeof *ways; k++)
+        for (size_t k = 0; is_open(&s, all.at[i]) && k < sizeof ways / sizeof *ways; k++)
             if (ways[k](&s, all.at[i]))
                 break;
     return s.n;

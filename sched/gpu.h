@@ -40,6 +40,12 @@ GpuWay gpu_rows;
 /* Elements that are computed each for itself. */
 GpuWay gpu_elements;
 
+/* Sums of products of two things, in tiles; with the stage (-1: none) that does something with the sums alone. */
+bool gpu_is_product(Gpu *s, int stage);
+void gpu_product(Gpu *s, int stage, int tail);
+/* The mapping stage that alone reads a stage, each element at its own place; -1: none does. */
+int gpu_tail(Gpu *s, int stage);
+
 #define GPU_CHAIN_MOST 16
 
 /* Loops, outermost first, that stand alone in each other and whose turns do not depend on each other. */

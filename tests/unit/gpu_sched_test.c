@@ -260,8 +260,10 @@ int main(void)
     seen = test(folds, 60);
     CHECK(seen.shuffles > 120);
     test(turned, 24);
-    test(product, 12);
-    test(image, 12);
+    seen = test(product, 12);
+    CHECK(seen.kernels < 20 && seen.barriers > 12);
+    seen = test(image, 12);
+    CHECK(seen.kernels == 12 && seen.barriers > 6);
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();
