@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "ir/print.h"
 #include "session/commands.h"
+#include "session/views/graph.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -103,6 +104,7 @@ typedef struct ShowRow {
     const char *comment; /* how its lines that are none begin; NULL: it is no code */
     JitText kind; /* of code */
     PrintStyle style; /* of text */
+    bool graph;
 } ShowRow;
 
 /* The code is made to be shown, as it is made to be run. */
@@ -165,6 +167,7 @@ static bool show_code_of(CommandCall *c, const ShowRow *row)
 static const ShowRow show_rows[] = {
     {.name = "text", .doc = "canonical text"},
     {.name = "types", .doc = "canonical text with every inferred type", .style = {.types = true}},
+    {.name = "graph", .doc = "what flows where, as a picture", .graph = true},
     {.name = "lowered", .doc = "the loop nests", .comment = "//", .kind = JIT_TEXT_LOWERED},
     {.name = "llvm", .doc = "LLVM IR", .comment = ";", .kind = JIT_TEXT_LLVM},
     {.name = "asm", .doc = "machine code", .comment = "#", .kind = JIT_TEXT_ASM},
@@ -187,16 +190,19 @@ void command_show(CommandCall *c)
             show_code_of(c, row);
             return;
         }
+        const Def *def = command_global(c);
         Module *m = command_module(c);
-        if (m)
+        if (m && row->graph)
+            show_graph(c->s, m, def ? def->name : NULL);
+        else if (m)
             show_text(c->s, m, row->style, NULL);
         module_release(m);
         return;
     }
     Span span = {from.source, from.from, from.from + (uint32_t)word.len};
     Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, span,
-                         "`:show` wants to know what: text, types, lowered, llvm, "
-                         "asm or ptx");
+                         "`:show` wants to know what: text, types, graph, lowered, "
+                         "llvm, asm or ptx");
     char *wanted = memory_text(word.ptr, word.len);
     diag_suggest(d, wanted ? wanted : "", sizeof names / sizeof *names, names);
     diag_help(d, "for instance `:show llvm @f`");

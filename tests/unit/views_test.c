@@ -1,0 +1,128 @@
+/* What views of values, graphs and pipelines show: the same in text, in HTML and in JSON, without scripts. */
+#include "check.h"
+#include "include/relay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Bundle {
+    char *text, *html, *json; /* of the newest output that has HTML */
+} Bundle;
+
+static char *copied(const RelayOutput *out, const char *type)
+{
+    const RelayMime *mime = relay_output_find(out, type);
+    return mime ? strdup(mime->data) : NULL;
+}
+
+static void forget(Bundle *b)
+{
+    free(b->text);
+    free(b->html);
+    free(b->json);
+    *b = (Bundle){0};
+}
+
+static void keep(void *data, const RelayOutput *out)
+{
+    Bundle *b = data;
+    if (!relay_output_find(out, "text/html") || out->kind == RELAY_OUTPUT_DIAGNOSTIC)
+        return;
+    forget(b);
+    b->text = copied(out, "text/plain");
+    b->html = copied(out, "text/html");
+    b->json = copied(out, "application/json");
+}
+
+static void run(RelaySession *s, Bundle *b, const char *cell)
+{
+    forget(b);
+    relay_session_eval(s, &(RelayCell){.text = cell, .len = strlen(cell), .name = "In[1]"},
+                       (RelaySink){keep, b});
+    if (CHECK(b->text && b->html))
+        CHECK(!strstr(b->html, "<script"));
+    else
+        printf("%s\n", cell);
+}
+
+static size_t count(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (const char *p = text; p && (p = strstr(p, what)); p++)
+        n++;
+    return n;
+}
+
+static void check_values(RelaySession *s, Bundle *b)
+{
+    run(s, b, "reshape(arange(0, 400, 1, dtype=\"int32\"), newshape=[20, 20])");
+    CHECK(strstr(b->html, "<code>Tensor[(20, 20), int32]</code>") != NULL);
+    CHECK(strstr(b->html, "min 0, max 399, mean 199.5, spread 115.47; 1 zero") != NULL);
+    CHECK(strstr(b->html, ">399</td>") != NULL);
+    /* Five at each end of both sides, and a row and a column that say that there is more. */
+    CHECK(count(b->html, "<td") == 10 * 11);
+    CHECK(strlen(b->html) < 20000);
+
+    run(s, b, "zeros(shape=[30, 30, 30, 30], dtype=\"float32\")");
+    CHECK(count(b->html, "<details") == 4 && strstr(b->html, "896 more slices") != NULL);
+    run(s, b, "stack((1f / 0f, 0f / 0f, 2f), axis=0)");
+    CHECK(strstr(b->html, "1 NaN, 1 infinity") != NULL);
+
+    run(s, b,
+        "type Arith { Plus(Arith, Arith), Number(int32) }\n"
+        "Plus(Number(1), Plus(Number(2), Number(3)))");
+    CHECK(count(b->html, "<summary>Plus</summary>") == 2 && count(b->html, "Number(") == 3);
+}
+
+static void check_plots(RelaySession *s, Bundle *b)
+{
+    static const char facts[] = "min 0, max 5, mean 2.5, spread 1.70783; 1 zero";
+    run(s, b, ":plot reshape(arange(0f, 6f, 1f, dtype=\"float32\"), newshape=[2, 3])");
+    CHECK(strstr(b->text, facts) && strstr(b->html, facts) && strstr(b->json, facts));
+    CHECK(count(b->html, "<rect") == 6);
+
+    run(s, b, ":plot arange(3f, 1000000f, 1f, dtype=\"float32\")");
+    CHECK(strstr(b->text, "999999 ┤") && strstr(b->html, ">999999</text>"));
+    CHECK(strstr(b->json, "\"points\": [999997]") != NULL);
+    CHECK(strlen(b->html) < 100000);
+}
+
+/* Every box of the text is one of the JSON, and of the picture where there is one. */
+static void check_graphs(RelaySession *s, Bundle *b)
+{
+    run(s, b,
+        "let %fused = pass(fn (%x: Tensor[(2, 3), float32]) { sum(exp(%x * 2f), axis=[1]) }, "
+        "passes=\"FuseOps\"); arange(0f, 2f, 1f, dtype=\"float32\")");
+    run(s, b, ":show graph %fused");
+    CHECK(strstr(b->text, "boxes 4, lines 3, fused groups 1") != NULL);
+    CHECK(count(b->json, "\"name\"") == 4 && strstr(b->json, "\"groups\": 1") != NULL);
+    bool picture = strstr(b->html, "<svg") != NULL;
+    CHECK(picture == !strstr(b->text, "Graphviz"));
+    CHECK(!picture || (count(b->html, "<g data-group=") == 4 && strstr(b->html, ">exp</text>")));
+    CHECK(!picture || count(b->html, "stroke-dasharray") == 1);
+}
+
+/* A page may hold the same view twice. */
+static void check_ids(RelaySession *s, Bundle *b)
+{
+    static const char cell[] = ":pass -O3 fn (%x: Tensor[(3), float32]) { exp(%x * (2f + 3f)) }";
+    run(s, b, cell);
+    char *first = strdup(b->html);
+    run(s, b, cell);
+    const char *one = strstr(first, " id=\""), *other = strstr(b->html, " id=\"");
+    CHECK(one && other && strncmp(one, other, 20) != 0);
+    free(first);
+}
+
+int main(void)
+{
+    RelaySession *s = relay_session_new(NULL);
+    Bundle b = {0};
+    check_values(s, &b);
+    check_plots(s, &b);
+    check_graphs(s, &b);
+    check_ids(s, &b);
+    forget(&b);
+    relay_session_free(s);
+    return check_done();
+}
