@@ -22,6 +22,9 @@ static const CliOption options[] = {
     {.name = "exec",
      .arg = "auto|interp|jit|gpu",
      .doc = "the engine; default `auto`: the JIT for what is hot"},
+    {.name = "plain",
+     .doc =
+         "for screen readers: lines as the terminal sends them, no colours, nothing drawn again"},
     {.name = "version", .doc = "prints the version"},
     {0},
 };
@@ -62,6 +65,7 @@ static int run_scripts(const CliArgs *args)
         return print_version();
     ReplOptions repl = {.engine = cli_value(args, "exec"),
                         .color = args->color,
+                        .plain = cli_value(args, "plain") != NULL,
                         .params = args->params,
                         .n_params = args->n_params};
     if (args->n_operands == 0)

@@ -103,11 +103,16 @@ typedef struct RelayCell {
     bool silent; /* evaluate, but emit no result */
     bool go_on; /* after an item that fails run the next one, as if each were a cell of its own */
     uint32_t line; /* the line of the file `name` at which the text begins; 0: 1 */
+    uint32_t
+        number; /* somebody typed it as this one: its result is kept as `%_` and `%_<number>`, and `:undo` can take it back; 0: no */
 } RelayCell;
 
 /* Runs one cell: definitions, `let`s, graph bindings, expressions and `:commands`, in order. Results, displays and
  * diagnostics reach `sink` as they come. After an error the session is as before the item that failed. */
 RelayStatus relay_session_eval(RelaySession *s, const RelayCell *cell, RelaySink sink);
+
+/* Runs what a person wants of every session: the settings that were kept and the start-up file. Only mistakes are shown. */
+void relay_session_start(RelaySession *s, RelaySink sink);
 
 /* Asks the running cell to end with a diagnostic. Safe in any thread and in a signal handler; without a running
  * cell it does nothing. */

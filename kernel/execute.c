@@ -370,7 +370,11 @@ json_t *execute_cell(Channel *c)
         start_run(c, code, store);
     char name[40];
     snprintf(name, sizeof name, "In[%" PRId64 "]", k->count);
-    RelayCell cell = {.text = code.ptr, .len = code.len, .name = name, .silent = r.silent};
+    RelayCell cell = {.text = code.ptr,
+                      .len = code.len,
+                      .name = name,
+                      .silent = r.silent,
+                      .number = store ? (uint32_t)k->count : 0};
     RelayStatus status = relay_session_eval(k->session, &cell, (RelaySink){emit, &r});
     end_run(&r, status);
     if (store)

@@ -297,6 +297,11 @@ static bool enter_sandbox(Kernel *k, Buf *why)
     return sandbox_enter(NULL, 0, SANDBOX_NETWORK, why);
 }
 
+static void log_output(void *data, const RelayOutput *out)
+{
+    kernel_log(data, "at the start: %s", out->title ? out->title : "");
+}
+
 static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
 {
     json_set_alloc_funcs(memory_alloc, free);
@@ -331,6 +336,8 @@ static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
         buf_str(why, "there is no memory for a session");
     else if (options->sandbox)
         relay_session_set(k->session, "cache", "off");
+    else
+        relay_session_start(k->session, (RelaySink){log_output, k});
     return k->session != NULL;
 }
 

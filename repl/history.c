@@ -39,6 +39,8 @@ typedef struct Search {
     const char *text;
     size_t n;
     bool inside; /* anywhere, not only at the beginning */
+    bool longer; /* only what goes on behind the text */
+    size_t most; /* entries that are looked at; 0: all */
     bool found;
     int64_t id;
     size_t at;
@@ -62,12 +64,14 @@ static bool look(void *data, const HistoryRow *row)
     Search *s = data;
     s->found = s->inside ? last_occurrence(row->input, s->text, &s->at)
                          : strncmp(row->input, s->text, s->n) == 0;
+    if (s->longer)
+        s->found = s->found && row->input[s->n];
     s->id = row->id;
     if (s->found && s->entry) {
         buf_clear(s->entry);
         buf_str(s->entry, row->input);
     }
-    return !s->found;
+    return !s->found && (s->most == 0 || --s->most > 0);
 }
 
 static void search(LineHistory *h, size_t from, int step, Search *s)
@@ -105,6 +109,13 @@ size_t line_history_match(LineHistory *h, size_t from, int step, const char *tex
 {
     Search s = {.text = text, .n = n};
     search(h, from, step, &s);
+    return s.found ? (size_t)s.id : line_history_end(h);
+}
+
+size_t line_history_recent(LineHistory *h, const char *text, size_t n)
+{
+    Search s = {.text = text, .n = n, .longer = true, .most = 1000};
+    search(h, 0, -1, &s);
     return s.found ? (size_t)s.id : line_history_end(h);
 }
 

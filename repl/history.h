@@ -27,6 +27,8 @@ const char *line_history_entry(LineHistory *h, size_t i);
 /* The nearest entry before `from` (after it, with step 1) that contains the text; `*at` receives
  * the place of its last occurrence there. `line_history_end` when there is none. */
 size_t line_history_search(LineHistory *h, size_t from, int step, const char *text, size_t *at);
+/* The newest of the last thousand entries that begins with the first n bytes of the text and goes on. */
+size_t line_history_recent(LineHistory *h, const char *text, size_t n);
 /* The same for entries that begin with the first n bytes of the text. */
 size_t line_history_match(LineHistory *h, size_t from, int step, const char *text, size_t n);
 

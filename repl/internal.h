@@ -38,6 +38,9 @@ struct Line {
     Buf kept; /* the text before the history was entered */
     size_t kept_cursor;
     int column; /* that Up and Down aim at; -1: where the cursor is */
+    Buf ghost; /* how the text may go on; drawn behind it */
+    Buf shown; /* both, while they are drawn */
+    bool over; /* the cell is entered or given up: nothing more is suggested */
     void (*idle)(void *data);
     void *idle_data;
 };
@@ -48,6 +51,12 @@ void menu_close(Line *l);
 /* False when the key is none of the list's; it is closed then. */
 bool menu_key(Line *l, TermKey key);
 void menu_draw(const Line *l, Buf *panel);
+
+/* ghost.c: finds how the text may go on; takes it over. */
+void ghost_find(Line *l);
+bool ghost_take(Line *l);
+/* A line about the first mistake in the text, if there is one. */
+void live_check(Line *l, Buf *panel);
 
 void search_open(Line *l);
 /* False when the key is none of the search's; the match is the text then. */

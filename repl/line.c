@@ -2,6 +2,7 @@
 #include "base/memory.h"
 
 #include "base/utf8.h"
+#include "repl/editor.h"
 #include "repl/highlight.h"
 
 #include <stdlib.h>
@@ -38,6 +39,8 @@ void line_free(Line *l)
     buf_deinit(&l->menu.typed);
     buf_deinit(&l->search.query);
     buf_deinit(&l->kept);
+    buf_deinit(&l->ghost);
+    buf_deinit(&l->shown);
     free(l);
 }
 
@@ -57,6 +60,8 @@ static Next key_left(Line *l)
 
 static Next key_right(Line *l)
 {
+    if (ghost_take(l))
+        return NEXT_KEY;
     text_move(&l->text, text_next(&l->text, l->text.cursor));
     return NEXT_KEY;
 }
@@ -81,6 +86,8 @@ static Next key_home(Line *l)
 
 static Next key_end(Line *l)
 {
+    if (ghost_take(l))
+        return NEXT_KEY;
     text_move(&l->text, text_line_end(&l->text, l->text.cursor));
     return NEXT_KEY;
 }
@@ -436,13 +443,32 @@ static Next key_clear(Line *l)
     return NEXT_KEY;
 }
 
+/* How the text may go on stands behind it, in its first line. */
+static void show_ghost(Line *l, ViewScene *s)
+{
+    size_t n = strcspn(buf_text(&l->ghost), "\n");
+    if (n == 0 || !s->styles)
+        return;
+    buf_clear(&l->shown);
+    buf_bytes(&l->shown, s->text, s->n);
+    buf_bytes(&l->shown, buf_text(&l->ghost), n);
+    buf_repeat(&l->styles, STYLE_DIM, n);
+    if (l->shown.failed || l->styles.failed)
+        return;
+    s->text = buf_text(&l->shown);
+    s->n = l->shown.n;
+    s->styles = buf_text(&l->styles);
+}
+
 static ViewScene scene(Line *l)
 {
     const Text *t = &l->text;
     ViewScene s = {.text = buf_text(&t->buf), .n = t->buf.n, .cursor = t->cursor};
+    ghost_find(l);
     if (l->color) {
         highlight(&l->styles, s.text, s.n);
         s.styles = l->styles.failed ? NULL : buf_text(&l->styles);
+        show_ghost(l, &s);
     }
     if (l->search.active) {
         buf_clear(&l->panel);
@@ -454,6 +480,8 @@ static ViewScene scene(Line *l)
     } else if (l->menu.items) {
         buf_clear(&l->panel);
         menu_draw(l, &l->panel);
+    } else if (l->panel.n == 0) {
+        live_check(l, &l->panel);
     }
     s.panel = buf_text(&l->panel);
     s.panel_n = l->panel.n;
@@ -478,6 +506,22 @@ static Next key_resize(Line *l)
 {
     ViewScene s = scene(l);
     view_resize(&l->view, &s);
+    return NEXT_KEY;
+}
+
+static Next key_editor(Line *l)
+{
+    Buf text = {0};
+    buf_bytes(&text, buf_text(&l->text.buf), l->text.buf.n);
+    l->over = true;
+    ViewScene s = scene(l);
+    view_finish(&l->view, &s);
+    l->over = false;
+    term_leave(l->term);
+    if (editor_run(&text))
+        text_set(&l->text, buf_text(&text), text.n);
+    term_edit(l->term);
+    buf_deinit(&text);
     return NEXT_KEY;
 }
 
@@ -538,6 +582,7 @@ static const struct {
     {'_', MOD_ALT, key_redo},
     {'l', MOD_CTRL, key_clear},
     {'z', MOD_CTRL, key_suspend},
+    {'e', MOD_ALT, key_editor},
     {'h', MOD_ALT, key_inspect},
     {KEY_F1, 0, key_inspect},
     {KEY_PASTE, 0, key_pasted},
@@ -602,8 +647,10 @@ LineEnd line_read(Line *l, Buf *out)
     Next next = read_keys(l);
     menu_close(l);
     l->search.active = false;
+    l->over = true;
     ViewScene s = scene(l);
     view_finish(&l->view, &s);
+    l->over = false;
     term_leave(l->term);
     buf_clear(out);
     if (next == NEXT_LEFT)

@@ -93,7 +93,10 @@ static void run_cell(Repl *r, const Buf *text)
     }
     follow_width(r);
     buf_printf(&name, "In[%d]", ++r->cells);
-    RelayCell cell = {.text = buf_text(text), .len = text->n, .name = buf_text(&name)};
+    RelayCell cell = {.text = buf_text(text),
+                      .len = text->n,
+                      .name = buf_text(&name),
+                      .number = (uint32_t)r->cells};
     face_eval(&r->face, &cell);
     stepper_close(r->stepper);
     if (r->face.show.open_line)
@@ -144,6 +147,7 @@ static RelayStatus run_terminal(const ReplOptions *options)
         r.face.show.page = page;
         r.face.show.data = &r;
         greet(&r.face.show);
+        relay_session_start(r.face.session, show_sink(&r.face.show));
         converse(&r);
         status = end_status(&r);
     } else {
@@ -186,9 +190,11 @@ RelayStatus repl_run(const ReplOptions *options)
 {
     if (!isatty(STDIN_FILENO))
         return run_pipe(options);
-    if (term_can_edit(STDIN_FILENO, STDOUT_FILENO))
+    if (!options->plain && term_can_edit(STDIN_FILENO, STDOUT_FILENO))
         return run_terminal(options);
-    return run_dumb(options);
+    ReplOptions plain = *options;
+    plain.color = options->plain ? COLOR_NEVER : options->color;
+    return run_dumb(&plain);
 }
 
 RelayStatus repl_run_files(const ReplOptions *options, size_t n, char *const *paths)

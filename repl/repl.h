@@ -9,7 +9,9 @@
 typedef struct ReplOptions {
     const char *engine;         /* NULL: the best that is built in */
     ColorMode color;
-    const RelayParam *params;   /* options of the session by name; others are left out */
+    bool
+        plain; /* for who hears the screen: lines as the terminal sends them, no colours, nothing drawn again */
+    const RelayParam *params; /* options of the session by name; others are left out */
     size_t n_params;
 } ReplOptions;
 

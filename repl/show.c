@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "repl/highlight.h"
 #include "repl/term.h"
 
 #include <errno.h>
@@ -66,6 +67,30 @@ static void put_lines(Show *show, int fd, const RelayMime *text)
     buf_deinit(&b);
 }
 
+/* A value has the colours of Relay text. */
+static void color_value(Buf *text)
+{
+    Buf styles = {0}, out = {0};
+    highlight(&styles, buf_text(text), text->n);
+    unsigned char now = STYLE_PLAIN;
+    for (size_t i = 0; !styles.failed && i < text->n; i++) {
+        unsigned char style = (unsigned char)styles.at[i];
+        if (style != now)
+            term_style(&out, now = style);
+        buf_char(&out, text->at[i]);
+    }
+    if (now != STYLE_PLAIN)
+        term_style(&out, STYLE_PLAIN);
+    bool whole = !styles.failed && !out.failed && !memchr(buf_text(text), 27, text->n);
+    buf_deinit(&styles);
+    if (!whole) {
+        buf_deinit(&out);
+        return;
+    }
+    buf_deinit(text);
+    *text = out;
+}
+
 /* A value or an answer: on a terminal its lines are no longer than that is wide, and a long answer is paged. */
 static void put_answer(Show *show, const RelayOutput *out, const RelayMime *text)
 {
@@ -76,6 +101,8 @@ static void put_answer(Show *show, const RelayOutput *out, const RelayMime *text
     }
     Buf lines = {0}, wrapped = {0};
     take_lines(&lines, text, show->out_color);
+    if (show->out_color && out->kind == RELAY_OUTPUT_RESULT)
+        color_value(&lines);
     term_wrap(&wrapped, buf_text(&lines), lines.n, columns);
     bool answer = out->kind == RELAY_OUTPUT_DISPLAY && show->page;
     bool whole = !lines.failed && !wrapped.failed;

@@ -311,7 +311,8 @@ bool carry_check(Redefinition *r)
 {
     ptrmap_clear(&r->looked);
     for (size_t i = 0; i < r->s->n_locals && (r->types.n || r->names.n); i++)
-        carry_local(r, &r->s->locals[i]);
+        if (!r->s->locals[i].result)
+            carry_local(r, &r->s->locals[i]);
     /* The names mean the old variables until all is done. */
     for (size_t i = 0; i < r->carried.n; i++) {
         const Carried *c = &r->carried.at[i];
@@ -338,9 +339,16 @@ bool carry_commit(Redefinition *r)
             session_bind(s, c->var, c->value, home, c->item.graph);
         c->value = value_none();
     }
+    if (r->retyped.n)
+        results_forget_code(s);
+    carry_renew(s);
+    return ok;
+}
+
+void carry_renew(RelaySession *s)
+{
     for (size_t i = 0; i < s->n_locals && s->jit; i++)
         each_function(s, s->locals[i].value, renew, s->env);
-    return ok;
 }
 
 void carry_deinit(Redefinition *r)

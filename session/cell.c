@@ -67,7 +67,7 @@ static void search_code(DataSearch *f, const Type *t)
         }
 }
 
-static bool holds_code(const Type *t)
+bool type_holds_code(const Type *t)
 {
     DataSearch f = {0};
     search_code(&f, t);
@@ -84,7 +84,7 @@ static void bind_result(RelaySession *s, const CellItem *item, Value v, uint32_t
 {
     Var *var = item->var;
     Module *alone = NULL;
-    if (depth > STORY_MOST && !holds_code(var->base.type))
+    if (depth > STORY_MOST && !type_holds_code(var->base.type))
         alone = module_new(&s->cx);
     if (alone) {
         var = expr_var(&alone->arena, var->base.span, var->name, NULL);
@@ -128,7 +128,7 @@ static void display_result(RelaySession *s, Value v, const Type *t)
     buf_deinit(&b);
 }
 
-static bool run_item(RelaySession *s, const CellItem *item, bool silent)
+static bool run_item_as_is(RelaySession *s, const CellItem *item, bool silent)
 {
     if (item->kind != CELL_COMMAND && item->module) {
         module_release(s->last);
@@ -144,6 +144,8 @@ static bool run_item(RelaySession *s, const CellItem *item, bool silent)
             return false;
         if (!silent)
             display_result(s, v, item->module->expr->type);
+        if (!silent)
+            results_keep(s, v, type_find(item->module->expr->type), item->module);
         value_release(v);
         return true;
     }
@@ -152,6 +154,19 @@ static bool run_item(RelaySession *s, const CellItem *item, bool silent)
     case CELL_ERROR: break;
     }
     return false;
+}
+
+/* A command that binds variables is noted as such, unless what it ran was noted. */
+static bool run_item(RelaySession *s, const CellItem *item, bool silent)
+{
+    uint64_t binds = s->binds;
+    size_t noted = s->journal.n;
+    bool ok = run_item_as_is(s, item, silent);
+    bool binds_more = item->kind == CELL_COMMAND && s->binds != binds && !s->undone;
+    if (ok && s->journal.n == noted &&
+        (item->kind == CELL_DEFINITIONS || item->kind == CELL_LET || binds_more))
+        journal_add(s, item->span);
+    return ok;
 }
 
 /* ---- what fails ------------------------------------------------------------------------------------------------------------ */
@@ -418,6 +433,9 @@ static void eval(void *data)
     const RelayCell *cell = call->cell;
     session_begin(s, call->sink);
     session_load_prelude(s);
+    s->number = cell->number;
+    s->undone = false;
+    Undo *before = cell->number ? undo_take(s) : NULL;
     complete_note_uses(s, cell->text, cell->len);
     uint32_t source =
         sources_add(&s->cx.sources, cell->name ? cell->name : "input", cell->text, cell->len);
@@ -428,6 +446,8 @@ static void eval(void *data)
             cell_run(s, (CellRun){.source = source, .silent = cell->silent, .go_on = cell->go_on});
     else if (!limit_refused(&s->cx.limits))
         diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "the text cannot be kept: it is too large");
+    undo_keep(s, before);
+    s->number = 0;
     RelayStatus end = session_end(s);
     call->status = end > worst ? end : worst;
 }

@@ -209,6 +209,35 @@ const RelayCommand *relay_commands(size_t *n)
     return rows;
 }
 
+/* The row of the name, or the only one that begins so; N_ROWS for none. Those that come into question go to `names`. */
+static size_t find_row(Str name, const char **names)
+{
+    size_t found = N_ROWS, n = 0;
+    for (size_t i = 0; i < N_ROWS; i++) {
+        names[i] = rows[i].name;
+        if (str_is(name, names[i]))
+            return i;
+        if (name.len && !strncmp(names[i], name.ptr, name.len)) {
+            found = i;
+            n++;
+        }
+    }
+    return n == 1 ? found : N_ROWS;
+}
+
+/* "`:save` or `:set`": those that begin so. */
+static void help_prefix(Diag *d, Str name)
+{
+    Buf b = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (name.len && !strncmp(rows[i].name, name.ptr, name.len))
+            buf_printf(&b, "%s`:%s`", n++ ? ", " : "", rows[i].name);
+    if (n > 1)
+        diag_help(d, "it may be %s", buf_text(&b));
+    buf_deinit(&b);
+}
+
 void command_run(RelaySession *s, const CellItem *item)
 {
     const char *names[N_ROWS];
@@ -216,20 +245,20 @@ void command_run(RelaySession *s, const CellItem *item)
     const Source *source = sources_get(&s->cx.sources, item->args.source);
     c.text = (Str){source ? source->text + item->args.from : "",
                    source ? item->args.to - item->args.from : 0};
-    for (size_t i = 0; i < N_ROWS; i++) {
-        names[i] = rows[i].name;
-        if (str_is(item->command, names[i])) {
-            c.row = &rows[i];
-            functions[i](&c);
-            return;
-        }
+    size_t found = find_row(item->command, names);
+    if (found < N_ROWS) {
+        c.row = &rows[found];
+        functions[found](&c);
+        return;
     }
     char *wanted = memory_text(item->command.ptr, item->command.len);
     Span span = item->span;
     span.to = span.from + 1 + (uint32_t)item->command.len;
     Diag *d = diag_error(s->cx.diags, E0405_UNKNOWN_COMMAND, span, "there is no command `:%s`",
                          wanted ? wanted : "");
-    diag_suggest_as(d, ":", wanted ? wanted : "", N_ROWS, names);
+    help_prefix(d, item->command);
+    if (!d->helps)
+        diag_suggest_as(d, ":", wanted ? wanted : "", N_ROWS, names);
     diag_help(d, "`:help` lists the commands");
     free(wanted);
 }

@@ -35,6 +35,9 @@ Module *command_module(CommandCall *c);
 /* What a variable that holds a function was bound to; else the expression itself. */
 Expr *command_behind(RelaySession *s, Expr *e);
 
+/* person.c: `:set keep`. */
+void settings_keep(CommandCall *c);
+
 /* The passes in front of the other arguments, which it takes off. */
 Str command_pipeline(CommandCall *c);
 /* `:explain pass`: what passes decided. */

@@ -51,6 +51,8 @@ static void list_functions(Buf *b, size_t n, const Def *const *defs, bool librar
 static void list_variables(const RelaySession *s, Buf *b)
 {
     for (size_t i = 0; i < s->n_locals; i++) {
+        if (s->locals[i].result)
+            continue;
         buf_printf(b, "%%%s: ", s->locals[i].var->name->text);
         type_print(b, s->locals[i].var->base.type);
         buf_char(b, '\n');

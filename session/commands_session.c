@@ -122,12 +122,10 @@ void command_time(CommandCall *c)
 
 /* ---- files ------------------------------------------------------------------------------------------------------------------- */
 
-void command_load(CommandCall *c)
+/* Takes the path. */
+static void load(CommandCall *c, char *path)
 {
     RelaySession *s = c->s;
-    if (!command_need(c, "a file"))
-        return;
-    char *path = command_rest(c);
     size_t len;
     if (s->loading > 32) {
         diag_error(s->cx.diags, E0402_USAGE, c->args, "files load each other in a circle");
@@ -137,12 +135,36 @@ void command_load(CommandCall *c)
     char *text = path ? file_read(s->cx.diags, path, &len) : NULL;
     uint32_t source = text ? sources_add(&s->cx.sources, path, text, len) : 0;
     free(text);
-    free(path);
-    if (!source)
+    if (!source) {
+        free(path);
         return;
+    }
+    if (s->loading == 0) {
+        free(s->loaded);
+        s->loaded = path;
+    } else {
+        free(path);
+    }
     s->loading++;
     cell_run(s, (CellRun){.source = source});
     s->loading--;
+}
+
+void command_load(CommandCall *c)
+{
+    if (command_need(c, "a file"))
+        load(c, command_rest(c));
+}
+
+void command_reload(CommandCall *c)
+{
+    const char *last = c->s->loaded;
+    if (c->text.len)
+        load(c, command_rest(c));
+    else if (last)
+        load(c, memory_text(last, strlen(last)));
+    else
+        diag_error(c->s->cx.diags, E0402_USAGE, c->args, "no file was loaded yet");
 }
 
 /* A variable of this name for the tensor, which is taken. */
@@ -361,7 +383,9 @@ void command_set(CommandCall *c)
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (str_is(word, settings[i].name))
             row = &settings[i];
-    if (word.len && (!row || !value || !relay_session_set(s, row->name, value))) {
+    if (str_is(word, "keep"))
+        settings_keep(c);
+    else if (word.len && (!row || !value || !relay_session_set(s, row->name, value))) {
         Diag *d = diag_error(s->cx.diags, E0402_USAGE, at, "%s",
                              row ? row->wrong : "there is no such setting");
         diag_help(d, "%s", row ? row->instance : settings[0].instance);

@@ -228,6 +228,9 @@ static void offer_locals(Completer *c)
     for (size_t i = c->s->n_locals; i-- > 0;) {
         const Local *l = &c->s->locals[i];
         c->rank = (int)(c->s->n_locals - i);
+        /* Results are named by who wants one. */
+        if (l->result && (c->prefix.len < 2 || c->prefix.ptr[1] != '_'))
+            continue;
         offer(c, "%", l->var->name->text, "local", l->var->base.type, NULL);
     }
     c->rank = 0;
@@ -381,6 +384,8 @@ static void offer_arguments(Completer *c, const Op *op, const Type *f, int argum
     for (size_t i = s->n_locals; i-- > 0;) {
         const Local *l = &s->locals[i];
         const Type *t = type_find(l->var->base.type);
+        if (l->result)
+            continue;
         const Var *now = ptrmap_find(l->graph ? &s->graph_names : &s->local_names, l->var->name);
         c->rank = (int)(s->n_locals - i);
         if (now == l->var && may_be_argument(t, op, f, argument))

@@ -18,12 +18,15 @@ typedef struct Local {
     Value value;
     Module *module;
     bool graph;             /* %0 */
+    bool result; /* `%_3`: what a cell gave */
     uint32_t
         depth; /* modules that `module` keeps for the variables that it used, one behind the other */
 } Local;
 
 /* What no longer fits something that was defined anew: not there until its text, read again, agrees with what there is. */
 typedef struct Stale Stale;
+/* results.c: the state before a cell. */
+typedef struct Undo Undo;
 
 typedef enum Engine { ENGINE_AUTO, ENGINE_INTERP, ENGINE_JIT, ENGINE_GPU, ENGINES } Engine;
 
@@ -72,6 +75,13 @@ struct RelaySession {
     Stale *stale; /* newest first */
     bool gaps; /* there may be others that failed, by names that are not known */
     int loading; /* nesting of :load */
+    char *loaded; /* the file that was last; NULL: none was */
+    uint32_t number; /* of the running cell, if somebody typed it */
+    bool results_gone; /* some were let go of, and that was said */
+    bool undone; /* the running cell took another one back */
+    Undo *undo; /* newest first */
+    Buf journal; /* the text of all that was defined and bound */
+    uint64_t binds; /* of variables, so far */
     Module *
         last; /* the newest item that was no command: what commands without an argument are about; NULL: none */
     int64_t output_most; /* elements of a value that are shown; 0: the usual */
@@ -126,6 +136,21 @@ bool session_is_current(const RelaySession *s, const Expr *e);
 /* What was written behind `let %x =`, with types; NULL where that is not known, or would mean something else by now. */
 const Expr *session_written(void *session, const Var *v);
 
+/* ---- results.c ------------------------------------------------------------------------------------------------------------ */
+
+/* Keeps the result of the running cell, which is lent; `home`: of its expression. */
+void results_keep(RelaySession *s, Value v, const Type *t, Module *home);
+/* Those that hold functions may call what is there no more. */
+void results_forget_code(RelaySession *s);
+/* The state now; NULL without memory. And what becomes of it behind a cell: a step, if that changed anything. */
+Undo *undo_take(RelaySession *s);
+void undo_keep(RelaySession *s, Undo *u);
+void undo_forget(RelaySession *s);
+/* Adds what was defined or bound to the text that `:save` writes. */
+void journal_add(RelaySession *s, Span span);
+/* cell.c: whether a value of the type may hold a function or a reference. */
+bool type_holds_code(const Type *t);
+
 /* ---- emit.c ---------------------------------------------------------------------------------------------------------------- */
 
 void emit_mimes(RelaySession *s, RelayOutputKind kind, size_t n, const RelayMime *mimes);
@@ -165,6 +190,10 @@ void stale_add(RelaySession *s, Stale what);
 /* It is defined again, or it is gone. */
 void stale_forget(RelaySession *s, char sigil, bool graph, const Name *name);
 void stale_forget_all(RelaySession *s);
+/* A copy of the list, for later; it is given back, or put in place of the list that there is. */
+Stale *stale_copy(RelaySession *s);
+void stale_free_list(RelaySession *s, Stale *list);
+void stale_restore(RelaySession *s, Stale *list);
 const Stale *stale_find(const RelaySession *s, char sigil, const Name *name);
 /* Reads again what is stale, if the item (NULL: whatever it is) uses some of it. True when something fits again: then the item's text is
  * to be read again too. */
@@ -243,6 +272,8 @@ bool redefinition_depends(Redefinition *r, const Expr *e);
 bool carry_check(Redefinition *r);
 bool carry_commit(Redefinition *r);
 void carry_deinit(Redefinition *r);
+/* Functions in variables look up what they call in the environment as it is now. */
+void carry_renew(RelaySession *s);
 
 /* ---- display.c ------------------------------------------------------------------------------------------------------------- */
 

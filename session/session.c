@@ -84,6 +84,7 @@ static void free_locals(RelaySession *s)
 
 static void world_free(RelaySession *s)
 {
+    undo_forget(s);
     stops_free(s);
     stale_forget_all(s);
     free_locals(s);
@@ -112,11 +113,15 @@ void relay_session_free(RelaySession *s)
     world_free(s);
     ptrmap_deinit(&s->uses);
     buf_deinit(&s->jit_why);
+    buf_deinit(&s->journal);
+    free(s->loaded);
     free(s);
 }
 
 void session_reset(RelaySession *s)
 {
+    undo_forget(s);
+    buf_clear(&s->journal);
     stops_free(s);
     stale_forget_all(s);
     free_locals(s);
@@ -441,6 +446,7 @@ void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool g
 {
     PtrMap *names = graph ? &s->graph_names : &s->local_names;
     size_t at = s->n_locals;
+    s->binds++;
     for (size_t i = 0; i < s->n_locals; i++)
         if (s->locals[i].var->name == var->name && s->locals[i].graph == graph)
             at = i;

@@ -79,6 +79,50 @@ void stale_forget_all(RelaySession *s)
     }
 }
 
+Stale *stale_copy(RelaySession *s)
+{
+    Stale *list = NULL, **end = &list;
+    for (const Stale *old = s->stale; old; old = old->next) {
+        Stale *one = memory_alloc(sizeof *one);
+        char *why = memory_text(old->why, strlen(old->why));
+        if (!one || !why) {
+            free(one);
+            free(why);
+            break;
+        }
+        *one = *old;
+        one->why = why;
+        one->next = NULL;
+        if (one->home)
+            module_retain(one->home);
+        sources_retain(&s->cx.sources, one->span.source);
+        sources_retain(&s->cx.sources, one->since.source);
+        *end = one;
+        end = &one->next;
+    }
+    return list;
+}
+
+void stale_free_list(RelaySession *s, Stale *list)
+{
+    while (list) {
+        Stale *next = list->next;
+        stale_free(s, list);
+        list = next;
+    }
+}
+
+void stale_restore(RelaySession *s, Stale *list)
+{
+    stale_forget_all(s);
+    s->stale = list;
+    for (Stale *one = list; one; one = one->next)
+        if (one->sigil == '%' && one->home) {
+            module_release(one->home);
+            stand_in(s, one);
+        }
+}
+
 const Stale *stale_find(const RelaySession *s, char sigil, const Name *name)
 {
     const Stale *old = s->stale;

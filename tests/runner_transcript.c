@@ -148,7 +148,8 @@ static size_t run_input(Transcript *tr, size_t at, size_t end)
         }
         char name[32];
         snprintf(name, sizeof name, "In[%d]", ++tr->number);
-        RelayCell cell = {.text = buf_text(&text), .len = text.n, .name = name};
+        RelayCell cell = {
+            .text = buf_text(&text), .len = text.n, .name = name, .number = (uint32_t)tr->number};
         relay_session_eval(tr->session, &cell, (RelaySink){take_output, &out});
     } else {
         Buf err = {0};

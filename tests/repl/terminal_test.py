@@ -3,6 +3,7 @@
 Skipped where there is no tmux. `terminal_test.py NAME…` runs some of the tests; with --show the
 screen is printed after each step.
 """
+import io
 import os
 import re
 import shutil
@@ -252,6 +253,85 @@ def test_history(open):
     t.expect("relay> add(", "  ...>   2,", "  ...>   2)")
 
 
+def test_ghost(open):
+    """With colours, the text goes on in grey as it did before, and as names do; Right takes it."""
+    t = open(NO_COLOR="")
+    t.enter("multiply(20, 2)")
+    t.expect("relay> multiply(20, 2)", "40", "relay>")
+    t.type("mul")
+    t.expect("relay> multiply(20, 2)")
+    t.expect_cursor(10)
+    t.keys("Right")
+    t.expect_cursor(22)
+    t.keys("Enter")
+    t.expect("40", "relay>")
+    t.type("nn.soft")
+    t.expect("relay> nn.softmax")
+    t.keys("End")
+    t.type("(1")
+    t.keys("C-c")
+    t.expect("relay> nn.softmax(1", "relay>")
+    t.type("mul")
+    t.expect("relay> multiply(20, 2)")
+    t.keys("C-c")
+    t.expect("relay> mul", "relay>")
+
+
+def test_live_errors(open):
+    t = open()
+    t.type("let %x = nosuch(1); let %y =")
+    t.expect("relay> let %x = nosuch(1); let %y =",
+             "error[E0111]: `nosuch` is neither an operator nor a constructor")
+    t.keys("C-u")
+    t.type("nosuch")
+    t.expect("relay> nosuch")
+    t.keys("C-c")
+    t.expect("relay> nosuch", "relay>")
+
+
+def test_editor(open):
+    t = open(EDITOR="sed -i s/1/20/")
+    t.type("1 + 2")
+    t.keys("M-e")
+    t.expect("relay> 20 + 2")
+    t.keys("Enter")
+    t.expect("22", "relay>")
+
+
+def test_plain(open):
+    t = open(command="'%s' --plain" % RELAY)
+    t.expect("relay>")
+    t.enter("1 + 2")
+    t.expect("relay> 1 + 2", "3", "relay>")
+
+
+def test_results_and_undo(open):
+    t = open(NO_COLOR="", columns=200, rows=60)
+    t.enter("6 * 7", "%_ + %_1", "let %x = %_;", ":und")
+    t.expect("relay> :und", "taken back: %x", "relay>")
+    t.enter("%x")
+    t.expect_text("there is no variable `%x` here")
+
+
+def test_start_up(open):
+    state = open().env["TMUX_TMPDIR"]
+    folder = os.path.join(state, "config", "relay")
+    os.makedirs(folder)
+    with io.open(os.path.join(folder, "startup.rly"), "w") as file:
+        file.write("def @twice(%x: int32) { %x + %x }\nlet %wrong = nosuch(1);\n")
+    t = open(XDG_CONFIG_HOME=os.path.join(state, "config"))
+    t.expect_text("startup.rly:2:14")
+    t.enter("@twice(4)")
+    t.expect("8", "relay>")
+    t.enter(":set opt 3", ":set keep")
+    t.expect_text("kept in ")
+    t.keys("C-d")
+    t.expect("left with 0")
+    t = open(XDG_CONFIG_HOME=os.path.join(state, "config"))
+    t.enter(":set")
+    t.expect_text("opt 3")
+
+
 def test_history_of_two(open):
     a, b = open(), open()
     a.enter("10 + 1")
@@ -407,7 +487,7 @@ def test_wide_characters(open):
 
 def test_resize(open):
     t = open(columns=60, rows=12)
-    text = "add(1111111111, multiply(2222222222, subtract(333333333, 4444444444)))"
+    text = "add(5111111111, multiply(2222222222, subtract(3333333333, 4444444444)))"
     t.type(text)
     rows = lambda width: [("relay> " + text)[i:i + width] for i in range(0, len(text) + 7, width)]
     t.expect(*rows(60))

@@ -1,0 +1,274 @@
+/* What a session keeps of its cells: their results as variables, the state before each that changed something, and their text. */
+#include "base/memory.h"
+#include "runtime/npy.h"
+#include "session/commands.h"
+#include "session/optimise.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of results and of steps so many are kept, and fewer where they hold half of the memory that may be used up. */
+enum { KEPT_MOST = 100 };
+
+static bool is_scarce(RelaySession *s)
+{
+    return s->cx.limits.memory_most > 0 &&
+           atomic_load(&s->cx.limits.memory) > s->cx.limits.memory_most / 2;
+}
+
+/* ---- results ---------------------------------------------------------------------------------------------------------------- */
+
+static void bind(RelaySession *s, const char *text, Value v, const Type *t, Module *home)
+{
+    const Name *name = ctx_name(&s->cx, text);
+    const Local *old = session_local(s, name, false);
+    Module *m = old && !old->result ? NULL : module_new(&s->cx);
+    if (!m)
+        return;
+    Var *var = expr_var(&m->arena, (Span){0}, name, NULL);
+    var->base.type = t;
+    if (type_holds_code(t))
+        module_use(m, home);
+    session_bind(s, var, value_retain(v), m, false);
+    Local *l = session_local(s, name, false);
+    if (l)
+        l->result = true;
+    module_release(m);
+}
+
+/* The oldest one but `%_`, which is the newest. */
+static const Local *oldest(const RelaySession *s, size_t *n)
+{
+    const Local *first = NULL;
+    *n = 0;
+    for (size_t i = 0; i < s->n_locals; i++) {
+        const Local *l = &s->locals[i];
+        if (!l->result || l->var->name->len == 1)
+            continue;
+        first = first ? first : l;
+        ++*n;
+    }
+    return first;
+}
+
+void results_keep(RelaySession *s, Value v, const Type *t, Module *home)
+{
+    char name[16];
+    size_t n;
+    if (!s->number || (t->kind == TYPE_TUPLE && t->n == 0))
+        return;
+    snprintf(name, sizeof name, "_%u", s->number);
+    bind(s, name, v, t, home);
+    bind(s, "_", v, t, home);
+    for (const Local *l = oldest(s, &n); l && (n > KEPT_MOST || (n > 1 && is_scarce(s)));
+         l = oldest(s, &n)) {
+        if (!s->results_gone)
+            emit_printf(s, RELAY_OUTPUT_STREAM,
+                        "note: `%%%s` and older results are let go of: %s\n", l->var->name->text,
+                        n > KEPT_MOST ? "the newest 100 are kept" : "memory is scarce");
+        s->results_gone = true;
+        session_unbind(s, l->var->name, false);
+    }
+}
+
+void results_forget_code(RelaySession *s)
+{
+    for (size_t i = s->n_locals; i-- > 0;) {
+        const Local *l = &s->locals[i];
+        if (l->result && type_holds_code(l->var->base.type))
+            session_unbind(s, l->var->name, false);
+    }
+}
+
+/* ---- undo ------------------------------------------------------------------------------------------------------------------- */
+
+struct Undo {
+    Undo *older;
+    Module *env;
+    Local *locals; /* without results */
+    size_t n;
+    Stale *stale;
+    size_t journal;
+};
+
+static void undo_free(RelaySession *s, Undo *u)
+{
+    for (size_t i = 0; i < u->n; i++) {
+        value_release(u->locals[i].value);
+        module_release(u->locals[i].module);
+    }
+    free(u->locals);
+    stale_free_list(s, u->stale);
+    module_release(u->env);
+    free(u);
+}
+
+static void free_list(RelaySession *s, Undo *u)
+{
+    while (u) {
+        Undo *older = u->older;
+        undo_free(s, u);
+        u = older;
+    }
+}
+
+void undo_forget(RelaySession *s)
+{
+    free_list(s, s->undo);
+    s->undo = NULL;
+}
+
+Undo *undo_take(RelaySession *s)
+{
+    Undo *u = memory_zeroed(1, sizeof *u);
+    Local *locals = memory_zeroed(s->n_locals + 1, sizeof *locals);
+    if (!u || !locals) {
+        free(u);
+        free(locals);
+        return NULL;
+    }
+    u->locals = locals;
+    for (size_t i = 0; i < s->n_locals; i++) {
+        const Local *l = &s->locals[i];
+        if (l->result)
+            continue;
+        value_retain(l->value);
+        module_retain(l->module);
+        locals[u->n++] = *l;
+    }
+    u->env = module_retain(s->env);
+    u->stale = stale_copy(s);
+    u->journal = s->journal.n;
+    return u;
+}
+
+/* How many definitions and variables are others than they were in the step, and their names. */
+static size_t differences(const RelaySession *s, const Undo *u, Buf *names)
+{
+    size_t n = 0, at = 0;
+    const Module *env = s->env;
+    for (size_t i = 0; env != u->env && i < env->types.n; i++) {
+        const TypeDef *t = env->types.at[i];
+        if (module_find_type(u->env, t->name) != t)
+            buf_printf(names, "%s%s", n++ ? ", " : "", t->name->text);
+    }
+    for (size_t i = 0; env != u->env && i < env->defs.n; i++) {
+        const Def *d = &env->defs.at[i];
+        const Def *old = d->fn && !d->imported ? module_find(u->env, d->name) : NULL;
+        if (d->fn && !d->imported && (!old || old->fn != d->fn))
+            buf_printf(names, "%s@%s", n++ ? ", " : "", d->name->text);
+    }
+    for (size_t i = 0; i < s->n_locals; i++) {
+        const Local *l = &s->locals[i];
+        if (l->result)
+            continue;
+        if (at >= u->n || u->locals[at].var != l->var)
+            buf_printf(names, "%s%%%s", n++ ? ", " : "", l->var->name->text);
+        at++;
+    }
+    return n + (at < u->n);
+}
+
+void undo_keep(RelaySession *s, Undo *u)
+{
+    Buf names = {0};
+    if (!u)
+        return;
+    bool keep = !s->fresh && !s->undone && differences(s, u, &names) > 0;
+    buf_deinit(&names);
+    if (!keep) {
+        undo_free(s, u);
+        return;
+    }
+    u->older = s->undo;
+    s->undo = u;
+    size_t n = 1;
+    for (Undo *last = u; last; last = last->older)
+        if (n++ >= KEPT_MOST || is_scarce(s)) {
+            free_list(s, last->older);
+            last->older = NULL;
+        }
+}
+
+/* The session's variables are those of the step, and the results that there are now. */
+static void put_back(RelaySession *s, Undo *u)
+{
+    Local *results = memory_zeroed(s->n_locals + 1, sizeof *results);
+    size_t n = 0;
+    for (size_t i = s->n_locals; i-- > 0;) {
+        const Local *l = &s->locals[i];
+        if (l->result && results) {
+            value_retain(l->value);
+            module_retain(l->module);
+            results[n++] = *l;
+        }
+        session_unbind(s, l->var->name, l->graph);
+    }
+    stale_forget_all(s);
+    for (size_t i = 0; i < u->n; i++)
+        session_bind(s, u->locals[i].var, value_retain(u->locals[i].value), u->locals[i].module,
+                     u->locals[i].graph);
+    while (n-- > 0) {
+        session_bind(s, results[n].var, results[n].value, results[n].module, false);
+        Local *l = session_local(s, results[n].var->name, false);
+        if (l)
+            l->result = true;
+        module_release(results[n].module);
+    }
+    free(results);
+    stale_restore(s, u->stale);
+    u->stale = NULL;
+}
+
+void command_undo(CommandCall *c)
+{
+    RelaySession *s = c->s;
+    Undo *u = s->undo;
+    if (!u) {
+        Diag *d = diag_error(s->cx.diags, E0402_USAGE, c->args, "there is nothing to take back");
+        diag_help(d, "of the cells that defined or bound something the last 100 can be");
+        return;
+    }
+    Buf names = {0};
+    differences(s, u, &names);
+    s->undo = u->older;
+    interp_forget(s->interp, s->env);
+    if (s->jit)
+        s->jit_table->forget(s->jit, s->env);
+    optimise_forget(s, NULL);
+    module_release(s->env);
+    s->env = module_retain(u->env);
+    put_back(s, u);
+    carry_renew(s);
+    buf_cut(&s->journal, u->journal);
+    s->undone = true;
+    emit_printf(s, RELAY_OUTPUT_DISPLAY, "taken back: %s", buf_text(&names));
+    buf_deinit(&names);
+    undo_free(s, u);
+}
+
+/* ---- the journal ------------------------------------------------------------------------------------------------------------ */
+
+void journal_add(RelaySession *s, Span span)
+{
+    const Source *source = s->number ? sources_get(&s->cx.sources, span.source) : NULL;
+    if (!source || span.to > source->len)
+        return;
+    buf_bytes(&s->journal, source->text + span.from, span.to - span.from);
+    buf_char(&s->journal, '\n');
+}
+
+void command_save(CommandCall *c)
+{
+    RelaySession *s = c->s;
+    char *path = command_need(c, "a file") ? command_rest(c) : NULL;
+    if (path && file_write(&s->cx.limits, s->cx.diags, path, buf_text(&s->journal), s->journal.n)) {
+        size_t lines = 0;
+        for (size_t i = 0; i < s->journal.n; i++)
+            lines += s->journal.at[i] == '\n';
+        emit_printf(s, RELAY_OUTPUT_DISPLAY, "%zu line%s in %s; `:load` defines it all again",
+                    lines, lines == 1 ? "" : "s", path);
+    }
+    free(path);
+}
