@@ -70,32 +70,7 @@ static Ssa power_of_two(const Lanes *l, Ssa i)
     return as_float(l, LLVMBuildShl(l->g->b, biased, integer(l, 23), ""));
 }
 
-/* e^x = 2^n e^r; 2^n in two factors, so that subnormal results are rounded once. */
-static Ssa math_exp(const Lanes *l, Ssa x)
-{
-    static const double c[] = {0.49999994, 0.166665211, 0.041668389, 0.00836871658, 0.00138145988};
-    LLVMBuilderRef b = l->g->b;
-    x = clamped(l, x, -104.0, 89.0);
-    Ssa scaled = LLVMBuildFMul(b, x, number(l, 1.44269504088896341), "");
-    Ssa n = gen_intrinsic(l->g, "llvm.rint", LLVMTypeOf(x), &scaled, 1);
-    Ssa r = fused(l, n, number(l, -0.693359375), x);
-    r = fused(l, n, number(l, 2.12194440e-4), r);
-    Ssa p = fused(l, LLVMBuildFMul(b, r, r, ""), polynomial(l, r, c, COUNT(c)), r);
-    p = LLVMBuildFAdd(b, p, number(l, 1), "");
-    if (l->n == 16 && gen_has(l->g, "avx512f")) {
-        LLVMTypeRef t = LLVMTypeOf(x);
-        Ssa args[5] = {p, n, LLVMConstNull(t), gen_int(l->g->i16, -1), gen_int(l->g->i32, 4)};
-        return gen_intrinsic(l->g, "llvm.x86.avx512.mask.scalef.ps.512", NULL, args, 5);
-    }
-    /* The conversion of a NaN is no number; freezing makes it one, which the product drops. */
-    Ssa i = LLVMBuildFreeze(b, LLVMBuildFPToSI(b, n, lanes_type(l, l->g->i32), ""), "");
-    Ssa half = LLVMBuildAShr(b, i, integer(l, 1), "");
-    Ssa rest = LLVMBuildSub(b, i, half, "");
-    p = LLVMBuildFMul(b, p, power_of_two(l, half), "");
-    return LLVMBuildFMul(b, p, power_of_two(l, rest), "");
-}
-
-/* ---- by tables of sixteen polynomials ------------------------------------------------------------------------------------- */
+/* ---- by tables of sixteen ------------------------------------------------------------------------------------------------------- */
 
 /* Whether a lane of sixteen can be had by its number in one instruction. */
 static bool has_tables(const Lanes *l)
@@ -111,6 +86,51 @@ static Ssa chosen(const Lanes *l, Ssa number, const float *row)
         c[k] = LLVMConstReal(l->g->f32, (double)row[k]);
     Ssa args[2] = {LLVMConstVector(c, 16), number};
     return gen_intrinsic(l->g, "llvm.x86.avx512.permvar.sf.512", NULL, args, 2);
+}
+
+/* e^x = 2^m e^r, where m is a number of sixteenths: 2^m is a power of two, and one of sixteen numbers. */
+static Ssa exp_by_table(const Lanes *l, Ssa x)
+{
+    static const float sixteenths[16] = {1.0f,        1.04427373f, 1.09050775f, 1.13878858f,
+                                         1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
+                                         1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f,
+                                         1.68179286f, 1.75625217f, 1.8340081f,  1.91520655f};
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef t = LLVMTypeOf(x);
+    x = clamped(l, x, -104.0, 89.0);
+    /* At 1.5 * 2^19 the last bits are sixteenths. */
+    Ssa at = fused(l, x, number(l, 1.44269504088896341), number(l, 786432));
+    Ssa m = LLVMBuildFSub(b, at, number(l, 786432), "");
+    Ssa r = fused(l, m, number(l, -0.693359375), x);
+    r = fused(l, m, number(l, 2.12194440e-4), r);
+    Ssa p = fused(l, r, number(l, 0.16667031), number(l, 0.50001619));
+    p = fused(l, LLVMBuildFMul(b, r, r, ""), p, r);
+    Ssa power = chosen(l, as_int(l, at), sixteenths);
+    p = fused(l, power, p, power);
+    Ssa args[5] = {p, m, LLVMConstNull(t), gen_int(l->g->i16, -1), gen_int(l->g->i32, 4)};
+    return gen_intrinsic(l->g, "llvm.x86.avx512.mask.scalef.ps.512", NULL, args, 5);
+}
+
+/* e^x = 2^n e^r; 2^n in two factors, so that subnormal results are rounded once. */
+static Ssa math_exp(const Lanes *l, Ssa x)
+{
+    static const double c[] = {0.49999994, 0.166665211, 0.041668389, 0.00836871658, 0.00138145988};
+    LLVMBuilderRef b = l->g->b;
+    if (has_tables(l))
+        return exp_by_table(l, x);
+    x = clamped(l, x, -104.0, 89.0);
+    Ssa scaled = LLVMBuildFMul(b, x, number(l, 1.44269504088896341), "");
+    Ssa n = gen_intrinsic(l->g, "llvm.rint", LLVMTypeOf(x), &scaled, 1);
+    Ssa r = fused(l, n, number(l, -0.693359375), x);
+    r = fused(l, n, number(l, 2.12194440e-4), r);
+    Ssa p = fused(l, LLVMBuildFMul(b, r, r, ""), polynomial(l, r, c, COUNT(c)), r);
+    p = LLVMBuildFAdd(b, p, number(l, 1), "");
+    /* The conversion of a NaN is no number; freezing makes it one, which the product drops. */
+    Ssa i = LLVMBuildFreeze(b, LLVMBuildFPToSI(b, n, lanes_type(l, l->g->i32), ""), "");
+    Ssa half = LLVMBuildAShr(b, i, integer(l, 1), "");
+    Ssa rest = LLVMBuildSub(b, i, half, "");
+    p = LLVMBuildFMul(b, p, power_of_two(l, half), "");
+    return LLVMBuildFMul(b, p, power_of_two(l, rest), "");
 }
 
 /* Each lane's polynomial of `at`, whose coefficients from the constant one on are rows. */
