@@ -1,6 +1,7 @@
 /* The functions that generated code may call.
  *
  * Those that can fail set `failed` of the state after the diagnostic. Pointers to values are to `n` of them on the caller's stack. */
+#include "jit/gpu/run.h"
 #include "jit/internal.h"
 #include "runtime/heap.h"
 #include "runtime/show.h"
@@ -247,6 +248,13 @@ static Tensor *abi_input(JitState *s, const Tensor *t, const TensorSite *site)
     return c;
 }
 
+/* A run on the card. */
+static void abi_device(JitState *s, DeviceRun *run, void *const *at)
+{
+    if (!device_run(run, at))
+        fails(s);
+}
+
 /* ---- operators ---------------------------------------------------------------------------------------------- */
 
 static void abi_op(JitState *s, const OpSite *site, const Value *args, Value *out)
@@ -341,6 +349,7 @@ const AbiRow abi_table[] = {
     {"relay_scratch", ADDRESS(abi_scratch), "ppl"},
     {"relay_free_tensor", ADDRESS(abi_free_tensor), "vp"},
     {"relay_input", ADDRESS(abi_input), "pppp"},
+    {"relay_device", ADDRESS(abi_device), "vppp"},
     {"relay_op", ADDRESS(abi_op), "vpppp"},
     {"relay_parts", ADDRESS(abi_parts), "vplpp"},
     {"relay_sgemm", ADDRESS(abi_sgemm), "vppppp"},

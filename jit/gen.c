@@ -1,5 +1,6 @@
 /* One module: the entry that C calls, the functions, their beginnings. */
 #include "ir/print.h"
+#include "jit/gpu/ptx.h"
 #include "jit/internal.h"
 #include "jit/outline.h"
 #include "jit/plan.h"
@@ -293,6 +294,8 @@ static bool make_all(Gen *g)
     g->once = !g->calls;
     if (!g->failed)
         closure_table(g);
+    if (!g->failed && g->device_code)
+        g->failed = !ptx_keep(g->ptx);
     return !g->failed;
 }
 

@@ -130,6 +130,7 @@ struct Unit {
     JitCounts counts;
     bool exact; /* as the JIT's when it was made */
     int level; /* likewise */
+    const char *gpu; /* likewise */
     UnitEntry *entry;
     const char *entry_name; /* the symbol */
     CacheFile *file; /* that it was read from, in which things of its code lie; NULL: none */
@@ -165,6 +166,11 @@ struct Jit {
     const char *steps; /* by hand, for its kernel; NULL: strategies decide */
     JitCost *cost; /* to which what kernels cost is added; NULL: nobody asks */
     JitCost shown;
+    const char *
+        gpu; /* for which its kernels are made, one of gpu_target; NULL: they are the processor's */
+    struct Cuda *cuda; /* the card, once it was opened, */
+    const char *gpu_target; /* for which code is made so, */
+    double gpu_seconds; /* and how long it has worked */
     Cache cache;
     const Content *content; /* of what is compiled now; NULL: it is not kept */
     PtrMap waiting; /* Function -> JitKey: of what is compiled when it is called, and then kept */
@@ -397,6 +403,7 @@ struct Gen {
     uint32_t looking; /* instances whose facts are being found */
     bool device; /* its code is for a GPU */
     struct Ptx *ptx; /* receives the kernels for a GPU instead; NULL: they are the processor's */
+    struct DeviceCode *device_code; /* that its runs call; NULL: no code calls them */
     bool control; /* functions of the program, no kernels: LLVM may improve them */
     bool failed; /* `why` says it, or a diagnostic was reported */
 };

@@ -1,6 +1,8 @@
 /* The table behind relay_jit_table. */
 #include "base/memory.h"
 #include "jit/gpu/record.h"
+#include "jit/gpu/run.h"
+#include "runtime/cuda.h"
 
 #include <llvm/Config/llvm-config.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@
 static void jit_destroy(Jit *jit)
 {
     units_free(jit);
+    device_close(jit);
     ptrmap_deinit(&jit->infos);
     orc_deinit(jit);
     cache_deinit(&jit->cache);
@@ -161,6 +164,7 @@ static void jit_set_mode(Jit *jit, JitMode mode)
     jit->exact = mode.exact;
     jit->level = mode.level;
     jit->steps = mode.steps;
+    jit->gpu = mode.gpu ? jit->gpu_target : NULL;
     jit->cache.off = !mode.keep;
 }
 
@@ -176,6 +180,20 @@ static const char *jit_cpu(Jit *jit, Buf *why)
     return orc_limit() ? orc_limit() : jit->orc.cpu;
 }
 
+static double jit_gpu_seconds(Jit *jit)
+{
+    double seconds = jit->gpu_seconds;
+    jit->gpu_seconds = 0;
+    return seconds;
+}
+
+static void jit_gpu_memory(const Jit *jit, size_t *used, size_t *kept)
+{
+    *used = *kept = 0;
+    if (jit->cuda)
+        cuda_memory(jit->cuda, used, kept);
+}
+
 static const JitTable table = {
     .version = JIT_TABLE_VERSION,
     .create = jit_create,
@@ -188,6 +206,9 @@ static const JitTable table = {
     .text = jit_text,
     .gpu_target = ptx_target,
     .cost = jit_cost,
+    .gpu_open = device_open,
+    .gpu_seconds = jit_gpu_seconds,
+    .gpu_memory = jit_gpu_memory,
     .forget = jit_forget,
     .set_mode = jit_set_mode,
     .counts = unit_counts,

@@ -33,6 +33,7 @@ typedef struct JitMode {
     int level; /* of the pipeline that the program went through */
     const char *
         steps; /* by hand, for the one kernel of what is compiled (sched/hand.h); NULL: strategies decide */
+    bool gpu; /* kernels are the card's, which has been opened */
 } JitMode;
 
 /* What kernels cost, together (sched/sched.h). */
@@ -67,6 +68,12 @@ typedef struct JitTable {
     const char *(*gpu_target)(int i);
     /* Of the kernels of the schedule that was shown last. */
     JitCost (*cost)(Jit *jit);
+    /* Opens the card of this machine, once; false: `why` says why nothing runs on one. */
+    bool (*gpu_open)(Jit *jit, Buf *why);
+    /* How long it has worked on kernels since this was asked last. */
+    double (*gpu_seconds)(Jit *jit);
+    /* Bytes of its memory that are in use, and that are kept for later use. */
+    void (*gpu_memory)(const Jit *jit, size_t *used, size_t *kept);
     void (*forget)(Jit *jit, const Module *m);
     /* How what is compiled from now on was made and is to be made. */
     void (*set_mode)(Jit *jit, JitMode mode);
@@ -77,7 +84,7 @@ typedef struct JitTable {
     const char *(*cpu_name)(Jit *jit, Buf *why);
 } JitTable;
 
-#define JIT_TABLE_VERSION 5
+#define JIT_TABLE_VERSION 6
 
 /* The one symbol of the plug-in. */
 const JitTable *relay_jit_table(void);

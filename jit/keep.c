@@ -62,6 +62,9 @@ JitKey *keep_key(Jit *jit, Module *env, const Def *def)
 {
     Buf how = {0};
     JitKey *key = NULL;
+    /* What runs on the card lies in tables of this process. */
+    if (jit->gpu)
+        return NULL;
     bool ok = cache_open(&jit->cache, jit->cx->diags);
     /* The program or library that has the operators, and this one. */
     ok = ok && plugin_build(jit->cx->ops, &how) && plugin_build(what_it_is, &how);

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "ir/walk.h"
 #include "jit/gpu/record.h"
+#include "jit/gpu/run.h"
 #include "jit/plan_run.h"
 #include "passes/facts.h"
 
@@ -991,7 +992,43 @@ static void bind_result(Fn *f, const Waiting *w)
     val->at = object;
 }
 
-static void make_run(Fn *f, size_t bytes)
+/* Where the elements of an argument are; a number gets a room. */
+static Ssa argument_address(Fn *f, const Input *in)
+{
+    Gen *g = f->g;
+    const Type *t = in->tensor->type;
+    if (!in->tensor->needed)
+        return LLVMConstNull(g->ptr);
+    if (!is_scalar(t))
+        return elements_of(g, in->held ? in->held : in->value);
+    Ssa room = fn_room(f, g->i64, 1);
+    gen_store(g, gen_to_stored(g, t->dtype, in->value), room, 0);
+    return room;
+}
+
+/* The whole run on the card, as it was recorded. */
+static void call_device(Fn *f, const DeviceProgram *program)
+{
+    Gen *g = f->g;
+    Plan *p = f->plan;
+    DeviceRun *run = device_run_make(g->device_code, g->arena, program);
+    g->unit->counts.calls += program->n_steps;
+    Ssa list = fn_room(f, g->ptr, program->n_arguments + program->n_results + 1);
+    size_t at = 0;
+    for (size_t i = 0; i < p->inputs.n; i++, at += sizeof(void *))
+        gen_store(g, argument_address(f, &p->inputs.at[i]), list, at);
+    for (size_t i = 0; i < p->helds.n; i++) {
+        Held *h = p->helds.at[i];
+        if (!h->wanted)
+            continue;
+        gen_store(g, is_scalar(h->type) ? h->at : elements_of(g, h->made), list, at);
+        at += sizeof(void *);
+    }
+    Ssa args[3] = {f->state, gen_outside(g, IMPORT_HERE, run), list};
+    gen_call_abi(g, "relay_device", args, 3);
+}
+
+static void make_run(Fn *f, size_t bytes, const DeviceProgram *program)
 {
     Gen *g = f->g;
     Plan *p = f->plan;
@@ -1000,12 +1037,17 @@ static void make_run(Fn *f, size_t bytes)
     p->fail = NULL;
     hold_inputs(f, &held);
     make_results(f, &held);
-    if (bytes > 0) {
+    bool on_device = g->device_code && program->n_steps > 0;
+    if (bytes > 0 && !on_device) {
         Ssa args[2] = {f->state, gen_int(g->i64, (int64_t)bytes)};
         block = gen_call_abi(g, "relay_scratch", args, 2);
     }
     if (held.n > 0 || block)
         leave_if_failed(f, &held);
+    if (on_device) {
+        call_device(f, program);
+        leave_if_failed(f, &held);
+    }
     for (size_t i = 0; i < p->steps.n; i++) {
         if (!p->steps.at[i]->kernel)
             continue;
@@ -1034,10 +1076,11 @@ void plan_flush(Fn *f)
     if (p->lets.n == 0 || p->flushing || f->g->failed)
         return;
     p->flushing = true;
+    const DeviceProgram *program = NULL;
     if (plan_run(f, &bytes) && f->g->ptx)
-        record_run(f->g->ptx, p, bytes);
+        program = record_run(f->g->ptx, p, bytes);
     if (!f->g->failed)
-        make_run(f, bytes);
+        make_run(f, bytes, program);
     p->flushing = false;
     p->lets.n = p->inputs.n = p->steps.n = p->helds.n = p->needs.n = p->harmless = 0;
     ptrmap_clear(&p->index);

@@ -5,6 +5,7 @@
  * now, as the evaluator's do. */
 #include "base/memory.h"
 #include "jit/gpu/ptx.h"
+#include "jit/gpu/run.h"
 #include "jit/internal.h"
 #include "jit/watch.h"
 
@@ -93,6 +94,11 @@ static void gen_init(Gen *g, Unit *u, Buf *why)
                .why = why};
     gen_open(g, u->name->text);
     g->begun = g->number;
+    if (u->gpu && !g->failed) {
+        g->ptx = ptx_open(g, u->gpu);
+        g->device_code = device_code_make(g->jit, g->arena);
+        g->failed |= !g->ptx;
+    }
 }
 
 /* What was not made is made when it is wanted again. */
@@ -102,6 +108,11 @@ static void gen_deinit(Gen *g, bool ok)
         g->todo.at[i]->symbol = NULL;
     g->unit->counts.kernels += (uint32_t)g->kernels.n;
     orc_drop(&g->work);
+    if (g->ptx) {
+        g->unit->counts.kernels += ptx_kernels(g->ptx);
+        g->unit->counts.made += ptx_kernels(g->ptx);
+        ptx_close(g->ptx);
+    }
     kernels_drop(g);
     gen_close(g);
 }
@@ -236,6 +247,7 @@ static Unit *unit_new(Jit *jit, Module *env, const Name *name)
     u->name = name;
     u->exact = jit->exact;
     u->level = jit->level;
+    u->gpu = jit->gpu;
     u->env = module_retain(env);
     u->code = code;
     u->refs = 1;
@@ -363,7 +375,7 @@ static bool is_other(const Unit *u, const void *unit)
 
 static bool has_shapes(const Unit *u, uint32_t n, const Type *const *shapes)
 {
-    if (u->exact != u->jit->exact || u->level != u->jit->level)
+    if (u->exact != u->jit->exact || u->level != u->jit->level || u->gpu != u->jit->gpu)
         return false;
     if (!u->shapes || !shapes)
         return u->shapes == shapes;
@@ -620,14 +632,13 @@ bool unit_module(Jit *jit, Module *env, const Name *name, const char *target, Bu
     if (!u)
         return false;
     Gen g;
+    u->gpu = NULL;
     gen_init(&g, u, why);
     g.lowered = lowered;
     g.alone = true;
     if (target && !g.failed)
         g.ptx = ptx_open(&g, target);
     bool ok = !g.failed && gen_unit(&g, def->fn) && use(&g, data);
-    if (g.ptx)
-        ptx_close(g.ptx);
     gen_deinit(&g, ok);
     unit_release(u);
     return ok;

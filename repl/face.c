@@ -36,6 +36,9 @@ bool face_init(Face *f, const ReplOptions *options, SignalsUse use)
     if (!options->engine || relay_session_set(f->session, "engine", options->engine))
         return true;
     say_why_not(f, options->engine);
+    /* What stood against it may have passed since. */
+    if (f->worst == RELAY_OK)
+        return true;
     face_deinit(f);
     return false;
 }

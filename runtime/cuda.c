@@ -195,13 +195,18 @@ Cuda *cuda_open(Limits *limits, Diags *diags, Buf *why)
     return NULL;
 }
 
+/* The driver waits for what is under way before it gives up a context or code. What was abandoned may never end; the end of the process
+ * ends it. */
+static bool is_done(const Cuda *c)
+{
+    return !c->live || !c->behind || c->d.event_query(c->done) != CUDA_NOT_READY;
+}
+
 void cuda_close(Cuda *c)
 {
     if (!c)
         return;
-    /* The driver waits for what is under way before it gives up a context. What was abandoned may never end; the end of the process
-     * ends it. */
-    bool done = !c->live || !c->behind || c->d.event_query(c->done) != CUDA_NOT_READY;
+    bool done = is_done(c);
     if (done)
         cuda_trim(c);
     if (done && c->live) {
@@ -458,7 +463,7 @@ CudaModule *cuda_load(Cuda *c, const char *ptx)
 
 void cuda_unload(Cuda *c, CudaModule *m)
 {
-    if (m && c->live && m->generation == c->generation)
+    if (m && c->live && m->generation == c->generation && is_done(c))
         context_settle(c, c->d.module_unload(m->handle));
     memory_free(m);
 }

@@ -24,6 +24,7 @@ typedef struct Bench {
     double *times; /* seconds of one call */
     size_t n_times, cap;
     JitCounts kernels;
+    double card; /* seconds of one call that a card worked; 0: none did */
     double compile; /* from the text to the end of the first call */
     Value result;
 } Bench;
@@ -83,7 +84,7 @@ static bool time_calls(Bench *b)
 {
     if (!engine_prepare(b->s, b->engine, b->module, b->entry, &b->code))
         return false;
-    if (b->code.engine == ENGINE_JIT && b->s->opt_level > 0 && runnable_is_constant(&b->code)) {
+    if (engine_compiles(b->code.engine) && b->s->opt_level > 0 && runnable_is_constant(&b->code)) {
         Diag *d =
             diag_error(b->s->cx.diags, E0402_USAGE, (Span){0},
                        "`%s`: the optimiser knew the result, and nothing is left to time", b->name);
@@ -95,11 +96,14 @@ static bool time_calls(Bench *b)
     b->compile = clock_seconds() - b->started;
     if (value_is_none(b->result))
         return false;
-    if (b->code.engine == ENGINE_JIT)
+    if (engine_compiles(b->code.engine))
         b->kernels = b->s->jit_table->counts(b->s->jit, b->code.env, b->entry);
     double start = clock_seconds();
     value_release(call_once(b));
     double one = clock_seconds() - start;
+    bool gpu = b->code.engine == ENGINE_GPU;
+    if (gpu)
+        b->s->jit_table->gpu_seconds(b->s->jit);
     int at_once = one < 1e-4 ? (int)(1e-4 / (one > 1e-8 ? one : 1e-8)) + 1 : 1;
     double begin = clock_seconds();
     while ((int)b->n_times < b->runs || clock_seconds() - begin < b->seconds) {
@@ -113,6 +117,8 @@ static bool time_calls(Bench *b)
         if (!note_time(b, (clock_seconds() - start) / at_once) || limit_hit(&b->s->cx.limits))
             return false;
     }
+    if (gpu)
+        b->card = b->s->jit_table->gpu_seconds(b->s->jit) / ((double)b->n_times * at_once);
     return true;
 }
 
@@ -206,20 +212,26 @@ static void report(Bench *b, bool json)
                    "\", \"peer\": \"ours\", \"threads\": %d, \"exec\": \"%s\", \"min_ms\": %.6g, "
                    "\"median_ms\": "
                    "%.6g, \"runs\": %zu, \"compile_ms\": %.6g, \"opt_level\": %d, "
-                   "\"kernel_calls\": %u, \"kernels\": %u, \"cached\": %s, \"out\": ",
+                   "\"kernel_calls\": %u, \"kernels\": %u, \"cached\": %s, ",
                    threads, engine_names[b->code.engine], least, median, b->n_times,
                    b->compile * 1e3, b->s->opt_level, b->kernels.calls, b->kernels.kernels,
                    b->kernels.kept ? "true" : "false");
+        if (b->code.engine == ENGINE_GPU)
+            buf_printf(&out, "\"gpu_ms\": %.6g, ", b->card * 1e3);
+        buf_str(&out, "\"out\": ");
         describe(&out, &f);
         buf_str(&out, "}\n");
     } else {
         buf_printf(&out,
                    "%-28s %-12s  %d thread%s  min %10.4f ms  median %10.4f ms  %6zu runs  "
                    "first %8.1f ms  "
-                   "%u calls of %u kernels%s\n",
+                   "%u calls of %u kernels%s",
                    b->name, buf_text(&how), threads, threads == 1 ? " " : "s", least, median,
                    b->n_times, b->compile * 1e3, b->kernels.calls, b->kernels.kernels,
                    b->kernels.kept ? ", from the cache" : "");
+        if (b->code.engine == ENGINE_GPU)
+            buf_printf(&out, ", on the card %.4f ms", b->card * 1e3);
+        buf_char(&out, '\n');
     }
     free(f.at);
     emit_text(b->s, RELAY_OUTPUT_TEXT, &out);

@@ -1,6 +1,7 @@
 /* Commands about values, time, files, help and settings. */
 #include "base/vec.h"
 #include "base/memory.h"
+#include "runtime/cuda.h"
 #include "runtime/npy.h"
 #include "runtime/params.h"
 #include "session/commands.h"
@@ -57,19 +58,22 @@ static void time_row(Buf *b, const char *name, Timing t)
     buf_printf(b, "   %6d run%s\n", t.runs, t.runs == 1 ? "" : "s");
 }
 
-/* Adds the JIT's row; false when nothing was measured. */
-static bool time_jit(RelaySession *s, const Thunk *t, double evaluator, Buf *b)
+/* Adds the row of the JIT or of the card; false when nothing was measured. */
+static bool time_compiled(RelaySession *s, Engine engine, const Thunk *t, double evaluator, Buf *b)
 {
+    const char *name = engine == ENGINE_GPU ? "GPU" : "JIT";
     Buf why = {0};
     Runnable code;
     Timing jit;
     double start = clock_seconds();
+    bool was = engine_on_gpu(s, engine == ENGINE_GPU);
     bool compiled = engine_compile(s, t->module, t->name, COMPILE_TO_RUN, &code, &why);
+    engine_on_gpu(s, was);
     double compile = clock_seconds() - start;
     bool ok = compiled && time_calls(s, &code, t, &jit);
     if (ok) {
         jit.first += compile;
-        time_row(b, "JIT", jit);
+        time_row(b, name, jit);
         JitCounts kernels = s->jit_table->counts(s->jit, code.env, t->name);
         buf_printf(b, "%-10s%8.1f times as fast; %s in %.1f ms at level %d", "",
                    evaluator / jit.least, kernels.kept ? "taken from the cache" : "compiled",
@@ -82,7 +86,11 @@ static bool time_jit(RelaySession *s, const Thunk *t, double evaluator, Buf *b)
             buf_str(b, "\nThe optimiser knew the value: nothing was left to run. What is to be "
                        "measured has to be an argument: `let %x = …;` before it.");
     } else if (!compiled) {
-        buf_printf(b, "JIT       %s", buf_text(&why));
+        buf_printf(b, "%-10s%s", name, buf_text(&why));
+    }
+    if (ok && engine == ENGINE_GPU) {
+        buf_str(b, "; of a run the card works ");
+        print_time(b, s->jit_table->gpu_seconds(s->jit) / jit.runs);
     }
     if (compiled)
         engine_release(s, &code);
@@ -106,7 +114,12 @@ void command_time(CommandCall *c)
               time_calls(s, &code, &t, &evaluator);
     if (ok) {
         time_row(&b, "evaluator", evaluator);
-        time_jit(s, &t, evaluator.least, &b);
+        time_compiled(s, ENGINE_JIT, &t, evaluator.least, &b);
+        if (s->engine == ENGINE_GPU) {
+            buf_char(&b, '\n');
+            s->jit_table->gpu_seconds(s->jit);
+            time_compiled(s, ENGINE_GPU, &t, evaluator.least, &b);
+        }
         if (s->engine == ENGINE_AUTO) {
             buf_str(&b, "\ncells run on the evaluator");
             tier_describe(s, &b);
@@ -413,6 +426,31 @@ void command_engine(CommandCall *c)
         buf_deinit(&b);
     }
     free(name);
+}
+
+void command_device(CommandCall *c)
+{
+    RelaySession *s = c->s;
+    CudaInfo card;
+    Buf b = {0}, why = {0};
+    size_t used = 0, kept = 0;
+    if (cuda_find(&card, &why)) {
+        if (s->jit)
+            s->jit_table->gpu_memory(s->jit, &used, &kept);
+        buf_printf(&b, "%s, sm_%d%d, %.1f GiB\n", card.name, card.major, card.minor,
+                   (double)card.memory / (1 << 30));
+        buf_printf(&b,
+                   "memory  %.1f KiB hold constants of compiled code, %.1f KiB are kept for runs\n",
+                   (double)used / 1024, (double)kept / 1024);
+        buf_str(&b,
+                "Values lie in the machine's memory: a run on the card takes its arguments there "
+                "and brings its results back.");
+    } else {
+        buf_printf(&b, "no card: %s", buf_text(&why));
+    }
+    emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
+    buf_deinit(&b);
+    buf_deinit(&why);
 }
 
 void command_reset(CommandCall *c)

@@ -2,7 +2,6 @@
 #include "base/plugin.h"
 #include "base/memory.h"
 #include "ir/walk.h"
-#include "runtime/cuda.h"
 #include "session/internal.h"
 #include "session/optimise.h"
 #include "session/stepping.h"
@@ -65,8 +64,18 @@ bool session_jit(RelaySession *s)
         s->jit_table->set_mode(s->jit, (JitMode){.exact = s->exact,
                                                  .keep = !s->no_cache && !s->steps,
                                                  .level = s->opt_level,
-                                                 .steps = s->steps});
+                                                 .steps = s->steps,
+                                                 .gpu = s->on_gpu});
     return s->jit != NULL;
+}
+
+bool engine_on_gpu(RelaySession *s, bool on)
+{
+    bool was = s->on_gpu;
+    s->on_gpu = on;
+    if (was != on)
+        session_jit(s);
+    return was;
 }
 
 static void warn_interpreted(RelaySession *s, Span span, const char *why)
@@ -89,7 +98,7 @@ bool engine_compile(RelaySession *s, Module *env, const Name *name, CompileFor u
     const JitTable *jit = s->jit_table;
     bool ok = use != COMPILE_TO_SHOW && !optimised_already(s, env, name) &&
               jit->load(s->jit, env, name, &key);
-    *out = (Runnable){.engine = ENGINE_JIT,
+    *out = (Runnable){.engine = s->on_gpu ? ENGINE_GPU : ENGINE_JIT,
                       .written = module_retain(env),
                       .env = ok ? module_retain(env) : optimise(s, env, name),
                       .name = name,
@@ -110,13 +119,13 @@ bool engine_ready(RelaySession *s, Engine engine, Span asked)
 {
     if (engine != ENGINE_GPU)
         return true;
-    CudaInfo info;
     Buf why = {0};
-    bool card = cuda_find(&info, &why);
-    Diag *d =
-        card ? diag_error(s->cx.diags, E0404_LIBRARY, asked, "this build runs nothing on a GPU")
-             : diag_error(s->cx.diags, E0407_DEVICE, asked, "nothing runs on a GPU here: %s",
-                          buf_text(&why));
+    if (!session_jit(s))
+        buf_str(&why, buf_text(&s->jit_why));
+    else if (s->jit_table->gpu_open(s->jit, &why))
+        return true;
+    Diag *d = diag_error(s->cx.diags, E0407_DEVICE, asked, "nothing runs on a GPU here: %s",
+                         buf_text(&why));
     buf_deinit(&why);
     diag_help(d, "`:engine jit` (or `--exec jit`) compiles for the processor");
     return false;
@@ -133,9 +142,10 @@ bool engine_prepare(RelaySession *s, Engine engine, Module *env, const Name *nam
         return false;
     Buf why = {0};
     size_t errors = s->cx.diags->errors;
-    bool compiled = engine == ENGINE_JIT && engine_compile(s, env, name, COMPILE_TO_RUN, out, &why);
-    if (engine == ENGINE_JIT && !compiled && s->cx.diags->errors == errors &&
-        s->cx.limits.hit == LIMIT_NONE)
+    bool compiles = engine_compiles(engine), was = engine_on_gpu(s, engine == ENGINE_GPU);
+    bool compiled = compiles && engine_compile(s, env, name, COMPILE_TO_RUN, out, &why);
+    engine_on_gpu(s, was);
+    if (compiles && !compiled && s->cx.diags->errors == errors && s->cx.limits.hit == LIMIT_NONE)
         warn_interpreted(s, span, buf_text(&why));
     buf_deinit(&why);
     if (!compiled)
@@ -158,7 +168,7 @@ static Value placed(RelaySession *s, Value v, Span span)
 
 Value engine_call(RelaySession *s, const Runnable *r, uint32_t n, const Value *args)
 {
-    if (r->engine != ENGINE_JIT) {
+    if (!engine_compiles(r->engine)) {
         bool was = interp_tier_on(s->interp, r->engine == ENGINE_AUTO);
         Value v = interp_call_global(s->interp, r->env, r->name, n, args, r->span);
         interp_tier_on(s->interp, was);
@@ -166,7 +176,10 @@ Value engine_call(RelaySession *s, const Runnable *r, uint32_t n, const Value *a
     }
     /* Functions of the evaluator that it calls find what is defined as it was written. */
     interp_set_env(s->interp, r->written ? r->written : r->env);
-    return placed(s, s->jit_table->call(s->jit, r->env, r->name, n, args, r->span), r->span);
+    bool was = engine_on_gpu(s, r->engine == ENGINE_GPU);
+    Value v = s->jit_table->call(s->jit, r->env, r->name, n, args, r->span);
+    engine_on_gpu(s, was);
+    return placed(s, v, r->span);
 }
 
 bool runnable_is_constant(const Runnable *r)
@@ -182,7 +195,7 @@ bool runnable_is_constant(const Runnable *r)
 
 void engine_release(RelaySession *s, Runnable *r)
 {
-    if (r->env && r->env != s->env && r->engine == ENGINE_JIT)
+    if (r->env && r->env != s->env && engine_compiles(r->engine))
         s->jit_table->forget(s->jit, r->env);
     if (r->written && r->written != s->env) {
         optimise_forget(s, r->written);
@@ -293,13 +306,13 @@ Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Exp
     if (stops_any(s))
         return stops_eval(s, env, keep, e);
     Thunk t;
-    if (engine != ENGINE_JIT || !thunk_make(s, env, keep, e, &t))
+    if (!engine_compiles(engine) || !thunk_make(s, env, keep, e, &t))
         return session_status(s) == RELAY_OK ? evaluate(s, engine, env, keep, e) : value_none();
     Runnable r;
     Value v = value_none();
     if (engine_prepare(s, engine, t.module, t.name, &r)) {
-        v = r.engine == ENGINE_JIT ? engine_call(s, &r, t.n, t.args)
-                                   : evaluate(s, ENGINE_INTERP, env, keep, e);
+        v = engine_compiles(r.engine) ? engine_call(s, &r, t.n, t.args)
+                                      : evaluate(s, ENGINE_INTERP, env, keep, e);
         engine_release(s, &r);
     }
     thunk_free(&t);

@@ -53,6 +53,7 @@ struct RelaySession {
     bool exact; /* nothing in it reorders or approximates */
     const char *steps; /* by hand, for what is compiled: `:schedule`; NULL: none */
     double peak; /* what a core computes in a second (runtime/speed.h); 0: not measured yet */
+    bool on_gpu; /* what is compiled or called now runs on the card */
     bool no_cache; /* compiled code is neither kept in files nor taken from them */
     PtrMap optimised; /* Function -> what optimise.c made of it */
     Module *libraries
@@ -297,6 +298,12 @@ bool session_jit(RelaySession *s);
 extern const char *const engine_names[ENGINES];
 /* Parses one of them; false when it is none. */
 bool engine_parse(const char *text, Engine *out);
+static inline bool engine_compiles(Engine e)
+{
+    return e == ENGINE_JIT || e == ENGINE_GPU;
+}
+/* From here on, what is compiled is for this engine. Gives what was before, which is to be set again. */
+bool engine_on_gpu(RelaySession *s, bool on);
 /* False, with a diagnostic at `asked`, for an engine that nothing runs on here. */
 bool engine_ready(RelaySession *s, Engine engine, Span asked);
 /* Whether an expression or definition uses a variable or definition that failed: that was reported, and nothing is run or said. */

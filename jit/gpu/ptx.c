@@ -459,6 +459,11 @@ Ctx *ptx_ctx(Ptx *ptx)
     return ptx->gen.cx;
 }
 
+uint32_t ptx_kernels(const Ptx *ptx)
+{
+    return ptx->kernels;
+}
+
 void ptx_add_run(Ptx *ptx, DeviceProgram *run)
 {
     vec_push(&ptx->runs, ptx->gen.arena, run);
@@ -485,4 +490,12 @@ bool ptx_text(Ptx *ptx, Buf *out)
         run->n_messages = (uint32_t)ptx->messages.n;
     }
     return true;
+}
+
+bool ptx_keep(Ptx *ptx)
+{
+    Buf text = {0};
+    bool ok = ptx_text(ptx, &text);
+    buf_deinit(&text);
+    return ok;
 }

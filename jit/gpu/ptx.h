@@ -45,9 +45,13 @@ const GpuCode *ptx_code(Ptx *ptx, const TeProgram *p, const KernelOrigin *from,
                         const KernelInput *known, const bool *loose);
 /* The text; false after a diagnostic. Nothing can be added behind it. */
 bool ptx_text(Ptx *ptx, Buf *out);
+/* The same for the runs alone, which have it then. */
+bool ptx_keep(Ptx *ptx);
 const char *ptx_target_of(const Ptx *ptx);
 Arena *ptx_arena(Ptx *ptx);
 Ctx *ptx_ctx(Ptx *ptx);
+/* How many kernels it has. */
+uint32_t ptx_kernels(const Ptx *ptx);
 /* The runs that launch its kernels: their text is filled in when there is one. */
 void ptx_add_run(Ptx *ptx, DeviceProgram *run);
 DeviceProgram *const *ptx_runs(const Ptx *ptx, size_t *n);

@@ -170,7 +170,7 @@ static void add_on_host(Record *r, const Step *s)
     vec_push(&r->steps, r->arena, step);
 }
 
-void record_run(Ptx *ptx, const Plan *p, size_t bytes)
+const DeviceProgram *record_run(Ptx *ptx, const Plan *p, size_t bytes)
 {
     Arena *arena = ptx_arena(ptx);
     Record r = {.arena = arena, .cx = ptx_ctx(ptx), .plan = p};
@@ -194,6 +194,7 @@ void record_run(Ptx *ptx, const Plan *p, size_t bytes)
                            .n_results = result_number(&r, NULL),
                            .block = bytes};
     ptx_add_run(ptx, out);
+    return out;
 }
 
 /* ---- for readers ------------------------------------------------------------------------------------------------------------ */

@@ -8,7 +8,7 @@
 /* The kernels of the step, whose program and known inputs stand in it; NULL after a diagnostic. */
 const GpuCode *record_code(Ptx *ptx, const Step *s, const KernelOrigin *from);
 /* The run, with so many bytes of memory for itself, behind those recorded before. */
-void record_run(Ptx *ptx, const Plan *p, size_t bytes);
+const DeviceProgram *record_run(Ptx *ptx, const Plan *p, size_t bytes);
 /* The text of all kernels; what each run launches stands in front of it, as comments. False after a diagnostic. */
 bool record_text(Ptx *ptx, Buf *out);
 

@@ -84,7 +84,7 @@ int main(void)
     CHECK_TEXT(offers(s, "%x.^"), "");
     /* Arguments of commands. */
     CHECK_TEXT(offers(s, ":eng^"), ":engine");
-    CHECK_TEXT(offers(s, ":engine ^"), "auto interp jit");
+    CHECK_TEXT(offers(s, ":engine ^"), "auto interp jit gpu");
     CHECK_TEXT(offers(s, ":limit ^"), "time memory depth output");
     CHECK_TEXT(offers(s, ":show l^"), "lowered llvm");
     CHECK_TEXT(offers(s, ":show llvm @ar^"), "@area");

@@ -1,0 +1,326 @@
+#include "jit/gpu/run.h"
+
+#include "base/memory.h"
+#include "jit/gpu/ptx.h"
+#include "runtime/cuda.h"
+#include "runtime/value.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct DeviceCode {
+    Jit *jit;
+    CudaModule *module;
+    uint32_t generation; /* that it was loaded in; 0: not yet */
+};
+
+struct DeviceRun {
+    DeviceCode *code;
+    const DeviceProgram *program;
+    uint32_t generation; /* that the following were made in */
+    void **kernels; /* by step */
+    CudaBlock *constants; /* by buffer */
+};
+
+/* One call. */
+typedef struct Frame {
+    DeviceRun *r;
+    Cuda *c;
+    CudaBlock *arguments, *results; /* by number */
+    CudaBlock block, fault;
+    void *const *at;
+} Frame;
+
+/* ---- the card --------------------------------------------------------------------------------------------------------------- */
+
+/* The last target that the card has all of; NULL: none. */
+static const char *target_for(const CudaInfo *info)
+{
+    const char *best = NULL;
+    for (int i = 0; ptx_target(i); i++) {
+        char *end;
+        long sm = strtol(ptx_target(i) + 3, &end, 10), card = 10 * info->major + info->minor;
+        /* A letter stands for what this one kind of cards has. */
+        if (*end ? sm == card : sm <= card)
+            best = ptx_target(i);
+    }
+    return best;
+}
+
+bool device_open(Jit *jit, Buf *why)
+{
+    if (jit->cuda)
+        return true;
+    Cuda *c = cuda_open(&jit->cx->limits, jit->cx->diags, why);
+    if (!c)
+        return false;
+    const CudaInfo *info = cuda_info(c);
+    jit->gpu_target = target_for(info);
+    if (!jit->gpu_target) {
+        buf_printf(why, "the card is of the kind sm_%d%d, and code is made for %s and later",
+                   info->major, info->minor, ptx_target(0));
+        cuda_close(c);
+        return false;
+    }
+    jit->cuda = c;
+    return true;
+}
+
+void device_close(Jit *jit)
+{
+    cuda_close(jit->cuda);
+    jit->cuda = NULL;
+}
+
+/* ---- what stays on the card ------------------------------------------------------------------------------------------------- */
+
+static void code_end(void *data)
+{
+    DeviceCode *code = data;
+    if (code->module)
+        cuda_unload(code->jit->cuda, code->module);
+}
+
+DeviceCode *device_code_make(Jit *jit, Arena *arena)
+{
+    DeviceCode *code = arena_new(arena, DeviceCode);
+    code->jit = jit;
+    arena_on_free(arena, code_end, code);
+    return code;
+}
+
+static void drop_constants(void *data)
+{
+    DeviceRun *r = data;
+    for (uint32_t i = 0; i < r->program->n_buffers; i++)
+        cuda_give(r->code->jit->cuda, &r->constants[i]);
+}
+
+DeviceRun *device_run_make(DeviceCode *code, Arena *arena, const DeviceProgram *p)
+{
+    DeviceRun *r = arena_new(arena, DeviceRun);
+    r->code = code;
+    r->program = p;
+    r->kernels = arena_new_array(arena, void *, p->n_steps + 1);
+    r->constants = arena_new_array(arena, CudaBlock, p->n_buffers + 1);
+    arena_on_free(arena, drop_constants, r);
+    return r;
+}
+
+static bool load_code(DeviceRun *r, Cuda *c)
+{
+    DeviceCode *code = r->code;
+    if (code->generation != cuda_generation(c)) {
+        cuda_unload(c, code->module);
+        code->generation = 0;
+        code->module = cuda_load(c, r->program->ptx);
+        if (!code->module)
+            return false;
+        code->generation = cuda_generation(c);
+    }
+    for (uint32_t i = 0; i < r->program->n_steps; i++) {
+        const DeviceKernel *k = r->program->steps[i].kernel;
+        r->kernels[i] = k ? cuda_kernel(c, code->module, k->name, k->shared) : NULL;
+        if (k && !r->kernels[i])
+            return false;
+    }
+    return true;
+}
+
+static bool bring_constant(Cuda *c, Limits *limits, const DeviceBuffer *b, CudaBlock *out)
+{
+    Tensor *t = tensor_contiguous(limits, b->tensor);
+    size_t bytes = t ? (size_t)t->size * dtype_size(t->dtype) : 0;
+    bool ok = t && cuda_take(c, bytes, out) && cuda_write(c, out->at, t->data, bytes);
+    tensor_release(t);
+    return ok;
+}
+
+static bool prepare(DeviceRun *r, Cuda *c)
+{
+    const DeviceProgram *p = r->program;
+    if (r->generation == cuda_generation(c))
+        return true;
+    drop_constants(r);
+    if (p->n_kernels > 0 && !load_code(r, c))
+        return false;
+    for (uint32_t i = 0; i < p->n_buffers; i++)
+        if (p->buffers[i].home == DEVICE_CONSTANT &&
+            !bring_constant(c, &r->code->jit->cx->limits, &p->buffers[i], &r->constants[i])) {
+            drop_constants(r);
+            return false;
+        }
+    r->generation = cuda_generation(c);
+    return true;
+}
+
+/* ---- one call --------------------------------------------------------------------------------------------------------------- */
+
+/* So many bytes of the argument or result, or of what else has this home, are touched. */
+static size_t touched(const DeviceProgram *p, DeviceHome home, uint32_t number)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < p->n_buffers; i++) {
+        const DeviceBuffer *b = &p->buffers[i];
+        if (b->home == home && b->number == number && b->offset + b->bytes > most)
+            most = b->offset + b->bytes;
+    }
+    return most;
+}
+
+static bool take_all(Frame *f)
+{
+    const DeviceProgram *p = f->r->program;
+    size_t fault = touched(p, DEVICE_FAULT, 0);
+    for (uint32_t i = 0; i < p->n_arguments; i++) {
+        size_t n = touched(p, DEVICE_ARGUMENT, i);
+        if (n && (!cuda_take(f->c, n, &f->arguments[i]) ||
+                  !cuda_write(f->c, f->arguments[i].at, f->at[i], n)))
+            return false;
+    }
+    for (uint32_t i = 0; i < p->n_results; i++) {
+        size_t n = touched(p, DEVICE_RESULT, i);
+        if (n && !cuda_take(f->c, n, &f->results[i]))
+            return false;
+    }
+    if (p->block && !cuda_take(f->c, p->block, &f->block))
+        return false;
+    return !fault || (cuda_take(f->c, fault, &f->fault) && cuda_fill(f->c, f->fault.at, 0, fault));
+}
+
+static uint64_t address(const Frame *f, uint32_t buffer)
+{
+    const DeviceBuffer *b = &f->r->program->buffers[buffer];
+    switch (b->home) {
+    case DEVICE_ARGUMENT: return f->arguments[b->number].at + b->offset;
+    case DEVICE_RESULT: return f->results[b->number].at + b->offset;
+    case DEVICE_CONSTANT: return f->r->constants[buffer].at + b->offset;
+    case DEVICE_BLOCK: return f->block.at + b->offset;
+    case DEVICE_FAULT: break;
+    }
+    return f->fault.at;
+}
+
+static bool launch(Frame *f, uint32_t step)
+{
+    const DeviceStep *s = &f->r->program->steps[step];
+    const DeviceKernel *k = s->kernel;
+    uint64_t *at = memory_alloc((s->n + 1) * (sizeof *at + sizeof(void *)));
+    void **values = at ? (void **)(at + s->n + 1) : NULL;
+    for (uint32_t i = 0; at && i < s->n; i++) {
+        at[i] = address(f, s->buffers[i]);
+        values[i] = &at[i];
+    }
+    CudaLaunch l = {
+        .kernel = f->r->kernels[step], .name = k->name, .shared = k->shared, .values = values};
+    memcpy(l.grid, k->grid, sizeof l.grid);
+    memcpy(l.block, k->block, sizeof l.block);
+    bool ok = at && cuda_launch(f->c, &l);
+    memory_free(at);
+    return ok;
+}
+
+static Tensor *fetch(Frame *f, uint32_t buffer)
+{
+    const DeviceBuffer *b = &f->r->program->buffers[buffer];
+    Tensor *t = tensor_new_raw(&f->r->code->jit->cx->limits, b->dtype, b->rank, b->shape);
+    if (t && !cuda_read(f->c, t->data, address(f, buffer), b->bytes)) {
+        tensor_release(t);
+        return NULL;
+    }
+    return t;
+}
+
+static bool bring(Frame *f, uint32_t buffer, const Tensor *t)
+{
+    Tensor *flat = tensor_contiguous(&f->r->code->jit->cx->limits, t);
+    bool ok = flat && cuda_write(f->c, address(f, buffer), flat->data,
+                                 f->r->program->buffers[buffer].bytes);
+    tensor_release(flat);
+    return ok;
+}
+
+/* What it reads goes to the host, what it makes comes back. */
+static bool on_host(Frame *f, const DeviceStep *s)
+{
+    const TeProgram *p = s->program;
+    uint32_t n_in = (uint32_t)p->n_inputs, n_out = (uint32_t)p->n_outputs;
+    Tensor **all = memory_zeroed(n_in + n_out + 1, sizeof *all);
+    TensorView *views = memory_zeroed(n_in + 1, sizeof *views);
+    bool ok = all && views;
+    for (uint32_t i = 0; ok && i < n_in; i++) {
+        all[i] = fetch(f, s->buffers[i]);
+        ok = all[i] && value_view(&(Value){.kind = VALUE_TENSOR, .tensor = all[i]}, &views[i]);
+    }
+    ok = ok && te_run(f->r->code->jit->cx, p, s->span, views, all + n_in);
+    for (uint32_t i = n_in; ok && i < n_in + n_out; i++)
+        ok = bring(f, s->buffers[i], all[i]);
+    for (uint32_t i = 0; all && i < n_in + n_out; i++)
+        tensor_release(all[i]);
+    memory_free(all);
+    memory_free(views);
+    return ok;
+}
+
+static bool run_steps(Frame *f)
+{
+    const DeviceProgram *p = f->r->program;
+    bool ok = cuda_mark(f->c, 0);
+    for (uint32_t i = 0; ok && i < p->n_steps; i++)
+        ok = p->steps[i].action == DEVICE_LAUNCH ? launch(f, i) : on_host(f, &p->steps[i]);
+    return ok && cuda_mark(f->c, 1);
+}
+
+/* What a kernel noted that arithmetic does not define. */
+static bool is_faultless(Frame *f)
+{
+    const DeviceProgram *p = f->r->program;
+    uint32_t fault = 0;
+    if (!f->fault.at)
+        return true;
+    if (!cuda_read(f->c, &fault, f->fault.at, sizeof fault))
+        return false;
+    if (fault == 0 || fault > p->n_messages)
+        return true;
+    const DeviceMessage *m = &p->messages[fault - 1];
+    te_fault(f->r->code->jit->cx->diags, m->span, m->fault);
+    return false;
+}
+
+static bool take_results(Frame *f)
+{
+    const DeviceProgram *p = f->r->program;
+    double seconds;
+    if (!cuda_wait(f->c) || !is_faultless(f))
+        return false;
+    for (uint32_t i = 0; i < p->n_results; i++) {
+        size_t n = touched(p, DEVICE_RESULT, i);
+        if (n && !cuda_read(f->c, f->at[p->n_arguments + i], f->results[i].at, n))
+            return false;
+    }
+    if (!cuda_time(f->c, &seconds))
+        return false;
+    f->r->code->jit->gpu_seconds += seconds;
+    return true;
+}
+
+bool device_run(DeviceRun *r, void *const *at)
+{
+    const DeviceProgram *p = r->program;
+    Jit *jit = r->code->jit;
+    uint32_t n = p->n_arguments + p->n_results;
+    CudaBlock *blocks = memory_zeroed(n + 1, sizeof *blocks);
+    if (!blocks)
+        return false;
+    Frame f = {
+        .r = r, .c = jit->cuda, .arguments = blocks, .results = blocks + p->n_arguments, .at = at};
+    Span span = p->n_steps ? p->steps[0].span : (Span){0};
+    bool ok = cuda_begin(f.c, jit->cx->diags, span) && prepare(r, f.c) && take_all(&f) &&
+              run_steps(&f) && take_results(&f);
+    for (uint32_t i = 0; i < n; i++)
+        cuda_give(f.c, &blocks[i]);
+    cuda_give(f.c, &f.block);
+    cuda_give(f.c, &f.fault);
+    memory_free(blocks);
+    return ok;
+}

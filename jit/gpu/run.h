@@ -1,0 +1,25 @@
+/* Runs of compiled code on a card: what a DeviceProgram says, step by step (program.h).
+ *
+ * A run belongs to the unit whose code begins it. What it needs on the card for all its calls, the kernels and the constants, is brought
+ * there by the first call, and again when the driver's context was made anew; arguments go there and results come back with each. */
+#ifndef JIT_GPU_RUN_H
+#define JIT_GPU_RUN_H
+
+#include "jit/gpu/program.h"
+#include "jit/internal.h"
+
+typedef struct DeviceRun DeviceRun;
+/* The kernels that are loaded together. */
+typedef struct DeviceCode DeviceCode;
+
+/* Opens the card, and finds for which target code is made; false: `why` says why there is none. */
+bool device_open(Jit *jit, Buf *why);
+void device_close(Jit *jit);
+
+/* In the arena, whose end takes from the card what lies there. NULL when memory is refused. */
+DeviceCode *device_code_make(Jit *jit, Arena *arena);
+DeviceRun *device_run_make(DeviceCode *code, Arena *arena, const DeviceProgram *p);
+/* The elements of the arguments, then of the results, lie at `at`. False after a diagnostic. */
+bool device_run(DeviceRun *r, void *const *at);
+
+#endif
