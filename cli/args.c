@@ -5,9 +5,11 @@
 #include "base/str.h"
 #include "base/utf8.h"
 
+#include <dirent.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const CliOption common_options[] = {
     {.name = "color",
@@ -277,13 +279,53 @@ static bool count_operands(const CliArgs *a)
     return false;
 }
 
+static const char *name_in(const char *folder, const char *base, const char *ending)
+{
+    Buf b = {0};
+    buf_printf(&b, "%s/%s%s", folder, base, ending);
+    return buf_take(&b);
+}
+
+/* A folder with one program, as `relay import` writes it, stands for that program with its weights. The two names are the caller's. */
+static void open_folder(CliArgs *a, const char **program, const char **weights)
+{
+    bool takes_weights = false;
+    for (const CliOption *o = a->command->options; o && !is_last(o); o++)
+        takes_weights |= o->name && !strcmp(o->name, "params");
+    DIR *folder = takes_weights && a->n_operands == 1 ? opendir(a->operands[0]) : NULL;
+    if (!folder)
+        return;
+    char *base = NULL;
+    size_t found = 0;
+    for (struct dirent *e = readdir(folder); e; e = readdir(folder)) {
+        size_t n = strlen(e->d_name);
+        if (n <= 4 || strcmp(e->d_name + n - 4, ".rly") != 0)
+            continue;
+        found++;
+        free(base);
+        base = memory_text(e->d_name, n - 4);
+    }
+    closedir(folder);
+    if (found == 1 && base) {
+        *program = name_in(a->operands[0], base, ".rly");
+        *weights = name_in(a->operands[0], base, ".npz");
+    }
+    free(base);
+    if (*program && *weights) {
+        a->operands[0] = (char *)(uintptr_t)*program;
+        if (!cli_value(a, "params") && access(*weights, R_OK) == 0)
+            a->params[a->n_params++] = (RelayParam){"params", *weights};
+    }
+}
+
 int cli_run(const CliCommand *command, int argc, char **argv)
 {
     if (command->raw)
         return command->raw(argc, argv);
     CliArgs args = {.command = command};
-    args.params = memory_zeroed((size_t)argc + 1, sizeof *args.params);
+    args.params = memory_zeroed((size_t)argc + 2, sizeof *args.params);
     args.operands = memory_zeroed((size_t)argc + 1, sizeof *args.operands);
+    const char *program = NULL, *weights = NULL;
     int status = RELAY_LIMIT;
     if (args.params && args.operands) {
         Parser p = {.args = &args, .argc = argc, .argv = argv};
@@ -291,14 +333,18 @@ int cli_run(const CliCommand *command, int argc, char **argv)
         if (parse(&p)) {
             if (p.help)
                 status = cli_help(command);
-            else if (count_operands(&args))
+            else if (count_operands(&args)) {
+                open_folder(&args, &program, &weights);
                 status = command->run(&args);
+            }
         }
     } else {
         show_refused();
     }
     free(args.params);
     free(args.operands);
+    free((char *)(uintptr_t)program);
+    free((char *)(uintptr_t)weights);
     return status;
 }
 

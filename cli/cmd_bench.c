@@ -53,7 +53,7 @@ static int run_bench(const CliArgs *args)
 
 const CliCommand cmd_bench = {
     .name = "bench",
-    .args = "WORKLOAD…",
+    .args = "WORKLOAD…|DIR",
     .doc = "Times named workloads of the benchmark folder, or the `@main` of programs.",
     .options = options,
     .limits = true,

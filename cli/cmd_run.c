@@ -99,7 +99,7 @@ static int run(const CliArgs *args)
 
 const CliCommand cmd_run = {
     .name = "run",
-    .args = "FILE",
+    .args = "FILE|DIR",
     .doc = "Evaluates a function of a module, or an expression, and prints the value.",
     .options = options,
     .limits = true,

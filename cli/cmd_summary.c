@@ -13,7 +13,7 @@ static const CliOption options[] = {
 
 const CliCommand cmd_summary = {
     .name = "summary",
-    .args = "FILE",
+    .args = "FILE|DIR",
     .doc = "Lists the calls of a network with shapes, weights, multiply-adds and memory.",
     .more = "Weights are the parameters that operators take as weight, bias, gamma, beta and the "
             "like.\n"

@@ -6,7 +6,7 @@
 #include "interp/interp.h"
 
 typedef struct ImportedArray {
-    const char *name; /* of the parameter of @main */
+    const char *name; /* of the parameter of the function */
     uint32_t number; /* orders them */
     Tensor *value; /* owned */
 } ImportedArray;
@@ -23,6 +23,7 @@ typedef struct Imported {
     Vec(ImportedArray) arrays; /* its weights */
     Vec(ImportedOp) ops; /* by first use */
     uint32_t inputs; /* parameters that are no weights: the first ones */
+    const char *input_names; /* `%x, %y` */
 } Imported;
 
 /* `--shape NAME=1,3,224,224`. */
@@ -34,11 +35,12 @@ typedef struct ImportShape {
 
 typedef struct ImportWish {
     const char *path;
+    const char *entry; /* what the function is called; NULL: main */
     size_t n_shapes;
     const ImportShape *shapes;
 } ImportWish;
 
-#define EXCHANGE_TABLE_VERSION 1
+#define EXCHANGE_TABLE_VERSION 2
 
 typedef struct ExchangeTable {
     uint32_t version;

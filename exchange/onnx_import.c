@@ -587,6 +587,9 @@ static void read_input(OnnxImport *im, const Onnx__ValueInfoProto *in)
     buf_printf(&im->params, "%s%%%s: %s", im->params.n ? ", " : "", name->text,
                import_type_text(im, v->type));
     v->text = add_var(im, name, v->type);
+    const char *before = im->out->input_names;
+    im->out->input_names =
+        import_text(im, "%s%s%%%s", before ? before : "", before ? ", " : "", name->text);
     im->out->inputs++;
 }
 
@@ -752,8 +755,9 @@ static void write_program(OnnxImport *im)
     const char *body = block_text(im, im->block, result, &used);
     put_arrays(im, &used);
     ptrmap_deinit(&used);
-    buf_printf(&im->out->text, "#[version = \"0.0.5\"]\n%sdef @main(%s) {\n%s\n}\n",
-               im->prelude ? "import \"prelude.rly\"\n" : "", buf_text(&im->params), body);
+    buf_printf(&im->out->text, "#[version = \"0.0.5\"]\n%sdef @%s(%s) {\n%s\n}\n",
+               im->prelude ? "import \"prelude.rly\"\n" : "",
+               im->wish->entry ? im->wish->entry : "main", buf_text(&im->params), body);
     put_metadata(im, &im->out->text);
     buf_deinit(&results);
 }

@@ -5,8 +5,9 @@
 #include "ir/print.h"
 #include "runtime/npy.h"
 #include "runtime/params.h"
-#include "session/internal.h"
+#include "session/commands.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,4 +137,74 @@ RelayStatus stage_import(RelaySession *s, const RelayRequest *r)
     }
     memory_free(shapes);
     return session_status(s);
+}
+
+/* ---- in a session ------------------------------------------------------------------------------------------------------------ */
+
+/* What the file is called, as a name of the language. */
+static void name_of_file(Buf *out, const char *path)
+{
+    target_of(out, strrchr(path, '/') ? strrchr(path, '/') + 1 : path, NULL);
+    if (out->n == 0 || !isalpha((unsigned char)out->at[0])) {
+        char *rest = buf_take(out);
+        buf_printf(out, "model%s%s", rest && *rest ? "_" : "", rest ? rest : "");
+        free(rest);
+    }
+    for (size_t i = 0; i < out->n; i++)
+        if (!isalnum((unsigned char)out->at[i]))
+            out->at[i] = '_';
+}
+
+static bool run_text(RelaySession *s, const char *name, const Buf *text)
+{
+    uint32_t source = text->failed ? 0 : sources_add(&s->cx.sources, name, text->at, text->n);
+    return source && cell_run(s, (CellRun){.source = source}) == RELAY_OK;
+}
+
+static bool bind_weight(CommandCall *c, const ImportedArray *a)
+{
+    RelaySession *s = c->s;
+    Module *m = module_new(&s->cx);
+    if (!m)
+        return false;
+    Var *v = expr_var(&m->arena, c->args, ctx_name(&s->cx, a->name), NULL);
+    v->base.type = type_of_tensor(&s->cx, a->value);
+    session_bind(s, v, value_tensor(tensor_retain(a->value)), m, false);
+    module_release(m);
+    return true;
+}
+
+/* The definition, its weights as variables, and a function of the inputs alone. */
+static void define_model(CommandCall *c, const char *name, const Imported *im)
+{
+    Buf text = {0};
+    bool ok = run_text(c->s, name, &im->text);
+    buf_printf(&text, "let %%%s = fn (%s) { @%s(%s", name, im->input_names ? im->input_names : "",
+               name, im->input_names ? im->input_names : "");
+    for (size_t i = 0; ok && i < im->arrays.n; i++) {
+        ok = bind_weight(c, &im->arrays.at[i]);
+        buf_printf(&text, "%s%%%s", i > 0 || im->inputs > 0 ? ", " : "", im->arrays.at[i].name);
+    }
+    buf_str(&text, ") };");
+    if (ok)
+        run_text(c->s, name, &text);
+    buf_deinit(&text);
+}
+
+void command_import(CommandCall *c)
+{
+    RelaySession *s = c->s;
+    char *path = command_need(c, "a model's file") ? command_rest(c) : NULL;
+    const ExchangeTable *exchange = path ? open_exchange(s) : NULL;
+    if (exchange) {
+        Imported im;
+        Buf name = {0};
+        name_of_file(&name, path);
+        ImportWish wish = {.path = path, .entry = buf_text(&name)};
+        if (exchange->onnx(&s->cx, s->interp, &wish, &im))
+            define_model(c, buf_text(&name), &im);
+        exchange->release(&im);
+        buf_deinit(&name);
+    }
+    free(path);
 }

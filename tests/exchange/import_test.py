@@ -98,6 +98,23 @@ def test_network(folder):
         check("the network's result", r.shape == want.shape and np.allclose(r, want, atol=1e-4), f"{r}\n{want}")
 
 
+def test_places(folder):
+    """A folder with one program stands for it with its weights; a session takes the model itself."""
+    small = os.path.join(os.environ.get("RELAY_SOURCE", "."), "tests", "exchange", "small.onnx")
+    made = relay("import", small, "-o", folder)
+    check("import", made.returncode == 0, made.stderr)
+    x = f"{folder}/x.npy"
+    np.save(x, np.ones((1, 4), "float32"))
+    ran = relay("run", folder, "--arg", f"x={x}")
+    check("run DIR", ran.stdout == "[[0.203125, 0.671875]] : Tensor[(1, 2), float32]\n", ran.stdout + ran.stderr)
+    check("summary DIR", "multiply-adds" in relay("summary", folder).stdout)
+    check("bench DIR", "small.rly" in relay("bench", folder, "--arg", f"x={x}", "--runs", "2", "--seconds", "0.01").stdout)
+    open(f"{folder}/other.rly", "w").write("1")
+    check("of two programs none is meant", relay("run", folder).returncode == 2)
+    gone = subprocess.run([RELAY], input=":import nowhere.onnx\n:import\n", capture_output=True, text=True, timeout=60)
+    check(":import says what it cannot read", "E0401" in gone.stderr and "a model's file" in gone.stderr, gone.stderr)
+
+
 def test_refusals(folder):
     """Everything that cannot be said is listed, once, and what depends on it is not."""
     node = helper.make_node
@@ -150,7 +167,7 @@ def test_hostile(folder):
 
 
 with tempfile.TemporaryDirectory() as root:
-    for test in [test_network, test_shapes, test_refusals, test_hostile]:
+    for test in [test_network, test_shapes, test_places, test_refusals, test_hostile]:
         place = os.path.join(root, test.__name__)
         os.makedirs(place)
         test(place)
