@@ -781,7 +781,7 @@ static bool drop_loop(Nest *n, NestNode *loop, int buffer)
 {
     NestAccesses all = nest_accesses(n, loop);
     int64_t least = INT64_MAX, most = INT64_MIN;
-    if (!keeps_apart(loop, &all, buffer))
+    if (loop->extent > 1 && !keeps_apart(loop, &all, buffer))
         return false;
     Shift s = {.n = n, .buffer = buffer, .var = loop->var};
     for (size_t i = 0; i < all.n; i++) {
@@ -796,7 +796,7 @@ static bool drop_loop(Nest *n, NestNode *loop, int buffer)
         least = low < least ? low : least;
         most = high > most ? high : most;
     }
-    if (magnitude(s.by) <= most - least)
+    if (loop->extent > 1 && magnitude(s.by) <= most - least)
         return false;
     s.c = least;
     nest_each(loop, shift_statement, &s);

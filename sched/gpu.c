@@ -16,6 +16,13 @@ GpuChain gpu_chain(Gpu *s, NestNode *node)
     return c;
 }
 
+void gpu_fuse(Gpu *s, NestNode *loop)
+{
+    while (loop && loop->kind == NEST_LOOP)
+        if (!nest_only_loop(loop) || !nest_fuse(s->n, loop))
+            loop = nest_only_loop(loop);
+}
+
 static Te *axis(Gpu *s, const NestNode *loop)
 {
     return te_axis(&s->n->te, loop->var);
@@ -121,11 +128,8 @@ bool gpu_elements(Gpu *s, NestNode *node)
 {
     Found folds = {false};
     nest_each(node, find_fold, &folds);
-    for (NestNode *l = node; l && l->kind == NEST_LOOP && !folds.any;) {
-        if (nest_only_loop(l) && nest_fuse(s->n, l))
-            continue;
-        l = nest_only_loop(l);
-    }
+    if (!folds.any)
+        gpu_fuse(s, node);
     GpuChain c = gpu_chain(s, node);
     if (!folds.any)
         widen(s, &c);
@@ -135,7 +139,7 @@ bool gpu_elements(Gpu *s, NestNode *node)
 
 /* ---- the parts of a program ------------------------------------------------------------------------------------------------ */
 
-static GpuWay *const ways[] = {gpu_rows, gpu_elements};
+static GpuWay *const ways[] = {gpu_rows, gpu_turn, gpu_elements};
 
 static bool is_empty_reduction(const TeStage *st)
 {

@@ -37,8 +37,12 @@ typedef bool GpuWay(Gpu *s, NestNode *node);
 
 /* Rows that are folded, and all else that is done with them, in one kernel. */
 GpuWay gpu_rows;
+/* Elements that are read side by side along one axis and stored along another. */
+GpuWay gpu_turn;
 /* Elements that are computed each for itself. */
 GpuWay gpu_elements;
+/* Perfectly nested loops from here inwards become one where they can. */
+void gpu_fuse(Gpu *s, NestNode *loop);
 
 /* Sums of products of two things, in tiles; with the stage (-1: none) that does something with the sums alone. */
 bool gpu_is_product(Gpu *s, int stage);

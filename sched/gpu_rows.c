@@ -110,9 +110,7 @@ static bool part_of(Rows *r, NestNode *node, Part *p)
     if (node->kind != NEST_LOOP)
         return false;
     p->loop = node;
-    for (NestNode *l = node; l && l->kind == NEST_LOOP;)
-        if (!nest_only_loop(l) || !nest_fuse(s->n, l))
-            l = nest_only_loop(l);
+    gpu_fuse(s, node);
     NestNode *fold = fold_in(node);
     bool own = fold && s->n->buffers.at[fold->buffer].home == r->row;
     if (!own) {
@@ -460,16 +458,103 @@ static void place_rows(Rows *r, const GpuChain *rows)
     gpu_bind(s, rows, each == 1 ? block : add(s, mul(s, block, each), r->warp));
 }
 
-bool gpu_rows(Gpu *s, NestNode *node)
+/* ---- few long rows --------------------------------------------------------------------------------------------------------------- */
+
+/* Rows that are too few to keep the card busy, what one is folded in, and the length of a part that is worth a block. */
+#define FEW 64
+#define PARTS_MOST 256
+#define PARTS_LEAST 8
+#define PART_LEAST 512
+
+/* So many parts, all alike; 0: none. */
+static int64_t parts_of(const Gpu *s, int64_t folds)
 {
-    if (!folds_rows(s, node))
-        return false;
+    int64_t least = s->m->folds_least * PART_LEAST / 32;
+    for (int64_t parts = PARTS_MOST; parts >= PARTS_LEAST; parts--)
+        if (folds % parts == 0 && folds / parts >= least)
+            return parts;
+    return 0;
+}
+
+static void move_home(Nest *n, const NestNode *from, NestNode *to)
+{
+    for (size_t i = 0; i < n->buffers.n; i++)
+        if (n->buffers.at[i].home == from)
+            n->buffers.at[i].home = to;
+}
+
+/* Where the result of a part of a row stands. */
+static Te *part_place(Gpu *s, const GpuChain *rows, int64_t parts, const NestNode *part)
+{
+    NestLinear at = {0};
+    int64_t by = parts;
+    nest_add_term(&at, part->var, 1);
+    for (int i = rows->n - 1; i >= 0; by *= rows->at[i--]->extent)
+        nest_add_term(&at, rows->at[i]->var, by);
+    return nest_position(s->n, &at);
+}
+
+/* The node folds what a kernel in front of it has folded of parts; NULL: there is no need, or no way. */
+static NestNode *in_parts(Gpu *s, NestNode *node)
+{
+    Nest *n = s->n;
+    GpuChain rows = gpu_chain(s, node);
+    NestNode *row = rows.at[rows.n - 1], *fold = fold_in(node);
+    Part p = {.fold = fold};
+    if (rows.turns >= FEW || order_matters(&p) || row->body.n != 3 ||
+        row->body.at[1]->kind != NEST_LOOP)
+        return NULL;
+    gpu_fuse(s, row->body.at[1]);
+    NestNode *loop = row->body.at[1];
+    fold = fold_in(node);
+    int64_t parts = parts_of(s, loop->extent);
+    if (loop != fold->parent || loop->body.n != 1 || parts == 0)
+        return NULL;
+    NestNode *before = nest_copy(n, node);
+    nest_insert(n, NULL, nest_index(n, node), before);
+    GpuChain its = gpu_chain(s, before);
+    NestNode *home = its.at[its.n - 1], *part = nest_loop(n, "part", parts);
+    while (home->body.n > 0) {
+        NestNode *child = home->body.at[0];
+        nest_remove(n, child);
+        nest_append(n, part, child);
+    }
+    nest_append(n, home, part);
+    move_home(n, home, part);
+    NestNode *inner = part->body.at[1], *result = part->body.at[2];
+    NestLinear at = {0};
+    inner->extent = loop->extent / parts;
+    nest_add_term(&at, part->var, inner->extent);
+    nest_add_term(&at, inner->var, 1);
+    nest_substitute(n, inner, inner->var, &at);
+    int acc = fold_in(inner)->buffer;
+    int64_t *size = arena_new(n->arena, int64_t);
+    *size = rows.turns * parts;
+    NestBuffer made = {.name = "parts",
+                       .dtype = n->buffers.at[acc].dtype,
+                       .place = NEST_SCRATCH,
+                       .size = *size,
+                       .rank = 1,
+                       .shape = size};
+    int of_parts = nest_buffer(n, made);
+    result->buffer = of_parts;
+    result->at = part_place(s, &its, parts, part);
+    result->value = nest_load(n, acc, te_int(&n->te, 0));
+    loop->extent = parts;
+    fold->value = nest_load(n, of_parts, part_place(s, &rows, parts, loop));
+    return before;
+}
+
+/* With what else is done with the rows, or alone. */
+static bool make_rows(Gpu *s, NestNode *node, bool alone)
+{
     NestNode *fold = fold_in(node);
     int64_t folds = 1;
     GpuChain rows = gpu_chain(s, node);
     for (const NestNode *l = fold->parent; l != rows.at[rows.n - 1]; l = l->parent)
         folds *= l->extent;
-    join_rows(s, node);
+    if (!alone)
+        join_rows(s, node);
     rows = gpu_chain(s, node);
     Rows r = {.s = s, .row = rows.at[rows.n - 1], .threads = threads_of(folds)};
     narrow_rows(s, node, rows.turns, r.threads);
@@ -504,4 +589,14 @@ bool gpu_rows(Gpu *s, NestNode *node)
         if (kept[i])
             keep_row(&r, (int)i, parts, n);
     return true;
+}
+
+bool gpu_rows(Gpu *s, NestNode *node)
+{
+    if (!folds_rows(s, node))
+        return false;
+    NestNode *before = in_parts(s, node);
+    if (before && !make_rows(s, before, true))
+        gpu_elements(s, before);
+    return make_rows(s, node, false);
 }

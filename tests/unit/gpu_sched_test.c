@@ -259,7 +259,8 @@ int main(void)
     CHECK(seen.kernels < 9 && seen.barriers > 2);
     seen = test(folds, 60);
     CHECK(seen.shuffles > 120);
-    test(turned, 24);
+    seen = test(turned, 24);
+    CHECK(seen.kernels == 24 && seen.barriers > 8);
     seen = test(product, 12);
     CHECK(seen.kernels < 20 && seen.barriers > 12);
     seen = test(image, 12);
