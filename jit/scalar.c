@@ -544,20 +544,49 @@ Ssa lanes_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
     return op >= TE_EQ ? v : rounded(l, t, v);
 }
 
+/* The float as an integer of so many bits, where it lies below 2^most in size; elsewhere 0. */
+static Ssa int_within(const Lanes *l, LLVMTypeRef to, Ssa a, double most, Ssa *fits)
+{
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef element = l->n == 1 ? LLVMTypeOf(a) : LLVMGetElementType(LLVMTypeOf(a));
+    *fits = LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealOGE, a, lanes_float(l, element, -most), ""),
+                         LLVMBuildFCmp(b, LLVMRealOLT, a, lanes_float(l, element, most), ""), "");
+    Ssa safe = LLVMBuildSelect(b, *fits, a, lanes_float(l, element, 0), "");
+    return LLVMBuildFPToSI(b, safe, lanes_type(l, to), "");
+}
+
+static Ssa shortened(const Lanes *l, DType to, unsigned from_bits, Ssa v)
+{
+    return to.bits == from_bits
+               ? v
+               : LLVMBuildTrunc(l->g->b, v, lanes_type(l, gen_dtype(l->g, to)), "");
+}
+
 /* Through int64, then wrapped; what int64 cannot hold is its least value, as the processor has it. */
 static Ssa int_of_float(const Lanes *l, DType to, Ssa a)
 {
     Gen *g = l->g;
-    LLVMTypeRef t = lanes_type(l, g->i64);
-    LLVMTypeRef element = l->n == 1 ? LLVMTypeOf(a) : LLVMGetElementType(LLVMTypeOf(a));
-    Ssa low = lanes_float(l, element, -9223372036854775808.0);
-    Ssa high = lanes_float(l, element, 9223372036854775808.0);
-    Ssa fits = LLVMBuildAnd(g->b, LLVMBuildFCmp(g->b, LLVMRealOGE, a, low, ""),
-                            LLVMBuildFCmp(g->b, LLVMRealOLT, a, high, ""), "");
-    Ssa safe = LLVMBuildSelect(g->b, fits, a, lanes_float(l, element, 0), "");
-    Ssa v = LLVMBuildFPToSI(g->b, safe, t, "");
+    Ssa fits, v, near = NULL;
+    LLVMBasicBlockRef from[2], go = NULL;
+    if (l->n > 1 && to.bits <= 32 && !g->device) {
+        /* Lanes of 32 bits are enough but for what wraps around, which is rare. */
+        near = shortened(l, to, 32, int_within(l, g->i32, a, 2147483648.0, &fits));
+        Ssa fn = LLVMGetBasicBlockParent(LLVMGetInsertBlock(g->b));
+        LLVMBasicBlockRef far = gen_block(g, fn, "far");
+        go = gen_block(g, fn, "go");
+        from[0] = LLVMGetInsertBlock(g->b);
+        gen_branch(g, lanes_any(l, LLVMBuildNot(g->b, fits, "")), far, go, false);
+        LLVMPositionBuilderAtEnd(g->b, far);
+    }
+    v = int_within(l, g->i64, a, 9223372036854775808.0, &fits);
     v = LLVMBuildSelect(g->b, fits, v, lanes_int(l, g->i64, INT64_MIN), "");
-    return to.bits == 64 ? v : LLVMBuildTrunc(g->b, v, lanes_type(l, gen_dtype(g, to)), "");
+    v = shortened(l, to, 64, v);
+    if (!near)
+        return v;
+    Ssa values[2] = {near, v};
+    from[1] = LLVMGetInsertBlock(g->b);
+    LLVMBuildBr(g->b, go);
+    return gen_either(g, go, values, from);
 }
 
 static Ssa int_of_int(const Lanes *l, DType to, DType from, Ssa a)

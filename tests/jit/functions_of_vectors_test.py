@@ -73,6 +73,18 @@ class Functions(unittest.TestCase):
                 self.check("divide", run(f"divide(%x, {by}f)", x=x), exact, most, x)
                 self.check("divide", run(f"divide(%x, {by}f)", "--exact", x=x), exact, 0.5, x)
 
+    def test_casts(self):
+        r = np.random.default_rng(5)
+        any_bits = r.integers(0, 2**32, 1 << 10, dtype=np.uint64).astype(np.uint32).view(np.float32)
+        # Vectors of numbers that fit in 32 bits, of some that do not, and of anything.
+        x = np.concatenate([r.uniform(-300, 300, 1 << 10), r.uniform(-(2.0**31), 2.0**31, 1 << 10), r.normal(0, 2.0**31, 1 << 10),
+                            [2.0**31, -(2.0**31), 2.0**31 - 128, 2.0**63, -(2.0**63)], any_bits, SPECIAL]).astype(np.float32)
+        fits = (x >= -(2.0**63)) & (x < 2.0**63)
+        whole = np.where(fits, np.trunc(np.where(fits, x, 0).astype(np.float64)).astype(np.int64), np.iinfo(np.int64).min)
+        for dtype in ("int8", "uint8", "int16", "int32", "uint32", "int64"):
+            with self.subTest(dtype):
+                np.testing.assert_array_equal(run(f'cast(%x, dtype="{dtype}")', x=x), whole.astype(dtype))
+
     def test_softmax_in_place(self):
         x = np.random.default_rng(4).normal(0, 10, (7, 100)).astype(np.float32)
         x[2, 50], x[3, :], x[4, 60:] = np.nan, -np.inf, -np.inf
