@@ -38,6 +38,8 @@ typedef struct Graph {
     Vec(Box) boxes;
     Vec(Edge) edges;
     PtrMap of; /* Expr -> its box + 1: a variable's is that of its value */
+    PtrMap lets;   /* Var -> its value */
+    bool inside;   /* of a fused function */
     PtrMap groups; /* inside a fused function: node -> its group */
     uint32_t n_groups;
     double wide, high; /* 0: there is no layout */
@@ -123,6 +125,9 @@ static const char *var_name(Graph *g, const Var *v)
 /* What comes from outside has a box from its first use on. */
 static uint32_t input_box(Graph *g, const Expr *e)
 {
+    const Expr *value = ptrmap_find(&g->lets, e);
+    for (; value; value = ptrmap_find(&g->lets, e))
+        e = value;
     const Constant *c = expr_as_constant(e);
     uint32_t box = box_of(g, e);
     if (!box && e->kind == EXPR_VAR)
@@ -142,7 +147,7 @@ static void add_operand(void *data, Expr *const *slot)
 {
     Operands *o = data;
     Graph *g = o->g;
-    uint32_t from = box_of(g, *slot);
+    uint32_t from = input_box(g, *slot);
     if (!from)
         return;
     Box *box = &g->boxes.at[o->to - 1];
@@ -212,15 +217,20 @@ static void open_group(Graph *g, const Call *call, Function *f)
     for (uint32_t i = 0; i < f->params.n && i < call->args.n; i++) {
         set_box(g, &f->params.at[i]->base, input_box(g, call->args.at[i]));
     }
+    g->inside = true;
     ir_walk(f->body, before_node, after_node, g);
-    set_box(g, &call->base, box_of(g, f->body));
+    g->inside = false;
+    set_box(g, &call->base, input_box(g, f->body));
 }
 
 static WalkNext before_node(void *data, const Expr *e)
 {
     Graph *g = data;
+    const Let *let = expr_as_let(e);
     if (limit_hit(&g->s->cx.limits))
         return WALK_STOP;
+    if (let)
+        ptrmap_put(&g->lets, let->var, let->value);
     return box_of(g, e) || (e->kind == EXPR_FUNCTION) ? WALK_SKIP : WALK_ON;
 }
 
@@ -231,10 +241,10 @@ static WalkNext after_node(void *data, const Expr *e)
     if (e->kind <= EXPR_CON || e->kind == EXPR_FUNCTION)
         return WALK_ON;
     if (let) {
-        set_box(g, e, box_of(g, let->body));
+        set_box(g, e, input_box(g, let->body));
         return WALK_ON;
     }
-    if (fused(e)) {
+    if (fused(e) && !g->inside) {
         open_group(g, expr_as_call(e), fused(e));
         return WALK_ON;
     }
@@ -242,18 +252,6 @@ static WalkNext after_node(void *data, const Expr *e)
     Operands o = {g, add_box(g, e, name_of(g, e))};
     ir_children(e, add_operand, &o);
     return WALK_ON;
-}
-
-/* Lets one after the other: a variable is its value. */
-static void build(Graph *g, const Expr *body)
-{
-    const Let *let = expr_as_let(body);
-    for (; let; let = expr_as_let(body)) {
-        ir_walk(let->value, before_node, after_node, g);
-        set_box(g, &let->var->base, box_of(g, let->value));
-        body = let->body;
-    }
-    ir_walk(body, before_node, after_node, g);
 }
 
 /* ---- folding --------------------------------------------------------------------------------------------------------------------- */
@@ -432,7 +430,8 @@ static void graph_text(const Graph *g, Buf *out, bool picture)
     buf_printf(out, "boxes %zu, lines %zu, fused groups %u%s\n", g->boxes.n, g->edges.n,
                (unsigned)g->n_groups,
                picture ? "" : "; the picture needs Graphviz, whose program `dot` is not there");
-    for (size_t i = 0; i < g->boxes.n; i++) {
+    size_t shown = g->boxes.n < BOXES_SHOWN ? g->boxes.n : BOXES_SHOWN;
+    for (size_t i = 0; i < shown; i++) {
         const Box *b = &g->boxes.at[i];
         Buf name = {0};
         put_name(&name, b);
@@ -450,6 +449,8 @@ static void graph_text(const Graph *g, Buf *out, bool picture)
             buf_cut(out, out->n - 1);
         buf_char(out, '\n');
     }
+    if (shown < g->boxes.n)
+        buf_printf(out, "… and %zu more\n", g->boxes.n - shown);
 }
 
 static void graph_json(const Graph *g, Buf *out)
@@ -569,7 +570,7 @@ void show_graph(RelaySession *s, const Module *m, const Name *entry)
     const Def *def = entry ? module_find(m, entry) : NULL;
     const Function *f = def ? def->fn : expr_as_function(m->expr);
     arena_init(&g.arena, &s->cx.limits);
-    build(&g, f ? f->body : m->expr);
+    ir_walk(f ? f->body : m->expr, before_node, after_node, &g);
     if (g.boxes.n > BOXES_MOST)
         fold(&g);
     if (!limit_hit(&s->cx.limits))
@@ -578,5 +579,6 @@ void show_graph(RelaySession *s, const Module *m, const Name *entry)
         buf_deinit(&g.edges.at[i].path);
     ptrmap_deinit(&g.of);
     ptrmap_deinit(&g.groups);
+    ptrmap_deinit(&g.lets);
     arena_deinit(&g.arena);
 }

@@ -13,13 +13,13 @@ const char *const trace_category_names[] = {
 };
 
 const char *const trace_change_words[] = {
-#define TRACE_CHANGE(NAME, word, sign) word,
+#define TRACE_CHANGE(NAME, word, sign, mark) word,
     TRACE_CHANGES
 #undef TRACE_CHANGE
 };
 
 const char trace_change_signs[] = {
-#define TRACE_CHANGE(NAME, word, sign) sign,
+#define TRACE_CHANGE(NAME, word, sign, mark) sign,
     TRACE_CHANGES
 #undef TRACE_CHANGE
     0};
@@ -721,6 +721,24 @@ TraceLines trace_fold(Trace *t, const TraceLines *lines, size_t context, size_t 
         }
     }
     return out;
+}
+
+void trace_counts_print(Buf *out, const TraceStep *step)
+{
+    static const char *const marks[TRACE_N_CHANGES] = {
+#define TRACE_CHANGE(NAME, word, sign, mark) mark,
+        TRACE_CHANGES
+#undef TRACE_CHANGE
+    };
+    const char *between = "";
+    for (size_t i = 0; i < TRACE_N_CHANGES; i++) {
+        if (!marks[i] || !step->counts[i])
+            continue;
+        buf_printf(out, "%s%s%u", between, marks[i], (unsigned)step->counts[i]);
+        between = " ";
+    }
+    if (!*between)
+        buf_str(out, step->changed ? "changed" : "no change");
 }
 
 static void print_node(const Trace *t, Buf *out, const TraceEvent *e, size_t i)

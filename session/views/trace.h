@@ -39,18 +39,19 @@ typedef enum TraceCategory {
 
 extern const char *const trace_category_names[TRACE_N_CATEGORIES];
 
-/* What became of a line: TRACE_CHANGE(NAME, word, sign). A line that is replaced stands there as it was and as it is. */
-#define TRACE_CHANGES                       \
-    TRACE_CHANGE(KEPT, "kept", ' ')         \
-    TRACE_CHANGE(GONE, "gone", '-')         \
-    TRACE_CHANGE(NEW, "new", '+')           \
-    TRACE_CHANGE(WAS, "was", '-')           \
-    TRACE_CHANGE(REPLACED, "replaced", '+') \
-    TRACE_CHANGE(MOVED, "moved", '>')       \
-    TRACE_CHANGE(FOLD, "fold", ' ')
+/* What became of a line: TRACE_CHANGE(NAME, word, sign, mark); the mark is for counts. A line that is replaced stands there as it was
+ * and as it is. */
+#define TRACE_CHANGES                            \
+    TRACE_CHANGE(KEPT, "kept", ' ', NULL)        \
+    TRACE_CHANGE(GONE, "gone", '-', "−")         \
+    TRACE_CHANGE(NEW, "new", '+', "+")           \
+    TRACE_CHANGE(WAS, "was", '-', NULL)          \
+    TRACE_CHANGE(REPLACED, "replaced", '+', "~") \
+    TRACE_CHANGE(MOVED, "moved", '>', "↕")       \
+    TRACE_CHANGE(FOLD, "fold", ' ', NULL)
 
 typedef enum TraceChange {
-#define TRACE_CHANGE(NAME, word, sign) TRACE_LINE_##NAME,
+#define TRACE_CHANGE(NAME, word, sign, mark) TRACE_LINE_##NAME,
     TRACE_CHANGES
 #undef TRACE_CHANGE
         TRACE_N_CHANGES
@@ -128,6 +129,8 @@ Str trace_elide(Trace *t, const TraceLine *line, size_t most);
 /* Of the steps, how many changed something. */
 size_t trace_changed(const Trace *t);
 uint32_t trace_count(const uint32_t *nodes);
+/* `+2 −1 ~3`: how many lines are new, gone, replaced, moved. */
+void trace_counts_print(Buf *out, const TraceStep *step);
 /* The decision in words, code in backquotes. */
 void trace_event_print(const Trace *t, Buf *out, const TraceEvent *e);
 /* Where the node was written, `In[3]:1:5`; nothing where that is not known. */

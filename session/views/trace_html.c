@@ -49,26 +49,6 @@ typedef struct Page {
     size_t events; /* of a step that are told */
 } Page;
 
-static void put_counts(Buf *out, const TraceStep *step)
-{
-    static const struct {
-        TraceChange change;
-        const char *sign;
-    } told[] = {{TRACE_LINE_NEW, "+"},
-                {TRACE_LINE_GONE, "−"},
-                {TRACE_LINE_REPLACED, "~"},
-                {TRACE_LINE_MOVED, "↕"}};
-    bool any = false;
-    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
-        if (step->counts[told[i].change]) {
-            buf_printf(out, "%s%s%u", any ? " " : "", told[i].sign,
-                       (unsigned)step->counts[told[i].change]);
-            any = true;
-        }
-    if (!any)
-        buf_str(out, step->changed ? "changed" : "no change");
-}
-
 /* The facts of a step, for programs that read the page. */
 static void put_facts(Buf *out, const TraceStep *step)
 {
@@ -90,7 +70,7 @@ static void put_cell(Page *p, const HtmlSteps *steps, const TraceStep *step, siz
     if (step->changed)
         buf_printf(out, " for=\"rs%016llx-%zu\"", (unsigned long long)steps->id, section);
     buf_printf(out, ">%s<small>", step->pass);
-    put_counts(out, step);
+    trace_counts_print(out, step);
     buf_printf(out, " · %.2f ms</small></%s>", step->seconds * 1e3, tag);
 }
 

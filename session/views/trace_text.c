@@ -10,22 +10,6 @@
 #define CONTEXT 2
 #define COLUMNS 200
 
-static void put_counts(Buf *out, const TraceStep *step)
-{
-    static const TraceChange told[] = {TRACE_LINE_NEW, TRACE_LINE_GONE, TRACE_LINE_REPLACED,
-                                       TRACE_LINE_MOVED};
-    const char *between = "";
-    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
-        if (!step->counts[told[i]])
-            continue;
-        buf_printf(out, "%s%u %s", between, (unsigned)step->counts[told[i]],
-                   trace_change_words[told[i]]);
-        between = ", ";
-    }
-    if (!*between)
-        buf_str(out, step->changed ? "changed" : "no change");
-}
-
 static void put_rows(Trace *t, Buf *out, const char *pipeline)
 {
     uint32_t before = trace_count(t->nodes);
@@ -40,9 +24,9 @@ static void put_rows(Trace *t, Buf *out, const char *pipeline)
         if (now != before)
             buf_printf(&nodes, " → %u", (unsigned)now);
         int narrow = 11 + (now != before ? 2 : 0); /* the arrow has three bytes */
-        buf_printf(out, "//  %2zu  %-26s %8.2f ms  %*s nodes  ", i + 1, step->pass,
+        buf_printf(out, "// %2zu  %-24s %7.2f ms %*s nodes  ", i + 1, step->pass,
                    step->seconds * 1e3, narrow, buf_text(&nodes));
-        put_counts(out, step);
+        trace_counts_print(out, step);
         buf_char(out, '\n');
         buf_deinit(&nodes);
         before = now;

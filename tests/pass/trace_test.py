@@ -25,6 +25,7 @@ PROGRAMS = {
     "nothing": ("InferType", "def @main() { 1 }"),
 }
 COUNTS = ("new", "gone", "replaced", "moved")
+MARKS = (r"\+", "−", "~", "↕")
 
 
 class Page(html.parser.HTMLParser):
@@ -71,7 +72,7 @@ def rows(text):
     """The rows that the text has for the passes."""
     found = re.findall(r"^// +\d+  (\S+) +[\d.]+ ms +(?:\d+ → )?(\d+) nodes  (.*)$", text, re.M)
     return [{"pass": name, "changed": counts != "no change", "nodes": int(nodes),
-             **{count: int((re.search(rf"(\d+) {count}\b", counts) or [0, 0])[1]) for count in COUNTS}}
+             **{count: int((re.search(rf"{mark}(\d+)", counts) or [0, 0])[1]) for count, mark in zip(COUNTS, MARKS)}}
             for name, nodes, counts in found]
 
 
