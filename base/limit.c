@@ -32,6 +32,12 @@ void limits_start(Limits *l)
         l->heap_trim(l->heap);
 }
 
+void limit_interrupt(Limits *l)
+{
+    atomic_store(&l->interrupted, true);
+    atomic_store(&l->words.guard, UINTPTR_MAX);
+}
+
 /* Seconds on a clock that is quick to read and goes forward a few times in a hundredth of a second. */
 static double clock_coarse(void)
 {

@@ -23,19 +23,27 @@ typedef enum LimitKind {
     LIMIT_DEPTH
 } LimitKind;
 
+/* What compiled code reads and writes. It stops where the address of its stack lies below the first word: an interrupt, which may come from
+ * any thread, makes that the greatest. The others are the JIT's. */
+typedef struct LimitWords {
+    atomic_uintptr_t guard;
+    uint64_t others[7];
+} LimitWords;
+
 typedef struct Limits {
+    LimitWords words;
     atomic_bool interrupted;
-    atomic_size_t memory;       /* bytes in use */
-    size_t memory_most;         /* 0: no limit */
-    double seconds_most;        /* for one piece of work; 0: none */
-    double started;             /* monotonic seconds */
-    uint64_t depth_most;        /* nested calls of the running program; 0: what memory allows */
-    LimitKind hit;              /* the limit that ended this piece of work */
-    size_t refused;             /* bytes that the limit forbade; 0: it was not asked for more */
-    Diags *diags;               /* where the one report goes; may be NULL */
-    uint64_t refusals;          /* of the system, when the work began */
-    uint64_t charges;           /* how often memory was asked for */
-    uint64_t refuse;            /* for tests: the charge with this number is refused; 0: none */
+    atomic_size_t memory; /* bytes in use */
+    size_t memory_most; /* 0: no limit */
+    double seconds_most; /* for one piece of work; 0: none */
+    double started; /* monotonic seconds */
+    uint64_t depth_most; /* nested calls of the running program; 0: what memory allows */
+    LimitKind hit; /* the limit that ended this piece of work */
+    size_t refused; /* bytes that the limit forbade; 0: it was not asked for more */
+    Diags *diags; /* where the one report goes; may be NULL */
+    uint64_t refusals; /* of the system, when the work began */
+    uint64_t charges; /* how often memory was asked for */
+    uint64_t refuse; /* for tests: the charge with this number is refused; 0: none */
     /* Small objects of the running program (runtime/heap.h); NULL until there is one. */
     struct Heap *heap;
     void (*heap_free)(struct Heap *heap);
@@ -47,6 +55,9 @@ void limits_deinit(Limits *l);
 /* Begins a piece of work: clears the interrupt and what was hit, starts the clock, puts by a stock
  * of memory. */
 void limits_start(Limits *l);
+
+/* Interrupts the work, from any thread or signal handler. */
+void limit_interrupt(Limits *l);
 
 /* Whether the work must end; cheap enough for inner loops. The first true reports E0501 to
  * E0504. */

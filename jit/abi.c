@@ -16,10 +16,11 @@ static Limits *limits_of(JitState *s)
     return &s->jit->cx->limits;
 }
 
-static bool fails(JitState *s)
+/* What code still calls before it is back where it was called from stops at its guard. */
+static void fails(JitState *s)
 {
     s->failed = 1;
-    return false;
+    atomic_store(&s->guard, UINTPTR_MAX);
 }
 
 /* ---- objects ---------------------------------------------------------------------------------------------- */
@@ -50,6 +51,8 @@ static void abi_too_deep(JitState *s, int32_t source, int32_t from, int32_t to);
 static void abi_apply(JitState *s, Object *fn, uint32_t n, const Value *args, Value *out)
 {
     *out = value_none();
+    if (s->failed)
+        return;
     if ((const char *)__builtin_frame_address(0) < s->stack_limit)
         abi_too_deep(s, 0, 0, 0);
     else
@@ -66,6 +69,8 @@ static void *late(JitState *s, Unit *u, Instance *in, LateWish wish)
     const char *here = __builtin_frame_address(0);
     const Jit *jit = s->jit;
     bool there = jit->stack && here >= jit->stack && here < jit->stack + jit->stack_size;
+    if (s->failed)
+        return NULL;
     if (there && here - jit->stack < ROOM_TO_COMPILE)
         abi_too_deep(s, 0, 0, 0);
     else {
@@ -234,6 +239,8 @@ static bool shape_is(const Tensor *t, const TensorSite *site)
 static Tensor *abi_input(JitState *s, const Tensor *t, const TensorSite *site)
 {
     Ctx *cx = s->jit->cx;
+    if (s->failed)
+        return NULL;
     if (!shape_is(t, site)) {
         const Type *wanted = type_tensor(cx, site->dtype, (uint32_t)site->rank, site->shape);
         diag_error(cx->diags, E0303_RUNTIME_SHAPE, (Span){0},
@@ -259,7 +266,8 @@ static void abi_device(JitState *s, DeviceRun *run, void *const *at)
 
 static void abi_op(JitState *s, const OpSite *site, const Value *args, Value *out)
 {
-    *out = op_eval(s->jit->cx, site->op, site->attrs, site->span, site->n, args);
+    *out = s->failed ? value_none()
+                     : op_eval(s->jit->cx, site->op, site->attrs, site->span, site->n, args);
     if (value_is_none(*out))
         fails(s);
 }
@@ -288,19 +296,23 @@ static Span span_of(int32_t source, int32_t from, int32_t to)
 
 static void abi_divided_by_zero(JitState *s, int32_t source, int32_t from, int32_t to)
 {
-    te_fault(s->jit->cx->diags, span_of(source, from, to), TE_FAULT_ZERO);
+    if (!s->failed)
+        te_fault(s->jit->cx->diags, span_of(source, from, to), TE_FAULT_ZERO);
     fails(s);
 }
 
 static void abi_bad_shift(JitState *s, int32_t source, int32_t from, int32_t to)
 {
-    te_fault(s->jit->cx->diags, span_of(source, from, to), TE_FAULT_SHIFT);
+    if (!s->failed)
+        te_fault(s->jit->cx->diags, span_of(source, from, to), TE_FAULT_SHIFT);
     fails(s);
 }
 
 static void abi_no_match(JitState *s, const Value *v, int32_t source, int32_t from, int32_t to)
 {
     Buf text = {0};
+    if (s->failed)
+        return;
     value_show(&text, *v, (ShowStyle){.elements = 20, .list = 20, .exact = true});
     Diag *d = diag_error(s->jit->cx->diags, E0301_NO_MATCH, span_of(source, from, to),
                          "no clause of the match fits the value");
@@ -326,6 +338,17 @@ static void abi_stopped(JitState *s)
 {
     limit_hit(limits_of(s));
     fails(s);
+}
+
+/* The guard was reached. */
+static void abi_stop(JitState *s, int32_t source, int32_t from, int32_t to)
+{
+    if (s->failed)
+        return;
+    if (atomic_load(s->interrupted))
+        abi_stopped(s);
+    else
+        abi_too_deep(s, source, from, to);
 }
 
 /* ---- the table ---------------------------------------------------------------------------------------------- */
@@ -357,7 +380,7 @@ const AbiRow abi_table[] = {
     {"relay_divided_by_zero", ADDRESS(abi_divided_by_zero), "vpiii"},
     {"relay_bad_shift", ADDRESS(abi_bad_shift), "vpiii"},
     {"relay_no_match", ADDRESS(abi_no_match), "vppiii"},
-    {"relay_too_deep", ADDRESS(abi_too_deep), "vpiii"},
+    {"relay_stop", ADDRESS(abi_stop), "vpiii"},
     {"relay_stopped", ADDRESS(abi_stopped), "vp"},
     {"memcpy", ADDRESS(memcpy), "pppl"},
     {"memset", ADDRESS(memset), "ppil"},

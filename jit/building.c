@@ -310,11 +310,19 @@ Ssa gen_argument(Fn *f, Repr r, Ssa values, uint32_t i)
     return v;
 }
 
+unsigned gen_set_convention(Ssa call)
+{
+    Ssa callee = LLVMIsAFunction(LLVMGetCalledValue(call));
+    unsigned convention = callee ? LLVMGetFunctionCallConv(callee) : TAILCC;
+    LLVMSetInstructionCallConv(call, convention);
+    return convention;
+}
+
 void gen_give_back(Fn *f, LLVMTypeRef type, Ssa callee, Ssa *args, unsigned n, const Type *result)
 {
     Gen *g = f->g;
     Ssa out = LLVMGetParam(f->fn, 2), v = LLVMBuildCall2(g->b, type, callee, args, n, "");
-    LLVMSetInstructionCallConv(v, TAILCC);
+    gen_set_convention(v);
     Repr r = repr_of(result);
     gen_store(g, gen_head(g, r), out, 0);
     gen_store(g, gen_bits(g, r, v), out, 8);

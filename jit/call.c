@@ -144,16 +144,17 @@ static Ssa finish_call(Fn *f, const Callee *callee, Ssa *args, unsigned n, bool 
         fn_cells_end(f);
     }
     Ssa v = LLVMBuildCall2(g->b, callee->type, callee->code, args, n, "");
-    LLVMSetInstructionCallConv(v, TAILCC);
+    unsigned convention = gen_set_convention(v);
     for (unsigned i = 1; i < n; i++)
         if (i >= 64 || !(callee->lent >> i & 1))
             own_lose(f, args[i]);
-    if (!tail)
-        fn_fail_if_failed(f);
+    if (!tail && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMPointerTypeKind)
+        fn_fail_if_null(f, v);
     own_make(f, v);
     if (!tail)
         return v;
-    LLVMSetTailCallKind(v, LLVMTailCallKindMustTail);
+    if (convention == TAILCC)
+        LLVMSetTailCallKind(v, LLVMTailCallKindMustTail);
     fn_return(f, v);
     return NULL;
 }
@@ -255,6 +256,8 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
     bool variants = has_variants(f, in);
     if (!variants)
         in = instance_lent(g, in, lent_args(f, in, call, tail));
+    if (!tail && in == f->in && f->live->few_calls && instance_is_plain(g, in))
+        in = instance_inner(g, in);
     code = variants ? variant_code(f, in, call) : instance_code(f, in);
     unsigned k = 0;
     args[k++] = f->state;

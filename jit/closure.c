@@ -44,8 +44,8 @@ static void closure_destroy(Object *o)
 static void tail_call(Fn *f, LLVMTypeRef type, Ssa code, Ssa *args, unsigned n)
 {
     Ssa call = LLVMBuildCall2(f->g->b, type, code, args, n, "");
-    LLVMSetInstructionCallConv(call, TAILCC);
-    LLVMSetTailCallKind(call, LLVMTailCallKindMustTail);
+    if (gen_set_convention(call) == TAILCC)
+        LLVMSetTailCallKind(call, LLVMTailCallKindMustTail);
     for (unsigned i = 1; i < n; i++)
         own_lose(f, args[i]);
     LLVMBuildRet(f->g->b, call);

@@ -457,6 +457,7 @@ static Ssa ref_read(Fn *f, const RefRead *e, const Type *type)
 static Ssa ref_write(Fn *f, const RefWrite *e)
 {
     Repr r = repr_of(fn_type(f, e->value));
+    fn_fail_if_failed(f); /* others see what is written */
     Ssa o = fn_borrow(f, e->ref);
     Ssa now = fn_take(f, e->value);
     Ssa old = fn_get_field(f, o, 0, r);

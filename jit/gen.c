@@ -51,18 +51,6 @@ static bool is_lent(const Instance *in, uint32_t param)
     return param < 64 && (in->lent >> param & 1);
 }
 
-/* When `bad`: reports `what` through the function of that name, lets go of everything and returns. */
-static void guard(Fn *f, Ssa bad, const char *report, Ssa *what, unsigned n_what)
-{
-    Gen *g = f->g;
-    LLVMBasicBlockRef fail = gen_block(g, f->fn, "stop"), go = gen_block(g, f->fn, "go");
-    gen_branch(g, bad, fail, go, false);
-    LLVMPositionBuilderAtEnd(g->b, fail);
-    gen_call_abi(g, report, what, n_what);
-    fn_leave(f);
-    LLVMPositionBuilderAtEnd(g->b, go);
-}
-
 static Ssa stack_pointer(Gen *g)
 {
 #if defined(__x86_64__)
@@ -75,23 +63,23 @@ static Ssa stack_pointer(Gen *g)
     return gen_intrinsic(g, "llvm.read_register", g->i64, &node, 1);
 }
 
-static void check_stack(Fn *f)
-{
-    Gen *g = f->g;
-    Ssa limit = gen_load(g, g->i64, f->state, offsetof(JitState, stack_limit));
-    Span head = head_span(g, f->in->fn);
-    Ssa what[4] = {f->state};
-    gen_span(g, head, what + 1);
-    guard(f, LLVMBuildICmp(g->b, LLVMIntULT, stack_pointer(g), limit, ""), "relay_too_deep", what,
-          4);
-}
-
+/* One word says both how deep the stack may be and whether the work is to stop. */
 void fn_guard(Fn *f)
 {
-    if (f->live->nests)
-        check_stack(f);
-    guard(f, gen_interrupted(f->g, f->state), "relay_stopped", &f->state, 1);
+    Gen *g = f->g;
     f->guarded = true;
+    if (f->in->is_inner) /* the function around it asked */
+        return;
+    LLVMBasicBlockRef stop = gen_block(g, f->fn, "stop"), go = gen_block(g, f->fn, "go");
+    Ssa limit = gen_load(g, g->i64, f->state, offsetof(JitState, guard));
+    LLVMSetVolatile(limit, true);
+    gen_branch(g, LLVMBuildICmp(g->b, LLVMIntULT, stack_pointer(g), limit, ""), stop, go, false);
+    LLVMPositionBuilderAtEnd(g->b, stop);
+    Ssa what[4] = {f->state};
+    gen_span(g, head_span(g, f->in->fn), what + 1);
+    gen_call_abi(g, "relay_stop", what, 4);
+    fn_leave(f);
+    LLVMPositionBuilderAtEnd(g->b, go);
 }
 
 /* Calls to itself in tail position come back to here with other arguments. */

@@ -115,6 +115,64 @@ LLVMTypeRef closure_type(Gen *g, const Type *fn)
     return function_type(g, fn->result, fn->n, fn->parts, true);
 }
 
+/* ---- conventions --------------------------------------------------------------------------------------------- */
+
+/* Whether a block of a function ends with a call of something else. Blocks nest no deeper than outline.c leaves them. */
+static bool ends_with_call(const Expr *e, const Name *self)
+{
+    const Let *let = expr_as_let(e);
+    for (; let && !let_is_last(let); let = expr_as_let(e))
+        e = let->body;
+    const Call *call = let ? expr_as_call(let->value) : NULL;
+    const If *branch = let ? expr_as_if(let->value) : NULL;
+    const Match *match = let ? expr_as_match(let->value) : NULL;
+    if (call) {
+        const GlobalVar *global = expr_as_global(call->callee);
+        bool row = call->callee->kind == EXPR_OP || call->callee->kind == EXPR_CON;
+        return !row && (!global || global->name != self);
+    }
+    bool ends =
+        branch && (ends_with_call(branch->then, self) || ends_with_call(branch->otherwise, self));
+    for (uint32_t i = 0; match && i < match->clauses.n && !ends; i++)
+        ends = ends_with_call(match->clauses.at[i].body, self);
+    return ends;
+}
+
+/* Its code is only called by name: made late, or for shapes that come, it is called as anything is. */
+static bool is_called_by_name(Gen *g, const Instance *in)
+{
+    bool named = in->global && !in->has_self && !in->late && !in->open;
+    for (uint32_t i = 0; i < in->n && named; i++)
+        named = !shapes_unknown(instance_type(g, in, in->fn->params.at[i]->base.type));
+    return named;
+}
+
+bool instance_is_plain(Gen *g, Instance *in)
+{
+    if (in->judged)
+        return in->plain;
+    in->judged = true;
+    if (!is_called_by_name(g, in))
+        return false;
+    /* A call of itself may be one of another copy: at other types, or that lends other arguments. */
+    bool one = in->n_vars == 0 && instance_matched(in) == 0;
+    return in->plain = !ends_with_call(in->fn->body, one ? in->global : NULL);
+}
+
+Instance *instance_inner(Gen *g, Instance *in)
+{
+    if (in->inner)
+        return in->inner;
+    Instance *copy = arena_new(g->arena, Instance);
+    *copy = *in;
+    copy->symbol = NULL;
+    copy->number = copy->thunk_number = 0;
+    copy->variants = NULL;
+    copy->info = NULL;
+    copy->is_inner = true;
+    return in->inner = copy;
+}
+
 void instance_enter(Gen *g, Instance *in)
 {
     if (in->number == g->number)
@@ -128,7 +186,9 @@ void instance_enter(Gen *g, Instance *in)
     in->type = function_type(g, in->result, in->n, in->params, in->has_self);
     in->value = LLVMAddFunction(g->m, in->symbol, in->type);
     LLVMSetVisibility(in->value, LLVMHiddenVisibility);
-    LLVMSetFunctionCallConv(in->value, TAILCC);
+    LLVMSetFunctionCallConv(in->value, instance_is_plain(g, in) ? FASTCC : TAILCC);
+    if (in->is_inner)
+        gen_attribute(g, in->value, "alwaysinline");
 }
 
 static WalkNext note_match(void *data, const Expr *e)
@@ -168,6 +228,7 @@ Instance *instance_lent(Gen *g, Instance *in, uint64_t lent)
     copy->number = copy->thunk_number = 0;
     copy->variants = NULL;
     copy->info = NULL;
+    copy->inner = NULL;
     copy->lent = lent;
     copy->own = in;
     in->lending = copy;

@@ -8,7 +8,8 @@
  *
  * Generated functions take the JitState first. A value is held by its type: a scalar natively, all else as a pointer. Arguments that
  * are pointers are owned by the callee, results by the caller; a variable's last use hands its value on, and every other use retains.
- * After a call that may fail the code looks at `failed` and, when it is set, lets go of what it owns and returns. */
+ * What fails gives NULL or zero. Code looks at NULL, lets go of what it owns and returns; with a zero that is none it goes on, because
+ * the next function that it calls stops at its guard, and what it computes is not looked at. */
 #ifndef JIT_INTERNAL_H
 #define JIT_INTERNAL_H
 
@@ -30,9 +31,13 @@ typedef LLVMValueRef Ssa;
 
 /* LLVM's convention with tail calls between different prototypes; its C interface has no name for it. */
 #define TAILCC 18
+/* That of functions which make no calls in tail position: who calls pays for no others. */
+#define FASTCC 8
 
-/* What generated code reads and writes; it knows the offsets from offsetof. */
+/* What generated code reads and writes, in the words of the limits; it knows the offsets from offsetof. */
 typedef struct JitState {
+    atomic_uintptr_t
+        guard; /* as stack_limit; the greatest when it is to stop: an interrupt, or a failure; 0: on a stack of others */
     uint32_t failed; /* a diagnostic was reported */
     const char *stack_limit; /* below it calls are nested too deeply */
     const atomic_bool *interrupted;
@@ -156,7 +161,7 @@ typedef struct Orc {
 } Orc;
 
 struct Jit {
-    JitState state;
+    JitState *state;
     Ctx *cx;
     Orc orc;
     PtrMap units; /* Function -> Unit */
@@ -302,6 +307,8 @@ typedef struct GemmSite {
 /* Calls the entry on the large stack; false after a diagnostic when there is none. */
 bool stack_run(Jit *jit, UnitEntry *entry, const Value *args, Value *out);
 void stack_free(Jit *jit);
+/* Code that is called from here on stops where this stack says, or at once when it has failed. */
+void stack_guard_here(Jit *jit);
 /* Makes room for a kernel's intermediate tensors; false after a diagnostic. */
 bool jit_scratch(Jit *jit, size_t bytes);
 void jit_free_scratch(Jit *jit);
@@ -518,6 +525,10 @@ struct Instance {
     Instance *own; /* of a copy: the one that is lent nothing, which its calls of itself mean too */
     uint64_t matched; /* parameters that are taken apart somewhere */
     bool looked; /* at which these are */
+    bool plain; /* calls nothing in tail position but its own start: its convention is FASTCC */
+    bool judged; /* whether it is */
+    Instance *inner; /* a copy that stands in place of calls of itself; NULL: none */
+    bool is_inner;
     uint32_t listed; /* among the infos of the Gen that begun so */
 };
 
@@ -546,6 +557,10 @@ Instance *instance_of_atom(Gen *g, const Expr *atom, const Type *type);
 uint64_t instance_matched(Instance *in);
 /* Its copy for calls that lend these; itself for none. */
 Instance *instance_lent(Gen *g, Instance *in, uint64_t lent);
+/* Whether its convention is FASTCC. */
+bool instance_is_plain(Gen *g, Instance *in);
+/* A copy for putting in place of calls of itself, once. */
+Instance *instance_inner(Gen *g, Instance *in);
 /* Of an open one at these types. */
 Instance *instance_at(Gen *g, Instance *open, uint32_t n, const Type *const *args,
                       const Type *result);
@@ -627,6 +642,8 @@ Ssa gen_unbits(Gen *g, Repr r, Ssa bits);
 Ssa gen_head(Gen *g, Repr r);
 /* What is number i of the values at `values`, retained. */
 Ssa gen_argument(Fn *f, Repr r, Ssa values, uint32_t i);
+/* The call's convention, now that of what it calls: TAILCC unless a function says otherwise. */
+unsigned gen_set_convention(Ssa call);
 /* Calls, stores the result as a Value where the third parameter of the function says, and returns. */
 void gen_give_back(Fn *f, LLVMTypeRef type, Ssa callee, Ssa *args, unsigned n, const Type *result);
 /* Between register and memory. */

@@ -22,6 +22,8 @@ static void jit_destroy(Jit *jit)
     free(jit);
 }
 
+_Static_assert(sizeof(JitState) <= sizeof(LimitWords), "the state lies in the words");
+
 static Jit *jit_create(Ctx *cx)
 {
     Jit *jit = memory_zeroed(1, sizeof *jit);
@@ -30,9 +32,10 @@ static Jit *jit_create(Ctx *cx)
         return NULL;
     }
     jit->cx = cx;
-    jit->state.jit = jit;
-    jit->state.interrupted = &cx->limits.interrupted;
-    jit->state.lists = heap_lists(heap_of(&cx->limits));
+    jit->state = (JitState *)(void *)&cx->limits.words;
+    jit->state->jit = jit;
+    jit->state->interrupted = &cx->limits.interrupted;
+    jit->state->lists = heap_lists(heap_of(&cx->limits));
     return jit;
 }
 

@@ -3,11 +3,16 @@
 #include "ir/walk.h"
 #include "jit/outline.h"
 
+/* A function that is put in place of its own calls grows by what it has once more for each. */
+#define FEW_CALLS 2
+#define FEW_LETS 24
+
 typedef struct Liveness {
     Arena *arena;
     Live *live;
     LiveBlock *block;
     uint32_t at;
+    uint32_t nested; /* calls that it must come back from */
     const Var *skip; /* the variable that the function literal at hand is bound to */
 } Liveness;
 
@@ -108,8 +113,8 @@ static void walk_call(Liveness *l, const Call *call, bool tail)
         ptrmap_has(&l->live->groups, call->callee))
         return;
     l->block->calls = true;
-    if (!tail)
-        l->live->nests = true;
+    l->live->nests |= !tail;
+    l->nested += !tail;
     if (!ptrmap_has(&l->live->parts, call->callee))
         l->live->calls = true;
 }
@@ -209,6 +214,7 @@ Live *live_make(Arena *arena, const Function *fn, uint32_t n, Var *const *captur
     for (uint32_t i = 0; i < n_parts; i++)
         ptrmap_put(&live->parts, parts[i], live);
     walk_block(&l, fn->body);
+    live->few_calls = l.nested <= FEW_CALLS && live->size <= FEW_LETS;
     return live;
 }
 

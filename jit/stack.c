@@ -83,16 +83,31 @@ static bool on_stack(const Jit *jit)
     return jit->stack && here >= jit->stack && here < jit->stack + jit->stack_size;
 }
 
+static void stack_guard(Jit *jit, const char *limit)
+{
+    JitState *s = jit->state;
+    atomic_store(&s->guard, s->failed ? UINTPTR_MAX : (uintptr_t)limit);
+    if (atomic_load(s->interrupted))
+        atomic_store(&s->guard, UINTPTR_MAX);
+}
+
+void stack_guard_here(Jit *jit)
+{
+    stack_guard(jit, on_stack(jit) ? jit->state->stack_limit : NULL);
+}
+
 bool stack_run(Jit *jit, UnitEntry *entry, const Value *args, Value *out)
 {
     if (!stack_reserve(jit))
         return false;
     if (on_stack(jit)) {
-        entry(&jit->state, args, out);
+        stack_guard_here(jit);
+        entry(jit->state, args, out);
         return true;
     }
-    StackCall call = {.entry = entry, .state = &jit->state, .args = args, .out = out};
-    jit->state.stack_limit = stack_limit(jit);
+    StackCall call = {.entry = entry, .state = jit->state, .args = args, .out = out};
+    jit->state->stack_limit = stack_limit(jit);
+    stack_guard(jit, jit->state->stack_limit);
     getcontext(&call.there);
     call.there.uc_stack.ss_sp = jit->stack;
     call.there.uc_stack.ss_size = jit->stack_size;

@@ -663,28 +663,36 @@ Value unit_call(Unit *u, UnitEntry *entry, const Value *args)
 {
     Jit *jit = u->jit;
     Value out = value_none();
-    uint32_t failed = jit->state.failed;
-    jit->state.failed = 0;
+    JitState *s = jit->state;
+    uint32_t failed = s->failed;
+    s->failed = 0;
     jit->running++;
     Watch *watch = jit->watch;
     if (!watch)
         jit->watch = watch_begin(&jit->cx->limits);
     bool ran = true;
-    if (u->nests)
+    if (u->nests) {
         ran = stack_run(jit, entry, args, &out);
-    else
-        entry(&jit->state, args, &out);
+    } else {
+        stack_guard_here(jit);
+        entry(s, args, &out);
+    }
     if (!watch)
         watch_end(jit->watch);
     jit->watch = watch;
     jit->running--;
-    ran &= jit->state.failed == 0;
-    jit->state.failed = failed;
+    ran &= s->failed == 0;
+    s->failed = failed;
+    stack_guard_here(jit);
     if (jit->unused && jit->running == 0) {
         jit->unused = false;
         units_sweep(jit);
     }
-    return ran ? out : value_none();
+    if (ran)
+        return out;
+    if (out.kind > VALUE_SCALAR && out.bits) /* code went on behind the failure */
+        value_release(out);
+    return value_none();
 }
 
 /* What was made late was made for what was defined then. */

@@ -25,7 +25,7 @@ static void *watch_main(void *data)
     while (!w->done && status != ETIMEDOUT)
         status = pthread_cond_timedwait(&w->ended, &w->lock, &w->until);
     if (!w->done)
-        atomic_store(&w->limits->interrupted, true);
+        limit_interrupt(w->limits);
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }

@@ -220,7 +220,7 @@ bool relay_session_set(RelaySession *s, const char *option, const char *value)
 void relay_session_interrupt(RelaySession *s)
 {
     if (atomic_load(&s->running))
-        atomic_store(&s->cx.limits.interrupted, true);
+        limit_interrupt(&s->cx.limits);
 }
 
 /* ---- one public call -------------------------------------------------------------------------------------------------- */
