@@ -4,6 +4,7 @@
  * instance of the function that it stands in. An operator or constructor used as a value becomes a function too. */
 #include "ir/walk.h"
 #include "jit/internal.h"
+#include "jit/open_tuples.h"
 #include "jit/outline.h"
 #include "passes/to_a_normal_form.h"
 
@@ -65,7 +66,10 @@ Function *instance_normal_form(Gen *g, const Function *fn)
     if (now)
         return now;
     now = expr_as_function(to_anf_unnamed(g->cx, g->code, (Expr *)(uintptr_t)&fn->base));
-    if (now && !live_is_group(now))
+    bool whole = now && !live_is_group(now);
+    if (whole)
+        now = open_tuples(g->cx, g->code, now);
+    if (whole && now)
         now = outline_large(g->cx, g->code, now);
     if (now)
         ptrmap_put(&g->unit->anf, fn, now);
