@@ -337,7 +337,7 @@ static bool result(Parser *p, uint8_t width, Operand *out)
         out->at = file_room(p, 8, 1);
         return true;
     }
-    if (*p->p != '%')
+    if (isdigit((unsigned char)*p->p) || *p->p == '-')
         return fail(p, "expected a register, found `%.12s`", p->p);
     return source(p, width, out);
 }
@@ -511,7 +511,8 @@ static bool registers(Parser *p)
     if (!word(p, t) || *t != '.' || !type_parse(t + 1, &type))
         return fail(p, "`%s` is no type of registers", t);
     do {
-        if (!word(p, name) || *name != '%')
+        /* LLVM takes halves of registers apart with one called `tmp`. */
+        if (!word(p, name))
             return fail(p, "expected a register");
         uint64_t n = 1;
         bool numbered = take(p, '<');
@@ -689,7 +690,7 @@ static bool parse_st(Parser *p, Opcode *o, Ins *in)
         if (i && !expect(p, ','))
             return false;
         skip(p);
-        bool literal = *p->p != '%';
+        bool literal = isdigit((unsigned char)*p->p) || *p->p == '-';
         if (!source(p, literal ? in->type.width : 0, &in->op[in->n++]))
             return false;
     }
@@ -901,7 +902,8 @@ static bool parse_cvt(Parser *p, Opcode *o, Ins *in)
     if (!result(p, 0, &in->op[in->n++]) || !expect(p, ','))
         return false;
     skip(p);
-    if (!source(p, *p->p == '%' ? 0 : in->from.width, &in->op[in->n++]))
+    if (!source(p, isdigit((unsigned char)*p->p) || *p->p == '-' ? in->from.width : 0,
+                &in->op[in->n++]))
         return false;
     if (two && (!expect(p, ',') || !source(p, in->from.width, &in->op[in->n++])))
         return false;
