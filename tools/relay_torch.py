@@ -1,0 +1,621 @@
+"""PyTorch programs as Relay text, by torch.export.
+
+    import relay_torch
+    relay_torch.save(module, (x,), "resnet")          # resnet.rly and resnet.npz
+    relay_torch.save(module, (x,), "net", dynamic_shapes={"x": {0: torch.export.Dim("batch")}})
+
+The program is that of torch.export in core ATen, a line a node; parameters are the inputs and then the weights. `cond` becomes `if`,
+`while_loop` a function that calls itself, dynamic extents symbolic ones. What has no counterpart is listed in one Unsupported, and nothing is
+written.
+"""
+import json
+import math
+import operator
+import re
+
+import numpy as np
+import torch
+
+__all__ = ["Unsupported", "program", "save"]
+
+aten = torch.ops.aten
+RULES = {}
+
+
+class Unsupported(Exception):
+    """What Relay cannot say, all of it."""
+
+
+def rule(*names):
+    def register(f):
+        for name in names:
+            RULES[name] = f
+        return f
+    return register
+
+
+def dtype(t):
+    return str(t).replace("torch.", "")
+
+
+def number(v, t):
+    t = dtype(t)
+    if t == "bool":
+        return "True" if v else "False"
+    if t.startswith(("int", "uint")):
+        return f"{int(v)}{'' if t == 'int32' else t[0] + t.lstrip('uint')}"
+    text = "inf" if v == math.inf else "-inf" if v == -math.inf else "nan" if v != v else repr(float(v))
+    text += "f" if t == "float32" or text.lstrip("-") in ("inf", "nan") else t.replace("float", "f")
+    return text if t in ("float32", "float64") else f'cast({repr(float(v))}f, dtype="{t}")'
+
+
+def listed(v):
+    return "[" + ", ".join(str(int(e)) for e in v) + "]"
+
+
+class Graph:
+    """One function: lines, and the text of each value."""
+
+    def __init__(self, writer, module):
+        self.writer, self.module, self.lines, self.text = writer, module, [], {}
+
+    def type(self, v):
+        if isinstance(v, torch.Tensor):
+            dims = [self.writer.extent(d) for d in v.shape]
+            return f"Tensor[({', '.join(dims)}), {dtype(v.dtype)}]" if dims else dtype(v.dtype)
+        if isinstance(v, (tuple, list)):
+            return f"({', '.join(self.type(e) for e in v)}{',' if len(v) == 1 else ''})"
+        return {bool: "bool", torch.SymBool: "bool", float: "float32"}.get(type(v), "int64")
+
+    def bind(self, node, text):
+        name = self.writer.name(node.name)
+        self.lines.append(f"  let %{name} = {text};")
+        self.text[node] = f"%{name}"
+
+    def arg(self, a, like=None):
+        """The text of an argument; a number as one of the element type."""
+        if isinstance(a, torch.fx.Node):
+            return self.text[a]
+        return number(a, like or (torch.int64 if isinstance(a, int) else torch.float32))
+
+    def run(self):
+        for node in self.module.graph.nodes:
+            if node.op == "call_function":
+                self.call(node)
+            elif node.op == "get_attr" and not isinstance(getattr(self.module, node.target, None), torch.fx.GraphModule):
+                self.text[node] = self.writer.weight(node.target, getattr(self.module, node.target))
+            elif node.op == "output":
+                return node.args[0]
+        raise Unsupported("a graph without an output")
+
+    def call(self, node):
+        if node.target is operator.getitem:
+            source = self.text[node.args[0]]
+            self.text[node] = source[node.args[1]] if isinstance(source, list) else f"{source}.{node.args[1]}"
+            return
+        name = getattr(node.target, "_overloadpacket", node.target)
+        found = RULES.get(str(name).split(".")[-1] if not hasattr(name, "__name__") else name.__name__)
+        if not found:
+            self.writer.refused.add(str(node.target))
+            self.text[node] = "0"
+            return
+        try:
+            got = found(Call(self, node))
+        except Unsupported as x:
+            self.writer.refused.add(f"{node.target}: {x}")
+            got = "0"
+        if isinstance(got, list):
+            self.text[node] = got
+        else:
+            self.bind(node, got)
+
+
+class Call:
+    """What a rule sees of a node."""
+
+    def __init__(self, graph, node):
+        self.graph, self.node, self.target = graph, node, node.target
+        names = [a.name for a in node.target._schema.arguments] if hasattr(node.target, "_schema") else []
+        self.values = {a.name: a.default_value for a in node.target._schema.arguments if a.has_default_value()} if names else {}
+        self.values.update(zip(names, node.args), **node.kwargs)
+        self.args = list(node.args)
+
+    def get(self, name):
+        return self.values.get(name)
+
+    def out(self, i=None):
+        v = self.node.meta["val"]
+        return v if i is None else v[i]
+
+    def val(self, a):
+        return a.meta["val"] if isinstance(a, torch.fx.Node) else a
+
+    def x(self, i=0, like=None):
+        return self.graph.arg(self.args[i], like)
+
+    def cast(self, i, t):
+        """Operand i in an element type; a number, or a scalar of the host, too."""
+        a = self.args[i]
+        if not isinstance(a, torch.fx.Node):
+            return number(a, t)
+        have = self.val(a).dtype if isinstance(self.val(a), torch.Tensor) else torch.bool if isinstance(self.val(a), torch.SymBool) else torch.int64
+        return self.graph.text[a] if have == t else f'cast({self.graph.text[a]}, dtype="{dtype(t)}")'
+
+    def let(self, text):
+        name = self.graph.writer.name(self.node.name + "_part")
+        self.graph.lines.append(f"  let %{name} = {text};")
+        return f"%{name}"
+
+    def shape(self, sizes, of):
+        """A list for `reshape`: an extent of the input at its place is 0, one that is known only at run time -1."""
+        out = []
+        for i, d in enumerate(sizes):
+            v = self.val(d)
+            if isinstance(v, int):
+                out.append(v)
+            else:
+                same = i < len(of) and str(of[i]) == str(v)
+                out.append(0 if same else -1)
+        if out.count(-1) > 1:
+            raise Unsupported("a shape with several extents that are known only at run time")
+        return listed(out)
+
+
+# ---- element by element ------------------------------------------------------------------------------------------
+
+for torch_name, relay_name in {
+        "abs": "abs", "acos": "acos", "asin": "asin", "atan": "atan", "ceil": "ceil", "cos": "cos", "cosh": "cosh", "erf": "erf", "exp": "exp",
+        "floor": "floor", "isnan": "isnan", "isinf": "isinf", "log": "log", "log2": "log2", "neg": "negative", "relu": "nn.relu", "rsqrt": "rsqrt",
+        "sigmoid": "sigmoid", "sign": "sign", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+        "logical_not": "logical_not", "bitwise_not": "bitwise_not"}.items():
+    rule(torch_name)(lambda c, relay_name=relay_name: f"{relay_name}({c.x()})")
+
+for torch_name, relay_name in {
+        "mul": "multiply", "div": "divide", "maximum": "maximum", "minimum": "minimum", "pow": "power", "fmod": "mod", "remainder": "floor_mod",
+        "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor"}.items():
+    @rule(torch_name)
+    def binary(c, relay_name=relay_name):
+        t = c.out().dtype if isinstance(c.out(), torch.Tensor) else torch.int64
+        if t == torch.bool:
+            relay_name = relay_name.replace("bitwise", "logical")
+        if c.get("rounding_mode"):
+            relay_name = "floor_divide" if c.get("rounding_mode") == "floor" else "trunc_divide"
+        return f"{relay_name}({c.cast(0, t)}, {c.cast(1, t)})"
+
+for torch_name, relay_name in {"add": "add", "sub": "subtract", "rsub": "subtract"}.items():
+    @rule(torch_name)
+    def sum_of(c, relay_name=relay_name, turned=torch_name == "rsub"):
+        t = c.out().dtype if isinstance(c.out(), torch.Tensor) else torch.int64
+        a, b = c.cast(0, t), c.cast(1, t)
+        if c.get("alpha") not in (None, 1):
+            b = f"multiply({number(c.get('alpha'), t)}, {b})"
+        return f"{relay_name}({b}, {a})" if turned else f"{relay_name}({a}, {b})"
+
+for torch_name, relay_name in {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+                               "logical_and": "logical_and", "logical_or": "logical_or"}.items():
+    @rule(torch_name)
+    def compare(c, relay_name=relay_name):
+        kinds = [c.val(a) for a in c.args[:2]]
+        t = torch.result_type(*kinds) if any(isinstance(k, torch.Tensor) for k in kinds) else torch.int64
+        return f"{relay_name}({c.cast(0, t)}, {c.cast(1, t)})"
+
+
+@rule("gelu")
+def gelu(c):
+    x, t = c.x(), c.out().dtype
+    if c.get("approximate") == "tanh":
+        inner = f"multiply({number(math.sqrt(2 / math.pi), t)}, add({x}, multiply({number(0.044715, t)}, multiply({x}, multiply({x}, {x})))))"
+        return f"multiply(multiply({number(0.5, t)}, {x}), add({number(1, t)}, tanh({inner})))"
+    return f"multiply(multiply({number(0.5, t)}, {x}), add({number(1, t)}, erf(multiply({x}, {number(math.sqrt(0.5), t)}))))"
+
+
+@rule("hardtanh", "clamp")
+def clamp(c):
+    low, high, t = (c.get("min_val"), c.get("max_val"), c.out().dtype) if c.get("min_val") is not None else (c.get("min"), c.get("max"), c.out().dtype)
+    x = c.cast(0, t)
+    x = x if low is None else f"maximum({x}, {number(low, t)})"
+    return x if high is None else f"minimum({x}, {number(high, t)})"
+
+
+@rule("leaky_relu")
+def leaky(c):
+    return f"nn.leaky_relu({c.x()}, alpha={c.get('negative_slope')}f)"
+
+
+@rule("elu")
+def elu(c):
+    x, t = c.x(), c.out().dtype
+    return f"where(less({x}, {number(0, t)}), multiply({number(c.get('alpha'), t)}, subtract(exp({x}), {number(1, t)})), {x})"
+
+
+@rule("where")
+def where(c):
+    t = c.out().dtype
+    return f"where({c.x()}, {c.cast(1, t)}, {c.cast(2, t)})"
+
+
+@rule("masked_fill")
+def masked_fill(c):
+    t = c.out().dtype
+    return f"where({c.x(1)}, {c.cast(2, t)}, {c.x()})"
+
+
+@rule("clone", "alias", "lift_fresh_copy", "detach", "detach_", "contiguous")
+def same(c):
+    return c.x()
+
+
+@rule("_to_copy", "_to_dim_order_copy")
+def to_copy(c):
+    return c.cast(0, c.out().dtype)
+
+
+@rule("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size", "sym_constrain_range")
+def promise(c):
+    return []
+
+
+@rule("scalar_tensor", "full")
+def full(c):
+    t = c.out().dtype
+    value = c.cast(0 if "scalar" in str(c.target) else 1, t)
+    if not c.out().shape:
+        return value
+    if any(not isinstance(d, int) for d in c.out().shape):
+        raise Unsupported("a shape that is known only at run time")
+    return f'full({value}, shape={listed(c.out().shape)}, dtype="{dtype(t)}")'
+
+
+@rule("full_like", "zeros_like", "ones_like")
+def like(c):
+    v = c.get("fill_value") if "full" in str(c.target) else int("ones" in str(c.target))
+    return f'cast(full_like({c.x()}, {number(v, c.val(c.args[0]).dtype)}), dtype="{dtype(c.out().dtype)}")'
+
+
+@rule("arange")
+def arange(c):
+    t = c.out().dtype
+    values = [c.cast(i, t) for i in range(len(c.args))]
+    start, stop, step = ([number(0, t)] + values + [number(1, t)])[:3] if len(values) == 1 else (values + [number(1, t)])[:3]
+    return f'arange({start}, {stop}, {step}, dtype="{dtype(t)}")'
+
+
+# ---- reductions and products -------------------------------------------------------------------------------------
+
+for torch_name, relay_name in {"mean": "mean", "sum": "sum", "amax": "max", "amin": "min", "prod": "prod", "any": "any", "all": "all"}.items():
+    @rule(torch_name)
+    def reduce(c, relay_name=relay_name):
+        dim = c.get("dim")
+        axes = "None" if dim is None or dim == [] else listed([dim] if isinstance(dim, int) else dim)
+        return f"{relay_name}({c.cast(0, c.out().dtype)}, axis={axes}, keepdims={bool(c.get('keepdim'))})"
+
+
+@rule("var")
+def variance(c):
+    axes, keep = listed(c.get("dim")), bool(c.get("keepdim"))
+    unbiased = bool(c.get("unbiased")) if c.get("correction") is None and c.get("unbiased") is not None else c.get("correction") != 0
+    return f"variance({c.x()}, mean({c.x()}, axis={axes}, keepdims=True), axis={axes}, keepdims={keep}, unbiased={unbiased})"
+
+
+@rule("argmax", "argmin")
+def arg(c):
+    name = "argmax" if "argmax" in str(c.target) else "argmin"
+    return f'cast({name}({c.x()}, axis={listed([c.get("dim")])}, keepdims={bool(c.get("keepdim"))}), dtype="int64")'
+
+
+@rule("cumsum")
+def cumsum(c):
+    return f"cumsum({c.cast(0, c.out().dtype)}, axis={c.get('dim')})"
+
+
+@rule("_softmax", "_log_softmax")
+def softmax(c):
+    return f"nn.{'log_' if 'log' in str(c.target) else ''}softmax({c.x()}, axis={c.args[1]})"
+
+
+@rule("mm")
+def mm(c):
+    return f"nn.matmul({c.x()}, {c.x(1)}, units=None)"
+
+
+@rule("bmm")
+def bmm(c):
+    return f"nn.batch_matmul({c.x()}, {c.x(1)})"
+
+
+@rule("addmm")
+def addmm(c):
+    return f"add(nn.matmul({c.x(1)}, {c.x(2)}, units=None), {c.x()})"
+
+
+@rule("convolution")
+def convolution(c):
+    n = len(c.get("stride"))
+    s, p, d, g = (c.get(k) for k in ("stride", "padding", "dilation", "groups"))
+    if c.get("transposed"):
+        layout = [("NCW", "IOW"), ("NCHW", "IOHW"), ("NCDHW", "IODHW")][n - 1]
+        y = (f"nn.conv{n}d_transpose({c.x()}, {c.x(1)}, strides={listed(s)}, padding={listed(p)}, output_padding={listed(c.get('output_padding'))}, "
+             f'dilation={listed(d)}, groups={g}, data_layout="{layout[0]}", kernel_layout="{layout[1]}")')
+    else:
+        w = c.val(c.args[1]).shape
+        y = (f"nn.conv{n}d({c.x()}, {c.x(1)}, strides={listed(s)}, padding={listed(p)}, dilation={listed(d)}, groups={g}, channels={w[0]}, "
+             f"kernel_size={listed(w[2:])})")
+    return f"nn.bias_add({y}, {c.x(2)})" if c.args[2] is not None else y
+
+
+@rule("_native_batch_norm_legit_no_training", "_native_batch_norm_legit")
+def batch_norm(c):
+    given = [c.x(i) for i in (1, 2, 3, 4)] if c.args[1] is not None else None
+    if not given or c.get("training"):
+        raise Unsupported("batch norm in training")
+    return [c.let(f"nn.batch_norm({c.x()}, {', '.join(given)}, epsilon={c.get('eps')}f).0")]
+
+
+@rule("native_layer_norm")
+def layer_norm(c):
+    axes = list(range(-len(c.get("normalized_shape")), 0))
+    x, t = c.x(), c.out(0).dtype
+    mean = c.let(f"mean({x}, axis={listed(axes)}, keepdims=True)")
+    scale = c.let(f"rsqrt(add(variance({x}, {mean}, axis={listed(axes)}, keepdims=True), {number(c.get('eps'), t)}))")
+    y = f"multiply(subtract({x}, {mean}), {scale})"
+    y = f"multiply({y}, {c.x(2)})" if c.get("weight") is not None else y
+    y = f"add({y}, {c.x(3)})" if c.get("bias") is not None else y
+    return [c.let(y), mean, scale]
+
+
+@rule("max_pool2d_with_indices", "avg_pool2d", "avg_pool1d")
+def pool(c):
+    most = "max" in str(c.target)
+    n = len(c.get("kernel_size"))
+    two = lambda v, other: list(v or other) * (n // len(v or other))  # noqa: E731
+    k = c.get("kernel_size")
+    s, p = two(c.get("stride"), k), two(c.get("padding"), [0])
+    more = f", dilation={listed(two(c.get('dilation'), [1]))}" if most else f", count_include_pad={bool(c.get('count_include_pad'))}"
+    y = f"nn.{'max' if most else 'avg'}_pool{n}d({c.x()}, pool_size={listed(k)}, strides={listed(s)}, padding={listed(p)}, ceil_mode={bool(c.get('ceil_mode'))}{more})"
+    return [c.let(y)] if most else y
+
+
+@rule("_adaptive_avg_pool2d")
+def adaptive(c):
+    return f"nn.adaptive_avg_pool2d({c.x()}, output_size={listed(c.get('output_size'))})"
+
+
+@rule("embedding")
+def embedding(c):
+    return f'take({c.x()}, {c.x(1)}, axis=0, mode="wrap")'
+
+
+# ---- shapes ------------------------------------------------------------------------------------------------------
+
+@rule("view", "reshape", "_unsafe_view", "view_copy")
+def view(c):
+    return f"reshape({c.x()}, newshape={c.shape(c.args[1], c.val(c.args[0]).shape)}{', allowzero=True' if 0 in c.args[1] else ''})"
+
+
+@rule("permute", "permute_copy")
+def permute(c):
+    return f"transpose({c.x()}, axes={listed(c.args[1])})"
+
+
+@rule("transpose", "t")
+def transpose(c):
+    rank = c.out().dim()
+    axes = list(range(rank))
+    a, b = (c.args[1] % rank, c.args[2] % rank) if len(c.args) > 1 else (0, 1)
+    axes[a], axes[b] = b, a
+    return f"transpose({c.x()}, axes={listed(axes)})"
+
+
+@rule("unsqueeze", "unsqueeze_copy")
+def unsqueeze(c):
+    return f"expand_dims({c.x()}, axis={c.args[1] % c.out().dim()})"
+
+
+@rule("squeeze", "squeeze_copy")
+def squeeze(c):
+    v = c.val(c.args[0])
+    dims = c.args[1] if len(c.args) > 1 else range(v.dim())
+    dims = [d % v.dim() for d in ([dims] if isinstance(dims, int) else dims) if v.shape[d] == 1]
+    return f"squeeze({c.x()}, axis={listed(dims)})" if dims else c.x()
+
+
+@rule("expand", "expand_copy")
+def expand(c):
+    v, out = c.val(c.args[0]), c.out()
+    if tuple(map(str, v.shape)) == tuple(map(str, out.shape)):
+        return c.x()
+    if all(isinstance(d, int) for d in out.shape):
+        return f"broadcast_to({c.x()}, shape={listed(out.shape)})"
+    extents = ", ".join(c.graph.arg(a) if not (isinstance(a, int) and a == -1) else c.graph.arg(v.shape[i - out.dim() + v.dim()]) for i, a in enumerate(c.args[1]))
+    return f'add({c.x()}, dyn.zeros(stack(({extents},), axis=0), shape=None, dtype="{dtype(out.dtype)}"))'
+
+
+@rule("cat")
+def cat(c):
+    xs = [c.graph.arg(a) for a in c.args[0] if c.val(a).dim() > 0 and (c.val(a).dim() > 1 or c.val(a).numel() != 0)]
+    return f"concatenate(({', '.join(xs)},), axis={c.args[1] if len(c.args) > 1 else 0})"
+
+
+@rule("stack")
+def stack(c):
+    return f"stack(({', '.join(map(c.graph.arg, c.args[0]))},), axis={c.args[1] if len(c.args) > 1 else 0})"
+
+
+@rule("slice", "slice_copy")
+def slice_(c):
+    ends = [c.get("start") or 0, 2**31 - 1 if c.get("end") is None else c.get("end"), c.get("step")]
+    if not all(isinstance(v, int) for v in ends):
+        raise Unsupported("bounds that are known only at run time")
+    begin, end, step = ends[0], min(ends[1], 2**31 - 1), ends[2]
+    return f"strided_slice({c.x()}, begin=[{begin}], end=[{end}], strides=[{step}], axes=[{c.get('dim') % c.out().dim()}])"
+
+
+@rule("select", "select_copy")
+def select(c):
+    rank = c.val(c.args[0]).dim()
+    return f'take({c.x()}, {c.graph.arg(c.args[2])}, axis={c.args[1] % rank}, mode="wrap")'
+
+
+@rule("index")
+def index(c):
+    given = c.args[1]
+    if sum(i is not None for i in given) != 1 or c.val(next(i for i in given if i is not None)).dtype == torch.bool:
+        raise Unsupported("several indices, or flags")
+    axis = next(k for k, i in enumerate(given) if i is not None)
+    return f'take({c.x()}, {c.graph.arg(given[axis])}, axis={axis}, mode="wrap")'
+
+
+@rule("gather")
+def gather(c):
+    return f"gather({c.x()}, {c.x(2)}, axis={c.args[1]})"
+
+
+@rule("split_with_sizes", "split", "split_with_sizes_copy")
+def split(c):
+    sizes, axis = c.args[1], c.args[2] if len(c.args) > 2 else 0
+    parts = [v.shape[axis] for v in c.out()] if isinstance(sizes, int) else sizes
+    cuts = [int(v) for v in np.cumsum(parts)[:-1]]
+    return f"split({c.x()}, indices_or_sections={cuts}, axis={axis})" if cuts else [c.x()]
+
+
+@rule("constant_pad_nd")
+def pad(c):
+    rank, widths = c.out().dim(), list(c.args[1])
+    pairs = [[0, 0]] * (rank - len(widths) // 2) + [widths[i:i + 2] for i in range(len(widths) - 2, -1, -2)]
+    return f"nn.pad({c.x()}, {number(c.args[2] if len(c.args) > 2 else 0, c.out().dtype)}, pad_width={pairs})"
+
+
+@rule("sym_size")
+def sym_size(c):
+    return f'take(shape_of({c.x()}, dtype="int64"), {c.args[1]}i64, axis=0)'
+
+
+@rule("upsample_bilinear2d", "upsample_nearest2d")
+def upsample(c):
+    linear = "bilinear" in str(c.target)
+    way = ("align_corners" if c.get("align_corners") else "half_pixel") if linear else "asymmetric"
+    return (f'image.resize2d({c.x()}, size={listed(c.out().shape[2:])}, roi=[0f, 0f, 0f, 0f], method="{"linear" if linear else "nearest_neighbor"}", '
+            f'coordinate_transformation_mode="{way}", rounding_method="floor")')
+
+
+# ---- control flow ------------------------------------------------------------------------------------------------
+
+def inner(c, node, texts):
+    """A graph of this one as lines and results, its inputs being those texts."""
+    graph = Graph(c.graph.writer, getattr(c.graph.module, node.target))
+    for p, text in zip([n for n in graph.module.graph.nodes if n.op == "placeholder"], texts):
+        graph.text[p] = text
+    out = graph.run()
+    out = list(out) if isinstance(out, (tuple, list)) else [out]
+    return graph.lines, [graph.arg(v) for v in out]
+
+
+def tuple_of(texts):
+    return f"({', '.join(texts)},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+@rule("cond")
+def cond(c):
+    flag, yes, no, given = c.args
+    branches = []
+    for g in (yes, no):
+        lines, out = inner(c, g, [c.graph.arg(a) for a in given])
+        branches.append("\n".join(lines) + "\n" + tuple_of(out))
+    flag = f"reshape({c.graph.arg(flag)}, newshape=[])" if isinstance(c.val(flag), torch.Tensor) else c.graph.arg(flag)
+    return f"if ({flag}) {{\n{branches[0]}\n}} else {{\n{branches[1]}\n}}"
+
+
+@rule("while_loop")
+def while_loop(c):
+    test, body, carried, more = c.args[:4]
+    name = c.graph.writer.name(c.node.name + "_turns")
+    params = [f"%{c.graph.writer.name('carried')}" for _ in carried]
+    fixed = [c.graph.arg(a) for a in more]
+    types = [c.graph.type(c.val(a)) for a in carried]
+    test_lines, flag = inner(c, test, params + fixed)
+    lines, out = inner(c, body, params + fixed)
+    head = ", ".join(f"{p}: {t}" for p, t in zip(params, types))
+    result = tuple_of(types)
+    c.graph.lines.append(f"  let %{name} = fn ({head}) -> {result} {{\n" + "\n".join(test_lines) + f"\n  if (reshape({flag[0]}, newshape=[])) {{\n" +
+                         "\n".join(lines) + f"\n  %{name}({', '.join(out)})\n}} else {{\n{tuple_of(params)}\n}}\n}};")
+    return f"%{name}({', '.join(c.graph.arg(a) for a in carried)})"
+
+
+# ---- programs ----------------------------------------------------------------------------------------------------
+
+class Writer:
+    def __init__(self):
+        self.taken, self.params, self.weights, self.symbols, self.refused = set(), [], {}, {}, set()
+
+    def name(self, name):
+        name = re.sub(r"\W+", "_", name).strip("_") or "v"
+        name = name if name[0].isalpha() else "v_" + name
+        found, k = name, 0
+        while found in self.taken:
+            k += 1
+            found = f"{name}_{k}"
+        self.taken.add(found)
+        return found
+
+    def extent(self, d):
+        if isinstance(d, int):
+            return str(d)
+        if not re.fullmatch(r"\w+", str(d)):
+            return "?"
+        return f"meta[tir.SizeVar][{self.symbols.setdefault(str(d), len(self.symbols))}]"
+
+    def weight(self, target, tensor):
+        name = self.name(target)
+        value = tensor.detach().contiguous()
+        self.weights[name] = value.numpy()
+        self.params.append(f"%{name}: {Graph(self, None).type(value)}")
+        return f"%{name}"
+
+    def metadata(self):
+        if not self.symbols:
+            return ""
+        nodes = [{"type_key": ""}, {"type_key": "Map", "keys": ["tir.SizeVar"], "data": [2]},
+                 {"type_key": "Array", "data": [3 + k for k in range(len(self.symbols))]}]
+        nodes += [{"type_key": "tir.SizeVar", "attrs": {"dtype": "int64", "name": s, "span": "0"}} for s in self.symbols]
+        return "#[metadata]\n" + json.dumps({"root": 1, "nodes": nodes, "b64ndarrays": [], "attrs": {"tvm_version": "0.9.0"}}) + "\n"
+
+
+def program(module, args, kwargs=None, dynamic_shapes=None):
+    """(text, {name: array}, names of the inputs)"""
+    exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes).run_decompositions()
+    writer = Writer()
+    graph = Graph(writer, exported.graph_module)
+    signature, weights, inputs = exported.graph_signature, [], []
+    held = {**signature.inputs_to_parameters, **signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
+    state = {**exported.state_dict, **exported.constants}
+    for node in exported.graph.nodes:
+        if node.op != "placeholder":
+            continue
+        if node.name in held:
+            weights.append((node, held[node.name]))
+        else:
+            name = writer.name(node.name)
+            inputs.append(name)
+            graph.text[node] = f"%{name}"
+            writer.params.append(f"%{name}: {graph.type(node.meta['val'])}")
+    for node, target in weights:
+        if node.users:
+            graph.text[node] = writer.weight(target, state[target])
+    results = graph.run()
+    wanted = [s.arg.name for s in signature.output_specs if s.kind.name == "USER_OUTPUT"]
+    texts = [graph.arg(r) for r in results if not isinstance(r, torch.fx.Node) or r.name in wanted]
+    if writer.refused:
+        raise Unsupported("\n".join(sorted(writer.refused)))
+    body = "\n".join(graph.lines)
+    result = texts[0] if len(texts) == 1 else tuple_of(texts)
+    text = f'#[version = "0.0.5"]\ndef @main({", ".join(writer.params)}) {{\n{body}\n  {result}\n}}\n{writer.metadata()}'
+    return text, writer.weights, inputs
+
+
+def save(module, args, path, kwargs=None, dynamic_shapes=None):
+    """Writes PATH.rly and PATH.npz; the names of the inputs."""
+    text, weights, inputs = program(module, args, kwargs, dynamic_shapes)
+    with open(f"{path}.rly", "w") as f:
+        f.write(text)
+    np.savez(f"{path}.npz", **weights)
+    return inputs
