@@ -239,6 +239,11 @@ static json_t *interrupt(Channel *c)
     return json_pack("{s:s}", "status", "ok");
 }
 
+static json_t *usage(Channel *c)
+{
+    return usage_content(&c->kernel->usage);
+}
+
 /* ---- the table ---- */
 
 typedef struct Field {
@@ -272,6 +277,7 @@ static const Handler handlers[] = {
     {"comm_close", SHELL, NULL, comm_other, {{0}}},
     {"connect_request", SHELL, "connect_reply", connect_info, {{0}}},
     {"shutdown_request", SHELL | CONTROL, "shutdown_reply", shutdown_kernel, {{0}}},
+    {"usage_request", CONTROL, "usage_reply", usage, {{0}}},
     {"interrupt_request", CONTROL, "interrupt_reply", interrupt, {{0}}},
 };
 

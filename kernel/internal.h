@@ -13,6 +13,7 @@
 #include "kernel/history.h"
 #include "kernel/message.h"
 #include "kernel/publisher.h"
+#include "kernel/usage.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -35,6 +36,7 @@ typedef struct Kernel {
     atomic_bool interrupted; /* since the running cell began */
     sem_t shell_ended;
     pthread_t supervisor; /* the main thread */
+    Usage usage; /* of the control thread */
 } Kernel;
 
 /* A request that was received and waits. */
