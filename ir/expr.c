@@ -240,3 +240,8 @@ void pattern_vars(const Pattern *p, void (*found)(void *data, Var *v), void *dat
     for (uint32_t i = 0; i < p->n; i++)
         pattern_vars(p->fields[i], found, data);
 }
+
+bool var_is_hole(const Var *v)
+{
+    return v->name->len == 1 && v->name->text[0] == HOLE_NAME[0];
+}

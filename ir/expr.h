@@ -168,6 +168,10 @@ Pattern *pattern_var(Arena *a, Span s, Var *var);
 Pattern *pattern_con(Arena *a, Span s, const Constructor *con, uint32_t n, Pattern *const *fields);
 Pattern *pattern_tuple(Arena *a, Span s, uint32_t n, Pattern *const *fields);
 
+/* Of the variable that stands for a hole in an expression; no text can name it. */
+#define HOLE_NAME "?"
+bool var_is_hole(const Var *v);
+
 /* ---- asking ------------------------------------------------------------------------------------------------------------ */
 
 /* The operator or constructor that a call calls; NULL when it calls something else, or `e` is no call. */

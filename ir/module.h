@@ -27,6 +27,13 @@ typedef struct UseSpan {
     uint32_t from, to;
 } UseSpan;
 
+/* `_` where an expression is wanted: a variable that nothing binds, and what was in scope there. */
+typedef struct ExprHole {
+    Var *var;
+    Var *const *scope;
+    uint32_t n;
+} ExprHole;
+
 struct Module {
     uint32_t refs;
     Ctx *cx;
@@ -48,6 +55,7 @@ struct Module {
     PtrMap use_sources; /* slot -> source, where it is another */
     Vec(Str) imports; /* the texts behind `import`, in order */
     Vec(Var *) free_vars; /* declared by free_var, in order */
+    Vec(ExprHole) holes; /* of a text that is not finished: it has an error for each */
     Expr *expr; /* of a bare expression; else NULL */
     Expr *
         written; /* the same before what stands for programs in it was replaced; NULL: `expr` is that */

@@ -77,7 +77,7 @@ void put_atom(Printer *p, Buf *b, const Expr *e)
 /* A variable that nothing bound: it is declared in the outermost scope, before the lines that use it. */
 static void declare(Printer *p, const Var *v)
 {
-    if (!p->declare) {
+    if (!p->declare || var_is_hole(v)) {
         name_var(p, v);
         return;
     }

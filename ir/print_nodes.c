@@ -139,6 +139,13 @@ static Str new_name(Printer *p, const Name *hint)
 
 PrintNode *name_var(Printer *p, const Var *v)
 {
+    if (var_is_hole(v)) {
+        PrintNode *hole = node_get(p, &v->base);
+        hole->met = true;
+        hole->name.at = v->name->text;
+        hole->name.n = v->name->len;
+        return hole;
+    }
     bool plain = !p->names_made && is_plain(v->name) && hint_is_new(p, v->name);
     Str name = plain ? (Str){v->name->text, v->name->len} : new_name(p, v->name);
     PrintNode *node = node_get(p, &v->base);
@@ -150,6 +157,10 @@ PrintNode *name_var(Printer *p, const Var *v)
 
 void put_var(Buf *b, const PrintNode *node)
 {
+    if (node->name.n == 1 && node->name.at[0] == HOLE_NAME[0]) {
+        buf_char(b, '_');
+        return;
+    }
     buf_char(b, '%');
     buf_bytes(b, node->name.at, node->name.n);
 }

@@ -655,6 +655,36 @@ static bool minus(Parser *p)
     return ok;
 }
 
+/* What is in scope at a hole: it may be filled by that. */
+static ExprHole hole_of(Parser *p, Var *var)
+{
+    enum { SCOPE_MOST = 200 };
+    Vec(Var *) scope = {0};
+    for (size_t i = 0; i < symbols_most(p) && scope.n < SCOPE_MOST; i++) {
+        const Symbol *s = symbol_at(p, i);
+        if (s && s->var)
+            vec_push(&scope, &p->scratch, s->var);
+    }
+    for (size_t i = p->inside || !p->env->locals ? 0 : p->env->locals->n; i-- > 0;) {
+        Var *v = p->env->locals->entries[i].key ? p->env->locals->entries[i].value : NULL;
+        if (v && scope.n < SCOPE_MOST)
+            vec_push(&scope, &p->scratch, v);
+    }
+    Var **at = scope.n ? arena_copy(p->arena, scope.at, scope.n * sizeof *at) : NULL;
+    return (ExprHole){var, at, at ? (uint32_t)scope.n : 0};
+}
+
+static bool hole(Parser *p)
+{
+    Token t = p->tok;
+    parse_wider(p, token_span(p, t), "a hole", "write an expression");
+    parse_advance(p);
+    Var *v = expr_var(p->arena, token_span(p, t), ctx_name(p->cx, HOLE_NAME), NULL);
+    vec_push(&p->m->holes, p->arena, hole_of(p, v));
+    take_value(p, &v->base, t, false);
+    return true;
+}
+
 bool step_operand(Parser *p)
 {
     switch (p->tok.kind) {
@@ -668,6 +698,7 @@ bool step_operand(Parser *p)
     case TOKEN_TRUE:
     case TOKEN_FALSE: return literal(p);
     case TOKEN_META: return meta(p);
+    case TOKEN_UNDERSCORE: return hole(p);
     case TOKEN_LPAREN: return paren(p);
     case TOKEN_LBRACE: return open_bracket(p, FRAME_BLOCK, TOKEN_LBRACE, p->tok.from);
     case TOKEN_FN: return function(p);

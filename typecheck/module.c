@@ -111,6 +111,10 @@ static void report_hole(Checker *ck, const HoleInfo *h)
                    "nothing decides what `_` stands for in the type of `%%%s`", name);
         return;
     case HOLE_VAR:
+        if (!strcmp(name, HOLE_NAME)) {
+            diag_error(ds, E0219_HOLE, h->span, "`_` is to be filled, and nothing says by what");
+            return;
+        }
         d = diag_error(ds, E0208_UNSOLVED, h->span, "nothing decides the type of `%%%s`", name);
         diag_help(d, "write it: `free_var %%%s: int32;`", name);
         return;
@@ -226,6 +230,79 @@ static void answer_holes(Checker *ck)
     ck->asked.n = 0;
 }
 
+/* ---- holes in expressions ----------------------------------------------------------------------------------------------------- */
+
+/* What could fill a hole of the type, each a change of the text. */
+typedef struct Filling {
+    Checker *ck;
+    const Type *wanted;
+    Diag *d;
+    Buf names;
+    int n;
+} Filling;
+
+enum { FILLINGS_MOST = 6 };
+
+static void fill(Filling *f, const char *sigil, const Name *name, const Type *function)
+{
+    Buf b = {0};
+    if (f->n == FILLINGS_MOST)
+        return;
+    buf_printf(&b, "%s%s", sigil, name->text);
+    for (uint32_t i = 0; function && i < function->n; i++)
+        buf_str(&b, i ? ", _" : "(_");
+    if (function)
+        buf_str(&b, function->n ? ")" : *sigil ? "()" : "");
+    buf_printf(&f->names, "%s`%s`", f->n++ ? ", " : "", buf_text(&b));
+    diag_fix(f->d, f->d->span, "_", buf_text(&b));
+    buf_deinit(&b);
+}
+
+static bool fits(const Filling *f, const Type *t)
+{
+    return t && !t->open && !type_is_poison(t) && type_equal(t, f->wanted);
+}
+
+static void fill_with(Filling *f, const char *sigil, const Name *name, const Type *t)
+{
+    t = t ? type_find(t) : NULL;
+    if (fits(f, t))
+        fill(f, sigil, name, NULL);
+    else if (t && t->kind == TYPE_FUNC && t->n_params == 0 && fits(f, type_find(t->result)))
+        fill(f, sigil, name, t);
+}
+
+static void fill_with_defs(Filling *f, const Module *m)
+{
+    for (size_t i = m ? m->defs.n : 0; i-- > 0;)
+        if (m->defs.at[i].fn)
+            fill_with(f, "@", m->defs.at[i].name, m->defs.at[i].fn->base.type);
+}
+
+/* `_` in an expression: what it must be, and what fits. */
+static void answer_hole(Checker *ck, const ExprHole *h)
+{
+    const Type *t = h->var->base.type ? type_find(h->var->base.type) : NULL;
+    if (!t || t->open || type_is_poison(t))
+        return;
+    Filling f = {.ck = ck, .wanted = t};
+    f.d = diag_error(ck->cx->diags, E0219_HOLE, h->var->base.span, "`_` is to be filled by `%s`",
+                     type_str(ck->cx, t));
+    for (uint32_t i = h->n; i-- > 0;)
+        fill_with(&f, "%", h->scope[i]->name, h->scope[i]->base.type);
+    fill_with_defs(&f, ck->m);
+    fill_with_defs(&f, ck->env);
+    for (uint32_t i = 0; t->kind == TYPE_ADT && i < t->def->n_cons; i++) {
+        const Constructor *con = t->def->cons[i];
+        fill(&f, "", con->name, &(Type){.kind = TYPE_FUNC, .n = con->n});
+    }
+    if (f.n)
+        diag_help(f.d, "it may be %s", buf_text(&f.names));
+    else
+        diag_help(f.d, "nothing that has a name here is of that type");
+    buf_deinit(&f.names);
+}
+
 /* The end of a cycle of definitions: types without holes. */
 static void settle(Checker *ck)
 {
@@ -327,6 +404,8 @@ bool typecheck_module_as(Ctx *cx, Module *m, const Module *env, CheckWish wish)
     /* Work that was cut short leaves nodes whose types end with it. */
     for (size_t i = 0; i < ck.open.n; i++)
         ck.open.at[i]->type = cx->poison;
+    for (size_t i = 0; i < m->holes.n; i++)
+        answer_hole(&ck, &m->holes.at[i]);
     diags_sort(cx->diags, before);
     why_deinit(&ck.why);
     ptrmap_deinit(&ck.functions);

@@ -186,6 +186,8 @@ def actions(server):
     assert fixed('#[version = "0.0.5"]\ndef @area() { 1 }\ndef @main() { @aera() }', "@aera") == \
         '#[version = "0.0.5"]\ndef @area() { 1 }\ndef @main() { @area() }'
     assert fixed("def @f(%x: flaot32) { %x }", "flaot32") == "def @f(%x: float32) { %x }"
+    assert fixed("def @f(%n: int32) -> int32 { _ }", "_", "Replace `_` by `%n`") == \
+        "def @f(%n: int32) -> int32 { %n }"
     d = Document(server, MODULE, "file:///tmp/rewrites.rly")
     place = d.place("%y")
     found = d.ask("codeAction", range={"start": place, "end": place}, context={"diagnostics": []})
