@@ -80,6 +80,7 @@ static Ssa device_fmod(Gen *g, LLVMTypeRef t)
     LLVMTypeRef params[2] = {t, t};
     fn = LLVMAddFunction(g->m, name, LLVMFunctionType(t, params, 2, false));
     LLVMSetLinkage(fn, LLVMInternalLinkage);
+    gen_attribute(g, fn, "alwaysinline");
     LLVMBuilderRef b = g->b;
     LLVMBasicBlockRef here = LLVMGetInsertBlock(b), begin = gen_block(g, fn, ""),
                       odd = gen_block(g, fn, "odd"), grow = gen_block(g, fn, "grow"),

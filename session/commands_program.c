@@ -3,6 +3,7 @@
 #include "ir/print.h"
 #include "session/commands.h"
 #include "session/views/graph.h"
+#include "session/sass.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -105,6 +106,7 @@ typedef struct ShowRow {
     const char *name, *doc;
     const char *comment; /* how its lines that are none begin; NULL: it is no code */
     JitText kind; /* of code */
+    bool by_tools; /* that make machine code of the text */
     PrintStyle style; /* of text */
     bool graph;
 } ShowRow;
@@ -123,6 +125,8 @@ static bool show_code(RelaySession *s, Module *env, const Name *name, const Show
     if (ok) {
         Buf made = {0};
         ok = s->jit_table->text(s->jit, code.env, name, row->kind, NULL, &made);
+        if (ok && row->by_tools)
+            ok = sass_of(s, s->jit_table->gpu_target(0), &made);
         if (ok && made.n == 0)
             buf_str(&made, "no loops: everything here is scalar code, which `:show llvm` shows");
         buf_printf(&text, "%s JIT at level %d\n%s", row->comment, s->opt_level, buf_text(&made));
@@ -174,6 +178,11 @@ static const ShowRow show_rows[] = {
     {.name = "llvm", .doc = "LLVM IR", .comment = ";", .kind = JIT_TEXT_LLVM},
     {.name = "asm", .doc = "machine code", .comment = "#", .kind = JIT_TEXT_ASM},
     {.name = "ptx", .doc = "the kernels of a GPU", .comment = "//", .kind = JIT_TEXT_PTX},
+    {.name = "sass",
+     .doc = "a GPU's machine code",
+     .comment = "//",
+     .kind = JIT_TEXT_PTX,
+     .by_tools = true},
 };
 
 void command_show(CommandCall *c)
@@ -204,7 +213,7 @@ void command_show(CommandCall *c)
     Span span = {from.source, from.from, from.from + (uint32_t)word.len};
     Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, span,
                          "`:show` wants to know what: text, types, graph, lowered, "
-                         "llvm, asm or ptx");
+                         "llvm, asm, ptx or sass");
     char *wanted = memory_text(word.ptr, word.len);
     diag_suggest(d, wanted ? wanted : "", sizeof names / sizeof *names, names);
     diag_help(d, "for instance `:show llvm @f`");

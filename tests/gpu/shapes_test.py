@@ -1,0 +1,45 @@
+"""Each way that kernels are made in, at sizes that take several blocks, tiles and parts: the text runs on the stand-in, or on a card, and
+gives what the evaluator gives."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+RELAY = os.environ.get("RELAY", "build/release/relay")
+PARAMS = {"x": (130, 70), "w": (150, 70), "b": (150,), "i": (2, 9, 15, 15), "k": (40, 9, 3, 3), "z": (3, 500), "l": (1, 70000),
+          "t": (70, 3, 90), "m": (2, 33, 40), "n": (2, 35, 40)}
+BODIES = ("nn.relu(add(nn.dense(%x, %w, units=None), %b))", "nn.conv2d(%i, %k, padding=[1,1])", "nn.batch_matmul(%m, %n, transpose_b=True)",
+          "nn.softmax(%z)", "nn.log_softmax(%t)", "sum(%l, axis=None)", "mean(%l, axis=None)", "mean(%z, axis=[1])", "max(%t, axis=[0])",
+          "min(%l, axis=None)", "argmax(%z, axis=[1])", "transpose(%t, axes=[2, 1, 0])", "add(%l, 1f)", "concatenate((%t, %t), axis=2)",
+          "sin(multiply(%z, 3e30f))", "cos(multiply(%z, 12345678f))", "log2(abs(%z))", "mod(multiply(%z, 1e9f), 0.3f)", "exp(%z)",
+          "tanh(%z)", "erf(%z)", 'cast(multiply(%z, 100f), dtype="int8")', 'exp(cast(%z, dtype="float16"))')
+
+
+def run(body, engine):
+    names = [name for name in PARAMS if f"%{name}" in body]
+    params = ", ".join(f"%{name}: Tensor[({', '.join(map(str, PARAMS[name]))}{',' if len(PARAMS[name]) == 1 else ''}), float32]"
+                       for name in names)
+    with tempfile.NamedTemporaryFile("w", suffix=".rly") as file:
+        file.write(f'#[version = "0.0.5"]\ndef @main({params}) {{ {body} }}\n')
+        file.flush()
+        out = subprocess.run([RELAY, "run", file.name, "--exec", engine, "--random", "7", "--json"], capture_output=True, text=True)
+    return json.loads(out.stdout)
+
+
+@unittest.skipIf(subprocess.run([RELAY, "run", "-", "--exec", "gpu"], input="1", text=True, capture_output=True).returncode != 0,
+                 "no engine gpu")
+class Shapes(unittest.TestCase):
+    def test_shapes(self):
+        for body in BODIES:
+            with self.subTest(body):
+                wanted, got = run(body, "interp"), run(body, "gpu")
+                self.assertEqual(wanted.get("dtype"), got.get("dtype"), got)
+                near = 2e-3 if "float16" in body else 1e-5 if "float" in wanted["dtype"] else 0
+                pairs = list(zip(*(v["data"] if isinstance(v["data"], list) else [v["data"]] for v in (wanted, got))))
+                self.assertLessEqual(max(abs(float(a) - float(b)) / (1 + abs(float(a))) for a, b in pairs), near)
+
+
+if __name__ == "__main__":
+    unittest.main()
