@@ -202,7 +202,7 @@ static const Attrs *read_config(RelaySession *s, const RelayRequest *r, Arena *a
 static bool write_views(RelaySession *s, const RelayRequest *r, Trace *t, const char *pipeline)
 {
     const char *html = request_find(r, "html"), *json = request_find(r, "trace");
-    TraceView view = {.pipeline = pipeline};
+    TraceView view = {.pipeline = pipeline, .by_itself = true};
     Buf page = {0};
     bool ok = true;
     if (html) {

@@ -142,6 +142,7 @@ typedef struct TraceView {
     const char *pipeline;
     size_t step; /* only this one, whole, counted from 1; 0: all, folded */
     bool why; /* the last one, and all that it decided */
+    bool by_itself; /* on its page: that is the same for the same program, but for the times */
 } TraceView;
 
 /* The step that is seen alone, counted from 1; 0: all are seen. */

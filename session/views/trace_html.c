@@ -251,6 +251,7 @@ void trace_html(Trace *t, Buf *out, TraceView view)
     Buf body = {0};
     HtmlSteps steps;
     html_steps_begin(&steps, &body, n);
+    steps.id = view.by_itself ? 1 : steps.id;
     buf_str(out, style);
     buf_str(out, "<div class=\"relay-lab\">");
     put_header(&p, view.pipeline);
