@@ -25,6 +25,7 @@ void interp_free(Interp *in)
     if (!in)
         return;
     interp_forget(in, NULL);
+    tally_drop_all(in);
     ptrmap_deinit(&in->codes);
     module_release(in->env);
     stack_deinit(in);

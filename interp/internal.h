@@ -158,6 +158,7 @@ struct Tally {
     uint32_t n_types;
     const Type *const *types;
     void *made; /* code of the tier's, begun or made; NULL: none */
+    Tally *next_made; /* of the evaluator's */
     uint64_t epoch; /* in which calls go to it; 0: none */
     Tally *other; /* of the same code */
 };
@@ -229,6 +230,7 @@ struct Interp {
     const Step *failed; /* of an evaluation that ended by a failure in its last frame */
     const Observer *observer; /* NULL: nobody watches */
     const Tier *tier; /* NULL: none */
+    Tally *made; /* those with code */
     bool tier_on;
     uint64_t tier_begin, tier_take; /* the counts */
 };
@@ -309,6 +311,8 @@ Value foreign_call(Interp *in, Value fn, uint32_t n, const Value *args, Span spa
 void tally_init(Code *code, const Function *fn);
 /* Lets go of what was made for the unit's definitions. */
 void tally_drop(const Unit *u);
+/* Likewise for those of all units, which may live on with closures. */
+void tally_drop_all(Interp *in);
 /* Where a call of a polymorphic definition counts; NULL: nowhere. */
 Tally *tally_at(Interp *in, const Step *s, const Code *code);
 /* Counts what an operator computed. */

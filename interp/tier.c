@@ -41,13 +41,40 @@ void tally_init(Code *code, const Function *fn)
     *code->tally = (Tally){.code = code, .next = code->unit->in->tier_begin};
 }
 
+static void set_made(Interp *in, Tally *t, void *made)
+{
+    if (made && !t->made) {
+        t->next_made = in->made;
+        in->made = t;
+    }
+    for (Tally **at = &in->made; !made && t->made && *at; at = &(*at)->next_made)
+        if (*at == t) {
+            *at = t->next_made;
+            break;
+        }
+    t->made = made;
+}
+
+static void drop_made(Interp *in, Tally *t)
+{
+    void *made = t->made;
+    set_made(in, t, NULL);
+    in->tier->drop(in->tier->data, made);
+}
+
+/* A closure may live longer than the evaluator, which has then let go of all that was made. */
 void tally_drop(const Unit *u)
 {
-    const Tier *tier = u->in->tier;
     for (size_t i = 0; i < u->codes.n; i++)
         for (Tally *t = u->codes.at[i]->tally; t; t = t->other)
             if (t->made)
-                tier->drop(tier->data, t->made);
+                drop_made(u->in, t);
+}
+
+void tally_drop_all(Interp *in)
+{
+    while (in->made)
+        drop_made(in, in->made);
 }
 
 /* ---- at which types ----------------------------------------------------------------------------------- */
@@ -129,7 +156,7 @@ static void begin(Interp *in, Tally *t)
         return;
     t->begun = true;
     t->next = in->tier_take;
-    t->made = in->tier->begin(in->tier->data, &hot);
+    set_made(in, t, in->tier->begin(in->tier->data, &hot));
 }
 
 void tally_work(Interp *in, uint64_t work)
@@ -152,7 +179,8 @@ bool tally_takes(Interp *in, Tally *t)
     if (t->work < in->tier_take)
         return false;
     const HotDef hot = hot_def(in, t);
-    t->made = t->made ? in->tier->take(in->tier->data, &hot, t->made) : NULL;
+    if (t->made)
+        set_made(in, t, in->tier->take(in->tier->data, &hot, t->made));
     t->epoch = t->made ? in->epoch : 0;
     t->next = t->made ? 0 : UINT64_MAX;
     return t->made != NULL;

@@ -359,10 +359,16 @@ void units_forget(Jit *jit, const Module *m);
 void units_free(Jit *jit);
 /* Calls with arguments of the right types (lent); VALUE_NONE after a diagnostic. */
 Value unit_call(Unit *u, UnitEntry *entry, const Value *args);
+typedef struct UnitWish {
+    const char *target; /* kernels are made for this GPU, and no code calls them; may be NULL */
+    uint32_t n;
+    const Value *args; /* for whose shapes it is; NULL: for those of the types */
+    Buf *lowered; /* receives the loops as text; may be NULL */
+} UnitWish;
+
 /* The definition's module, made and handed to `use`, which it does not survive; `why` says when it cannot be compiled. */
-/* With a target kernels are made for that GPU, and no code calls them. */
-bool unit_module(Jit *jit, Module *env, const Name *name, const char *target, Buf *why,
-                 Buf *lowered, bool (*use)(Gen *g, void *data), void *data);
+bool unit_module(Jit *jit, Module *env, const Name *name, const UnitWish *wish, Buf *why,
+                 bool (*use)(Gen *g, void *data), void *data);
 extern const FunctionKind compiled_functions;
 
 /* ---- making one module --------------------------------------------------------------------------------------------- */

@@ -131,17 +131,19 @@ static bool print_module(Gen *g, void *data)
     return true;
 }
 
-static bool jit_text(Jit *jit, Module *env, const Name *name, JitText kind, const char *target,
-                     Buf *out)
+static bool jit_text(Jit *jit, Module *env, const Name *name, const JitTextWish *wish, Buf *out)
 {
     Buf why = {0};
-    TextWanted wanted = {kind, out};
-    if (kind == JIT_TEXT_PTX && !target)
-        target = ptx_target(0);
-    bool nests = kind == JIT_TEXT_LOWERED || kind == JIT_TEXT_SCHEDULE;
-    jit->shown = (JitCost){.vector_bytes = (int)orc_vector_bytes(&jit->orc)};
-    jit->cost = kind == JIT_TEXT_SCHEDULE ? &jit->shown : NULL;
-    bool ok = unit_module(jit, env, name, target, &why, nests ? out : NULL, print_module, &wanted);
+    TextWanted wanted = {wish->kind, out};
+    bool nests = wish->kind == JIT_TEXT_LOWERED || wish->kind == JIT_TEXT_SCHEDULE;
+    UnitWish unit = {
+        .target = wish->target, .n = wish->n, .args = wish->args, .lowered = nests ? out : NULL};
+    if (wish->kind == JIT_TEXT_PTX && !unit.target)
+        unit.target = ptx_target(0);
+    bool ok = orc_open(jit, &why);
+    jit->shown = (JitCost){.vector_bytes = ok ? (int)orc_vector_bytes(&jit->orc) : 0};
+    jit->cost = wish->kind == JIT_TEXT_SCHEDULE ? &jit->shown : NULL;
+    ok = ok && unit_module(jit, env, name, &unit, &why, print_module, &wanted);
     jit->cost = NULL;
     if (!ok && why.n > 0)
         diag_error(jit->cx->diags, E0701_CANNOT_COMPILE, (Span){0}, "%s", buf_text(&why));

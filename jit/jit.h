@@ -21,6 +21,16 @@ typedef enum JitText {
     JIT_TEXT_PTX
 } JitText;
 
+typedef struct JitTextWish {
+    JitText kind;
+    const char *
+        target; /* the GPU that it or the loops are for, one of gpu_target; NULL: the first of them for PTX, this processor for all
+                           else */
+    uint32_t n;
+    const Value
+        *args; /* of a call: the code is that for their shapes; NULL: for the shapes of the types */
+} JitTextWish;
+
 /* Kernels of compiled code: the calls of some, how many different ones, and how many of these were made for it. */
 typedef struct JitCounts {
     uint32_t calls, kernels, made;
@@ -60,10 +70,8 @@ typedef struct JitTable {
      * errors). */
     Value (*call)(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args,
                   Span span);
-    /* The code made for `name` as text (an object: as bytes). `target`: the GPU that it or the loops are for, one of gpu_target; NULL: the
-     * first of them for PTX, this processor for all else. False after a diagnostic. */
-    bool (*text)(Jit *jit, Module *env, const Name *name, JitText kind, const char *target,
-                 Buf *out);
+    /* The code made for `name` as text (an object: as bytes). False after a diagnostic. */
+    bool (*text)(Jit *jit, Module *env, const Name *name, const JitTextWish *wish, Buf *out);
     /* Ends with NULL. */
     const char *(*gpu_target)(int i);
     /* Of the kernels of the schedule that was shown last. */
@@ -84,7 +92,7 @@ typedef struct JitTable {
     const char *(*cpu_name)(Jit *jit, Buf *why);
 } JitTable;
 
-#define JIT_TABLE_VERSION 6
+#define JIT_TABLE_VERSION 7
 
 /* The one symbol of the plug-in. */
 const JitTable *relay_jit_table(void);

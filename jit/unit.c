@@ -593,21 +593,28 @@ bool unit_waits(Module *env, const Name *name)
     return waits && def->fn->params.n <= PARAMS_MOST;
 }
 
+/* The types of these arguments into `out`, which has PARAMS_MOST of them; NULL where the declared ones say as much. */
+static const Type *const *shapes_of_call(Jit *jit, Module *env, const Def *def, uint32_t n,
+                                         const Value *args, const Type **out)
+{
+    bool special = false;
+    if (n != def->fn->params.n || !unit_waits(env, def->name))
+        return NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const Type *t = type_resolve(jit->cx, def->fn->params.at[i]->base.type);
+        out[i] = shapes_of_value(jit->cx, t, args[i]);
+        special |= out[i] != t;
+    }
+    return special ? out : NULL;
+}
+
 Unit *unit_of_call(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args, Buf *why)
 {
     const Def *def = find_def(env, name, why);
-    const Type *shapes[PARAMS_MOST];
-    bool special = false;
+    const Type *types[PARAMS_MOST];
     if (!def)
         return NULL;
-    if (n != def->fn->params.n || !unit_waits(env, name))
-        return unit_of(jit, env, name, why);
-    for (uint32_t i = 0; i < n; i++) {
-        const Type *t = type_resolve(jit->cx, def->fn->params.at[i]->base.type);
-        shapes[i] = shapes_of_value(jit->cx, t, args[i]);
-        special |= shapes[i] != t;
-    }
-    return unit_or_why(unit_for(jit, env, def, special ? shapes : NULL), why);
+    return unit_or_why(unit_for(jit, env, def, shapes_of_call(jit, env, def, n, args, types)), why);
 }
 
 JitCounts unit_counts(Jit *jit, Module *env, const Name *name)
@@ -620,24 +627,22 @@ JitCounts unit_counts(Jit *jit, Module *env, const Name *name)
     return last ? last->counts : (JitCounts){0};
 }
 
-bool unit_module(Jit *jit, Module *env, const Name *name, const char *target, Buf *why,
-                 Buf *lowered, bool (*use)(Gen *g, void *data), void *data)
+bool unit_module(Jit *jit, Module *env, const Name *name, const UnitWish *wish, Buf *why,
+                 bool (*use)(Gen *g, void *data), void *data)
 {
-    const Def *def = module_find(env, name);
-    if (!def || !def->fn) {
-        buf_printf(why, "`@%s` is not defined", name->text);
-        return false;
-    }
-    Unit *u = unit_new(jit, env, name);
+    const Def *def = find_def(env, name, why);
+    const Type *types[PARAMS_MOST];
+    Unit *u = def ? unit_new(jit, env, name) : NULL;
     if (!u)
         return false;
     Gen g;
     u->gpu = NULL;
+    u->shapes = wish->args ? shapes_of_call(jit, env, def, wish->n, wish->args, types) : NULL;
     gen_init(&g, u, why);
-    g.lowered = lowered;
+    g.lowered = wish->lowered;
     g.alone = true;
-    if (target && !g.failed)
-        g.ptx = ptx_open(&g, target);
+    if (wish->target && !g.failed)
+        g.ptx = ptx_open(&g, wish->target);
     bool ok = !g.failed && gen_unit(&g, def->fn) && use(&g, data);
     gen_deinit(&g, ok);
     unit_release(u);

@@ -112,8 +112,11 @@ typedef struct ShowRow {
 } ShowRow;
 
 /* The code is made to be shown, as it is made to be run. */
-static bool show_code(RelaySession *s, Module *env, const Name *name, const ShowRow *row)
+static bool show_code(RelaySession *s, const Thunk *t, const ShowRow *row)
 {
+    Module *env = t->module;
+    const Name *name = t->name;
+    JitTextWish wish = {.kind = row->kind, .n = t->n, .args = t->args};
     Buf why = {0}, text = {0};
     Runnable code;
     bool ok = engine_compile(s, env, name, COMPILE_TO_SHOW, &code, &why);
@@ -124,7 +127,7 @@ static bool show_code(RelaySession *s, Module *env, const Name *name, const Show
                    name->text, buf_text(&why));
     if (ok) {
         Buf made = {0};
-        ok = s->jit_table->text(s->jit, code.env, name, row->kind, NULL, &made);
+        ok = s->jit_table->text(s->jit, code.env, name, &wish, &made);
         if (ok && row->by_tools)
             ok = sass_of(s, s->jit_table->gpu_target(0), &made);
         if (ok && made.n == 0)
@@ -158,13 +161,13 @@ static bool show_code_of(CommandCall *c, const ShowRow *row)
     Thunk t;
     if (m && def) {
         module_release(m);
-        return show_code(c->s, c->s->env, def->name, row);
+        return show_code(c->s, &(Thunk){.module = c->s->env, .name = def->name}, row);
     }
     if (!m || !code_thunk(c->s, m, &t)) {
         module_release(m);
         return false;
     }
-    bool ok = show_code(c->s, t.module, t.name, row);
+    bool ok = show_code(c->s, &t, row);
     thunk_free(&t);
     module_release(m);
     return ok;

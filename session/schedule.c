@@ -71,8 +71,13 @@ static void schedule(CommandCall *c, Module *env, const Name *name, const Thunk 
     Buf why = {0}, nests = {0};
     Runnable code;
     Timing measured;
+    JitTextWish wish = {.kind = JIT_TEXT_SCHEDULE};
+    if (call) {
+        wish.n = call->n;
+        wish.args = call->args;
+    }
     if (engine_compile(s, env, name, call ? COMPILE_TO_RUN : COMPILE_TO_SHOW, &code, &why)) {
-        bool ok = s->jit_table->text(s->jit, code.env, name, JIT_TEXT_SCHEDULE, NULL, &nests) &&
+        bool ok = s->jit_table->text(s->jit, code.env, name, &wish, &nests) &&
                   (!call || time_calls(s, &code, call, &measured));
         JitCost cost = s->jit_table->cost(s->jit);
         if (ok && cost.kernels == 0)

@@ -434,8 +434,9 @@ static RelayStatus stage_compile(RelaySession *s, const RelayRequest *r)
     Runnable code = {0};
     if (def && engine_compile(s, m, def->name, COMPILE_TO_SHOW, &code, &why)) {
         if (check_target(s, kind, target) &&
-            s->jit_table->text(s->jit, code.env, def->name, kind, target, &out)) {
-            if (path)
+            s->jit_table->text(s->jit, code.env, def->name,
+                               &(JitTextWish){.kind = kind, .target = target}, &out)) {
+            if (path && strcmp(path, "-"))
                 file_write(&s->cx.limits, s->cx.diags, path, buf_text(&out), out.n);
             else
                 emit_text(s, RELAY_OUTPUT_TEXT, &out);
