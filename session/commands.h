@@ -52,6 +52,10 @@ typedef struct Timing {
 bool time_calls(RelaySession *s, const Runnable *code, const Thunk *t, Timing *out);
 void print_time(Buf *b, double seconds);
 
+/* What stands where loops would. */
+#define NO_LOOPS                                                                                \
+    "no loops: what is here is scalar code, which `:show llvm` shows, or waits for the shapes " \
+    "that a call gives, such as `@f(%x)`"
 /* A function literal stands for itself; anything else becomes the body of a function. */
 bool code_thunk(RelaySession *s, Module *m, Thunk *out);
 

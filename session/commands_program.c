@@ -131,7 +131,7 @@ static bool show_code(RelaySession *s, const Thunk *t, const ShowRow *row)
         if (ok && row->by_tools)
             ok = sass_of(s, s->jit_table->gpu_target(0), &made);
         if (ok && made.n == 0)
-            buf_str(&made, "no loops: everything here is scalar code, which `:show llvm` shows");
+            buf_str(&made, NO_LOOPS);
         buf_printf(&text, "%s JIT at level %d\n%s", row->comment, s->opt_level, buf_text(&made));
         buf_deinit(&made);
         engine_release(s, &code);

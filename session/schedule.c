@@ -81,7 +81,7 @@ static void schedule(CommandCall *c, Module *env, const Name *name, const Thunk 
                   (!call || time_calls(s, &code, call, &measured));
         JitCost cost = s->jit_table->cost(s->jit);
         if (ok && cost.kernels == 0)
-            buf_str(&nests, "no loops: everything here is scalar code, which `:show llvm` shows");
+            buf_str(&nests, NO_LOOPS);
         else if (ok)
             print_rows(s, &cost, call ? &measured : NULL, &nests);
         if (ok && session_status(s) == RELAY_OK)
