@@ -344,6 +344,8 @@ Unit *unit_kept(Jit *jit, Module *env, const Def *def, const Content *c);
 /* Whether the definition is compiled when it is called. */
 bool unit_waits(Module *env, const Name *name);
 void unit_release(Unit *u);
+/* No file of theirs is being written any more. */
+void units_settle(Jit *jit);
 JitCounts unit_counts(Jit *jit, Module *env, const Name *name);
 /* Which code of an instance is wanted: its own, unless this says more. */
 typedef struct LateWish {

@@ -216,6 +216,7 @@ static const JitTable table = {
     .gpu_memory = jit_gpu_memory,
     .forget = jit_forget,
     .set_mode = jit_set_mode,
+    .settle = units_settle,
     .counts = unit_counts,
     .version_text = jit_version,
     .cpu_name = jit_cpu,

@@ -85,6 +85,8 @@ typedef struct JitTable {
     void (*forget)(Jit *jit, const Module *m);
     /* How what is compiled from now on was made and is to be made. */
     void (*set_mode)(Jit *jit, JitMode mode);
+    /* Waits until nothing is written to files beside what runs: that takes time from what is measured. */
+    void (*settle)(Jit *jit);
     /* Of the code that was used last; zeroes when there is none. */
     JitCounts (*counts)(Jit *jit, Module *env, const Name *name);
     const char *(*version_text)(void); /* "19.1.7" */
@@ -92,7 +94,7 @@ typedef struct JitTable {
     const char *(*cpu_name)(Jit *jit, Buf *why);
 } JitTable;
 
-#define JIT_TABLE_VERSION 7
+#define JIT_TABLE_VERSION 8
 
 /* The one symbol of the plug-in. */
 const JitTable *relay_jit_table(void);

@@ -617,6 +617,12 @@ Unit *unit_of_call(Jit *jit, Module *env, const Name *name, uint32_t n, const Va
     return unit_or_why(unit_for(jit, env, def, shapes_of_call(jit, env, def, n, args, types)), why);
 }
 
+void units_settle(Jit *jit)
+{
+    for (Unit *u = jit->all; u; u = u->next)
+        keep_end(u);
+}
+
 JitCounts unit_counts(Jit *jit, Module *env, const Name *name)
 {
     const Def *def = module_find(env, name);

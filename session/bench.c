@@ -96,8 +96,10 @@ static bool time_calls(Bench *b)
     b->compile = clock_seconds() - b->started;
     if (value_is_none(b->result))
         return false;
-    if (engine_compiles(b->code.engine))
+    if (engine_compiles(b->code.engine)) {
+        b->s->jit_table->settle(b->s->jit);
         b->kernels = b->s->jit_table->counts(b->s->jit, b->code.env, b->entry);
+    }
     double start = clock_seconds();
     value_release(call_once(b));
     double one = clock_seconds() - start;
