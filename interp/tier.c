@@ -43,15 +43,15 @@ void tally_init(Code *code, const Function *fn)
 
 static void set_made(Interp *in, Tally *t, void *made)
 {
-    if (made && !t->made) {
-        t->next_made = in->made;
-        in->made = t;
+    Tally **at = &in->made;
+    while (*at && *at != t)
+        at = &(*at)->next_made;
+    if (made && !*at) {
+        t->next_made = NULL;
+        *at = t;
+    } else if (!made && *at) {
+        *at = t->next_made;
     }
-    for (Tally **at = &in->made; !made && t->made && *at; at = &(*at)->next_made)
-        if (*at == t) {
-            *at = t->next_made;
-            break;
-        }
     t->made = made;
 }
 

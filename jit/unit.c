@@ -117,10 +117,15 @@ static void gen_deinit(Gen *g, bool ok)
     gen_close(g);
 }
 
-bool gen_empty(Gen *g)
+static void give_full(Gen *g)
 {
     for (size_t i = 0; i < g->full.n; i++)
         orc_give(&g->work, (OrcModule){g, g->full.at[i]});
+}
+
+bool gen_empty(Gen *g)
+{
+    give_full(g);
     bool ok = orc_finish(&g->work);
     while (g->full.n > 0)
         dispose(vec_pop(&g->full));
@@ -130,8 +135,7 @@ bool gen_empty(Gen *g)
 /* Those of the kernels are under way. */
 static void give_modules(Gen *g)
 {
-    for (size_t i = 0; i < g->full.n; i++)
-        orc_give(&g->work, (OrcModule){g, g->full.at[i]});
+    give_full(g);
     orc_give(&g->work, (OrcModule){g, g->m});
 }
 

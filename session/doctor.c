@@ -1,6 +1,6 @@
 /* What is on this machine, and what to do about what is missing. */
 #include "runtime/cuda.h"
-#include "session/internal.h"
+#include "session/sass.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,22 +71,12 @@ static void doctor_jit(RelaySession *s, Buf *b)
     buf_deinit(&why);
 }
 
-/* A program of NVIDIA's toolkit, which may lie beside the path. */
+/* A program of NVIDIA's toolkit. */
 static void doctor_tool(Buf *b, const char *name, const char *use)
 {
-    const char *path = getenv("PATH"), *home = getenv("CUDA_HOME");
-    Buf folders = {0}, file = {0};
-    buf_printf(&folders, "%s:%s/bin:/usr/local/cuda/bin", path ? path : "", home ? home : "");
-    bool found = false;
-    for (const char *at = buf_text(&folders); *at && !found; at += *at == ':') {
-        size_t n = strcspn(at, ":");
-        buf_clear(&file);
-        buf_printf(&file, "%.*s/%s", (int)n, at, name);
-        found = n && access(buf_text(&file), X_OK) == 0;
-        at += n;
-    }
+    Buf file = {0};
+    bool found = sass_tool(name, &file);
     buf_printf(b, "   %-11s %s; it %s\n", name, found ? buf_text(&file) : "not found", use);
-    buf_deinit(&folders);
     buf_deinit(&file);
 }
 

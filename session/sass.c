@@ -16,19 +16,21 @@
 
 extern char **environ;
 
-/* Where toolkits are that are in no one's PATH. */
+/* Where toolkits are that no variable names. */
 #define TOOLKIT "/usr/local/cuda/bin"
 
-/* Appends where the program is; false: nowhere. */
-static bool find_tool(const char *name, Buf *out)
+bool sass_tool(const char *name, Buf *out)
 {
-    const char *path = getenv("PATH");
+    const char *path = getenv("PATH"), *home = getenv("CUDA_HOME");
     Buf all = {0};
-    buf_printf(&all, "%s:%s:", path ? path : "", TOOLKIT);
+    buf_printf(&all, "%s:", path ? path : "");
+    if (home)
+        buf_printf(&all, "%s/bin:", home);
+    buf_printf(&all, "%s:", TOOLKIT);
     bool found = false;
     for (const char *at = buf_text(&all); *at && !found; at += strcspn(at, ":") + 1) {
         size_t n = strcspn(at, ":");
-        out->n = 0;
+        buf_clear(out);
         buf_printf(out, "%.*s/%s", (int)n, at, name);
         found = n > 0 && access(buf_text(out), X_OK) == 0;
     }
@@ -114,8 +116,8 @@ bool sass_of(RelaySession *s, const char *target, Buf *text)
     Buf assembler = {0}, reader = {0}, shown = {0};
     Folder f;
     bool ok = false;
-    const char *missing = !find_tool("ptxas", &assembler)   ? "ptxas"
-                          : !find_tool("nvdisasm", &reader) ? "nvdisasm"
+    const char *missing = !sass_tool("ptxas", &assembler)   ? "ptxas"
+                          : !sass_tool("nvdisasm", &reader) ? "nvdisasm"
                                                             : NULL;
     if (missing) {
         Diag *d = diag_error(

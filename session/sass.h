@@ -8,4 +8,7 @@
  * tools. */
 bool sass_of(RelaySession *s, const char *target, Buf *text);
 
+/* Gives where NVIDIA's program of that name is: in the PATH, or in a toolkit beside it; false: nowhere. */
+bool sass_tool(const char *name, Buf *out);
+
 #endif
