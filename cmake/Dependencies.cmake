@@ -21,18 +21,23 @@ function(relay_find_library name header library package)
     target_link_libraries(relay::${name} INTERFACE ${RELAY_${name}_LIBRARY})
 endfunction()
 
+# The header of a C library that is opened when it is first used, as target relay::NAME.
+function(relay_find_header name header library package)
+    find_path(RELAY_${name}_INCLUDE ${header} PATH_SUFFIXES ${ARGN})
+    mark_as_advanced(RELAY_${name}_INCLUDE)
+    if(NOT RELAY_${name}_INCLUDE)
+        relay_missing("${header} (${library})" ${package})
+    endif()
+    add_library(relay::${name} INTERFACE IMPORTED GLOBAL)
+    target_include_directories(relay::${name} INTERFACE ${RELAY_${name}_INCLUDE})
+endfunction()
+
 relay_find_library(zmq zmq.h zmq libzmq3-dev)
 relay_find_library(jansson jansson.h jansson libjansson-dev)
 relay_find_library(protobuf_c protobuf-c/protobuf-c.h protobuf-c libprotobuf-c-dev)
 
-# SQLite is opened when the history is first asked or added to; only its header is needed here.
-find_path(RELAY_sqlite3_INCLUDE sqlite3.h)
-mark_as_advanced(RELAY_sqlite3_INCLUDE)
-if(NOT RELAY_sqlite3_INCLUDE)
-    relay_missing("sqlite3.h (SQLite)" libsqlite3-dev)
-endif()
-add_library(relay::sqlite3 INTERFACE IMPORTED GLOBAL)
-target_include_directories(relay::sqlite3 INTERFACE ${RELAY_sqlite3_INCLUDE})
+# When the history is first asked or added to.
+relay_find_header(sqlite3 sqlite3.h SQLite libsqlite3-dev)
 
 # The messages of an ONNX file, made from the schema that the system's ONNX library carries.
 find_path(RELAY_onnx_SCHEMA onnx.proto PATH_SUFFIXES onnx)
@@ -45,25 +50,12 @@ if(NOT RELAY_PROTOC_C)
     relay_missing("protoc-c" protobuf-c-compiler)
 endif()
 
-# libzip is opened when an archive is first read; only its header is needed here.
-find_path(RELAY_zip_INCLUDE zip.h)
-mark_as_advanced(RELAY_zip_INCLUDE)
-if(NOT RELAY_zip_INCLUDE)
-    relay_missing("zip.h (libzip)" libzip-dev)
-endif()
-add_library(relay::zip INTERFACE IMPORTED GLOBAL)
-target_include_directories(relay::zip INTERFACE ${RELAY_zip_INCLUDE})
+# When an archive is first read.
+relay_find_header(zip zip.h libzip libzip-dev)
 
-# OpenBLAS is opened when it is first used, after its core type has been set in the environment;
-# only its header is needed here.
-find_path(RELAY_cblas_INCLUDE cblas.h
-    PATH_SUFFIXES ${CMAKE_LIBRARY_ARCHITECTURE}/openblas-pthread ${CMAKE_LIBRARY_ARCHITECTURE} openblas)
-mark_as_advanced(RELAY_cblas_INCLUDE)
-if(NOT RELAY_cblas_INCLUDE)
-    relay_missing("cblas.h (OpenBLAS)" libopenblas-dev)
-endif()
-add_library(relay::cblas INTERFACE IMPORTED GLOBAL)
-target_include_directories(relay::cblas INTERFACE ${RELAY_cblas_INCLUDE})
+# After its core type has been set in the environment.
+relay_find_header(cblas cblas.h OpenBLAS libopenblas-dev
+    ${CMAKE_LIBRARY_ARCHITECTURE}/openblas-pthread ${CMAKE_LIBRARY_ARCHITECTURE} openblas)
 
 find_package(Threads REQUIRED)
 
