@@ -24,12 +24,14 @@ void memory_refused(void)
 /* ---- patience ---------------------------------------------------------------------------------- */
 
 #define PAUSE_MS 10
-#define PAUSES_MOST 500
+#define PATIENCE_MS 5000
+/* A wait so long after the one before is a new one: what other libraries ask for says nothing when it is given. */
+#define APART_MS 500
 /* What is larger than any message is not waited for. */
 #define PATIENT_MOST ((size_t)64 << 20)
 
 static _Thread_local bool patient;
-static _Thread_local uint32_t pauses;
+static _Thread_local int64_t waits_since, waited_last; /* in ms */
 
 bool memory_patient(bool on)
 {
@@ -57,11 +59,22 @@ _Noreturn static void end(void)
     memory_end("relay: the system gives no more memory\n");
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
 void memory_wait(void)
 {
-    if (++pauses > PAUSES_MOST)
+    int64_t now = now_ms();
+    if (waited_last == 0 || now - waited_last > APART_MS)
+        waits_since = now;
+    if (now - waits_since > PATIENCE_MS)
         end();
     nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
+    waited_last = now_ms();
 }
 
 /* Whether what was refused is asked for again. */
@@ -78,7 +91,7 @@ static bool again(size_t n)
 static void *given(void *p)
 {
     if (p)
-        pauses = 0;
+        waited_last = 0;
     return p;
 }
 

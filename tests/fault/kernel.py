@@ -4,7 +4,8 @@
 
 One kernel runs the same cells again and again. In each round another of the places that ask for memory while it does so (fault.c) is
 refused it, once or with the calls that follow. Each cell must get its reply: the right one, or an error of which E0503 is one; and
-when memory is back the next cell must be right. The process does not end."""
+when memory is back the next cell must be right. The process does not end, but where libzmq, which answers some refusals with abort,
+is the one refused: then its last words say so."""
 import argparse
 import collections
 import os
@@ -24,6 +25,7 @@ CELLS = [
      "[[1, 1], [5, 5]] : Tensor[(2, 2), float32]"),
     ("add(1, 2f)", None),
 ]
+LIBZMQ = "relay kernel: libzmq cannot go on\n"
 
 
 class Round:
@@ -40,6 +42,8 @@ class Round:
             reply, published = self.client.execute(code, timeout=fault.SECONDS)
         except AssertionError as error:
             status = self.kernel.wait(1)
+            if status == 3 and self.kernel.output().endswith(LIBZMQ):
+                return LIBZMQ
             return f"hangs ({error})" if status is None else f"ends: {status} {self.kernel.output()[-200:]!r}"
         results = [m["content"]["data"]["text/plain"] for m in published if m["header"]["msg_type"] == "execute_result"]
         if reply["status"] == "ok":
@@ -77,7 +81,7 @@ def main():
         for how in ["once", "burst"] if not args.how else [args.how]:
             for at in points:
                 why = why or running.cells(at, fault.WAYS[how])
-                total[why.split(" ")[0] or "right"] += 1
+                total["libzmq" if why == LIBZMQ else why.split(" ")[0] or "right"] += 1
                 if why:
                     print(f"memory refused {how} at {at}: {why}", flush=True)
                     running.end()
@@ -85,7 +89,7 @@ def main():
                     why = running.cells(0, 0)
         running.end()
     print(f"{count} points, {dict(total)}")
-    return 0 if set(total) == {"right"} else 1
+    return 0 if set(total) <= {"right", "libzmq"} and total["libzmq"] <= 2 else 1
 
 
 if __name__ == "__main__":
