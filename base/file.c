@@ -172,32 +172,39 @@ bool file_draft_end(FileDraft *d, bool good)
     return good;
 }
 
-static bool write_to(const char *path, const void *bytes, size_t n)
+static bool write_to(const char *path, const FilePiece *pieces, size_t n)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
-    int why = fd_write(fd, bytes, n);
+    int why = 0;
+    for (size_t i = 0; i < n && !why; i++)
+        why = fd_write(fd, pieces[i].bytes, pieces[i].n);
     if (close(fd) != 0 && !why)
         why = errno;
     errno = why;
     return !why;
 }
 
-bool file_store(const char *path, const void *bytes, size_t n, FilePrivacy privacy)
+bool file_store_pieces(const char *path, const FilePiece *pieces, size_t n, FilePrivacy privacy)
 {
     struct stat old;
     if (stat(path, &old) == 0 && !S_ISREG(old.st_mode))
-        return write_to(path, bytes, n);
+        return write_to(path, pieces, n);
     FileDraft d;
     if (!file_draft_begin(&d, path, privacy))
         return false;
-    bool good = write_to(buf_text(&d.beside), bytes, n);
+    bool good = write_to(buf_text(&d.beside), pieces, n);
     int why = errno;
     bool placed = file_draft_end(&d, good);
     if (!good)
         errno = why;
     return placed;
+}
+
+bool file_store(const char *path, const void *bytes, size_t n, FilePrivacy privacy)
+{
+    return file_store_pieces(path, &(FilePiece){bytes, n}, 1, privacy);
 }
 
 bool file_take_name(const char *beside, const char *path)

@@ -20,6 +20,12 @@ bool file_load(const char *path, Buf *out);
 typedef enum FilePrivacy { FILE_OURS, FILE_EVERYBODYS } FilePrivacy;
 
 bool file_store(const char *path, const void *bytes, size_t n, FilePrivacy privacy);
+/* The same of what does not lie in one place. */
+typedef struct FilePiece {
+    const void *bytes;
+    size_t n;
+} FilePiece;
+bool file_store_pieces(const char *path, const FilePiece *pieces, size_t n, FilePrivacy privacy);
 
 /* The same for what others write: to `beside`, between begin and end. False from begin: nothing is to be ended. */
 typedef struct FileDraft {

@@ -24,6 +24,7 @@ typedef struct Imported {
     Vec(ImportedOp) ops; /* by first use */
     uint32_t inputs; /* parameters that are no weights: the first ones */
     const char *input_names; /* `%x, %y` */
+    uint32_t compared; /* types that the model states and the program has too */
 } Imported;
 
 /* `--shape NAME=1,3,224,224`. */
@@ -38,9 +39,10 @@ typedef struct ImportWish {
     const char *entry; /* what the function is called; NULL: main */
     size_t n_shapes;
     const ImportShape *shapes;
+    bool check; /* the types that the model states are compared with those of the program */
 } ImportWish;
 
-#define EXCHANGE_TABLE_VERSION 2
+#define EXCHANGE_TABLE_VERSION 3
 
 typedef struct ExchangeTable {
     uint32_t version;

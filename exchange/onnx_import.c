@@ -735,6 +735,46 @@ static void put_arrays(OnnxImport *im, const PtrMap *used)
     }
 }
 
+static bool agrees(const Type *a, const Type *b)
+{
+    bool same = a->kind == b->kind;
+    if (!same || a->kind != TYPE_TENSOR)
+        return same;
+    same = a->n == b->n && dtype_eq(a->dtype, b->dtype);
+    for (uint32_t i = 0; same && i < a->n; i++)
+        same = a->dims[i] == b->dims[i] || a->dims[i] < 0 || b->dims[i] < 0;
+    return same;
+}
+
+/* What the model states of a value, as far as it states anything, beside what was found. */
+static void compare_type(OnnxImport *im, const Onnx__ValueInfoProto *stated)
+{
+    const char *why;
+    const OnnxValue *v = stated->name ? import_value(im, stated->name) : NULL;
+    const Onnx__TypeProto *t = stated->type;
+    bool shaped = t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
+                  t->tensor_type->shape && v && v->type;
+    const Type *type = shaped ? import_type(im, t, "", &why) : NULL;
+    if (!type)
+        return;
+    im->out->compared++;
+    if (agrees(type, v->type))
+        return;
+    if (!im->differ)
+        im->differ = diag_error(im->cx->diags, E0406_IMPORT, (Span){0},
+                                "%s states types that its operators do not give", im->wish->path);
+    diag_note(im->differ, "`%s`: the model states %s, its operators give %s", stated->name,
+              import_type_text(im, type), import_type_text(im, v->type));
+}
+
+static void compare_types(OnnxImport *im, const Onnx__GraphProto *g)
+{
+    for (size_t i = 0; i < g->n_value_info; i++)
+        compare_type(im, g->value_info[i]);
+    for (size_t i = 0; i < g->n_output; i++)
+        compare_type(im, g->output[i]);
+}
+
 static void write_program(OnnxImport *im)
 {
     const Onnx__GraphProto *g = im->model.model->graph;
@@ -776,6 +816,8 @@ static void import_graph(OnnxImport *im)
             read_input(im, g->input[i]);
     ptrmap_deinit(&arrays);
     import_graph_body(im, g);
+    if (!limit_hit(&im->cx->limits) && im->wish->check)
+        compare_types(im, g);
     if (!limit_hit(&im->cx->limits))
         write_program(im);
     if (im->refusals > REFUSALS_MOST)
@@ -804,5 +846,6 @@ bool onnx_import(Ctx *cx, Interp *in, const ImportWish *wish, Imported *out)
     ptrmap_deinit(&im.known);
     ptrmap_deinit(&im.ops);
     buf_deinit(&im.params);
-    return !im.refused && !limit_hit(&cx->limits) && out->text.n > 0 && !out->text.failed;
+    return !im.refused && !im.differ && !limit_hit(&cx->limits) && out->text.n > 0 &&
+           !out->text.failed;
 }

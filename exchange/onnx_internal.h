@@ -42,6 +42,7 @@ struct OnnxImport {
     Buf params;
     Diag *refused; /* the one message that lists what could not be said */
     size_t refusals;
+    Diag *differ; /* the one that lists types which are not what the model states */
     uint32_t numbers; /* of values so far */
     uint32_t depth; /* functions and graphs that are being read */
 };

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,65 +41,165 @@ static void message_free(void *limits, void *p)
     memory_free((char *)p - HEAD);
 }
 
-static bool read_varint(const uint8_t **p, const uint8_t *end, uint64_t *out)
+/* The file up to a place in it. */
+typedef struct Reader {
+    FILE *file;
+    uint64_t at;
+} Reader;
+
+/* The bytes that it took; 0: there is none. */
+static int read_varint(Reader *r, uint64_t end, uint64_t *out)
 {
     *out = 0;
-    for (int shift = 0; shift < 64 && *p < end; shift += 7) {
-        uint8_t byte = *(*p)++;
-        *out |= (uint64_t)(byte & 0x7f) << shift;
+    for (int k = 0; k < 10 && r->at < end; k++) {
+        int byte = getc_unlocked(r->file);
+        if (byte == EOF)
+            return 0;
+        r->at++;
+        *out |= (uint64_t)(byte & 0x7f) << 7 * k;
         if (!(byte & 0x80))
-            return true;
+            return k + 1;
     }
-    return false;
+    return 0;
 }
 
+static void put_varint(Buf *b, uint64_t v)
+{
+    for (; v > 0x7f; v >>= 7)
+        buf_char(b, (char)(v | 0x80));
+    buf_char(b, (char)v);
+}
+
+static bool read_bytes(Reader *r, void *to, size_t n)
+{
+    r->at += n;
+    return fread(to, 1, n, r->file) == n;
+}
+
+static bool skip(Reader *r, uint64_t n)
+{
+    char few[256];
+    r->at += n;
+    return n <= sizeof few ? fread(few, 1, n, r->file) == n
+                           : fseeko(r->file, (off_t)n, SEEK_CUR) == 0;
+}
+
+static bool copy(Reader *r, Buf *to, size_t n)
+{
+    if (!buf_reserve(to, n) || !read_bytes(r, to->at + to->n, n))
+        return false;
+    to->n += n;
+    to->at[to->n] = 0;
+    return true;
+}
+
+/* Elements of so many bytes are read when they are asked for. Until then a field that the schema has not says where they lie: a place in the
+ * file, and how many. */
+#define LEFT_LEAST 1024
+#define LEFT_FIELD 0x1fffffffu
+enum {
+    WIRE_VARINT = PROTOBUF_C_WIRE_TYPE_VARINT,
+    WIRE_64 = PROTOBUF_C_WIRE_TYPE_64BIT,
+    WIRE_BYTES = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
+    WIRE_32 = PROTOBUF_C_WIRE_TYPE_32BIT,
+    SIZE_MOST_BYTES = 5
+};
+
+static void put_left(Buf *b, uint64_t v)
+{
+    put_varint(b, LEFT_FIELD << 3 | WIRE_64);
+    for (int k = 0; k < 8; k++)
+        buf_char(b, (char)(v >> 8 * k));
+}
+
+static uint64_t left_number(const ProtobufCMessageUnknownField *f)
+{
+    uint64_t v = 0;
+    for (size_t k = 0; k < 8 && k < f->len; k++)
+        v |= (uint64_t)f->data[k] << 8 * k;
+    return v;
+}
+
+/* A message in the file, and where its size stands in the copy, in as many bytes. */
 typedef struct Inside {
-    const uint8_t *end;
+    uint64_t end;
     const ProtobufCMessageDescriptor *what;
+    size_t size_at;
+    int size_bytes;
 } Inside;
 
-/* Whether messages nest no deeper than is allowed: protobuf-c reads them by calls of itself. */
-static bool nests_well(const uint8_t *p, size_t n)
+static void put_size(Buf *b, const Inside *m)
 {
-    Inside stack[ONNX_DEPTH_MOST] = {{p + n, &onnx__model_proto__descriptor}};
+    uint64_t size = b->n - m->size_at - (size_t)m->size_bytes;
+    for (int k = 0; k < m->size_bytes; k++, size >>= 7)
+        b->at[m->size_at + (size_t)k] = (char)((size & 0x7f) | (k + 1 < m->size_bytes ? 0x80 : 0));
+}
+
+/* The value of a field that is no message. */
+static bool copy_field(Reader *r, Buf *to, const Inside *in, uint64_t tag, const void *field,
+                       uint64_t value)
+{
+    uint64_t size = (tag & 7) == WIRE_64 ? 8 : (tag & 7) == WIRE_32 ? 4 : value;
+    if ((tag & 7) == WIRE_VARINT) {
+        if (field)
+            put_varint(to, tag), put_varint(to, value);
+        return true;
+    }
+    if (!field)
+        return skip(r, size);
+    bool elements = in->what == &onnx__tensor_proto__descriptor &&
+                    field == protobuf_c_message_descriptor_get_field_by_name(in->what, "raw_data");
+    if (elements && (tag & 7) == WIRE_BYTES && size >= LEFT_LEAST) {
+        put_left(to, r->at);
+        put_left(to, size);
+        return skip(r, size);
+    }
+    put_varint(to, tag);
+    if ((tag & 7) == WIRE_BYTES)
+        put_varint(to, size);
+    return copy(r, to, size);
+}
+
+/* The file without what the schema does not know and without large arrays. False: it is no such file, or its messages nest deeper than is
+ * allowed, which protobuf-c reads by calls of itself. */
+static bool read_thin(Reader *r, uint64_t n, Buf *to)
+{
+    Inside stack[ONNX_DEPTH_MOST] = {{n, &onnx__model_proto__descriptor, 0, 0}};
     int depth = 1;
     while (depth > 0) {
-        Inside *top = &stack[depth - 1];
-        uint64_t tag, size;
-        if (p == top->end) {
+        const Inside *top = &stack[depth - 1];
+        uint64_t tag, value = 0;
+        if (r->at == top->end) {
+            put_size(to, top);
             depth--;
             continue;
         }
-        if (!read_varint(&p, top->end, &tag))
+        if (to->failed || !read_varint(r, top->end, &tag))
             return false;
-        switch (tag & 7) {
-        case 0:
-            if (!read_varint(&p, top->end, &size))
-                return false;
-            continue;
-        case 1: size = 8; break;
-        case 5: size = 4; break;
-        case 2:
-            if (!read_varint(&p, top->end, &size))
-                return false;
-            break;
-        default: return false;
-        }
-        if (size > (uint64_t)(top->end - p))
+        int kind = (int)(tag & 7), bytes = 1;
+        if (kind == WIRE_VARINT || kind == WIRE_BYTES)
+            bytes = read_varint(r, top->end, &value);
+        else if (kind != WIRE_64 && kind != WIRE_32)
+            return false;
+        uint64_t size = kind == WIRE_BYTES ? value : kind == WIRE_64 ? 8 : kind == WIRE_32 ? 4 : 0;
+        if (bytes == 0 || size > top->end - r->at)
             return false;
         const ProtobufCFieldDescriptor *field =
             tag >> 3 <= UINT32_MAX
                 ? protobuf_c_message_descriptor_get_field(top->what, (unsigned)(tag >> 3))
                 : NULL;
-        if ((tag & 7) != 2 || !field || field->type != PROTOBUF_C_TYPE_MESSAGE) {
-            p += size;
+        if (kind != WIRE_BYTES || !field || field->type != PROTOBUF_C_TYPE_MESSAGE) {
+            if (!copy_field(r, to, top, tag, field, value))
+                return false;
             continue;
         }
-        if (depth == ONNX_DEPTH_MOST)
+        if (depth == ONNX_DEPTH_MOST || bytes > SIZE_MOST_BYTES)
             return false;
-        stack[depth++] = (Inside){p + size, field->descriptor};
+        put_varint(to, tag);
+        stack[depth++] = (Inside){r->at + size, field->descriptor, to->n, bytes};
+        buf_repeat(to, 0, (size_t)bytes);
     }
-    return true;
+    return !to->failed;
 }
 
 static char *folder_of(const char *path)
@@ -107,17 +208,31 @@ static char *folder_of(const char *path)
     return slash ? memory_text(path, (size_t)(slash - path) + 1) : memory_text("./", 2);
 }
 
+/* A file that can be read again at any place; what comes through a pipe is held. */
+static bool open_model(OnnxModel *m, const char *path, size_t *n)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+        m->file = fopen(path, "rbe");
+        *n = (size_t)st.st_size;
+    }
+    if (!m->file && (m->bytes = file_read(m->cx->diags, path, n)))
+        m->file = fmemopen(m->bytes, *n, "rb");
+    return m->file != NULL;
+}
+
 bool onnx_read(OnnxModel *m, Ctx *cx, const char *path)
 {
-    size_t n;
+    size_t n = 0;
+    Buf thin = {0};
     *m = (OnnxModel){.cx = cx, .folder = folder_of(path)};
-    char *bytes = file_read(cx->diags, path, &n);
-    if (!bytes)
+    bool opened = open_model(m, path, &n);
+    if (!opened && cx->diags->errors > 0)
         return false;
     ProtobufCAllocator alloc = {message_alloc, message_free, &cx->limits};
-    if (nests_well((const uint8_t *)bytes, n))
-        m->model = onnx__model_proto__unpack(&alloc, n, (const uint8_t *)bytes);
-    free(bytes);
+    if (opened && read_thin(&(Reader){.file = m->file}, n, &thin))
+        m->model = onnx__model_proto__unpack(&alloc, thin.n, (const uint8_t *)buf_text(&thin));
+    buf_deinit(&thin);
     if (m->model && m->model->graph)
         return true;
     if (!limit_hit(&cx->limits))
@@ -131,6 +246,9 @@ void onnx_free(OnnxModel *m)
     ProtobufCAllocator alloc = {message_alloc, message_free, m->cx ? &m->cx->limits : NULL};
     if (m->model)
         onnx__model_proto__free_unpacked(m->model, &alloc);
+    if (m->file)
+        fclose(m->file);
+    free(m->bytes);
     free(m->folder);
 }
 
@@ -273,6 +391,23 @@ static void unpack(uint8_t *data, int64_t n, int bits, bool is_signed)
     }
 }
 
+static bool find_left(const Onnx__TensorProto *t, uint64_t *place, uint64_t *size)
+{
+    if (t->base.n_unknown_fields < 2)
+        return false;
+    *place = left_number(&t->base.unknown_fields[t->base.n_unknown_fields - 2]);
+    *size = left_number(&t->base.unknown_fields[t->base.n_unknown_fields - 1]);
+    return true;
+}
+
+static bool read_left(const OnnxModel *m, uint64_t place, void *to, size_t n, Buf *why)
+{
+    if (fseeko(m->file, (off_t)place, SEEK_SET) == 0 && fread(to, 1, n, m->file) == n)
+        return true;
+    buf_str(why, "the file does not hold its elements any more");
+    return false;
+}
+
 Tensor *onnx_tensor(const OnnxModel *m, const Onnx__TensorProto *t, Buf *why)
 {
     DType dtype = onnx_dtype(t->data_type);
@@ -298,8 +433,10 @@ Tensor *onnx_tensor(const OnnxModel *m, const Onnx__TensorProto *t, Buf *why)
     int bits = onnx_dtype_bits(t->data_type);
     if (bits)
         bytes = (bytes * (size_t)bits + 7) / 8;
-    if (!external && t->has_raw_data && t->raw_data.len != bytes) {
-        buf_printf(why, "it has %zu bytes of elements, not %zu", t->raw_data.len, bytes);
+    uint64_t place, given = t->raw_data.len;
+    bool left = !external && find_left(t, &place, &given);
+    if ((left || (!external && t->has_raw_data)) && given != bytes) {
+        buf_printf(why, "it has %llu bytes of elements, not %zu", (unsigned long long)given, bytes);
         return NULL;
     }
     Tensor *out = tensor_new(&m->cx->limits, dtype, (int32_t)t->n_dims, t->dims);
@@ -310,6 +447,8 @@ Tensor *onnx_tensor(const OnnxModel *m, const Onnx__TensorProto *t, Buf *why)
     bool ok = true;
     if (external)
         ok = read_external(m, t, out->data, bytes, why);
+    else if (left)
+        ok = read_left(m, place, out->data, bytes, why);
     else if (t->has_raw_data)
         bytes > 0 ? memcpy(out->data, t->raw_data.data, bytes) : NULL;
     else if (bits ? !copy_packed(out, t, bytes) : !copy_numbers(out, t)) {

@@ -9,12 +9,16 @@
 #include "ir/ctx.h"
 #include "onnx.pb-c.h"
 
+#include <stdio.h>
+
 /* Messages inside messages. */
 #define ONNX_DEPTH_MOST 64
 
 typedef struct OnnxModel {
     Onnx__ModelProto *model;
     char *folder; /* of the file, in which external data lies */
+    FILE *file; /* large arrays are read from it when they are asked for */
+    char *bytes; /* of what is no file on a disk */
     Ctx *cx;
 } OnnxModel;
 

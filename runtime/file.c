@@ -75,12 +75,18 @@ char *file_read(Diags *diags, const char *path, size_t *len)
 }
 
 /* What was made while memory was refused may not be whole. */
-bool file_write(Limits *limits, Diags *diags, const char *path, const void *bytes, size_t n)
+bool file_write_pieces(Limits *limits, Diags *diags, const char *path, const FilePiece *pieces,
+                       size_t n)
 {
     if (limits && limit_refused(limits))
         return false;
-    bool good = file_store(path, bytes, n, FILE_EVERYBODYS);
+    bool good = file_store_pieces(path, pieces, n, FILE_EVERYBODYS);
     if (!good)
         cannot(diags, "write", path, strerror(errno));
     return good;
+}
+
+bool file_write(Limits *limits, Diags *diags, const char *path, const void *bytes, size_t n)
+{
+    return file_write_pieces(limits, diags, path, &(FilePiece){bytes, n}, 1);
 }

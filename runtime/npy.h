@@ -3,6 +3,7 @@
 #define RUNTIME_NPY_H
 
 #include "base/diag.h"
+#include "base/file.h"
 #include "runtime/tensor.h"
 
 /* Reads an array; NULL after a diagnostic. Fortran order and big endian are converted. */
@@ -20,5 +21,7 @@ bool npz_write(Limits *limits, Diags *diags, const char *path, size_t n, const c
 char *file_read(Diags *diags, const char *path, size_t *len);
 /* base/file.h; nothing is written when memory was refused to what made it. */
 bool file_write(Limits *limits, Diags *diags, const char *path, const void *bytes, size_t n);
+bool file_write_pieces(Limits *limits, Diags *diags, const char *path, const FilePiece *pieces,
+                       size_t n);
 
 #endif

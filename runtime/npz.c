@@ -170,7 +170,15 @@ typedef struct Stored {
     Buf name;
     uint64_t at, size;
     uint32_t crc;
+    Tensor *rows; /* counted: its elements stand behind so much of the text */
+    size_t behind;
 } Stored;
+
+/* The archive: its text, and how many bytes of arrays stand between. */
+typedef struct Archive {
+    Buf text;
+    uint64_t arrays;
+} Archive;
 
 static void put(Buf *b, uint64_t v, int bytes)
 {
@@ -178,9 +186,10 @@ static void put(Buf *b, uint64_t v, int bytes)
         buf_char(b, (char)(v >> 8 * i & 0xff));
 }
 
-static uint32_t crc_of(const char *p, size_t n)
+static uint32_t crc_of(uint32_t crc, const char *p, size_t n)
 {
-    uint32_t table[256], crc = ~0u;
+    uint32_t table[256];
+    crc = ~crc;
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t c = i;
         for (int k = 0; k < 8; k++)
@@ -226,37 +235,35 @@ static void put_long(Buf *b, const uint64_t *long_ones, size_t n)
         put(b, long_ones[i], 8);
 }
 
-static bool store_array(Buf *out, Stored *e, const char *name, const Tensor *t)
+static bool store_array(Archive *to, Stored *e, const char *name, const Tensor *t)
 {
-    Tensor *rows = tensor_contiguous(NULL, t);
-    Buf header = {0};
-    if (rows) {
+    Buf header = {0}, *out = &to->text;
+    e->rows = tensor_contiguous(NULL, t);
+    if (e->rows) {
         npy_print_header(&header, t);
-        size_t bytes = (size_t)rows->size * dtype_size(rows->dtype);
+        size_t bytes = (size_t)e->rows->size * dtype_size(e->rows->dtype);
         buf_printf(&e->name, "%s.npy", name);
-        e->at = out->n;
+        e->at = out->n + to->arrays;
         e->size = header.n + bytes;
+        e->crc = crc_of(crc_of(0, buf_text(&header), header.n), e->rows->data, bytes);
         bool is_long = e->size >= ZIP32_MOST;
         buf_bytes(out, "PK\3\4", 4);
         put_entry(out, e, is_long ? 20 : 0);
         buf_bytes(out, buf_text(&e->name), e->name.n);
         put_long(out, (uint64_t[]){e->size, e->size}, is_long ? 2 : 0);
-        size_t from = out->n;
         buf_bytes(out, buf_text(&header), header.n);
-        buf_bytes(out, rows->data, bytes);
-        e->crc = out->failed ? 0 : crc_of(out->at + from, out->n - from);
-        for (int i = 0; i < 4 && !out->failed; i++)
-            out->at[e->at + 14 + (size_t)i] = (char)(e->crc >> 8 * i & 0xff);
+        e->behind = out->n;
+        to->arrays += bytes;
     }
-    bool good = rows && !header.failed && !e->name.failed && !out->failed;
+    bool good = e->rows && !header.failed && !e->name.failed && !out->failed;
     buf_deinit(&header);
-    tensor_release(rows);
     return good;
 }
 
-static void put_directory(Buf *out, const Stored *entries, size_t n)
+static void put_directory(Archive *to, const Stored *entries, size_t n)
 {
-    uint64_t start = out->n;
+    Buf *out = &to->text;
+    uint64_t start = out->n + to->arrays;
     for (size_t i = 0; i < n; i++) {
         const Stored *e = &entries[i];
         uint64_t long_ones[3];
@@ -274,7 +281,7 @@ static void put_directory(Buf *out, const Stored *entries, size_t n)
         buf_bytes(out, buf_text(&e->name), e->name.n);
         put_long(out, long_ones, k);
     }
-    uint64_t size = out->n - start, end = out->n;
+    uint64_t end = out->n + to->arrays, size = end - start;
     bool is_long = end >= ZIP32_MOST || n >= 0xffff;
     if (is_long) {
         buf_bytes(out, "PK\6\6", 4);
@@ -299,24 +306,50 @@ static void put_directory(Buf *out, const Stored *entries, size_t n)
     put(out, 0, 2);
 }
 
+/* The text, with the elements of each array in their place. */
+static bool write_archive(Limits *limits, Diags *diags, const char *path, const Archive *archive,
+                          const Stored *entries, size_t n)
+{
+    FilePiece *pieces = memory_zeroed(2 * n + 1, sizeof *pieces);
+    const char *text = buf_text(&archive->text);
+    size_t from = 0;
+    for (size_t i = 0; i < n && pieces; i++) {
+        const Stored *e = &entries[i];
+        size_t bytes = (size_t)e->rows->size * dtype_size(e->rows->dtype);
+        pieces[2 * i] = (FilePiece){text + from, e->behind - from};
+        pieces[2 * i + 1] = (FilePiece){e->rows->data, bytes};
+        from = e->behind;
+    }
+    if (pieces)
+        pieces[2 * n] = (FilePiece){text + from, archive->text.n - from};
+    else
+        limit_reach(limits, LIMIT_MEMORY);
+    bool good = pieces && file_write_pieces(limits, diags, path, pieces, 2 * n + 1);
+    memory_free(pieces);
+    return good;
+}
+
 bool npz_write(Limits *limits, Diags *diags, const char *path, size_t n,
                const char *const *array_names, Tensor *const *tensors)
 {
-    Buf out = {0};
+    Archive archive = {0};
     Stored *entries = memory_zeroed(n, sizeof *entries);
     bool good = entries != NULL;
     for (size_t i = 0; i < n && good; i++)
-        good = store_array(&out, &entries[i], array_names[i], tensors[i]);
+        good = store_array(&archive, &entries[i], array_names[i], tensors[i]);
     if (good)
-        put_directory(&out, entries, n);
-    for (size_t i = 0; i < n && entries; i++)
-        buf_deinit(&entries[i].name);
-    free(entries);
-    if (!good || out.failed)
+        put_directory(&archive, entries, n);
+    if (!good || archive.text.failed) {
+        good = false;
         limit_reach(limits, LIMIT_MEMORY);
-    else
-        good = file_write(limits, diags, path, buf_text(&out), out.n);
-    good = good && !out.failed;
-    buf_deinit(&out);
+    } else {
+        good = write_archive(limits, diags, path, &archive, entries, n);
+    }
+    for (size_t i = 0; i < n && entries; i++) {
+        buf_deinit(&entries[i].name);
+        tensor_release(entries[i].rows);
+    }
+    free(entries);
+    buf_deinit(&archive.text);
     return good;
 }

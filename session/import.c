@@ -95,15 +95,23 @@ static bool write_program(RelaySession *s, const RelayRequest *r, const char *pa
 {
     Buf base = {0}, program = {0}, arrays = {0}, text = {0}, said = {0};
     Module *m = load_program(s, path, im->text.at, im->text.n, true);
+    bool check = request_find(r, "check") != NULL;
     target_of(&base, path, request_find(r, "out"));
     buf_printf(&program, "%s.rly", buf_text(&base));
     buf_printf(&arrays, "%s.npz", buf_text(&base));
     if (m)
         ir_print_module(&text, m, (PrintStyle){.annotations = true});
-    bool ok = m && !text.failed && write_arrays(s, buf_text(&arrays), im) &&
-              file_write(&s->cx.limits, s->cx.diags, buf_text(&program), text.at, text.n);
-    if (ok) {
+    bool ok =
+        m && !text.failed &&
+        (check || (write_arrays(s, buf_text(&arrays), im) &&
+                   file_write(&s->cx.limits, s->cx.diags, buf_text(&program), text.at, text.n)));
+    if (ok)
         put_table(&said, im);
+    if (ok && check) {
+        buf_printf(&said, "checked: %u types that the model states agree; nothing is written\n",
+                   im->compared);
+        emit_text(s, RELAY_OUTPUT_DISPLAY, &said);
+    } else if (ok) {
         buf_printf(&said, "written: %s, %s\nrelay run %s --params %s --random 1\n",
                    buf_text(&program), buf_text(&arrays), buf_text(&program), buf_text(&arrays));
         emit_text(s, RELAY_OUTPUT_DISPLAY, &said);
@@ -123,7 +131,8 @@ RelayStatus stage_import(RelaySession *s, const RelayRequest *r)
 {
     ImportShape *shapes = memory_zeroed(r->n_params + 1, sizeof *shapes);
     const char *path = request_find(r, "model");
-    ImportWish wish = {.path = path ? path : "", .shapes = shapes};
+    ImportWish wish = {
+        .path = path ? path : "", .shapes = shapes, .check = request_find(r, "check") != NULL};
     bool ok = shapes != NULL;
     for (size_t i = 0; ok && i < r->n_params; i++)
         if (!strcmp(r->params[i].key, "shape"))

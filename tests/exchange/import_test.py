@@ -126,6 +126,35 @@ def test_refusals(folder):
     check("nothing written", not os.path.exists(f"{folder}/bad.rly"))
 
 
+def test_check(folder):
+    """Nothing is written, and types that the model states are compared."""
+    node = helper.make_node
+    for name, extent in [("right", 3), ("wrong", 4)]:
+        save(model([node("Relu", ["x"], ["y"])], [value("x", [2, 3])], [value("y", ["n", extent])]), f"{folder}/{name}.onnx")
+        got = relay("import", "--check", f"{folder}/{name}.onnx", "-o", folder)
+        check(f"the {name} one", (got.returncode == 0) == (name == "right") and (name == "right" or "E0406" in got.stderr), got.stdout + got.stderr)
+        check("nothing is written", not os.path.exists(f"{folder}/{name}.rly"))
+
+
+def test_large(folder):
+    """Large arrays are read from the file when they are asked for; what comes through a pipe is held."""
+    rng = np.random.default_rng(1)
+    arrays = {"a": rng.standard_normal((700, 900)).astype("float32"), "b": rng.integers(-9, 9, 5000), "c": array(3)}
+    node = helper.make_node
+    m = model([node("Identity", [k], [f"y{k}"]) for k in arrays], [], [value(f"y{k}", None, TensorProto.INT64 if k == "b" else 1) for k in arrays], arrays)
+    save(m, f"{folder}/large.onnx")
+    for source in [f"{folder}/large.onnx", "/dev/stdin"]:
+        with open(f"{folder}/large.onnx", "rb") as f:
+            got = subprocess.run(f"cat | {RELAY} import {source} -o {folder}", shell=True, stdin=f, capture_output=True, text=True)
+        check(f"import of {source}", got.returncode == 0, got.stderr)
+        with np.load(f"{folder}/{'large' if 'large' in source else 'stdin'}.npz") as out:
+            check("the arrays are whole", all((out[f"y{k}"] == v).all() for k, v in arrays.items()))
+    m.graph.initializer[0].raw_data = m.graph.initializer[0].raw_data[:-4]
+    save(m, f"{folder}/short.onnx")
+    got = relay("import", f"{folder}/short.onnx", "-o", folder)
+    check("an array that is short", got.returncode == 2 and "it has 2519996 bytes of elements, not 2520000" in got.stderr, got.stderr)
+
+
 def varint(n):
     out = b""
     while n > 127:
@@ -167,7 +196,7 @@ def test_hostile(folder):
 
 
 with tempfile.TemporaryDirectory() as root:
-    for test in [test_network, test_shapes, test_places, test_refusals, test_hostile]:
+    for test in [test_network, test_shapes, test_places, test_refusals, test_check, test_large, test_hostile]:
         place = os.path.join(root, test.__name__)
         os.makedirs(place)
         test(place)
