@@ -83,8 +83,7 @@ const char *import_text(OnnxImport *im, const char *format, ...)
     return text;
 }
 
-/* A variable that later lines may use; its text. */
-static const char *add_var(OnnxImport *im, const Name *name, const Type *type)
+const char *import_var(OnnxImport *im, const Name *name, const Type *type)
 {
     Var *v = expr_var(&im->vars->arena, (Span){0}, name, NULL);
     v->base.type = type;
@@ -260,7 +259,7 @@ static const char *add_array(OnnxImport *im, const OnnxValue *v)
     const Name *var = import_name(im, v->name, "w_");
     vec_push(&im->out->arrays, &im->out->arena,
              ((ImportedArray){var->text, v->number, tensor_retain(v->constant)}));
-    return add_var(im, var, v->type);
+    return import_var(im, var, v->type);
 }
 
 const char *import_literal(OnnxImport *im, Value v)
@@ -285,7 +284,7 @@ const char *import_here_text(OnnxImport *im, OnnxValue *v)
     if (v->here)
         return v->here;
     const Name *name = import_name(im, "constant", "");
-    v->here = add_var(im, name, v->type);
+    v->here = import_var(im, name, v->type);
     Value *value = arena_new(&im->out->arena, Value);
     *value = value_tensor(tensor_retain(v->constant));
     vec_push(&im->held, &im->out->arena, *value);
@@ -393,8 +392,8 @@ bool import_line(OnnxNode *n, const char *text, const Name *name, OnnxValue *out
         if (t)
             import_constant(im, out, t);
     } else {
-        vec_push(&im->block->lines, &im->out->arena, ((OnnxLine){name, text}));
-        out->text = add_var(im, name, out->type);
+        vec_push(&im->block->lines, &im->out->arena, ((OnnxLine){name, text, im->call}));
+        out->text = import_var(im, name, out->type);
     }
     interp_forget(im->in, m);
     module_release(m);
@@ -471,11 +470,17 @@ static const Onnx__FunctionProto *function_of(const OnnxImport *im, const Onnx__
     return NULL;
 }
 
-/* The nodes of a function of the model stand where it is called, with names of their own. */
+/* The nodes of a function of the model are read where it is called, with names of their own; their lines are put together later. */
 static void import_call(OnnxNode *n, const Onnx__FunctionProto *f)
 {
     OnnxImport *im = n->im;
     PtrMap given = {0};
+    const OnnxCall *outer = im->call;
+    if (!outer) {
+        OnnxCall *call = arena_new(&im->out->arena, OnnxCall);
+        *call = (OnnxCall){import_text(im, "%s", f->name)};
+        im->call = call;
+    }
     for (size_t i = 0; i < f->n_input && i < n->proto->n_input; i++)
         if (*n->proto->input[i])
             ptrmap_put(&given, ctx_name(im->cx, f->input[i]), import_value(im, n->proto->input[i]));
@@ -489,6 +494,7 @@ static void import_call(OnnxNode *n, const Onnx__FunctionProto *f)
     for (size_t i = 0; i < f->n_output && i < ONNX_INTS_MOST; i++)
         results[i] = import_value(im, f->output[i]);
     onnx_block_splice(n);
+    im->call = outer;
     for (size_t i = 0; i < n->proto->n_output && i < ONNX_INTS_MOST; i++)
         if (results[i])
             onnx_give_value(n, results[i]);
@@ -586,7 +592,8 @@ static void read_input(OnnxImport *im, const Onnx__ValueInfoProto *in)
     const Name *name = import_name(im, in->name, "x_");
     buf_printf(&im->params, "%s%%%s: %s", im->params.n ? ", " : "", name->text,
                import_type_text(im, v->type));
-    v->text = add_var(im, name, v->type);
+    v->text = import_var(im, name, v->type);
+    vec_push(&im->inputs, &im->out->arena, name);
     const char *before = im->out->input_names;
     im->out->input_names =
         import_text(im, "%s%s%%%s", before ? before : "", before ? ", " : "", name->text);
@@ -608,12 +615,14 @@ static void mark_used(OnnxImport *im, PtrMap *used, const char *text)
     }
 }
 
-/* The lines that the result needs, and the result. */
-static const char *block_text(OnnxImport *im, const OnnxBlock *b, const char *result, PtrMap *used)
+/* The lines that the result needs. */
+static size_t needed_lines(OnnxImport *im, const OnnxBlock *b, const char *result, PtrMap *used,
+                           OnnxLine **out)
 {
-    Buf text = {0};
-    mark_used(im, used, result);
     bool *needed = memory_zeroed(b->lines.n + 1, sizeof *needed);
+    OnnxLine *lines = arena_new_array(&im->out->arena, OnnxLine, b->lines.n + 1);
+    size_t n = 0;
+    mark_used(im, used, result);
     for (size_t i = b->lines.n; needed && i-- > 0;) {
         needed[i] = ptrmap_has(used, b->lines.at[i].name);
         if (needed[i])
@@ -621,9 +630,18 @@ static const char *block_text(OnnxImport *im, const OnnxBlock *b, const char *re
     }
     for (size_t i = 0; needed && i < b->lines.n; i++)
         if (needed[i])
-            buf_printf(&text, "  let %%%s = %s;\n", b->lines.at[i].name->text, b->lines.at[i].text);
-    buf_printf(&text, "  %s", result);
+            lines[n++] = b->lines.at[i];
     memory_free(needed);
+    *out = lines;
+    return n;
+}
+
+static const char *lines_text(OnnxImport *im, const OnnxLine *lines, size_t n, const char *result)
+{
+    Buf text = {0};
+    for (size_t i = 0; i < n; i++)
+        buf_printf(&text, "  let %%%s = %s;\n", lines[i].name->text, lines[i].text);
+    buf_printf(&text, "  %s", result);
     return buf_keep(&text, &im->out->arena);
 }
 
@@ -644,7 +662,7 @@ void onnx_block_bind(OnnxNode *n, const char *name, OnnxValue value)
 
 const char *onnx_param(OnnxNode *n, const char *hint, const Type *type)
 {
-    return add_var(n->im, import_name(n->im, hint, "v_"), type);
+    return import_var(n->im, import_name(n->im, hint, "v_"), type);
 }
 
 bool onnx_block_graph(OnnxNode *n, const Onnx__GraphProto *g)
@@ -688,7 +706,9 @@ const Type *onnx_join(OnnxNode *n, const Type *a, const Type *b)
 const char *onnx_block_end(OnnxNode *n, const char *result)
 {
     PtrMap used = {0};
-    const char *text = block_text(n->im, import_pop_block(n->im), result, &used);
+    OnnxLine *lines;
+    size_t count = needed_lines(n->im, import_pop_block(n->im), result, &used, &lines);
+    const char *text = lines_text(n->im, lines, count, result);
     ptrmap_deinit(&used);
     return text;
 }
@@ -775,6 +795,19 @@ static void compare_types(OnnxImport *im, const Onnx__GraphProto *g)
         compare_type(im, g->output[i]);
 }
 
+static const char *entry_of(const OnnxImport *im)
+{
+    return im->wish->entry ? im->wish->entry : "main";
+}
+
+/* Functions of blocks are called otherwise than those that are there. */
+static void take_function_names(OnnxImport *im)
+{
+    ptrmap_put(&im->taken, ctx_name(im->cx, entry_of(im)), im);
+    for (size_t i = 0; im->prelude && i < im->prelude->defs.n; i++)
+        ptrmap_put(&im->taken, im->prelude->defs.at[i].name, im);
+}
+
 static void write_program(OnnxImport *im)
 {
     const Onnx__GraphProto *g = im->model.model->graph;
@@ -792,12 +825,15 @@ static void write_program(OnnxImport *im)
     PtrMap used = {0};
     const char *result = import_text(im, "%s%s%s", g->n_output == 1 ? "" : "(", buf_text(&results),
                                      g->n_output == 1 ? "" : ")");
-    const char *body = block_text(im, im->block, result, &used);
+    OnnxLine *lines;
+    size_t n = needed_lines(im, im->block, result, &used, &lines);
     put_arrays(im, &used);
     ptrmap_deinit(&used);
-    buf_printf(&im->out->text, "#[version = \"0.0.5\"]\n%sdef @%s(%s) {\n%s\n}\n",
-               im->prelude ? "import \"prelude.rly\"\n" : "",
-               im->wish->entry ? im->wish->entry : "main", buf_text(&im->params), body);
+    take_function_names(im);
+    import_outline(im, &lines, &n, result);
+    buf_printf(&im->out->text, "#[version = \"0.0.5\"]\n%s%sdef @%s(%s) {\n%s\n}\n",
+               im->prelude ? "import \"prelude.rly\"\n" : "", buf_text(&im->defs), entry_of(im),
+               buf_text(&im->params), lines_text(im, lines, n, result));
     put_metadata(im, &im->out->text);
     buf_deinit(&results);
 }
@@ -846,6 +882,7 @@ bool onnx_import(Ctx *cx, Interp *in, const ImportWish *wish, Imported *out)
     ptrmap_deinit(&im.known);
     ptrmap_deinit(&im.ops);
     buf_deinit(&im.params);
+    buf_deinit(&im.defs);
     return !im.refused && !im.differ && !limit_hit(&cx->limits) && out->text.n > 0 &&
            !out->text.failed;
 }

@@ -7,10 +7,16 @@
 /* Constants of up to so many elements are computed during the import; larger ones are weights. */
 #define FOLD_MOST ((int64_t)1 << 16)
 
+/* A call of a function of the model. */
+typedef struct OnnxCall {
+    const char *name;
+} OnnxCall;
+
 /* A line of the program. */
 typedef struct OnnxLine {
     const Name *name; /* of its variable */
     const char *text;
+    const OnnxCall *call; /* the outermost that it comes from; NULL: the graph itself */
 } OnnxLine;
 
 /* The lines of a graph, and what its names mean. */
@@ -39,7 +45,10 @@ struct OnnxImport {
     Vec(Value) held; /* what `known` points to */
     Vec(Tensor *) arrays; /* counted: all constants */
     Vec(Dim) symbols; /* extents with names, in the order of the metadata */
+    Vec(const Name *) inputs;
+    const OnnxCall *call; /* that is being read */
     Buf params;
+    Buf defs; /* functions beside the entry */
     Diag *refused; /* the one message that lists what could not be said */
     size_t refusals;
     Diag *differ; /* the one that lists types which are not what the model states */
@@ -72,6 +81,10 @@ OnnxBlock *import_pop_block(OnnxImport *im);
 /* A model's type; NULL: `why` says why Relay has none such. */
 const Type *import_type(OnnxImport *im, const Onnx__TypeProto *t, const char *name,
                         const char **why);
+/* A variable that later lines may use; its text. */
+const char *import_var(OnnxImport *im, const Name *name, const Type *type);
+/* onnx_blocks.c: lines that repeat, and those of functions of the model, become functions in `defs`; the lines that are left. */
+void import_outline(OnnxImport *im, OnnxLine **lines, size_t *n, const char *result);
 /* onnx_extents.c: what is known of the integers that the node gives. */
 void import_extents(OnnxNode *n);
 

@@ -7,6 +7,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Numbers in a table that the importer makes. */
+#define TABLE_MOST ((int64_t)1 << 24)
+
 /* ---- element by element ----------------------------------------------------------------------------------------------------- */
 
 void rule_same(OnnxNode *n)
@@ -700,6 +703,19 @@ Tensor *onnx_int64s(OnnxNode *n, OnnxInts v)
     Tensor *t = tensor_new(onnx_limits(n), dtype_of(DT_INT64), 1, &(int64_t){v.n});
     if (t)
         memcpy(t->data, v.at, (size_t)v.n * sizeof *v.at);
+    return t;
+}
+
+Tensor *onnx_table(OnnxNode *n, DType dtype, int rank, const int64_t *shape)
+{
+    int64_t size;
+    bool fits = shape_size(rank, shape, &size) && size <= TABLE_MOST;
+    Tensor *t = fits ? tensor_new(onnx_limits(n), dtype, rank, shape) : NULL;
+    if (t)
+        memset(t->data, 0, (size_t)size * dtype_size(dtype));
+    else
+        onnx_refuse(n, fits ? "there is no memory for a constant"
+                            : "it needs a table of more than 2^24 numbers");
     return t;
 }
 

@@ -20,6 +20,8 @@ const char *onnx_window_text(OnnxNode *n, const OnnxWindow *w);
 /* The product of tensors of ranks x and y. */
 const char *onnx_product(OnnxNode *n, const char *a, const char *b, int x, int y);
 Tensor *onnx_int64s(OnnxNode *n, OnnxInts v);
+/* Zeros for a table of the rule's own; NULL after a refusal, also of one that a small file makes large. */
+Tensor *onnx_table(OnnxNode *n, DType dtype, int rank, const int64_t *shape);
 Tensor *onnx_zeros(OnnxNode *n, int64_t size, DType dtype);
 
 #endif

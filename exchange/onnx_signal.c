@@ -137,31 +137,31 @@ void rule_mel_weights(OnnxNode *n)
     for (size_t i = 0; i < 5; i++)
         v[i] = onnx_number(n, i, 0);
     if (n->failed || v[0] < 1 || v[0] > 65536 || v[1] < 1 || v[1] > (1 << 20) || v[2] < 1 ||
-        !(v[3] >= 0) || !(v[4] > v[3]) || onnx_attr_int(n, "output_datatype", 1) != 1) {
+        !(v[3] >= 0) || !(v[4] > v[3]) || v[4] > 1e9 ||
+        onnx_attr_int(n, "output_datatype", 1) != 1) {
         onnx_refuse(n, "numbers out of range");
         return;
     }
     int64_t bins = (int64_t)v[0], shape[] = {(int64_t)v[1] / 2 + 1, bins};
     double low = 2595 * log10(1 + v[3] / 700), high = 2595 * log10(1 + v[4] / 700),
            step = (high - low) / (double)(bins + 2);
-    Tensor *t = tensor_new(onnx_limits(n), dtype_of(DT_FLOAT32), 2, shape);
-    if (t)
-        memset(t->data, 0, (size_t)t->size * sizeof(float));
+    Tensor *t = onnx_table(n, dtype_of(DT_FLOAT32), 2, shape);
     for (int64_t i = 0; t && i < bins; i++) {
         int64_t f[3];
         for (int k = 0; k < 3; k++)
             f[k] = (int64_t)floor((v[1] + 1) * 700 *
                                   (pow(10, ((double)(i + k) * step + low) / 2595) - 1) / v[2]);
-        for (int64_t j = f[0]; j < f[2] || j == f[1]; j++) {
+        for (int64_t j = f[0]; j < shape[0] && (j < f[2] || j == f[1]); j++) {
             double up = f[1] == f[0] ? 1 : (double)(j - f[0]) / (double)(f[1] - f[0]);
             double down = f[2] == f[1] ? 1 : (double)(f[2] - j) / (double)(f[2] - f[1]);
-            if (j >= 0 && j < shape[0])
+            if (j >= 0)
                 ((float *)t->data)[j * bins + i] = (float)(j < f[1]                    ? up
                                                            : j == f[1] && f[2] == f[1] ? up
                                                                                        : down);
         }
     }
-    onnx_give_constant(n, t);
+    if (t)
+        onnx_give_constant(n, t);
 }
 
 /* ---- by value --------------------------------------------------------------------------------------------------------------- */

@@ -61,6 +61,10 @@ static bool read_sizes(OnnxNode *n, Sizes *s)
     return !n->failed;
 }
 
+/* By so much an image may become smaller, and from so far outside an element may come. */
+#define SCALE_LEAST 1e-4
+#define PLACE_MOST 1e12
+
 /* Where each element of the result lies in the input, and how much of which inputs it takes: a matrix for each axis. */
 typedef struct Resize {
     const char *mode, *coordinates, *rounding;
@@ -137,21 +141,24 @@ static Tensor *weights_of_axis(OnnxNode *n, const Resize *r, const Sizes *s, int
 {
     int64_t from = onnx_known_extent(n, 0, axis), shape[] = {s->to[axis], from};
     double scale = s->scale[axis] != 0 ? s->scale[axis] : (double)shape[0] / (double)from;
-    Tensor *t = tensor_new(onnx_limits(n), dtype_of(DT_FLOAT32), 2, shape);
-    *inside = tensor_new(onnx_limits(n), dtype_of(DT_BOOL), 1, shape);
-    if (!t || !*inside) {
-        tensor_release(t);
-        tensor_release(*inside);
-        onnx_refuse(n, "there is no memory for a constant");
-        return NULL;
-    }
-    memset(t->data, 0, (size_t)t->size * sizeof(float));
-    for (int64_t i = 0; i < shape[0]; i++) {
+    Tensor *t = onnx_table(n, dtype_of(DT_FLOAT32), 2, shape);
+    *inside = onnx_table(n, dtype_of(DT_BOOL), 1, shape);
+    if (!(scale >= SCALE_LEAST) || !(scale <= 1 / SCALE_LEAST))
+        onnx_refuse(n, "a scale of %g", scale);
+    for (int64_t i = 0; i < shape[0] && !n->failed; i++) {
         double x = source_of(r, s, axis, i, (double)from, scale);
+        if (!(fabs(x) <= PLACE_MOST)) {
+            onnx_refuse(n, "it takes an element from place %g", x);
+            break;
+        }
         ((bool *)(*inside)->data)[i] = x >= 0 && x <= (double)(from - 1);
         fill_row(r, (float *)t->data + i * from, from, x, scale);
     }
-    return t;
+    if (!n->failed)
+        return t;
+    tensor_release(t);
+    tensor_release(*inside);
+    return NULL;
 }
 
 /* Any axis in any way: products with matrices, one an axis. */
@@ -302,12 +309,11 @@ void rule_affine_grid(OnnxNode *n)
         onnx_refuse(n, "a grid of %d axes", axes);
         return;
     }
-    Tensor *grid = tensor_new(onnx_limits(n), onnx_in_dtype(n, 0), 2, (int64_t[]){all, axes + 1});
-    if (!grid || !dtype_eq(grid->dtype, dtype_of(DT_FLOAT32))) {
-        tensor_release(grid);
+    if (!dtype_eq(onnx_in_dtype(n, 0), dtype_of(DT_FLOAT32)))
         onnx_refuse(n, "a grid of another type than float32");
+    Tensor *grid = onnx_table(n, dtype_of(DT_FLOAT32), 2, (int64_t[]){all, axes + 1});
+    if (!grid)
         return;
-    }
     float *to = (float *)grid->data;
     for (int64_t i = 0; i < all; i++) {
         int64_t rest = i;
@@ -480,7 +486,11 @@ void rule_col2im(OnnxNode *n)
         return;
     }
     for (int i = 0; i < m; i++) {
-        places *= block.at[i] < 1 || block.at[i] > 4096 ? 0 : block.at[i];
+        bool fits = block.at[i] >= 1 && block.at[i] <= 4096 && dilations.at[i] >= 1 &&
+                    dilations.at[i] <= 4096;
+        places *= fits ? block.at[i] : 0;
+        if (!fits)
+            break;
         out.at[i] = image.at[i] + pads.at[i] + pads.at[m + i];
         count.at[i] =
             strides.at[i] > 0
@@ -493,7 +503,8 @@ void rule_col2im(OnnxNode *n)
         return;
     }
     int64_t blocks = onnx_known_extent(n, 0, 2);
-    Tensor *where = tensor_new(onnx_limits(n), dtype_of(DT_INT64), 1, &(int64_t){places * blocks});
+    int64_t each = blocks > INT32_MAX ? INT32_MAX : blocks;
+    Tensor *where = onnx_table(n, dtype_of(DT_INT64), 1, &(int64_t){places * each});
     int64_t *to = where ? (int64_t *)where->data : NULL;
     for (int64_t p = 0; to && p < places; p++)
         for (int64_t b = 0; b < blocks; b++) {
@@ -506,10 +517,8 @@ void rule_col2im(OnnxNode *n)
             }
             *to++ = at < all ? at : 0;
         }
-    if (!where) {
-        onnx_refuse(n, "there is no memory for a constant");
+    if (!where)
         return;
-    }
     OnnxInts shape = {{-1, channels / places}, 2};
     Buf width = {0};
     buf_str(&width, "[0, 0], [0, 0]");

@@ -463,9 +463,10 @@ Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline)
     "FoldConstant,FuseOps,Inline"
 
 static const char default_pipeline[] = DEFAULT_PIPELINE;
-/* Images lie as strategies for convolutions want them; what comes in and goes out is turned. */
+/* Functions that are to be put in place are optimised there. Images lie as strategies for convolutions want them; what comes in and goes
+ * out is turned. */
 static const char code_pipeline[] =
-    "SpecializeRecursion,"
+    "Inline,SpecializeRecursion,"
     "ConvertLayout{desired_layouts={\"nn.conv2d\": [\"NCHW\", \"OIHW\"]}}," DEFAULT_PIPELINE;
 
 const char *passes_default(int level)

@@ -126,6 +126,64 @@ def test_refusals(folder):
     check("nothing written", not os.path.exists(f"{folder}/bad.rly"))
 
 
+def run_both(folder, name, **given):
+    """The results of both engines, which are the same."""
+    results = []
+    for k, v in given.items():
+        np.save(f"{folder}/{k}.npy", v)
+    for engine in ["interp", "jit"]:
+        ran = relay("run", f"{folder}/{name}.rly", "--params", f"{folder}/{name}.npz", *sum((["--arg", f"{k}={folder}/{k}.npy"] for k in given), []),
+                    "--exec", engine, "-o", f"{folder}/out.npz")
+        check(f"{name} by {engine}", ran.returncode == 0, ran.stderr)
+        with np.load(f"{folder}/out.npz") as out:
+            results.append([out[k] for k in out.files])
+    for a, b in zip(*results):
+        check(f"{name}: both engines", np.allclose(a, b, atol=1e-5), f"{a} {b}")
+    return results[0]
+
+
+def test_blocks(folder):
+    """What a graph repeats becomes a function; so does what the model calls one."""
+    node = helper.make_node
+    nodes, arrays, x, want, given = [], {}, "x", array(2, 4), array(2, 4)
+    for i in range(5):
+        w = array(4, 4) * (i + 1) / 5
+        arrays |= {f"layers.{i}.weight": w, f"layers.{i}.bias": array(4)}
+        nodes += [node("MatMul", [x, f"layers.{i}.weight"], [f"/layers.{i}/MatMul"]), node("Add", [f"/layers.{i}/MatMul", f"layers.{i}.bias"], [f"a{i}"]),
+                  node("Relu", [f"a{i}"], [f"r{i}"]), node("Neg", [f"r{i}"], [f"n{i}"]), node("Add", [x, f"n{i}"], [f"/layers.{i}/Add"])]
+        x = f"/layers.{i}/Add"
+        want = want - np.maximum(want @ w + array(4), 0)
+    save(model(nodes, [value("x", [2, 4])], [value(x, [2, 4])], arrays), f"{folder}/layers.onnx")
+    got = relay("import", f"{folder}/layers.onnx", "-o", folder)
+    check("import", got.returncode == 0, got.stderr)
+    text = open(f"{folder}/layers.rly").read()
+    check("one function, called five times", text.count("def @") == 2 and text.count("@layers(") == 6 and "%weight: " in text, text)
+    check("it is formatted", relay("fmt", f"{folder}/layers.rly").stdout == text)
+    check("the layers' result", np.allclose(run_both(folder, "layers", x=given)[0], want, atol=1e-4))
+
+    inner = helper.make_function("own", "half", ["a"], ["b"], [node("Constant", [], ["h"], value_float=0.5), node("Mul", ["a", "h"], ["b"])],
+                                 [helper.make_opsetid("", 13)])
+    outer = helper.make_function("own", "both", ["a", "b"], ["s", "d"], [
+        node("half", ["a"], ["c"], domain="own"), node("Add", ["c", "b"], ["s"]), node("Sub", ["c", "b"], ["d"])],
+        [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)])
+    m = model([node("both", ["x", "y"], ["p", "q"], domain="own"), node("both", ["q", "p"], ["r", ""], domain="own"),
+               node("both", ["z", "z"], ["t", "u"], domain="own")],
+              [value("x", [3]), value("y", [3]), value("z", [2])], [value(k, None) for k in "pqrtu"])
+    m.functions.extend([inner, outer])
+    m.opset_import.append(helper.make_opsetid("own", 1))
+    save(m, f"{folder}/calls.onnx")
+    got = relay("import", f"{folder}/calls.onnx", "-o", folder)
+    check("import of calls", got.returncode == 0, got.stderr)
+    text = open(f"{folder}/calls.rly").read()
+    check("functions of the model", "def @both(" in text and "@both(%x, %y)" in text, text)
+    x, y, z = array(3), array(3) + 1, array(2)
+    p, q = x / 2 + y, x / 2 - y
+    for a, b in zip(run_both(folder, "calls", x=x, y=y, z=z), [p, q, q / 2 + p, z * 1.5, -z / 2]):
+        check("what calls give", np.allclose(a, b, atol=1e-6), f"{a} {b}")
+    ran = subprocess.run([RELAY], input=f":import {folder}/layers.onnx\n%layers(ones(shape=[2, 4], dtype=\"float32\"))\n", capture_output=True, text=True, timeout=60)
+    check("in a session", "@layers_layers: fn" in ran.stdout and "Tensor[(2, 4), float32]" in ran.stdout and not ran.stderr, ran.stdout + ran.stderr)
+
+
 def test_check(folder):
     """Nothing is written, and types that the model states are compared."""
     node = helper.make_node
@@ -196,7 +254,7 @@ def test_hostile(folder):
 
 
 with tempfile.TemporaryDirectory() as root:
-    for test in [test_network, test_shapes, test_places, test_refusals, test_check, test_large, test_hostile]:
+    for test in [test_network, test_blocks, test_shapes, test_places, test_refusals, test_check, test_large, test_hostile]:
         place = os.path.join(root, test.__name__)
         os.makedirs(place)
         test(place)
