@@ -22,6 +22,7 @@ static const CliOption options[] = {
      .number = true,
      .doc = "the level of the pipeline before code is made; default 2; 0: as written"},
     {.name = "exact", .doc = "no sum in another order than written, nothing approximated"},
+    {.name = "tf32", .doc = "on a card, products of float32 may round their factors to TF32"},
     {.name = "missing",
      .arg = "random|zeros",
      .doc = "what constants are that the metadata lacks; their types stand in comments"},

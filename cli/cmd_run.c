@@ -34,6 +34,7 @@ static const CliOption options[] = {
      .number = true,
      .doc = "the level of the pipeline before code is made; default 2; 0: as written"},
     {.name = "exact", .doc = "no sum in another order than written, nothing approximated"},
+    {.name = "tf32", .doc = "on a card, products of float32 may round their factors to TF32"},
     {.name = "no-cache", .doc = "compiled code is neither kept in files nor taken from them"},
     {.name = "missing",
      .arg = "random|zeros",

@@ -237,6 +237,11 @@ Ssa gen_to_stored(Gen *g, DType t, Ssa v)
     LLVMTypeRef now = LLVMTypeOf(v);
     if (dtype_is_bool(t))
         return LLVMBuildZExt(g->b, v, like(now, g->i8), "");
+    if (t.code == DTYPE_CODE_BFLOAT && g->device) {
+        LLVMTypeRef brain = LLVMBFloatTypeInContext(g->c);
+        return LLVMBuildBitCast(g->b, LLVMBuildFPTrunc(g->b, v, like(now, brain), ""),
+                                like(now, g->i16), "");
+    }
     if (t.code == DTYPE_CODE_BFLOAT)
         return bfloat_bits(g, v);
     if (dtype_is_float(t) && t.bits == 16) {

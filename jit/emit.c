@@ -3,6 +3,7 @@
 #include "loop/access.h"
 #include "te/walk.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- folding -------------------------------------------------------------------------------------------------------- */
@@ -317,7 +318,9 @@ static void hoist_node(Emit *e, Hoist *h, const NestNode *node)
         emit_hoist_place(e, node->buffer, node->at, h->depth);
         return;
     }
-    if (node->kind == NEST_IF_NAN || node->kind == NEST_BARRIER || node->kind == NEST_SHUFFLE)
+    if (node->kind == NEST_FETCH)
+        emit_hoist_place(e, node->value->tensor, node->value->index[0], h->depth);
+    if (node->kind != NEST_LOOP)
         return;
     int64_t turns = node->way == NEST_UNROLLED ? node->extent : 1;
     bool runs = !emit_is_straight(node);
@@ -362,7 +365,8 @@ typedef struct Changed {
 static void find_changed(void *data, NestNode *node)
 {
     const Changed *c = data;
-    if (node->kind != NEST_STORE && node->kind != NEST_FOLD && node->kind != NEST_SHUFFLE)
+    if (node->kind == NEST_LOOP || node->kind == NEST_IF_NAN || node->kind == NEST_BARRIER ||
+        node->kind == NEST_WAIT)
         return;
     c->is[node->buffer] = true;
     if (node->kind == NEST_FOLD && nest_is_position(node->fold))
@@ -624,6 +628,86 @@ static void make_shuffle(Emit *e, const NestNode *s)
     set_place(e, s, LLVMBuildBitCast(g->b, v, type, ""));
 }
 
+/* A place some words behind. */
+static Te *word_place(Emit *e, const Te *at, int more)
+{
+    NestLinear l = *emit_linear(e, at);
+    l.c += more;
+    return nest_position(e->n, &l);
+}
+
+/* A call of an intrinsic, of those for the address when there is one. */
+static Ssa call_pointed(Gen *g, const char *name, LLVMTypeRef address, Ssa *args, unsigned n)
+{
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    Ssa fn = LLVMGetIntrinsicDeclaration(g->m, id, &address, address ? 1 : 0);
+    return LLVMBuildCall2(g->b, LLVMGlobalGetValueType(fn), fn, args, n, "");
+}
+
+static void set_words(Emit *e, const NestNode *s, Ssa words, int n)
+{
+    for (int i = 0; i < n; i++) {
+        Ssa v = n == 1 ? words : LLVMBuildExtractValue(e->g->b, words, (unsigned)i, "");
+        set_register(e, s->buffer, word_place(e, s->at, i), v);
+    }
+}
+
+static void make_fetch(Emit *e, const NestNode *s)
+{
+    char name[64];
+    Ssa at = emit_place(e, s->value->tensor, s->value->index[0]);
+    snprintf(name, sizeof name, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x%d%s.b16", s->lanes,
+             s->turned ? ".trans" : "");
+    set_words(e, s, call_pointed(e->g, name, LLVMTypeOf(at), &at, 1), s->lanes);
+}
+
+/* The factors' names in an instruction's, and how many of them it adds. */
+static void tile_name(const DType factors[2], char *out, size_t room)
+{
+    static const char *const bytes[2][2] = {{"s8", "s8.u8"}, {"u8.s8", "u8"}};
+    DType a = factors[0], b = factors[1];
+    const char *name = a.bits == 32                  ? "tf32"
+                       : a.code == DTYPE_CODE_BFLOAT ? "bf16"
+                       : a.bits == 16                ? "f32.f32"
+                                      : bytes[!dtype_is_signed(a)][!dtype_is_signed(b)];
+    snprintf(out, room, "llvm.nvvm.mma.m16n8k%d.row.col.%s", 8 * nest_in_word(a), name);
+}
+
+static void make_tile(Emit *e, const NestNode *s)
+{
+    Gen *g = e->g;
+    char name[64];
+    Ssa args[NEST_TILE_FIRST + NEST_TILE_SECOND + NEST_TILE_SUMS];
+    unsigned n = 0;
+    bool halves = s->factors[0].code == DTYPE_CODE_FLOAT && s->factors[0].bits == 16;
+    LLVMTypeRef word = halves ? LLVMVectorType(LLVMHalfTypeInContext(g->c), 2) : g->i32;
+    for (int i = 0; i < NEST_TILE_FIRST + NEST_TILE_SECOND; i++) {
+        const Te *x = i < NEST_TILE_FIRST ? s->value : s->number;
+        int at = i < NEST_TILE_FIRST ? i : i - NEST_TILE_FIRST;
+        Ssa v = emit_register(e, x->tensor, word_place(e, x->index[0], at));
+        args[n++] = LLVMBuildBitCast(g->b, v, word, "");
+    }
+    for (int i = 0; i < NEST_TILE_SUMS; i++)
+        args[n++] = emit_register(e, s->buffer, word_place(e, s->at, i));
+    tile_name(s->factors, name, sizeof name);
+    set_words(e, s, call_pointed(g, name, NULL, args, n), NEST_TILE_SUMS);
+}
+
+static void make_wait(Emit *e, const NestNode *s)
+{
+    Ssa groups = gen_int(e->g->i32, s->lanes);
+    call_pointed(e->g, "llvm.nvvm.cp.async.commit.group", NULL, NULL, 0);
+    call_pointed(e->g, "llvm.nvvm.cp.async.wait.group", NULL, &groups, 1);
+}
+
+/* All lanes of the vector loop at once. */
+static void make_copy(Emit *e, const NestNode *s)
+{
+    Ssa args[2] = {emit_place(e, s->buffer, s->at),
+                   emit_place(e, s->value->tensor, s->value->index[0])};
+    call_pointed(e->g, "llvm.nvvm.cp.async.cg.shared.global.16", NULL, args, 2);
+}
+
 static void make_parallel(Emit *e, const NestNode *loop);
 static void make_apart(Emit *e, const NestNode *node);
 
@@ -642,6 +726,14 @@ static void make_node(Emit *e, const NestNode *node)
         gen_intrinsic(g, "llvm.nvvm.barrier0", NULL, NULL, 0);
     else if (node->kind == NEST_SHUFFLE)
         make_shuffle(e, node);
+    else if (node->kind == NEST_FETCH)
+        make_fetch(e, node);
+    else if (node->kind == NEST_TILE)
+        make_tile(e, node);
+    else if (node->kind == NEST_WAIT)
+        make_wait(e, node);
+    else if (node->copies)
+        make_copy(e, node);
     else if (node->kind != NEST_LOOP)
         make_statement(e, node);
     else if (node->apart)

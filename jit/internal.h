@@ -133,7 +133,7 @@ struct Unit {
     Vec(Code *) codes; /* of its modules */
     Vec(KernelBatch *) batches; /* whose kernels its code calls */
     JitCounts counts;
-    bool exact; /* as the JIT's when it was made */
+    bool exact, tf32; /* as the JIT's when it was made */
     int level; /* likewise */
     const char *gpu; /* likewise */
     UnitEntry *entry;
@@ -167,6 +167,7 @@ struct Jit {
     PtrMap units; /* Function -> Unit */
     Unit *all; /* those that closures keep alive too */
     bool exact; /* nothing is reordered or approximated in what is compiled from now on */
+    bool tf32; /* factors of float32 are rounded in products on a card */
     int level; /* of the pipeline that made what is compiled from now on */
     const char *steps; /* by hand, for its kernel; NULL: strategies decide */
     JitCost *cost; /* to which what kernels cost is added; NULL: nobody asks */

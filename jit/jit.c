@@ -167,6 +167,7 @@ static void jit_forget(Jit *jit, const Module *m)
 static void jit_set_mode(Jit *jit, JitMode mode)
 {
     jit->exact = mode.exact;
+    jit->tf32 = mode.tf32 && !mode.exact;
     jit->level = mode.level;
     jit->steps = mode.steps;
     jit->gpu = mode.gpu ? jit->gpu_target : NULL;

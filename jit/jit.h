@@ -39,6 +39,7 @@ typedef struct JitCounts {
 
 typedef struct JitMode {
     bool exact; /* no sum in another order than written, nothing approximated */
+    bool tf32; /* a card's products of float32 may round their factors to TF32 */
     bool keep; /* code is kept in files, and taken from there */
     int level; /* of the pipeline that the program went through */
     const char *

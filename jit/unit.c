@@ -250,6 +250,7 @@ static Unit *unit_new(Jit *jit, Module *env, const Name *name)
     u->jit = jit;
     u->name = name;
     u->exact = jit->exact;
+    u->tf32 = jit->tf32;
     u->level = jit->level;
     u->gpu = jit->gpu;
     u->env = module_retain(env);
@@ -379,7 +380,8 @@ static bool is_other(const Unit *u, const void *unit)
 
 static bool has_shapes(const Unit *u, uint32_t n, const Type *const *shapes)
 {
-    if (u->exact != u->jit->exact || u->level != u->jit->level || u->gpu != u->jit->gpu)
+    if (u->exact != u->jit->exact || u->level != u->jit->level || u->gpu != u->jit->gpu ||
+        (u->gpu && u->tf32 != u->jit->tf32))
         return false;
     if (!u->shapes || !shapes)
         return u->shapes == shapes;

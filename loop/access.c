@@ -22,12 +22,39 @@ static void add_load(void *data, Te *e)
         add_access(c, e->tensor, e->n == 1 && !e->otherwise ? e->index[0] : NULL, false);
 }
 
+/* The first and the last of `n` places that are touched together. */
+static void add_span(Collect *c, int buffer, const Te *at, int n, bool writes)
+{
+    add_access(c, buffer, at, writes);
+    add_access(c, buffer, at, writes);
+    vec_last(&c->out).at.c += n - 1;
+}
+
+static void collect_matrices(Collect *c)
+{
+    const NestNode *s = c->node;
+    const Te *a = s->value, *b = s->number;
+    if (s->kind == NEST_FETCH) {
+        int row = NEST_ROW_BYTES / (int)dtype_size(a->dtype);
+        add_span(c, a->tensor, a->index[0], row, false);
+        add_span(c, s->buffer, s->at, s->lanes, true);
+        return;
+    }
+    add_span(c, a->tensor, a->index[0], NEST_TILE_FIRST, false);
+    add_span(c, b->tensor, b->index[0], NEST_TILE_SECOND, false);
+    add_span(c, s->buffer, s->at, NEST_TILE_SUMS, true);
+}
+
 static void collect(void *data, NestNode *node)
 {
     Collect *c = data;
     c->node = node;
-    if (node->kind == NEST_LOOP || node->kind == NEST_BARRIER)
+    if (node->kind == NEST_LOOP || node->kind == NEST_BARRIER || node->kind == NEST_WAIT)
         return;
+    if (node->kind == NEST_FETCH || node->kind == NEST_TILE) {
+        collect_matrices(c);
+        return;
+    }
     if (node->kind == NEST_PRODUCT) {
         add_access(c, node->product.a, NULL, false);
         add_access(c, node->product.b, NULL, false);
@@ -88,6 +115,10 @@ static bool bounds_of_binary(const Te *e, const NestNode *node, int64_t *low, in
         *low = 0;
         *high = b < d - 1 ? b : d - 1;
         return a >= 0 && c > 0;
+    case TE_MIN:
+        *low = a < c ? a : c;
+        *high = b < d ? b : d;
+        return true;
     default: return false;
     }
 }

@@ -23,6 +23,13 @@ typedef struct Touched {
     Touch *written, *read; /* by place; NULL: nothing is noted */
 } Touched;
 
+/* A copied element that has not arrived. */
+typedef struct Arrival {
+    int thread, group, buffer;
+    int64_t at;
+    char bytes[8];
+} Arrival;
+
 typedef struct Run {
     Nest *n;
     char **memory; /* by buffer; of each thread for what it has for itself */
@@ -33,6 +40,8 @@ typedef struct Run {
     Touch now;
     int64_t **own; /* by variable: its values by thread; NULL: the same for all */
     Touched *touched; /* by buffer */
+    Vec(Arrival) underway;
+    int *groups; /* by thread: of its copies, that are closed */
 } Run;
 
 typedef union Element {
@@ -172,6 +181,13 @@ static void run_statement(Run *r, const NestNode *s)
     if (r->failed || !reach(r, s->buffer, at, true))
         return;
     char *to = element_at(r, s->buffer, at);
+    if (s->copies) {
+        Arrival a = {r->now.thread, r->groups[r->now.thread], s->buffer, at, {0}};
+        memcpy(a.bytes, v.bytes, sizeof a.bytes);
+        vec_push(&r->underway, r->n->arena, a);
+        memset(to, 0xff, dtype_size(s->value->dtype));
+        return;
+    }
     DTypeId id = dtype_id(s->value->dtype);
     if (s->kind == NEST_STORE)
         memcpy(to, v.bytes, dtype_size(s->value->dtype));
@@ -240,6 +256,131 @@ static void shuffle(Run *r, const NestNode *s, const There *there)
     }
 }
 
+/* Whether all threads of the warp that begins with this one are there, or none, which `some` says. */
+static bool is_whole(Run *r, int first, const There *there, bool *some)
+{
+    *some = there->is[first];
+    for (int i = 0; i < NEST_WARP; i++)
+        if (first + i >= r->threads || there->is[first + i] != *some)
+            r->failed = "tensor cores miss threads of a warp";
+    return !r->failed;
+}
+
+/* `n` words of the thread from the place on. */
+static bool words_at(Run *r, int buffer, const Te *place, int n, bool writes, uint32_t **out)
+{
+    int64_t at = eval_index(r, place);
+    if (r->failed || !reach(r, buffer, at, writes) || !reach(r, buffer, at + n - 1, writes))
+        return false;
+    *out = (uint32_t *)(void *)element_at(r, buffer, at);
+    return true;
+}
+
+static void fetch_of_warp(Run *r, const NestNode *s, int first)
+{
+    char rows[4][8][NEST_ROW_BYTES];
+    const Te *row = s->value;
+    size_t size = dtype_size(row->dtype);
+    for (int t = 0; t < 8 * s->lanes; t++) {
+        r->now.thread = first + t;
+        int64_t at = eval_index(r, row->index[0]);
+        for (size_t i = 0; i < NEST_ROW_BYTES / size; i++) {
+            if (r->failed || !reach(r, row->tensor, at + (int64_t)i, false))
+                return;
+            memcpy(rows[t / 8][t % 8] + i * size, element_at(r, row->tensor, at + (int64_t)i),
+                   size);
+        }
+    }
+    for (int t = 0; t < NEST_WARP; t++) {
+        uint32_t *to;
+        r->now.thread = first + t;
+        if (!words_at(r, s->buffer, s->at, s->lanes, true, &to))
+            return;
+        for (int m = 0; m < s->lanes; m++)
+            for (int half = 0; half < 2; half++) {
+                int along = t % 4 * 2 + half, across = t / 4;
+                char *from = s->turned ? rows[m][along] + 2 * across : rows[m][across] + 2 * along;
+                memcpy((char *)&to[m] + 2 * half, from, 2);
+            }
+    }
+}
+
+/* An element of a word, as tensor cores see it. */
+static double in_word(DType t, uint32_t word, int which)
+{
+    if (t.bits == 32)
+        word &= ~(uint32_t)0x1fff;
+    return dtype_get_double(t, (char *)&word + (size_t)which * dtype_size(t));
+}
+
+static void tile_of_warp(Run *r, const NestNode *s, int first)
+{
+    double a[NEST_TILE_ROWS][32], b[NEST_TILE_COLUMNS][32];
+    int each = nest_in_word(s->factors[0]), depth = 8 * each;
+    uint32_t *words;
+    for (int t = 0; t < NEST_WARP; t++) {
+        r->now.thread = first + t;
+        if (!words_at(r, s->value->tensor, s->value->index[0], NEST_TILE_FIRST, false, &words))
+            return;
+        for (int i = 0; i < NEST_TILE_FIRST * each; i++)
+            a[t / 4 + i / each % 2 * 8][(i / each / 2 * 4 + t % 4) * each + i % each] =
+                in_word(s->factors[0], words[i / each], i % each);
+        if (!words_at(r, s->number->tensor, s->number->index[0], NEST_TILE_SECOND, false, &words))
+            return;
+        for (int i = 0; i < NEST_TILE_SECOND * each; i++)
+            b[t / 4][(i / each * 4 + t % 4) * each + i % each] =
+                in_word(s->factors[1], words[i / each], i % each);
+    }
+    DType sums = r->n->buffers.at[s->buffer].dtype;
+    for (int t = 0; t < NEST_WARP; t++) {
+        r->now.thread = first + t;
+        if (!words_at(r, s->buffer, s->at, NEST_TILE_SUMS, true, &words))
+            return;
+        for (int i = 0; i < NEST_TILE_SUMS; i++) {
+            double sum = dtype_get_double(sums, (char *)&words[i]);
+            for (int k = 0; k < depth; k++)
+                sum += a[t / 4 + i / 2 * 8][k] * b[t % 4 * 2 + i % 2][k];
+            /* Sums of integers wrap. */
+            int32_t wrapped = (int32_t)(uint32_t)(int64_t)sum;
+            if (dtype_is_float(sums))
+                dtype_set_double(sums, (char *)&words[i], sum);
+            else
+                memcpy(&words[i], &wrapped, sizeof wrapped);
+        }
+    }
+}
+
+static void matrices(Run *r, const NestNode *s, const There *there)
+{
+    bool some;
+    for (int first = 0; first < r->threads; first += NEST_WARP) {
+        if (!is_whole(r, first, there, &some))
+            return;
+        if (some && s->kind == NEST_FETCH)
+            fetch_of_warp(r, s, first);
+        else if (some)
+            tile_of_warp(r, s, first);
+    }
+}
+
+/* What the threads asked for arrives, but for the last groups. */
+static void wait_for_copies(Run *r, const NestNode *s, const There *there)
+{
+    size_t left = 0;
+    for (int t = 0; t < r->threads; t++)
+        r->groups[t] += there->is[t];
+    for (size_t i = 0; i < r->underway.n; i++) {
+        const Arrival a = r->underway.at[i];
+        r->now.thread = a.thread;
+        if (!there->is[a.thread] || a.group >= r->groups[a.thread] - s->lanes)
+            r->underway.at[left++] = a;
+        else if (reach(r, a.buffer, a.at, true))
+            memcpy(element_at(r, a.buffer, a.at), a.bytes,
+                   dtype_size(r->n->buffers.at[a.buffer].dtype));
+    }
+    r->underway.n = left;
+}
+
 /* The threads that the condition or the bound of the node lets in. */
 static There let_in(Run *r, const NestNode *s, const There *there)
 {
@@ -270,6 +411,10 @@ static void run_node_in_step(Run *r, const NestNode *s, const There *there)
         r->now.phase++;
     } else if (s->kind == NEST_SHUFFLE) {
         shuffle(r, s, there);
+    } else if (s->kind == NEST_FETCH || s->kind == NEST_TILE) {
+        matrices(r, s, there);
+    } else if (s->kind == NEST_WAIT) {
+        wait_for_copies(r, s, there);
     } else if (s->kind == NEST_IF_NAN || (s->kind == NEST_LOOP && s->way == NEST_BOUND)) {
         There in = let_in(r, s, there);
         if (in.n > 0)
@@ -313,6 +458,7 @@ static void run_blocks(Run *r, const NestNode *grid, const NestNode *loop, const
         clear_block(r, grid);
         r->now.phase = 0;
         r->now.block++;
+        r->underway.n = 0;
         while (loop->body.n == 1 && loop->body.at[0]->way == NEST_THREADS)
             loop = loop->body.at[0];
         run_in_step(r, &loop->body, all);
@@ -360,6 +506,7 @@ static void run_kernel(Run *r, NestNode *grid)
     There all = {.n = 0};
     r->own = arena_alloc_must(n->arena, n->vars.n + 1, sizeof *r->own);
     r->touched = arena_alloc_must(n->arena, n->buffers.n + 1, sizeof *r->touched);
+    r->groups = arena_alloc_must(n->arena, NEST_THREADS_MOST, sizeof *r->groups);
     nest_each(grid, find_own, r);
     number_threads(r, grid);
     NestAccesses accesses = nest_accesses(n, grid);

@@ -158,6 +158,45 @@ NestNode *nest_shuffle(Nest *n, int buffer, Te *at, int lanes, Te *value)
     return s;
 }
 
+NestNode *nest_fetch(Nest *n, int buffer, Te *at, int matrices, Te *row)
+{
+    NestNode *s = nest_store(n, buffer, at, row);
+    s->kind = NEST_FETCH;
+    s->lanes = matrices;
+    return s;
+}
+
+NestNode *nest_tile(Nest *n, int buffer, Te *at, const DType factors[2], Te *first, Te *second)
+{
+    NestNode *s = nest_store(n, buffer, at, first);
+    s->kind = NEST_TILE;
+    s->number = second;
+    for (int i = 0; i < 2; i++)
+        s->factors[i] = factors[i];
+    return s;
+}
+
+int nest_in_word(DType factor)
+{
+    return 32 / factor.bits;
+}
+
+bool nest_has_tile(const DType factors[2], DType sums)
+{
+    DType a = factors[0], b = factors[1];
+    if (a.bits == 8 && b.bits == 8 && !dtype_is_bool(a) && !dtype_is_bool(b))
+        return sums.code == DTYPE_CODE_INT && sums.bits == 32;
+    return dtype_eq(a, b) && dtype_is_float(a) && a.bits <= 32 && sums.code == DTYPE_CODE_FLOAT &&
+           sums.bits == 32;
+}
+
+NestNode *nest_wait(Nest *n, int groups)
+{
+    NestNode *s = node_new(n, NEST_WAIT);
+    s->lanes = groups;
+    return s;
+}
+
 void nest_bind(NestNode *loop, Te *value)
 {
     loop->way = NEST_BOUND;

@@ -23,6 +23,12 @@
  *         let i in 0..1000 = 256*b + t, where i < 1000:
  *           ...
  *
+ * What tensor cores do is done by the threads of a warp together. A matrix has 8 rows of 16 bytes. NEST_FETCH brings some: thread t says
+ * where row t % 8 of matrix t / 8 begins, and gets of each matrix word t % 4 of row t / 4; turned, where elements have 16 bits, the two
+ * elements of column t / 4 in rows 2 * (t % 4) and the next. NEST_TILE adds 16 rows times 8 columns: the words of the first factor are those
+ * of the upper and lower left matrix of the rows, then of the right ones; of the second factor, whose columns are rows of matrices, the left
+ * and the right one; the thread has of the sums rows t / 4 and 8 more, of each columns 2 * (t % 4) and the next.
+ *
  * Blocks know nothing of each other. The threads of one go through the same statements, each for itself, and meet at barriers; what one
  * of them writes the others see behind the next barrier. A bound loop is no loop: its variable has one value. Everything lies in the
  * nest's arena. */
@@ -73,12 +79,22 @@ typedef enum NestKind {
     NEST_PRODUCT, /* a matrix product by the library */
     NEST_BARRIER, /* all threads of the block come here before one goes on */
     NEST_SHUFFLE, /* buffer[at] = value of the thread whose number in the warp differs in the bits of `lanes` */
+    NEST_FETCH, /* buffer[at…] = words of the warp's matrices in shared memory, `lanes` of them; `value` loads a row's first element */
+    NEST_TILE, /* buffer[at…] += product of the warp's fragments, whose first words `value` and `number` load */
+    NEST_WAIT, /* the thread's copies so far are a group; all but the last `lanes` groups have arrived behind it */
 } NestKind;
 
 /* Threads that run together and can read each other's registers; all that a block may have, and of its memory. */
 #define NEST_WARP 32
 #define NEST_THREADS_MOST 1024
-#define NEST_SHARED_MOST ((size_t)48 << 10)
+#define NEST_SHARED_MOST ((size_t)96 << 10)
+/* Of a tile of sums, and the words that each thread has of it and of its factors; a row of a matrix. */
+#define NEST_TILE_ROWS 16
+#define NEST_TILE_COLUMNS 8
+#define NEST_TILE_SUMS 4
+#define NEST_TILE_FIRST 4
+#define NEST_TILE_SECOND 2
+#define NEST_ROW_BYTES 16
 
 /* C[m, n] = sum over k of A[m, k] B[k, n], `batch` times: a side's extent and its steps in elements. */
 typedef struct NestSide {
@@ -99,7 +115,7 @@ struct NestNode {
     NestWay way;
     int var;
     int64_t extent;
-    int lanes; /* of a vector loop: the register's, at least the extent; of a shuffle */
+    int lanes; /* of a vector loop: the register's, at least the extent; of a shuffle; matrices; groups of copies */
     bool apart; /* code of its own, whose registers are not crowded out by what stands around it */
     /* statements */
     int buffer;
@@ -108,8 +124,11 @@ struct NestNode {
     TeReduce fold;
     bool keeps_nan; /* FOLD of an extreme: a NaN stays, so that any order gives the same */
     bool streams; /* STORE: past the caches */
+    bool copies; /* STORE of what lies elsewhere to shared memory: it arrives behind a NEST_WAIT */
+    bool turned; /* FETCH */
+    DType factors[2]; /* TILE: their elements, which lie in 32-bit words */
     int winner; /* FOLD of positions: the buffer of the value that won; `buffer` has its number, from -1 */
-    Te *number; /* and the number of this candidate */
+    Te *number; /* and the number of this candidate; TILE: the second factor */
     NestProduct product;
 };
 
@@ -177,6 +196,13 @@ NestNode *nest_if_nan(Nest *n, int buffer, Te *at);
 /* All threads of a block meet; those of a warp exchange values. */
 NestNode *nest_barrier(Nest *n);
 NestNode *nest_shuffle(Nest *n, int buffer, Te *at, int lanes, Te *value);
+/* Words of so many matrices come to registers, whose rows begin where the load says; tiles of those are added. */
+NestNode *nest_fetch(Nest *n, int buffer, Te *at, int matrices, Te *row);
+NestNode *nest_tile(Nest *n, int buffer, Te *at, const DType factors[2], Te *first, Te *second);
+/* Whether tensor cores multiply such elements; how many of them stand in a word. */
+bool nest_has_tile(const DType factors[2], DType sums);
+int nest_in_word(DType factor);
+NestNode *nest_wait(Nest *n, int groups);
 /* The loop's variable is the value. */
 void nest_bind(NestNode *loop, Te *value);
 /* Whether the value may not be less than the extent, so that somebody must look. */

@@ -102,6 +102,19 @@ static void print_node(const NestNames *names, Buf *out, const NestNode *s, int 
         return;
     case NEST_PRODUCT: print_product(names, out, s); return;
     case NEST_BARRIER: buf_str(out, "barrier"); break;
+    case NEST_WAIT: buf_printf(out, "wait for all copies but %d groups", s->lanes); break;
+    case NEST_FETCH:
+        print_place(names, out, s->buffer, s->at);
+        buf_printf(out, " = %d matrices%s of rows from ", s->lanes, s->turned ? ", turned," : "");
+        te_print_expr(out, s->value, &names->base, indent + 4);
+        break;
+    case NEST_TILE:
+        print_place(names, out, s->buffer, s->at);
+        buf_str(out, " += tile of ");
+        te_print_expr(out, s->value, &names->base, indent + 4);
+        buf_str(out, " and ");
+        te_print_expr(out, s->number, &names->base, indent + 4);
+        break;
     case NEST_SHUFFLE:
         print_place(names, out, s->buffer, s->at);
         buf_printf(out, " = shuffle by %d of ", s->lanes);
@@ -109,7 +122,7 @@ static void print_node(const NestNames *names, Buf *out, const NestNode *s, int 
         break;
     case NEST_STORE:
         print_place(names, out, s->buffer, s->at);
-        buf_str(out, s->streams ? " := " : " = ");
+        buf_str(out, s->streams ? " := " : s->copies ? " <- " : " = ");
         te_print_expr(out, s->value, &names->base, indent + 4);
         break;
     case NEST_FOLD:

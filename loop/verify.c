@@ -153,9 +153,67 @@ static void check_meeting(Verify *v, const NestNode *node)
     }
     if (!threads)
         fail(v, "threads meet outside of a block");
-    if (node->kind == NEST_SHUFFLE &&
-        (n % NEST_WARP || node->lanes < 1 || node->lanes >= NEST_WARP))
-        fail(v, "a shuffle is among threads that are no warps");
+    if (node->kind == NEST_SHUFFLE && (node->lanes < 1 || node->lanes >= NEST_WARP))
+        fail(v, "a shuffle goes beyond its warp");
+    if (node->kind != NEST_BARRIER && n % NEST_WARP)
+        fail(v, "threads exchange values that are no warps");
+}
+
+static bool is_words(const Verify *v, int buffer)
+{
+    const NestBuffer *b = &v->n->buffers.at[buffer];
+    return b->place == NEST_REGISTER && b->dtype.code == DTYPE_CODE_UINT && b->dtype.bits == 32;
+}
+
+static bool is_flat_load(const Te *e)
+{
+    return e && e->kind == TE_NODE_LOAD && e->n == 1 && !e->otherwise;
+}
+
+/* Whether every position is one at which a row of a matrix may begin. */
+static bool begins_row(const Te *at, DType dtype, int but)
+{
+    NestLinear l;
+    int64_t each = NEST_ROW_BYTES / (int64_t)dtype_size(dtype);
+    bool even = nest_linear(at, &l) && l.c % each == 0;
+    for (int i = 0; even && i < l.n; i++)
+        even = l.term[i].by % each == 0 || l.term[i].var == but;
+    return even;
+}
+
+static void check_fetch(Verify *v, const NestNode *s)
+{
+    bool flat = is_flat_load(s->value), two = flat && dtype_size(s->value->dtype) == 2;
+    if (!flat || v->n->buffers.at[s->value->tensor].place != NEST_SHARED ||
+        !is_words(v, s->buffer) || (s->lanes != 1 && s->lanes != 2 && s->lanes != 4) ||
+        (s->turned && !two) || !begins_row(s->value->index[0], s->value->dtype, -1))
+        fail(v, "matrices do not come from shared memory to words");
+}
+
+static void check_tile(Verify *v, const NestNode *s)
+{
+    const NestBuffer *sums = &v->n->buffers.at[s->buffer];
+    if (!is_flat_load(s->value) || !is_words(v, s->value->tensor) || !is_flat_load(s->number) ||
+        !is_words(v, s->number->tensor) || sums->place != NEST_REGISTER ||
+        !nest_has_tile(s->factors, sums->dtype))
+        fail(v, "tensor cores do not add such products");
+}
+
+/* What is copied while the threads go on: as many bytes as the card copies at once. */
+static void check_copy(Verify *v, const NestNode *s)
+{
+    const NestNode *loop = s->parent;
+    NestLinear to, from;
+    bool lanes = loop && loop->way == NEST_VECTOR && loop->extent == loop->lanes &&
+                 (size_t)loop->lanes * dtype_size(s->value->dtype) == NEST_ROW_BYTES;
+    bool flat = lanes && is_flat_load(s->value) && nest_linear(s->at, &to) &&
+                nest_linear(s->value->index[0], &from);
+    const NestBuffer *b = &v->n->buffers.at[s->buffer];
+    if (!flat || nest_coefficient(&to, loop->var) != 1 || nest_coefficient(&from, loop->var) != 1 ||
+        b->place != NEST_SHARED || !begins_row(s->at, b->dtype, loop->var) ||
+        !begins_row(s->value->index[0], b->dtype, loop->var) ||
+        !dtype_eq(b->dtype, v->n->buffers.at[s->value->tensor].dtype))
+        fail(v, "a copy is not of what lies side by side");
 }
 
 static void check_shared(Verify *v, const NestNode *grid)
@@ -183,10 +241,17 @@ static void check_node(void *data, NestNode *node)
             check_shared(v, node);
         return;
     }
-    if (node->kind == NEST_BARRIER || node->kind == NEST_SHUFFLE)
+    bool matrices = node->kind == NEST_FETCH || node->kind == NEST_TILE;
+    if (node->kind == NEST_BARRIER || node->kind == NEST_SHUFFLE || matrices)
         check_meeting(v, node);
-    if (node->kind == NEST_PRODUCT || node->kind == NEST_BARRIER)
+    if (node->kind == NEST_PRODUCT || node->kind == NEST_BARRIER || node->kind == NEST_WAIT)
         return;
+    if (node->kind == NEST_FETCH)
+        check_fetch(v, node);
+    if (node->kind == NEST_TILE)
+        check_tile(v, node);
+    if (node->copies)
+        check_copy(v, node);
     check_expression(v, node->at);
     check_expression(v, node->value);
     check_expression(v, node->number);

@@ -14,6 +14,7 @@ typedef struct GpuMachine {
         wide_least; /* elements from which on several for a thread leave no part of the card idle */
     int64_t folds_least; /* what several threads fold together */
     bool reorders; /* sums of floats may be taken in another order */
+    bool tf32; /* factors of float32 may be rounded to 10 bits behind the point */
 } GpuMachine;
 
 /* The nest. `loose[i]`: input i may begin at any element, else it begins where the widest accesses may. NULL after refusing, then `why`

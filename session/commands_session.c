@@ -375,6 +375,7 @@ static const struct SettingRow {
 } settings[] = {
     {"opt", "the levels are 0 to 5", "for instance `:set opt 3`"},
     {"exact", "`:set exact` is `on` or `off`", "for instance `:set exact on`"},
+    {"tf32", "`:set tf32` is `on` or `off`", "for instance `:set tf32 on`"},
     {"cache", "`:set cache` is `on` or `off`", "for instance `:set cache off`"},
 };
 
@@ -384,8 +385,10 @@ static void list_settings(RelaySession *s)
                 "opt %d   the level of the pipeline before code is made; 0: as written\n"
                 "exact %s   whether code takes no sum in another order than written and "
                 "approximates nothing\n"
+                "tf32 %s   whether products of float32 on a card round their factors to TF32\n"
                 "cache %s   whether compiled code is kept in files and taken from there",
-                s->opt_level, s->exact ? "on" : "off", s->no_cache ? "off" : "on");
+                s->opt_level, s->exact ? "on" : "off", s->tf32 ? "on" : "off",
+                s->no_cache ? "off" : "on");
 }
 
 void command_set(CommandCall *c)

@@ -62,6 +62,7 @@ bool session_jit(RelaySession *s)
     }
     if (s->jit)
         s->jit_table->set_mode(s->jit, (JitMode){.exact = s->exact,
+                                                 .tf32 = s->tf32,
                                                  .keep = !s->no_cache && !s->steps,
                                                  .level = s->opt_level,
                                                  .steps = s->steps,

@@ -51,6 +51,7 @@ struct RelaySession {
     Module *env; /* the definitions so far */
     int opt_level; /* of what is compiled */
     bool exact; /* nothing in it reorders or approximates */
+    bool tf32; /* factors of float32 may be rounded on a card */
     const char *steps; /* by hand, for what is compiled: `:schedule`; NULL: none */
     double peak; /* what a core computes in a second (runtime/speed.h); 0: not measured yet */
     bool on_gpu; /* what is compiled or called now runs on the card */

@@ -23,8 +23,8 @@ void settings_keep(CommandCall *c)
 {
     RelaySession *s = c->s;
     Buf path = {0}, text = {0};
-    buf_printf(&text, ":set opt %d\n:set exact %s\n:set cache %s\n", s->opt_level,
-               s->exact ? "on" : "off", s->no_cache ? "off" : "on");
+    buf_printf(&text, ":set opt %d\n:set exact %s\n:set tf32 %s\n:set cache %s\n", s->opt_level,
+               s->exact ? "on" : "off", s->tf32 ? "on" : "off", s->no_cache ? "off" : "on");
     if (!config_path(&path, "settings.rly"))
         diag_error(s->cx.diags, E0402_USAGE, c->args, "there is no folder for settings: no HOME");
     else if (!file_make_folders(path.at, FILE_OURS))

@@ -199,6 +199,12 @@ bool relay_session_set(RelaySession *s, const char *option, const char *value)
             return false;
         s->exact = !off;
         forget_code(s);
+    } else if (!strcmp(option, "tf32")) {
+        bool off = !strcmp(value, "off");
+        if (!off && strcmp(value, "on"))
+            return false;
+        s->tf32 = !off;
+        forget_code(s);
     } else if (!strcmp(option, "cache")) {
         bool off = !strcmp(value, "off");
         if (!off && strcmp(value, "on"))
@@ -294,6 +300,7 @@ static bool revive(RelaySession *s)
     s->engine = old.engine;
     s->opt_level = old.opt_level;
     s->exact = old.exact;
+    s->tf32 = old.tf32;
     s->output_most = old.output_most;
     s->stepper = old.stepper;
     return true;

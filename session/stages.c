@@ -491,6 +491,8 @@ static void run_stage(void *data)
         i++;
     if (request_flag(call->request, "exact"))
         relay_session_set(s, "exact", "on");
+    if (request_flag(call->request, "tf32"))
+        relay_session_set(s, "tf32", "on");
     if (request_flag(call->request, "no-cache"))
         relay_session_set(s, "cache", "off");
     if (level && !relay_session_set(s, "opt", level))

@@ -312,16 +312,53 @@ static Ssa kernel_function_of(Gen *g, const DeviceKernel *k)
     return fn;
 }
 
-static void make_shared(Making *m, const NestNode *node, const char *name)
+/* What a kernel may have without saying so at its launch. */
+#define SHARED_USUAL ((size_t)48 << 10)
+
+static bool is_shared_by(const Making *m, size_t buffer, const NestNode *node)
+{
+    const NestBuffer *b = &m->n->buffers.at[buffer];
+    return b->place == NEST_SHARED && nest_holds(node, b->home);
+}
+
+static size_t shared_bytes(const Making *m, size_t buffer)
+{
+    const NestBuffer *b = &m->n->buffers.at[buffer];
+    return ((size_t)b->size * dtype_size(b->dtype) + EMIT_ALIGN_MOST - 1) &
+           ~(size_t)(EMIT_ALIGN_MOST - 1);
+}
+
+/* The memory whose size the launch says. */
+static Ssa any_shared(Gen *g)
+{
+    Ssa v = LLVMGetNamedGlobal(g->m, "shared_of_launch");
+    if (v)
+        return v;
+    v = LLVMAddGlobalInAddressSpace(g->m, LLVMArrayType2(g->i8, 0), "shared_of_launch", SHARED);
+    LLVMSetAlignment(v, EMIT_ALIGN_MOST);
+    return v;
+}
+
+static void make_shared(Making *m, const NestNode *node, GpuLaunch *launch)
 {
     Gen *g = m->e->g;
     char text[128];
+    size_t all = 0;
+    for (size_t i = 0; i < m->n->buffers.n; i++)
+        all += is_shared_by(m, i, node) ? shared_bytes(m, i) : 0;
+    launch->kernel.shared = all > SHARED_USUAL ? (uint32_t)all : 0;
+    all = 0;
     for (size_t i = 0; i < m->n->buffers.n; i++) {
         const NestBuffer *b = &m->n->buffers.at[i];
-        if (b->place != NEST_SHARED || !nest_holds(node, b->home))
+        if (!is_shared_by(m, i, node))
             continue;
+        if (launch->kernel.shared) {
+            m->e->base[i] = gen_offset(g, any_shared(g), all);
+            all += shared_bytes(m, i);
+            continue;
+        }
         LLVMTypeRef type = LLVMArrayType2(gen_stored(g, b->dtype), (uint64_t)b->size);
-        snprintf(text, sizeof text, "%s_shared%zu", name, i);
+        snprintf(text, sizeof text, "%s_shared%zu", launch->kernel.name, i);
         Ssa v = LLVMAddGlobalInAddressSpace(g->m, type, text, SHARED);
         LLVMSetLinkage(v, LLVMInternalLinkage);
         LLVMSetInitializer(v, LLVMGetUndef(type));
@@ -362,7 +399,7 @@ static bool make_kernel(Making *m, NestNode *node)
     m->e->fn = kernel_function_of(g, &launch.kernel);
     LLVMPositionBuilderAtEnd(g->b, gen_block(g, m->e->fn, ""));
     set_bases(m, &launch, buffers);
-    make_shared(m, node, launch.kernel.name);
+    make_shared(m, node, &launch);
     bool ok = emit_root(m->e, node);
     LLVMBuildRetVoid(g->b);
     vec_push(&m->code->launches, g->arena, launch);
@@ -375,8 +412,11 @@ static bool make_code(Ptx *ptx, GpuCode *code, const TeProgram *p, const KernelO
                       const KernelInput *known, const bool *loose)
 {
     Gen *g = &ptx->gen;
-    GpuMachine machine = {
-        .threads = 256, .wide_least = 16384, .folds_least = 32, .reorders = !g->jit->exact};
+    GpuMachine machine = {.threads = 256,
+                          .wide_least = 16384,
+                          .folds_least = 32,
+                          .reorders = !g->jit->exact,
+                          .tf32 = g->jit->tf32};
     code->why = lack_of(ptx, p);
     if (ptx->outer->lowered)
         buf_printf(ptx->outer->lowered, "\n%s:\n%s", from->name, from->text);

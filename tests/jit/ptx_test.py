@@ -60,6 +60,15 @@ def others():
                           'dtype="float32"))')
 
 
+def tiles():
+    for dtype, sums in ("float16", ""), ("bfloat16", ""), ("int8", ', out_dtype="int32"'), ("uint8", ', out_dtype="int32"'), ("float32", ""):
+        t = lambda *shape: tensor(dtype, *shape)
+        yield "tiles of " + dtype, main({"x": t(1024, 512), "w": t(2048, 512), "v": t(100, 75), "u": t(90, 75), "i": t(2, 16, 30, 30),
+                                         "k": t(32, 16, 3, 3), "m": t(512, 640)},
+                                        f"(nn.dense(%x, %w, units=None{sums}), nn.dense(%v, %u, units=None{sums}), "
+                                        f"nn.conv2d(%i, %k, padding=[1, 1]{sums}), nn.matmul(%x, %m, units=None{sums}))")
+
+
 def ptx_of(text, *options):
     run = subprocess.run([RELAY, "compile", "-", "--emit", "ptx", *options], input=text, capture_output=True, text=True)
     return run.stdout, run.stderr
@@ -100,11 +109,15 @@ class Ptx(unittest.TestCase):
     def test_assembler(self):
         with tempfile.TemporaryDirectory() as folder:
             programs = [(*row, TARGETS[:1]) for row in elementwise()] + [(*row, TARGETS) for row in others()]
+            programs += [(*row, TARGETS) for row in tiles()]
             for name, text, targets in programs:
                 for target in targets:
                     with self.subTest(program=name, target=target):
-                        out, err = ptx_of(text, "--target", target)
+                        out, err = ptx_of(text, "--target", target, "--tf32")
                         self.assertEqual(err, "")
+                        if name.startswith("tiles"):
+                            self.assertEqual(len(re.findall(r"^\.visible \.entry", out, re.M)),
+                                             len(re.findall(r"^\.visible \.entry(?:(?!^}).)*?mma\.sync", out, re.M | re.S)))
                         path = os.path.join(folder, "kernels.ptx")
                         with open(path, "w") as file:
                             file.write(out)

@@ -224,6 +224,52 @@ static void test_sizes(void)
     CHECK(says(nest_verify(k.n), "a grid has no threads"));
 }
 
+/* Rows of the tile, which are copied, come as matrices: each thread stores its words. */
+static void test_matrices(bool waits, bool whole)
+{
+    static const DType word = {DTYPE_CODE_UINT, 32, 1};
+    Kernel k = begin();
+    TeBuilder *b = &k.n->te;
+    NestBuffer words = {
+        .name = "words", .dtype = word, .place = NEST_REGISTER, .size = 2, .home = k.threads};
+    int w = nest_buffer(k.n, words);
+    NestNode *row = nest_loop(k.n, "row", THREADS / 4), *lane = nest_loop(k.n, "lane", 4);
+    nest_bind(row, k.thread);
+    lane->way = NEST_VECTOR;
+    lane->lanes = 4;
+    nest_append(k.n, k.threads, row);
+    nest_append(k.n, row, lane);
+    Te *place =
+        add(&k, te_binary(b, TE_MUL, te_axis(b, row->var), number(&k, 4)), te_axis(b, lane->var));
+    Te *from = add(&k, te_binary(b, TE_MUL, k.block, number(&k, THREADS)), place);
+    NestNode *copy = nest_store(k.n, k.tile, place, load(&k, 0, from));
+    copy->copies = true;
+    nest_append(k.n, lane, copy);
+    nest_append(k.n, k.threads, nest_wait(k.n, waits ? 0 : 1));
+    nest_append(k.n, k.threads, nest_barrier(k.n));
+    NestNode *some = nest_loop(k.n, "some", whole ? THREADS : THREADS / 2 + 1);
+    nest_bind(some, k.thread);
+    nest_append(k.n, k.threads, some);
+    NestNode *low = nest_loop(k.n, "low", 16);
+    nest_bind(low, te_binary(b, TE_MOD, k.thread, number(&k, 16)));
+    nest_append(k.n, some, low);
+    Te *begins = te_binary(b, TE_MUL, te_axis(b, low->var), number(&k, 4));
+    nest_append(k.n, low, nest_fetch(k.n, w, number(&k, 0), 2, load(&k, k.tile, begins)));
+    store(&k, low, 1, k.i, te_cast(b, f32, load(&k, w, number(&k, 1))));
+    const char *wrong = run(&k);
+    if (!whole) {
+        CHECK(says(wrong, "threads that do not come meet others"));
+        return;
+    }
+    bool good = CHECK(!wrong);
+    for (int i = 0; i < N && good; i++) {
+        float v = k.in[i / THREADS * THREADS + THREADS / 2 + i % 32];
+        uint32_t bits;
+        memcpy(&bits, &v, sizeof bits);
+        good = CHECK((k.out[i] == (float)bits) == waits);
+    }
+}
+
 int main(void)
 {
     CHECK(ctx_init(&cx, &stdlib_ops));
@@ -238,6 +284,9 @@ int main(void)
     test_some_threads();
     test_places();
     test_sizes();
+    test_matrices(true, true);
+    test_matrices(false, true);
+    test_matrices(true, false);
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();

@@ -102,23 +102,33 @@ static TeProgram *turned(TeBuilder *b)
     return te_finish(b, 1, &z, false);
 }
 
+/* What products are made of, and the type of their sums. */
+static DType factors[2], sums;
+
+/* An extent, often one that steps of any length divide. */
+static int64_t length(int64_t most)
+{
+    return below(2) ? some(1, most) : 64 * some(1, most / 64);
+}
+
 /* [B,] M x K by K x N, either turned, with a bias and relu behind it or none. */
 static TeProgram *product(TeBuilder *b)
 {
-    int64_t batch = below(2) ? some(2, 3) : 1, m = some(1, 150), k = some(1, 70), n = some(1, 150);
+    int64_t batch = below(2) ? some(2, 3) : 1, m = length(130), k = length(100), n = length(130);
     bool ta = below(2), tb = below(2);
     int64_t as[3] = {batch, ta ? k : m, ta ? m : k}, bs[3] = {batch, tb ? n : k, tb ? k : n};
     int64_t cs[3] = {batch, m, n};
-    TeTensor x = te_add_input(b, f32, 3, as), w = te_add_input(b, f32, 3, bs);
-    TeTensor bias = te_add_input(b, f32, 1, &n);
+    TeTensor x = te_add_input(b, factors[0], 3, as), w = te_add_input(b, factors[1], 3, bs);
+    TeTensor bias = te_add_input(b, sums, 1, &n);
     Te *i = te_axis(b, 1), *j = te_axis(b, 2), *r = te_axis(b, 3), *o = te_axis(b, 0);
     Te *xi[3] = {o, ta ? r : i, ta ? i : r}, *wi[3] = {o, tb ? j : r, tb ? r : j};
-    TeTensor y = te_reduce(b, TE_SUM, f32, 3, cs, 1, &k,
-                           op(b, TE_MUL, te_load(b, x, xi), te_load(b, w, wi)));
+    TeTensor y = te_reduce(
+        b, TE_SUM, sums, 3, cs, 1, &k,
+        op(b, TE_MUL, te_cast(b, sums, te_load(b, x, xi)), te_cast(b, sums, te_load(b, w, wi))));
     Te *at[3] = {o, i, j};
     if (below(2)) {
         Te *v = op(b, TE_ADD, te_load(b, y, at), te_load(b, bias, &j));
-        y = te_map(b, f32, 3, cs, op(b, TE_MAX, v, te_number(b, f32, 0)));
+        y = te_map(b, sums, 3, cs, op(b, TE_MAX, v, te_number(b, sums, 0)));
     }
     return te_finish(b, 1, &y, false);
 }
@@ -131,16 +141,17 @@ static TeProgram *image(TeBuilder *b)
     int64_t out = (h + 2 * pad - taps) / stride + 1;
     int64_t xs[4] = {some(1, 2), c, h, h}, ws[4] = {oc, c, taps, taps};
     int64_t ys[4] = {xs[0], oc, out, out}, reduced[3] = {c, taps, taps};
-    TeTensor x = te_add_input(b, f32, 4, xs), w = te_add_input(b, f32, 4, ws);
+    TeTensor x = te_add_input(b, factors[0], 4, xs), w = te_add_input(b, factors[1], 4, ws);
     Te *xi[4] = {te_axis(b, 0), te_axis(b, 4)}, *wi[4] = {te_axis(b, 1), te_axis(b, 4)};
     for (int a = 2; a < 4; a++) {
         Te *at = op(b, TE_MUL, te_axis(b, a), te_int(b, stride));
         xi[a] = op(b, TE_SUB, op(b, TE_ADD, at, te_axis(b, 3 + a)), te_int(b, pad));
         wi[a] = te_axis(b, 3 + a);
     }
-    Te *load = pad ? te_load_or(b, x, xi, te_number(b, f32, 0)) : te_load(b, x, xi);
+    Te *load = pad ? te_load_or(b, x, xi, te_number(b, factors[0], 0)) : te_load(b, x, xi);
     TeTensor y =
-        te_reduce(b, TE_SUM, f32, 4, ys, 3, reduced, op(b, TE_MUL, load, te_load(b, w, wi)));
+        te_reduce(b, TE_SUM, sums, 4, ys, 3, reduced,
+                  op(b, TE_MUL, te_cast(b, sums, load), te_cast(b, sums, te_load(b, w, wi))));
     return te_finish(b, 1, &y, false);
 }
 
@@ -169,20 +180,20 @@ static void free_memory(const Nest *n, char **memory)
     free(memory);
 }
 
-static bool are_close(const NestBuffer *b, const char *x, const char *y)
+static bool are_close(const NestBuffer *b, const char *x, const char *y, float near)
 {
     const float *p = (const float *)(const void *)x, *q = (const float *)(const void *)y;
     if (!dtype_is_float(b->dtype))
         return memcmp(x, y, (size_t)b->size * dtype_size(b->dtype)) == 0;
     for (int64_t i = 0; i < b->size; i++)
         if (!(isnan(p[i]) && isnan(q[i])) && p[i] != q[i] &&
-            !(fabsf(p[i] - q[i]) <= 1e-4F * (1 + fabsf(p[i]))))
+            !(fabsf(p[i] - q[i]) <= near * (1 + fabsf(p[i]))))
             return false;
     return true;
 }
 
 typedef struct Seen {
-    long kernels, barriers, shuffles, vectors;
+    long kernels, barriers, shuffles, vectors, tiles, copies, turned;
 } Seen;
 
 static void look(void *data, NestNode *node)
@@ -191,23 +202,33 @@ static void look(void *data, NestNode *node)
     seen->kernels += node->kind == NEST_LOOP && node->way == NEST_GRID && !node->parent;
     seen->barriers += node->kind == NEST_BARRIER;
     seen->shuffles += node->kind == NEST_SHUFFLE;
+    seen->tiles += node->kind == NEST_TILE;
+    seen->copies += node->copies;
+    seen->turned += node->turned;
     seen->vectors += node->kind == NEST_LOOP && node->way == NEST_VECTOR;
 }
 
-static bool check(const TeProgram *p, Seen *seen)
+static bool check(const TeProgram *p, Seen *seen, bool tf32)
 {
-    GpuMachine machine = {
-        .threads = 64, .wide_least = below(2) ? 1 : 16384, .folds_least = 8, .reorders = true};
+    GpuMachine machine = {.threads = 64,
+                          .wide_least = below(2) ? 1 : 16384,
+                          .folds_least = 8,
+                          .reorders = true,
+                          .tf32 = tf32};
     const char *why;
     char *inputs[4] = {NULL};
     bool nan = below(6) == 0;
     for (int i = 0; i < p->n_inputs; i++) {
         int64_t size;
         shape_size(p->inputs[i].rank, p->inputs[i].shape, &size);
-        float *at = malloc((size_t)size * 4 + 4);
-        for (int64_t k = 0; k < size; k++)
-            at[k] = nan && below(50) == 0 ? NAN : (float)(below(2001) - 1000) / 1000;
-        inputs[i] = (char *)at;
+        DType t = p->inputs[i].dtype;
+        inputs[i] = malloc((size_t)size * dtype_size(t) + 4);
+        for (int64_t k = 0; k < size; k++) {
+            double v = !dtype_is_float(t)      ? (double)(below(250) - dtype_is_signed(t) * 125)
+                       : nan && below(50) == 0 ? (double)NAN
+                                               : (double)(below(2001) - 1000) / 1000;
+            dtype_set_double(t, inputs[i] + (size_t)k * dtype_size(t), v);
+        }
     }
     Nest *plain = nest_of(&cx, &arena, p, NULL),
          *n = sched_gpu(&cx, &arena, &machine, p, NULL, &why);
@@ -216,7 +237,7 @@ static bool check(const TeProgram *p, Seen *seen)
     CHECK(nest_run(plain, wanted));
     wrong = wrong ? wrong : nest_fault(n, got);
     int out = p->outputs[0];
-    if (!wrong && !are_close(&n->buffers.at[out], wanted[out], got[out]))
+    if (!wrong && !are_close(&n->buffers.at[out], wanted[out], got[out], tf32 ? 2e-2F : 1e-4F))
         wrong = "it gives other numbers";
     for (size_t i = 0; i < n->root.n; i++)
         nest_each(n->root.at[i], look, seen);
@@ -234,7 +255,7 @@ static bool check(const TeProgram *p, Seen *seen)
     return !wrong;
 }
 
-static Seen test(TeProgram *(*make)(TeBuilder *b), int turns)
+static Seen test_as(TeProgram *(*make)(TeBuilder *b), int turns, bool tf32)
 {
     Seen seen = {0};
     bool good = true;
@@ -242,10 +263,39 @@ static Seen test(TeProgram *(*make)(TeBuilder *b), int turns)
         ArenaMark mark = arena_mark(&arena);
         TeBuilder b;
         te_begin(&b, &cx, &arena);
-        good = check(make(&b), &seen);
+        good = check(make(&b), &seen, tf32);
         arena_reset(&arena, mark);
     }
     return seen;
+}
+
+static Seen test(TeProgram *(*make)(TeBuilder *b), int turns)
+{
+    factors[0] = factors[1] = sums = f32;
+    return test_as(make, turns, false);
+}
+
+/* Products of each kind that tensor cores have. */
+static void test_tiles(void)
+{
+    static const DType half = {DTYPE_CODE_FLOAT, 16, 1}, brain = {DTYPE_CODE_BFLOAT, 16, 1};
+    static const DType i8 = {DTYPE_CODE_INT, 8, 1}, u8 = {DTYPE_CODE_UINT, 8, 1};
+    static const DType i32 = {DTYPE_CODE_INT, 32, 1};
+    static const DType kinds[][3] = {{half, half, f32}, {brain, brain, f32}, {f32, f32, f32},
+                                     {i8, i8, i32},     {u8, i8, i32},       {u8, u8, i32}};
+    Seen all = {0};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        factors[0] = kinds[i][0];
+        factors[1] = kinds[i][1];
+        sums = kinds[i][2];
+        Seen seen = test_as(product, 3, sums.code == DTYPE_CODE_FLOAT && factors[0].bits == 32);
+        CHECK(seen.tiles > 0);
+        all.copies += seen.copies;
+        all.turned += seen.turned;
+        seen = test_as(image, 1, factors[0].bits == 32);
+        all.tiles += seen.tiles;
+    }
+    CHECK(all.tiles > 0 && all.copies > 6 && all.turned > 0);
 }
 
 int main(void)
@@ -265,6 +315,7 @@ int main(void)
     CHECK(seen.kernels < 20 && seen.barriers > 12);
     seen = test(image, 12);
     CHECK(seen.kernels == 12 && seen.barriers > 6);
+    test_tiles();
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();

@@ -847,13 +847,15 @@ static bool parse_ldmatrix(Parser *p, Opcode *o, Ins *in)
 
 /* How many registers of each operand a shape has. */
 static const struct {
-    const char *shape, *type;
+    const char *shape, *types;
     uint8_t a, b, c, k;
 } products[] = {
-    {"m16n8k16", "f16", 4, 2, 4, 16}, {"m16n8k16", "bf16", 4, 2, 4, 16},
-    {"m16n8k8", "f16", 2, 1, 4, 8},   {"m16n8k8", "bf16", 2, 1, 4, 8},
-    {"m16n8k8", "tf32", 4, 2, 4, 8},  {"m16n8k4", "tf32", 2, 1, 4, 4},
-    {"m16n8k32", "s8", 4, 2, 4, 32},  {"m16n8k16", "s8", 2, 1, 4, 16},
+    {"m16n8k16", ".f16.f16.", 4, 2, 4, 16}, {"m16n8k16", ".bf16.bf16.", 4, 2, 4, 16},
+    {"m16n8k8", ".f16.f16.", 2, 1, 4, 8},   {"m16n8k8", ".bf16.bf16.", 2, 1, 4, 8},
+    {"m16n8k8", ".tf32.tf32.", 4, 2, 4, 8}, {"m16n8k4", ".tf32.tf32.", 2, 1, 4, 4},
+    {"m16n8k32", ".s8.s8.", 4, 2, 4, 32},   {"m16n8k16", ".s8.s8.", 2, 1, 4, 16},
+    {"m16n8k32", ".u8.u8.", 4, 2, 4, 32},   {"m16n8k32", ".u8.s8.", 4, 2, 4, 32},
+    {"m16n8k32", ".s8.u8.", 4, 2, 4, 32},
 };
 
 /* mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {d}, {a}, {b}, {c} */
@@ -861,14 +863,13 @@ static bool parse_mma(Parser *p, Opcode *o, Ins *in)
 {
     in->kind = KIND_MMA;
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
-        char want[32];
-        snprintf(want, sizeof want, ".%s.%s.", products[i].type, products[i].type);
-        if (!has_part(o, products[i].shape) || !strstr(o->name, want) || o->n_types != 4 ||
-            in->type.width != 4 || !has_part(o, "row") || !has_part(o, "col"))
+        if (!has_part(o, products[i].shape) || !strstr(o->name, products[i].types) ||
+            o->n_types != 4 || in->type.width != 4 || !has_part(o, "row") || !has_part(o, "col"))
             continue;
         in->from = o->types[1];
         in->results = products[i].c;
         in->what[0] = (char)products[i].k;
+        in->what[1] = o->types[2].kind;
         return group(p, in, products[i].c, 4, true) && expect(p, ',') &&
                group(p, in, products[i].a, 4, false) && expect(p, ',') &&
                group(p, in, products[i].b, 4, false) && expect(p, ',') &&

@@ -433,11 +433,12 @@ static bool run_ldmatrix(Block *b, Warp *w, const Ins *in, uint32_t mask)
     return true;
 }
 
-static double element(const Ins *in, uint32_t word, int which)
+static double element(char kind, uint32_t word, int which)
 {
     float f;
-    switch (in->from.kind) {
+    switch (kind) {
     case 's': return (int8_t)(word >> 8 * which);
+    case 'u': return (uint8_t)(word >> 8 * which);
     case 'h': return brain_float((uint16_t)(word >> 16 * which));
     case 't':
         word &= 0xffffe000; /* the bits that tensor cores look at */
@@ -460,10 +461,10 @@ static bool run_mma(Block *b, Warp *w, const Ins *in, uint32_t mask)
         for (int r = 0; r < regs_a; r++)
             for (int e = 0; e < each; e++) {
                 int k = r / 2 * 4 * each + lane % 4 * each + e, row = lane / 4 + r % 2 * 8;
-                x[row][k] = element(in, (uint32_t)lane_get(w, &a[r], lane), e);
+                x[row][k] = element(in->from.kind, (uint32_t)lane_get(w, &a[r], lane), e);
                 if (r < regs_a / 2) {
                     int kb = r * 4 * each + lane % 4 * each + e;
-                    y[kb][lane / 4] = element(in, (uint32_t)lane_get(w, &bb[r], lane), e);
+                    y[kb][lane / 4] = element(in->what[1], (uint32_t)lane_get(w, &bb[r], lane), e);
                 }
             }
     for (int lane = 0; lane < LANES; lane++)
@@ -472,12 +473,12 @@ static bool run_mma(Block *b, Warp *w, const Ins *in, uint32_t mask)
             uint32_t bits = (uint32_t)lane_get(w, &c[r], lane);
             float f;
             memcpy(&f, &bits, sizeof f);
-            double sum = in->from.kind == 's' ? (double)(int32_t)bits : (double)f;
+            double sum = in->from.width == 1 ? (double)(int32_t)bits : (double)f;
             for (int k = 0; k < depth; k++)
                 sum += x[row][k] * y[k][col];
             f = (float)sum;
             memcpy(&bits, &f, sizeof bits);
-            lane_set(w, &in->op[r], lane, in->from.kind == 's' ? (uint32_t)(int64_t)sum : bits);
+            lane_set(w, &in->op[r], lane, in->from.width == 1 ? (uint32_t)(int64_t)sum : bits);
         }
     return true;
 }

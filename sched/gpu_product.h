@@ -1,0 +1,67 @@
+/* What the ways to sums of products share: gpu_product.c on the cores that do everything, gpu_tile.c on tensor cores. */
+#ifndef SCHED_GPU_PRODUCT_H
+#define SCHED_GPU_PRODUCT_H
+
+#include "sched/gpu.h"
+
+/* Axes that together are one number. */
+typedef struct GpuSide {
+    int axis[TENSOR_RANK_MOST];
+    int n;
+    int64_t extent;
+} GpuSide;
+
+/* The axes of the result fall into those that only one factor depends on and those of both, a product each. */
+typedef struct GpuProduct {
+    GpuSide batch, rows, columns, folds;
+    bool turned; /* the first factor is that of the columns */
+} GpuProduct;
+
+typedef struct GpuBuild {
+    Gpu *s;
+    Nest *n;
+    TeBuilder *b;
+    const GpuProduct *p;
+    int64_t rows, columns, depth, threads; /* of a block's tile, of a step, of the block */
+    int stage, tail; /* the sums, and what is done with them alone; -1: nothing */
+    NestNode *grid, *body; /* the innermost loop of the grid; where code goes */
+    Te *batch, *row, *column, *thread; /* numbers of the block, and the thread's */
+} GpuBuild;
+
+/* The same place for so many neighbours at once: `lane` goes through them. */
+typedef struct GpuLanes {
+    int64_t n;
+    int lane; /* variable */
+} GpuLanes;
+
+Te *gpu_plus(GpuBuild *w, Te *a, Te *b);
+Te *gpu_by(GpuBuild *w, TeOp op, Te *a, int64_t v);
+Te *gpu_var(GpuBuild *w, const NestNode *loop);
+NestNode *gpu_loop(GpuBuild *w, NestNode *in, const char *name, NestWay way, int64_t extent);
+NestNode *gpu_let(GpuBuild *w, NestNode *in, const char *name, int64_t extent, Te *value);
+int gpu_buffer(GpuBuild *w, const char *name, DType dtype, NestPlace place, int64_t size,
+               NestNode *home);
+/* Room for what each axis of the stage is. */
+NestLinear *gpu_axes(GpuBuild *w);
+/* The side's axes become variables that together are the number, which is that of the lanes (NULL: one) side by side. Where it is beyond the
+ * side the innermost node, which comes back, is left out. */
+NestNode *gpu_bind_side(GpuBuild *w, NestNode *in, const GpuSide *side, Te *number,
+                        const GpuLanes *lanes, NestLinear *axes);
+/* The block's loops, and the loop of its threads. */
+void gpu_open_product(GpuBuild *w);
+/* The factor of the rows or of the columns, as the program has it. */
+const Te *gpu_factor(const GpuBuild *w, bool columns);
+/* Whether threads side by side had better go along the folds: there the factor lies one behind the other. */
+bool gpu_along_folds(GpuBuild *w, bool columns);
+/* A sum, or what the tail makes of it, goes where it belongs; `axes` says where that is. */
+void gpu_store_sum(GpuBuild *w, NestNode *in, Te *sum, NestLinear *axes);
+/* Blocks of such tiles. */
+int64_t gpu_blocks(const GpuProduct *p, int64_t rows, int64_t columns);
+
+/* Blocks that keep a card busy. */
+#define GPU_BLOCKS_ENOUGH 128
+
+/* On tensor cores, where the factors are what those multiply; false: they are not, and nothing has changed. */
+bool gpu_tile(Gpu *s, const GpuProduct *p, int stage, int tail);
+
+#endif
