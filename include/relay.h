@@ -15,7 +15,7 @@
  * Ownership: what a function returns as a pointer to `Relay…` with a `_free` is the caller's; everything handed to a
  * callback is lent for the call. All text is UTF-8. Every offset of a cursor counts bytes unless it says otherwise.
  * Threads: one thread uses a session, except for `relay_session_interrupt`, which any thread (or a signal handler) may
- * call, and `relay_session_complete`/`_inspect`, which may not run while a cell runs. Two sessions never meet. */
+ * call, `relay_session_pause`, and `relay_session_complete`/`_inspect`, which may not run while a cell runs. Two sessions never meet. */
 #ifndef RELAY_H
 #define RELAY_H
 
@@ -301,6 +301,72 @@ typedef struct RelayStepView {
 const RelayStepView *relay_steps_view(RelaySteps *steps, uint64_t number);
 uint32_t relay_steps_depth(const RelaySteps *steps, uint64_t number);
 uint32_t relay_steps_line(const RelaySteps *steps, uint64_t number);
+
+/* ---- debugging: what a debugger adds to stepping ----------------------------------------------------------------- */
+
+/* A breakpoint in a text. On the line where a function or an item begins it is its call; else what begins on the line. */
+typedef struct RelayBreak {
+    uint32_t line; /* of the text, from 1 */
+    const char *condition; /* over the variables there; NULL: always */
+} RelayBreak;
+
+/* The breakpoints of all that is read from this very text, instead of those that it had. False without memory. What evaluates with
+ * breakpoints in the session runs on the evaluator. May be called while the session is asked how to go on. */
+bool relay_session_break_text(RelaySession *s, const char *text, size_t len,
+                              const RelayBreak *breaks, size_t n);
+
+/* Why an evaluation stands still behind a step. */
+typedef enum RelayStop {
+    RELAY_STOP_NONE, /* it came as far as it was told to go */
+    RELAY_STOP_BREAK, /* a breakpoint */
+    RELAY_STOP_NAN, /* a NaN or an infinity comes of numbers */
+    RELAY_STOP_ERROR, /* the evaluation fails here */
+    RELAY_STOP_PAUSE, /* somebody asked for it */
+} RelayStop;
+
+/* Evaluations stop there too: a sum of 1 << RELAY_STOP_NAN and 1 << RELAY_STOP_ERROR. */
+bool relay_session_break_on(RelaySession *s, unsigned stops);
+/* An evaluation that is watched stops behind its next step. Safe in any thread. */
+void relay_session_pause(RelaySession *s);
+/* Of a step that is kept. */
+RelayStop relay_steps_stop(const RelaySteps *steps, uint64_t number);
+
+/* One of the calls that are under way behind a step, and where it stands. */
+typedef struct RelayFrame {
+    const char *name; /* `@f`, `%f`, `fn`; of the expression itself the name of its text */
+    const char *source_name, *source;
+    size_t source_len;
+    uint32_t line, column, end_line, end_column; /* of the text, from 1 */
+} RelayFrame;
+
+/* The frame `at`, 0 the innermost; false when there are not as many. Lent until the next call. */
+bool relay_steps_frame(RelaySteps *steps, uint64_t number, uint32_t at, RelayFrame *out);
+
+/* Something with a value, or a fact about one. Lent for the call. */
+typedef struct RelayVariable {
+    const char *name; /* with its sigil; "[3]", ".1", "mean" */
+    const char *type; /* of a fact "str" */
+    const char *value;
+    uint32_t parts; /* to ask for what it consists of; 0: it has no parts */
+} RelayVariable;
+
+typedef struct RelayVariables {
+    void (*variable)(void *data, const RelayVariable *v);
+    void *data;
+} RelayVariables;
+
+/* The variables of a frame behind a step, oldest first. */
+void relay_steps_variables(RelaySteps *steps, uint64_t number, uint32_t frame, RelayVariables to);
+/* Those of the session; between cells, or while it is asked how to go on. */
+void relay_session_variables(RelaySession *s, RelayVariables to);
+/* What something consists of: the numbers of a tensor told and its rows, fields, what a reference holds. */
+void relay_session_parts(RelaySession *s, uint32_t parts, RelayVariables to);
+/* Lets go of all that parts can be asked of. */
+void relay_session_forget_parts(RelaySession *s);
+/* Evaluates an expression over the variables of a frame: a RELAY_OUTPUT_RESULT or diagnostics go to `sink`, and what the result is to
+ * `to`. False when it is wrong. */
+bool relay_steps_evaluate(RelaySteps *steps, uint64_t number, uint32_t frame, const char *text,
+                          size_t len, RelayVariables to, RelaySink sink);
 
 /* ---- files: the verbs of the command line ------------------------------------------------------------------- */
 

@@ -375,6 +375,7 @@ json_t *execute_cell(Channel *c)
                       .name = name,
                       .silent = r.silent,
                       .number = store ? (uint32_t)k->count : 0};
+    debug_begin(c);
     RelayStatus status = relay_session_eval(k->session, &cell, (RelaySink){emit, &r});
     end_run(&r, status);
     if (store)
@@ -386,6 +387,7 @@ json_t *execute_cell(Channel *c)
     json_t *content =
         status == RELAY_OK ? json_pack("{s:s}", "status", "ok") : failure_status(&r.failure);
     finish(content, c, payload, status == RELAY_OK ? answer_all(c) : json_object());
+    debug_end(c);
     c->stop = r.quit;
     if (status != RELAY_OK && !r.silent && flag(c, "stop_on_error", true))
         channel_abort_waiting(c);

@@ -85,10 +85,10 @@ static json_t *kernel_info(Channel *c)
                   "mimetype", "text/x-relay", "file_extension", ".rly", "pygments_lexer", "relay",
                   "codemirror_mode", mode, "nbconvert_exporter", "script");
     json_t *content =
-        json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:b, s:[], s:[]}", "status", "ok",
+        json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:b, s:[s], s:[]}", "status", "ok",
                   "protocol_version", PROTOCOL_VERSION, "implementation", "relay",
                   "implementation_version", relay_version(), "language_info", language, "banner",
-                  buf_text(&banner), "debugger", 0, "supported_features", "help_links");
+                  buf_text(&banner), "debugger", 1, "supported_features", "debugger", "help_links");
     buf_deinit(&banner);
     return content;
 }
@@ -279,6 +279,7 @@ static const Handler handlers[] = {
     {"shutdown_request", SHELL | CONTROL, "shutdown_reply", shutdown_kernel, {{0}}},
     {"usage_request", CONTROL, "usage_reply", usage, {{0}}},
     {"interrupt_request", CONTROL, "interrupt_reply", interrupt, {{0}}},
+    {"debug_request", CONTROL, "debug_reply", debug_request, {{0}}},
 };
 
 #undef CODE
@@ -349,5 +350,9 @@ void channel_handle(Channel *c)
     if (h)
         run_handler(c, h);
     publish_state(c, "idle");
+    void (*then)(Channel *) = c->then;
+    c->then = NULL;
+    if (then)
+        then(c);
     message_done(&c->request);
 }

@@ -139,7 +139,7 @@ static bool write_description(const Install *in, const char *folder)
         json_pack("{s:[s, s, s, s, s], s:s, s:s, s:s, s:s, s:{s:b, s:[s]}}", "argv", program,
                   "kernel", "run", "-f", "{connection_file}", "display_name", "Relay", "language",
                   "relay", "interrupt_mode", "message", "kernel_protocol_version", "5.5.0",
-                  "metadata", "debugger", 0, "supported_encryption", "curve");
+                  "metadata", "debugger", 1, "supported_encryption", "curve");
     if (description && in->sandbox)
         json_array_append_new(json_object_get(description, "argv"), json_string("--sandbox"));
     if (description && in->sandbox)

@@ -10,6 +10,7 @@
 
 #include "include/relay.h"
 #include "kernel/connection.h"
+#include "kernel/debug.h"
 #include "kernel/history.h"
 #include "kernel/message.h"
 #include "kernel/publisher.h"
@@ -37,6 +38,7 @@ typedef struct Kernel {
     sem_t shell_ended;
     pthread_t supervisor; /* the main thread */
     Usage usage; /* of the control thread */
+    Debugger debugger;
 } Kernel;
 
 /* A request that was received and waits. */
@@ -46,7 +48,7 @@ typedef struct Held {
 } Held;
 
 /* One request channel, used by one thread. */
-typedef struct Channel {
+struct Channel {
     Kernel *kernel;
     ChannelKind kind;
     const char *name; /* for the log */
@@ -57,6 +59,7 @@ typedef struct Channel {
     Packet out;
     json_t *metadata; /* of the reply, set by the handler; NULL: none */
     bool stop;                  /* set by the handler: the kernel ends after this request */
+    void (*then)(Channel *c); /* set by the handler: what comes behind the reply; NULL: nothing */
     Held *held, *held_last; /* requests that came before the reply about a cell that failed */
     bool abort; /* the request is one of them: a cell does not run */
     char client[64]; /* session id of who asked last */
@@ -66,7 +69,7 @@ typedef struct Channel {
     size_t sent; /* bytes that the running cell has shown */
     bool cut; /* it has shown as many as it may */
     double began; /* when it began, by clock_seconds */
-} Channel;
+};
 
 /* Publishes to all clients, as a consequence of the request. Takes over `content`. */
 void channel_publish(Channel *c, const char *type, json_t *content);

@@ -52,6 +52,7 @@ void kernel_interrupt(Kernel *k)
 {
     atomic_store(&k->interrupted, true);
     relay_session_interrupt(k->session);
+    debug_wake(&k->debugger);
 }
 
 void kernel_stop(Kernel *k)
@@ -60,6 +61,7 @@ void kernel_stop(Kernel *k)
         return;
     ssize_t n = write(k->stop_write, "", 1);
     (void)n;
+    debug_wake(&k->debugger);
     pthread_kill(k->supervisor, SIGTERM);
 }
 
@@ -214,11 +216,16 @@ static void *shell_main(void *data)
     Kernel *k = c->kernel;
     memory_patient(true);
     while (!atomic_load(&k->stopping)) {
-        Watch watches[] = {{c->socket, -1, false}, {NULL, k->stop_read, false}};
-        if (!wire_wait(watches, 2, -1))
+        Watch watches[] = {{c->socket, -1, false},
+                           {NULL, k->debugger.wake_read, false},
+                           {NULL, k->stop_read, false}};
+        if (!wire_wait(watches, 3, -1))
             break;
+        if (watches[1].ready)
+            debug_answer(c);
         serve_waiting(c);
     }
+    debug_leave(&k->debugger);
     sem_post(&k->shell_ended);
     return NULL;
 }
@@ -308,8 +315,9 @@ static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
     /* The tables of Jansson get their seed before there are threads. */
     json_object_seed(0);
     sem_init(&k->shell_ended, 0, 0);
+    bool debugs = debug_init(&k->debugger);
     k->history = history_new(options->sandbox ? "" : NULL);
-    if (!k->history) {
+    if (!k->history || !debugs) {
         buf_str(why, "there is no memory");
         return false;
     }
@@ -345,6 +353,7 @@ static void kernel_close(Kernel *k)
 {
     relay_session_free(k->session);
     history_free(k->history);
+    debug_deinit(&k->debugger);
     for (int i = 0; i < CHANNEL_KINDS; i++)
         socket_free(k->sockets[i]);
     if (k->wire)

@@ -157,6 +157,13 @@ void emit_diags(RelaySession *s)
     diags_clear(s->cx.diags);
 }
 
+void emit_diags_behind(RelaySession *s, DiagsMark mark)
+{
+    for (const Diag *d = mark.last ? mark.last->next : s->cx.diags->first; d; d = d->next)
+        emit_diag(s, d);
+    diags_back(s->cx.diags, mark);
+}
+
 /* ---- prose ----------------------------------------------------------------------------------------------------------------------- */
 
 int session_width(const RelaySession *s)

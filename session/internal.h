@@ -94,6 +94,7 @@ struct RelaySession {
     bool quit; /* :quit was run in this cell; nothing behind it is */
     struct Stops *stops; /* breakpoints and watched variables; NULL: none */
     RelayStepper stepper;
+    atomic_bool pause; /* what is watched stops behind its next step */
 };
 
 /* ---- session.c ------------------------------------------------------------------------------------------------------------ */
@@ -164,6 +165,8 @@ void emit_bundle(RelaySession *s, const Buf *text, const Buf *html, const Buf *j
 __attribute__((format(printf, 3, 4))) void emit_printf(RelaySession *s, RelayOutputKind kind,
                                                        const char *format, ...);
 void emit_diags(RelaySession *s);
+/* The same for those behind the mark alone, which are taken back. */
+void emit_diags_behind(RelaySession *s, DiagsMark mark);
 /* That memory was refused, without any memory. */
 void emit_refused(RelaySession *s);
 /* The same, where the session is lost. */

@@ -366,6 +366,12 @@ void recorder_add(Recorder *r, const Event *event)
     activation_release(before);
 }
 
+void recorder_mark(Recorder *r, RelayStop stop)
+{
+    if (r->first < r->n)
+        r->steps[(r->n - 1) % r->cap].stop = stop;
+}
+
 bool recorder_init(Recorder *r, RelaySession *s, size_t most)
 {
     *r = (Recorder){.s = s, .cap = most};

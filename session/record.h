@@ -44,6 +44,7 @@ struct Activation {
 
 typedef struct RecordStep {
     EventKind kind;
+    RelayStop stop; /* why an evaluation would stand still behind it */
     uint32_t choice, n_args, n_new; /* n_new: variables that the step bound, newest first */
     Span span, pattern, region; /* region: the function that the span lies in */
     const char *what;
@@ -79,6 +80,8 @@ bool recorder_init(Recorder *r, RelaySession *s, size_t most);
 void recorder_deinit(Recorder *r);
 /* Takes an event over. */
 void recorder_add(Recorder *r, const Event *e);
+/* Notes on the latest step, if it is kept, why an evaluation stands still there. */
+void recorder_mark(Recorder *r, RelayStop stop);
 /* Forgets the n oldest steps. */
 void recorder_drop(Recorder *r, uint64_t n);
 /* Step k, which is kept. */
@@ -93,13 +96,14 @@ void record_value(Recorder *r, Buf *out, Value v);
 /* The same beside its type. */
 void record_content(Recorder *r, Buf *out, Value v);
 /* The type of a binding's value, as far as it is known. */
-void record_type(Recorder *r, Buf *out, const Binding *b);
+void record_type(RelaySession *s, Buf *out, const Binding *b);
 /* The text of a span on one line. */
 void record_text(Recorder *r, Buf *out, Span span, size_t columns);
 /* `@fact(%n = 2)`. */
 void record_call(Recorder *r, Buf *out, const Activation *a);
-/* The variables of a step, oldest first, each name once; the caller frees. `fresh` counts those at the end that the step bound. */
-const Bound **record_variables(const RecordStep *step, size_t *n);
+/* The variables in the list, oldest first, each name once; the caller frees. */
+const Bound **record_variables(const Bound *list, size_t *n);
+/* Whether the step bound it. */
 bool record_is_fresh(const RecordStep *step, const Bound *b);
 /* What the cell held after step k; false when it did not exist then. */
 bool record_cell(const Recorder *r, uint64_t k, size_t cell, Value *out);

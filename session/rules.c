@@ -70,13 +70,13 @@ void record_content(Recorder *r, Buf *out, Value v)
         record_value(r, out, v);
 }
 
-void record_type(Recorder *r, Buf *out, const Binding *b)
+void record_type(RelaySession *s, Buf *out, const Binding *b)
 {
     const Type *t = b->type;
     if (b->value.kind == VALUE_SCALAR)
-        t = type_scalar(&r->s->cx, b->value.dtype);
+        t = type_scalar(&s->cx, b->value.dtype);
     else if (b->value.kind == VALUE_TENSOR)
-        t = type_of_tensor(&r->s->cx, b->value.tensor);
+        t = type_of_tensor(&s->cx, b->value.tensor);
     if (t)
         type_print(out, t);
 }
@@ -146,10 +146,9 @@ void record_call(Recorder *r, Buf *out, const Activation *a)
     buf_char(out, ')');
 }
 
-const Bound **record_variables(const RecordStep *step, size_t *n)
+const Bound **record_variables(const Bound *list, size_t *n)
 {
     size_t all = 0, kept = 0;
-    const Bound *list = step->now ? step->now->bound : NULL;
     for (const Bound *b = list; b; b = b->older)
         all++;
     const Bound **out = memory_alloc((all + 1) * sizeof *out);

@@ -20,7 +20,9 @@ static bool arrived(RelaySteps *st, const Event *e)
         return false;
     st->at = stops_match(st, e);
     st->stop = st->rec.n - 1;
-    if (st->at || (st->rec.done && st->asked))
+    RelayStop stop = st->at ? RELAY_STOP_BREAK : stops_why(st, e);
+    recorder_mark(&st->rec, stop);
+    if (stop != RELAY_STOP_NONE || (st->rec.done && st->asked))
         return true;
     if (st->go.kind == RELAY_GO_ON || st->rec.n - 1 < st->go.number)
         return false;
@@ -81,6 +83,7 @@ void steps_deinit(RelaySteps *st)
 {
     recorder_deinit(&st->rec);
     ptrmap_deinit(&st->watched_cells);
+    ptrmap_deinit(&st->sources);
     stops_forget(st);
     Buf *texts[] = {&st->rule, &st->value, &st->variables, &st->calls, &st->cells, &st->why};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -149,11 +152,11 @@ Span steps_region(const RelaySteps *st, const RecordStep *step)
 static void view_variables(RelaySteps *st, const RecordStep *step)
 {
     size_t n = 0;
-    const Bound **all = record_variables(step, &n);
+    const Bound **all = record_variables(step->now ? step->now->bound : NULL, &n);
     for (size_t i = 0; all && i < n; i++) {
         buf_char(&st->variables, record_is_fresh(step, all[i]) ? '*' : ' ');
         buf_printf(&st->variables, "%%%s: ", all[i]->is.name->text);
-        record_type(&st->rec, &st->variables, &all[i]->is);
+        record_type(st->s, &st->variables, &all[i]->is);
         buf_str(&st->variables, " = ");
         record_content(&st->rec, &st->variables, all[i]->is.value);
         buf_char(&st->variables, '\n');

@@ -13,12 +13,26 @@ typedef struct Breakpoint {
     char *condition;        /* over the parameters; NULL: always */
 } Breakpoint;
 
+/* Those of one text, which has them whatever is read from it. */
+typedef struct TextBreaks {
+    char *text;
+    size_t len;
+    Breakpoint *at; /* without names */
+    size_t n;
+} TextBreaks;
+
 typedef struct Stops {
     Breakpoint *breaks;
     const Name **watched;
-    size_t n_breaks, n_watched;
+    TextBreaks *texts;
+    struct Parts *parts; /* debug.c: what somebody may ask the parts of; NULL: nothing */
+    size_t n_breaks, n_watched, n_texts;
+    uint32_t changes; /* of `texts`, so far */
+    unsigned events; /* 1 << RelayStop for each that is a reason too */
 } Stops;
 
+/* The session's; NULL without memory. */
+Stops *stops_get(RelaySession *s);
 /* `@f:3 if %n == 0` */
 void breakpoint_print(Buf *out, const Breakpoint *b);
 void stops_free(RelaySession *s);
@@ -40,6 +54,10 @@ struct RelaySteps {
     uint64_t stop; /* its step */
     PtrMap watched_cells; /* Object -> Name */
     PtrMap conditions; /* Breakpoint -> Module; NULL: it cannot be told */
+    PtrMap
+        sources; /* number of a source -> 1 + its place in Stops.texts; 0: it has no breakpoints */
+    Breakpoint place; /* of a text, which was met last */
+    uint32_t changes; /* of these, when that was found out */
     uint64_t watch_lines;
     RelayStepView view;
     Buf rule, value, variables, calls, cells, why;
@@ -54,6 +72,11 @@ Value steps_eval(RelaySteps *st, Module *env, Module *keep, Expr *e);
 Value stops_eval(RelaySession *s, Module *env, Module *keep, Expr *e);
 /* Whether the event is that of a breakpoint; its condition may report. */
 const Breakpoint *stops_match(RelaySteps *st, const Event *e);
+/* What else is a reason to stand still behind the event, which is the latest step. */
+RelayStop stops_why(RelaySteps *st, const Event *e);
+/* debug.c: evaluates an expression over the variables of a frame; NONE after diagnostics. Its module is the
+ * caller's. */
+Value frame_eval(RelaySteps *st, const Activation *frame, Str text, Module **module);
 /* Says so when a watched variable gets a value. */
 void stops_watch(RelaySteps *st, const Event *e);
 

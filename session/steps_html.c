@@ -132,7 +132,7 @@ static uint32_t variables_part(Page *p, const RecordStep *step)
 {
     Buf html = {0}, text = {0};
     size_t n = 0;
-    const Bound **all = record_variables(step, &n);
+    const Bound **all = record_variables(step->now ? step->now->bound : NULL, &n);
     size_t from = n > VARIABLES_SHOWN ? n - VARIABLES_SHOWN : 0;
     for (size_t i = from; all && i < n; i++) {
         const Binding *b = &all[i]->is;
@@ -141,7 +141,7 @@ static uint32_t variables_part(Page *p, const RecordStep *step)
         record_content(p->rec, &text, b->value);
         html_buf(&html, &text);
         buf_str(&html, "</td><td class=\"relay-dim\">");
-        record_type(p->rec, &text, b);
+        record_type(p->rec->s, &text, b);
         html_buf(&html, &text);
         buf_str(&html, "</td></tr>");
     }

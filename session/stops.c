@@ -6,6 +6,7 @@
 #include "typecheck/typecheck.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,8 @@
 
 bool stops_any(const RelaySession *s)
 {
-    return s->stops && (s->stops->n_breaks || s->stops->n_watched);
+    const Stops *stops = s->stops;
+    return stops && (stops->n_breaks || stops->n_watched || stops->n_texts || stops->events);
 }
 
 static void breakpoint_free(Breakpoint *b)
@@ -25,20 +27,32 @@ static void breakpoint_free(Breakpoint *b)
     free(b->condition);
 }
 
+static void text_breaks_free(TextBreaks *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        breakpoint_free(&t->at[i]);
+    free(t->at);
+    free(t->text);
+}
+
 void stops_free(RelaySession *s)
 {
     Stops *stops = s->stops;
     for (size_t i = 0; stops && i < stops->n_breaks; i++)
         breakpoint_free(&stops->breaks[i]);
+    for (size_t i = 0; stops && i < stops->n_texts; i++)
+        text_breaks_free(&stops->texts[i]);
+    relay_session_forget_parts(s);
     if (stops) {
         free(stops->breaks);
         free(stops->watched);
+        free(stops->texts);
     }
     free(stops);
     s->stops = NULL;
 }
 
-static Stops *stops_get(RelaySession *s)
+Stops *stops_get(RelaySession *s)
 {
     if (!s->stops)
         s->stops = memory_zeroed(1, sizeof *s->stops);
@@ -49,9 +63,10 @@ static Stops *stops_get(RelaySession *s)
 
 void breakpoint_print(Buf *out, const Breakpoint *b)
 {
-    buf_printf(out, "%c%s", b->global ? '@' : '%', b->name->text);
+    if (b->name)
+        buf_printf(out, "%c%s", b->global ? '@' : '%', b->name->text);
     if (b->line)
-        buf_printf(out, ":%u", b->line);
+        buf_printf(out, b->name ? ":%u" : "on line %u", b->line);
     if (b->condition)
         buf_printf(out, " if %s", b->condition);
 }
@@ -132,22 +147,211 @@ static bool is_call(const Event *e)
     return e->kind == EVENT_CALL || e->kind == EVENT_TAIL_CALL;
 }
 
-/* The first step that begins on the line, in the function; not those that follow it there. */
-static bool line_met(RelaySteps *st, const Breakpoint *b, const Event *e)
+/* The depth of the frame that the step is one of. */
+static uint32_t own_depth(const RecordStep *step)
+{
+    return record_depth(step) - (step->kind == EVENT_CALL);
+}
+
+static uint32_t line_at(RelaySteps *st, Span at)
+{
+    return span_start(&st->s->cx.sources, at).line;
+}
+
+/* Whether the latest step is the first of its frame that begins on the line. What ends there began before. */
+static bool begins_on(RelaySteps *st, const Event *e, uint32_t line)
 {
     const Recorder *r = &st->rec;
-    const Function *fn = function_of(st->s, b);
-    Span body = fn ? fn->base.span : (Span){0};
-    if (!fn || e->span.source != body.source || e->span.from < body.from || e->span.to > body.to)
-        return false;
-    if (e->kind == EVENT_START || span_start(&st->s->cx.sources, e->span).line != b->line)
+    if (e->kind == EVENT_START || e->kind == EVENT_RETURN || e->kind == EVENT_JOIN ||
+        line_at(st, e->span) != line || r->first == r->n)
         return false;
     if (r->n < 2 || r->first > r->n - 2)
         return true;
     const RecordStep *before = recorder_step(r, r->n - 2), *now = recorder_step(r, r->n - 1);
     return before->span.source != e->span.source || is_call(&(Event){.kind = before->kind}) ||
-           record_depth(before) != record_depth(now) ||
-           span_start(&st->s->cx.sources, before->span).line != b->line;
+           own_depth(before) != own_depth(now) || line_at(st, before->span) != line;
+}
+
+static bool line_met(RelaySteps *st, const Breakpoint *b, const Event *e)
+{
+    const Function *fn = function_of(st->s, b);
+    Span body = fn ? fn->base.span : (Span){0};
+    return fn && e->span.source == body.source && e->span.from >= body.from &&
+           e->span.to <= body.to && begins_on(st, e, b->line);
+}
+
+/* ---- breakpoints of texts --------------------------------------------------------------------------- */
+
+static size_t find_text(const Stops *stops, Str text)
+{
+    for (size_t i = 0; i < stops->n_texts; i++)
+        if (str_eq((Str){stops->texts[i].text, stops->texts[i].len}, text))
+            return i;
+    return stops->n_texts;
+}
+
+static const TextBreaks *breaks_of(RelaySteps *st, uint32_t source)
+{
+    const Stops *stops = st->s->stops;
+    const Source *text = sources_get(&st->s->cx.sources, source);
+    if (!text)
+        return NULL;
+    if (st->changes != stops->changes)
+        ptrmap_clear(&st->sources);
+    st->changes = stops->changes;
+    const void *key = (const void *)(uintptr_t)source;
+    uintptr_t known = (uintptr_t)ptrmap_find(&st->sources, key);
+    if (!known && !ptrmap_has(&st->sources, key)) {
+        size_t at = find_text(stops, (Str){text->text, text->len});
+        known = at < stops->n_texts ? at + 1 : 0;
+        ptrmap_put(&st->sources, key, (void *)known);
+    }
+    return known ? &stops->texts[known - 1] : NULL;
+}
+
+/* Where a function or an item begins, that it is entered is all that is met; else what begins on the line. */
+static bool place_met(RelaySteps *st, const Breakpoint *b, const Event *e, uint32_t source)
+{
+    bool enters = is_call(e) || e->kind == EVENT_START;
+    if (enters && e->body.source == source && line_at(st, e->body) == b->line)
+        return true;
+    Span around = recorder_step(&st->rec, st->rec.n - 1)->region;
+    if (e->span.source != source || (around.source == source && line_at(st, around) == b->line))
+        return false;
+    return begins_on(st, e, b->line);
+}
+
+/* A condition that cannot be told holds. */
+static bool condition_met(RelaySteps *st, const Breakpoint *b)
+{
+    const RecordStep *now = recorder_step(&st->rec, st->rec.n - 1);
+    if (!b->condition || !now->now)
+        return true;
+    DiagsMark mark = diags_mark(st->s->cx.diags);
+    Module *m = NULL;
+    Value v = frame_eval(st, now->now, str_of(b->condition), &m);
+    bool met = v.kind != VALUE_SCALAR || v.bits != 0;
+    diags_back(st->s->cx.diags, mark);
+    value_release(v);
+    module_release(m);
+    return met;
+}
+
+static const Breakpoint *text_break(RelaySteps *st, const Event *e)
+{
+    if (!st->s->stops->n_texts || st->rec.first == st->rec.n)
+        return NULL;
+    bool enters = is_call(e) || e->kind == EVENT_START;
+    const uint32_t sources[] = {enters ? e->body.source : 0, e->span.source};
+    for (size_t k = 0; k < 2; k++) {
+        const TextBreaks *t =
+            sources[k] && (k == 0 || sources[1] != sources[0]) ? breaks_of(st, sources[k]) : NULL;
+        for (size_t i = 0; t && i < t->n; i++)
+            if (place_met(st, &t->at[i], e, sources[k]) && condition_met(st, &t->at[i])) {
+                /* Whoever is asked may change the list. */
+                st->place = (Breakpoint){.line = t->at[i].line};
+                return &st->place;
+            }
+    }
+    return NULL;
+}
+
+/* Takes the list. */
+static bool put_text(Stops *stops, Str text, Breakpoint *at, size_t n)
+{
+    size_t i = find_text(stops, text);
+    if (i == stops->n_texts && n > 0) {
+        TextBreaks *grown = memory_resize(stops->texts, (i + 1) * sizeof *grown);
+        char *copy = grown ? memory_text(text.ptr, text.len) : NULL;
+        stops->texts = grown ? grown : stops->texts;
+        if (!copy)
+            return false;
+        stops->texts[stops->n_texts++] = (TextBreaks){.text = copy, .len = text.len};
+    }
+    if (i == stops->n_texts)
+        return true;
+    TextBreaks *t = &stops->texts[i];
+    for (size_t k = 0; k < t->n; k++)
+        breakpoint_free(&t->at[k]);
+    free(t->at);
+    t->at = at;
+    t->n = n;
+    if (n == 0) {
+        text_breaks_free(t);
+        *t = stops->texts[--stops->n_texts];
+    }
+    return true;
+}
+
+bool relay_session_break_text(RelaySession *s, const char *text, size_t len,
+                              const RelayBreak *breaks, size_t n)
+{
+    Stops *stops = stops_get(s);
+    Breakpoint *at = stops && n ? memory_zeroed(n, sizeof *at) : NULL;
+    bool ok = stops && (at || n == 0);
+    for (size_t i = 0; i < n && ok; i++) {
+        at[i].line = breaks[i].line;
+        if (breaks[i].condition)
+            at[i].condition = memory_text(breaks[i].condition, strlen(breaks[i].condition));
+    }
+    if (ok)
+        stops->changes++;
+    if (ok && put_text(stops, (Str){text, len}, at, n))
+        return true;
+    for (size_t i = 0; i < n && at; i++)
+        breakpoint_free(&at[i]);
+    free(at);
+    return false;
+}
+
+bool relay_session_break_on(RelaySession *s, unsigned events)
+{
+    if (!s->stops && !events)
+        return true;
+    Stops *stops = stops_get(s);
+    if (stops)
+        stops->events = events;
+    return stops != NULL;
+}
+
+void relay_session_pause(RelaySession *s)
+{
+    atomic_store(&s->pause, true);
+}
+
+/* ---- numbers that are none --------------------------------------------------------------------------- */
+
+static bool is_finite(Value v, Limits *limits)
+{
+    TensorView view;
+    if (!value_view(&v, &view) || !dtype_is_float(view.t.dtype))
+        return true;
+    for (int64_t i = 0; i < view.t.size && !limit_hit_at(limits, i); i++)
+        if (!isfinite(tensor_get_double(&view.t, i)))
+            return false;
+    return true;
+}
+
+/* Whether the operator made it: what was there before came from somewhere else. */
+static bool nan_arises(RelaySteps *st, const Event *e)
+{
+    Limits *limits = &st->s->cx.limits;
+    if (e->kind != EVENT_OP || is_finite(e->result.value, limits))
+        return false;
+    for (uint32_t i = 0; i < e->n; i++)
+        if (!is_finite(e->args[i], limits))
+            return false;
+    return true;
+}
+
+RelayStop stops_why(RelaySteps *st, const Event *e)
+{
+    unsigned events = st->s->stops ? st->s->stops->events : 0;
+    if (atomic_exchange(&st->s->pause, false))
+        return RELAY_STOP_PAUSE;
+    if ((events & 1u << RELAY_STOP_ERROR) && e->kind == EVENT_FAIL)
+        return RELAY_STOP_ERROR;
+    return (events & 1u << RELAY_STOP_NAN) && nan_arises(st, e) ? RELAY_STOP_NAN : RELAY_STOP_NONE;
 }
 
 const Breakpoint *stops_match(RelaySteps *st, const Event *e)
@@ -160,7 +364,7 @@ const Breakpoint *stops_match(RelaySteps *st, const Event *e)
                           strcmp(e->what, b->name->text) == 0 && condition_holds(st, b, e))
             return b;
     }
-    return NULL;
+    return stops ? text_break(st, e) : NULL;
 }
 
 /* ---- watching --------------------------------------------------------------------------------------- */

@@ -47,6 +47,8 @@ SCHEMAS = {
     "connect_reply": {"shell_port": int, "iopub_port": int, "stdin_port": int, "hb_port": int,
                       "control_port": int},
     "interrupt_reply": {"status": str},
+    "debug_reply": {"type": str, "seq": int, "request_seq": int, "success": bool, "command": str, "body": dict},
+    "debug_event": {"type": str, "seq": int, "event": str, "body": dict},
     "usage_reply": {"hostname": str, "pid": int, "cpu_count": int, "kernel_cpu": float, "kernel_memory": int,
                     "host_cpu_percent": float, "host_virtual_memory": dict},
 }
