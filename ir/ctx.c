@@ -76,6 +76,7 @@ static void keep_all(Ctx *cx)
 {
     const Type *const made[] = {cx->poison, cx->unit, cx->boolean};
     type_heap_keep_words(&cx->heap, made, sizeof made);
+    type_heap_keep_words(&cx->heap, &cx->rows, sizeof cx->rows);
     const PtrMap *maps[] = {&cx->op_types, &cx->stand_ins};
     for (size_t i = 0; i < 2; i++)
         type_heap_keep_words(&cx->heap, maps[i]->entries, maps[i]->n * sizeof *maps[i]->entries);
@@ -171,4 +172,18 @@ Constructor *typedef_con(Ctx *cx, TypeDef *def, const Name *name, uint32_t n,
     }
     def->cons[def->n_cons++] = con;
     return con;
+}
+
+const TypeDef *typedef_rows(Ctx *cx)
+{
+    if (cx->rows)
+        return cx->rows;
+    const Span none = {0};
+    const TypeVar *a = typevar_new(cx, ctx_name(cx, "A"), none);
+    TypeDef *def = typedef_new(cx, ctx_name(cx, "Rows"), 1, &a, none);
+    const Type *of = type_var(cx, a);
+    const Type *fields[2] = {of, type_adt(cx, def, 1, &of)};
+    typedef_con(cx, def, ctx_name(cx, "Row"), 2, fields, none);
+    typedef_con(cx, def, ctx_name(cx, "NoRow"), 0, NULL, none);
+    return cx->rows = def;
 }

@@ -45,6 +45,7 @@ struct Ctx {
     Pool *pool;
     Blas *blas;
     const Type *poison, *unit, *boolean; /* made once */
+    const TypeDef *rows; /* likewise */
 };
 
 /* For what making a type takes. */
@@ -73,5 +74,7 @@ TypeDef *typedef_new(Ctx *cx, const Name *name, uint32_t n_params, const TypeVar
 Constructor *typedef_con(Ctx *cx, TypeDef *def, const Name *name, uint32_t n,
                          const Type *const *fields, Span span);
 TypeVar *typevar_new(Ctx *cx, const Name *name, Span span);
+/* `type Rows[A] { Row(A, Rows[A]), NoRow }`: lists of what passes gather; one for all programs of a context. */
+const TypeDef *typedef_rows(Ctx *cx);
 
 #endif

@@ -286,6 +286,7 @@ void keep_store(Unit *u, const Content *c)
 {
     Writing *w = memory_must(sizeof *w);
     *w = (Writing){.c = c,
+                   .cx = u->jit->cx,
                    .here = !u->entry_name || u->infos.n > 0,
                    .key = {c->key[0], c->key[1]},
                    .cache = &u->jit->cache};
@@ -383,9 +384,10 @@ static const Tensor *take_tensor(Taking *t)
 
 static const Constructor *take_constructor(Taking *t, bool nullary)
 {
-    uint64_t type = keep_take(t), index = keep_take(t);
-    t->wrong |= type >= t->c->types.n || index >= t->c->types.at[t->wrong ? 0 : type]->n_cons;
-    const Constructor *con = t->wrong ? NULL : t->c->types.at[type]->cons[index];
+    const TypeDef *def = keep_take_def(t);
+    uint64_t index = keep_take(t);
+    t->wrong |= !def || index >= def->n_cons;
+    const Constructor *con = t->wrong ? NULL : def->cons[index];
     t->wrong |= !con || (nullary && !con->info->nullary);
     return t->wrong ? NULL : con;
 }

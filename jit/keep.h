@@ -9,6 +9,7 @@
 typedef struct Writing Writing;
 struct Writing {
     const Content *c;
+    Ctx *cx;
     Arena arena;
     Buf body;
     Vec(Str) pieces;
@@ -22,6 +23,7 @@ struct Writing {
 void keep_put(Writing *w, uint64_t v);
 void keep_put_text(Writing *w, const char *text);
 void keep_put_source(Writing *w, uint32_t source);
+/* A data type of the program, or the one that passes gather things in. */
 void keep_put_def(Writing *w, const TypeDef *def);
 
 /* The digest holds off damage, not somebody who makes files; so whatever the words say is looked at. */
@@ -38,6 +40,7 @@ uint64_t keep_take(Taking *t);
 /* A number of things of which each takes a word or more. */
 uint64_t keep_take_count(Taking *t);
 const char *keep_take_text(Taking *t);
+const TypeDef *keep_take_def(Taking *t); /* NULL where something is wrong */
 
 /* ---- keep_site.c: calls of operators --------------------------------------------------------------------------------- */
 

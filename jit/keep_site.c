@@ -12,7 +12,17 @@ void keep_put_def(Writing *w, const TypeDef *def)
             keep_put(w, i);
             return;
         }
-    w->here = true;
+    w->here |= def != typedef_rows(w->cx);
+    keep_put(w, w->c->types.n);
+}
+
+const TypeDef *keep_take_def(Taking *t)
+{
+    uint64_t number = keep_take(t);
+    t->wrong |= number > t->c->types.n;
+    if (t->wrong)
+        return NULL;
+    return number < t->c->types.n ? t->c->types.at[number] : typedef_rows(t->u->jit->cx);
 }
 
 /* Values of other types have no text that another process would read the same. */
@@ -47,9 +57,7 @@ static const Type *take_parts(Taking *t, uint64_t kind, uint64_t n, uint32_t dep
     Ctx *cx = t->u->jit->cx;
     const TypeDef *def = NULL;
     if (kind == TYPE_ADT) {
-        uint64_t number = keep_take(t);
-        t->wrong |= number >= t->c->types.n;
-        def = t->wrong ? NULL : t->c->types.at[number];
+        def = keep_take_def(t);
         t->wrong |= !def || def->n_params != n;
     }
     t->wrong |= kind == TYPE_REF && n != 1;

@@ -466,7 +466,7 @@ static const char default_pipeline[] = DEFAULT_PIPELINE;
 /* Functions that are to be put in place are optimised there. Images lie as strategies for convolutions want them; what comes in and goes
  * out is turned. */
 static const char code_pipeline[] =
-    "Inline,SpecializeRecursion,"
+    "Inline,SpecializeRecursion,BatchRecursion,"
     "ConvertLayout{desired_layouts={\"nn.conv2d\": [\"NCHW\", \"OIHW\"]}}," DEFAULT_PIPELINE;
 
 const char *passes_default(int level)
