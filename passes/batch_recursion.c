@@ -2,7 +2,7 @@
  *
  *     let %f = fn (%t: Tree) { match (%t) { Leaf(%x) => %x, Node(%l, %r) => tanh(nn.dense(add(%f(%l), %f(%r)), const)) } };  %f(%tree)
  *
- * reads the weights once for each node. All nodes of one depth are independent of each other, so they are gathered first, those of the
+ * reads the weights for each node anew. All nodes of one depth are independent of each other, so they are gathered first, those of the
  * level below give their results, and then four nodes at a time are one product of four rows, two one of two. The function becomes one
  * over lists of nodes, a list for each constructor:
  *
@@ -64,7 +64,7 @@ typedef struct Batcher {
     PtrMap lifted; /* Expr -> Lifted */
     PtrMap bound; /* Var of a `let` -> its value */
     bool simple; /* nothing but straight-line code was met */
-    bool pays; /* a product with large weights was made one of several rows */
+    bool pays; /* a product with large weights can be one of several rows */
 } Batcher;
 
 /* ---- short forms --------------------------------------------------------------------------------------------------------- */
@@ -665,8 +665,11 @@ static Expr *step_function(Batcher *b, Kind *k)
     params[0] = var_of(b, "nodes", b->types);
     lists_of(b, "below", b->results, lists);
     Var *done = params[b->n + 1] = var_of(b, "done", b->results);
-    for (uint32_t steps = STEPS_MOST; steps; steps /= 2)
+    b->pays = false;
+    Clause one = step_clause(b, k, 1, lists, done);
+    for (uint32_t steps = b->pays ? STEPS_MOST : 1; steps > 1; steps /= 2)
         clauses[n++] = step_clause(b, k, steps, lists, done);
+    clauses[n++] = one;
     Expr *fields[FIELDS_MOST + 1] = {&done->base};
     for (uint32_t i = 0; i < b->n; i++)
         fields[i + 1] = &lists[i]->base;
@@ -812,7 +815,7 @@ static void add_function(Batcher *b, Binds *binds, Var *self, Expr *fn)
 static Expr *batched(Batcher *b)
 {
     Binds binds = {0};
-    b->pays = false;
+    bool pays = false;
     b->push = var_of(b, "push", NULL);
     b->pop = var_of(b, "pop", NULL);
     b->level = var_of(b, "level", NULL);
@@ -825,6 +828,7 @@ static Expr *batched(Batcher *b)
         if (k->below)
             add_function(b, &binds, k->below, below_function(b, k));
         add_function(b, &binds, k->step, step_function(b, k));
+        pays |= b->pays;
     }
     add_function(b, &binds, b->level, level_function(b));
     Lists none = empty_lists(b);
@@ -835,7 +839,7 @@ static Expr *batched(Batcher *b)
         b, bind(b, &binds, "done", call_with_lists(b, b->level, NULL, &found, NULL)), 0);
     Expr *popped = call_with_lists(b, b->pop, tree, &done, NULL);
     Expr *body = close_binds(b, &binds, field_of(b, popped, 0));
-    return b->pays ? body : NULL;
+    return pays ? body : NULL;
 }
 
 static Expr *look_at_let(Rewriter *rw, const Expr *old, Expr *now)

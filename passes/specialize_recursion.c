@@ -7,13 +7,19 @@
  * multiplies all of them in front of it:
  *
  *     def @f(%i: int32, %h: …, %xs: …, %w: …) { if (%i == 64) { %h } else { … nn.dense(take(%xs, %i, axis=0), %w) … } }
- *  => let %all = reshape(nn.dense(reshape(%xs, …), const), …);  let %f = fn (…) { … take(%all, %i, axis=0) … };  … */
+ *  => let %all = reshape(nn.dense(reshape(%xs, …), const), …);  let %f = fn (…) { … take(%all, %i, axis=0) … };  …
+ *
+ * and so for any row of a known table: what the product is of each is known beforehand. */
 #include "passes/facts.h"
 #include "passes/pass.h"
 #include "passes/types.h"
 
 #include "ir/op.h"
 #include "stdlib/ops/ops.h"
+
+/* Of the products of a table's rows: how many elements there may be, and how many multiplications they may take. */
+#define TABLE_ELEMENTS_MOST ((int64_t)1 << 20)
+#define TABLE_WORK_MOST ((int64_t)1 << 27)
 
 /* What is known of a definition that calls itself. */
 typedef struct Recursive {
@@ -130,41 +136,57 @@ static Expr *handed(const Specializer *s, Expr *e)
     return e->kind == EXPR_CONSTANT ? e : NULL;
 }
 
-/* The tensor whose rows the loop takes one after the other, as rows of so many elements; NULL: the expression is something else. */
-static const Call *row_of(const Specializer *s, const Expr *e, int64_t elements)
+/* Whether the rows that are taken are of a known table, small enough that the products of all are made beforehand. */
+static bool is_table(const Specializer *s, const Call *take, const Type *t, const Call *dense)
 {
+    const Type *index = expr_tensor_type(take->args.at[1]);
+    const Type *y = expr_tensor_type(&dense->base);
+    const Expr *table = handed(s, take->args.at[0]), *w = handed(s, dense->args.at[1]);
+    int64_t width = y->dims[1], work;
+    return table->kind == EXPR_CONSTANT && w->kind == EXPR_CONSTANT && index && index->n == 0 &&
+           t->n == 2 && y->dims[0] == 1 && t->dims[0] <= TABLE_ELEMENTS_MOST / width &&
+           !__builtin_mul_overflow(t->dims[0] * width, t->dims[1], &work) &&
+           work <= TABLE_WORK_MOST;
+}
+
+/* The tensor whose rows are taken one after the other, or as they are needed, as rows of so many elements; NULL: the expression is
+ * something else. */
+static const Call *row_of(const Specializer *s, const Call *dense, int64_t elements)
+{
+    const Expr *e = dense->args.at[0];
     const Call *shaped = call_of(s, e, "reshape");
     const Call *take = call_of(s, shaped ? shaped->args.at[0] : e, "take");
     const Type *t = take ? expr_tensor_type(take->args.at[0]) : NULL;
     int64_t size;
-    if (!t || t->n < 2 || t->dims[0] != s->turns ||
-        param_of(s->of->def->fn, take->args.at[1]) != s->counter ||
-        attrs_int(take->attrs, "axis", -1) != 0 || attrs_int(take->attrs, "batch_dims", 0) != 0 ||
+    if (!t || t->n < 2 || t->dims[0] < 1 || attrs_int(take->attrs, "axis", -1) != 0 ||
+        attrs_int(take->attrs, "batch_dims", 0) != 0 ||
         !shape_size((int)t->n - 1, t->dims + 1, &size) || size != elements ||
         !handed(s, take->args.at[0]))
         return NULL;
-    return take;
+    bool each = s->counter >= 0 && t->dims[0] == s->turns &&
+                param_of(s->of->def->fn, take->args.at[1]) == s->counter;
+    return each || is_table(s, take, t, dense) ? take : NULL;
 }
 
 /* The product of a turn as a row of the product of all. */
 static Expr *hoisted(Specializer *s, const Rewriter *rw, const Expr *old)
 {
-    const Call *dense = s->counter >= 0 ? call_of(s, old, "nn.dense") : NULL;
+    const Call *dense = call_of(s, old, "nn.dense");
     const Type *x = dense ? expr_tensor_type(dense->args.at[0]) : NULL,
                *y = dense ? expr_tensor_type(old) : NULL;
     Expr *w = dense ? handed(s, dense->args.at[1]) : NULL;
-    if (!w || !x || !y || x->n != 2 || y->n != 2 || x->dims[0] < 1 || x->dims[1] < 1)
+    if (!w || !x || !y || x->n != 2 || y->n != 2 || x->dims[0] < 1 || x->dims[1] < 1 ||
+        y->dims[1] < 1)
         return NULL;
-    const Call *take = row_of(s, dense->args.at[0], x->dims[0] * x->dims[1]);
+    const Call *take = row_of(s, dense, x->dims[0] * x->dims[1]);
     if (!take)
         return NULL;
     OpsMake m = s->m;
+    int64_t turns = expr_tensor_type(take->args.at[0])->dims[0];
     Var *all = ptrmap_find(&s->made, old);
     if (!all) {
-        Attr rows =
-            ops_attr_ints(&m, "newshape", 2, (int64_t[]){s->turns * x->dims[0], x->dims[1]});
-        Attr apart =
-            ops_attr_ints(&m, "newshape", 3, (int64_t[]){s->turns, y->dims[0], y->dims[1]});
+        Attr rows = ops_attr_ints(&m, "newshape", 2, (int64_t[]){turns * x->dims[0], x->dims[1]});
+        Attr apart = ops_attr_ints(&m, "newshape", 3, (int64_t[]){turns, y->dims[0], y->dims[1]});
         Expr *xs = handed(s, take->args.at[0]), *data = ops_call(&m, "reshape", 1, &xs, 1, &rows);
         Expr *args[2] = {data, w};
         Expr *product =
@@ -177,7 +199,8 @@ static Expr *hoisted(Specializer *s, const Rewriter *rw, const Expr *old)
         vec_push(&s->products, &s->run->scratch, product);
         ptrmap_put(&s->made, old, all);
     }
-    Expr *args[2] = {&all->base, ptrmap_find(&rw->done, take->args.at[1])};
+    Expr *index = ptrmap_find(&rw->done, take->args.at[1]);
+    Expr *args[2] = {&all->base, index ? index : take->args.at[1]};
     return expr_call(m.arena, old->span, take->callee, 2, args, take->attrs);
 }
 
@@ -300,7 +323,8 @@ const Pass pass_specialize_recursion = {
     .name = "SpecializeRecursion",
     .doc = "Gives recursive functions with constants among their arguments a copy for these; "
            "products of all turns of a counted "
-           "loop with the same weights are one, in front of it.",
+           "loop with the same weights are one, in front of it, and those of a known table's rows "
+           "a table.",
     .opt_level = 2,
     .needs_types = true,
     .reorders = true,
