@@ -163,7 +163,7 @@ static void *abi_instantiate(JitState *s, Object *fn, const Type *type)
 /* One reference is given up. */
 static void abi_free_object(Object *o)
 {
-    value_release_object(value_object(o));
+    object_release(o);
 }
 
 /* The memory of an object whose fields were moved out; NULL for none. */

@@ -170,11 +170,16 @@ static const Repr *closure_fields(Gen *g, const Instance *in)
     return fields;
 }
 
+bool closure_is_plain(const Gen *g, const Instance *in)
+{
+    return !g->unit->open && !in->open;
+}
+
 /* An object for a closure that the unit outlives, or that keeps its unit alive; what it captures is still to be stored. */
 static Ssa new_closure(Fn *f, Instance *in, Ssa code)
 {
     Gen *g = f->g;
-    bool counts = g->unit->open || in->open;
+    bool counts = !closure_is_plain(g, in);
     if (counts && in->open)
         open_info(g, in);
     else if (counts)

@@ -106,30 +106,60 @@ static const PtrMap *known_of(const Instance *in)
     return in->of ? &in->of->known : &in->known;
 }
 
+static Ssa captured(Fn *f, uint32_t i)
+{
+    return fn_get_field(f, f->self, FUNCTION_CAPTURED + i, repr_of(f->in->captures.at[i].type));
+}
+
+/* Nobody wants the closure beyond what it captured: when nobody else holds it that moves out of it. */
+static void open_self(Fn *f, const Ssa *values)
+{
+    Gen *g = f->g;
+    const Instance *in = f->in;
+    uint32_t n = (uint32_t)in->captures.n;
+    LLVMBasicBlockRef alone = gen_block(g, f->fn, "alone"), shared = gen_block(g, f->fn, "shared");
+    LLVMBasicBlockRef go = gen_block(g, f->fn, "go");
+    Ssa refs = gen_load(g, g->i32, f->self, offsetof(Object, refs));
+    LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntEQ, refs, gen_int(g->i32, 1), ""), alone,
+                    shared);
+    LLVMPositionBuilderAtEnd(g->b, alone);
+    for (uint32_t i = 0; i < n; i++)
+        own_gain(f, values[i]);
+    fn_free_cell(f, f->self, FUNCTION_CAPTURED + n);
+    LLVMBuildBr(g->b, go);
+    LLVMPositionBuilderAtEnd(g->b, shared);
+    for (uint32_t i = 0; i < n; i++)
+        fn_retain(f, repr_of(in->captures.at[i].type), values[i]);
+    fn_release_shared(f, f->self, refs);
+    LLVMBuildBr(g->b, go);
+    LLVMPositionBuilderAtEnd(g->b, go);
+}
+
 static void bind_captures(Fn *f)
 {
     Instance *in = f->in;
+    Ssa *values = arena_new_array(f->g->arena, Ssa, in->captures.n + 1);
+    for (uint32_t i = 0; i < in->captures.n; i++)
+        values[i] = captured(f, i);
+    bool wanted = in->self_var && ptrmap_has(&f->live->root->last, in->self_var);
+    bool opens = f->self && !wanted && !in->of && closure_is_plain(f->g, in);
+    if (opens)
+        open_self(f, values);
     for (uint32_t i = 0; i < in->captures.n; i++) {
         Capture *c = &in->captures.at[i];
-        Repr r = repr_of(c->type);
-        Ssa v = fn_get_field(f, f->self, FUNCTION_CAPTURED + i, r);
-        fn_retain(f, r, v);
-        fn_bind(f, c->var, c->type, v)->known = c->known;
+        if (!opens)
+            fn_retain(f, repr_of(c->type), values[i]);
+        fn_bind(f, c->var, c->type, values[i])->known = c->known;
     }
     const PtrMap *known = known_of(in);
     for (size_t i = 0; i < known->n; i++) {
         Instance *one = known->entries[i].value;
         fn_bind(f, known->entries[i].key, one->fn->base.type, NULL)->known = one;
     }
-}
-
-static void bind_self(Fn *f)
-{
-    Instance *in = f->in;
-    if (in->self_var)
+    if (in->self_var && !opens)
         fn_bind(f, in->self_var, instance_type(f->g, in, in->fn->base.type), f->self)->known =
             in->of ? in->of : in;
-    else if (f->self)
+    else if (f->self && !opens)
         fn_release(f, (Repr){.kind = REPR_OBJECT}, f->self);
 }
 
@@ -182,7 +212,6 @@ static void make_body(Fn *f)
     for (uint32_t i = 0; i < in->n; i++)
         bind_param(f, i, args[i]);
     bind_captures(f);
-    bind_self(f);
     fn_block(f, f->live->root, in->result, true, NULL, NULL);
     LLVMPositionBuilderAtEnd(g->b, f->entry);
     LLVMBuildBr(g->b, start);

@@ -199,9 +199,8 @@ static WalkNext note_match(void *data, const Expr *e)
 {
     Instance *in = data;
     const Match *match = expr_as_match(e);
-    const Var *v = match ? expr_as_var(match->scrutinee) : NULL;
-    for (uint32_t i = 0; v && i < in->n && i < 64; i++)
-        if (in->fn->params.at[i] == v)
+    for (uint32_t i = 0; match && i < in->n && i < 64; i++)
+        if (match_looks_at(match, in->fn->params.at[i]))
             in->matched |= (uint64_t)1 << i;
     return e->kind == EXPR_FUNCTION && e != &in->fn->base ? WALK_STOP : WALK_ON;
 }

@@ -603,6 +603,8 @@ Instance *shapes_callee(Gen *g, const Instance *in, const Call *call, const Type
 const ObjectInfo *closure_info(Jit *jit, const Name *name);
 /* A closure: the address of its code stands in the first field, what it captures behind it. */
 Ssa fn_closure(Fn *f, Instance *in);
+/* Whether its closures are cells and no more: they do not count their unit. */
+bool closure_is_plain(const Gen *g, const Instance *in);
 /* The code of the instance with the convention of closures. */
 Ssa closure_thunk(Gen *g, Instance *in);
 /* What an open instance captured, as a closure of the concrete one. */
@@ -816,6 +818,19 @@ Ssa fn_if(Fn *f, const If *e, const Type *type, bool tail);
 Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail);
 /* The variable's value, which is ours, ends at the beginning of this block. */
 void fn_end_value(Fn *f, const Var *v);
+
+/* Whether the value is one that the match takes apart. */
+bool match_looks_at(const Match *e, const Var *v);
+/* What the clause wants of one of the values that are matched: of a tuple that the scrutinee writes each field is one. NULL: anything. */
+const Pattern *match_pattern(const Match *e, uint32_t clause, uint32_t root);
+
+/* decide.c */
+/* Code that goes from here to the clause that takes the values. Behind the last clause: where what none takes goes; NULL: there is no
+ * such value. */
+void fn_decide(Fn *f, const Match *e, uint32_t n, const Type *const *types, const Ssa *values,
+               const LLVMBasicBlockRef *clauses);
+/* Of the field of a value of the type that fits the pattern. */
+const Type *pattern_field_type(Fn *f, const Pattern *p, const Type *type, uint32_t i);
 
 /* ---- own.c: what code does to the counts of values is noted and checked in builds for development -------------------- */
 

@@ -139,6 +139,8 @@ static void walk_value(Liveness *l, const Var *var, Expr *e, bool tail)
         return;
     case EXPR_MATCH: {
         Match *m = expr_as_match(e);
+        if (m->scrutinee->kind == EXPR_TUPLE)
+            ir_children(m->scrutinee, use_slot, l);
         use_slot(l, &m->scrutinee);
         for (uint32_t i = 0; i < m->clauses.n; i++)
             walk_inner(l, m->clauses.at[i].body, m->clauses.at[i].pattern);

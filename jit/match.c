@@ -1,8 +1,9 @@
 /* `if` and `match`.
  *
- * A switch goes to the first clause that the value's constructor may fit; where the fields do not fit, the next such clause is tried. A clause's variables are loaded from the value's fields; when the value ends with the match and nobody
- * else holds it, its fields move out of it, and its memory becomes the next object of its size that the clause makes (cell.c): what maps,
- * sorts or turns a list around makes no cells. */
+ * Switches go to the clause that takes the value (decide.c). Its variables are loaded from the value's fields; when the value ends with
+ * the match and nobody else holds it, its fields move out of it, and its memory becomes the next object of its size that the clause makes
+ * (cell.c): what maps, sorts or turns a list around makes no cells. A tuple that is made for the match alone is not made: each of its
+ * fields is a value that is matched. */
 #include "jit/internal.h"
 
 typedef struct Join {
@@ -68,64 +69,26 @@ Ssa fn_if(Fn *f, const If *e, const Type *type, bool tail)
 
 /* ---- patterns --------------------------------------------------------------------------------------------------- */
 
-#define PATTERN_DEPTH_MOST 200
-
-typedef struct Clausing {
-    const Pattern *pattern;
-    const Var *scrutinee; /* NULL when it is no variable */
+/* One of the values that are matched. */
+typedef struct Root {
+    const Pattern *pattern; /* of the clause at hand; NULL: anything */
+    const Var *var; /* NULL when it is no variable */
     const Type *type;
     Ssa value;
     bool made; /* a function that was made for the match: the clause has it */
-    LLVMBasicBlockRef next; /* where to go when the fields do not fit; NULL: they must fit */
-} Clausing;
+} Root;
 
-static const Type *field_type(Fn *f, const Pattern *p, const Type *type, uint32_t i)
+typedef struct Roots {
+    uint32_t n;
+    Root *at;
+} Roots;
+
+const Pattern *match_pattern(const Match *e, uint32_t clause, uint32_t root)
 {
-    if (p->kind == PATTERN_TUPLE)
-        return type->parts[i];
-    const TypeDef *def = p->con->type;
-    return type_subst(f->g->cx, p->con->fields[i], def->n_params, def->params, type->parts);
-}
-
-static bool has_choice(const Pattern *p)
-{
-    return p->kind == PATTERN_CON && p->con->type->n_cons > 1;
-}
-
-static void test_fields(Fn *f, const Pattern *p, const Type *type, Ssa v, LLVMBasicBlockRef next,
-                        int depth);
-
-/* Jumps away unless the value has the pattern's constructors. */
-static void test(Fn *f, const Pattern *p, const Type *type, Ssa v, LLVMBasicBlockRef next,
-                 int depth)
-{
-    Gen *g = f->g;
-    if (p->kind == PATTERN_WILDCARD || p->kind == PATTERN_VAR)
-        return;
-    if (depth > PATTERN_DEPTH_MOST) {
-        gen_refuse(g, "a pattern that is nested too deeply");
-        return;
-    }
-    if (has_choice(p)) {
-        LLVMBasicBlockRef fits = gen_block(g, f->fn, p->con->name->text);
-        Ssa tag = fn_tag(f, v, p->con->type->n_cons);
-        Ssa same = LLVMBuildICmp(g->b, LLVMIntEQ, tag, gen_int(g->i32, p->con->index), "");
-        LLVMBuildCondBr(g->b, same, fits, next);
-        LLVMPositionBuilderAtEnd(g->b, fits);
-    }
-    test_fields(f, p, type, v, next, depth);
-}
-
-static void test_fields(Fn *f, const Pattern *p, const Type *type, Ssa v, LLVMBasicBlockRef next,
-                        int depth)
-{
-    for (uint32_t i = 0; i < p->n; i++) {
-        const Pattern *field = p->fields[i];
-        if (field->kind == PATTERN_WILDCARD || field->kind == PATTERN_VAR)
-            continue;
-        const Type *t = field_type(f, p, type, i);
-        test(f, field, t, fn_get_field(f, v, i, repr_of(t)), next, depth + 1);
-    }
+    const Pattern *p = e->clauses.at[clause].pattern;
+    if (e->scrutinee->kind != EXPR_TUPLE)
+        return p;
+    return p->kind == PATTERN_TUPLE ? p->fields[root] : NULL;
 }
 
 static bool is_used(const Fn *f, const Var *v)
@@ -141,7 +104,7 @@ static void bind_fields(Fn *f, const Pattern *p, const Type *type, Ssa v)
         fn_bind(f, p->var, type, v);
     }
     for (uint32_t i = 0; i < p->n; i++) {
-        const Type *t = field_type(f, p, type, i);
+        const Type *t = pattern_field_type(f, p, type, i);
         bind_fields(f, p->fields[i], t, fn_get_field(f, v, i, repr_of(t)));
     }
 }
@@ -174,7 +137,7 @@ static Parts parts_of(Fn *f, const Pattern *p, const Type *type, Ssa v)
     Parts all = {p, arena_new_array(a, const Type *, p->n + 1), arena_new_array(a, Ssa, p->n + 1),
                  arena_new_array(a, bool, p->n + 1)};
     for (uint32_t i = 0; i < p->n; i++) {
-        all.types[i] = field_type(f, p, type, i);
+        all.types[i] = pattern_field_type(f, p, type, i);
         all.fields[i] = fn_get_field(f, v, i, repr_of(all.types[i]));
         all.used[i] = pattern_uses(f, p->fields[i]);
     }
@@ -269,12 +232,12 @@ void fn_end_value(Fn *f, const Var *v)
 }
 
 /* Whether the value is ours, and the match the last to use it outside its clauses. */
-static bool is_ours(Fn *f, const Clausing *c)
+static bool is_ours(Fn *f, const Root *c)
 {
     const LiveBlock *b = f->block;
-    const Val *val = c->scrutinee ? ptrmap_find(&f->vals, c->scrutinee) : NULL;
+    const Val *val = c->var ? ptrmap_find(&f->vals, c->var) : NULL;
     return val && !val->fixed && !val->lent && val->at &&
-           live_is_last(f->live, b->parent, b->parent_at, c->scrutinee);
+           live_is_last(f->live, b->parent, b->parent_at, c->var);
 }
 
 /* ---- fields that are lent: no counts for what lives no longer than the value ------------------------------------- */
@@ -289,7 +252,7 @@ static bool holds_waiting(Fn *f, const Pattern *p, const Type *type)
 {
     bool waits = p->kind == PATTERN_VAR && is_used(f, p->var) && may_wait(type);
     for (uint32_t i = 0; i < p->n && !waits; i++)
-        waits = holds_waiting(f, p->fields[i], field_type(f, p, type, i));
+        waits = holds_waiting(f, p->fields[i], pattern_field_type(f, p, type, i));
     return waits;
 }
 
@@ -315,6 +278,15 @@ static const Expr *value_at(const LiveBlock *b, uint32_t at)
     return e->kind == EXPR_LET ? expr_as_let(e)->value : e;
 }
 
+bool match_looks_at(const Match *e, const Var *v)
+{
+    const Tuple *tuple = expr_as_tuple(e->scrutinee);
+    bool looks = e->scrutinee == &v->base;
+    for (uint32_t i = 0; tuple && i < tuple->fields.n && !looks; i++)
+        looks = tuple->fields.at[i] == &v->base;
+    return looks;
+}
+
 /* Whether on each way through the block that uses the value no variable of the pattern is used behind it; where the value ends at the
  * beginning of a block, they become that block's own. */
 static bool outlives(const LiveBlock *b, const Var *v, const Pattern *p)
@@ -323,7 +295,7 @@ static bool outlives(const LiveBlock *b, const Var *v, const Pattern *p)
     if (use == 0)
         return true;
     const Match *again = expr_as_match(value_at(b, use - 1));
-    if (used_behind(b, p, use) || (again && again->scrutinee == &v->base))
+    if (used_behind(b, p, use) || (again && match_looks_at(again, v)))
         return false;
     for (size_t i = 0; i < b->inner.n; i++)
         if (b->inner.at[i]->parent_at == use - 1 && !outlives(b->inner.at[i], v, p))
@@ -331,13 +303,13 @@ static bool outlives(const LiveBlock *b, const Var *v, const Pattern *p)
     return true;
 }
 
-static bool may_lend(Fn *f, const Clausing *c)
+static bool may_lend(Fn *f, const Root *c)
 {
-    const Val *val = c->scrutinee ? ptrmap_find(&f->vals, c->scrutinee) : NULL;
+    const Val *val = c->var ? ptrmap_find(&f->vals, c->var) : NULL;
     if (!val || val->fixed || (val->lent && !val->stays) || !val->at ||
         holds_waiting(f, c->pattern, c->type))
         return false;
-    return !is_ours(f, c) || outlives(f->block, c->scrutinee, c->pattern);
+    return !is_ours(f, c) || outlives(f->block, c->var, c->pattern);
 }
 
 static void lend_fields(Fn *f, const Pattern *p, const Type *type, Ssa v, bool stays)
@@ -348,15 +320,14 @@ static void lend_fields(Fn *f, const Pattern *p, const Type *type, Ssa v, bool s
         val->stays = stays;
     }
     for (uint32_t i = 0; i < p->n; i++) {
-        const Type *t = field_type(f, p, type, i);
+        const Type *t = pattern_field_type(f, p, type, i);
         if (pattern_uses(f, p->fields[i]))
             lend_fields(f, p->fields[i], t, fn_get_field(f, v, i, repr_of(t)), stays);
     }
 }
 
-static void start_clause(Fn *f, void *data)
+static void start_root(Fn *f, const Root *c)
 {
-    Clausing *c = data;
     const Pattern *p = c->pattern;
     if (c->made && p->kind == PATTERN_VAR) {
         fn_bind(f, p->var, c->type, c->value);
@@ -364,23 +335,31 @@ static void start_clause(Fn *f, void *data)
         fn_release(f, repr_of(c->type), c->value);
     } else if (p->kind == PATTERN_VAR || p->kind == PATTERN_WILDCARD) {
         bind_fields(f, p, c->type, c->value);
-    } else if (is_ours(f, c) && !is_used(f, c->scrutinee)) {
-        fn_moved(f, c->scrutinee);
+    } else if (is_ours(f, c) && !is_used(f, c->var)) {
+        fn_moved(f, c->var);
         if (p->n > 0)
             take_apart(f, p, c->type, c->value);
         else
             own_lose(f, c->value); /* what has no fields is immortal */
     } else if (may_lend(f, c)) {
-        const Val *val = ptrmap_find(&f->vals, c->scrutinee);
+        const Val *val = ptrmap_find(&f->vals, c->var);
         lend_fields(f, p, c->type, c->value, val->stays);
         if (is_ours(f, c) && p->n > 0)
-            vec_push(&f->opened, f->g->arena, ((Opened){c->scrutinee, p, c->type}));
+            vec_push(&f->opened, f->g->arena, ((Opened){c->var, p, c->type}));
     } else {
         bind_fields(f, p, c->type, c->value);
     }
 }
 
-static void no_match(Fn *f, const Clausing *c, Span span)
+static void start_clause(Fn *f, void *data)
+{
+    const Roots *roots = data;
+    for (uint32_t i = 0; i < roots->n; i++)
+        if (roots->at[i].pattern)
+            start_root(f, &roots->at[i]);
+}
+
+static void no_match(Fn *f, const Root *c, Span span)
 {
     Gen *g = f->g;
     Repr r = repr_of(c->type);
@@ -393,68 +372,47 @@ static void no_match(Fn *f, const Clausing *c, Span span)
     fn_leave(f);
 }
 
-static const Constructor *choice_of(const Clause *clause)
+static Root root_of(Fn *f, const Expr *e)
 {
-    return has_choice(clause->pattern) ? clause->pattern->con : NULL;
+    Root root = {.var = expr_as_var(e), .type = fn_type(f, e)};
+    const Val *val = root.var ? fn_val(f, e) : NULL;
+    if (val)
+        root.type = val->type;
+    size_t made = f->made.n;
+    root.value = fn_borrow(f, e);
+    root.made = f->made.n > made;
+    if (root.made)
+        fn_unhold(f, root.value);
+    return root;
 }
 
-/* The first clause from the i-th on that a value of the constructor may fit (NULL: a value without choice); their number when there is none. */
-static uint32_t clause_for(const Match *e, uint32_t i, const Constructor *con)
+/* The values that the match looks at. */
+static Roots roots_of(Fn *f, const Match *e)
 {
-    for (; i < e->clauses.n; i++) {
-        const Constructor *other = choice_of(&e->clauses.at[i]);
-        if (!other || other == con)
-            break;
-    }
-    return i;
+    const Tuple *tuple = expr_as_tuple(e->scrutinee);
+    Roots roots = {tuple ? tuple->fields.n : 1, NULL};
+    roots.at = arena_new_array(f->g->arena, Root, roots.n + 1);
+    for (uint32_t i = 0; i < roots.n; i++)
+        roots.at[i] = root_of(f, tuple ? tuple->fields.at[i] : e->scrutinee);
+    return roots;
 }
 
-/* Goes to the first clause that the value may fit, or to `none`. */
-static void dispatch(Fn *f, const Match *e, const Clausing *c, const LLVMBasicBlockRef *clauses,
-                     LLVMBasicBlockRef none)
+/* Code that goes to the clause that takes the values. */
+static void choose(Fn *f, const Match *e, const Roots *roots, const LLVMBasicBlockRef *clauses)
 {
-    Gen *g = f->g;
-    const Constructor *con = e->clauses.n ? choice_of(&e->clauses.at[0]) : NULL;
-    if (!con) {
-        LLVMBuildBr(g->b, clauses[0]);
-        return;
+    const Type **types = arena_new_array(f->g->arena, const Type *, roots->n + 1);
+    Ssa *values = arena_new_array(f->g->arena, Ssa, roots->n + 1);
+    for (uint32_t i = 0; i < roots->n; i++) {
+        types[i] = roots->at[i].type;
+        values[i] = roots->at[i].value;
     }
-    /* What no case names is what the others leave: a clause without constructor, or the last of a match that misses nothing. */
-    uint32_t rest = clause_for(e, 0, NULL), n_cons = con->type->n_cons;
-    if (rest == e->clauses.n && e->complete)
-        rest--;
-    PtrMap met = {0};
-    Ssa cases = LLVMBuildSwitch(g->b, fn_tag(f, c->value, n_cons),
-                                rest < e->clauses.n ? clauses[rest] : none, rest);
-    for (uint32_t i = 0; i < rest; i++) {
-        con = choice_of(&e->clauses.at[i]);
-        if (!ptrmap_has(&met, con))
-            LLVMAddCase(cases, gen_int(g->i32, con->index), clauses[i]);
-        ptrmap_put(&met, con, NULL);
-    }
-    ptrmap_deinit(&met);
-}
-
-static void add_clause(Fn *f, Clausing *c, Join *join, const Type *type, bool tail)
-{
-    if (c->next)
-        test_fields(f, c->pattern, c->type, c->value, c->next, 0);
-    if (!f->g->failed)
-        join_from(f, join, fn_block(f, next_inner(f), type, tail, start_clause, c));
+    fn_decide(f, e, roots->n, types, values, clauses);
 }
 
 Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail)
 {
     Gen *g = f->g;
-    Clausing c = {.scrutinee = expr_as_var(e->scrutinee), .type = fn_type(f, e->scrutinee)};
-    Val *val = c.scrutinee ? fn_val(f, e->scrutinee) : NULL;
-    if (val)
-        c.type = val->type;
-    size_t made = f->made.n;
-    c.value = fn_borrow(f, e->scrutinee);
-    c.made = f->made.n > made;
-    if (c.made)
-        fn_unhold(f, c.value);
+    Roots roots = roots_of(f, e);
     Join join;
     join_start(f, &join, type, tail);
     uint32_t n = e->clauses.n;
@@ -463,19 +421,19 @@ Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail)
         clauses[i] = gen_block(g, f->fn, "clause");
     LLVMBasicBlockRef none = e->complete && n > 0 ? NULL : gen_block(g, f->fn, "none");
     clauses[n] = none;
-    dispatch(f, e, &c, clauses, none);
+    choose(f, e, &roots, clauses);
     fn_cells_branch(f, &e->base, tail);
     for (uint32_t i = 0; i < n && !g->failed; i++) {
-        c.next = clauses[clause_for(e, i + 1, choice_of(&e->clauses.at[i]))];
-        c.pattern = e->clauses.at[i].pattern;
+        for (uint32_t k = 0; k < roots.n; k++)
+            roots.at[k].pattern = match_pattern(e, i, k);
         LLVMPositionBuilderAtEnd(g->b, clauses[i]);
-        add_clause(f, &c, &join, type, tail);
+        join_from(f, &join, fn_block(f, next_inner(f), type, tail, start_clause, &roots));
     }
     if (g->failed)
         return NULL;
     if (none) {
         LLVMPositionBuilderAtEnd(g->b, none);
-        no_match(f, &c, e->base.span);
+        no_match(f, &roots.at[0], e->base.span);
     }
     fn_cells_join(f);
     return join_end(f, &join, tail);

@@ -5,17 +5,30 @@
 #include "ir/walk.h"
 #include "passes/types.h"
 
+/* Of a tuple that is matched. */
+#define FIELDS_MOST 16
+
 typedef struct Opened {
     const Var *var;
     uint32_t n;
     Var **fields; /* NULL: not looked at */
 } Opened;
 
+/* A tuple that is written and then matched. */
+typedef struct Written {
+    const Tuple *tuple;
+    const Match *match; /* NULL: not met yet */
+} Written;
+
 typedef struct Opening {
     Ctx *cx;
     Module *module;
     Arena scratch;
     PtrMap opened; /* Var -> Opened; NULL for one that is more than looked into */
+    PtrMap written; /* Var -> Written; NULL for one that is more than matched */
+    PtrMap fields; /* Var of a pattern -> the Var that it is another name for */
+    Vec(const Match *) matches;
+    Expr *const *scrutinee; /* of the match at hand, which is no other use */
     bool any;
 } Opening;
 
@@ -35,6 +48,44 @@ static void note_use(void *data, Expr *const *slot)
     Opening *o = data;
     if (expr_as_var(*slot) && ptrmap_has(&o->opened, *slot))
         ptrmap_put(&o->opened, *slot, NULL);
+    if (expr_as_var(*slot) && slot != o->scrutinee && ptrmap_has(&o->written, *slot))
+        ptrmap_put(&o->written, *slot, NULL);
+}
+
+/* Fields that are variables, each another. */
+static bool has_plain_fields(const Tuple *t)
+{
+    for (uint32_t i = 0; i < t->fields.n; i++) {
+        if (!expr_as_var(t->fields.at[i]))
+            return false;
+        for (uint32_t k = 0; k < i; k++)
+            if (t->fields.at[k] == t->fields.at[i])
+                return false;
+    }
+    return t->fields.n > 0 && t->fields.n <= FIELDS_MOST;
+}
+
+/* Whether no clause wants the tuple itself. */
+static bool only_looks_into(const Match *m)
+{
+    bool only = m->complete;
+    for (uint32_t i = 0; i < m->clauses.n && only; i++)
+        only = m->clauses.at[i].pattern->kind != PATTERN_VAR;
+    return only;
+}
+
+static void note_match(Opening *o, const Match *m)
+{
+    Written *w = ptrmap_find(&o->written, m->scrutinee);
+    if (!w)
+        return;
+    if (w->match || !only_looks_into(m)) {
+        ptrmap_put(&o->written, m->scrutinee, NULL);
+        return;
+    }
+    w->match = m;
+    o->scrutinee = &m->scrutinee;
+    vec_push(&o->matches, &o->scratch, m);
 }
 
 /* Variables are bound before they are used. */
@@ -51,9 +102,88 @@ static WalkNext note(void *data, const Expr *e)
         opened->fields = arena_alloc_must(&o->module->arena, opened->n, sizeof(Var *));
         ptrmap_put(&o->opened, let->var, opened);
     }
+    const Tuple *tuple = let ? expr_as_tuple(let->value) : NULL;
+    if (tuple && has_plain_fields(tuple)) {
+        Written *w = arena_new(&o->scratch, Written);
+        w->tuple = tuple;
+        ptrmap_put(&o->written, let->var, w);
+    }
+    o->scrutinee = NULL;
+    if (expr_as_match(e))
+        note_match(o, expr_as_match(e));
     if (e->kind != EXPR_TUPLE_GET)
         ir_children(e, note_use, o);
+    else if (ptrmap_has(&o->written, expr_as_tuple_get(e)->tuple))
+        ptrmap_put(&o->written, expr_as_tuple_get(e)->tuple, NULL);
     return WALK_ON;
+}
+
+static Var *field_itself(const Opening *o, const Expr *field)
+{
+    Var *other = ptrmap_find(&o->fields, field);
+    return other ? other : expr_as_var((Expr *)(uintptr_t)field);
+}
+
+/* Names that the clauses give to fields as a whole become the fields. The matches are in the order of the text: what they stand in
+ * comes first. */
+static void name_fields(Opening *o)
+{
+    for (size_t i = 0; i < o->matches.n; i++) {
+        const Match *m = o->matches.at[i];
+        const Written *w = ptrmap_find(&o->written, m->scrutinee);
+        for (uint32_t k = 0; w && k < m->clauses.n; k++) {
+            const Pattern *p = m->clauses.at[k].pattern;
+            for (uint32_t n = 0; n < p->n; n++)
+                if (p->fields[n]->kind == PATTERN_VAR)
+                    ptrmap_put(&o->fields, p->fields[n]->var,
+                               field_itself(o, w->tuple->fields.at[n]));
+        }
+        o->any |= w != NULL;
+    }
+}
+
+static bool is_looked_into(const Pattern *p)
+{
+    return p->kind == PATTERN_CON || p->kind == PATTERN_TUPLE;
+}
+
+/* The match of those fields of what is written into which a clause looks. */
+static Expr *match_fields(Opening *o, const Match *m, const Tuple *tuple)
+{
+    Arena *a = &o->module->arena;
+    Clause *clauses = arena_alloc_must(a, m->clauses.n, sizeof *clauses);
+    Pattern **kept[FIELDS_MOST] = {0};
+    Expr *fields[FIELDS_MOST];
+    const Type *types[FIELDS_MOST];
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < tuple->fields.n; k++) {
+        Pattern **column = arena_alloc_must(a, m->clauses.n, sizeof *column);
+        bool looked = false;
+        for (uint32_t i = 0; i < m->clauses.n; i++) {
+            Pattern *p = m->clauses.at[i].pattern;
+            bool into = p->kind == PATTERN_TUPLE && is_looked_into(p->fields[k]);
+            column[i] = into ? p->fields[k] : pattern_wildcard(a, p->span);
+            looked |= into;
+        }
+        if (!looked)
+            continue;
+        kept[n] = column;
+        fields[n] = &field_itself(o, tuple->fields.at[k])->base;
+        types[n] = fields[n]->type;
+        n++;
+    }
+    for (uint32_t i = 0; i < m->clauses.n; i++) {
+        Pattern *row[FIELDS_MOST];
+        clauses[i] = m->clauses.at[i];
+        for (uint32_t k = 0; k < n; k++)
+            row[k] = kept[k][i];
+        clauses[i].pattern = pattern_tuple(a, clauses[i].pattern->span, n, row);
+    }
+    Expr *scrutinee = expr_tuple(a, tuple->base.span, n, fields);
+    scrutinee->type = type_tuple(o->cx, n, types);
+    Expr *now = expr_match(a, m->base.span, scrutinee, m->clauses.n, clauses, m->complete);
+    now->type = m->base.type;
+    return now;
 }
 
 static Var *field_of(Opening *o, Opened *opened, Span span, uint32_t i)
@@ -93,11 +223,19 @@ static Expr *node_now(Rewriter *rw, const Expr *old, Expr *now)
 {
     Opening *o = rw->data;
     expr_keep_type(now, old);
+    if (old->kind == EXPR_VAR)
+        return &field_itself(o, now)->base;
+    const Match *match = expr_as_match(old);
+    const Written *written = match ? ptrmap_find(&o->written, match->scrutinee) : NULL;
+    if (written)
+        return match_fields(o, expr_as_match(now), written->tuple);
     const TupleGet *get = expr_as_tuple_get(old);
     Opened *opened = get ? ptrmap_find(&o->opened, get->tuple) : NULL;
     if (opened)
         return &field_of(o, opened, old->span, (uint32_t)get->index)->base;
     const Let *let = expr_as_let(old);
+    if (let && ptrmap_find(&o->written, let->var))
+        return expr_as_let(now)->body;
     opened = let ? ptrmap_find(&o->opened, let->var) : NULL;
     return opened ? open_rest(o, opened, expr_as_let(now)) : now;
 }
@@ -107,6 +245,7 @@ Function *open_tuples(Ctx *cx, Module *module, Function *fn)
     Opening o = {.cx = cx, .module = module};
     arena_init(&o.scratch, &cx->limits);
     ir_walk(&fn->base, note, NULL, &o);
+    name_fields(&o);
     for (size_t i = 0; i < o.opened.n && !o.any; i++)
         o.any = o.opened.entries[i].key && o.opened.entries[i].value;
     if (o.any && !limit_hit(&cx->limits)) {
@@ -116,6 +255,8 @@ Function *open_tuples(Ctx *cx, Module *module, Function *fn)
         rewriter_deinit(&rw);
     }
     ptrmap_deinit(&o.opened);
+    ptrmap_deinit(&o.written);
+    ptrmap_deinit(&o.fields);
     arena_deinit(&o.scratch);
     return limit_hit(&cx->limits) ? NULL : fn;
 }

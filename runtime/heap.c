@@ -101,6 +101,16 @@ static void number_give(const ObjectForm *form)
     pthread_mutex_unlock(&numbers.lock);
 }
 
+static bool is_small(size_t bytes)
+{
+    return bytes <= HEAP_SMALL_MOST && !HEAP_PLAIN;
+}
+
+bool heap_is_listed(size_t bytes)
+{
+    return is_small(bytes);
+}
+
 const ObjectForm *heap_form(Heap *h, const ObjectInfo *info, uint32_t n, const uint64_t *heads)
 {
     uint64_t hash = (uint64_t)(uintptr_t)info >> 4;
@@ -113,6 +123,8 @@ const ObjectForm *heap_form(Heap *h, const ObjectInfo *info, uint32_t n, const u
     ObjectForm *f = memory_must(sizeof *f + n * sizeof *heads);
     *f = (ObjectForm){.info = info, .heap = h, .n = n, .next = *bucket};
     f->bytes = (uint32_t)(sizeof(Object) + n * sizeof(Field));
+    if (heap_is_listed(f->bytes) && info != &ref_info)
+        f->cells = &h->lists.cells[f->bytes / HEAP_UNIT];
     memcpy(f->heads, heads, n * sizeof *heads);
     number_take(f, info ? info->tag : 0);
     return *bucket = f;
@@ -306,18 +318,13 @@ static void *carve(Heap *h, size_t bytes)
 
 static void *small_alloc(Heap *h, size_t bytes)
 {
-    FreeCell **list = &h->lists.cells[bytes / HEAP_UNIT], *c = *list;
-    if (!c)
-        return carve(h, bytes);
-    *list = c->next;
-    return c;
+    void *p = cell_take(&h->lists.cells[bytes / HEAP_UNIT]);
+    return p ? p : carve(h, bytes);
 }
 
 static void small_free(Heap *h, void *p, size_t bytes)
 {
-    FreeCell *c = p;
-    c->next = h->lists.cells[bytes / HEAP_UNIT];
-    h->lists.cells[bytes / HEAP_UNIT] = c;
+    cell_give(&h->lists.cells[bytes / HEAP_UNIT], p);
 }
 
 static void *large_alloc(Heap *h, size_t bytes)
@@ -330,16 +337,6 @@ static void *large_alloc(Heap *h, size_t bytes)
     else
         limit_release(h->limits, bytes);
     return p;
-}
-
-static bool is_small(size_t bytes)
-{
-    return bytes <= HEAP_SMALL_MOST && !HEAP_PLAIN;
-}
-
-bool heap_is_listed(size_t bytes)
-{
-    return is_small(bytes);
 }
 
 static RefLinks *links_of(Object *o)

@@ -21,6 +21,22 @@ typedef struct FreeCell {
 #define HEAP_SMALL_MOST ((size_t)256)
 #define HEAP_UNIT ((size_t)8)
 
+/* NULL when the list is empty. */
+static inline void *cell_take(FreeCell **list)
+{
+    FreeCell *c = *list;
+    if (c)
+        *list = c->next;
+    return c;
+}
+
+static inline void cell_give(FreeCell **list, void *p)
+{
+    FreeCell *c = p;
+    c->next = *list;
+    *list = c;
+}
+
 /* What generated code knows of a heap: its first part. */
 typedef struct HeapLists {
     FreeCell *cells[HEAP_SMALL_MOST / HEAP_UNIT + 1]; /* by size; NULL: heap_alloc gets more */

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IMMORTAL UINT32_MAX
-
 const ObjectInfo tuple_info = {.kind = VALUE_TUPLE};
 const ObjectInfo ref_info = {.kind = VALUE_REF, .arity = 1};
 
@@ -142,7 +140,9 @@ static bool is_ref(const ObjectForm *form)
 
 Object *object_of_form(Limits *limits, const ObjectForm *form)
 {
-    Object *o = heap_alloc(limits, form->bytes, is_ref(form));
+    Object *o = form->cells ? cell_take(form->cells) : NULL;
+    if (!o)
+        o = heap_alloc(limits, form->bytes, is_ref(form));
     if (o)
         memcpy(o, &form->first, sizeof form->first);
     return o;
@@ -228,15 +228,6 @@ const ObjectForm *object_form_of(Limits *limits, const ObjectInfo *info, uint32_
 
 /* --- Counting */
 
-Value value_retain_object(Value v)
-{
-    if (v.kind == VALUE_TENSOR)
-        tensor_retain(v.tensor);
-    else if (v.object->refs != IMMORTAL)
-        v.object->refs++;
-    return v;
-}
-
 /* Gives up one count; the object when that was the last. */
 static Object *drop(ValueKind kind, Field held)
 {
@@ -247,17 +238,31 @@ static Object *drop(ValueKind kind, Field held)
         return NULL;
     }
     Object *o = held.object;
-    if (o->refs == IMMORTAL || --o->refs > 0)
-        return NULL;
-    if (kind == VALUE_FUNCTION && object_info(o)->destroy)
-        object_info(o)->destroy(o);
-    return o;
+    if (o->refs == 1)
+        return o;
+    if (o->refs != IMMORTAL)
+        o->refs--;
+    return NULL;
+}
+
+static inline void free_of_form(Object *o, const ObjectForm *form)
+{
+    if (form->cells)
+        cell_give(form->cells, o);
+    else
+        heap_free(form->heap, o, form->bytes, is_ref(form));
 }
 
 void object_free(Object *o)
 {
-    const ObjectForm *form = object_form(o);
-    heap_free(form->heap, o, form->bytes, is_ref(form));
+    free_of_form(o, object_form(o));
+}
+
+/* What a function holds besides its fields. */
+static inline void end_function(const ObjectForm *form, Object *o)
+{
+    if (!form->info && object_info(o)->destroy)
+        object_info(o)->destroy(o);
 }
 
 static ValueKind field_kind(const ObjectForm *form, uint32_t i)
@@ -268,14 +273,15 @@ static ValueKind field_kind(const ObjectForm *form, uint32_t i)
 /* The way back from a dying object to the one that held it is kept in what dies: the holder's field
  * that led here points to the holder's own holder, and its count is the number of that field. The
  * last field needs no way back, so a list is freed cell by cell in its order. */
-void value_release_object(Value v)
+void object_end(Object *o)
 {
-    Object *o = drop(v.kind, (Field){.bits = v.bits});
     Object *holder = NULL;
     uint32_t i = 0;
     while (o) {
         Object *child = NULL;
         const ObjectForm *form = object_form(o);
+        if (i == 0)
+            end_function(form, o);
         while (i < form->n && !child) {
             child = drop(field_kind(form, i), o->fields[i]);
             i++;
@@ -288,7 +294,7 @@ void value_release_object(Value v)
             i = 0;
             continue;
         }
-        object_free(o);
+        free_of_form(o, form);
         o = child;
         i = 0;
         if (!o && holder) {

@@ -69,6 +69,8 @@ typedef struct ObjectForm {
     struct Heap *heap; /* of its objects; NULL: immortal ones */
     uint32_t n; /* fields */
     uint32_t bytes; /* of an object */
+    struct FreeCell *
+        *cells; /* the list that its objects come from and go to; NULL: none (heap.h) */
     struct ObjectForm *next; /* in the heap's table */
     uint64_t heads[]; /* kind and dtype of each field, as in a Value */
 } ObjectForm;
@@ -202,16 +204,35 @@ Value value_unit(void); /* () : immortal */
  * session, before limits_deinit. */
 void heap_break_cycles(Limits *limits);
 
-Value value_retain_object(Value v);
-void value_release_object(Value v);
+/* The count of what nobody lets go of. */
+#define IMMORTAL UINT32_MAX
+
 static inline Value value_retain(Value v)
 {
-    return v.kind <= VALUE_SCALAR ? v : value_retain_object(v);
+    if (v.kind == VALUE_TENSOR)
+        tensor_retain(v.tensor);
+    else if (v.kind > VALUE_TENSOR && v.object->refs != IMMORTAL)
+        v.object->refs++;
+    return v;
 }
+
+/* The object's last count is given up, and with it what its fields hold. */
+void object_end(Object *o);
+
+static inline void object_release(Object *o)
+{
+    if (o->refs == 1)
+        object_end(o);
+    else if (o->refs != IMMORTAL)
+        o->refs--;
+}
+
 static inline void value_release(Value v)
 {
-    if (v.kind > VALUE_SCALAR)
-        value_release_object(v);
+    if (v.kind == VALUE_TENSOR)
+        tensor_release(v.tensor);
+    else if (v.kind > VALUE_TENSOR && v.object)
+        object_release(v.object);
 }
 
 /* A tensor's view of any tensor value, scalars included: what kernels and printers read. `t` is
