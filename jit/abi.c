@@ -256,9 +256,9 @@ static Tensor *abi_input(JitState *s, const Tensor *t, const TensorSite *site)
 }
 
 /* A run on the card. */
-static void abi_device(JitState *s, DeviceRun *run, void *const *at)
+static void abi_device(JitState *s, DeviceRun *run, const DeviceValue *values)
 {
-    if (!device_run(run, at))
+    if (!device_run(run, values))
         fails(s);
 }
 

@@ -175,6 +175,7 @@ struct Jit {
     const char *
         gpu; /* for which its kernels are made, one of gpu_target; NULL: they are the processor's */
     struct Cuda *cuda; /* the card, once it was opened, */
+    struct Twins *twins; /* values that lie there too, */
     const char *gpu_target; /* for which code is made so, */
     double gpu_seconds; /* and how long it has worked */
     Cache cache;

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "jit/gpu/record.h"
 #include "jit/gpu/run.h"
+#include "jit/gpu/twin.h"
 #include "runtime/cuda.h"
 
 #include <llvm/Config/llvm-config.h>
@@ -193,11 +194,13 @@ static double jit_gpu_seconds(Jit *jit)
     return seconds;
 }
 
-static void jit_gpu_memory(const Jit *jit, size_t *used, size_t *kept)
+static JitDevice jit_gpu_memory(const Jit *jit)
 {
-    *used = *kept = 0;
+    JitDevice d = {0};
     if (jit->cuda)
-        cuda_memory(jit->cuda, used, kept);
+        cuda_memory(jit->cuda, &d.used, &d.kept);
+    d.twins = twins_count(jit, &d.twin_bytes);
+    return d;
 }
 
 static const JitTable table = {

@@ -37,6 +37,13 @@ typedef struct JitCounts {
     bool kept; /* the code was there: another process made it, or this one for another cell */
 } JitCounts;
 
+/* What lies on the card, in bytes. */
+typedef struct JitDevice {
+    size_t used, kept; /* all in use; for later use */
+    size_t twins; /* values, */
+    size_t twin_bytes; /* of `used` */
+} JitDevice;
+
 typedef struct JitMode {
     bool exact; /* no sum in another order than written, nothing approximated */
     bool tf32; /* a card's products of float32 may round their factors to TF32 */
@@ -81,8 +88,7 @@ typedef struct JitTable {
     bool (*gpu_open)(Jit *jit, Buf *why);
     /* How long it has worked on kernels since this was asked last. */
     double (*gpu_seconds)(Jit *jit);
-    /* Bytes of its memory that are in use, and that are kept for later use. */
-    void (*gpu_memory)(const Jit *jit, size_t *used, size_t *kept);
+    JitDevice (*gpu_memory)(const Jit *jit);
     void (*forget)(Jit *jit, const Module *m);
     /* How what is compiled from now on was made and is to be made. */
     void (*set_mode)(Jit *jit, JitMode mode);
@@ -95,7 +101,7 @@ typedef struct JitTable {
     const char *(*cpu_name)(Jit *jit, Buf *why);
 } JitTable;
 
-#define JIT_TABLE_VERSION 8
+#define JIT_TABLE_VERSION 9
 
 /* The one symbol of the plug-in. */
 const JitTable *relay_jit_table(void);

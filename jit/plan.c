@@ -1013,16 +1013,28 @@ static void call_device(Fn *f, const DeviceProgram *program)
     Plan *p = f->plan;
     DeviceRun *run = device_run_make(g->device_code, g->arena, program);
     g->unit->counts.calls += program->n_steps;
-    Ssa list = fn_room(f, g->ptr, program->n_arguments + program->n_results + 1);
+    /* Of each a DeviceValue. */
+    Ssa list = fn_room(f, g->ptr, 2 * (program->n_arguments + program->n_results) + 1);
     size_t at = 0;
-    for (size_t i = 0; i < p->inputs.n; i++, at += sizeof(void *))
-        gen_store(g, argument_address(f, &p->inputs.at[i]), list, at);
+    for (size_t i = 0; i < p->inputs.n; i++, at += sizeof(DeviceValue)) {
+        const Input *in = &p->inputs.at[i];
+        bool tensor = in->tensor->needed && !is_scalar(in->tensor->type);
+        gen_store(g, argument_address(f, in), list, at);
+        gen_store(g,
+                  !tensor    ? LLVMConstNull(g->ptr)
+                  : in->held ? in->held
+                             : in->value,
+                  list, at + offsetof(DeviceValue, tensor));
+    }
     for (size_t i = 0; i < p->helds.n; i++) {
         Held *h = p->helds.at[i];
         if (!h->wanted)
             continue;
-        gen_store(g, is_scalar(h->type) ? h->at : elements_of(g, h->made), list, at);
-        at += sizeof(void *);
+        bool number = is_scalar(h->type);
+        gen_store(g, number ? h->at : elements_of(g, h->made), list, at);
+        gen_store(g, number ? LLVMConstNull(g->ptr) : h->made, list,
+                  at + offsetof(DeviceValue, tensor));
+        at += sizeof(DeviceValue);
     }
     Ssa args[3] = {f->state, gen_outside(g, IMPORT_HERE, run), list};
     gen_call_abi(g, "relay_device", args, 3);

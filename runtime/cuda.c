@@ -373,6 +373,16 @@ static Piece *piece_new(Cuda *c, size_t n, int *code)
     return &c->pieces[c->n_pieces++];
 }
 
+bool cuda_has_room(Cuda *c, size_t n)
+{
+    size_t size = piece_size(n), most = c->limits->memory_most, unused = 0, total;
+    size_t now = atomic_load_explicit(&c->limits->memory, memory_order_relaxed);
+    if (most > 0 && (now > most || size > most - now))
+        return false;
+    return !c->live || size <= c->kept || c->used + c->kept + size < c->info.memory / 2 ||
+           c->d.memory_info(&unused, &total) || size <= unused;
+}
+
 bool cuda_take(Cuda *c, size_t n, CudaBlock *out)
 {
     size_t size = piece_size(n);

@@ -62,6 +62,8 @@ typedef struct CudaBlock {
     uint32_t generation;
 } CudaBlock;
 
+/* Whether the session's limit and the card have room for so many bytes more, as far as is known. */
+bool cuda_has_room(Cuda *c, size_t n);
 /* Fresh memory is not set to anything. */
 bool cuda_take(Cuda *c, size_t n, CudaBlock *out);
 /* Clears the block; one without memory, or of a context that is gone, is nothing. */

@@ -16,6 +16,7 @@ struct Buffer {
     Storage storage;        /* charged to the limits */
     void (*let_go)(void *owner); /* NULL: the elements stand behind this */
     void *owner;
+    TensorTwin *twin;
 };
 
 bool shape_size(int32_t rank, const int64_t *shape, int64_t *out)
@@ -138,6 +139,8 @@ static void buffer_release(Buffer *b)
         return;
     Limits *limits = b->limits;
     Storage s = b->storage;
+    if (b->twin)
+        b->twin->let_go(b->twin);
     if (b->let_go) {
         b->let_go(b->owner);
         memory_free(b);
@@ -223,6 +226,21 @@ Tensor *tensor_view(const Tensor *t, int32_t rank, const int64_t *shape, const i
     if (view->buffer)
         view->buffer->refs++;
     return view;
+}
+
+TensorTwin *tensor_twin(const Tensor *t)
+{
+    return t->buffer ? t->buffer->twin : NULL;
+}
+
+bool tensor_set_twin(const Tensor *t, TensorTwin *twin)
+{
+    if (!t->buffer)
+        return false;
+    if (t->buffer->twin)
+        t->buffer->twin->let_go(t->buffer->twin);
+    t->buffer->twin = twin;
+    return true;
 }
 
 bool tensor_is_contiguous(const Tensor *t)

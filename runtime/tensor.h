@@ -47,6 +47,16 @@ Tensor *tensor_contiguous(Limits *limits, const Tensor *t);
 Tensor *tensor_retain(const Tensor *t);
 void tensor_release(Tensor *t); /* NULL is nothing */
 
+/* What stays with a tensor's storage, shared by its views: a copy of it elsewhere. Called once, when nobody needs the storage any more or
+ * another takes its place. */
+typedef struct TensorTwin TensorTwin;
+struct TensorTwin {
+    void (*let_go)(TensorTwin *twin);
+};
+TensorTwin *tensor_twin(const Tensor *t); /* NULL: there is none */
+/* False where the tensor has no storage of its own. */
+bool tensor_set_twin(const Tensor *t, TensorTwin *twin);
+
 bool tensor_is_contiguous(const Tensor *t);
 /* Product of the extents; false on overflow or a negative extent. */
 bool shape_size(int32_t rank, const int64_t *shape, int64_t *out);

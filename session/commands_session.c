@@ -438,18 +438,17 @@ void command_device(CommandCall *c)
     RelaySession *s = c->s;
     CudaInfo card;
     Buf b = {0}, why = {0};
-    size_t used = 0, kept = 0;
+    JitDevice d = {0};
     if (cuda_find(&card, &why)) {
         if (s->jit)
-            s->jit_table->gpu_memory(s->jit, &used, &kept);
+            d = s->jit_table->gpu_memory(s->jit);
         buf_printf(&b, "%s, sm_%d%d, %.1f GiB\n", card.name, card.major, card.minor,
                    (double)card.memory / (1 << 30));
-        buf_printf(&b,
-                   "memory  %.1f KiB hold constants of compiled code, %.1f KiB are kept for runs\n",
-                   (double)used / 1024, (double)kept / 1024);
-        buf_str(&b,
-                "Values lie in the machine's memory: a run on the card takes its arguments there "
-                "and brings its results back.");
+        buf_printf(&b, "values     %zu, %.1f KiB: they lie in the machine's memory too\n", d.twins,
+                   (double)d.twin_bytes / 1024);
+        buf_printf(&b, "constants  %.1f KiB of compiled code\n",
+                   (double)(d.used - d.twin_bytes) / 1024);
+        buf_printf(&b, "kept       %.1f KiB for what comes next", (double)d.kept / 1024);
     } else {
         buf_printf(&b, "no card: %s", buf_text(&why));
     }

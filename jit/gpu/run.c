@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "jit/gpu/ptx.h"
+#include "jit/gpu/twin.h"
 #include "runtime/cuda.h"
 #include "runtime/value.h"
 
@@ -27,8 +28,9 @@ typedef struct Frame {
     DeviceRun *r;
     Cuda *c;
     CudaBlock *arguments, *results; /* by number */
+    uint64_t *lies; /* by number of an argument: where it is */
     CudaBlock block, fault;
-    void *const *at;
+    const DeviceValue *values; /* arguments, then results */
 } Frame;
 
 /* ---- the card --------------------------------------------------------------------------------------------------------------- */
@@ -68,6 +70,7 @@ bool device_open(Jit *jit, Buf *why)
 
 void device_close(Jit *jit)
 {
+    twins_drop(jit);
     cuda_close(jit->cuda);
     jit->cuda = NULL;
 }
@@ -168,22 +171,39 @@ static size_t touched(const DeviceProgram *p, DeviceHome home, uint32_t number)
     return most;
 }
 
+/* An argument lies on the card already, or goes there now and stays. */
+static bool bring_argument(Frame *f, uint32_t number, size_t bytes)
+{
+    Jit *jit = f->r->code->jit;
+    const DeviceValue *v = &f->values[number];
+    CudaBlock *to = &f->arguments[number];
+    f->lies[number] = v->tensor ? twin_find(jit, v->tensor, bytes) : 0;
+    if (f->lies[number])
+        return true;
+    if (!twin_take(jit, bytes, to) || !cuda_write(f->c, to->at, v->at, bytes))
+        return false;
+    f->lies[number] = to->at;
+    if (v->tensor)
+        twin_keep(jit, v->tensor, bytes, to);
+    return true;
+}
+
 static bool take_all(Frame *f)
 {
     const DeviceProgram *p = f->r->program;
+    Jit *jit = f->r->code->jit;
     size_t fault = touched(p, DEVICE_FAULT, 0);
     for (uint32_t i = 0; i < p->n_arguments; i++) {
         size_t n = touched(p, DEVICE_ARGUMENT, i);
-        if (n && (!cuda_take(f->c, n, &f->arguments[i]) ||
-                  !cuda_write(f->c, f->arguments[i].at, f->at[i], n)))
+        if (n && !bring_argument(f, i, n))
             return false;
     }
     for (uint32_t i = 0; i < p->n_results; i++) {
         size_t n = touched(p, DEVICE_RESULT, i);
-        if (n && !cuda_take(f->c, n, &f->results[i]))
+        if (n && !twin_take(jit, n, &f->results[i]))
             return false;
     }
-    if (p->block && !cuda_take(f->c, p->block, &f->block))
+    if (p->block && !twin_take(jit, p->block, &f->block))
         return false;
     return !fault || (cuda_take(f->c, fault, &f->fault) && cuda_fill(f->c, f->fault.at, 0, fault));
 }
@@ -192,7 +212,7 @@ static uint64_t address(const Frame *f, uint32_t buffer)
 {
     const DeviceBuffer *b = &f->r->program->buffers[buffer];
     switch (b->home) {
-    case DEVICE_ARGUMENT: return f->arguments[b->number].at + b->offset;
+    case DEVICE_ARGUMENT: return f->lies[b->number] + b->offset;
     case DEVICE_RESULT: return f->results[b->number].at + b->offset;
     case DEVICE_CONSTANT: return f->r->constants[buffer].at + b->offset;
     case DEVICE_BLOCK: return f->block.at + b->offset;
@@ -295,8 +315,11 @@ static bool take_results(Frame *f)
         return false;
     for (uint32_t i = 0; i < p->n_results; i++) {
         size_t n = touched(p, DEVICE_RESULT, i);
-        if (n && !cuda_read(f->c, f->at[p->n_arguments + i], f->results[i].at, n))
+        const DeviceValue *v = &f->values[p->n_arguments + i];
+        if (n && !cuda_read(f->c, v->at, f->results[i].at, n))
             return false;
+        if (n && v->tensor)
+            twin_keep(f->r->code->jit, v->tensor, n, &f->results[i]);
     }
     if (!cuda_time(f->c, &seconds))
         return false;
@@ -304,23 +327,28 @@ static bool take_results(Frame *f)
     return true;
 }
 
-bool device_run(DeviceRun *r, void *const *at)
+bool device_run(DeviceRun *r, const DeviceValue *values)
 {
     const DeviceProgram *p = r->program;
     Jit *jit = r->code->jit;
     uint32_t n = p->n_arguments + p->n_results;
     CudaBlock *blocks = memory_zeroed(n + 1, sizeof *blocks);
-    if (!blocks)
-        return false;
-    Frame f = {
-        .r = r, .c = jit->cuda, .arguments = blocks, .results = blocks + p->n_arguments, .at = at};
+    uint64_t *lies = memory_zeroed(n + 1, sizeof *lies);
+    Frame f = {.r = r,
+               .c = jit->cuda,
+               .arguments = blocks,
+               .results = blocks + p->n_arguments,
+               .lies = lies,
+               .values = values};
     Span span = p->n_steps ? p->steps[0].span : (Span){0};
-    bool ok = cuda_begin(f.c, jit->cx->diags, span) && prepare(r, f.c) && take_all(&f) &&
-              run_steps(&f) && take_results(&f);
-    for (uint32_t i = 0; i < n; i++)
+    bool ok = blocks && lies && cuda_begin(f.c, jit->cx->diags, span) && prepare(r, f.c) &&
+              take_all(&f) && run_steps(&f) && take_results(&f);
+    for (uint32_t i = 0; blocks && i < n; i++)
         cuda_give(f.c, &blocks[i]);
     cuda_give(f.c, &f.block);
     cuda_give(f.c, &f.fault);
+    twins_rest(jit);
     memory_free(blocks);
+    memory_free(lies);
     return ok;
 }

@@ -19,7 +19,12 @@ void device_close(Jit *jit);
 /* In the arena, whose end takes from the card what lies there. NULL when memory is refused. */
 DeviceCode *device_code_make(Jit *jit, Arena *arena);
 DeviceRun *device_run_make(DeviceCode *code, Arena *arena, const DeviceProgram *p);
-/* The elements of the arguments, then of the results, lie at `at`. False after a diagnostic. */
-bool device_run(DeviceRun *r, void *const *at);
+typedef struct DeviceValue {
+    void *at; /* its elements */
+    const Tensor *tensor; /* that they are of; NULL: a number's */
+} DeviceValue;
+
+/* The arguments, then the results. False after a diagnostic. */
+bool device_run(DeviceRun *r, const DeviceValue *values);
 
 #endif

@@ -1,0 +1,25 @@
+/* Values that lie on the card too: what a run brought there or made there stays, as long as the value lives and nothing else needs the room.
+ *
+ * A twin goes with the storage of a tensor, so it is there in later cells, in tuples, lists and closures, for whoever hands the tensor to a
+ * run again: then nothing is brought to the card. Together they take a part of the card's memory and of the session's limit; beyond that,
+ * and where a run needs the room, those go that were used the longest ago. */
+#ifndef JIT_GPU_TWIN_H
+#define JIT_GPU_TWIN_H
+
+#include "jit/internal.h"
+#include "runtime/cuda.h"
+
+/* Where the first `bytes` of the tensor's elements lie on the card, until `twins_rest`; 0: they do not. */
+uint64_t twin_find(Jit *jit, const Tensor *t, size_t bytes);
+/* The block, in which so many bytes of the tensor's elements lie, stays with it, and is no longer the caller's. */
+void twin_keep(Jit *jit, const Tensor *t, size_t bytes, CudaBlock *block);
+/* As cuda_take; twins that are not in use make room. */
+bool twin_take(Jit *jit, size_t n, CudaBlock *out);
+/* What was found may go again. */
+void twins_rest(Jit *jit);
+/* None is left; the tensors stay. */
+void twins_drop(Jit *jit);
+/* How many there are, and their bytes. */
+size_t twins_count(const Jit *jit, size_t *bytes);
+
+#endif

@@ -1,0 +1,57 @@
+"""What is on the card stays there: the driver's calls are counted while values go from cell to cell, in tuples, lists and closures."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+RELAY = os.environ["RELAY"]
+FIRST = 'let %x = ones(shape=[64, 32], dtype="float32");\n'
+
+
+def copies(cells, *options, **environment):
+    """How often something was brought to the card, and what was said."""
+    with tempfile.NamedTemporaryFile("r", suffix=".txt") as counts:
+        done = subprocess.run([RELAY, "--exec", "gpu", *options], input=FIRST + cells, capture_output=True, text=True, timeout=100,
+                              env={**os.environ, "STANDIN_COUNT": counts.name, **environment})
+        found = re.search(r"^cuMemcpyHtoDAsync_v2 (\d+)$", counts.read(), re.M)
+    return int(found[1]) if found else 0, done.stdout + done.stderr
+
+
+class Values(unittest.TestCase):
+    def test_cells(self):
+        once, said = copies("sum(tanh(%x))\n")
+        self.assertNotIn("error", said)
+        self.assertEqual(copies("sum(tanh(%x))\n" * 3)[0], once)
+        self.assertEqual(copies("let %y = exp(%x);\nlet %z = tanh(%y);\nsum(%z * %y)\n")[0], once)
+
+    def test_inside_of_others(self):
+        once, _ = copies("sum(tanh(%x))\n")
+        pair = "let %p = (exp(%x), tanh(%x));\nlet %a = exp(%p.0);\nsum(%a * %p.1)\n"
+        closure = "let %y = exp(%x);\nlet %f = fn (%t: Tensor[(64, 32), float32]) { sum(%t * %y) };\n%f(exp(%y))\n%f(%y)\n"
+        several = "let %l = Cons(exp(%x), Cons(tanh(%x), Nil));\nmatch (%l) { Cons(%a, _) => sum(tanh(%a)), Nil => 0f }\n"
+        for cells in pair, closure, several:
+            got, said = copies(cells)
+            self.assertNotIn("error", said)
+            self.assertEqual(got, once, cells)
+
+    def test_room(self):
+        """Twins go where there is no room, and nothing else changes."""
+        cells = "".join(f"let %y{i} = exp(%x + {i}f);\n" for i in range(12)) + "sum(" + " + ".join(f"%y{i}" for i in range(12)) + ")\n"
+        _, wanted = copies(cells)
+        _, got = copies(cells, STANDIN_MEMORY="150000")
+        self.assertEqual(got, wanted)
+        self.assertNotIn("error", got)
+
+    def test_failures(self):
+        """A context that is made anew has nothing of what lay on the card."""
+        cells = "let %y = exp(%x);\nsum(%y)\nsum(tanh(%y))\nsum(tanh(%y))\n"
+        _, wanted = copies(cells)
+        _, got = copies(cells, STANDIN_FAIL="cuLaunchKernel:3:719")
+        last = [[line for line in said.splitlines() if line[:1].isdigit()][-1] for said in (wanted, got)]
+        self.assertEqual(*last)
+        self.assertIn("E0408", got)
+
+
+unittest.main()
