@@ -50,7 +50,7 @@ struct CliCommand {
 
 extern const CliCommand cmd_fmt, cmd_check, cmd_opt, cmd_run, cmd_compile, cmd_bench, cmd_new,
     cmd_import, cmd_summary, cmd_equal, cmd_analyze, cmd_kernel, cmd_lsp, cmd_explain, cmd_doctor,
-    cmd_version;
+    cmd_version, cmd_export;
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 

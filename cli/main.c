@@ -13,7 +13,7 @@
 static const CliCommand *const commands[] = {
     &cmd_fmt,    &cmd_check,   &cmd_opt,     &cmd_run,     &cmd_compile, &cmd_bench,
     &cmd_new,    &cmd_import,  &cmd_summary, &cmd_kernel,  &cmd_lsp,     &cmd_explain,
-    &cmd_doctor, &cmd_version, &cmd_equal,   &cmd_analyze,
+    &cmd_doctor, &cmd_version, &cmd_equal,   &cmd_analyze, &cmd_export,
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

@@ -1,6 +1,7 @@
 /* The plug-in's table. */
 #include "exchange/import.h"
 
+#include "exchange/onnx_export.h"
 #include "exchange/onnx_import.h"
 
 static void release(Imported *out)
@@ -15,6 +16,7 @@ static const ExchangeTable table = {
     .version = EXCHANGE_TABLE_VERSION,
     .onnx = onnx_import,
     .release = release,
+    .to_onnx = onnx_export,
 };
 
 const ExchangeTable *relay_exchange_table(void)

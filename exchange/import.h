@@ -42,13 +42,26 @@ typedef struct ImportWish {
     bool check; /* the types that the model states are compared with those of the program */
 } ImportWish;
 
-#define EXCHANGE_TABLE_VERSION 3
+typedef struct ExportArray {
+    const char *name; /* of the parameter */
+    const Tensor *value; /* lent */
+} ExportArray;
+
+typedef struct ExportWish {
+    const Name *entry;
+    size_t n_arrays;
+    const ExportArray *arrays; /* weights: the other parameters are inputs */
+} ExportWish;
+
+#define EXCHANGE_TABLE_VERSION 4
 
 typedef struct ExchangeTable {
     uint32_t version;
     /* An ONNX file. False after diagnostics, which list everything that Relay cannot say; `out` is to be let go of either way. */
     bool (*onnx)(Ctx *cx, Interp *in, const ImportWish *wish, Imported *out);
     void (*release)(Imported *out);
+    /* A typed module as an ONNX file. False after diagnostics, which list everything that ONNX cannot say. */
+    bool (*to_onnx)(Ctx *cx, const Module *m, const ExportWish *wish, Buf *out);
 } ExchangeTable;
 
 /* The plug-in's entry. */

@@ -300,6 +300,15 @@ DType onnx_dtype(int32_t type)
     return row->id == DTYPE_IDS ? (DType){0} : dtype_of(row->id);
 }
 
+int32_t onnx_dtype_number(DType dtype)
+{
+    for (size_t i = 0; i < sizeof element_rows / sizeof *element_rows; i++)
+        if (element_rows[i].id != DTYPE_IDS && element_rows[i].bits == 0 &&
+            dtype_eq(dtype_of(element_rows[i].id), dtype))
+            return (int32_t)i;
+    return 0;
+}
+
 const char *onnx_dtype_name(int32_t type)
 {
     return element_row(type)->name;

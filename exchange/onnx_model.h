@@ -28,6 +28,8 @@ void onnx_free(OnnxModel *m);
 
 /* The element type of ONNX's number; void for one that Relay has not. Its name for a message. */
 DType onnx_dtype(int32_t type);
+/* The number of an element type; 0: ONNX has none such. */
+int32_t onnx_dtype_number(DType dtype);
 const char *onnx_dtype_name(int32_t type);
 /* How many bits integers of less than 8 have; 0: it is none such. They are kept in 8. */
 int onnx_dtype_bits(int32_t type);

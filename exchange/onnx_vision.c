@@ -6,6 +6,10 @@
 
 static const char *const layouts[] = {"NCW", "NCHW", "NCDHW"};
 
+/* By so much an image may become smaller; so large it may become, and from so far outside an element may come. */
+#define SCALE_LEAST 1e-4
+#define PLACE_MOST 1e12
+
 /* ---- sizes ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct Sizes {
@@ -49,8 +53,14 @@ static bool read_sizes(OnnxNode *n, Sizes *s)
         double scale = by_sizes    ? ratio
                        : attribute ? (k < (int)list->n_floats ? (double)list->floats[k] : 1)
                                    : onnx_number(n, scales_at, k);
-        s->to[a] = by_sizes ? (ratio != 0 ? (int64_t)floor(d * ratio + 0.5) : sizes.at[k])
-                            : (int64_t)floor(d * scale);
+        double to = !by_sizes    ? floor(d * scale)
+                    : ratio != 0 ? floor(d * ratio + 0.5)
+                                 : (double)sizes.at[k];
+        if (!(to >= 0) || to > PLACE_MOST) {
+            onnx_refuse(n, "an extent of %g", to);
+            return false;
+        }
+        s->to[a] = (int64_t)to;
         s->scale[a] = scale;
         if (!early && onnx_has(n, 1) && onnx_value(n, 1) && onnx_value(n, 1)->constant &&
             onnx_value(n, 1)->constant->size == 2 * count) {
@@ -60,10 +70,6 @@ static bool read_sizes(OnnxNode *n, Sizes *s)
     }
     return !n->failed;
 }
-
-/* By so much an image may become smaller, and from so far outside an element may come. */
-#define SCALE_LEAST 1e-4
-#define PLACE_MOST 1e12
 
 /* Where each element of the result lies in the input, and how much of which inputs it takes: a matrix for each axis. */
 typedef struct Resize {

@@ -1,26 +1,25 @@
 /* `relay import`: a model of another framework as a program and its weights. */
 #include "base/memory.h"
 #include "base/plugin.h"
-#include "exchange/import.h"
 #include "ir/print.h"
 #include "runtime/npy.h"
 #include "runtime/params.h"
-#include "session/commands.h"
+#include "session/exchange.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const ExchangeTable *open_exchange(RelaySession *s)
+const ExchangeTable *session_exchange(RelaySession *s)
 {
     Buf why = {0};
     const ExchangeTable *(*entry)(void) =
         (const ExchangeTable *(*)(void))plugin_open("exchange", "relay_exchange_table", &why);
     const ExchangeTable *table = entry ? entry() : NULL;
     if (!table || table->version != EXCHANGE_TABLE_VERSION) {
-        Diag *d =
-            diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "models cannot be imported: %s",
-                       table ? "the plug-in belongs to another version of relay" : buf_text(&why));
+        Diag *d = diag_error(
+            s->cx.diags, E0404_LIBRARY, (Span){0}, "models of others cannot be read or written: %s",
+            table ? "the plug-in belongs to another version of relay" : buf_text(&why));
         diag_help(d, "`relay doctor` says what is missing");
         table = NULL;
     }
@@ -137,7 +136,7 @@ RelayStatus stage_import(RelaySession *s, const RelayRequest *r)
     for (size_t i = 0; ok && i < r->n_params; i++)
         if (!strcmp(r->params[i].key, "shape"))
             ok = read_shape(s, r->params[i].value, &shapes[wish.n_shapes++]);
-    const ExchangeTable *exchange = ok ? open_exchange(s) : NULL;
+    const ExchangeTable *exchange = ok ? session_exchange(s) : NULL;
     if (exchange) {
         Imported im;
         if (exchange->onnx(&s->cx, s->interp, &wish, &im))
@@ -204,7 +203,7 @@ void command_import(CommandCall *c)
 {
     RelaySession *s = c->s;
     char *path = command_need(c, "a model's file") ? command_rest(c) : NULL;
-    const ExchangeTable *exchange = path ? open_exchange(s) : NULL;
+    const ExchangeTable *exchange = path ? session_exchange(s) : NULL;
     if (exchange) {
         Imported im;
         Buf name = {0};

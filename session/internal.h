@@ -456,6 +456,7 @@ RelayStatus stage_summary(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_new(RelaySession *s, const RelayRequest *r);
 /* import.c */
 RelayStatus stage_import(RelaySession *s, const RelayRequest *r);
+RelayStatus stage_export(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_doctor(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_version(RelaySession *s, const RelayRequest *r);
 /* passes on a module with prints, diffs and times as the request says (stages.c); the caller's. */

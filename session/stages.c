@@ -469,7 +469,7 @@ static const Stage stages[] = {
     {"run", stage_run},         {"compile", stage_compile}, {"bench", stage_bench},
     {"new", stage_new},         {"import", stage_import},   {"summary", stage_summary},
     {"doctor", stage_doctor},   {"version", stage_version}, {"equal", stage_equal},
-    {"analyze", stage_analyze},
+    {"analyze", stage_analyze}, {"export", stage_export},
 };
 
 typedef struct StageCall {

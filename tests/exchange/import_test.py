@@ -184,6 +184,53 @@ def test_blocks(folder):
     check("in a session", "@layers_layers: fn" in ran.stdout and "Tensor[(2, 4), float32]" in ran.stdout and not ran.stderr, ran.stdout + ran.stderr)
 
 
+EXPORTED = """#[version = "0.0.5"]
+def @twice(%x: Tensor[(?, 3), float32]) { add(%x, %x) }
+def @main(%x: Tensor[(?, 3), float32], %w: Tensor[(2, 3), float32], %n: int64) {
+  let %turns = fn (%i: int64, %y: Tensor[(?, 3), float32]) -> Tensor[(?, 3), float32] {
+    if (less(%i, %n)) { %turns(add(%i, 1i64), multiply(%y, 0.5f)) } else { %y }
+  };
+  let %y = %turns(0i64, @twice(%x));
+  let %s = if (greater(sum(%y), 0f)) { (%y, 1f) } else { (negative(%y), 2f) };
+  (nn.dense(%s.0, %w, units=None), %s.1, argmax(%y, axis=[1]))
+}
+"""
+
+
+def test_export(folder):
+    """A program as ONNX: weights, functions, branches and turns; what ONNX cannot say is listed and nothing is written."""
+    from onnx import checker, load
+    from onnx.reference import ReferenceEvaluator
+    program, path = f"{folder}/p.rly", f"{folder}/p.onnx"
+    open(program, "w").write(EXPORTED)
+    np.savez(f"{folder}/p.npz", w=array(2, 3))
+    got = relay("export", "--to", "onnx", folder)
+    check("export", got.returncode == 0 and got.stdout == f"written: {path}\n", got.stdout + got.stderr)
+    m = load(path)
+    checker.check_model(m, full_check=True)
+    check("weights and inputs", [i.name for i in m.graph.input] == ["x", "n"] and "w" in [i.name for i in m.graph.initializer])
+    check("control flow", {"Loop", "If"} <= {n.op_type for n in m.graph.node})
+    for sign, turns in [(1, 3), (-1, 0)]:
+        x = sign * np.abs(array(4, 3))
+        y = 2 * x * 0.5**turns
+        want = [np.abs(y) @ array(2, 3).T, 1.0 if sign > 0 else 2.0, y.argmax(1)]
+        for w, r in zip(want, ReferenceEvaluator(m).run(None, {"x": x, "n": np.array(turns)})):
+            check("what the model gives", np.allclose(w, r, atol=1e-5), f"{r}, wanted {w}")
+    back = relay("import", "--check", path)
+    check("and back", back.returncode == 0, back.stderr)
+    open(program, "w").write("""#[version = "0.0.5"]
+def @f(%x: int32) -> int32 { if (less(%x, 1)) { 1 } else { multiply(%x, @f(subtract(%x, 1))) } }
+type T { A, B, }
+def @main(%x: int32) { (@f(%x), match (A) { A => %x, B => 2 }, nn.fifo_buffer(ones(shape=[2], dtype="float32"), ones(shape=[2], dtype="float32"), axis=0), ref(%x)) }
+""")
+    os.remove(path)
+    got = relay("export", "--to", "onnx", program)
+    check("what cannot be said is listed", got.returncode == 2 and "E0406" in got.stderr and "`match`" in got.stderr and "fifo_buffer" in got.stderr
+          and "reference" in got.stderr and "calls itself" in got.stderr, got.stderr)
+    check("nothing is written", not os.path.exists(path))
+    check("another format", relay("export", "--to", "coreml", program).returncode == 2)
+
+
 def test_check(folder):
     """Nothing is written, and types that the model states are compared."""
     node = helper.make_node
@@ -254,7 +301,7 @@ def test_hostile(folder):
 
 
 with tempfile.TemporaryDirectory() as root:
-    for test in [test_network, test_blocks, test_shapes, test_places, test_refusals, test_check, test_large, test_hostile]:
+    for test in [test_network, test_blocks, test_export, test_shapes, test_places, test_refusals, test_check, test_large, test_hostile]:
         place = os.path.join(root, test.__name__)
         os.makedirs(place)
         test(place)

@@ -3,7 +3,7 @@
     RELAY=build/release/relay PYTHON tests/exchange/networks.py [--opset N]… [NETWORK…]
 
 PYTHON has torch, onnx and onnxruntime; without them the script says so and ends with 77. The networks are written here. For each the
-program is formatted and checked too. Prints a line for each network and opset: lines of text, seconds of the import, the largest
+program is formatted, checked and exported too, and the exported model run by ONNX Runtime. Prints a line for each network and opset: lines of text, seconds of the import, the largest
 difference on each engine.
 """
 import argparse
@@ -327,6 +327,23 @@ def export(name, opset, path):
     return arrays
 
 
+def round_trip(program, weights, arrays, want, tolerance, folder):
+    """What is wrong with the program as an ONNX model again."""
+    path = os.path.join(folder, "back.onnx")
+    got = relay("export", "--to", "onnx", program, "--params", weights, "-o", path)
+    if got.returncode:
+        return [got.stderr.strip()]
+    onnx.checker.check_model(path, full_check=True)
+    results = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, arrays)
+    wrong = [] if len(results) == len(want) else [f"{len(results)} results"]
+    for w, r in zip(want, results):
+        if np.shape(w) != np.shape(r) or w.dtype != r.dtype:
+            wrong.append(f"{r.dtype}{list(np.shape(r))}, wanted {w.dtype}{list(np.shape(w))}")
+        elif w.size and np.abs(w.astype("float64") - r).max() > tolerance * max(1.0, float(np.abs(w).max())):
+            wrong.append(f"differs by {np.abs(w.astype('float64') - r).max():g}")
+    return wrong
+
+
 def test(name, opset, folder):
     """A message for each thing that is wrong, and the line to print."""
     path, program, weights = (os.path.join(folder, f"{name}.{e}") for e in ["onnx", "rly", "npz"])
@@ -367,6 +384,8 @@ def test(name, opset, folder):
         differences.append(worst)
         if worst > (0.06 if name == "int8" else 2e-4):
             wrong.append(f"{engine}: differs by {worst:g}")
+    names = [n for n in arrays if re.search(rf"%{n}\b", text)]
+    wrong += [f"export: {m}" for m in round_trip(program, weights, {n: arrays[n] for n in names}, want, 0.06 if name == "int8" else 2e-4, folder)]
     return wrong, f"{text.count(chr(10)):5} lines  {seconds:6.3f} s  " + "  ".join(f"{d:.1e}" for d in differences)
 
 

@@ -3,4 +3,4 @@ import sys
 
 from against_onnx_files import main
 
-sys.exit(main(["--part", "10"]) or main(["--engine", "jit", "--part", "120"]))
+sys.exit(main(["--part", "10"]) or main(["--engine", "jit", "--part", "120"]) or main(["--engine", "back", "--part", "30"]))
