@@ -137,7 +137,7 @@ static const char *add_array(Export *x, const char *hint, const TensorView *v)
     t->has_data_type = true;
     t->data_type = onnx_dtype_number(v->t.dtype);
     t->n_dims = (size_t)v->t.rank;
-    t->dims = arena_copy(&x->arena, v->t.shape, ((size_t)v->t.rank + 1) * sizeof *t->dims);
+    t->dims = arena_copy(&x->arena, v->t.shape, (size_t)v->t.rank * sizeof *t->dims);
     t->has_raw_data = true;
     t->raw_data.len = (size_t)v->t.size * dtype_size(v->t.dtype);
     t->raw_data.data = (uint8_t *)v->t.data;
@@ -152,7 +152,7 @@ static const char *add_array(Export *x, const char *hint, const TensorView *v)
 static const char *add_numbers(Export *x, const char *hint, const int64_t *at, int n, bool row)
 {
     Tensor t = {.dtype = dtype_of(DT_INT64), .rank = row, .size = n, .shape = &(int64_t){n}};
-    t.data = arena_copy(&x->arena, at, (size_t)(n + 1) * sizeof *at);
+    t.data = arena_copy(&x->arena, at, (size_t)n * sizeof *at);
     return add_array(x, hint, &(TensorView){.t = t});
 }
 
@@ -354,7 +354,7 @@ static void read_attr(Reader *r, Onnx__NodeProto *node)
         int n = eat_ints(r, ints, INTS_MOST);
         a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS;
         a->n_ints = (size_t)n;
-        a->ints = arena_copy(&x->arena, ints, (size_t)(n + 1) * sizeof *ints);
+        a->ints = arena_copy(&x->arena, ints, (size_t)n * sizeof *ints);
     } else if (eat(r, "\"")) {
         const char *end = strchr(r->p, '"');
         set_string(x, a, (Str){r->p, (size_t)(end - r->p)});
@@ -495,7 +495,7 @@ const char *out_text(OutCall *c, const char *format, ...)
 
 OutValue *out_tuple(OutCall *c, uint32_t n, OutValue *const *fields)
 {
-    return tuple_value(c->x, n, arena_copy(&c->x->arena, fields, (n + 1) * sizeof *fields));
+    return tuple_value(c->x, n, arena_copy(&c->x->arena, fields, n * sizeof *fields));
 }
 
 const char *out_list(OutCall *c, const int64_t *at, int n)

@@ -24,7 +24,7 @@ static bool take_array(void *data, const char *name, Tensor *t)
 static Module *flat(RelaySession *s, Module *m)
 {
     PassContext pc = {.cx = &s->cx, .any_level = true};
-    return passes_run_text(&pc, module_retain(m), "Inline,ToANormalForm,InferType");
+    return passes_run_text(&pc, m, "Inline,ToANormalForm,InferType");
 }
 
 static void write_model(RelaySession *s, const RelayRequest *r, const Module *m,
