@@ -5,7 +5,7 @@
     relay_torch.save(module, (x,), "net", dynamic_shapes={"x": {0: torch.export.Dim("batch")}})
 
 The program is that of torch.export in core ATen, a line a node; parameters are the inputs and then the weights. `cond` becomes `if`,
-`while_loop` a function that calls itself, dynamic extents symbolic ones. What has no counterpart is listed in one Unsupported, and nothing is
+`while_loop` and `scan` a function that calls itself, dynamic extents symbolic ones. What has no counterpart is listed in one Unsupported, and nothing is
 written.
 """
 import json
@@ -465,6 +465,11 @@ def index(c):
     return f'take({c.x()}, {c.graph.arg(given[axis])}, axis={axis}, mode="wrap")'
 
 
+@rule("index_select")
+def index_select(c):
+    return f'take({c.x()}, {c.x(2)}, axis={c.args[1]}, mode="wrap")'
+
+
 @rule("gather")
 def gather(c):
     return f"gather({c.x()}, {c.x(2)}, axis={c.args[1]})"
@@ -539,6 +544,29 @@ def while_loop(c):
     c.graph.lines.append(f"  let %{name} = fn ({head}) -> {result} {{\n" + "\n".join(test_lines) + f"\n  if (reshape({flag[0]}, newshape=[])) {{\n" +
                          "\n".join(lines) + f"\n  %{name}({', '.join(out)})\n}} else {{\n{tuple_of(params)}\n}}\n}};")
     return f"%{name}({', '.join(c.graph.arg(a) for a in carried)})"
+
+
+@rule("scan")
+def scan(c):
+    combine, init, xs, more = c.args[:4]
+    graph, writer, out = c.graph, c.graph.writer, c.out()
+    turns = c.val(xs[0]).shape[0]
+    if not isinstance(turns, int):
+        raise Unsupported("a number of turns that is known only at run time")
+    name, turn = writer.name(c.node.name + "_turns"), f"%{writer.name('turn')}"
+    carried = [f"%{writer.name('carried')}" for _ in init]
+    rows = [f"%{writer.name('rows')}" for _ in out[len(init):]]
+    slices = [f"%{writer.name('slice')}" for _ in xs]
+    lines, results = inner(c, combine, carried + slices + [graph.arg(a) for a in more])
+    lines = [f'  let {s} = take({graph.arg(x)}, {turn}, axis=0, mode="wrap");' for s, x in zip(slices, xs)] + lines
+    written = [f'scatter_nd({r}, reshape({turn}, newshape=[1, 1]), expand_dims({y}, axis=0), mode="update")' for r, y in zip(rows, results[len(init):])]
+    types = [graph.type(v) for v in out]
+    head = ", ".join(f"{p}: {t}" for p, t in zip(carried + rows, types))
+    graph.lines.append(f"  let %{name} = fn ({turn}: int64, {head}) -> {tuple_of(types)} {{\n  if (less({turn}, {turns}i64)) {{\n" + "\n".join(lines) +
+                       f"\n  %{name}({', '.join([f'add({turn}, 1i64)'] + results[:len(init)] + written)})\n}} else {{\n"
+                       f"{tuple_of(carried + rows)}\n}}\n}};")
+    zeros = [f'zeros(shape={listed(v.shape)}, dtype="{dtype(v.dtype)}")' for v in out[len(init):]]
+    return f"%{name}({', '.join(['0i64'] + [graph.arg(a) for a in init] + zeros)})"
 
 
 # ---- programs ----------------------------------------------------------------------------------------------------

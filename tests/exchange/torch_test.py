@@ -31,6 +31,23 @@ class Halving(torch.nn.Module):
         return while_loop(lambda n, v: v.abs().sum() > 1, lambda n, v: (n + 1, v * 0.5), (torch.tensor(0), x))
 
 
+class Scanned(torch.nn.Module):
+    def forward(self, x):
+        from torch._higher_order_ops.scan import scan
+        return scan(lambda c, v: (c * 0.5 + v, c * 2 + v.sum()), torch.zeros(4), x)
+
+
+class Tree(torch.nn.Module):
+    """Sums over a tree in an array, children behind parents."""
+
+    def forward(self, parents, values):
+        def body(i, rows):
+            parent = parents.index_select(0, i)
+            row = torch.tanh(rows.index_select(0, parent) + rows.index_select(0, i))
+            return i - 1, torch.where((torch.arange(6) == parent)[:, None], row, rows)
+        return while_loop(lambda i, rows: i.sum() > 0, body, (torch.tensor([5]), values))[1][0]
+
+
 def cases():
     for name in NAMES:
         module, inputs, _ = networks.NETWORKS[name]()
@@ -38,6 +55,8 @@ def cases():
         yield name, module, inputs, dynamic
     for sign in [1, -1]:
         yield f"cond {sign}", Choice(), [sign * torch.ones(3)], None
+    yield "scan", Scanned(), [torch.randn(5, 4)], None
+    yield "tree", Tree(), [torch.tensor([0, 0, 0, 1, 1, 2]), torch.randn(6, 4)], None
     yield "while_loop", Halving(), [torch.ones(4) * 3], None
 
 
