@@ -18,10 +18,23 @@
 
 typedef void Body(void *data, int64_t from, int64_t to);
 
+/* The parts that a thread begins with: always those of the same place, so that it finds in its cache what it made of them in the loop
+ * before. Who has none left takes from the other end of another's. */
+typedef struct Share {
+    _Alignas(64)
+        atomic_uint_fast64_t left; /* the first in the low half, behind the last in the high one */
+} Share;
+
+typedef struct Worker {
+    Pool *pool;
+    int number; /* from 1; 0 is the caller */
+    pthread_t thread;
+} Worker;
+
 struct Pool {
     int threads;
     int started; /* workers that exist */
-    pthread_t *workers;
+    Worker *workers;
     pthread_mutex_t lock;
     pthread_cond_t more, done;
     bool stop;
@@ -30,7 +43,7 @@ struct Pool {
     Body *body;
     void *data;
     int64_t n, parts;
-    atomic_llong next; /* the next part to be taken */
+    Share *shares; /* one a thread */
     atomic_int inside; /* workers in the loop; CLOSED when it takes no more */
 };
 
@@ -52,6 +65,12 @@ Pool *pool_new(int threads)
     if (!p)
         return NULL;
     p->threads = threads > 0 ? threads : pool_cores();
+    p->threads = p->threads < PARTS_MOST ? p->threads : PARTS_MOST;
+    p->shares = memory_aligned(64, (size_t)p->threads * sizeof *p->shares);
+    if (!p->shares) {
+        free(p);
+        return NULL;
+    }
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->more, NULL);
     pthread_cond_init(&p->done, NULL);
@@ -73,11 +92,12 @@ void pool_free(Pool *p)
     pthread_cond_broadcast(&p->more);
     pthread_mutex_unlock(&p->lock);
     for (int i = 0; i < p->started; i++)
-        pthread_join(p->workers[i], NULL);
+        pthread_join(p->workers[i].thread, NULL);
     pthread_cond_destroy(&p->more);
     pthread_cond_destroy(&p->done);
     pthread_mutex_destroy(&p->lock);
     free(p->workers);
+    free(p->shares);
     free(p);
 }
 
@@ -87,13 +107,27 @@ static int64_t part_start(int64_t n, int64_t parts, int64_t i)
     return n / parts * i + n % parts * i / parts;
 }
 
-static void take_parts(Pool *p)
+/* A part of a share, from its front or its back; -1: it is empty. */
+static int64_t take_part(Share *s, bool front)
 {
+    uint_fast64_t left = atomic_load_explicit(&s->left, memory_order_relaxed);
     for (;;) {
-        int64_t i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
-        if (i >= p->parts)
-            return;
-        p->body(p->data, part_start(p->n, p->parts, i), part_start(p->n, p->parts, i + 1));
+        uint_fast64_t from = left & UINT32_MAX, to = left >> 32;
+        if (from >= to)
+            return -1;
+        uint_fast64_t now = front ? left + 1 : left - ((uint_fast64_t)1 << 32);
+        if (atomic_compare_exchange_weak_explicit(&s->left, &left, now, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return (int64_t)(front ? from : to - 1);
+    }
+}
+
+static void take_parts(Pool *p, int self)
+{
+    for (int k = 0; k < p->threads; k++) {
+        Share *s = &p->shares[(self + k) % p->threads];
+        for (int64_t i; (i = take_part(s, k == 0)) >= 0;)
+            p->body(p->data, part_start(p->n, p->parts, i), part_start(p->n, p->parts, i + 1));
     }
 }
 
@@ -136,11 +170,12 @@ static bool enter(Pool *p)
 
 static void *work(void *data)
 {
-    Pool *p = data;
+    Worker *w = data;
+    Pool *p = w->pool;
     for (unsigned last = 0; wait_for_loop(p, &last);) {
         if (!enter(p))
             continue;
-        take_parts(p);
+        take_parts(p, w->number);
         if (atomic_fetch_sub_explicit(&p->inside, 1, memory_order_acq_rel) != CLOSED + 1)
             continue;
         pthread_mutex_lock(&p->lock);
@@ -161,9 +196,13 @@ static void start_workers(Pool *p)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (p->started < p->threads - 1 &&
-           pthread_create(&p->workers[p->started], NULL, work, p) == 0)
+    while (p->started < p->threads - 1) {
+        Worker *w = &p->workers[p->started];
+        *w = (Worker){.pool = p, .number = p->started + 1};
+        if (pthread_create(&w->thread, NULL, work, w) != 0)
+            break;
         p->started++;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -173,13 +212,17 @@ static void run_loop(Pool *p, int64_t n, int64_t parts, Body *body, void *data)
     p->data = data;
     p->n = n;
     p->parts = parts;
-    atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+    for (int i = 0; i < p->threads; i++) {
+        int64_t from = part_start(parts, p->threads, i), to = part_start(parts, p->threads, i + 1);
+        atomic_store_explicit(&p->shares[i].left, (uint_fast64_t)from | (uint_fast64_t)to << 32,
+                              memory_order_relaxed);
+    }
     atomic_store_explicit(&p->inside, 0, memory_order_release);
     pthread_mutex_lock(&p->lock);
     atomic_fetch_add_explicit(&p->loop, 1, memory_order_release);
     pthread_cond_broadcast(&p->more);
     pthread_mutex_unlock(&p->lock);
-    take_parts(p);
+    take_parts(p, 0);
     atomic_fetch_or_explicit(&p->inside, CLOSED, memory_order_acq_rel);
     for (int i = 0; i < SPINS; i++) {
         if (atomic_load_explicit(&p->inside, memory_order_acquire) == CLOSED)
