@@ -163,7 +163,7 @@ typedef struct Lists {
 
 static Lists lists_from_vars(const Batcher *b, Var *const *vars)
 {
-    Lists l;
+    Lists l = {0};
     for (uint32_t i = 0; i < b->n; i++)
         l.at[i] = &vars[i]->base;
     return l;
@@ -171,7 +171,7 @@ static Lists lists_from_vars(const Batcher *b, Var *const *vars)
 
 static Lists lists_from_fields(const Batcher *b, Expr *tuple, uint32_t first)
 {
-    Lists l;
+    Lists l = {0};
     for (uint32_t i = 0; i < b->n; i++)
         l.at[i] = field_of(b, tuple, first + i);
     return l;
@@ -179,7 +179,7 @@ static Lists lists_from_fields(const Batcher *b, Expr *tuple, uint32_t first)
 
 static Lists empty_lists(const Batcher *b)
 {
-    Lists l;
+    Lists l = {0};
     for (uint32_t i = 0; i < b->n; i++)
         l.at[i] = con_of(b, b->none, 0, NULL);
     return l;
