@@ -15,7 +15,7 @@
  * Ownership: what a function returns as a pointer to `Relay…` with a `_free` is the caller's; everything handed to a
  * callback is lent for the call. All text is UTF-8. Every offset of a cursor counts bytes unless it says otherwise.
  * Threads: one thread uses a session, except for `relay_session_interrupt`, which any thread (or a signal handler) may
- * call, `relay_session_pause`, and `relay_session_complete`/`_inspect`, which may not run while a cell runs. Two sessions never meet. */
+ * call, and `relay_session_pause`. Who wants answers while a cell runs asks the session's echo. Two sessions never meet. */
 #ifndef RELAY_H
 #define RELAY_H
 
@@ -147,6 +147,21 @@ void relay_completions_free(RelayCompletions *c);
  * short, 1 is everything. */
 bool relay_session_inspect(RelaySession *s, const char *text, size_t len, size_t cursor, int detail,
                            RelaySink sink);
+
+/* ---- answers while a cell runs ---------------------------------------------------------------------------------- */
+
+/* The echo of a session knows what that has defined, and the types of its variables, and runs nothing. It is a session of its own, for
+ * another thread: it takes over what was noted between cells, and answers what is asked while the next one runs. */
+typedef struct RelayEcho RelayEcho;
+
+/* NULL only without memory. */
+RelayEcho *relay_echo_new(void);
+void relay_echo_free(RelayEcho *e);
+/* In the thread of the session, between cells: notes what has changed since the last time. Whether anything has. */
+bool relay_echo_note(RelayEcho *e, RelaySession *s);
+/* In the thread of the echo: a session that knows all that was noted, for completion and inspection; lent until the next call. NULL
+ * when there is no memory for it. */
+RelaySession *relay_echo_session(RelayEcho *e);
 
 /* One span of text and what it is, for colouring: kinds are "keyword", "operator", "local", "global", "graph",
  * "constructor", "type", "number", "string", "comment", "command", "punctuation", "error". */

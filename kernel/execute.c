@@ -179,6 +179,8 @@ typedef struct Run {
     Channel *channel;
     bool silent;
     bool quit;
+    bool pages; /* what is shown goes into a pager */
+    json_t *payload; /* of the reply */
     Failure failure;
     Buf result; /* text of the latest result, for the history */
 } Run;
@@ -189,6 +191,23 @@ static void emit_bundle(Run *r, const char *type, const RelayOutput *out)
     if (out->kind == RELAY_OUTPUT_RESULT)
         json_object_set_new(content, "execution_count", json_integer(r->channel->kernel->count));
     channel_publish(r->channel, type, content);
+}
+
+/* Where front ends show it is theirs to say: in a pager, or below the cell. */
+static void emit_page(Run *r, const RelayOutput *out)
+{
+    json_array_append_new(r->payload, json_pack("{s:s, s:o, s:i}", "source", "page", "data",
+                                                bundle_of(out), "start", 0));
+}
+
+/* `?name`, and nothing else. */
+static bool is_question(Str code)
+{
+    while (code.len > 0 && strchr(" \t\n", code.ptr[0]))
+        code = (Str){code.ptr + 1, code.len - 1};
+    while (code.len > 0 && strchr(" \t\n", code.ptr[code.len - 1]))
+        code.len--;
+    return code.len > 0 && code.ptr[0] == '?' && !memchr(code.ptr, '\n', code.len);
 }
 
 static void emit_text(Run *r, const char *stream, const RelayOutput *out)
@@ -232,7 +251,12 @@ static void emit(void *data, const RelayOutput *out)
         buf_bytes(&r->result, plain_text(out).ptr, plain_text(out).len);
         emit_bundle(r, "execute_result", out);
         break;
-    case RELAY_OUTPUT_DISPLAY: emit_bundle(r, "display_data", out); break;
+    case RELAY_OUTPUT_DISPLAY:
+        if (r->pages)
+            emit_page(r, out);
+        else
+            emit_bundle(r, "display_data", out);
+        break;
     case RELAY_OUTPUT_TEXT:
     case RELAY_OUTPUT_STREAM: emit_text(r, "stdout", out); break;
     case RELAY_OUTPUT_CLEAR:
@@ -359,7 +383,10 @@ json_t *execute_cell(Channel *c)
     Kernel *k = c->kernel;
     json_t *text = json_object_get(c->request.content, "code");
     Str code = {json_string_value(text), json_string_length(text)};
-    Run r = {.channel = c, .silent = flag(c, "silent", false)};
+    Run r = {.channel = c,
+             .silent = flag(c, "silent", false),
+             .pages = is_question(code),
+             .payload = json_array()};
     bool store = !r.silent && flag(c, "store_history", true);
     note_start(c);
     c->sent = 0;
@@ -376,18 +403,20 @@ json_t *execute_cell(Channel *c)
                       .silent = r.silent,
                       .number = store ? (uint32_t)k->count : 0};
     debug_begin(c);
+    aside_lend(&k->aside);
     RelayStatus status = relay_session_eval(k->session, &cell, (RelaySink){emit, &r});
     end_run(&r, status);
-    if (store)
-        history_add(k->history, k->count, code, (Str){buf_text(&r.result), r.result.n});
-    json_t *payload = json_array();
     if (r.quit)
-        json_array_append_new(payload,
+        json_array_append_new(r.payload,
                               json_pack("{s:s, s:b}", "source", "ask_exit", "keepkernel", 0));
     json_t *content =
         status == RELAY_OK ? json_pack("{s:s}", "status", "ok") : failure_status(&r.failure);
-    finish(content, c, payload, status == RELAY_OK ? answer_all(c) : json_object());
+    finish(content, c, r.payload, status == RELAY_OK ? answer_all(c) : json_object());
     debug_end(c);
+    aside_take_back(&k->aside);
+    c->then = aside_note;
+    if (store)
+        history_add(k->history, k->count, code, (Str){buf_text(&r.result), r.result.n});
     c->stop = r.quit;
     if (status != RELAY_OK && !r.silent && flag(c, "stop_on_error", true))
         channel_abort_waiting(c);

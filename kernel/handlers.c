@@ -112,8 +112,7 @@ static json_t *complete(Channel *c)
 {
     Str code = code_of(c);
     size_t cursor = cursor_of(c, code);
-    RelayCompletions *found =
-        relay_session_complete(c->kernel->session, code.ptr, code.len, cursor);
+    RelayCompletions *found = relay_session_complete(c->session, code.ptr, code.len, cursor);
     bool any = found && found->n > 0;
     json_int_t from = (json_int_t)utf8_count(code.ptr, any ? found->from : cursor);
     json_int_t to = (json_int_t)utf8_count(code.ptr, any ? found->to : cursor);
@@ -147,8 +146,8 @@ static json_t *inspect(Channel *c)
     Str code = code_of(c);
     json_t *data = NULL;
     int detail = integer_of(c, "detail_level", 0) > 0;
-    bool found = relay_session_inspect(c->kernel->session, code.ptr, code.len, cursor_of(c, code),
-                                       detail, (RelaySink){take_bundle, &data});
+    bool found = relay_session_inspect(c->session, code.ptr, code.len, cursor_of(c, code), detail,
+                                       (RelaySink){take_bundle, &data});
     found = found && data;
     return json_pack("{s:s, s:b, s:o, s:{}}", "status", "ok", "found", found, "data",
                      data ? data : json_object(), "metadata");
@@ -158,7 +157,7 @@ static json_t *is_complete(Channel *c)
 {
     Str code = code_of(c);
     int indent = 0;
-    switch (relay_session_is_complete(c->kernel->session, code.ptr, code.len, &indent)) {
+    switch (relay_session_is_complete(c->session, code.ptr, code.len, &indent)) {
     case RELAY_COMPLETE: return json_pack("{s:s}", "status", "complete");
     case RELAY_INVALID: return json_pack("{s:s}", "status", "invalid");
     case RELAY_INCOMPLETE: break;
@@ -194,24 +193,88 @@ static json_t *history(Channel *c)
     return json_pack("{s:s, s:o}", "status", "ok", "history", history_find(c->kernel->history, &q));
 }
 
-/* There are no comms yet that a front end could know of. */
-static json_t *comm_info(Channel *c)
+/* ---- comms ---- */
+
+static const char *comm_id(const Channel *c)
 {
-    (void)c;
-    return json_pack("{s:s, s:{}}", "status", "ok", "comms");
+    return json_string_value(json_object_get(c->request.content, "comm_id"));
 }
 
-/* Nobody waits for this target: what is opened is closed at once. */
+static json_t *comm_info(Channel *c)
+{
+    json_t *wanted = json_object_get(c->request.content, "target_name"), *target;
+    json_t *comms = json_object();
+    const char *id;
+    json_object_foreach(c->kernel->comms, id, target)
+    {
+        if (!json_is_string(wanted) || json_equal(wanted, target))
+            json_object_set_new(comms, id, json_pack("{s:O}", "target_name", target));
+    }
+    return json_pack("{s:s, s:o}", "status", "ok", "comms", comms);
+}
+
+/* The one target that there is: what is wrong with a cell while it is written. What nobody waits for is closed at once. */
+static const char check_target[] = "relay.check";
+
 static json_t *comm_open(Channel *c)
 {
     json_t *id = json_object_get(c->request.content, "comm_id");
-    channel_publish(c, "comm_close", json_pack("{s:O, s:{}}", "comm_id", id, "data"));
+    json_t *target = json_object_get(c->request.content, "target_name");
+    if (json_is_string(target) && strcmp(json_string_value(target), check_target) == 0)
+        json_object_set(c->kernel->comms, comm_id(c), target);
+    else
+        channel_publish(c, "comm_close", json_pack("{s:O, s:{}}", "comm_id", id, "data"));
     return NULL;
 }
 
-static json_t *comm_other(Channel *c)
+static json_t *comm_close(Channel *c)
 {
-    (void)c;
+    json_object_del(c->kernel->comms, comm_id(c));
+    return NULL;
+}
+
+static json_t *problem_of(const RelayFinding *f, Str code)
+{
+    static const char *const severities[] = {
+        [RELAY_NOTE] = "info", [RELAY_WARNING] = "warning", [RELAY_ERROR] = "error"};
+    Buf text = {0};
+    buf_str(&text, f->message);
+    if (f->more[0])
+        buf_printf(&text, "\n%s", f->more);
+    json_t *problem = json_pack(
+        "{s:I, s:I, s:s, s:s, s:o}", "from", (json_int_t)utf8_count(code.ptr, f->range.from), "to",
+        (json_int_t)utf8_count(code.ptr, f->range.to), "severity", severities[f->severity], "code",
+        f->code ? f->code : "", "message", json_text(buf_text(&text), text.n));
+    buf_deinit(&text);
+    return problem;
+}
+
+/* Reads and checks the text in the session as it is. */
+static json_t *problems_of(Channel *c, Str code)
+{
+    json_t *problems = json_array();
+    RelayDocument *d = relay_document_new(c->session, "cell");
+    size_t n = 0;
+    bool read = d && relay_document_set(d, code.ptr, code.len);
+    const RelayFinding *findings = read ? relay_document_findings(d, &n) : NULL;
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(problems, problem_of(&findings[i], code));
+    relay_document_free(d);
+    return problems;
+}
+
+/* `{"seq": n, "code": text}` gives `{"seq": n, "problems": […]}`; places count code points. */
+static json_t *comm_message(Channel *c)
+{
+    json_t *data = json_object_get(c->request.content, "data");
+    json_t *code = json_object_get(data, "code"), *seq = json_object_get(data, "seq");
+    if (!json_object_get(c->kernel->comms, comm_id(c)) || !json_is_string(code))
+        return NULL;
+    Str text = {json_string_value(code), json_string_length(code)};
+    channel_publish(c, "comm_msg",
+                    json_pack("{s:s, s:{s:o, s:o}}", "comm_id", comm_id(c), "data", "seq",
+                              seq ? json_incref(seq) : json_null(), "problems",
+                              problems_of(c, text)));
     return NULL;
 }
 
@@ -254,6 +317,7 @@ typedef struct Field {
 typedef struct Handler {
     const char *type;
     unsigned channels; /* bit 1 << ChannelKind for each channel that it may come on */
+    bool quick; /* it is answered while a cell runs */
     const char *reply; /* NULL: it is not answered */
     json_t *(*run)(Channel *c); /* gives the content of the reply */
     Field needs[3]; /* fields that must be there; ends with a NULL name */
@@ -265,21 +329,21 @@ enum { SHELL = 1 << CHANNEL_SHELL, CONTROL = 1 << CHANNEL_CONTROL };
 #define CURSOR {"cursor_pos", JSON_INTEGER}
 
 static const Handler handlers[] = {
-    {"execute_request", SHELL, "execute_reply", execute_cell, {CODE}},
-    {"complete_request", SHELL, "complete_reply", complete, {CODE, CURSOR}},
-    {"inspect_request", SHELL, "inspect_reply", inspect, {CODE, CURSOR}},
-    {"is_complete_request", SHELL, "is_complete_reply", is_complete, {CODE}},
-    {"history_request", SHELL, "history_reply", history, {{"hist_access_type", JSON_STRING}}},
-    {"kernel_info_request", SHELL | CONTROL, "kernel_info_reply", kernel_info, {{0}}},
-    {"comm_info_request", SHELL, "comm_info_reply", comm_info, {{0}}},
-    {"comm_open", SHELL, NULL, comm_open, {{"comm_id", JSON_STRING}}},
-    {"comm_msg", SHELL, NULL, comm_other, {{0}}},
-    {"comm_close", SHELL, NULL, comm_other, {{0}}},
-    {"connect_request", SHELL, "connect_reply", connect_info, {{0}}},
-    {"shutdown_request", SHELL | CONTROL, "shutdown_reply", shutdown_kernel, {{0}}},
-    {"usage_request", CONTROL, "usage_reply", usage, {{0}}},
-    {"interrupt_request", CONTROL, "interrupt_reply", interrupt, {{0}}},
-    {"debug_request", CONTROL, "debug_reply", debug_request, {{0}}},
+    {"execute_request", SHELL, false, "execute_reply", execute_cell, {CODE}},
+    {"complete_request", SHELL, true, "complete_reply", complete, {CODE, CURSOR}},
+    {"inspect_request", SHELL, true, "inspect_reply", inspect, {CODE, CURSOR}},
+    {"is_complete_request", SHELL, true, "is_complete_reply", is_complete, {CODE}},
+    {"history_request", SHELL, true, "history_reply", history, {{"hist_access_type", JSON_STRING}}},
+    {"kernel_info_request", SHELL | CONTROL, true, "kernel_info_reply", kernel_info, {{0}}},
+    {"comm_info_request", SHELL, true, "comm_info_reply", comm_info, {{0}}},
+    {"comm_open", SHELL, true, NULL, comm_open, {{"comm_id", JSON_STRING}}},
+    {"comm_msg", SHELL, true, NULL, comm_message, {{"comm_id", JSON_STRING}}},
+    {"comm_close", SHELL, true, NULL, comm_close, {{"comm_id", JSON_STRING}}},
+    {"connect_request", SHELL, true, "connect_reply", connect_info, {{0}}},
+    {"shutdown_request", SHELL | CONTROL, true, "shutdown_reply", shutdown_kernel, {{0}}},
+    {"usage_request", CONTROL, false, "usage_reply", usage, {{0}}},
+    {"interrupt_request", CONTROL, false, "interrupt_reply", interrupt, {{0}}},
+    {"debug_request", CONTROL, false, "debug_reply", debug_request, {{0}}},
 };
 
 #undef CODE
@@ -333,6 +397,32 @@ static void publish_state(Channel *c, const char *state)
 /* The first of a flood of bad messages tell enough. */
 enum { REFUSALS_LOGGED = 20 };
 
+static bool is_quick(const char *type)
+{
+    for (size_t i = 0; type && i < sizeof handlers / sizeof handlers[0]; i++)
+        if (strcmp(handlers[i].type, type) == 0)
+            return handlers[i].quick;
+    return false;
+}
+
+/* What must wait until the cell is over. */
+static void hand_over(Channel *c)
+{
+    Aside *a = &c->kernel->aside;
+    message_done(&c->request);
+    channel_hold(a->shell, &c->request.packet, false);
+    a->held++;
+}
+
+/* Front ends take the end of any request for that of the cell, which goes on. All of it is on its way before whatever the cell says
+ * next. */
+static void still_busy(Channel *c)
+{
+    channel_publish_for(c, c->kernel->aside.shell->request.header_text, "status",
+                        json_pack("{s:s}", "execution_state", "busy"));
+    publish_wait(&c->kernel->publisher, c->hand, &c->out);
+}
+
 void channel_handle(Channel *c)
 {
     const char *fault = message_read(&c->request, &c->kernel->sender, &c->seen);
@@ -342,14 +432,20 @@ void channel_handle(Channel *c)
         message_done(&c->request);
         return;
     }
+    if (c->aside && !is_quick(c->request.type)) {
+        hand_over(c);
+        return;
+    }
     channel_note_date(c);
     const Handler *h = find_handler(c);
-    if (c->kind == CHANNEL_SHELL)
+    if (c->kind == CHANNEL_SHELL && !c->aside)
         publisher_attribute(&c->kernel->publisher, c->request.header_text);
     publish_state(c, "busy");
     if (h)
         run_handler(c, h);
     publish_state(c, "idle");
+    if (c->aside)
+        still_busy(c);
     void (*then)(Channel *) = c->then;
     c->then = NULL;
     if (then)

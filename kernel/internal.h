@@ -1,7 +1,9 @@
 /* What the files of the kernel share: the kernel itself and its channels.
  *
  * Threads. The main thread supervises: signals, the parent process, the end. The shell thread
- * owns the shell socket, runs cells and is the only one that uses the session; the control
+ * owns the shell socket, runs cells and is the only one that uses the session; while a cell runs it
+ * lends the socket to the aside thread, which answers from the session's echo what can be answered then
+ * and leaves the rest for later; the control
  * thread owns the control and stdin sockets, so that interrupts arrive while a cell runs; the
  * publisher thread owns the iopub socket; one more echoes heartbeats. What they share is
  * constant after the start, atomic, or travels through the publisher's queue. */
@@ -9,6 +11,7 @@
 #define KERNEL_INTERNAL_H
 
 #include "include/relay.h"
+#include "kernel/aside.h"
 #include "kernel/connection.h"
 #include "kernel/debug.h"
 #include "kernel/history.h"
@@ -27,7 +30,8 @@ typedef struct Kernel {
     Socket *sockets[CHANNEL_KINDS];
     Publisher publisher;
     RelaySession *session;
-    History *history; /* of the shell thread */
+    History *history; /* of who has the shell socket */
+    json_t *comms; /* id -> target, of those that are open; of who has the shell socket */
     int64_t count;              /* cells executed; of the shell thread */
     int log; /* file descriptor of the log: what standard error was at the start */
     int parent; /* the launcher's process, when it said so; else 0 */
@@ -39,11 +43,13 @@ typedef struct Kernel {
     pthread_t supervisor; /* the main thread */
     Usage usage; /* of the control thread */
     Debugger debugger;
+    Aside aside;
 } Kernel;
 
 /* A request that was received and waits. */
 typedef struct Held {
     Packet packet;
+    bool abort; /* if it is a cell it does not run */
     struct Held *next;
 } Held;
 
@@ -60,8 +66,11 @@ struct Channel {
     json_t *metadata; /* of the reply, set by the handler; NULL: none */
     bool stop;                  /* set by the handler: the kernel ends after this request */
     void (*then)(Channel *c); /* set by the handler: what comes behind the reply; NULL: nothing */
-    Held *held, *held_last; /* requests that came before the reply about a cell that failed */
-    bool abort; /* the request is one of them: a cell does not run */
+    bool aside; /* of the aside thread */
+    RelaySession *session; /* that answers */
+    Held *held,
+        *held_last; /* requests that came while a cell ran, or before the reply about one that failed */
+    bool abort; /* the request is one of the latter: a cell does not run */
     char client[64]; /* session id of who asked last */
     double lag; /* least time between the date of one of its requests and now, in seconds */
     double failed; /* when the reply about its cell that failed left; 0: none did */
@@ -73,10 +82,17 @@ struct Channel {
 
 /* Publishes to all clients, as a consequence of the request. Takes over `content`. */
 void channel_publish(Channel *c, const char *type, json_t *content);
+/* The same as a consequence of another request. */
+void channel_publish_for(Channel *c, Str parent, const char *type, json_t *content);
 /* Publishes text on a stream, "stdout" or "stderr"; pieces are put together to few messages. */
 void channel_stream(Channel *c, const char *name, Str text);
 /* Answers the request. Takes over `content`. */
 void channel_reply(Channel *c, const char *type, json_t *content);
+
+/* More requests than this do not wait; those that do not fit are run. */
+enum { HELD_MOST = 10000 };
+/* Puts what waits in the socket next behind those that are held, or `packet` if that is not NULL. False when there is nothing. */
+bool channel_hold(Channel *c, Packet *packet, bool abort);
 
 /* Takes note of when the request says that it was made. */
 void channel_note_date(Channel *c);

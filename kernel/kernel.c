@@ -24,9 +24,6 @@
 /* How long a cell has to end once the kernel is to end, in tenths of a second. */
 enum { PATIENCE = 10 };
 
-/* More requests than this do not wait; those that do not fit are run. */
-enum { HELD_MOST = 10000 };
-
 /* Who runs a whole notebook sends its cells one after the other. The reply about one that failed
  * leaves when no request came for so long, in milliseconds, or after so many of these. */
 enum { QUIET_MS = 50, QUIET_MOST = 20 };
@@ -62,6 +59,7 @@ void kernel_stop(Kernel *k)
     ssize_t n = write(k->stop_write, "", 1);
     (void)n;
     debug_wake(&k->debugger);
+    aside_wake(&k->aside);
     pthread_kill(k->supervisor, SIGTERM);
 }
 
@@ -75,16 +73,21 @@ static Str parent_of(const Channel *c)
 /* What was printed so far goes before what comes next. */
 static void settle(Channel *c)
 {
-    if (c->kind == CHANNEL_SHELL)
+    if (c->kind == CHANNEL_SHELL && !c->aside)
         publisher_settle(&c->kernel->publisher);
+}
+
+void channel_publish_for(Channel *c, Str parent, const char *type, json_t *content)
+{
+    publish_begin(&c->out, type);
+    message_write(&c->out, &c->kernel->sender, type, parent, NULL, content);
+    settle(c);
+    publish(c->hand, &c->out);
 }
 
 void channel_publish(Channel *c, const char *type, json_t *content)
 {
-    publish_begin(&c->out, type);
-    message_write(&c->out, &c->kernel->sender, type, parent_of(c), NULL, content);
-    settle(c);
-    publish(c->hand, &c->out);
+    channel_publish_for(c, parent_of(c), type, content);
 }
 
 void channel_stream(Channel *c, const char *name, Str text)
@@ -107,7 +110,8 @@ void channel_reply(Channel *c, const char *type, json_t *content)
 
 static bool channel_init(Channel *c, Kernel *k, ChannelKind kind, const char *name)
 {
-    *c = (Channel){.kernel = k, .kind = kind, .name = name, .socket = k->sockets[kind]};
+    *c = (Channel){
+        .kernel = k, .kind = kind, .name = name, .socket = k->sockets[kind], .session = k->session};
     c->hand = publisher_hand(&k->publisher);
     return c->hand != NULL;
 }
@@ -125,23 +129,36 @@ static void channel_deinit(Channel *c)
     json_decref(c->metadata);
 }
 
+bool channel_hold(Channel *c, Packet *packet, bool abort)
+{
+    Held *h = memory_zeroed(1, sizeof *h);
+    bool any = h && packet;
+    if (any) {
+        h->packet = *packet;
+        *packet = (Packet){0};
+    } else if (h) {
+        any = socket_receive(c->socket, &h->packet);
+    }
+    if (!any) {
+        if (h)
+            packet_deinit(&h->packet);
+        free(h);
+        return false;
+    }
+    h->abort = abort;
+    if (c->held)
+        c->held_last->next = h;
+    else
+        c->held = h;
+    c->held_last = h;
+    return true;
+}
+
 /* Everything that waits in the socket is held. */
 static void hold_waiting(Channel *c, int *room)
 {
-    for (; *room > 0; --*room) {
-        Held *h = memory_zeroed(1, sizeof *h);
-        if (!h || !socket_receive(c->socket, &h->packet)) {
-            if (h)
-                packet_deinit(&h->packet);
-            free(h);
-            return;
-        }
-        if (c->held)
-            c->held_last->next = h;
-        else
-            c->held = h;
-        c->held_last = h;
-    }
+    while (*room > 0 && channel_hold(c, NULL, true))
+        --*room;
 }
 
 /* What was sent before the reply left is on its way for a moment yet: most of it arrives while the
@@ -149,6 +166,8 @@ static void hold_waiting(Channel *c, int *room)
 void channel_abort_waiting(Channel *c)
 {
     int room = HELD_MOST;
+    for (Held *h = c->held; h; h = h->next)
+        h->abort = true;
     for (int i = 0; i < QUIET_MOST && !atomic_load(&c->kernel->stopping); i++) {
         hold_waiting(c, &room);
         Watch watches[] = {{c->socket, -1, false}, {NULL, c->kernel->stop_read, false}};
@@ -190,7 +209,7 @@ bool channel_sent_before_failure(Channel *c)
 static bool next_request(Channel *c)
 {
     Held *h = c->held;
-    c->abort = h != NULL;
+    c->abort = h && h->abort;
     if (!h)
         return socket_receive(c->socket, &c->request.packet);
     packet_deinit(&c->request.packet);
@@ -215,6 +234,8 @@ static void *shell_main(void *data)
     Channel *c = data;
     Kernel *k = c->kernel;
     memory_patient(true);
+    aside_own(&k->aside);
+    aside_note(c);
     while (!atomic_load(&k->stopping)) {
         Watch watches[] = {{c->socket, -1, false},
                            {NULL, k->debugger.wake_read, false},
@@ -226,6 +247,7 @@ static void *shell_main(void *data)
         serve_waiting(c);
     }
     debug_leave(&k->debugger);
+    aside_disown(&k->aside);
     sem_post(&k->shell_ended);
     return NULL;
 }
@@ -315,9 +337,10 @@ static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
     /* The tables of Jansson get their seed before there are threads. */
     json_object_seed(0);
     sem_init(&k->shell_ended, 0, 0);
-    bool debugs = debug_init(&k->debugger);
+    bool debugs = debug_init(&k->debugger) && aside_init(&k->aside);
     k->history = history_new(options->sandbox ? "" : NULL);
-    if (!k->history || !debugs) {
+    k->comms = json_object();
+    if (!k->history || !debugs || !k->comms) {
         buf_str(why, "there is no memory");
         return false;
     }
@@ -353,7 +376,9 @@ static void kernel_close(Kernel *k)
 {
     relay_session_free(k->session);
     history_free(k->history);
+    json_decref(k->comms);
     debug_deinit(&k->debugger);
+    aside_deinit(&k->aside);
     for (int i = 0; i < CHANNEL_KINDS; i++)
         socket_free(k->sockets[i]);
     if (k->wire)
@@ -427,18 +452,22 @@ static bool start_thread(pthread_t *thread, void *(*run)(void *), void *data)
 /* Runs the threads from first to last word. */
 static bool kernel_serve(Kernel *k, const sigset_t *signals)
 {
-    Channel shell, control;
-    pthread_t heartbeat_thread, shell_thread, control_thread;
+    Channel shell, control, aside;
+    pthread_t heartbeat_thread, shell_thread, control_thread, aside_thread;
     if (!publisher_start(&k->publisher, k->wire, k->sockets[CHANNEL_IOPUB], &k->sender))
         return false;
     bool ok = channel_init(&shell, k, CHANNEL_SHELL, "shell");
     ok = channel_init(&control, k, CHANNEL_CONTROL, "control") && ok;
+    ok = channel_init(&aside, k, CHANNEL_SHELL, "shell") && ok;
+    aside.aside = true;
+    k->aside.shell = &shell;
     bool beats =
         ok && start_thread(&heartbeat_thread, heartbeat_main, k->sockets[CHANNEL_HEARTBEAT]);
     if (ok)
         channel_publish(&shell, "status", json_pack("{s:s}", "execution_state", "starting"));
     bool serves = beats && start_thread(&shell_thread, shell_main, &shell);
-    bool controls = serves && start_thread(&control_thread, control_main, &control);
+    bool answers = serves && start_thread(&aside_thread, aside_main, &aside);
+    bool controls = answers && start_thread(&control_thread, control_main, &control);
     if (controls)
         supervise(k, signals);
     else
@@ -449,8 +478,11 @@ static bool kernel_serve(Kernel *k, const sigset_t *signals)
         pthread_join(shell_thread, NULL);
     if (controls)
         pthread_join(control_thread, NULL);
+    if (answers)
+        pthread_join(aside_thread, NULL);
     channel_deinit(&shell);
     channel_deinit(&control);
+    channel_deinit(&aside);
     publisher_end(&k->publisher);
     wire_shutdown(k->wire);
     if (beats)

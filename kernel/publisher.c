@@ -19,7 +19,7 @@ static const double gather_seconds = 0.05;
 enum { GATHER_BYTES = 1 << 16 };
 
 /* The first frame of what is handed over says what it is. */
-static const char tag_message[] = "M", tag_text[] = "T", tag_end[] = "Q";
+static const char tag_message[] = "M", tag_text[] = "T", tag_mark[] = "W", tag_end[] = "Q";
 
 /* Streams are told apart by these addresses. */
 static const char stream_stdout[] = "stdout", stream_stderr[] = "stderr";
@@ -59,6 +59,16 @@ void publish_text(Socket *hand, Packet *packet, const char *stream, Str parent, 
     packet_add(packet, parent);
     packet_add(packet, text);
     publish(hand, packet);
+}
+
+void publish_wait(Publisher *p, Socket *hand, Packet *packet)
+{
+    packet_clear(packet);
+    packet_add(packet, str_of(tag_mark));
+    if (packet->overflow || !socket_send(hand, packet, 0))
+        return;
+    while (sem_wait(&p->passed) != 0)
+        continue;
 }
 
 /* ---- streams ---- */
@@ -217,6 +227,10 @@ static bool handle(Publisher *p, const Packet *packet)
                packet_frame(packet, 3));
         return true;
     }
+    if (str_is(tag, tag_mark)) {
+        sem_post(&p->passed);
+        return true;
+    }
     flush_text(p);
     socket_send(p->iopub, packet, 1);
     return true;
@@ -316,6 +330,7 @@ bool publisher_start(Publisher *p, Wire *wire, Socket *iopub, Sender *sender)
     *p = (Publisher){
         .sender = sender, .iopub = iopub, .wire = wire, .captures = {{-1, -1}, {-1, -1}}};
     pthread_mutex_init(&p->lock, NULL);
+    sem_init(&p->passed, 0, 0);
     p->queue = socket_new(wire, SOCKET_COLLECT, NULL);
     bool bound = p->queue && socket_bind(p->queue, queue_endpoint, &why);
     buf_deinit(&why);
@@ -355,4 +370,5 @@ void publisher_end(Publisher *p)
     buf_deinit(&p->text_parent);
     buf_deinit(&p->parent);
     pthread_mutex_destroy(&p->lock);
+    sem_destroy(&p->passed);
 }

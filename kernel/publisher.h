@@ -18,6 +18,7 @@
 #include "kernel/message.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 
 /* One of the two file descriptors that programs print to, and the pipe put in its place. */
 typedef struct Capture {
@@ -36,6 +37,7 @@ typedef struct Publisher {
     const char *stream;         /* "stdout" or "stderr" */
     Buf text_parent;            /* the header of the request that the text belongs to */
     double due;                 /* when the text must leave */
+    sem_t passed;               /* posted when it comes by a mark */
     pthread_mutex_t lock;       /* of reading the pipes and of `parent` */
     Buf parent;                 /* the header of the request that prints */
 } Publisher;
@@ -60,5 +62,7 @@ void publish_begin(Packet *packet, const char *topic);
 void publish(Socket *hand, const Packet *packet);
 /* Hands over text of a stream for the request with header `parent`; `packet` is scratch. */
 void publish_text(Socket *hand, Packet *packet, const char *stream, Str parent, Str text);
+/* Waits until what this thread handed over has left. One thread alone may call it. */
+void publish_wait(Publisher *p, Socket *hand, Packet *packet);
 
 #endif

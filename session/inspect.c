@@ -46,6 +46,8 @@ static void describe_local(RelaySession *s, Buf *b, const Local *local)
     type_print(b, local->var->base.type);
     TensorView view;
     Value v = local->value;
+    if (value_is_none(v))
+        return;
     if (value_view(&v, &view) && view.t.size > 1) {
         buf_char(b, '\n');
         tensor_summary(b, &view.t, NULL);

@@ -34,6 +34,7 @@ SCHEMAS = {
     "execute_result": {"execution_count": int, "data": dict, "metadata": dict},
     "error": {"ename": str, "evalue": str, "traceback": list},
     "clear_output": {"wait": bool},
+    "comm_msg": {"comm_id": str, "data": dict},
     "comm_close": {"comm_id": str, "data": dict},
     "shutdown_reply": {"status": str, "restart": bool},
     "execute_reply": {"status": str, "execution_count": int, "payload": list, "user_expressions": dict},
@@ -79,6 +80,7 @@ class Client:
         self.kernel = kernel
         self.session = uuid.uuid4().hex
         self.sockets = {}
+        self.replies = {}   # to requests that were not asked for yet
         self.early = []     # published messages of requests that were not asked for yet
         for name in CHANNELS:
             kind = {"iopub": zmq.SUB, "hb": zmq.REQ}.get(name, zmq.DEALER)
@@ -136,6 +138,15 @@ class Client:
             return self.receive(channel, timeout)
         return message
 
+    def reply_to(self, message_id, channel="shell", timeout=30):
+        """The reply to a request; others, which may come before it, are kept."""
+        while message_id not in self.replies:
+            reply = self.receive(channel, timeout)
+            if not reply:
+                return None
+            self.replies[reply["parent_header"]["msg_id"]] = reply
+        return self.replies.pop(message_id)
+
     def published(self, message_id, timeout=30):
         """What the request caused on iopub, from busy to idle, without both."""
         messages, started, others = [], False, []
@@ -147,7 +158,7 @@ class Client:
                 continue
             state = message["content"].get("execution_state")
             if state == "busy":
-                assert not started and not messages, "busy comes first"
+                assert started or not messages, "busy comes first"   # and again when something was answered meanwhile
                 started = True
             elif state == "idle":
                 assert started, "busy before idle"

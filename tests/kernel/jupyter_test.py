@@ -41,6 +41,7 @@ class RelayKernel(jupyter_kernel_test.KernelTests):
         {"code": "let %x = 20; %x + %x", "result": "40"},
     ]
     code_display_data = [{"code": ":image ones(shape=[2, 2], dtype=\"float32\")", "mime": "image/svg+xml"}]
+    code_page_something = "?nn.dense"
     code_history_pattern = "1 ? 2*"
     supported_history_operations = ("tail", "range", "search")
     code_inspect_sample = "nn.dense"

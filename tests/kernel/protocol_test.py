@@ -49,9 +49,8 @@ class Protocol(unittest.TestCase):
         """Takes the answers to a request and compares them."""
         channel = step.get("channel", "shell")
         if step.get("reply") is not None:
-            reply = client.receive(channel)
+            reply = client.reply_to(message_id, channel)
             self.assertIsNotNone(reply, f"no reply to {step['send']}")
-            self.assertEqual(reply["parent_header"]["msg_id"], message_id)
             self.assertIsNone(differs(reply["content"], step["reply"], "reply"))
         published = [[message["header"]["msg_type"], message["content"]] for message in client.published(message_id)]
         if "published" in step:
