@@ -108,6 +108,9 @@ static void gen_deinit(Gen *g, bool ok)
         g->todo.at[i]->symbol = NULL;
     g->unit->counts.kernels += (uint32_t)g->kernels.n;
     orc_drop(&g->work);
+    /* An interrupt may come between the objects and their linking. */
+    if (!g->out->image)
+        code_drop_objects(g->out);
     if (g->ptx) {
         g->unit->counts.kernels += ptx_kernels(g->ptx);
         g->unit->counts.made += ptx_kernels(g->ptx);
