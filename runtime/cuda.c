@@ -37,6 +37,11 @@ struct CudaModule {
     uint32_t generation;
 };
 
+struct CudaGraph {
+    void *handle;
+    uint32_t generation;
+};
+
 struct Cuda {
     Driver d;
     CudaInfo info;
@@ -505,4 +510,46 @@ bool cuda_launch(Cuda *c, const CudaLaunch *l)
     check(c, code, buf_text(&what));
     buf_deinit(&what);
     return false;
+}
+
+/* ---- graphs ----------------------------------------------------------------------------------------------------------------- */
+
+enum { CAPTURE_RELAXED = 2 };
+
+CudaGraph *cuda_record(Cuda *c, bool (*launches)(void *data), void *data)
+{
+    CudaGraph *g = memory_zeroed(1, sizeof *g);
+    void *graph = NULL;
+    if (!g || !c->live ||
+        !check(c, c->d.capture_begin(c->stream, CAPTURE_RELAXED), "noting launches")) {
+        memory_free(g);
+        return NULL;
+    }
+    bool ok = launches(data);
+    int code = c->live ? c->d.capture_end(c->stream, &graph) : 0;
+    ok = ok && check(c, code, "noting launches");
+    /* A stream that may still take notes is of no use. */
+    if (code && c->live)
+        context_lost(c);
+    g->generation = c->generation;
+    ok = ok && check(c, c->d.graph_make(&g->handle, graph, 0), "making a graph of launches");
+    code = graph && c->live ? c->d.graph_destroy(graph) : 0;
+    if (ok && check(c, code, "making a graph of launches"))
+        return g;
+    context_settle(c, ok ? 0 : code);
+    cuda_graph_free(c, g);
+    return NULL;
+}
+
+bool cuda_replay(Cuda *c, const CudaGraph *g)
+{
+    return c->live && g->generation == c->generation &&
+           check(c, c->d.graph_launch(g->handle, c->stream), "starting a graph of launches");
+}
+
+void cuda_graph_free(Cuda *c, CudaGraph *g)
+{
+    if (g && g->handle && c->live && g->generation == c->generation && is_done(c))
+        context_settle(c, c->d.graph_end(g->handle));
+    memory_free(g);
 }

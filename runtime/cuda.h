@@ -98,4 +98,12 @@ typedef struct CudaLaunch {
 /* Asks for it; it ends behind the next `cuda_wait`. */
 bool cuda_launch(Cuda *c, const CudaLaunch *l);
 
+/* Launches that are asked for again and again, with the same values, as one. */
+typedef struct CudaGraph CudaGraph;
+
+/* What `launches` launches is noted, and does not begin. NULL after a diagnostic, from there or here. */
+CudaGraph *cuda_record(Cuda *c, bool (*launches)(void *data), void *data);
+bool cuda_replay(Cuda *c, const CudaGraph *g);
+void cuda_graph_free(Cuda *c, CudaGraph *g); /* NULL is nothing */
+
 #endif

@@ -10,12 +10,12 @@ RELAY = os.environ["RELAY"]
 FIRST = 'let %x = ones(shape=[64, 32], dtype="float32");\n'
 
 
-def copies(cells, *options, **environment):
-    """How often something was brought to the card, and what was said."""
+def copies(cells, *options, entry="cuMemcpyHtoDAsync_v2", **environment):
+    """How often something was brought to the card, or this entry was called, and what was said."""
     with tempfile.NamedTemporaryFile("r", suffix=".txt") as counts:
         done = subprocess.run([RELAY, "--exec", "gpu", *options], input=FIRST + cells, capture_output=True, text=True, timeout=100,
                               env={**os.environ, "STANDIN_COUNT": counts.name, **environment})
-        found = re.search(r"^cuMemcpyHtoDAsync_v2 (\d+)$", counts.read(), re.M)
+        found = re.search(rf"^{entry} (\d+)$", counts.read(), re.M)
     return int(found[1]) if found else 0, done.stdout + done.stderr
 
 
@@ -35,6 +35,18 @@ class Values(unittest.TestCase):
             got, said = copies(cells)
             self.assertNotIn("error", said)
             self.assertEqual(got, once, cells)
+
+    def test_replayed(self):
+        """A run of several kernels is noted when a later call finds everything in the same places, and replayed from then on."""
+        cells = ("def @f(%n: int32, %t: Tensor[(64, 64), float32]) { if (%n == 0) { sum(%t * %t) } else { "
+                 "@f(%n - 1, nn.softmax(nn.dense(tanh(%t), nn.softmax(%t), units=None))) } }\nlet %y = nn.dense(%x, %x, units=None);\n")
+        replayed, said = copies(cells + "@f(20, %y)\n", entry="cuGraphLaunch")
+        self.assertGreater(replayed, 8, said)
+        noted = copies(cells + "@f(20, %y)\n", entry="cuGraphInstantiateWithFlags")[0]
+        self.assertLessEqual(noted, 4)
+        wanted = subprocess.run([RELAY, "--exec", "interp"], input=FIRST + cells + "@f(20, %y)\n", capture_output=True, text=True).stdout
+        got, wanted = (float(text.splitlines()[-1]) for text in (said, wanted))
+        self.assertLess(abs(got - wanted), 1e-4 * abs(wanted))
 
     def test_room(self):
         """Twins go where there is no room, and nothing else changes."""

@@ -22,13 +22,23 @@
 #include "runtime/cuda.def"
 #undef CUDA_ENTRY
 
-typedef enum Handle { HANDLE_MODULE, HANDLE_STREAM, HANDLE_EVENT } Handle;
+typedef enum Handle {
+    HANDLE_MODULE,
+    HANDLE_STREAM,
+    HANDLE_EVENT,
+    HANDLE_GRAPH,
+    HANDLE_READY
+} Handle;
 
 typedef struct Object {
     Handle kind;
     Module *module;
     double time;
     int asked; /* of an event: how often since it was recorded; -1: it never was */
+    struct Object
+        *notes; /* of a stream: the graph for which launches are noted; NULL: they are done */
+    Launch *launches; /* of a graph */
+    int n_launches;
     struct Object *next;
 } Object;
 
@@ -150,6 +160,9 @@ static int object_end(const void *handle, Handle kind)
     *place = o->next;
     if (o->module)
         module_free(o->module);
+    for (int i = 0; i < o->n_launches; i++)
+        free(o->launches[i].params);
+    free(o->launches);
     free(o);
     return OK;
 }
@@ -216,6 +229,8 @@ static const struct {
     {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
     {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {LAUNCH_TIMEOUT, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"},
     {MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
@@ -424,13 +439,23 @@ static bool stream_known(const void *stream)
     return !stream || object_place(stream, HANDLE_STREAM);
 }
 
+/* The graph in which what the stream is asked for is noted; NULL: it is done. */
+static Object *takes_notes(const void *stream)
+{
+    Object **o = stream ? object_place(stream, HANDLE_STREAM) : NULL;
+    return o ? (*o)->notes : NULL;
+}
+
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *stream)
 {
     ENTER(true);
     void *p = device_find(to, n);
     if (p)
         memcpy(p, from, n);
-    return leave(!stream_known(stream) ? INVALID_HANDLE : p ? OK : INVALID_VALUE);
+    return leave(!stream_known(stream) ? INVALID_HANDLE
+                 : takes_notes(stream) ? CAPTURE_UNSUPPORTED
+                 : p                   ? OK
+                                       : INVALID_VALUE);
 }
 
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, void *stream)
@@ -439,7 +464,10 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, void *stream)
     const void *p = device_find(from, n);
     if (p)
         memcpy(to, p, n);
-    return leave(!stream_known(stream) ? INVALID_HANDLE : p ? OK : INVALID_VALUE);
+    return leave(!stream_known(stream) ? INVALID_HANDLE
+                 : takes_notes(stream) ? CAPTURE_UNSUPPORTED
+                 : p                   ? OK
+                                       : INVALID_VALUE);
 }
 
 int cuMemsetD8Async(uint64_t at, unsigned char value, size_t n, void *stream)
@@ -448,7 +476,10 @@ int cuMemsetD8Async(uint64_t at, unsigned char value, size_t n, void *stream)
     void *p = device_find(at, n);
     if (p)
         memset(p, value, n);
-    return leave(!stream_known(stream) ? INVALID_HANDLE : p ? OK : INVALID_VALUE);
+    return leave(!stream_known(stream) ? INVALID_HANDLE
+                 : takes_notes(stream) ? CAPTURE_UNSUPPORTED
+                 : p                   ? OK
+                                       : INVALID_VALUE);
 }
 
 /* ---- streams, events, launches -------------------------------------------------------------------------------------- */
@@ -487,6 +518,8 @@ int cuEventRecord(void *event, void *stream)
     Object **o = object_place(event, HANDLE_EVENT);
     if (!o || !stream_known(stream))
         return leave(INVALID_HANDLE);
+    if (takes_notes(stream))
+        return leave(CAPTURE_UNSUPPORTED);
     (*o)->time = seconds();
     (*o)->asked = 0;
     return leave(OK);
@@ -538,6 +571,23 @@ static void log_fault(const char *text)
     fclose(f);
 }
 
+static void launch_now(const Launch *l)
+{
+    char text[512] = "";
+    state.sticky = launch_run(l, text, sizeof text);
+    if (state.sticky)
+        log_fault(text);
+}
+
+/* The graph has the launch's values. */
+static void graph_add(Object *graph, const Launch *l)
+{
+    size_t n = (size_t)graph->n_launches + 1;
+    graph->launches = realloc(graph->launches, n * sizeof *graph->launches);
+    graph->launches[n - 1] = *l;
+    graph->n_launches = (int)n;
+}
+
 int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                    void *stream, void **params, void **extra)
@@ -552,10 +602,78 @@ int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
     l.params = calloc(1, k->param_size + 1);
     for (int i = 0; i < k->n_params; i++)
         memcpy(l.params + k->params[i].at, params[i], k->params[i].size);
-    char text[512] = "";
-    state.sticky = launch_run(&l, text, sizeof text);
-    if (state.sticky)
-        log_fault(text);
-    free(l.params);
+    Object *notes = takes_notes(stream);
+    if (notes) {
+        graph_add(notes, &l);
+    } else {
+        launch_now(&l);
+        free(l.params);
+    }
     return leave(OK);
+}
+
+int cuStreamBeginCapture_v2(void *stream, int mode)
+{
+    ENTER(true);
+    Object **o = stream ? object_place(stream, HANDLE_STREAM) : NULL;
+    if (!o || (*o)->notes || mode < 0 || mode > 2)
+        return leave(INVALID_VALUE);
+    (*o)->notes = object_new(HANDLE_GRAPH);
+    return leave(OK);
+}
+
+int cuStreamEndCapture(void *stream, void **graph)
+{
+    ENTER(true);
+    Object **o = stream ? object_place(stream, HANDLE_STREAM) : NULL;
+    if (!o || !(*o)->notes)
+        return leave(INVALID_VALUE);
+    *graph = (*o)->notes;
+    (*o)->notes = NULL;
+    return leave(OK);
+}
+
+int cuGraphInstantiateWithFlags(void **ready, void *graph, unsigned long long flags)
+{
+    ENTER(true);
+    Object **o = object_place(graph, HANDLE_GRAPH);
+    if (!o || flags)
+        return leave(INVALID_VALUE);
+    Object *from = *o, *made = object_new(HANDLE_READY);
+    for (int i = 0; i < from->n_launches; i++) {
+        Launch l = from->launches[i];
+        l.params = calloc(1, l.kernel->param_size + 1);
+        memcpy(l.params, from->launches[i].params, l.kernel->param_size);
+        graph_add(made, &l);
+    }
+    *ready = made;
+    return leave(OK);
+}
+
+int cuGraphDestroy(void *graph)
+{
+    ENTER(true);
+    return leave(object_end(graph, HANDLE_GRAPH));
+}
+
+int cuGraphLaunch(void *ready, void *stream)
+{
+    ENTER(true);
+    Object **o = object_place(ready, HANDLE_READY);
+    if (!o || !stream_known(stream))
+        return leave(INVALID_HANDLE);
+    if (takes_notes(stream))
+        return leave(CAPTURE_UNSUPPORTED);
+    for (int i = 0; i < (*o)->n_launches && !state.sticky; i++) {
+        if (!kernel_of((*o)->launches[i].kernel))
+            return leave(INVALID_HANDLE);
+        launch_now(&(*o)->launches[i]);
+    }
+    return leave(OK);
+}
+
+int cuGraphExecDestroy(void *ready)
+{
+    ENTER(true);
+    return leave(object_end(ready, HANDLE_READY));
 }

@@ -1,0 +1,79 @@
+"""Matrix products on the card, of each type that tensor cores have and of exact float32, beside what PyTorch calls cuBLAS for, where it is
+installed: time on the card, operations in a second, and the ratio. `--size N` takes other squares than 1024, 2048 and 4096."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+RELAY = os.environ.get("RELAY", "build/release/relay")
+KINDS = {"float32": ((), ""), "tf32": (("--tf32",), ""), "float16": ((), ""), "bfloat16": ((), ""),
+         "int8": ((), ', out_dtype="int32"')}
+
+
+def ours(kind, n, seconds):
+    options, sums = KINDS[kind]
+    dtype = "float32" if kind == "tf32" else kind
+    tensor = f"Tensor[({n}, {n}), {dtype}]"
+    with tempfile.NamedTemporaryFile("w", suffix=".rly") as file:
+        file.write(f'#[version = "0.0.5"]\ndef @main(%x: {tensor}, %w: {tensor}) {{ nn.dense(%x, %w, units=None{sums}) }}\n')
+        file.flush()
+        done = subprocess.run([RELAY, "bench", file.name, "--exec", "gpu", "--random", "1", "--seconds", str(seconds), "--json", *options],
+                              capture_output=True, text=True)
+    for line in done.stdout.splitlines():
+        if line.startswith("{") and "gpu_ms" in line:
+            return json.loads(line)["gpu_ms"]
+    raise SystemExit(f"{kind} {n}: {(done.stderr or done.stdout).strip()[:300]}")
+
+
+def peers(kind, n):
+    """Milliseconds of a product by cuBLAS; None without PyTorch and a card."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    if not torch.cuda.is_available():
+        return None
+    torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+    if kind == "int8":
+        x, w = (torch.randint(-100, 100, (n, n), dtype=torch.int8, device="cuda") for _ in range(2))
+        call = lambda: torch._int_mm(x, w.t())
+    else:
+        dtype = getattr(torch, "float32" if kind == "tf32" else kind)
+        x, w = (torch.randn(n, n, dtype=dtype, device="cuda") for _ in range(2))
+        call = lambda: x @ w.t()
+    times = []
+    for _ in range(30):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        call()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    return min(times)
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__)
+    ap.add_argument("--size", type=int, action="append")
+    ap.add_argument("--kind", choices=KINDS, action="append")
+    ap.add_argument("--seconds", type=float, default=1)
+    ap.add_argument("--json")
+    args = ap.parse_args()
+    rows = []
+    print(f"{'kind':10} {'size':>6} {'ms':>9} {'Top/s':>8} {'cuBLAS ms':>10} {'share':>6}")
+    for kind in args.kind or KINDS:
+        for n in args.size or (1024, 2048, 4096):
+            ms, peer = ours(kind, n, args.seconds), peers(kind, n)
+            rows.append({"kind": kind, "size": n, "ms": ms, "tops": 2e-9 * n ** 3 / ms if ms else None, "cublas_ms": peer})
+            share = f"{peer / ms:6.2f}" if peer and ms else "     -"
+            print(f"{kind:10} {n:6} {ms:9.4f} {2e-9 * n ** 3 / ms if ms else 0:8.1f} {peer if peer else 0:10.4f} {share}", flush=True)
+    if args.json:
+        with open(args.json, "w") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
