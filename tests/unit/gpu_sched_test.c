@@ -104,9 +104,10 @@ static TeProgram *turned(TeBuilder *b)
 
 /* What products are made of, and the type of their sums. */
 static DType factors[2], sums;
+static int64_t most; /* of its extents, rows and columns of tiles included */
 
 /* An extent, often one that steps of any length divide. */
-static int64_t length(int64_t most)
+static int64_t length(void)
 {
     return below(2) ? some(1, most) : 64 * some(1, most / 64);
 }
@@ -114,7 +115,7 @@ static int64_t length(int64_t most)
 /* [B,] M x K by K x N, either turned, with a bias and relu behind it or none. */
 static TeProgram *product(TeBuilder *b)
 {
-    int64_t batch = below(2) ? some(2, 3) : 1, m = length(130), k = length(100), n = length(130);
+    int64_t batch = below(2) ? some(2, 3) : 1, m = length(), k = length(), n = length();
     bool ta = below(2), tb = below(2);
     int64_t as[3] = {batch, ta ? k : m, ta ? m : k}, bs[3] = {batch, tb ? n : k, tb ? k : n};
     int64_t cs[3] = {batch, m, n};
@@ -272,6 +273,7 @@ static Seen test_as(TeProgram *(*make)(TeBuilder *b), int turns, bool tf32)
 static Seen test(TeProgram *(*make)(TeBuilder *b), int turns)
 {
     factors[0] = factors[1] = sums = f32;
+    most = 100;
     return test_as(make, turns, false);
 }
 
@@ -284,6 +286,7 @@ static void test_tiles(void)
     static const DType kinds[][3] = {{half, half, f32}, {brain, brain, f32}, {f32, f32, f32},
                                      {i8, i8, i32},     {u8, i8, i32},       {u8, u8, i32}};
     Seen all = {0};
+    most = 70;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         factors[0] = kinds[i][0];
         factors[1] = kinds[i][1];
