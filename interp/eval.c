@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inline const Step *finish(Interp *in, const Step *s, Value v)
+/* What the loop does for each step costs no call. */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE const Step *finish(Interp *in, const Step *s, Value v)
 {
     if (s->dest != NO_SLOT)
         value_put(&in->bases[BASE_SLOTS][s->dest], value_head(&v), v.bits);
@@ -31,42 +34,68 @@ static const Step *general_op(Interp *in, Step *s)
     return finish(in, s, v);
 }
 
-/* Two scalars such as the site had before need no look at anything else; false when they are others. */
-static inline bool fast_op(Interp *in, const Step *s, ScalarResult *r)
+/* An operator that turns out to be an operation on two scalars is run as that from then on. */
+static const Step *step_op(Interp *in, Step *s)
 {
-    const OpSite *site = s->site;
-    if (!site->fast)
-        return false;
-    const Value *a = operand_at(in, s->args[0]), *b = operand_at(in, s->args[1]);
-    if (value_head(a) != site->heads[0] || value_head(b) != site->heads[1])
-        return false;
-    *r = site->swapped ? site->fast(b->bits, a->bits) : site->fast(a->bits, b->bits);
-    return r->done;
+    const Step *next = general_op(in, s);
+    if (s->site->scalar)
+        s->run = (uint8_t)(s->site->scalar + (s->kind == STEP_OP_IF));
+    return next;
 }
 
-static inline const Step *step_op(Interp *in, Step *s)
+/* ---- operations on two scalars ------------------------------------------------------------------ */
+
+/* Whether the operands are such as the site had before: then nothing else is to be looked at. */
+INLINE bool has_scalars(const Interp *in, const Step *s, uint64_t *x, uint64_t *y)
 {
-    ScalarResult r;
-    if (!fast_op(in, s, &r))
-        return general_op(in, s);
+    const OpSite *site = s->site;
+    const Value *a = operand_at(in, s->args[site->swapped]);
+    const Value *b = operand_at(in, s->args[!site->swapped]);
+    *x = a->bits;
+    *y = b->bits;
+    return value_head(a) == site->heads[0] && value_head(b) == site->heads[1];
+}
+
+INLINE const Step *scalar_done(const Interp *in, const Step *s, uint64_t bits)
+{
     if (s->dest != NO_SLOT)
-        value_put(&in->bases[BASE_SLOTS][s->dest], s->site->out_head, r.bits);
+        value_put(&in->bases[BASE_SLOTS][s->dest], s->site->out_head, bits);
     return s->next;
 }
 
-/* A comparison that only decides goes to the branch at once; the general way leaves its result for the IF. */
-static inline const Step *step_op_if(Interp *in, Step *s)
-{
-    ScalarResult r;
-    return fast_op(in, s, &r) ? s->next->blocks[r.bits ? 0 : 1].first : general_op(in, s);
-}
+/* A decision goes to the branch at once; the general way leaves its result for the IF. The result's bytes are put together in a
+ * register: a word in memory that was written in parts is slow to read at once. */
+#define SCALAR_STEP(name, T, R, declines, result, done) \
+    INLINE const Step *step_##name(Interp *in, Step *s) \
+    {                                                   \
+        uint64_t a, b, bits = 0;                        \
+        T x, y;                                         \
+        bool has = has_scalars(in, s, &a, &b);          \
+        memcpy(&x, &a, sizeof x);                       \
+        memcpy(&y, &b, sizeof y);                       \
+        if (!has || (declines))                         \
+            return general_op(in, s);                   \
+        R r = (R)(result);                              \
+        memcpy(&bits, &r, sizeof r);                    \
+        return done;                                    \
+    }
+#define SCALAR(name, op, dtype, T, result) \
+    SCALAR_STEP(name, T, T, false, result, scalar_done(in, s, bits))
+#define DIVISION(name, op, dtype, T, result) \
+    SCALAR_STEP(name, T, T, y == 0 || y == -1, result, scalar_done(in, s, bits))
+#define DECISION(name, op, dtype, T, result)                               \
+    SCALAR_STEP(name, T, uint8_t, false, result, scalar_done(in, s, bits)) \
+    SCALAR_STEP(IF_##name, T, uint8_t, false, result, s->next->blocks[bits ? 0 : 1].first)
+#include "interp/scalar.def"
 
-static inline const Step *step_if(Interp *in, const Step *s)
+/* ---- other steps --------------------------------------------------------------------------------- */
+
+INLINE const Step *step_if(Interp *in, const Step *s)
 {
     return s->blocks[operand_at(in, s->args[0])->bits ? 0 : 1].first;
 }
 
-static inline const Step *step_join(Interp *in, const Step *s)
+INLINE const Step *step_join(Interp *in, const Step *s)
 {
     return finish(in, s->join, operand_take(in, s->args[0]));
 }
@@ -162,7 +191,7 @@ static const Step *step_drop(Interp *in, const Step *s)
 /* ---- calls ------------------------------------------------------------------------------------- */
 
 /* The frame's own closure, where the code wants it, without the frame's losing it. */
-static inline const Step *start(Interp *in, Frame *f)
+INLINE const Step *start(Interp *in, Frame *f)
 {
     eval_frame_enter(in, f);
     Value *captured = in->bases[BASE_CAPTURED];
@@ -174,8 +203,7 @@ static inline const Step *start(Interp *in, Frame *f)
     return f->code->body.first;
 }
 
-static inline const Step *call(Interp *in, const Step *s, const Code *code, Tally *tally,
-                               bool closure)
+INLINE const Step *call(Interp *in, const Step *s, const Code *code, Tally *tally, bool closure)
 {
     Frame *f = eval_frame_push(in, code);
     if (!f)
@@ -197,7 +225,7 @@ static void release_closure(Object *closure)
 }
 
 /* A function without a closure calls itself: its frame, which is empty by now, begins anew. */
-static inline const Step *begin_again(Interp *in, const Step *s)
+INLINE const Step *begin_again(Interp *in, const Step *s)
 {
     Frame *f = in->frame;
     Value *args = in->args;
@@ -241,7 +269,7 @@ static inline const Step *tail_call(Interp *in, const Step *s, const Code *code,
     return start(in, f);
 }
 
-static inline const Step *return_value(Interp *in, Value v)
+INLINE const Step *return_value(Interp *in, Value v)
 {
     Frame *f = in->frame;
     const Step *waiting = f->call;
@@ -255,7 +283,7 @@ static inline const Step *return_value(Interp *in, Value v)
     return NULL;
 }
 
-static inline const Step *step_return(Interp *in, const Step *s)
+INLINE const Step *step_return(Interp *in, const Step *s)
 {
     return return_value(in, operand_take(in, s->args[0]));
 }
@@ -320,7 +348,7 @@ static inline Tally *callee_tally(Interp *in, const Step *s, const Code *code)
     return s->typed ? tally_at(in, s, code) : code->tally;
 }
 
-static inline const Step *step_call_global(Interp *in, Step *s)
+INLINE const Step *step_call_global(Interp *in, Step *s)
 {
     const Code *code = s->epoch == in->epoch ? s->found : global_code(in, s);
     if (!code)
@@ -346,12 +374,18 @@ static inline const Step *step_tail_global(Interp *in, Step *s)
 
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
-/* Inlined into the loop, where it may not cost a call. */
-static inline __attribute__((always_inline)) const Step *one_step(Interp *in, Step *s)
+INLINE const Step *one_step(Interp *in, Step *s)
 {
-    switch ((StepKind)s->kind) {
-    case STEP_OP: return step_op(in, s);
-    case STEP_OP_IF: return step_op_if(in, s);
+    switch (s->run) {
+#define SCALAR(name, op, dtype, T, result) \
+    case RUN_##name: return step_##name(in, s);
+#define DIVISION(name, op, dtype, T, result) SCALAR(name, op, dtype, T, result)
+#define DECISION(name, op, dtype, T, result) \
+    SCALAR(name, op, dtype, T, result)       \
+    case RUN_IF_##name: return step_IF_##name(in, s);
+#include "interp/scalar.def"
+    case STEP_OP:
+    case STEP_OP_IF: return step_op(in, s);
     case STEP_IF: return step_if(in, s);
     case STEP_CALL: return step_call(in, s);
     case STEP_CALL_GLOBAL: return step_call_global(in, s);

@@ -49,11 +49,21 @@ typedef enum StepKind {
     STEP_REF_READ,
     STEP_REF_WRITE,
     STEP_DROP,              /* args are not needed on this way */
+    STEP_KINDS
 } StepKind;
+
+/* How a step is run: as its kind says or, where that is known, as the operation on two scalars that it is. */
+typedef enum StepRun {
+    RUN_KINDS = STEP_KINDS - 1,
+#define SCALAR(name, op, dtype, T, result) RUN_##name,
+#define DIVISION(name, op, dtype, T, result) RUN_##name,
+#define DECISION(name, op, dtype, T, result) RUN_##name, RUN_IF_##name,
+#include "interp/scalar.def"
+} StepRun;
 
 typedef struct CodeBlock {
     Step *first;
-    Vec(Step *) steps;      /* without the drops in front */
+    Vec(Step *) steps; /* without the drops in front */
 } CodeBlock;
 
 /* A constructor or tuple of a pattern, after those that it lies in: where its value stands, and what it must be. The first is the
@@ -102,6 +112,7 @@ typedef struct TypedCall {
 
 struct Step {
     uint8_t kind; /* StepKind */
+    uint8_t run; /* StepRun, or its kind */
     uint32_t n; /* args */
     uint32_t dest; /* the slot of the result; NO_SLOT: it is not needed */
     Step *next;
@@ -197,7 +208,7 @@ typedef struct Segment Segment;
 /* Frames lie in segments, so that they never move and deep recursion copies nothing. */
 typedef struct Stack {
     Segment *segment; /* the newest that holds a frame; one spare may hang on it */
-    char *next, *end;
+    char *first, *next, *end; /* of it */
     size_t bytes; /* of all segments */
     uint64_t depth;
 } Stack;
@@ -247,17 +258,55 @@ void code_share_slots(Unit *u, Code *code);
 
 /* ---- stack.c ------------------------------------------------------------------------------------ */
 
-/* A frame on top of the stack; its slots are empty but for the parameters, which the caller fills. NULL when a limit was hit. */
-Frame *eval_frame_push(Interp *in, const Code *code);
-void eval_frame_pop(Interp *in, Frame *f);
-void stack_deinit(Interp *in);
-
 /* limit_hit, asked at every call: what mostly is not the case is found without a call. */
 static inline bool eval_must_stop(Limits *l)
 {
     bool ask = l->hit != LIMIT_NONE || l->seconds_most > 0 ||
                atomic_load_explicit(&l->interrupted, memory_order_relaxed);
     return ask && limit_hit(l);
+}
+
+/* Room for a frame that the newest segment has not; false when a limit was hit. */
+bool stack_grow(Interp *in, size_t bytes);
+/* The newest segment has no frame any more. */
+void stack_shrink(Interp *in);
+void stack_deinit(Interp *in);
+
+/* A frame on top of the stack; its slots are empty but for the parameters, which the caller fills. NULL when a limit was hit. */
+static inline Frame *eval_frame_push(Interp *in, const Code *code)
+{
+    Stack *st = &in->stack;
+    Limits *l = &in->cx->limits;
+    /* One slot more than it needs, where an observer finds results that nobody uses. */
+    size_t bytes = sizeof(Frame) + (code->n_slots + 1 + code->captured.n) * sizeof(Value);
+    if (eval_must_stop(l))
+        return NULL;
+    if (l->depth_most && st->depth >= l->depth_most) {
+        limit_reach(l, LIMIT_DEPTH);
+        return NULL;
+    }
+    if ((size_t)(st->end - st->next) < bytes && !stack_grow(in, bytes))
+        return NULL;
+    Frame *f = (Frame *)(void *)st->next;
+    st->next += bytes;
+    st->depth++;
+    f->caller = NULL;
+    f->call = NULL;
+    f->closure = NULL;
+    f->code = code;
+    f->tally = NULL;
+    for (uint32_t i = code->n_params; i < code->n_slots; i++)
+        f->slots[i].kind = VALUE_NONE;
+    return f;
+}
+
+static inline void eval_frame_pop(Interp *in, Frame *f)
+{
+    Stack *st = &in->stack;
+    st->depth--;
+    st->next = (char *)f;
+    if (st->next == st->first)
+        stack_shrink(in);
 }
 
 /* Where the values stand that the frame's closure captured, lent: behind the slots and the one for an observer. */
@@ -333,21 +382,13 @@ static inline bool tally_add(Interp *in, Tally *t, const Code *code)
 
 /* ---- site.c, scalar.c --------------------------------------------------------------------------- */
 
-/* The result's bits for those of two scalars; not done when the general way must be taken. */
-typedef struct ScalarResult {
-    uint64_t bits;
-    bool done;
-} ScalarResult;
-
-typedef ScalarResult ScalarFn(uint64_t a, uint64_t b);
-
 typedef struct OpProgram OpProgram;
 
 /* What an operator call remembers. */
 struct OpSite {
-    ScalarFn *fast; /* for two scalars with these heads; NULL: none */
-    uint64_t heads[2], out_head;
-    bool swapped; /* the function takes the second argument first */
+    uint8_t scalar; /* StepRun for two scalars with these heads; 0: none */
+    bool swapped; /* it takes the second argument first */
+    uint64_t heads[2], out_head; /* in its order */
     const OpProgram *latest; /* while the generation is that of the table */
     uint64_t generation;
 };
@@ -355,8 +396,8 @@ struct OpSite {
 /* Runs the operator of the step on its arguments, which stay. VALUE_NONE after a diagnostic. */
 Value site_run(Interp *in, Step *s);
 void programs_clear(Programs *ps);
-/* The function of a scalar operation on two operands of the dtype, if there is one. */
-ScalarFn *scalar_find(TeOp op, DType dtype);
+/* The step that the scalar operation on two operands of the dtype is; 0: none. */
+uint8_t scalar_find(TeOp op, DType dtype);
 
 /* ---- match.c ------------------------------------------------------------------------------------ */
 
@@ -368,13 +409,13 @@ const Step *match_run(Interp *in, const Step *s);
 
 /* ---- operands ----------------------------------------------------------------------------------- */
 
-static inline Value *operand_at(const Interp *in, Operand o)
+static inline __attribute__((always_inline)) Value *operand_at(const Interp *in, Operand o)
 {
     return &in->bases[o.base][o.at];
 }
 
 /* The operand's value as the caller's own. */
-static inline Value operand_take(const Interp *in, Operand o)
+static inline __attribute__((always_inline)) Value operand_take(const Interp *in, Operand o)
 {
     Value *at = operand_at(in, o), v = *at;
     if (!o.last)

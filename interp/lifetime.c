@@ -64,7 +64,7 @@ static void drop_first(Lifetime *lt, CodeBlock *b, const Slots *slots)
         return;
     Arena *a = &lt->unit->arena;
     Step *s = arena_new(a, Step);
-    s->kind = STEP_DROP;
+    s->kind = s->run = STEP_DROP;
     s->dest = NO_SLOT;
     s->n = (uint32_t)slots->list.n;
     s->args = arena_new_array(a, Operand, s->n);
@@ -144,7 +144,7 @@ static void mark_decision(Step *s)
     const Step *next = s->next;
     if (s->kind == STEP_OP && next && next->kind == STEP_IF && s->dest != NO_SLOT &&
         next->args[0].base == BASE_SLOTS && next->args[0].last && next->args[0].at == s->dest)
-        s->kind = STEP_OP_IF;
+        s->kind = s->run = STEP_OP_IF;
 }
 
 static void one_step(Lifetime *lt, LiveFrame *f, Step *s)

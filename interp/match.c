@@ -52,15 +52,27 @@ static inline bool fits(const PatternCode *pattern, Object *scrutinee, Object **
     return true;
 }
 
+/* A field of an object of the form, lent. */
+static inline Value field_of(const Object *o, const ObjectForm *form, uint32_t i)
+{
+    Value v;
+    value_put(&v, form->heads[i], o->fields[i].bits);
+    return v.kind > VALUE_SCALAR && v.bits == 0 ? value_none() : v;
+}
+
 /* The scrutinee's own fields need not be retained when it goes at once and with it what held them. */
 static inline void bind(Interp *in, const PatternCode *pattern, bool dies)
 {
     const PatternBind *b = pattern->binds.at;
+    const Object *last = NULL;
+    const ObjectForm *form = NULL;
     for (size_t i = 0; i < pattern->binds.n; i++, b++) {
         if (b->slot == NO_SLOT)
             continue;
         Object *o = in->objects[b->parent];
-        Value field = object_get(o, b->field);
+        form = o == last ? form : object_form(o);
+        last = o;
+        Value field = field_of(o, form, b->field);
         if (dies && b->parent == 0)
             o->fields[b->field].bits = 0;
         else

@@ -203,7 +203,8 @@ static bool bind_captured(Telling *t, const Step *s, Event *e)
 static const Step *run_value(Telling *t, Step *s, uint32_t n_args, bool *on)
 {
     Step seen = *s;
-    seen.kind = s->kind == STEP_OP_IF ? STEP_OP : s->kind;
+    if (s->kind == STEP_OP_IF)
+        seen.kind = seen.run = STEP_OP;
     bool unused = s->dest == NO_SLOT;
     if (unused)
         seen.dest = t->in->frame->code->n_slots;
@@ -245,7 +246,8 @@ static const Step *watch_step(Telling *t, Step *s, bool *on)
     const Step *next;
     uint32_t n = 0;
     switch ((StepKind)s->kind) {
-    case STEP_DROP: return eval_step(in, s);
+    case STEP_DROP:
+    case STEP_KINDS: return eval_step(in, s);
     case STEP_IF: *on = tell_if(t, s); return *on ? eval_step(in, s) : NULL;
     case STEP_JOIN: *on = tell_join(t, s); return *on ? eval_step(in, s) : NULL;
     case STEP_RETURN: *on = tell_return(t, s); return *on ? eval_step(in, s) : NULL;

@@ -257,7 +257,7 @@ static Step *step_new(Prepare *p, StepKind kind, const Expr *origin, uint32_t n)
 {
     Arena *a = &p->unit->arena;
     Step *s = arena_new(a, Step);
-    s->kind = (uint8_t)kind;
+    s->kind = s->run = (uint8_t)kind;
     s->span = origin->span;
     s->dest = NO_SLOT;
     s->n = n;

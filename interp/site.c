@@ -126,10 +126,10 @@ static void note_fast(OpSite *site, const TeProgram *p)
     if (e->kind != TE_NODE_BINARY || e->a->kind != TE_NODE_LOAD || e->b->kind != TE_NODE_LOAD ||
         e->a->tensor + e->b->tensor != 1 || e->a->tensor * e->b->tensor != 0)
         return;
-    site->fast = scalar_find((TeOp)e->op, e->a->dtype);
+    site->scalar = scalar_find((TeOp)e->op, e->a->dtype);
     site->swapped = e->a->tensor == 1;
-    site->heads[0] = value_head(&(Value){.kind = VALUE_SCALAR, .dtype = p->inputs[0].dtype});
-    site->heads[1] = value_head(&(Value){.kind = VALUE_SCALAR, .dtype = p->inputs[1].dtype});
+    site->heads[0] = value_head(&(Value){.kind = VALUE_SCALAR, .dtype = e->a->dtype});
+    site->heads[1] = value_head(&(Value){.kind = VALUE_SCALAR, .dtype = e->b->dtype});
     site->out_head = value_head(&(Value){.kind = VALUE_SCALAR, .dtype = e->dtype});
 }
 

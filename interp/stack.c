@@ -58,7 +58,7 @@ static void segment_free(Interp *in, Segment *s)
 }
 
 /* Makes the spare segment the newest, or a new one that is large enough. */
-static bool segment_push(Interp *in, size_t bytes)
+bool stack_grow(Interp *in, size_t bytes)
 {
     Stack *st = &in->stack;
     Segment *top = st->segment, *s = top ? top->newer : NULL;
@@ -80,12 +80,12 @@ static bool segment_push(Interp *in, size_t bytes)
     }
     s->saved_next = st->next;
     st->segment = s;
-    st->next = s->memory;
+    st->first = st->next = s->memory;
     st->end = (char *)s + s->size;
     return true;
 }
 
-static void segment_pop(Interp *in)
+void stack_shrink(Interp *in)
 {
     Stack *st = &in->stack;
     Segment *s = st->segment;
@@ -94,44 +94,9 @@ static void segment_pop(Interp *in)
     segment_free(in, s->newer);
     s->newer = NULL;
     st->segment = s->older;
+    st->first = s->older->memory;
     st->next = s->saved_next;
     st->end = (char *)s->older + s->older->size;
-}
-
-Frame *eval_frame_push(Interp *in, const Code *code)
-{
-    Stack *st = &in->stack;
-    Limits *l = &in->cx->limits;
-    /* One slot more than it needs, where an observer finds results that nobody uses. */
-    size_t bytes = sizeof(Frame) + (code->n_slots + 1 + code->captured.n) * sizeof(Value);
-    if (eval_must_stop(l))
-        return NULL;
-    if (l->depth_most && st->depth >= l->depth_most) {
-        limit_reach(l, LIMIT_DEPTH);
-        return NULL;
-    }
-    if ((size_t)(st->end - st->next) < bytes && !segment_push(in, bytes))
-        return NULL;
-    Frame *f = (Frame *)(void *)st->next;
-    st->next += bytes;
-    st->depth++;
-    f->caller = NULL;
-    f->call = NULL;
-    f->closure = NULL;
-    f->code = code;
-    f->tally = NULL;
-    for (uint32_t i = code->n_params; i < code->n_slots; i++)
-        f->slots[i].kind = VALUE_NONE;
-    return f;
-}
-
-void eval_frame_pop(Interp *in, Frame *f)
-{
-    Stack *st = &in->stack;
-    st->depth--;
-    st->next = (char *)f;
-    if (st->next == st->segment->memory)
-        segment_pop(in);
 }
 
 void stack_deinit(Interp *in)

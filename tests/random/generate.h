@@ -16,6 +16,7 @@
 typedef struct RandomOptions {
     uint64_t seed;
     int size; /* of a function: about so many nodes */
+    bool data; /* of data types, functions and numbers rather than tensors */
 } RandomOptions;
 
 /* How often each form of expression, type and operator was made. */

@@ -23,6 +23,7 @@ typedef struct Gen {
     Arena scratch;
     Diags quiet; /* what op_type has to say about calls that are tried */
     RandomStats *stats;
+    bool data; /* as RandomOptions says */
     uint64_t seed, drawn;
     int fuel; /* nodes that may still be made in this function */
     double cost; /* of what was made so far in this function */

@@ -61,6 +61,34 @@ static Patterns cover(Gen *g, const Type *t, int depth)
     return all;
 }
 
+/* A pattern that looks at several fields, each of which may not fit. */
+static Pattern *deep_pattern(Gen *g, const Type *t, int depth)
+{
+    bool sum = (t->kind == TYPE_ADT && t->def->n_cons) || t->kind == TYPE_TUPLE;
+    if (depth <= 0 || !sum || once_in(g, 4))
+        return any_pattern(g, t);
+    const Constructor *con = t->kind == TYPE_ADT ? t->def->cons[below(g, t->def->n_cons)] : NULL;
+    Pattern *fields[8];
+    uint32_t n = con ? con->n : t->n;
+    for (uint32_t i = 0; i < n; i++)
+        fields[i] = deep_pattern(g, part(g, t, con, i), depth - 1);
+    return con ? pattern_con(g->arena, (Span){0}, con, n, fields)
+               : pattern_tuple(g->arena, (Span){0}, n, fields);
+}
+
+/* Some of these in front: what they do not take, the others do. */
+static void look_deeper(Gen *g, const Type *t, Patterns *all)
+{
+    uint32_t more = below(g, 4);
+    for (; more > 0 && all->n < CLAUSES_MOST; more--) {
+        for (uint32_t i = all->n; i > 0; i--)
+            all->at[i] = all->at[i - 1];
+        all->at[0] = deep_pattern(g, t, 3);
+        all->n++;
+        count_form(g, "a pattern that looks deeper");
+    }
+}
+
 /* The variables of the pattern come into scope. */
 static void learn_pattern(Gen *g, const Pattern *p, const Type *t)
 {
@@ -75,6 +103,8 @@ Expr *make_match(Gen *g, const Type *t, int size)
     const Type *over = random_sum(g, 2);
     Expr *e = make(g, over, size / 3);
     Patterns patterns = cover(g, over, 3);
+    if (g->data)
+        look_deeper(g, over, &patterns);
     Clause clauses[CLAUSES_MOST];
     for (uint32_t i = 0; i < patterns.n; i++) {
         size_t known = g->known.n;

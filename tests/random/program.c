@@ -85,6 +85,14 @@ static void known_types(Gen *g)
     add_type(g, tree);
 }
 
+/* A function that gives such a value. */
+static const Type *delayed(Gen *g, const Type *t)
+{
+    const Type *arg = random_scalar(g);
+    count_form(g, "a function in a data type");
+    return type_func(g->cx, 0, NULL, below(g, 2), &arg, t);
+}
+
 /* The first constructor does not need a value of the type itself. */
 static void random_typedef(Gen *g, int number)
 {
@@ -103,6 +111,8 @@ static void random_typedef(Gen *g, int number)
                                                  : random_type(g, 1);
             if (!param && fields[k] != self && !is_data(fields[k]))
                 fields[k] = random_tensor(g);
+            if (g->data && i > 0 && once_in(g, 4))
+                fields[k] = delayed(g, fields[k]);
         }
         snprintf(name, sizeof name, "C%d/%u", number, i);
         add_con(g, def, name, n_fields, fields);
@@ -171,16 +181,21 @@ static void make_expression(Gen *g, int size)
 Module *random_program(Ctx *cx, RandomOptions options, RandomStats *stats)
 {
     Module *m = module_new(cx);
-    Gen g = {.cx = cx, .m = m, .arena = &m->arena, .seed = options.seed, .stats = stats};
+    Gen g = {.cx = cx,
+             .m = m,
+             .arena = &m->arena,
+             .seed = options.seed,
+             .stats = stats,
+             .data = options.data};
     arena_init(&g.scratch, NULL);
     diags_init(&g.quiet, NULL);
     op_each(cx->ops, collect, &g);
     if (once_in(&g, 8)) {
         make_expression(&g, options.size);
     } else {
-        if (!once_in(&g, 4))
+        if (g.data || !once_in(&g, 4))
             known_types(&g);
-        for (int i = 0; i < 3 && once_in(&g, 2); i++)
+        for (int i = 0; i < 3 && (g.data || once_in(&g, 2)); i++)
             random_typedef(&g, i);
         if (once_in(&g, 8))
             extern_type(&g);

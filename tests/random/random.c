@@ -6,11 +6,13 @@
  *     random --gpu OPERATOR|all [--from SEED]
  *     random --graphs [--count N] [--from SEED]
  *     random --cells [--count N] [--from SEED] [--jit EVERY]
+ *     random --data [--count N] [--from SEED] [--jit EVERY]
  *
  * `--mistakes` makes one in the text of each program, which must then be refused. `--jit 5` compares every fifth program with the JIT's value; `--show` prints the programs. Each program meets one
  * pass; with `--passes 8` up to eight, one after the other, and after each its value is the same. With `--graphs`
  * each goes through a saved graph, and its text must be the same; with `--cells` it
- * is entered in sessions. */
+ * is entered in sessions, and with `--data` it is one of data types that hold functions, of references and of patterns that lie in each
+ * other. */
 #include "tests/random/examine.h"
 
 #include "base/plugin.h"
@@ -29,7 +31,7 @@ typedef struct Options {
     long count, jit;
     int size, passes;
     const char *gpu; /* the operator, or `all` */
-    bool stats, show, no_shrink, go_on, mistakes, symbolic, graphs, cells;
+    bool stats, show, no_shrink, go_on, mistakes, symbolic, graphs, cells, data;
 } Options;
 
 static bool read_options(int argc, char **argv, Options *o)
@@ -51,6 +53,8 @@ static bool read_options(int argc, char **argv, Options *o)
             o->graphs = true;
         else if (!strcmp(argv[i], "--cells"))
             o->cells = true;
+        else if (!strcmp(argv[i], "--data"))
+            o->data = true;
         else if (!strcmp(argv[i], "--mistakes"))
             o->mistakes = true;
         else if (!strcmp(argv[i], "--go-on"))
@@ -172,7 +176,7 @@ typedef struct Totals {
 static const char *examine_as_cells(Examiner *x, Module *m, const Options *o, uint64_t seed,
                                     bool jit)
 {
-    Module *other = random_program(&x->cx, (RandomOptions){seed + 1, o->size}, NULL);
+    Module *other = random_program(&x->cx, (RandomOptions){seed + 1, o->size, o->data}, NULL);
     const char *bad = examine_cells(x, m, other, jit);
     module_release(other);
     return bad;
@@ -188,7 +192,7 @@ static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, Ra
     }
     choose_passes(&x, o, seed);
     x.cx.limits.seconds_most = 30;
-    Module *m = random_program(&x.cx, (RandomOptions){seed, o->size}, stats);
+    Module *m = random_program(&x.cx, (RandomOptions){seed, o->size, o->data}, stats);
     if (o->show && o->count == 1 && !o->graphs)
         print_module("", m);
     const char *bad = NULL;

@@ -95,10 +95,27 @@ static const Type *random_func(Gen *g, int depth)
     return type_func(g->cx, 0, NULL, n, args, random_type(g, depth - 1));
 }
 
+/* What comes in place of tensors where programs are of data. */
+static const Type *random_data(Gen *g, int depth)
+{
+    uint32_t k = depth > 0 ? below(g, 20) : 0;
+    if (k < 8)
+        return random_scalar(g);
+    if (k < 9)
+        return random_tensor(g);
+    if (k < 12)
+        return random_tuple(g, depth);
+    if (k < 17)
+        return random_adt(g, depth);
+    return k < 19 ? random_func(g, depth) : type_ref(g->cx, random_type(g, depth - 1));
+}
+
 const Type *random_type(Gen *g, int depth)
 {
     if (g->vars.n && once_in(g, 3))
         return type_var(g->cx, g->vars.at[below(g, g->vars.n)]);
+    if (g->data)
+        return random_data(g, depth);
     uint32_t k = depth > 0 ? below(g, 20) : 0;
     if (k < 5)
         return random_scalar(g);
@@ -115,9 +132,20 @@ const Type *random_type(Gen *g, int depth)
     return type_ref(g->cx, random_type(g, depth - 1));
 }
 
-/* Data types are tested by their arguments: their fields hold nothing else. */
+static bool holds_functions(const TypeDef *def)
+{
+    for (uint32_t i = 0; i < def->n_cons; i++)
+        for (uint32_t k = 0; k < def->cons[i]->n; k++)
+            if (def->cons[i]->fields[k]->kind == TYPE_FUNC)
+                return true;
+    return false;
+}
+
+/* Data types are tested by their arguments: their fields hold nothing else but functions. */
 bool is_data(const Type *t)
 {
+    if (t->kind == TYPE_ADT && holds_functions(t->def))
+        return false;
     if (t->kind == TYPE_FUNC || t->kind == TYPE_REF || t->kind == TYPE_VAR)
         return false;
     for (uint32_t i = 0; t->kind != TYPE_TENSOR && i < t->n; i++)
