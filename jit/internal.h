@@ -201,10 +201,6 @@ struct Jit {
 /* Opens LLVM, which nothing but making code needs; false: `why` says why there is none, or memory is refused now. */
 bool orc_open(Jit *jit, Buf *why);
 void orc_deinit(Jit *jit);
-/* What code is limited to (the environment's RELAY_CPU); NULL: to what this processor has. */
-const char *orc_limit(void);
-/* Of the processor's widest register that code is made for. */
-size_t orc_vector_bytes(const Orc *o);
 /* Whether the processor has what LLVM calls by that name. */
 bool orc_has(const Orc *o, const char *feature);
 /* Whether four products of bytes are added to a sum by one instruction. */

@@ -3,6 +3,7 @@
 #include "jit/gpu/record.h"
 #include "jit/gpu/run.h"
 #include "jit/gpu/twin.h"
+#include "runtime/cpu.h"
 #include "runtime/cuda.h"
 
 #include <llvm/Config/llvm-config.h>
@@ -142,7 +143,7 @@ static bool jit_text(Jit *jit, Module *env, const Name *name, const JitTextWish 
     if (wish->kind == JIT_TEXT_PTX && !unit.target)
         unit.target = ptx_target(0);
     bool ok = orc_open(jit, &why);
-    jit->shown = (JitCost){.vector_bytes = ok ? (int)orc_vector_bytes(&jit->orc) : 0};
+    jit->shown = (JitCost){.vector_bytes = ok ? (int)cpu_vector_bytes() : 0};
     jit->cost = wish->kind == JIT_TEXT_SCHEDULE ? &jit->shown : NULL;
     ok = ok && unit_module(jit, env, name, &unit, &why, print_module, &wanted);
     jit->cost = NULL;
@@ -184,7 +185,7 @@ static const char *jit_cpu(Jit *jit, Buf *why)
 {
     if (!orc_open(jit, why))
         return NULL;
-    return orc_limit() ? orc_limit() : jit->orc.cpu;
+    return cpu_limit() ? cpu_limit() : jit->orc.cpu;
 }
 
 static double jit_gpu_seconds(Jit *jit)

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/plugin.h"
 #include "jit/keep.h"
+#include "runtime/cpu.h"
 #include "runtime/pool.h"
 
 #include <llvm/Config/llvm-config.h>
@@ -71,8 +72,8 @@ JitKey *keep_key(Jit *jit, Module *env, const Def *def)
     buf_printf(&how, LLVM_VERSION_STRING " %d %d %d;", jit->level, jit->exact,
                pool_threads(jit->cx->pool));
     add_processor(&how);
-    if (orc_limit())
-        buf_str(&how, orc_limit());
+    if (cpu_limit())
+        buf_str(&how, cpu_limit());
     if (ok) {
         key = memory_must(sizeof *key);
         *key = (JitKey){.written = module_retain(env)};

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "jit/emit.h"
 #include "loop/access.h"
+#include "runtime/cpu.h"
 #include "sched/memory.h"
 #include "sched/sched.h"
 
@@ -85,7 +86,7 @@ static void set_bases(Emit *e, const MemoryNeed *needs, const TeProgram *p,
 
 static Machine machine_of(Gen *g)
 {
-    size_t bytes = orc_vector_bytes(&g->jit->orc);
+    size_t bytes = cpu_vector_bytes();
     return (Machine){.vector_bytes = bytes,
                      .registers = bytes == 64 ? 32 : 16,
                      .threads = pool_threads(g->cx->pool),

@@ -6,6 +6,7 @@
 #include "base/plugin.h"
 #include "jit/internal.h"
 #include "jit/llvm/cushion.h"
+#include "runtime/cpu.h"
 #include "runtime/pool.h"
 
 #include <llvm-c/Analysis.h>
@@ -79,12 +80,6 @@ static bool open_library(Orc *o, Buf *why)
     return o->there && relay_llvm_cushion();
 }
 
-const char *orc_limit(void)
-{
-    const char *cpu = getenv("RELAY_CPU");
-    return cpu && *cpu ? cpu : NULL;
-}
-
 /* Without what processors have since AVX2. */
 static void limit_features(char *features)
 {
@@ -98,7 +93,7 @@ static void limit_features(char *features)
 static bool find_target(Jit *jit)
 {
     Orc *o = &jit->orc;
-    if (orc_limit() && strcmp(orc_limit(), "avx2"))
+    if (cpu_limit() && strcmp(cpu_limit(), "avx2"))
         return refused(jit, "the environment's RELAY_CPU is neither `avx2` nor empty");
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
@@ -106,7 +101,7 @@ static bool find_target(Jit *jit)
     o->triple = LLVMGetDefaultTargetTriple();
     o->cpu = LLVMGetHostCPUName();
     o->features = LLVMGetHostCPUFeatures();
-    if (orc_limit())
+    if (cpu_limit())
         limit_features(o->features);
     LLVMTargetRef target;
     char *text = NULL;
@@ -124,11 +119,6 @@ static bool find_target(Jit *jit)
 bool orc_open(Jit *jit, Buf *why)
 {
     return open_library(&jit->orc, why) && (jit->orc.target || find_target(jit));
-}
-
-size_t orc_vector_bytes(const Orc *o)
-{
-    return orc_has(o, "avx512f") ? 64 : 32;
 }
 
 bool orc_has(const Orc *o, const char *feature)

@@ -29,8 +29,7 @@ typedef struct Transform {
 
 typedef struct Convert {
     PassRun *run;
-    const AttrValue *desired; /* alternately an operator and its layouts */
-    bool asked;
+    const LayoutWishes *wishes;
     PtrMap moved;             /* a value with its axes put back -> Moved */
     PtrMap transforms;        /* a value -> Transform */
 } Convert;
@@ -149,10 +148,10 @@ static Str kernel_for(const Call *conv, Str data, Str kernel)
 
 static const AttrValue *desired_of(const Convert *c, const Op *op)
 {
-    for (uint32_t i = 0; i + 1 < c->desired->list.n; i += 2)
-        if (c->desired->list.at[i].kind == ATTR_STRING &&
-            str_is(c->desired->list.at[i].s, op->name))
-            return &c->desired->list.at[i + 1];
+    const AttrValue *desired = c->wishes->desired;
+    for (uint32_t i = 0; i + 1 < desired->list.n; i += 2)
+        if (desired->list.at[i].kind == ATTR_STRING && str_is(desired->list.at[i].s, op->name))
+            return &desired->list.at[i + 1];
     return NULL;
 }
 
@@ -182,8 +181,8 @@ static Expr *operand_in(Site *s, uint32_t i, Str from, Str to, Str kernel_to)
     return t && t->n < layout_rank(from) ? e : NULL;
 }
 
-/* The call with this order of its data, and of its kernel where it has one. */
-static Expr *in_layout(Site *s, Str to, Str kernel_to)
+/* The call with these orders of its data, of its kernel where it has one, and of its result. */
+static Expr *in_layout(Site *s, Str to, Str kernel_to, Str out_to)
 {
     const Call *old = s->old;
     const char *key = layout_key(old);
@@ -191,7 +190,7 @@ static Expr *in_layout(Site *s, Str to, Str kernel_to)
     const AttrValue *out = attrs_find(old->attrs, "out_layout");
     Str back = out && out->s.len ? out->s : from;
     const Type *t = expr_tensor_type(&old->base);
-    if (!t || !layout_can_become(s->c->run->cx, back, t, to))
+    if (!t || !layout_can_become(s->c->run->cx, back, t, out_to))
         return NULL;
     Expr **args = arena_alloc_must(&s->c->run->scratch, old->args.n, sizeof *args);
     for (uint32_t i = 0; i < old->args.n; i++)
@@ -199,13 +198,14 @@ static Expr *in_layout(Site *s, Str to, Str kernel_to)
             return NULL;
     const Attrs *attrs = with_text(s, old->attrs, key, to);
     if (out)
-        attrs = with_text(s, attrs, "out_layout", str_of(""));
+        attrs = with_text(s, attrs, "out_layout", str_eq(out_to, to) ? str_of("") : out_to);
     if (kernel_of(old))
         attrs = with_text(s, attrs, "kernel_layout", kernel_to);
-    return put_back(s, call_again(s, old->args.n, args, attrs), back, to);
+    return put_back(s, call_again(s, old->args.n, args, attrs), back, out_to);
 }
 
-static Expr *convert_desired(Site *s, const AttrValue *layouts)
+/* The layouts that parameters of the pass name; "default" stands for what goes with the others. */
+static Layouts named_layouts(Site *s, const AttrValue *layouts)
 {
     const AttrValue *first =
         layouts->kind == ATTR_LIST && layouts->list.n ? layouts->list.at : layouts;
@@ -220,8 +220,13 @@ static Expr *convert_desired(Site *s, const AttrValue *layouts)
                      ? kept(s, second->s)
                      : kernel_for(s->old, to, kernel);
     }
-    Expr *e = in_layout(s, to, kernel);
-    if (!e && s->c->asked)
+    return (Layouts){to, kernel, to};
+}
+
+static Expr *convert_wished(Site *s, Layouts wish)
+{
+    Expr *e = in_layout(s, wish.data, wish.kernel, wish.out);
+    if (!e && s->c->wishes->asked)
         diag_error(s->m.cx->diags, E0603_PIPELINE, s->c->run->where,
                    "`%s` cannot be computed in the layout that is desired",
                    expr_call_of_op(&s->old->base)->name);
@@ -543,8 +548,7 @@ static bool is_named(const Op *op, const char *const *names)
     return false;
 }
 
-/* The order of the axes does not matter to it. */
-static bool takes_any_order(const Op *op)
+bool layout_is_free(const Op *op)
 {
     static const char *const names[] = {"clip", "cast", "nn.leaky_relu", "fixed_point_multiply",
                                         NULL};
@@ -598,7 +602,7 @@ static Expr *convert_following(Site *s)
         like = moved_of(s->c, s->now->args.at[i]);
     if (!like)
         return NULL;
-    if (takes_any_order(op))
+    if (layout_is_free(op))
         return convert_broadcast(s, like);
     if (!moved_of(s->c, s->now->args.at[0]))
         return NULL;
@@ -611,31 +615,37 @@ static Expr *convert_following(Site *s)
                 str_eq(attrs_string(s->old->attrs, key), like->from) &&
                 expr_tensor_type(&s->old->base) &&
                 expr_tensor_type(&s->old->base)->n == layout_rank(like->from);
-    return told ? in_layout(s, like->to, str_of("")) : NULL;
+    return told ? in_layout(s, like->to, str_of(""), like->to) : NULL;
 }
 
 static Expr *convert_node(Rewriter *rw, const Expr *old, Expr *now)
 {
     Convert *c = rw->data;
     const Op *op = expr_call_of_op(old);
-    const TupleGet *get = expr_as_tuple_get(now);
+    const TupleGet *get = expr_as_tuple_get(now), *was = expr_as_tuple_get(old);
     const Tuple *fields = get ? expr_as_tuple(get->tuple) : NULL;
-    if (fields)
+    /* Of a call's result that is put back field by field. */
+    if (fields && !expr_as_tuple(was->tuple))
         return fields->fields.at[get->index];
     if (!op)
         return now;
     Site s = {c, {rw->cx, &rw->module->arena, old->span}, expr_as_call(old), expr_as_call(now)};
     /* What has no layout of its own follows its operands, whether it is named or not. */
-    const AttrValue *desired = layout_key(s.old) ? desired_of(c, op) : NULL;
-    Expr *e = desired ? convert_desired(&s, desired) : convert_following(&s);
-    if (!e && desired && c->asked)
+    const LayoutWishes *w = c->wishes;
+    Layouts wish;
+    bool wished = layout_key(s.old) && w->of_call && w->of_call(w->data, s.old, &wish);
+    const AttrValue *desired = layout_key(s.old) && !wished ? desired_of(c, op) : NULL;
+    if (desired)
+        wish = named_layouts(&s, desired);
+    Expr *e = wished || desired ? convert_wished(&s, wish) : convert_following(&s);
+    if (!e && desired && w->asked)
         return NULL;
     return e ? e : now;
 }
 
-Function *convert_layouts(PassRun *run, const Def *def, const AttrValue *desired, bool asked)
+Function *convert_layouts(PassRun *run, const Def *def, const LayoutWishes *wishes)
 {
-    Convert c = {.run = run, .desired = desired, .asked = asked};
+    Convert c = {.run = run, .wishes = wishes};
     Rewriter rw;
     rewriter_init(&rw, run->cx, run->module, convert_node, &c);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
@@ -670,8 +680,8 @@ static Function *convert(PassRun *run, const Def *def)
     bool asked = !run->context->for_code, worth = asked;
     if (!asked)
         ir_walk(&def->fn->base, find_window, NULL, &worth);
-    return worth ? convert_layouts(run, def, attrs_find(run->params, "desired_layouts"), asked)
-                 : def->fn;
+    LayoutWishes wishes = {.desired = attrs_find(run->params, "desired_layouts"), .asked = asked};
+    return worth ? convert_layouts(run, def, &wishes) : def->fn;
 }
 
 static const OpAttr params[] = {

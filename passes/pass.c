@@ -476,7 +476,7 @@ const char *passes_default(int level)
 
 /* What code for the processor wants at a level below the one at which the default pipeline would run it. */
 static const char code_wants[] =
-    "ConvertLayout,EliminateCommonSubexpr,CanonicalizeOps,FoldScaleAxis,"
+    "ConvertLayout,EliminateCommonSubexpr,CanonicalizeOps,FoldScaleAxis,AlterOpLayout,"
     "BackwardFoldScaleAxis,ForwardFoldScaleAxis";
 
 /* What is wrong with this program itself is told on. */
@@ -492,14 +492,15 @@ static bool tell_bugs(const Diags *from, Diags *to)
     return found;
 }
 
-Module *passes_run_for_code(Ctx *cx, Module *m, const Module *env, int level, bool exact)
+Module *passes_run_for_code(Ctx *cx, Module *m, const Module *env, CodeWish wish)
 {
     PassContext pc = {.cx = cx,
-                      .opt_level = level,
+                      .opt_level = wish.level,
                       .disable = "RemoveUnusedFunctions",
                       .for_code = true,
-                      .exact = exact,
-                      .require = level >= 2 ? code_wants : NULL,
+                      .exact = wish.exact,
+                      .planes = wish.gpu,
+                      .require = wish.level >= 2 ? code_wants : NULL,
                       .env = env};
     if (!typecheck_module(cx, m, env))
         return NULL;

@@ -38,6 +38,7 @@ typedef struct PassContext {
     const Module *env; /* where globals that the module does not define are found; NULL: none */
     bool typed_prints; /* print snapshots with types */
     bool exact; /* passes after which results may round otherwise do not run */
+    bool planes; /* images stay planes, whatever strategies of this processor want */
     bool
         for_code; /* what comes out is compiled here: groups are made for that, beyond the rules of the original */
     /* Called after each pass with the module as it is now; NULL: nobody looks. The module is lent. */
@@ -110,9 +111,13 @@ Module *passes_run(PassContext *pc, Module *m, uint32_t pipeline_source);
 /* The same for a text that is no source of its own. */
 Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline);
 
-/* What runs before code is made: the default pipeline at this level, and what else makes good code; every definition stays. The
- * result is the caller's; NULL after a diagnostic. */
-Module *passes_run_for_code(Ctx *cx, Module *m, const Module *env, int level, bool exact);
+/* What runs before code is made, for this processor or else for a card: the default pipeline at this level, and what else makes good code;
+ * every definition stays. The result is the caller's; NULL after a diagnostic. */
+typedef struct CodeWish {
+    int level;
+    bool exact, gpu;
+} CodeWish;
+Module *passes_run_for_code(Ctx *cx, Module *m, const Module *env, CodeWish wish);
 
 /* The pipeline behind -O0 … -O3, as text. */
 const char *passes_default(int level);

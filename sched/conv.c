@@ -66,20 +66,20 @@ static TeTensor tensor_of(const TeProgram *p, int id)
     return (TeTensor){.id = id, .dtype = s->dtype, .rank = s->rank, .shape = s->shape};
 }
 
-static bool is_float32(DType t)
+bool is_float32(DType t)
 {
     return t.code == DTYPE_CODE_FLOAT && t.bits == 32;
 }
 
-/* Whether the weights lie as [group][output][input][y][x], without gaps. */
-static bool weights_lie(const TeProgram *p, const TeStage *s, const TeAffine *w, const ConvAxes *a)
+/* Whether the elements lie in the order of these axes, outermost first, without gaps; axes below 0 there are none. */
+static bool lies_as(const TeProgram *p, const TeStage *s, const TeAffine *w, int n,
+                    const int *order)
 {
-    const int order[5] = {a->tap_x, a->tap_y, a->ic, a->oc, a->group};
     TeTensor t = tensor_of(p, w->tensor);
     int64_t step = 1, size;
-    for (int i = 0; i < 5; i++) {
-        int64_t extent = order[i] < 0 ? 1 : extent_of(s, order[i]);
-        if (extent > 1 && w->stride[order[i]] != step)
+    while (n-- > 0) {
+        int64_t extent = order[n] < 0 ? 1 : extent_of(s, order[n]);
+        if (extent > 1 && w->stride[order[n]] != step)
             return false;
         step *= extent;
     }
@@ -99,20 +99,63 @@ static bool axes_of(const TeStage *s, int dims, ConvAxes *a)
     return true;
 }
 
+/* The same over channels in blocks, the result's axes being [n, block, y, x, channel of the block]. */
+static bool blocked_of(const TeProgram *p, int stage, const TeContraction *t, Conv *out)
+{
+    const TeStage *s = &p->stages[stage];
+    const Te *x = t->a.load;
+    TeTensor in = tensor_of(p, x->tensor), w = tensor_of(p, t->b.tensor);
+    bool each = s->n_reduced == 2, blocks = x->n == 5;
+    int tap_y = each ? 5 : 6, ic = each ? 1 : 5, lane = each ? 4 : 8;
+    int of_in = each ? -1 : ic, of_lane = each || !blocks ? -1 : lane;
+    const int packed[6] = {1, of_in, tap_y, tap_y + 1, of_lane, 4};
+    const int plain[6] = {1, 4, of_in, of_lane, tap_y, tap_y + 1};
+    if (s->rank != 5 || s->n_reduced != (each ? 2 : 3 + blocks) || (each && !blocks) ||
+        !is_float32(s->dtype) || !is_float32(in.dtype) || !is_float32(w.dtype))
+        return false;
+    bool in_blocks = lies_as(p, s, &t->b, 6, packed);
+    if (!in_blocks && !lies_as(p, s, &t->b, 6, plain))
+        return false;
+    *out = (Conv){.stage = stage, .data = in.id, .weight = w.id, .fold = TE_SUM, .rank = 4};
+    out->dtype = out->of_data = out->of_weight = s->dtype;
+    out->n = s->shape[0];
+    out->out_block = s->shape[4];
+    out->packed = in_blocks;
+    out->in_block = blocks ? in.shape[4] : 1;
+    out->groups = each ? s->shape[1] * s->shape[4] : 1;
+    out->oc = each ? 1 : s->shape[1] * s->shape[4];
+    out->ic = each ? 1 : in.shape[1] * out->in_block;
+    bool ok = is_channel(s, x->index[0], -1, 0) && is_channel(s, x->index[1], -1, ic) &&
+              (!blocks || is_channel(s, x->index[4], -1, lane)) && in.shape[0] == out->n &&
+              in.shape[1] == extent_of(s, ic) && (!blocks || in.shape[4] == extent_of(s, lane)) &&
+              axis_of(s, x->index[2], in.shape[2], 2, tap_y, &out->y) &&
+              axis_of(s, x->index[3], in.shape[3], 3, tap_y + 1, &out->x);
+    int64_t size = 1;
+    for (int i = 0; i < 5 + s->n_reduced; i++)
+        size *= extent_of(s, i);
+    return ok && size > 0;
+}
+
 bool conv_of(const TeProgram *p, int stage, Conv *out)
 {
     const TeStage *s = &p->stages[stage];
     TeContraction t;
     ConvAxes a;
     Words words;
-    if (!te_contraction(p, stage, &t) || !axes_of(s, t.a.load->n - 2, &a))
+    if (!te_contraction(p, stage, &t))
+        return false;
+    if (blocked_of(p, stage, &t, out))
+        return true;
+    if (!axes_of(s, t.a.load->n - 2, &a))
         return false;
     const Te *x = t.a.load;
     int last = x->n - 1;
     TeTensor in = tensor_of(p, x->tensor), w = tensor_of(p, t.b.tensor);
-    if (!words_of(false, s->dtype, in.dtype, w.dtype, &words) || !weights_lie(p, s, &t.b, &a))
+    const int weights[5] = {a.group, a.oc, a.ic, a.tap_y, a.tap_x};
+    if (!words_of(false, s->dtype, in.dtype, w.dtype, &words) || !lies_as(p, s, &t.b, 5, weights))
         return false;
     *out = (Conv){.stage = stage, .data = in.id, .weight = w.id, .fold = TE_SUM};
+    out->in_block = out->out_block = 1;
     out->rank = x->n;
     out->dtype = s->dtype;
     out->of_data = in.dtype;
@@ -137,8 +180,9 @@ bool pool_of(const TeProgram *p, int stage, Conv *out)
     const TeStage *s = &p->stages[stage];
     const Te *x = s->body;
     bool folds = s->reduce == TE_SUM || s->reduce == TE_REDUCE_MAX || s->reduce == TE_REDUCE_MIN;
-    if (!folds || s->rank != 4 || s->n_reduced != 2 || x->kind != TE_NODE_LOAD || x->n != 4 ||
-        !is_float32(s->dtype) || !is_float32(x->dtype) ||
+    int rank = s->rank;
+    if (!folds || (rank != 4 && rank != 5) || s->n_reduced != 2 || x->kind != TE_NODE_LOAD ||
+        x->n != rank || !is_float32(s->dtype) || !is_float32(x->dtype) ||
         (x->otherwise && x->otherwise->kind != TE_NODE_CONST))
         return false;
     TeTensor in = tensor_of(p, x->tensor);
@@ -147,12 +191,14 @@ bool pool_of(const TeProgram *p, int stage, Conv *out)
     out->rank = 4;
     out->outside = x->otherwise;
     out->n = s->shape[0];
-    out->groups = s->shape[1];
+    out->in_block = out->out_block = rank == 5 ? s->shape[4] : 1;
+    out->groups = s->shape[1] * out->out_block;
     out->ic = out->oc = 1;
     bool ok = is_channel(s, x->index[0], -1, 0) && is_channel(s, x->index[1], -1, 1) &&
-              in.shape[0] == out->n && in.shape[1] == out->groups &&
-              axis_of(s, x->index[2], in.shape[2], 2, 4, &out->y) &&
-              axis_of(s, x->index[3], in.shape[3], 3, 5, &out->x);
+              (rank == 4 || is_channel(s, x->index[4], -1, 4)) && in.shape[0] == out->n &&
+              in.shape[1] == s->shape[1] && (rank == 4 || in.shape[4] == s->shape[4]) &&
+              axis_of(s, x->index[2], in.shape[2], 2, rank, &out->y) &&
+              axis_of(s, x->index[3], in.shape[3], 3, rank + 1, &out->x);
     return ok && out->n * out->groups * out->y.out * out->x.out * out->y.taps * out->x.taps > 0;
 }
 
@@ -442,12 +488,13 @@ void zero_border(Sched *s, int buffer, Bordered b)
 
 /* ---- results ------------------------------------------------------------------------------------------------------------------- */
 
-NestNode *store_result(Sched *s, const Conv *c, const Tail *t, NestLinear at[4], Te *value)
+NestNode *store_result(Sched *s, const Conv *c, const Tail *t, NestLinear at[CONV_AXES], Te *value)
 {
-    int64_t plane = c->y.out * c->x.out;
-    int64_t steps[4] = {c->groups * c->oc * plane, plane, c->x.out, 1};
+    int64_t block = c->out_block, plane = c->y.out * c->x.out;
+    int64_t steps[CONV_AXES] = {c->groups * c->oc * plane, plane * block, c->x.out * block, block,
+                                1};
     NestLinear out = {0};
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < (block > 1 ? CONV_AXES : 4); i++)
         linear_add(&out, &at[i], steps[i]);
     if (t->stage >= 0 && c->rank == 3)
         at[2] = at[3];
@@ -464,7 +511,7 @@ static void store_block(Sched *s, const Conv *c, const Tail *t, const Turned *fr
     Nest *n = s->n;
     NestNode *each = unrolled_in(n, channels->in, "c", channels->size);
     NestNode *column = vector_in(n, each, columns->size, s->lanes);
-    NestLinear at = from->at, axis[4] = {from->n, from->channel, from->y, from->x};
+    NestLinear at = from->at, axis[CONV_AXES] = {from->n, from->channel, from->y, from->x};
     NestLinear channel = channels->from;
     nest_add_term(&channel, each->var, 1);
     linear_add(&axis[1], &channel, 1);
@@ -479,9 +526,33 @@ static void store_block(Sched *s, const Conv *c, const Tail *t, const Turned *fr
     nest_append(n, column, store_result(s, c, t, axis, value));
 }
 
+/* A block of channels lies as its vectors do. */
+static void store_vectors(Sched *s, NestNode *parent, const Conv *c, const Tail *t,
+                          const Turned *from)
+{
+    Nest *n = s->n;
+    NestNode *row = loop_in(n, parent, "y", from->rows),
+             *column = loop_in(n, row, "x", from->columns);
+    NestNode *lane = vector_in(n, column, s->lanes, s->lanes);
+    NestLinear at = from->at,
+               axis[CONV_AXES] = {from->n, linear_over(&from->channel, s->lanes), from->y, from->x};
+    nest_add_term(&axis[2], row->var, 1);
+    nest_add_term(&axis[3], column->var, 1);
+    nest_add_term(&axis[4], lane->var, 1);
+    nest_add_term(&at, row->var, from->row_step);
+    nest_add_term(&at, column->var, s->lanes);
+    nest_add_term(&at, lane->var, 1);
+    Te *value = nest_load(n, from->buffer, nest_position(n, &at));
+    nest_append(n, lane, store_result(s, c, t, axis, value));
+}
+
 void store_turned(Sched *s, NestNode *parent, const Conv *c, const Tail *t, const Turned *from)
 {
     Piece rows[2], columns[2], channels[2];
+    if (c->out_block > 1) {
+        store_vectors(s, parent, c, t, from);
+        return;
+    }
     int n_rows = pieces_of(s->n, parent, "y", from->rows, 1, rows);
     for (int i = 0; i < n_rows; i++) {
         int n_columns = pieces_of(s->n, rows[i].in, "x", from->columns, s->lanes, columns);

@@ -22,9 +22,13 @@ typedef struct Conv {
     TeReduce fold;
     Te *outside; /* a constant; NULL: 0 */
     int64_t n, groups, ic, oc; /* channels of a group */
+    /* Channels of the data and of the result that lie side by side, "NCHW16c"; 1: each is a plane. */
+    int64_t in_block, out_block;
+    bool packed; /* the weights lie in blocks of both, "OIHW16i16o" */
     ConvAxis y, x;
 } Conv;
 
+bool is_float32(DType t);
 bool conv_of(const TeProgram *p, int stage, Conv *out);
 /* The same of a fold of each channel's windows on their own, as if they were groups with weights of 1. */
 bool pool_of(const TeProgram *p, int stage, Conv *out);
@@ -93,14 +97,16 @@ typedef struct Bordered {
 /* Parts of the root that put zeros into the border. */
 void zero_border(Sched *s, int buffer, Bordered b);
 
-/* Stores the result at (image, channel, row, column), or what its tail makes of it. */
-NestNode *store_result(Sched *s, const Conv *c, const Tail *t, NestLinear at[4], Te *value);
+/* Stores the result at (image, channel, row, column), or what its tail makes of it; where channels lie in blocks at (image, block, row,
+ * column, channel of the block). */
+enum { CONV_AXES = 5 };
+NestNode *store_result(Sched *s, const Conv *c, const Tail *t, NestLinear at[CONV_AXES], Te *value);
 
 /* Columns of a tile that are turned in registers at a time. */
 #define TURNED_AT_ONCE 4
 
 /* Stores rows of results that lie as [row][column][lane]: result (channel, row, column) of the convolution or what its tail makes of
- * it, turned in registers. */
+ * it, turned in registers where channels are planes. */
 typedef struct Turned {
     int buffer;
     NestLinear at; /* of row 0, column 0, lane 0 */

@@ -153,7 +153,7 @@ static void add_block(const Depthwise *d, const Piece *rows, const Piece *column
     for (int64_t in = 0; in <= last; in++)
         add_row(d, lane, acc, rows, columns, in);
     for (int64_t r = 0; r < rows->size; r++) {
-        NestLinear at[4] = {d->image, d->channel, rows->from, columns->from};
+        NestLinear at[CONV_AXES] = {d->image, d->channel, rows->from, columns->from};
         at[2].c += r;
         nest_add_term(&at[3], lane->var, 1);
         Te *sum = nest_load(n, acc, lane_of(n, r, lane));
@@ -173,8 +173,8 @@ static bool planes_of(const TeProgram *p, int stage, Conv *out)
 bool depthwise_fits(const Sched *s, int stage)
 {
     Conv c;
-    return planes_of(s->p, stage, &c) && c.x.out >= 2 && c.y.taps * c.x.taps <= STRAIGHT_MOST &&
-           copy_size(&c) * 4 <= PLANE_BYTES;
+    return planes_of(s->p, stage, &c) && c.out_block == 1 && c.x.out >= 2 &&
+           c.y.taps * c.x.taps <= STRAIGHT_MOST && copy_size(&c) * 4 <= PLANE_BYTES;
 }
 
 double depthwise_cost(const Sched *s, int stage)

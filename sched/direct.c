@@ -273,8 +273,8 @@ static void add_parts(const Direct *d)
 bool direct_fits(const Sched *s, int stage)
 {
     Conv c;
-    return conv_of(s->p, stage, &c) && sched_is_known(s, c.weight) && c.oc >= s->lanes / 2 &&
-           c.ic * c.y.taps * c.x.taps >= 16;
+    return conv_of(s->p, stage, &c) && c.out_block == 1 && sched_is_known(s, c.weight) &&
+           c.oc >= s->lanes / 2 && c.ic * c.y.taps * c.x.taps >= 16;
 }
 
 double direct_cost(const Sched *s, int stage)

@@ -23,6 +23,18 @@ typedef struct Machine {
 Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
                     const Tensor *const *known, const char **why);
 
+/* How the operands and the result of a convolution lie: channels of the data and of the result that lie side by side (1: planes), and
+ * whether the weights lie in such blocks of both. */
+typedef struct SchedLayout {
+    int64_t in, out;
+    bool packed;
+} SchedLayout;
+
+/* The layout in which the program, one convolution over planes, would rather be computed, where the strategy that takes it has such a
+ * wish. */
+bool sched_layout(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
+                  const Tensor *const *known, SchedLayout *out);
+
 /* The plain nest after primitives by hand (sched/hand.h); NULL after refusing, then `why` says it. */
 Nest *sched_by_hand(Ctx *cx, Arena *arena, const TeProgram *p, const char *steps, Buf *why);
 

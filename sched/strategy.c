@@ -6,9 +6,11 @@ static bool takes_images(const Sched *s, int stage, int tail)
 {
     Conv c;
     const TeStage *t = &s->p->stages[tail];
-    return (conv_of(s->p, stage, &c) || pool_of(s->p, stage, &c)) && t->rank == c.rank &&
-           t->shape[0] == c.n && t->shape[1] == c.groups * c.oc &&
-           (c.rank == 3 || t->shape[2] == c.y.out) && t->shape[c.rank - 1] == c.x.out;
+    return (conv_of(s->p, stage, &c) || pool_of(s->p, stage, &c)) &&
+           t->rank == c.rank + (c.out_block > 1) && t->shape[0] == c.n &&
+           t->shape[1] * c.out_block == c.groups * c.oc &&
+           (c.rank == 3 || t->shape[2] == c.y.out) && t->shape[c.rank - 1] == c.x.out &&
+           (c.out_block == 1 || t->shape[4] == c.out_block);
 }
 
 /* Whether the tail's axes may be gone through as the product's rows and columns. */
@@ -25,13 +27,16 @@ static bool takes_matrix(const Sched *s, int stage, int tail)
 }
 
 static const Strategy strategies[] = {
-    {"winograd", winograd_fits, winograd_cost, takes_images, winograd_build},
-    {"direct", direct_fits, direct_cost, takes_images, direct_build},
-    {"depthwise", depthwise_fits, depthwise_cost, takes_images, depthwise_build},
-    {"packed", packed_fits, packed_cost, takes_matrix, packed_build},
-    {"plain", plain_fits, plain_cost, takes_matrix, plain_build},
-    {"turned", turned_fits, turned_cost, takes_matrix, turned_build},
-    {"product", product_fits, product_cost, NULL, product_build},
+    {"winograd", winograd_fits, winograd_cost, takes_images, winograd_build, winograd_elsewhere},
+    {"direct", direct_fits, direct_cost, takes_images, direct_build, blocked_elsewhere},
+    {"blocked", blocked_fits, blocked_cost, takes_images, blocked_build, NULL},
+    {"depthwise", depthwise_fits, depthwise_cost, takes_images, depthwise_build,
+     channels_elsewhere},
+    {"channels", channels_fits, channels_cost, takes_images, channels_build, NULL},
+    {"packed", packed_fits, packed_cost, takes_matrix, packed_build, NULL},
+    {"plain", plain_fits, plain_cost, takes_matrix, plain_build, NULL},
+    {"turned", turned_fits, turned_cost, takes_matrix, turned_build, NULL},
+    {"product", product_fits, product_cost, NULL, product_build, NULL},
 };
 
 /* Each of them sums in an order of its own, which is nothing to integers. */
@@ -50,6 +55,43 @@ const Strategy *strategy_of(const Sched *s, int stage)
         }
     }
     return best;
+}
+
+int64_t sched_block(const Sched *s, int64_t channels)
+{
+    int64_t half = s->lanes / 2;
+    return channels % s->lanes == 0 ? s->lanes : channels % half == 0 ? half : 1;
+}
+
+#define TURNED_PLANES 1.15
+
+bool sched_layout(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
+                  const Tensor *const *known, SchedLayout *out)
+{
+    Sched s = {.cx = cx,
+               .arena = arena,
+               .m = m,
+               .p = p,
+               .known = known,
+               .lanes = (int)m->vector_bytes / 4};
+    Conv c;
+    SchedLayout l;
+    int stage = 0;
+    while (stage < p->n_stages && !conv_of(p, stage, &c))
+        stage++;
+    const Strategy *row = stage < p->n_stages ? strategy_of(&s, stage) : NULL;
+    /* What computes planes next to others in blocks turns them. */
+    double least = row ? TURNED_PLANES * row->cost(&s, stage) : -1;
+    bool found = false;
+    for (size_t i = 0; row && i < sizeof strategies / sizeof *strategies; i++) {
+        double cost = strategies[i].elsewhere ? strategies[i].elsewhere(&s, stage, &l) : -1;
+        if (cost < 0 || cost > least)
+            continue;
+        least = cost;
+        *out = l;
+        found = true;
+    }
+    return found;
 }
 
 /* ---- tails --------------------------------------------------------------------------------------------------------------- */

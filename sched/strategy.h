@@ -1,5 +1,6 @@
 /* The ways to compute a sum of products, one row each: when it can, what it costs, and how it is built. The cheapest that fits is
- * taken; where none fits the loops of the sum are scheduled. A row puts what computes the stage behind the other parts of the root. */
+ * taken; where none fits the loops of the sum are scheduled. A row puts what computes the stage behind the other parts of the root, and
+ * says what it would cost in a layout in which it has nothing to turn. */
 #ifndef SCHED_STRATEGY_H
 #define SCHED_STRATEGY_H
 
@@ -17,6 +18,9 @@ typedef struct Strategy {
     double (*cost)(const Sched *s, int stage); /* in operations on vectors */
     bool (*takes)(const Sched *s, int stage, int tail); /* as its tail; NULL: none */
     void (*build)(Sched *s, int stage, const Tail *t);
+    /* What a convolution over planes would cost in another layout in which this way has nothing to turn; below 0: there is none. NULL:
+     * there never is. */
+    double (*elsewhere)(const Sched *s, int stage, SchedLayout *out);
 } Strategy;
 
 /* What a byte costs that comes from behind the second cache. */
@@ -41,11 +45,19 @@ DType product_dtype(const TeProgram *p, int id);
     void name##_build(Sched *s, int stage, const Tail *t);
 STRATEGY(winograd)
 STRATEGY(direct)
+STRATEGY(blocked)
 STRATEGY(depthwise)
+STRATEGY(channels)
 STRATEGY(packed)
 STRATEGY(plain)
 STRATEGY(turned)
 STRATEGY(product)
 #undef STRATEGY
+
+/* The block for so many channels: a vector, or half of one; 1: neither divides them. */
+int64_t sched_block(const Sched *s, int64_t channels);
+double winograd_elsewhere(const Sched *s, int stage, SchedLayout *out);
+double blocked_elsewhere(const Sched *s, int stage, SchedLayout *out);
+double channels_elsewhere(const Sched *s, int stage, SchedLayout *out);
 
 #endif

@@ -138,9 +138,10 @@ static void turn_data(const Plan *p)
             nest_add_term(&channel, lane->var, 1);
             nest_add_term(&column, x->var, 1);
             linear_add(&from, &image, c->ic * c->y.in * c->x.in);
-            nest_add_term(&from, row->var, c->x.in);
-            linear_add(&from, &channel, c->y.in * c->x.in);
-            linear_add(&from, &column, 1);
+            nest_add_term(&from, row->var, c->x.in * c->in_block);
+            linear_add(&from, &channels[i].from, c->y.in * c->x.in);
+            nest_add_term(&from, lane->var, c->in_block > 1 ? 1 : c->y.in * c->x.in);
+            linear_add(&from, &column, c->in_block);
             to.c = top * pitch + left * c->ic;
             linear_add(&to, &image, p->height * pitch);
             nest_add_term(&to, row->var, pitch);
@@ -440,7 +441,8 @@ bool winograd_fits(const Sched *s, int stage)
     const ConvAxis *y = &c.y, *x = &c.x;
     return dtype_is_float(c.dtype) && c.groups == 1 && y->taps == TAPS && x->taps == TAPS &&
            y->stride == 1 && x->stride == 1 && y->dilation == 1 && x->dilation == 1 && c.ic >= 32 &&
-           c.oc >= 32 && y->out >= 6 && x->out >= 6;
+           c.oc >= 32 && y->out >= 6 && x->out >= 6 && !c.packed &&
+           (c.out_block == 1 || (c.out_block == s->lanes && c.in_block == s->lanes));
 }
 
 static double cost_of(const Sched *s, const Conv *c, const Winograd *w)
@@ -516,4 +518,14 @@ void winograd_build(Sched *s, int stage, const Tail *tail)
         r.first.c = part == 0 ? 0 : p.down - r.rows;
         add_rows(&p, &r, part == 0 ? p.rows * tile : last);
     }
+}
+
+/* It takes the weights as they are, for it makes others of them. */
+double winograd_elsewhere(const Sched *s, int stage, SchedLayout *out)
+{
+    Conv c;
+    *out = (SchedLayout){s->lanes, s->lanes, false};
+    bool ok = winograd_fits(s, stage) && conv_of(s->p, stage, &c) && c.oc % s->lanes == 0 &&
+              c.ic % s->lanes == 0;
+    return ok ? winograd_cost(s, stage) : -1;
 }

@@ -56,7 +56,8 @@ struct RelaySession {
     double peak; /* what a core computes in a second (runtime/speed.h); 0: not measured yet */
     bool on_gpu; /* what is compiled or called now runs on the card */
     bool no_cache; /* compiled code is neither kept in files nor taken from them */
-    PtrMap optimised; /* Function -> what optimise.c made of it */
+    PtrMap
+        optimised[2]; /* Function -> what optimise.c made of it, for the processor and for a card */
     Module *libraries
         [16]; /* imported libraries by their position in prelude_files; NULL until asked for */
     Local *locals; /* newest binding of each name */

@@ -38,6 +38,12 @@ typedef struct Optimiser {
     uint32_t at; /* whose callees are noted */
 } Optimiser;
 
+/* What was made for the processor, or for a card. */
+static PtrMap *kept_for(RelaySession *s)
+{
+    return &s->optimised[s->on_gpu];
+}
+
 /* ---- what a definition reaches ------------------------------------------------------------------------------------------------- */
 
 static WalkNext note_callee(void *data, const Expr *e)
@@ -72,7 +78,7 @@ static void find_reached(Optimiser *o, const Def *entry)
 
 static bool is_current(const Optimiser *o, const Node *node)
 {
-    const Optimised *kept = ptrmap_find(&o->s->optimised, node->def->fn);
+    const Optimised *kept = ptrmap_find(kept_for(o->s), node->def->fn);
     bool ok = kept && kept->n == node->callees.n;
     for (size_t i = 0; ok && i < kept->n; i++)
         ok = kept->callees[i] == o->nodes.at[node->callees.at[i]].def->fn;
@@ -114,13 +120,14 @@ static void optimised_free(Optimised *kept)
 /* Lets go of what the session has defined anew. */
 static void drop_old(RelaySession *s)
 {
-    for (size_t i = 0; i < s->optimised.n; i++) {
-        PtrEntry *e = &s->optimised.entries[i];
+    PtrMap *all = kept_for(s);
+    for (size_t i = 0; i < all->n; i++) {
+        PtrEntry *e = &all->entries[i];
         Optimised *kept = e->key ? e->value : NULL;
         const Def *def = kept ? module_find(s->env, kept->name) : NULL;
         if (!def || def->fn == kept->source)
             continue;
-        ptrmap_remove(&s->optimised, e->key);
+        ptrmap_remove(all, e->key);
         optimised_free(kept);
     }
 }
@@ -130,7 +137,7 @@ static void keep(Optimiser *o, const Node *node, Module *now)
     RelaySession *s = o->s;
     const Def *made = module_find(now, node->def->name);
     Optimised *kept = memory_zeroed(1, sizeof *kept),
-              *old = ptrmap_find(&s->optimised, node->def->fn);
+              *old = ptrmap_find(kept_for(s), node->def->fn);
     const Function **callees = memory_zeroed(node->callees.n + 1, sizeof *callees);
     if (!kept || !callees) {
         free(kept);
@@ -149,7 +156,7 @@ static void keep(Optimiser *o, const Node *node, Module *now)
                         .callees = callees};
     if (old)
         optimised_free(old);
-    ptrmap_put(&s->optimised, node->def->fn, kept);
+    ptrmap_put(kept_for(s), node->def->fn, kept);
 }
 
 static bool make_stale(Optimiser *o)
@@ -163,7 +170,9 @@ static bool make_stale(Optimiser *o)
         if (o->nodes.at[i].stale)
             module_define(todo, o->nodes.at[i].def->name, o->nodes.at[i].def->fn,
                           o->nodes.at[i].def->span, o->nodes.at[i].def->home);
-    Module *now = passes_run_for_code(&s->cx, todo, o->env, s->opt_level, s->exact);
+    Module *now =
+        passes_run_for_code(&s->cx, todo, o->env,
+                            (CodeWish){.level = s->opt_level, .exact = s->exact, .gpu = s->on_gpu});
     for (size_t i = 0; now && i < o->nodes.n; i++)
         if (o->nodes.at[i].stale)
             keep(o, &o->nodes.at[i], now);
@@ -179,7 +188,7 @@ static Module *gather(Optimiser *o)
         return NULL;
     for (size_t i = 0; i < o->nodes.n; i++) {
         const Def *def = o->nodes.at[i].def;
-        const Optimised *kept = ptrmap_find(&o->s->optimised, def->fn);
+        const Optimised *kept = ptrmap_find(kept_for(o->s), def->fn);
         if (kept)
             module_define(out, def->name, kept->fn, def->span, kept->home);
     }
@@ -204,7 +213,7 @@ Module *optimise(RelaySession *s, Module *env, const Name *name)
 bool optimised_already(RelaySession *s, Module *env, const Name *name)
 {
     const Def *def = module_find(env, name);
-    if (s->opt_level == 0 || !def || !def->fn || !ptrmap_has(&s->optimised, def->fn))
+    if (s->opt_level == 0 || !def || !def->fn || !ptrmap_has(kept_for(s), def->fn))
         return false;
     Optimiser o = {.s = s, .env = env};
     arena_init(&o.arena, &s->cx.limits);
@@ -218,19 +227,22 @@ bool optimised_already(RelaySession *s, Module *env, const Name *name)
 const Function *optimised_as(RelaySession *s, Module *env, const Name *name)
 {
     const Optimised *kept = optimised_already(s, env, name)
-                                ? ptrmap_find(&s->optimised, module_find(env, name)->fn)
+                                ? ptrmap_find(kept_for(s), module_find(env, name)->fn)
                                 : NULL;
     return kept ? kept->fn : NULL;
 }
 
 void optimise_forget(RelaySession *s, const Module *home)
 {
-    for (size_t i = 0; i < s->optimised.n; i++) {
-        PtrEntry *e = &s->optimised.entries[i];
-        Optimised *kept = e->key ? e->value : NULL;
-        if (!kept || (home && kept->written != home))
-            continue;
-        ptrmap_remove(&s->optimised, e->key);
-        optimised_free(kept);
+    for (int gpu = 0; gpu < 2; gpu++) {
+        PtrMap *all = &s->optimised[gpu];
+        for (size_t i = 0; i < all->n; i++) {
+            PtrEntry *e = &all->entries[i];
+            Optimised *kept = e->key ? e->value : NULL;
+            if (!kept || (home && kept->written != home))
+                continue;
+            ptrmap_remove(all, e->key);
+            optimised_free(kept);
+        }
     }
 }

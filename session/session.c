@@ -93,7 +93,8 @@ static void world_free(RelaySession *s)
         s->jit_table->destroy(s->jit);
     s->jit = NULL;
     optimise_forget(s, NULL);
-    ptrmap_deinit(&s->optimised);
+    ptrmap_deinit(&s->optimised[0]);
+    ptrmap_deinit(&s->optimised[1]);
     interp_free(s->interp);
     module_release(s->env);
     for (size_t i = 0; i < sizeof s->libraries / sizeof *s->libraries; i++)

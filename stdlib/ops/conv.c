@@ -362,11 +362,107 @@ static Te *group_channel(TeBuilder *b, const ConvAxes *a, int64_t in_group, Te *
     return te_binary(b, TE_ADD, te_binary(b, TE_MUL, a->g, te_int(b, in_group)), channel);
 }
 
+/* ---- blocks ----------------------------------------------------------------------------------------
+ *
+ * Where the channels lie in blocks, "NCHW16c" with weights "OIHW16i16o", the sum goes over them as they lie: a block is an axis like
+ * others. What has blocks otherwise is brought to the plain order first. */
+
+typedef struct Blocks {
+    int64_t in, out; /* channels in a block of the data, 0: it has none; and of the result */
+    bool packed, inputs; /* the weight has blocks of the result's channels; and of the data's */
+    bool each; /* channel is on its own */
+} Blocks;
+
+/* The layout is these axes in their order, and behind them these blocks. */
+static bool layout_reads(Str layout, const char *axes, const char *blocks)
+{
+    size_t n = strlen(axes), m = strlen(blocks);
+    bool same = layout_rank(layout) == n + m;
+    for (size_t i = 0; same && i < n + m; i++)
+        same = layout_letter(layout, (int64_t)i) == (i < n ? axes[i] : blocks[i - n]);
+    return same;
+}
+
+static bool blocks_of(const TeBuilder *b, int n, const TeTensor *x, const TeTensor *w, Blocks *k)
+{
+    const char *letters = conv_data_letters[n], *of_weight = weight_letters[n];
+    const int64_t *to = te_out_shape(b, 0);
+    Str data = attrs_string(b->attrs, "data_layout"),
+        kernel = attrs_string(b->attrs, "kernel_layout");
+    int64_t groups = attrs_int(b->attrs, "groups", 1);
+    if (!layout_reads(ops_out_layout(b->attrs, "data_layout", "out_layout"), letters, "c"))
+        return false;
+    *k = (Blocks){.out = to[n + 2], .each = groups > 1};
+    k->in = layout_reads(data, letters, "c") ? x->shape[n + 2] : 0;
+    k->inputs = layout_reads(kernel, of_weight, "io");
+    k->packed = k->inputs || layout_reads(kernel, of_weight, "o");
+    if ((!k->in && !layout_reads(data, letters, "")) ||
+        (!k->packed && !layout_reads(kernel, of_weight, "")) ||
+        (k->packed && w->shape[w->rank - 1] != k->out))
+        return false;
+    int64_t taken = k->inputs ? w->shape[n + 2] : 1;
+    if (k->each)
+        return k->in == k->out && taken * w->shape[1] == 1 && groups == k->in * x->shape[1] &&
+               groups == to[1] * k->out;
+    return !k->packed || taken == (k->in ? k->in : 1);
+}
+
+/* A place along an axis that is whole. */
+static Te *joined_place(TeBuilder *b, Te *outer, int64_t block, Te *inner)
+{
+    return te_binary(b, TE_ADD, te_binary(b, TE_MUL, outer, te_int(b, block)), inner);
+}
+
+static void conv_blocks(TeBuilder *b, int n, TeTensor x, TeTensor w, Blocks k)
+{
+    Conv c;
+    DType d = te_out_dtype(b, 0);
+    int rank = n + 3, reduced = 0;
+    int64_t extent[LETTERS_MOST + 1];
+    Te *out[LETTERS_MOST + 1], *xi[LETTERS_MOST + 1], *wi[LETTERS_MOST + 2];
+    bool inside = true;
+    conv_of_attrs(b->attrs, n, false, &c);
+    ops_axes(b, 0, rank, out);
+    Te *in = out[1], *lane = out[n + 2];
+    if (!k.each) {
+        in = te_axis(b, rank);
+        extent[reduced++] = x.shape[1];
+    }
+    for (int i = 0; i < n; i++) {
+        wi[2 + i] = te_axis(b, rank + reduced);
+        extent[reduced++] = w.shape[2 + i];
+        xi[2 + i] = ops_affine(b, out[2 + i], c.strides[i], wi[2 + i], c.dilation[i], -c.before[i]);
+        inside = inside && c.before[i] <= 0 && c.after[i] <= 0;
+    }
+    if (!k.each && k.in) {
+        lane = te_axis(b, rank + reduced);
+        extent[reduced++] = k.in;
+    }
+    xi[0] = out[0];
+    xi[1] = in;
+    if (k.in)
+        xi[n + 2] = lane;
+    wi[0] = k.packed ? out[1] : joined_place(b, out[1], k.out, out[n + 2]);
+    wi[1] = k.each ? te_int(b, 0) : k.in && !k.packed ? joined_place(b, in, k.in, lane) : in;
+    if (k.inputs)
+        wi[n + 2] = k.each || !k.in ? te_int(b, 0) : lane;
+    if (k.packed)
+        wi[w.rank - 1] = out[n + 2];
+    Te *from = inside ? te_load(b, x, xi) : te_load_or(b, x, xi, te_number(b, x.dtype, 0));
+    Te *product = te_binary(b, TE_MUL, te_cast(b, d, from), te_cast(b, d, te_load(b, w, wi)));
+    te_output(b, te_reduce(b, TE_SUM, d, rank, te_out_shape(b, 0), reduced, extent, product));
+}
+
 void ops_conv(TeBuilder *b, TeTensor x, TeTensor w)
 {
     int n = ops_spatial(b->op);
     Conv c;
     ConvAxes a;
+    Blocks blocks;
+    if (blocks_of(b, n, &x, &w, &blocks)) {
+        conv_blocks(b, n, x, w, blocks);
+        return;
+    }
     conv_begin(b, n, false, &x, &w, &c);
     int64_t in = x.shape[c.x[1]] / c.groups, kernel[SPATIAL_MOST];
     int64_t out = c.out[c.o[1]] / c.groups;

@@ -62,6 +62,87 @@ class Case:
         return (self.out, self.channels // self.groups, *self.taps)
 
 
+class Chain:
+    """Convolutions behind one another, with what stands between them in networks."""
+
+    def __init__(self, dice, steps, channels):
+        self.dice, self.weights, self.lines = dice, [], []
+        self.shape = (dice.choice([1, 2]), 3, dice.randint(12, 30), dice.randint(12, 30))
+        self.data, self.at = self.shape, "%x"
+        for step in ["window", *steps]:
+            getattr(self, step)(channels)
+
+    def take(self, expression, shape):
+        self.lines.append(f"%{len(self.lines)} = {expression};")
+        self.at, self.shape = f"%{len(self.lines) - 1}", shape
+
+    def known(self, shape):
+        self.weights.append(shape)
+        return f"%w{len(self.weights) - 1}"
+
+    def conv(self, out, taps, stride, each=False):
+        n, channels, h, w = self.shape
+        weight = self.known((out, 1 if each else channels, taps, taps))
+        pad, groups = taps // 2, channels if each else 1
+        h, w = ((e + 2 * pad - taps) // stride + 1 for e in (h, w))
+        self.take(f"nn.conv2d({self.at}, {weight}, strides=[{stride}, {stride}], padding=[{pad}, {pad}], groups={groups}, "
+                  f"channels={out}, kernel_size=[{taps}, {taps}])", (n, out, h, w))
+        if self.dice.random() < 0.5:
+            self.take(f"nn.relu(nn.bias_add({self.at}, {self.known((out,))}))", self.shape)
+
+    def point(self, channels):
+        self.conv(self.dice.choice(channels), 1, self.dice.choice([1, 1, 2]))
+
+    def window(self, channels):
+        self.conv(self.dice.choice(channels), self.dice.choice([3, 5]), self.dice.choice([1, 2]))
+
+    def transform(self, channels):
+        self.conv(self.dice.choice([c for c in channels if c >= 32]), 3, 1)
+
+    def depth(self, channels):
+        self.conv(self.shape[1], self.dice.choice([3, 5]), self.dice.choice([1, 2]), True)
+
+    def residual(self, channels):
+        before = self.at
+        self.conv(self.shape[1], 3, 1)
+        self.take(f"add({self.at}, {before})", self.shape)
+
+    def branches(self, channels):
+        before, shape = self.at, self.shape
+        self.conv(self.dice.choice(channels), 1, 1)
+        first, many = self.at, self.shape[1]
+        self.at, self.shape = before, shape
+        self.conv(self.dice.choice(channels), 3, 1)
+        n, more, h, w = self.shape
+        self.take(f"concatenate(({first}, {self.at}), axis=1)", (n, many + more, h, w))
+
+    def pool(self, channels):
+        n, c, h, w = self.shape
+        kind = self.dice.choice(["max", "avg"])
+        self.take(f"nn.{kind}_pool2d({self.at}, pool_size=[2, 2], strides=[2, 2], padding=[1, 1])",
+                  (n, c, (h + 2 - 2) // 2 + 1, (w + 2 - 2) // 2 + 1))
+
+    def program(self):
+        params = [f"%x: Tensor[{self.data}, float32]"]
+        params += [f"%w{i}: Tensor[({', '.join(map(str, w))},), float32]" for i, w in enumerate(self.weights)]
+        return ('#[version = "0.0.5"]\ndef @main(' + ", ".join(params).replace(",)", ")") + ") {\n" + "\n".join(self.lines) +
+                f"\n{self.at}\n}}\n")
+
+    def write(self, room):
+        program, params = os.path.join(room, "c.rly"), os.path.join(room, "w.npz")
+        with open(program, "w") as file:
+            file.write(self.program())
+        with zipfile.ZipFile(params, "w") as archive:
+            for i, shape in enumerate(self.weights):
+                size, scale = 1, 1
+                for extent in shape:
+                    size *= extent
+                for extent in shape[1:]:
+                    scale *= extent
+                archive.writestr(f"w{i}.npy", npy(shape, [self.dice.gauss(0, scale ** -0.5) for _ in range(size)]))
+        return program, params
+
+
 class Convolutions(unittest.TestCase):
     def answers(self, program, params, engine, threads):
         command = [RELAY, "bench", program, "--params", params, "--random", "7", "--exec", engine, "--threads", str(threads),
@@ -88,15 +169,18 @@ class Convolutions(unittest.TestCase):
                         size *= extent
                     archive.writestr(f"w{i}.npy", npy(c.weight(), [dice.uniform(-1, 1) for _ in range(size)]))
                     archive.writestr(f"b{i}.npy", npy((c.out,), [dice.uniform(-1, 1) for _ in range(c.out)]))
-            wanted = self.answers(program, params, "interp", 1)
-            for threads in (1, 2):
-                got = self.answers(program, params, "jit", threads)
-                self.assertEqual(got["size"], wanted["size"])
-                scale = wanted["l2"] / wanted["size"] ** 0.5
-                for key in ("first", "spread"):
-                    for a, b in zip(got[key], wanted[key]):
-                        self.assertAlmostEqual(a, b, delta=2e-5 * max(abs(b), scale), msg=f"seed {seed}: {kinds}")
-                self.assertAlmostEqual(got["l2"], wanted["l2"], delta=1e-5 * wanted["l2"])
+            self.compare(program, params, f"seed {seed}: {kinds}")
+
+    def compare(self, program, params, what):
+        wanted = self.answers(program, params, "interp", 1)
+        for threads in (1, 2):
+            got = self.answers(program, params, "jit", threads)
+            self.assertEqual(got["size"], wanted["size"])
+            scale = wanted["l2"] / wanted["size"] ** 0.5
+            for key in ("first", "spread"):
+                for a, b in zip(got[key], wanted[key]):
+                    self.assertAlmostEqual(a, b, delta=2e-5 * max(abs(b), scale), msg=what)
+            self.assertAlmostEqual(got["l2"], wanted["l2"], delta=1e-5 * wanted["l2"])
 
     def test_points(self):
         for seed in range(6):
@@ -118,6 +202,33 @@ class Convolutions(unittest.TestCase):
         for seed in range(8):
             self.check(seed, ["last"])
         self.assertNotIn("product of", self.compiled("lowered", 64, 3, 28, last=True))
+
+    def test_chains(self):
+        kinds = ["point", "window", "transform", "depth", "residual", "branches", "pool"]
+        for seed in range(10):
+            dice = random.Random(seed)
+            channels = [[16, 32, 64], [8, 24, 40, 32], [5, 16, 33, 48]][seed % 3]
+            chain = Chain(dice, [dice.choice(kinds) for _ in range(4)], channels)
+            with tempfile.TemporaryDirectory() as room:
+                self.compare(*chain.write(room), f"seed {seed}:\n{chain.program()}")
+
+    def test_edges(self):
+        """Images are turned where a network begins and ends, weights when code is made: the pass shows what runs."""
+        steps = ["pool", "residual", "depth", "point", "branches", "transform", "residual"]
+        chain = Chain(random.Random(3), steps, [32, 64])
+        with tempfile.TemporaryDirectory() as room:
+            program, params = chain.write(room)
+            text = subprocess.run([RELAY, "opt", "-O3", "--params", params, program], capture_output=True, text=True, timeout=300)
+            self.assertEqual(text.returncode, 0, text.stderr)
+            lines = text.stdout[:text.stdout.index("#[metadata]")].splitlines()
+            turned = [line for line in lines if "layout_transform" in line]
+            self.assertEqual(len(turned), 1, "\n".join(lines))
+            self.assertIn('dst_layout="NCHW")', turned[0])
+            self.assertFalse([line for line in lines if "nn.conv2d" in line and "NCHW8c" not in line and "NCHW16c" not in line])
+            lowered = subprocess.run([RELAY, "compile", "--emit", "lowered", "--params", params, program],
+                                     capture_output=True, text=True, timeout=300)
+            self.assertEqual(lowered.returncode, 0, lowered.stderr)
+            self.assertNotIn("weights", lowered.stdout)
 
     def test_several(self):
         self.check(1, ["any", "point", "transform", "depth"])
