@@ -130,12 +130,14 @@ static void add_blocks(const Blocked *d, Results *r, int64_t first, int64_t bloc
 #define WEIGHTS_FEW ((int64_t)256 << 10)
 #define CHUNK_MOST 112
 
-/* Parts of a row, equal where they can be. */
+/* Parts of a row, equal and of whole tiles where they can be. */
 static int64_t chunk_of(const Blocked *d)
 {
-    int64_t parts = (d->columns + CHUNK_MOST - 1) / CHUNK_MOST;
-    int64_t size = (d->columns + parts - 1) / parts;
-    return parts == 1 ? d->columns : (size + d->height - 1) / d->height * d->height;
+    int64_t tiles = d->columns / d->height, at_once = CHUNK_MOST / d->height;
+    if (d->columns % d->height == 0)
+        while (at_once > 1 && tiles % at_once)
+            at_once--;
+    return at_once > 1 && tiles > at_once ? at_once * d->height : d->columns;
 }
 
 /* `blocks` of the results from `first` on, `vectors` at a time. */
@@ -153,7 +155,7 @@ static void add_part(const Blocked *d, int64_t first, int64_t blocks, int64_t ve
         nest_add_term(&all.row, all.in->var, 1);
     }
     Piece chunks[2];
-    int count = pieces_of(n, all.in, "x", d->columns, chunk_of(d), chunks);
+    int count = pieces_of(n, all.in, "x", d->columns, few ? chunk_of(d) : d->columns, chunks);
     for (int i = 0; i < count; i++) {
         Results r = all;
         r.in = chunks[i].in;

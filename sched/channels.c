@@ -5,10 +5,8 @@
 
 #include <math.h>
 
-/* Results of a row in registers. */
-#define COLUMNS_MOST 14
-/* Taps of a column that are straight code. */
-#define STRAIGHT_ROWS 3
+/* Results of a row in registers: enough for sums not to wait for each other, and few, for each border has code of its own. */
+#define COLUMNS_MOST 8
 
 typedef struct Channels {
     Sched *s;
@@ -117,10 +115,7 @@ static void add_columns(const Channels *d, const Columns *q, const Run *rows)
         nest_append(
             n, lane,
             nest_store(n, acc, register_of(d, i, lane), nest_start_of(n, d->c->fold, d->c->dtype)));
-    if (rows->to - rows->from <= STRAIGHT_ROWS) {
-        for (int64_t k = rows->from; k < rows->to; k++)
-            add_row(d, lane, acc, q, (NestLinear){.c = k});
-    } else {
+    if (rows->to > rows->from) {
         NestNode *tap = loop_in(n, home, "k", rows->to - rows->from);
         NestLinear k = {.c = rows->from};
         nest_add_term(&k, tap->var, 1);
@@ -147,8 +142,7 @@ static bool all_inside(const ConvAxis *x, int64_t first, int64_t size)
 static void add_run(const Channels *d, NestNode *in, const Run *rows)
 {
     const ConvAxis *x = &d->c->x;
-    int64_t most = d->s->m->registers == 32 ? COLUMNS_MOST : COLUMNS_MOST / 2;
-    int64_t parts = (x->out + most - 1) / most, size = (x->out + parts - 1) / parts;
+    int64_t parts = (x->out + COLUMNS_MOST - 1) / COLUMNS_MOST, size = (x->out + parts - 1) / parts;
     Columns q = {.in = in, .y = {.c = rows->first}};
     if (rows->size > 1) {
         q.in = loop_in(d->s->n, in, "y", rows->size);
