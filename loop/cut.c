@@ -12,7 +12,7 @@
 typedef struct Place {
     Nest *n;
     const NestNode *statement;
-    const NestNode *loop; /* NULL: none is found */
+    NestNode *loop; /* NULL: none is found */
     int64_t at;
 } Place;
 
@@ -66,7 +66,7 @@ static void find_place(void *data, Te *e)
     int64_t at = by > 0 ? (-l.c + by - 1) / by : l.c / -by + 1;
     if (at >= loop->extent)
         return;
-    p->loop = loop;
+    p->loop = (NestNode *)(uintptr_t)loop;
     p->at = at;
 }
 
@@ -159,13 +159,38 @@ static NestNode *twin_of(NestNode *copy, const NestNode *node, const NestNode *l
     return copy;
 }
 
-bool nest_cut(Nest *n, NestNode *node)
+static bool has_free_order(Nest *n, NestNode *node)
 {
     Whole w = {n, true};
+    nest_each(node, look_at_node, &w);
+    return w.fits && !node->parent && node->kind == NEST_LOOP;
+}
+
+static NestNode *part(Nest *n, NestNode *node, NestNode *loop, int64_t at)
+{
+    NestNode *rest = nest_copy(n, node), *twin = twin_of(rest, node, loop);
+    NestLinear from = {.c = at, .n = 1};
+    from.term[0].var = twin->var;
+    from.term[0].by = 1;
+    nest_substitute(n, twin, twin->var, &from);
+    twin->extent -= at;
+    loop->extent = at;
+    nest_insert(n, NULL, nest_index(n, node) + 1, rest);
+    return rest;
+}
+
+NestNode *nest_part(Nest *n, NestNode *node, NestNode *loop, int64_t at)
+{
+    if (at <= 0 || at >= loop->extent || !nest_holds(node, loop) || !has_free_order(n, node))
+        return NULL;
+    return part(n, node, loop, at);
+}
+
+bool nest_cut(Nest *n, NestNode *node)
+{
     NestNode *parts[PARTS_MOST] = {node};
     int count = 1;
-    nest_each(node, look_at_node, &w);
-    if (!w.fits || node->parent || node->kind != NEST_LOOP)
+    if (!has_free_order(n, node))
         return false;
     for (int i = 0; i < count && count < PARTS_MOST;) {
         Place p = {.n = n};
@@ -174,14 +199,7 @@ bool nest_cut(Nest *n, NestNode *node)
             nest_each(parts[i++], settle_statement, n);
             continue;
         }
-        NestNode *rest = nest_copy(n, parts[i]), *loop = twin_of(rest, parts[i], p.loop);
-        NestLinear at = {.c = p.at, .n = 1};
-        at.term[0].var = loop->var;
-        at.term[0].by = 1;
-        nest_substitute(n, loop, loop->var, &at);
-        loop->extent -= p.at;
-        twin_of(parts[i], parts[i], p.loop)->extent = p.at;
-        nest_insert(n, NULL, nest_index(n, parts[i]) + 1, rest);
+        NestNode *rest = part(n, parts[i], p.loop, p.at);
         for (int k = count++; k > i + 1; k--)
             parts[k] = parts[k - 1];
         parts[i + 1] = rest;

@@ -24,6 +24,10 @@ bool nest_fuse(Nest *n, NestNode *outer);
  * of two values an element has; what the places of each part decide is decided. */
 bool nest_cut(Nest *n, NestNode *node);
 
+/* A node of the root that stores elements only, as two: the turns of a loop in it up to `at`, and the rest, which stands behind and is
+ * returned; NULL: refused. */
+NestNode *nest_part(Nest *n, NestNode *node, NestNode *loop, int64_t at);
+
 /* How a serial loop runs. What lives in a vector loop gets a lane for each iteration, of `lanes`. */
 bool nest_run_as(Nest *n, NestNode *loop, NestWay way, int lanes);
 

@@ -21,7 +21,7 @@
 #define CARVED ((size_t)4096)
 
 /* How much large storage is kept for another use. */
-#define SPARE_MOST 8
+#define SPARE_MOST 32
 #define SPARE_BYTES ((size_t)256 << 20)
 
 typedef struct Slab {

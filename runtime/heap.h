@@ -70,7 +70,7 @@ typedef struct Storage {
     size_t bytes;
 } Storage;
 
-#define STORAGE_LARGE ((size_t)1 << 20)
+#define STORAGE_LARGE ((size_t)128 << 10)
 
 Storage heap_storage_take(Limits *limits, size_t bytes);
 void heap_storage_give(Limits *limits, Storage s);

@@ -146,10 +146,16 @@ void sched_map(Sched *s, NestNode *node)
         return;
     sched_fuse(s, node);
     NestNode *inner = innermost(node), *cross = crossing(s, node, inner);
-    if (cross && inner->extent > s->lanes)
-        sched_blocks(s, cross, inner);
-    else
+    if (!cross || inner->extent <= s->lanes) {
         sched_vectors(s, inner, 2);
+        return;
+    }
+    /* Beside what is left over, a block would not stand right around its vectors. */
+    int64_t left = inner->extent % s->lanes;
+    NestNode *rest = left ? nest_part(s->n, node, inner, inner->extent - left) : NULL;
+    sched_blocks(s, cross, inner);
+    if (rest)
+        sched_map(s, rest);
 }
 
 /* ---- the parts of a program ------------------------------------------------------------------------------------------------ */
