@@ -2,7 +2,7 @@
  *
  *     plan.c       which operators become one program, and the call of its kernel
  *     kernel.c     a program as one function: asks for the nest (sched/), lays out what it needs of memory
- *     emit.c       loops and statements;   emit_expr.c  the values of expressions in them
+ *     emit.c       loops and statements;   emit_expr.c  the values of expressions in them;   emit_form.c  where lanes lie
  *     gpu/ptx.c    the kernels of a GPU, each a function with the same loops and statements
  *
  * Values that no loop further in changes are computed in front of it. Registers of a nest are values of LLVM's, which loops hand on
@@ -100,5 +100,20 @@ Lanes emit_lanes_of(Emit *e, bool vector);
 /* Levels on which the expression depends, as bits. */
 uint64_t emit_mask(Emit *e, const Te *x);
 bool emit_is_pure(Emit *e, const Te *x);
+/* What constants and unrolled loops add to a position. */
+int64_t emit_known_part(Emit *e, const NestLinear *l);
+
+/* ---- emit_form.c ------------------------------------------------------------------------------------------------------ */
+
+/* A number by lane: `start`, which all lanes share (NULL: 0), and what is known when code is made. */
+typedef struct EmitForm {
+    Ssa start;
+    int64_t lane[64];
+} EmitForm;
+
+/* False: the lanes differ in what is not known. The expression is an index, and there is a vector loop. */
+bool emit_form(Emit *e, const Te *x, EmitForm *out);
+/* The same of the position of a load, in elements. */
+bool emit_form_of_load(Emit *e, const Te *x, EmitForm *out);
 
 #endif

@@ -193,7 +193,7 @@ void emit_hoist_place(Emit *e, int buffer, const Te *at, int depth)
 }
 
 /* What constants and unrolled loops add to a position. */
-static int64_t known_part(Emit *e, const NestLinear *l)
+int64_t emit_known_part(Emit *e, const NestLinear *l)
 {
     int64_t more = l->c;
     for (int i = 0; i < l->n; i++) {
@@ -208,7 +208,7 @@ Ssa emit_place(Emit *e, int buffer, const Te *at)
 {
     const NestLinear *l = emit_linear(e, at);
     Ssa base = place_at(e, buffer, l, e->depth);
-    int64_t more = known_part(e, l);
+    int64_t more = emit_known_part(e, l);
     return more ? step_by(e, buffer, base, gen_int(e->g->i64, more)) : base;
 }
 
@@ -231,7 +231,7 @@ unsigned emit_alignment(Emit *e, int buffer, const Te *at)
 
 int emit_slot(Emit *e, int buffer, const Te *at, int *lane)
 {
-    int64_t position = known_part(e, emit_linear(e, at));
+    int64_t position = emit_known_part(e, emit_linear(e, at));
     int granule = e->granule[buffer];
     *lane = emit_is_vector(e, at) || granule == 1 ? -1 : (int)(position % granule);
     return (int)(position / granule);
@@ -585,7 +585,7 @@ static Ssa narrow_lanes(Emit *e, const Te *index)
     const NestLinear *l = emit_linear(e, index);
     const NestNode *loop = e->level[e->vector].node;
     Lanes many = emit_lanes_of(e, true);
-    Ssa v = gen_int(g->i64, known_part(e, l));
+    Ssa v = gen_int(g->i64, emit_known_part(e, l));
     for (int i = 0; i < l->n; i++) {
         const EmitLevel *level = level_of(e, l->term[i].var);
         if (level->node->way == NEST_UNROLLED || level->node->way == NEST_VECTOR)
@@ -693,6 +693,77 @@ static Ssa flat_index(Emit *e, const Te *x, bool is_vector)
     return sum ? sum : gen_int(g->i64, 0);
 }
 
+/* The lanes' step where each is as far from the one before; 0: they are not. */
+static int64_t even_step(const EmitForm *f, int lanes)
+{
+    int64_t step = f->lane[1] - f->lane[0];
+    for (int i = 2; i < lanes; i++)
+        if (f->lane[i] - f->lane[i - 1] != step)
+            return 0;
+    return step;
+}
+
+/* Lanes out of few elements side by side: those are loaded and put in their places. NULL: they lie too far apart. */
+static Ssa load_near(Emit *e, DType dtype, Ssa base, const EmitForm *f, size_t align)
+{
+    Gen *g = e->g;
+    const NestNode *vector = e->level[e->vector].node;
+    int lanes = vector->lanes;
+    int64_t low = f->lane[0], high = f->lane[0];
+    for (int i = 1; i < vector->extent && i < lanes; i++) {
+        low = f->lane[i] < low ? f->lane[i] : low;
+        high = f->lane[i] > high ? f->lane[i] : high;
+    }
+    if (high - low >= lanes)
+        return NULL;
+    LLVMTypeRef element = gen_stored(g, dtype), t = LLVMVectorType(element, (unsigned)lanes);
+    Ssa from = gen_int(g->i64, low), bits[64], order[64];
+    Ssa at = LLVMBuildGEP2(g->b, element, base, &from, 1, ""), v;
+    for (int i = 0; i < lanes; i++) {
+        int64_t place = i < vector->extent ? f->lane[i] - low : 0;
+        bits[i] = gen_int(g->i1, i <= high - low);
+        order[i] = gen_int(g->i32, place);
+    }
+    if (high - low < lanes - 1) {
+        v = masked(e, "llvm.masked.load", t, at, align, LLVMConstVector(bits, (unsigned)lanes));
+    } else {
+        v = LLVMBuildLoad2(g->b, t, at, "");
+        LLVMSetAlignment(v, (unsigned)align);
+    }
+    return LLVMBuildShuffleVector(g->b, v, LLVMGetPoison(t), LLVMConstVector(order, (unsigned)lanes),
+                                  "");
+}
+
+/* Lanes of which it is known how far apart they lie; NULL: it is not. */
+static Ssa load_form(Emit *e, const Te *x, Ssa mask)
+{
+    Gen *g = e->g;
+    const NestNode *vector = e->level[e->vector].node;
+    const NestBuffer *b = &e->n->buffers.at[x->tensor];
+    LLVMTypeRef element = gen_stored(g, b->dtype);
+    size_t align = dtype_size(b->dtype);
+    EmitForm f;
+    Ssa v, steps[64];
+    if (vector->lanes < 2 || !emit_form_of_load(e, x, &f))
+        return NULL;
+    Ssa base = f.start ? step_by(e, x->tensor, e->base[x->tensor], f.start) : e->base[x->tensor];
+    int64_t step = even_step(&f, vector->lanes);
+    if (step) {
+        Ssa first = gen_int(g->i64, f.lane[0]);
+        base = LLVMBuildGEP2(g->b, element, base, &first, 1, "");
+        return load_lanes(e, b->dtype, base, step, mask, align);
+    }
+    v = x->otherwise ? NULL : load_near(e, b->dtype, base, &f, align);
+    if (v)
+        return v;
+    for (int i = 0; i < vector->lanes; i++)
+        steps[i] = gen_int(g->i64, f.lane[i]);
+    Ssa apart = LLVMConstVector(steps, (unsigned)vector->lanes);
+    Ssa places = LLVMBuildGEP2(g->b, element, base, &apart, 1, "");
+    return masked(e, "llvm.masked.gather", LLVMVectorType(element, (unsigned)vector->lanes), places,
+                  align, mask);
+}
+
 /* A load of several indices: one that may leave its tensor, or goes where numbers say. */
 static Ssa scattered_load(Emit *e, const Te *x, bool is_vector)
 {
@@ -717,7 +788,7 @@ static Ssa scattered_load(Emit *e, const Te *x, bool is_vector)
     int64_t stride = at ? nest_coefficient(emit_linear(e, at), e->level[e->vector].node->var) : 0;
     if (stride != 0) {
         v = load_lanes(e, b->dtype, emit_place(e, x->tensor, at), stride, mask, align);
-    } else {
+    } else if (!(v = load_form(e, x, mask))) {
         unsigned lanes = (unsigned)e->level[e->vector].node->lanes;
         Ssa places = step_by(e, x->tensor, e->base[x->tensor], flat_index(e, x, true));
         v = masked(e, "llvm.masked.gather", LLVMVectorType(element, lanes), places, align, mask);

@@ -228,19 +228,61 @@ static Ssa float_compare(const Lanes *l, int op, Ssa x, Ssa y)
     return LLVMBuildFCmp(l->g->b, p, x, y, "");
 }
 
+/* The value of a constant, the same in all lanes. */
+static bool constant_float(const Lanes *l, Ssa v, double *out)
+{
+    LLVMBool loses;
+    if (!LLVMIsConstant(v))
+        return false;
+    if (l->n > 1)
+        v = LLVMGetAggregateElement(v, 0);
+    if (!v || !LLVMIsAConstantFP(v))
+        return false;
+    *out = LLVMConstRealGetDouble(v, &loses);
+    return true;
+}
+
 /* A constant's reciprocal, by which lanes are multiplied instead: where that is exact, or may round otherwise. NULL: there is none. */
 static Ssa reciprocal(const Lanes *l, DType t, Ssa y)
 {
-    LLVMBool loses;
-    Ssa one = l->n > 1 && LLVMIsConstant(y) ? LLVMGetAggregateElement(y, 0) : NULL;
-    if (t.bits > 32 || !one || !LLVMIsAConstantFP(one))
-        return NULL;
-    double v = LLVMConstRealGetDouble(one, &loses), by = 1 / v;
+    double v;
     int exponent;
+    if (t.bits > 32 || l->n < 2 || !constant_float(l, y, &v))
+        return NULL;
+    double by = 1 / v;
     bool exact = frexp(v, &exponent) == 0.5 || frexp(v, &exponent) == -0.5;
     if (!isnormal((float)by) || (l->g->jit->exact && !exact))
         return NULL;
     return same_float(l, t, by);
+}
+
+/* The root as a power has it: of -0 it is 0, of minus infinity infinity. */
+static Ssa root_as_power(const Lanes *l, DType t, Ssa x)
+{
+    LLVMBuilderRef b = l->g->b;
+    Ssa low = LLVMBuildFCmp(b, LLVMRealOEQ, x, same_float(l, t, -INFINITY), "");
+    Ssa root = LLVMBuildFAdd(b, x, same_float(l, t, 0), "");
+    root = intrinsic(l, "llvm.sqrt", &root, 1);
+    return LLVMBuildSelect(b, low, same_float(l, t, INFINITY), root, "");
+}
+
+/* A power with a constant exponent that a few operations give: squares and reciprocals round once, as the power does. NULL: it is another. */
+static Ssa constant_power(const Lanes *l, DType t, Ssa x, Ssa y)
+{
+    LLVMBuilderRef b = l->g->b;
+    double e;
+    if (!constant_float(l, y, &e))
+        return NULL;
+    if (e == 1)
+        return x;
+    if (e == -1)
+        return LLVMBuildFDiv(b, same_float(l, t, 1), x, "");
+    if (e == 0.5 && !l->g->jit->exact)
+        return root_as_power(l, t, x);
+    if (e != 2 && (l->g->jit->exact || (e != 3 && e != 4)))
+        return NULL;
+    Ssa square = LLVMBuildFMul(b, x, x, "");
+    return e == 2 ? square : LLVMBuildFMul(b, square, e == 3 ? x : square, "");
 }
 
 /* maximum and minimum give the second operand when one is NaN. */
@@ -263,7 +305,8 @@ static Ssa float_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
         return LLVMBuildFSub(b, x, LLVMBuildFMul(b, q, y, ""), "");
     case TE_MOD: return lanes_library(l, "fmod", t, both, 2);
     case TE_POW:
-        q = t.bits == 64 ? NULL : lanes_power(l, x, y);
+        q = constant_power(l, t, x, y);
+        q = q || t.bits == 64 ? q : lanes_power(l, x, y);
         return q ? q : lanes_library(l, "pow", t, both, 2);
     case TE_MAX: return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOGT, x, y, ""), x, y, "");
     case TE_MIN: return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOLT, x, y, ""), x, y, "");

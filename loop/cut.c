@@ -1,6 +1,10 @@
 /* Cuts the loops of elements that are computed otherwise from some place on, so that no element asks:
  *
- *     for i in 0..8: t[i] = i < 3 ? (x[i] or 0) : (y[i - 3] or 0)    ⇒    for i in 0..3: t[i] = x[i];  for i in 0..5: t[i + 3] = y[i]  */
+ *     for i in 0..8: t[i] = i < 3 ? (x[i] or 0) : (y[i - 3] or 0)    ⇒    for i in 0..3: t[i] = x[i];  for i in 0..5: t[i + 3] = y[i]
+ *
+ * and splits those along which a position is divided, so that no element divides:
+ *
+ *     for i in 0..8: t[i] = x[i % 4] * y[i / 4]    ⇒    for o in 0..2: for i in 0..4: t[o * 4 + i] = x[i] * y[o]  */
 #include "loop/access.h"
 #include "loop/primitive.h"
 #include "te/walk.h"
@@ -94,13 +98,13 @@ static Te *settled_load(const Settle *s, const Te *e)
     const NestBuffer *b = &s->n->buffers.at[e->tensor];
     NestLinear at = {0}, l;
     int64_t stride = 1, low, high;
-    if (!e->otherwise || e->n != b->rank)
+    if (e->n != b->rank || (!e->otherwise && e->n == 1))
         return NULL;
     for (int i = e->n - 1; i >= 0; i--) {
         if (!nest_linear(e->index[i], &l))
             return NULL;
         nest_range(&l, s->statement, NULL, &low, &high);
-        if (low < 0 || high >= b->shape[i])
+        if (e->otherwise && (low < 0 || high >= b->shape[i]))
             return NULL;
         at.c += l.c * stride;
         for (int k = 0; k < l.n; k++)
@@ -111,6 +115,45 @@ static Te *settled_load(const Settle *s, const Te *e)
     return nest_load(s->n, e->tensor, nest_position(s->n, &at));
 }
 
+/* A position that is divided by a number: `whole` is divisible by it and the `rest` less than it. */
+typedef struct Division {
+    NestLinear whole, rest;
+    int64_t by;
+} Division;
+
+/* False: it is no such position, or one of another form. The rest may still be too large. */
+static bool as_division(const Te *e, Division *d)
+{
+    NestLinear l, by;
+    bool fits = true;
+    if (e->kind != TE_NODE_BINARY || (e->op != TE_DIV && e->op != TE_MOD) ||
+        !nest_linear(e->a, &l) || !nest_linear(e->b, &by) || by.n > 0 || by.c < 2 || l.c < 0)
+        return false;
+    *d = (Division){.by = by.c, .rest.c = l.c % by.c, .whole.c = l.c - l.c % by.c};
+    for (int i = 0; i < l.n && fits; i++) {
+        NestLinear *to = l.term[i].by % by.c == 0 ? &d->whole : &d->rest;
+        fits = l.term[i].by > 0 && nest_add_term(to, l.term[i].var, l.term[i].by);
+    }
+    return fits;
+}
+
+static Te *settled_division(const Settle *s, const Te *e)
+{
+    Division d;
+    int64_t low, high;
+    if (!as_division(e, &d))
+        return NULL;
+    nest_range(&d.rest, s->statement, NULL, &low, &high);
+    if (high >= d.by)
+        return NULL;
+    if (e->op == TE_MOD)
+        return nest_position(s->n, &d.rest);
+    d.whole.c /= d.by;
+    for (int i = 0; i < d.whole.n; i++)
+        d.whole.term[i].by /= d.by;
+    return nest_position(s->n, &d.whole);
+}
+
 static Te *settle_node(void *data, TeBuilder *b, const Te *e, const Te *old)
 {
     const Settle *s = data;
@@ -118,6 +161,8 @@ static Te *settle_node(void *data, TeBuilder *b, const Te *e, const Te *old)
     (void)old;
     if (e->kind == TE_NODE_LOAD)
         return settled_load(s, e);
+    if (e->kind == TE_NODE_BINARY)
+        return settled_division(s, e);
     Known known = e->kind == TE_NODE_SELECT ? is_true(e->a, s->statement) : KNOWN_NOT;
     return known == KNOWN_NOT ? NULL : known == KNOWN_TRUE ? e->b : e->c;
 }
@@ -181,7 +226,10 @@ static NestNode *part(Nest *n, NestNode *node, NestNode *loop, int64_t at)
 
 NestNode *nest_part(Nest *n, NestNode *node, NestNode *loop, int64_t at)
 {
-    if (at <= 0 || at >= loop->extent || !nest_holds(node, loop) || !has_free_order(n, node))
+    bool alone = at > 0 && at < loop->extent && nest_holds(node, loop) && has_free_order(n, node);
+    for (const NestNode *l = loop; l != node && alone; l = l->parent)
+        alone = l->parent->body.n == 1;
+    if (!alone)
         return NULL;
     return part(n, node, loop, at);
 }
@@ -207,4 +255,55 @@ bool nest_cut(Nest *n, NestNode *node)
         nest_each(rest, settle_statement, n);
     }
     return count > 1;
+}
+
+/* ---- divisions ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Divided {
+    Arena *arena;
+    const NestNode *statement;
+    int64_t least;
+    NestNode *loop; /* NULL: none is found */
+    int64_t factor;
+} Divided;
+
+static void find_division(void *data, Te *e)
+{
+    Divided *f = data;
+    Division d;
+    if (f->loop || !as_division(e, &d) || d.rest.n != 1)
+        return;
+    const NestNode *loop = nest_loop_of(f->statement, d.rest.term[0].var);
+    int64_t by = d.rest.term[0].by, factor = d.by / by;
+    if (!loop || d.by % by != 0 || factor < 2 || loop->extent <= factor || loop->extent % factor ||
+        d.rest.c + by * (factor - 1) >= d.by || (!nest_only_loop(loop) && factor < f->least))
+        return;
+    f->loop = (NestNode *)(uintptr_t)loop;
+    f->factor = factor;
+}
+
+static void find_divided(void *data, NestNode *node)
+{
+    Divided *f = data;
+    if (f->loop || node->kind != NEST_STORE)
+        return;
+    PtrMap seen = {0};
+    f->statement = node;
+    te_each(f->arena, &seen, node->value, find_division, f);
+    ptrmap_deinit(&seen);
+}
+
+bool nest_undivide(Nest *n, NestNode *node, int64_t least)
+{
+    bool any = false;
+    for (bool more = has_free_order(n, node); more;) {
+        NestNode *inner, *tail;
+        Divided f = {.arena = n->arena, .least = least};
+        nest_each(node, find_divided, &f);
+        more = f.loop && nest_split(n, f.loop, f.factor, &inner, &tail);
+        if (more)
+            nest_each(node, settle_statement, n);
+        any |= more;
+    }
+    return any;
 }

@@ -24,8 +24,12 @@ bool nest_fuse(Nest *n, NestNode *outer);
  * of two values an element has; what the places of each part decide is decided. */
 bool nest_cut(Nest *n, NestNode *node);
 
+/* Of such a node, the loops along which a position is divided by a number, as two each, of which the inner one has as many turns: none
+ * divides then. Innermost loops of fewer than `least` turns are not made. */
+bool nest_undivide(Nest *n, NestNode *node, int64_t least);
+
 /* A node of the root that stores elements only, as two: the turns of a loop in it up to `at`, and the rest, which stands behind and is
- * returned; NULL: refused. */
+ * returned. Nothing else may stand in the loops around it; NULL: refused. */
 NestNode *nest_part(Nest *n, NestNode *node, NestNode *loop, int64_t at);
 
 /* How a serial loop runs. What lives in a vector loop gets a lane for each iteration, of `lanes`. */

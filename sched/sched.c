@@ -140,6 +140,38 @@ static void sched_blocks(Sched *s, NestNode *cross, NestNode *inner)
         turn_inside(s, tail);
 }
 
+typedef struct Parted {
+    const NestNode *inner;
+    int64_t by; /* by which a position along it is divided */
+} Parted;
+
+static void find_part(void *data, Te *e)
+{
+    Parted *p = data;
+    NestLinear at, by;
+    if (e->kind == TE_NODE_BINARY && (e->op == TE_DIV || e->op == TE_MOD) &&
+        nest_linear(e->a, &at) && nest_linear(e->b, &by) && by.n == 0 &&
+        nest_coefficient(&at, p->inner->var) == 1)
+        p->by = by.c;
+}
+
+/* How many vectors are made one behind the other: two, or as many as make each begin where a division comes out even. */
+static int even_turns(Sched *s, NestNode *node, const NestNode *inner)
+{
+    Parted p = {.inner = inner};
+    PtrMap seen = {0};
+    NestNode *store = node;
+    while (store->kind == NEST_LOOP && store->body.n == 1)
+        store = store->body.at[0];
+    if (store->value)
+        te_each(s->arena, &seen, store->value, find_part, &p);
+    ptrmap_deinit(&seen);
+    int turns = 1;
+    while (p.by > 0 && turns < 8 && (int64_t)turns * s->lanes % p.by)
+        turns++;
+    return turns < 2 || turns == 8 ? 2 : turns;
+}
+
 void sched_map(Sched *s, NestNode *node)
 {
     if (node->kind != NEST_LOOP)
@@ -147,7 +179,7 @@ void sched_map(Sched *s, NestNode *node)
     sched_fuse(s, node);
     NestNode *inner = innermost(node), *cross = crossing(s, node, inner);
     if (!cross || inner->extent <= s->lanes) {
-        sched_vectors(s, inner, 2);
+        sched_vectors(s, inner, even_turns(s, node, inner));
         return;
     }
     /* Beside what is left over, a block would not stand right around its vectors. */
@@ -410,7 +442,8 @@ Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
     Sched *s = &parts.s;
     s->lanes = (int)m->vector_bytes / 4;
     *why = NULL;
-    s->p = window_program(s);
+    s->p = table_program(s);
+    s->p = s->p ? window_program(s) : NULL;
     if (!s->p)
         return NULL;
     *why = empty_reduction(s->p);
@@ -422,8 +455,10 @@ Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
     if (s->failed)
         return NULL;
     for (size_t i = 0; i < s->n->root.n; i++)
-        if (is_open(&parts, s->n->root.at[i]))
+        if (is_open(&parts, s->n->root.at[i])) {
             nest_cut(s->n, s->n->root.at[i]);
+            nest_undivide(s->n, s->n->root.at[i], 2 * (int64_t)s->lanes);
+        }
     /* Strategies change what stands in the root. */
     NestBlock all = {0};
     for (size_t i = 0; i < s->n->root.n; i++)

@@ -63,6 +63,8 @@ typedef struct Sched {
 bool sched_is_known(const Sched *s, int id);
 /* The program with copies in front of the sums over windows. */
 const TeProgram *window_program(const Sched *s);
+/* The program without tables that are the numbers of a multiplication or division; NULL: memory was refused. */
+const TeProgram *table_program(const Sched *s);
 
 /* A buffer of what the program makes of the tensors when code is made; -1 after a diagnostic. */
 int sched_constant(Sched *s, const char *name, const TeProgram *p, const Tensor *const *inputs);

@@ -90,6 +90,23 @@ static TeProgram *chosen(TeBuilder *b)
     return te_finish(b, 1, &y, false);
 }
 
+/* Tiles and repetitions: positions that are divided. */
+static TeProgram *divided(TeBuilder *b)
+{
+    int64_t s[2] = {1 + below(6), 1 + below(12)}, rows = 1 + below(4), columns = 1 + below(4);
+    int64_t t[2] = {s[0] * rows, s[1] * columns}, more = below(3);
+    TeTensor x = te_add_input(b, i32, 2, s);
+    Te *i = te_axis(b, 0), *j = te_axis(b, 1);
+    Te *tile[2] = {te_binary(b, TE_MOD, te_binary(b, TE_ADD, i, te_int(b, more)), te_int(b, s[0])),
+                   te_binary(b, TE_MOD, j, te_int(b, s[1]))};
+    Te *repeat[2] = {te_binary(b, TE_DIV, i, te_int(b, rows)),
+                     te_binary(b, TE_DIV, j, te_int(b, columns))};
+    Te *v = te_binary(b, TE_ADD, te_load(b, x, below(2) ? tile : repeat),
+                      te_load(b, x, below(2) ? tile : repeat));
+    TeTensor y = te_map(b, i32, 2, t, v);
+    return te_finish(b, 1, &y, false);
+}
+
 /* A window of two axes sliding over one. */
 static TeProgram *windows(TeBuilder *b)
 {
@@ -153,7 +170,7 @@ static NestNode *any_node(Nest *n, bool loop)
     return NULL;
 }
 
-enum { PRIMITIVES = 14 };
+enum { PRIMITIVES = 16 };
 static long taken[PRIMITIVES];
 
 static bool apply(Nest *n, int which)
@@ -176,6 +193,13 @@ static bool apply(Nest *n, int which)
     case 11: return nest_to_registers(n, (int)below((int64_t)n->buffers.n));
     case 12: return nest_cut(n, loop);
     case 13: return nest_settle(n, (int)below((int64_t)n->buffers.n));
+    case 14: return nest_undivide(n, loop, 1 + below(5));
+    case 15: {
+        NestNode *root = loop;
+        while (root->parent)
+            root = root->parent;
+        return nest_part(n, root, loop, 1 + below(6)) != NULL;
+    }
     }
     return false;
 }
@@ -238,6 +262,7 @@ int main(void)
     test_random(moved, 2000);
     test_random(windows, 2000);
     test_random(chosen, 2000);
+    test_random(divided, 2000);
     for (int i = 0; i < PRIMITIVES; i++)
         if (!CHECK(taken[i] > 100))
             printf("primitive %d was taken %ld times\n", i, taken[i]);
