@@ -730,8 +730,8 @@ static Ssa load_near(Emit *e, DType dtype, Ssa base, const EmitForm *f, size_t a
         v = LLVMBuildLoad2(g->b, t, at, "");
         LLVMSetAlignment(v, (unsigned)align);
     }
-    return LLVMBuildShuffleVector(g->b, v, LLVMGetPoison(t), LLVMConstVector(order, (unsigned)lanes),
-                                  "");
+    return LLVMBuildShuffleVector(g->b, v, LLVMGetPoison(t),
+                                  LLVMConstVector(order, (unsigned)lanes), "");
 }
 
 /* Lanes of which it is known how far apart they lie; NULL: it is not. */

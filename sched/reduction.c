@@ -284,6 +284,15 @@ static bool keeps_order(const Sched *s, const NestNode *fold)
            dtype_is_float(fold->value->dtype);
 }
 
+/* What folding the lanes of one vector costs at last, for each element: nothing beside the many elements of a long fold. */
+static double lanes_cost(const Sched *s, const NestNode *folds)
+{
+    int steps = 0;
+    while (1 << steps < s->lanes && 1 << steps < folds->extent)
+        steps++;
+    return 2 * steps / (double)folds->extent;
+}
+
 static NestNode *vector_of(Sched *s, const Reduction *r)
 {
     NestNode *space = r->n ? r->space[r->n - 1] : NULL;
@@ -294,7 +303,8 @@ static NestNode *vector_of(Sched *s, const Reduction *r)
         return space;
     if (!space)
         return folds;
-    return sched_vector_cost(s, folds) < sched_vector_cost(s, space) ? folds : space;
+    double along_folds = sched_vector_cost(s, folds) + lanes_cost(s, folds);
+    return along_folds < sched_vector_cost(s, space) ? folds : space;
 }
 
 /* Where what is folded lies side by side, and results do not: as many turns as there are lanes are straight code, whose loads are turned

@@ -8,19 +8,6 @@
 static const DType wide = {DTYPE_CODE_INT, 64, 1};
 static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
 
-/* Index v within [0, extent), counted from the end when negative; -1 after a diagnostic. */
-static int64_t index_in(OpCall *c, int64_t v, int64_t extent)
-{
-    if (v >= -extent && v < extent)
-        return v < 0 ? v + extent : v;
-    Diag *d = diag_error(c->cx->diags, E0304_INDEX, c->span,
-                         "index %lld is out of range for an axis of %lld elements", (long long)v,
-                         (long long)extent);
-    diag_help(d, "indices go from 0 to %lld; negative ones count from the end",
-              (long long)extent - 1);
-    return -1;
-}
-
 /* Three tensors without gaps and a result that begins as a copy of the first. */
 typedef struct Scatter {
     Tensor *data, *indices, *updates, *out;
@@ -115,22 +102,25 @@ static RelResult rel_scatter(Rel *r)
     return rel_set_output(r, t);
 }
 
+static bool scatter_some(void *data, int64_t from, int64_t n, const int64_t *places)
+{
+    const Scatter *s = data;
+    float *to = (float *)(void *)s->out->data;
+    const float *with = (const float *)(const void *)s->updates->data + from;
+    /* The commonest: the gradient of what was gathered. */
+    bool sums = !s->replaces && s->op == TE_ADD && dtype_id(s->out->dtype) == DT_FLOAT32;
+    for (int64_t i = 0; i < n; i++)
+        if (sums)
+            to[places[i]] += with[i];
+        else
+            scatter_put(s, places[i], from + i, 1);
+    return true;
+}
+
 static bool scatter_run(OpCall *c, Scatter *s)
 {
-    const Tensor *index = s->indices, *out = s->out;
-    int axis = ops_axis(c->attrs, "axis", out->rank);
-    int64_t place[TENSOR_RANK_MOST] = {0};
-    for (int64_t i = 0; i < index->size; i++) {
-        int64_t v = index_in(c, kernel_int(index, i), out->shape[axis]), at = 0;
-        if (v < 0 || limit_hit_at(&c->cx->limits, i))
-            return false;
-        for (int k = 0; k < out->rank; k++)
-            at = at * out->shape[k] + (k == axis ? v : place[k]);
-        scatter_put(s, at, i, 1);
-        for (int k = index->rank - 1; k >= 0 && ++place[k] == index->shape[k]; k--)
-            place[k] = 0;
-    }
-    return true;
+    int axis = ops_axis(c->attrs, "axis", s->out->rank);
+    return kernel_places(c, s->indices, s->out, axis, scatter_some, s);
 }
 
 static bool scatter_as(OpCall *c, Str mode)
@@ -189,7 +179,7 @@ static bool scatter_nd_run(OpCall *c, Scatter *s)
     for (int64_t p = 0; p < points; p++) {
         int64_t at = 0;
         for (int k = 0; k < m; k++) {
-            int64_t v = index_in(c, kernel_int(s->indices, k * points + p), s->out->shape[k]);
+            int64_t v = kernel_index(c, kernel_int(s->indices, k * points + p), s->out->shape[k]);
             if (v < 0)
                 return false;
             at = at * s->out->shape[k] + v;
@@ -220,29 +210,22 @@ static RelResult rel_argwhere(Rel *r)
     return rel_out_tensor(r, int32_dtype, 2, (Dim[]){DIM_ANY, t->n});
 }
 
-static bool is_set(const Tensor *t, int64_t i)
-{
-    return dtype_is_float(t->dtype) ? tensor_get_double(t, i) != 0 : tensor_get_int(t, i) != 0;
-}
-
 static bool kernel_argwhere(OpCall *c)
 {
-    Tensor *x = kernel_arg(c, 0);
+    static const DType bits = {DTYPE_CODE_UINT, 1, 1};
+    Tensor *x = kernel_arg_as(c, 0, bits);
+    int64_t n = 0, at[TENSOR_RANK_MOST] = {0};
     if (!x)
         return false;
-    int64_t n = 0, at = 0;
     for (int64_t i = 0; i < x->size && !limit_hit_at(&c->cx->limits, i); i++)
-        n += is_set(x, i);
+        n += x->data[i] != 0;
     Tensor *out = tensor_new(&c->cx->limits, int32_dtype, 2, (int64_t[]){n, x->rank});
+    int32_t *to = out ? (int32_t *)(void *)out->data : NULL;
     for (int64_t i = 0; out && i < x->size && !limit_hit_at(&c->cx->limits, i); i++) {
-        int64_t rest = i;
-        if (!is_set(x, i))
-            continue;
-        for (int k = x->rank - 1; k >= 0; k--) {
-            ((int32_t *)(void *)out->data)[at * x->rank + k] = (int32_t)(rest % x->shape[k]);
-            rest /= x->shape[k];
-        }
-        at++;
+        for (int k = 0; k < x->rank && x->data[i]; k++)
+            *to++ = (int32_t)at[k];
+        for (int k = x->rank - 1; k >= 0 && ++at[k] == x->shape[k]; k--)
+            at[k] = 0;
     }
     tensor_release(x);
     return kernel_set(c, out);
@@ -346,7 +329,7 @@ static bool kernel_invert_permutation(OpCall *c)
 {
     Tensor *x = kernel_arg(c, 0), *out = x ? kernel_out(c, 0) : NULL;
     for (int64_t i = 0; out && i < x->size && !limit_hit_at(&c->cx->limits, i); i++) {
-        int64_t at = index_in(c, kernel_int(x, i), x->size);
+        int64_t at = kernel_index(c, kernel_int(x, i), x->size);
         if (at < 0) {
             tensor_release(out);
             out = NULL;
@@ -513,7 +496,7 @@ static bool kernel_sparse_to_dense(OpCall *c)
     for (int64_t p = 0; good && p < points && !limit_hit_at(&c->cx->limits, p); p++) {
         int64_t at = 0;
         for (int k = 0; good && k < out->rank; k++) {
-            int64_t v = index_in(c, kernel_int(index, p * out->rank + k), out->shape[k]);
+            int64_t v = kernel_index(c, kernel_int(index, p * out->rank + k), out->shape[k]);
             good = v >= 0;
             at = at * out->shape[k] + v;
         }

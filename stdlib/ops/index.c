@@ -311,36 +311,31 @@ static RelResult rel_gather(Rel *r)
     return rel_out_tensor(r, t->dtype, index->n, index->dims);
 }
 
-/* Index i of the tensor within [0, extent), counted from the end when negative; -1 after a
- * diagnostic. */
-static int64_t checked_index(OpCall *c, const Tensor *index, int64_t i, int64_t extent)
+/* What is read, and where it goes. */
+typedef struct Gather {
+    const char *from;
+    char *to;
+    size_t size;
+} Gather;
+
+static bool gather_some(void *data, int64_t from, int64_t n, const int64_t *places)
 {
-    int64_t v = kernel_int(index, i);
-    if (v >= -extent && v < extent)
-        return v < 0 ? v + extent : v;
-    Diag *d = diag_error(c->cx->diags, E0304_INDEX, c->span,
-                         "index %lld is out of range for an axis of %lld elements", (long long)v,
-                         (long long)extent);
-    diag_help(d, "indices go from 0 to %lld; negative ones count from the end",
-              (long long)extent - 1);
-    return -1;
+    const Gather *g = data;
+    char *to = g->to + (size_t)from * g->size;
+    for (int64_t i = 0; i < n; i++) {
+        const char *at = g->from + (size_t)places[i] * g->size;
+        if (g->size == 4)
+            memcpy(to + 4 * i, at, 4);
+        else
+            memcpy(to + (size_t)i * g->size, at, g->size);
+    }
+    return true;
 }
 
 static bool gather_run(OpCall *c, const Tensor *x, const Tensor *index, Tensor *out)
 {
-    int axis = ops_axis(c->attrs, "axis", x->rank);
-    size_t size = dtype_size(x->dtype);
-    int64_t inner = kernel_span(x, axis + 1, x->rank), extent = x->shape[axis];
-    int64_t rows = index->shape[axis];
-    for (int64_t i = 0; i < out->size; i++) {
-        int64_t outer = i / (inner * rows), behind = i % inner;
-        int64_t at = checked_index(c, index, i, extent);
-        if (at < 0 || limit_hit_at(&c->cx->limits, i))
-            return false;
-        memcpy(out->data + (size_t)i * size,
-               x->data + (size_t)((outer * extent + at) * inner + behind) * size, size);
-    }
-    return true;
+    Gather g = {x->data, out->data, dtype_size(x->dtype)};
+    return kernel_places(c, index, x, ops_axis(c->attrs, "axis", x->rank), gather_some, &g);
 }
 
 static bool kernel_two(OpCall *c,
@@ -403,7 +398,7 @@ static bool gather_nd_run(OpCall *c, const Tensor *x, const Tensor *index, Tenso
     for (int64_t p = 0; p < points; p++) {
         int64_t at = 0;
         for (int k = 0; k < m; k++) {
-            int64_t i = checked_index(c, index, k * points + p, x->shape[batch + k]);
+            int64_t i = kernel_index(c, kernel_int(index, k * points + p), x->shape[batch + k]);
             if (i < 0)
                 return false;
             at = at * x->shape[batch + k] + i;

@@ -111,6 +111,61 @@ int64_t kernel_int(const Tensor *t, int64_t i)
     return tensor_get_int(t, i);
 }
 
+int64_t kernel_index(OpCall *c, int64_t v, int64_t extent)
+{
+    if (v >= -extent && v < extent)
+        return v < 0 ? v + extent : v;
+    Diag *d = diag_error(c->cx->diags, E0304_INDEX, c->span,
+                         "index %lld is out of range for an axis of %lld elements", (long long)v,
+                         (long long)extent);
+    diag_help(d, "indices go from 0 to %lld; negative ones count from the end",
+              (long long)extent - 1);
+    return -1;
+}
+
+/* The places of n elements of a row that begins at `base`, from the one at `j` on. */
+static bool row_places(OpCall *c, const Tensor *index, int64_t from, int64_t n, int64_t extent,
+                       int64_t base, int64_t by, int64_t step, int64_t *places)
+{
+    DTypeId id = dtype_id(index->dtype);
+    te_loop_cast(DT_INT64, id, places, index->data + (size_t)from * dtype_row(id)->size, n);
+    for (int64_t j = 0; j < n; j++) {
+        int64_t v = places[j];
+        if (v < 0 || v >= extent)
+            v = kernel_index(c, v, extent);
+        if (v < 0)
+            return false;
+        places[j] = base + v * by + j * step;
+    }
+    return true;
+}
+
+bool kernel_places(OpCall *c, const Tensor *index, const Tensor *in, int axis,
+                   bool (*use)(void *data, int64_t from, int64_t n, const int64_t *places),
+                   void *data)
+{
+    int64_t places[KERNEL_PLACES], place[TENSOR_RANK_MOST] = {0};
+    int last = index->rank - 1;
+    int64_t row = index->shape[last], by = kernel_span(in, axis + 1, in->rank);
+    int64_t step = axis == last ? 0 : 1;
+    for (int64_t from = 0; from < index->size; from += row) {
+        int64_t base = 0;
+        for (int k = 0; k < in->rank; k++)
+            base = base * in->shape[k] + (k == axis ? 0 : place[k]);
+        for (int64_t j = 0; j < row; j += KERNEL_PLACES) {
+            int64_t n = row - j < KERNEL_PLACES ? row - j : KERNEL_PLACES;
+            if (limit_hit(&c->cx->limits) ||
+                !row_places(c, index, from + j, n, in->shape[axis], base + j * step, by, step,
+                            places) ||
+                !use(data, from + j, n, places))
+                return false;
+        }
+        for (int k = last - 1; k >= 0 && ++place[k] == index->shape[k]; k--)
+            place[k] = 0;
+    }
+    return true;
+}
+
 /* ---- building expressions ---------------------------------------------------------------------- */
 
 Expr *ops_call(const OpsMake *m, const char *op, uint32_t n, Expr *const *args, uint32_t n_attrs,

@@ -228,6 +228,14 @@ Tensor *kernel_out(OpCall *c, uint32_t i);
 int64_t kernel_span(const Tensor *t, int from, int to);
 /* Element i of an integer tensor without gaps. */
 int64_t kernel_int(const Tensor *t, int64_t i);
+/* The integer v brought within [0, extent), counted from the end when negative; -1 after a diagnostic. */
+int64_t kernel_index(OpCall *c, int64_t v, int64_t extent);
+/* Positions in a tensor without gaps, one for each element of `index`: its own place, but along `axis` where the element says. Turns hand
+ * on the positions of as many elements as lie in a row, KERNEL_PLACES at most; false after a diagnostic, or when `use` says so. */
+#define KERNEL_PLACES 256
+bool kernel_places(OpCall *c, const Tensor *index, const Tensor *in, int axis,
+                   bool (*use)(void *data, int64_t from, int64_t n, const int64_t *places),
+                   void *data);
 
 /* ---- building expressions ---------------------------------------------------------------------------- */
 
