@@ -160,7 +160,6 @@ static void test_archive(void)
     CHECK(npz_read(&limits, &diags, at("c.npz"), found, &f) && f.n == 0);
     for (int i = 0; i < 3; i++)
         tensor_release(tensors[i]);
-    CHECK(limits.memory == 0);
 }
 
 static void test_files(void)
@@ -206,6 +205,7 @@ int main(void)
         unlink(at(left[i]));
     CHECK(rmdir(folder) == 0);
     diags_deinit(&diags);
-    limits_deinit(&limits);
+    limits_deinit(&limits); /* with what is kept for large tensors */
+    CHECK(limits.memory == 0);
     return check_done();
 }

@@ -1,0 +1,161 @@
+/* Writes a transposed convolution that steps further than by one as a plain one: each of its phases, the places of the result that lie at the
+ * same distance from a step, sees its own part of the kernel, and the phases become channels that are put side by side.
+ *
+ *     nn.conv2d_transpose(%x, %w, strides=[2, 2], kernel_layout="IOHW")        // weights of 64 by 32 channels, 4 by 4
+ *  => %0 = nn.conv2d(%x, W, padding=[1, 1, 1, 1], kernel_size=[2, 2]);         // W: 128 by 64 channels, 2 by 2
+ *     reshape(transpose(reshape(%0, newshape=[1, 32, 2, 2, 29, 29]), axes=[0, 1, 4, 2, 5, 3]), newshape=[1, 32, 58, 58])
+ *
+ * Otherwise the steps are filled with zeros, with which most products are made. Shi et al., "Is the deconvolution layer the same as a
+ * convolutional layer?", 2016. */
+#include "passes/pass.h"
+#include "passes/types.h"
+
+#include "stdlib/ops/ops.h"
+
+#include <string.h>
+
+typedef struct Phases {
+    int64_t n, in, out; /* batch and channels */
+    int64_t step[2], kernel[2], before[2];
+    int64_t taps[2]; /* of the kernel that a phase sees */
+    int64_t places[2]; /* steps that the result has, with those that are cut off */
+    int64_t result[2];
+    bool out_first; /* in the weight */
+} Phases;
+
+static bool is_static(const Type *t, uint32_t rank)
+{
+    bool known = t && t->n == rank;
+    for (uint32_t i = 0; i < rank && known; i++)
+        known = t->dims[i] > 0;
+    return known;
+}
+
+static bool find_phases(const Call *call, Phases *p)
+{
+    const Attrs *a = call->attrs;
+    const Type *x = expr_tensor_type(call->args.at[0]), *w = expr_tensor_type(call->args.at[1]);
+    const Type *out = expr_tensor_type(&call->base);
+    int64_t after[2], dilation[2];
+    Str layout = attrs_string(a, "data_layout"), kernel = attrs_string(a, "kernel_layout");
+    p->out_first = str_is(kernel, "OIHW");
+    if (!is_static(x, 4) || !is_static(w, 4) || !is_static(out, 4) || !str_is(layout, "NCHW") ||
+        !str_is(ops_out_layout(a, "data_layout", "out_layout"), "NCHW") ||
+        (!p->out_first && !str_is(kernel, "IOHW")) || attrs_int(a, "groups", 1) != 1 ||
+        !dtype_is_float(x->dtype) || !dtype_eq(x->dtype, w->dtype) ||
+        !dtype_eq(x->dtype, out->dtype))
+        return false;
+    ops_ints(a, "strides", 2, p->step);
+    ops_ints(a, "dilation", 2, dilation);
+    ops_padding(a, "padding", 2, p->before, after);
+    p->n = x->dims[0];
+    p->in = x->dims[1];
+    p->out = out->dims[1];
+    bool fits = p->step[0] * p->step[1] > 1 && dilation[0] == 1 && dilation[1] == 1;
+    for (int i = 0; i < 2; i++) {
+        p->kernel[i] = w->dims[2 + i];
+        p->result[i] = out->dims[2 + i];
+        p->taps[i] = (p->kernel[i] + p->step[i] - 1) / p->step[i];
+        p->places[i] = x->dims[2 + i] + p->taps[i] - 1;
+        fits &= p->before[i] >= 0 && p->before[i] + p->result[i] <= p->places[i] * p->step[i];
+    }
+    return fits;
+}
+
+static Expr *with_ints(const OpsMake *m, const char *op, Expr *x, const char *key, uint32_t n,
+                       const int64_t *v)
+{
+    Attr attr = ops_attr_ints(m, key, n, v);
+    return ops_call(m, op, 1, &x, 1, &attr);
+}
+
+static Expr *reversed(const OpsMake *m, Expr *x, int64_t axis)
+{
+    Attr attr = ops_attr_int("axis", axis);
+    return ops_call(m, "reverse", 1, &x, 1, &attr);
+}
+
+static AttrValue list_of(const OpsMake *m, uint32_t n, const AttrValue *at)
+{
+    return (AttrValue){.kind = ATTR_LIST, .list = {arena_copy(m->arena, at, n * sizeof *at), n}};
+}
+
+/* The kernel with zeros behind it, to whole steps. */
+static Expr *filled_up(const OpsMake *m, const Phases *p, Expr *w, DType dtype)
+{
+    AttrValue width[4], side[4][2];
+    Expr *args[2] = {w, ops_constant(m, dtype, 0)};
+    int64_t more[4] = {0, 0, p->taps[0] * p->step[0] - p->kernel[0],
+                       p->taps[1] * p->step[1] - p->kernel[1]};
+    if (more[2] == 0 && more[3] == 0)
+        return w;
+    for (int i = 0; i < 4; i++) {
+        side[i][0] = (AttrValue){.kind = ATTR_INT};
+        side[i][1] = (AttrValue){.kind = ATTR_INT, .i = more[i]};
+        width[i] = list_of(m, 2, side[i]);
+    }
+    Attr attr = {.key = "pad_width", .value = list_of(m, 4, width)};
+    return ops_call(m, "nn.pad", 2, args, 1, &attr);
+}
+
+static Expr *phased_weight(const OpsMake *m, const Phases *p, Expr *w, DType dtype)
+{
+    int64_t o = p->out_first ? 0 : 1;
+    int64_t apart[6] = {p->in, p->in, p->taps[0], p->step[0], p->taps[1], p->step[1]};
+    int64_t order[6] = {o, 3, 5, 1 - o, 2, 4};
+    int64_t whole[4] = {p->out * p->step[0] * p->step[1], p->in, p->taps[0], p->taps[1]};
+    apart[o] = p->out;
+    w = with_ints(m, "reshape", filled_up(m, p, w, dtype), "newshape", 6, apart);
+    for (int i = 0; i < 2; i++)
+        if (p->taps[i] > 1)
+            w = reversed(m, w, 2 + 2 * i);
+    return with_ints(m, "reshape", with_ints(m, "transpose", w, "axes", 6, order), "newshape", 4,
+                     whole);
+}
+
+static Expr *side_by_side(const OpsMake *m, const Phases *p, Expr *y)
+{
+    static const int64_t order[6] = {0, 1, 4, 2, 5, 3};
+    int64_t apart[6] = {p->n, p->out, p->step[0], p->step[1], p->places[0], p->places[1]};
+    int64_t whole[4] = {p->n, p->out, p->places[0] * p->step[0], p->places[1] * p->step[1]};
+    int64_t begin[4] = {0, 0, p->before[0], p->before[1]};
+    int64_t end[4] = {p->n, p->out, p->before[0] + p->result[0], p->before[1] + p->result[1]};
+    y = with_ints(m, "reshape", y, "newshape", 6, apart);
+    y = with_ints(m, "reshape", with_ints(m, "transpose", y, "axes", 6, order), "newshape", 4,
+                  whole);
+    if (p->result[0] == whole[2] && p->result[1] == whole[3])
+        return y;
+    static const int64_t ones[4] = {1, 1, 1, 1};
+    Attr cut[3] = {ops_attr_ints(m, "begin", 4, begin), ops_attr_ints(m, "end", 4, end),
+                   ops_attr_ints(m, "strides", 4, ones)};
+    return ops_call(m, "strided_slice", 1, &y, 3, cut);
+}
+
+static Expr *to_phases(Rewriter *rw, const Expr *old, Expr *now)
+{
+    const Op *op = expr_call_of_op(now);
+    Phases p;
+    expr_keep_type(now, old);
+    if (!op || strcmp(op->name, "nn.conv2d_transpose") != 0 || !find_phases(expr_as_call(now), &p))
+        return now;
+    const Call *call = expr_as_call(now);
+    OpsMake m = {rw->cx, &rw->module->arena, now->span};
+    DType dtype = expr_tensor_type(call->args.at[0])->dtype;
+    int64_t around[4] = {p.taps[0] - 1, p.taps[1] - 1, p.taps[0] - 1, p.taps[1] - 1};
+    Attr attrs[3] = {ops_attr_ints(&m, "padding", 4, around),
+                     ops_attr_int("channels", p.out * p.step[0] * p.step[1]),
+                     ops_attr_ints(&m, "kernel_size", 2, p.taps)};
+    Expr *args[2] = {call->args.at[0], phased_weight(&m, &p, call->args.at[1], dtype)};
+    Expr *whole = side_by_side(&m, &p, ops_call(&m, "nn.conv2d", 2, args, 3, attrs));
+    return whole ? expr_type_ops(rw->cx, whole) : now;
+}
+
+const Pass pass_phase_conv_transpose = {
+    .name = "PhaseConvTranspose",
+    .doc = "Writes transposed convolutions that step further than by one as plain ones of their "
+           "phases.",
+    .opt_level = 2,
+    .reorders = true,
+    .needs_types = true,
+    .rewrite = to_phases,
+};

@@ -1,0 +1,237 @@
+"""Single operators and small blocks, each timed beside ONNX Runtime and PyTorch on one core: where a workload is slow, what is slow in it.
+
+    RELAY=build/release/relay PYTHON tests/bench/operators.py [--seconds S] [--below RATIO] [PATTERN…]
+
+PYTHON has torch, onnx and onnxruntime; without them the script says so and ends with 77. Each case is a module that PyTorch exports as
+ONNX, `relay import` reads and all three run: the values must agree. Prints a line for each: milliseconds (the least of many), and the
+faster peer's divided by ours. With LD_PRELOAD of ../shared/bench/cpuclock.c's library, other work on the machine counts less. Ends with
+1 where a value differs."""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+try:
+    import numpy as np
+    import onnxruntime
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+except ImportError as x:
+    print(f"skipped: {x}")
+    sys.exit(77)
+
+RELAY = os.environ.get("RELAY", "build/release/relay")
+CASES = {}
+
+
+class Of(nn.Module):
+    """A function of tensors, and of modules before them, as a module."""
+
+    def __init__(self, f, *modules):
+        super().__init__()
+        self.f, self.parts = f, nn.ModuleList(modules)
+
+    def forward(self, *x):
+        return self.f(*self.parts, *x)
+
+
+def case(name, module, *inputs):
+    CASES[name] = (module.eval(), [i if isinstance(i, torch.Tensor) else torch.randn(*i) for i in inputs])
+
+
+def op(name, f, *inputs):
+    case(name, Of(f), *inputs)
+
+
+def places(high, *shape):
+    return torch.randint(0, high, shape)
+
+
+def products():
+    for n in (63, 257, 1000):
+        op(f"matmul_{n}", lambda a, b: a @ b, (n, n), (n, n))
+    op("matmul_tall", lambda a, b: a @ b, (4096, 64), (64, 64))
+    op("matmul_row", lambda a, b: a @ b, (1, 1024), (1024, 1000))
+    op("matmul_batch", lambda a, b: a @ b, (8, 128, 64), (8, 64, 128))
+    op("matmul_turned", lambda a, b: a @ b.transpose(1, 2), (12, 128, 64), (12, 128, 64))
+    op("matmul_float64", lambda a, b: a @ b, torch.randn(200, 200).double(), torch.randn(200, 200).double())
+    op("einsum_heads", lambda a, b: torch.einsum("bqhd,bkhd->bhqk", a, b), (2, 64, 8, 32), (2, 64, 8, 32))
+    case("dense_gelu", nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Linear(2048, 512)), (64, 512))
+    case("dense_row", nn.Sequential(nn.Linear(768, 3072), nn.ReLU(), nn.Linear(3072, 768)), (1, 768))
+    case("dense_odd", nn.Sequential(nn.Linear(77, 131), nn.Tanh(), nn.Linear(131, 19)), (33, 77))
+    case("dense_short", nn.Linear(3, 32), (1000, 3))
+    op("attention", lambda q, k, v: F.softmax(q @ k.transpose(-1, -2) / 8, -1) @ v, *3 * [(1, 8, 256, 64)])
+
+
+def convolutions():
+    for i, o, k, s, h, g in [(3, 32, 3, 2, 224, 1), (64, 64, 3, 1, 56, 1), (64, 128, 1, 1, 56, 1), (128, 128, 5, 1, 28, 1),
+                             (32, 32, 3, 1, 112, 32), (96, 96, 5, 2, 56, 96), (64, 64, 7, 1, 28, 64), (48, 48, 3, 1, 30, 3),
+                             (20, 30, 3, 1, 33, 1), (256, 256, 3, 2, 14, 1), (1, 16, 5, 1, 28, 1), (512, 512, 1, 1, 7, 1)]:
+        case(f"conv_{i}_{o}_k{k}_s{s}_h{h}_g{g}", nn.Conv2d(i, o, k, s, k // 2, groups=g), (1, i, h, h))
+    case("conv_dilated", nn.Conv2d(64, 64, 3, 1, 2, dilation=2), (1, 64, 40, 40))
+    case("conv_batch", nn.Conv2d(32, 64, 3, 1, 1), (8, 32, 32, 32))
+    case("conv_1x7", nn.Conv2d(64, 64, (1, 7), 1, (0, 3)), (1, 64, 17, 17))
+    case("conv_transposed", nn.ConvTranspose2d(64, 32, 4, 2, 1), (1, 64, 28, 28))
+    case("conv_transposed_2", nn.ConvTranspose2d(64, 32, 2, 2), (1, 64, 32, 32))
+    case("conv_transposed_3", nn.ConvTranspose2d(64, 32, 3, 2, 1, 1), (1, 64, 28, 28))
+    case("conv1d", nn.Conv1d(64, 128, 5, 1, 2), (1, 64, 400))
+    case("conv1d_depthwise", nn.Conv1d(128, 128, 7, 1, 3, groups=128), (1, 128, 400))
+    case("conv3d", nn.Conv3d(8, 16, 3, 1, 1), (1, 8, 16, 32, 32))
+    case("max_pool", nn.MaxPool2d(3, 2, 1), (1, 64, 112, 112))
+    case("max_pool_2", nn.MaxPool2d(2), (1, 64, 56, 56))
+    case("avg_pool", nn.AvgPool2d(3, 1, 1), (1, 64, 56, 56))
+    case("global_pool", nn.AdaptiveAvgPool2d(1), (8, 256, 14, 14))
+    case("upsample_nearest", nn.Upsample(scale_factor=2, mode="nearest"), (1, 64, 28, 28))
+    case("upsample_bilinear", nn.Upsample(scale_factor=2, mode="bilinear"), (1, 64, 28, 28))
+    case("pixel_shuffle", nn.PixelShuffle(2), (1, 64, 32, 32))
+
+
+def reductions():
+    case("group_norm", nn.GroupNorm(8, 64), (2, 64, 32, 32))
+    case("instance_norm", nn.InstanceNorm2d(32, affine=True), (1, 32, 64, 64))
+    case("layer_norm", nn.LayerNorm(768), (128, 768))
+    op("softmax", lambda x: F.softmax(x, -1), (512, 512))
+    op("softmax_short", lambda x: F.softmax(x, -1), (5000, 5))
+    op("softmax_middle", lambda x: F.softmax(x, 1), (8, 128, 64))
+    op("log_softmax", lambda x: F.log_softmax(x, -1), (256, 1000))
+    op("logsumexp", lambda x: torch.logsumexp(x, -1), (256, 512))
+    op("sum_last", lambda x: x.sum(-1), (1000, 1000))
+    op("sum_first", lambda x: x.sum(0), (1000, 1000))
+    op("mean_middle", lambda x: x.mean(1), (16, 256, 64))
+    op("variance", lambda x: ((x - x.mean(-1, keepdim=True)) ** 2).mean(-1), (256, 1024))
+    op("argmax_last", lambda x: x.argmax(-1), (512, 1000))
+    op("argmax_middle", lambda x: x.argmax(1), (1, 21, 128, 128))
+    op("cumsum_last", lambda x: x.cumsum(-1), (256, 512))
+    op("cumsum_first", lambda x: x.cumsum(0), (512, 256))
+    op("top_k", lambda x: torch.topk(x, 10, -1), (64, 1000))
+    op("sort", lambda x: torch.sort(x, -1).values, (64, 1000))
+
+
+def elements():
+    for name, f in [("exp", torch.exp), ("sin", torch.sin), ("tanh", torch.tanh), ("sigmoid", torch.sigmoid), ("erf", torch.erf),
+                    ("log", lambda x: torch.log(x.abs() + 1)), ("gelu", F.gelu), ("silu", F.silu), ("hardswish", F.hardswish),
+                    ("elu", F.elu), ("softplus", F.softplus), ("mish", F.mish), ("power", lambda x: x.abs() ** 1.7),
+                    ("cube", lambda x: x**3), ("atan", torch.atan), ("asin", lambda x: torch.asin(x.clamp(-1, 1))),
+                    ("tan", torch.tan), ("where", lambda x: torch.where(x > 0, x, x * 0.1)), ("fmod", lambda x: torch.fmod(x, 0.7))]:
+        op(f"map_{name}", f, (300, 333))
+    op("add_row", lambda a, b: a + b, (512, 777), (777,))
+    op("add_column", lambda a, b: a + b, (512, 777), (512, 1))
+    op("divide_int", lambda a, b: a // b, places(100, 300, 300), places(9, 300, 300) + 1)
+
+
+def moves():
+    op("transpose", lambda x: x.t().contiguous(), (1000, 1000))
+    op("permute_channels", lambda x: x.permute(0, 2, 3, 1).contiguous(), (1, 64, 56, 56))
+    op("permute_colours", lambda x: x.permute(0, 2, 3, 1).contiguous(), (1, 3, 224, 224))
+    op("permute_heads", lambda x: x.permute(0, 2, 1, 3).contiguous(), (4, 128, 12, 64))
+    op("permute_reversed", lambda x: x.permute(3, 2, 1, 0).contiguous(), (17, 19, 23, 29))
+    op("concatenate", lambda a, b: torch.cat([a, b], -1), (1000, 60), (1000, 68))
+    op("split", lambda x: [y.clone() for y in torch.split(x, [10, 20, 34], 1)], (32, 64, 100))
+    op("stack", lambda a, b: torch.stack([a, b], -1), (300, 300), (300, 300))
+    op("slice", lambda x: x[:, ::2, 1:-1].contiguous(), (16, 128, 200))
+    op("flip", lambda x: x.flip(-1), (512, 512))
+    op("pad_zeros", lambda x: F.pad(x, (1, 1, 1, 1)), (1, 64, 56, 56))
+    op("pad_reflect", lambda x: F.pad(x, (3, 3, 3, 3), mode="reflect"), (1, 16, 64, 64))
+    op("tile", lambda x: x.repeat(4, 3), (100, 100))
+    op("gather", lambda x, i: torch.gather(x, 1, i), (256, 1000), places(1000, 256, 100))
+    op("take_rows", lambda x, i: torch.index_select(x, 0, i), (1000, 512), places(1000, 500))
+    op("take_columns", lambda x, i: torch.index_select(x, 1, i), (200, 1000), places(1000, 500))
+    op("scatter_add", lambda x, i, s: x.scatter_add(0, i, s), (1000, 64), places(1000, 500, 64), (500, 64))
+    op("nonzero", lambda x: torch.nonzero(x > 0), (100, 100))
+    case("embedding", nn.Embedding(30000, 256), places(30000, 1, 128))
+
+
+def recurrences():
+    case("gru", Of(lambda m, x: m(x)[0], nn.GRU(64, 64)), (30, 1, 64))
+    case("lstm", Of(lambda m, x: m(x)[0], nn.LSTM(128, 128)), (30, 1, 128))
+    case("lstm_both_ways", Of(lambda m, x: m(x)[0], nn.LSTM(64, 64, bidirectional=True, batch_first=True)), (4, 30, 64))
+
+
+def least_ms(call, seconds):
+    call()
+    least, end = 1e9, time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        least = min(least, time.perf_counter() - start)
+    return least * 1e3
+
+
+def relay(*words):
+    ran = subprocess.run([RELAY, *words], capture_output=True, text=True, timeout=300)
+    if ran.returncode:
+        raise RuntimeError(ran.stderr.strip()[:300])
+    return ran.stdout
+
+
+def differs(wanted, got):
+    for w, g in zip(wanted, got, strict=True):
+        if w.shape != g.shape or w.dtype != g.dtype or not np.allclose(w, g, rtol=2e-3, atol=2e-4, equal_nan=True):
+            return True
+    return False
+
+
+def measure(name, folder, seconds):
+    module, inputs = CASES[name]
+    path, program, weights = (os.path.join(folder, f"m.{e}") for e in ["onnx", "rly", "npz"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, tuple(inputs), path, input_names=[f"x{i}" for i in range(len(inputs))], opset_version=17, dynamo=False)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    feeds = {i.name: inputs[int(i.name[1:])].numpy() for i in session.get_inputs()}
+    relay("import", path, "-o", folder)
+    text, given = open(program).read(), ["--params", weights] if os.path.exists(weights) else []
+    for key, value in feeds.items():
+        np.save(f"{folder}/{key}.npy", value)
+        if re.search(rf"%{key}\b", text):
+            given += ["--arg", f"{key}={folder}/{key}.npy"]
+    relay("run", program, *given, "--exec", "jit", "-o", f"{folder}/out.npz")
+    with np.load(f"{folder}/out.npz") as out:
+        wrong = differs(session.run(None, feeds), [out[k] for k in out.files])
+    with torch.no_grad():
+        peers = [least_ms(lambda: session.run(None, feeds), seconds), least_ms(lambda: module(*inputs), seconds)]
+    ours = json.loads(relay("bench", program, *given, "--json", "--seconds", str(seconds)))["min_ms"]
+    return peers, ours, wrong
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--seconds", type=float, default=0.25)
+    p.add_argument("--below", type=float, default=float("inf"), help="show those under this ratio only")
+    p.add_argument("patterns", nargs="*")
+    options = p.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    for group in (products, convolutions, reductions, elements, moves, recurrences):
+        group()
+    failed, ratios = 0, []
+    for name in CASES:
+        if options.patterns and not any(re.search(x, name) for x in options.patterns):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                peers, ours, wrong = measure(name, folder, options.seconds)
+            except Exception as x:
+                failed += 1
+                print(f"{name:26} {type(x).__name__}: {str(x)[:200]}", flush=True)
+                continue
+        failed += wrong
+        ratios.append(min(peers) / ours)
+        if wrong or ratios[-1] < options.below:
+            print(f"{name:26} onnxruntime {peers[0]:9.4f}  torch {peers[1]:9.4f}  relay {ours:9.4f}  {ratios[-1]:6.2f}"
+                  f"{'  the values differ' if wrong else ''}", flush=True)
+    if ratios:
+        print(f"{len(ratios)} cases, geometric mean {np.exp(np.mean(np.log(ratios))):.2f}, least {min(ratios):.2f}, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
