@@ -2,8 +2,9 @@
 
 static const CliOption options[] = {
     {.name = "emit",
-     .arg = "llvm-ir|asm|obj|ptx|lowered|lib",
-     .doc = "what to make; `lowered` shows loop nests"},
+     .arg = "llvm-ir|asm|obj|ptx|lowered|lib|html|json",
+     .doc = "what to make; `lowered` shows loop nests, `html` all of it side by side, `json` the "
+            "same"},
     {.name = "target",
      .arg = "GPU",
      .doc = "what ptx, or the loops of lowered, are for: sm_80, sm_86, sm_89, sm_90 or sm_90a; "

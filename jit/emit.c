@@ -1,5 +1,6 @@
 #include "jit/emit.h"
 
+#include "jit/origin.h"
 #include "loop/access.h"
 #include "te/walk.h"
 
@@ -220,6 +221,8 @@ static void make_fold(Emit *e, const NestNode *s)
 static void make_statement(Emit *e, const NestNode *s)
 {
     ptrmap_clear(&e->now);
+    origin_at(e->g, e->span);
+    origin_at(e->g, s->value->span);
     if (s->kind == NEST_FOLD)
         make_fold(e, s);
     else
@@ -231,6 +234,7 @@ static void make_product(Emit *e, const NestNode *s)
 {
     Gen *g = e->g;
     const NestProduct *p = &s->product;
+    origin_at(g, e->span);
     bool single = e->n->buffers.at[s->buffer].dtype.bits == 32;
     size_t size = single ? 4 : 8;
     bool ta = p->k.a != 1 && p->k.extent > 1, tb = p->n.b != 1 && p->n.extent > 1;

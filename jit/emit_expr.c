@@ -4,6 +4,7 @@
  * computed, for each turn of the unrolled loops that it depends on. */
 #include "jit/emit.h"
 
+#include "jit/origin.h"
 #include "te/walk.h"
 
 #include <string.h>
@@ -892,7 +893,9 @@ Ssa emit_value(Emit *e, const Te *x)
         v = find_copy(&e->level[d].values, x, turn);
     if (v)
         return v;
+    Span outer = origin_at(e->g, x->span);
     v = compute(e, x);
+    origin_at(e->g, outer);
     int block = e->keep ? e->keep - 1 : e->depth;
     while (e->level[block].node && emit_is_straight(e->level[block].node))
         block--;

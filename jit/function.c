@@ -1,6 +1,7 @@
 /* The code of one function: blocks, variables, who owns what, leaving on failure. */
 #include "ir/walk.h"
 #include "jit/internal.h"
+#include "jit/origin.h"
 #include "jit/plan.h"
 
 #include <string.h>
@@ -570,6 +571,7 @@ static bool make_let(Fn *f, Let *written, bool tail)
             fn_release_dead(f); /* what the value does not take any more */
         return !f->g->failed;
     }
+    origin_at(f->g, let->value->span);
     plan_before(f, written->value);
     Ssa v = let_value(f, let, type, tail && let_is_last(let));
     if (f->g->failed || f->ended)

@@ -364,6 +364,7 @@ typedef struct UnitWish {
     uint32_t n;
     const Value *args; /* for whose shapes it is; NULL: for those of the types */
     Buf *lowered; /* receives the loops as text; may be NULL */
+    JitPlaces *places; /* of the text that is made of it; may be NULL */
 } UnitWish;
 
 /* The definition's module, made and handed to `use`, which it does not survive; `why` says when it cannot be compiled. */
@@ -374,6 +375,8 @@ extern const FunctionKind compiled_functions;
 /* ---- making one module --------------------------------------------------------------------------------------------- */
 
 typedef struct Fn Fn;
+
+typedef struct Origins Origins;
 
 struct Gen {
     Jit *jit;
@@ -415,6 +418,7 @@ struct Gen {
     uint32_t size; /* lets and blocks made so far */
     uint32_t looking; /* instances whose facts are being found */
     bool device; /* its code is for a GPU */
+    Origins *origins; /* what its code is made of is noted here; NULL: nobody asks */
     struct Ptx *ptx; /* receives the kernels for a GPU instead; NULL: they are the processor's */
     struct DeviceCode *device_code; /* that its runs call; NULL: no code calls them */
     bool control; /* functions of the program, no kernels: LLVM may improve them */

@@ -3,6 +3,7 @@
 #include "jit/gpu/record.h"
 #include "jit/gpu/run.h"
 #include "jit/gpu/twin.h"
+#include "jit/origin.h"
 #include "runtime/cpu.h"
 #include "runtime/cuda.h"
 
@@ -116,16 +117,28 @@ typedef struct TextWanted {
     Buf *out;
 } TextWanted;
 
+static bool print_code(Gen *g, const TextWanted *w)
+{
+    Buf own = {0}, *text = g->origins ? &own : w->out;
+    bool ok = true;
+    if (w->kind == JIT_TEXT_LLVM) {
+        char *printed = LLVMPrintModuleToString(g->m);
+        buf_str(text, printed);
+        LLVMDisposeMessage(printed);
+    } else {
+        ok = orc_emit(g->jit, NULL, g->m, LLVMAssemblyFile, text);
+    }
+    if (ok && g->origins)
+        origins_read(g, w->kind, &own, w->out);
+    buf_deinit(&own);
+    return ok;
+}
+
 static bool print_module(Gen *g, void *data)
 {
     TextWanted *w = data;
-    if (w->kind == JIT_TEXT_LLVM) {
-        char *text = LLVMPrintModuleToString(g->m);
-        buf_str(w->out, text);
-        LLVMDisposeMessage(text);
-    }
-    if (w->kind == JIT_TEXT_ASM)
-        return orc_emit(g->jit, NULL, g->m, LLVMAssemblyFile, w->out);
+    if (w->kind == JIT_TEXT_LLVM || w->kind == JIT_TEXT_ASM)
+        return print_code(g, w);
     if (w->kind == JIT_TEXT_OBJECT)
         return orc_emit(g->jit, NULL, g->m, LLVMObjectFile, w->out);
     if (w->kind == JIT_TEXT_PTX)
@@ -138,8 +151,11 @@ static bool jit_text(Jit *jit, Module *env, const Name *name, const JitTextWish 
     Buf why = {0};
     TextWanted wanted = {wish->kind, out};
     bool nests = wish->kind == JIT_TEXT_LOWERED || wish->kind == JIT_TEXT_SCHEDULE;
-    UnitWish unit = {
-        .target = wish->target, .n = wish->n, .args = wish->args, .lowered = nests ? out : NULL};
+    UnitWish unit = {.target = wish->target,
+                     .n = wish->n,
+                     .args = wish->args,
+                     .lowered = nests ? out : NULL,
+                     .places = wish->places};
     if (wish->kind == JIT_TEXT_PTX && !unit.target)
         unit.target = ptx_target(0);
     bool ok = orc_open(jit, &why);

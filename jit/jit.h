@@ -21,6 +21,17 @@ typedef enum JitText {
     JIT_TEXT_PTX
 } JitText;
 
+/* A line of a text, counted from 0, and an expression that it was made of. A line may have several. */
+typedef struct JitPlace {
+    size_t line;
+    Span span;
+} JitPlace;
+
+typedef struct JitPlaces {
+    Arena *arena;
+    Vec(JitPlace) all; /* by line */
+} JitPlaces;
+
 typedef struct JitTextWish {
     JitText kind;
     const char *
@@ -29,6 +40,8 @@ typedef struct JitTextWish {
     uint32_t n;
     const Value
         *args; /* of a call: the code is that for their shapes; NULL: for the shapes of the types */
+    JitPlaces
+        *places; /* receives those of the text: loops, LLVM IR and assembly; NULL: nobody asks */
 } JitTextWish;
 
 /* Kernels of compiled code: the calls of some, how many different ones, and how many of these were made for it. */
@@ -101,7 +114,7 @@ typedef struct JitTable {
     const char *(*cpu_name)(Jit *jit, Buf *why);
 } JitTable;
 
-#define JIT_TABLE_VERSION 9
+#define JIT_TABLE_VERSION 10
 
 /* The one symbol of the plug-in. */
 const JitTable *relay_jit_table(void);

@@ -6,10 +6,14 @@
 
 #include "base/memory.h"
 #include "jit/emit.h"
+#include "jit/origin.h"
 #include "loop/access.h"
 #include "runtime/cpu.h"
+#include "runtime/show.h"
 #include "sched/memory.h"
 #include "sched/sched.h"
+#include "te/print.h"
+#include "te/walk.h"
 
 #include <string.h>
 
@@ -47,6 +51,11 @@ static MemoryNeed *plan_memory(Gen *g, Nest *n, size_t *total)
     }
     *total = memory_plan(g->arena, needs, n->buffers.n);
     return needs;
+}
+
+static const void *place_of(uint64_t hash)
+{
+    return (const void *)(uintptr_t)(hash | 1);
 }
 
 /* ---- the function ------------------------------------------------------------------------------------------------------ */
@@ -95,16 +104,75 @@ static Machine machine_of(Gen *g)
                      .reorders = !g->jit->exact};
 }
 
-static void show_lowered(Gen *g, const TeProgram *p, Nest *n, const char *const *names)
+typedef struct Showing {
+    Gen *g;
+    Nest *n;
+    PtrMap spans; /* of the line, that were noted */
+} Showing;
+
+static void note_origin(void *data, Te *e)
+{
+    Showing *sh = data;
+    const void *key = place_of(hash_bytes(&e->span, sizeof e->span, 0));
+    if (!ptrmap_has(&sh->spans, key))
+        origin_of_line(sh->g, e->span);
+    ptrmap_put(&sh->spans, key, sh);
+}
+
+static void note_statement(void *data, NestNode *s)
+{
+    Showing *sh = data;
+    PtrMap seen = {0};
+    if (s->value)
+        te_each(sh->g->arena, &seen, s->value, note_origin, sh);
+    ptrmap_deinit(&seen);
+}
+
+/* A loop is of all that is computed in it. */
+static void note_node(void *data, const NestNode *node)
+{
+    Showing *sh = data;
+    nest_each((NestNode *)(uintptr_t)node, note_statement, sh);
+    ptrmap_clear(&sh->spans);
+}
+
+/* Inputs by the names they have where they come from, numbers that are known as such, the rest as in the program. */
+static const char *const *names_of(Gen *g, const TeProgram *p, const KernelInput *known,
+                                   const char *const *inputs)
+{
+    int n = p->n_inputs + p->n_stages;
+    const char **names = arena_new_array(g->arena, const char *, (size_t)n + 1);
+    for (int i = 0; i < n; i++) {
+        Buf name = {0};
+        if (i < p->n_inputs && known[i].number)
+            element_show(&name, known[i].number->dtype, &known[i].number->bits);
+        else
+            te_print_tensor(&name, p, inputs, i);
+        names[i] = buf_keep(&name, g->arena);
+    }
+    return names;
+}
+
+static void show_loops(Gen *g, const TeProgram *p, Nest *n, const char *const *names)
+{
+    Showing sh = {g, n, {0}};
+    NestReader reader = {names, p->n_inputs + p->n_stages, g->origins ? note_node : NULL, &sh};
+    nest_print_for(g->lowered, n, &reader);
+    ptrmap_deinit(&sh.spans);
+}
+
+static void show_lowered(Gen *g, const TeProgram *p, Nest *n, const KernelOrigin *from,
+                         const KernelInput *known)
 {
     JitCost *cost = g->jit->cost;
     if (!g->lowered)
         return;
+    const char *const *names = names_of(g, p, known, from->names);
     if (!cost) {
         te_print(g->lowered, p, names);
         buf_char(g->lowered, '\n');
     }
-    nest_print(g->lowered, n);
+    show_loops(g, p, n, names);
     if (!cost)
         return;
     Machine machine = machine_of(g);
@@ -180,7 +248,7 @@ static bool kernel_make(Gen *g, Kernel *k, const TeProgram *p, const KernelOrigi
     if (wrong)
         diag_bug(g->cx->diags, from->span, "the schedule made a malformed nest: %s", wrong);
 #endif
-    show_lowered(g, p, n, from->names);
+    show_lowered(g, p, n, from, known);
     Emit *e = arena_new(g->arena, Emit);
     emit_begin(e, g, n, from->span);
     e->fn = kernel_function(g, k);
@@ -228,11 +296,6 @@ struct KernelBatch {
 
 /* Batches that are kept for what may come, beyond those that units call. */
 #define UNUSED_MOST 32
-
-static const void *place_of(uint64_t hash)
-{
-    return (const void *)(uintptr_t)(hash | 1);
-}
 
 static void forget(Jit *jit, const Kernel *k)
 {

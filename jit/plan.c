@@ -4,6 +4,7 @@
 #include "ir/walk.h"
 #include "jit/gpu/record.h"
 #include "jit/gpu/run.h"
+#include "jit/origin.h"
 #include "jit/plan_run.h"
 #include "passes/facts.h"
 
@@ -897,6 +898,7 @@ static Ssa number_of(Fn *f, const Held *h)
 static void call_kernel(Fn *f, const Step *s, Ssa block)
 {
     Gen *g = f->g;
+    origin_at(g, s->w->let->value->span);
     size_t packed = s->kernel->packed.n;
     Ssa *args = arena_new_array(g->arena, Ssa, s->in.n + s->out.n + packed + 2);
     unsigned n = 0;

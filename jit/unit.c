@@ -7,6 +7,7 @@
 #include "jit/gpu/ptx.h"
 #include "jit/gpu/run.h"
 #include "jit/internal.h"
+#include "jit/origin.h"
 #include "jit/watch.h"
 
 #include <stdlib.h>
@@ -651,15 +652,23 @@ bool unit_module(Jit *jit, Module *env, const Name *name, const UnitWish *wish, 
     if (!u)
         return false;
     Gen g;
+    uint32_t names =
+        jit->orc.numbers; /* texts of one program say the same names: nobody else sees them */
     u->gpu = NULL;
     u->shapes = wish->args ? shapes_of_call(jit, env, def, wish->n, wish->args, types) : NULL;
     gen_init(&g, u, why);
     g.lowered = wish->lowered;
     g.alone = true;
+    if (wish->places && !g.failed)
+        g.origins = origins_open(&g, wish->places);
     if (wish->target && !g.failed)
         g.ptx = ptx_open(&g, wish->target);
-    bool ok = !g.failed && gen_unit(&g, def->fn) && use(&g, data);
+    bool ok = !g.failed && gen_unit(&g, def->fn);
+    origins_settle(&g);
+    ok = ok && use(&g, data);
+    origins_close(g.origins);
     gen_deinit(&g, ok);
+    jit->orc.numbers = names;
     unit_release(u);
     return ok;
 }

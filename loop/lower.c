@@ -166,8 +166,10 @@ Nest *nest_of(Ctx *cx, Arena *arena, const TeProgram *p, const NestParts *parts)
     for (int i = 0; i < p->n_stages; i++) {
         Lower w = {.n = n, .p = p, .stage = &p->stages[i], .instead = -1};
         w.loops = parts && parts->loops;
+        n->te.span = p->stages[i].body->span;
         if (!parts || !parts->build || !parts->build(parts->data, n, i))
             lower_stage(&w, p->n_inputs + i);
     }
+    n->te.span = (Span){0};
     return n;
 }

@@ -227,6 +227,14 @@ Te *nest_start_of(Nest *n, TeReduce fold, DType dtype);
 /* ---- looking ----------------------------------------------------------------------------------------------------------- */
 
 void nest_print(Buf *out, const Nest *n);
+/* The same with the names that tensors have where they come from, and a word with each node before its line is written. */
+typedef struct NestReader {
+    const char *const *names; /* by tensor of the program; NULL: x0, t1 and so on */
+    int n_names;
+    void (*comes)(void *data, const NestNode *node); /* NULL: nobody listens */
+    void *data;
+} NestReader;
+void nest_print_for(Buf *out, const Nest *n, const NestReader *reader);
 /* What is wrong with the nest; NULL when it is well formed. */
 const char *nest_verify(Nest *n);
 /* Runs the nest on the memory of its given and scratch buffers, by id: the reference for every emitter. False where a value cannot be

@@ -6,6 +6,7 @@
 typedef struct NestNames {
     TeNames base;
     const Nest *n;
+    const NestReader *reader;
 } NestNames;
 
 static void axis_name(const TeNames *names, Buf *out, int var)
@@ -17,9 +18,24 @@ static void axis_name(const TeNames *names, Buf *out, int var)
 static void buffer_name(const TeNames *names, Buf *out, int id)
 {
     const Nest *n = ((const NestNames *)names)->n;
+    const NestReader *reader = ((const NestNames *)names)->reader;
     const NestBuffer *b = &n->buffers.at[id];
+    if (reader->names && id < reader->n_names) {
+        buf_str(out, reader->names[id]);
+        return;
+    }
+    if (reader->names && b->name) {
+        buf_printf(out, "%s%d", b->name, id);
+        return;
+    }
     bool own = b->place == NEST_LOCAL || b->place == NEST_REGISTER || b->place == NEST_SHARED;
     buf_printf(out, "%s%d", own ? b->name : id < n->n_inputs ? "x" : "t", id);
+}
+
+static bool is_number(const TeNames *names, int id)
+{
+    const Nest *n = ((const NestNames *)names)->n;
+    return id < n->n_inputs && n->buffers.at[id].rank == 0;
 }
 
 static void print_place(const NestNames *names, Buf *out, int buffer, const Te *at)
@@ -87,6 +103,8 @@ static void print_block(const NestNames *names, Buf *out, const NestBlock *block
 
 static void print_node(const NestNames *names, Buf *out, const NestNode *s, int indent)
 {
+    if (names->reader->comes)
+        names->reader->comes(names->reader->data, s);
     buf_printf(out, "%*s", indent, "");
     switch (s->kind) {
     case NEST_LOOP:
@@ -139,8 +157,13 @@ static void print_block(const NestNames *names, Buf *out, const NestBlock *block
         print_node(names, out, block->at[i], indent);
 }
 
+void nest_print_for(Buf *out, const Nest *n, const NestReader *reader)
+{
+    NestNames names = {{axis_name, buffer_name, reader->names ? is_number : NULL}, n, reader};
+    print_block(&names, out, &n->root, 0);
+}
+
 void nest_print(Buf *out, const Nest *n)
 {
-    NestNames names = {{axis_name, buffer_name}, n};
-    print_block(&names, out, &n->root, 0);
+    nest_print_for(out, n, &(NestReader){0});
 }

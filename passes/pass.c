@@ -492,22 +492,18 @@ static bool tell_bugs(const Diags *from, Diags *to)
     return found;
 }
 
-Module *passes_run_for_code(Ctx *cx, Module *m, const Module *env, CodeWish wish)
+Module *passes_run_for_code(PassContext *pc, Module *m)
 {
-    PassContext pc = {.cx = cx,
-                      .opt_level = wish.level,
-                      .disable = "RemoveUnusedFunctions",
-                      .for_code = true,
-                      .exact = wish.exact,
-                      .planes = wish.gpu,
-                      .require = wish.level >= 2 ? code_wants : NULL,
-                      .env = env};
-    if (!typecheck_module(cx, m, env))
+    Ctx *cx = pc->cx;
+    pc->disable = "RemoveUnusedFunctions";
+    pc->for_code = true;
+    pc->require = pc->opt_level >= 2 ? code_wants : NULL;
+    if (!typecheck_module(cx, m, pc->env))
         return NULL;
     Diags found, *kept = cx->diags;
     diags_init(&found, &cx->limits);
     cx->diags = &found;
-    Module *now = run_text(&pc, module_retain(m),
+    Module *now = run_text(pc, module_retain(m),
                            sources_constant(&cx->sources, "default pipeline", code_pipeline), 1);
     cx->diags = kept;
     /* Types that constants made known may show that a call can only fail. Nobody knows whether it is reached: so the program stays,

@@ -111,13 +111,9 @@ Module *passes_run(PassContext *pc, Module *m, uint32_t pipeline_source);
 /* The same for a text that is no source of its own. */
 Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline);
 
-/* What runs before code is made, for this processor or else for a card: the default pipeline at this level, and what else makes good code;
- * every definition stays. The result is the caller's; NULL after a diagnostic. */
-typedef struct CodeWish {
-    int level;
-    bool exact, gpu;
-} CodeWish;
-Module *passes_run_for_code(Ctx *cx, Module *m, const Module *env, CodeWish wish);
+/* What runs before code is made: the default pipeline at the context's level, and what else makes good code; every definition stays. Of
+ * the context the level, `exact`, `planes`, `env` and who listens count. The result is the caller's; NULL after a diagnostic. */
+Module *passes_run_for_code(PassContext *pc, Module *m);
 
 /* The pipeline behind -O0 … -O3, as text. */
 const char *passes_default(int level);

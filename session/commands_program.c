@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "ir/print.h"
 #include "session/commands.h"
+#include "session/views/follow.h"
 #include "session/views/graph.h"
 #include "session/sass.h"
 
@@ -109,6 +110,7 @@ typedef struct ShowRow {
     bool by_tools; /* that make machine code of the text */
     PrintStyle style; /* of text */
     bool graph;
+    bool all; /* stages beside each other */
 } ShowRow;
 
 /* The code is made to be shown, as it is made to be run. */
@@ -154,20 +156,28 @@ bool code_thunk(RelaySession *s, Module *m, Thunk *out)
     return out->module != NULL;
 }
 
+static bool show_thunk(CommandCall *c, const Thunk *t, const ShowRow *row, uint64_t lines)
+{
+    return row->all ? show_all(c->s, t, lines) : show_code(c->s, t, row);
+}
+
 static bool show_code_of(CommandCall *c, const ShowRow *row)
 {
+    uint64_t lines = 3;
+    if (row->all && !command_setting(c, "lines", &lines))
+        return false;
     const Def *def = command_global(c);
     Module *m = command_module(c);
     Thunk t;
     if (m && def) {
         module_release(m);
-        return show_code(c->s, &(Thunk){.module = c->s->env, .name = def->name}, row);
+        return show_thunk(c, &(Thunk){.module = c->s->env, .name = def->name}, row, lines);
     }
     if (!m || !code_thunk(c->s, m, &t)) {
         module_release(m);
         return false;
     }
-    bool ok = show_code(c->s, &t, row);
+    bool ok = show_thunk(c, &t, row, lines);
     thunk_free(&t);
     module_release(m);
     return ok;
@@ -186,6 +196,10 @@ static const ShowRow show_rows[] = {
      .comment = "//",
      .kind = JIT_TEXT_PTX,
      .by_tools = true},
+    {.name = "all",
+     .doc = "passes, loops, LLVM IR and machine code, and which expression each line is from",
+     .comment = "//",
+     .all = true},
 };
 
 void command_show(CommandCall *c)
@@ -216,7 +230,7 @@ void command_show(CommandCall *c)
     Span span = {from.source, from.from, from.from + (uint32_t)word.len};
     Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, span,
                          "`:show` wants to know what: text, types, graph, lowered, "
-                         "llvm, asm, ptx or sass");
+                         "llvm, asm, ptx, sass or all");
     char *wanted = memory_text(word.ptr, word.len);
     diag_suggest(d, wanted ? wanted : "", sizeof names / sizeof *names, names);
     diag_help(d, "for instance `:show llvm @f`");

@@ -111,10 +111,8 @@ static const char mark_style[] =
     "mark.relay-mark-wrong{background:var(--relay-mark-wrong,rgba(244,67,54,.32))}</style>";
 
 static const char *const mark_names[] = {
-    [HTML_MARK_AT] = "at",
-    [HTML_MARK_OTHER] = "other",
-    [HTML_MARK_WRONG] = "wrong",
-    [HTML_MARK_NUMBERED] = "numbered",
+    [HTML_MARK_AT] = "at",         [HTML_MARK_OTHER] = "other",       [HTML_MARK_WRONG] = "wrong",
+    [HTML_MARK_CHOICE] = "choice", [HTML_MARK_NUMBERED] = "numbered",
 };
 
 typedef struct MarkedText {
@@ -153,8 +151,13 @@ static const HtmlMark *mark_at(const MarkedText *m, size_t at, size_t *until)
 
 static void open_mark(const MarkedText *m, const HtmlMark *mark)
 {
-    buf_printf(m->out, "<mark class=\"relay-mark-%s", mark_names[mark->kind]);
-    for (size_t i = 0; i < m->n && mark->kind == HTML_MARK_NUMBERED; i++)
+    bool choice = mark->kind == HTML_MARK_CHOICE;
+    if (choice)
+        buf_printf(m->out, "<label for=\"%s%016llx-%u\" class=\"relay-choice h%u", mark->prefix,
+                   (unsigned long long)mark->id, (unsigned)mark->number, (unsigned)mark->hue);
+    else
+        buf_printf(m->out, "<mark class=\"relay-mark-%s", mark_names[mark->kind]);
+    for (size_t i = 0; i < m->n && (choice || mark->kind == HTML_MARK_NUMBERED); i++)
         if (m->marks[i].from <= m->at && m->at < m->marks[i].to)
             buf_printf(m->out, " k%u", m->marks[i].number);
     buf_str(m->out, "\">");
@@ -175,7 +178,8 @@ static void marked_piece(MarkedText *m, size_t to, const char *kind)
                 buf_printf(m->out, "<span class=\"relay-%s\">", kind);
             buf_html(m->out, m->text + m->at, stop - m->at);
             buf_str(m->out, kind ? "</span>" : "");
-            buf_str(m->out, mark ? "</mark>" : "");
+            if (mark)
+                buf_str(m->out, mark->kind == HTML_MARK_CHOICE ? "</label>" : "</mark>");
         }
         m->at = newline ? stop + 1 : stop;
         if (!newline)

@@ -37,6 +37,7 @@ typedef enum HtmlMarkKind {
     HTML_MARK_AT, /* what the step is about */
     HTML_MARK_OTHER, /* what else takes part */
     HTML_MARK_WRONG, /* what went wrong */
+    HTML_MARK_CHOICE, /* a label of a radio button, with the classes of HTML_MARK_NUMBERED */
     HTML_MARK_NUMBERED, /* without colours: its bytes have the class `k<number>`, beside those of other marks around them */
 } HtmlMarkKind;
 
@@ -45,6 +46,10 @@ typedef struct HtmlMark {
     size_t from, to;
     HtmlMarkKind kind;
     uint32_t number;
+    const char *
+        prefix; /* CHOICE: the button is `<prefix><id>-<number>`, the label has the class `h<hue>` too */
+    uint64_t id;
+    uint32_t hue;
 } HtmlMark;
 
 /* The lines that are shown, counted from 1; all where `to` is 0. `before`: how many lines of the file stand in front of the text. */

@@ -7,7 +7,6 @@
 #include "base/memory.h"
 
 #include "ir/walk.h"
-#include "passes/pass.h"
 
 #include <stdlib.h>
 
@@ -159,6 +158,15 @@ static void keep(Optimiser *o, const Node *node, Module *now)
     ptrmap_put(kept_for(s), node->def->fn, kept);
 }
 
+static PassContext context_of(RelaySession *s, const Module *env)
+{
+    return (PassContext){.cx = &s->cx,
+                         .opt_level = s->opt_level,
+                         .exact = s->exact,
+                         .planes = s->on_gpu,
+                         .env = env};
+}
+
 static bool make_stale(Optimiser *o)
 {
     RelaySession *s = o->s;
@@ -170,9 +178,8 @@ static bool make_stale(Optimiser *o)
         if (o->nodes.at[i].stale)
             module_define(todo, o->nodes.at[i].def->name, o->nodes.at[i].def->fn,
                           o->nodes.at[i].def->span, o->nodes.at[i].def->home);
-    Module *now =
-        passes_run_for_code(&s->cx, todo, o->env,
-                            (CodeWish){.level = s->opt_level, .exact = s->exact, .gpu = s->on_gpu});
+    PassContext pc = context_of(s, o->env);
+    Module *now = passes_run_for_code(&pc, todo);
     for (size_t i = 0; now && i < o->nodes.n; i++)
         if (o->nodes.at[i].stale)
             keep(o, &o->nodes.at[i], now);
@@ -208,6 +215,28 @@ Module *optimise(RelaySession *s, Module *env, const Name *name)
     ptrmap_deinit(&o.index);
     arena_deinit(&o.arena);
     return out;
+}
+
+void optimise_watched(RelaySession *s, Module *env, const Name *name, const PassContext *listener)
+{
+    const Def *def = module_find(env, name);
+    Module *todo = s->opt_level && def && def->fn ? module_new(&s->cx) : NULL;
+    if (!todo)
+        return;
+    Optimiser o = {.s = s, .env = env};
+    arena_init(&o.arena, &s->cx.limits);
+    find_reached(&o, def);
+    for (size_t i = 0; i < o.nodes.n; i++)
+        module_define(todo, o.nodes.at[i].def->name, o.nodes.at[i].def->fn, o.nodes.at[i].def->span,
+                      o.nodes.at[i].def->home);
+    PassContext pc = context_of(s, env);
+    pc.after = listener->after;
+    pc.decided = listener->decided;
+    pc.data = listener->data;
+    module_release(passes_run_for_code(&pc, todo));
+    module_release(todo);
+    ptrmap_deinit(&o.index);
+    arena_deinit(&o.arena);
 }
 
 bool optimised_already(RelaySession *s, Module *env, const Name *name)

@@ -2,11 +2,14 @@
 #ifndef SESSION_OPTIMISE_H
 #define SESSION_OPTIMISE_H
 
+#include "passes/pass.h"
 #include "session/internal.h"
 
 /* A module with `name` of env and all that it reaches, after the pipeline of the session's level (at level 0 env itself); the
  * caller's. NULL after a diagnostic. */
 Module *optimise(RelaySession *s, Module *env, const Name *name);
+/* Runs the pipeline on all that `name` reaches, and tells the listener of that context each pass; nothing is kept. */
+void optimise_watched(RelaySession *s, Module *env, const Name *name, const PassContext *listener);
 /* Whether nothing would have to be done for that. */
 bool optimised_already(RelaySession *s, Module *env, const Name *name);
 /* What it would give for `name` if so; else NULL. */

@@ -7,6 +7,7 @@
 #include "passes/pass.h"
 #include "runtime/npy.h"
 #include "session/commands.h"
+#include "session/views/follow.h"
 #include "session/views/trace.h"
 #include "typecheck/typecheck.h"
 
@@ -394,7 +395,7 @@ static bool emit_kind(RelaySession *s, const char *emit, JitText *out)
         }
     Diag *d = diag_error(s->cx.diags, E0402_USAGE, (Span){0},
                          "`--emit %s`: nothing of that kind can be made", emit);
-    diag_help(d, "this build makes lowered, llvm-ir, asm, obj and ptx");
+    diag_help(d, "this build makes lowered, llvm-ir, asm, obj, ptx, html and json");
     return false;
 }
 
@@ -422,25 +423,45 @@ static bool check_target(RelaySession *s, JitText kind, const char *target)
     return !d;
 }
 
+/* All stages beside each other: a page, or what programs read of it. */
+static void compile_page(RelaySession *s, Module *m, const Def *def, bool page, Buf *out)
+{
+    FollowViews views = {.html = page ? out : NULL, .json = page ? NULL : out};
+    if (page)
+        html_page_begin(out, def->name->text);
+    follow(s, &(Thunk){.module = m, .name = def->name}, &views);
+}
+
+static void write_compiled(RelaySession *s, const RelayRequest *r, const Buf *out)
+{
+    const char *path = request_find(r, "out");
+    if (path && strcmp(path, "-"))
+        file_write(&s->cx.limits, s->cx.diags, path, buf_text(out), out->n);
+    else
+        emit_text(s, RELAY_OUTPUT_TEXT, out);
+}
+
 static RelayStatus stage_compile(RelaySession *s, const RelayRequest *r)
 {
     const char *emit = request_find(r, "emit"), *entry = request_find(r, "entry"),
-               *path = request_find(r, "out"), *target = request_find(r, "target");
-    JitText kind;
-    Module *text = emit_kind(s, emit ? emit : "llvm-ir", &kind) ? load_request(s, r, true) : NULL;
+               *target = request_find(r, "target");
+    JitText kind = JIT_TEXT_LLVM;
+    bool page = emit && !strcmp(emit, "html"), all = page || (emit && !strcmp(emit, "json"));
+    Module *text =
+        all || emit_kind(s, emit ? emit : "llvm-ir", &kind) ? load_request(s, r, true) : NULL;
     Module *m = text ? with_entry(s, r, text, entry ? entry : "main") : NULL;
     const Def *def = m ? find_entry(s, m, entry ? entry : "main") : NULL;
     Buf why = {0}, out = {0};
     Runnable code = {0};
-    if (def && engine_compile(s, m, def->name, COMPILE_TO_SHOW, &code, &why)) {
+    if (def && all) {
+        compile_page(s, m, def, page, &out);
+        if (session_status(s) == RELAY_OK)
+            write_compiled(s, r, &out);
+    } else if (def && engine_compile(s, m, def->name, COMPILE_TO_SHOW, &code, &why)) {
         if (check_target(s, kind, target) &&
             s->jit_table->text(s->jit, code.env, def->name,
-                               &(JitTextWish){.kind = kind, .target = target}, &out)) {
-            if (path && strcmp(path, "-"))
-                file_write(&s->cx.limits, s->cx.diags, path, buf_text(&out), out.n);
-            else
-                emit_text(s, RELAY_OUTPUT_TEXT, &out);
-        }
+                               &(JitTextWish){.kind = kind, .target = target}, &out))
+            write_compiled(s, r, &out);
         engine_release(s, &code);
     } else if (def && !s->jit) {
         diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "nothing can be compiled: %s",

@@ -77,7 +77,8 @@ static uint32_t mark_number(Page *p, uint32_t region, Span span)
     uint32_t number = (uint32_t)p->marks.n;
     vec_push(&p->marks, &p->arena, span);
     Region *r = &p->regions.at[region];
-    HtmlMark mark = {span.from, span.to, HTML_MARK_NUMBERED, number};
+    HtmlMark mark = {
+        .from = span.from, .to = span.to, .kind = HTML_MARK_NUMBERED, .number = number};
     if (span.source == r->lines.source)
         vec_push(&r->marks, &p->arena, mark);
     return number;

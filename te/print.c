@@ -41,14 +41,12 @@ static void axis_name(const TeNames *names, Buf *out, int axis)
     print_axis(out, ((const StageNames *)names)->s, axis);
 }
 
-static void tensor_name(const TeNames *names, Buf *out, int id)
+void te_print_tensor(Buf *out, const TeProgram *p, const char *const *inputs, int id)
 {
     static const char *const letters[] = {"x", "y", "z", "w"};
-    const StageNames *sn = (const StageNames *)names;
-    const TeProgram *p = sn->p;
     if (id < p->n_inputs) {
-        if (sn->inputs)
-            buf_str(out, sn->inputs[id]);
+        if (inputs)
+            buf_str(out, inputs[id]);
         else if (p->n_inputs <= 4)
             buf_str(out, letters[id]);
         else
@@ -64,6 +62,12 @@ static void tensor_name(const TeNames *names, Buf *out, int id)
             return;
         }
     buf_printf(out, "t%d", id - p->n_inputs);
+}
+
+static void tensor_name(const TeNames *names, Buf *out, int id)
+{
+    const StageNames *sn = (const StageNames *)names;
+    te_print_tensor(out, sn->p, sn->inputs, id);
 }
 
 static const char *op_name(uint8_t op)
@@ -179,7 +183,7 @@ static void print_list(Printer *pr, int n, Te *const *e)
 static void print_load(Printer *pr, const Te *e)
 {
     pr->names->tensor(pr->names, pr->out, e->tensor);
-    if (e->n) {
+    if (e->n && !(pr->names->is_number && pr->names->is_number(pr->names, e->tensor))) {
         buf_char(pr->out, '[');
         print_list(pr, e->n, e->index);
         buf_char(pr->out, ']');
@@ -321,7 +325,7 @@ void te_print_expr(Buf *out, const Te *e, const TeNames *names, int indent)
 void te_print(Buf *out, const TeProgram *p, const char *const *names)
 {
     for (int i = 0; i < p->n_stages; i++) {
-        StageNames sn = {{axis_name, tensor_name}, p, names, &p->stages[i]};
+        StageNames sn = {{axis_name, tensor_name, NULL}, p, names, &p->stages[i]};
         print_head(out, &sn, p->n_inputs + i);
         te_print_expr(out, p->stages[i].body, &sn.base, sn.s->rank ? 4 : 2);
         buf_char(out, '\n');

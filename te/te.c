@@ -50,6 +50,7 @@ static Te *te_node(TeBuilder *b, TeKind kind, DType dtype)
     Te *e = arena_new(b->arena, Te);
     e->kind = (uint8_t)kind;
     e->dtype = dtype;
+    e->span = b->span;
     return e;
 }
 

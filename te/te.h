@@ -53,6 +53,7 @@ struct Te {
     uint8_t op; /* TeOp */
     uint8_t n; /* LOAD: indices */
     DType dtype; /* of the value */
+    Span span; /* of the expression that it is part of; for readers */
     union {
         Value value; /* CONST: a scalar */
         int axis; /* AXIS */
@@ -115,7 +116,7 @@ typedef struct TeProgram {
 struct TeBuilder {
     Ctx *cx;
     Arena *arena;
-    Span span;
+    Span span; /* of the nodes that are made */
     const Op *op; /* whose compute runs */
     const Attrs *attrs;
     const Type *result; /* concrete */

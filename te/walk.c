@@ -82,8 +82,13 @@ static Te *rewrite_node(Rewrite *r, const Te *e)
         now.c = rewritten(r, e->c);
         same = now.a == e->a && now.b == e->b && now.c == e->c;
     }
+    Span outer = r->b->span;
+    if (!span_is_none(e->span))
+        r->b->span = e->span;
     Te *made = r->make(r->data, r->b, &now, e);
-    return made ? made : same ? (Te *)(uintptr_t)e : again(r->b, &now);
+    made = made ? made : same ? (Te *)(uintptr_t)e : again(r->b, &now);
+    r->b->span = outer;
+    return made;
 }
 
 Te *te_rewrite(TeBuilder *b, const Te *body, TeMake *make, void *data)

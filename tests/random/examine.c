@@ -356,7 +356,7 @@ static const char *check_jit(Examiner *x, Module *m, const Run *wanted)
     const char *bad = check_code(x, m, wanted);
     bool has_value = !value_is_none(wanted->value);
     for (int level = 2; level <= 3 && !bad && has_value; level++) {
-        Module *now = passes_run_for_code(&x->cx, m, NULL, (CodeWish){.level = level});
+        Module *now = passes_run_for_code(&(PassContext){.cx = &x->cx, .opt_level = level}, m);
         bad = now ? check_code(x, now, wanted) : "the pipeline runs";
         if (!now)
             note_diags(x);
