@@ -220,7 +220,7 @@ static void make_body(Fn *f)
 /* The function as it is compiled; its loops follow. */
 static void show_lowered(Gen *g, const Instance *in)
 {
-    if (!g->lowered || g->jit->cost)
+    if (!g->lowered || g->jit->report)
         return;
     buf_printf(g->lowered, "%s%s = ", g->lowered->n > 0 ? "\n" : "", in->name);
     ir_print_expr(g->lowered, &in->fn->base, (PrintStyle){.no_header = true, .no_metadata = true});

@@ -170,8 +170,7 @@ struct Jit {
     bool tf32; /* factors of float32 are rounded in products on a card */
     int level; /* of the pipeline that made what is compiled from now on */
     const char *steps; /* by hand, for its kernel; NULL: strategies decide */
-    JitCost *cost; /* to which what kernels cost is added; NULL: nobody asks */
-    JitCost shown;
+    JitReport *report; /* to which what kernels cost is added; NULL: nobody asks */
     const char *
         gpu; /* for which its kernels are made, one of gpu_target; NULL: they are the processor's */
     struct Cuda *cuda; /* the card, once it was opened, */

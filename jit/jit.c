@@ -159,19 +159,15 @@ static bool jit_text(Jit *jit, Module *env, const Name *name, const JitTextWish 
     if (wish->kind == JIT_TEXT_PTX && !unit.target)
         unit.target = ptx_target(0);
     bool ok = orc_open(jit, &why);
-    jit->shown = (JitCost){.vector_bytes = ok ? (int)cpu_vector_bytes() : 0};
-    jit->cost = wish->kind == JIT_TEXT_SCHEDULE ? &jit->shown : NULL;
+    jit->report = wish->report;
+    if (ok && wish->report)
+        wish->report->vector_bytes = (int)cpu_vector_bytes();
     ok = ok && unit_module(jit, env, name, &unit, &why, print_module, &wanted);
-    jit->cost = NULL;
+    jit->report = NULL;
     if (!ok && why.n > 0)
         diag_error(jit->cx->diags, E0701_CANNOT_COMPILE, (Span){0}, "%s", buf_text(&why));
     buf_deinit(&why);
     return ok;
-}
-
-static JitCost jit_cost(Jit *jit)
-{
-    return jit->shown;
 }
 
 static void jit_forget(Jit *jit, const Module *m)
@@ -231,7 +227,6 @@ static const JitTable table = {
     .call = jit_call,
     .text = jit_text,
     .gpu_target = ptx_target,
-    .cost = jit_cost,
     .gpu_open = device_open,
     .gpu_seconds = jit_gpu_seconds,
     .gpu_memory = jit_gpu_memory,

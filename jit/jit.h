@@ -32,6 +32,26 @@ typedef struct JitPlaces {
     Vec(JitPlace) all; /* by line */
 } JitPlaces;
 
+/* What the call of a kernel costs (sched/sched.h). */
+typedef struct JitKernelCost {
+    const char *name;
+    double work, operations, bytes;
+} JitKernelCost;
+
+/* What lies in memory while kernels [first, last] of a run are called, at an offset of its block. */
+typedef struct JitRoom {
+    int first, last;
+    size_t offset, size;
+} JitRoom;
+
+typedef struct JitReport {
+    Arena *arena;
+    int vector_bytes;
+    Vec(JitKernelCost) kernels; /* a call each */
+    Vec(JitRoom) rooms; /* of the run that needs most */
+    size_t block; /* the bytes of it */
+} JitReport;
+
 typedef struct JitTextWish {
     JitText kind;
     const char *
@@ -40,6 +60,7 @@ typedef struct JitTextWish {
     uint32_t n;
     const Value
         *args; /* of a call: the code is that for their shapes; NULL: for the shapes of the types */
+    JitReport *report; /* receives what kernels cost; wanted of a schedule, and of nothing else */
     JitPlaces
         *places; /* receives those of the text: loops, LLVM IR and assembly; NULL: nobody asks */
 } JitTextWish;
@@ -67,12 +88,6 @@ typedef struct JitMode {
     bool gpu; /* kernels are the card's, which has been opened */
 } JitMode;
 
-/* What kernels cost, together (sched/sched.h). */
-typedef struct JitCost {
-    double work, operations, bytes;
-    int kernels, vector_bytes;
-} JitCost;
-
 typedef struct JitTable {
     uint32_t version; /* JIT_TABLE_VERSION of the header that it was built with */
     Jit *(*create)(Ctx *cx);
@@ -95,8 +110,6 @@ typedef struct JitTable {
     bool (*text)(Jit *jit, Module *env, const Name *name, const JitTextWish *wish, Buf *out);
     /* Ends with NULL. */
     const char *(*gpu_target)(int i);
-    /* Of the kernels of the schedule that was shown last. */
-    JitCost (*cost)(Jit *jit);
     /* Opens the card of this machine, once; false: `why` says why nothing runs on one. */
     bool (*gpu_open)(Jit *jit, Buf *why);
     /* How long it has worked on kernels since this was asked last. */

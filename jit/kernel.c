@@ -17,6 +17,18 @@
 
 #include <string.h>
 
+/* A kernel that is called again costs as much again. */
+static void report_again(Gen *g, const char *symbol)
+{
+    JitReport *report = g->jit->report;
+    for (size_t i = 0; report && i < report->kernels.n; i++)
+        if (!strcmp(report->kernels.at[i].name, symbol)) {
+            JitKernelCost cost = report->kernels.at[i];
+            vec_push(&report->kernels, report->arena, cost);
+            return;
+        }
+}
+
 /* ---- memory ---------------------------------------------------------------------------------------------------------- */
 
 /* By buffer: where the scratch buffers lie, and the parts of the root between which they are needed. */
@@ -161,28 +173,27 @@ static void show_loops(Gen *g, const TeProgram *p, Nest *n, const char *const *n
     ptrmap_deinit(&sh.spans);
 }
 
-static void show_lowered(Gen *g, const TeProgram *p, Nest *n, const KernelOrigin *from,
-                         const KernelInput *known)
+static void show_lowered(Gen *g, const char *symbol, const TeProgram *p, Nest *n,
+                         const KernelOrigin *from, const KernelInput *known)
 {
-    JitCost *cost = g->jit->cost;
+    JitReport *report = g->jit->report;
     if (!g->lowered)
         return;
     const char *const *names = names_of(g, p, known, from->names);
-    if (!cost) {
+    if (!report) {
         te_print(g->lowered, p, names);
         buf_char(g->lowered, '\n');
     }
     show_loops(g, p, n, names);
-    if (!cost)
+    if (!report)
         return;
     Machine machine = machine_of(g);
     SchedCost c = sched_cost(g->arena, &machine, p, n);
     buf_printf(g->lowered, "// %.3g operations on vectors, %.3g on elements; %.3g bytes\n", c.work,
                c.operations, c.bytes);
-    cost->work += c.work;
-    cost->operations += c.operations;
-    cost->bytes += c.bytes;
-    cost->kernels++;
+    JitKernelCost cost = {arena_copy_text(report->arena, symbol, strlen(symbol)), c.work,
+                          c.operations, c.bytes};
+    vec_push(&report->kernels, report->arena, cost);
 }
 
 static void note_packed(Gen *g, Kernel *k, const Nest *n, const TeProgram *p,
@@ -248,7 +259,7 @@ static bool kernel_make(Gen *g, Kernel *k, const TeProgram *p, const KernelOrigi
     if (wrong)
         diag_bug(g->cx->diags, from->span, "the schedule made a malformed nest: %s", wrong);
 #endif
-    show_lowered(g, p, n, from, known);
+    show_lowered(g, k->symbol, p, n, from, known);
     Emit *e = arena_new(g->arena, Emit);
     emit_begin(e, g, n, from->span);
     e->fn = kernel_function(g, k);
@@ -505,6 +516,8 @@ Kernel *kernel_of(Gen *g, const TeProgram *p, const KernelOrigin *from, const Ke
     if (g->lowered)
         buf_printf(g->lowered, "%s%s%s:\n%s", g->lowered->n ? "\n" : "", k->symbol,
                    make ? "" : " again", from->text);
+    if (!make)
+        report_again(g, k->symbol);
     if (make) {
         Gen *in = gen_for_kernel(g, k->batch);
         bool ok = !in->failed && kernel_make(in, k, p, from, known);

@@ -715,7 +715,7 @@ static void show_origin(Fn *f, const Step *s, KernelOrigin *from)
     const char **names = arena_new_array(g->arena, const char *, s->in.n + 1);
     for (size_t i = 0; i < s->in.n; i++) {
         char plain[16];
-        int n = snprintf(plain, sizeof plain, "t%zu", i);
+        int n = snprintf(plain, sizeof plain, "x%zu", i);
         names[i] = held_name(f, s->in.at[i]);
         if (!names[i])
             names[i] = arena_copy_text(g->arena, plain, (size_t)n);
@@ -750,6 +750,23 @@ static void plan_step(Fn *f, Step *s, int at)
         add_need(f, &s->room, (int64_t)bytes, at, at);
 }
 
+/* Of several runs the one that needs most is told. */
+static void report_rooms(Fn *f, size_t block)
+{
+    const Plan *p = f->plan;
+    JitReport *report = f->g->jit->report;
+    if (!report || block <= report->block)
+        return;
+    report->block = block;
+    report->rooms.n = 0;
+    for (size_t i = 0; i < p->needs.n; i++) {
+        const MemoryNeed *need = &p->needs.at[i];
+        JitRoom room = {need->first, need->last, need->offset, need->size};
+        if (need->first <= need->last)
+            vec_push(&report->rooms, report->arena, room);
+    }
+}
+
 /* The bytes of the memory that the run needs for itself. */
 static size_t plan_memory(Fn *f)
 {
@@ -760,7 +777,11 @@ static size_t plan_memory(Fn *f)
         if (h->needed && !h->in && !h->wanted && !h->result && has_room)
             add_need(f, &h->room, bytes_of(h->type), h->by, h->last < h->by ? h->by : h->last);
     }
-    return f->g->failed ? 0 : memory_plan(f->g->arena, p->needs.at, p->needs.n);
+    if (f->g->failed)
+        return 0;
+    size_t bytes = memory_plan(f->g->arena, p->needs.at, p->needs.n);
+    report_rooms(f, bytes);
+    return bytes;
 }
 
 static bool plan_run(Fn *f, size_t *bytes)

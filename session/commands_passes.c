@@ -157,6 +157,12 @@ static void passes_of_command(PassCall *call)
         command_need(&call->target, "what the passes are to run on (`@f`, or an expression)")
             ? command_module(&call->target)
             : NULL;
+    /* Of an expression that calls definitions, what passes decide in these is what one asks for. */
+    if (m && m->expr && call->view.why) {
+        Module *all = module_with_reached(call->target.s->env, m);
+        module_release(m);
+        m = all;
+    }
     if (m)
         run_passes(call->target.s, call, m);
     module_release(m);

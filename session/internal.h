@@ -475,5 +475,7 @@ typedef struct CellRun {
 RelayStatus cell_run(RelaySession *s, CellRun run);
 /* The functions of env that `names` reach, as a module of their own. */
 Module *module_slice(RelaySession *s, Module *env, const Name *name);
+/* The module's expression with the functions that it reaches and no library has; the caller's, NULL without memory. */
+Module *module_with_reached(Module *env, Module *m);
 
 #endif

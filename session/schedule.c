@@ -1,53 +1,24 @@
 /* `:schedule`: the loops that code is made of, what they cost by count and by the clock, and what this machine could do at best. */
-#include "runtime/pool.h"
-#include "runtime/speed.h"
 #include "sched/hand.h"
-#include "session/commands.h"
+#include "session/views/cost.h"
 
 #include "base/memory.h"
 
 #include <stdlib.h>
 
-/* What of the time on this machine must pass: for arithmetic, and for memory. */
-typedef struct Bound {
-    double arithmetic, memory, peak, bandwidth;
-} Bound;
-
-static Bound bound_of(RelaySession *s, const JitCost *cost)
+/* Text, page and what programs read. */
+static void show_costs(RelaySession *s, const JitReport *report, const Buf *nests,
+                       const Timing *measured)
 {
-    Bound b = {0};
-    if (s->peak == 0)
-        s->peak = speed_of_sums();
-    b.peak = s->peak * pool_threads(s->cx.pool);
-    b.bandwidth = speed_of_copies(cost->bytes);
-    b.arithmetic = cost->operations / b.peak;
-    b.memory = b.bandwidth > 0 ? cost->bytes / b.bandwidth : 0;
-    return b;
-}
-
-static void print_rows(RelaySession *s, const JitCost *cost, const Timing *measured, Buf *out)
-{
-    Bound b = bound_of(s, cost);
-    double bound = b.arithmetic > b.memory ? b.arithmetic : b.memory;
-    /* Each operation on a vector is one of a multiplication with an addition. */
-    double work = cost->work * 2 * cost->vector_bytes / 4 / s->peak;
-    buf_str(out, "\npredicted ");
-    print_time(out, work > b.memory ? work : b.memory);
-    buf_str(out, "\nbound     ");
-    print_time(out, bound);
-    if (b.arithmetic > b.memory)
-        buf_printf(out, "   by arithmetic: %.3g operations at %.3g a second\n", cost->operations,
-                   b.peak);
-    else
-        buf_printf(out, "   by memory: %.3g bytes at %.3g a second\n", cost->bytes, b.bandwidth);
-    if (!measured) {
-        buf_str(out, "measured  a call with arguments would be, as of `let %x = …;`\n");
-        return;
-    }
-    buf_str(out, "measured  ");
-    print_time(out, measured->least);
-    buf_printf(out, "   %.0f %% of the bound, %d run%s\n", 100 * bound / measured->least,
-               measured->runs, measured->runs == 1 ? "" : "s");
+    CostView v = cost_view(s, report, nests, measured);
+    Buf text = {0}, html = {0}, json = {0};
+    cost_text(&v, &text);
+    cost_html(&v, &html);
+    cost_json(&v, &json);
+    emit_bundle(s, &text, &html, &json);
+    buf_deinit(&text);
+    buf_deinit(&html);
+    buf_deinit(&json);
 }
 
 /* Why something was not compiled: a step that cannot be taken, or code that the JIT does not make. */
@@ -71,7 +42,10 @@ static void schedule(CommandCall *c, Module *env, const Name *name, const Thunk 
     Buf why = {0}, nests = {0};
     Runnable code;
     Timing measured;
-    JitTextWish wish = {.kind = JIT_TEXT_SCHEDULE};
+    Arena scratch;
+    JitReport report = {.arena = &scratch};
+    JitTextWish wish = {.kind = JIT_TEXT_SCHEDULE, .report = &report};
+    arena_init(&scratch, &s->cx.limits);
     if (call) {
         wish.n = call->n;
         wish.args = call->args;
@@ -79,19 +53,18 @@ static void schedule(CommandCall *c, Module *env, const Name *name, const Thunk 
     if (engine_compile(s, env, name, call ? COMPILE_TO_RUN : COMPILE_TO_SHOW, &code, &why)) {
         bool ok = s->jit_table->text(s->jit, code.env, name, &wish, &nests) &&
                   (!call || time_calls(s, &code, call, &measured));
-        JitCost cost = s->jit_table->cost(s->jit);
-        if (ok && cost.kernels == 0)
-            buf_str(&nests, NO_LOOPS);
-        else if (ok)
-            print_rows(s, &cost, call ? &measured : NULL, &nests);
-        if (ok && session_status(s) == RELAY_OK)
-            emit_text(s, RELAY_OUTPUT_DISPLAY, &nests);
+        bool shows = ok && session_status(s) == RELAY_OK;
+        if (shows && report.kernels.n)
+            show_costs(s, &report, &nests, call ? &measured : NULL);
+        else if (shows)
+            emit_printf(s, RELAY_OUTPUT_DISPLAY, "%s", NO_LOOPS);
         engine_release(s, &code);
     } else {
         say_why(c, steps, &why);
     }
     buf_deinit(&why);
     buf_deinit(&nests);
+    arena_deinit(&scratch);
 }
 
 /* Takes the steps off the arguments. */

@@ -37,6 +37,17 @@ static WalkNext note_global(void *data, const Expr *e)
     return WALK_ON;
 }
 
+static void take_reached(Slice *sl, bool libraries)
+{
+    while (sl->todo.n) {
+        const Def *def = module_find(sl->env, vec_pop(&sl->todo));
+        if (!def || module_find(sl->out, def->name) || (def->imported && !libraries))
+            continue;
+        module_define(sl->out, def->name, def->fn, def->span, def->home);
+        ir_walk(&def->fn->base, note_global, NULL, sl);
+    }
+}
+
 Module *module_slice(RelaySession *s, Module *env, const Name *name)
 {
     Slice sl = {.env = env, .out = module_new(&s->cx)};
@@ -44,13 +55,21 @@ Module *module_slice(RelaySession *s, Module *env, const Name *name)
         return NULL;
     arena_init(&sl.arena, NULL);
     vec_push(&sl.todo, &sl.arena, name);
-    while (sl.todo.n) {
-        const Def *def = module_find(env, vec_pop(&sl.todo));
-        if (!def || module_find(sl.out, def->name))
-            continue;
-        module_define(sl.out, def->name, def->fn, def->span, def->home);
-        ir_walk(&def->fn->base, note_global, NULL, &sl);
-    }
+    take_reached(&sl, true);
+    module_use(sl.out, env);
+    arena_deinit(&sl.arena);
+    return sl.out;
+}
+
+Module *module_with_reached(Module *env, Module *m)
+{
+    Slice sl = {.env = env, .out = module_derive(m)};
+    if (!sl.out)
+        return NULL;
+    arena_init(&sl.arena, NULL);
+    sl.out->expr = m->expr;
+    ir_walk(m->expr, note_global, NULL, &sl);
+    take_reached(&sl, false);
     module_use(sl.out, env);
     arena_deinit(&sl.arena);
     return sl.out;

@@ -697,6 +697,43 @@ static void blame_pipeline(Blame *b, const Runs *r, Value was)
     trace_deinit(&t);
 }
 
+/* The pass of the pipeline before compiled code after which the evaluator gives something else too; 0: none. */
+static size_t pass_of_code(Blame *b, const Runs *r, Value was, Trace *t, Difference *seen)
+{
+    RelaySession *s = b->s;
+    PassContext pc = {.cx = &s->cx, .opt_level = s->opt_level, .exact = s->exact, .env = s->env};
+    trace_listen(t, &pc);
+    Module *now = s->opt_level ? passes_run_for_code(&pc, b->wish->m) : NULL;
+    size_t step = now ? first_other(b, t, r, was, seen) : 0;
+    module_release(now);
+    return step;
+}
+
+static void show_engines(Blame *b, const Runs *r, Value was, const Difference *seen,
+                         const BlameWish *small)
+{
+    Trace t;
+    Difference earlier = {0};
+    Buf verdict = {0};
+    trace_init(&t, b->s);
+    size_t step = pass_of_code(b, r, was, &t, &earlier);
+    buf_str(&verdict, "evaluator and JIT differ");
+    if (step)
+        buf_printf(&verdict,
+                   ": `%s`, pass %zu of %zu before code is made, is the first after which "
+                   "the evaluator differs too",
+                   t.steps.at[step - 1].pass, step, t.steps.n);
+    else if (t.steps.n)
+        buf_printf(&verdict,
+                   ": not after any of the %zu passes before code is made, so it is how "
+                   "the code computes",
+                   t.steps.n);
+    show_finding(b, &(Finding){buf_text(&verdict), seen, r, small, step ? &t : NULL, step});
+    difference_deinit(&earlier);
+    buf_deinit(&verdict);
+    trace_deinit(&t);
+}
+
 /* Where compiled code gives something else, a pass of its pipeline may have done it; else it is how the code is made. */
 static void blame_engines(Blame *b, const Runs *r, Value was)
 {
@@ -709,9 +746,7 @@ static void blame_engines(Blame *b, const Runs *r, Value was)
     BlameWish small = *b->wish;
     module_retain(small.m);
     shrink(b, &small);
-    show_finding(
-        b, &(Finding){
-               .verdict = "evaluator and JIT differ", .seen = &seen, .runs = r, .small = &small});
+    show_engines(b, r, was, &seen, &small);
     module_release(small.m);
     difference_deinit(&seen);
 }

@@ -51,6 +51,16 @@ static void put_line(Trace *t, Buf *out, const TraceLine *line, size_t columns)
                text.ptr, on ? "\033[0m" : "");
 }
 
+/* A pass without rules tells none of its decisions, whatever it does. */
+static void put_silence(Buf *out, const TraceStep *step)
+{
+    const Pass *pass = pass_find(str_of(step->pass));
+    if (!step->changed)
+        buf_printf(out, "// %s found nothing to do\n", step->pass);
+    else if (!pass || !pass->rules)
+        buf_printf(out, "// %s gives no reasons: what it changed is below\n", step->pass);
+}
+
 static void put_events(Trace *t, Buf *out, const TraceStep *step, size_t most)
 {
     for (size_t i = 0; i < step->events.n && i < most; i++) {
@@ -59,7 +69,7 @@ static void put_events(Trace *t, Buf *out, const TraceStep *step, size_t most)
         buf_char(out, '\n');
     }
     if (most == EVENTS_STEP && !step->events.n)
-        buf_printf(out, "// %s decided nothing that it tells\n", step->pass);
+        put_silence(out, step);
     if (step->events.n > most)
         buf_printf(out, "// … and %zu more decisions\n", step->events.n - most);
 }

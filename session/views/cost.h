@@ -1,0 +1,38 @@
+/* What code costs: each kernel by what is counted of its loops, all of them by the clock, beside what this machine could do at best; and
+ * the memory between kernels over time. */
+#ifndef SESSION_VIEWS_COST_H
+#define SESSION_VIEWS_COST_H
+
+#include "session/commands.h"
+
+typedef struct CostView {
+    RelaySession *s;
+    const JitReport *report;
+    const Buf *nests; /* the loops, as text */
+    double core, peak; /* operations in a second, of one core and of all */
+    double bandwidth; /* bytes in a second */
+    const Timing *measured; /* NULL: nothing was called */
+} CostView;
+
+/* Of the machine, for what these kernels touch. */
+CostView cost_view(RelaySession *s, const JitReport *report, const Buf *nests,
+                   const Timing *measured);
+
+/* Seconds of a kernel: as its loops are, and at best. */
+double cost_predicted(const CostView *v, const JitKernelCost *k);
+double cost_bound(const CostView *v, const JitKernelCost *k);
+bool cost_by_memory(const CostView *v, const JitKernelCost *k);
+/* All kernels as one. */
+JitKernelCost cost_total(const CostView *v);
+
+/* The bytes in use while a step runs, and the last step. */
+size_t cost_in_use(const JitReport *r, int step);
+int cost_steps(const JitReport *r);
+/* The first step at which most is in use. */
+int cost_peak(const JitReport *r);
+
+void cost_text(const CostView *v, Buf *out);
+void cost_html(const CostView *v, Buf *out);
+void cost_json(const CostView *v, Buf *out);
+
+#endif

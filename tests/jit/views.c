@@ -1,0 +1,42 @@
+/* What views of code show: the same in text, in HTML and in JSON. */
+#include "tests/unit/bundle.h"
+
+#include <stdio.h>
+
+/* Two kernels, and what lies between them. */
+static void check_costs(RelaySession *s, Bundle *b)
+{
+    run(s, b,
+        "let %a = ones(shape=[64, 128], dtype=\"float32\"); let %w = ones(shape=[32, 128], "
+        "dtype=\"float32\"); arange(0f, 2f, 1f, dtype=\"float32\")");
+    run(s, b, ":schedule { let %y = nn.dense(%a, %w, units=32); nn.softmax(nn.relu(%y * 2f)) }");
+    CHECK(count(b->json, "\"kernel\"") == 4 && count(b->html, "class=\"kernel\"") == 3);
+    CHECK(count(b->html, "class=\"roof\"") == 1 && count(b->html, "class=\"measured\"") == 1);
+    const char *memory = strstr(b->json, "\"memory\": [");
+    unsigned long first = memory ? strtoul(memory + 11, NULL, 10) : 0;
+    char peak[64];
+    snprintf(peak, sizeof peak, "at most %lu bytes, while kernel 1 runs", first);
+    CHECK(first >= 8192 && strstr(b->html, peak) && strstr(b->text, "  the peak"));
+    CHECK(count(b->html, "class=\"peak\"") == 1 && count(b->html, "<rect") > 1);
+    CHECK(count(b->text, ", by ") == 3 && strstr(b->text, "measured "));
+}
+
+/* Each expression of the text is in the text, and a button of the page. */
+static void check_follow(RelaySession *s, Bundle *b)
+{
+    run(s, b, ":show all fn (%x: Tensor[(300), float32]) { nn.relu(%x * 3f) + 1f }");
+    CHECK(count(b->json, "\"place\"") == 5 && count(b->html, "type=\"radio\"") == 6);
+    CHECK(strstr(b->text, "  %x * 3f\n") && strstr(b->text, "part of what is around it:"));
+    CHECK(count(b->html, "data-stage") == 4);
+}
+
+int main(void)
+{
+    RelaySession *s = relay_session_new(NULL);
+    Bundle b = {0};
+    check_costs(s, &b);
+    check_follow(s, &b);
+    forget(&b);
+    relay_session_free(s);
+    return check_done();
+}
