@@ -50,7 +50,8 @@ static void schedule(CommandCall *c, Module *env, const Name *name, const Thunk 
         wish.n = call->n;
         wish.args = call->args;
     }
-    if (engine_compile(s, env, name, call ? COMPILE_TO_RUN : COMPILE_TO_SHOW, &code, &why)) {
+    /* What is kept in files does not say what the loops are. */
+    if (engine_compile(s, env, name, COMPILE_TO_SHOW, &code, &why)) {
         bool ok = s->jit_table->text(s->jit, code.env, name, &wish, &nests) &&
                   (!call || time_calls(s, &code, call, &measured));
         bool shows = ok && session_status(s) == RELAY_OK;

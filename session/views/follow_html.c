@@ -61,7 +61,7 @@ static void put_style(Page *p)
                    i, hues[i], i, hues[i]);
     const char *between = "";
     for (uint32_t i = 1; i <= p->n; i++, between = ",")
-        buf_printf(out, "%s.relay-follow:has(#rf%016llx-%u:checked) .k%u", between,
+        buf_printf(out, "%s.relay-follow:has(#rf%016llx-%u:checked) pre .k%u", between,
                    (unsigned long long)p->id, (unsigned)i, (unsigned)i);
     if (p->n)
         buf_str(out, "{background:rgba(255,193,7,.28)}");
@@ -73,7 +73,7 @@ static void put_style(Page *p)
                    between, (unsigned long long)p->id, (unsigned)i, (unsigned)i);
     if (p->n)
         buf_str(out, "{display:none}");
-    buf_str(out, ".relay-follow .relay-columns details[class]{background:none}</style>");
+    buf_str(out, "</style>");
 }
 
 static void put_radios(Page *p)
