@@ -9,9 +9,10 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define LINES 220 /* of a column */
-#define ORIGINS 300
-#define COLOURED 40 /* lines of a column with tokens in colours */
+#define LINES 140 /* of a column */
+#define TEXT_LINES 24 /* of all definitions together */
+#define ORIGINS 120
+#define COLOURED 20 /* lines of a column with tokens in colours */
 #define COLUMNS 200
 #define HUES 8
 
@@ -20,6 +21,7 @@ typedef struct Page {
     Buf *out;
     uint64_t id;
     uint32_t n; /* origins that can be chosen */
+    uint32_t left; /* lines of the text that may still be shown */
 } Page;
 
 static const char style[] =
@@ -104,8 +106,12 @@ static void put_region(Page *p, Span region)
     const Follow *f = p->f;
     SourceMap *map = &f->s->cx.sources;
     const Source *source = sources_get(map, region.source);
-    if (!source)
+    uint32_t first = source ? span_start(map, region).line : 0, last = first;
+    if (!source || !p->left)
         return;
+    last = span_end(map, region).line;
+    uint32_t shown = last - first + 1 < p->left ? last - first + 1 : p->left;
+    p->left -= shown;
     HtmlMark *marks = arena_new_array(&p->f->arena, HtmlMark, p->n + 1);
     size_t n = 0;
     for (uint32_t i = 1; i <= p->n; i++) {
@@ -114,8 +120,10 @@ static void put_region(Page *p, Span region)
         if (k && span.source == region.source && span.from >= region.from && span.to <= region.to)
             marks[n++] = (HtmlMark){span.from, span.to, HTML_MARK_CHOICE, k, "rf", p->id, k % HUES};
     }
-    HtmlLines lines = {span_start(map, region).line, span_end(map, region).line, 0};
+    HtmlLines lines = {first, first + shown - 1, 0};
     html_source(p->out, source->text, source->len, lines, n, marks);
+    if (first + shown <= last)
+        buf_printf(p->out, "<p>⋮ %u more lines</p>", (unsigned)(last - first + 1 - shown));
 }
 
 /* ---- the columns ---------------------------------------------------------------------------------------------------------------- */
@@ -227,7 +235,7 @@ static void put_stage(Page *p, FollowStageKind kind)
 
 void follow_html(Follow *f, Buf *out)
 {
-    Page p = {.f = f, .out = out};
+    Page p = {.f = f, .out = out, .left = TEXT_LINES};
     p.n = f->origins.n - 1 < ORIGINS ? (uint32_t)f->origins.n - 1 : ORIGINS;
     if (getrandom(&p.id, sizeof p.id, 0) != (ssize_t)sizeof p.id)
         p.id = (uint64_t)(clock_seconds() * 1e9);

@@ -123,6 +123,14 @@ class Follow(unittest.TestCase):
                 if not line.endswith("…"):
                     self.assertIn(line, told)
 
+    def test_large(self):
+        """The page of a large program is as small; what does not fit is counted."""
+        calls = "".join(f"  let %y{i} = nn.relu(%y{i - 1 if i else ''} * {i}f + exp(%x));\n" for i in range(200))
+        text = compiled(f"(%x: Tensor[(32), float32]) {{\n  let %y = %x;\n{calls}  %y199\n}}\n", "html")
+        self.assertLess(len(text.encode()), 200000)
+        self.assertLess(Page(text).elements, 3000)
+        self.assertIn("more lines", text)
+
     def test_scalars(self):
         """Control code, without any kernel."""
         told = json.loads(compiled(COUNT, "json"))
