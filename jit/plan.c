@@ -1068,16 +1068,17 @@ static void make_run(Fn *f, size_t bytes, const DeviceProgram *program)
     Gen *g = f->g;
     Plan *p = f->plan;
     Owned held = {0};
-    Ssa block = NULL;
+    /* Tensors without elements may be all that lies in it. */
+    Ssa block = LLVMConstNull(g->ptr);
     p->fail = NULL;
     hold_inputs(f, &held);
     make_results(f, &held);
-    bool on_device = g->device_code && program->n_steps > 0;
-    if (bytes > 0 && !on_device) {
+    bool on_device = g->device_code && program->n_steps > 0, scratch = bytes > 0 && !on_device;
+    if (scratch) {
         Ssa args[2] = {f->state, gen_int(g->i64, (int64_t)bytes)};
         block = gen_call_abi(g, "relay_scratch", args, 2);
     }
-    if (held.n > 0 || block)
+    if (held.n > 0 || scratch)
         leave_if_failed(f, &held);
     if (on_device) {
         call_device(f, program);
