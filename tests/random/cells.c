@@ -138,13 +138,17 @@ static void enter(RelaySession *s, const Cells *c, Answer *a)
     }
 }
 
-/* Numbers may differ in their last digits. */
+/* Numbers may differ in their last digits, and so the room that columns take. */
 static bool same_answers(const Answer *a, const Answer *b)
 {
     const char *x = buf_text((Buf *)(uintptr_t)&a->value),
                *y = buf_text((Buf *)(uintptr_t)&b->value);
-    while (*x && *y) {
+    for (;;) {
         char *p, *q;
+        x += strspn(x, " ");
+        y += strspn(y, " ");
+        if (!*x || !*y)
+            return *x == *y;
         double s = strtod(x, &p), t = strtod(y, &q);
         bool number = p > x && q > y;
         if (number ? fabs(s - t) > 2e-2 * (1 + fabs(s) + fabs(t)) : *x != *y)
@@ -152,7 +156,6 @@ static bool same_answers(const Answer *a, const Answer *b)
         x = number ? p : x + 1;
         y = number ? q : y + 1;
     }
-    return *x == *y;
 }
 
 static void answer_free(Answer *a)

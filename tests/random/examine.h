@@ -19,6 +19,7 @@ typedef struct Examiner {
     bool valued; /* it has a value */
     bool passed; /* what is examined went through a pass */
     bool metadata; /* its text has some */
+    bool narrow; /* it has floats of 16 bits, which code may keep in more where it fuses */
     size_t lost; /* texts behind a pass that lack an annotation to be typed again */
     size_t went; /* pipelines that programs went through */
     Buf what; /* about the property that failed */
