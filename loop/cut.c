@@ -20,14 +20,21 @@ typedef struct Place {
     int64_t at;
 } Place;
 
+/* The lesser or greater of two positions. */
+static bool is_choice(const Te *e)
+{
+    return e->kind == TE_NODE_BINARY && (e->op == TE_MIN || e->op == TE_MAX) &&
+           e->dtype.code == DTYPE_CODE_INT && e->dtype.bits == 64;
+}
+
 typedef enum Known { KNOWN_NOT, KNOWN_FALSE, KNOWN_TRUE } Known;
 
-/* The condition as `difference < 0`, for comparisons of positions. */
+/* The condition as `difference < 0`, for comparisons of positions; of the lesser or greater of two, whether the first is less. */
 static bool as_difference(const Te *e, NestLinear *out, bool *turned)
 {
     NestLinear b;
     if (e->kind != TE_NODE_BINARY ||
-        (e->op != TE_LT && e->op != TE_GE && e->op != TE_GT && e->op != TE_LE) ||
+        (e->op != TE_LT && e->op != TE_GE && e->op != TE_GT && e->op != TE_LE && !is_choice(e)) ||
         !nest_linear(e->a, out) || !nest_linear(e->b, &b))
         return false;
     /* a < b: a - b < 0; a > b: b - a < 0; the others are their opposites. */
@@ -60,7 +67,9 @@ static void find_place(void *data, Te *e)
     Place *p = data;
     NestLinear l;
     bool turned;
-    if (p->loop || e->kind != TE_NODE_SELECT || !as_difference(e->a, &l, &turned) || l.n != 1)
+    const Te *condition = e->kind == TE_NODE_SELECT ? e->a : e;
+    if (p->loop || (condition == e && !is_choice(e)) || !as_difference(condition, &l, &turned) ||
+        l.n != 1)
         return;
     const NestNode *loop = nest_loop_of(p->statement, l.term[0].var);
     int64_t by = l.term[0].by;
@@ -161,6 +170,10 @@ static Te *settle_node(void *data, TeBuilder *b, const Te *e, const Te *old)
     (void)old;
     if (e->kind == TE_NODE_LOAD)
         return settled_load(s, e);
+    if (is_choice(e)) {
+        Known less = is_true(e, s->statement);
+        return less == KNOWN_NOT ? NULL : (less == KNOWN_TRUE) == (e->op == TE_MIN) ? e->a : e->b;
+    }
     if (e->kind == TE_NODE_BINARY)
         return settled_division(s, e);
     Known known = e->kind == TE_NODE_SELECT ? is_true(e->a, s->statement) : KNOWN_NOT;

@@ -90,7 +90,7 @@ static TeProgram *chosen(TeBuilder *b)
     return te_finish(b, 1, &y, false);
 }
 
-/* Tiles and repetitions: positions that are divided. */
+/* Tiles, repetitions and edges: positions that are divided, and the nearest that are inside. */
 static TeProgram *divided(TeBuilder *b)
 {
     int64_t s[2] = {1 + below(6), 1 + below(12)}, rows = 1 + below(4), columns = 1 + below(4);
@@ -101,8 +101,11 @@ static TeProgram *divided(TeBuilder *b)
                    te_binary(b, TE_MOD, j, te_int(b, s[1]))};
     Te *repeat[2] = {te_binary(b, TE_DIV, i, te_int(b, rows)),
                      te_binary(b, TE_DIV, j, te_int(b, columns))};
-    Te *v = te_binary(b, TE_ADD, te_load(b, x, below(2) ? tile : repeat),
-                      te_load(b, x, below(2) ? tile : repeat));
+    Te *before = te_binary(b, TE_SUB, j, te_int(b, below(3))), *last = te_int(b, s[1] - 1);
+    Te *inside[2] = {tile[0],
+                     te_binary(b, TE_MIN, te_binary(b, TE_MAX, before, te_int(b, 0)), last)};
+    Te **ways[3] = {tile, repeat, inside};
+    Te *v = te_binary(b, TE_ADD, te_load(b, x, ways[below(3)]), te_load(b, x, ways[below(3)]));
     TeTensor y = te_map(b, i32, 2, t, v);
     return te_finish(b, 1, &y, false);
 }
