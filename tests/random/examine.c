@@ -160,7 +160,8 @@ static const char *check_text(Examiner *x, const Module *m, bool typed)
     ir_print_module(&first, m, style);
     Module *again = read_back(x, &first);
     bool inferred = again && typecheck_module(&x->cx, again, NULL);
-    bool lost = again && !inferred && x->passed && lost_annotation(x);
+    /* What fails when it runs may fail earlier where a pass made known what an annotation left open. */
+    bool lost = again && !inferred && x->passed && (lost_annotation(x) || x->fails);
     if (lost)
         diags_clear(x->cx.diags);
     if (!again)
@@ -495,6 +496,7 @@ static const char *check_values(Examiner *x, Module *m)
     if (runs) {
         run = run_main(x, m, by_interp);
         x->valued = !value_is_none(run.value);
+        x->fails = !x->valued;
         if (!x->valued && run.error == DIAG_CODES)
             bad = "a program without a value says why";
         diags_clear(x->cx.diags);
@@ -514,7 +516,7 @@ const char *examine(Examiner *x, Module *m)
     buf_clear(&x->what);
     diags_clear(x->cx.diags);
     limits_start(&x->cx.limits);
-    x->compiled = x->valued = x->passed = false;
+    x->compiled = x->valued = x->fails = x->passed = false;
     ir_print_module(&x->what, m, (PrintStyle){.no_metadata = true});
     x->narrow = strstr(buf_text(&x->what), "float16") != NULL;
     buf_clear(&x->what);

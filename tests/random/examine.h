@@ -17,6 +17,7 @@ typedef struct Examiner {
     size_t n_passes;
     bool compiled; /* the last program was, and gave the same value */
     bool valued; /* it has a value */
+    bool fails; /* it ran, and has none */
     bool passed; /* what is examined went through a pass */
     bool metadata; /* its text has some */
     bool narrow; /* it has floats of 16 bits, which code may keep in more where it fuses */
