@@ -285,6 +285,42 @@ static Ssa constant_power(const Lanes *l, DType t, Ssa x, Ssa y)
     return e == 2 ? square : LLVMBuildFMul(b, square, e == 3 ? x : square, "");
 }
 
+/* What is left of a division. Where the quotient is a number that the type holds exactly, it is too great by one at most, the product with
+ * it is subtracted without rounding, and the rest is right at once; where that does not hold in some lane, the C library is asked. */
+static Ssa float_mod(const Lanes *l, DType t, Ssa x, Ssa y)
+{
+    Gen *g = l->g;
+    LLVMBuilderRef b = g->b;
+    Ssa both[2] = {x, y};
+    if (l->n == 1 || g->device || t.bits == 16)
+        return lanes_library(l, "fmod", t, both, 2);
+    Ssa a = intrinsic(l, "llvm.fabs", &x, 1), d = intrinsic(l, "llvm.fabs", &y, 1);
+    Ssa q = LLVMBuildFDiv(b, a, d, "");
+    q = intrinsic(l, "llvm.trunc", &q, 1);
+    Ssa most = same_float(l, t, t.bits == 64 ? 0x1p53 : 0x1p24);
+    Ssa fits = LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealOLT, q, most, ""),
+                            LLVMBuildFCmp(b, LLVMRealOLT, d, same_float(l, t, INFINITY), ""), "");
+    Ssa parts[3] = {LLVMBuildFNeg(b, q, ""), d, a}, signs[2];
+    Ssa rest = intrinsic(l, "llvm.fma", parts, 3);
+    Ssa below = LLVMBuildFCmp(b, LLVMRealOLT, rest, same_float(l, t, 0), "");
+    signs[0] = LLVMBuildSelect(b, below, LLVMBuildFAdd(b, rest, d, ""), rest, "");
+    signs[1] = x;
+    Ssa quick = intrinsic(l, "llvm.copysign", signs, 2);
+    Ssa odd = lanes_any(l, LLVMBuildNot(b, fits, ""));
+    Ssa fn = LLVMGetBasicBlockParent(LLVMGetInsertBlock(b));
+    LLVMBasicBlockRef ask = gen_block(g, fn, "ask"), go = gen_block(g, fn, "go");
+    LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(b)};
+    gen_branch(g, odd, ask, go, false);
+    LLVMPositionBuilderAtEnd(b, ask);
+    Ssa values[2] = {quick, lanes_library(l, "fmod", t, both, 2)};
+    from[1] = LLVMGetInsertBlock(b);
+    LLVMBuildBr(b, go);
+    LLVMPositionBuilderAtEnd(b, go);
+    Ssa out = LLVMBuildPhi(b, LLVMTypeOf(x), "");
+    LLVMAddIncoming(out, values, from, 2);
+    return out;
+}
+
 /* maximum and minimum give the second operand when one is NaN. */
 static Ssa float_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
 {
@@ -303,7 +339,7 @@ static Ssa float_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
         q = LLVMBuildFDiv(b, x, y, "");
         q = intrinsic(l, "llvm.floor", &q, 1);
         return LLVMBuildFSub(b, x, LLVMBuildFMul(b, q, y, ""), "");
-    case TE_MOD: return lanes_library(l, "fmod", t, both, 2);
+    case TE_MOD: return float_mod(l, t, x, y);
     case TE_POW:
         q = constant_power(l, t, x, y);
         q = q || t.bits == 64 ? q : lanes_power(l, x, y);
