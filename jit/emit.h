@@ -113,6 +113,8 @@ typedef struct EmitForm {
 
 /* False: the lanes differ in what is not known. The expression is an index, and there is a vector loop. */
 bool emit_form(Emit *e, const Te *x, EmitForm *out);
+/* The number of each lane as a vector; NULL: as above. */
+Ssa emit_form_lanes(Emit *e, const Te *x);
 /* The same of the position of a load, in elements. */
 bool emit_form_of_load(Emit *e, const Te *x, EmitForm *out);
 

@@ -872,6 +872,11 @@ static Ssa compute(Emit *e, const Te *x)
     case TE_NODE_LOAD: return load_value(e, x, is_vector);
     case TE_NODE_UNARY: return lanes_unary(&l, x->op, x->a->dtype, operand(e, x->a, is_vector));
     case TE_NODE_BINARY: {
+        bool divides = is_vector && (x->op == TE_DIV || x->op == TE_MOD) &&
+                       x->a->dtype.code == DTYPE_CODE_INT && x->a->dtype.bits == 64;
+        Ssa known = divides ? emit_form_lanes(e, x) : NULL;
+        if (known)
+            return known;
         Ssa a = operand(e, x->a, is_vector), b = operand(e, x->b, is_vector);
         return lanes_binary(&l, x->op, x->a->dtype, a, b);
     }

@@ -81,6 +81,17 @@ static bool form_of_sum(Emit *e, const Te *x, EmitForm *out)
     return true;
 }
 
+static bool form_of_product(Emit *e, const Te *x, EmitForm *out)
+{
+    const NestLinear *by = emit_linear(e, x->b);
+    if (!by || by->n > 0 || !emit_form(e, x->a, out))
+        return false;
+    out->start = times(e->g, out->start, by->c);
+    for (int i = 0; i < e->level[e->vector].node->lanes; i++)
+        out->lane[i] *= by->c;
+    return true;
+}
+
 bool emit_form(Emit *e, const Te *x, EmitForm *out)
 {
     const NestLinear *l = emit_linear(e, x);
@@ -101,8 +112,23 @@ bool emit_form(Emit *e, const Te *x, EmitForm *out)
     case TE_SUB: return form_of_sum(e, x, out);
     case TE_DIV:
     case TE_MOD: return form_of_part(e, x, out);
+    case TE_MUL: return form_of_product(e, x, out);
     default: return false;
     }
+}
+
+Ssa emit_form_lanes(Emit *e, const Te *x)
+{
+    Gen *g = e->g;
+    EmitForm f;
+    Ssa parts[64];
+    Lanes l = emit_lanes_of(e, true);
+    if (l.n < 2 || !emit_form(e, x, &f))
+        return NULL;
+    for (unsigned i = 0; i < l.n; i++)
+        parts[i] = gen_int(g->i64, f.lane[i]);
+    Ssa known = LLVMConstVector(parts, l.n);
+    return f.start ? LLVMBuildAdd(g->b, lanes_splat(&l, f.start), known, "") : known;
 }
 
 bool emit_form_of_load(Emit *e, const Te *x, EmitForm *out)

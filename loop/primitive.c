@@ -221,6 +221,7 @@ typedef struct Fuse {
     int outer, inner;
     int64_t extent;
     bool uneven;
+    bool divides; /* uneven positions divide the fused variable */
 } Fuse;
 
 static bool fuse_linear(Fuse *f, NestLinear *l)
@@ -231,15 +232,37 @@ static bool fuse_linear(Fuse *f, NestLinear *l)
     return nest_add_term(l, f->outer, -by);
 }
 
+/* What the outer or inner variable was, of the fused one, which counts with the inner. */
+static Te *divided(Fuse *f, TeOp op)
+{
+    TeBuilder *b = &f->n->te;
+    return te_binary(b, op, te_axis(b, f->inner), te_int(b, f->extent));
+}
+
+static Te *divided_position(Fuse *f, NestLinear *l)
+{
+    TeBuilder *b = &f->n->te;
+    int64_t outer = nest_coefficient(l, f->outer), inner = nest_coefficient(l, f->inner);
+    nest_add_term(l, f->outer, -outer);
+    nest_add_term(l, f->inner, -inner);
+    Te *o = te_binary(b, TE_MUL, divided(f, TE_DIV), te_int(b, outer));
+    Te *i = te_binary(b, TE_MUL, divided(f, TE_MOD), te_int(b, inner));
+    return te_binary(b, TE_ADD, te_binary(b, TE_ADD, o, i), nest_position(f->n, l));
+}
+
 static Te *fuse_node(void *data, TeBuilder *b, const Te *e, const Te *old)
 {
     Fuse *f = data;
     NestLinear l;
     (void)b;
+    if (f->divides && e->kind == TE_NODE_AXIS && (e->axis == f->outer || e->axis == f->inner))
+        return divided(f, e->axis == f->outer ? TE_DIV : TE_MOD);
     if (e->kind != TE_NODE_LOAD || e->n != 1 || e->otherwise || !nest_linear(old->index[0], &l))
         return NULL;
-    f->uneven |= !fuse_linear(f, &l);
-    return nest_load(f->n, e->tensor, nest_position(f->n, &l));
+    bool even = fuse_linear(f, &l);
+    f->uneven |= !even && !f->divides;
+    Te *at = even || !f->divides ? nest_position(f->n, &l) : divided_position(f, &l);
+    return nest_load(f->n, e->tensor, at);
 }
 
 /* The fused loop counts with the inner variable; beside even positions neither may stand. */
@@ -267,6 +290,8 @@ static Te *fused_value(Fuse *f, Te *e)
 {
     PtrMap seen = {0};
     Te *made = te_rewrite(&f->n->te, e, fuse_node, f);
+    if (f->divides)
+        return made;
     Te *hidden = te_rewrite(&f->n->te, e, hide_loads, f);
     te_each(f->n->arena, &seen, hidden, find_either, f);
     ptrmap_deinit(&seen);
@@ -293,12 +318,12 @@ static void fuse_statement(void *data, NestNode *s)
     s->number = s->number ? fused_position(f, s->number) : NULL;
 }
 
-bool nest_fuse(Nest *n, NestNode *outer)
+static bool fuse(Nest *n, NestNode *outer, bool divides)
 {
     NestNode *inner = nest_only_loop(outer);
     if (!inner || outer->way != NEST_SERIAL || inner->way != NEST_SERIAL)
         return false;
-    Fuse f = {n, outer->var, inner->var, inner->extent, false};
+    Fuse f = {n, outer->var, inner->var, inner->extent, false, divides};
     NestNode *trial = nest_copy(n, inner);
     f.inner = trial->var;
     nest_each(trial, fuse_statement, &f);
@@ -312,6 +337,16 @@ bool nest_fuse(Nest *n, NestNode *outer)
         outer->body.at[i]->parent = outer;
     move_home(n, trial, outer);
     return true;
+}
+
+bool nest_fuse(Nest *n, NestNode *outer)
+{
+    return fuse(n, outer, false);
+}
+
+bool nest_flatten(Nest *n, NestNode *outer)
+{
+    return fuse(n, outer, true);
 }
 
 /* ---- how loops run; jam ------------------------------------------------------------------------------------------------------ */

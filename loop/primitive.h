@@ -20,6 +20,9 @@ bool nest_reorder(Nest *n, NestNode *outer);
 /* The loop and the only loop in it become one; refuses where a position steps unevenly. */
 bool nest_fuse(Nest *n, NestNode *outer);
 
+/* The same, and loads and numbers whose position steps unevenly divide the variable; refuses where one that is stored to does. */
+bool nest_flatten(Nest *n, NestNode *outer);
+
 /* A node of the root that stores elements only, as several one behind the other, in none of which it depends on a place along a loop which
  * of two values an element has; what the places of each part decide is decided. */
 bool nest_cut(Nest *n, NestNode *node);

@@ -270,6 +270,37 @@ static void spread(Sched *s, NestNode *node)
     }
 }
 
+/* ---- loops of few turns ---------------------------------------------------------------------------------------------- */
+
+#define TURNS_FEW 8
+
+static void find_guarded(void *data, Te *e)
+{
+    *(bool *)data |= e->kind == TE_NODE_LOAD && e->otherwise;
+}
+
+/* Elements side by side that an innermost loop of few turns stores become one loop, of which whole vectors are made. */
+static void flatten(Sched *s, NestNode *node)
+{
+    NestNode *inner = node;
+    while (nest_only_loop(inner))
+        inner = nest_only_loop(inner);
+    NestNode *outer = inner->parent, *store = inner->body.n == 1 ? inner->body.at[0] : NULL;
+    NestLinear at;
+    PtrMap seen = {0};
+    bool guarded = false;
+    if (store && store->value)
+        te_each(s->arena, &seen, store->value, find_guarded, &guarded);
+    ptrmap_deinit(&seen);
+    if (guarded || !outer || outer->kind != NEST_LOOP || !store || store->kind != NEST_STORE ||
+        inner->extent < 2 || inner->extent > TURNS_FEW ||
+        outer->extent * inner->extent < 2 * (int64_t)s->lanes || !nest_linear(store->at, &at) ||
+        nest_coefficient(&at, inner->var) != 1 ||
+        nest_coefficient(&at, outer->var) != inner->extent || nest_fuse(s->n, outer))
+        return;
+    nest_flatten(s->n, outer);
+}
+
 /* ---- what is known beforehand ------------------------------------------------------------------------------------------ */
 
 static void release_tensor(void *t)
@@ -456,6 +487,8 @@ Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
         return NULL;
     for (size_t i = 0; i < s->n->root.n; i++)
         if (is_open(&parts, s->n->root.at[i])) {
+            if (s->n->root.at[i]->kind == NEST_LOOP)
+                flatten(s, s->n->root.at[i]);
             nest_cut(s->n, s->n->root.at[i]);
             nest_undivide(s->n, s->n->root.at[i], 2 * (int64_t)s->lanes);
         }

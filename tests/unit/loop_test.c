@@ -173,7 +173,7 @@ static NestNode *any_node(Nest *n, bool loop)
     return NULL;
 }
 
-enum { PRIMITIVES = 16 };
+enum { PRIMITIVES = 17 };
 static long taken[PRIMITIVES];
 
 static bool apply(Nest *n, int which)
@@ -197,6 +197,7 @@ static bool apply(Nest *n, int which)
     case 12: return nest_cut(n, loop);
     case 13: return nest_settle(n, (int)below((int64_t)n->buffers.n));
     case 14: return nest_undivide(n, loop, 1 + below(5));
+    case 16: return nest_flatten(n, loop);
     case 15: {
         NestNode *root = loop;
         while (root->parent)
@@ -261,7 +262,7 @@ int main(void)
     limits_start(&cx.limits);
     arena_init(&arena, &cx.limits);
     test_random(product, 3000);
-    test_random(rows, 3000);
+    test_random(rows, 5500);
     test_random(moved, 2000);
     test_random(windows, 2000);
     test_random(chosen, 2000);
