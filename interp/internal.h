@@ -244,6 +244,7 @@ struct Interp {
     Tally *made; /* those with code */
     bool tier_on;
     uint64_t tier_begin, tier_take; /* the counts */
+    int turns_between; /* calls of code that are not done, each inside the one before */
 };
 
 /* ---- prepare.c, lifetime.c, slots.c ---------------------------------------------------------------------- */

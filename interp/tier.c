@@ -6,6 +6,10 @@
 /* A definition at more types than this is left to the evaluator. */
 #define TALLIES_MOST 16
 
+/* Code that calls closures of the evaluator, which call code again: each such turn takes stack, even of calls that are the last thing done.
+ * Further in, the evaluator goes on alone, where those take none. */
+#define BETWEEN_MOST 64
+
 void interp_set_tier(Interp *in, const Tier *tier)
 {
     in->tier = tier;
@@ -22,6 +26,8 @@ bool interp_tier_on(Interp *in, bool on)
 {
     bool was = in->tier_on;
     in->tier_on = on && in->tier;
+    if (!was)
+        in->turns_between = 0;
     return was;
 }
 
@@ -171,7 +177,7 @@ void tally_work(Interp *in, uint64_t work)
 
 bool tally_takes(Interp *in, Tally *t)
 {
-    if (!counts(in, t))
+    if (!counts(in, t) || in->turns_between >= BETWEEN_MOST)
         return false;
     if (t->epoch == in->epoch)
         return true;
@@ -188,5 +194,8 @@ bool tally_takes(Interp *in, Tally *t)
 
 Value tally_call(Interp *in, const Tally *t, uint32_t n, const Value *args, Span span)
 {
-    return in->tier->call(in->tier->data, t->made, n, args, span);
+    in->turns_between++;
+    Value v = in->tier->call(in->tier->data, t->made, n, args, span);
+    in->turns_between--;
+    return v;
 }
