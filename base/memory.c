@@ -1,5 +1,7 @@
 #include "base/memory.h"
 
+#include "base/limit.h"
+
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdalign.h>
@@ -24,14 +26,14 @@ void memory_refused(void)
 /* ---- patience ---------------------------------------------------------------------------------- */
 
 #define PAUSE_MS 10
-#define PATIENCE_MS 5000
+#define PATIENCE_SECONDS 5
 /* A wait so long after the one before is a new one: what other libraries ask for says nothing when it is given. */
-#define APART_MS 500
+#define APART_SECONDS 0.5
 /* What is larger than any message is not waited for. */
 #define PATIENT_MOST ((size_t)64 << 20)
 
 static _Thread_local bool patient;
-static _Thread_local int64_t waits_since, waited_last; /* in ms */
+static _Thread_local double waits_since, waited_last; /* clock_seconds */
 
 bool memory_patient(bool on)
 {
@@ -59,22 +61,15 @@ _Noreturn static void end(void)
     memory_end("relay: the system gives no more memory\n");
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 void memory_wait(void)
 {
-    int64_t now = now_ms();
-    if (waited_last == 0 || now - waited_last > APART_MS)
+    double now = clock_seconds();
+    if (waited_last == 0 || now - waited_last > APART_SECONDS)
         waits_since = now;
-    if (now - waits_since > PATIENCE_MS)
+    if (now - waits_since > PATIENCE_SECONDS)
         end();
     nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
-    waited_last = now_ms();
+    waited_last = clock_seconds();
 }
 
 /* Whether what was refused is asked for again. */

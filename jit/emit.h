@@ -111,6 +111,8 @@ typedef struct EmitForm {
     int64_t lane[64];
 } EmitForm;
 
+/* What running loops add to a position, divided by `by`, which divides each step; NULL: nothing. */
+Ssa emit_running_part(Emit *e, const NestLinear *l, int64_t by);
 /* False: the lanes differ in what is not known. The expression is an index, and there is a vector loop. */
 bool emit_form(Emit *e, const Te *x, EmitForm *out);
 /* The number of each lane as a vector; NULL: as above. */

@@ -586,14 +586,8 @@ static Ssa narrow_lanes(Emit *e, const Te *index)
     const NestLinear *l = emit_linear(e, index);
     const NestNode *loop = e->level[e->vector].node;
     Lanes many = emit_lanes_of(e, true);
-    Ssa v = gen_int(g->i64, emit_known_part(e, l));
-    for (int i = 0; i < l->n; i++) {
-        const EmitLevel *level = level_of(e, l->term[i].var);
-        if (level->node->way == NEST_UNROLLED || level->node->way == NEST_VECTOR)
-            continue;
-        Ssa x = LLVMBuildMul(g->b, level->value, gen_int(g->i64, l->term[i].by), "");
-        v = LLVMBuildAdd(g->b, v, x, "");
-    }
+    Ssa v = gen_int(g->i64, emit_known_part(e, l)), running = emit_running_part(e, l, 1);
+    v = running ? LLVMBuildAdd(g->b, running, v, "") : v;
     v = lanes_splat(&many, LLVMBuildTrunc(g->b, v, g->i32, ""));
     return LLVMBuildAdd(g->b, v, ramp(e, many.n, g->i32, nest_coefficient(l, loop->var)), "");
 }

@@ -1,8 +1,6 @@
 /* Where the lanes of a load lie that goes by several indices: a part that all lanes share, and numbers that are known when code is made. */
 #include "jit/emit.h"
 
-#include <string.h>
-
 static Ssa sum(Gen *g, Ssa a, Ssa b)
 {
     return !a ? b : !b ? a : LLVMBuildAdd(g->b, a, b, "");
@@ -13,8 +11,7 @@ static Ssa times(Gen *g, Ssa a, int64_t by)
     return !a || by == 1 ? a : by == 0 ? NULL : LLVMBuildMul(g->b, a, gen_int(g->i64, by), "");
 }
 
-/* What running loops add to a position, divided by `by`. */
-static Ssa running_part(Emit *e, const NestLinear *l, int64_t by)
+Ssa emit_running_part(Emit *e, const NestLinear *l, int64_t by)
 {
     Gen *g = e->g;
     Ssa v = NULL;
@@ -63,7 +60,7 @@ static bool form_of_part(Emit *e, const Te *x, EmitForm *out)
         int64_t v = out->lane[i], rest = (v % by + by) % by;
         out->lane[i] = x->op == TE_MOD ? rest : (v - rest) / by;
     }
-    out->start = x->op == TE_MOD ? NULL : running_part(e, l, by);
+    out->start = x->op == TE_MOD ? NULL : emit_running_part(e, l, by);
     return true;
 }
 
@@ -97,7 +94,7 @@ bool emit_form(Emit *e, const Te *x, EmitForm *out)
     const NestLinear *l = emit_linear(e, x);
     *out = (EmitForm){0};
     if (l) {
-        out->start = running_part(e, l, 1);
+        out->start = emit_running_part(e, l, 1);
         known_lanes(e, l, out);
         return true;
     }

@@ -228,14 +228,19 @@ static Ssa float_compare(const Lanes *l, int op, Ssa x, Ssa y)
     return LLVMBuildFCmp(l->g->b, p, x, y, "");
 }
 
+/* A constant, of lanes the first; NULL: it is none. */
+static Ssa constant_lane(const Lanes *l, Ssa v)
+{
+    if (!LLVMIsConstant(v))
+        return NULL;
+    return l->n > 1 ? LLVMGetAggregateElement(v, 0) : v;
+}
+
 /* The value of a constant, the same in all lanes. */
 static bool constant_float(const Lanes *l, Ssa v, double *out)
 {
     LLVMBool loses;
-    if (!LLVMIsConstant(v))
-        return false;
-    if (l->n > 1)
-        v = LLVMGetAggregateElement(v, 0);
+    v = constant_lane(l, v);
     if (!v || !LLVMIsAConstantFP(v))
         return false;
     *out = LLVMConstRealGetDouble(v, &loses);
@@ -399,10 +404,7 @@ Ssa lanes_any(const Lanes *l, Ssa bits)
 /* The value of a constant, the same in all lanes. */
 static bool constant_int(const Lanes *l, Ssa v, int64_t *out)
 {
-    if (!LLVMIsConstant(v))
-        return false;
-    if (l->n > 1)
-        v = LLVMGetAggregateElement(v, 0);
+    v = constant_lane(l, v);
     if (!v || !LLVMIsAConstantInt(v))
         return false;
     *out = LLVMConstIntGetSExtValue(v);

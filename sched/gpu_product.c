@@ -244,10 +244,14 @@ void gpu_store_sum(GpuBuild *w, NestNode *in, Te *sum, NestLinear *axes)
     nest_append(w->n, in, nest_store(w->n, to, nest_position(w->n, &at), sum));
 }
 
-int64_t gpu_blocks(const GpuProduct *p, int64_t rows, int64_t columns)
+/* Blocks that keep a card busy. */
+#define BLOCKS_ENOUGH 128
+
+bool gpu_is_wide(const GpuProduct *p, int64_t rows, int64_t columns)
 {
-    return p->batch.extent * ((p->rows.extent + rows - 1) / rows) *
-           ((p->columns.extent + columns - 1) / columns);
+    int64_t blocks = p->batch.extent * ((p->rows.extent + rows - 1) / rows) *
+                     ((p->columns.extent + columns - 1) / columns);
+    return blocks < BLOCKS_ENOUGH || p->rows.extent * 2 <= rows || p->columns.extent * 2 <= columns;
 }
 
 /* ---- building ------------------------------------------------------------------------------------------------------------------ */
@@ -383,8 +387,7 @@ static void store_sums(Build *m)
 static const Tile *tile_of(const GpuProduct *p)
 {
     const Tile *t = tiles, *last = tiles + sizeof tiles / sizeof *tiles - 1;
-    while (t < last && (gpu_blocks(p, t->rows, t->columns) < GPU_BLOCKS_ENOUGH ||
-                        p->rows.extent * 2 <= t->rows || p->columns.extent * 2 <= t->columns))
+    while (t < last && gpu_is_wide(p, t->rows, t->columns))
         t++;
     return t;
 }

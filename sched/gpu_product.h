@@ -55,11 +55,8 @@ const Te *gpu_factor(const GpuBuild *w, bool columns);
 bool gpu_along_folds(GpuBuild *w, bool columns);
 /* A sum, or what the tail makes of it, goes where it belongs; `axes` says where that is. */
 void gpu_store_sum(GpuBuild *w, NestNode *in, Te *sum, NestLinear *axes);
-/* Blocks of such tiles. */
-int64_t gpu_blocks(const GpuProduct *p, int64_t rows, int64_t columns);
-
-/* Blocks that keep a card busy. */
-#define GPU_BLOCKS_ENOUGH 128
+/* Whether such tiles leave parts of the card without work, or are half empty. */
+bool gpu_is_wide(const GpuProduct *p, int64_t rows, int64_t columns);
 
 /* On tensor cores, where the factors are what those multiply; false: they are not, and nothing has changed. */
 bool gpu_tile(Gpu *s, const GpuProduct *p, int stage, int tail);

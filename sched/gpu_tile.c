@@ -395,8 +395,7 @@ static void store_sums(Build *m)
 static const Shape *shape_of(const GpuProduct *p)
 {
     const Shape *t = shapes, *last = shapes + sizeof shapes / sizeof *shapes - 1;
-    while (t < last && (gpu_blocks(p, t->rows, t->columns) < GPU_BLOCKS_ENOUGH ||
-                        p->rows.extent * 2 <= t->rows || p->columns.extent * 2 <= t->columns))
+    while (t < last && gpu_is_wide(p, t->rows, t->columns))
         t++;
     return t;
 }

@@ -90,20 +90,11 @@ const TeProgram *table_program(const Sched *s)
     }
     if (!any)
         return p;
-    te_begin(&w.b, s->cx, s->arena);
-    w.made = arena_alloc_must(s->arena, (size_t)(p->n_inputs + p->n_stages) + 1, sizeof *w.made);
-    for (int i = 0; i < p->n_inputs; i++)
-        w.made[i] = te_add_input(&w.b, p->inputs[i].dtype, p->inputs[i].rank, p->inputs[i].shape);
+    w.made = te_begin_from(&w.b, s->cx, s->arena, p);
     for (int i = 0; i < p->n_stages; i++) {
         const TeStage *t = &p->stages[i];
-        w.made[p->n_inputs + i] =
-            te_reduce(&w.b, t->reduce, t->dtype, t->rank, t->shape, t->n_reduced, t->reduced,
-                      te_rewrite(&w.b, t->body, by_rule, &w));
+        w.made[p->n_inputs + i] = te_add_stage(&w.b, t, te_rewrite(&w.b, t->body, by_rule, &w));
         vec_last(&w.b.stages).name = t->name;
     }
-    TeTensor *outputs = arena_alloc_must(s->arena, (size_t)p->n_outputs + 1, sizeof *outputs);
-    for (int i = 0; i < p->n_outputs; i++)
-        outputs[i] = w.made[p->outputs[i]];
-    p = te_finish(&w.b, p->n_outputs, outputs, p->tuple);
-    return p ? te_inline(s->cx, s->arena, p) : NULL;
+    return te_finish_from(&w.b, p, w.made);
 }

@@ -318,31 +318,21 @@ static bool with_copy(Window *w, int stage, TeTensor *out)
 
 const TeProgram *window_program(const Sched *sched)
 {
-    Arena *arena = sched->arena;
     const TeProgram *p = sched->p;
-    Ctx *cx = sched->cx;
     Window w = {.s = sched, .p = p, .lanes = sched->lanes};
     bool any = false;
-    te_begin(&w.b, cx, arena);
-    w.made = arena_alloc_must(arena, (size_t)(p->n_inputs + p->n_stages) + 1, sizeof *w.made);
-    for (int i = 0; i < p->n_inputs; i++)
-        w.made[i] = te_add_input(&w.b, p->inputs[i].dtype, p->inputs[i].rank, p->inputs[i].shape);
+    w.made = te_begin_from(&w.b, sched->cx, sched->arena, p);
     for (int i = 0; i < p->n_stages; i++) {
         const TeStage *s = &p->stages[i];
         TeTensor *out = &w.made[p->n_inputs + i];
         if (with_copy(&w, i, out))
             any = true;
         else
-            *out = te_reduce(&w.b, s->reduce, s->dtype, s->rank, s->shape, s->n_reduced, s->reduced,
-                             moved(&w, s->body));
+            *out = te_add_stage(&w.b, s, moved(&w, s->body));
         vec_last(&w.b.stages).name = s->name;
     }
     if (!any)
         return p;
-    TeTensor *outputs = arena_alloc_must(arena, (size_t)p->n_outputs + 1, sizeof *outputs);
-    for (int i = 0; i < p->n_outputs; i++)
-        outputs[i] = w.made[p->outputs[i]];
     /* What is left out of planes is left out where the result is read. */
-    p = te_finish(&w.b, p->n_outputs, outputs, p->tuple);
-    return p ? te_inline(cx, arena, p) : NULL;
+    return te_finish_from(&w.b, p, w.made);
 }

@@ -177,6 +177,16 @@ static void forget_code(RelaySession *s)
     interp_tier_renew(s->interp);
 }
 
+/* False, and nothing is set, when it is neither `on` nor `off`. */
+static bool read_switch(const char *value, bool *on)
+{
+    bool is_on = !strcmp(value, "on");
+    if (!is_on && strcmp(value, "off"))
+        return false;
+    *on = is_on;
+    return true;
+}
+
 bool relay_session_set(RelaySession *s, const char *option, const char *value)
 {
     bool on = !strcmp(value, "1") || !strcmp(value, "true");
@@ -195,22 +205,17 @@ bool relay_session_set(RelaySession *s, const char *option, const char *value)
         s->opt_level = *value - '0';
         forget_code(s);
     } else if (!strcmp(option, "exact")) {
-        bool off = !strcmp(value, "off");
-        if (!off && strcmp(value, "on"))
+        if (!read_switch(value, &s->exact))
             return false;
-        s->exact = !off;
         forget_code(s);
     } else if (!strcmp(option, "tf32")) {
-        bool off = !strcmp(value, "off");
-        if (!off && strcmp(value, "on"))
+        if (!read_switch(value, &s->tf32))
             return false;
-        s->tf32 = !off;
         forget_code(s);
     } else if (!strcmp(option, "cache")) {
-        bool off = !strcmp(value, "off");
-        if (!off && strcmp(value, "on"))
+        if (!read_switch(value, &on))
             return false;
-        s->no_cache = off;
+        s->no_cache = !on;
     } else if (!strcmp(option, "hot")) {
         uint64_t count = strtoull(value, NULL, 10);
         interp_tier_counts(s->interp, count, count);

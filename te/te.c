@@ -458,6 +458,29 @@ TeProgram *te_finish(TeBuilder *b, int n, const TeTensor *outputs, bool tuple)
     return te_finish_without(b, n, outputs, tuple, NULL);
 }
 
+TeTensor *te_begin_from(TeBuilder *b, Ctx *cx, Arena *arena, const TeProgram *p)
+{
+    te_begin(b, cx, arena);
+    TeTensor *made = arena_alloc_must(arena, (size_t)(p->n_inputs + p->n_stages) + 1, sizeof *made);
+    for (int i = 0; i < p->n_inputs; i++)
+        made[i] = te_add_input(b, p->inputs[i].dtype, p->inputs[i].rank, p->inputs[i].shape);
+    return made;
+}
+
+TeTensor te_add_stage(TeBuilder *b, const TeStage *s, Te *body)
+{
+    return te_reduce(b, s->reduce, s->dtype, s->rank, s->shape, s->n_reduced, s->reduced, body);
+}
+
+TeProgram *te_finish_from(TeBuilder *b, const TeProgram *p, const TeTensor *made)
+{
+    TeTensor *outputs = arena_alloc_must(b->arena, (size_t)p->n_outputs + 1, sizeof *outputs);
+    for (int i = 0; i < p->n_outputs; i++)
+        outputs[i] = made[p->outputs[i]];
+    p = te_finish(b, p->n_outputs, outputs, p->tuple);
+    return p ? te_inline(b->cx, b->arena, p) : NULL;
+}
+
 static void add_inputs(TeBuilder *b, const Type *t)
 {
     if (t->kind == TYPE_TUPLE) {

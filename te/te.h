@@ -172,6 +172,12 @@ TeTensor te_add_input(TeBuilder *b, DType dtype, int rank, const int64_t *shape)
  * is its concrete type. The operator must have a compute. */
 int te_call(TeBuilder *b, const Op *op, const Attrs *attrs, Span span, const Type *result, int n,
             const TeTensor *args, int most, TeTensor *out);
+/* Begins a program with the inputs of another. Returned is room for what becomes of the other's tensors, by id; the inputs are there. */
+TeTensor *te_begin_from(TeBuilder *b, Ctx *cx, Arena *arena, const TeProgram *p);
+/* The stage with another body, which says what that one says. */
+TeTensor te_add_stage(TeBuilder *b, const TeStage *s, Te *body);
+/* That program with the other's outputs, its mapping stages put in place again; NULL after a diagnostic. */
+TeProgram *te_finish_from(TeBuilder *b, const TeProgram *p, const TeTensor *made);
 /* The finished program; NULL after a diagnostic. Stages that nothing needs are dropped, except those
  * that may stop with an error. */
 TeProgram *te_finish(TeBuilder *b, int n, const TeTensor *outputs, bool tuple);
