@@ -17,6 +17,7 @@ typedef struct Forms {
     PtrMap values; /* Var -> what a `let` binds it to */
     const Expr *left; /* a form that had to wait */
     PtrMap failed; /* Name of a definition in which one stands for nothing */
+    PtrMap made; /* what took the place of a form in this round */
 } Forms;
 
 /* ---- finding them ------------------------------------------------------------------------------------------------------------- */
@@ -342,7 +343,10 @@ static Expr *replace(Rewriter *rw, const Expr *old, Expr *now)
     if (type_is_poison(form->args.at[0]->type))
         return now; /* that was reported, and nothing of it runs */
     const Function *fn = function_of(f, form);
-    return fn ? expand(f, form, fn) : NULL;
+    Expr *made = fn ? expand(f, form, fn) : NULL;
+    if (made)
+        ptrmap_put(&f->made, made, NULL);
+    return made;
 }
 
 static Expr *replace_in(Forms *f, Expr *e)
@@ -399,6 +403,47 @@ static bool one_round(Forms *f)
     return changed || f->m->expr != before;
 }
 
+/* ---- short texts -------------------------------------------------------------------------------------------------------------------- */
+
+static bool shorten_made(Rewriter *rw, const Expr *old, Expr **now)
+{
+    static const char *const names[] = {"SimplifyGradient", "DeadCodeElimination", NULL};
+    Forms *f = rw->data;
+    PassContext pc = {.cx = f->cx, .env = f->env};
+    if (!ptrmap_has(&f->made, old))
+        return false;
+    *now = passes_on_expr(&pc, f->m, (Expr *)(uintptr_t)old, names);
+    return true;
+}
+
+static Expr *keep(Rewriter *rw, const Expr *old, Expr *now)
+{
+    (void)rw;
+    (void)old;
+    return now;
+}
+
+/* What was made in this round, and has types now, without what changes nothing. */
+static bool shorten(Forms *f)
+{
+    Rewriter rw;
+    rewriter_init(&rw, f->cx, f->m, keep, f);
+    rw.enter = shorten_made;
+    bool ok = true;
+    for (size_t i = 0; i < f->m->defs.n && ok; i++) {
+        Def *def = &f->m->defs.at[i];
+        Expr *now = def->written ? ir_rewrite(&rw, &def->fn->base) : NULL;
+        ok = now || !def->written;
+        def->fn = now ? expr_as_function(now) : def->fn;
+    }
+    Expr *now = ok && f->m->written ? ir_rewrite(&rw, f->m->expr) : NULL;
+    ok = ok && (now || !f->m->written);
+    f->m->expr = now ? now : f->m->expr;
+    rewriter_deinit(&rw);
+    ptrmap_clear(&f->made);
+    return ok && typecheck_module(f->cx, f->m, f->env);
+}
+
 static WalkNext find_bare(void *data, const Expr *e)
 {
     const OpRef *op = expr_as_op(e);
@@ -433,7 +478,7 @@ bool forms_expand(Ctx *cx, Module *m, const Module *env, FormsWish wish)
     arena_init(&f.scratch, &cx->limits);
     bool ok = true;
     while (ok && one_round(&f))
-        ok = !limit_hit(&cx->limits) && typecheck_module(cx, m, env);
+        ok = !limit_hit(&cx->limits) && typecheck_module(cx, m, env) && shorten(&f);
     if (ok && !f.failed.n && f.left)
         diag_error(cx->diags, E0605_NO_GRADIENT, f.left->span,
                    "`%s` is asked of a function that contains this very call",
@@ -441,6 +486,7 @@ bool forms_expand(Ctx *cx, Module *m, const Module *env, FormsWish wish)
     ok = ok && !f.failed.n && !f.left && none_left(&f);
     ptrmap_deinit(&f.values);
     ptrmap_deinit(&f.failed);
+    ptrmap_deinit(&f.made);
     arena_deinit(&f.scratch);
     return ok;
 }

@@ -11,7 +11,13 @@ Var *lets_var(LetMaker *make)
 
 void lets_bind(Lets *l, Var *var, Expr *value)
 {
-    vec_push(&l->bindings, l->make->scratch, ((LetBinding){var, value}));
+    vec_push(&l->bindings, l->make->scratch, ((LetBinding){.var = var, .value = value}));
+}
+
+size_t lets_match(Lets *l, Expr *value, bool complete)
+{
+    vec_push(&l->bindings, l->make->scratch, ((LetBinding){.value = value, .complete = complete}));
+    return l->bindings.n - 1;
 }
 
 Expr *lets_push(Lets *l, Expr *value)
@@ -25,7 +31,11 @@ Expr *lets_close_from(Lets *l, size_t from, Expr *body)
 {
     while (l->bindings.n > from) {
         LetBinding b = vec_pop(&l->bindings);
-        body = expr_let(l->make->arena, l->make->span, b.var, b.value, body);
+        Arena *arena = l->make->arena;
+        Span at = l->make->span;
+        Clause clause = {b.pattern, body, at};
+        body = b.var ? expr_let(arena, at, b.var, b.value, body)
+                     : expr_match(arena, at, b.value, 1, &clause, b.complete);
     }
     return body;
 }

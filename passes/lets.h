@@ -18,8 +18,10 @@ typedef struct LetMaker {
 } LetMaker;
 
 typedef struct LetBinding {
-    Var *var;
+    Var *var; /* NULL: what the pattern binds */
     Expr *value;
+    Pattern *pattern;
+    bool complete; /* the pattern always fits */
 } LetBinding;
 
 typedef struct Lets {
@@ -32,6 +34,8 @@ Var *lets_var(LetMaker *make);
 /* The variable to which the value is now bound. */
 Expr *lets_push(Lets *l, Expr *value);
 void lets_bind(Lets *l, Var *var, Expr *value);
+/* Takes the value apart: what follows becomes the only clause of a `match`. The pattern may be given later; returns the binding's number. */
+size_t lets_match(Lets *l, Expr *value, bool complete);
 /* The body behind all bindings from number `from` on, which are taken off. */
 Expr *lets_close_from(Lets *l, size_t from, Expr *body);
 Expr *lets_close(Lets *l, Expr *body);

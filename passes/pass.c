@@ -95,15 +95,25 @@ static Function *run_function(PassRun *run, const Def *def)
 }
 
 /* A function pass on a bare expression works on a function without parameters around it. */
-static bool run_on_expr(PassRun *run, Module *old)
+static Expr *run_on_expr(PassRun *run, Expr *e)
 {
     Arena *arena = &run->module->arena;
-    Function *around =
-        expr_function(arena, old->expr->span, (TypeVarList){0}, 0, NULL, NULL, NULL, old->expr);
+    Function *around = expr_function(arena, e->span, (TypeVarList){0}, 0, NULL, NULL, NULL, e);
     Def def = {.name = ctx_name(run->cx, ""), .fn = around, .home = run->module};
     Function *now = run_function(run, &def);
-    run->module->expr = now ? now->body : NULL;
-    return now != NULL;
+    return now ? now->body : NULL;
+}
+
+Expr *passes_on_expr(PassContext *pc, Module *m, Expr *e, const char *const *names)
+{
+    PassRun run = {.context = pc, .cx = pc->cx, .module = m};
+    arena_init(&run.scratch, &pc->cx->limits);
+    for (; e && *names; names++) {
+        run.pass = pass_find(str_of(*names));
+        e = run_on_expr(&run, e);
+    }
+    arena_deinit(&run.scratch);
+    return e;
 }
 
 static bool run_functions(PassRun *run, Module *old)
@@ -118,7 +128,8 @@ static bool run_functions(PassRun *run, Module *old)
         if (now != def->fn)
             module_define(run->module, def->name, now, def->span, run->module);
     }
-    return !old->expr || run_on_expr(run, old);
+    run->module->expr = old->expr ? run_on_expr(run, old->expr) : NULL;
+    return !old->expr || run->module->expr;
 }
 
 static Module *apply(PassRun *run, Module *old)

@@ -102,6 +102,10 @@ Module *pass_run_row(PassRun *run, Module *m, const Pass *row);
 /* Fills run->module with what `now`, made from run's module, defines. */
 void pass_take(PassRun *run, Module *now);
 
+/* Passes that work on functions, named in a list that ends with NULL, on a typed expression of `m`, which receives the nodes. What it
+ * gives is to be checked again. NULL after a diagnostic. */
+Expr *passes_on_expr(PassContext *pc, Module *m, Expr *e, const char *const *names);
+
 /* Whether a list "A,B" (NULL: an empty one) names passes only; reports those that there are not, with the option they stand in. */
 bool passes_known(Ctx *cx, const char *option, const char *list);
 /* Runs a pipeline: `InferType,FoldConstant,FuseOps{fuse_opt_level=2}`, `-O2`, which also sets the level for its passes. Returns a new module, typed, the caller's; NULL after

@@ -15,6 +15,7 @@ typedef struct Step {
     const Expr *value;
     Expr *back; /* the pullback of a call or a branching; the old content of a reference */
     Vec(Var *) outer; /* the variables whose adjoints the pullback of a branching gives */
+    const Pattern *pattern; /* of a `match` with one clause: what took its value apart */
 } Step;
 
 /* A stretch of straight-line code: the body of a function, a branch, a clause. */
@@ -350,17 +351,23 @@ static Expr *matched_adjoint(Vjp *v, Block *b, const Pattern *p, const Pattern *
     return p->n ? make_call(v, con, p->n, fields) : con;
 }
 
+/* What follows from the adjoints of the variables of a clause for what was matched. */
+static void backward_pattern(Vjp *v, Block *b, const Match *e, const Clause *old,
+                             const Pattern *now)
+{
+    v->make.span = old->span;
+    if (is_active(v, e->scrutinee) && any_adjoint(v, b, old->pattern))
+        add_to(v, b, e->scrutinee,
+               matched_adjoint(v, b, old->pattern, now, vjp_here(v, e->scrutinee->type)));
+}
+
 static bool run_clause(Vjp *v, Block *b, const Match *e, const Clause *old, Clause *now, Var *g)
 {
-    bool active = is_active(v, e->scrutinee);
     now->span = old->span;
-    now->pattern = new_pattern(v, b, old->pattern, active);
+    now->pattern = new_pattern(v, b, old->pattern, is_active(v, e->scrutinee));
     if (!run_branch(v, b, old->body, g))
         return false;
-    v->make.span = old->span;
-    if (active && any_adjoint(v, b, old->pattern))
-        add_to(v, b, e->scrutinee,
-               matched_adjoint(v, b, old->pattern, now->pattern, vjp_here(v, e->scrutinee->type)));
+    backward_pattern(v, b, e, old, now->pattern);
     return true;
 }
 
@@ -613,13 +620,38 @@ static Expr *forward_value(Vjp *v, Block *b, Step *s)
     return NULL;
 }
 
+static Step *new_step(Vjp *v, Step step)
+{
+    Step *s = arena_alloc_must(v->make.scratch, 1, sizeof *s);
+    *s = step;
+    return s;
+}
+
+/* One clause is no branching: its code, and all that follows, is part of the same straight line. Gives its result as it was. */
+static const Expr *forward_clause(Vjp *v, Block *b, const Match *e)
+{
+    const Clause *old = &e->clauses.at[0];
+    Expr *scrutinee = now_of(v, e->scrutinee);
+    if (!scrutinee || !is_plain_data(v, e->scrutinee))
+        return NULL;
+    v->make.span = old->span;
+    size_t at = lets_match(&b->lets, scrutinee, e->complete);
+    Pattern *now = new_pattern(v, b, old->pattern, is_active(v, e->scrutinee));
+    b->lets.bindings.at[at].pattern = now;
+    vec_push(&b->tape, v->make.scratch, new_step(v, (Step){.value = &e->base, .pattern = now}));
+    return forward(v, b, old->body) ? b->last : NULL;
+}
+
 static bool forward_let(Vjp *v, Block *b, const Let *let)
 {
     bool literal = let->value->kind == EXPR_FUNCTION;
     if (literal && !ptrmap_has(&v->uses, let->var))
         return true;
-    Step *s = arena_alloc_must(v->make.scratch, 1, sizeof *s);
-    *s = (Step){.var = let->var, .value = let->value};
+    const Match *match = expr_as_match(let->value);
+    const Expr *from = match && match->clauses.n == 1 ? forward_clause(v, b, match) : let->value;
+    if (!from)
+        return false;
+    Step *s = new_step(v, (Step){.var = let->var, .value = from});
     v->make.span = let->value->span;
     Var *now = var_like(v, let->var, NULL);
     if (literal)
@@ -655,6 +687,10 @@ static bool forward(Vjp *v, Block *b, const Expr *body)
 static void backward_step(Vjp *v, Block *b, const Step *s)
 {
     const Expr *e = s->value;
+    if (s->pattern) {
+        backward_pattern(v, b, expr_as_match(e), &expr_as_match(e)->clauses.at[0], s->pattern);
+        return;
+    }
     const Adj *a = settled(v, b, s->var);
     const Type *t = s->var->base.type;
     const Tuple *tuple = expr_as_tuple(e);
