@@ -226,6 +226,7 @@ void orc_drop(OrcWork **work);
 /* Its code is made in little time rather than good, whatever follows. */
 bool orc_is_plain(const Gen *g);
 uint32_t orc_instructions(LLVMValueRef f);
+uint32_t orc_module_instructions(LLVMModuleRef m);
 void code_free(Code *code);
 /* The address of what it defines for others; NULL: it does not. */
 void *code_find(const Code *code, const char *symbol);
@@ -437,6 +438,8 @@ const void *batch_find(const KernelBatch *b, const char *symbol);
 const Code *batch_code(const KernelBatch *b);
 /* Links these kernels; false after a diagnostic. */
 bool kernels_link(Gen *g);
+/* LLVM makes code of all kernels that there are. */
+void kernels_give(Gen *g);
 /* Lets go of what the module made and did not link. */
 void kernels_drop(Gen *g);
 void batch_release(Jit *jit, KernelBatch *b);

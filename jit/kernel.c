@@ -300,7 +300,8 @@ struct KernelBatch {
     Arena arena;
     TypeRoot root;
     bool linked;
-    Vec(Gen *) gens; /* a module for each kernel, until they are linked */
+    Vec(Gen *) gens; /* a module each, until they are linked */
+    Gen *open; /* that the next kernel goes into; NULL: none */
     Vec(Kernel *) kernels;
     Code code;
 };
@@ -326,6 +327,7 @@ static void drop_gens(KernelBatch *b)
         memory_free(b->gens.at[i]);
     }
     b->gens.n = 0;
+    b->open = NULL;
 }
 
 static void batch_free(Jit *jit, KernelBatch *b)
@@ -402,11 +404,16 @@ static KernelBatch *batch_of(Gen *g)
     return g->batch = b;
 }
 
-/* Where the code of the batch's next kernel is made: in a module of its own, which LLVM makes code of while the next is made. */
+/* Instructions of a module that is worth LLVM's beginning and ending it: about half the time for fewer kernels than that. */
+#define MODULE_LEAST 400
+
+/* Where the code of the batch's next kernel is made: in a module that LLVM makes code of while the next is made. */
 static Gen *gen_for_kernel(Gen *g, KernelBatch *b)
 {
     if (g->alone)
         return g;
+    if (b->open)
+        return b->open;
     Gen *own = memory_must(sizeof *own);
     *own = (Gen){.jit = g->jit,
                  .cx = g->cx,
@@ -419,7 +426,16 @@ static Gen *gen_for_kernel(Gen *g, KernelBatch *b)
                  .why = g->why};
     vec_push(&b->gens, &b->arena, own);
     gen_open(own, "kernel");
-    return own;
+    return b->open = own;
+}
+
+void kernels_give(Gen *g)
+{
+    Gen *open = g->batch ? g->batch->open : NULL;
+    if (!open)
+        return;
+    g->batch->open = NULL;
+    orc_give(&g->work, (OrcModule){open, open->m});
 }
 
 bool kernels_link(Gen *g)
@@ -522,8 +538,8 @@ Kernel *kernel_of(Gen *g, const TeProgram *p, const KernelOrigin *from, const Ke
         Gen *in = gen_for_kernel(g, k->batch);
         bool ok = !in->failed && kernel_make(in, k, p, from, known);
         g->failed |= in->failed || !ok;
-        if (in != g && !g->failed)
-            orc_give(&g->work, (OrcModule){in, in->m});
+        if (in != g && !g->failed && orc_module_instructions(in->m) >= MODULE_LEAST)
+            kernels_give(g);
     } else if (k->batch != g->batch) {
         use_batch(g->unit, k->batch);
     }

@@ -232,6 +232,14 @@ uint32_t orc_instructions(LLVMValueRef f)
     return n;
 }
 
+uint32_t orc_module_instructions(LLVMModuleRef m)
+{
+    uint32_t n = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
+        n += orc_instructions(f);
+    return n;
+}
+
 /* What one thread makes of a module. */
 typedef struct Job Job;
 struct Job {
@@ -382,8 +390,7 @@ void orc_give(OrcWork **work, OrcModule module)
     Job *job = memory_must(sizeof *job);
     *job = (Job){.in = module, .beside = module.g->beside};
     bool others = w->first != NULL;
-    for (LLVMValueRef f = LLVMGetFirstFunction(module.m); f; f = LLVMGetNextFunction(f))
-        w->instructions += orc_instructions(f);
+    w->instructions += orc_module_instructions(module.m);
     pthread_mutex_lock(&w->lock);
     *(w->last ? &w->last->next : &w->first) = job;
     w->last = job;

@@ -123,6 +123,7 @@ static void gen_deinit(Gen *g, bool ok)
 
 static void give_full(Gen *g)
 {
+    kernels_give(g);
     for (size_t i = 0; i < g->full.n; i++)
         orc_give(&g->work, (OrcModule){g, g->full.at[i]});
 }
