@@ -78,7 +78,9 @@ RelayStatus cli_load(const char *path, Buf *out)
     Show show;
     int why = errno;
     show_init(&show, COLOR_NEVER);
-    show_error(&show, "%s cannot be read: %s", path, strerror(why));
+    show_error(&show, "%s cannot be read: %s", path,
+               why == EISDIR ? "it is a folder (one that holds a single NAME.rly can be run)"
+                             : strerror(why));
     buf_deinit(out);
     return why == EFBIG ? RELAY_LIMIT : RELAY_USAGE;
 }

@@ -23,7 +23,6 @@ typedef struct Imported {
     Vec(ImportedArray) arrays; /* its weights */
     Vec(ImportedOp) ops; /* by first use */
     uint32_t inputs; /* parameters that are no weights: the first ones */
-    const char *input_names; /* `%x, %y` */
     uint32_t compared; /* types that the model states and the program has too */
 } Imported;
 
@@ -53,13 +52,12 @@ typedef struct ExportWish {
     const ExportArray *arrays; /* weights: the other parameters are inputs */
 } ExportWish;
 
-#define EXCHANGE_TABLE_VERSION 4
+#define EXCHANGE_TABLE_VERSION 5
 
 typedef struct ExchangeTable {
     uint32_t version;
-    /* An ONNX file. False after diagnostics, which list everything that Relay cannot say; `out` is to be let go of either way. */
+    /* An ONNX file. False after diagnostics, which list everything that Relay cannot say; `out` is the caller's either way. */
     bool (*onnx)(Ctx *cx, Interp *in, const ImportWish *wish, Imported *out);
-    void (*release)(Imported *out);
     /* A typed module as an ONNX file. False after diagnostics, which list everything that ONNX cannot say. */
     bool (*to_onnx)(Ctx *cx, const Module *m, const ExportWish *wish, Buf *out);
 } ExchangeTable;

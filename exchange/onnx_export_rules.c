@@ -66,8 +66,12 @@ static OutValue *product(OutCall *c)
 
 static OutValue *dense(OutCall *c)
 {
-    return sums_elsewhere(c) ? out_refuse(c, "a sum in another element type")
-                             : out_say(c, "MatMul($0, Transpose($1){perm=[1, 0]})");
+    if (sums_elsewhere(c))
+        return out_refuse(c, "a sum in another element type");
+    /* `Gemm` takes the weight as it is. */
+    return out_say(c, out_rank(c, 0) == 2 && dtype_is_float(out_dtype(c, 0))
+                          ? "Gemm($0, $1){transB=1}"
+                          : "MatMul($0, Transpose($1){perm=[1, 0]})");
 }
 
 /* Whether some operators of ONNX do not take the element type: it is computed in float32. */

@@ -594,9 +594,6 @@ static void read_input(OnnxImport *im, const Onnx__ValueInfoProto *in)
                import_type_text(im, v->type));
     v->text = import_var(im, name, v->type);
     vec_push(&im->inputs, &im->out->arena, name);
-    const char *before = im->out->input_names;
-    im->out->input_names =
-        import_text(im, "%s%s%%%s", before ? before : "", before ? ", " : "", name->text);
     im->out->inputs++;
 }
 

@@ -8,4 +8,8 @@
 /* The plug-in; NULL after a diagnostic. */
 const ExchangeTable *session_exchange(RelaySession *s);
 
+/* saved.c: whether the file is a graph of the original, and the same as ExchangeTable.onnx of such a file. */
+bool saved_graph_is(const char *path);
+bool saved_graph_import(RelaySession *s, const ImportWish *wish, Imported *out);
+
 #endif

@@ -1,4 +1,5 @@
 /* `relay import`: a model of another framework as a program and its weights. */
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/plugin.h"
 #include "ir/print.h"
@@ -52,6 +53,7 @@ static bool read_shape(RelaySession *s, const char *text, ImportShape *out)
 static void target_of(Buf *out, const char *path, const char *folder)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    name = strcmp(name, "-") != 0 ? name : "model"; /* from standard input */
     const char *dot = strrchr(name, '.');
     if (folder && *folder)
         buf_printf(out, "%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/");
@@ -100,6 +102,8 @@ static bool write_program(RelaySession *s, const RelayRequest *r, const char *pa
     buf_printf(&arrays, "%s.npz", buf_text(&base));
     if (m)
         ir_print_module(&text, m, (PrintStyle){.annotations = true});
+    if (m && !check)
+        file_make_folders(base.at, FILE_EVERYBODYS); /* what fails, writing says */
     bool ok =
         m && !text.failed &&
         (check || (write_arrays(s, buf_text(&arrays), im) &&
@@ -107,8 +111,12 @@ static bool write_program(RelaySession *s, const RelayRequest *r, const char *pa
     if (ok)
         put_table(&said, im);
     if (ok && check) {
-        buf_printf(&said, "checked: %u types that the model states agree; nothing is written\n",
-                   im->compared);
+        buf_str(&said, "checked: ");
+        if (im->compared > 0)
+            buf_printf(&said, "%u types that the model states agree", im->compared);
+        else
+            buf_str(&said, "the program has types");
+        buf_str(&said, "; nothing is written\n");
         emit_text(s, RELAY_OUTPUT_DISPLAY, &said);
     } else if (ok) {
         buf_printf(&said, "written: %s, %s\nrelay run %s --params %s --random 1\n",
@@ -126,6 +134,23 @@ static bool write_program(RelaySession *s, const RelayRequest *r, const char *pa
     return ok;
 }
 
+static bool read_model(RelaySession *s, const ImportWish *wish, Imported *out)
+{
+    *out = (Imported){0};
+    if (saved_graph_is(wish->path))
+        return saved_graph_import(s, wish, out);
+    const ExchangeTable *exchange = session_exchange(s);
+    return exchange && exchange->onnx(&s->cx, s->interp, wish, out);
+}
+
+static void imported_free(Imported *im)
+{
+    for (size_t i = 0; i < im->arrays.n; i++)
+        tensor_release(im->arrays.at[i].value);
+    buf_deinit(&im->text);
+    arena_deinit(&im->arena);
+}
+
 RelayStatus stage_import(RelaySession *s, const RelayRequest *r)
 {
     ImportShape *shapes = memory_zeroed(r->n_params + 1, sizeof *shapes);
@@ -136,13 +161,11 @@ RelayStatus stage_import(RelaySession *s, const RelayRequest *r)
     for (size_t i = 0; ok && i < r->n_params; i++)
         if (!strcmp(r->params[i].key, "shape"))
             ok = read_shape(s, r->params[i].value, &shapes[wish.n_shapes++]);
-    const ExchangeTable *exchange = ok ? session_exchange(s) : NULL;
-    if (exchange) {
-        Imported im;
-        if (exchange->onnx(&s->cx, s->interp, &wish, &im))
-            write_program(s, r, path, &im);
-        exchange->release(&im);
-    }
+    Imported im;
+    if (ok && read_model(s, &wish, &im))
+        write_program(s, r, path, &im);
+    if (ok)
+        imported_free(&im);
     memory_free(shapes);
     return session_status(s);
 }
@@ -185,10 +208,15 @@ static bool bind_weight(CommandCall *c, const ImportedArray *a)
 /* The definition, its weights as variables, and a function of the inputs alone. */
 static void define_model(CommandCall *c, const char *name, const Imported *im)
 {
-    Buf text = {0};
-    bool ok = run_text(c->s, name, &im->text);
-    buf_printf(&text, "let %%%s = fn (%s) { @%s(%s", name, im->input_names ? im->input_names : "",
-               name, im->input_names ? im->input_names : "");
+    const Def *def = run_text(c->s, name, &im->text) ? module_find_text(c->s->env, name) : NULL;
+    if (!def)
+        return;
+    Buf text = {0}, inputs = {0};
+    bool ok = true;
+    for (uint32_t i = 0; i < im->inputs; i++)
+        buf_printf(&inputs, "%s%%%s", i > 0 ? ", " : "", def->fn->params.at[i]->name->text);
+    buf_printf(&text, "let %%%s = fn (%s) { @%s(%s", name, buf_text(&inputs), name,
+               buf_text(&inputs));
     for (size_t i = 0; ok && i < im->arrays.n; i++) {
         ok = bind_weight(c, &im->arrays.at[i]);
         buf_printf(&text, "%s%%%s", i > 0 || im->inputs > 0 ? ", " : "", im->arrays.at[i].name);
@@ -197,22 +225,21 @@ static void define_model(CommandCall *c, const char *name, const Imported *im)
     if (ok)
         run_text(c->s, name, &text);
     buf_deinit(&text);
+    buf_deinit(&inputs);
 }
 
 void command_import(CommandCall *c)
 {
-    RelaySession *s = c->s;
     char *path = command_need(c, "a model's file") ? command_rest(c) : NULL;
-    const ExchangeTable *exchange = path ? session_exchange(s) : NULL;
-    if (exchange) {
-        Imported im;
-        Buf name = {0};
-        name_of_file(&name, path);
-        ImportWish wish = {.path = path, .entry = buf_text(&name)};
-        if (exchange->onnx(&s->cx, s->interp, &wish, &im))
-            define_model(c, buf_text(&name), &im);
-        exchange->release(&im);
-        buf_deinit(&name);
-    }
+    if (!path)
+        return;
+    Imported im;
+    Buf name = {0};
+    name_of_file(&name, path);
+    ImportWish wish = {.path = path, .entry = buf_text(&name)};
+    if (read_model(c->s, &wish, &im))
+        define_model(c, buf_text(&name), &im);
+    imported_free(&im);
+    buf_deinit(&name);
     free(path);
 }

@@ -231,6 +231,79 @@ def @main(%x: int32) { (@f(%x), match (A) { A => %x, B => 2 }, nn.fifo_buffer(on
     check("another format", relay("export", "--to", "coreml", program).returncode == 2)
 
 
+SAVED = """#[version = "0.0.5"]
+def @half(%x: Tensor[(3), float32]) { multiply(%x, 0.5f) }
+def @main(%constant: Tensor[(3), float32], %n: int32) {
+  let %w = arange(0f, 3f, 1f, dtype="float32");
+  if (less(%n, 1)) { add(@half(%constant), %w) } else { multiply(%constant, %w) }
+}
+"""
+
+
+def test_saved(folder):
+    """A graph that the original saved: its arrays become weights of other names than the parameters', scalars stay."""
+    program, graph, out = f"{folder}/p.rly", f"{folder}/graph.json", f"{folder}/a/b"
+    open(program, "w").write(SAVED)
+    open(graph, "w").write(subprocess.run(f"{RELAY} opt -p FoldConstant {program} | {RELAY} fmt --to json -", shell=True, capture_output=True, text=True).stdout)
+    got = relay("import", graph, "-o", out)
+    text = open(f"{out}/graph.rly").read() if got.returncode == 0 else ""
+    check("a saved graph", "multiply      2\n" in got.stdout and "def @half(" in text and "%constant_1: Tensor[(3), float32])" in text, got.stdout + got.stderr + text)
+    check("scalars stay", "0.5f" in text and "metadata" not in text, text)
+    check("--check writes nothing", relay("import", graph, "--check", "-o", f"{folder}/c").returncode == 0 and not os.path.exists(f"{folder}/c"))
+    got = relay("import", graph, "--shape", "n=1", "-o", f"{folder}/c")
+    check("--shape", got.returncode == 2 and "states the shapes" in got.stderr, got.stderr)
+    open(program, "w").write(SAVED.replace("multiply(%constant, %w)", "@main(%w, 0)"))
+    open(f"{folder}/turns.json", "w").write(subprocess.run(f"{RELAY} opt -p FoldConstant {program} | {RELAY} fmt --to json -", shell=True, capture_output=True, text=True).stdout)
+    got = relay("import", f"{folder}/turns.json", "-o", out)
+    check("a function that calls itself keeps its constants", got.returncode == 0 and "meta[relay.Constant][0]" in open(f"{out}/turns.rly").read(), got.stderr)
+    session = f":import {graph}\n%graph(ones(shape=[3], dtype=\"float32\"), 1)\n"
+    ran = subprocess.run([RELAY], input=session, capture_output=True, text=True, timeout=60)
+    check("in a session", "[0, 1, 2]" in ran.stdout and not ran.stderr, ran.stdout + ran.stderr)
+    open(graph, "w").write('{"nodes": [{"op": "null", "name": "x", "inputs": []}], "arg_nodes": [0], "heads": [[0, 0, 0]]}')
+    got = relay("import", graph, "-o", folder)
+    check("a compiled graph", got.returncode == 1 and "names kernels" in got.stderr, got.stderr)
+
+
+def test_session_export(folder):
+    """Variables of the session are weights, functions that it uses are written out, and what is no file or no model says so."""
+    from onnx import load
+    from onnx.reference import ReferenceEvaluator
+    lines = ["let %w = ones(shape=[2, 3], dtype=\"float32\");", "let %f = fn (%x: Tensor[(4, 3), float32]) { nn.dense(%x, %w, units=None) };",
+             "let %w = add(%w, 1f);", "let %g = fn (%x: Tensor[(4, 3), float32]) { nn.dense(%x, %w, units=None) };",
+             "def @h(%a: Tensor[(4, 2), float32]) { nn.relu(%a) }",
+             f":export {folder}/g.onnx fn (%w: Tensor[(4, 3), float32]) {{ @h(%g(%w)) }}",
+             f":export {folder}/h.onnx @h", f":export {folder}/f.onnx %f", f":export {folder}/f.txt @h", f":export {folder}/f.onnx"]
+    ran = subprocess.run([RELAY], input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=60)
+    check("what is written", ran.stdout.count("written: ") == 2 and os.path.exists(f"{folder}/h.onnx"), ran.stdout + ran.stderr)
+    for said in ["`%f` is known only as a value", "has no ending of a format", "what to write"]:
+        check(said, said in ran.stderr, ran.stderr)
+    if os.path.exists(f"{folder}/g.onnx"):
+        m = load(f"{folder}/g.onnx")
+        check("names", [i.name for i in m.graph.input] == ["w"] and [a.name for a in m.graph.initializer][0] != "w", str(m.graph.input))
+        y, = ReferenceEvaluator(m).run(None, {"w": array(4, 3)})
+        check("values", np.allclose(y, np.maximum(array(4, 3) @ np.full((3, 2), 2, "float32"), 0), atol=1e-5), str(y))
+
+
+def test_found(folder):
+    """What the fuzzer found: numbers that no double holds, a graph that cannot be said in a loop, extents that no tensor has, large tables."""
+    node, big = helper.make_node, 2**62 + 1
+    save(model([node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(big))), node("Add", ["x", "c"], ["y"])],
+               [value("x", [2], TensorProto.INT64)], [value("y", None, TensorProto.INT64)]), f"{folder}/number.onnx")
+    got = relay("import", f"{folder}/number.onnx", "-o", folder)
+    check("a number of 63 bits", got.returncode == 0 and f"{big}i64" in open(f"{folder}/number.rly").read(), got.stderr)
+    body = helper.make_graph([node("Identity", ["go"], ["more"]), node("NoSuch", ["v"], ["w"])], "body",
+                             [value("i", [], TensorProto.INT64), value("go", [], TensorProto.BOOL), value("v", [2])],
+                             [value("more", [], TensorProto.BOOL), value("w", [2])])
+    cases = {"loop": model([node("Loop", ["n", "", "x"], ["y"], body=body)], [value("x", [2]), value("n", [], TensorProto.INT64)], [value("y", None)]),
+             "extent": model([node("Relu", ["x"], ["y"])], [value("x", [2**40, 2**40])], [value("y", None)]),
+             "table": model([node("HannWindow", ["n"], ["y"])], [], [value("y", None)], {"n": np.array(2**40)}, 17)}
+    for name, m in cases.items():
+        save(m, f"{folder}/{name}.onnx")
+        got = relay("import", f"{folder}/{name}.onnx", "-o", folder)
+        check(name, got.returncode in (2, 3) and "E0406" in got.stderr, f"{got.returncode} {got.stderr}")
+    check("the loop's node", "NoSuch" in relay("import", f"{folder}/loop.onnx", "-o", folder).stderr)
+
+
 def test_check(folder):
     """Nothing is written, and types that the model states are compared."""
     node = helper.make_node
@@ -301,7 +374,7 @@ def test_hostile(folder):
 
 
 with tempfile.TemporaryDirectory() as root:
-    for test in [test_network, test_blocks, test_export, test_shapes, test_places, test_refusals, test_check, test_large, test_hostile]:
+    for test in [test_network, test_blocks, test_export, test_saved, test_session_export, test_found, test_shapes, test_places, test_refusals, test_check, test_large, test_hostile]:
         place = os.path.join(root, test.__name__)
         os.makedirs(place)
         test(place)
