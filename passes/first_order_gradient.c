@@ -30,7 +30,7 @@ typedef struct First {
     PtrMap duals; /* node -> Dual */
     PtrMap bound; /* Var -> its Let */
     Vec(const Expr *) tape; /* calls, tuples and projections in the order of evaluation */
-    bool is_main;
+    bool is_meant;
     const Expr *odd; /* the first thing that cannot be differentiated */
 } First;
 
@@ -203,10 +203,17 @@ static bool backward(First *f)
 
 /* ---- the function ----------------------------------------------------------------------------------------------- */
 
+static void bind_outer(void *data, Var *v)
+{
+    bind(data, &v->base, v->base.type, &v->base);
+}
+
 static Function *differentiate(First *f, const Function *old)
 {
     uint32_t n = old->params.n;
     Arena *arena = f->make.arena;
+    if (!gradient_outer(f->run, old, bind_outer, f))
+        return NULL;
     for (uint32_t i = 0; i < n; i++)
         bind(f, &old->params.at[i]->base, old->params.at[i]->base.type, &old->params.at[i]->base);
     ir_walk(old->body, NULL, forward, f);
@@ -227,44 +234,48 @@ static Function *differentiate(First *f, const Function *old)
                          NULL, body);
 }
 
-/* The gradient of one definition; itself where it is no dataflow and not @main. */
+/* The gradient of one definition; itself where it is no dataflow and not meant. */
 static Function *gradient_of(PassRun *run, First *f, const Def *def)
 {
-    bool flows = gradient_has_types(run, def, f->is_main);
+    bool flows = gradient_has_types(run, def, f->is_meant);
     if (flows && !ir_walk(def->fn->body, look, NULL, f)) {
         flows = false;
-        if (f->is_main)
+        if (f->is_meant)
             gradient_refuse(run, f->odd, "its gradient of first order");
     }
     if (!flows)
-        return f->is_main ? NULL : def->fn;
+        return f->is_meant ? NULL : def->fn;
     return differentiate(f, def->fn);
 }
 
-/* What other functions name they go on calling, so it stays as it is. */
+static bool replace(PassRun *run, LetMaker *make, const Def *def, bool is_meant)
+{
+    First f = {.run = run, .make = *make, .is_meant = is_meant};
+    f.lets.make = &f.make;
+    Function *now = gradient_of(run, &f, def);
+    make->numbers = f.make.numbers;
+    ptrmap_deinit(&f.duals);
+    ptrmap_deinit(&f.bound);
+    return now == def->fn || gradient_put(run, def, now);
+}
+
+/* What other functions name they go on calling, so it stays as it is, unless somebody asked for it. */
 bool gradient_first_order(PassRun *run, Module *old)
 {
     LetMaker make = {.cx = run->cx, .arena = &run->module->arena, .scratch = &run->scratch};
     bool ok = true;
     PtrMap named = {0};
+    Def literal;
+    const Def *meant = gradient_meant(run, old, &literal);
     note_named(old, &named);
     for (size_t i = 0; i < old->defs.n && ok; i++) {
         const Def *def = &old->defs.at[i];
-        if (!def->fn || def->imported || function_is_skipped(def->fn) ||
-            ptrmap_has(&named, def->name))
-            continue;
-        First f = {.run = run, .make = make, .is_main = str_is(str_of(def->name->text), "main")};
-        f.lets.make = &f.make;
-        Function *now = gradient_of(run, &f, def);
-        make.numbers = f.make.numbers;
-        ptrmap_deinit(&f.duals);
-        ptrmap_deinit(&f.bound);
-        ok = now != NULL;
-        if (ok && now != def->fn)
-            module_define(run->module, def->name, now, def->span, run->module);
+        if (def->fn && !def->imported && !function_is_skipped(def->fn) &&
+            (!ptrmap_has(&named, def->name) || (def == meant && run->context->meant)))
+            ok = replace(run, &make, def, def == meant);
     }
     ptrmap_deinit(&named);
-    return ok;
+    return ok && (meant != &literal || replace(run, &make, meant, true));
 }
 
 const Pass pass_first_order_gradient = {

@@ -1,4 +1,4 @@
-/* The gradient of @main by running the program backward.
+/* The gradient of @main, or of the function that is meant, by running the program backward.
  *
  * Each tensor becomes a pair of itself and a reference to its adjoint. Each function takes one parameter more, a reference to the
  * backpropagator: a function that adds to the adjoints what follows from those of later values. Each call of an operator puts one in
@@ -47,6 +47,51 @@ bool gradient_has_types(PassRun *run, const Def *def, bool aloud)
     return !bad;
 }
 
+/* ---- what is meant ------------------------------------------------------------------------------------------------ */
+
+const Def *gradient_meant(const PassRun *run, const Module *old, Def *literal)
+{
+    const Name *name = run->context->meant;
+    *literal = (Def){.name = ctx_name(run->cx, ""), .fn = expr_as_function(old->expr)};
+    if (!name && literal->fn)
+        return literal;
+    const Def *def = name ? module_find(old, name) : module_find_text(old, "main");
+    return def && def->fn ? def : NULL;
+}
+
+bool gradient_put(PassRun *run, const Def *def, Function *f)
+{
+    if (f && def->name->text[0])
+        module_define(run->module, def->name, f, def->span, run->module);
+    else if (f)
+        run->module->expr = &f->base;
+    return f != NULL;
+}
+
+static void note_var(void *data, Var *v)
+{
+    ptrmap_put(data, v, NULL);
+}
+
+bool gradient_outer(PassRun *run, const Function *f, void (*found)(void *data, Var *v), void *data)
+{
+    PtrMap outer = {0};
+    const Var *bad = NULL;
+    ir_free_vars(&f->base, note_var, &outer);
+    for (size_t i = 0; i < outer.n && !bad; i++) {
+        Var *v = (Var *)(uintptr_t)outer.entries[i].key;
+        bad = is_data(v->base.type) ? NULL : v;
+        if (!bad)
+            found(data, v);
+    }
+    if (bad)
+        diag_error(run->cx->diags, E0605_NO_GRADIENT, bad->base.span,
+                   "the gradient is of tensors and tuples of them, and `%%%s` is bound to `%s`",
+                   bad->name->text, type_str(run->cx, bad->base.type));
+    ptrmap_deinit(&outer);
+    return !bad;
+}
+
 /* ---- types ------------------------------------------------------------------------------------------------------ */
 
 typedef struct Reverse {
@@ -57,6 +102,8 @@ typedef struct Reverse {
     PtrMap twins; /* name of a function -> that of its translation */
     Vec(const Def *) todo; /* functions that are called */
     Vec(Var *) backs; /* the backpropagators of the functions around */
+    PtrMap outer; /* Var that is bound outside -> its pair */
+    Lets *start; /* in front of what is differentiated */
     PtrMap uses; /* nodes that were met */
     const Expr *shared; /* a node that several places use */
 } Reverse;
@@ -346,16 +393,20 @@ static Expr *dual_if(Reverse *r, const If *now)
     return expr_if(r->make.arena, now->base.span, get(r, now->cond, 0), now->then, now->otherwise);
 }
 
+static Expr *dual_var(Reverse *r, const Expr *old)
+{
+    Expr *outer = ptrmap_find(&r->outer, old);
+    const Type *type = old->type ? dual_type(r, old->type) : NULL;
+    return outer ? outer : &expr_var(r->make.arena, old->span, expr_as_var(old)->name, type)->base;
+}
+
 static Expr *dual_node(Rewriter *rw, const Expr *old, Expr *now)
 {
     Reverse *r = rw->data;
     r->make.span = old->span;
     switch ((ExprKind)old->kind) {
     case EXPR_CONSTANT: return dual_constant(r, now);
-    case EXPR_VAR:
-        return &expr_var(r->make.arena, old->span, expr_as_var(old)->name,
-                         old->type ? dual_type(r, old->type) : NULL)
-                    ->base;
+    case EXPR_VAR: return dual_var(r, old);
     case EXPR_GLOBAL: return dual_global(r, old);
     case EXPR_FUNCTION: return dual_function(r, expr_as_function(old), expr_as_function(now));
     case EXPR_IF: return dual_if(r, expr_as_if(now));
@@ -472,6 +523,12 @@ static Expr *empty_back(const Reverse *r)
         &expr_function(arena, r->make.span, (TypeVarList){0}, 0, NULL, NULL, NULL, unit)->base);
 }
 
+static void start_outer(void *data, Var *v)
+{
+    Reverse *r = data;
+    ptrmap_put(&r->outer, v, lets_push(r->start, start_pair(r, v->base.type, &v->base)));
+}
+
 static Function *wrap(Reverse *r, const Function *old)
 {
     uint32_t n = old->params.n;
@@ -481,6 +538,9 @@ static Function *wrap(Reverse *r, const Function *old)
     Lets l = {.make = &r->make};
     r->make.span = old->base.span;
     if (!args || !grads)
+        return NULL;
+    r->start = &l;
+    if (!gradient_outer(r->run, old, start_outer, r))
         return NULL;
     args[n] = lets_push(&l, empty_back(r));
     for (uint32_t i = 0; i < n; i++)
@@ -521,15 +581,17 @@ static bool gradient_of_main(PassRun *run, Module *old)
 {
     Reverse r = {.run = run, .old = old};
     r.make = (LetMaker){.cx = run->cx, .arena = &run->module->arena, .scratch = &run->scratch};
-    const Def *def = module_find_text(old, "main");
-    Function *f = def && def->fn && gradient_has_types(run, def, true) ? wrap(&r, def->fn) : NULL;
-    bool ok = f && define_twins(&r);
-    if (ok)
-        module_define(run->module, def->name, f, def->span, run->module);
-    if (!def)
-        diag_error(run->cx->diags, E0605_NO_GRADIENT, run->where,
-                   "the gradient is that of @main, and there is none");
-    PtrMap *maps[] = {&r.types, &r.twins, &r.uses};
+    Def literal;
+    const Def *def = gradient_meant(run, old, &literal);
+    Function *f = def && gradient_has_types(run, def, true) ? wrap(&r, def->fn) : NULL;
+    bool ok = f && define_twins(&r) && gradient_put(run, def, f);
+    if (!def) {
+        Diag *d = diag_error(run->cx->diags, E0605_NO_GRADIENT, run->where,
+                             "the gradient is that of @main, and there is none");
+        diag_help(
+            d, "`:pass gradient @f` in a session, or `grad(@f)` in a program, takes any function");
+    }
+    PtrMap *maps[] = {&r.types, &r.twins, &r.outer, &r.uses};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ptrmap_deinit(maps[i]);
     return ok;
@@ -557,7 +619,9 @@ static const OpAttr params[] = {
 
 const Pass pass_gradient = {
     .name = "gradient",
-    .doc = "Makes @main return its result and the gradient in its parameters.",
+    .doc = "Makes @main, or the function that is asked about, return its result and the gradient "
+           "in its "
+           "parameters.",
     .opt_level = 0,
     .needs_types = true,
     .other_values = true,

@@ -317,6 +317,7 @@ static PassContext inner_context(const PassRun *run)
                          .opt_level = INT_MAX,
                          .config = run->context->config,
                          .env = run->context->env,
+                         .meant = run->context->meant,
                          .for_code = run->context->for_code,
                          .exact = run->context->exact,
                          .decided = run->context->decided,

@@ -36,6 +36,7 @@ typedef struct PassContext {
     const char *require; /* likewise */
     const Attrs *config; /* relay.FuseOps.max_depth and the like; NULL: none */
     const Module *env; /* where globals that the module does not define are found; NULL: none */
+    const Name *meant; /* what a pass on @main works on instead; NULL: @main */
     bool typed_prints; /* print snapshots with types */
     bool exact; /* passes after which results may round otherwise do not run */
     bool planes; /* images stay planes, whatever strategies of this processor want */

@@ -51,14 +51,70 @@ static bool take_name(CommandCall *target, Str *name)
     return true;
 }
 
-/* What the passes made of a definition, and of what it calls, as definitions: the one under `name`, those that are new or other than
- * in the session under names that begin with it. */
-static Module *renamed(RelaySession *s, const Module *now, const Name *from, Str name)
+static void note_free(void *data, Var *v)
 {
-    Module *out = module_new(&s->cx);
+    const Var **first = data;
+    *first = *first ? *first : v;
+}
+
+static bool is_made_once(const Expr *e)
+{
+    return e->kind == EXPR_FUNCTION || e->kind == EXPR_CONSTANT || e->kind == EXPR_VAR;
+}
+
+/* An expression as a definition: a function literal, or a variable that one is bound to, with what is bound in front of it inside. NULL
+ * after a diagnostic. */
+static Function *as_definition(CommandCall *target, Module *m)
+{
+    Ctx *cx = &target->s->cx;
+    const Expr *e = m->expr;
+    const Var *outer = NULL;
+    Vec(const Let *) lets = {0};
+    Arena scratch;
+    arena_init(&scratch, &cx->limits);
+    for (const Let *let = expr_as_let(e); let && is_made_once(let->value); let = expr_as_let(e)) {
+        vec_push(&lets, &scratch, let);
+        e = let->body;
+    }
+    if (lets.n && e == &vec_last(&lets)->var->base)
+        e = vec_pop(&lets)->value;
+    const Function *f = expr_as_function(e);
+    Expr *body = f ? f->body : NULL;
+    while (f && lets.n) {
+        const Let *last = vec_pop(&lets);
+        body = expr_let(&m->arena, last->base.span, last->var, last->value, body);
+    }
+    arena_deinit(&scratch);
+    Function *made = f ? expr_function(&m->arena, f->base.span, f->type_params, f->params.n,
+                                       f->params.at, f->attrs, f->ret_type, body)
+                       : NULL;
+    if (made)
+        ir_free_vars(&made->base, note_free, &outer);
+    if (made && !outer)
+        return made;
+    Diag *d =
+        diag_error(cx->diags, E0402_USAGE, target->args,
+                   made ? "`as` makes a definition, and this uses `%%%s`, which is no part of it"
+                        : "`as` gives a name to a function, and this is none that is written out",
+                   made ? outer->name->text : "");
+    diag_help(d, made ? "make it a parameter" : "for instance `:pass FoldConstant @f as @g`");
+    return NULL;
+}
+
+/* What the passes made, and of what it calls, as definitions: `from`, or the expression, under `name`, those that are new or other than
+ * in the session under names that begin with it. */
+static Module *renamed(CommandCall *target, Module *now, const Name *from, Str name)
+{
+    RelaySession *s = target->s;
+    Function *literal = from ? NULL : as_definition(target, now);
+    Module *out = from || literal ? module_new(&s->cx) : NULL;
     Vec(const Name *) names = {0};
     Arena scratch;
     arena_init(&scratch, &s->cx.limits);
+    if (out && literal) {
+        module_define(out, ctx_name_str(&s->cx, name), literal, target->args, now);
+        vec_push(&names, &scratch, ctx_name(&s->cx, ""));
+    }
     for (size_t i = 0; out && i < now->defs.n; i++) {
         const Def *d = &now->defs.at[i], *old = module_find(s->env, d->name);
         if (!d->fn || (old && old->fn == d->fn && d->name != from))
@@ -127,15 +183,11 @@ typedef struct PassCall {
 
 static void run_passes(RelaySession *s, PassCall *call, Module *m)
 {
-    const Def *def = call->name.len ? command_global(&call->target) : NULL;
-    if (call->name.len && !def) {
-        diag_error(s->cx.diags, E0402_USAGE, call->target.args,
-                   "`as` gives a name to what becomes of a definition, and this is an expression");
-        return;
-    }
+    const Def *def = command_global(&call->target);
+    const Name *from = def ? def->name : NULL;
     Trace trace;
     trace_init(&trace, s);
-    PassContext pc = {.cx = &s->cx, .opt_level = 4, .env = s->env};
+    PassContext pc = {.cx = &s->cx, .opt_level = 4, .env = s->env, .meant = from};
     trace_listen(&trace, &pc);
     call->view.pipeline = arena_copy_text(&trace.arena, call->pipeline.ptr, call->pipeline.len);
     uint32_t source =
@@ -143,7 +195,7 @@ static void run_passes(RelaySession *s, PassCall *call, Module *m)
     Module *now = source ? passes_run(&pc, m, source) : NULL;
     if (trace.steps.n && (now || !call->view.why))
         trace_emit(&trace, call->view);
-    Module *made = now && def ? renamed(s, now, def->name, call->name) : NULL;
+    Module *made = now && call->name.len ? renamed(&call->target, now, from, call->name) : NULL;
     if (made)
         define_as(s, made, "what the passes made");
     module_release(made);
