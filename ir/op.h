@@ -63,8 +63,10 @@ struct Op {
     void (*compute)(TeBuilder *b);
     bool (*kernel)(OpCall *c);
     /* The adjoints as Relay: of several arguments a tuple. %g is that of the result %out; an argument has its name. A bare name as an
-     * attribute is that of the call, %data.shape and %data.shape[1] are extents. Parts of the same words are computed once. */
+     * attribute is that of the call, %data.shape and %data.shape[1] are extents. Parts of the same words are computed once.
+     * NULL: zero where no argument or no result is real, else what follows from `compute`. */
     const char *grad;
+    const char *no_grad; /* why there is none: "it …"; NULL: it follows from `compute` */
     /* What the operator means at inference (SimplifyInference); `index` is the field of the result that is used, -1: all of it.
      * Returns NULL when it stays. */
     Expr *(*inference)(Ctx *cx, Arena *arena, const Call *call, int64_t index);

@@ -514,24 +514,65 @@ static Expr *read_expr(Reader *r)
     return read ? read(r) : read_call(r, name);
 }
 
-bool adjoints(const AdjointCall *call, Expr **out)
+static bool holds_real(const Type *t)
 {
-    Reader r = {.call = call,
-                .m = {call->cx, call->arena, call->typed->base.span},
-                .op = expr_call_of_op(&call->typed->base)};
-    uint32_t n = call->typed->args.n;
-    if (!r.op->grad) {
-        Diag *d = diag_error(call->cx->diags, E0605_NO_GRADIENT, r.m.span, "`%s` has no gradient",
-                             r.op->name);
-        diag_help(d, "`:doc %s` shows what the operator is", r.op->name);
-        return false;
-    }
-    r.at = r.op->grad;
-    arena_init(&r.scratch, NULL);
-    Expr *all = read_expr(&r);
+    t = type_find(t);
+    bool real = t->kind == TYPE_TENSOR && dtype_is_float(t->dtype);
+    for (uint32_t i = 0; t->kind == TYPE_TUPLE && i < t->n; i++)
+        real |= holds_real(t->parts[i]);
+    return real;
+}
+
+static Expr *zeros_of(const OpsMake *m, const Type *t, Expr *e)
+{
+    t = type_find(t);
+    if (t->kind != TYPE_TUPLE)
+        return ops_call1(m, "zeros_like", e);
+    Expr **fields = arena_alloc_must(m->arena, t->n + 1, sizeof *fields);
+    for (uint32_t i = 0; i < t->n; i++)
+        fields[i] = zeros_of(m, t->parts[i], expr_tuple_get(m->arena, m->span, e, i));
+    return expr_tuple(m->arena, m->span, t->n, fields);
+}
+
+static bool has_none(const AdjointCall *call, const Op *op)
+{
+    Diag *d = diag_error(call->cx->diags, E0605_NO_GRADIENT, call->typed->base.span,
+                         op->no_grad ? "`%s` has no gradient: %s" : "`%s` has no gradient",
+                         op->name, op->no_grad);
+    diag_help(d, "`:doc %s` shows what the operator is", op->name);
+    return false;
+}
+
+/* Of a row with words: those; they are one tuple for several arguments. */
+static bool read_row(Reader *r, Expr **out)
+{
+    uint32_t n = r->call->typed->args.n;
+    r->at = r->op->grad;
+    arena_init(&r->scratch, NULL);
+    Expr *all = read_expr(r);
     const Tuple *several = n == 1 ? NULL : expr_as_tuple(all);
     for (uint32_t i = 0; all && i < n; i++)
         out[i] = several && i < several->fields.n ? several->fields.at[i] : all;
-    arena_deinit(&r.scratch);
+    arena_deinit(&r->scratch);
     return all != NULL;
+}
+
+bool adjoints(const AdjointCall *call, Expr **out)
+{
+    const Call *typed = call->typed;
+    Reader r = {.call = call,
+                .m = {call->cx, call->arena, typed->base.span},
+                .op = expr_call_of_op(&typed->base)};
+    if (r.op->grad)
+        return read_row(&r, out);
+    bool real = false;
+    for (uint32_t i = 0; i < typed->args.n; i++)
+        real |= holds_real(typed->args.at[i]->type);
+    if (real && holds_real(typed->base.type))
+        return r.op->compute && !r.op->no_grad
+                   ? ops_adjoints(&r.m, typed, call->args, call->grad, out)
+                   : has_none(call, r.op);
+    for (uint32_t i = 0; i < typed->args.n; i++)
+        out[i] = zeros_of(&r.m, typed->args.at[i]->type, call->args[i]);
+    return true;
 }

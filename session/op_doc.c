@@ -383,6 +383,18 @@ static void op_shown(Ctx *cx, Buf *b, const Op *op, bool markdown, bool run)
         buf_deinit(texts[i]);
 }
 
+static void op_gradient(Buf *b, const Op *op, bool markdown)
+{
+    const char *item = markdown ? "- " : "", *quote = markdown ? "`" : "";
+    if (op->grad)
+        buf_printf(b, "%sgradient: %s%s%s\n", item, quote, op->grad, quote);
+    else if (op->no_grad)
+        buf_printf(b, "%sno gradient: %s\n", item, op->no_grad);
+    else
+        buf_printf(b, "%sgradient: %s\n", item,
+                   op->compute ? "from the loops; zero where nothing is real" : "zero");
+}
+
 void op_page(Ctx *cx, Buf *b, const Op *op, bool run)
 {
     buf_printf(b, "### %s\n\n%s", op->name, op->doc);
@@ -394,8 +406,7 @@ void op_page(Ctx *cx, Buf *b, const Op *op, bool run)
     doc_attributes(b, op->attrs);
     buf_printf(b, "- %s; fusion: %s\n", op->compute ? "loops" : "a kernel", fusion(op->pattern));
     buf_printf(b, "- shapes: `%s`\n", op->shapes);
-    if (op->grad)
-        buf_printf(b, "- gradient: `%s`\n", op->grad);
+    op_gradient(b, op, true);
     buf_char(b, '\n');
     op_shown(cx, b, op, true, run);
 }
@@ -438,8 +449,8 @@ void op_text(Ctx *cx, Buf *b, const Op *op)
     shape_lines(b, op);
     buf_char(b, '\n');
     op_shown(cx, b, op, false, true);
-    if (op->grad)
-        buf_printf(b, "\ngradient: %s\n", op->grad);
+    buf_char(b, '\n');
+    op_gradient(b, op, false);
     while (b->n && buf_text(b)[b->n - 1] == '\n')
         buf_cut(b, b->n - 1);
 }

@@ -204,6 +204,8 @@ static const OpArg lowered_args[] = {
      .kernel = kernel_any,                  \
      .grad = "%g"}
 
+#define IS_CODE "it calls code that was made before"
+
 const Op annotate_ops[] = {
     MARK("annotation.stop_fusion", NULL, "(float32[2,3])",
          "The same tensor; operators on its two sides are never fused."),
@@ -289,7 +291,8 @@ const Op annotate_ops[] = {
      .samples = "",
      .pattern = OP_OPAQUE,
      .flags = OP_NON_COMPUTATIONAL | OP_STATEFUL,
-     .rel = rel_unit},
+     .rel = rel_unit,
+     .no_grad = IS_CODE},
     {.name = "call_lowered",
      .doc = "Calls a primitive function that was compiled before.",
      .args = lowered_args,
@@ -298,6 +301,7 @@ const Op annotate_ops[] = {
      .samples = "",
      .pattern = OP_OPAQUE,
      .flags = OP_NON_COMPUTATIONAL,
-     .rel = rel_called},
+     .rel = rel_called,
+     .no_grad = IS_CODE},
     {0},
 };

@@ -617,6 +617,21 @@ static const OpAttr diag_attrs[] = {
     ATTR_B("sub_diag_right_align", 0, "short diagonals below lie at the end"),
     {0}};
 
+/* What each element of the result was taken from, the value elsewhere in front, and what of the gradient goes there. */
+#define SPARSE_PUT(OP, SHAPE)                                                                   \
+    "scatter_elements(zeros_like(concatenate((reshape(%default_value, newshape=[-1]), "         \
+    "reshape(%sparse_values, newshape=[-1])), axis=0)), reshape(" OP                            \
+    "(%sparse_indices, reshape_like(cumsum(ones_like(reshape(%sparse_values, newshape=[-1])), " \
+    "axis=0, dtype=\"int32\"), %sparse_values), 0i32" SHAPE                                     \
+    ", output_shape=output_shape), newshape=[-1]), reshape(%g, newshape=[-1]), axis=0, "        \
+    "reduction=\"add\")"
+#define SPARSE_GRAD(OP, SHAPE)                                                                 \
+    "zeros_like(%sparse_indices), reshape_like(strided_slice(" SPARSE_PUT(                     \
+        OP, SHAPE) ", begin=[1], end=[2147483647], strides=[1], axes=None), %sparse_values), " \
+                   "reshape_like(strided_slice(" SPARSE_PUT(                                   \
+                       OP, SHAPE) ", begin=[0], end=[1], strides=[1], "                        \
+                                  "axes=None), %default_value)"
+
 #define SCATTER_SAMPLES "(float32[3,2], int32[1,2], float32[1,2])"
 #define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, ...) \
     OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, __VA_ARGS__, .shapes = SHAPES_##REL, COMPUTE)
@@ -629,13 +644,18 @@ const Op data_ops[] = {
                 "scatter_elements(ones_like(%data), %indices, zeros_like(%updates), axis=axis))), "
                 "zeros_like(%indices), gather(%g, %indices, axis=axis))"),
     ROW("scatter", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter, .kernel = kernel_scatter,
-        SCATTER_SAMPLES, "Writes updates at indices along an axis."),
+        SCATTER_SAMPLES, "Writes updates at indices along an axis.",
+        .grad = "(scatter(%g, %indices, zeros_like(%updates), axis=axis), zeros_like(%indices), "
+                "gather(%g, %indices, axis=axis))"),
     ROW("scatter_add", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter,
         .kernel = kernel_scatter_add, SCATTER_SAMPLES, "Adds updates at indices along an axis.",
         .grad = "(%g, zeros_like(%indices), gather(%g, %indices, axis=axis))"),
     ROW("scatter_nd", scatter_args, scatter_nd_attrs, OP_OPAQUE, rel_scatter_nd,
         .kernel = kernel_scatter_nd, "(float32[4], int32[1,2], float32[2])",
-        "Writes updates at positions whose coordinates stand along the first axis."),
+        "Writes updates at positions whose coordinates stand along the first axis.",
+        .grad = "(given(is(mode, \"add\"), %g, multiply(%g, scatter_nd(ones_like(%data), "
+                "%indices, zeros_like(%updates)))), zeros_like(%indices), gather_nd(%g, "
+                "%indices))"),
     {.name = "argwhere",
      .doc = "The coordinates of the elements that are True, in order.",
      .args = condition_args,
@@ -664,13 +684,11 @@ const Op data_ops[] = {
                 "zeros_like(%seq_lengths))"),
     ROW("sliding_window", args_data, window_attrs, OP_OPAQUE, rel_sliding_window,
         .compute = compute_sliding_window,
-        "(float32[3,3], axis=0, window_shape=[2, 2], strides=[1, 1])", "All windows of a tensor.",
-        .grad = GRAD_BACK("sliding_window(" GRAD_PLACES
-                          ", axis=axis, window_shape=window_shape, strides=strides)",
-                          "%g")),
+        "(float32[3,3], axis=0, window_shape=[2, 2], strides=[1, 1])", "All windows of a tensor."),
     ROW("sparse_to_dense", sparse_args, sparse_attrs, OP_OPAQUE, rel_sparse_to_dense,
         .kernel = kernel_sparse_to_dense, "(int32[2], float32[2], float32, output_shape=[5])",
-        "A tensor from positions and the elements there."),
+        "A tensor from positions and the elements there.",
+        .grad = "(" SPARSE_GRAD("sparse_to_dense", "") ")"),
     {.name = "dyn.sparse_to_dense",
      .doc = "`sparse_to_dense` in a shape that is an argument.",
      .args = dyn_sparse_args,
@@ -680,7 +698,10 @@ const Op data_ops[] = {
      .pattern = OP_OPAQUE,
      .flags = OP_SHAPE_FROM_DATA,
      .rel = rel_sparse_to_dense,
-     .kernel = kernel_sparse_to_dense},
+     .kernel = kernel_sparse_to_dense,
+     .grad =
+         "(" SPARSE_GRAD("dyn.sparse_to_dense", ", %output_shape") ", "
+                                                                   "zeros_like(%output_shape))"},
     ROW("matrix_set_diag", diag_args, diag_attrs, OP_INJECTIVE, rel_matrix_set_diag,
         .compute = compute_matrix_set_diag, "(float32[3,3], float32[3])",
         "Matrices with other diagonals."),

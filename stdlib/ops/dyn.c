@@ -436,10 +436,16 @@ const Op dyn_ops[] = {
         .compute = compute_one_hot, "(int32[3], float32, float32, int32)",
         "`one_hot` with a depth that is an argument."),
     ROW("dyn.topk", topk_args, topk_attrs, OP_OPAQUE, rel_dyn_topk, .kernel = kernel_topk,
-        "(float32[4], int64, k=None)", "`topk` with a number that is an argument."),
+        "(float32[4], int64, k=None)", "`topk` with a number that is an argument.",
+        .grad = "(" TOPK_GRAD("dyn.topk(%data, %k", ", k=None") ", zeros_like(%k))"),
     ROW("dyn.strided_slice", slice_args, slice_attrs, OP_INJECTIVE, rel_dyn_strided_slice,
         .kernel = kernel_dyn_strided_slice,
-        "(int32[6], int64[1], int64[1], int64[1], begin=None, end=None, strides=None, axes=None)",
-        "`strided_slice` between positions that are arguments."),
+        "(float32[6], int64[1], int64[1], int64[1], begin=None, end=None, strides=None, axes=None)",
+        "`strided_slice` between positions that are arguments.",
+        .grad = "(" GRAD_BACK("dyn.strided_slice(" GRAD_PLACES
+                              ", %begin, %end, %strides, slice_mode=slice_mode, begin=None, "
+                              "end=None, strides=None, axes=None)",
+                              "%g") ", zeros_like(%begin), zeros_like(%end), "
+                                    "zeros_like(%strides))"),
     {0},
 };

@@ -82,16 +82,17 @@ static const OpAttr pass_attrs[] = {ATTR_MUST("passes", STRING, "a pipeline, as 
                                     {0}};
 
 /* An example is a cell by itself. */
-#define FORM(NAME, ATTRS, REL, SHAPES, EXAMPLE, DOC) \
-    {.name = NAME,                                   \
-     .doc = DOC,                                     \
-     .args = form_args,                              \
-     .attrs = ATTRS,                                 \
-     .shapes = SHAPES,                               \
-     .samples = "",                                  \
-     .example = EXAMPLE,                             \
-     .pattern = OP_OPAQUE,                           \
-     .flags = OP_FORM | OP_STATEFUL,                 \
+#define FORM(NAME, ATTRS, REL, SHAPES, EXAMPLE, DOC)      \
+    {.name = NAME,                                        \
+     .doc = DOC,                                          \
+     .args = form_args,                                   \
+     .attrs = ATTRS,                                      \
+     .shapes = SHAPES,                                    \
+     .samples = "",                                       \
+     .example = EXAMPLE,                                  \
+     .pattern = OP_OPAQUE,                                \
+     .flags = OP_FORM | OP_STATEFUL,                      \
+     .no_grad = "it stands for a program, which has one", \
      .rel = REL}
 
 const Op forms_ops[] = {

@@ -604,10 +604,7 @@ const Op layout_ops[] = {
      .samples = "(float32[1,8,2,3], block_size=2)",
      .pattern = OP_INJECTIVE,
      OP_REL(rel_depth_to_space),
-     .compute = compute_depth_to_space,
-     .grad = GRAD_BACK("nn.depth_to_space(" GRAD_PLACES
-                       ", block_size=block_size, layout=layout, mode=mode)",
-                       "%g")},
+     .compute = compute_depth_to_space},
     {.name = "nn.space_to_depth",
      .doc = "Blocks of places moved to channels.",
      .args = args_data,
@@ -615,9 +612,7 @@ const Op layout_ops[] = {
      .samples = "(float32[1,2,4,6], block_size=2)",
      .pattern = OP_INJECTIVE,
      OP_REL(rel_space_to_depth),
-     .compute = compute_space_to_depth,
-     .grad = GRAD_BACK("nn.space_to_depth(" GRAD_PLACES ", block_size=block_size, layout=layout)",
-                       "%g")},
+     .compute = compute_space_to_depth},
     {.name = "nn.space_to_batch_nd",
      .doc = "Blocks of places, padded, moved to the batch.",
      .args = args_data,
@@ -625,11 +620,7 @@ const Op layout_ops[] = {
      .samples = "(float32[1,4,4,1], block_shape=[2, 2], paddings=[[0, 0], [0, 0]])",
      .pattern = OP_INJECTIVE,
      OP_REL(rel_space_to_batch),
-     .compute = compute_space_to_batch,
-     .grad = GRAD_BACK("nn.space_to_batch_nd(" GRAD_PLACES
-                       ", block_shape=block_shape, paddings=paddings)",
-                       "multiply(%g, nn.space_to_batch_nd(ones_like(%data), "
-                       "block_shape=block_shape, paddings=paddings))")},
+     .compute = compute_space_to_batch},
     {.name = "nn.batch_to_space_nd",
      .doc = "Blocks of the batch moved to places, and cut.",
      .args = args_data,
@@ -637,8 +628,6 @@ const Op layout_ops[] = {
      .samples = "(float32[4,2,2,1], block_shape=[2, 2], crops=[[0, 0], [0, 0]])",
      .pattern = OP_INJECTIVE,
      OP_REL(rel_batch_to_space),
-     .compute = compute_batch_to_space,
-     .grad = GRAD_BACK(
-         "nn.batch_to_space_nd(" GRAD_PLACES ", block_shape=block_shape, crops=crops)", "%g")},
+     .compute = compute_batch_to_space},
     {0},
 };

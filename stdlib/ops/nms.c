@@ -495,7 +495,8 @@ static const OpAttr regular_attrs[] = {
 /* The last argument is its doc, and whatever else the row has. */
 #define ROW(NAME, ID, SHAPES, SAMPLES, ...)                                                  \
     OP_ROW("vision." NAME, ID##_args, ID##_attrs, OP_OPAQUE, rel_##ID, SAMPLES, __VA_ARGS__, \
-           .shapes = SHAPES, .kernel = kernel_##ID)
+           .shapes = SHAPES, .kernel = kernel_##ID,                                          \
+           .no_grad = "which boxes remain changes by jumps")
 
 const Op nms_ops[] = {
     ROW("get_valid_counts", valid, "(b, n, k), () -> ((b), (b, n, k), (b, n))",

@@ -260,6 +260,10 @@ Expr *ops_constant(const OpsMake *m, DType dtype, double v);
 /* x with axes of extent 1 behind it, so that it broadcasts along `axis` of a tensor of this rank. */
 Expr *ops_expand_to_axis(const OpsMake *m, Expr *x, int rank, int axis);
 
+/* The gradients by the arguments of a typed call whose operator has a `compute`, out of that of its result; `args` stand for the arguments.
+ * False after a diagnostic. */
+bool ops_adjoints(const OpsMake *m, const Call *call, Expr *const *args, Expr *grad, Expr **out);
+
 /* Gradients (passes/adjoint.h reads them). The place of each element of the data, and the gradient of what
  * only moves elements: G is added where the places AT, moved likewise, say. */
 #define GRAD_PLACES                                                                           \
@@ -268,6 +272,14 @@ Expr *ops_expand_to_axis(const OpsMake *m, Expr *x, int rank, int axis);
 #define GRAD_BACK(AT, G)                                                                   \
     "reshape_like(scatter_elements(reshape(zeros_like(%data), newshape=[-1]), reshape(" AT \
     ", newshape=[-1]), reshape(" G ", newshape=[-1]), axis=0, reduction=\"add\"), %data)"
+
+/* Of `topk`, which TOPK with the attribute K begins: where its elements were. */
+#define TOPK_PUT(TOPK, K, G)                                                            \
+    "scatter_elements(zeros_like(%data), " TOPK K ", axis=axis, ret_type=\"indices\", " \
+    "is_ascend=is_ascend, dtype=\"int64\"), " G ", axis=axis, reduction=\"add\")"
+#define TOPK_GRAD(TOPK, K)                                                                         \
+    "given(is(ret_type, \"indices\"), zeros_like(%data), given(is(ret_type, \"both\"), " TOPK_PUT( \
+        TOPK, K, "%g.0") ", " TOPK_PUT(TOPK, K, "%g") "))"
 
 /* A row of a family; `...` is its meaning (`.compute` or `.kernel`) and whatever else it has. */
 #define OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, ...) \

@@ -200,16 +200,6 @@ static const OpAttr dilate_attrs[] = {{.name = "strides",
                                       {0}};
 static const OpArg dilate_args[] = {{"x", "the tensor"}, {0}};
 
-/* Whether an element of the result is one of the data. */
-#define INSIDE                                                                \
-    "nn.pad(cast(ones_like(%data), dtype=\"bool\"), 0, pad_width=pad_width, " \
-    "pad_mode=pad_mode)"
-
-/* The place of each element, dilated likewise. */
-#define DILATED_AT                                                                  \
-    "nn.dilate(reshape_like(cumsum(reshape(ones_like(%x), newshape=[-1]), axis=0, " \
-    "dtype=\"int64\", exclusive=True), %x), strides=strides)"
-
 const Op pad_ops[] = {
     {.name = "nn.pad",
      .doc = "New elements around a tensor: a value, the border, or the elements mirrored at it.",
@@ -219,11 +209,7 @@ const Op pad_ops[] = {
                 "(float32[3,3], float32, pad_width=[[1, 1], [0, 2]], pad_mode=\"reflect\")",
      .pattern = OP_INJECTIVE,
      OP_REL(rel_pad),
-     .compute = compute_pad,
-     .grad = "(" GRAD_BACK("nn.pad(" GRAD_PLACES ", 0, pad_width=pad_width, pad_mode=pad_mode)",
-                           "where(" INSIDE
-                           ", %g, zeros_like(%g))") ", cast_like(sum(where(" INSIDE
-                                                    ", zeros_like(%g), %g)), %pad_val))"},
+     .compute = compute_pad},
     {.name = "dyn.nn.pad",
      .doc = "`nn.pad` by widths that are an argument.",
      .args = dyn_pad_args,
@@ -241,8 +227,7 @@ const Op pad_ops[] = {
      .samples = "(float32[2,3], pad_width=[[1, 1], [1, 2]])",
      .pattern = OP_INJECTIVE,
      OP_REL(rel_mirror_pad),
-     .compute = compute_mirror_pad,
-     .grad = GRAD_BACK("nn.mirror_pad(" GRAD_PLACES ", mode=mode, pad_width=pad_width)", "%g")},
+     .compute = compute_mirror_pad},
     {.name = "nn.dilate",
      .doc = "A tensor with new elements between its own.",
      .args = dilate_args,
@@ -251,10 +236,6 @@ const Op pad_ops[] = {
      .samples = "(float32[2,3], strides=[2, 2])",
      .pattern = OP_INJECTIVE,
      .rel = rel_dilate,
-     .compute = compute_dilate,
-     .grad =
-         "reshape_like(scatter_elements(reshape(zeros_like(%x), newshape=[-1]), reshape(" DILATED_AT
-         ", newshape=[-1]), reshape(multiply(%g, nn.dilate(ones_like(%x), strides=strides)), "
-         "newshape=[-1]), axis=0, reduction=\"add\"), %x)"},
+     .compute = compute_dilate},
     {0},
 };

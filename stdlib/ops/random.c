@@ -345,6 +345,9 @@ static const OpAttr multinomial_attrs[] = {
     "let %key = cast(arange(0, 10, 1, dtype=\"int32\"), dtype=\"uint64\");\n" NAME \
     "(%key, 0f, 1f, out_shape=[2, 3], out_dtype=\"float32\")"
 
+/* What was drawn before it was scaled and moved. */
+#define DRAWN(SCALE, FROM) "divide(subtract(%out.1, cast_like(" FROM ", %out.1)), " SCALE ")"
+
 const Op random_ops[] = {
     ROW("threefry_generate", generate, key_args, generate_attrs, "(10) -> ((10), (out_shape...))",
         "(uint64[10], out_shape=[2, 4])",
@@ -360,7 +363,13 @@ const Op random_ops[] = {
      .example = DRAW_EXAMPLE("random.uniform"),
      .pattern = OP_OPAQUE,
      .rel = rel_drawn,
-     .kernel = kernel_uniform},
+     .kernel = kernel_uniform,
+     .grad = "(zeros_like(%key), cast_like(sum(multiply(%g.1, subtract(ones_like(%out.1), " DRAWN(
+         "subtract(cast_like(%high, %out.1), cast_like(%low, %out.1))",
+         "%low") "))), %low), cast_like(sum(multiply(%g.1, " DRAWN("subtract(cast_like(%high, "
+                                                                   "%out.1), cast_like(%low, "
+                                                                   "%out.1))",
+                                                                   "%low") ")), %high))"},
     {.name = "random.normal",
      .doc = "A new key and random numbers of a normal distribution.",
      .args = normal_args,
@@ -370,7 +379,9 @@ const Op random_ops[] = {
      .example = DRAW_EXAMPLE("random.normal"),
      .pattern = OP_OPAQUE,
      .rel = rel_drawn,
-     .kernel = kernel_normal},
+     .kernel = kernel_normal,
+     .grad = "(zeros_like(%key), cast_like(sum(%g.1), %mean), cast_like(sum(multiply(%g.1, " DRAWN(
+         "cast_like(%scale, %out.1)", "%mean") ")), %scale))"},
     ROW("multinomial", multinomial, multinomial_args, multinomial_attrs,
         "(10), (d..., n) -> ((10), (d..., num_samples))",
         "(uint64[10], float32[2,3], num_samples=4)",

@@ -217,6 +217,7 @@ const Op search_ops[] = {
      .samples = "(int32[5])",
      .pattern = OP_OPAQUE,
      .rel = rel_unique,
-     .kernel = kernel_unique},
+     .kernel = kernel_unique,
+     .no_grad = "which elements are equal changes by jumps"},
     {0},
 };

@@ -429,6 +429,28 @@ static const OpAttr scan_attrs[] = {
     {0},
 };
 
+/* Gradients of sums and products up to each place of X along AXIS. Where a product meets its first 0, the later ones are those without
+ * it, and behind it all is 0. */
+#define BACK_SUM(E, AXIS)                                      \
+    "reverse(cumsum(reverse(" E ", axis=" AXIS "), axis=" AXIS \
+    ", exclusive=exclusive), axis=" AXIS ")"
+#define IS_0(X) "equal(" X ", zeros_like(" X "))"
+#define FIRST_0(X, AXIS)                                                                         \
+    "logical_and(" IS_0(X) ", equal(cumsum(cast(" IS_0(X) ", dtype=\"int32\"), axis=" AXIS "), " \
+                                                          "1i32))"
+#define BACK_PROD(X, AXIS)                                                                     \
+    "where(" FIRST_0(X, AXIS) ", " BACK_SUM(                                                   \
+        "multiply(cast_like(%g, %data), cumprod(where(" FIRST_0(                               \
+            X, AXIS) ", ones_like(" X "), " X "), axis=" AXIS ", exclusive=exclusive))",       \
+        AXIS) ", where(" IS_0(X) ", zeros_like(" X                                             \
+                                 "), divide(" BACK_SUM(                                        \
+                                     "multiply(cast_like(%g, %data), cast_like(%out, %data))", \
+                                     AXIS) ", where(" IS_0(X) ", ones_like(" X "), " X "))))"
+#define FLAT "reshape(%data, newshape=[-1])"
+#define BACK_SCAN(GRAD) \
+    "given(axis, " GRAD("%data", "axis") ", reshape_like(" GRAD(FLAT, "0") ", %data))"
+#define SUM_GRAD(X, AXIS) BACK_SUM("cast_like(%g, %data)", AXIS)
+
 const Op sort_ops[] = {
     {.name = "sort",
      .doc = "The elements along an axis in order; equal ones keep theirs.",
@@ -455,7 +477,8 @@ const Op sort_ops[] = {
      .samples = "(float32[2,5], k=2, dtype=\"int32\")",
      .pattern = OP_OPAQUE,
      OP_REL(rel_topk),
-     .kernel = kernel_topk},
+     .kernel = kernel_topk,
+     .grad = TOPK_GRAD("topk(%data", ", k=k")},
     {.name = "cumsum",
      .doc = "The sums of the elements up to each place of an axis.",
      .args = args_data,
@@ -464,9 +487,7 @@ const Op sort_ops[] = {
      .pattern = OP_OPAQUE,
      OP_REL(rel_scan),
      .kernel = kernel_cumsum,
-     .grad = "given(axis, reverse(cumsum(reverse(cast_like(%g, %data), axis=axis), axis=axis, "
-             "exclusive=exclusive), axis=axis), reshape_like(reverse(cumsum(reverse(cast_like(%g, "
-             "%data), axis=0), axis=0, exclusive=exclusive), axis=0), %data))"},
+     .grad = BACK_SCAN(SUM_GRAD)},
     {.name = "cumprod",
      .doc = "The products of the elements up to each place of an axis.",
      .args = args_data,
@@ -474,6 +495,7 @@ const Op sort_ops[] = {
      .samples = "(float32[2,3], axis=1)",
      .pattern = OP_OPAQUE,
      OP_REL(rel_scan),
-     .kernel = kernel_cumprod},
+     .kernel = kernel_cumprod,
+     .grad = BACK_SCAN(BACK_PROD)},
     {0},
 };

@@ -492,12 +492,15 @@ static const OpAttr conv_attrs[] = {ATTR_S("layout", "NHWC", "the order of the a
                                      .doc = "extents of the kernel, which lies in the middle"},
                                     {0}};
 
+#define IS_SPARSE \
+    "a sparse matrix holds what is not 0; the operators on the dense one have gradients"
 #define ROW(NAME, ID, ARGS, ATTRS, PATTERN, SHAPES, SAMPLES, DOC)                \
     OP_ROW(NAME, ARGS, ATTRS, PATTERN, rel_##ID, SAMPLES, DOC, .shapes = SHAPES, \
-           .kernel = kernel_##ID)
+           .kernel = kernel_##ID, .no_grad = IS_SPARSE)
 #define DENSE(NAME, DOC)                                                                         \
     OP_ROW(NAME, dense_args, dense_sparse_attrs, OP_OUT_FUSABLE, rel_sparse_dense,               \
            "(float32[2,3], float32[2], int32[2], int32[5])", DOC, .kernel = kernel_sparse_dense, \
+           .no_grad = IS_SPARSE,                                                                 \
            .shapes = "(M, K), (e), (e), (N + 1) -> (M, N); blocks (e, h, w): (M, N*h)",          \
            .example = "let %dense_data = cast(reshape(arange(1, 7, 1, dtype=\"int32\"), "        \
                       "newshape=[2, 3]), dtype=\"float32\");\n"                                  \
@@ -533,6 +536,7 @@ const Op sparse_ops[] = {
      .pattern = OP_OPAQUE,
      .flags = OP_SHAPE_FROM_DATA,
      .rel = rel_fill_rows,
-     .kernel = kernel_fill_rows},
+     .kernel = kernel_fill_rows,
+     .no_grad = IS_SPARSE},
     {0},
 };

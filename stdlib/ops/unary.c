@@ -345,6 +345,7 @@ const Op unary_ops[] = {
      .samples = "(float32[2,3], dtype=\"int32\")",
      .pattern = OP_ELEMWISE,
      OP_REL(rel_reinterpret),
-     .kernel = kernel_reinterpret},
+     .kernel = kernel_reinterpret,
+     .no_grad = "it reads bits"},
     {0},
 };

@@ -611,18 +611,22 @@ static const OpAttr proposal_attrs[] = {
     ATTR_B("iou_loss", 0, "moves are of the corners, in pixels"),
     {0}};
 
-#define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SHAPES, SAMPLES, DOC) \
-    OP_ROW("vision." NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, .shapes = SHAPES, COMPUTE)
+#define IN_REGIONS \
+    "a function in C computes it; `image.crop_and_resize`, which takes regions too, has one"
+#define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SHAPES, SAMPLES, ...)                   \
+    OP_ROW("vision." NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, __VA_ARGS__, .shapes = SHAPES, \
+           COMPUTE)
 
 const Op vision_ops[] = {
     ROW("roi_align", roi_args, roi_align_attrs, OP_OUT_FUSABLE, rel_roi, .kernel = kernel_roi_align,
         "(N, C, H, W), (R, 5) -> (R, C, pooled_size...)",
         "(float32[1,2,6,6], float32[1,5], pooled_size=[2, 2], spatial_scale=1f)",
-        "The mean of samples in each part of regions; samples lie between pixels."),
+        "The mean of samples in each part of regions; samples lie between pixels.",
+        .no_grad = IN_REGIONS),
     ROW("roi_pool", roi_args, roi_pool_attrs, OP_OUT_FUSABLE, rel_roi, .kernel = kernel_roi_pool,
         "(N, C, H, W), (R, 5) -> (R, C, pooled_size...)",
         "(float32[1,2,6,6], float32[1,5], pooled_size=[2, 2], spatial_scale=1f)",
-        "The greatest pixel in each part of regions."),
+        "The greatest pixel in each part of regions.", .no_grad = IN_REGIONS),
     ROW("yolo_reorg", args_data, reorg_attrs, OP_INJECTIVE, rel_reorg, .compute = compute_reorg,
         "(N, C, H, W) -> (N, C*stride*stride, H/stride, W/stride)", "(float32[1,4,4,6], stride=2)",
         "Blocks of places as channels, in Darknet's order."),
@@ -633,12 +637,14 @@ const Op vision_ops[] = {
     ROW("multibox_transform_loc", transform_args, transform_attrs, OP_OPAQUE, rel_transform,
         .kernel = kernel_transform, "(b, c, n), (b, 4*n), (1, n, 4) -> ((b, n, 6), (b))",
         "(float32[1,2,3], float32[1,12], float32[1,3,4])",
-        "Anchors with their best class and score, moved to where a network says, and how many."),
+        "Anchors with their best class and score, moved to where a network says, and how many.",
+        .no_grad = "which boxes remain changes by jumps"),
     ROW("proposal", proposal_args, proposal_attrs, OP_OPAQUE, rel_proposal,
         .kernel = kernel_proposal,
         "(b, 2*anchors, H, W), (b, 4*anchors, H, W), (b, 3) -> (b*rpn_post_nms_top_n, 5)",
         "(float32[1,2,2,3], float32[1,4,2,3], float32[1,3], scales=[1f], ratios=[1f], "
         "rpn_post_nms_top_n=4)",
-        "Anchors moved to where a network says, the best of them after suppression."),
+        "Anchors moved to where a network says, the best of them after suppression.",
+        .no_grad = "which boxes remain changes by jumps"),
     {0},
 };

@@ -1,9 +1,9 @@
 /* The pages that are made from tables: operators, passes, commands and the index of diagnostics, and grammars for editors.
  *
- *     generate [--bless]
+ *     generate [--bless | --rows]
  *
  * Compares the pages under docs/ with the tables, and every diagnostic with the files in docs/errors. `--bless` writes the
- * pages. */
+ * pages. `--rows` prints the samples of each operator, for tests that go over all of them. */
 #include "grammars.h"
 
 #include "base/buf.h"
@@ -179,11 +179,24 @@ static int check_pages(void)
     return wrong;
 }
 
+static bool print_row(void *data, const Op *op)
+{
+    (void)data;
+    printf("%s\t%s\t%s\t%s\n", op->name,
+           op->grad      ? "rule"
+           : op->compute ? "loops"
+                         : "kernel",
+           op->no_grad ? op->no_grad : "", op->samples ? op->samples : "");
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     bool bless = argc > 1 && strcmp(argv[1], "--bless") == 0;
     if (!ctx_init(&cx, &stdlib_ops))
         return 70;
+    if (argc > 1 && strcmp(argv[1], "--rows") == 0)
+        return op_each(&stdlib_ops, print_row, NULL), 0;
     limits_start(&cx.limits);
     int wrong = check_pages();
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {

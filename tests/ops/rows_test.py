@@ -1,0 +1,230 @@
+"""Every operator's derivative: of each sample in its row, the first and the second, against finite differences in float64 away from kinks.
+
+A row is differentiable, or its derivative is zero (no argument or no result is real), or it is refused with a reason. Which it is stands
+nowhere: each row is tried, and what is neither is a failure."""
+import collections
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+RELAY = os.environ.get("RELAY", "build/relay")
+JIT_EVERY = 10  # of the rows that are differentiable, so many are tried by compiled code
+
+# Where functions are real, or smooth.
+POSITIVE = "log log2 log10 sqrt rsqrt power nn.batch_norm nn.cross_entropy nn.lrn nn.l2_normalize nn.layer_norm nn.group_norm nn.instance_norm".split()
+RANGES = {"acosh": (1.3, 2.5), "dyn.nn.upsampling": (2.1, 2.4), "dyn.nn.upsampling3d": (2.1, 2.4)}
+# Arguments that are not real numbers, by operator and position; else zeros and ones.
+INTS = {("dyn.squeeze", 1): 1, ("dyn.sparse_to_dense", 3): 3, ("dyn.strided_slice", 2): 5}
+# They compute with float32 inside, so that differences must be greater.
+ROUGH = "qnn.dequantize relay.op.annotation.simulated_quantize image.resize1d image.resize2d image.resize3d dyn.image.resize2d random.uniform random.normal".split()
+
+
+def parts(text):
+    """Split at commas outside of brackets and quotes."""
+    out, depth, quoted, at = [], 0, False, 0
+    for i, c in enumerate(text):
+        quoted ^= c == '"'
+        depth += 0 if quoted else (c in "([{") - (c in ")]}")
+        if c == "," and depth == 0 and not quoted:
+            out.append(text[at:i].strip())
+            at = i + 1
+    return [p for p in out + [text[at:].strip()] if p]
+
+
+def samples_of(text):
+    depth, quoted, at = 0, False, 0
+    for i, c in enumerate(text):
+        quoted ^= c == '"'
+        if quoted or c not in "()":
+            continue
+        at = i + 1 if depth == 0 else at
+        depth += 1 if c == "(" else -1
+        if depth == 0:
+            yield text[at:i]
+
+
+class Array:
+    """An argument's tensor: `float32[2,3]`."""
+
+    def __init__(self, text, wide):
+        word, _, extents = text.partition("[")
+        self.real = word.startswith("float") or word.startswith("bfloat")
+        self.dtype = "float64" if self.real and wide else word
+        self.shape = tuple(int(d) for d in extents.rstrip("]").split(",") if d)
+
+    def type(self):
+        return f"Tensor[({', '.join(map(str, self.shape))}), {self.dtype}]" if self.shape else self.dtype
+
+
+def run(arguments):
+    return subprocess.run([RELAY, *arguments], capture_output=True, text=True, timeout=300)
+
+
+class Sample:
+    """One call, whose tensors are parameters %p0, %p1 and so on."""
+
+    def __init__(self, name, text, wide=True):
+        self.name, self.arrays, call = name, [], []
+
+        def argument(word):
+            if word.startswith("("):
+                fields = [argument(w) for w in parts(word[1:-1])]
+                return "(" + ", ".join(fields) + ("," if len(fields) == 1 else "") + ")"
+            self.arrays.append(Array(word, wide))
+            return f"%p{len(self.arrays) - 1}"
+
+        for part in parts(text):
+            attribute = re.match(r"\w+=", part)
+            call.append(part.replace('"float32"', '"float64"') if attribute and wide else part if attribute else argument(part))
+        self.call = f"{name}({', '.join(call)})"
+
+    def names(self, letter="p", real=False):
+        return [f"%{letter}{i}" for i, a in enumerate(self.arrays) if a.real or not real]
+
+    def parameters(self, letter="p", real=False):
+        return ", ".join(f"%{letter}{i}: {a.type()}" for i, a in enumerate(self.arrays) if a.real or not real)
+
+    def values(self, rng):
+        low, high = RANGES.get(self.name, (0.25, 0.95))
+        out = {}
+        for i, a in enumerate(self.arrays):
+            if a.real:
+                x = rng.uniform(low, high, a.shape)
+                out[f"p{i}"] = x if self.name in POSITIVE or low > 1 else x * rng.choice([-1.0, 1.0], a.shape)
+                out[f"v{i}"] = rng.normal(size=a.shape)
+            else:
+                fixed = INTS.get((self.name, i))
+                x = rng.integers(0, 2, a.shape) if fixed is None else np.broadcast_to(fixed, a.shape)
+                out[f"p{i}"] = np.asarray(x).astype(a.dtype)
+        for k, x in out.items():
+            a = self.arrays[int(k[1:])]
+            out[k] = x.astype(a.dtype) if a.real else x
+        return out
+
+    def program(self, result):
+        """@f sums sines of the real results; its slope along %v…, and that of the slope."""
+        fields = re.findall(r"Tensor\[\([^)]*\), (\w+)\]|\b(float\d+|int\d+|uint\d+|bool)\b", result)
+        fields = [a or b for a, b in fields]
+        tuple_ = result.startswith("(")
+        real = [f"%y.{k}" if tuple_ else "%y" for k, t in enumerate(fields) if t.startswith("float")]
+        terms = " + ".join(f'sum(sin(cast({y}, dtype="float64")))' for y in real) or "0f64"
+        grads = self.names("q", True)
+        all_names = ", ".join(n if not a.real else f"%q{i}" for i, (n, a) in enumerate(zip(self.names(), self.arrays)))
+        ints = ", ".join(f"%p{i}: {a.type()}" for i, a in enumerate(self.arrays) if not a.real)
+        dots = lambda g: " + ".join(f'sum(cast(%{g}.{k} * %v{n[2:]}, dtype="float64"))' for k, n in enumerate(grads)) or "0f64"
+        inner = self.call
+        for i, a in enumerate(self.arrays):
+            if a.real:
+                inner = re.sub(rf"%p{i}\b", f"%q{i}", inner)
+        real_args = ", ".join(self.names("p", True))
+        function = f"fn ({self.parameters('q', True)}) {{ let %y = {inner}; {terms} }}"
+        directions = self.parameters("v", True)
+        return f"""
+def @main({self.parameters()}, {directions}) {{
+  let %f = {function};
+  let %g = grad(%f)({real_args});
+  let %h = grad(fn ({self.parameters('q', True)}) {{ let %g = grad({function})({', '.join(grads)}); {dots('g')} }})({real_args});
+  (%f({real_args}), {dots('g')}, {dots('h')})
+}}
+"""
+
+
+class Rows:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def write(self, text):
+        path = os.path.join(self.folder, "p.rly")
+        with open(path, "w") as f:
+            f.write('#[version = "0.0.5"]\n' + text)
+        return path
+
+    def result_type(self, sample):
+        """That of the call, or None where the sample does not type."""
+        done = run(["opt", "-p", "InferType", self.write(f"def @main({sample.parameters()}) {{ {sample.call} }}\n")])
+        found = re.search(r"\) -> (.*) \{$", done.stdout, re.M)
+        return found.group(1) if not done.returncode and found else None
+
+    def values(self, sample, program, engine, values, moved):
+        inputs, out = os.path.join(self.folder, "in.npz"), os.path.join(self.folder, "out.npz")
+        at = {k: x + moved * values["v" + k[1:]] if "v" + k[1:] in values and k[0] == "p" else x for k, x in values.items()}
+        np.savez(inputs, **at)
+        done = run(["run", "--exec", engine, "--params", inputs, "--out", out, self.write(program)])
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        with np.load(out) as z:
+            return [float(z[f"result.{i}"]) for i in range(3)]
+
+    def wrong(self, sample, result, engine, rng):
+        """What is not as it should be; None where all is."""
+        values, program = sample.values(rng), sample.program(result)
+        step, near = (1e-3, 1e-3) if sample.name in ROUGH else (1e-6, 2e-6)
+        low, here, high = (self.values(sample, program, engine, values, s) for s in (-step, 0, step))
+        for what, k in (("first", 0), ("second", 1)):
+            got, want = here[k + 1], (high[k] - low[k]) / (2 * step)
+            if not abs(got - want) <= near * (1 + 10 * abs(want)):
+                return f"{engine}: {sample.call}: the {what} derivative is {got}, and the slope {want}"
+        return None
+
+    def state(self, name, text, rng, engine="interp"):
+        """differentiable, zero, refused, or failed, with words."""
+        sample = Sample(name, text)
+        result = self.result_type(sample)
+        if not result:
+            sample = Sample(name, text, wide=False)
+            result = self.result_type(sample)
+        if not result:
+            return "failed", f"{name}({text}) does not type"
+        if not any(a.real for a in sample.arrays) or not re.search(r"float", result):
+            return "zero", "no argument or no result is real"
+        try:
+            wrong = self.wrong(sample, result, engine, rng)
+        except RuntimeError as e:
+            found = re.search(r"E0605\]?:? .*?`[\w.]+` has no gradient: (.*)", str(e))
+            return ("refused", found.group(1)) if found else ("failed", f"{sample.call}: {e}")
+        return ("failed", wrong) if wrong else ("differentiable", "")
+
+
+def main():
+    rows = subprocess.run([os.path.join(os.path.dirname(os.path.realpath(RELAY)), "generate"), "--rows"], capture_output=True, text=True).stdout
+    only = sys.argv[1:]
+    counts, failures, reasons, zeros, turn = collections.Counter(), [], {}, [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        tests = Rows(folder)
+        for line in rows.rstrip("\n").split("\n"):
+            name, kind, reason, samples = line.split("\t")
+            if only and name not in only:
+                continue
+            rng = np.random.default_rng(5)
+            states = [tests.state(name, s, rng) for s in samples_of(samples)]
+            if not states:
+                states = [("refused", reason)] if reason else [("failed", f"{name}: there is no sample, and no reason")]
+            for state, words in states:
+                if state == "failed":
+                    failures.append(words)
+                if state == "refused":
+                    reasons[name] = words
+            worst = max(states, key=lambda s: ["zero", "refused", "differentiable", "failed"].index(s[0]))[0]
+            counts[worst] += 1
+            zeros += [name] if worst == "zero" else []
+            if worst == "differentiable":
+                turn += 1
+                if turn % JIT_EVERY == 0:
+                    state, words = tests.state(name, next(samples_of(samples)), rng, "jit")
+                    failures += [words] if state == "failed" else []
+    print("\n".join(f"{name} is refused: {words}" for name, words in sorted(reasons.items())))
+    print("\n".join(failures))
+    if os.environ.get("ROWS"):
+        print("zero:", " ".join(zeros))
+    total = sum(counts.values())
+    print(f"{total} rows: {counts['differentiable']} with first and second derivatives, {counts['zero']} of which they are zero, "
+          f"{counts['refused']} refused with a reason, {counts['failed']} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
