@@ -169,10 +169,41 @@ static VjpCall vjp_call(Forms *f, const Call *form)
                      .data = f};
 }
 
+/* What goes in and comes out has an adjoint of its own type: it holds neither functions nor references. */
+static bool is_data(Forms *f, const Call *form, const Type *t, Span at, const char *what)
+{
+    const Constructor *con = NULL;
+    if (!vjp_holds_code(f->cx, t, &con))
+        return true;
+    Diag *d = diag_error(f->cx->diags, E0605_NO_GRADIENT, at,
+                         "`%s` differentiates functions of data in data, and %s is `%s`",
+                         expr_call_of_op(&form->base)->name, what, type_str(f->cx, t));
+    if (con)
+        diag_label(d, con->span, "`%s` holds a function or a reference", con->name->text);
+    if (at.from != form->base.span.from)
+        diag_label(d, form->base.span, "asked for here");
+    diag_help(d, "a literal may use functions from outside: `%s(fn (%%x: float32) { %%f(%%x) })`",
+              expr_call_of_op(&form->base)->name);
+    return false;
+}
+
+static bool of_data(Forms *f, const Call *form, const Function *fn)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < fn->params.n && ok; i++) {
+        const Var *p = fn->params.at[i];
+        Span at = span_is_none(p->base.span) ? form->base.span : p->base.span;
+        ok = is_data(f, form, p->base.type, at, "this parameter");
+    }
+    return ok &&
+           is_data(f, form, fn->body->type,
+                   span_is_none(fn->body->span) ? form->base.span : fn->body->span, "the result");
+}
+
 static Expr *expand_vjp(Forms *f, const Call *form, const Function *fn)
 {
     VjpCall call = vjp_call(f, form);
-    return vjp(&call, fn, VJP_PULLBACK);
+    return of_data(f, form, fn) ? vjp(&call, fn, VJP_PULLBACK) : NULL;
 }
 
 /* The result must be a tensor of floating numbers: its adjoint is ones. */
@@ -196,13 +227,14 @@ static bool has_ones(Forms *f, const Call *form, const Function *fn)
 static Expr *expand_grad(Forms *f, const Call *form, const Function *fn)
 {
     VjpCall call = vjp_call(f, form);
-    return has_ones(f, form, fn) ? vjp(&call, fn, VJP_GRAD) : NULL;
+    return of_data(f, form, fn) && has_ones(f, form, fn) ? vjp(&call, fn, VJP_GRAD) : NULL;
 }
 
 static Expr *expand_value_and_grad(Forms *f, const Call *form, const Function *fn)
 {
     VjpCall call = vjp_call(f, form);
-    return has_ones(f, form, fn) ? vjp(&call, fn, VJP_VALUE_AND_GRAD) : NULL;
+    bool ok = of_data(f, form, fn) && has_ones(f, form, fn);
+    return ok ? vjp(&call, fn, VJP_VALUE_AND_GRAD) : NULL;
 }
 
 static Expr *new_call(Forms *f, Span at, Expr *callee, uint32_t n, Expr *const *args)
@@ -220,20 +252,79 @@ static Var *new_var(Forms *f, const char *name, const Type *t)
     return expr_var(&f->m->arena, (Span){0}, ctx_name(f->cx, name), t);
 }
 
-/* The pullback is linear, so the adjoint of the pullback is the map of tangents:
- *     fn (%p…, %t…) { let %r = vjp(f)(%p…); (%r.0, vjp(fn (%u) { vjp(f)(%p…).1(%u) })(zeros_like(%r.0)).1((%t…)).0) } */
+/* The adjoint of a pullback at any point: vjp(back)(point).1((tangents…)).0. The pullback is linear, so it is the map of tangents. */
+static Expr *transposed(Forms *f, Span at, Expr *back, Expr *point, Expr *tangents)
+{
+    OpsMake m = {f->cx, &f->m->arena, at};
+    Expr *pulled = new_call(f, at, ops_call(&m, "vjp", 1, &back, 0, NULL), 1, &point);
+    return new_get(f, at, new_call(f, at, new_get(f, at, pulled, 1), 1, &tangents), 0);
+}
+
+/* What a derivative ends with: the result and its pullback, below its `let`s and the data that it takes apart. */
+static const Tuple *pair_below(const Expr *e)
+{
+    for (const Expr *next = e; next;) {
+        const Let *let = expr_as_let(e = next);
+        const Match *match = expr_as_match(e);
+        next = let ? let->body : match && match->clauses.n == 1 ? match->clauses.at[0].body : NULL;
+    }
+    return expr_as_tuple(e);
+}
+
+static WalkNext find_bend(void *data, const Expr *e)
+{
+    bool *bends = data;
+    bool call = e->kind == EXPR_CALL && !expr_call_of_op(e) && !expr_call_of_con(e);
+    *bends =
+        call || e->kind == EXPR_REF_READ || e->kind == EXPR_REF_WRITE || e->kind == EXPR_REF_NEW;
+    return *bends ? WALK_STOP : WALK_ON;
+}
+
+typedef struct Ending {
+    const Expr *old;
+    Expr *now;
+} Ending;
+
+static Expr *put_ending(Rewriter *rw, const Expr *old, Expr *now)
+{
+    const Ending *e = rw->data;
+    return old == e->old ? e->now : now;
+}
+
+/* A pullback of operators alone is transposed where it stands, so that the code forward is there once:
+ *     fn (%p…) { …; (%r, back) }  =>  fn (%p…, %t…) { …; (%r, vjp(back)(%r).1((%t…)).0) }
+ * NULL: it is not that simple. */
+static Expr *straight_jvp(Forms *f, Span at, const Expr *first, uint32_t n, Var *const *tangents,
+                          Expr *directions)
+{
+    const Function *fn = expr_as_function(first);
+    const Tuple *pair = fn ? pair_below(fn->body) : NULL;
+    bool bends = !pair || pair->fields.n != 2 || pair->fields.at[1]->kind != EXPR_FUNCTION;
+    if (bends || !ir_walk(pair->fields.at[1], find_bend, NULL, &bends))
+        return NULL;
+    Arena *a = &f->m->arena;
+    Expr *result = pair->fields.at[0];
+    Expr *both[2] = {result, transposed(f, at, pair->fields.at[1], result, directions)};
+    Ending ending = {&pair->base, expr_tuple(a, at, 2, both)};
+    Rewriter rw;
+    rewriter_init(&rw, f->cx, f->m, put_ending, &ending);
+    Expr *body = ir_rewrite(&rw, fn->body);
+    rewriter_deinit(&rw);
+    Var **params = arena_alloc_must(&f->scratch, 2 * (size_t)n + 1, sizeof *params);
+    for (uint32_t i = 0; i < 2 * n; i++)
+        params[i] = i < n ? fn->params.at[i] : tangents[i - n];
+    return body ? &expr_function(a, at, (TypeVarList){0}, 2 * n, params, NULL, NULL, body)->base
+                : NULL;
+}
+
+/* Otherwise
+ *     fn (%p…, %t…) { let %r = vjp(f)(%p…); (%r.0, vjp(fn (%u) { vjp(f)(%p…).1(%u) })(%r.0).1((%t…)).0) } */
 static Expr *expand_jvp(Forms *f, const Call *form, const Function *fn)
 {
     Arena *a = &f->m->arena;
     Span at = form->base.span;
     uint32_t n = fn->params.n;
-    const Type *result = type_find(fn->body->type);
-    OpsMake m = {f->cx, a, at};
     VjpCall call = vjp_call(f, form);
-    if (result->kind != TYPE_TENSOR) {
-        has_ones(f, form, fn);
-        return NULL;
-    }
     Var **params = arena_alloc_must(&f->scratch, 2 * (size_t)n + 1, sizeof *params);
     Expr **p = arena_alloc_must(&f->scratch, n + 1, sizeof *p),
          **t = arena_alloc_must(&f->scratch, n + 1, sizeof *t);
@@ -242,28 +333,87 @@ static Expr *expand_jvp(Forms *f, const Call *form, const Function *fn)
         params[i] = expr_var(a, old->base.span, old->name, type_find(old->base.type));
         *(i < n ? &p[i] : &t[i - n]) = &params[i]->base;
     }
-    Expr *first = vjp(&call, fn, VJP_PULLBACK),
-         *second = first ? ir_copy(f->cx, f->m, first) : NULL;
+    Expr *first = of_data(f, form, fn) ? vjp(&call, fn, VJP_PULLBACK) : NULL;
+    Expr *directions = expr_tuple(a, at, n, t);
+    Expr *straight = first ? straight_jvp(f, at, first, n, params + n, directions) : NULL;
+    Expr *second = first && !straight ? ir_copy(f->cx, f->m, first) : NULL;
     if (!second)
-        return NULL;
-    Var *r = new_var(f, "r", NULL), *u = new_var(f, "u", result);
+        return straight;
+    Var *r = new_var(f, "r", NULL), *u = new_var(f, "u", type_find(fn->body->type));
     Expr *cotangent = &u->base;
     Expr *body = new_call(f, at, new_get(f, at, new_call(f, at, second, n, p), 1), 1, &cotangent);
     Expr *linear = &expr_function(a, at, (TypeVarList){0}, 1, &u, NULL, NULL, body)->base;
-    Expr *transposed = ops_call(&m, "vjp", 1, &linear, 0, NULL);
-    Expr *zeros = ops_call1(&m, "zeros_like", new_get(f, at, &r->base, 0));
-    Expr *tangents = expr_tuple(a, at, n, t);
-    Expr *pull = new_get(f, at, new_call(f, at, transposed, 1, &zeros), 1);
-    Expr *both[2] = {new_get(f, at, &r->base, 0),
-                     new_get(f, at, new_call(f, at, pull, 1, &tangents), 0)};
+    Expr *result = new_get(f, at, &r->base, 0);
+    Expr *both[2] = {result, transposed(f, at, linear, result, directions)};
     Expr *whole = expr_let(a, at, r, new_call(f, at, first, n, p), expr_tuple(a, at, 2, both));
     return &expr_function(a, at, (TypeVarList){0}, 2 * n, params, NULL, NULL, whole)->base;
 }
 
+typedef struct Outer {
+    Forms *f;
+    Vec(Var *) vars; /* what the function uses from outside */
+    Vec(Var *) params; /* in their place while passes run */
+    PtrMap in, out; /* Var -> parameter, and back */
+} Outer;
+
 static void note_free(void *data, Var *var)
 {
-    const Var **first = data;
-    *first = *first ? *first : var;
+    Outer *o = data;
+    Var *param = new_var(o->f, var->name->text, type_find(var->base.type));
+    param->base.type = type_find(var->base.type);
+    vec_push(&o->vars, &o->f->scratch, var);
+    vec_push(&o->params, &o->f->scratch, param);
+    ptrmap_put(&o->in, var, &param->base);
+}
+
+/* What the function uses from outside becomes parameters in front of its own. */
+static Function *closed(Outer *o, const Function *fn)
+{
+    Forms *f = o->f;
+    ir_free_vars(&fn->base, note_free, o);
+    if (!o->vars.n)
+        return (Function *)(uintptr_t)fn;
+    for (uint32_t i = 0; i < fn->params.n; i++)
+        vec_push(&o->params, &f->scratch, fn->params.at[i]);
+    Expr *body = ir_substitute(f->cx, f->m, fn->body, &o->in);
+    return body ? expr_function(&f->m->arena, fn->base.span, fn->type_params, (uint32_t)o->params.n,
+                                o->params.at, fn->attrs, fn->ret_type, body)
+                : NULL;
+}
+
+/* What a pipeline made must take and give what the function did. */
+static bool keeps_type(Forms *f, const Call *form, const Function *before, const Function *made)
+{
+    const Type *t = type_find(made->base.type);
+    bool same = t->kind == TYPE_FUNC && t->n == before->params.n &&
+                type_equal(t->result, before->body->type);
+    for (uint32_t i = 0; same && i < t->n; i++)
+        same = type_equal(t->parts[i], before->params.at[i]->base.type);
+    if (same)
+        return true;
+    Diag *d =
+        diag_error(f->cx->diags, E0216_OPERATOR_ARGUMENT, form->base.span,
+                   "`pass` gives a function of the same type, and after these passes it is `%s`",
+                   type_str(f->cx, t));
+    diag_help(d, "in a session `:pass … @f as @g` gives what became of it a name of its own");
+    return false;
+}
+
+/* The way back. */
+static Expr *opened(Outer *o, const Function *made)
+{
+    Forms *f = o->f;
+    const Function *fn = expr_as_function(ir_copy(f->cx, f->m, &made->base));
+    uint32_t n = (uint32_t)o->vars.n;
+    if (!fn || !n)
+        return fn ? (Expr *)(uintptr_t)&fn->base : NULL;
+    for (uint32_t i = 0; i < n; i++)
+        ptrmap_put(&o->out, fn->params.at[i], &o->vars.at[i]->base);
+    Expr *body = ir_substitute(f->cx, f->m, fn->body, &o->out);
+    return body ? &expr_function(&f->m->arena, fn->base.span, fn->type_params, fn->params.n - n,
+                                 fn->params.at + n, fn->attrs, fn->ret_type, body)
+                       ->base
+                : NULL;
 }
 
 static bool names_main(const Expr *e)
@@ -272,41 +422,45 @@ static bool names_main(const Expr *e)
     return g && !strcmp(g->name->text, "main");
 }
 
-/* The function after a pipeline; what the passes defined besides goes with it. */
-static Expr *expand_pass(Forms *f, const Call *form, const Function *fn)
+/* What the passes defined besides goes with it. */
+static Expr *passed(Outer *o, const Call *form, const Function *fn)
 {
-    const Var *outer = NULL;
+    Forms *f = o->f;
     Str pipeline = attrs_string(form->attrs, "passes");
-    ir_free_vars(&fn->base, note_free, &outer);
-    if (outer) {
-        Diag *d = refuse(f, form, form->base.span,
-                         "this one uses a variable that is bound outside of it");
-        diag_label(d, outer->base.span, "`%%%s` is bound here", outer->name->text);
-        diag_help(d, "make it a parameter");
-        return NULL;
-    }
     Module *m = module_derive(f->m);
     if (!m)
         return NULL;
     /* Some passes work on @main. */
     const Name *name = ctx_name(f->cx, reaches(f, &fn->base, names_main) ? "passed.it" : "main");
     module_define(m, name, (Function *)(uintptr_t)fn, form->base.span, f->m);
-    PassContext pc = {.cx = f->cx, .opt_level = 2, .any_level = true, .env = f->env};
+    PassContext pc = {.cx = f->cx, .opt_level = 2, .any_level = true, .env = f->env, .meant = name};
     const char *text = arena_copy_text(&f->scratch, pipeline.ptr, pipeline.len);
     Module *now = passes_run_text(&pc, m, text);
     if (!now && f->cx->diags->last)
         diag_label(f->cx->diags->last, form->base.span, "asked for here");
     const Def *made = now ? module_find(now, name) : NULL;
-    for (size_t i = 0; made && i < now->defs.n; i++) {
+    bool ok = made && made->fn && keeps_type(f, form, fn, made->fn);
+    for (size_t i = 0; ok && i < now->defs.n; i++) {
         const Def *d = &now->defs.at[i];
         if (d->fn && d->name != name && !find_global(f->m, f->env, d->name))
             module_define(f->m, d->name, d->fn, d->span, now);
     }
-    Expr *out = made && made->fn ? ir_copy(f->cx, f->m, &made->fn->base) : NULL;
+    Expr *out = ok ? opened(o, made->fn) : NULL;
     module_release(m);
     if (now)
         module_own(f->m, now);
     module_release(now);
+    return out;
+}
+
+/* The function after a pipeline. */
+static Expr *expand_pass(Forms *f, const Call *form, const Function *fn)
+{
+    Outer outer = {.f = f};
+    const Function *alone = closed(&outer, fn);
+    Expr *out = alone ? passed(&outer, form, alone) : NULL;
+    ptrmap_deinit(&outer.in);
+    ptrmap_deinit(&outer.out);
     return out;
 }
 

@@ -45,6 +45,10 @@ typedef struct VjpCall {
 /* The derivative of a typed function, an expression without types. NULL after a diagnostic. */
 Expr *vjp(const VjpCall *call, const Function *f, VjpGives gives);
 
+/* Whether values of the type hold functions or references. `con`, which may be NULL, becomes the constructor in a field of which one lies,
+ * where there is such. */
+bool vjp_holds_code(Ctx *cx, const Type *t, const Constructor **con);
+
 /* ---- what its files share ------------------------------------------------------------------------------------------------- */
 
 typedef enum PieceKind { PIECE_FUNCTION, PIECE_ZEROS, PIECE_SUM } PieceKind;

@@ -60,6 +60,43 @@ unsigned vjp_holds(Vjp *v, const Type *t)
     return find_holds(v, vjp_here(v, t));
 }
 
+/* Data types in each other are looked into as deep as anybody writes them. */
+enum { FIELDS_DEPTH_MOST = 20 };
+
+/* The constructor with such a field; one that has it itself before one whose field is data that has. */
+static const Constructor *con_with_code(Vjp *v, const Type *t, int depth)
+{
+    const Constructor *found = NULL;
+    for (uint32_t i = 0; t->kind == TYPE_TUPLE && i < t->n && !found; i++)
+        found = con_with_code(v, t->parts[i], depth);
+    for (int inside = 0; t->kind == TYPE_ADT && inside < 2 && depth < FIELDS_DEPTH_MOST; inside++)
+        for (uint32_t i = 0; i < t->def->n_cons && !found; i++) {
+            const Constructor *con = t->def->cons[i];
+            for (uint32_t k = 0; k < con->n && !found; k++) {
+                const Type *field =
+                    type_subst(v->cx, con->fields[k], t->n, t->def->params, t->parts);
+                bool code = field->kind == TYPE_FUNC || field->kind == TYPE_REF;
+                if (inside)
+                    found = con_with_code(v, field, depth + 1);
+                else if (code && find_holds(v, field) & HOLDS_CODE)
+                    found = con;
+            }
+        }
+    return found;
+}
+
+bool vjp_holds_code(Ctx *cx, const Type *t, const Constructor **con)
+{
+    Vjp v = {.cx = cx};
+    t = type_resolve(cx, t);
+    bool holds = find_holds(&v, t) & HOLDS_CODE;
+    if (con)
+        *con = holds ? con_with_code(&v, t, 0) : NULL;
+    ptrmap_deinit(&v.holds);
+    ptrmap_deinit(&v.entered);
+    return holds;
+}
+
 static const Type *dual(Vjp *v, const Type *t);
 
 static const Type *adjoint(Vjp *v, const Type *t)
