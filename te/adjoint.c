@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { EVALUATED_MOST = 1 << 18, SLOPE_DEPTH = 64 };
+enum { EVALUATED_MOST = 1 << 18, DEPTH_MOST = 64 };
 
 typedef struct Adjoint {
     TeBuilder *b;
@@ -75,19 +75,42 @@ static bool is_open(const Solve *s, int axis)
     return axis >= s->t.rank && s->is[axis]->kind == TE_NODE_AXIS && s->is[axis]->axis == axis;
 }
 
-/* Whether the expression is linear and within [0, extent) wherever its axes run. */
-static bool is_within(const Solve *s, const Te *e, int64_t extent)
+/* Where the expression lies wherever its axes run; false: nobody knows. */
+static bool bounds(const Solve *s, const Te *e, int64_t *low, int64_t *high, int depth)
 {
     TeLinear at;
-    if (!te_linear(e, &at))
-        return false;
-    int64_t low = at.c, high = at.c;
-    for (int i = 0; i < s->n; i++) {
-        int64_t reach = at.k[i] * (s->extent[i] - 1);
-        low += reach < 0 ? reach : 0;
-        high += reach > 0 ? reach : 0;
+    if (te_linear(e, &at)) {
+        *low = *high = at.c;
+        for (int i = 0; i < s->n; i++) {
+            int64_t reach = at.k[i] * (s->extent[i] - 1);
+            *(reach < 0 ? low : high) += reach;
+        }
+        return true;
     }
-    return low >= 0 && high < extent;
+    bool divides = e->kind == TE_NODE_BINARY && e->b->kind == TE_NODE_CONST &&
+                   (e->op == TE_FLOORDIV || e->op == TE_FLOORMOD || e->op == TE_DIV);
+    int64_t by = divides ? value_as_int(e->b->value) : 0, other_low, other_high;
+    if (by > 0) {
+        if (depth == DEPTH_MOST || !bounds(s, e->a, low, high, depth + 1) ||
+            (*low < 0 && e->op != TE_FLOORMOD))
+            return false;
+        *low = e->op == TE_FLOORMOD ? 0 : *low / by;
+        *high = e->op == TE_FLOORMOD ? by - 1 : *high / by;
+        return true;
+    }
+    if (e->kind != TE_NODE_BINARY || e->op != TE_ADD || depth == DEPTH_MOST ||
+        !bounds(s, e->a, low, high, depth + 1) ||
+        !bounds(s, e->b, &other_low, &other_high, depth + 1))
+        return false;
+    *low += other_low;
+    *high += other_high;
+    return true;
+}
+
+static bool is_within(const Solve *s, const Te *e, int64_t extent)
+{
+    int64_t low, high;
+    return bounds(s, e, &low, &high, 0) && low >= 0 && high < extent;
 }
 
 static void demand_equal(Solve *s, Te *x, Te *y)
@@ -135,24 +158,24 @@ static void note_axis(void *data, Te *e)
         x->on[e->axis] = true;
 }
 
-static IndexAxes index_axes(const Solve *s, Te *index)
+static IndexAxes index_axes(TeBuilder *b, Te *index)
 {
     IndexAxes x = {0};
     PtrMap seen = {0};
-    te_each(s->b->arena, &seen, index, note_axis, &x);
+    te_each(b->arena, &seen, index, note_axis, &x);
     ptrmap_deinit(&seen);
     return x;
 }
 
 /* What the expression grows by with the axis, the same everywhere; false where there is no such number. */
-static bool slope_by(const Solve *s, Te *e, int axis, int64_t *k, int depth)
+static bool slope_by(TeBuilder *b, Te *e, int axis, int64_t *k, int depth)
 {
     int64_t x = 0, y = 0;
     *k = e->kind == TE_NODE_AXIS && e->axis == axis;
-    if (e->kind == TE_NODE_AXIS || !index_axes(s, e).on[axis])
+    if (e->kind == TE_NODE_AXIS || !index_axes(b, e).on[axis])
         return true;
-    if (e->kind != TE_NODE_BINARY || depth == SLOPE_DEPTH ||
-        !slope_by(s, e->a, axis, &x, depth + 1) || !slope_by(s, e->b, axis, &y, depth + 1))
+    if (e->kind != TE_NODE_BINARY || depth == DEPTH_MOST ||
+        !slope_by(b, e->a, axis, &x, depth + 1) || !slope_by(b, e->b, axis, &y, depth + 1))
         return false;
     if (e->op == TE_ADD || e->op == TE_SUB)
         return *k = e->op == TE_ADD ? x + y : x - y, true;
@@ -161,32 +184,74 @@ static bool slope_by(const Solve *s, Te *e, int axis, int64_t *k, int depth)
            e->op == TE_MUL && *k != 0;
 }
 
+/* The expression with 0 for an axis. */
+static Te *without_axis(TeBuilder *b, Te *e, int axis)
+{
+    Te *is[TE_AXES_MOST];
+    for (int i = 0; i < TE_AXES_MOST; i++)
+        is[i] = i == axis ? te_int(b, 0) : te_axis(b, i);
+    return with_axes(b, is, e);
+}
+
+/* index = k * axis + other + rest, where the other one is less than k: both are what is left of a division. */
+static bool solve_apart(Solve *s, Te *rest, Te *place, int axis, int64_t k)
+{
+    TeBuilder *b = s->b;
+    int other = -1;
+    for (int i = s->t.rank; i < s->n; i++) {
+        int64_t slope = 0;
+        if (!is_open(s, i) || s->extent[i] == 1 || !index_axes(b, rest).on[i])
+            continue;
+        if (other >= 0 || !slope_by(b, rest, i, &slope, 0) || slope != 1 || s->extent[i] > k)
+            return false;
+        other = i;
+    }
+    if (other < 0)
+        return false;
+    Te *flat = te_binary(b, TE_SUB, place, without_axis(b, rest, other)), *by = te_int(b, k);
+    solved(s, axis, te_binary(b, TE_FLOORDIV, flat, by));
+    solved(s, other, te_binary(b, TE_FLOORMOD, flat, by));
+    return true;
+}
+
 /* index = k * axis + rest = place: the open axis of the greatest extent is (place - rest) / k. */
 static bool solve_linear(Solve *s, Te *index, Te *place)
 {
+    TeBuilder *b = s->b;
     int axis = -1;
     int64_t k = 0, other;
     for (int i = s->t.rank; i < s->n; i++)
         if (is_open(s, i) && (axis < 0 || s->extent[i] > s->extent[axis]) &&
-            slope_by(s, index, i, &other, 0) && other) {
+            slope_by(b, index, i, &other, 0) && other) {
             axis = i;
             k = other;
         }
     if (axis < 0)
         return false;
-    TeBuilder *b = s->b;
-    Te *one[TE_AXES_MOST];
-    for (int i = 0; i < TE_AXES_MOST; i++)
-        one[i] = i == axis ? te_int(b, 0) : te_axis(b, i);
-    Te *rest = with_axes(b, one, index);
+    Te *rest = without_axis(b, index, axis);
+    if (solve_apart(s, rest, place, axis, k))
+        return true;
     Te *e = k > 0 ? te_binary(b, TE_SUB, place, rest) : te_binary(b, TE_SUB, rest, place);
     if (k != 1 && k != -1) {
-        Te *by = te_int(b, k > 0 ? k : -k), *quotient = te_binary(b, TE_DIV, e, by);
+        Te *by = te_int(b, k > 0 ? k : -k), *quotient = te_binary(b, TE_FLOORDIV, e, by);
         demand_equal(s, te_binary(b, TE_MUL, quotient, by), e);
         e = quotient;
     }
     solved(s, axis, e);
     return true;
+}
+
+/* Stages that are only looked up are computed where they are read; `axes` NULL: those of the expression stay. */
+static Te *put_stage(void *data, TeBuilder *b, const Te *e, const Te *old)
+{
+    Te *const *axes = data;
+    (void)old;
+    if (e->kind == TE_NODE_AXIS && axes)
+        return axes[e->axis];
+    if (e->kind != TE_NODE_LOAD || e->tensor < b->n_inputs || e->otherwise)
+        return NULL;
+    const TeStage *s = &b->stages.at[e->tensor - b->n_inputs];
+    return s->reduce == TE_NO_REDUCE ? te_rewrite(b, s->body, put_stage, e->index) : NULL;
 }
 
 /* The index at all positions of its axes, the last of `axes` fastest; the caller releases. NULL: it is not known. */
@@ -212,12 +277,13 @@ typedef struct Window {
     bool all; /* each of them does */
 } Window;
 
-static Window window_of(const int64_t *v, int64_t n, int64_t along, int64_t places)
+/* v: the values at all positions of some axes, of which this one has `along` positions that lie `stride` apart. */
+static Window window_of(const int64_t *v, int64_t n, int64_t along, int64_t stride, int64_t places)
 {
     Window w = {.by = along, .of = places};
     int64_t low = 0, high = 0, inside = 0;
     for (int64_t i = 0; i < n; i++) {
-        int64_t off = i % along - v[i] * along / places;
+        int64_t off = i / stride % along - v[i] * along / places;
         if (v[i] < 0 || v[i] >= places)
             continue;
         low = !inside || off < low ? off : low;
@@ -239,51 +305,54 @@ static bool is_cycle(const int64_t *v, int64_t n, int64_t places)
     return cycle;
 }
 
-/* An index of any form whose values can be told now narrows the axis of the greatest extent to a window. */
+/* An index of any form whose values can be told now narrows an axis to a window, that which leaves the fewest positions. */
 static bool solve_window(Solve *s, Te *index, Te *place, int64_t places)
 {
     TeBuilder *b = s->b;
-    IndexAxes x = index_axes(s, index);
-    int axes[TE_AXES_MOST], n = 0, most = 0;
-    int64_t size = 1;
+    Te *told = te_rewrite(b, index, put_stage, NULL);
+    IndexAxes x = index_axes(b, told);
+    int axes[TE_AXES_MOST], n = 0, axis = -1;
+    int64_t size = 1, stride = 1;
     for (int i = 0; i < s->n; i++) {
         if (!x.on[i])
             continue;
         if (!is_open(s, i) || s->n + 1 >= TE_AXES_MOST || size * s->extent[i] > EVALUATED_MOST)
             return false;
         size *= s->extent[i];
-        most = n && s->extent[i] <= s->extent[axes[most]] ? most : n;
         axes[n++] = i;
     }
-    if (x.loads || !n || !size)
-        return false;
-    int axis = axes[most];
-    axes[most] = axes[n - 1];
-    axes[n - 1] = axis;
-    Tensor *values = evaluated(s, index, n, axes);
+    Tensor *values = x.loads || !n || !size ? NULL : evaluated(s, told, n, axes);
     if (!values)
         return false;
     const int64_t *v = (const int64_t *)values->data;
-    int64_t along = s->extent[axis];
-    bool cycle = n == 1 && is_cycle(v, along, places);
-    Window w = cycle ? (Window){.by = 1, .of = 1, .width = (along + places - 1) / places}
-                     : window_of(v, size, along, places);
+    Window w = {0};
+    bool cycle = n == 1 && is_cycle(v, size, places);
+    for (int i = n; i-- > 0; stride *= s->extent[axes[i]]) {
+        int64_t along = s->extent[axes[i]];
+        Window one = window_of(v, size, along, stride, places);
+        if (one.width < along && (axis < 0 || one.width * s->extent[axis] < w.width * along)) {
+            axis = axes[i];
+            w = one;
+        }
+    }
     tensor_release(values);
-    if (w.width >= along)
+    if (cycle) {
+        axis = axes[0];
+        w = (Window){.by = 1, .of = 1, .width = (size + places - 1) / places};
+    }
+    if (axis < 0)
         return false;
     int open = s->n++;
     s->extent[open] = w.width;
     s->is[open] = te_axis(b, open);
-    Te *step = te_axis(b, open);
-    Te *e =
-        cycle || w.by % w.of == 0
-            ? te_binary(b, TE_MUL, place, te_int(b, cycle ? 1 : w.by / w.of))
+    Te *first =
+        w.by % w.of == 0
+            ? te_binary(b, TE_MUL, place, te_int(b, w.by / w.of))
             : te_binary(b, TE_DIV, te_binary(b, TE_MUL, place, te_int(b, w.by)), te_int(b, w.of));
-    step = te_binary(b, TE_MUL, step, te_int(b, cycle ? places : 1));
-    e = te_binary(b, TE_ADD, te_binary(b, TE_ADD, e, te_int(b, w.from)), step);
+    Te *step = te_binary(b, TE_MUL, te_axis(b, open), te_int(b, cycle ? places : 1));
     if (!w.all && !cycle)
         demand_equal(s, index, place);
-    solved(s, axis, e);
+    solved(s, axis, te_binary(b, TE_ADD, te_binary(b, TE_ADD, first, te_int(b, w.from)), step));
     return true;
 }
 
@@ -353,12 +422,87 @@ static TeTensor summed(Solve *s, Te *body)
                      with_axes(b, now, body));
 }
 
-/* What stands for the elements of `t` that the load reads, when `slope` is the adjoint of what it gave. */
-static TeTensor gathered(const Back *k, const Te *load, Te *slope)
+/* A load to be undone, with what it was read for. */
+typedef struct Read {
+    TeStage s;
+    Te *index[TENSOR_RANK_MOST];
+    bool padded;
+    Te *slope;
+} Read;
+
+/* The number of steps that the axis takes in the index at a time, where it stands nowhere else but in the adjoint; else 0. */
+static int64_t strides_of(TeBuilder *b, const Read *r, int n, int i, int axis)
 {
-    TeBuilder *b = k->a->b;
-    TeTensor t = b->tensors.at[load->tensor];
-    int axes = k->s.rank + k->s.n_reduced;
+    int64_t k = 0, other;
+    if (!slope_by(b, r->index[i], axis, &k, 0))
+        return 0;
+    for (int j = 0; j < n; j++)
+        if (j != i && index_axes(b, r->index[j]).on[axis])
+            return 0;
+    for (const Te *e = r->slope; e->kind == TE_NODE_BINARY; e = e->a)
+        if (index_axes(b, e->b).on[axis])
+            return 0;
+    /* What lies apart needs no sum. */
+    for (int j = 0; j < r->s.rank + r->s.n_reduced; j++) {
+        int64_t extent = j < r->s.rank ? r->s.shape[j] : r->s.reduced[j - r->s.rank];
+        if (j != axis && slope_by(b, r->index[i], j, &other, 0) && other == 1 && extent <= k &&
+            extent > 1)
+            return 0;
+    }
+    return k < 0 ? -k : k;
+}
+
+typedef struct Replaced {
+    const Te *old;
+    Te *now;
+} Replaced;
+
+static Te *put_leaf(void *data, TeBuilder *b, const Te *e, const Te *old)
+{
+    const Replaced *r = data;
+    (void)b, (void)e;
+    return old == r->old ? r->now : NULL;
+}
+
+/* An axis that an index takes in steps of k becomes one of all places, with zeros between those of the adjoint: so that what was a sum of
+ * products, as convolutions are, stays one. */
+static void dilate(TeBuilder *b, Read *r, int n)
+{
+    const Te *leaf = r->slope;
+    if (!is_product(leaf))
+        return;
+    while (leaf->kind == TE_NODE_BINARY)
+        leaf = leaf->a;
+    TeTensor g = b->tensors.at[leaf->tensor];
+    int64_t *shape = arena_copy(b->arena, r->s.shape, (size_t)r->s.rank * sizeof *shape);
+    Te *at[TENSOR_RANK_MOST], *hit = NULL;
+    for (int j = 0; j < r->s.rank; j++)
+        at[j] = te_axis(b, j);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < r->s.rank; j++) {
+            int64_t k = strides_of(b, r, n, i, j), slope;
+            if (k < 2 || shape[j] < 2 || shape[j] != r->s.shape[j])
+                continue;
+            slope_by(b, r->index[i], j, &slope, 0);
+            r->index[i] = te_binary(b, slope > 0 ? TE_ADD : TE_SUB, without_axis(b, r->index[i], j),
+                                    te_axis(b, j));
+            shape[j] = (shape[j] - 1) * k + 1;
+            Te *on = te_binary(b, TE_EQ, te_binary(b, TE_MOD, at[j], te_int(b, k)), te_int(b, 0));
+            at[j] = te_binary(b, TE_DIV, at[j], te_int(b, k));
+            hit = both(b, hit, on);
+        }
+    if (!hit)
+        return;
+    TeTensor wide = te_map(b, g.dtype, r->s.rank, shape,
+                           te_select(b, hit, te_load(b, g, at), zero(b, g.dtype)));
+    r->s.shape = shape;
+    r->slope = te_rewrite(b, r->slope, put_leaf, &(Replaced){leaf, load_all(b, wide)});
+}
+
+/* What stands for the elements of `t` that are read. */
+static TeTensor gathered(TeBuilder *b, Read r, TeTensor t)
+{
+    int axes = r.s.rank + r.s.n_reduced;
     Solve s = {.b = b, .t = t, .n = t.rank + axes};
     Te *shifted[TE_AXES_MOST];
     if (s.n > TE_AXES_MOST) {
@@ -367,11 +511,10 @@ static TeTensor gathered(const Back *k, const Te *load, Te *slope)
         b->failed = true;
         return t;
     }
+    dilate(b, &r, t.rank);
     for (int i = 0; i < s.n; i++) {
         int j = i - t.rank;
-        s.extent[i] = j < 0           ? t.shape[i]
-                      : j < k->s.rank ? k->s.shape[j]
-                                      : k->s.reduced[j - k->s.rank];
+        s.extent[i] = j < 0 ? t.shape[i] : j < r.s.rank ? r.s.shape[j] : r.s.reduced[j - r.s.rank];
         s.is[i] = te_axis(b, i);
     }
     for (int i = 0; i < TE_AXES_MOST; i++)
@@ -382,16 +525,16 @@ static TeTensor gathered(const Back *k, const Te *load, Te *slope)
             if (done[i])
                 continue;
             Te *place = te_axis(b, i);
-            Te *index = with_axes(b, s.is, with_axes(b, shifted, load->index[i]));
-            done[i] = (t.shape[i] == 1 && !load->otherwise) ||
+            Te *index = with_axes(b, s.is, with_axes(b, shifted, r.index[i]));
+            done[i] = (t.shape[i] == 1 && !r.padded) ||
                       (round == 0 && solve_linear(&s, index, place)) ||
                       (round == 1 && solve_window(&s, index, place, t.shape[i]));
             if (round == 2 && !done[i])
                 demand_equal(&s, index, place);
         }
-    slope = with_axes(b, shifted, slope);
+    Te *slope = with_axes(b, shifted, r.slope);
     Te *body = te_rewrite(b, slope, guard_load, &(Guarded){&s, s.is});
-    Te *only = all_conditions(&s, is_product(slope) ? k->s.rank : 0);
+    Te *only = all_conditions(&s, is_product(slope) ? r.s.rank : 0);
     return summed(&s, only ? te_select(b, only, body, zero(b, t.dtype)) : body);
 }
 
@@ -523,8 +666,11 @@ static void back_load(Back *k, Te *e, Te *g)
         if (in)
             add_slope(k, e->otherwise, te_select(b, in, zero(b, g->dtype), g));
     }
-    if (k->a->active[e->tensor])
-        add_adjoint(k->a, e->tensor, gathered(k, e, g));
+    if (!k->a->active[e->tensor])
+        return;
+    Read r = {.s = k->s, .padded = e->otherwise, .slope = g};
+    memcpy(r.index, e->index, e->n * sizeof *e->index);
+    add_adjoint(k->a, e->tensor, gathered(b, r, b->tensors.at[e->tensor]));
 }
 
 static void back_node(Back *k, Te *e, Te *g)
