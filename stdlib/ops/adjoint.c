@@ -131,32 +131,25 @@ static TeTensor apart(TeBuilder *b, TeTensor *in, int n, int64_t i)
     return in[i];
 }
 
-static void compute_adjoint(TeBuilder *b)
+/* in: the tensors of the arguments, then the gradients. */
+static void derive(TeBuilder *b, const Derived *d, int data, int n, TeTensor *in)
 {
-    Derived d;
     const TeBuilder outer = *b;
-    if (!read_derived(b->cx, b->attrs, b->span, &d)) {
-        b->failed = true;
-        return;
-    }
-    int64_t n_data = 0;
-    attrs_ints(b->attrs, "tensors", &n_data, 1);
-    int n = te_n_inputs(b), data = (int)n_data, outs = n - data - d.n_by + 1;
-    TeTensor *in = arena_copy(b->arena, b->args, (size_t)n * sizeof *in);
+    int outs = n - data - d->n_by + 1;
     TeTensor *made = arena_alloc_must(b->arena, (size_t)outs + 1, sizeof *made);
     const Type **types = arena_alloc_must(b->arena, (size_t)outs + 1, sizeof *types);
     for (int i = 0; i < outs; i++)
         types[i] =
             type_tensor(b->cx, in[data + i].dtype, (uint32_t)in[data + i].rank, in[data + i].shape);
-    for (int i = 0; i < d.n_by; i++)
-        apart(b, in, n, d.by[i]);
+    for (int i = 0; i < d->n_by; i++)
+        apart(b, in, n, d->by[i]);
     size_t first = b->stages.n;
     const Type *result = outs > 1 ? type_tuple(b->cx, (uint32_t)outs, types) : types[0];
-    if (te_call(b, d.op, d.attrs, b->span, result, data, in, outs, made) < 0)
+    if (te_call(b, d->op, d->attrs, b->span, result, data, in, outs, made) < 0)
         return;
     const TeTensor *grads = in + data;
-    for (int i = 0; i < d.n_by && !b->failed; i++) {
-        *made = te_adjoint(b, first, outs, made, grads, in[d.by[i]]);
+    for (int i = 0; i < d->n_by && !b->failed; i++) {
+        *made = te_adjoint(b, first, outs, made, grads, in[d->by[i]]);
         grads += outs;
         outs = 1;
     }
@@ -167,6 +160,24 @@ static void compute_adjoint(TeBuilder *b)
     b->n_args = outer.n_args;
     b->outputs.n = 0;
     te_output(b, *made);
+}
+
+static void compute_adjoint(TeBuilder *b)
+{
+    Derived d;
+    int64_t data = 0;
+    int n = te_n_inputs(b);
+    attrs_ints(b->attrs, "tensors", &data, 1);
+    if (read_derived(b->cx, b->attrs, b->span, &d))
+        derive(b, &d, (int)data, n, arena_copy(b->arena, b->args, (size_t)n * sizeof *b->args));
+    else
+        b->failed = true;
+}
+
+void ops_derive(TeBuilder *b, const char *op, TeTensor x, TeTensor grad)
+{
+    Derived d = {.op = op_find(b->cx, str_of(op)), .attrs = b->attrs, .n_by = 1};
+    derive(b, &d, 1, 2, (TeTensor[]){x, grad});
 }
 
 static const OpArg adjoint_args[] = {

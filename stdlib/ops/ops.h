@@ -204,6 +204,9 @@ Te *ops_affine(TeBuilder *b, Te *x, int64_t by, Te *y, int64_t times, int64_t pl
 /* Element of a tensor of rank 0. */
 Te *ops_scalar(TeBuilder *b, TeTensor t);
 
+/* The output: the gradient of an operator of one tensor, with these attributes, where that of its result is `grad`. */
+void ops_derive(TeBuilder *b, const char *op, TeTensor x, TeTensor grad);
+
 /* ---- kernels --------------------------------------------------------------------------------------- */
 
 /* Argument i as a tensor without gaps; the caller releases. NULL when memory is refused. */

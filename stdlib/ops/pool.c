@@ -109,8 +109,7 @@ static TeTensor fold_windows(TeBuilder *b, const Window *w, TeTensor x, const in
         padded = padded || leaves(w, i, x.shape[p], out[p]);
     }
     Te *v = padded ? te_load_or(b, x, index, outside) : te_load(b, x, index);
-    return te_reduce(b, kind, dtype, x.rank, out, w->n, w->size,
-                     kind == TE_ARGMAX ? v : te_cast(b, dtype, v));
+    return te_reduce(b, kind, dtype, x.rank, out, w->n, w->size, te_cast(b, dtype, v));
 }
 
 /* How many places of each window lie in the data, or, with `pad`, in the padded data: a tensor over the
@@ -199,81 +198,14 @@ static RelResult rel_pool_grad(Rel *r)
     return rel_set_output(r, x);
 }
 
-/* An element of the data is in the windows whose place k, for each k, lies on it: the sum over k of what `share` makes of the gradient
- * there. `share` gets the window's position and k. */
-typedef Te *Share(TeBuilder *b, const Window *w, Te *g, Te *const *at, Te *const *k, TeTensor most);
-
-static void pool_grad(TeBuilder *b, TeTensor most, Share *share)
-{
-    TeTensor g = te_input(b, 0), x = te_input(b, 1);
-    Window w;
-    window_of_attrs(b->attrs, 2, &w);
-    Te *at[4], *k[2], *hit = NULL, *zero = te_number(b, x.dtype, 0);
-    bool apart = true;
-    for (int i = 0; i < 2; i++)
-        apart = apart && w.dilation[i] == 1 && w.size[i] <= w.strides[i];
-    ops_axes(b, 0, 4, at);
-    for (int i = 0; i < 2; i++) {
-        int p = w.at[2 + i];
-        Te *from = te_binary(b, TE_ADD, at[p], te_int(b, w.before[i]));
-        if (apart) {
-            /* The element lies in one window at the most, so there is nothing to sum. */
-            k[i] = te_binary(b, TE_FLOORMOD, from, te_int(b, w.strides[i]));
-            at[p] = te_binary(b, TE_FLOORDIV, from, te_int(b, w.strides[i]));
-            if (w.size[i] == w.strides[i])
-                continue;
-            Te *in = te_binary(b, TE_LT, k[i], te_int(b, w.size[i]));
-            hit = hit ? te_binary(b, TE_AND, hit, in) : in;
-            continue;
-        }
-        k[i] = te_axis(b, 4 + i);
-        from = te_binary(b, TE_SUB, from, te_binary(b, TE_MUL, k[i], te_int(b, w.dilation[i])));
-        Te *rest = te_binary(b, TE_FLOORMOD, from, te_int(b, w.strides[i]));
-        at[p] = te_binary(b, TE_FLOORDIV, from, te_int(b, w.strides[i]));
-        Te *in = te_binary(b, TE_EQ, rest, te_int(b, 0));
-        hit = hit ? te_binary(b, TE_AND, hit, in) : in;
-    }
-    Te *v = share(b, &w, te_load_or(b, g, at, zero), at, k, most);
-    v = hit ? te_select(b, hit, v, te_number(b, v->dtype, 0)) : v;
-    te_output(b, apart ? te_map(b, x.dtype, 4, x.shape, v)
-                       : te_reduce(b, TE_SUM, x.dtype, 4, x.shape, 2, w.size, v));
-}
-
-/* All of it goes to the first greatest element, whose number in the window `most` says. */
-static Te *share_max(TeBuilder *b, const Window *w, Te *g, Te *const *at, Te *const *k,
-                     TeTensor most)
-{
-    Te *number = te_binary(b, TE_ADD, te_binary(b, TE_MUL, k[0], te_int(b, w->size[1])), k[1]);
-    Te *first = te_load_or(b, most, at, te_number(b, most.dtype, -1));
-    return te_select(b, te_binary(b, TE_EQ, first, te_cast(b, most.dtype, number)), g,
-                     te_number(b, g->dtype, 0));
-}
-
-static Te *share_avg(TeBuilder *b, const Window *w, Te *g, Te *const *at, Te *const *k,
-                     TeTensor most)
-{
-    TeTensor out = te_input(b, 0);
-    Te *place[2];
-    (void)k, (void)most;
-    for (int i = 0; i < 2; i++)
-        place[i] = ops_clamp(b, at[w->at[2 + i]], out.shape[w->at[2 + i]]);
-    return te_binary(b, TE_DIV, g, divisor(b, w, te_input(b, 1), out.shape, g->dtype, place));
-}
-
 static void compute_max_pool_grad(TeBuilder *b)
 {
-    TeTensor x = te_input(b, 1);
-    Window w;
-    window_of_attrs(b->attrs, 2, &w);
-    pool_grad(b,
-              fold_windows(b, &w, x, te_input(b, 0).shape, TE_ARGMAX,
-                           (DType){DTYPE_CODE_INT, 64, 1}, te_bound(b, x.dtype, true)),
-              share_max);
+    ops_derive(b, "nn.max_pool2d", te_input(b, 1), te_input(b, 0));
 }
 
 static void compute_avg_pool_grad(TeBuilder *b)
 {
-    pool_grad(b, te_input(b, 0), share_avg);
+    ops_derive(b, "nn.avg_pool2d", te_input(b, 1), te_input(b, 0));
 }
 
 /* ---- global and adaptive ------------------------------------------------------------------------- */
