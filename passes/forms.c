@@ -1,5 +1,6 @@
 #include "passes/forms.h"
 
+#include "passes/beta.h"
 #include "passes/facts.h"
 #include "passes/pass.h"
 #include "passes/vjp.h"
@@ -503,11 +504,107 @@ static Expr *replace(Rewriter *rw, const Expr *old, Expr *now)
     return made;
 }
 
+/* ---- functions that a call makes known ---------------------------------------------------------------------------------------------------- */
+
+/* So large may a text be that literals are still unfolded in. */
+enum { UNFOLDED_MOST = 50000 };
+
+/* let %apply = fn (%g: …) { grad(%g) }; %apply(@f): a literal that asks a form of a parameter is put in place of its calls. */
+typedef struct Open {
+    Forms *f;
+    const Expr *root;
+    PtrMap params; /* Var -> the literal whose parameter it is */
+    PtrMap literals; /* those to unfold */
+    Purity purity;
+    size_t nodes;
+    bool unfolded;
+} Open;
+
+static WalkNext note_params(void *data, const Expr *e)
+{
+    Open *o = data;
+    const Function *fn = e == o->root ? NULL : expr_as_function(e);
+    o->nodes++;
+    for (uint32_t i = 0; fn && i < fn->params.n; i++)
+        ptrmap_put(&o->params, fn->params.at[i], (void *)(uintptr_t)fn);
+    return WALK_ON;
+}
+
+static WalkNext note_open(void *data, const Expr *e)
+{
+    Open *o = data;
+    const Expr *arg = is_form(e) ? expr_as_call(e)->args.at[0] : NULL;
+    for (const Expr *value = arg; value; value = ptrmap_find(&o->f->values, value))
+        arg = value;
+    void *literal = arg ? ptrmap_find(&o->params, arg) : NULL;
+    if (literal)
+        ptrmap_put(&o->literals, literal, NULL);
+    return WALK_ON;
+}
+
+typedef struct Uses {
+    const Var *var;
+    bool found;
+} Uses;
+
+static void note_use(void *data, Var *v)
+{
+    Uses *u = data;
+    u->found |= u->var == v;
+}
+
+static bool uses(const Expr *e, const Var *v)
+{
+    Uses u = {v, false};
+    ir_free_vars(e, note_use, &u);
+    return u.found;
+}
+
+static Expr *unfold_open(Rewriter *rw, const Expr *old, Expr *now)
+{
+    Open *o = rw->data;
+    const Let *let = expr_as_let(old);
+    if (let && ptrmap_has(&o->literals, let->value) && !uses(expr_as_let(now)->body, let->var))
+        return expr_as_let(now)->body;
+    const Call *was = expr_as_call(old), *is = expr_as_call(now);
+    const Var *var = was ? expr_as_var(was->callee) : NULL;
+    const Function *fn =
+        was ? expr_as_function(var ? ptrmap_find(&o->f->values, var) : was->callee) : NULL;
+    if (!fn || !ptrmap_has(&o->literals, fn) || fn->type_params.n || fn->params.n != was->args.n ||
+        (var && uses(&fn->base, var)))
+        return now;
+    o->unfolded = true;
+    return beta(rw->cx, rw->module, &o->purity, fn, is->args.n, is->args.at, was->args.at);
+}
+
+/* The expression with such literals unfolded; itself where there are none. */
+static Expr *without_open(Forms *f, Expr *e)
+{
+    Open o = {.f = f, .root = e};
+    Expr *now = e;
+    ir_walk(e, NULL, note_params, &o);
+    ir_walk(e, NULL, note_open, &o);
+    if (o.literals.n && o.nodes < UNFOLDED_MOST) {
+        Rewriter rw;
+        purity_init(&o.purity, f->m, f->env, e);
+        rewriter_init(&rw, f->cx, f->m, unfold_open, &o);
+        now = ir_rewrite(&rw, e);
+        rewriter_deinit(&rw);
+        purity_deinit(&o.purity);
+    }
+    ptrmap_deinit(&o.params);
+    ptrmap_deinit(&o.literals);
+    return o.unfolded ? now : e;
+}
+
 static Expr *replace_in(Forms *f, Expr *e)
 {
     Rewriter rw;
     ptrmap_clear(&f->values);
     note_lets(e, &f->values);
+    Expr *unfolded = without_open(f, e);
+    if (unfolded != e)
+        return unfolded; /* it has no types yet: the next round goes on */
     rewriter_init(&rw, f->cx, f->m, replace, f);
     Expr *now = ir_rewrite(&rw, e);
     rewriter_deinit(&rw);
