@@ -136,6 +136,9 @@ static Value enter(Interp *in, const Code *code, Object *closure, uint32_t n, co
     Tally *tally = code->n_vars == 0 ? code->tally : NULL;
     if (!closure && tally_add(in, tally, code))
         return tally_call(in, tally, n, args, span);
+    uint64_t deepest = in->cx->limits.depth_most;
+    in->stack.depth_most = deepest > 0 ? deepest : UINT64_MAX;
+    in->calls = 1;
     Frame *f = eval_frame_push(in, code);
     if (!f)
         return value_none();

@@ -2,6 +2,7 @@
  * `result`, or a diagnostic was reported. */
 #include "base/memory.h"
 #include "interp/internal.h"
+#include "runtime/heap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +10,10 @@
 /* What the loop does for each step costs no call. */
 #define INLINE static inline __attribute__((always_inline))
 
-INLINE const Step *finish(Interp *in, const Step *s, Value v)
+INLINE const Step *finish(Frame *f, const Step *s, Value v)
 {
     if (s->dest != NO_SLOT)
-        value_put(&in->bases[BASE_SLOTS][s->dest], value_head(&v), v.bits);
+        value_put(&f->slots[s->dest], value_head(&v), v.bits);
     else
         value_release(v);
     return s->next;
@@ -21,92 +22,151 @@ INLINE const Step *finish(Interp *in, const Step *s, Value v)
 /* The same for a value that is none after a diagnostic. */
 static inline const Step *finish_or_fail(Interp *in, const Step *s, Value v)
 {
-    return value_is_none(v) ? NULL : finish(in, s, v);
+    return value_is_none(v) ? NULL : finish(in->frame, s, v);
 }
 
-static const Step *general_op(Interp *in, Step *s)
+/* An operator may take long: the next call asks the limits. */
+static const Step *step_op(Interp *in, Step *s)
 {
+    in->calls = 1;
     Value v = site_run(in, s);
     if (value_is_none(v))
         return NULL;
     for (uint32_t i = 0; i < s->n; i++)
-        operand_done(in, s->args[i]);
-    return finish(in, s, v);
-}
-
-/* An operator that turns out to be an operation on two scalars is run as that from then on. */
-static const Step *step_op(Interp *in, Step *s)
-{
-    const Step *next = general_op(in, s);
-    if (s->site->scalar)
-        s->run = (uint8_t)(s->site->scalar + (s->kind == STEP_OP_IF));
-    return next;
+        operand_done(in->frame, s->args[i]);
+    return finish(in->frame, s, v);
 }
 
 /* ---- operations on two scalars ------------------------------------------------------------------ */
 
-/* Whether the operands are such as the site had before: then nothing else is to be looked at. */
-INLINE bool has_scalars(const Interp *in, const Step *s, uint64_t *x, uint64_t *y)
+/* A frame is also words, two for a slot: what the second one holds of a scalar is its bits. */
+INLINE uint64_t *words(Frame *f)
 {
-    const OpSite *site = s->site;
-    const Value *a = operand_at(in, s->args[site->swapped]);
-    const Value *b = operand_at(in, s->args[!site->swapped]);
-    *x = a->bits;
-    *y = b->bits;
-    return value_head(a) == site->heads[0] && value_head(b) == site->heads[1];
+    return (uint64_t *)(void *)f->slots;
 }
 
-INLINE const Step *scalar_done(const Interp *in, const Step *s, uint64_t bits)
+INLINE const Step *scalar_done(Frame *f, const Step *s, uint64_t bits)
 {
-    if (s->dest != NO_SLOT)
-        value_put(&in->bases[BASE_SLOTS][s->dest], s->site->out_head, bits);
+    uint64_t *at = words(f) + s->out;
+    at[-1] = s->head;
+    at[0] = bits;
     return s->next;
 }
 
 /* A decision goes to the branch at once; the general way leaves its result for the IF. The result's bytes are put together in a
  * register: a word in memory that was written in parts is slow to read at once. */
-#define SCALAR_STEP(name, T, R, declines, result, done) \
-    INLINE const Step *step_##name(Interp *in, Step *s) \
-    {                                                   \
-        uint64_t a, b, bits = 0;                        \
-        T x, y;                                         \
-        bool has = has_scalars(in, s, &a, &b);          \
-        memcpy(&x, &a, sizeof x);                       \
-        memcpy(&y, &b, sizeof y);                       \
-        if (!has || (declines))                         \
-            return general_op(in, s);                   \
-        R r = (R)(result);                              \
-        memcpy(&bits, &r, sizeof r);                    \
-        return done;                                    \
+#define SCALAR_STEP(name, T, R, a, b, declines, result, done)     \
+    INLINE const Step *step_##name(Interp *in, Frame *f, Step *s) \
+    {                                                             \
+        uint64_t bits = 0;                                        \
+        T x, y;                                                   \
+        memcpy(&x, &(a), sizeof x);                               \
+        memcpy(&y, &(b), sizeof y);                               \
+        if (declines)                                             \
+            return step_op(in, s);                                \
+        R r = (R)(result);                                        \
+        memcpy(&bits, &r, sizeof r);                              \
+        return done;                                              \
     }
+#define AT(where) words(f)[s->where]
+#define IN_FORMS(name, T, R, declines, result, done)                             \
+    SCALAR_STEP(name, T, R, AT(a), AT(b), declines, result, done)                \
+    SCALAR_STEP(name##_SECOND, T, R, AT(a), s->constant, declines, result, done) \
+    SCALAR_STEP(name##_FIRST, T, R, s->constant, AT(b), declines, result, done)
 #define SCALAR(name, op, dtype, T, result) \
-    SCALAR_STEP(name, T, T, false, result, scalar_done(in, s, bits))
+    IN_FORMS(name, T, T, false, result, scalar_done(f, s, bits))
 #define DIVISION(name, op, dtype, T, result) \
-    SCALAR_STEP(name, T, T, y == 0 || y == -1, result, scalar_done(in, s, bits))
-#define DECISION(name, op, dtype, T, result)                               \
-    SCALAR_STEP(name, T, uint8_t, false, result, scalar_done(in, s, bits)) \
-    SCALAR_STEP(IF_##name, T, uint8_t, false, result, s->next->blocks[bits ? 0 : 1].first)
+    IN_FORMS(name, T, T, y == 0 || y == -1, result, scalar_done(f, s, bits))
+#define DECISION(name, op, dtype, T, result)                           \
+    IN_FORMS(name, T, uint8_t, false, result, scalar_done(f, s, bits)) \
+    IN_FORMS(IF_##name, T, uint8_t, false, result, bits ? s->to[0] : s->to[1])
 #include "interp/scalar.def"
+#undef IN_FORMS
+#undef SCALAR_STEP
+#undef AT
+
+/* ---- branches ------------------------------------------------------------------------------------ */
+
+INLINE const Step *step_if(Frame *f, const Step *s)
+{
+    return s->blocks[frame_operand(f, s->args[0])->bits ? 0 : 1].first;
+}
+
+INLINE const Step *step_if_slot(Frame *f, const Step *s)
+{
+    return words(f)[s->a] ? s->to[0] : s->to[1];
+}
+
+INLINE const Step *step_join(Frame *f, const Step *s)
+{
+    return finish(f, s->join, operand_take(f, s->args[0]));
+}
+
+/* A field of an object, lent. */
+INLINE Value field_at(const Object *o, const MatchField *at)
+{
+    Value v;
+    value_put(&v, at->head ? at->head : object_form(o)->heads[at->field],
+              o->fields[at->field].bits);
+    return v;
+}
+
+/* Of an object that nobody else holds the fields move out. */
+INLINE void take_apart(Frame *f, Object *o, const MatchCase *c)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        const MatchField *at = &c->fields[i];
+        Value v = field_at(o, at);
+        if (at->slot != NO_SLOT)
+            value_put(&f->slots[at->slot], value_head(&v), v.bits);
+        else
+            value_release(v);
+    }
+    object_give(o, object_form(o));
+}
+
+INLINE void look_into(Frame *f, const Object *o, const MatchCase *c)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        const MatchField *at = &c->fields[i];
+        if (at->slot == NO_SLOT)
+            continue;
+        Value v = value_retain(field_at(o, at));
+        value_put(&f->slots[at->slot], value_head(&v), v.bits);
+    }
+}
+
+INLINE const Step *step_match(Interp *in, Frame *f, const Step *s)
+{
+    uint64_t *at = words(f) + s->a;
+    Object *o = (Object *)(uintptr_t)at[0];
+    const MatchCase *c = &s->cases[o->form >> FORM_TAG_SHIFT];
+    if (!c->first)
+        return match_run(in, s);
+    if (!s->args[0].last) {
+        look_into(f, o, c);
+        return c->first;
+    }
+    at[-1] = VALUE_NONE;
+    if (o->refs == 1) {
+        take_apart(f, o, c);
+        return c->first;
+    }
+    look_into(f, o, c);
+    if (o->refs != IMMORTAL)
+        o->refs--;
+    return c->first;
+}
 
 /* ---- other steps --------------------------------------------------------------------------------- */
 
-INLINE const Step *step_if(Interp *in, const Step *s)
-{
-    return s->blocks[operand_at(in, s->args[0])->bits ? 0 : 1].first;
-}
-
-INLINE const Step *step_join(Interp *in, const Step *s)
-{
-    return finish(in, s->join, operand_take(in, s->args[0]));
-}
-
 /* Whether the operands are such as the step had before. */
-static inline bool has_form(const Interp *in, const Step *s, uint32_t front)
+static inline bool has_form(Frame *f, const Step *s, uint32_t front)
 {
     if (!s->made)
         return false;
     for (uint32_t i = 0; i < s->n; i++)
-        if (value_head(operand_at(in, s->args[i])) != s->made->heads[front + i])
+        if (value_head(frame_operand(f, s->args[i])) != s->made->heads[front + i])
             return false;
     return true;
 }
@@ -131,18 +191,34 @@ static const ObjectForm *find_form(Interp *in, const Step *s, const ObjectInfo *
 /* A new object with the operands behind the first fields, which are still to be set; NULL when memory is refused. */
 static inline Object *take_object(Interp *in, Step *s, const ObjectInfo *info, uint32_t front)
 {
-    if (!has_form(in, s, front))
+    Frame *f = in->frame;
+    if (!has_form(f, s, front))
         s->made = find_form(in, s, info, front);
-    Object *o = object_of_form(&in->cx->limits, s->made);
+    Object *o = object_take(&in->cx->limits, s->made);
     for (uint32_t i = 0; o && i < s->n; i++)
-        o->fields[front + i].bits = operand_take(in, s->args[i]).bits;
+        o->fields[front + i].bits = operand_take(f, s->args[i]).bits;
     return o;
+}
+
+/* Its form is the same each time. */
+INLINE const Step *step_known_object(Interp *in, Frame *f, Step *s)
+{
+    const ObjectInfo *info = s->kind == STEP_CON ? s->con->info : &tuple_info;
+    if (!s->made)
+        s->made = find_form(in, s, info, 0);
+    Object *o = object_take(&in->cx->limits, s->made);
+    if (!o)
+        return NULL;
+    for (uint32_t i = 0; i < s->n; i++)
+        o->fields[i].bits = operand_take(f, s->args[i]).bits;
+    value_put(&f->slots[s->dest], s->head, (uint64_t)(uintptr_t)o);
+    return s->next;
 }
 
 static const Step *step_object(Interp *in, Step *s, const ObjectInfo *info)
 {
     Object *o = take_object(in, s, info, 0);
-    return o ? finish(in, s, (Value){.kind = info->kind, .object = o}) : NULL;
+    return o ? finish(in->frame, s, (Value){.kind = info->kind, .object = o}) : NULL;
 }
 
 static const Step *step_closure(Interp *in, Step *s)
@@ -153,7 +229,7 @@ static const Step *step_closure(Interp *in, Step *s)
     o->fields[FUNCTION_CODE].bits = 0;
     o->fields[FUNCTION_INFO].bits = (uint64_t)(uintptr_t)&s->code->info;
     s->code->unit->refs++;
-    return finish(in, s, value_object(o));
+    return finish(in->frame, s, value_object(o));
 }
 
 static const Step *step_global(Interp *in, Step *s)
@@ -166,53 +242,64 @@ static const Step *step_global(Interp *in, Step *s)
 static inline const Step *step_field(Interp *in, const Step *s, uint32_t index)
 {
     Value v = value_retain(object_get(operand_at(in, s->args[0])->object, index));
-    operand_done(in, s->args[0]);
-    return finish(in, s, v);
+    operand_done(in->frame, s->args[0]);
+    return finish(in->frame, s, v);
 }
 
 static const Step *step_ref_write(Interp *in, const Step *s)
 {
-    Value v = operand_take(in, s->args[1]);
+    Value v = operand_take(in->frame, s->args[1]);
     Object *cell = operand_at(in, s->args[0])->object;
     Value old = object_get(cell, 0);
     object_set(cell, 0, v);
     value_release(old);
-    operand_done(in, s->args[0]);
-    return finish(in, s, value_unit());
+    operand_done(in->frame, s->args[0]);
+    return finish(in->frame, s, value_unit());
 }
 
 static const Step *step_drop(Interp *in, const Step *s)
 {
     for (uint32_t i = 0; i < s->n; i++)
-        operand_done(in, s->args[i]);
+        operand_done(in->frame, s->args[i]);
     return s->next;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------- */
 
-/* The frame's own closure, where the code wants it, without the frame's losing it. */
+/* The frame is to run: what its code has of the closure comes to its place, the closure itself without the frame's losing it. */
 INLINE const Step *start(Interp *in, Frame *f)
 {
-    eval_frame_enter(in, f);
-    Value *captured = in->bases[BASE_CAPTURED];
-    for (size_t i = 0; i < f->code->captured.n; i++)
-        captured[i] = object_get(f->closure, FUNCTION_CAPTURED + (uint32_t)i);
-    if (f->code->self_slot != NO_SLOT)
-        f->slots[f->code->self_slot] =
-            value_retain((Value){.kind = VALUE_FUNCTION, .object = f->closure});
-    return f->code->body.first;
+    const Code *code = f->code;
+    in->frame = f;
+    if (f->closure) {
+        Value *captured = f->slots + captured_at(code);
+        for (size_t i = 0; i < code->captured.n; i++)
+            captured[i] = object_get(f->closure, FUNCTION_CAPTURED + (uint32_t)i);
+        if (code->self_slot != NO_SLOT)
+            f->slots[code->self_slot] =
+                value_retain((Value){.kind = VALUE_FUNCTION, .object = f->closure});
+    }
+    return code->body.first;
 }
 
-INLINE const Step *call(Interp *in, const Step *s, const Code *code, Tally *tally, bool closure)
+INLINE void take_args(Frame *from, const Step *s, Value *to)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        Value v = operand_take(from, s->args[i]);
+        value_put(&to[i], value_head(&v), v.bits);
+    }
+}
+
+INLINE const Step *call(Interp *in, Frame *from, const Step *s, const Code *code, Tally *tally,
+                        bool closure)
 {
     Frame *f = eval_frame_push(in, code);
     if (!f)
         return NULL;
-    for (uint32_t i = 0; i < s->n; i++)
-        f->slots[i] = operand_take(in, s->args[i]);
+    take_args(from, s, f->slots);
     if (closure)
-        f->closure = operand_take(in, s->args[s->n]).object;
-    f->caller = in->frame;
+        f->closure = operand_take(from, s->args[s->n]).object;
+    f->caller = from;
     f->call = s;
     f->tally = tally;
     return start(in, f);
@@ -224,29 +311,35 @@ static void release_closure(Object *closure)
         value_release((Value){.kind = VALUE_FUNCTION, .object = closure});
 }
 
-/* A function without a closure calls itself: its frame, which is empty by now, begins anew. */
-INLINE const Step *begin_again(Interp *in, const Step *s)
+/* The frame, which is empty by now, calls its own code, without a closure, and begins anew. */
+INLINE const Step *begin_again(Interp *in, Frame *f, const Step *s)
 {
-    Frame *f = in->frame;
+    if (eval_must_stop(in))
+        return NULL;
+    if (s->run == RUN_AGAIN) {
+        for (uint32_t i = 0; i < s->a; i++) {
+            Value v = operand_take(f, s->moves[i].from);
+            value_put(&f->slots[s->moves[i].to], value_head(&v), v.bits);
+        }
+        return f->code->body.first;
+    }
     Value *args = in->args;
-    for (uint32_t i = 0; i < s->n; i++)
-        args[i] = operand_take(in, s->args[i]);
+    take_args(f, s, args);
     for (uint32_t i = 0; i < s->n; i++)
         value_put(&f->slots[i], value_head(&args[i]), args[i].bits);
-    return eval_must_stop(&in->cx->limits) ? NULL : f->code->body.first;
+    return f->code->body.first;
 }
 
 /* The frame has nothing left but what goes to the new one, which takes its place. */
-static inline const Step *tail_call(Interp *in, const Step *s, const Code *code, Tally *tally,
-                                    bool closure)
+static const Step *tail_call(Interp *in, const Step *s, const Code *code, Tally *tally,
+                             bool closure)
 {
     Frame *old = in->frame, *caller = old->caller;
     const Step *waiting = old->call;
     Object *held = old->closure;
     Value *args = in->args;
-    for (uint32_t i = 0; i < s->n; i++)
-        args[i] = operand_take(in, s->args[i]);
-    Object *callee = closure ? operand_take(in, s->args[s->n]).object : NULL;
+    take_args(old, s, args);
+    Object *callee = closure ? operand_take(old, s->args[s->n]).object : NULL;
     eval_frame_pop(in, old);
     Frame *f = eval_frame_push(in, code);
     if (!f) {
@@ -260,7 +353,7 @@ static inline const Step *tail_call(Interp *in, const Step *s, const Code *code,
         return NULL;
     }
     for (uint32_t i = 0; i < s->n; i++)
-        f->slots[i] = args[i];
+        value_put(&f->slots[i], value_head(&args[i]), args[i].bits);
     f->closure = callee;
     f->caller = caller;
     f->call = waiting;
@@ -269,23 +362,22 @@ static inline const Step *tail_call(Interp *in, const Step *s, const Code *code,
     return start(in, f);
 }
 
-INLINE const Step *return_value(Interp *in, Value v)
+INLINE const Step *return_value(Interp *in, Frame *f, Value v)
 {
-    Frame *f = in->frame;
     const Step *waiting = f->call;
     release_closure(f->closure);
+    in->frame = f->caller;
     eval_frame_pop(in, f);
-    eval_frame_enter(in, f->caller);
     if (waiting)
-        return finish(in, waiting, v);
+        return finish(in->frame, waiting, v);
     in->result = v;
     in->stopped = true;
     return NULL;
 }
 
-INLINE const Step *step_return(Interp *in, const Step *s)
+INLINE const Step *step_return(Interp *in, Frame *f, const Step *s)
 {
-    return return_value(in, operand_take(in, s->args[0]));
+    return return_value(in, f, operand_take(f, s->args[0]));
 }
 
 /* Calls the tally's definition as the tier has it or, where there is no tally, a function of another engine. */
@@ -298,7 +390,7 @@ static Value call_outside(Interp *in, const Step *s, const Tally *tally)
         return value_none();
     }
     for (uint32_t i = 0; i < n; i++)
-        args[i] = operand_take(in, s->args[i]);
+        args[i] = operand_take(in->frame, s->args[i]);
     Value v = tally ? tally_call(in, tally, n, args, s->span)
                     : foreign_call(in, args[s->n], s->n, args, s->span);
     for (uint32_t i = 0; i < n; i++)
@@ -312,7 +404,7 @@ static Value call_outside(Interp *in, const Step *s, const Tally *tally)
 static const Step *end_outside(Interp *in, const Step *s, const Tally *tally)
 {
     Value v = call_outside(in, s, tally);
-    return value_is_none(v) ? NULL : return_value(in, v);
+    return value_is_none(v) ? NULL : return_value(in, in->frame, v);
 }
 
 /* NULL for a function of another engine, which whoever watches sees as one of this. */
@@ -325,16 +417,17 @@ static inline const Code *callee_code(Interp *in, const Step *s)
         return code;
     adopt_function(in, callee);
     if (o.base == BASE_CAPTURED) /* it is the closure's, and lent to the frame */
-        in->frame->closure->fields[FUNCTION_CAPTURED + o.at].bits = callee->bits;
+        in->frame->closure->fields[FUNCTION_CAPTURED + o.at - captured_at(in->frame->code)].bits =
+            callee->bits;
     return closure_code(*callee);
 }
 
-static inline const Step *step_call(Interp *in, const Step *s)
+INLINE const Step *step_call(Interp *in, Frame *f, const Step *s)
 {
     const Code *code = callee_code(in, s);
     if (!code)
         return finish_or_fail(in, s, call_outside(in, s, NULL));
-    return call(in, s, code, NULL, true);
+    return call(in, f, s, code, NULL, true);
 }
 
 static inline const Step *step_tail_call(Interp *in, const Step *s)
@@ -348,7 +441,7 @@ static inline Tally *callee_tally(Interp *in, const Step *s, const Code *code)
     return s->typed ? tally_at(in, s, code) : code->tally;
 }
 
-INLINE const Step *step_call_global(Interp *in, Step *s)
+INLINE const Step *step_call_global(Interp *in, Frame *f, Step *s)
 {
     const Code *code = s->epoch == in->epoch ? s->found : global_code(in, s);
     if (!code)
@@ -356,10 +449,10 @@ INLINE const Step *step_call_global(Interp *in, Step *s)
     Tally *tally = callee_tally(in, s, code);
     if (tally_add(in, tally, code))
         return finish_or_fail(in, s, call_outside(in, s, tally));
-    return call(in, s, code, tally, false);
+    return call(in, f, s, code, tally, false);
 }
 
-static inline const Step *step_tail_global(Interp *in, Step *s)
+INLINE const Step *step_tail_global(Interp *in, Frame *f, Step *s)
 {
     const Code *code = s->epoch == in->epoch ? s->found : global_code(in, s);
     if (!code)
@@ -367,32 +460,38 @@ static inline const Step *step_tail_global(Interp *in, Step *s)
     Tally *tally = callee_tally(in, s, code);
     if (tally_add(in, tally, code))
         return end_outside(in, s, tally);
-    return code == in->frame->code && tally == in->frame->tally
-               ? begin_again(in, s)
-               : tail_call(in, s, code, tally, false);
+    return code == f->code && tally == f->tally ? begin_again(in, f, s)
+                                                : tail_call(in, s, code, tally, false);
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
-INLINE const Step *one_step(Interp *in, Step *s)
+INLINE const Step *one_step(Interp *in, Step *s, uint16_t run)
 {
-    switch (s->run) {
-#define SCALAR(name, op, dtype, T, result) \
-    case RUN_##name: return step_##name(in, s);
-#define DIVISION(name, op, dtype, T, result) SCALAR(name, op, dtype, T, result)
-#define DECISION(name, op, dtype, T, result) \
-    SCALAR(name, op, dtype, T, result)       \
-    case RUN_IF_##name: return step_IF_##name(in, s);
+    Frame *f = in->frame;
+    switch (run) {
+#define FORMS(name)                                                  \
+    case RUN_##name: return step_##name(in, f, s);                   \
+    case RUN_##name##_SECOND: return step_##name##_SECOND(in, f, s); \
+    case RUN_##name##_FIRST: return step_##name##_FIRST(in, f, s);
+#define SCALAR(name, op, dtype, T, result) FORMS(name)
+#define DIVISION(name, op, dtype, T, result) FORMS(name)
+#define DECISION(name, op, dtype, T, result) FORMS(name) FORMS(IF_##name)
 #include "interp/scalar.def"
+#undef FORMS
+    case RUN_IF: return step_if_slot(f, s);
+    case RUN_MATCH: return step_match(in, f, s);
+    case RUN_OBJECT: return step_known_object(in, f, s);
     case STEP_OP:
     case STEP_OP_IF: return step_op(in, s);
-    case STEP_IF: return step_if(in, s);
-    case STEP_CALL: return step_call(in, s);
-    case STEP_CALL_GLOBAL: return step_call_global(in, s);
+    case STEP_IF: return step_if(f, s);
+    case STEP_CALL: return step_call(in, f, s);
+    case STEP_CALL_GLOBAL: return step_call_global(in, f, s);
     case STEP_TAIL_CALL: return step_tail_call(in, s);
-    case STEP_TAIL_GLOBAL: return step_tail_global(in, s);
-    case STEP_RETURN: return step_return(in, s);
-    case STEP_JOIN: return step_join(in, s);
+    case RUN_AGAIN:
+    case STEP_TAIL_GLOBAL: return step_tail_global(in, f, s);
+    case STEP_RETURN: return step_return(in, f, s);
+    case STEP_JOIN: return step_join(f, s);
     case STEP_MATCH: return match_run(in, s);
     case STEP_CON: return step_object(in, s, s->con->info);
     case STEP_TUPLE: return step_object(in, s, &tuple_info);
@@ -409,7 +508,7 @@ INLINE const Step *one_step(Interp *in, Step *s)
 
 const Step *eval_step(Interp *in, Step *s)
 {
-    return one_step(in, s);
+    return one_step(in, s, s->kind);
 }
 
 const Step *eval_frame_start(Interp *in, Frame *f)
@@ -422,7 +521,7 @@ static const Step *run_steps(Interp *in, const Step *first)
 {
     Step *s = (Step *)(uintptr_t)first;
     for (;;) {
-        const Step *next = one_step(in, s);
+        const Step *next = one_step(in, s, s->run);
         if (!next)
             return in->stopped ? in->failed : s;
         s = (Step *)(uintptr_t)next;
@@ -477,7 +576,7 @@ Value eval_frame_run(Interp *in, Frame *f)
     if (failed && in->cx->diags->n > reported && in->cx->diags->last)
         explain(in, failed, in->cx->diags->last);
     unwind(in);
-    eval_frame_enter(in, below);
+    in->frame = below;
     Value v = in->result;
     in->result = value_none();
     in->stopped = false;

@@ -23,42 +23,63 @@ typedef struct Tally Tally;
 
 typedef enum OperandBase { BASE_SLOTS, BASE_CAPTURED, BASE_CONSTANTS, BASES } OperandBase;
 
+/* What the type of a value says of how it is kept. A scalar of a known dtype is KNOWN_SCALAR and the dtype's id. */
+typedef enum Known {
+    KNOWN_NOTHING,
+    KNOWN_TUPLE,
+    KNOWN_CON,
+    KNOWN_REF,
+    KNOWN_FUNCTION,
+    KNOWN_SCALAR
+} Known;
+
 typedef struct Operand {
-    uint32_t at;
-    uint8_t base;           /* OperandBase */
-    bool last;              /* a slot that is not read again: its value is moved out */
+    uint32_t at; /* in the frame: what was captured stands behind the slots */
+    uint8_t base; /* OperandBase */
+    bool last; /* a slot that is not read again: its value is moved out */
+    uint8_t known;
 } Operand;
 
 typedef enum StepKind {
-    STEP_OP,                /* an operator on args */
-    STEP_OP_IF,             /* the same, and its result only decides at the IF that follows */
-    STEP_IF,                /* args[0] decides between two blocks */
-    STEP_CALL,              /* the closure args[n] on n args */
+    STEP_OP, /* an operator on args */
+    STEP_OP_IF, /* the same, and its result only decides at the IF that follows */
+    STEP_IF, /* args[0] decides between two blocks */
+    STEP_CALL, /* the closure args[n] on n args */
     STEP_CALL_GLOBAL,
     STEP_TAIL_CALL,
     STEP_TAIL_GLOBAL,
-    STEP_RETURN,            /* args[0] to the caller */
-    STEP_JOIN,              /* args[0] to the dest of `join`, where it goes on */
-    STEP_MATCH,             /* args[0] against the clauses */
+    STEP_RETURN, /* args[0] to the caller */
+    STEP_JOIN, /* args[0] to the dest of `join`, where it goes on */
+    STEP_MATCH, /* args[0] against the clauses */
     STEP_CON,
     STEP_TUPLE,
-    STEP_GET,               /* field `index` of args[0] */
-    STEP_CLOSURE,           /* `code` with args as its captured values */
-    STEP_GLOBAL,            /* a global function as a value */
+    STEP_GET, /* field `index` of args[0] */
+    STEP_CLOSURE, /* `code` with args as its captured values */
+    STEP_GLOBAL, /* a global function as a value */
     STEP_REF_NEW,
     STEP_REF_READ,
     STEP_REF_WRITE,
-    STEP_DROP,              /* args are not needed on this way */
+    STEP_DROP, /* args are not needed on this way */
     STEP_KINDS
 } StepKind;
 
-/* How a step is run: as its kind says or, where that is known, as the operation on two scalars that it is. */
+/* How a step is run: as its kind says or, where types tell more, by one of these, which read what was put together for them. An operation
+ * on two scalars has three forms: both stand in the frame, or the second, or the first, is a constant. Whoever watches steps runs
+ * them as their kinds say. */
+typedef enum ScalarForm { FORM_SLOTS, FORM_SECOND, FORM_FIRST, SCALAR_FORMS } ScalarForm;
+
 typedef enum StepRun {
     RUN_KINDS = STEP_KINDS - 1,
-#define SCALAR(name, op, dtype, T, result) RUN_##name,
-#define DIVISION(name, op, dtype, T, result) RUN_##name,
-#define DECISION(name, op, dtype, T, result) RUN_##name, RUN_IF_##name,
+#define FORMS(name) RUN_##name, RUN_##name##_SECOND, RUN_##name##_FIRST
+#define SCALAR(name, op, dtype, T, result) FORMS(name),
+#define DIVISION(name, op, dtype, T, result) FORMS(name),
+#define DECISION(name, op, dtype, T, result) FORMS(name), FORMS(IF_##name),
 #include "interp/scalar.def"
+#undef FORMS
+    RUN_IF, /* words[a] decides */
+    RUN_MATCH, /* by the tag */
+    RUN_OBJECT, /* an object whose form is the same each time */
+    RUN_AGAIN, /* a call of itself as the last thing, whose arguments can be moved one after the other */
 } StepRun;
 
 typedef struct CodeBlock {
@@ -69,7 +90,8 @@ typedef struct CodeBlock {
 /* A constructor or tuple of a pattern, after those that it lies in: where its value stands, and what it must be. The first is the
  * scrutinee itself. */
 typedef struct PatternTest {
-    const ObjectInfo *con; /* NULL: a tuple, which fits */
+    const Constructor *con; /* NULL: a tuple, which fits */
+    uint32_t n; /* its fields */
     uint32_t parent, field;
 } PatternTest;
 
@@ -78,6 +100,7 @@ typedef struct PatternBind {
     const Var *var;
     uint32_t slot; /* NO_SLOT: it is not used */
     uint32_t parent, field;
+    uint8_t known;
 } PatternBind;
 
 typedef struct PatternCode {
@@ -110,12 +133,40 @@ typedef struct TypedCall {
     Tally *tally;
 } TypedCall;
 
+/* A field of the object that a clause takes apart. */
+typedef struct MatchField {
+    uint64_t head; /* 0: the object's form knows */
+    uint32_t slot; /* NO_SLOT: nobody wants it */
+    uint32_t field;
+} MatchField;
+
+/* What a `match` by the tag does with objects of one constructor. */
+typedef struct MatchCase {
+    const Step *first; /* NULL: what match_run does */
+    uint32_t n;
+    MatchField *fields;
+} MatchCase;
+
+/* An argument of a tail call on its way to the slot of the parameter. */
+typedef struct Move {
+    Operand from;
+    uint32_t to;
+} Move;
+
 struct Step {
+    uint16_t run; /* StepRun, or its kind */
     uint8_t kind; /* StepKind */
-    uint8_t run; /* StepRun, or its kind */
     uint32_t n; /* args */
     uint32_t dest; /* the slot of the result; NO_SLOT: it is not needed */
+    uint32_t a, b, out; /* where the two scalars and the result stand, in words of the frame */
     Step *next;
+    uint64_t constant; /* in place of one of the two */
+    union {
+        uint64_t head; /* of the result */
+        const Step *to[2]; /* where a decision goes */
+        const MatchCase *cases;
+        const Move *moves; /* of RUN_AGAIN, so many as `a` says */
+    };
     Operand *args;
     StepInfo *info; /* NULL: nothing to say */
     Span span;
@@ -178,6 +229,9 @@ struct Code {
     ObjectInfo info; /* of the closures over this code; first, so that a closure finds its code */
     Unit *unit;
     CodeBlock body;
+    const Value *constants; /* the unit's */
+    uint32_t frame_bytes;
+    uint32_t cost; /* what a call counts: the unit's steps */
     const Type *type; /* of the function; NULL when unknown */
     const Name *name; /* of a definition; NULL: something inside one, or an expression */
     uint32_t n_vars; /* its type parameters */
@@ -210,7 +264,7 @@ typedef struct Stack {
     Segment *segment; /* the newest that holds a frame; one spare may hang on it */
     char *first, *next, *end; /* of it */
     size_t bytes; /* of all segments */
-    uint64_t depth;
+    uint64_t depth, depth_most;
 } Stack;
 
 #define PROGRAM_BUCKETS 1024
@@ -226,8 +280,8 @@ typedef struct Programs {
 struct Interp {
     Ctx *cx;
     Frame *frame;
-    Value *bases[BASES]; /* of the frame's operands, by OperandBase */
     Stack stack;
+    uint32_t calls; /* until the limits are asked */
     Module *env; /* counted */
     uint64_t epoch; /* changes with the environment */
     PtrMap codes; /* Function -> Code of a definition, whose unit is counted */
@@ -247,7 +301,7 @@ struct Interp {
     int turns_between; /* calls of code that are not done, each inside the one before */
 };
 
-/* ---- prepare.c, lifetime.c, slots.c ---------------------------------------------------------------------- */
+/* ---- prepare.c, lifetime.c, slots.c, choose.c ---------------------------------------------------------------------- */
 
 /* The code of a function, or of an expression as a function without parameters. Its unit is the caller's; NULL after a diagnostic. */
 Code *code_prepare(Interp *in, Module *keep, Expr *root);
@@ -256,16 +310,10 @@ void unit_release(Unit *u);
 void code_mark_last(Unit *u, Code *code);
 /* Renumbers the slots after that, so that values which never live at once share one. */
 void code_share_slots(Unit *u, Code *code);
+/* Puts together for each step, last of all, what it is run by. */
+void code_choose_runs(Interp *in, Unit *u, Code *code);
 
 /* ---- stack.c ------------------------------------------------------------------------------------ */
-
-/* limit_hit, asked at every call: what mostly is not the case is found without a call. */
-static inline bool eval_must_stop(Limits *l)
-{
-    bool ask = l->hit != LIMIT_NONE || l->seconds_most > 0 ||
-               atomic_load_explicit(&l->interrupted, memory_order_relaxed);
-    return ask && limit_hit(l);
-}
 
 /* Room for a frame that the newest segment has not; false when a limit was hit. */
 bool stack_grow(Interp *in, size_t bytes);
@@ -273,31 +321,45 @@ bool stack_grow(Interp *in, size_t bytes);
 void stack_shrink(Interp *in);
 void stack_deinit(Interp *in);
 
+/* limit_hit, asked at every so many calls, between which nothing takes long: an operator that may resets the count. */
+#define CALLS_BETWEEN 256
+
+static inline __attribute__((always_inline)) bool eval_must_stop(Interp *in)
+{
+    if (--in->calls > 0)
+        return false;
+    in->calls = CALLS_BETWEEN;
+    return limit_hit(&in->cx->limits);
+}
+
+/* What the frame has of the code besides the parameters. */
+static inline void frame_clear(Frame *f, const Code *code)
+{
+    for (uint32_t i = code->n_params; i < code->n_slots; i++)
+        f->slots[i].kind = VALUE_NONE;
+}
+
 /* A frame on top of the stack; its slots are empty but for the parameters, which the caller fills. NULL when a limit was hit. */
-static inline Frame *eval_frame_push(Interp *in, const Code *code)
+static inline __attribute__((always_inline)) Frame *eval_frame_push(Interp *in, const Code *code)
 {
     Stack *st = &in->stack;
-    Limits *l = &in->cx->limits;
-    /* One slot more than it needs, where an observer finds results that nobody uses. */
-    size_t bytes = sizeof(Frame) + (code->n_slots + 1 + code->captured.n) * sizeof(Value);
-    if (eval_must_stop(l))
+    if (eval_must_stop(in))
         return NULL;
-    if (l->depth_most && st->depth >= l->depth_most) {
-        limit_reach(l, LIMIT_DEPTH);
+    if (st->depth >= st->depth_most) {
+        limit_reach(&in->cx->limits, LIMIT_DEPTH);
         return NULL;
     }
-    if ((size_t)(st->end - st->next) < bytes && !stack_grow(in, bytes))
+    if ((size_t)(st->end - st->next) < code->frame_bytes && !stack_grow(in, code->frame_bytes))
         return NULL;
     Frame *f = (Frame *)(void *)st->next;
-    st->next += bytes;
+    st->next += code->frame_bytes;
     st->depth++;
     f->caller = NULL;
     f->call = NULL;
     f->closure = NULL;
     f->code = code;
     f->tally = NULL;
-    for (uint32_t i = code->n_params; i < code->n_slots; i++)
-        f->slots[i].kind = VALUE_NONE;
+    frame_clear(f, code);
     return f;
 }
 
@@ -311,20 +373,9 @@ static inline void eval_frame_pop(Interp *in, Frame *f)
 }
 
 /* Where the values stand that the frame's closure captured, lent: behind the slots and the one for an observer. */
-static inline Value *frame_captured(Frame *f)
+static inline uint32_t captured_at(const Code *code)
 {
-    return f->slots + f->code->n_slots + 1;
-}
-
-/* Makes the frame the running one. */
-static inline void eval_frame_enter(Interp *in, Frame *f)
-{
-    in->frame = f;
-    if (!f)
-        return;
-    in->bases[BASE_SLOTS] = f->slots;
-    in->bases[BASE_CAPTURED] = frame_captured(f);
-    in->bases[BASE_CONSTANTS] = f->code->unit->constants.at;
+    return code->n_slots + 1;
 }
 
 /* ---- eval.c ------------------------------------------------------------------------------------- */
@@ -377,7 +428,7 @@ static inline bool tally_add(Interp *in, Tally *t, const Code *code)
 {
     if (!t)
         return false;
-    t->work += code->unit->steps;
+    t->work += code->cost;
     return t->work >= t->next && tally_takes(in, t);
 }
 
@@ -387,9 +438,6 @@ typedef struct OpProgram OpProgram;
 
 /* What an operator call remembers. */
 struct OpSite {
-    uint8_t scalar; /* StepRun for two scalars with these heads; 0: none */
-    bool swapped; /* it takes the second argument first */
-    uint64_t heads[2], out_head; /* in its order */
     const OpProgram *latest; /* while the generation is that of the table */
     uint64_t generation;
 };
@@ -397,8 +445,17 @@ struct OpSite {
 /* Runs the operator of the step on its arguments, which stay. VALUE_NONE after a diagnostic. */
 Value site_run(Interp *in, Step *s);
 void programs_clear(Programs *ps);
+/* An operator on scalars of these dtypes that is one operation on two scalars. */
+typedef struct ScalarOp {
+    uint16_t run; /* StepRun, in its first form; 0: it is none */
+    bool decides; /* a bool is the result: the forms that branch come after its own */
+    bool swapped; /* it takes the second argument first */
+    uint64_t head; /* of the result */
+} ScalarOp;
+
+ScalarOp site_scalar(Interp *in, const Step *s, const DType *dtypes);
 /* The step that the scalar operation on two operands of the dtype is; 0: none. */
-uint8_t scalar_find(TeOp op, DType dtype);
+uint16_t scalar_find(TeOp op, DType dtype);
 
 /* ---- match.c ------------------------------------------------------------------------------------ */
 
@@ -410,15 +467,23 @@ const Step *match_run(Interp *in, const Step *s);
 
 /* ---- operands ----------------------------------------------------------------------------------- */
 
-static inline __attribute__((always_inline)) Value *operand_at(const Interp *in, Operand o)
+static inline __attribute__((always_inline)) Value *frame_operand(Frame *f, Operand o)
 {
-    return &in->bases[o.base][o.at];
+    return (o.base == BASE_CONSTANTS ? (Value *)(uintptr_t)f->code->constants : f->slots) + o.at;
+}
+
+static inline Value *operand_at(const Interp *in, Operand o)
+{
+    return frame_operand(in->frame, o);
 }
 
 /* The operand's value as the caller's own. */
-static inline __attribute__((always_inline)) Value operand_take(const Interp *in, Operand o)
+static inline __attribute__((always_inline)) Value operand_take(Frame *f, Operand o)
 {
-    Value *at = operand_at(in, o), v = *at;
+    Value *at = frame_operand(f, o), v;
+    value_put(&v, value_head(at), at->bits);
+    if (o.known >= KNOWN_SCALAR)
+        return v;
     if (!o.last)
         return value_retain(v);
     at->kind = VALUE_NONE;
@@ -426,13 +491,18 @@ static inline __attribute__((always_inline)) Value operand_take(const Interp *in
 }
 
 /* Lets go of an operand that was only looked at. */
-static inline void operand_done(const Interp *in, Operand o)
+static inline void operand_done(Frame *f, Operand o)
 {
-    if (!o.last)
+    if (!o.last || o.known >= KNOWN_SCALAR)
         return;
-    Value *at = operand_at(in, o), v = *at;
+    Value *at = frame_operand(f, o), v = *at;
     at->kind = VALUE_NONE;
     value_release(v);
 }
+
+/* How the type says that its values are kept. */
+uint8_t known_of(const Type *t);
+/* Kind and dtype of a value of which something is known. */
+uint64_t known_head(uint8_t known);
 
 #endif

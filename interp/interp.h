@@ -1,8 +1,10 @@
 /* The reference evaluator: a tree walker over resolved code, on a stack of its own.
  *
  * A function is prepared once: brought to A normal form (so that a shared node is evaluated once, in its scope), variables resolved to
- * slots of a frame, tail calls marked. Evaluation keeps its frames on the heap: tail calls take constant space, recursion is limited by
- * memory or the depth limit and ends in E0504, and the interrupt flag is looked at on every call and loop. */
+ * slots of a frame, tail calls marked, and for each step chosen what runs it, where types tell: two scalars that they know are added
+ * without a look at what they are. Evaluation keeps its frames on the heap: tail calls take constant space, recursion is limited by
+ * memory or the depth limit and ends in E0504, and the interrupt flag is looked at in every few hundred calls and behind every operator
+ * that may take long. */
 #ifndef INTERP_INTERP_H
 #define INTERP_INTERP_H
 

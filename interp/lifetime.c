@@ -19,6 +19,7 @@ typedef struct Lifetime {
     Unit *unit;
     Arena scratch;
     bool *live;             /* by slot: it is read further on */
+    uint8_t *known;         /* by slot, of those that are read */
     uint32_t *stamps;       /* by slot, for comparing lists */
     uint32_t stamp;
     Vec(uint32_t) log;      /* slots in the order in which they became live */
@@ -42,6 +43,7 @@ static void operands_used(Lifetime *lt, Step *s)
         if (o->base != BASE_SLOTS)
             continue;
         o->last = !lt->live[o->at];
+        lt->known[o->at] = o->known;
         slot_used(lt, o->at);
     }
     for (size_t i = 0; s->info && i < s->info->notes.n; i++) {
@@ -64,14 +66,18 @@ static void drop_first(Lifetime *lt, CodeBlock *b, const Slots *slots)
         return;
     Arena *a = &lt->unit->arena;
     Step *s = arena_new(a, Step);
-    s->kind = s->run = STEP_DROP;
+    s->kind = STEP_DROP;
+    s->run = STEP_DROP;
     s->dest = NO_SLOT;
     s->n = (uint32_t)slots->list.n;
     s->args = arena_new_array(a, Operand, s->n);
     if (!s->args)
         return;
     for (uint32_t i = 0; i < s->n; i++)
-        s->args[i] = (Operand){.at = slots->list.at[i], .base = BASE_SLOTS, .last = true};
+        s->args[i] = (Operand){.at = slots->list.at[i],
+                               .base = BASE_SLOTS,
+                               .last = true,
+                               .known = lt->known[slots->list.at[i]]};
     s->next = b->first;
     b->first = s;
 }
@@ -144,7 +150,7 @@ static void mark_decision(Step *s)
     const Step *next = s->next;
     if (s->kind == STEP_OP && next && next->kind == STEP_IF && s->dest != NO_SLOT &&
         next->args[0].base == BASE_SLOTS && next->args[0].last && next->args[0].at == s->dest)
-        s->kind = s->run = STEP_OP_IF;
+        s->kind = STEP_OP_IF;
 }
 
 static void one_step(Lifetime *lt, LiveFrame *f, Step *s)
@@ -189,8 +195,9 @@ void code_mark_last(Unit *u, Code *code)
     Lifetime lt = {.unit = u};
     arena_init(&lt.scratch, u->arena.limits);
     lt.live = arena_new_array(&lt.scratch, bool, code->n_slots);
+    lt.known = arena_new_array(&lt.scratch, uint8_t, code->n_slots);
     lt.stamps = arena_new_array(&lt.scratch, uint32_t, code->n_slots);
-    if (lt.live && lt.stamps) {
+    if (lt.live && lt.known && lt.stamps) {
         enter(&lt, &code->body);
         while (lt.stack.n) {
             LiveFrame *f = &vec_last(&lt.stack);

@@ -22,15 +22,14 @@ void pattern_compile(Unit *u, const Pattern *p, PatternCode *out,
         if (at.pattern->kind == PATTERN_WILDCARD)
             continue;
         if (at.pattern->kind == PATTERN_VAR) {
-            PatternBind bind = {at.pattern->var, slot_of(data, at.pattern->var), at.parent,
-                                at.field};
+            Var *v = at.pattern->var;
+            PatternBind bind = {v, slot_of(data, v), at.parent, at.field, known_of(v->base.type)};
             vec_push(&out->binds, &u->arena, bind);
             continue;
         }
         const Constructor *con = at.pattern->kind == PATTERN_CON ? at.pattern->con : NULL;
         uint32_t number = (uint32_t)out->tests.n;
-        vec_push(&out->tests, &u->arena,
-                 ((PatternTest){con ? con->info : NULL, at.parent, at.field}));
+        vec_push(&out->tests, &u->arena, ((PatternTest){con, at.pattern->n, at.parent, at.field}));
         for (uint32_t i = at.pattern->n; i-- > 0;)
             vec_push(&nodes, &scratch, ((Node){at.pattern->fields[i], number, i}));
     }
@@ -45,7 +44,7 @@ static inline bool fits(const PatternCode *pattern, Object *scrutinee, Object **
     const PatternTest *t = pattern->tests.at;
     for (size_t i = 0; i < pattern->tests.n; i++, t++) {
         Object *o = i == 0 ? scrutinee : objects[t->parent]->fields[t->field].object;
-        if (t->con && object_form(o)->info != t->con)
+        if (t->con && object_form(o)->info != t->con->info)
             return false;
         objects[i] = o;
     }
@@ -77,7 +76,7 @@ static inline void bind(Interp *in, const PatternCode *pattern, bool dies)
             o->fields[b->field].bits = 0;
         else
             value_retain(field);
-        in->bases[BASE_SLOTS][b->slot] = field;
+        in->frame->slots[b->slot] = field;
     }
 }
 
@@ -99,13 +98,13 @@ const Step *match_run(Interp *in, const Step *s)
         const PatternCode *pattern = &s->patterns[i];
         if (pattern->is_var) {
             if (pattern->binds.n && pattern->binds.at[0].slot != NO_SLOT)
-                in->bases[BASE_SLOTS][pattern->binds.at[0].slot] = value_retain(v);
+                in->frame->slots[pattern->binds.at[0].slot] = value_retain(v);
         } else if (fits(pattern, v.object, in->objects)) {
             bind(in, pattern, s->args[0].last && v.object->refs == 1);
         } else {
             continue;
         }
-        operand_done(in, s->args[0]);
+        operand_done(in->frame, s->args[0]);
         return s->blocks[i].first;
     }
     report(in, s, v);

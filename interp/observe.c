@@ -131,7 +131,7 @@ static bool tell_match(Telling *t, const Step *s, const Step *next)
     for (size_t i = 0; i < pattern->binds.n; i++) {
         const PatternBind *b = &pattern->binds.at[i];
         if (b->slot != NO_SLOT)
-            t->bound[e.n_bound++] = binding(b->var, t->in->bases[BASE_SLOTS][b->slot]);
+            t->bound[e.n_bound++] = binding(b->var, t->in->frame->slots[b->slot]);
     }
     e.bound = t->bound;
     return tell(t, &e);
@@ -204,14 +204,14 @@ static const Step *run_value(Telling *t, Step *s, uint32_t n_args, bool *on)
 {
     Step seen = *s;
     if (s->kind == STEP_OP_IF)
-        seen.kind = seen.run = STEP_OP;
+        seen.kind = STEP_OP;
     bool unused = s->dest == NO_SLOT;
     if (unused)
         seen.dest = t->in->frame->code->n_slots;
     const Step *next = eval_step(t->in, &seen);
     if (!next)
         return NULL;
-    Value *value = &t->in->bases[BASE_SLOTS][seen.dest];
+    Value *value = &t->in->frame->slots[seen.dest];
     Event e = {.kind = value_event(s), .span = s->span, .what = name_of(s)};
     e.n = n_args;
     e.args = t->args;

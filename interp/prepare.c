@@ -170,6 +170,37 @@ static Place *place_new(Prepare *p, Fn *fn, const Var *v, Operand at)
     return place;
 }
 
+uint8_t known_of(const Type *t)
+{
+    t = t ? type_find(t) : NULL;
+    if (!t)
+        return KNOWN_NOTHING;
+    switch ((TypeKind)t->kind) {
+    case TYPE_TENSOR:
+        return t->n == 0 && dtype_id(t->dtype) < DTYPE_IDS
+                   ? (uint8_t)(KNOWN_SCALAR + dtype_id(t->dtype))
+                   : KNOWN_NOTHING;
+    case TYPE_TUPLE: return KNOWN_TUPLE;
+    case TYPE_FUNC: return KNOWN_FUNCTION;
+    case TYPE_REF: return KNOWN_REF;
+    case TYPE_ADT: return t->def->is_extern ? KNOWN_NOTHING : KNOWN_CON;
+    case TYPE_VAR:
+    case TYPE_HOLE:
+    case TYPE_POISON: break;
+    }
+    return KNOWN_NOTHING;
+}
+
+uint64_t known_head(uint8_t known)
+{
+    static const ValueKind kinds[] = {VALUE_NONE, VALUE_TUPLE, VALUE_CON, VALUE_REF,
+                                      VALUE_FUNCTION};
+    if (known < KNOWN_SCALAR)
+        return value_head(&(Value){.kind = kinds[known]});
+    return value_head(
+        &(Value){.kind = VALUE_SCALAR, .dtype = dtype_of((DTypeId)(known - KNOWN_SCALAR))});
+}
+
 static Operand slot_operand(uint32_t slot)
 {
     return (Operand){.at = slot, .base = BASE_SLOTS};
@@ -257,7 +288,7 @@ static Step *step_new(Prepare *p, StepKind kind, const Expr *origin, uint32_t n)
 {
     Arena *a = &p->unit->arena;
     Step *s = arena_new(a, Step);
-    s->kind = s->run = (uint8_t)kind;
+    s->kind = (uint8_t)kind;
     s->span = origin->span;
     s->dest = NO_SLOT;
     s->n = n;
@@ -347,9 +378,12 @@ static Step *eta_closure(Prepare *p, const Expr *e)
     Step *back = step_new(p, STEP_RETURN, e, 1);
     apply->dest = n;
     apply->next = back;
-    if (apply->args)
-        for (uint32_t i = 0; i < n; i++)
-            apply->args[i] = slot_operand(i);
+    const Type *type = e->type ? type_find(e->type) : NULL;
+    bool typed = type && type->kind == TYPE_FUNC && type->n == n;
+    for (uint32_t i = 0; apply->args && i < n; i++) {
+        apply->args[i] = slot_operand(i);
+        apply->args[i].known = typed ? known_of(type->parts[i]) : KNOWN_NOTHING;
+    }
     back->args[0] = slot_operand(n);
     if (op) {
         set_op(p, apply, op->op, NULL);
@@ -397,7 +431,8 @@ static Step *atom_step(Prepare *p, const Expr *e)
     return s;
 }
 
-static Operand operand(Prepare *p, Expr *e)
+/* Where the value of an atom stands. */
+static Operand atom_operand(Prepare *p, Expr *e)
 {
     Var *v = expr_as_var(e);
     if (v)
@@ -409,6 +444,13 @@ static Operand operand(Prepare *p, Expr *e)
     s->dest = slot_new(p);
     emit(p, s);
     return slot_operand(s->dest);
+}
+
+static Operand operand(Prepare *p, Expr *e)
+{
+    Operand o = atom_operand(p, e);
+    o.known = known_of(e->type);
+    return o;
 }
 
 static void operands(Prepare *p, Step *s, ExprList list)
@@ -685,6 +727,8 @@ static void prepare_all(Prepare *p, Code *code, Expr *root)
         code_mark_last(p->unit, p->unit->codes.at[i]);
         code_share_slots(p->unit, p->unit->codes.at[i]);
     }
+    for (size_t i = 0; i < p->unit->codes.n && !p->failed; i++)
+        code_choose_runs(p->in, p->unit, p->unit->codes.at[i]);
 }
 
 /* Room for the arguments and tests of every step, so that evaluation need not ask. */
@@ -720,6 +764,7 @@ Code *code_prepare(Interp *in, Module *keep, Expr *root)
     }
     if (p.unit && !code)
         unit_release(p.unit);
+    in->calls = 1; /* it may have taken long, and met a limit */
     ptrmap_deinit(&p.places);
     arena_deinit(&p.scratch);
     module_release(p.anf);

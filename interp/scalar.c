@@ -4,7 +4,7 @@
 typedef struct ScalarRow {
     TeOp op;
     DTypeId dtype;
-    uint8_t run;
+    uint16_t run;
 } ScalarRow;
 
 static const ScalarRow rows[] = {
@@ -14,7 +14,7 @@ static const ScalarRow rows[] = {
 #include "interp/scalar.def"
 };
 
-uint8_t scalar_find(TeOp op, DType dtype)
+uint16_t scalar_find(TeOp op, DType dtype)
 {
     DTypeId id = dtype_id(dtype);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -117,22 +117,6 @@ void programs_clear(Programs *ps)
     ps->generation++;
 }
 
-/* A program that is one operation on its two inputs, both scalars, runs without the program. */
-static void note_fast(OpSite *site, const TeProgram *p)
-{
-    if (p->n_inputs != 2 || p->n_stages != 1 || p->stages[0].reduce != TE_NO_REDUCE)
-        return;
-    const Te *e = p->stages[0].body;
-    if (e->kind != TE_NODE_BINARY || e->a->kind != TE_NODE_LOAD || e->b->kind != TE_NODE_LOAD ||
-        e->a->tensor + e->b->tensor != 1 || e->a->tensor * e->b->tensor != 0)
-        return;
-    site->scalar = scalar_find((TeOp)e->op, e->a->dtype);
-    site->swapped = e->a->tensor == 1;
-    site->heads[0] = value_head(&(Value){.kind = VALUE_SCALAR, .dtype = e->a->dtype});
-    site->heads[1] = value_head(&(Value){.kind = VALUE_SCALAR, .dtype = e->b->dtype});
-    site->out_head = value_head(&(Value){.kind = VALUE_SCALAR, .dtype = e->dtype});
-}
-
 static OpProgram *program_build(Interp *in, const Step *s, const Type *const *types)
 {
     Arena *a = &in->programs.arena;
@@ -157,30 +141,33 @@ static OpProgram *program_build(Interp *in, const Step *s, const Type *const *ty
     return p;
 }
 
-/* The program for arguments like these: the site's latest, one of the table, or a new one. NULL after a diagnostic. */
-static const OpProgram *program_find(Interp *in, Step *s, const Value *args)
+/* The program for arguments of these types: one of the table or a new one. NULL after a diagnostic. */
+static const OpProgram *program_at(Interp *in, const Step *s, const Type *const *types)
 {
-    OpSite *site = s->site;
     Programs *ps = &in->programs;
-    if (site->generation == ps->generation && values_have_types(s->n, args, site->latest->types))
-        return site->latest;
-    const Type **types = value_types(in, s, args);
-    if (!types)
-        return NULL;
     size_t bucket = bucket_of(s->op, s->n, types);
     OpProgram *p = ps->buckets[bucket];
     while (p && !is_for(p, s, types))
         p = p->next;
-    if (!p) {
-        if (!(p = program_build(in, s, types)))
-            return NULL;
-        p->next = ps->buckets[bucket];
-        ps->buckets[bucket] = p;
-    }
+    if (p || !(p = program_build(in, s, types)))
+        return p;
+    p->next = ps->buckets[bucket];
+    return ps->buckets[bucket] = p;
+}
+
+/* The same for arguments like these, which mostly are such as the site had before. */
+static const OpProgram *program_find(Interp *in, Step *s, const Value *args)
+{
+    OpSite *site = s->site;
+    if (site->generation == in->programs.generation &&
+        values_have_types(s->n, args, site->latest->types))
+        return site->latest;
+    const Type **types = value_types(in, s, args);
+    const OpProgram *p = types ? program_at(in, s, types) : NULL;
+    if (!p)
+        return NULL;
     site->latest = p;
-    site->generation = ps->generation;
-    if (p->scalar && s->n == 2)
-        note_fast(site, p->te);
+    site->generation = in->programs.generation;
     return p;
 }
 
@@ -233,6 +220,26 @@ static bool has_program(const Op *op, const Attrs *attrs)
         if (attrs->at[i].value.kind == ATTR_EXPR)
             return false;
     return true;
+}
+
+ScalarOp site_scalar(Interp *in, const Step *s, const DType *dtypes)
+{
+    ScalarOp none = {0};
+    if (s->n != 2 || !has_program(s->op, s->attrs))
+        return none;
+    const Type *types[2] = {type_scalar(in->cx, dtypes[0]), type_scalar(in->cx, dtypes[1])};
+    const OpProgram *found = program_at(in, s, types);
+    const TeProgram *p = found && found->scalar ? found->te : NULL;
+    if (!p || p->n_inputs != 2 || p->n_stages != 1 || p->stages[0].reduce != TE_NO_REDUCE)
+        return none;
+    const Te *e = p->stages[0].body;
+    if (e->kind != TE_NODE_BINARY || e->a->kind != TE_NODE_LOAD || e->b->kind != TE_NODE_LOAD ||
+        e->a->tensor + e->b->tensor != 1 || e->a->tensor * e->b->tensor != 0)
+        return none;
+    return (ScalarOp){.run = scalar_find((TeOp)e->op, e->a->dtype),
+                      .decides = dtype_is_bool(e->dtype),
+                      .swapped = e->a->tensor == 1,
+                      .head = value_head(&(Value){.kind = VALUE_SCALAR, .dtype = e->dtype})};
 }
 
 Value site_run(Interp *in, Step *s)

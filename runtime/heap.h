@@ -1,5 +1,5 @@
-/* Where the objects and tensors of a running program lie; only value.c, tensor.c and generated
- * code need to know.
+/* Where the objects and tensors of a running program lie; only value.c, tensor.c, the evaluator's steps and
+ * generated code need to know.
  *
  * Objects are small, many and short-lived, so they come from slabs with one free list for each
  * size, which generated code takes from and gives back to by itself. Slabs are kept: those on which
@@ -52,6 +52,24 @@ HeapLists *heap_lists(Heap *h);
 /* Storage of `bytes`, at a multiple of 8, not zeroed; NULL when memory is refused (limit reached). */
 Object *heap_alloc(Limits *limits, size_t bytes, bool is_ref);
 void heap_free(Heap *h, Object *o, size_t bytes, bool is_ref);
+
+/* object_of_form and object_free without a call where a list has a cell or takes one. */
+static inline Object *object_take(Limits *limits, const ObjectForm *form)
+{
+    Object *o = form->cells ? cell_take(form->cells) : NULL;
+    if (!o)
+        return object_of_form(limits, form);
+    memcpy(o, &form->first, sizeof form->first);
+    return o;
+}
+
+static inline void object_give(Object *o, const ObjectForm *form)
+{
+    if (form->cells)
+        cell_give(form->cells, o);
+    else
+        object_free(o);
+}
 
 /* The form of objects in the heap, made when it is first asked for; `info` NULL: of functions. */
 const ObjectForm *heap_form(Heap *h, const ObjectInfo *info, uint32_t n, const uint64_t *heads);
