@@ -142,11 +142,12 @@ static Value enter(Interp *in, const Code *code, Object *closure, uint32_t n, co
     Frame *f = eval_frame_push(in, code);
     if (!f)
         return value_none();
+    f->caller = NULL;
+    f->call = NULL;
     f->tally = closure ? NULL : tally;
     for (uint32_t i = 0; i < n; i++)
         f->slots[i] = value_retain(args[i]);
-    if (closure)
-        f->closure = value_retain(value_object(closure)).object;
+    f->closure = closure ? value_retain(value_object(closure)).object : NULL;
     return eval_frame_run(in, f);
 }
 

@@ -217,10 +217,37 @@ static void choose_again(Choosing *c, Step *s)
     s->run = RUN_AGAIN;
 }
 
+static void choose_return(Step *s)
+{
+    Operand o = s->args[0];
+    if (o.known < KNOWN_SCALAR || is_constant(o))
+        return;
+    s->a = word_of(o.at);
+    s->head = known_head(o.known);
+    s->run = RUN_RETURN;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------- */
+
+static void note_counted(Code *code, uint32_t slot, uint8_t known)
+{
+    if (slot != NO_SLOT && known < KNOWN_SCALAR && code->n_counted <= slot)
+        code->n_counted = slot + 1;
+}
+
+static void note_results(Code *code, const Step *s)
+{
+    note_counted(code, s->dest, s->known);
+    for (uint32_t i = 0; s->kind == STEP_MATCH && i < s->n_blocks; i++)
+        for (size_t k = 0; k < s->patterns[i].binds.n; k++)
+            note_counted(code, s->patterns[i].binds.at[k].slot, s->patterns[i].binds.at[k].known);
+}
+
 static void choose(Choosing *c, Step *s)
 {
     s->run = s->kind;
     place_operands(c->code, s);
+    note_results(c->code, s);
     for (uint32_t i = 0; i < s->n_blocks && (s->kind == STEP_IF || s->kind == STEP_MATCH); i++)
         vec_push(&c->blocks, &c->scratch, &s->blocks[i]);
     switch ((StepKind)s->kind) {
@@ -231,6 +258,7 @@ static void choose(Choosing *c, Step *s)
     case STEP_CON:
     case STEP_TUPLE: choose_object(s); break;
     case STEP_TAIL_GLOBAL: choose_again(c, s); break;
+    case STEP_RETURN: choose_return(s); break;
     default: break;
     }
 }
@@ -240,6 +268,8 @@ void code_choose_runs(Interp *in, Unit *u, Code *code)
     Choosing c = {.in = in, .unit = u, .code = code};
     code->constants = u->constants.at;
     code->cost = u->steps;
+    code->n_counted = code->n_params;
+    note_counted(code, code->self_slot, KNOWN_FUNCTION);
     code->frame_bytes =
         (uint32_t)(sizeof(Frame) + (captured_at(code) + code->captured.n) * sizeof(Value));
     arena_init(&c.scratch, u->arena.limits);

@@ -297,8 +297,7 @@ INLINE const Step *call(Interp *in, Frame *from, const Step *s, const Code *code
     if (!f)
         return NULL;
     take_args(from, s, f->slots);
-    if (closure)
-        f->closure = operand_take(from, s->args[s->n]).object;
+    f->closure = closure ? operand_take(from, s->args[s->n]).object : NULL;
     f->caller = from;
     f->call = s;
     f->tally = tally;
@@ -378,6 +377,13 @@ INLINE const Step *return_value(Interp *in, Frame *f, Value v)
 INLINE const Step *step_return(Interp *in, Frame *f, const Step *s)
 {
     return return_value(in, f, operand_take(f, s->args[0]));
+}
+
+INLINE const Step *step_return_scalar(Interp *in, Frame *f, const Step *s)
+{
+    Value v;
+    value_put(&v, s->head, words(f)[s->a]);
+    return return_value(in, f, v);
 }
 
 /* Calls the tally's definition as the tier has it or, where there is no tally, a function of another engine. */
@@ -466,49 +472,50 @@ INLINE const Step *step_tail_global(Interp *in, Frame *f, Step *s)
 
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
-INLINE const Step *one_step(Interp *in, Step *s, uint16_t run)
-{
-    Frame *f = in->frame;
-    switch (run) {
-#define FORMS(name)                                                  \
-    case RUN_##name: return step_##name(in, f, s);                   \
-    case RUN_##name##_SECOND: return step_##name##_SECOND(in, f, s); \
-    case RUN_##name##_FIRST: return step_##name##_FIRST(in, f, s);
-#define SCALAR(name, op, dtype, T, result) FORMS(name)
-#define DIVISION(name, op, dtype, T, result) FORMS(name)
-#define DECISION(name, op, dtype, T, result) FORMS(name) FORMS(IF_##name)
-#include "interp/scalar.def"
-#undef FORMS
-    case RUN_IF: return step_if_slot(f, s);
-    case RUN_MATCH: return step_match(in, f, s);
-    case RUN_OBJECT: return step_known_object(in, f, s);
-    case STEP_OP:
-    case STEP_OP_IF: return step_op(in, s);
-    case STEP_IF: return step_if(f, s);
-    case STEP_CALL: return step_call(in, f, s);
-    case STEP_CALL_GLOBAL: return step_call_global(in, f, s);
-    case STEP_TAIL_CALL: return step_tail_call(in, s);
-    case RUN_AGAIN:
-    case STEP_TAIL_GLOBAL: return step_tail_global(in, f, s);
-    case STEP_RETURN: return step_return(in, f, s);
-    case STEP_JOIN: return step_join(f, s);
-    case STEP_MATCH: return match_run(in, s);
-    case STEP_CON: return step_object(in, s, s->con->info);
-    case STEP_TUPLE: return step_object(in, s, &tuple_info);
-    case STEP_GET: return step_field(in, s, (uint32_t)s->index);
-    case STEP_CLOSURE: return step_closure(in, s);
-    case STEP_GLOBAL: return step_global(in, s);
-    case STEP_REF_NEW: return step_object(in, s, &ref_info);
-    case STEP_REF_READ: return step_field(in, s, 0);
-    case STEP_REF_WRITE: return step_ref_write(in, s);
-    case STEP_DROP: return step_drop(in, s);
-    }
-    __builtin_unreachable();
-}
+/* What each kind of step does: with which it goes on in the same frame, or what may also fail or change the frame. */
+#define KINDS(GOES, MAY)                                  \
+    MAY(STEP_OP, step_op(in, s))                          \
+    MAY(STEP_OP_IF, step_op(in, s))                       \
+    GOES(STEP_IF, step_if(f, s))                          \
+    MAY(STEP_CALL, step_call(in, f, s))                   \
+    MAY(STEP_CALL_GLOBAL, step_call_global(in, f, s))     \
+    MAY(STEP_TAIL_CALL, step_tail_call(in, s))            \
+    MAY(STEP_TAIL_GLOBAL, step_tail_global(in, f, s))     \
+    MAY(STEP_RETURN, step_return(in, f, s))               \
+    GOES(STEP_JOIN, step_join(f, s))                      \
+    MAY(STEP_MATCH, match_run(in, s))                     \
+    MAY(STEP_CON, step_object(in, s, s->con->info))       \
+    MAY(STEP_TUPLE, step_object(in, s, &tuple_info))      \
+    GOES(STEP_GET, step_field(in, s, (uint32_t)s->index)) \
+    MAY(STEP_CLOSURE, step_closure(in, s))                \
+    MAY(STEP_GLOBAL, step_global(in, s))                  \
+    MAY(STEP_REF_NEW, step_object(in, s, &ref_info))      \
+    GOES(STEP_REF_READ, step_field(in, s, 0))             \
+    GOES(STEP_REF_WRITE, step_ref_write(in, s))           \
+    GOES(STEP_DROP, step_drop(in, s))
+/* The same where more is known. */
+#define RUNS(GOES, MAY)                          \
+    GOES(RUN_IF, step_if_slot(f, s))             \
+    MAY(RUN_MATCH, step_match(in, f, s))         \
+    MAY(RUN_OBJECT, step_known_object(in, f, s)) \
+    MAY(RUN_AGAIN, step_tail_global(in, f, s))   \
+    MAY(RUN_RETURN, step_return_scalar(in, f, s))
+#define FORMS(X, name)                                     \
+    X(RUN_##name, step_##name(in, f, s))                   \
+    X(RUN_##name##_SECOND, step_##name##_SECOND(in, f, s)) \
+    X(RUN_##name##_FIRST, step_##name##_FIRST(in, f, s))
 
 const Step *eval_step(Interp *in, Step *s)
 {
-    return one_step(in, s, s->kind);
+    Frame *f = in->frame;
+    switch ((StepKind)s->kind) {
+#define CASE(kind, next) \
+    case kind: return next;
+        KINDS(CASE, CASE)
+#undef CASE
+    case STEP_KINDS: break;
+    }
+    return NULL;
 }
 
 const Step *eval_frame_start(Interp *in, Frame *f)
@@ -516,16 +523,43 @@ const Step *eval_frame_start(Interp *in, Frame *f)
     return start(in, f);
 }
 
-/* Returns the step that failed; NULL when the evaluation has ended. */
+/* Returns the step that failed; NULL when the evaluation has ended. Each step goes to the next by itself: from one place for all of them
+ * a processor finds it hard to guess where to. */
 static const Step *run_steps(Interp *in, const Step *first)
 {
+    static const void *const places[] = {
+#define PLACE(which, next) [which] = &&do_##which,
+#define SCALAR(name, op, dtype, T, result) FORMS(PLACE, name)
+#define DIVISION(name, op, dtype, T, result) FORMS(PLACE, name)
+#define DECISION(name, op, dtype, T, result) FORMS(PLACE, name) FORMS(PLACE, IF_##name)
+        KINDS(PLACE, PLACE) RUNS(PLACE, PLACE)
+#include "interp/scalar.def"
+#undef PLACE
+    };
     Step *s = (Step *)(uintptr_t)first;
-    for (;;) {
-        const Step *next = one_step(in, s, s->run);
-        if (!next)
-            return in->stopped ? in->failed : s;
-        s = (Step *)(uintptr_t)next;
-    }
+    const Step *next;
+    Frame *f = in->frame;
+    goto *places[s->run];
+#define GOES(which, to)                       \
+    do_##which : s = (Step *)(uintptr_t)(to); \
+    goto *places[s->run];
+#define MAY(which, to)             \
+    do_##which : next = to;        \
+    if (!next)                     \
+        goto end;                  \
+    f = in->frame;                 \
+    s = (Step *)(uintptr_t)(next); \
+    goto *places[s->run];
+#define SCALAR(name, op, dtype, T, result) FORMS(GOES, name)
+#define DIVISION(name, op, dtype, T, result) FORMS(MAY, name)
+#define DECISION(name, op, dtype, T, result) FORMS(GOES, name) FORMS(GOES, IF_##name)
+    KINDS(GOES, MAY)
+    RUNS(GOES, MAY)
+#include "interp/scalar.def"
+#undef GOES
+#undef MAY
+end:
+    return in->stopped ? in->failed : s;
 }
 
 #define CALLERS_SHOWN 3
@@ -556,7 +590,7 @@ static void unwind(Interp *in)
 {
     while (!in->stopped) {
         Frame *f = in->frame;
-        for (uint32_t i = 0; i < f->code->n_slots; i++)
+        for (uint32_t i = 0; i < f->code->n_counted; i++)
             value_release(f->slots[i]);
         release_closure(f->closure);
         in->stopped = !f->call;

@@ -79,6 +79,7 @@ typedef enum StepRun {
     RUN_IF, /* words[a] decides */
     RUN_MATCH, /* by the tag */
     RUN_OBJECT, /* an object whose form is the same each time */
+    RUN_RETURN, /* the scalar words[a] */
     RUN_AGAIN, /* a call of itself as the last thing, whose arguments can be moved one after the other */
 } StepRun;
 
@@ -156,6 +157,7 @@ typedef struct Move {
 struct Step {
     uint16_t run; /* StepRun, or its kind */
     uint8_t kind; /* StepKind */
+    uint8_t known; /* of the result */
     uint32_t n; /* args */
     uint32_t dest; /* the slot of the result; NO_SLOT: it is not needed */
     uint32_t a, b, out; /* where the two scalars and the result stand, in words of the frame */
@@ -239,6 +241,7 @@ struct Code {
     Tally *tally; /* of a definition; of a polymorphic one the newest, or NULL */
     uint32_t n_params; /* in the first slots */
     uint32_t n_slots;
+    uint32_t n_counted; /* the slots behind these never hold anything but scalars */
     uint32_t
         self_slot; /* receives the closure itself, so that it need not capture itself; or NO_SLOT */
     Vec(Var *) free_vars; /* of an expression: what it captures, to be given by the caller */
@@ -332,14 +335,8 @@ static inline __attribute__((always_inline)) bool eval_must_stop(Interp *in)
     return limit_hit(&in->cx->limits);
 }
 
-/* What the frame has of the code besides the parameters. */
-static inline void frame_clear(Frame *f, const Code *code)
-{
-    for (uint32_t i = code->n_params; i < code->n_slots; i++)
-        f->slots[i].kind = VALUE_NONE;
-}
-
-/* A frame on top of the stack; its slots are empty but for the parameters, which the caller fills. NULL when a limit was hit. */
+/* A frame on top of the stack for the caller to fill: the parameters, what it belongs to, where it returns to. Its other slots that may hold
+ * something counted are empty. NULL when a limit was hit. */
 static inline __attribute__((always_inline)) Frame *eval_frame_push(Interp *in, const Code *code)
 {
     Stack *st = &in->stack;
@@ -354,12 +351,9 @@ static inline __attribute__((always_inline)) Frame *eval_frame_push(Interp *in, 
     Frame *f = (Frame *)(void *)st->next;
     st->next += code->frame_bytes;
     st->depth++;
-    f->caller = NULL;
-    f->call = NULL;
-    f->closure = NULL;
     f->code = code;
-    f->tally = NULL;
-    frame_clear(f, code);
+    for (uint32_t i = code->n_params; i < code->n_counted; i++)
+        value_put(&f->slots[i], VALUE_NONE, 0);
     return f;
 }
 

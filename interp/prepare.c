@@ -290,6 +290,7 @@ static Step *step_new(Prepare *p, StepKind kind, const Expr *origin, uint32_t n)
     Step *s = arena_new(a, Step);
     s->kind = (uint8_t)kind;
     s->span = origin->span;
+    s->known = known_of(origin->type);
     s->dest = NO_SLOT;
     s->n = n;
     p->unit->steps++;
@@ -377,6 +378,7 @@ static Step *eta_closure(Prepare *p, const Expr *e)
     Step *apply = step_new(p, op ? STEP_OP : STEP_CON, e, n);
     Step *back = step_new(p, STEP_RETURN, e, 1);
     apply->dest = n;
+    apply->known = KNOWN_NOTHING;
     apply->next = back;
     const Type *type = e->type ? type_find(e->type) : NULL;
     bool typed = type && type->kind == TYPE_FUNC && type->n == n;
