@@ -26,7 +26,7 @@ const Name *import_name(OnnxImport *im, const char *name, const char *hint)
 {
     Buf b = {0};
     static const char ending[] = "_output_0";
-    size_t n = strlen(name), tail = sizeof ending - 1;
+    size_t n = name ? strlen(name) : 0, tail = sizeof ending - 1;
     if (n > tail && !strcmp(name + n - tail, ending))
         n -= tail;
     for (size_t i = 0; i < n; i++) {
@@ -69,6 +69,7 @@ OnnxValue *import_value(OnnxImport *im, const char *name)
 OnnxValue *import_value_new(OnnxImport *im, const char *name)
 {
     OnnxValue *v = arena_new(&im->out->arena, OnnxValue);
+    name = name ? name : ""; /* a graph's input may be without one */
     *v = (OnnxValue){.name = name, .number = im->numbers++};
     ptrmap_put(&im->block->values, ctx_name(im->cx, name), v);
     return v;
@@ -582,14 +583,14 @@ static void read_input(OnnxImport *im, const Onnx__ValueInfoProto *in)
 {
     const char *why;
     OnnxValue *v = import_value_new(im, in->name);
-    v->type = import_type(im, in->type, in->name, &why);
+    v->type = import_type(im, in->type, v->name, &why);
     if (!v->type) {
-        import_refuse(im, import_text(im, "the input `%s`: %s", in->name, why));
+        import_refuse(im, import_text(im, "the input `%s`: %s", v->name, why));
         return;
     }
     if (in->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
         v->bits = (uint8_t)onnx_dtype_bits(in->type->tensor_type->elem_type);
-    const Name *name = import_name(im, in->name, "x_");
+    const Name *name = import_name(im, v->name, "x_");
     buf_printf(&im->params, "%s%%%s: %s", im->params.n ? ", " : "", name->text,
                import_type_text(im, v->type));
     v->text = import_var(im, name, v->type);
@@ -650,11 +651,10 @@ OnnxBlock *onnx_block_begin(OnnxNode *n)
 
 void onnx_block_bind(OnnxNode *n, const char *name, OnnxValue value)
 {
-    OnnxValue *v = import_value_new(n->im, name ? name : "");
-    uint32_t number = v->number;
+    OnnxValue *v = import_value_new(n->im, name);
+    value.name = v->name;
+    value.number = v->number;
     *v = value;
-    v->name = name ? name : "";
-    v->number = number;
 }
 
 const char *onnx_param(OnnxNode *n, const char *hint, const Type *type)

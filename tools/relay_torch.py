@@ -164,8 +164,8 @@ class Call:
 # ---- element by element ------------------------------------------------------------------------------------------
 
 for torch_name, relay_name in {
-        "abs": "abs", "acos": "acos", "asin": "asin", "atan": "atan", "ceil": "ceil", "cos": "cos", "cosh": "cosh", "erf": "erf", "exp": "exp",
-        "floor": "floor", "isnan": "isnan", "isinf": "isinf", "log": "log", "log2": "log2", "neg": "negative", "relu": "nn.relu", "rsqrt": "rsqrt",
+        "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh", "ceil": "ceil", "cos": "cos", "cosh": "cosh", "erf": "erf", "exp": "exp",
+        "floor": "floor", "isnan": "isnan", "isinf": "isinf", "log": "log", "log2": "log2", "log10": "log10", "neg": "negative", "relu": "nn.relu", "rsqrt": "rsqrt",
         "sigmoid": "sigmoid", "sign": "sign", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
         "logical_not": "logical_not", "bitwise_not": "bitwise_not"}.items():
     rule(torch_name)(lambda c, relay_name=relay_name: f"{relay_name}({c.x()})")
@@ -192,12 +192,49 @@ for torch_name, relay_name in {"add": "add", "sub": "subtract", "rsub": "subtrac
         return f"{relay_name}({b}, {a})" if turned else f"{relay_name}({a}, {b})"
 
 for torch_name, relay_name in {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
-                               "logical_and": "logical_and", "logical_or": "logical_or"}.items():
+                               "logical_and": "logical_and", "logical_or": "logical_or",
+                               "logical_xor": "logical_xor"}.items():
     @rule(torch_name)
     def compare(c, relay_name=relay_name):
         kinds = [c.val(a) for a in c.args[:2]]
         t = torch.result_type(*kinds) if any(isinstance(k, torch.Tensor) for k in kinds) else torch.int64
         return f"{relay_name}({c.cast(0, t)}, {c.cast(1, t)})"
+
+
+@rule("reciprocal")
+def reciprocal(c):
+    return f"divide({number(1, c.out().dtype)}, {c.cast(0, c.out().dtype)})"
+
+
+@rule("round")
+def round_(c):
+    """Halves go to the even neighbour."""
+    if c.get("decimals"):
+        raise Unsupported("decimals")
+    x, t = c.x(), c.out().dtype
+    if not t.is_floating_point:
+        return x
+    return (f"where(equal(abs(subtract({x}, trunc({x}))), {number(0.5, t)}), multiply({number(2, t)}, round(multiply({x}, {number(0.5, t)}))), "
+            f"round({x}))")
+
+
+@rule("log1p", "expm1")
+def near_zero(c):
+    """Where one and the number would not keep its digits, the first terms of the series."""
+    x, t = c.cast(0, c.out().dtype), c.out().dtype
+    far, third = (f"log(add({x}, {number(1, t)}))", 1 / 3) if "log1p" in str(c.target) else (f"subtract(exp({x}), {number(1, t)})", 1 / 6)
+    half = number(-0.5 if "log1p" in str(c.target) else 0.5, t)
+    near = f"multiply({x}, add({number(1, t)}, multiply({x}, add({half}, multiply({number(third, t)}, {x})))))"
+    return f"where(less(abs({x}), {number(0.01, t)}), {near}, {far})"
+
+
+@rule("atan2")
+def atan2(c):
+    y, x, t = c.cast(0, c.out().dtype), c.cast(1, c.out().dtype), c.out().dtype
+    zero, turn = number(0, t), number(math.pi, t)
+    slope = c.let(f"atan(divide({y}, {x}))")
+    left = f"add({slope}, where(less({y}, {zero}), negative({turn}), {turn}))"
+    return f"where(less({x}, {zero}), {left}, where(equal({y}, {zero}), multiply({zero}, {y}), {slope}))"
 
 
 @rule("gelu")
@@ -297,10 +334,35 @@ def variance(c):
     return f"variance({c.x()}, mean({c.x()}, axis={axes}, keepdims=True), axis={axes}, keepdims={keep}, unbiased={unbiased})"
 
 
+@rule("max", "min")
+def most(c):
+    name = "max" if "max" in str(c.target) else "min"
+    dim, keep = c.get("dim"), bool(c.get("keepdim"))
+    if dim is None:
+        return f"{name}({c.x()})"
+    return [c.let(f"{name}({c.x()}, axis=[{dim}], keepdims={keep})"),
+            c.let(f'cast(arg{name}({c.x()}, axis=[{dim}], keepdims={keep}), dtype="int64")')]
+
+
+@rule("sort")
+def sort(c):
+    if c.val(c.args[0]).dim() == 0:
+        return [c.x(), "0i64"]
+    dim, rising = c.get("dim"), not c.get("descending")
+    at = c.let(f'argsort({c.x()}, axis={dim}, is_ascend={rising}, dtype="int64")')
+    return [c.let(f"gather({c.x()}, {at}, axis={dim % c.out(0).dim()})"), at]
+
+
+@rule("topk")
+def topk(c):
+    return f'topk({c.x()}, k={c.get("k")}, axis={c.get("dim")}, is_ascend={not c.get("largest")}, dtype="int64")'
+
+
 @rule("argmax", "argmin")
 def arg(c):
     name = "argmax" if "argmax" in str(c.target) else "argmin"
-    return f'cast({name}({c.x()}, axis={listed([c.get("dim")])}, keepdims={bool(c.get("keepdim"))}), dtype="int64")'
+    axes = "None" if c.get("dim") is None else listed([c.get("dim")])
+    return f'cast({name}({c.x()}, axis={axes}, keepdims={bool(c.get("keepdim"))}), dtype="int64")'
 
 
 @rule("cumsum")
@@ -363,8 +425,17 @@ def layer_norm(c):
     return [c.let(y), mean, scale]
 
 
-@rule("max_pool2d_with_indices", "avg_pool2d", "avg_pool1d")
+@rule("native_group_norm")
+def group_norm(c):
+    t, channels = c.out(0).dtype, c.get("C")
+    scale, shift = (c.x(i) if c.args[i] is not None else f'full({number(v, t)}, shape=[{channels}], dtype="{dtype(t)}")' for i, v in ((1, 1), (2, 0)))
+    return [c.let(f"nn.group_norm({c.x()}, {scale}, {shift}, num_groups={c.get('group')}, epsilon={c.get('eps')}f)")]
+
+
+@rule("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d")
 def pool(c):
+    if c.get("divisor_override") is not None:
+        raise Unsupported("a divisor of its own")
     most = "max" in str(c.target)
     n = len(c.get("kernel_size"))
     two = lambda v, other: list(v or other) * (n // len(v or other))  # noqa: E731
@@ -430,6 +501,34 @@ def expand(c):
     return f'add({c.x()}, dyn.zeros(stack(({extents},), axis=0), shape=None, dtype="{dtype(out.dtype)}"))'
 
 
+@rule("repeat")
+def repeat(c):
+    if not all(isinstance(r, int) for r in c.args[1]):
+        raise Unsupported("numbers that are known only at run time")
+    return f"tile({c.x()}, reps={listed(c.args[1])})"
+
+
+@rule("flip")
+def flip(c):
+    x = c.x()
+    for d in c.args[1]:
+        x = f"reverse({x}, axis={d})"
+    return x
+
+
+@rule("diagonal")
+def diagonal(c):
+    """Of rows and columns put last: the elements whose places agree."""
+    v, rank = c.val(c.args[0]), c.val(c.args[0]).dim()
+    a, b, k, n = c.get("dim1") % rank, c.get("dim2") % rank, c.get("offset"), c.out().shape[-1]
+    if not all(isinstance(d, int) for d in v.shape):
+        raise Unsupported("extents that are known only at run time")
+    x = f"transpose({c.x()}, axes={listed([a, b] + [i for i in range(rank) if i not in (a, b)])})"
+    rows, columns = (c.let(f'arange({start}i64, {start + n}i64, 1i64, dtype="int64")') for start in (max(-k, 0), max(k, 0)))
+    x = f"adv_index(({x}, {rows}, {columns}))"
+    return f"transpose({x}, axes={listed(list(range(1, rank - 1)) + [0])})" if rank > 2 else x
+
+
 @rule("cat")
 def cat(c):
     xs = [c.graph.arg(a) for a in c.args[0] if c.val(a).dim() > 0 and (c.val(a).dim() > 1 or c.val(a).numel() != 0)]
@@ -456,13 +555,99 @@ def select(c):
     return f'take({c.x()}, {c.graph.arg(c.args[2])}, axis={c.args[1] % rank}, mode="wrap")'
 
 
+def places(c, given, v):
+    """The texts of indices for the first axes of v, counted from the front."""
+    if any(i is None for i in given):
+        raise Unsupported("indices behind an axis that is whole")
+    flags = [i for i in given if c.val(i).dtype == torch.bool]
+    if flags and len(given) > 1:
+        raise Unsupported("flags beside indices")
+    if flags:
+        at = c.let(f'cast(argwhere({c.graph.arg(flags[0])}), dtype="int64")')
+        return [f"take({at}, {k}i64, axis=1)" for k in range(c.val(flags[0]).dim())]
+    out = []
+    for k, i in enumerate(given):
+        i, n = c.graph.arg(i), v.shape[k]
+        if not isinstance(n, int):
+            raise Unsupported("an axis whose extent is known only at run time")
+        t = dtype(c.val(given[k]).dtype)
+        out.append(c.let(f'where(less({i}, cast(0, dtype="{t}")), add({i}, cast({n}, dtype="{t}")), {i})'))
+    return out
+
+
 @rule("index")
 def index(c):
     given = c.args[1]
-    if sum(i is not None for i in given) != 1 or c.val(next(i for i in given if i is not None)).dtype == torch.bool:
-        raise Unsupported("several indices, or flags")
     axis = next(k for k, i in enumerate(given) if i is not None)
-    return f'take({c.x()}, {c.graph.arg(given[axis])}, axis={axis}, mode="wrap")'
+    if sum(i is not None for i in given) == 1 and c.val(given[axis]).dtype != torch.bool:
+        return f'take({c.x()}, {c.graph.arg(given[axis])}, axis={axis}, mode="wrap")'
+    return f"adv_index(({', '.join([c.x(), *places(c, given, c.val(c.args[0]))])}))"
+
+
+@rule("index_put", "_unsafe_index_put")
+def index_put(c):
+    v, given, values = c.val(c.args[0]), c.args[1], c.args[2]
+    at = places(c, given, v)
+    flags = c.val(given[0]).dtype == torch.bool
+    if flags and c.val(values).dim() == 0:
+        if c.get("accumulate"):
+            raise Unsupported("flags and a sum")
+        flag = c.graph.arg(given[0])
+        rest = v.dim() - c.val(given[0]).dim()
+        return f"where({flag if not rest else f'expand_dims({flag}, axis=-1, num_newaxis={rest})'}, {c.graph.arg(values)}, {c.x()})"
+    if flags:
+        raise Unsupported("values in the order of flags")
+    shape = list(torch.broadcast_shapes(*[c.val(i).shape for i in given]))
+    at = [f"broadcast_to({i}, shape={listed(shape)})" for i in at]
+    values = f"broadcast_to({c.graph.arg(values)}, shape={listed(shape + list(v.shape[len(given):]))})"
+    return f'scatter_nd({c.x()}, stack(({", ".join(at)},), axis=0), {values}, mode="{"add" if c.get("accumulate") else "update"}")'
+
+
+@rule("nonzero")
+def nonzero(c):
+    return f'cast(argwhere({c.x()}), dtype="int64")'
+
+
+@rule("scatter", "scatter_add", "scatter_reduce")
+def scatter(c):
+    way = {None: "add" if "add" in str(c.target) else "update", "sum": "add", "prod": "mul", "amax": "max", "amin": "min", "add": "add",
+           "multiply": "mul"}.get(c.get("reduce"))
+    if not way or c.get("include_self") is False:
+        raise Unsupported(f"the reduction `{c.get('reduce')}`")
+    t, updates = c.out().dtype, c.args[3]
+    if not isinstance(updates, torch.fx.Node):
+        updates = f'full({number(updates, t)}, shape={listed(c.val(c.args[2]).shape)}, dtype="{dtype(t)}")'
+    else:
+        sizes = c.val(c.args[2]).shape
+        updates = c.graph.arg(updates)
+        updates = f"strided_slice({updates}, begin={[0] * len(sizes)}, end={listed(sizes)}, strides=None)"
+    return f'scatter_elements({c.x()}, {c.x(2)}, {updates}, axis={c.get("dim") % c.out().dim()}, reduction="{way}")'
+
+
+def put(c, start, end, step, what):
+    """The part of an axis replaced."""
+    v, axis = c.val(c.args[0]), c.get("dim") % c.val(c.args[0]).dim()
+    if not all(isinstance(d, int) for d in (*v.shape, start, end, step)):
+        raise Unsupported("bounds that are known only at run time")
+    sides = [[0] * v.dim(), list(v.shape), [1] * v.dim()]
+    for side, value in zip(sides, (start, end, step)):
+        side[axis] = value
+    sides = [f"stack(({', '.join(f'{k}i64' for k in side)},), axis=0)" for side in sides]
+    return f"strided_set({c.x()}, {what}, {', '.join(sides)})"
+
+
+@rule("select_scatter")
+def select_scatter(c):
+    v = c.val(c.args[0])
+    at = c.get("index") % v.shape[c.get("dim")]
+    return put(c, at, at + 1, 1, f"expand_dims({c.x(1)}, axis={c.get('dim') % v.dim()})")
+
+
+@rule("slice_scatter")
+def slice_scatter(c):
+    n = c.val(c.args[0]).shape[c.get("dim")]
+    bound = lambda k: max(0, min(k + n if k < 0 else k, n))  # noqa: E731
+    return put(c, bound(c.get("start") or 0), n if c.get("end") is None else bound(c.get("end")), c.get("step"), c.x(1))
 
 
 @rule("index_select")
@@ -490,6 +675,31 @@ def pad(c):
     return f"nn.pad({c.x()}, {number(c.args[2] if len(c.args) > 2 else 0, c.out().dtype)}, pad_width={pairs})"
 
 
+@rule("reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad2d", "replication_pad3d")
+def mirror(c):
+    rank, widths = c.out().dim(), list(c.args[1])
+    pairs = [[0, 0]] * (rank - len(widths) // 2) + [widths[i:i + 2] for i in range(len(widths) - 2, -1, -2)]
+    return f'nn.pad({c.x()}, {number(0, c.out().dtype)}, pad_width={pairs}, pad_mode="{"reflect" if "reflection" in str(c.target) else "edge"}")'
+
+
+@rule("grid_sampler_2d")
+def grid_sample(c):
+    way = ["bilinear", "nearest", "bicubic"][c.get("interpolation_mode")]
+    return (f'image.grid_sample({c.x()}, transpose({c.x(1)}, axes=[0, 3, 1, 2]), method="{way}", '
+            f'padding_mode="{["zeros", "border", "reflection"][c.get("padding_mode")]}", align_corners={bool(c.get("align_corners"))})')
+
+
+@rule("_local_scalar_dense", "item")
+def item(c):
+    t = torch.float32 if isinstance(c.out(), (float, torch.SymFloat)) else torch.int64
+    return f'cast(reshape({c.x()}, newshape=[]), dtype="{dtype(t)}")'
+
+
+@rule("copy", "fill")
+def copy(c):
+    return f"broadcast_to({c.cast(1, c.out().dtype)}, shape={listed(c.out().shape)})"
+
+
 @rule("sym_size")
 def sym_size(c):
     return f'take(shape_of({c.x()}, dtype="int64"), {c.args[1]}i64, axis=0)'
@@ -501,6 +711,35 @@ def upsample(c):
     way = ("align_corners" if c.get("align_corners") else "half_pixel") if linear else "asymmetric"
     return (f'image.resize2d({c.x()}, size={listed(c.out().shape[2:])}, roi=[0f, 0f, 0f, 0f], method="{"linear" if linear else "nearest_neighbor"}", '
             f'coordinate_transformation_mode="{way}", rounding_method="floor")')
+
+
+# ---- integers of a scale (torch.ops.quantized_decomposed) --------------------------------------------------------
+
+@rule("quantize_per_tensor", "quantize_per_channel")
+def quantize(c):
+    """Halves go to the even neighbour, as PyTorch has it."""
+    scale, zero, axis = scale_of(c)
+    turned = c.let(f"divide({c.x()}, {scale})")
+    even = (f"where(equal(abs(subtract({turned}, trunc({turned}))), 0.5f), multiply(2f, round(multiply({turned}, 0.5f))), round({turned}))")
+    return f'cast(clip(add({even}, cast({zero}, dtype="float32")), a_min={c.get("quant_min")}f, a_max={c.get("quant_max")}f), dtype="{dtype(c.out().dtype)}")'
+
+
+@rule("dequantize_per_tensor", "dequantize_per_channel")
+def dequantize(c):
+    scale, zero, axis = scale_of(c, flat=True)
+    return f'qnn.dequantize({c.x()}, {scale}, {zero}, axis={axis}, out_dtype="{dtype(c.out().dtype)}")'
+
+
+def scale_of(c, flat=False):
+    """Scale and zero point as Relay has them, and their axis; as they stand beside the numbers unless `flat`."""
+    scale, zero, axis = c.get("scale"), c.get("zero_point"), c.get("axis")
+    if axis is None:
+        values = [(scale, "float32"), (zero, "int32")]
+        return *[f'cast({c.graph.arg(v)}, dtype="{t}")' if isinstance(v, torch.fx.Node) else number(v, getattr(torch, t)) for v, t in values], -1
+    rank = c.val(c.args[0]).dim()
+    behind = rank - 1 - axis % rank
+    out = [f'cast({c.graph.arg(v)}, dtype="{t}")' for v, t in ((c.get("scales"), "float32"), (c.get("zero_points"), "int32"))]
+    return *[v if flat or not behind else f"expand_dims({v}, axis=1, num_newaxis={behind})" for v in out], axis
 
 
 # ---- control flow ------------------------------------------------------------------------------------------------

@@ -285,7 +285,8 @@ def test_session_export(folder):
 
 
 def test_found(folder):
-    """What the fuzzer found: numbers that no double holds, a graph that cannot be said in a loop, extents that no tensor has, large tables."""
+    """What the fuzzer found: numbers that no double holds, a graph that cannot be said in a loop, extents that no tensor has, large tables,
+    inputs without names."""
     node, big = helper.make_node, 2**62 + 1
     save(model([node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(big))), node("Add", ["x", "c"], ["y"])],
                [value("x", [2], TensorProto.INT64)], [value("y", None, TensorProto.INT64)]), f"{folder}/number.onnx")
@@ -301,6 +302,14 @@ def test_found(folder):
         save(m, f"{folder}/{name}.onnx")
         got = relay("import", f"{folder}/{name}.onnx", "-o", folder)
         check(name, got.returncode in (2, 3) and "E0406" in got.stderr, f"{got.returncode} {got.stderr}")
+    body = helper.make_graph([node("Abs", ["e"], ["a"])], "body", [value("e", [2])], [value("a", [2])])
+    unnamed = model([node("SequenceMap", ["xs"], ["ys"], body=body)], [helper.make_tensor_sequence_value_info("xs", 1, [2])],
+                    [helper.make_tensor_sequence_value_info("ys", 1, [2])], (), 17)
+    for i in [unnamed.graph.node[0].attribute[0].g.input[0], unnamed.graph.input[0]]:
+        i.ClearField("name")
+        open(f"{folder}/unnamed.onnx", "wb").write(unnamed.SerializeToString())
+        got = relay("import", f"{folder}/unnamed.onnx", "-o", folder)
+        check("an input without a name", got.returncode == 2 and "E0406" in got.stderr, f"{got.returncode} {got.stderr}")
     check("the loop's node", "NoSuch" in relay("import", f"{folder}/loop.onnx", "-o", folder).stderr)
 
 
