@@ -65,6 +65,19 @@ void rule_cast(OnnxNode *n)
         give_cast(n, dtype, onnx_dtype_bits(to));
 }
 
+/* A flag is a byte that is 0 or 1. */
+void rule_bit_cast(OnnxNode *n)
+{
+    DType to = onnx_dtype((int32_t)onnx_attr_int(n, "to", 0)), flag = dtype_of(DT_BOOL);
+    if (dtype_size(to) == 0)
+        onnx_refuse(n, "Relay has no such element type");
+    else if (dtype_eq(onnx_in_dtype(n, 0), flag) && dtype_size(to) == 1)
+        give_cast(n, to, 0);
+    else
+        onnx_give(n, onnx_text(n, "reinterpret(%s, dtype=\"%s\")", onnx_in(n, 0),
+                               onnx_dtype_text(n, to)));
+}
+
 void rule_cast_like(OnnxNode *n)
 {
     const OnnxValue *like = onnx_value(n, 1);
@@ -438,9 +451,15 @@ OnnxWindow onnx_window(OnnxNode *n, OnnxInts kernel)
     w.pads = onnx_ints_or(n, "pads", 2 * m, 0);
     const char *how = onnx_attr_text(n, "auto_pad", "NOTSET");
     bool upper = !strcmp(how, "SAME_UPPER"), lower = !strcmp(how, "SAME_LOWER");
-    for (int i = 0; i < m; i++)
-        if (w.strides.at[i] < 1)
+    for (int i = 0; i < m; i++) {
+        if (w.strides.at[i] < 1 || w.strides.at[i] > INT32_MAX)
             onnx_refuse(n, "a stride of %lld", (long long)w.strides.at[i]);
+        if (w.dilations.at[i] < 1 || w.dilations.at[i] > INT32_MAX)
+            onnx_refuse(n, "a dilation of %lld", (long long)w.dilations.at[i]);
+    }
+    for (int i = 0; i < 2 * m; i++)
+        if (w.pads.at[i] < INT32_MIN || w.pads.at[i] > INT32_MAX)
+            onnx_refuse(n, "a padding of %lld", (long long)w.pads.at[i]);
     for (int i = 0; i < m && (upper || lower) && !n->failed; i++) {
         int64_t d = onnx_known_extent(n, 0, i + 2), s = w.strides.at[i];
         int64_t room = ((d + s - 1) / s - 1) * s + (kernel.at[i] - 1) * w.dilations.at[i] + 1 - d;
@@ -448,6 +467,8 @@ OnnxWindow onnx_window(OnnxNode *n, OnnxInts kernel)
         w.pads.at[i] = upper ? room / 2 : room - room / 2;
         w.pads.at[m + i] = room - w.pads.at[i];
     }
+    if (n->failed)
+        w.n = 0;
     return w;
 }
 
@@ -537,24 +558,114 @@ void rule_conv_transpose(OnnxNode *n)
                                 layouts[w.n - 1][0], layouts[w.n - 1][1]));
 }
 
+/* How many windows there are along spatial axis i, without one that begins in the padding behind the data. */
+static int64_t windows(OnnxNode *n, const OnnxWindow *w, int i, bool ceil, bool *cut)
+{
+    int64_t d = onnx_known_extent(n, 0, i + 2), s = w->strides.at[i];
+    int64_t room =
+        d + w->pads.at[i] + w->pads.at[w->n + i] - (w->kernel.at[i] - 1) * w->dilations.at[i] - 1;
+    int64_t last = ceil ? (room + s - 1) / s : room / s;
+    bool beyond = ceil && last * s >= d + w->pads.at[i];
+    *cut |= beyond;
+    return last + !beyond;
+}
+
+/* For each place of each window, where the element stands in its image: (extents of the result…, places of the window). */
+static const char *window_places(OnnxNode *n, const OnnxWindow *w, const OnnxInts *out)
+{
+    bool columns = onnx_attr_int(n, "storage_order", 0) != 0;
+    int64_t shape[TENSOR_RANK_MOST] = {0}, places = 1, all = 1;
+    for (int i = 0; i < w->n; i++) {
+        shape[i] = out->at[i];
+        all *= out->at[i] > 0 && all < INT32_MAX ? out->at[i] : 1;
+        places *= w->kernel.at[i] > 0 && places < INT32_MAX ? w->kernel.at[i] : 1;
+    }
+    shape[w->n] = places;
+    Tensor *t = onnx_table(n, dtype_of(DT_INT64), w->n + 1, shape);
+    for (int64_t k = 0; t && k < all * places; k++) {
+        int64_t window = k / places, place = k % places, at = 0, step[TENSOR_RANK_MOST], by = 1;
+        for (int j = 0; j < w->n; j++) {
+            int i = columns ? j : w->n - 1 - j;
+            step[i] = by;
+            by *= onnx_extent(n, 0, i + 2);
+        }
+        for (int i = w->n; i-- > 0; window /= out->at[i], place /= w->kernel.at[i])
+            at += step[i] * (window % out->at[i] * w->strides.at[i] + place % w->kernel.at[i] -
+                             w->pads.at[i]);
+        ((int64_t *)t->data)[k] = at;
+    }
+    return t ? onnx_array(n, t, "places") : "";
+}
+
+/* Which element of all each window has taken: the first that is as large as its maximum. */
+static void give_places(OnnxNode *n, const OnnxWindow *w, const OnnxInts *out)
+{
+    OnnxInts shape = {{onnx_known_extent(n, 0, 0), onnx_known_extent(n, 0, 1)}, 2};
+    OnnxInts whole = shape;
+    int64_t image = 1;
+    Buf widths = {0};
+    buf_str(&widths, "[[0, 0], [0, 0]");
+    for (int i = 0; i < w->n; i++) {
+        int64_t d = onnx_known_extent(n, 0, i + 2);
+        int64_t wanted = (out->at[i] - 1) * w->strides.at[i] + w->kernel.at[i] - w->pads.at[i] - d;
+        if (w->dilations.at[i] != 1 || w->kernel.at[i] < 1 || out->at[i] < 1)
+            onnx_refuse(n, "the places of elements of windows with gaps");
+        buf_printf(&widths, ", [%lld, %lld]", (long long)w->pads.at[i],
+                   (long long)(wanted > 0 ? wanted : 0));
+        shape.at[shape.n++] = out->at[i];
+        image *= d > 0 && image < INT32_MAX ? d : 1;
+    }
+    whole = shape;
+    shape.at[shape.n++] = -1;
+    if (n->failed) {
+        buf_deinit(&widths);
+        return;
+    }
+    DType t = onnx_in_dtype(n, 0);
+    const char *lowest =
+        dtype_is_float(t) ? onnx_literal(n, -INFINITY, t) : onnx_text(n, "min(%s)", onnx_in(n, 0));
+    const char *padded =
+        onnx_step(n, "nn.pad(%s, %s, pad_width=%s])", onnx_in(n, 0), lowest, buf_text(&widths));
+    buf_deinit(&widths);
+    const char *seen = onnx_step(
+        n, "reshape(sliding_window(%s, axis=2, window_shape=%s, strides=%s), newshape=%s)", padded,
+        onnx_list(n, w->kernel), onnx_list(n, w->strides), onnx_list(n, shape));
+    const char *best = onnx_step(n, "argmax(%s, axis=[-1], keepdims=True)", seen);
+    const char *places = onnx_step(n,
+                                   "gather(broadcast_to_like(%s, cast(%s, dtype=\"int64\")), %s, "
+                                   "axis=%d)",
+                                   window_places(n, w, out), seen, best, whole.n);
+    const char *images = onnx_step(
+        n, "reshape(multiply(arange(0i64, %lldi64, 1i64, dtype=\"int64\"), %lldi64), newshape=%s)",
+        (long long)(whole.at[0] * whole.at[1]), (long long)image,
+        onnx_list(n, (OnnxInts){{whole.at[0], whole.at[1], 1}, 3}));
+    onnx_give(n, onnx_text(n, "reshape(add(reshape(%s, newshape=[0, 0, -1]), %s), newshape=%s)",
+                           places, images, onnx_list(n, whole)));
+}
+
 void rule_pool(OnnxNode *n)
 {
     OnnxWindow w = onnx_window(n, onnx_attr_ints(n, "kernel_shape"));
     if (w.n == 0)
         return;
-    bool ceil = onnx_attr_int(n, "ceil_mode", 0) != 0;
+    bool ceil = onnx_attr_int(n, "ceil_mode", 0) != 0, cut = false;
+    bool placed = onnx_wants(n, 1);
     bool counted = onnx_attr_int(n, "count_include_pad", 0) != 0; /* an average has it alone */
-    for (int i = 0; i < w.n && ceil && !n->failed; i++) {
-        int64_t d = onnx_known_extent(n, 0, i + 2), s = w.strides.at[i];
-        int64_t room =
-            d + w.pads.at[i] + w.pads.at[w.n + i] - (w.kernel.at[i] - 1) * w.dilations.at[i] - 1;
-        if ((room + s - 1) / s * s >= d + w.pads.at[i])
-            onnx_refuse(n, "a last window that begins in the padding");
+    OnnxInts out = {.n = w.n}, axes = {.n = w.n};
+    for (int i = 0; i < w.n && (ceil || placed) && !n->failed; i++) {
+        out.at[i] = windows(n, &w, i, ceil, &cut);
+        axes.at[i] = i + 2;
     }
-    onnx_give(n,
-              onnx_text(n, "nn.%s_pool%dd(%s, pool_size=%s%s%s%s)", n->word, w.n, onnx_in(n, 0),
-                        onnx_list(n, w.kernel), onnx_window_text(n, &w),
-                        ceil ? ", ceil_mode=True" : "", counted ? ", count_include_pad=True" : ""));
+    const char *y =
+        onnx_text(n, "nn.%s_pool%dd(%s, pool_size=%s%s%s%s)", n->word, w.n, onnx_in(n, 0),
+                  onnx_list(n, w.kernel), onnx_window_text(n, &w), ceil ? ", ceil_mode=True" : "",
+                  counted ? ", count_include_pad=True" : "");
+    if (cut)
+        y = onnx_text(n, "strided_slice(%s, begin=%s, end=%s, strides=None, axes=%s)", y,
+                      onnx_list(n, (OnnxInts){.n = w.n}), onnx_list(n, out), onnx_list(n, axes));
+    onnx_give(n, y);
+    if (placed)
+        give_places(n, &w, &out);
 }
 
 void rule_global_pool(OnnxNode *n)

@@ -177,11 +177,62 @@ void rule_compress(OnnxNode *n)
                                (long long)onnx_attr_axis(n, "axis", 0, rank)));
 }
 
+/* Each slice is compared with each: it stands where the first that is equal to it does. */
+static void unique_slices(OnnxNode *n)
+{
+    int rank = onnx_rank(n, 0);
+    int64_t axis = onnx_attr_axis(n, "axis", 0, rank);
+    OnnxInts order = {{axis}, 1};
+    for (int i = 0; i < rank; i++)
+        if (i != axis)
+            order.at[order.n++] = i;
+    const char *x = onnx_in(n, 0);
+    const char *rows =
+        onnx_step(n, "reshape(transpose(%s, axes=%s), newshape=[0, -1])", x, onnx_list(n, order));
+    const char *others =
+        onnx_step(n, "not_equal(expand_dims(%s, axis=1), expand_dims(%s, axis=0))", rows, rows);
+    const char *same = onnx_step(n, "logical_not(any(%s, axis=[2]))", others);
+    const char *first =
+        onnx_step(n, "cast(argmax(cast(%s, dtype=\"int32\"), axis=[1]), dtype=\"int64\")", same);
+    const char *places = onnx_step(n, "arange(0i64, %lldi64, 1i64, dtype=\"int64\")",
+                                   (long long)onnx_known_extent(n, 0, axis));
+    const char *leads = onnx_step(n, "equal(%s, %s)", first, places);
+    /* Whether slice i comes before slice k. */
+    const char *before;
+    if (onnx_attr_int(n, "sorted", 1)) {
+        const char *less = onnx_step(n,
+                                     "cast(less(expand_dims(%s, axis=1), expand_dims(%s, axis=0)), "
+                                     "dtype=\"int32\")",
+                                     rows, rows);
+        const char *at =
+            onnx_step(n, "argmax(cast(%s, dtype=\"int32\"), axis=[2], keepdims=True)", others);
+        before = onnx_step(n, "cast(squeeze(gather(%s, %s, axis=2), axis=[2]), dtype=\"bool\")",
+                           less, at);
+    } else {
+        before =
+            onnx_step(n, "less(expand_dims(%s, axis=1), expand_dims(%s, axis=0))", places, first);
+    }
+    const char *number = onnx_step(
+        n, "sum(cast(logical_and(%s, expand_dims(%s, axis=1)), dtype=\"int64\"), axis=[0])", before,
+        leads);
+    const char *found = onnx_step(n, "cast(take(argwhere(%s), 0, axis=1), dtype=\"int64\")", leads);
+    const char *chosen =
+        onnx_step(n, "take(%s, argsort(take(%s, %s, axis=0), dtype=\"int64\"), axis=0)", found,
+                  number, found);
+    onnx_give(n, onnx_text(n, "take(%s, %s, axis=%lld)", x, chosen, (long long)axis));
+    onnx_give(n, chosen);
+    onnx_give(n, number);
+    onnx_give(n, onnx_text(n, "take(sum(cast(%s, dtype=\"int64\"), axis=[1]), %s, axis=0)", same,
+                           chosen));
+}
+
 void rule_unique(OnnxNode *n)
 {
-    if (onnx_has_attr(n, "axis") && onnx_rank(n, 0) != 1)
-        onnx_refuse(n, "slices along an axis, which Relay does not compare");
     n->constant = false;
+    if (onnx_has_attr(n, "axis") && onnx_rank(n, 0) != 1) {
+        unique_slices(n);
+        return;
+    }
     const char *y =
         onnx_step(n, "unique(reshape(%s, newshape=[-1]), sorted=%s, return_counts=True)",
                   onnx_in(n, 0), onnx_bool(onnx_attr_int(n, "sorted", 1) != 0));
@@ -245,4 +296,104 @@ void rule_tensor_scatter(OnnxNode *n)
         at = onnx_text(n, "floor_mod(%s, %lldi64)", at, (long long)onnx_known_extent(n, 0, axis));
     onnx_give(n, onnx_text(n, "scatter_elements(%s, broadcast_to(%s, shape=%s), %s, axis=%lld)",
                            onnx_in(n, 0), at, onnx_list(n, shape), onnx_in(n, 1), (long long)axis));
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------------------ */
+
+/* How often the word sequences of one length stand in each row: (rows…, sequences). */
+static const char *count_sequences(OnnxNode *n, const int64_t *pool, int64_t count, int64_t length,
+                                   int64_t skips)
+{
+    int64_t extent = onnx_known_extent(n, 0, -1);
+    const char *sum = NULL, *words[ONNX_INTS_MOST];
+    for (int64_t j = 0; j < length; j++) {
+        Tensor *t = onnx_zeros(n, count, onnx_in_dtype(n, 0));
+        for (int64_t k = 0; t && k < count; k++) {
+            int64_t word = pool[k * length + j];
+            if (dtype_size(t->dtype) == 8)
+                ((int64_t *)t->data)[k] = word;
+            else
+                ((int32_t *)t->data)[k] = (int32_t)word;
+        }
+        words[j] = t ? onnx_array(n, t, "words") : "";
+    }
+    for (int64_t skip = 1; skip <= (length > 1 ? skips + 1 : 1); skip++) {
+        int64_t places = extent - (length - 1) * skip;
+        const char *found = NULL;
+        for (int64_t j = 0; j < length && places > 0; j++) {
+            const char *here = onnx_text(
+                n,
+                "equal(expand_dims(strided_slice(%s, begin=[%lld], end=[%lld], strides=None, "
+                "axes=[-1]), axis=-1), %s)",
+                onnx_in(n, 0), (long long)(j * skip), (long long)(j * skip + places), words[j]);
+            found = found ? onnx_text(n, "logical_and(%s, %s)", found, here) : here;
+        }
+        if (!found)
+            break;
+        const char *times = onnx_step(n, "sum(cast(%s, dtype=\"float32\"), axis=[-2])", found);
+        sum = sum ? onnx_step(n, "add(%s, %s)", sum, times) : times;
+    }
+    return sum;
+}
+
+/* Of sequences of integers; those of strings are refused with their input. */
+void rule_tf_idf(OnnxNode *n)
+{
+    enum { COLUMNS_MOST = 1 << 24 };
+    OnnxInts starts = onnx_attr_ints(n, "ngram_counts");
+    const Onnx__AttributeProto *weights = onnx_attr(n, "weights"),
+                               *pool = onnx_attr(n, "pool_int64s"),
+                               *columns = onnx_attr(n, "ngram_indexes");
+    const char *mode = onnx_attr_text(n, "mode", "TF");
+    int64_t least = onnx_attr_int(n, "min_gram_length", 1),
+            most = onnx_attr_int(n, "max_gram_length", 1),
+            skips = onnx_attr_int(n, "max_skip_count", 0), width = 0, number = 0;
+    DType t = onnx_in_dtype(n, 0);
+    bool words = dtype_eq(t, dtype_of(DT_INT64)) || dtype_eq(t, dtype_of(DT_INT32));
+    if (starts.n < 1 || !pool || !columns || !words || skips < 0 || skips > ONNX_INTS_MOST) {
+        onnx_refuse(n, "sequences that are not of integers, or have too large gaps");
+        return;
+    }
+    for (size_t i = 0; i < columns->n_ints; i++) {
+        width = columns->ints[i] >= width ? columns->ints[i] + 1 : width;
+        if (columns->ints[i] < 0 || columns->ints[i] > COLUMNS_MOST) {
+            onnx_refuse(n, "column %lld", (long long)columns->ints[i]);
+            return;
+        }
+    }
+    Tensor *table =
+        onnx_table(n, dtype_of(DT_FLOAT32), 2, (int64_t[]){(int64_t)columns->n_ints, width});
+    Buf parts = {0};
+    for (int64_t length = 1; table && length <= starts.n && !n->failed; length++) {
+        int64_t from = starts.at[length - 1],
+                to = length < starts.n ? starts.at[length] : (int64_t)pool->n_ints;
+        int64_t count =
+            from >= 0 && to <= (int64_t)pool->n_ints && from < to ? (to - from) / length : 0;
+        const char *times = count && length >= least && length <= most
+                                ? count_sequences(n, pool->ints + from, count, length, skips)
+                                : NULL;
+        for (int64_t k = 0; k < count && number < (int64_t)columns->n_ints; k++, number++)
+            if (times)
+                ((float *)table->data)[number * width + columns->ints[number]] =
+                    !strcmp(mode, "TF") || !weights || (size_t)number >= weights->n_floats
+                        ? 1
+                        : weights->floats[number];
+        if (count && !times) {
+            OnnxInts shape = {.n = onnx_rank(n, 0)};
+            for (int i = 0; i + 1 < shape.n; i++)
+                shape.at[i] = onnx_known_extent(n, 0, i);
+            if (shape.n > 0)
+                shape.at[shape.n - 1] = count;
+            times = onnx_text(n, "zeros(shape=%s, dtype=\"float32\")", onnx_list(n, shape));
+        }
+        if (count)
+            buf_printf(&parts, "%s, ", times);
+    }
+    const char *counts =
+        parts.n && !n->failed ? onnx_step(n, "concatenate((%s), axis=-1)", buf_text(&parts)) : "";
+    buf_deinit(&parts);
+    if (!strcmp(mode, "IDF"))
+        counts = onnx_step(n, "cast(greater(%s, 0f), dtype=\"float32\")", counts);
+    const char *by = table ? onnx_array(n, table, "columns") : "";
+    onnx_give(n, onnx_product(n, counts, by, onnx_rank(n, 0), 2));
 }
