@@ -9,6 +9,7 @@ typedef struct ImportedArray {
     const char *name; /* of the parameter of the function */
     uint32_t number; /* orders them */
     Tensor *value; /* owned */
+    const char *from; /* what the model calls it; NULL: the same */
 } ImportedArray;
 
 /* What became of the operators of one name. */
@@ -52,7 +53,7 @@ typedef struct ExportWish {
     const ExportArray *arrays; /* weights: the other parameters are inputs */
 } ExportWish;
 
-#define EXCHANGE_TABLE_VERSION 5
+#define EXCHANGE_TABLE_VERSION 6
 
 typedef struct ExchangeTable {
     uint32_t version;

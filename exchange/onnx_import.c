@@ -259,7 +259,7 @@ static const char *add_array(OnnxImport *im, const OnnxValue *v)
 {
     const Name *var = import_name(im, v->name, "w_");
     vec_push(&im->out->arrays, &im->out->arena,
-             ((ImportedArray){var->text, v->number, tensor_retain(v->constant)}));
+             ((ImportedArray){var->text, v->number, tensor_retain(v->constant), v->name}));
     return import_var(im, var, v->type);
 }
 
@@ -579,6 +579,15 @@ void import_graph_body(OnnxImport *im, const Onnx__GraphProto *g)
         import_node(im, g->node[i]);
 }
 
+/* The names of the model stay beside those of the program, as far as they had to be changed. */
+static void note_name(OnnxImport *im, const char *name, const char *from)
+{
+    AttrValue text = {.kind = ATTR_STRING, .s = str_of(from)};
+    buf_str(&im->names, im->names.n ? ", " : "");
+    ir_print_attr(&im->names, &text);
+    im->renamed |= strcmp(name, from) != 0;
+}
+
 static void read_input(OnnxImport *im, const Onnx__ValueInfoProto *in)
 {
     const char *why;
@@ -593,6 +602,7 @@ static void read_input(OnnxImport *im, const Onnx__ValueInfoProto *in)
     const Name *name = import_name(im, v->name, "x_");
     buf_printf(&im->params, "%s%%%s: %s", im->params.n ? ", " : "", name->text,
                import_type_text(im, v->type));
+    note_name(im, name->text, v->name);
     v->text = import_var(im, name, v->type);
     vec_push(&im->inputs, &im->out->arena, name);
     im->out->inputs++;
@@ -749,7 +759,10 @@ static void put_arrays(OnnxImport *im, const PtrMap *used)
         const ImportedArray *a = &out->arrays.at[i];
         buf_printf(&im->params, "%s%%%s: ", im->params.n ? ", " : "", a->name);
         type_print(&im->params, type_of_tensor(im->cx, a->value));
+        note_name(im, a->name, a->from ? a->from : a->name);
     }
+    if (im->renamed)
+        buf_printf(&im->params, ", names=[%s]", buf_text(&im->names));
 }
 
 static bool agrees(const Type *a, const Type *b)
@@ -879,6 +892,7 @@ bool onnx_import(Ctx *cx, Interp *in, const ImportWish *wish, Imported *out)
     ptrmap_deinit(&im.known);
     ptrmap_deinit(&im.ops);
     buf_deinit(&im.params);
+    buf_deinit(&im.names);
     buf_deinit(&im.defs);
     return !im.refused && !im.differ && !limit_hit(&cx->limits) && out->text.n > 0 &&
            !out->text.failed;

@@ -48,6 +48,8 @@ struct OnnxImport {
     Vec(const Name *) inputs;
     const OnnxCall *call; /* that is being read */
     Buf params;
+    Buf names; /* what the model calls them: strings of a list */
+    bool renamed; /* some of them */
     Buf defs; /* functions beside the entry */
     Diag *refused; /* the one message that lists what could not be said */
     size_t refusals;

@@ -77,8 +77,7 @@ static Expr *weight_of(Rewriter *rw, Saved *sv, const Expr *old, Value v)
     const Name *name = free_name(sv);
     Var *var = expr_var(&rw->module->arena, old->span, name, type_of_tensor(&sv->s->cx, t));
     vec_push(&sv->params, &sv->out->arena, var);
-    vec_push(&sv->out->arrays, &sv->out->arena,
-             ((ImportedArray){name->text, (uint32_t)sv->out->arrays.n, t}));
+    vec_push(&sv->out->arrays, &sv->out->arena, ((ImportedArray){.name = name->text, .value = t}));
     return &var->base;
 }
 

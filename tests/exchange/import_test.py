@@ -284,6 +284,16 @@ def test_session_export(folder):
         check("values", np.allclose(y, np.maximum(array(4, 3) @ np.full((3, 2), 2, "float32"), 0), atol=1e-5), str(y))
 
 
+def test_names(folder):
+    """Parameters that are called otherwise in the model say so, whatever the name is made of."""
+    node, odd = helper.make_node, 'a "b"\\\n\u00e9/c'
+    save(model([node("Add", [odd, "w.0"], ["y"])], [value(odd, [2])], [value("y", [2])], {"w.0": array(2)}), f"{folder}/odd.onnx")
+    got = relay("import", f"{folder}/odd.onnx", "-o", folder)
+    text = open(f"{folder}/odd.rly").read() if got.returncode == 0 else ""
+    check("names", ', names=["a \\"b\\"' in text and '"w.0"]' in text, got.stderr + text)
+    check("and they are read again", relay("fmt", f"{folder}/odd.rly").stdout == text)
+
+
 def test_found(folder):
     """What the fuzzer found: numbers that no double holds, a graph that cannot be said in a loop, extents that no tensor has, large tables,
     inputs without names."""
@@ -383,7 +393,7 @@ def test_hostile(folder):
 
 
 with tempfile.TemporaryDirectory() as root:
-    for test in [test_network, test_blocks, test_export, test_saved, test_session_export, test_found, test_shapes, test_places, test_refusals, test_check, test_large, test_hostile]:
+    for test in [test_network, test_blocks, test_export, test_saved, test_session_export, test_names, test_found, test_shapes, test_places, test_refusals, test_check, test_large, test_hostile]:
         place = os.path.join(root, test.__name__)
         os.makedirs(place)
         test(place)
