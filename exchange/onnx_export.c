@@ -445,9 +445,128 @@ static const char *read_value(Reader *r)
     return read_node(r, 1, NULL)->output[0];
 }
 
+/* ---- element types that operators do not take ---------------------------------------------------------------------------------- */
+
+/* Of what an operator takes, where it is not everything: half, bfloat16, other floats, integers of 32 and 64 bits, unsigned ones, int16,
+ * uint16, int8, uint8. */
+enum { H = 1, B = 2, F = 4, I = 8, U = 16, S = 32, US = 64, C = 128, UC = 256, O = 512 };
+#define NUMBERS (H | B | F | I | U | S | US | C | UC)
+
+static const struct TakenRow {
+    const char *ops;
+    int types;
+} taken_rows[] = {
+    {" Acos Acosh Asin Asinh Atan Atanh Cos Cosh Sin Sinh Tan Round Elu Selu HardSigmoid HardSwish "
+     "Softplus Softsign ThresholdedRelu Mish AveragePool GlobalAveragePool GlobalMaxPool Conv "
+     "ConvTranspose InstanceNormalization GridSample LpNormalization Celu Det ",
+     H | F},
+    {" Ceil Floor Exp Log Sqrt Sigmoid Tanh Reciprocal Softmax LogSoftmax LayerNormalization "
+     "BatchNormalization GroupNormalization LRN IsNaN IsInf LeakyRelu Gelu ",
+     H | B | F},
+    {" MaxPool ", H | F | C | UC},
+    {" Relu Neg ", H | B | F | I | S | C},
+    {" PRelu MatMul Gemm ReduceSum ReduceMean ReduceProd ReduceL1 ReduceL2 ReduceSumSquare "
+     "ReduceLogSum ReduceLogSumExp CumSum ",
+     H | B | F | I | U},
+    {" ReduceMax ReduceMin ", H | B | F | I | U | C | UC | O},
+    {" Pow ", H | B | F | I},
+    {" TopK Einsum ", NUMBERS & ~B},
+    {" Add Sub Mul Div Mod Max Min Abs Sign Erf Clip ArgMax ArgMin Greater Less GreaterOrEqual "
+     "LessOrEqual ",
+     NUMBERS},
+};
+
+static int type_bit(DType t)
+{
+    static const struct {
+        DTypeId id;
+        int bit;
+    } bits[] = {
+        {DT_FLOAT16, H}, {DT_BFLOAT16, B}, {DT_FLOAT32, F}, {DT_FLOAT64, F}, {DT_INT32, I},
+        {DT_INT64, I},   {DT_UINT32, U},   {DT_UINT64, U},  {DT_INT16, S},   {DT_UINT16, US},
+        {DT_INT8, C},    {DT_UINT8, UC},   {DT_BOOL, O},
+    };
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
+        if (dtype_eq(t, dtype_of(bits[i].id)))
+            return bits[i].bit;
+    return 0;
+}
+
+/* What the operator of a name takes. */
+static int taken_by(const char *op, size_t n)
+{
+    for (size_t i = 0; i < sizeof taken_rows / sizeof *taken_rows; i++)
+        for (const char *p = taken_rows[i].ops; (p = strchr(p, ' ')) && p[1]; p++)
+            if (!strncmp(p + 1, op, n) && p[1 + n] == ' ')
+                return taken_rows[i].types;
+    return -1;
+}
+
+/* What all operators of the text take. */
+static int taken_by_all(const char *text)
+{
+    int all = -1;
+    for (const char *p = text; *p; p++) {
+        size_t n = strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789");
+        if (n > 0 && p[n] == '(')
+            all &= taken_by(p, n);
+        p += n > 0 ? n - 1 : 0;
+    }
+    return all;
+}
+
+static OutValue *say(OutCall *c, uint32_t several, const char *text);
+
+static OutValue *cast_to(OutCall *c, OutValue *v, const Type *t)
+{
+    OutCall one = *c;
+    one.n = 1;
+    one.in = arena_new(&c->x->arena, OutValue *);
+    one.in[0] = v;
+    one.out = t;
+    return say(&one, 0, text_of(c->x, "Cast($0){to=%d}", onnx_dtype_number(t->dtype)));
+}
+
+static const Type *type_with(OutCall *c, const Type *t, DType dtype)
+{
+    return type_tensor(c->x->cx, dtype, t->n, t->dims);
+}
+
+/* In a type that is taken, and the result in its own again. */
+static OutValue *say_wide(OutCall *c, const char *text, DType narrow, int taken)
+{
+    bool whole = !dtype_is_float(narrow);
+    DType wide = dtype_of(!whole                                  ? DT_FLOAT32
+                          : dtype_eq(narrow, dtype_of(DT_UINT32)) ? DT_INT64
+                                                                  : DT_INT32);
+    if (!(taken & (whole ? I : F)) || dtype_eq(narrow, wide) ||
+        dtype_size(narrow) > dtype_size(wide) || dtype_eq(narrow, dtype_of(DT_INT64))) {
+        Buf name = {0};
+        dtype_print(&name, narrow);
+        return out_refuse(c, "it is for no %s there", buf_keep(&name, &c->x->arena));
+    }
+    OutCall of = *c;
+    of.in = arena_new_array(&c->x->arena, OutValue *, c->n + 1);
+    for (uint32_t i = 0; i < c->n; i++) {
+        const Type *t = c->in[i]->kind == OUT_TENSOR ? type_find(c->in[i]->type) : NULL;
+        bool turned = t && t->kind == TYPE_TENSOR && dtype_eq(t->dtype, narrow);
+        of.in[i] = turned ? cast_to(c, c->in[i], type_with(c, t, wide)) : c->in[i];
+    }
+    const Type *t = c->out ? type_find(c->out) : NULL;
+    bool turned = t && t->kind == TYPE_TENSOR && dtype_eq(t->dtype, narrow);
+    of.out = turned ? type_with(c, t, wide) : t;
+    OutValue *v = say(&of, 0, text);
+    c->refused |= of.refused;
+    return turned && !c->refused ? cast_to(c, v, t) : v;
+}
+
 static OutValue *say(OutCall *c, uint32_t several, const char *text)
 {
     Reader r = {c, text};
+    DType given = out_dtype(c, 0);
+    int taken = c->n > 0 && c->in[0]->kind == OUT_TENSOR && !several ? taken_by_all(text) : -1;
+    if (taken != -1 && !(taken & type_bit(given)))
+        return say_wide(c, text, given, taken);
     const Type *t = c->out ? type_find(c->out) : NULL;
     if (*text == '$') {
         OutValue *v = c->in[text[1] - '0'];
@@ -775,6 +894,8 @@ static OutValue *walk_if(Export *x, Frame *f, const If *e)
         like = like ? like : v;
         n = results.n;
     }
+    if (n == 0 && like->kind == OUT_TUPLE)
+        return like; /* nothing comes out: there is nothing to choose */
     if (graphs[0]->n_output != graphs[1]->n_output || cond->kind != OUT_TENSOR)
         return refuse_expr(x, &e->base, "branches of different forms");
     char **input = arena_new_array(&x->arena, char *, 1);

@@ -818,6 +818,21 @@ static void take_function_names(OnnxImport *im)
         ptrmap_put(&im->taken, im->prelude->defs.at[i].name, im);
 }
 
+/* A list or an option without elements as a result: the model states which. */
+static const char *open_result(OnnxImport *im, const OnnxValue *v,
+                               const Onnx__ValueInfoProto *stated)
+{
+    const char *why, *type = !strcmp(v->text, "None") ? "Option" : "List";
+    const Type *t = import_type(im, stated->type, v->name, &why);
+    if (!t || t->kind != TYPE_ADT || strcmp(t->def->name->text, type) != 0) {
+        import_refuse(im, import_text(im, "nothing says the type of the result `%s`", v->name));
+        return v->text;
+    }
+    const char *name = import_name(im, v->name, "v_")->text;
+    return import_text(im, "(let %%%s: %s = %s; %%%s)", name, import_type_text(im, t), v->text,
+                       name);
+}
+
 static void write_program(OnnxImport *im)
 {
     const Onnx__GraphProto *g = im->model.model->graph;
@@ -827,7 +842,9 @@ static void write_program(OnnxImport *im)
         bool known = v && (v->type || v->constant || v->open);
         if (known)
             buf_printf(&results, "%s%s", i ? ", " : "",
-                       v->constant ? import_program_text(im, v) : v->text);
+                       v->constant ? import_program_text(im, v)
+                       : v->open   ? open_result(im, v, g->output[i])
+                                   : v->text);
         else if (!v || !im->refused)
             import_refuse(im, import_text(im, "the result `%s` is given by no node",
                                           g->output[i]->name ? g->output[i]->name : ""));

@@ -296,7 +296,7 @@ def test_names(folder):
 
 def test_found(folder):
     """What the fuzzer found: numbers that no double holds, a graph that cannot be said in a loop, extents that no tensor has, large tables,
-    inputs without names."""
+    inputs without names, results whose type nothing says."""
     node, big = helper.make_node, 2**62 + 1
     save(model([node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(big))), node("Add", ["x", "c"], ["y"])],
                [value("x", [2], TensorProto.INT64)], [value("y", None, TensorProto.INT64)]), f"{folder}/number.onnx")
@@ -320,6 +320,10 @@ def test_found(folder):
         open(f"{folder}/unnamed.onnx", "wb").write(unnamed.SerializeToString())
         got = relay("import", f"{folder}/unnamed.onnx", "-o", folder)
         check("an input without a name", got.returncode == 2 and "E0406" in got.stderr, f"{got.returncode} {got.stderr}")
+    for kind, tensor in [("sequence", helper.make_tensor_sequence_value_info("s", 1, [2])), ("tensor", value("s", [2]))]:
+        save(model([node("SequenceEmpty", [], ["s"])], [], [tensor], (), 17), f"{folder}/{kind}.onnx")
+        got = relay("import", f"{folder}/{kind}.onnx", "-o", folder)
+        check(f"an empty list that is said to be a {kind}", got.returncode == (0 if kind == "sequence" else 2) and (not got.stderr or "E0406" in got.stderr), got.stderr)
     check("the loop's node", "NoSuch" in relay("import", f"{folder}/loop.onnx", "-o", folder).stderr)
 
 
