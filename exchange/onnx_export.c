@@ -281,9 +281,12 @@ static void set_value(OutCall *c, Onnx__AttributeProto *a, const AttrValue *v)
     else if (v && v->kind == ATTR_FLOAT)
         set_float(a, v->f);
     else if (v && v->kind == ATTR_STRING) {
+        const Type *out = c->out ? type_find(c->out) : NULL;
         DType t;
         if (dtype_parse(v->s, &t) && dtype_size(t) > 0)
             set_int(a, onnx_dtype_number(t));
+        else if (!strcmp(a->name, "to") && out && out->kind == TYPE_TENSOR) /* the usual one */
+            set_int(a, onnx_dtype_number(out->dtype));
         else
             set_string(c->x, a, v->s);
     } else if (v && v->kind == ATTR_LIST) {

@@ -591,6 +591,8 @@ static OutValue *resize(OutCall *c)
         round = out_string(c, "rounding_method");
     List size = list_of(c, "size");
     int64_t sizes[4] = {out_extent(c, 0, 0), out_extent(c, 0, 1)};
+    if (sums_elsewhere(c))
+        return out_refuse(c, "a result in another element type");
     if (!is_text(c, "layout", "NCHW") || size.n < 1 || sizes[0] < 0 || sizes[1] < 0)
         return out_refuse(c, "another layout than NCHW, or extents known only at run time");
     sizes[2] = size.at[0];
@@ -635,6 +637,8 @@ static OutValue *suppress(OutCall *c)
     if (!str_is(out_string(c, "output_format"), "onnx") || !rows || rows->dims[0] < 0)
         return out_refuse(
             c, "another form of the result than ONNX's, or extents known only at run time");
+    if (!dtype_eq(out_dtype(c, 0), dtype_of(DT_FLOAT32)))
+        return out_refuse(c, "boxes in another element type than float32");
     OutCall part = *c;
     OutValue *found = out_say(&part, "NonMaxSuppression($0, $1, $2, $3, $4)");
     part.n = 1;
@@ -749,6 +753,8 @@ const ExportRule export_rules[] = {
     {"nn.conv2d_transpose", NULL, conv_transpose},
     {"nn.conv3d", NULL, conv},
     {"nn.conv3d_transpose", NULL, conv_transpose},
+    {"reverse_sequence",
+     "ReverseSequence($0, Cast($1){to=7}){time_axis=$seq_axis, batch_axis=$batch_axis}", NULL},
     {"nn.dense", NULL, dense},
     {"nn.dropout", NULL, dropout},
     {"nn.global_avg_pool2d", NULL, global_pool},
