@@ -472,6 +472,7 @@ static const struct TakenRow {
      "ReduceLogSum ReduceLogSumExp CumSum ",
      H | B | F | I | U},
     {" ReduceMax ReduceMin ", H | B | F | I | U | C | UC | O},
+    {" BitwiseAnd BitwiseOr BitwiseXor BitShift ", I | U | S | US | C | UC},
     {" Pow ", H | B | F | I},
     {" TopK Einsum ", NUMBERS & ~B},
     {" Add Sub Mul Div Mod Max Min Abs Sign Erf Clip ArgMax ArgMin Greater Less GreaterOrEqual "

@@ -115,12 +115,14 @@ static OutValue *bias_add(OutCall *c)
 /* ---- windows ------------------------------------------------------------------------------------------------------------------- */
 
 /* Before all axes, then behind all. */
-static List pads_of(const OutCall *c, int axes)
+static List pads_of(OutCall *c, int axes)
 {
     List p = list_of(c, "padding"), out = {.n = 2 * axes};
     for (int i = 0; i < axes; i++) {
         out.at[i] = p.n < 1 ? 0 : p.n == 1 ? p.at[0] : p.at[i];
         out.at[axes + i] = p.n == 2 * axes ? p.at[axes + i] : out.at[i];
+        if (out.at[i] < 0 || out.at[axes + i] < 0)
+            out_refuse(c, "a padding that takes away");
     }
     return out;
 }
@@ -629,6 +631,18 @@ static OutValue *tile(OutCall *c)
     return out_say(c, "Tile($0, #%s)", list_text(c, &reps));
 }
 
+static OutValue *bitwise_not(OutCall *c)
+{
+    return out_say(c, dtype_eq(out_dtype(c, 0), dtype_of(DT_BOOL)) ? "Not($0)" : "BitwiseNot($0)");
+}
+
+/* That of a scalar has a rank of its own here. */
+static OutValue *shape_of(OutCall *c)
+{
+    return out_rank(c, 0) == 0 ? out_refuse(c, "the shape of a scalar")
+                               : out_say(c, "Cast(Shape($0)){to=$dtype}");
+}
+
 /* The rows that were chosen, zeros behind them, and how many they are. */
 static OutValue *suppress(OutCall *c)
 {
@@ -753,6 +767,7 @@ const ExportRule export_rules[] = {
     {"nn.conv2d_transpose", NULL, conv_transpose},
     {"nn.conv3d", NULL, conv},
     {"nn.conv3d_transpose", NULL, conv_transpose},
+    {"bitwise_not", NULL, bitwise_not},
     {"reverse_sequence",
      "ReverseSequence($0, Cast($1){to=7}){time_axis=$seq_axis, batch_axis=$batch_axis}", NULL},
     {"nn.dense", NULL, dense},
@@ -788,7 +803,7 @@ const ExportRule export_rules[] = {
     {"rsqrt", "Reciprocal(Sqrt($0))", NULL},
     {"scatter_elements", NULL, scatter_elements},
     {"scatter_nd", NULL, scatter_nd},
-    {"shape_of", "Cast(Shape($0)){to=$dtype}", NULL},
+    {"shape_of", NULL, shape_of},
     {"split", NULL, split},
     {"squeeze", NULL, squeeze},
     {"stack", NULL, stack},

@@ -60,7 +60,10 @@ def by_runtime(folder, path, want):
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     except Exception:  # it has no code for an element type
         return None
-    got = [np.asarray(v) for v in session.run(None, {})]
+    try:
+        got = [np.asarray(v) for v in session.run(None, {})]
+    except Exception as x:
+        return None if "out of data bounds" in str(x) else str(x)[:300]  # indices that Relay wraps
     return differs(want, [v.astype("float32") if str(v.dtype) == "bfloat16" else v for v in got])
 
 
