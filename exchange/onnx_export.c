@@ -475,6 +475,7 @@ static const struct TakenRow {
     {" BitwiseAnd BitwiseOr BitwiseXor BitShift ", I | U | S | US | C | UC},
     {" Pow ", H | B | F | I},
     {" TopK Einsum ", NUMBERS & ~B},
+    {" ReverseSequence ", (NUMBERS & ~B) | O},
     {" Add Sub Mul Div Mod Max Min Abs Sign Erf Clip ArgMax ArgMin Greater Less GreaterOrEqual "
      "LessOrEqual ",
      NUMBERS},
