@@ -416,22 +416,24 @@ static Expr *bind_together(Vjp *v, Piece *const *at, uint32_t n, Expr *body)
 {
     Arena *arena = v->make.arena;
     Span where = v->call->where;
-    PtrMap map = {0};
     Var *all = lets_var(&v->make);
     Expr **fields = arena_alloc_must(v->make.scratch, n + 1, sizeof *fields);
     const Type **types = arena_alloc_must(v->make.scratch, n + 1, sizeof *types);
     for (uint32_t i = 0; i < n; i++) {
-        Expr *call = expr_call(arena, where, &all->base, 0, NULL, NULL);
-        ptrmap_put(&map, at[i]->var, expr_tuple_get(arena, where, call, i));
         const Function *f = at[i]->made;
         const Type **params = arena_alloc_must(v->make.scratch, f->params.n + 1, sizeof *params);
         for (uint32_t k = 0; k < f->params.n; k++)
             params[k] = f->params.at[k]->annotation;
         types[i] = type_func(v->cx, 0, NULL, f->params.n, params, f->ret_type);
-    }
-    for (uint32_t i = 0; i < n; i++)
+        /* Each has calls of its own: what several share is computed around them all, which would never end. */
+        PtrMap map = {0};
+        for (uint32_t k = 0; k < n; k++) {
+            Expr *call = expr_call(arena, where, &all->base, 0, NULL, NULL);
+            ptrmap_put(&map, at[k]->var, expr_tuple_get(arena, where, call, k));
+        }
         fields[i] = ir_substitute(v->cx, v->call->module, &at[i]->made->base, &map);
-    ptrmap_deinit(&map);
+        ptrmap_deinit(&map);
+    }
     for (uint32_t i = n; i-- > 0;)
         body = expr_let(
             arena, where, at[i]->var,

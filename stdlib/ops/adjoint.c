@@ -96,7 +96,8 @@ static RelResult rel_adjoint(Rel *r)
     if (!read_derived(r->cx, r->attrs, r->span, &d))
         return REL_FAILED;
     uint32_t n = group_args(r, data, args, 32), outs = grads->n - (uint32_t)d.n_by + 1;
-    if (!n || n != (uint32_t)op_arity(d.op))
+    if (!n || n != (uint32_t)op_arity(d.op) ||
+        attrs_int(r->attrs, "tensors", -1) != (int64_t)data->n)
         return refuse(r, "the tensors are not the arguments of the operator");
     const Type *result = op_type(r->cx, d.op, d.attrs, r->span, n, args, NULL);
     if (!result)

@@ -70,6 +70,39 @@ def @fold(%w: Tensor[(3, 3), float64], %n: Node) -> Tensor[(1, 3), float64] {
 def @f(%w: Tensor[(3, 3), float64], %x: Tensor[(1, 3), float64]) -> float64 {
   sum(@fold(%w, Branch(Leaf(%x), Branch(Leaf(%x * %x), Leaf(%x)))))
 }"""),
+    ("BERT block", [(4, 6), (6, 6), (6, 6), (6, 6), (8, 6), (6, 8), (6,), (6,)], """
+def @heads(%x: Tensor[(4, 6), float64], %w: Tensor[(6, 6), float64]) {
+  transpose(reshape(nn.dense(%x, %w, units=6), newshape=[4, 2, 3]), axes=[1, 0, 2])
+}
+def @f(%x: Tensor[(4, 6), float64], %q: Tensor[(6, 6), float64], %k: Tensor[(6, 6), float64], %v: Tensor[(6, 6), float64],
+       %up: Tensor[(8, 6), float64], %down: Tensor[(6, 8), float64], %g: Tensor[(6), float64], %b: Tensor[(6), float64]) -> float64 {
+  let %s = nn.batch_matmul(@heads(%x, %q), @heads(%x, %k), transpose_a=False, transpose_b=True) * 0.5773f64;
+  let %c = nn.batch_matmul(nn.softmax(%s), @heads(%x, %v), transpose_a=False, transpose_b=False);
+  let %y = nn.layer_norm(%x + nn.dropout(reshape(transpose(%c, axes=[1, 0, 2]), newshape=[4, 6])).0, %g, %b);
+  let %h = nn.dense(%y, %up, units=8);
+  let %e = nn.dense(%h * (0.5f64 + 0.5f64 * erf(%h * 0.70710678f64)), %down, units=6);
+  sum(sin(nn.layer_norm(%y + %e, %g, %b)))
+}"""),
+    ("TreeLSTM", [(6, 3), (6, 2), (2, 2), (1, 3)], """
+type Words { Phrase(Tensor[(1, 3), float64], List[Words]) }
+def @cell(%w: Tensor[(6, 3), float64], %u: Tensor[(6, 2), float64], %k: Tensor[(2, 2), float64], %t: Words) -> (Tensor[(1, 2), float64], Tensor[(1, 2), float64]) {
+  match (%t) {
+    Phrase(%x, %of) => {
+      let %all = @map(fn (%c: Words) { @cell(%w, %u, %k, %c) }, %of);
+      let %h = @foldl(fn (%s: Tensor[(1, 2), float64], %c: (Tensor[(1, 2), float64], Tensor[(1, 2), float64])) { %s + %c.0 }, zeros(shape=[1, 2], dtype="float64"), %all);
+      let %g = split(nn.dense(%x, %w, units=6) + nn.dense(%h, %u, units=6), indices_or_sections=3, axis=1);
+      let %kept = @foldl(fn (%s: Tensor[(1, 2), float64], %c: (Tensor[(1, 2), float64], Tensor[(1, 2), float64])) { %s + sigmoid(nn.dense(%c.0, %k, units=2)) * %c.1 },
+                         zeros(shape=[1, 2], dtype="float64"), %all);
+      let %c = sigmoid(%g.0) * tanh(%g.1) + %kept;
+      (sigmoid(%g.2) * tanh(%c), %c)
+    }
+  }
+}
+def @f(%w: Tensor[(6, 3), float64], %u: Tensor[(6, 2), float64], %k: Tensor[(2, 2), float64], %x: Tensor[(1, 3), float64]) -> float64 {
+  let %leaf = Phrase(%x, Nil);
+  let %end = @cell(%w, %u, %k, Phrase(%x * %x, Cons(%leaf, Cons(Phrase(sin(%x), Cons(%leaf, Nil)), Nil))));
+  sum(%end.0 * %end.1)
+}"""),
     ("loops, branches and references", [(), ()], """
 def @f(%x: float64, %y: float64) -> float64 {
   let %r = ref(%x);

@@ -133,6 +133,15 @@ def @main({self.parameters()}, {directions}) {{
 """
 
 
+# Functions of %q0, whose third derivatives are tried: rules and what follows from loops, one upon the other.
+COMPOSED = ["tanh(%q0) * sigmoid(%q0 * %q0)", "nn.softmax(sin(%q0))", "nn.dense(tanh(%q0), exp(%q0), units=None)", "mean(%q0 * %q0 * %q0, axis=[1])",
+            "nn.layer_norm(%q0 * %q0, ones(shape=[3], dtype=\"float64\"), ones(shape=[3], dtype=\"float64\"))",
+            "einsum((sin(%q0), %q0 * %q0), equation=\"ij,kj->ik\")", "tile(exp(%q0), reps=[2, 1]) / 3f64", "cumprod(%q0, axis=1)",
+            "where(%q0 > 0f64, exp(%q0), %q0 * %q0 * %q0)", "nn.lrn(reshape(%q0, newshape=[1, 6, 1, 1]), size=3)",
+            "nn.conv1d(reshape(%q0, newshape=[1, 1, 6]), reshape(sin(%q0), newshape=[1, 1, 6]), padding=[2, 2], channels=1, kernel_size=[6])",
+            "nn.avg_pool1d(reshape(%q0 * %q0 * %q0, newshape=[1, 1, 6]), pool_size=[3], strides=[2])", "nn.upsampling(reshape(exp(%q0), newshape=[1, 1, 2, 3]), scale_h=2f, scale_w=2f)"]
+
+
 class Rows:
     def __init__(self, folder):
         self.folder = folder
@@ -169,6 +178,19 @@ class Rows:
             if not abs(got - want) <= near * (1 + 10 * abs(want)):
                 return f"{engine}: {sample.call}: the {what} derivative is {got}, and the slope {want}"
         return None
+
+    def wrong_third(self, text, engine, rng):
+        """As `wrong`, of the third derivative of a function of one tensor."""
+        body = "fn (%q0: Tensor[(2, 3), float64]) { sum(sin(cast(" + text + ', dtype="float64"))) }'
+        slopes = []
+        for _ in range(3):
+            body = f"fn (%q0: Tensor[(2, 3), float64]) {{ sum(grad({body})(%q0).0 * %v0) }}"
+            slopes.append(f"({body})(%p0)")
+        program = f"def @main(%p0: Tensor[(2, 3), float64], %v0: Tensor[(2, 3), float64]) {{ ({', '.join(slopes)}) }}"
+        values = {"p0": rng.uniform(0.3, 0.9, (2, 3)), "v0": rng.normal(size=(2, 3))}
+        low, here, high = (self.values(None, program, engine, values, s) for s in (-1e-5, 0, 1e-5))
+        want = (high[1] - low[1]) / 2e-5
+        return None if abs(here[2] - want) <= 1e-4 * (1 + abs(want)) else f"{engine}: {text}: the third derivative is {here[2]}, and the slope {want}"
 
     def state(self, name, text, rng, engine="interp"):
         """differentiable, zero, refused, or failed, with words."""
@@ -216,13 +238,16 @@ def main():
                 if turn % JIT_EVERY == 0:
                     state, words = tests.state(name, next(samples_of(samples)), rng, "jit")
                     failures += [words] if state == "failed" else []
+        for engine in () if only else ("interp", "jit"):
+            rng = np.random.default_rng(6)
+            failures += [w for w in (tests.wrong_third(text, engine, rng) for text in COMPOSED) if w]
     print("\n".join(f"{name} is refused: {words}" for name, words in sorted(reasons.items())))
     print("\n".join(failures))
     if os.environ.get("ROWS"):
         print("zero:", " ".join(zeros))
     total = sum(counts.values())
     print(f"{total} rows: {counts['differentiable']} with first and second derivatives, {counts['zero']} of which they are zero, "
-          f"{counts['refused']} refused with a reason, {counts['failed']} failed")
+          f"{counts['refused']} refused with a reason, {counts['failed']} failed; {len(COMPOSED)} third derivatives")
     return 1 if failures else 0
 
 
