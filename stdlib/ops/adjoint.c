@@ -3,6 +3,8 @@
 
 #include "te/adjoint.h"
 
+#define HELP "`grad(f)` and `vjp(f)` write such calls; `:doc adjoint` shows one"
+
 static void compute_adjoint(TeBuilder *b);
 
 static bool is_adjoint(const Op *op)
@@ -43,10 +45,12 @@ static bool read_derived(Ctx *cx, const Attrs *a, Span span, Derived *out)
     out->n_by = attrs_ints(a, "by", out->by, 16);
     out->attrs = NULL;
     if (!out->op || !out->op->compute || is_adjoint(out->op) || out->n_by < 1 || out->n_by > 16) {
-        diag_error(cx->diags, E0216_OPERATOR_ARGUMENT, span,
-                   "`adjoint` is of an operator that is given as loops, by one of its tensors, and "
-                   "not of `%.*s`",
-                   (int)name.len, name.ptr);
+        Diag *problem = diag_error(
+            cx->diags, E0216_OPERATOR_ARGUMENT, span,
+            "`adjoint` is of an operator that is given as loops, by one of its tensors, and "
+            "not of `%.*s`",
+            (int)name.len, name.ptr);
+        diag_help(problem, HELP);
         return false;
     }
     if (!out->op->attrs)
@@ -83,7 +87,7 @@ static const Type *tensor_at(const Type *data, const Type *grads, int64_t i)
 
 static RelResult refuse(Rel *r, const char *what)
 {
-    rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`adjoint`: %s", what);
+    diag_help(rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`adjoint`: %s", what), HELP);
     return REL_FAILED;
 }
 
