@@ -126,6 +126,37 @@ def @f(%x: Tensor[(3), float64]) -> float64 {
     ("a derivative inside", [(3,)], """
 def @inner(%x: Tensor[(3), float64]) -> float64 { sum(exp(%x) * %x) }
 def @f(%x: Tensor[(3), float64]) -> float64 { let %g = grad(@inner)(%x * %x).0; sum(sin(%g * 0.1f64)) }"""),
+    ("records in records", [(4, 3), (4,), (2, 3)], """
+type Layer { Layer(Tensor[(4, 3), float64], Tensor[(4), float64], int32) }
+type Net[A] { Net(A, (A, float64)) }
+def @apply(%l: Layer, %x: Tensor[(2, 3), float64]) {
+  match (%l) { Layer(%w, %b, %n) => if (%n == 1) { tanh(nn.bias_add(nn.dense(%x, %w, units=4), %b)) } else { nn.dense(%x, %w, units=4) } }
+}
+def @net(%n: Net[Layer], %x: Tensor[(2, 3), float64]) -> float64 {
+  match (%n) { Net(%a, (%b, %s)) => { let %y = @apply(%a, %x); sum(%y * @apply(%b, %x * %s) * %y) } }
+}
+def @f(%w: Tensor[(4, 3), float64], %b: Tensor[(4), float64], %x: Tensor[(2, 3), float64]) -> float64 {
+  @net(Net(Layer(%w, %b, 1), (Layer(%w * %w, %b, 0), sum(%b))), %x)
+}"""),
+    ("derivatives by data", [(3,), (3,)], """
+type Pair { Pair(Tensor[(3), float64], int32) }
+def @inner(%p: Pair, %t: (float64, Tensor[(3), float64])) -> float64 {
+  match (%p) { Pair(%a, %n) => sum(exp(%a) * %t.1) * %t.0 * cast(%n, dtype="float64") }
+}
+def @product(%l: List[float64]) -> float64 { match (%l) { Cons(%h, %t) => %h * @product(%t), Nil => 1f64 } }
+def @f(%x: Tensor[(3), float64], %y: Tensor[(3), float64]) -> float64 {
+  let %d = grad(@inner)(Pair(%x * %x, 3), (sum(%y), %y));
+  let %l = grad(@product)(Cons(sum(%x), Cons(sum(%y), Cons(sum(%x * %y), Nil)))).0;
+  match (%d.0) { Pair(%a, _) => sum(sin(%a)) } + %d.1.0 * sum(%d.1.1) + @product(%l)
+}"""),
+    ("closures that keep numbers", [(3,), (3,)], """
+def @scaled(%k: Tensor[(3), float64]) { fn (%x: Tensor[(3), float64]) -> Tensor[(3), float64] { sin(%x * %k) } }
+def @f(%x: Tensor[(3), float64], %k: Tensor[(3), float64]) -> float64 {
+  let %g = @scaled(%k);
+  let %h = @scaled(%g(%k));
+  let %pair = (%g, (%h, %x));
+  sum(%pair.1.0(%pair.0(%pair.1.1)) * %g(%x))
+}"""),
 ]
 
 
