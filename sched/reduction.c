@@ -335,8 +335,10 @@ void sched_reduction(Sched *s, NestNode *node)
         sched_fuse(s, r.space[0]);
     r = take_apart(s, r.n ? r.space[0] : node);
     NestNode *vector = vector_of(s, &r);
+    /* A few places, as of a window, fill no vector. */
     if (r.folds && nest_is_position(r.fold->fold) && s->m->reorders &&
-        (!vector || sched_vector_cost(s, innermost(r.folds)) < sched_vector_cost(s, vector)) &&
+        (!vector || (innermost(r.folds)->extent * 2 > s->lanes &&
+                     sched_vector_cost(s, innermost(r.folds)) < sched_vector_cost(s, vector))) &&
         sched_positions(s, &r))
         return;
     if (!vector)
