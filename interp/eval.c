@@ -523,6 +523,22 @@ const Step *eval_frame_start(Interp *in, Frame *f)
     return start(in, f);
 }
 
+/* In builds for development: whether the operands are such as their types say. */
+INLINE bool operands_hold(Interp *in, Frame *f, const Step *s)
+{
+#ifndef NDEBUG
+    for (uint32_t i = 0; i < s->n; i++) {
+        const Operand o = s->args[i];
+        if (o.known == KNOWN_NOTHING || value_head(frame_operand(f, o)) == known_head(o.known))
+            continue;
+        diag_bug(in->cx->diags, s->span, "operand %u of a step is not of its type", i + 1);
+        return false;
+    }
+#endif
+    (void)in, (void)f, (void)s;
+    return true;
+}
+
 /* Returns the step that failed; NULL when the evaluation has ended. Each step goes to the next by itself: from one place for all of them
  * a processor finds it hard to guess where to. */
 static const Step *run_steps(Interp *in, const Step *first)
@@ -539,17 +555,21 @@ static const Step *run_steps(Interp *in, const Step *first)
     Step *s = (Step *)(uintptr_t)first;
     const Step *next;
     Frame *f = in->frame;
+#define RUN_STEP                  \
+    if (!operands_hold(in, f, s)) \
+        goto end;                 \
     goto *places[s->run];
+    RUN_STEP
 #define GOES(which, to)                       \
     do_##which : s = (Step *)(uintptr_t)(to); \
-    goto *places[s->run];
+    RUN_STEP
 #define MAY(which, to)             \
     do_##which : next = to;        \
     if (!next)                     \
         goto end;                  \
     f = in->frame;                 \
     s = (Step *)(uintptr_t)(next); \
-    goto *places[s->run];
+    RUN_STEP
 #define SCALAR(name, op, dtype, T, result) FORMS(GOES, name)
 #define DIVISION(name, op, dtype, T, result) FORMS(MAY, name)
 #define DECISION(name, op, dtype, T, result) FORMS(GOES, name) FORMS(GOES, IF_##name)
@@ -558,6 +578,7 @@ static const Step *run_steps(Interp *in, const Step *first)
 #include "interp/scalar.def"
 #undef GOES
 #undef MAY
+#undef RUN_STEP
 end:
     return in->stopped ? in->failed : s;
 }

@@ -183,7 +183,8 @@ uint8_t known_of(const Type *t)
     case TYPE_TUPLE: return KNOWN_TUPLE;
     case TYPE_FUNC: return KNOWN_FUNCTION;
     case TYPE_REF: return KNOWN_REF;
-    case TYPE_ADT: return t->def->is_extern ? KNOWN_NOTHING : KNOWN_CON;
+    /* What has no constructors is not made of any: a storage is a tensor. */
+    case TYPE_ADT: return t->def->n_cons > 0 ? KNOWN_CON : KNOWN_NOTHING;
     case TYPE_VAR:
     case TYPE_HOLE:
     case TYPE_POISON: break;
