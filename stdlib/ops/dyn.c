@@ -233,12 +233,12 @@ static RelResult rel_dyn_squeeze(Rel *r)
 
 /* ---- dyn.strided_slice --------------------------------------------------------------------------- */
 
-static int slices_of(const Type *t, bool sizes, const int64_t (*v)[TENSOR_RANK_MOST], const int *n,
-                     Slice *out)
+static int slices_of(int rank, const int64_t *shape, bool sizes,
+                     const int64_t (*v)[TENSOR_RANK_MOST], const int *n, Slice *out)
 {
-    for (int i = 0; i < (int)t->n; i++) {
+    for (int i = 0; i < rank; i++) {
         int64_t step = i < n[2] && !sizes ? v[2][i] : 1;
-        if (step == 0 || !slice_axis(t->dims[i], sizes, i < n[0] ? &v[0][i] : NULL,
+        if (step == 0 || !slice_axis(shape[i], sizes, i < n[0] ? &v[0][i] : NULL,
                                      i < n[1] ? &v[1][i] : NULL, step, &out[i]))
             return i;
     }
@@ -265,7 +265,8 @@ static RelResult rel_dyn_strided_slice(Rel *r)
         dims[i] = (Dim)i < begin->dims[0] || begin->dims[0] < 0 ? DIM_ANY : t->dims[i];
     if (!known)
         return rel_out_tensor(r, t->dtype, t->n, dims);
-    int bad = slices_of(t, str_is(attrs_string(r->attrs, "slice_mode"), "size"), v, n, parts);
+    int bad = slices_of((int)t->n, t->dims, str_is(attrs_string(r->attrs, "slice_mode"), "size"), v,
+                        n, parts);
     if (bad >= 0) {
         rel_error(r, E0303_RUNTIME_SHAPE, 0, "the slice of axis %d ends before it begins", bad);
         return REL_FAILED;
@@ -306,23 +307,47 @@ static void copy_slice(Limits *limits, const Tensor *x, const Tensor *out, const
     }
 }
 
+/* So much smaller than what it lies in, a slice is copied: it would keep the rest. */
+#define VIEW_LEAST 4
+
+/* A slice that lies side by side, as the first rows do, is part of its tensor. */
+static Tensor *slice_in_place(const Tensor *x, const Type *to, const Slice *parts)
+{
+    int64_t strides[TENSOR_RANK_MOST], from = 0, size = 1;
+    for (int i = x->rank - 1; i >= 0; i--) {
+        if (to->dims[i] > 1 && (parts[i].step != 1 || x->strides[i] != size))
+            return NULL;
+        from += parts[i].begin * x->strides[i];
+        strides[i] = size;
+        size *= to->dims[i];
+    }
+    if (size == 0 || x->size / size > VIEW_LEAST)
+        return NULL;
+    return tensor_view(x, x->rank, to->dims, strides, from);
+}
+
 static bool kernel_dyn_strided_slice(OpCall *c)
 {
     int64_t v[3][TENSOR_RANK_MOST];
     int n[3];
     Slice parts[TENSOR_RANK_MOST];
-    Tensor *x = kernel_arg(c, 0), *out = x ? kernel_out(c, 0) : NULL;
-    for (uint32_t i = 0; out && i < 3; i++) {
+    Tensor *x = kernel_arg(c, 0), *out = NULL;
+    for (uint32_t i = 0; x && i < 3; i++) {
         Tensor *t = kernel_arg(c, i + 1);
         n[i] = t ? (int)t->size : 0;
         for (int k = 0; k < n[i] && k < TENSOR_RANK_MOST; k++)
             v[i][k] = kernel_int(t, k);
         tensor_release(t);
     }
-    if (out) {
-        const Type *t = type_of_tensor(c->cx, x);
-        slices_of(t, str_is(attrs_string(c->attrs, "slice_mode"), "size"), v, n, parts);
-        copy_slice(&c->cx->limits, x, out, parts);
+    if (x) {
+        slices_of(x->rank, x->shape, str_is(attrs_string(c->attrs, "slice_mode"), "size"), v, n,
+                  parts);
+        out = slice_in_place(x, c->type, parts);
+    }
+    if (x && !out) {
+        out = tensor_new_raw(&c->cx->limits, x->dtype, x->rank, c->type->dims);
+        if (out)
+            copy_slice(&c->cx->limits, x, out, parts);
     }
     tensor_release(x);
     return kernel_set(c, out);
