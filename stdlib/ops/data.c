@@ -292,6 +292,11 @@ static RelResult rel_unravel_index(Rel *r)
         return rel_blocked(r);
     if (!rel_is_int(r, 0, i) || !rel_is_int(r, 1, shape) || !rel_rank(r, 1, shape, 1))
         return REL_FAILED;
+    if (i->n > 1) {
+        rel_error(r, E0202_SHAPE, 0, "`indices` must be a scalar or have one axis, not `%s`",
+                  type_str(r->cx, i));
+        return REL_FAILED;
+    }
     Dim dims[2] = {shape->dims[0], i->n ? i->dims[0] : 0};
     return rel_out_tensor(r, i->dtype, i->n ? 2 : 1, dims);
 }
@@ -514,6 +519,24 @@ static bool kernel_sparse_to_dense(OpCall *c)
     return kernel_set(c, out);
 }
 
+/* Whether extents that are known are these diagonals of these matrices. */
+static bool diagonals_fit(const Type *t, const Type *d, int64_t k1, int64_t k2)
+{
+    if (t->n < 2 || k1 > k2 || d->n + (k1 == k2) != t->n)
+        return false;
+    for (uint32_t i = 0; i + 2 < t->n; i++)
+        if (!dim_agrees(t->dims[i], d->dims[i]))
+            return false;
+    Dim rows = t->dims[t->n - 2], columns = t->dims[t->n - 1];
+    if ((rows >= 0 && rows <= -k1) || (columns >= 0 && columns <= k2) ||
+        (k1 != k2 && !dim_agrees(d->dims[d->n - 2], k2 - k1 + 1)))
+        return false;
+    if (rows < 0 || columns < 0)
+        return true;
+    Dim below = rows + (k2 < 0 ? k2 : 0), beside = columns - (k1 > 0 ? k1 : 0);
+    return dim_agrees(d->dims[d->n - 1], below < beside ? below : beside);
+}
+
 #define SHAPES_rel_matrix_set_diag "(d...), (e...) -> (d...)"
 static RelResult rel_matrix_set_diag(Rel *r)
 {
@@ -521,7 +544,7 @@ static RelResult rel_matrix_set_diag(Rel *r)
     if (!d)
         return rel_blocked(r);
     int64_t k1 = attrs_int(r->attrs, "k1", 0), k2 = attrs_int(r->attrs, "k2", 0);
-    if (t->n < 2 || k1 > k2 || d->n + (k1 == k2) != t->n) {
+    if (!diagonals_fit(t, d, k1, k2)) {
         rel_error(r, E0202_SHAPE, 1, "diagonals `%s` do not fit `%s`", type_str(r->cx, d),
                   type_str(r->cx, t));
         return REL_FAILED;

@@ -46,30 +46,61 @@ Dim quant_extent(Rel *r, const Type *t, bool *good)
     return at < 0 ? 1 : t->dims[at];
 }
 
+/* What real numbers are quantised to. */
+static bool is_quantised(DType t)
+{
+    bool is_signed = t.code == DTYPE_CODE_INT, is_unsigned = t.code == DTYPE_CODE_UINT;
+    return t.lanes == 1 && (((is_signed || is_unsigned) && (t.bits == 8 || t.bits == 16)) ||
+                            (is_signed && t.bits == 32));
+}
+
+static bool check_quantised(Rel *r, DType t, int arg, const char *name)
+{
+    if (is_quantised(t))
+        return true;
+    rel_error(r, E0203_DTYPE, arg, "`%s` of `%s` must be int8, uint8, int16, uint16 or int32", name,
+              r->op->name);
+    return false;
+}
+
+/* Each number of `t` by a scale and a zero point becomes one of `to`. */
+static RelResult by_parameters(Rel *r, const Type *t, DType to)
+{
+    bool good;
+    Dim extent = quant_extent(r, t, &good);
+    return good && check_parameters(r, 1, extent) ? rel_out_tensor(r, to, t->n, t->dims)
+                                                  : REL_FAILED;
+}
+
 #define SHAPES_rel_quantize "(d...), 2 parameters -> (d...)"
 static RelResult rel_quantize(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
-    bool good;
     if (!t)
         return rel_blocked(r);
-    Dim extent = quant_extent(r, t, &good);
-    if (!good || !check_parameters(r, 1, extent))
+    if (!dtype_eq(t->dtype, float32_dtype)) {
+        rel_error(r, E0203_DTYPE, 0, "`data` of `%s` must be of type float32", r->op->name);
         return REL_FAILED;
-    return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", float32_dtype), t->n, t->dims);
+    }
+    DType to = attrs_dtype(r->attrs, "out_dtype");
+    return check_quantised(r, to, -1, "out_dtype") ? by_parameters(r, t, to) : REL_FAILED;
 }
 
-#define SHAPES_rel_of_float "(d...), 2 parameters -> (d...)"
-/* Of real numbers. */
-static RelResult rel_of_float(Rel *r)
+#define SHAPES_rel_dequantize "(d...), 2 parameters -> (d...)"
+static RelResult rel_dequantize(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
     if (!t)
         return rel_blocked(r);
-    if (dtype_eq(t->dtype, float32_dtype))
-        return rel_quantize(r);
-    rel_error(r, E0203_DTYPE, 0, "`data` of `%s` must be of type float32", r->op->name);
-    return REL_FAILED;
+    DType to = ops_dtype(r->attrs, "out_dtype", float32_dtype);
+    if (!check_quantised(r, t->dtype, 0, "data"))
+        return REL_FAILED;
+    if (to.code != DTYPE_CODE_FLOAT || to.bits > 32 || to.lanes != 1) {
+        rel_error(r, E0203_DTYPE, -1, "`out_dtype` of `%s` must be float16 or float32",
+                  r->op->name);
+        return REL_FAILED;
+    }
+    return by_parameters(r, t, to);
 }
 
 #define SHAPES_rel_requantize "(d...), 4 parameters -> (d...)"
@@ -83,7 +114,10 @@ static RelResult rel_requantize(Rel *r)
     if (!good || !check_parameters(r, 1, extent) || !check_parameters(r, 3, extent))
         return REL_FAILED;
     DType out = attrs_dtype(r->attrs, "out_dtype");
-    return rel_out_tensor(r, dtype_is_void(out) ? t->dtype : out, t->n, t->dims);
+    if (dtype_is_void(out))
+        return rel_out_tensor(r, t->dtype, t->n, t->dims);
+    return check_quantised(r, out, -1, "out_dtype") ? rel_out_tensor(r, out, t->n, t->dims)
+                                                    : REL_FAILED;
 }
 
 /* Products are summed as integers of these widths, which are powers of two. */
@@ -637,9 +671,9 @@ static const OpAttr leaky_attrs[] = {ATTR_F("alpha", 0.25, "the slope below zero
 #define BINARY_SAMPLES "(uint8[4], uint8[4], float32, int32, float32, int32, float32, int32)"
 
 const Op qnn_ops[] = {
-    ROW("qnn.quantize", quantize, quantize_args, quantize_attrs, OP_OPAQUE, rel_of_float,
+    ROW("qnn.quantize", quantize, quantize_args, quantize_attrs, OP_OPAQUE, rel_quantize,
         "(float32[4], float32, int32, out_dtype=\"int8\")", "Reals as integers of a scale."),
-    ROW("qnn.dequantize", dequantize, dequantize_args, dequantize_attrs, OP_OPAQUE, rel_quantize,
+    ROW("qnn.dequantize", dequantize, dequantize_args, dequantize_attrs, OP_OPAQUE, rel_dequantize,
         "(int8[4], float32, int32)", "Integers of a scale as reals."),
     ROW("qnn.requantize", requantize, requantize_args, requantize_attrs, OP_OPAQUE, rel_requantize,
         "(int32[4], float32, int32, float32, int32, out_dtype=\"int8\")",
