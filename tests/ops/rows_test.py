@@ -18,7 +18,8 @@ JIT_EVERY = 10  # of the rows that are differentiable, so many are tried by comp
 POSITIVE = "log log2 log10 sqrt rsqrt power nn.batch_norm nn.cross_entropy nn.lrn nn.l2_normalize nn.layer_norm nn.group_norm nn.instance_norm".split()
 RANGES = {"acosh": (1.3, 2.5), "dyn.nn.upsampling": (2.1, 2.4), "dyn.nn.upsampling3d": (2.1, 2.4)}
 # Arguments that are not real numbers, by operator and position; else zeros and ones.
-INTS = {("dyn.squeeze", 1): 1, ("dyn.sparse_to_dense", 3): 3, ("dyn.strided_slice", 2): 5}
+INTS = {("dyn.squeeze", 1): 1, ("dyn.sparse_to_dense", 3): 3, ("dyn.reshape", 1): 1, ("dyn.strided_slice", 1): 0, ("dyn.strided_slice", 2): 5,
+        ("dyn.strided_slice", 3): 1, ("scatter_nd", 1): [[0, 1]]}
 # They compute with float32 inside, so that differences must be greater.
 ROUGH = "qnn.dequantize relay.op.annotation.simulated_quantize image.resize1d image.resize2d image.resize3d dyn.image.resize2d random.uniform random.normal".split()
 
