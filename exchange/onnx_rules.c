@@ -5,6 +5,7 @@
 #include "base/str.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Numbers in a table that the importer makes. */
@@ -296,7 +297,9 @@ void rule_range(OnnxNode *n)
 void rule_space_to_depth(OnnxNode *n)
 {
     long long b = (long long)onnx_attr_int(n, "blocksize", 1);
-    if (strcmp(onnx_attr_text(n, "mode", "DCR"), "CRD") != 0)
+    if (b < 1)
+        onnx_refuse(n, "blocks of %lld", b);
+    else if (strcmp(onnx_attr_text(n, "mode", "DCR"), "CRD") != 0)
         onnx_give(n, onnx_text(n, "nn.space_to_depth(%s, block_size=%lld)", onnx_in(n, 0), b));
     else
         onnx_give(
@@ -540,7 +543,12 @@ void rule_conv_transpose(OnnxNode *n)
     bool upper = !strcmp(how, "SAME_UPPER"), same = upper || !strcmp(how, "SAME_LOWER");
     for (int i = 0; i < w.n && (same || size.n >= w.n); i++) {
         int64_t d = onnx_known_extent(n, 0, i + 2), s = w.strides.at[i];
-        int64_t wanted = size.n >= w.n ? size.at[size.n - w.n + i] : d * s;
+        bool fits = d <= INT32_MAX && llabs(extra.at[i]) <= INT32_MAX;
+        int64_t wanted = size.n >= w.n ? size.at[size.n - w.n + i] : fits ? d * s : -1;
+        if (!fits || wanted < 0 || wanted >= (int64_t)1 << 62) {
+            onnx_refuse(n, "a result of %lld along an axis", (long long)wanted);
+            return;
+        }
         int64_t total =
             s * (d - 1) + extra.at[i] + (w.kernel.at[i] - 1) * w.dilations.at[i] + 1 - wanted;
         extra.at[i] -= total < 0 ? total : 0;
@@ -974,6 +982,10 @@ void rule_split(OnnxNode *n)
     }
     int64_t all = parts.n < 0 ? onnx_known_extent(n, 0, axis) : INT64_MAX;
     for (int i = 0; i < cuts.n; i++) {
+        if (parts.n >= 0 && (parts.at[i] < 0 || parts.at[i] > (int64_t)1 << 47)) {
+            onnx_refuse(n, "a part of %lld", (long long)parts.at[i]);
+            return;
+        }
         at += parts.n >= 0 ? parts.at[i] : equal;
         cuts.at[i] = at < all ? at : all;
     }

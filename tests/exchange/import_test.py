@@ -296,7 +296,7 @@ def test_names(folder):
 
 def test_found(folder):
     """What the fuzzer found: numbers that no double holds, a graph that cannot be said in a loop, extents that no tensor has, large tables,
-    inputs without names, results whose type nothing says."""
+    inputs without names, results whose type nothing says, numbers by which it is divided or that add up to too much."""
     node, big = helper.make_node, 2**62 + 1
     save(model([node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(big))), node("Add", ["x", "c"], ["y"])],
                [value("x", [2], TensorProto.INT64)], [value("y", None, TensorProto.INT64)]), f"{folder}/number.onnx")
@@ -307,6 +307,11 @@ def test_found(folder):
                              [value("more", [], TensorProto.BOOL), value("w", [2])])
     cases = {"loop": model([node("Loop", ["n", "", "x"], ["y"], body=body)], [value("x", [2]), value("n", [], TensorProto.INT64)], [value("y", None)]),
              "extent": model([node("Relu", ["x"], ["y"])], [value("x", [2**40, 2**40])], [value("y", None)]),
+             "blocks": model([node("SpaceToDepth", ["x"], ["y"], blocksize=0, mode="CRD")], [value("x", [1, 4, 4, 4])], [value("y", None)]),
+             "parts": model([node("Split", ["x", "s"], ["y", "z", "w"])], [value("x", [8])], [value(k, None) for k in "yzw"], {"s": np.array([2**62, 2**62, 2**62])}),
+             "window": model([node("ConvTranspose", ["x", "k"], ["y"], output_shape=[-2**63, 4])], [value("x", [1, 1, 4, 4])], [value("y", None)],
+                             {"k": array(1, 1, 3, 3)}),
+             "dilation": model([node("MaxPool", ["x"], ["y"], kernel_shape=[2], dilations=[2**62], ceil_mode=1)], [value("x", [1, 1, 8])], [value("y", None)]),
              "table": model([node("HannWindow", ["n"], ["y"])], [], [value("y", None)], {"n": np.array(2**40)}, 17)}
     for name, m in cases.items():
         save(m, f"{folder}/{name}.onnx")
