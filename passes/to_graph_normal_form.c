@@ -5,10 +5,14 @@
  *
  * Functions that call themselves keep their `let`, and so do values that have an effect or may hold references: where and how often
  * they are evaluated can be told. So does a value of which only the variable says what type it has, as in
- * `let %l: List[int32] = Nil`: a graph variable has no type to write. */
+ * `let %l: List[int32] = Nil`: a graph variable has no type to write.
+ *
+ * For code, only what operators compute and cannot fail moves, and only where there are uses, which all stand in the stretch of code in
+ * which the `let` does: a value that a loop's body uses, or one branch, is computed where it was written. */
 #include "ir/walk.h"
 #include "passes/facts.h"
 #include "passes/pass.h"
+#include "passes/scope.h"
 
 typedef struct Graph {
     Ctx *cx;
@@ -17,6 +21,11 @@ typedef struct Graph {
     PtrMap values;  /* Var -> value of its `let`, when that may be moved */
     PtrMap looked;  /* Expr -> itself when it does not say its type, else NULL */
     bool vague;     /* note_vague found one */
+    bool for_code;
+    PtrMap
+        stretches; /* for code: Var -> the stretch in which its `let` and all of its uses stand */
+    PtrMap used; /* for code: these variables */
+    const Block *at; /* for code: where what is looked at belongs */
 } Graph;
 
 static const Type *callee_type(const Graph *g, const Call *call)
@@ -87,12 +96,72 @@ static bool says_its_type(Graph *g, const Let *let)
     return !ptrmap_find(&g->looked, let->value);
 }
 
+static void note_use(void *data, Expr *const *slot)
+{
+    Graph *g = data;
+    if ((*slot)->kind != EXPR_VAR)
+        return;
+    ptrmap_put(&g->used, *slot, *slot);
+    if (ptrmap_find(&g->stretches, *slot) != g->at)
+        ptrmap_remove(&g->stretches, *slot);
+}
+
+static bool opens_blocks(const Expr *e)
+{
+    return e->kind == EXPR_IF || e->kind == EXPR_MATCH || e->kind == EXPR_FUNCTION;
+}
+
+static bool note_stretches(Graph *g, const Function *fn)
+{
+    Scopes s;
+    bool ok = scopes_init(&s, g->cx, fn->body);
+    for (size_t i = 0; ok && i < s.steps.n; i++) {
+        const ScopeNode *node = s.steps.at[i].node;
+        const Let *let = expr_as_let(node->e);
+        if (let && s.steps.at[i].event == SCOPE_BIND)
+            ptrmap_put(&g->stretches, let->var, node->block->stretch);
+    }
+    for (size_t i = 0; ok && i < s.steps.n; i++) {
+        const ScopeNode *node = s.steps.at[i].node;
+        g->at = opens_blocks(node->e) ? NULL : node->block->stretch;
+        if (s.steps.at[i].event == SCOPE_DONE)
+            ir_children(node->e, note_use, g);
+    }
+    scopes_deinit(&s);
+    return ok;
+}
+
+/* Integers may be divided by zero, extents that nobody knows may not fit. */
+static bool may_fail(const Call *call)
+{
+    const Type *t = type_find(call->base.type);
+    bool known =
+        t->kind == TYPE_TENSOR && dtype_is_float(t->dtype) && expr_call_of_op(&call->base)->compute;
+    for (uint32_t i = 0; i < call->args.n && known; i++)
+        known = type_is_static(call->args.at[i]->type);
+    return !known;
+}
+
+static bool is_computed(const Expr *e)
+{
+    if (expr_call_of_op(e))
+        return !may_fail(expr_as_call(e));
+    return e->kind == EXPR_TUPLE || e->kind == EXPR_TUPLE_GET || e->kind == EXPR_CONSTANT;
+}
+
+static bool may_move(Graph *g, const Let *let)
+{
+    bool here = !g->for_code || (is_computed(let->value) && ptrmap_has(&g->used, let->var) &&
+                                 ptrmap_has(&g->stretches, let->var));
+    return here && purity_movable(&g->purity, let->value) && says_its_type(g, let);
+}
+
 static bool note_let(Rewriter *rw, const Expr *old, Expr **now)
 {
     Graph *g = rw->data;
     const Let *let = expr_as_let(old);
     const Function *f = expr_as_function(old);
-    if (let && purity_movable(&g->purity, let->value) && says_its_type(g, let))
+    if (let && may_move(g, let))
         ptrmap_put(&g->values, let->var, let->value);
     *now = (Expr *)(uintptr_t)old;
     return f && function_is_primitive(f);
@@ -114,8 +183,16 @@ static Expr *put_value(Rewriter *rw, const Expr *old, Expr *now)
 
 static Function *to_graph(PassRun *run, const Def *def)
 {
-    Graph g = {.cx = run->cx, .module = run->module, .env = run->context->env};
+    Graph g = {.cx = run->cx,
+               .module = run->module,
+               .env = run->context->env,
+               .for_code = run->context->for_code};
     Rewriter rw;
+    if (g.for_code && !note_stretches(&g, def->fn)) {
+        ptrmap_deinit(&g.stretches);
+        ptrmap_deinit(&g.used);
+        return NULL;
+    }
     purity_init(&g.purity, run->module, run->context->env, &def->fn->base);
     rewriter_init(&rw, run->cx, run->module, put_value, &g);
     rw.enter = note_let;
@@ -124,6 +201,8 @@ static Function *to_graph(PassRun *run, const Def *def)
     purity_deinit(&g.purity);
     ptrmap_deinit(&g.values);
     ptrmap_deinit(&g.looked);
+    ptrmap_deinit(&g.stretches);
+    ptrmap_deinit(&g.used);
     return expr_as_function(now);
 }
 

@@ -400,7 +400,10 @@ static void build_stage(Parts *parts, int stage, int tail)
     Sched *s = &parts->s;
     size_t first = s->n->root.n;
     Tail t = {.stage = tail, .of = s->p->n_inputs + stage};
+    Span outer = s->n->te.span;
+    s->n->te.span = s->p->stages[stage].body->span;
     strategy_of(s, stage)->build(s, stage, &t);
+    s->n->te.span = outer;
     for (size_t i = first; i < s->n->root.n; i++)
         vec_push(&parts->done, parts->s.arena, s->n->root.at[i]);
 }
