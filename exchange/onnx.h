@@ -86,6 +86,8 @@ OnnxInts onnx_ints(OnnxNode *n, size_t i);
 bool onnx_is_known(OnnxNode *n, size_t i);
 /* Element k of it. */
 double onnx_number(OnnxNode *n, size_t i, int64_t k);
+/* The first element, as an integer that fits when others of its size are added: what is beyond 2^40 is 2^40. */
+long long onnx_integer(OnnxNode *n, size_t i);
 /* What is known of the element of a row of integers: a number, a symbolic extent, or DIM_ANY. */
 Dim onnx_element(const OnnxValue *v, uint32_t k);
 

@@ -401,7 +401,7 @@ void rule_loop(OnnxNode *n)
     }
     t.asks = asks(&t);
     if (!t.asks && most && most->constant && !endless)
-        t.known = (int64_t)onnx_number(n, 0, 0);
+        t.known = onnx_integer(n, 0);
     t.known = t.known < 0 ? -1 : t.known;
     write_turns(n, &t);
 }

@@ -173,6 +173,13 @@ double onnx_number(OnnxNode *n, size_t i, int64_t k)
     return 0;
 }
 
+long long onnx_integer(OnnxNode *n, size_t i)
+{
+    const double most = (double)((int64_t)1 << 40);
+    double v = onnx_number(n, i, 0);
+    return (long long)(v >= most ? most : v > -most ? v : -most);
+}
+
 /* ---- attributes ------------------------------------------------------------------------------------------------------------- */
 
 /* In a function an attribute may stand for one of the call. */

@@ -1207,7 +1207,7 @@ void rule_pad(OnnxNode *n)
 
 void rule_trilu(OnnxNode *n)
 {
-    long long k = onnx_has(n, 1) ? (long long)onnx_number(n, 1, 0) : 0;
+    long long k = onnx_has(n, 1) ? onnx_integer(n, 1) : 0;
     onnx_give(n, onnx_text(n, "trilu(%s, %lld, upper=%s)", onnx_in(n, 0), k,
                            onnx_bool(onnx_attr_int(n, "upper", 1) != 0)));
 }
@@ -1265,8 +1265,7 @@ void rule_one_hot(OnnxNode *n)
 /* The number is an attribute up to version 9. */
 void rule_topk(OnnxNode *n)
 {
-    long long k =
-        onnx_has(n, 1) ? (long long)onnx_number(n, 1, 0) : (long long)onnx_attr_int(n, "k", 1);
+    long long k = onnx_has(n, 1) ? onnx_integer(n, 1) : (long long)onnx_attr_int(n, "k", 1);
     const char *y = onnx_text(
         n, "topk(%s, k=%lld, axis=%lld, ret_type=\"both\", is_ascend=%s, dtype=\"int64\")",
         onnx_in(n, 0), k, (long long)onnx_attr_int(n, "axis", -1),

@@ -88,8 +88,8 @@ void rule_dft(OnnxNode *n)
 void rule_stft(OnnxNode *n)
 {
     bool half = onnx_attr_int(n, "onesided", 1) != 0, windowed = onnx_has(n, 2);
-    long long step = (long long)onnx_number(n, 1, 0);
-    long long size = onnx_has(n, 3) ? (long long)onnx_number(n, 3, 0)
+    long long step = onnx_integer(n, 1);
+    long long size = onnx_has(n, 3) ? onnx_integer(n, 3)
                      : windowed     ? (long long)onnx_known_extent(n, 2, 0)
                                     : 0;
     if (onnx_rank(n, 0) != 3 || onnx_known_extent(n, 0, 2) != 1 || size < 1) {

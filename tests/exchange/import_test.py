@@ -296,7 +296,8 @@ def test_names(folder):
 
 def test_found(folder):
     """What the fuzzer found: numbers that no double holds, a graph that cannot be said in a loop, extents that no tensor has, large tables,
-    inputs without names, results whose type nothing says, numbers by which it is divided or that add up to too much."""
+    inputs without names, results whose type nothing says, numbers by which it is divided or that add up to too much,
+    diagonals beyond all."""
     node, big = helper.make_node, 2**62 + 1
     save(model([node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(big))), node("Add", ["x", "c"], ["y"])],
                [value("x", [2], TensorProto.INT64)], [value("y", None, TensorProto.INT64)]), f"{folder}/number.onnx")
@@ -317,6 +318,9 @@ def test_found(folder):
         save(m, f"{folder}/{name}.onnx")
         got = relay("import", f"{folder}/{name}.onnx", "-o", folder)
         check(name, got.returncode in (2, 3) and "E0406" in got.stderr, f"{got.returncode} {got.stderr}")
+    save(model([node("Trilu", ["x", "k"], ["y"])], [value("x", [2, 2])], [value("y", [2, 2])], {"k": np.array(2**63 - 1)}), f"{folder}/diagonal.onnx")
+    got = relay("import", f"{folder}/diagonal.onnx", "-o", folder)
+    check("a diagonal far away", got.returncode == 0, got.stderr)
     body = helper.make_graph([node("Abs", ["e"], ["a"])], "body", [value("e", [2])], [value("a", [2])])
     unnamed = model([node("SequenceMap", ["xs"], ["ys"], body=body)], [helper.make_tensor_sequence_value_info("xs", 1, [2])],
                     [helper.make_tensor_sequence_value_info("ys", 1, [2])], (), 17)
