@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "session/internal.h"
 #include "session/manifest.h"
+#include "session/timing.h"
 #include "typecheck/typecheck.h"
 
 #include <math.h>
@@ -19,12 +20,9 @@ typedef struct Bench {
     Value *args;
     uint32_t n;
     double started; /* before the text was parsed */
-    double seconds;
-    int runs;
-    double *times; /* seconds of one call */
-    size_t n_times, cap;
+    TimeWish wish;
+    Timing timing;
     JitCounts kernels;
-    double card; /* seconds of one call that a card worked; 0: none did */
     double compile; /* from the text to the end of the first call */
     Value result;
 } Bench;
@@ -60,27 +58,7 @@ static bool bind_weights(Bench *b, const Workload *w)
 
 /* ---- timing ------------------------------------------------------------------------------------------------------------------ */
 
-static Value call_once(Bench *b)
-{
-    return engine_call(b->s, &b->code, b->n, b->args);
-}
-
-static bool note_time(Bench *b, double seconds)
-{
-    if (b->n_times == b->cap) {
-        size_t cap = b->cap ? 2 * b->cap : 256;
-        double *grown = memory_resize(b->times, cap * sizeof *grown);
-        if (!grown)
-            return false;
-        b->times = grown;
-        b->cap = cap;
-    }
-    b->times[b->n_times++] = seconds;
-    return true;
-}
-
-/* A call shorter than 100 microseconds is timed several at a time. */
-static bool time_calls(Bench *b)
+static bool measure(Bench *b)
 {
     if (!engine_prepare(b->s, b->engine, b->module, b->entry, &b->code))
         return false;
@@ -92,42 +70,14 @@ static bool time_calls(Bench *b)
                      "`-O 0` compiles the program as written");
         return false;
     }
-    b->result = call_once(b);
+    b->wish.result = &b->result;
     b->compile = clock_seconds() - b->started;
-    if (value_is_none(b->result))
+    if (!time_calls(b->s, &b->code, b->n, b->args, b->wish, &b->timing))
         return false;
-    if (engine_compiles(b->code.engine)) {
-        b->s->jit_table->settle(b->s->jit);
+    b->compile += b->timing.first;
+    if (engine_compiles(b->code.engine))
         b->kernels = b->s->jit_table->counts(b->s->jit, b->code.env, b->entry);
-    }
-    double start = clock_seconds();
-    value_release(call_once(b));
-    double one = clock_seconds() - start;
-    bool gpu = b->code.engine == ENGINE_GPU;
-    if (gpu)
-        b->s->jit_table->gpu_seconds(b->s->jit);
-    int at_once = one < 1e-4 ? (int)(1e-4 / (one > 1e-8 ? one : 1e-8)) + 1 : 1;
-    double begin = clock_seconds();
-    while ((int)b->n_times < b->runs || clock_seconds() - begin < b->seconds) {
-        start = clock_seconds();
-        for (int i = 0; i < at_once; i++) {
-            Value v = call_once(b);
-            if (value_is_none(v))
-                return false;
-            value_release(v);
-        }
-        if (!note_time(b, (clock_seconds() - start) / at_once) || limit_hit(&b->s->cx.limits))
-            return false;
-    }
-    if (gpu)
-        b->card = b->s->jit_table->gpu_seconds(b->s->jit) / ((double)b->n_times * at_once);
     return true;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* ---- what came out -------------------------------------------------------------------------------------------------------- */
@@ -200,8 +150,7 @@ static void report(Bench *b, bool json)
 {
     Buf out = {0};
     Flat f = {.integers = true};
-    qsort(b->times, b->n_times, sizeof *b->times, by_size);
-    double least = b->times[0] * 1e3, median = b->times[b->n_times / 2] * 1e3;
+    double least = b->timing.least * 1e3, median = b->timing.median * 1e3;
     int threads = pool_threads(b->s->cx.pool);
     Buf how = {0}; /* the evaluator runs what is written, at no level */
     buf_str(&how, engine_names[b->code.engine]);
@@ -213,26 +162,26 @@ static void report(Bench *b, bool json)
         buf_printf(&out,
                    "\", \"peer\": \"ours\", \"threads\": %d, \"exec\": \"%s\", \"min_ms\": %.6g, "
                    "\"median_ms\": "
-                   "%.6g, \"runs\": %zu, \"compile_ms\": %.6g, \"opt_level\": %d, "
+                   "%.6g, \"runs\": %d, \"compile_ms\": %.6g, \"opt_level\": %d, "
                    "\"kernel_calls\": %u, \"kernels\": %u, \"cached\": %s, ",
-                   threads, engine_names[b->code.engine], least, median, b->n_times,
+                   threads, engine_names[b->code.engine], least, median, b->timing.runs,
                    b->compile * 1e3, b->s->opt_level, b->kernels.calls, b->kernels.kernels,
                    b->kernels.kept ? "true" : "false");
         if (b->code.engine == ENGINE_GPU)
-            buf_printf(&out, "\"gpu_ms\": %.6g, ", b->card * 1e3);
+            buf_printf(&out, "\"gpu_ms\": %.6g, ", b->timing.card * 1e3);
         buf_str(&out, "\"out\": ");
         describe(&out, &f);
         buf_str(&out, "}\n");
     } else {
         buf_printf(&out,
-                   "%-28s %-12s  %d thread%s  min %10.4f ms  median %10.4f ms  %6zu runs  "
+                   "%-28s %-12s  %d thread%s  min %10.4f ms  median %10.4f ms  %6d runs  "
                    "first %8.1f ms  "
                    "%u calls of %u kernels%s",
                    b->name, buf_text(&how), threads, threads == 1 ? " " : "s", least, median,
-                   b->n_times, b->compile * 1e3, b->kernels.calls, b->kernels.kernels,
+                   b->timing.runs, b->compile * 1e3, b->kernels.calls, b->kernels.kernels,
                    b->kernels.kept ? ", from the cache" : "");
         if (b->code.engine == ENGINE_GPU)
-            buf_printf(&out, ", on the card %.4f ms", b->card * 1e3);
+            buf_printf(&out, ", on the card %.4f ms", b->timing.card * 1e3);
         buf_char(&out, '\n');
     }
     free(f.at);
@@ -309,12 +258,12 @@ RelayStatus stage_bench(RelaySession *s, const RelayRequest *r)
     const char *workload = request_find(r, "workload"), *dir = request_find(r, "bench");
     const char *threads = request_find(r, "threads"), *seconds = request_find(r, "seconds");
     const char *runs = request_find(r, "runs"), *exec = request_find(r, "exec");
-    Bench b = {.s = s,
-               .name = workload ? workload : r->name,
-               .engine = RELAY_HAS_LLVM ? ENGINE_JIT : ENGINE_INTERP,
-               .seconds = seconds ? strtod(seconds, NULL) : 1,
-               .runs = runs ? atoi(runs) : 3};
-    b.runs = b.runs < 1 ? 1 : b.runs;
+    Bench b = {
+        .s = s,
+        .name = workload ? workload : r->name,
+        .engine = RELAY_HAS_LLVM ? ENGINE_JIT : ENGINE_INTERP,
+        .wish = {.seconds = seconds ? strtod(seconds, NULL) : 1, .runs = runs ? atoi(runs) : 3}};
+    b.wish.runs = b.wish.runs < 1 ? 1 : b.wish.runs;
     if (exec && !engine_parse(exec, &b.engine))
         diag_error(s->cx.diags, E0402_USAGE, (Span){0},
                    "`--exec %s`: there are the engines auto, interp, jit and gpu", exec);
@@ -325,13 +274,12 @@ RelayStatus stage_bench(RelaySession *s, const RelayRequest *r)
     arena_init(&arena, &s->cx.limits);
     bool ok = session_status(s) == RELAY_OK &&
               (workload ? load_workload(&b, &arena, dir ? dir : ".", workload) : load_file(&b, r));
-    if (ok && time_calls(&b))
+    if (ok && measure(&b))
         report(&b, request_flag(r, "json"));
     for (uint32_t i = 0; b.args && i < b.n; i++)
         value_release(b.args[i]);
     value_release(b.result);
     free(b.args);
-    free(b.times);
     RelayStatus status = session_status(s);
     engine_release(s, &b.code);
     module_release(b.module);

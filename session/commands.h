@@ -3,6 +3,7 @@
 #define SESSION_COMMANDS_H
 
 #include "session/internal.h"
+#include "session/timing.h"
 
 /* What a command works on: the argument text and where it stands. */
 typedef struct CommandCall {
@@ -42,15 +43,6 @@ void settings_keep(CommandCall *c);
 Str command_pipeline(CommandCall *c);
 /* `:explain pass`: what passes decided. */
 void explain_pass(CommandCall *c);
-
-/* Runs for a fifth of a second; the least time of a run. The first one, which may compile for the shapes that it sees, counts only when it
- * is the only one: where it took long, no other follows. False after a diagnostic. */
-typedef struct Timing {
-    double least, first;
-    int runs;
-} Timing;
-bool time_calls(RelaySession *s, const Runnable *code, const Thunk *t, Timing *out);
-void print_time(Buf *b, double seconds);
 
 /* What stands where loops would. */
 #define NO_LOOPS                                                                                \

@@ -19,11 +19,11 @@ LOOP = "def @loop(%n: int32) -> int32 { @loop(%n) } @loop(0)"
 
 
 class Interrupts(unittest.TestCase):
-    def interrupted(self, kernel, interrupt, before="1 + 2"):
+    def interrupted(self, kernel, interrupt, before="1 + 2", code=LOOP):
         client = kernel.client()
         if client.execute(before)[0]["status"] != "ok":
             self.skipTest(f"{before} cannot be had")
-        request = client.send("execute_request", {"code": LOOP})
+        request = client.send("execute_request", {"code": code})
         time.sleep(0.3)
         started = time.monotonic()
         interrupt(client)
@@ -41,6 +41,11 @@ class Interrupts(unittest.TestCase):
     def test_compiled_code(self):
         with Kernel() as kernel:
             self.interrupted(kernel, lambda client: client.ask("interrupt_request", {}, "control"), ":engine jit")
+
+    def test_measurement(self):
+        with Kernel() as kernel:
+            self.interrupted(kernel, lambda client: client.ask("interrupt_request", {}, "control"),
+                             "let %x = 1;", ":bench seconds=60 %x + 2")
 
     def test_signal(self):
         with Kernel() as kernel:

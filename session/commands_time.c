@@ -1,0 +1,150 @@
+/* Commands that measure: `:time`, `:bench`. */
+#include "session/commands.h"
+#include "session/tier.h"
+
+static const TimeWish time_wish = {.seconds = 0.2};
+
+static void time_row(Buf *b, const char *name, Timing t)
+{
+    buf_printf(b, "%-10s", name);
+    print_time(b, t.least);
+    buf_str(b, "   first ");
+    print_time(b, t.first);
+    buf_printf(b, "   %6d run%s\n", t.runs, t.runs == 1 ? "" : "s");
+}
+
+static void say_if_known(Buf *b, const Runnable *code)
+{
+    if (runnable_is_constant(code))
+        buf_str(b, "\nThe optimiser knew the value: nothing was left to run. What is to be "
+                   "measured has to be an argument: `let %x = …;` before it.");
+}
+
+/* Adds the row of the JIT or of the card; false when nothing was measured. */
+static bool time_compiled(RelaySession *s, Engine engine, const Thunk *t, double evaluator, Buf *b)
+{
+    const char *name = engine == ENGINE_GPU ? "GPU" : "JIT";
+    Buf why = {0};
+    Runnable code;
+    Timing jit;
+    double start = clock_seconds();
+    bool was = engine_on_gpu(s, engine == ENGINE_GPU);
+    bool compiled = engine_compile(s, t->module, t->name, COMPILE_TO_RUN, &code, &why);
+    engine_on_gpu(s, was);
+    double compile = clock_seconds() - start;
+    bool ok = compiled && time_calls(s, &code, t->n, t->args, time_wish, &jit);
+    if (ok) {
+        jit.first += compile;
+        time_row(b, name, jit);
+        JitCounts kernels = s->jit_table->counts(s->jit, code.env, t->name);
+        buf_printf(b, "%-10s%8.1f times as fast; %s in %.1f ms at level %d", "",
+                   evaluator / jit.least, kernels.kept ? "taken from the cache" : "compiled",
+                   compile * 1e3, s->opt_level);
+        if (kernels.kernels)
+            buf_printf(b, "; %u call%s of %u kernel%s, %u made before", kernels.calls,
+                       kernels.calls == 1 ? "" : "s", kernels.kernels,
+                       kernels.kernels == 1 ? "" : "s", kernels.kernels - kernels.made);
+        say_if_known(b, &code);
+    } else if (!compiled) {
+        buf_printf(b, "%-10s%s", name, buf_text(&why));
+    }
+    if (ok && engine == ENGINE_GPU) {
+        buf_str(b, "; of a run the card works ");
+        print_time(b, jit.card);
+    }
+    if (compiled)
+        engine_release(s, &code);
+    buf_deinit(&why);
+    return ok;
+}
+
+void command_time(CommandCall *c)
+{
+    RelaySession *s = c->s;
+    Module *m = command_program(c);
+    Thunk t;
+    if (!m || !thunk_make(s, s->env, m, m->expr, &t)) {
+        module_release(m);
+        return;
+    }
+    Buf b = {0};
+    Timing evaluator;
+    Runnable code;
+    bool ok = engine_prepare(s, ENGINE_INTERP, t.module, t.name, &code) &&
+              time_calls(s, &code, t.n, t.args, time_wish, &evaluator);
+    if (ok) {
+        time_row(&b, "evaluator", evaluator);
+        time_compiled(s, ENGINE_JIT, &t, evaluator.least, &b);
+        if (s->engine == ENGINE_GPU) {
+            buf_char(&b, '\n');
+            time_compiled(s, ENGINE_GPU, &t, evaluator.least, &b);
+        }
+        if (s->engine == ENGINE_AUTO) {
+            buf_str(&b, "\ncells run on the evaluator");
+            tier_describe(s, &b);
+        }
+    }
+    if (ok && session_status(s) == RELAY_OK)
+        emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
+    engine_release(s, &code);
+    buf_deinit(&b);
+    thunk_free(&t);
+    module_release(m);
+}
+
+/* Cells that run where they are fastest are measured there. */
+static Engine bench_engine(RelaySession *s)
+{
+    return s->engine != ENGINE_AUTO ? s->engine : session_jit(s) ? ENGINE_JIT : ENGINE_INTERP;
+}
+
+static void bench_report(RelaySession *s, const Runnable *code, const Timing *t)
+{
+    const struct {
+        const char *name;
+        double seconds;
+    } rows[] = {{"minimum", t->least},      {"lower quarter", t->low}, {"median", t->median},
+                {"upper quarter", t->high}, {"maximum", t->most},      {"first", t->first},
+                {"on the card", t->card}};
+    size_t n = sizeof rows / sizeof *rows - (code->engine != ENGINE_GPU);
+    Buf b = {0};
+    buf_printf(&b, "%d run%s by %s", t->runs, t->runs == 1 ? "" : "s", engine_names[code->engine]);
+    if (engine_compiles(code->engine))
+        buf_printf(&b, " at level %d", s->opt_level);
+    for (size_t i = 0; i < n; i++) {
+        buf_printf(&b, "\n%-14s", rows[i].name);
+        print_time(&b, rows[i].seconds);
+    }
+    if (engine_compiles(code->engine))
+        say_if_known(&b, code);
+    emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
+    buf_deinit(&b);
+}
+
+void command_bench(CommandCall *c)
+{
+    RelaySession *s = c->s;
+    uint64_t seconds = 1, runs = 3;
+    if (!command_setting(c, "seconds", &seconds) || !command_setting(c, "runs", &runs))
+        return;
+    Module *m = command_program(c);
+    Thunk t;
+    if (!m || !thunk_make(s, s->env, m, m->expr, &t)) {
+        module_release(m);
+        return;
+    }
+    Runnable code;
+    Timing timing;
+    TimeWish wish = {.seconds = (double)seconds, .runs = (int)runs};
+    double start = clock_seconds();
+    if (engine_prepare(s, bench_engine(s), t.module, t.name, &code)) {
+        double prepare = clock_seconds() - start;
+        if (time_calls(s, &code, t.n, t.args, wish, &timing) && session_status(s) == RELAY_OK) {
+            timing.first += prepare;
+            bench_report(s, &code, &timing);
+        }
+        engine_release(s, &code);
+    }
+    thunk_free(&t);
+    module_release(m);
+}
