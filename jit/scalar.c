@@ -228,12 +228,16 @@ static Ssa float_compare(const Lanes *l, int op, Ssa x, Ssa y)
     return LLVMBuildFCmp(l->g->b, p, x, y, "");
 }
 
-/* A constant, of lanes the first; NULL: it is none. */
+/* A constant that is the same in all lanes, as that of a position is not; NULL: it is none. */
 static Ssa constant_lane(const Lanes *l, Ssa v)
 {
-    if (!LLVMIsConstant(v))
-        return NULL;
-    return l->n > 1 ? LLVMGetAggregateElement(v, 0) : v;
+    if (!LLVMIsConstant(v) || l->n == 1)
+        return LLVMIsConstant(v) ? v : NULL;
+    Ssa first = LLVMGetAggregateElement(v, 0);
+    for (unsigned i = 1; i < (unsigned)l->n; i++)
+        if (LLVMGetAggregateElement(v, i) != first)
+            return NULL;
+    return first;
 }
 
 /* The value of a constant, the same in all lanes. */
