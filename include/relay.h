@@ -52,6 +52,7 @@ typedef enum RelayOutputKind {
     RELAY_OUTPUT_DIAGNOSTIC, /* an error, warning or note; text/plain, text/html, application/json (cli.md's line) */
     RELAY_OUTPUT_STREAM, /* plain text as it comes: progress, tracing; text/plain only */
     RELAY_OUTPUT_TEXT, /* the text that a stage made (fmt, check, opt, compile); text/plain is exact */
+    RELAY_OUTPUT_INPUT, /* text for the person to change and to run (`:edit`); text/plain is exact */
     RELAY_OUTPUT_QUIT, /* the person asked to leave (`:quit`); no data */
     RELAY_OUTPUT_CLEAR, /* the person asked for a clear screen (`:clear`); no data */
 } RelayOutputKind;

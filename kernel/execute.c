@@ -200,6 +200,14 @@ static void emit_page(Run *r, const RelayOutput *out)
                                                 bundle_of(out), "start", 0));
 }
 
+/* A cell below, or the text of the next prompt. */
+static void add_input(Run *r, Str text)
+{
+    json_array_append_new(r->payload,
+                          json_pack("{s:s, s:o, s:b}", "source", "set_next_input", "text",
+                                    json_text(text.ptr, text.len), "replace", 0));
+}
+
 /* `?name`, and nothing else. */
 static bool is_question(Str code)
 {
@@ -257,6 +265,7 @@ static void emit(void *data, const RelayOutput *out)
         else
             emit_bundle(r, "display_data", out);
         break;
+    case RELAY_OUTPUT_INPUT: add_input(r, plain_text(out)); break;
     case RELAY_OUTPUT_TEXT:
     case RELAY_OUTPUT_STREAM: emit_text(r, "stdout", out); break;
     case RELAY_OUTPUT_CLEAR:

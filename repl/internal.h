@@ -40,6 +40,7 @@ struct Line {
     int column; /* that Up and Down aim at; -1: where the cursor is */
     Buf ghost; /* how the text may go on; drawn behind it */
     Buf shown; /* both, while they are drawn */
+    Buf offered; /* what the next cell begins with */
     bool over; /* the cell is entered or given up: nothing more is suggested */
     void (*idle)(void *data);
     void *idle_data;

@@ -41,6 +41,7 @@ void line_free(Line *l)
     buf_deinit(&l->kept);
     buf_deinit(&l->ghost);
     buf_deinit(&l->shown);
+    buf_deinit(&l->offered);
     free(l);
 }
 
@@ -636,9 +637,20 @@ static Next read_keys(Line *l)
     }
 }
 
+void line_offer(Line *l, const char *text, size_t n)
+{
+    while (n > 0 && text[n - 1] == '\n')
+        n--;
+    buf_clear(&l->offered);
+    buf_bytes(&l->offered, text, n);
+}
+
 LineEnd line_read(Line *l, Buf *out)
 {
     text_reset(&l->text);
+    if (l->offered.n)
+        text_set(&l->text, buf_text(&l->offered), l->offered.n);
+    buf_clear(&l->offered);
     buf_clear(&l->panel);
     view_start(&l->view);
     l->browsing = false;

@@ -31,6 +31,9 @@ void line_free(Line *l);
 /* `idle(data)` is called once, after the next prompt has been drawn and while nobody types. */
 void line_on_idle(Line *l, void (*idle)(void *data), void *data);
 
+/* The next cell begins with this text. */
+void line_offer(Line *l, const char *text, size_t n);
+
 /* Reads a cell into `out`. The terminal is in its usual mode again when this returns. */
 LineEnd line_read(Line *l, Buf *out);
 

@@ -84,6 +84,12 @@ static bool page(void *data, const Buf *text)
     return true;
 }
 
+static void offer(void *data, const char *text, size_t n)
+{
+    const Repl *r = data;
+    line_offer(r->line, text, n);
+}
+
 static void run_cell(Repl *r, const Buf *text)
 {
     Buf name = {0};
@@ -145,6 +151,7 @@ static RelayStatus run_terminal(const ReplOptions *options)
         relay_session_set_stepper(r.face.session, (RelayStepper){stepper_stopped, r.stepper});
         r.face.show.before = leave_stepper;
         r.face.show.page = page;
+        r.face.show.input = offer;
         r.face.show.data = &r;
         greet(&r.face.show);
         relay_session_start(r.face.session, show_sink(&r.face.show));

@@ -132,6 +132,12 @@ static void show_output(void *data, const RelayOutput *out)
     case RELAY_OUTPUT_DIAGNOSTIC: show_diagnostic(show, out); return;
     case RELAY_OUTPUT_QUIT: show->quit = true; return;
     case RELAY_OUTPUT_CLEAR: show->clear = true; return;
+    case RELAY_OUTPUT_INPUT:
+        if (text && show->input)
+            show->input(show->data, text->data, text->size);
+        else if (text)
+            put_lines(show, show->out, text);
+        return;
     case RELAY_OUTPUT_TEXT:
         if (text)
             show_text(show, text->data, text->size);

@@ -1,6 +1,7 @@
 /* Commands about values, files, help and settings. */
 #include "base/vec.h"
 #include "base/memory.h"
+#include "ir/print.h"
 #include "runtime/cuda.h"
 #include "runtime/npy.h"
 #include "runtime/params.h"
@@ -192,6 +193,74 @@ void command_doc(CommandCall *c)
                                  "there is nothing to say about `%s`", name),
                       name);
     free(name);
+}
+
+/* What was typed as the definition; nothing when it was made, as by a pass. */
+static Str written_as(const RelaySession *s, const Def *def)
+{
+    Span span = def->fn->base.span;
+    const Source *source = sources_get(&s->cx.sources, span.source);
+    bool inside = source && def->span.source == span.source && span.from <= def->span.from &&
+                  def->span.to <= span.to && span.to <= source->len;
+    Str name = {inside ? source->text + def->span.from : "",
+                inside ? def->span.to - def->span.from : 0};
+    if (name.len < 2 || name.ptr[0] != '@' ||
+        !str_is((Str){name.ptr + 1, name.len - 1}, def->name->text))
+        return (Str){"", 0};
+    return (Str){source->text + span.from, span.to - span.from};
+}
+
+static void edit_definition(CommandCall *c, const Def *def)
+{
+    Str written = written_as(c->s, def);
+    Buf b = {0};
+    if (written.len) {
+        buf_bytes(&b, written.ptr, written.len);
+    } else {
+        Buf fn = {0};
+        ir_print_expr(&fn, &def->fn->base, (PrintStyle){0});
+        buf_printf(&b, "def @%s%s", def->name->text, buf_text(&fn) + strlen("fn "));
+        buf_deinit(&fn);
+    }
+    emit_text(c->s, RELAY_OUTPUT_INPUT, &b);
+    buf_deinit(&b);
+}
+
+/* Who types a cell can use no more. */
+#define EDIT_MOST (1 << 20)
+
+static void edit_file(CommandCall *c)
+{
+    char *path = command_rest(c);
+    size_t n = 0;
+    char *text = path ? file_read(c->s->cx.diags, path, &n) : NULL;
+    if (text && (n > EDIT_MOST || memchr(text, 0, n)))
+        diag_error(c->s->cx.diags, E0402_USAGE, c->args, "`%s` is no text of at most %d KiB", path,
+                   EDIT_MOST >> 10);
+    else if (text)
+        emit_mimes(c->s, RELAY_OUTPUT_INPUT, 1, &(RelayMime){"text/plain", text, n});
+    free(text);
+    free(path);
+}
+
+void command_edit(CommandCall *c)
+{
+    const Def *def = command_global(c);
+    if (!command_need(c, "a function or a file"))
+        return;
+    if (def) {
+        edit_definition(c, def);
+    } else if (c->text.ptr[0] != '@') {
+        edit_file(c);
+    } else {
+        char *name = command_rest(c);
+        if (name)
+            suggest_topic(
+                c->s,
+                diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is no function `%s`", name),
+                name);
+        free(name);
+    }
 }
 
 static void unknown_code(CommandCall *c, const char *name)

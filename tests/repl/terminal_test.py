@@ -298,6 +298,17 @@ def test_editor(open):
     t.expect("22", "relay>")
 
 
+def test_edit(open):
+    t = open()
+    t.enter("def @f(%n: int32) { %n + 1 }", ":edit @f")
+    t.expect_text("relay> :edit @f\nrelay> def @f(%n: int32) { %n + 1 }")
+    t.keys("BSpace", "BSpace", "BSpace")
+    t.type("2 }")
+    t.keys("Enter")
+    t.enter("@f(40)")
+    t.expect_text("42")
+
+
 def test_plain(open):
     t = open(command="'%s' --plain" % RELAY)
     t.expect("relay>")
