@@ -336,6 +336,7 @@ def test_start_up(open):
     t.expect("8", "relay>")
     t.enter(":set opt 3", ":set keep")
     t.expect_text("kept in ")
+    t.expect("relay>")
     t.keys("C-d")
     t.expect("left with 0")
     t = open(XDG_CONFIG_HOME=os.path.join(state, "config"))
