@@ -13,8 +13,10 @@
 #include "passes/facts.h"
 #include "passes/pass.h"
 #include "passes/scope.h"
+#include "te/te.h"
 
 typedef struct Graph {
+    PassRun *run;
     Ctx *cx;
     const Module *module, *env;
     Purity purity;
@@ -132,28 +134,42 @@ static bool note_stretches(Graph *g, const Function *fn)
 }
 
 /* Integers may be divided by zero, extents that nobody knows may not fit. */
-static bool may_fail(const Call *call)
+static bool may_fail(Graph *g, const Call *call)
 {
-    const Type *t = type_find(call->base.type);
-    bool known =
-        t->kind == TYPE_TENSOR && dtype_is_float(t->dtype) && expr_call_of_op(&call->base)->compute;
-    for (uint32_t i = 0; i < call->args.n && known; i++)
-        known = type_is_static(call->args.at[i]->type);
-    return !known;
+    const Op *op = expr_call_of_op(&call->base);
+    const Type *result = type_find(call->base.type);
+    const Type **types = arena_new_array(&g->run->scratch, const Type *, call->args.n + 1);
+    bool known = op->compute && type_is_static(result);
+    for (uint32_t i = 0; i < call->args.n && known; i++) {
+        types[i] = type_find(call->args.at[i]->type);
+        known = type_is_static(types[i]);
+    }
+    if (!known || (result->kind == TYPE_TENSOR && dtype_is_float(result->dtype)))
+        return !known;
+    Arena arena;
+    arena_init(&arena, &g->cx->limits);
+    const TeProgram *p =
+        te_of_op(g->cx, &arena, op, call->attrs, call->base.span, call->args.n, types, result);
+    bool fails = !p;
+    for (int i = 0; p && i < p->n_stages && !fails; i++)
+        fails = te_holds_fault(&arena, p->stages[i].body);
+    arena_deinit(&arena);
+    return fails;
 }
 
-static bool is_computed(const Expr *e)
+static bool is_computed(Graph *g, const Expr *e)
 {
     if (expr_call_of_op(e))
-        return !may_fail(expr_as_call(e));
+        return !may_fail(g, expr_as_call(e));
     return e->kind == EXPR_TUPLE || e->kind == EXPR_TUPLE_GET || e->kind == EXPR_CONSTANT;
 }
 
 static bool may_move(Graph *g, const Let *let)
 {
-    bool here = !g->for_code || (is_computed(let->value) && ptrmap_has(&g->used, let->var) &&
-                                 ptrmap_has(&g->stretches, let->var));
-    return here && purity_movable(&g->purity, let->value) && says_its_type(g, let);
+    bool here =
+        !g->for_code || (ptrmap_has(&g->used, let->var) && ptrmap_has(&g->stretches, let->var));
+    return here && purity_movable(&g->purity, let->value) && says_its_type(g, let) &&
+           (!g->for_code || is_computed(g, let->value));
 }
 
 static bool note_let(Rewriter *rw, const Expr *old, Expr **now)
@@ -183,7 +199,8 @@ static Expr *put_value(Rewriter *rw, const Expr *old, Expr *now)
 
 static Function *to_graph(PassRun *run, const Def *def)
 {
-    Graph g = {.cx = run->cx,
+    Graph g = {.run = run,
+               .cx = run->cx,
                .module = run->module,
                .env = run->context->env,
                .for_code = run->context->for_code};

@@ -132,6 +132,15 @@ static Te *copy_binary(TeBuilder *b, const Te *e)
     return made;
 }
 
+/* Each element is read at its own place: then no copy is needed, and long chains take no more than their length. */
+static bool reads_in_place(const Te *load)
+{
+    for (int i = 0; i < load->n; i++)
+        if (load->index[i]->kind != TE_NODE_AXIS || load->index[i]->axis != i)
+            return false;
+    return true;
+}
+
 static Te *copy_node(void *data, TeBuilder *b, const Te *e, const Te *old)
 {
     const Copy *c = data;
@@ -144,7 +153,8 @@ static Te *copy_node(void *data, TeBuilder *b, const Te *e, const Te *old)
         return NULL;
     int stage = e->tensor - c->in->p->n_inputs;
     if (stage >= 0 && c->in->gone[stage])
-        return copy_expression(c->in, c->in->bodies[stage], e->index);
+        return reads_in_place(e) ? c->in->bodies[stage]
+                                 : copy_expression(c->in, c->in->bodies[stage], e->index);
     return te_load_or(b, te_tensor(c->in->p, e->tensor), e->index, e->otherwise);
 }
 
