@@ -54,11 +54,11 @@ static bool is_quantised(DType t)
                             (is_signed && t.bits == 32));
 }
 
-static bool check_quantised(Rel *r, DType t, int arg, const char *name)
+static bool check_out(Rel *r, DType t)
 {
     if (is_quantised(t))
         return true;
-    rel_error(r, E0203_DTYPE, arg, "`%s` of `%s` must be int8, uint8, int16, uint16 or int32", name,
+    rel_error(r, E0203_DTYPE, -1, "`out_dtype` of `%s` must be int8, uint8, int16, uint16 or int32",
               r->op->name);
     return false;
 }
@@ -83,7 +83,7 @@ static RelResult rel_quantize(Rel *r)
         return REL_FAILED;
     }
     DType to = attrs_dtype(r->attrs, "out_dtype");
-    return check_quantised(r, to, -1, "out_dtype") ? by_parameters(r, t, to) : REL_FAILED;
+    return check_out(r, to) ? by_parameters(r, t, to) : REL_FAILED;
 }
 
 #define SHAPES_rel_dequantize "(d...), 2 parameters -> (d...)"
@@ -93,8 +93,10 @@ static RelResult rel_dequantize(Rel *r)
     if (!t)
         return rel_blocked(r);
     DType to = ops_dtype(r->attrs, "out_dtype", float32_dtype);
-    if (!check_quantised(r, t->dtype, 0, "data"))
+    if (!dtype_is_int(t->dtype)) {
+        rel_error(r, E0203_DTYPE, 0, "`data` of `%s` must be integers", r->op->name);
         return REL_FAILED;
+    }
     if (to.code != DTYPE_CODE_FLOAT || to.bits > 32 || to.lanes != 1) {
         rel_error(r, E0203_DTYPE, -1, "`out_dtype` of `%s` must be float16 or float32",
                   r->op->name);
@@ -116,8 +118,7 @@ static RelResult rel_requantize(Rel *r)
     DType out = attrs_dtype(r->attrs, "out_dtype");
     if (dtype_is_void(out))
         return rel_out_tensor(r, t->dtype, t->n, t->dims);
-    return check_quantised(r, out, -1, "out_dtype") ? rel_out_tensor(r, out, t->n, t->dims)
-                                                    : REL_FAILED;
+    return check_out(r, out) ? rel_out_tensor(r, out, t->n, t->dims) : REL_FAILED;
 }
 
 /* Products are summed as integers of these widths, which are powers of two. */
