@@ -12,27 +12,37 @@ static bool is_adjoint(const Op *op)
     return op->compute == compute_adjoint;
 }
 
+enum { BY_MOST = 16 };
+
 /* What the attributes say: an operator, its attributes, and by which of its tensors it is differentiated, then by which of those and the
  * gradient that came in, and so on. */
 typedef struct Derived {
     const Op *op;
     const Attrs *attrs;
-    int64_t by[16];
+    int64_t by[BY_MOST];
     int n_by;
 } Derived;
+
+/* Names, each with its value behind it, or nothing. */
+static bool are_pairs(const AttrValue *v)
+{
+    bool ok = v->kind == ATTR_NONE || (v->kind == ATTR_LIST && v->list.n % 2 == 0);
+    for (uint32_t i = 0; ok && v->kind == ATTR_LIST && i < v->list.n; i += 2)
+        ok = v->list.at[i].kind == ATTR_STRING;
+    return ok;
+}
 
 static const Attrs *read_attrs(Ctx *cx, const Op *op, const AttrValue *pairs, Span span)
 {
     uint32_t n = pairs->kind == ATTR_LIST ? pairs->list.n / 2 : 0;
     Attrs *written = arena_alloc_must(ctx_scratch(cx), 1, sizeof *written + (n + 1) * sizeof(Attr));
     for (uint32_t i = 0; i < n; i++) {
-        const AttrValue *key = &pairs->list.at[2 * i];
-        if (key->kind == ATTR_STRING)
-            written->at[written->n++] =
-                (Attr){.key = arena_copy_text(ctx_scratch(cx), key->s.ptr, key->s.len),
-                       .value = pairs->list.at[2 * i + 1],
-                       .span = span,
-                       .key_span = span};
+        Str key = pairs->list.at[2 * i].s;
+        written->at[written->n++] =
+            (Attr){.key = arena_copy_text(ctx_scratch(cx), key.ptr, key.len),
+                   .value = pairs->list.at[2 * i + 1],
+                   .span = span,
+                   .key_span = span};
     }
     return attrs_check(cx, ctx_scratch(cx), op->name, op->attrs, written, span);
 }
@@ -42,9 +52,10 @@ static bool read_derived(Ctx *cx, const Attrs *a, Span span, Derived *out)
 {
     Str name = attrs_string(a, "of");
     out->op = op_find(cx, name);
-    out->n_by = attrs_ints(a, "by", out->by, 16);
+    out->n_by = attrs_ints(a, "by", out->by, BY_MOST);
     out->attrs = NULL;
-    if (!out->op || !out->op->compute || is_adjoint(out->op) || out->n_by < 1 || out->n_by > 16) {
+    if (!out->op || !out->op->compute || is_adjoint(out->op) || out->n_by < 1 ||
+        attrs_find(a, "by")->list.n > BY_MOST) {
         Diag *problem = diag_error(
             cx->diags, E0216_OPERATOR_ARGUMENT, span,
             "`adjoint` is of an operator that is given as loops, by one of its tensors, and "
@@ -53,9 +64,18 @@ static bool read_derived(Ctx *cx, const Attrs *a, Span span, Derived *out)
         diag_help(problem, HELP);
         return false;
     }
+    const AttrValue *pairs = attrs_find(a, "attrs");
+    if (!are_pairs(pairs) || (!out->op->attrs && pairs->kind == ATTR_LIST && pairs->list.n)) {
+        Diag *problem = diag_error(cx->diags, E0216_OPERATOR_ARGUMENT, span,
+                                   "`adjoint`: `attrs` are not names of attributes of `%s`, each "
+                                   "with its value behind it",
+                                   out->op->name);
+        diag_help(problem, HELP);
+        return false;
+    }
     if (!out->op->attrs)
         return true;
-    out->attrs = read_attrs(cx, out->op, attrs_find(a, "attrs"), span);
+    out->attrs = read_attrs(cx, out->op, pairs, span);
     return out->attrs != NULL;
 }
 
