@@ -27,6 +27,9 @@ typedef struct Graph {
     PtrMap
         stretches; /* for code: Var -> the stretch in which its `let` and all of its uses stand */
     PtrMap used; /* for code: these variables */
+    PtrMap
+        weighed; /* for code: Expr -> this, or NULL when it may fail or holds more than operators */
+    bool risky; /* what is weighed is such */
     const Block *at; /* for code: where what is looked at belongs */
 } Graph;
 
@@ -157,11 +160,38 @@ static bool may_fail(Graph *g, const Call *call)
     return fails;
 }
 
-static bool is_computed(Graph *g, const Expr *e)
+static bool is_atom(const Expr *e)
 {
-    if (expr_call_of_op(e))
-        return !may_fail(g, expr_as_call(e));
-    return e->kind == EXPR_TUPLE || e->kind == EXPR_TUPLE_GET || e->kind == EXPR_CONSTANT;
+    return e->kind == EXPR_VAR || e->kind == EXPR_OP || e->kind == EXPR_CONSTANT;
+}
+
+static void note_risk(void *data, Expr *const *slot)
+{
+    Graph *g = data;
+    g->risky = g->risky || (!is_atom(*slot) && ptrmap_find(&g->weighed, *slot) != g);
+}
+
+static WalkNext skip_weighed(void *data, const Expr *e)
+{
+    const Graph *g = data;
+    return ptrmap_has(&g->weighed, e) || expr_as_function(e) ? WALK_SKIP : WALK_ON;
+}
+
+static WalkNext weigh(void *data, const Expr *e)
+{
+    Graph *g = data;
+    g->risky = expr_call_of_op(e) ? may_fail(g, expr_as_call(e))
+                                  : e->kind != EXPR_TUPLE && e->kind != EXPR_TUPLE_GET;
+    ir_children(e, note_risk, g);
+    ptrmap_put(&g->weighed, e, g->risky ? NULL : g);
+    return WALK_ON;
+}
+
+/* Operators alone compute it, of which none can fail. */
+static bool is_computed(Graph *g, Expr *e)
+{
+    ir_walk(e, skip_weighed, weigh, g);
+    return e->kind == EXPR_CONSTANT || ptrmap_find(&g->weighed, e) == g;
 }
 
 static bool may_move(Graph *g, const Let *let)
@@ -220,6 +250,7 @@ static Function *to_graph(PassRun *run, const Def *def)
     ptrmap_deinit(&g.looked);
     ptrmap_deinit(&g.stretches);
     ptrmap_deinit(&g.used);
+    ptrmap_deinit(&g.weighed);
     return expr_as_function(now);
 }
 
