@@ -394,13 +394,15 @@ static bool is_product(const Te *e)
 /* `said`: so many axes of the stage need no condition. */
 static Te *all_conditions(const Solve *s, int said)
 {
-    Te *all = NULL;
+    Te *all = NULL, *itself[TE_AXES_MOST];
+    for (int i = 0; i < TE_AXES_MOST; i++)
+        itself[i] = te_axis(s->b, i);
     for (size_t i = 0; i < s->conditions.n; i++)
         all = both(s->b, all, s->conditions.at[i]);
     for (int i = s->t.rank + said; i < s->n; i++)
         if (s->wild[i])
             all = both(s->b, all, is_inside(s->b, s->is[i], s->extent[i]));
-    return all;
+    return all ? te_rewrite(s->b, all, guard_load, &(Guarded){s, itself}) : NULL;
 }
 
 /* The open axes, which are summed over, behind those of the tensor. */

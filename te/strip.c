@@ -7,6 +7,7 @@
 
 #include "base/table.h"
 
+#include <assert.h>
 #include <string.h>
 
 typedef struct Maker {
@@ -160,6 +161,30 @@ static bool find_borders(Maker *m, const Te *e, Step *s)
     return true;
 }
 
+#ifndef NDEBUG
+/* Relations let no shapes through of which a load would leave its tensor. */
+static bool stays_inside(const Maker *m, const Te *e)
+{
+    TeTensor t = te_tensor(m->p, e->tensor);
+    TeLinear at;
+    int64_t low, high;
+    const StripSpace *s = m->space;
+    for (int i = 0; i < s->n + s->n_fixed; i++) {
+        int axis = i < s->n ? s->axis[i] : s->fixed[i - s->n];
+        if (s->low[axis] >= s->high[axis])
+            return true;
+    }
+    for (int i = 0; i < t.rank; i++) {
+        if (!te_linear(e->index[i], &at))
+            continue;
+        linear_range(m, &at, &low, &high);
+        if (low < 0 || high >= t.shape[i])
+            return false;
+    }
+    return true;
+}
+#endif
+
 /* A load of linear position. */
 static bool add_linear_load(Maker *m, const Te *e)
 {
@@ -167,6 +192,7 @@ static bool add_linear_load(Maker *m, const Te *e)
     Step s = {.kind = STEP_LOAD, .a = -1, .b = -1, .c = -1, .data = m->data[e->tensor]};
     if (!te_position(m->p, e, &at))
         return false;
+    assert(e->otherwise || stays_inside(m, e));
     if (e->otherwise) {
         if (!find_borders(m, e, &s))
             return false;
@@ -225,6 +251,7 @@ static void add_gather(Maker *m, const Te *e)
                     .b = inside,
                     .c = other,
                     .data = m->data[e->tensor],
+                    .extent = stride,
                     .invariant = still(m, position) && still(m, inside) && still(m, other)});
 }
 

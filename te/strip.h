@@ -45,7 +45,7 @@ typedef struct Step {
     int64_t *window;            /* WINDOW: strides by inner axis, which are not merged */
     Border *borders;
     int n_borders;
-    int64_t extent;             /* RANGE */
+    int64_t extent;             /* RANGE; GATHER: elements of the tensor */
 } Step;
 
 struct Strip {

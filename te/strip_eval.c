@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "te/strip.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,6 +207,16 @@ static void eval_range(const int64_t *a, const uint8_t *b, int64_t extent, int64
         out[i] = (uint64_t)a[i] < (uint64_t)extent && (!b || b[i]);
 }
 
+#ifndef NDEBUG
+static bool stay_inside(const Step *s, const int64_t *at, const uint8_t *ok, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if ((!ok || ok[i]) && (at[i] < 0 || at[i] >= s->extent))
+            return false;
+    return true;
+}
+#endif
+
 /* The elements of a step; NULL after a fault. */
 static const void *eval_step(StripFrame *f, const Step *s, int64_t from, int64_t n, void *out)
 {
@@ -217,7 +228,10 @@ static const void *eval_step(StripFrame *f, const Step *s, int64_t from, int64_t
     case STEP_RAMP: eval_ramp(f, s, from, n, out); break;
     case STEP_LOAD: return eval_load(f, s, from, n, out);
     case STEP_WINDOW: eval_window(f, s, from, n, out); break;
-    case STEP_GATHER: te_loop_gather(size, out, s->data, a, b, c, n); break;
+    case STEP_GATHER:
+        assert(stay_inside(s, a, b, n));
+        te_loop_gather(size, out, s->data, a, b, c, n);
+        break;
     case STEP_RANGE: eval_range(a, b, s->extent, n, out); break;
     case STEP_UNARY: te_loop_unary((TeOp)s->op, s->from, out, a, n); break;
     case STEP_BINARY:

@@ -395,19 +395,20 @@ static RelResult rel_collapse_sum_to(Rel *r)
     int n = attrs_ints(r->attrs, "shape", dims, TENSOR_RANK_MOST);
     if (!rel_rank(r, 1, shape, 1))
         return REL_FAILED;
-    const Value *v = n < 0 && r->values ? r->values[1] : NULL;
-    if (n < 0 && v && v->kind == VALUE_TENSOR) {
-        n = (int)v->tensor->size;
-        for (int i = 0; i < n && i < TENSOR_RANK_MOST; i++)
-            dims[i] = tensor_get_int(v->tensor, i);
-    } else if (n < 0) {
-        n = shape->dims[0] < 0 ? 0 : (int)shape->dims[0];
-        for (int i = 0; i < n && i < TENSOR_RANK_MOST; i++)
-            dims[i] = DIM_ANY;
-    }
-    if (n > TENSOR_RANK_MOST)
-        return rel_out_tensor(r, t->dtype, (uint32_t)n, dims);
-    return rel_out_tensor(r, t->dtype, (uint32_t)n, dims);
+    n = n < 0 ? rel_ints_of(r, 1, dims, TENSOR_RANK_MOST) : n;
+    if (n < 0)
+        return rel_unknown(r, t->dtype, shape->dims[0]);
+    for (int i = 0; i < n && i < TENSOR_RANK_MOST; i++)
+        if (dims[i] < 0) {
+            rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`shape` of `collapse_sum_to` holds %lld",
+                      (long long)dims[i]);
+            return REL_FAILED;
+        }
+    RelResult done = rel_out_tensor(r, t->dtype, (uint32_t)n, dims);
+    if (done != REL_FAILED &&
+        !check_broadcast(r, 0, type_tensor(r->cx, t->dtype, (uint32_t)n, dims), t->n, t->dims))
+        return REL_FAILED;
+    return done;
 }
 
 void compute_broadcast(TeBuilder *b)
