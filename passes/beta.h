@@ -10,4 +10,7 @@
 Expr *beta(Ctx *cx, Module *module, Purity *purity, const Function *f, uint32_t n,
            Expr *const *args, Expr *const *sources);
 
+/* A copy of a polymorphic function at these types, one for each of its type parameters, without types of its own. NULL when memory ran out. */
+Function *beta_instance(Ctx *cx, Module *module, const Function *f, const Type *const *with);
+
 #endif

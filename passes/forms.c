@@ -1,6 +1,7 @@
 #include "passes/forms.h"
 
 #include "passes/beta.h"
+#include "passes/each.h"
 #include "passes/facts.h"
 #include "passes/pass.h"
 #include "passes/vjp.h"
@@ -17,6 +18,8 @@ typedef struct Forms {
     Arena scratch;
     PtrMap values; /* Var -> what a `let` binds it to */
     const Expr *left; /* a form that had to wait */
+    PtrMap open; /* Def -> whether a form in it waits for the types it is called at, + 1 */
+    uint32_t rounds;
     PtrMap failed; /* Name of a definition in which one stands for nothing */
     PtrMap made; /* what took the place of a form in this round */
 } Forms;
@@ -27,20 +30,6 @@ static bool is_form(const Expr *e)
 {
     const Op *op = expr_call_of_op(e);
     return op && op->flags & OP_FORM;
-}
-
-static WalkNext find_form(void *data, const Expr *e)
-{
-    bool *found = data;
-    *found |= is_form(e) || (e->kind == EXPR_OP && expr_as_op(e)->op->flags & OP_FORM);
-    return *found ? WALK_STOP : WALK_ON;
-}
-
-static bool forms_in(const Expr *e)
-{
-    bool found = false;
-    ir_walk(e, find_form, NULL, &found);
-    return found;
 }
 
 typedef struct Look {
@@ -79,6 +68,60 @@ static bool reaches(Forms *f, const Expr *e, bool (*is)(const Expr *e))
 static bool makes_reference(const Expr *e)
 {
     return e->kind == EXPR_REF_NEW;
+}
+
+static bool mentions_var(const Type *t)
+{
+    bool found = t->kind == TYPE_VAR;
+    t = type_find(t);
+    for (uint32_t i = 0; !found && t->kind != TYPE_TENSOR && i < t->n; i++)
+        found = mentions_var(t->parts[i]);
+    return found || (t->kind == TYPE_FUNC && mentions_var(t->result));
+}
+
+static bool is_each(const Op *op)
+{
+    return !strcmp(op->name, "each") || !strcmp(op->name, "total") || !strcmp(op->name, "initial");
+}
+
+/* A form over values of a type that only a call of the definition around it decides. */
+static bool is_open_form(const Expr *e)
+{
+    const Call *form = is_form(e) ? expr_as_call(e) : NULL;
+    return form && is_each(expr_call_of_op(e)) && form->args.at[1]->type &&
+           mentions_var(form->args.at[1]->type);
+}
+
+static bool is_open(Forms *f, const Def *def)
+{
+    if (!def || !def->fn || !def->fn->type_params.n)
+        return false;
+    if (!ptrmap_has(&f->open, def->fn))
+        ptrmap_put(&f->open, def->fn,
+                   (void *)(uintptr_t)(reaches(f, def->fn->body, is_open_form) + 1));
+    return (uintptr_t)ptrmap_find(&f->open, def->fn) > 1;
+}
+
+typedef struct Find {
+    Forms *f;
+    bool found;
+} Find;
+
+static WalkNext find_form(void *data, const Expr *e)
+{
+    Find *find = data;
+    const GlobalVar *g = expr_as_global(e);
+    const Forms *f = find->f;
+    find->found |= is_form(e) || (e->kind == EXPR_OP && expr_as_op(e)->op->flags & OP_FORM) ||
+                   (g && is_open(find->f, find_global(f->m, f->env, g->name)));
+    return find->found ? WALK_STOP : WALK_ON;
+}
+
+static bool forms_in(Forms *f, const Expr *e)
+{
+    Find find = {f, false};
+    ir_walk(e, find_form, NULL, &find);
+    return find.found;
 }
 
 /* ---- the function that is meant ---------------------------------------------------------------------------------------------------- */
@@ -465,6 +508,17 @@ static Expr *expand_pass(Forms *f, const Call *form, const Function *fn)
     return out;
 }
 
+static EachCall each_call(Forms *f, const Call *form, Expr *const *args)
+{
+    return (EachCall){.module = f->m,
+                      .make = {.cx = f->cx,
+                               .arena = &f->m->arena,
+                               .scratch = &f->scratch,
+                               .span = form->base.span},
+                      .form = form,
+                      .args = args};
+}
+
 static Expr *expand(Forms *f, const Call *form, const Function *fn)
 {
     static const struct {
@@ -485,12 +539,60 @@ static Expr *expand(Forms *f, const Call *form, const Function *fn)
 
 /* ---- rounds: those first that others are made of ------------------------------------------------------------------------------------------ */
 
+/* So many rounds may calls of polymorphic definitions unfold. */
+enum { ROUNDS_MOST = 64 };
+
+/* @step(%w, …), whose definition has a form over its type parameters: the definition at these types takes its place. */
+static Expr *replace_generic(Forms *f, const Call *old, Call *now)
+{
+    const GlobalVar *g = old ? expr_as_global(old->callee) : NULL;
+    const Def *def = g ? find_global(f->m, f->env, g->name) : NULL;
+    if (!is_open(f, def) || old->type_args.n != def->fn->type_params.n)
+        return &now->base;
+    for (uint32_t i = 0; i < old->type_args.n; i++)
+        if (mentions_var(old->type_args.at[i]) || type_is_poison(old->type_args.at[i]))
+            return &now->base;
+    if (f->rounds > ROUNDS_MOST) {
+        Diag *d = diag_error(f->cx->diags, E0216_OPERATOR_ARGUMENT, old->base.span,
+                             "`@%s` asks a form of values of its type parameters, and calls itself",
+                             g->name->text);
+        diag_help(d, "a function that it takes may do so: `fn (%%w: Weights) { @%s(%%w) }`",
+                  g->name->text);
+        return NULL;
+    }
+    Function *at = beta_instance(f->cx, f->m, def->fn, old->type_args.at);
+    return at ? expr_call(&f->m->arena, old->base.span, &at->base, now->args.n, now->args.at, NULL)
+              : NULL;
+}
+
+/* A form over the tensors of values. */
+static Expr *replace_each(Forms *f, const Call *form, const Call *now)
+{
+    EachCall call = each_call(f, form, now->args.at);
+    const char *name = expr_call_of_op(&form->base)->name;
+    const Type *t = form->args.at[1]->type;
+    if (mentions_var(t) || type_is_poison(t) || type_is_poison(form->base.type))
+        return (Expr *)(uintptr_t)&now->base;
+    if (!strcmp(name, "initial"))
+        return each_initial(&call);
+    const Function *fn = function_of(f, form);
+    return !fn                      ? NULL
+           : !strcmp(name, "total") ? each_total(&call, fn)
+                                    : each_of_function(&call, fn);
+}
+
 static Expr *replace(Rewriter *rw, const Expr *old, Expr *now)
 {
     Forms *f = rw->data;
-    if (!is_form(old))
-        return now;
     const Call *form = expr_as_call(old);
+    if (!is_form(old))
+        return form ? replace_generic(f, form, expr_as_call(now)) : now;
+    if (is_each(expr_call_of_op(old))) {
+        Expr *made = replace_each(f, form, expr_as_call(now));
+        if (made && made != now)
+            ptrmap_put(&f->made, made, NULL);
+        return made;
+    }
     if (reaches(f, form->args.at[0], is_form)) {
         f->left = f->left ? f->left : old;
         return now;
@@ -616,7 +718,7 @@ static Function *replace_in_def(Forms *f, const Def *def)
 {
     const Name *name = def->name;
     const Expr *before = &def->fn->base;
-    if (ptrmap_has(&f->failed, name) || !forms_in(before))
+    if (ptrmap_has(&f->failed, name) || !forms_in(f, before))
         return NULL;
     Expr *now = replace_in(f, (Expr *)(uintptr_t)before);
     if (!now)
@@ -632,11 +734,12 @@ static bool one_round(Forms *f)
     Function **now = arena_alloc_must(&f->scratch, n + 1, sizeof *now);
     Expr *before = f->m->expr, *expr = before;
     f->left = NULL;
+    f->rounds++;
     for (size_t i = 0; i < n; i++) {
         const Def *def = &f->m->defs.at[i];
         now[i] = def->fn && !def->imported ? replace_in_def(f, def) : NULL;
     }
-    if (before && !ptrmap_has(&f->failed, f->m) && forms_in(before))
+    if (before && !ptrmap_has(&f->failed, f->m) && forms_in(f, before))
         expr = replace_in(f, before);
     if (!expr && before)
         ptrmap_put(&f->failed, f->m, NULL);
@@ -708,7 +811,7 @@ static bool none_left(Forms *f)
 {
     const Expr *bare = NULL;
     for (size_t i = 0; i < f->m->defs.n && !bare; i++)
-        if (f->m->defs.at[i].fn && !f->m->defs.at[i].imported)
+        if (f->m->defs.at[i].fn && !f->m->defs.at[i].imported && !is_open(f, &f->m->defs.at[i]))
             ir_walk(&f->m->defs.at[i].fn->base, find_bare, NULL, &bare);
     if (f->m->expr && !bare)
         ir_walk(f->m->expr, find_bare, NULL, &bare);
@@ -736,6 +839,7 @@ bool forms_expand(Ctx *cx, Module *m, const Module *env, FormsWish wish)
                    expr_call_of_op(f.left)->name);
     ok = ok && !f.failed.n && !f.left && none_left(&f);
     ptrmap_deinit(&f.values);
+    ptrmap_deinit(&f.open);
     ptrmap_deinit(&f.failed);
     ptrmap_deinit(&f.made);
     arena_deinit(&f.scratch);

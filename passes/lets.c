@@ -44,3 +44,19 @@ Expr *lets_close(Lets *l, Expr *body)
 {
     return lets_close_from(l, 0, body);
 }
+
+Pattern *lets_pattern(LetMaker *make, const Constructor *con, Var **vars)
+{
+    Pattern **fields = arena_alloc_must(make->scratch, con->n + 1, sizeof *fields);
+    for (uint32_t i = 0; i < con->n; i++) {
+        vars[i] = lets_var(make);
+        fields[i] = pattern_var(make->arena, make->span, vars[i]);
+    }
+    return pattern_con(make->arena, make->span, con, con->n, fields);
+}
+
+Expr *lets_construct(const LetMaker *make, const Constructor *con, Expr *const *fields)
+{
+    Expr *callee = expr_con(make->arena, make->span, con);
+    return con->n ? expr_call(make->arena, make->span, callee, con->n, fields, NULL) : callee;
+}

@@ -40,4 +40,9 @@ size_t lets_match(Lets *l, Expr *value, bool complete);
 Expr *lets_close_from(Lets *l, size_t from, Expr *body);
 Expr *lets_close(Lets *l, Expr *body);
 
+/* A pattern of the constructor with a new variable for each field. */
+Pattern *lets_pattern(LetMaker *make, const Constructor *con, Var **vars);
+/* The constructor of these fields. */
+Expr *lets_construct(const LetMaker *make, const Constructor *con, Expr *const *fields);
+
 #endif

@@ -282,24 +282,6 @@ Expr *adj_expr(Vjp *v, const Adj *a, const Type *t, Expr *like)
 
 /* ---- data types ------------------------------------------------------------------------------------------------------------------ */
 
-/* A pattern of the constructor with a new variable for each field. */
-static Pattern *fields_pattern(Vjp *v, const Constructor *con, Var **vars)
-{
-    Arena *arena = v->make.arena;
-    Pattern **fields = arena_new_array(v->make.scratch, Pattern *, con->n + 1);
-    for (uint32_t i = 0; fields && i < con->n; i++) {
-        vars[i] = lets_var(&v->make);
-        fields[i] = pattern_var(arena, v->make.span, vars[i]);
-    }
-    return pattern_con(arena, v->make.span, con, con->n, fields);
-}
-
-static Expr *construct(Vjp *v, const Constructor *con, Expr *const *fields)
-{
-    Expr *callee = expr_con(v->make.arena, v->make.span, con);
-    return con->n ? expr_call(v->make.arena, v->make.span, callee, con->n, fields, NULL) : callee;
-}
-
 static Expr *clause_of(Vjp *v, const Type *t, const Constructor *con, Var *const *a, Var *const *b)
 {
     Lets l = {.make = &v->make};
@@ -308,7 +290,7 @@ static Expr *clause_of(Vjp *v, const Type *t, const Constructor *con, Var *const
         const Type *field = type_subst(v->cx, con->fields[i], t->n, t->def->params, t->parts);
         fields[i] = b ? sum(v, &l, field, &a[i]->base, &b[i]->base) : zeros(v, field, &a[i]->base);
     }
-    return fields ? lets_close(&l, construct(v, con, fields)) : NULL;
+    return fields ? lets_close(&l, lets_construct(&v->make, con, fields)) : NULL;
 }
 
 /* fn (%a: T) -> T { match (%a) { C(%p, …) => C(zeros of %p, …), … } }, and of two values alike their sum. */
@@ -329,7 +311,8 @@ static Function *make_data(Vjp *v, const Type *t, bool two)
         Var **b = arena_new_array(v->make.scratch, Var *, con->n + 1);
         if (!a || !b)
             return NULL;
-        Pattern *both[2] = {fields_pattern(v, con, a), two ? fields_pattern(v, con, b) : NULL};
+        Pattern *both[2] = {lets_pattern(&v->make, con, a),
+                            two ? lets_pattern(&v->make, con, b) : NULL};
         clauses[i] = (Clause){two ? pattern_tuple(arena, at, 2, both) : both[0],
                               clause_of(v, t, con, a, two ? b : NULL), at};
     }
