@@ -229,11 +229,38 @@ static const char *common_name(OnnxImport *im, size_t n, const Name *const *name
     const char *tail = first + strlen(first) - back;
     while (*tail && !isalpha((unsigned char)*tail))
         tail++;
-    while (front > 0 && !isalpha((unsigned char)first[front - 1]))
+    if (first[front] && first[front] != '_') /* a number, or a word, that differs in its end */
+        while (front > 0 && isdigit((unsigned char)first[front - 1]))
+            front--;
+    while (front > 0 && first[front - 1] == '_')
         front--;
     if (ends && strlen(tail) >= 2)
         return tail;
     return front >= 2 ? import_text(im, "%.*s", (int)front, first) : ends ? first : "block";
+}
+
+/* What the model calls the values, with `*` for what differs; NULL: it has no name for them. */
+static const char *common_origin(OnnxImport *im, size_t n, const Name *const *names)
+{
+    const char *first = ptrmap_find(&im->origins, names[0]);
+    size_t all = first ? strlen(first) : 0, front = all, back = all;
+    bool same = true;
+    for (size_t i = 1; first && i < n; i++) {
+        const char *other = ptrmap_find(&im->origins, names[i]);
+        size_t length = other ? strlen(other) : 0, k = 0;
+        if (!other)
+            return NULL;
+        same &= !strcmp(first, other);
+        while (k < front && first[k] == other[k])
+            k++;
+        front = k;
+        for (k = 0; k < back && k < length - front && k < all - front &&
+                    first[all - 1 - k] == other[length - 1 - k];)
+            k++;
+        back = k;
+    }
+    return !first || same ? first
+                          : import_text(im, "%.*s*%s", (int)front, first, first + all - back);
 }
 
 /* The text with other names. */
@@ -345,18 +372,21 @@ static const char *write_function(Outline *o, const char *hint)
         ptrmap_put(&o->names, names[0], (void *)(uintptr_t)called);
         buf_printf(out, "%%%s: %s, ", called, import_type_text(im, type_of_name(o->b, names[0])));
     }
-    buf_str(out, "Inline=1) {\n");
-    Buf results = {0};
+    Buf results = {0}, body = {0};
     for (size_t k = 0; k < r->length; k++) {
         const Line *l = &o->b->lines[r->starts[0] + k];
         const char *called = fresh(im, common_name(im, r->n, names_at(o, k, SIZE_MAX), true));
+        const char *origin = common_origin(im, r->n, names_at(o, k, SIZE_MAX));
         ptrmap_put(&o->names, l->said.name, (void *)(uintptr_t)called);
-        buf_printf(out, "  let %%%s = %s;\n", called, renamed(im, l, &o->names));
+        ptrmap_put(&im->origins, ctx_name(im->cx, called), (void *)(uintptr_t)origin);
+        buf_printf(&body, "  let %%%s = %s;\n", called, renamed(im, l, &o->names));
         if (o->results[k])
             buf_printf(&results, "%s%%%s", results.n ? ", " : "", called);
     }
+    buf_printf(out, "Inline=1%s) {\n%s", import_origins(im, buf_text(&body)), buf_text(&body));
     buf_printf(out, o->n_results == 1 ? "  %s\n}\n" : "  (%s)\n}\n", buf_text(&results));
     buf_deinit(&results);
+    buf_deinit(&body);
     return name;
 }
 

@@ -21,15 +21,11 @@
 
 /* ---- names ------------------------------------------------------------------------------------------------------------------ */
 
-/* What is left of a name of the model when only letters, digits and `_` may stay; exporters end names of results alike. */
+/* What is left of a name of the model when only letters, digits and `_` may stay. */
 const Name *import_name(OnnxImport *im, const char *name, const char *hint)
 {
     Buf b = {0};
-    static const char ending[] = "_output_0";
-    size_t n = name ? strlen(name) : 0, tail = sizeof ending - 1;
-    if (n > tail && !strcmp(name + n - tail, ending))
-        n -= tail;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0, n = name ? strlen(name) : 0; i < n; i++) {
         bool word = isalnum((unsigned char)name[i]) || name[i] == '_';
         if (word || (b.n > 0 && b.at[b.n - 1] != '_'))
             buf_char(&b, word ? name[i] : '_');
@@ -465,7 +461,9 @@ static const Onnx__FunctionProto *function_of(const OnnxImport *im, const Onnx__
     for (size_t i = 0; node->op_type && i < m->n_functions; i++) {
         const Onnx__FunctionProto *f = m->functions[i];
         if (f->name && !strcmp(f->name, node->op_type) &&
-            !strcmp(f->domain ? f->domain : "", node->domain ? node->domain : ""))
+            !strcmp(f->domain ? f->domain : "", node->domain ? node->domain : "") &&
+            str_eq(onnx_later_text(&f->base, ONNX_FUNCTION_OVERLOAD),
+                   onnx_later_text(&node->base, ONNX_NODE_OVERLOAD)))
             return f;
     }
     return NULL;
@@ -486,6 +484,7 @@ static void import_call(OnnxNode *n, const Onnx__FunctionProto *f)
         if (*n->proto->input[i])
             ptrmap_put(&given, ctx_name(im->cx, f->input[i]), import_value(im, n->proto->input[i]));
     import_push_block(im, n, version_in(f->n_opset_import, f->opset_import, n->version));
+    im->block->function = f;
     for (size_t i = 0; i < given.n; i++)
         ptrmap_put(&im->block->values, given.entries[i].key, given.entries[i].value);
     ptrmap_deinit(&given);
@@ -586,6 +585,27 @@ static void note_name(OnnxImport *im, const char *name, const char *from)
     buf_str(&im->names, im->names.n ? ", " : "");
     ir_print_attr(&im->names, &text);
     im->renamed |= strcmp(name, from) != 0;
+}
+
+const char *import_origins(OnnxImport *im, const char *lines)
+{
+    Buf b = {0};
+    for (const char *p = strstr(lines, "let %"); p; p = strstr(p, "let %")) {
+        size_t n = 0;
+        p += strlen("let %");
+        while (isalnum((unsigned char)p[n]) || p[n] == '_')
+            n++;
+        const Name *name = ctx_name_str(im->cx, (Str){p, n});
+        const char *from = ptrmap_find(&im->origins, name);
+        if (!from || !strcmp(from, name->text))
+            continue;
+        const char *said = import_text(im, "%s = %s", name->text, from);
+        AttrValue text = {.kind = ATTR_STRING, .s = str_of(said)};
+        buf_str(&b, b.n ? ", " : ", values=[");
+        ir_print_attr(&b, &text);
+    }
+    buf_str(&b, b.n ? "]" : "");
+    return buf_keep(&b, &im->out->arena);
 }
 
 static void read_input(OnnxImport *im, const Onnx__ValueInfoProto *in)
@@ -858,9 +878,10 @@ static void write_program(OnnxImport *im)
     ptrmap_deinit(&used);
     take_function_names(im);
     import_outline(im, &lines, &n, result);
-    buf_printf(&im->out->text, "#[version = \"0.0.5\"]\n%s%sdef @%s(%s) {\n%s\n}\n",
+    const char *text = lines_text(im, lines, n, result), *origins = import_origins(im, text);
+    buf_printf(&im->out->text, "#[version = \"0.0.5\"]\n%s%sdef @%s(%s%s) {\n%s\n}\n",
                im->prelude ? "import \"prelude.rly\"\n" : "", buf_text(&im->defs), entry_of(im),
-               buf_text(&im->params), lines_text(im, lines, n, result));
+               buf_text(&im->params), im->params.n ? origins : origins + (*origins ? 2 : 0), text);
     put_metadata(im, &im->out->text);
     buf_deinit(&results);
 }
@@ -878,6 +899,7 @@ static void import_graph(OnnxImport *im)
         if (g->input[i]->name && !ptrmap_has(&arrays, ctx_name(im->cx, g->input[i]->name)))
             read_input(im, g->input[i]);
     ptrmap_deinit(&arrays);
+    import_scopes(im, g);
     import_graph_body(im, g);
     if (!limit_hit(&im->cx->limits) && im->wish->check)
         compare_types(im, g);
@@ -908,6 +930,8 @@ bool onnx_import(Ctx *cx, Interp *in, const ImportWish *wish, Imported *out)
     ptrmap_deinit(&im.locals);
     ptrmap_deinit(&im.known);
     ptrmap_deinit(&im.ops);
+    ptrmap_deinit(&im.origins);
+    ptrmap_deinit(&im.scopes);
     buf_deinit(&im.params);
     buf_deinit(&im.names);
     buf_deinit(&im.defs);

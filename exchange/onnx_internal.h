@@ -24,6 +24,7 @@ struct OnnxBlock {
     OnnxBlock *outer;
     const OnnxNode
         *call; /* of a function: the node that calls it, and nothing around it is seen; else NULL */
+    const Onnx__FunctionProto *function; /* that is called */
     int64_t version; /* of the operator set */
     PtrMap values; /* Name in the model -> OnnxValue */
     Vec(OnnxLine) lines;
@@ -50,6 +51,8 @@ struct OnnxImport {
     Buf params;
     Buf names; /* what the model calls them: strings of a list */
     bool renamed; /* some of them */
+    PtrMap origins; /* Name of a line's variable -> what the model calls its value */
+    PtrMap scopes; /* Name of a module in the model -> how many nodes it has */
     Buf defs; /* functions beside the entry */
     Diag *refused; /* the one message that lists what could not be said */
     size_t refusals;
@@ -60,6 +63,10 @@ struct OnnxImport {
 
 /* onnx_import.c */
 const Name *import_name(OnnxImport *im, const char *name, const char *hint);
+/* Attribute `values` for a function that says those lines: their variables, and what the model calls them where that differs; or nothing. */
+const char *import_origins(OnnxImport *im, const char *lines);
+/* Counts the nodes of each module, as far as names or metadata say modules. */
+void import_scopes(OnnxImport *im, const Onnx__GraphProto *g);
 OnnxValue *import_value(OnnxImport *im, const char *name);
 OnnxValue *import_value_new(OnnxImport *im, const char *name);
 const char *import_text(OnnxImport *im, const char *format, ...)

@@ -120,6 +120,46 @@ static uint64_t left_number(const ProtobufCMessageUnknownField *f)
     return v;
 }
 
+/* Fields of newer files that the schema has not. Those without `kept` say nothing of what is computed. */
+static const struct LaterField {
+    const ProtobufCMessageDescriptor *of;
+    unsigned tag;
+    bool kept;
+    const ProtobufCMessageDescriptor *what; /* a message; NULL: a text */
+} later_fields[] = {
+    {&onnx__node_proto__descriptor, ONNX_NODE_OVERLOAD, true, NULL},
+    {&onnx__node_proto__descriptor, ONNX_NODE_METADATA, true,
+     &onnx__string_string_entry_proto__descriptor},
+    {&onnx__node_proto__descriptor, 10, false, NULL}, /* devices */
+    {&onnx__function_proto__descriptor, ONNX_FUNCTION_DEFAULT, true,
+     &onnx__attribute_proto__descriptor},
+    {&onnx__function_proto__descriptor, 12, false, NULL}, /* types of values in it */
+    {&onnx__function_proto__descriptor, ONNX_FUNCTION_OVERLOAD, true, NULL},
+    {&onnx__function_proto__descriptor, 14, false, NULL}, /* metadata, here and below */
+    {&onnx__graph_proto__descriptor, 16, false, NULL},
+    {&onnx__tensor_proto__descriptor, 16, false, NULL},
+    {&onnx__value_info_proto__descriptor, 4, false, NULL},
+    {&onnx__model_proto__descriptor, 26, false, NULL}, /* devices */
+};
+
+static const struct LaterField *later_field(const ProtobufCMessageDescriptor *of, uint64_t tag)
+{
+    for (size_t i = 0; i < sizeof later_fields / sizeof *later_fields; i++)
+        if (later_fields[i].of == of && later_fields[i].tag == tag)
+            return &later_fields[i];
+    return NULL;
+}
+
+/* What is passed over and may matter is named, each once. */
+static void note_beyond(Buf *beyond, const ProtobufCMessageDescriptor *of, uint64_t tag)
+{
+    Buf name = {0};
+    buf_printf(&name, " %s %llu,", of->short_name, (unsigned long long)tag);
+    if (beyond->n < 200 && !strstr(buf_text(beyond), buf_text(&name)))
+        buf_str(beyond, buf_text(&name));
+    buf_deinit(&name);
+}
+
 /* A message in the file, and where its size stands in the copy, in as many bytes. */
 typedef struct Inside {
     uint64_t end;
@@ -136,19 +176,22 @@ static void put_size(Buf *b, const Inside *m)
 }
 
 /* The value of a field that is no message. */
-static bool copy_field(Reader *r, Buf *to, const Inside *in, uint64_t tag, const void *field,
+static bool copy_field(Reader *r, Buf *to, const Inside *in, uint64_t tag, bool known,
                        uint64_t value)
 {
     uint64_t size = (tag & 7) == WIRE_64 ? 8 : (tag & 7) == WIRE_32 ? 4 : value;
     if ((tag & 7) == WIRE_VARINT) {
-        if (field)
+        if (known)
             put_varint(to, tag), put_varint(to, value);
         return true;
     }
-    if (!field)
+    if (!known)
         return skip(r, size);
-    bool elements = in->what == &onnx__tensor_proto__descriptor &&
-                    field == protobuf_c_message_descriptor_get_field_by_name(in->what, "raw_data");
+    const ProtobufCFieldDescriptor *raw =
+        in->what == &onnx__tensor_proto__descriptor
+            ? protobuf_c_message_descriptor_get_field_by_name(in->what, "raw_data")
+            : NULL;
+    bool elements = raw && raw->id == tag >> 3;
     if (elements && (tag & 7) == WIRE_BYTES && size >= LEFT_LEAST) {
         put_left(to, r->at);
         put_left(to, size);
@@ -160,9 +203,9 @@ static bool copy_field(Reader *r, Buf *to, const Inside *in, uint64_t tag, const
     return copy(r, to, size);
 }
 
-/* The file without what the schema does not know and without large arrays. False: it is no such file, or its messages nest deeper than is
+/* The file without what nobody knows and without large arrays. False: it is no such file, or its messages nest deeper than is
  * allowed, which protobuf-c reads by calls of itself. */
-static bool read_thin(Reader *r, uint64_t n, Buf *to)
+static bool read_thin(Reader *r, uint64_t n, Buf *to, Buf *beyond)
 {
     Inside stack[ONNX_DEPTH_MOST] = {{n, &onnx__model_proto__descriptor, 0, 0}};
     int depth = 1;
@@ -188,15 +231,22 @@ static bool read_thin(Reader *r, uint64_t n, Buf *to)
             tag >> 3 <= UINT32_MAX
                 ? protobuf_c_message_descriptor_get_field(top->what, (unsigned)(tag >> 3))
                 : NULL;
-        if (kind != WIRE_BYTES || !field || field->type != PROTOBUF_C_TYPE_MESSAGE) {
-            if (!copy_field(r, to, top, tag, field, value))
+        const struct LaterField *later = field ? NULL : later_field(top->what, tag >> 3);
+        if (!field && !later)
+            note_beyond(beyond, top->what, tag >> 3);
+        const ProtobufCMessageDescriptor *what = field && field->type == PROTOBUF_C_TYPE_MESSAGE
+                                                     ? field->descriptor
+                                                 : later ? later->what
+                                                         : NULL;
+        if (kind != WIRE_BYTES || !what) {
+            if (!copy_field(r, to, top, tag, field || (later && later->kept), value))
                 return false;
             continue;
         }
         if (depth == ONNX_DEPTH_MOST || bytes > SIZE_MOST_BYTES)
             return false;
         put_varint(to, tag);
-        stack[depth++] = (Inside){r->at + size, field->descriptor, to->n, bytes};
+        stack[depth++] = (Inside){r->at + size, what, to->n, bytes};
         buf_repeat(to, 0, (size_t)bytes);
     }
     return !to->failed;
@@ -221,19 +271,105 @@ static bool open_model(OnnxModel *m, const char *path, size_t *n)
     return m->file != NULL;
 }
 
+/* ---- fields beyond the schema ------------------------------------------------------------------------------------------------ */
+
+/* The next field of that number, from field `*at` on: its bytes without their size. */
+static bool next_later(const ProtobufCMessage *m, unsigned tag, unsigned *at, Str *out)
+{
+    for (; *at < m->n_unknown_fields; ++*at) {
+        const ProtobufCMessageUnknownField *f = &m->unknown_fields[*at];
+        size_t head = 0;
+        if (f->tag != tag || f->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
+            continue;
+        while (head < f->len && f->data[head] & 0x80)
+            head++;
+        *out = (Str){(const char *)f->data + head + 1, f->len > head ? f->len - head - 1 : 0};
+        ++*at;
+        return true;
+    }
+    return false;
+}
+
+Str onnx_later_text(const ProtobufCMessage *m, unsigned tag)
+{
+    Str text = {"", 0};
+    next_later(m, tag, &(unsigned){0}, &text);
+    return text;
+}
+
+bool onnx_metadata(const OnnxModel *m, const Onnx__NodeProto *node, const char *key, Buf *out)
+{
+    ProtobufCAllocator alloc = {message_alloc, message_free, &m->cx->limits};
+    unsigned at = 0;
+    Str bytes;
+    bool found = false;
+    while (!found && next_later(&node->base, ONNX_NODE_METADATA, &at, &bytes)) {
+        Onnx__StringStringEntryProto *e =
+            onnx__string_string_entry_proto__unpack(&alloc, bytes.len, (const uint8_t *)bytes.ptr);
+        found = e && e->key && e->value && !strcmp(e->key, key);
+        if (found)
+            buf_str(out, e->value);
+        if (e)
+            onnx__string_string_entry_proto__free_unpacked(e, &alloc);
+    }
+    return found;
+}
+
+/* What attributes of functions are where a call does not say it. */
+static bool read_defaults(OnnxModel *m)
+{
+    ProtobufCAllocator alloc = {message_alloc, message_free, &m->cx->limits};
+    for (size_t i = 0; i < m->model->n_functions; i++) {
+        const Onnx__FunctionProto *f = m->model->functions[i];
+        unsigned at = 0;
+        Str bytes;
+        while (next_later(&f->base, ONNX_FUNCTION_DEFAULT, &at, &bytes)) {
+            OnnxDefault *d = memory_zeroed(1, sizeof *d);
+            Onnx__AttributeProto *a =
+                d ? onnx__attribute_proto__unpack(&alloc, bytes.len, (const uint8_t *)bytes.ptr)
+                  : NULL;
+            if (!a) {
+                memory_free(d);
+                return false;
+            }
+            *d = (OnnxDefault){m->defaults, f, a};
+            m->defaults = d;
+        }
+    }
+    return true;
+}
+
+const Onnx__AttributeProto *onnx_default(const OnnxModel *m, const Onnx__FunctionProto *f,
+                                         const char *name)
+{
+    for (const OnnxDefault *d = m->defaults; d; d = d->next)
+        if (d->of == f && d->is->name && !strcmp(d->is->name, name))
+            return d->is;
+    return NULL;
+}
+
+/* ---- a file ------------------------------------------------------------------------------------------------------------------ */
+
 bool onnx_read(OnnxModel *m, Ctx *cx, const char *path)
 {
     size_t n = 0;
-    Buf thin = {0};
+    Buf thin = {0}, beyond = {0};
     *m = (OnnxModel){.cx = cx, .folder = folder_of(path)};
     bool opened = open_model(m, path, &n);
     if (!opened && cx->diags->errors > 0)
         return false;
     ProtobufCAllocator alloc = {message_alloc, message_free, &cx->limits};
-    if (opened && read_thin(&(Reader){.file = m->file}, n, &thin))
+    if (opened && read_thin(&(Reader){.file = m->file}, n, &thin, &beyond))
         m->model = onnx__model_proto__unpack(&alloc, thin.n, (const uint8_t *)buf_text(&thin));
     buf_deinit(&thin);
-    if (m->model && m->model->graph)
+    bool ok = m->model && m->model->graph && read_defaults(m);
+    if (ok && beyond.n > 0) {
+        Diag *d = diag_error(cx->diags, W0401_NEWER, (Span){0},
+                             "%s has fields that are newer than the schema it is read by", path);
+        diag_note(d, "passed over:%.*s", (int)beyond.n - 1, buf_text(&beyond));
+    }
+    buf_deinit(&beyond);
+    if (ok)
         return true;
     if (!limit_hit(&cx->limits))
         diag_error(cx->diags, E0403_FORMAT, (Span){0}, "%s is no model in the format of ONNX",
@@ -244,6 +380,12 @@ bool onnx_read(OnnxModel *m, Ctx *cx, const char *path)
 void onnx_free(OnnxModel *m)
 {
     ProtobufCAllocator alloc = {message_alloc, message_free, m->cx ? &m->cx->limits : NULL};
+    while (m->defaults) {
+        OnnxDefault *d = m->defaults;
+        m->defaults = d->next;
+        onnx__attribute_proto__free_unpacked(d->is, &alloc);
+        memory_free(d);
+    }
     if (m->model)
         onnx__model_proto__free_unpacked(m->model, &alloc);
     if (m->file)

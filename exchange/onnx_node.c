@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* Lines of a row's text. */
 #define STEPS_MOST 16
@@ -16,6 +17,78 @@ static const char *name_of(const OnnxNode *n)
     return n->proto->name && *n->proto->name ? n->proto->name
            : n->proto->n_output              ? n->proto->output[0]
                                              : "";
+}
+
+/* ---- what lines are called ---------------------------------------------------------------------------------------------------- */
+
+/* The module in which the node stands and what it is there, `/layer1/layer1.0/conv1/Conv`: exporters name values so, or say modules in metadata. */
+static const char *path_of(OnnxImport *im, const Onnx__NodeProto *node, const char *value)
+{
+    static const char ending[] = "_output_0";
+    size_t n = strlen(value), tail = sizeof ending - 1;
+    Buf scopes = {0};
+    const char *path = NULL;
+    if (node->n_output && value == node->output[0] &&
+        onnx_metadata(&im->model, node, "pkg.torch.onnx.name_scopes", &scopes)) {
+        /* `['', 'layer1', 'layer1.0', 'conv2d_1']`: the one before the last */
+        const char *end = NULL, *p = buf_text(&scopes);
+        Str module = {"", 0}, last = {"", 0};
+        for (; (p = strchr(p, '\'')) && (end = strchr(p + 1, '\'')); p = end + 1) {
+            module = last;
+            last = (Str){p + 1, (size_t)(end - p - 1)};
+        }
+        if (module.len)
+            path = import_text(im, "%.*s/%s", (int)module.len, module.ptr, node->op_type);
+    }
+    buf_deinit(&scopes);
+    if (path)
+        return path;
+    if (n > tail && !strcmp(value + n - tail, ending))
+        n -= tail;
+    bool number = value[strspn(value, "0123456789")] == 0;
+    return number && node->name && *node->name ? node->name
+                                               : import_text(im, "%.*s", (int)n, value);
+}
+
+static const Name *scope_of(OnnxImport *im, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return ctx_name_str(im->cx, (Str){path, slash ? (size_t)(slash - path) : 0});
+}
+
+void import_scopes(OnnxImport *im, const Onnx__GraphProto *g)
+{
+    for (size_t i = 0; i < g->n_node; i++) {
+        const Onnx__NodeProto *node = g->node[i];
+        if (node->n_output == 0 || !node->op_type || !strcmp(node->op_type, "Constant"))
+            continue;
+        const Name *scope = scope_of(im, path_of(im, node, node->output[0]));
+        uintptr_t count = (uintptr_t)ptrmap_find(&im->scopes, scope);
+        ptrmap_put(&im->scopes, scope, (void *)(count + 1));
+    }
+}
+
+/* A module that is one node, or is called as what it does, gives that its name. Of modules in modules that repeat how they begin (`layer1`, `layer1.0`) the last says all. */
+static const char *title_of(OnnxNode *n, const char *value)
+{
+    const char *path = path_of(n->im, n->proto, value), *op = n->proto->op_type;
+    const char *leaf = strrchr(path, '/');
+    const Name *scope = scope_of(n->im, path);
+    const char *inner = scope->text + strlen(scope->text);
+    while (inner > scope->text && !strchr("/.", inner[-1]))
+        inner--;
+    bool alone = (uintptr_t)ptrmap_find(&n->im->scopes, scope) == 1;
+    if (leaf && *scope->text && op && !strcmp(leaf + 1, op) && (alone || !strcasecmp(inner, op)))
+        path = scope->text;
+    Buf b = {0};
+    for (const char *p = path, *end; *p; p = *end ? end + 1 : end) {
+        size_t k = strcspn(p, "/");
+        end = p + k;
+        bool goes_on = *end && !strncmp(end + 1, p, k) && end[1 + k] == '.';
+        if (k > 0 && !goes_on)
+            buf_printf(&b, "%s%.*s", b.n ? "/" : "", (int)k, p);
+    }
+    return buf_keep(&b, &n->im->out->arena);
 }
 
 void onnx_refuse(OnnxNode *n, const char *format, ...)
@@ -187,6 +260,7 @@ const Onnx__AttributeProto *onnx_attr(const OnnxNode *n, const char *name)
 {
     const Onnx__NodeProto *proto = n->proto;
     const OnnxBlock *b = n->im->block;
+    const Onnx__FunctionProto *of = NULL; /* whose call `proto` is */
     for (size_t i = 0; i < proto->n_attribute; i++) {
         const Onnx__AttributeProto *a = proto->attribute[i];
         if (!a->name || strcmp(a->name, name) != 0)
@@ -198,11 +272,12 @@ const Onnx__AttributeProto *onnx_attr(const OnnxNode *n, const char *name)
         if (!b)
             return NULL;
         proto = b->call->proto;
+        of = b->function;
         name = a->ref_attr_name;
         b = b->outer;
         i = (size_t)-1;
     }
-    return NULL;
+    return of ? onnx_default(&n->im->model, of, name) : NULL;
 }
 
 bool onnx_has_attr(const OnnxNode *n, const char *name)
@@ -329,7 +404,8 @@ const char *onnx_let(OnnxNode *n, const char *text)
 {
     OnnxValue *v = arena_new(&n->im->out->arena, OnnxValue);
     v->name = name_of(n);
-    if (!import_line(n, text, import_name(n->im, onnx_text(n, "%s_part", v->name), "v_"), v))
+    if (!import_line(n, text,
+                     import_name(n->im, onnx_text(n, "%s_part", title_of(n, v->name)), "v_"), v))
         return "0";
     return v->constant ? import_here_text(n->im, v) : v->text;
 }
@@ -379,8 +455,12 @@ static OnnxValue *next_output(OnnxNode *n)
 void onnx_give(OnnxNode *n, const char *text)
 {
     OnnxValue *v = next_output(n);
-    if (v)
-        import_line(n, text, import_name(n->im, v->name, "v_"), v);
+    if (!v)
+        return;
+    const char *value = n->proto->output[n->given - 1];
+    const Name *name = import_name(n->im, title_of(n, value), "v_");
+    ptrmap_put(&n->im->origins, name, (void *)(uintptr_t)v->name);
+    import_line(n, text, name, v);
 }
 
 void onnx_give_constant(OnnxNode *n, Tensor *t)

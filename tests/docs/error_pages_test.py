@@ -21,6 +21,7 @@ WITHOUT = {
     "E0505": "a breakpoint",
     "E0702": "LLVM that refuses",
     "E0901": "a mistake in relay",
+    "W0401": "a file of another framework",
     "W0702": "a folder that is open to others",
 }
 

@@ -77,7 +77,7 @@ def test_network(folder):
     got = relay("import", f"{folder}/net.onnx", "-o", folder, "--shape", "image=2,3,8,8")
     check("import", got.returncode == 0, got.stderr)
     text = open(f"{folder}/net.rly").read()
-    for part in ["%conv_weight: Tensor[(4, 3, 3, 3), float32], %conv_bias", "let %conv_Conv: ", "nn.dense(%flat, %fc_weight", "newshape=[2, -1]"]:
+    for part in ["%conv_weight: Tensor[(4, 3, 3, 3), float32], %conv_bias", "let %conv: ", 'values=["conv = /conv/Conv_output_0", "relu = /relu/Relu_output_0"]', "nn.dense(%flat, %fc_weight", "newshape=[2, -1]"]:
         check(f"`{part}` in the program", part in text, text)
     formatted = relay("fmt", f"{folder}/net.rly")
     check("the program is formatted", formatted.stdout == text, formatted.stdout)
@@ -292,6 +292,64 @@ def test_names(folder):
     text = open(f"{folder}/odd.rly").read() if got.returncode == 0 else ""
     check("names", ', names=["a \\"b\\"' in text and '"w.0"]' in text, got.stderr + text)
     check("and they are read again", relay("fmt", f"{folder}/odd.rly").stdout == text)
+
+
+def test_titles(folder):
+    """Values are called after the module that gives them, and the model's own name is noted: in functions with `*` for what differs."""
+    node, last, arrays, nodes = helper.make_node, "x", {}, []
+    for layer in ["layer1.0", "layer1.1", "layer1.2"]:
+        at = f"/layer1/{layer}"
+        for k, (op, name, inside) in enumerate([("Conv", "conv1", True), ("Relu", "relu", True), ("Conv", "conv2", True), ("Add", "", False), ("Relu", "relu_1", True)]):
+            value_of = f"{at}/{name}/{op}_output_0" if inside else f"{at}/{op}_output_0"
+            if op == "Conv":
+                arrays[f"{layer}.{name}.weight"] = array(2, 2, 1, 1)
+            more = {"Conv": [f"{layer}.{name}.weight"], "Add": [last]}.get(op, [])
+            nodes.append(node(op, [previous if k else last, *more], [value_of], name=f"{at}/{name}/{op}"))  # noqa: F821
+            previous = value_of
+        last = previous
+    nodes.append(node("Relu", [last], ["17"], name="/head/Relu"))
+    save(model(nodes, [value("x", [1, 2, 4, 4])], [value("17", [1, 2, 4, 4])], arrays), f"{folder}/deep.onnx")
+    got = relay("import", f"{folder}/deep.onnx", "-o", folder)
+    text = open(f"{folder}/deep.rly").read() if got.returncode == 0 else ""
+    for part in ["def @layer1(", "= /layer1/layer1.*/conv1/Conv_output_0", "let %layer1_0_relu_1: ", "layer1_0_relu_1 = /layer1/layer1.0/relu_1/Relu_output_0",
+                 "let %head: ", '"head = 17"']:
+        check(f"`{part}`", part in text, got.stderr + text)
+    check("they are read again", relay("fmt", f"{folder}/deep.rly").stdout == text)
+    one = model([node("Neg", ["x"], ["neg_3"])], [value("x", [2])], [value("neg_3", [2])])
+    one.graph.node[0].metadata_props.add(key="namespace", value="n")
+    one.graph.node[0].metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'head', 'head.2', 'neg_3']")
+    save(one, f"{folder}/scoped.onnx")
+    relay("import", f"{folder}/scoped.onnx", "-o", folder)
+    text = open(f"{folder}/scoped.rly").read()
+    check("modules that metadata says", "let %head_2: " in text and 'values=["head_2 = neg_3"]' in text, text)
+
+
+def test_later(folder):
+    """Fields that came after the schema are read where they matter; what nobody knows is said."""
+    node = helper.make_node
+    m = model([node("scaled", ["x"], ["a"], domain="own", overload="one"), node("scaled", ["x"], ["b"], domain="own", overload="two"),
+               node("scaled", ["x"], ["c"], domain="own", overload="one", alpha=0.5)], [value("x", [2])], [value(k, [2]) for k in "abc"], version=18)
+    m.opset_import.append(helper.make_opsetid("own", 1))
+    for name, op in [("one", "LeakyRelu"), ("two", "Elu")]:
+        inside = node(op, ["v"], ["w"])
+        inside.attribute.add(name="alpha", ref_attr_name="alpha", type=1)
+        f = helper.make_function("own", "scaled", ["v"], ["w"], [inside], [helper.make_opsetid("", 18)],
+                                 attribute_protos=[helper.make_attribute("alpha", 0.25)])
+        f.overload = name
+        m.functions.append(f)
+    save(m, f"{folder}/later.onnx")
+    x = np.array([-2, 1], "float32")
+    np.save(f"{folder}/x.npy", x)
+    got = relay("import", f"{folder}/later.onnx", "-o", folder)
+    check("nothing is reported", got.returncode == 0 and not got.stderr, got.stderr)
+    a, b, c = run_both(folder, "later", x=x)
+    check("an attribute that the function says", np.allclose(a, [-0.5, 1]), a)
+    check("another function of the name", np.allclose(b, [0.25 * (np.exp(-2) - 1), 1]), b)
+    check("and one that the call says", np.allclose(c, [-1, 1]), c)
+    raw = m.SerializeToString() + bytes([0xfa, 0x07, 2, 1, 2])  # field 127
+    open(f"{folder}/newer.onnx", "wb").write(raw)
+    got = relay("import", f"{folder}/newer.onnx", "-o", folder)
+    check("a field that nobody knows", got.returncode == 0 and "W0401" in got.stderr and "ModelProto 127" in got.stderr, got.stderr)
 
 
 def test_found(folder):
