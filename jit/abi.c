@@ -2,6 +2,7 @@
  *
  * Those that can fail set `failed` of the state after the diagnostic. Pointers to values are to `n` of them on the caller's stack. */
 #include "jit/gpu/run.h"
+#include "jit/gpu/twin.h"
 #include "jit/internal.h"
 #include "runtime/heap.h"
 #include "runtime/show.h"
@@ -21,6 +22,13 @@ static void fails(JitState *s)
 {
     s->failed = 1;
     atomic_store(&s->guard, UINTPTR_MAX);
+}
+
+/* Elements that are on a card alone come here, before something reads them. */
+static void abi_home(JitState *s)
+{
+    if (!twins_home(s->jit))
+        fails(s);
 }
 
 /* ---- objects ---------------------------------------------------------------------------------------------- */
@@ -51,6 +59,7 @@ static void abi_too_deep(JitState *s, int32_t source, int32_t from, int32_t to);
 static void abi_apply(JitState *s, Object *fn, uint32_t n, const Value *args, Value *out)
 {
     *out = value_none();
+    abi_home(s);
     if (s->failed)
         return;
     if ((const char *)__builtin_frame_address(0) < s->stack_limit)
@@ -69,6 +78,7 @@ static void *late(JitState *s, Unit *u, Instance *in, LateWish wish)
     const char *here = __builtin_frame_address(0);
     const Jit *jit = s->jit;
     bool there = jit->stack && here >= jit->stack && here < jit->stack + jit->stack_size;
+    abi_home(s);
     if (s->failed)
         return NULL;
     if (there && here - jit->stack < ROOM_TO_COMPILE)
@@ -249,6 +259,8 @@ static Tensor *abi_input(JitState *s, const Tensor *t, const TensorSite *site)
         fails(s);
         return NULL;
     }
+    if (!tensor_is_contiguous(t))
+        abi_home(s);
     Tensor *c = tensor_contiguous(limits_of(s), t);
     if (!c)
         fails(s);
@@ -266,6 +278,7 @@ static void abi_device(JitState *s, DeviceRun *run, const DeviceValue *values)
 
 static void abi_op(JitState *s, const OpSite *site, const Value *args, Value *out)
 {
+    abi_home(s);
     *out = s->failed ? value_none()
                      : op_eval(s->jit->cx, site->op, site->attrs, site->span, site->n, args);
     if (value_is_none(*out))
@@ -311,6 +324,7 @@ static void abi_bad_shift(JitState *s, int32_t source, int32_t from, int32_t to)
 static void abi_no_match(JitState *s, const Value *v, int32_t source, int32_t from, int32_t to)
 {
     Buf text = {0};
+    abi_home(s);
     if (s->failed)
         return;
     value_show(&text, *v, (ShowStyle){.elements = 20, .list = 20, .exact = true});
@@ -358,6 +372,7 @@ static void abi_stop(JitState *s, int32_t source, int32_t from, int32_t to)
 #define MATH2(name) {#name "f", ADDRESS(name##f), "fff"}, {#name, ADDRESS(name), "ddd"}
 
 const AbiRow abi_table[] = {
+    {"relay_home", ADDRESS(abi_home), "vp"},
     {"relay_object", ADDRESS(abi_object), "ppp"},
     {"relay_count_unit", ADDRESS(abi_count_unit), "vp"},
     {"relay_tag", ADDRESS(abi_tag), "ip"},

@@ -458,6 +458,8 @@ static Ssa ref_read(Fn *f, const RefRead *e, const Type *type)
 static Ssa ref_write(Fn *f, const RefWrite *e)
 {
     Repr r = repr_of(fn_type(f, e->value));
+    if (f->g->unit->gpu)
+        gen_call_abi(f->g, "relay_home", &f->state, 1);
     fn_fail_if_failed(f); /* others see what is written */
     Ssa o = fn_borrow(f, e->ref);
     Ssa now = fn_take(f, e->value);

@@ -176,7 +176,8 @@ struct Jit {
     struct Cuda *cuda; /* the card, once it was opened, */
     struct Twins *twins; /* values that lie there too, */
     const char *gpu_target; /* for which code is made so, */
-    double gpu_seconds; /* and how long it has worked */
+    bool gpu_busy; /* it may be at work for the calls in progress */
+    bool gpu_leave; /* what calls return may stay there alone */
     Cache cache;
     const Content *content; /* of what is compiled now; NULL: it is not kept */
     PtrMap waiting; /* Function -> JitKey: of what is compiled when it is called, and then kept */

@@ -202,9 +202,12 @@ static const char *jit_cpu(Jit *jit, Buf *why)
 
 static double jit_gpu_seconds(Jit *jit)
 {
-    double seconds = jit->gpu_seconds;
-    jit->gpu_seconds = 0;
-    return seconds;
+    return jit->cuda ? cuda_seconds(jit->cuda) : 0;
+}
+
+static void jit_gpu_leave(Jit *jit, bool leave)
+{
+    jit->gpu_leave = leave;
 }
 
 static JitDevice jit_gpu_memory(const Jit *jit)
@@ -229,6 +232,7 @@ static const JitTable table = {
     .gpu_target = ptx_target,
     .gpu_open = device_open,
     .gpu_seconds = jit_gpu_seconds,
+    .gpu_leave = jit_gpu_leave,
     .gpu_memory = jit_gpu_memory,
     .forget = jit_forget,
     .set_mode = jit_set_mode,

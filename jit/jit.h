@@ -114,6 +114,8 @@ typedef struct JitTable {
     bool (*gpu_open)(Jit *jit, Buf *why);
     /* How long it has worked on kernels since this was asked last. */
     double (*gpu_seconds)(Jit *jit);
+    /* From now on what calls return may stay on the card alone: nobody reads it. */
+    void (*gpu_leave)(Jit *jit, bool leave);
     JitDevice (*gpu_memory)(const Jit *jit);
     void (*forget)(Jit *jit, const Module *m);
     /* How what is compiled from now on was made and is to be made. */
@@ -127,7 +129,7 @@ typedef struct JitTable {
     const char *(*cpu_name)(Jit *jit, Buf *why);
 } JitTable;
 
-#define JIT_TABLE_VERSION 10
+#define JIT_TABLE_VERSION 11
 
 /* The one symbol of the plug-in. */
 const JitTable *relay_jit_table(void);

@@ -712,6 +712,7 @@ Value unit_call(Unit *u, UnitEntry *entry, const Value *args)
     jit->watch = watch;
     jit->running--;
     ran &= s->failed == 0;
+    ran &= device_end(jit, ran);
     s->failed = failed;
     stack_guard_here(jit);
     if (jit->unused && jit->running == 0) {

@@ -42,6 +42,9 @@ struct CudaGraph {
     uint32_t generation;
 };
 
+/* So many pieces of work may be under way whose time is taken. */
+enum { CLOCKS_MOST = 16 };
+
 struct Cuda {
     Driver d;
     CudaInfo info;
@@ -50,7 +53,9 @@ struct Cuda {
     Span span;
     int device;
     void *context, *stream;
-    void *done, *marks[2]; /* events */
+    void *done, *clocks[2 * CLOCKS_MOST]; /* events */
+    int clocked; /* of those, begun */
+    double seconds; /* of what ended */
     bool live; /* context, stream and events are there */
     bool behind; /* there was work that nobody waited for to the end */
     uint32_t generation;
@@ -159,8 +164,8 @@ static int context_make(Cuda *c)
     code = c->d.context_set(c->context);
     code = code ? code : c->d.stream_create(&c->stream, 1); /* not behind the default stream */
     code = code ? code : c->d.event_create(&c->done, 2); /* without its time */
-    for (int i = 0; i < 2; i++)
-        code = code ? code : c->d.event_create(&c->marks[i], 0);
+    for (int i = 0; i < 2 * CLOCKS_MOST; i++)
+        code = code ? code : c->d.event_create(&c->clocks[i], 0);
     c->live = code == 0;
     if (!c->live)
         c->d.context_release(c->device);
@@ -173,6 +178,7 @@ static void context_lost(Cuda *c)
     limit_release(c->limits, c->used);
     c->n_pieces = 0;
     c->used = c->kept = 0;
+    c->clocked = 0;
     c->generation++;
     c->behind = false;
     if (!c->live)
@@ -215,8 +221,8 @@ void cuda_close(Cuda *c)
     if (done)
         cuda_trim(c);
     if (done && c->live) {
-        for (int i = 0; i < 2; i++)
-            c->d.event_destroy(c->marks[i]);
+        for (int i = 0; i < 2 * CLOCKS_MOST; i++)
+            c->d.event_destroy(c->clocks[i]);
         c->d.event_destroy(c->done);
         c->d.stream_destroy(c->stream);
         c->d.context_release(c->device);
@@ -262,6 +268,19 @@ static bool check(Cuda *c, int code, const char *what)
     return false;
 }
 
+/* All that was begun has ended. */
+static bool read_clocks(Cuda *c)
+{
+    int code = 0, n = c->clocked;
+    c->clocked = 0;
+    for (int i = 0; i < n && !code; i++) {
+        float ms = 0;
+        code = c->d.event_elapsed(&ms, c->clocks[2 * i], c->clocks[2 * i + 1]);
+        c->seconds += 1e-3 * (double)ms;
+    }
+    return check(c, code, "reading the time");
+}
+
 static bool wait_for(Cuda *c, void *event)
 {
     long pause = 2000;
@@ -269,7 +288,7 @@ static bool wait_for(Cuda *c, void *event)
         int code = c->d.event_query(event);
         if (code != CUDA_NOT_READY) {
             c->behind = false;
-            return check(c, code, "the card's work");
+            return check(c, code, "the card's work") && read_clocks(c);
         }
         if (limit_hit(c->limits))
             return false;
@@ -297,18 +316,25 @@ bool cuda_wait(Cuda *c)
     return wait_for(c, c->done);
 }
 
-bool cuda_mark(Cuda *c, int which)
+bool cuda_clock_begin(Cuda *c)
 {
-    return check(c, c->d.event_record(c->marks[which], c->stream), "noting the time");
+    return (c->clocked < CLOCKS_MOST || cuda_wait(c)) &&
+           check(c, c->d.event_record(c->clocks[2 * c->clocked], c->stream), "noting the time");
 }
 
-bool cuda_time(Cuda *c, double *seconds)
+bool cuda_clock_end(Cuda *c)
 {
-    float ms = 0;
-    if (!check(c, c->d.event_elapsed(&ms, c->marks[0], c->marks[1]), "reading the time"))
+    if (!check(c, c->d.event_record(c->clocks[2 * c->clocked + 1], c->stream), "noting the time"))
         return false;
-    *seconds = 1e-3 * (double)ms;
+    c->clocked++;
     return true;
+}
+
+double cuda_seconds(Cuda *c)
+{
+    double seconds = c->seconds;
+    c->seconds = 0;
+    return seconds;
 }
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------------- */
@@ -440,9 +466,13 @@ bool cuda_write(Cuda *c, uint64_t to, const void *from, size_t n)
 bool cuda_read(Cuda *c, void *to, uint64_t from, size_t n)
 {
     /* What the driver waits for cannot be interrupted, what is asked about can. */
-    return cuda_wait(c) &&
-           check(c, c->d.copy_out(to, from, n, c->stream), "bringing values from the card") &&
-           cuda_wait(c);
+    return cuda_wait(c) && cuda_copy_out(c, to, from, n) && cuda_wait(c);
+}
+
+bool cuda_copy_out(Cuda *c, void *to, uint64_t from, size_t n)
+{
+    return c->live &&
+           check(c, c->d.copy_out(to, from, n, c->stream), "bringing values from the card");
 }
 
 bool cuda_fill(Cuda *c, uint64_t at, uint8_t value, size_t n)

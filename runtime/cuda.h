@@ -49,10 +49,11 @@ uint32_t cuda_generation(const Cuda *c);
 bool cuda_begin(Cuda *c, Diags *diags, Span span);
 /* Until all work is done; false after a diagnostic, of a limit too. */
 bool cuda_wait(Cuda *c);
-/* The numbers of device events for `cuda_time`: records one of two behind what was asked for so far. */
-bool cuda_mark(Cuda *c, int which);
-/* Seconds between them, which both have been waited for. */
-bool cuda_time(Cuda *c, double *seconds);
+/* What is asked for between these two is work whose time is taken, by device events. */
+bool cuda_clock_begin(Cuda *c);
+bool cuda_clock_end(Cuda *c);
+/* Seconds of such work that was waited for since this was last asked. */
+double cuda_seconds(Cuda *c);
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------------- */
 
@@ -76,6 +77,8 @@ void cuda_memory(const Cuda *c, size_t *used, size_t *kept);
 bool cuda_write(Cuda *c, uint64_t to, const void *from, size_t n);
 /* Waits for all work that was asked for before. */
 bool cuda_read(Cuda *c, void *to, uint64_t from, size_t n);
+/* The same for many: behind a `cuda_wait`, and the elements are there behind the next one. */
+bool cuda_copy_out(Cuda *c, void *to, uint64_t from, size_t n);
 bool cuda_fill(Cuda *c, uint64_t at, uint8_t value, size_t n);
 
 /* ---- code ------------------------------------------------------------------------------------------------------------------- */

@@ -99,6 +99,8 @@ bool time_calls(RelaySession *s, const Runnable *code, uint32_t n, const Value *
         s->jit_table->gpu_seconds(s->jit);
     out->first = clock_calls(&c, 1, wish.result);
     bool ok = out->first >= 0;
+    if (gpu)
+        s->jit_table->gpu_leave(s->jit, true);
     if (ok && engine_compiles(code->engine))
         s->jit_table->settle(s->jit);
     if (ok && wish.runs == 0 && out->first >= TIME_LONG) {
@@ -108,8 +110,10 @@ bool time_calls(RelaySession *s, const Runnable *code, uint32_t n, const Value *
             s->jit_table->gpu_seconds(s->jit);
         ok = clock_runs(&c, &wish, &runs, &calls);
     }
-    if (gpu)
+    if (gpu) {
         out->card = s->jit_table->gpu_seconds(s->jit) / calls;
+        s->jit_table->gpu_leave(s->jit, false);
+    }
     if (ok)
         sum_up(&runs, out);
     free(runs.at);

@@ -80,6 +80,19 @@ bool device_open(Jit *jit, Buf *why)
     return true;
 }
 
+bool device_end(Jit *jit, bool ran)
+{
+    if (!jit->cuda || !jit->gpu_busy)
+        return true;
+    jit->gpu_busy = jit->running > 0;
+    if (ran && !jit->gpu_leave)
+        return twins_home(jit) && cuda_wait(jit->cuda);
+    bool ok = cuda_wait(jit->cuda);
+    if (!ran || !ok)
+        twins_forget(jit);
+    return ok;
+}
+
 void device_close(Jit *jit)
 {
     twins_drop(jit);
@@ -205,11 +218,13 @@ static bool bring_argument(Frame *f, uint32_t number, size_t bytes)
     f->lies[number] = v->tensor ? twin_find(jit, v->tensor, bytes) : 0;
     if (f->lies[number])
         return true;
+    if (v->tensor && twin_is_owed(jit, v->tensor) && !twins_home(jit))
+        return false;
     if (!twin_take(jit, bytes, to) || !cuda_write(f->c, to->at, v->at, bytes))
         return false;
     f->lies[number] = to->at;
     if (v->tensor)
-        twin_keep(jit, v->tensor, bytes, to);
+        twin_keep(jit, v->tensor, bytes, to, false);
     return true;
 }
 
@@ -344,8 +359,8 @@ static bool run_steps(Frame *f)
         if (!again->graph)
             return false;
     }
-    return cuda_mark(f->c, 0) && (again ? cuda_replay(f->c, again->graph) : take_steps(f)) &&
-           cuda_mark(f->c, 1);
+    return cuda_clock_begin(f->c) && (again ? cuda_replay(f->c, again->graph) : take_steps(f)) &&
+           cuda_clock_end(f->c);
 }
 
 /* What a kernel noted that arithmetic does not define. */
@@ -364,24 +379,23 @@ static bool is_faultless(Frame *f)
     return false;
 }
 
+/* Numbers come at once, tensors when somebody reads them. */
 static bool take_results(Frame *f)
 {
     const DeviceProgram *p = f->r->program;
-    double seconds;
-    if (!cuda_wait(f->c) || !is_faultless(f))
+    bool waits = false;
+    if (!is_faultless(f))
         return false;
     for (uint32_t i = 0; i < p->n_results; i++) {
         size_t n = touched(p, DEVICE_RESULT, i);
         const DeviceValue *v = &f->values[p->n_arguments + i];
-        if (n && !cuda_read(f->c, v->at, f->results[i].at, n))
+        if (!n || (v->tensor && twin_keep(f->r->code->jit, v->tensor, n, &f->results[i], true)))
+            continue;
+        if ((!waits && !cuda_wait(f->c)) || !cuda_copy_out(f->c, v->at, f->results[i].at, n))
             return false;
-        if (n && v->tensor)
-            twin_keep(f->r->code->jit, v->tensor, n, &f->results[i]);
+        waits = true;
     }
-    if (!cuda_time(f->c, &seconds))
-        return false;
-    f->r->code->jit->gpu_seconds += seconds;
-    return true;
+    return !waits || cuda_wait(f->c);
 }
 
 bool device_run(DeviceRun *r, const DeviceValue *values)
@@ -398,6 +412,7 @@ bool device_run(DeviceRun *r, const DeviceValue *values)
                .lies = lies,
                .values = values};
     Span span = p->n_steps ? p->steps[0].span : (Span){0};
+    jit->gpu_busy = true;
     bool ok = blocks && lies && cuda_begin(f.c, jit->cx->diags, span) && prepare(r, f.c) &&
               take_all(&f) && run_steps(&f) && take_results(&f);
     for (uint32_t i = 0; blocks && i < n; i++)

@@ -1,7 +1,8 @@
 /* Runs of compiled code on a card: what a DeviceProgram says, step by step (program.h).
  *
  * A run belongs to the unit whose code begins it. What it needs on the card for all its calls, the kernels and the constants, is brought
- * there by the first call, and again when the driver's context was made anew; arguments go there and results come back with each. */
+ * there by the first call, and again when the driver's context was made anew. Arguments go there where they are not there already; the
+ * card works while the code goes on, and tensors stay there until something here reads them (twin.h). */
 #ifndef JIT_GPU_RUN_H
 #define JIT_GPU_RUN_H
 
@@ -24,7 +25,10 @@ typedef struct DeviceValue {
     const Tensor *tensor; /* that they are of; NULL: a number's */
 } DeviceValue;
 
-/* The arguments, then the results. False after a diagnostic. */
+/* The arguments, then the results: numbers are there at once, tensors behind twins_home. False after a diagnostic. */
 bool device_run(DeviceRun *r, const DeviceValue *values);
+/* The end of a call from outside, which ran or failed: the card has done its work, and values are here, unless they are to be left
+ * there. False after a diagnostic. */
+bool device_end(Jit *jit, bool ran);
 
 #endif

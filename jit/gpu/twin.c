@@ -13,12 +13,13 @@ struct Twin {
     const char *from; /* the elements, */
     size_t n; /* so many bytes */
     bool used; /* by the run under way */
+    bool owed; /* the tensor waits for them */
     Twin *before, *behind; /* used later and earlier */
 };
 
 typedef struct Twins {
     Twin *first, *last;
-    size_t n, bytes;
+    size_t n, bytes, owed;
 } Twins;
 
 static void unlink_twin(Twin *t)
@@ -27,6 +28,7 @@ static void unlink_twin(Twin *t)
     *(t->before ? &t->before->behind : &all->first) = t->behind;
     *(t->behind ? &t->behind->before : &all->last) = t->before;
     all->n--;
+    all->owed -= t->owed;
     all->bytes -= t->block.n;
     t->before = t->behind = NULL;
 }
@@ -38,6 +40,7 @@ static void link_first(Twin *t)
     *(all->first ? &all->first->before : &all->last) = t;
     all->first = t;
     all->n++;
+    all->owed += t->owed;
     all->bytes += t->block.n;
 }
 
@@ -64,15 +67,16 @@ static Twin *twin_of(const Jit *jit, const Tensor *t)
     return twin && twin->jit == jit ? twin : NULL;
 }
 
-/* The twin that was used the longest ago goes; false: all are in use. */
+/* The twin that was used the longest ago goes; false: all are in use, or what is owed did not come. */
 static bool drop_one(Jit *jit)
 {
     Twin *t = jit->twins ? jit->twins->last : NULL;
     while (t && t->used)
         t = t->before;
-    if (t)
-        empty(t);
-    return t != NULL;
+    if (!t || (t->owed && !twins_home(jit)))
+        return false;
+    empty(t);
+    return true;
 }
 
 uint64_t twin_find(Jit *jit, const Tensor *t, size_t bytes)
@@ -81,7 +85,8 @@ uint64_t twin_find(Jit *jit, const Tensor *t, size_t bytes)
     if (!twin || twin->from != t->data || twin->n < bytes)
         return 0;
     if (twin->block.generation != cuda_generation(jit->cuda)) {
-        empty(twin);
+        if (!twin->owed)
+            empty(twin);
         return 0;
     }
     twin->used = true;
@@ -90,7 +95,7 @@ uint64_t twin_find(Jit *jit, const Tensor *t, size_t bytes)
     return twin->block.at;
 }
 
-void twin_keep(Jit *jit, const Tensor *t, size_t bytes, CudaBlock *block)
+bool twin_keep(Jit *jit, const Tensor *t, size_t bytes, CudaBlock *block, bool owed)
 {
     size_t most = cuda_info(jit->cuda)->memory / CARD_SHARE, limit = jit->cx->limits.memory_most;
     if (limit > 0 && limit / LIMIT_SHARE < most)
@@ -99,17 +104,68 @@ void twin_keep(Jit *jit, const Tensor *t, size_t bytes, CudaBlock *block)
         jit->twins = memory_zeroed(1, sizeof *jit->twins);
     Twin *twin = jit->twins && block->n <= most ? memory_zeroed(1, sizeof *twin) : NULL;
     if (!twin)
-        return;
+        return false;
     while (jit->twins->bytes + block->n > most && drop_one(jit))
         continue;
-    *twin = (Twin){
-        .base = {let_go}, .jit = jit, .block = *block, .from = t->data, .n = bytes, .used = true};
+    *twin = (Twin){.base = {let_go},
+                   .jit = jit,
+                   .block = *block,
+                   .from = t->data,
+                   .n = bytes,
+                   .used = true,
+                   .owed = owed};
     if (!tensor_set_twin(t, &twin->base)) {
         memory_free(twin);
-        return;
+        return false;
     }
     link_first(twin);
     *block = (CudaBlock){0};
+    return true;
+}
+
+bool twin_is_owed(const Jit *jit, const Tensor *t)
+{
+    const Twin *twin = twin_of(jit, t);
+    return twin && twin->owed;
+}
+
+static void paid(Twin *t)
+{
+    t->owed = false;
+    t->jit->twins->owed--;
+}
+
+static bool bring_home(Jit *jit, const Twin *t)
+{
+    if (t->block.generation == cuda_generation(jit->cuda))
+        return cuda_copy_out(jit->cuda, (char *)(uintptr_t)t->from, t->block.at, t->n);
+    Diag *d = diag_error(jit->cx->diags, E0408_DRIVER, (Span){0},
+                         "values were lost with what lay on the card");
+    diag_help(d, "run it again: what comes next begins anew there");
+    return false;
+}
+
+bool twins_home(Jit *jit)
+{
+    if (!jit->twins || !jit->twins->owed)
+        return true;
+    bool ok = cuda_wait(jit->cuda);
+    for (Twin *t = jit->twins->first; t && jit->twins->owed && ok; t = t->behind)
+        if (t->owed && (ok = bring_home(jit, t)))
+            paid(t);
+    ok = ok && cuda_wait(jit->cuda);
+    if (!ok)
+        twins_forget(jit);
+    return ok;
+}
+
+void twins_forget(Jit *jit)
+{
+    for (Twin *next, *t = jit->twins ? jit->twins->first : NULL; t; t = next) {
+        next = t->behind;
+        if (t->owed)
+            empty(t);
+    }
 }
 
 bool twin_take(Jit *jit, size_t n, CudaBlock *out)

@@ -61,7 +61,6 @@ static bool run(World *w, float *x, int n)
     CudaBlock block = {0};
     CudaModule *m = NULL;
     CudaGraph *graph = NULL;
-    double seconds;
     bool ok = cuda_begin(c, &w->diags, (Span){0}) && cuda_take(c, bytes, &block) &&
               cuda_fill(c, block.at, 0, bytes) && cuda_write(c, block.at, x, bytes);
     m = ok ? cuda_load(c, twice) : NULL;
@@ -74,10 +73,10 @@ static bool run(World *w, float *x, int n)
                          .shared = shared,
                          .values = values};
     launch.block[0] = (uint32_t)n;
-    ok = kernel && cuda_mark(c, 0) && cuda_launch(c, &launch) && cuda_mark(c, 1);
+    ok = kernel && cuda_clock_begin(c) && cuda_launch(c, &launch) && cuda_clock_end(c);
     graph = ok ? cuda_record(c, launches, &(Launching){c, &launch}) : NULL;
     ok = graph && cuda_replay(c, graph) && cuda_read(c, x, block.at, bytes) &&
-         cuda_time(c, &seconds) && seconds >= 0;
+         cuda_seconds(c) >= 0;
     cuda_graph_free(c, graph);
     cuda_unload(c, m);
     cuda_give(c, &block);

@@ -56,6 +56,28 @@ class Values(unittest.TestCase):
         self.assertEqual(got, wanted)
         self.assertNotIn("error", got)
 
+    def test_edges(self):
+        """What nobody here reads never comes back from the card, and nothing is waited for in between."""
+        loop = ("def @f(%n: int32, %t: Tensor[(64, 64), float32]) { if (%n == 0) { sum(%t) } else { @f(%n - 1, tanh(nn.dense(%t, %t, units=None))) } }\n"
+                "let %y = nn.dense(%x, %x, units=None);\n")
+        for entry, most in ("cuMemcpyDtoHAsync_v2", 0), ("cuEventQuery", 4):
+            short, said = copies(loop + "@f(2, %y)\n", entry=entry)
+            self.assertNotIn("error", said)
+            self.assertLessEqual(copies(loop + "@f(12, %y)\n", entry=entry)[0] - short, most, entry)
+
+    def test_readers(self):
+        """What something here reads was brought before: references, values shown by a match that fails, functions and operators of the host."""
+        for cells in ("let %r = ref(%x);\nlet %u = (%r := (%x + 1f));\nsum(%r!)\n",
+                      "let %r = ref(0f);\ndef @g(%s: ref(float32), %v: Tensor[(64, 32), float32]) { (%s := sum((%v + 1f))); %s! }\n@g(%r, %x)\n",
+                      "let %f = fn (%k: fn (Tensor[(64, 32), float32]) -> float32, %t: Tensor[(64, 32), float32]) { %k((%t + 1f)) };\n"
+                      "%f(fn (%v: Tensor[(64, 32), float32]) -> float32 { sum(%v) }, %x)\n",
+                      "match? (Cons((%x + 1f), Nil)) { Nil => 0f }\n",
+                      "dyn.reshape((%x + 1f), cast(sum(%x) / full(2f, shape=[1]), dtype=\"int32\"))\n",
+                      "sort((%x + 1f))\n", "unique(cast((reshape(%x, newshape=[-1]) + 1f), dtype=\"int32\"))\n"):
+            _, said = copies(cells)
+            wanted = subprocess.run([RELAY, "--exec", "interp"], input=FIRST + cells, capture_output=True, text=True)
+            self.assertEqual(said.replace("gpu", ""), (wanted.stdout + wanted.stderr).replace("gpu", ""), cells)
+
     def test_failures(self):
         """A context that is made anew has nothing of what lay on the card."""
         cells = "let %y = exp(%x);\nsum(%y)\nsum(tanh(%y))\nsum(tanh(%y))\n"
