@@ -93,6 +93,7 @@ static const char *const import_words[] = {
     [IMPORT_HERE] = "here",       [IMPORT_FORM] = "form",       [IMPORT_UNIT] = "unit",
     [IMPORT_NULLARY] = "nullary", [IMPORT_CLOSURE] = "closure", [IMPORT_TENSOR] = "constant",
     [IMPORT_PACKED] = "packed",   [IMPORT_SITE] = "site",       [IMPORT_SOURCE] = "source",
+    [IMPORT_RUN] = "run",
 };
 
 /* Numbers of sources are no addresses of anything else; what a constructor is and the value it makes are two things. */
@@ -116,7 +117,8 @@ static const void *import_address(Gen *g, ImportKind kind, const void *at)
     case IMPORT_HERE:
     case IMPORT_SITE:
     case IMPORT_TENSOR:
-    case IMPORT_SOURCE: return at;
+    case IMPORT_SOURCE:
+    case IMPORT_RUN: return at;
     }
     return NULL;
 }

@@ -78,6 +78,7 @@ typedef enum ImportKind {
     IMPORT_PACKED, /* the elements of a tensor that was laid out for a kernel */
     IMPORT_SITE, /* an OpSite */
     IMPORT_SOURCE, /* its address is the number of a source */
+    IMPORT_RUN, /* a DeviceRun */
 } ImportKind;
 
 typedef struct FormUse {

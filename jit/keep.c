@@ -8,6 +8,7 @@
  * needs more of this process, to make code while it runs, is not kept. */
 #include "base/memory.h"
 #include "base/plugin.h"
+#include "jit/gpu/run.h"
 #include "jit/keep.h"
 #include "runtime/cpu.h"
 #include "runtime/pool.h"
@@ -63,9 +64,6 @@ JitKey *keep_key(Jit *jit, Module *env, const Def *def)
 {
     Buf how = {0};
     JitKey *key = NULL;
-    /* What runs on the card lies in tables of this process. */
-    if (jit->gpu)
-        return NULL;
     bool ok = cache_open(&jit->cache, jit->cx->diags);
     /* The program or library that has the operators, and this one. */
     ok = ok && plugin_build(jit->cx->ops, &how) && plugin_build(what_it_is, &how);
@@ -74,6 +72,8 @@ JitKey *keep_key(Jit *jit, Module *env, const Def *def)
     add_processor(&how);
     if (cpu_limit())
         buf_str(&how, cpu_limit());
+    if (jit->gpu)
+        buf_printf(&how, ";%s %d", jit->gpu, jit->tf32);
     if (ok) {
         key = memory_must(sizeof *key);
         *key = (JitKey){.written = module_retain(env)};
@@ -150,6 +150,17 @@ static void put_piece(Writing *w, const void *bytes, size_t n)
     w->at += (n + PIECE_ALIGN - 1) & ~(PIECE_ALIGN - 1);
 }
 
+void keep_put_device_text(Writing *w, const char *text, size_t n)
+{
+    if (w->device_text != text) {
+        w->device_text = text;
+        keep_put(w, 1);
+        put_piece(w, text, n + 1);
+        return;
+    }
+    keep_put(w, 0);
+}
+
 void keep_put_source(Writing *w, uint32_t source)
 {
     for (size_t i = 0; i < w->c->sources.n; i++)
@@ -166,7 +177,7 @@ static void put_constructor(Writing *w, const Constructor *con)
     keep_put(w, con->index);
 }
 
-static void put_tensor(Writing *w, const Tensor *t)
+void keep_put_tensor(Writing *w, const Tensor *t)
 {
     w->here |= !tensor_is_contiguous(t);
     keep_put(w, dtype_pack(t->dtype));
@@ -195,7 +206,7 @@ static void put_import(Writing *w, const Import *im)
     case IMPORT_UNIT: return;
     case IMPORT_NULLARY: put_constructor(w, im->at); return;
     case IMPORT_CLOSURE: keep_put_text(w, ((const Name *)im->at)->text); return;
-    case IMPORT_TENSOR: put_tensor(w, im->at); return;
+    case IMPORT_TENSOR: keep_put_tensor(w, im->at); return;
     case IMPORT_PACKED: {
         const Tensor *t = im->at;
         put_piece(w, t->data, (size_t)t->size * dtype_size(t->dtype));
@@ -203,6 +214,7 @@ static void put_import(Writing *w, const Import *im)
     }
     case IMPORT_SOURCE: keep_put_source(w, (uint32_t)(uintptr_t)im->at); return;
     case IMPORT_SITE: keep_put_site(w, im->at); return;
+    case IMPORT_RUN: keep_put_run(w, im->at); return;
     }
 }
 
@@ -349,6 +361,20 @@ static Str take_piece(Taking *t)
     return t->wrong ? (Str){"", 0} : (Str){t->pieces + from, n};
 }
 
+struct DeviceCode *keep_take_device_text(Taking *t, const char **text, size_t *n)
+{
+    if (keep_take(t)) {
+        Str piece = take_piece(t);
+        t->wrong |= piece.len == 0 || piece.ptr[piece.len - 1];
+        t->device_text = piece;
+        t->device_code = device_code_make(t->u->jit, &t->u->arena);
+    }
+    t->wrong |= !t->device_code;
+    *text = t->device_text.ptr;
+    *n = t->wrong ? 0 : t->device_text.len - 1;
+    return t->device_code;
+}
+
 static void release_tensor(void *t)
 {
     tensor_release(t);
@@ -360,7 +386,7 @@ static void release_file(void *file)
 }
 
 /* Its elements stay in the file: what the function returns may lie there for longer than the unit lives. */
-static const Tensor *take_tensor(Taking *t)
+const Tensor *keep_take_tensor(Taking *t)
 {
     DType dtype = dtype_unpack(keep_take(t));
     uint64_t rank = keep_take(t);
@@ -429,13 +455,14 @@ static const void *take_import(Taking *t)
     case IMPORT_UNIT: return value_unit().object;
     case IMPORT_NULLARY: con = take_constructor(t, true); return con ? con->info->nullary : NULL;
     case IMPORT_CLOSURE: return closure_info(t->u->jit, ctx_name(t->u->jit->cx, keep_take_text(t)));
-    case IMPORT_TENSOR: return take_tensor(t);
+    case IMPORT_TENSOR: return keep_take_tensor(t);
     case IMPORT_PACKED: return take_piece(t).ptr;
     case IMPORT_SOURCE:
         number = keep_take(t);
         t->wrong |= number >= t->c->sources.n;
         return t->wrong ? NULL : (const void *)(uintptr_t)t->c->sources.at[number];
     case IMPORT_SITE: return keep_take_site(t);
+    case IMPORT_RUN: return keep_take_run(t);
     default: t->wrong = true; return NULL;
     }
 }

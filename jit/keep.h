@@ -15,6 +15,7 @@ struct Writing {
     Vec(Str) pieces;
     uint64_t at; /* where the next piece lies, from the first one */
     bool here; /* something cannot be said to others */
+    const char *device_text; /* the last one */
     uint64_t key[2];
     Cache *cache;
     pthread_t thread;
@@ -23,6 +24,10 @@ struct Writing {
 void keep_put(Writing *w, uint64_t v);
 void keep_put_text(Writing *w, const char *text);
 void keep_put_source(Writing *w, uint32_t source);
+void keep_put_span(Writing *w, Span span);
+void keep_put_tensor(Writing *w, const Tensor *t);
+/* Of n bytes and a 0; the runs of a module share one. */
+void keep_put_device_text(Writing *w, const char *text, size_t n);
 /* A data type of the program, or the one that passes gather things in. */
 void keep_put_def(Writing *w, const TypeDef *def);
 
@@ -33,6 +38,8 @@ typedef struct Taking {
     const char *at, *end; /* of the body */
     char *pieces;
     size_t n_pieces;
+    Str device_text; /* the last one, */
+    struct DeviceCode *device_code; /* and what its runs share */
     bool wrong;
 } Taking;
 
@@ -40,12 +47,21 @@ uint64_t keep_take(Taking *t);
 /* A number of things of which each takes a word or more. */
 uint64_t keep_take_count(Taking *t);
 const char *keep_take_text(Taking *t);
-const TypeDef *keep_take_def(Taking *t); /* NULL where something is wrong */
+Span keep_take_span(Taking *t);
+/* Owned by the unit. NULL where something is wrong, here and below. */
+const Tensor *keep_take_tensor(Taking *t);
+const TypeDef *keep_take_def(Taking *t);
+struct DeviceCode *keep_take_device_text(Taking *t, const char **text, size_t *n);
 
 /* ---- keep_site.c: calls of operators --------------------------------------------------------------------------------- */
 
 void keep_put_site(Writing *w, const OpSite *site);
-/* NULL where something is wrong. */
 const OpSite *keep_take_site(Taking *t);
+
+/* ---- gpu/keep_run.c: runs on a card ------------------------------------------------------------------------------------ */
+
+struct DeviceRun;
+void keep_put_run(Writing *w, const struct DeviceRun *r);
+struct DeviceRun *keep_take_run(Taking *t);
 
 #endif

@@ -143,7 +143,7 @@ static AttrValue take_attr(Taking *t, uint32_t depth)
 
 /* ---- places ---- */
 
-static void put_span(Writing *w, Span span)
+void keep_put_span(Writing *w, Span span)
 {
     keep_put(w, span.source != 0);
     if (span.source)
@@ -151,7 +151,7 @@ static void put_span(Writing *w, Span span)
     keep_put(w, (uint64_t)span.from << 32 | span.to);
 }
 
-static Span take_span(Taking *t)
+Span keep_take_span(Taking *t)
 {
     uint64_t number = 0, some = keep_take(t);
     if (some) {
@@ -183,8 +183,8 @@ static const Attrs *take_attrs(Taking *t, const Op *op)
         attrs->at[i] = (Attr){.key = t->wrong ? "" : op->attrs[i].name};
         if (!t->wrong)
             attrs->at[i].value = take_attr(t, 0);
-        attrs->at[i].span = take_span(t);
-        attrs->at[i].key_span = take_span(t);
+        attrs->at[i].span = keep_take_span(t);
+        attrs->at[i].key_span = keep_take_span(t);
     }
     return attrs;
 }
@@ -197,11 +197,11 @@ void keep_put_site(Writing *w, const OpSite *site)
     for (uint32_t i = 0; site->attrs && i < site->attrs->n; i++) {
         keep_put_text(w, site->attrs->at[i].key);
         put_attr(w, &site->attrs->at[i].value);
-        put_span(w, site->attrs->at[i].span);
-        put_span(w, site->attrs->at[i].key_span);
+        keep_put_span(w, site->attrs->at[i].span);
+        keep_put_span(w, site->attrs->at[i].key_span);
     }
     put_type(w, site->result);
-    put_span(w, site->span);
+    keep_put_span(w, site->span);
 }
 
 const OpSite *keep_take_site(Taking *t)
@@ -214,6 +214,6 @@ const OpSite *keep_take_site(Taking *t)
         site->attrs = take_attrs(t, site->op);
     if (!t->wrong)
         site->result = take_type(t, 0);
-    site->span = take_span(t);
+    site->span = keep_take_span(t);
     return t->wrong ? NULL : site;
 }

@@ -1064,7 +1064,7 @@ static void call_device(Fn *f, const DeviceProgram *program)
                   at + offsetof(DeviceValue, tensor));
         at += sizeof(DeviceValue);
     }
-    Ssa args[3] = {f->state, gen_outside(g, IMPORT_HERE, run), list};
+    Ssa args[3] = {f->state, gen_outside(g, IMPORT_RUN, run), list};
     gen_call_abi(g, "relay_device", args, 3);
 }
 

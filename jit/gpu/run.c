@@ -148,6 +148,11 @@ DeviceRun *device_run_make(DeviceCode *code, Arena *arena, const DeviceProgram *
     return r;
 }
 
+const DeviceProgram *device_run_program(const DeviceRun *r)
+{
+    return r->program;
+}
+
 static bool load_code(DeviceRun *r, Cuda *c)
 {
     DeviceCode *code = r->code;

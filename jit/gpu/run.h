@@ -20,6 +20,8 @@ void device_close(Jit *jit);
 /* In the arena, whose end takes from the card what lies there. NULL when memory is refused. */
 DeviceCode *device_code_make(Jit *jit, Arena *arena);
 DeviceRun *device_run_make(DeviceCode *code, Arena *arena, const DeviceProgram *p);
+const DeviceProgram *device_run_program(const DeviceRun *r);
+
 typedef struct DeviceValue {
     void *at; /* its elements */
     const Tensor *tensor; /* that they are of; NULL: a number's */

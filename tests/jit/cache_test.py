@@ -72,8 +72,8 @@ class Cache(unittest.TestCase):
         env = {**os.environ, "XDG_CACHE_HOME": self.cache, "RELAY_CACHE": "on", **(env or {})}
         return subprocess.run([self.program, *args], capture_output=True, text=True, env=env, **more)
 
-    def run_values(self, path, n):
-        done = self.relay("run", path, "--exec", "jit", "--args", self.write("args.json", json.dumps(
+    def run_values(self, path, n, engine="jit"):
+        done = self.relay("run", path, "--exec", engine, "--args", self.write("args.json", json.dumps(
             [{"dtype": "int32", "shape": [], "data": [n]}])))
         said = [line for line in done.stderr.splitlines() if "WARNING: ASan" not in line]
         return done.returncode, done.stdout, "\n".join(said)
@@ -98,7 +98,7 @@ class Cache(unittest.TestCase):
 
     def test_what_decides_code_decides_the_file(self):
         path = self.write("network.rly", NETWORK)
-        for args in ([], ["-O", "0"], ["-O", "3"], ["--exact"], ["--threads", "2"]):
+        for args in ([], ["-O", "0"], ["-O", "3"], ["--exact"], ["--threads", "2"], ["--exec", "gpu"], ["--exec", "gpu", "--tf32"]):
             self.assertFalse(self.bench(path, *args)[0], args)
             self.assertTrue(self.bench(path, *args)[0], args)
         self.assertFalse(self.bench(self.write("network.rly", NETWORK.replace("nn.relu", "tanh")))[0])
@@ -123,6 +123,23 @@ class Cache(unittest.TestCase):
         self.assertIn("divided by zero", cold[1][2])
         self.assertEqual(len(self.files()), 1)
         self.assertEqual([self.run_values(path, n) for n in (3, 0)], cold)
+
+    def test_kernels_of_a_card(self):
+        """The text, what is launched and what may go wrong; not programs of which a part has no kernel."""
+        path = self.write("card.rly", """#[version = "0.0.5"]
+def @main(%n: int32) {
+  let %x = full(%n, shape=[300], dtype="int32");
+  let %y = divide(arange(0, 300, 1, dtype="int32"), %x);
+  (sum(%y), nn.softmax(cast(concatenate((%y, full(7, shape=[3], dtype="int32"))), dtype="float32")))
+}
+""")
+        cold = [self.run_values(path, n, "gpu") for n in (3, 0)]
+        self.assertEqual(cold[0][0], 0, cold[0][2])
+        self.assertIn("divided by zero", cold[1][2])
+        self.assertEqual(len(self.files()), 1)
+        self.assertEqual([self.run_values(path, n, "gpu") for n in (3, 0)], cold)
+        self.assertEqual(self.run_values(path, 3)[0], 0)
+        self.assertEqual(len(self.files()), 2)
 
     def test_shapes_have_files_and_operators_their_places(self):
         path = self.write("shapes.rly", SHAPES)
