@@ -66,6 +66,10 @@ typedef struct RelayOutput {
     const char *title; /* of a diagnostic: its first line without code; else NULL */
     const RelayMime *mimes; /* richest last; text/plain is always among them, at [0] */
     size_t n_mimes;
+    unsigned
+        live; /* of a display: it takes the place of the one before that has the same number; 0: none does */
+    bool
+        more; /* another will take its place: who cannot replace what is shown leaves this one out */
 } RelayOutput;
 
 typedef struct RelaySink {

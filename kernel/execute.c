@@ -180,6 +180,7 @@ typedef struct Run {
     bool silent;
     bool quit;
     bool pages; /* what is shown goes into a pager */
+    unsigned live; /* what is being shown and replaced */
     json_t *payload; /* of the reply */
     Failure failure;
     Buf result; /* text of the latest result, for the history */
@@ -188,6 +189,10 @@ typedef struct Run {
 static void emit_bundle(Run *r, const char *type, const RelayOutput *out)
 {
     json_t *content = json_pack("{s:o, s:{}}", "data", bundle_of(out), "metadata");
+    char id[48];
+    snprintf(id, sizeof id, "relay-%lld-%u", (long long)r->channel->kernel->count, out->live);
+    if (out->live)
+        json_object_set_new(content, "transient", json_pack("{s:s}", "display_id", id));
     if (out->kind == RELAY_OUTPUT_RESULT)
         json_object_set_new(content, "execution_count", json_integer(r->channel->kernel->count));
     channel_publish(r->channel, type, content);
@@ -260,10 +265,13 @@ static void emit(void *data, const RelayOutput *out)
         emit_bundle(r, "execute_result", out);
         break;
     case RELAY_OUTPUT_DISPLAY:
-        if (r->pages)
+        if (r->pages && !out->live)
             emit_page(r, out);
+        else if (out->live && out->live == r->live)
+            emit_bundle(r, "update_display_data", out);
         else
             emit_bundle(r, "display_data", out);
+        r->live = out->live ? out->live : r->live;
         break;
     case RELAY_OUTPUT_INPUT: add_input(r, plain_text(out)); break;
     case RELAY_OUTPUT_TEXT:

@@ -6,6 +6,7 @@
 #include "repl/term.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,6 +92,31 @@ static void color_value(Buf *text)
     *text = out;
 }
 
+/* A display that changes: it takes the place of the one before when nothing was shown behind that. */
+static void put_live(Show *show, const RelayOutput *out, const RelayMime *text)
+{
+    int columns = term_columns(show->out);
+    if (columns == 0 && out->more)
+        return;
+    Buf lines = {0}, wrapped = {0};
+    if (columns && show->live == out->live) {
+        term_up(&wrapped, show->live_rows);
+        buf_char(&wrapped, '\r');
+        term_clear_below(&wrapped);
+    }
+    size_t from = wrapped.n;
+    take_lines(&lines, text, show->out_color);
+    term_wrap(&wrapped, buf_text(&lines), lines.n, columns ? columns : INT_MAX);
+    if (!lines.failed && !wrapped.failed)
+        show_text(show, buf_text(&wrapped), wrapped.n);
+    show->live = out->live;
+    show->live_rows = 0;
+    for (size_t i = from; i < wrapped.n; i++)
+        show->live_rows += wrapped.at[i] == '\n';
+    buf_deinit(&lines);
+    buf_deinit(&wrapped);
+}
+
 /* A value or an answer: on a terminal its lines are no longer than that is wide, and a long answer is paged. */
 static void put_answer(Show *show, const RelayOutput *out, const RelayMime *text)
 {
@@ -128,6 +154,11 @@ static void show_output(void *data, const RelayOutput *out)
     if (show->before)
         show->before(show->data);
     const RelayMime *text = relay_output_find(out, "text/plain");
+    if (out->live && text) {
+        put_live(show, out, text);
+        return;
+    }
+    show->live = 0;
     switch (out->kind) {
     case RELAY_OUTPUT_DIAGNOSTIC: show_diagnostic(show, out); return;
     case RELAY_OUTPUT_QUIT: show->quit = true; return;

@@ -20,6 +20,8 @@ typedef struct Show {
     bool json; /* diagnostics as the JSON lines of cli.md */
     bool quit, clear; /* the person asked for it; whoever reads this resets it */
     bool open_line; /* what was shown last does not end in a line end */
+    unsigned live; /* what was shown last and may be replaced, and its lines */
+    int live_rows;
     int failed; /* errno of the first write to `out` that failed; 0: none */
     void (*before)(void *data); /* is told that something will be shown; NULL: nobody is */
     bool (*page)(void *data, const Buf *text); /* may show an answer itself; NULL: nobody does */

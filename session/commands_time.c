@@ -92,12 +92,6 @@ void command_time(CommandCall *c)
     module_release(m);
 }
 
-/* Cells that run where they are fastest are measured there. */
-static Engine bench_engine(RelaySession *s)
-{
-    return s->engine != ENGINE_AUTO ? s->engine : session_jit(s) ? ENGINE_JIT : ENGINE_INTERP;
-}
-
 static void bench_report(RelaySession *s, const Runnable *code, const Timing *t)
 {
     const struct {
@@ -137,7 +131,7 @@ void command_bench(CommandCall *c)
     Timing timing;
     TimeWish wish = {.seconds = (double)seconds, .runs = (int)runs};
     double start = clock_seconds();
-    if (engine_prepare(s, bench_engine(s), t.module, t.name, &code)) {
+    if (engine_prepare(s, session_steady_engine(s), t.module, t.name, &code)) {
         double prepare = clock_seconds() - start;
         if (time_calls(s, &code, t.n, t.args, wish, &timing) && session_status(s) == RELAY_OK) {
             timing.first += prepare;

@@ -61,6 +61,15 @@ void emit_bundle(RelaySession *s, const Buf *text, const Buf *html, const Buf *j
     emit_mimes(s, RELAY_OUTPUT_DISPLAY, sizeof mimes / sizeof *mimes, mimes);
 }
 
+void emit_live(RelaySession *s, unsigned live, bool more, size_t n, const RelayMime *mimes)
+{
+    emit(s, &(RelayOutput){.kind = RELAY_OUTPUT_DISPLAY,
+                           .mimes = mimes,
+                           .n_mimes = n,
+                           .live = live,
+                           .more = more});
+}
+
 void emit_printf(RelaySession *s, RelayOutputKind kind, const char *format, ...)
 {
     Buf b = {0};

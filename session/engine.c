@@ -86,6 +86,11 @@ static void warn_interpreted(RelaySession *s, Span span, const char *why)
               "`:engine interp` (or `--exec interp`) asks for the evaluator and leaves this out");
 }
 
+Engine session_steady_engine(RelaySession *s)
+{
+    return s->engine != ENGINE_AUTO ? s->engine : session_jit(s) ? ENGINE_JIT : ENGINE_INTERP;
+}
+
 /* False after a diagnostic, or when the JIT cannot, which `why` says. */
 bool engine_compile(RelaySession *s, Module *env, const Name *name, CompileFor use, Runnable *out,
                     Buf *why)

@@ -79,6 +79,7 @@ struct RelaySession {
     bool gaps; /* there may be others that failed, by names that are not known */
     int loading; /* nesting of :load */
     char *loaded; /* the file that was last; NULL: none was */
+    unsigned lives; /* displays so far that replace what they showed */
     uint32_t number; /* of the running cell, if somebody typed it */
     bool results_gone; /* some were let go of, and that was said */
     bool undone; /* the running cell took another one back */
@@ -124,6 +125,8 @@ void session_load_prelude(RelaySession *s);
 uint32_t session_keep_used(const RelaySession *s, Module *m);
 /* Takes the value and retains the module. */
 void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool graph);
+/* The variable has another value of its type from here on, which is taken. */
+void session_rebind(RelaySession *s, const Local *l, Value value);
 /* The variable of that name; NULL for none. Lent until the next one is bound. */
 Local *session_local(RelaySession *s, const Name *name, bool graph);
 /* Forgets the variable. */
@@ -161,7 +164,9 @@ void emit_mimes(RelaySession *s, RelayOutputKind kind, size_t n, const RelayMime
 void emit_text(RelaySession *s, RelayOutputKind kind, const Buf *text);
 /* Something to look at: as text, and as HTML for faces that show it. */
 void emit_view(RelaySession *s, const Buf *text, const Buf *html);
-/* The same, and what programs read. */
+/* A display that takes the place of the one before with the same number; `more`: another will. */
+void emit_live(RelaySession *s, unsigned live, bool more, size_t n, const RelayMime *mimes);
+/* As emit_view, and what programs read. */
 void emit_bundle(RelaySession *s, const Buf *text, const Buf *html, const Buf *json);
 __attribute__((format(printf, 3, 4))) void emit_printf(RelaySession *s, RelayOutputKind kind,
                                                        const char *format, ...);
@@ -299,6 +304,8 @@ bool display_text(RelaySession *s, Value v, Span span);
 
 /* The JIT, opened when first asked for; false when there is none (jit_why says why). */
 bool session_jit(RelaySession *s);
+/* What runs again and again runs where that is fastest: the session's engine, and for `auto` the JIT. */
+Engine session_steady_engine(RelaySession *s);
 /* By number: "auto", "interp", "jit", "gpu". */
 extern const char *const engine_names[ENGINES];
 /* Parses one of them; false when it is none. */

@@ -486,6 +486,22 @@ void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool g
     index_values(s);
 }
 
+void session_rebind(RelaySession *s, const Local *l, Value value)
+{
+    /* What was made of the old one goes on with it: a variable is its node. */
+    Module *m = module_new(&s->cx);
+    if (!m) {
+        value_release(value);
+        return;
+    }
+    Var *var = expr_var(&m->arena, l->var->base.span, l->var->name, NULL);
+    var->base.type = l->var->base.type;
+    if (type_holds_code(var->base.type))
+        module_use(m, l->module);
+    session_bind(s, var, value, m, l->graph);
+    module_release(m);
+}
+
 Module *session_with(Module *env, Module *m)
 {
     Module *next = module_snapshot(env);

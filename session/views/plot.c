@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    CURVES = 6,
+    CURVES = PLOT_CURVES_MOST,
     POINTS = 1 << 20, /* of a list */
     /* In a terminal: a character has two dots beside each other and four below each other. */
     WIDE = 64,
@@ -419,4 +419,33 @@ bool plot_value(RelaySession *s, Value v, Span span)
         buf_deinit(&out[i]);
     arena_deinit(&p.arena);
     return ok;
+}
+
+void plot_live(RelaySession *s, const PlotLive *what)
+{
+    Plot p = {.s = s};
+    Buf out[3] = {0};
+    arena_init(&p.arena, &s->cx.limits);
+    const double *x = positions(&p, what->n);
+    for (; p.n < what->n_curves && p.n < CURVES; p.n++)
+        p.curves[p.n] = (Curve){x, what->curves[p.n], what->n};
+    measure(&p);
+    curves_text(&p, &out[0]);
+    buf_printf(&out[0], "\n%s", what->title);
+    buf_str(&out[1],
+            "<div style=\"color:var(--jp-ui-font-color1,inherit);font-family:sans-serif\">");
+    curves_html(&p, &out[1]);
+    buf_str(&out[1], "<div>");
+    buf_html(&out[1], what->title, strlen(what->title));
+    buf_str(&out[1], "</div></div>");
+    curves_json(&p, &out[2]);
+    RelayMime mimes[] = {
+        {"text/plain", buf_text(&out[0]), out[0].n},
+        {"application/json", buf_text(&out[2]), out[2].n},
+        {"text/html", buf_text(&out[1]), out[1].n},
+    };
+    emit_live(s, what->live, what->more, sizeof mimes / sizeof *mimes, mimes);
+    for (size_t i = 0; i < 3; i++)
+        buf_deinit(&out[i]);
+    arena_deinit(&p.arena);
 }

@@ -8,4 +8,17 @@
  * a diagnostic. */
 bool plot_value(RelaySession *s, Value v, Span span);
 
+/* Curves that grow: n numbers of each, under a title. `live` and `more` as RelayOutput says. */
+typedef struct PlotLive {
+    const double *const *curves;
+    size_t n_curves;
+    int64_t n;
+    const char *title;
+    unsigned live;
+    bool more;
+} PlotLive;
+
+enum { PLOT_CURVES_MOST = 6 };
+void plot_live(RelaySession *s, const PlotLive *what);
+
 #endif

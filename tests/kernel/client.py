@@ -30,6 +30,7 @@ SCHEMAS = {
     "iopub_welcome": {"subscription": str},
     "stream": {"name": str, "text": str},
     "display_data": {"data": dict, "metadata": dict},
+    "update_display_data": {"data": dict, "metadata": dict, "transient": dict},
     "execute_input": {"code": str, "execution_count": int},
     "execute_result": {"execution_count": int, "data": dict, "metadata": dict},
     "error": {"ename": str, "evalue": str, "traceback": list},

@@ -568,6 +568,21 @@ def test_asked_to_end(open):
     t.expect("relay> unfinished", "left with 3")
 
 
+def test_train(open):
+    """The curve stays where it is while it grows, and an interrupt says what was kept."""
+    t = open(columns=90, rows=40)
+    t.enter("def @spin(%n: int64) -> int64 { if (%n == 0i64) { 0i64 } else { @spin(%n - 1i64) } }")
+    t.enter("let %s = 0;")
+    t.enter(":train steps=100000 %s (%s + 1 + cast(@spin(300000i64), dtype=\"int32\"), 1f / cast(%s + 1, dtype=\"float32\"))")
+    t.until(lambda: int((re.findall(r"step (\d+) of", t.screen()) or ["0"])[-1]) > 3, "no curve")
+    first = int(re.findall(r"step (\d+) of", t.screen())[-1])
+    t.until(lambda: int(re.findall(r"step (\d+) of", t.screen())[-1]) > first, "the curve does not grow")
+    t.keys("C-c")
+    t.expect_text("interrupted")
+    t.expect_text("is what step")
+    assert len(re.findall(r"step \d+ of \d+ ·", t.screen())) == 1, t.screen()
+
+
 def run(test):
     opened = []
     with tempfile.TemporaryDirectory(prefix="relay_terminal_") as state:
