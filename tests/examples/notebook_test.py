@@ -97,17 +97,44 @@ class Notebook(unittest.TestCase):
         self.assertIn("ret i32", self.text(":show llvm"))
 
 
+# Notebooks that train: what their cells say in the end, and the least and the most that this may be.
+LEARNED = {"digits/digits.ipynb": ("@accuracy", 0.97, 1), "trees/train.ipynb": ("@accuracy", 0.8, 1),
+           "letters/train.ipynb": ("@bits_unseen", 0, 3.6)}
+
+
 class Others(unittest.TestCase):
     def test_all_run(self):
         """With what is in the repository and no other package than the client's."""
         examples = pathlib.Path(SOURCE, "examples")
         others = sorted(str(path.relative_to(examples)) for path in examples.rglob("*/*.ipynb")
                         if ".ipynb_checkpoints" not in path.parts)
-        self.assertGreaterEqual(len(others), 2)
+        self.assertGreaterEqual(len(others), 5)
         for path in others:
+            if path in LEARNED and not has_jit():
+                continue                                # the evaluator would take too long
             with self.subTest(path):
-                for cell in run_notebook(path):
+                cells = run_notebook(path)
+                for cell in cells:
                     self.assertFalse([o for o in cell.outputs if o.output_type == "error"], cell.source)
+                self.check_training(path, cells)
+
+    def check_training(self, path, cells):
+        """What was learned in a notebook, and how that was shown."""
+        if path not in LEARNED:
+            return
+        question, least, most = LEARNED[path]
+        answer = next(cell for cell in cells if cell.source.startswith(question))
+        value = float(answer.outputs[0].data["text/plain"])
+        print(f"{path}: {value}")
+        self.assertTrue(least <= value <= most, value)
+        curve = next(cell for cell in cells if cell.source.startswith(":train"))
+        self.assertEqual(len(curve.outputs), 1)             # one picture, which was replaced
+        self.assertIn("<svg", curve.outputs[0].data["text/html"])
+        steps = re.search(r"steps=(\d+)", curve.source).group(1)
+        self.assertIn(f"step {steps} of {steps}", curve.outputs[0].data["text/plain"])
+        mistakes = [cell for cell in cells if cell.source.startswith(":image take(%images, %mistakes")]
+        for cell in mistakes:
+            self.assertGreater(cell.outputs[0].data["image/svg+xml"].count("<g "), 3)
 
     @unittest.skipUnless(importlib.util.find_spec("pygments"), "no Pygments")
     def test_lexer(self):
