@@ -1,6 +1,7 @@
 /* What operators of Relay are in ONNX, beside those that the importer's table says both ways. */
 #include "exchange/onnx_export.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -587,18 +588,25 @@ static OutValue *topk(OutCall *c)
     return out_tuple(c, 2, fields);
 }
 
+/* Batch and channels stay what they are; the other extents are an attribute, or the second argument. */
 static OutValue *resize(OutCall *c)
 {
     Str method = out_string(c, "method"), way = out_string(c, "coordinate_transformation_mode"),
         round = out_string(c, "rounding_method");
+    static const char *const layouts[] = {"NCW", "NCHW", "NCDHW"};
     List size = list_of(c, "size");
-    int64_t sizes[4] = {out_extent(c, 0, 0), out_extent(c, 0, 1)};
+    int spatial = out_rank(c, 0) - 2;
     if (sums_elsewhere(c))
         return out_refuse(c, "a result in another element type");
-    if (!is_text(c, "layout", "NCHW") || size.n < 1 || sizes[0] < 0 || sizes[1] < 0)
-        return out_refuse(c, "another layout than NCHW, or extents known only at run time");
-    sizes[2] = size.at[0];
-    sizes[3] = size.n > 1 ? size.at[1] : size.at[0];
+    if (spatial < 1 || spatial > 3 || !is_text(c, "layout", layouts[spatial - 1]) ||
+        str_is(way, "tf_crop_and_resize"))
+        return out_refuse(c, "another layout than NCHW, or a part of the image");
+    const char *to = "Cast($1){to=7}";
+    if (c->n == 1) {
+        for (; size.n > 0 && size.n < spatial; size.n++)
+            size.at[size.n] = size.at[0];
+        to = out_text(c, "#%s", list_text(c, &size));
+    }
     bool near = str_is(method, "nearest_neighbor");
     const char *nearest = str_is(round, "floor")                ? "floor"
                           : str_is(round, "ceil")               ? "ceil"
@@ -606,15 +614,55 @@ static OutValue *resize(OutCall *c)
                           : str_is(round, "round_prefer_floor") ? "round_prefer_floor"
                           : str_is(way, "asymmetric")           ? "floor"
                                                                 : "round_prefer_floor";
-    return out_say(
-        c,
-        "Resize($0, _, _, #%s){mode=\"%s\", coordinate_transformation_mode=\"%.*s\", "
-        "nearest_mode=\"%s\", cubic_coeff_a=$cubic_alpha, exclude_outside=$cubic_exclude}",
-        out_list(c, sizes, 4),
-        near                      ? "nearest"
-        : str_is(method, "cubic") ? "cubic"
-                                  : "linear",
-        (int)way.len, way.ptr, nearest);
+    return out_say(c,
+                   "Resize($0, _, _, Concat(Slice(Shape($0), #[0], #[2]), %s){axis=0})"
+                   "{mode=\"%s\", coordinate_transformation_mode=\"%.*s\", nearest_mode=\"%s\", "
+                   "cubic_coeff_a=$cubic_alpha, exclude_outside=$cubic_exclude}",
+                   to,
+                   near                      ? "nearest"
+                   : str_is(method, "cubic") ? "cubic"
+                                             : "linear",
+                   (int)way.len, way.ptr, nearest);
+}
+
+/* Of each axis the places of all windows, as a matrix; extents of windows stand behind those of their number. */
+static OutValue *windows(OutCall *c)
+{
+    List shape = list_of(c, "window_shape"), strides = list_of(c, "strides"), perm = {.n = 0};
+    int rank = out_rank(c, 0), first = (int)axis_of(c, "axis", rank);
+    const char *y = "$0";
+    for (int i = 0; i < first; i++)
+        perm.at[perm.n++] = i;
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < shape.n; i++)
+            perm.at[perm.n++] = first + 2 * i + k;
+    for (int i = 0; i < shape.n; i++) {
+        int64_t d = out_extent(c, 0, first + i);
+        if (d < 0)
+            return out_refuse(c, "an extent that is known only at run time");
+        y = out_text(c,
+                     "Gather(%s, Add(Unsqueeze(Mul(Range(#0, #%lld, #1), #%lld), #[1]), "
+                     "Range(#0, #%lld, #1))){axis=%d}",
+                     y, (long long)((d - shape.at[i]) / strides.at[i] + 1),
+                     (long long)strides.at[i], (long long)shape.at[i], first + 2 * i);
+    }
+    return out_say(c, "Transpose(%s){perm=%s}", y, list_text(c, &perm));
+}
+
+static OutValue *spectra(OutCall *c)
+{
+    int64_t n = out_int(c, "n_fft", -1), hop = out_int(c, "hop_length", -1);
+    bool one = out_rank(c, 0) == 1;
+    if (out_extent(c, 1, 0) != n)
+        return out_refuse(c, "a window of another length than a frame");
+    const char *signal = one ? "Unsqueeze($0, #[0, 2])" : "Unsqueeze($0, #[2])";
+    const char *y = out_text(c,
+                             "Transpose(STFT(%s, #%lld, $1, #%lld){onesided=$onesided})"
+                             "{perm=[0, 2, 1, 3]}",
+                             signal, (long long)(hop > 0 ? hop : n / 4), (long long)n);
+    if (out_int(c, "normalized", 0))
+        y = out_text(c, "Div(%s, ~%.17g)", y, sqrt((double)n));
+    return out_say(c, one ? "Squeeze(%s, #[0])" : "%s", y);
 }
 
 static OutValue *reverse(OutCall *c)
@@ -738,7 +786,10 @@ const ExportRule export_rules[] = {
     {"full", NULL, filled},
     {"full_like", "Expand($1, Shape($0))", NULL},
     {"gather_nd", NULL, gather_nd},
+    {"dyn.image.resize2d", NULL, resize},
+    {"image.resize1d", NULL, resize},
     {"image.resize2d", NULL, resize},
+    {"image.resize3d", NULL, resize},
     {"image.grid_sample", NULL, grid_sample},
     {"isfinite", "Not(Or(IsInf($0), IsNaN($0)))", NULL},
     {"isinf", "IsInf($0)", NULL},
@@ -810,6 +861,8 @@ const ExportRule export_rules[] = {
     {"strided_slice", NULL, strided_slice},
     {"sum", NULL, reduce},
     {"take", NULL, take},
+    {"sliding_window", NULL, windows},
+    {"stft", NULL, spectra},
     {"tile", NULL, tile},
     {"topk", NULL, topk},
     {"transpose", NULL, transpose},

@@ -72,7 +72,7 @@ static bool extents_slice(OnnxNode *n, Known *out)
     Known from, begin, end, step = {{1}, 1};
     if (n->version < 10 || !known_of(n, 0, &from) || !known_of(n, 1, &begin) || begin.n != 1 ||
         !known_of(n, 2, &end) || (onnx_has(n, 4) && !known_of(n, 4, &step)) || step.at[0] != 1 ||
-        begin.at[0] < -from.n || dim_is_symbol(begin.at[0]) || dim_is_symbol(end.at[0]))
+        begin.at[0] < -(Dim)from.n || dim_is_symbol(begin.at[0]) || dim_is_symbol(end.at[0]))
         return false;
     Dim b = begin.at[0] + (begin.at[0] < 0 ? from.n : 0),
         e = end.at[0] + (end.at[0] < 0 ? from.n : 0);

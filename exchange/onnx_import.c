@@ -560,7 +560,6 @@ static bool read_arrays(OnnxImport *im, const Onnx__GraphProto *g)
             import_constant(im, v, array);
         else if (v && !limit_hit(&im->cx->limits))
             import_refuse(im, import_text(im, "the array `%s`: %s", t->name, buf_text(&why)));
-        onnx_forget(&im->model, t);
         buf_deinit(&why);
         if (limit_hit(&im->cx->limits))
             return false;

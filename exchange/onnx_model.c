@@ -613,10 +613,3 @@ Tensor *onnx_tensor(const OnnxModel *m, const Onnx__TensorProto *t, Buf *why)
     tensor_release(out);
     return NULL;
 }
-
-void onnx_forget(const OnnxModel *m, Onnx__TensorProto *t)
-{
-    message_free(&m->cx->limits, t->raw_data.data);
-    t->raw_data = (ProtobufCBinaryData){0};
-    t->has_raw_data = false;
-}

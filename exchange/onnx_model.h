@@ -60,7 +60,5 @@ const char *onnx_dtype_name(int32_t type);
 int onnx_dtype_bits(int32_t type);
 /* The array, the caller's; NULL: `why` says why not. */
 Tensor *onnx_tensor(const OnnxModel *m, const Onnx__TensorProto *t, Buf *why);
-/* What the message holds of the elements goes: the array has them. */
-void onnx_forget(const OnnxModel *m, Onnx__TensorProto *t);
 
 #endif

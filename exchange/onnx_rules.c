@@ -876,6 +876,17 @@ void rule_size(OnnxNode *n)
     onnx_give(n, onnx_text(n, "ndarray_size(%s, dtype=\"int64\")", onnx_in(n, 0)));
 }
 
+/* What is known of the shape stays known where the program computes it: a reshape that changes nothing says it. */
+static const char *with_extents(OnnxNode *n, const char *x, OnnxInts extents)
+{
+    bool some = false;
+    for (int i = 0; i < extents.n; i++) {
+        some |= extents.at[i] > 0;
+        extents.at[i] = extents.at[i] > 0 ? extents.at[i] : 0;
+    }
+    return some ? onnx_text(n, "reshape(%s, newshape=%s)", x, onnx_list(n, extents)) : x;
+}
+
 /* Numbers, extents of the input at their own place, and one that is what is left can be written; other shapes are computed. */
 void rule_reshape(OnnxNode *n)
 {
@@ -886,6 +897,7 @@ void rule_reshape(OnnxNode *n)
         to = n->version < 5 ? onnx_attr_ints(n, "shape") : onnx_ints(n, 1);
     } else if (shape) {
         int left = 0;
+        bool empty = false;
         to.n = (int)onnx_known_extent(n, 1, 0);
         const Type *x = onnx_value(n, 0) ? onnx_value(n, 0)->type : NULL;
         for (int i = 0; x && i < to.n && i < ONNX_INTS_MOST; i++) {
@@ -893,12 +905,15 @@ void rule_reshape(OnnxNode *n)
             bool same = dim_is_symbol(d) && (uint32_t)i < x->n && x->dims[i] == d;
             to.at[i] = same ? 0 : d > 0 ? d : -1;
             left += to.at[i] < 0;
+            empty |= d == 0;
         }
-        if (left > 1 || zero) {
-            onnx_give(n, onnx_text(n, "dyn.reshape(%s, %s, newshape=None%s)", onnx_in(n, 0),
-                                   onnx_in(n, 1), zero ? ", allowzero=True" : ""));
+        if (left > 1 || empty) {
+            const char *y = onnx_text(n, "dyn.reshape(%s, %s, newshape=None%s)", onnx_in(n, 0),
+                                      onnx_in(n, 1), zero ? ", allowzero=True" : "");
+            onnx_give(n, with_extents(n, y, to));
             return;
         }
+        zero = false; /* what is copied is what the shape says */
     }
     onnx_give(n, onnx_text(n, "reshape(%s, newshape=%s%s)", onnx_in(n, 0), onnx_list(n, to),
                            zero ? ", allowzero=True" : ""));
@@ -1011,26 +1026,41 @@ static void slice_at_run_time(OnnxNode *n)
     int rank = onnx_rank(n, 0);
     OnnxInts axes = onnx_ints(n, 3);
     const char *row[3] = {NULL, NULL, NULL};
-    int count = (int)onnx_known_extent(n, 1, 0);
+    int count = (int)onnx_extent(n, 1, 0);
+    if (count < 0 && axes.n >= 0)
+        count = axes.n;
+    bool open =
+        count < 0; /* it is known at run time how many bounds there are, for the first axes */
+    count = open ? rank : count;
     if (axes.n >= 0 && axes.n != count)
         onnx_refuse(n, "bounds of different numbers");
     n->constant = false;
+    const char *given =
+        open ? onnx_step(n, "take(shape_of(%s, dtype=\"int64\"), 0i64, axis=0)", onnx_in(n, 1))
+             : NULL;
     for (int k = 0; k < 3 && !n->failed; k++) {
         Buf b = {0};
         size_t input = k < 2 ? (size_t)k + 1 : 4;
         const char *x = k < 2 || onnx_has(n, 4)
                             ? onnx_step(n, "cast(%s, dtype=\"int64\")", onnx_in(n, input))
                             : NULL;
+        if (open && x)
+            x = onnx_step(n, "concatenate((%s, %s(shape=[%d], dtype=\"int64\")), axis=0)", x,
+                          k == 2 ? "ones" : "zeros", rank);
         for (int i = 0; i < rank; i++) {
             int at = -1;
             for (int j = 0; j < count; j++)
                 at = (axes.n < 0 ? j : axes.at[j] + (axes.at[j] < 0 ? rank : 0)) == i ? j : at;
-            buf_printf(&b, "%s%s", i ? ", " : "",
-                       at >= 0 && x ? onnx_text(n, "take(%s, %di64, axis=0)", x, at)
-                       : k == 1 ? onnx_text(n, "take(shape_of(%s, dtype=\"int64\"), %di64, axis=0)",
-                                            onnx_in(n, 0), i)
-                       : k == 0 ? "0i64"
-                                : "1i64");
+            const char *bound =
+                at >= 0 && x ? onnx_text(n, "take(%s, %di64, axis=0)", x, at) : NULL;
+            const char *whole =
+                k == 1   ? onnx_text(n, "take(shape_of(%s, dtype=\"int64\"), %di64, axis=0)",
+                                     onnx_in(n, 0), i)
+                : k == 0 ? "0i64"
+                         : "1i64";
+            if (bound && open && k == 1)
+                bound = onnx_text(n, "where(less(%di64, %s), %s, %s)", i, given, bound, whole);
+            buf_printf(&b, "%s%s", i ? ", " : "", bound ? bound : whole);
         }
         row[k] =
             onnx_step(n, rank == 1 ? "stack((%s,), axis=0)" : "stack((%s), axis=0)", buf_text(&b));
@@ -1107,7 +1137,8 @@ void rule_expand(OnnxNode *n)
     bool flag = dtype_is_bool(t);
     const char *like = onnx_text(n, "dyn.zeros(%s, shape=None, dtype=\"%s\")", onnx_in(n, 1),
                                  onnx_dtype_text(n, t));
-    onnx_give(n, onnx_text(n, "%s(%s, %s)", flag ? "logical_or" : "add", onnx_in(n, 0), like));
+    const char *y = onnx_text(n, "%s(%s, %s)", flag ? "logical_or" : "add", onnx_in(n, 0), like);
+    onnx_give(n, out.n <= ONNX_INTS_MOST ? with_extents(n, y, out) : y);
 }
 
 void rule_tile(OnnxNode *n)

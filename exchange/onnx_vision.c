@@ -214,6 +214,54 @@ static bool is_plain(OnnxNode *n, const Resize *r, const Sizes *s)
     return plain;
 }
 
+/* Images whose extents, or those of the result, are known only when the program runs: of batch and channels it must be known that they stay,
+ * and of a factor that it is whole, so that it is the quotient of the extents. */
+static bool is_open_resize(OnnxNode *n, const Resize *r)
+{
+    if (n->version < 11 || onnx_rank(n, 0) != 4 || onnx_has_attr(n, "axes") || r->antialias ||
+        !strcmp(r->coordinates, "half_pixel_symmetric") ||
+        !strcmp(r->coordinates, "tf_crop_and_resize") ||
+        strcmp(onnx_attr_text(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
+        return false;
+    const OnnxValue *x = onnx_value(n, 0), *sizes = onnx_has(n, 3) ? onnx_value(n, 3) : NULL;
+    bool known = onnx_is_known(n, 3);
+    for (int i = 0; i < 4; i++)
+        known &= onnx_extent(n, 0, i) >= 0;
+    if (known || !x || (!sizes && !onnx_is_known(n, 2)))
+        return false;
+    for (int i = 0; i < 4; i++) {
+        double scale = sizes ? 1 : onnx_number(n, 2, i);
+        if (scale != floor(scale) || scale < 1 || scale > INT32_MAX || (i < 2 && scale != 1) ||
+            (i < 2 && sizes &&
+             (x->type->dims[i] == DIM_ANY || onnx_element(sizes, (uint32_t)i) != x->type->dims[i])))
+            return false;
+    }
+    return true;
+}
+
+static void resize_at_run_time(OnnxNode *n, const Resize *r)
+{
+    const char *size, *x = onnx_in(n, 0);
+    n->constant = false;
+    if (onnx_has(n, 3))
+        size = onnx_step(
+            n, "strided_slice(cast(%s, dtype=\"int64\"), begin=[2], end=[4], strides=None)",
+            onnx_in(n, 3));
+    else
+        size = onnx_step(n,
+                         "stack((multiply(take(shape_of(%s, dtype=\"int64\"), 2i64, axis=0), "
+                         "%lldi64), multiply(take(shape_of(%s, dtype=\"int64\"), 3i64, axis=0), "
+                         "%lldi64)), axis=0)",
+                         x, (long long)onnx_number(n, 2, 2), x, (long long)onnx_number(n, 2, 3));
+    onnx_give(n, onnx_text(n,
+                           "dyn.image.resize2d(%s, %s, zeros(shape=[4], dtype=\"float32\"), "
+                           "method=\"%s\", coordinate_transformation_mode=\"%s\", "
+                           "rounding_method=\"%s\", cubic_alpha=%s, cubic_exclude=%d)",
+                           x, size, strcmp(r->mode, "nearest") ? r->mode : "nearest_neighbor",
+                           r->coordinates, r->rounding,
+                           onnx_literal(n, r->cubic, dtype_of(DT_FLOAT32)), r->exclude));
+}
+
 void rule_resize(OnnxNode *n)
 {
     bool old = !strcmp(n->proto->op_type, "Upsample") || n->version < 11;
@@ -229,6 +277,10 @@ void rule_resize(OnnxNode *n)
                 .exclude = onnx_attr_int(n, "exclude_outside", 0) != 0};
     if (!strcmp(r.mode, "bilinear"))
         r.mode = "linear";
+    if (is_open_resize(n, &r)) {
+        resize_at_run_time(n, &r);
+        return;
+    }
     if (s.rank > 8 || !read_sizes(n, &s)) {
         onnx_refuse(n, "a tensor of rank %d", s.rank);
         return;
@@ -340,6 +392,117 @@ void rule_affine_grid(OnnxNode *n)
                            onnx_in(n, 0), onnx_array(n, grid, "grid"), onnx_list(n, shape)));
 }
 
+/* Where regions are sampled along one axis. */
+typedef struct RoiAxis {
+    const char *at,
+        *weight; /* of each sample the elements below and above, and their part: [regions, bins * samples * 2] */
+    const char *live; /* the samples that there are; NULL: all */
+    const char *count; /* samples of a bin, by region; NULL: `ratio` */
+} RoiAxis;
+
+/* `boxes` are coordinates of the data, from column `from` to two columns on. */
+static RoiAxis sample_axis(OnnxNode *n, const char *boxes, int from, int axis, int64_t bins,
+                           int64_t ratio, bool half)
+{
+    RoiAxis r = {0};
+    DType t = onnx_in_dtype(n, 0);
+    int64_t extent = onnx_known_extent(n, 0, axis);
+    const char *type = onnx_dtype_text(n, t), *zero = onnx_literal(n, 0, t),
+               *one = onnx_literal(n, 1, t);
+    const char *start = onnx_step(n, "take(%s, %di64, axis=1)", boxes, from);
+    const char *size =
+        onnx_step(n, "subtract(take(%s, %di64, axis=1), %s)", boxes, from + 2, start);
+    if (!half) /* regions are no smaller than an element */
+        size = onnx_step(n, "maximum(%s, %s)", size, one);
+    const char *bin = onnx_step(n, "divide(%s, %s)", size, onnx_literal(n, (double)bins, t));
+    const char *turn = onnx_text(n, "arange(%s, %s, %s, dtype=\"%s\")", zero,
+                                 onnx_literal(n, (double)ratio, t), one, type);
+    const char *every = onnx_literal(n, (double)ratio, t);
+    if (ratio == 0) { /* as many as a bin has elements */
+        r.count = onnx_step(n, "ceil(%s)", bin);
+        turn = onnx_text(n, "arange(%s, max(maximum(%s, %s)), %s, dtype=\"%s\")", zero, r.count,
+                         one, one, type);
+        every = onnx_text(n, "expand_dims(maximum(%s, %s), axis=1, num_newaxis=2)", r.count, one);
+    }
+    turn = onnx_step(n, "%s", turn);
+    const char *place = onnx_step(
+        n,
+        "add(expand_dims(%s, axis=1, num_newaxis=2), multiply(expand_dims(%s, axis=1, "
+        "num_newaxis=2), "
+        "add(expand_dims(arange(%s, %s, %s, dtype=\"%s\"), axis=1), divide(add(%s, %s), %s))))",
+        start, bin, zero, onnx_literal(n, (double)bins, t), one, type, turn,
+        onnx_literal(n, 0.5, t), every);
+    const char *inside =
+        onnx_text(n, "logical_and(greater_equal(%s, %s), less_equal(%s, %s))", place,
+                  onnx_literal(n, -1, t), place, onnx_literal(n, (double)extent, t));
+    if (r.count) {
+        r.live = onnx_step(n,
+                           "logical_and(equal(%s, %s), less(%s, expand_dims(%s, axis=1, "
+                           "num_newaxis=2)))",
+                           place, place, turn, r.count);
+        inside = onnx_text(n, "logical_and(%s, %s)", inside, r.live);
+    }
+    const char *last = onnx_literal(n, (double)extent - 1, t);
+    const char *near = onnx_step(n, "minimum(maximum(%s, %s), %s)", place, zero, last);
+    const char *low = onnx_step(n, "floor(%s)", near);
+    const char *part = onnx_step(n, "subtract(%s, %s)", near, low);
+    const char *row = "newshape=[0, -1]";
+    r.at = onnx_step(n,
+                     "reshape(cast(stack((%s, minimum(add(%s, %s), %s)), axis=3), "
+                     "dtype=\"int64\"), %s)",
+                     low, low, one, last, row);
+    r.weight = onnx_step(n,
+                         "reshape(where(expand_dims(%s, axis=3), stack((subtract(%s, %s), %s), "
+                         "axis=3), %s), %s)",
+                         inside, one, part, part, zero, row);
+    if (r.live)
+        r.live = onnx_step(n, "reshape(stack((%s, %s), axis=3), %s)", r.live, r.live, row);
+    return r;
+}
+
+/* Every sample is the sum, or the largest, of four elements times their parts; a bin is the mean, or the largest, of its samples. */
+static void sample_regions(OnnxNode *n, const char *boxes, bool half, bool most)
+{
+    DType t = onnx_in_dtype(n, 0);
+    int64_t bins[2] = {onnx_attr_int(n, "output_height", 1), onnx_attr_int(n, "output_width", 1)};
+    int64_t ratio = onnx_attr_int(n, "sampling_ratio", 0);
+    if (bins[0] < 1 || bins[0] > 4096 || bins[1] < 1 || bins[1] > 4096 || ratio > 4096) {
+        onnx_refuse(n, "%lld by %lld bins", (long long)bins[0], (long long)bins[1]);
+        return;
+    }
+    ratio = ratio < 0 ? 0 : ratio;
+    n->constant = false;
+    boxes = onnx_step(n, "subtract(multiply(%s, %s), %s)", boxes,
+                      onnx_literal(n, onnx_attr_float(n, "spatial_scale", 1), t),
+                      onnx_literal(n, half ? 0.5 : 0, t));
+    RoiAxis y = sample_axis(n, boxes, 1, 2, bins[0], ratio, half),
+            x = sample_axis(n, boxes, 0, 3, bins[1], ratio, half);
+    const char *v = onnx_step(
+        n,
+        "adv_index((transpose(%s, axes=[0, 2, 3, 1]), expand_dims(cast(%s, dtype=\"int64\"), "
+        "axis=1, num_newaxis=2), expand_dims(%s, axis=2), expand_dims(%s, axis=1)))",
+        onnx_in(n, 0), onnx_in(n, 2), y.at, x.at);
+    v = onnx_step(n,
+                  "multiply(%s, expand_dims(multiply(expand_dims(%s, axis=2), expand_dims(%s, "
+                  "axis=1)), axis=3))",
+                  v, y.weight, x.weight);
+    if (most && y.live)
+        v = onnx_step(n,
+                      "where(expand_dims(logical_and(expand_dims(%s, axis=2), expand_dims(%s, "
+                      "axis=1)), axis=3), %s, %s)",
+                      y.live, x.live, v, onnx_literal(n, -INFINITY, t));
+    v = onnx_step(n, "%s(reshape(%s, newshape=[0, -4, %lld, -1, -4, %lld, -1, 0]), axis=[2, 4])",
+                  most ? "max" : "sum", v, (long long)bins[0], (long long)bins[1]);
+    if (!most && y.count)
+        v = onnx_step(n,
+                      "divide(%s, expand_dims(maximum(multiply(%s, %s), %s), axis=1, "
+                      "num_newaxis=3))",
+                      v, y.count, x.count, onnx_literal(n, 1, t));
+    else if (!most)
+        v = onnx_step(n, "multiply(%s, %s)", v, onnx_literal(n, 1.0 / (double)(ratio * ratio), t));
+    onnx_give(n, onnx_text(n, "transpose(%s, axes=[0, 3, 1, 2])", v));
+}
+
 void rule_roi_align(OnnxNode *n)
 {
     bool half = !strcmp(onnx_attr_text(n, "coordinate_transformation_mode",
@@ -349,10 +512,11 @@ void rule_roi_align(OnnxNode *n)
     double scale = onnx_attr_float(n, "spatial_scale", 1);
     DType f32 = dtype_of(DT_FLOAT32);
     const char *boxes = onnx_in(n, 1);
-    if (!strcmp(mode, "max"))
-        onnx_refuse(n, "a maximum that is taken before interpolation");
-    if (half) /* half a pixel less, in the coordinates of the data */
-        onnx_refuse(n, "regions that are moved by half a pixel, and may be smaller than one");
+    if (half || !strcmp(mode, "max")) {
+        sample_regions(n, boxes, half, !strcmp(mode, "max"));
+        return;
+    }
+    int64_t ratio = onnx_attr_int(n, "sampling_ratio", 0);
     onnx_give(
         n,
         onnx_text(
@@ -362,9 +526,7 @@ void rule_roi_align(OnnxNode *n)
             "axis=1), pooled_size=[%lld, %lld], spatial_scale=%s, sample_ratio=%lld, mode=\"%s\")",
             onnx_in(n, 0), onnx_in(n, 2), boxes, (long long)onnx_attr_int(n, "output_height", 1),
             (long long)onnx_attr_int(n, "output_width", 1), onnx_literal(n, scale, f32),
-            onnx_attr_int(n, "sampling_ratio", 0) ? (long long)onnx_attr_int(n, "sampling_ratio", 0)
-                                                  : -1,
-            mode));
+            (long long)(ratio ? ratio : -1), mode));
 }
 
 void rule_nms(OnnxNode *n)
@@ -395,18 +557,88 @@ void rule_nms(OnnxNode *n)
 
 /* ---- windows ---------------------------------------------------------------------------------------------------------------- */
 
+/* Samples between elements, each weighed by the mask: all of a window's places below each other, and then a product with the weights. */
+static const char *masked_samples(OnnxNode *n, const OnnxWindow *w)
+{
+    DType t = onnx_in_dtype(n, 0);
+    int64_t each = onnx_attr_int(n, "offset_group", 1), groups = onnx_attr_int(n, "group", 1);
+    int64_t places = w->kernel.at[0] * w->kernel.at[1], channels = onnx_known_extent(n, 0, 1),
+            out = onnx_known_extent(n, 1, 0), of[2], to[2];
+    for (int i = 0; i < 2; i++) {
+        of[i] = onnx_known_extent(n, 0, 2 + i);
+        to[i] = onnx_known_extent(n, 2, 2 + i);
+    }
+    if (each < 1 || groups < 1 || channels % each || channels % groups || out % groups)
+        onnx_refuse(n, "groups that do not divide the channels");
+    int64_t shape[] = {places, 2, to[0], to[1]};
+    Tensor *grid =
+        n->failed || !dtype_eq(t, dtype_of(DT_FLOAT32)) ? NULL : onnx_table(n, t, 4, shape);
+    if (!grid) {
+        onnx_refuse(n, "a mask of another type than float32");
+        return "0";
+    }
+    float *p = (float *)grid->data;
+    for (int64_t k = 0; k < places; k++)
+        for (int i = 0; i < 2; i++)
+            for (int64_t y = 0; y < to[0]; y++)
+                for (int64_t x = 0; x < to[1]; x++) {
+                    int64_t in_window = i ? k % w->kernel.at[1] : k / w->kernel.at[1];
+                    *p++ = (float)((i ? x : y) * w->strides.at[i] - w->pads.at[i] +
+                                   in_window * w->dilations.at[i]);
+                }
+    Tensor *size = onnx_table(n, t, 3, (int64_t[]){2, 1, 1});
+    for (int i = 0; size && i < 2; i++)
+        ((float *)size->data)[i] = (float)of[i];
+    if (!size) {
+        tensor_release(grid);
+        return "0";
+    }
+    n->constant = false;
+    const char *at = onnx_step(n, "add(reshape(%s, newshape=[-1, %lld, 2, %lld, %lld]), %s)",
+                               onnx_in(n, 2), (long long)places, (long long)to[0], (long long)to[1],
+                               onnx_array(n, grid, "places"));
+    /* As `grid_sample` counts: from -1 to 1, x in front. */
+    at = onnx_step(n,
+                   "reshape(transpose(reverse(subtract(divide(add(multiply(%s, 2f), 1f), %s), 1f), "
+                   "axis=2), axes=[0, 2, 1, 3, 4]), newshape=[-1, 2, %lld, %lld])",
+                   at, onnx_array(n, size, "size"), (long long)(places * to[0]), (long long)to[1]);
+    const char *v = onnx_step(
+        n,
+        "image.grid_sample(reshape(%s, newshape=[-1, %lld, %lld, %lld]), %s, method=\"bilinear\", "
+        "padding_mode=\"zeros\", align_corners=False)",
+        onnx_in(n, 0), (long long)(channels / each), (long long)of[0], (long long)of[1], at);
+    v = onnx_step(n,
+                  "multiply(reshape(%s, newshape=[-1, %lld, %lld, %lld]), reshape(%s, "
+                  "newshape=[-1, 1, %lld, %lld]))",
+                  v, (long long)(channels / each), (long long)places, (long long)(to[0] * to[1]),
+                  onnx_in(n, 4), (long long)places, (long long)(to[0] * to[1]));
+    return onnx_step(n,
+                     "reshape(einsum((reshape(%s, newshape=[-1, %lld, %lld, %lld]), reshape(%s, "
+                     "newshape=[%lld, %lld, %lld])), equation=\"ngkp,gok->ngop\"), newshape=[-1, "
+                     "%lld, %lld, %lld])",
+                     v, (long long)groups, (long long)(channels / groups * places),
+                     (long long)(to[0] * to[1]), onnx_in(n, 1), (long long)groups,
+                     (long long)(out / groups), (long long)(channels / groups * places),
+                     (long long)out, (long long)to[0], (long long)to[1]);
+}
+
 void rule_deform_conv(OnnxNode *n)
 {
     OnnxWindow w = onnx_window(n, onnx_kernel(n, 1));
-    if (w.n != 2 || onnx_has(n, 4))
-        onnx_refuse(n, onnx_has(n, 4) ? "a mask" : "windows over %d axes", w.n);
-    const char *y = onnx_text(
-        n,
-        "nn.deformable_conv2d(%s, %s, %s%s, deformable_groups=%lld, groups=%lld, channels=%lld, "
-        "kernel_size=%s)",
-        onnx_in(n, 0), onnx_in(n, 2), onnx_in(n, 1), onnx_window_text(n, &w),
-        (long long)onnx_attr_int(n, "offset_group", 1), (long long)onnx_attr_int(n, "group", 1),
-        (long long)onnx_known_extent(n, 1, 0), onnx_list(n, w.kernel));
+    if (w.n != 2) {
+        onnx_refuse(n, "windows over %d axes", w.n);
+        return;
+    }
+    const char *y =
+        onnx_has(n, 4)
+            ? masked_samples(n, &w)
+            : onnx_text(n,
+                        "nn.deformable_conv2d(%s, %s, %s%s, deformable_groups=%lld, groups=%lld, "
+                        "channels=%lld, kernel_size=%s)",
+                        onnx_in(n, 0), onnx_in(n, 2), onnx_in(n, 1), onnx_window_text(n, &w),
+                        (long long)onnx_attr_int(n, "offset_group", 1),
+                        (long long)onnx_attr_int(n, "group", 1),
+                        (long long)onnx_known_extent(n, 1, 0), onnx_list(n, w.kernel));
     onnx_give(n, onnx_has(n, 3) ? onnx_text(n, "nn.bias_add(%s, %s)", y, onnx_in(n, 3)) : y);
 }
 

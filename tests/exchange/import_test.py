@@ -7,6 +7,7 @@ import tempfile
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
+from onnx.reference import ReferenceEvaluator
 
 RELAY = os.environ["RELAY"]
 failures = 0
@@ -350,6 +351,87 @@ def test_later(folder):
     open(f"{folder}/newer.onnx", "wb").write(raw)
     got = relay("import", f"{folder}/newer.onnx", "-o", folder)
     check("a field that nobody knows", got.returncode == 0 and "W0401" in got.stderr and "ModelProto 127" in got.stderr, got.stderr)
+
+
+def against_reference(folder, name, m, **given):
+    """The program's results on both engines are those of ONNX's own evaluator; an exported one's too."""
+    save(m, f"{folder}/{name}.onnx")
+    got = relay("import", f"{folder}/{name}.onnx", "-o", folder)
+    check(f"{name} is imported", got.returncode == 0, got.stderr)
+    want = ReferenceEvaluator(m).run(None, given)
+    for w, r in zip(want, run_both(folder, name, **given)):
+        check(name, w.shape == r.shape and np.allclose(w, r, atol=1e-5), f"{r}\n{w}")
+    back = relay("export", "--to", "onnx", f"{folder}/{name}.rly", "--params", f"{folder}/{name}.npz", "-o", f"{folder}/{name}_back.onnx")
+    if back.returncode == 0:
+        for w, r in zip(want, ReferenceEvaluator(f"{folder}/{name}_back.onnx").run(None, given)):
+            check(f"{name} exported", w.shape == r.shape and np.allclose(w, r, atol=1e-5), f"{r}\n{w}")
+    return back
+
+
+def test_open(folder):
+    """Extents that are known when the program runs: what the model says of them beside that is kept."""
+    node, i64 = helper.make_node, TensorProto.INT64
+    shape = [node("Shape", ["x"], ["s"]), node("Slice", ["s", "0", "2"], ["front"])]
+    m = model([*shape, node("Concat", ["front", "heads"], ["to"], axis=0), node("Reshape", ["x", "to"], ["y"], allowzero=1),
+               node("Split", ["y"], ["a", "b"], axis=3, num_outputs=2)],
+              [value("x", ["batch", "length", 8])], [value("a", None), value("b", None)],
+              {"0": np.array([0]), "2": np.array([2]), "heads": np.array([2, 4])}, 18)
+    check("exported", against_reference(folder, "heads", m, x=array(2, 3, 8)).returncode == 0)
+    check("a reshape of extents at their places is one", "dyn" not in open(f"{folder}/heads.rly").read())
+    m = model([node("Reshape", ["x", "to"], ["y"], allowzero=1), node("Split", ["y"], ["a", "b"], axis=1, num_outputs=2)],
+              [value("x", ["n"]), value("to", [2], i64)], [value("a", None)], version=18)
+    m.graph.node.insert(0, node("Concat", ["rows", "2"], ["to2"], axis=0))
+    m.graph.node[1].input[1] = "to2"
+    m.graph.input[1].CopyFrom(value("rows", [1], i64))
+    m.graph.initializer.append(numpy_helper.from_array(np.array([2]), "2"))
+    against_reference(folder, "rows", m, x=array(6), rows=np.array([3]))
+    m = model([node("Slice", ["x", "from", "to"], ["y"])], [value("x", [4, 5]), value("from", ["k"], i64), value("to", ["k"], i64)], [value("y", None)])
+    against_reference(folder, "bounds", m, x=array(4, 5), **{"from": np.array([1]), "to": np.array([3])})
+    against_reference(folder, "bounds", m, x=array(4, 5), **{"from": np.array([1, -2]), "to": np.array([3, 5])})
+    for mode, way in [("nearest", "asymmetric"), ("linear", "half_pixel"), ("cubic", "half_pixel")]:
+        m = model([*shape, node("Slice", ["s", "2", "4"], ["size"]), node("Add", ["size", "2"], ["larger"]),
+                   node("Concat", ["front", "larger"], ["to"], axis=0),
+                   node("Resize", ["x", "", "", "to"], ["y"], mode=mode, coordinate_transformation_mode=way, nearest_mode="floor")],
+                  [value("x", ["n", 2, "h", "w"])], [value("y", None)], {"0": np.array([0]), "2": np.array([2]), "4": np.array([4])}, 18)
+        check("exported", against_reference(folder, f"resize_{mode}", m, x=array(1, 2, 5, 4)).returncode == 0)
+    m = model([node("Resize", ["x", "", "scales"], ["y"], mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")],
+              [value("x", ["n", 2, "h", "w"])], [value("y", None)], {"scales": np.array([1, 1, 2, 3], "float32")}, 18)
+    against_reference(folder, "resize_scales", m, x=array(1, 2, 5, 4))
+
+
+def test_regions(folder):
+    """Regions that are sampled in ways that the operators of Relay do not have."""
+    node = helper.make_node
+    boxes = np.array([[0, 0, 10, 12], [2, 3, 6.5, 5], [-3, -2, 20, 25], [5, 5, 5.5, 5.2]], "float32")
+    for way in ["half_pixel", "output_half_pixel"]:
+        for mode in ["avg", "max"]:
+            for ratio in [0, 2]:
+                m = model([node("RoiAlign", ["x", "boxes", "which"], ["y"], output_height=3, output_width=2, sampling_ratio=ratio, spatial_scale=0.5, mode=mode,
+                                coordinate_transformation_mode=way)],
+                          [value("x", [2, 3, 9, 7]), value("boxes", ["n", 4]), value("which", ["n"], TensorProto.INT64)], [value("y", None)], version=16)
+                against_reference(folder, f"{way}_{mode}_{ratio}", m, x=array(2, 3, 9, 7), boxes=boxes, which=np.array([0, 1, 1, 0]))
+    m = model([node("DeformConv", ["x", "w", "offset", "bias", "mask"], ["y"], pads=[1, 0, 1, 1], strides=[2, 1], dilations=[1, 2], group=2, offset_group=4)],
+              [value("x", [2, 4, 6, 7]), value("offset", [2, 48, 3, 4]), value("mask", [2, 24, 3, 4])], [value("y", None)],
+              {"w": array(6, 2, 3, 2)[:, :, :, :], "bias": array(6)}, 19)
+    m.graph.input[1].CopyFrom(value("offset", [2, 48, 3, 6]))
+    m.graph.input[2].CopyFrom(value("mask", [2, 24, 3, 6]))
+    against_reference(folder, "masked", m, x=array(2, 4, 6, 7), offset=array(2, 48, 3, 6), mask=array(2, 24, 3, 6))
+
+
+def test_branch_arrays(folder):
+    """Few elements of an array in a graph that is read more than once."""
+    node = helper.make_node
+    zeros = helper.make_graph([node("Identity", ["few"], ["r"])], "no", [], [value("r", [2])], [numpy_helper.from_array(array(2), "few")])
+    same = helper.make_graph([node("Identity", ["v"], ["r2"])], "yes", [], [value("r2", [2])])
+    body = helper.make_graph([node("ReduceSum", ["v"], ["sum"], keepdims=0), node("Greater", ["sum", "bound"], ["flag"]),
+                              node("If", ["flag"], ["picked"], then_branch=same, else_branch=zeros), node("Concat", ["list", "picked"], ["longer"], axis=0),
+                              node("Identity", ["go"], ["on"])],
+                             "body", [value("i", [], TensorProto.INT64), value("go", [], TensorProto.BOOL), value("list", [None]), value("v0", [2])],
+                             [value("on", [], TensorProto.BOOL), value("longer", [None]), value("v0", [2])],
+                             [numpy_helper.from_array(np.array(0, "float32"), "bound")])
+    m = model([node("Identity", ["x"], ["v"]), node("Loop", ["three", "", "first", "x"], ["y", "z"], body=body)], [value("x", [2])], [value("y", None)],
+              {"three": np.array(3), "first": np.zeros(1, "float32")})
+    against_reference(folder, "branch", m, x=np.array([-1, -2], "float32"))
 
 
 def test_found(folder):
