@@ -229,7 +229,7 @@ static Ssa variant_code(Fn *f, Instance *in, const Call *call)
  * ends with the call is none of them. */
 static uint64_t lent_args(Fn *f, Instance *in, const Call *call, bool tail)
 {
-    uint64_t lent = 0, may = instance_matched(in);
+    uint64_t lent = 0, may = instance_lendable(f->g, in);
     for (uint32_t i = 0; i < call->args.n && may >> i; i++) {
         const Var *v = expr_as_var(call->args.at[i]);
         const Val *val = v ? fn_val(f, call->args.at[i]) : NULL;

@@ -159,7 +159,7 @@ bool instance_is_plain(Gen *g, Instance *in)
     if (!is_called_by_name(g, in))
         return false;
     /* A call of itself may be one of another copy: at other types, or that lends other arguments. */
-    bool one = in->n_vars == 0 && instance_matched(in) == 0;
+    bool one = in->n_vars == 0 && instance_lendable(g, in) == 0;
     return in->plain = !ends_with_call(in->fn->body, one ? in->global : NULL);
 }
 
@@ -195,23 +195,74 @@ void instance_enter(Gen *g, Instance *in)
         gen_attribute(g, in->value, "alwaysinline");
 }
 
-static WalkNext note_match(void *data, const Expr *e)
+/* The parameters, as bits, that a function takes apart, or hands to one that does. */
+typedef struct Lendable {
+    uint64_t params;
+} Lendable;
+
+typedef struct LendSearch {
+    Gen *g;
+    const Function *fn;
+    const Name *self; /* the definition; NULL: it is none */
+    Lendable *of;
+    unsigned depth; /* of calls that are looked through */
+} LendSearch;
+
+static const Lendable *lendable(Gen *g, const Function *fn, const Name *self, unsigned depth);
+
+#define LEND_PARAMS_MOST 64
+#define LEND_DEPTH_MOST 4
+
+static void note_lent_args(LendSearch *s, const Call *call)
 {
-    Instance *in = data;
-    const Match *match = expr_as_match(e);
-    for (uint32_t i = 0; match && i < in->n && i < 64; i++)
-        if (match_looks_at(match, in->fn->params.at[i]))
-            in->matched |= (uint64_t)1 << i;
-    return e->kind == EXPR_FUNCTION && e != &in->fn->base ? WALK_STOP : WALK_ON;
+    const GlobalVar *callee = expr_as_global(call->callee);
+    const Def *def = callee ? module_find(s->g->env, callee->name) : NULL;
+    uint64_t takes = 0;
+    if (callee && callee->name == s->self)
+        takes = s->of->params;
+    else if (def && def->fn && s->depth > 0)
+        takes =
+            lendable(s->g, instance_normal_form(s->g, def->fn), callee->name, s->depth - 1)->params;
+    for (uint32_t i = 0; takes && i < call->args.n && i < LEND_PARAMS_MOST; i++)
+        for (uint32_t k = 0; (takes >> i & 1) && k < s->fn->params.n && k < LEND_PARAMS_MOST; k++)
+            if (call->args.at[i] == &s->fn->params.at[k]->base)
+                s->of->params |= (uint64_t)1 << k;
 }
 
-uint64_t instance_matched(Instance *in)
+static WalkNext note_lendable(void *data, const Expr *e)
+{
+    LendSearch *s = data;
+    const Match *match = expr_as_match(e);
+    const Function *fn = s->fn;
+    for (uint32_t i = 0; match && i < fn->params.n && i < LEND_PARAMS_MOST; i++)
+        if (match_looks_at(match, fn->params.at[i]))
+            s->of->params |= (uint64_t)1 << i;
+    if (expr_as_call(e))
+        note_lent_args(s, expr_as_call(e));
+    return e->kind == EXPR_FUNCTION && e != &fn->base ? WALK_STOP : WALK_ON;
+}
+
+/* Of a definition whose calls lead back here what was found so far. */
+static const Lendable *lendable(Gen *g, const Function *fn, const Name *self, unsigned depth)
+{
+    static const Lendable none;
+    Lendable *of = fn ? ptrmap_find(&g->unit->lendable, fn) : NULL;
+    if (of || !fn)
+        return of ? of : &none;
+    of = arena_new(g->arena, Lendable);
+    ptrmap_put(&g->unit->lendable, fn, of);
+    uint64_t before;
+    do {
+        before = of->params;
+        ir_walk(&fn->base, note_lendable, NULL, &(LendSearch){g, fn, self, of, depth});
+    } while (of->params != before);
+    return of;
+}
+
+uint64_t instance_lendable(Gen *g, Instance *in)
 {
     bool plain = in->fn && !in->has_self && !in->late && !in->open;
-    if (plain && !in->looked)
-        ir_walk(&in->fn->base, note_match, NULL, in);
-    in->looked = true;
-    return in->matched;
+    return plain ? lendable(g, in->fn, in->global, LEND_DEPTH_MOST)->params : 0;
 }
 
 Instance *instance_lent(Gen *g, Instance *in, uint64_t lent)

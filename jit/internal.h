@@ -117,6 +117,7 @@ struct Unit {
     Vec(Dependency) needs; /* every definition that was looked up */
     Vec(Instance *) instances;
     PtrMap by_function; /* Function in A normal form -> the first Instance */
+    PtrMap lendable; /* Function in A normal form -> which of its parameters (instance.c) */
     Vec(FunctionInfo *) infos;
     Vec(const Type *) types; /* that code and tables name, beside what lies in the arena */
     PtrMap anf; /* Function -> the same in A normal form */
@@ -537,8 +538,6 @@ struct Instance {
         lent; /* parameters, as bits, that stay the caller's: this is a copy for calls that lend them */
     Instance *lending; /* such copies */
     Instance *own; /* of a copy: the one that is lent nothing, which its calls of itself mean too */
-    uint64_t matched; /* parameters that are taken apart somewhere */
-    bool looked; /* at which these are */
     bool plain; /* calls nothing in tail position but its own start: its convention is FASTCC */
     bool judged; /* whether it is */
     Instance *inner; /* a copy that stands in place of calls of itself; NULL: none */
@@ -567,8 +566,8 @@ Instance *instance_of_row(Gen *g, const Op *op, const Constructor *con, const Ty
 Function *instance_normal_form(Gen *g, const Function *fn);
 /* Of a definition, an operator or a constructor that is used as a polymorphic value of this type; open. */
 Instance *instance_of_atom(Gen *g, const Expr *atom, const Type *type);
-/* Parameters, as bits, that may be lent: those that the function takes apart. */
-uint64_t instance_matched(Instance *in);
+/* Parameters, as bits, that may be lent: those that the function takes apart, or hands to one that does. */
+uint64_t instance_lendable(Gen *g, Instance *in);
 /* Its copy for calls that lend these; itself for none. */
 Instance *instance_lent(Gen *g, Instance *in, uint64_t lent);
 /* Whether its convention is FASTCC. */

@@ -276,6 +276,7 @@ static void unit_free(Unit *u)
         batch_release(u->jit, u->batches.at[i]);
     ptrmap_deinit(&u->anf);
     ptrmap_deinit(&u->by_function);
+    ptrmap_deinit(&u->lendable);
     ctx_root_remove(&u->root);
     arena_deinit(&u->arena);
     cache_release(u->file);
