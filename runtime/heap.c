@@ -24,15 +24,23 @@
 #define SPARE_MOST 32
 #define SPARE_BYTES ((size_t)256 << 20)
 
+#define PIECES_MOST (SLAB_MOST / (CARVED - HEAP_SMALL_MOST) + 1)
+
 typedef struct Slab {
     struct Slab *older;
     size_t size;
     size_t used; /* bytes that became cells */
     size_t free; /* while slabs are looked through: bytes of cells on the lists */
+    size_t pieces; /* that were carved off */
+    uint8_t units[PIECES_MOST]; /* the size of a cell of each */
 } Slab;
+
+/* A bit of an object's form that no address has there: cells that live differ in their first word from those on the lists. */
+#define FORM_LIVES ((uint32_t)1 << 23)
 
 /* What stands before a reference. */
 typedef struct RefLinks {
+    Object lives;
     struct RefLinks *next;
     struct RefLinks **before; /* what points here */
 } RefLinks;
@@ -47,10 +55,11 @@ struct Heap {
     size_t slab_bytes;
     size_t single; /* objects that lie alone */
     RefLinks *refs;
-    Storage spare[SPARE_MOST];          /* the oldest first */
+    Storage spare[SPARE_MOST]; /* the oldest first */
     int spares;
     size_t spare_bytes;
     ObjectForm *forms[FORM_BUCKETS];
+    unsigned patience, waited; /* how often the lists are left as they are (heap_settle) */
 };
 
 /* ---- forms ---------------------------------------------------------------------------------- */
@@ -78,7 +87,7 @@ static void number_take(ObjectForm *form, uint32_t tag)
     if (!number)
         memory_gone();
     Object first = {.refs = 1, .form = number};
-    first.form |= (tag > FORM_TAG_MOST ? FORM_TAG_MOST + 1 : tag) << FORM_TAG_SHIFT;
+    first.form |= FORM_LIVES | (tag > FORM_TAG_MOST ? FORM_TAG_MOST + 1 : tag) << FORM_TAG_SHIFT;
     memcpy(&form->first, &first, sizeof form->first);
 }
 
@@ -297,15 +306,23 @@ HeapLists *heap_lists(Heap *h)
     return &h->lists;
 }
 
+/* How many cells the next piece of a slab has. */
+static size_t piece_cells(const char *at, const char *end, size_t bytes)
+{
+    size_t room = (size_t)(end - at);
+    return (room < CARVED ? room : CARVED) / bytes;
+}
+
 /* More cells of the size, in the order of their addresses; the first is the caller's. */
 static void *carve(Heap *h, size_t bytes)
 {
     if ((size_t)(h->end - h->next) < bytes && !slab_add(h))
         return NULL;
-    size_t room = (size_t)(h->end - h->next), n = (room < CARVED ? room : CARVED) / bytes;
+    size_t n = piece_cells(h->next, h->end, bytes);
     char *first = h->next;
     h->next += n * bytes;
     h->slabs->used += n * bytes;
+    h->slabs->units[h->slabs->pieces++] = (uint8_t)(bytes / HEAP_UNIT);
     FreeCell *list = NULL;
     for (size_t i = n; i-- > 1;) {
         FreeCell *c = (FreeCell *)(void *)(first + i * bytes);
@@ -376,8 +393,10 @@ Object *heap_alloc(Limits *limits, size_t bytes, bool is_ref)
         return NULL;
     }
     Object *o = (Object *)(void *)(p + front);
-    if (is_ref)
+    if (is_ref) {
+        links_of(o)->lives = (Object){.form = FORM_LIVES};
         link_in(&h->refs, links_of(o));
+    }
     return o;
 }
 
@@ -394,6 +413,78 @@ void heap_free(Heap *h, Object *o, size_t bytes, bool is_ref)
     h->single--;
     limit_release(h->limits, bytes + front);
     free(p);
+}
+
+/* ---- the order of free cells ------------------------------------------------------------------- */
+
+/* Below this a heap lies in the processor's caches however its lists go. */
+#define SETTLED_BYTES ((size_t)1 << 20)
+/* Cells of a list that are looked at; how far one may lie from one of the last few, and how many may lie further. */
+#define SETTLED_LOOKS 64
+#define SETTLED_FAR ((uintptr_t)1024)
+#define SETTLED_LAST 4
+#define SETTLED_JUMPS 24
+#define PATIENCE_MOST 1024
+
+/* Whether cells that follow each other on the list lie all over the place. */
+static bool is_shuffled(const FreeCell *c)
+{
+    uintptr_t last[SETTLED_LAST] = {0};
+    unsigned jumps = 0;
+    for (unsigned i = 0; i < SETTLED_LOOKS && c; i++, c = c->next) {
+        bool near = false;
+        for (unsigned k = 0; k < SETTLED_LAST; k++)
+            near |= (uintptr_t)c - last[k] + SETTLED_FAR < 2 * SETTLED_FAR;
+        jumps += !near;
+        last[i % SETTLED_LAST] = (uintptr_t)c;
+    }
+    return jumps > SETTLED_JUMPS;
+}
+
+/* Makes the lists anew, in the order of addresses. Returns how many bytes of how many are free. */
+static size_t sort_lists(Heap *h, size_t *used)
+{
+    FreeCell **last[HEAP_SMALL_MOST / HEAP_UNIT + 1];
+    size_t free = 0;
+    for (size_t i = 0; i < sizeof last / sizeof *last; i++)
+        last[i] = &h->lists.cells[i];
+    for (Slab *s = h->slabs; s; s = s->older) {
+        char *at = (char *)(s + 1);
+        for (size_t i = 0; i < s->pieces; i++) {
+            size_t bytes = s->units[i] * HEAP_UNIT;
+            FreeCell **to = last[s->units[i]];
+            for (size_t n = piece_cells(at, (char *)s + s->size, bytes); n > 0; n--, at += bytes) {
+                Object first;
+                memcpy(&first, at, sizeof first);
+                if (first.form & FORM_LIVES)
+                    continue;
+                *to = (FreeCell *)(void *)at;
+                to = &(*to)->next;
+                free += bytes;
+            }
+            last[s->units[i]] = to;
+        }
+        *used += s->used;
+    }
+    for (size_t i = 0; i < sizeof last / sizeof *last; i++)
+        *last[i] = NULL;
+    return free;
+}
+
+void heap_settle(Limits *limits)
+{
+    Heap *h = limits->heap;
+    if (!h || h->slab_bytes < SETTLED_BYTES || HEAP_PLAIN || h->waited++ < h->patience)
+        return;
+    bool shuffled = false;
+    for (size_t i = 0; i < sizeof h->lists.cells / sizeof *h->lists.cells && !shuffled; i++)
+        shuffled = is_shuffled(h->lists.cells[i]);
+    if (!shuffled)
+        return;
+    size_t used = 0, free = sort_lists(h, &used);
+    bool worth = free > used / 4; /* else all was looked through for little */
+    h->patience = worth ? 0 : h->patience < PATIENCE_MOST ? 2 * h->patience + 1 : PATIENCE_MOST;
+    h->waited = 0;
 }
 
 /* ---- looking for mistakes -------------------------------------------------------------------- */

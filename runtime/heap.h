@@ -71,6 +71,10 @@ static inline void object_give(Object *o, const ObjectForm *form)
         object_free(o);
 }
 
+/* Between evaluations: programs give cells back in another order than that in which they take them, and after some rounds the lists
+ * of a large heap lead all over the memory. Then they are put in order. */
+void heap_settle(Limits *limits);
+
 /* The form of objects in the heap, made when it is first asked for; `info` NULL: of functions. */
 const ObjectForm *heap_form(Heap *h, const ObjectInfo *info, uint32_t n, const uint64_t *heads);
 

@@ -2,6 +2,7 @@
 #include "base/plugin.h"
 #include "base/memory.h"
 #include "ir/walk.h"
+#include "runtime/heap.h"
 #include "session/internal.h"
 #include "session/optimise.h"
 #include "session/stepping.h"
@@ -178,6 +179,7 @@ Value engine_call(RelaySession *s, const Runnable *r, uint32_t n, const Value *a
         bool was = interp_tier_on(s->interp, r->engine == ENGINE_AUTO);
         Value v = interp_call_global(s->interp, r->env, r->name, n, args, r->span);
         interp_tier_on(s->interp, was);
+        heap_settle(&s->cx.limits);
         return v;
     }
     /* Functions of the evaluator that it calls find what is defined as it was written. */
@@ -185,6 +187,7 @@ Value engine_call(RelaySession *s, const Runnable *r, uint32_t n, const Value *a
     bool was = engine_on_gpu(s, r->engine == ENGINE_GPU);
     Value v = s->jit_table->call(s->jit, r->env, r->name, n, args, r->span);
     engine_on_gpu(s, was);
+    heap_settle(&s->cx.limits);
     return placed(s, v, r->span);
 }
 
@@ -300,6 +303,7 @@ static Value evaluate(RelaySession *s, Engine engine, Module *env, Module *keep,
     bool was = interp_tier_on(s->interp, engine == ENGINE_AUTO);
     Value v = interp_eval(s->interp, env, keep, e, &s->local_values);
     interp_tier_on(s->interp, was);
+    heap_settle(&s->cx.limits);
     return v;
 }
 

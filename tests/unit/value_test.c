@@ -418,6 +418,49 @@ static void test_heap_gives_way(void)
     CHECK(l.memory == 0);
 }
 
+/* Of the places where cells come from next, those that do not follow the one before. */
+static size_t count_jumps(Limits *l, size_t n)
+{
+    size_t jumps = 0;
+    const FreeCell *c =
+        heap_lists(heap_of(l))->cells[(sizeof(Object) + 2 * sizeof(Field)) / HEAP_UNIT];
+    for (; c && c->next && n > 0; c = c->next, n--)
+        jumps += (uintptr_t)c->next - (uintptr_t)c > 1024;
+    return jumps;
+}
+
+/* Cells that were given back in any order are taken in that of their places, and what lives stays as it was. */
+static void test_lists_in_order(void)
+{
+    enum { CELLS = 100000 };
+    Limits l;
+    limits_init(&l, &diags);
+    Value kept = make_list_in(&l, 1000), same = make_list_in(&l, 1000);
+    Object *ref = object_new(&l, &ref_info, 1);
+    object_set(ref, 0, value_int32(7));
+    Object **all = calloc(CELLS, sizeof *all);
+    for (size_t i = 0; i < CELLS; i++)
+        all[i] = make_in(&l, value_int32((int)i), value_unit()).object;
+    for (size_t i = 0; i < CELLS; i++)
+        object_release(all[i * 7919 % CELLS]);
+    free(all);
+    if (heap_is_listed(sizeof(Object) + 2 * sizeof(Field))) {
+        CHECK(count_jumps(&l, 50000) > 40000);
+        heap_settle(&l);
+        CHECK(count_jumps(&l, 50000) < 1000);
+    }
+    CHECK(value_equal(kept, same));
+    CHECK(value_as_int(object_get(ref, 0)) == 7);
+    value_release(kept);
+    value_release(same);
+    object_release(ref);
+    Value again = make_list_in(&l, CELLS);
+    CHECK(again.kind != VALUE_NONE);
+    value_release(again);
+    CHECK(live_in(&l) == 0);
+    limits_deinit(&l);
+}
+
 /* Sessions in two threads meet in the numbers of forms alone. */
 static void *two_sessions(void *data)
 {
@@ -532,6 +575,7 @@ int main(void)
     test_refused_objects();
     test_heap();
     test_heap_gives_way();
+    test_lists_in_order();
     test_two_heaps();
     test_long_chains();
     test_show();
