@@ -511,20 +511,28 @@ static const char *check_values(Examiner *x, Module *m)
     return bad;
 }
 
+/* Whether something in it is computed with floats of half the width, a constant of the metadata too. */
+static bool is_narrow(const Module *m)
+{
+    Buf typed = {0};
+    ir_print_module(&typed, m, (PrintStyle){.no_metadata = true, .types = true});
+    bool narrow = strstr(buf_text(&typed), "float16") != NULL;
+    buf_deinit(&typed);
+    return narrow;
+}
+
 const char *examine(Examiner *x, Module *m)
 {
     buf_clear(&x->what);
     diags_clear(x->cx.diags);
     limits_start(&x->cx.limits);
     x->compiled = x->valued = x->fails = x->passed = false;
-    ir_print_module(&x->what, m, (PrintStyle){.no_metadata = true});
-    x->narrow = strstr(buf_text(&x->what), "float16") != NULL;
-    buf_clear(&x->what);
     const char *bad = NULL;
     if (!typecheck_module(&x->cx, m, NULL))
         bad = "it is well typed";
     else if (!ir_verify(&x->cx, m, NULL, true))
         bad = "it is well formed";
+    x->narrow = !bad && is_narrow(m);
     if (bad)
         note_diags(x);
     if (!bad)
