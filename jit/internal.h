@@ -883,8 +883,8 @@ Ssa lanes_const(const Lanes *l, Value v);
 Ssa lanes_library(const Lanes *l, const char *name, DType t, Ssa *args, unsigned n);
 /* Whether the bit is set in a lane that counts. */
 Ssa lanes_any(const Lanes *l, Ssa bits);
-/* Functions of float32 as polynomials; NULL for those that have none. */
-Ssa lanes_math(const Lanes *l, int op, Ssa x);
-Ssa lanes_power(const Lanes *l, Ssa x, Ssa y);
+/* Functions as polynomials, 16-bit floats being float32 here; NULL for those that have none. */
+Ssa lanes_math(const Lanes *l, int op, DType t, Ssa x);
+Ssa lanes_power(const Lanes *l, DType t, Ssa x, Ssa y);
 
 #endif

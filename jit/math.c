@@ -3,9 +3,7 @@
  * Coefficients are minimax fits; errors are a few units in the last place. Infinities, NaN and zeros of both signs come out as the C
  * library has them: comparisons are written so that a NaN passes through. */
 #include "te/te.h"
-#include "jit/internal.h"
-
-#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+#include "jit/math.h"
 
 /* Single values are the C library's, where there is one. */
 static bool is_inline(const Lanes *l)
@@ -23,13 +21,17 @@ static Ssa integer(const Lanes *l, int64_t v)
     return lanes_int(l, l->g->i32, v);
 }
 
-/* x * y + z, in one rounding where the processor has it. */
-static Ssa fused(const Lanes *l, Ssa x, Ssa y, Ssa z)
+Ssa lanes_fused(const Lanes *l, Ssa x, Ssa y, Ssa z)
 {
     if (!gen_has(l->g, "fma"))
         return LLVMBuildFAdd(l->g->b, LLVMBuildFMul(l->g->b, x, y, ""), z, "");
     Ssa args[3] = {x, y, z};
     return gen_intrinsic(l->g, "llvm.fma", LLVMTypeOf(x), args, 3);
+}
+
+static Ssa fused(const Lanes *l, Ssa x, Ssa y, Ssa z)
+{
+    return lanes_fused(l, x, y, z);
 }
 
 /* c[0] + c[1] x + c[2] x² … */
@@ -303,12 +305,12 @@ static Ssa narrow(const Lanes *l, Ssa x)
     return LLVMBuildFPTrunc(l->g->b, x, lanes_type(l, l->g->f32), "");
 }
 
-static Ssa wide_number(const Lanes *l, double v)
+Ssa wide_number(const Lanes *l, double v)
 {
     return lanes_float(l, l->g->f64, v);
 }
 
-static Ssa wide_polynomial(const Lanes *l, Ssa x, const double *c, int n)
+Ssa wide_polynomial(const Lanes *l, Ssa x, const double *c, int n)
 {
     Ssa r = wide_number(l, c[n - 1]);
     for (int i = n - 2; i >= 0; i--)
@@ -316,17 +318,15 @@ static Ssa wide_polynomial(const Lanes *l, Ssa x, const double *c, int n)
     return r;
 }
 
-/* What the branch gives where some lane is beyond what the polynomials reach: a call for each. */
-static Ssa unless_far(const Lanes *l, Ssa far, Ssa near, const char *name, Ssa *args, unsigned n)
+Ssa unless_far(const Lanes *l, DType t, Ssa far, Ssa near, const char *name, Ssa *args, unsigned n)
 {
     Gen *g = l->g;
-    DType f32 = {DTYPE_CODE_FLOAT, 32, 1};
     Ssa fn = LLVMGetBasicBlockParent(LLVMGetInsertBlock(g->b));
     LLVMBasicBlockRef call = gen_block(g, fn, "far"), go = gen_block(g, fn, "go");
     LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(g->b)};
     gen_branch(g, lanes_any(l, far), call, go, false);
     LLVMPositionBuilderAtEnd(g->b, call);
-    Ssa values[2] = {near, lanes_library(l, name, f32, args, n)};
+    Ssa values[2] = {near, lanes_library(l, name, t, args, n)};
     from[1] = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, go);
     return gen_either(g, go, values, from);
@@ -384,6 +384,7 @@ static Ssa math_circular(const Lanes *l, int op, Ssa x)
     static const double s[] = {1, -1 / 6.0, 1 / 120.0, -1 / 5040.0, 1 / 362880.0, -1 / 39916800.0};
     static const double c[] = {1,           -1 / 2.0,       1 / 24.0,       -1 / 720.0,
                                1 / 40320.0, -1 / 3628800.0, 1 / 479001600.0};
+    static const DType f32 = {DTYPE_CODE_FLOAT, 32, 1};
     LLVMBuilderRef b = l->g->b;
     LLVMTypeRef ints = lanes_type(l, l->g->i64);
     Ssa w = wide(l, x), n = LLVMBuildFMul(b, w, wide_number(l, 0.63661977236758134), "");
@@ -423,7 +424,7 @@ static Ssa math_circular(const Lanes *l, int op, Ssa x)
         v = when(l, LLVMRealOEQ, x, 0, x, v);
     if (l->g->device)
         return v;
-    return unless_far(l, far, v, op == TE_SIN ? "sin" : op == TE_COS ? "cos" : "tan", &x, 1);
+    return unless_far(l, f32, far, v, op == TE_SIN ? "sin" : op == TE_COS ? "cos" : "tan", &x, 1);
 }
 
 /* k + log2 m of a positive number m 2^k with m near 1: of a double that is no subnormal one, as all floats are. */
@@ -491,20 +492,18 @@ static Ssa wide_exp2(const Lanes *l, Ssa t)
 
 /* ---- inverse and hyperbolic functions, of doubles that were floats ------------------------------------------------------------ */
 
-static Ssa wide_when(const Lanes *l, LLVMRealPredicate p, Ssa x, double than, Ssa then,
-                     Ssa otherwise)
+Ssa wide_when(const Lanes *l, LLVMRealPredicate p, Ssa x, double than, Ssa then, Ssa otherwise)
 {
     Ssa test = LLVMBuildFCmp(l->g->b, p, x, wide_number(l, than), "");
     return LLVMBuildSelect(l->g->b, test, then, otherwise, "");
 }
 
-static Ssa wide_call(const Lanes *l, const char *name, Ssa x)
+Ssa wide_call(const Lanes *l, const char *name, Ssa x)
 {
     return gen_intrinsic(l->g, name, LLVMTypeOf(x), &x, 1);
 }
 
-/* What has the sign of x, as all odd functions have. */
-static Ssa with_sign(const Lanes *l, Ssa v, Ssa x)
+Ssa with_sign(const Lanes *l, Ssa v, Ssa x)
 {
     Ssa parts[2] = {v, x};
     return gen_intrinsic(l->g, "llvm.copysign", LLVMTypeOf(v), parts, 2);
@@ -602,40 +601,47 @@ static Ssa math_wide(const Lanes *l, int op, Ssa x, Wide *f)
     return w ? narrow(l, f(l, op, w, wide_call(l, "llvm.fabs", w))) : NULL;
 }
 
-/* |x|^y, and what the C library says of signs, zeros and infinities. */
-Ssa lanes_power(const Lanes *l, Ssa x, Ssa y)
+Ssa signed_power(const Lanes *l, Ssa x, Ssa y, Ssa size, Ssa v)
 {
     LLVMBuilderRef b = l->g->b;
     LLVMTypeRef t = LLVMTypeOf(x);
-    if (!is_inline(l))
-        return NULL;
-    Ssa size = gen_intrinsic(l->g, "llvm.fabs", t, &x, 1), w = wide(l, size);
-    Ssa v = LLVMBuildFMul(b, log2_of_any(l, w, wide_log2(l, w)), wide(l, y), "");
-    v = narrow(l, wide_exp2(l, v));
-    Ssa half = LLVMBuildFMul(b, y, number(l, 0.5), "");
-    Ssa whole = LLVMBuildFCmp(b, LLVMRealOEQ, y, gen_intrinsic(l->g, "llvm.floor", t, &y, 1), "");
-    Ssa even =
-        LLVMBuildFCmp(b, LLVMRealOEQ, half, gen_intrinsic(l->g, "llvm.floor", t, &half, 1), "");
+    LLVMTypeRef element = LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t;
+    Ssa zero = lanes_float(l, element, 0), one = lanes_float(l, element, 1);
+    Ssa infinity = lanes_float(l, element, __builtin_inf());
+    Ssa half = LLVMBuildFMul(b, y, lanes_float(l, element, 0.5), "");
+    Ssa whole = LLVMBuildFCmp(b, LLVMRealOEQ, y, wide_call(l, "llvm.floor", y), "");
+    Ssa even = LLVMBuildFCmp(b, LLVMRealOEQ, half, wide_call(l, "llvm.floor", half), "");
     Ssa odd = LLVMBuildAnd(b, whole, LLVMBuildNot(b, even, ""), "");
-    Ssa signs[2] = {v, x};
-    v = LLVMBuildSelect(b, odd, gen_intrinsic(l->g, "llvm.copysign", t, signs, 2), v, "");
+    v = LLVMBuildSelect(b, odd, with_sign(l, v, x), v, "");
     /* Of a number below 0 there is a power only with a whole exponent. */
-    Ssa below = LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealOLT, x, number(l, 0), ""),
-                             LLVMBuildFCmp(b, LLVMRealOGT, x, number(l, -__builtin_inf()), ""), "");
+    Ssa below =
+        LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealOLT, x, zero, ""),
+                     LLVMBuildFCmp(b, LLVMRealOGT, x, LLVMBuildFNeg(b, infinity, ""), ""), "");
     v = LLVMBuildSelect(b, LLVMBuildAnd(b, below, LLVMBuildNot(b, whole, ""), ""),
-                        number(l, __builtin_nan("")), v, "");
+                        lanes_float(l, element, __builtin_nan("")), v, "");
     /* 1 whatever the other is, and -1 with an infinite exponent. */
-    Ssa sizes = gen_intrinsic(l->g, "llvm.fabs", t, &y, 1);
-    Ssa minus =
-        LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealOEQ, size, number(l, 1), ""),
-                     LLVMBuildFCmp(b, LLVMRealOEQ, sizes, number(l, __builtin_inf()), ""), "");
-    v = LLVMBuildSelect(b, minus, number(l, 1), v, "");
-    v = when(l, LLVMRealOEQ, x, 1, number(l, 1), v);
-    return when(l, LLVMRealOEQ, y, 0, number(l, 1), v);
+    Ssa endless = LLVMBuildFCmp(b, LLVMRealOEQ, wide_call(l, "llvm.fabs", y), infinity, "");
+    Ssa minus = LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealOEQ, size, one, ""), endless, "");
+    v = LLVMBuildSelect(b, minus, one, v, "");
+    v = LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOEQ, x, one, ""), one, v, "");
+    return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOEQ, y, zero, ""), one, v, "");
 }
 
-Ssa lanes_math(const Lanes *l, int op, Ssa x)
+Ssa lanes_power(const Lanes *l, DType t, Ssa x, Ssa y)
 {
+    if (t.bits == 64)
+        return double_power(l, x, y);
+    if (!is_inline(l))
+        return NULL;
+    Ssa size = wide_call(l, "llvm.fabs", x), w = wide(l, size);
+    Ssa v = LLVMBuildFMul(l->g->b, log2_of_any(l, w, wide_log2(l, w)), wide(l, y), "");
+    return signed_power(l, x, y, size, narrow(l, wide_exp2(l, v)));
+}
+
+Ssa lanes_math(const Lanes *l, int op, DType t, Ssa x)
+{
+    if (t.bits == 64)
+        return double_math(l, op, x);
     switch (op) {
     case TE_EXP: return math_exp(l, x);
     case TE_TANH: return math_tanh(l, x);

@@ -213,7 +213,7 @@ static Ssa float_unary(const Lanes *l, int op, DType t, Ssa a)
     }
     default: break;
     }
-    Ssa v = t.bits == 64 ? NULL : lanes_math(l, op, a);
+    Ssa v = lanes_math(l, op, t, a);
     return v ? v : lanes_library(l, library_name(op), t, &a, 1);
 }
 
@@ -351,7 +351,7 @@ static Ssa float_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
     case TE_MOD: return float_mod(l, t, x, y);
     case TE_POW:
         q = constant_power(l, t, x, y);
-        q = q || t.bits == 64 ? q : lanes_power(l, x, y);
+        q = q ? q : lanes_power(l, t, x, y);
         return q ? q : lanes_library(l, "pow", t, both, 2);
     case TE_MAX: return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOGT, x, y, ""), x, y, "");
     case TE_MIN: return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOLT, x, y, ""), x, y, "");
@@ -462,7 +462,9 @@ static Ssa int_power(const Lanes *l, DType t, Ssa x, Ssa y)
     /* As the evaluator does it: through double. */
     static const DType wide = {DTYPE_CODE_FLOAT, 64, 1};
     Ssa both[2] = {lanes_cast(l, wide, t, x), lanes_cast(l, wide, t, y)};
-    return lanes_cast(l, t, wide, lanes_library(l, "pow", wide, both, 2));
+    Ssa v = l->g->device ? lanes_power(l, wide, both[0], both[1]) : NULL;
+    v = v ? intrinsic(l, "llvm.rint", &v, 1) : lanes_library(l, "pow", wide, both, 2);
+    return lanes_cast(l, t, wide, v);
 }
 
 static Ssa int_shift(const Lanes *l, int op, DType t, Ssa x, Ssa y)

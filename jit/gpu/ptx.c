@@ -101,50 +101,6 @@ void ptx_close(Ptx *ptx)
     gen_close(&ptx->gen);
 }
 
-/* ---- what a program needs that a card has not ---------------------------------------------------------------------------- */
-
-typedef struct Lack {
-    const char *name; /* of a function of doubles */
-} Lack;
-
-static const char *double_function(const Te *e)
-{
-    static const char *const names[TE_OPS] = {
-        [TE_EXP] = "exp",     [TE_LOG] = "log",     [TE_LOG2] = "log2",   [TE_LOG10] = "log10",
-        [TE_TANH] = "tanh",   [TE_ERF] = "erf",     [TE_SIN] = "sin",     [TE_COS] = "cos",
-        [TE_TAN] = "tan",     [TE_SINH] = "sinh",   [TE_COSH] = "cosh",   [TE_ASIN] = "asin",
-        [TE_ACOS] = "acos",   [TE_ATAN] = "atan",   [TE_ASINH] = "asinh", [TE_ACOSH] = "acosh",
-        [TE_ATANH] = "atanh", [TE_SIGMOID] = "exp", [TE_POW] = "pow"};
-    if (e->kind != TE_NODE_UNARY && e->kind != TE_NODE_BINARY)
-        return NULL;
-    DType t = e->a->dtype;
-    bool is_double = dtype_is_float(t) ? t.bits == 64 : e->op == TE_POW && !dtype_is_bool(t);
-    return is_double ? names[e->op] : NULL;
-}
-
-static void find_lack(void *data, Te *e)
-{
-    Lack *lack = data;
-    const char *name = double_function(e);
-    lack->name = name ? name : lack->name;
-}
-
-static const char *lack_of(Ptx *ptx, const TeProgram *p)
-{
-    Arena *arena = ptx->gen.arena;
-    Lack lack = {NULL};
-    for (int i = 0; i < p->n_stages; i++) {
-        PtrMap seen = {0};
-        te_each(arena, &seen, p->stages[i].body, find_lack, &lack);
-        ptrmap_deinit(&seen);
-    }
-    if (!lack.name)
-        return NULL;
-    Buf why = {0};
-    buf_printf(&why, "`%s` of doubles has no code for a GPU", lack.name);
-    return buf_keep(&why, arena);
-}
-
 /* ---- memory ---------------------------------------------------------------------------------------------------------------- */
 
 /* What stands in scratch memory between the kernels of the nest. */
@@ -417,11 +373,8 @@ static bool make_code(Ptx *ptx, GpuCode *code, const TeProgram *p, const KernelO
                           .folds_least = 32,
                           .reorders = !g->jit->exact,
                           .tf32 = g->jit->tf32};
-    code->why = lack_of(ptx, p);
     if (ptx->outer->lowered)
         buf_printf(ptx->outer->lowered, "\n%s:\n%s", from->name, from->text);
-    if (code->why)
-        return true;
     Nest *n = sched_gpu(g->cx, g->arena, &machine, p, loose, &code->why);
     if (!n)
         return code->why != NULL;
