@@ -173,14 +173,44 @@ static Value placed(RelaySession *s, Value v, Span span)
     return v;
 }
 
+/* Which of the two it was, where nobody chose one. */
+static void say_engine(RelaySession *s)
+{
+    Diag *d = s->cx.diags->last;
+    if (s->hot_failed)
+        diag_note(d, "`@%s`, which is hot, ran as code of the JIT", s->hot_failed->text);
+    else if (!s->jit_tried || s->jit)
+        diag_note(d, "this ran on the evaluator");
+}
+
+/* Around what the evaluator does for the engine: for `auto` hot definitions go to the JIT. */
+typedef struct Evaluation {
+    bool tier_was;
+    size_t errors;
+} Evaluation;
+
+static Evaluation evaluation_begin(RelaySession *s, Engine engine)
+{
+    s->hot_failed = NULL;
+    return (Evaluation){interp_tier_on(s->interp, engine == ENGINE_AUTO), s->cx.diags->errors};
+}
+
+static Value evaluation_end(RelaySession *s, Engine engine, Evaluation e, Value v)
+{
+    interp_tier_on(s->interp, e.tier_was);
+    heap_settle(&s->cx.limits);
+    bool interrupted = s->cx.limits.hit == LIMIT_INTERRUPT;
+    if (engine == ENGINE_AUTO && RELAY_HAS_LLVM && s->cx.diags->errors > e.errors && !interrupted)
+        say_engine(s);
+    return v;
+}
+
 Value engine_call(RelaySession *s, const Runnable *r, uint32_t n, const Value *args)
 {
     if (!engine_compiles(r->engine)) {
-        bool was = interp_tier_on(s->interp, r->engine == ENGINE_AUTO);
-        Value v = interp_call_global(s->interp, r->env, r->name, n, args, r->span);
-        interp_tier_on(s->interp, was);
-        heap_settle(&s->cx.limits);
-        return v;
+        Evaluation e = evaluation_begin(s, r->engine);
+        return evaluation_end(s, r->engine, e,
+                              interp_call_global(s->interp, r->env, r->name, n, args, r->span));
     }
     /* Functions of the evaluator that it calls find what is defined as it was written. */
     interp_set_env(s->interp, r->written ? r->written : r->env);
@@ -300,11 +330,8 @@ bool session_uses_failed(const RelaySession *s, const Expr *e)
 
 static Value evaluate(RelaySession *s, Engine engine, Module *env, Module *keep, Expr *e)
 {
-    bool was = interp_tier_on(s->interp, engine == ENGINE_AUTO);
-    Value v = interp_eval(s->interp, env, keep, e, &s->local_values);
-    interp_tier_on(s->interp, was);
-    heap_settle(&s->cx.limits);
-    return v;
+    Evaluation at = evaluation_begin(s, engine);
+    return evaluation_end(s, engine, at, interp_eval(s->interp, env, keep, e, &s->local_values));
 }
 
 Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Expr *e)

@@ -41,6 +41,7 @@ struct RelaySession {
     Interp *interp;
     Tier tier; /* of the evaluator, for the engine `auto` */
     HotCode *hot; /* what is compiled for it: tier.c */
+    const Name *hot_failed; /* in whose code of the JIT the evaluation failed; NULL: none */
     const JitTable *jit_table; /* NULL until the plug-in is opened */
     Jit *jit;
     bool jit_tried;

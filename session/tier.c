@@ -166,8 +166,7 @@ static Value hot_call(void *data, void *code, uint32_t n, const Value *args, Spa
     Diag *d = value_is_none(v) && s->cx.diags->n > reported ? s->cx.diags->last : NULL;
     if (d && span_is_none(d->span))
         d->span = span;
-    if (d)
-        diag_note(d, "`@%s`, which is hot, ran as code of the JIT", h->name->text);
+    s->hot_failed = d ? h->name : NULL;
     return v;
 }
 

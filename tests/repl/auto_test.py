@@ -1,50 +1,75 @@
-"""The engine `auto` decides by what was counted: two runs give the same bits, whatever else the machine does meanwhile, whether code is
-made or was kept; definitions that were read again, types and shapes included."""
+"""The engine `auto`: counted work decides, so two runs give the same bits and the same definitions are hot; once a loop is hot it runs as
+fast as with `jit`; what is small is answered at once. `run` and `bench` keep the JIT."""
+
 import os
+import re
+import resource
 import subprocess
 import tempfile
+import time
+import unittest
 
-SCRIPT = """
-def @walk(%i: int32, %x: float32, %y: float32) -> float32 {
-  if (%i == 0) { %x } else { @walk(%i - 1, %x * 0.999f + %y / 3f, %y * 0.5f - %x * 0.3f) }
+RELAY = os.environ["RELAY"]
+LOOP = ("def @loop(%i: int32, %n: int32, %acc: int32) -> int32 "
+        "{ if (%i == %n) { %acc } else { @loop(%i + 1, %n, mod(%acc * 31 + %i, 1000003)) } }\n")
+# Sums of floats whose last digits tell which engine added them up in which order.
+FLOATS = """def @grow(%i: int32, %x: float32, %t: Tensor[(257), float32]) -> float32 {
+  if (%i == 0) { %x } else { @grow(%i - 1, %x * 0.999f + sum(tanh(%t * %x)) * 0.001f, %t) }
 }
-def @norm(%x: Tensor[(1000), float32]) -> float32 { sum(exp(%x * 0.01f) * %x + sqrt(%x), axis=[0]) }
-def @norms(%n: int32, %x: Tensor[(1000), float32], %s: float32) -> float32 {
-  if (%n == 0) { %s } else { @norms(%n - 1, %x * 0.99f, %s * 0.5f + @norm(%x)) }
-}
-def @any(%x: Tensor[(?), float32]) -> float32 { sum(%x * %x, axis=[0]) }
-def @down[A](%f: fn(A) -> A, %n: int32, %a: A) -> A { if (%n == 0) { %a } else { @down(%f, %n - 1, %f(%a)) } }
-let %v: Tensor[(1000), float32] = arange(0f, 370f, 0.37f, dtype="float32");
-""" + "\n".join(
-    f"@walk({n}, 1f, 2f)\n@norms({n} / 20, %v, 0f)\n@any(%v * {n}f)\n"
-    f"@down(fn (%x: float32) {{ %x * 1.1f - %x * %x }}, {n}, 0.3f)\n"
-    for n in (10, 3000, 5000, 5000, 50000, 300)) + """
-:engine
-def @walk(%i: int32, %x: float32, %y: float32) -> float32 {
-  if (%i == 0) { %x } else { @walk(%i - 1, %x * 0.998f + %y / 3f, %y * 0.5f - %x * 0.3f) }
-}
-@walk(100, 1f, 2f)
-@walk(100000, 1f, 2f)
+let %t = cast(arange(0, 257, 1, dtype="int32"), dtype="float32") / 100f;
 """
 
 
-def run(**environment):
-    done = subprocess.run([os.environ["RELAY"]], input=SCRIPT, text=True, capture_output=True,
-                          env=dict(os.environ, **environment))
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def run(text, *args):
+    return subprocess.run([RELAY, *args], input=text, capture_output=True, text=True, timeout=300, check=False)
 
 
-first = run(RELAY_CACHE="off")
-for name in ("@walk", "@norms", "@down"):
-    assert name in first.split("compiled: ")[1], first
-busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4)]
-try:
-    assert run(RELAY_CACHE="off") == first
-finally:
-    for process in busy:
-        process.kill()
-        process.wait()
-with tempfile.TemporaryDirectory() as folder:
-    for _ in range(2):
-        assert run(RELAY_CACHE=folder) == first
+def cpu(text):
+    """Seconds of the processor that a session needs."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run(text)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime
+
+
+class Auto(unittest.TestCase):
+    def test_two_runs_give_the_same_bits(self):
+        cells = FLOATS + "".join(f"@grow({n}, 0.5f, %t)\n:engine\n" for n in (10, 100, 1000, 3000, 5000))
+        first = run(cells)
+        self.assertEqual(first.returncode, 0, first.stderr)
+        self.assertIn("hot, and compiled: `@grow`", first.stdout)
+        for _ in range(2):
+            self.assertEqual(run(cells).stdout, first.stdout)
+
+    def test_a_hot_loop_is_as_fast_as_compiled(self):
+        def per_call(engine):
+            head = f":engine {engine}\n{LOOP}" + "@loop(0, 1000000, 1)\n"
+            call = "@loop(0, 20000000, 1)\n"
+            return min(cpu(head + call * 5) - cpu(head + call) for _ in range(3)) / 4
+        best = min(per_call("auto") / per_call("jit") for _ in range(3))
+        self.assertLess(best, 1.1)
+
+    def test_small_cells_are_answered_at_once(self):
+        with subprocess.Popen([RELAY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as session:
+            least = 1.0
+            for i in range(30):
+                start = time.perf_counter()
+                session.stdin.write(f"add({i}, {i}) * 3\n\n".encode())
+                self.assertEqual(session.stdout.readline().strip(), str(6 * i).encode())
+                least = min(least, time.perf_counter() - start) if i else least
+            session.stdin.close()
+        self.assertLess(least, 0.001)
+
+    def test_run_and_bench_compile(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "main.rly")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f'#[version = "0.0.5"]\n{LOOP}def @main() -> int32 {{ @loop(0, 1000, 1) }}\n')
+            shown = run("", "bench", path, "--seconds", "0.01")
+            self.assertRegex(shown.stdout, r"\bjit level 2\b")
+            self.assertEqual(run("", "run", path).stdout, run("", "run", "--exec", "interp", path).stdout)
+            self.assertTrue(re.search(r"default `jit`", run("", "run", "--help").stdout))
+
+
+if __name__ == "__main__":
+    unittest.main()
