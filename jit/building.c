@@ -119,6 +119,7 @@ static const void *import_address(Gen *g, ImportKind kind, const void *at)
     case IMPORT_TENSOR:
     case IMPORT_SOURCE:
     case IMPORT_RUN: return at;
+    case IMPORT_NOTHING: break;
     }
     return NULL;
 }
@@ -141,7 +142,7 @@ Ssa gen_outside(Gen *g, ImportKind kind, const void *at)
         return v;
     char name[48];
     snprintf(name, sizeof name, IMPORT_PREFIX "%zu.%s", g->out->imports.n, import_words[kind]);
-    Import import = {kind, at, import_address(g, kind, at)};
+    Import import = {kind, at, import_address(g, kind, at), false};
     vec_push(&g->out->imports, g->arena, import);
     v = LLVMAddGlobal(g->m, g->i8, name);
     ptrmap_put(&g->outside, key, v);

@@ -12,14 +12,17 @@
 
 typedef struct Finding {
     const Unit *u;
-    const Code *code;
+    Code *code;
 } Finding;
 
-static const void *find_import(const Code *code, const char *name)
+static const void *find_import(Code *code, const char *name)
 {
     char *end;
     unsigned long i = strtoul(name, &end, 10);
-    return *end == '.' && end != name && i < code->imports.n ? code->imports.at[i].address : NULL;
+    if (*end != '.' || end == name || i >= code->imports.n)
+        return NULL;
+    code->imports.at[i].used = true;
+    return code->imports.at[i].address;
 }
 
 static const void *find_row(const char *name)

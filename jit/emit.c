@@ -301,6 +301,7 @@ static void enter(Emit *e, const NestNode *node, Ssa value, int64_t number)
     if (node->kind == NEST_LOOP && node->way == NEST_VECTOR)
         e->vector = e->depth;
     ptrmap_clear(&l->values);
+    ptrmap_clear(&l->splats);
     ptrmap_clear(&l->places);
 }
 
@@ -401,8 +402,10 @@ static Ssa phi_of(Emit *e, Ssa start, LLVMBasicBlockRef from)
     return phi;
 }
 
-/* What is computed between two looks at the interrupt flag: a hundred microseconds where nothing is far away. */
+/* What is computed between two looks at the interrupt flag: a hundred microseconds where nothing is far away. Code of its own looks only
+ * where that is ten times as long: it would not be the same for many places. */
 #define POLL_WORK ((int64_t)1 << 18)
+#define POLL_WORK_APART ((int64_t)1 << 22)
 
 /* A function of one number costs as much as some sums; no statement counts for more than this. */
 enum { WORK_UNARY = 16, WORK_MOST = 1 << 10 };
@@ -413,6 +416,9 @@ static int64_t work_of_value(const Te *e, int64_t most)
         return 0;
     int64_t work = e->kind == TE_NODE_UNARY ? WORK_UNARY : 1;
     if (e->kind == TE_NODE_LOAD) {
+        NestLinear l;
+        if (e->n == 1 && !e->otherwise && nest_linear(e->index[0], &l))
+            return work;
         for (int i = 0; i < e->n; i++)
             work += work_of_value(e->index[i], most - work);
         return work + work_of_value(e->otherwise, most - work);
@@ -436,9 +442,10 @@ static int64_t work_of(const NestBlock *block)
     return work;
 }
 
-static void stop_when_interrupted(Emit *e, LLVMBasicBlockRef stop, LLVMBasicBlockRef go)
+void emit_stop(Emit *e, LLVMBasicBlockRef go)
 {
     Gen *g = e->g;
+    LLVMBasicBlockRef stop = gen_block(g, e->fn, "stop");
     gen_branch(g, gen_interrupted(g, e->state), stop, go, false);
     LLVMPositionBuilderAtEnd(g->b, stop);
     e->fails = e->polls = true;
@@ -448,21 +455,29 @@ static void stop_when_interrupted(Emit *e, LLVMBasicBlockRef stop, LLVMBasicBloc
     LLVMPositionBuilderAtEnd(g->b, go);
 }
 
-/* A loop with much to do looks now and then whether it is to stop; short loops pay nothing. */
+int64_t emit_turns_unseen(Emit *e, const NestNode *loop, int64_t extent)
+{
+    int64_t inside = work_of(&loop->body), turns = 1, most = POLL_WORK;
+    for (const NestNode *in = loop; in; in = in->parent)
+        most = in->apart ? POLL_WORK_APART : most;
+    if (e->fault || extent < most / inside)
+        return 0;
+    while (turns * inside < POLL_WORK)
+        turns *= 2;
+    return turns;
+}
+
 static void poll(Emit *e, const NestNode *loop, int64_t extent, Ssa i)
 {
     Gen *g = e->g;
-    int64_t inside = work_of(&loop->body), turns = 1;
-    if (e->fault || extent < POLL_WORK / inside)
+    int64_t turns = emit_turns_unseen(e, loop, extent);
+    if (turns == 0)
         return;
-    while (turns * inside < POLL_WORK)
-        turns *= 2;
-    LLVMBasicBlockRef look = gen_block(g, e->fn, "look"), stop = gen_block(g, e->fn, "stop");
-    LLVMBasicBlockRef go = gen_block(g, e->fn, "go");
+    LLVMBasicBlockRef look = gen_block(g, e->fn, "look"), go = gen_block(g, e->fn, "go");
     Ssa rest = LLVMBuildAnd(g->b, i, gen_int(g->i64, turns - 1), "");
     gen_branch(g, LLVMBuildICmp(g->b, LLVMIntEQ, rest, gen_int(g->i64, 0), ""), look, go, false);
     LLVMPositionBuilderAtEnd(g->b, look);
-    stop_when_interrupted(e, stop, go);
+    emit_stop(e, go);
 }
 
 /* The loop that parallel loops alone within each other end in, and all of their iterations. */
@@ -521,7 +536,7 @@ static void make_counted(Emit *e, const NestNode *loop, Ssa from, Ssa to)
     LLVMPositionBuilderAtEnd(g->b, after);
 }
 
-static void make_straight(Emit *e, const NestNode *loop)
+void emit_straight(Emit *e, const NestNode *loop)
 {
     int64_t turns = loop->way == NEST_UNROLLED ? loop->extent : 1;
     for (int64_t t = 0; t < turns; t++) {
@@ -713,7 +728,6 @@ static void make_copy(Emit *e, const NestNode *s)
 }
 
 static void make_parallel(Emit *e, const NestNode *loop);
-static void make_apart(Emit *e, const NestNode *node);
 
 static void make_node(Emit *e, const NestNode *node)
 {
@@ -741,9 +755,9 @@ static void make_node(Emit *e, const NestNode *node)
     else if (node->kind != NEST_LOOP)
         make_statement(e, node);
     else if (node->apart)
-        make_apart(e, node);
+        emit_apart(e, node);
     else if (emit_is_straight(node))
-        make_straight(e, node);
+        emit_straight(e, node);
     else if (node->way == NEST_PARALLEL)
         make_parallel(e, node);
     else if (node->way == NEST_GRID || node->way == NEST_THREADS)
@@ -751,7 +765,7 @@ static void make_node(Emit *e, const NestNode *node)
     else if (node->way == NEST_BOUND)
         make_bound(e, node);
     else
-        make_counted(e, node, gen_int(g->i64, 0), gen_int(g->i64, node->extent));
+        make_counted(e, node, gen_int(g->i64, 0), emit_turns(e, node));
 }
 
 static void make_block(Emit *e, const NestBlock *block)
@@ -842,94 +856,7 @@ static void make_parallel(Emit *e, const NestNode *loop)
     Ssa args[4] = {e->state, gen_int(g->i64, extent), part, words};
     gen_call_abi(g, "relay_parts", args, 4);
     /* A part that was to stop has only returned. */
-    stop_when_interrupted(e, gen_block(g, e->fn, "stop"), gen_block(g, e->fn, "go"));
-}
-
-/* ---- code of its own ------------------------------------------------------------------------------------------------------------ */
-
-/* What a function is handed, and where the values stand while code is made. */
-typedef struct Handed {
-    Ssa *value;
-    Ssa **slot;
-    LLVMTypeRef *type;
-    unsigned n;
-} Handed;
-
-static void hand(Handed *h, Ssa *slot)
-{
-    if (!*slot || LLVMIsConstant(*slot))
-        return;
-    h->value[h->n] = *slot;
-    h->type[h->n] = LLVMTypeOf(*slot);
-    h->slot[h->n++] = slot;
-}
-
-/* The state, the buffers that are touched, and the turns of the loops around. */
-static Handed hand_all(Emit *e, const NestNode *node)
-{
-    Arena *a = e->g->arena;
-    size_t most = e->n->buffers.n + (size_t)e->depth + 2;
-    Handed h = {arena_new_array(a, Ssa, most), arena_new_array(a, Ssa *, most),
-                arena_new_array(a, LLVMTypeRef, most), 0};
-    bool *seen = arena_alloc_must(a, e->n->buffers.n + 1, sizeof *seen);
-    NestAccesses all = nest_accesses(e->n, (NestNode *)(uintptr_t)node);
-    hand(&h, &e->state);
-    for (size_t i = 0; i < all.n; i++) {
-        if (!seen[all.at[i].buffer])
-            hand(&h, &e->base[all.at[i].buffer]);
-        seen[all.at[i].buffer] = true;
-    }
-    for (int i = 1; i <= e->depth; i++)
-        hand(&h, &e->level[i].value);
-    return h;
-}
-
-/* What is known of the levels around is known in their function. */
-static EmitLevel *set_levels_aside(Emit *e)
-{
-    EmitLevel *aside = arena_copy(e->g->arena, e->level, ((size_t)e->depth + 1) * sizeof *aside);
-    for (int i = 0; i <= e->depth; i++)
-        e->level[i].values = e->level[i].places = (PtrMap){0};
-    return aside;
-}
-
-static void take_levels_back(Emit *e, const EmitLevel *aside)
-{
-    for (int i = 0; i <= e->depth; i++) {
-        ptrmap_deinit(&e->level[i].values);
-        ptrmap_deinit(&e->level[i].places);
-        e->level[i] = aside[i];
-    }
-}
-
-static void make_apart(Emit *e, const NestNode *node)
-{
-    Gen *g = e->g;
-    Handed h = hand_all(e, node);
-    LLVMTypeRef type = LLVMFunctionType(g->nothing, h.type, h.n, false);
-    Ssa fn = LLVMAddFunction(g->m, orc_name(g->jit, g->arena, "apart"), type), outer = e->fn;
-    emit_attributes(g, fn);
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
-    LLVMPositionBuilderAtEnd(g->b, gen_block(g, fn, ""));
-    EmitLevel *aside = set_levels_aside(e);
-    bool in_part = e->in_part, polls = e->polls;
-    for (unsigned i = 0; i < h.n; i++)
-        *h.slot[i] = LLVMGetParam(fn, i);
-    e->fn = fn;
-    e->in_part = true;
-    e->polls = false;
-    make_straight(e, node);
-    LLVMBuildRetVoid(g->b);
-    take_levels_back(e, aside);
-    for (unsigned i = 0; i < h.n; i++)
-        *h.slot[i] = h.value[i];
-    e->fn = outer;
-    e->in_part = in_part;
-    LLVMPositionBuilderAtEnd(g->b, before);
-    LLVMBuildCall2(g->b, type, fn, h.value, h.n, "");
-    if (e->polls)
-        stop_when_interrupted(e, gen_block(g, e->fn, "stop"), gen_block(g, e->fn, "go"));
-    e->polls |= polls;
+    emit_stop(e, gen_block(g, e->fn, "go"));
 }
 
 /* ---- the nest ------------------------------------------------------------------------------------------------------------------- */
@@ -981,6 +908,7 @@ bool emit_root(Emit *e, NestNode *node)
     ptrmap_clear(&e->impure);
     /* What one part of the nest writes the next one reads as given. */
     ptrmap_clear(&e->level[0].values);
+    ptrmap_clear(&e->level[0].splats);
     note_depths(e, node, 1);
     note_granules(e, node);
     if (node->kind != NEST_LOOP || node->way != NEST_PARALLEL)
@@ -1008,6 +936,7 @@ void emit_end(Emit *e)
 {
     for (int i = 0; i <= EMIT_DEPTH_MOST; i++) {
         ptrmap_deinit(&e->level[i].values);
+        ptrmap_deinit(&e->level[i].splats);
         ptrmap_deinit(&e->level[i].places);
     }
     ptrmap_deinit(&e->masks);

@@ -3,6 +3,7 @@
  *     plan.c       which operators become one program, and the call of its kernel
  *     kernel.c     a program as one function: asks for the nest (sched/), lays out what it needs of memory
  *     emit.c       loops and statements;   emit_expr.c  the values of expressions in them;   emit_form.c  where lanes lie
+ *     emit_apart.c code of its own, which nests share
  *     gpu/ptx.c    the kernels of a GPU, each a function with the same loops and statements
  *
  * Values that no loop further in changes are computed in front of it. Registers of a nest are values of LLVM's, which loops hand on
@@ -23,10 +24,12 @@ typedef struct EmitLevel {
     Ssa value; /* of the variable; of vectors the first lane */
     int64_t number; /* of an unrolled loop's turn */
     PtrMap values; /* Te -> EmitCopy, of expressions that read nothing the nest writes */
+    PtrMap splats; /* Ssa -> the vector of it */
     PtrMap places; /* address of the levels above -> EmitPlaces with this level's variable */
 } EmitLevel;
 
 typedef struct EmitCopy EmitCopy;
+typedef struct EmitApart EmitApart;
 
 typedef struct Emit Emit;
 struct Emit {
@@ -42,6 +45,8 @@ struct Emit {
     EmitLevel level[EMIT_DEPTH_MOST + 1];
     int depth; /* of the innermost level */
     int vector; /* level of the vector loop; 0: none */
+    EmitApart *
+        apart; /* what is made is shared: the places and numbers that it is given; NULL: it is not */
     int keep; /* level + 1 that remembers values while what stands in front of a loop is made; 0: the innermost */
     bool fails; /* it may stop with an error */
     bool in_part; /* the function is a part of another, which looks whether it was to stop */
@@ -64,6 +69,26 @@ bool emit_root(Emit *e, NestNode *node);
 void emit_begin(Emit *e, Gen *g, Nest *n, Span span);
 void emit_end(Emit *e);
 
+/* The body of an unrolled or vector loop, as straight code. */
+void emit_straight(Emit *e, const NestNode *loop);
+/* A loop with much to do looks now and then whether it is to stop: after so many turns. 0: never, short loops pay nothing. */
+int64_t emit_turns_unseen(Emit *e, const NestNode *loop, int64_t extent);
+/* Returns where somebody wants the work to end, and goes on in `go` else. */
+void emit_stop(Emit *e, LLVMBasicBlockRef go);
+
+/* ---- emit_apart.c ----------------------------------------------------------------------------------------------------- */
+
+/* A call of the node's code. */
+void emit_apart(Emit *e, const NestNode *node);
+/* How often a loop that runs turns. */
+Ssa emit_turns(Emit *e, const NestNode *loop);
+/* In shared code: whether a level stands around it; the address that the levels around give; the step of a loop in bytes, NULL where it is
+ * to be a constant; and an address with what constants and unrolled loops add. */
+bool emit_is_around(const Emit *e, int depth);
+Ssa emit_apart_base(Emit *e, int buffer, const NestLinear *l);
+Ssa emit_apart_step(Emit *e, int buffer, const NestLinear *l, const NestNode *loop);
+Ssa emit_apart_place(Emit *e, int buffer, const NestLinear *l, Ssa base);
+
 /* ---- emit_expr.c ------------------------------------------------------------------------------------------------------ */
 
 /* The expression's value: a vector where it depends on the vector loop. */
@@ -72,8 +97,9 @@ Ssa emit_value(Emit *e, const Te *x);
 Ssa emit_lanes(Emit *e, const Te *x);
 bool emit_is_vector(Emit *e, const Te *x);
 const NestLinear *emit_linear(Emit *e, const Te *at);
-/* The address of a position in memory, of its first lane. */
+/* The address of a position in memory, of its first lane; and of one that nothing straight goes into. */
 Ssa emit_place(Emit *e, int buffer, const Te *at);
+Ssa emit_place_of(Emit *e, int buffer, const NestLinear *at);
 /* Of that address: on a GPU, where buffers begin even, all that the position says of it. */
 unsigned emit_alignment(Emit *e, int buffer, const Te *at);
 /* Forgets what loads have ready for the turns of the unrolled loop. */

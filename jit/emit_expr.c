@@ -165,6 +165,8 @@ static void add_place(Emit *e, int depth, Ssa base, int64_t step, Ssa value)
 static Ssa place_at(Emit *e, int buffer, const NestLinear *l, int depth)
 {
     Gen *g = e->g;
+    if (emit_is_around(e, depth))
+        return emit_apart_base(e, buffer, l);
     if (depth == 0)
         return e->base[buffer];
     const EmitLevel *level = &e->level[depth];
@@ -178,10 +180,12 @@ static Ssa place_at(Emit *e, int buffer, const NestLinear *l, int depth)
     Ssa v = find_place(level, base, step);
     if (v)
         return v;
-    Ssa steps = level->value;
-    if (by != 1)
+    Ssa steps = level->value, given = emit_apart_step(e, buffer, l, node);
+    if (given)
+        steps = LLVMBuildMul(g->b, steps, given, "");
+    else if (by != 1)
         steps = LLVMBuildMul(g->b, steps, gen_int(g->i64, by), "");
-    v = step_by(e, buffer, base, steps);
+    v = given ? LLVMBuildGEP2(g->b, g->i8, base, &steps, 1, "") : step_by(e, buffer, base, steps);
     add_place(e, depth, base, step, v);
     return v;
 }
@@ -205,12 +209,23 @@ int64_t emit_known_part(Emit *e, const NestLinear *l)
     return more;
 }
 
+static Ssa place_with(Emit *e, int buffer, const NestLinear *l, int64_t more)
+{
+    Ssa base = place_at(e, buffer, l, e->depth);
+    if (e->apart)
+        return emit_apart_place(e, buffer, l, base);
+    return more ? step_by(e, buffer, base, gen_int(e->g->i64, more)) : base;
+}
+
 Ssa emit_place(Emit *e, int buffer, const Te *at)
 {
     const NestLinear *l = emit_linear(e, at);
-    Ssa base = place_at(e, buffer, l, e->depth);
-    int64_t more = emit_known_part(e, l);
-    return more ? step_by(e, buffer, base, gen_int(e->g->i64, more)) : base;
+    return place_with(e, buffer, l, emit_known_part(e, l));
+}
+
+Ssa emit_place_of(Emit *e, int buffer, const NestLinear *at)
+{
+    return place_with(e, buffer, at, emit_known_part(e, at));
 }
 
 unsigned emit_alignment(Emit *e, int buffer, const Te *at)
@@ -883,6 +898,15 @@ static Ssa compute(Emit *e, const Te *x)
     return NULL;
 }
 
+/* The level that remembers what is computed now. */
+static int remembering(const Emit *e)
+{
+    int block = e->keep ? e->keep - 1 : e->depth;
+    while (e->level[block].node && emit_is_straight(e->level[block].node))
+        block--;
+    return block;
+}
+
 Ssa emit_value(Emit *e, const Te *x)
 {
     uint64_t turn = turn_of(e, x);
@@ -895,10 +919,7 @@ Ssa emit_value(Emit *e, const Te *x)
     Span outer = origin_at(e->g, x->span);
     v = compute(e, x);
     origin_at(e->g, outer);
-    int block = e->keep ? e->keep - 1 : e->depth;
-    while (e->level[block].node && emit_is_straight(e->level[block].node))
-        block--;
-    add_copy(e, pure ? &e->level[block].values : &e->now, x, turn, v);
+    add_copy(e, pure ? &e->level[remembering(e)].values : &e->now, x, turn, v);
     return v;
 }
 
@@ -908,5 +929,11 @@ Ssa emit_lanes(Emit *e, const Te *x)
     if (!e->vector || emit_is_vector(e, x))
         return v;
     Lanes l = emit_lanes_of(e, true);
-    return lanes_splat(&l, v);
+    PtrMap *splats = &e->level[remembering(e)].splats;
+    Ssa splat = ptrmap_find(splats, v);
+    if (splat && LLVMGetVectorSize(LLVMTypeOf(splat)) == l.n)
+        return splat;
+    splat = lanes_splat(&l, v);
+    ptrmap_put(splats, v, splat);
+    return splat;
 }

@@ -79,6 +79,7 @@ typedef enum ImportKind {
     IMPORT_SITE, /* an OpSite */
     IMPORT_SOURCE, /* its address is the number of a source */
     IMPORT_RUN, /* a DeviceRun */
+    IMPORT_NOTHING, /* in a file: code does without it */
 } ImportKind;
 
 typedef struct FormUse {
@@ -92,6 +93,7 @@ typedef struct Import {
     const void *
         at; /* a FormUse, a Constructor, a Name, a Tensor; HERE: the address itself; SOURCE: the number */
     const void *address;
+    bool used; /* linked code refers to it */
 } Import;
 
 #define IMPORT_PREFIX "import."

@@ -197,10 +197,13 @@ static void put_form(Writing *w, const FormUse *use)
         keep_put(w, use->form->heads[i]);
 }
 
+/* Weights of which kernels read others that were made of them are not kept. */
 static void put_import(Writing *w, const Import *im)
 {
-    keep_put(w, im->kind);
-    switch (im->kind) {
+    ImportKind kind = im->used ? im->kind : IMPORT_NOTHING;
+    keep_put(w, kind);
+    switch (kind) {
+    case IMPORT_NOTHING: return;
     case IMPORT_HERE: w->here = true; return;
     case IMPORT_FORM: put_form(w, im->at); return;
     case IMPORT_UNIT: return;
@@ -463,6 +466,7 @@ static const void *take_import(Taking *t)
         return t->wrong ? NULL : (const void *)(uintptr_t)t->c->sources.at[number];
     case IMPORT_SITE: return keep_take_site(t);
     case IMPORT_RUN: return keep_take_run(t);
+    case IMPORT_NOTHING: return NULL;
     default: t->wrong = true; return NULL;
     }
 }

@@ -246,6 +246,16 @@ static Nest *kernel_nest(Gen *g, const TeProgram *p, const KernelInput *known)
     return n;
 }
 
+static void note_reads(Kernel *k, Nest *n)
+{
+    for (size_t part = 0; part < n->root.n; part++) {
+        NestAccesses all = nest_accesses(n, n->root.at[part]);
+        for (size_t i = 0; i < all.n; i++)
+            if (all.at[i].buffer < n->n_inputs)
+                k->reads[all.at[i].buffer] = true;
+    }
+}
+
 static bool kernel_make(Gen *g, Kernel *k, const TeProgram *p, const KernelOrigin *from,
                         const KernelInput *known)
 {
@@ -254,6 +264,7 @@ static bool kernel_make(Gen *g, Kernel *k, const TeProgram *p, const KernelOrigi
     if (!needs)
         return false;
     note_packed(g, k, n, p, known);
+    note_reads(k, n);
 #ifndef NDEBUG
     const char *wrong = nest_verify(n);
     if (wrong)
@@ -303,6 +314,7 @@ struct KernelBatch {
     Vec(Gen *) gens; /* a module each, until they are linked */
     Gen *open; /* that the next kernel goes into; NULL: none */
     Vec(Kernel *) kernels;
+    PtrMap shared; /* half of a digest -> Shared */
     Code code;
 };
 
@@ -335,6 +347,7 @@ static void batch_free(Jit *jit, KernelBatch *b)
     for (size_t i = 0; i < b->kernels.n; i++)
         forget(jit, b->kernels.at[i]);
     code_free(&b->code);
+    ptrmap_deinit(&b->shared);
     ctx_root_remove(&b->root);
     arena_deinit(&b->arena);
     memory_free(b);
@@ -404,6 +417,19 @@ static KernelBatch *batch_of(Gen *g)
     return g->batch = b;
 }
 
+Shared *kernel_shared(Gen *g, const uint64_t digest[2])
+{
+    KernelBatch *b = g->batch;
+    Shared **first = (Shared **)ptrmap_slot(&b->shared, place_of(digest[0])), *it = *first;
+    while (it && memcmp(it->digest, digest, sizeof it->digest) != 0)
+        it = it->next;
+    if (it)
+        return it;
+    it = arena_new(&b->arena, Shared);
+    *it = (Shared){.next = *first, .digest = {digest[0], digest[1]}};
+    return *first = it;
+}
+
 /* Instructions of a module that is worth LLVM's beginning and ending it: about half the time for fewer kernels than that. */
 #define MODULE_LEAST 400
 
@@ -421,6 +447,7 @@ static Gen *gen_for_kernel(Gen *g, KernelBatch *b)
                  .env = g->env,
                  .code = g->code,
                  .arena = &b->arena,
+                 .batch = b,
                  .out = &b->code,
                  .beside = g->beside,
                  .why = g->why};
@@ -506,6 +533,7 @@ static Kernel *kernel_new(Gen *g, const TeProgram *p, const Buf *key, const char
                   .n_inputs = (uint32_t)p->n_inputs,
                   .n_outputs = (uint32_t)p->n_outputs};
     k->numbers = arena_new_array(&b->arena, DType, k->n_inputs + 1);
+    k->reads = arena_alloc_must(&b->arena, k->n_inputs + 1, sizeof *k->reads);
     for (uint32_t i = 0; i < k->n_inputs; i++)
         if (p->inputs[i].rank == 0)
             k->numbers[i] = p->inputs[i].dtype;

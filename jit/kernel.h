@@ -33,6 +33,7 @@ struct Kernel {
     const char *symbol;
     uint32_t n_inputs, n_outputs;
     DType *numbers; /* by input: of a rank-0 one; others have no bits */
+    bool *reads; /* by input: its elements are looked at, and not only what was made of it */
     size_t bytes; /* of the block that it wants for itself */
     Vec(Packed) packed;
     bool fails; /* it may stop with an error */
@@ -52,5 +53,15 @@ Kernel *kernel_of(Gen *g, const TeProgram *p, const KernelOrigin *from, const Ke
 Ssa kernel_function(Gen *g, const Kernel *k);
 /* Packed tensor `i` of the kernel, called with these inputs; NULL after a diagnostic. */
 Ssa kernel_packed(Gen *g, const Kernel *k, size_t i, const KernelInput *known);
+/* A function that the kernels of a batch share. */
+typedef struct Shared Shared;
+struct Shared {
+    Shared *next; /* of the same first half */
+    uint64_t digest[2]; /* of all that it does */
+    const char *name; /* NULL: it is to be made */
+    bool polls, fails; /* as of Emit */
+};
+
+Shared *kernel_shared(Gen *g, const uint64_t digest[2]);
 
 #endif

@@ -926,7 +926,8 @@ static void call_kernel(Fn *f, const Step *s, Ssa block)
     args[n++] = f->state;
     for (size_t i = 0; i < s->in.n; i++)
         args[n++] = is_scalar(s->in.at[i]->type) ? number_of(f, s->in.at[i])
-                                                 : address_of(f, s->in.at[i], block);
+                    : s->kernel->reads[i]        ? address_of(f, s->in.at[i], block)
+                                                 : LLVMConstNull(g->ptr);
     for (size_t i = 0; i < s->out.n; i++)
         args[n++] = address_of(f, s->out.at[i], block);
     args[n++] = s->room ? gen_offset(g, block, f->plan->needs.at[s->room - 1].offset)

@@ -143,11 +143,10 @@ static void add_run(const Channels *d, NestNode *in, const Run *rows)
 {
     const ConvAxis *x = &d->c->x;
     int64_t parts = (x->out + COLUMNS_MOST - 1) / COLUMNS_MOST, size = (x->out + parts - 1) / parts;
-    Columns q = {.in = in, .y = {.c = rows->first}};
-    if (rows->size > 1) {
-        q.in = loop_in(d->s->n, in, "y", rows->size);
-        nest_add_term(&q.y, q.in->var, 1);
-    }
+    NestNode *apart = unrolled_in(d->s->n, in, "i", 1);
+    Columns q = {.in = loop_in(d->s->n, apart, "y", rows->size), .y = {.c = rows->first}};
+    apart->apart = true; /* rows with other taps differ in how often loops turn */
+    nest_add_term(&q.y, q.in->var, 1);
     for (int64_t at = 0; at < x->out;) {
         int64_t left = x->out - at, turns = 0;
         while (left - turns * size >= size && all_inside(x, at + turns * size, size))

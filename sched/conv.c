@@ -417,22 +417,27 @@ static double cover_cost(int64_t rows, int64_t height, int64_t vectors)
     return rows % height ? cost + turn_cost(rows % height, vectors) : cost;
 }
 
+/* What further kinds of tiles, for what is left over, are worth of the time: each takes as long to compile as the first. */
+#define CODE_COST 0.012
+
 static double best_tile(const Machine *m, int64_t rows, int64_t blocks, int64_t *height,
                         int64_t *vectors)
 {
-    double best = 0;
+    double best = 0, least = 0;
     for (int64_t v = 1; v <= 4 && v <= blocks; v++)
         for (int64_t h = 1; h <= rows && h * v + v + 1 < m->registers; h++) {
             double cost = (double)(blocks / v) * cover_cost(rows, h, v);
             if (blocks % v)
                 cost += cover_cost(rows, h, blocks % v);
-            if (best == 0 || cost < best) {
-                best = cost;
+            double with_code = rows % h || blocks % v ? cost * (1 + CODE_COST) : cost;
+            if (best == 0 || with_code < best) {
+                best = with_code;
+                least = cost;
                 *height = h;
                 *vectors = v;
             }
         }
-    return best;
+    return least;
 }
 
 void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t *height, int64_t *vectors)

@@ -155,41 +155,49 @@ static void turn_data(const Plan *p)
 
 /* ---- transforms ------------------------------------------------------------------------------------------------------------------ */
 
-/* A transform of a matrix in registers, as statements of a vector loop: rows, then columns. */
+/* A transform of a matrix in registers: columns, then rows, each the turn of an unrolled loop. */
 typedef struct Pass {
     Nest *n;
-    NestNode *lane;
-    int buffer; /* where the sums of a step stand: registers */
+    NestNode *home;
+    const Transform *t;
+    int buffer; /* where elements and the sums of a step stand: registers */
+    int64_t width; /* lanes that count */
     int lanes;
 } Pass;
 
-static Te *register_at(const Pass *q, int64_t i)
+/* Register `first`, or in a turn of a loop one further on for each of `each`. */
+static Te *register_at(const Pass *q, int64_t first, const NestNode *turn, int64_t each,
+                       const NestNode *lane)
 {
-    NestLinear l = {.c = i * q->lanes};
-    nest_add_term(&l, q->lane->var, 1);
+    NestLinear l = {.c = first * q->lanes};
+    if (turn)
+        nest_add_term(&l, turn->var, each * q->lanes);
+    nest_add_term(&l, lane->var, 1);
     return nest_position(q->n, &l);
 }
 
-/* Element i of a vector that is transformed. */
-typedef Te *Element(void *data, int i);
-
-/* sums[to + k] of the transform's k-th sum, of the elements. */
-static void transform(const Pass *q, const Transform *t, Element *element, void *data, int64_t to)
+/* The transform's sums of elements, `apart` registers from each other from `from` on: sum k into register to + k, in each turn `each`
+ * further on. */
+static void transform(const Pass *q, NestNode *turn, int64_t from, int64_t from_each, int64_t apart,
+                      int64_t to, int64_t to_each)
 {
     Nest *n = q->n;
+    const Transform *t = q->t;
     DType dtype = n->buffers.at[q->buffer].dtype;
+    NestNode *lane = vector_in(n, turn, q->width, q->lanes);
     for (int k = 0; k < t->sums; k++) {
-        Te *at = register_at(q, to + k);
+        Te *at = register_at(q, to + k, turn, to_each, lane);
         bool first = true;
         for (int i = 0; i < t->in + k; i++) {
             double by = t->row[k][i];
             if (by == 0)
                 continue;
-            Te *v = i < t->in ? element(data, i)
-                              : nest_load(n, q->buffer, register_at(q, to + i - t->in));
+            Te *v = nest_load(n, q->buffer,
+                              i < t->in ? register_at(q, from + i * apart, turn, from_each, lane)
+                                        : register_at(q, to + i - t->in, turn, to_each, lane));
             if (by != 1)
                 v = te_binary(&n->te, TE_MUL, v, te_number(&n->te, dtype, by));
-            nest_append(n, q->lane,
+            nest_append(n, lane,
                         first ? nest_store(n, q->buffer, at, v)
                               : nest_fold(n, TE_SUM, q->buffer, at, v));
             first = false;
@@ -197,60 +205,47 @@ static void transform(const Pass *q, const Transform *t, Element *element, void 
     }
 }
 
-/* A matrix of points x points in memory, and what becomes of its columns in registers. */
+/* A matrix in memory: its first element's first lane, and the steps of its elements. */
 typedef struct Matrix {
-    const Pass *q;
-    int from; /* buffer */
+    int buffer;
     NestLinear at;
-    int64_t down, across; /* steps */
-    int column; /* that is transformed */
-    const Transform *t;
-    int row;
+    int64_t down, across;
 } Matrix;
 
-static Te *of_memory(void *data, int i)
+static Te *element_of(Nest *n, const Matrix *m, const NestNode *down, const NestNode *across,
+                      const NestNode *lane)
 {
-    const Matrix *m = data;
     NestLinear at = m->at;
-    at.c += i * m->down + m->column * m->across;
-    nest_add_term(&at, m->q->lane->var, 1);
-    return nest_load(m->q->n, m->from, nest_position(m->q->n, &at));
+    nest_add_term(&at, down->var, m->down);
+    nest_add_term(&at, across->var, m->across);
+    nest_add_term(&at, lane->var, 1);
+    return nest_position(n, &at);
 }
 
-static Te *of_registers(void *data, int i)
-{
-    const Matrix *m = data;
-    int64_t at = (int64_t)i * m->t->sums + m->t->sums - m->t->out + m->row;
-    return nest_load(m->q->n, m->q->buffer, register_at(m->q, at));
-}
-
-/* Transforms the matrix and stores element (i, j) at to + i * down + j * across. */
-static void transform_matrix(const Plan *p, NestNode *home, NestNode *lane, const Transform *t,
-                             Matrix m, int to, const NestLinear *to_at, int64_t down,
-                             int64_t across)
+/* Puts the transformed matrix into another one. */
+static void transform_matrix(const Plan *p, NestNode *in, int64_t width, const Transform *t,
+                             const Matrix *from, const Matrix *to)
 {
     Nest *n = p->s->n;
+    NestNode *home = unrolled_in(n, in, "i", 1);
+    int64_t last = (int64_t)t->in * t->sums, elements = last + t->sums;
     NestBuffer b = {.name = "part",
                     .dtype = p->dtype,
                     .place = NEST_REGISTER,
-                    .size = (int64_t)(t->in + 1) * t->sums * p->s->lanes,
+                    .size = (elements + t->in) * p->s->lanes,
                     .home = home};
-    Pass q = {n, lane, nest_buffer(n, b), p->s->lanes};
-    m.q = &q;
-    m.t = t;
-    for (m.column = 0; m.column < t->in; m.column++)
-        transform(&q, t, of_memory, &m, (int64_t)m.column * t->sums);
-    int64_t last = (int64_t)t->in * t->sums;
-    for (m.row = 0; m.row < t->out; m.row++) {
-        transform(&q, t, of_registers, &m, last);
-        for (int j = 0; j < t->out; j++) {
-            NestLinear at = *to_at;
-            at.c += m.row * down + j * across;
-            nest_add_term(&at, lane->var, 1);
-            Te *v = nest_load(n, q.buffer, register_at(&q, last + t->sums - t->out + j));
-            nest_append(n, lane, nest_store(n, to, nest_position(n, &at), v));
-        }
-    }
+    Pass q = {n, home, t, nest_buffer(n, b), width, p->s->lanes};
+    NestNode *column = unrolled_in(n, home, "c", t->in), *i = unrolled_in(n, column, "i", t->in);
+    NestNode *lane = vector_in(n, i, width, q.lanes);
+    Te *v = nest_load(n, from->buffer, element_of(n, from, i, column, lane));
+    nest_append(n, lane, nest_store(n, q.buffer, register_at(&q, elements, i, 1, lane), v));
+    transform(&q, column, elements, 0, 1, 0, t->sums);
+    NestNode *row = unrolled_in(n, home, "r", t->out);
+    transform(&q, row, t->sums - t->out, 1, t->sums, last, 0);
+    NestNode *j = unrolled_in(n, row, "j", t->out);
+    lane = vector_in(n, j, width, q.lanes);
+    v = nest_load(n, q.buffer, register_at(&q, last + t->sums - t->out, j, 1, lane));
+    nest_append(n, lane, nest_store(n, to->buffer, element_of(n, to, row, j, lane), v));
 }
 
 /* ---- a few rows of tiles ----------------------------------------------------------------------------------------------------------- */
@@ -272,24 +267,24 @@ static void transform_data(const Plan *p, const Rows *r)
     Nest *n = p->s->n;
     int64_t ic = p->c->ic, pitch = p->width * ic, tile = p->w->tile,
             most = tiles_most(p) * p->pitch;
-    NestNode *down = loop_in(n, r->in, "y", r->rows), *across = loop_in(n, down, "x", p->across);
+    NestNode *down = loop_in(n, r->in, "y", r->rows), *apart = unrolled_in(n, down, "i", 1);
+    NestNode *across = loop_in(n, apart, "x", p->across);
+    apart->apart = true;
     Piece channels[2];
     int count = pieces_of(n, across, "c", ic, p->s->lanes, channels);
     for (int i = 0; i < count; i++) {
-        NestNode *lane = vector_in(n, channels[i].in, channels[i].size, p->s->lanes);
-        Matrix m = {.from = p->turned, .down = pitch, .across = ic};
-        linear_add(&m.at, &r->image, p->height * pitch);
-        linear_add(&m.at, &r->first, tile * pitch);
-        nest_add_term(&m.at, down->var, tile * pitch);
-        nest_add_term(&m.at, across->var, tile * ic);
-        linear_add(&m.at, &channels[i].from, 1);
-        NestLinear to = {0};
-        linear_add(&to, &r->part, most * p->points * p->points);
-        nest_add_term(&to, down->var, p->across * p->pitch);
-        nest_add_term(&to, across->var, p->pitch);
-        linear_add(&to, &channels[i].from, 1);
-        transform_matrix(p, channels[i].in, lane, &p->w->data, m, p->data, &to, most * p->points,
-                         most);
+        Matrix from = {.buffer = p->turned, .down = pitch, .across = ic};
+        linear_add(&from.at, &r->image, p->height * pitch);
+        linear_add(&from.at, &r->first, tile * pitch);
+        nest_add_term(&from.at, down->var, tile * pitch);
+        nest_add_term(&from.at, across->var, tile * ic);
+        linear_add(&from.at, &channels[i].from, 1);
+        Matrix to = {.buffer = p->data, .down = most * p->points, .across = most};
+        linear_add(&to.at, &r->part, most * p->points * p->points);
+        nest_add_term(&to.at, down->var, p->across * p->pitch);
+        nest_add_term(&to.at, across->var, p->pitch);
+        linear_add(&to.at, &channels[i].from, 1);
+        transform_matrix(p, channels[i].in, channels[i].size, &p->w->data, &from, &to);
     }
 }
 
@@ -356,17 +351,17 @@ static void store_strip(const Plan *p, const Rows *r, const Strip *q)
                     .size = tile * pitch,
                     .home = q->in};
     int results = nest_buffer(n, b);
-    NestNode *across = loop_in(n, q->in, "x", q->tiles);
-    NestNode *lane = vector_in(n, across, lanes, (int)lanes);
-    Matrix m = {.from = p->sums, .down = most * p->points, .across = most};
-    linear_add(&m.at, &r->part, most * p->points * p->points);
-    linear_add(&m.at, &q->row, p->across * oc);
-    linear_add(&m.at, &q->first, oc);
-    nest_add_term(&m.at, across->var, oc);
-    linear_add(&m.at, &q->channels.from, 1);
-    NestLinear to = {0};
-    nest_add_term(&to, across->var, tile * lanes);
-    transform_matrix(p, across, lane, &p->w->results, m, results, &to, pitch, lanes);
+    NestNode *apart = unrolled_in(n, q->in, "i", 1), *across = loop_in(n, apart, "x", q->tiles);
+    apart->apart = true;
+    Matrix sums = {.buffer = p->sums, .down = most * p->points, .across = most};
+    linear_add(&sums.at, &r->part, most * p->points * p->points);
+    linear_add(&sums.at, &q->row, p->across * oc);
+    linear_add(&sums.at, &q->first, oc);
+    nest_add_term(&sums.at, across->var, oc);
+    linear_add(&sums.at, &q->channels.from, 1);
+    Matrix to = {.buffer = results, .down = pitch, .across = lanes};
+    nest_add_term(&to.at, across->var, tile * lanes);
+    transform_matrix(p, across, lanes, &p->w->results, &sums, &to);
     Turned from = {.buffer = results,
                    .row_step = pitch,
                    .channels = q->channels.size,

@@ -1,0 +1,106 @@
+"""Code that the kernels of a network share: register tiles and rows that differ in extents and strides alone are one function."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+import zipfile
+
+import numpy
+
+RELAY = os.environ["RELAY"]
+HEAD = '#[version = "0.0.5"]\n'
+
+
+@unittest.skipIf(subprocess.run([RELAY, "compile", "-", "--emit", "lowered"], input=b"fn (%x: int32) { add(%x, 1) }",
+                                capture_output=True).returncode == 1, "no JIT is built in")
+class Tiles(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def relay(self, command, program, weights, *options):
+        path, params = os.path.join(self.folder.name, "f.rly"), os.path.join(self.folder.name, "w.npz")
+        with open(path, "w") as f:
+            f.write(HEAD + program)
+        dice = numpy.random.default_rng(1)
+        numpy.savez(params, **{name: dice.standard_normal(shape).astype("float32") * 0.1 for name, shape in weights.items()})
+        env = dict(os.environ, XDG_CACHE_HOME=self.folder.name, RELAY_CACHE="on")
+        done = subprocess.run([RELAY, command, path, "--params", params, *options], capture_output=True, text=True, env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def functions(self, program, weights):
+        """The functions that stand apart: (made, called from so many places)."""
+        text = self.relay("compile", program, weights, "--emit", "llvm-ir")
+        return len(re.findall(r"^define .*@apart", text, re.M)), len(re.findall(r"call void @apart", text))
+
+    def agree(self, program, weights):
+        values = {}
+        for engine in ("interp", "jit"):
+            out = os.path.join(self.folder.name, engine + ".npz")
+            self.relay("run", program, weights, "--exec", engine, "--random", "3", "-o", out)
+            with zipfile.ZipFile(out) as z:
+                values[engine] = numpy.concatenate([numpy.load(z.open(name)).ravel() for name in sorted(z.namelist())])
+        self.assertTrue(numpy.allclose(values["interp"], values["jit"], rtol=1e-4, atol=1e-4))
+
+    def test_tiles_of_layers(self):
+        """Three products of other channels, images and outer loops: the tiles differ in numbers that the code is given."""
+        program = """def @main(%x: Tensor[(1, 32, 14, 14), float32], %a: Tensor[(96, 32, 1, 1), float32],
+          %b: Tensor[(192, 96, 1, 1), float32], %c: Tensor[(384, 192, 1, 1), float32]) {
+  let %p = nn.relu(nn.conv2d(%x, %a, channels=96, kernel_size=[1, 1]));
+  let %q = nn.relu(nn.conv2d(%p, %b, channels=192, kernel_size=[1, 1]));
+  nn.relu(nn.conv2d(%q, %c, channels=384, kernel_size=[1, 1]))
+}
+"""
+        weights = {"a": (96, 32, 1, 1), "b": (192, 96, 1, 1), "c": (384, 192, 1, 1)}
+        made, called = self.functions(program, weights)
+        self.assertGreaterEqual(called, 3)
+        self.assertLessEqual(made, 2)
+        self.agree(program, weights)
+
+    def test_rows_of_channels(self):
+        """The first row of windows, those between and the last differ in how many taps lie inside, and layers in their channels."""
+        layers, weights, last = [], {}, "%x"
+        for i, (channels, out) in enumerate([(32, 64), (64, 128), (128, 32)]):
+            weights |= {f"d{i}": (channels, 1, 3, 3), f"p{i}": (out, channels, 1, 1)}
+            layers.append(f"  let %d{i}_ = nn.relu(nn.conv2d({last}, %d{i}, padding=[1, 1, 1, 1], groups={channels}, channels={channels}, "
+                          f"kernel_size=[3, 3]));\n  let %p{i}_ = nn.relu(nn.conv2d(%d{i}_, %p{i}, channels={out}, kernel_size=[1, 1]));\n")
+            last = f"%p{i}_"
+        params = "".join(f", %{name}: Tensor[{shape}, float32]" for name, shape in weights.items())
+        program = f"def @main(%x: Tensor[(1, 32, 14, 14), float32]{params}) {{\n{''.join(layers)}  {last}\n}}\n"
+        made, called = self.functions(program, weights)
+        self.assertGreaterEqual(called, 3 * 3)  # first rows, those between, last ones
+        self.assertLessEqual(made, 4)
+        self.agree(program, weights)
+
+    def test_transforms(self):
+        """Winograd's transforms and products of two layers, whose channels and images differ."""
+        program = """def @main(%x: Tensor[(1, 64, 56, 56), float32], %y: Tensor[(1, 128, 28, 28), float32],
+          %a: Tensor[(64, 64, 3, 3), float32], %b: Tensor[(128, 128, 3, 3), float32]) {
+  let %p = nn.relu(nn.conv2d(%x, %a, padding=[1, 1, 1, 1], channels=64, kernel_size=[3, 3]));
+  let %q = nn.relu(nn.conv2d(%y, %b, padding=[1, 1, 1, 1], channels=128, kernel_size=[3, 3]));
+  (%p, %q)
+}
+"""
+        weights = {"a": (64, 64, 3, 3), "b": (128, 128, 3, 3)}
+        made, called = self.functions(program, weights)
+        self.assertLess(made, called)
+        self.agree(program, weights)
+
+    def test_weights_that_nobody_reads_are_not_kept(self):
+        """Of weights that are transformed the file holds the transformed ones alone."""
+        program = """def @main(%x: Tensor[(1, 128, 28, 28), float32], %a: Tensor[(128, 128, 3, 3), float32]) {
+  nn.conv2d(%x, %a, padding=[1, 1, 1, 1], channels=128, kernel_size=[3, 3])
+}
+"""
+        self.relay("run", program, {"a": (128, 128, 3, 3)}, "--exec", "jit", "--random", "1")
+        files = [os.path.join(at, name) for at, _, names in os.walk(os.path.join(self.folder.name, "relay")) for name in names]
+        kept = sum(os.path.getsize(file) for file in files)
+        weights = 4 * 128 * 128 * 9
+        self.assertIn(kept // (4 * 128 * 128), (9, 16, 36), f"{kept} bytes for weights of {weights}")
+
+
+if __name__ == "__main__":
+    unittest.main()
