@@ -35,7 +35,7 @@ typedef struct Region {
     OpsMake m;
     Arena *scratch;
     PtrMap known;      /* node -> Integer */
-    const Affine *out; /* of the result, and of what can be anything */
+    const Affine *out; /* of the result, and of what can be anything; NULL: nobody asks for any */
     Vec(const Expr *) order;
     const Op *quantize, *dequantize;
 } Region;
@@ -231,7 +231,7 @@ static bool rule_product(Site *s, Integer *out)
 static bool rule_concatenate(Site *s, Integer *out)
 {
     const Affine *tuple = s->args[0].affine, *to = s->region->out;
-    if (!tuple || !tuple->fields)
+    if (!tuple || !tuple->fields || !to)
         return false;
     Expr **scales = arena_new_array(s->region->scratch, Expr *, tuple->n + 1);
     Expr **zeros = arena_new_array(s->region->scratch, Expr *, tuple->n + 1);
@@ -359,6 +359,8 @@ static const Affine *binary_operands(Site *s)
         s->args[i] = (Integer){quantize(s, s->args[i].e, other, -1), other};
         to = other;
     }
+    if (!to)
+        return NULL;
     return dtype_eq(s->args[0].affine->dtype, to->dtype) ? to : s->args[0].affine;
 }
 
@@ -392,7 +394,7 @@ static bool rule_choice(Site *s, Integer *out)
 static bool rule_unary(Site *s, Integer *out)
 {
     const Affine *a = s->args[0].affine, *to = s->region->out;
-    if (!a || !op_find(s->region->rw->cx, str_of(s->to)))
+    if (!a || !to || !op_find(s->region->rw->cx, str_of(s->to)))
         return false;
     Expr *args[5] = {s->args[0].e, a->scale, a->zero, to->scale, to->zero};
     *out = (Integer){ops_call(&s->region->m, s->to, 5, args, 0, NULL), to};
@@ -636,7 +638,74 @@ static Expr *convert(Rewriter *rw, const Expr *old, Expr *now)
     return made ? made : now;
 }
 
+/* A call of an operator with a rule whose operands are `qnn.dequantize` of integers and constants, as such a `qnn.dequantize` itself:
+ * what training prepared for integers is on integers up to where none are known. NULL: it stays. */
+static Expr *by_itself(Region *r, Expr *now)
+{
+    const Call *call = expr_as_call(now);
+    if (find_rule(expr_call_of_op(now)) < 0 || call->args.n > 4)
+        return NULL;
+    bool any = false;
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        const Expr *arg = call->args.at[i];
+        bool integers = expr_call_of_op(arg) == r->dequantize;
+        if ((!integers && arg->kind != EXPR_CONSTANT) || (integers && !note_node(r, arg)))
+            return NULL;
+        any |= integers;
+    }
+    if (!any || !note_call(r, call))
+        return NULL;
+    Integer v = integer_of(r, now);
+    if (!v.affine || v.affine->fields)
+        return NULL;
+    Site s = {.region = r};
+    Expr *args[3] = {v.e, fold(&s, v.affine->scale), fold(&s, v.affine->zero)};
+    Attr axis = ops_attr_int("axis", v.affine->axis);
+    return expr_type_ops(r->rw->cx, ops_call(&r->m, "qnn.dequantize", 3, args, 1, &axis));
+}
+
+static Expr *convert_alone(Rewriter *rw, const Expr *old, Expr *now)
+{
+    Ctx *cx = rw->cx;
+    PassRun *run = rw->data;
+    expr_keep_type(now, old);
+    Region r = {.rw = rw, .scratch = &run->scratch, .m = {cx, &rw->module->arena, now->span}};
+    r.dequantize = op_find(cx, str_of("qnn.dequantize"));
+    if (!r.dequantize || !expr_call_of_op(now))
+        return now;
+    Diags quiet, *kept = cx->diags;
+    diags_init(&quiet, NULL);
+    cx->diags = &quiet;
+    Expr *made = by_itself(&r, now);
+    bool good = made && made->type && old->type && type_equal(made->type, old->type);
+    cx->diags = kept;
+    diags_deinit(&quiet);
+    ptrmap_deinit(&r.known);
+    return good ? made : now;
+}
+
+static const Pass alone = {
+    .name = "FakeQuantizationToInteger", .needs_types = true, .rewrite = convert_alone};
+static const Pass regions = {
+    .name = "FakeQuantizationToInteger", .needs_types = true, .rewrite = convert};
+
+static bool to_integer(PassRun *run, Module *old)
+{
+    Module *m = pass_run_row(run, old, &regions);
+    if (m && attrs_bool(run->params, "use_qat")) {
+        Module *more = pass_run_row(run, m, &alone);
+        module_release(m);
+        m = more;
+    }
+    if (m)
+        pass_take(run, m);
+    module_release(m);
+    return m != NULL;
+}
+
 static const OpAttr params[] = {
+    {"use_qat", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(false),
+     .doc = "operators on dequantised integers go on integers too where no `qnn.quantize` follows"},
     {"hard_fail", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(false),
      .doc = "an operator without integers is an error"},
     {0},
@@ -651,5 +720,5 @@ const Pass pass_fake_quantization_to_integer = {
     .other_values = true,
     .before = "DivToMul",
     .params = params,
-    .rewrite = convert,
+    .module = to_integer,
 };

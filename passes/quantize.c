@@ -10,6 +10,8 @@
  * Partitioning says where results become small and fusion ends: behind a convolution and what is done to its elements at
  * once. Annotating puts a simulated operator where reals become multiples of a scale. Realising replaces the simulated
  * operators and what stands between them. In each of the three, what has no rule takes its operands as others see them. */
+#include "passes/calibrate.h"
+#include "passes/conversions.h"
 #include "passes/facts.h"
 #include "passes/fold.h"
 #include "passes/qnn_lower.h"
@@ -168,23 +170,39 @@ static double weight_scale(const Quantizer *q, const Constant *c)
     return !(most > 0) ? 1 : power ? exp2(ceil(log2(most))) : most;
 }
 
+/* Where no samples say it, inputs reach as far as `global_scale`. */
+static bool calibrates(const PassRun *run)
+{
+    return calibrate_is_mode(attrs_string(run->params, "calibrate_mode"));
+}
+
 static const PassRule decisions[] = {
     {"quantised", "{at} is taken as {a}: {b}"},
     {0},
 };
 
-static void tell(const Quantizer *q, const Expr *e, Kind kind, double scale, int64_t bits)
+static int64_t bits_of(const PassRun *run, Kind kind)
+{
+    static const char *const bits[] = {NULL, "nbit_input", "nbit_weight", "nbit_activation"};
+    return attrs_int(run->params, bits[kind], 8);
+}
+
+static double range_of(const PassRun *run, Kind kind)
+{
+    return exp2((double)bits_of(run, kind) - 1);
+}
+
+static void tell(const PassRun *run, const Expr *e, Kind kind, double scale, int64_t bits)
 {
     static const char *const kinds[] = {NULL, "an input", "a weight", "a sum"};
     Buf words = {0};
-    if (!q->run->context->decided)
+    if (!run->context->decided)
         return;
     double range = exp2((double)bits - 1);
     buf_printf(&words, "%lld bits, from %g to %g, in steps of %g", (long long)bits,
                -(range - 1) * scale / range, (range - 1) * scale / range, scale / range);
     pass_decides(
-        q->run,
-        (PassEvent){.rule = &decisions[0], .at = e, .a = kinds[kind], .b = buf_text(&words)});
+        run, (PassEvent){.rule = &decisions[0], .at = e, .a = kinds[kind], .b = buf_text(&words)});
     buf_deinit(&words);
 }
 
@@ -198,14 +216,14 @@ static Expr *simulate(Quantizer *q, Expr *e, Kind kind)
     Expr *made = ptrmap_find(&q->simulated[kind], e);
     if (made)
         return made;
-    static const char *const bits[] = {NULL, "nbit_input", "nbit_weight", "nbit_activation"};
     const Attrs *params = q->run->params;
     double scale = kind == KIND_WEIGHT ? weight_scale(q, expr_as_constant(e))
                                        : attrs_float(params, "global_scale");
-    double range = exp2((double)attrs_int(params, bits[kind], 8) - 1);
+    double range = range_of(q->run, kind);
     Expr *args[4] = {e, ops_constant(&q->m, real, scale / range),
                      ops_constant(&q->m, real, -(range - 1)), ops_constant(&q->m, real, range - 1)};
-    tell(q, e, kind, scale, attrs_int(params, bits[kind], 8));
+    if (kind == KIND_WEIGHT || !calibrates(q->run))
+        tell(q->run, e, kind, scale, bits_of(q->run, kind));
     Attr attr = ops_attr_int("kind", kind);
     made = ops_call(&q->m, "relay.op.annotation.simulated_quantize", 4, args, 1, &attr);
     if (made)
@@ -258,12 +276,92 @@ static bool is_skipped(Quantizer *q)
     return false;
 }
 
+/* A halving of the steps, seven times at most, keeps 7 bits of room in sums. */
+enum { HALVINGS = 7 };
+
+/* The halving of the steps with which the squares of what is lost of these numbers are least. */
+static int halvings_of(const float *at, int64_t n, double step, double range)
+{
+    double least = INFINITY;
+    int best = 0;
+    for (int k = 0; k <= HALVINGS; k++) {
+        double unit = ldexp(step, -k), lost = 0;
+        for (int64_t i = 0; i < n; i++) {
+            double units = fmax(-(range - 1), fmin(round(at[i] / unit), range - 1));
+            lost += (at[i] - units * unit) * (at[i] - units * unit);
+        }
+        if (lost < least) {
+            least = lost;
+            best = k;
+        }
+    }
+    return best;
+}
+
+/* The weights of each channel times the power of two that makes the most of the integers, and in `back` what undoes that behind the
+ * product, broadcast over the `behind` axes behind the channels. NULL: the weights stay as they are. */
+static Expr *by_channel(Quantizer *q, const Constant *w, int behind, Expr **back)
+{
+    TensorView v;
+    Limits *limits = &q->run->cx->limits;
+    if (!str_is(attrs_string(q->run->params, "calibrate_mode"), "mean_square") ||
+        !value_view(&w->value, &v) || v.t.rank < 2 || !dtype_eq(v.t.dtype, real) ||
+        v.t.shape[0] < 1)
+        return NULL;
+    int64_t shape[4] = {v.t.shape[0], 1, 1, 1}, each = v.t.size / v.t.shape[0];
+    double range = range_of(q->run, KIND_WEIGHT), step = weight_scale(q, w) / range;
+    Tensor *given = value_to_tensor(limits, w->value), *own = NULL;
+    Tensor *scaled = given ? tensor_contiguous(limits, given) : NULL;
+    if (scaled)
+        own = tensor_new_raw(limits, real, v.t.rank, v.t.shape);
+    Tensor *undo = tensor_new_raw(limits, real, behind + 1, shape);
+    for (int64_t c = 0; own && undo && c < shape[0]; c++) {
+        const float *from = (const float *)(void *)scaled->data + c * each;
+        int k = halvings_of(from, each, step, range);
+        for (int64_t i = 0; i < each; i++)
+            ((float *)(void *)own->data)[c * each + i] = ldexpf(from[i], k);
+        ((float *)(void *)undo->data)[c] = ldexpf(1, -k);
+    }
+    Expr *made = NULL;
+    if (own && undo) {
+        Value values[2] = {value_tensor(tensor_retain(own)), value_tensor(tensor_retain(undo))};
+        made = expr_constant(q->m.arena, w->base.span, values[0]);
+        *back = expr_constant(q->m.arena, w->base.span, values[1]);
+        value_release(values[0]);
+        value_release(values[1]);
+    }
+    Tensor *all[] = {given, scaled, own, undo};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        tensor_release(all[i]);
+    return made;
+}
+
+/* How many axes of the result lie behind the channels that the weights have first; below 0: they do not have them there. */
+static int axes_behind_channels(const Call *call)
+{
+    const char *op = expr_call_of_op(&call->base)->name;
+    const AttrValue *data = attrs_find(call->attrs, "data_layout"),
+                    *kernel = attrs_find(call->attrs, "kernel_layout");
+    if (!strcmp(op, "nn.dense"))
+        return 0;
+    bool plain = data && kernel && data->kind == ATTR_STRING && kernel->kind == ATTR_STRING;
+    if (plain && str_is(data->s, "NCHW") && str_is(kernel->s, "OIHW"))
+        return 2;
+    return plain && str_is(data->s, "NCW") && str_is(kernel->s, "OIW") ? 1 : -1;
+}
+
 static Expr *annotate_product(Quantizer *q, const Call *call)
 {
     Operand x = operand(q, call, 0), w = operand(q, call, 1);
     if (w.kind != KIND_NONE || !is_constant(w.e))
         return NULL;
-    Expr *made = with_args(q, call, as_input(q, x), simulate(q, w.e, KIND_WEIGHT));
+    int behind = axes_behind_channels(call);
+    Expr *back = NULL,
+         *scaled = behind >= 0 ? by_channel(q, expr_as_constant(w.e), behind, &back) : NULL;
+    Expr *made =
+        with_args(q, call, as_input(q, x), simulate(q, scaled ? scaled : w.e, KIND_WEIGHT));
+    if (made && scaled)
+        made = ops_call2(&q->m, "multiply", made, back);
     return annotated(q, made, KIND_ACTIVATION);
 }
 
@@ -523,10 +621,41 @@ static Expr *realise_add(Quantizer *q, const Call *call)
     return realised(q, with_args(q, call, args[0], args[1]), scale, sums);
 }
 
+/* Sums times powers of two, none above 1: shifts to the left of what is told in steps as fine as the least of them. NULL: they are none. */
+static Expr *realise_halvings(Quantizer *q, const Known *x, const Constant *by)
+{
+    TensorView v;
+    DType sums = dtype_param(q, "dtype_activation");
+    if (!by || !value_view(&by->value, &v) || v.t.rank > TENSOR_RANK_MOST)
+        return NULL;
+    int most = 0, exponent;
+    for (int64_t i = 0; i < v.t.size; i++) {
+        double factor = tensor_get_double(&v.t, i);
+        if (!(factor > 0) || frexp(factor, &exponent) != 0.5 || exponent > 1 ||
+            1 - exponent > HALVINGS)
+            return NULL;
+        most = 1 - exponent > most ? 1 - exponent : most;
+    }
+    Tensor *shifts = tensor_new_raw(&q->run->cx->limits, real, v.t.rank, v.t.shape);
+    for (int64_t i = 0; shifts && i < v.t.size; i++) {
+        frexp(tensor_get_double(&v.t, i), &exponent);
+        ((float *)(void *)shifts->data)[i] = (float)(most - (1 - exponent));
+    }
+    if (!shifts)
+        return NULL;
+    Value value = value_tensor(shifts);
+    Expr *by_these = cast(&q->m, expr_constant(q->m.arena, by->base.span, value), sums);
+    value_release(value);
+    return realised(q, ops_call2(&q->m, "left_shift", x->data, by_these), ldexp(x->scale, -most),
+                    sums);
+}
+
 static Expr *realise_multiply(Quantizer *q, const Call *call)
 {
     const Known *x = integers(q, call, 0), *y = integers(q, call, 1);
     DType sums = dtype_param(q, "dtype_activation");
+    if (x && !y && dtype_eq(x->dtype, sums))
+        return realise_halvings(q, x, expr_as_constant(call->args.at[1]));
     if (!x || !y)
         return NULL;
     Expr *made = with_args(q, call, in_dtype(q, x, sums), in_dtype(q, y, sums));
@@ -714,11 +843,67 @@ static Function *realise(PassRun *run, const Def *def)
     return rewrite_function(run, def, realise_node);
 }
 
-static bool one_of(const PassRun *run, const char *key, const char *a, const char *b)
+/* Inputs reach as far as the samples say. */
+static Expr *reach(Rewriter *rw, const Expr *old, Expr *now)
+{
+    Quantizer *q = rw->data;
+    const double *most = ptrmap_find(&q->known, old);
+    const Call *call = expr_as_call(now);
+    if (!most)
+        return now;
+    Kind kind = (Kind)attrs_int(call->attrs, "kind", KIND_INPUT);
+    OpsMake m = {rw->cx, &rw->module->arena, now->span};
+    Expr *args[4] = {call->args.at[0], ops_constant(&m, real, *most / range_of(q->run, kind)),
+                     call->args.at[2], call->args.at[3]};
+    tell(q->run, expr_as_call(old)->args.at[0], kind, *most, bits_of(q->run, kind));
+    return expr_call(m.arena, m.span, call->callee, 4, args, call->attrs);
+}
+
+static Function *reach_samples(PassRun *run, const Def *def)
+{
+    const Attrs *params = run->params;
+    Str path = attrs_string(params, "samples");
+    CalibrateWish wish = {.mode = attrs_string(params, "calibrate_mode"),
+                          .samples = arena_copy_text(&run->scratch, path.ptr, path.len),
+                          .percentile = attrs_float(params, "percentile"),
+                          .bits = attrs_int(params, "nbit_input", 8)};
+    Quantizer q = {.run = run};
+    Expr *now = NULL;
+    if (calibrate(run, def, &wish, &q.known)) {
+        Rewriter rw;
+        rewriter_init(&rw, run->cx, run->module, reach, &q);
+        now = ir_rewrite(&rw, &def->fn->base);
+        rewriter_deinit(&rw);
+    }
+    ptrmap_deinit(&q.known);
+    return expr_as_function(now);
+}
+
+static bool mode_is_known(const PassRun *run)
+{
+    Str mode = attrs_string(run->params, "calibrate_mode");
+    bool samples = attrs_string(run->params, "samples").len > 0, known = calibrates(run);
+    if (known == samples && (known || str_is(mode, "global_scale")))
+        return true;
+    Diag *d =
+        known     ? diag_error(run->cx->diags, E0603_PIPELINE, run->where,
+                               "`%.*s` asks for `samples`, a file of arrays", (int)mode.len, mode.ptr)
+        : samples ? diag_error(run->cx->diags, E0603_PIPELINE, run->where,
+                               "`samples` say nothing where `calibrate_mode` is `%.*s`",
+                               (int)mode.len, mode.ptr)
+                  : diag_error(run->cx->diags, E0603_PIPELINE, run->where,
+                               "`calibrate_mode` cannot be `%.*s`", (int)mode.len, mode.ptr);
+    diag_help(d,
+              "`global_scale`, or with `samples` `percentile`, `kl_divergence` or `mean_square`");
+    return false;
+}
+
+static bool one_of(const PassRun *run, const char *key, const char *const *words)
 {
     Str written = attrs_string(run->params, key);
-    if (str_eq(written, str_of(a)) || str_eq(written, str_of(b)))
-        return true;
+    for (; *words; words++)
+        if (str_is(written, *words))
+            return true;
     diag_error(run->cx->diags, E0603_PIPELINE, run->where, "`%s` cannot be `%.*s`", key,
                (int)written.len, written.ptr);
     return false;
@@ -735,10 +920,17 @@ static bool bits_in_range(const PassRun *run, const char *key)
 
 static bool quantize(PassRun *run, Module *old)
 {
-    if (!one_of(run, "calibrate_mode", "global_scale", "global_scale") ||
-        !one_of(run, "weight_scale", "power2", "max") ||
-        !one_of(run, "rounding", "UPWARD", "TONEAREST") || !bits_in_range(run, "nbit_input") ||
-        !bits_in_range(run, "nbit_weight"))
+    double percentile = attrs_float(run->params, "percentile");
+    if (!(percentile > 0 && percentile <= 1)) {
+        diag_error(run->cx->diags, E0603_PIPELINE, run->where, "`percentile` is from 0 to 1");
+        return false;
+    }
+    if (!mode_is_known(run) ||
+        !one_of(run, "weight_scale", (const char *const[]){"power2", "max", NULL}) ||
+        !one_of(run, "partition_conversions",
+                (const char *const[]){"disabled", "enabled", "fully_integral", NULL}) ||
+        !one_of(run, "rounding", (const char *const[]){"UPWARD", "TONEAREST", NULL}) ||
+        !bits_in_range(run, "nbit_input") || !bits_in_range(run, "nbit_weight"))
         return false;
     static const Pass partitioning = {
         .name = "quantize", .needs_types = true, .function = partition};
@@ -746,15 +938,25 @@ static bool quantize(PassRun *run, Module *old)
     static const Pass realising = {.name = "quantize", .needs_types = true, .function = realise};
     Module *m = pass_run_inner(
         run, old, "SimplifyInference,FoldConstant,FoldScaleAxis,CanonicalizeOps,FoldConstant");
-    const Pass *rows[] = {&partitioning, &annotating, &realising};
-    size_t n = attrs_bool(run->params, "do_simulation") ? 2 : 3;
-    for (size_t i = 0; m && i < n; i++) {
+    static const Pass reaching = {
+        .name = "quantize", .needs_types = true, .function = reach_samples};
+    const Pass *rows[] = {&partitioning, &annotating, calibrates(run) ? &reaching : NULL,
+                          attrs_bool(run->params, "do_simulation") ? NULL : &realising};
+    for (size_t i = 0; m && i < sizeof rows / sizeof *rows; i++) {
+        if (!rows[i])
+            continue;
         Module *now = pass_run_row(run, m, rows[i]);
         module_release(m);
         m = now;
     }
     Module *folded = m ? pass_run_inner(run, m, "FoldConstant") : NULL;
     module_release(m);
+    Str apart = attrs_string(run->params, "partition_conversions");
+    if (folded && !str_is(apart, "disabled")) {
+        m = folded;
+        folded = conversions_apart(run, m, str_is(apart, "fully_integral"));
+        module_release(m);
+    }
     if (folded)
         pass_take(run, folded);
     module_release(folded);
@@ -774,7 +976,15 @@ static const OpAttr params[] = {
     {"dtype_activation", ATTR_TYPE_DTYPE, .otherwise = ATTR_DEFAULT_STRING("int32"),
      .doc = "the type that holds sums"},
     {"calibrate_mode", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("global_scale"),
-     .doc = "where scales of inputs come from: `global_scale`"},
+     .doc =
+         "how far inputs reach: to `global_scale`, or by samples as far as a `percentile` of their "
+         "numbers, where least is lost of their distribution (`kl_divergence`), or of their "
+         "squares, of "
+         "weights for each channel (`mean_square`)"},
+    {"samples", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING(""),
+     .doc = "a file of arrays named as the parameters, with an axis in front of the samples"},
+    {"percentile", ATTR_TYPE_FLOAT, .otherwise = ATTR_DEFAULT_FLOAT(0.99999),
+     .doc = "the share of the numbers that inputs reach"},
     {"global_scale", ATTR_TYPE_FLOAT, .otherwise = ATTR_DEFAULT_FLOAT(8),
      .doc = "the largest number that inputs can be"},
     {"weight_scale", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("power2"),
@@ -785,6 +995,10 @@ static const OpAttr params[] = {
      .doc = "the convolutions that stay on reals, counted from 0"},
     {"do_simulation", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(false),
      .doc = "annotates alone"},
+    {"partition_conversions", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("disabled"),
+     .doc = "`enabled`: `@quantize_inputs`, `@quantized_main` and `@dequantize_outputs` are "
+            "functions of their "
+            "own; `fully_integral`: and the middle one works on integers alone"},
     {"round_for_shift", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(true),
      .doc = "shifts to the right round"},
     {"rounding", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("UPWARD"),
