@@ -274,6 +274,18 @@ static void abi_device(JitState *s, DeviceRun *run, const DeviceValue *values)
         fails(s);
 }
 
+static double abi_clock(void)
+{
+    return clock_seconds();
+}
+
+static void abi_clocked(JitClock *c, double begun)
+{
+    double seconds = clock_seconds() - begun;
+    c->least = c->calls++ && c->least < seconds ? c->least : seconds;
+    c->all += seconds;
+}
+
 /* ---- operators ---------------------------------------------------------------------------------------------- */
 
 static void abi_op(JitState *s, const OpSite *site, const Value *args, Value *out)
@@ -388,6 +400,8 @@ const AbiRow abi_table[] = {
     {"relay_free_tensor", ADDRESS(abi_free_tensor), "vp"},
     {"relay_input", ADDRESS(abi_input), "pppp"},
     {"relay_device", ADDRESS(abi_device), "vppp"},
+    {"relay_clock", ADDRESS(abi_clock), "d"},
+    {"relay_clocked", ADDRESS(abi_clocked), "vpd"},
     {"relay_op", ADDRESS(abi_op), "vpppp"},
     {"relay_parts", ADDRESS(abi_parts), "vplpp"},
     {"relay_sgemm", ADDRESS(abi_sgemm), "vppppp"},

@@ -137,7 +137,8 @@ struct Unit {
     Vec(Code *) codes; /* of its modules */
     Vec(KernelBatch *) batches; /* whose kernels its code calls */
     JitCounts counts;
-    bool exact, tf32; /* as the JIT's when it was made */
+    bool exact, tf32, clocked; /* as the JIT's when it was made */
+    Vec(JitClock *) clocks; /* of the calls of kernels */
     int level; /* likewise */
     const char *gpu; /* likewise */
     UnitEntry *entry;
@@ -172,6 +173,7 @@ struct Jit {
     Unit *all; /* those that closures keep alive too */
     bool exact; /* nothing is reordered or approximated in what is compiled from now on */
     bool tf32; /* factors of float32 are rounded in products on a card */
+    bool clocked; /* calls of kernels are timed */
     int level; /* of the pipeline that made what is compiled from now on */
     const char *steps; /* by hand, for its kernel; NULL: strategies decide */
     JitReport *report; /* to which what kernels cost is added; NULL: nobody asks */
@@ -350,6 +352,7 @@ void unit_release(Unit *u);
 /* No file of theirs is being written any more. */
 void units_settle(Jit *jit);
 JitCounts unit_counts(Jit *jit, Module *env, const Name *name);
+const JitClock *const *unit_clocks(Jit *jit, Module *env, const Name *name, size_t *n);
 /* Which code of an instance is wanted: its own, unless this says more. */
 typedef struct LateWish {
     const Type *type; /* of an open one: at this type, as its closures want it */

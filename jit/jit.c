@@ -185,6 +185,7 @@ static void jit_set_mode(Jit *jit, JitMode mode)
     jit->level = mode.level;
     jit->steps = mode.steps;
     jit->gpu = mode.gpu ? jit->gpu_target : NULL;
+    jit->clocked = mode.clocked;
     jit->cache.off = !mode.keep;
 }
 
@@ -238,6 +239,7 @@ static const JitTable table = {
     .set_mode = jit_set_mode,
     .settle = units_settle,
     .counts = unit_counts,
+    .clocks = unit_clocks,
     .version_text = jit_version,
     .cpu_name = jit_cpu,
 };

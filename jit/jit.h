@@ -38,6 +38,12 @@ typedef struct JitKernelCost {
     double work, operations, bytes;
 } JitKernelCost;
 
+/* What a place of the code that calls a kernel took, in seconds. */
+typedef struct JitClock {
+    uint64_t calls;
+    double least, all;
+} JitClock;
+
 /* What lies in memory while kernels [first, last] of a run are called, at an offset of its block. */
 typedef struct JitRoom {
     int first, last;
@@ -86,6 +92,7 @@ typedef struct JitMode {
     const char *
         steps; /* by hand, for the one kernel of what is compiled (sched/hand.h); NULL: strategies decide */
     bool gpu; /* kernels are the card's, which has been opened */
+    bool clocked; /* each call of a kernel of this processor is timed */
 } JitMode;
 
 typedef struct JitTable {
@@ -124,12 +131,14 @@ typedef struct JitTable {
     void (*settle)(Jit *jit);
     /* Of the code that was used last; zeroes when there is none. */
     JitCounts (*counts)(Jit *jit, Module *env, const Name *name);
+    /* Of the same code, where its kernels are timed: in the order in which a report has them. */
+    const JitClock *const *(*clocks)(Jit *jit, Module *env, const Name *name, size_t *n);
     const char *(*version_text)(void); /* "19.1.7" */
     /* "sapphirerapids"; NULL: LLVM cannot be opened, and `why` says why. */
     const char *(*cpu_name)(Jit *jit, Buf *why);
 } JitTable;
 
-#define JIT_TABLE_VERSION 11
+#define JIT_TABLE_VERSION 12
 
 /* The one symbol of the plug-in. */
 const JitTable *relay_jit_table(void);

@@ -916,6 +916,15 @@ static Ssa number_of(Fn *f, const Held *h)
     return gen_from_stored(g, t, gen_load(g, gen_stored(g, t), h->at, 0));
 }
 
+/* Behind a call of a kernel, which began then. */
+static void note_clock(Gen *g, Ssa begun)
+{
+    JitClock *clock = arena_new(g->arena, JitClock);
+    Ssa args[2] = {gen_outside(g, IMPORT_HERE, clock), begun};
+    vec_push(&g->unit->clocks, g->arena, clock);
+    gen_call_abi(g, "relay_clocked", args, 2);
+}
+
 static void call_kernel(Fn *f, const Step *s, Ssa block)
 {
     Gen *g = f->g;
@@ -936,8 +945,12 @@ static void call_kernel(Fn *f, const Step *s, Ssa block)
         args[n++] = kernel_packed(g, s->kernel, i, s->known);
     if (g->failed)
         return;
-    Ssa fn = kernel_function(g, s->kernel);
+    Ssa fn = kernel_function(g, s->kernel), begun = NULL;
+    if (g->unit->clocked)
+        begun = gen_call_abi(g, "relay_clock", NULL, 0);
     LLVMBuildCall2(g->b, LLVMGlobalGetValueType(fn), fn, args, n, "");
+    if (begun)
+        note_clock(g, begun);
 }
 
 /* Scalars are read from their room; a result that is an input is that tensor itself. */

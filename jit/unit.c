@@ -256,6 +256,7 @@ static Unit *unit_new(Jit *jit, Module *env, const Name *name)
     u->name = name;
     u->exact = jit->exact;
     u->tf32 = jit->tf32;
+    u->clocked = jit->clocked;
     u->level = jit->level;
     u->gpu = jit->gpu;
     u->env = module_retain(env);
@@ -387,7 +388,7 @@ static bool is_other(const Unit *u, const void *unit)
 static bool has_shapes(const Unit *u, uint32_t n, const Type *const *shapes)
 {
     if (u->exact != u->jit->exact || u->level != u->jit->level || u->gpu != u->jit->gpu ||
-        (u->gpu && u->tf32 != u->jit->tf32))
+        u->clocked != u->jit->clocked || (u->gpu && u->tf32 != u->jit->tf32))
         return false;
     if (!u->shapes || !shapes)
         return u->shapes == shapes;
@@ -635,14 +636,27 @@ void units_settle(Jit *jit)
         keep_end(u);
 }
 
-JitCounts unit_counts(Jit *jit, Module *env, const Name *name)
+static const Unit *last_used(const Jit *jit, Module *env, const Name *name)
 {
     const Def *def = module_find(env, name);
     const Unit *last = NULL;
     for (const Unit *u = def ? ptrmap_find(&jit->units, def->fn) : NULL; u; u = u->sibling)
         if (!last || u->used > last->used)
             last = u;
-    return last ? last->counts : (JitCounts){0};
+    return last;
+}
+
+JitCounts unit_counts(Jit *jit, Module *env, const Name *name)
+{
+    const Unit *u = last_used(jit, env, name);
+    return u ? u->counts : (JitCounts){0};
+}
+
+const JitClock *const *unit_clocks(Jit *jit, Module *env, const Name *name, size_t *n)
+{
+    const Unit *u = last_used(jit, env, name);
+    *n = u ? u->clocks.n : 0;
+    return u ? (const JitClock *const *)u->clocks.at : NULL;
 }
 
 bool unit_module(Jit *jit, Module *env, const Name *name, const UnitWish *wish, Buf *why,

@@ -67,7 +67,8 @@ bool session_jit(RelaySession *s)
                                                  .keep = !s->no_cache && !s->steps,
                                                  .level = s->opt_level,
                                                  .steps = s->steps,
-                                                 .gpu = s->on_gpu});
+                                                 .gpu = s->on_gpu,
+                                                 .clocked = s->clocked});
     return s->jit != NULL;
 }
 

@@ -57,6 +57,7 @@ struct RelaySession {
     double peak; /* what a core computes in a second (runtime/speed.h); 0: not measured yet */
     bool on_gpu; /* what is compiled or called now runs on the card */
     bool no_cache; /* compiled code is neither kept in files nor taken from them */
+    bool clocked; /* what is compiled now times its kernels */
     PtrMap
         optimised[2]; /* Function -> what optimise.c made of it, for the processor and for a card */
     Module *libraries

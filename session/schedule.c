@@ -8,7 +8,7 @@
 
 /* Text, page and what programs read. */
 static void show_costs(RelaySession *s, const JitReport *report, const Buf *nests,
-                       const Timing *measured)
+                       const CostClocks *measured)
 {
     CostView v = cost_view(s, report, nests, measured);
     Buf text = {0}, html = {0}, json = {0};
@@ -35,13 +35,37 @@ static void say_why(const CommandCall *c, Span steps, const Buf *why)
         diag_error(s->cx.diags, E0701_CANNOT_COMPILE, c->args, "%s", buf_text(why));
 }
 
+/* Times the calls as they are, and then with a clock around each kernel, which takes time itself. */
+static bool measure(RelaySession *s, Module *env, const Name *name, const Runnable *code,
+                    const Thunk *call, Arena *scratch, CostClocks *out)
+{
+    Runnable clocked;
+    Timing unused;
+    Buf why = {0};
+    size_t n;
+    if (!time_calls(s, code, call->n, call->args, (TimeWish){.seconds = 0.2}, &out->whole))
+        return false;
+    s->clocked = true;
+    bool ok = engine_compile(s, env, name, COMPILE_TO_SHOW, &clocked, &why);
+    if (ok && time_calls(s, &clocked, call->n, call->args, (TimeWish){.seconds = 0.2}, &unused)) {
+        const JitClock *const *at = s->jit_table->clocks(s->jit, clocked.env, clocked.name, &n);
+        for (size_t i = 0; i < n; i++)
+            vec_push(&out->kernels, scratch, *at[i]);
+    }
+    if (ok)
+        engine_release(s, &clocked);
+    s->clocked = false;
+    buf_deinit(&why);
+    return session_status(s) == RELAY_OK;
+}
+
 /* A definition is shown; an expression also runs, on what it is given by variables. */
 static void schedule(CommandCall *c, Module *env, const Name *name, const Thunk *call, Span steps)
 {
     RelaySession *s = c->s;
     Buf why = {0}, nests = {0};
     Runnable code;
-    Timing measured;
+    CostClocks measured = {0};
     Arena scratch;
     JitReport report = {.arena = &scratch};
     JitTextWish wish = {.kind = JIT_TEXT_SCHEDULE, .report = &report};
@@ -53,8 +77,7 @@ static void schedule(CommandCall *c, Module *env, const Name *name, const Thunk 
     /* What is kept in files does not say what the loops are. */
     if (engine_compile(s, env, name, COMPILE_TO_SHOW, &code, &why)) {
         bool ok = s->jit_table->text(s->jit, code.env, name, &wish, &nests) &&
-                  (!call || time_calls(s, &code, call->n, call->args, (TimeWish){.seconds = 0.2},
-                                       &measured));
+                  (!call || measure(s, env, name, &code, call, &scratch, &measured));
         bool shows = ok && session_status(s) == RELAY_OK;
         if (shows && report.kernels.n)
             show_costs(s, &report, &nests, call ? &measured : NULL);

@@ -9,7 +9,7 @@
 #define BAR 40
 
 CostView cost_view(RelaySession *s, const JitReport *report, const Buf *nests,
-                   const Timing *measured)
+                   const CostClocks *measured)
 {
     CostView v = {.s = s, .report = report, .nests = nests, .measured = measured};
     if (s->peak == 0)
@@ -51,6 +51,28 @@ double cost_predicted(const CostView *v, const JitKernelCost *k)
 double cost_bound(const CostView *v, const JitKernelCost *k)
 {
     return fmax(k->operations / v->peak, by_memory(v, k));
+}
+
+const JitClock *cost_clock(const CostView *v, size_t kernel)
+{
+    const CostClocks *m = v->measured;
+    if (!m || m->kernels.n != v->report->kernels.n || !m->kernels.at[kernel].calls)
+        return NULL;
+    return &m->kernels.at[kernel];
+}
+
+double cost_taken(const CostView *v, size_t kernel)
+{
+    const JitClock *c = cost_clock(v, kernel);
+    return c ? c->least : cost_predicted(v, &v->report->kernels.at[kernel]);
+}
+
+double cost_taken_by_all(const CostView *v)
+{
+    double all = 0;
+    for (size_t i = 0; i < v->report->kernels.n; i++)
+        all += cost_taken(v, i);
+    return all;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------------- */
@@ -104,18 +126,31 @@ static void print_memory(const CostView *v, Buf *out)
 
 /* ---- text --------------------------------------------------------------------------------------------------------------------- */
 
+static void print_clock(const JitClock *c, Buf *out)
+{
+    if (!c) {
+        buf_str(out, "           -           -");
+        return;
+    }
+    buf_char(out, ' ');
+    print_time(out, c->least);
+    buf_char(out, ' ');
+    print_time(out, c->all / (double)c->calls);
+}
+
 static void print_kernels(const CostView *v, Buf *out)
 {
-    JitKernelCost all = cost_total(v);
-    buf_str(out, "\npredicted      share  of bound  operations      bytes\n");
+    buf_str(out,
+            "\n  predicted    measured        mean     share  of bound  operations      bytes\n");
     for (size_t i = 0; i < v->report->kernels.n; i++) {
         const JitKernelCost *k = &v->report->kernels.at[i];
-        double predicted = cost_predicted(v, k);
-        print_time(out, predicted);
+        double took = cost_taken(v, i);
+        print_time(out, cost_predicted(v, k));
+        print_clock(cost_clock(v, i), out);
         buf_printf(out, "  %6.1f %%   %5.0f %%  %10.3g %10.3g  %s, by %s\n",
-                   100 * predicted / fmax(cost_predicted(v, &all), 1e-30),
-                   100 * cost_bound(v, k) / fmax(predicted, 1e-30), k->operations, k->bytes,
-                   k->name, cost_by_memory(v, k) ? "memory" : "arithmetic");
+                   100 * took / fmax(cost_taken_by_all(v), 1e-30),
+                   100 * cost_bound(v, k) / fmax(took, 1e-30), k->operations, k->bytes, k->name,
+                   cost_by_memory(v, k) ? "memory" : "arithmetic");
     }
 }
 
@@ -137,9 +172,10 @@ void cost_text(const CostView *v, Buf *out)
                    v->peak);
     if (v->measured) {
         buf_str(out, "measured  ");
-        print_time(out, v->measured->least);
-        buf_printf(out, "   %.0f %% of the bound, %d run%s\n", 100 * bound / v->measured->least,
-                   v->measured->runs, v->measured->runs == 1 ? "" : "s");
+        const Timing *t = &v->measured->whole;
+        print_time(out, t->least);
+        buf_printf(out, "   %.0f %% of the bound, %d run%s\n", 100 * bound / t->least, t->runs,
+                   t->runs == 1 ? "" : "s");
     } else {
         buf_str(out, "measured  a call with arguments would be, as of `let %x = …;`\n");
     }
@@ -148,13 +184,17 @@ void cost_text(const CostView *v, Buf *out)
 
 /* ---- JSON ----------------------------------------------------------------------------------------------------------------------- */
 
-static void put_kernel(const CostView *v, Buf *out, const JitKernelCost *k)
+static void put_kernel(const CostView *v, Buf *out, const JitKernelCost *k, const JitClock *c)
 {
     buf_printf(out,
                "{\"kernel\": \"%s\", \"predicted_us\": %.6g, \"bound_us\": %.6g, \"by\": \"%s\", "
-               "\"operations\": %.6g, \"bytes\": %.6g}",
+               "\"operations\": %.6g, \"bytes\": %.6g",
                k->name, cost_predicted(v, k) * 1e6, cost_bound(v, k) * 1e6,
                cost_by_memory(v, k) ? "memory" : "arithmetic", k->operations, k->bytes);
+    if (c)
+        buf_printf(out, ", \"calls\": %llu, \"least_us\": %.6g, \"mean_us\": %.6g",
+                   (unsigned long long)c->calls, c->least * 1e6, c->all / (double)c->calls * 1e6);
+    buf_char(out, '}');
 }
 
 void cost_json(const CostView *v, Buf *out)
@@ -164,15 +204,15 @@ void cost_json(const CostView *v, Buf *out)
     buf_printf(out, "{\"peak\": %.6g, \"bandwidth\": %.6g, \"measured_us\": ", v->peak,
                v->bandwidth);
     if (v->measured)
-        buf_printf(out, "%.6g", v->measured->least * 1e6);
+        buf_printf(out, "%.6g", v->measured->whole.least * 1e6);
     else
         buf_str(out, "null");
     buf_str(out, ", \"all\": ");
-    put_kernel(v, out, &all);
+    put_kernel(v, out, &all, NULL);
     buf_str(out, ", \"kernels\": [");
     for (size_t i = 0; i < r->kernels.n; i++) {
         buf_str(out, i ? ",\n" : "\n");
-        put_kernel(v, out, &r->kernels.at[i]);
+        put_kernel(v, out, &r->kernels.at[i], cost_clock(v, i));
     }
     buf_printf(out, "], \"block\": %zu, \"memory\": [", r->block);
     for (int i = 0; i < cost_steps(r); i++)

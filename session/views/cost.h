@@ -4,6 +4,13 @@
 #define SESSION_VIEWS_COST_H
 
 #include "session/commands.h"
+#include "session/timing.h"
+
+typedef struct CostClocks {
+    Timing whole; /* a call of all */
+    Vec(JitClock)
+        kernels; /* as the report has them; where it has others, nobody knows whose they are */
+} CostClocks;
 
 typedef struct CostView {
     RelaySession *s;
@@ -11,17 +18,22 @@ typedef struct CostView {
     const Buf *nests; /* the loops, as text */
     double core, peak; /* operations in a second, of one core and of all */
     double bandwidth; /* bytes in a second */
-    const Timing *measured; /* NULL: nothing was called */
+    const CostClocks *measured; /* NULL: nothing was called */
 } CostView;
 
 /* Of the machine, for what these kernels touch. */
 CostView cost_view(RelaySession *s, const JitReport *report, const Buf *nests,
-                   const Timing *measured);
+                   const CostClocks *measured);
 
 /* Seconds of a kernel: as its loops are, and at best. */
 double cost_predicted(const CostView *v, const JitKernelCost *k);
 double cost_bound(const CostView *v, const JitKernelCost *k);
 bool cost_by_memory(const CostView *v, const JitKernelCost *k);
+/* What the kernel of that number took in a call of its, at least; NULL: it was not called, or nobody knows. */
+const JitClock *cost_clock(const CostView *v, size_t kernel);
+/* That, or else what is predicted; and of all kernels, each called once. */
+double cost_taken(const CostView *v, size_t kernel);
+double cost_taken_by_all(const CostView *v);
 /* All kernels as one. */
 JitKernelCost cost_total(const CostView *v);
 

@@ -103,10 +103,10 @@ static void put_roofline(const CostView *v, Buf *out)
     for (size_t i = 0; i < v->report->kernels.n; i++) {
         const JitKernelCost *k = &v->report->kernels.at[i];
         if (has_point(k))
-            widen(&r, k->operations / k->bytes, k->operations / cost_predicted(v, k));
+            widen(&r, k->operations / k->bytes, k->operations / cost_taken(v, i));
     }
     if (v->measured)
-        widen(&r, all.operations / all.bytes, all.operations / v->measured->least);
+        widen(&r, all.operations / all.bytes, all.operations / v->measured->whole.least);
     widen(&r, ridge * 2, v->peak);
     buf_printf(out,
                "<figure><svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
@@ -118,50 +118,61 @@ static void put_roofline(const CostView *v, Buf *out)
                y_of(&r, low * v->bandwidth), x_of(&r, ridge), y_of(&r, v->peak), WIDTH - 10);
     for (size_t i = 0; i < v->report->kernels.n; i++)
         if (has_point(&v->report->kernels.at[i]))
-            put_point(&r, &v->report->kernels.at[i], cost_predicted(v, &v->report->kernels.at[i]),
-                      "kernel");
+            put_point(&r, &v->report->kernels.at[i], cost_taken(v, i), "kernel");
     if (v->measured)
-        put_point(&r, &all, v->measured->least, "measured");
-    buf_str(out, "</svg><figcaption>the roof of this machine; full: a kernel as predicted");
+        put_point(&r, &all, v->measured->whole.least, "measured");
+    buf_printf(out, "</svg><figcaption>the roof of this machine; full: a kernel as %s",
+               v->measured && v->measured->kernels.n ? "measured" : "predicted");
     buf_str(out, v->measured ? "; ring: all of them as measured</figcaption></figure>"
                              : "</figcaption></figure>");
 }
 
-static void put_row(const CostView *v, Buf *out, const JitKernelCost *k, double all)
+static void put_time(Buf *out, double seconds)
 {
-    double predicted = cost_predicted(v, k);
-    Buf time = {0};
-    print_time(&time, predicted);
-    buf_printf(
-        out,
-        "<tr><td>%s</td><td>%s</td><td>%.1f %%</td><td>%.0f %%</td><td>%.3g</td><td>%.3g</td>"
-        "<td>%s</td></tr>",
-        k->name, buf_text(&time), 100 * predicted / fmax(all, 1e-30),
-        100 * cost_bound(v, k) / fmax(predicted, 1e-30), k->operations, k->bytes,
-        cost_by_memory(v, k) ? "memory" : "arithmetic");
-    buf_deinit(&time);
+    buf_str(out, "<td>");
+    print_time(out, seconds);
+    buf_str(out, "</td>");
+}
+
+/* `took`: of all that took `all`. */
+static void put_row(const CostView *v, Buf *out, const JitKernelCost *k, const JitClock *c,
+                    double took, double all)
+{
+    buf_printf(out, "<tr><td>%s</td>", k->name);
+    put_time(out, cost_predicted(v, k));
+    if (c) {
+        put_time(out, c->least);
+        put_time(out, c->all / (double)c->calls);
+    } else {
+        buf_str(out, "<td>-</td><td>-</td>");
+    }
+    buf_printf(out, "<td>%.1f %%</td><td>%.0f %%</td><td>%.3g</td><td>%.3g</td><td>%s</td></tr>",
+               100 * took / fmax(all, 1e-30), 100 * cost_bound(v, k) / fmax(took, 1e-30),
+               k->operations, k->bytes, cost_by_memory(v, k) ? "memory" : "arithmetic");
 }
 
 static void put_table(const CostView *v, Buf *out)
 {
     JitKernelCost all = cost_total(v);
     size_t n = v->report->kernels.n;
-    buf_str(out, "<table><tr><th>kernel</th><th>predicted</th><th>share</th><th>of the bound</th>"
+    double total = cost_taken_by_all(v);
+    buf_str(out, "<table><tr><th>kernel</th><th>predicted</th><th>measured</th><th>mean</"
+                 "th><th>share</th><th>of the bound</th>"
                  "<th>operations</th><th>bytes</th><th>bound by</th></tr>");
     for (size_t i = 0; i < n && i < ROWS; i++)
-        put_row(v, out, &v->report->kernels.at[i], cost_predicted(v, &all));
+        put_row(v, out, &v->report->kernels.at[i], cost_clock(v, i), cost_taken(v, i), total);
     if (n > ROWS)
         buf_printf(out, "<tr><td>… and %zu more</td></tr>", n - ROWS);
     if (n > 1)
-        put_row(v, out, &all, cost_predicted(v, &all));
+        put_row(v, out, &all, NULL, total, total);
     buf_str(out, "</table>");
     if (!v->measured)
         return;
     Buf time = {0};
-    print_time(&time, v->measured->least);
+    const Timing *t = &v->measured->whole;
+    print_time(&time, t->least);
     buf_printf(out, "<p>measured %s, %.0f %% of the bound, %d run%s</p>", buf_text(&time),
-               100 * cost_bound(v, &all) / v->measured->least, v->measured->runs,
-               v->measured->runs == 1 ? "" : "s");
+               100 * cost_bound(v, &all) / t->least, t->runs, t->runs == 1 ? "" : "s");
     buf_deinit(&time);
 }
 

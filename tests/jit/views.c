@@ -11,6 +11,9 @@ static void check_costs(RelaySession *s, Bundle *b)
         "dtype=\"float32\"); arange(0f, 2f, 1f, dtype=\"float32\")");
     run(s, b, ":schedule { let %y = nn.dense(%a, %w, units=32); nn.softmax(nn.relu(%y * 2f)) }");
     CHECK(count(b->json, "\"kernel\"") == 3 && count(b->html, "class=\"kernel\"") == 2);
+    /* Each kernel has what it took, as the table and the roofline say. */
+    CHECK(count(b->json, "\"least_us\"") == 2 && count(b->html, "<td>-</td>") == 2);
+    CHECK(strstr(b->html, "full: a kernel as measured"));
     CHECK(count(b->html, "class=\"roof\"") == 1 && count(b->html, "class=\"measured\"") == 1);
     const char *memory = strstr(b->json, "\"memory\": [");
     unsigned long first = memory ? strtoul(memory + 11, NULL, 10) : 0;
