@@ -4,7 +4,8 @@
     relay_torch.save(module, (x,), "resnet")          # resnet.rly and resnet.npz
     relay_torch.save(module, (x,), "net", dynamic_shapes={"x": {0: torch.export.Dim("batch")}})
 
-The program is that of torch.export in core ATen, a line a node; parameters are the inputs and then the weights. `cond` becomes `if`,
+The program is that of torch.export in core ATen, a line a node, called after its module; parameters are the inputs and then the weights, and what
+the model calls either stands in attributes where it is no name of the language. `cond` becomes `if`,
 `while_loop` and `scan` a function that calls itself, dynamic extents symbolic ones. What has no counterpart is listed in one Unsupported, and nothing is
 written.
 """
@@ -60,6 +61,8 @@ class Graph:
         self.writer, self.module, self.lines, self.text = writer, module, [], {}
 
     def type(self, v):
+        if isinstance(v, torch.Tensor) and v.dtype.is_complex:
+            raise Unsupported("complex numbers as an input")
         if isinstance(v, torch.Tensor):
             dims = [self.writer.extent(d) for d in v.shape]
             return f"Tensor[({', '.join(dims)}), {dtype(v.dtype)}]" if dims else dtype(v.dtype)
@@ -68,7 +71,7 @@ class Graph:
         return {bool: "bool", torch.SymBool: "bool", float: "float32"}.get(type(v), "int64")
 
     def bind(self, node, text):
-        name = self.writer.name(node.name)
+        name = self.writer.value(node)
         self.lines.append(f"  let %{name} = {text};")
         self.text[node] = f"%{name}"
 
@@ -77,6 +80,13 @@ class Graph:
         if isinstance(a, torch.fx.Node):
             return self.text[a]
         return number(a, like or (torch.int64 if isinstance(a, int) else torch.float32))
+
+    def as_type(self, a, t):
+        if not isinstance(a, torch.fx.Node):
+            return number(a, t)
+        v = a.meta["val"]
+        have = v.dtype if isinstance(v, torch.Tensor) else {torch.SymBool: torch.bool, torch.SymFloat: torch.float32}.get(type(v), torch.int64)
+        return self.text[a] if have == t else f'cast({self.text[a]}, dtype="{dtype(t)}")'
 
     def run(self):
         for node in self.module.graph.nodes:
@@ -90,17 +100,28 @@ class Graph:
 
     def call(self, node):
         if node.target is operator.getitem:
-            source = self.text[node.args[0]]
-            self.text[node] = source[node.args[1]] if isinstance(source, list) else f"{source}.{node.args[1]}"
+            source, k = self.text[node.args[0]], node.args[1]
+            if isinstance(source, list) and k >= len(source):
+                self.writer.refused.add(f"{node.args[0].target}: its result {k}")
+                self.text[node] = "0"
+                return
+            self.text[node] = source[k] if isinstance(source, list) else f"{source}.{k}"
             return
         name = getattr(node.target, "_overloadpacket", node.target)
-        found = RULES.get(str(name).split(".")[-1] if not hasattr(name, "__name__") else name.__name__)
+        name = str(name).split(".")[-1] if not hasattr(name, "__name__") else name.__name__
+        found = COMPLEX.get(name) if any(is_complex(v) for v in [node, *node.all_input_nodes]) else None
+        found = found or RULES.get(name)
         if not found:
             self.writer.refused.add(str(node.target))
             self.text[node] = "0"
             return
         try:
             got = found(Call(self, node))
+            if found not in PAIRED and any(is_complex(v) for v in [node, *node.all_input_nodes]):
+                raise Unsupported("complex numbers")
+        except TypeError as x:  # an extent that is known only at run time where a rule needs a number
+            self.writer.refused.add(f"{node.target}: {x}")
+            got = "0"
         except Unsupported as x:
             self.writer.refused.add(f"{node.target}: {x}")
             got = "0"
@@ -108,6 +129,12 @@ class Graph:
             self.text[node] = got
         else:
             self.bind(node, got)
+
+
+def is_complex(node):
+    """Such numbers are pairs along an axis more."""
+    v = node.meta.get("val")
+    return isinstance(v, torch.Tensor) and v.dtype.is_complex
 
 
 class Call:
@@ -135,14 +162,16 @@ class Call:
 
     def cast(self, i, t):
         """Operand i in an element type; a number, or a scalar of the host, too."""
-        a = self.args[i]
-        if not isinstance(a, torch.fx.Node):
-            return number(a, t)
-        have = self.val(a).dtype if isinstance(self.val(a), torch.Tensor) else torch.bool if isinstance(self.val(a), torch.SymBool) else torch.int64
-        return self.graph.text[a] if have == t else f'cast({self.graph.text[a]}, dtype="{dtype(t)}")'
+        return self.graph.as_type(self.args[i], t)
 
     def let(self, text):
-        name = self.graph.writer.name(self.node.name + "_part")
+        name = self.graph.writer.name(self.graph.writer.title(self.node) + "_part")
+        self.graph.lines.append(f"  let %{name} = {text};")
+        return f"%{name}"
+
+    def result(self, text):
+        """The first of several results has the node's name."""
+        name = self.graph.writer.value(self.node)
         self.graph.lines.append(f"  let %{name} = {text};")
         return f"%{name}"
 
@@ -156,9 +185,25 @@ class Call:
             else:
                 same = i < len(of) and str(of[i]) == str(v)
                 out.append(0 if same else -1)
-        if out.count(-1) > 1:
-            raise Unsupported("a shape with several extents that are known only at run time")
-        return listed(out)
+        return out
+
+    def extents(self, sizes):
+        """A row of integers, some known at run time."""
+        return f"stack(({', '.join(self.graph.arg(d, torch.int64) for d in sizes)},), axis=0)"
+
+    def extent(self, a, axis):
+        n = self.val(a).shape[axis]
+        return number(n, torch.int64) if isinstance(n, int) else f'take(shape_of({self.graph.arg(a)}, dtype="int64"), {axis}i64, axis=0)'
+
+    def table(self, values):
+        """An array of the rule's own."""
+        return self.graph.writer.weight(self.graph.writer.title(self.node) + "_table", torch.as_tensor(values))
+
+    def known(self, a, what="an extent that is known only at run time"):
+        shape = list(self.val(a).shape)
+        if not all(isinstance(d, int) for d in shape):
+            raise Unsupported(what)
+        return shape
 
 
 # ---- element by element ------------------------------------------------------------------------------------------
@@ -171,7 +216,9 @@ for torch_name, relay_name in {
     rule(torch_name)(lambda c, relay_name=relay_name: f"{relay_name}({c.x()})")
 
 for torch_name, relay_name in {
-        "mul": "multiply", "div": "divide", "maximum": "maximum", "minimum": "minimum", "pow": "power", "fmod": "mod", "remainder": "floor_mod",
+        "mul": "multiply", "div": "divide", "truediv": "divide", "floordiv": "floor_divide", "mod": "floor_mod", "floor_divide": "floor_divide",
+        "sym_max": "maximum", "sym_min": "minimum", "__rshift__": "right_shift", "__lshift__": "left_shift", "bitwise_right_shift": "right_shift",
+        "bitwise_left_shift": "left_shift",  "maximum": "maximum", "minimum": "minimum", "fmod": "mod", "remainder": "floor_mod",
         "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor"}.items():
     @rule(torch_name)
     def binary(c, relay_name=relay_name):
@@ -199,6 +246,23 @@ for torch_name, relay_name in {"eq": "equal", "ne": "not_equal", "lt": "less", "
         kinds = [c.val(a) for a in c.args[:2]]
         t = torch.result_type(*kinds) if any(isinstance(k, torch.Tensor) for k in kinds) else torch.int64
         return f"{relay_name}({c.cast(0, t)}, {c.cast(1, t)})"
+
+
+@rule("pow")
+def power(c):
+    t, k = c.out().dtype if isinstance(c.out(), torch.Tensor) else torch.int64, c.args[1]
+    if t.is_floating_point:
+        return f"power({c.cast(0, t)}, {c.cast(1, t)})"
+    if isinstance(k, int) and 0 <= k <= 64:  # products: integers have no other power
+        x, y = c.cast(0, t), None
+        square = x
+        while k:
+            if k & 1:
+                y = square if y is None else c.let(f"multiply({y}, {square})")
+            k >>= 1
+            square = c.let(f"multiply({square}, {square})") if k else square
+        return y or f"ones_like({x})"
+    return f'cast(power({c.cast(0, torch.float64)}, {c.cast(1, torch.float64)}), dtype="{dtype(t)}")'
 
 
 @rule("reciprocal")
@@ -250,8 +314,9 @@ def gelu(c):
 def clamp(c):
     low, high, t = (c.get("min_val"), c.get("max_val"), c.out().dtype) if c.get("min_val") is not None else (c.get("min"), c.get("max"), c.out().dtype)
     x = c.cast(0, t)
-    x = x if low is None else f"maximum({x}, {number(low, t)})"
-    return x if high is None else f"minimum({x}, {number(high, t)})"
+    bound = lambda v: c.graph.as_type(v, t)  # noqa: E731
+    x = x if low is None else f"maximum({x}, {bound(low)})"
+    return x if high is None else f"minimum({x}, {bound(high)})"
 
 
 @rule("leaky_relu")
@@ -262,7 +327,9 @@ def leaky(c):
 @rule("elu")
 def elu(c):
     x, t = c.x(), c.out().dtype
-    return f"where(less({x}, {number(0, t)}), multiply({number(c.get('alpha'), t)}, subtract(exp({x}), {number(1, t)})), {x})"
+    inner = x if c.get("input_scale") == 1 else f"multiply({number(c.get('input_scale'), t)}, {x})"
+    y = f"where(less({x}, {number(0, t)}), multiply({number(c.get('alpha'), t)}, subtract(exp({inner}), {number(1, t)})), {x})"
+    return y if c.get("scale") == 1 else f"multiply({number(c.get('scale'), t)}, {y})"
 
 
 @rule("where")
@@ -287,7 +354,7 @@ def to_copy(c):
     return c.cast(0, c.out().dtype)
 
 
-@rule("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size", "sym_constrain_range")
+@rule("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_is_contiguous", "sym_constrain_range_for_size", "sym_constrain_range")
 def promise(c):
     return []
 
@@ -299,7 +366,7 @@ def full(c):
     if not c.out().shape:
         return value
     if any(not isinstance(d, int) for d in c.out().shape):
-        raise Unsupported("a shape that is known only at run time")
+        return f'dyn.full({value}, {c.extents(c.args[0])}, shape=None, dtype="{dtype(t)}")'
     return f'full({value}, shape={listed(c.out().shape)}, dtype="{dtype(t)}")'
 
 
@@ -327,11 +394,22 @@ for torch_name, relay_name in {"mean": "mean", "sum": "sum", "amax": "max", "ami
         return f"{relay_name}({c.cast(0, c.out().dtype)}, axis={axes}, keepdims={bool(c.get('keepdim'))})"
 
 
-@rule("var")
+@rule("var", "var_mean")
 def variance(c):
-    axes, keep = listed(c.get("dim")), bool(c.get("keepdim"))
-    unbiased = bool(c.get("unbiased")) if c.get("correction") is None and c.get("unbiased") is not None else c.get("correction") != 0
-    return f"variance({c.x()}, mean({c.x()}, axis={axes}, keepdims=True), axis={axes}, keepdims={keep}, unbiased={unbiased})"
+    """The sum of squares is divided by as many as there are elements, less the correction."""
+    shape, keep, t = c.known(c.args[0]), bool(c.get("keepdim")), c.val(c.args[0]).dtype
+    dims = c.get("dim")
+    dims = list(range(len(shape))) if dims is None or dims == [] else [d % len(shape) for d in ([dims] if isinstance(dims, int) else dims)]
+    less = c.get("correction")
+    less = (1 if c.get("unbiased") in (None, True) else 0) if less is None else less
+    axes, n = listed(dims), math.prod(shape[d] for d in dims)
+    mean = c.let(f"mean({c.x()}, axis={axes}, keepdims=True)")
+    y = f"variance({c.x()}, {mean}, axis={axes}, keepdims={keep})"
+    if less:
+        y = f"multiply({y}, {number(n / (n - less) if n > less else math.nan if n == less == 1 else math.inf, t)})"
+    if "mean" not in str(c.target):
+        return y
+    return [c.result(y), mean if keep else c.let(f"squeeze({mean}, axis={axes})")]
 
 
 @rule("max", "min")
@@ -340,7 +418,7 @@ def most(c):
     dim, keep = c.get("dim"), bool(c.get("keepdim"))
     if dim is None:
         return f"{name}({c.x()})"
-    return [c.let(f"{name}({c.x()}, axis=[{dim}], keepdims={keep})"),
+    return [c.result(f"{name}({c.x()}, axis=[{dim}], keepdims={keep})"),
             c.let(f'cast(arg{name}({c.x()}, axis=[{dim}], keepdims={keep}), dtype="int64")')]
 
 
@@ -350,7 +428,7 @@ def sort(c):
         return [c.x(), "0i64"]
     dim, rising = c.get("dim"), not c.get("descending")
     at = c.let(f'argsort({c.x()}, axis={dim}, is_ascend={rising}, dtype="int64")')
-    return [c.let(f"gather({c.x()}, {at}, axis={dim % c.out(0).dim()})"), at]
+    return [c.result(f"gather({c.x()}, {at}, axis={dim % c.out(0).dim()})"), at]
 
 
 @rule("topk")
@@ -365,9 +443,71 @@ def arg(c):
     return f'cast({name}({c.x()}, axis={axes}, keepdims={bool(c.get("keepdim"))}), dtype="int64")'
 
 
-@rule("cumsum")
+@rule("cumsum", "cumprod")
 def cumsum(c):
-    return f"cumsum({c.cast(0, c.out().dtype)}, axis={c.get('dim')})"
+    return f"{'cumprod' if 'prod' in str(c.target) else 'cumsum'}({c.cast(0, c.out().dtype)}, axis={c.get('dim')})"
+
+
+@rule("logcumsumexp")
+def logcumsumexp(c):
+    most = c.let(f"max({c.x()}, axis=[{c.get('dim')}], keepdims=True)")
+    return f"add(log(cumsum(exp(subtract({c.x()}, {most})), axis={c.get('dim')})), {most})"
+
+
+@rule("kthvalue", "median")
+def kth(c):
+    """Of an even number the lower one is the middle."""
+    x, v = c.x(), c.val(c.args[0])
+    if len(c.args) == 1:
+        x, n, axis = f"reshape({x}, newshape=[-1])", v.numel(), 0
+    else:
+        axis = c.get("dim") % max(v.dim(), 1)
+        n = v.shape[axis]
+    if not isinstance(n, int):
+        raise Unsupported("an extent that is known only at run time")
+    k = c.get("k") if "kth" in str(c.target) else (n + 1) // 2
+    order = c.let(f'argsort({x}, axis={axis}, dtype="int64")')
+    part = f"strided_slice({order}, begin=[{k - 1}], end=[{k}], strides=[1], axes=[{axis}])"
+    keep = (lambda y: y) if c.get("keepdim") else lambda y: f"squeeze({y}, axis=[{axis}])"
+    at = c.let(part)
+    found = c.let(keep(f"gather({x}, {at}, axis={axis})"))
+    return found if len(c.args) == 1 else [found, c.let(keep(at))]
+
+
+@rule("searchsorted", "bucketize")
+def searchsorted(c):
+    what, rows = (c.args[0], c.args[1]) if "bucketize" in str(c.target) else (c.args[1], c.args[0])
+    if c.get("sorter") is not None:
+        raise Unsupported("an order beside the elements")
+    right = bool(c.get("right")) or c.get("side") == "right"
+    like = c.val(rows).dtype
+    return f'searchsorted({c.graph.arg(rows)}, {c.graph.as_type(what, like)}, right={right}, dtype="{dtype(c.out().dtype)}")'
+
+
+@rule("_unique2")
+def unique(c):
+    if not c.get("sorted"):
+        raise Unsupported("elements as they come")
+    u = c.let(f"unique(reshape({c.x()}, newshape=[-1]), sorted=True, return_counts=True)")
+    cut = lambda k: f'take({u}.{k}, arange(0i64, cast(squeeze({u}.3, axis=[0]), dtype="int64"), 1i64, dtype="int64"), axis=0)'  # noqa: E731
+    shape = listed(c.known(c.args[0]))
+    return [c.result(cut(0)), c.let(f'reshape(cast({u}.2, dtype="int64"), newshape={shape})'), c.let(f'cast({cut(4)}, dtype="int64")')]
+
+
+@rule("masked_select")
+def masked_select(c):
+    shape = torch.broadcast_shapes(c.known(c.args[0]), c.known(c.args[1]))
+    x, flags = (f"reshape(broadcast_to({c.x(i)}, shape={listed(shape)}), newshape=[-1])" for i in (0, 1))
+    return f"take({x}, reshape(argwhere({flags}), newshape=[-1]), axis=0)"
+
+
+@rule("masked_scatter")
+def masked_scatter(c):
+    shape = c.known(c.args[0])
+    flags = c.let(f"broadcast_to({c.x(1)}, shape={listed(shape)})")
+    at = f'subtract(cumsum(cast(reshape({flags}, newshape=[-1]), dtype="int64"), axis=0), 1i64)'
+    given = f'take(reshape({c.x(2)}, newshape=[-1]), {at}, axis=0, mode="clip")'
+    return f"where({flags}, reshape({given}, newshape={listed(shape)}), {c.x()})"
 
 
 @rule("_softmax", "_log_softmax")
@@ -407,10 +547,19 @@ def convolution(c):
 
 @rule("_native_batch_norm_legit_no_training", "_native_batch_norm_legit")
 def batch_norm(c):
+    if "no_stats" in str(c.target):
+        x, t, n = c.x(), c.out(0).dtype, c.out(0).dim()
+        axes = [k for k in range(n) if k != 1]
+        mean = c.let(f"mean({x}, axis={listed(axes)}, keepdims=True)")
+        scale = c.let(f"rsqrt(add(variance({x}, {mean}, axis={listed(axes)}, keepdims=True), {number(c.get('eps'), t)}))")
+        y = f"multiply(subtract({x}, {mean}), {scale})"
+        for how, i in (("multiply", 1), ("add", 2)):
+            y = y if c.args[i] is None else f"{how}({y}, expand_dims({c.x(i)}, axis=1, num_newaxis={n - 2}))"
+        return [c.result(y), mean, scale]
     given = [c.x(i) for i in (1, 2, 3, 4)] if c.args[1] is not None else None
     if not given or c.get("training"):
         raise Unsupported("batch norm in training")
-    return [c.let(f"nn.batch_norm({c.x()}, {', '.join(given)}, epsilon={c.get('eps')}f).0")]
+    return [c.result(f"nn.batch_norm({c.x()}, {', '.join(given)}, epsilon={c.get('eps')}f).0")]
 
 
 @rule("native_layer_norm")
@@ -422,14 +571,14 @@ def layer_norm(c):
     y = f"multiply(subtract({x}, {mean}), {scale})"
     y = f"multiply({y}, {c.x(2)})" if c.get("weight") is not None else y
     y = f"add({y}, {c.x(3)})" if c.get("bias") is not None else y
-    return [c.let(y), mean, scale]
+    return [c.result(y), mean, scale]
 
 
 @rule("native_group_norm")
 def group_norm(c):
     t, channels = c.out(0).dtype, c.get("C")
     scale, shift = (c.x(i) if c.args[i] is not None else f'full({number(v, t)}, shape=[{channels}], dtype="{dtype(t)}")' for i, v in ((1, 1), (2, 0)))
-    return [c.let(f"nn.group_norm({c.x()}, {scale}, {shift}, num_groups={c.get('group')}, epsilon={c.get('eps')}f)")]
+    return [c.result(f"nn.group_norm({c.x()}, {scale}, {shift}, num_groups={c.get('group')}, epsilon={c.get('eps')}f)")]
 
 
 @rule("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d")
@@ -443,12 +592,73 @@ def pool(c):
     s, p = two(c.get("stride"), k), two(c.get("padding"), [0])
     more = f", dilation={listed(two(c.get('dilation'), [1]))}" if most else f", count_include_pad={bool(c.get('count_include_pad'))}"
     y = f"nn.{'max' if most else 'avg'}_pool{n}d({c.x()}, pool_size={listed(k)}, strides={listed(s)}, padding={listed(p)}, ceil_mode={bool(c.get('ceil_mode'))}{more})"
-    return [c.let(y)] if most else y
+    if not most:
+        return y
+    wanted = any(u.target is operator.getitem and u.args[1] == 1 and u.users for u in c.node.users)
+    return [c.result(y)] + ([pool_places(c, n, k, s, p, two(c.get("dilation"), [1]))] if wanted else [])
 
 
-@rule("_adaptive_avg_pool2d")
+def pool_places(c, n, k, s, p, d):
+    """Where the greatest elements lie in their image: of a table of the places of every window the one that is greatest."""
+    shape, out = c.known(c.args[0]), list(c.out(0).shape)
+    axes = [np.arange(o)[:, None] * s[i] - p[i] + np.arange(k[i]) * d[i] for i, o in enumerate(out[-n:])]
+    at, inside = np.zeros((1, 1), "int64"), np.ones((1, 1), bool)
+    for i, a in enumerate(axes):
+        extent = shape[len(shape) - n + i]
+        ok = (a >= 0) & (a < extent)
+        at = (at[:, None, :, None] * extent + a[None, :, None, :]).reshape(len(at) * len(a), -1)
+        inside = (inside[:, None, :, None] & ok[None, :, None, :]).reshape(at.shape)
+    table = c.table(np.where(inside, at, 0))
+    flat = f"take(reshape({c.x()}, newshape={listed(shape[:-n] + [-1])}), {table}, axis={len(shape) - n})"
+    least = number(-math.inf if c.out(0).dtype.is_floating_point else torch.iinfo(c.out(0).dtype).min, c.out(0).dtype)
+    best = c.let(f'cast(argmax(where({c.table(inside)}, {flat}, {least}), axis=[-1]), dtype="int64")')
+    return c.let(f'reshape(adv_index(({table}, arange(0i64, {len(at)}i64, 1i64, dtype="int64"), {best})), newshape={listed(out)})')
+
+
+@rule("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive(c):
-    return f"nn.adaptive_avg_pool2d({c.x()}, output_size={listed(c.get('output_size'))})"
+    size, most = c.get("output_size"), "max" in str(c.target)
+    y = f"nn.adaptive_{'max' if most else 'avg'}_pool{len(size)}d({c.x()}, output_size={listed(size)})"
+    return [c.result(y)] if most else y
+
+
+@rule("_embedding_bag", "_embedding_bag_forward_only")
+def embedding_bag(c):
+    """Rows are added up in their bags; a bag begins where its offset says, and of equal offsets the last one has the rows."""
+    rows, way, pad = c.known(c.args[1])[0], c.get("mode"), c.get("padding_idx")
+    offsets, width, t = c.x(2), c.known(c.args[0])[1], c.out(0).dtype
+    bags = c.known(c.args[2])[0] - bool(c.get("include_last_offset"))
+    if c.get("include_last_offset"):
+        offsets = f"strided_slice({offsets}, begin=[0], end=[{bags}], strides=[1])"
+    bag = c.let(f'subtract(searchsorted({c.graph.as_type(c.args[2], torch.int64) if bags == c.val(c.args[2]).shape[0] else offsets}, '
+                f'arange(0i64, {rows}i64, 1i64, dtype="int64"), right=True, dtype="int64"), 1i64)')
+    x = c.let(f'take({c.x()}, {c.x(1)}, axis=0, mode="wrap")')
+    if c.get("per_sample_weights") is not None:
+        x = c.let(f"multiply({x}, expand_dims({c.graph.arg(c.get('per_sample_weights'))}, axis=1))")
+    there = f'ones(shape=[{rows}], dtype="{dtype(t)}")'
+    if pad is not None and pad >= 0:
+        there = c.let(f'cast(not_equal({c.x(1)}, cast({pad}, dtype="{dtype(c.val(c.args[1]).dtype)}")), dtype="{dtype(t)}")')
+    at = f"expand_dims({bag}, axis=0)"
+    count = c.let(f'expand_dims(scatter_nd(zeros(shape=[{bags}], dtype="{dtype(t)}"), {at}, {there}, mode="add"), axis=1)')
+    if way == 2:
+        least, zero = number(-math.inf, t), number(0, t)
+        x = f"where(expand_dims(greater({there}, {zero}), axis=1), {x}, {least})"
+        y = f'scatter_nd(full({least}, shape=[{bags}, {width}], dtype="{dtype(t)}"), {at}, {x}, mode="max")'
+        return [c.result(f"where(greater({count}, {zero}), {y}, {zero})"), bag]
+    y = c.let(f'scatter_nd(zeros(shape=[{bags}, {width}], dtype="{dtype(t)}"), {at}, multiply({x}, expand_dims({there}, axis=1)), mode="add")')
+    return [c.result(f"divide({y}, maximum({count}, {number(1, t)}))") if way == 1 else y, bag]
+
+
+@rule("embedding_dense_backward")
+def embedding_gradient(c):
+    given, t, pad = c.known(c.args[0]), c.out().dtype, c.get("padding_idx")
+    if c.get("scale_grad_by_freq"):
+        raise Unsupported("a scale by frequency")
+    at, g = c.let(f"reshape({c.x(1)}, newshape=[1, -1])"), f"reshape({c.x()}, newshape=[-1, {given[-1]}])"
+    if pad is not None and pad >= 0:
+        kept = f'not_equal(reshape({at}, newshape=[-1, 1]), cast({pad}, dtype="{dtype(c.val(c.args[1]).dtype)}"))'
+        g = f"where({kept}, {g}, {number(0, t)})"
+    return f'scatter_nd(zeros(shape={listed(c.out().shape)}, dtype="{dtype(t)}"), {at}, {g}, mode="add")'
 
 
 @rule("embedding")
@@ -460,7 +670,11 @@ def embedding(c):
 
 @rule("view", "reshape", "_unsafe_view", "view_copy")
 def view(c):
-    return f"reshape({c.x()}, newshape={c.shape(c.args[1], c.val(c.args[0]).shape)}{', allowzero=True' if 0 in c.args[1] else ''})"
+    sizes = c.shape(c.args[1], c.val(c.args[0]).shape)
+    if sizes.count(-1) < 2:
+        return f"reshape({c.x()}, newshape={listed(sizes)}{', allowzero=True' if 0 in c.args[1] else ''})"
+    known = listed(max(d, 0) for d in sizes)  # what is known of the shape stays known
+    return f"reshape(dyn.reshape({c.x()}, {c.extents(c.args[1])}, newshape=None), newshape={known})"
 
 
 @rule("permute", "permute_copy")
@@ -497,14 +711,145 @@ def expand(c):
         return c.x()
     if all(isinstance(d, int) for d in out.shape):
         return f"broadcast_to({c.x()}, shape={listed(out.shape)})"
-    extents = ", ".join(c.graph.arg(a) if not (isinstance(a, int) and a == -1) else c.graph.arg(v.shape[i - out.dim() + v.dim()]) for i, a in enumerate(c.args[1]))
+    extents = ", ".join(c.graph.arg(a) if not (isinstance(a, int) and a == -1) else c.extent(c.args[0], i - out.dim() + v.dim()) for i, a in enumerate(c.args[1]))
     return f'add({c.x()}, dyn.zeros(stack(({extents},), axis=0), shape=None, dtype="{dtype(out.dtype)}"))'
+
+
+@rule("as_strided")
+def as_strided(c):
+    """The elements in the order in which they lie in memory, and of those the ones that the strides name."""
+    v, out = c.val(c.args[0]), c.known(c.args[0]) and c.out()
+    order = sorted(range(v.dim()), key=lambda k: (-v.stride(k), k))
+    dense = 1
+    for k in reversed(order):
+        if v.shape[k] != 1 and v.stride(k) != dense:
+            raise Unsupported("a view of a view")
+        dense *= v.shape[k]
+    at = np.full((1,) * out.dim(), (c.get("storage_offset") or 0) - v.storage_offset(), "int64")
+    for k, (n, step) in enumerate(zip(out.shape, c.args[2])):
+        at = at + (np.arange(n) * step).reshape([-1 if i == k else 1 for i in range(out.dim())])
+    flat = f"reshape({turned(c.x(), order)}, newshape=[-1])"
+    if (at.reshape(-1) == np.arange(v.numel())).all() if at.size == v.numel() else False:
+        return f"reshape({flat}, newshape={listed(out.shape)})"
+    return f"take({flat}, {c.table(at)}, axis=0)"
+
+
+@rule("unfold")
+def unfold(c):
+    rank, axis = c.val(c.args[0]).dim(), c.get("dimension") % c.val(c.args[0]).dim()
+    x = turned(c.x(), [k for k in range(rank) if k != axis] + [axis])
+    y = f"sliding_window({x}, axis={rank - 1}, window_shape=[{c.get('size')}], strides=[{c.get('step')}])"
+    return turned(y, [*range(axis), rank - 1, *range(axis, rank - 1), rank])
+
+
+@rule("col2im")
+def col2im(c):
+    """Columns of blocks, added where the blocks lie; what lies in the padding goes to one place more."""
+    size, block, d, p, s = (c.get(k) for k in ("output_size", "kernel_size", "dilation", "padding", "stride"))
+    counts = [(size[i] + 2 * p[i] - d[i] * (block[i] - 1) - 1) // s[i] + 1 for i in (0, 1)]
+    y, x = (np.arange(block[i])[:, None] * d[i] + np.arange(counts[i]) * s[i] - p[i] for i in (0, 1))
+    y, x = y[:, None, :, None], x[None, :, None, :]
+    inside, all_of = (y >= 0) & (y < size[0]) & (x >= 0) & (x < size[1]), size[0] * size[1]
+    table = c.table(np.where(inside, y * size[1] + x, all_of).reshape(1, -1))
+    shape = c.known(c.args[0])
+    lead, t = shape[:-2], c.out().dtype
+    channels = shape[-2] // (block[0] * block[1])
+    rows = math.prod(lead) * channels
+    z = f'scatter_nd(zeros(shape=[{all_of + 1}, {rows}], dtype="{dtype(t)}"), {table}, transpose(reshape({c.x()}, newshape=[{rows}, -1]), axes=[1, 0]), mode="add")'
+    z = f"transpose(strided_slice({z}, begin=[0], end=[{all_of}], strides=[1], axes=[0]), axes=[1, 0])"
+    return f"reshape({z}, newshape={listed([*lead, channels, *size])})"
+
+
+@rule("tril_indices", "triu_indices")
+def triangle(c):
+    low = "tril" in str(c.target)
+    make = torch.tril_indices if low else torch.triu_indices
+    return c.table(make(c.args[0], c.args[1], c.get("offset") or 0).to(c.out().dtype))
+
+
+@rule("_cdist_forward", "_pdist_forward")
+def distances(c):
+    p, t = float(c.get("p")), c.out().dtype
+    if "pdist" in str(c.target):
+        a, b = np.triu_indices(c.known(c.args[0])[0], 1)
+        difference = f"subtract(take({c.x()}, {c.table(a)}, axis=0), take({c.x()}, {c.table(b)}, axis=0))"
+    else:
+        difference = f"subtract(expand_dims({c.x()}, axis=-2), expand_dims({c.x(1)}, axis=-3))"
+    x = c.let(f"abs({difference})")
+    if p == math.inf:
+        return f"max({x}, axis=[-1])"
+    if p == 0:
+        return f"sum(cast(not_equal({x}, {number(0, t)}), dtype=\"{dtype(t)}\"), axis=[-1])"
+    if p == 1:
+        return f"sum({x}, axis=[-1])"
+    if p == 2:
+        return f"sqrt(sum(multiply({x}, {x}), axis=[-1]))"
+    return f"power(sum(power({x}, {number(p, t)}), axis=[-1]), {number(1 / p, t)})"
+
+
+@rule("_trilinear")
+def trilinear(c):
+    xs = []
+    for i in range(3):
+        x = c.x(i)
+        for k in sorted(c.args[3 + i]):
+            x = f"expand_dims({x}, axis={k})"
+        xs.append(x)
+    return f"sum(multiply(multiply({xs[0]}, {xs[1]}), {xs[2]}), axis={listed(c.args[6])})"
+
+
+@rule("addmv", "mv", "dot", "vdot", "addbmm", "baddbmm")
+def products(c):
+    name, t = str(c.target).split(".")[1], c.out().dtype
+    a, b = (c.x(0), c.x(1)) if name in ("mv", "dot", "vdot") else (c.x(1), c.x(2))
+    if name == "baddbmm":
+        y = f"nn.batch_matmul({a}, {b}, transpose_a=False, transpose_b=False)"
+    elif name == "addbmm":
+        y = f"sum(nn.batch_matmul({a}, {b}, transpose_a=False, transpose_b=False), axis=[0])"
+    else:
+        y = f"sum(multiply({a}, {b}), axis=[-1])"
+    if name in ("mv", "dot", "vdot"):
+        return y
+    y = y if c.get("alpha") in (None, 1) else f"multiply({number(c.get('alpha'), t)}, {y})"
+    x = c.x() if c.get("beta") in (None, 1) else f"multiply({number(c.get('beta'), t)}, {c.x()})"
+    return f"add({y}, {x})"
+
+
+@rule("rrelu_with_noise_functional", "rrelu_with_noise")
+def rrelu(c):
+    if c.get("training"):
+        raise Unsupported("random numbers")
+    slope = (c.get("lower") + c.get("upper")) / 2
+    return [c.result(f"nn.leaky_relu({c.x()}, alpha={slope}f)"), c.x(1)]
+
+
+@rule("empty", "empty_strided", "new_empty", "empty_like", "new_empty_strided")
+def empty(c):
+    """What nobody has written yet may be anything: zeros."""
+    return f'zeros(shape={listed(c.out().shape)}, dtype="{dtype(c.out().dtype)}")'
+
+
+@rule("rand", "randn", "randperm", "randint", "rand_like", "randn_like", "bernoulli", "multinomial", "normal", "exponential", "uniform")
+def random_numbers(c):
+    raise Unsupported("random numbers, which come out otherwise everywhere")
+
+
+@rule("native_dropout")
+def native_dropout(c):
+    if c.get("train"):
+        raise Unsupported("random numbers, which come out otherwise everywhere")
+    return [c.x(), f'full(True, shape={listed(c.out(0).shape)}, dtype="bool")']
+
+
+@rule("sym_numel")
+def sym_numel(c):
+    return f'prod(shape_of({c.x()}, dtype="int64"))'
 
 
 @rule("repeat")
 def repeat(c):
     if not all(isinstance(r, int) for r in c.args[1]):
-        raise Unsupported("numbers that are known only at run time")
+        return f"dyn.tile({c.x()}, {c.extents(c.args[1])}, reps=None)"
     return f"tile({c.x()}, reps={listed(c.args[1])})"
 
 
@@ -544,7 +889,12 @@ def stack(c):
 def slice_(c):
     ends = [c.get("start") or 0, 2**31 - 1 if c.get("end") is None else c.get("end"), c.get("step")]
     if not all(isinstance(v, int) for v in ends):
-        raise Unsupported("bounds that are known only at run time")
+        axis, rank = c.get("dim") % c.out().dim(), c.out().dim()
+        sides = [[0] * rank, [c.extent(c.args[0], k) for k in range(rank)], [1] * rank]
+        for side, v, was in zip(sides, ends, (c.get("start"), c.get("end"), 1)):
+            side[axis] = side[axis] if was is None else c.graph.arg(v)
+        sides = [f"stack(({', '.join(v if isinstance(v, str) else f'{v}i64' for v in side)},), axis=0)" for side in sides]
+        return f"dyn.strided_slice({c.x()}, {', '.join(sides)}, begin=None, end=None, strides=None, axes=None)"
     begin, end, step = ends[0], min(ends[1], 2**31 - 1), ends[2]
     return f"strided_slice({c.x()}, begin=[{begin}], end=[{end}], strides=[{step}], axes=[{c.get('dim') % c.out().dim()}])"
 
@@ -555,52 +905,71 @@ def select(c):
     return f'take({c.x()}, {c.graph.arg(c.args[2])}, axis={c.args[1] % rank}, mode="wrap")'
 
 
-def places(c, given, v):
-    """The texts of indices for the first axes of v, counted from the front."""
-    if any(i is None for i in given):
-        raise Unsupported("indices behind an axis that is whole")
-    flags = [i for i in given if c.val(i).dtype == torch.bool]
-    if flags and len(given) > 1:
-        raise Unsupported("flags beside indices")
-    if flags:
-        at = c.let(f'cast(argwhere({c.graph.arg(flags[0])}), dtype="int64")')
-        return [f"take({at}, {k}i64, axis=1)" for k in range(c.val(flags[0]).dim())]
-    out = []
-    for k, i in enumerate(given):
-        i, n = c.graph.arg(i), v.shape[k]
-        if not isinstance(n, int):
-            raise Unsupported("an axis whose extent is known only at run time")
-        t = dtype(c.val(given[k]).dtype)
-        out.append(c.let(f'where(less({i}, cast(0, dtype="{t}")), add({i}, cast({n}, dtype="{t}")), {i})'))
-    return out
+def places(c, given, a):
+    """({axis: the text of its index, counted from the front}, how many axes those have together, where their axes stand in the result)."""
+    v, axis, out, ranks = c.val(a), 0, {}, [0]
+    for i in given:
+        if i is None:
+            axis += 1
+            continue
+        t = c.val(i).dtype
+        if t == torch.bool:
+            at = c.let(f'cast(argwhere({c.graph.arg(i)}), dtype="int64")')
+            for k in range(c.val(i).dim()):
+                out[axis + k] = f"take({at}, {k}i64, axis=1)"
+            axis += c.val(i).dim()
+            ranks.append(1)
+            continue
+        text, n = c.graph.arg(i), v.shape[axis]
+        n = f'cast({n if isinstance(n, int) else c.extent(a, axis)}, dtype="{dtype(t)}")'
+        out[axis] = c.let(f'where(less({text}, cast(0, dtype="{dtype(t)}")), add({text}, {n}), {text})')
+        ranks.append(c.val(i).dim())
+        axis += 1
+    axes = list(out)
+    together = axes == list(range(axes[0], axes[0] + len(axes)))
+    return out, max(ranks), axes[0] if together else 0
+
+
+def turned(text, axes):
+    return text if list(axes) == sorted(axes) else f"transpose({text}, axes={listed(axes)})"
 
 
 @rule("index")
 def index(c):
-    given = c.args[1]
+    """The axes with an index go in front; those of the indices then to where the first one was."""
+    given, rank = c.args[1], c.val(c.args[0]).dim()
     axis = next(k for k, i in enumerate(given) if i is not None)
     if sum(i is not None for i in given) == 1 and c.val(given[axis]).dtype != torch.bool:
         return f'take({c.x()}, {c.graph.arg(given[axis])}, axis={axis}, mode="wrap")'
-    return f"adv_index(({', '.join([c.x(), *places(c, given, c.val(c.args[0]))])}))"
+    at, n, first = places(c, given, c.args[0])
+    rest = [k for k in range(rank) if k not in at]
+    x = f"adv_index(({turned(c.x(), [*at, *rest])}, {', '.join(at.values())}))"
+    return turned(x, [*range(n, n + first), *range(n), *range(n + first, n + len(rest))])
 
 
 @rule("index_put", "_unsafe_index_put")
 def index_put(c):
     v, given, values = c.val(c.args[0]), c.args[1], c.args[2]
-    at = places(c, given, v)
-    flags = c.val(given[0]).dtype == torch.bool
-    if flags and c.val(values).dim() == 0:
-        if c.get("accumulate"):
-            raise Unsupported("flags and a sum")
-        flag = c.graph.arg(given[0])
-        rest = v.dim() - c.val(given[0]).dim()
+    flags = [i for i in given if i is not None and c.val(i).dtype == torch.bool]
+    if flags and len(given) == 1 and c.val(values).dim() == 0 and not c.get("accumulate"):
+        flag, rest = c.graph.arg(flags[0]), v.dim() - c.val(flags[0]).dim()
         return f"where({flag if not rest else f'expand_dims({flag}, axis=-1, num_newaxis={rest})'}, {c.graph.arg(values)}, {c.x()})"
-    if flags:
-        raise Unsupported("values in the order of flags")
-    shape = list(torch.broadcast_shapes(*[c.val(i).shape for i in given]))
-    at = [f"broadcast_to({i}, shape={listed(shape)})" for i in at]
-    values = f"broadcast_to({c.graph.arg(values)}, shape={listed(shape + list(v.shape[len(given):]))})"
-    return f'scatter_nd({c.x()}, stack(({", ".join(at)},), axis=0), {values}, mode="{"add" if c.get("accumulate") else "update"}")'
+    at, n, first = places(c, given, c.args[0])
+    rest = [k for k in range(v.dim()) if k not in at]
+    order, text = [*at, *rest], c.graph.arg(values)
+    if flags:  # in the order of flags, as many as there are
+        if len(flags) != sum(i is not None for i in given) or c.val(values).dim() != n + len(rest):
+            raise Unsupported("values in the order of flags")
+        at = list(at.values())
+        text = turned(text, [*range(first, first + n), *range(first), *range(first + n, n + len(rest))])
+    else:
+        shape = list(torch.broadcast_shapes(*[c.val(i).shape for i in given if i is not None]))
+        at = [f"broadcast_to({i}, shape={listed(shape)})" for i in at.values()]
+        outside = [v.shape[k] for k in rest]
+        text = f"broadcast_to({text}, shape={listed(outside[:first] + shape + outside[first:])})"
+        text = turned(text, [*range(first, first + n), *range(first), *range(first + n, n + len(rest))])
+    y = f'scatter_nd({turned(c.x(), order)}, stack(({", ".join(at)},), axis=0), {text}, mode="{"add" if c.get("accumulate") else "update"}")'
+    return turned(y, [order.index(k) for k in range(v.dim())])
 
 
 @rule("nonzero")
@@ -672,7 +1041,12 @@ def split(c):
 def pad(c):
     rank, widths = c.out().dim(), list(c.args[1])
     pairs = [[0, 0]] * (rank - len(widths) // 2) + [widths[i:i + 2] for i in range(len(widths) - 2, -1, -2)]
-    return f"nn.pad({c.x()}, {number(c.args[2] if len(c.args) > 2 else 0, c.out().dtype)}, pad_width={pairs})"
+    value, t = c.args[2] if len(c.args) > 2 else 0, c.out().dtype
+    if t.is_complex:
+        if value:
+            raise Unsupported("a complex number that stands in the program")
+        pairs, t = pairs + [[0, 0]], torch.float32
+    return f"nn.pad({c.x()}, {number(value, t)}, pad_width={pairs})"
 
 
 @rule("reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad2d", "replication_pad3d")
@@ -711,6 +1085,123 @@ def upsample(c):
     way = ("align_corners" if c.get("align_corners") else "half_pixel") if linear else "asymmetric"
     return (f'image.resize2d({c.x()}, size={listed(c.out().shape[2:])}, roi=[0f, 0f, 0f, 0f], method="{"linear" if linear else "nearest_neighbor"}", '
             f'coordinate_transformation_mode="{way}", rounding_method="floor")')
+
+
+# ---- spectra: complex numbers are pairs along the last axis ----------------------------------------------------------
+
+def parts(c, i):
+    """Real and imaginary parts."""
+    x = c.let(c.x(i)) if not c.x(i).startswith("%") else c.x(i)
+    return [f"take({x}, {k}i64, axis=-1)" for k in (0, 1)]
+
+
+def pair(c, real, imaginary):
+    return f"stack(({real}, {imaginary}), axis=-1)"
+
+
+def along(c, x, table, shape, axis):
+    """The product along an axis with a table of as many rows."""
+    order = [k for k in range(len(shape)) if k != axis] + [axis]
+    flat = f"reshape({turned(x, order)}, newshape=[-1, {shape[axis]}])"
+    y = f"reshape(nn.matmul({flat}, {c.table(table.astype('float32'))}, units=None), newshape={listed([shape[k] for k in order[:-1]] + [table.shape[1]])})"
+    return turned(y, [order.index(k) for k in range(len(shape))])
+
+
+@rule("_fft_r2c", "_fft_c2c", "_fft_c2r")
+def spectrum(c):
+    kind, dims = str(c.target).split(".")[1][-3:], [d % len(c.val(c.args[0]).shape) for d in c.get("dim")]
+    shape, out = c.known(c.args[0]), list(c.out().shape)
+    if (c.val(c.args[0]).dtype in (torch.float64, torch.complex128)):
+        raise Unsupported("spectra of float64")
+    forward = kind == "r2c" or (kind == "c2c" and c.get("forward"))
+    real, imaginary = (c.x(), None) if kind == "r2c" else parts(c, 0)
+    for d in (reversed(dims) if kind == "r2c" else dims):
+        n = out[d] if kind == "c2r" and d == dims[-1] else shape[d]
+        last = d == dims[-1]
+        if kind == "c2r" and last:
+            k = np.arange(shape[d])[:, None] * np.arange(n)
+            weight = np.where((np.arange(shape[d]) == 0) | (2 * np.arange(shape[d]) == n), 1, 2)[:, None]
+            angle = 2 * np.pi * (k % n) / n
+            a, b = along(c, real, weight * np.cos(angle), shape, d), along(c, imaginary, weight * np.sin(angle), shape, d)
+            real, imaginary = c.let(f"subtract({a}, {b})"), None
+        else:
+            m = out[d] if kind == "r2c" and last else n
+            angle = (-2 if forward else 2) * np.pi * (np.arange(n)[:, None] * np.arange(m) % n) / n
+            cos, sin = np.cos(angle), np.sin(angle)
+            a, b = c.let(along(c, real, cos, shape, d)), c.let(along(c, real, sin, shape, d))
+            if imaginary is not None:
+                a = c.let(f"subtract({a}, {along(c, imaginary, sin, shape, d)})")
+                b = c.let(f"add({b}, {along(c, imaginary, cos, shape, d)})")
+            real, imaginary = a, b
+        shape[d] = out[d]
+    count = math.prod((out if kind == "c2r" else c.known(c.args[0]))[d] for d in dims)
+    scale = {0: 1, 1: count**-0.5, 2: 1 / count}[c.get("normalization")]
+    y = real if imaginary is None else pair(c, real, imaginary)
+    return y if scale == 1 else f"multiply({y}, {number(scale, torch.float32)})"
+
+
+@rule("view_as_real", "view_as_complex")
+def reinterpreted(c):
+    return c.x()
+
+
+@rule("complex")
+def complex_of(c):
+    return pair(c, c.x(), c.x(1))
+
+
+@rule("real", "imag")
+def part_of(c):
+    return parts(c, 0)["imag" in str(c.target)]
+
+
+def complex_abs(c):
+    return f"sqrt(sum(multiply({c.x()}, {c.x()}), axis=[-1]))"
+
+
+def complex_conj(c):
+    real, imaginary = parts(c, 0)
+    return pair(c, real, f"negative({imaginary})")
+
+
+def complex_mul(c):
+    if not all(isinstance(a, torch.fx.Node) and is_complex(a) for a in c.args[:2]):
+        i = 0 if isinstance(c.args[0], torch.fx.Node) and is_complex(c.args[0]) else 1
+        other = c.args[1 - i]
+        if not isinstance(other, torch.fx.Node):
+            if isinstance(other, complex):
+                raise Unsupported("a complex number that stands in the program")
+            return f"multiply({c.x(i)}, {number(other, torch.float32)})"
+        return f"multiply({c.x(i)}, expand_dims({c.cast(1 - i, torch.float32)}, axis=-1))"
+    (a, b), (p, q) = parts(c, 0), parts(c, 1)
+    return pair(c, f"subtract(multiply({a}, {p}), multiply({b}, {q}))", f"add(multiply({a}, {q}), multiply({b}, {p}))")
+
+
+def complex_sum(c):
+    if not all(isinstance(a, torch.fx.Node) and is_complex(a) for a in c.args[:2]) or c.get("alpha") not in (None, 1):
+        raise Unsupported("complex numbers beside real ones")
+    return f"{'subtract' if 'sub' in str(c.target) else 'add'}({c.x()}, {c.x(1)})"
+
+
+def complex_permute(c):
+    rank = c.out().dim()
+    if "permute" in str(c.target):
+        axes = [a % rank for a in c.args[1]]
+    else:
+        axes = list(range(rank))
+        a, b = c.args[1] % rank, c.args[2] % rank
+        axes[a], axes[b] = b, a
+    return f"transpose({c.x()}, axes={listed(axes + [rank])})"
+
+
+def complex_view(c):
+    return f"reshape({c.x()}, newshape={listed([d for d in c.out().shape] + [2])})"
+
+
+# What stands for a rule where complex numbers are about; the others do not mind an axis more.
+COMPLEX = {"abs": complex_abs, "_conj": complex_conj, "_conj_physical": complex_conj, "mul": complex_mul, "add": complex_sum, "sub": complex_sum, "permute": complex_permute,
+           "transpose": complex_permute, "view": complex_view, "reshape": complex_view}
+PAIRED = {pad, spectrum, reinterpreted, complex_of, part_of, same, unsqueeze, slice_, select, *COMPLEX.values()}
 
 
 # ---- integers of a scale (torch.ops.quantized_decomposed) --------------------------------------------------------
@@ -810,9 +1301,37 @@ def scan(c):
 
 # ---- programs ----------------------------------------------------------------------------------------------------
 
+def path_of(node):
+    """`layer1.0.conv1`"""
+    stack = node.meta.get("nn_module_stack")
+    path = list(stack.values())[-1][0] if stack else ""
+    return "" if path.startswith("empty_nn_module_stack") else path
+
+
 class Writer:
     def __init__(self):
         self.taken, self.params, self.weights, self.symbols, self.refused = set(), [], {}, {}, set()
+        self.names, self.values, self.modules = [], [], {}
+
+    def count_modules(self, graph_module):
+        for part in [graph_module, *(m for m in graph_module.children() if isinstance(m, torch.fx.GraphModule))]:
+            for node in part.graph.nodes:
+                if node.op == "call_function" and node.target is not operator.getitem:
+                    self.modules[path_of(node)] = self.modules.get(path_of(node), 0) + 1
+
+    def title(self, node):
+        """The module that the node stands in, and what it does there unless that is all that the module does, or what it is called after."""
+        path, does = path_of(node), re.sub(r"_\d+$", "", node.name)
+        if not path:
+            return node.name
+        return path if self.modules.get(path) == 1 or path.split(".")[-1] == does else f"{path}.{does}"
+
+    def value(self, node):
+        title = self.title(node)
+        name = self.name(title)
+        if name != title:
+            self.values.append(f"{name} = {title}")
+        return name
 
     def name(self, name):
         name = re.sub(r"\W+", "_", name).strip("_") or "v"
@@ -834,7 +1353,9 @@ class Writer:
     def weight(self, target, tensor):
         name = self.name(target)
         value = tensor.detach().contiguous()
+        value = torch.view_as_real(value.resolve_conj()).contiguous() if value.dtype.is_complex else value
         self.weights[name] = value.numpy()
+        self.names.append(target)
         self.params.append(f"%{name}: {Graph(self, None).type(value)}")
         return f"%{name}"
 
@@ -851,6 +1372,7 @@ def program(module, args, kwargs=None, dynamic_shapes=None):
     """(text, {name: array}, names of the inputs)"""
     exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes).run_decompositions()
     writer = Writer()
+    writer.count_modules(exported.graph_module)
     graph = Graph(writer, exported.graph_module)
     signature, weights, inputs = exported.graph_signature, [], []
     held = {**signature.inputs_to_parameters, **signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
@@ -862,6 +1384,7 @@ def program(module, args, kwargs=None, dynamic_shapes=None):
             weights.append((node, held[node.name]))
         else:
             name = writer.name(node.name)
+            writer.names.append(node.name)
             inputs.append(name)
             graph.text[node] = f"%{name}"
             writer.params.append(f"%{name}: {graph.type(node.meta['val'])}")
@@ -875,7 +1398,10 @@ def program(module, args, kwargs=None, dynamic_shapes=None):
         raise Unsupported("\n".join(sorted(writer.refused)))
     body = "\n".join(graph.lines)
     result = texts[0] if len(texts) == 1 else tuple_of(texts)
-    text = f'#[version = "0.0.5"]\ndef @main({", ".join(writer.params)}) {{\n{body}\n  {result}\n}}\n{writer.metadata()}'
+    renamed = writer.names != [p[1:p.index(":")] for p in writer.params]
+    said = [f"{key}=[{', '.join(json.dumps(v, ensure_ascii=False) for v in values)}]"
+            for key, values in (("names", writer.names if renamed else []), ("values", writer.values)) if values]
+    text = f'#[version = "0.0.5"]\ndef @main({", ".join(writer.params + said)}) {{\n{body}\n  {result}\n}}\n{writer.metadata()}'
     return text, writer.weights, inputs
 
 

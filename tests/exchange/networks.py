@@ -26,6 +26,8 @@ except ImportError as x:
     print(f"skipped: {x}")
     sys.exit(77)
 
+from kinds import KINDS
+
 RELAY = os.environ.get("RELAY", "build/release/relay")
 NETWORKS = {}
 
@@ -276,6 +278,9 @@ def tree():
                 i -= 1
             return out[0]
     return torch.jit.script(Net()), [torch.tensor([0, 0, 0, 1, 1, 2]), torch.randn(6, 4)], {}
+
+
+NETWORKS.update(KINDS)
 
 
 # ---- running them ------------------------------------------------------------------------------------------------

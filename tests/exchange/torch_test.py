@@ -22,7 +22,7 @@ import relay_torch  # noqa: E402
 QUANTISED = torch.ops.quantized_decomposed
 RELAY = os.environ.get("RELAY", "build/release/relay")
 NAMES = ["mobilenet_squeeze_excite", "unet", "transformer_encoder", "encoder_of_torch", "decoder_with_cache", "gpt", "dynamic_batch", "lstm", "gru",
-         "resnet50"]
+         "resnet50", *networks.KINDS]
 
 
 class Choice(torch.nn.Module):
@@ -131,6 +131,36 @@ OPERATORS = {
     "select_scatter": (lambda x, y: x.select_scatter(y, 1, -2), [spread(3, 4), spread(3)]),
     "slice_scatter": (lambda x, y: x.slice_scatter(y, 0, 1, None, 2), [spread(6, 2), spread(3, 2)]),
     "mirrors": (lambda x: (torch.nn.functional.pad(x, (1, 2, 2, 0), mode="reflect"), torch.nn.functional.pad(x, (1, 2, 3, 0), mode="replicate")), [spread(1, 2, 4, 5)]),
+    "selu": (lambda x: (torch.selu(x), torch.nn.functional.celu(x, 0.5)), [spread(6)]),
+    "integer power": (lambda i, k: (i**3, i**0, i**k), [torch.tensor([-2, 0, 3]), torch.tensor([1, 2, 3])]),
+    "var": (lambda x: (x.var(), x.std(1), x.var((0, 1), correction=3), *torch.var_mean(x, 0)), [spread(3, 4, 2)]),
+    "clamp by tensors": (lambda x, y: torch.clamp(x, y, 2 * y + 1), [spread(5), spread(5).abs()]),
+    "scans": (lambda x: (x.cumprod(1), x.logcumsumexp(0)), [spread(3, 4)]),
+    "middle": (lambda x: (x.median(), *x.median(1), *x.kthvalue(2, 0, keepdim=True)), [torch.sin(9 * spread(3, 4))]),
+    "searchsorted": (lambda x, b: (torch.bucketize(x, b), torch.searchsorted(b, x, right=True)), [spread(3, 4), torch.tensor([-1.0, 0, 2])]),
+    "unique": (lambda i: torch.unique(i, return_inverse=True, return_counts=True), [torch.tensor([[3, 1, 3], [0, 1, 3]])]),
+    "masked": (lambda x, y: (x[x > 0], x.masked_scatter(x > 0, y)), [spread(3, 4), spread(4, 3)]),
+    "axes behind whole ones": (
+        lambda x, i, m: (x[:, i], x[:, i, :, i], x[..., i], x[:, m], x[:, :, i, i], x.index_put((torch.tensor([0]), i), torch.tensor(5.)), x.index_add(1, i, x[:, :2])),
+        [spread(3, 4, 4, 5), torch.tensor([0, 2]), torch.tensor([True, False, True, True])]),
+    "set behind whole ones": (lambda x, i, m: (Computed.put(x, (slice(None), i), 3 * x[:, i]), Computed.put(x, (slice(None), slice(None), i, i), 7.0),
+                                               Computed.put(x, (slice(None), m), x[:, m] + 1)),
+                              [spread(3, 4, 4, 5), torch.tensor([0, 2]), torch.tensor([True, False, True, True])]),
+    "views": (lambda x: (x.unfold(1, 2, 1), x.as_strided((2, 3), (1, 2)), x.t().as_strided((2, 2), (4, 1), 1)), [spread(3, 4)]),
+    "fold": (lambda x: torch.nn.functional.fold(torch.nn.functional.unfold(x, 3, padding=1), (6, 5), 3, padding=1), [spread(2, 2, 6, 5)]),
+    "triangle": (lambda x: (x[tuple(torch.tril_indices(4, 4, -1))], torch.triu_indices(3, 4)), [spread(4, 4)]),
+    "distances": (lambda x, y: (torch.cdist(x, y), torch.cdist(x, y, 1.0), torch.nn.functional.pdist(x)), [spread(3, 4), spread(5, 4).flip(0)]),
+    "shifts": (lambda i: (i >> 1, i << 2), [torch.arange(-3, 4)]),
+    "adaptive": (lambda x: (torch.nn.functional.adaptive_avg_pool1d(x[0], 3), torch.nn.functional.adaptive_max_pool2d(x, (2, 3))), [torch.sin(spread(1, 2, 5, 7) * 9)]),
+    "places of maxima": (lambda x: torch.nn.functional.max_pool2d(x, 3, 2, 1, return_indices=True), [torch.sin(spread(1, 2, 6, 5) * 9)]),
+    "instance norm": (lambda x: torch.nn.functional.instance_norm(x), [torch.sin(spread(2, 3, 5) * 9)]),
+    "bags": (lambda i, w: (torch.nn.functional.embedding_bag(i, w, torch.tensor([0, 2, 2]), mode="max"),
+                           torch.nn.functional.embedding_bag(i, w, torch.tensor([0, 3, 3, 5]), mode="sum", include_last_offset=True, padding_idx=2),
+                           torch.nn.functional.embedding_bag(i, w, torch.tensor([0, 2, 2]), mode="sum", per_sample_weights=w[:5, 0])),
+             [torch.tensor([1, 2, 2, 0, 5]), spread(6, 4)]),
+    "spectra": (lambda x: (torch.view_as_real(torch.fft.rfft2(x)), torch.fft.irfft(torch.fft.rfft(x)[..., :3] * torch.fft.rfft(x.flip(0))[..., :3], n=8),
+                           torch.view_as_real(torch.fft.fft(x, norm="ortho")), torch.fft.rfft(x).abs()), [torch.sin(spread(3, 8) * 9)]),
+    "stft": (lambda x: torch.view_as_real(torch.stft(x, 8, 4, window=torch.hann_window(8), return_complex=True)), [torch.sin(spread(2, 32) * 9)]),
     "grid_sample": (lambda x, g: torch.nn.functional.grid_sample(x, g, align_corners=False), [spread(1, 2, 5, 5), spread(1, 3, 3, 2) / 1.5]),
 }
 
@@ -138,15 +168,24 @@ OPERATORS = {
 class Computed(torch.nn.Module):
     def __init__(self, f, n):
         super().__init__()
-        self.forward = f if hasattr(f, "__code__") else [lambda x: f(x), lambda x, y: f(x, y)][n - 1]  # built-in ones have no names of parameters
+        # Built-in functions have no names of parameters.
+        self.forward = f if hasattr(f, "__code__") else [lambda x: f(x), lambda x, y: f(x, y)][n - 1]
+
+    @staticmethod
+    def put(x, at, values):
+        x = x.clone()
+        x[at] = values
+        return x
 
 
 def cases():
     for name, (f, inputs) in OPERATORS.items():
         yield name, Computed(f, len(inputs)), inputs, None
     for name in NAMES:
-        module, inputs, _ = networks.NETWORKS[name]()
-        dynamic = ({0: torch.export.Dim("batch")},) if name == "dynamic_batch" else None
+        module, inputs, axes = networks.NETWORKS[name]()
+        # Which extents may be any is the network's; numbers that are 0 or 1 here would be taken for those alone.
+        dynamic = [{axis: torch.export.Dim.AUTO for axis in axes.get(f"x{k}", {})} or None for k in range(len(inputs))]
+        dynamic = tuple(dynamic) if name == "dynamic_batch" or name in networks.KINDS else None
         yield name, module, inputs, dynamic
     for sign in [1, -1]:
         yield f"cond {sign}", Choice(), [sign * torch.ones(3)], None
