@@ -186,29 +186,66 @@ static void name_of_file(Buf *out, const char *path)
             out->at[i] = '_';
 }
 
-static bool run_text(RelaySession *s, const char *name, const Buf *text)
+static bool run_text(RelaySession *s, const char *name, const Buf *text, bool silent)
 {
     uint32_t source = text->failed ? 0 : sources_add(&s->cx.sources, name, text->at, text->n);
-    return source && cell_run(s, (CellRun){.source = source}) == RELAY_OK;
+    return source && cell_run(s, (CellRun){.source = source, .silent = silent}) == RELAY_OK;
 }
 
-static bool bind_weight(CommandCall *c, const ImportedArray *a)
+/* Under a name that begins with the model's: models call their weights alike. */
+static bool bind_weight(CommandCall *c, const char *model, const ImportedArray *a)
 {
     RelaySession *s = c->s;
     Module *m = module_new(&s->cx);
     if (!m)
         return false;
-    Var *v = expr_var(&m->arena, c->args, ctx_name(&s->cx, a->name), NULL);
+    Buf name = {0};
+    buf_printf(&name, "%s_%s", model, a->name);
+    Var *v = expr_var(&m->arena, c->args, ctx_name(&s->cx, buf_text(&name)), NULL);
     v->base.type = type_of_tensor(&s->cx, a->value);
     session_bind(s, v, value_tensor(tensor_retain(a->value)), m, false);
     module_release(m);
+    buf_deinit(&name);
     return true;
+}
+
+/* What there is now: a network has too many weights for their types to be read. */
+static void tell_model(CommandCall *c, const char *name, const Imported *im)
+{
+    Buf b = {0};
+    double bytes = 0;
+    size_t nodes = 0, functions = 0, length = strlen(name);
+    for (size_t i = 0; i < im->ops.n; i++)
+        nodes += im->ops.at[i].nodes;
+    for (size_t i = 0; i < im->arrays.n; i++) {
+        const Tensor *t = im->arrays.at[i].value;
+        bytes += (double)t->size * (double)dtype_size(t->dtype);
+    }
+    buf_printf(&b, "@%s: ", name);
+    if (nodes > 0)
+        buf_printf(&b, "%zu nodes, ", nodes);
+    buf_printf(&b, "%zu weights", im->arrays.n);
+    static const char *const units[] = {"bytes", "KiB", "MiB"};
+    int unit = bytes < 1 << 10 ? 0 : bytes < 1 << 20 ? 1 : 2;
+    if (im->arrays.n > 0)
+        buf_printf(&b, " of %.*f %s", unit > 0, bytes / (1 << 10 * unit), units[unit]);
+    if (im->arrays.n > 0)
+        buf_printf(&b, " (%%%s_%s%s)", name, im->arrays.at[0].name, im->arrays.n > 1 ? ", …" : "");
+    for (size_t i = 0; i < c->s->env->defs.n; i++) {
+        const char *other = c->s->env->defs.at[i].name->text;
+        if (!strncmp(other, name, length) && other[length] == '_' && strstr(im->text.at, other))
+            buf_printf(&b, "%s@%s", functions++ ? ", " : "; with ", other);
+    }
+    buf_char(&b, '\n');
+    emit_text(c->s, RELAY_OUTPUT_DISPLAY, &b);
+    buf_deinit(&b);
 }
 
 /* The definition, its weights as variables, and a function of the inputs alone. */
 static void define_model(CommandCall *c, const char *name, const Imported *im)
 {
-    const Def *def = run_text(c->s, name, &im->text) ? module_find_text(c->s->env, name) : NULL;
+    const Def *def =
+        run_text(c->s, name, &im->text, true) ? module_find_text(c->s->env, name) : NULL;
     if (!def)
         return;
     Buf text = {0}, inputs = {0};
@@ -218,12 +255,13 @@ static void define_model(CommandCall *c, const char *name, const Imported *im)
     buf_printf(&text, "let %%%s = fn (%s) { @%s(%s", name, buf_text(&inputs), name,
                buf_text(&inputs));
     for (size_t i = 0; ok && i < im->arrays.n; i++) {
-        ok = bind_weight(c, &im->arrays.at[i]);
-        buf_printf(&text, "%s%%%s", i > 0 || im->inputs > 0 ? ", " : "", im->arrays.at[i].name);
+        ok = bind_weight(c, name, &im->arrays.at[i]);
+        buf_printf(&text, "%s%%%s_%s", i > 0 || im->inputs > 0 ? ", " : "", name,
+                   im->arrays.at[i].name);
     }
     buf_str(&text, ") };");
-    if (ok)
-        run_text(c->s, name, &text);
+    if (ok && run_text(c->s, name, &text, false))
+        tell_model(c, name, im);
     buf_deinit(&text);
     buf_deinit(&inputs);
 }

@@ -182,7 +182,7 @@ def test_blocks(folder):
     for a, b in zip(run_both(folder, "calls", x=x, y=y, z=z), [p, q, q / 2 + p, z * 1.5, -z / 2]):
         check("what calls give", np.allclose(a, b, atol=1e-6), f"{a} {b}")
     ran = subprocess.run([RELAY], input=f":import {folder}/layers.onnx\n%layers(ones(shape=[2, 4], dtype=\"float32\"))\n", capture_output=True, text=True, timeout=60)
-    check("in a session", "@layers_layers: fn" in ran.stdout and "Tensor[(2, 4), float32]" in ran.stdout and not ran.stderr, ran.stdout + ran.stderr)
+    check("in a session", "with @layers_layers\n" in ran.stdout and "Tensor[(2, 4), float32]" in ran.stdout and not ran.stderr, ran.stdout + ran.stderr)
 
 
 EXPORTED = """#[version = "0.0.5"]
@@ -263,6 +263,17 @@ def test_saved(folder):
     open(graph, "w").write('{"nodes": [{"op": "null", "name": "x", "inputs": []}], "arg_nodes": [0], "heads": [[0, 0, 0]]}')
     got = relay("import", graph, "-o", folder)
     check("a compiled graph", got.returncode == 1 and "names kernels" in got.stderr, got.stderr)
+
+
+def test_session_import(folder):
+    """Models whose weights have the same names live beside each other."""
+    node = helper.make_node
+    for k in (1, 2):
+        save(model([node("Mul", ["x", "w"], ["y"])], [value("x", [2])], [value("y", [2])], {"w": np.full(2, k, "float32")}), f"{folder}/m{k}.onnx")
+    lines = [f":import {folder}/m1.onnx", f":import {folder}/m2.onnx", "%m1(%m2_w)", f":export {folder}/again.onnx %m1"]
+    ran = subprocess.run([RELAY], input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=60)
+    for said in ["@m1: 1 nodes, 1 weights", "%m2: fn", "[2, 2] : Tensor[(2), float32]", "written: "]:
+        check(said, said in ran.stdout and not ran.stderr, ran.stdout + ran.stderr)
 
 
 def test_session_export(folder):
