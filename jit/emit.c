@@ -220,6 +220,7 @@ static void make_fold(Emit *e, const NestNode *s)
 
 static void make_statement(Emit *e, const NestNode *s)
 {
+    e->computes = true;
     ptrmap_clear(&e->now);
     origin_at(e->g, e->span);
     origin_at(e->g, s->value->span);
@@ -455,12 +456,30 @@ void emit_stop(Emit *e, LLVMBasicBlockRef go)
     LLVMPositionBuilderAtEnd(g->b, go);
 }
 
-int64_t emit_turns_unseen(Emit *e, const NestNode *loop, int64_t extent)
+static bool is_long(const NestNode *loop, int64_t extent, int64_t inside)
 {
-    int64_t inside = work_of(&loop->body), turns = 1, most = POLL_WORK;
+    int64_t most = POLL_WORK;
     for (const NestNode *in = loop; in; in = in->parent)
         most = in->apart ? POLL_WORK_APART : most;
-    if (e->fault || extent < most / inside)
+    return extent >= most / inside;
+}
+
+/* Whether each turn of the loop looks somewhere inside. */
+static bool looks_inside(const NestNode *loop)
+{
+    for (size_t i = 0; i < loop->body.n; i++) {
+        const NestNode *node = loop->body.at[i];
+        if (node->kind == NEST_LOOP && node->way == NEST_SERIAL && !node->apart &&
+            (looks_inside(node) || is_long(node, node->extent, work_of(&node->body))))
+            return true;
+    }
+    return false;
+}
+
+int64_t emit_turns_unseen(Emit *e, const NestNode *loop, int64_t extent)
+{
+    int64_t inside = work_of(&loop->body), turns = 1;
+    if (e->fault || looks_inside(loop) || !is_long(loop, extent, inside))
         return 0;
     while (turns * inside < POLL_WORK)
         turns *= 2;
@@ -786,6 +805,14 @@ void emit_attributes(Gen *g, Ssa fn)
                             LLVMCreateStringAttribute(g->c, "prefer-vector-width", 19, "512", 3));
 }
 
+void emit_settle(Emit *e)
+{
+    if (e->computes)
+        return;
+    gen_attribute(e->g, e->fn, "optnone");
+    gen_attribute(e->g, e->fn, "noinline");
+}
+
 /* Room in the function's frame. */
 static Ssa emit_room(Gen *g, Ssa fn, LLVMTypeRef type)
 {
@@ -835,11 +862,15 @@ static Ssa make_part(Emit *e, NestNode *loop)
     e->fn = fn;
     e->base = base;
     e->state = gen_load(g, g->ptr, words, 0);
+    bool computes = e->computes;
     e->in_part = true;
+    e->computes = false;
     make_rooms(e, loop);
     make_counted(e, loop, LLVMGetParam(fn, 1), LLVMGetParam(fn, 2));
     LLVMBuildRetVoid(g->b);
+    emit_settle(e);
     e->in_part = false;
+    e->computes = computes;
     e->fn = outer_fn;
     e->state = outer_state;
     e->base = outer;

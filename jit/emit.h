@@ -49,6 +49,7 @@ struct Emit {
         apart; /* what is made is shared: the places and numbers that it is given; NULL: it is not */
     int keep; /* level + 1 that remembers values while what stands in front of a loop is made; 0: the innermost */
     bool fails; /* it may stop with an error */
+    bool computes; /* the function has statements of its own, and does not only call others */
     bool in_part; /* the function is a part of another, which looks whether it was to stop */
     bool polls; /* and it was told so */
     PtrMap masks; /* Te -> levels that it depends on, as bits, shifted by one */
@@ -64,6 +65,8 @@ struct Emit {
 
 /* What all functions that hold nests are to LLVM. */
 void emit_attributes(Gen *g, Ssa fn);
+/* Behind what e->fn does: where that is to call others, code is made in half the time. */
+void emit_settle(Emit *e);
 /* The code of a node of the root. */
 bool emit_root(Emit *e, NestNode *node);
 void emit_begin(Emit *e, Gen *g, Nest *n, Span span);

@@ -372,7 +372,7 @@ static void make_function(Emit *e, EmitApart *a, const NestNode *node, const Han
     Gen *g = e->g;
     Ssa outer = e->fn;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
-    bool *written = set_written(e, all);
+    bool *written = set_written(e, all), computes = e->computes;
     out->name = orc_name(g->jit, g->arena, "apart");
     e->fn = LLVMAddFunction(g->m, out->name, LLVMFunctionType(g->nothing, h->type, h->n, false));
     emit_attributes(g, e->fn);
@@ -386,6 +386,7 @@ static void make_function(Emit *e, EmitApart *a, const NestNode *node, const Han
     out->polls = e->polls;
     out->fails = e->fails;
     e->fn = outer;
+    e->computes = computes;
     e->written = written;
     ptrmap_clear(&e->impure);
     LLVMPositionBuilderAtEnd(g->b, before);

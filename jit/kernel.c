@@ -285,6 +285,7 @@ static bool kernel_make(Gen *g, Kernel *k, const TeProgram *p, const KernelOrigi
     for (size_t i = 0; i < n->root.n && ok; i++)
         ok = emit_root(e, n->root.at[i]);
     LLVMBuildRetVoid(g->b);
+    emit_settle(e);
     if (before)
         LLVMPositionBuilderAtEnd(g->b, before);
     emit_end(e);
