@@ -162,7 +162,7 @@ typedef struct OnnxState {
     const char *first, *param, *next; /* before begin `param` is what it is to be called */
     const Type *type;
 } OnnxState;
-#define ONNX_STATES_MOST 128
+#define ONNX_STATES_MOST 192
 typedef struct OnnxFold {
     const char *hint;
     const char *count; /* of turns; NULL: `keep` alone says when they end */

@@ -181,6 +181,8 @@ typedef struct Carried {
 typedef struct Collected {
     const Type *type; /* of what one turn gives */
     const char *param, *next, *first;
+    OnnxState
+        shape; /* of all turns so far: where a turn's extents are known at run time only; `param` is NULL else */
     int64_t axis;
     bool backwards;
 } Collected;
@@ -245,13 +247,41 @@ static const Type *collected_type(OnnxNode *n, const Turns *t, const Type *one)
     return type_tensor(onnx_ctx(n), one->dtype, one->n + 1, dims);
 }
 
+/* Of extents that are not known there is no array before the first turn: the elements lie in a row, and beside it the shape that they have. */
+static void collect_flat(OnnxNode *n, const Turns *t, Collected *c, const OnnxInts *shape)
+{
+    Ctx *cx = onnx_ctx(n);
+    Buf first = {0};
+    for (int k = 0; k < shape->n; k++)
+        buf_printf(&first, "%s%lldi64", k ? ", " : "",
+                   k && shape->at[k] > 0 ? (long long)shape->at[k] : 0LL);
+    c->shape = (OnnxState){
+        .first = onnx_text(n, "stack((%s,), axis=0)", buf_text(&first)),
+        .type = type_tensor(cx, dtype_of(DT_INT64), 1, &(Dim){shape->n}),
+    };
+    buf_deinit(&first);
+    c->shape.param = onnx_param(n, "shape", c->shape.type);
+    c->shape.next = onnx_text(
+        n, "concatenate((reshape(add(%s, 1i64), newshape=[1]), shape_of(%s, dtype=\"int64\")))",
+        t->index, c->next);
+    c->first = onnx_text(n, "zeros(shape=[0], dtype=\"%s\")", onnx_dtype_text(n, c->type->dtype));
+    c->param = onnx_param(n, "collected", type_tensor(cx, c->type->dtype, 1, &(Dim){DIM_ANY}));
+    const char *one = onnx_text(n, "reshape(%s, newshape=[-1])", c->next);
+    c->next = c->backwards ? onnx_text(n, "concatenate((%s, %s))", one, c->param)
+                           : onnx_text(n, "concatenate((%s, %s))", c->param, one);
+}
+
 static void collect(OnnxNode *n, const Turns *t, Collected *c)
 {
     OnnxInts shape = {{t->known >= 0 ? t->known : 0}, 1};
+    bool known = true;
     for (uint32_t k = 0; k < c->type->n; k++) {
         shape.at[shape.n++] = c->type->dims[k];
-        if (c->type->dims[k] < 0)
-            onnx_refuse(n, "collects tensors whose extents are not known");
+        known &= c->type->dims[k] >= 0;
+    }
+    if (!known) {
+        collect_flat(n, t, c, &shape);
+        return;
     }
     c->first = onnx_text(n, "zeros(shape=%s, dtype=\"%s\")", onnx_list(n, shape),
                          onnx_dtype_text(n, c->type->dtype));
@@ -278,6 +308,17 @@ static const char *with_axis_at(OnnxNode *n, const char *x, int64_t to, int rank
     return to == 0 ? x : onnx_text(n, "transpose(%s, axes=%s)", x, onnx_list(n, axes));
 }
 
+/* The row of elements in its shape; what is known of that stays known. */
+static const char *shaped(OnnxNode *n, const Turns *t, const Collected *c, const char *row,
+                          const char *shape)
+{
+    OnnxInts known = {{t->known > 0 ? t->known : 0}, 1};
+    for (uint32_t k = 0; k < c->type->n; k++)
+        known.at[known.n++] = c->type->dims[k] > 0 ? c->type->dims[k] : 0;
+    return onnx_step(n, "reshape(dyn.reshape(%s, %s, newshape=None, allowzero=True), newshape=%s)",
+                     row, shape, onnx_list(n, known));
+}
+
 static void write_turns(OnnxNode *n, Turns *t)
 {
     OnnxFold f = {.count = t->count, .index = t->index, .hint = n->proto->output[0]};
@@ -290,14 +331,22 @@ static void write_turns(OnnxNode *n, Turns *t)
     for (size_t i = 0; i < t->n_collected && !n->failed; i++) {
         Collected *c = &t->collected[i];
         collect(n, t, c);
-        f.states[f.n++] = (OnnxState){c->first, c->param, c->next, collected_type(n, t, c->type)};
+        const Type *type = collected_type(n, t, c->type);
+        if (c->shape.param)
+            type = type_tensor(onnx_ctx(n), type->dtype, 1, &(Dim){DIM_ANY});
+        f.states[f.n++] = (OnnxState){c->first, c->param, c->next, type};
+        if (c->shape.param)
+            f.states[f.n++] = c->shape;
     }
     const char *y = onnx_fold_end(n, &f);
-    for (size_t i = 0; i < f.n && !n->failed; i++) {
-        const char *part = f.n == 1 ? y : onnx_text(n, "%s.%zu", y, i);
+    for (size_t i = 0, at = 0; i < t->n_carried + t->n_collected && !n->failed; i++) {
+        const char *part = f.n == 1 ? y : onnx_text(n, "%s.%zu", y, at);
+        at++;
         if (i >= t->n_carried) {
             const Collected *c = &t->collected[i - t->n_carried];
             int rank = (int)c->type->n + 1;
+            if (c->shape.param)
+                part = shaped(n, t, c, part, onnx_text(n, "%s.%zu", y, at++));
             part = with_axis_at(n, part, c->axis + (c->axis < 0 ? rank : 0), rank);
         }
         onnx_give(n, part);

@@ -410,6 +410,26 @@ def test_open(folder):
     against_reference(folder, "resize_scales", m, x=array(1, 2, 5, 4))
 
 
+def test_collected(folder):
+    """What turns of a loop give, put together: of any batch, and of a number of turns that is known or not; nothing where there is none."""
+    node = helper.make_node
+    body = helper.make_graph([node("Add", ["h", "v"], ["h2"]), node("Mul", ["h2", "h2"], ["out"]), node("ReduceSum", ["v"], ["total"], keepdims=0)], "body",
+                             [value("h", ["n", 3]), value("v", ["n", 3])], [value("h2", ["n", 3]), value("out", ["n", 3]), value("total", [])])
+    for back in (0, 1):
+        m = model([node("Scan", ["h0", "x"], ["h1", "y", "s"], num_scan_inputs=1, body=body, scan_input_axes=[1], scan_output_axes=[1, 0],
+                        scan_output_directions=[back, 0])],
+                  [value("h0", ["n", 3]), value("x", ["n", "t", 3])], [value(k, None) for k in ("h1", "y", "s")], version=16)
+        against_reference(folder, f"scan{back}", m, h0=array(2, 3), x=array(2, 4, 3))
+    body = helper.make_graph([node("Identity", ["go"], ["on"]), node("Add", ["h", "x"], ["h2"]), node("Identity", ["h2"], ["out"])], "body",
+                             [value("i", [], TensorProto.INT64), value("go", [], TensorProto.BOOL), value("h", ["n", 3])],
+                             [value("on", [], TensorProto.BOOL), value("h2", ["n", 3]), value("out", ["n", 3])])
+    m = model([node("Loop", ["turns", "", "x"], ["z", "y"], body=body)], [value("x", ["n", 3]), value("turns", [], TensorProto.INT64)], [value("y", None)])
+    for turns in (1, 4):
+        against_reference(folder, "loop", m, x=array(2, 3), turns=np.array(turns))
+    run = relay("run", f"{folder}/loop.rly", "--params", f"{folder}/loop.npz", "--arg", f"x={folder}/x.npy", "--arg", "turns=0i64", "--json")
+    check("no turn", '"shape": [0, 0, 3]' in run.stdout, run.stdout + run.stderr)
+
+
 def test_regions(folder):
     """Regions that are sampled in ways that the operators of Relay do not have."""
     node = helper.make_node

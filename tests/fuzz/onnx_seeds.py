@@ -9,7 +9,7 @@ import random
 import sys
 import warnings
 
-from onnx import ModelProto, numpy_helper
+from onnx import ModelProto, helper, numpy_helper
 
 MOST = 20000  # bytes
 NUMBERS = [0, 1, -1, 2, 3, 7, 64, 65, -2**31, 2**31 - 1, 2**31, 2**62, -2**63, 2**63 - 1]
@@ -74,13 +74,31 @@ def change(model, r):
     return out
 
 
+def later():
+    """A model with what came after the schema: defaults and overloads of functions, metadata."""
+    inside = helper.make_node("LeakyRelu", ["v"], ["w"])
+    inside.attribute.add(name="alpha", ref_attr_name="alpha", type=1)
+    value = lambda k: helper.make_tensor_value_info(k, 1, ["n", 2])  # noqa: E731
+    nodes = [helper.make_node("own", [x], [y], domain="d", overload=o, name=f"/a/a.0/{y}/own") for x, y, o in (("x", "y", "p"), ("y", "z", "q"))]
+    for node in nodes:
+        node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=f"['', 'a', 'a.0', '{node.output[0]}']")
+    model = helper.make_model(helper.make_graph(nodes, "g", [value("x")], [value("z")]), opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("d", 1)])
+    for o in "pq":
+        f = helper.make_function("d", "own", ["v"], ["w"], [inside], [helper.make_opsetid("", 18)], attribute_protos=[helper.make_attribute("alpha", 0.5)])
+        f.overload = o
+        model.functions.append(f)
+    return model
+
+
 folder = sys.argv[1]
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from onnx.backend.test.case.node import collect_testcases
     cases = collect_testcases(None)
 changed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-models = []
+models = [later()]
+with open(os.path.join(folder, "later"), "wb") as f:
+    f.write(models[0].SerializeToString())
 for case in cases[::1 if changed else 3]:
     model = case.model
     inputs = model.graph.input
