@@ -6,7 +6,8 @@
  *     reshape(transpose(reshape(%0, newshape=[1, 32, 2, 2, 29, 29]), axes=[0, 1, 4, 2, 5, 3]), newshape=[1, 32, 58, 58])
  *
  * Otherwise the steps are filled with zeros, with which most products are made. Shi et al., "Is the deconvolution layer the same as a
- * convolutional layer?", 2016. */
+ * convolutional layer?", 2016. One that steps by one has one phase; that is worth while where there are channels enough for the transforms
+ * of plain ones, as in the gradient of a network by its images. */
 #include "passes/pass.h"
 #include "passes/types.h"
 
@@ -14,12 +15,16 @@
 
 #include <string.h>
 
+/* With fewer channels the strategies for what steps by one are as good. */
+enum { CHANNELS_LEAST = 64 };
+
 typedef struct Phases {
     int64_t n, in, out; /* batch and channels */
     int64_t step[2], kernel[2], before[2];
     int64_t taps[2]; /* of the kernel that a phase sees */
     int64_t places[2]; /* steps that the result has, with those that are cut off */
     int64_t result[2];
+    int64_t around[4]; /* padding of the plain one */
     bool out_first; /* in the weight */
 } Phases;
 
@@ -51,13 +56,24 @@ static bool find_phases(const Call *call, Phases *p)
     p->n = x->dims[0];
     p->in = x->dims[1];
     p->out = out->dims[1];
-    bool fits = p->step[0] * p->step[1] > 1 && dilation[0] == 1 && dilation[1] == 1;
+    bool many = p->in >= CHANNELS_LEAST && p->out >= CHANNELS_LEAST;
+    bool fits = (p->step[0] * p->step[1] > 1 || many) && dilation[0] == 1 && dilation[1] == 1;
     for (int i = 0; i < 2; i++) {
         p->kernel[i] = w->dims[2 + i];
         p->result[i] = out->dims[2 + i];
         p->taps[i] = (p->kernel[i] + p->step[i] - 1) / p->step[i];
         p->places[i] = x->dims[2 + i] + p->taps[i] - 1;
         fits &= p->before[i] >= 0 && p->before[i] + p->result[i] <= p->places[i] * p->step[i];
+        p->around[i] = p->around[2 + i] = p->taps[i] - 1;
+    }
+    /* What a single phase has too much is not computed. */
+    bool single = p->step[0] * p->step[1] == 1;
+    for (int i = 0; single && i < 2; i++) {
+        p->around[i] = p->taps[i] - 1 - p->before[i];
+        p->around[2 + i] = p->result[i] - x->dims[2 + i] + p->before[i];
+        fits &= p->around[i] >= 0 && p->around[2 + i] >= 0;
+        p->places[i] = p->result[i];
+        p->before[i] = 0;
     }
     return fits;
 }
@@ -116,6 +132,8 @@ static Expr *phased_weight(const OpsMake *m, const Phases *p, Expr *w, DType dty
 static Expr *side_by_side(const OpsMake *m, const Phases *p, Expr *y)
 {
     static const int64_t order[6] = {0, 1, 4, 2, 5, 3};
+    if (p->step[0] * p->step[1] == 1)
+        return y;
     int64_t apart[6] = {p->n, p->out, p->step[0], p->step[1], p->places[0], p->places[1]};
     int64_t whole[4] = {p->n, p->out, p->places[0] * p->step[0], p->places[1] * p->step[1]};
     int64_t begin[4] = {0, 0, p->before[0], p->before[1]};
@@ -141,8 +159,7 @@ static Expr *to_phases(Rewriter *rw, const Expr *old, Expr *now)
     const Call *call = expr_as_call(now);
     OpsMake m = {rw->cx, &rw->module->arena, now->span};
     DType dtype = expr_tensor_type(call->args.at[0])->dtype;
-    int64_t around[4] = {p.taps[0] - 1, p.taps[1] - 1, p.taps[0] - 1, p.taps[1] - 1};
-    Attr attrs[3] = {ops_attr_ints(&m, "padding", 4, around),
+    Attr attrs[3] = {ops_attr_ints(&m, "padding", 4, p.around),
                      ops_attr_int("channels", p.out * p.step[0] * p.step[1]),
                      ops_attr_ints(&m, "kernel_size", 2, p.taps)};
     Expr *args[2] = {call->args.at[0], phased_weight(&m, &p, call->args.at[1], dtype)};

@@ -4,7 +4,7 @@
  *  => let %a = exp(%x); %a
  *
  * Other than SimplifyExpr it looks behind variables. Results are the same to the bit, but that a sum of zeros and minus zero is zero:
- * what it drops are factors of one, zeros that are added, changes to the shape that is there already, names for names, and fields of
+ * what it drops are factors of one, transposes in front of products, zeros that are added, changes to the shape that is there already, names for names, and fields of
  * tuples that are written out. DeadCodeElimination takes what nothing uses then. */
 #include "passes/facts.h"
 #include "passes/pass.h"
@@ -210,6 +210,32 @@ static Expr *divide(const Site *s)
     return sum_or_product(s, 1, false);
 }
 
+/* What a matrix is the transpose of; NULL: it is none. */
+static Expr *untransposed(const Site *s, Expr *e)
+{
+    static const char *const names[] = {"transpose", NULL};
+    Expr *below = operand_of(s, e, names);
+    const Type *t = below ? expr_tensor_type(below) : NULL;
+    const Attrs *attrs = below ? expr_as_call(behind(s->rw, s->of, e))->attrs : NULL;
+    int64_t axes[2];
+    bool turned =
+        t && t->n == 2 && (attrs_ints(attrs, "axes", axes, 2) != 2 || (axes[0] + 2) % 2 == 1);
+    return turned && dtype_eq(t->dtype, s->type->dtype) ? below : NULL;
+}
+
+/* A product of transposed matrices takes them as they lie. */
+static Expr *dense(const Site *s)
+{
+    Expr *x = untransposed(s, s->args[0]), *w = untransposed(s, s->args[1]);
+    const Type *t = expr_tensor_type(s->args[0]);
+    if (!w || !t || t->n != 2 || !dtype_eq(t->dtype, s->type->dtype))
+        return NULL;
+    Expr *args[2] = {x ? x : s->args[0], w};
+    Attr attrs[2] = {ops_attr_int("units", s->type->dims[1]),
+                     ops_attr_bool("transpose_a", x != NULL)};
+    return ops_call(&s->m, "nn.matmul", 2, args, 2, attrs);
+}
+
 static Expr *negative(const Site *s)
 {
     Expr *inner = behind(s->rw, s->of, s->args[0]);
@@ -239,6 +265,7 @@ static const struct {
     {"multiply", multiply},
     {"divide", divide},
     {"negative", negative},
+    {"nn.dense", dense},
 };
 
 static Expr *simpler_call(Rewriter *rw, Derivative *d, const Expr *old, Expr *e)

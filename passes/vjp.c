@@ -314,9 +314,18 @@ Piece *vjp_piece(Vjp *v, Piece want)
         buf_printf(&name, "%s_%s", want.kind == PIECE_ZEROS ? "zeros" : "sum",
                    want.type->def->name->text);
     p->var = expr_var(v->make.arena, v->make.span, ctx_name(v->cx, buf_text(&name)), NULL);
+    uint32_t n = want.kind == PIECE_FUNCTION ? want.def->fn->params.n : 0;
+    p->active = arena_alloc_must(v->make.scratch, n + 1, sizeof *p->active);
+    memset(p->active, 0, (n + 1) * sizeof *p->active);
     buf_deinit(&name);
     vec_push(&v->pieces, v->make.scratch, p);
     return p;
+}
+
+void vjp_wants(Piece *p, uint32_t param)
+{
+    p->stale |= !p->active[param];
+    p->active[param] = true;
 }
 
 typedef struct Captures {
@@ -476,9 +485,18 @@ Expr *vjp(const VjpCall *call, const Function *f, VjpGives gives)
     const Function *typed = prepared(&v, f);
     Function *made = typed ? derivative_of(&v, typed, gives) : NULL;
     bool ok = made && !v.failed;
-    for (size_t i = 0; ok && i < v.pieces.n; i++) {
-        v.pieces.at[i]->made = make_piece(&v, v.pieces.at[i]);
-        ok = v.pieces.at[i]->made && !v.failed && !limit_hit(&v.cx->limits);
+    /* A call that comes to light while one is made may want more of another, or of itself. */
+    for (bool again = true; ok && again;) {
+        again = false;
+        for (size_t i = 0; ok && i < v.pieces.n; i++) {
+            Piece *p = v.pieces.at[i];
+            if (p->made && !p->stale)
+                continue;
+            p->stale = false;
+            p->made = make_piece(&v, p);
+            ok = p->made && !v.failed && !limit_hit(&v.cx->limits);
+            again = true;
+        }
     }
     Expr *out = ok ? bind_pieces(&v, &made->base) : NULL;
     PtrMap *maps[] = {&v.holds, &v.entered, &v.now, &v.active, &v.captured, &v.sums, &v.uses};

@@ -15,6 +15,8 @@
  * Backpropagator", TOPLAS 30(2), 2008; that of straight lines is in A. Griewank and A. Walther, "Evaluating Derivatives", SIAM 2008,
  * chapter 3.
  *
+ * Of a function that is called only the derivatives are computed that some call wants (`Piece.active`); the others are zeros.
+ *
  * Functions that do not reach themselves are unfolded first. The others are bound in front of the result, each once for each choice of
  * its type parameters (a `Piece`), and so are the functions that make zeros of a data type and add two values of it. */
 #ifndef PASSES_VJP_H
@@ -60,6 +62,8 @@ typedef struct Piece {
     TypeVarList vars; /* the type parameters of a function, and what they are here */
     const Type *const *with;
     Var *var;
+    bool *active; /* of a function: the parameters by which some call wants a derivative */
+    bool stale; /* more of them than when it was made */
     Function *made;
     uint32_t group; /* of pieces that reach each other: the least of their numbers */
     uint32_t reaches; /* how many pieces it reaches */
@@ -103,6 +107,7 @@ const Type *vjp_adjoint_type(Vjp *v, const Type *t);
 Expr *vjp_zeros(Vjp *v, const Type *t, Expr *like);
 Expr *vjp_sum(Vjp *v, Lets *l, const Type *t, Expr *a, Expr *b);
 Piece *vjp_piece(Vjp *v, Piece want); /* the one that there is, or a new one */
+void vjp_wants(Piece *p, uint32_t param); /* the derivative by that parameter */
 Function *vjp_make_zeros(Vjp *v, const Type *t);
 Function *vjp_make_sum(Vjp *v, const Type *t);
 Expr *vjp_get(const Vjp *v, Expr *tuple, int64_t i);

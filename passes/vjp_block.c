@@ -83,7 +83,8 @@ static bool is_active(const Vjp *v, const Expr *atom)
     return atom->kind == EXPR_VAR && ptrmap_has(&v->active, atom);
 }
 
-static Expr *now_global(Vjp *v, const Expr *e, TypeList type_args)
+/* The piece of a definition; `args` of a call say by which parameters it is differentiated, without them it may be by all. */
+static Expr *now_global(Vjp *v, const Expr *e, TypeList type_args, const ExprList *args)
 {
     const Def *def = find_global(v->call->module, v->call->env, expr_as_global(e)->name);
     if (!def || !def->fn->base.type || function_is_skipped(def->fn)) {
@@ -99,6 +100,9 @@ static Expr *now_global(Vjp *v, const Expr *e, TypeList type_args)
         with[i] = vjp_here(v, type_args.at[i]);
     Piece *p = vjp_piece(
         v, (Piece){.kind = PIECE_FUNCTION, .def = def, .vars = def->fn->type_params, .with = with});
+    for (uint32_t i = 0; p && i < def->fn->params.n; i++)
+        if (!args || is_active(v, args->at[i]) || vjp_holds(v, args->at[i]->type) & HOLDS_CODE)
+            vjp_wants(p, i);
     return p ? &p->var->base : NULL;
 }
 
@@ -109,7 +113,7 @@ static Expr *now_of(Vjp *v, const Expr *e)
     if (now)
         return now;
     if (e->kind == EXPR_GLOBAL)
-        return now_global(v, e, (TypeList){0});
+        return now_global(v, e, (TypeList){0}, NULL);
     bool code = e->type && vjp_holds(v, e->type) & HOLDS_CODE;
     if (code && (e->kind == EXPR_OP || e->kind == EXPR_CON) && !expr_as_con(e)->con->n)
         code = false;
@@ -442,7 +446,7 @@ static Expr *forward_call(Vjp *v, Block *b, Step *s, const Call *e)
     }
     if (e->callee->kind == EXPR_GLOBAL && !keeps_derivative(v, e))
         return expr_call(arena, e->base.span, e->callee, e->args.n, args, e->attrs);
-    Expr *callee = e->callee->kind == EXPR_GLOBAL ? now_global(v, e->callee, e->type_args)
+    Expr *callee = e->callee->kind == EXPR_GLOBAL ? now_global(v, e->callee, e->type_args, &e->args)
                    : e->type_args.n               ? NULL
                                                   : now_of(v, e->callee);
     if (!callee) {
@@ -805,7 +809,7 @@ Function *vjp_function(Vjp *v, const Function *f, VjpGives gives)
     for (uint32_t i = 0; i < f->params.n; i++) {
         const Var *old = f->params.at[i];
         params[i] = var_like(v, old, vjp_dual_type(v, old->base.type));
-        bound(v, &b, old, params[i], true);
+        bound(v, &b, old, params[i], !v->piece || v->depth || v->piece->active[i]);
     }
     Expr *body = forward(v, &b, f->body) ? function_body(v, &b, f, gives) : NULL;
     block_deinit(&b);
