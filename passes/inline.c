@@ -1,4 +1,5 @@
-/* Puts the bodies of functions marked `Inline=1` in place of their calls, and removes the functions.
+/* Puts the bodies of functions marked `Inline=1` in place of their calls, and removes the functions. Before code is made, the bodies of small
+ * functions of scalars and data too, so that a constructor meets the match that takes it apart; these functions stay.
  *
  *     def @g(%x: int32, Inline=1) { multiply(%x, 2) }  def @main(%x: int32) { @g(%x) }
  *  => def @main(%x: int32) { multiply(%x, 2) }
@@ -20,6 +21,7 @@ typedef struct Inliner {
     PtrMap sizes; /* Function among them -> its nodes, as a number */
     PtrMap kept; /* names of which a use stays */
     SizeBudget budget;
+    uint64_t small_left; /* nodes that the bodies of small functions may still add */
     /* of the definition at hand */
     Purity purity;
     PtrMap values; /* mentions of functions elsewhere than in front of arguments */
@@ -36,16 +38,48 @@ static bool is_listed(const AttrValue *names, const Name *name)
     return false;
 }
 
+static bool is_set(const Function *f, const char *attr)
+{
+    const AttrValue *v = attrs_find(f->attrs, attr);
+    return v && v->kind == ATTR_INT && v->i != 0;
+}
+
+/* Nodes of a function that is small; those that such functions add to a program, beside as many as it has. */
+#define SMALL_MOST 150
+#define SMALL_GROWTH 2048
+
+static bool has_elements(const Type *t)
+{
+    bool has = t->kind == TYPE_TENSOR && t->n > 0;
+    for (uint32_t i = 0; t->kind == TYPE_TUPLE && i < t->n && !has; i++)
+        has = has_elements(t->parts[i]);
+    return has;
+}
+
+/* What is more than scalars and data is left to the passes about tensors. */
+static WalkNext note_elements(void *data, const Expr *e)
+{
+    (void)data;
+    if (e->kind == EXPR_OP || e->kind == EXPR_CON)
+        return WALK_ON;
+    bool other = e->kind == EXPR_FUNCTION || e->kind == EXPR_REF_NEW || !e->type;
+    return other || has_elements(type_find(e->type)) ? WALK_STOP : WALK_ON;
+}
+
+static bool is_small(const Inliner *in, const Function *f)
+{
+    return in->run->context->for_code && !f->attrs && f->type_params.n == 0 &&
+           count_nodes(f->body) <= SMALL_MOST && ir_walk(f->body, note_elements, NULL, NULL);
+}
+
 static bool is_marked(const Inliner *in, const Def *def)
 {
     const Function *f = def->fn;
-    const AttrValue *mark = attrs_find(f->attrs, "Inline");
-    const AttrValue *skip = attrs_find(f->attrs, "SkipOptimization");
     if (in->names)
         return is_listed(in->names, def->name) && attrs_find(f->attrs, "Compiler") &&
                f->type_params.n == 0;
-    return mark && mark->kind == ATTR_INT && mark->i != 0 && f->type_params.n == 0 &&
-           !(skip && skip->kind == ATTR_INT && skip->i != 0);
+    return (is_set(f, "Inline") && f->type_params.n == 0 && !is_set(f, "SkipOptimization")) ||
+           is_small(in, f);
 }
 
 /* Another compiler is given the function whole: it stands as a literal, called or not. */
@@ -70,7 +104,13 @@ static Expr *make_literal(Inliner *in, const Function *f)
 /* Whether the program may have one more copy of the body; else a use of the function stays. */
 static bool may_copy(Inliner *in, const Name *name, const Function *f)
 {
-    if (size_spend(&in->budget, (uint64_t)(uintptr_t)ptrmap_find(&in->sizes, f)))
+    uint64_t nodes = (uint64_t)(uintptr_t)ptrmap_find(&in->sizes, f);
+    if (in->run->context->for_code && !is_set(f, "Inline")) {
+        bool fits = nodes <= in->small_left;
+        in->small_left -= fits ? nodes : 0;
+        return fits;
+    }
+    if (size_spend(&in->budget, nodes))
         return true;
     ptrmap_put(&in->kept, name, NULL);
     return false;
@@ -226,8 +266,11 @@ static bool make_bodies(Inliner *in)
         ok = body != NULL && !limit_hit(&in->run->cx->limits);
         if (!ok)
             break;
+        uint64_t nodes = count_nodes(body);
+        if (nodes > SMALL_MOST && !in->names && !is_set(m->def->fn, "Inline"))
+            continue; /* of what it calls it has become large */
         ptrmap_put(&in->bodies, m->def->name, body);
-        ptrmap_put(&in->sizes, body, (void *)(uintptr_t)count_nodes(body));
+        ptrmap_put(&in->sizes, body, (void *)(uintptr_t)nodes);
         for (size_t i = 0; i < m->callers.n; i++)
             if (--o.at[m->callers.at[i]].missing == 0)
                 vec_push(&ready, &in->run->scratch, m->callers.at[i]);
@@ -242,7 +285,7 @@ static bool make_bodies(Inliner *in)
 static bool goes(const Inliner *in, const Def *def)
 {
     return ptrmap_has(&in->bodies, def->name) && ptrmap_has(&in->named, def->name) &&
-           strcmp(def->name->text, "main") != 0;
+           strcmp(def->name->text, "main") != 0 && (in->names || is_set(def->fn, "Inline"));
 }
 
 static bool put_bodies(Inliner *in)
@@ -273,6 +316,9 @@ static bool put_bodies(Inliner *in)
 static bool inline_where(PassRun *run, Module *old, const AttrValue *names)
 {
     Inliner in = {.run = run, .old = old, .names = names, .budget = size_budget(run, old)};
+    in.small_left = SMALL_GROWTH;
+    for (size_t i = 0; i < old->defs.n && run->context->for_code; i++)
+        in.small_left += old->defs.at[i].fn ? count_nodes(&old->defs.at[i].fn->base) : 0;
     note_named(old, &in.named);
     bool ok = make_bodies(&in) && (!in.bodies.n || put_bodies(&in));
     size_report(&in.budget, run, "calls");
