@@ -798,29 +798,57 @@ static bool shorten(Forms *f)
     return ok && typecheck_module(f->cx, f->m, f->env);
 }
 
-static WalkNext find_bare(void *data, const Expr *e)
+typedef struct Left {
+    Forms *f;
+    const Expr *bare; /* a form that is given nothing */
+    const Expr *open; /* over a type parameter that no call of a definition decides */
+    const Expr *value; /* a definition with such a form, which nobody calls */
+} Left;
+
+static WalkNext find_left(void *data, const Expr *e)
 {
+    Left *l = data;
+    const Forms *f = l->f;
+    const GlobalVar *g = expr_as_global(e);
     const OpRef *op = expr_as_op(e);
-    const Expr **found = data;
-    *found = op && op->op->flags & OP_FORM ? e : NULL;
-    return *found ? WALK_STOP : WALK_ON;
+    if (is_open_form(e))
+        l->open = e;
+    else if (op && op->op->flags & OP_FORM)
+        l->bare = e;
+    else if (g && e != f->m->expr && is_open(l->f, find_global(f->m, f->env, g->name)))
+        l->value = e;
+    return l->bare || l->open || l->value ? WALK_STOP : WALK_ON;
 }
 
-/* A form that is given nothing stands for nothing. */
+/* No form stands for nothing. */
 static bool none_left(Forms *f)
 {
-    const Expr *bare = NULL;
-    for (size_t i = 0; i < f->m->defs.n && !bare; i++)
+    Left l = {.f = f};
+    bool whole = true;
+    for (size_t i = 0; i < f->m->defs.n && whole; i++)
         if (f->m->defs.at[i].fn && !f->m->defs.at[i].imported && !is_open(f, &f->m->defs.at[i]))
-            ir_walk(&f->m->defs.at[i].fn->base, find_bare, NULL, &bare);
-    if (f->m->expr && !bare)
-        ir_walk(f->m->expr, find_bare, NULL, &bare);
-    if (!bare)
+            whole = ir_walk(&f->m->defs.at[i].fn->base, find_left, NULL, &l);
+    if (f->m->expr && whole)
+        whole = ir_walk(f->m->expr, find_left, NULL, &l);
+    if (whole)
         return true;
-    const char *name = expr_as_op(bare)->op->name;
-    Diag *d =
-        diag_error(f->cx->diags, E0605_NO_GRADIENT, bare->span, "`%s` is no value by itself", name);
-    diag_help(d, "it is called with the function that is meant: `%s(@f)`", name);
+    const Expr *at = l.bare ? l.bare : l.open ? l.open : l.value;
+    const char *name = l.bare   ? expr_as_op(at)->op->name
+                       : l.open ? expr_call_of_op(at)->name
+                                : expr_as_global(at)->name->text;
+    Diag *d = diag_error(
+        f->cx->diags, l.bare ? E0605_NO_GRADIENT : E0216_OPERATOR_ARGUMENT, at->span,
+        l.bare   ? "`%s` is no value by itself"
+        : l.open ? "no call decides the type that `%s` goes through here"
+                 : "`@%s` asks a form of values of its type parameters: it is no value, but called",
+        name);
+    if (l.bare)
+        diag_help(d, "it is called with the function that is meant: `%s(@f)`", name);
+    else if (l.open)
+        diag_help(d, "definitions may have type parameters, and function literals types: `fn (%%w: "
+                     "Weights)`");
+    else
+        diag_help(d, "a literal calls it: `fn (%%w: Weights) { @%s(%%w) }`", name);
     return false;
 }
 
