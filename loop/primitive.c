@@ -76,19 +76,38 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
+/* How far apart planes may lie that hold all iterations: what all large steps are multiples of, or with `places` what those and the least
+ * large distance of two positions are; 0: there are no planes. */
+static int64_t plane_of(const NestNode *loop, const NestAccesses *all, int buffer, int64_t whole,
+                        bool places)
+{
+    const NestAccess *first = NULL;
+    int64_t plane = 0, least = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        const NestAccess *a = &all->at[i];
+        if (a->buffer != buffer)
+            continue;
+        first = first ? first : a;
+        int64_t far = magnitude(a->at.c - first->at.c);
+        if (far >= whole && (least == 0 || far < least))
+            least = far;
+        for (int k = 0; k < a->at.n; k++)
+            if (a->at.term[k].var != loop->var && magnitude(a->at.term[k].by) >= whole)
+                plane = gcd(magnitude(a->at.term[k].by), plane);
+    }
+    return places ? gcd(least, plane) : plane;
+}
+
 /* Whether iterations are told apart by the position within planes: all other steps are either multiples of a plane, in which the iterations
  * lie one behind the other, or stay within one of them. So the rows of an image are, whose planes are channels. */
-static bool apart_in_planes(const NestNode *loop, const NestAccesses *all, int buffer, int64_t step)
+static bool apart_in_planes(const NestNode *loop, const NestAccesses *all, int buffer, int64_t step,
+                            bool places)
 {
-    int64_t whole, plane = 0, least = 0, most = 0;
+    int64_t whole, plane, least = 0, most = 0;
     bool any = false;
     if (__builtin_mul_overflow(step, loop->extent, &whole))
         return false;
-    for (size_t i = 0; i < all->n; i++)
-        for (int k = 0; all->at[i].buffer == buffer && k < all->at[i].at.n; k++)
-            if (all->at[i].at.term[k].var != loop->var &&
-                magnitude(all->at[i].at.term[k].by) >= whole)
-                plane = gcd(magnitude(all->at[i].at.term[k].by), plane);
+    plane = plane_of(loop, all, buffer, whole, places);
     if (plane < whole)
         return false;
     for (size_t i = 0; i < all->n; i++) {
@@ -141,7 +160,8 @@ static bool keeps_apart(const NestNode *loop, const NestAccesses *all, int buffe
     if (same && is_injective(loop, first))
         return true;
     int64_t step = magnitude(nest_coefficient(&first->at, loop->var));
-    return step > most - least || (step > 0 && apart_in_planes(loop, &all[0], buffer, step));
+    return step > most - least || (step > 0 && (apart_in_planes(loop, all, buffer, step, false) ||
+                                                apart_in_planes(loop, all, buffer, step, true)));
 }
 
 bool nest_independent(Nest *n, const NestNode *loop)

@@ -270,6 +270,38 @@ static void spread(Sched *s, NestNode *node)
     }
 }
 
+static bool has_home(const Nest *n, const NestNode *loop)
+{
+    bool has = false;
+    for (size_t i = 0; i < n->buffers.n; i++)
+        has |= n->buffers.at[i].home == loop;
+    return has;
+}
+
+/* A loop of one turn around several is none: threads share each of those. */
+static void open_wrappers(Sched *s)
+{
+    Nest *n = s->n;
+    for (size_t i = 0; i < n->root.n && s->m->threads > 1;) {
+        NestNode *loop = n->root.at[i];
+        bool opens = loop->kind == NEST_LOOP && loop->way == NEST_SERIAL && loop->extent == 1 &&
+                     loop->body.n > 1 && !has_home(n, loop);
+        for (size_t k = 0; k < loop->body.n; k++)
+            opens &= loop->body.at[k]->kind == NEST_LOOP;
+        if (!opens) {
+            i++;
+            continue;
+        }
+        nest_remove(n, loop);
+        for (size_t at = i; loop->body.n > 0; at++) {
+            NestNode *inner = loop->body.at[0];
+            nest_remove(n, inner);
+            nest_substitute(n, inner, loop->var, &(NestLinear){0});
+            nest_insert(n, NULL, at, inner);
+        }
+    }
+}
+
 /* ---- loops of few turns ---------------------------------------------------------------------------------------------- */
 
 #define TURNS_FEW 8
@@ -502,6 +534,7 @@ Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
     for (size_t i = 0; i < all.n; i++)
         if (is_open(&parts, all.at[i]))
             schedule(s, all.at[i]);
+    open_wrappers(s);
     for (size_t i = 0; i < s->n->root.n; i++)
         spread(s, s->n->root.at[i]);
     return s->n;

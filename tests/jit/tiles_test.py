@@ -101,6 +101,23 @@ class Tiles(unittest.TestCase):
         weights = 4 * 128 * 128 * 9
         self.assertIn(kept // (4 * 128 * 128), (9, 16, 36), f"{kept} bytes for weights of {weights}")
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "there is one core")
+    def test_threads_share_the_rows(self):
+        """Rows whose channels lie in planes, and rows that are one after another, of which what is left over stands beside."""
+        program = """def @main(%x: Tensor[(1, 3, 224, 224), float32], %a: Tensor[(64, 3, 7, 7), float32],
+          %b: Tensor[(96, 64, 1, 1), float32]) {
+  let %p = nn.relu(nn.conv2d(%x, %a, strides=[2, 2], padding=[3, 3, 3, 3], channels=64, kernel_size=[7, 7]));
+  nn.relu(nn.conv2d(%p, %b, channels=96, kernel_size=[1, 1]))
+}
+"""
+        weights = {"a": (64, 3, 7, 7), "b": (96, 64, 1, 1)}
+        text = self.relay("compile", program, weights, "--emit", "lowered")
+        shared = [int(n) for n in re.findall(r"^ *parallel \w+ in 0\.\.(\d+):$", text, re.M)]
+        serial = [line for line in re.findall(r"^for \w+ in 0\.\.(?:112|12544|1568):$", text, re.M)]
+        self.assertEqual(serial, [])
+        self.assertGreaterEqual(sum(n >= 7 for n in shared), 2)
+        self.agree(program, weights)
+
 
 if __name__ == "__main__":
     unittest.main()
