@@ -3,6 +3,7 @@
 #include "base/limit.h"
 #include "ir/ctx.h"
 #include "ir/walk.h"
+#include "jit/live.h"
 #include "passes/types.h"
 
 /* Of a tuple that is matched. */
@@ -279,6 +280,8 @@ static Expr *open_rest(Opening *o, const Opened *opened, Let *let)
 /* The lets of the block in front of this one, whose value is the block's. */
 static Expr *splice(Opening *o, Expr *block, const Let *let)
 {
+    if (let_is_last(let))
+        return block;
     Arena *a = &o->module->arena;
     Vec(const Let *) inner = {0};
     for (const Let *one = expr_as_let(block); one; one = expr_as_let(block)) {

@@ -40,7 +40,7 @@ typedef struct Slab {
 
 /* What stands before a reference. */
 typedef struct RefLinks {
-    Object lives;
+    uint32_t none, lives; /* as the first word of an object */
     struct RefLinks *next;
     struct RefLinks **before; /* what points here */
 } RefLinks;
@@ -394,7 +394,7 @@ Object *heap_alloc(Limits *limits, size_t bytes, bool is_ref)
     }
     Object *o = (Object *)(void *)(p + front);
     if (is_ref) {
-        links_of(o)->lives = (Object){.form = FORM_LIVES};
+        links_of(o)->lives = FORM_LIVES;
         link_in(&h->refs, links_of(o));
     }
     return o;
