@@ -51,6 +51,9 @@ def number(v, t):
 
 
 def listed(v):
+    v = list(v)
+    if not all(isinstance(e, (int, np.integer)) for e in v):
+        raise Unsupported("an extent that is known only at run time")
     return "[" + ", ".join(str(int(e)) for e in v) + "]"
 
 
@@ -194,6 +197,29 @@ class Call:
     def extent(self, a, axis):
         n = self.val(a).shape[axis]
         return number(n, torch.int64) if isinstance(n, int) else f'take(shape_of({self.graph.arg(a)}, dtype="int64"), {axis}i64, axis=0)'
+
+    def sizes(self, sizes):
+        """A row of extents; those that are known at run time are extents of what the node is given."""
+        of = {}
+        for a in self.node.all_input_nodes:
+            for k, d in enumerate(self.val(a).shape if isinstance(self.val(a), torch.Tensor) else []):
+                of.setdefault(str(d), (a, k))
+        if any(not isinstance(d, int) and str(d) not in of for d in sizes):
+            raise Unsupported("an extent that is known only at run time")
+        return f"stack(({', '.join(f'{d}i64' if isinstance(d, int) else self.extent(*of[str(d)]) for d in sizes)},), axis=0)"
+
+    def filled(self, value, sizes, t):
+        if all(isinstance(d, int) for d in sizes):
+            return f'full({value}, shape={listed(sizes)}, dtype="{dtype(t)}")'
+        return f'dyn.full({value}, {self.sizes(sizes)}, shape=None, dtype="{dtype(t)}")'
+
+    def broadcast(self, text, a, sizes):
+        """The value of a in a shape."""
+        if list(map(str, self.val(a).shape)) == list(map(str, sizes)):
+            return text
+        if all(isinstance(d, int) for d in sizes):
+            return f"broadcast_to({text}, shape={listed(sizes)})"
+        return f"dyn.broadcast_to({text}, {self.sizes(sizes)}, shape=None)"
 
     def table(self, values):
         """An array of the rule's own."""
@@ -397,16 +423,17 @@ for torch_name, relay_name in {"mean": "mean", "sum": "sum", "amax": "max", "ami
 @rule("var", "var_mean")
 def variance(c):
     """The sum of squares is divided by as many as there are elements, less the correction."""
-    shape, keep, t = c.known(c.args[0]), bool(c.get("keepdim")), c.val(c.args[0]).dtype
+    shape, keep, t = list(c.val(c.args[0]).shape), bool(c.get("keepdim")), c.val(c.args[0]).dtype
     dims = c.get("dim")
     dims = list(range(len(shape))) if dims is None or dims == [] else [d % len(shape) for d in ([dims] if isinstance(dims, int) else dims)]
     less = c.get("correction")
     less = (1 if c.get("unbiased") in (None, True) else 0) if less is None else less
-    axes, n = listed(dims), math.prod(shape[d] for d in dims)
+    axes = listed(dims)
     mean = c.let(f"mean({c.x()}, axis={axes}, keepdims=True)")
-    y = f"variance({c.x()}, {mean}, axis={axes}, keepdims={keep})"
-    if less:
-        y = f"multiply({y}, {number(n / (n - less) if n > less else math.nan if n == less == 1 else math.inf, t)})"
+    y = f"variance({c.x()}, {mean}, axis={axes}, keepdims={keep}, unbiased={less == 1})"
+    if less not in (0, 1):
+        n = math.prod(c.known(c.args[0])[d] for d in dims)
+        y = f"multiply({y}, {number(n / (n - less) if n > less else math.inf, t)})"
     if "mean" not in str(c.target):
         return y
     return [c.result(y), mean if keep else c.let(f"squeeze({mean}, axis={axes})")]
@@ -490,24 +517,25 @@ def unique(c):
         raise Unsupported("elements as they come")
     u = c.let(f"unique(reshape({c.x()}, newshape=[-1]), sorted=True, return_counts=True)")
     cut = lambda k: f'take({u}.{k}, arange(0i64, cast(squeeze({u}.3, axis=[0]), dtype="int64"), 1i64, dtype="int64"), axis=0)'  # noqa: E731
-    shape = listed(c.known(c.args[0]))
-    return [c.result(cut(0)), c.let(f'reshape(cast({u}.2, dtype="int64"), newshape={shape})'), c.let(f'cast({cut(4)}, dtype="int64")')]
+    return [c.result(cut(0)), c.let(f'reshape_like(cast({u}.2, dtype="int64"), {c.x()})'), c.let(f'cast({cut(4)}, dtype="int64")')]
 
 
 @rule("masked_select")
 def masked_select(c):
-    shape = torch.broadcast_shapes(c.known(c.args[0]), c.known(c.args[1]))
-    x, flags = (f"reshape(broadcast_to({c.x(i)}, shape={listed(shape)}), newshape=[-1])" for i in (0, 1))
+    x, flags = c.x(), c.x(1)
+    if str(c.val(c.args[0]).shape) != str(c.val(c.args[1]).shape):
+        shape = listed(torch.broadcast_shapes(c.known(c.args[0]), c.known(c.args[1])))
+        x, flags = (f"broadcast_to({v}, shape={shape})" for v in (x, flags))
+    x, flags = (f"reshape({v}, newshape=[-1])" for v in (x, flags))
     return f"take({x}, reshape(argwhere({flags}), newshape=[-1]), axis=0)"
 
 
 @rule("masked_scatter")
 def masked_scatter(c):
-    shape = c.known(c.args[0])
-    flags = c.let(f"broadcast_to({c.x(1)}, shape={listed(shape)})")
+    flags = c.let(c.broadcast(c.x(1), c.args[1], list(c.val(c.args[0]).shape)))
     at = f'subtract(cumsum(cast(reshape({flags}, newshape=[-1]), dtype="int64"), axis=0), 1i64)'
     given = f'take(reshape({c.x(2)}, newshape=[-1]), {at}, axis=0, mode="clip")'
-    return f"where({flags}, reshape({given}, newshape={listed(shape)}), {c.x()})"
+    return f"where({flags}, reshape_like({given}, {c.x()}), {c.x()})"
 
 
 @rule("_softmax", "_log_softmax")
@@ -533,6 +561,8 @@ def addmm(c):
 @rule("convolution")
 def convolution(c):
     n = len(c.get("stride"))
+    if not isinstance(c.get("groups"), int):
+        raise Unsupported("a number of groups that is known only at run time")
     s, p, d, g = (c.get(k) for k in ("stride", "padding", "dilation", "groups"))
     if c.get("transposed"):
         layout = [("NCW", "IOW"), ("NCHW", "IOHW"), ("NCDHW", "IODHW")][n - 1]
@@ -625,27 +655,25 @@ def adaptive(c):
 @rule("_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(c):
     """Rows are added up in their bags; a bag begins where its offset says, and of equal offsets the last one has the rows."""
-    rows, way, pad = c.known(c.args[1])[0], c.get("mode"), c.get("padding_idx")
-    offsets, width, t = c.x(2), c.known(c.args[0])[1], c.out(0).dtype
-    bags = c.known(c.args[2])[0] - bool(c.get("include_last_offset"))
+    way, pad, t = c.get("mode"), c.get("padding_idx"), c.out(0).dtype
+    offsets, sizes, zero = c.graph.as_type(c.args[2], torch.int64), list(c.out(0).shape), number(0, t)
     if c.get("include_last_offset"):
-        offsets = f"strided_slice({offsets}, begin=[0], end=[{bags}], strides=[1])"
-    bag = c.let(f'subtract(searchsorted({c.graph.as_type(c.args[2], torch.int64) if bags == c.val(c.args[2]).shape[0] else offsets}, '
-                f'arange(0i64, {rows}i64, 1i64, dtype="int64"), right=True, dtype="int64"), 1i64)')
+        offsets = f"strided_slice({offsets}, begin=[0], end=[-1], strides=[1])"
+    bag = c.let(f'subtract(searchsorted({offsets}, arange(0i64, {c.extent(c.args[1], 0)}, 1i64, dtype="int64"), right=True, dtype="int64"), 1i64)')
     x = c.let(f'take({c.x()}, {c.x(1)}, axis=0, mode="wrap")')
     if c.get("per_sample_weights") is not None:
         x = c.let(f"multiply({x}, expand_dims({c.graph.arg(c.get('per_sample_weights'))}, axis=1))")
-    there = f'ones(shape=[{rows}], dtype="{dtype(t)}")'
+    there = "greater_equal(%s, 0i64)" % bag
     if pad is not None and pad >= 0:
-        there = c.let(f'cast(not_equal({c.x(1)}, cast({pad}, dtype="{dtype(c.val(c.args[1]).dtype)}")), dtype="{dtype(t)}")')
-    at = f"expand_dims({bag}, axis=0)"
-    count = c.let(f'expand_dims(scatter_nd(zeros(shape=[{bags}], dtype="{dtype(t)}"), {at}, {there}, mode="add"), axis=1)')
+        there = f'not_equal({c.x(1)}, cast({pad}, dtype="{dtype(c.val(c.args[1]).dtype)}"))'
+    there, at = c.let(f'cast({there}, dtype="{dtype(t)}")'), f"expand_dims({bag}, axis=0)"
+    count = c.let(f'expand_dims(scatter_nd({c.filled(zero, sizes[:1], t)}, {at}, {there}, mode="add"), axis=1)')
     if way == 2:
-        least, zero = number(-math.inf, t), number(0, t)
+        least = number(-math.inf, t)
         x = f"where(expand_dims(greater({there}, {zero}), axis=1), {x}, {least})"
-        y = f'scatter_nd(full({least}, shape=[{bags}, {width}], dtype="{dtype(t)}"), {at}, {x}, mode="max")'
+        y = f'scatter_nd({c.filled(least, sizes, t)}, {at}, {x}, mode="max")'
         return [c.result(f"where(greater({count}, {zero}), {y}, {zero})"), bag]
-    y = c.let(f'scatter_nd(zeros(shape=[{bags}, {width}], dtype="{dtype(t)}"), {at}, multiply({x}, expand_dims({there}, axis=1)), mode="add")')
+    y = c.let(f'scatter_nd({c.filled(zero, sizes, t)}, {at}, multiply({x}, expand_dims({there}, axis=1)), mode="add")')
     return [c.result(f"divide({y}, maximum({count}, {number(1, t)}))") if way == 1 else y, bag]
 
 
@@ -964,9 +992,10 @@ def index_put(c):
         text = turned(text, [*range(first, first + n), *range(first), *range(first + n, n + len(rest))])
     else:
         shape = list(torch.broadcast_shapes(*[c.val(i).shape for i in given if i is not None]))
-        at = [f"broadcast_to({i}, shape={listed(shape)})" for i in at.values()]
+        indices = [i for i in given if i is not None]
+        at = [c.broadcast(text_of, i, shape) for text_of, i in zip(at.values(), indices)]
         outside = [v.shape[k] for k in rest]
-        text = f"broadcast_to({text}, shape={listed(outside[:first] + shape + outside[first:])})"
+        text = c.broadcast(text, values, outside[:first] + shape + outside[first:])
         text = turned(text, [*range(first, first + n), *range(first), *range(first + n, n + len(rest))])
     y = f'scatter_nd({turned(c.x(), order)}, stack(({", ".join(at)},), axis=0), {text}, mode="{"add" if c.get("accumulate") else "update"}")'
     return turned(y, [order.index(k) for k in range(v.dim())])
@@ -985,11 +1014,15 @@ def scatter(c):
         raise Unsupported(f"the reduction `{c.get('reduce')}`")
     t, updates = c.out().dtype, c.args[3]
     if not isinstance(updates, torch.fx.Node):
-        updates = f'full({number(updates, t)}, shape={listed(c.val(c.args[2]).shape)}, dtype="{dtype(t)}")'
+        updates = c.filled(number(updates, t), list(c.val(c.args[2]).shape), t)
     else:
-        sizes = c.val(c.args[2]).shape
+        sizes, same = c.val(c.args[2]).shape, str(c.val(c.args[2]).shape) == str(c.val(updates).shape)
         updates = c.graph.arg(updates)
-        updates = f"strided_slice({updates}, begin={[0] * len(sizes)}, end={listed(sizes)}, strides=None)"
+        if not same and not all(isinstance(d, int) for d in sizes):
+            whole = f'(shape=[{len(sizes)}], dtype="int64")'
+            updates = (f"dyn.strided_slice({updates}, zeros{whole}, {c.sizes(sizes)}, ones{whole}, begin=None, end=None, strides=None, axes=None)")
+        elif not same:
+            updates = f"strided_slice({updates}, begin={[0] * len(sizes)}, end={listed(sizes)}, strides=None)"
     return f'scatter_elements({c.x()}, {c.x(2)}, {updates}, axis={c.get("dim") % c.out().dim()}, reduction="{way}")'
 
 
@@ -1071,7 +1104,8 @@ def item(c):
 
 @rule("copy", "fill")
 def copy(c):
-    return f"broadcast_to({c.cast(1, c.out().dtype)}, shape={listed(c.out().shape)})"
+    text = c.cast(1, c.out().dtype)
+    return c.broadcast(text, c.args[1], list(c.out().shape)) if isinstance(c.args[1], torch.fx.Node) else c.filled(text, list(c.out().shape), c.out().dtype)
 
 
 @rule("sym_size")
@@ -1103,14 +1137,17 @@ def along(c, x, table, shape, axis):
     """The product along an axis with a table of as many rows."""
     order = [k for k in range(len(shape)) if k != axis] + [axis]
     flat = f"reshape({turned(x, order)}, newshape=[-1, {shape[axis]}])"
-    y = f"reshape(nn.matmul({flat}, {c.table(table.astype('float32'))}, units=None), newshape={listed([shape[k] for k in order[:-1]] + [table.shape[1]])})"
+    sizes = [shape[k] if isinstance(shape[k], int) else -1 for k in order[:-1]] + [table.shape[1]]
+    if sizes.count(-1) > 1 or not isinstance(shape[axis], int):
+        raise Unsupported("several extents that are known only at run time")
+    y = f"reshape(nn.matmul({flat}, {c.table(table.astype('float32'))}, units=None), newshape={listed(sizes)})"
     return turned(y, [order.index(k) for k in range(len(shape))])
 
 
 @rule("_fft_r2c", "_fft_c2c", "_fft_c2r")
 def spectrum(c):
     kind, dims = str(c.target).split(".")[1][-3:], [d % len(c.val(c.args[0]).shape) for d in c.get("dim")]
-    shape, out = c.known(c.args[0]), list(c.out().shape)
+    shape, out = list(c.val(c.args[0]).shape), list(c.out().shape)
     if (c.val(c.args[0]).dtype in (torch.float64, torch.complex128)):
         raise Unsupported("spectra of float64")
     forward = kind == "r2c" or (kind == "c2c" and c.get("forward"))
@@ -1134,7 +1171,7 @@ def spectrum(c):
                 b = c.let(f"add({b}, {along(c, imaginary, cos, shape, d)})")
             real, imaginary = a, b
         shape[d] = out[d]
-    count = math.prod((out if kind == "c2r" else c.known(c.args[0]))[d] for d in dims)
+    count = math.prod((out if kind == "c2r" else c.val(c.args[0]).shape)[d] for d in dims)
     scale = {0: 1, 1: count**-0.5, 2: 1 / count}[c.get("normalization")]
     y = real if imaginary is None else pair(c, real, imaginary)
     return y if scale == 1 else f"multiply({y}, {number(scale, torch.float32)})"
@@ -1321,9 +1358,10 @@ class Writer:
 
     def title(self, node):
         """The module that the node stands in, and what it does there unless that is all that the module does, or what it is called after."""
-        path, does = path_of(node), re.sub(r"_\d+$", "", node.name)
+        own = node.name.replace("empty_nn_module_stack_from_metadata_hook_", "")
+        path, does = path_of(node), re.sub(r"_\d+$", "", own).strip("_")
         if not path:
-            return node.name
+            return own
         return path if self.modules.get(path) == 1 or path.split(".")[-1] == does else f"{path}.{does}"
 
     def value(self, node):
@@ -1344,7 +1382,7 @@ class Writer:
         return found
 
     def extent(self, d):
-        if isinstance(d, int):
+        if isinstance(d, int) or re.fullmatch(r"\d+", str(d)):
             return str(d)
         if not re.fullmatch(r"\w+", str(d)):
             return "?"

@@ -189,6 +189,12 @@ def cases():
         yield name, module, inputs, dynamic
     for sign in [1, -1]:
         yield f"cond {sign}", Choice(), [sign * torch.ones(3)], None
+    batch, f = torch.export.Dim.AUTO, lambda x, i: (
+        x.scatter(1, i, 9.0), x.scatter_add(1, i, x), x[i[:, 0]], x.var(), x.index_put((i[:, 0],), torch.tensor(7.)), x[x > 0], x.view(x.shape[0], 2, -1), x.unique(),
+        torch.view_as_real(torch.fft.rfft(x)), torch.full((x.shape[0], x.shape[0]), 2.0), x[:, :x.shape[0]], x.repeat(2, 1))
+    yield "any batch", Computed(f, 2), [spread(3, 4), torch.tensor([[0, 1], [2, 0], [1, 1]])], ({0: batch}, {0: batch})
+    bag = lambda i, w, o: torch.nn.functional.embedding_bag(i, w, o, mode="mean")  # noqa: E731
+    yield "any bags", Computed(bag, 3), [torch.tensor([1, 2, 2, 0, 5]), spread(6, 4), torch.tensor([0, 2, 2])], ({0: batch}, None, {0: batch})
     yield "detector", Detector(), [torch.randn(1, 3, 32, 32)], None
     yield "int8", Int8(), [torch.randn(1, 3, 16, 16)], None
     yield "scan", Scanned(), [torch.randn(5, 4)], None
