@@ -25,6 +25,8 @@ typedef struct Inliner {
     /* of the definition at hand */
     Purity purity;
     PtrMap values; /* mentions of functions elsewhere than in front of arguments */
+    bool
+        has_literal; /* a function that may outlive what it calls now, and finds that by name then */
     PtrMap literals; /* name -> what stands for the function as a value */
     const AttrValue *
         names; /* the functions for other compilers that are put in place; NULL: those with `Inline` */
@@ -106,7 +108,7 @@ static bool may_copy(Inliner *in, const Name *name, const Function *f)
 {
     uint64_t nodes = (uint64_t)(uintptr_t)ptrmap_find(&in->sizes, f);
     if (in->run->context->for_code && !is_set(f, "Inline")) {
-        bool fits = nodes <= in->small_left;
+        bool fits = nodes <= in->small_left && !in->has_literal;
         in->small_left -= fits ? nodes : 0;
         return fits;
     }
@@ -150,7 +152,8 @@ static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
     const GlobalVar *value = expr_as_global(old);
     const Call *was = expr_as_call(old);
     const GlobalVar *callee = was ? expr_as_global(was->callee) : NULL;
-    if (value && ptrmap_has(&in->values, old) && ptrmap_has(&in->bodies, value->name))
+    const Function *whole = value ? ptrmap_find(&in->bodies, value->name) : NULL;
+    if (whole && ptrmap_has(&in->values, old) && (in->names || is_set(whole, "Inline")))
         return literal_of(in, value->name, now);
     if (callee && ptrmap_has(&in->bodies, callee->name))
         return put_call(in, was, expr_as_call(now), callee->name);
@@ -187,9 +190,15 @@ static WalkNext note_pure(void *data, const Expr *e)
     return WALK_ON;
 }
 
+static WalkNext note_literal(void *data, const Expr *e)
+{
+    return e->kind == EXPR_FUNCTION && e != data ? WALK_STOP : WALK_ON;
+}
+
 static Expr *inline_calls(Inliner *in, Expr *root)
 {
     Rewriter rw;
+    in->has_literal = !ir_walk(root, note_literal, NULL, root == in->old->expr ? NULL : root);
     purity_init(&in->purity, in->old, in->run->context->env, root);
     if (in->names)
         ir_walk(root, note_pure, NULL, in);
