@@ -70,7 +70,10 @@ static Demand demand_of(const Backward *b, const Expr *e)
     const Call *call = expr_as_call(e);
     ScaleAxes axes;
     switch (scale_kind(e)) {
-    case SCALE_WEIGHTED: return scale_axes(call, &axes) ? (Demand){.at = axes.out} : DEMAND_NONE;
+    case SCALE_WEIGHTED:
+        return scale_axes(call, &axes) && scale_is_known(b->run, call->args.at[1])
+                   ? (Demand){.at = axes.out}
+                   : DEMAND_NONE;
     case SCALE_RELU: return (Demand){operand_demand(b, call, 0).at, true};
     case SCALE_SUM: return demand_of_sum(b, call);
     case SCALE_BIAS: {
@@ -102,7 +105,7 @@ static void begin_factor(Backward *b, const Call *product)
         Demand d = operand_demand(b, product, i);
         f.at = d.at;
         if (!matches(product, i, d.at, f.squeezed, &f.n_squeezed) ||
-            (d.positive && !scale_is_positive(f.old)))
+            (d.positive && !scale_is_positive(f.old)) || !scale_is_known(b->run, f.old))
             continue;
         Factor *kept = arena_new(&b->run->scratch, Factor);
         *kept = f;

@@ -236,11 +236,56 @@ static void tell(Fold *fold, int rule, const Expr *old, const Expr *now, const E
         pass_decides(fold->run, (PassEvent){.rule = &rules[rule], .at = old, .made = made});
 }
 
+/* `zeros(…)` and the like; `typed` is it with its type. */
+static bool is_creation(const Fold *fold, const Expr *e, const Expr *typed)
+{
+    const Op *op = expr_call_of_op(e);
+    return op && expr_as_call(e)->args.n == 0 && !(op->flags & fold->kept) && is_small(typed->type);
+}
+
+/* For code, what is computed of constants and of zeros or ones alone is a constant too: alone, `zeros(…)` stays, since kernels make it in
+ * passing. NULL where there are no such operands. */
+static Expr *with_created(Rewriter *rw, const Call *old, Expr *now)
+{
+    const Fold *fold = rw->data;
+    const Call *call = expr_as_call(now);
+    bool known = fold->run->context->for_code && expr_call_of_op(now), any = false;
+    for (uint32_t i = 0; known && i < call->args.n; i++) {
+        bool made = is_creation(fold, call->args.at[i], old->args.at[i]);
+        known = made || call->args.at[i]->kind == EXPR_CONSTANT;
+        any |= made;
+    }
+    if (!known || !any)
+        return NULL;
+    Arena *arena = &rw->module->arena;
+    Expr **args = arena_copy(arena, call->args.at, call->args.n * sizeof *args);
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        const Call *made = expr_as_call(args[i]);
+        Value v =
+            made ? fold_eval(rw->cx, expr_call_of_op(args[i]), made->attrs, args[i]->span, 0, NULL)
+                 : value_none();
+        if (made && value_is_none(v))
+            return NULL;
+        args[i] = made ? fold_value_expr(arena, now->span, v) : args[i];
+        value_release(v);
+    }
+    return expr_call(arena, now->span, call->callee, call->args.n, args, call->attrs);
+}
+
+static Expr *fold_call(Rewriter *rw, const Expr *old, Expr *now)
+{
+    const Fold *fold = rw->data;
+    const Call *was = expr_as_call(old);
+    Expr *created = with_created(rw, was, now);
+    Expr *made = fold_op_call(rw->cx, rw->module, was, created ? created : now, fold->kept);
+    return made == created ? now : made;
+}
+
 static Expr *fold_any(Rewriter *rw, const Expr *old, Expr *now)
 {
     Fold *fold = rw->data;
     switch ((ExprKind)now->kind) {
-    case EXPR_CALL: return fold_op_call(rw->cx, rw->module, expr_as_call(old), now, fold->kept);
+    case EXPR_CALL: return fold_call(rw, old, now);
     case EXPR_VAR: {
         const Let *let = ptrmap_find(&fold->lets, old);
         Expr *value = let ? ptrmap_find(&rw->done, let->value) : NULL;

@@ -123,6 +123,22 @@ bool scale_is_positive(const Expr *e)
     return true;
 }
 
+/* Computed from constants, in a few steps. */
+static bool is_known(const Expr *e, int depth)
+{
+    const Call *call = expr_call_of_op(e) ? expr_as_call(e) : NULL;
+    bool known = call && depth > 0;
+    for (uint32_t i = 0; known && i < call->args.n; i++)
+        known = is_known(call->args.at[i], depth - 1);
+    return known || e->kind == EXPR_CONSTANT;
+}
+
+bool scale_is_known(const PassRun *run, const Expr *e)
+{
+    enum { STEPS_MOST = 6 };
+    return !run->context->for_code || is_known(e, STEPS_MOST);
+}
+
 Expr *scale_vector(const OpsMake *m, Expr *operand, int n, const int64_t *squeezed)
 {
     Attr attr = ops_attr_ints(m, "axis", (uint32_t)n, squeezed);

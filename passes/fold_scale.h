@@ -45,6 +45,9 @@ bool scale_matches(const Type *t, const Type *operand, Channels at, int64_t *squ
 Expr *scale_spread(const OpsMake *m, Expr *vector, const Type *t, Channels at);
 /* A constant, perhaps in another shape, of numbers above 0. */
 bool scale_is_positive(const Expr *e);
+/* For code a factor is worth moving only where both it and the weight are known: kernels multiply what they have in registers, and a weight
+ * that is none would be multiplied in each call. Elsewhere, as in the original, always. */
+bool scale_is_known(const PassRun *run, const Expr *e);
 /* The operand without the axes that are squeezed: a vector, or blocks of one. */
 Expr *scale_vector(const OpsMake *m, Expr *operand, int n, const int64_t *squeezed);
 

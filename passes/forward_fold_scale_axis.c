@@ -69,7 +69,8 @@ static void demand_of_operands(Forward *f, const Expr *e)
     Demand d = demanded(f, e);
     ScaleAxes axes;
     if (kind == SCALE_WEIGHTED && scale_axes(call, &axes)) {
-        demand(f, call->args.at[0], (Demand){.at = axes.in});
+        bool known = scale_is_known(f->run, call->args.at[1]);
+        demand(f, call->args.at[0], known ? (Demand){.at = axes.in} : DEMAND_NONE);
         demand(f, call->args.at[1], DEMAND_NONE);
     } else if (kind == SCALE_RELU && d.at.axis >= 0) {
         demand(f, call->args.at[0], (Demand){d.at, true});
@@ -102,7 +103,8 @@ static Expr *leave_out(Forward *f, const OpsMake *m, const Call *old, const Call
     int n;
     for (int i = 0; d.at.axis >= 0 && t[0] && t[1] && i < 2; i++) {
         if (!scale_matches(t[i], t[1 - i], d.at, squeezed, &n) ||
-            (d.positive && !scale_is_positive(now->args.at[1 - i])))
+            (d.positive && !scale_is_positive(now->args.at[1 - i])) ||
+            !scale_is_known(f->run, now->args.at[1 - i]))
             continue;
         ptrmap_put(&f->scales, old, scale_vector(m, now->args.at[1 - i], n, squeezed));
         return now->args.at[i];

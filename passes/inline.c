@@ -1,5 +1,6 @@
 /* Puts the bodies of functions marked `Inline=1` in place of their calls, and removes the functions. Before code is made, the bodies of small
- * functions of scalars and data too, so that a constructor meets the match that takes it apart; these functions stay.
+ * functions of scalars and data too, so that a constructor meets the match that takes it apart, and what `worthwhile` says; these
+ * functions stay.
  *
  *     def @g(%x: int32, Inline=1) { multiply(%x, 2) }  def @main(%x: int32) { @g(%x) }
  *  => def @main(%x: int32) { multiply(%x, 2) }
@@ -10,6 +11,7 @@
 #include "passes/beta.h"
 #include "passes/budget.h"
 #include "passes/pass.h"
+#include "passes/types.h"
 
 #include <string.h>
 
@@ -28,6 +30,8 @@ typedef struct Inliner {
     bool
         has_literal; /* a function that may outlive what it calls now, and finds that by name then */
     PtrMap literals; /* name -> what stands for the function as a value */
+    bool worthwhile; /* what had better stand where it is called is put there without a mark */
+    PtrMap calls; /* name -> Calls of what may be */
     const AttrValue *
         names; /* the functions for other compilers that are put in place; NULL: those with `Inline` */
 } Inliner;
@@ -74,6 +78,70 @@ static bool is_small(const Inliner *in, const Function *f)
            count_nodes(f->body) <= SMALL_MOST && ir_walk(f->body, note_elements, NULL, NULL);
 }
 
+/* How a function is used. */
+typedef struct Calls {
+    uint32_t n; /* mentions elsewhere than in front of arguments count as two */
+    bool knows; /* some call gives it a constant */
+} Calls;
+
+static void note_mention(void *data, Expr *const *slot)
+{
+    const Inliner *in = data;
+    Calls *c =
+        (*slot)->kind == EXPR_GLOBAL ? ptrmap_find(&in->calls, expr_as_global(*slot)->name) : NULL;
+    if (c)
+        c->n += 2;
+}
+
+static WalkNext note_calls(void *data, const Expr *e)
+{
+    const Inliner *in = data;
+    const Call *call = expr_as_call(e);
+    const GlobalVar *g = call ? expr_as_global(call->callee) : NULL;
+    Calls *c = g ? ptrmap_find(&in->calls, g->name) : NULL;
+    ir_children(e, note_mention, data);
+    if (!c)
+        return WALK_ON;
+    c->n--;
+    for (uint32_t i = 0; i < call->args.n; i++)
+        c->knows |= call->args.at[i]->kind == EXPR_CONSTANT && expr_tensor_type(call->args.at[i]) &&
+                    expr_tensor_type(call->args.at[i])->n > 0;
+    return WALK_ON;
+}
+
+static WalkNext find_tensor_op(void *data, const Expr *e)
+{
+    const Type *t = expr_call_of_op(e) ? expr_tensor_type(e) : NULL;
+    *(bool *)data |= t && t->n > 0;
+    return *(bool *)data ? WALK_STOP : WALK_ON;
+}
+
+/* What computes tensors and is called once, or with tensors that are known, is better off where it is called: it is fused with what is
+ * around it, and its weights are constants there. */
+static void find_calls(Inliner *in)
+{
+    Arena *arena = &in->run->scratch;
+    for (size_t i = 0; i < in->old->defs.n; i++) {
+        const Def *def = &in->old->defs.at[i];
+        bool computes = false;
+        if (def->fn && !def->imported && def->fn->type_params.n == 0 && !def->fn->attrs)
+            ir_walk(def->fn->body, find_tensor_op, NULL, &computes);
+        if (computes)
+            ptrmap_put(&in->calls, def->name, arena_new(arena, Calls));
+    }
+    for (size_t i = 0; i < in->old->defs.n; i++)
+        if (in->old->defs.at[i].fn && !in->old->defs.at[i].imported)
+            ir_walk(&in->old->defs.at[i].fn->base, note_calls, NULL, in);
+    if (in->old->expr)
+        ir_walk(in->old->expr, note_calls, NULL, in);
+}
+
+static bool is_worth(const Inliner *in, const Name *name)
+{
+    const Calls *c = ptrmap_find(&in->calls, name);
+    return c && c->n > 0 && (c->n == 1 || c->knows);
+}
+
 static bool is_marked(const Inliner *in, const Def *def)
 {
     const Function *f = def->fn;
@@ -81,7 +149,7 @@ static bool is_marked(const Inliner *in, const Def *def)
         return is_listed(in->names, def->name) && attrs_find(f->attrs, "Compiler") &&
                f->type_params.n == 0;
     return (is_set(f, "Inline") && f->type_params.n == 0 && !is_set(f, "SkipOptimization")) ||
-           is_small(in, f);
+           is_small(in, f) || is_worth(in, def->name);
 }
 
 /* Another compiler is given the function whole: it stands as a literal, called or not. */
@@ -107,8 +175,10 @@ static Expr *make_literal(Inliner *in, const Function *f)
 static bool may_copy(Inliner *in, const Name *name, const Function *f)
 {
     uint64_t nodes = (uint64_t)(uintptr_t)ptrmap_find(&in->sizes, f);
-    if (in->run->context->for_code && !is_set(f, "Inline")) {
-        bool fits = nodes <= in->small_left && !in->has_literal;
+    if (in->run->context->for_code && !is_set(f, "Inline") && in->has_literal)
+        return false;
+    if (in->run->context->for_code && !is_set(f, "Inline") && !is_worth(in, name)) {
+        bool fits = nodes <= in->small_left;
         in->small_left -= fits ? nodes : 0;
         return fits;
     }
@@ -146,6 +216,17 @@ static Expr *put_call(Inliner *in, const Call *was, const Call *now, const Name 
                   : NULL;
 }
 
+/* A function that is called where it stands. */
+static Expr *put_literal(Inliner *in, const Call *was, Expr *e)
+{
+    const Call *now = expr_as_call(e);
+    const Function *f = now ? expr_as_function(now->callee) : NULL;
+    if (!f || f->type_params.n || function_is_primitive(f) || attrs_find(f->attrs, "Compiler"))
+        return e;
+    return beta(in->run->cx, in->run->module, &in->purity, f, was->args.n, now->args.at,
+                was->args.at);
+}
+
 static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
 {
     Inliner *in = rw->data;
@@ -157,7 +238,7 @@ static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
         return literal_of(in, value->name, now);
     if (callee && ptrmap_has(&in->bodies, callee->name))
         return put_call(in, was, expr_as_call(now), callee->name);
-    return now;
+    return in->worthwhile && was ? put_literal(in, was, now) : now;
 }
 
 typedef struct Mention {
@@ -276,7 +357,8 @@ static bool make_bodies(Inliner *in)
         if (!ok)
             break;
         uint64_t nodes = count_nodes(body);
-        if (nodes > SMALL_MOST && !in->names && !is_set(m->def->fn, "Inline"))
+        if (nodes > SMALL_MOST && !in->names && !is_set(m->def->fn, "Inline") &&
+            !is_worth(in, m->def->name))
             continue; /* of what it calls it has become large */
         ptrmap_put(&in->bodies, m->def->name, body);
         ptrmap_put(&in->sizes, body, (void *)(uintptr_t)nodes);
@@ -329,7 +411,10 @@ static bool inline_where(PassRun *run, Module *old, const AttrValue *names)
     for (size_t i = 0; i < old->defs.n && run->context->for_code; i++)
         in.small_left += old->defs.at[i].fn ? count_nodes(&old->defs.at[i].fn->base) : 0;
     note_named(old, &in.named);
-    bool ok = make_bodies(&in) && (!in.bodies.n || put_bodies(&in));
+    in.worthwhile = !names && attrs_bool(run->params, "worthwhile");
+    if (in.worthwhile)
+        find_calls(&in);
+    bool ok = make_bodies(&in) && (!(in.bodies.n || in.worthwhile) || put_bodies(&in));
     size_report(&in.budget, run, "calls");
     ptrmap_deinit(&in.values);
     ptrmap_deinit(&in.named);
@@ -337,6 +422,7 @@ static bool inline_where(PassRun *run, Module *old, const AttrValue *names)
     ptrmap_deinit(&in.sizes);
     ptrmap_deinit(&in.bodies);
     ptrmap_deinit(&in.literals);
+    ptrmap_deinit(&in.calls);
     return ok;
 }
 
@@ -350,7 +436,13 @@ static bool inline_bound(PassRun *run, Module *old)
     return inline_where(run, old, attrs_find(run->params, "global_vars"));
 }
 
-static const OpAttr size_params[] = {SIZE_MOST_PARAM, {0}};
+static const OpAttr marked_params[] = {SIZE_MOST_PARAM,
+                                       {"worthwhile", ATTR_TYPE_BOOL,
+                                        .otherwise = ATTR_DEFAULT_BOOL(false),
+                                        .doc = "functions without the mark too: literals that are "
+                                               "called, and functions of tensors that are "
+                                               "called once or with constants"},
+                                       {0}};
 
 static const OpAttr bound_params[] = {
     SIZE_MOST_PARAM,
@@ -373,6 +465,6 @@ const Pass pass_inline = {
     .doc = "Puts the bodies of functions marked `Inline=1` in place of their calls.",
     .opt_level = 1,
     .needs_types = true,
-    .params = size_params,
+    .params = marked_params,
     .module = inline_marked,
 };

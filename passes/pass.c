@@ -477,9 +477,10 @@ Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline)
 static const char default_pipeline[] = DEFAULT_PIPELINE;
 /* Functions that are to be put in place are optimised there. Images lie as strategies for convolutions want them; what comes in and goes
  * out is turned. */
-static const char code_pipeline[] = "Inline,SpecializeRecursion,BatchRecursion,ToGraphNormalForm,"
-                                    "ConvertLayout{desired_layouts={\"nn.conv2d\": [\"NCHW\", "
-                                    "\"OIHW\"]}},PhaseConvTranspose," DEFAULT_PIPELINE;
+static const char code_pipeline[] =
+    "Inline{worthwhile=True},SpecializeRecursion,BatchRecursion,ToGraphNormalForm,"
+    "ConvertLayout{desired_layouts={\"nn.conv2d\": [\"NCHW\", "
+    "\"OIHW\"]}},PhaseConvTranspose," DEFAULT_PIPELINE;
 
 const char *passes_default(int level)
 {

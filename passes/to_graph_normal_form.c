@@ -180,8 +180,9 @@ static WalkNext skip_weighed(void *data, const Expr *e)
 static WalkNext weigh(void *data, const Expr *e)
 {
     Graph *g = data;
-    g->risky = expr_call_of_op(e) ? may_fail(g, expr_as_call(e))
-                                  : e->kind != EXPR_TUPLE && e->kind != EXPR_TUPLE_GET;
+    g->risky = expr_call_of_op(e)
+                   ? may_fail(g, expr_as_call(e))
+                   : e->kind != EXPR_TUPLE && e->kind != EXPR_TUPLE_GET && e->kind != EXPR_LET;
     ir_children(e, note_risk, g);
     ptrmap_put(&g->weighed, e, g->risky ? NULL : g);
     return WALK_ON;

@@ -148,12 +148,8 @@ static bool show_code(RelaySession *s, const Thunk *t, const ShowRow *row)
 bool code_thunk(RelaySession *s, Module *m, Thunk *out)
 {
     Function *fn = expr_as_function(m->expr);
-    if (!fn)
-        return thunk_make(s, s->env, m, m->expr, out);
-    *out = (Thunk){.module = module_derive(s->env), .name = ctx_name(&s->cx, THUNK_NAME)};
-    if (out->module)
-        module_define(out->module, out->name, fn, fn->base.span, m);
-    return out->module != NULL;
+    return fn ? thunk_of_function(s, m, fn, out)
+              : thunk_make(s, s->env, m, m->expr, CLOSURES_ALL, out);
 }
 
 static bool show_thunk(CommandCall *c, const Thunk *t, const ShowRow *row, uint64_t lines)

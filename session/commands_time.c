@@ -63,7 +63,7 @@ void command_time(CommandCall *c)
     RelaySession *s = c->s;
     Module *m = command_program(c);
     Thunk t;
-    if (!m || !thunk_make(s, s->env, m, m->expr, &t)) {
+    if (!m || !thunk_make(s, s->env, m, m->expr, CLOSURES_ALL, &t)) {
         module_release(m);
         return;
     }
@@ -123,7 +123,7 @@ void command_bench(CommandCall *c)
         return;
     Module *m = command_program(c);
     Thunk t;
-    if (!m || !thunk_make(s, s->env, m, m->expr, &t)) {
+    if (!m || !thunk_make(s, s->env, m, m->expr, CLOSURES_ALL, &t)) {
         module_release(m);
         return;
     }

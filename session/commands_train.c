@@ -163,7 +163,7 @@ void command_train(CommandCall *c)
     t.live = ++s->lives;
     Module *m = command_program(c);
     bool ok = m && fits(&t, c, session_local(s, t.name, false), m->expr->type) &&
-              thunk_make(s, s->env, m, m->expr, &t.thunk);
+              thunk_make(s, s->env, m, m->expr, CLOSURES_ALL, &t.thunk);
     bool ready =
         ok && engine_prepare(s, session_steady_engine(s), t.thunk.module, t.thunk.name, &t.code);
     for (size_t k = 0; ready && k < t.n; k++)

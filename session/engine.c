@@ -246,60 +246,6 @@ void engine_release(RelaySession *s, Runnable *r)
     *r = (Runnable){0};
 }
 
-/* ---- an expression as a function, which is what the JIT compiles ------------------------------------------------------ */
-
-typedef struct Captured {
-    RelaySession *s;
-    Module *module;
-    Vec(Var *) vars;
-} Captured;
-
-static void note_free(void *data, Var *v)
-{
-    Captured *c = data;
-    vec_push(&c->vars, &c->module->arena, v);
-}
-
-bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Thunk *out)
-{
-    *out = (Thunk){.module = module_derive(env), .name = ctx_name(&s->cx, THUNK_NAME)};
-    if (!out->module)
-        return false;
-    Captured c = {.s = s, .module = out->module};
-    module_use(out->module, keep);
-    ir_free_vars(e, note_free, &c);
-    out->n = (uint32_t)c.vars.n;
-    out->args = memory_zeroed(c.vars.n + 1, sizeof *out->args);
-    bool ok = out->args != NULL;
-    Arena *arena = &out->module->arena;
-    const Type **types = arena_new_array(arena, const Type *, c.vars.n + 1);
-    for (size_t i = 0; i < c.vars.n && ok; i++) {
-        const Value *value = ptrmap_find(&s->local_values, c.vars.at[i]);
-        types[i] = type_resolve(&s->cx, c.vars.at[i]->base.type);
-        ok = value != NULL;
-        if (ok)
-            out->args[i] = *value;
-    }
-    if (ok) {
-        /* The variables themselves are its parameters. All there is has its type: nothing is to be inferred again. */
-        const Type *result = type_resolve(&s->cx, e->type);
-        Function *fn =
-            expr_function(arena, e->span, (TypeVarList){0}, out->n, c.vars.at, NULL, NULL, e);
-        fn->base.type = type_func(&s->cx, 0, NULL, out->n, types, result);
-        module_define(out->module, out->name, fn, e->span, out->module);
-        return true;
-    }
-    thunk_free(out);
-    return false;
-}
-
-void thunk_free(Thunk *t)
-{
-    free(t->args);
-    module_release(t->module);
-    *t = (Thunk){0};
-}
-
 typedef struct Failed {
     const RelaySession *s;
     bool found;
@@ -344,7 +290,7 @@ Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Exp
     if (stops_any(s))
         return stops_eval(s, env, keep, e);
     Thunk t;
-    if (!engine_compiles(engine) || !thunk_make(s, env, keep, e, &t))
+    if (!engine_compiles(engine) || !thunk_make(s, env, keep, e, CLOSURES_UNCOMPILED, &t))
         return session_status(s) == RELAY_OK ? evaluate(s, engine, env, keep, e) : value_none();
     Runnable r;
     Value v = value_none();

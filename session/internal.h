@@ -352,15 +352,26 @@ void engine_release(RelaySession *s, Runnable *r);
 /* No text can name it: identifiers have no dots. */
 #define THUNK_NAME "cell.it"
 
+/* ---- thunk.c: an expression as a function, which is what the JIT compiles ------------------------------------------------------ */
+
+/* Which functions that variables hold become code of the thunk, with what they captured as constants; others are called as values. */
+typedef enum Closures {
+    CLOSURES_UNCOMPILED, /* those that the evaluator made: a call would go back to it */
+    CLOSURES_ALL, /* for views and measurements: what they have in them is to be seen */
+} Closures;
+
 /* A function without free variables that evaluates `e`: a module over `env` with it as THUNK_NAME, whose parameters are the session's
- * variables that e uses; their values go to `args` (lent). NULL after a diagnostic. */
+ * variables that e uses; their values go to `args` (lent). A function is known by the text that a cell gave it, as long as what it uses is
+ * current. False after a diagnostic. */
 typedef struct Thunk {
     Module *module;
     const Name *name;
     Value *args;
     uint32_t n;
 } Thunk;
-bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Thunk *out);
+bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Closures closures, Thunk *out);
+/* The same of a function: its parameters are the thunk's, what it captured of the session are constants. */
+bool thunk_of_function(RelaySession *s, Module *keep, Function *fn, Thunk *out);
 void thunk_free(Thunk *t);
 
 /* ---- trail.c ---------------------------------------------------------------------------------------------------------------- */

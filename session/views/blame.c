@@ -201,7 +201,7 @@ static Value run_jit(RelaySession *s, Module *env, Module *m)
     Runnable code;
     Buf why = {0};
     Value v = value_none();
-    if (thunk_make(s, env, m, m->expr, &t)) {
+    if (thunk_make(s, env, m, m->expr, CLOSURES_ALL, &t)) {
         if (engine_compile(s, t.module, t.name, COMPILE_TO_RUN, &code, &why)) {
             v = engine_call(s, &code, t.n, t.args);
             engine_release(s, &code);
