@@ -15,6 +15,13 @@
 
 #include <string.h>
 
+typedef struct Local {
+    const Expr *value;
+    uint32_t calls;
+    bool other; /* it is used as a value */
+    bool gone; /* its body stands in place of the one call */
+} Local;
+
 typedef struct Inliner {
     PassRun *run;
     Module *old;
@@ -27,11 +34,13 @@ typedef struct Inliner {
     /* of the definition at hand */
     Purity purity;
     PtrMap values; /* mentions of functions elsewhere than in front of arguments */
-    bool
-        has_literal; /* a function that may outlive what it calls now, and finds that by name then */
+    const Expr *root; /* a definition's function; NULL: an expression */
+    PtrMap
+        within; /* calls in functions that may outlive what they call now, and find that by name then */
     PtrMap literals; /* name -> what stands for the function as a value */
     bool worthwhile; /* what had better stand where it is called is put there without a mark */
     PtrMap calls; /* name -> Calls of what may be */
+    PtrMap locals; /* Var -> Local, of the definition at hand */
     const AttrValue *
         names; /* the functions for other compilers that are put in place; NULL: those with `Inline` */
 } Inliner;
@@ -172,10 +181,10 @@ static Expr *make_literal(Inliner *in, const Function *f)
 }
 
 /* Whether the program may have one more copy of the body; else a use of the function stays. */
-static bool may_copy(Inliner *in, const Name *name, const Function *f)
+static bool may_copy(Inliner *in, const Name *name, const Function *f, const Expr *at)
 {
     uint64_t nodes = (uint64_t)(uintptr_t)ptrmap_find(&in->sizes, f);
-    if (in->run->context->for_code && !is_set(f, "Inline") && in->has_literal)
+    if (in->run->context->for_code && !is_set(f, "Inline") && ptrmap_has(&in->within, at))
         return false;
     if (in->run->context->for_code && !is_set(f, "Inline") && !is_worth(in, name)) {
         bool fits = nodes <= in->small_left;
@@ -192,7 +201,7 @@ static Expr *literal_of(Inliner *in, const Name *name, Expr *now)
 {
     const Function *f = ptrmap_find(&in->bodies, name);
     Expr *known = ptrmap_find(&in->literals, name);
-    if (known || !may_copy(in, name, f))
+    if (known || !may_copy(in, name, f, now))
         return known ? known : now;
     known = make_literal(in, f);
     ptrmap_put(&in->literals, name, known);
@@ -204,7 +213,7 @@ static Expr *put_call(Inliner *in, const Call *was, const Call *now, const Name 
     PassRun *run = in->run;
     const Function *f = ptrmap_find(&in->bodies, name);
     Expr *callee = was->callee;
-    if (!may_copy(in, name, f))
+    if (!may_copy(in, name, f, &was->base))
         return now->callee == callee ? (Expr *)(uintptr_t)now
                                      : expr_call(&run->module->arena, was->base.span, callee,
                                                  now->args.n, now->args.at, now->attrs);
@@ -216,13 +225,19 @@ static Expr *put_call(Inliner *in, const Call *was, const Call *now, const Name 
                   : NULL;
 }
 
-/* A function that is called where it stands. */
-static Expr *put_literal(Inliner *in, const Call *was, Expr *e)
+/* A function that is called where it stands, or by the variable that a `let` binds it to and nothing else uses. */
+static Expr *put_literal(Inliner *in, const PtrMap *done, const Call *was, Expr *e)
 {
     const Call *now = expr_as_call(e);
-    const Function *f = now ? expr_as_function(now->callee) : NULL;
+    Local *local = ptrmap_find(&in->locals, was->callee);
+    Expr *callee = local && local->calls == 1 && !local->other ? ptrmap_find(done, local->value)
+                   : now                                       ? now->callee
+                                                               : NULL;
+    const Function *f = expr_as_function(callee);
     if (!f || f->type_params.n || function_is_primitive(f) || attrs_find(f->attrs, "Compiler"))
         return e;
+    if (local)
+        local->gone = true;
     return beta(in->run->cx, in->run->module, &in->purity, f, was->args.n, now->args.at,
                 was->args.at);
 }
@@ -238,7 +253,11 @@ static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
         return literal_of(in, value->name, now);
     if (callee && ptrmap_has(&in->bodies, callee->name))
         return put_call(in, was, expr_as_call(now), callee->name);
-    return in->worthwhile && was ? put_literal(in, was, now) : now;
+    const Let *let = in->worthwhile ? expr_as_let(now) : NULL;
+    const Local *local = let ? ptrmap_find(&in->locals, let->var) : NULL;
+    if (local && local->gone)
+        return let->body;
+    return in->worthwhile && was ? put_literal(in, &rw->done, was, now) : now;
 }
 
 typedef struct Mention {
@@ -252,6 +271,31 @@ static void note_value(void *data, Expr *const *slot)
     const Call *call = expr_as_call(m->owner);
     if ((*slot)->kind == EXPR_GLOBAL && !(call && slot == &call->callee))
         ptrmap_put(m->values, *slot, NULL);
+}
+
+/* Functions that a `let` binds, and how its variable is used. */
+static void note_local(void *data, Expr *const *slot)
+{
+    Mention *m = data;
+    Local *local = (*slot)->kind == EXPR_VAR ? ptrmap_find(m->values, *slot) : NULL;
+    const Call *call = expr_as_call(m->owner);
+    if (local && call && slot == &call->callee)
+        local->calls++;
+    else if (local)
+        local->other = true;
+}
+
+static WalkNext note_locals(void *data, const Expr *e)
+{
+    Inliner *in = data;
+    const Let *let = expr_as_let(e);
+    if (let && let->value->kind == EXPR_FUNCTION) {
+        Local *local = arena_new(&in->run->scratch, Local);
+        local->value = let->value;
+        ptrmap_put(&in->locals, let->var, local);
+    }
+    ir_children(e, note_local, &(Mention){&in->locals, e});
+    return WALK_ON;
 }
 
 static WalkNext note_values(void *data, const Expr *e)
@@ -271,27 +315,46 @@ static WalkNext note_pure(void *data, const Expr *e)
     return WALK_ON;
 }
 
+static WalkNext note_within(void *data, const Expr *e)
+{
+    PtrMap *within = data;
+    if (ptrmap_has(within, e))
+        return WALK_SKIP;
+    ptrmap_put(within, e, NULL);
+    return WALK_ON;
+}
+
 static WalkNext note_literal(void *data, const Expr *e)
 {
-    return e->kind == EXPR_FUNCTION && e != data ? WALK_STOP : WALK_ON;
+    Inliner *in = data;
+    if (e->kind != EXPR_FUNCTION || e == in->root)
+        return WALK_ON;
+    ir_walk(e, note_within, NULL, &in->within);
+    return WALK_SKIP;
 }
 
 static Expr *inline_calls(Inliner *in, Expr *root)
 {
     Rewriter rw;
-    in->has_literal = !ir_walk(root, note_literal, NULL, root == in->old->expr ? NULL : root);
+    in->root = root == in->old->expr ? NULL : root;
+    if (in->run->context->for_code)
+        ir_walk(root, note_literal, NULL, in);
     purity_init(&in->purity, in->old, in->run->context->env, root);
     if (in->names)
         ir_walk(root, note_pure, NULL, in);
     if (root->kind == EXPR_GLOBAL)
         ptrmap_put(&in->values, root, NULL);
     ir_walk(root, note_values, NULL, &in->values);
+    if (in->worthwhile)
+        ir_walk(root, note_locals, NULL, in);
     rewriter_init(&rw, in->run->cx, in->run->module, put_body, in);
     Expr *now = ir_rewrite(&rw, root);
     rewriter_deinit(&rw);
     purity_deinit(&in->purity);
     ptrmap_clear(&in->literals);
     ptrmap_clear(&in->values);
+    ptrmap_clear(&in->locals);
+    ptrmap_clear(&in->within);
     return now;
 }
 
@@ -423,6 +486,8 @@ static bool inline_where(PassRun *run, Module *old, const AttrValue *names)
     ptrmap_deinit(&in.bodies);
     ptrmap_deinit(&in.literals);
     ptrmap_deinit(&in.calls);
+    ptrmap_deinit(&in.locals);
+    ptrmap_deinit(&in.within);
     return ok;
 }
 

@@ -28,7 +28,7 @@ typedef struct DeviceBuffer {
     uint32_t number; /* of the argument or result */
     const Tensor *tensor; /* of a constant; row-major without gaps or not */
     size_t offset; /* where it begins, in bytes from its home's address */
-    size_t bytes; /* not 0 */
+    size_t bytes; /* not 0 but where a step on the host takes or makes a tensor without elements */
     DType dtype;
     int rank;
     const int64_t *shape;

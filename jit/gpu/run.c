@@ -289,7 +289,7 @@ static Tensor *fetch(Frame *f, uint32_t buffer)
 {
     const DeviceBuffer *b = &f->r->program->buffers[buffer];
     Tensor *t = tensor_new_raw(&f->r->code->jit->cx->limits, b->dtype, b->rank, b->shape);
-    if (t && !cuda_read(f->c, t->data, address(f, buffer), b->bytes)) {
+    if (t && b->bytes && !cuda_read(f->c, t->data, address(f, buffer), b->bytes)) {
         tensor_release(t);
         return NULL;
     }
@@ -298,9 +298,9 @@ static Tensor *fetch(Frame *f, uint32_t buffer)
 
 static bool bring(Frame *f, uint32_t buffer, const Tensor *t)
 {
+    size_t bytes = f->r->program->buffers[buffer].bytes;
     Tensor *flat = tensor_contiguous(&f->r->code->jit->cx->limits, t);
-    bool ok = flat && cuda_write(f->c, address(f, buffer), flat->data,
-                                 f->r->program->buffers[buffer].bytes);
+    bool ok = flat && (!bytes || cuda_write(f->c, address(f, buffer), flat->data, bytes));
     tensor_release(flat);
     return ok;
 }
