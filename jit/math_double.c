@@ -331,6 +331,21 @@ static Ssa circular(const Lanes *l, int op, Ssa x)
     return unless_far(l, f64, far, v, op == TE_SIN ? "sin" : op == TE_COS ? "cos" : "tan", &x, 1);
 }
 
+/* A card's thread has what it reads at once as a vector; each number of it looks for its own words. */
+static Ssa circular_of_each(const Lanes *l, int op, Ssa x)
+{
+    Gen *g = l->g;
+    Lanes one = *l;
+    one.n = 1;
+    Ssa out = LLVMGetPoison(LLVMTypeOf(x));
+    for (unsigned i = 0; i < l->n; i++) {
+        Ssa lane = gen_int(g->i32, i);
+        Ssa v = circular(&one, op, LLVMBuildExtractElement(g->b, x, lane, ""));
+        out = LLVMBuildInsertElement(g->b, out, v, lane, "");
+    }
+    return out;
+}
+
 /* Of a number that is not below 0: an angle of 0, 45 or 90 degrees and that of what is left, which is small. */
 static Ssa atan_of(const Lanes *l, Ssa a)
 {
@@ -448,7 +463,7 @@ Ssa double_math(const Lanes *l, int op, Ssa x)
                       1.098319650216765e-17);
     case TE_SIN:
     case TE_COS:
-    case TE_TAN: return circular(l, op, x);
+    case TE_TAN: return l->g->device && l->n > 1 ? circular_of_each(l, op, x) : circular(l, op, x);
     case TE_ASIN:
     case TE_ACOS:
     case TE_ATAN: return angle(l, op, x, a);

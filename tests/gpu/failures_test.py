@@ -53,7 +53,7 @@ class Failures(unittest.TestCase):
     def test_interrupt(self):
         session = subprocess.Popen([RELAY, "--exec", "gpu"], env={**os.environ, "STANDIN_BUSY": "-1"}, text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        session.stdin.write("let %x = 1f;\n" + "sum(tanh(ones(shape=[64], dtype=\"float32\")))\n" + "40 + 2\n")
+        session.stdin.write("let %x = 1f;\n" + "sum(tanh(full(%x, shape=[64], dtype=\"float32\")))\n" + "40 + 2\n")
         session.stdin.close()
         deadline = time.time() + 60
         while session.poll() is None and time.time() < deadline:

@@ -4,7 +4,9 @@
 #     run.sh [build|values|tiles|bench [WORKLOAD…]]…
 # Without a word it does all of them. Each part ends within LIMIT seconds (default 540), says what it left then, and can be run by itself.
 # What was found is in build/gpu: card.txt, values.txt with a line for each test, results.json with a line for each result, table.txt, and
-# products.json with matrix products of each kind beside cuBLAS. Without a card it says so and ends with 77.
+# products.json with matrix products of each kind beside cuBLAS. Without a card it says so and ends with 77; with the
+# stand-in for the driver, which checks every address, the values of all operators and models:
+#     LD_LIBRARY_PATH=build/release/standin LIMIT=7200 sh tests/gpu/run.sh values
 set -eu
 cd "$(dirname "$0")/../.."
 out=build/gpu
@@ -63,7 +65,7 @@ part_values() {
     for file in tests/eval/*.rly; do
         note "$file" build/release/runner --engines gpu "$file"
     done
-    note workloads $python tests/bench/answers.py --relay "$relay" --engine gpu --all
+    note workloads $python tests/bench/answers.py --relay "$relay" --engine gpu --all --timeout "$limit"
     note numpy $python tests/ops/against_numpy.py --engine gpu
     echo "values: $(grep -c '^ok' "$out/values.txt" || true) right, $(grep -c '^WRONG' "$out/values.txt" || true) wrong," \
         "$(grep -c '^left' "$out/values.txt" || true) left for want of time"
