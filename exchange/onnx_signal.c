@@ -55,6 +55,11 @@ void rule_dft(OnnxNode *n)
     int64_t parts = onnx_known_extent(n, 0, -1), has = onnx_known_extent(n, 0, axis);
     int64_t length = length_in.n > 0 ? length_in.at[0] : inverse && half ? 2 * (has - 1) : has;
     const char *p[2];
+    if (parts != 1 && parts != 2) {
+        onnx_refuse(n, "%lld numbers along the last axis are no real or complex one",
+                    (long long)parts);
+        return;
+    }
     n->constant = false;
     for (int i = 0; i < 2; i++) {
         if (i < parts)

@@ -565,14 +565,15 @@ def test_hostile(folder):
     large.graph.initializer[0].dims[0] = 2**62
     good = model([node("Add", ["x", "w"], ["y"])], [value("x", [2])], [value("y", [2])], {"w": array(2)}).SerializeToString()
     cases = {"empty": b"", "text": b"hello, this is no model", "deep": message(7, deep), "outside": outside.SerializeToString(),
-             "large": large.SerializeToString(), "bomb": message(7, message(1, b"") * 300000)}
+             "large": large.SerializeToString(), "bomb": message(7, message(1, b"") * 300000),
+             "parts": model([node("DFT", ["x"], ["y"])], [value("x", [1, 10, 0])], [value("y", [1, 10, 2])]).SerializeToString()}
     cases |= {f"cut{n}": good[:n] for n in range(1, len(good), 7)}
     for name, data in cases.items():
         path = f"{folder}/inner/{name}.onnx"
         open(path, "wb").write(data)
         got = relay("import", path, "-o", folder, "--memory-limit", "200")
         check(f"{name} ends with a diagnostic", got.returncode in (0, 2, 3) and (got.returncode == 0) == (got.stderr == ""), f"{got.returncode} {got.stderr}")
-        if name in ("deep", "outside", "large", "text"):
+        if name in ("deep", "outside", "large", "text", "parts"):
             check(f"{name} is refused", got.returncode == 2, got.stderr)
 
 
