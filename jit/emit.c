@@ -22,7 +22,7 @@ static Ssa folded(const NestNode *s, const Lanes *l, Ssa acc, Ssa v)
 {
     LLVMBuilderRef b = l->g->b;
     DType t = s->value->dtype;
-    if (s->keeps_nan)
+    if (s->any_order)
         return extreme_or_nan(b, s->fold == TE_REDUCE_MAX, acc, v);
     switch (s->fold) {
     case TE_SUM: return lanes_binary(l, TE_ADD, t, acc, v);
@@ -163,6 +163,29 @@ static Ssa mask_off(Emit *e, Ssa v, Ssa otherwise)
     return l.mask ? LLVMBuildSelect(e->g->b, l.mask, v, otherwise, "") : v;
 }
 
+/* The same in any order (loop/nest.h). */
+static Ssa wins_anywhere(Emit *e, const NestNode *s, const Lanes *l, Ssa v, Ssa number)
+{
+    LLVMBuilderRef b = e->g->b;
+    DType t = s->value->dtype;
+    bool greatest = s->fold == TE_ARGMAX || s->fold == TE_ARGMAX_LAST;
+    bool last = s->fold == TE_ARGMAX_LAST || s->fold == TE_ARGMIN_LAST;
+    Ssa best = emit_register(e, s->winner, s->at), at = emit_register(e, s->buffer, s->at);
+    Ssa zero = lanes_int(l, e->g->i64, 0);
+    Ssa sooner = LLVMBuildICmp(b, last ? LLVMIntSGT : LLVMIntSLT, number, at, "");
+    Ssa equal = LLVMBuildAnd(b, lanes_binary(l, TE_EQ, t, v, best), sooner, "");
+    Ssa wins = LLVMBuildOr(b, lanes_binary(l, greatest ? TE_GT : TE_LT, t, v, best), equal, "");
+    wins = LLVMBuildOr(b, wins, LLVMBuildICmp(b, LLVMIntSLT, at, zero, ""), "");
+    if (dtype_is_float(t)) {
+        Ssa gone = LLVMBuildAnd(b, lanes_binary(l, TE_NE, t, best, best),
+                                LLVMBuildICmp(b, LLVMIntNE, at, zero, ""), "");
+        Ssa first = LLVMBuildAnd(b, lanes_binary(l, TE_NE, t, v, v),
+                                 LLVMBuildICmp(b, LLVMIntEQ, number, zero, ""), "");
+        wins = LLVMBuildOr(b, wins, LLVMBuildOr(b, gone, first, ""), "");
+    }
+    return LLVMBuildAnd(b, wins, LLVMBuildICmp(b, LLVMIntSGE, number, zero, ""), "");
+}
+
 static void make_position_fold(Emit *e, const NestNode *s, const Lanes *l)
 {
     Gen *g = e->g;
@@ -175,8 +198,11 @@ static void make_position_fold(Emit *e, const NestNode *s, const Lanes *l)
     Ssa v = lanes ? emit_lanes(e, s->value) : emit_value(e, s->value);
     Ssa number = lanes ? emit_lanes(e, s->number) : emit_value(e, s->number);
     Ssa best = emit_register(e, s->winner, s->at), at = emit_register(e, s->buffer, s->at);
+    Ssa zero = lanes_int(l, g->i64, 0);
     Ssa take = LLVMBuildOr(g->b, lanes_binary(l, better, s->value->dtype, v, best),
-                           LLVMBuildICmp(g->b, LLVMIntSLT, at, lanes_int(l, g->i64, 0), ""), "");
+                           LLVMBuildICmp(g->b, LLVMIntSLT, at, zero, ""), "");
+    if (s->any_order)
+        take = wins_anywhere(e, s, l, v, number);
     set_register(e, s->winner, s->at, LLVMBuildSelect(g->b, take, v, best, ""));
     set_register(e, s->buffer, s->at, LLVMBuildSelect(g->b, take, number, at, ""));
 }

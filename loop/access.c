@@ -62,6 +62,8 @@ static void collect(void *data, NestNode *node)
     PtrMap seen = {0};
     if (node->value)
         te_each(c->n->arena, &seen, node->value, add_load, c);
+    if (node->number)
+        te_each(c->n->arena, &seen, node->number, add_load, c);
     ptrmap_deinit(&seen);
     bool writes = node->kind != NEST_IF_NAN;
     add_access(c, node->buffer, node->at, writes);

@@ -174,6 +174,31 @@ static bool is_nan(DType t, const char *at)
     return dtype_is_float(t) && isnan(value_as_double(v));
 }
 
+static bool compares(TeOp op, DType t, const char *a, const char *b)
+{
+    char out = 0;
+    te_loop_binary(op, dtype_id(t), &out, a, b, 1);
+    return out != 0;
+}
+
+/* A candidate for a position, among others in any order. A NaN wins where it is the first of all alone, as it does in order. */
+static void fold_candidate(Run *r, const NestNode *s, int64_t place, const Element *v)
+{
+    DType t = s->value->dtype;
+    char *best = element_at(r, s->winner, place);
+    int64_t number = eval_index(r, s->number), at;
+    memcpy(&at, element_at(r, s->buffer, place), sizeof at);
+    bool greatest = s->fold == TE_ARGMAX || s->fold == TE_ARGMAX_LAST;
+    bool last = s->fold == TE_ARGMAX_LAST || s->fold == TE_ARGMIN_LAST;
+    bool wins = at < 0 || compares(greatest ? TE_GT : TE_LT, t, v->bytes, best) ||
+                (compares(TE_EQ, t, v->bytes, best) && (last ? number > at : number < at)) ||
+                (is_nan(t, best) && at != 0) || (is_nan(t, v->bytes) && number == 0);
+    if (number < 0 || !wins || r->failed)
+        return;
+    memcpy(best, v->bytes, dtype_size(t));
+    memcpy(element_at(r, s->buffer, place), &number, sizeof number);
+}
+
 static void run_statement(Run *r, const NestNode *s)
 {
     int64_t at = eval_index(r, s->at);
@@ -191,10 +216,12 @@ static void run_statement(Run *r, const NestNode *s)
     DTypeId id = dtype_id(s->value->dtype);
     if (s->kind == NEST_STORE)
         memcpy(to, v.bytes, dtype_size(s->value->dtype));
+    else if (nest_is_position(s->fold) && s->any_order)
+        fold_candidate(r, s, at, &v);
     else if (nest_is_position(s->fold))
         te_loop_fold_many_at(s->fold, id, element_at(r, s->winner, at), (int64_t *)(void *)to,
                              v.bytes, eval_index(r, s->number), 1);
-    else if (!s->keeps_nan || !is_nan(s->value->dtype, to))
+    else if (!s->any_order || !is_nan(s->value->dtype, to))
         te_loop_fold_many(s->fold, id, to, v.bytes, 1);
 }
 

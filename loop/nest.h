@@ -122,7 +122,9 @@ struct NestNode {
     Te *at; /* a position, int64 */
     Te *value;
     TeReduce fold;
-    bool keeps_nan; /* FOLD of an extreme: a NaN stays, so that any order gives the same */
+    /* FOLD in any order gives the same: of an extreme a NaN stays; of positions the number tells equals apart, 0 is the first one, and
+     * below 0 is none. */
+    bool any_order;
     bool streams; /* STORE: past the caches */
     bool copies; /* STORE of what lies elsewhere to shared memory: it arrives behind a NEST_WAIT */
     bool turned; /* FETCH */

@@ -697,7 +697,7 @@ bool nest_partial(Nest *n, NestNode *loop, NestNode *const *twins)
             continue;
         }
         NestNode *sum = nest_fold(n, kind, whole, nest_position(n, &to), nest_load(n, part, place));
-        sum->keeps_nan = fold->keeps_nan;
+        sum->any_order = fold->any_order;
         nest_append(n, inner, sum);
         nest_insert(n, acc.home, nest_index(n, last) + 1, outer);
     }

@@ -63,8 +63,8 @@ static bool folds_rows(Gpu *s, NestNode *node)
 {
     GpuChain c = gpu_chain(s, node);
     NestNode *fold = fold_in(node), *row = c.n ? c.at[c.n - 1] : NULL;
-    if (!fold || !row || nest_is_position(fold->fold) || keeps_order(s, fold) ||
-        s->n->buffers.at[fold->buffer].home != row || fold->parent == row)
+    if (!fold || !row || keeps_order(s, fold) || s->n->buffers.at[fold->buffer].home != row ||
+        fold->parent == row)
         return false;
     int64_t folds = 1;
     for (const NestNode *l = fold->parent; l != row; l = l->parent)
@@ -105,7 +105,7 @@ static bool part_of(Rows *r, NestNode *node, Part *p)
 {
     Gpu *s = r->s;
     *p = (Part){.statement = node};
-    if (node->kind == NEST_STORE)
+    if (node->kind == NEST_STORE || node->kind == NEST_IF_NAN)
         return true;
     if (node->kind != NEST_LOOP)
         return false;
@@ -118,7 +118,7 @@ static bool part_of(Rows *r, NestNode *node, Part *p)
         return p->chain.n > 0;
     }
     p->fold = fold;
-    return !nest_is_position(fold->fold) && !keeps_order(s, fold) && fold_chain(p);
+    return !keeps_order(s, fold) && fold_chain(p);
 }
 
 /* Where the access lies but for the element of the part's loop that it is of; false where it is of another. */
@@ -202,11 +202,42 @@ static void by_one(Rows *r, NestNode *statement)
     nest_append(n, one, statement);
 }
 
-static NestNode *fold_like(Rows *r, const NestNode *fold, Te *value)
+/* The fold of what other threads have, which `value` and of positions `number` say. */
+static NestNode *fold_like(Rows *r, const NestNode *fold, Te *value, Te *number)
 {
     NestNode *made = nest_fold(r->s->n, fold->fold, fold->buffer, fold->at, value);
-    made->keeps_nan = fold->keeps_nan;
+    made->any_order = fold->any_order;
+    made->winner = fold->winner;
+    made->number = nest_is_position(fold->fold) ? number : NULL;
     return made;
+}
+
+/* Where a fold has its value, and the number of that where there is one: buffers, or such beside them. */
+typedef struct Folded {
+    int value, number; /* -1: none */
+} Folded;
+
+static Folded folded_of(const NestNode *fold)
+{
+    bool position = nest_is_position(fold->fold);
+    return (Folded){position ? fold->winner : fold->buffer, position ? fold->buffer : -1};
+}
+
+static Folded beside(Gpu *s, Folded of, const NestBuffer *like, int64_t size)
+{
+    int from[2] = {of.value, of.number}, to[2] = {-1, -1};
+    for (int i = 0; i < 2 && from[i] >= 0; i++) {
+        NestBuffer b = *like;
+        b.dtype = s->n->buffers.at[from[i]].dtype;
+        b.size = size;
+        to[i] = nest_buffer(s->n, b);
+    }
+    return (Folded){to[0], to[1]};
+}
+
+static Te *load_number(Nest *n, Folded f, Te *at)
+{
+    return f.number < 0 ? NULL : nest_load(n, f.number, at);
 }
 
 /* The nodes behind one of a row, in their order. */
@@ -225,13 +256,16 @@ static void put(Behind *b, NestNode *node)
 static void fold_warp(Behind *b, const NestNode *fold)
 {
     Nest *n = b->r->s->n;
-    NestBuffer other = n->buffers.at[fold->buffer];
-    other.name = "other";
-    int buffer = nest_buffer(n, other);
+    NestBuffer like = n->buffers.at[fold->buffer];
+    like.name = "other";
+    Folded own = folded_of(fold), other = beside(b->r->s, own, &like, 1);
     Te *zero = te_int(&n->te, 0);
     for (int lanes = NEST_WARP / 2; lanes > 0; lanes /= 2) {
-        put(b, nest_shuffle(n, buffer, zero, lanes, nest_load(n, fold->buffer, fold->at)));
-        put(b, fold_like(b->r, fold, nest_load(n, buffer, zero)));
+        put(b, nest_shuffle(n, other.value, zero, lanes, nest_load(n, own.value, fold->at)));
+        if (own.number >= 0)
+            put(b, nest_shuffle(n, other.number, zero, lanes, nest_load(n, own.number, fold->at)));
+        Te *number = load_number(n, other, zero);
+        put(b, fold_like(b->r, fold, nest_load(n, other.value, zero), number));
     }
 }
 
@@ -241,10 +275,8 @@ static void fold_block(Behind *b, const NestNode *fold)
     Rows *r = b->r;
     Nest *n = r->s->n;
     int64_t warps = r->threads / NEST_WARP;
-    DType dtype = n->buffers.at[fold->buffer].dtype;
-    NestBuffer of_warps = {
-        .name = "warps", .dtype = dtype, .place = NEST_SHARED, .size = warps, .home = r->grid};
-    int buffer = nest_buffer(n, of_warps);
+    NestBuffer like = {.name = "warps", .place = NEST_SHARED, .home = r->grid};
+    Folded own = folded_of(fold), all_own = beside(r->s, own, &like, warps);
     Te *first = te_binary(&n->te, TE_MOD, r->lane, te_int(&n->te, NEST_WARP));
     NestNode *one = nest_loop(n, "one", 1), *warp = nest_loop(n, "warp", warps);
     NestNode *all = nest_loop(n, "warp", warps);
@@ -252,35 +284,41 @@ static void fold_block(Behind *b, const NestNode *fold)
     nest_bind(warp, r->warp);
     put(b, one);
     nest_append(n, one, warp);
-    nest_append(
-        n, warp,
-        nest_store(n, buffer, te_axis(&n->te, warp->var), nest_load(n, fold->buffer, fold->at)));
+    Te *to = te_axis(&n->te, warp->var), *from = te_axis(&n->te, all->var);
+    nest_append(n, warp, nest_store(n, all_own.value, to, nest_load(n, own.value, fold->at)));
+    if (own.number >= 0)
+        nest_append(n, warp, nest_store(n, all_own.number, to, nest_load(n, own.number, fold->at)));
     put(b, nest_barrier(n));
-    put(b, nest_store(n, fold->buffer, fold->at, nest_start_of(n, fold->fold, dtype)));
+    DType dtype = n->buffers.at[own.value].dtype;
+    put(b, nest_store(n, own.value, fold->at, nest_start_of(n, fold->fold, dtype)));
+    if (own.number >= 0)
+        put(b, nest_store(n, own.number, fold->at, te_int(&n->te, -1)));
     all->way = NEST_UNROLLED;
     put(b, all);
-    nest_append(n, all, fold_like(r, fold, nest_load(n, buffer, te_axis(&n->te, all->var))));
+    Te *number = load_number(n, all_own, from);
+    nest_append(n, all, fold_like(r, fold, nest_load(n, all_own.value, from), number));
 }
 
 /* Extremes of floats: where a NaN is among them the order matters, and each thread goes through all of the row. */
-static bool order_matters(const Part *p)
+static bool order_matters(const NestNode *fold)
 {
-    return p->fold && (p->fold->fold == TE_REDUCE_MAX || p->fold->fold == TE_REDUCE_MIN) &&
-           dtype_is_float(p->fold->value->dtype);
+    return (fold->fold == TE_REDUCE_MAX || fold->fold == TE_REDUCE_MIN) &&
+           dtype_is_float(fold->value->dtype) && !fold->any_order;
 }
 
-static NestNode *in_order(Rows *r, const Part *p)
+/* The fold may take any order from now on: what stands behind it then, where that needs something. */
+static NestNode *free_order(Nest *n, NestNode *fold, const NestNode *loop)
 {
-    Nest *n = r->s->n;
-    if (!order_matters(p))
-        return NULL;
-    DType dtype = n->buffers.at[p->fold->buffer].dtype;
-    NestNode *check = nest_if_nan(n, p->fold->buffer, p->fold->at);
-    nest_append(
-        n, check,
-        nest_store(n, p->fold->buffer, p->fold->at, nest_start_of(n, p->fold->fold, dtype)));
-    nest_append(n, check, nest_copy(n, p->loop));
-    p->fold->keeps_nan = true;
+    NestNode *check = NULL;
+    fold->any_order |= nest_is_position(fold->fold);
+    if (order_matters(fold)) {
+        DType dtype = n->buffers.at[fold->buffer].dtype;
+        Te *start = nest_start_of(n, fold->fold, dtype);
+        check = nest_if_nan(n, fold->buffer, fold->at);
+        nest_append(n, check, nest_store(n, fold->buffer, fold->at, start));
+        nest_append(n, check, nest_copy(n, loop));
+        fold->any_order = true;
+    }
     return check;
 }
 
@@ -292,7 +330,7 @@ static void make_part(Rows *r, const Part *p)
             by_one(r, p->statement);
         return;
     }
-    NestNode *again = in_order(r, p);
+    NestNode *again = p->fold ? free_order(n, p->fold, p->loop) : NULL;
     Behind b = {r, share(r, p)};
     if (!p->fold)
         return;
@@ -362,7 +400,8 @@ static bool reads_others(Rows *r, const Part *p, const bool *kept)
 {
     NestAccesses all = nest_accesses(r->s->n, p->statement);
     bool reads = false;
-    for (size_t i = 0; i < all.n && order_matters(p); i++)
+    bool all_read = p->statement->kind == NEST_IF_NAN || (p->fold && order_matters(p->fold));
+    for (size_t i = 0; i < all.n && all_read; i++)
         reads |= kept[all.at[i].buffer];
     return reads;
 }
@@ -500,17 +539,17 @@ static NestNode *in_parts(Gpu *s, NestNode *node)
     Nest *n = s->n;
     GpuChain rows = gpu_chain(s, node);
     NestNode *row = rows.at[rows.n - 1], *fold = fold_in(node);
-    Part p = {.fold = fold};
-    if (rows.turns >= FEW || order_matters(&p) || row->body.n != 3 ||
-        row->body.at[1]->kind != NEST_LOOP)
+    /* What it begins with, the loop, the result. */
+    size_t begins = nest_is_position(fold->fold) ? 2 : 1;
+    if (rows.turns >= FEW || row->body.n != begins + 2 || row->body.at[begins]->kind != NEST_LOOP)
         return NULL;
-    gpu_fuse(s, row->body.at[1]);
-    NestNode *loop = row->body.at[1];
+    gpu_fuse(s, row->body.at[begins]);
+    NestNode *loop = row->body.at[begins];
     fold = fold_in(node);
     int64_t parts = parts_of(s, loop->extent);
     if (loop != fold->parent || loop->body.n != 1 || parts == 0)
         return NULL;
-    NestNode *before = nest_copy(n, node);
+    NestNode *again = free_order(n, fold, loop), *before = nest_copy(n, node);
     nest_insert(n, NULL, nest_index(n, node), before);
     GpuChain its = gpu_chain(s, before);
     NestNode *home = its.at[its.n - 1], *part = nest_loop(n, "part", parts);
@@ -521,27 +560,28 @@ static NestNode *in_parts(Gpu *s, NestNode *node)
     }
     nest_append(n, home, part);
     move_home(n, home, part);
-    NestNode *inner = part->body.at[1], *result = part->body.at[2];
+    NestNode *inner = part->body.at[begins], *result = part->body.at[begins + 1];
     NestLinear at = {0};
     inner->extent = loop->extent / parts;
     nest_add_term(&at, part->var, inner->extent);
     nest_add_term(&at, inner->var, 1);
     nest_substitute(n, inner, inner->var, &at);
-    int acc = fold_in(inner)->buffer;
     int64_t *size = arena_new(n->arena, int64_t);
     *size = rows.turns * parts;
-    NestBuffer made = {.name = "parts",
-                       .dtype = n->buffers.at[acc].dtype,
-                       .place = NEST_SCRATCH,
-                       .size = *size,
-                       .rank = 1,
-                       .shape = size};
-    int of_parts = nest_buffer(n, made);
-    result->buffer = of_parts;
-    result->at = part_place(s, &its, parts, part);
-    result->value = nest_load(n, acc, te_int(&n->te, 0));
+    NestBuffer like = {.name = "parts", .place = NEST_SCRATCH, .rank = 1, .shape = size};
+    Folded own = folded_of(fold_in(inner)), made = beside(s, own, &like, *size);
+    Te *zero = te_int(&n->te, 0), *to = part_place(s, &its, parts, part);
+    result->buffer = made.value;
+    result->at = to;
+    result->value = nest_load(n, own.value, zero);
+    if (made.number >= 0)
+        nest_append(n, part, nest_store(n, made.number, to, nest_load(n, own.number, zero)));
     loop->extent = parts;
-    fold->value = nest_load(n, of_parts, part_place(s, &rows, parts, loop));
+    Te *from = part_place(s, &rows, parts, loop);
+    fold->value = nest_load(n, made.value, from);
+    fold->number = load_number(n, made, from);
+    if (again)
+        nest_insert(n, row, nest_index(n, loop) + 1, again);
     return before;
 }
 

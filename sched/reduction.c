@@ -122,7 +122,7 @@ static void keep_order(Sched *s, const Reduction *r)
     nest_append(s->n, check, nest_copy(s->n, begin));
     nest_append(s->n, check, nest_copy(s->n, r->folds));
     nest_insert(s->n, home, nest_index(s->n, r->folds) + 1, check);
-    r->fold->keeps_nan = true;
+    r->fold->any_order = true;
 }
 
 /* ---- vectors along what is folded ---------------------------------------------------------------------------------------- */
@@ -176,7 +176,7 @@ static size_t fold_again(Sched *s, const Reduction *r, size_t at, int into, TeRe
         Te *is = te_binary(&n->te, TE_EQ, fold->value, nest_load(n, best, zero));
         fold->value = te_select(&n->te, is, te_cast(&n->te, dtype, fold->number), start);
     } else {
-        fold->keeps_nan = order_matters(&again);
+        fold->any_order = order_matters(&again);
     }
     fold->number = NULL;
     fold->buffer = into;
