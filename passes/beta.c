@@ -3,7 +3,13 @@
 #include "ir/ctx.h"
 #include "ir/walk.h"
 
-Expr *beta(Ctx *cx, Module *module, Purity *purity, const Function *f, uint32_t n,
+static bool may_move(Purity *purity, Totality *total, const Expr *e)
+{
+    bool computed = expr_call_of_op(e) || e->kind == EXPR_TUPLE_GET || e->kind == EXPR_LET;
+    return purity_movable(purity, e) && (!total || (!computed && total_of(total, e)));
+}
+
+Expr *beta(Ctx *cx, Module *module, Purity *purity, Totality *total, const Function *f, uint32_t n,
            Expr *const *args, Expr *const *sources)
 {
     const Function *copy = expr_as_function(ir_copy(cx, module, &f->base));
@@ -11,7 +17,7 @@ Expr *beta(Ctx *cx, Module *module, Purity *purity, const Function *f, uint32_t 
         return NULL;
     PtrMap map = {0};
     for (uint32_t i = 0; i < n; i++)
-        if (purity_movable(purity, sources[i]))
+        if (may_move(purity, total, sources[i]))
             ptrmap_put(&map, copy->params.at[i], args[i]);
     Expr *body = ir_substitute(cx, module, copy->body, &map);
     for (uint32_t i = n; body && i-- > 0;)

@@ -6,8 +6,9 @@
 
 /* The body of a copy of f, with fresh variables, over these arguments. Arguments that may be moved stand in place of their
  * parameters, others are bound by a `let` in front of the body. `sources[i]` is args[i] as it was when it had types. f has no type
- * parameters. NULL when memory ran out. */
-Expr *beta(Ctx *cx, Module *module, Purity *purity, const Function *f, uint32_t n,
+ * parameters. With `total`, for code, only values and data move: what operators compute is computed once, where it was, and stops there
+ * with its errors. NULL when memory ran out. */
+Expr *beta(Ctx *cx, Module *module, Purity *purity, Totality *total, const Function *f, uint32_t n,
            Expr *const *args, Expr *const *sources);
 
 /* A copy of a polymorphic function at these types, one for each of its type parameters, without types of its own. NULL when memory ran out. */

@@ -20,7 +20,7 @@ static Expr *unfold(Rewriter *rw, const Expr *old, Expr *now)
         !(function_is_primitive(f) || purity_movable(&d->purity, f->body)))
         return now;
     const Call *call = expr_as_call(now);
-    return beta(rw->cx, rw->module, &d->purity, expr_as_function(call->callee), call->args.n,
+    return beta(rw->cx, rw->module, &d->purity, NULL, expr_as_function(call->callee), call->args.n,
                 call->args.at, was->args.at);
 }
 

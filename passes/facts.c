@@ -3,6 +3,7 @@
 #include "base/vec.h"
 #include "ir/op.h"
 #include "ir/walk.h"
+#include "te/te.h"
 
 static WalkNext note_value(void *data, const Expr *e)
 {
@@ -222,6 +223,76 @@ static WalkNext count_children(void *data, const Expr *e)
 void count_uses(const Expr *root, PtrMap *uses)
 {
     ir_walk(root, count_children, NULL, uses);
+}
+
+/* ---- totality ------------------------------------------------------------------------------------------------------------------ */
+
+void totality_deinit(Totality *t)
+{
+    ptrmap_deinit(&t->weighed);
+}
+
+/* Integers may be divided by zero, extents that nobody knows may not fit. */
+static bool may_fail(Totality *t, const Call *call)
+{
+    const Op *op = expr_call_of_op(&call->base);
+    const Type *result = call->base.type ? type_find(call->base.type) : NULL;
+    bool known = op->compute && result && type_is_static(result);
+    for (uint32_t i = 0; i < call->args.n && known; i++)
+        known = call->args.at[i]->type && type_is_static(type_find(call->args.at[i]->type));
+    if (!known || (result->kind == TYPE_TENSOR && dtype_is_float(result->dtype)))
+        return !known;
+    Arena arena;
+    arena_init(&arena, &t->cx->limits);
+    const Type **types = arena_new_array(&arena, const Type *, call->args.n + 1);
+    for (uint32_t i = 0; i < call->args.n; i++)
+        types[i] = type_find(call->args.at[i]->type);
+    const TeProgram *p =
+        te_of_op(t->cx, &arena, op, call->attrs, call->base.span, call->args.n, types, result);
+    bool fails = !p;
+    for (int i = 0; p && i < p->n_stages && !fails; i++)
+        fails = te_holds_fault(&arena, p->stages[i].body);
+    arena_deinit(&arena);
+    return fails;
+}
+
+static bool is_value(const Totality *t, const Expr *e)
+{
+    return e->kind == EXPR_VAR || e->kind == EXPR_OP || e->kind == EXPR_CONSTANT ||
+           (t->data && (e->kind == EXPR_CON || e->kind == EXPR_GLOBAL || e->kind == EXPR_FUNCTION));
+}
+
+static void note_partial(void *data, Expr *const *slot)
+{
+    Totality *t = data;
+    t->partial = t->partial || (!is_value(t, *slot) && ptrmap_find(&t->weighed, *slot) != t);
+}
+
+static WalkNext skip_weighed(void *data, const Expr *e)
+{
+    const Totality *t = data;
+    return ptrmap_has(&t->weighed, e) || expr_as_function(e) ? WALK_SKIP : WALK_ON;
+}
+
+static WalkNext weigh(void *data, const Expr *e)
+{
+    Totality *t = data;
+    const Call *call = expr_as_call(e);
+    bool makes = call && t->data && call->callee->kind == EXPR_CON;
+    t->partial = expr_call_of_op(e) ? may_fail(t, call)
+                                    : !makes && e->kind != EXPR_TUPLE &&
+                                          e->kind != EXPR_TUPLE_GET && e->kind != EXPR_LET;
+    ir_children(e, note_partial, t);
+    ptrmap_put(&t->weighed, e, t->partial ? NULL : t);
+    return WALK_ON;
+}
+
+bool total_of(Totality *t, const Expr *e)
+{
+    if (e->kind == EXPR_CONSTANT || (t->data && is_value(t, e)))
+        return true;
+    ir_walk(e, skip_weighed, weigh, t);
+    return ptrmap_find(&t->weighed, e) == t;
 }
 
 /* ---- kernels ------------------------------------------------------------------------------------------------------------------- */

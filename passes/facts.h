@@ -19,6 +19,18 @@ bool purity_of(Purity *p, const Expr *e);
 /* Nobody can tell where and how often e is evaluated: it is pure, and its value holds no reference and no closure over one. */
 bool purity_movable(Purity *p, const Expr *e);
 
+/* What cannot stop with an error: it may be left out where nobody asks for its value, or computed where it was not. LLVM calls it speculatable. */
+typedef struct Totality {
+    Ctx *cx;
+    bool data; /* constructors and function literals count as operators do */
+    PtrMap weighed; /* Expr -> this, or NULL when it may fail or holds more than operators */
+    bool partial; /* what is weighed is such */
+} Totality;
+
+void totality_deinit(Totality *t);
+/* Operators alone compute the typed expression, of which none can fail, or it is a constant; with `data` also a variable or a name. */
+bool total_of(Totality *t, const Expr *e);
+
 /* Notes what the `let`s of root bind: Var -> its value. */
 void note_lets(const Expr *root, PtrMap *values);
 /* The definition of the name in the module, else in `env` (may be NULL); NULL where neither has one with a body. */

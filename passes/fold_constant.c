@@ -21,6 +21,7 @@ typedef struct Fold {
     PtrMap lets;            /* Var -> Let */
     unsigned kept;          /* flags of operators that are not folded */
     Purity purity;
+    Totality total;
 } Fold;
 
 static bool constant_value(Ctx *cx, const Expr *e, Value *out)
@@ -176,14 +177,21 @@ Expr *fold_new(Ctx *cx, Module *module, Expr *e)
     return now;
 }
 
+/* For code an error counts as well: it comes, whatever the pipeline makes of the program. */
+static bool may_go(Fold *fold, const Expr *e)
+{
+    return purity_of(&fold->purity, e) &&
+           (!fold->run->context->for_code || total_of(&fold->total, e));
+}
+
 /* What nobody takes from a tuple may still have to happen; a tuple that was folded has happened. */
-static bool others_are_pure(Fold *fold, const Expr *tuple, int64_t taken)
+static bool others_may_go(Fold *fold, const Expr *tuple, int64_t taken)
 {
     const Tuple *t = expr_as_tuple(tuple);
-    bool pure = true;
-    for (uint32_t i = 0; t && pure && i < t->fields.n; i++)
-        pure = i == taken || purity_of(&fold->purity, t->fields.at[i]);
-    return pure;
+    bool may = true;
+    for (uint32_t i = 0; t && may && i < t->fields.n; i++)
+        may = i == taken || may_go(fold, t->fields.at[i]);
+    return may;
 }
 
 enum { RULE_CALL, RULE_LARGE, RULE_COSTLY, RULE_KEPT, RULE_USE, RULE_IF, RULE_FIELD };
@@ -274,8 +282,12 @@ static Expr *with_created(Rewriter *rw, const Call *old, Expr *now)
 
 static Expr *fold_call(Rewriter *rw, const Expr *old, Expr *now)
 {
-    const Fold *fold = rw->data;
+    Fold *fold = rw->data;
     const Call *was = expr_as_call(old);
+    const Op *op = expr_call_of_op(now);
+    for (uint32_t i = 0; op && op->flags & OP_FROM_TYPE && i < was->args.n; i++)
+        if (fold->run->context->for_code && !total_of(&fold->total, was->args.at[i]))
+            return now;
     Expr *created = with_created(rw, was, now);
     Expr *made = fold_op_call(rw->cx, rw->module, was, created ? created : now, fold->kept);
     return made == created ? now : made;
@@ -304,7 +316,7 @@ static Expr *fold_any(Rewriter *rw, const Expr *old, Expr *now)
         const TupleGet *e = expr_as_tuple_get(now);
         const Tuple *t = expr_as_tuple(e->tuple);
         return t && e->index < t->fields.n &&
-                       others_are_pure(fold, expr_as_tuple_get(old)->tuple, e->index)
+                       others_may_go(fold, expr_as_tuple_get(old)->tuple, e->index)
                    ? t->fields.at[e->index]
                    : now;
     }
@@ -338,7 +350,7 @@ static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
 
 static Function *fold_function(PassRun *run, const Def *def)
 {
-    Fold fold = {.run = run, .kept = FOLD_NEVER};
+    Fold fold = {.run = run, .kept = FOLD_NEVER, .total = {.cx = run->cx, .data = true}};
     purity_init(&fold.purity, run->module, run->context->env, &def->fn->base);
     if (!attrs_bool(run->params, "fold_qnn"))
         fold.kept |= OP_QUANTISED;
@@ -349,6 +361,7 @@ static Function *fold_function(PassRun *run, const Def *def)
     rewriter_deinit(&rw);
     ptrmap_deinit(&fold.lets);
     purity_deinit(&fold.purity);
+    totality_deinit(&fold.total);
     return expr_as_function(now);
 }
 

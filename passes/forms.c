@@ -676,7 +676,7 @@ static Expr *unfold_open(Rewriter *rw, const Expr *old, Expr *now)
         (var && uses(&fn->base, var)))
         return now;
     o->unfolded = true;
-    return beta(rw->cx, rw->module, &o->purity, fn, is->args.n, is->args.at, was->args.at);
+    return beta(rw->cx, rw->module, &o->purity, NULL, fn, is->args.n, is->args.at, was->args.at);
 }
 
 /* The expression with such literals unfolded; itself where there are none. */

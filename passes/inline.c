@@ -33,6 +33,7 @@ typedef struct Inliner {
     uint64_t small_left; /* nodes that the bodies of small functions may still add */
     /* of the definition at hand */
     Purity purity;
+    Totality total;
     PtrMap values; /* mentions of functions elsewhere than in front of arguments */
     const Expr *root; /* a definition's function; NULL: an expression */
     PtrMap
@@ -208,6 +209,11 @@ static Expr *literal_of(Inliner *in, const Name *name, Expr *now)
     return known;
 }
 
+static Totality *total_for(Inliner *in)
+{
+    return in->run->context->for_code ? &in->total : NULL;
+}
+
 static Expr *put_call(Inliner *in, const Call *was, const Call *now, const Name *name)
 {
     PassRun *run = in->run;
@@ -218,7 +224,8 @@ static Expr *put_call(Inliner *in, const Call *was, const Call *now, const Name 
                                      : expr_call(&run->module->arena, was->base.span, callee,
                                                  now->args.n, now->args.at, now->attrs);
     if (!stays_whole(in, f))
-        return beta(run->cx, run->module, &in->purity, f, was->args.n, now->args.at, was->args.at);
+        return beta(run->cx, run->module, &in->purity, total_for(in), f, was->args.n, now->args.at,
+                    was->args.at);
     callee = make_literal(in, f);
     return callee ? expr_call(&run->module->arena, was->base.span, callee, now->args.n,
                               now->args.at, now->attrs)
@@ -238,8 +245,8 @@ static Expr *put_literal(Inliner *in, const PtrMap *done, const Call *was, Expr 
         return e;
     if (local)
         local->gone = true;
-    return beta(in->run->cx, in->run->module, &in->purity, f, was->args.n, now->args.at,
-                was->args.at);
+    return beta(in->run->cx, in->run->module, &in->purity, total_for(in), f, was->args.n,
+                now->args.at, was->args.at);
 }
 
 static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
@@ -340,6 +347,7 @@ static Expr *inline_calls(Inliner *in, Expr *root)
     if (in->run->context->for_code)
         ir_walk(root, note_literal, NULL, in);
     purity_init(&in->purity, in->old, in->run->context->env, root);
+    in->total = (Totality){.cx = in->run->cx, .data = true};
     if (in->names)
         ir_walk(root, note_pure, NULL, in);
     if (root->kind == EXPR_GLOBAL)
@@ -351,6 +359,8 @@ static Expr *inline_calls(Inliner *in, Expr *root)
     Expr *now = ir_rewrite(&rw, root);
     rewriter_deinit(&rw);
     purity_deinit(&in->purity);
+    totality_deinit(&in->total);
+    in->total = (Totality){0};
     ptrmap_clear(&in->literals);
     ptrmap_clear(&in->values);
     ptrmap_clear(&in->locals);

@@ -13,7 +13,6 @@
 #include "passes/facts.h"
 #include "passes/pass.h"
 #include "passes/scope.h"
-#include "te/te.h"
 
 typedef struct Graph {
     PassRun *run;
@@ -27,9 +26,7 @@ typedef struct Graph {
     PtrMap
         stretches; /* for code: Var -> the stretch in which its `let` and all of its uses stand */
     PtrMap used; /* for code: these variables */
-    PtrMap
-        weighed; /* for code: Expr -> this, or NULL when it may fail or holds more than operators */
-    bool risky; /* what is weighed is such */
+    Totality total; /* for code */
     const Block *at; /* for code: where what is looked at belongs */
 } Graph;
 
@@ -136,71 +133,12 @@ static bool note_stretches(Graph *g, const Function *fn)
     return ok;
 }
 
-/* Integers may be divided by zero, extents that nobody knows may not fit. */
-static bool may_fail(Graph *g, const Call *call)
-{
-    const Op *op = expr_call_of_op(&call->base);
-    const Type *result = type_find(call->base.type);
-    const Type **types = arena_new_array(&g->run->scratch, const Type *, call->args.n + 1);
-    bool known = op->compute && type_is_static(result);
-    for (uint32_t i = 0; i < call->args.n && known; i++) {
-        types[i] = type_find(call->args.at[i]->type);
-        known = type_is_static(types[i]);
-    }
-    if (!known || (result->kind == TYPE_TENSOR && dtype_is_float(result->dtype)))
-        return !known;
-    Arena arena;
-    arena_init(&arena, &g->cx->limits);
-    const TeProgram *p =
-        te_of_op(g->cx, &arena, op, call->attrs, call->base.span, call->args.n, types, result);
-    bool fails = !p;
-    for (int i = 0; p && i < p->n_stages && !fails; i++)
-        fails = te_holds_fault(&arena, p->stages[i].body);
-    arena_deinit(&arena);
-    return fails;
-}
-
-static bool is_atom(const Expr *e)
-{
-    return e->kind == EXPR_VAR || e->kind == EXPR_OP || e->kind == EXPR_CONSTANT;
-}
-
-static void note_risk(void *data, Expr *const *slot)
-{
-    Graph *g = data;
-    g->risky = g->risky || (!is_atom(*slot) && ptrmap_find(&g->weighed, *slot) != g);
-}
-
-static WalkNext skip_weighed(void *data, const Expr *e)
-{
-    const Graph *g = data;
-    return ptrmap_has(&g->weighed, e) || expr_as_function(e) ? WALK_SKIP : WALK_ON;
-}
-
-static WalkNext weigh(void *data, const Expr *e)
-{
-    Graph *g = data;
-    g->risky = expr_call_of_op(e)
-                   ? may_fail(g, expr_as_call(e))
-                   : e->kind != EXPR_TUPLE && e->kind != EXPR_TUPLE_GET && e->kind != EXPR_LET;
-    ir_children(e, note_risk, g);
-    ptrmap_put(&g->weighed, e, g->risky ? NULL : g);
-    return WALK_ON;
-}
-
-/* Operators alone compute it, of which none can fail. */
-static bool is_computed(Graph *g, Expr *e)
-{
-    ir_walk(e, skip_weighed, weigh, g);
-    return e->kind == EXPR_CONSTANT || ptrmap_find(&g->weighed, e) == g;
-}
-
 static bool may_move(Graph *g, const Let *let)
 {
     bool here =
         !g->for_code || (ptrmap_has(&g->used, let->var) && ptrmap_has(&g->stretches, let->var));
     return here && purity_movable(&g->purity, let->value) && says_its_type(g, let) &&
-           (!g->for_code || is_computed(g, let->value));
+           (!g->for_code || total_of(&g->total, let->value));
 }
 
 static bool note_let(Rewriter *rw, const Expr *old, Expr **now)
@@ -234,7 +172,8 @@ static Function *to_graph(PassRun *run, const Def *def)
                .cx = run->cx,
                .module = run->module,
                .env = run->context->env,
-               .for_code = run->context->for_code};
+               .for_code = run->context->for_code,
+               .total = {.cx = run->cx}};
     Rewriter rw;
     if (g.for_code && !note_stretches(&g, def->fn)) {
         ptrmap_deinit(&g.stretches);
@@ -251,7 +190,7 @@ static Function *to_graph(PassRun *run, const Def *def)
     ptrmap_deinit(&g.looked);
     ptrmap_deinit(&g.stretches);
     ptrmap_deinit(&g.used);
-    ptrmap_deinit(&g.weighed);
+    totality_deinit(&g.total);
     return expr_as_function(now);
 }
 

@@ -137,7 +137,7 @@ static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
         return now;
     ir_walk(&f->base, count_node, NULL, &u->size);
     u->unfolded += !expr_as_global(is->callee);
-    return beta(rw->cx, rw->module, &u->purity, f, is->args.n, is->args.at, was->args.at);
+    return beta(rw->cx, rw->module, &u->purity, NULL, f, is->args.n, is->args.at, was->args.at);
 }
 
 static Function *unfold_in(Unfold *u, const Function *f)
