@@ -34,6 +34,17 @@ const Expr *session_written(void *data, const Var *v)
     return NULL;
 }
 
+Expr *session_behind(RelaySession *s, Expr *e, Var **last)
+{
+    const Expr *value = e->kind == EXPR_VAR ? session_written(s, expr_as_var(e)) : NULL;
+    while (value && type_find(value->type)->kind == TYPE_FUNC) {
+        *last = expr_as_var(e);
+        e = (Expr *)(uintptr_t)value;
+        value = e->kind == EXPR_VAR ? session_written(s, expr_as_var(e)) : NULL;
+    }
+    return e;
+}
+
 bool session_check(RelaySession *s, Module *m, const Module *env, CheckWish wish)
 {
     return typecheck_module_as(&s->cx, m, env, wish) &&

@@ -125,16 +125,6 @@ Module *command_program(CommandCall *c)
     return unless_failed(c, command_expr(c));
 }
 
-Expr *command_behind(RelaySession *s, Expr *e)
-{
-    const Expr *value = e->kind == EXPR_VAR ? session_written(s, expr_as_var(e)) : NULL;
-    while (value && type_find(value->type)->kind == TYPE_FUNC) {
-        e = (Expr *)(uintptr_t)value;
-        value = e->kind == EXPR_VAR ? session_written(s, expr_as_var(e)) : NULL;
-    }
-    return e;
-}
-
 Module *command_module(CommandCall *c)
 {
     const Def *def = command_global(c);
@@ -142,7 +132,7 @@ Module *command_module(CommandCall *c)
         return unless_failed(c, module_slice(c->s, c->s->env, def->name));
     Module *m = command_program(c);
     if (m && m->expr)
-        m->expr = command_behind(c->s, m->expr);
+        m->expr = session_behind(c->s, m->expr, &(Var *){NULL});
     return m;
 }
 

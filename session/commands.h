@@ -33,8 +33,6 @@ Module *command_expr(CommandCall *c);
 Module *command_program(CommandCall *c);
 /* The argument as a module to transform, likewise: a function with all that it reaches, or an expression. */
 Module *command_module(CommandCall *c);
-/* What a variable that holds a function was bound to; else the expression itself. */
-Expr *command_behind(RelaySession *s, Expr *e);
 
 /* person.c: `:set keep`. */
 void settings_keep(CommandCall *c);

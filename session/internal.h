@@ -144,6 +144,9 @@ bool session_check(RelaySession *s, Module *m, const Module *env, CheckWish wish
 bool session_is_current(const RelaySession *s, const Expr *e);
 /* What was written behind `let %x =`, with types; NULL where that is not known, or would mean something else by now. */
 const Expr *session_written(void *session, const Var *v);
+/* What was written for a variable that holds a function, whichever variables it goes through, and the last of these; else e itself, and
+ * *last is left alone. */
+Expr *session_behind(RelaySession *s, Expr *e, Var **last);
 
 /* ---- results.c ------------------------------------------------------------------------------------------------------------ */
 

@@ -97,31 +97,20 @@ static bool has_free(Expr *e, Var *v, Arena *arena)
     return false;
 }
 
-/* What the cell says the function is, whichever variables it goes through. */
-static Function *written(RelaySession *s, Var *v, const Var **self)
-{
-    const Expr *e = session_written(s, v);
-    *self = v;
-    while (e && e->kind == EXPR_VAR) {
-        *self = expr_as_var(e);
-        e = session_written(s, *self);
-    }
-    return expr_as_function(e);
-}
-
 static Expr *text_of(Captured *c, Var *v, int depth)
 {
     void **at = ptrmap_slot(&c->texts, v);
-    const Var *self;
-    Function *fn = *at || depth == CAPTURES_MOST ? NULL : written(c->s, v, &self);
+    Var *name = v;
+    Function *fn = *at || depth == CAPTURES_MOST
+                       ? NULL
+                       : expr_as_function(session_behind(c->s, &v->base, &name));
     if (!fn)
         return *at;
     Arena *arena = &c->module->arena;
-    Var *name = (Var *)(uintptr_t)self;
     const Local *local = session_local(c->s, name->name, false);
     if (local && local->var == name)
         module_use(c->module, local->module);
-    Expr *e = closed(c, fn, self, depth);
+    Expr *e = closed(c, fn, name, depth);
     if (e && has_free(e, name, arena))
         e = expr_let(arena, e->span, name, e, &name->base);
     ptrmap_put(&c->texts, v, e);
