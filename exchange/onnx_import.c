@@ -573,8 +573,12 @@ void import_graph_body(OnnxImport *im, const Onnx__GraphProto *g)
         return;
     if (g->n_sparse_initializer > 0)
         import_refuse(im, "sparse arrays");
-    for (size_t i = 0; i < g->n_node && !limit_hit(&im->cx->limits); i++)
+    unsigned outer = progress_enter(im->cx->progress, "reading", "nodes", g->n_node);
+    for (size_t i = 0; i < g->n_node && !limit_hit(&im->cx->limits); i++) {
         import_node(im, g->node[i]);
+        progress_step(im->cx->progress, i + 1);
+    }
+    progress_leave(im->cx->progress, outer);
 }
 
 /* The names of the model stay beside those of the program, as far as they had to be changed. */

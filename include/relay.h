@@ -15,7 +15,7 @@
  * Ownership: what a function returns as a pointer to `Relay…` with a `_free` is the caller's; everything handed to a
  * callback is lent for the call. All text is UTF-8. Every offset of a cursor counts bytes unless it says otherwise.
  * Threads: one thread uses a session, except for `relay_session_interrupt`, which any thread (or a signal handler) may
- * call, and `relay_session_pause`. Who wants answers while a cell runs asks the session's echo. Two sessions never meet. */
+ * call, `relay_session_pause` and `relay_session_progress`. Who wants answers while a cell runs asks the session's echo. Two sessions never meet. */
 #ifndef RELAY_H
 #define RELAY_H
 
@@ -122,6 +122,16 @@ void relay_session_start(RelaySession *s, RelaySink sink);
 /* Asks the running cell to end with a diagnostic. Safe in any thread and in a signal handler; without a running
  * cell it does nothing. */
 void relay_session_interrupt(RelaySession *s);
+
+/* What the running cell is at, for who waits for it. */
+typedef struct RelayProgress {
+    char text[120]; /* "passes 3 of 26, FuseOps"; "": nothing is known */
+    double share; /* of the work that is done, from 0 to 1; negative: nobody knows */
+    double seconds; /* since the cell began */
+} RelayProgress;
+
+/* Safe in any thread. False when nothing runs. */
+bool relay_session_progress(RelaySession *s, RelayProgress *out);
 
 typedef enum RelayComplete { RELAY_COMPLETE, RELAY_INCOMPLETE, RELAY_INVALID } RelayComplete;
 

@@ -138,7 +138,7 @@ static Value enter(Interp *in, const Code *code, Object *closure, uint32_t n, co
         return tally_call(in, tally, n, args, span);
     uint64_t deepest = in->cx->limits.depth_most;
     in->stack.depth_most = deepest > 0 ? deepest : UINT64_MAX;
-    in->calls = 1;
+    eval_ask_soon(in);
     Frame *f = eval_frame_push(in, code);
     if (!f)
         return value_none();
@@ -188,6 +188,11 @@ void adopt_function(Interp *in, Value *fn)
         return;
     value_release(*fn);
     *fn = v;
+}
+
+void interp_count(Interp *in, atomic_uint_least64_t *steps)
+{
+    in->counted = steps;
 }
 
 void interp_set_env(Interp *in, Module *env)

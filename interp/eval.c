@@ -28,7 +28,8 @@ static inline const Step *finish_or_fail(Interp *in, const Step *s, Value v)
 /* An operator may take long: the next call asks the limits. */
 static const Step *step_op(Interp *in, Step *s)
 {
-    in->calls = 1;
+    eval_ask_soon(in);
+    interp_note_steps(in, 1);
     Value v = site_run(in, s);
     if (value_is_none(v))
         return NULL;

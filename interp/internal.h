@@ -285,6 +285,8 @@ struct Interp {
     Frame *frame;
     Stack stack;
     uint32_t calls; /* until the limits are asked */
+    uint32_t stride; /* of them since they were, when it comes to that */
+    atomic_uint_least64_t *counted; /* steps, where somebody looks; NULL: nobody does */
     Module *env; /* counted */
     uint64_t epoch; /* changes with the environment */
     PtrMap codes; /* Function -> Code of a definition, whose unit is counted */
@@ -327,11 +329,28 @@ void stack_deinit(Interp *in);
 /* limit_hit, asked at every so many calls, between which nothing takes long: an operator that may resets the count. */
 #define CALLS_BETWEEN 256
 
+/* One thread counts. */
+static inline void interp_note_steps(Interp *in, uint32_t more)
+{
+    if (in->counted)
+        atomic_store_explicit(in->counted,
+                              atomic_load_explicit(in->counted, memory_order_relaxed) + more,
+                              memory_order_relaxed);
+}
+
+/* The limits are asked at the next call. */
+static inline void eval_ask_soon(Interp *in)
+{
+    in->stride -= in->calls - 1;
+    in->calls = 1;
+}
+
 static inline __attribute__((always_inline)) bool eval_must_stop(Interp *in)
 {
     if (--in->calls > 0)
         return false;
-    in->calls = CALLS_BETWEEN;
+    interp_note_steps(in, in->stride);
+    in->calls = in->stride = CALLS_BETWEEN;
     return limit_hit(&in->cx->limits);
 }
 

@@ -27,6 +27,9 @@ Value interp_call(Interp *in, Module *env, Value fn, uint32_t n, const Value *ar
 Value interp_call_global(Interp *in, Module *env, const Name *name, uint32_t n, const Value *args,
                          Span span);
 
+/* Operators and calls are counted there from now on; NULL: nowhere. */
+void interp_count(Interp *in, atomic_uint_least64_t *steps);
+
 /* Where function values look up globals that compiled code calls. */
 void interp_set_env(Interp *in, Module *env);
 

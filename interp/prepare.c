@@ -767,7 +767,7 @@ Code *code_prepare(Interp *in, Module *keep, Expr *root)
     }
     if (p.unit && !code)
         unit_release(p.unit);
-    in->calls = 1; /* it may have taken long, and met a limit */
+    eval_ask_soon(in); /* it may have taken long, and met a limit */
     ptrmap_deinit(&p.places);
     arena_deinit(&p.scratch);
     module_release(p.anf);

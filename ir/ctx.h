@@ -4,6 +4,7 @@
 
 #include "base/diag.h"
 #include "base/limit.h"
+#include "base/progress.h"
 #include "base/source.h"
 #include "base/table.h"
 #include "base/vec.h"
@@ -32,6 +33,7 @@ struct Ctx {
     Diags own_diags;
     Diags *diags; /* where diagnostics go now; normally &own_diags */
     Limits limits;
+    Progress *progress; /* of the session's work; NULL: nobody looks */
     TypeTable types;
     uint32_t holes; /* number of the next hole */
     Vec(DimSymbol) symbols; /* extent INT64_MIN + k is symbol k */

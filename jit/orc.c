@@ -320,7 +320,7 @@ struct OrcWork {
     pthread_cond_t more, done;
     Job *first, *last; /* in the order in which they came */
     Job *next; /* that nobody has taken */
-    size_t left; /* of which no object is made */
+    size_t given, left; /* jobs; those of which no object is made */
     bool ended; /* no more come */
     uint32_t instructions;
     size_t n_threads;
@@ -395,6 +395,7 @@ void orc_give(OrcWork **work, OrcModule module)
     *(w->last ? &w->last->next : &w->first) = job;
     w->last = job;
     w->left++;
+    w->given++;
     if (!w->next)
         w->next = job;
     pthread_cond_signal(&w->more);
@@ -413,12 +414,26 @@ static void end_giving(OrcWork *w, bool drop)
     pthread_mutex_unlock(&w->lock);
 }
 
+/* What is made on other threads counts as well. */
+static void note_left(OrcWork *w)
+{
+    pthread_mutex_lock(&w->lock);
+    uint64_t done = w->given - w->left;
+    pthread_mutex_unlock(&w->lock);
+    progress_step(w->jit->cx->progress, done);
+}
+
 static void end_threads(OrcWork *w)
 {
-    for (Job *job; (job = take_job(w, false));)
+    Progress *progress = w->jit->cx->progress;
+    unsigned outer = progress_enter(progress, "machine code", "modules", w->given);
+    for (Job *job; (job = take_job(w, false));) {
         run_job(w, job);
+        note_left(w);
+    }
     for (size_t i = 0; i < w->n_threads; i++)
         pthread_join(w->threads[i], NULL);
+    progress_leave(progress, outer);
 }
 
 bool orc_leave(OrcWork *w)

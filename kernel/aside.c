@@ -9,6 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* So often, in milliseconds, the line about a cell that runs for long is looked at. */
+enum { TELL_MS = 200 };
+
 /* Shorter cells are over before anybody asks. */
 static const struct timespec soon = {.tv_nsec = 5 * 1000 * 1000};
 
@@ -100,8 +103,10 @@ static void serve(Channel *c)
         Watch watches[] = {{full ? NULL : c->socket, -1, false},
                            {NULL, k->aside.back_read, false},
                            {NULL, k->stop_read, false}};
-        if (!wire_wait(watches, 3, -1))
+        if (!wire_wait(watches, 3, TELL_MS))
             return;
+        if (cell_runs(k))
+            working_tell(c);
         while (cell_runs(k) && k->aside.held < HELD_MOST &&
                socket_receive(c->socket, &c->request.packet)) {
             channel_handle(c);

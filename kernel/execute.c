@@ -239,6 +239,7 @@ static void emit_diagnostic(Run *r, const RelayOutput *out)
     }
     if (r->silent)
         return;
+    working_yield(r->channel, false);
     emit_text(r, "stderr", out);
     Str text = plain_text(out);
     if (text.len > 0 && text.ptr[text.len - 1] != '\n')
@@ -258,6 +259,7 @@ static void emit(void *data, const RelayOutput *out)
     }
     if (r->silent || !may_show(r->channel, size_of(out)))
         return;
+    working_yield(r->channel, out->live && out->more);
     switch (out->kind) {
     case RELAY_OUTPUT_RESULT:
         buf_clear(&r->result);
@@ -358,6 +360,7 @@ static void end_run(Run *r, RelayStatus status)
 {
     if (status != RELAY_OK)
         failure_complete(&r->failure, status);
+    working_end(r->channel);
     if (r->silent)
         return;
     if (status != RELAY_OK)
@@ -419,6 +422,7 @@ json_t *execute_cell(Channel *c)
                       .name = name,
                       .silent = r.silent,
                       .number = store ? (uint32_t)k->count : 0};
+    working_begin(c, r.silent);
     debug_begin(c);
     aside_lend(&k->aside);
     RelayStatus status = relay_session_eval(k->session, &cell, (RelaySink){emit, &r});

@@ -18,6 +18,7 @@
 #include "kernel/message.h"
 #include "kernel/publisher.h"
 #include "kernel/usage.h"
+#include "kernel/working.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -44,6 +45,7 @@ typedef struct Kernel {
     Usage usage; /* of the control thread */
     Debugger debugger;
     Aside aside;
+    Working working;
 } Kernel;
 
 /* A request that was received and waits. */

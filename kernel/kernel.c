@@ -337,6 +337,7 @@ static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
     /* The tables of Jansson get their seed before there are threads. */
     json_object_seed(0);
     sem_init(&k->shell_ended, 0, 0);
+    pthread_mutex_init(&k->working.lock, NULL);
     bool debugs = debug_init(&k->debugger) && aside_init(&k->aside);
     k->history = history_new(options->sandbox ? "" : NULL);
     k->comms = json_object();
@@ -385,6 +386,7 @@ static void kernel_close(Kernel *k)
         wire_free(k->wire);
     connection_deinit(&k->connection);
     sem_destroy(&k->shell_ended);
+    pthread_mutex_destroy(&k->working.lock);
     if (k->stop_read >= 0)
         close(k->stop_read);
     if (k->stop_write >= 0)

@@ -390,6 +390,7 @@ static Module *run_step(Pipeline *p, Module *m, int depth)
     }
     const Pass *pass = pass_find(name);
     const Attrs *params = NULL;
+    progress_name(cx->progress, pass ? pass->name : "");
     if (ok && name.len > 1 && name.ptr[0] == '-' && depth == 0)
         return run_default(p, name, span, m);
     if (ok && !pass)
@@ -406,6 +407,14 @@ static Module *run_step(Pipeline *p, Module *m, int depth)
     return NULL;
 }
 
+static uint64_t elements_of(const Pipeline *p)
+{
+    uint64_t n = 1;
+    for (uint32_t at = p->at; (at = find_end(p, at, ",")) < p->len; at++)
+        n++;
+    return n;
+}
+
 /* Takes m. */
 static Module *run_text(PassContext *pc, Module *m, uint32_t source, int depth)
 {
@@ -415,8 +424,11 @@ static Module *run_text(PassContext *pc, Module *m, uint32_t source, int depth)
                   .text = text ? text->text : "",
                   .len = text ? (uint32_t)text->len : 0};
     arena_init(&p.arena, &pc->cx->limits);
+    unsigned outer = progress_enter(pc->cx->progress, "passes", "", elements_of(&p));
+    uint64_t done = 0;
     for (skip_blanks(&p); m && p.at < p.len; skip_blanks(&p)) {
         m = run_step(&p, m, depth);
+        progress_step(pc->cx->progress, ++done);
         skip_blanks(&p);
         if (m && p.at < p.len && p.text[p.at++] != ',') {
             diag_error(pc->cx->diags, E0603_PIPELINE, span_of(&p, p.at - 1, p.at),
@@ -425,6 +437,7 @@ static Module *run_text(PassContext *pc, Module *m, uint32_t source, int depth)
             m = NULL;
         }
     }
+    progress_leave(pc->cx->progress, outer);
     arena_deinit(&p.arena);
     return m;
 }

@@ -1,5 +1,6 @@
 #include "repl/face.h"
 
+#include "repl/status.h"
 #include "repl/term.h"
 
 #include <stdio.h>
@@ -33,6 +34,11 @@ bool face_init(Face *f, const ReplOptions *options, SignalsUse use)
         if (strstr(options->params[i].key, "_limit"))
             relay_session_set(f->session, options->params[i].key, options->params[i].value);
     signals_attach(f->signals, f->session);
+    const Show *show = &f->show;
+    bool out = term_can_edit(show->out, show->out);
+    if (!options->plain)
+        f->show.status = status_new(f->session, out ? show->out : show->err,
+                                    out ? show->out_color : show->err_color);
     if (!options->engine || relay_session_set(f->session, "engine", options->engine))
         return true;
     say_why_not(f, options->engine);
@@ -45,6 +51,7 @@ bool face_init(Face *f, const ReplOptions *options, SignalsUse use)
 
 void face_deinit(Face *f)
 {
+    status_free(f->show.status);
     signals_free(f->signals);
     relay_session_free(f->session);
 }
@@ -52,7 +59,9 @@ void face_deinit(Face *f)
 void face_eval(Face *f, const RelayCell *cell)
 {
     signals_begin(f->signals);
+    status_begin(f->show.status);
     RelayStatus status = relay_session_eval(f->session, cell, show_sink(&f->show));
+    status_end(f->show.status);
     signals_end(f->signals);
     if (status > f->worst)
         f->worst = status;
@@ -61,8 +70,10 @@ void face_eval(Face *f, const RelayCell *cell)
 RelayStatus face_stage(Face *f, const RelayRequest *request, const RelaySink *sink)
 {
     signals_begin(f->signals);
+    status_begin(f->show.status);
     RelayStatus status =
         relay_session_stage(f->session, request, sink ? *sink : show_sink(&f->show));
+    status_end(f->show.status);
     signals_end(f->signals);
     if (status > f->worst)
         f->worst = status;

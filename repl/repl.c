@@ -5,6 +5,7 @@
 #include "repl/line.h"
 #include "repl/pager.h"
 #include "repl/script.h"
+#include "repl/status.h"
 #include "repl/stepper.h"
 
 #include <errno.h>
@@ -73,6 +74,16 @@ static void leave_stepper(void *data)
 {
     const Repl *r = data;
     stepper_close(r->stepper);
+}
+
+/* The status has no place on its screen. */
+static RelayGo stopped(void *data, RelaySteps *steps)
+{
+    const Repl *r = data;
+    status_hold(r->face.show.status);
+    RelayGo go = stepper_stopped(r->stepper, steps);
+    status_release(r->face.show.status, false);
+    return go;
 }
 
 static bool page(void *data, const Buf *text)
@@ -148,7 +159,7 @@ static RelayStatus run_terminal(const ReplOptions *options)
         r.line = line_new(r.term, r.face.session, r.history, r.face.show.out_color);
     r.stepper = r.line ? stepper_new(r.term, r.face.show.out_color) : NULL;
     if (r.stepper) {
-        relay_session_set_stepper(r.face.session, (RelayStepper){stepper_stopped, r.stepper});
+        relay_session_set_stepper(r.face.session, (RelayStepper){stopped, &r});
         r.face.show.before = leave_stepper;
         r.face.show.page = page;
         r.face.show.input = offer;

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "repl/highlight.h"
+#include "repl/status.h"
 #include "repl/term.h"
 
 #include <errno.h>
@@ -148,9 +149,8 @@ static void show_diagnostic(Show *show, const RelayOutput *out)
         put_lines(show, show->err, text);
 }
 
-static void show_output(void *data, const RelayOutput *out)
+static void put_output(Show *show, const RelayOutput *out)
 {
-    Show *show = data;
     if (show->before)
         show->before(show->data);
     const RelayMime *text = relay_output_find(out, "text/plain");
@@ -183,6 +183,14 @@ static void show_output(void *data, const RelayOutput *out)
             put_answer(show, out, text);
         return;
     }
+}
+
+static void show_output(void *data, const RelayOutput *out)
+{
+    Show *show = data;
+    status_hold(show->status);
+    put_output(show, out);
+    status_release(show->status, show->open_line);
 }
 
 RelaySink show_sink(Show *show)

@@ -22,6 +22,7 @@ typedef struct Show {
     bool open_line; /* what was shown last does not end in a line end */
     unsigned live; /* what was shown last and may be replaced, and its lines */
     int live_rows;
+    struct Status *status; /* of a terminal; NULL: none */
     int failed; /* errno of the first write to `out` that failed; 0: none */
     void (*before)(void *data); /* is told that something will be shown; NULL: nobody is */
     bool (*page)(void *data, const Buf *text); /* may show an answer itself; NULL: nobody does */

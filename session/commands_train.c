@@ -132,9 +132,13 @@ static bool step(Training *t)
 static void train(Training *t)
 {
     t->shown = clock_seconds();
-    while (t->done < t->steps && step(t))
+    unsigned outer = progress_enter(&t->s->progress, "training", "steps", (uint64_t)t->steps);
+    while (t->done < t->steps && step(t)) {
+        progress_step(&t->s->progress, (uint64_t)t->done);
         if (t->done < t->steps && clock_seconds() - t->shown > PICTURE_EVERY)
             show(t, true);
+    }
+    progress_leave(&t->s->progress, outer);
     if (t->done == t->steps && t->done)
         show(t, false);
     else if (t->s->cx.diags->last)

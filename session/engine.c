@@ -102,6 +102,7 @@ bool engine_compile(RelaySession *s, Module *env, const Name *name, CompileFor u
         return false;
     }
     const Def *def = module_find(env, name);
+    unsigned outer = progress_enter(&s->progress, "compiling", "", 0);
     JitKey *key = NULL;
     const JitTable *jit = s->jit_table;
     bool ok = use != COMPILE_TO_SHOW && !optimised_already(s, env, name) &&
@@ -118,6 +119,7 @@ bool engine_compile(RelaySession *s, Module *env, const Name *name, CompileFor u
     }
     ok = ok || (out->env && (use == COMPILE_BESIDE ? jit->begin : jit->prepare)(s->jit, out->env,
                                                                                 name, key, why));
+    progress_leave(&s->progress, outer);
     if (!ok)
         engine_release(s, out);
     return ok;
@@ -278,7 +280,12 @@ bool session_uses_failed(const RelaySession *s, const Expr *e)
 static Value evaluate(RelaySession *s, Engine engine, Module *env, Module *keep, Expr *e)
 {
     Evaluation at = evaluation_begin(s, engine);
-    return evaluation_end(s, engine, at, interp_eval(s->interp, env, keep, e, &s->local_values));
+    unsigned outer = progress_enter(&s->progress, "evaluating", "steps", work_steps(env, e));
+    interp_count(s->interp, progress_count(&s->progress));
+    Value v = interp_eval(s->interp, env, keep, e, &s->local_values);
+    interp_count(s->interp, NULL);
+    progress_leave(&s->progress, outer);
+    return evaluation_end(s, engine, at, v);
 }
 
 Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Expr *e)
@@ -295,8 +302,10 @@ Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Exp
     Runnable r;
     Value v = value_none();
     if (engine_prepare(s, engine, t.module, t.name, &r)) {
+        unsigned outer = progress_enter(&s->progress, "running compiled code", "", 0);
         v = engine_compiles(r.engine) ? engine_call(s, &r, t.n, t.args)
                                       : evaluate(s, ENGINE_INTERP, env, keep, e);
+        progress_leave(&s->progress, outer);
         engine_release(s, &r);
     }
     thunk_free(&t);

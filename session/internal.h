@@ -70,6 +70,8 @@ struct RelaySession {
     RelayOptions options;
     Engine engine;
     atomic_bool running;
+    atomic_uint_least64_t began; /* when the running call did, in microseconds */
+    Progress progress; /* what it is at */
     bool prelude_loaded;
     bool fresh; /* everything was forgotten in this cell */
     Imported *imported; /* files, newest first */
@@ -304,6 +306,11 @@ void display_diff(RelaySession *s, const char *title, const Buf *before, const B
 bool display_image(RelaySession *s, Value v, Span span);
 /* Code points, a vector or a list of integers, as text; false after a diagnostic. */
 bool display_text(RelaySession *s, Value v, Span span);
+
+/* ---- work.c ----------------------------------------------------------------------------------------------------------------- */
+
+/* The operators and calls that the evaluator runs for the expression; 0 where that depends on values. */
+uint64_t work_steps(const Module *env, const Expr *e);
 
 /* ---- engine.c -------------------------------------------------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
 #include "typecheck/typecheck.h"
 
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@ const char *relay_version(void)
 static bool world_new(RelaySession *s)
 {
     bool ok = ctx_init(&s->cx, &stdlib_ops);
+    s->cx.progress = &s->progress;
     s->interp = ok ? interp_new(&s->cx) : NULL;
     s->env = ok ? module_new(&s->cx) : NULL;
     if (s->interp)
@@ -235,6 +237,21 @@ void relay_session_interrupt(RelaySession *s)
         limit_interrupt(&s->cx.limits);
 }
 
+static uint64_t microseconds(void)
+{
+    return (uint64_t)(clock_seconds() * 1e6);
+}
+
+bool relay_session_progress(RelaySession *s, RelayProgress *out)
+{
+    Buf text = {0};
+    *out = (RelayProgress){.share = progress_print(&s->progress, &text)};
+    out->seconds = (double)(microseconds() - atomic_load(&s->began)) * 1e-6;
+    snprintf(out->text, sizeof out->text, "%s", buf_text(&text));
+    buf_deinit(&text);
+    return atomic_load(&s->running);
+}
+
 /* ---- one public call -------------------------------------------------------------------------------------------------- */
 
 void session_begin(RelaySession *s, RelaySink sink)
@@ -243,6 +260,8 @@ void session_begin(RelaySession *s, RelaySink sink)
     s->quit = false;
     diags_clear(s->cx.diags);
     limits_start(&s->cx.limits);
+    progress_begin(&s->progress);
+    atomic_store(&s->began, microseconds());
     atomic_store(&s->running, true);
 }
 

@@ -78,12 +78,15 @@ static bool clock_runs(const Clocked *c, const TimeWish *wish, Runs *runs, doubl
         return false;
     if (runs->n == 0)
         begin = clock_seconds();
+    unsigned outer = progress_enter(&c->s->progress, "measuring", "runs", 0);
     while ((int)runs->n < wish->runs || clock_seconds() - begin < wish->seconds) {
         double seconds = clock_calls(c, at_once, NULL);
         if (seconds < 0 || !note_run(runs, seconds) || limit_hit(&c->s->cx.limits))
             return false;
         *calls += at_once;
+        progress_step(&c->s->progress, runs->n);
     }
+    progress_leave(&c->s->progress, outer);
     return true;
 }
 

@@ -306,7 +306,7 @@ static bool also_differs(Blame *b, const BlameWish *w)
     Quiet quiet;
     Difference d = {0};
     bool other = false;
-    b->tries++;
+    progress_step(&b->s->progress, b->tries++);
     quiet_begin(&quiet, b->s);
     bool ready = typecheck_module(&b->s->cx, w->m, b->s->env) && runs_init(&r, b, w, w->m);
     Value was = ready ? run(&r, w, w->m, ENGINE_INTERP) : value_none();
@@ -475,6 +475,8 @@ static void shrink(Blame *b, BlameWish *best)
 {
     b->deadline = clock_seconds() + SHRINK_SECONDS;
     Nodes nodes = nodes_of(b, body_of(best));
+    unsigned outer =
+        progress_enter(&b->s->progress, "looking for the least program", "tries", SHRINK_TRIES);
     bool found = false;
     for (size_t i = 0; i < nodes.all.n && !found && goes_on(b); i++)
         found = accept(b, best, extracted(b, best->m, nodes.all.at[i], (Change){0}));
@@ -485,6 +487,7 @@ static void shrink(Blame *b, BlameWish *best)
         for (size_t i = nodes.all.n; i-- > 0 && !found && goes_on(b);)
             found = simplify(b, best, body, nodes.all.at[i]);
     }
+    progress_leave(&b->s->progress, outer);
 }
 
 /* The element of the pipeline that is this pass, as it was written; else its name. */
@@ -646,8 +649,13 @@ static void show_finding(Blame *b, const Finding *f)
 static size_t first_other(Blame *b, const Trace *t, const Runs *r, Value was, Difference *out)
 {
     const Type *type = type_of_program(b->wish, b->wish->m);
-    for (size_t i = 0; i < t->steps.n; i++) {
+    Progress *progress = &b->s->progress;
+    unsigned outer = progress_enter(progress, "comparing", "", t->steps.n);
+    size_t first = 0;
+    for (size_t i = 0; i < t->steps.n && !first; i++) {
         const TraceStep *step = &t->steps.at[i];
+        progress_step(progress, i + 1);
+        progress_name(progress, step->pass);
         const Type *now = type_of_program(b->wish, step->now);
         if (!step->changed)
             continue;
@@ -655,12 +663,13 @@ static size_t first_other(Blame *b, const Trace *t, const Runs *r, Value was, Di
             type_print(&out->was, type);
             type_print(&out->is, now);
             buf_str(&out->why, "the type");
-            return i + 1;
+            first = i + 1;
+        } else if (differs(r, b->wish, was, step->now, ENGINE_INTERP, out)) {
+            first = i + 1;
         }
-        if (differs(r, b->wish, was, step->now, ENGINE_INTERP, out))
-            return i + 1;
     }
-    return 0;
+    progress_leave(progress, outer);
+    return first;
 }
 
 static void blame_step(Blame *b, const Runs *r, Trace *t, size_t step, const Difference *seen)

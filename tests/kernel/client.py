@@ -148,8 +148,8 @@ class Client:
             self.replies[reply["parent_header"]["msg_id"]] = reply
         return self.replies.pop(message_id)
 
-    def published(self, message_id, timeout=30):
-        """What the request caused on iopub, from busy to idle, without both."""
+    def published(self, message_id, timeout=30, progress=False):
+        """What the request caused on iopub, from busy to idle, without both; `progress`: with the line about a cell that runs for long."""
         messages, started, others = [], False, []
         while True:
             message = self.early.pop(0) if self.early else self.receive("iopub", timeout)
@@ -164,7 +164,7 @@ class Client:
             elif state == "idle":
                 assert started, "busy before idle"
                 self.early = others + self.early
-                return messages
+                return messages if progress else without_progress(messages)
             else:
                 messages.append(message)
 
@@ -286,6 +286,28 @@ class Kernel:
         client = Client(self)
         self.clients.append(client)
         return client
+
+
+PROGRESS = "relay-progress-"
+
+
+def is_progress(message):
+    """Whether it is the line about a cell that runs for long."""
+    return message["content"].get("transient", {}).get("display_id", "").startswith(PROGRESS)
+
+
+def without_progress(messages):
+    """What is left when the machine is quick: without the line, and what clears it where nothing stands beside it."""
+    kept, cleared = [], False
+    for message in messages:
+        kind = message["header"]["msg_type"]
+        if is_progress(message):
+            cleared = bool(message["content"]["data"]["text/plain"])
+        elif kind == "clear_output" and cleared:
+            cleared = False
+        else:
+            kept.append(message)
+    return kept
 
 
 def types(messages):

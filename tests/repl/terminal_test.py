@@ -583,6 +583,20 @@ def test_train(open):
     assert len(re.findall(r"step \d+ of \d+ ·", t.screen())) == 1, t.screen()
 
 
+def test_status(open):
+    """A line says what a cell that takes long is at, and is gone when anything else is shown."""
+    t = open()
+    t.enter(":engine interp", "def @spin(%n: int64) -> int64 { if (%n == 0i64) { 0i64 } else { @spin(%n - 1i64) } }")
+    t.enter("@spin(1000000000000i64)")
+    t.until(lambda: re.fullmatch(r"[1-9]\d* s  evaluating \d+ steps", t.screen().split("\n")[-1]), "no status")
+    t.keys("C-c")
+    t.expect_text("interrupted")
+    t.expect("relay>")
+    t.enter("@spin(60000000i64)")
+    t.until(lambda: t.screen().split("\n")[-2:] == ["0", "relay>"], "no result")
+    assert "evaluating" not in t.screen().split("@spin(60000000i64)")[1], t.screen()
+
+
 def run(test):
     opened = []
     with tempfile.TemporaryDirectory(prefix="relay_terminal_") as state:
