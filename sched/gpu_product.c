@@ -14,6 +14,8 @@ typedef struct Tile {
 
 static const Tile tiles[] = {{128, 128, 8, 8, 4}, {64, 64, 8, 4, 4}, {32, 32, 16, 2, 2}};
 
+/* The turns of a grid's outer loops. */
+#define GRID_MOST 65535
 /* The least sizes of what is worth a tile. */
 #define SIDE_LEAST 8
 
@@ -71,7 +73,7 @@ static bool product_of(Gpu *s, int stage, GpuProduct *p)
     for (int i = 0; i < st->n_reduced; i++)
         fits = fits && add_axis(&p->folds, st->rank + i, st->reduced[i]);
     return fits && p->rows.extent >= SIDE_LEAST && p->columns.extent >= SIDE_LEAST &&
-           p->folds.extent >= SIDE_LEAST && p->batch.extent <= 65535;
+           p->folds.extent >= SIDE_LEAST && p->batch.extent <= GRID_MOST;
 }
 
 /* ---- what is done with the sums ---------------------------------------------------------------------------------------------- */
@@ -158,6 +160,23 @@ int gpu_buffer(GpuBuild *w, const char *name, DType dtype, NestPlace place, int6
         (NestBuffer){.name = name, .dtype = dtype, .place = place, .size = size, .home = home});
 }
 
+static int64_t steps_of(const GpuProduct *p, int64_t depth)
+{
+    return (p->folds.extent + depth - 1) / depth;
+}
+
+Te *gpu_step(GpuBuild *w, Te *step)
+{
+    int64_t steps = steps_of(w->p, w->depth) / w->parts;
+    return gpu_plus(w, gpu_by(w, TE_MUL, w->part, steps), step);
+}
+
+/* Sums of 16-bit floats are kept in float32 and rounded once. */
+static DType summed_dtype(DType t)
+{
+    return dtype_is_float(t) && t.bits == 16 ? (DType){DTYPE_CODE_FLOAT, 32, 1} : t;
+}
+
 static int64_t extent_of(const GpuBuild *w, int axis)
 {
     const TeStage *st = &w->s->p->stages[w->stage];
@@ -213,10 +232,24 @@ bool gpu_along_folds(GpuBuild *w, bool columns)
            at.stride[fold] == 1 && at.stride[axis] != 1;
 }
 
+static int scratch_of_parts(GpuBuild *w)
+{
+    const GpuProduct *p = w->p;
+    int64_t *size = arena_new(w->n->arena, int64_t);
+    *size = w->parts * p->batch.extent * p->rows.extent * p->columns.extent;
+    NestBuffer b = {.name = "parts",
+                    .dtype = summed_dtype(w->s->p->stages[w->stage].dtype),
+                    .place = NEST_SCRATCH,
+                    .size = *size,
+                    .rank = 1,
+                    .shape = size};
+    return nest_buffer(w->n, b);
+}
+
 void gpu_open_product(GpuBuild *w)
 {
     const GpuProduct *p = w->p;
-    NestNode *batch = gpu_loop(w, NULL, "product", NEST_GRID, p->batch.extent);
+    NestNode *batch = gpu_loop(w, NULL, "product", NEST_GRID, p->batch.extent * w->parts);
     NestNode *rows =
         gpu_loop(w, batch, "rows", NEST_GRID, (p->rows.extent + w->rows - 1) / w->rows);
     w->grid =
@@ -226,32 +259,112 @@ void gpu_open_product(GpuBuild *w)
     w->row = gpu_var(w, rows);
     w->column = gpu_var(w, w->grid);
     w->thread = gpu_var(w, w->body);
+    w->part = te_int(w->b, 0);
+    if (w->parts == 1)
+        return;
+    w->body = gpu_let(w, w->body, "part", w->parts, gpu_by(w, TE_MOD, w->batch, w->parts));
+    w->part = gpu_var(w, w->body);
+    w->body = gpu_let(w, w->body, "of", p->batch.extent, gpu_by(w, TE_DIV, w->batch, w->parts));
+    w->batch = gpu_var(w, w->body);
+    w->of_parts = scratch_of_parts(w);
 }
 
-void gpu_store_sum(GpuBuild *w, NestNode *in, Te *sum, NestLinear *axes)
+/* Where the element of the result is. */
+static Te *place_of(GpuBuild *w, const NestLinear *axes)
 {
-    const TeProgram *p = w->s->p;
-    const TeStage *st = &p->stages[w->tail < 0 ? w->stage : w->tail];
+    const TeStage *st = &w->s->p->stages[w->stage];
     NestLinear at = {0};
-    sum = te_cast(w->b, p->stages[w->stage].dtype, sum);
     int64_t stride = 1;
     for (int i = st->rank - 1; i >= 0; stride *= st->shape[i--])
         for (int k = 0; k < axes[i].n; k++)
             nest_add_term(&at, axes[i].term[k].var, axes[i].term[k].by * stride);
+    return nest_position(w->n, &at);
+}
+
+static Te *place_of_part(GpuBuild *w, Te *part, const NestLinear *axes)
+{
+    int64_t size = w->n->buffers.at[w->of_parts].size / w->parts;
+    return gpu_plus(w, gpu_by(w, TE_MUL, part, size), place_of(w, axes));
+}
+
+static void store_result(GpuBuild *w, NestNode *in, Te *sum, NestLinear *axes)
+{
+    const TeProgram *p = w->s->p;
+    sum = te_cast(w->b, p->stages[w->stage].dtype, sum);
     int to = p->n_inputs + (w->tail < 0 ? w->stage : w->tail);
     if (w->tail >= 0)
         sum = nest_expression(w->n, p, w->tail, axes, p->n_inputs + w->stage, sum);
-    nest_append(w->n, in, nest_store(w->n, to, nest_position(w->n, &at), sum));
+    nest_append(w->n, in, nest_store(w->n, to, place_of(w, axes), sum));
+}
+
+void gpu_store_sum(GpuBuild *w, NestNode *in, Te *sum, NestLinear *axes)
+{
+    if (w->parts == 1)
+        store_result(w, in, sum, axes);
+    else
+        nest_append(w->n, in, nest_store(w->n, w->of_parts, place_of_part(w, w->part, axes), sum));
+}
+
+void gpu_add_parts(GpuBuild *w)
+{
+    if (w->parts == 1)
+        return;
+    const TeStage *st = &w->s->p->stages[w->stage];
+    NestLinear *axes = gpu_axes(w);
+    NestNode *in = NULL;
+    for (int i = 0; i < st->rank; i++) {
+        if (st->shape[i] == 1)
+            continue;
+        in = gpu_loop(w, in, "i", NEST_SERIAL, st->shape[i]);
+        nest_add_term(&axes[i], in->var, 1);
+    }
+    DType dtype = w->n->buffers.at[w->of_parts].dtype;
+    int sum = gpu_buffer(w, "sum", dtype, NEST_REGISTER, 1, in);
+    Te *zero = te_int(w->b, 0);
+    nest_append(w->n, in, nest_store(w->n, sum, zero, te_number(w->b, dtype, 0)));
+    NestNode *part = gpu_loop(w, in, "part", NEST_SERIAL, w->parts);
+    Te *value = nest_load(w->n, w->of_parts, place_of_part(w, gpu_var(w, part), axes));
+    nest_append(w->n, part, nest_fold(w->n, TE_SUM, sum, zero, value));
+    store_result(w, in, nest_load(w->n, sum, zero), axes);
 }
 
 /* Blocks that keep a card busy. */
 #define BLOCKS_ENOUGH 128
 
-bool gpu_is_wide(const GpuProduct *p, int64_t rows, int64_t columns)
+/* Parts of the folds that are taken apart, at most, and what is long enough for one beside folds that threads share. */
+#define PARTS_MOST 64
+#define PART_LEAST 8
+
+static int64_t blocks_of(const GpuProduct *p, int64_t rows, int64_t columns)
 {
-    int64_t blocks = p->batch.extent * ((p->rows.extent + rows - 1) / rows) *
-                     ((p->columns.extent + columns - 1) / columns);
+    return p->batch.extent * ((p->rows.extent + rows - 1) / rows) *
+           ((p->columns.extent + columns - 1) / columns);
+}
+
+/* Parts of the folds, all alike, that together keep the card busy. */
+static int64_t parts_of(const Gpu *s, const GpuProduct *p, int64_t rows, int64_t columns,
+                        int64_t depth)
+{
+    int64_t blocks = blocks_of(p, rows, columns), steps = steps_of(p, depth);
+    int64_t parts = (BLOCKS_ENOUGH + blocks - 1) / blocks;
+    int64_t most = p->folds.extent / (s->m->folds_least * PART_LEAST);
+    most = most < PARTS_MOST ? most : PARTS_MOST;
+    parts = parts < most ? parts : most;
+    while (parts > 1 && (steps % parts != 0 || p->batch.extent * parts > GRID_MOST))
+        parts--;
+    return parts > 1 ? parts : 1;
+}
+
+bool gpu_is_wide(const Gpu *s, const GpuProduct *p, int64_t rows, int64_t columns, int64_t depth)
+{
+    int64_t blocks = blocks_of(p, rows, columns) * parts_of(s, p, rows, columns, depth);
     return blocks < BLOCKS_ENOUGH || p->rows.extent * 2 <= rows || p->columns.extent * 2 <= columns;
+}
+
+int64_t gpu_part_steps(GpuBuild *w)
+{
+    w->parts = parts_of(w->s, w->p, w->rows, w->columns, w->depth);
+    return steps_of(w->p, w->depth) / w->parts;
 }
 
 /* ---- building ------------------------------------------------------------------------------------------------------------------ */
@@ -261,6 +374,7 @@ typedef struct Build {
     const Tile *t;
     Te *ty, *tx; /* places of the thread in the tile */
     DType dtype; /* of the sums */
+    int64_t steps; /* of a part */
     int acc, pieces[2], own[2]; /* buffers: of rows and of columns */
 } Build;
 
@@ -290,9 +404,9 @@ static void bring(Build *m, NestNode *in, Te *step, bool columns)
     NestNode *inner = gpu_bind_side(w, fold, &w->p->batch, w->batch, NULL, axes);
     Te *block = gpu_by(w, TE_MUL, columns ? w->column : w->row, extent);
     inner = gpu_bind_side(w, inner, side, gpu_plus(w, block, gpu_var(w, place)), NULL, axes);
-    inner =
-        gpu_bind_side(w, inner, &w->p->folds,
-                      gpu_plus(w, gpu_by(w, TE_MUL, step, depth), gpu_var(w, fold)), NULL, axes);
+    inner = gpu_bind_side(
+        w, inner, &w->p->folds,
+        gpu_plus(w, gpu_by(w, TE_MUL, gpu_step(w, step), depth), gpu_var(w, fold)), NULL, axes);
     Te *body = nest_expression(w->n, w->s->p, w->stage, axes, -1, NULL);
     Te *value = te_cast(w->b, m->dtype, columns != w->p->turned ? body->b : body->a);
     nest_append(w->n, inner, nest_store(w->n, piece, zero, value));
@@ -349,8 +463,7 @@ static void make_steps(Build *m)
     NestNode *row, *group, *lane = over_sums(m, w->body, NEST_VECTOR, &row, &group);
     Te *at = sum_place(m, row, group, lane);
     nest_append(w->n, lane, nest_store(w->n, m->acc, at, te_number(w->b, m->dtype, 0)));
-    int64_t steps = (w->p->folds.extent + w->depth - 1) / w->depth;
-    NestNode *step = gpu_loop(w, w->body, "step", NEST_SERIAL, steps);
+    NestNode *step = gpu_loop(w, w->body, "step", NEST_SERIAL, m->steps);
     bring(m, step, gpu_var(w, step), false);
     bring(m, step, gpu_var(w, step), true);
     nest_append(w->n, step, nest_barrier(w->n));
@@ -384,10 +497,10 @@ static void store_sums(Build *m)
 }
 
 /* The largest tile that gives every part of the card something to do. */
-static const Tile *tile_of(const GpuProduct *p)
+static const Tile *tile_of(const Gpu *s, const GpuProduct *p)
 {
     const Tile *t = tiles, *last = tiles + sizeof tiles / sizeof *tiles - 1;
-    while (t < last && gpu_is_wide(p, t->rows, t->columns))
+    while (t < last && gpu_is_wide(s, p, t->rows, t->columns, t->depth))
         t++;
     return t;
 }
@@ -404,10 +517,8 @@ void gpu_product(Gpu *s, int stage, int tail)
     product_of(s, stage, &p);
     if (gpu_tile(s, &p, stage, tail))
         return;
-    const Tile *t = tile_of(&p);
-    DType dtype = s->p->stages[stage].dtype;
-    Build m = {.t = t};
-    m.dtype = dtype_is_float(dtype) && dtype.bits == 16 ? (DType){DTYPE_CODE_FLOAT, 32, 1} : dtype;
+    const Tile *t = tile_of(s, &p);
+    Build m = {.t = t, .dtype = summed_dtype(s->p->stages[stage].dtype)};
     GpuBuild *w = &m.w;
     int64_t across = t->columns / t->own;
     *w = (GpuBuild){.s = s,
@@ -420,6 +531,7 @@ void gpu_product(Gpu *s, int stage, int tail)
                     .threads = across * (t->rows / t->own),
                     .stage = stage,
                     .tail = tail};
+    m.steps = gpu_part_steps(w);
     gpu_open_product(w);
     NestNode *ty = gpu_let(w, w->body, "y", t->rows / t->own, gpu_by(w, TE_DIV, w->thread, across));
     NestNode *tx = gpu_let(w, ty, "x", across, gpu_by(w, TE_MOD, w->thread, across));
@@ -435,4 +547,5 @@ void gpu_product(Gpu *s, int stage, int tail)
     }
     make_steps(&m);
     store_sums(&m);
+    gpu_add_parts(w);
 }

@@ -24,8 +24,10 @@ typedef struct GpuBuild {
     const GpuProduct *p;
     int64_t rows, columns, depth, threads; /* of a block's tile, of a step, of the block */
     int stage, tail; /* the sums, and what is done with them alone; -1: nothing */
+    int64_t parts; /* of the folds, a block for each */
+    int of_parts; /* where their sums go; nothing while there is one part */
     NestNode *grid, *body; /* the innermost loop of the grid; where code goes */
-    Te *batch, *row, *column, *thread; /* numbers of the block, and the thread's */
+    Te *batch, *row, *column, *part, *thread; /* numbers of the block, and the thread's */
 } GpuBuild;
 
 /* The same place for so many neighbours at once: `lane` goes through them. */
@@ -47,16 +49,22 @@ NestLinear *gpu_axes(GpuBuild *w);
  * side the innermost node, which comes back, is left out. */
 NestNode *gpu_bind_side(GpuBuild *w, NestNode *in, const GpuSide *side, Te *number,
                         const GpuLanes *lanes, NestLinear *axes);
+/* Takes the folds in as many parts as keep the card busy: how many steps each of them has. */
+int64_t gpu_part_steps(GpuBuild *w);
+/* A step of the block's part among all steps. */
+Te *gpu_step(GpuBuild *w, Te *step);
 /* The block's loops, and the loop of its threads. */
 void gpu_open_product(GpuBuild *w);
 /* The factor of the rows or of the columns, as the program has it. */
 const Te *gpu_factor(const GpuBuild *w, bool columns);
 /* Whether threads side by side had better go along the folds: there the factor lies one behind the other. */
 bool gpu_along_folds(GpuBuild *w, bool columns);
-/* A sum, or what the tail makes of it, goes where it belongs; `axes` says where that is. */
+/* A sum, or what the tail makes of it, goes where it belongs; `axes` says where that is. A part's sum waits for those of the others. */
 void gpu_store_sum(GpuBuild *w, NestNode *in, Te *sum, NestLinear *axes);
-/* Whether such tiles leave parts of the card without work, or are half empty. */
-bool gpu_is_wide(const GpuProduct *p, int64_t rows, int64_t columns);
+/* Behind the product, where there are parts: their sums are added, and stored. */
+void gpu_add_parts(GpuBuild *w);
+/* Whether such tiles leave parts of the card without work, or are half empty; a step is so many folds. */
+bool gpu_is_wide(const Gpu *s, const GpuProduct *p, int64_t rows, int64_t columns, int64_t depth);
 
 /* On tensor cores, where the factors are what those multiply; false: they are not, and nothing has changed. */
 bool gpu_tile(Gpu *s, const GpuProduct *p, int stage, int tail);

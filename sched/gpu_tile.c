@@ -159,7 +159,7 @@ static NestNode *bind_place(Build *m, const Piece *f, NestNode *in, Te *step, Te
                          !even(f->side.extent, f->tile));
     in = gpu_bind_side(w, in, &w->p->batch, w->batch, NULL, axes);
     in = gpu_bind_side(w, in, &f->side, number, f->along ? NULL : lanes, axes);
-    Te *from = gpu_by(w, TE_MUL, step, w->depth / along);
+    Te *from = gpu_by(w, TE_MUL, gpu_step(w, step), w->depth / along);
     return gpu_bind_side(w, in, &f->folds, gpu_plus(w, from, fold), f->along ? lanes : NULL, axes);
 }
 
@@ -392,10 +392,10 @@ static void store_sums(Build *m)
 
 /* ---- blocks and warps ------------------------------------------------------------------------------------------------------------ */
 
-static const Shape *shape_of(const GpuProduct *p)
+static const Shape *shape_of(const Gpu *s, const GpuProduct *p, int64_t depth)
 {
     const Shape *t = shapes, *last = shapes + sizeof shapes / sizeof *shapes - 1;
-    while (t < last && gpu_is_wide(p, t->rows, t->columns))
+    while (t < last && gpu_is_wide(s, p, t->rows, t->columns, depth))
         t++;
     return t;
 }
@@ -449,8 +449,8 @@ bool gpu_tile(Gpu *s, const GpuProduct *p, int stage, int tail)
     DType factors[2], sums;
     if (!takes(s, stage, factors, &sums))
         return false;
-    const Shape *t = shape_of(p);
-    int64_t size = (int64_t)dtype_size(factors[0]);
+    int64_t size = (int64_t)dtype_size(factors[0]), depth = STEP_BYTES / size;
+    const Shape *t = shape_of(s, p, depth);
     Build m = {.shape = t, .sums = sums, .each = NEST_ROW_BYTES / size};
     m.w = (GpuBuild){.s = s,
                      .n = s->n,
@@ -458,14 +458,14 @@ bool gpu_tile(Gpu *s, const GpuProduct *p, int stage, int tail)
                      .p = p,
                      .rows = t->rows,
                      .columns = t->columns,
-                     .depth = STEP_BYTES / size,
+                     .depth = depth,
                      .threads = t->down * t->across * NEST_WARP,
                      .stage = stage,
                      .tail = tail};
     GpuBuild *w = &m.w;
     for (int i = 0; i < 2; i++)
         plan_piece(&m, i == 1, factors[(i == 1) != p->turned]);
-    m.steps = (p->folds.extent + w->depth - 1) / w->depth;
+    m.steps = gpu_part_steps(w);
     m.stages = copies(&m) ? STAGES_COPIED : STAGES_TAKEN;
     m.down = t->rows / t->down / NEST_TILE_ROWS;
     m.over = t->columns / t->across / NEST_TILE_COLUMNS;
@@ -474,5 +474,6 @@ bool gpu_tile(Gpu *s, const GpuProduct *p, int stage, int tail)
     make_buffers(&m);
     make_steps(&m);
     store_sums(&m);
+    gpu_add_parts(w);
     return true;
 }

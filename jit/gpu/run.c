@@ -85,8 +85,8 @@ bool device_end(Jit *jit, bool ran)
     if (!jit->cuda || !jit->gpu_busy)
         return true;
     jit->gpu_busy = jit->running > 0;
-    if (ran && !jit->gpu_leave)
-        return twins_home(jit) && cuda_wait(jit->cuda);
+    if (ran && !jit->gpu_leave && twins_are_owed(jit))
+        return twins_home(jit);
     bool ok = cuda_wait(jit->cuda);
     if (!ran || !ok)
         twins_forget(jit);

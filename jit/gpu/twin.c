@@ -145,9 +145,14 @@ static bool bring_home(Jit *jit, const Twin *t)
     return false;
 }
 
+bool twins_are_owed(const Jit *jit)
+{
+    return jit->twins && jit->twins->owed;
+}
+
 bool twins_home(Jit *jit)
 {
-    if (!jit->twins || !jit->twins->owed)
+    if (!twins_are_owed(jit))
         return true;
     bool ok = cuda_wait(jit->cuda);
     for (Twin *t = jit->twins->first; t && jit->twins->owed && ok; t = t->behind)

@@ -18,7 +18,8 @@ uint64_t twin_find(Jit *jit, const Tensor *t, size_t bytes);
 bool twin_keep(Jit *jit, const Tensor *t, size_t bytes, CudaBlock *block, bool owed);
 /* The tensor's elements, or those of what it is a part of, are on the card alone. */
 bool twin_is_owed(const Jit *jit, const Tensor *t);
-/* Brings what is owed; false after a diagnostic: then nothing is owed any more. */
+bool twins_are_owed(const Jit *jit);
+/* Brings what is owed, and where anything was the card has done its work then; false after a diagnostic: then nothing is owed any more. */
 bool twins_home(Jit *jit);
 /* What is owed is given up: nobody reads it. */
 void twins_forget(Jit *jit);

@@ -106,17 +106,19 @@ static TeProgram *turned(TeBuilder *b)
 /* What products are made of, and the type of their sums. */
 static DType factors[2], sums;
 static int64_t most; /* of its extents, rows and columns of tiles included */
+static bool deep; /* there are many folds beside those */
 
 /* An extent, often one that steps of any length divide. */
 static int64_t length(void)
 {
-    return below(2) ? some(1, most) : 64 * some(1, most / 64);
+    return deep ? some(8, 40) : below(2) ? some(1, most) : 64 * some(1, most / 64);
 }
 
 /* [B,] M x K by K x N, either turned, with a bias and relu behind it or none. */
 static TeProgram *product(TeBuilder *b)
 {
-    int64_t batch = below(2) ? some(2, 3) : 1, m = length(), k = length(), n = length();
+    int64_t batch = below(2) ? some(2, 3) : 1, m = length();
+    int64_t k = deep ? 128 * some(2, 4) : length(), n = length();
     bool ta = below(2), tb = below(2);
     int64_t as[3] = {batch, ta ? k : m, ta ? m : k}, bs[3] = {batch, tb ? n : k, tb ? k : n};
     int64_t cs[3] = {batch, m, n};
@@ -278,7 +280,7 @@ static Seen test(TeProgram *(*make)(TeBuilder *b), int turns)
     return test_as(make, turns, false);
 }
 
-/* Products of each kind that tensor cores have. */
+/* Products of each kind that tensor cores have; their folds are taken in parts where they are many. */
 static void test_tiles(void)
 {
     static const DType half = {DTYPE_CODE_FLOAT, 16, 1}, brain = {DTYPE_CODE_BFLOAT, 16, 1};
@@ -294,6 +296,10 @@ static void test_tiles(void)
         sums = kinds[i][2];
         Seen seen = test_as(product, 3, sums.code == DTYPE_CODE_FLOAT && factors[0].bits == 32);
         CHECK(seen.tiles > 0);
+        deep = true;
+        Seen parts = test_as(product, 2, sums.code == DTYPE_CODE_FLOAT && factors[0].bits == 32);
+        CHECK(parts.kernels == 4 && parts.tiles > 0);
+        deep = false;
         all.copies += seen.copies;
         all.turned += seen.turned;
         seen = test_as(image, 1, factors[0].bits == 32);
@@ -317,6 +323,10 @@ int main(void)
     CHECK(seen.kernels == 24 && seen.barriers > 8);
     seen = test(product, 12);
     CHECK(seen.kernels < 20 && seen.barriers > 12);
+    deep = true;
+    seen = test(product, 6);
+    CHECK(seen.kernels > 10);
+    deep = false;
     seen = test(image, 12);
     CHECK(seen.kernels == 12 && seen.barriers > 6);
     test_tiles();
