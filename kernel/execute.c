@@ -190,11 +190,11 @@ static void emit_bundle(Run *r, const char *type, const RelayOutput *out)
 {
     json_t *content = json_pack("{s:o, s:{}}", "data", bundle_of(out), "metadata");
     char id[48];
-    snprintf(id, sizeof id, "relay-%lld-%u", (long long)r->channel->kernel->count, out->live);
+    snprintf(id, sizeof id, "relay-%lld-%u", (long long)r->channel->count, out->live);
     if (out->live)
         json_object_set_new(content, "transient", json_pack("{s:s}", "display_id", id));
     if (out->kind == RELAY_OUTPUT_RESULT)
-        json_object_set_new(content, "execution_count", json_integer(r->channel->kernel->count));
+        json_object_set_new(content, "execution_count", json_integer(r->channel->count));
     channel_publish(r->channel, type, content);
 }
 
@@ -349,7 +349,7 @@ static bool flag(const Channel *c, const char *name, bool otherwise)
 
 static json_t *finish(json_t *content, Channel *c, json_t *payload, json_t *answers)
 {
-    json_object_set_new(content, "execution_count", json_integer(c->kernel->count));
+    json_object_set_new(content, "execution_count", json_integer(c->count));
     json_object_set_new(content, "payload", payload);
     json_object_set_new(content, "user_expressions", answers);
     return content;
@@ -379,13 +379,11 @@ static json_t *aborted(void)
     return content;
 }
 
-static void start_run(Channel *c, Str code, bool store)
+static void start_run(Channel *c, Str code)
 {
-    Kernel *k = c->kernel;
-    k->count += store;
     channel_publish(c, "execute_input",
                     json_pack("{s:o, s:I}", "code", json_text(code.ptr, code.len),
-                              "execution_count", (json_int_t)k->count));
+                              "execution_count", (json_int_t)c->count));
 }
 
 /* The reply's metadata: when the cell began. */
@@ -398,7 +396,8 @@ static void note_start(Channel *c)
 
 json_t *execute_cell(Channel *c)
 {
-    if (c->abort || channel_sent_before_failure(c))
+    const char *shell = subshell_of(c);
+    if (!shell && (c->abort || channel_sent_before_failure(c)))
         return aborted();
     Kernel *k = c->kernel;
     json_t *text = json_object_get(c->request.content, "code");
@@ -413,15 +412,16 @@ json_t *execute_cell(Channel *c)
     c->cut = false;
     c->began = clock_seconds();
     atomic_store(&k->interrupted, false);
+    c->count = shell ? subshell_count(&k->subshells, shell, store) : (k->count += store);
     if (!r.silent)
-        start_run(c, code, store);
+        start_run(c, code);
     char name[40];
-    snprintf(name, sizeof name, "In[%" PRId64 "]", k->count);
+    snprintf(name, sizeof name, "%s[%" PRId64 "]", shell ? "Sub" : "In", c->count);
     RelayCell cell = {.text = code.ptr,
                       .len = code.len,
                       .name = name,
                       .silent = r.silent,
-                      .number = store ? (uint32_t)k->count : 0};
+                      .number = store && !shell ? (uint32_t)c->count : 0};
     working_begin(c, r.silent);
     debug_begin(c);
     aside_lend(&k->aside);
@@ -436,10 +436,10 @@ json_t *execute_cell(Channel *c)
     debug_end(c);
     aside_take_back(&k->aside);
     c->then = aside_note;
-    if (store)
+    if (store && !shell)
         history_add(k->history, k->count, code, (Str){buf_text(&r.result), r.result.n});
     c->stop = r.quit;
-    if (status != RELAY_OK && !r.silent && flag(c, "stop_on_error", true))
+    if (status != RELAY_OK && !shell && !r.silent && flag(c, "stop_on_error", true))
         channel_abort_waiting(c);
     failure_deinit(&r.failure);
     buf_deinit(&r.result);

@@ -73,6 +73,26 @@ static size_t cursor_of(const Channel *c, Str code)
 
 /* ---- handlers ---- */
 
+/* The pages of the original about the language, for the menu of help. `:help` and docs/ tell of this implementation. */
+#define LANGREF "https://tvm.apache.org/docs/v0.13.0/reference/langref/"
+
+static json_t *help_links(void)
+{
+    static const char *const links[][2] = {
+        {"Relay: expressions", LANGREF "relay_expr.html"},
+        {"Relay: types", LANGREF "relay_type.html"},
+        {"Relay: data types and matching", LANGREF "relay_adt.html"},
+        {"Relay: operators of the original", LANGREF "relay_op.html"},
+    };
+    json_t *list = json_array();
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s}", "text", links[i][0], "url", links[i][1]));
+    return list;
+}
+
+#undef LANGREF
+
 static json_t *kernel_info(Channel *c)
 {
     (void)c;
@@ -84,11 +104,11 @@ static json_t *kernel_info(Channel *c)
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "name", "relay", "version", "0.0.5",
                   "mimetype", "text/x-relay", "file_extension", ".rly", "pygments_lexer", "relay",
                   "codemirror_mode", mode, "nbconvert_exporter", "script");
-    json_t *content =
-        json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:b, s:[s], s:[]}", "status", "ok",
-                  "protocol_version", PROTOCOL_VERSION, "implementation", "relay",
-                  "implementation_version", relay_version(), "language_info", language, "banner",
-                  buf_text(&banner), "debugger", 1, "supported_features", "debugger", "help_links");
+    json_t *content = json_pack(
+        "{s:s, s:s, s:s, s:s, s:o, s:s, s:b, s:[ss], s:o}", "status", "ok", "protocol_version",
+        PROTOCOL_VERSION, "implementation", "relay", "implementation_version", relay_version(),
+        "language_info", language, "banner", buf_text(&banner), "debugger", 1, "supported_features",
+        "debugger", "kernel subshells", "help_links", help_links());
     buf_deinit(&banner);
     return content;
 }
@@ -342,6 +362,14 @@ static const Handler handlers[] = {
     {"connect_request", SHELL, true, "connect_reply", connect_info, {{0}}},
     {"shutdown_request", SHELL | CONTROL, true, "shutdown_reply", shutdown_kernel, {{0}}},
     {"usage_request", CONTROL, false, "usage_reply", usage, {{0}}},
+    {"create_subshell_request", CONTROL, false, "create_subshell_reply", subshell_create, {{0}}},
+    {"delete_subshell_request",
+     CONTROL,
+     false,
+     "delete_subshell_reply",
+     subshell_delete,
+     {{"subshell_id", JSON_STRING}}},
+    {"list_subshell_request", CONTROL, false, "list_subshell_reply", subshell_list, {{0}}},
     {"interrupt_request", CONTROL, false, "interrupt_reply", interrupt, {{0}}},
     {"debug_request", CONTROL, false, "debug_reply", debug_request, {{0}}},
 };
@@ -380,8 +408,12 @@ static json_t *bad_request(const char *type, const char *field)
 
 static void run_handler(Channel *c, const Handler *h)
 {
-    const char *field = missing_field(h, c->request.content);
-    json_t *content = field ? bad_request(h->type, field) : h->run(c);
+    const char *field = missing_field(h, c->request.content), *shell = subshell_of(c);
+    json_t *content;
+    if (c->kind == CHANNEL_SHELL && shell && !subshell_exists(&c->kernel->subshells, shell))
+        content = error_content("NoSuchSubshell", "there is no subshell with this id");
+    else
+        content = field ? bad_request(h->type, field) : h->run(c);
     if (h->reply)
         channel_reply(c, h->reply,
                       content ? content : error_content("InternalError", "there is no memory"));
@@ -409,8 +441,10 @@ static bool is_quick(const char *type)
 static void hand_over(Channel *c)
 {
     Aside *a = &c->kernel->aside;
+    bool first = subshell_of(c) != NULL;
     message_done(&c->request);
-    channel_hold(a->shell, &c->request.packet, false);
+    if (channel_hold(a->shell, &c->request.packet, false) && first)
+        channel_held_goes_first(a->shell);
     a->held++;
 }
 

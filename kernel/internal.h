@@ -17,6 +17,7 @@
 #include "kernel/history.h"
 #include "kernel/message.h"
 #include "kernel/publisher.h"
+#include "kernel/subshells.h"
 #include "kernel/usage.h"
 #include "kernel/working.h"
 
@@ -33,7 +34,8 @@ typedef struct Kernel {
     RelaySession *session;
     History *history; /* of who has the shell socket */
     json_t *comms; /* id -> target, of those that are open; of who has the shell socket */
-    int64_t count;              /* cells executed; of the shell thread */
+    int64_t count;              /* cells of the main shell executed; of the shell thread */
+    Subshells subshells;
     int log; /* file descriptor of the log: what standard error was at the start */
     int parent; /* the launcher's process, when it said so; else 0 */
     int started_by; /* the process that started this one */
@@ -51,7 +53,8 @@ typedef struct Kernel {
 /* A request that was received and waits. */
 typedef struct Held {
     Packet packet;
-    bool abort; /* if it is a cell it does not run */
+    bool abort; /* if it is a cell of the main shell it does not run */
+    bool first; /* of a subshell: it goes before those of the main shell */
     struct Held *next;
 } Held;
 
@@ -77,6 +80,7 @@ struct Channel {
     double lag; /* least time between the date of one of its requests and now, in seconds */
     double failed; /* when the reply about its cell that failed left; 0: none did */
     unsigned refused; /* messages dropped so far */
+    int64_t count; /* the number of the running cell in its shell */
     size_t sent; /* bytes that the running cell has shown */
     bool cut; /* it has shown as many as it may */
     double began; /* when it began, by clock_seconds */
@@ -95,6 +99,8 @@ void channel_reply(Channel *c, const char *type, json_t *content);
 enum { HELD_MOST = 10000 };
 /* Puts what waits in the socket next behind those that are held, or `packet` if that is not NULL. False when there is nothing. */
 bool channel_hold(Channel *c, Packet *packet, bool abort);
+/* The one that was held last goes before those of the main shell. */
+void channel_held_goes_first(Channel *c);
 
 /* Takes note of when the request says that it was made. */
 void channel_note_date(Channel *c);

@@ -205,16 +205,37 @@ bool channel_sent_before_failure(Channel *c)
     return before;
 }
 
+void channel_held_goes_first(Channel *c)
+{
+    c->held_last->first = true;
+}
+
+/* Takes the one that is next out of those that are held; NULL when there is none. */
+static Held *next_held(Channel *c)
+{
+    Held **at = &c->held, *before = NULL;
+    for (Held *last = c->held; last && last->next && !(*at)->first; last = last->next)
+        if (last->next->first) {
+            at = &last->next;
+            before = last;
+        }
+    Held *found = *at;
+    if (found == c->held_last)
+        c->held_last = before;
+    if (found)
+        *at = found->next;
+    return found;
+}
+
 /* Puts the next request into `c->request`; false when none waits. */
 static bool next_request(Channel *c)
 {
-    Held *h = c->held;
+    Held *h = next_held(c);
     c->abort = h && h->abort;
     if (!h)
         return socket_receive(c->socket, &c->request.packet);
     packet_deinit(&c->request.packet);
     c->request.packet = h->packet;
-    c->held = h->next;
     free(h);
     return true;
 }
@@ -341,7 +362,8 @@ static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
     bool debugs = debug_init(&k->debugger) && aside_init(&k->aside);
     k->history = history_new(options->sandbox ? "" : NULL);
     k->comms = json_object();
-    if (!k->history || !debugs || !k->comms) {
+    bool shells = subshells_init(&k->subshells);
+    if (!k->history || !debugs || !k->comms || !shells) {
         buf_str(why, "there is no memory");
         return false;
     }
@@ -378,6 +400,7 @@ static void kernel_close(Kernel *k)
     relay_session_free(k->session);
     history_free(k->history);
     json_decref(k->comms);
+    subshells_deinit(&k->subshells);
     debug_deinit(&k->debugger);
     aside_deinit(&k->aside);
     for (int i = 0; i < CHANNEL_KINDS; i++)

@@ -3,7 +3,6 @@
 #include "base/limit.h"
 #include "kernel/internal.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 /* What is over sooner needs no word. */
@@ -14,7 +13,7 @@ static const double soon = 0.5;
 static json_t *line_content(const Kernel *k, const Buf *text, const Buf *html)
 {
     char id[64];
-    snprintf(id, sizeof id, "relay-progress-%" PRId64 "-%u", k->count, k->working.lines);
+    snprintf(id, sizeof id, "relay-progress-%u", k->working.lines);
     json_t *content =
         json_pack("{s:{s:o}, s:{}, s:{s:s}}", "data", "text/plain",
                   json_text(buf_text(text), text->n), "metadata", "transient", "display_id", id);
