@@ -1,0 +1,191 @@
+"""The kernel beside ipykernel and xeus-python, by one client in one run: how soon it is ready, the round trip of a cell, an interrupt,
+completion while nothing and while a cell runs, and whether thousands of cells make it slower.
+
+    python3 -m venv V; V/bin/pip install xeus-python ipykernel
+    RELAY=build/release/relay V/bin/python tests/bench/kernels.py [CELLS]
+
+Kernels are asked in turn, so that what else the machine does meets all of them. A table comes out; times are medians in milliseconds.
+"""
+
+import importlib.util
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from jupyter_client import BlockingKernelClient
+from jupyter_client.connect import write_connection_file
+
+DEFINITIONS = 1000
+PYTHON = {"define": "\n".join(f"def f{i}(x): return x + {i}" for i in range(DEFINITIONS)), "cell": "1 + 2",
+          "forever": "while True: pass", "complete": "f49"}
+RELAY = {"define": "\n".join(f"def @f{i}(%x: int32) -> int32 {{ %x + {i} }}" for i in range(DEFINITIONS))
+                   + "\ndef @spin(%n: int64) -> int64 { if (%n == 0i64) { 0i64 } else { @spin(%n - 1i64) } }",
+         "cell": "1 + 2", "forever": "@spin(1000000000000000i64)", "complete": "@f49"}
+KERNELS = {
+    "relay": ([os.environ["RELAY"], "kernel", "run", "-f"], RELAY, "message"),
+    "ipykernel": ([sys.executable, "-m", "ipykernel_launcher", "-f"], PYTHON, "signal"),
+    "xeus-python": ([sys.executable, "-m", "xpython_launcher", "-f"], PYTHON, "signal"),
+}
+BUSY_S = 2      # a completion that has not come by then waits for the cell
+
+
+class Kernel:
+    """A process and a client of it."""
+
+    def __init__(self, name, folder):
+        command, self.texts, self.mode = KERNELS[name]
+        file = os.path.join(folder, f"{name}-{time.monotonic_ns()}.json")
+        write_connection_file(file, kernel_name=name, key=os.urandom(16).hex().encode())
+        self.process = subprocess.Popen([*command, file], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL, cwd=folder, start_new_session=True,
+                                        env={**os.environ, "XDG_STATE_HOME": folder, "IPYTHONDIR": folder})
+        started = time.perf_counter()
+        self.client = BlockingKernelClient(connection_file=file)
+        self.client.load_connection_file()
+        self.client.start_channels()
+        asked = set()
+        while True:     # a request to a kernel that has no sockets yet waits for them, and is sent again to be sure
+            asked.add(self.client.kernel_info())
+            try:
+                reply = self.client.get_shell_msg(timeout=1)
+            except Exception:
+                continue
+            if reply["parent_header"].get("msg_id") in asked:
+                break
+        self.ready = time.perf_counter() - started
+        self.client.wait_for_ready(timeout=60)
+
+    def reply(self, request, timeout=120):
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            try:
+                message = self.client.get_shell_msg(timeout=max(end - time.monotonic(), 0.001))
+            except Exception:
+                return None
+            if message["parent_header"].get("msg_id") == request:
+                return message
+        return None
+
+    def idle(self, request):
+        while True:
+            message = self.client.get_iopub_msg(timeout=120)
+            if message["parent_header"].get("msg_id") == request and message["content"].get("execution_state") == "idle":
+                return
+
+    def begun(self, request):
+        while True:
+            message = self.client.get_iopub_msg(timeout=120)
+            if message["parent_header"].get("msg_id") == request and message["msg_type"] == "execute_input":
+                time.sleep(0.05)
+                return
+
+    def cell(self, text):
+        """Seconds until the reply."""
+        started = time.perf_counter()
+        request = self.client.execute(text)
+        reply = self.reply(request)
+        took = time.perf_counter() - started
+        assert reply["content"]["status"] == "ok", reply["content"]
+        self.idle(request)
+        return took
+
+    def interrupt(self):
+        if self.mode == "message":
+            self.client.control_channel.send(self.client.session.msg("interrupt_request", {}))
+        else:
+            os.kill(self.process.pid, 2)
+
+    def interrupted(self):
+        """Seconds from an interrupt to the reply of a cell that never ends."""
+        request = self.client.execute(self.texts["forever"])
+        self.begun(request)
+        started = time.perf_counter()
+        self.interrupt()
+        reply = self.reply(request)
+        took = time.perf_counter() - started
+        assert reply["content"]["status"] == "error", reply["content"]
+        self.idle(request)
+        return took
+
+    def completed(self, timeout=120):
+        started = time.perf_counter()
+        reply = self.reply(self.client.complete(self.texts["complete"]), timeout)
+        took = time.perf_counter() - started
+        assert not reply or len(reply["content"]["matches"]) >= 11, reply["content"]
+        return took if reply else None
+
+    def completed_busy(self, times):
+        request = self.client.execute(self.texts["forever"])
+        self.begun(request)
+        took = [self.completed(BUSY_S) for _ in range(times)] if self.completed(BUSY_S) else [None]
+        self.interrupt()
+        assert self.reply(request)
+        self.idle(request)
+        return took
+
+    def memory(self):
+        with open(f"/proc/{self.process.pid}/status") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:")) / 1024
+
+    def end(self):
+        self.client.stop_channels()
+        self.process.kill()
+        self.process.wait()
+
+
+def ms(seconds):
+    return "waits" if None in seconds else f"{statistics.median(seconds) * 1000:.2f}"
+
+
+def main():
+    cells = int(sys.argv[1]) if len(sys.argv) > 1 else 10000
+    missing = {"xeus-python"} if not importlib.util.find_spec("xpython_launcher") else set()
+    names = [name for name in KERNELS if name not in missing]
+    rows = {}
+
+    def row(what, values):
+        rows[what] = values
+        print(f"{what:46}" + "".join(f"{value:>14}" for value in values), flush=True)
+
+    with tempfile.TemporaryDirectory() as folder:
+        print(f"{'':46}" + "".join(f"{name:>14}" for name in names))
+        ready = {name: [] for name in names}
+        for _ in range(5):
+            for name in names:
+                kernel = Kernel(name, folder)
+                ready[name].append(kernel.ready)
+                kernel.end()
+        row("ready", [ms(ready[name]) for name in names])
+        kernels = [Kernel(name, folder) for name in names]
+        trips = [[] for _ in kernels]
+        for _ in range(300):
+            for kernel, times in zip(kernels, trips):
+                times.append(kernel.cell(kernel.texts["cell"]))
+        row("round trip of a cell", [ms(times) for times in trips])
+        row("the same, 95 of 100 are below", [f"{statistics.quantiles(times, n=20)[-1] * 1000:.2f}" for times in trips])
+        for kernel in kernels:
+            kernel.cell(kernel.texts["define"])
+        row("interrupt of a loop", [ms([kernel.interrupted() for _ in range(7)]) for kernel in kernels])
+        idle = [[] for _ in kernels]
+        for _ in range(30):
+            for kernel, times in zip(kernels, idle):
+                times.append(kernel.completed())
+        row(f"completion, {DEFINITIONS} definitions", [ms(times) for times in idle])
+        row("the same while a cell runs", [ms(kernel.completed_busy(30)) for kernel in kernels])
+        before = [kernel.memory() for kernel in kernels]
+        trips = [[] for _ in kernels]
+        for _ in range(cells):
+            for kernel, times in zip(kernels, trips):
+                times.append(kernel.cell(kernel.texts["cell"]))
+        part = max(cells // 20, 1)
+        row(f"a cell, the first {part} of {cells}", [ms(times[:part]) for times in trips])
+        row(f"a cell, the last {part}", [ms(times[-part:]) for times in trips])
+        row("memory that they took, MiB", [f"{kernel.memory() - was:.1f}" for kernel, was in zip(kernels, before)])
+        for kernel in kernels:
+            kernel.end()
+
+
+main()
