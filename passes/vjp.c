@@ -30,6 +30,7 @@ typedef struct Called {
     Function *body; /* without calls that are unfolded; NULL: not yet made */
     Vec(uint32_t) calls; /* positions in `all` */
     bool stays; /* it reaches itself, has type parameters, or is somebody else's */
+    const Loop *loop; /* it becomes a literal; NULL: it does not */
 } Called;
 
 typedef struct Unfold {
@@ -61,7 +62,8 @@ static WalkNext note_called(void *data, const Expr *e)
     return WALK_ON;
 }
 
-static bool reaches_itself(const Unfold *u, uint32_t start)
+/* Whether calling `start` may call `wanted`; what `without` calls itself does not count. */
+static bool reaches(const Unfold *u, uint32_t start, uint32_t wanted, const Called *without)
 {
     PtrMap seen = {0};
     Vec(uint32_t) todo = {0};
@@ -71,8 +73,8 @@ static bool reaches_itself(const Unfold *u, uint32_t start)
         const Called *c = &u->all.at[vec_pop(&todo)];
         for (size_t i = 0; i < c->calls.n && !found; i++) {
             uint32_t k = c->calls.at[i];
-            found = k == start;
-            if (ptrmap_has(&seen, u->all.at[k].def))
+            found = k == wanted && c != without;
+            if (k == wanted || ptrmap_has(&seen, u->all.at[k].def))
                 continue;
             ptrmap_put(&seen, u->all.at[k].def, NULL);
             vec_push(&todo, u->v->make.scratch, k);
@@ -121,6 +123,13 @@ static const Function *literal_of(const Unfold *u, const Expr *callee)
     return itself.found ? NULL : f;
 }
 
+static const Loop *loop_of(const Unfold *u, const Expr *callee)
+{
+    const GlobalVar *g = expr_as_global(callee);
+    uint32_t i = g ? (uint32_t)(uintptr_t)ptrmap_find(&u->index, g->name) : 0;
+    return i && u->size < UNFOLDED_MOST ? u->all.at[i - 1].loop : NULL;
+}
+
 static WalkNext count_node(void *data, const Expr *e)
 {
     (void)e;
@@ -132,6 +141,11 @@ static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
 {
     Unfold *u = rw->data;
     const Call *was = expr_as_call(old), *is = expr_as_call(now);
+    const Loop *loop = is ? loop_of(u, is->callee) : NULL;
+    if (loop) {
+        u->unfolded++; /* what it calls */
+        return loop_inside(u->v, loop, is);
+    }
     const Function *f = was && is ? literal_of(u, is->callee) : NULL;
     if (!f || f->params.n != is->args.n)
         return now;
@@ -200,7 +214,15 @@ static Function *unfold_once(Vjp *v, const Function *f, size_t *unfolded)
             ir_walk(&u.all.at[u.at].def->fn->base, note_called, NULL, &u);
     for (uint32_t i = 1; i < u.all.n; i++) {
         const Function *fn = u.all.at[i].def->fn;
-        u.all.at[i].stays = fn->type_params.n || function_is_skipped(fn) || reaches_itself(&u, i);
+        bool whole = !fn->type_params.n && !function_is_skipped(fn);
+        u.all.at[i].stays = !whole || reaches(&u, i, i, NULL);
+        Loop found;
+        if (whole && u.all.at[i].stays && !reaches(&u, i, i, &u.all.at[i]) &&
+            loop_find(v, u.all.at[i].def, &found)) {
+            Loop *loop = arena_alloc_must(v->make.scratch, 1, sizeof *loop);
+            *loop = found;
+            u.all.at[i].loop = loop;
+        }
     }
     bool ok = true;
     for (bool more = true; more && ok;) {
@@ -294,6 +316,8 @@ static bool same_piece(const Piece *a, const Piece *b)
 
 Piece *vjp_piece(Vjp *v, Piece want)
 {
+    static const char *const words[] = {
+        [PIECE_ZEROS] = "zeros", [PIECE_SUM] = "sum", [PIECE_NOTE] = "note", [PIECE_NOTED] = "sum"};
     for (size_t i = 0; i < v->pieces.n; i++)
         if (same_piece(v->pieces.at[i], &want))
             return v->pieces.at[i];
@@ -311,8 +335,8 @@ Piece *vjp_piece(Vjp *v, Piece want)
     if (want.kind == PIECE_FUNCTION)
         buf_printf(&name, "%s_vjp", want.def->name->text);
     else
-        buf_printf(&name, "%s_%s", want.kind == PIECE_ZEROS ? "zeros" : "sum",
-                   want.type->def->name->text);
+        buf_printf(&name, "%s_%s", words[want.kind],
+                   want.type->kind == TYPE_ADT ? want.type->def->name->text : "products");
     p->var = expr_var(v->make.arena, v->make.span, ctx_name(v->cx, buf_text(&name)), NULL);
     uint32_t n = want.kind == PIECE_FUNCTION ? want.def->fn->params.n : 0;
     p->active = arena_alloc_must(v->make.scratch, n + 1, sizeof *p->active);
@@ -368,8 +392,13 @@ static Function *make_piece(Vjp *v, const Piece *p)
     v->piece = p;
     v->make.span = v->call->where;
     v->references = false;
-    if (p->kind != PIECE_FUNCTION)
-        return p->kind == PIECE_ZEROS ? vjp_make_zeros(v, p->type) : vjp_make_sum(v, p->type);
+    switch (p->kind) {
+    case PIECE_ZEROS: return vjp_make_zeros(v, p->type);
+    case PIECE_SUM: return vjp_make_sum(v, p->type);
+    case PIECE_NOTE: return vjp_make_note(v, p);
+    case PIECE_NOTED: return vjp_make_noted(v, p);
+    case PIECE_FUNCTION: break;
+    }
     Expr *anf = to_anf(v->cx, v->call->module, &p->def->fn->base);
     const Function *f = anf ? expr_as_function(taken_apart(v, anf)) : NULL;
     return f ? derivative_of(v, f, VJP_PULLBACK) : NULL;

@@ -17,7 +17,7 @@
  *
  * Of a function that is called only the derivatives are computed that some call wants (`Piece.active`); the others are zeros.
  *
- * Functions that do not reach themselves are unfolded first. The others are bound in front of the result, each once for each choice of
+ * Functions that do not reach themselves are unfolded first, and those that multiply by what they hand on to themselves become literals. The others are bound in front of the result, each once for each choice of
  * its type parameters (a `Piece`), and so are the functions that make zeros of a data type and add two values of it. */
 #ifndef PASSES_VJP_H
 #define PASSES_VJP_H
@@ -53,12 +53,18 @@ bool vjp_holds_code(Ctx *cx, const Type *t, const Constructor **con);
 
 /* ---- what its files share ------------------------------------------------------------------------------------------------- */
 
-typedef enum PieceKind { PIECE_FUNCTION, PIECE_ZEROS, PIECE_SUM } PieceKind;
+typedef enum PieceKind {
+    PIECE_FUNCTION,
+    PIECE_ZEROS,
+    PIECE_SUM,
+    PIECE_NOTE,
+    PIECE_NOTED
+} PieceKind;
 
 typedef struct Piece {
     PieceKind kind;
     const Def *def; /* of a function */
-    const Type *type; /* of the data */
+    const Type *type; /* of the data; of a pair of factors */
     TypeVarList vars; /* the type parameters of a function, and what they are here */
     const Type *const *with;
     Var *var;
@@ -89,8 +95,9 @@ typedef struct Vjp {
     PtrMap now; /* Var as it was -> what stands for it */
     PtrMap active; /* Var as it was, if it depends on a parameter */
     PtrMap captured; /* Var as it was, if a literal inside uses it */
-    PtrMap sums; /* Var as it was -> the reference that collects its adjoint */
+    PtrMap sums; /* Var as it was -> what collects its adjoint */
     PtrMap uses; /* as count_uses */
+    uint32_t functions; /* literals around the code at hand */
     uint32_t depth;
     bool references; /* there are some: every pullback has effects */
     bool failed; /* and it was reported */
@@ -110,6 +117,8 @@ Piece *vjp_piece(Vjp *v, Piece want); /* the one that there is, or a new one */
 void vjp_wants(Piece *p, uint32_t param); /* the derivative by that parameter */
 Function *vjp_make_zeros(Vjp *v, const Type *t);
 Function *vjp_make_sum(Vjp *v, const Type *t);
+/* A call of a piece that is no function of the program. */
+Expr *vjp_call_piece(Vjp *v, PieceKind kind, const Type *t, uint32_t n, Expr *const *args);
 Expr *vjp_get(const Vjp *v, Expr *tuple, int64_t i);
 Expr *vjp_op(const Vjp *v, const char *op, Expr *a, Expr *b); /* b NULL: of one argument */
 
@@ -120,6 +129,29 @@ void adj_join(Vjp *v, Lets *l, Adj *to, const Type *t, const Adj *from);
 Adj *adj_field(Vjp *v, Adj *a, const Type *t, uint32_t i);
 /* The whole, with zeros like `like` where it is zero. */
 Expr *adj_expr(Vjp *v, const Adj *a, const Type *t, Expr *like);
+
+/* vjp_loop.c: a definition that calls itself and hands on matrices by which it multiplies becomes a literal where it is called, which uses
+ * them from outside: so their adjoints are collected there. */
+typedef struct Loop {
+    const Def *def;
+    const bool *outside; /* the parameters that it then has no longer */
+} Loop;
+
+/* Whether the definition is such; it reaches itself by its own calls alone. */
+bool loop_find(Vjp *v, const Def *def, Loop *out);
+/* What stands for a call of it, without types. */
+Expr *loop_inside(Vjp *v, const Loop *loop, const Call *call);
+
+/* vjp_captured.c: variables that a literal inside uses. One was bound in l; code backward adds to its adjoint; what it is in the end. */
+void captured_bound(Vjp *v, Lets *l, const Var *old);
+void captured_add(Vjp *v, Lets *l, const Var *old, const Adj *a);
+/* The same for the second operand of a call, out of the adjoint of its result. False: this is for `captured_add`. */
+bool captured_note(Vjp *v, Lets *l, const Call *e, Expr *const *args, Expr *adjoint);
+/* Sets the parts of the sum, and what collects it to zero; returns how many. Behind all code that adds to it. */
+uint32_t captured_settle(Vjp *v, Lets *l, const Var *old, Expr *parts[2]);
+/* fn (noted, pair) -> noted: notes a pair of factors; fn (noted) -> Tensor: the sum of the products of all. */
+Function *vjp_make_note(Vjp *v, const Piece *p);
+Function *vjp_make_noted(Vjp *v, const Piece *p);
 
 /* vjp_block.c: the function in A normal form with its pullback. */
 Function *vjp_function(Vjp *v, const Function *f, VjpGives gives);

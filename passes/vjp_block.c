@@ -160,7 +160,7 @@ static void bound(Vjp *v, Block *b, const Var *old, Var *now, bool active)
     }
     ptrmap_put(&v->active, old, NULL);
     if (ptrmap_has(&v->captured, old) && holds & HOLDS_FLOAT)
-        ptrmap_put(&v->sums, old, lets_push(&b->lets, new_ref(v, vjp_zeros(v, t, &now->base))));
+        captured_bound(v, &b->lets, old);
 }
 
 static Adj *adjoint_of(Vjp *v, Block *b, const Expr *atom)
@@ -186,13 +186,11 @@ static void join_to(Vjp *v, Block *b, const Expr *atom, const Adj *a)
 /* The adjoint is complete when what the literals added is in it. */
 static const Adj *settled(Vjp *v, Block *b, const Var *old)
 {
-    Expr *sum = ptrmap_find(&v->sums, old), *now = ptrmap_find(&v->now, old);
-    if (sum) {
-        Expr *added = lets_push(&b->back, read_ref(v, sum));
-        write_ref(v, &b->back, sum, vjp_zeros(v, old->base.type, now));
-        b->effects = true;
-        add_to(v, b, &old->base, added);
-    }
+    Expr *parts[2];
+    uint32_t n = captured_settle(v, &b->back, old, parts);
+    b->effects |= n > 0;
+    for (uint32_t i = 0; i < n; i++)
+        add_to(v, b, &old->base, parts[i]);
     return ptrmap_find(&b->adjoints, old);
 }
 
@@ -473,8 +471,12 @@ static void backward_op(Vjp *v, Block *b, const Call *e, const Step *s, Expr *ad
         v->failed = true;
         return;
     }
+    bool noted = e->args.n == 2 && is_active(v, e->args.at[1]) &&
+                 captured_note(v, &b->back, e, args, adjoint);
+    b->effects |= noted;
     for (uint32_t i = 0; i < e->args.n; i++)
-        add_to(v, b, e->args.at[i], rev[i]);
+        if (i != 1 || !noted)
+            add_to(v, b, e->args.at[i], rev[i]);
 }
 
 /* match? (adjoint) { C(%a, …) => (%a, …) } */
@@ -737,14 +739,9 @@ static void add_captured(Vjp *v, Block *b)
 {
     for (size_t i = 0; i < b->adjoints.n; i++) {
         const Var *var = b->adjoints.entries[i].key;
-        Expr *sum = var ? ptrmap_find(&v->sums, var) : NULL;
         const Adj *a = b->adjoints.entries[i].value;
-        if (!sum || ptrmap_has(&b->bound, var) || adj_is_zero(a))
-            continue;
-        const Type *t = var->base.type;
-        Expr *more = adj_expr(v, a, t, ptrmap_find(&v->now, var));
-        Expr *old = lets_push(&b->back, read_ref(v, sum));
-        write_ref(v, &b->back, sum, vjp_sum(v, &b->back, t, old, more));
+        if (var && !ptrmap_has(&b->bound, var) && !adj_is_zero(a))
+            captured_add(v, &b->back, var, a);
     }
 }
 
@@ -806,6 +803,7 @@ Function *vjp_function(Vjp *v, const Function *f, VjpGives gives)
         return NULL;
     }
     block_init(v, &b);
+    v->functions++;
     for (uint32_t i = 0; i < f->params.n; i++) {
         const Var *old = f->params.at[i];
         params[i] = var_like(v, old, vjp_dual_type(v, old->base.type));
@@ -813,6 +811,7 @@ Function *vjp_function(Vjp *v, const Function *f, VjpGives gives)
     }
     Expr *body = forward(v, &b, f->body) ? function_body(v, &b, f, gives) : NULL;
     block_deinit(&b);
+    v->functions--;
     if (!body)
         return NULL;
     return expr_function(v->make.arena, f->base.span, (TypeVarList){0}, f->params.n, params, NULL,

@@ -169,7 +169,7 @@ Expr *vjp_op(const Vjp *v, const char *op, Expr *a, Expr *b)
     return b ? ops_call2(&m, op, a, b) : ops_call1(&m, op, a);
 }
 
-static Expr *call_piece(Vjp *v, PieceKind kind, const Type *t, uint32_t n, Expr *const *args)
+Expr *vjp_call_piece(Vjp *v, PieceKind kind, const Type *t, uint32_t n, Expr *const *args)
 {
     Piece *p = vjp_piece(v, (Piece){.kind = kind, .type = t});
     return p ? expr_call(v->make.arena, v->make.span, &p->var->base, n, args, NULL) : NULL;
@@ -187,7 +187,7 @@ static Expr *zeros(Vjp *v, const Type *t, Expr *like)
     if (t->kind == TYPE_FUNC || t->kind == TYPE_REF)
         return tuple_of(v, 0, NULL);
     if (t->kind == TYPE_ADT)
-        return find_holds(v, t) & HOLDS_FLOAT ? call_piece(v, PIECE_ZEROS, t, 1, &like) : like;
+        return find_holds(v, t) & HOLDS_FLOAT ? vjp_call_piece(v, PIECE_ZEROS, t, 1, &like) : like;
     if (t->kind != TYPE_TUPLE)
         return vjp_op(v, "zeros_like", like, NULL);
     Expr **fields = arena_new_array(v->make.scratch, Expr *, t->n + 1);
@@ -206,7 +206,7 @@ static Expr *sum(Vjp *v, Lets *l, const Type *t, Expr *a, Expr *b)
     if (!(find_holds(v, t) & HOLDS_FLOAT))
         return a;
     if (t->kind == TYPE_ADT)
-        return lets_push(l, call_piece(v, PIECE_SUM, t, 2, (Expr *[]){a, b}));
+        return lets_push(l, vjp_call_piece(v, PIECE_SUM, t, 2, (Expr *[]){a, b}));
     if (t->kind != TYPE_TUPLE)
         return lets_push(l, vjp_op(v, "add", a, b));
     Expr **fields = arena_new_array(v->make.scratch, Expr *, t->n + 1);
