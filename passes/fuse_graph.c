@@ -476,7 +476,8 @@ void fuse_graph_init(FuseGraph *g, Function *f, FuseWish wish)
         g->nodes.at[i]->group = g->nodes.at[i]->pattern;
         g->nodes.at[i]->anchored = g->nodes.at[i]->pattern == OP_OUT_FUSABLE;
     }
-    ir_walk(&f->base, skip_foreign, link_node, g);
+    if (!limit_hit(wish.limits))
+        ir_walk(&f->base, skip_foreign, link_node, g);
     g->needing = NULL;
     need(g, f->body);
     for (size_t i = g->nodes.n; i-- > 0 && !limit_hit(wish.limits);) {

@@ -217,7 +217,7 @@ static bool is_member(const FuseNode *n)
 static PtrMap members_of(Fuse *fuse)
 {
     PtrMap groups = {0};
-    for (size_t i = 0; i < fuse->graph.nodes.n; i++) {
+    for (size_t i = 0; i < fuse->graph.nodes.n && !limit_hit(&fuse->run->cx->limits); i++) {
         const FuseNode *n = fuse->graph.nodes.at[i];
         if (!is_member(n))
             continue;
@@ -252,7 +252,8 @@ static void tell_groups(Fuse *fuse)
     PtrMap groups = members_of(fuse);
     for (size_t i = 0; i < groups.n; i++) {
         Members *members = groups.entries[i].value;
-        tell_group(fuse, groups.entries[i].key, members);
+        if (!limit_hit(&fuse->run->cx->limits))
+            tell_group(fuse, groups.entries[i].key, members);
         buf_deinit(&members->names);
     }
     ptrmap_deinit(&groups);

@@ -234,6 +234,8 @@ static void pair_up(Trace *t, Keys gone, Keys fresh, Likeness like, const Expr *
         [LIKE_PLACE] = by_place,
     };
     qsort(gone.at, gone.n, sizeof *gone.at, orders[like]);
+    if (limit_hit(&t->s->cx.limits))
+        return;
     qsort(fresh.at, fresh.n, sizeof *fresh.at, orders[like]);
     for (size_t i = 0, k = 0; i < gone.n && k < fresh.n;) {
         Key *a = &gone.at[i], *b = &fresh.at[k];
@@ -262,11 +264,11 @@ static void match_nodes(Trace *t, const Gather *g, uint32_t moment, Arena *scrat
         else
             fresh.at[fresh.n++].at = i;
     }
-    for (size_t i = 0; i < t->now.n; i++)
+    for (size_t i = 0; i < t->now.n && !limit_hit(&t->s->cx.limits); i++)
         if (t->seen.at[trace_node(t, t->now.at[i])] != moment)
             gone.at[gone.n++] = key_of(t, t->now.at[i], i);
     for (Likeness like = 0; like < LIKENESSES && !limit_hit(&t->s->cx.limits); like++) {
-        for (size_t i = 0; i < fresh.n; i++)
+        for (size_t i = 0; i < fresh.n && !limit_hit(&t->s->cx.limits); i++)
             if (!fresh.at[i].taken)
                 fresh.at[i] = key_of(t, g->all.at[fresh.at[i].at], fresh.at[i].at);
         pair_up(t, gone, fresh, like, t->now.at, g->all.at, moment);
@@ -696,13 +698,14 @@ TraceLines trace_fold(Trace *t, const TraceLines *lines, size_t context, size_t 
     TraceLines out = {0};
     size_t n = lines->n;
     bool *shown = arena_new_array(&t->arena, bool, n + 1);
-    for (size_t i = 0, head = 0; i < n; i++) {
+    for (size_t i = 0, head = 0, upto = 0; i < n; i++) {
         head = begins_part(&lines->at[i]) ? i : head;
         if (lines->at[i].change == TRACE_LINE_KEPT)
             continue;
         shown[head] = true;
-        for (size_t k = i > context ? i - context : 0; k <= i + context && k < n; k++)
-            shown[k] = true;
+        for (upto = upto + context > i ? upto : i - context; upto <= i + context && upto < n;
+             upto++)
+            shown[upto] = true;
     }
     /* A fold takes a line itself. */
     for (size_t i = 1; i + 1 < n; i++)
