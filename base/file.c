@@ -207,6 +207,12 @@ bool file_store(const char *path, const void *bytes, size_t n, FilePrivacy priva
     return file_store_pieces(path, &(FilePiece){bytes, n}, 1, privacy);
 }
 
+const char *file_temporary_folder(void)
+{
+    const char *folder = getenv("TMPDIR");
+    return folder && *folder == '/' ? folder : "/tmp";
+}
+
 bool file_take_name(const char *beside, const char *path)
 {
     return rename(beside, path) == 0;

@@ -39,6 +39,9 @@ bool file_draft_end(FileDraft *d, bool good);
 /* Makes the folders that lead to the last part of the path; `path` is changed meanwhile and restored. False when one cannot be made. */
 bool file_make_folders(char *path, FilePrivacy privacy);
 
+/* Where files go that nobody keeps: $TMPDIR when that is a whole path, else /tmp. */
+const char *file_temporary_folder(void);
+
 /* Gives what lies at `beside` the name `path`, in place of what has it. For what may be lost, such as a cache: it need not have reached
  * the disk. */
 bool file_take_name(const char *beside, const char *path);

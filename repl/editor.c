@@ -26,10 +26,8 @@ static bool run_on(const char *path)
 
 bool editor_run(Buf *text)
 {
-    const char *folder = getenv("TMPDIR");
     Buf path = {0}, now = {0};
-    buf_printf(&path, "%s/relay-%ld.rly", folder && *folder == '/' ? folder : "/tmp",
-               (long)getpid());
+    buf_printf(&path, "%s/relay-%ld.rly", file_temporary_folder(), (long)getpid());
     bool made = !path.failed && access(buf_text(&path), F_OK) != 0 &&
                 file_store(buf_text(&path), buf_text(text), text->n, FILE_OURS);
     bool ok = made && run_on(buf_text(&path)) && file_load(buf_text(&path), &now) && !now.failed;

@@ -69,19 +69,22 @@ static bool run_tool(RelaySession *s, char *const *argv, const char *out)
 }
 
 typedef struct Folder {
-    Buf text, code, said, shown; /* files in it */
-    char path[64];
+    Buf path, text, code, said, shown; /* the folder, and files in it */
 } Folder;
 
 static bool folder_begin(Folder *f)
 {
-    *f = (Folder){.path = "/tmp/relay-XXXXXX"};
-    if (!mkdtemp(f->path))
+    *f = (Folder){0};
+    buf_printf(&f->path, "%s/relay-XXXXXX", file_temporary_folder());
+    const char *path = f->path.failed ? NULL : mkdtemp(f->path.at);
+    if (!path) {
+        buf_deinit(&f->path);
         return false;
-    buf_printf(&f->text, "%s/kernels.ptx", f->path);
-    buf_printf(&f->code, "%s/kernels.cubin", f->path);
-    buf_printf(&f->said, "%s/said", f->path);
-    buf_printf(&f->shown, "%s/shown", f->path);
+    }
+    buf_printf(&f->text, "%s/kernels.ptx", path);
+    buf_printf(&f->code, "%s/kernels.cubin", path);
+    buf_printf(&f->said, "%s/said", path);
+    buf_printf(&f->shown, "%s/shown", path);
     return true;
 }
 
@@ -92,7 +95,8 @@ static void folder_end(Folder *f)
         unlink(buf_text(files[i]));
         buf_deinit(files[i]);
     }
-    rmdir(f->path);
+    rmdir(buf_text(&f->path));
+    buf_deinit(&f->path);
 }
 
 static bool make_sass(RelaySession *s, Folder *f, const char *target, char *assembler, char *reader)
