@@ -183,5 +183,6 @@ const Pass pass_alter_op_layout = {
     .opt_level = 3,
     .reorders = true,
     .needs_types = true,
+    .rules = layout_rules,
     .function = alter,
 };

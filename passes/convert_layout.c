@@ -618,6 +618,57 @@ static Expr *convert_following(Site *s)
     return told ? in_layout(s, like->to, str_of(""), like->to) : NULL;
 }
 
+/* ---- what is told -------------------------------------------------------------------------------------------------- */
+
+enum { RULE_IN, RULE_WITH_KERNEL, RULE_CANNOT, RULE_FOLLOWS, RULE_BACK };
+
+const PassRule layout_rules[] = {
+    [RULE_IN] = {"in", "{at} is computed in {a}"},
+    [RULE_WITH_KERNEL] = {"with_kernel", "{at} is computed in {a}, with its kernel in {b}"},
+    [RULE_CANNOT] = {"cannot", "{at} stays in {a}: it cannot be computed in {b}"},
+    [RULE_FOLLOWS] = {"follows", "{at} takes its operands as they lie, in {a}"},
+    [RULE_BACK] = {"back", "{at} needs its operands in {a}, and gets them so: they lie in {b}"},
+    {0},
+};
+
+static const char *words(Site *s, Str text)
+{
+    return arena_copy_text(&s->c->run->scratch, text.ptr, text.len);
+}
+
+/* Where a wish says nothing new there is nothing to tell. */
+static void tell_wished(Site *s, const Layouts *wish, bool done)
+{
+    Str was = attrs_string(s->old->attrs, layout_key(s->old));
+    PassEvent e = {.at = &s->old->base, .a = words(s, wish->data), .b = words(s, wish->kernel)};
+    e.rule = &layout_rules[wish->kernel.len ? RULE_WITH_KERNEL : RULE_IN];
+    if (!done) {
+        e.rule = &layout_rules[RULE_CANNOT];
+        e.b = e.a;
+        e.a = words(s, was);
+    }
+    if (!str_eq(was, wish->data))
+        pass_decides(s->c->run, e);
+}
+
+/* Of a call with an operand whose axes lie in another order. */
+static void tell_following(Site *s, bool done)
+{
+    const Moved *like = NULL;
+    for (uint32_t i = 0; i < s->now->args.n && !like; i++)
+        like = moved_of(s->c, s->now->args.at[i]);
+    if (!like)
+        return;
+    PassEvent e = {
+        .rule = &layout_rules[RULE_FOLLOWS], .at = &s->old->base, .a = words(s, like->to)};
+    if (!done) {
+        e.rule = &layout_rules[RULE_BACK];
+        e.b = e.a;
+        e.a = words(s, like->from);
+    }
+    pass_decides(s->c->run, e);
+}
+
 static Expr *convert_node(Rewriter *rw, const Expr *old, Expr *now)
 {
     Convert *c = rw->data;
@@ -632,12 +683,16 @@ static Expr *convert_node(Rewriter *rw, const Expr *old, Expr *now)
     Site s = {c, {rw->cx, &rw->module->arena, old->span}, expr_as_call(old), expr_as_call(now)};
     /* What has no layout of its own follows its operands, whether it is named or not. */
     const LayoutWishes *w = c->wishes;
-    Layouts wish;
+    Layouts wish = {0};
     bool wished = layout_key(s.old) && w->of_call && w->of_call(w->data, s.old, &wish);
     const AttrValue *desired = layout_key(s.old) && !wished ? desired_of(c, op) : NULL;
     if (desired)
         wish = named_layouts(&s, desired);
     Expr *e = wished || desired ? convert_wished(&s, wish) : convert_following(&s);
+    if (c->run->context->decided && (wished || desired))
+        tell_wished(&s, &wish, e != NULL);
+    else if (c->run->context->decided)
+        tell_following(&s, e != NULL);
     if (!e && desired && w->asked)
         return NULL;
     return e ? e : now;
@@ -699,5 +754,6 @@ const Pass pass_convert_layout = {
     .needs_types = true,
     .before = "CanonicalizeOps",
     .params = params,
+    .rules = layout_rules,
     .function = convert,
 };

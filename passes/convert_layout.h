@@ -17,6 +17,9 @@ typedef struct LayoutWishes {
     bool asked; /* an operator that cannot have them is reported, else it stays */
 } LayoutWishes;
 
+/* What is told of them. */
+extern const PassRule layout_rules[];
+
 /* The order of its operands' axes does not matter to the operator, as long as it is the same. */
 bool layout_is_free(const Op *op);
 /* The function with operators in the layouts that are wished for. NULL after a diagnostic. */

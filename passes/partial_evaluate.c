@@ -15,6 +15,8 @@
 #include "passes/to_a_normal_form.h"
 #include "passes/types.h"
 
+#include <stdio.h>
+
 /* Calls that are unfolded inside each other; further ones stay calls. */
 #define UNFOLD_MOST 600
 /* Functions, branches and calls inside each other. */
@@ -77,6 +79,22 @@ typedef struct Partial {
 } Partial;
 
 static Known *evaluate(Partial *p, Frame *f, Lets *l, Expr *e);
+
+enum { RULE_UNFOLD, RULE_STAYS, RULE_OP, RULE_IF, RULE_MATCH };
+
+static const PassRule rules[] = {
+    [RULE_UNFOLD] = {"unfold", "a call of {with} is unfolded"},
+    [RULE_STAYS] = {"stays", "a call of {with} stays: {a}"},
+    [RULE_OP] = {"op", "{at} is {made}: its operands are known"},
+    [RULE_IF] = {"if", "the condition of {at} is known: its {a} branch stays"},
+    [RULE_MATCH] = {"match", "{at} is its clause number {a}: the value is known that far"},
+    {0},
+};
+
+static void tell(const Partial *p, int rule, const Expr *at, const char *a)
+{
+    pass_decides(p->run, (PassEvent){.rule = &rules[rule], .at = at, .a = a});
+}
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
@@ -269,14 +287,33 @@ static Known *emit_call(Partial *p, Lets *l, Expr *callee, uint32_t n, Known *co
                    expr_call(p->make.arena, p->make.span, callee, n, atoms_of(p, n, args), NULL));
 }
 
-static Known *call_function(Partial *p, const Known *f, uint32_t n, Known *const *args,
-                            TypeList types, const Frame *caller, Lets *l)
+/* Why the call of a known function is not unfolded; NULL: it is. */
+static const char *why_not(Partial *p, const Known *f, uint32_t n, Known *const *args,
+                           TypeList types, Fuel *fuel)
 {
+    if (types.n != f->fn->type_params.n || f->fn->params.n != n)
+        return "it says not all types";
+    if (p->unfolded >= UNFOLD_MOST)
+        return "too many calls are unfolded inside each other already";
+    if (function_is_primitive(f->fn) || function_is_skipped(f->fn))
+        return "its function is to stay as it is";
+    if (!burn(ptrmap_find(&p->fuels, f->fn), n, args, fuel))
+        return "unfolding it comes no nearer to an end";
+    return size_spend(&p->budget, 1) ? NULL : "the program would become too large";
+}
+
+static Known *call_function(Partial *p, const Known *f, const Call *call, Known *const *args,
+                            const Frame *caller, Lets *l)
+{
+    uint32_t n = call->args.n;
+    TypeList types = call->type_args;
     Fuel *fuel = arena_alloc_must(p->make.scratch, n + 1, sizeof *fuel);
-    bool typed = types.n == f->fn->type_params.n;
-    if (!typed || f->fn->params.n != n || p->unfolded >= UNFOLD_MOST ||
-        function_is_primitive(f->fn) || function_is_skipped(f->fn) ||
-        !burn(ptrmap_find(&p->fuels, f->fn), n, args, fuel) || !size_spend(&p->budget, 1))
+    const char *why = why_not(p, f, n, args, types, fuel);
+    pass_decides(p->run, (PassEvent){.rule = &rules[why ? RULE_STAYS : RULE_UNFOLD],
+                                     .at = &call->base,
+                                     .with = call->callee,
+                                     .a = why});
+    if (why)
         return emit_call(p, l, f->atom, n, args);
     p->unfolded++;
     Known *result = run_body(p, f, n, args, types, caller, fuel, l);
@@ -360,8 +397,11 @@ static Known *call_op(Partial *p, Lets *l, const Call *call, Known **args)
         Expr *known_call =
             expr_call(p->make.arena, call->base.span, call->callee, n, constants, call->attrs);
         Expr *folded = fold_op_call(p->make.cx, p->run->module, call, known_call, FOLD_NEVER);
-        if (folded && folded != known_call)
+        if (folded && folded != known_call) {
+            pass_decides(p->run,
+                         (PassEvent){.rule = &rules[RULE_OP], .at = &call->base, .made = folded});
             return of_constants(p, l, folded);
+        }
     }
     return nothing(p, l,
                    expr_call(p->make.arena, call->base.span, call->callee, n, atoms_of(p, n, args),
@@ -390,7 +430,7 @@ static Known *evaluate_call(Partial *p, Frame *f, Lets *l, const Call *call)
         return k;
     }
     if (callee->kind == KNOWN_FUNCTION)
-        return call_function(p, callee, n, args, call->type_args, f, l);
+        return call_function(p, callee, call, args, f, l);
     return emit_call(p, l, callee->atom, n, args);
 }
 
@@ -451,8 +491,12 @@ static Known *evaluate_match(Partial *p, Frame *f, Lets *l, const Match *match)
     Known *k = evaluate(p, f, l, match->scrutinee);
     for (uint32_t i = 0; i < match->clauses.n; i++) {
         Fit fit = fits(p, f, match->clauses.at[i].pattern, k);
-        if (fit == FIT_YES)
+        if (fit == FIT_YES) {
+            char number[16];
+            snprintf(number, sizeof number, "%u", i + 1);
+            tell(p, RULE_MATCH, &match->base, number);
             return evaluate(p, f, l, match->clauses.at[i].body);
+        }
         if (fit == FIT_UNKNOWN)
             break;
     }
@@ -464,8 +508,11 @@ static Known *evaluate_match(Partial *p, Frame *f, Lets *l, const Match *match)
 static Known *evaluate_if(Partial *p, Frame *f, Lets *l, const If *e)
 {
     const Known *cond = evaluate(p, f, l, e->cond);
-    if (cond->kind == KNOWN_TENSOR)
-        return evaluate(p, f, l, value_is_true(cond->value) ? e->then : e->otherwise);
+    if (cond->kind == KNOWN_TENSOR) {
+        bool yes = value_is_true(cond->value);
+        tell(p, RULE_IF, &e->base, yes ? "first" : "second");
+        return evaluate(p, f, l, yes ? e->then : e->otherwise);
+    }
     Expr *then = apart(p, f, e->then);
     Expr *otherwise = apart(p, f, e->otherwise);
     forget(p);
@@ -617,5 +664,6 @@ const Pass pass_partial_evaluate = {
     .opt_level = 1,
     .needs_types = true,
     .params = params,
+    .rules = rules,
     .module = partial_evaluate,
 };
