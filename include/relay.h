@@ -83,6 +83,7 @@ const RelayMime *relay_output_find(const RelayOutput *out, const char *mime);
 typedef struct RelayOptions {
     bool no_prelude; /* start without the lists, options and trees of the prelude */
     bool color; /* text/plain of diagnostics and displays carries ANSI colours */
+    bool pixels; /* pictures come as image/x-portable-graymap too, for terminals that draw */
     int width; /* columns for text/plain; 0: 80 */
     const char *engine; /* "auto", "interp", "jit", "gpu"; NULL: "auto" */
     int threads; /* 0: as many as there are cores */

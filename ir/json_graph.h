@@ -145,13 +145,10 @@ bool graph_map(Graph *g, size_t node, size_t *n);
 /* The key as text (of a map by strings) or as a node; the other is empty or 0. */
 bool graph_pair(Graph *g, size_t node, size_t i, Str *key, size_t *key_node, size_t *value);
 
-/* ---- base64 and tensors, for both directions ------------------------------------------------- */
+/* ---- texts and tensors, for both directions ------------------------------------------------- */
 
-void base64_write(Buf *out, const unsigned char *p, size_t n);
 /* Text that cannot be printed stands in base64 with its length in front; false when it is no base64. */
 bool repr_decode(Arena *arena, Str text, Str *out);
-/* False when a character is no digit, or digits are missing at the end. */
-bool base64_read(Buf *out, const char *s, size_t n);
 void tensor_write_base64(Buf *out, const Tensor *t);
 
 #endif

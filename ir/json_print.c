@@ -1,6 +1,7 @@
 /* Nodes as text, in the original's layout. */
 #include "ir/json_write.h"
 
+#include "base/base64.h"
 #include "base/number.h"
 
 #include <stdio.h>

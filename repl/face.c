@@ -18,10 +18,12 @@ bool face_init(Face *f, const ReplOptions *options, SignalsUse use)
 {
     *f = (Face){0};
     show_init(&f->show, options->color);
+    f->show.pictures = !options->plain && term_has_pictures(f->show.out);
     f->signals = signals_new(use);
     RelayOptions session = {
         .color = f->show.out_color || f->show.err_color,
         .width = term_columns(f->show.out),
+        .pixels = f->show.pictures,
     };
     f->session = relay_session_new(&session);
     if (!f->session) {

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -118,14 +119,34 @@ static void put_live(Show *show, const RelayOutput *out, const RelayMime *text)
     buf_deinit(&wrapped);
 }
 
+/* False where it is none that the session makes. */
+static bool put_picture(Show *show, const RelayMime *pixels)
+{
+    int width, height, at = 0;
+    Buf out = {0};
+    if (sscanf(pixels->data, "P5 %d %d 255%n", &width, &height, &at) != 2 ||
+        (size_t)at + 1 + (size_t)width * (size_t)height != pixels->size)
+        return false;
+    term_picture(&out, (const unsigned char *)pixels->data + at + 1, width, height);
+    buf_char(&out, '\n');
+    bool whole = !out.failed;
+    if (whole)
+        show_text(show, buf_text(&out), out.n);
+    buf_deinit(&out);
+    return whole;
+}
+
 /* A value or an answer: on a terminal its lines are no longer than that is wide, and a long answer is paged. */
 static void put_answer(Show *show, const RelayOutput *out, const RelayMime *text)
 {
     int columns = term_columns(show->out);
+    const RelayMime *pixels = relay_output_find(out, "image/x-portable-graymap");
     if (columns == 0) {
         put_lines(show, show->out, text);
         return;
     }
+    if (show->pictures && pixels && put_picture(show, pixels))
+        return;
     Buf lines = {0}, wrapped = {0};
     take_lines(&lines, text, show->out_color);
     if (show->out_color && out->kind == RELAY_OUTPUT_RESULT)

@@ -17,6 +17,7 @@ typedef struct Show {
     int stream; /* where progress and traces go: `out` in a session, `err` beside a stage's text */
     bool out_color,
         err_color; /* whether each may have colours; the session's are taken out where not */
+    bool pictures; /* the terminal draws them */
     bool json; /* diagnostics as the JSON lines of cli.md */
     bool quit, clear; /* the person asked for it; whoever reads this resets it */
     bool open_line; /* what was shown last does not end in a line end */

@@ -1,5 +1,6 @@
 #include "repl/term.h"
 
+#include "base/base64.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "base/file.h"
@@ -129,6 +130,18 @@ bool term_has_color(int fd)
     if (no && *no)
         return false;
     return isatty(fd) && name && *name && strcmp(name, "dumb") != 0;
+}
+
+/* They say so themselves; a question would cost the time until the first prompt. What stands between, as tmux does, has no pictures. */
+bool term_has_pictures(int fd)
+{
+    static const char *const names[] = {"xterm-kitty", "xterm-ghostty", "wezterm"};
+    const char *name = getenv("TERM"), *program = getenv("TERM_PROGRAM");
+    bool has = program && (!strcmp(program, "WezTerm") || !strcmp(program, "ghostty"));
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+        has |= !strcmp(name, names[i]);
+    const char *tmux = getenv("TMUX");
+    return isatty(fd) && has && !(tmux && *tmux);
 }
 
 /* ---- keys ---------------------------------------------------------------------------------- */
@@ -415,6 +428,26 @@ static size_t escape_length(const char *text, size_t n)
     while (i < n && !(text[i] >= '@' && text[i] <= '~'))
         i++;
     return i < n ? i + 1 : n;
+}
+
+/* Pieces of at most 4096 characters, each a command of its own; `q=2`: no answer. */
+enum { PICTURE_PIECE = 1024 };
+
+void term_picture(Buf *b, const unsigned char *gray, int width, int height)
+{
+    size_t n = (size_t)width * (size_t)height;
+    unsigned char colors[3 * PICTURE_PIECE];
+    for (size_t from = 0; from < n; from += PICTURE_PIECE) {
+        size_t piece = n - from < PICTURE_PIECE ? n - from : PICTURE_PIECE;
+        for (size_t i = 0; i < 3 * piece; i++)
+            colors[i] = gray[from + i / 3];
+        buf_str(b, "\033_G");
+        if (from == 0)
+            buf_printf(b, "a=T,f=24,s=%d,v=%d,q=2,", width, height);
+        buf_printf(b, "m=%d;", from + piece < n);
+        base64_write(b, colors, 3 * piece);
+        buf_str(b, "\033\\");
+    }
 }
 
 int term_clip(Buf *b, const char *text, size_t n, int columns)

@@ -72,6 +72,8 @@ void term_write(Term *t, Buf *b);
 int term_columns(int fd);
 /* Whether colours are wanted on a descriptor: a terminal that has them, and no NO_COLOR. */
 bool term_has_color(int fd);
+/* Whether it draws pictures by the protocol of kitty. */
+bool term_has_pictures(int fd);
 
 /* ---- what is drawn ------------------------------------------------------------------------- */
 
@@ -105,6 +107,8 @@ void term_other_screen(Buf *b, bool on);
 void term_hide_cursor(Buf *b);
 void term_show_cursor(Buf *b);
 
+/* A picture, a byte a pixel, by the protocol of kitty; the cursor stands behind its last row. */
+void term_picture(Buf *b, const unsigned char *gray, int width, int height);
 /* Copies text up to so many columns; colours in it pass through, other control characters become
  * blanks. Returns the columns that were used. */
 int term_clip(Buf *b, const char *text, size_t n, int columns);

@@ -163,6 +163,22 @@ static void images_svg(Buf *b, const Images *im)
     buf_str(b, "</svg>");
 }
 
+/* A portable graymap: a header in text, and a byte a pixel. */
+static void images_pixels(Buf *b, const Images *im)
+{
+    int64_t cell = im->w > 64 ? 1 : im->w > 16 ? 4 : 8, gap = 8, across = im->n < 8 ? im->n : 8;
+    int64_t down = (im->n + across - 1) / across;
+    int64_t width = across * (im->w * cell + gap) - gap, height = down * (im->h * cell + gap) - gap;
+    buf_printf(b, "P5 %lld %lld 255\n", (long long)width, (long long)height);
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++) {
+            int64_t k = y / (im->h * cell + gap) * across + x / (im->w * cell + gap);
+            int64_t row = y % (im->h * cell + gap) / cell, column = x % (im->w * cell + gap) / cell;
+            bool inside = k < im->n && row < im->h && column < im->w;
+            buf_char(b, (char)(inside ? (int)(brightness(im, k, row, column) * 255 + 0.5) : 0));
+        }
+}
+
 bool display_image(RelaySession *s, Value v, Span span)
 {
     TensorView view;
@@ -180,14 +196,18 @@ bool display_image(RelaySession *s, Value v, Span span)
     im.n = view.t.size / (im.h * im.w);
     im.n = im.n > IMAGES_MOST ? IMAGES_MOST : im.n;
     images_range(&im);
-    Buf text = {0}, svg = {0};
+    Buf text = {0}, svg = {0}, pixels = {0};
     images_text(&text, &im);
     images_svg(&svg, &im);
+    if (s->options.pixels)
+        images_pixels(&pixels, &im);
     RelayMime mimes[] = {
         {"text/plain", buf_text(&text), text.n},
         {"image/svg+xml", buf_text(&svg), svg.n},
+        {"image/x-portable-graymap", buf_text(&pixels), pixels.n},
     };
-    emit_mimes(s, RELAY_OUTPUT_DISPLAY, 2, mimes);
+    emit_mimes(s, RELAY_OUTPUT_DISPLAY, pixels.n ? 3 : 2, mimes);
+    buf_deinit(&pixels);
     buf_deinit(&text);
     buf_deinit(&svg);
     return true;

@@ -3,9 +3,12 @@
 Skipped where there is no tmux. `terminal_test.py NAME…` runs some of the tests; with --show the
 screen is printed after each step.
 """
+import base64
 import io
 import os
+import pty
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -595,6 +598,44 @@ def test_status(open):
     t.enter("@spin(60000000i64)")
     t.until(lambda: t.screen().split("\n")[-2:] == ["0", "relay>"], "no result")
     assert "evaluating" not in t.screen().split("@spin(60000000i64)")[1], t.screen()
+
+
+def test_pictures(open):
+    """A terminal that draws gets the pixels, in front of which tmux would stand; others get blocks."""
+    line = ":image reshape(arange(0f, 8f, 1f, dtype=\"float32\"), newshape=[2, 4])"
+    for name, draws in (("xterm-kitty", True), ("xterm-256color", False)):
+        seen = without_tmux(line, TERM=name)
+        pieces = re.findall(rb"\x1b_G([^;]*);([^\x1b]*)\x1b\\", seen)
+        assert bool(pieces) == draws, seen
+        assert ("█" in seen.decode()) != draws, seen
+        if draws:
+            pixels = b"".join(base64.b64decode(data) for _, data in pieces)
+            assert pieces[0][0] == b"a=T,f=24,s=32,v=16,q=2,m=0", pieces
+            shades = [pixels[3 * (8 * x + 32 * 8 * y)] for y in (0, 1) for x in range(4)]
+            assert shades == [round(i * 255 / 7) for i in range(8)], shades
+
+
+def without_tmux(line, **env):
+    """What a REPL writes to a terminal of its own for one line."""
+    master, slave = pty.openpty()
+    env = {**{k: v for k, v in os.environ.items() if k not in ("TMUX", "TERM_PROGRAM", "NO_COLOR")}, **env}
+    with tempfile.TemporaryDirectory() as state:
+        process = subprocess.Popen([RELAY], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+                                   env={**env, "XDG_STATE_HOME": state})
+        os.close(slave)
+        seen = b""
+        for keys in (line + "\r", "\x04", ""):
+            quiet = PATIENCE    # until the first byte; then a second says that no more comes
+            while select.select([master], [], [], quiet)[0]:
+                try:
+                    seen += os.read(master, 1 << 16)
+                    quiet = 1
+                except OSError:     # the other end is gone
+                    break
+            os.write(master, keys.encode())
+        process.wait()
+        os.close(master)
+    return seen
 
 
 def run(test):
