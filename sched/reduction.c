@@ -473,11 +473,41 @@ static bool rows_fit(Sched *s, NestNode *node)
     return bytes <= ROW_BYTES;
 }
 
+/* How many loops inside the first's outermost one have the same extents in both and can be fused with those around them, of `most`. */
+static int fusions(Sched *s, const NestNode *first, const NestNode *part, int most)
+{
+    int n = 0;
+    const NestNode *a = first, *b = part;
+    while (n < most && (a = nest_only_loop(a)) && (b = nest_only_loop(b)) && a->extent == b->extent)
+        n++;
+    NestNode *trial = nest_copy(s->n, part);
+    for (most = n, n = 0; n < most && nest_fuse(s->n, trial);)
+        n++;
+    return n;
+}
+
+/* Rows that several loops count are counted by one, in all that is done with them: a turn of the outermost alone would be many rows. */
+static void fuse_rows(Sched *s, NestNode *node)
+{
+    NestBlock *root = nest_block(s->n, node->parent);
+    size_t from = nest_index(s->n, node), to = from;
+    int64_t turns = node->extent;
+    int most = take_apart(s, node).n - 1;
+    for (; most > 0 && to < root->n && root->at[to]->kind == NEST_LOOP &&
+           root->at[to]->extent == turns;
+         to++)
+        most = fusions(s, node, root->at[to], most);
+    for (size_t i = from; most > 0 && i < to; i++)
+        for (int k = 0; k < most; k++)
+            nest_fuse(s->n, root->at[i]);
+}
+
 bool sched_rows(Sched *s, NestNode *node)
 {
     bool any = false;
     if (node->kind != NEST_LOOP || !folds_rows(s, node))
         return false;
+    fuse_rows(s, node);
     while (true) {
         NestBlock *root = nest_block(s->n, node->parent);
         size_t next = nest_index(s->n, node) + 1;

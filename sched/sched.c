@@ -220,7 +220,7 @@ static void schedule(Sched *s, NestNode *node)
 /* ---- threads --------------------------------------------------------------------------------------------------------------- */
 
 /* Products that are worth the start of a loop on several threads; what a stored element costs, and a function of one number. */
-#define PARALLEL_WORK 262144.0
+#define PARALLEL_WORK 65536.0
 #define STORE_WORK 4
 #define FUNCTION_WORK 16
 /* Turns for each thread: one that is late then holds up little. */

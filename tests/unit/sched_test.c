@@ -329,6 +329,51 @@ static void test_products(int turns, bool integers)
     }
 }
 
+/* exp(x - the greatest of a row) by the sum of the row, of rows that three axes count. One of `by` values is taken from each first: that of the
+ * axis, or everywhere the same with -1. */
+static TeProgram *softmax_of(TeBuilder *b, const int64_t *shape, int by)
+{
+    int64_t one = 1;
+    TeTensor x = te_add_input(b, types.data, 4, shape);
+    TeTensor less = te_add_input(b, types.data, 1, by < 0 ? &one : &shape[by]);
+    te_add_input(b, types.sum, 1, &one);
+    te_add_input(b, types.sum, 1, &one);
+    Te *at[4] = {te_axis(b, 0), te_axis(b, 1), te_axis(b, 2), te_axis(b, 3)};
+    Te *of = by < 0 ? te_int(b, 0) : at[by];
+    Te *v = te_binary(b, TE_SUB, te_load(b, x, at), te_load(b, less, &of));
+    TeTensor most = te_reduce(b, TE_REDUCE_MAX, types.sum, 3, shape, 1, &shape[3], v);
+    Te *e = te_unary(b, TE_EXP, te_binary(b, TE_SUB, v, te_load(b, most, at)));
+    TeTensor up = te_map(b, types.sum, 4, shape, e);
+    TeTensor sum = te_reduce(b, TE_SUM, types.sum, 3, shape, 1, &shape[3], te_load(b, up, at));
+    TeTensor by_sum = te_map(b, types.sum, 3, shape,
+                             te_binary(b, TE_DIV, te_number(b, types.sum, 1), te_load(b, sum, at)));
+    TeTensor out = te_map(b, types.sum, 4, shape,
+                          te_binary(b, TE_MUL, te_load(b, up, at), te_load(b, by_sum, at)));
+    return te_finish(b, 1, &out, false);
+}
+
+/* Rows are one loop however many axes count them, and many of them are more than a thread keeps. */
+static void test_rows(void)
+{
+    for (int turn = 0; turn < 40; turn++) {
+        ArenaMark mark = arena_mark(&arena);
+        TeBuilder b;
+        te_begin(&b, &cx, &arena);
+        bool large = turn < 4;
+        int64_t shape[4] = {large ? 2 : 1 + below(3), large ? 3 : 1 + below(4),
+                            large ? 90 : 1 + below(5), large ? 64 : 1 + below(70)};
+        Machine m = machine_of();
+        int by = (int)below(5) - 1;
+        const TeProgram *p = softmax_of(&b, shape, large && by != 3 ? -1 : by);
+        const char *why;
+        if (large &&
+            !CHECK(sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0}, &why)->root.n == 1))
+            printf("axis %d\n", by);
+        check_program(p, &m, (double)shape[3]);
+        arena_reset(&arena, mark);
+    }
+}
+
 static int64_t statements(const NestNode *node)
 {
     int64_t n = node->kind == NEST_LOOP ? 0 : 1;
@@ -393,6 +438,7 @@ int main(void)
     types = floats;
     test_transforms();
     test_threads();
+    test_rows();
     test_windows(60, false, false);
     test_windows(160, true, false);
     test_products(150, false);
