@@ -210,21 +210,51 @@ static RelResult rel_argwhere(Rel *r)
     return rel_out_tensor(r, int32_dtype, 2, (Dim[]){DIM_ANY, t->n});
 }
 
+TE_CLONES static int64_t count_set(const char *x, int64_t n)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++)
+        count += x[i] != 0;
+    return count;
+}
+
+enum { PLACES = 256 };
+
+/* The places of what is set among the elements [from, to) of a row, whose place is `at`; they are gathered without a branch. */
+static int32_t *put_places(int32_t *out, int last, const int64_t *at, const char *row, int64_t from,
+                           int64_t to)
+{
+    int32_t place[PLACES];
+    int n = 0;
+    for (int64_t j = from; j < to; j++) {
+        place[n] = (int32_t)j;
+        n += row[j] != 0;
+    }
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < last; k++)
+            *out++ = (int32_t)at[k];
+        if (last >= 0)
+            *out++ = place[i];
+    }
+    return out;
+}
+
 static bool kernel_argwhere(OpCall *c)
 {
     static const DType bits = {DTYPE_CODE_UINT, 1, 1};
     Tensor *x = kernel_arg_as(c, 0, bits);
-    int64_t n = 0, at[TENSOR_RANK_MOST] = {0};
     if (!x)
         return false;
-    for (int64_t i = 0; i < x->size && !limit_hit_at(&c->cx->limits, i); i++)
-        n += x->data[i] != 0;
+    int last = x->rank - 1;
+    int64_t n = 0, at[TENSOR_RANK_MOST] = {0}, row = last < 0 ? 1 : x->shape[last];
+    for (int64_t i = 0; i < x->size && !limit_hit(&c->cx->limits); i += LIMIT_EVERY)
+        n += count_set(x->data + i, x->size - i < LIMIT_EVERY ? x->size - i : LIMIT_EVERY);
     Tensor *out = tensor_new(&c->cx->limits, int32_dtype, 2, (int64_t[]){n, x->rank});
     int32_t *to = out ? (int32_t *)(void *)out->data : NULL;
-    for (int64_t i = 0; out && i < x->size && !limit_hit_at(&c->cx->limits, i); i++) {
-        for (int k = 0; k < x->rank && x->data[i]; k++)
-            *to++ = (int32_t)at[k];
-        for (int k = x->rank - 1; k >= 0 && ++at[k] == x->shape[k]; k--)
+    for (int64_t i = 0; out && i < x->size; i += row) {
+        for (int64_t j = 0; j < row && !limit_hit_at(&c->cx->limits, j); j += PLACES)
+            to = put_places(to, last, at, x->data + i, j, row - j < PLACES ? row : j + PLACES);
+        for (int k = last - 1; k >= 0 && ++at[k] == x->shape[k]; k--)
             at[k] = 0;
     }
     tensor_release(x);

@@ -98,7 +98,17 @@ static void compute_take(TeBuilder *b)
         i[k] = te_axis(b, k < batch ? k : axis + k - batch);
     for (int k = 0; k < x.rank; k++)
         index[k] = te_axis(b, k < axis ? k : k - 1 + more);
-    index[axis] = take_index(b, te_load(b, at, i), x.shape[axis]);
+    /* What several rows read at is found once. */
+    bool again = false;
+    for (int k = batch; k < axis; k++)
+        again |= x.shape[k] > 1;
+    if (again && x.shape[axis] > 0) {
+        Te *place = take_index(b, ops_at_axes(b, at), x.shape[axis]);
+        at = te_map(b, wide, at.rank, at.shape, place);
+        index[axis] = te_load(b, at, i);
+    } else {
+        index[axis] = take_index(b, te_load(b, at, i), x.shape[axis]);
+    }
     ops_emit(b, te_load(b, x, index));
 }
 

@@ -123,21 +123,32 @@ int64_t kernel_index(OpCall *c, int64_t v, int64_t extent)
     return -1;
 }
 
+/* Places of indices, which are put in their stead; false: one is out of range. */
+TE_CLONES static bool find_places(int64_t n, int64_t extent, int64_t base, int64_t by, int64_t step,
+                                  int64_t *places)
+{
+    int wrong = 0;
+    for (int64_t j = 0; j < n; j++) {
+        int64_t v = places[j] + (places[j] < 0 ? extent : 0);
+        wrong |= (uint64_t)v >= (uint64_t)extent;
+        places[j] = (int64_t)((uint64_t)base + (uint64_t)v * (uint64_t)by + (uint64_t)(j * step));
+    }
+    return !wrong;
+}
+
 /* The places of n elements of a row that begins at `base`, from the one at `j` on. */
 static bool row_places(OpCall *c, const Tensor *index, int64_t from, int64_t n, int64_t extent,
                        int64_t base, int64_t by, int64_t step, int64_t *places)
 {
     DTypeId id = dtype_id(index->dtype);
-    te_loop_cast(DT_INT64, id, places, index->data + (size_t)from * dtype_row(id)->size, n);
-    for (int64_t j = 0; j < n; j++) {
-        int64_t v = places[j];
-        if (v < 0 || v >= extent)
-            v = kernel_index(c, v, extent);
-        if (v < 0)
-            return false;
-        places[j] = base + v * by + j * step;
-    }
-    return true;
+    const char *indices = index->data + (size_t)from * dtype_row(id)->size;
+    te_loop_cast(DT_INT64, id, places, indices, n);
+    if (find_places(n, extent, base, by, step, places))
+        return true;
+    te_loop_cast(DT_INT64, id, places, indices, n);
+    for (int64_t j = 0; kernel_index(c, places[j], extent) >= 0;)
+        j++;
+    return false;
 }
 
 bool kernel_places(OpCall *c, const Tensor *index, const Tensor *in, int axis,

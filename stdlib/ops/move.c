@@ -134,7 +134,12 @@ static void compute_concatenate(TeBuilder *b)
             continue;
         ops_axes(b, 0, r, index);
         index[axis] = te_binary(b, TE_SUB, te_axis(b, axis), te_int(b, at));
-        Te *part = n == 1 ? te_load(b, x, index) : te_load_or(b, x, index, ops_number(b, 0));
+        /* There is one place only, which no guard needs to find. */
+        bool single = n > 1 && x.shape[axis] == 1;
+        if (single)
+            index[axis] = te_int(b, 0);
+        Te *part =
+            n == 1 || single ? te_load(b, x, index) : te_load_or(b, x, index, ops_number(b, 0));
         Te *before = te_binary(b, TE_LT, te_axis(b, axis), te_int(b, at + x.shape[axis]));
         body = body ? te_select(b, before, part, body) : part;
     }

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "te/loops.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,6 +178,69 @@ static int64_t keep(Item *best, int64_t have, int64_t k, Item item)
 
 enum { KEYS = 256 };
 
+/* Neighbours that are looked at at once: no fewer than what is kept. */
+enum { SIDE = FEW };
+
+/* A number that k elements at least reach, times `sign`: of the greatest in each of some parts the k-th. -INFINITY says nothing. */
+TE_CLONES static float reached(const float *x, int64_t n, float sign, int64_t k)
+{
+    float most[SIDE], least = INFINITY;
+    for (int j = 0; j < SIDE; j++)
+        most[j] = -INFINITY;
+    for (int64_t i = 0; i + SIDE <= n; i += SIDE)
+        for (int j = 0; j < SIDE; j++)
+            most[j] = sign * x[i + j] > most[j] ? sign * x[i + j] : most[j];
+    for (int i = 0; i < SIDE; i++) {
+        int greater = 0;
+        for (int j = 0; j < SIDE; j++)
+            greater += most[j] > most[i];
+        least = greater < k && most[i] < least ? most[i] : least;
+    }
+    return least;
+}
+
+/* The first of the neighbours from i on of which any reaches the number; n: there are none. */
+TE_CLONES static int64_t next_reaching(const float *x, int64_t i, int64_t n, float sign,
+                                       float number)
+{
+    int any = 0;
+    for (; i + SIDE <= n; i += SIDE) {
+        for (int j = 0; j < SIDE; j++)
+            any |= sign * x[i + j] >= number;
+        if (any)
+            return i;
+    }
+    for (int64_t j = i; j < n; j++)
+        any |= sign * x[j] >= number;
+    return any ? i : n;
+}
+
+/* The few least of a row of floats that reach the number, in order. */
+static bool take_reaching(const Sort *s, Item *items, int64_t base, int64_t n, float number)
+{
+    const float *x = (const float *)(const void *)s->wide->data + base;
+    float sign = s->ascend ? -1 : 1;
+    int64_t have = 0;
+    for (int64_t i = 0; i < n;) {
+        if (limit_hit_at(s->limits, i))
+            return false;
+        int64_t end = i - i % LIMIT_EVERY + LIMIT_EVERY;
+        end = end < n ? end : n;
+        i = next_reaching(x, i, end, sign, number);
+        for (int64_t stop = i + SIDE < end ? i + SIDE : end; i < stop; i++) {
+            Item item = {.at = i};
+            if (!(sign * x[i] >= number))
+                continue;
+            keys_of(s, base + i, 1, 1, &item.key);
+            if (have == s->k && item.key >= items[have - 1].key)
+                continue;
+            have = keep(items, have, s->k, item);
+            number = have == s->k ? sign * x[items[have - 1].at] : number;
+        }
+    }
+    return true;
+}
+
 /* The items of a row, or of a short result the few least in order. */
 static bool take_items(const Sort *s, Item *items, int64_t base, int64_t n, int64_t stride,
                        bool few)
@@ -203,7 +267,13 @@ static bool take_items(const Sort *s, Item *items, int64_t base, int64_t n, int6
 static Item *in_order(const Sort *s, Item *items, int64_t base, int64_t n, int64_t stride)
 {
     bool few = s->k <= FEW && s->k < n / 4;
-    if (!take_items(s, items, base, n, stride, few))
+    float number = -INFINITY;
+    if (few && stride == 1 && n >= 4 * SIDE && dtype_is_float(s->x->dtype) && s->bits == 32)
+        number = reached((const float *)(const void *)s->wide->data + base,
+                         n < LIMIT_EVERY ? n : LIMIT_EVERY, s->ascend ? -1 : 1, s->k);
+    bool good = number > -INFINITY ? take_reaching(s, items, base, n, number)
+                                   : take_items(s, items, base, n, stride, few);
+    if (!good)
         return NULL;
     if (few)
         return items;

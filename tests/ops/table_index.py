@@ -324,7 +324,7 @@ def topk_of(x, k, axis, up, kind, t):
 
 
 TOPK = [((7,), 3, 0), ((7,), 7, -1), ((7,), 0, 0), ((3, 5), 2, 0), ((3, 5), 2, 1), ((3, 5), 1, -1), ((2, 3, 4), 2, 1), ((2, 3, 4), 1, -3), ((2, 40), 11, 1), ((130,), 100, 0),
-        ((1,), 1, 0), ((4, 4), 3, -2), ((1000,), 5, 0), ((3, 200), 32, 1), ((200, 3), 1, 0), ((400,), 33, 0)]
+        ((1,), 1, 0), ((4, 4), 3, -2), ((1000,), 5, 0), ((3, 200), 32, 1), ((200, 3), 1, 0), ((400,), 33, 0), ((2, 130), 7, 1), ((3, 150), 9, 1), ((999,), 32, 0)]
 
 
 @entry("topk", ALL)
@@ -332,6 +332,11 @@ def topk(g, name):
     for i, (shape, k, axis) in enumerate(TOPK):
         x, up, kind, t = with_ties(g, shape), i % 3 == 0, ["both", "values", "indices"][i % 3 if i % 2 else 0], ["int32", "int64"][i % 2]
         yield Case(f'topk({{}}, k={k}, axis={axis}, ret_type="{kind}", is_ascend={up}, dtype="{t}")', [x], lambda: topk_of(x, k, axis, up, kind, t))
+    for up in (True, False):
+        x = with_ties(g, (4, 200))
+        if is_float(x.dtype):
+            x[g.rng.random(x.shape) < [[0.1], [0.5], [0.95], [1]]] = np.nan
+        yield Case(f'topk({{}}, k=12, axis=1, ret_type="indices", is_ascend={up}, dtype="int32")', [x], lambda: topk_of(x, 12, 1, up, "indices", "int32"))
 
 
 @entry("dyn.topk", ALL)
