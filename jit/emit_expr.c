@@ -302,20 +302,43 @@ static Ssa masked(Emit *e, const char *name, LLVMTypeRef t, Ssa from, size_t ali
     return LLVMBuildCall2(g->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
 }
 
-/* Every second element out of two vectors side by side. */
-static Ssa every_second(Emit *e, LLVMTypeRef element, Ssa at, unsigned lanes, size_t align)
+/* Steps that whole vectors are loaded for, of which lanes are then picked. */
+#define STEP_MOST 4
+
+/* The first `count` lanes of every stride-th element, out of vectors that lie side by side; the last of them ends with the last element, so
+ * that nothing behind it is touched. The other lanes are zero. */
+static Ssa every_other(Emit *e, LLVMTypeRef element, Ssa at, unsigned lanes, unsigned count,
+                       unsigned stride, size_t align)
 {
     Gen *g = e->g;
     LLVMTypeRef t = LLVMVectorType(element, lanes);
-    Ssa next = gen_int(g->i64, lanes - 1), order[64];
-    Ssa low = LLVMBuildLoad2(g->b, t, at, "");
-    Ssa high = LLVMBuildLoad2(g->b, t, LLVMBuildGEP2(g->b, element, at, &next, 1, ""), "");
-    LLVMSetAlignment(low, (unsigned)align);
-    LLVMSetAlignment(high, (unsigned)align);
-    /* The second starts one early, so that no element behind the last is touched. */
+    unsigned span = (count - 1) * stride + 1, loads = (span + lanes - 1) / lanes;
+    Ssa v = NULL, order[64], bits[64];
+    for (unsigned k = 0; k < loads; k++) {
+        unsigned first = k + 1 < loads || span < lanes ? k * lanes : span - lanes;
+        Ssa from = gen_int(g->i64, first), next;
+        from = LLVMBuildGEP2(g->b, element, at, &from, 1, "");
+        for (unsigned i = 0; i < lanes; i++)
+            bits[i] = gen_int(g->i1, i < span);
+        if (span < lanes) {
+            next = masked(e, "llvm.masked.load", t, from, align, LLVMConstVector(bits, lanes));
+        } else {
+            next = LLVMBuildLoad2(g->b, t, from, "");
+            LLVMSetAlignment(next, (unsigned)align);
+        }
+        /* What earlier vectors gave stays in its lanes. */
+        for (unsigned i = 0; i < lanes; i++) {
+            bool here = i < count && i * stride >= k * lanes && i * stride < (k + 1) * lanes;
+            order[i] = gen_int(g->i32, here ? (int64_t)(k ? lanes : 0) + i * stride - first : i);
+        }
+        v = LLVMBuildShuffleVector(g->b, v ? v : next, v ? next : LLVMGetPoison(t),
+                                   LLVMConstVector(order, lanes), "");
+    }
     for (unsigned i = 0; i < lanes; i++)
-        order[i] = gen_int(g->i32, 2 * i < lanes ? 2 * i : 2 * i + 1);
-    return LLVMBuildShuffleVector(g->b, low, high, LLVMConstVector(order, lanes), "");
+        bits[i] = gen_int(g->i1, i < count);
+    return count == lanes
+               ? v
+               : LLVMBuildSelect(g->b, LLVMConstVector(bits, lanes), v, LLVMConstNull(t), "");
 }
 
 /* Elements side by side, the last first. */
@@ -346,8 +369,11 @@ static Ssa load_lanes(Emit *e, DType dtype, Ssa at, int64_t stride, Ssa mask, si
     }
     if (stride == -1 && !mask)
         return backwards(e, element, at, lanes, align);
-    if (stride == 2 && !mask && lanes >= 4)
-        return every_second(e, element, at, lanes, align);
+    if (stride >= 2 && stride <= STEP_MOST && lanes >= 4 && mask == lane_mask(e)) {
+        const NestNode *vector = e->level[e->vector].node;
+        unsigned count = vector->extent < (int64_t)lanes ? (unsigned)vector->extent : lanes;
+        return every_other(e, element, at, lanes, count, (unsigned)stride, align);
+    }
     Ssa steps = ramp(e, lanes, g->i64, stride);
     Ssa places = LLVMBuildGEP2(g->b, element, at, &steps, 1, "");
     return masked(e, "llvm.masked.gather", t, places, align, mask);

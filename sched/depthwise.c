@@ -18,7 +18,7 @@ typedef struct Depthwise {
     NestLinear image, channel;
     DType dtype;
     int64_t rows, pitch; /* of a phase of the copy */
-    int copy;
+    int copy; /* -1: there is none */
 } Depthwise;
 
 static int64_t rows_read(const Conv *c)
@@ -36,9 +36,10 @@ static int64_t columns_read(const Conv *c)
     return ((last > all ? last : all) + c->x.stride - 1) / c->x.stride;
 }
 
-static int64_t copy_size(const Conv *c)
+/* The last vector of a row may read more than is used. */
+static int64_t copy_size(const Sched *s, const Conv *c)
 {
-    return c->x.stride * rows_read(c) * columns_read(c);
+    return c->x.stride * rows_read(c) * columns_read(c) + s->lanes;
 }
 
 /* The least number of lanes that hold the extent, or all. */
@@ -60,13 +61,20 @@ static void fill_border(const Depthwise *d)
     Nest *n = d->s->n;
     Te *outside = d->c->outside ? d->c->outside : te_number(&n->te, d->dtype, 0);
     Piece pieces[2];
-    int count = pieces_of(n, d->in, "z", copy_size(d->c), d->s->lanes, pieces);
+    int count = pieces_of(n, d->in, "z", copy_size(d->s, d->c), d->s->lanes, pieces);
     for (int i = 0; i < count; i++) {
         NestNode *lane = lanes_in(d, pieces[i].in, pieces[i].size);
         NestLinear at = pieces[i].from;
         nest_add_term(&at, lane->var, 1);
         nest_append(n, lane, nest_store(n, d->copy, nest_position(n, &at), outside));
     }
+}
+
+/* Whether windows that do not overlap read no border: then nothing is gained by a copy. */
+static bool reads_in_place(const Conv *c)
+{
+    return c->x.taps <= c->x.stride && c->x.dilation == 1 && c->x.before == 0 && c->y.before == 0 &&
+           rows_read(c) == c->y.in && (c->x.out - 1) * c->x.stride + c->x.taps <= c->x.in;
 }
 
 /* The columns of a phase, of all rows. */
@@ -96,68 +104,134 @@ static void copy_phase(const Depthwise *d, NestNode *row, int64_t phase)
     }
 }
 
+static void copy_plane(Depthwise *d)
+{
+    Nest *n = d->s->n;
+    d->copy = nest_buffer(n, (NestBuffer){.name = "plane",
+                                          .dtype = d->dtype,
+                                          .place = NEST_LOCAL,
+                                          .size = copy_size(d->s, d->c),
+                                          .home = d->in});
+    fill_border(d);
+    NestNode *row = loop_in(n, d->in, "y", d->c->y.in);
+    for (int64_t phase = 0; phase < d->c->x.stride; phase++)
+        copy_phase(d, row, phase);
+}
+
 /* ---- sums ---------------------------------------------------------------------------------------------------------------- */
 
-static Te *lane_of(Nest *n, int64_t row, const NestNode *lane)
+/* Vectors of results side by side: what is loaded of the weights serves all of them. */
+#define VECTORS_AT_ONCE 2
+
+typedef struct Block {
+    const Piece *rows;
+    NestNode *home;
+    int n; /* vectors */
+    NestLinear from[VECTORS_AT_ONCE]; /* their first columns */
+    int64_t size[VECTORS_AT_ONCE];
+    int acc[VECTORS_AT_ONCE];
+} Block;
+
+static Te *lane_of(const Depthwise *d, int64_t row, const NestNode *lane)
 {
     NestLinear l = {.c = row * lane->lanes};
     nest_add_term(&l, lane->var, 1);
-    return nest_position(n, &l);
+    return nest_position(d->s->n, &l);
 }
 
-/* Adds what row `in` of the copy gives to the rows of results. */
-static void add_row(const Depthwise *d, NestNode *lane, int acc, const Piece *rows,
-                    const Piece *columns, int64_t in)
+/* Element `in` rows below the first row that the block reads, `column` columns right of the first of the vector. */
+static Te *element_of(const Depthwise *d, const Block *b, int v, const NestNode *lane, int64_t in,
+                      int64_t column)
 {
     const ConvAxis *x = &d->c->x, *y = &d->c->y;
     Nest *n = d->s->n;
-    for (int64_t k = 0; k < x->taps; k++) {
-        int64_t column = k * x->dilation;
-        NestLinear at = {.c = (column % x->stride * d->rows + in) * d->pitch + column / x->stride};
-        linear_add(&at, &rows->from, y->stride * d->pitch);
-        linear_add(&at, &columns->from, 1);
-        nest_add_term(&at, lane->var, 1);
-        Te *v = nest_load(n, d->copy, nest_position(n, &at));
-        for (int64_t r = 0; r < rows->size; r++) {
-            int64_t far = in - r * y->stride, tap = far / y->dilation;
-            if (far < 0 || far % y->dilation || tap >= y->taps)
-                continue;
-            NestLinear w = {.c = tap * x->taps + k};
-            linear_add(&w, &d->channel, y->taps * x->taps);
-            Te *value = v;
-            if (d->c->weight >= 0)
-                value = te_binary(
-                    &n->te, TE_MUL, v,
-                    te_cast(&n->te, d->dtype, nest_load(n, d->c->weight, nest_position(n, &w))));
-            nest_append(n, lane, nest_fold(n, d->c->fold, acc, lane_of(n, r, lane), value));
+    if (d->copy < 0) {
+        NestLinear at = {.c = in * x->in + column};
+        linear_add(&at, &d->image, d->c->groups * y->in * x->in);
+        linear_add(&at, &d->channel, y->in * x->in);
+        linear_add(&at, &b->rows->from, y->stride * x->in);
+        linear_add(&at, &b->from[v], x->stride);
+        nest_add_term(&at, lane->var, x->stride);
+        return te_cast(&n->te, d->dtype, nest_load(n, d->c->data, nest_position(n, &at)));
+    }
+    NestLinear at = {.c = (column % x->stride * d->rows + in) * d->pitch + column / x->stride};
+    linear_add(&at, &b->rows->from, y->stride * d->pitch);
+    linear_add(&at, &b->from[v], 1);
+    nest_add_term(&at, lane->var, 1);
+    return nest_load(n, d->copy, nest_position(n, &at));
+}
+
+/* The lanes of a vector; of a copy whole ones are computed, which takes no masks. */
+static NestNode *vector_of(const Depthwise *d, const Block *b, int v)
+{
+    int lanes = lanes_for(d->s, b->size[v]);
+    return vector_in(d->s->n, b->home, d->copy < 0 ? b->size[v] : lanes, lanes);
+}
+
+/* Adds what column k of row `in` gives to the rows of results. */
+static void add_tap(const Depthwise *d, const Block *b, int v, int64_t in, int64_t k)
+{
+    const ConvAxis *x = &d->c->x, *y = &d->c->y;
+    Nest *n = d->s->n;
+    NestNode *lane = vector_of(d, b, v);
+    Te *of = element_of(d, b, v, lane, in, k * x->dilation);
+    for (int64_t r = 0; r < b->rows->size; r++) {
+        int64_t far = in - r * y->stride, tap = far / y->dilation;
+        if (far < 0 || far % y->dilation || tap >= y->taps)
+            continue;
+        NestLinear w = {.c = tap * x->taps + k};
+        linear_add(&w, &d->channel, y->taps * x->taps);
+        Te *value = of;
+        if (d->c->weight >= 0)
+            value = te_binary(
+                &n->te, TE_MUL, of,
+                te_cast(&n->te, d->dtype, nest_load(n, d->c->weight, nest_position(n, &w))));
+        nest_append(n, lane, nest_fold(n, d->c->fold, b->acc[v], lane_of(d, r, lane), value));
+    }
+}
+
+static void begin_block(const Depthwise *d, Block *b, const Piece *columns)
+{
+    Nest *n = d->s->n;
+    for (int64_t from = 0; from < columns->size; from += d->s->lanes) {
+        int v = b->n++;
+        int64_t left = columns->size - from;
+        b->size[v] = left < d->s->lanes ? left : d->s->lanes;
+        b->from[v] = columns->from;
+        b->from[v].c += from;
+        NestNode *lane = vector_of(d, b, v);
+        b->acc[v] = nest_buffer(n, (NestBuffer){.name = "acc",
+                                                .dtype = d->dtype,
+                                                .place = NEST_REGISTER,
+                                                .size = b->rows->size * lane->lanes,
+                                                .home = b->home});
+        for (int64_t r = 0; r < b->rows->size; r++) {
+            Te *start = nest_start_of(n, d->c->fold, d->dtype);
+            nest_append(n, lane, nest_store(n, b->acc[v], lane_of(d, r, lane), start));
         }
     }
 }
 
 static void add_block(const Depthwise *d, const Piece *rows, const Piece *columns)
 {
-    const ConvAxis *y = &d->c->y;
+    const ConvAxis *x = &d->c->x, *y = &d->c->y;
     Nest *n = d->s->n;
-    NestNode *home = unrolled_in(n, columns->in, "i", 1), *lane = lanes_in(d, home, columns->size);
-    NestBuffer b = {.name = "acc",
-                    .dtype = d->dtype,
-                    .place = NEST_REGISTER,
-                    .size = rows->size * lane->lanes,
-                    .home = home};
-    int acc = nest_buffer(n, b);
-    for (int64_t r = 0; r < rows->size; r++)
-        nest_append(
-            n, lane,
-            nest_store(n, acc, lane_of(n, r, lane), nest_start_of(n, d->c->fold, d->dtype)));
+    Block b = {.rows = rows, .home = unrolled_in(n, columns->in, "i", 1)};
+    begin_block(d, &b, columns);
     int64_t last = (rows->size - 1) * y->stride + (y->taps - 1) * y->dilation;
     for (int64_t in = 0; in <= last; in++)
-        add_row(d, lane, acc, rows, columns, in);
-    for (int64_t r = 0; r < rows->size; r++) {
-        NestLinear at[CONV_AXES] = {d->image, d->channel, rows->from, columns->from};
-        at[2].c += r;
-        nest_add_term(&at[3], lane->var, 1);
-        Te *sum = nest_load(n, acc, lane_of(n, r, lane));
-        nest_append(n, lane, store_result(d->s, d->c, d->tail, at, sum));
+        for (int64_t k = 0; k < x->taps; k++)
+            for (int v = 0; v < b.n; v++)
+                add_tap(d, &b, v, in, k);
+    for (int v = 0; v < b.n; v++) {
+        NestNode *lane = lanes_in(d, b.home, b.size[v]);
+        for (int64_t r = 0; r < rows->size; r++) {
+            NestLinear at[CONV_AXES] = {d->image, d->channel, rows->from, b.from[v]};
+            at[2].c += r;
+            nest_add_term(&at[3], lane->var, 1);
+            Te *sum = nest_load(n, b.acc[v], lane_of(d, r, lane));
+            nest_append(n, lane, store_result(d->s, d->c, d->tail, at, sum));
+        }
     }
 }
 
@@ -174,7 +248,7 @@ bool depthwise_fits(const Sched *s, int stage)
 {
     Conv c;
     return planes_of(s->p, stage, &c) && c.out_block == 1 && c.x.out >= 2 &&
-           c.y.taps * c.x.taps <= STRAIGHT_MOST && copy_size(&c) * 4 <= PLANE_BYTES;
+           c.y.taps * c.x.taps <= STRAIGHT_MOST && copy_size(s, &c) * 4 <= PLANE_BYTES;
 }
 
 double depthwise_cost(const Sched *s, int stage)
@@ -183,7 +257,7 @@ double depthwise_cost(const Sched *s, int stage)
     planes_of(s->p, stage, &c);
     int64_t vectors = (c.x.out + s->lanes - 1) / s->lanes, planes = c.n * c.groups;
     return (double)planes * ((double)(c.y.out * vectors * c.y.taps * c.x.taps) +
-                             3.0 * (double)(copy_size(&c) / s->lanes));
+                             3.0 * (double)(copy_size(s, &c) / s->lanes));
 }
 
 void depthwise_build(Sched *s, int stage, const Tail *tail)
@@ -195,18 +269,15 @@ void depthwise_build(Sched *s, int stage, const Tail *tail)
     d.dtype = c->dtype;
     d.in = loop_in(n, images_in(n, c, &d.image), "c", c->groups);
     nest_add_term(&d.channel, d.in->var, 1);
-    NestBuffer b = {
-        .name = "plane", .dtype = d.dtype, .place = NEST_LOCAL, .size = copy_size(c), .home = d.in};
-    d.copy = nest_buffer(n, b);
-    fill_border(&d);
-    NestNode *row = loop_in(n, d.in, "y", c->y.in);
-    for (int64_t phase = 0; phase < c->x.stride; phase++)
-        copy_phase(&d, row, phase);
+    d.copy = -1;
+    if (!reads_in_place(c))
+        copy_plane(&d);
     int64_t most = STRAIGHT_MOST / (c->y.taps * c->x.taps);
     Piece rows[2], columns[2];
     int n_rows = pieces_of(n, d.in, "y", c->y.out, most < ROWS_AT_ONCE ? most : ROWS_AT_ONCE, rows);
     for (int i = 0; i < n_rows; i++) {
-        int n_columns = pieces_of(n, rows[i].in, "x", c->x.out, s->lanes, columns);
+        int n_columns =
+            pieces_of(n, rows[i].in, "x", c->x.out, VECTORS_AT_ONCE * s->lanes, columns);
         for (int k = 0; k < n_columns; k++)
             add_block(&d, &rows[i], &columns[k]);
     }

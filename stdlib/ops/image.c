@@ -146,15 +146,15 @@ static void taps_of(TeBuilder *b, const Resize *z, int64_t from, int64_t to, Te 
 
 /* ---- resizing ------------------------------------------------------------------------------------ */
 
-/* The sum over all combinations of taps, one an axis. */
-static Te *sum_taps(TeBuilder *b, TeTensor x, int n, const int *at, const Taps *taps)
+/* The sum over all combinations of taps, one an axis, of the axes from `first` to `last`. */
+static Te *sum_taps(TeBuilder *b, TeTensor x, int first, int last, const int *at, const Taps *taps)
 {
     Te *index[LETTERS_MOST], *sum = NULL;
     int k[SPATIAL_MOST] = {0};
     ops_axes(b, 0, x.rank, index);
     for (;;) {
         Te *v = NULL, *weight = NULL;
-        for (int i = 0; i < n; i++) {
+        for (int i = first; i <= last; i++) {
             Te *axis = te_axis(b, at[2 + i]), *place[1] = {axis};
             index[at[2 + i]] = te_load(b, taps[i].at[k[i]], place);
             Te *w = te_load(b, taps[i].weight[k[i]], place);
@@ -163,19 +163,41 @@ static Te *sum_taps(TeBuilder *b, TeTensor x, int n, const int *at, const Taps *
         v = te_cast(b, float32_dtype, te_load(b, x, index));
         v = weight ? te_binary(b, TE_MUL, v, weight) : v;
         sum = sum ? te_binary(b, TE_ADD, sum, v) : v;
-        int i = n - 1;
-        while (i >= 0 && ++k[i] == taps[i].n)
+        int i = last;
+        while (i >= first && ++k[i] == taps[i].n)
             k[i--] = 0;
-        if (i < 0)
+        if (i < first)
             return sum;
     }
+}
+
+/* The sums along one axis after the other, where what lies between is not much more than the result; the last of them. */
+static Te *sum_axes(TeBuilder *b, TeTensor x, int n, const int *at, const Taps *taps)
+{
+    const int64_t *out = te_out_shape(b, 0);
+    int first = 0;
+    for (int i = 0; i + 1 < n; i++) {
+        int64_t shape[LETTERS_MOST];
+        bool small = taps[i].n > 1 && taps[i + 1].n > 1;
+        for (int k = 0; k < x.rank; k++)
+            shape[k] = x.shape[k];
+        for (int k = i + 1; k < n; k++)
+            small &= x.shape[at[2 + k]] <= 2 * out[at[2 + k]];
+        for (int k = first; k <= i; k++)
+            shape[at[2 + k]] = out[at[2 + k]];
+        if (!small)
+            continue;
+        x = te_map(b, float32_dtype, x.rank, shape, sum_taps(b, x, first, i, at, taps));
+        first = i + 1;
+    }
+    return sum_taps(b, x, first, n - 1, at, taps);
 }
 
 static void emit_resize(TeBuilder *b, const Resize *z, int n, const int *at)
 {
     TeTensor x = te_input(b, 0);
     const int64_t *out = te_out_shape(b, 0);
-    Taps taps[SPATIAL_MOST];
+    Taps taps[SPATIAL_MOST] = {0};
     Te *outside = NULL;
     for (int i = 0; i < n; i++) {
         Te *roi[2] = {z->roi[i], z->roi[n + i]};
@@ -188,7 +210,7 @@ static void emit_resize(TeBuilder *b, const Resize *z, int n, const int *at)
                             te_binary(b, TE_GT, s, number(b, (double)(from - 1))));
         outside = outside ? te_binary(b, TE_OR, outside, off) : off;
     }
-    Te *v = sum_taps(b, x, n, at, taps);
+    Te *v = sum_axes(b, x, n, at, taps);
     if (outside)
         v = te_select(b, outside, number(b, z->extrapolation), v);
     bool whole = z->method == NEAREST && !outside;
