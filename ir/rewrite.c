@@ -28,8 +28,13 @@ static Expr *done(const Rewriter *rw, const Expr *e)
 /* Gives a finished node to the callback and remembers what came of it. */
 static void finish(Rewriter *rw, const Expr *old, Expr *now)
 {
+    Expr *given = now;
     if (rw->fn)
         now = rw->fn(rw, old, now);
+    if (rw->most && now && now != given && *rw->most == 0)
+        now = given;
+    else if (rw->most && now != given)
+        --*rw->most;
     if (!now) {
         rw->failed = true;
         return;

@@ -32,6 +32,8 @@ struct Rewriter {
     /* Optional: called before the children; returns true (and the replacement) when the node must not be entered. */
     bool (*enter)(Rewriter *rw, const Expr *old, Expr **now);
     bool copying; /* every node is made anew, changed or not */
+    uint64_t *
+        most; /* so many more nodes are replaced, and the others stay; NULL: as many as there are */
     bool failed;
 };
 

@@ -162,7 +162,7 @@ static void hold_waiting(Channel *c, int *room)
 }
 
 /* What was sent before the reply left is on its way for a moment yet: most of it arrives while the
- * reply waits, the rest is known by its date. */
+ * reply waits, the rest is known by its date. Who interrupts saw the cell run, so all was sent long ago. */
 void channel_abort_waiting(Channel *c)
 {
     int room = HELD_MOST;
@@ -170,6 +170,8 @@ void channel_abort_waiting(Channel *c)
         h->abort = true;
     for (int i = 0; i < QUIET_MOST && !atomic_load(&c->kernel->stopping); i++) {
         hold_waiting(c, &room);
+        if (atomic_load(&c->kernel->interrupted))
+            break;
         Watch watches[] = {{c->socket, -1, false}, {NULL, c->kernel->stop_read, false}};
         if (!wire_wait(watches, 2, QUIET_MS) || !watches[0].ready)
             break;

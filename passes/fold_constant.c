@@ -357,6 +357,7 @@ static Function *fold_function(PassRun *run, const Def *def)
     Rewriter rw;
     rewriter_init(&rw, run->cx, run->module, fold_node, &fold);
     rw.enter = enter_node;
+    rw.most = run->context->rewrites;
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     ptrmap_deinit(&fold.lets);

@@ -84,6 +84,7 @@ static Function *run_rewrite(PassRun *run, const Def *def)
     Rewriter rw;
     RewriteFn *rewrite = run->context->decided ? rewrite_and_tell : run->pass->rewrite;
     rewriter_init(&rw, run->cx, run->module, rewrite, run);
+    rw.most = run->context->rewrites;
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     return expr_as_function(now);
@@ -320,6 +321,7 @@ static PassContext inner_context(const PassRun *run)
                          .meant = run->context->meant,
                          .for_code = run->context->for_code,
                          .exact = run->context->exact,
+                         .rewrites = run->context->rewrites,
                          .decided = run->context->decided,
                          .data = run->context->data};
 }
@@ -366,6 +368,7 @@ static Module *run_enabled(PassContext *pc, const Pass *pass, const Attrs *param
     if (pass->before) {
         any.opt_level = INT_MAX;
         any.disable = NULL;
+        any.rewrites = NULL;
         m = run_hidden(&any, m, pass->before);
     }
     return m ? run_pass(pc, pass, params, where, m) : NULL;

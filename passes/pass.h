@@ -42,6 +42,7 @@ typedef struct PassContext {
     bool planes; /* images stay planes, whatever strategies of this processor want */
     bool
         for_code; /* what comes out is compiled here: groups are made for that, beyond the rules of the original */
+    uint64_t *rewrites; /* so many more are made, by passes that make them one by one; NULL: all */
     /* Called after each pass with the module as it is now; NULL: nobody looks. The module is lent. */
     void (*after)(void *data, const char *pass, double seconds, const Module *before,
                   const Module *now);

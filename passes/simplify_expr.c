@@ -437,6 +437,7 @@ static Expr *rewrite(PassRun *run, Expr *root, RewriteFn *fn, void *data)
     Rewriter rw;
     rewriter_init(&rw, run->cx, run->module, fn, data);
     rw.enter = enter_node;
+    rw.most = run->context->rewrites;
     Expr *now = ir_rewrite(&rw, root);
     rewriter_deinit(&rw);
     return now;

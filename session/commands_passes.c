@@ -243,6 +243,20 @@ void explain_pass(CommandCall *c)
         passes_of_command(&call);
 }
 
+void command_rewrites(CommandCall *c)
+{
+    uint64_t seed = 0;
+    if (!command_setting(c, "seed", &seed))
+        return;
+    BlameWish wish = {.seed = seed, .pipeline = command_pipeline(c)};
+    const Def *def = command_need(c, "a pass, and what it is to run on") ? command_global(c) : NULL;
+    wish.m = c->text.len ? command_module(c) : NULL;
+    wish.entry = def ? def->name : NULL;
+    if (wish.m)
+        rewrites(c->s, &wish);
+    module_release(wish.m);
+}
+
 void command_blame(CommandCall *c)
 {
     uint64_t seed = 0;

@@ -782,3 +782,175 @@ void blame(RelaySession *s, const BlameWish *wish)
     runs_deinit(&r);
     arena_deinit(&b.arena);
 }
+
+/* ---- the rewrites of one pass ---------------------------------------------------------------------------------------------------- */
+
+/* More are not looked at one by one: each is a run of the pass. */
+enum { REWRITES_MOST = 64 };
+
+enum { VALUE_STAYS, VALUE_DIFFERS, VALUE_IS };
+
+static const PassRule value_rules[] = {
+    [VALUE_STAYS] = {"stays", "the result is as before, {a}"},
+    [VALUE_DIFFERS] = {"differs", "the result differs from here on: it was {a} and is {b}"},
+    [VALUE_IS] = {"is", "the result is {a}"},
+    {0},
+};
+
+typedef struct Travel {
+    Blame *b;
+    const Runs *runs; /* NULL: the program is not run */
+    Value was; /* of the program before the pass */
+    const char *pass;
+    Trace trace;
+    uint64_t left; /* rewrites to be made */
+    bool differs;
+} Travel;
+
+/* What a pass decides while the last of its rewrites is still to be made is about that one. */
+static void hear(void *data, const PassEvent *e)
+{
+    Travel *t = data;
+    if (t->left == 1)
+        trace_decided(&t->trace, e);
+}
+
+/* The program after so many rewrites; NULL after a diagnostic. */
+static Module *after_rewrites(Travel *t, Module *m, uint64_t n)
+{
+    RelaySession *s = t->b->s;
+    PassContext pc = {.cx = &s->cx,
+                      .opt_level = 4,
+                      .any_level = true,
+                      .env = s->env,
+                      .meant = t->b->wish->entry,
+                      .rewrites = &t->left,
+                      .decided = hear,
+                      .data = t};
+    t->left = n;
+    return passes_run_text(&pc, m, t->pass);
+}
+
+/* One line of a value. */
+static const char *told(Travel *t, const Buf *value)
+{
+    Buf line = {0};
+    buf_char(&line, '`');
+    for (size_t i = 0; i < value->n && line.n < 60; i++)
+        if (value->at[i] != '\n' && !(value->at[i] == ' ' && line.at[line.n - 1] == ' '))
+            buf_char(&line, value->at[i]);
+    buf_str(&line, line.n < 60 ? "`" : "…`");
+    const char *kept = arena_copy_text(&t->trace.arena, buf_text(&line), line.n);
+    buf_deinit(&line);
+    return kept;
+}
+
+static void tell_value(Travel *t, Module *now)
+{
+    Difference d = {0};
+    Buf value = {0};
+    PassEvent e = {.rule = &value_rules[VALUE_STAYS]};
+    if (!t->runs)
+        return;
+    bool other = differs(t->runs, t->b->wish, t->was, now, ENGINE_INTERP, &d);
+    if (!other)
+        show(t->b, &value, t->was);
+    e.a = told(t, other ? &d.was : &value);
+    if (other && !t->differs) {
+        e.rule = &value_rules[VALUE_DIFFERS];
+        e.b = told(t, d.is.n ? &d.is : &d.why);
+    } else if (other) {
+        e.rule = &value_rules[VALUE_IS];
+        e.a = told(t, d.is.n ? &d.is : &d.why);
+    }
+    t->differs |= other;
+    trace_decided(&t->trace, &e);
+    buf_deinit(&value);
+    difference_deinit(&d);
+}
+
+/* How many there are, REWRITES_MOST at most. */
+static size_t note_rewrites(Travel *t, Module *m)
+{
+    Module *before = module_retain(m);
+    size_t n = 0;
+    while (before && n < REWRITES_MOST && !limit_hit(&t->b->s->cx.limits)) {
+        Module *now = after_rewrites(t, m, n + 1);
+        if (now && t->left == 0) {
+            tell_value(t, now);
+            trace_after(&t->trace, t->pass, 0, before, now);
+            n++;
+        } else {
+            module_release(now);
+            now = NULL;
+        }
+        module_release(before);
+        before = now;
+    }
+    module_release(before);
+    return n;
+}
+
+/* Behind the last comma outside brackets. */
+static size_t last_element(Str pipeline)
+{
+    size_t at = 0;
+    for (size_t i = 0, depth = 0; i < pipeline.len; i++) {
+        char c = pipeline.ptr[i];
+        depth += (strchr("{[(", c) != NULL) - (strchr("}])", c) != NULL);
+        if (c == ',' && depth == 0)
+            at = i + 1;
+    }
+    return at;
+}
+
+static void show_rewrites(Travel *t, size_t n)
+{
+    RelaySession *s = t->b->s;
+    const char *name =
+        arena_copy_text(&t->trace.arena, t->b->wish->pipeline.ptr, t->b->wish->pipeline.len);
+    if (n)
+        trace_emit(&t->trace, (TraceView){.pipeline = name});
+    else if (session_status(s) == RELAY_OK)
+        emit_printf(
+            s, RELAY_OUTPUT_DISPLAY,
+            "%s replaces nothing here, or makes its changes in one piece: `:pass step=1` and "
+            "`:explain pass` show those\n",
+            t->pass);
+    if (n == REWRITES_MOST)
+        emit_printf(s, RELAY_OUTPUT_STREAM, "… and perhaps more rewrites: these are the first %d\n",
+                    REWRITES_MOST);
+}
+
+static void travel(Blame *b, const Runs *r, Module *m)
+{
+    Str pipeline = b->wish->pipeline;
+    size_t at = last_element(pipeline);
+    Travel t = {.b = b, .runs = r};
+    trace_init(&t.trace, b->s);
+    t.trace.rewrites = true;
+    t.pass = arena_copy_text(&b->arena, pipeline.ptr + at, pipeline.len - at);
+    BlameWish first = *b->wish;
+    first.pipeline.len = at ? at - 1 : 0;
+    Module *from = at ? run_pipeline(b, &first, NULL) : module_retain(m);
+    if (from && r)
+        t.was = run(r, b->wish, from, ENGINE_INTERP);
+    if (from && (!r || !value_is_none(t.was)))
+        show_rewrites(&t, note_rewrites(&t, from));
+    value_release(t.was);
+    module_release(from);
+    trace_deinit(&t.trace);
+}
+
+void rewrites(RelaySession *s, const BlameWish *wish)
+{
+    Blame b = {.s = s, .wish = wish};
+    Runs r = {0};
+    arena_init(&b.arena, &s->cx.limits);
+    if (typecheck_module(&s->cx, wish->m, s->env)) {
+        bool runs = runs_init(&r, &b, wish, wish->m);
+        travel(&b, runs ? &r : NULL, wish->m);
+    }
+    runs_deinit(&r);
+    arena_deinit(&b.arena);
+}

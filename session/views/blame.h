@@ -17,4 +17,8 @@ typedef struct BlameWish {
 /* Finds it and shows it. */
 void blame(RelaySession *s, const BlameWish *wish);
 
+/* Time travel inside the last pass of the pipeline: a record with a step for each of its rewrites, with the result after it, and the first
+ * after which that differs marked. Of passes that make their changes one by one. */
+void rewrites(RelaySession *s, const BlameWish *wish);
+
 #endif

@@ -782,3 +782,19 @@ void trace_origin_print(const Trace *t, Buf *out, const Expr *e)
     Position at = span_start(map, e->span);
     buf_printf(out, "%s:%u:%u", source->name, (unsigned)at.line, (unsigned)at.column);
 }
+
+void trace_time_print(const Trace *t, Buf *out, double seconds)
+{
+    if (!t->rewrites)
+        buf_printf(out, ", %.2f ms", seconds * 1e3);
+}
+
+void trace_summary_print(const Trace *t, Buf *out)
+{
+    const char *many = t->steps.n == 1 ? "" : t->rewrites ? "s" : "es";
+    size_t changed = trace_changed(t);
+    buf_printf(out, "%zu %s%s", t->steps.n, t->rewrites ? "rewrite" : "pass", many);
+    if (!t->rewrites)
+        buf_printf(out, ", %zu of them change%s something", changed, changed == 1 ? "s" : "");
+    trace_time_print(t, out, t->seconds);
+}

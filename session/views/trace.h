@@ -103,6 +103,7 @@ typedef struct Trace {
     const TraceText *text; /* likewise */
     Vec(TraceStep) steps;
     double seconds;
+    bool rewrites; /* the steps are those inside one pass, which are not timed */
     PtrMap ids; /* Expr -> the node's number */
     Vec(int32_t) numbers; /* by node: of its line, -1: it has none yet */
     int32_t next_number;
@@ -131,6 +132,10 @@ size_t trace_changed(const Trace *t);
 uint32_t trace_count(const uint32_t *nodes);
 /* `+2 −1 ~3`: how many lines are new, gone, replaced, moved. */
 void trace_counts_print(Buf *out, const TraceStep *step);
+/* `, 0.10 ms`, where that was measured. */
+void trace_time_print(const Trace *t, Buf *out, double seconds);
+/* `3 passes, 2 of them change something, 0.10 ms`. */
+void trace_summary_print(const Trace *t, Buf *out);
 /* The decision in words, code in backquotes. */
 void trace_event_print(const Trace *t, Buf *out, const TraceEvent *e);
 /* Where the node was written, `In[3]:1:5`; nothing where that is not known. */

@@ -71,7 +71,9 @@ static void put_cell(Page *p, const HtmlSteps *steps, const TraceStep *step, siz
         buf_printf(out, " for=\"rs%016llx-%zu\"", (unsigned long long)steps->id, section);
     buf_printf(out, ">%s<small>", step->pass);
     trace_counts_print(out, step);
-    buf_printf(out, " · %.2f ms</small></%s>", step->seconds * 1e3, tag);
+    if (!p->t->rewrites)
+        buf_printf(out, " · %.2f ms", step->seconds * 1e3);
+    buf_printf(out, "</small></%s>", tag);
 }
 
 /* The cell of the step that is seen stands out. */
@@ -219,7 +221,8 @@ static void put_step(Page *p, HtmlSteps *steps, size_t k, size_t share)
 {
     const TraceStep *step = &p->t->steps.at[k];
     Buf title = {0};
-    buf_printf(&title, "`%s`, %.2f ms", step->pass, step->seconds * 1e3);
+    buf_printf(&title, "`%s`", step->pass);
+    trace_time_print(p->t, &title, step->seconds);
     html_step_begin(steps, buf_text(&title), HTML_STEP_PLAIN);
     put_nodes(p, k ? p->t->steps.at[k - 1].nodes : p->t->nodes, step->nodes);
     put_events(p, step);
@@ -236,9 +239,9 @@ static void put_header(Page *p, const char *pipeline)
     Buf *out = p->out;
     buf_str(out, "<header><code>");
     buf_html(out, pipeline, strlen(pipeline));
-    buf_printf(out, "</code>: %zu pass%s, %zu of them change%s something, %.2f ms</header>",
-               p->t->steps.n, p->t->steps.n == 1 ? "" : "es", p->changed,
-               p->changed == 1 ? "s" : "", p->t->seconds * 1e3);
+    buf_str(out, "</code>: ");
+    trace_summary_print(p->t, out);
+    buf_str(out, "</header>");
 }
 
 void trace_html(Trace *t, Buf *out, TraceView view)

@@ -13,9 +13,9 @@
 static void put_rows(Trace *t, Buf *out, const char *pipeline)
 {
     uint32_t before = trace_count(t->nodes);
-    size_t changed = trace_changed(t);
-    buf_printf(out, "// %s: %zu passes, %zu of them change%s something, %.2f ms\n", pipeline,
-               t->steps.n, changed, changed == 1 ? "s" : "", t->seconds * 1e3);
+    buf_printf(out, "// %s: ", pipeline);
+    trace_summary_print(t, out);
+    buf_char(out, '\n');
     for (size_t i = 0; i < t->steps.n; i++) {
         const TraceStep *step = &t->steps.at[i];
         uint32_t now = trace_count(step->nodes);
@@ -24,8 +24,10 @@ static void put_rows(Trace *t, Buf *out, const char *pipeline)
         if (now != before)
             buf_printf(&nodes, " → %u", (unsigned)now);
         int narrow = 11 + (now != before ? 2 : 0); /* the arrow has three bytes */
-        buf_printf(out, "// %2zu  %-24s %7.2f ms %*s nodes  ", i + 1, step->pass,
-                   step->seconds * 1e3, narrow, buf_text(&nodes));
+        buf_printf(out, "// %2zu  %-24s ", i + 1, step->pass);
+        if (!t->rewrites)
+            buf_printf(out, "%7.2f ms ", step->seconds * 1e3);
+        buf_printf(out, "%*s nodes  ", narrow, buf_text(&nodes));
         trace_counts_print(out, step);
         buf_char(out, '\n');
         buf_deinit(&nodes);
@@ -89,8 +91,9 @@ static void put_step(Trace *t, Buf *out, size_t k, size_t most, bool alone)
     buf_str(out, "// ");
     if (t->steps.n > 1)
         buf_printf(out, "%zu ", k + 1);
-    buf_printf(out, "%s, %.2f ms%s\n", step->pass, step->seconds * 1e3,
-               step->changed ? "" : ": no change");
+    buf_str(out, step->pass);
+    trace_time_print(t, out, step->seconds);
+    buf_str(out, step->changed ? "\n" : ": no change\n");
     put_events(t, out, step, alone ? EVENTS_STEP : EVENTS_ALL);
     if (!step->changed) {
         put_program(out, &step->text->lines, most);
