@@ -2,6 +2,7 @@
 #include "kernel/kernel_main.h"
 
 #include "base/buf.h"
+#include "base/str.h"
 #include "include/relay.h"
 #include "kernel/assets.h"
 #include "base/file.h"
@@ -28,6 +29,7 @@ typedef struct Install {
     Buf root;                   /* the data folder of Jupyter */
     const char *name;
     bool help, sandbox;
+    bool user; /* for one person, in his home */
 } Install;
 
 /* ---- where ---- */
@@ -92,10 +94,12 @@ static bool read_argument(Install *in, int argc, char **argv, int *i)
     }
     if (strcmp(argv[*i], "--user") == 0 || strcmp(argv[*i], "--sys-prefix") == 0) {
         buf_clear(&in->root);
-        return argv[*i][2] == 'u' ? user_root(&in->root) : environment_root(&in->root);
+        in->user = argv[*i][2] == 'u';
+        return in->user ? user_root(&in->root) : environment_root(&in->root);
     }
     if ((value = option(argc, argv, i, "--prefix"))) {
         buf_clear(&in->root);
+        in->user = false;
         buf_printf(&in->root, "%s/share/jupyter", value);
         return true;
     }
@@ -185,24 +189,57 @@ static bool write_lexer(const char *packages, const Asset *lexer)
     return ok;
 }
 
-/* Into every Python that stands beside the data folder, `PREFIX/share/jupyter`; for a user's own folder that is his packages. */
+/* Into every Python that stands beside the data folder, `PREFIX/share/jupyter`; for a user's own folder that is his packages. Debian's
+ * Python looks into `dist-packages` where it was not built by a person. How many there are; -1 after a message. */
+static int write_beside(Str prefix, const Asset *lexer)
+{
+    static const char *const folders[] = {"site-packages", "dist-packages"};
+    int n = 0;
+    for (size_t k = 0; k < sizeof folders / sizeof *folders && n >= 0; k++) {
+        Buf pattern = {0};
+        glob_t found = {0};
+        buf_printf(&pattern, "%.*s/lib/python3*/%s", (int)prefix.len, prefix.ptr, folders[k]);
+        if (glob(buf_text(&pattern), GLOB_ONLYDIR, NULL, &found) == 0)
+            for (size_t i = 0; i < found.gl_pathc && n >= 0; i++)
+                n = write_lexer(found.gl_pathv[i], lexer) ? n + 1 : -1;
+        globfree(&found);
+        buf_deinit(&pattern);
+    }
+    return n;
+}
+
+/* Who never installed a package for himself has no folder for them: it is made for each Python of the system. */
+static bool write_for_user(Str prefix, const Asset *lexer)
+{
+    static const char *const systems[] = {"/usr/lib", "/usr/local/lib"};
+    bool ok = true;
+    for (size_t k = 0; k < sizeof systems / sizeof *systems && ok; k++) {
+        Buf pattern = {0};
+        glob_t found = {0};
+        buf_printf(&pattern, "%s/python3.*", systems[k]);
+        if (glob(buf_text(&pattern), GLOB_ONLYDIR, NULL, &found) == 0)
+            for (size_t i = 0; i < found.gl_pathc && ok; i++) {
+                Buf path = {0};
+                buf_printf(&path, "%.*s/lib/%s/site-packages", (int)prefix.len, prefix.ptr,
+                           strrchr(found.gl_pathv[i], '/') + 1);
+                ok = write_lexer(buf_text(&path), lexer);
+                buf_deinit(&path);
+            }
+        globfree(&found);
+        buf_deinit(&pattern);
+    }
+    return ok;
+}
+
 static bool write_lexers(const Install *in, const Asset *lexer)
 {
     static const char share[] = "/share/jupyter";
     size_t n = in->root.n - (sizeof share - 1);
     if (in->root.n < sizeof share || strcmp(buf_text(&in->root) + n, share) != 0)
         return true;
-    Buf pattern = {0};
-    buf_bytes(&pattern, buf_text(&in->root), n);
-    buf_str(&pattern, "/lib/python3*/site-packages");
-    glob_t found = {0};
-    bool ok = true;
-    if (glob(buf_text(&pattern), GLOB_ONLYDIR, NULL, &found) == 0)
-        for (size_t i = 0; i < found.gl_pathc && ok; i++)
-            ok = write_lexer(found.gl_pathv[i], lexer);
-    globfree(&found);
-    buf_deinit(&pattern);
-    return ok;
+    Str prefix = {buf_text(&in->root), n};
+    int found = write_beside(prefix, lexer);
+    return found > 0 || (found == 0 && (!in->user || write_for_user(prefix, lexer)));
 }
 
 /* Logos go beside the description, the lexer into Python, the rest is the extension for JupyterLab. */
@@ -226,7 +263,7 @@ static bool write_assets(const Install *in, const char *folder)
 
 int relay_kernel_install(int argc, char **argv)
 {
-    Install in = {.name = "relay"};
+    Install in = {.name = "relay", .user = true};
     bool ok = true;
     for (int i = 0; i < argc && ok && !in.help; i++)
         ok = read_argument(&in, argc, argv, &i);
