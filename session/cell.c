@@ -434,6 +434,7 @@ static void eval(void *data)
     session_begin(s, call->sink);
     session_load_prelude(s);
     s->number = cell->number;
+    s->journals = cell->number || !cell->silent;
     s->undone = false;
     Undo *before = cell->number ? undo_take(s) : NULL;
     complete_note_uses(s, cell->text, cell->len);

@@ -88,6 +88,8 @@ struct RelaySession {
     bool results_gone; /* some were let go of, and that was said */
     bool undone; /* the running cell took another one back */
     Undo *undo; /* newest first */
+    bool
+        journals; /* what the running cell defines and binds goes into the journal: not what a start-up file does */
     Buf journal; /* the text of all that was defined and bound */
     uint64_t binds; /* of variables, so far */
     Module *

@@ -252,7 +252,7 @@ void command_undo(CommandCall *c)
 
 void journal_add(RelaySession *s, Span span)
 {
-    const Source *source = s->number ? sources_get(&s->cx.sources, span.source) : NULL;
+    const Source *source = s->journals ? sources_get(&s->cx.sources, span.source) : NULL;
     if (!source || span.to > source->len)
         return;
     buf_bytes(&s->journal, source->text + span.from, span.to - span.from);
