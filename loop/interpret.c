@@ -153,7 +153,8 @@ static Element eval(Run *r, const Te *e)
     case TE_NODE_BINARY:
         a = eval(r, e->a);
         b = eval(r, e->b);
-        if (te_loop_fault((TeOp)e->op, dtype_id(e->a->dtype), b.bytes, 1))
+        if (!dtype_is_float(e->a->dtype) &&
+            te_loop_fault((TeOp)e->op, dtype_id(e->a->dtype), b.bytes, 1))
             r->failed = "a value cannot be computed";
         else
             te_loop_binary((TeOp)e->op, dtype_id(e->a->dtype), out.bytes, a.bytes, b.bytes, 1);

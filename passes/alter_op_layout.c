@@ -98,7 +98,7 @@ static WalkNext see(void *data, const Expr *e)
     Expr *const *parts = tuple ? tuple->fields.at : call ? call->args.at : NULL;
     uint32_t n = tuple ? tuple->fields.n : call ? call->args.n : 0;
     a->any |= op && (op == a->conv1d || op == a->conv2d || op == a->conv3d);
-    if (op == a->conv2d && !a->run->context->planes)
+    if (op == a->conv2d && !a->run->context->for_card)
         find_wish(a, call);
     Wish *own = ptrmap_find(&a->wishes, e);
     bool on = tuple || (call && passes_on(a, call, op));

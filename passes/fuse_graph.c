@@ -466,6 +466,28 @@ static void fuse_rows(FuseGraph *g, FuseNode *n)
         merge_path(g, n, n->dom);
 }
 
+/* What alone uses the node; NULL: there is no such call. */
+static FuseNode *only_user(const FuseGraph *g, const FuseNode *n)
+{
+    FuseNode *user =
+        !n->extern_ref && n->edges && !n->edges->next ? g->nodes.at[n->edges->to] : NULL;
+    return user && user->e->kind == EXPR_CALL ? user : NULL;
+}
+
+/* A product, what is done with its rows as such, and a product with that: a card needs no memory for what is between them. */
+static void fuse_attention(FuseGraph *g, FuseNode *n)
+{
+    const Call *call = expr_as_call(n->e);
+    FuseNode *from = call && call->args.n == 1 ? find(g, call->args.at[0]) : NULL;
+    FuseNode *to = only_user(g, n);
+    if (!from || !to || n->pattern != OP_OUT_FUSABLE || to->pattern != OP_OUT_FUSABLE ||
+        !leader(from)->anchored || leader(from) != from || only_user(g, from) != n ||
+        expr_as_call(to->e)->args.at[0] != n->e || !same_shape(from->e->type, n->e->type))
+        return;
+    merge(from, n);
+    merge(n, to);
+}
+
 void fuse_graph_init(FuseGraph *g, Function *f, FuseWish wish)
 {
     *g = (FuseGraph){.most = wish.most, .for_code = wish.for_code};
@@ -491,6 +513,8 @@ void fuse_graph_init(FuseGraph *g, Function *f, FuseWish wish)
             fuse_node(g, g->nodes.at[i], phase);
     for (size_t i = 0; wish.fuse && wish.for_code && i < g->nodes.n && !limit_hit(wish.limits); i++)
         fuse_rows(g, g->nodes.at[i]);
+    for (size_t i = 0; wish.fuse && wish.for_card && i < g->nodes.n && !limit_hit(wish.limits); i++)
+        fuse_attention(g, g->nodes.at[i]);
 }
 
 void fuse_graph_deinit(FuseGraph *g)

@@ -272,6 +272,7 @@ static Function *fuse_function(PassRun *run, const Def *def)
         (FuseWish){.limits = &run->cx->limits,
                    .fuse = (level < 0 ? pc->opt_level : level) > 0,
                    .for_code = pc->for_code,
+                   .for_card = pc->for_card,
                    .most = (uint32_t)attrs_int(pc->config, "relay.FuseOps.max_depth", 256)});
     if (pc->for_code)
         note_tensors(&fuse);

@@ -39,7 +39,7 @@ typedef struct PassContext {
     const Name *meant; /* what a pass on @main works on instead; NULL: @main */
     bool typed_prints; /* print snapshots with types */
     bool exact; /* passes after which results may round otherwise do not run */
-    bool planes; /* images stay planes, whatever strategies of this processor want */
+    bool for_card; /* a card runs it: images stay planes, and attention is one group */
     bool
         for_code; /* what comes out is compiled here: groups are made for that, beyond the rules of the original */
     uint64_t *rewrites; /* so many more are made, by passes that make them one by one; NULL: all */
@@ -118,7 +118,7 @@ Module *passes_run(PassContext *pc, Module *m, uint32_t pipeline_source);
 Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline);
 
 /* What runs before code is made: the default pipeline at the context's level, and what else makes good code; every definition stays. Of
- * the context the level, `exact`, `planes`, `env` and who listens count. The result is the caller's; NULL after a diagnostic. */
+ * the context the level, `exact`, `for_card`, `env` and who listens count. The result is the caller's; NULL after a diagnostic. */
 Module *passes_run_for_code(PassContext *pc, Module *m);
 
 /* The pipeline behind -O0 … -O3, as text. */

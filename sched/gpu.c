@@ -162,12 +162,15 @@ static bool is_open(const Gpu *s, const NestNode *node)
 typedef struct Parts {
     Gpu *s;
     int *behind; /* by stage: the product that it is the tail of, + 1 */
+    bool *inside; /* by stage: another makes it on its way */
 } Parts;
 
 static bool build_part(void *data, Nest *n, int stage)
 {
     Parts *parts = data;
     parts->s->n = n;
+    if (parts->inside[stage])
+        return true;
     if (parts->behind[stage]) {
         gpu_product(parts->s, parts->behind[stage] - 1, stage);
         return true;
@@ -192,7 +195,10 @@ Nest *sched_gpu(Ctx *cx, Arena *arena, const GpuMachine *m, const TeProgram *p, 
             *why = "it reduces over nothing";
             return NULL;
         }
-    Parts parts = {&s, arena_alloc_must(arena, (size_t)p->n_stages + 1, sizeof(int))};
+    Parts parts = {&s, arena_alloc_must(arena, (size_t)p->n_stages + 1, sizeof(int)),
+                   arena_alloc_must(arena, (size_t)p->n_stages + 1, sizeof(bool))};
+    for (int i = 0; i < p->n_stages; i++)
+        gpu_attended(&s, i, parts.inside);
     s.n = nest_of(cx, arena, p, &(NestParts){.loops = true, .build = build_part, .data = &parts});
     NestBlock all = {0};
     for (size_t i = 0; i < s.n->root.n; i++)

@@ -48,6 +48,9 @@ void gpu_fuse(Gpu *s, NestNode *loop);
 /* Sums of products of two things, in tiles; with the stage (-1: none) that does something with the sums alone. */
 bool gpu_is_product(Gpu *s, int stage);
 void gpu_product(Gpu *s, int stage, int tail);
+/* The stage as the end of attention, with a tail as above; false: it is none. The stages that are made in it on the way are noted. */
+bool gpu_attention(Gpu *s, int stage, int tail);
+void gpu_attended(Gpu *s, int stage, bool *by_stage);
 /* The mapping stage that alone reads a stage, each element at its own place; -1: none does. */
 int gpu_tail(Gpu *s, int stage);
 

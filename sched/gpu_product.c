@@ -50,7 +50,7 @@ static bool add_axis(GpuSide *s, int axis, int64_t extent)
     return true;
 }
 
-static bool product_of(Gpu *s, int stage, GpuProduct *p)
+bool gpu_product_of(Gpu *s, int stage, GpuProduct *p)
 {
     const TeStage *st = &s->p->stages[stage];
     bool order = dtype_is_float(st->dtype) && !s->m->reorders;
@@ -367,6 +367,36 @@ int64_t gpu_part_steps(GpuBuild *w)
     return steps_of(w->p, w->depth) / w->parts;
 }
 
+/* Elements of a piece that a thread brings as straight code. */
+#define STRAIGHT_MOST 16
+
+void gpu_bring(GpuBuild *w, NestNode *in, const GpuPiece *f)
+{
+    bool along = gpu_along_folds(w, f->columns);
+    int64_t all = f->places * f->folds, inner = along ? f->folds : f->places;
+    int64_t turns = (all + w->threads - 1) / w->threads;
+    NestWay way = turns <= STRAIGHT_MOST ? NEST_UNROLLED : NEST_SERIAL;
+    NestNode *turn = gpu_loop(w, in, "turn", way, turns);
+    Te *number = gpu_plus(w, gpu_by(w, TE_MUL, gpu_var(w, turn), w->threads), w->thread);
+    NestNode *place =
+        gpu_let(w, turn, "place", f->places, gpu_by(w, along ? TE_DIV : TE_MOD, number, inner));
+    NestNode *fold =
+        gpu_let(w, place, "fold", f->folds, gpu_by(w, along ? TE_MOD : TE_DIV, number, inner));
+    int value = gpu_buffer(w, "value", f->dtype, NEST_REGISTER, 1, fold);
+    Te *zero = te_int(w->b, 0);
+    nest_append(w->n, fold, nest_store(w->n, value, zero, te_number(w->b, f->dtype, 0)));
+    NestLinear *axes = gpu_axes(w);
+    NestNode *body = gpu_bind_side(w, fold, &w->p->batch, w->batch, NULL, axes);
+    body = gpu_bind_side(w, body, f->columns ? &w->p->columns : &w->p->rows,
+                         gpu_plus(w, f->place, gpu_var(w, place)), NULL, axes);
+    body = gpu_bind_side(w, body, &w->p->folds, gpu_plus(w, f->fold, gpu_var(w, fold)), NULL, axes);
+    Te *product = nest_expression(w->n, w->s->p, w->stage, axes, -1, NULL);
+    Te *factor = te_cast(w->b, f->dtype, f->columns != w->p->turned ? product->b : product->a);
+    nest_append(w->n, body, nest_store(w->n, value, zero, factor));
+    Te *to = gpu_plus(w, gpu_by(w, TE_MUL, gpu_var(w, fold), f->pitch), gpu_var(w, place));
+    nest_append(w->n, fold, nest_store(w->n, f->buffer, to, nest_load(w->n, value, zero)));
+}
+
 /* ---- building ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct Build {
@@ -384,34 +414,19 @@ static int64_t pitch(const Build *m, int64_t extent)
     return extent + m->t->lanes;
 }
 
-/* Brings a piece of a factor to shared memory: what lies outside of it is 0. */
 static void bring(Build *m, NestNode *in, Te *step, bool columns)
 {
     GpuBuild *w = &m->w;
-    const GpuSide *side = columns ? &w->p->columns : &w->p->rows;
-    int64_t extent = columns ? w->columns : w->rows, depth = w->depth;
-    bool along = gpu_along_folds(w, columns);
-    NestNode *turn = gpu_loop(w, in, "turn", NEST_UNROLLED, extent * depth / w->threads);
-    Te *number = gpu_plus(w, gpu_by(w, TE_MUL, gpu_var(w, turn), w->threads), w->thread);
-    NestNode *place = gpu_let(w, turn, "place", extent,
-                              gpu_by(w, along ? TE_DIV : TE_MOD, number, along ? depth : extent));
-    NestNode *fold = gpu_let(w, place, "fold", depth,
-                             gpu_by(w, along ? TE_MOD : TE_DIV, number, along ? depth : extent));
-    int piece = gpu_buffer(w, "value", m->dtype, NEST_REGISTER, 1, fold);
-    Te *zero = te_int(w->b, 0);
-    nest_append(w->n, fold, nest_store(w->n, piece, zero, te_number(w->b, m->dtype, 0)));
-    NestLinear *axes = gpu_axes(w);
-    NestNode *inner = gpu_bind_side(w, fold, &w->p->batch, w->batch, NULL, axes);
-    Te *block = gpu_by(w, TE_MUL, columns ? w->column : w->row, extent);
-    inner = gpu_bind_side(w, inner, side, gpu_plus(w, block, gpu_var(w, place)), NULL, axes);
-    inner = gpu_bind_side(
-        w, inner, &w->p->folds,
-        gpu_plus(w, gpu_by(w, TE_MUL, gpu_step(w, step), depth), gpu_var(w, fold)), NULL, axes);
-    Te *body = nest_expression(w->n, w->s->p, w->stage, axes, -1, NULL);
-    Te *value = te_cast(w->b, m->dtype, columns != w->p->turned ? body->b : body->a);
-    nest_append(w->n, inner, nest_store(w->n, piece, zero, value));
-    Te *to = gpu_plus(w, gpu_by(w, TE_MUL, gpu_var(w, fold), pitch(m, extent)), gpu_var(w, place));
-    nest_append(w->n, fold, nest_store(w->n, m->pieces[columns], to, nest_load(w->n, piece, zero)));
+    int64_t extent = columns ? w->columns : w->rows;
+    gpu_bring(w, in,
+              &(GpuPiece){.columns = columns,
+                          .places = extent,
+                          .folds = w->depth,
+                          .place = gpu_by(w, TE_MUL, columns ? w->column : w->row, extent),
+                          .fold = gpu_by(w, TE_MUL, gpu_step(w, step), w->depth),
+                          .dtype = m->dtype,
+                          .buffer = m->pieces[columns],
+                          .pitch = pitch(m, extent)});
 }
 
 /* Where the thread's own row or column of the tile is: groups of neighbours, far from each other, so that threads read side by side. */
@@ -508,14 +523,14 @@ static const Tile *tile_of(const Gpu *s, const GpuProduct *p)
 bool gpu_is_product(Gpu *s, int stage)
 {
     GpuProduct p;
-    return product_of(s, stage, &p);
+    return gpu_product_of(s, stage, &p);
 }
 
 void gpu_product(Gpu *s, int stage, int tail)
 {
     GpuProduct p;
-    product_of(s, stage, &p);
-    if (gpu_tile(s, &p, stage, tail))
+    gpu_product_of(s, stage, &p);
+    if (gpu_attention(s, stage, tail) || gpu_tile(s, &p, stage, tail))
         return;
     const Tile *t = tile_of(s, &p);
     Build m = {.t = t, .dtype = summed_dtype(s->p->stages[stage].dtype)};

@@ -43,6 +43,8 @@ NestNode *gpu_loop(GpuBuild *w, NestNode *in, const char *name, NestWay way, int
 NestNode *gpu_let(GpuBuild *w, NestNode *in, const char *name, int64_t extent, Te *value);
 int gpu_buffer(GpuBuild *w, const char *name, DType dtype, NestPlace place, int64_t size,
                NestNode *home);
+/* Whether the stage is a sum of products of two things. */
+bool gpu_product_of(Gpu *s, int stage, GpuProduct *p);
 /* Room for what each axis of the stage is. */
 NestLinear *gpu_axes(GpuBuild *w);
 /* The side's axes become variables that together are the number, which is that of the lanes (NULL: one) side by side. Where it is beyond the
@@ -59,6 +61,17 @@ void gpu_open_product(GpuBuild *w);
 const Te *gpu_factor(const GpuBuild *w, bool columns);
 /* Whether threads side by side had better go along the folds: there the factor lies one behind the other. */
 bool gpu_along_folds(GpuBuild *w, bool columns);
+/* So many places and folds of a factor, from these on, come to shared memory, fold after fold; what lies outside of the factor is 0. */
+typedef struct GpuPiece {
+    bool columns; /* of the columns' factor, not of the rows' */
+    int64_t places, folds;
+    Te *place, *fold;
+    DType dtype;
+    int buffer;
+    int64_t pitch; /* between folds */
+} GpuPiece;
+
+void gpu_bring(GpuBuild *w, NestNode *in, const GpuPiece *f);
 /* A sum, or what the tail makes of it, goes where it belongs; `axes` says where that is. A part's sum waits for those of the others. */
 void gpu_store_sum(GpuBuild *w, NestNode *in, Te *sum, NestLinear *axes);
 /* Behind the product, where there are parts: their sums are added, and stored. */

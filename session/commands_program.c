@@ -121,6 +121,7 @@ static bool show_code(RelaySession *s, const Thunk *t, const ShowRow *row)
     JitTextWish wish = {.kind = row->kind, .n = t->n, .args = t->args};
     Buf why = {0}, text = {0};
     Runnable code;
+    bool was = engine_on_gpu(s, s->on_gpu || row->kind == JIT_TEXT_PTX);
     bool ok = engine_compile(s, env, name, COMPILE_TO_SHOW, &code, &why);
     if (!s->jit)
         diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "there is no JIT: %s", buf_text(&why));
@@ -140,6 +141,7 @@ static bool show_code(RelaySession *s, const Thunk *t, const ShowRow *row)
     }
     if (ok)
         emit_text(s, RELAY_OUTPUT_DISPLAY, &text);
+    engine_on_gpu(s, was);
     buf_deinit(&why);
     buf_deinit(&text);
     return ok;

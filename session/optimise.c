@@ -163,7 +163,7 @@ static PassContext context_of(RelaySession *s, const Module *env)
     return (PassContext){.cx = &s->cx,
                          .opt_level = s->opt_level,
                          .exact = s->exact,
-                         .planes = s->on_gpu,
+                         .for_card = s->on_gpu,
                          .env = env};
 }
 

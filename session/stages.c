@@ -453,6 +453,8 @@ static RelayStatus stage_compile(RelaySession *s, const RelayRequest *r)
     const Def *def = m ? find_entry(s, m, entry ? entry : "main") : NULL;
     Buf why = {0}, out = {0};
     Runnable code = {0};
+    /* Programs for a card are optimised for one. */
+    bool was = engine_on_gpu(s, !all && (target || kind == JIT_TEXT_PTX));
     if (def && all) {
         compile_page(s, m, def, page, &out);
         if (session_status(s) == RELAY_OK)
@@ -470,6 +472,7 @@ static RelayStatus stage_compile(RelaySession *s, const RelayRequest *r)
         diag_error(s->cx.diags, E0701_CANNOT_COMPILE, def->span, "`@%s` cannot be compiled: %s",
                    def->name->text, buf_text(&why));
     }
+    engine_on_gpu(s, was);
     buf_deinit(&why);
     buf_deinit(&out);
     RelayStatus status = session_status(s);

@@ -137,6 +137,46 @@ static TeProgram *product(TeBuilder *b)
     return te_finish(b, 1, &y, false);
 }
 
+/* Shares of products of queries and keys, scaled, masked or neither, by which values are summed: the shares as quotients, or by the inverse
+ * of the sum, and the values turned or not. */
+static TeProgram *attention(TeBuilder *b)
+{
+    int64_t batch = some(1, 2), m = some(8, 70), n = some(8, 70), d = some(8, 40), e = some(8, 70);
+    bool turned = below(2), inverse = below(2);
+    int kind = (int)below(3);
+    int64_t qs[3] = {batch, m, d}, ks[3] = {batch, n, d}, ss[3] = {batch, m, n},
+            os[3] = {batch, m, e};
+    int64_t vs[3] = {batch, turned ? e : n, turned ? n : e};
+    TeTensor q = te_add_input(b, f32, 3, qs), k = te_add_input(b, f32, 3, ks);
+    TeTensor v = te_add_input(b, f32, 3, vs), mask = te_add_input(b, f32, 2, ss + 1);
+    Te *o = te_axis(b, 0), *i = te_axis(b, 1), *j = te_axis(b, 2), *r = te_axis(b, 3);
+    Te *qi[3] = {o, i, r}, *ki[3] = {o, j, r}, *at[3] = {o, i, j}, *sum_at[3] = {o, i, r};
+    Te *vi[3] = {o, turned ? j : r, turned ? r : j}, *mi[2] = {i, j};
+    TeTensor s = te_reduce(b, TE_SUM, f32, 3, ss, 1, &d,
+                           op(b, TE_MUL, te_load(b, q, qi), te_load(b, k, ki)));
+    if (kind > 0) {
+        Te *x = op(b, TE_DIV, te_load(b, s, at), te_number(b, f32, 0.25));
+        /* Masked are most of the keys, and often all of a step or of a row. */
+        Te *hidden = op(b, TE_LT, te_load(b, mask, mi), te_number(b, f32, 0.9));
+        Te *few = op(b, TE_AND, hidden, op(b, TE_LT, i, te_int(b, 20)));
+        x = kind > 1 ? te_select(b, few, te_bound(b, f32, true), x) : x;
+        s = te_map(b, f32, 3, ss, x);
+    }
+    TeTensor top = te_reduce(b, TE_REDUCE_MAX, f32, 2, ss, 1, ss + 2, te_load(b, s, at));
+    Te *less = op(b, TE_SUB, te_load(b, s, at), te_load(b, top, at));
+    TeTensor p = te_map(b, f32, 3, ss, te_unary(b, TE_EXP, less));
+    TeTensor sum = te_reduce(b, TE_SUM, f32, 2, ss, 1, ss + 2, te_load(b, p, at));
+    TeTensor over = te_map(b, f32, 2, ss, op(b, TE_DIV, te_number(b, f32, 1), te_load(b, sum, at)));
+    TeTensor part = te_map(
+        b, f32, 3, ss,
+        op(b, inverse ? TE_MUL : TE_DIV, te_load(b, p, at), te_load(b, inverse ? over : sum, at)));
+    TeTensor y = te_reduce(b, TE_SUM, f32, 3, os, 1, ss + 2,
+                           op(b, TE_MUL, te_load(b, part, sum_at), te_load(b, v, vi)));
+    if (below(2))
+        y = te_map(b, f32, 3, os, op(b, TE_MAX, te_load(b, y, at), te_number(b, f32, 0)));
+    return te_finish(b, 1, &y, false);
+}
+
 /* A convolution of images with a border of zeros. */
 static TeProgram *image(TeBuilder *b)
 {
@@ -330,6 +370,8 @@ int main(void)
     seen = test(image, 12);
     CHECK(seen.kernels == 12 && seen.barriers > 6);
     test_tiles();
+    seen = test(attention, 12);
+    CHECK(seen.kernels == 12 && seen.barriers == 36);
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();
