@@ -3,4 +3,4 @@ import sys
 
 from assemble import main
 
-sys.exit(main(["--part", "11"]))
+sys.exit(main(["--part", "19"]))
