@@ -1,9 +1,9 @@
-"""All PTX through NVIDIA's assembler: of each network that `relay new model` knows, each program of the benchmark, the samples of each operator
+"""All PTX through NVIDIA's assembler: of each network that `relay new model` knows, batches and steps of training of some, each program of the benchmark, the samples of each operator
 and calls of each element type, for each kind of card.
 
     RELAY=build/release/relay .venv/bin/python tests/gpu/assemble.py [--part N] [--optimise N] [PROGRAM...]
 
-A program is `network resnet18`, `workload gemm_64`, `operators 3`, `types float16` or the beginning of such names. `--part N` takes each N-th
+A program is `network resnet18`, `batch resnet18:step`, `workload gemm_64`, `operators 3`, `types float16` or the beginning of such names. `--part N` takes each N-th
 only, `--optimise` is the assembler's level (default 0). Prints what is wrong and what runs on the host; without `ptxas` it says so and ends with
 77.
 """
@@ -21,6 +21,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../ops"))
 
+from networks import NAMES, Network
 from rows_test import Sample, samples_of
 
 RELAY = os.path.abspath(os.environ.get("RELAY", "build/release/relay"))
@@ -102,6 +103,14 @@ def networks():
         yield "network " + name, run([RELAY, "new", "model", name]).stdout
 
 
+def steps():
+    """What networks.py measures, of 32 images each: forwards, and steps of training."""
+    for name in NAMES:
+        with tempfile.TemporaryDirectory() as folder:
+            with open(Network(name, argparse.Namespace(batch=32, size=None, check=False), folder).program) as f:
+                yield "batch " + name, f.read()
+
+
 def workloads():
     for path in sorted(glob.glob(os.path.join(HERE, "../bench/programs/*.rly"))):
         with open(path) as f:
@@ -109,7 +118,7 @@ def workloads():
 
 
 def programs():
-    for some in elementwise(), others(), tiles(), operators(), workloads(), networks():
+    for some in elementwise(), others(), tiles(), operators(), workloads(), steps(), networks():
         yield from some
 
 

@@ -1,9 +1,10 @@
 #!/bin/sh
 # On a machine with an NVIDIA card: builds, runs the tests of values on the card instead of the stand-in, and measures the benchmark beside
 # PyTorch, eager and compiled, where it is installed (float32 without TF32 on both sides).
-#     run.sh [build|values|tiles|bench [WORKLOAD…]]…
+#     run.sh [build|values|tiles|bench [WORKLOAD…]|networks [NETWORK[:step]…]]…
 # Without a word it does all of them. Each part ends within LIMIT seconds (default 540), says what it left then, and can be run by itself.
-# What was found is in build/gpu: card.txt, values.txt with a line for each test, results.json with a line for each result, table.txt, and
+# What was found is in build/gpu: card.txt, values.txt with a line for each test, results.json with a line for each result and table.txt, to
+# both of which `networks` adds batches of 32 and steps of training, and
 # products.json with matrix products of each kind beside cuBLAS. Without a card it says so and ends with 77; with the
 # stand-in for the driver, which checks every address, the values of all operators and models:
 #     LD_LIBRARY_PATH=build/release/standin LIMIT=7200 sh tests/gpu/run.sh values
@@ -88,12 +89,21 @@ part_bench() {
     cat "$out/table.txt"
 }
 
+part_networks() {
+    with=python3
+    python3 -c 'import numpy' 2>/dev/null || with=$python
+    timeout "$limit" $with tests/gpu/networks.py --json "$out/results.json" "$@" >"$out/networks.txt" || failed=$((failed + 1))
+    cat "$out/networks.txt"
+    cat "$out/networks.txt" >>"$out/table.txt"
+}
+
 [ -x "$relay" ] || part_build
 case ${1-} in
-bench)
+bench | networks)
+    part=$1
     shift
     has_card
-    part_bench "$@"
+    "part_$part" "$@"
     ;;
 '')
     part_build
@@ -101,17 +111,18 @@ bench)
     part_values
     part_tiles
     part_bench
+    part_networks
     ;;
 *)
     for part in "$@"; do
         case $part in
         build) part_build ;;
-        values | tiles | bench)
+        values | tiles | bench | networks)
             has_card
             "part_$part"
             ;;
         *)
-            echo "run.sh: there is no part \`$part\`: build, values, tiles, bench" >&2
+            echo "run.sh: there is no part \`$part\`: build, values, tiles, bench, networks" >&2
             exit 2
             ;;
         esac
