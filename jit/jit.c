@@ -201,9 +201,9 @@ static const char *jit_cpu(Jit *jit, Buf *why)
     return cpu_limit() ? cpu_limit() : jit->orc.cpu;
 }
 
-static double jit_gpu_seconds(Jit *jit)
+static CudaWork jit_gpu_work(Jit *jit)
 {
-    return jit->cuda ? cuda_seconds(jit->cuda) : 0;
+    return jit->cuda ? cuda_work(jit->cuda) : (CudaWork){0};
 }
 
 static void jit_gpu_leave(Jit *jit, bool leave)
@@ -232,7 +232,7 @@ static const JitTable table = {
     .text = jit_text,
     .gpu_target = ptx_target,
     .gpu_open = device_open,
-    .gpu_seconds = jit_gpu_seconds,
+    .gpu_work = jit_gpu_work,
     .gpu_leave = jit_gpu_leave,
     .gpu_memory = jit_gpu_memory,
     .forget = jit_forget,

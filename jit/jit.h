@@ -8,6 +8,7 @@
 
 #include "ir/ctx.h"
 #include "ir/module.h"
+#include "runtime/cuda.h"
 
 typedef struct Jit Jit;
 typedef struct JitKey JitKey; /* what a definition is, for finding its code again */
@@ -119,8 +120,8 @@ typedef struct JitTable {
     const char *(*gpu_target)(int i);
     /* Opens the card of this machine, once; false: `why` says why nothing runs on one. */
     bool (*gpu_open)(Jit *jit, Buf *why);
-    /* How long it has worked on kernels since this was asked last. */
-    double (*gpu_seconds)(Jit *jit);
+    /* What it has done since this was asked last. */
+    CudaWork (*gpu_work)(Jit *jit);
     /* From now on what calls return may stay on the card alone: nobody reads it. */
     void (*gpu_leave)(Jit *jit, bool leave);
     JitDevice (*gpu_memory)(const Jit *jit);

@@ -55,7 +55,7 @@ struct Cuda {
     void *context, *stream;
     void *done, *clocks[2 * CLOCKS_MOST]; /* events */
     int clocked; /* of those, begun */
-    double seconds; /* of what ended */
+    CudaWork work; /* that ended */
     bool live; /* context, stream and events are there */
     bool behind; /* there was work that nobody waited for to the end */
     uint32_t generation;
@@ -276,7 +276,7 @@ static bool read_clocks(Cuda *c)
     for (int i = 0; i < n && !code; i++) {
         float ms = 0;
         code = c->d.event_elapsed(&ms, c->clocks[2 * i], c->clocks[2 * i + 1]);
-        c->seconds += 1e-3 * (double)ms;
+        c->work.seconds += 1e-3 * (double)ms;
     }
     return check(c, code, "reading the time");
 }
@@ -330,11 +330,11 @@ bool cuda_clock_end(Cuda *c)
     return true;
 }
 
-double cuda_seconds(Cuda *c)
+CudaWork cuda_work(Cuda *c)
 {
-    double seconds = c->seconds;
-    c->seconds = 0;
-    return seconds;
+    CudaWork work = c->work;
+    c->work = (CudaWork){0};
+    return work;
 }
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------------- */
@@ -460,6 +460,7 @@ void cuda_memory(const Cuda *c, size_t *used, size_t *kept)
 
 bool cuda_write(Cuda *c, uint64_t to, const void *from, size_t n)
 {
+    c->work.to += (double)n;
     return c->live && check(c, c->d.copy_in(to, from, n, c->stream), "bringing values to the card");
 }
 
@@ -471,6 +472,7 @@ bool cuda_read(Cuda *c, void *to, uint64_t from, size_t n)
 
 bool cuda_copy_out(Cuda *c, void *to, uint64_t from, size_t n)
 {
+    c->work.from += (double)n;
     return c->live &&
            check(c, c->d.copy_out(to, from, n, c->stream), "bringing values from the card");
 }

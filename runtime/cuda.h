@@ -52,8 +52,12 @@ bool cuda_wait(Cuda *c);
 /* What is asked for between these two is work whose time is taken, by device events. */
 bool cuda_clock_begin(Cuda *c);
 bool cuda_clock_end(Cuda *c);
-/* Seconds of such work that was waited for since this was last asked. */
-double cuda_seconds(Cuda *c);
+/* What was done since this was last asked. */
+typedef struct CudaWork {
+    double seconds; /* of such work that was waited for */
+    double to, from; /* bytes that went to the card, and that came back */
+} CudaWork;
+CudaWork cuda_work(Cuda *c);
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------------- */
 

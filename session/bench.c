@@ -168,7 +168,8 @@ static void report(Bench *b, bool json)
                    b->compile * 1e3, b->s->opt_level, b->kernels.calls, b->kernels.kernels,
                    b->kernels.kept ? "true" : "false");
         if (b->code.engine == ENGINE_GPU)
-            buf_printf(&out, "\"gpu_ms\": %.6g, ", b->timing.card * 1e3);
+            buf_printf(&out, "\"gpu_ms\": %.6g, \"gpu_in\": %.0f, \"gpu_out\": %.0f, ",
+                       b->timing.card.seconds * 1e3, b->timing.card.to, b->timing.card.from);
         buf_str(&out, "\"out\": ");
         describe(&out, &f);
         buf_str(&out, "}\n");
@@ -181,7 +182,7 @@ static void report(Bench *b, bool json)
                    b->timing.runs, b->compile * 1e3, b->kernels.calls, b->kernels.kernels,
                    b->kernels.kept ? ", from the cache" : "");
         if (b->code.engine == ENGINE_GPU)
-            buf_printf(&out, ", on the card %.4f ms", b->timing.card * 1e3);
+            buf_printf(&out, ", on the card %.4f ms", b->timing.card.seconds * 1e3);
         buf_char(&out, '\n');
     }
     free(f.at);

@@ -20,6 +20,12 @@ static void say_if_known(Buf *b, const Runnable *code)
                    "measured has to be an argument: `let %x = …;` before it.");
 }
 
+/* What a run brings to the card, and what comes back for this machine to read. */
+static void say_transfers(Buf *b, const CudaWork *card)
+{
+    buf_printf(b, ", %.1f KiB go to it and %.1f KiB come back", card->to / 1024, card->from / 1024);
+}
+
 /* Adds the row of the JIT or of the card; false when nothing was measured. */
 static bool time_compiled(RelaySession *s, Engine engine, const Thunk *t, double evaluator, Buf *b)
 {
@@ -50,7 +56,8 @@ static bool time_compiled(RelaySession *s, Engine engine, const Thunk *t, double
     }
     if (ok && engine == ENGINE_GPU) {
         buf_str(b, "; of a run the card works ");
-        print_time(b, jit.card);
+        print_time(b, jit.card.seconds);
+        say_transfers(b, &jit.card);
     }
     if (compiled)
         engine_release(s, &code);
@@ -97,9 +104,9 @@ static void bench_report(RelaySession *s, const Runnable *code, const Timing *t)
     const struct {
         const char *name;
         double seconds;
-    } rows[] = {{"minimum", t->least},      {"lower quarter", t->low}, {"median", t->median},
-                {"upper quarter", t->high}, {"maximum", t->most},      {"first", t->first},
-                {"on the card", t->card}};
+    } rows[] = {{"minimum", t->least},           {"lower quarter", t->low}, {"median", t->median},
+                {"upper quarter", t->high},      {"maximum", t->most},      {"first", t->first},
+                {"on the card", t->card.seconds}};
     size_t n = sizeof rows / sizeof *rows - (code->engine != ENGINE_GPU);
     Buf b = {0};
     buf_printf(&b, "%d run%s by %s", t->runs, t->runs == 1 ? "" : "s", engine_names[code->engine]);
@@ -109,6 +116,8 @@ static void bench_report(RelaySession *s, const Runnable *code, const Timing *t)
         buf_printf(&b, "\n%-14s", rows[i].name);
         print_time(&b, rows[i].seconds);
     }
+    if (code->engine == ENGINE_GPU)
+        say_transfers(&b, &t->card);
     if (engine_compiles(code->engine))
         say_if_known(&b, code);
     emit_text(s, RELAY_OUTPUT_DISPLAY, &b);

@@ -99,7 +99,7 @@ bool time_calls(RelaySession *s, const Runnable *code, uint32_t n, const Value *
     double calls = 1; /* that the card's time is of */
     *out = (Timing){0};
     if (gpu)
-        s->jit_table->gpu_seconds(s->jit);
+        s->jit_table->gpu_work(s->jit);
     out->first = clock_calls(&c, 1, wish.result);
     bool ok = out->first >= 0;
     if (gpu)
@@ -110,11 +110,12 @@ bool time_calls(RelaySession *s, const Runnable *code, uint32_t n, const Value *
         ok = note_run(&runs, out->first);
     } else if (ok) {
         if (gpu)
-            s->jit_table->gpu_seconds(s->jit);
+            s->jit_table->gpu_work(s->jit);
         ok = clock_runs(&c, &wish, &runs, &calls);
     }
     if (gpu) {
-        out->card = s->jit_table->gpu_seconds(s->jit) / calls;
+        CudaWork all = s->jit_table->gpu_work(s->jit);
+        out->card = (CudaWork){all.seconds / calls, all.to / calls, all.from / calls};
         s->jit_table->gpu_leave(s->jit, false);
     }
     if (ok)

@@ -18,7 +18,7 @@ typedef struct TimeWish {
  * compile for the shapes that it sees, is a run only when there is no other. */
 typedef struct Timing {
     double first, least, low, median, high, most; /* half of the runs lie from low to high */
-    double card; /* of a call that a card worked; 0: none did */
+    CudaWork card; /* of a call; nothing where no card did anything */
     int runs;
 } Timing;
 

@@ -1,11 +1,11 @@
-"""All PTX through NVIDIA's assembler: of each network that `relay new model` knows, batches and steps of training of some, each program of the benchmark, the samples of each operator
-and calls of each element type, for each kind of card.
+"""All PTX through NVIDIA's assembler: of each network that `relay new model` knows, batches and steps of training of some, each program of the
+benchmark, the samples of each operator and calls of each element type, for each kind of card.
 
     RELAY=build/release/relay .venv/bin/python tests/gpu/assemble.py [--part N] [--optimise N] [PROGRAM...]
 
-A program is `network resnet18`, `batch resnet18:step`, `workload gemm_64`, `operators 3`, `types float16` or the beginning of such names. `--part N` takes each N-th
-only, `--optimise` is the assembler's level (default 0). Prints what is wrong and what runs on the host; without `ptxas` it says so and ends with
-77.
+A program is `network resnet18`, `batch resnet18:step`, `workload gemm_64`, `operators 3`, `types float16` or the beginning of such names.
+`--part N` takes each N-th only, `--optimise` is the assembler's level (default 0). Prints what is wrong and what runs on the host; without
+`ptxas` it says so and ends with 77.
 """
 
 import argparse

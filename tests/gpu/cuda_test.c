@@ -75,7 +75,9 @@ static bool run(World *w, float *x, int n)
     launch.block[0] = (uint32_t)n;
     ok = kernel && cuda_clock_begin(c) && cuda_launch(c, &launch) && cuda_clock_end(c);
     graph = ok ? cuda_record(c, launches, &(Launching){c, &launch}) : NULL;
-    ok = graph && cuda_replay(c, graph) && cuda_read(c, x, block.at, bytes) && cuda_seconds(c) >= 0;
+    ok = graph && cuda_replay(c, graph) && cuda_read(c, x, block.at, bytes);
+    CudaWork work = cuda_work(c);
+    ok = ok && work.seconds >= 0 && work.to >= (double)bytes && work.from == (double)bytes;
     cuda_graph_free(c, graph);
     cuda_unload(c, m);
     cuda_give(c, &block);
