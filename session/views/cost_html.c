@@ -79,8 +79,8 @@ static void put_ticks(const Roof *r)
             LEFT, y_of(r, pow(10, e)), WIDTH - 10, LEFT - 6, y_of(r, pow(10, e)) + 4, pow(10, e));
     buf_printf(r->out,
                "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">operations a byte</text>"
-               "<text x=\"4\" y=\"9\">operations a second</text>",
-               (WIDTH + LEFT) / 2, HEIGHT - 4);
+               "<text x=\"%d\" y=\"22\">operations a second</text>",
+               (WIDTH + LEFT) / 2, HEIGHT - 4, LEFT + 6);
 }
 
 static void put_point(const Roof *r, const JitKernelCost *k, double seconds, const char *class)
