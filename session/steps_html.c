@@ -37,6 +37,7 @@ typedef struct Parts {
 typedef struct Shown {      /* with a step */
     uint32_t region, mark, pattern;
     uint32_t parts[PLACES];
+    size_t not_deeper, less_deep; /* the next steps that are; the page's number of steps: none is */
 } Shown;
 
 typedef struct Page {
@@ -277,35 +278,43 @@ static const char page_script[] =
     "if(best>0){on((n+best)%%s.length);s[now()].focus({preventScroll:true});}});"
     "see();})();</script>";
 
-/* The next step that is not deeper than step i; the one that ends its call. Counted from 1; 0: there is none. */
-static size_t step_over(const Page *p, size_t i)
+static uint32_t depth_of(const Page *p, size_t i)
 {
-    uint32_t depth = record_depth(recorder_step(p->rec, p->rec->first + i));
-    for (size_t k = i + 1; k < p->n; k++)
-        if (record_depth(recorder_step(p->rec, p->rec->first + k)) <= depth)
-            return k + 1;
-    return 0;
+    return record_depth(recorder_step(p->rec, p->rec->first + i));
+}
+
+/* Where each step is over and where its call is. From the last to the first: what lies between a step and the end of what is behind it is
+ * deeper, and is jumped over. */
+static void find_ends(Page *p)
+{
+    for (size_t i = p->n; i-- > 0;) {
+        Shown *s = &p->shown[i];
+        uint32_t depth = depth_of(p, i);
+        s->not_deeper = s->less_deep = i + 1;
+        while (s->not_deeper < p->n && depth_of(p, s->not_deeper) > depth)
+            s->not_deeper = p->shown[s->not_deeper].not_deeper;
+        while (s->less_deep < p->n && depth_of(p, s->less_deep) >= depth)
+            s->less_deep = p->shown[s->less_deep].less_deep;
+    }
+}
+
+/* Counted from 1; 0: there is none. */
+static size_t counted(const Page *p, size_t k)
+{
+    return k < p->n ? k + 1 : 0;
 }
 
 /* A call stands in the frame that it made; over it means over its body. */
 static size_t over(const Page *p, size_t i)
 {
     const RecordStep *step = recorder_step(p->rec, p->rec->first + i);
-    if (step->kind != EVENT_CALL)
-        return step_over(p, i);
-    for (size_t k = i + 1; k < p->n; k++)
-        if (record_depth(recorder_step(p->rec, p->rec->first + k)) < record_depth(step))
-            return k + 1;
-    return 0;
+    const Shown *s = &p->shown[i];
+    return counted(p, step->kind == EVENT_CALL ? s->less_deep : s->not_deeper);
 }
 
 static size_t out_of(const Page *p, size_t i)
 {
-    uint32_t depth = record_depth(recorder_step(p->rec, p->rec->first + i));
-    for (size_t k = i + 1; k < p->n && depth; k++)
-        if (record_depth(recorder_step(p->rec, p->rec->first + k)) < depth)
-            return k + 1;
-    return 0;
+    return depth_of(p, i) ? counted(p, p->shown[i].less_deep) : 0;
 }
 
 static void print_step(Page *p, HtmlSteps *steps, size_t i)
@@ -464,8 +473,10 @@ void steps_html(RelaySteps *st, Buf *out, uint64_t start)
     Page p = {.st = st, .rec = &st->rec, .n = (size_t)(st->rec.n - st->rec.first)};
     arena_init(&p.arena, &st->s->cx.limits);
     p.shown = memory_zeroed(p.n + 1, sizeof *p.shown);
-    if (p.shown)
+    if (p.shown) {
         collect(&p);
+        find_ends(&p);
+    }
     Buf body = {0};
     HtmlSteps steps;
     html_steps_begin(&steps, &body, p.n);
