@@ -64,7 +64,8 @@ static LLVMTypeRef letter_type(Gen *g, char letter)
     }
 }
 
-Ssa gen_call_abi(Gen *g, const char *name, Ssa *args, unsigned n)
+/* The C function of this name. */
+static Ssa abi_function(Gen *g, const char *name, LLVMTypeRef *type)
 {
     const AbiRow *row = abi_table;
     while (row->name && strcmp(row->name, name) != 0)
@@ -73,13 +74,53 @@ Ssa gen_call_abi(Gen *g, const char *name, Ssa *args, unsigned n)
     unsigned n_params = (unsigned)strlen(row->signature) - 1;
     for (unsigned i = 0; i < n_params; i++)
         params[i] = letter_type(g, row->signature[i + 1]);
-    LLVMTypeRef type = LLVMFunctionType(result, params, n_params, false);
+    *type = LLVMFunctionType(result, params, n_params, false);
     Ssa fn = ptrmap_find(&g->abi, row);
     if (!fn) {
-        fn = LLVMAddFunction(g->m, row->name, type);
+        fn = LLVMAddFunction(g->m, row->name, *type);
         ptrmap_put(&g->abi, row, fn);
     }
+    return fn;
+}
+
+Ssa gen_call_abi(Gen *g, const char *name, Ssa *args, unsigned n)
+{
+    LLVMTypeRef type;
+    Ssa fn = abi_function(g, name, &type);
     return LLVMBuildCall2(g->b, type, fn, args, n, "");
+}
+
+/* A function of the module that calls the one of C and keeps all registers. */
+static Ssa make_keeping(Gen *g, const char *name, LLVMTypeRef type, Ssa callee)
+{
+    Ssa fn = LLVMAddFunction(g->m, name, type), args[16];
+    LLVMSetLinkage(fn, LLVMInternalLinkage);
+    LLVMSetFunctionCallConv(fn, KEEPCC);
+    gen_attribute(g, fn, "nounwind");
+    gen_attribute(g, fn, "noinline");
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
+    LLVMPositionBuilderAtEnd(g->b, gen_block(g, fn, ""));
+    LLVMGetParams(fn, args);
+    Ssa v = LLVMBuildCall2(g->b, type, callee, args, LLVMCountParams(fn), "");
+    if (LLVMGetReturnType(type) == g->nothing)
+        LLVMBuildRetVoid(g->b);
+    else
+        LLVMBuildRet(g->b, v);
+    LLVMPositionBuilderAtEnd(g->b, before);
+    return fn;
+}
+
+Ssa gen_call_rare(Gen *g, const char *name, Ssa *args, unsigned n)
+{
+    LLVMTypeRef type;
+    char keeping[64];
+    snprintf(keeping, sizeof keeping, "keeping.%s", name);
+    Ssa callee = abi_function(g, name, &type), fn = LLVMGetNamedFunction(g->m, keeping);
+    if (!fn)
+        fn = make_keeping(g, keeping, type, callee);
+    Ssa call = LLVMBuildCall2(g->b, type, fn, args, n, "");
+    LLVMSetInstructionCallConv(call, KEEPCC);
+    return call;
 }
 
 Ssa gen_intrinsic(Gen *g, const char *name, LLVMTypeRef overload, Ssa *args, unsigned n)
@@ -318,11 +359,27 @@ Ssa gen_argument(Fn *f, Repr r, Ssa values, uint32_t i)
     return v;
 }
 
+/* The state has a register of its own, which functions hand on as it is. */
+static LLVMAttributeRef state_attribute(LLVMContextRef c)
+{
+    static const char name[] = "swiftself";
+    return LLVMCreateEnumAttribute(c, LLVMGetEnumAttributeKindForName(name, sizeof name - 1), 0);
+}
+
+void gen_function_convention(Gen *g, Ssa fn, unsigned convention)
+{
+    LLVMSetFunctionCallConv(fn, convention);
+    if (convention == TAILCC || convention == FASTCC)
+        LLVMAddAttributeAtIndex(fn, 1, state_attribute(g->c));
+}
+
 unsigned gen_set_convention(Ssa call)
 {
     Ssa callee = LLVMIsAFunction(LLVMGetCalledValue(call));
     unsigned convention = callee ? LLVMGetFunctionCallConv(callee) : TAILCC;
     LLVMSetInstructionCallConv(call, convention);
+    if (convention == TAILCC || convention == FASTCC)
+        LLVMAddCallSiteAttribute(call, 1, state_attribute(LLVMGetTypeContext(LLVMTypeOf(call))));
     return convention;
 }
 

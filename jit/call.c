@@ -235,7 +235,8 @@ static uint64_t lent_args(Fn *f, Instance *in, const Call *call, bool tail)
         const Val *val = v ? fn_val(f, call->args.at[i]) : NULL;
         if (!(may >> i & 1) || !val || !val->at || val->fixed || in->params[i]->kind != TYPE_ADT)
             continue;
-        if (val->lent ? val->stays : !tail && live_after(f->live, f->block, f->at, v))
+        if (val->lent ? val->stays || (val->held && !tail)
+                      : !tail && live_after(f->live, f->block, f->at, v))
             lent |= (uint64_t)1 << i;
     }
     return lent;

@@ -19,7 +19,7 @@ static Ssa free_list(Fn *f, size_t bytes)
 
 static Ssa called_cell(Fn *f, Ssa form)
 {
-    Ssa args[2] = {f->state, form}, fresh = gen_call_abi(f->g, "relay_object", args, 2);
+    Ssa args[2] = {f->state, form}, fresh = gen_call_rare(f->g, "relay_object", args, 2);
     fn_fail_if_null(f, fresh);
     return fresh;
 }
@@ -42,26 +42,30 @@ static Ssa listed_cell(Fn *f, size_t bytes, Ssa form)
     return gen_either(g, go, (Ssa[]){first, fresh}, (LLVMBasicBlockRef[]){take, end});
 }
 
+bool fn_cell_is_listed(uint32_t n)
+{
+    return heap_is_listed(object_bytes(n));
+}
+
 static Ssa new_cell(Fn *f, uint32_t n, Ssa form)
 {
-    bool listed = heap_is_listed(object_bytes(n));
-    Ssa cell = listed ? listed_cell(f, object_bytes(n), form) : called_cell(f, form);
+    Ssa cell = fn_cell_is_listed(n) ? listed_cell(f, object_bytes(n), form) : called_cell(f, form);
     own_make(f, cell);
     return cell;
 }
 
-/* One that was kept, which leaves the list; NULL when there is none of the size. */
-static Ssa kept_cell(Fn *f, uint32_t n)
+/* One that was kept, which leaves the list; without a cell when there is none of the size. */
+static KeptCell kept_cell(Fn *f, uint32_t n)
 {
     for (size_t i = f->kept.n; i-- > 0;) {
         KeptCell k = f->kept.at[i];
-        if (k.n != n || k.block != f->block)
+        if (k.n != n || k.block != f->block || k.held)
             continue;
         f->kept.at[i] = vec_last(&f->kept);
         f->kept.n--;
-        return k.cell;
+        return k;
     }
-    return NULL;
+    return (KeptCell){0};
 }
 
 static Ssa kept_or_new(Fn *f, Ssa kept, uint32_t n, Ssa form)
@@ -102,8 +106,10 @@ Ssa fn_object(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, const R
         own_make(f, o);
         return o;
     }
-    Ssa kept = kept_cell(f, n);
-    Ssa o = kept ? kept_or_new(f, kept, n, form) : new_cell(f, n, form);
+    KeptCell kept = kept_cell(f, n);
+    Ssa o = kept.sure   ? kept.cell
+            : kept.cell ? kept_or_new(f, kept.cell, n, form)
+                        : new_cell(f, n, form);
     gen_store(g, gen_load(g, g->i64, form, offsetof(ObjectForm, first)), o, 0);
     return o;
 }
@@ -111,14 +117,14 @@ Ssa fn_object(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, const R
 /* NULL too. */
 static void free_cell_cold(Fn *f, Ssa cell)
 {
-    gen_call_abi(f->g, "relay_free_cell", &cell, 1);
+    gen_call_rare(f->g, "relay_free_cell", &cell, 1);
     own_lose(f, cell);
 }
 
 void fn_free_cell(Fn *f, Ssa object, uint32_t n)
 {
     Gen *g = f->g;
-    if (!heap_is_listed(object_bytes(n))) {
+    if (!fn_cell_is_listed(n)) {
         free_cell_cold(f, object);
         return;
     }
@@ -133,6 +139,10 @@ void fn_free_cell(Fn *f, Ssa object, uint32_t n)
 static void free_kept(Fn *f, const KeptCell *k)
 {
     Gen *g = f->g;
+    if (k->sure) {
+        fn_free_cell(f, k->cell, k->n);
+        return;
+    }
     LLVMBasicBlockRef give = gen_block(g, f->fn, "give"), go = gen_block(g, f->fn, "go");
     LLVMBuildCondBr(g->b, LLVMBuildIsNull(g->b, k->cell, ""), go, give);
     LLVMPositionBuilderAtEnd(g->b, give);
@@ -184,16 +194,25 @@ bool fn_wants_cell(Fn *f, uint32_t n)
     return (sizes_made(f, f->block->body) & size_bit(n)) != 0;
 }
 
-void fn_keep_cell(Fn *f, Ssa cell, uint32_t n)
+void fn_keep_cell(Fn *f, Ssa cell, uint32_t n, bool sure)
 {
-    vec_push(&f->kept, f->g->arena, ((KeptCell){cell, n, f->block, false}));
+    KeptCell k = {.cell = cell, .n = n, .sure = sure, .block = f->block};
+    vec_push(&f->kept, f->g->arena, k);
+}
+
+void fn_hold_value(Fn *f, const Type *type, Ssa v)
+{
+    KeptCell k = {.cell = v, .held = type, .block = f->block};
+    vec_push(&f->kept, f->g->arena, k);
 }
 
 void fn_cells_branch(Fn *f, const Expr *e, bool tail)
 {
     uint64_t sizes = sizes_of(f, e);
-    for (size_t i = 0; i < f->kept.n; i++)
-        f->kept.at[i].ends_inside = tail || (sizes & size_bit(f->kept.at[i].n)) != 0;
+    for (size_t i = 0; i < f->kept.n; i++) {
+        KeptCell *k = &f->kept.at[i];
+        k->ends_inside = tail || (!k->held && (sizes & size_bit(k->n)) != 0);
+    }
 }
 
 void fn_cells_enter(Fn *f)
@@ -201,7 +220,7 @@ void fn_cells_enter(Fn *f)
     size_t n = 0;
     for (size_t i = 0; i < f->kept.n; i++) {
         KeptCell k = f->kept.at[i];
-        if (k.ends_inside && !fn_wants_cell(f, k.n)) {
+        if (k.ends_inside && !k.held && !fn_wants_cell(f, k.n)) {
             free_kept(f, &k);
             continue;
         }
@@ -226,16 +245,24 @@ void fn_cells_end(Fn *f)
 {
     size_t n = 0;
     for (size_t i = 0; i < f->kept.n; i++) {
-        if (f->kept.at[i].block == f->block)
-            free_kept(f, &f->kept.at[i]);
+        KeptCell k = f->kept.at[i];
+        if (k.block != f->block)
+            f->kept.at[n++] = k;
+        else if (k.held)
+            fn_release_as(f, k.held, k.cell);
         else
-            f->kept.at[n++] = f->kept.at[i];
+            free_kept(f, &k);
     }
     f->kept.n = n;
 }
 
 void fn_cells_leave(Fn *f)
 {
-    for (size_t i = 0; i < f->kept.n; i++)
-        free_cell_cold(f, f->kept.at[i].cell);
+    for (size_t i = 0; i < f->kept.n; i++) {
+        KeptCell k = f->kept.at[i];
+        if (k.held)
+            fn_release_cold(f, repr_of(k.held), k.cell);
+        else
+            free_cell_cold(f, k.cell);
+    }
 }

@@ -13,7 +13,7 @@ static Ssa add_function(Gen *g, const char *hint, LLVMTypeRef type, unsigned con
 {
     Ssa fn = LLVMAddFunction(g->m, orc_name(g->jit, g->arena, hint), type);
     LLVMSetLinkage(fn, LLVMInternalLinkage);
-    LLVMSetFunctionCallConv(fn, convention);
+    gen_function_convention(g, fn, convention);
     gen_attribute(g, fn, "nounwind");
     return fn;
 }

@@ -65,7 +65,7 @@ Val *fn_bind(Fn *f, const Var *v, const Type *t, Ssa at)
         return val;
     }
     if (at && uses_in(f->block, v) == 0 && is_counted(val))
-        fn_release(f, val->repr, at);
+        fn_release_as(f, val->type, at);
     else if (val->repr.kind != REPR_SCALAR)
         vec_push(&f->scope, f->g->arena, v);
     return val;
@@ -277,7 +277,8 @@ void fn_retain(Fn *f, Repr r, Ssa v)
     own_gain(f, v);
 }
 
-void fn_release(Fn *f, Repr r, Ssa v)
+/* Type: NULL when it is not known. */
+static void release(Fn *f, Repr r, const Type *type, Ssa v)
 {
     Gen *g = f->g;
     if (r.kind == REPR_SCALAR)
@@ -287,7 +288,10 @@ void fn_release(Fn *f, Repr r, Ssa v)
     Ssa refs = gen_load(g, g->i32, v, 0);
     LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntEQ, refs, gen_int(g->i32, 1), ""), last, less);
     LLVMPositionBuilderAtEnd(g->b, last);
-    gen_call_abi(g, r.kind == REPR_TENSOR ? "relay_free_tensor" : "relay_free_object", &v, 1);
+    if (type && r.kind == REPR_OBJECT)
+        fn_drop(f, type, v);
+    else
+        gen_call_rare(g, r.kind == REPR_TENSOR ? "relay_free_tensor" : "relay_free_object", &v, 1);
     LLVMBuildBr(g->b, done);
     LLVMPositionBuilderAtEnd(g->b, less);
     LLVMBasicBlockRef go = unless_immortal(f, r, refs);
@@ -296,6 +300,16 @@ void fn_release(Fn *f, Repr r, Ssa v)
     LLVMBuildBr(g->b, done);
     LLVMPositionBuilderAtEnd(g->b, done);
     own_lose(f, v);
+}
+
+void fn_release(Fn *f, Repr r, Ssa v)
+{
+    release(f, r, NULL, v);
+}
+
+void fn_release_as(Fn *f, const Type *type, Ssa v)
+{
+    release(f, repr_of(type), type, v);
 }
 
 /* Of an object whose count, just read, is not 1. */
@@ -314,7 +328,7 @@ void fn_release_cold(Fn *f, Repr r, Ssa v)
     if (r.kind == REPR_SCALAR)
         return;
     const char *name = r.kind == REPR_TENSOR ? "relay_free_tensor" : "relay_free_object";
-    gen_call_abi(f->g, name, &v, 1);
+    gen_call_rare(f->g, name, &v, 1);
     own_lose(f, v);
 }
 
@@ -325,7 +339,7 @@ static void release_if_dead(Fn *f, const Var *v)
         return;
     fn_moved(f, v);
     if (is_counted(val))
-        fn_release(f, val->repr, val->at);
+        fn_release_as(f, val->type, val->at);
 }
 
 static void release_slot(void *data, Expr *const *slot)

@@ -77,7 +77,7 @@ void fn_guard(Fn *f)
     LLVMPositionBuilderAtEnd(g->b, stop);
     Ssa what[4] = {f->state};
     gen_span(g, head_span(g, f->in->fn), what + 1);
-    gen_call_abi(g, "relay_stop", what, 4);
+    gen_call_rare(g, "relay_stop", what, 4);
     fn_leave(f);
     LLVMPositionBuilderAtEnd(g->b, go);
 }

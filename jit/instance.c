@@ -190,7 +190,7 @@ void instance_enter(Gen *g, Instance *in)
     in->type = function_type(g, in->result, in->n, in->params, in->has_self);
     in->value = LLVMAddFunction(g->m, in->symbol, in->type);
     LLVMSetVisibility(in->value, LLVMHiddenVisibility);
-    LLVMSetFunctionCallConv(in->value, instance_is_plain(g, in) ? FASTCC : TAILCC);
+    gen_function_convention(g, in->value, instance_is_plain(g, in) ? FASTCC : TAILCC);
     if (in->is_inner)
         gen_attribute(g, in->value, "alwaysinline");
 }
@@ -263,6 +263,14 @@ uint64_t instance_lendable(Gen *g, Instance *in)
 {
     bool plain = in->fn && !in->has_self && !in->late && !in->open;
     return plain ? lendable(g, in->fn, in->global, LEND_DEPTH_MOST)->params : 0;
+}
+
+bool instance_takes_lent(Gen *g, const Name *global, uint32_t arg)
+{
+    const Def *def = module_find(g->env, global);
+    const Function *fn = def && def->fn ? instance_normal_form(g, def->fn) : NULL;
+    return fn && arg < LEND_PARAMS_MOST &&
+           (lendable(g, fn, global, LEND_DEPTH_MOST)->params >> arg & 1);
 }
 
 Instance *instance_lent(Gen *g, Instance *in, uint64_t lent)

@@ -33,6 +33,10 @@ typedef LLVMValueRef Ssa;
 #define TAILCC 18
 /* That of functions which make no calls in tail position: who calls pays for no others. */
 #define FASTCC 8
+/* That of functions which save all that they change. */
+#define KEEPCC 14
+/* Functions that end values call each other so deep. */
+#define DROP_LEVELS 2
 
 /* What generated code reads and writes, in the words of the limits; it knows the offsets from offsetof. */
 typedef struct JitState {
@@ -407,6 +411,7 @@ struct Gen {
         bridges; /* Type of a function -> Ssa: closures of it that are not compiled are called through this */
     PtrMap invokes; /* Type of a function -> Ssa: through this C calls closures of it */
     PtrMap abi; /* row -> Ssa */
+    PtrMap drops[DROP_LEVELS]; /* Type -> Ssa: ends a value of it (drop.c) */
     PtrMap outside; /* what is imported -> Ssa */
     Code *out; /* of this module: its imports so far */
     Buf *why;
@@ -573,6 +578,8 @@ Function *instance_normal_form(Gen *g, const Function *fn);
 Instance *instance_of_atom(Gen *g, const Expr *atom, const Type *type);
 /* Parameters, as bits, that may be lent: those that the function takes apart, or hands to one that does. */
 uint64_t instance_lendable(Gen *g, Instance *in);
+/* Whether calls of the definition may lend it this argument. */
+bool instance_takes_lent(Gen *g, const Name *global, uint32_t arg);
 /* Its copy for calls that lend these; itself for none. */
 Instance *instance_lent(Gen *g, Instance *in, uint64_t lent);
 /* Whether its convention is FASTCC. */
@@ -638,6 +645,8 @@ Ssa gen_offset(Gen *g, Ssa base, size_t bytes);
 Ssa gen_load(Gen *g, LLVMTypeRef t, Ssa base, size_t bytes);
 void gen_store(Gen *g, Ssa v, Ssa base, size_t bytes);
 Ssa gen_call_abi(Gen *g, const char *name, Ssa *args, unsigned n);
+/* The same where it is rarely done: values stay in the registers that they are in, so that the usual way saves none. */
+Ssa gen_call_rare(Gen *g, const char *name, Ssa *args, unsigned n);
 Ssa gen_intrinsic(Gen *g, const char *name, LLVMTypeRef overload, Ssa *args, unsigned n);
 /* A constant pointer to something outside the module. */
 Ssa gen_outside(Gen *g, ImportKind kind, const void *at);
@@ -662,6 +671,8 @@ Ssa gen_unbits(Gen *g, Repr r, Ssa bits);
 Ssa gen_head(Gen *g, Repr r);
 /* What is number i of the values at `values`, retained. */
 Ssa gen_argument(Fn *f, Repr r, Ssa values, uint32_t i);
+/* Of a function that takes the state first. */
+void gen_function_convention(Gen *g, Ssa fn, unsigned convention);
 /* The call's convention, now that of what it calls: TAILCC unless a function says otherwise. */
 unsigned gen_set_convention(Ssa call);
 /* Calls, stores the result as a Value where the third parameter of the function says, and returns. */
@@ -683,6 +694,7 @@ typedef struct Val {
     bool fixed; /* owned by nobody here: never released, retained when it is handed on */
     bool lent; /* the same, by a value that lives at least as long */
     bool stays; /* lent, and it lives until the function has returned */
+    bool held; /* lent, and it lives until then or until a call in tail position */
     bool dense; /* a tensor that is row-major without gaps */
     const Tensor *tensor; /* the one that it always is, where that is known */
     const Value *number; /* the same of a number */
@@ -692,10 +704,12 @@ typedef struct Plan Plan;
 typedef struct Own Own;
 typedef Vec(const Var *) VarStack;
 
-/* The memory of an object whose fields were moved out, or NULL, for another with as many. */
+/* The memory of an object whose fields were moved out, or NULL, for another with as many; or a value that the block holds. */
 typedef struct KeptCell {
     Ssa cell;
     uint32_t n;
+    bool sure; /* it is not NULL */
+    const Type *held; /* of the value; NULL: it is memory */
     const LiveBlock *block; /* where it ends */
     bool ends_inside; /* of the blocks that come next */
 } KeptCell;
@@ -742,8 +756,11 @@ struct Fn {
     PtrMap sizes; /* body of a block -> which objects it may make (cell.c) */
     Plan *plan;
     Own *own; /* NULL: nothing is noted (own.c) */
+    unsigned
+        drops; /* how many functions that end values this one stands below, itself one of them */
     bool ended; /* the block has its terminator: nothing follows */
     bool guarded; /* the stack and the interrupt were looked at */
+    bool split; /* the clause at hand is made twice (match.c) */
 };
 
 /* Code at the start of a block, before what it does not use ends. */
@@ -776,6 +793,8 @@ void fn_moved(Fn *f, const Var *v);
 bool fn_dies(Fn *f, const Var *v);
 void fn_retain(Fn *f, Repr r, Ssa v);
 void fn_release(Fn *f, Repr r, Ssa v);
+/* The same, faster, for what is known by its type. */
+void fn_release_as(Fn *f, const Type *type, Ssa v);
 void fn_release_cold(Fn *f, Repr r, Ssa v);
 /* Gives up a count of an object that has others. */
 void fn_release_shared(Fn *f, Ssa object, Ssa refs);
@@ -808,11 +827,15 @@ Ssa fn_scalar_op(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n,
 /* cell.c */
 /* A new object whose fields, held so, the caller stores at once. */
 Ssa fn_object(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, const Repr *fields);
+/* Whether the code itself takes the memory of objects with n fields from a list, and gives it back. */
+bool fn_cell_is_listed(uint32_t n);
 /* Gives back the memory of an object with n fields that were moved out. */
 void fn_free_cell(Fn *f, Ssa object, uint32_t n);
 /* Whether the block may make an object with n fields; then such a cell may be kept for it. */
 bool fn_wants_cell(Fn *f, uint32_t n);
-void fn_keep_cell(Fn *f, Ssa cell, uint32_t n);
+void fn_keep_cell(Fn *f, Ssa cell, uint32_t n, bool sure);
+/* A value that lives until the block ends, or until it ends with a call in tail position. */
+void fn_hold_value(Fn *f, const Type *type, Ssa v);
 /* Before the blocks of an `if` or `match`, at the beginning of each, and behind them. */
 void fn_cells_branch(Fn *f, const Expr *e, bool tail);
 void fn_cells_enter(Fn *f);
@@ -821,6 +844,9 @@ void fn_cells_join(Fn *f);
 void fn_cells_end(Fn *f);
 /* The same on the way out. */
 void fn_cells_leave(Fn *f);
+
+/* drop.c: ends an object of the type, whose last count was given up. */
+void fn_drop(Fn *f, const Type *type, Ssa v);
 
 /* match.c */
 Ssa fn_if(Fn *f, const If *e, const Type *type, bool tail);

@@ -4,6 +4,7 @@
  * the match and nobody else holds it, its fields move out of it, and its memory becomes the next object of its size that the clause makes
  * (cell.c): what maps, sorts or turns a list around makes no cells. A tuple that is made for the match alone is not made: each of its
  * fields is a value that is matched. */
+#include "ir/walk.h"
 #include "jit/internal.h"
 
 typedef struct Join {
@@ -78,9 +79,14 @@ typedef struct Root {
     bool made; /* a function that was made for the match: the clause has it */
 } Root;
 
+/* What is known of whether somebody else holds the value that a clause takes apart. */
+typedef enum Sharing { SHARING_ASKED, SHARING_NONE, SHARING_SOME } Sharing;
+
 typedef struct Roots {
     uint32_t n;
     Root *at;
+    const Root *split; /* for which `sharing` is; NULL: for none */
+    Sharing sharing;
 } Roots;
 
 const Pattern *match_pattern(const Match *e, uint32_t clause, uint32_t root)
@@ -152,6 +158,26 @@ static void share_parts(Fn *f, const Parts *all)
             fn_retain(f, repr_of(all->types[i]), all->fields[i]);
 }
 
+/* The fields leave a value that nobody else holds. Gives the block in which that ends. */
+static LLVMBasicBlockRef move_out(Fn *f, const Parts *all, Ssa v, bool kept)
+{
+    const Pattern *p = all->pattern;
+    for (uint32_t i = 0; i < p->n; i++)
+        if (all->used[i] || !is_leaf(p->fields[i]))
+            own_gain(f, all->fields[i]);
+    for (uint32_t i = 0; i < p->n; i++)
+        if (!all->used[i] && !is_leaf(p->fields[i]))
+            fn_release_as(f, all->types[i], all->fields[i]);
+    if (!kept)
+        fn_free_cell(f, v, p->n);
+    return LLVMGetInsertBlock(f->g->b);
+}
+
+static Ssa is_alone(Fn *f, Ssa refs)
+{
+    return LLVMBuildICmp(f->g->b, LLVMIntEQ, refs, gen_int(f->g->i32, 1), "");
+}
+
 /* When nobody else holds the value, its fields move out, and its cell goes or is what the next object of this size is made of; else
  * they are shared. */
 static void move_parts(Fn *f, const Parts *all, Ssa v)
@@ -162,18 +188,9 @@ static void move_parts(Fn *f, const Parts *all, Ssa v)
     LLVMBasicBlockRef alone = gen_block(g, f->fn, "alone"), shared = gen_block(g, f->fn, "shared");
     LLVMBasicBlockRef go = gen_block(g, f->fn, "go");
     Ssa refs = gen_load(g, g->i32, v, offsetof(Object, refs));
-    LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntEQ, refs, gen_int(g->i32, 1), ""), alone,
-                    shared);
+    LLVMBuildCondBr(g->b, is_alone(f, refs), alone, shared);
     LLVMPositionBuilderAtEnd(g->b, alone);
-    for (uint32_t i = 0; i < p->n; i++)
-        if (all->used[i] || !is_leaf(p->fields[i]))
-            own_gain(f, all->fields[i]);
-    for (uint32_t i = 0; i < p->n; i++)
-        if (!all->used[i] && !is_leaf(p->fields[i]))
-            fn_release(f, repr_of(all->types[i]), all->fields[i]);
-    if (!kept)
-        fn_free_cell(f, v, p->n);
-    alone = LLVMGetInsertBlock(g->b);
+    alone = move_out(f, all, v, kept);
     LLVMBuildBr(g->b, go);
     LLVMPositionBuilderAtEnd(g->b, shared);
     share_parts(f, all);
@@ -187,7 +204,7 @@ static void move_parts(Fn *f, const Parts *all, Ssa v)
     LLVMAddIncoming(cell, &v, &alone, 1);
     LLVMAddIncoming(cell, &none, &shared, 1);
     own_phi(f, cell);
-    fn_keep_cell(f, cell, p->n);
+    fn_keep_cell(f, cell, p->n, false);
 }
 
 /* The variable may have been lent its value outside this block. */
@@ -199,23 +216,42 @@ static void bind_own(Fn *f, const Var *v, const Type *type, Ssa at)
     fn_bind(f, v, type, at);
 }
 
+static void take_apart(Fn *f, const Pattern *p, const Type *type, Ssa v);
+
+/* The fields have an owner: the variables. */
+static void take_parts(Fn *f, const Parts *all)
+{
+    const Pattern *p = all->pattern;
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (!all->used[i])
+            continue;
+        if (p->fields[i]->kind == PATTERN_VAR)
+            bind_own(f, p->fields[i]->var, all->types[i], all->fields[i]);
+        else
+            take_apart(f, p->fields[i], all->types[i], all->fields[i]);
+    }
+}
+
 /* The value, which is the clause's, ends here. */
 static void take_apart(Fn *f, const Pattern *p, const Type *type, Ssa v)
 {
     Parts all = parts_of(f, p, type, v);
-    if (pattern_uses(f, p) || fn_wants_cell(f, p->n)) {
+    if (pattern_uses(f, p) || fn_wants_cell(f, p->n))
         move_parts(f, &all, v);
-    } else {
-        fn_release(f, repr_of(type), v);
-    }
-    for (uint32_t i = 0; i < p->n; i++) {
-        if (!all.used[i])
-            continue;
-        if (p->fields[i]->kind == PATTERN_VAR)
-            bind_own(f, p->fields[i]->var, all.types[i], all.fields[i]);
-        else
-            take_apart(f, p->fields[i], all.types[i], all.fields[i]);
-    }
+    else
+        fn_release_as(f, type, v);
+    take_parts(f, &all);
+}
+
+/* The same for a value that nobody else holds. */
+static void take_apart_alone(Fn *f, const Pattern *p, const Type *type, Ssa v)
+{
+    Parts all = parts_of(f, p, type, v);
+    bool kept = fn_wants_cell(f, p->n);
+    move_out(f, &all, v, kept);
+    if (kept)
+        fn_keep_cell(f, v, p->n, true);
+    take_parts(f, &all);
 }
 
 void fn_end_value(Fn *f, const Var *v)
@@ -228,7 +264,7 @@ void fn_end_value(Fn *f, const Var *v)
             return;
         }
     }
-    fn_release(f, val->repr, val->at);
+    fn_release_as(f, val->type, val->at);
 }
 
 /* Whether the value is ours, and the match the last to use it outside its clauses. */
@@ -306,30 +342,38 @@ static bool outlives(const LiveBlock *b, const Var *v, const Pattern *p)
 static bool may_lend(Fn *f, const Root *c)
 {
     const Val *val = c->var ? ptrmap_find(&f->vals, c->var) : NULL;
-    if (!val || val->fixed || (val->lent && !val->stays) || !val->at ||
+    if (!val || val->fixed || (val->lent && !val->stays && !val->held) || !val->at ||
         holds_waiting(f, c->pattern, c->type))
         return false;
     return !is_ours(f, c) || outlives(f->block, c->var, c->pattern);
 }
 
-static void lend_fields(Fn *f, const Pattern *p, const Type *type, Ssa v, bool stays)
+static void lend_fields(Fn *f, const Pattern *p, const Type *type, Ssa v, const Val *by)
 {
     if (p->kind == PATTERN_VAR && is_used(f, p->var)) {
         Val *val = fn_bind(f, p->var, type, v);
         val->lent = true;
-        val->stays = stays;
+        val->stays = by->stays;
+        val->held = by->held;
     }
     for (uint32_t i = 0; i < p->n; i++) {
         const Type *t = pattern_field_type(f, p, type, i);
         if (pattern_uses(f, p->fields[i]))
-            lend_fields(f, p->fields[i], t, fn_get_field(f, v, i, repr_of(t)), stays);
+            lend_fields(f, p->fields[i], t, fn_get_field(f, v, i, repr_of(t)), by);
     }
 }
 
-static void start_root(Fn *f, const Root *c)
+static void start_root(Fn *f, const Root *c, Sharing sharing)
 {
     const Pattern *p = c->pattern;
-    if (c->made && p->kind == PATTERN_VAR) {
+    if (sharing == SHARING_NONE) {
+        fn_moved(f, c->var);
+        take_apart_alone(f, p, c->type, c->value);
+    } else if (sharing == SHARING_SOME) {
+        fn_moved(f, c->var);
+        fn_hold_value(f, c->type, c->value);
+        lend_fields(f, p, c->type, c->value, &(Val){.held = true});
+    } else if (c->made && p->kind == PATTERN_VAR) {
         fn_bind(f, p->var, c->type, c->value);
     } else if (c->made) {
         fn_release(f, repr_of(c->type), c->value);
@@ -343,7 +387,7 @@ static void start_root(Fn *f, const Root *c)
             own_lose(f, c->value); /* what has no fields is immortal */
     } else if (may_lend(f, c)) {
         const Val *val = ptrmap_find(&f->vals, c->var);
-        lend_fields(f, p, c->type, c->value, val->stays);
+        lend_fields(f, p, c->type, c->value, val);
         if (is_ours(f, c) && p->n > 0)
             vec_push(&f->opened, f->g->arena, ((Opened){c->var, p, c->type}));
     } else {
@@ -356,7 +400,8 @@ static void start_clause(Fn *f, void *data)
     const Roots *roots = data;
     for (uint32_t i = 0; i < roots->n; i++)
         if (roots->at[i].pattern)
-            start_root(f, &roots->at[i]);
+            start_root(f, &roots->at[i],
+                       &roots->at[i] == roots->split ? roots->sharing : SHARING_ASKED);
 }
 
 static void no_match(Fn *f, const Root *c, Span span)
@@ -390,7 +435,7 @@ static Root root_of(Fn *f, const Expr *e)
 static Roots roots_of(Fn *f, const Match *e)
 {
     const Tuple *tuple = expr_as_tuple(e->scrutinee);
-    Roots roots = {tuple ? tuple->fields.n : 1, NULL};
+    Roots roots = {.n = tuple ? tuple->fields.n : 1};
     roots.at = arena_new_array(f->g->arena, Root, roots.n + 1);
     for (uint32_t i = 0; i < roots.n; i++)
         roots.at[i] = root_of(f, tuple ? tuple->fields.at[i] : e->scrutinee);
@@ -407,6 +452,84 @@ static void choose(Fn *f, const Match *e, const Roots *roots, const LLVMBasicBlo
         values[i] = roots->at[i].value;
     }
     fn_decide(f, e, roots->n, types, values, clauses);
+}
+
+/* ---- clauses that are made twice ------------------------------------------------------------------------------------ */
+
+/* Lets of such a clause, and fields that are lent. */
+#define SPLIT_LETS_MOST 24
+#define SPLIT_LENT_LEAST 2
+
+typedef struct SplitSearch {
+    Fn *f;
+    const Pattern *pattern;
+    uint32_t lets;
+    uint32_t lent; /* fields that calls which are not the last take and may be lent */
+    bool other; /* something of which one copy is enough */
+} SplitSearch;
+
+static bool names_field(const Pattern *p, const Expr *e)
+{
+    bool names = p->kind == PATTERN_VAR && e == &p->var->base;
+    for (uint32_t i = 0; i < p->n && !names; i++)
+        names = names_field(p->fields[i], e);
+    return names;
+}
+
+static WalkNext note_lends(void *data, const Expr *e)
+{
+    SplitSearch *s = data;
+    const Let *let = expr_as_let(e);
+    if (!let)
+        return WALK_ON;
+    const Call *call = expr_as_call(let->value);
+    const GlobalVar *global = call ? expr_as_global(call->callee) : NULL;
+    for (uint32_t i = 0; global && !let_is_last(let) && i < call->args.n; i++)
+        s->lent += names_field(s->pattern, call->args.at[i]) &&
+                   instance_takes_lent(s->f->g, global->name, i);
+    Repr r = repr_of(fn_type(s->f, &let->var->base));
+    s->other |=
+        let->value->kind == EXPR_FUNCTION || r.kind == REPR_TENSOR || ++s->lets > SPLIT_LETS_MOST;
+    return s->other ? WALK_STOP : WALK_ON;
+}
+
+/* A value that ends with the clause, and of which the clause hands several fields to calls that need no counts of their own while the value
+ * lives. When others hold it, that is cheaper than to count each field. */
+static const Root *split_root(Fn *f, const Roots *roots, const LiveBlock *clause)
+{
+    for (uint32_t i = 0; i < roots->n; i++) {
+        const Root *c = &roots->at[i];
+        const Pattern *p = c->pattern;
+        const Val *val = c->var ? ptrmap_find(&f->vals, c->var) : NULL;
+        if (c->made || !val || val->fixed || val->lent || !val->at || !p || p->n == 0 ||
+            c->type->kind != TYPE_ADT || !live_is_last(f->live, f->block, f->at, c->var) ||
+            ptrmap_has(&clause->last, c->var))
+            continue;
+        SplitSearch s = {.f = f, .pattern = p};
+        ir_walk(clause->body, note_lends, NULL, &s);
+        if (s.lent >= SPLIT_LENT_LEAST && !s.other)
+            return c;
+    }
+    return NULL;
+}
+
+/* The clause once for a value that nobody else holds, which is taken apart, and once for one that lives on, which lends its fields. */
+static void make_twice(Fn *f, Join *join, LiveBlock *clause, const Type *type, bool tail,
+                       Roots *roots)
+{
+    Gen *g = f->g;
+    LLVMBasicBlockRef alone = gen_block(g, f->fn, "alone"), shared = gen_block(g, f->fn, "shared");
+    Ssa refs = gen_load(g, g->i32, roots->split->value, offsetof(Object, refs));
+    LLVMBuildCondBr(g->b, is_alone(f, refs), alone, shared);
+    f->split = true;
+    LLVMPositionBuilderAtEnd(g->b, alone);
+    roots->sharing = SHARING_NONE;
+    join_from(f, join, fn_block(f, clause, type, tail, start_clause, roots));
+    live_rewind(clause);
+    LLVMPositionBuilderAtEnd(g->b, shared);
+    roots->sharing = SHARING_SOME;
+    join_from(f, join, fn_block(f, clause, type, tail, start_clause, roots));
+    f->split = false;
 }
 
 Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail)
@@ -427,7 +550,12 @@ Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail)
         for (uint32_t k = 0; k < roots.n; k++)
             roots.at[k].pattern = match_pattern(e, i, k);
         LLVMPositionBuilderAtEnd(g->b, clauses[i]);
-        join_from(f, &join, fn_block(f, next_inner(f), type, tail, start_clause, &roots));
+        LiveBlock *inner = next_inner(f);
+        roots.split = f->split ? NULL : split_root(f, &roots, inner);
+        if (roots.split)
+            make_twice(f, &join, inner, type, tail, &roots);
+        else
+            join_from(f, &join, fn_block(f, inner, type, tail, start_clause, &roots));
     }
     if (g->failed)
         return NULL;
