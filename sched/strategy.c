@@ -37,6 +37,7 @@ static const Strategy strategies[] = {
     {"plain", plain_fits, plain_cost, takes_matrix, plain_build, NULL},
     {"turned", turned_fits, turned_cost, takes_matrix, turned_build, NULL},
     {"product", product_fits, product_cost, NULL, product_build, NULL},
+    {"slid", slid_fits, slid_cost, NULL, slid_build, NULL},
 };
 
 /* Each of them sums in an order of its own, which is nothing to integers. */

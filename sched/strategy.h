@@ -52,6 +52,7 @@ STRATEGY(packed)
 STRATEGY(plain)
 STRATEGY(turned)
 STRATEGY(product)
+STRATEGY(slid)
 #undef STRATEGY
 
 /* The block for so many channels: a vector, or half of one; 1: neither divides them. */

@@ -156,27 +156,29 @@ static bool linear_range(const TeStage *s, const Te *index, int64_t *low, int64_
     return true;
 }
 
-/* The operand with all that lies outside and is read: the copy, and where in it the sum's indices are. Behind the last but one axis there
- * is room for `more` elements of a plane. */
-static bool border_copy(Window *w, const TeStage *s, const Te *load, int64_t more, TeTensor *copy,
-                        Te **of_sum)
+/* The operand with all that lies outside and is read: the copy, and where in it the sum's indices are. Its axis `last`, if not -1, comes
+ * behind the others. Behind the last but one there is room for `more` elements of a plane. */
+static bool border_copy(Window *w, const TeStage *s, const Te *load, int last, int64_t more,
+                        TeTensor *copy, Te **of_sum)
 {
     TeBuilder *b = &w->b;
     TeTensor t = w->made[load->tensor];
     int64_t shape[TENSOR_RANK_MOST], low[TENSOR_RANK_MOST], high;
     Te *index[TENSOR_RANK_MOST];
+    int at[TENSOR_RANK_MOST];
     for (int i = 0; i < load->n; i++) {
         if (!linear_range(s, load->index[i], &low[i], &high))
             return false;
+        at[i] = last < 0 || i < last ? i : i == last ? load->n - 1 : i - 1;
         low[i] = low[i] < 0 ? low[i] : 0;
         high = high >= t.shape[i] ? high : t.shape[i] - 1;
-        shape[i] = high - low[i] + 1;
+        shape[at[i]] = high - low[i] + 1;
     }
     if (more && load->otherwise)
         shape[load->n - 2] += (more + shape[load->n - 1] - 1) / shape[load->n - 1];
     for (int i = 0; i < load->n; i++) {
-        index[i] = te_binary(b, TE_ADD, te_axis(b, i), te_int(b, low[i]));
-        of_sum[i] = te_binary(b, TE_ADD, load->index[i], te_int(b, -low[i]));
+        index[i] = te_binary(b, TE_ADD, te_axis(b, at[i]), te_int(b, low[i]));
+        of_sum[at[i]] = te_binary(b, TE_ADD, load->index[i], te_int(b, -low[i]));
     }
     *copy = !load->otherwise
                 ? t
@@ -188,7 +190,7 @@ static bool with_border(Window *w, const TeStage *s, const Te *load, const Te *o
 {
     TeTensor copy;
     Te *of_sum[TENSOR_RANK_MOST];
-    if (!border_copy(w, s, load, 0, &copy, of_sum))
+    if (!border_copy(w, s, load, -1, 0, &copy, of_sum))
         return false;
     *out = sum_of(&w->b, s, te_load(&w->b, copy, of_sum), moved(w, other));
     return true;
@@ -246,7 +248,7 @@ static bool with_planes(Window *w, const TeStage *s, const Te *load, const Te *o
     int64_t room = products_of(s) >= ROUNDED_LEAST ? 3 * w->lanes - 1 : 0;
     if (y < 0 || r < 2 || s->shape[x] < 2 || of_other->stride[x] || of_other->stride[y] ||
         !slides_along(s, load, r - 2, y, &window) || !slides_along(s, load, r - 1, x, &window) ||
-        !window || !border_copy(w, s, load, room, &copy, of_sum))
+        !window || !border_copy(w, s, load, -1, room, &copy, of_sum))
         return false;
     int64_t pitch = copy.shape[r - 1], shape[TENSOR_RANK_MOST];
     /* What would be computed for nothing is to be little. */
@@ -277,6 +279,67 @@ static bool with_planes(Window *w, const TeStage *s, const Te *load, const Te *o
     return true;
 }
 
+/* ---- channels last ------------------------------------------------------------------------------------------------------ */
+
+/* Products in an element of the sum from which on it pays to put its axes back in order behind it. */
+#define SLID_LEAST 512
+
+/* The dimension of the load whose index is just the axis, which stands in no other; -1: there is none. */
+static int dimension_of(const Te *load, int axis)
+{
+    int found = -1;
+    for (int k = 0; k < load->n; k++) {
+        NestLinear l;
+        if (!nest_linear(load->index[k], &l))
+            return -1;
+        if (nest_coefficient(&l, axis) == 0)
+            continue;
+        if (found >= 0 || l.n != 1 || l.c != 0 || l.term[0].by != 1)
+            return -1;
+        found = k;
+    }
+    return found;
+}
+
+/* The gradient by a weight: sums over images and places for each pair of channels and each place of the window. With the channels of the
+ * data last, in a copy with its border, vectors of them are summed as they lie (slid.c). */
+static bool with_channels_last(Window *w, const TeStage *s, const Te *load, const Te *other,
+                               const TeAffine *of_other, TeTensor *out)
+{
+    TeBuilder *b = &w->b;
+    int axis = -1, dim = -1;
+    for (int i = 0; i < s->rank && dim < 0; i++)
+        if (s->shape[i] >= w->lanes / 2 && of_other->stride[i] == 0) {
+            axis = i;
+            dim = dimension_of(load, i);
+        }
+    if (dim < 0 || s->n_reduced < 2 || products_of(s) < SLID_LEAST || !w->s->m->reorders ||
+        s->dtype.code != DTYPE_CODE_FLOAT || s->dtype.bits != 32 || other->kind != TE_NODE_LOAD ||
+        !load->otherwise)
+        return false;
+    TeTensor copy;
+    Te *of_sum[TENSOR_RANK_MOST], *axes[AXES_MOST], *index[TENSOR_RANK_MOST];
+    int64_t shape[TENSOR_RANK_MOST];
+    if (!border_copy(w, s, load, dim, 0, &copy, of_sum))
+        return false;
+    /* The sum's own space in this order too, which is put back behind it. */
+    for (int a = 0; a < s->rank + s->n_reduced; a++) {
+        int at = a >= s->rank || a < axis ? a : a == axis ? s->rank - 1 : a - 1;
+        axes[a] = te_axis(b, at);
+        if (a < s->rank) {
+            shape[at] = s->shape[a];
+            index[at] = te_axis(b, a);
+        }
+    }
+    for (int k = 0; k < load->n; k++)
+        of_sum[k] = te_rewrite(b, of_sum[k], rename_axis, axes);
+    Te *factor = moved(w, te_rewrite(b, other, rename_axis, axes));
+    Te *body = te_binary(b, TE_MUL, te_cast(b, s->dtype, te_load(b, copy, of_sum)), factor);
+    TeTensor sum = te_reduce(b, TE_SUM, s->dtype, s->rank, shape, s->n_reduced, s->reduced, body);
+    *out = te_map(b, s->dtype, s->rank, s->shape, te_load(b, sum, index));
+    return true;
+}
+
 /* ---- choice -------------------------------------------------------------------------------------------------------------- */
 
 static bool is_empty(const TeStage *s)
@@ -298,6 +361,8 @@ static bool with_copy(Window *w, int stage, TeTensor *out)
     const Te *load = first ? t.a.load : t.b.load, *other = first ? s->body->b : s->body->a;
     if (t.a.padded && t.b.padded)
         return false;
+    if (with_channels_last(w, s, load, other, first ? &t.b : &t.a, out))
+        return true;
     if (with_planes(w, s, load, other, first ? &t.b : &t.a, out))
         return true;
     /* The gradient by a weight sums over batch and places, which lie apart in both operands. */

@@ -6,6 +6,9 @@
 
 enum { EVALUATED_MOST = 1 << 18, DEPTH_MOST = 64 };
 
+/* A sum of so few terms is no loop: what it is made of is then put in order as in any map. */
+enum { TERMS_MOST = 4 };
+
 typedef struct Adjoint {
     TeBuilder *b;
     bool *active;  /* by tensor: it depends on what is asked for */
@@ -193,7 +196,8 @@ static Te *without_axis(TeBuilder *b, Te *e, int axis)
     return with_axes(b, is, e);
 }
 
-/* index = k * axis + other + rest, where the other one is less than k: both are what is left of a division. */
+/* index = k * axis + other + rest: where the other one is less than k, both are what is left of a division; else it is that and as many
+ * times k more as the axis is less. */
 static bool solve_apart(Solve *s, Te *rest, Te *place, int axis, int64_t k)
 {
     TeBuilder *b = s->b;
@@ -202,15 +206,23 @@ static bool solve_apart(Solve *s, Te *rest, Te *place, int axis, int64_t k)
         int64_t slope = 0;
         if (!is_open(s, i) || s->extent[i] == 1 || !index_axes(b, rest).on[i])
             continue;
-        if (other >= 0 || !slope_by(b, rest, i, &slope, 0) || slope != 1 || s->extent[i] > k)
+        if (other >= 0 || !slope_by(b, rest, i, &slope, 0) || slope != 1)
             return false;
         other = i;
     }
-    if (other < 0)
+    if (other < 0 || k < 2 || s->n + 1 >= TE_AXES_MOST)
         return false;
     Te *flat = te_binary(b, TE_SUB, place, without_axis(b, rest, other)), *by = te_int(b, k);
-    solved(s, axis, te_binary(b, TE_FLOORDIV, flat, by));
-    solved(s, other, te_binary(b, TE_FLOORMOD, flat, by));
+    Te *quotient = te_binary(b, TE_FLOORDIV, flat, by), *left = te_binary(b, TE_FLOORMOD, flat, by);
+    if (s->extent[other] > k) {
+        int more = s->n++;
+        s->extent[more] = (s->extent[other] + k - 1) / k;
+        s->is[more] = te_axis(b, more);
+        quotient = te_binary(b, TE_SUB, quotient, te_axis(b, more));
+        left = te_binary(b, TE_ADD, left, te_binary(b, TE_MUL, te_axis(b, more), by));
+    }
+    solved(s, axis, quotient);
+    solved(s, other, left);
     return true;
 }
 
@@ -405,8 +417,25 @@ static Te *all_conditions(const Solve *s, int said)
     return all ? te_rewrite(s->b, all, guard_load, &(Guarded){s, itself}) : NULL;
 }
 
+/* The sum over axes behind those of the tensor, as an expression. */
+static Te *written_out(const Solve *s, int n, const int64_t *reduced, int64_t terms, Te *body)
+{
+    TeBuilder *b = s->b;
+    Te *is[TE_AXES_MOST], *sum = NULL;
+    for (int i = 0; i < TE_AXES_MOST; i++)
+        is[i] = te_axis(b, i);
+    for (int64_t t = 0; t < terms; t++) {
+        int64_t left = t;
+        for (int i = n; i-- > 0; left /= reduced[i])
+            is[s->t.rank + i] = te_int(b, left % reduced[i]);
+        Te *term = with_axes(b, is, body);
+        sum = sum ? te_binary(b, TE_ADD, sum, term) : term;
+    }
+    return sum;
+}
+
 /* The open axes, which are summed over, behind those of the tensor. */
-static TeTensor summed(Solve *s, Te *body)
+static TeTensor summed(Solve *s, Te *body, bool product)
 {
     TeBuilder *b = s->b;
     Te *now[TE_AXES_MOST];
@@ -420,8 +449,15 @@ static TeTensor summed(Solve *s, Te *body)
         if (s->extent[i] != 1)
             reduced[n++] = s->extent[i];
     }
+    int64_t terms = 1;
+    for (int i = 0; i < n && terms <= TERMS_MOST; i++)
+        terms *= reduced[i];
+    body = with_axes(b, now, body);
+    if (n && terms > 0 && terms <= TERMS_MOST && !product)
+        return te_map(b, s->t.dtype, s->t.rank, s->t.shape,
+                      written_out(s, n, reduced, terms, body));
     return te_reduce(b, n ? TE_SUM : TE_NO_REDUCE, s->t.dtype, s->t.rank, s->t.shape, n, reduced,
-                     with_axes(b, now, body));
+                     body);
 }
 
 /* A load to be undone, with what it was read for. */
@@ -537,7 +573,7 @@ static TeTensor gathered(TeBuilder *b, Read r, TeTensor t)
     Te *slope = with_axes(b, shifted, r.slope);
     Te *body = te_rewrite(b, slope, guard_load, &(Guarded){&s, s.is});
     Te *only = all_conditions(&s, is_product(slope) ? r.s.rank : 0);
-    return summed(&s, only ? te_select(b, only, body, zero(b, t.dtype)) : body);
+    return summed(&s, only ? te_select(b, only, body, zero(b, t.dtype)) : body, is_product(slope));
 }
 
 static void add_adjoint(Adjoint *a, int id, TeTensor more)
