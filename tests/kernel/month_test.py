@@ -1,0 +1,118 @@
+"""A kernel that has been up for long: memory, descriptors, threads and latency stay what they were.
+
+    month_test.py [--minutes N] [--seed N] [--report]
+
+Cells of many kinds in random order: definitions and their redefinition, results that are kept, closures, data, networks, passes, views,
+gradients, errors, interrupts, completion, inspection, undo. Every so often a fixed cell is timed and the process is looked at. At the end
+the last third of what was seen is held to the second. The default takes seconds and finds what leaks in each cell; half an hour finds more."""
+import argparse
+import os
+import random
+import statistics
+import sys
+import time
+
+from client import Kernel
+
+NETWORK = """def @net{i}(%x: Tensor[(1, 3, {s}, {s}), float32], %w: Tensor[(8, 3, 3, 3), float32]) {{
+  nn.relu(nn.conv2d(%x, %w, padding=[1, 1, 1, 1], channels=8, kernel_size=[3, 3]))
+}}
+sum(@net{i}(ones(shape=[1, 3, {s}, {s}], dtype="float32"), full(0.1f, shape=[8, 3, 3, 3], dtype="float32")))"""
+CELLS = [
+    "def @f{i}(%x: int32) -> int32 {{ if (%x < 1) {{ {n} }} else {{ @f{i}(%x - 1) + 1 }} }}\n@f{i}({n})",
+    "let %v{i} = ones(shape=[{s}, {s}], dtype=\"float32\") * {n}f;",
+    "ones(shape=[512, 512], dtype=\"float32\") + {n}f",
+    "let %g{i} = fn (%x: int32) {{ fn (%y: int32) {{ %x * %y + {n} }} }}; %g{i}(3)(4)",
+    "foldl(fn (%a: int32, %b: int32) {{ %a + %b }}, 0, map(fn (%x: int32) {{ %x * {n} }}, Cons(1, Cons(2, Nil))))",
+    "type T{i} {{ A{i}(int32), B{i}(T{i}, T{i}) }}\nlet %t{i} = B{i}(A{i}({n}), A{i}(2)); match (%t{i}) {{ B{i}(_, A{i}(%x)) => %x, _ => 0 }}",
+    "def @h{i}(%x: Tensor[({s}), float32]) {{ sum(tanh(%x) * %x) }}\ngrad(@h{i})(ones(shape=[{s}], dtype=\"float32\"))",
+    NETWORK,
+    ":pass -O3 fn (%x: Tensor[({s}), float32]) {{ add(exp(%x), exp(%x)) }}",
+    ":explain pass FuseOps fn (%x: Tensor[({s}), float32]) {{ tanh(exp(%x) + {n}f) }}",
+    ":show all fn (%x: Tensor[({s}), float32]) {{ nn.softmax(exp(%x)) }}",
+    ":why fn (%x: Tensor[({s}), float32]) {{ %x + {n}f }}",
+    ":step 1 + {n} * 3",
+    ":plot arange(0f, {s}f, 1f)",
+    ":undo",
+    ":defs mine",
+    "1 / ({n} - {n})",
+    "%nothing{i} + 1",
+    "def @broken{i}(%x: int32) -> float32 {{ %x }}",
+    "let (",
+    "ones(shape=[{s}]) + ones(shape=[{n}, 7])",
+]
+ENDLESS = "def @forever(%x: int32) -> int32 { @forever(%x + 1) }\n@forever(0)"
+
+
+def sample(kernel):
+    """Resident KiB, descriptors, threads."""
+    here = f"/proc/{kernel.process.pid}"
+    with open(f"{here}/status") as file:
+        status = dict(line.split(":", 1) for line in file if ":" in line)
+    return int(status["VmRSS"].split()[0]), len(os.listdir(f"{here}/fd")), int(status["Threads"])
+
+
+class Month:
+    def __init__(self, kernel, seed):
+        self.kernel, self.client, self.choose, self.cells = kernel, kernel.client(), random.Random(seed), 0
+        kernel.unique = lambda message: None    # it would keep them all
+
+    def turn(self):
+        """Some cells, and what else a front end asks."""
+        cell = self.choose.choice(CELLS).format(i=self.choose.randrange(12), n=self.choose.randrange(1, 50), s=self.choose.choice([8, 9, 16]))
+        reply, _ = self.client.execute(cell)
+        assert reply["status"] in ("ok", "error"), reply
+        self.cells += 1
+        if self.cells % 10 == 0:
+            self.client.ask("complete_request", {"code": "nn.con", "cursor_pos": 6})
+            self.client.ask("inspect_request", {"code": "nn.conv2d", "cursor_pos": 5, "detail_level": 1})
+            self.client.ask("history_request", {"hist_access_type": "tail", "n": 5, "output": False, "raw": True})
+        if self.cells % 100 == 0:
+            running = self.client.send("execute_request", {"code": ENDLESS})
+            time.sleep(0.05)
+            self.client.ask("interrupt_request", {}, "control")
+            assert self.client.reply_to(running)["content"]["status"] == "error"
+            self.client.published(running)
+
+    def latency(self):
+        times = []
+        for _ in range(20):
+            began = time.perf_counter()
+            reply, _ = self.client.execute("1 + 2", store_history=False)
+            times.append(time.perf_counter() - began)
+            assert reply["status"] == "ok"
+        return sorted(times)[len(times) // 4] * 1000
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--minutes", type=float, default=0.4)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--report", action="store_true")
+    args = parser.parse_args()
+    seen = []
+    with Kernel() as kernel:
+        month = Month(kernel, args.seed)
+        end = time.monotonic() + args.minutes * 60
+        while time.monotonic() < end:
+            until = time.monotonic() + args.minutes * 60 / 30
+            while time.monotonic() < until:
+                month.turn()
+            seen.append((*sample(kernel), month.latency()))
+            if args.report:
+                print("%6d cells  %7d KiB  %3d descriptors  %2d threads  %.2f ms" % (month.cells, *seen[-1]), flush=True)
+    third = len(seen) // 3
+    before, after = ([statistics.median(column) for column in zip(*part)] for part in (seen[third:2 * third], seen[2 * third:]))
+    print("%d cells; second and last third: %d and %d KiB, %d and %d descriptors, %d and %d threads, %.2f and %.2f ms"
+          % (month.cells, *(x for pair in zip(before, after) for x in pair)))
+    # What is kept of a session (results, undo, sources of cells) has bounds that a short run does not reach.
+    grown = after[0] - before[0]
+    wrong = [what for what, bad in (("memory", grown > max(0.05 * before[0], 40 * 1024)), ("descriptors", after[1] > before[1] + 2),
+                                    ("threads", after[2] > before[2] + 2), ("latency", after[3] > 2 * before[3] + 1)) if bad]
+    for what in wrong:
+        print(f"{what} grew")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
