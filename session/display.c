@@ -245,7 +245,8 @@ bool display_text(RelaySession *s, Value v, Span span)
     }
     ok = ok && (v.kind == VALUE_CON ? object_n(v.object) == 0 : put_codes(&text, v));
     if (ok) {
-        emit_text(s, RELAY_OUTPUT_DISPLAY, &text);
+        buf_char(&text, '\n');
+        emit_text(s, RELAY_OUTPUT_STREAM, &text); /* as other languages print */
     } else {
         Diag *d = diag_error(s->cx.diags, E0402_USAGE, span, "this is no text");
         diag_help(d, "a text is a vector or a list of integers, each a code point");

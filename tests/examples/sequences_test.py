@@ -85,7 +85,7 @@ class Sequences(unittest.TestCase):
             if cell.cell_type == "code":
                 self.assertFalse([o for o in cell.outputs if o.output_type == "error"], cell.source)
                 self.assertTrue(cell.outputs, cell.source)
-                texts[cell.source.splitlines()[0]] = "\n".join(o.data["text/plain"] for o in cell.outputs if "data" in o)
+                texts[cell.source.splitlines()[0]] = "\n".join(o.text if o.output_type == "stream" else o.data["text/plain"] for o in cell.outputs)
         return texts
 
     def test_letters_notebook(self):

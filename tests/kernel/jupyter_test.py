@@ -32,6 +32,7 @@ class RelayKernel(jupyter_kernel_test.KernelTests):
     complete_code_samples = ["1", "let %x = 1; %x", "def @f(%x: int32) { %x }", ":type 1", "// nothing"]
     incomplete_code_samples = ["fn (%x) {", "let %x =", "(1, ", "/* and", "if (True) { 1 }"]
     invalid_code_samples = ["}", ")"]
+    code_hello_world = ":text stack((104, 101, 108, 108, 111, 44, 32, 119, 111, 114, 108, 100), axis=0)"
     code_stderr = "match (Cons(1, Nil)) { Cons(%a, _) => %a, Nil => 2, _ => 3 }"    # warns
     code_generate_error = "%nothing"
     code_execute_result = [
