@@ -176,7 +176,7 @@ static bool show_code_of(CommandCall *c, const ShowRow *row)
         return false;
     }
     bool ok = show_thunk(c, &t, row, lines);
-    thunk_free(&t);
+    thunk_free(c->s, &t);
     module_release(m);
     return ok;
 }

@@ -95,7 +95,7 @@ void command_time(CommandCall *c)
         emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
     engine_release(s, &code);
     buf_deinit(&b);
-    thunk_free(&t);
+    thunk_free(s, &t);
     module_release(m);
 }
 
@@ -148,6 +148,6 @@ void command_bench(CommandCall *c)
         }
         engine_release(s, &code);
     }
-    thunk_free(&t);
+    thunk_free(s, &t);
     module_release(m);
 }

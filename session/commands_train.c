@@ -180,6 +180,6 @@ void command_train(CommandCall *c)
         free(t.curves[k]);
     engine_release(s, &t.code);
     if (ok)
-        thunk_free(&t.thunk);
+        thunk_free(s, &t.thunk);
     module_release(m);
 }

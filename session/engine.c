@@ -308,6 +308,6 @@ Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Exp
         progress_leave(&s->progress, outer);
         engine_release(s, &r);
     }
-    thunk_free(&t);
+    thunk_free(s, &t);
     return v;
 }

@@ -384,7 +384,8 @@ typedef struct Thunk {
 bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Closures closures, Thunk *out);
 /* The same of a function: its parameters are the thunk's, what it captured of the session are constants. */
 bool thunk_of_function(RelaySession *s, Module *keep, Function *fn, Thunk *out);
-void thunk_free(Thunk *t);
+/* What the session keeps of it as it was compiled goes too. */
+void thunk_free(RelaySession *s, Thunk *t);
 
 /* ---- trail.c ---------------------------------------------------------------------------------------------------------------- */
 

@@ -121,7 +121,7 @@ void command_schedule(CommandCall *c)
         schedule(c, s->env, def->name, NULL, at);
     } else if (m && code_thunk(s, m, &t)) {
         schedule(c, t.module, t.name, expr_as_function(m->expr) ? NULL : &t, at);
-        thunk_free(&t);
+        thunk_free(s, &t);
     }
     s->steps = NULL;
     module_release(m);

@@ -124,7 +124,7 @@ void relay_session_free(RelaySession *s)
 void session_reset(RelaySession *s)
 {
     undo_forget(s);
-    buf_clear(&s->journal);
+    buf_deinit(&s->journal);
     stops_free(s);
     stale_forget_all(s);
     free_locals(s);

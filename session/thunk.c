@@ -4,6 +4,7 @@
 #include "ir/walk.h"
 #include "passes/fold.h"
 #include "session/internal.h"
+#include "session/optimise.h"
 #include "typecheck/typecheck.h"
 
 #include <stdlib.h>
@@ -184,7 +185,7 @@ bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Closures cl
     ptrmap_deinit(&texts);
     ptrmap_deinit(&c.texts);
     if (!ok)
-        thunk_free(out);
+        thunk_free(s, out);
     return ok;
 }
 
@@ -199,15 +200,17 @@ bool thunk_of_function(RelaySession *s, Module *keep, Function *fn, Thunk *out)
     module_use(out->module, keep);
     Function *now = free_vars.vars.n ? expr_as_function(closed(&c, fn, NULL, 0)) : fn;
     ptrmap_deinit(&c.texts);
-    module_define(out->module, out->name, now ? now : fn, fn->base.span, keep);
+    module_define(out->module, out->name, now ? now : fn, fn->base.span, out->module);
     if (!now || now == fn || typecheck_module(&s->cx, out->module, NULL))
         return true;
-    thunk_free(out);
+    thunk_free(s, out);
     return false;
 }
 
-void thunk_free(Thunk *t)
+void thunk_free(RelaySession *s, Thunk *t)
 {
+    if (t->module)
+        optimise_forget(s, t->module);
     free(t->args);
     module_release(t->module);
     *t = (Thunk){0};

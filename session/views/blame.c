@@ -206,7 +206,7 @@ static Value run_jit(RelaySession *s, Module *env, Module *m)
             v = engine_call(s, &code, t.n, t.args);
             engine_release(s, &code);
         }
-        thunk_free(&t);
+        thunk_free(s, &t);
     }
     buf_deinit(&why);
     return v;
