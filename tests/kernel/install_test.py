@@ -22,7 +22,8 @@ class Install(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         drop = ("VIRTUAL_ENV", "CONDA_PREFIX", "JUPYTER_DATA_DIR", "JUPYTER_PATH", "XDG_DATA_HOME", "PYTHONPATH")
         self.environment = {**{k: v for k, v in os.environ.items() if k not in drop}, "HOME": self.folder,
-                            "XDG_STATE_HOME": self.folder, "JUPYTER_RUNTIME_DIR": self.folder}
+                            "XDG_STATE_HOME": self.folder, "JUPYTER_RUNTIME_DIR": self.folder,
+                            "JUPYTER_PREFER_ENV_PATH": "0"}   # the tests' own environment may have the kernel too
 
     def run_as(self, *command, **environment):
         done = subprocess.run(command, env={**self.environment, **environment}, capture_output=True, text=True)
