@@ -5,7 +5,8 @@
     relay_torch.save(module, (x,), "net", dynamic_shapes={"x": {0: torch.export.Dim("batch")}})
 
 The program is that of torch.export in core ATen, a line a node, called after its module; parameters are the inputs and then the weights, and what
-the model calls either stands in attributes where it is no name of the language. `cond` becomes `if`,
+the model calls either stands in attributes where it is no name of the language. Modules that say the same with other weights are calls of one
+function, called after their class. `cond` becomes `if`,
 `while_loop` and `scan` a function that calls itself, dynamic extents symbolic ones. What has no counterpart is listed in one Unsupported, and nothing is
 written.
 """
@@ -62,6 +63,7 @@ class Graph:
 
     def __init__(self, writer, module):
         self.writer, self.module, self.lines, self.text = writer, module, [], {}
+        self.makers = []    # of each line, the node that made it
 
     def type(self, v):
         if isinstance(v, torch.Tensor) and v.dtype.is_complex:
@@ -77,6 +79,8 @@ class Graph:
         name = self.writer.value(node)
         self.lines.append(f"  let %{name} = {text};")
         self.text[node] = f"%{name}"
+        if not is_complex(node):
+            self.writer.types[name] = self.type(node.meta["val"])
 
     def arg(self, a, like=None):
         """The text of an argument; a number as one of the element type."""
@@ -95,6 +99,7 @@ class Graph:
         for node in self.module.graph.nodes:
             if node.op == "call_function":
                 self.call(node)
+                self.makers += [node] * (len(self.lines) - len(self.makers))
             elif node.op == "get_attr" and not isinstance(getattr(self.module, node.target, None), torch.fx.GraphModule):
                 self.text[node] = self.writer.weight(node.target, getattr(self.module, node.target))
             elif node.op == "output":
@@ -1348,7 +1353,7 @@ def path_of(node):
 class Writer:
     def __init__(self):
         self.taken, self.params, self.weights, self.symbols, self.refused = set(), [], {}, {}, set()
-        self.names, self.values, self.modules = [], [], {}
+        self.names, self.values, self.modules, self.types = [], [], {}, {}
 
     def count_modules(self, graph_module):
         for part in [graph_module, *(m for m in graph_module.children() if isinstance(m, torch.fx.GraphModule))]:
@@ -1394,7 +1399,8 @@ class Writer:
         value = torch.view_as_real(value.resolve_conj()).contiguous() if value.dtype.is_complex else value
         self.weights[name] = value.numpy()
         self.names.append(target)
-        self.params.append(f"%{name}: {Graph(self, None).type(value)}")
+        self.types[name] = Graph(self, None).type(value)
+        self.params.append(f"%{name}: {self.types[name]}")
         return f"%{name}"
 
     def metadata(self):
@@ -1404,6 +1410,82 @@ class Writer:
                  {"type_key": "Array", "data": [3 + k for k in range(len(self.symbols))]}]
         nodes += [{"type_key": "tir.SizeVar", "attrs": {"dtype": "int64", "name": s, "span": "0"}} for s in self.symbols]
         return "#[metadata]\n" + json.dumps({"root": 1, "nodes": nodes, "b64ndarrays": [], "attrs": {"tvm_version": "0.9.0"}}) + "\n"
+
+
+# ---- modules that repeat -----------------------------------------------------------------------------------------
+
+MENTION = re.compile(r"%([A-Za-z_]\w*)")
+LINES_LEAST = 3
+
+
+def calls_of(graph):
+    """(path, class of the module, first line, line behind) for each call of a module that takes some lines in a row."""
+    found, open_ = [], {}
+    for i, node in enumerate([*graph.makers, None]):
+        stack = {} if node is None else {path: kind for path, kind in node.meta.get("nn_module_stack", {}).values() if path}
+        for path in [p for p in open_ if p not in stack]:
+            kind, first = open_.pop(path)
+            if i - first >= LINES_LEAST:
+                found.append((path, kind, first, i))
+        for path, kind in stack.items():
+            open_.setdefault(path, (kind if isinstance(kind, str) else kind.__name__, i))
+    return found
+
+
+class Block:
+    """Some lines as the body of a function."""
+
+    def __init__(self, writer, lines, first, end, uses, path):
+        self.first, self.end = first, end
+        made = [MENTION.search(line).group(1) for line in lines[first:end]]
+        self.params, self.results, own = [], [n for n in made if any(not first <= i < end for i in uses[n])], set(made)
+        for line in lines[first:end]:
+            self.params += [n for n in MENTION.findall(line) if n not in own and n not in self.params]
+        self.types = [writer.types.get(n, "?") for n in self.params]
+        order = {n: f"%{k}" for k, n in enumerate(self.params + made)}
+        text = "\n".join(lines[first:end])
+        self.key = (MENTION.sub(lambda m: order[m.group(1)], text), *self.types, [order[n] for n in self.results] == [order[made[-1]]])
+        self.ok = self.results == made[-1:] and not any("?" in t or "meta[" in t for t in self.types)
+        # What the module calls a value is called so in the function, and what comes from elsewhere x; the inputs' names stay theirs.
+        prefix, names, taken = re.sub(r"\W+", "_", path) + "_", {}, set(writer.taken)
+        for n in self.params + made:
+            inside = re.sub(r"^(v_)?" + re.escape(prefix), "", n)
+            short = inside if inside != n and inside[:1].isalpha() else "x" if n in self.params else n
+            k = next(k for k in range(len(order) + 1) if (f"{short}_{k}" if k else short) not in taken)
+            names[n] = f"{short}_{k}" if k else short
+            taken.add(names[n])
+        self.text = MENTION.sub(lambda m: "%" + names[m.group(1)], text)
+        self.head = ", ".join(f"%{names[n]}: {t}" for n, t in zip(self.params, self.types))
+        self.result = f"%{names[made[-1]]}"
+
+
+def outline(writer, graph, result):
+    """Calls of modules that say the same with other names are calls of one function: (functions, lines)."""
+    lines, uses = graph.lines, {}
+    for i, line in enumerate([*lines, result]):
+        for name in MENTION.findall(line):
+            uses.setdefault(name, []).append(i)
+    same = {}
+    for path, kind, first, end in calls_of(graph):
+        block = Block(writer, lines, first, end, uses, path)
+        if block.ok:
+            same.setdefault(block.key, []).append((kind, block))
+    functions, calls, gone, names = [], {}, set(), set()
+    for group in sorted(same.values(), key=lambda g: -(len(g) - 1) * (g[0][1].end - g[0][1].first)):
+        free = [(kind, b) for kind, b in group if gone.isdisjoint(range(b.first, b.end))]
+        # A module that does nothing but call another one says the same as that.
+        free = list({b.first: (kind, b) for kind, b in free}.values())
+        if len(free) < 2:
+            continue
+        kind = re.sub(r"\W+", "_", free[0][0].split(".")[-1])
+        kind = next(n for n in [kind, *(f"{kind}_{k}" for k in range(1, len(same) + 1))] if n not in names | {"main"})
+        names.add(kind)
+        first = free[0][1]
+        functions.append(f"def @{kind}({first.head}) {{\n{first.text}\n  {first.result}\n}}\n\n")
+        for _, b in free:
+            gone |= set(range(b.first, b.end))
+            calls[b.first] = f"  let %{b.results[0]} = @{kind}({', '.join('%' + n for n in b.params)});"
+    return functions, [calls.get(i, line) for i, line in enumerate(lines) if i not in gone or i in calls]
 
 
 def program(module, args, kwargs=None, dynamic_shapes=None):
@@ -1425,7 +1507,8 @@ def program(module, args, kwargs=None, dynamic_shapes=None):
             writer.names.append(node.name)
             inputs.append(name)
             graph.text[node] = f"%{name}"
-            writer.params.append(f"%{name}: {graph.type(node.meta['val'])}")
+            writer.types[name] = graph.type(node.meta["val"])
+            writer.params.append(f"%{name}: {writer.types[name]}")
     for node, target in weights:
         if node.users:
             graph.text[node] = writer.weight(target, state[target])
@@ -1434,12 +1517,15 @@ def program(module, args, kwargs=None, dynamic_shapes=None):
     texts = [graph.arg(r) for r in results if not isinstance(r, torch.fx.Node) or r.name in wanted]
     if writer.refused:
         raise Unsupported("\n".join(sorted(writer.refused)))
-    body = "\n".join(graph.lines)
     result = texts[0] if len(texts) == 1 else tuple_of(texts)
+    functions, lines = outline(writer, graph, result)
+    body = "\n".join(lines)
+    kept = set(MENTION.findall(body))
+    writer.values = [v for v in writer.values if v.split(" = ")[0] in kept]
     renamed = writer.names != [p[1:p.index(":")] for p in writer.params]
     said = [f"{key}=[{', '.join(json.dumps(v, ensure_ascii=False) for v in values)}]"
             for key, values in (("names", writer.names if renamed else []), ("values", writer.values)) if values]
-    text = f'#[version = "0.0.5"]\ndef @main({", ".join(writer.params + said)}) {{\n{body}\n  {result}\n}}\n{writer.metadata()}'
+    text = f'#[version = "0.0.5"]\n{"".join(functions)}def @main({", ".join(writer.params + said)}) {{\n{body}\n  {result}\n}}\n{writer.metadata()}'
     return text, writer.weights, inputs
 
 
