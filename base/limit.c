@@ -3,8 +3,6 @@
 #include "base/diag.h"
 #include "base/memory.h"
 
-#include <time.h>
-
 void limits_init(Limits *l, Diags *diags)
 {
     *l = (Limits){.diags = diags};
@@ -164,4 +162,14 @@ double clock_seconds(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+struct timespec clock_after(double seconds)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    int64_t nanoseconds = t.tv_nsec + (int64_t)(seconds * 1e9);
+    t.tv_sec += (time_t)(nanoseconds / 1000000000);
+    t.tv_nsec = (long)(nanoseconds % 1000000000);
+    return t;
 }

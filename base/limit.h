@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 typedef struct Diags Diags;
 
@@ -91,5 +92,7 @@ bool limit_charge(Limits *l, size_t bytes);
 void limit_release(Limits *l, size_t bytes);
 
 double clock_seconds(void); /* monotonic */
+/* The moment so many seconds from now, by the clock that conditions and semaphores wait by. */
+struct timespec clock_after(double seconds);
 
 #endif

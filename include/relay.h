@@ -124,9 +124,12 @@ void relay_session_start(RelaySession *s, RelaySink sink);
  * cell it does nothing. */
 void relay_session_interrupt(RelaySession *s);
 
+/* What is over sooner, in seconds, needs no word. */
+#define RELAY_PROGRESS_SOON 0.5
+
 /* What the running cell is at, for who waits for it. */
 typedef struct RelayProgress {
-    char text[120]; /* "passes 3 of 26, FuseOps"; "": nothing is known */
+    char line[140]; /* "2 s  12 %  passes 3 of 26, FuseOps" */
     double share; /* of the work that is done, from 0 to 1; negative: nobody knows */
     double seconds; /* since the cell began */
 } RelayProgress;

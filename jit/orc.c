@@ -2,6 +2,7 @@
  *
  * LLVM is a plug-in of its own, behind that of the JIT: code that another process made is run without it. Its functions are found when
  * they are first called, so `orc_open` comes before any of them. */
+#include "base/limit.h"
 #include "base/memory.h"
 #include "base/plugin.h"
 #include "jit/internal.h"
@@ -445,17 +446,11 @@ bool orc_leave(OrcWork *w)
 }
 
 /* So often somebody who waits asks the limits. */
-#define WAIT_NANOSECONDS 10000000
+#define WAIT_SECONDS 0.01
 
 static bool wait_a_little(OrcWork *w)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += WAIT_NANOSECONDS;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
+    struct timespec until = clock_after(WAIT_SECONDS);
     pthread_mutex_lock(&w->lock);
     if (w->left > 0)
         pthread_cond_timedwait(&w->done, &w->lock, &until);

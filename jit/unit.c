@@ -44,8 +44,9 @@ void gen_open(Gen *g, const char *name)
 
 void gen_turn(Gen *g)
 {
-    PtrMap *const in_module[] = {&g->abi,     &g->drops[0], &g->drops[1],
-                                 &g->outside, &g->bridges,  &g->invokes};
+    PtrMap *const in_module[] = {&g->abi, &g->outside, &g->bridges, &g->invokes};
+    for (size_t i = 0; i < DROP_LEVELS; i++)
+        ptrmap_clear(&g->drops[i]);
     for (size_t i = 0; i < sizeof in_module / sizeof *in_module; i++)
         ptrmap_clear(in_module[i]);
     for (size_t i = 0; i < g->kernels.n; i++)
@@ -73,8 +74,8 @@ void gen_close(Gen *g)
         dispose(g->m);
     }
     ptrmap_deinit(&g->abi);
-    ptrmap_deinit(&g->drops[0]);
-    ptrmap_deinit(&g->drops[1]);
+    for (size_t i = 0; i < DROP_LEVELS; i++)
+        ptrmap_deinit(&g->drops[i]);
     ptrmap_deinit(&g->outside);
     ptrmap_deinit(&g->bridges);
     ptrmap_deinit(&g->invokes);

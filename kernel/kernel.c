@@ -1,5 +1,6 @@
 #define _GNU_SOURCE 1
 #include "kernel/kernel_main.h"
+#include "base/limit.h"
 #include "base/memory.h"
 #include "base/plugin.h"
 #include "base/sandbox.h"
@@ -450,11 +451,7 @@ static void await_shell(Kernel *k)
 {
     for (int i = 0; i < PATIENCE; i++) {
         relay_session_interrupt(k->session);
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 100 * 1000 * 1000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        struct timespec until = clock_after(0.1);
         int waited;
         do {
             waited = sem_timedwait(&k->shell_ended, &until);

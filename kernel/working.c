@@ -4,36 +4,30 @@
 #include "kernel/internal.h"
 
 #include <stdio.h>
-
-/* What is over sooner needs no word. */
-static const double soon = 0.5;
+#include <string.h>
 
 /* ---- the line ---- */
 
-static json_t *line_content(const Kernel *k, const Buf *text, const Buf *html)
+static json_t *line_content(const Kernel *k, const char *text, const Buf *html)
 {
     char id[64];
     snprintf(id, sizeof id, "relay-progress-%u", k->working.lines);
     json_t *content =
-        json_pack("{s:{s:o}, s:{}, s:{s:s}}", "data", "text/plain",
-                  json_text(buf_text(text), text->n), "metadata", "transient", "display_id", id);
+        json_pack("{s:{s:o}, s:{}, s:{s:s}}", "data", "text/plain", json_text(text, strlen(text)),
+                  "metadata", "transient", "display_id", id);
     if (html)
         json_object_set_new(json_object_get(content, "data"), "text/html",
                             json_text(buf_text(html), html->n));
     return content;
 }
 
-static void print_line(const RelayProgress *p, Buf *text, Buf *html)
+static void print_html(const RelayProgress *p, Buf *html)
 {
-    buf_printf(text, "%.0f s", p->seconds);
-    if (p->share >= 0)
-        buf_printf(text, "  %.0f %%", p->share * 100);
-    buf_printf(text, "  %s", p->text[0] ? p->text : "running");
     buf_str(html, "<span><progress max=\"1\"");
     if (p->share >= 0)
         buf_printf(html, " value=\"%.3f\"", p->share);
     buf_str(html, "></progress> ");
-    buf_html(html, buf_text(text), text->n);
+    buf_html(html, p->line, strlen(p->line));
     buf_str(html, "</span>");
 }
 
@@ -41,11 +35,10 @@ static void print_line(const RelayProgress *p, Buf *text, Buf *html)
 static void remove_line(Channel *shell)
 {
     Working *w = &shell->kernel->working;
-    Buf nothing = {0};
     if (!w->shown)
         return;
     if (w->beside)
-        channel_publish(shell, "update_display_data", line_content(shell->kernel, &nothing, NULL));
+        channel_publish(shell, "update_display_data", line_content(shell->kernel, "", NULL));
     else
         channel_publish(shell, "clear_output", json_pack("{s:b}", "wait", 0));
     w->emptied = w->beside;
@@ -103,18 +96,17 @@ void working_tell(Channel *aside)
     if (stands_still(&k->debugger) || !relay_session_progress(k->session, &p))
         return;
     pthread_mutex_lock(&w->lock);
-    if (!w->silent && clock_seconds() - w->said >= soon) {
-        Buf text = {0}, html = {0};
-        print_line(&p, &text, &html);
+    if (!w->silent && clock_seconds() - w->said >= RELAY_PROGRESS_SOON) {
+        Buf html = {0};
+        print_html(&p, &html);
         bool there = w->shown || w->emptied;
         w->lines += !there;
         channel_publish_for(aside, k->aside.shell->request.header_text,
                             there ? "update_display_data" : "display_data",
-                            line_content(k, &text, &html));
+                            line_content(k, p.line, &html));
         publish_wait(&k->publisher, aside->hand, &aside->out);
         w->shown = true;
         w->emptied = false;
-        buf_deinit(&text);
         buf_deinit(&html);
     }
     pthread_mutex_unlock(&w->lock);

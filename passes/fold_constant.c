@@ -285,8 +285,9 @@ static Expr *fold_call(Rewriter *rw, const Expr *old, Expr *now)
     Fold *fold = rw->data;
     const Call *was = expr_as_call(old);
     const Op *op = expr_call_of_op(now);
-    for (uint32_t i = 0; op && op->flags & OP_FROM_TYPE && i < was->args.n; i++)
-        if (fold->run->context->for_code && !total_of(&fold->total, was->args.at[i]))
+    bool drops = fold->run->context->for_code && op && op->flags & OP_FROM_TYPE;
+    for (uint32_t i = 0; drops && i < was->args.n; i++)
+        if (!total_of(&fold->total, was->args.at[i]))
             return now;
     Expr *created = with_created(rw, was, now);
     Expr *made = fold_op_call(rw->cx, rw->module, was, created ? created : now, fold->kept);

@@ -360,7 +360,6 @@ static Expr *inline_calls(Inliner *in, Expr *root)
     rewriter_deinit(&rw);
     purity_deinit(&in->purity);
     totality_deinit(&in->total);
-    in->total = (Totality){0};
     ptrmap_clear(&in->literals);
     ptrmap_clear(&in->values);
     ptrmap_clear(&in->locals);

@@ -7,12 +7,11 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-/* What is over sooner needs no word. */
-static const double soon = 0.5;
-/* So often the line is looked at. */
-enum { EVERY_MS = 100 };
+/* So often, in seconds, the line is looked at. */
+#define EVERY 0.1
 
 struct Status {
     pthread_t thread;
@@ -33,25 +32,20 @@ static void draw(Status *s)
     RelayProgress p;
     int columns = term_columns(s->fd);
     double now = clock_seconds();
-    if (s->open || columns < 20 || now - s->said < soon ||
-        !relay_session_progress(s->session, &p) || p.seconds < soon)
+    if (s->open || columns < 20 || now - s->said < RELAY_PROGRESS_SOON ||
+        !relay_session_progress(s->session, &p) || p.seconds < RELAY_PROGRESS_SOON)
         return;
-    Buf line = {0}, out = {0};
-    buf_printf(&line, "%.0f s  ", p.seconds);
-    if (p.share >= 0)
-        buf_printf(&line, "%2.0f %%  ", p.share * 100);
-    buf_str(&line, p.text[0] ? p.text : "running");
+    Buf out = {0};
     buf_char(&out, '\r');
     if (s->color)
         term_style(&out, STYLE_DIM);
-    term_clip(&out, buf_text(&line), line.n, columns - 1);
+    term_clip(&out, p.line, strlen(p.line), columns - 1);
     if (s->color)
         term_style(&out, STYLE_PLAIN);
     term_clear_line(&out);
-    if (!line.failed && !out.failed)
+    if (!out.failed)
         fd_write(s->fd, buf_text(&out), out.n);
     s->shown = true;
-    buf_deinit(&line);
     buf_deinit(&out);
 }
 
@@ -67,23 +61,14 @@ static void clear(Status *s)
     s->shown = false;
 }
 
-static void wait_a_little(Status *s)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += EVERY_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&s->changed, &s->lock, &until);
-}
-
 static void *status_main(void *data)
 {
     Status *s = data;
     pthread_mutex_lock(&s->lock);
     while (!s->ends) {
+        struct timespec until = clock_after(EVERY);
         if (s->works)
-            wait_a_little(s);
+            pthread_cond_timedwait(&s->changed, &s->lock, &until);
         else
             pthread_cond_wait(&s->changed, &s->lock);
         if (s->works && !s->ends)

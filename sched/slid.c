@@ -19,13 +19,14 @@ typedef struct Slid {
     int64_t chunks; /* parts of the outermost sum, each over all tiles, whose operands stay near */
 } Slid;
 
-/* Puts an axis in front of others; true where it runs on into the first of them. */
+/* Whether the axis runs on into the one that is the first behind it. */
 static bool joins(const Axis *first, const Axis *axis)
 {
     return axis->a == first->a * first->extent && axis->b == first->b * first->extent &&
            axis->c == first->c * first->extent;
 }
 
+/* Puts an axis in front of the others; false: there are too many. */
 static bool add_sum(Slid *d, const Axis *axis)
 {
     if (d->n_sum && joins(&d->sum[0], axis)) {
@@ -42,13 +43,11 @@ static bool add_sum(Slid *d, const Axis *axis)
 
 static void add_space(Slid *d, const Axis *axis)
 {
-    bool column =
-        d->columns.extent == 0 || (axis->a == 0 && d->n_outer == 0 && joins(&d->columns, axis));
     if (d->columns.extent == 0)
         d->columns = *axis;
-    else if (column)
+    else if (axis->a == 0 && d->n_outer == 0 && joins(&d->columns, axis))
         d->columns.extent *= axis->extent;
-    else if (axis->b == 0 && d->rows.extent < axis->extent && d->rows.extent == 0)
+    else if (axis->b == 0 && d->rows.extent == 0)
         d->rows = *axis;
     else
         d->outer[d->n_outer++] = *axis;

@@ -38,7 +38,8 @@ Expr *session_behind(RelaySession *s, Expr *e, Var **last)
 {
     const Expr *value = e->kind == EXPR_VAR ? session_written(s, expr_as_var(e)) : NULL;
     while (value && type_find(value->type)->kind == TYPE_FUNC) {
-        *last = expr_as_var(e);
+        if (last)
+            *last = expr_as_var(e);
         e = (Expr *)(uintptr_t)value;
         value = e->kind == EXPR_VAR ? session_written(s, expr_as_var(e)) : NULL;
     }

@@ -132,7 +132,7 @@ Module *command_module(CommandCall *c)
         return unless_failed(c, module_slice(c->s, c->s->env, def->name));
     Module *m = command_program(c);
     if (m && m->expr)
-        m->expr = session_behind(c->s, m->expr, &(Var *){NULL});
+        m->expr = session_behind(c->s, m->expr, NULL);
     return m;
 }
 

@@ -62,7 +62,7 @@ RelayStatus stage_equal(RelaySession *s, const RelayRequest *r)
 /* A global stands for its definition, a variable for the function that it holds. */
 static Expr *definition(RelaySession *s, Expr *e)
 {
-    e = session_behind(s, e, &(Var *){NULL});
+    e = session_behind(s, e, NULL);
     const GlobalVar *g = expr_as_global(e);
     const Def *def = g ? module_find(s->env, g->name) : NULL;
     return def && def->fn ? &def->fn->base : e;

@@ -149,7 +149,7 @@ bool session_is_current(const RelaySession *s, const Expr *e);
 /* What was written behind `let %x =`, with types; NULL where that is not known, or would mean something else by now. */
 const Expr *session_written(void *session, const Var *v);
 /* What was written for a variable that holds a function, whichever variables it goes through, and the last of these; else e itself, and
- * *last is left alone. */
+ * *last, where that is asked for, is left alone. */
 Expr *session_behind(RelaySession *s, Expr *e, Var **last);
 
 /* ---- results.c ------------------------------------------------------------------------------------------------------------ */

@@ -244,10 +244,14 @@ static uint64_t microseconds(void)
 
 bool relay_session_progress(RelaySession *s, RelayProgress *out)
 {
-    Buf text = {0};
+    Buf text = {0}, share = {0};
     *out = (RelayProgress){.share = progress_print(&s->progress, &text)};
     out->seconds = (double)(microseconds() - atomic_load(&s->began)) * 1e-6;
-    snprintf(out->text, sizeof out->text, "%s", buf_text(&text));
+    if (out->share >= 0)
+        buf_printf(&share, "%2.0f %%  ", out->share * 100);
+    snprintf(out->line, sizeof out->line, "%.0f s  %s%s", out->seconds, buf_text(&share),
+             text.n ? buf_text(&text) : "running");
+    buf_deinit(&share);
     buf_deinit(&text);
     return atomic_load(&s->running);
 }
