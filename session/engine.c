@@ -5,7 +5,7 @@
 #include "runtime/heap.h"
 #include "session/internal.h"
 #include "session/optimise.h"
-#include "session/stepping.h"
+#include "session/steps/stepping.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "ir/walk.h"
 #include "passes/pass.h"
 #include "session/optimise.h"
-#include "session/stepping.h"
+#include "session/steps/stepping.h"
 #include "session/tier.h"
 #include "stdlib/stdlib.h"
 #include "typecheck/typecheck.h"

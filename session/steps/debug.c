@@ -1,6 +1,6 @@
 /* What a debugger asks of an evaluation that stands still: its frames, their variables, what these consist of, and expressions over them.
  * Everything is told of a step that is kept, so that going back changes nothing. */
-#include "session/stepping.h"
+#include "session/steps/stepping.h"
 
 #include "base/memory.h"
 #include "ir/expr.h"

@@ -1,9 +1,9 @@
 /* Evaluations that somebody watches: steps, breakpoints, watched variables. */
-#ifndef SESSION_STEPPING_H
-#define SESSION_STEPPING_H
+#ifndef SESSION_STEPS_STEPPING_H
+#define SESSION_STEPS_STEPPING_H
 
 #include "session/commands.h"
-#include "session/record.h"
+#include "session/steps/record.h"
 
 /* Where evaluations stop. */
 typedef struct Breakpoint {

@@ -2,7 +2,7 @@
 #include "base/utf8.h"
 #include "base/memory.h"
 #include "runtime/show.h"
-#include "session/record.h"
+#include "session/steps/record.h"
 
 #include <stdlib.h>
 #include <string.h>

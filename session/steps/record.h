@@ -3,8 +3,8 @@
  * A step is one rule applied to one expression of the text, and the state after it. States share what they have in common: the
  * variables are a list that grows at its head, and a call holds the state of its caller, so that each step costs the same however
  * many variables and calls there are. Values are retained, not copied. A recording keeps the latest steps, as many as it may. */
-#ifndef SESSION_RECORD_H
-#define SESSION_RECORD_H
+#ifndef SESSION_STEPS_RECORD_H
+#define SESSION_STEPS_RECORD_H
 
 #include "interp/observe.h"
 #include "session/internal.h"

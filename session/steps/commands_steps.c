@@ -1,5 +1,5 @@
 /* Commands that evaluate while one looks on: :step and :trace. */
-#include "session/stepping.h"
+#include "session/steps/stepping.h"
 
 #include <stdlib.h>
 #include <string.h>

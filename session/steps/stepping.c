@@ -1,4 +1,4 @@
-#include "session/stepping.h"
+#include "session/steps/stepping.h"
 
 #include "base/utf8.h"
 

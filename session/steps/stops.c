@@ -1,5 +1,5 @@
 /* Breakpoints and watched variables. */
-#include "session/stepping.h"
+#include "session/steps/stepping.h"
 #include "base/memory.h"
 
 #include "ir/expr.h"

@@ -5,7 +5,7 @@
  * only adds that a click on an expression goes to the next step that evaluates it. */
 #include "session/html.h"
 #include "base/memory.h"
-#include "session/stepping.h"
+#include "session/steps/stepping.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "session/record.h"
+#include "session/steps/record.h"
 
 #include "base/memory.h"
 #include "base/utf8.h"
