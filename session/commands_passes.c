@@ -263,6 +263,9 @@ void command_blame(CommandCall *c)
     if (!command_setting(c, "seed", &seed))
         return;
     BlameWish wish = {.seed = seed, .pipeline = command_pipeline(c)};
+    wish.time = str_is(wish.pipeline, "time");
+    if (wish.time)
+        wish.pipeline = command_pipeline(c);
     if (str_is(wish.pipeline, "engines"))
         wish.pipeline.len = 0;
     const Def *def =

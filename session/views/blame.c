@@ -4,6 +4,7 @@
 #include "ir/print.h"
 #include "ir/walk.h"
 #include "runtime/show.h"
+#include "session/timing.h"
 #include "session/views/trace.h"
 
 #include <math.h>
@@ -13,6 +14,9 @@
 /* How long a smaller program is looked for, and how many are tried. */
 #define SHRINK_SECONDS 5.0
 #define SHRINK_TRIES 400
+/* What takes so many times as long is slower, and how long that is measured. */
+#define SLOWER 1.2
+#define CLOCK_SECONDS 0.02
 
 typedef struct Blame {
     RelaySession *s;
@@ -21,6 +25,12 @@ typedef struct Blame {
     double deadline;
     size_t tries;
 } Blame;
+
+/* What the program gives before anything happens to it. */
+typedef struct Before {
+    Value value;
+    double seconds; /* of a run, where times are compared: the least so far */
+} Before;
 
 /* What was seen. */
 typedef struct Difference {
@@ -195,15 +205,22 @@ static Module *runnable(const Runs *r, const BlameWish *w, Module *m, Module *en
     return NULL;
 }
 
-static Value run_jit(RelaySession *s, Module *env, Module *m)
+/* `seconds`, if it is not NULL, gets how long a run takes. */
+static Value run_jit(RelaySession *s, Module *env, Module *m, double *seconds)
 {
     Thunk t;
+    Timing timing;
     Runnable code;
     Buf why = {0};
     Value v = value_none();
     if (thunk_make(s, env, m, m->expr, CLOSURES_ALL, &t)) {
         if (engine_compile(s, t.module, t.name, COMPILE_TO_RUN, &code, &why)) {
-            v = engine_call(s, &code, t.n, t.args);
+            if (!seconds)
+                v = engine_call(s, &code, t.n, t.args);
+            else if (time_calls(s, &code, t.n, t.args,
+                                (TimeWish){.seconds = CLOCK_SECONDS, .runs = 3, .result = &v},
+                                &timing))
+                *seconds = timing.least;
             engine_release(s, &code);
         }
         thunk_free(s, &t);
@@ -212,14 +229,14 @@ static Value run_jit(RelaySession *s, Module *env, Module *m)
     return v;
 }
 
-static Value run(const Runs *r, const BlameWish *w, Module *m, Engine engine)
+static Value run_timed(const Runs *r, const BlameWish *w, Module *m, Engine engine, double *seconds)
 {
     RelaySession *s = r->b->s;
     Module *env = session_with(s->env, m);
     Module *program = env ? runnable(r, w, m, env) : NULL;
     Value v = value_none();
     if (program && engine == ENGINE_JIT)
-        v = run_jit(s, env, program);
+        v = run_jit(s, env, program, seconds);
     else if (program)
         v = interp_eval(s->interp, env, program, program->expr, &s->local_values);
     if (program)
@@ -229,6 +246,27 @@ static Value run(const Runs *r, const BlameWish *w, Module *m, Engine engine)
     module_release(program);
     module_release(env);
     return v;
+}
+
+static Value run(const Runs *r, const BlameWish *w, Module *m, Engine engine)
+{
+    return run_timed(r, w, m, engine, NULL);
+}
+
+/* How long compiled code takes; infinity where there is none. */
+static double clock_program(const Runs *r, const BlameWish *w, Module *m)
+{
+    double seconds = INFINITY;
+    value_release(run_timed(r, w, m, ENGINE_JIT, &seconds));
+    return seconds;
+}
+
+static Before run_before(const Runs *r, const BlameWish *w, Module *m)
+{
+    Before b = {.value = run(r, w, m, ENGINE_INTERP)};
+    if (w->time && !value_is_none(b.value))
+        b.seconds = clock_program(r, w, m);
+    return b;
 }
 
 /* ---- attempts -------------------------------------------------------------------------------------------------------------------- */
@@ -267,11 +305,40 @@ static void show(Blame *b, Buf *out, Value v)
     value_show(out, v, style);
 }
 
-/* Whether a program gives something else than `was`; `out`: how. */
-static bool differs(const Runs *r, const BlameWish *w, Value was, Module *now, Engine engine,
+/* Whether it takes longer, looked at twice. */
+static bool slower(const Runs *r, const BlameWish *w, Before *was, Module *now, Difference *out)
+{
+    Quiet quiet;
+    quiet_begin(&quiet, r->b->s);
+    double is = clock_program(r, w, now);
+    if (is > SLOWER * was->seconds)
+        is = fmin(is, clock_program(r, w, now));
+    quiet_end(&quiet, r->b->s);
+    bool other = isfinite(is) && is > SLOWER * was->seconds;
+    if (other) {
+        buf_printf(&out->why, "it takes %.1f times as long", is / was->seconds);
+        buf_printf(&out->was, "%.4g µs", was->seconds * 1e6);
+        buf_printf(&out->is, "%.4g µs", is * 1e6);
+    }
+    was->seconds = fmin(was->seconds, is);
+    return other && r->b->s->cx.limits.hit == LIMIT_NONE;
+}
+
+/* Whether a program has another type, gives something else than before, or, where times are compared, takes longer; `out`: how. */
+static bool differs(const Runs *r, const BlameWish *w, Before *before, Module *now, Engine engine,
                     Difference *out)
 {
     Blame *b = r->b;
+    Value was = before->value;
+    const Type *had = type_of_program(w, w->m), *has = type_of_program(w, now);
+    if (w->time)
+        return slower(r, w, before, now, out);
+    if (had && has && !type_equal(had, has)) {
+        type_print(&out->was, had);
+        type_print(&out->is, has);
+        buf_str(&out->why, "the type");
+        return true;
+    }
     Quiet quiet;
     quiet_begin(&quiet, b->s);
     Value is = run(r, w, now, engine);
@@ -292,7 +359,7 @@ static bool differs(const Runs *r, const BlameWish *w, Value was, Module *now, E
 static Module *run_pipeline(Blame *b, const BlameWish *w, Trace *t)
 {
     RelaySession *s = b->s;
-    PassContext pc = {.cx = &s->cx, .opt_level = 4, .env = s->env};
+    PassContext pc = {.cx = &s->cx, .opt_level = 4, .env = s->env, .meant = w->entry};
     if (t)
         trace_listen(t, &pc);
     uint32_t source = sources_add(&s->cx.sources, "pipeline", w->pipeline.ptr, w->pipeline.len);
@@ -309,16 +376,16 @@ static bool also_differs(Blame *b, const BlameWish *w)
     progress_step(&b->s->progress, b->tries++);
     quiet_begin(&quiet, b->s);
     bool ready = typecheck_module(&b->s->cx, w->m, b->s->env) && runs_init(&r, b, w, w->m);
-    Value was = ready ? run(&r, w, w->m, ENGINE_INTERP) : value_none();
-    Module *now = value_is_none(was) ? NULL
-                  : w->pipeline.len  ? run_pipeline(b, w, NULL)
-                                     : module_retain(w->m);
+    Before was = ready ? run_before(&r, w, w->m) : (Before){.value = value_none()};
+    Module *now = value_is_none(was.value) ? NULL
+                  : w->pipeline.len        ? run_pipeline(b, w, NULL)
+                                           : module_retain(w->m);
     quiet_end(&quiet, b->s);
     if (now)
-        other = differs(&r, w, was, now, w->pipeline.len ? ENGINE_INTERP : ENGINE_JIT, &d);
+        other = differs(&r, w, &was, now, w->pipeline.len ? ENGINE_INTERP : ENGINE_JIT, &d);
     difference_deinit(&d);
     module_release(now);
-    value_release(was);
+    value_release(was.value);
     runs_deinit(&r);
     return other;
 }
@@ -544,6 +611,8 @@ static void put_cell(Buf *out, const BlameWish *w)
     buf_str(out, ":blame ");
     if (w->seed)
         buf_printf(out, "seed=%llu ", (unsigned long long)w->seed);
+    if (w->time)
+        buf_str(out, "time ");
     if (w->pipeline.len)
         buf_printf(out, "%.*s ", (int)w->pipeline.len, w->pipeline.ptr);
     else
@@ -590,6 +659,93 @@ static const char style[] =
     "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,inherit)}"
     "</style>";
 
+/* ---- inside a pass -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Travel {
+    Blame *b;
+    const Runs *runs; /* NULL: the program is not run */
+    Before was; /* of the program before the pass */
+    const char *pass;
+    Trace *trace;
+    uint64_t left; /* rewrites to be made */
+    bool differs;
+    unsigned long long guilty,
+        all; /* the first after which it differs, counted from 1, and how many there are */
+} Travel;
+
+/* What a pass decides while the last of its rewrites is still to be made is about that one. */
+static void hear(void *data, const PassEvent *e)
+{
+    Travel *t = data;
+    if (t->left == 1)
+        trace_decided(t->trace, e);
+}
+
+/* The program after so many rewrites; NULL after a diagnostic. */
+static Module *after_rewrites(Travel *t, Module *m, uint64_t n)
+{
+    RelaySession *s = t->b->s;
+    PassContext pc = {.cx = &s->cx,
+                      .opt_level = 4,
+                      .any_level = true,
+                      .env = s->env,
+                      .meant = t->b->wish->entry,
+                      .rewrites = &t->left,
+                      .decided = hear,
+                      .data = t};
+    t->left = n;
+    return passes_run_text(&pc, m, t->pass);
+}
+
+/* Whether it differs after so many rewrites; what goes wrong with them is not told. The module is the caller's. */
+static Module *look_after(Travel *t, Module *m, uint64_t n, bool *other)
+{
+    Quiet quiet;
+    Difference d = {0};
+    quiet_begin(&quiet, t->b->s);
+    Module *now = after_rewrites(t, m, n);
+    quiet_end(&quiet, t->b->s);
+    *other = now && differs(t->runs, t->b->wish, &t->was, now, ENGINE_INTERP, &d);
+    difference_deinit(&d);
+    return now;
+}
+
+/* The first rewrite of the pass after which it differs, by halving, as a step of the record. False where it makes its changes in one piece,
+ * or does not differ by itself. */
+static bool find_rewrite(Travel *t, Module *m)
+{
+    uint64_t most = UINT64_MAX / 2, low = 0;
+    bool other = false;
+    module_release(look_after(t, m, most, &other));
+    uint64_t high = most - t->left;
+    t->all = high;
+    while (other && low + 1 < high && !limit_hit(&t->b->s->cx.limits)) {
+        uint64_t middle = low + (high - low) / 2;
+        bool half = false;
+        module_release(look_after(t, m, middle, &half));
+        *(half ? &high : &low) = middle;
+    }
+    t->guilty = high;
+    if (!other || !high || limit_hit(&t->b->s->cx.limits))
+        return false;
+    Module *before = low ? after_rewrites(t, m, low) : module_retain(m);
+    t->trace->events.n = 0;
+    Module *now = before ? after_rewrites(t, m, high) : NULL;
+    if (now)
+        trace_after(t->trace, t->pass, 0, before, now);
+    module_release(before);
+    return now != NULL;
+}
+
+/* The element of the pipeline that the step is. */
+static const char *pass_of_step(Blame *b, const Trace *t, size_t step)
+{
+    Str element = element_of(b, t->steps.at[step - 1].pass);
+    return arena_copy_text(&b->arena, element.ptr, element.len);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------------------------- */
+
 /* All that is told. */
 typedef struct Finding {
     const char *verdict;
@@ -598,11 +754,16 @@ typedef struct Finding {
     const BlameWish *small; /* what still shows it */
     Trace *trace; /* NULL: no pass is to blame */
     size_t step; /* of it, counted from 1 */
+    const Travel
+        *rewrite; /* that did it, inside the pass; NULL: that makes its changes in one piece */
 } Finding;
 
 static void put_rows(Blame *b, const Finding *f, Buf *text, Buf *html, Buf *json)
 {
-    Buf inputs = {0}, cell = {0};
+    Buf inputs = {0}, cell = {0}, rewrite = {0};
+    if (f->rewrite)
+        buf_printf(&rewrite, "%llu of %llu of that pass, shown below", f->rewrite->guilty,
+                   f->rewrite->all);
     put_inputs(f->runs, b->wish, &inputs);
     if (f->small)
         put_cell(&cell, f->small);
@@ -611,8 +772,10 @@ static void put_rows(Blame *b, const Finding *f, Buf *text, Buf *html, Buf *json
         put_row(text, html, json, "was", "before", &f->seen->was);
         put_row(text, html, json, "is", "after", &f->seen->is);
     }
+    put_row(text, html, json, "rewrite", "rewrite", &rewrite);
     put_row(text, html, json, "inputs", "inputs", &inputs);
     put_row(text, html, json, "cell", "cell", &cell);
+    buf_deinit(&rewrite);
     buf_deinit(&inputs);
     buf_deinit(&cell);
 }
@@ -629,13 +792,15 @@ static void show_finding(Blame *b, const Finding *f)
     buf_printf(&json, "\", \"step\": %zu", f->step);
     put_rows(b, f, &text, &html, &json);
     buf_str(&html, "</table>");
-    if (f->trace) {
+    Trace *trace = f->rewrite ? f->rewrite->trace : f->trace;
+    if (trace) {
         char *name = arena_copy_text(&b->arena, b->wish->pipeline.ptr, b->wish->pipeline.len);
-        TraceView view = {.pipeline = name, .step = f->step};
-        trace_text(f->trace, &text, view);
-        trace_html(f->trace, &html, view);
+        TraceView view = {.pipeline = f->rewrite ? f->rewrite->pass : name,
+                          .step = f->rewrite ? 1 : f->step};
+        trace_text(trace, &text, view);
+        trace_html(trace, &html, view);
         buf_str(&json, ", \"trace\": ");
-        trace_json(f->trace, &json, view);
+        trace_json(trace, &json, view);
     }
     buf_str(&html, "</div>");
     buf_str(&json, "}");
@@ -645,10 +810,9 @@ static void show_finding(Blame *b, const Finding *f)
     buf_deinit(&json);
 }
 
-/* The first step whose type or value is another; 0: none. */
-static size_t first_other(Blame *b, const Trace *t, const Runs *r, Value was, Difference *out)
+/* The first step after which it differs; 0: none. */
+static size_t first_other(Blame *b, const Trace *t, const Runs *r, Before *was, Difference *out)
 {
-    const Type *type = type_of_program(b->wish, b->wish->m);
     Progress *progress = &b->s->progress;
     unsigned outer = progress_enter(progress, "comparing", "", t->steps.n);
     size_t first = 0;
@@ -656,23 +820,31 @@ static size_t first_other(Blame *b, const Trace *t, const Runs *r, Value was, Di
         const TraceStep *step = &t->steps.at[i];
         progress_step(progress, i + 1);
         progress_name(progress, step->pass);
-        const Type *now = type_of_program(b->wish, step->now);
-        if (!step->changed)
-            continue;
-        if (type && now && !type_equal(type, now)) {
-            type_print(&out->was, type);
-            type_print(&out->is, now);
-            buf_str(&out->why, "the type");
+        if (step->changed && differs(r, b->wish, was, step->now, ENGINE_INTERP, out))
             first = i + 1;
-        } else if (differs(r, b->wish, was, step->now, ENGINE_INTERP, out)) {
-            first = i + 1;
-        }
     }
     progress_leave(progress, outer);
     return first;
 }
 
-static void blame_step(Blame *b, const Runs *r, Trace *t, size_t step, const Difference *seen)
+static void show_step(Blame *b, Finding f, Before *was)
+{
+    Trace inside;
+    trace_init(&inside, b->s);
+    Travel t = {.b = b,
+                .runs = f.runs,
+                .was = *was,
+                .trace = &inside,
+                .pass = pass_of_step(b, f.trace, f.step)};
+    inside.rewrites = true;
+    if (find_rewrite(&t, f.step > 1 ? f.trace->steps.at[f.step - 2].now : f.trace->first))
+        f.rewrite = &t;
+    show_finding(b, &f);
+    trace_deinit(&inside);
+}
+
+static void blame_step(Blame *b, const Runs *r, Trace *t, size_t step, const Difference *seen,
+                       Before *was)
 {
     const char *pass = t->steps.at[step - 1].pass;
     const Pass *row = pass_find(str_of(pass));
@@ -683,14 +855,15 @@ static void blame_step(Blame *b, const Runs *r, Trace *t, size_t step, const Dif
     if (!also_differs(b, &small))
         small.pipeline = b->wish->pipeline;
     shrink(b, &small);
-    buf_printf(&verdict, "`%s`, pass %zu of %zu, is the first after which the result differs%s",
-               pass, step, t->steps.n, row && row->other_values ? ", which is what it is for" : "");
-    show_finding(b, &(Finding){buf_text(&verdict), seen, r, &small, t, step});
+    buf_printf(&verdict, "`%s`, pass %zu of %zu, is the first after which %s%s", pass, step,
+               t->steps.n, b->wish->time ? "it takes longer" : "the result differs",
+               !b->wish->time && row && row->other_values ? ", which is what it is for" : "");
+    show_step(b, (Finding){buf_text(&verdict), seen, r, &small, t, step, NULL}, was);
     module_release(small.m);
     buf_deinit(&verdict);
 }
 
-static void blame_pipeline(Blame *b, const Runs *r, Value was)
+static void blame_pipeline(Blame *b, const Runs *r, Before *was)
 {
     Trace t;
     Difference seen = {0};
@@ -698,16 +871,19 @@ static void blame_pipeline(Blame *b, const Runs *r, Value was)
     Module *now = run_pipeline(b, b->wish, &t);
     size_t step = now ? first_other(b, &t, r, was, &seen) : 0;
     if (step)
-        blame_step(b, r, &t, step, &seen);
+        blame_step(b, r, &t, step, &seen, was);
     else if (now)
-        show_finding(b, &(Finding){.verdict = "no pass changes the type or the result", .runs = r});
+        show_finding(b,
+                     &(Finding){.verdict = b->wish->time ? "no pass makes it slower"
+                                                         : "no pass changes the type or the result",
+                                .runs = r});
     difference_deinit(&seen);
     module_release(now);
     trace_deinit(&t);
 }
 
 /* The pass of the pipeline before compiled code after which the evaluator gives something else too; 0: none. */
-static size_t pass_of_code(Blame *b, const Runs *r, Value was, Trace *t, Difference *seen)
+static size_t pass_of_code(Blame *b, const Runs *r, Before *was, Trace *t, Difference *seen)
 {
     RelaySession *s = b->s;
     PassContext pc = {.cx = &s->cx, .opt_level = s->opt_level, .exact = s->exact, .env = s->env};
@@ -718,7 +894,7 @@ static size_t pass_of_code(Blame *b, const Runs *r, Value was, Trace *t, Differe
     return step;
 }
 
-static void show_engines(Blame *b, const Runs *r, Value was, const Difference *seen,
+static void show_engines(Blame *b, const Runs *r, Before *was, const Difference *seen,
                          const BlameWish *small)
 {
     Trace t;
@@ -737,14 +913,18 @@ static void show_engines(Blame *b, const Runs *r, Value was, const Difference *s
                    ": not after any of the %zu passes before code is made, so it is how "
                    "the code computes",
                    t.steps.n);
-    show_finding(b, &(Finding){buf_text(&verdict), seen, r, small, step ? &t : NULL, step});
+    Finding f = {buf_text(&verdict), seen, r, small, step ? &t : NULL, step, NULL};
+    if (step)
+        show_step(b, f, was);
+    else
+        show_finding(b, &f);
     difference_deinit(&earlier);
     buf_deinit(&verdict);
     trace_deinit(&t);
 }
 
 /* Where compiled code gives something else, a pass of its pipeline may have done it; else it is how the code is made. */
-static void blame_engines(Blame *b, const Runs *r, Value was)
+static void blame_engines(Blame *b, const Runs *r, Before *was)
 {
     Difference seen = {0};
     if (!differs(r, b->wish, was, b->wish->m, ENGINE_JIT, &seen)) {
@@ -773,12 +953,12 @@ void blame(RelaySession *s, const BlameWish *wish)
                   wish->pipeline.len ? "-O3" : "engines");
         ready = false;
     }
-    Value was = ready ? run(&r, wish, wish->m, ENGINE_INTERP) : value_none();
-    if (!value_is_none(was) && wish->pipeline.len)
-        blame_pipeline(&b, &r, was);
-    else if (!value_is_none(was))
-        blame_engines(&b, &r, was);
-    value_release(was);
+    Before was = ready ? run_before(&r, wish, wish->m) : (Before){.value = value_none()};
+    if (!value_is_none(was.value) && wish->pipeline.len)
+        blame_pipeline(&b, &r, &was);
+    else if (!value_is_none(was.value))
+        blame_engines(&b, &r, &was);
+    value_release(was.value);
     runs_deinit(&r);
     arena_deinit(&b.arena);
 }
@@ -797,40 +977,6 @@ static const PassRule value_rules[] = {
     {0},
 };
 
-typedef struct Travel {
-    Blame *b;
-    const Runs *runs; /* NULL: the program is not run */
-    Value was; /* of the program before the pass */
-    const char *pass;
-    Trace trace;
-    uint64_t left; /* rewrites to be made */
-    bool differs;
-} Travel;
-
-/* What a pass decides while the last of its rewrites is still to be made is about that one. */
-static void hear(void *data, const PassEvent *e)
-{
-    Travel *t = data;
-    if (t->left == 1)
-        trace_decided(&t->trace, e);
-}
-
-/* The program after so many rewrites; NULL after a diagnostic. */
-static Module *after_rewrites(Travel *t, Module *m, uint64_t n)
-{
-    RelaySession *s = t->b->s;
-    PassContext pc = {.cx = &s->cx,
-                      .opt_level = 4,
-                      .any_level = true,
-                      .env = s->env,
-                      .meant = t->b->wish->entry,
-                      .rewrites = &t->left,
-                      .decided = hear,
-                      .data = t};
-    t->left = n;
-    return passes_run_text(&pc, m, t->pass);
-}
-
 /* One line of a value. */
 static const char *told(Travel *t, const Buf *value)
 {
@@ -840,7 +986,7 @@ static const char *told(Travel *t, const Buf *value)
         if (value->at[i] != '\n' && !(value->at[i] == ' ' && line.at[line.n - 1] == ' '))
             buf_char(&line, value->at[i]);
     buf_str(&line, line.n < 60 ? "`" : "…`");
-    const char *kept = arena_copy_text(&t->trace.arena, buf_text(&line), line.n);
+    const char *kept = arena_copy_text(&t->trace->arena, buf_text(&line), line.n);
     buf_deinit(&line);
     return kept;
 }
@@ -852,9 +998,9 @@ static void tell_value(Travel *t, Module *now)
     PassEvent e = {.rule = &value_rules[VALUE_STAYS]};
     if (!t->runs)
         return;
-    bool other = differs(t->runs, t->b->wish, t->was, now, ENGINE_INTERP, &d);
+    bool other = differs(t->runs, t->b->wish, &t->was, now, ENGINE_INTERP, &d);
     if (!other)
-        show(t->b, &value, t->was);
+        show(t->b, &value, t->was.value);
     e.a = told(t, other ? &d.was : &value);
     if (other && !t->differs) {
         e.rule = &value_rules[VALUE_DIFFERS];
@@ -864,7 +1010,7 @@ static void tell_value(Travel *t, Module *now)
         e.a = told(t, d.is.n ? &d.is : &d.why);
     }
     t->differs |= other;
-    trace_decided(&t->trace, &e);
+    trace_decided(t->trace, &e);
     buf_deinit(&value);
     difference_deinit(&d);
 }
@@ -878,7 +1024,7 @@ static size_t note_rewrites(Travel *t, Module *m)
         Module *now = after_rewrites(t, m, n + 1);
         if (now && t->left == 0) {
             tell_value(t, now);
-            trace_after(&t->trace, t->pass, 0, before, now);
+            trace_after(t->trace, t->pass, 0, before, now);
             n++;
         } else {
             module_release(now);
@@ -908,9 +1054,9 @@ static void show_rewrites(Travel *t, size_t n)
 {
     RelaySession *s = t->b->s;
     const char *name =
-        arena_copy_text(&t->trace.arena, t->b->wish->pipeline.ptr, t->b->wish->pipeline.len);
+        arena_copy_text(&t->trace->arena, t->b->wish->pipeline.ptr, t->b->wish->pipeline.len);
     if (n)
-        trace_emit(&t->trace, (TraceView){.pipeline = name});
+        trace_emit(t->trace, (TraceView){.pipeline = name});
     else if (session_status(s) == RELAY_OK)
         emit_printf(
             s, RELAY_OUTPUT_DISPLAY,
@@ -926,20 +1072,21 @@ static void travel(Blame *b, const Runs *r, Module *m)
 {
     Str pipeline = b->wish->pipeline;
     size_t at = last_element(pipeline);
-    Travel t = {.b = b, .runs = r};
-    trace_init(&t.trace, b->s);
-    t.trace.rewrites = true;
+    Trace trace;
+    Travel t = {.b = b, .runs = r, .trace = &trace};
+    trace_init(&trace, b->s);
+    trace.rewrites = true;
     t.pass = arena_copy_text(&b->arena, pipeline.ptr + at, pipeline.len - at);
     BlameWish first = *b->wish;
     first.pipeline.len = at ? at - 1 : 0;
     Module *from = at ? run_pipeline(b, &first, NULL) : module_retain(m);
     if (from && r)
-        t.was = run(r, b->wish, from, ENGINE_INTERP);
-    if (from && (!r || !value_is_none(t.was)))
+        t.was = run_before(r, b->wish, from);
+    if (from && (!r || !value_is_none(t.was.value)))
         show_rewrites(&t, note_rewrites(&t, from));
-    value_release(t.was);
+    value_release(t.was.value);
     module_release(from);
-    trace_deinit(&t.trace);
+    trace_deinit(&trace);
 }
 
 void rewrites(RelaySession *s, const BlameWish *wish)

@@ -29,7 +29,8 @@ STORIES = {
                ["one group of 3 calls: nn.conv2d (a kernel), multiply (broadcast), nn.relu (elementwise)",
                 "ends there: it is a kernel, and what leads to sum (%3) is a reduction"]),
     "blame": (f":blame FoldConstant,{DROPS},FuseOps {WRONG}",
-              ["pass 2 of 3, is the first after which the result differs", "%u goes: nothing that counts uses it"]),
+              ["pass 2 of 3, is the first after which the result differs", "%u goes: nothing that counts uses it",
+               "1 of 2 of that pass"]),
     "travel": (f":rewrites {DROPS} {WRONG}", ["2 rewrites", "the result differs from here on: it was 4 and is"]),
     "ranges": (":explain pass FoldConstant,quantize{skip_conv_layers=[]} fn (%x: Tensor[(1, 4, 8, 8), float32]) { "
                "nn.conv2d(%x, full(1f, shape=[4, 4, 3, 3], dtype=\"float32\"), padding=[1, 1]) }",

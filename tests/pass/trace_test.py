@@ -152,6 +152,28 @@ class Blame(unittest.TestCase):
         self.assertNotIn("nn.relu", cell)
         self.assertIn("`DeadCodeElimination`, pass 1 of 1, is the first", self.run_cells(cell + "\n"))
 
+    def test_the_rewrite_inside_the_pass(self):
+        """One of several rewrites is wrong: blame says which, shows that one alone, and time travel marks the same."""
+        lets = "".join(f"let %d{i} = exp(%y + {i}f); " for i in range(9))
+        program = f"fn (%y: float32) {{ {lets}let %r = ref(%y); let %u = ref_write(%r, 3f); {lets.replace('d', 'e')}ref_read(%r) + 1f }}"
+        wrong = "DeadCodeElimination{ignore_impurity=True}"
+        said = self.run_cells(f":blame FoldConstant,{wrong} {program}\n")
+        which, of = map(int, re.search(r"^rewrite (\d+) of (\d+) of that pass, shown below$", said, re.M).groups())
+        self.assertEqual(of, 19)
+        shown = said[said.index(f"// {wrong}"):]
+        self.assertEqual(re.findall(r"^-(.*)$", shown, re.M), ["  let %u = ref_write(%r, 3f);"])
+        marked = re.search(rf"^// (\d+) {wrong}\n// - `%u` goes: .*\n// - the result differs from here on",
+                           self.run_cells(f":rewrites {wrong} {program}\n"), re.M)
+        self.assertEqual(int(marked[1]), which)
+
+    def test_the_pass_that_makes_it_slower(self):
+        program = ("fn (%x: Tensor[(64, 64), float32], %w: Tensor[(64, 64), float32]) "
+                   "{ nn.dense(exp(%x * 2f + 1f), %w, units=64) }\n")
+        said = self.run_cells(f":blame time FoldConstant,ToMixedPrecision {program}:blame time FoldConstant {program}")
+        self.assertIn("no pass makes it slower", said)
+        self.assertIn("`ToMixedPrecision`, pass 2 of 2, is the first after which it takes longer", said)
+        self.assertRegex(said, r"(?m)^cell +:blame time ToMixedPrecision fn ")
+
 
 def trace_changes(trace):
     """How many steps have a line that is not as it was."""
