@@ -16,7 +16,7 @@ static void show_steps(RelaySteps *st, uint64_t in_text)
 {
     Buf text = {0}, html = {0};
     steps_text(st, &text, in_text);
-    steps_html(st, &html, st->rec.first);
+    steps_html(st, &html, st->met ? st->stop : st->rec.first);
     emit_view(st->s, &text, &html);
     buf_deinit(&text);
     buf_deinit(&html);

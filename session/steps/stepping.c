@@ -41,15 +41,26 @@ static bool ask(RelaySteps *st)
 /* Steps in front of a breakpoint that are kept with those behind it. */
 #define KEPT_BEFORE 40
 
+/* The first step that matters is where a view opens. */
+static void note_stop(RelaySteps *st, RelayStop why)
+{
+    recorder_mark(&st->rec, why);
+    if (st->met || why == RELAY_STOP_NONE || why == RELAY_STOP_PAUSE)
+        return;
+    st->met = true;
+    st->stop = st->rec.n - 1;
+}
+
 /* Nobody can say how to go on: the evaluation does, and what is kept lies around the first breakpoint that it met. */
 static void pass_stop(RelaySteps *st, const Event *e)
 {
-    if (!st->at && (st->at = stops_match(st, e))) {
-        st->stop = st->rec.n - 1;
-        if (st->stop - st->rec.first > KEPT_BEFORE)
+    if (!st->met) {
+        st->at = stops_match(st, e);
+        note_stop(st, st->at ? RELAY_STOP_BREAK : stops_why(st, e));
+        if (st->met && st->stop - st->rec.first > KEPT_BEFORE)
             recorder_drop(&st->rec, st->stop - st->rec.first - KEPT_BEFORE);
     }
-    st->full = st->at && st->s->stops->n_watched == 0 && st->rec.n - st->rec.first == st->rec.cap;
+    st->full = st->met && st->s->stops->n_watched == 0 && st->rec.n - st->rec.first == st->rec.cap;
 }
 
 static bool on_event(void *data, const Event *e)
@@ -67,6 +78,8 @@ static bool on_event(void *data, const Event *e)
         return !arrived(st, e) || ask(st);
     if (st->breaks)
         pass_stop(st, e);
+    else
+        note_stop(st, e->kind == EVENT_FAIL ? RELAY_STOP_ERROR : stops_why(st, e));
     st->left = !st->rec.done && st->most && st->rec.n >= st->most;
     return !st->left;
 }
@@ -223,6 +236,8 @@ const RelayStepView *relay_steps_view(RelaySteps *st, uint64_t number)
     if (st->at && number == st->stop) {
         buf_str(&st->why, "breakpoint ");
         breakpoint_print(&st->why, st->at);
+    } else if (step->stop == RELAY_STOP_NAN) {
+        buf_str(&st->why, "a NaN or an infinity arises");
     }
     view_variables(st, step);
     view_calls(st, step);
@@ -260,17 +275,21 @@ static void text_step(RelaySteps *st, Buf *out, uint64_t k)
 void steps_text(RelaySteps *st, Buf *out, uint64_t most)
 {
     const Recorder *r = &st->rec;
-    uint64_t end = r->n - r->first > most ? r->first + most : r->n;
-    for (uint64_t k = r->first; k < end && !limit_hit(&st->s->cx.limits); k++) {
+    uint64_t begin = st->met && st->stop - r->first >= most ? st->stop - most + 1 : r->first;
+    uint64_t end = r->n - begin > most ? begin + most : r->n;
+    for (uint64_t k = begin; k < end && !limit_hit(&st->s->cx.limits); k++) {
         text_step(st, out, k);
         buf_char(out, '\n');
     }
+    if (st->met && recorder_step(r, st->stop)->stop == RELAY_STOP_NAN)
+        buf_printf(out, "At step %llu a NaN or an infinity arises.\n",
+                   (unsigned long long)st->stop);
     if (end < r->n || !r->done)
         buf_printf(out,
                    "These are the steps %llu to %llu; `:step steps=%llu E` shows more, and "
                    "`:step from=%llu E` what comes then.",
-                   (unsigned long long)r->first, (unsigned long long)end - 1,
-                   (unsigned long long)(end - r->first) * 10, (unsigned long long)end);
+                   (unsigned long long)begin, (unsigned long long)end - 1,
+                   (unsigned long long)(end - begin) * 10, (unsigned long long)end);
 }
 
 #define STATE_STEPS 8

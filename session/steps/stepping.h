@@ -28,7 +28,8 @@ typedef struct Stops {
     struct Parts *parts; /* debug.c: what somebody may ask the parts of; NULL: nothing */
     size_t n_breaks, n_watched, n_texts;
     uint32_t changes; /* of `texts`, so far */
-    unsigned events; /* 1 << RelayStop for each that is a reason too */
+    unsigned events; /* 1 << RelayStop for each that is a reason too, for a debugger */
+    unsigned by_hand; /* likewise, by `:break` */
 } Stops;
 
 /* The session's; NULL without memory. */
@@ -51,7 +52,8 @@ struct RelaySteps {
     bool breaks; /* breakpoints count */
     bool full; /* without a stepper: enough is kept, and what follows is not told */
     const Breakpoint *at; /* the breakpoint that was met: last, or first without a stepper */
-    uint64_t stop; /* its step */
+    bool met; /* without a stepper: a step that matters */
+    uint64_t stop; /* that step */
     PtrMap watched_cells; /* Object -> Name */
     PtrMap conditions; /* Breakpoint -> Module; NULL: it cannot be told */
     PtrMap

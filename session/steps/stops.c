@@ -19,7 +19,8 @@
 bool stops_any(const RelaySession *s)
 {
     const Stops *stops = s->stops;
-    return stops && (stops->n_breaks || stops->n_watched || stops->n_texts || stops->events);
+    return stops && (stops->n_breaks || stops->n_watched || stops->n_texts || stops->events ||
+                     stops->by_hand);
 }
 
 static void breakpoint_free(Breakpoint *b)
@@ -346,7 +347,10 @@ static bool nan_arises(RelaySteps *st, const Event *e)
 
 RelayStop stops_why(RelaySteps *st, const Event *e)
 {
-    unsigned events = st->s->stops ? st->s->stops->events : 0;
+    /* Whoever steps wants to see where numbers go wrong. */
+    unsigned events = st->breaks ? 0 : 1u << RELAY_STOP_NAN;
+    if (st->s->stops)
+        events |= st->s->stops->events | st->s->stops->by_hand;
     if (atomic_exchange(&st->s->pause, false))
         return RELAY_STOP_PAUSE;
     if ((events & 1u << RELAY_STOP_ERROR) && e->kind == EVENT_FAIL)
@@ -451,7 +455,7 @@ Value stops_eval(RelaySession *s, Module *env, Module *keep, Expr *e)
     st.go.kind = RELAY_GO_ON;
     st.breaks = true;
     Value v = ok ? steps_eval(&st, env, keep, e) : value_none();
-    if (st.at && !st.asks)
+    if (st.met && !st.asks)
         show_stop(&st);
     if (st.left)
         report_stop(&st);
@@ -461,6 +465,31 @@ Value stops_eval(RelaySession *s, Module *env, Module *keep, Expr *e)
 
 /* ---- commands --------------------------------------------------------------------------------------- */
 
+/* What evaluations stop at beside places. */
+static const struct {
+    const char *word;
+    RelayStop stop;
+    const char *says;
+} reasons[] = {
+    {"nan", RELAY_STOP_NAN, "breakpoint where a NaN or an infinity arises"},
+    {"error", RELAY_STOP_ERROR, "breakpoint where the evaluation fails"},
+};
+enum { N_REASONS = sizeof reasons / sizeof *reasons };
+
+/* Whether the text is one of these words, which is then a reason or no longer one. */
+static bool take_reason(CommandCall *c, bool on)
+{
+    for (size_t i = 0; i < N_REASONS; i++) {
+        Stops *stops = str_is(c->text, reasons[i].word) ? stops_get(c->s) : NULL;
+        unsigned bit = 1u << reasons[i].stop;
+        if (stops)
+            stops->by_hand = on ? stops->by_hand | bit : stops->by_hand & ~bit;
+        if (stops)
+            return true;
+    }
+    return false;
+}
+
 static void list_stops(RelaySession *s)
 {
     Buf b = {0};
@@ -469,6 +498,9 @@ static void list_stops(RelaySession *s)
         buf_str(&b, b.n ? "\nbreakpoint " : "breakpoint ");
         breakpoint_print(&b, &stops->breaks[i]);
     }
+    for (size_t i = 0; stops && i < N_REASONS; i++)
+        if (stops->by_hand & 1u << reasons[i].stop)
+            buf_printf(&b, "%s%s", b.n ? "\n" : "", reasons[i].says);
     for (size_t i = 0; stops && i < stops->n_watched; i++)
         buf_printf(&b, "%swatched %%%s", b.n ? "\n" : "", stops->watched[i]->text);
     if (!b.n)
@@ -561,6 +593,8 @@ static void drop_breakpoints(RelaySession *s, const Breakpoint *like)
     }
     if (stops)
         stops->n_breaks = kept;
+    if (stops && !like)
+        stops->by_hand = 0;
 }
 
 void command_break(CommandCall *c)
@@ -568,7 +602,7 @@ void command_break(CommandCall *c)
     Breakpoint b = {0};
     if (str_is(c->text, "-"))
         drop_breakpoints(c->s, NULL);
-    else if (c->text.len) {
+    else if (c->text.len && !take_reason(c, true)) {
         if (!parse_place(c, &b) || !parse_condition(c, &b))
             return;
         add_breakpoint(c->s, b);
@@ -579,9 +613,11 @@ void command_break(CommandCall *c)
 void command_unbreak(CommandCall *c)
 {
     Breakpoint b = {0};
-    if (c->text.len && !parse_place(c, &b))
+    bool reason = take_reason(c, false);
+    if (c->text.len && !reason && !parse_place(c, &b))
         return;
-    drop_breakpoints(c->s, b.name ? &b : NULL);
+    if (!reason)
+        drop_breakpoints(c->s, b.name ? &b : NULL);
     list_stops(c->s);
 }
 
