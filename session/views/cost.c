@@ -154,14 +154,11 @@ static void print_kernels(const CostView *v, Buf *out)
     }
 }
 
-void cost_text(const CostView *v, Buf *out)
+void cost_sums(const CostView *v, Buf *out)
 {
     JitKernelCost all = cost_total(v);
     double bound = cost_bound(v, &all);
-    buf_bytes(out, buf_text(v->nests), v->nests->n);
-    if (v->report->kernels.n > 1)
-        print_kernels(v, out);
-    buf_str(out, "\npredicted ");
+    buf_str(out, "predicted ");
     print_time(out, cost_predicted(v, &all));
     buf_str(out, "\nbound     ");
     print_time(out, bound);
@@ -179,6 +176,15 @@ void cost_text(const CostView *v, Buf *out)
     } else {
         buf_str(out, "measured  a call with arguments would be, as of `let %x = …;`\n");
     }
+}
+
+void cost_text(const CostView *v, Buf *out)
+{
+    buf_bytes(out, buf_text(v->nests), v->nests->n);
+    if (v->report->kernels.n > 1)
+        print_kernels(v, out);
+    buf_char(out, '\n');
+    cost_sums(v, out);
     print_memory(v, out);
 }
 

@@ -43,6 +43,8 @@ int cost_steps(const JitReport *r);
 /* The first step at which most is in use. */
 int cost_peak(const JitReport *r);
 
+/* What was predicted, the bound and what sets it, what was measured: a line each. */
+void cost_sums(const CostView *v, Buf *out);
 void cost_text(const CostView *v, Buf *out);
 void cost_html(const CostView *v, Buf *out);
 void cost_json(const CostView *v, Buf *out);

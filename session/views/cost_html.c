@@ -166,14 +166,12 @@ static void put_table(const CostView *v, Buf *out)
     if (n > 1)
         put_row(v, out, &all, NULL, total, total);
     buf_str(out, "</table>");
-    if (!v->measured)
-        return;
-    Buf time = {0};
-    const Timing *t = &v->measured->whole;
-    print_time(&time, t->least);
-    buf_printf(out, "<p>measured %s, %.0f %% of the bound, %d run%s</p>", buf_text(&time),
-               100 * cost_bound(v, &all) / t->least, t->runs, t->runs == 1 ? "" : "s");
-    buf_deinit(&time);
+    Buf sums = {0};
+    cost_sums(v, &sums);
+    buf_str(out, "<pre>");
+    buf_html(out, buf_text(&sums), sums.n);
+    buf_str(out, "</pre>");
+    buf_deinit(&sums);
 }
 
 static void put_memory(const CostView *v, Buf *out)

@@ -61,16 +61,23 @@ static void put_facts(Buf *out, const TraceStep *step)
                (unsigned)step->counts[TRACE_LINE_MOVED], step->events.n);
 }
 
-static void put_cell(Page *p, const HtmlSteps *steps, const TraceStep *step, size_t section)
+static void put_cell(Page *p, const HtmlSteps *steps, size_t k, size_t section)
 {
     Buf *out = p->out;
+    const TraceStep *step = &p->t->steps.at[k];
+    uint32_t before = trace_count(k ? step[-1].nodes : p->t->nodes);
+    uint32_t now = trace_count(step->nodes);
     const char *tag = step->changed ? "label" : "span";
     buf_printf(out, "<%s", tag);
     put_facts(out, step);
     if (step->changed)
         buf_printf(out, " for=\"rs%016llx-%zu\"", (unsigned long long)steps->id, section);
-    buf_printf(out, ">%s<small>", step->pass);
+    buf_printf(out, ">%zu %s<small>", k + 1, step->pass);
     trace_counts_print(out, step);
+    buf_printf(out, " · %u", (unsigned)before);
+    if (now != before)
+        buf_printf(out, " → %u", (unsigned)now);
+    buf_str(out, " nodes");
     if (!p->t->rewrites)
         buf_printf(out, " · %.2f ms", step->seconds * 1e3);
     buf_printf(out, "</small></%s>", tag);
@@ -97,7 +104,7 @@ static void put_strip(Page *p, const HtmlSteps *steps)
     for (size_t i = 0; i < p->t->steps.n; i++) {
         const TraceStep *step = &p->t->steps.at[i];
         section += step->changed;
-        put_cell(p, steps, step, section);
+        put_cell(p, steps, i, section);
     }
     buf_str(p->out, "</div>");
     if (steps->n > 1)
