@@ -1,4 +1,5 @@
-/* Relay for JupyterLab: colours in cells, in markdown and in .rly files; the type of what the mouse rests on.
+/* Relay for JupyterLab: colours in cells, in markdown and in .rly files; the type of what the mouse rests on; errors
+ * underlined as one types; steps back in the debugger.
  *
  * A prebuilt extension, loaded as it stands. JupyterLab hands over its shared packages with `init` and takes
  * the plugins with `get`. */
@@ -108,7 +109,7 @@
   async function inspect(tracker, text, position) {
     const panel = tracker && tracker.currentWidget;
     const kernel = panel && panel.sessionContext.session && panel.sessionContext.session.kernel;
-    if (!kernel || kernel.status !== 'idle') {
+    if (!kernel) {
       return null;
     }
     const codePoints = Array.from(text.slice(0, position)).length;
@@ -149,12 +150,166 @@
     };
   }
 
+  /* One conversation with each kernel about what is wrong with texts: the answer to the latest question of an editor counts. */
+  const conversations = new WeakMap();
+  function conversation(kernel) {
+    if (!conversations.has(kernel)) {
+      const comm = kernel.createComm('relay.check');
+      const waiting = new Map();
+      let last = 0;
+      comm.onMsg = (message) => {
+        const { seq, problems } = message.content.data;
+        const answer = waiting.get(seq);
+        waiting.delete(seq);
+        if (answer) {
+          answer(problems || []);
+        }
+      };
+      comm.onClose = () => conversations.delete(kernel);
+      comm.open({});
+      conversations.set(kernel, (code, answer) => {
+        last += 1;
+        waiting.set(last, answer);
+        comm.send({ seq: last, code });
+      });
+      /* A kernel that was started again knows nothing of it. */
+      kernel.statusChanged.connect((_, status) => {
+        if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
+          conversations.delete(kernel);
+        }
+      });
+    }
+    return conversations.get(kernel);
+  }
+
+  /* The kernel of the panel in which an editor stands; null when it is not one of ours. */
+  function kernelOf(tracker, editor) {
+    const panel = tracker && tracker.find((one) => one.node.contains(editor.dom));
+    const kernel = panel && panel.sessionContext.session && panel.sessionContext.session.kernel;
+    return kernel && kernel.hasComm !== undefined ? kernel : null;
+  }
+
+  function checkPlugin(codemirror, notebook, view, state) {
+    const DELAY = 200; /* milliseconds after the last key */
+    const found = state.StateEffect.define();
+    const marks = state.StateField.define({
+      create: () => view.Decoration.none,
+      update(now, change) {
+        const effect = change.effects.find((one) => one.is(found));
+        return effect ? effect.value : now.map(change.changes);
+      },
+      provide: (field) => view.EditorView.decorations.from(field),
+    });
+    /* Places come as code points, and a mark needs something that it stands under. */
+    const decorate = (text, problems) => {
+      const at = [0];
+      for (const point of text) {
+        at.push(at[at.length - 1] + point.length);
+      }
+      const place = (point) => at[Math.min(Math.max(point, 0), at.length - 1)];
+      return view.Decoration.set(problems.map((problem) => {
+        const to = Math.max(place(problem.to), Math.min(place(problem.from) + 1, text.length));
+        const from = Math.min(place(problem.from), to - 1);
+        return from < 0 ? null : view.Decoration.mark({
+          class: problem.severity === 'error' ? 'relay-wrong' : 'relay-doubtful',
+          attributes: { title: problem.code + ': ' + problem.message },
+        }).range(from, to);
+      }).filter(Boolean), true);
+    };
+    const checker = (model, tracker) => view.ViewPlugin.fromClass(class {
+      constructor(editor) {
+        this.editor = editor;
+      }
+
+      update(change) {
+        if (change.docChanged && model.mimeType === MIME) {
+          clearTimeout(this.timer);
+          this.timer = setTimeout(() => this.ask(), DELAY);
+        }
+      }
+
+      ask() {
+        const text = this.editor.state.doc.toString();
+        const kernel = kernelOf(tracker, this.editor);
+        if (kernel) {
+          conversation(kernel)(text, (problems) => {
+            if (this.editor.state.doc.toString() === text) {
+              this.editor.dispatch({ effects: found.of(decorate(text, problems)) });
+            }
+          });
+        }
+      }
+
+      destroy() {
+        clearTimeout(this.timer);
+      }
+    });
+    const theme = view.EditorView.baseTheme({
+      '.relay-wrong': { textDecoration: 'underline wavy var(--jp-error-color1)' },
+      '.relay-doubtful': { textDecoration: 'underline wavy var(--jp-warn-color1)' },
+    });
+    return {
+      id: NAME + ':check',
+      description: 'Errors of Relay underlined as one types',
+      autoStart: true,
+      requires: [codemirror.IEditorExtensionRegistry, notebook.INotebookTracker],
+      activate(app, registry, tracker) {
+        registry.addExtension({
+          name: NAME + ':check',
+          factory: (options) => codemirror.EditorExtensionRegistry.createImmutableExtension(
+            [marks, theme, checker(options.model, tracker)]),
+        });
+      },
+    };
+  }
+
+  /* JupyterLab's debugger has no buttons for the way back: they stand beside its own where the kernel can go it. */
+  function backPlugin(debug, components) {
+    const ways = { stepBack: ['Step Back', components.undoIcon], reverseContinue: ['Continue Backwards', components.refreshIcon] };
+    return {
+      id: NAME + ':back',
+      description: 'Steps back in the debugger',
+      autoStart: true,
+      requires: [debug.IDebugger],
+      optional: [debug.IDebuggerSidebar],
+      activate(app, service, sidebar) {
+        const buttons = [];
+        const able = () => !!(service.session && service.session.capabilities && service.session.capabilities.supportsStepBack);
+        for (const [request, [label, icon]] of Object.entries(ways)) {
+          const id = NAME + ':' + request;
+          app.commands.addCommand(id, {
+            label,
+            caption: label,
+            icon,
+            isEnabled: () => able() && service.hasStoppedThreads(),
+            execute: () => service.session.sendRequest(request, { threadId: [...service.model.stoppedThreads][0] }),
+          });
+          if (sidebar && sidebar.callstack) {
+            const button = new components.CommandToolbarButton({ commands: app.commands, id, label: '' });
+            sidebar.callstack.toolbar.insertAfter('step-out', request, button);
+            buttons.push(button);
+          }
+        }
+        /* Another kernel may not go back; and whether one stands still changes with each event. */
+        const look = () => {
+          buttons.forEach((button) => button.setHidden(!able()));
+          app.commands.notifyCommandChanged();
+        };
+        look();
+        service.eventMessage.connect(look);
+        service.sessionChanged.connect(look);
+      },
+    };
+  }
+
   async function extension() {
-    const [codemirror, language, notebook, view] = await Promise.all([
+    const [codemirror, language, notebook, view, state, debug, components] = await Promise.all([
       shared('@jupyterlab/codemirror'), shared('@codemirror/language'), shared('@jupyterlab/notebook'),
-      shared('@codemirror/view'),
+      shared('@codemirror/view'), shared('@codemirror/state'), shared('@jupyterlab/debugger'),
+      shared('@jupyterlab/ui-components'),
     ]);
-    const plugins = [languagePlugin(codemirror, language), hoverPlugin(codemirror, notebook, view)];
+    const plugins = [languagePlugin(codemirror, language), hoverPlugin(codemirror, notebook, view),
+      checkPlugin(codemirror, notebook, view, state), backPlugin(debug, components)];
     return () => ({ __esModule: true, default: plugins });
   }
 

@@ -101,7 +101,7 @@ def stop(process):
 
 
 def start_lab(folder):
-    """JupyterLab on a copy of the examples with the kernel of this build, as `make notebook` starts it."""
+    """JupyterLab on a copy of the examples with the kernel of this build, as `make notebook` starts it, and its environment."""
     shutil.copytree(os.path.join(SOURCE, "examples"), os.path.join(folder, "examples"))
     subprocess.run([RELAY, "kernel", "install", "--prefix", folder], check=True, stdout=subprocess.DEVNULL)
     notifications = os.path.join(folder, "settings", "@jupyterlab", "apputils-extension")
@@ -114,11 +114,11 @@ def start_lab(folder):
                    "JUPYTER_RUNTIME_DIR": os.path.join(folder, "runtime"),
                    "JUPYTERLAB_WORKSPACES_DIR": os.path.join(folder, "workspaces"),
                    "JUPYTERLAB_SETTINGS_DIR": os.path.join(folder, "settings")}
-    return start([sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
+    return *start([sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
                   "--ServerApp.port_retries=50", "--expose-app-in-browser",
                   f"--ServerApp.root_dir={os.path.join(folder, 'examples')}",
                   f"--LabApp.extra_labextensions_path={os.path.join(folder, 'share', 'jupyter', 'labextensions')}"],
-                 r"(http://127\.0\.0\.1:\d+)/lab\?token=(\w+)", os.path.join(folder, "lab.log"), environment)
+                 r"(http://127\.0\.0\.1:\d+)/lab\?token=(\w+)", os.path.join(folder, "lab.log"), environment), environment
 
 
 def start_browser(browser, folder):
@@ -151,7 +151,7 @@ class Lab:
         self.started = []
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         try:
-            lab, found = start_lab(self.folder)
+            lab, found, self.environment = start_lab(self.folder)
             self.started.append(lab)
             self.address, self.token = found[1], found[2]
             chromium, self.page = start_browser(browser, self.folder)

@@ -17,6 +17,7 @@ CELLS = {
     "definition": "def @mean(%x: Tensor[(4), float32]) -> float32 {\n  let %total = sum(%x);\n  %total / 4f\n}",
     "use": "let %data = stack((1f, 2f, 3f, 6f), axis=0);\n@mean(%data)",
 }
+BACK = "document.querySelector('.jp-DebuggerSidebar [data-command=\"relay-lang:stepBack\"]')"
 HIGHLIGHT = "document.querySelector('.jp-DebuggerEditor-highlight')"
 
 
@@ -45,6 +46,15 @@ def run(page, cell):
         jupyterapp.commands.execute('notebook:run-cell'), true""")
 
 
+def inspect_tensor(page):
+    """The panel shows of a tensor what it is, and opened, what is in it."""
+    name = "[...document.querySelectorAll('.jp-DebuggerVariables-name')].find(name => name.textContent === '%x')"
+    page.wait(f"!!{name}", 30, "the argument is among the variables")
+    click(page, name)
+    for fact in ("shape", "mean", "[0]"):
+        page.wait(f"{text('.jp-DebuggerVariables')}.includes('{fact}')", 30, f"the tensor shows its {fact}")
+
+
 def main():
     with Lab() as lab:
         lab.write("debug.ipynb", CELLS)
@@ -64,8 +74,15 @@ def main():
         assert page.value(f"{HIGHLIGHT}.innerText").strip() == "%total / 4f", page.value(f"{HIGHLIGHT}.innerText")
         page.wait(f"{text('.jp-DebuggerVariables')}.includes('%total')", 30, "the variables are shown")
         print(page.value(text('.jp-DebuggerVariables')))
+        inspect_tensor(page)
+        time.sleep(1)
         if len(sys.argv) > 1:
             page.picture(os.path.join(sys.argv[1], "debugger.png"))
+        page.wait(f"{BACK}?.checkVisibility()", 30, "there is a button for the way back")
+        click(page, BACK)
+        page.wait(f"{HIGHLIGHT} && !{HIGHLIGHT}.innerText.includes('%total / 4f')", 30, "it steps back")
+        command(page, "debugger:next")
+        page.wait(f"{HIGHLIGHT}?.innerText.trim() === '%total / 4f'", 30, "and on again")
         command(page, "debugger:stepOut")
         page.wait(f"!{text('.jp-DebuggerCallstack')}.includes('@mean')", 30, "it steps out")
         command(page, "debugger:continue")
