@@ -315,11 +315,20 @@ int64_t history_session(History *h)
     return h->session;
 }
 
-void history_add(History *h, int64_t line, Str input, Str output)
+int64_t history_another(History *h)
 {
-    int64_t session = history_session(h);
+    return is_open(h) ? claim_session(h) : 0;
+}
+
+void history_add_to(History *h, int64_t session, int64_t line, Str input, Str output)
+{
     if (session)
         insert(h, session, line, input, output);
+}
+
+void history_add(History *h, int64_t line, Str input, Str output)
+{
+    history_add_to(h, history_session(h), line, input, output);
 }
 
 /* ---- questions -------------------------------------------------------------------------------------------------- */

@@ -27,8 +27,12 @@ const char *history_ready(History *h);
 
 /* The number of this run's session; 0 without a history. */
 int64_t history_session(History *h);
+/* The number of a further session of this run; 0 without a history. */
+int64_t history_another(History *h);
 /* Adds what entry `line` of this run was and gave, which may be empty. */
 void history_add(History *h, int64_t line, Str input, Str output);
+/* The same in a further session; 0: it is not kept. */
+void history_add_to(History *h, int64_t session, int64_t line, Str input, Str output);
 
 typedef struct HistoryRow {
     int64_t id; /* newer entries have greater ones */

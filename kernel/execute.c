@@ -436,8 +436,11 @@ json_t *execute_cell(Channel *c)
     debug_end(c);
     aside_take_back(&k->aside);
     c->then = aside_note;
-    if (store && !shell)
-        history_add(k->history, k->count, code, (Str){buf_text(&r.result), r.result.n});
+    if (store)
+        history_add_to(k->history,
+                       shell ? subshell_session(&k->subshells, shell, k->history)
+                             : history_session(k->history),
+                       c->count, code, (Str){buf_text(&r.result), r.result.n});
     c->stop = r.quit;
     if (status != RELAY_OK && !shell && !r.silent && flag(c, "stop_on_error", true))
         channel_abort_waiting(c);

@@ -202,6 +202,9 @@ static json_t *history(Channel *c)
         .pattern = pattern ? pattern : "*",
         .unique = is_set(c, "unique"),
     };
+    const char *shell = subshell_of(c);
+    if (shell && q.session == 0)
+        q.session = subshell_session(&c->kernel->subshells, shell, c->kernel->history);
     if (strcmp(access, "tail") == 0)
         q.access = HISTORY_TAIL;
     else if (strcmp(access, "range") == 0)

@@ -12,12 +12,14 @@ bool subshells_init(Subshells *s)
 {
     pthread_mutex_init(&s->lock, NULL);
     s->counts = json_object();
-    return s->counts != NULL;
+    s->sessions = json_object();
+    return s->counts && s->sessions;
 }
 
 void subshells_deinit(Subshells *s)
 {
     json_decref(s->counts);
+    json_decref(s->sessions);
     pthread_mutex_destroy(&s->lock);
 }
 
@@ -40,6 +42,7 @@ json_t *subshell_delete(Channel *c)
     const char *id = json_string_value(json_object_get(c->request.content, "subshell_id"));
     pthread_mutex_lock(&s->lock);
     bool was = json_object_del(s->counts, id) == 0;
+    json_object_del(s->sessions, id);
     pthread_mutex_unlock(&s->lock);
     return was ? json_pack("{s:s}", "status", "ok")
                : error_content("NoSuchSubshell", "there is no subshell with this id");
@@ -81,4 +84,16 @@ int64_t subshell_count(Subshells *s, const char *id, int more)
         json_integer_set(at, count);
     pthread_mutex_unlock(&s->lock);
     return count;
+}
+
+int64_t subshell_session(Subshells *s, const char *id, History *history)
+{
+    pthread_mutex_lock(&s->lock);
+    int64_t session = json_integer_value(json_object_get(s->sessions, id));
+    if (!session && json_object_get(s->counts, id)) {
+        session = history_another(history);
+        json_object_set_new(s->sessions, id, json_integer(session));
+    }
+    pthread_mutex_unlock(&s->lock);
+    return session;
 }

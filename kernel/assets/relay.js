@@ -265,7 +265,8 @@
 
   /* JupyterLab's debugger has no buttons for the way back: they stand beside its own where the kernel can go it. */
   function backPlugin(debug, components) {
-    const ways = { stepBack: ['Step Back', components.undoIcon], reverseContinue: ['Continue Backwards', components.refreshIcon] };
+    /* Each is put in front of the one before. */
+    const ways = { reverseContinue: ['Continue Backwards', components.refreshIcon], stepBack: ['Step Back', components.undoIcon] };
     return {
       id: NAME + ':back',
       description: 'Steps back in the debugger',

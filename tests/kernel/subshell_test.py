@@ -55,7 +55,13 @@ class Subshells(unittest.TestCase):
         reply, published = self.client.execute("%y + %x")
         self.assertEqual((reply["execution_count"], published[-1]["content"]["data"]["text/plain"]), (2, "21"))
         history = self.client.ask("history_request", {"hist_access_type": "tail", "n": 9})[0]["history"]
-        self.assertEqual([line[2] for line in history], ["let %x = 20;", "%y + %x"])
+        self.assertEqual([line[2] for line in history], ["let %x = 20;", "%x + 1", "let %y = 1;", "%y + %x"])
+        main, beside = history[0][0], history[1][0]
+        self.assertEqual([line[:2] for line in history], [[main, 1], [beside, 1], [beside, 2], [main, 2]])
+        asked = self.client.send("history_request", {"hist_access_type": "range", "session": 0, "start": 1}, subshell_id=shell)
+        self.assertEqual([line[2] for line in self.client.reply_to(asked)["content"]["history"]], ["%x + 1", "let %y = 1;"])
+        own = self.client.ask("history_request", {"hist_access_type": "range", "session": 0, "start": 1})[0]["history"]
+        self.assertEqual([line[2] for line in own], ["let %x = 20;", "%y + %x"])
 
     def test_turns(self):
         """A cell of a subshell goes before those that wait in the main shell, and what fails in the one ends nothing in the other."""
