@@ -266,7 +266,7 @@ void command_blame(CommandCall *c)
     wish.time = str_is(wish.pipeline, "time");
     if (wish.time)
         wish.pipeline = command_pipeline(c);
-    if (str_is(wish.pipeline, "engines"))
+    else if (str_is(wish.pipeline, "engines"))
         wish.pipeline.len = 0;
     const Def *def =
         command_need(c, "what to run (`@f`, or an expression)") ? command_global(c) : NULL;
