@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")/.."
 seed=0
 runs=-1
-corpus=build/fuzz/corpus
+corpus=$PWD/build/fuzz/corpus
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ "${1:-}" = --test ]; then
@@ -49,10 +49,30 @@ case " $names " in *" onnx "*)
     mkdir -p "$work/models"
     sh tests/python tests/fuzz/onnx_seeds.py "$work/models" 2000 || true ;;
 esac
+# Programs behind two bytes that choose passes.
+case " $names " in *" pass "*)
+    mkdir -p "$work/programs"
+    i=0
+    for file in tests/conformance/cases/*/*.rly; do
+        i=$((i + 1))
+        { printf "\\$(printf %03o $((i % 128)))\\$(printf %03o $((i * 7 % 128)))"; cat "$file"; } > "$work/programs/$i"
+    done ;;
+esac
+# Cells: what the tests of sessions enter, some at a time.
+case " $names " in *" session "*)
+    mkdir -p "$work/cells"
+    for file in tests/eval/*.rly tests/repl/*.txt; do
+        case $file in
+        *.txt) sed -n 's/^relay> /\n/p; s/^  \.\.\.> //p' "$file" ;;
+        *) cat "$file" ;;
+        esac | awk -v RS= -v to="$work/cells/$(basename "$file")" '{ printf "%s\n\n", $0 > (to int((NR - 1) / 5)) }'
+    done ;;
+esac
 {
     sed -n 's/^\(KEYWORD\|PUNCT\|INFIX\)[^"]*"\([^"]*\)".*/"\2"/p' parser/tokens.def
     sed -n 's/^### \([A-Za-z0-9_.]*\)$/"\1"/p' docs/operators.md
     sed -n 's/^GRAPH_[A-Z]*([A-Z_]*, "\([A-Za-z.]\+\)".*/"\1"/p' ir/json_kinds.def
+    sed -n 's/^COMMAND("\([a-z]*\)".*/":\1 "/p' session/commands.def
     printf '"%s"\n' Tensor True False None inff nanf int32 float32 bool bfloat16 %%0 @main '=>' '->' meta
 } | sort -u > "$work/words.dict"
 export ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=0
@@ -62,10 +82,12 @@ for name in $names; do
     [ "$name" = json ] && seeds=$work/graphs
     [ "$name" = params ] && seeds=$work/arrays
     [ "$name" = onnx ] && seeds=$work/models
+    [ "$name" = pass ] && seeds=$work/programs
+    [ "$name" = session ] && seeds=$work/cells
     mkdir -p "$corpus/$name"
     nice "build/fuzz/${name}_fuzz" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=3000 \
         -error_exitcode=1 \
         -seed="$seed" -runs="$runs" -max_len=8192 -dict="$work/words.dict" \
-        -artifact_prefix="build/fuzz/found/$name-" -verbosity=0 -print_final_stats=1 \
+        -artifact_prefix="$PWD/build/fuzz/found/$name-" -verbosity=0 -print_final_stats=1 \
         "$corpus/$name" "$seeds"
 done

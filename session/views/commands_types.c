@@ -287,7 +287,7 @@ static void story_errors(StoryView *v, DiagsMark before)
             render_html(&v->html, &v->s->cx.sources, d);
     }
     while (v->text.n && v->text.at[v->text.n - 1] == '\n')
-        v->text.n--;
+        buf_cut(&v->text, v->text.n - 1);
 }
 
 /* `before`: what was reported behind it is shown here, and nowhere else; NULL: the caller reports. */
