@@ -757,6 +757,20 @@ static void make_tile(Emit *e, const NestNode *s)
     set_words(e, s, call_pointed(g, name, NULL, args, n), NEST_TILE_SUMS);
 }
 
+static void make_pair(Emit *e, const NestNode *s)
+{
+    Gen *g = e->g;
+    const Te *halves[2] = {s->value, s->number};
+    Ssa words[2];
+    ptrmap_clear(&e->now);
+    for (int i = 0; i < 2; i++) {
+        Ssa v = gen_to_stored(g, s->value->dtype, emit_value(e, halves[i]));
+        words[i] = LLVMBuildZExt(g->b, v, g->i32, "");
+    }
+    Ssa high = LLVMBuildShl(g->b, words[1], gen_int(g->i32, 16), "");
+    set_place(e, s, LLVMBuildOr(g->b, words[0], high, ""));
+}
+
 static void make_wait(Emit *e, const NestNode *s)
 {
     Ssa groups = gen_int(e->g->i32, s->lanes);
@@ -793,6 +807,8 @@ static void make_node(Emit *e, const NestNode *node)
         make_fetch(e, node);
     else if (node->kind == NEST_TILE)
         make_tile(e, node);
+    else if (node->kind == NEST_PAIR)
+        make_pair(e, node);
     else if (node->kind == NEST_WAIT)
         make_wait(e, node);
     else if (node->copies)

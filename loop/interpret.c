@@ -215,7 +215,9 @@ static void run_statement(Run *r, const NestNode *s)
         return;
     }
     DTypeId id = dtype_id(s->value->dtype);
-    if (s->kind == NEST_STORE)
+    if (s->kind == NEST_PAIR)
+        memcpy(to + 2, eval(r, s->number).bytes, 2);
+    if (s->kind == NEST_STORE || s->kind == NEST_PAIR)
         memcpy(to, v.bytes, dtype_size(s->value->dtype));
     else if (nest_is_position(s->fold) && s->any_order)
         fold_candidate(r, s, at, &v);

@@ -176,6 +176,14 @@ NestNode *nest_tile(Nest *n, int buffer, Te *at, const DType factors[2], Te *fir
     return s;
 }
 
+NestNode *nest_pair(Nest *n, int buffer, Te *at, Te *low, Te *high)
+{
+    NestNode *s = nest_store(n, buffer, at, low);
+    s->kind = NEST_PAIR;
+    s->number = high;
+    return s;
+}
+
 int nest_in_word(DType factor)
 {
     return 32 / factor.bits;

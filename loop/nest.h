@@ -81,6 +81,7 @@ typedef enum NestKind {
     NEST_SHUFFLE, /* buffer[at] = value of the thread whose number in the warp differs in the bits of `lanes` */
     NEST_FETCH, /* buffer[at…] = words of the warp's matrices in shared memory, `lanes` of them; `value` loads a row's first element */
     NEST_TILE, /* buffer[at…] += product of the warp's fragments, whose first words `value` and `number` load */
+    NEST_PAIR, /* buffer[at] = a word of two floats of 16 bits: `value`, and above it `number` */
     NEST_WAIT, /* the thread's copies so far are a group; all but the last `lanes` groups have arrived behind it */
 } NestKind;
 
@@ -130,7 +131,7 @@ struct NestNode {
     bool turned; /* FETCH */
     DType factors[2]; /* TILE: their elements, which lie in 32-bit words */
     int winner; /* FOLD of positions: the buffer of the value that won; `buffer` has its number, from -1 */
-    Te *number; /* and the number of this candidate; TILE: the second factor */
+    Te *number; /* and the number of this candidate; TILE: the second factor; PAIR: the second half */
     NestProduct product;
 };
 
@@ -201,6 +202,7 @@ NestNode *nest_shuffle(Nest *n, int buffer, Te *at, int lanes, Te *value);
 /* Words of so many matrices come to registers, whose rows begin where the load says; tiles of those are added. */
 NestNode *nest_fetch(Nest *n, int buffer, Te *at, int matrices, Te *row);
 NestNode *nest_tile(Nest *n, int buffer, Te *at, const DType factors[2], Te *first, Te *second);
+NestNode *nest_pair(Nest *n, int buffer, Te *at, Te *low, Te *high);
 /* Whether tensor cores multiply such elements; how many of them stand in a word. */
 bool nest_has_tile(const DType factors[2], DType sums);
 int nest_in_word(DType factor);

@@ -133,6 +133,13 @@ static void print_node(const NestNames *names, Buf *out, const NestNode *s, int 
         buf_str(out, " and ");
         te_print_expr(out, s->number, &names->base, indent + 4);
         break;
+    case NEST_PAIR:
+        print_place(names, out, s->buffer, s->at);
+        buf_str(out, " = word of ");
+        te_print_expr(out, s->value, &names->base, indent + 4);
+        buf_str(out, " and ");
+        te_print_expr(out, s->number, &names->base, indent + 4);
+        break;
     case NEST_SHUFFLE:
         print_place(names, out, s->buffer, s->at);
         buf_printf(out, " = shuffle by %d of ", s->lanes);

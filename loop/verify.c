@@ -199,6 +199,18 @@ static void check_tile(Verify *v, const NestNode *s)
         fail(v, "tensor cores do not add such products");
 }
 
+static bool is_half(const Te *e)
+{
+    return e && dtype_is_float(e->dtype) && e->dtype.bits == 16;
+}
+
+static void check_pair(Verify *v, const NestNode *s)
+{
+    if (!is_words(v, s->buffer) || !is_half(s->value) || !is_half(s->number) ||
+        !dtype_eq(s->value->dtype, s->number->dtype))
+        fail(v, "a word is not of two halves");
+}
+
 /* What is copied while the threads go on: as many bytes as the card copies at once. */
 static void check_copy(Verify *v, const NestNode *s)
 {
@@ -250,6 +262,8 @@ static void check_node(void *data, NestNode *node)
         check_fetch(v, node);
     if (node->kind == NEST_TILE)
         check_tile(v, node);
+    if (node->kind == NEST_PAIR)
+        check_pair(v, node);
     if (node->copies)
         check_copy(v, node);
     check_expression(v, node->at);

@@ -3,7 +3,9 @@
  * A block takes some queries and goes through the keys in steps. What the shares of a row are shares of is known behind the last step
  * alone, so each step keeps the greatest score so far, and brings what was summed before to that. Neither scores nor shares are ever in
  * memory. Eight threads have a row of a step: they find its greatest score together. */
-#include "sched/gpu_product.h"
+#include "sched/gpu_attention.h"
+
+#include "sched/gpu_matrix.h"
 #include "te/walk.h"
 
 /* Queries and keys of a step; the thread's own of both; threads of a row; folds that are straight code. */
@@ -13,16 +15,6 @@
 #define ACROSS (KEYS / OWN)
 #define THREADS (QUERIES / OWN * ACROSS)
 #define STRAIGHT 8
-/* What queries and values may have at most, so that all of it is in a block's memory. */
-#define WIDTH_MOST 128
-
-typedef struct Attention {
-    int scores, scaled, out; /* stages; `scaled` is what else is done with the scores, or these */
-    int inside[7]; /* stages that nobody else reads */
-    int n;
-    GpuProduct first, second;
-} Attention;
-
 /* ---- which stages are attention ------------------------------------------------------------------------------------------ */
 
 typedef struct Reads {
@@ -65,13 +57,13 @@ static int stage_at(const Gpu *s, const Te *load, int n, int last)
 }
 
 /* The stage, which the load reads and so many loads read in all, and which is of this kind; it becomes one of those inside. */
-static const TeStage *inside(Gpu *s, Attention *t, const Te *load, int rank, int last,
+static const TeStage *inside(Gpu *s, GpuAttention *t, const Te *load, int rank, int last,
                              TeReduce kind, int reads)
 {
-    static const DType single = {DTYPE_CODE_FLOAT, 32, 1};
+    DType dtype = s->p->stages[t->out].dtype;
     int stage = stage_at(s, load, rank, last);
     const TeStage *st = stage < 0 ? NULL : &s->p->stages[stage];
-    if (!st || st->reduce != kind || !dtype_eq(st->dtype, single) || reads_of(s, stage) != reads ||
+    if (!st || st->reduce != kind || !dtype_eq(st->dtype, dtype) || reads_of(s, stage) != reads ||
         (kind != TE_NO_REDUCE && (st->n_reduced != 1 || st->rank != rank)))
         return NULL;
     t->inside[t->n++] = stage;
@@ -93,7 +85,7 @@ static bool same_side(const GpuSide *a, const GpuSide *b)
 }
 
 /* exp(x - most) over its sum: as one quotient, or by the sum's inverse. */
-static const TeStage *powers_of(Gpu *s, Attention *t, const TeStage *shares, int rank)
+static const TeStage *powers_of(Gpu *s, GpuAttention *t, const TeStage *shares, int rank)
 {
     bool inverse = is_of(shares, TE_MUL);
     if (!shares || (!inverse && !is_of(shares, TE_DIV)))
@@ -112,12 +104,27 @@ static const TeStage *powers_of(Gpu *s, Attention *t, const TeStage *shares, int
     return inside(s, t, shares->body->a, rank, rank - 1, TE_NO_REDUCE, 2);
 }
 
-static bool find(Gpu *s, int stage, Attention *t)
+/* Whether all factors are halves, as tensor cores take them, or none is. */
+static bool has_factors(const Gpu *s, const GpuAttention *t)
+{
+    const TeStage *st[2] = {&s->p->stages[t->scores], &s->p->stages[t->out]};
+    DType dtype = st[1]->dtype;
+    if (dtype.bits == 32)
+        return !s->m->tf32;
+    bool halves = dtype.bits == 16;
+    for (int i = 0; i < 2; i++)
+        halves = halves && dtype_eq(gpu_narrow(st[i]->body->a)->dtype, dtype) &&
+                 dtype_eq(gpu_narrow(st[i]->body->b)->dtype, dtype);
+    return halves;
+}
+
+bool gpu_attention_of(Gpu *s, int stage, GpuAttention *t)
 {
     const TeStage *st = &s->p->stages[stage];
     int rank = st->rank;
-    *t = (Attention){.out = stage};
-    if (s->m->tf32 || rank < 2 || st->n_reduced != 1 || !gpu_product_of(s, stage, &t->second))
+    *t = (GpuAttention){.out = stage};
+    if (!dtype_is_float(st->dtype) || rank < 2 || st->n_reduced != 1 ||
+        !gpu_product_of(s, stage, &t->second))
         return false;
     const Te *factor = t->second.turned ? st->body->b : st->body->a;
     const TeStage *shares = inside(s, t, factor, rank, rank, TE_NO_REDUCE, 1);
@@ -141,14 +148,14 @@ static bool find(Gpu *s, int stage, Attention *t)
            dtype_eq(s->p->stages[t->scores].dtype, powers->dtype) &&
            s->p->stages[t->scores].rank == rank && t->first.columns.n == 1 &&
            t->first.columns.axis[0] == rank - 1 && same_side(&t->first.batch, &t->second.batch) &&
-           same_side(&t->first.rows, &t->second.rows) && t->first.folds.extent <= WIDTH_MOST &&
-           t->second.columns.extent <= WIDTH_MOST;
+           same_side(&t->first.rows, &t->second.rows) && t->first.folds.extent <= GPU_WIDTH_MOST &&
+           t->second.columns.extent <= GPU_WIDTH_MOST && has_factors(s, t);
 }
 
 void gpu_attended(Gpu *s, int stage, bool *by_stage)
 {
-    Attention t;
-    for (int i = 0; find(s, stage, &t) && i < t.n; i++)
+    GpuAttention t;
+    for (int i = 0; gpu_attention_of(s, stage, &t) && i < t.n; i++)
         by_stage[t.inside[i]] = true;
 }
 
@@ -156,7 +163,7 @@ void gpu_attended(Gpu *s, int stage, bool *by_stage)
 
 typedef struct Build {
     GpuBuild keys, values; /* the two products */
-    const Attention *t;
+    const GpuAttention *t;
     Nest *n;
     TeBuilder *b;
     NestNode *body;
@@ -282,26 +289,34 @@ static void fold_row(Build *m, NestNode *row, TeReduce kind, int buffer)
     }
 }
 
-/* What else is done with the scores of the step; there is nothing where no keys are left. */
+void gpu_attention_score(GpuBuild *w, const GpuAttention *t, NestNode *in, Te *query, Te *key,
+                         int scores, Te *at, int next)
+{
+    const TeProgram *p = w->s->p;
+    static const DType single = {DTYPE_CODE_FLOAT, 32, 1};
+    NestLinear *axes = gpu_axes(w);
+    nest_append(w->n, in, nest_store(w->n, next, te_int(w->b, 0), te_bound(w->b, single, true)));
+    NestNode *inner = gpu_bind_side(w, in, &w->p->batch, w->batch, NULL, axes);
+    inner = gpu_bind_side(w, inner, &w->p->rows, query, NULL, axes);
+    inner = gpu_bind_side(w, inner, &w->p->columns, key, NULL, axes);
+    Te *score = nest_load(w->n, scores, at);
+    if (t->scaled != t->scores) {
+        score = te_cast(w->b, p->stages[t->scores].dtype, score);
+        score = nest_expression(w->n, p, t->scaled, axes, p->n_inputs + t->scores, score);
+    }
+    score = te_cast(w->b, single, score);
+    nest_append(w->n, inner, nest_store(w->n, next, te_int(w->b, 0), score));
+    nest_append(w->n, in, nest_store(w->n, scores, at, nest_load(w->n, next, te_int(w->b, 0))));
+}
+
 static void scale_scores(Build *m, NestNode *in, Te *step)
 {
-    GpuBuild *w = &m->keys;
-    const TeProgram *p = w->s->p;
     NestNode *row = over(m, in, "row", NEST_UNROLLED, OWN);
     NestNode *column = over(m, row, "column", NEST_UNROLLED, OWN);
     Te *at = scaled(m, var(m, row), OWN, var(m, column));
-    Te *query = scaled(m, w->row, QUERIES, scaled(m, m->ty, OWN, var(m, row)));
+    Te *query = scaled(m, m->keys.row, QUERIES, scaled(m, m->ty, OWN, var(m, row)));
     Te *key = scaled(m, step, KEYS, scaled(m, m->tx, OWN, var(m, column)));
-    NestLinear *axes = gpu_axes(w);
-    store(m, column, m->next, te_int(m->b, 0), te_bound(m->b, single(), true));
-    NestNode *inner = gpu_bind_side(w, column, &w->p->batch, w->batch, NULL, axes);
-    inner = gpu_bind_side(w, inner, &w->p->rows, query, NULL, axes);
-    inner = gpu_bind_side(w, inner, &w->p->columns, key, NULL, axes);
-    Te *score = load(m, m->score, at);
-    if (m->t->scaled != m->t->scores)
-        score = nest_expression(m->n, p, m->t->scaled, axes, p->n_inputs + m->t->scores, score);
-    store(m, inner, m->next, te_int(m->b, 0), score);
-    store(m, column, m->score, at, load(m, m->next, te_int(m->b, 0)));
+    gpu_attention_score(&m->keys, m->t, column, query, key, m->score, at, m->next);
 }
 
 /* Scores become powers of what they are above the greatest, which may be a new one. Where all are the least there is still none. */
@@ -406,9 +421,13 @@ static void make_buffers(Build *m)
 
 bool gpu_attention(Gpu *s, int stage, int tail)
 {
-    Attention t;
-    if (!find(s, stage, &t))
+    GpuAttention t;
+    if (!gpu_attention_of(s, stage, &t))
         return false;
+    if (s->p->stages[stage].dtype.bits == 16) {
+        gpu_attention_halves(s, &t, tail);
+        return true;
+    }
     Build m = {.t = &t, .n = s->n, .b = &s->n->te};
     GpuBuild *w = &m.values;
     *w = (GpuBuild){.s = s,

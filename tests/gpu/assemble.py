@@ -86,6 +86,17 @@ def tiles():
                                         f"nn.conv2d(%i, %k, padding=[1, 1]{sums}), nn.matmul(%x, %m, units=None{sums}))")
 
 
+def attention():
+    """Heads side by side as rows of one matrix, of any length, and masked, scaled and turned ones, of each width that there is room for."""
+    for dtype in "float16", "bfloat16":
+        for width in 64, 128, 40:
+            t = lambda *shape: tensor(dtype, *shape)
+            yield f"tiles attention {dtype} {width}", program(
+                {"q": t(2, 500, width), "k": t(2, 320, width), "v": t(2, 320, width), "u": t(2, width, 320), "m": t(500, 320), "s": dtype},
+                "(nn.batch_matmul(nn.softmax(nn.batch_matmul(%q, %k, transpose_b=True)), %v, transpose_b=False), "
+                "nn.batch_matmul(nn.softmax(nn.batch_matmul(%q, %v, transpose_b=True) / %s + %m), %u, transpose_b=True))")
+
+
 def operators():
     """The samples of all rows, some of them together."""
     rows = run([os.path.join(os.path.dirname(RELAY), "generate"), "--rows"]).stdout
@@ -118,7 +129,7 @@ def workloads():
 
 
 def programs():
-    for some in elementwise(), others(), tiles(), operators(), workloads(), steps(), networks():
+    for some in elementwise(), others(), tiles(), attention(), operators(), workloads(), steps(), networks():
         yield from some
 
 

@@ -10,7 +10,7 @@ import unittest
 RELAY = os.environ.get("RELAY", "build/release/relay")
 PARAMS = {"x": (130, 70), "w": (150, 70), "b": (150,), "i": (2, 9, 15, 15), "k": (40, 9, 3, 3), "z": (3, 500), "l": (1, 70000),
           "t": (70, 3, 90), "q": (64, 128), "r": (128, 192), "v": (192, 128), "m": (2, 33, 40), "n": (2, 35, 40),
-          "o": (10, 4096), "p": (20, 4096), "e": (20,), "c": (1, 128, 7, 7), "d": (16, 128, 3, 3)}
+          "o": (10, 4096), "p": (20, 4096), "e": (20,), "c": (1, 128, 7, 7), "d": (16, 128, 3, 3), "f": (1, 100, 64), "g": (1, 192, 64)}
 BODIES = ("nn.batch_matmul(nn.softmax(divide(nn.batch_matmul(%m, %n, transpose_b=True), 8f)), %n, transpose_b=False)", "nn.relu(add(nn.dense(%o, %p, units=None), %e))", "nn.conv2d(%c, %d, padding=[1,1])", "nn.relu(add(nn.dense(%x, %w, units=None), %b))", "nn.conv2d(%i, %k, padding=[1,1])", "nn.batch_matmul(%m, %n, transpose_b=True)",
           "nn.softmax(%z)", "nn.log_softmax(%t)", "sum(%l, axis=None)", "mean(%l, axis=None)", "mean(%z, axis=[1])", "max(%t, axis=[0])",
           "min(%l, axis=None)", "argmax(%z, axis=[1])", "argmax(floor(multiply(%l, 20f)), axis=[1])",
@@ -20,6 +20,8 @@ BODIES = ("nn.batch_matmul(nn.softmax(divide(nn.batch_matmul(%m, %n, transpose_b
           "tanh(%z)", "erf(%z)", 'cast(multiply(%z, 100f), dtype="int8")', 'exp(cast(%z, dtype="float16"))')
 
 
+ATTENDED = ("nn.batch_matmul(nn.softmax(nn.batch_matmul(%f, %g, transpose_b=True)), %g, transpose_b=False)",
+            "tanh(nn.batch_matmul(nn.softmax(tanh(nn.batch_matmul(%m, %n, transpose_b=True))), %n, transpose_b=False))")
 ROUNDED = "nn.dense(%q, %v, units=None)", "nn.conv2d(%i, %k, padding=[1,1])", "nn.matmul(%q, %r, units=None)"
 TILES = {"float16": ('nn.dense(%o, %p, units=None, out_dtype="float32")', "nn.relu(add(nn.dense(%x, %w, units=None), %b))", "nn.conv2d(%i, %k, padding=[1,1])", "nn.matmul(%q, %r, units=None)",
                      'nn.dense(%x, %w, units=None, out_dtype="float32")'),
@@ -44,6 +46,9 @@ def run(body, engine, dtype="float32", *options):
 class Shapes(unittest.TestCase):
     def test_shapes(self):
         self.compare([("float32", body) for body in BODIES] + [(t, body) for t, bodies in TILES.items() for body in bodies])
+
+    def test_attended(self):
+        self.compare([(t, body) for t in ("float16", "bfloat16") for body in ATTENDED])
 
     def test_rounded(self):
         self.compare([("float32", body) for body in ROUNDED], "--tf32")

@@ -141,39 +141,46 @@ static TeProgram *product(TeBuilder *b)
  * of the sum, and the values turned or not. */
 static TeProgram *attention(TeBuilder *b)
 {
+    DType t = factors[0];
     int64_t batch = some(1, 2), m = some(8, 40), n = some(8, 70), d = some(8, 24), e = some(8, 40);
+    if (t.bits == 16 && below(2)) {
+        m = some(60, 100);
+        n = 64 * some(1, 3);
+        d = 16 * some(1, 3);
+        e = 16 * some(1, 3);
+    }
     bool turned = below(2), inverse = below(2);
     int kind = (int)below(3);
     int64_t qs[3] = {batch, m, d}, ks[3] = {batch, n, d}, ss[3] = {batch, m, n},
             os[3] = {batch, m, e};
     int64_t vs[3] = {batch, turned ? e : n, turned ? n : e};
-    TeTensor q = te_add_input(b, f32, 3, qs), k = te_add_input(b, f32, 3, ks);
-    TeTensor v = te_add_input(b, f32, 3, vs), mask = te_add_input(b, f32, 2, ss + 1);
+    TeTensor q = te_add_input(b, t, 3, qs), k = te_add_input(b, t, 3, ks);
+    TeTensor v = te_add_input(b, t, 3, vs), mask = te_add_input(b, t, 2, ss + 1);
     Te *o = te_axis(b, 0), *i = te_axis(b, 1), *j = te_axis(b, 2), *r = te_axis(b, 3);
     Te *qi[3] = {o, i, r}, *ki[3] = {o, j, r}, *at[3] = {o, i, j}, *sum_at[3] = {o, i, r};
     Te *vi[3] = {o, turned ? j : r, turned ? r : j}, *mi[2] = {i, j};
-    TeTensor s = te_reduce(b, TE_SUM, f32, 3, ss, 1, &d,
-                           op(b, TE_MUL, te_load(b, q, qi), te_load(b, k, ki)));
+    TeTensor s =
+        te_reduce(b, TE_SUM, t, 3, ss, 1, &d, op(b, TE_MUL, te_load(b, q, qi), te_load(b, k, ki)));
     if (kind > 0) {
-        Te *x = op(b, TE_DIV, te_load(b, s, at), te_number(b, f32, 0.25));
+        Te *x = op(b, TE_DIV, te_load(b, s, at), te_number(b, t, t.bits == 16 ? 4 : 0.25));
         /* Masked are most of the keys, and often all of a step or of a row. */
-        Te *hidden = op(b, TE_LT, te_load(b, mask, mi), te_number(b, f32, 0.9));
+        Te *hidden = op(b, TE_LT, te_load(b, mask, mi), te_number(b, t, 0.9));
         Te *few = op(b, TE_AND, hidden, op(b, TE_LT, i, te_int(b, 20)));
-        x = kind > 1 ? te_select(b, few, te_bound(b, f32, true), x) : x;
-        s = te_map(b, f32, 3, ss, x);
+        x = kind > 1 ? te_select(b, few, te_bound(b, t, true), x) : x;
+        s = te_map(b, t, 3, ss, x);
     }
-    TeTensor top = te_reduce(b, TE_REDUCE_MAX, f32, 2, ss, 1, ss + 2, te_load(b, s, at));
+    TeTensor top = te_reduce(b, TE_REDUCE_MAX, t, 2, ss, 1, ss + 2, te_load(b, s, at));
     Te *less = op(b, TE_SUB, te_load(b, s, at), te_load(b, top, at));
-    TeTensor p = te_map(b, f32, 3, ss, te_unary(b, TE_EXP, less));
-    TeTensor sum = te_reduce(b, TE_SUM, f32, 2, ss, 1, ss + 2, te_load(b, p, at));
-    TeTensor over = te_map(b, f32, 2, ss, op(b, TE_DIV, te_number(b, f32, 1), te_load(b, sum, at)));
+    TeTensor p = te_map(b, t, 3, ss, te_unary(b, TE_EXP, less));
+    TeTensor sum = te_reduce(b, TE_SUM, t, 2, ss, 1, ss + 2, te_load(b, p, at));
+    TeTensor over = te_map(b, t, 2, ss, op(b, TE_DIV, te_number(b, t, 1), te_load(b, sum, at)));
     TeTensor part = te_map(
-        b, f32, 3, ss,
+        b, t, 3, ss,
         op(b, inverse ? TE_MUL : TE_DIV, te_load(b, p, at), te_load(b, inverse ? over : sum, at)));
-    TeTensor y = te_reduce(b, TE_SUM, f32, 3, os, 1, ss + 2,
+    TeTensor y = te_reduce(b, TE_SUM, t, 3, os, 1, ss + 2,
                            op(b, TE_MUL, te_load(b, part, sum_at), te_load(b, v, vi)));
     if (below(2))
-        y = te_map(b, f32, 3, os, op(b, TE_MAX, te_load(b, y, at), te_number(b, f32, 0)));
+        y = te_map(b, t, 3, os, op(b, TE_MAX, te_load(b, y, at), te_number(b, t, 0)));
     return te_finish(b, 1, &y, false);
 }
 
@@ -224,15 +231,17 @@ static void free_memory(const Nest *n, char **memory)
     free(memory);
 }
 
-static bool are_close(const NestBuffer *b, const char *x, const char *y, float near)
+static bool are_close(const NestBuffer *b, const char *x, const char *y, double near)
 {
-    const float *p = (const float *)(const void *)x, *q = (const float *)(const void *)y;
+    size_t size = dtype_size(b->dtype);
     if (!dtype_is_float(b->dtype))
-        return memcmp(x, y, (size_t)b->size * dtype_size(b->dtype)) == 0;
-    for (int64_t i = 0; i < b->size; i++)
-        if (!(isnan(p[i]) && isnan(q[i])) && p[i] != q[i] &&
-            !(fabsf(p[i] - q[i]) <= near * (1 + fabsf(p[i]))))
+        return memcmp(x, y, (size_t)b->size * size) == 0;
+    for (size_t i = 0; i < (size_t)b->size; i++) {
+        double p = dtype_get_double(b->dtype, x + i * size);
+        double q = dtype_get_double(b->dtype, y + i * size);
+        if (!(isnan(p) && isnan(q)) && p != q && !(fabs(p - q) <= near * (1 + fabs(p))))
             return false;
+    }
     return true;
 }
 
@@ -281,7 +290,12 @@ static bool check(const TeProgram *p, Seen *seen, bool tf32)
     CHECK(nest_run(plain, wanted));
     wrong = wrong ? wrong : nest_fault(n, got);
     int out = p->outputs[0];
-    if (!wrong && !are_close(&n->buffers.at[out], wanted[out], got[out], tf32 ? 2e-2F : 1e-4F))
+    DType made = n->buffers.at[out].dtype;
+    double near = made.code == DTYPE_CODE_BFLOAT ? 3e-2
+                  : made.bits == 16              ? 4e-3
+                  : tf32                         ? 2e-2
+                                                 : 1e-4;
+    if (!wrong && !are_close(&n->buffers.at[out], wanted[out], got[out], near))
         wrong = "it gives other numbers";
     for (size_t i = 0; i < n->root.n; i++)
         nest_each(n->root.at[i], look, seen);
@@ -372,6 +386,11 @@ int main(void)
     test_tiles();
     seen = test(attention, 6);
     CHECK(seen.kernels == 6 && seen.barriers == 18);
+    for (int brain = 0; brain < 2; brain++) {
+        factors[0] = (DType){brain ? DTYPE_CODE_BFLOAT : DTYPE_CODE_FLOAT, 16, 1};
+        seen = test_as(attention, 6, false);
+        CHECK(seen.kernels == 6 && seen.tiles == 12 && seen.copies > 0 && seen.turned > 0);
+    }
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();
