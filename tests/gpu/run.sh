@@ -1,11 +1,11 @@
 #!/bin/sh
 # On a machine with an NVIDIA card: builds, runs the tests of values on the card instead of the stand-in, and measures the benchmark beside
 # PyTorch, eager and compiled, where it is installed (float32 without TF32 on both sides).
-#     run.sh [build|values|tiles|bench [WORKLOAD…]|networks [NETWORK[:step]…]]…
+#     run.sh [build|values|bandwidth|tiles|bench [WORKLOAD…]|networks [NETWORK[:step]…]]…
 # Without a word it does all of them. Each part ends within LIMIT seconds (default 540), says what it left then, and can be run by itself.
-# What was found is in build/gpu: card.txt, values.txt with a line for each test, results.json with a line for each result and table.txt, to
-# both of which `networks` adds batches of 32 and steps of training, and
-# products.json with matrix products of each kind beside cuBLAS. Without a card it says so and ends with 77; with the
+# What was found is in build/gpu: card.txt, values.txt with a line for each test, and results.json with a line for each result and table.txt,
+# to both of which each part adds: how much of the card's bandwidth elements and reductions reach, products of each kind beside cuBLAS, the
+# workloads, batches of 32 and steps of training. Without a card it says so and ends with 77; with the
 # stand-in for the driver, which checks every address, the values of all operators and models:
 #     LD_LIBRARY_PATH=build/release/standin LIMIT=7200 sh tests/gpu/run.sh values
 set -eu
@@ -25,6 +25,9 @@ if ! ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1' &&
 fi
 python=python3
 [ -x .venv/bin/python ] && python=.venv/bin/python
+# What measures beside PyTorch runs where that is installed.
+with=python3
+python3 -c 'import numpy' 2>/dev/null || with=$python
 
 left() {
     echo $((limit - $(date +%s) + begun))
@@ -72,29 +75,36 @@ part_values() {
         "$(grep -c '^left' "$out/values.txt" || true) left for want of time"
 }
 
+# Adds what a part measures to the results and to the table.
+measure() {
+    : >"$out/part.json"
+    timeout "$limit" "$@" --json "$out/part.json" >"$out/part.txt" || failed=$((failed + 1))
+    cat "$out/part.json" >>"$out/results.json"
+    cat "$out/part.txt" >>"$out/table.txt"
+    cat "$out/part.txt"
+}
+
+part_bandwidth() {
+    measure $python tests/gpu/bandwidth.py
+}
+
 part_tiles() {
-    timeout "$limit" $python tests/gpu/products.py --json "$out/products.json" || failed=$((failed + 1))
+    measure $with tests/gpu/products.py
 }
 
 part_bench() {
     peers=
-    if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+    if $with -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
         peers=torch,torch-compile
     fi
     [ $# -gt 0 ] || set -- add_1m chain_1m sum_all_1m sum_rows_1m sum_cols_1m transpose_add_1m softmax_1024x1024 layer_norm_512x768 \
         gemm_1024 gemm_2048 conv3x3_64_64_56 conv_bn_relu_64_56 resnet18 mobilenet_v2 bert_base_block lstm_32x512 treelstm_64
-    timeout "$limit" python3 tests/bench/compare.py --device cuda --peers "$peers" --json "$out/results.json" --seconds 1 --rounds 2 \
-        --limit 120 --ours "$relay bench {workload} --bench {bench} --threads {threads} --seconds {seconds} --exec gpu --json" "$@" \
-        >"$out/table.txt" || failed=$((failed + 1))
-    cat "$out/table.txt"
+    measure $with tests/bench/compare.py --device cuda --peers "$peers" --seconds 1 --rounds 2 \
+        --limit 120 --ours "$relay bench {workload} --bench {bench} --threads {threads} --seconds {seconds} --exec gpu --json" "$@"
 }
 
 part_networks() {
-    with=python3
-    python3 -c 'import numpy' 2>/dev/null || with=$python
-    timeout "$limit" $with tests/gpu/networks.py --json "$out/results.json" "$@" >"$out/networks.txt" || failed=$((failed + 1))
-    cat "$out/networks.txt"
-    cat "$out/networks.txt" >>"$out/table.txt"
+    measure $with tests/gpu/networks.py "$@"
 }
 
 [ -x "$relay" ] || part_build
@@ -108,7 +118,10 @@ bench | networks)
 '')
     part_build
     has_card
+    : >"$out/results.json"
+    : >"$out/table.txt"
     part_values
+    part_bandwidth
     part_tiles
     part_bench
     part_networks
@@ -117,12 +130,12 @@ bench | networks)
     for part in "$@"; do
         case $part in
         build) part_build ;;
-        values | tiles | bench | networks)
+        values | bandwidth | tiles | bench | networks)
             has_card
             "part_$part"
             ;;
         *)
-            echo "run.sh: there is no part \`$part\`: build, values, tiles, bench, networks" >&2
+            echo "run.sh: there is no part \`$part\`: build, values, bandwidth, tiles, bench, networks" >&2
             exit 2
             ;;
         esac
