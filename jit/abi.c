@@ -235,6 +235,16 @@ static void abi_free_tensor(Tensor *t)
     tensor_release(t);
 }
 
+/* What a function owned that failed: the number of places, and in each nothing, a tensor, or an object with its lowest bit set. */
+static void abi_leave(const uintptr_t *frame)
+{
+    for (uintptr_t i = 1; i <= frame[0]; i++)
+        if (frame[i] & 1)
+            object_release((Object *)(frame[i] - 1));
+        else if (frame[i])
+            tensor_release((Tensor *)frame[i]);
+}
+
 static bool shape_is(const Tensor *t, const TensorSite *site)
 {
     if (t->rank != site->rank || !dtype_eq(t->dtype, site->dtype))
@@ -397,6 +407,7 @@ const AbiRow abi_table[] = {
     {"relay_release_value", ADDRESS(abi_release_value), "vp"},
     {"relay_tensor", ADDRESS(abi_tensor), "ppp"},
     {"relay_scratch", ADDRESS(abi_scratch), "ppl"},
+    {"relay_leave", ADDRESS(abi_leave), "vp"},
     {"relay_free_tensor", ADDRESS(abi_free_tensor), "vp"},
     {"relay_input", ADDRESS(abi_input), "pppp"},
     {"relay_device", ADDRESS(abi_device), "vppp"},

@@ -99,6 +99,7 @@ static Ssa op_eval(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t 
     Ssa out = gen_offset(g, values, n * sizeof(Value));
     Ssa abi[4] = {f->state, gen_outside(g, IMPORT_SITE, site), values, out};
     gen_call_abi(g, "relay_op", abi, 4);
+    frame_fill(f, NULL);
     fn_fail_if_failed(f);
     Repr r = repr_of(result);
     Ssa v = gen_unbits(g, r, gen_load(g, r.kind == REPR_SCALAR ? g->i64 : g->ptr, out, 8));
@@ -148,8 +149,10 @@ static Ssa finish_call(Fn *f, const Callee *callee, Ssa *args, unsigned n, bool 
     for (unsigned i = 1; i < n; i++)
         if (i >= 64 || !(callee->lent >> i & 1))
             own_lose(f, args[i]);
-    if (!tail && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMPointerTypeKind)
+    if (!tail && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMPointerTypeKind) {
+        frame_fill(f, NULL);
         fn_fail_if_null(f, v);
+    }
     own_make(f, v);
     if (!tail)
         return v;

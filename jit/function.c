@@ -1,4 +1,4 @@
-/* The code of one function: blocks, variables, who owns what, leaving on failure. */
+/* The code of one function: blocks, variables, who owns what. */
 #include "ir/walk.h"
 #include "jit/internal.h"
 #include "jit/origin.h"
@@ -12,12 +12,6 @@ const Type *fn_type(Fn *f, const Expr *e)
 {
     const Type *known = f->in->facts ? ptrmap_find(&f->in->facts->types, e) : NULL;
     return known ? known : instance_type(f->g, f->in, e->type);
-}
-
-static bool is_counted(const Val *v)
-{
-    return v->at && !v->fixed && !v->lent &&
-           (v->repr.kind == REPR_TENSOR || v->repr.kind == REPR_OBJECT);
 }
 
 static uint32_t uses_in(const LiveBlock *b, const Var *v)
@@ -64,7 +58,7 @@ Val *fn_bind(Fn *f, const Var *v, const Type *t, Ssa at)
                    v->name->text);
         return val;
     }
-    if (at && uses_in(f->block, v) == 0 && is_counted(val))
+    if (at && uses_in(f->block, v) == 0 && val_is_counted(val))
         fn_release_as(f, val->type, at);
     else if (val->repr.kind != REPR_SCALAR)
         vec_push(&f->scope, f->g->arena, v);
@@ -338,7 +332,7 @@ static void release_if_dead(Fn *f, const Var *v)
     if (!val || !fn_dies(f, v))
         return;
     fn_moved(f, v);
-    if (is_counted(val))
+    if (val_is_counted(val))
         fn_release_as(f, val->type, val->at);
 }
 
@@ -371,59 +365,6 @@ void fn_release_dead(Fn *f)
     for (uint32_t i = 0; i < f->at; i++)
         e = expr_as_let(e)->body;
     release_operands(f, expr_as_let(e) ? expr_as_let(e)->value : e);
-}
-
-/* ---- failure ------------------------------------------------------------------------------------------------- */
-
-Ssa fn_zero(Fn *f, const Type *t)
-{
-    return LLVMConstNull(gen_type(f->g, repr_of(t)));
-}
-
-/* Only builds: the way that does not fail goes on with what there is. */
-static void release_all(Fn *f)
-{
-    for (size_t i = 0; i < f->scope.n; i++) {
-        const Var *v = f->scope.at[i];
-        Val *val = ptrmap_find(&f->vals, v);
-        if (is_counted(val) && (live_after(f->live, f->block, f->at, v) || fn_dies(f, v)))
-            fn_release_cold(f, val->repr, val->at);
-    }
-    for (size_t i = 0; i < f->waiting.n; i++) {
-        Val *val = ptrmap_find(&f->vals, f->waiting.at[i]);
-        fn_release_cold(f, val->repr, val->at);
-    }
-    for (size_t i = 0; i < f->made.n; i++)
-        fn_release_cold(f, repr_of(f->made.at[i].type), f->made.at[i].value);
-}
-
-void fn_fail_if(Fn *f, Ssa bad)
-{
-    Gen *g = f->g;
-    LLVMBasicBlockRef fail = gen_block(g, f->fn, "fail"), go = gen_block(g, f->fn, "go");
-    gen_branch(g, bad, fail, go, false);
-    LLVMPositionBuilderAtEnd(g->b, fail);
-    fn_leave(f);
-    LLVMPositionBuilderAtEnd(g->b, go);
-}
-
-void fn_leave(Fn *f)
-{
-    release_all(f);
-    fn_cells_leave(f);
-    LLVMBuildRet(f->g->b, fn_zero(f, f->in->result));
-}
-
-void fn_fail_if_failed(Fn *f)
-{
-    Gen *g = f->g;
-    Ssa failed = gen_load(g, g->i32, f->state, offsetof(JitState, failed));
-    fn_fail_if(f, LLVMBuildICmp(g->b, LLVMIntNE, failed, gen_int(g->i32, 0), ""));
-}
-
-void fn_fail_if_null(Fn *f, Ssa pointer)
-{
-    fn_fail_if(f, LLVMBuildIsNull(f->g->b, pointer, ""));
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------------------- */
@@ -608,7 +549,7 @@ static void release_handed_down(Fn *f, LiveBlock *block)
             continue;
         Val *val = ptrmap_find(&f->vals, v);
         scope_drop(f, v);
-        if (is_counted(val))
+        if (val_is_counted(val))
             fn_end_value(f, v);
     }
 }

@@ -208,11 +208,13 @@ static void make_body(Fn *f)
         own_make(f, f->self);
     if (f->live->calls && !in->has_self)
         make_loop(f, args);
+    frame_begin(f);
     f->block = f->live->root;
     for (uint32_t i = 0; i < in->n; i++)
         bind_param(f, i, args[i]);
     bind_captures(f);
     fn_block(f, f->live->root, in->result, true, NULL, NULL);
+    frame_end(f);
     LLVMPositionBuilderAtEnd(g->b, f->entry);
     LLVMBuildBr(g->b, start);
 }

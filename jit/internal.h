@@ -28,6 +28,7 @@ typedef struct TeProgram TeProgram;
 
 /* A value of LLVM's, in single static assignment. */
 typedef LLVMValueRef Ssa;
+typedef Vec(Ssa) SsaList;
 
 /* LLVM's convention with tail calls between different prototypes; its C interface has no name for it. */
 #define TAILCC 18
@@ -736,6 +737,8 @@ typedef struct Rebound {
     Val *before;
 } Rebound;
 
+typedef struct Frame Frame;
+
 struct Fn {
     Gen *g;
     Instance *in;
@@ -753,6 +756,8 @@ struct Fn {
     Vec(Opened) opened;
     Vec(Rebound) rebound;
     Vec(Made) made; /* let go of where the code leaves */
+    Frame *
+        frame; /* where ways that fail find what the function owns; NULL: each knows by itself (leave.c) */
     PtrMap sizes; /* body of a block -> which objects it may make (cell.c) */
     Plan *plan;
     Own *own; /* NULL: nothing is noted (own.c) */
@@ -800,16 +805,27 @@ void fn_release_cold(Fn *f, Repr r, Ssa v);
 void fn_release_shared(Fn *f, Ssa object, Ssa refs);
 /* Lets go of what ends with this position and was not moved. */
 void fn_release_dead(Fn *f);
-/* Goes on when `bad` is false; else lets go of everything and returns. */
-void fn_fail_if(Fn *f, Ssa bad);
-/* Lets go of everything and returns. */
-void fn_leave(Fn *f);
-void fn_fail_if_failed(Fn *f);
-void fn_fail_if_null(Fn *f, Ssa pointer);
 /* Code for the block; in tail position it returns by itself and the result is NULL. The result is owned. */
 Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *start, void *data);
 void fn_return(Fn *f, Ssa v);
+
+/* leave.c */
 Ssa fn_zero(Fn *f, const Type *t);
+/* Whether the variable owns a count. */
+bool val_is_counted(const Val *v);
+/* Goes on when `bad` is false; else lets go of everything and returns. */
+void fn_fail_if(Fn *f, Ssa bad);
+void fn_fail_if_failed(Fn *f);
+void fn_fail_if_null(Fn *f, Ssa pointer);
+/* Lets go of everything and returns. */
+void fn_leave(Fn *f);
+/* The same, and of these tensors, which may be NULL. */
+void fn_leave_holding(Fn *f, const SsaList *held);
+/* Where code goes straight ahead, before something is asked that may fail: what is owned now, `held` included, goes into the frame. */
+void frame_fill(Fn *f, const SsaList *held);
+/* The function has a frame where it is worth it; its end, when all ways lead there that will. */
+void frame_begin(Fn *f);
+void frame_end(Fn *f);
 
 /* call.c: the value is owned; `tail` calls return by themselves (NULL and f->ended). */
 Ssa fn_call(Fn *f, const Call *call, const Var *var, bool tail);

@@ -818,21 +818,19 @@ static Ssa tensor_site(Gen *g, const Type *t)
     return gen_bytes(g, site, n);
 }
 
-typedef Vec(Ssa) Owned;
-
 /* Lets go of tensors that may be NULL, and of everything else. */
-static void leave_if_failed(Fn *f, const Owned *held)
+static void leave_if_failed(Fn *f, const SsaList *held)
 {
     Gen *g = f->g;
     Plan *p = f->plan;
+    if (!p->fail)
+        frame_fill(f, held);
     Ssa failed = gen_load(g, g->i32, f->state, offsetof(JitState, failed));
     LLVMBasicBlockRef go = gen_block(g, f->fn, "go"), from = LLVMGetInsertBlock(g->b);
     if (!p->fail) {
         p->fail = gen_block(g, f->fn, "fail");
         LLVMPositionBuilderAtEnd(g->b, p->fail);
-        for (size_t i = 0; i < held->n; i++)
-            fn_release_cold(f, (Repr){.kind = REPR_TENSOR}, held->at[i]);
-        fn_leave(f);
+        fn_leave_holding(f, held);
         LLVMPositionBuilderAtEnd(g->b, from);
     }
     gen_branch(g, LLVMBuildICmp(g->b, LLVMIntNE, failed, gen_int(g->i32, 0), ""), p->fail, go,
@@ -841,7 +839,7 @@ static void leave_if_failed(Fn *f, const Owned *held)
 }
 
 /* Inputs must be what their types say, without gaps. */
-static void hold_inputs(Fn *f, Owned *held)
+static void hold_inputs(Fn *f, SsaList *held)
 {
     Gen *g = f->g;
     Plan *p = f->plan;
@@ -862,7 +860,7 @@ static void hold_inputs(Fn *f, Owned *held)
     }
 }
 
-static void make_results(Fn *f, Owned *held)
+static void make_results(Fn *f, SsaList *held)
 {
     Gen *g = f->g;
     Plan *p = f->plan;
@@ -1086,7 +1084,7 @@ static void make_run(Fn *f, size_t bytes, const DeviceProgram *program)
 {
     Gen *g = f->g;
     Plan *p = f->plan;
-    Owned held = {0};
+    SsaList held = {0};
     /* Tensors without elements may be all that lies in it. */
     Ssa block = LLVMConstNull(g->ptr);
     p->fail = NULL;
