@@ -22,11 +22,14 @@ typedef struct Conv {
     int64_t strides[2], dilation[2], before[2], after[2];
 } Conv;
 
-/* Whether the padding can hold the zero point: a number that is no element of the data would become another one there. */
-static bool is_element(const Expr *zero, DType dtype)
+/* Whether the padding can hold the zero point: a number that is no element of the data would become another one there, and one that is
+ * known only when the program runs may be no element. */
+static bool pads_with(const Conv *c, DType dtype)
 {
     double z;
-    return !qnn_constant_number(zero, &z) || value_as_double(value_scalar_double(dtype, z)) == z;
+    if (!(c->before[0] | c->before[1] | c->after[0] | c->after[1]))
+        return true;
+    return qnn_constant_number(c->zx, &z) && value_as_double(value_scalar_double(dtype, z)) == z;
 }
 
 static bool conv_of(Lower *l, Conv *c)
@@ -44,7 +47,8 @@ static bool conv_of(Lower *l, Conv *c)
     for (int i = 0; i < 4; i++)
         if (str_is(kernel, kernels[i].layout))
             c->kernel = i;
-    if (c->kernel < 0 || !t || !is_element(c->zx, t->dtype) || !c->wt || c->wt->n != 4 ||
+    ops_padding(a, "padding", 2, c->before, c->after);
+    if (c->kernel < 0 || !t || !pads_with(c, t->dtype) || !c->wt || c->wt->n != 4 ||
         !type_is_static(c->wt) || t->dims[c->channel] < 0 ||
         (c->channel == 1 && !str_is(layout, "NCHW")) || attrs_string(a, "out_layout").len)
         return false;
@@ -59,7 +63,6 @@ static bool conv_of(Lower *l, Conv *c)
     c->unknown = !qnn_constant_number(c->zx, &z) || !qnn_constant_number(c->zw, &z);
     ops_ints(a, "strides", 2, c->strides);
     ops_ints(a, "dilation", 2, c->dilation);
-    ops_padding(a, "padding", 2, c->before, c->after);
     return groups == 1 || c->depthwise;
 }
 
