@@ -734,6 +734,7 @@ static bool find_rewrite(Travel *t, Module *m)
     if (now)
         trace_after(t->trace, t->pass, 0, before, now);
     module_release(before);
+    module_release(now);
     return now != NULL;
 }
 
