@@ -1,4 +1,6 @@
 """The measurement of bandwidth runs; on the stand-in its numbers mean nothing."""
+# LABELS: slow
+# (What Python loads beside the sanitizers' build would have to be loaded before Python.)
 import subprocess
 import sys
 
