@@ -111,7 +111,7 @@ static void make_group_known(Fn *f, Val *val, const Expr *var)
 Val *fn_val(Fn *f, const Expr *atom)
 {
     Val *val = ptrmap_find(&f->vals, atom);
-    if (val && val->group && !val->known)
+    if (val && val->group && !val->known && val->atom)
         make_group_known(f, val, atom);
     if (val && !val->at && !val->known && !val->atom)
         plan_flush(f);
