@@ -264,16 +264,13 @@ static Expr *open_rest(Opening *o, const Opened *opened, Let *let)
         fields[i] =
             opened->fields[i] ? pattern_var(a, span, opened->fields[i]) : pattern_wildcard(a, span);
     Clause clause = {pattern_tuple(a, span, opened->n, fields), let->body, span};
-    const Expr *last = let->body;
-    while (expr_as_let(last))
-        last = expr_as_let(last)->body;
     Var *result = expr_var(a, span, ctx_name(o->cx, ""), NULL);
-    result->base.type = last->type;
+    result->base.type = let->base.type;
     Expr *match = expr_match(a, span, &let->var->base, 1, &clause, true);
-    match->type = last->type;
+    match->type = let->base.type;
     Expr *rest = expr_let(a, span, result, match, &result->base);
     Expr *out = expr_let(a, span, let->var, let->value, rest);
-    rest->type = out->type = last->type;
+    rest->type = out->type = let->base.type;
     return out;
 }
 
@@ -317,6 +314,9 @@ static Expr *node_now(Rewriter *rw, const Expr *old, Expr *now)
 {
     Opening *o = rw->data;
     expr_keep_type(now, old);
+    if (!now->type &&
+        now->kind == old->kind) /* fields get theirs later; no expression gets another */
+        now->type = old->type;
     if (old->kind == EXPR_VAR)
         return &field_itself(o, now)->base;
     const Match *match = expr_as_match(old);
