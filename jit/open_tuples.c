@@ -314,9 +314,6 @@ static Expr *node_now(Rewriter *rw, const Expr *old, Expr *now)
 {
     Opening *o = rw->data;
     expr_keep_type(now, old);
-    if (!now->type &&
-        now->kind == old->kind) /* fields get theirs later; no expression gets another */
-        now->type = old->type;
     if (old->kind == EXPR_VAR)
         return &field_itself(o, now)->base;
     const Match *match = expr_as_match(old);

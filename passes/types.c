@@ -4,18 +4,26 @@
 #include "ir/op.h"
 #include "ir/walk.h"
 
+typedef struct Children {
+    Expr *const *callee; /* NULL: the node is no call */
+    bool typed;
+} Children;
+
+/* What is called by its name has the type of its definition, and need not say it there (ir/verify.c). */
 static void find_untyped(void *data, Expr *const *slot)
 {
-    bool *typed = data;
+    Children *c = data;
     const Expr *e = *slot;
-    *typed = *typed && (e->type || e->kind == EXPR_OP);
+    bool named = slot == c->callee && (e->kind == EXPR_GLOBAL || e->kind == EXPR_CON);
+    c->typed = c->typed && (e->type || e->kind == EXPR_OP || named);
 }
 
 static bool children_typed(const Expr *e)
 {
-    bool typed = true;
-    ir_children(e, find_untyped, &typed);
-    return typed;
+    const Call *call = expr_as_call(e);
+    Children c = {call ? &call->callee : NULL, true};
+    ir_children(e, find_untyped, &c);
+    return c.typed;
 }
 
 void expr_keep_type(Expr *now, const Expr *old)
