@@ -127,15 +127,9 @@ static void print_node(const NestNames *names, Buf *out, const NestNode *s, int 
         te_print_expr(out, s->value, &names->base, indent + 4);
         break;
     case NEST_TILE:
-        print_place(names, out, s->buffer, s->at);
-        buf_str(out, " += tile of ");
-        te_print_expr(out, s->value, &names->base, indent + 4);
-        buf_str(out, " and ");
-        te_print_expr(out, s->number, &names->base, indent + 4);
-        break;
     case NEST_PAIR:
         print_place(names, out, s->buffer, s->at);
-        buf_str(out, " = word of ");
+        buf_str(out, s->kind == NEST_TILE ? " += tile of " : " = word of ");
         te_print_expr(out, s->value, &names->base, indent + 4);
         buf_str(out, " and ");
         te_print_expr(out, s->number, &names->base, indent + 4);

@@ -170,7 +170,8 @@ typedef struct Build {
     Te *ty, *tx; /* the thread's rows, and its part of those */
     int64_t width; /* of the thread's own values */
     int q, k, v, shares; /* shared memory */
-    int score, most, next, other, scale, sum, acc, own[2]; /* registers */
+    GpuShares r;
+    int acc, own[2]; /* registers */
 } Build;
 
 static DType single(void)
@@ -279,16 +280,6 @@ static void bring(GpuBuild *w, NestNode *in, GpuPiece f)
     gpu_bring(w, in, &f);
 }
 
-/* The threads of a row fold what each of them has of it. */
-static void fold_row(Build *m, NestNode *row, TeReduce kind, int buffer)
-{
-    Te *r = var(m, row), *zero = te_int(m->b, 0);
-    for (int lanes = 1; lanes < ACROSS; lanes *= 2) {
-        nest_append(m->n, row, nest_shuffle(m->n, m->other, zero, lanes, load(m, buffer, r)));
-        fold(m, row, kind, buffer, r, load(m, m->other, zero));
-    }
-}
-
 void gpu_attention_score(GpuBuild *w, const GpuAttention *t, NestNode *in, Te *query, Te *key,
                          int scores, Te *at, int next)
 {
@@ -309,6 +300,42 @@ void gpu_attention_score(GpuBuild *w, const GpuAttention *t, NestNode *in, Te *q
     nest_append(w->n, in, nest_store(w->n, scores, at, nest_load(w->n, next, te_int(w->b, 0))));
 }
 
+void gpu_fold_row(GpuBuild *w, NestNode *in, TeReduce kind, int buffer, Te *row, int threads,
+                  int other)
+{
+    Te *zero = te_int(w->b, 0);
+    for (int lanes = 1; lanes < threads; lanes *= 2) {
+        Te *own = nest_load(w->n, buffer, row);
+        nest_append(w->n, in, nest_shuffle(w->n, other, zero, lanes, own));
+        nest_append(w->n, in, nest_fold(w->n, kind, buffer, row, nest_load(w->n, other, zero)));
+    }
+}
+
+void gpu_new_greatest(GpuBuild *w, NestNode *in, const GpuShares *r, Te *row, int threads)
+{
+    Nest *n = w->n;
+    TeBuilder *b = w->b;
+    Te *zero = te_int(b, 0);
+    gpu_fold_row(w, in, TE_REDUCE_MAX, r->most, row, threads, r->other);
+    Te *most = nest_load(n, r->most, row), *scale = nest_load(n, r->scale, row);
+    Te *none = te_binary(b, TE_EQ, most, te_bound(b, single(), true));
+    Te *next = te_select(b, none, te_number(b, single(), 0), most);
+    nest_append(n, in, nest_store(n, r->next, zero, next));
+    Te *from = te_binary(b, TE_SUB, scale, nest_load(n, r->next, zero));
+    nest_append(n, in, nest_store(n, r->scale, row, te_unary(b, TE_EXP, from)));
+    Te *sum = te_binary(b, TE_MUL, nest_load(n, r->sum, row), scale);
+    nest_append(n, in, nest_store(n, r->sum, row, sum));
+}
+
+void gpu_make_share(GpuBuild *w, NestNode *in, const GpuShares *r, Te *row, Te *at)
+{
+    Nest *n = w->n;
+    Te *next = nest_load(n, r->next, te_int(w->b, 0));
+    Te *above = te_binary(w->b, TE_SUB, nest_load(n, r->score, at), next);
+    nest_append(n, in, nest_store(n, r->score, at, te_unary(w->b, TE_EXP, above)));
+    nest_append(n, in, nest_fold(n, TE_SUM, r->sum, row, nest_load(n, r->score, at)));
+}
+
 static void scale_scores(Build *m, NestNode *in, Te *step)
 {
     NestNode *row = over(m, in, "row", NEST_UNROLLED, OWN);
@@ -316,31 +343,24 @@ static void scale_scores(Build *m, NestNode *in, Te *step)
     Te *at = scaled(m, var(m, row), OWN, var(m, column));
     Te *query = scaled(m, m->keys.row, QUERIES, scaled(m, m->ty, OWN, var(m, row)));
     Te *key = scaled(m, step, KEYS, scaled(m, m->tx, OWN, var(m, column)));
-    gpu_attention_score(&m->keys, m->t, column, query, key, m->score, at, m->next);
+    gpu_attention_score(&m->keys, m->t, column, query, key, m->r.score, at, m->r.next);
 }
 
-/* Scores become powers of what they are above the greatest, which may be a new one. Where all are the least there is still none. */
+/* Scores become powers of what they are above the greatest, which may be a new one. */
 static void make_shares(Build *m, NestNode *in)
 {
     NestNode *row = over(m, in, "row", NEST_UNROLLED, OWN);
-    Te *r = var(m, row), *zero = te_int(m->b, 0), *least = te_bound(m->b, single(), true);
-    store(m, row, m->scale, r, load(m, m->most, r));
+    Te *r = var(m, row);
+    store(m, row, m->r.scale, r, load(m, m->r.most, r));
     NestNode *column = over(m, row, "column", NEST_UNROLLED, OWN);
-    fold(m, column, TE_REDUCE_MAX, m->most, r,
-         load(m, m->score, scaled(m, r, OWN, var(m, column))));
-    fold_row(m, row, TE_REDUCE_MAX, m->most);
-    Te *none = te_binary(m->b, TE_EQ, load(m, m->most, r), least);
-    store(m, row, m->next, zero, te_select(m->b, none, number(m, 0), load(m, m->most, r)));
-    Te *from = te_binary(m->b, TE_SUB, load(m, m->scale, r), load(m, m->next, zero));
-    store(m, row, m->scale, r, te_unary(m->b, TE_EXP, from));
-    store(m, row, m->sum, r, te_binary(m->b, TE_MUL, load(m, m->sum, r), load(m, m->scale, r)));
+    fold(m, column, TE_REDUCE_MAX, m->r.most, r,
+         load(m, m->r.score, scaled(m, r, OWN, var(m, column))));
+    gpu_new_greatest(&m->values, row, &m->r, r, ACROSS);
     column = over(m, row, "column", NEST_UNROLLED, OWN);
     Te *c = var(m, column), *at = scaled(m, r, OWN, c);
-    Te *above = te_binary(m->b, TE_SUB, load(m, m->score, at), load(m, m->next, zero));
-    store(m, column, m->score, at, te_unary(m->b, TE_EXP, above));
-    fold(m, column, TE_SUM, m->sum, r, load(m, m->score, at));
+    gpu_make_share(&m->values, column, &m->r, r, at);
     Te *place = scaled(m, scaled(m, m->tx, OWN, c), pitch(QUERIES), scaled(m, m->ty, OWN, r));
-    store(m, column, m->shares, place, load(m, m->score, at));
+    store(m, column, m->shares, place, load(m, m->r.score, at));
 }
 
 /* What was summed before is brought to the new greatest score. */
@@ -351,7 +371,7 @@ static void rescale(Build *m, NestNode *in)
     NestNode *lane = over(m, group, "lane", NEST_VECTOR, OWN);
     Te *at = scaled(m, var(m, group), OWN, var(m, lane));
     at = scaled(m, var(m, row), m->width, at);
-    Te *now = te_binary(m->b, TE_MUL, load(m, m->acc, at), load(m, m->scale, var(m, row)));
+    Te *now = te_binary(m->b, TE_MUL, load(m, m->acc, at), load(m, m->r.scale, var(m, row)));
     store(m, lane, m->acc, at, now);
 }
 
@@ -374,8 +394,8 @@ static void make_step(Build *m, NestNode *step)
                      .fold = first,
                      .buffer = m->v});
     nest_append(m->n, step, nest_barrier(m->n));
-    set(m, step, m->score, number(m, 0));
-    multiply(m, step, m->keys.depth, (int[]){m->q, m->k}, pitch(KEYS), 1, m->score);
+    set(m, step, m->r.score, number(m, 0));
+    multiply(m, step, m->keys.depth, (int[]){m->q, m->k}, pitch(KEYS), 1, m->r.score);
     scale_scores(m, step, var(m, step));
     make_shares(m, step);
     rescale(m, step);
@@ -388,7 +408,7 @@ static void store_rows(Build *m)
 {
     GpuBuild *w = &m->values;
     NestNode *row = over(m, m->body, "row", NEST_UNROLLED, OWN);
-    fold_row(m, row, TE_SUM, m->sum);
+    gpu_fold_row(w, row, TE_SUM, m->r.sum, var(m, row), ACROSS, m->r.other);
     NestNode *group = over(m, row, "group", NEST_UNROLLED, m->width / OWN);
     NestNode *lane = over(m, group, "lane", NEST_UNROLLED, OWN);
     Te *r = var(m, row), *own = scaled(m, var(m, group), OWN, var(m, lane));
@@ -399,7 +419,7 @@ static void store_rows(Build *m)
     in = gpu_bind_side(w, in, &w->p->rows, query, NULL, axes);
     in = gpu_bind_side(w, in, &w->p->columns, column, NULL, axes);
     Te *sum = load(m, m->acc, scaled(m, r, m->width, own));
-    gpu_store_sum(w, in, te_binary(m->b, TE_DIV, sum, load(m, m->sum, r)), axes);
+    gpu_store_sum(w, in, te_binary(m->b, TE_DIV, sum, load(m, m->r.sum, r)), axes);
 }
 
 static void make_buffers(Build *m)
@@ -408,12 +428,12 @@ static void make_buffers(Build *m)
     m->k = shared(m, "keys", m->keys.depth * pitch(KEYS));
     m->v = shared(m, "values", KEYS * pitch(m->values.columns));
     m->shares = shared(m, "shares", KEYS * pitch(QUERIES));
-    m->score = registers(m, "score", OWN * OWN);
-    m->most = registers(m, "most", OWN);
-    m->next = registers(m, "next", 1);
-    m->other = registers(m, "other", 1);
-    m->scale = registers(m, "scale", OWN);
-    m->sum = registers(m, "sum", OWN);
+    m->r.score = registers(m, "score", OWN * OWN);
+    m->r.most = registers(m, "most", OWN);
+    m->r.next = registers(m, "next", 1);
+    m->r.other = registers(m, "other", 1);
+    m->r.scale = registers(m, "scale", OWN);
+    m->r.sum = registers(m, "sum", OWN);
     m->acc = registers(m, "acc", OWN * m->width);
     m->own[0] = registers(m, "row", OWN);
     m->own[1] = registers(m, "column", m->width);
@@ -454,8 +474,8 @@ bool gpu_attention(Gpu *s, int stage, int tail)
     m.keys.columns = KEYS;
     m.keys.depth = up_to(t.first.folds.extent, STRAIGHT);
     make_buffers(&m);
-    set(&m, m.body, m.most, te_bound(m.b, single(), true));
-    set(&m, m.body, m.sum, number(&m, 0));
+    set(&m, m.body, m.r.most, te_bound(m.b, single(), true));
+    set(&m, m.body, m.r.sum, number(&m, 0));
     set(&m, m.body, m.acc, number(&m, 0));
     Te *zero = te_int(m.b, 0);
     bring(&m.keys, m.body,

@@ -9,9 +9,10 @@
 #define WARPS 4
 #define QUERIES (WARPS * NEST_TILE_ROWS)
 #define KEYS 64
-/* Places of a fragment's two matrices, and rows that a thread has. */
+/* Places of a fragment's two matrices; rows that a thread has, and threads that have a row. */
 #define SIDE 16
 #define HALVES 2
+#define ROW_THREADS 4
 
 typedef struct Build {
     GpuBuild keys, values; /* the two products */
@@ -25,7 +26,8 @@ typedef struct Build {
     DType half;
     int64_t depth, width, steps, stages;
     int words[3], shares; /* registers: fragments of queries, keys, values and shares */
-    int score, most, next, other, scale, sum, acc;
+    GpuShares r;
+    int acc;
 } Build;
 
 static DType single(void)
@@ -107,53 +109,36 @@ static Te *query_of(Build *m, Te *half)
     return scaled(m, m->values.row, QUERIES, scaled(m, m->warp, NEST_TILE_ROWS, row));
 }
 
-/* The four threads of a row fold what each of them has of it. */
-static void fold_row(Build *m, NestNode *half, TeReduce kind, int buffer)
-{
-    Te *r = var(m, half), *zero = te_int(m->b, 0);
-    for (int lanes = 1; lanes < 4; lanes *= 2) {
-        nest_append(m->n, half, nest_shuffle(m->n, m->other, zero, lanes, load(m, buffer, r)));
-        fold(m, half, kind, buffer, r, load(m, m->other, zero));
-    }
-}
-
 static void make_scores(Build *m, NestNode *in, Te *stage, Te *step)
 {
-    set(m, in, m->score, number(m, 0));
+    set(m, in, m->r.score, number(m, 0));
     NestNode *part = over(m, in, "part", m->depth / SIDE);
     NestNode *pair = over(m, part, "pair", KEYS / SIDE);
     gpu_matrix_fetch(&m->k, &m->lane, pair, stage, times(m, var(m, pair), SIDE),
                      times(m, var(m, part), SIDE), m->words[1], times(m, var(m, pair), 4));
     multiply(m, part, load(m, m->words[0], times(m, var(m, part), NEST_TILE_FIRST)), m->words[1],
-             KEYS / SIDE, m->score);
+             KEYS / SIDE, m->r.score);
     NestNode *half = over(m, in, "half", HALVES);
     Te *at, *column;
     NestNode *each = over_row(m, half, KEYS / NEST_TILE_COLUMNS, var(m, half), &at, &column);
     gpu_attention_score(&m->keys, m->t, each, query_of(m, var(m, half)),
-                        scaled(m, step, KEYS, column), m->score, at, m->next);
+                        scaled(m, step, KEYS, column), m->r.score, at, m->r.next);
 }
 
-/* Scores become powers of what they are above the greatest, which may be a new one; what was summed before is brought to that. Where all
- * are the least there is still none. */
+/* Scores become powers of what they are above the greatest, which may be a new one; what was summed before is brought to that. */
 static void make_shares(Build *m, NestNode *in)
 {
     NestNode *half = over(m, in, "half", HALVES);
-    Te *r = var(m, half), *zero = te_int(m->b, 0), *at, *column;
-    store(m, half, m->scale, r, load(m, m->most, r));
+    Te *r = var(m, half), *at, *column;
+    store(m, half, m->r.scale, r, load(m, m->r.most, r));
     NestNode *each = over_row(m, half, KEYS / NEST_TILE_COLUMNS, r, &at, &column);
-    fold(m, each, TE_REDUCE_MAX, m->most, r, load(m, m->score, at));
-    fold_row(m, half, TE_REDUCE_MAX, m->most);
-    Te *none = te_binary(m->b, TE_EQ, load(m, m->most, r), te_bound(m->b, single(), true));
-    store(m, half, m->next, zero, te_select(m->b, none, number(m, 0), load(m, m->most, r)));
-    Te *from = te_binary(m->b, TE_SUB, load(m, m->scale, r), load(m, m->next, zero));
-    store(m, half, m->scale, r, te_unary(m->b, TE_EXP, from));
-    store(m, half, m->sum, r, te_binary(m->b, TE_MUL, load(m, m->sum, r), load(m, m->scale, r)));
+    fold(m, each, TE_REDUCE_MAX, m->r.most, r, load(m, m->r.score, at));
+    gpu_new_greatest(&m->values, half, &m->r, r, ROW_THREADS);
     each = over_row(m, half, KEYS / NEST_TILE_COLUMNS, r, &at, &column);
-    Te *above = te_binary(m->b, TE_SUB, load(m, m->score, at), load(m, m->next, zero));
-    store(m, each, m->score, at, te_unary(m->b, TE_EXP, above));
-    fold(m, each, TE_SUM, m->sum, r, load(m, m->score, at));
+    gpu_make_share(&m->values, each, &m->r, r, at);
     each = over_row(m, half, m->width / NEST_TILE_COLUMNS, r, &at, &column);
-    store(m, each, m->acc, at, te_binary(m->b, TE_MUL, load(m, m->acc, at), load(m, m->scale, r)));
+    store(m, each, m->acc, at,
+          te_binary(m->b, TE_MUL, load(m, m->acc, at), load(m, m->r.scale, r)));
 }
 
 /* Two neighbours of a row are a word of a fragment: of two tiles the upper and lower row of the left one, then of the right one. */
@@ -163,8 +148,8 @@ static void pack_shares(Build *m, NestNode *in)
     Te *two = times(m, var(m, word), 2), *next = gpu_plus(&m->values, two, te_int(m->b, 1));
     nest_append(m->n, word,
                 nest_pair(m->n, m->shares, var(m, word),
-                          te_cast(m->b, m->half, load(m, m->score, two)),
-                          te_cast(m->b, m->half, load(m, m->score, next))));
+                          te_cast(m->b, m->half, load(m, m->r.score, two)),
+                          te_cast(m->b, m->half, load(m, m->r.score, next))));
 }
 
 static void add_values(Build *m, NestNode *in, Te *stage)
@@ -205,8 +190,8 @@ static void arrive(Build *m, NestNode *in)
 static void begin(Build *m)
 {
     Te *zero = te_int(m->b, 0);
-    set(m, m->body, m->most, te_bound(m->b, single(), true));
-    set(m, m->body, m->sum, number(m, 0));
+    set(m, m->body, m->r.most, te_bound(m->b, single(), true));
+    set(m, m->body, m->r.sum, number(m, 0));
     set(m, m->body, m->acc, number(m, 0));
     bring(&m->q, m->body, m->keys.row, zero, zero);
     if (m->stages > 1)
@@ -248,13 +233,13 @@ static void store_rows(Build *m)
     GpuBuild *w = &m->values;
     NestNode *half = over(m, m->body, "half", HALVES);
     Te *r = var(m, half), *at, *column;
-    fold_row(m, half, TE_SUM, m->sum);
+    gpu_fold_row(w, half, TE_SUM, m->r.sum, r, ROW_THREADS, m->r.other);
     NestNode *each = over_row(m, half, m->width / NEST_TILE_COLUMNS, r, &at, &column);
     NestLinear *axes = gpu_axes(w);
     NestNode *in = gpu_bind_side(w, each, &w->p->batch, w->batch, NULL, axes);
     in = gpu_bind_side(w, in, &w->p->rows, query_of(m, r), NULL, axes);
     in = gpu_bind_side(w, in, &w->p->columns, column, NULL, axes);
-    Te *share = te_binary(m->b, TE_DIV, load(m, m->acc, at), load(m, m->sum, r));
+    Te *share = te_binary(m->b, TE_DIV, load(m, m->acc, at), load(m, m->r.sum, r));
     gpu_store_sum(w, in, share, axes);
 }
 
@@ -280,13 +265,13 @@ static void make_buffers(Build *m)
     m->words[1] = registers(m, "key", word, KEYS / SIDE * 4);
     m->words[2] = registers(m, "value", word, m->width / SIDE * 4);
     m->shares = registers(m, "share", word, KEYS / SIDE * NEST_TILE_FIRST);
-    m->score = registers(m, "score", single(), KEYS / NEST_TILE_COLUMNS * NEST_TILE_SUMS);
+    m->r.score = registers(m, "score", single(), KEYS / NEST_TILE_COLUMNS * NEST_TILE_SUMS);
     m->acc = registers(m, "acc", single(), m->width / NEST_TILE_COLUMNS * NEST_TILE_SUMS);
-    m->most = registers(m, "most", single(), HALVES);
-    m->sum = registers(m, "sum", single(), HALVES);
-    m->scale = registers(m, "scale", single(), HALVES);
-    m->next = registers(m, "next", single(), 1);
-    m->other = registers(m, "other", single(), 1);
+    m->r.most = registers(m, "most", single(), HALVES);
+    m->r.sum = registers(m, "sum", single(), HALVES);
+    m->r.scale = registers(m, "scale", single(), HALVES);
+    m->r.next = registers(m, "next", single(), 1);
+    m->r.other = registers(m, "other", single(), 1);
 }
 
 void gpu_attention_halves(Gpu *s, const GpuAttention *t, int tail)
