@@ -1,5 +1,6 @@
 /* Who changed the value: the first pass of a pipeline after which a program gives something else, has another type or takes longer, the
- * first rewrite inside that pass, and the smallest program that still shows it. The parameters of a function get random values by a seed; the evaluator runs the program after each pass.
+ * first rewrite inside that pass, and the smallest program that still shows it. The parameters of a function get random values by a seed;
+ * the evaluator runs the program after each pass.
  * With engines in place of a pipeline the evaluator, on the program as written, is compared with the JIT. */
 #ifndef SESSION_VIEWS_BLAME_H
 #define SESSION_VIEWS_BLAME_H
