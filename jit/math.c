@@ -292,6 +292,37 @@ static Ssa math_erf(const Lanes *l, Ssa x)
     return gen_intrinsic(l->g, "llvm.copysign", t, parts, 2);
 }
 
+/* asin and acos: an odd polynomial near 0; farther out twice that of the half angle, taken from 90 degrees. The border lies where the half
+ * angle is below 1/2, so that doubling its error stays within two units of the result. */
+static Ssa math_arc(const Lanes *l, int op, Ssa x)
+{
+    static const double c[] = {0.166666408949,  0.0750159772775,  0.0443158605686,
+                               0.0334082658411, 0.00869146890935, 0.0451581174656};
+    static const double quarter = 1.57079637050628662, rest = -4.37113883e-8;
+    if (!is_inline(l))
+        return NULL;
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef t = LLVMTypeOf(x);
+    Ssa a = gen_intrinsic(l->g, "llvm.fabs", t, &x, 1), half = number(l, 0.5), two = number(l, 2);
+    Ssa far = LLVMBuildFCmp(b, LLVMRealOGT, a, number(l, 0.55), "");
+    Ssa z = fused(l, LLVMBuildFNeg(b, a, ""), half, half);
+    Ssa root = gen_intrinsic(l->g, "llvm.sqrt", t, &z, 1);
+    z = LLVMBuildSelect(b, far, z, LLVMBuildFMul(b, a, a, ""), "");
+    Ssa s = LLVMBuildSelect(b, far, root, a, "");
+    Ssa r = fused(l, LLVMBuildFMul(b, s, z, ""), polynomial(l, z, c, COUNT(c)), s);
+    Ssa twice = LLVMBuildFMul(b, r, two, "");
+    if (op == TE_ASIN) {
+        Ssa v = LLVMBuildFSub(b, number(l, quarter), twice, "");
+        v = LLVMBuildFAdd(b, v, number(l, rest), "");
+        return with_sign(l, LLVMBuildSelect(b, far, v, r, ""), x);
+    }
+    Ssa off = LLVMBuildFSub(b, with_sign(l, r, x), number(l, rest), "");
+    Ssa near = LLVMBuildFSub(b, number(l, quarter), off, "");
+    off = LLVMBuildFSub(b, r, number(l, rest), "");
+    Ssa below = LLVMBuildFMul(b, LLVMBuildFSub(b, number(l, quarter), off, ""), two, "");
+    return LLVMBuildSelect(b, far, when(l, LLVMRealOLT, x, 0, below, twice), near, "");
+}
+
 /* ---- in double precision: what is rounded once to a float is right but for ties ------------------------------------------------ */
 
 /* Lanes of the same number, as doubles. */
@@ -579,18 +610,8 @@ static Ssa math_area(const Lanes *l, int op, Ssa x, Ssa a)
 
 static Ssa math_angle(const Lanes *l, int op, Ssa x, Ssa a)
 {
-    LLVMBuilderRef b = l->g->b;
-    Ssa one = wide_number(l, 1);
-    if (op == TE_ATAN)
-        return with_sign(l, wide_atan(l, a), x);
-    Ssa less = LLVMBuildFSub(b, one, op == TE_ACOS ? x : a, "");
-    Ssa more = LLVMBuildFAdd(b, one, op == TE_ACOS ? x : a, "");
-    if (op == TE_ASIN) {
-        Ssa root = wide_call(l, "llvm.sqrt", LLVMBuildFMul(b, less, more, ""));
-        return with_sign(l, wide_atan(l, LLVMBuildFDiv(b, a, root, "")), x);
-    }
-    Ssa v = wide_atan(l, wide_call(l, "llvm.sqrt", LLVMBuildFDiv(b, less, more, "")));
-    return LLVMBuildFAdd(b, v, v, "");
+    (void)op;
+    return with_sign(l, wide_atan(l, a), x);
 }
 
 typedef Ssa Wide(const Lanes *l, int op, Ssa x, Ssa a);
@@ -651,7 +672,7 @@ Ssa lanes_math(const Lanes *l, int op, DType t, Ssa x)
     case TE_COS:
     case TE_TAN: return is_inline(l) ? math_circular(l, op, x) : NULL;
     case TE_ASIN:
-    case TE_ACOS:
+    case TE_ACOS: return math_arc(l, op, x);
     case TE_ATAN: return math_wide(l, op, x, math_angle);
     case TE_SINH:
     case TE_COSH: return math_wide(l, op, x, math_hyperbolic);
