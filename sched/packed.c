@@ -24,19 +24,15 @@ typedef struct Packed {
     int64_t batch_step; /* of the second */
 } Packed;
 
-/* Element i of word (o, k, lane) of columns: b[k, lanes * o + lane], or zero behind the last k. */
+/* Element i of word (o, k, lane) of columns: b[k, lanes * o + lane], or zero behind the last k. Lanes behind the last column hold anything. */
 static Te *column_element(const Packed *d, TeBuilder *b, TeTensor w, int i)
 {
     const NestProduct *q = d->q;
-    int64_t step[3] = {d->s->lanes * q->n.b, d->words.each * q->k.b, q->n.b}, size;
-    Te *flat = te_int(b, q->b_from + i * q->k.b), *index[TENSOR_RANK_MOST];
+    int64_t step[3] = {d->s->lanes * q->n.b, d->words.each * q->k.b, q->n.b};
+    Te *flat = te_int(b, q->b_from + i * q->k.b);
     for (int a = 0; a < 3; a++)
         flat = te_binary(b, TE_ADD, flat, te_binary(b, TE_MUL, te_axis(b, a), te_int(b, step[a])));
-    /* Lanes behind the last column hold anything, as long as it is no element outside. */
-    shape_size(w.rank, w.shape, &size);
-    flat = te_binary(b, TE_MIN, flat, te_int(b, size - 1));
-    te_unflatten(b, w.rank, w.shape, flat, index);
-    Te *v = te_load(b, w, index);
+    Te *v = te_load_or(b, w, &flat, te_number(b, w.dtype, 0));
     if (d->turns * d->words.each == q->k.extent)
         return v;
     Te *k = te_binary(b, TE_MUL, te_axis(b, 1), te_int(b, d->words.each));
@@ -51,8 +47,9 @@ static bool pack_columns(Packed *d)
     const TeTensor *in = &s->p->inputs[d->q->b];
     TeBuilder b;
     te_begin(&b, s->cx, s->arena);
-    TeTensor w = te_add_input(&b, in->dtype, in->rank, in->shape);
-    int64_t shape[3] = {d->blocks, d->turns, s->lanes};
+    int64_t shape[3] = {d->blocks, d->turns, s->lanes}, size;
+    shape_size(in->rank, in->shape, &size);
+    TeTensor w = te_add_input(&b, in->dtype, 1, &size); /* as it lies */
     Te *element[4];
     for (int i = 0; i < d->words.each; i++)
         element[i] = column_element(d, &b, w, i);
