@@ -119,13 +119,16 @@ bool manifest_read(RelaySession *s, Arena *arena, const char *dir, const char *n
 
 /* ---- values ------------------------------------------------------------------------------------------------------------------ */
 
+static double uniform_value(const WorkloadParam *p, uint64_t z)
+{
+    return p->offset + p->scale * ((double)(z >> 40) * 0x1p-23 - 1.0);
+}
+
 static Value stream_value(const WorkloadParam *p, uint64_t seed, int64_t i)
 {
     uint64_t z = random_at(seed, (uint64_t)i);
     switch (p->gen) {
-    case GEN_UNIFORM:
-        return value_scalar_double(p->dtype,
-                                   p->offset + p->scale * ((double)(z >> 40) * 0x1p-23 - 1.0));
+    case GEN_UNIFORM: return value_scalar_double(p->dtype, uniform_value(p, z));
     case GEN_INT:
         return value_scalar_int(p->dtype,
                                 p->low + (int64_t)((z >> 33) % (uint64_t)(p->high - p->low)));
@@ -141,7 +144,11 @@ static Value make_tensor(RelaySession *s, const WorkloadParam *p, uint64_t seed)
 {
     Tensor *t = tensor_new_raw(&s->cx.limits, p->dtype, p->rank, p->shape);
     size_t size = dtype_size(p->dtype);
-    for (int64_t i = 0; t && i < t->size; i++) {
+    /* The weights of networks are many. */
+    bool floats = t && p->gen == GEN_UNIFORM && dtype_id(p->dtype) == DT_FLOAT32;
+    for (int64_t i = 0; floats && i < t->size; i++)
+        ((float *)(void *)t->data)[i] = (float)uniform_value(p, random_at(seed, (uint64_t)i));
+    for (int64_t i = 0; t && !floats && i < t->size; i++) {
         Value v = stream_value(p, seed, i);
         memcpy(t->data + (size_t)i * size, &v.bits, size);
     }
