@@ -7,7 +7,8 @@
  *       @FromGradCell(%x_0)
  *     }
  *
- * Inside, every tensor is a GradCell of the prelude. A function stays that has data types or type parameters, or calls others. */
+ * Inside, every tensor is a GradCell of the prelude. A function stays that has data types or type parameters, calls others, or has
+ * operators on anything but tensors. */
 #include "passes/lets.h"
 
 #include "parser/parser.h"
@@ -65,13 +66,23 @@ static bool can_be_lazy(const Type *type, bool inside)
     return lazy;
 }
 
+/* An operator takes and gives tensors out of cells: one on a reference or a function has none to take out. */
+static bool is_on_others(const Expr *e)
+{
+    const Call *call = expr_call_of_op(e) ? expr_as_call(e) : NULL;
+    bool others = call && !can_be_lazy(e->type, false);
+    for (uint32_t i = 0; call && i < call->args.n; i++)
+        others = others || !can_be_lazy(call->args.at[i]->type, false);
+    return others;
+}
+
 static WalkNext find_odd(void *data, const Expr *e)
 {
     const Function *f = expr_as_function(e);
     bool *odd = data;
     if (e->kind == EXPR_OP)
         return WALK_ON;
-    if (e->kind == EXPR_GLOBAL || e->kind == EXPR_CON || e->kind == EXPR_MATCH ||
+    if (is_on_others(e) || e->kind == EXPR_GLOBAL || e->kind == EXPR_CON || e->kind == EXPR_MATCH ||
         (f && (f->type_params.n || function_is_primitive(f))) || !can_be_lazy(e->type, true))
         *odd = true;
     return *odd ? WALK_STOP : WALK_ON;
