@@ -4,6 +4,7 @@
 #include "jit/internal.h"
 #include "jit/outline.h"
 #include "jit/plan.h"
+#include "jit/signature.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -327,6 +328,9 @@ bool gen_unit(Gen *g, const Function *fn)
     for (uint32_t i = 0; i < n; i++)
         types[i] = fn->params.at[i]->base.type;
     GlobalUse use = {.name = g->unit->name, .n = n, .args = types, .shapes = g->unit->shapes};
+    signatures_find(g, use.name);
+    if (g->failed)
+        return false;
     Instance *in = instance_of_global(g, &use);
     if (!in || !check_interface(g, in))
         return false;
@@ -352,7 +356,7 @@ static Instance *wished(Gen *g, Instance *in, LateWish wish)
         return instance_at(g, in, wish.type->n, wish.type->parts, wish.type->result);
     if (!wish.shapes)
         return in;
-    GlobalUse use = {in->global, in->n, in->params, wish.shapes, NULL, in->n_vars, in->types};
+    GlobalUse use = {in->global, in->n, in->params, wish.shapes, NULL, in->n_vars, in->types, true};
     return instance_of_global(g, &use);
 }
 

@@ -4,9 +4,7 @@
  * instance of the function that it stands in. An operator or constructor used as a value becomes a function too. */
 #include "ir/walk.h"
 #include "jit/internal.h"
-#include "jit/open_tuples.h"
-#include "jit/outline.h"
-#include "passes/to_a_normal_form.h"
+#include "jit/signature.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -62,18 +60,12 @@ const Type *instance_type(Gen *g, const Instance *in, const Type *t)
 
 Function *instance_normal_form(Gen *g, const Function *fn)
 {
-    Function *now = ptrmap_find(&g->unit->anf, fn);
-    if (now)
-        return now;
-    now = expr_as_function(to_anf_unnamed(g->cx, g->code, (Expr *)(uintptr_t)&fn->base));
-    bool whole = now && !live_is_group(now);
-    if (whole)
-        now = open_tuples(g->cx, g->code, now);
-    if (whole && now)
-        now = outline_large(g->cx, g->code, now);
-    if (now)
-        ptrmap_put(&g->unit->anf, fn, now);
-    return now;
+    return signature_form(g, fn, NULL);
+}
+
+static Function *definition_form(Gen *g, const Def *def)
+{
+    return def && def->fn ? signature_form(g, def->fn, def->name) : NULL;
 }
 
 static Instance *first_of(Gen *g, const Function *fn)
@@ -220,9 +212,8 @@ static void note_lent_args(LendSearch *s, const Call *call)
     uint64_t takes = 0;
     if (callee && callee->name == s->self)
         takes = s->of->params;
-    else if (def && def->fn && s->depth > 0)
-        takes =
-            lendable(s->g, instance_normal_form(s->g, def->fn), callee->name, s->depth - 1)->params;
+    else if (def && s->depth > 0)
+        takes = lendable(s->g, definition_form(s->g, def), callee->name, s->depth - 1)->params;
     for (uint32_t i = 0; takes && i < call->args.n && i < LEND_PARAMS_MOST; i++)
         for (uint32_t k = 0; (takes >> i & 1) && k < s->fn->params.n && k < LEND_PARAMS_MOST; k++)
             if (call->args.at[i] == &s->fn->params.at[k]->base)
@@ -268,7 +259,7 @@ uint64_t instance_lendable(Gen *g, Instance *in)
 bool instance_takes_lent(Gen *g, const Name *global, uint32_t arg)
 {
     const Def *def = module_find(g->env, global);
-    const Function *fn = def && def->fn ? instance_normal_form(g, def->fn) : NULL;
+    const Function *fn = definition_form(g, def);
     return fn && arg < LEND_PARAMS_MOST &&
            (lendable(g, fn, global, LEND_DEPTH_MOST)->params >> arg & 1);
 }
@@ -355,7 +346,8 @@ static bool same_params(const Instance *in, uint32_t n, const Type *const *param
 
 static Instance *global_at(Gen *g, const Def *def, const GlobalUse *use, const Type *const *types)
 {
-    const Function *fn = instance_normal_form(g, def->fn);
+    const Function *callee = definition_form(g, def);
+    const Function *fn = use->called || !callee ? callee : signature_value(g, def);
     if (!fn) {
         g->failed = true;
         return NULL;
@@ -377,14 +369,15 @@ static Instance *global_at(Gen *g, const Def *def, const GlobalUse *use, const T
         shapes++;
     }
     if (shapes >= SHAPES_MOST && memcmp(params, written, use->n * sizeof *params) != 0)
-        return global_at(g, def, &(GlobalUse){.name = use->name, .n = use->n}, types);
+        return global_at(
+            g, def, &(GlobalUse){.name = use->name, .n = use->n, .called = use->called}, types);
     Instance *in = instance_new(g, fn, def->name->text);
     if (others >= INSTANCES_AT_ONCE || shapes >= SHAPES_MOST / 4)
         make_late(g, in);
     in->n_vars = n;
     in->vars = fn->type_params.at;
     in->types = types;
-    in->global = def->name;
+    in->global = fn == callee ? def->name : NULL;
     set_signature(g, in, fn);
     in->params = params;
     return declare(g, in);
@@ -397,10 +390,14 @@ Instance *instance_of_global(Gen *g, const GlobalUse *use)
         gen_refuse(g, "`@%s` is not defined", use->name->text);
         return NULL;
     }
-    const Function *fn = def->fn;
-    needs(g, use->name, fn);
-    if (attrs_find(fn->attrs, "Compiler")) {
+    needs(g, use->name, def->fn);
+    if (attrs_find(def->fn->attrs, "Compiler")) {
         gen_refuse(g, "`@%s` is left to another compiler", use->name->text);
+        return NULL;
+    }
+    const Function *fn = use->called ? definition_form(g, def) : def->fn;
+    if (!fn) {
+        g->failed = true;
         return NULL;
     }
     uint32_t n_vars = fn->type_params.n;

@@ -128,6 +128,10 @@ struct Unit {
     Vec(FunctionInfo *) infos;
     Vec(const Type *) types; /* that code and tables name, beside what lies in the arena */
     PtrMap anf; /* Function -> the same in A normal form */
+    PtrMap
+        signatures; /* Name of a definition -> which of its tuples come field by field (signature.h) */
+    PtrMap values; /* Function of one -> that which takes them as they are and calls it */
+    unsigned rounds; /* that signatures have */
     uint32_t epoch; /* code made before it changed is not used by what is made now */
     bool open; /* functions come in from outside, or go there */
     uint32_t n;
@@ -565,6 +569,7 @@ typedef struct GlobalUse {
     const Type *result; /* may be NULL */
     uint32_t n_type_args;
     const Type *const *type_args;
+    bool called; /* by its name, and may take the fields of tuples (signature.h) */
 } GlobalUse;
 
 /* instance.c: each returns NULL after refusing. */

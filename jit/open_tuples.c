@@ -17,29 +17,33 @@ typedef struct Opened {
     Var **fields; /* NULL: not looked at */
 } Opened;
 
-/* A tuple, or a value of a constructor, that is written and then matched. */
+/* A tuple, or a value of a constructor, whose fields are known. */
 typedef struct Written {
-    const Constructor *con; /* NULL: a tuple */
+    Expr *con; /* NULL: a tuple */
     ExprList fields;
     Span span;
+    const Type *type;
+    bool looked; /* something looks into it */
 } Written;
 
 typedef struct Opening {
     Ctx *cx;
     Module *module;
     Arena scratch;
+    const Function *fn;
+    const Opens *opens; /* NULL: no function takes fields */
     PtrMap opened; /* Var -> Opened; NULL for one that is more than looked into */
-    PtrMap written; /* Var -> Written; NULL for one that is more than matched */
+    PtrMap known; /* Var -> Written */
+    PtrMap written; /* the same; NULL for one that is wanted as a whole */
     PtrMap looked; /* what matches look at, as entries */
     PtrMap fields; /* Var of a pattern -> the Var that it is another name for */
     Vec(const Match *) matches;
-    Expr *const *scrutinee; /* of the match at hand, which is no other use */
+    const Expr *at; /* the node at hand */
     Vec(const Let *) giving; /* whose values are matches that end with something written */
     bool any;
 } Opening;
 
-/* Kernels make and take tuples of tensors by themselves. */
-static bool is_worth_opening(const Type *t)
+bool tuple_is_worth_opening(const Type *t)
 {
     if (t->kind != TYPE_TUPLE)
         return false;
@@ -49,26 +53,88 @@ static bool is_worth_opening(const Type *t)
     return t->n > 0;
 }
 
+uint64_t opens_args(const Opens *opens, const Call *call)
+{
+    const GlobalVar *callee = opens ? expr_as_global(call->callee) : NULL;
+    const Signature *s = callee ? ptrmap_find(opens->signatures, callee->name) : NULL;
+    return s ? s->opened[opens->round] : 0;
+}
+
+bool expr_is_end(const Expr *e, Expr *const *slot)
+{
+    switch ((ExprKind)e->kind) {
+    case EXPR_LET: return slot == &expr_as_let(e)->body && !let_is_last(expr_as_let(e));
+    case EXPR_IF: return slot != &expr_as_if(e)->cond;
+    case EXPR_MATCH: return slot != &expr_as_match(e)->scrutinee;
+    default: return false;
+    }
+}
+
+bool match_only_looks(const Match *m)
+{
+    bool only = m->complete;
+    for (uint32_t i = 0; i < m->clauses.n && only; i++)
+        only = m->clauses.at[i].pattern->kind != PATTERN_VAR;
+    return only;
+}
+
+/* Whether the slot is one that takes the fields of a value as well. */
+static bool takes_fields(const Opening *o, Expr *const *slot)
+{
+    const Call *call = expr_as_call(o->at);
+    const Match *match = expr_as_match(o->at);
+    if (call)
+        for (uint32_t i = 0; i < call->args.n && i < 64; i++)
+            if (slot == &call->args.at[i])
+                return opens_args(o->opens, call) >> i & 1;
+    return match && slot == &match->scrutinee;
+}
+
 static void note_use(void *data, Expr *const *slot)
 {
     Opening *o = data;
-    if (expr_as_var(*slot) && ptrmap_has(&o->opened, *slot))
+    if (!expr_as_var(*slot))
+        return;
+    bool takes = takes_fields(o, slot);
+    if (ptrmap_has(&o->opened, *slot) && !(takes && expr_as_call(o->at)))
         ptrmap_put(&o->opened, *slot, NULL);
-    if (expr_as_var(*slot) && slot != o->scrutinee && ptrmap_has(&o->written, *slot))
+    Written *w = ptrmap_find(&o->written, *slot);
+    if (w && takes)
+        w->looked = true;
+    else if (w && !expr_is_end(o->at, slot))
         ptrmap_put(&o->written, *slot, NULL);
 }
 
-/* Fields that are variables, each another. */
+/* What is not made, because all that is done with it is to look into it. */
+static const Written *unmade(const Opening *o, const Expr *var)
+{
+    const Written *w = ptrmap_find(&o->written, var);
+    return w && w->looked ? w : NULL;
+}
+
 static bool has_plain_fields(ExprList fields)
 {
-    for (uint32_t i = 0; i < fields.n; i++) {
+    for (uint32_t i = 0; i < fields.n; i++)
         if (!expr_as_var(fields.at[i]))
             return false;
+    return fields.n > 0 && fields.n <= FIELDS_MOST;
+}
+
+static bool has_one_twice(ExprList fields)
+{
+    for (uint32_t i = 0; i < fields.n; i++)
         for (uint32_t k = 0; k < i; k++)
             if (fields.at[k] == fields.at[i])
-                return false;
-    }
-    return fields.n > 0 && fields.n <= FIELDS_MOST;
+                return true;
+    return false;
+}
+
+static void add_written(Opening *o, const Var *var, Written w)
+{
+    Written *own = arena_new(&o->scratch, Written);
+    *own = w;
+    ptrmap_put(&o->known, var, own);
+    ptrmap_put(&o->written, var, own);
 }
 
 static void note_written(Opening *o, const Let *let)
@@ -79,20 +145,13 @@ static void note_written(Opening *o, const Let *let)
     if (!tuple && !con)
         return;
     ExprList fields = tuple ? tuple->fields : call->args;
-    if (!has_plain_fields(fields))
+    if (!has_plain_fields(fields) || let_is_last(let))
         return;
-    Written *w = arena_new(&o->scratch, Written);
-    *w = (Written){.con = con ? con->con : NULL, .fields = fields, .span = let->value->span};
-    ptrmap_put(&o->written, let->var, w);
-}
-
-/* Whether no clause wants the tuple itself. */
-static bool only_looks_into(const Match *m)
-{
-    bool only = m->complete;
-    for (uint32_t i = 0; i < m->clauses.n && only; i++)
-        only = m->clauses.at[i].pattern->kind != PATTERN_VAR;
-    return only;
+    add_written(o, let->var,
+                (Written){.con = con ? call->callee : NULL,
+                          .fields = fields,
+                          .span = let->value->span,
+                          .type = let->var->base.type});
 }
 
 static void note_match(Opening *o, const Match *m)
@@ -101,12 +160,17 @@ static void note_match(Opening *o, const Match *m)
     ptrmap_put(&o->looked, m->scrutinee, NULL);
     if (!w)
         return;
-    if (!only_looks_into(m)) {
+    if (!match_only_looks(m) || has_one_twice(w->fields))
         ptrmap_put(&o->written, m->scrutinee, NULL);
-        return;
-    }
-    o->scrutinee = &m->scrutinee;
-    vec_push(&o->matches, &o->scratch, m);
+    else
+        vec_push(&o->matches, &o->scratch, m);
+}
+
+static void note_get(Opening *o, const TupleGet *get)
+{
+    Written *w = ptrmap_find(&o->written, get->tuple);
+    if (w)
+        w->looked = true;
 }
 
 static Var *field_itself(const Opening *o, const Expr *field)
@@ -141,6 +205,42 @@ static bool gives_known(const Let *let)
            (last->value->kind == EXPR_TUPLE || (call && call->callee->kind == EXPR_CON));
 }
 
+static Var *new_var(Opening *o, Span span, const Type *type)
+{
+    Var *v = expr_var(&o->module->arena, span, ctx_name(o->cx, ""), NULL);
+    v->base.type = type;
+    return v;
+}
+
+/* A variable for each field of a tuple. */
+static ExprList new_fields(Opening *o, Span span, const Type *type)
+{
+    const Type *t = type_resolve(o->cx, type);
+    ExprList fields = {arena_alloc_must(&o->module->arena, t->n, sizeof(Expr *)), t->n};
+    for (uint32_t i = 0; i < t->n; i++)
+        fields.at[i] = &new_var(o, span, t->parts[i])->base;
+    return fields;
+}
+
+/* What comes field by field. */
+static void note_params(Opening *o)
+{
+    for (uint32_t i = 0; o->opens && i < o->fn->params.n && i < 64; i++) {
+        const Var *v = o->fn->params.at[i];
+        if (!(o->opens->params >> i & 1))
+            continue;
+        ExprList fields = new_fields(o, v->base.span, v->base.type);
+        for (uint32_t k = 0; k < fields.n; k++) {
+            expr_as_var(fields.at[k])->name = v->name;
+            expr_as_var(fields.at[k])->annotation = fields.at[k]->type;
+        }
+        add_written(
+            o, v,
+            (Written){
+                .fields = fields, .span = v->base.span, .type = v->base.type, .looked = true});
+    }
+}
+
 /* Variables are bound before they are used. */
 static WalkNext note(void *data, const Expr *e)
 {
@@ -148,7 +248,7 @@ static WalkNext note(void *data, const Expr *e)
     const Let *let = expr_as_let(e);
     const Call *call = let ? expr_as_call(let->value) : NULL;
     if (call && call->callee->kind == EXPR_GLOBAL && let->var->base.type &&
-        is_worth_opening(type_resolve(o->cx, let->var->base.type))) {
+        tuple_is_worth_opening(type_resolve(o->cx, let->var->base.type))) {
         Opened *opened = arena_new(&o->scratch, Opened);
         opened->var = let->var;
         opened->n = type_resolve(o->cx, let->var->base.type)->n;
@@ -163,20 +263,22 @@ static WalkNext note(void *data, const Expr *e)
     }
     if (let && gives_known(let))
         vec_push(&o->giving, &o->scratch, let);
-    o->scrutinee = NULL;
+    o->at = e;
     if (expr_as_match(e))
         note_match(o, expr_as_match(e));
+    if (expr_as_call(e) && opens_args(o->opens, expr_as_call(e)))
+        o->any = true;
     if (e->kind != EXPR_TUPLE_GET)
         ir_children(e, note_use, o);
-    else if (ptrmap_has(&o->written, expr_as_tuple_get(e)->tuple))
-        ptrmap_put(&o->written, expr_as_tuple_get(e)->tuple, NULL);
+    else
+        note_get(o, expr_as_tuple_get(e));
     return WALK_ON;
 }
 
 /* Whether the pattern may fit what is written: that has another constructor, or it is looked at field by field. */
 static bool may_fit(const Written *w, const Pattern *p)
 {
-    return p->kind != PATTERN_CON || p->con == w->con;
+    return p->kind != PATTERN_CON || p->con == expr_as_con(w->con)->con;
 }
 
 /* Names that the clauses give to fields as a whole become the fields. The matches are in the order of the text: what they stand in
@@ -185,7 +287,7 @@ static void name_fields(Opening *o)
 {
     for (size_t i = 0; i < o->matches.n; i++) {
         const Match *m = o->matches.at[i];
-        const Written *w = ptrmap_find(&o->written, m->scrutinee);
+        const Written *w = unmade(o, m->scrutinee);
         for (uint32_t k = 0; w && k < m->clauses.n; k++) {
             const Pattern *p = m->clauses.at[k].pattern;
             for (uint32_t n = 0; n < p->n && may_fit(w, p); n++)
@@ -247,9 +349,8 @@ static Expr *match_fields(Opening *o, const Match *m, const Written *w)
 static Var *field_of(Opening *o, Opened *opened, Span span, uint32_t i)
 {
     if (!opened->fields[i]) {
-        const Var *tuple = opened->var;
-        opened->fields[i] = expr_var(&o->module->arena, span, ctx_name(o->cx, ""), NULL);
-        opened->fields[i]->base.type = type_resolve(o->cx, tuple->base.type)->parts[i];
+        const Type *tuple = type_resolve(o->cx, opened->var->base.type);
+        opened->fields[i] = new_var(o, span, tuple->parts[i]);
     }
     return opened->fields[i];
 }
@@ -264,8 +365,7 @@ static Expr *open_rest(Opening *o, const Opened *opened, Let *let)
         fields[i] =
             opened->fields[i] ? pattern_var(a, span, opened->fields[i]) : pattern_wildcard(a, span);
     Clause clause = {pattern_tuple(a, span, opened->n, fields), let->body, span};
-    Var *result = expr_var(a, span, ctx_name(o->cx, ""), NULL);
-    result->base.type = let->base.type;
+    Var *result = new_var(o, span, let->base.type);
     Expr *match = expr_match(a, span, &let->var->base, 1, &clause, true);
     match->type = let->base.type;
     Expr *rest = expr_let(a, span, result, match, &result->base);
@@ -301,13 +401,166 @@ static Expr *sink_rest(Opening *o, const Let *let)
     const Match *m = expr_as_match(let->value);
     Clause clause = m->clauses.at[0];
     clause.body = splice(o, clause.body, let);
-    Var *result = expr_var(a, let->base.span, ctx_name(o->cx, ""), NULL);
-    result->base.type = let->base.type;
+    Var *result = new_var(o, let->base.span, let->base.type);
     Expr *match = expr_match(a, m->base.span, m->scrutinee, 1, &clause, true);
     match->type = let->base.type;
     Expr *out = expr_let(a, let->base.span, result, match, &result->base);
     out->type = let->base.type;
     return out;
+}
+
+/* ---- fields across calls -------------------------------------------------------------------------------------- */
+
+static Expr *typed(Expr *e, const Type *type)
+{
+    e->type = type;
+    return e;
+}
+
+static Expr *make(Opening *o, const Written *w)
+{
+    Arena *a = &o->module->arena;
+    Expr *fields[FIELDS_MOST];
+    for (uint32_t i = 0; i < w->fields.n; i++)
+        fields[i] = &field_itself(o, w->fields.at[i])->base;
+    Expr *value = w->con ? expr_call(a, w->span, w->con, w->fields.n, fields, NULL)
+                         : expr_tuple(a, w->span, w->fields.n, fields);
+    return typed(value, w->type);
+}
+
+/* What a block ends with; what is not made before is made there. */
+static Expr *end_of(Opening *o, Expr *end)
+{
+    const Written *w = expr_as_var(end) ? unmade(o, end) : NULL;
+    if (!w)
+        return end;
+    Var *v = new_var(o, w->span, w->type);
+    return typed(expr_let(&o->module->arena, w->span, v, make(o, w), &v->base), w->type);
+}
+
+static Expr *match_with_ends(Opening *o, Match *m)
+{
+    Arena *a = &o->module->arena;
+    Clause *clauses = arena_alloc_must(a, m->clauses.n, sizeof *clauses);
+    bool same = true;
+    for (uint32_t i = 0; i < m->clauses.n; i++) {
+        clauses[i] = m->clauses.at[i];
+        clauses[i].body = end_of(o, clauses[i].body);
+        same &= clauses[i].body == m->clauses.at[i].body;
+    }
+    if (same)
+        return &m->base;
+    return expr_match(a, m->base.span, m->scrutinee, m->clauses.n, clauses, m->complete);
+}
+
+static Expr *with_ends(Opening *o, Expr *e)
+{
+    Arena *a = &o->module->arena;
+    Let *let = expr_as_let(e);
+    If *branch = expr_as_if(e);
+    Expr *now = e;
+    if (let && end_of(o, let->body) != let->body)
+        now = expr_let(a, e->span, let->var, let->value, end_of(o, let->body));
+    if (branch)
+        now = expr_if(a, e->span, branch->cond, end_of(o, branch->then),
+                      end_of(o, branch->otherwise));
+    if (expr_as_match(e))
+        now = match_with_ends(o, expr_as_match(e));
+    return typed(now, e->type);
+}
+
+/* The fields of a tuple that is an argument; NULL: it must be taken apart for that. */
+static const Expr *const *fields_of(Opening *o, const Expr *tuple)
+{
+    const Written *w = ptrmap_find(&o->known, tuple);
+    Opened *opened = ptrmap_find(&o->opened, tuple);
+    if (!w && !opened)
+        return NULL;
+    uint32_t n = w ? w->fields.n : opened->n;
+    const Expr **fields = arena_new_array(&o->scratch, const Expr *, n);
+    for (uint32_t i = 0; i < n; i++)
+        fields[i] = w ? &field_itself(o, w->fields.at[i])->base
+                      : &field_of(o, opened, tuple->span, i)->base;
+    return fields;
+}
+
+/* The let as what a match of the tuple goes on with. */
+static Expr *behind_match(Opening *o, Expr *tuple, ExprList fields, Expr *let)
+{
+    Arena *a = &o->module->arena;
+    Span span = let->span;
+    Pattern *patterns[FIELDS_MOST];
+    for (uint32_t i = 0; i < fields.n; i++)
+        patterns[i] = pattern_var(a, span, expr_as_var(fields.at[i]));
+    Clause clause = {pattern_tuple(a, span, fields.n, patterns), let, span};
+    Var *result = new_var(o, span, let->type);
+    Expr *match = typed(expr_match(a, span, tuple, 1, &clause, true), let->type);
+    return typed(expr_let(a, span, result, match, &result->base), let->type);
+}
+
+/* The call of a function that takes these arguments field by field. */
+static Expr *hand_on_fields(Opening *o, Let *let, uint64_t opened)
+{
+    Arena *a = &o->module->arena;
+    Call *call = expr_as_call(let->value);
+    Vec(Expr *) args = {0};
+    struct Apart {
+        Expr *tuple;
+        ExprList fields;
+    };
+    Vec(struct Apart) apart = {0};
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        Expr *arg = call->args.at[i];
+        if (i >= 64 || !(opened >> i & 1)) {
+            vec_push(&args, &o->scratch, arg);
+            continue;
+        }
+        uint32_t n = type_resolve(o->cx, arg->type)->n;
+        const Expr *const *known = fields_of(o, arg);
+        ExprList fields = {(Expr **)(uintptr_t)known, n};
+        if (!known) {
+            fields = new_fields(o, call->base.span, arg->type);
+            vec_push(&apart, &o->scratch, ((struct Apart){arg, fields}));
+        }
+        for (uint32_t k = 0; k < n; k++)
+            vec_push(&args, &o->scratch, fields.at[k]);
+    }
+    Call *now = expr_as_call(
+        expr_call(a, call->base.span, call->callee, (uint32_t)args.n, args.at, call->attrs));
+    now->base.type = call->base.type;
+    now->type_args = call->type_args;
+    Expr *out = expr_let(a, let->base.span, let->var, &now->base, let->body);
+    out->type = let->base.type;
+    for (size_t i = apart.n; i-- > 0;)
+        out = behind_match(o, apart.at[i].tuple, apart.at[i].fields, out);
+    return out;
+}
+
+/* The function with the fields in place of the tuples; where one is wanted as a whole it is made first. */
+static Expr *open_params(Opening *o, Function *fn)
+{
+    Arena *a = &o->module->arena;
+    Vec(Var *) params = {0};
+    Vec(const Type *) types = {0};
+    Expr *body = fn->body;
+    for (uint32_t i = 0; i < fn->params.n; i++) {
+        Var *v = fn->params.at[i];
+        const Written *w = i < 64 && (o->opens->params >> i & 1) ? ptrmap_find(&o->known, v) : NULL;
+        if (w && !unmade(o, &v->base))
+            body = typed(expr_let(a, v->base.span, v, make(o, w), body), fn->body->type);
+        for (uint32_t k = 0; k < (w ? w->fields.n : 1); k++) {
+            Var *param = w ? expr_as_var(w->fields.at[k]) : v;
+            vec_push(&params, &o->scratch, param);
+            vec_push(&types, &o->scratch, param->base.type);
+        }
+    }
+    Function *now = expr_function(a, fn->base.span, fn->type_params, (uint32_t)params.n, params.at,
+                                  fn->attrs, fn->ret_type, body);
+    const Type *type = fn->base.type ? type_resolve(o->cx, fn->base.type) : NULL;
+    if (type)
+        now->base.type = type_func(o->cx, type->n_params, type->params, (uint32_t)types.n, types.at,
+                                   type->result);
+    return &now->base;
 }
 
 static Expr *node_now(Rewriter *rw, const Expr *old, Expr *now)
@@ -317,15 +570,21 @@ static Expr *node_now(Rewriter *rw, const Expr *old, Expr *now)
     if (old->kind == EXPR_VAR)
         return &field_itself(o, now)->base;
     const Match *match = expr_as_match(old);
-    const Written *written = match ? ptrmap_find(&o->written, match->scrutinee) : NULL;
+    const Written *written = match ? unmade(o, match->scrutinee) : NULL;
     if (written)
         return match_fields(o, expr_as_match(now), written);
     const TupleGet *get = expr_as_tuple_get(old);
     Opened *opened = get ? ptrmap_find(&o->opened, get->tuple) : NULL;
     if (opened)
         return &field_of(o, opened, old->span, (uint32_t)get->index)->base;
+    written = get ? unmade(o, get->tuple) : NULL;
+    if (written)
+        return &field_itself(o, written->fields.at[get->index])->base;
+    if (old == &o->fn->base && o->opens)
+        return open_params(o, expr_as_function(now));
+    now = with_ends(o, now);
     const Let *let = expr_as_let(old);
-    if (let && ptrmap_find(&o->written, let->var))
+    if (let && unmade(o, &let->var->base))
         return expr_as_let(now)->body;
     if (let && is_alias(let))
         return expr_as_let(now)->body;
@@ -335,15 +594,23 @@ static Expr *node_now(Rewriter *rw, const Expr *old, Expr *now)
     if (gives && expr_as_match(expr_as_let(now)->value))
         return sink_rest(o, expr_as_let(now));
     opened = let ? ptrmap_find(&o->opened, let->var) : NULL;
-    return opened ? open_rest(o, opened, expr_as_let(now)) : now;
+    if (opened)
+        now = open_rest(o, opened, expr_as_let(now));
+    const Call *call = let ? expr_as_call(let->value) : NULL;
+    uint64_t args = call ? opens_args(o->opens, call) : 0;
+    return args ? hand_on_fields(o, expr_as_let(now), args) : now;
 }
 
-static Function *open_once(Ctx *cx, Module *module, Function *fn, bool *any)
+static Function *open_once(Ctx *cx, Module *module, Function *fn, const Opens *opens, bool *any)
 {
-    Opening o = {.cx = cx, .module = module};
+    Opening o = {.cx = cx, .module = module, .fn = fn, .opens = opens};
     arena_init(&o.scratch, &cx->limits);
+    o.any = opens && opens->params;
+    note_params(&o);
     ir_walk(&fn->base, note, NULL, &o);
     name_fields(&o);
+    for (size_t i = 0; i < o.written.n && !o.any; i++)
+        o.any = o.written.entries[i].value && ((const Written *)o.written.entries[i].value)->looked;
     for (size_t i = 0; i < o.opened.n && !o.any; i++)
         o.any = o.opened.entries[i].key && o.opened.entries[i].value;
     for (size_t i = 0; i < o.giving.n && !o.any; i++)
@@ -356,6 +623,7 @@ static Function *open_once(Ctx *cx, Module *module, Function *fn, bool *any)
     }
     *any = o.any;
     ptrmap_deinit(&o.opened);
+    ptrmap_deinit(&o.known);
     ptrmap_deinit(&o.written);
     ptrmap_deinit(&o.looked);
     ptrmap_deinit(&o.fields);
@@ -363,10 +631,10 @@ static Function *open_once(Ctx *cx, Module *module, Function *fn, bool *any)
     return limit_hit(&cx->limits) ? NULL : fn;
 }
 
-Function *open_tuples(Ctx *cx, Module *module, Function *fn)
+Function *open_tuples(Ctx *cx, Module *module, Function *fn, const Opens *opens)
 {
     bool more = true;
     for (unsigned round = 0; fn && more && round < ROUNDS_MOST; round++)
-        fn = open_once(cx, module, fn, &more);
+        fn = open_once(cx, module, fn, round == 0 ? opens : NULL, &more);
     return fn;
 }

@@ -18,7 +18,31 @@
 
 #include "ir/module.h"
 
-/* The function, in A normal form, with such tuples opened; new nodes lie in the module. NULL when a limit is hit. */
-Function *open_tuples(Ctx *cx, Module *module, Function *fn);
+/* A definition's tuples may cross calls field by field (signature.h): then its parameter is no tuple, its calls hand on the fields, and what
+ * it returns of it is made where a block ends with it. */
+#define SIGNATURE_ROUNDS 2
+typedef struct Signature {
+    uint64_t opened
+        [SIGNATURE_ROUNDS]; /* parameters, as bits, that come field by field; then those of what came of these */
+} Signature;
+
+typedef struct Opens {
+    const PtrMap *signatures; /* Name -> Signature */
+    unsigned round;
+    uint64_t params; /* of the function at hand */
+} Opens;
+
+/* Kernels make and take tuples of tensors by themselves. */
+bool tuple_is_worth_opening(const Type *t);
+/* The arguments of the call, as bits, that are handed on field by field. */
+uint64_t opens_args(const Opens *opens, const Call *call);
+/* Whether the slot of the node is the end of a block whose value another node has. */
+bool expr_is_end(const Expr *e, Expr *const *slot);
+/* Whether no clause wants the value itself. */
+bool match_only_looks(const Match *m);
+
+/* The function, in A normal form, with such tuples opened; new nodes lie in the module. Opens: NULL where calls take tuples as they are.
+ * NULL when a limit is hit. */
+Function *open_tuples(Ctx *cx, Module *module, Function *fn, const Opens *opens);
 
 #endif

@@ -247,8 +247,8 @@ Instance *shapes_callee(Gen *g, const Instance *in, const Call *call, const Type
     }
     for (uint32_t i = 0; i < n_given; i++)
         given[i] = instance_type(g, in, call->type_args.at[i]);
-    GlobalUse use = {expr_as_global(call->callee)->name, n,       args, shapes,
-                     instance_type(g, in, result),       n_given, given};
+    GlobalUse use = {expr_as_global(call->callee)->name, n,       args,  shapes,
+                     instance_type(g, in, result),       n_given, given, true};
     return instance_of_global(g, &use);
 }
 

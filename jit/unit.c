@@ -280,6 +280,8 @@ static void unit_free(Unit *u)
     for (size_t i = 0; i < u->batches.n; i++)
         batch_release(u->jit, u->batches.at[i]);
     ptrmap_deinit(&u->anf);
+    ptrmap_deinit(&u->signatures);
+    ptrmap_deinit(&u->values);
     ptrmap_deinit(&u->by_function);
     ptrmap_deinit(&u->lendable);
     ctx_root_remove(&u->root);

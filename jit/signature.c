@@ -1,0 +1,325 @@
+#include "jit/signature.h"
+
+#include "base/limit.h"
+#include "ir/walk.h"
+#include "jit/outline.h"
+#include "passes/to_a_normal_form.h"
+
+/* Fields of a tuple, and parameters of a function, that registers are likely to have room for. */
+#define FIELDS_MOST 8
+#define PARAMS_MOST 16
+
+/* A parameter that is handed on. */
+typedef struct Passing {
+    uint32_t param;
+    const Name *callee;
+    uint32_t at;
+} Passing;
+
+typedef struct Candidate {
+    const Def *def;
+    Function *form;
+    Signature *signature;
+    uint64_t may, looked; /* parameters, as bits */
+    Vec(Passing) passings;
+} Candidate;
+
+typedef struct Search {
+    Gen *g;
+    Arena arena;
+    PtrMap reached; /* Name -> Candidate; NULL for one without tuples */
+    Vec(const Def *) defs;
+    Vec(Candidate *) candidates;
+    unsigned round;
+    Candidate *at;
+    const Expr *node;
+    PtrMap params; /* of the candidate at hand: Var -> position + 1 */
+} Search;
+
+static bool may_open(Ctx *cx, const Var *param)
+{
+    const Type *t = param->base.type ? type_resolve(cx, param->base.type) : NULL;
+    return t && tuple_is_worth_opening(t) && t->n <= FIELDS_MOST;
+}
+
+/* The parameters that are tuples, as bits, as long as all is not too much. */
+static uint64_t tuples_of(Ctx *cx, const Function *fn)
+{
+    uint64_t tuples = 0;
+    uint32_t n = fn->params.n;
+    for (uint32_t i = 0; i < fn->params.n && i < PARAMS_MOST; i++) {
+        const Var *v = fn->params.at[i];
+        if (!may_open(cx, v) || n - 1 + type_resolve(cx, v->base.type)->n > PARAMS_MOST)
+            continue;
+        n += type_resolve(cx, v->base.type)->n - 1;
+        tuples |= (uint64_t)1 << i;
+    }
+    return tuples;
+}
+
+/* ---- what is reached ------------------------------------------------------------------------------------------- */
+
+static void reach(Search *s, const Name *name)
+{
+    const Def *def = module_find(s->g->env, name);
+    if (ptrmap_has(&s->reached, name) || !def || !def->fn)
+        return;
+    ptrmap_put(&s->reached, name, NULL);
+    vec_push(&s->defs, &s->arena, def);
+    if (function_is_primitive(def->fn) || attrs_find(def->fn->attrs, "Compiler") ||
+        !tuples_of(s->g->cx, def->fn))
+        return;
+    Candidate *c = arena_new(&s->arena, Candidate);
+    c->def = def;
+    ptrmap_put(&s->reached, name, c);
+    vec_push(&s->candidates, &s->arena, c);
+}
+
+static WalkNext note_reached(void *data, const Expr *e)
+{
+    const GlobalVar *global = expr_as_global(e);
+    if (global)
+        reach(data, global->name);
+    return WALK_ON;
+}
+
+/* ---- what is done with parameters -------------------------------------------------------------------------------- */
+
+static uint64_t bit_of(const Search *s, const Expr *e)
+{
+    uintptr_t i = (uintptr_t)ptrmap_find(&s->params, e);
+    return i ? (uint64_t)1 << (i - 1) : 0;
+}
+
+static void note_slot(void *data, Expr *const *slot)
+{
+    Search *s = data;
+    Candidate *c = s->at;
+    uint64_t bit = bit_of(s, *slot);
+    const Call *call = expr_as_call(s->node);
+    const Match *match = expr_as_match(s->node);
+    if (!bit || expr_is_end(s->node, slot))
+        return;
+    bool looks = s->node->kind == EXPR_TUPLE_GET ||
+                 (match && slot == &match->scrutinee && match_only_looks(match));
+    if (looks)
+        c->looked |= bit;
+    else if (call && call->callee->kind == EXPR_GLOBAL && slot != &call->callee)
+        vec_push(&c->passings, &s->arena,
+                 ((Passing){(uint32_t)(uintptr_t)ptrmap_find(&s->params, *slot) - 1,
+                            expr_as_global(call->callee)->name, (uint32_t)(slot - call->args.at)}));
+    else
+        c->may &= ~bit;
+}
+
+static void note_captured(void *data, Var *v)
+{
+    Search *s = data;
+    s->at->may &= ~bit_of(s, &v->base);
+}
+
+static WalkNext note_uses(void *data, const Expr *e)
+{
+    Search *s = data;
+    if (e->kind == EXPR_FUNCTION && e != &s->at->form->base) {
+        ir_free_vars(e, note_captured, s);
+        return WALK_SKIP;
+    }
+    s->node = e;
+    ir_children(e, note_slot, s);
+    return WALK_ON;
+}
+
+static void look_at(Search *s, Candidate *c)
+{
+    s->at = c;
+    c->may = tuples_of(s->g->cx, c->form);
+    c->looked = 0;
+    c->passings.n = 0;
+    ptrmap_clear(&s->params);
+    for (uint32_t i = 0; i < c->form->params.n && i < PARAMS_MOST; i++)
+        if (c->may >> i & 1)
+            ptrmap_put(&s->params, c->form->params.at[i], (void *)(uintptr_t)(i + 1));
+    ir_walk(&c->form->base, note_uses, NULL, s);
+    c->looked &= c->may;
+}
+
+/* ---- which of them come field by field ------------------------------------------------------------------------------ */
+
+static bool has_bit(const Search *s, const Passing *p, bool looked)
+{
+    const Candidate *c = ptrmap_find(&s->reached, p->callee);
+    return c && p->at < PARAMS_MOST && ((looked ? c->looked : c->may) >> p->at & 1);
+}
+
+/* What is handed on to one that is looked into is so too; what is handed on to one that comes as a whole does as well. */
+static bool settle_one(const Search *s, Candidate *c)
+{
+    uint64_t may = c->may, looked = c->looked;
+    for (size_t i = 0; i < c->passings.n; i++) {
+        const Passing *p = &c->passings.at[i];
+        if (!has_bit(s, p, false))
+            c->may &= ~((uint64_t)1 << p->param);
+        if (has_bit(s, p, true))
+            c->looked |= (uint64_t)1 << p->param;
+    }
+    c->looked &= c->may;
+    return c->may != may || c->looked != looked;
+}
+
+static void settle(const Search *s)
+{
+    bool more;
+    do {
+        more = false;
+        for (size_t i = 0; i < s->candidates.n; i++)
+            more |= settle_one(s, s->candidates.at[i]);
+    } while (more);
+}
+
+/* Whether any does in this round. */
+static bool choose(Search *s)
+{
+    bool any = false;
+    for (size_t i = 0; i < s->candidates.n; i++)
+        look_at(s, s->candidates.at[i]);
+    uint64_t left;
+    do {
+        settle(s);
+        left = 0;
+        for (size_t i = 0; i < s->candidates.n; i++) {
+            Candidate *c = s->candidates.at[i];
+            left |= c->may & ~c->looked;
+            c->may = c->looked;
+        }
+    } while (left);
+    for (size_t i = 0; i < s->candidates.n; i++) {
+        const Candidate *c = s->candidates.at[i];
+        c->signature->opened[s->round] = c->may;
+        if (c->may)
+            ptrmap_put(&s->g->unit->signatures, c->def->name, c->signature);
+        any |= c->may != 0;
+    }
+    return any;
+}
+
+/* ---- forms -------------------------------------------------------------------------------------------------------- */
+
+static Function *opened_form(Gen *g, Function *fn, const Signature *own, unsigned round)
+{
+    Opens opens = {&g->unit->signatures, round, own ? own->opened[round] : 0};
+    return fn ? open_tuples(g->cx, g->code, fn, &opens) : NULL;
+}
+
+static Function *plain_form(Gen *g, const Function *fn)
+{
+    Function *now = expr_as_function(to_anf_unnamed(g->cx, g->code, (Expr *)(uintptr_t)&fn->base));
+    return now && !live_is_group(now) ? open_tuples(g->cx, g->code, now, NULL) : now;
+}
+
+/* Whether the function has tuples where the signature says; one that replaces another by that name may not. */
+static bool fits(Gen *g, const Function *fn, uint64_t opened)
+{
+    for (uint32_t i = 0; i < 64; i++)
+        if ((opened >> i & 1) && (i >= fn->params.n || !may_open(g->cx, fn->params.at[i])))
+            return gen_refuse(g, "a definition takes other arguments than before");
+    return true;
+}
+
+static Function *made_form(Gen *g, const Function *fn, const Signature *own)
+{
+    Function *now = plain_form(g, fn);
+    if (!now || live_is_group(now))
+        return now;
+    for (unsigned round = 0; now && round < g->unit->rounds; round++) {
+        if (own && !fits(g, now, own->opened[round]))
+            return NULL;
+        now = opened_form(g, now, own, round);
+    }
+    return now ? outline_large(g->cx, g->code, now) : NULL;
+}
+
+Function *signature_form(Gen *g, const Function *fn, const Name *name)
+{
+    Function *now = ptrmap_find(&g->unit->anf, fn);
+    if (now)
+        return now;
+    now = made_form(g, fn, name ? ptrmap_find(&g->unit->signatures, name) : NULL);
+    if (now)
+        ptrmap_put(&g->unit->anf, fn, now);
+    return now;
+}
+
+/* `fn (…) { @def(…) }`, which takes the tuples apart. */
+static Function *value_form(Gen *g, const Def *def)
+{
+    const Function *fn = def->fn;
+    Arena *a = &g->code->arena;
+    uint32_t n = fn->params.n;
+    Var **params = arena_new_array(g->arena, Var *, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const Var *was = fn->params.at[i];
+        params[i] = expr_var(a, was->base.span, was->name, was->annotation);
+        params[i]->base.type = was->base.type;
+    }
+    Span span = fn->base.span;
+    Call *call = expr_as_call(
+        expr_call(a, span, expr_global(a, span, def->name), n, (Expr *const *)params, NULL));
+    call->base.type = fn->body->type;
+    const Type **types = arena_alloc_must(a, fn->type_params.n + 1, sizeof *types);
+    for (uint32_t i = 0; i < fn->type_params.n; i++)
+        types[i] = type_var(g->cx, fn->type_params.at[i]);
+    call->type_args = (TypeList){types, fn->type_params.n};
+    Function *now =
+        expr_function(a, span, fn->type_params, n, params, NULL, fn->ret_type, &call->base);
+    now->base.type = fn->base.type;
+    return now;
+}
+
+Function *signature_value(Gen *g, const Def *def)
+{
+    const Signature *s = ptrmap_find(&g->unit->signatures, def->name);
+    if (!s)
+        return signature_form(g, def->fn, def->name);
+    Function *written = ptrmap_find(&g->unit->values, def->fn);
+    if (!written)
+        ptrmap_put(&g->unit->values, def->fn, written = value_form(g, def));
+    return signature_form(g, written, NULL);
+}
+
+/* ---- all of them ---------------------------------------------------------------------------------------------------- */
+
+static bool find_all(Search *s)
+{
+    Gen *g = s->g;
+    for (size_t i = 0; i < s->candidates.n; i++) {
+        Candidate *c = s->candidates.at[i];
+        c->form = plain_form(g, c->def->fn);
+        c->signature = arena_new(g->arena, Signature);
+        if (!c->form)
+            return false;
+    }
+    for (; s->round < SIGNATURE_ROUNDS && choose(s); s->round++)
+        for (size_t i = 0; i < s->candidates.n; i++) {
+            Candidate *c = s->candidates.at[i];
+            c->form = opened_form(g, c->form, c->signature, s->round);
+            if (!c->form)
+                return false;
+        }
+    g->unit->rounds = s->round;
+    return true;
+}
+
+void signatures_find(Gen *g, const Name *root)
+{
+    Search s = {.g = g};
+    arena_init(&s.arena, &g->cx->limits);
+    reach(&s, root);
+    for (size_t i = 0; i < s.defs.n; i++)
+        ir_walk(&s.defs.at[i]->fn->base, note_reached, NULL, &s);
+    if (s.candidates.n > 0)
+        g->failed |= !find_all(&s);
+    ptrmap_deinit(&s.reached);
+    ptrmap_deinit(&s.params);
+    arena_deinit(&s.arena);
+}
