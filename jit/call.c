@@ -134,7 +134,20 @@ typedef struct Callee {
     LLVMTypeRef type;
     Ssa code;
     uint64_t lent; /* arguments, as bits, that are not handed over */
+    bool gives_fields;
 } Callee;
+
+/* What is NULL when the call failed; NULL: nothing is. */
+static Ssa asked_for_null(Fn *f, const Callee *callee, Ssa v)
+{
+    LLVMTypeRef type = LLVMTypeOf(v);
+    if (!callee->gives_fields)
+        return LLVMGetTypeKind(type) == LLVMPointerTypeKind ? v : NULL;
+    for (unsigned i = 0; i < LLVMCountStructElementTypes(type); i++)
+        if (LLVMGetTypeKind(LLVMStructGetTypeAtIndex(type, i)) == LLVMPointerTypeKind)
+            return LLVMBuildExtractValue(f->g->b, v, i, "");
+    return NULL;
+}
 
 /* Arguments are handed over; what else ends here ends before a call in tail position. */
 static Ssa finish_call(Fn *f, const Callee *callee, Ssa *args, unsigned n, bool tail)
@@ -149,11 +162,12 @@ static Ssa finish_call(Fn *f, const Callee *callee, Ssa *args, unsigned n, bool 
     for (unsigned i = 1; i < n; i++)
         if (i >= 64 || !(callee->lent >> i & 1))
             own_lose(f, args[i]);
-    if (!tail && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMPointerTypeKind) {
-        frame_fill(f, NULL);
-        fn_fail_if_null(f, v);
-    }
     own_make(f, v);
+    Ssa pointer = tail ? NULL : asked_for_null(f, callee, v);
+    if (pointer) {
+        frame_fill(f, NULL);
+        fn_fail_if_null(f, pointer);
+    }
     if (!tail)
         return v;
     if (convention == TAILCC)
@@ -181,7 +195,7 @@ static Ssa instance_code(Fn *f, Instance *in)
         instance_enter(g, in);
         return in->value;
     }
-    in->type = function_type(g, in->result, in->n, in->params, in->has_self);
+    in->type = instance_function_type(g, in);
     Ssa args[2] = {f->state, gen_outside(g, IMPORT_HERE, in->late)};
     Ssa known = gen_load(g, g->ptr, args[1], offsetof(LateSite, code));
     LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
@@ -211,7 +225,7 @@ static Ssa variant_code(Fn *f, Instance *in, const Call *call)
         in->variants = arena_new(g->arena, VariantSite);
         *in->variants = (VariantSite){.unit = g->unit, .in = in};
     }
-    in->type = function_type(g, in->result, in->n, in->params, in->has_self);
+    in->type = instance_function_type(g, in);
     Ssa room = fn_room(f, LLVMArrayType2(g->i64, 2), in->n);
     for (uint32_t i = 0; i < in->n; i++) {
         Repr r = repr_of(in->params[i]);
@@ -245,6 +259,14 @@ static uint64_t lent_args(Fn *f, Instance *in, const Call *call, bool tail)
     return lent;
 }
 
+/* Whether a call in tail position ends the function: not when it gives a tuple where the fields are wanted, or the other way round. */
+static bool ends_with(Fn *f, bool gives_fields, bool tail)
+{
+    bool ends = gives_fields == f->in->gives_fields;
+    f->live->nests |= tail && !ends;
+    return tail && ends;
+}
+
 static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
 {
     Gen *g = f->g;
@@ -253,6 +275,7 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
         gen_refuse(g, "`%s` is called with %u arguments instead of %u", in->name, n, in->n);
         return NULL;
     }
+    tail = ends_with(f, in->gives_fields, tail);
     fn_settle(f, n, call->args.at, in->params);
     if (tail)
         plan_flush(f);
@@ -279,7 +302,8 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
         return NULL;
     }
     /* LLVM wants equal result types; those that differ in Relay alone are equal there. */
-    return finish_call(f, &(Callee){in->type, code, in->lent << (k - n)}, args, k, tail);
+    return finish_call(f, &(Callee){in->type, code, in->lent << (k - n), in->gives_fields}, args, k,
+                       tail);
 }
 
 /* The type at which a value of a polymorphic type is called. */
@@ -303,6 +327,7 @@ static Ssa call_closure(Fn *f, const Call *call, const Type *type, const Type *r
         return NULL;
     }
     const Type *at = called_type(f, call, type, result);
+    tail = ends_with(f, false, tail);
     fn_settle(f, n, call->args.at, at->parts);
     fn_settle(f, 1, &call->callee, NULL);
     if (tail)
@@ -320,7 +345,7 @@ static Ssa call_closure(Fn *f, const Call *call, const Type *type, const Type *r
         code = closure_code(f, at, type, args[1]);
     if (g->failed)
         return NULL;
-    return finish_call(f, &(Callee){closure_type(g, at), code, 0}, args, n + 2, tail);
+    return finish_call(f, &(Callee){closure_type(g, at), code, 0, false}, args, n + 2, tail);
 }
 
 static Ssa call_open(Fn *f, const Val *val, const Call *call, const Type *result, bool tail)

@@ -71,7 +71,7 @@ static Ssa late_code(Fn *f, Instance *in)
     for (uint32_t i = 0; i < in->n; i++)
         fn_release_cold(f, repr_of(in->params[i]), LLVMGetParam(f->fn, i + 2));
     fn_release_cold(f, (Repr){.kind = REPR_OBJECT}, LLVMGetParam(f->fn, 1));
-    LLVMBuildRet(g->b, fn_zero(f, in->result));
+    LLVMBuildRet(g->b, fn_zero(f));
     LLVMPositionBuilderAtEnd(g->b, go);
     return code;
 }
@@ -80,8 +80,9 @@ static Ssa late_code(Fn *f, Instance *in)
 static Ssa make_thunk(Gen *g, Instance *in)
 {
     Fn f = {.g = g, .in = in};
-    LLVMTypeRef type = function_type(g, in->result, in->n, in->params, in->has_self);
-    f.fn = add_function(g, in->name, function_type(g, in->result, in->n, in->params, true), TAILCC);
+    LLVMTypeRef type = instance_function_type(g, in);
+    const Type *closure = type_func(g->cx, 0, NULL, in->n, in->params, in->result);
+    f.fn = add_function(g, in->name, closure_type(g, closure), TAILCC);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
     LLVMPositionBuilderAtEnd(g->b, gen_block(g, f.fn, ""));
     own_params(&f, in->n);

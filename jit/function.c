@@ -483,6 +483,8 @@ static Ssa let_value(Fn *f, Let *let, const Type *type, bool tail)
     case EXPR_OP:
     case EXPR_CON: return named_atom(f, let->var, e, type);
     case EXPR_TUPLE:
+        if (f->wants_fields)
+            return fn_fields(f, type, expr_as_tuple(e)->fields.at);
         return fn_tuple(f, type, expr_as_tuple(e)->fields.n, expr_as_tuple(e)->fields.at);
     case EXPR_TUPLE_GET: return tuple_get(f, expr_as_tuple_get(e), type);
     case EXPR_CALL: return fn_call(f, expr_as_call(e), let->var, tail);
@@ -510,33 +512,53 @@ static Let *known_let(Fn *f, Let *let)
     return now;
 }
 
-/* True when the block goes on. */
-static bool make_let(Fn *f, Let *written, bool tail)
+/* The value of the let that is computed here, as the tuple's fields where these are wanted. */
+static Let *compute_let(Fn *f, Let *let, const Type *type, bool tail)
+{
+    bool last = let_is_last(let), wants = f->wants_fields;
+    uint32_t projections = last || !fields_fit(type) ? 0 : fn_projections(f, let);
+    if (last && wants)
+        plan_flush(f); /* first: when it fails, the fields have no owner yet */
+    f->wants_fields = last ? wants : projections > 0;
+    Ssa v = let_value(f, let, type, tail && last);
+    f->wants_fields = wants;
+    if (f->g->failed || f->ended)
+        return NULL;
+    fn_release_dead(f);
+    bool fields = v && fn_is_fields(v);
+    if (fields && last && wants)
+        f->fields = v;
+    else if (fields && projections > 0)
+        return fn_bind_projections(f, let, projections, type, v);
+    else if (v)
+        fn_bind(f, let->var, type, fields ? fn_close_tuple(f, type, v) : v);
+    return let;
+}
+
+/* The last let that is made with this one; NULL when the block does not go on. */
+static Let *make_let(Fn *f, Let *written, bool tail)
 {
     Let *let = known_let(f, written);
     const Type *type = fn_type(f, &let->var->base);
     f->moved.n = 0;
     if (gen_ended(f->g))
-        return false;
-    if (repr_of(type).kind == REPR_NONE)
-        return gen_refuse(f->g, "the type `%s` of `%%%s` is not known well enough",
-                          type_str(f->g->cx, type), let->var->name->text);
+        return NULL;
+    if (repr_of(type).kind == REPR_NONE) {
+        gen_refuse(f->g, "the type `%s` of `%%%s` is not known well enough",
+                   type_str(f->g->cx, type), let->var->name->text);
+        return NULL;
+    }
     if (plan_group(f, let, type))
-        return !f->g->failed;
-    if (plan_add(f, let, type)) {
+        return f->g->failed ? NULL : written;
+    bool given = f->wants_fields && let_is_last(let);
+    if (!given && plan_add(f, let, type)) {
         if (let != written)
             fn_release_dead(f); /* what the value does not take any more */
-        return !f->g->failed;
+        return f->g->failed ? NULL : written;
     }
     origin_at(f->g, let->value->span);
     plan_before(f, written->value);
-    Ssa v = let_value(f, let, type, tail && let_is_last(let));
-    if (f->g->failed || f->ended)
-        return false;
-    fn_release_dead(f);
-    if (v)
-        fn_bind(f, let->var, type, v);
-    return true;
+    return compute_let(f, let, type, tail);
 }
 
 /* What the block above hands down and this one does not use ends here. */
@@ -557,15 +579,23 @@ static void release_handed_down(Fn *f, LiveBlock *block)
 static Ssa make_block(Fn *f, LiveBlock *block, const Type *type, bool tail)
 {
     Expr *e = block->body;
+    f->fields = NULL;
     for (Let *let = expr_as_let(e); let; let = expr_as_let(e)) {
-        if (!make_let(f, let, tail))
+        let = make_let(f, let, tail);
+        if (!let)
             return NULL;
         f->at++;
         e = let->body;
     }
+    Ssa v = f->fields;
+    f->fields = NULL;
     f->moved.n = 0;
-    plan_flush(f); /* first: when it fails, the result has no owner yet */
-    Ssa v = fn_take_as(f, e, type);
+    if (!v) {
+        plan_flush(f); /* first: when it fails, the result has no owner yet */
+        v = fn_take_as(f, e, type);
+        if (f->wants_fields && !f->g->failed)
+            v = fn_open_tuple(f, type, v);
+    }
     fn_cells_end(f);
     if (!tail || f->g->failed)
         return v;

@@ -214,6 +214,7 @@ static void make_body(Fn *f)
     for (uint32_t i = 0; i < in->n; i++)
         bind_param(f, i, args[i]);
     bind_captures(f);
+    f->wants_fields = in->gives_fields;
     fn_block(f, f->live->root, in->result, true, NULL, NULL);
     frame_end(f);
     LLVMPositionBuilderAtEnd(g->b, f->entry);

@@ -93,8 +93,8 @@ static void make_late(Gen *g, Instance *in)
 
 /* ---- declarations ------------------------------------------------------------------------------------------- */
 
-LLVMTypeRef function_type(Gen *g, const Type *result, uint32_t n, const Type *const *params,
-                          bool has_self)
+static LLVMTypeRef function_type(Gen *g, LLVMTypeRef result, uint32_t n, const Type *const *params,
+                                 bool has_self)
 {
     LLVMTypeRef *types = arena_new_array(g->arena, LLVMTypeRef, n + 2);
     unsigned k = 0;
@@ -103,12 +103,19 @@ LLVMTypeRef function_type(Gen *g, const Type *result, uint32_t n, const Type *co
         types[k++] = g->ptr;
     for (uint32_t i = 0; i < n; i++)
         types[k++] = gen_type(g, repr_of(params[i]));
-    return LLVMFunctionType(gen_type(g, repr_of(result)), types, k, false);
+    return LLVMFunctionType(result, types, k, false);
+}
+
+LLVMTypeRef instance_function_type(Gen *g, const Instance *in)
+{
+    LLVMTypeRef result =
+        in->gives_fields ? fields_type(g, in->result) : gen_type(g, repr_of(in->result));
+    return function_type(g, result, in->n, in->params, in->has_self);
 }
 
 LLVMTypeRef closure_type(Gen *g, const Type *fn)
 {
-    return function_type(g, fn->result, fn->n, fn->parts, true);
+    return function_type(g, gen_type(g, repr_of(fn->result)), fn->n, fn->parts, true);
 }
 
 /* ---- conventions --------------------------------------------------------------------------------------------- */
@@ -179,7 +186,7 @@ void instance_enter(Gen *g, Instance *in)
         vec_push(&g->todo, g->arena, in);
     }
     in->number = g->number;
-    in->type = function_type(g, in->result, in->n, in->params, in->has_self);
+    in->type = instance_function_type(g, in);
     in->value = LLVMAddFunction(g->m, in->symbol, in->type);
     LLVMSetVisibility(in->value, LLVMHiddenVisibility);
     gen_function_convention(g, in->value, instance_is_plain(g, in) ? FASTCC : TAILCC);
@@ -379,6 +386,8 @@ static Instance *global_at(Gen *g, const Def *def, const GlobalUse *use, const T
     in->types = types;
     in->global = fn == callee ? def->name : NULL;
     set_signature(g, in, fn);
+    in->gives_fields =
+        fn == callee && signature_gives_fields(g, def->name) && fields_fit(in->result);
     in->params = params;
     return declare(g, in);
 }

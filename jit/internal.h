@@ -132,6 +132,7 @@ struct Unit {
         signatures; /* Name of a definition -> which of its tuples come field by field (signature.h) */
     PtrMap values; /* Function of one -> that which takes them as they are and calls it */
     unsigned rounds; /* that signatures have */
+    bool results; /* some give fields of their results */
     uint32_t epoch; /* code made before it changed is not used by what is made now */
     bool open; /* functions come in from outside, or go there */
     uint32_t n;
@@ -540,6 +541,7 @@ struct Instance {
     const Type **params;
     const Type *result;
     bool has_self; /* takes its closure after the state */
+    bool gives_fields; /* of the tuple that is its result (fields.c) */
     const char
         *symbol; /* of its code, made or to be made, in this epoch of the unit; NULL: in none */
     uint32_t epoch;
@@ -599,8 +601,7 @@ Instance *instance_at(Gen *g, Instance *open, uint32_t n, const Type *const *arg
 bool types_match(const Type *open, const Type *given, uint32_t n, const TypeVar *const *vars,
                  const Type **types);
 const Type *instance_type(Gen *g, const Instance *in, const Type *t);
-LLVMTypeRef function_type(Gen *g, const Type *result, uint32_t n, const Type *const *params,
-                          bool has_self);
+LLVMTypeRef instance_function_type(Gen *g, const Instance *in);
 /* The LLVM function type that closures of this Relay type have. */
 LLVMTypeRef closure_type(Gen *g, const Type *fn);
 /* Makes its value usable in this module, whose code it becomes unless it has been made. */
@@ -771,6 +772,8 @@ struct Fn {
     bool ended; /* the block has its terminator: nothing follows */
     bool guarded; /* the stack and the interrupt were looked at */
     bool split; /* the clause at hand is made twice (match.c) */
+    bool wants_fields; /* of the tuple that the block at hand gives */
+    Ssa fields; /* that the last let of the block gave; NULL: none */
 };
 
 /* Code at the start of a block, before what it does not use ends. */
@@ -814,8 +817,26 @@ void fn_release_dead(Fn *f);
 Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *start, void *data);
 void fn_return(Fn *f, Ssa v);
 
+/* fields.c */
+/* Whether a function may give the tuple field by field. */
+bool fields_fit(const Type *t);
+/* Of a tuple as its fields. */
+LLVMTypeRef fields_type(Gen *g, const Type *t);
+/* Whether the value is a tuple as its fields. */
+bool fn_is_fields(Ssa v);
+/* The tuple of these operands as its fields, owned. */
+Ssa fn_fields(Fn *f, const Type *type, Expr *const *fields);
+/* From a tuple to its fields and back; what comes is owned, and was. */
+Ssa fn_open_tuple(Fn *f, const Type *type, Ssa tuple);
+Ssa fn_close_tuple(Fn *f, const Type *type, Ssa fields);
+/* How many lets follow this one that take each field of its variable at most once, when nothing else uses it; 0: something does. */
+uint32_t fn_projections(Fn *f, const Let *let);
+/* Binds them. Gives the last one. */
+Let *fn_bind_projections(Fn *f, Let *let, uint32_t n, const Type *type, Ssa fields);
+
 /* leave.c */
-Ssa fn_zero(Fn *f, const Type *t);
+/* What the function gives when it fails. */
+Ssa fn_zero(Fn *f);
 /* Whether the variable owns a count. */
 bool val_is_counted(const Val *v);
 /* Goes on when `bad` is false; else lets go of everything and returns. */

@@ -23,9 +23,9 @@ struct Frame {
     LLVMBasicBlockRef end; /* the block that lets go of it */
 };
 
-Ssa fn_zero(Fn *f, const Type *t)
+Ssa fn_zero(Fn *f)
 {
-    return LLVMConstNull(gen_type(f->g, repr_of(t)));
+    return LLVMConstNull(LLVMGetReturnType(LLVMGlobalGetValueType(f->fn)));
 }
 
 bool val_is_counted(const Val *v)
@@ -145,7 +145,7 @@ void frame_end(Fn *f)
         return;
     LLVMPositionBuilderAtEnd(g->b, f->frame->end);
     gen_call_rare(g, "relay_leave", &f->frame->room, 1);
-    LLVMBuildRet(g->b, fn_zero(f, f->in->result));
+    LLVMBuildRet(g->b, fn_zero(f));
 }
 
 /* Whether exactly that stands there. */
@@ -179,7 +179,7 @@ void fn_leave_holding(Fn *f, const SsaList *held)
         return;
     }
     fn_cells_leave(f);
-    LLVMBuildRet(f->g->b, fn_zero(f, f->in->result));
+    LLVMBuildRet(f->g->b, fn_zero(f));
 }
 
 void fn_leave(Fn *f)

@@ -22,7 +22,8 @@ static void join_start(Fn *f, Join *j, const Type *type, bool tail)
     LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
     j->block = gen_block(g, f->fn, "join");
     LLVMPositionBuilderAtEnd(g->b, j->block);
-    j->phi = LLVMBuildPhi(g->b, gen_type(g, repr_of(type)), "");
+    LLVMTypeRef held = f->wants_fields ? fields_type(g, type) : gen_type(g, repr_of(type));
+    j->phi = LLVMBuildPhi(g->b, held, "");
     own_phi(f, j->phi);
     LLVMPositionBuilderAtEnd(g->b, here);
 }

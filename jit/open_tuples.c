@@ -32,6 +32,7 @@ typedef struct Opening {
     Arena scratch;
     const Function *fn;
     const Opens *opens; /* NULL: no function takes fields */
+    bool first; /* what it says is still to be done */
     PtrMap opened; /* Var -> Opened; NULL for one that is more than looked into */
     PtrMap known; /* Var -> Written */
     PtrMap written; /* the same; NULL for one that is wanted as a whole */
@@ -53,11 +54,22 @@ bool tuple_is_worth_opening(const Type *t)
     return t->n > 0;
 }
 
-uint64_t opens_args(const Opens *opens, const Call *call)
+static const Signature *signature_of(const Opens *opens, const Call *call)
 {
     const GlobalVar *callee = opens ? expr_as_global(call->callee) : NULL;
-    const Signature *s = callee ? ptrmap_find(opens->signatures, callee->name) : NULL;
-    return s ? s->opened[opens->round] : 0;
+    return callee ? ptrmap_find(opens->signatures, callee->name) : NULL;
+}
+
+uint64_t opens_args(const Opens *opens, const Call *call)
+{
+    const Signature *s = signature_of(opens, call);
+    return s && !opens->results ? s->opened[opens->round] : 0;
+}
+
+bool opens_result(const Opens *opens, const Call *call)
+{
+    const Signature *s = signature_of(opens, call);
+    return s && opens->results && s->gives_fields;
 }
 
 bool expr_is_end(const Expr *e, Expr *const *slot)
@@ -241,13 +253,25 @@ static void note_params(Opening *o)
     }
 }
 
+/* What a call gives field by field. */
+static void note_result(Opening *o, const Let *let)
+{
+    const Var *v = let->var;
+    ExprList fields = new_fields(o, let->base.span, v->base.type);
+    add_written(o, v, (Written){.fields = fields, .span = let->base.span, .type = v->base.type});
+    o->any = true;
+}
+
 /* Variables are bound before they are used. */
 static WalkNext note(void *data, const Expr *e)
 {
     Opening *o = data;
     const Let *let = expr_as_let(e);
     const Call *call = let ? expr_as_call(let->value) : NULL;
-    if (call && call->callee->kind == EXPR_GLOBAL && let->var->base.type &&
+    bool gives = call && opens_result(o->opens, call);
+    if (gives && o->first && !let_is_last(let))
+        note_result(o, let);
+    if (call && !gives && call->callee->kind == EXPR_GLOBAL && let->var->base.type &&
         tuple_is_worth_opening(type_resolve(o->cx, let->var->base.type))) {
         Opened *opened = arena_new(&o->scratch, Opened);
         opened->var = let->var;
@@ -536,6 +560,23 @@ static Expr *hand_on_fields(Opening *o, Let *let, uint64_t opened)
     return out;
 }
 
+/* The call whose result comes field by field; the tuple is made where it is wanted as a whole. */
+static Expr *open_result(Opening *o, Let *let)
+{
+    Arena *a = &o->module->arena;
+    Span span = let->base.span;
+    const Written *w = ptrmap_find(&o->known, let->var);
+    Expr *body = let->body;
+    if (!unmade(o, &let->var->base))
+        body = typed(expr_let(a, span, let->var, make(o, w), body), let->base.type);
+    Var *given = new_var(o, span, w->type);
+    for (uint32_t i = w->fields.n; i-- > 0;) {
+        Expr *get = typed(expr_tuple_get(a, span, &given->base, i), w->fields.at[i]->type);
+        body = typed(expr_let(a, span, expr_as_var(w->fields.at[i]), get, body), let->base.type);
+    }
+    return typed(expr_let(a, span, given, let->value, body), let->base.type);
+}
+
 /* The function with the fields in place of the tuples; where one is wanted as a whole it is made first. */
 static Expr *open_params(Opening *o, Function *fn)
 {
@@ -584,6 +625,9 @@ static Expr *node_now(Rewriter *rw, const Expr *old, Expr *now)
         return open_params(o, expr_as_function(now));
     now = with_ends(o, now);
     const Let *let = expr_as_let(old);
+    const Call *call = let ? expr_as_call(let->value) : NULL;
+    if (call && o->first && opens_result(o->opens, call) && !let_is_last(let))
+        return open_result(o, expr_as_let(now));
     if (let && unmade(o, &let->var->base))
         return expr_as_let(now)->body;
     if (let && is_alias(let))
@@ -596,14 +640,14 @@ static Expr *node_now(Rewriter *rw, const Expr *old, Expr *now)
     opened = let ? ptrmap_find(&o->opened, let->var) : NULL;
     if (opened)
         now = open_rest(o, opened, expr_as_let(now));
-    const Call *call = let ? expr_as_call(let->value) : NULL;
     uint64_t args = call ? opens_args(o->opens, call) : 0;
     return args ? hand_on_fields(o, expr_as_let(now), args) : now;
 }
 
-static Function *open_once(Ctx *cx, Module *module, Function *fn, const Opens *opens, bool *any)
+static Function *open_once(Ctx *cx, Module *module, Function *fn, const Opens *opens, bool first,
+                           bool *any)
 {
-    Opening o = {.cx = cx, .module = module, .fn = fn, .opens = opens};
+    Opening o = {.cx = cx, .module = module, .fn = fn, .opens = opens, .first = first};
     arena_init(&o.scratch, &cx->limits);
     o.any = opens && opens->params;
     note_params(&o);
@@ -634,7 +678,8 @@ static Function *open_once(Ctx *cx, Module *module, Function *fn, const Opens *o
 Function *open_tuples(Ctx *cx, Module *module, Function *fn, const Opens *opens)
 {
     bool more = true;
+    const Opens *behind = opens && opens->results ? opens : NULL;
     for (unsigned round = 0; fn && more && round < ROUNDS_MOST; round++)
-        fn = open_once(cx, module, fn, round == 0 ? opens : NULL, &more);
+        fn = open_once(cx, module, fn, round == 0 ? opens : behind, round == 0, &more);
     return fn;
 }

@@ -19,9 +19,14 @@
 #include "ir/module.h"
 
 /* A definition's tuples may cross calls field by field (signature.h): then its parameter is no tuple, its calls hand on the fields, and what
- * it returns of it is made where a block ends with it. */
+ * it returns of it is made where a block ends with it. Calls of a definition that gives the fields of its result are followed by a
+ * projection of each:
+ *
+ *     let %p = @f(%x); … %p …
+ *  => let %q = @f(%x); let %a = %q.0; let %b = %q.1; … (%a, %b) … */
 #define SIGNATURE_ROUNDS 2
 typedef struct Signature {
+    bool gives_fields; /* of the tuple that is its result */
     uint64_t opened
         [SIGNATURE_ROUNDS]; /* parameters, as bits, that come field by field; then those of what came of these */
 } Signature;
@@ -30,10 +35,13 @@ typedef struct Opens {
     const PtrMap *signatures; /* Name -> Signature */
     unsigned round;
     uint64_t params; /* of the function at hand */
+    bool results; /* what calls give is looked at, and no arguments */
 } Opens;
 
 /* Kernels make and take tuples of tensors by themselves. */
 bool tuple_is_worth_opening(const Type *t);
+/* Whether the call gives the fields of its result. */
+bool opens_result(const Opens *opens, const Call *call);
 /* The arguments of the call, as bits, that are handed on field by field. */
 uint64_t opens_args(const Opens *opens, const Call *call);
 /* Whether the slot of the node is the end of a block whose value another node has. */

@@ -67,9 +67,16 @@ void own_begin(Fn *f)
     f->own->f = f;
 }
 
+/* A tuple as its fields is owned as one value. */
+static bool is_owned_type(Ssa v)
+{
+    LLVMTypeKind kind = LLVMGetTypeKind(LLVMTypeOf(v));
+    return kind == LLVMPointerTypeKind || kind == LLVMStructTypeKind;
+}
+
 static bool is_counted(const Fn *f, Ssa v)
 {
-    return f->own && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMPointerTypeKind && !LLVMIsConstant(v);
+    return f->own && is_owned_type(v) && !LLVMIsConstant(v);
 }
 
 static Held *held_of(Own *o, Ssa v)
@@ -223,21 +230,24 @@ static void check_reads(Own *o, Ssa instruction, LLVMBasicBlockRef at)
     }
     for (int i = 0; i < LLVMGetNumOperands(instruction); i++) {
         Ssa v = LLVMGetOperand(instruction, (unsigned)i);
-        if (LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMPointerTypeKind && !LLVMIsConstant(v) &&
-            !is_alive(o, v))
+        if (is_owned_type(v) && !LLVMIsConstant(v) && !is_alive(o, v))
             report(o, "reads what it has given up", instruction, at);
     }
 }
 
 /* ---- ways --------------------------------------------------------------------------------------------------------- */
 
-/* The value that is NULL when the branch takes its first way; NULL when it asks for something else. */
+/* The value that is NULL when the branch takes its first way, or has such a field: all of it is so then. NULL when it asks for something
+ * else. */
 static Held *asked_for_null(Own *o, Ssa end)
 {
     Ssa cond = LLVMIsABranchInst(end) && LLVMIsConditional(end) ? LLVMGetCondition(end) : NULL;
     bool null = cond && LLVMIsAICmpInst(cond) && LLVMGetICmpPredicate(cond) == LLVMIntEQ &&
                 LLVMIsAConstantPointerNull(LLVMGetOperand(cond, 1));
-    return null ? ptrmap_find(&o->helds, LLVMGetOperand(cond, 0)) : NULL;
+    Ssa v = null ? LLVMGetOperand(cond, 0) : NULL;
+    Held *held = v ? ptrmap_find(&o->helds, v) : NULL;
+    bool field = v && !held && LLVMIsAExtractValueInst(v);
+    return field ? ptrmap_find(&o->helds, LLVMGetOperand(v, 0)) : held;
 }
 
 static void push_ways(Own *o, LLVMBasicBlockRef from)

@@ -22,6 +22,8 @@ typedef struct Candidate {
     Signature *signature;
     uint64_t may, looked; /* parameters, as bits */
     Vec(Passing) passings;
+    bool may_give, writes; /* the fields of its result */
+    Vec(const Name *) ends; /* what it calls in tail position */
 } Candidate;
 
 typedef struct Search {
@@ -36,10 +38,20 @@ typedef struct Search {
     PtrMap params; /* of the candidate at hand: Var -> position + 1 */
 } Search;
 
+static bool is_small_tuple(Ctx *cx, const Type *type)
+{
+    const Type *t = type ? type_resolve(cx, type) : NULL;
+    return t && tuple_is_worth_opening(t) && t->n <= FIELDS_MOST;
+}
+
 static bool may_open(Ctx *cx, const Var *param)
 {
-    const Type *t = param->base.type ? type_resolve(cx, param->base.type) : NULL;
-    return t && tuple_is_worth_opening(t) && t->n <= FIELDS_MOST;
+    return is_small_tuple(cx, param->base.type);
+}
+
+static bool may_give(Ctx *cx, const Function *fn)
+{
+    return is_small_tuple(cx, fn->body->type) && fields_fit(type_resolve(cx, fn->body->type));
 }
 
 /* The parameters that are tuples, as bits, as long as all is not too much. */
@@ -66,11 +78,13 @@ static void reach(Search *s, const Name *name)
         return;
     ptrmap_put(&s->reached, name, NULL);
     vec_push(&s->defs, &s->arena, def);
+    bool gives = may_give(s->g->cx, def->fn);
     if (function_is_primitive(def->fn) || attrs_find(def->fn->attrs, "Compiler") ||
-        !tuples_of(s->g->cx, def->fn))
+        (!gives && !tuples_of(s->g->cx, def->fn)))
         return;
     Candidate *c = arena_new(&s->arena, Candidate);
     c->def = def;
+    c->may_give = gives;
     ptrmap_put(&s->reached, name, c);
     vec_push(&s->candidates, &s->arena, c);
 }
@@ -203,12 +217,90 @@ static bool choose(Search *s)
     return any;
 }
 
+/* ---- results ------------------------------------------------------------------------------------------------------ */
+
+typedef Vec(const Expr *) Blocks;
+
+/* What the block ends with; blocks inside it that it ends with are to come. */
+static void look_at_end(Search *s, Candidate *c, const Expr *e, Blocks *blocks)
+{
+    const Let *last = NULL;
+    for (const Let *let = expr_as_let(e); let; let = expr_as_let(e)) {
+        last = let_is_last(let) ? let : NULL;
+        e = let->body;
+    }
+    const Expr *value = last ? last->value : NULL;
+    const If *branch = expr_as_if(value);
+    const Match *match = expr_as_match(value);
+    const Call *call = expr_as_call(value);
+    const GlobalVar *callee = call ? expr_as_global(call->callee) : NULL;
+    if (branch) {
+        vec_push(blocks, &s->arena, branch->then);
+        vec_push(blocks, &s->arena, branch->otherwise);
+    } else if (match) {
+        for (uint32_t i = 0; i < match->clauses.n; i++)
+            vec_push(blocks, &s->arena, match->clauses.at[i].body);
+    } else if (callee) {
+        vec_push(&c->ends, &s->arena, callee->name);
+    } else if (value && value->kind == EXPR_TUPLE) {
+        c->writes = true;
+    } else {
+        c->may_give = false;
+    }
+}
+
+static void look_at_ends(Search *s, Candidate *c)
+{
+    Blocks blocks = {0};
+    vec_push(&blocks, &s->arena, c->form->body);
+    while (c->may_give && blocks.n > 0)
+        look_at_end(s, c, vec_pop(&blocks), &blocks);
+}
+
+static bool settle_result(const Search *s, Candidate *c)
+{
+    bool may = c->may_give, writes = c->writes;
+    for (size_t i = 0; i < c->ends.n && c->may_give; i++) {
+        const Candidate *callee = ptrmap_find(&s->reached, c->ends.at[i]);
+        c->may_give = callee && callee->may_give;
+        c->writes |= c->may_give && callee->writes;
+    }
+    return c->may_give != may || c->writes != writes;
+}
+
+/* Results come field by field where each end of the function may, and some write them. */
+static bool choose_results(Search *s)
+{
+    for (size_t i = 0; i < s->candidates.n; i++)
+        look_at_ends(s, s->candidates.at[i]);
+    bool more, any = false;
+    do {
+        more = false;
+        for (size_t i = 0; i < s->candidates.n; i++)
+            more |= settle_result(s, s->candidates.at[i]);
+    } while (more);
+    for (size_t i = 0; i < s->candidates.n; i++) {
+        Candidate *c = s->candidates.at[i];
+        c->signature->gives_fields = c->may_give && c->writes;
+        if (c->signature->gives_fields)
+            ptrmap_put(&s->g->unit->signatures, c->def->name, c->signature);
+        any |= c->signature->gives_fields;
+    }
+    return any;
+}
+
 /* ---- forms -------------------------------------------------------------------------------------------------------- */
 
 static Function *opened_form(Gen *g, Function *fn, const Signature *own, unsigned round)
 {
-    Opens opens = {&g->unit->signatures, round, own ? own->opened[round] : 0};
+    Opens opens = {&g->unit->signatures, round, own ? own->opened[round] : 0, false};
     return fn ? open_tuples(g->cx, g->code, fn, &opens) : NULL;
+}
+
+static Function *form_with_results(Gen *g, Function *fn)
+{
+    Opens opens = {.signatures = &g->unit->signatures, .results = true};
+    return fn && g->unit->results ? open_tuples(g->cx, g->code, fn, &opens) : fn;
 }
 
 static Function *plain_form(Gen *g, const Function *fn)
@@ -236,6 +328,7 @@ static Function *made_form(Gen *g, const Function *fn, const Signature *own)
             return NULL;
         now = opened_form(g, now, own, round);
     }
+    now = form_with_results(g, now);
     return now ? outline_large(g->cx, g->code, now) : NULL;
 }
 
@@ -276,6 +369,12 @@ static Function *value_form(Gen *g, const Def *def)
     return now;
 }
 
+bool signature_gives_fields(const Gen *g, const Name *name)
+{
+    const Signature *s = ptrmap_find(&g->unit->signatures, name);
+    return s && s->gives_fields;
+}
+
 Function *signature_value(Gen *g, const Def *def)
 {
     const Signature *s = ptrmap_find(&g->unit->signatures, def->name);
@@ -307,6 +406,15 @@ static bool find_all(Search *s)
                 return false;
         }
     g->unit->rounds = s->round;
+    g->unit->results = choose_results(s);
+    for (size_t i = 0; i < s->candidates.n; i++) {
+        const Candidate *c = s->candidates.at[i];
+        Function *form = form_with_results(g, c->form);
+        form = form && !live_is_group(form) ? outline_large(g->cx, g->code, form) : form;
+        if (!form)
+            return false;
+        ptrmap_put(&g->unit->anf, c->def->fn, form);
+    }
     return true;
 }
 

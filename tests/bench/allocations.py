@@ -66,6 +66,21 @@ def @tree(%xs: List[int32], %t: Tree) -> Tree {
     Cons(%x, %rest) => match? (@into(%x, %t)) { Node(_, %l, %y, %r) => @tree(%rest, Node(Black, %l, %y, %r)) },
   }
 }
+def @split(%xs: List[int32], %p: int32) -> (List[int32], List[int32]) {
+  match (%xs) {
+    Nil => (Nil, Nil),
+    Cons(%x, %rest) => { let %q = @split(%rest, %p); if (%x < %p) { (Cons(%x, %q.0), %q.1) } else { (%q.0, Cons(%x, %q.1)) } },
+  }
+}
+def @range(%xs: List[int32], %s: (int32, int32)) -> (int32, int32) {
+  match (%xs) { Nil => %s, Cons(%x, %rest) => @range(%rest, (if (%x < %s.0) { %x } else { %s.0 }, if (%x > %s.1) { %x } else { %s.1 })) }
+}
+def @divmod(%a: int32, %b: int32) -> (int32, int32) {
+  if (%a < %b) { (0, %a) } else { let %q = @divmod(%a - %b, %b); (%q.0 + 1, %q.1) }
+}
+def @divided(%xs: List[int32], %acc: int32) -> int32 {
+  match (%xs) { Nil => %acc, Cons(%x, %rest) => { let %q = @divmod(mod(%x, 97), 7); @divided(%rest, mod(%acc + %q.0 * 3 + %q.1, 1000003)) } }
+}
 def @size(%t: Tree) -> int32 { match (%t) { Leaf => 0, Node(_, %l, _, %r) => @size(%l) + 1 + @size(%r) } }
 """
 # The size, the bytes of a cell, what is computed of %xs, and the same without the work.
@@ -74,6 +89,9 @@ WORK = {
     "map": (20000, 24, "@sum(@twice(%xs), 0)", "@sum(%xs, 0)"),
     "insertion sort": (300, 24, "@sum(@sort(%xs, Nil), 0)", "@sum(%xs, 0)"),
     "red-black tree": (2000, 40, "@size(@tree(%xs, Leaf))", "@sum(%xs, 0)"),
+    "split in two": (20000, 24, "let %q = @split(%xs, 500000); @sum(%q.0, @sum(%q.1, 0))", "@sum(%xs, 0)"),
+    "state as a tuple": (20000, 24, "let %s = @range(%xs, (1000000, 0)); %s.1 - %s.0", "@sum(%xs, 0)"),
+    "divmod": (2000, 24, "@divided(%xs, 0)", "@sum(%xs, 0)"),
 }
 
 
