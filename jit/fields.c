@@ -3,6 +3,7 @@
  * Such a tuple is one value of LLVM's, a struct, which is owned as a whole. Where a function goes on with it its fields get their owners:
  * the variables of the projections that follow. Where it is wanted as a tuple one is made. */
 #include "jit/internal.h"
+#include "jit/open_tuples.h"
 
 /* What a function may give in registers. */
 #define WORDS_MOST 3
@@ -13,13 +14,11 @@ bool fields_fit(const Type *t)
     unsigned words = 0, floats = 0;
     for (uint32_t i = 0; t->kind == TYPE_TUPLE && i < t->n; i++) {
         Repr r = repr_of(t->parts[i]);
-        if (r.kind == REPR_TENSOR) /* kernels make and take tuples of tensors by themselves */
-            return false;
         bool is_float = r.kind == REPR_SCALAR && dtype_is_float(r.dtype);
         floats += is_float;
         words += !is_float;
     }
-    return words + floats > 0 && words <= WORDS_MOST && floats <= FLOATS_MOST;
+    return tuple_is_worth_opening(t) && words <= WORDS_MOST && floats <= FLOATS_MOST;
 }
 
 LLVMTypeRef fields_type(Gen *g, const Type *t)

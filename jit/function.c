@@ -1,6 +1,7 @@
 /* The code of one function: blocks, variables, who owns what. */
 #include "ir/walk.h"
 #include "jit/internal.h"
+#include "jit/open_tuples.h"
 #include "jit/origin.h"
 #include "jit/plan.h"
 
@@ -516,7 +517,7 @@ static Let *known_let(Fn *f, Let *let)
 static Let *compute_let(Fn *f, Let *let, const Type *type, bool tail)
 {
     bool last = let_is_last(let), wants = f->wants_fields;
-    uint32_t projections = last || !fields_fit(type) ? 0 : fn_projections(f, let);
+    uint32_t projections = last || !tuple_is_worth_opening(type) ? 0 : fn_projections(f, let);
     if (last && wants)
         plan_flush(f); /* first: when it fails, the fields have no owner yet */
     f->wants_fields = last ? wants : projections > 0;

@@ -36,6 +36,7 @@ typedef struct Opening {
     PtrMap opened; /* Var -> Opened; NULL for one that is more than looked into */
     PtrMap known; /* Var -> Written */
     PtrMap written; /* the same; NULL for one that is wanted as a whole */
+    PtrMap given; /* Var whose value comes field by field, as entries */
     PtrMap looked; /* what matches look at, as entries */
     PtrMap fields; /* Var of a pattern -> the Var that it is another name for */
     Vec(const Match *) matches;
@@ -259,7 +260,63 @@ static void note_result(Opening *o, const Let *let)
     const Var *v = let->var;
     ExprList fields = new_fields(o, let->base.span, v->base.type);
     add_written(o, v, (Written){.fields = fields, .span = let->base.span, .type = v->base.type});
+    ptrmap_put(&o->given, v, o);
     o->any = true;
+}
+
+typedef Vec(const Expr *) Blocks;
+
+static bool push_blocks(Opening *o, const Expr *value, Blocks *blocks)
+{
+    const If *branch = expr_as_if(value);
+    const Match *match = expr_as_match(value);
+    if (branch) {
+        vec_push(blocks, &o->scratch, branch->then);
+        vec_push(blocks, &o->scratch, branch->otherwise);
+    }
+    for (uint32_t i = 0; match && i < match->clauses.n; i++)
+        vec_push(blocks, &o->scratch, match->clauses.at[i].body);
+    return branch || match;
+}
+
+/* Whether the block ends with a tuple that is written; blocks that it ends with are to come. */
+static bool ends_written(Opening *o, const Expr *e, Blocks *blocks)
+{
+    const Let *last = NULL;
+    for (const Let *let = expr_as_let(e); let; let = expr_as_let(e)) {
+        last = let_is_last(let) ? let : NULL;
+        e = let->body;
+    }
+    const Expr *value = last ? last->value : NULL;
+    return push_blocks(o, value, blocks) || (value && value->kind == EXPR_TUPLE) ||
+           (expr_as_call(value) && opens_result(o->opens, expr_as_call(value)));
+}
+
+/* Whether a projection of each field follows already. */
+static bool is_projected(const Let *let, uint32_t n)
+{
+    const Let *next = expr_as_let(let->body);
+    for (uint32_t i = 0; i < n; i++, next = expr_as_let(next->body)) {
+        const TupleGet *get = next ? expr_as_tuple_get(next->value) : NULL;
+        if (!get || get->tuple != &let->var->base || get->index != i)
+            return false;
+    }
+    return true;
+}
+
+/* Whether the let is what several ways come to that each write a tuple. */
+static bool gives_written(Opening *o, const Let *let)
+{
+    const Match *match = expr_as_match(let->value);
+    const Type *t = let->var->base.type ? type_resolve(o->cx, let->var->base.type) : NULL;
+    if ((!expr_as_if(let->value) && !(match && match->clauses.n > 1)) || let_is_last(let) || !t ||
+        !tuple_is_worth_opening(t) || t->n > FIELDS_MOST || is_projected(let, t->n))
+        return false;
+    Blocks blocks = {0};
+    bool written = push_blocks(o, let->value, &blocks);
+    while (written && blocks.n > 0)
+        written = ends_written(o, vec_pop(&blocks), &blocks);
+    return written;
 }
 
 /* Variables are bound before they are used. */
@@ -269,7 +326,7 @@ static WalkNext note(void *data, const Expr *e)
     const Let *let = expr_as_let(e);
     const Call *call = let ? expr_as_call(let->value) : NULL;
     bool gives = call && opens_result(o->opens, call);
-    if (gives && o->first && !let_is_last(let))
+    if ((gives && o->first && !let_is_last(let)) || (let && gives_written(o, let)))
         note_result(o, let);
     if (call && !gives && call->callee->kind == EXPR_GLOBAL && let->var->base.type &&
         tuple_is_worth_opening(type_resolve(o->cx, let->var->base.type))) {
@@ -625,10 +682,9 @@ static Expr *node_now(Rewriter *rw, const Expr *old, Expr *now)
         return open_params(o, expr_as_function(now));
     now = with_ends(o, now);
     const Let *let = expr_as_let(old);
-    const Call *call = let ? expr_as_call(let->value) : NULL;
-    if (call && o->first && opens_result(o->opens, call) && !let_is_last(let))
-        return open_result(o, expr_as_let(now));
-    if (let && unmade(o, &let->var->base))
+    if (let && ptrmap_has(&o->given, let->var))
+        now = open_result(o, expr_as_let(now));
+    else if (let && unmade(o, &let->var->base))
         return expr_as_let(now)->body;
     if (let && is_alias(let))
         return expr_as_let(now)->body;
@@ -640,6 +696,7 @@ static Expr *node_now(Rewriter *rw, const Expr *old, Expr *now)
     opened = let ? ptrmap_find(&o->opened, let->var) : NULL;
     if (opened)
         now = open_rest(o, opened, expr_as_let(now));
+    const Call *call = let ? expr_as_call(let->value) : NULL;
     uint64_t args = call ? opens_args(o->opens, call) : 0;
     return args ? hand_on_fields(o, expr_as_let(now), args) : now;
 }
@@ -669,6 +726,7 @@ static Function *open_once(Ctx *cx, Module *module, Function *fn, const Opens *o
     ptrmap_deinit(&o.opened);
     ptrmap_deinit(&o.known);
     ptrmap_deinit(&o.written);
+    ptrmap_deinit(&o.given);
     ptrmap_deinit(&o.looked);
     ptrmap_deinit(&o.fields);
     arena_deinit(&o.scratch);
