@@ -86,15 +86,22 @@ static RelResult rel_scatter(Rel *r)
     const Type *updates = index ? rel_tensor(r, 2) : NULL;
     if (!updates)
         return rel_blocked(r);
-    if (rel_axis(r, attrs_int(r->attrs, "axis", 0), t->n) < 0 || !rel_is_int(r, 1, index) ||
-        !rel_rank(r, 1, index, t->n) || !rel_rank(r, 2, updates, t->n) ||
-        !rel_dtypes_agree(r, 0, t, 2, updates))
+    int axis = rel_axis(r, attrs_int(r->attrs, "axis", 0), t->n);
+    if (axis < 0 || !rel_is_int(r, 1, index) || !rel_rank(r, 1, index, t->n) ||
+        !rel_rank(r, 2, updates, t->n) || !rel_dtypes_agree(r, 0, t, 2, updates))
         return REL_FAILED;
     for (uint32_t i = 0; i < t->n; i++) {
         if (dim_agrees(index->dims[i], updates->dims[i]))
             continue;
         rel_error(r, E0202_SHAPE, 2, "indices `%s` and updates `%s` differ in shape",
                   type_str(r->cx, index), type_str(r->cx, updates));
+        return REL_FAILED;
+    }
+    for (uint32_t i = 0; i < t->n; i++) {
+        if ((int)i == axis || t->dims[i] < 0 || index->dims[i] <= t->dims[i])
+            continue;
+        rel_error(r, E0202_SHAPE, 1, "axis %u of the indices has %lld elements, of the data %lld",
+                  (unsigned)i, (long long)index->dims[i], (long long)t->dims[i]);
         return REL_FAILED;
     }
     if (attrs_find(r->attrs, "reduction") && !check_mode(r, "reduction"))
