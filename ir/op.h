@@ -2,7 +2,7 @@
  *
  * A row holds one relation (types and shapes, static or at run time) and one meaning: `compute`, a tensor expression (ir/te.h)
  * from which both engines, the cost and the loops shown to a reader derive, or `kernel`, a C function that every engine calls,
- * for what has no such form. A row never has both. te/op_eval.h runs an operator on values. */
+ * for what has no such form on a processor. A row never has both. te/op_eval.h runs an operator on values. */
 #ifndef IR_OP_H
 #define IR_OP_H
 
@@ -62,6 +62,9 @@ struct Op {
     RelResult (*rel)(Rel *r);
     void (*compute)(TeBuilder *b);
     bool (*kernel)(OpCall *c);
+    /* What a kernel computes, as a tensor expression for a card, so that nothing goes to the host and back; no extent is 0. NULL: there is
+     * none, or `compute` is that. */
+    void (*card)(TeBuilder *b);
     /* The adjoints as Relay: of several arguments a tuple. %g is that of the result %out; an argument has its name. A bare name as an
      * attribute is that of the call, %data.shape and %data.shape[1] are extents. Parts of the same words are computed once.
      * NULL: zero where no argument or no result is real, else what follows from `compute`. */

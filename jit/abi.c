@@ -343,6 +343,13 @@ static void abi_bad_shift(JitState *s, int32_t source, int32_t from, int32_t to)
     fails(s);
 }
 
+static void abi_bad_place(JitState *s, int32_t source, int32_t from, int32_t to)
+{
+    if (!s->failed)
+        te_fault(s->jit->cx->diags, span_of(source, from, to), TE_FAULT_PLACE);
+    fails(s);
+}
+
 static void abi_no_match(JitState *s, const Value *v, int32_t source, int32_t from, int32_t to)
 {
     Buf text = {0};
@@ -418,6 +425,7 @@ const AbiRow abi_table[] = {
     {"relay_sgemm", ADDRESS(abi_sgemm), "vppppp"},
     {"relay_dgemm", ADDRESS(abi_dgemm), "vppppp"},
     {"relay_divided_by_zero", ADDRESS(abi_divided_by_zero), "vpiii"},
+    {"relay_bad_place", ADDRESS(abi_bad_place), "vpiii"},
     {"relay_bad_shift", ADDRESS(abi_bad_shift), "vpiii"},
     {"relay_no_match", ADDRESS(abi_no_match), "vppiii"},
     {"relay_stop", ADDRESS(abi_stop), "vpiii"},

@@ -244,13 +244,78 @@ static void make_fold(Emit *e, const NestNode *s)
     set_place(e, s, folded(s, &l, acc, v));
 }
 
+static Ssa phi_of(Emit *e, Ssa start, LLVMBasicBlockRef from)
+{
+    Ssa phi = LLVMBuildPhi(e->g->b, LLVMTypeOf(start), "");
+    LLVMAddIncoming(phi, &start, &from, 1);
+    return phi;
+}
+
+/* The instruction that folds by itself; -1: there is none. */
+static int atomic_of(const NestNode *s)
+{
+    DType t = s->value->dtype;
+    bool real = dtype_is_float(t), is_signed = dtype_is_signed(t);
+    if (t.bits < 32)
+        return -1;
+    switch ((int)s->fold) {
+    case TE_SUM: return real ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
+    case TE_REDUCE_MAX:
+        return real ? -1 : is_signed ? LLVMAtomicRMWBinOpMax : LLVMAtomicRMWBinOpUMax;
+    case TE_REDUCE_MIN:
+        return real ? -1 : is_signed ? LLVMAtomicRMWBinOpMin : LLVMAtomicRMWBinOpUMin;
+    }
+    return -1;
+}
+
+/* Puts the fold of what is there in its place until nobody was faster. */
+static void fold_until_first(Emit *e, const NestNode *s, Ssa place, Ssa v)
+{
+    Gen *g = e->g;
+    DType t = e->n->buffers.at[s->buffer].dtype;
+    Lanes one = emit_lanes_of(e, false);
+    unsigned align = (unsigned)dtype_size(t);
+    LLVMTypeRef word = LLVMIntTypeInContext(g->c, 8 * align);
+    Ssa old = LLVMBuildLoad2(g->b, word, place, "");
+    LLVMSetAlignment(old, align);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
+    LLVMBasicBlockRef again = gen_block(g, e->fn, "again"), go = gen_block(g, e->fn, "go");
+    LLVMBuildBr(g->b, again);
+    LLVMPositionBuilderAtEnd(g->b, again);
+    Ssa seen = phi_of(e, old, before);
+    Ssa is = gen_from_stored(g, t, LLVMBuildBitCast(g->b, seen, gen_stored(g, t), ""));
+    Ssa next = gen_to_stored(g, t, folded(s, &one, is, v));
+    Ssa done =
+        LLVMBuildAtomicCmpXchg(g->b, place, seen, LLVMBuildBitCast(g->b, next, word, ""),
+                               LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic, false);
+    Ssa was = LLVMBuildExtractValue(g->b, done, 0, "");
+    LLVMBasicBlockRef last = LLVMGetInsertBlock(g->b);
+    LLVMBuildCondBr(g->b, LLVMBuildExtractValue(g->b, done, 1, ""), go, again);
+    LLVMAddIncoming(seen, &was, &last, 1);
+    LLVMPositionBuilderAtEnd(g->b, go);
+}
+
+static void make_atomic(Emit *e, const NestNode *s)
+{
+    Gen *g = e->g;
+    Ssa v = emit_value(e, s->value), place = emit_place(e, s->buffer, s->at);
+    int op = atomic_of(s);
+    if (op < 0)
+        fold_until_first(e, s, place, v);
+    else
+        LLVMBuildAtomicRMW(g->b, (LLVMAtomicRMWBinOp)op, place, v, LLVMAtomicOrderingMonotonic,
+                           false);
+}
+
 static void make_statement(Emit *e, const NestNode *s)
 {
     e->computes = true;
     ptrmap_clear(&e->now);
     origin_at(e->g, e->span);
     origin_at(e->g, s->value->span);
-    if (s->kind == NEST_FOLD)
+    if (s->atomic)
+        make_atomic(e, s);
+    else if (s->kind == NEST_FOLD)
         make_fold(e, s);
     else
         set_place(e, s,
@@ -420,13 +485,6 @@ static Carry carried_by(Emit *e, const NestNode *node)
                 vec_push(&out, arena, ((Carried){&e->slots[i][k], NULL}));
     }
     return out;
-}
-
-static Ssa phi_of(Emit *e, Ssa start, LLVMBasicBlockRef from)
-{
-    Ssa phi = LLVMBuildPhi(e->g->b, LLVMTypeOf(start), "");
-    LLVMAddIncoming(phi, &start, &from, 1);
-    return phi;
 }
 
 /* What is computed between two looks at the interrupt flag: a hundred microseconds where nothing is far away. Code of its own looks only

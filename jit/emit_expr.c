@@ -220,6 +220,8 @@ static Ssa place_with(Emit *e, int buffer, const NestLinear *l, int64_t more)
 Ssa emit_place(Emit *e, int buffer, const Te *at)
 {
     const NestLinear *l = emit_linear(e, at);
+    if (!l)
+        return step_by(e, buffer, e->base[buffer], emit_index(e, at));
     return place_with(e, buffer, l, emit_known_part(e, l));
 }
 

@@ -509,7 +509,7 @@ static void key_of(Gen *g, const TeProgram *p, Span span, const KernelInput *kno
             buf_bytes(out, (const char *)&known[i].number->bits, sizeof known[i].number->bits);
     }
     for (int i = 0; i < p->n_stages; i++)
-        if (te_holds_fault(g->arena, p->stages[i].body)) {
+        if (te_stage_faults(g->arena, &p->stages[i])) {
             buf_bytes(out, (const char *)&span, sizeof span);
             break;
         }

@@ -58,9 +58,25 @@ static bool argument_fits(Fn *f, const Expr *atom)
     return expr_as_var(atom) && is_static(fn_type(f, atom));
 }
 
+/* What a card computes where else a function of its own does. */
+static bool is_for_card(Fn *f, const Call *call)
+{
+    const Op *op = f->g->ptx ? expr_call_of_op(&call->base) : NULL;
+    if (!op || !op->card)
+        return false;
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        const Type *t = fn_type(f, call->args.at[i]);
+        for (uint32_t k = 0; k < t->n && t->kind == TYPE_TENSOR; k++)
+            if (t->dims[k] == 0)
+                return false;
+    }
+    return true;
+}
+
 static bool operator_fits(Fn *f, const Call *call, const Type *type)
 {
-    if (!call_has_elements(call) || shapes_misfit(f->in, call) || !is_static(type))
+    if (!(call_has_elements(call) || is_for_card(f, call)) || shapes_misfit(f->in, call) ||
+        !is_static(type))
         return false;
     bool scalars = is_scalar(type), any_waits = false;
     for (uint32_t i = 0; i < call->args.n; i++) {
@@ -225,7 +241,7 @@ static bool call_may_fail(Fn *f, const Expr *value, const Type *type)
         te_of_op(g->cx, g->arena, expr_call_of_op(value), call->attrs, value->span, n, types, type);
     g->failed |= !p;
     for (int i = 0; p && i < p->n_stages; i++)
-        if (te_holds_fault(g->arena, p->stages[i].body))
+        if (te_stage_faults(g->arena, &p->stages[i]))
             return true;
     return false;
 }
@@ -538,7 +554,7 @@ static bool step_is_needed(const Fn *f, const Step *s)
         if (s->out.at[i]->needed)
             return true;
     for (size_t i = 0; i < s->b.stages.n; i++)
-        if (te_holds_fault(f->g->arena, s->b.stages.at[i].body))
+        if (te_stage_faults(f->g->arena, &s->b.stages.at[i]))
             return true;
     return false;
 }

@@ -467,6 +467,17 @@ static Ssa int_power(const Lanes *l, DType t, Ssa x, Ssa y)
     return lanes_cast(l, t, wide, v);
 }
 
+/* One outside is reported, and becomes the first. */
+static Ssa int_place(const Lanes *l, DType t, Ssa x, Ssa extent)
+{
+    LLVMBuilderRef b = l->g->b;
+    Ssa from_end = LLVMBuildAdd(b, x, extent, "");
+    Ssa at = LLVMBuildSelect(b, is_negative(l, t, x), from_end, x, "");
+    Ssa outside = LLVMBuildICmp(b, LLVMIntUGE, at, extent, "");
+    l->fault(l->data, lanes_any(l, outside), "relay_bad_place");
+    return LLVMBuildSelect(b, outside, same_int(l, t, 0), at, "");
+}
+
 static Ssa int_shift(const Lanes *l, int op, DType t, Ssa x, Ssa y)
 {
     LLVMBuilderRef b = l->g->b;
@@ -560,6 +571,7 @@ static Ssa int_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
     case TE_MIN: return LLVMBuildSelect(b, int_compare(l, TE_LT, t, x, y), x, y, "");
     case TE_SHL:
     case TE_SHR: return int_shift(l, op, t, x, y);
+    case TE_PLACE: return int_place(l, t, x, y);
     case TE_AND: return LLVMBuildAnd(b, x, y, "");
     case TE_OR: return LLVMBuildOr(b, x, y, "");
     case TE_XOR: return LLVMBuildXor(b, x, y, "");

@@ -22,6 +22,14 @@ static void add_load(void *data, Te *e)
         add_access(c, e->tensor, e->n == 1 && !e->otherwise ? e->index[0] : NULL, false);
 }
 
+static void add_loads(Collect *c, Te *e)
+{
+    PtrMap seen = {0};
+    if (e)
+        te_each(c->n->arena, &seen, e, add_load, c);
+    ptrmap_deinit(&seen);
+}
+
 /* The first and the last of `n` places that are touched together. */
 static void add_span(Collect *c, int buffer, const Te *at, int n, bool writes)
 {
@@ -49,6 +57,8 @@ static void collect(void *data, NestNode *node)
 {
     Collect *c = data;
     c->node = node;
+    if (node->kind == NEST_LOOP && node->way == NEST_BOUND)
+        add_loads(c, node->value);
     if (node->kind == NEST_LOOP || node->kind == NEST_BARRIER || node->kind == NEST_WAIT)
         return;
     if (node->kind == NEST_FETCH || node->kind == NEST_TILE) {
@@ -59,12 +69,9 @@ static void collect(void *data, NestNode *node)
         add_access(c, node->product.a, NULL, false);
         add_access(c, node->product.b, NULL, false);
     }
-    PtrMap seen = {0};
-    if (node->value)
-        te_each(c->n->arena, &seen, node->value, add_load, c);
-    if (node->number)
-        te_each(c->n->arena, &seen, node->number, add_load, c);
-    ptrmap_deinit(&seen);
+    add_loads(c, node->value);
+    add_loads(c, node->number);
+    add_loads(c, node->at);
     bool writes = node->kind != NEST_IF_NAN;
     add_access(c, node->buffer, node->at, writes);
     if (node->kind == NEST_FOLD && nest_is_position(node->fold))

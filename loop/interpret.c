@@ -14,6 +14,7 @@
 typedef struct Touch {
     int64_t block, phase; /* ANY: several; -1: nobody */
     int thread;
+    bool atomic; /* one of the folds that may meet */
 } Touch;
 
 enum { NOBODY = -1, ANY = -2 };
@@ -38,6 +39,7 @@ typedef struct Run {
     /* in a kernel */
     int threads; /* of a block; 0: outside */
     Touch now;
+    bool folds; /* what is written now is folded atomically */
     int64_t **own; /* by variable: its values by thread; NULL: the same for all */
     Touched *touched; /* by buffer */
     Vec(Arrival) underway;
@@ -82,12 +84,28 @@ static bool apart(const Run *r, const NestBuffer *b, const Touch *t)
     return t->phase != r->now.phase || t->thread == r->now.thread;
 }
 
+/* Folds that may meet do so in any order, but nobody else comes to where they meet. */
+static void note_atomic(Run *r, const NestBuffer *b, const Touched *notes, int64_t at)
+{
+    Touch *written = &notes->written[at];
+    if ((!written->atomic && !apart(r, b, written)) || !apart(r, b, &notes->read[at]))
+        r->failed = "two threads touch the same place, and nothing says which comes first";
+    int64_t block = written->atomic && written->block != r->now.block ? ANY : r->now.block;
+    *written = r->now;
+    written->block = block;
+    written->atomic = true;
+}
+
 static void note_touch(Run *r, int buffer, int64_t at, bool writes)
 {
     const Touched *notes = r->touched ? &r->touched[buffer] : NULL;
     const NestBuffer *b = &r->n->buffers.at[buffer];
     if (!notes || !notes->written)
         return;
+    if (writes && r->folds) {
+        note_atomic(r, b, notes, at);
+        return;
+    }
     Touch *written = &notes->written[at], *read = &notes->read[at];
     if (!apart(r, b, written) || (writes && !apart(r, b, read)))
         r->failed = "two threads touch the same place, and nothing says which comes first";
@@ -154,7 +172,7 @@ static Element eval(Run *r, const Te *e)
         a = eval(r, e->a);
         b = eval(r, e->b);
         if (!dtype_is_float(e->a->dtype) &&
-            te_loop_fault((TeOp)e->op, dtype_id(e->a->dtype), b.bytes, 1))
+            te_loop_fault((TeOp)e->op, dtype_id(e->a->dtype), a.bytes, b.bytes, 1))
             r->failed = "a value cannot be computed";
         else
             te_loop_binary((TeOp)e->op, dtype_id(e->a->dtype), out.bytes, a.bytes, b.bytes, 1);
@@ -204,7 +222,10 @@ static void run_statement(Run *r, const NestNode *s)
 {
     int64_t at = eval_index(r, s->at);
     Element v = eval(r, s->value);
-    if (r->failed || !reach(r, s->buffer, at, true))
+    r->folds = s->kind == NEST_FOLD && s->atomic;
+    bool there = !r->failed && reach(r, s->buffer, at, true);
+    r->folds = false;
+    if (!there)
         return;
     char *to = element_at(r, s->buffer, at);
     if (s->copies) {
@@ -526,7 +547,7 @@ static Touch *touches(int64_t n)
 {
     Touch *t = memory_must((size_t)(n + 1) * sizeof *t);
     for (int64_t i = 0; i < n; i++)
-        t[i] = (Touch){NOBODY, 0, 0};
+        t[i] = (Touch){.block = NOBODY};
     return t;
 }
 

@@ -54,6 +54,13 @@ Te *nest_expression(Nest *n, const TeProgram *p, int stage, NestLinear *axes, in
     return te_rewrite(&n->te, w.stage->body, lower_node, &w);
 }
 
+Te *nest_scatter_place(Nest *n, const TeProgram *p, int buffer, NestLinear *axes)
+{
+    Lower w = {
+        .n = n, .p = p, .stage = &p->stages[buffer - p->n_inputs], .axis = axes, .instead = -1};
+    return te_rewrite(&n->te, w.stage->at, lower_node, &w);
+}
+
 /* Loops over axes [from, to) inside of `parent`; the innermost, or `parent`. */
 static NestNode *add_loops(Lower *w, NestNode *parent, int from, int to)
 {
@@ -119,6 +126,20 @@ static void lower_reduction(Lower *w, int id, NestNode *space, Te *out_at)
     nest_append(n, space, nest_store(n, id, out_at, te_cast(&n->te, s->dtype, result)));
 }
 
+/* Another tensor's elements, and then the values one after the other. */
+static void lower_scatter(Lower *w, int id, NestNode *space, Te *at)
+{
+    Nest *n = w->n;
+    const TeStage *s = w->stage;
+    nest_append(n, space, nest_store(n, id, at, nest_load(n, s->onto, at)));
+    NestNode *inner = add_loops(w, NULL, s->rank, s->rank + s->n_reduced);
+    Te *place = nest_scatter_place(n, w->p, id, w->axis);
+    Te *value = te_rewrite(&n->te, s->body, lower_node, w);
+    nest_append(n, inner,
+                s->reduce == TE_NO_REDUCE ? nest_store(n, id, place, value)
+                                          : nest_fold(n, s->reduce, id, place, value));
+}
+
 static bool is_empty(const TeStage *s)
 {
     for (int a = 0; a < s->rank; a++)
@@ -138,7 +159,9 @@ static void lower_stage(Lower *w, int id)
     if (!space && w->loops)
         nest_append(n, NULL, space = nest_loop(n, "i", 1));
     Te *at = number_of(w, 0, s->rank);
-    if (s->reduce != TE_NO_REDUCE)
+    if (s->at)
+        lower_scatter(w, id, space, at);
+    else if (s->reduce != TE_NO_REDUCE)
         lower_reduction(w, id, space, at);
     else
         nest_append(n, space, nest_store(n, id, at, te_rewrite(&n->te, s->body, lower_node, w)));

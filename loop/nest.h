@@ -126,6 +126,7 @@ struct NestNode {
     /* FOLD in any order gives the same: of an extreme a NaN stays; of positions the number tells equals apart, 0 is the first one, and
      * below 0 is none. */
     bool any_order;
+    bool atomic; /* FOLD: other threads may fold into the same place meanwhile */
     bool streams; /* STORE: past the caches */
     bool copies; /* STORE of what lies elsewhere to shared memory: it arrives behind a NEST_WAIT */
     bool turned; /* FETCH */
@@ -181,6 +182,8 @@ Nest *nest_of(Ctx *cx, Arena *arena, const TeProgram *p, const NestParts *parts)
 /* A stage's expression with values for its axes; loads of the tensor `instead` (-1: none) are `with`. */
 Te *nest_expression(Nest *n, const TeProgram *p, int stage, NestLinear *axes, int instead,
                     Te *with);
+/* Where the buffer of a scattering stage takes the value of these axes. */
+Te *nest_scatter_place(Nest *n, const TeProgram *p, int buffer, NestLinear *axes);
 /* What the library multiplies, as a statement. */
 NestNode *nest_product(Nest *n, int buffer, const NestProduct *product);
 int nest_var(Nest *n, const char *name);

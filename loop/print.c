@@ -48,7 +48,8 @@ static void print_place(const NestNames *names, Buf *out, int buffer, const Te *
 
 static void print_fold(const NestNames *names, Buf *out, const NestNode *s, int indent)
 {
-    buf_printf(out, " %s= ", s->fold == TE_SUM ? "+" : te_reduce_name(s->fold));
+    buf_printf(out, "%s %s= ", s->atomic ? " atomic" : "",
+               s->fold == TE_SUM ? "+" : te_reduce_name(s->fold));
     te_print_expr(out, s->value, &names->base, indent + 4);
     if (!nest_is_position(s->fold))
         return;

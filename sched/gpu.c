@@ -175,6 +175,8 @@ static bool build_part(void *data, Nest *n, int stage)
         gpu_product(parts->s, parts->behind[stage] - 1, stage);
         return true;
     }
+    if (gpu_scatter(parts->s, stage))
+        return true;
     if (!gpu_is_product(parts->s, stage))
         return false;
     int tail = gpu_tail(parts->s, stage);

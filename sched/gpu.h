@@ -51,6 +51,8 @@ void gpu_product(Gpu *s, int stage, int tail);
 /* The stage as the end of attention, with a tail as above; false: it is none. The stages that are made in it on the way are noted. */
 bool gpu_attention(Gpu *s, int stage, int tail);
 void gpu_attended(Gpu *s, int stage, bool *by_stage);
+/* Values that go to places of their own, a thread for each; false: the stage is no such one. */
+bool gpu_scatter(Gpu *s, int stage);
 /* The mapping stage that alone reads a stage, each element at its own place; -1: none does. */
 int gpu_tail(Gpu *s, int stage);
 

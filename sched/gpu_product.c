@@ -55,8 +55,8 @@ bool gpu_product_of(Gpu *s, int stage, GpuProduct *p)
     const TeStage *st = &s->p->stages[stage];
     bool order = dtype_is_float(st->dtype) && !s->m->reorders;
     *p = (GpuProduct){{.extent = 1}, {.extent = 1}, {.extent = 1}, {.extent = 1}, false};
-    if (st->reduce != TE_SUM || st->body->kind != TE_NODE_BINARY || st->body->op != TE_MUL ||
-        order || st->rank == 0 || te_holds_fault(s->arena, st->body))
+    if (st->reduce != TE_SUM || st->at || st->body->kind != TE_NODE_BINARY ||
+        st->body->op != TE_MUL || order || st->rank == 0 || te_holds_fault(s->arena, st->body))
         return false;
     uint64_t a = axes_of(s->arena, st->body->a), b = axes_of(s->arena, st->body->b);
     /* The last axis, along which results lie side by side, is of the columns. */
@@ -106,7 +106,7 @@ int gpu_tail(Gpu *s, int stage)
     for (int i = 0; i < p->n_outputs; i++)
         r.loads += p->outputs[i] == r.tensor;
     const TeStage *from = &p->stages[stage], *to = &p->stages[r.stage];
-    if (r.loads != 1 || !r.load || to->reduce != TE_NO_REDUCE || to->rank != from->rank ||
+    if (r.loads != 1 || !r.load || to->reduce != TE_NO_REDUCE || to->at || to->rank != from->rank ||
         r.load->otherwise || te_holds_fault(s->arena, to->body))
         return -1;
     for (int i = 0; i < to->rank; i++) {

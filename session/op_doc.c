@@ -404,7 +404,8 @@ void op_page(Ctx *cx, Buf *b, const Op *op, bool run)
     for (const OpArg *a = op->args; a->name; a++)
         buf_printf(b, "- `%%%s`: %s\n", a->name, a->doc);
     doc_attributes(b, op->attrs);
-    buf_printf(b, "- %s; fusion: %s\n", op->compute ? "loops" : "a kernel", fusion(op->pattern));
+    const char *how = op->compute ? "loops" : op->card ? "a kernel; on a card loops" : "a kernel";
+    buf_printf(b, "- %s; fusion: %s\n", how, fusion(op->pattern));
     buf_printf(b, "- shapes: `%s`\n", op->shapes);
     op_gradient(b, op, true);
     buf_char(b, '\n');

@@ -117,7 +117,7 @@ int te_view_of(const TeProgram *p, const TeStage *s, int64_t *from)
 {
     TeLinear at;
     const Te *e = s->body;
-    if (s->reduce != TE_NO_REDUCE || e->kind != TE_NODE_LOAD || e->otherwise)
+    if (s->reduce != TE_NO_REDUCE || s->at || e->kind != TE_NODE_LOAD || e->otherwise)
         return -1;
     TeTensor t = te_tensor(p, e->tensor);
     int64_t size, others, stride = 1;
@@ -150,7 +150,7 @@ static bool factor(const TeProgram *p, const Te *e, TeAffine *out)
 bool te_contraction(const TeProgram *p, int stage, TeContraction *out)
 {
     const TeStage *s = &p->stages[stage];
-    if (s->reduce != TE_SUM || s->body->kind != TE_NODE_BINARY || s->body->op != TE_MUL)
+    if (s->reduce != TE_SUM || s->at || s->body->kind != TE_NODE_BINARY || s->body->op != TE_MUL)
         return false;
     return factor(p, s->body->a, &out->a) && factor(p, s->body->b, &out->b);
 }

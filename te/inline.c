@@ -59,7 +59,12 @@ static void count_uses(Inliner *in, int stage)
 {
     PtrMap seen = {0};
     Reader r = {in, stage};
-    te_each(in->b.arena, &seen, in->p->stages[stage].body, count_load, &r);
+    const TeStage *s = &in->p->stages[stage];
+    te_each(in->b.arena, &seen, s->body, count_load, &r);
+    if (s->at) {
+        te_each(in->b.arena, &seen, s->at, count_load, &r);
+        in->uses[s->onto].output = true; /* as a whole */
+    }
     ptrmap_deinit(&seen);
 }
 
@@ -68,7 +73,7 @@ static void count_uses(Inliner *in, int stage)
 static double positions(const TeStage *s)
 {
     double n = 1;
-    for (int i = 0; i < s->rank; i++)
+    for (int i = 0; i < s->rank && !s->at; i++)
         n *= (double)s->shape[i];
     for (int i = 0; i < s->n_reduced; i++)
         n *= (double)s->reduced[i];
@@ -89,7 +94,7 @@ static bool may_go(const Inliner *in, int stage)
     TeContraction c;
     const TeStage *s = &in->p->stages[stage];
     const StageUse *u = &in->uses[in->p->n_inputs + stage];
-    if (s->reduce != TE_NO_REDUCE || u->output || u->padded || u->loads != 1)
+    if (s->reduce != TE_NO_REDUCE || s->at || u->output || u->padded || u->loads != 1)
         return false;
     if (te_contraction(in->p, u->reader, &c))
         return false;
@@ -162,7 +167,7 @@ static void find_gone(Inliner *in)
 {
     const TeProgram *p = in->p;
     for (int i = 0; i < p->n_stages; i++)
-        in->faults[i] = te_holds_fault(in->b.arena, p->stages[i].body);
+        in->faults[i] = te_stage_faults(in->b.arena, &p->stages[i]);
     for (int i = 0; i < p->n_stages; i++) {
         in->gone[i] = may_go(in, i);
         if (in->gone[i] && in->faults[i])
@@ -193,6 +198,8 @@ TeProgram *te_inline(Ctx *cx, Arena *arena, const TeProgram *p)
         te_reduce(&in.b, s->reduce, s->dtype, s->rank, s->shape, s->n_reduced, s->reduced,
                   in.bodies[i]);
         vec_last(&in.b.stages).name = s->name;
+        vec_last(&in.b.stages).at = s->at ? copy_expression(&in, s->at, NULL) : NULL;
+        vec_last(&in.b.stages).onto = s->onto;
     }
     for (int i = 0; i < p->n_outputs; i++)
         made[i] = te_tensor(p, p->outputs[i]);
@@ -224,7 +231,7 @@ bool te_in_place(const TeProgram *p, int input)
 {
     InPlace in = {p, input, true};
     if (p->n_stages != 1 || p->n_outputs != 1 || p->stages[0].reduce != TE_NO_REDUCE ||
-        dtype_size(p->stages[0].dtype) != dtype_size(p->inputs[input].dtype))
+        p->stages[0].at || dtype_size(p->stages[0].dtype) != dtype_size(p->inputs[input].dtype))
         return false;
     Arena arena;
     PtrMap seen = {0};

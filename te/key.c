@@ -64,6 +64,12 @@ void te_key(Ctx *cx, Arena *arena, const TeProgram *p, Buf *out)
         put_shape(&k, s->n_reduced, s->reduced);
         te_rewrite(&b, s->body, put_node, &k);
         put(&k, (int64_t)(uintptr_t)ptrmap_find(&k.numbers, s->body));
+        if (s->at) {
+            te_rewrite(&b, s->at, put_node, &k);
+            put(&k, (int64_t)(uintptr_t)ptrmap_find(&k.numbers, s->at));
+            put(&k, s->onto);
+        }
+        put(&k, s->at != NULL);
         ptrmap_clear(&k.numbers);
         k.n = 0;
     }

@@ -141,7 +141,15 @@ static bool any_negative(DTypeId id, const void *b, int64_t n)
     return found;
 }
 
-const char *te_loop_fault(TeOp op, DTypeId id, const void *b, int64_t n)
+static bool any_outside(const int64_t *a, const int64_t *extent, int64_t n)
+{
+    bool found = false;
+    for (int64_t i = 0; i < n; i++)
+        found |= a[i] < -extent[i] || a[i] >= extent[i];
+    return found;
+}
+
+const char *te_loop_fault(TeOp op, DTypeId id, const void *a, const void *b, int64_t n)
 {
     bool divides =
         op == TE_DIV || op == TE_MOD || op == TE_FLOORDIV || op == TE_FLOORMOD || op == TE_TRUNCDIV;
@@ -149,5 +157,7 @@ const char *te_loop_fault(TeOp op, DTypeId id, const void *b, int64_t n)
         return TE_FAULT_ZERO;
     if ((op == TE_SHL || op == TE_SHR) && any_negative(id, b, n))
         return TE_FAULT_SHIFT;
+    if (op == TE_PLACE && any_outside(a, b, n))
+        return TE_FAULT_PLACE;
     return NULL;
 }

@@ -41,7 +41,7 @@ void te_loop_gather(size_t size, void *out, const void *a, const int64_t *index,
                     const void *otherwise, int64_t n);
 
 /* Why the operator cannot run on these operands; NULL when it can. */
-const char *te_loop_fault(TeOp op, DTypeId id, const void *b, int64_t n);
+const char *te_loop_fault(TeOp op, DTypeId id, const void *a, const void *b, int64_t n);
 
 /* Folds n elements into *acc. Sums go in 16 lanes that are added as a tree. True when the kind is an extreme and an element is
  * NaN, so that the order matters. */

@@ -51,6 +51,7 @@ static inline uint32_t pairs(uint32_t x, uint32_t y)
     X(AND, (Wrap)x &(Wrap)y)                                                                     \
     X(OR, (Wrap)x | (Wrap)y)                                                                     \
     X(XOR, (Wrap)x ^ (Wrap)y)                                                                    \
+    X(PLACE, NEGATIVE(x) ? (Wrap)x + (Wrap)y : (Wrap)x)                                          \
     X(DOTS, dots((uint32_t)x, (uint32_t)y))                                                      \
     X(PAIRS, pairs((uint32_t)x, (uint32_t)y))
 

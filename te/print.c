@@ -286,9 +286,28 @@ const char *te_reduce_name(TeReduce kind)
     return names[kind];
 }
 
+/* for k0 in 0..4: out[place(…)] += x1[k0], onto x0 */
+static void print_scatter(Buf *out, const StageNames *names, int id)
+{
+    const TeStage *s = names->s;
+    buf_str(out, "for ");
+    print_loops(out, s, s->rank, s->n_reduced, s->reduced);
+    buf_str(out, ":\n  ");
+    tensor_name(&names->base, out, id);
+    buf_str(out, ", which begins as ");
+    tensor_name(&names->base, out, s->onto);
+    buf_str(out, ", [");
+    te_print_expr(out, s->at, &names->base, 4);
+    buf_printf(out, "] %s= ", s->reduce == TE_SUM ? "+" : te_reduce_name(s->reduce));
+}
+
 static void print_head(Buf *out, const StageNames *names, int id)
 {
     const TeStage *s = names->s;
+    if (s->at) {
+        print_scatter(out, names, id);
+        return;
+    }
     if (s->rank) {
         buf_str(out, "for ");
         print_loops(out, s, 0, s->rank, s->shape);

@@ -224,10 +224,19 @@ static Tensor *own_input(TeRun *run, const TensorView *v, int id)
 
 void te_fault(Diags *diags, Span span, const char *fault)
 {
-    bool zero = strstr(fault, "zero") != NULL;
-    Diag *d =
-        diag_error(diags, zero ? E0302_DIVIDE_BY_ZERO : E0307_RUNTIME_VALUE, span, "%s", fault);
-    diag_help(d, zero ? "ask first: `if (… == 0) { … } else { … }`" : "counts are 0 or more");
+    static const struct {
+        const char *fault;
+        DiagCode code;
+        const char *help;
+    } faults[] = {
+        {TE_FAULT_ZERO, E0302_DIVIDE_BY_ZERO, "ask first: `if (… == 0) { … } else { … }`"},
+        {TE_FAULT_SHIFT, E0307_RUNTIME_VALUE, "counts are 0 or more"},
+        {TE_FAULT_PLACE, E0304_INDEX,
+         "indices are below the extent; negative ones count from the end"},
+    };
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (!strcmp(fault, faults[i].fault))
+            diag_help(diag_error(diags, faults[i].code, span, "%s", fault), "%s", faults[i].help);
 }
 
 static void report_fault(TeRun *run)
@@ -320,7 +329,7 @@ static uint64_t scalar_of(Scalars *s, const Te *e)
         a = scalar_of(s, e->a);
         b = scalar_of(s, e->b);
         if (!s->fault && !dtype_is_float(e->a->dtype))
-            s->fault = te_loop_fault((TeOp)e->op, id, &b, 1);
+            s->fault = te_loop_fault((TeOp)e->op, id, &a, &b, 1);
         if (!s->fault)
             te_loop_binary((TeOp)e->op, id, &out, &a, &b, 1);
         break;

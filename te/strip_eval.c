@@ -235,7 +235,7 @@ static const void *eval_step(StripFrame *f, const Step *s, int64_t from, int64_t
     case STEP_RANGE: eval_range(a, b, s->extent, n, out); break;
     case STEP_UNARY: te_loop_unary((TeOp)s->op, s->from, out, a, n); break;
     case STEP_BINARY:
-        if (s->checked && (f->fault = te_loop_fault((TeOp)s->op, s->from, b, n)))
+        if (s->checked && (f->fault = te_loop_fault((TeOp)s->op, s->from, a, b, n)))
             return NULL;
         te_loop_binary((TeOp)s->op, s->from, out, a, b, n);
         break;

@@ -318,6 +318,15 @@ TeTensor te_map(TeBuilder *b, DType dtype, int rank, const int64_t *shape, Te *b
     return te_reduce(b, TE_NO_REDUCE, dtype, rank, shape, 0, shape, body);
 }
 
+TeTensor te_scatter(TeBuilder *b, TeReduce kind, TeTensor onto, int n_reduced,
+                    const int64_t *reduced, Te *at, Te *body)
+{
+    TeTensor t = te_reduce(b, kind, onto.dtype, onto.rank, onto.shape, n_reduced, reduced, body);
+    vec_last(&b->stages).at = at;
+    vec_last(&b->stages).onto = onto.id;
+    return t;
+}
+
 void te_output(TeBuilder *b, TeTensor t)
 {
     vec_push(&b->outputs, b->arena, t.id);
@@ -346,7 +355,7 @@ int te_call(TeBuilder *b, const Op *op, const Attrs *attrs, Span span, const Typ
     b->args = args;
     b->n_args = n;
     b->outputs.n = 0;
-    op->compute(b);
+    (op->compute ? op->compute : op->card)(b);
     if (b->failed)
         return -1;
     int made = (int)b->outputs.n;
@@ -380,6 +389,8 @@ bool te_may_fault(const Te *e)
         e->kind == TE_NODE_BINARY &&
         (e->op == TE_DIV || e->op == TE_MOD || e->op == TE_FLOORDIV || e->op == TE_FLOORMOD ||
          e->op == TE_TRUNCDIV || e->op == TE_SHL || e->op == TE_SHR);
+    if (e->kind == TE_NODE_BINARY && e->op == TE_PLACE)
+        return true;
     if (!risky || dtype_is_float(e->a->dtype))
         return false;
     return e->b->kind != TE_NODE_CONST || value_as_int(e->b->value) <= 0;
@@ -400,6 +411,11 @@ bool te_holds_fault(Arena *arena, const Te *body)
     return found;
 }
 
+bool te_stage_faults(Arena *arena, const TeStage *s)
+{
+    return te_holds_fault(arena, s->body) || (s->at && te_holds_fault(arena, s->at));
+}
+
 /* Drops the stages that no output needs; the others move up. What may stop with an error stays: a
  * value that nobody uses is computed all the same. */
 static void drop_unneeded(TeProgram *p, Arena *arena, const bool *gone)
@@ -410,12 +426,18 @@ static void drop_unneeded(TeProgram *p, Arena *arena, const bool *gone)
     for (int i = 0; i < p->n_outputs; i++)
         needed[p->outputs[i]] = true;
     for (int i = 0; i < p->n_stages; i++)
-        if (!(gone && gone[i]) && te_holds_fault(arena, p->stages[i].body))
+        if (!(gone && gone[i]) && te_stage_faults(arena, &p->stages[i]))
             needed[p->n_inputs + i] = true;
     PtrMap seen = {0};
-    for (int i = p->n_stages - 1; i >= 0; i--)
+    for (int i = p->n_stages - 1; i >= 0; i--) {
+        const TeStage *s = &p->stages[i];
         if (needed[p->n_inputs + i])
-            te_each(arena, &seen, p->stages[i].body, mark_load, needed);
+            te_each(arena, &seen, s->body, mark_load, needed);
+        if (needed[p->n_inputs + i] && s->at) {
+            te_each(arena, &seen, s->at, mark_load, needed);
+            needed[s->onto] = true;
+        }
+    }
     ptrmap_deinit(&seen);
     for (int i = 0; i < n; i++)
         ids[i] = i < p->n_inputs ? i : needed[i] ? next++ : -1;
@@ -427,8 +449,14 @@ static void drop_unneeded(TeProgram *p, Arena *arena, const bool *gone)
             p->stages[kept++] = p->stages[i];
     p->n_stages = kept;
     PtrMap renumbered = {0};
-    for (int i = 0; i < kept; i++)
-        te_each(arena, &renumbered, p->stages[i].body, renumber_load, ids);
+    for (int i = 0; i < kept; i++) {
+        TeStage *s = &p->stages[i];
+        te_each(arena, &renumbered, s->body, renumber_load, ids);
+        if (s->at) {
+            te_each(arena, &renumbered, s->at, renumber_load, ids);
+            s->onto = ids[s->onto];
+        }
+    }
     ptrmap_deinit(&renumbered);
     for (int i = 0; i < p->n_outputs; i++)
         p->outputs[i] = ids[p->outputs[i]];

@@ -100,6 +100,11 @@ typedef struct TeStage {
     int n_reduced; /* further axes rank … rank+n_reduced-1 */
     const int64_t *reduced;
     Te *body; /* its dtype is the stage's, except for the position reductions */
+    /* A scattering stage has no axes but the reduced ones: it begins as the tensor `onto`, of its shape and type, and each value of the
+     * body is folded into the element whose row-major position this says, in their order; where nothing is folded it takes its place.
+     * NULL: the stage is no such one. Nests of a GPU have them, te_run has not. */
+    Te *at;
+    int onto;
     const char *name; /* for readers: the operator that made it */
 } TeStage;
 
@@ -161,6 +166,9 @@ Te *te_load_broadcast(TeBuilder *b, TeTensor t, int out_rank);
 TeTensor te_map(TeBuilder *b, DType dtype, int rank, const int64_t *shape, Te *body);
 TeTensor te_reduce(TeBuilder *b, TeReduce kind, DType dtype, int rank, const int64_t *shape,
                    int n_reduced, const int64_t *reduced, Te *body);
+/* A scattering stage: `at` and the body are over the reduced axes, which are numbered behind those of `onto`. */
+TeTensor te_scatter(TeBuilder *b, TeReduce kind, TeTensor onto, int n_reduced,
+                    const int64_t *reduced, Te *at, Te *body);
 void te_output(TeBuilder *b, TeTensor t);
 
 /* ---- building programs ----------------------------------------------------------------------------------------------- */
@@ -169,7 +177,7 @@ void te_begin(TeBuilder *b, Ctx *cx, Arena *arena);
 /* An input of the program; only before the first call. */
 TeTensor te_add_input(TeBuilder *b, DType dtype, int rank, const int64_t *shape);
 /* Appends one operator on tensors of the program; its outputs go to `out` (room for `most`); how many, -1 after a diagnostic. `result`
- * is its concrete type. The operator must have a compute. */
+ * is its concrete type. The operator must have a compute, or an expression for a card. */
 int te_call(TeBuilder *b, const Op *op, const Attrs *attrs, Span span, const Type *result, int n,
             const TeTensor *args, int most, TeTensor *out);
 /* Begins a program with the inputs of another. Returned is room for what becomes of the other's tensors, by id; the inputs are there. */
@@ -202,6 +210,7 @@ bool te_in_place(const TeProgram *p, int input);
 bool te_run(Ctx *cx, const TeProgram *p, Span span, const TensorView *inputs, Tensor **outputs);
 #define TE_FAULT_ZERO "an integer was divided by zero"
 #define TE_FAULT_SHIFT "the count of a shift is negative"
+#define TE_FAULT_PLACE "an index is out of range for its axis"
 /* Reports what scalar arithmetic does not define, in one of these words. */
 void te_fault(Diags *diags, Span span, const char *fault);
 /* The same on values: arguments whose tuples are flattened give the inputs. The caller's; VALUE_NONE after a diagnostic. */
@@ -229,6 +238,8 @@ bool te_load_affine(const TeProgram *p, const Te *load, TeAffine *out);
 
 /* Whether an operation of the body stops on some values: a division by what may be zero, a shift by what may be below. */
 bool te_holds_fault(Arena *arena, const Te *body);
+/* The same of all that the stage computes. */
+bool te_stage_faults(Arena *arena, const TeStage *s);
 
 typedef struct TeCost {
     double operations; /* arithmetic on elements, a fused multiply-add counts 2 */

@@ -132,7 +132,9 @@ static void note_fault(Emit *e, Ssa bad, const char *report)
 {
     Ptx *ptx = e->data;
     Gen *g = e->g;
-    const char *fault = !strcmp(report, "relay_bad_shift") ? TE_FAULT_SHIFT : TE_FAULT_ZERO;
+    const char *fault = !strcmp(report, "relay_bad_shift")   ? TE_FAULT_SHIFT
+                        : !strcmp(report, "relay_bad_place") ? TE_FAULT_PLACE
+                                                             : TE_FAULT_ZERO;
     uint32_t number = 0;
     while (number < ptx->messages.n &&
            (ptx->messages.at[number].fault != fault ||
@@ -156,7 +158,8 @@ typedef struct Faults {
 static void find_fault(void *data, NestNode *node)
 {
     Faults *f = data;
-    f->any |= node->kind != NEST_LOOP && node->value && te_holds_fault(f->arena, node->value);
+    f->any |= node->value && te_holds_fault(f->arena, node->value);
+    f->any |= node->kind != NEST_LOOP && node->at && te_holds_fault(f->arena, node->at);
 }
 
 static const char *kernel_name(Ptx *ptx, const char *hint)
@@ -415,7 +418,7 @@ static void key_of(Ptx *ptx, const TeProgram *p, Span span, const KernelInput *k
             buf_bytes(out, (const char *)&known[i].number->bits, sizeof known[i].number->bits);
     }
     for (int i = 0; i < p->n_stages; i++)
-        if (te_holds_fault(ptx->gen.arena, p->stages[i].body)) {
+        if (te_stage_faults(ptx->gen.arena, &p->stages[i])) {
             buf_bytes(out, (const char *)&span, sizeof span);
             break;
         }

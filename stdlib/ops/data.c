@@ -138,6 +138,51 @@ static bool scatter_as(OpCall *c, Str mode)
     return scatter_end(c, &s, good && scatter_run(c, &s));
 }
 
+/* Each update, by the axes behind those of the data, goes to its place there. */
+static void card_scatter(TeBuilder *b, Str mode, TeTensor updates, Te **place)
+{
+    Scatter s = {0};
+    TeTensor x = te_input(b, 0);
+    Te *from[TENSOR_RANK_MOST];
+    scatter_mode(mode, &s);
+    TeReduce fold = s.replaces       ? TE_NO_REDUCE
+                    : s.op == TE_ADD ? TE_SUM
+                    : s.op == TE_MUL ? TE_PROD
+                    : s.op == TE_MIN ? TE_REDUCE_MIN
+                                     : TE_REDUCE_MAX;
+    ops_axes(b, x.rank, updates.rank, from);
+    Te *at = te_int(b, 0);
+    for (int i = 0; i < x.rank; i++) /* an axis of one element is looked at too */
+        at = te_binary(b, TE_ADD, te_binary(b, TE_MUL, at, te_int(b, x.shape[i])), place[i]);
+    te_output(b,
+              te_scatter(b, fold, x, updates.rank, updates.shape, at, te_load(b, updates, from)));
+}
+
+static void card_along(TeBuilder *b, Str mode)
+{
+    TeTensor x = te_input(b, 0), index = te_input(b, 1);
+    int axis = ops_axis(b->attrs, "axis", x.rank);
+    Te *place[TENSOR_RANK_MOST];
+    ops_axes(b, x.rank, x.rank, place);
+    place[axis] = ops_place(b, te_load(b, index, place), x.shape[axis]);
+    card_scatter(b, mode, te_input(b, 2), place);
+}
+
+static void card_scatter_elements(TeBuilder *b)
+{
+    card_along(b, attrs_string(b->attrs, "reduction"));
+}
+
+static void card_scatter_update(TeBuilder *b)
+{
+    card_along(b, str_of("update"));
+}
+
+static void card_scatter_add(TeBuilder *b)
+{
+    card_along(b, str_of("add"));
+}
+
 static bool kernel_scatter_elements(OpCall *c)
 {
     return scatter_as(c, attrs_string(c->attrs, "reduction"));
@@ -204,6 +249,20 @@ static bool kernel_scatter_nd(OpCall *c)
     bool good = scatter_begin(c, &s);
     scatter_mode(attrs_string(c->attrs, "mode"), &s);
     return scatter_end(c, &s, good && scatter_nd_run(c, &s));
+}
+
+static void card_scatter_nd(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0), index = te_input(b, 1);
+    int m = (int)index.shape[0], points = index.rank - 1;
+    Te *place[TENSOR_RANK_MOST], *i[TENSOR_RANK_MOST];
+    ops_axes(b, x.rank, points, i + 1);
+    for (int k = 0; k < m; k++) {
+        i[0] = te_int(b, k);
+        place[k] = ops_place(b, te_load(b, index, i), x.shape[k]);
+    }
+    ops_axes(b, x.rank + points, x.rank - m, place + m);
+    card_scatter(b, attrs_string(b->attrs, "mode"), te_input(b, 2), place);
 }
 
 /* ---- argwhere ------------------------------------------------------------------------------------- */
@@ -699,20 +758,22 @@ static const OpAttr diag_attrs[] = {
 const Op data_ops[] = {
     ROW("scatter_elements", scatter_args, scatter_elements_attrs, OP_OPAQUE, rel_scatter,
         .kernel = kernel_scatter_elements, SCATTER_SAMPLES,
-        "Writes updates at indices along an axis.",
+        "Writes updates at indices along an axis.", .card = card_scatter_elements,
         .grad = "(given(is(reduction, \"add\"), %g, multiply(%g, "
                 "scatter_elements(ones_like(%data), %indices, zeros_like(%updates), axis=axis))), "
                 "zeros_like(%indices), gather(%g, %indices, axis=axis))"),
     ROW("scatter", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter, .kernel = kernel_scatter,
-        SCATTER_SAMPLES, "Writes updates at indices along an axis.",
+        SCATTER_SAMPLES, "Writes updates at indices along an axis.", .card = card_scatter_update,
         .grad = "(scatter(%g, %indices, zeros_like(%updates), axis=axis), zeros_like(%indices), "
                 "gather(%g, %indices, axis=axis))"),
     ROW("scatter_add", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter,
         .kernel = kernel_scatter_add, SCATTER_SAMPLES, "Adds updates at indices along an axis.",
+        .card = card_scatter_add,
         .grad = "(%g, zeros_like(%indices), gather(%g, %indices, axis=axis))"),
     ROW("scatter_nd", scatter_args, scatter_nd_attrs, OP_OPAQUE, rel_scatter_nd,
         .kernel = kernel_scatter_nd, "(float32[4], int32[1,2], float32[2])",
         "Writes updates at positions whose coordinates stand along the first axis.",
+        .card = card_scatter_nd,
         .grad = "(given(is(mode, \"add\"), %g, multiply(%g, scatter_nd(ones_like(%data), "
                 "%indices, zeros_like(%updates)))), zeros_like(%indices), gather_nd(%g, "
                 "%indices))"),

@@ -367,6 +367,16 @@ static bool kernel_gather(OpCall *c)
     return kernel_two(c, gather_run);
 }
 
+static void card_gather(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0), at = te_input(b, 1);
+    int axis = ops_axis(b->attrs, "axis", x.rank);
+    Te *index[TENSOR_RANK_MOST];
+    ops_axes(b, 0, x.rank, index);
+    index[axis] = ops_place(b, ops_at_axes(b, at), x.shape[axis]);
+    ops_emit(b, te_load(b, x, index));
+}
+
 /* ---- gather_nd ----------------------------------------------------------------------------------- */
 
 #define SHAPES_rel_gather_nd "(d...), (m, i...) -> (i..., d[m + batch_dims:]...)"
@@ -424,6 +434,21 @@ static bool gather_nd_run(OpCall *c, const Tensor *x, const Tensor *index, Tenso
 static bool kernel_gather_nd(OpCall *c)
 {
     return kernel_two(c, gather_nd_run);
+}
+
+static void card_gather_nd(TeBuilder *b)
+{
+    TeTensor x = te_input(b, 0), at = te_input(b, 1);
+    int batch = (int)attrs_int(b->attrs, "batch_dims", 0), m = (int)at.shape[0];
+    Te *index[TENSOR_RANK_MOST], *i[TENSOR_RANK_MOST];
+    ops_axes(b, 0, at.rank - 1, i + 1);
+    ops_axes(b, 0, batch, index);
+    for (int k = 0; k < m; k++) {
+        i[0] = te_int(b, k);
+        index[batch + k] = ops_place(b, te_load(b, at, i), x.shape[batch + k]);
+    }
+    ops_axes(b, at.rank - 1, x.rank - batch - m, index + batch + m);
+    ops_emit(b, te_load(b, x, index));
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
@@ -491,6 +516,7 @@ const Op index_ops[] = {
      .pattern = OP_INJECTIVE,
      OP_REL(rel_gather),
      .kernel = kernel_gather,
+     .card = card_gather,
      .grad = "(scatter_elements(zeros_like(%data), %indices, %g, axis=axis, reduction=\"add\"), "
              "zeros_like(%indices))"},
     {.name = "gather_nd",
@@ -501,6 +527,7 @@ const Op index_ops[] = {
      .pattern = OP_INJECTIVE,
      OP_REL(rel_gather_nd),
      .kernel = kernel_gather_nd,
+     .card = card_gather_nd,
      .grad = "(" GRAD_BACK("gather_nd(" GRAD_PLACES
                            ", %indices, batch_dims=batch_dims, index_rank=index_rank)",
                            "%g") ", zeros_like(%indices))"},

@@ -187,6 +187,8 @@ bool kernel_topk(OpCall *c);
 
 /* The only output: `body` at each position, in the output's dtype. */
 void ops_emit(TeBuilder *b, Te *body);
+/* The index, of which a negative one counts from the end, in so many elements; outside of them the program stops. */
+Te *ops_place(TeBuilder *b, Te *index, int64_t extent);
 /* axis first, first + 1, … */
 void ops_axes(TeBuilder *b, int first, int n, Te **out);
 /* Element of t at axes 0 … rank-1, cast to dtype. */

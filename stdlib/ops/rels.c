@@ -473,6 +473,12 @@ Te *ops_clamp(TeBuilder *b, Te *x, int64_t extent)
     return te_binary(b, TE_MIN, te_binary(b, TE_MAX, x, te_int(b, 0)), te_int(b, extent - 1));
 }
 
+Te *ops_place(TeBuilder *b, Te *index, int64_t extent)
+{
+    index = te_cast(b, (DType){DTYPE_CODE_INT, 64, 1}, index);
+    return te_binary(b, TE_PLACE, index, te_int(b, extent));
+}
+
 Te *ops_scalar(TeBuilder *b, TeTensor t)
 {
     return te_load(b, t, NULL);

@@ -75,6 +75,10 @@ def others():
                          "pool_size=[2, 2], strides=[2, 2]), nn.global_avg_pool2d(%x))")
     yield "types indices", program({"x": f(50, 8), "i": tensor("int32", 20)}, "(take(%x, %i, axis=0), one_hot(%i, 1f, 0f, depth=10, axis=-1, "
                           'dtype="float32"))')
+    for dtype in (*FLOATS, "int8", "uint8", "int32", "int64"):
+        folds = [f'scatter_elements(%x, %i, %u, axis=0, reduction="{fold}")' for fold in ("update", "add", "mul", "min", "max")]
+        yield "types scattered " + dtype, program({"x": tensor(dtype, 50, 8), "i": tensor("int64", 20, 8), "u": tensor(dtype, 20, 8)},
+                                                  f"(gather(%x, %i, axis=0), {', '.join(folds)})")
 
 
 def tiles():
@@ -151,6 +155,8 @@ class Assembler:
         entries = re.findall(r"^\.visible \.entry(?:(?!^}).)*", made.stdout, re.M | re.S)
         if name.startswith("tiles") and not all("mma.sync" in entry for entry in entries):
             return "a product is not on tensor cores"
+        if name.startswith("types scattered") and len(entries) < 12:
+            return "what goes to places that are data does so on the host"
         hosted = re.findall(r"^//   on the host, because (.*?):", made.stdout, re.M)
         if hosted and name.startswith(("types", "tiles")):
             return f"no kernel: {hosted[0]}"

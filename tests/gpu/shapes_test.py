@@ -11,12 +11,16 @@ RELAY = os.environ.get("RELAY", "build/release/relay")
 PARAMS = {"x": (130, 70), "w": (150, 70), "b": (150,), "i": (2, 9, 15, 15), "k": (40, 9, 3, 3), "z": (3, 500), "l": (1, 70000),
           "t": (70, 3, 90), "q": (64, 128), "r": (128, 192), "v": (192, 128), "m": (2, 33, 40), "n": (2, 35, 40),
           "o": (10, 4096), "p": (20, 4096), "e": (20,), "c": (1, 128, 7, 7), "d": (16, 128, 3, 3), "f": (1, 100, 64), "g": (1, 192, 64)}
+# Some of them several times, and some from the end.
+PLACES = 'cast(floor(mod(multiply(%z, 1000f), 90f)), dtype="int32")'
 BODIES = ("nn.batch_matmul(nn.softmax(divide(nn.batch_matmul(%m, %n, transpose_b=True), 8f)), %n, transpose_b=False)", "nn.relu(add(nn.dense(%o, %p, units=None), %e))", "nn.conv2d(%c, %d, padding=[1,1])", "nn.relu(add(nn.dense(%x, %w, units=None), %b))", "nn.conv2d(%i, %k, padding=[1,1])", "nn.batch_matmul(%m, %n, transpose_b=True)",
           "nn.softmax(%z)", "nn.log_softmax(%t)", "sum(%l, axis=None)", "mean(%l, axis=None)", "mean(%z, axis=[1])", "max(%t, axis=[0])",
           "min(%l, axis=None)", "argmax(%z, axis=[1])", "argmax(floor(multiply(%l, 20f)), axis=[1])",
           "argmin(floor(multiply(%z, 20f)), axis=[1], select_last_index=True)", "argmin(sqrt(subtract(%l, 0.3f)), axis=[1])",
           "max(sqrt(%l), axis=None)", "transpose(%t, axes=[2, 1, 0])", "add(%l, 1f)", "concatenate((%t, %t), axis=2)",
           "sin(multiply(%z, 3e30f))", "cos(multiply(%z, 12345678f))", "log2(abs(%z))", "mod(multiply(%z, 1e9f), 0.3f)", "exp(%z)",
+          f"gather(%z, {PLACES}, axis=1)", f"scatter(%z, {PLACES}, tanh(%z), axis=1)", f"scatter_add(%z, {PLACES}, tanh(%z), axis=1)",
+          f'scatter_elements(%z, {PLACES}, tanh(%z), axis=1, reduction="mul")', f'scatter_elements(%z, {PLACES}, tanh(%z), axis=1, reduction="min")',
           "tanh(%z)", "erf(%z)", 'cast(multiply(%z, 100f), dtype="int8")', 'exp(cast(%z, dtype="float16"))')
 
 
