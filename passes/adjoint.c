@@ -233,14 +233,16 @@ static AttrValue reduced_value(Reader *r, bool share)
                  : (AttrValue){.kind = ATTR_BOOL, .b = known};
 }
 
-/* A function of attributes: its name was read. is(attribute, "text"): the attribute is that text. */
+/* A function of attributes: its name was read. is(attribute, "text"): the attribute is that text, or number. */
 static AttrValue read_function(Reader *r, Str name)
 {
     bool some = !next_is(r, ')');
     AttrValue v = some ? read_value(r) : (AttrValue){0};
-    if (str_is(name, "is") && v.kind == ATTR_STRING && next_is(r, ',')) {
+    if (str_is(name, "is") && next_is(r, ',')) {
         AttrValue other = read_value(r);
-        bool same = other.kind == ATTR_STRING && str_eq(v.s, other.s);
+        bool same = v.kind == other.kind && (v.kind == ATTR_INT      ? v.i == other.i
+                                             : v.kind == ATTR_STRING ? str_eq(v.s, other.s)
+                                                                     : false);
         return next_is(r, ')') ? (AttrValue){.kind = ATTR_BOOL, .b = same} : (fail(r), v);
     }
     if (some && !next_is(r, ')'))

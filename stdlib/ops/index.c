@@ -489,9 +489,12 @@ const Op index_ops[] = {
      .pattern = OP_INJECTIVE,
      OP_REL(rel_take),
      .compute = compute_take,
-     .grad = "(" GRAD_BACK("take(" GRAD_PLACES
-                           ", %indices, batch_dims=batch_dims, axis=axis, mode=mode)",
-                           "%g") ", zeros_like(%indices))"},
+     /* Rows, as of a table of words, go back as rows. */
+     .grad = "(given(is(axis, 0), scatter_nd(zeros_like(%data), expand_dims(take(cumsum(ones_like("
+             "sum(%data, axis=[0], exclude=True)), axis=0, dtype=\"int64\", exclusive=True), "
+             "%indices, axis=0, mode=mode), axis=0), %g, mode=\"add\"), " GRAD_BACK(
+                 "take(" GRAD_PLACES ", %indices, batch_dims=batch_dims, axis=axis, mode=mode)",
+                 "%g") "), zeros_like(%indices))"},
     {.name = "strided_slice",
      .doc = "Every so many elements between two positions of each axis.",
      .args = args_data,
