@@ -281,6 +281,25 @@ void relay_document_types(RelayDocument *d, RelayRange range,
  * it cannot be laid out so. */
 char *relay_layout(const char *text, size_t len);
 
+/* ---- asking ----------------------------------------------------------------------------------------------------- */
+
+typedef enum RelayAskEnd {
+    RELAY_ASK_ANSWERED,
+    RELAY_ASK_NOBODY, /* there is nobody who could answer now */
+    RELAY_ASK_ENDED, /* end of file: somebody is there and gives no answer */
+    RELAY_ASK_INTERRUPTED, /* the cell is to end */
+} RelayAskEnd;
+
+/* Who answers what a cell asks while it runs: what a command lacks, and whether what it would do is meant. The answer is a line without
+ * its end, lent until the next call. */
+typedef struct RelayAsker {
+    RelayAskEnd (*ask)(void *data, const char *question, const char **answer);
+    void *data;
+} RelayAsker;
+
+/* Without one, cells are a script: nothing is asked. */
+void relay_session_set_asker(RelaySession *s, RelayAsker asker);
+
 /* ---- stepping --------------------------------------------------------------------------------------------------- */
 
 /* An evaluation that stands still, and all of its steps that are kept. A step is one rule applied to one expression. */

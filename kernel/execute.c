@@ -423,9 +423,11 @@ json_t *execute_cell(Channel *c)
                       .silent = r.silent,
                       .number = store && !shell ? (uint32_t)c->count : 0};
     working_begin(c, r.silent);
+    asking_begin(&k->asking, flag(c, "allow_stdin", false) && !r.silent ? c : NULL);
     debug_begin(c);
     aside_lend(&k->aside);
     RelayStatus status = relay_session_eval(k->session, &cell, (RelaySink){emit, &r});
+    asking_begin(&k->asking, NULL);
     end_run(&r, status);
     if (r.quit)
         json_array_append_new(r.payload,

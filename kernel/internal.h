@@ -3,8 +3,8 @@
  * Threads. The main thread supervises: signals, the parent process, the end. The shell thread
  * owns the shell socket, runs cells and is the only one that uses the session; while a cell runs it
  * lends the socket to the aside thread, which answers from the session's echo what can be answered then
- * and leaves the rest for later; the control
- * thread owns the control and stdin sockets, so that interrupts arrive while a cell runs; the
+ * and leaves the rest for later; the stdin socket, through which a running cell asks, is its alone; the control
+ * thread owns the control socket, so that interrupts arrive while a cell runs; the
  * publisher thread owns the iopub socket; one more echoes heartbeats. What they share is
  * constant after the start, atomic, or travels through the publisher's queue. */
 #ifndef KERNEL_INTERNAL_H
@@ -12,6 +12,7 @@
 
 #include "include/relay.h"
 #include "kernel/aside.h"
+#include "kernel/asking.h"
 #include "kernel/connection.h"
 #include "kernel/debug.h"
 #include "kernel/history.h"
@@ -47,6 +48,7 @@ typedef struct Kernel {
     Usage usage; /* of the control thread */
     Debugger debugger;
     Aside aside;
+    Asking asking;
     Working working;
 } Kernel;
 
@@ -92,6 +94,8 @@ void channel_publish(Channel *c, const char *type, json_t *content);
 void channel_publish_for(Channel *c, Str parent, const char *type, json_t *content);
 /* Publishes text on a stream, "stdout" or "stderr"; pieces are put together to few messages. */
 void channel_stream(Channel *c, const char *name, Str text);
+/* Sends something on a socket to who made the request. Takes over `metadata` and `content`. False when nobody can take it. */
+bool channel_send(Channel *c, Socket *to, const char *type, json_t *metadata, json_t *content);
 /* Answers the request. Takes over `content`. */
 void channel_reply(Channel *c, const char *type, json_t *content);
 

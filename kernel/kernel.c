@@ -51,6 +51,7 @@ void kernel_interrupt(Kernel *k)
     atomic_store(&k->interrupted, true);
     relay_session_interrupt(k->session);
     debug_wake(&k->debugger);
+    asking_wake(&k->asking);
 }
 
 void kernel_stop(Kernel *k)
@@ -97,16 +98,20 @@ void channel_stream(Channel *c, const char *name, Str text)
     publish_text(c->hand, &c->out, name, parent_of(c), text);
 }
 
-void channel_reply(Channel *c, const char *type, json_t *content)
+bool channel_send(Channel *c, Socket *to, const char *type, json_t *metadata, json_t *content)
 {
     packet_clear(&c->out);
     for (size_t i = 0; i < c->request.prefix; i++)
         packet_add(&c->out, packet_frame(&c->request.packet, i));
-    message_write(&c->out, &c->kernel->sender, type, parent_of(c), c->metadata, content);
-    c->metadata = NULL;
+    message_write(&c->out, &c->kernel->sender, type, parent_of(c), metadata, content);
     settle(c);
-    if (!c->out.overflow)
-        socket_send(c->socket, &c->out, 0);
+    return !c->out.overflow && socket_send(to, &c->out, 0);
+}
+
+void channel_reply(Channel *c, const char *type, json_t *content)
+{
+    channel_send(c, c->socket, type, c->metadata, content);
+    c->metadata = NULL;
 }
 
 static bool channel_init(Channel *c, Kernel *k, ChannelKind kind, const char *name)
@@ -262,11 +267,14 @@ static void *shell_main(void *data)
     aside_note(c);
     while (!atomic_load(&k->stopping)) {
         Watch watches[] = {{c->socket, -1, false},
+                           {k->sockets[CHANNEL_STDIN], -1, false},
                            {NULL, k->debugger.wake_read, false},
                            {NULL, k->stop_read, false}};
-        if (!wire_wait(watches, 3, -1))
+        if (!wire_wait(watches, 4, -1))
             break;
         if (watches[1].ready)
+            asking_drop(&k->asking);
+        if (watches[2].ready)
             debug_answer(c);
         serve_waiting(c);
     }
@@ -276,20 +284,15 @@ static void *shell_main(void *data)
     return NULL;
 }
 
-/* Cells cannot ask for input, so what comes on the stdin channel answers nothing. */
 static void *control_main(void *data)
 {
     Channel *c = data;
     Kernel *k = c->kernel;
     memory_patient(true);
     while (!atomic_load(&k->stopping)) {
-        Watch watches[] = {{c->socket, -1, false},
-                           {k->sockets[CHANNEL_STDIN], -1, false},
-                           {NULL, k->stop_read, false}};
-        if (!wire_wait(watches, 3, -1))
+        Watch watches[] = {{c->socket, -1, false}, {NULL, k->stop_read, false}};
+        if (!wire_wait(watches, 2, -1))
             break;
-        while (watches[1].ready && socket_receive(k->sockets[CHANNEL_STDIN], &c->out))
-            continue;
         serve_waiting(c);
     }
     return NULL;
@@ -362,7 +365,7 @@ static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
     json_object_seed(0);
     sem_init(&k->shell_ended, 0, 0);
     pthread_mutex_init(&k->working.lock, NULL);
-    bool debugs = debug_init(&k->debugger) && aside_init(&k->aside);
+    bool debugs = debug_init(&k->debugger) && aside_init(&k->aside) && asking_init(&k->asking, k);
     k->history = history_new(options->sandbox ? "" : NULL);
     k->comms = json_object();
     bool shells = subshells_init(&k->subshells);
@@ -395,6 +398,8 @@ static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
         relay_session_set(k->session, "cache", "off");
     else
         relay_session_start(k->session, (RelaySink){log_output, k});
+    if (k->session)
+        relay_session_set_asker(k->session, (RelayAsker){asking_ask, &k->asking});
     return k->session != NULL;
 }
 
@@ -406,6 +411,7 @@ static void kernel_close(Kernel *k)
     subshells_deinit(&k->subshells);
     debug_deinit(&k->debugger);
     aside_deinit(&k->aside);
+    asking_deinit(&k->asking);
     for (int i = 0; i < CHANNEL_KINDS; i++)
         socket_free(k->sockets[i]);
     if (k->wire)

@@ -171,10 +171,12 @@ static void read_token(Reading *r, const char *text, Token t)
     r->last = t;
 }
 
-/* A command is one line, whatever stands in it. */
+/* A command is one line, whatever stands in it; its end may be there. */
 static bool is_command(const char *text, size_t len)
 {
     size_t at = 0;
+    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+        len--;
     while (at < len &&
            (text[at] == ' ' || text[at] == '\t' || text[at] == '\n' || text[at] == '\r'))
         at++;

@@ -7,7 +7,7 @@ enum { CHECKED_MOST = 1 << 12 };
 
 static bool is_quiet(Line *l)
 {
-    return l->over || l->menu.items || l->search.active || term_pending(l->term);
+    return !l->session || l->over || l->menu.items || l->search.active || term_pending(l->term);
 }
 
 /* ---- how it may go on ---------------------------------------------------------------------------------------------- */

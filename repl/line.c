@@ -123,6 +123,8 @@ void line_go_back(Line *l)
 /* One step through the entries that begin with what was typed before the first step. */
 static void browse(Line *l, int step)
 {
+    if (!l->history)
+        return;
     size_t all = line_history_end(l->history);
     if (!l->browsing || l->browsed > all) {
         line_keep(l);
@@ -183,7 +185,8 @@ static Next key_newer(Line *l)
 
 static Next key_search(Line *l)
 {
-    search_open(l);
+    if (l->history)
+        search_open(l);
     return NEXT_KEY;
 }
 
@@ -318,7 +321,10 @@ static Next key_pasted(Line *l)
     for (size_t i = 0; i < n; i++)
         if (text[i])
             buf_char(&clean, text[i]);
-    strip_transcript(l, &clean);
+    if (l->session)
+        strip_transcript(l, &clean);
+    else
+        buf_cut(&clean, strcspn(buf_text(&clean), "\n"));
     text_insert(&l->text, buf_text(&clean), clean.n);
     buf_deinit(&clean);
     return NEXT_KEY;
@@ -359,7 +365,8 @@ static int indent_at(Line *l)
 
 static Next key_new_line(Line *l)
 {
-    new_line(l, indent_at(l));
+    if (l->session)
+        new_line(l, indent_at(l));
     return NEXT_KEY;
 }
 
@@ -377,7 +384,7 @@ static Next key_enter(Line *l)
 {
     Text *t = &l->text;
     int indent = 0;
-    if (text_is_blank(t, 0, t->buf.n))
+    if (!l->session || text_is_blank(t, 0, t->buf.n))
         return NEXT_ENTERED;
     if (text_line_end(t, t->cursor) != t->buf.n)
         return key_new_line(l);
@@ -409,6 +416,8 @@ static Next key_tab(Line *l)
 {
     Text *t = &l->text;
     size_t start = text_line_start(t, t->cursor);
+    if (!l->session)
+        return NEXT_KEY;
     if (term_pending(l->term))
         text_type(t, "\t", 1);
     else if (text_is_blank(t, start, t->cursor) && t->buf.n > 0)
@@ -432,8 +441,9 @@ static void show_in_panel(void *data, const RelayOutput *out)
 static Next key_inspect(Line *l)
 {
     const Text *t = &l->text;
-    relay_session_inspect(l->session, buf_text(&t->buf), t->buf.n, t->cursor, 0,
-                          (RelaySink){show_in_panel, &l->panel});
+    if (l->session)
+        relay_session_inspect(l->session, buf_text(&t->buf), t->buf.n, t->cursor, 0,
+                              (RelaySink){show_in_panel, &l->panel});
     return NEXT_KEY;
 }
 
@@ -466,7 +476,7 @@ static ViewScene scene(Line *l)
     const Text *t = &l->text;
     ViewScene s = {.text = buf_text(&t->buf), .n = t->buf.n, .cursor = t->cursor};
     ghost_find(l);
-    if (l->color) {
+    if (l->color && l->session) {
         highlight(&l->styles, s.text, s.n);
         s.styles = l->styles.failed ? NULL : buf_text(&l->styles);
         show_ghost(l, &s);

@@ -24,7 +24,8 @@ typedef enum LineEnd {
     LINE_LEFT,              /* Ctrl-D on an empty line, or the terminal is gone */
 } LineEnd;
 
-/* Everything given is lent for the life of the editor. NULL only without memory. */
+/* Everything given is lent for the life of the editor. Without a session and a history it reads one line of whatever text. NULL only
+ * without memory. */
 Line *line_new(Term *term, RelaySession *session, LineHistory *history, bool color);
 void line_free(Line *l);
 

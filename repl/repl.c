@@ -1,6 +1,7 @@
 #include "repl/repl.h"
 
 #include "base/buf.h"
+#include "repl/answer.h"
 #include "repl/face.h"
 #include "repl/line.h"
 #include "repl/pager.h"
@@ -20,6 +21,7 @@ typedef struct Repl {
     Stepper *stepper;
     int cells;                  /* entered so far */
     int width;                  /* that the session knows */
+    Buf answer; /* the latest */
 } Repl;
 
 static void greet(Show *show)
@@ -84,6 +86,19 @@ static RelayGo stopped(void *data, RelaySteps *steps)
     RelayGo go = stepper_stopped(r->stepper, steps);
     status_release(r->face.show.status, false);
     return go;
+}
+
+static RelayAskEnd ask(void *data, const char *question, const char **answer)
+{
+    Repl *r = data;
+    stepper_close(r->stepper);
+    status_hold(r->face.show.status);
+    if (r->face.show.open_line)
+        show_text(&r->face.show, "\n", 1);
+    RelayAskEnd end = answer_read(r->term, question, r->face.show.out_color, &r->answer);
+    status_release(r->face.show.status, false);
+    *answer = buf_text(&r->answer);
+    return end;
 }
 
 static bool page(void *data, const Buf *text)
@@ -166,6 +181,7 @@ static RelayStatus run_terminal(const ReplOptions *options)
         r.face.show.data = &r;
         greet(&r.face.show);
         relay_session_start(r.face.session, show_sink(&r.face.show));
+        relay_session_set_asker(r.face.session, (RelayAsker){ask, &r});
         converse(&r);
         status = end_status(&r);
     } else {
@@ -176,6 +192,7 @@ static RelayStatus run_terminal(const ReplOptions *options)
     line_history_free(r.history);
     term_free(r.term);
     face_deinit(&r.face);
+    buf_deinit(&r.answer);
     return status;
 }
 

@@ -28,7 +28,7 @@ typedef struct Script {
     Face *face;
     ScriptUse use;
     Reader reader;
-    Buf cell;
+    Buf cell, answer;
     uint32_t line; /* at which the cell begins */
     size_t ask_at; /* the size at which the session is asked next */
 } Script;
@@ -78,12 +78,33 @@ static ReadEnd read_line(Reader *r, Buf *out)
 }
 
 /* On standard output where that is seen, so that prompts and results stay in order. */
+static void say(const char *text)
+{
+    fd_write(isatty(STDOUT_FILENO) ? STDOUT_FILENO : STDERR_FILENO, text, strlen(text));
+}
+
 static void prompt(Script *s)
 {
-    if (s->use == SCRIPT_SILENT)
-        return;
-    const char *text = s->cell.n == 0 ? "relay> " : "  ...> ";
-    fd_write(isatty(STDOUT_FILENO) ? STDOUT_FILENO : STDERR_FILENO, text, strlen(text));
+    if (s->use == SCRIPT_PROMPTS)
+        say(s->cell.n == 0 ? "relay> " : "  ...> ");
+}
+
+/* The person who types lines is asked for one more. */
+static RelayAskEnd ask(void *data, const char *question, const char **answer)
+{
+    static const RelayAskEnd ends[] = {[READ_LINE] = RELAY_ASK_ANSWERED,
+                                       [READ_END] = RELAY_ASK_ENDED,
+                                       [READ_CANCELLED] = RELAY_ASK_INTERRUPTED,
+                                       [READ_FAILED] = RELAY_ASK_ENDED};
+    Script *s = data;
+    say(question);
+    buf_clear(&s->answer);
+    signals_end(s->face->signals);
+    ReadEnd end = read_line(&s->reader, &s->answer);
+    signals_begin(s->face->signals);
+    buf_cut(&s->answer, strcspn(buf_text(&s->answer), "\r\n"));
+    *answer = buf_text(&s->answer);
+    return ends[end];
 }
 
 static void drop_cell(Script *s)
@@ -160,10 +181,14 @@ void script_run_lines(Face *face, ScriptUse use)
     /* A line that there is no memory for ends the script, since nobody knows what follows it: most need none. */
     buf_reserve(&s.cell, EVERY_LINE);
     s.reader.wake = use == SCRIPT_PROMPTS ? signals_fd(face->signals) : -1;
+    if (use == SCRIPT_PROMPTS)
+        relay_session_set_asker(face->session, (RelayAsker){ask, &s});
     run_lines(&s);
+    relay_session_set_asker(face->session, (RelayAsker){0});
     if (use == SCRIPT_PROMPTS && !face->show.quit)
         show_text(&face->show, "\n", 1);
     buf_deinit(&s.cell);
+    buf_deinit(&s.answer);
 }
 
 void script_run_file(Face *face, const char *path)

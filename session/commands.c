@@ -56,10 +56,35 @@ bool command_setting(CommandCall *c, const char *name, uint64_t *value)
     return false;
 }
 
+/* The answer takes the place of the arguments: a text of its own, to which messages point. */
+static bool ask_for(CommandCall *c, const char *what)
+{
+    Buf question = {0}, answer = {0};
+    buf_printf(&question, "%s, as in `:%s %s`: ", what, c->row->name, c->row->args);
+    bool any = session_ask(c->s, buf_text(&question), &answer);
+    Str text = {buf_text(&answer), answer.n};
+    while (text.len && isspace((unsigned char)text.ptr[text.len - 1]))
+        text.len--;
+    while (text.len && isspace((unsigned char)text.ptr[0]))
+        text = (Str){text.ptr + 1, text.len - 1};
+    uint32_t source =
+        any && text.len ? sources_add(&c->s->cx.sources, "answer", text.ptr, text.len) : 0;
+    const Source *added = source ? sources_get(&c->s->cx.sources, source) : NULL;
+    if (added) {
+        c->args = (Span){.source = source, .from = 0, .to = (uint32_t)added->len};
+        c->text = (Str){added->text, added->len};
+    }
+    buf_deinit(&question);
+    buf_deinit(&answer);
+    return added != NULL;
+}
+
 bool command_need(CommandCall *c, const char *what)
 {
-    if (c->text.len)
+    if (c->text.len || ask_for(c, what))
         return true;
+    if (c->s->cx.limits.hit != LIMIT_NONE)
+        return false;
     Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args, "%s is missing", what);
     diag_help(d, "write `:%s %s`", c->row->name, c->row->args);
     return false;

@@ -406,6 +406,12 @@ void command_device(CommandCall *c)
 
 void command_reset(CommandCall *c)
 {
+    Buf what = {0};
+    bool any = session_possessions(c->s, &what);
+    bool go = !any || session_confirm(c->s, "forget %s", buf_text(&what));
+    buf_deinit(&what);
+    if (!go)
+        return;
     session_reset(c->s);
     session_load_prelude(c->s);
 }

@@ -214,7 +214,8 @@ void command_export(CommandCall *c)
         Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, file.args,
                              "`%s` has no ending of a format of models", path);
         diag_help(d, "write `:export NAME.onnx @f`");
-    } else if (path && command_need(c, "what to write (`@f`, or a function)")) {
+    } else if (path && command_need(c, "what to write (`@f`, or a function)") &&
+               session_may_write(c->s, path)) {
         export_to(c, path);
     }
     free(path);

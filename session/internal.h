@@ -27,6 +27,8 @@ typedef struct Local {
 typedef struct Stale Stale;
 /* results.c: the state before a cell. */
 typedef struct Undo Undo;
+/* ask.c: a file that this session wrote. */
+typedef struct Written Written;
 
 typedef enum Engine { ENGINE_AUTO, ENGINE_INTERP, ENGINE_JIT, ENGINE_GPU, ENGINES } Engine;
 
@@ -102,6 +104,9 @@ struct RelaySession {
     bool quit; /* :quit was run in this cell; nothing behind it is */
     struct Stops *stops; /* breakpoints and watched variables; NULL: none */
     RelayStepper stepper;
+    RelayAsker asker;
+    atomic_bool asking; /* somebody thinks about an answer */
+    Written *written; /* newest first */
     atomic_bool pause; /* what is watched stops behind its next step */
 };
 
@@ -115,6 +120,9 @@ RelayStatus session_end(RelaySession *s);
 RelayStatus session_status(RelaySession *s);
 /* Does the work of a public call. False, after a message to the sink, when memory was gone for good in it or in an earlier one. */
 bool session_guard(RelaySession *s, RelaySink sink, void (*work)(void *data), void *data);
+/* Since the running call began; and so many of them do not count. */
+double session_seconds(RelaySession *s);
+void session_skip(RelaySession *s, double seconds);
 /* What text of this session may refer to. */
 ParseEnv session_parse_env(RelaySession *s);
 /* A whole text: Relay, or the JSON form of the original. */
@@ -162,10 +170,23 @@ void results_forget_code(RelaySession *s);
 Undo *undo_take(RelaySession *s);
 void undo_keep(RelaySession *s, Undo *u);
 void undo_forget(RelaySession *s);
+/* How many functions and variables were made here, in words; false for none. */
+bool session_possessions(const RelaySession *s, Buf *out);
 /* Adds what was defined or bound to the text that `:save` writes. */
 void journal_add(RelaySession *s, Span span);
 /* cell.c: whether a value of the type may hold a function or a reference. */
 bool type_holds_code(const Type *t);
+
+/* ---- ask.c ----------------------------------------------------------------------------------------------------------------- */
+
+/* Asks the person who typed the cell. False when nobody did, or can answer, or the cell was interrupted meanwhile. */
+bool session_ask(RelaySession *s, const char *question, Buf *answer);
+/* Whether they mean it; the words go before "? [y/N]". A script does, and where nobody can answer a note says that it was done. */
+__attribute__((format(printf, 2, 3))) bool session_confirm(RelaySession *s, const char *format,
+                                                           ...);
+/* Whether a file may be written that may be there already: not unasked, if it was not this session that wrote it. */
+bool session_may_write(RelaySession *s, const char *path);
+void written_forget(RelaySession *s);
 
 /* ---- emit.c ---------------------------------------------------------------------------------------------------------------- */
 

@@ -11,6 +11,9 @@
 /* Of results and of steps so many are kept, and fewer where they hold half of the memory that may be used up. */
 enum { KEPT_MOST = 100 };
 
+/* What took so many seconds to make is not taken back unasked. */
+static const double long_seconds = 5;
+
 static bool is_scarce(RelaySession *s)
 {
     return s->cx.limits.memory_most > 0 &&
@@ -90,6 +93,7 @@ struct Undo {
     size_t n;
     Stale *stale;
     size_t journal;
+    double seconds; /* that the cell behind it took */
 };
 
 static void undo_free(RelaySession *s, Undo *u)
@@ -182,6 +186,7 @@ void undo_keep(RelaySession *s, Undo *u)
         return;
     }
     u->older = s->undo;
+    u->seconds = session_seconds(s);
     s->undo = u;
     size_t n = 1;
     for (Undo *last = u; last; last = last->older)
@@ -221,6 +226,21 @@ static void put_back(RelaySession *s, Undo *u)
     u->stale = NULL;
 }
 
+bool session_possessions(const RelaySession *s, Buf *out)
+{
+    size_t functions = 0, variables = 0;
+    for (size_t i = 0; i < s->env->defs.n; i++)
+        functions += s->env->defs.at[i].fn && !s->env->defs.at[i].imported;
+    for (size_t i = 0; i < s->n_locals; i++)
+        variables += !s->locals[i].result;
+    if (functions)
+        buf_printf(out, "%zu function%s", functions, functions == 1 ? "" : "s");
+    if (variables)
+        buf_printf(out, "%s%zu variable%s", functions ? " and " : "", variables,
+                   variables == 1 ? "" : "s");
+    return functions + variables > 0;
+}
+
 void command_undo(CommandCall *c)
 {
     RelaySession *s = c->s;
@@ -232,6 +252,11 @@ void command_undo(CommandCall *c)
     }
     Buf names = {0};
     differences(s, u, &names);
+    if (u->seconds >= long_seconds &&
+        !session_confirm(s, "take %s back, which took %.0f s", buf_text(&names), u->seconds)) {
+        buf_deinit(&names);
+        return;
+    }
     s->undo = u->older;
     interp_forget(s->interp, s->env);
     if (s->jit)
@@ -263,7 +288,8 @@ void command_save(CommandCall *c)
 {
     RelaySession *s = c->s;
     char *path = command_need(c, "a file") ? command_rest(c) : NULL;
-    if (path && file_write(&s->cx.limits, s->cx.diags, path, buf_text(&s->journal), s->journal.n)) {
+    if (path && session_may_write(s, path) &&
+        file_write(&s->cx.limits, s->cx.diags, path, buf_text(&s->journal), s->journal.n)) {
         size_t lines = 0;
         for (size_t i = 0; i < s->journal.n; i++)
             lines += s->journal.at[i] == '\n';

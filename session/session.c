@@ -118,6 +118,7 @@ void relay_session_free(RelaySession *s)
     buf_deinit(&s->jit_why);
     buf_deinit(&s->journal);
     free(s->loaded);
+    written_forget(s);
     free(s);
 }
 
@@ -242,18 +243,29 @@ static uint64_t microseconds(void)
     return (uint64_t)(clock_seconds() * 1e6);
 }
 
+double session_seconds(RelaySession *s)
+{
+    return (double)(microseconds() - atomic_load(&s->began)) * 1e-6;
+}
+
+void session_skip(RelaySession *s, double seconds)
+{
+    s->cx.limits.started += seconds;
+    atomic_fetch_add(&s->began, (uint64_t)(seconds * 1e6));
+}
+
 bool relay_session_progress(RelaySession *s, RelayProgress *out)
 {
     Buf text = {0}, share = {0};
     *out = (RelayProgress){.share = progress_print(&s->progress, &text)};
-    out->seconds = (double)(microseconds() - atomic_load(&s->began)) * 1e-6;
+    out->seconds = session_seconds(s);
     if (out->share >= 0)
         buf_printf(&share, "%2.0f %%  ", out->share * 100);
     snprintf(out->line, sizeof out->line, "%.0f s  %s%s", out->seconds, buf_text(&share),
              text.n ? buf_text(&text) : "running");
     buf_deinit(&share);
     buf_deinit(&text);
-    return atomic_load(&s->running);
+    return atomic_load(&s->running) && !atomic_load(&s->asking);
 }
 
 /* ---- one public call -------------------------------------------------------------------------------------------------- */

@@ -216,7 +216,7 @@ void command_write(CommandCall *c)
     const Local *l = command_need(c, "a variable and a file") ? variable_of(c) : NULL;
     char *path = l && command_need(c, "a file") ? command_rest(c) : NULL;
     size_t n;
-    if (path && write_tensors(c->s, path, l->value, &n))
+    if (path && session_may_write(c->s, path) && write_tensors(c->s, path, l->value, &n))
         emit_printf(c->s, RELAY_OUTPUT_DISPLAY,
                     "%zu array%s in %s; `:read %%%s` takes them from there", n, n == 1 ? "" : "s",
                     path, l->var->name->text);

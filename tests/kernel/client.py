@@ -54,6 +54,7 @@ SCHEMAS = {
     "list_subshell_reply": {"status": str, "subshell_id": list},
     "debug_reply": {"type": str, "seq": int, "request_seq": int, "success": bool, "command": str, "body": dict},
     "debug_event": {"type": str, "seq": int, "event": str, "body": dict},
+    "input_request": {"prompt": str, "password": bool},
     "usage_reply": {"hostname": str, "pid": int, "cpu_count": int, "kernel_cpu": float, "kernel_memory": int,
                     "host_cpu_percent": float, "host_virtual_memory": dict},
 }

@@ -327,6 +327,75 @@ def test_results_and_undo(open):
     t.expect_text("there is no variable `%x` here")
 
 
+def test_asks(open):
+    """A command asks for what it lacks, and before it writes over a file or forgets what there is."""
+    t = open()
+    state = t.env["TMUX_TMPDIR"]
+    path = os.path.join(state, "mine.rly")
+    with io.open(path, "w") as file:
+        file.write("// precious\n")
+    t.enter("let %x = 1;", ":type")
+    t.expect("relay> :type", "an expression, as in `:type EXPR`:")
+    t.type("%x + 12")
+    t.keys("Left", "BSpace", "Enter")
+    t.expect("an expression, as in `:type EXPR`: %x + 2", "int32", "relay>")
+    t.enter(":type")
+    t.expect_text("as in `:type EXPR`:\n".rstrip())
+    t.keys("Up", "Tab", "C-r", "M-Enter", "F1", "Enter")
+    t.expect_text("error[E0402]: an expression is missing")
+    t.expect("relay>")
+    t.enter(":type")
+    t.until(lambda: t.screen().endswith("as in `:type EXPR`:"), "nothing is asked")
+    t.keys("C-c")
+    t.expect_text("error[E0501]: interrupted")
+    t.expect("relay>")
+    t.enter(":reset")
+    t.expect("relay> :reset", "forget 1 variable? [y/N]")
+    t.keys("C-d")
+    t.expect("nothing is changed", "relay>")
+    t.enter(":save " + path)
+    t.until(lambda: t.screen().endswith("[y/N]") or t.screen().endswith("\n>"), "nothing is asked")
+    t.enter("what")
+    t.until(lambda: t.screen().endswith("[y/N]") or t.screen().endswith("\n>"), "nothing is asked again")
+    t.enter("y")
+    t.expect_text("1 line in " + path)
+    t.expect("relay>")
+    with io.open(path) as file:
+        text = file.read()
+    assert text.startswith("let %x = 1"), text
+    t.enter(":reset")
+    t.enter("y")
+    t.expect("forget 1 variable? [y/N] y", "relay>")
+    t.enter("%x")
+    t.expect_text("there is no variable `%x` here")
+
+
+def test_asks_without_editing(open):
+    for kw in ({"command": "'%s' --plain; echo left with $?; exec cat" % RELAY}, {"TERM": "dumb"}):
+        t = open(**kw)
+        t.expect("relay>")
+        t.enter("let %x = 1;", ":reset", "n")
+        t.expect("relay> :reset", "forget 1 variable? [y/N] n", "nothing is changed", "relay>")
+        t.enter(":reset")
+        t.keys("C-c")
+        t.expect_text("error[E0501]: interrupted")
+        t.expect("relay>")
+        t.enter("%x")
+        t.expect("relay> %x", "1", "relay>")
+        t.enter(":type", "%x")
+        t.expect("an expression, as in `:type EXPR`: %x", "int32", "relay>")
+        t.enter(":reset", "y", "%x")
+        t.expect_text("there is no variable `%x` here")
+
+
+def test_asks_nobody(open):
+    """A script means what it says."""
+    t = open(command="cd $XDG_STATE_HOME; touch there.rly; printf 'let %%x = 1;\\n:save there.rly\\n:reset\\n:type\\n' | '{0}';"
+                     " cat there.rly; echo left with 1; exec cat".format(RELAY))
+    t.expect_text("let %x = 1;\nleft with 1")
+    t.expect_text("an expression is missing")
+
+
 def test_start_up(open):
     state = open().env["TMUX_TMPDIR"]
     folder = os.path.join(state, "config", "relay")
@@ -638,11 +707,15 @@ def without_tmux(line, **env):
     return seen
 
 
-def run(test):
+# What people work in; tests that say a size have that one.
+SIZES = ((80, 24), (200, 60))
+
+
+def run(test, columns, rows):
     opened = []
     with tempfile.TemporaryDirectory(prefix="relay_terminal_") as state:
         def start(**kw):
-            opened.append(Terminal(state, **kw))
+            opened.append(Terminal(state, **{"columns": columns, "rows": rows, **kw}))
             if "command" not in kw:
                 opened[-1].expect("relay>")
             return opened[-1]
@@ -650,7 +723,7 @@ def run(test):
             test(start)
             return True
         except (Wrong, subprocess.CalledProcessError) as e:
-            print("%s: %s" % (test.__name__, e))
+            print("%s at %dx%d: %s" % (test.__name__, columns, rows, e))
             return False
         finally:
             for t in opened:
@@ -664,8 +737,8 @@ def main():
     names = [a for a in sys.argv[1:] if not a.startswith("-")]
     tests = [f for name, f in globals().items()
              if name.startswith("test_") and (not names or name in names or name[5:] in names)]
-    failed = sum(not run(test) for test in tests)
-    print("%d tests, %d failed" % (len(tests), failed))
+    failed = sum(not run(test, *size) for size in SIZES for test in tests)
+    print("%d tests at %d sizes, %d failed" % (len(tests), len(SIZES), failed))
     return 1 if failed else 0
 
 
