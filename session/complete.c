@@ -19,6 +19,9 @@ typedef enum Fit { FIT_WANTED, FIT_LIKELY, FIT_POSSIBLE } Fit;
 
 enum { KEYWORDS = 8, UNUSUAL = 1000, SCATTERED_MOST = 30 };
 
+/* Ranks of what has the type that is wanted: variables of the text before those of the session, functions, constructors. */
+enum { WANTED_SESSION = 100, WANTED_GLOBAL = 1 << 20, WANTED_CON = 1 << 21 };
+
 typedef struct Offer {
     RelayCompletion item;
     Nearness match;
@@ -37,6 +40,7 @@ typedef struct Completer {
     Fit fit; /* of what is offered now */
     int rank;
     PtrMap seen;
+    Wanted wanted; /* where the cursor stands */
 } Completer;
 
 static char *copy(const char *text, size_t n)
@@ -405,11 +409,58 @@ static const Type *type_of_callee(const Completer *c, Str callee)
     return def && def->fn ? def->fn->base.type : var ? type_find(var->base.type) : NULL;
 }
 
+/* ---- what is wanted --------------------------------------------------------------------------------------------------------- */
+
+static void offer_fitting(void *data, const char *text)
+{
+    Completer *c = data;
+    RelaySession *s = c->s;
+    size_t n = strcspn(text, "(");
+    bool sigil = strchr("@%", text[0]) != NULL;
+    const Name *name = ctx_name_str(&s->cx, (Str){text + sigil, n - sigil});
+    const Def *def = text[0] == '@' ? module_find(s->env, name) : NULL;
+    const Constructor *con = sigil ? NULL : module_find_con(s->env, name);
+    const Type *type = def && def->fn   ? def->fn->base.type
+                       : con            ? type_of_constructor(&s->cx, con)
+                       : text[0] == '%' ? c->wanted.type
+                                        : NULL;
+    char first[] = {text[0], 0};
+    c->rank = (int)c->n + (text[0] == '%' ? 0 : text[0] == '@' ? WANTED_GLOBAL : WANTED_CON);
+    offer(c, sigil ? first : "", name->text,
+          text[0] == '@'   ? "global"
+          : text[0] == '%' ? "local"
+                           : "constructor",
+          type, "");
+}
+
+/* Of the type that is wanted there, and what gives it. False: nobody knows which that is. */
+static bool offer_wanted(Completer *c, size_t len, int more)
+{
+    const RelaySession *s = c->s;
+    size_t from = (size_t)(c->prefix.ptr - c->text);
+    const Wanted *w = &c->wanted;
+    c->wanted = (Wanted){.fits = offer_fitting, .data = c};
+    c->fit = FIT_WANTED;
+    find_wanted(c->s, &c->wanted, (Str){c->text, len}, (RelayRange){from, c->cursor}, more);
+    c->rank = 0;
+    if (!w->type || w->type->open || type_is_poison(w->type))
+        return false;
+    for (size_t i = s->n_locals; i-- > 0;) {
+        const Local *l = &s->locals[i];
+        const Var *now = ptrmap_find(l->graph ? &s->graph_names : &s->local_names, l->var->name);
+        c->rank = WANTED_SESSION + (int)(s->n_locals - i);
+        if (!l->result && now == l->var && type_equal(type_find(l->var->base.type), w->type))
+            offer(c, "%", l->var->name->text, "local", w->type, NULL);
+    }
+    c->rank = 0;
+    return true;
+}
+
 /* What stands first in a call, before anything was typed: variables that fit, attributes when the arguments are there. */
-static void offer_call(Completer *c, size_t len, const Around *a, const Op *op)
+static void offer_call(Completer *c, size_t len, const Around *a, const Op *op, bool known)
 {
     bool full = op && a->argument >= op_arity(op);
-    c->fit = full ? FIT_POSSIBLE : FIT_WANTED;
+    c->fit = full ? FIT_POSSIBLE : known ? FIT_LIKELY : FIT_WANTED;
     if (!full)
         offer_arguments(c, op, op ? NULL : type_of_callee(c, a->callee), a->argument);
     c->fit = FIT_LIKELY;
@@ -670,14 +721,19 @@ static void complete_expression(Completer *c, size_t len)
         offer_fields(c);
         return;
     }
+    int arity = op ? op_arity(op) : f && f->kind == TYPE_FUNC ? (int)f->n : 0;
+    bool known = offer_wanted(c, len, arity > a.argument ? arity - a.argument - 1 : 0);
+    /* Which instance of a polymorphic function it is the argument decides. */
+    known = known && !(f && f->n_params);
     if (c->prefix.len == 0) {
         if (op || f)
-            offer_call(c, len, &a, op);
+            offer_call(c, len, &a, op, known);
         return;
     }
     c->fit = FIT_WANTED;
     if (op && !sigil)
         offer_attributes(c, op, a.open);
+    c->fit = known ? FIT_LIKELY : FIT_WANTED;
     if (sigil == '%' && (op || f))
         offer_arguments(c, op, f, a.argument);
     c->fit = FIT_LIKELY;
@@ -747,7 +803,9 @@ void complete_at(RelaySession *s, const char *text, size_t len, size_t cursor,
     bool quoted = string != SIZE_MAX && !row;
     if (quoted)
         from = string;
-    c.prefix = (Str){text + from, cursor - from};
+    /* A hole is what is to be filled. */
+    bool hole = cursor == from + 1 && text[from] == '_' && !quoted;
+    c.prefix = (Str){text + from, hole ? 0 : cursor - from};
     if (from == line && from < cursor && text[from] == ':')
         offer_commands(&c, ":");
     else if (quoted)

@@ -408,60 +408,20 @@ static bool definition_around(const RelayDocument *d, size_t offset, RelayRange 
     return inside;
 }
 
-typedef struct Bracket {
-    char close;
-    bool condition; /* of an `if`; or the braces behind it */
-} Bracket;
-
-typedef struct Cut {
-    Arena arena;
-    Vec(Bracket) open;
-    Buf ends; /* what closes those that are open where it is cut */
-    size_t at;
-} Cut;
-
-static void note_cut(Cut *c, size_t at)
-{
-    c->at = at;
-    buf_clear(&c->ends);
-    for (size_t i = c->open.n; i-- > 0;) {
-        buf_char(&c->ends, c->open.at[i].close);
-        if (c->open.at[i].close == '}' && c->open.at[i].condition)
-            buf_str(&c->ends, " else { () }");
-    }
-}
-
 /* What can be read of a definition in which somebody types: its statements before the offset, and brackets that close it. Where in that
  * text the offset is. */
 static size_t readable_part(const RelayDocument *d, size_t from, size_t offset, Buf *out)
 {
-    Lexer lx = {.text = buf_text(&d->text), .end = (uint32_t)offset, .at = (uint32_t)from};
-    Token before = {.kind = TOKEN_END};
-    bool condition = false;
-    Cut c = {.at = from};
-    arena_init(&c.arena, NULL);
-    for (Token t = lexer_next(&lx); t.kind != TOKEN_END; before = t, t = lexer_next(&lx)) {
-        char close = t.kind == TOKEN_LPAREN     ? ')'
-                     : t.kind == TOKEN_LBRACKET ? ']'
-                     : t.kind == TOKEN_LBRACE   ? '}'
-                                                : 0;
-        bool opens_if = close == ')' ? before.kind == TOKEN_IF : close == '}' && condition;
-        condition = false;
-        if (close)
-            vec_push(&c.open, &c.arena, ((Bracket){close, opens_if}));
-        bool closes = t.kind == TOKEN_RPAREN || t.kind == TOKEN_RBRACKET || t.kind == TOKEN_RBRACE;
-        if (closes && c.open.n) {
-            Bracket b = vec_pop(&c.open);
-            condition = b.close == ')' && b.condition;
-        }
+    const char *text = buf_text(&d->text);
+    Lexer lx = {.text = text, .end = (uint32_t)offset, .at = (uint32_t)from};
+    size_t cut = from;
+    for (Token t = lexer_next(&lx); t.kind != TOKEN_END; t = lexer_next(&lx))
         if (t.kind == TOKEN_LBRACE || t.kind == TOKEN_SEMICOLON || t.kind == TOKEN_FAT_ARROW)
-            note_cut(&c, t.to);
-    }
-    buf_bytes(out, lx.text + from, c.at - from);
-    buf_printf(out, " ()%s", buf_text(&c.ends));
-    buf_deinit(&c.ends);
-    arena_deinit(&c.arena);
-    return c.at - from + 1;
+            cut = t.to;
+    buf_bytes(out, text + from, cut - from);
+    buf_str(out, " ()");
+    close_brackets(out, text + from, cut - from, "()");
+    return cut - from + 1;
 }
 
 static bool has_error(const RelayDocument *d, RelayRange r)

@@ -444,6 +444,17 @@ bool describe_around(RelaySession *s, Buf *b, const char *text, size_t len, size
 /* The same in items that were read; where that expression lies goes to `at`. */
 bool describe_seen(Buf *b, const Trail *t, const char *text, uint32_t source, size_t cursor,
                    AroundWhat what, Span *at);
+/* Appends what closes the brackets that are open in the text; `filler` stands where that wants an expression. */
+void close_brackets(Buf *out, const char *text, size_t len, const char *filler);
+/* What is wanted where [from, to) stands in a text that is being typed: the answer of the checker to a hole in its place. `type` NULL:
+ * nobody knows. `fits` calls back for each name that fits, as one would write it. */
+typedef struct Wanted {
+    const Type *type;
+    void (*fits)(void *data, const char *text);
+    void *data;
+} Wanted;
+/* Behind the hole `more` others stand, as further arguments, where nothing does yet. */
+void find_wanted(RelaySession *s, Wanted *w, Str text, RelayRange at, int more);
 /* inspect.c: an operator, a constructor, a type or a pass; `detail` 0 is short. */
 bool describe_name(RelaySession *s, Buf *b, Str name, int detail);
 /* complete.c: what could stand at the cursor, in the session as it is. */

@@ -70,7 +70,7 @@ int main(void)
     /* In a call what fits its argument; then the attributes, those that must be given first. */
     CHECK_TEXT(offers(s, "nn.relu(^"), "%x");
     CHECK_TEXT(offers(s, "concatenate(^"), "%pair axis=");
-    CHECK_TEXT(offers(s, "@length(^"), "%list");
+    CHECK_TEXT(offers(s, "@length(^"), "%list Cons Nil");
     CHECK(first(s, "nn.dense(%x, %^", "%x"));
     CHECK(first(s, "nn.dense(%x, %x, ^", "units="));
     CHECK(first(s, "nn.dense(%x, %x, units=3, ^", "out_dtype="));
@@ -82,6 +82,22 @@ int main(void)
     CHECK_TEXT(offers(s, "%pair.^"), "%pair.0 %pair.1");
     CHECK_TEXT(offers(s, "%pair.1.^"), "%pair.1.0 %pair.1.1");
     CHECK_TEXT(offers(s, "%x.^"), "");
+    /* What is of the type that is wanted there first, whatever stands around it; `_` is what it replaces. */
+    run(s, "let %n = 3; let %z = 1f; def @half(%x: float32, %by: float32) { %x / %by }");
+    CHECK_TEXT(offers(s, "let %y: float32 = ^"), "%z @half");
+    CHECK_TEXT(offers(s, "let %y: float32 = _^"), "%z @half");
+    CHECK(first(s, "@half(%z, ^", "%z"));
+    CHECK(first(s, "@half(^)", "%z"));
+    CHECK(first(s, "@area(@half(^, 1f))", "%z"));
+    CHECK(first(s, "@area(^", "%n"));
+    CHECK(first(s, "@area(%^)", "%n"));
+    CHECK_TEXT(offers(s, "fn (%b: bool, %c: float32) { if (^"), "%b");
+    CHECK_TEXT(offers(s, "def @g(%in: float32, %i: int32) -> float32 {\n  let %t = %i;\n  ^\n}"),
+               "%in %z @g @half");
+    CHECK_TEXT(offers(s, "def @g(%in: float32) -> float32 { @half(%in, %i^"), "%in");
+    CHECK(first(s, "let %l: List[int32] = ^", "%list"));
+    CHECK(first(s, "let %l: List[int32] = C^", "Cons"));
+    CHECK(first(s, ":time @half(^", "%z"));
     /* Arguments of commands. */
     CHECK_TEXT(offers(s, ":eng^"), ":engine");
     CHECK_TEXT(offers(s, ":engine ^"), "auto interp jit gpu");
