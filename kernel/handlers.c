@@ -256,6 +256,24 @@ static json_t *comm_close(Channel *c)
     return NULL;
 }
 
+static json_t *place(Str code, size_t offset)
+{
+    return json_integer((json_int_t)utf8_count(code.ptr, offset));
+}
+
+static json_t *fixes_of(const RelayFinding *f, Str code)
+{
+    json_t *fixes = json_array();
+    for (size_t i = 0; i < f->n_fixes; i++) {
+        const RelayFix *fix = &f->fixes[i];
+        json_array_append_new(fixes,
+                              json_pack("{s:o, s:o, s:o}", "from", place(code, fix->range.from),
+                                        "to", place(code, fix->range.to), "text",
+                                        json_text(fix->text, strlen(fix->text))));
+    }
+    return fixes;
+}
+
 static json_t *problem_of(const RelayFinding *f, Str code)
 {
     static const char *const severities[] = {
@@ -264,29 +282,46 @@ static json_t *problem_of(const RelayFinding *f, Str code)
     buf_str(&text, f->message);
     if (f->more[0])
         buf_printf(&text, "\n%s", f->more);
-    json_t *problem = json_pack(
-        "{s:I, s:I, s:s, s:s, s:o}", "from", (json_int_t)utf8_count(code.ptr, f->range.from), "to",
-        (json_int_t)utf8_count(code.ptr, f->range.to), "severity", severities[f->severity], "code",
-        f->code ? f->code : "", "message", json_text(buf_text(&text), text.n));
+    json_t *problem =
+        json_pack("{s:o, s:o, s:s, s:s, s:o, s:o}", "from", place(code, f->range.from), "to",
+                  place(code, f->range.to), "severity", severities[f->severity], "code",
+                  f->code ? f->code : "", "message", json_text(buf_text(&text), text.n), "fixes",
+                  fixes_of(f, code));
     buf_deinit(&text);
     return problem;
 }
 
+typedef struct Hints {
+    Str code;
+    json_t *list;
+} Hints;
+
+static void add_hint(void *data, size_t offset, const char *type)
+{
+    const Hints *h = data;
+    json_array_append_new(h->list, json_pack("{s:o, s:o}", "at", place(h->code, offset), "text",
+                                             json_text(type, strlen(type))));
+}
+
 /* Reads and checks the text in the session as it is. */
-static json_t *problems_of(Channel *c, Str code)
+static json_t *checked(Channel *c, Str code, json_t *seq)
 {
     json_t *problems = json_array();
+    Hints hints = {code, json_array()};
     RelayDocument *d = relay_document_new(c->session, "cell");
     size_t n = 0;
     bool read = d && relay_document_set(d, code.ptr, code.len);
     const RelayFinding *findings = read ? relay_document_findings(d, &n) : NULL;
     for (size_t i = 0; i < n; i++)
         json_array_append_new(problems, problem_of(&findings[i], code));
+    if (read)
+        relay_document_types(d, (RelayRange){0, code.len}, add_hint, &hints);
     relay_document_free(d);
-    return problems;
+    return json_pack("{s:o, s:o, s:o}", "seq", seq ? json_incref(seq) : json_null(), "problems",
+                     problems, "types", hints.list);
 }
 
-/* `{"seq": n, "code": text}` gives `{"seq": n, "problems": […]}`; places count code points. */
+/* `{"seq": n, "code": text}` gives `{"seq": n, "problems": […], "types": […]}`; places count code points. */
 static json_t *comm_message(Channel *c)
 {
     json_t *data = json_object_get(c->request.content, "data");
@@ -295,9 +330,7 @@ static json_t *comm_message(Channel *c)
         return NULL;
     Str text = {json_string_value(code), json_string_length(code)};
     channel_publish(c, "comm_msg",
-                    json_pack("{s:s, s:{s:o, s:o}}", "comm_id", comm_id(c), "data", "seq",
-                              seq ? json_incref(seq) : json_null(), "problems",
-                              problems_of(c, text)));
+                    json_pack("{s:s, s:o}", "comm_id", comm_id(c), "data", checked(c, text, seq)));
     return NULL;
 }
 

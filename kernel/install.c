@@ -242,6 +242,15 @@ static bool write_lexers(const Install *in, const Asset *lexer)
     return found > 0 || (found == 0 && (!in->user || write_for_user(prefix, lexer)));
 }
 
+/* In the extension. */
+static const char *place_of(const char *name)
+{
+    if (strcmp(name, "package.json") == 0)
+        return "labextensions/relay-lang";
+    return strcmp(name, "types.json") == 0 ? "labextensions/relay-lang/schemas/relay-lang"
+                                           : "labextensions/relay-lang/static";
+}
+
 /* Logos go beside the description, the lexer into Python, the rest is the extension for JupyterLab. */
 static bool write_assets(const Install *in, const char *folder)
 {
@@ -253,8 +262,7 @@ static bool write_assets(const Install *in, const char *folder)
             continue;
         }
         if (!is_logo(a->name))
-            place = strcmp(a->name, "package.json") == 0 ? "labextensions/relay-lang"
-                                                         : "labextensions/relay-lang/static";
+            place = place_of(a->name);
         if (!write_file(in, place, a->name, a->bytes, a->size))
             return false;
     }

@@ -1,5 +1,5 @@
-/* Relay for JupyterLab: colours in cells, in markdown and in .rly files; the type of what the mouse rests on; errors
- * underlined as one types; steps back in the debugger.
+/* Relay for JupyterLab: colours in cells, in markdown and in .rly files; the type of what the mouse rests on and, in grey, of what was
+ * bound without one; errors underlined as one types, with what may be meant; steps back in the debugger.
  *
  * A prebuilt extension, loaded as it stands. JupyterLab hands over its shared packages with `init` and takes
  * the plugins with `get`. */
@@ -150,7 +150,8 @@
     };
   }
 
-  /* One conversation with each kernel about what is wrong with texts: the answer to the latest question of an editor counts. */
+  /* One conversation with each kernel about texts, what is wrong with them and the types in them: the answer to the latest question of an
+   * editor counts. */
   const conversations = new WeakMap();
   function conversation(kernel) {
     if (!conversations.has(kernel)) {
@@ -158,11 +159,11 @@
       const waiting = new Map();
       let last = 0;
       comm.onMsg = (message) => {
-        const { seq, problems } = message.content.data;
+        const { seq, problems, types } = message.content.data;
         const answer = waiting.get(seq);
         waiting.delete(seq);
         if (answer) {
-          answer(problems || []);
+          answer(problems || [], types || []);
         }
       };
       comm.onClose = () => conversations.delete(kernel);
@@ -189,52 +190,126 @@
     return kernel && kernel.hasComm !== undefined ? kernel : null;
   }
 
-  function checkPlugin(codemirror, notebook, view, state) {
+  function checkPlugin(codemirror, notebook, view, state, settingregistry) {
     const DELAY = 200; /* milliseconds after the last key */
+    const ID = NAME + ':types'; /* as its settings are called */
+    const editors = new Set();
+    let inline = true;
+
+    /* A type behind what it is of. */
+    class TypeWidget extends view.WidgetType {
+      constructor(text) {
+        super();
+        this.text = text;
+      }
+
+      eq(other) {
+        return other.text === this.text;
+      }
+
+      toDOM() {
+        const dom = document.createElement('span');
+        dom.className = 'relay-type';
+        dom.textContent = dom.title = this.text;
+        return dom;
+      }
+    }
+
     const found = state.StateEffect.define();
-    const marks = state.StateField.define({
-      create: () => view.Decoration.none,
+    const none = { marks: view.Decoration.none, types: view.Decoration.none };
+    const field = state.StateField.define({
+      create: () => none,
       update(now, change) {
         const effect = change.effects.find((one) => one.is(found));
-        return effect ? effect.value : now.map(change.changes);
+        const next = effect ? { ...now, ...effect.value } : now;
+        return change.docChanged && !effect
+          ? { marks: now.marks.map(change.changes), types: now.types.map(change.changes) } : next;
       },
-      provide: (field) => view.EditorView.decorations.from(field),
+      provide: (it) => [
+        view.EditorView.decorations.from(it, (value) => value.marks),
+        view.EditorView.decorations.from(it, (value) => inline ? value.types : view.Decoration.none),
+      ],
     });
-    /* Places come as code points, and a mark needs something that it stands under. */
-    const decorate = (text, problems) => {
+
+    /* Places come as code points. */
+    const places = (text) => {
       const at = [0];
       for (const point of text) {
         at.push(at[at.length - 1] + point.length);
       }
-      const place = (point) => at[Math.min(Math.max(point, 0), at.length - 1)];
+      return (point) => at[Math.min(Math.max(point, 0), at.length - 1)];
+    };
+    /* A mark needs something that it stands under. */
+    const marksOf = (text, problems) => {
+      const place = places(text);
       return view.Decoration.set(problems.map((problem) => {
         const to = Math.max(place(problem.to), Math.min(place(problem.from) + 1, text.length));
         const from = Math.min(place(problem.from), to - 1);
         return from < 0 ? null : view.Decoration.mark({
           class: problem.severity === 'error' ? 'relay-wrong' : 'relay-doubtful',
-          attributes: { title: problem.code + ': ' + problem.message },
+          problem,
         }).range(from, to);
       }).filter(Boolean), true);
     };
+    const typesOf = (text, types) => {
+      const place = places(text);
+      return view.Decoration.set(types.map(({ at, text: type }) =>
+        view.Decoration.widget({ widget: new TypeWidget(type), side: 1 }).range(place(at))), true);
+    };
+
+    /* What is wrong where the mouse rests, and what may be meant, which a click puts there. */
+    const tell = (editor, problem, from) => {
+      const dom = document.createElement('div');
+      dom.className = 'relay-problem';
+      const message = document.createElement('pre');
+      message.textContent = problem.code + ': ' + problem.message;
+      dom.append(message);
+      const place = places(editor.state.doc.toString());
+      for (const fix of problem.fixes || []) {
+        const button = document.createElement('button');
+        button.className = 'jp-mod-styled jp-mod-minimal';
+        button.textContent = fix.text.trim() || '⌫';
+        button.onclick = () => {
+          /* The text may have moved, but not changed: then there is another answer. */
+          const moved = from - place(problem.from);
+          editor.dispatch({ changes: { from: place(fix.from) + moved, to: place(fix.to) + moved, insert: fix.text } });
+          editor.focus();
+        };
+        dom.append(button);
+      }
+      return dom;
+    };
+    const tips = view.hoverTooltip((editor, position) => {
+      let tip = null;
+      editor.state.field(field).marks.between(position, position, (from, to, mark) => {
+        tip = { pos: from, end: to, above: true, create: (it) => ({ dom: tell(it, mark.spec.problem, from) }) };
+      });
+      return tip;
+    });
+
     const checker = (model, tracker) => view.ViewPlugin.fromClass(class {
       constructor(editor) {
         this.editor = editor;
+        editors.add(this);
       }
 
       update(change) {
         if (change.docChanged && model.mimeType === MIME) {
+          this.edited = true;
           clearTimeout(this.timer);
           this.timer = setTimeout(() => this.ask(), DELAY);
         }
       }
 
+      /* What nobody has touched is wrong only because nothing was run yet: of that the types alone count. */
       ask() {
         const text = this.editor.state.doc.toString();
-        const kernel = kernelOf(tracker, this.editor);
+        const kernel = model.mimeType === MIME && kernelOf(tracker, this.editor);
         if (kernel) {
-          conversation(kernel)(text, (problems) => {
+          conversation(kernel)(text, (problems, types) => {
             if (this.editor.state.doc.toString() === text) {
-              this.editor.dispatch({ effects: found.of(decorate(text, problems)) });
+              const marks = this.edited ? { marks: marksOf(text, problems) } : {};
+              this.editor.dispatch({ effects: found.of({ ...marks, types: typesOf(text, types) }) });
             }
           });
         }
@@ -242,23 +317,44 @@
 
       destroy() {
         clearTimeout(this.timer);
+        editors.delete(this);
       }
     });
     const theme = view.EditorView.baseTheme({
       '.relay-wrong': { textDecoration: 'underline wavy var(--jp-error-color1)' },
       '.relay-doubtful': { textDecoration: 'underline wavy var(--jp-warn-color1)' },
+      '.relay-type': {
+        color: 'var(--jp-ui-font-color3)', fontSize: '90%', display: 'inline-block', maxWidth: '40ch', overflow: 'hidden',
+        textOverflow: 'ellipsis', verticalAlign: 'bottom', whiteSpace: 'pre',
+      },
+      '.relay-problem': { margin: '4px 8px', maxWidth: '80ch' },
+      '.relay-problem pre': { margin: '0 0 4px', whiteSpace: 'pre-wrap' },
+      '.relay-problem button': { fontFamily: 'var(--jp-code-font-family)', marginRight: '4px' },
     });
     return {
-      id: NAME + ':check',
-      description: 'Errors of Relay underlined as one types',
+      id: ID,
+      description: 'Types of Relay inline, and its errors underlined as one types',
       autoStart: true,
       requires: [codemirror.IEditorExtensionRegistry, notebook.INotebookTracker],
-      activate(app, registry, tracker) {
+      optional: [settingregistry.ISettingRegistry],
+      activate(app, registry, tracker, settings) {
         registry.addExtension({
-          name: NAME + ':check',
+          name: ID,
           factory: (options) => codemirror.EditorExtensionRegistry.createImmutableExtension(
-            [marks, theme, checker(options.model, tracker)]),
+            [field, theme, tips, checker(options.model, tracker)]),
         });
+        /* What was defined gives what stands in other cells its types. */
+        notebook.NotebookActions.executed.connect((_, { notebook: widget }) => {
+          editors.forEach((one) => widget.node.contains(one.editor.dom) && one.ask());
+        });
+        const follow = (loaded) => {
+          inline = loaded.get('inline').composite !== false;
+          editors.forEach((one) => one.editor.dispatch({ effects: found.of({}) }));
+        };
+        settings && settings.load(ID).then((loaded) => {
+          loaded.changed.connect(follow);
+          follow(loaded);
+        }, () => undefined);
       },
     };
   }
@@ -304,13 +400,13 @@
   }
 
   async function extension() {
-    const [codemirror, language, notebook, view, state, debug, components] = await Promise.all([
+    const [codemirror, language, notebook, view, state, debug, components, settingregistry] = await Promise.all([
       shared('@jupyterlab/codemirror'), shared('@codemirror/language'), shared('@jupyterlab/notebook'),
       shared('@codemirror/view'), shared('@codemirror/state'), shared('@jupyterlab/debugger'),
-      shared('@jupyterlab/ui-components'),
+      shared('@jupyterlab/ui-components'), shared('@jupyterlab/settingregistry'),
     ]);
     const plugins = [languagePlugin(codemirror, language), hoverPlugin(codemirror, notebook, view),
-      checkPlugin(codemirror, notebook, view, state), backPlugin(debug, components)];
+      checkPlugin(codemirror, notebook, view, state, settingregistry), backPlugin(debug, components)];
     return () => ({ __esModule: true, default: plugins });
   }
 

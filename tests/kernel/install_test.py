@@ -43,6 +43,8 @@ class Install(unittest.TestCase):
         with open(os.path.join(share, "labextensions", "relay-lang", "package.json")) as file:
             load = json.load(file)["jupyterlab"]["_build"]["load"]
         self.assertTrue(os.path.exists(os.path.join(share, "labextensions", "relay-lang", load)))
+        with open(os.path.join(share, "labextensions", "relay-lang", "schemas", "relay-lang", "types.json")) as file:
+            self.assertIs(json.load(file)["properties"]["inline"]["default"], True)
         lexers = glob.glob(os.path.join(prefix, "lib", "python3*", "*", "relay_pygments.py"))
         self.assertEqual([os.path.basename(os.path.dirname(path)) for path in lexers], [packages] * len(lexers))
         self.assertTrue(lexers)
