@@ -183,7 +183,6 @@ typedef struct Run {
     unsigned live; /* what is being shown and replaced */
     json_t *payload; /* of the reply */
     Failure failure;
-    Buf result; /* text of the latest result, for the history */
 } Run;
 
 static void emit_bundle(Run *r, const char *type, const RelayOutput *out)
@@ -262,8 +261,8 @@ static void emit(void *data, const RelayOutput *out)
     working_yield(r->channel, out->live && out->more);
     switch (out->kind) {
     case RELAY_OUTPUT_RESULT:
-        buf_clear(&r->result);
-        buf_bytes(&r->result, plain_text(out).ptr, plain_text(out).len);
+        buf_clear(&r->channel->result);
+        buf_bytes(&r->channel->result, plain_text(out).ptr, plain_text(out).len);
         emit_bundle(r, "execute_result", out);
         break;
     case RELAY_OUTPUT_DISPLAY:
@@ -394,20 +393,40 @@ static void note_start(Channel *c)
     c->metadata = json_pack("{s:s}", "started", date);
 }
 
+static Str code_of(const Channel *c)
+{
+    json_t *text = json_object_get(c->request.content, "code");
+    return (Str){json_string_value(text), json_string_length(text)};
+}
+
+/* What nobody waits for: behind the reply. */
+static void settle_cell(Channel *c)
+{
+    Kernel *k = c->kernel;
+    const char *shell = subshell_of(c);
+    aside_note(c);
+    if (c->store)
+        history_add_to(k->history,
+                       shell ? subshell_session(&k->subshells, shell, k->history)
+                             : history_session(k->history),
+                       c->count, code_of(c), (Str){buf_text(&c->result), c->result.n});
+    buf_deinit(&c->result);
+}
+
 json_t *execute_cell(Channel *c)
 {
     const char *shell = subshell_of(c);
     if (!shell && (c->abort || channel_sent_before_failure(c)))
         return aborted();
     Kernel *k = c->kernel;
-    json_t *text = json_object_get(c->request.content, "code");
-    Str code = {json_string_value(text), json_string_length(text)};
+    Str code = code_of(c);
     Run r = {.channel = c,
              .silent = flag(c, "silent", false),
              .pages = is_question(code),
              .payload = json_array()};
     bool store = !r.silent && flag(c, "store_history", true);
     note_start(c);
+    buf_clear(&c->result);
     c->sent = 0;
     c->cut = false;
     c->began = clock_seconds();
@@ -437,16 +456,11 @@ json_t *execute_cell(Channel *c)
     finish(content, c, r.payload, status == RELAY_OK ? answer_all(c) : json_object());
     debug_end(c);
     aside_take_back(&k->aside);
-    c->then = aside_note;
-    if (store)
-        history_add_to(k->history,
-                       shell ? subshell_session(&k->subshells, shell, k->history)
-                             : history_session(k->history),
-                       c->count, code, (Str){buf_text(&r.result), r.result.n});
+    c->store = store;
+    c->then = settle_cell;
     c->stop = r.quit;
     if (status != RELAY_OK && !shell && !r.silent && flag(c, "stop_on_error", true))
         channel_abort_waiting(c);
     failure_deinit(&r.failure);
-    buf_deinit(&r.result);
     return content;
 }

@@ -83,6 +83,8 @@ struct Channel {
     double failed; /* when the reply about its cell that failed left; 0: none did */
     unsigned refused; /* messages dropped so far */
     int64_t count; /* the number of the running cell in its shell */
+    bool store; /* it goes into the history, */
+    Buf result; /* with the text of its latest result */
     size_t sent; /* bytes that the running cell has shown */
     bool cut; /* it has shown as many as it may */
     double began; /* when it began, by clock_seconds */

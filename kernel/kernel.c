@@ -132,6 +132,7 @@ static void channel_deinit(Channel *c)
     }
     message_deinit(&c->request);
     packet_deinit(&c->out);
+    buf_deinit(&c->result);
     json_decref(c->metadata);
 }
 

@@ -1,5 +1,6 @@
 """The kernel beside ipykernel and xeus-python, by one client in one run: how soon it is ready, the round trip of a cell, an interrupt,
-completion while nothing and while a cell runs, and whether thousands of cells make it slower.
+completion, inspection and history while nothing and while a cell runs, and whether thousands of cells make it slower. Where a compiler
+and libzmq are, null_kernel.c stands in the table too: what of ready and round trip is the client's, libzmq's and the system's.
 
     python3 -m venv V; V/bin/pip install xeus-python ipykernel
     RELAY=build/release/relay V/bin/python tests/bench/kernels.py [CELLS]
@@ -18,17 +19,20 @@ import time
 from jupyter_client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 
-DEFINITIONS = 1000
+DEFINITIONS = 5000
 PYTHON = {"define": "\n".join(f"def f{i}(x): return x + {i}" for i in range(DEFINITIONS)), "cell": "1 + 2",
-          "forever": "while True: pass", "complete": "f49"}
+          "forever": "while True: pass", "complete": "f49", "inspect": "f4999"}
 RELAY = {"define": "\n".join(f"def @f{i}(%x: int32) -> int32 {{ %x + {i} }}" for i in range(DEFINITIONS))
                    + "\ndef @spin(%n: int64) -> int64 { if (%n == 0i64) { 0i64 } else { @spin(%n - 1i64) } }",
-         "cell": "1 + 2", "forever": "@spin(1000000000000000i64)", "complete": "@f49"}
+         "cell": "1 + 2", "forever": "@spin(1000000000000000i64)", "complete": "@f49",
+         "inspect": "@f4999"}
 KERNELS = {
     "relay": ([os.environ["RELAY"], "kernel", "run", "-f"], RELAY, "message"),
     "ipykernel": ([sys.executable, "-m", "ipykernel_launcher", "-f"], PYTHON, "signal"),
     "xeus-python": ([sys.executable, "-m", "xpython_launcher", "-f"], PYTHON, "signal"),
 }
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+NULL = {"cell": "1 + 2"}
 BUSY_S = 2      # a completion that has not come by then waits for the cell
 INTERRUPT_S = 5  # a cell that has not ended by then is not interrupted
 
@@ -124,17 +128,21 @@ class Kernel:
         self.idle(request)
         return took
 
-    def completed(self, timeout=120):
+    def answered(self, question, timeout=120):
+        """Seconds until one of QUESTIONS is answered; None: it was not."""
+        ask, good = QUESTIONS[question]
         started = time.perf_counter()
-        reply = self.reply(self.client.complete(self.texts["complete"]), timeout)
+        reply = self.reply(ask(self), timeout)
         took = time.perf_counter() - started
-        assert not reply or len(reply["content"]["matches"]) >= 11, reply["content"]
+        assert not reply or good(reply["content"]), reply["content"]
         return took if reply else None
 
-    def completed_busy(self, times):
+    def answered_busy(self, times):
+        """The same for each question while a cell runs that does not end."""
         request = self.client.execute(self.texts["forever"])
         self.begun(request)
-        took = [self.completed(BUSY_S) for _ in range(times)] if self.completed(BUSY_S) else [None]
+        took = {question: [self.answered(question, BUSY_S) for _ in range(times)] if self.answered(question, BUSY_S) else [None]
+                for question in QUESTIONS}
         self.stop(request)
         return took
 
@@ -148,6 +156,26 @@ class Kernel:
         self.process.wait()
 
 
+QUESTIONS = {
+    "completion": (lambda k: k.client.complete(k.texts["complete"]), lambda content: len(content["matches"]) >= 11),
+    "inspection": (lambda k: k.client.inspect(k.texts["inspect"]), lambda content: content["found"]),
+    "history": (lambda k: k.client.history(hist_access_type="tail", n=20), lambda content: content["status"] == "ok"),
+}
+
+
+def build_null(folder):
+    """Whether the null kernel could be compiled."""
+    program = os.path.join(folder, "null")
+    command = ["cc", "-O2", "-I", SOURCE, "-o", program, os.path.join(SOURCE, "tests", "bench", "null_kernel.c"),
+               os.path.join(SOURCE, "kernel", "sha256.c"), "-lzmq"]
+    try:
+        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    KERNELS["null"] = ([program], NULL, "")
+    return True
+
+
 def ms(seconds):
     return "never" if None in seconds else f"{statistics.median(seconds) * 1000:.2f}"
 
@@ -155,7 +183,6 @@ def ms(seconds):
 def main():
     cells = int(sys.argv[1]) if len(sys.argv) > 1 else 10000
     missing = {"xeus-python"} if not importlib.util.find_spec("xpython_launcher") else set()
-    names = [name for name in KERNELS if name not in missing]
     rows = {}
 
     def row(what, values):
@@ -163,6 +190,8 @@ def main():
         print(f"{what:46}" + "".join(f"{value:>14}" for value in values), flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
+        build_null(folder)
+        names = [name for name in KERNELS if name not in missing]
         print(f"{'':46}" + "".join(f"{name:>14}" for name in names))
         ready = {name: [] for name in names}
         for _ in range(5):
@@ -178,15 +207,22 @@ def main():
                 times.append(kernel.cell(kernel.texts["cell"]))
         row("round trip of a cell", [ms(times) for times in trips])
         row("the same, 95 of 100 are below", [f"{statistics.quantiles(times, n=20)[-1] * 1000:.2f}" for times in trips])
+        while kernels[-1].name == "null":     # it knows nothing else
+            kernels.pop().end()
         for kernel in kernels:
             kernel.cell(kernel.texts["define"])
+            for _ in range(20):     # the newest of the history are cells of usual size
+                kernel.cell(kernel.texts["cell"])
         row("interrupt of a loop", [ms([kernel.interrupted() for _ in range(5)]) for kernel in kernels])
-        idle = [[] for _ in kernels]
-        for _ in range(30):
-            for kernel, times in zip(kernels, idle):
-                times.append(kernel.completed())
-        row(f"completion, {DEFINITIONS} definitions", [ms(times) for times in idle])
-        row("the same while a cell runs", [ms(kernel.completed_busy(30)) for kernel in kernels])
+        for question in QUESTIONS:
+            times = [[] for _ in kernels]
+            for _ in range(30):
+                for kernel, took in zip(kernels, times):
+                    took.append(kernel.answered(question))
+            row(f"{question}, {DEFINITIONS} definitions", [ms(took) for took in times])
+        busy = [kernel.answered_busy(30) for kernel in kernels]
+        for question in QUESTIONS:
+            row(f"{question} while a cell runs", [ms(took[question]) for took in busy])
         before = [kernel.memory() for kernel in kernels]
         trips = [[] for _ in kernels]
         for _ in range(cells):
