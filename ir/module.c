@@ -130,6 +130,16 @@ Module *module_snapshot(Module *m)
     return d;
 }
 
+bool module_same(const Module *a, const Module *b)
+{
+    bool same = a->expr == b->expr && a->defs.n == b->defs.n && a->types.n == b->types.n;
+    for (size_t i = 0; same && i < a->defs.n; i++)
+        same = a->defs.at[i].fn == b->defs.at[i].fn && a->defs.at[i].name == b->defs.at[i].name;
+    for (size_t i = 0; same && i < a->types.n; i++)
+        same = a->types.at[i] == b->types.at[i];
+    return same;
+}
+
 Module *module_derive(Module *m)
 {
     Module *d = module_new(m->cx);

@@ -82,6 +82,8 @@ void module_use_source(Module *m, uint32_t source);
 Module *module_snapshot(Module *m);
 /* A new module with m's definitions, types, imports and header, that keeps m alive: what a pass starts from. Not `expr`. */
 Module *module_derive(Module *m);
+/* Whether the second holds what the first does, node for node the same: nothing was made anew. */
+bool module_same(const Module *a, const Module *b);
 
 /* Adds or replaces the definition of the name. `home` is kept alive when it is not m itself. */
 void module_define(Module *m, const Name *name, Function *fn, Span span, Module *home);

@@ -10,6 +10,8 @@ typedef struct PrintNodes {
     int32_t (*number)(void *data, const Expr *e);
     /* What stands for the node in front of its line, behind the blanks, between the bytes 1 and 2. */
     uint32_t (*mark)(void *data, const Expr *e);
+    /* What a variable is called, asked once for each as they are met: another name for each, that begins with `stem`. */
+    const char *(*name)(void *data, const Var *v, const char *stem);
     void *data;
 } PrintNodes;
 

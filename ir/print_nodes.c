@@ -137,6 +137,19 @@ static Str new_name(Printer *p, const Name *hint)
     return (Str){name->text, name->len};
 }
 
+static Str hinted_name(Printer *p, const Var *v)
+{
+    bool plain = !p->names_made && is_plain(v->name) && hint_is_new(p, v->name);
+    return plain ? (Str){v->name->text, v->name->len} : new_name(p, v->name);
+}
+
+static Str asked_name(Printer *p, const Var *v)
+{
+    const PrintNodes *nodes = p->style.nodes;
+    spell(p, v->name);
+    return str_of(nodes->name(nodes->data, v, buf_text(&p->head)));
+}
+
 PrintNode *name_var(Printer *p, const Var *v)
 {
     if (var_is_hole(v)) {
@@ -146,8 +159,7 @@ PrintNode *name_var(Printer *p, const Var *v)
         hole->name.n = v->name->len;
         return hole;
     }
-    bool plain = !p->names_made && is_plain(v->name) && hint_is_new(p, v->name);
-    Str name = plain ? (Str){v->name->text, v->name->len} : new_name(p, v->name);
+    Str name = p->style.nodes ? asked_name(p, v) : hinted_name(p, v);
     PrintNode *node = node_get(p, &v->base);
     node->met = true;
     node->name.at = name.ptr;

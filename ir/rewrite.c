@@ -31,6 +31,8 @@ static void finish(Rewriter *rw, const Expr *old, Expr *now)
     Expr *given = now;
     if (rw->fn)
         now = rw->fn(rw, old, now);
+    if (rw->replaced && now && now != given)
+        rw->replaced(rw->watcher, old, now);
     if (rw->most && now && now != given && *rw->most == 0)
         now = given;
     else if (rw->most && now != given)

@@ -34,6 +34,9 @@ struct Rewriter {
     bool copying; /* every node is made anew, changed or not */
     uint64_t *
         most; /* so many more nodes are replaced, and the others stay; NULL: as many as there are */
+    /* Called with each node that the callback puts something else in place of; NULL: nobody looks. */
+    void (*replaced)(void *watcher, const Expr *old, const Expr *made);
+    void *watcher;
     bool failed;
 };
 

@@ -100,13 +100,22 @@ static void note_demand(Backward *b, const Expr *e)
 
 static void begin_factor(Backward *b, const Call *product)
 {
+    const char *why = "no weight in front of it takes a factor for each channel";
     for (uint32_t i = 0; i < 2; i++) {
         Factor f = {.old = product->args.at[1 - i]};
         Demand d = operand_demand(b, product, i);
         f.at = d.at;
-        if (!matches(product, i, d.at, f.squeezed, &f.n_squeezed) ||
-            (d.positive && !scale_is_positive(f.old)) || !scale_is_known(b->run, f.old))
+        if (d.at.axis < 0 && ptrmap_has(&b->demands, product->args.at[i]))
+            why = "something else needs what it multiplies";
+        if (d.at.axis < 0)
             continue;
+        bool fits = matches(product, i, d.at, f.squeezed, &f.n_squeezed);
+        why = scale_stop(b->run, d, fits, f.old);
+        if (why)
+            continue;
+        scale_tell_goes(b->run, product, f.old);
+        if (!pass_may_change(b->run))
+            return;
         Factor *kept = arena_new(&b->run->scratch, Factor);
         *kept = f;
         vec_push(&b->all, &b->run->scratch, kept);
@@ -114,6 +123,7 @@ static void begin_factor(Backward *b, const Call *product)
         ptrmap_put(&b->products, product, (void *)(uintptr_t)(i + 1));
         return;
     }
+    scale_tell_stays(b->run, product, why);
 }
 
 static void pass_factor(Backward *b, const Expr *e)
@@ -184,6 +194,7 @@ static Expr *take_factor(Rewriter *rw, const Expr *old, Expr *now)
     scale_axes(was, &axes);
     const Type *w = expr_tensor_type(was->args.at[1]);
     Expr *args[2] = {call->args.at[0], times(b, &m, call->args.at[1], f, w, axes.weight_out)};
+    scale_tell_weight(b->run, was, f->old);
     return args[1] ? expr_call(m.arena, m.span, call->callee, 2, args, call->attrs) : NULL;
 }
 
@@ -223,5 +234,6 @@ const Pass pass_backward_fold_scale_axis = {
     .opt_level = 3,
     .reorders = true,
     .needs_types = true,
+    .rules = scale_rules,
     .function = fold,
 };

@@ -869,7 +869,7 @@ static Function *batch(PassRun *run, const Def *def)
 {
     Batcher b = {.run = run, .m = {run->cx, &run->module->arena, def->span}};
     Rewriter rw;
-    rewriter_init(&rw, run->cx, run->module, look_at_let, &b);
+    pass_rewriter_init(&rw, run, look_at_let, &b);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     ptrmap_deinit(&b.lifted);

@@ -63,7 +63,7 @@ static Function *canonicalize(PassRun *run, const Def *def)
 {
     Casts c = {.cast = op_find(run->cx, str_of("cast"))};
     Rewriter rw;
-    rewriter_init(&rw, run->cx, run->module, own_casts, &c);
+    pass_rewriter_init(&rw, run, own_casts, &c);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     ptrmap_deinit(&c.used);

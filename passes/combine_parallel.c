@@ -487,7 +487,8 @@ Function *combine_parallel(PassRun *run, const Def *def, const Combiner *how, in
                 expr_call_of_op(c.scopes.steps.at[i].node->e) == op)
                 add_branch(&c, expr_as_call(c.scopes.steps.at[i].node->e));
         for (size_t i = 0; i < c.groups.n && !limit_hit(&run->cx->limits); i++)
-            if (c.groups.at[i]->branches.n >= 2 && (int64_t)c.groups.at[i]->branches.n >= least)
+            if (c.groups.at[i]->branches.n >= 2 && (int64_t)c.groups.at[i]->branches.n >= least &&
+                pass_may_change(run))
                 take_group(&c, c.groups.at[i]);
         now = combine_all(&c, &def->fn->base);
     }

@@ -636,8 +636,19 @@ static const char *words(Site *s, Str text)
     return arena_copy_text(&s->c->run->scratch, text.ptr, text.len);
 }
 
+/* Whether the call is not in the layouts already. */
+static bool is_other(Site *s, const Layouts *wish)
+{
+    const Attrs *attrs = s->old->attrs;
+    const char *key = layout_key(s->old);
+    return !str_eq(attrs_string(attrs, key), wish->data) ||
+           (attrs_find(attrs, "out_layout") &&
+            !str_eq(ops_out_layout(attrs, key, "out_layout"), wish->out)) ||
+           (kernel_of(s->old) && !str_eq(attrs_string(attrs, "kernel_layout"), wish->kernel));
+}
+
 /* Where a wish says nothing new there is nothing to tell. */
-static void tell_wished(Site *s, const Layouts *wish, bool done)
+static void tell_wished(Site *s, const Layouts *wish, bool other, bool done)
 {
     Str was = attrs_string(s->old->attrs, layout_key(s->old));
     PassEvent e = {.at = &s->old->base, .a = words(s, wish->data), .b = words(s, wish->kernel)};
@@ -647,7 +658,7 @@ static void tell_wished(Site *s, const Layouts *wish, bool done)
         e.b = e.a;
         e.a = words(s, was);
     }
-    if (!str_eq(was, wish->data))
+    if (other)
         pass_decides(s->c->run, e);
 }
 
@@ -678,7 +689,7 @@ static Expr *convert_node(Rewriter *rw, const Expr *old, Expr *now)
     /* Of a call's result that is put back field by field. */
     if (fields && !expr_as_tuple(was->tuple))
         return fields->fields.at[get->index];
-    if (!op)
+    if (!op || pass_is_done(c->run))
         return now;
     Site s = {c, {rw->cx, &rw->module->arena, old->span}, expr_as_call(old), expr_as_call(now)};
     /* What has no layout of its own follows its operands, whether it is named or not. */
@@ -688,13 +699,16 @@ static Expr *convert_node(Rewriter *rw, const Expr *old, Expr *now)
     const AttrValue *desired = layout_key(s.old) && !wished ? desired_of(c, op) : NULL;
     if (desired)
         wish = named_layouts(&s, desired);
+    bool other = wished || desired ? is_other(&s, &wish) : true;
     Expr *e = wished || desired ? convert_wished(&s, wish) : convert_following(&s);
     if (c->run->context->decided && (wished || desired))
-        tell_wished(&s, &wish, e != NULL);
+        tell_wished(&s, &wish, other, e != NULL);
     else if (c->run->context->decided)
         tell_following(&s, e != NULL);
     if (!e && desired && w->asked)
         return NULL;
+    if (e && other)
+        pass_may_change(c->run);
     return e ? e : now;
 }
 

@@ -174,8 +174,7 @@ static Function *eliminate(PassRun *run, const Def *def)
     push(&d, def->fn->body, 0);
     while (d.todo.n)
         count(&d, vec_pop(&d.todo));
-    rewriter_init(&rw, run->cx, run->module, drop, &d);
-    rw.most = run->context->rewrites;
+    pass_rewriter_init(&rw, run, drop, &d);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     purity_deinit(&d.purity);

@@ -29,7 +29,7 @@ static Function *defuse(PassRun *run, const Def *def)
     Defuse d = {0};
     Rewriter rw;
     purity_init(&d.purity, run->module, run->context->env, &def->fn->base);
-    rewriter_init(&rw, run->cx, run->module, unfold, &d);
+    pass_rewriter_init(&rw, run, unfold, &d);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     purity_deinit(&d.purity);

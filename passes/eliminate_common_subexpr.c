@@ -132,9 +132,8 @@ static Function *eliminate(PassRun *run, const Def *def)
 {
     Cse cse = {.run = run};
     Rewriter rw;
-    rewriter_init(&rw, run->cx, run->module, merge, &cse);
+    pass_rewriter_init(&rw, run, merge, &cse);
     rw.enter = enter_node;
-    rw.most = run->context->rewrites;
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     ptrmap_deinit(&cse.known);

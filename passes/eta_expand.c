@@ -77,7 +77,7 @@ static Function *eta_expand(PassRun *run, const Def *def)
         return NULL;
     }
     Rewriter rw;
-    rewriter_init(&rw, run->cx, run->module, expand_value, &eta);
+    pass_rewriter_init(&rw, run, expand_value, &eta);
     rw.enter = note_callee;
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);

@@ -356,9 +356,8 @@ static Function *fold_function(PassRun *run, const Def *def)
     if (!attrs_bool(run->params, "fold_qnn"))
         fold.kept |= OP_QUANTISED;
     Rewriter rw;
-    rewriter_init(&rw, run->cx, run->module, fold_node, &fold);
+    pass_rewriter_init(&rw, run, fold_node, &fold);
     rw.enter = enter_node;
-    rw.most = run->context->rewrites;
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     ptrmap_deinit(&fold.lets);

@@ -137,7 +137,7 @@ static Function *fold_paddings(PassRun *run, const Def *def)
     Rewriter rw;
     PtrMap uses = {0};
     count_uses(&def->fn->base, &uses);
-    rewriter_init(&rw, run->cx, run->module, fold, &uses);
+    pass_rewriter_init(&rw, run, fold, &uses);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     ptrmap_deinit(&uses);

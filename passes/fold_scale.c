@@ -139,6 +139,42 @@ bool scale_is_known(const PassRun *run, const Expr *e)
     return !run->context->for_code || is_known(e, STEPS_MOST);
 }
 
+enum { RULE_GOES, RULE_STAYS, RULE_WEIGHT };
+
+const PassRule scale_rules[] = {
+    [RULE_GOES] = {"goes", "{at} goes: its factor {with} becomes part of a weight"},
+    [RULE_STAYS] = {"stays", "{at} stays: {a}"},
+    [RULE_WEIGHT] = {"weight", "the weight of {at} is multiplied by {with}"},
+    {0},
+};
+
+void scale_tell_goes(const PassRun *run, const Call *product, const Expr *factor)
+{
+    pass_decides(
+        run, (PassEvent){.rule = &scale_rules[RULE_GOES], .at = &product->base, .with = factor});
+}
+
+void scale_tell_stays(const PassRun *run, const Call *product, const char *why)
+{
+    pass_decides(run,
+                 (PassEvent){.rule = &scale_rules[RULE_STAYS], .at = &product->base, .a = why});
+}
+
+void scale_tell_weight(const PassRun *run, const Call *weighted, const Expr *factor)
+{
+    pass_decides(
+        run, (PassEvent){.rule = &scale_rules[RULE_WEIGHT], .at = &weighted->base, .with = factor});
+}
+
+const char *scale_stop(const PassRun *run, Demand d, bool matches, const Expr *factor)
+{
+    if (!matches)
+        return "it has no factor that is one number for each channel";
+    if (d.positive && !scale_is_positive(factor))
+        return "there is a `relu` between it and the weight, and its factor may not be above 0";
+    return scale_is_known(run, factor) ? NULL : "its factor is not known beforehand";
+}
+
 Expr *scale_vector(const OpsMake *m, Expr *operand, int n, const int64_t *squeezed)
 {
     Attr attr = ops_attr_ints(m, "axis", (uint32_t)n, squeezed);

@@ -48,6 +48,13 @@ bool scale_is_positive(const Expr *e);
 /* For code a factor is worth moving only where both it and the weight are known: kernels multiply what they have in registers, and a weight
  * that is none would be multiplied in each call. Elsewhere, as in the original, always. */
 bool scale_is_known(const PassRun *run, const Expr *e);
+/* What both passes tell: of a product that it goes or why it stays, and of a weight what it is now. */
+extern const PassRule scale_rules[];
+void scale_tell_goes(const PassRun *run, const Call *product, const Expr *factor);
+void scale_tell_stays(const PassRun *run, const Call *product, const char *why);
+void scale_tell_weight(const PassRun *run, const Call *weighted, const Expr *factor);
+/* Why this factor of a product cannot go where a demand is; NULL: it can. */
+const char *scale_stop(const PassRun *run, Demand d, bool matches, const Expr *factor);
 /* The operand without the axes that are squeezed: a vector, or blocks of one. */
 Expr *scale_vector(const OpsMake *m, Expr *operand, int n, const int64_t *squeezed);
 

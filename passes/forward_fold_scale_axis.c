@@ -101,14 +101,19 @@ static Expr *leave_out(Forward *f, const OpsMake *m, const Call *old, const Call
     const Type *t[2] = {expr_tensor_type(old->args.at[0]), expr_tensor_type(old->args.at[1])};
     int64_t squeezed[TENSOR_RANK_MOST];
     int n;
+    const char *why = "not all that uses it has a weight that takes a factor for each channel";
     for (int i = 0; d.at.axis >= 0 && t[0] && t[1] && i < 2; i++) {
-        if (!scale_matches(t[i], t[1 - i], d.at, squeezed, &n) ||
-            (d.positive && !scale_is_positive(now->args.at[1 - i])) ||
-            !scale_is_known(f->run, now->args.at[1 - i]))
+        bool fits = scale_matches(t[i], t[1 - i], d.at, squeezed, &n);
+        why = scale_stop(f->run, d, fits, now->args.at[1 - i]);
+        if (why)
             continue;
+        scale_tell_goes(f->run, old, old->args.at[1 - i]);
+        if (!pass_may_change(f->run))
+            return NULL;
         ptrmap_put(&f->scales, old, scale_vector(m, now->args.at[1 - i], n, squeezed));
         return now->args.at[i];
     }
+    scale_tell_stays(f->run, old, why);
     return NULL;
 }
 
@@ -145,8 +150,10 @@ static Expr *move(Rewriter *rw, const Expr *old, Expr *now)
         Expr *scale = ptrmap_find(&f->scales, was->args.at[i]);
         if (!scale)
             continue;
-        if (kind == SCALE_WEIGHTED)
+        if (kind == SCALE_WEIGHTED) {
+            scale_tell_weight(f->run, was, scale);
             return scale_weight(&m, was, call, scale);
+        }
         ptrmap_put(&f->scales, old, scale);
         return kind == SCALE_RELU ? now
                                   : divide_other(&m, was, call, i, demanded(f, old).at, scale);
@@ -175,5 +182,6 @@ const Pass pass_forward_fold_scale_axis = {
     .opt_level = 3,
     .reorders = true,
     .needs_types = true,
+    .rules = scale_rules,
     .function = fold,
 };

@@ -422,8 +422,9 @@ FuseStop fuse_stop(FuseGraph *g, const FuseNode *n, const Expr **with)
     if (n->pattern == OP_OPAQUE)
         return FUSE_STOP_OPAQUE;
     if (n->extern_ref) {
-        *with = n->needed_by;
-        return n->needed_by ? FUSE_STOP_NEEDED : FUSE_STOP_RESULT;
+        bool result = !n->needed_by || n->needed_by->kind == EXPR_FUNCTION;
+        *with = result ? NULL : n->needed_by;
+        return result ? FUSE_STOP_RESULT : FUSE_STOP_NEEDED;
     }
     if (!n->edges)
         return FUSE_STOP_NONE;

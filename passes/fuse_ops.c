@@ -13,6 +13,9 @@
 typedef struct Group {
     Vec(Var *) params;
     Vec(Expr *) args;
+    bool decided, made;     /* whether it becomes a function, which is asked once */
+    Buf names;              /* of its calls, with their categories, where somebody listens */
+    uint32_t n;
     bool reshapes, others;  /* what its calls are */
     bool tensors;           /* one of them takes or gives more than numbers */
 } Group;
@@ -34,12 +37,22 @@ static Group *group_of(Fuse *fuse, const FuseNode *lead)
     return group;
 }
 
+static void tell_group(Fuse *fuse, const FuseNode *lead, const Group *group);
+
 /* What code is made of: numbers are computed in registers, and operators without an expression by functions of their own. */
 static bool is_kernel(Fuse *fuse, const FuseNode *lead)
 {
     const Call *call = expr_as_call(lead->e);
-    return !fuse->run->context->for_code ||
-           (group_of(fuse, lead)->tensors && (!call || call_has_elements(call)));
+    Group *group = group_of(fuse, lead);
+    if (group->decided)
+        return group->made;
+    if (fuse->run->context->decided)
+        tell_group(fuse, lead, group);
+    bool kernel =
+        !fuse->run->context->for_code || (group->tensors && (!call || call_has_elements(call)));
+    group->decided = true;
+    group->made = kernel && pass_may_change(fuse->run);
+    return group->made;
 }
 
 static bool is_number(const Type *t)
@@ -202,11 +215,6 @@ static const PassRule rules[] = {
     {0},
 };
 
-typedef struct Members {
-    Buf names; /* with their categories */
-    uint32_t n;
-} Members;
-
 static bool is_member(const FuseNode *n)
 {
     const Op *op = expr_call_of_op(n->e);
@@ -214,30 +222,26 @@ static bool is_member(const FuseNode *n)
 }
 
 /* The calls of each group, in order. */
-static PtrMap members_of(Fuse *fuse)
+static void name_members(Fuse *fuse)
 {
-    PtrMap groups = {0};
     for (size_t i = 0; i < fuse->graph.nodes.n && !limit_hit(&fuse->run->cx->limits); i++) {
         const FuseNode *n = fuse->graph.nodes.at[i];
         if (!is_member(n))
             continue;
-        void **slot = ptrmap_slot(&groups, fuse_leader(&fuse->graph, n->e));
-        Members *members = *slot ? *slot : arena_new(&fuse->run->scratch, Members);
-        *slot = members;
-        buf_printf(&members->names, "%s`%s` (%s)", members->n++ ? ", " : "",
+        Group *group = group_of(fuse, fuse_leader(&fuse->graph, n->e));
+        buf_printf(&group->names, "%s`%s` (%s)", group->n++ ? ", " : "",
                    expr_call_of_op(n->e)->name, fuse_pattern_name(n->pattern));
     }
-    return groups;
 }
 
-static void tell_group(Fuse *fuse, const FuseNode *lead, Members *members)
+static void tell_group(Fuse *fuse, const FuseNode *lead, const Group *group)
 {
     Buf count = {0};
-    PassEvent group = {.rule = &rules[RULE_GROUP], .at = lead->e, .a = buf_text(&members->names)};
-    buf_printf(&count, "%u calls", (unsigned)members->n);
-    group.b = buf_text(&count);
-    if (members->n > 1)
-        pass_decides(fuse->run, group);
+    PassEvent one = {.rule = &rules[RULE_GROUP], .at = lead->e, .a = buf_text(&group->names)};
+    buf_printf(&count, "%u calls", (unsigned)group->n);
+    one.b = buf_text(&count);
+    if (group->n > 1)
+        pass_decides(fuse->run, one);
     PassEvent stop = {.at = lead->e, .a = fuse_pattern_name(lead->group)};
     stop.rule = &rules[fuse_stop(&fuse->graph, lead, &stop.with)];
     const FuseNode *met = stop.with ? fuse_leader(&fuse->graph, stop.with) : NULL;
@@ -245,18 +249,6 @@ static void tell_group(Fuse *fuse, const FuseNode *lead, Members *members)
                                                                           : lead->dom_pattern);
     pass_decides(fuse->run, stop);
     buf_deinit(&count);
-}
-
-static void tell_groups(Fuse *fuse)
-{
-    PtrMap groups = members_of(fuse);
-    for (size_t i = 0; i < groups.n; i++) {
-        Members *members = groups.entries[i].value;
-        if (!limit_hit(&fuse->run->cx->limits))
-            tell_group(fuse, groups.entries[i].key, members);
-        buf_deinit(&members->names);
-    }
-    ptrmap_deinit(&groups);
 }
 
 static Function *fuse_function(PassRun *run, const Def *def)
@@ -277,12 +269,14 @@ static Function *fuse_function(PassRun *run, const Def *def)
     if (pc->for_code)
         note_tensors(&fuse);
     if (pc->decided)
-        tell_groups(&fuse);
+        name_members(&fuse);
     rewriter_init(&rw, run->cx, run->module, fuse_node, &fuse);
     rw.enter = enter_node;
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     fuse_graph_deinit(&fuse.graph);
+    for (size_t i = 0; i < fuse.groups.n; i++)
+        buf_deinit(&((Group *)fuse.groups.entries[i].value)->names);
     ptrmap_deinit(&fuse.groups);
     return expr_as_function(now);
 }

@@ -185,6 +185,10 @@ static Expr *make_literal(Inliner *in, const Function *f)
 static bool may_copy(Inliner *in, const Name *name, const Function *f, const Expr *at)
 {
     uint64_t nodes = (uint64_t)(uintptr_t)ptrmap_find(&in->sizes, f);
+    if (pass_is_done(in->run)) {
+        ptrmap_put(&in->kept, name, NULL);
+        return false;
+    }
     if (in->run->context->for_code && !is_set(f, "Inline") && ptrmap_has(&in->within, at))
         return false;
     if (in->run->context->for_code && !is_set(f, "Inline") && !is_worth(in, name)) {
@@ -241,7 +245,8 @@ static Expr *put_literal(Inliner *in, const PtrMap *done, const Call *was, Expr 
                    : now                                       ? now->callee
                                                                : NULL;
     const Function *f = expr_as_function(callee);
-    if (!f || f->type_params.n || function_is_primitive(f) || attrs_find(f->attrs, "Compiler"))
+    if (!f || f->type_params.n || function_is_primitive(f) || attrs_find(f->attrs, "Compiler") ||
+        pass_is_done(in->run))
         return e;
     if (local)
         local->gone = true;
@@ -355,7 +360,7 @@ static Expr *inline_calls(Inliner *in, Expr *root)
     ir_walk(root, note_values, NULL, &in->values);
     if (in->worthwhile)
         ir_walk(root, note_locals, NULL, in);
-    rewriter_init(&rw, in->run->cx, in->run->module, put_body, in);
+    pass_rewriter_init(&rw, in->run, put_body, in);
     Expr *now = ir_rewrite(&rw, root);
     rewriter_deinit(&rw);
     purity_deinit(&in->purity);

@@ -116,7 +116,7 @@ static Expr *lift_literal(Rewriter *rw, const Expr *old, Expr *now)
     Lift *l = rw->data;
     expr_keep_type(now, old);
     const Function *f = expr_as_function(now);
-    if (!f || old == l->root || function_is_primitive(f))
+    if (!f || old == l->root || function_is_primitive(f) || pass_is_done(l->run))
         return now;
     l->captured.n = 0;
     l->recursive = false;
@@ -165,7 +165,7 @@ static Function *lift(PassRun *run, const Def *def)
         return f ? def->fn : NULL;
     Lift l = {.run = run, .root = &f->base};
     Rewriter rw;
-    rewriter_init(&rw, run->cx, run->module, lift_literal, &l);
+    pass_rewriter_init(&rw, run, lift_literal, &l);
     rw.enter = note_let;
     Expr *now = ir_rewrite(&rw, &f->base);
     rewriter_deinit(&rw);

@@ -263,7 +263,7 @@ static Expr *merge_row(PassRun *run, Expr *root, const AttrValue *row, const Mot
     ir_walk(root, NULL, note_node, &m);
     if (find_parts(&m, motif)) {
         Rewriter rw;
-        rewriter_init(&rw, run->cx, run->module, put_part, &m);
+        pass_rewriter_init(&rw, run, put_part, &m);
         now = ir_rewrite(&rw, root);
         rewriter_deinit(&rw);
     }

@@ -70,21 +70,23 @@ bool function_is_skipped(const Function *f)
 /* Passes that are one rewrite tell it without saying so. */
 static const PassRule rewritten = {"rewritten", "{at} becomes {made}"};
 
-static Expr *rewrite_and_tell(Rewriter *rw, const Expr *old, Expr *now)
+static void tell_rewritten(void *watcher, const Expr *old, const Expr *made)
 {
-    PassRun *run = rw->data;
-    Expr *made = run->pass->rewrite(rw, old, now);
-    if (made && made != now)
-        pass_decides(run, (PassEvent){.rule = &rewritten, .at = old, .made = made});
-    return made;
+    pass_decides(watcher, (PassEvent){.rule = &rewritten, .at = old, .made = made});
+}
+
+void pass_rewriter_init(Rewriter *rw, PassRun *run, RewriteFn *fn, void *data)
+{
+    rewriter_init(rw, run->cx, run->module, fn, data);
+    rw->most = run->context->rewrites;
+    rw->watcher = run;
+    rw->replaced = run->context->decided && !run->pass->rules ? tell_rewritten : NULL;
 }
 
 static Function *run_rewrite(PassRun *run, const Def *def)
 {
     Rewriter rw;
-    RewriteFn *rewrite = run->context->decided ? rewrite_and_tell : run->pass->rewrite;
-    rewriter_init(&rw, run->cx, run->module, rewrite, run);
-    rw.most = run->context->rewrites;
+    pass_rewriter_init(&rw, run, run->pass->rewrite, run);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     return expr_as_function(now);
@@ -92,7 +94,13 @@ static Function *run_rewrite(PassRun *run, const Def *def)
 
 static Function *run_function(PassRun *run, const Def *def)
 {
-    return run->pass->rewrite ? run_rewrite(run, def) : run->pass->function(run, def);
+    uint64_t *left = run->context->rewrites, had = left ? *left : 0;
+    if (left && had == 0)
+        return def->fn;
+    Function *now = run->pass->rewrite ? run_rewrite(run, def) : run->pass->function(run, def);
+    if (left && *left == had && now != def->fn)
+        --*left;
+    return now;
 }
 
 /* A function pass on a bare expression works on a function without parameters around it. */
@@ -133,13 +141,24 @@ static bool run_functions(PassRun *run, Module *old)
     return !old->expr || run->module->expr;
 }
 
+static bool run_module(PassRun *run, Module *old)
+{
+    uint64_t *left = run->context->rewrites, had = left ? *left : 0;
+    if (left && had == 0)
+        return true;
+    bool ok = run->pass->module(run, old);
+    if (ok && left && *left == had && !module_same(old, run->module))
+        --*left;
+    return ok;
+}
+
 static Module *apply(PassRun *run, Module *old)
 {
     run->module = module_derive(old);
     if (!run->module)
         return NULL;
     run->module->expr = old->expr;
-    bool ok = run->pass->module ? run->pass->module(run, old) : run_functions(run, old);
+    bool ok = run->pass->module ? run_module(run, old) : run_functions(run, old);
     if (ok)
         return run->module;
     module_release(run->module);
@@ -329,6 +348,7 @@ static PassContext inner_context(const PassRun *run)
 Module *pass_run_inner(PassRun *run, Module *m, const char *pipeline)
 {
     PassContext inner = inner_context(run);
+    inner.rewrites = NULL;
     return run_hidden(&inner, module_retain(m), pipeline);
 }
 

@@ -42,7 +42,8 @@ typedef struct PassContext {
     bool for_card; /* a card runs it: images stay planes, and attention is one group */
     bool
         for_code; /* what comes out is compiled here: groups are made for that, beyond the rules of the original */
-    uint64_t *rewrites; /* so many more are made, by passes that make them one by one; NULL: all */
+    uint64_t *
+        rewrites; /* so many more changes are made, by every pass in an order of its own; NULL: all */
     /* Called after each pass with the module as it is now; NULL: nobody looks. The module is lent. */
     void (*after)(void *data, const char *pass, double seconds, const Module *before,
                   const Module *now);
@@ -89,6 +90,26 @@ static inline void pass_decides(const PassRun *run, PassEvent event)
         run->context->decided(run->context->data, &event);
 }
 
+/* Whether no more changes are to be made (PassContext.rewrites). */
+static inline bool pass_is_done(const PassRun *run)
+{
+    return run->context->rewrites && !*run->context->rewrites;
+}
+
+/* Counts a change, of passes that decide what to change before they do, and tells whether it may be made; what they say of it they say
+ * before. A pass that counts nothing, and whose rewriter does not, makes its changes to a definition in one piece. */
+static inline bool pass_may_change(const PassRun *run)
+{
+    if (pass_is_done(run))
+        return false;
+    if (run->context->rewrites)
+        --*run->context->rewrites;
+    return true;
+}
+
+/* A rewriter whose replacements are counted, and told where the pass has no rules: for callbacks that look at each node by itself. */
+void pass_rewriter_init(Rewriter *rw, PassRun *run, RewriteFn *fn, void *data);
+
 /* The passes, in the order of passes.def; ends with NULL. */
 extern const Pass *const passes[];
 const Pass *pass_find(Str name);
@@ -96,10 +117,10 @@ const Pass *pass_find(Str name);
 const Attrs *pass_config(Ctx *cx, Arena *arena, const Attrs *written);
 /* Functions for other compilers, and those that asked for it (SkipOptimization), stay as they are. */
 bool function_is_skipped(const Function *f);
-/* A pass that works in rounds: the passes of the text on `m`, whatever the level, unseen. The module is the caller's; NULL after a
- * diagnostic. */
+/* What a pass needs before or behind its own work: the passes of the text on `m`, whatever the level, unseen and uncounted. The module
+ * is the caller's; NULL after a diagnostic. */
 Module *pass_run_inner(PassRun *run, Module *m, const char *pipeline);
-/* The same with one row, which need not be in the list. */
+/* A part of the pass as a row, which need not be in the list; its changes are counted. */
 Module *pass_run_row(PassRun *run, Module *m, const Pass *row);
 /* Fills run->module with what `now`, made from run's module, defines. */
 void pass_take(PassRun *run, Module *now);

@@ -294,7 +294,7 @@ static Function *conv2d_to_sparse2(PassRun *run, const Def *def)
 {
     Weights w = {.run = run};
     Rewriter rw;
-    rewriter_init(&rw, run->cx, run->module, put_known, &w);
+    pass_rewriter_init(&rw, run, put_known, &w);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     return expr_as_function(now);

@@ -435,9 +435,8 @@ static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
 static Expr *rewrite(PassRun *run, Expr *root, RewriteFn *fn, void *data)
 {
     Rewriter rw;
-    rewriter_init(&rw, run->cx, run->module, fn, data);
+    pass_rewriter_init(&rw, run, fn, data);
     rw.enter = enter_node;
-    rw.most = run->context->rewrites;
     Expr *now = ir_rewrite(&rw, root);
     rewriter_deinit(&rw);
     return now;

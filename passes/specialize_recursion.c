@@ -312,7 +312,7 @@ static Function *specialize(PassRun *run, const Def *def)
 {
     Specializer s = {.run = run, .def = def, .m = {run->cx, &run->module->arena, def->span}};
     Rewriter rw;
-    rewriter_init(&rw, run->cx, run->module, look_at_call, &s);
+    pass_rewriter_init(&rw, run, look_at_call, &s);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     ptrmap_deinit(&s.made);

@@ -238,12 +238,17 @@ static bool holds_float(const Type *t, const DType *but)
     return found;
 }
 
-static bool report_unknown(Mixed *x, const Op *op, const Call *call)
+static bool has_floats(const Call *call)
 {
     bool floats = holds_float(call->base.type, NULL);
     for (uint32_t i = 0; i < call->args.n; i++)
         floats |= holds_float(call->args.at[i]->type, NULL);
-    if (x->missing == 2 || !floats || ptrmap_has(&x->told, op))
+    return floats;
+}
+
+static bool report_unknown(Mixed *x, const Op *op, const Call *call)
+{
+    if (x->missing == 2 || !has_floats(call) || ptrmap_has(&x->told, op))
         return true;
     ptrmap_put(&x->told, op, NULL);
     DiagCode code = x->missing == 0 ? E0604_MIXED_PRECISION : W0601_MIXED_PRECISION;
@@ -355,7 +360,10 @@ static Expr *convert_op(Rewriter *rw, const Call *old, const Call *now)
     low = low && !is_too_wide(x, old);
     if (x->run->context->decided)
         tell(x, old, category, low);
-    Expr *e = convert_operands(rw, old, now, low ? LOW : HIGH);
+    bool done = pass_is_done(x->run);
+    if (low && has_floats(old))
+        low = pass_may_change(x->run);
+    Expr *e = convert_operands(rw, old, now, low ? LOW : done ? AS_BEFORE : HIGH);
     /* Some operators take one floating type only, such as the scales of quantised ones. */
     return !e || expr_try_type_ops(rw->cx, e) ? e : convert_operands(rw, old, now, AS_BEFORE);
 }

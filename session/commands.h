@@ -39,6 +39,8 @@ void settings_keep(CommandCall *c);
 
 /* The passes in front of the other arguments, which it takes off. */
 Str command_pipeline(CommandCall *c);
+/* Where the last pass of a pipeline begins. */
+size_t pipeline_last(Str pipeline);
 /* `:explain pass`: what passes decided. */
 void explain_pass(CommandCall *c);
 

@@ -174,6 +174,18 @@ Str command_pipeline(CommandCall *c)
     return pipeline;
 }
 
+size_t pipeline_last(Str pipeline)
+{
+    size_t at = 0;
+    for (size_t i = 0, depth = 0; i < pipeline.len; i++) {
+        char c = pipeline.ptr[i];
+        depth += (strchr("{[(", c) != NULL) - (strchr("}])", c) != NULL);
+        if (c == ',' && depth == 0)
+            at = i + 1;
+    }
+    return at;
+}
+
 typedef struct PassCall {
     CommandCall target;
     Str pipeline;
@@ -235,10 +247,21 @@ void command_pass(CommandCall *c)
         passes_of_command(&call);
 }
 
+/* Whether the pipeline ends in a pass that is not several. */
+static bool is_one_pass(Str pipeline)
+{
+    size_t from = pipeline_last(pipeline), end = from;
+    while (end < pipeline.len && pipeline.ptr[end] != '{')
+        end++;
+    const Pass *pass = pass_find((Str){pipeline.ptr + from, end - from});
+    return pass && !pass->parts;
+}
+
 void explain_pass(CommandCall *c)
 {
     PassCall call = {.target = *c, .view = {.why = true}};
     call.pipeline = command_pipeline(&call.target);
+    call.view.step = is_one_pass(call.pipeline) ? TRACE_LAST : 0;
     if (command_need(c, "a pass, and what it is to run on"))
         passes_of_command(&call);
 }

@@ -1,6 +1,7 @@
 #include "session/views/blame.h"
 
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "ir/print.h"
 #include "ir/walk.h"
 #include "runtime/show.h"
@@ -710,8 +711,7 @@ static Module *look_after(Travel *t, Module *m, uint64_t n, bool *other)
     return now;
 }
 
-/* The first rewrite of the pass after which it differs, by halving, as a step of the record. False where it makes its changes in one piece,
- * or does not differ by itself. */
+/* The first rewrite of the pass after which it differs, by halving, as a step of the record. False where it does not differ by itself. */
 static bool find_rewrite(Travel *t, Module *m)
 {
     uint64_t most = UINT64_MAX / 2, low = 0;
@@ -755,8 +755,7 @@ typedef struct Finding {
     const BlameWish *small; /* what still shows it */
     Trace *trace; /* NULL: no pass is to blame */
     size_t step; /* of it, counted from 1 */
-    const Travel
-        *rewrite; /* that did it, inside the pass; NULL: that makes its changes in one piece */
+    const Travel *rewrite; /* that did it, inside the pass; NULL: nobody knows */
 } Finding;
 
 static void put_rows(Blame *b, const Finding *f, Buf *text, Buf *html, Buf *json)
@@ -982,11 +981,15 @@ static const PassRule value_rules[] = {
 static const char *told(Travel *t, const Buf *value)
 {
     Buf line = {0};
+    size_t i = 0;
     buf_char(&line, '`');
-    for (size_t i = 0; i < value->n && line.n < 60; i++)
+    while (i < value->n && line.n < 60) {
+        size_t n = utf8_cluster(value->at + i, value->n - i);
         if (value->at[i] != '\n' && !(value->at[i] == ' ' && line.at[line.n - 1] == ' '))
-            buf_char(&line, value->at[i]);
-    buf_str(&line, line.n < 60 ? "`" : "…`");
+            buf_bytes(&line, value->at + i, n);
+        i += n;
+    }
+    buf_str(&line, i < value->n ? "…`" : "`");
     const char *kept = arena_copy_text(&t->trace->arena, buf_text(&line), line.n);
     buf_deinit(&line);
     return kept;
@@ -1038,19 +1041,6 @@ static size_t note_rewrites(Travel *t, Module *m)
     return n;
 }
 
-/* Behind the last comma outside brackets. */
-static size_t last_element(Str pipeline)
-{
-    size_t at = 0;
-    for (size_t i = 0, depth = 0; i < pipeline.len; i++) {
-        char c = pipeline.ptr[i];
-        depth += (strchr("{[(", c) != NULL) - (strchr("}])", c) != NULL);
-        if (c == ',' && depth == 0)
-            at = i + 1;
-    }
-    return at;
-}
-
 static void show_rewrites(Travel *t, size_t n)
 {
     RelaySession *s = t->b->s;
@@ -1059,46 +1049,58 @@ static void show_rewrites(Travel *t, size_t n)
     if (n)
         trace_emit(t->trace, (TraceView){.pipeline = name});
     else if (session_status(s) == RELAY_OK)
-        emit_printf(
-            s, RELAY_OUTPUT_DISPLAY,
-            "%s replaces nothing here, or makes its changes in one piece: `:pass step=1` and "
-            "`:explain pass` show those\n",
-            t->pass);
+        emit_printf(s, RELAY_OUTPUT_DISPLAY, "%s changes nothing here\n", t->pass);
     if (n == REWRITES_MOST)
         emit_printf(s, RELAY_OUTPUT_STREAM, "… and perhaps more rewrites: these are the first %d\n",
                     REWRITES_MOST);
 }
 
-static void travel(Blame *b, const Runs *r, Module *m)
+/* Whether the program gives something that can be compared; why it does not is told. */
+static bool can_be_run(Travel *t, Runs *r, const BlameWish *w)
 {
-    Str pipeline = b->wish->pipeline;
-    size_t at = last_element(pipeline);
-    Trace trace;
-    Travel t = {.b = b, .runs = r, .trace = &trace};
-    trace_init(&trace, b->s);
-    trace.rewrites = true;
-    t.pass = arena_copy_text(&b->arena, pipeline.ptr + at, pipeline.len - at);
-    BlameWish first = *b->wish;
-    first.pipeline.len = at ? at - 1 : 0;
-    Module *from = at ? run_pipeline(b, &first, NULL) : module_retain(m);
-    if (from && r)
-        t.was = run_before(r, b->wish, from);
-    if (from && (!r || !value_is_none(t.was.value)))
-        show_rewrites(&t, note_rewrites(&t, from));
-    value_release(t.was.value);
-    module_release(from);
-    trace_deinit(&trace);
+    RelaySession *s = t->b->s;
+    Quiet quiet;
+    quiet_begin(&quiet, s);
+    bool ready = runs_init(r, t->b, w, w->m);
+    t->was = ready ? run_before(r, w, w->m) : (Before){.value = value_none()};
+    const char *message = quiet_message(&quiet);
+    bool runs = !value_is_none(t->was.value);
+    if (!runs && s->cx.limits.hit == LIMIT_NONE)
+        emit_printf(s, RELAY_OUTPUT_STREAM, "it is not run: %s\n",
+                    message ? message : "no random values can be made for all parameters");
+    quiet_end(&quiet, s);
+    return runs;
+}
+
+/* From the program as it is in front of the pass. */
+static void travel(Travel *t, BlameWish *w)
+{
+    Runs r = {0};
+    t->b->wish = w;
+    t->runs = can_be_run(t, &r, w) ? &r : NULL;
+    if (t->b->s->cx.limits.hit == LIMIT_NONE)
+        show_rewrites(t, note_rewrites(t, w->m));
+    value_release(t->was.value);
+    runs_deinit(&r);
 }
 
 void rewrites(RelaySession *s, const BlameWish *wish)
 {
-    Blame b = {.s = s, .wish = wish};
-    Runs r = {0};
+    BlameWish first = *wish, from = *wish;
+    Blame b = {.s = s, .wish = &first};
+    Trace trace;
+    size_t at = pipeline_last(wish->pipeline);
     arena_init(&b.arena, &s->cx.limits);
-    if (typecheck_module(&s->cx, wish->m, s->env)) {
-        bool runs = runs_init(&r, &b, wish, wish->m);
-        travel(&b, runs ? &r : NULL, wish->m);
-    }
-    runs_deinit(&r);
+    trace_init(&trace, s);
+    trace.rewrites = true;
+    first.pipeline.len = at ? at - 1 : 0;
+    bool checked = typecheck_module(&s->cx, wish->m, s->env);
+    from.m = !checked ? NULL : at ? run_pipeline(&b, &first, NULL) : module_retain(wish->m);
+    Travel t = {.b = &b, .trace = &trace};
+    t.pass = arena_copy_text(&b.arena, wish->pipeline.ptr + at, wish->pipeline.len - at);
+    if (from.m)
+        travel(&t, &from);
+    module_release(from.m);
+    trace_deinit(&trace);
     arena_deinit(&b.arena);
 }

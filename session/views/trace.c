@@ -226,7 +226,7 @@ typedef struct Keys {
 
 /* Both lists in order: what is alike goes together, one by one. `give` gets a pair. */
 static void pair_up(Trace *t, Keys gone, Keys fresh, Likeness like, const Expr *const *old,
-                    const Expr *const *now, uint32_t moment)
+                    const Expr *const *now)
 {
     static int (*const orders[])(const void *, const void *) = {
         [LIKE_PLACE_AND_KIND] = by_place_and_kind,
@@ -244,7 +244,7 @@ static void pair_up(Trace *t, Keys gone, Keys fresh, Likeness like, const Expr *
         if (c == 0 && !placeless) {
             uint32_t id = trace_node(t, old[a->at]);
             ptrmap_put(&t->ids, now[b->at], (void *)(uintptr_t)id);
-            t->seen.at[id] = moment;
+            t->seen.at[id] = t->moment;
             a->taken = b->taken = true;
         }
         i += c <= 0;
@@ -253,8 +253,9 @@ static void pair_up(Trace *t, Keys gone, Keys fresh, Likeness like, const Expr *
 }
 
 /* The nodes that are there without a number, and those whose number nothing has any more. */
-static void match_nodes(Trace *t, const Gather *g, uint32_t moment, Arena *scratch)
+static void match_nodes(Trace *t, const Gather *g, Arena *scratch)
 {
+    uint32_t moment = t->moment;
     Keys gone = {arena_new_array(scratch, Key, t->now.n + 1), 0};
     Keys fresh = {arena_new_array(scratch, Key, g->all.n + 1), 0};
     for (size_t i = 0; i < g->all.n; i++) {
@@ -271,7 +272,7 @@ static void match_nodes(Trace *t, const Gather *g, uint32_t moment, Arena *scrat
         for (size_t i = 0; i < fresh.n && !limit_hit(&t->s->cx.limits); i++)
             if (!fresh.at[i].taken)
                 fresh.at[i] = key_of(t, g->all.at[fresh.at[i].at], fresh.at[i].at);
-        pair_up(t, gone, fresh, like, t->now.at, g->all.at, moment);
+        pair_up(t, gone, fresh, like, t->now.at, g->all.at);
     }
     for (size_t i = 0; i < fresh.n; i++) {
         if (fresh.at[i].taken)
@@ -292,6 +293,87 @@ static int32_t line_number(void *data, const Expr *e)
     if (t->numbers.at[id] < 0)
         t->numbers.at[id] = t->next_number++;
     return t->numbers.at[id];
+}
+
+/* ---- names of variables ---------------------------------------------------------------------------------------------------------- */
+
+/* A variable keeps its name as long as what binds it keeps its number, so `%p0` stays `%p0` when there is another function in front. */
+typedef struct NameUse {
+    const Var *var; /* that had it last */
+    uint32_t moment;
+    uint32_t next, counted; /* the number to try behind it, and at which moment */
+} NameUse;
+
+static NameUse *use_of(Trace *t, const Name *name)
+{
+    void **slot = ptrmap_slot(&t->users, name);
+    if (!*slot)
+        *slot = arena_new(&t->arena, NameUse);
+    return *slot;
+}
+
+static bool is_taken(Trace *t, const Name *name, const Var *v)
+{
+    const NameUse *use = use_of(t, name);
+    return use->moment == t->moment && use->var != v;
+}
+
+static void take_name(Trace *t, const Name *name, const Var *v)
+{
+    NameUse *use = use_of(t, name);
+    use->moment = t->moment;
+    use->var = v;
+    ptrmap_put(&t->names, v, (void *)(uintptr_t)name);
+}
+
+typedef struct Binders {
+    Trace *t;
+    uint32_t id, n;
+} Binders;
+
+/* What had a name keeps it. */
+static void note_binder(void *data, Var *v)
+{
+    Binders *b = data;
+    Trace *t = b->t;
+    /* What is called otherwise by whoever made it is another variable. */
+    uint64_t parts[] = {b->id, b->n++, (uint64_t)(uintptr_t)v->name};
+    void *key = (void *)(uintptr_t)(hash_bytes(parts, sizeof parts, 0) | 1);
+    const Name *name = ptrmap_find(&t->names, v);
+    name = name ? name : ptrmap_find(&t->binders, key);
+    ptrmap_put(&t->keys, v, key);
+    if (name && !is_taken(t, name, v))
+        take_name(t, name, v);
+}
+
+/* A name that nothing has at this moment. */
+static const Name *free_name(Trace *t, const Var *v, const char *stem)
+{
+    const Name *name = name_intern(&t->words, stem, strlen(stem));
+    NameUse *first = use_of(t, name);
+    Buf b = {0};
+    first->next = first->counted == t->moment ? first->next : 0;
+    first->counted = t->moment;
+    while (is_taken(t, name, v)) {
+        buf_clear(&b);
+        buf_printf(&b, "%s%u", stem, (unsigned)++first->next);
+        name = name_intern(&t->words, buf_text(&b), b.n);
+    }
+    buf_deinit(&b);
+    return name;
+}
+
+static const char *line_name(void *data, const Var *v, const char *stem)
+{
+    Trace *t = data;
+    const Name *name = ptrmap_find(&t->names, v);
+    void *key = ptrmap_find(&t->keys, v);
+    if (!name || use_of(t, name)->moment != t->moment || is_taken(t, name, v))
+        name = free_name(t, v, stem);
+    take_name(t, name, v);
+    if (key)
+        ptrmap_put(&t->binders, key, (void *)(uintptr_t)name);
+    return name->text;
 }
 
 static uint32_t line_mark(void *data, const Expr *e)
@@ -320,8 +402,13 @@ static uint32_t take_mark(Buf *out, const char *line, const char *end)
 static const TraceText *text_of(Trace *t, const Module *m, const Gather *g)
 {
     TraceText *text = arena_new(&t->arena, TraceText);
-    PrintNodes nodes = {line_number, line_mark, t};
+    PrintNodes nodes = {line_number, line_mark, line_name, t};
     Buf marked = {0};
+    ptrmap_clear(&t->keys);
+    for (size_t i = 0; i < g->all.n; i++) {
+        Binders b = {t, trace_node(t, g->all.at[i]), 0};
+        ir_binders(g->all.at[i], note_binder, &b);
+    }
     ir_print_module(&marked, m,
                     (PrintStyle){.no_header = true, .no_metadata = true, .nodes = &nodes});
     const Expr **owner = arena_new_array(g->arena, const Expr *, t->numbers.n + 1);
@@ -494,25 +581,15 @@ static void count_lines(TraceStep *step)
 
 /* ---- recording ----------------------------------------------------------------------------------------------------------------- */
 
-/* Nothing was made anew: the pass left everything as it was. */
-static bool same_program(const Module *a, const Module *b)
-{
-    if (a->expr != b->expr || a->defs.n != b->defs.n)
-        return false;
-    for (size_t i = 0; i < a->defs.n; i++)
-        if (a->defs.at[i].fn != b->defs.at[i].fn || a->defs.at[i].name != b->defs.at[i].name)
-            return false;
-    return true;
-}
-
-static const TraceText *look(Trace *t, const Module *m, uint32_t *counts, uint32_t moment)
+static const TraceText *look(Trace *t, const Module *m, uint32_t *counts)
 {
     Arena scratch;
     arena_init(&scratch, &t->s->cx.limits);
     Gather g = {.t = t, .arena = &scratch, .counts = counts};
     gather(&g, m);
     ptrmap_deinit(&g.met);
-    match_nodes(t, &g, moment, &scratch);
+    t->moment++;
+    match_nodes(t, &g, &scratch);
     const TraceText *text = text_of(t, m, &g);
     t->now.n = 0;
     for (size_t i = 0; i < g.all.n; i++)
@@ -524,7 +601,7 @@ static const TraceText *look(Trace *t, const Module *m, uint32_t *counts, uint32
 static void begin(Trace *t, const Module *before)
 {
     t->first = module_retain((Module *)(uintptr_t)before);
-    t->text = look(t, before, t->nodes, 1);
+    t->text = look(t, before, t->nodes);
 }
 
 void trace_after(void *data, const char *pass, double seconds, const Module *before,
@@ -537,12 +614,12 @@ void trace_after(void *data, const char *pass, double seconds, const Module *bef
     const TraceText *old = last ? last->text : t->text;
     TraceStep step = {.pass = pass, .seconds = seconds, .text = old};
     step.now = module_retain((Module *)(uintptr_t)now);
-    if (same_program(before, now)) {
+    if (module_same(before, now)) {
         memcpy(step.nodes, last ? last->nodes : t->nodes, sizeof step.nodes);
     } else {
         Arena scratch;
         arena_init(&scratch, &t->s->cx.limits);
-        step.text = look(t, now, step.nodes, (uint32_t)t->steps.n + 2);
+        step.text = look(t, now, step.nodes);
         compare_lines(t, old, step.text, &step.lines, &scratch);
         count_lines(&step);
         arena_deinit(&scratch);
@@ -580,6 +657,8 @@ static const char *name_of(Trace *t, const Expr *e)
         return NULL;
     if (op)
         buf_str(&text, op->name);
+    else if (ptrmap_has(&t->names, e))
+        buf_printf(&text, "%%%s", ((const Name *)ptrmap_find(&t->names, e))->text);
     else if (is_atom(e))
         ir_print_expr(&text, e, (PrintStyle){.no_metadata = true});
     if (strncmp(buf_text(&text), "meta[", 5) == 0)
@@ -612,6 +691,7 @@ void trace_init(Trace *t, RelaySession *s)
 {
     *t = (Trace){.s = s};
     arena_init(&t->arena, &s->cx.limits);
+    interner_init(&t->words, &t->arena);
     vec_push(&t->numbers, &t->arena, -1); /* there is no node 0 */
     vec_push(&t->seen, &t->arena, 0);
 }
@@ -633,7 +713,10 @@ void trace_deinit(Trace *t)
         module_release(t->steps.at[i].now);
     }
     module_release(t->first);
-    ptrmap_deinit(&t->ids);
+    PtrMap *maps[] = {&t->ids, &t->names, &t->binders, &t->keys, &t->users};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        ptrmap_deinit(maps[i]);
+    interner_deinit(&t->words);
     arena_deinit(&t->arena);
 }
 
@@ -656,9 +739,12 @@ size_t trace_changed(const Trace *t)
 
 size_t trace_alone(const Trace *t, TraceView view)
 {
-    if (view.why)
-        return t->steps.n;
-    return view.step && view.step <= t->steps.n ? (size_t)view.step : 0;
+    return view.step == TRACE_LAST ? t->steps.n : view.step <= t->steps.n ? view.step : 0;
+}
+
+bool trace_is_seen(const TraceStep *step, TraceView view)
+{
+    return step->changed || (view.why && step->events.n);
 }
 
 uint32_t trace_count(const uint32_t *nodes)

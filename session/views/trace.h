@@ -107,6 +107,12 @@ typedef struct Trace {
     PtrMap ids; /* Expr -> the node's number */
     Vec(int32_t) numbers; /* by node: of its line, -1: it has none yet */
     int32_t next_number;
+    uint32_t moment; /* that is looked at, from 1 */
+    PtrMap names; /* Var -> the Name that it goes by */
+    PtrMap keys; /* of this moment: Var -> what binds it, and as which */
+    PtrMap binders; /* that -> the Name of the variable */
+    PtrMap users; /* Name -> NameUse */
+    Interner words; /* all names */
     Vec(uint32_t) seen; /* by node: the last moment at which it was there, from 1 */
     Vec(const Expr *) now; /* the nodes of the newest moment, operands before what uses them */
     Vec(TraceEvent) events; /* of the pass that runs */
@@ -143,15 +149,19 @@ void trace_origin_print(const Trace *t, Buf *out, const Expr *e);
 
 /* ---- views ----------------------------------------------------------------------------------------------------------------- */
 
+#define TRACE_LAST SIZE_MAX
+
 typedef struct TraceView {
     const char *pipeline;
-    size_t step; /* only this one, whole, counted from 1; 0: all, folded */
-    bool why; /* the last one, and all that it decided */
+    size_t step; /* only this one, whole, counted from 1, or the last one; 0: all, folded */
+    bool why; /* what was decided is told of passes that changed nothing, too */
     bool by_itself; /* on its page: that is the same for the same program, but for the times */
 } TraceView;
 
 /* The step that is seen alone, counted from 1; 0: all are seen. */
 size_t trace_alone(const Trace *t, TraceView view);
+/* Whether there is something to see of a step, where all are seen. */
+bool trace_is_seen(const TraceStep *step, TraceView view);
 void trace_text(Trace *t, Buf *out, TraceView view);
 void trace_html(Trace *t, Buf *out, TraceView view);
 void trace_json(Trace *t, Buf *out, TraceView view);

@@ -43,8 +43,9 @@ static const char style[] =
 
 typedef struct Page {
     Trace *t;
+    TraceView view;
     Buf *out;
-    size_t changed;
+    size_t seen; /* how many steps are */
     size_t elements, lines; /* that are left */
     size_t events; /* of a step that are told */
 } Page;
@@ -67,10 +68,11 @@ static void put_cell(Page *p, const HtmlSteps *steps, size_t k, size_t section)
     const TraceStep *step = &p->t->steps.at[k];
     uint32_t before = trace_count(k ? step[-1].nodes : p->t->nodes);
     uint32_t now = trace_count(step->nodes);
-    const char *tag = step->changed ? "label" : "span";
+    bool seen = trace_is_seen(step, p->view);
+    const char *tag = seen ? "label" : "span";
     buf_printf(out, "<%s", tag);
     put_facts(out, step);
-    if (step->changed)
+    if (seen)
         buf_printf(out, " for=\"rs%016llx-%zu\"", (unsigned long long)steps->id, section);
     buf_printf(out, ">%zu %s<small>", k + 1, step->pass);
     trace_counts_print(out, step);
@@ -103,7 +105,7 @@ static void put_strip(Page *p, const HtmlSteps *steps)
     buf_str(p->out, "<div class=\"relay-strip\">");
     for (size_t i = 0; i < p->t->steps.n; i++) {
         const TraceStep *step = &p->t->steps.at[i];
-        section += step->changed;
+        section += trace_is_seen(step, p->view);
         put_cell(p, steps, i, section);
     }
     buf_str(p->out, "</div>");
@@ -253,9 +255,10 @@ static void put_header(Page *p, const char *pipeline)
 
 void trace_html(Trace *t, Buf *out, TraceView view)
 {
-    Page p = {
-        .t = t, .out = out, .changed = trace_changed(t), .elements = ELEMENTS, .lines = LINES_ALL};
-    size_t only = t->steps.n == 1 ? 1 : trace_alone(t, view), n = only ? 1 : p.changed;
+    Page p = {.t = t, .view = view, .out = out, .elements = ELEMENTS, .lines = LINES_ALL};
+    for (size_t i = 0; i < t->steps.n; i++)
+        p.seen += trace_is_seen(&t->steps.at[i], view);
+    size_t only = t->steps.n == 1 ? 1 : trace_alone(t, view), n = only ? 1 : p.seen;
     bool one = only != 0;
     p.events = trace_alone(t, view) ? EVENTS_ALONE : EVENTS_SHOWN;
     Buf body = {0};
@@ -273,7 +276,7 @@ void trace_html(Trace *t, Buf *out, TraceView view)
     if (one)
         put_step(&p, &steps, only - 1, 1);
     for (size_t i = 0, left = n; !one && i < t->steps.n; i++)
-        if (t->steps.at[i].changed)
+        if (trace_is_seen(&t->steps.at[i], view))
             put_step(&p, &steps, i, left--);
     html_steps_end(&steps);
     buf_str(out, "</div>");

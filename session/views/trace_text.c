@@ -95,10 +95,10 @@ static void put_step(Trace *t, Buf *out, size_t k, size_t most, bool alone)
     trace_time_print(t, out, step->seconds);
     buf_str(out, step->changed ? "\n" : ": no change\n");
     put_events(t, out, step, alone ? EVENTS_STEP : EVENTS_ALL);
-    if (!step->changed) {
+    if (!step->changed && (alone || t->steps.n == 1))
         put_program(out, &step->text->lines, most);
+    if (!step->changed)
         return;
-    }
     TraceLines lines = trace_fold(t, &step->lines, alone ? most : CONTEXT, most);
     for (size_t i = 0; i < lines.n; i++)
         put_line(t, out, &lines.at[i], alone ? SIZE_MAX : COLUMNS);
@@ -114,7 +114,7 @@ void trace_text(Trace *t, Buf *out, TraceView view)
     if (t->steps.n > 1)
         put_rows(t, out, view.pipeline);
     for (size_t i = 0; i < t->steps.n; i++)
-        if (t->steps.at[i].changed || t->steps.n == 1)
+        if (trace_is_seen(&t->steps.at[i], view) || t->steps.n == 1)
             put_step(t, out, i, LINES_ALL / (changed ? changed : 1), false);
 }
 
