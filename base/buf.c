@@ -206,3 +206,10 @@ void buf_json(Buf *b, const char *p, size_t n)
 {
     escaped(b, p, n, json_special);
 }
+
+void buf_json_field(Buf *b, const char *key, const char *p, size_t n)
+{
+    buf_printf(b, "\"%s\": \"", key);
+    buf_json(b, p, n);
+    buf_char(b, '"');
+}

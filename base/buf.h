@@ -57,5 +57,7 @@ void buf_vprintf(Buf *b, const char *format, va_list args) __attribute__((format
  * becomes U+FFFD. */
 void buf_html(Buf *b, const char *p, size_t n);
 void buf_json(Buf *b, const char *p, size_t n);
+/* A key and a text, `"key": "text"`. */
+void buf_json_field(Buf *b, const char *key, const char *p, size_t n);
 
 #endif

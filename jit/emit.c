@@ -327,6 +327,7 @@ static void make_product(Emit *e, const NestNode *s)
     Gen *g = e->g;
     const NestProduct *p = &s->product;
     origin_at(g, e->span);
+    origin_at(g, p->span);
     bool single = e->n->buffers.at[s->buffer].dtype.bits == 32;
     size_t size = single ? 4 : 8;
     bool ta = p->k.a != 1 && p->k.extent > 1, tb = p->n.b != 1 && p->n.extent > 1;

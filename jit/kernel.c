@@ -122,19 +122,25 @@ typedef struct Showing {
     PtrMap spans; /* of the line, that were noted */
 } Showing;
 
+static void note_span(Showing *sh, Span span)
+{
+    const void *key = place_of(hash_bytes(&span, sizeof span, 0));
+    if (!ptrmap_has(&sh->spans, key))
+        origin_of_line(sh->g, span);
+    ptrmap_put(&sh->spans, key, sh);
+}
+
 static void note_origin(void *data, Te *e)
 {
-    Showing *sh = data;
-    const void *key = place_of(hash_bytes(&e->span, sizeof e->span, 0));
-    if (!ptrmap_has(&sh->spans, key))
-        origin_of_line(sh->g, e->span);
-    ptrmap_put(&sh->spans, key, sh);
+    note_span(data, e->span);
 }
 
 static void note_statement(void *data, NestNode *s)
 {
     Showing *sh = data;
     PtrMap seen = {0};
+    if (s->kind == NEST_PRODUCT)
+        note_span(sh, s->product.span);
     if (s->value)
         te_each(sh->g->arena, &seen, s->value, note_origin, sh);
     ptrmap_deinit(&seen);

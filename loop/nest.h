@@ -106,6 +106,7 @@ typedef struct NestProduct {
     NestSide batch, m, n, k;
     int a, b; /* buffers */
     int64_t a_from, b_from;
+    Span span; /* of what is computed, for readers */
 } NestProduct;
 
 struct NestNode {

@@ -53,7 +53,7 @@ static NestSide turned(NestSide s)
 static void turn(NestProduct *p)
 {
     *p = (NestProduct){turned(p->batch), turned(p->n), turned(p->m), turned(p->k), p->b, p->a,
-                       p->b_from,        p->a_from};
+                       p->b_from,        p->a_from,    p->span};
 }
 
 /* Whether the library can see an operand of rows and columns with these steps: one of them is 1. */
@@ -94,7 +94,8 @@ bool product_sides(const TeProgram *p, int stage, NestProduct *q)
     DType a = product_dtype(p, t.a.tensor), b = product_dtype(p, t.b.tensor);
     if (!is_float64(s->dtype, a, b) && !words_of(false, s->dtype, a, b, &words))
         return false;
-    *q = (NestProduct){one, one, one, one, t.a.tensor, t.b.tensor, t.a.offset, t.b.offset};
+    *q = (NestProduct){one,        one,        one,        one,          t.a.tensor,
+                       t.b.tensor, t.a.offset, t.b.offset, s->body->span};
     if (!sides_of(s, &t, q))
         return false;
     if (q->n.c != 1)

@@ -4,6 +4,7 @@
 #include "session/internal.h"
 #include "session/manifest.h"
 #include "session/timing.h"
+#include "session/views/bench.h"
 #include "typecheck/typecheck.h"
 
 #include <math.h>
@@ -25,6 +26,7 @@ typedef struct Bench {
     JitCounts kernels;
     double compile; /* from the text to the end of the first call */
     Value result;
+    const Peers *peers; /* NULL: there is no file */
 } Bench;
 
 /* ---- parameters -------------------------------------------------------------------------------------------------------------- */
@@ -170,6 +172,10 @@ static void report(Bench *b, bool json)
         if (b->code.engine == ENGINE_GPU)
             buf_printf(&out, "\"gpu_ms\": %.6g, \"gpu_in\": %.0f, \"gpu_out\": %.0f, ",
                        b->timing.card.seconds * 1e3, b->timing.card.to, b->timing.card.from);
+        if (b->peers) {
+            peers_json(b->peers, &b->timing, &out);
+            buf_str(&out, ", ");
+        }
         buf_str(&out, "\"out\": ");
         describe(&out, &f);
         buf_str(&out, "}\n");
@@ -184,6 +190,10 @@ static void report(Bench *b, bool json)
         if (b->code.engine == ENGINE_GPU)
             buf_printf(&out, ", on the card %.4f ms", b->timing.card.seconds * 1e3);
         buf_char(&out, '\n');
+        if (b->peers) {
+            peers_text(b->peers, &b->timing, &out);
+            buf_char(&out, '\n');
+        }
     }
     free(f.at);
     emit_text(b->s, RELAY_OUTPUT_TEXT, &out);
@@ -273,7 +283,11 @@ RelayStatus stage_bench(RelaySession *s, const RelayRequest *r)
     blas_set_threads(s->cx.blas, threads && !s->exact ? atoi(threads) : 1);
     Arena arena;
     arena_init(&arena, &s->cx.limits);
+    const char *file = request_find(r, "peers");
+    Peers peers;
+    b.peers = file ? &peers : NULL;
     bool ok = session_status(s) == RELAY_OK &&
+              (!file || peers_read(s, &arena, file, str_of(workload ? workload : ""), &peers)) &&
               (workload ? load_workload(&b, &arena, dir ? dir : ".", workload) : load_file(&b, r));
     if (ok && measure(&b))
         report(&b, request_flag(r, "json"));

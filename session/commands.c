@@ -79,6 +79,15 @@ static bool ask_for(CommandCall *c, const char *what)
     return added != NULL;
 }
 
+void command_word_setting(CommandCall *c, const char *name, Str *value)
+{
+    size_t n = strlen(name);
+    if (c->text.len <= n || strncmp(c->text.ptr, name, n) != 0 || c->text.ptr[n] != '=')
+        return;
+    Str word = command_word(c);
+    *value = (Str){word.ptr + n + 1, word.len - n - 1};
+}
+
 bool command_need(CommandCall *c, const char *what)
 {
     if (c->text.len || ask_for(c, what))

@@ -1,6 +1,7 @@
 /* Commands that measure: `:time`, `:bench`. */
 #include "session/commands.h"
 #include "session/tier.h"
+#include "session/views/bench.h"
 
 static const TimeWish time_wish = {.seconds = 0.2};
 
@@ -99,55 +100,47 @@ void command_time(CommandCall *c)
     module_release(m);
 }
 
-static void bench_report(RelaySession *s, const Runnable *code, const Timing *t)
+static void bench(RelaySession *s, const Thunk *t, TimeWish wish, const Peers *peers)
 {
-    const struct {
-        const char *name;
-        double seconds;
-    } rows[] = {{"minimum", t->least},           {"lower quarter", t->low}, {"median", t->median},
-                {"upper quarter", t->high},      {"maximum", t->most},      {"first", t->first},
-                {"on the card", t->card.seconds}};
-    size_t n = sizeof rows / sizeof *rows - (code->engine != ENGINE_GPU);
-    Buf b = {0};
-    buf_printf(&b, "%d run%s by %s", t->runs, t->runs == 1 ? "" : "s", engine_names[code->engine]);
-    if (engine_compiles(code->engine))
-        buf_printf(&b, " at level %d", s->opt_level);
-    for (size_t i = 0; i < n; i++) {
-        buf_printf(&b, "\n%-14s", rows[i].name);
-        print_time(&b, rows[i].seconds);
+    Runnable code;
+    Timing timing;
+    double start = clock_seconds();
+    if (!engine_prepare(s, session_steady_engine(s), t->module, t->name, &code))
+        return;
+    double prepare = clock_seconds() - start;
+    if (time_calls(s, &code, t->n, t->args, wish, &timing) && session_status(s) == RELAY_OK) {
+        timing.first += prepare;
+        bench_emit(s, &(BenchView){.code = &code,
+                                   .timing = &timing,
+                                   .peers = peers,
+                                   .opt_level = s->opt_level,
+                                   .constant = engine_compiles(code.engine) &&
+                                               runnable_is_constant(&code)});
     }
-    if (code->engine == ENGINE_GPU)
-        say_transfers(&b, &t->card);
-    if (engine_compiles(code->engine))
-        say_if_known(&b, code);
-    emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
-    buf_deinit(&b);
+    engine_release(s, &code);
 }
 
 void command_bench(CommandCall *c)
 {
     RelaySession *s = c->s;
     uint64_t seconds = 1, runs = 3;
+    Str file = {"", 0}, workload = {"", 0};
     if (!command_setting(c, "seconds", &seconds) || !command_setting(c, "runs", &runs))
         return;
+    command_word_setting(c, "peers", &file);
+    command_word_setting(c, "workload", &workload);
     Module *m = command_program(c);
     Thunk t;
-    if (!m || !thunk_make(s, s->env, m, m->expr, CLOSURES_ALL, &t)) {
-        module_release(m);
-        return;
+    Arena arena;
+    arena_init(&arena, &s->cx.limits);
+    Peers peers;
+    const char *path = arena_copy_text(&arena, file.ptr, file.len);
+    if (m && (!file.len || peers_read(s, &arena, path, workload, &peers)) &&
+        thunk_make(s, s->env, m, m->expr, CLOSURES_ALL, &t)) {
+        bench(s, &t, (TimeWish){.seconds = (double)seconds, .runs = (int)runs},
+              file.len ? &peers : NULL);
+        thunk_free(s, &t);
     }
-    Runnable code;
-    Timing timing;
-    TimeWish wish = {.seconds = (double)seconds, .runs = (int)runs};
-    double start = clock_seconds();
-    if (engine_prepare(s, session_steady_engine(s), t.module, t.name, &code)) {
-        double prepare = clock_seconds() - start;
-        if (time_calls(s, &code, t.n, t.args, wish, &timing) && session_status(s) == RELAY_OK) {
-            timing.first += prepare;
-            bench_report(s, &code, &timing);
-        }
-        engine_release(s, &code);
-    }
-    thunk_free(s, &t);
+    arena_deinit(&arena);
     module_release(m);
 }

@@ -6,6 +6,7 @@
 #include "session/views/value_html.h"
 
 #include <math.h>
+#include <string.h>
 
 #define PROGRAM_LINES_MOST 1000000      /* a diff shows the whole program */
 #define BOUND_ELEMENTS_MOST \
@@ -29,16 +30,18 @@ static ShowStyle show_style(RelaySession *s, Value v)
 
 void display_value(RelaySession *s, RelayOutputKind kind, Value v)
 {
-    Buf text = {0}, html = {0};
+    Buf text = {0}, html = {0}, json = {0};
     value_show(&text, v, show_style(s, v));
-    value_html(&html, v, &s->cx.limits);
+    value_views(s, v, &html, &json);
     RelayMime mimes[] = {
         {"text/plain", buf_text(&text), text.n},
+        {"application/json", buf_text(&json), json.n},
         {"text/html", buf_text(&html), html.n},
     };
-    emit_mimes(s, kind, html.n ? 2 : 1, mimes);
+    emit_mimes(s, kind, html.n ? 3 : 1, mimes);
     buf_deinit(&text);
     buf_deinit(&html);
+    buf_deinit(&json);
 }
 
 void display_binding(RelaySession *s, const Local *local)
@@ -64,28 +67,22 @@ void display_binding(RelaySession *s, const Local *local)
 
 void display_program(RelaySession *s, const char *title, const Buf *text)
 {
-    Buf plain = {0}, html = {0};
+    Buf plain = {0}, html = {0}, json = {0};
     if (title)
         buf_printf(&plain, "// %s\n", title);
     buf_bytes(&plain, buf_text(text), text->n);
     html_program(&html, buf_text(&plain), plain.n);
-    emit_view(s, &plain, &html);
+    buf_char(&json, '{');
+    if (title) {
+        buf_json_field(&json, "title", title, strlen(title));
+        buf_str(&json, ", ");
+    }
+    buf_json_field(&json, "program", buf_text(text), text->n);
+    buf_str(&json, "}\n");
+    emit_bundle(s, &plain, &html, &json);
     buf_deinit(&plain);
     buf_deinit(&html);
-}
-
-void display_diff(RelaySession *s, const char *title, const Buf *before, const Buf *after)
-{
-    Buf plain = {0}, marked = {0}, html = {0};
-    buf_printf(&plain, "// %s\n", title);
-    buf_printf(&marked, " // %s\n", title);
-    diff_lines(&plain, buf_text(before), buf_text(after), PROGRAM_LINES_MOST, s->options.color);
-    diff_lines(&marked, buf_text(before), buf_text(after), PROGRAM_LINES_MOST, false);
-    html_diff(&html, buf_text(&marked), marked.n);
-    emit_view(s, &plain, &html);
-    buf_deinit(&plain);
-    buf_deinit(&marked);
-    buf_deinit(&html);
+    buf_deinit(&json);
 }
 
 /* ---- pictures --------------------------------------------------------------------------------------------------------------- */
@@ -196,17 +193,21 @@ bool display_image(RelaySession *s, Value v, Span span)
     im.n = view.t.size / (im.h * im.w);
     im.n = im.n > IMAGES_MOST ? IMAGES_MOST : im.n;
     images_range(&im);
-    Buf text = {0}, svg = {0}, pixels = {0};
+    Buf text = {0}, svg = {0}, json = {0}, pixels = {0};
     images_text(&text, &im);
+    buf_printf(&json, "{\"pictures\": %lld, \"rows\": %lld, \"columns\": %lld}\n", (long long)im.n,
+               (long long)im.h, (long long)im.w);
     images_svg(&svg, &im);
     if (s->options.pixels)
         images_pixels(&pixels, &im);
     RelayMime mimes[] = {
         {"text/plain", buf_text(&text), text.n},
+        {"application/json", buf_text(&json), json.n},
         {"image/svg+xml", buf_text(&svg), svg.n},
         {"image/x-portable-graymap", buf_text(&pixels), pixels.n},
     };
-    emit_mimes(s, RELAY_OUTPUT_DISPLAY, pixels.n ? 3 : 2, mimes);
+    emit_mimes(s, RELAY_OUTPUT_DISPLAY, pixels.n ? 4 : 3, mimes);
+    buf_deinit(&json);
     buf_deinit(&pixels);
     buf_deinit(&text);
     buf_deinit(&svg);

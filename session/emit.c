@@ -42,15 +42,6 @@ void emit_text(RelaySession *s, RelayOutputKind kind, const Buf *text)
     emit_mimes(s, kind, 1, &mime);
 }
 
-void emit_view(RelaySession *s, const Buf *text, const Buf *html)
-{
-    RelayMime mimes[] = {
-        {"text/plain", buf_text(text), text->n},
-        {"text/html", buf_text(html), html->n},
-    };
-    emit_mimes(s, RELAY_OUTPUT_DISPLAY, 2, mimes);
-}
-
 void emit_bundle(RelaySession *s, const Buf *text, const Buf *html, const Buf *json)
 {
     RelayMime mimes[] = {

@@ -78,26 +78,6 @@ void html_program(Buf *out, const char *text, size_t len)
     buf_str(out, "</div>");
 }
 
-void html_diff(Buf *out, const char *text, size_t len)
-{
-    open_program(out);
-    const char *end = text + len;
-    for (const char *line = text; line < end;) {
-        const char *newline = memchr(line, '\n', (size_t)(end - line));
-        const char *stop = newline ? newline : end;
-        const char *class = *line == '+'   ? " class=\"relay-added\""
-                            : *line == '-' ? " class=\"relay-removed\""
-                                           : "";
-        buf_printf(out, "<div%s>", class);
-        size_t sign = line < stop;
-        buf_html(out, line, sign);
-        html_tokens(out, line + sign, (size_t)(stop - line) - sign);
-        buf_str(out, "\n</div>");
-        line = newline ? newline + 1 : end;
-    }
-    buf_str(out, "</div>");
-}
-
 /* ---- marked text ------------------------------------------------------------------------------------------------------------- */
 
 static const char mark_style[] =

@@ -30,8 +30,6 @@ void html_tokens(Buf *out, const char *text, size_t len);
 /* Plain text, in which code stands in backquotes. */
 void html_words(Buf *out, const char *text);
 void html_program(Buf *out, const char *text, size_t len);
-/* The same for a diff of Relay text: the first column is a sign. */
-void html_diff(Buf *out, const char *text, size_t len);
 
 typedef enum HtmlMarkKind {
     HTML_MARK_AT, /* what the step is about */

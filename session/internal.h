@@ -192,11 +192,9 @@ void written_forget(RelaySession *s);
 
 void emit_mimes(RelaySession *s, RelayOutputKind kind, size_t n, const RelayMime *mimes);
 void emit_text(RelaySession *s, RelayOutputKind kind, const Buf *text);
-/* Something to look at: as text, and as HTML for faces that show it. */
-void emit_view(RelaySession *s, const Buf *text, const Buf *html);
 /* A display that takes the place of the one before with the same number; `more`: another will. */
 void emit_live(RelaySession *s, unsigned live, bool more, size_t n, const RelayMime *mimes);
-/* As emit_view, and what programs read. */
+/* Something to look at: as text, as HTML for faces that show it, and what programs read. */
 void emit_bundle(RelaySession *s, const Buf *text, const Buf *html, const Buf *json);
 __attribute__((format(printf, 3, 4))) void emit_printf(RelaySession *s, RelayOutputKind kind,
                                                        const char *format, ...);
@@ -323,8 +321,6 @@ void display_value(RelaySession *s, RelayOutputKind kind, Value v);
 void display_binding(RelaySession *s, const Local *local);
 /* A program's text, coloured for HTML. */
 void display_program(RelaySession *s, const char *title, const Buf *text);
-/* What a pass changed, line by line. */
-void display_diff(RelaySession *s, const char *title, const Buf *before, const Buf *after);
 /* A matrix or a stack of them as pictures; false after a diagnostic. */
 bool display_image(RelaySession *s, Value v, Span span);
 /* Code points, a vector or a list of integers, as text; false after a diagnostic. */

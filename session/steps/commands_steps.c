@@ -14,12 +14,15 @@
 
 static void show_steps(RelaySteps *st, uint64_t in_text)
 {
-    Buf text = {0}, html = {0};
+    Buf text = {0}, html = {0}, json = {0};
+    uint64_t start = st->met ? st->stop : st->rec.first;
     steps_text(st, &text, in_text);
-    steps_html(st, &html, st->met ? st->stop : st->rec.first);
-    emit_view(st->s, &text, &html);
+    steps_html(st, &html, start);
+    steps_json(st, &json, start);
+    emit_bundle(st->s, &text, &html, &json);
     buf_deinit(&text);
     buf_deinit(&html);
+    buf_deinit(&json);
 }
 
 void command_step(CommandCall *c)

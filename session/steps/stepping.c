@@ -292,6 +292,53 @@ void steps_text(RelaySteps *st, Buf *out, uint64_t most)
                    (unsigned long long)(end - begin) * 10, (unsigned long long)end);
 }
 
+/* ---- as JSON ---------------------------------------------------------------------------------------- */
+
+enum { JSON_COLUMNS = 200 };
+
+static void json_step(RelaySteps *st, Buf *out, uint64_t k)
+{
+    const RecordStep *step = recorder_step(&st->rec, k);
+    Buf text = {0}, rule = {0}, value = {0};
+    record_text(&st->rec, &text, step->span, JSON_COLUMNS);
+    record_rule(&st->rec, &rule, step);
+    if (!value_is_none(step->value))
+        record_value(&st->rec, &value, step->value);
+    buf_printf(out, "%s{\"step\": %llu, \"line\": %u, \"depth\": %u, ",
+               k > st->rec.first ? ",\n" : "\n", (unsigned long long)k,
+               (unsigned)step_line(st, step), (unsigned)record_depth(step));
+    buf_json_field(out, "text", buf_text(&text), text.n);
+    buf_str(out, ", ");
+    buf_json_field(out, "rule", buf_text(&rule), rule.n);
+    buf_str(out, ", ");
+    buf_json_field(out, "value", buf_text(&value), value.n);
+    buf_printf(out, ", \"stop\": %s}", step->stop == RELAY_STOP_NAN ? "\"nan\"" : "null");
+    buf_deinit(&text);
+    buf_deinit(&rule);
+    buf_deinit(&value);
+}
+
+void steps_json(RelaySteps *st, Buf *out, uint64_t start)
+{
+    buf_str(out, "{\"steps\": [");
+    for (uint64_t k = st->rec.first; k < st->rec.n && !limit_hit(&st->s->cx.limits); k++)
+        json_step(st, out, k);
+    const RelayStepView *v = relay_steps_view(st, start);
+    const struct {
+        const char *key, *text;
+    } rows[] = {{"why", v->why},
+                {"variables", v->variables},
+                {"calls", v->calls},
+                {"references", v->cells}};
+    buf_printf(out, "], \"done\": %s, \"at\": {\"step\": %llu", st->rec.done ? "true" : "false",
+               (unsigned long long)start);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        buf_str(out, ", ");
+        buf_json_field(out, rows[i].key, rows[i].text, strlen(rows[i].text));
+    }
+    buf_str(out, "}}\n");
+}
+
 #define STATE_STEPS 8
 
 static void text_section(Buf *out, const char *title, const char *lines)

@@ -90,6 +90,8 @@ void steps_state(RelaySteps *st, Buf *out, uint64_t number);
 /* The steps that are kept, as text (at most so many) and as HTML that begins with one of them. */
 void steps_text(RelaySteps *st, Buf *out, uint64_t most);
 void steps_html(RelaySteps *st, Buf *out, uint64_t start);
+/* The same as JSON, with the state behind the step that the page begins with. */
+void steps_json(RelaySteps *st, Buf *out, uint64_t start);
 /* The lines of the function around a step. */
 Span steps_region(const RelaySteps *st, const RecordStep *step);
 

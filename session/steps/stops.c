@@ -426,13 +426,15 @@ void stops_watch(RelaySteps *st, const Event *e)
 
 static void show_stop(RelaySteps *st)
 {
-    Buf text = {0}, html = {0};
+    Buf text = {0}, html = {0}, json = {0};
     uint64_t stop = st->stop < st->rec.first ? st->rec.first : st->stop;
     steps_state(st, &text, stop);
     steps_html(st, &html, stop);
-    emit_view(st->s, &text, &html);
+    steps_json(st, &json, stop);
+    emit_bundle(st->s, &text, &html, &json);
     buf_deinit(&text);
     buf_deinit(&html);
+    buf_deinit(&json);
 }
 
 static void report_stop(RelaySteps *st)

@@ -110,7 +110,7 @@ static Module *untyped_target(CommandCall *c)
 typedef struct StoryView {
     RelaySession *s;
     const Story *story;
-    Buf text, html;
+    Buf text, html, json;
 } StoryView;
 
 /* The event's places as a diagnostic's, for the one picture of source lines that there is. */
@@ -163,6 +163,50 @@ static void step_text(StoryView *v, size_t i)
     step_places(&v->text, v->s, e, false);
     buf_printf(&v->text, "    %s\n", e->before);
     step_decision(&v->text, e, "    ");
+}
+
+/* ---- a step as JSON ----------------------------------------------------------------------------------------------------------------- */
+
+static void put_span(Buf *out, RelaySession *s, Span span)
+{
+    const Source *source = sources_get(&s->cx.sources, span.source);
+    if (!source || span_is_none(span)) {
+        buf_str(out, "null");
+        return;
+    }
+    Position from = span_start(&s->cx.sources, span), to = span_end(&s->cx.sources, span);
+    buf_char(out, '{');
+    buf_json_field(out, "file", source->name, strlen(source->name));
+    buf_printf(out, ", \"line\": %u, \"column\": %u, \"end_line\": %u, \"end_column\": %u}",
+               (unsigned)from.line, (unsigned)from.column, (unsigned)to.line, (unsigned)to.column);
+}
+
+static void step_json(StoryView *v, size_t i)
+{
+    static const char *const results[] = {
+        [STORY_DECIDED] = "decided", [STORY_WAITS] = "waits", [STORY_FAILED] = "failed"};
+    const StoryEvent *e = &v->story->events.at[i];
+    Buf *out = &v->json, decision = {0};
+    buf_str(out, i ? ",\n{" : "\n{");
+    buf_json_field(out, "rule", e->rule, strlen(e->rule));
+    buf_str(out, ", \"at\": ");
+    put_span(out, v->s, e->at);
+    buf_str(out, ", \"places\": [");
+    for (uint32_t k = 0; k < e->n_places; k++) {
+        const char *says = e->places[k].text ? e->places[k].text : "";
+        buf_str(out, k ? ", {" : "{");
+        buf_json_field(out, "says", says, strlen(says));
+        buf_str(out, ", \"at\": ");
+        put_span(out, v->s, e->places[k].span);
+        buf_char(out, '}');
+    }
+    buf_str(out, "], ");
+    buf_json_field(out, "before", e->before, strlen(e->before));
+    buf_str(out, ", ");
+    step_decision(&decision, e, "");
+    buf_json_field(out, "decision", buf_text(&decision), decision.n);
+    buf_printf(out, ", \"result\": \"%s\"}", results[e->result]);
+    buf_deinit(&decision);
 }
 
 /* ---- a step as HTML ----------------------------------------------------------------------------------------------------------------- */
@@ -280,11 +324,15 @@ static bool story_has(const Story *story, const Diag *d)
 static void story_errors(StoryView *v, DiagsMark before)
 {
     Diags *ds = v->s->cx.diags;
+    const char *between = "";
     for (const Diag *d = before.last ? before.last->next : ds->first; d; d = d->next) {
         buf_char(&v->text, '\n');
         render_text(&v->text, &v->s->cx.sources, d, (RenderStyle){.color = v->s->options.color});
         if (!story_has(v->story, d))
             render_html(&v->html, &v->s->cx.sources, d);
+        buf_str(&v->json, between);
+        render_json(&v->json, &v->s->cx.sources, d);
+        between = ",\n";
     }
     while (v->text.n && v->text.at[v->text.n - 1] == '\n')
         buf_cut(&v->text, v->text.n - 1);
@@ -295,15 +343,23 @@ static void story_show(RelaySession *s, const Story *story, const char *end,
                        const DiagsMark *before)
 {
     StoryView v = {.s = s, .story = story};
-    for (size_t i = 0; i < story->events.n && !limit_hit(&s->cx.limits); i++)
+    buf_str(&v.json, "{\"steps\": [");
+    for (size_t i = 0; i < story->events.n && !limit_hit(&s->cx.limits); i++) {
         step_text(&v, i);
+        step_json(&v, i);
+    }
     buf_str(&v.text, end);
+    buf_str(&v.json, "], ");
+    buf_json_field(&v.json, "end", end, strlen(end));
+    buf_str(&v.json, ", \"errors\": [");
     story_html(&v, end);
     if (before)
         story_errors(&v, *before);
-    emit_view(s, &v.text, &v.html);
+    buf_str(&v.json, "]}\n");
+    emit_bundle(s, &v.text, &v.html, &v.json);
     buf_deinit(&v.text);
     buf_deinit(&v.html);
+    buf_deinit(&v.json);
 }
 
 /* The last line: what all steps came to. */
@@ -365,7 +421,8 @@ typedef struct WhyView {
     RelaySession *s;
     Why why;
     const Expr *e;
-    Buf text, html;
+    Buf text, html, json;
+    const char *of; /* the part of the type that lines are about, in words */
     Vec(DiagLabel) labels;
     uint32_t tensors, visited;
 } WhyView;
@@ -401,18 +458,22 @@ static const char *callee_name(const Expr *e)
 static void why_through(WhyView *v, const WhySource *s)
 {
     uint32_t shown = 0;
+    buf_str(&v->json, ", \"through\": [");
     for (uint32_t i = 0; i < s->n_through && shown < 5; i++) {
         const Expr *call = s->through[i];
         bool decided = s->span.source == call->span.source && s->span.from >= call->span.from &&
                        s->span.to <= call->span.to && i + 1 == s->n_through;
         if (!callee_name(call) || decided)
             continue;
-        if (shown == 4)
+        if (shown == 4) {
             buf_str(&v->text, " …");
-        else
+        } else {
             buf_printf(&v->text, "%s`%s`", shown ? ", " : ", through ", callee_name(call));
+            buf_printf(&v->json, "%s\"%s\"", shown ? ", " : "", callee_name(call));
+        }
         shown++;
     }
+    buf_str(&v->json, "]}");
 }
 
 static void why_line(WhyView *v, Part part, const char *what)
@@ -420,13 +481,23 @@ static void why_line(WhyView *v, Part part, const char *what)
     WhySource sources[SOURCES_MOST];
     size_t n = why_part(&v->why, v->e, part, sources, SOURCES_MOST);
     buf_printf(&v->text, "  %s: ", what);
+    buf_str(&v->json, v->json.at[v->json.n - 1] == '[' ? "\n{" : ",\n{");
+    buf_json_field(&v->json, "of", v->of, strlen(v->of));
+    buf_str(&v->json, ", ");
+    buf_json_field(&v->json, "part", what, strlen(what));
+    buf_str(&v->json, ", \"sources\": [");
     for (size_t i = 0; i < n; i++) {
+        buf_str(&v->json, i ? ", {" : "{");
+        buf_json_field(&v->json, "says", sources[i].text, strlen(sources[i].text));
+        buf_str(&v->json, ", \"at\": ");
+        put_span(&v->json, v->s, sources[i].span);
         buf_printf(&v->text, "%s%s", i ? ", and " : "", sources[i].text);
         why_print_place(&v->text, &v->s->cx, sources[i].span, v->e->span);
         why_through(v, &sources[i]);
         why_label(v, sources[i].span, what);
     }
     buf_str(&v->text, n ? "\n" : "nothing in the text says so\n");
+    buf_str(&v->json, "]}");
 }
 
 __attribute__((format(printf, 2, 3))) static const char *why_words(WhyView *v, const char *format,
@@ -445,6 +516,7 @@ static void why_tensor(WhyView *v, const Type *t, Part part, const char *name)
         return;
     if (name[0])
         buf_printf(&v->text, " %s\n", name);
+    v->of = name;
     part.kind = PART_DIM;
     for (part.dim = 0; part.dim < t->n; part.dim++) {
         const char *what =
@@ -541,12 +613,17 @@ void command_why(CommandCall *c)
     why_add(&v.why, v.e);
     buf_printf(&v.text, "%.*s: ", (int)c->text.len, c->text.ptr);
     type_print(&v.text, v.e->type);
+    buf_char(&v.json, '{');
+    buf_json_field(&v.json, "says", buf_text(&v.text), v.text.n);
+    buf_str(&v.json, ", \"parts\": [");
     buf_char(&v.text, '\n');
     why_type(&v, v.e->type, (Part){0}, "");
+    buf_str(&v.json, "]}\n");
     why_picture(&v);
-    emit_view(s, &v.text, &v.html);
+    emit_bundle(s, &v.text, &v.html, &v.json);
     buf_deinit(&v.text);
     buf_deinit(&v.html);
+    buf_deinit(&v.json);
     why_deinit(&v.why);
     module_release(keep);
 }

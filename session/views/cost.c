@@ -4,6 +4,7 @@
 #include "runtime/speed.h"
 
 #include <math.h>
+#include <string.h>
 
 #define STEPS_SHOWN 24
 #define BAR 40
@@ -178,6 +179,32 @@ void cost_sums(const CostView *v, Buf *out)
     }
 }
 
+/* A name that is longer without its end. */
+static void print_name(Buf *out, const char *name)
+{
+    enum { COLUMNS = 25 };
+    size_t n = strlen(name);
+    if (n > COLUMNS)
+        buf_printf(out, "%.*s…", COLUMNS - 1, name);
+    else
+        buf_printf(out, "%-*s", COLUMNS, name);
+}
+
+void cost_needs_text(const CostView *v, Buf *out)
+{
+    buf_printf(out, "%-25s%12s%10s%11s%10s\n", "kernel", "predicted", "of bound", "operations",
+               "bytes");
+    for (size_t i = 0; i < v->report->kernels.n; i++) {
+        const JitKernelCost *k = &v->report->kernels.at[i];
+        print_name(out, k->name);
+        buf_char(out, ' ');
+        print_time(out, cost_predicted(v, k));
+        buf_printf(out, "%8.0f %% %10.3g%10.3g by %s\n",
+                   100 * cost_bound(v, k) / fmax(cost_predicted(v, k), 1e-30), k->operations,
+                   k->bytes, cost_by_memory(v, k) ? "memory" : "arithmetic");
+    }
+}
+
 void cost_text(const CostView *v, Buf *out)
 {
     buf_bytes(out, buf_text(v->nests), v->nests->n);
@@ -223,5 +250,7 @@ void cost_json(const CostView *v, Buf *out)
     buf_printf(out, "], \"block\": %zu, \"memory\": [", r->block);
     for (int i = 0; i < cost_steps(r); i++)
         buf_printf(out, "%s%zu", i ? ", " : "", cost_in_use(r, i));
-    buf_str(out, "]}\n");
+    buf_str(out, "], ");
+    buf_json_field(out, "loops", buf_text(v->nests), v->nests->n);
+    buf_str(out, "}\n");
 }

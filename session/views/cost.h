@@ -45,6 +45,11 @@ int cost_peak(const JitReport *r);
 
 /* What was predicted, the bound and what sets it, what was measured: a line each. */
 void cost_sums(const CostView *v, Buf *out);
+/* What each kernel needs, in at most 80 columns; and as a table for pages, whose rows have the classes that `classes` writes (NULL: none). */
+void cost_needs_text(const CostView *v, Buf *out);
+void cost_style(Buf *out);
+void cost_table(const CostView *v, Buf *out,
+                void (*classes)(void *data, Buf *out, const char *kernel), void *data);
 void cost_text(const CostView *v, Buf *out);
 void cost_html(const CostView *v, Buf *out);
 void cost_json(const CostView *v, Buf *out);

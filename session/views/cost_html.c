@@ -138,12 +138,12 @@ static void put_time(Buf *out, double seconds)
 static void put_row(const CostView *v, Buf *out, const JitKernelCost *k, const JitClock *c,
                     double took, double all)
 {
-    buf_printf(out, "<tr><td>%s</td>", k->name);
+    buf_printf(out, "<td>%s</td>", k->name);
     put_time(out, cost_predicted(v, k));
     if (c) {
         put_time(out, c->least);
         put_time(out, c->all / (double)c->calls);
-    } else {
+    } else if (v->measured) {
         buf_str(out, "<td>-</td><td>-</td>");
     }
     buf_printf(out, "<td>%.1f %%</td><td>%.0f %%</td><td>%.3g</td><td>%.3g</td><td>%s</td></tr>",
@@ -151,21 +151,39 @@ static void put_row(const CostView *v, Buf *out, const JitKernelCost *k, const J
                k->operations, k->bytes, cost_by_memory(v, k) ? "memory" : "arithmetic");
 }
 
-static void put_table(const CostView *v, Buf *out)
+void cost_style(Buf *out)
+{
+    buf_str(out, style);
+}
+
+void cost_table(const CostView *v, Buf *out,
+                void (*classes)(void *data, Buf *out, const char *kernel), void *data)
 {
     JitKernelCost all = cost_total(v);
     size_t n = v->report->kernels.n;
     double total = cost_taken_by_all(v);
-    buf_str(out, "<table><tr><th>kernel</th><th>predicted</th><th>measured</th><th>mean</"
-                 "th><th>share</th><th>of the bound</th>"
-                 "<th>operations</th><th>bytes</th><th>bound by</th></tr>");
-    for (size_t i = 0; i < n && i < ROWS; i++)
+    buf_str(out, "<table><tr><th>kernel</th><th>predicted</th>");
+    buf_str(out, v->measured ? "<th>measured</th><th>mean</th>" : "");
+    buf_str(out, "<th>share</th><th>of the bound</th><th>operations</th><th>bytes</th>"
+                 "<th>bound by</th></tr>");
+    for (size_t i = 0; i < n && i < ROWS; i++) {
+        buf_str(out, "<tr");
+        if (classes)
+            classes(data, out, v->report->kernels.at[i].name);
+        buf_char(out, '>');
         put_row(v, out, &v->report->kernels.at[i], cost_clock(v, i), cost_taken(v, i), total);
+    }
     if (n > ROWS)
         buf_printf(out, "<tr><td>… and %zu more</td></tr>", n - ROWS);
-    if (n > 1)
+    if (n > 1) {
+        buf_str(out, "<tr>");
         put_row(v, out, &all, NULL, total, total);
+    }
     buf_str(out, "</table>");
+}
+
+static void put_sums(const CostView *v, Buf *out)
+{
     Buf sums = {0};
     cost_sums(v, &sums);
     buf_str(out, "<pre>");
@@ -211,7 +229,8 @@ void cost_html(const CostView *v, Buf *out)
         n--;
     buf_str(out, style);
     buf_str(out, "<div class=\"relay-cost\">");
-    put_table(v, out);
+    cost_table(v, out, NULL, NULL);
+    put_sums(v, out);
     put_roofline(v, out);
     put_memory(v, out);
     buf_printf(out, "<details%s><summary>loops</summary><pre>", n < 4000 ? " open" : "");

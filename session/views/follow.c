@@ -330,6 +330,21 @@ static bool follow_code(Follow *f, const Thunk *t, const Runnable *code)
     return true;
 }
 
+/* What the loops need of the machine. */
+static bool follow_costs(Follow *f, const Thunk *t, const Runnable *code)
+{
+    static const Buf no_loops; /* they stand in a column */
+    Buf nests = {0};
+    f->report = (JitReport){.arena = &f->arena};
+    JitTextWish wish = {
+        .kind = JIT_TEXT_SCHEDULE, .n = t->n, .args = t->args, .report = &f->report};
+    bool ok = f->s->jit_table->text(f->s->jit, code->env, t->name, &wish, &nests);
+    buf_deinit(&nests);
+    if (ok)
+        f->costs = cost_view(f->s, &f->report, &no_loops, NULL);
+    return ok;
+}
+
 static void write_views(Follow *f, const FollowViews *views)
 {
     if (views->text)
@@ -360,7 +375,7 @@ bool follow(RelaySession *s, const Thunk *t, const FollowViews *views)
     if (ok) {
         find_origins(&f, written);
         follow_passes(&f, t);
-        ok = follow_code(&f, t, &code);
+        ok = follow_code(&f, t, &code) && follow_costs(&f, t, &code);
         follow_merged(&f);
         if (ok)
             write_views(&f, views);

@@ -6,7 +6,7 @@
 #ifndef SESSION_VIEWS_FOLLOW_H
 #define SESSION_VIEWS_FOLLOW_H
 
-#include "session/internal.h"
+#include "session/views/cost.h"
 
 typedef struct FollowOrigin {
     Span span;
@@ -52,6 +52,8 @@ typedef struct Follow {
     Vec(FollowRegion) regions;
     FollowStage stages[FOLLOW_STAGES];
     Buf texts[FOLLOW_STAGES]; /* in which lines lie */
+    JitReport report; /* what kernels need */
+    CostView costs; /* of it */
 } Follow;
 
 extern const char *const follow_stage_names[FOLLOW_STAGES];

@@ -49,7 +49,10 @@ static const char style[] =
     "border-left:3px solid transparent;padding-left:4px;box-sizing:border-box}"
     ".relay-columns details>label{cursor:pointer}"
     ".relay-columns details>summary{display:list-item}"
-    ".relay-columns p{margin:2px 0;color:var(--jp-ui-font-color2,#57606a)}";
+    ".relay-columns p{margin:2px 0;color:var(--jp-ui-font-color2,#57606a)}"
+    ".relay-follow .relay-needs{padding:6px 14px;overflow-x:auto;"
+    "border-top:1px solid var(--jp-border-color2,#d0d4da)}"
+    ".relay-needs summary{cursor:pointer}.relay-needs pre{margin:0;background:none;color:inherit}";
 
 static void put_style(Page *p)
 {
@@ -70,8 +73,8 @@ static void put_style(Page *p)
     between = "";
     for (uint32_t i = 1; i <= p->n; i++, between = ",")
         buf_printf(out,
-                   "%s.relay-follow:has(#rf%016llx-%u:checked) .relay-columns :is(details,"
-                   "details>:not(summary)):not(.k%u)",
+                   "%s.relay-follow:has(#rf%016llx-%u:checked) :is(.relay-columns :is(details,"
+                   "details>:not(summary)),.relay-needs tr[class]):not(.k%u)",
                    between, (unsigned long long)p->id, (unsigned)i, (unsigned)i);
     if (p->n)
         buf_str(out, "{display:none}");
@@ -233,6 +236,36 @@ static void put_stage(Page *p, FollowStageKind kind)
     buf_str(p->out, "</div></section>");
 }
 
+/* ---- what kernels need --------------------------------------------------------------------------------------------------------- */
+
+/* A kernel's row goes with the expressions that its loops are of. */
+static void put_kernel_classes(void *data, Buf *out, const char *kernel)
+{
+    Page *p = data;
+    const FollowStage *loops = &p->f->stages[FOLLOW_LOOPS];
+    size_t i = 0;
+    while (i < loops->parts.n && !str_is(loops->parts.at[i].title, kernel))
+        i++;
+    (void)out;
+    if (i < loops->parts.n)
+        put_part_classes(p, loops, &loops->parts.at[i]);
+}
+
+static void put_needs(Page *p)
+{
+    Buf sums = {0};
+    if (!p->f->report.kernels.n)
+        return;
+    cost_sums(&p->f->costs, &sums);
+    buf_str(p->out, "<details class=\"relay-cost relay-needs\" open><summary>What the kernels need "
+                    "of this machine</summary>");
+    cost_table(&p->f->costs, p->out, put_kernel_classes, p);
+    buf_str(p->out, "<pre>");
+    buf_html(p->out, buf_text(&sums), sums.n);
+    buf_str(p->out, "</pre></details>");
+    buf_deinit(&sums);
+}
+
 void follow_html(Follow *f, Buf *out)
 {
     Page p = {.f = f, .out = out, .left = TEXT_LINES};
@@ -240,6 +273,7 @@ void follow_html(Follow *f, Buf *out)
     if (getrandom(&p.id, sizeof p.id, 0) != (ssize_t)sizeof p.id)
         p.id = (uint64_t)(clock_seconds() * 1e9);
     html_source_style(out);
+    cost_style(out);
     put_style(&p);
     buf_str(out, "<div class=\"relay-follow\">");
     put_radios(&p);
@@ -249,6 +283,7 @@ void follow_html(Follow *f, Buf *out)
                f->s->opt_level, (unsigned long long)p.id);
     for (size_t i = 0; i < f->regions.n; i++)
         put_region(&p, f->regions.at[i].span);
+    put_needs(&p);
     buf_str(out, "<div class=\"relay-columns\">");
     for (FollowStageKind kind = 0; kind < FOLLOW_STAGES; kind++)
         put_stage(&p, kind);

@@ -91,6 +91,8 @@ static void put_stage(const Follow *f, Buf *out, FollowStageKind kind, uint32_t 
 void follow_as_text(Follow *f, Buf *out, size_t lines)
 {
     buf_printf(out, "// JIT at level %d\n", f->s->opt_level);
+    if (f->report.kernels.n)
+        cost_needs_text(&f->costs, out);
     for (uint32_t i = 1; i < f->origins.n && !limit_hit(&f->s->cx.limits); i++) {
         Buf head = {0};
         if (!f->origins.at[i].lines)
@@ -108,9 +110,7 @@ void follow_as_text(Follow *f, Buf *out, size_t lines)
 
 static void put_string(Buf *out, const char *key, Str text)
 {
-    buf_printf(out, "\"%s\": \"", key);
-    buf_json(out, text.ptr, text.len);
-    buf_char(out, '"');
+    buf_json_field(out, key, text.ptr, text.len);
 }
 
 static void put_origin(const Follow *f, Buf *out, uint32_t i)
@@ -170,5 +170,7 @@ void follow_json(Follow *f, Buf *out)
     buf_str(out, "],\n\"stages\": [");
     for (FollowStageKind kind = 0; kind < FOLLOW_STAGES; kind++)
         put_json_stage(f, out, kind);
-    buf_str(out, "]}\n");
+    buf_str(out, "],\n\"needs\": ");
+    cost_json(&f->costs, out);
+    buf_str(out, "}\n");
 }

@@ -425,11 +425,17 @@ static bool lay_out(Graph *g)
 
 /* ---- views --------------------------------------------------------------------------------------------------------------------------- */
 
+static void put_counts(const Graph *g, Buf *out)
+{
+    buf_printf(out, "boxes %zu, lines %zu, fused groups %u", g->boxes.n, g->edges.n,
+               (unsigned)g->n_groups);
+}
+
 static void graph_text(const Graph *g, Buf *out, bool picture)
 {
-    buf_printf(out, "boxes %zu, lines %zu, fused groups %u%s\n", g->boxes.n, g->edges.n,
-               (unsigned)g->n_groups,
-               picture ? "" : "; the picture needs Graphviz, whose program `dot` is not there");
+    put_counts(g, out);
+    buf_str(out,
+            picture ? "\n" : "; the picture needs Graphviz, whose program `dot` is not there\n");
     size_t shown = g->boxes.n < BOXES_SHOWN ? g->boxes.n : BOXES_SHOWN;
     for (size_t i = 0; i < shown; i++) {
         const Box *b = &g->boxes.at[i];
@@ -542,7 +548,10 @@ static void graph_html(const Graph *g, Buf *out)
     put_regions(g, out);
     put_edges(g, out);
     put_boxes(g, out);
-    buf_str(out, "</svg></div>");
+    buf_str(out, "</svg><div>");
+    put_counts(g, out);
+    buf_printf(out, "; %sthe wider a line, the more bytes</div></div>",
+               g->n_groups ? "dashed: a group; " : "");
 }
 
 static void emit_graph(Graph *g)

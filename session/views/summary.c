@@ -132,7 +132,7 @@ typedef struct Totals {
 typedef struct Piece {
     Totals totals;
     bool done, plain; /* its totals are there; there are no weights and products in it */
-    const char *text, *html; /* in the arena */
+    const char *text, *html, *json; /* in the arena */
 } Piece;
 
 typedef struct Summary {
@@ -371,13 +371,59 @@ static void totals_text(const Totals *t, Buf *out)
     buf_str(out, " results at the most\n");
 }
 
+static void table_json(Summary *m, Buf *out)
+{
+    buf_str(out, "\"rows\": [");
+    for (size_t i = 0; i < m->rows.n; i++) {
+        const Row *row = &m->rows.at[i];
+        const char *layer = row->layer ? row->layer : "";
+        buf_str(out, i ? ",\n{" : "\n{");
+        buf_json_field(out, "layer", layer, strlen(layer));
+        buf_str(out, ", ");
+        buf_json_field(out, "call", row->what, strlen(row->what));
+        buf_str(out, ", ");
+        buf_json_field(out, "result", row->type, strlen(row->type));
+        buf_printf(out, ", \"weights\": %.0f, \"multiply_adds\": %.0f}", row->weights,
+                   row->cost.multiply_adds);
+    }
+    buf_str(out, "]");
+}
+
+static void totals_json(const Totals *t, Buf *out)
+{
+    buf_printf(out,
+               "\"weights\": %.0f, \"tensors\": %zu, \"trained\": %.0f, \"multiply_adds\": %.0f, "
+               "\"operations\": %.0f, \"recursion\": %s, \"bytes\": {\"weights\": %.0f, "
+               "\"inputs\": %.0f, \"results\": %.0f}",
+               t->weights, t->n_weights, t->trainable, t->multiply_adds, t->operations,
+               t->again ? "true" : "false", t->bytes, t->inputs, t->most);
+}
+
+static void json_piece(Summary *m, const Def *def, Piece *p, const char *result)
+{
+    Buf json = {0};
+    buf_char(&json, '{');
+    buf_printf(&json, "\"function\": \"@%s\"", def->name->text);
+    buf_str(&json, ", ");
+    buf_json_field(&json, "result", result, strlen(result));
+    buf_str(&json, ", ");
+    totals_json(&p->totals, &json);
+    buf_str(&json, ", ");
+    table_json(m, &json);
+    buf_char(&json, '}');
+    p->json = buf_keep(&json, &m->arena);
+}
+
 static void print_piece(Summary *m, const Def *def, Piece *p)
 {
     Buf text = {0}, html = {0};
     const Type *type = def->fn->base.type;
-    buf_printf(&text, "@%s: %s\n\n", def->name->text,
-               type ? type_str(&m->s->cx, type_find(type)->result) : "?");
-    buf_printf(&html, "<p><b>@%s</b></p>", def->name->text);
+    const char *result = type ? type_str(&m->s->cx, type_find(type)->result) : "?";
+    buf_printf(&text, "@%s: %s\n\n", def->name->text, result);
+    buf_printf(&html, "<p><b>@%s</b>: ", def->name->text);
+    buf_html(&html, result, strlen(result));
+    buf_str(&html, "</p>");
+    json_piece(m, def, p, result);
     table_text(m, &text);
     table_html(m, &html);
     buf_char(&text, '\n');
@@ -457,18 +503,22 @@ static void summarise_reached(Summary *m, const Def *def)
 
 static void join_pieces(Summary *m, size_t n, const Def *const *defs, const Name *first)
 {
-    Buf text = {0}, html = {0};
+    Buf text = {0}, html = {0}, json = {0};
+    buf_str(&json, "{\"functions\": [");
     for (int rest = 0; rest < 2; rest++)
         for (size_t i = 0; i < n; i++) {
             const Piece *p = ptrmap_find(&m->pieces, defs[i]->fn);
             if (!p || !p->done || (defs[i]->name == first) == rest || (rest && p->plain))
                 continue;
+            buf_printf(&json, "%s%s", text.n ? ",\n" : "\n", p->json);
             buf_printf(&text, "%s%s", text.n ? "\n" : "", p->text);
             buf_str(&html, p->html);
         }
-    emit_view(m->s, &text, &html);
+    buf_str(&json, "]}\n");
+    emit_bundle(m->s, &text, &html, &json);
     buf_deinit(&text);
     buf_deinit(&html);
+    buf_deinit(&json);
 }
 
 /* Every function with weights or products in it, `first` before the others; what a loop does counts once. */

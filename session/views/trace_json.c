@@ -3,9 +3,7 @@
 
 static void put_string(Buf *out, const char *key, Str text)
 {
-    buf_printf(out, "\"%s\": \"", key);
-    buf_json(out, text.ptr, text.len);
-    buf_char(out, '"');
+    buf_json_field(out, key, text.ptr, text.len);
 }
 
 static void put_nodes(Buf *out, const char *key, const uint32_t *nodes)

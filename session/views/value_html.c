@@ -13,6 +13,7 @@ enum {
     PARTS = 200,       /* of a tree, in all */
     FIELDS = 12,       /* of one part */
     LOOKED = 1 << 20,  /* elements that facts are about */
+    ENCODED = 1000,    /* elements that programs get one by one */
 };
 
 static const char style[] =
@@ -112,12 +113,33 @@ static void put_slices(Sheet *s)
         buf_printf(s->out, "<div>… and %lld more slices</div>", (long long)(n - SLICES));
 }
 
-static void put_tensor(Buf *out, const Tensor *t, Limits *limits)
+/* What the page says; elements where they are few. */
+static void tensor_json(RelaySession *s, Buf *out, Value v, const Buf *type, const Buf *facts,
+                        const TensorFacts *f, int64_t size)
 {
-    Sheet s = {.out = out, .t = t, .facts = tensor_facts(t, LOOKED, limits)};
+    buf_char(out, '{');
+    buf_json_field(out, "type", buf_text(type), type->n);
+    buf_str(out, ", ");
+    buf_json_field(out, "facts", buf_text(facts), facts->n);
+    buf_printf(out, ", \"looked_at\": %lld, \"bins\": [", (long long)f->n);
+    for (size_t i = 0; i < FACTS_BINS; i++)
+        buf_printf(out, "%s%llu", i ? ", " : "", (unsigned long long)f->bins[i]);
+    buf_char(out, ']');
+    if (size <= ENCODED) {
+        buf_str(out, ", \"value\": ");
+        json_encode_value(s, out, v);
+    }
+    buf_str(out, "}\n");
+}
+
+static void put_tensor(RelaySession *session, Buf *out, Buf *json, Value v, const Tensor *t)
+{
+    Sheet s = {.out = out, .t = t, .facts = tensor_facts(t, LOOKED, &session->cx.limits)};
     Buf type = {0}, facts = {0};
     tensor_type_show(&type, t);
     facts_print(&facts, &s.facts);
+    if (json)
+        tensor_json(session, json, v, &type, &facts, &s.facts, t->size);
     buf_str(out, "<header><code>");
     buf_html(out, buf_text(&type), type.n);
     buf_printf(out, "</code><span>%s", buf_text(&facts));
@@ -233,7 +255,7 @@ void value_tree(Buf *out, Value v, Limits *limits)
     buf_deinit(&before);
 }
 
-void value_html(Buf *out, Value v, Limits *limits)
+void value_views(RelaySession *s, Value v, Buf *out, Buf *json)
 {
     TensorView view;
     bool tensor = value_view(&v, &view);
@@ -242,10 +264,18 @@ void value_html(Buf *out, Value v, Limits *limits)
     buf_str(out, style);
     buf_str(out, "<div class=\"relay-value\">");
     if (tensor) {
-        put_tensor(out, &view.t, limits);
+        put_tensor(s, out, json, v, &view.t);
     } else {
-        Tree t = {out, limits, PARTS};
+        Tree t = {out, &s->cx.limits, PARTS};
         put_part(&t, v, 0);
+    }
+    if (json && !tensor) {
+        Buf tree = {0};
+        value_tree(&tree, v, &s->cx.limits);
+        buf_char(json, '{');
+        buf_json_field(json, "tree", buf_text(&tree), tree.n);
+        buf_str(json, "}\n");
+        buf_deinit(&tree);
     }
     buf_str(out, "</div>");
 }

@@ -2,12 +2,10 @@
 #ifndef SESSION_VIEWS_VALUE_HTML_H
 #define SESSION_VIEWS_VALUE_HTML_H
 
-#include "base/buf.h"
-#include "base/limit.h"
-#include "runtime/value.h"
+#include "session/internal.h"
 
-/* Nothing for what a line of text says as well. */
-void value_html(Buf *out, Value v, Limits *limits);
+/* As a page, and as JSON where that is not NULL; nothing for what a line of text says as well. */
+void value_views(RelaySession *s, Value v, Buf *html, Buf *json);
 /* A tree as text, with lines. */
 void value_tree(Buf *out, Value v, Limits *limits);
 

@@ -92,6 +92,26 @@ class Follow(unittest.TestCase):
         self.assertTrue(any("4f" in line for line in self.lines("passes", "1f + 3f")))
         self.assertTrue(self.lines("asm", "1f + 3f"))
 
+    def test_library(self):
+        """A product that the library computes is followed into its call."""
+        told = json.loads(compiled("(%x: Tensor[(256, 256), float32], %w: Tensor[(8, 256), float32]) "
+                                   "{ nn.dense(%x, %w, units=8) }\n", "json"))
+        made = {stage["stage"]: [line["text"] for part in stage["parts"] for line in part["lines"] if 1 in line["of"]]
+                for stage in told["stages"]}
+        self.assertTrue(any("product of x and w" in line for line in made["loops"]), made["loops"])
+        self.assertTrue(any("relay_sgemm" in line for line in made["llvm"]), made["llvm"])
+        self.assertTrue(any("relay_sgemm" in line for line in made["asm"]), made["asm"])
+
+    def test_needs(self):
+        """What the kernels need stands beside them, by their names."""
+        kernels = {part["part"] for part in self.stages["loops"]["parts"]}
+        needs = self.told["needs"]
+        self.assertLessEqual({kernel["kernel"] for kernel in needs["kernels"]}, kernels)
+        for kernel in needs["kernels"] + [needs["all"]]:
+            self.assertGreaterEqual(kernel["predicted_us"] * 1.0001, kernel["bound_us"])
+            self.assertGreater(kernel["bytes"], 0)
+            self.assertIn(kernel["by"], ("memory", "arithmetic"))
+
     def test_names(self):
         """Loops, LLVM IR and machine code call a kernel by one name, and tensors as the text does."""
         kernels = [{part["part"] for part in self.stages[stage]["parts"] if part["part"].startswith("dense")}

@@ -33,12 +33,30 @@ static void check_follow(RelaySession *s, Bundle *b)
     CHECK(count(b->html, "data-stage") == 4);
 }
 
+/* What programs read says what the text says. */
+static void check_words_of_code(RelaySession *s, Bundle *b)
+{
+    static const char follow[] =
+        ":show all fn (%x: Tensor[(16), float32]) { nn.relu(%x * 3f + 1f) }";
+    static const char costs[] =
+        ":schedule fn (%x: Tensor[(256, 256), float32]) { sqrt(nn.softmax(%x)) + 1f }";
+    run(s, b, follow);
+    check_forms(follow, b,
+                "JIT at level predicted bound part of what is around it and more line lines");
+    run(s, b, costs);
+    check_forms(
+        costs, b,
+        "between in block share measured predicted bound arguments let of by second at would "
+        "be as call with");
+}
+
 int main(void)
 {
     RelaySession *s = relay_session_new(NULL);
     Bundle b = {0};
     check_costs(s, &b);
     check_follow(s, &b);
+    check_words_of_code(s, &b);
     forget(&b);
     relay_session_free(s);
     return check_done();

@@ -17,6 +17,7 @@ WRONG = "fn (%y: float32) { let %d = exp(%y); let %r = ref(%y); let %u = ref_wri
 DROPS = "DeadCodeElimination{ignore_impurity=True}"
 BEFORE = ("def @fact(%n: int32) -> int32 { if (%n == 0) { 1 } else { %n * @fact(%n - 1) } }\n"
           "let %v = arange(0f, 3f, 1f, dtype=\"float32\") * 1.5f;\nlet %m = reshape(arange(0f, 4f, 1f, dtype=\"float32\"), newshape=[2, 2]);")
+PEERS = os.path.join(SOURCE, "tests", "repl", "peers.json")
 # Command: cells, each with an answer to look at.
 VIEWS = {
     "type": [":type %v + 1f"],
@@ -34,14 +35,15 @@ VIEWS = {
     "why": [":why %m + 1f"],
     "doc": [":doc nn.relu"],
     "summary": [f":summary {NET}"],
+    "bench": [":bench seconds=1 runs=2 nn.softmax(%m)", f":bench seconds=1 runs=2 peers={PEERS} workload=softmax nn.softmax(%m)"],
 }
 # What only a text says: where lines are, which a page shows, and what it leaves out for want of room.
-ONLY_TEXT = {"show": {"In", "around", "is", "line", "lines", "more", "of", "part", "what", "and"}, "step": {"el"}, "break": {"el"},
+ONLY_TEXT = {"show": {"In", "around", "from", "in", "is", "line", "lines", "more", "of", "part", "what", "and"}, "step": {"el"}, "break": {"el"},
              "explain": {"In"}, "summary": {"fn"}, "why": {"In"}}
 # Texts with places, line and column, and counts of lines that are left out.
 PLACES = {"show", "explain", "why", "summary"}
 # Those whose answer is a text, or an effect.
-TEXTS = {"help", "defs", "analyze", "equal", "hash", "time", "bench", "trace", "unbreak", "watch", "train", "text", "load", "edit",
+TEXTS = {"help", "defs", "analyze", "equal", "hash", "time", "trace", "unbreak", "watch", "train", "text", "load", "edit",
          "reload", "save", "undo", "import", "export", "params", "write", "read", "bytes", "set", "engine", "device", "limit", "reset",
          "clear", "quit"}
 

@@ -53,6 +53,56 @@ static void check_graphs(RelaySession *s, Bundle *b)
     CHECK(!picture || count(b->html, "stroke-dasharray") == 1);
 }
 
+/* ---- what programs read ----------------------------------------------------------------------------------------------------------- */
+
+#define NET                                                                        \
+    "fn (%x: Tensor[(1, 3, 8, 8), float32], %w: Tensor[(4, 3, 3, 3), float32]) { " \
+    "%0 = nn.conv2d(%x, %w, padding=[1, 1]); %1 = nn.relu(%0 * (2f + 3f)); "       \
+    "nn.softmax(mean(%1, axis=[2, 3])) }"
+#define WRONG                                                                             \
+    "fn (%y: float32) { let %d = exp(%y); let %r = ref(%y); let %u = ref_write(%r, 3f); " \
+    "ref_read(%r) + 1f }"
+#define DROPS "DeadCodeElimination{ignore_impurity=True}"
+
+static const struct {
+    const char *cell;
+    const char
+        *only_text; /* words that say where lines are, or what is left out for want of room */
+} views[] = {
+    {":pass FoldConstant,FuseOps " NET, "pass passes of them change changes something ms lines"},
+    {":explain pass FoldScaleAxis " NET, "pass passes of them change changes something ms"},
+    {":show text @fact", ""},
+    {":show graph " NET,
+     "of deeper more from fused the picture needs Graphviz whose program dot is not there"},
+    {":blame FoldConstant," DROPS " " WRONG, "inputs cell differs before after rewrite"},
+    {":blame engines @fact(3)", ""},
+    {":rewrites " DROPS " " WRONG, "rewrites rewrite"},
+    {":step @fact(2)", "el"},
+    {":plot %v", ""},
+    {":plot %m", ""},
+    {":plot Cons(1, Cons(2, Nil()))", ""},
+    {":explain types { %m + 1f }", "explain types %m In the is so"},
+    {":why %m + 1f", "why dtype In through and"},
+    {":summary " NET, "KiB adds at the most of in memory trained tensors"},
+    {":bench seconds=1 runs=2 @fact(3)", "runs run by at level minimum lower quarter upper median "
+                                         "maximum first"},
+    {"%m", ""},
+    {"Rose(Some(1), Cons(Rose(Some(2), Nil()), Nil()))", ""},
+};
+
+/* Every view has a form for programs, which says what the text says. */
+static void check_json(RelaySession *s, Bundle *b)
+{
+    run(s, b,
+        "def @fact(%n: int32) -> int32 { if (%n == 0) { 1 } else { %n * @fact(%n - 1) } }\n"
+        "let %v = arange(0f, 3f, 1f, dtype=\"float32\") * 1.5f;"
+        "let %m = reshape(arange(0f, 4f, 1f, dtype=\"float32\"), newshape=[2, 2]); %m");
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        look(s, b, views[i].cell);
+        check_forms(views[i].cell, b, views[i].only_text);
+    }
+}
+
 /* A page may hold the same view twice. */
 static void check_ids(RelaySession *s, Bundle *b)
 {
@@ -73,6 +123,7 @@ int main(void)
     check_plots(s, &b);
     check_graphs(s, &b);
     check_ids(s, &b);
+    check_json(s, &b);
     forget(&b);
     relay_session_free(s);
     return check_done();
