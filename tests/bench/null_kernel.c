@@ -66,7 +66,8 @@ static bool receive(void *socket, Frames *f)
     return !more && f->n >= f->delimiter + 6;
 }
 
-static void send_message(void *socket, const Frames *request, const char *type, const char *format, ...)
+static void send_message(void *socket, const Frames *request, const char *type, const char *format,
+                         ...)
 {
     static unsigned long sent;
     char header[400], content[1000], signature[2 * SHA256_SIZE + 1];
@@ -75,7 +76,8 @@ static void send_message(void *socket, const Frames *request, const char *type, 
     vsnprintf(content, sizeof content, format, args);
     va_end(args);
     snprintf(header, sizeof header,
-             "{\"msg_id\":\"null_%lu\",\"session\":\"null\",\"username\":\"\",\"date\":\"2024-01-01T00:00:00.000000Z\","
+             "{\"msg_id\":\"null_%lu\",\"session\":\"null\",\"username\":\"\",\"date\":\"2024-01-"
+             "01T00:00:00.000000Z\","
              "\"msg_type\":\"%s\",\"version\":\"5.3\"}",
              ++sent, type);
     const char *parts[] = {header, request->bytes[request->delimiter + 2], "{}", content};
@@ -103,8 +105,9 @@ static void execute(void *socket, const Frames *f)
     send_message(iopub, f, "execute_input", "{\"code\":\"\",\"execution_count\":%d}", count);
     send_message(iopub, f, "execute_result",
                  "{\"data\":{\"text/plain\":\"3\"},\"metadata\":{},\"execution_count\":%d}", count);
-    send_message(socket, f, "execute_reply",
-                 "{\"status\":\"ok\",\"execution_count\":%d,\"payload\":[],\"user_expressions\":{}}", count);
+    send_message(
+        socket, f, "execute_reply",
+        "{\"status\":\"ok\",\"execution_count\":%d,\"payload\":[],\"user_expressions\":{}}", count);
 }
 
 static void serve(void *socket)
@@ -118,8 +121,10 @@ static void serve(void *socket)
         execute(socket, &f);
     else if (strstr(header, "\"kernel_info_request\""))
         send_message(socket, &f, "kernel_info_reply",
-                     "{\"status\":\"ok\",\"protocol_version\":\"5.3\",\"implementation\":\"null\",\"implementation_version\":\"0\","
-                     "\"banner\":\"\",\"language_info\":{\"name\":\"null\",\"version\":\"0\",\"mimetype\":\"text/plain\","
+                     "{\"status\":\"ok\",\"protocol_version\":\"5.3\",\"implementation\":\"null\","
+                     "\"implementation_version\":\"0\","
+                     "\"banner\":\"\",\"language_info\":{\"name\":\"null\",\"version\":\"0\","
+                     "\"mimetype\":\"text/plain\","
                      "\"file_extension\":\".txt\"},\"help_links\":[]}");
     send_message(iopub, &f, "status", "{\"execution_state\":\"idle\"}");
 }
@@ -148,10 +153,12 @@ int main(int argc, char **argv)
     context = zmq_ctx_new();
     iopub = open_socket(json, "iopub_port", ZMQ_PUB);
     open_socket(json, "stdin_port", ZMQ_ROUTER);
-    void *shell = open_socket(json, "shell_port", ZMQ_ROUTER), *control = open_socket(json, "control_port", ZMQ_ROUTER),
+    void *shell = open_socket(json, "shell_port", ZMQ_ROUTER),
+         *control = open_socket(json, "control_port", ZMQ_ROUTER),
          *heart = open_socket(json, "hb_port", ZMQ_ROUTER);
     for (;;) {
-        zmq_pollitem_t items[] = {{shell, 0, ZMQ_POLLIN, 0}, {control, 0, ZMQ_POLLIN, 0}, {heart, 0, ZMQ_POLLIN, 0}};
+        zmq_pollitem_t items[] = {
+            {shell, 0, ZMQ_POLLIN, 0}, {control, 0, ZMQ_POLLIN, 0}, {heart, 0, ZMQ_POLLIN, 0}};
         if (zmq_poll(items, 3, -1) < 0)
             continue;
         for (int i = 0; i < 2; i++)
