@@ -10,6 +10,9 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 static atomic_ullong refusals;
 
@@ -21,6 +24,20 @@ uint64_t memory_refusals(void)
 void memory_refused(void)
 {
     atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed);
+}
+
+/* Pieces up to LENT lie side by side; the end of the heap goes back once so much of it is free. */
+#define LENT (1 << 20)
+#define KEPT (16 << 20)
+#define AHEAD (256 << 10)
+
+void memory_linger(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, LENT);
+    mallopt(M_TRIM_THRESHOLD, KEPT);
+    mallopt(M_TOP_PAD, AHEAD);
+#endif
 }
 
 /* ---- patience ---------------------------------------------------------------------------------- */

@@ -37,6 +37,9 @@ _Noreturn void memory_end(const char *line);
 /* Such a wait, for memory that another library asks for. */
 void memory_wait(void);
 
+/* From here on the process keeps some of what is freed, rather than give it to the system and ask for it again in the next call. */
+void memory_linger(void);
+
 /* Never NULL; not zeroed. */
 void *memory_must(size_t n);
 void memory_free(void *p);

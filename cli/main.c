@@ -151,6 +151,7 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     settle_streams();
+    memory_linger();
     int status = run(argc, argv);
     if (memory_refusals() == 0)
         return status;
