@@ -1,4 +1,4 @@
-"""Single operators and small blocks, each timed beside ONNX Runtime and PyTorch on one core: where a workload is slow, what is slow in it.
+"""Single operators and blocks of networks, each timed beside ONNX Runtime and PyTorch on one core: where a workload is slow, what is slow in it.
 
     RELAY=build/release/relay PYTHON tests/bench/operators.py [--seconds S] [--below RATIO] [PATTERN…]
 
@@ -153,6 +153,144 @@ def recurrences():
     case("lstm_both_ways", Of(lambda m, x: m(x)[0], nn.LSTM(64, 64, bidirectional=True, batch_first=True)), (4, 30, 64))
 
 
+def cbr(i, o, k=3, s=1, g=1, act=nn.ReLU):
+    """A convolution, its norm, and what is applied to each element."""
+    return nn.Sequential(nn.Conv2d(i, o, k, s, k // 2, groups=g, bias=False), nn.BatchNorm2d(o), act())
+
+
+class Dense(nn.Module):
+    def __init__(self, n, growth, layers):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Sequential(nn.BatchNorm2d(n + i * growth), nn.ReLU(), nn.Conv2d(n + i * growth, 4 * growth, 1, bias=False),
+                                                  nn.BatchNorm2d(4 * growth), nn.ReLU(), nn.Conv2d(4 * growth, growth, 3, padding=1, bias=False))
+                                    for i in range(layers))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.cat([x, layer(x)], 1)
+        return x
+
+
+class Squeeze(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(n, n // 4, 1), nn.Conv2d(n // 4, n, 1)
+
+    def forward(self, x):
+        return x * torch.sigmoid(self.b(F.silu(self.a(x.mean((2, 3), keepdim=True)))))
+
+
+class Causal(nn.Module):
+    def __init__(self, n, heads):
+        super().__init__()
+        self.qkv, self.out, self.heads = nn.Linear(n, 3 * n), nn.Linear(n, n), heads
+        self.n1, self.n2 = nn.LayerNorm(n), nn.LayerNorm(n)
+        self.up, self.down = nn.Linear(n, 4 * n), nn.Linear(4 * n, n)
+
+    def forward(self, x):
+        b, t, n = x.shape
+        q, k, v = (y.reshape(b, t, self.heads, -1).transpose(1, 2) for y in self.qkv(self.n1(x)).split(n, -1))
+        s = q @ k.transpose(-1, -2) / (n // self.heads) ** 0.5
+        s = s.masked_fill(torch.ones(t, t).tril() == 0, float("-inf")).softmax(-1)
+        x = x + self.out((s @ v).transpose(1, 2).reshape(b, t, n))
+        return x + self.down(F.gelu(self.up(self.n2(x)), approximate="tanh"))
+
+
+class Swiglu(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.a, self.b, self.c, self.g = nn.Linear(n, 2 * n, bias=False), nn.Linear(n, 2 * n, bias=False), nn.Linear(2 * n, n, bias=False), \
+            nn.Parameter(torch.ones(n))
+
+    def forward(self, x):
+        y = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * self.g
+        return x + self.c(F.silu(self.a(y)) * self.b(y))
+
+
+class Unet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.d1, self.d2, self.mid = cbr(8, 16), cbr(16, 32), cbr(32, 32)
+        self.up, self.u1 = nn.ConvTranspose2d(32, 16, 2, 2), cbr(32, 16)
+
+    def forward(self, x):
+        a = self.d1(x)
+        b = self.mid(self.d2(F.max_pool2d(a, 2)))
+        return self.u1(torch.cat([a, self.up(b)], 1))
+
+
+class Next(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.dw, self.norm, self.a, self.b = nn.Conv2d(n, n, 7, padding=3, groups=n), nn.LayerNorm(n), nn.Linear(n, 4 * n), nn.Linear(4 * n, n)
+
+    def forward(self, x):
+        return x + self.b(F.gelu(self.a(self.norm(self.dw(x).permute(0, 2, 3, 1))))).permute(0, 3, 1, 2)
+
+
+class Wave(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.f = nn.ModuleList(nn.Conv1d(n, 2 * n, 2, dilation=2 ** i) for i in range(5))
+        self.o = nn.ModuleList(nn.Conv1d(n, n, 1) for i in range(5))
+
+    def forward(self, x):
+        for i, (f, o) in enumerate(zip(self.f, self.o)):
+            a, b = f(F.pad(x, (2 ** i, 0))).chunk(2, 1)
+            x = x + o(torch.tanh(a) * torch.sigmoid(b))
+        return x
+
+
+class Inception(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.a, self.d = cbr(n, 64, 1), cbr(n, 32, 1)
+        self.b, self.c = nn.Sequential(cbr(n, 96, 1), cbr(96, 128)), nn.Sequential(cbr(n, 16, 1), cbr(16, 32, 5))
+
+    def forward(self, x):
+        return torch.cat([self.a(x), self.b(x), self.c(x), self.d(F.max_pool2d(x, 3, 1, 1))], 1)
+
+
+class Shuffle(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        m = n // 2
+        self.b = nn.Sequential(cbr(m, m, 1), nn.Conv2d(m, m, 3, 1, 1, groups=m, bias=False), nn.BatchNorm2d(m), cbr(m, m, 1))
+
+    def forward(self, x):
+        a, b = x.chunk(2, 1)
+        x = torch.cat([a, self.b(b)], 1)
+        n, c, h, w = x.shape
+        return x.reshape(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)
+
+
+def blocks():
+    case("block_dense", Dense(64, 32, 6), (1, 64, 28, 28))
+    narrow = nn.Sequential(nn.Conv2d(240, 40, 1, bias=False), nn.BatchNorm2d(40))
+    case("block_mbconv", nn.Sequential(cbr(40, 240, 1, act=nn.SiLU), cbr(240, 240, 5, 1, 240, nn.SiLU), Squeeze(240), narrow), (1, 40, 28, 28))
+    case("block_hard", nn.Sequential(cbr(40, 120, 1, act=nn.Hardswish), cbr(120, 120, 5, 1, 120, nn.Hardswish), nn.Conv2d(120, 40, 1)),
+         (1, 40, 28, 28))
+    case("block_causal", Causal(256, 8), (1, 128, 256))
+    case("block_causal_long", Causal(128, 4), (1, 512, 128))
+    case("block_swiglu", Swiglu(256), (1, 64, 256))
+    case("block_unet", Unet(), (1, 8, 64, 64))
+    case("block_convnext", Next(96), (1, 96, 28, 28))
+    case("block_wavenet", Wave(32), (1, 32, 512))
+    case("block_inception", Inception(192), (1, 192, 28, 28))
+    case("block_shuffle", Shuffle(116), (1, 116, 28, 28))
+    case("block_patch", nn.Sequential(nn.Conv2d(3, 192, 16, 16), nn.Flatten(2)), (1, 3, 224, 224))
+    case("block_resnext", nn.Sequential(cbr(256, 128, 1), cbr(128, 128, 3, 1, 32), nn.Conv2d(128, 256, 1)), (1, 256, 14, 14))
+    case("block_bottleneck", nn.Sequential(cbr(256, 64, 1), cbr(64, 64), nn.Conv2d(64, 256, 1)), (1, 256, 56, 56))
+    case("block_gan", nn.Sequential(nn.ConvTranspose2d(64, 32, 4, 2, 1), nn.BatchNorm2d(32), nn.ReLU(), nn.ConvTranspose2d(32, 3, 4, 2, 1),
+                                    nn.Tanh()), (1, 64, 16, 16))
+    mixed = nn.Sequential(nn.Linear(196, 384), nn.GELU(), nn.Linear(384, 196))
+    case("block_mixer", Of(lambda m, x: x + m(x.transpose(1, 2)).transpose(1, 2), mixed), (1, 196, 256))
+    case("block_stem", nn.Sequential(cbr(3, 32, 3, 2), cbr(32, 64), nn.MaxPool2d(3, 2, 1)), (1, 3, 112, 112))
+    case("block_batch8", nn.Sequential(cbr(64, 64), cbr(64, 64)), (8, 64, 28, 28))
+    case("block_gru_batch", Of(lambda m, x: m(x)[0], nn.GRU(128, 256, 2)), (20, 8, 128))
+    case("block_rnn", Of(lambda m, x: m(x)[0], nn.RNN(64, 128)), (50, 1, 64))
+
+
 def least_ms(call, seconds):
     call()
     least, end = 1e9, time.perf_counter() + seconds
@@ -210,7 +348,7 @@ def main():
     options = p.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    for group in (products, convolutions, reductions, elements, moves, recurrences):
+    for group in (products, convolutions, reductions, elements, moves, recurrences, blocks):
         group()
     failed, ratios = 0, []
     for name in CASES:
