@@ -14,8 +14,9 @@ Ssa fn_tag(Fn *f, Ssa object, uint32_t n_cons)
     Gen *g = f->g;
     if (n_cons > FORM_TAG_MOST + 1)
         return gen_call_abi(g, "relay_tag", &object, 1);
-    Ssa form = gen_load(g, g->i32, object, offsetof(Object, form));
-    return LLVMBuildLShr(g->b, form, gen_int(g->i32, FORM_TAG_SHIFT), "");
+    _Static_assert(FORM_TAG_SHIFT == 24, "the tag is the form's last byte");
+    Ssa tag = gen_load(g, g->i8, object, offsetof(Object, form) + FORM_TAG_SHIFT / 8);
+    return LLVMBuildZExt(g->b, tag, g->i32, "");
 }
 
 void fn_set_field(Fn *f, Ssa object, uint32_t i, Repr r, Ssa v)

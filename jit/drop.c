@@ -63,7 +63,7 @@ static void drop_next(Dropping *d, Ssa next)
     LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntEQ, refs, gen_int(g->i32, 1), ""), d->loop,
                     less);
     LLVMPositionBuilderAtEnd(g->b, less);
-    fn_release_shared(d->f, next, refs);
+    fn_release_shared(d->f, repr_of(d->type), next, refs);
     LLVMBuildBr(g->b, end);
     LLVMPositionBuilderAtEnd(g->b, end);
     LLVMBuildRetVoid(g->b);

@@ -242,7 +242,7 @@ Ssa fn_take(Fn *f, const Expr *atom)
 static LLVMBasicBlockRef unless_immortal(Fn *f, Repr r, Ssa refs)
 {
     Gen *g = f->g;
-    if (r.kind != REPR_OBJECT)
+    if (r.kind != REPR_OBJECT || r.mortal)
         return NULL;
     LLVMBasicBlockRef mortal = gen_block(g, f->fn, "mortal"), go = gen_block(g, f->fn, "go");
     Ssa immortal = LLVMBuildICmp(g->b, LLVMIntEQ, refs, gen_int(g->i32, -1), "");
@@ -308,10 +308,10 @@ void fn_release_as(Fn *f, const Type *type, Ssa v)
 }
 
 /* Of an object whose count, just read, is not 1. */
-void fn_release_shared(Fn *f, Ssa object, Ssa refs)
+void fn_release_shared(Fn *f, Repr r, Ssa object, Ssa refs)
 {
     Gen *g = f->g;
-    LLVMBasicBlockRef go = unless_immortal(f, (Repr){.kind = REPR_OBJECT}, refs);
+    LLVMBasicBlockRef go = unless_immortal(f, r, refs);
     gen_store(g, LLVMBuildSub(g->b, refs, gen_int(g->i32, 1), ""), object, 0);
     go_on(f, go);
     own_lose(f, object);

@@ -131,7 +131,7 @@ static void open_self(Fn *f, const Ssa *values)
     LLVMPositionBuilderAtEnd(g->b, shared);
     for (uint32_t i = 0; i < n; i++)
         fn_retain(f, repr_of(in->captures.at[i].type), values[i]);
-    fn_release_shared(f, f->self, refs);
+    fn_release_shared(f, (Repr){.kind = REPR_OBJECT, .mortal = true}, f->self, refs);
     LLVMBuildBr(g->b, go);
     LLVMPositionBuilderAtEnd(g->b, go);
 }

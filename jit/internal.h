@@ -336,6 +336,7 @@ typedef struct Repr {
     ReprKind kind;
     DType dtype; /* of scalars and tensors */
     ValueKind value;
+    bool mortal; /* an object that has fields: none of its kind is immortal */
 } Repr;
 
 /* REPR_NONE for a type that the JIT has no form for. */
@@ -810,7 +811,7 @@ void fn_release(Fn *f, Repr r, Ssa v);
 void fn_release_as(Fn *f, const Type *type, Ssa v);
 void fn_release_cold(Fn *f, Repr r, Ssa v);
 /* Gives up a count of an object that has others. */
-void fn_release_shared(Fn *f, Ssa object, Ssa refs);
+void fn_release_shared(Fn *f, Repr r, Ssa object, Ssa refs);
 /* Lets go of what ends with this position and was not moved. */
 void fn_release_dead(Fn *f);
 /* Code for the block; in tail position it returns by itself and the result is NULL. The result is owned. */

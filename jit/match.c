@@ -195,7 +195,7 @@ static void move_parts(Fn *f, const Parts *all, Ssa v)
     LLVMBuildBr(g->b, go);
     LLVMPositionBuilderAtEnd(g->b, shared);
     share_parts(f, all);
-    fn_release_shared(f, v, refs);
+    fn_release_shared(f, (Repr){.kind = REPR_OBJECT, .mortal = true}, v, refs);
     shared = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, go);
     LLVMPositionBuilderAtEnd(g->b, go);

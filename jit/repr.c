@@ -1,6 +1,14 @@
 /* How values of each type are held by generated code. */
 #include "jit/internal.h"
 
+static bool all_have_fields(const TypeDef *def)
+{
+    bool all = def->n_cons > 0;
+    for (uint32_t i = 0; i < def->n_cons && all; i++)
+        all = def->cons[i]->n > 0;
+    return all;
+}
+
 Repr repr_of(const Type *t)
 {
     switch ((TypeKind)t->kind) {
@@ -9,12 +17,13 @@ Repr repr_of(const Type *t)
             return (Repr){0};
         ReprKind kind = t->n == 0 ? REPR_SCALAR : REPR_TENSOR;
         ValueKind value = t->n == 0 ? VALUE_SCALAR : VALUE_TENSOR;
-        return (Repr){kind, t->dtype, value};
+        return (Repr){.kind = kind, .dtype = t->dtype, .value = value};
     }
-    case TYPE_TUPLE: return (Repr){.kind = REPR_OBJECT, .value = VALUE_TUPLE};
-    case TYPE_FUNC: return (Repr){.kind = REPR_OBJECT, .value = VALUE_FUNCTION};
-    case TYPE_REF: return (Repr){.kind = REPR_OBJECT, .value = VALUE_REF};
-    case TYPE_ADT: return (Repr){.kind = REPR_OBJECT, .value = VALUE_CON};
+    case TYPE_TUPLE: return (Repr){.kind = REPR_OBJECT, .value = VALUE_TUPLE, .mortal = t->n > 0};
+    case TYPE_FUNC: return (Repr){.kind = REPR_OBJECT, .value = VALUE_FUNCTION, .mortal = true};
+    case TYPE_REF: return (Repr){.kind = REPR_OBJECT, .value = VALUE_REF, .mortal = true};
+    case TYPE_ADT:
+        return (Repr){.kind = REPR_OBJECT, .value = VALUE_CON, .mortal = all_have_fields(t->def)};
     case TYPE_VAR:
     case TYPE_HOLE:
     case TYPE_POISON: break;
