@@ -78,6 +78,7 @@ typedef struct Root {
     const Type *type;
     Ssa value;
     bool made; /* a function that was made for the match: the clause has it */
+    bool twice; /* another one is the same variable */
 } Root;
 
 /* What is known of whether somebody else holds the value that a clause takes apart. */
@@ -378,7 +379,7 @@ static void start_root(Fn *f, const Root *c, Sharing sharing)
         fn_bind(f, p->var, c->type, c->value);
     } else if (c->made) {
         fn_release(f, repr_of(c->type), c->value);
-    } else if (p->kind == PATTERN_VAR || p->kind == PATTERN_WILDCARD) {
+    } else if (p->kind == PATTERN_VAR || p->kind == PATTERN_WILDCARD || c->twice) {
         bind_fields(f, p, c->type, c->value);
     } else if (is_ours(f, c) && !is_used(f, c->var)) {
         fn_moved(f, c->var);
@@ -438,8 +439,12 @@ static Roots roots_of(Fn *f, const Match *e)
     const Tuple *tuple = expr_as_tuple(e->scrutinee);
     Roots roots = {.n = tuple ? tuple->fields.n : 1};
     roots.at = arena_new_array(f->g->arena, Root, roots.n + 1);
-    for (uint32_t i = 0; i < roots.n; i++)
+    for (uint32_t i = 0; i < roots.n; i++) {
         roots.at[i] = root_of(f, tuple ? tuple->fields.at[i] : e->scrutinee);
+        for (uint32_t k = 0; k < i; k++)
+            if (roots.at[i].var && roots.at[k].var == roots.at[i].var)
+                roots.at[i].twice = roots.at[k].twice = true;
+    }
     return roots;
 }
 
@@ -502,7 +507,7 @@ static const Root *split_root(Fn *f, const Roots *roots, const LiveBlock *clause
         const Root *c = &roots->at[i];
         const Pattern *p = c->pattern;
         const Val *val = c->var ? ptrmap_find(&f->vals, c->var) : NULL;
-        if (c->made || !val || val->fixed || val->lent || !val->at || !p || p->n == 0 ||
+        if (c->made || c->twice || !val || val->fixed || val->lent || !val->at || !p || p->n == 0 ||
             c->type->kind != TYPE_ADT || !live_is_last(f->live, f->block, f->at, c->var) ||
             ptrmap_has(&clause->last, c->var))
             continue;

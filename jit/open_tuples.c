@@ -125,21 +125,19 @@ static const Written *unmade(const Opening *o, const Expr *var)
     return w && w->looked ? w : NULL;
 }
 
+/* What the match is known to look into. A value without fields is known however else it is used. */
+static const Written *looked_into(const Opening *o, const Match *m)
+{
+    const Written *w = ptrmap_find(&o->known, m->scrutinee);
+    return w && w->fields.n == 0 && match_only_looks(m) ? w : unmade(o, m->scrutinee);
+}
+
 static bool has_plain_fields(ExprList fields)
 {
     for (uint32_t i = 0; i < fields.n; i++)
         if (!expr_as_var(fields.at[i]))
             return false;
-    return fields.n > 0 && fields.n <= FIELDS_MOST;
-}
-
-static bool has_one_twice(ExprList fields)
-{
-    for (uint32_t i = 0; i < fields.n; i++)
-        for (uint32_t k = 0; k < i; k++)
-            if (fields.at[k] == fields.at[i])
-                return true;
-    return false;
+    return fields.n <= FIELDS_MOST;
 }
 
 static void add_written(Opening *o, const Var *var, Written w)
@@ -154,14 +152,14 @@ static void note_written(Opening *o, const Let *let)
 {
     const Tuple *tuple = expr_as_tuple(let->value);
     const Call *call = expr_as_call(let->value);
-    const ConRef *con = call ? expr_as_con(call->callee) : NULL;
-    if (!tuple && !con)
+    Expr *con = call ? call->callee : let->value;
+    if (!tuple && !expr_as_con(con))
         return;
-    ExprList fields = tuple ? tuple->fields : call->args;
-    if (!has_plain_fields(fields) || let_is_last(let))
+    ExprList fields = tuple ? tuple->fields : call ? call->args : (ExprList){0};
+    if (!has_plain_fields(fields) || (tuple && fields.n == 0) || let_is_last(let))
         return;
     add_written(o, let->var,
-                (Written){.con = con ? call->callee : NULL,
+                (Written){.con = tuple ? NULL : con,
                           .fields = fields,
                           .span = let->value->span,
                           .type = let->var->base.type});
@@ -169,11 +167,10 @@ static void note_written(Opening *o, const Let *let)
 
 static void note_match(Opening *o, const Match *m)
 {
-    Written *w = ptrmap_find(&o->written, m->scrutinee);
     ptrmap_put(&o->looked, m->scrutinee, NULL);
-    if (!w)
+    if (!ptrmap_has(&o->known, m->scrutinee))
         return;
-    if (!match_only_looks(m) || has_one_twice(w->fields))
+    if (!match_only_looks(m))
         ptrmap_put(&o->written, m->scrutinee, NULL);
     else
         vec_push(&o->matches, &o->scratch, m);
@@ -356,10 +353,33 @@ static WalkNext note(void *data, const Expr *e)
     return WALK_ON;
 }
 
-/* Whether the pattern may fit what is written: that has another constructor, or it is looked at field by field. */
-static bool may_fit(const Written *w, const Pattern *p)
+static bool is_of(const Written *w, const Pattern *p)
 {
     return p->kind != PATTERN_CON || p->con == expr_as_con(w->con)->con;
+}
+
+/* What the field is known to be a constructor's value of; NULL: nothing. */
+static const Written *known_con(const Opening *o, const Expr *field)
+{
+    const Written *w = ptrmap_find(&o->known, field_itself(o, field));
+    return w && w->con ? w : NULL;
+}
+
+/* Whether the pattern may fit what is written: neither that nor a field of it is known to have another constructor. */
+static bool may_fit(const Opening *o, const Written *w, const Pattern *p)
+{
+    bool may = is_of(w, p);
+    for (uint32_t k = 0; may && k < p->n; k++) {
+        const Written *field = known_con(o, w->fields.at[k]);
+        may = !field || is_of(field, p->fields[k]);
+    }
+    return may;
+}
+
+/* What is known of it is all that a pattern asks. */
+static bool has_no_fields(const Written *w)
+{
+    return w && w->fields.n == 0;
 }
 
 /* Names that the clauses give to fields as a whole become the fields. The matches are in the order of the text: what they stand in
@@ -368,10 +388,10 @@ static void name_fields(Opening *o)
 {
     for (size_t i = 0; i < o->matches.n; i++) {
         const Match *m = o->matches.at[i];
-        const Written *w = unmade(o, m->scrutinee);
+        const Written *w = looked_into(o, m);
         for (uint32_t k = 0; w && k < m->clauses.n; k++) {
             const Pattern *p = m->clauses.at[k].pattern;
-            for (uint32_t n = 0; n < p->n && may_fit(w, p); n++)
+            for (uint32_t n = 0; n < p->n && is_of(w, p); n++)
                 if (p->fields[n]->kind == PATTERN_VAR)
                     ptrmap_put(&o->fields, p->fields[n]->var, field_itself(o, w->fields.at[n]));
         }
@@ -394,14 +414,15 @@ static Expr *match_fields(Opening *o, const Match *m, const Written *w)
     const Type *types[FIELDS_MOST];
     uint32_t n = 0, n_clauses = 0;
     for (uint32_t i = 0; i < m->clauses.n; i++)
-        if (may_fit(w, m->clauses.at[i].pattern))
+        if (may_fit(o, w, m->clauses.at[i].pattern))
             clauses[n_clauses++] = m->clauses.at[i];
     for (uint32_t k = 0; k < w->fields.n; k++) {
         Pattern **column = arena_alloc_must(a, n_clauses, sizeof *column);
         bool looked = false;
         for (uint32_t i = 0; i < n_clauses; i++) {
             Pattern *p = clauses[i].pattern;
-            bool into = is_looked_into(p) && is_looked_into(p->fields[k]);
+            bool into = is_looked_into(p) && is_looked_into(p->fields[k]) &&
+                        !has_no_fields(known_con(o, w->fields.at[k]));
             column[i] = into ? p->fields[k] : pattern_wildcard(a, p->span);
             looked |= into;
         }
@@ -504,6 +525,8 @@ static Expr *make(Opening *o, const Written *w)
     Expr *fields[FIELDS_MOST];
     for (uint32_t i = 0; i < w->fields.n; i++)
         fields[i] = &field_itself(o, w->fields.at[i])->base;
+    if (w->fields.n == 0)
+        return w->con;
     Expr *value = w->con ? expr_call(a, w->span, w->con, w->fields.n, fields, NULL)
                          : expr_tuple(a, w->span, w->fields.n, fields);
     return typed(value, w->type);
@@ -668,7 +691,7 @@ static Expr *node_now(Rewriter *rw, const Expr *old, Expr *now)
     if (old->kind == EXPR_VAR)
         return &field_itself(o, now)->base;
     const Match *match = expr_as_match(old);
-    const Written *written = match ? unmade(o, match->scrutinee) : NULL;
+    const Written *written = match ? looked_into(o, match) : NULL;
     if (written)
         return match_fields(o, expr_as_match(now), written);
     const TupleGet *get = expr_as_tuple_get(old);

@@ -84,8 +84,8 @@ static WalkNext note_elements(void *data, const Expr *e)
 
 static bool is_small(const Inliner *in, const Function *f)
 {
-    return in->run->context->for_code && !f->attrs && f->type_params.n == 0 &&
-           count_nodes(f->body) <= SMALL_MOST && ir_walk(f->body, note_elements, NULL, NULL);
+    return in->run->context->for_code && !f->attrs && count_nodes(f->body) <= SMALL_MOST &&
+           ir_walk(f->body, note_elements, NULL, NULL);
 }
 
 /* How a function is used. */
@@ -218,15 +218,28 @@ static Totality *total_for(Inliner *in)
     return in->run->context->for_code ? &in->total : NULL;
 }
 
+/* Whether the types at which the call wants a polymorphic function are known. */
+static bool is_at_types(const Call *call, const Function *f)
+{
+    bool known = f->type_params.n == 0 || call->type_args.n == f->type_params.n;
+    for (uint32_t i = 0; i < f->type_params.n && known; i++)
+        known = !type_find(call->type_args.at[i])->open;
+    return known;
+}
+
 static Expr *put_call(Inliner *in, const Call *was, const Call *now, const Name *name)
 {
     PassRun *run = in->run;
     const Function *f = ptrmap_find(&in->bodies, name);
     Expr *callee = was->callee;
-    if (!may_copy(in, name, f, &was->base))
+    if (!is_at_types(was, f) || !may_copy(in, name, f, &was->base))
         return now->callee == callee ? (Expr *)(uintptr_t)now
                                      : expr_call(&run->module->arena, was->base.span, callee,
                                                  now->args.n, now->args.at, now->attrs);
+    if (f->type_params.n > 0)
+        f = beta_instance(run->cx, run->module, f, was->type_args.at);
+    if (!f)
+        return NULL;
     if (!stays_whole(in, f))
         return beta(run->cx, run->module, &in->purity, total_for(in), f, was->args.n, now->args.at,
                     was->args.at);
