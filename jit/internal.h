@@ -194,6 +194,7 @@ struct Jit {
     const char *gpu_target; /* for which code is made so, */
     bool gpu_busy; /* it may be at work for the calls in progress */
     bool gpu_leave; /* what calls return may stay there alone */
+    struct DeviceQueue *gpu_queue; /* what was asked for and is not begun (gpu/queue.h) */
     Cache cache;
     const Content *content; /* of what is compiled now; NULL: it is not kept */
     PtrMap waiting; /* Function -> JitKey: of what is compiled when it is called, and then kept */

@@ -62,6 +62,8 @@ struct Cuda {
     Piece *pieces; /* by size, those of one size as they came */
     size_t n_pieces, cap_pieces;
     size_t used, kept;
+    bool (*before)(void *data); /* NULL: nobody wants to know */
+    void *before_data;
 };
 
 /* ---- what is there ---------------------------------------------------------------------------------------------------------- */
@@ -268,6 +270,18 @@ static bool check(Cuda *c, int code, const char *what)
     return false;
 }
 
+void cuda_before(Cuda *c, bool (*settle)(void *data), void *data)
+{
+    c->before = settle;
+    c->before_data = data;
+}
+
+/* Somebody is about to look at the card. */
+static bool settle(Cuda *c)
+{
+    return (!c->before || c->before(c->before_data)) && c->live;
+}
+
 /* All that was begun has ended. */
 static bool read_clocks(Cuda *c)
 {
@@ -308,9 +322,14 @@ bool cuda_begin(Cuda *c, Diags *diags, Span span)
     return !c->behind || wait_for(c, c->done);
 }
 
+void cuda_place(Cuda *c, Span span)
+{
+    c->span = span;
+}
+
 bool cuda_wait(Cuda *c)
 {
-    if (!c->live || !check(c, c->d.event_record(c->done, c->stream), "marking the end of work"))
+    if (!settle(c) || !check(c, c->d.event_record(c->done, c->stream), "marking the end of work"))
         return false;
     c->behind = true;
     return wait_for(c, c->done);
@@ -375,6 +394,7 @@ void cuda_trim(Cuda *c)
 {
     size_t kept = 0;
     int code = 0;
+    settle(c);
     for (size_t i = 0; i < c->n_pieces; i++) {
         const Piece p = c->pieces[i];
         if (p.used)
@@ -461,7 +481,8 @@ void cuda_memory(const Cuda *c, size_t *used, size_t *kept)
 bool cuda_write(Cuda *c, uint64_t to, const void *from, size_t n)
 {
     c->work.to += (double)n;
-    return c->live && check(c, c->d.copy_in(to, from, n, c->stream), "bringing values to the card");
+    return settle(c) &&
+           check(c, c->d.copy_in(to, from, n, c->stream), "bringing values to the card");
 }
 
 bool cuda_read(Cuda *c, void *to, uint64_t from, size_t n)
@@ -473,13 +494,13 @@ bool cuda_read(Cuda *c, void *to, uint64_t from, size_t n)
 bool cuda_copy_out(Cuda *c, void *to, uint64_t from, size_t n)
 {
     c->work.from += (double)n;
-    return c->live &&
+    return settle(c) &&
            check(c, c->d.copy_out(to, from, n, c->stream), "bringing values from the card");
 }
 
 bool cuda_fill(Cuda *c, uint64_t at, uint8_t value, size_t n)
 {
-    return c->live && check(c, c->d.fill(at, value, n, c->stream), "filling memory");
+    return settle(c) && check(c, c->d.fill(at, value, n, c->stream), "filling memory");
 }
 
 /* ---- code ------------------------------------------------------------------------------------------------------------------- */

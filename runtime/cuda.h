@@ -47,6 +47,11 @@ uint32_t cuda_generation(const Cuda *c);
 
 /* Begins a piece of work for which diagnostics go to this list, with this place. Waits for what was interrupted. */
 bool cuda_begin(Cuda *c, Diags *diags, Span span);
+/* The place of what comes next. */
+void cuda_place(Cuda *c, Span span);
+/* Calls `settle` before memory of the card is read, written or given back to the driver or before work
+ * is waited for: whoever holds launches back asks for them then. False after a diagnostic. */
+void cuda_before(Cuda *c, bool (*settle)(void *data), void *data);
 /* Until all work is done; false after a diagnostic, of a limit too. */
 bool cuda_wait(Cuda *c);
 /* What is asked for between these two is work whose time is taken, by device events. */

@@ -34,6 +34,12 @@ typedef struct DeviceBuffer {
     const int64_t *shape;
 } DeviceBuffer;
 
+/* Whether it is an argument that comes as a number and not as a tensor. */
+static inline bool device_is_number(const DeviceBuffer *b)
+{
+    return b->home == DEVICE_ARGUMENT && b->rank == 0;
+}
+
 typedef struct DeviceKernel {
     const char *name; /* of the entry in the text */
     uint32_t grid[3], block[3]; /* x, y, z */

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "jit/gpu/ptx.h"
+#include "jit/gpu/queue.h"
 #include "jit/gpu/twin.h"
 #include "runtime/cuda.h"
 #include "runtime/value.h"
@@ -30,7 +31,7 @@ struct DeviceRun {
     uint32_t generation; /* that the following were made in */
     void **kernels; /* by step */
     CudaBlock *constants; /* by buffer */
-    bool straight; /* all of its steps are launches, of which there are several */
+    bool straight; /* all of its steps are launches */
     Replay replays[REPLAYS_MOST];
     uint32_t next; /* of those, to be made anew */
 };
@@ -42,6 +43,7 @@ typedef struct Frame {
     CudaBlock *arguments, *results; /* by number */
     uint64_t *lies; /* by number of an argument: where it is */
     CudaBlock block, fault;
+    DeviceTaken taken;
     const DeviceValue *values; /* arguments, then results */
 } Frame;
 
@@ -95,6 +97,7 @@ bool device_end(Jit *jit, bool ran)
 
 void device_close(Jit *jit)
 {
+    queue_forget(jit, NULL);
     twins_drop(jit);
     cuda_close(jit->cuda);
     jit->cuda = NULL;
@@ -134,6 +137,13 @@ static void drop_constants(void *data)
         cuda_give(r->code->jit->cuda, &r->constants[i]);
 }
 
+static void end_run(void *data)
+{
+    DeviceRun *r = data;
+    queue_forget(r->code->jit, r);
+    drop_constants(r);
+}
+
 DeviceRun *device_run_make(DeviceCode *code, Arena *arena, const DeviceProgram *p)
 {
     DeviceRun *r = arena_new(arena, DeviceRun);
@@ -141,10 +151,10 @@ DeviceRun *device_run_make(DeviceCode *code, Arena *arena, const DeviceProgram *
     r->program = p;
     r->kernels = arena_new_array(arena, void *, p->n_steps + 1);
     r->constants = arena_new_array(arena, CudaBlock, p->n_buffers + 1);
-    r->straight = p->n_steps > 1;
+    r->straight = p->n_steps > 0;
     for (uint32_t i = 0; i < p->n_steps; i++)
         r->straight &= p->steps[i].action == DEVICE_LAUNCH;
-    arena_on_free(arena, drop_constants, r);
+    arena_on_free(arena, end_run, r);
     return r;
 }
 
@@ -220,16 +230,17 @@ static bool bring_argument(Frame *f, uint32_t number, size_t bytes)
     Jit *jit = f->r->code->jit;
     const DeviceValue *v = &f->values[number];
     CudaBlock *to = &f->arguments[number];
-    f->lies[number] = v->tensor ? twin_find(jit, v->tensor, bytes) : 0;
+    if (!v->tensor) /* a number, which queue.c brings */
+        return true;
+    f->lies[number] = twin_find(jit, v->tensor, bytes);
     if (f->lies[number])
         return true;
-    if (v->tensor && twin_is_owed(jit, v->tensor) && !twins_home(jit))
+    if (twin_is_owed(jit, v->tensor) && !twins_home(jit))
         return false;
     if (!twin_take(jit, bytes, to) || !cuda_write(f->c, to->at, v->at, bytes))
         return false;
     f->lies[number] = to->at;
-    if (v->tensor)
-        twin_keep(jit, v->tensor, bytes, to, false);
+    twin_keep(jit, v->tensor, bytes, to, false);
     return true;
 }
 
@@ -266,22 +277,20 @@ static uint64_t address(const Frame *f, uint32_t buffer)
     return f->fault.at;
 }
 
-static bool launch(Frame *f, uint32_t step)
+static bool launch(const DeviceTaken *t, uint32_t step)
 {
-    const DeviceStep *s = &f->r->program->steps[step];
+    const DeviceRun *r = t->r;
+    const DeviceStep *s = &r->program->steps[step];
     const DeviceKernel *k = s->kernel;
-    uint64_t *at = memory_alloc((s->n + 1) * (sizeof *at + sizeof(void *)));
-    void **values = at ? (void **)(at + s->n + 1) : NULL;
-    for (uint32_t i = 0; at && i < s->n; i++) {
-        at[i] = address(f, s->buffers[i]);
-        values[i] = &at[i];
-    }
+    void **values = memory_alloc((s->n + 1) * sizeof *values);
+    for (uint32_t i = 0; values && i < s->n; i++)
+        values[i] = &t->given[s->buffers[i]];
     CudaLaunch l = {
-        .kernel = f->r->kernels[step], .name = k->name, .shared = k->shared, .values = values};
+        .kernel = r->kernels[step], .name = k->name, .shared = k->shared, .values = values};
     memcpy(l.grid, k->grid, sizeof l.grid);
     memcpy(l.block, k->block, sizeof l.block);
-    bool ok = at && cuda_launch(f->c, &l);
-    memory_free(at);
+    bool ok = values && cuda_launch(r->code->jit->cuda, &l);
+    memory_free(values);
     return ok;
 }
 
@@ -289,7 +298,7 @@ static Tensor *fetch(Frame *f, uint32_t buffer)
 {
     const DeviceBuffer *b = &f->r->program->buffers[buffer];
     Tensor *t = tensor_new_raw(&f->r->code->jit->cx->limits, b->dtype, b->rank, b->shape);
-    if (t && b->bytes && !cuda_read(f->c, t->data, address(f, buffer), b->bytes)) {
+    if (t && b->bytes && !cuda_read(f->c, t->data, f->taken.given[buffer], b->bytes)) {
         tensor_release(t);
         return NULL;
     }
@@ -300,7 +309,7 @@ static bool bring(Frame *f, uint32_t buffer, const Tensor *t)
 {
     size_t bytes = f->r->program->buffers[buffer].bytes;
     Tensor *flat = tensor_contiguous(&f->r->code->jit->cx->limits, t);
-    bool ok = flat && (!bytes || cuda_write(f->c, address(f, buffer), flat->data, bytes));
+    bool ok = flat && (!bytes || cuda_write(f->c, f->taken.given[buffer], flat->data, bytes));
     tensor_release(flat);
     return ok;
 }
@@ -327,45 +336,79 @@ static bool on_host(Frame *f, const DeviceStep *s)
     return ok;
 }
 
-static bool take_steps(void *data)
+static bool launch_steps(void *data)
 {
-    Frame *f = data;
-    const DeviceProgram *p = f->r->program;
+    const DeviceTaken *t = data;
     bool ok = true;
-    for (uint32_t i = 0; ok && i < p->n_steps; i++)
-        ok = p->steps[i].action == DEVICE_LAUNCH ? launch(f, i) : on_host(f, &p->steps[i]);
+    for (uint32_t i = 0; ok && i < t->r->program->n_steps; i++)
+        ok = launch(t, i);
     return ok;
 }
 
-/* What was done before with all buffers where they are now; NULL: nothing was, but that is known the next time. */
-static Replay *replay_of(Frame *f)
+bool device_run_launch(const DeviceTaken *t)
 {
-    DeviceRun *r = f->r;
-    uint32_t n = r->program->n_buffers;
-    uint64_t *at = memory_alloc((n + 1) * sizeof *at);
-    for (uint32_t i = 0; at && i < n; i++)
-        at[i] = address(f, i);
-    for (int i = 0; at && i < REPLAYS_MOST; i++)
-        if (r->replays[i].at && !memcmp(r->replays[i].at, at, n * sizeof *at)) {
-            memory_free(at);
+    return launch_steps((void *)(uintptr_t)t);
+}
+
+/* What was done before with all buffers where they are now; NULL: nothing was, but that is known the next time. */
+static Replay *replay_of(const DeviceTaken *t)
+{
+    DeviceRun *r = t->r;
+    size_t n = r->program->n_buffers;
+    for (int i = 0; i < REPLAYS_MOST; i++)
+        if (r->replays[i].at && !memcmp(r->replays[i].at, t->given, n * sizeof *t->given))
             return &r->replays[i];
-        }
-    drop_replay(r, &r->replays[r->next]);
-    r->replays[r->next].at = at;
+    Replay *replay = &r->replays[r->next];
+    drop_replay(r, replay);
+    replay->at = memory_alloc((n + 1) * sizeof *replay->at);
+    if (replay->at)
+        memcpy(replay->at, t->given, n * sizeof *replay->at);
     r->next = (r->next + 1) % REPLAYS_MOST;
     return NULL;
 }
 
-static bool run_steps(Frame *f)
+bool device_run_take(const DeviceTaken *t)
 {
-    Replay *again = f->r->straight ? replay_of(f) : NULL;
+    Cuda *c = t->r->code->jit->cuda;
+    Replay *again = t->r->program->n_steps > 1 ? replay_of(t) : NULL;
     if (again && !again->graph) {
-        again->graph = cuda_record(f->c, take_steps, f);
+        again->graph = cuda_record(c, launch_steps, (void *)(uintptr_t)t);
         if (!again->graph)
             return false;
     }
-    return cuda_clock_begin(f->c) && (again ? cuda_replay(f->c, again->graph) : take_steps(f)) &&
-           cuda_clock_end(f->c);
+    return cuda_clock_begin(c) &&
+           (again ? cuda_replay(c, again->graph) : launch_steps((void *)(uintptr_t)t)) &&
+           cuda_clock_end(c);
+}
+
+/* Among launches are steps on the host, and nothing waits for others. */
+static bool take_steps(Frame *f)
+{
+    const DeviceProgram *p = f->r->program;
+    bool ok = queue_numbers(f->r->code->jit, &f->taken) && cuda_clock_begin(f->c);
+    for (uint32_t i = 0; ok && i < p->n_steps; i++)
+        ok = p->steps[i].action == DEVICE_LAUNCH ? launch(&f->taken, i) : on_host(f, &p->steps[i]);
+    return ok && cuda_clock_end(f->c);
+}
+
+static bool run_steps(Frame *f)
+{
+    const DeviceProgram *p = f->r->program;
+    Jit *jit = f->r->code->jit;
+    uint64_t *given = memory_zeroed(p->n_buffers + 1, sizeof *given);
+    f->taken = (DeviceTaken){f->r, given, p->n_steps ? p->steps[0].span : (Span){0}};
+    for (uint32_t i = 0; given && i < p->n_buffers; i++) {
+        const DeviceBuffer *b = &p->buffers[i];
+        if (device_is_number(b))
+            memcpy(&given[i], f->values[b->number].at, b->bytes);
+        else
+            given[i] = address(f, i);
+    }
+    if (given && f->r->straight)
+        return queue_take(jit, &f->taken);
+    bool ok = given && take_steps(f);
+    memory_free(given);
+    return ok;
 }
 
 /* What a kernel noted that arithmetic does not define. */

@@ -29,6 +29,10 @@ typedef struct DeviceValue {
 
 /* The arguments, then the results: numbers are there at once, tensors behind twins_home. False after a diagnostic. */
 bool device_run(DeviceRun *r, const DeviceValue *values);
+/* What queue.c does with a run and all that it is given: its steps are launched, as a graph where they were before; or one by one. */
+typedef struct DeviceTaken DeviceTaken;
+bool device_run_take(const DeviceTaken *t);
+bool device_run_launch(const DeviceTaken *t);
 /* The end of a call from outside, which ran or failed: the card has done its work, and values are here, unless they are to be left
  * there. False after a diagnostic. */
 bool device_end(Jit *jit, bool ran);

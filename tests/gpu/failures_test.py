@@ -45,6 +45,24 @@ class Failures(unittest.TestCase):
         self.assertGreater(unopened, 4)
         self.assertGreater(failed, 12)
 
+    def test_graphs(self):
+        """The same in the middle of what was asked for before, which is a graph by then."""
+        step = "def @f(%n: int32, %x: Tensor[(3, 4), float32]) -> float32 { if (%n == 0) { sum(%x) } else { @f(%n - 1, nn.softmax(tanh(%x)) * cast(%n, dtype=\"float32\")) } }\n"
+        again = ("def @again(%k: int32, %x: Tensor[(3, 4), float32]) -> float32 { if (%k == 0) { 0f } else { let %s = @f(5, %x); "
+                 "if (%s > 100f) { %s } else { %s + @again(%k - 1, %x) } } }\n")
+        cells = CELLS.split("\n")[0] + "\n" + step + again + 2 * "@again(6, %x)\n"
+        value = relay(cells, "--exec", "gpu").stdout.split("\n")[-2]
+        failed = 0
+        for entry in "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphDestroy", "cuGraphLaunch", "cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemAlloc_v2":
+            for nth in 1, 2, 5, 9:
+                for code in 719, 2:
+                    done = relay(cells, "--exec", "gpu", STANDIN_FAIL="%s:%d:%d" % (entry, nth, code))
+                    failed += done.returncode != 0
+                    self.assertIn(done.returncode, (0, 2, 3), done.stderr)
+                    self.assertEqual(done.stderr.count("error["), done.returncode != 0, (entry, nth, code, done.stderr))
+                    self.assertEqual(done.stdout.count(value), 2 - (done.returncode != 0), (entry, nth, code, done.stderr))
+        self.assertGreater(failed, 24)
+
     def test_no_memory(self):
         done = relay(CELLS, "--exec", "gpu", STANDIN_MEMORY="100")
         self.assertEqual(done.returncode, 3, done.stderr)

@@ -52,6 +52,24 @@ class Values(unittest.TestCase):
         got, wanted = (float(text.splitlines()[-1]) for text in (said, wanted))
         self.assertLess(abs(got - wanted), 1e-4 * abs(wanted))
 
+    def test_recurrence(self):
+        """Runs that follow each other as they did before are one graph, whatever the numbers are that they are given: a recurrence is asked for once."""
+        step = "tanh(nn.dense(take(%xs, %i, axis=0), %w, units=None) + nn.dense(%h, %w, units=None))"
+        types = "%h: Tensor[(2, 8), float32], %xs: Tensor[(16, 2, 8), float32], %w: Tensor[(8, 8), float32]"
+        cells = (f"def @rnn(%i: int32, {types}) -> Tensor[(2, 8), float32] {{ if (%i == 16) {{ %h }} else {{ @rnn(%i + 1, {step}, %xs, %w) }} }}\n"
+                 f"def @again(%k: int32, %s: float32, {types}) -> float32 {{ if (%k == 0) {{ %s }} else {{ let %last = @rnn(0, %h * %s, %xs, %w); "
+                 "let %more = sum(%last); if (%more > 1000f) { %more } else { @again(%k - 1, %s + %more, %h, %xs, %w) } } }\n"
+                 'let %xs = sin(reshape(cast(arange(0f, 256f, 1f), dtype="float32"), newshape=[16, 2, 8]));\n'
+                 "let %w = reshape(strided_slice(%xs, begin=[4, 0, 0], end=[8, 2, 8], strides=[1], axes=None), newshape=[8, 8]) * 0.4f;\n"
+                 "let %h = reshape(strided_slice(%xs, begin=[0, 0, 0], end=[1, 2, 8], strides=[1], axes=None), newshape=[2, 8]);\n")
+        for entry, each in ("cuGraphLaunch", 1), ("cuLaunchKernel", 1), ("cuGraphInstantiateWithFlags", 0):
+            few, said = copies(cells + "@again(8, 1f, %h, %xs, %w)\n", entry=entry)
+            more, _ = copies(cells + "@again(18, 1f, %h, %xs, %w)\n", entry=entry)
+            self.assertLessEqual(more - few, 10 * each, (entry, said))
+        wanted = subprocess.run([RELAY, "--exec", "interp"], input=FIRST + cells + "@again(8, 1f, %h, %xs, %w)\n", capture_output=True, text=True).stdout
+        got, wanted = (float(text.splitlines()[-1]) for text in (said, wanted))
+        self.assertLess(abs(got - wanted), 1e-4 * (1 + abs(wanted)))
+
     def test_room(self):
         """Twins go where there is no room, and nothing else changes."""
         cells = "".join(f"let %y{i} = exp(%x + {i}f);\n" for i in range(12)) + "sum(" + " + ".join(f"%y{i}" for i in range(12)) + ")\n"
