@@ -830,11 +830,77 @@ static void make_pair(Emit *e, const NestNode *s)
     set_place(e, s, LLVMBuildOr(g->b, words[0], high, ""));
 }
 
+/* Text for the assembler, which touches memory. */
+static Ssa call_text(Gen *g, LLVMTypeRef result, Ssa *args, unsigned n, const char *text,
+                     const char *operands)
+{
+    LLVMTypeRef types[3 + NEST_GROUP_COLUMNS_MOST / 2];
+    for (unsigned i = 0; i < n; i++)
+        types[i] = LLVMTypeOf(args[i]);
+    LLVMTypeRef type = LLVMFunctionType(result, types, n, false);
+    Ssa fn = LLVMGetInlineAsm(type, text, strlen(text), operands, strlen(operands), true, false,
+                              LLVMInlineAsmDialectATT, false);
+    return LLVMBuildCall2(g->b, type, fn, args, n, "");
+}
+
+/* Where a factor begins, and how far its matrices are apart along the folds and beside them, in units of 16 bytes. */
+static Ssa group_factor(Emit *e, const Te *x, int64_t pitch)
+{
+    Gen *g = e->g;
+    int64_t apart = pitch * 2 / NEST_ROW_BYTES, beside = 8;
+    Ssa at = LLVMBuildPtrToInt(g->b, emit_place(e, x->tensor, x->index[0]), g->i64, "");
+    at = LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, at, gen_int(g->i64, 4), ""),
+                      gen_int(g->i64, 0x3fff), "");
+    return LLVMBuildOr(g->b, at, gen_int(g->i64, apart << 16 | beside << 32), "");
+}
+
+/* The sums are in the tensor cores' hands from the fence to the wait, so that all is one text. */
+static void make_group(Emit *e, const NestNode *s)
+{
+    Gen *g = e->g;
+    Buf text = {0}, operands = {0};
+    int n = s->lanes / 2;
+    const char *type = s->factors[0].code == DTYPE_CODE_BFLOAT ? "bf16" : "f16";
+    Ssa args[2 + NEST_GROUP_COLUMNS_MOST / 2];
+    LLVMTypeRef sums[NEST_GROUP_COLUMNS_MOST / 2];
+    args[0] = group_factor(e, s->value, s->pitch[0]);
+    args[1] = group_factor(e, s->number, s->pitch[1]);
+    for (int i = 0; i < n; i++) {
+        args[2 + i] = emit_register(e, s->buffer, word_place(e, s->at, i));
+        sums[i] = g->f32;
+        buf_str(&operands, "=f,");
+    }
+    buf_str(&operands, "l,l");
+    for (int i = 0; i < n; i++)
+        buf_printf(&operands, ",%d", i);
+    buf_str(&operands, ",~{memory}");
+    buf_str(&text, "{\n.reg .pred p;\n.reg .b64 a, b;\nsetp.ne.b32 p, 1, 0;\n");
+    buf_str(&text, "wgmma.fence.sync.aligned;\n");
+    for (int64_t k = 0; k < s->folds / NEST_GROUP_FOLDS; k++) {
+        for (int i = 0; i < 2; i++)
+            buf_printf(&text, "add.s64 %c, $%d, %lld;\n", i ? 'b' : 'a', n + i,
+                       (long long)(k * 2 * s->pitch[i] * 2 / NEST_ROW_BYTES));
+        buf_printf(&text, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {", s->lanes, type,
+                   type);
+        for (int i = 0; i < n; i++)
+            buf_printf(&text, "%s$%d", i ? ", " : "", i);
+        buf_str(&text, "}, a, b, p, 1, 1, 0, 0;\n");
+    }
+    buf_str(&text, "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n}");
+    LLVMTypeRef result = LLVMStructTypeInContext(g->c, sums, (unsigned)n, false);
+    Ssa words = call_text(g, result, args, (unsigned)n + 2, buf_text(&text), buf_text(&operands));
+    set_words(e, s, words, n);
+    buf_deinit(&text);
+    buf_deinit(&operands);
+}
+
 static void make_wait(Emit *e, const NestNode *s)
 {
     Ssa groups = gen_int(e->g->i32, s->lanes);
     call_pointed(e->g, "llvm.nvvm.cp.async.commit.group", NULL, NULL, 0);
     call_pointed(e->g, "llvm.nvvm.cp.async.wait.group", NULL, &groups, 1);
+    if (s->shown)
+        call_text(e->g, e->g->nothing, NULL, 0, "fence.proxy.async.shared::cta;", "~{memory}");
 }
 
 /* All lanes of the vector loop at once. */
@@ -866,6 +932,8 @@ static void make_node(Emit *e, const NestNode *node)
         make_fetch(e, node);
     else if (node->kind == NEST_TILE)
         make_tile(e, node);
+    else if (node->kind == NEST_GROUP)
+        make_group(e, node);
     else if (node->kind == NEST_PAIR)
         make_pair(e, node);
     else if (node->kind == NEST_WAIT)

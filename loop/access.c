@@ -48,6 +48,13 @@ static void collect_matrices(Collect *c)
         add_span(c, s->buffer, s->at, s->lanes, true);
         return;
     }
+    if (s->kind == NEST_GROUP) {
+        int64_t last = s->folds / 8 - 1;
+        add_span(c, a->tensor, a->index[0], (int)(last * s->pitch[0] + NEST_GROUP_ROWS * 8), false);
+        add_span(c, b->tensor, b->index[0], (int)(last * s->pitch[1] + s->lanes * 8), false);
+        add_span(c, s->buffer, s->at, s->lanes / 2, true);
+        return;
+    }
     add_span(c, a->tensor, a->index[0], NEST_TILE_FIRST, false);
     add_span(c, b->tensor, b->index[0], NEST_TILE_SECOND, false);
     add_span(c, s->buffer, s->at, NEST_TILE_SUMS, true);
@@ -61,7 +68,7 @@ static void collect(void *data, NestNode *node)
         add_loads(c, node->value);
     if (node->kind == NEST_LOOP || node->kind == NEST_BARRIER || node->kind == NEST_WAIT)
         return;
-    if (node->kind == NEST_FETCH || node->kind == NEST_TILE) {
+    if (node->kind == NEST_FETCH || node->kind == NEST_TILE || node->kind == NEST_GROUP) {
         collect_matrices(c);
         return;
     }

@@ -401,6 +401,74 @@ static void tile_of_warp(Run *r, const NestNode *s, int first)
     }
 }
 
+/* A factor's element as the group's tensor cores find it: row and fold. */
+static double in_matrices(Run *r, const NestNode *s, int which, int64_t from, int64_t row,
+                          int64_t fold)
+{
+    const Te *load = which ? s->number : s->value;
+    int64_t at = from + fold / 8 * s->pitch[which] + row * 8 + fold % 8;
+    if (r->failed || !reach(r, load->tensor, at, false))
+        return 0;
+    return dtype_get_double(load->dtype, element_at(r, load->tensor, at));
+}
+
+static void group_of_warps(Run *r, const NestNode *s, int first, const int64_t from[2])
+{
+    enum { ROWS = NEST_GROUP_ROWS, COLUMNS = NEST_GROUP_COLUMNS_MOST };
+    static double sums[ROWS][COLUMNS];
+    double a[ROWS], b[COLUMNS];
+    memset(sums, 0, sizeof sums);
+    for (int64_t k = 0; k < s->folds && !r->failed; k++) {
+        for (int i = 0; i < ROWS; i++) {
+            r->now.thread = first + 2 * i;
+            a[i] = in_matrices(r, s, 0, from[0], i, k);
+        }
+        for (int j = 0; j < s->lanes; j++) {
+            r->now.thread = first + j % NEST_GROUP_THREADS;
+            b[j] = in_matrices(r, s, 1, from[1], j, k);
+        }
+        for (int i = 0; i < ROWS; i++)
+            for (int j = 0; j < s->lanes; j++)
+                sums[i][j] += a[i] * b[j];
+    }
+    DType t = r->n->buffers.at[s->buffer].dtype;
+    for (int thread = 0; thread < NEST_GROUP_THREADS; thread++) {
+        uint32_t *words;
+        r->now.thread = first + thread;
+        if (!words_at(r, s->buffer, s->at, s->lanes / 2, true, &words))
+            return;
+        for (int i = 0; i < s->lanes / 2; i++) {
+            int row = thread / NEST_WARP * 16 + thread % NEST_WARP / 4 + i / 2 % 2 * 8;
+            int column = i / 4 * 8 + thread % 4 * 2 + i % 2;
+            double v = dtype_get_double(t, (char *)&words[i]) + sums[row][column];
+            dtype_set_double(t, (char *)&words[i], v);
+        }
+    }
+}
+
+/* The same for groups; the first row and column are where the group's first thread says, and all others say the same. */
+static void groups(Run *r, const NestNode *s, const There *there)
+{
+    for (int first = 0; first < r->threads && !r->failed; first += NEST_GROUP_THREADS) {
+        int64_t from[2];
+        for (int t = first; t < first + NEST_GROUP_THREADS; t++) {
+            r->now.thread = t;
+            if (t >= r->threads || there->is[t] != there->is[first]) {
+                r->failed = "tensor cores miss threads of a group";
+                return;
+            }
+            int64_t own[2] = {eval_index(r, s->value->index[0]),
+                              eval_index(r, s->number->index[0])};
+            if (t == first)
+                memcpy(from, own, sizeof own);
+            else if (there->is[t] && memcmp(from, own, sizeof own) != 0)
+                r->failed = "threads of a group multiply different things";
+        }
+        if (there->is[first] && !r->failed)
+            group_of_warps(r, s, first, from);
+    }
+}
+
 static void matrices(Run *r, const NestNode *s, const There *there)
 {
     bool some;
@@ -464,6 +532,8 @@ static void run_node_in_step(Run *r, const NestNode *s, const There *there)
         shuffle(r, s, there);
     } else if (s->kind == NEST_FETCH || s->kind == NEST_TILE) {
         matrices(r, s, there);
+    } else if (s->kind == NEST_GROUP) {
+        groups(r, s, there);
     } else if (s->kind == NEST_WAIT) {
         wait_for_copies(r, s, there);
     } else if (s->kind == NEST_IF_NAN || (s->kind == NEST_LOOP && s->way == NEST_BOUND)) {

@@ -176,6 +176,17 @@ NestNode *nest_tile(Nest *n, int buffer, Te *at, const DType factors[2], Te *fir
     return s;
 }
 
+NestNode *nest_group(Nest *n, int buffer, Te *at, const NestGroup *g, Te *first, Te *second)
+{
+    NestNode *s = nest_tile(n, buffer, at, g->factors, first, second);
+    s->kind = NEST_GROUP;
+    s->lanes = g->columns;
+    s->folds = g->folds;
+    for (int i = 0; i < 2; i++)
+        s->pitch[i] = g->pitch[i];
+    return s;
+}
+
 NestNode *nest_pair(Nest *n, int buffer, Te *at, Te *low, Te *high)
 {
     NestNode *s = nest_store(n, buffer, at, low);

@@ -29,6 +29,11 @@
  * of the upper and lower left matrix of the rows, then of the right ones; of the second factor, whose columns are rows of matrices, the left
  * and the right one; the thread has of the sums rows t / 4 and 8 more, of each columns 2 * (t % 4) and the next.
  *
+ * Four warps together are a group, the first of them a multiple of four. NEST_GROUP adds 64 rows times as many columns, straight from shared
+ * memory: the elements of 16 bytes of eight rows, one behind the other, are a matrix there, and along the folds the next one begins `pitch`
+ * elements further on. Warp w of the group has rows 16 * w and the 15 behind, its threads of every 8 columns what they have of a tile. What
+ * is read so has been copied, and a NEST_WAIT that is `shown` stood between.
+ *
  * Blocks know nothing of each other. The threads of one go through the same statements, each for itself, and meet at barriers; what one
  * of them writes the others see behind the next barrier. A bound loop is no loop: its variable has one value. Everything lies in the
  * nest's arena. */
@@ -81,6 +86,7 @@ typedef enum NestKind {
     NEST_SHUFFLE, /* buffer[at] = value of the thread whose number in the warp differs in the bits of `lanes` */
     NEST_FETCH, /* buffer[at…] = words of the warp's matrices in shared memory, `lanes` of them; `value` loads a row's first element */
     NEST_TILE, /* buffer[at…] += product of the warp's fragments, whose first words `value` and `number` load */
+    NEST_GROUP, /* buffer[at…] += product of 64 rows and `lanes` columns over `folds`; `value` and `number` load their first elements */
     NEST_PAIR, /* buffer[at] = a word of two floats of 16 bits: `value`, and above it `number` */
     NEST_WAIT, /* the thread's copies so far are a group; all but the last `lanes` groups have arrived behind it */
 } NestKind;
@@ -88,7 +94,7 @@ typedef enum NestKind {
 /* Threads that run together and can read each other's registers; all that a block may have, and of its memory. */
 #define NEST_WARP 32
 #define NEST_THREADS_MOST 1024
-#define NEST_SHARED_MOST ((size_t)96 << 10)
+#define NEST_SHARED_MOST ((size_t)99 << 10)
 /* Of a tile of sums, and the words that each thread has of it and of its factors; a row of a matrix. */
 #define NEST_TILE_ROWS 16
 #define NEST_TILE_COLUMNS 8
@@ -96,6 +102,11 @@ typedef enum NestKind {
 #define NEST_TILE_FIRST 4
 #define NEST_TILE_SECOND 2
 #define NEST_ROW_BYTES 16
+/* Of a group: its threads and rows, and the most columns; the folds that are added at once. */
+#define NEST_GROUP_THREADS 128
+#define NEST_GROUP_ROWS 64
+#define NEST_GROUP_COLUMNS_MOST 256
+#define NEST_GROUP_FOLDS 16
 
 /* C[m, n] = sum over k of A[m, k] B[k, n], `batch` times: a side's extent and its steps in elements. */
 typedef struct NestSide {
@@ -131,6 +142,8 @@ struct NestNode {
     bool streams; /* STORE: past the caches */
     bool copies; /* STORE of what lies elsewhere to shared memory: it arrives behind a NEST_WAIT */
     bool turned; /* FETCH */
+    bool shown; /* WAIT: to NEST_GROUP too */
+    int64_t folds, pitch[2]; /* GROUP: all folds; from a matrix of either factor to the next one */
     DType factors[2]; /* TILE: their elements, which lie in 32-bit words */
     int winner; /* FOLD of positions: the buffer of the value that won; `buffer` has its number, from -1 */
     Te *number; /* and the number of this candidate; TILE: the second factor; PAIR: the second half */
@@ -206,6 +219,13 @@ NestNode *nest_shuffle(Nest *n, int buffer, Te *at, int lanes, Te *value);
 /* Words of so many matrices come to registers, whose rows begin where the load says; tiles of those are added. */
 NestNode *nest_fetch(Nest *n, int buffer, Te *at, int matrices, Te *row);
 NestNode *nest_tile(Nest *n, int buffer, Te *at, const DType factors[2], Te *first, Te *second);
+/* The product of a group, which has `columns` and `folds`; their matrices are so far apart. */
+typedef struct NestGroup {
+    int columns;
+    int64_t folds, pitch[2];
+    DType factors[2];
+} NestGroup;
+NestNode *nest_group(Nest *n, int buffer, Te *at, const NestGroup *g, Te *first, Te *second);
 NestNode *nest_pair(Nest *n, int buffer, Te *at, Te *low, Te *high);
 /* Whether tensor cores multiply such elements; how many of them stand in a word. */
 bool nest_has_tile(const DType factors[2], DType sums);

@@ -121,7 +121,17 @@ static void print_node(const NestNames *names, Buf *out, const NestNode *s, int 
         return;
     case NEST_PRODUCT: print_product(names, out, s); return;
     case NEST_BARRIER: buf_str(out, "barrier"); break;
-    case NEST_WAIT: buf_printf(out, "wait for all copies but %d groups", s->lanes); break;
+    case NEST_WAIT:
+        buf_printf(out, "wait for all copies but %d groups%s", s->lanes, s->shown ? ", shown" : "");
+        break;
+    case NEST_GROUP:
+        print_place(names, out, s->buffer, s->at);
+        buf_printf(out, " += product of %d rows from ", NEST_GROUP_ROWS);
+        te_print_expr(out, s->value, &names->base, indent + 4);
+        buf_printf(out, " and %d columns from ", s->lanes);
+        te_print_expr(out, s->number, &names->base, indent + 4);
+        buf_printf(out, ", %lld folds", (long long)s->folds);
+        break;
     case NEST_FETCH:
         print_place(names, out, s->buffer, s->at);
         buf_printf(out, " = %d matrices%s of rows from ", s->lanes, s->turned ? ", turned," : "");

@@ -155,6 +155,8 @@ static void check_meeting(Verify *v, const NestNode *node)
         fail(v, "threads meet outside of a block");
     if (node->kind == NEST_SHUFFLE && (node->lanes < 1 || node->lanes >= NEST_WARP))
         fail(v, "a shuffle goes beyond its warp");
+    if (node->kind == NEST_GROUP && n % NEST_GROUP_THREADS)
+        fail(v, "a group is not of four warps");
     if (node->kind != NEST_BARRIER && n % NEST_WARP)
         fail(v, "threads exchange values that are no warps");
 }
@@ -197,6 +199,42 @@ static void check_tile(Verify *v, const NestNode *s)
         !is_words(v, s->number->tensor) || sums->place != NEST_REGISTER ||
         !nest_has_tile(s->factors, sums->dtype))
         fail(v, "tensor cores do not add such products");
+}
+
+/* What one thread writes the tensor cores see behind the next barrier only if it was copied, and shown. */
+static void find_unshown(void *data, NestNode *node)
+{
+    Verify *v = data;
+    int buffer = v->node->value->tensor, other = v->node->number->tensor;
+    bool there = node->kind == NEST_STORE && (node->buffer == buffer || node->buffer == other);
+    if ((there && !node->copies) || (node->kind == NEST_WAIT && !node->shown))
+        fail(v, "a group multiplies what was not shown to it");
+}
+
+static void check_group(Verify *v, NestNode *s)
+{
+    const NestBuffer *sums = &v->n->buffers.at[s->buffer];
+    const Te *factors[2] = {s->value, s->number};
+    int64_t size[2] = {NEST_GROUP_ROWS, s->lanes};
+    DType t = s->factors[0];
+    bool fits = sums->place == NEST_REGISTER && dtype_is_float(t) && t.bits == 16 &&
+                dtype_eq(t, s->factors[1]) && nest_has_tile(s->factors, sums->dtype) &&
+                s->lanes % 8 == 0 && s->lanes >= 8 && s->lanes <= NEST_GROUP_COLUMNS_MOST &&
+                s->folds % NEST_GROUP_FOLDS == 0 && s->folds > 0;
+    for (int i = 0; i < 2 && fits; i++)
+        fits = is_flat_load(factors[i]) && dtype_eq(factors[i]->dtype, t) &&
+               v->n->buffers.at[factors[i]->tensor].place == NEST_SHARED &&
+               begins_row(factors[i]->index[0], t, -1) && s->pitch[i] % 8 == 0 &&
+               s->pitch[i] >= 8 * size[i];
+    if (!fits) {
+        fail(v, "a group does not multiply so");
+        return;
+    }
+    NestNode *root = s;
+    while (root->parent)
+        root = root->parent;
+    nest_each(root, find_unshown, v);
+    v->node = s;
 }
 
 static bool is_half(const Te *e)
@@ -253,7 +291,7 @@ static void check_node(void *data, NestNode *node)
             check_shared(v, node);
         return;
     }
-    bool matrices = node->kind == NEST_FETCH || node->kind == NEST_TILE;
+    bool matrices = node->kind == NEST_FETCH || node->kind == NEST_TILE || node->kind == NEST_GROUP;
     if (node->kind == NEST_BARRIER || node->kind == NEST_SHUFFLE || matrices)
         check_meeting(v, node);
     if (node->kind == NEST_PRODUCT || node->kind == NEST_BARRIER || node->kind == NEST_WAIT)
@@ -262,6 +300,8 @@ static void check_node(void *data, NestNode *node)
         check_fetch(v, node);
     if (node->kind == NEST_TILE)
         check_tile(v, node);
+    if (node->kind == NEST_GROUP)
+        check_group(v, node);
     if (node->kind == NEST_PAIR)
         check_pair(v, node);
     if (node->copies)

@@ -14,6 +14,8 @@ typedef struct GpuMachine {
         wide_least; /* elements from which on several for a thread leave no part of the card idle */
     int64_t folds_least; /* what several threads fold together */
     bool reorders; /* sums of floats may be taken in another order */
+    int64_t blocks; /* of products from which on no part of the card is idle */
+    bool groups; /* of four warps multiply straight from shared memory */
     bool tf32; /* factors of float32 may be rounded to 10 bits behind the point */
 } GpuMachine;
 

@@ -86,6 +86,20 @@ void gpu_matrix_plan(GpuMatrix *f, GpuBuild *w, bool columns, DType dtype, int64
     f->size = f->pitch * (f->along ? tile : depth);
 }
 
+bool gpu_matrix_can_group(const GpuMatrix *f)
+{
+    return f->copied && f->along && f->dtype.bits == 16 && dtype_is_float(f->dtype) &&
+           f->side.extent % f->tile == 0;
+}
+
+void gpu_matrix_group(GpuMatrix *f)
+{
+    f->grouped = true;
+    /* Sixteen bytes more, so that copies of a row go to different banks. */
+    f->pitch = f->tile * f->each + f->each;
+    f->size = f->pitch * (f->depth / f->each);
+}
+
 void gpu_matrix_room(GpuMatrix *f, int64_t stages)
 {
     GpuBuild *w = f->w;
@@ -150,8 +164,9 @@ void gpu_matrix_copy(const GpuMatrix *f, NestNode *in, Te *tile, Te *step, Te *s
     lane->way = NEST_VECTOR;
     lane->lanes = (int)f->each;
     nest_append(w->n, inner, lane);
-    Te *side_by_side = gpu_plus(w, gpu_by(w, TE_MUL, gpu_var(w, at), f->each), gpu_var(w, lane));
-    Te *to = in_stage(f, stage, gpu_var(w, row), side_by_side);
+    Te *side_by_side = gpu_by(w, TE_MUL, gpu_var(w, f->grouped ? row : at), f->each);
+    side_by_side = gpu_plus(w, side_by_side, gpu_var(w, lane));
+    Te *to = in_stage(f, stage, gpu_var(w, f->grouped ? at : row), side_by_side);
     NestNode *store = nest_store(w->n, f->shared, to, (Te *)(uintptr_t)value_at(f, axes));
     store->copies = true;
     nest_append(w->n, lane, store);
@@ -190,6 +205,11 @@ void gpu_matrix_put(const GpuMatrix *f, NestNode *in, Te *stage)
     Te *row = gpu_var(w, f->along ? place : fold), *at = gpu_var(w, f->along ? fold : place);
     Te *value = nest_load(w->n, f->taken, gpu_var(w, turn));
     nest_append(w->n, inner, nest_store(w->n, f->shared, in_stage(f, stage, row, at), value));
+}
+
+Te *gpu_matrix_place(const GpuMatrix *f, Te *stage, Te *place)
+{
+    return in_stage(f, stage, te_int(f->w->b, 0), gpu_by(f->w, TE_MUL, place, f->each));
 }
 
 /* ---- from there to registers ----------------------------------------------------------------------------------------------------- */

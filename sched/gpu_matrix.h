@@ -13,6 +13,8 @@ typedef struct GpuMatrix {
     int64_t each, pitch; /* elements in a row of a fragment's matrix; from row to row */
     int64_t size; /* of a stage */
     bool columns, along, copied;
+    bool
+        grouped; /* it lies as a group's tensor cores read it: `pitch` is from one matrix along the folds to the next */
     int shared, taken; /* buffers */
 } GpuMatrix;
 
@@ -26,6 +28,9 @@ const Te *gpu_narrow(const Te *factor);
 /* How the factor of the rows or of the columns comes there. */
 void gpu_matrix_plan(GpuMatrix *f, GpuBuild *w, bool columns, DType dtype, int64_t tile,
                      int64_t depth);
+/* Whether a group can read it, as gpu_matrix_group lets it lie. */
+bool gpu_matrix_can_group(const GpuMatrix *f);
+void gpu_matrix_group(GpuMatrix *f);
 /* Its buffers, with so many stages. */
 void gpu_matrix_room(GpuMatrix *f, int64_t stages);
 /* Asks for copies of a tile's step, both by number, where it is one that is copied. */
@@ -35,6 +40,8 @@ void gpu_matrix_take(const GpuMatrix *f, NestNode *in, Te *tile, Te *step);
 void gpu_matrix_put(const GpuMatrix *f, NestNode *in, Te *stage);
 /* Opens the variables of a thread's numbers in the product's body. */
 GpuLane gpu_open_lanes(GpuBuild *w);
+/* The place of its first element from a place of the tile on. */
+Te *gpu_matrix_place(const GpuMatrix *f, Te *stage, Te *place);
 /* Words of 16 places and two rows of matrices along the folds, from these on, of which the warp has parts. */
 void gpu_matrix_fetch(const GpuMatrix *f, const GpuLane *lane, NestNode *in, Te *stage, Te *place,
                       Te *fold, int words, Te *at);

@@ -328,9 +328,6 @@ void gpu_add_parts(GpuBuild *w)
     store_result(w, in, nest_load(w->n, sum, zero), axes);
 }
 
-/* Blocks that keep a card busy. */
-#define BLOCKS_ENOUGH 128
-
 /* Parts of the folds that are taken apart, at most, and what is long enough for one beside folds that threads share. */
 #define PARTS_MOST 64
 #define PART_LEAST 8
@@ -346,7 +343,7 @@ static int64_t parts_of(const Gpu *s, const GpuProduct *p, int64_t rows, int64_t
                         int64_t depth)
 {
     int64_t blocks = blocks_of(p, rows, columns), steps = steps_of(p, depth);
-    int64_t parts = (BLOCKS_ENOUGH + blocks - 1) / blocks;
+    int64_t parts = (s->m->blocks + blocks - 1) / blocks;
     int64_t most = p->folds.extent / (s->m->folds_least * PART_LEAST);
     most = most < PARTS_MOST ? most : PARTS_MOST;
     parts = parts < most ? parts : most;
@@ -358,7 +355,7 @@ static int64_t parts_of(const Gpu *s, const GpuProduct *p, int64_t rows, int64_t
 bool gpu_is_wide(const Gpu *s, const GpuProduct *p, int64_t rows, int64_t columns, int64_t depth)
 {
     int64_t blocks = blocks_of(p, rows, columns) * parts_of(s, p, rows, columns, depth);
-    return blocks < BLOCKS_ENOUGH || p->rows.extent * 2 <= rows || p->columns.extent * 2 <= columns;
+    return blocks < s->m->blocks || p->rows.extent * 2 <= rows || p->columns.extent * 2 <= columns;
 }
 
 int64_t gpu_part_steps(GpuBuild *w)

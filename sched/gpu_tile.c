@@ -3,7 +3,10 @@
  * A block makes a tile of the result, each of its warps a part of that. Pieces of both factors wait in shared memory, some steps ahead:
  * what lies side by side is copied there while the warps multiply, all else (other types, windows, padding) is taken to registers before
  * a step and put into its place behind it. Fragments come from there as matrices (loop/nest.h). What lies outside of a side is any row
- * inside: its sums are not stored. What is done with the sums alone is done before they are. */
+ * inside: its sums are not stored. What is done with the sums alone is done before they are.
+ *
+ * Where the card has it, groups of four warps multiply straight from shared memory: factors of 16 bits that lie along the folds and are
+ * whole tiles. */
 #include "sched/gpu_matrix.h"
 
 /* A block's tile, and how its warps share it. */
@@ -13,8 +16,12 @@ typedef struct Shape {
 
 static const Shape shapes[] = {{128, 128, 2, 4}, {64, 64, 2, 2}, {32, 32, 2, 2}};
 
+/* Of groups of warps, each of which has all columns. */
+static const Shape grouped = {128, 128, 8, 1};
+
 /* Bytes of a step along the folds, and of what fragments hold of it. */
 #define STEP_BYTES 64
+#define STEP_BYTES_GROUPED 128
 #define FRAGMENT_BYTES 32
 
 /* Steps that pieces are ready for: copies take longer than what the threads bring themselves. */
@@ -28,9 +35,11 @@ typedef struct Build {
     int words[2]; /* buffers: fragments of both */
     DType sums;
     int acc;
+    bool groups; /* of warps multiply */
     int64_t steps, stages;
     int64_t down, over; /* tiles of sums of a warp: of rows and of columns */
     Te *warp_row, *warp_column; /* where its part begins */
+    Te *group; /* the number of the warp's group */
     GpuLane lane;
 } Build;
 
@@ -74,6 +83,21 @@ static void multiply(Build *m, NestNode *in, NestNode *stage)
         nest_tile(w->n, m->acc, gpu_by(w, TE_MUL, tile, NEST_TILE_SUMS), factors, first, second));
 }
 
+static void multiply_grouped(Build *m, NestNode *in, NestNode *stage)
+{
+    GpuBuild *w = &m->w;
+    NestGroup g = {(int)w->columns, w->depth, {m->piece[0].pitch, m->piece[1].pitch}, {{0}}};
+    Te *from[2];
+    for (int i = 0; i < 2; i++) {
+        const GpuMatrix *f = &m->piece[i];
+        Te *rows = gpu_by(w, TE_MUL, m->group, NEST_GROUP_ROWS);
+        Te *place = gpu_matrix_place(f, gpu_var(w, stage), i ? te_int(w->b, 0) : rows);
+        g.factors[i] = f->dtype;
+        from[i] = nest_load(w->n, f->shared, place);
+    }
+    nest_append(w->n, in, nest_group(w->n, m->acc, te_int(w->b, 0), &g, from[0], from[1]));
+}
+
 /* Brings both pieces of a step to a stage: all of it, or what can be done before the threads multiply, or what is left then. */
 enum { BEFORE = 1, BEHIND = 2 };
 
@@ -95,6 +119,13 @@ static void bring(Build *m, NestNode *in, Te *step, NestNode *stage, int when)
 static bool copies(const Build *m)
 {
     return m->piece[0].copied || m->piece[1].copied;
+}
+
+static NestNode *wait_for(Build *m, int64_t groups)
+{
+    NestNode *wait = nest_wait(m->w.n, (int)groups);
+    wait->shown = m->groups;
+    return wait;
 }
 
 /* The first steps are brought before all others. */
@@ -119,7 +150,7 @@ static void begin_steps(Build *m)
         if (k < m->steps)
             bring(m, stage, te_int(w->b, k), stage, BEFORE | BEHIND);
         if (copies(m))
-            nest_append(w->n, w->body, nest_wait(w->n, (int)m->stages));
+            nest_append(w->n, w->body, wait_for(m, m->stages));
     }
 }
 
@@ -147,11 +178,14 @@ static void make_steps(Build *m)
     begin_steps(m);
     NestNode *step = gpu_loop(w, w->body, "step", NEST_SERIAL, m->steps);
     if (copies(m))
-        nest_append(w->n, step, nest_wait(w->n, (int)m->stages - 2));
+        nest_append(w->n, step, wait_for(m, m->stages - 2));
     nest_append(w->n, step, nest_barrier(w->n));
     bring_next(m, step, gpu_var(w, step), BEFORE);
     NestNode *stage = stage_of(m, step, gpu_var(w, step));
-    multiply(m, stage, stage);
+    if (m->groups)
+        multiply_grouped(m, stage, stage);
+    else
+        multiply(m, stage, stage);
     if (!m->piece[0].copied || !m->piece[1].copied)
         bring_next(m, step, gpu_var(w, step), BEHIND);
 }
@@ -207,6 +241,11 @@ static void open_warps(Build *m)
     w->body = gpu_let(w, down, "across", t->across, gpu_by(w, TE_MOD, gpu_var(w, warp), t->across));
     m->warp_row = gpu_by(w, TE_MUL, gpu_var(w, down), w->rows / t->down);
     m->warp_column = gpu_by(w, TE_MUL, gpu_var(w, w->body), w->columns / t->across);
+    if (!m->groups)
+        return;
+    w->body = gpu_let(w, w->body, "group", w->threads / NEST_GROUP_THREADS,
+                      gpu_by(w, TE_DIV, w->thread, NEST_GROUP_THREADS));
+    m->group = gpu_var(w, w->body);
 }
 
 static void make_buffers(Build *m)
@@ -218,36 +257,65 @@ static void make_buffers(Build *m)
     for (int i = 0; i < 2; i++) {
         int64_t words = i ? m->over * NEST_TILE_SECOND : m->down * NEST_TILE_FIRST;
         gpu_matrix_room(&m->piece[i], m->stages);
+        if (m->groups)
+            continue;
         m->words[i] = gpu_buffer(w, i ? "column" : "row", word, NEST_REGISTER, words, w->body);
     }
+}
+
+static void plan(Build *m, Gpu *s, const GpuProduct *p, const Shape *t, const DType factors[2],
+                 int stage, int tail)
+{
+    int64_t bytes = t == &grouped ? STEP_BYTES_GROUPED : STEP_BYTES;
+    int64_t depth = bytes / (int64_t)dtype_size(factors[0]);
+    *m = (Build){.shape = t};
+    m->w = (GpuBuild){.s = s,
+                      .n = s->n,
+                      .b = &s->n->te,
+                      .p = p,
+                      .rows = t->rows,
+                      .columns = t->columns,
+                      .depth = depth,
+                      .threads = t->down * t->across * NEST_WARP,
+                      .stage = stage,
+                      .tail = tail};
+    for (int i = 0; i < 2; i++)
+        gpu_matrix_plan(&m->piece[i], &m->w, i == 1, factors[(i == 1) != p->turned],
+                        i ? t->columns : t->rows, depth);
+}
+
+/* Whether groups multiply, and then so planned. */
+static bool plan_grouped(Build *m, Gpu *s, const GpuProduct *p, const DType factors[2], int stage,
+                         int tail)
+{
+    if (!s->m->groups || factors[0].bits != 16 || !dtype_eq(factors[0], factors[1]))
+        return false;
+    plan(m, s, p, &grouped, factors, stage, tail);
+    if (gpu_is_wide(s, p, m->w.rows, m->w.columns, m->w.depth))
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (!gpu_matrix_can_group(&m->piece[i]))
+            return false;
+    for (int i = 0; i < 2; i++)
+        gpu_matrix_group(&m->piece[i]);
+    return m->groups = true;
 }
 
 bool gpu_tile(Gpu *s, const GpuProduct *p, int stage, int tail)
 {
     DType factors[2], sums;
+    Build m;
+    GpuBuild *w = &m.w;
     if (!takes(s, stage, factors, &sums))
         return false;
-    int64_t size = (int64_t)dtype_size(factors[0]), depth = STEP_BYTES / size;
-    const Shape *t = shape_of(s, p, depth);
-    Build m = {.shape = t, .sums = sums};
-    m.w = (GpuBuild){.s = s,
-                     .n = s->n,
-                     .b = &s->n->te,
-                     .p = p,
-                     .rows = t->rows,
-                     .columns = t->columns,
-                     .depth = depth,
-                     .threads = t->down * t->across * NEST_WARP,
-                     .stage = stage,
-                     .tail = tail};
-    GpuBuild *w = &m.w;
-    for (int i = 0; i < 2; i++)
-        gpu_matrix_plan(&m.piece[i], w, i == 1, factors[(i == 1) != p->turned],
-                        i ? t->columns : t->rows, depth);
+    if (!plan_grouped(&m, s, p, factors, stage, tail))
+        plan(&m, s, p, shape_of(s, p, STEP_BYTES / (int64_t)dtype_size(factors[0])), factors, stage,
+             tail);
+    m.sums = sums;
     m.steps = gpu_part_steps(w);
     m.stages = copies(&m) ? STAGES_COPIED : STAGES_TAKEN;
-    m.down = t->rows / t->down / NEST_TILE_ROWS;
-    m.over = t->columns / t->across / NEST_TILE_COLUMNS;
+    m.down = m.shape->rows / m.shape->down / NEST_TILE_ROWS;
+    m.over = m.shape->columns / m.shape->across / NEST_TILE_COLUMNS;
     gpu_open_product(w);
     open_warps(&m);
     make_buffers(&m);

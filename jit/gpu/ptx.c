@@ -20,11 +20,12 @@ enum { GLOBAL = 1, SHARED = 3 };
 
 typedef struct Target {
     const char *name, *features; /* the least version of the text that has what the card has */
+    bool groups; /* its tensor cores read shared memory themselves */
 } Target;
 
 static const Target targets[] = {
-    {"sm_80", "+ptx70"}, {"sm_86", "+ptx71"},  {"sm_89", "+ptx78"},
-    {"sm_90", "+ptx80"}, {"sm_90a", "+ptx80"},
+    {"sm_80", "+ptx70", false}, {"sm_86", "+ptx71", false}, {"sm_89", "+ptx78", false},
+    {"sm_90", "+ptx80", false}, {"sm_90a", "+ptx80", true},
 };
 
 typedef struct PtxMade {
@@ -374,7 +375,9 @@ static bool make_code(Ptx *ptx, GpuCode *code, const TeProgram *p, const KernelO
     GpuMachine machine = {.threads = 256,
                           .wide_least = 16384,
                           .folds_least = 32,
+                          .blocks = 128,
                           .reorders = !g->jit->exact,
+                          .groups = ptx->target->groups,
                           .tf32 = g->jit->tf32};
     if (ptx->outer->lowered)
         buf_printf(ptx->outer->lowered, "\n%s:\n%s", from->name, from->text);

@@ -153,8 +153,10 @@ class Assembler:
         if made.returncode or made.stderr:
             return made.stderr.strip() or f"status {made.returncode}"
         entries = re.findall(r"^\.visible \.entry(?:(?!^}).)*", made.stdout, re.M | re.S)
-        if name.startswith("tiles") and not all("mma.sync" in entry for entry in entries):
+        if name.startswith("tiles") and not all("mma.sync" in entry or "wgmma" in entry for entry in entries):
             return "a product is not on tensor cores"
+        if name in ("tiles float16", "tiles bfloat16") and ("wgmma" in made.stdout) != (target == "sm_90a"):
+            return "whole tiles are not multiplied by groups of warps, or on a card that has none"
         if name.startswith("types scattered") and len(entries) < 12:
             return "what goes to places that are data does so on the host"
         hosted = re.findall(r"^//   on the host, because (.*?):", made.stdout, re.M)
@@ -166,7 +168,9 @@ class Assembler:
             return None
         with open(self.path, "w") as file:
             file.write(made.stdout)
-        done = run([PTXAS, f"-arch={target}", f"-O{self.level}", "-o", os.devnull, self.path])
+        # Without any optimising the assembler has not the registers that groups of warps want, and says so.
+        level = max(self.level, 1) if "wgmma" in made.stdout else self.level
+        done = run([PTXAS, f"-arch={target}", f"-O{level}", "-o", os.devnull, self.path])
         return None if (done.returncode, done.stderr) == (0, "") else done.stderr.strip() or f"ptxas ends with {done.returncode}"
 
     def take(self, name, text):

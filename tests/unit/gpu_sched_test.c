@@ -107,6 +107,7 @@ static TeProgram *turned(TeBuilder *b)
 static DType factors[2], sums;
 static int64_t most; /* of its extents, rows and columns of tiles included */
 static bool deep; /* there are many folds beside those */
+static bool groups; /* of warps multiply whole tiles */
 
 /* An extent, often one that steps of any length divide. */
 static int64_t length(void)
@@ -117,9 +118,10 @@ static int64_t length(void)
 /* [B,] M x K by K x N, either turned, with a bias and relu behind it or none. */
 static TeProgram *product(TeBuilder *b)
 {
-    int64_t batch = below(2) ? some(2, 3) : 1, m = length();
-    int64_t k = deep ? 128 * some(2, 4) : length(), n = length();
-    bool ta = below(2), tb = below(2);
+    int64_t batch = !groups && below(2) ? some(2, 3) : 1, m = groups ? 128 : length();
+    int64_t k = groups ? 64 * some(1, 4) : deep ? 128 * some(2, 4) : length();
+    int64_t n = groups ? 128 * some(1, 2) : length();
+    bool ta = !groups && below(2), tb = groups || below(2);
     int64_t as[3] = {batch, ta ? k : m, ta ? m : k}, bs[3] = {batch, tb ? n : k, tb ? k : n};
     int64_t cs[3] = {batch, m, n};
     TeTensor x = te_add_input(b, factors[0], 3, as), w = te_add_input(b, factors[1], 3, bs);
@@ -247,7 +249,7 @@ static bool are_close(const NestBuffer *b, const char *x, const char *y, double 
 }
 
 typedef struct Seen {
-    long kernels, barriers, shuffles, vectors, tiles, copies, turned;
+    long kernels, barriers, shuffles, vectors, tiles, groups, copies, turned;
 } Seen;
 
 static void look(void *data, NestNode *node)
@@ -257,6 +259,7 @@ static void look(void *data, NestNode *node)
     seen->barriers += node->kind == NEST_BARRIER;
     seen->shuffles += node->kind == NEST_SHUFFLE;
     seen->tiles += node->kind == NEST_TILE;
+    seen->groups += node->kind == NEST_GROUP;
     seen->copies += node->copies;
     seen->turned += node->turned;
     seen->vectors += node->kind == NEST_LOOP && node->way == NEST_VECTOR;
@@ -267,6 +270,8 @@ static bool check(const TeProgram *p, Seen *seen, bool tf32)
     GpuMachine machine = {.threads = 64,
                           .wide_least = below(2) ? 1 : 16384,
                           .folds_least = 8,
+                          .blocks = groups ? 1 : 128,
+                          .groups = groups,
                           .reorders = true,
                           .tf32 = tf32};
     const char *why;
@@ -363,6 +368,19 @@ static void test_tiles(void)
     CHECK(all.tiles > 0 && all.copies > 6 && all.turned > 0);
 }
 
+/* Whole tiles straight from shared memory. */
+static void test_groups(void)
+{
+    groups = true;
+    for (int i = 0; i < 2; i++) {
+        factors[0] = factors[1] = (DType){i ? DTYPE_CODE_BFLOAT : DTYPE_CODE_FLOAT, 16, 1};
+        sums = f32;
+        Seen seen = test_as(product, 1, false);
+        CHECK(seen.groups == 1 && seen.tiles == 0);
+    }
+    groups = false;
+}
+
 int main(void)
 {
     CHECK(ctx_init(&cx, &stdlib_ops));
@@ -396,6 +414,7 @@ int main(void)
         }
         deep = false;
     }
+    test_groups();
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();
