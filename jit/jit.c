@@ -184,7 +184,7 @@ static void jit_set_mode(Jit *jit, JitMode mode)
     jit->tf32 = mode.tf32 && !mode.exact;
     jit->level = mode.level;
     jit->steps = mode.steps;
-    jit->gpu = mode.gpu ? jit->gpu_target : NULL;
+    jit->gpu = !mode.gpu ? NULL : mode.target ? mode.target : jit->gpu_target;
     jit->clocked = mode.clocked;
     jit->cache.off = !mode.keep;
 }

@@ -93,6 +93,8 @@ typedef struct JitMode {
     const char *
         steps; /* by hand, for the one kernel of what is compiled (sched/hand.h); NULL: strategies decide */
     bool gpu; /* kernels are the card's, which has been opened */
+    const char
+        *target; /* for which they are made, one of gpu_target; NULL: the last that it has all of */
     bool clocked; /* each call of a kernel of this processor is timed */
 } JitMode;
 

@@ -269,6 +269,7 @@ RelayStatus stage_bench(RelaySession *s, const RelayRequest *r)
     const char *workload = request_find(r, "workload"), *dir = request_find(r, "bench");
     const char *threads = request_find(r, "threads"), *seconds = request_find(r, "seconds");
     const char *runs = request_find(r, "runs"), *exec = request_find(r, "exec");
+    const char *target = request_find(r, "target");
     Bench b = {
         .s = s,
         .name = workload ? workload : r->name,
@@ -278,6 +279,11 @@ RelayStatus stage_bench(RelaySession *s, const RelayRequest *r)
     if (exec && !engine_parse(exec, &b.engine))
         diag_error(s->cx.diags, E0402_USAGE, (Span){0},
                    "`--exec %s`: there are the engines auto, interp, jit and gpu", exec);
+    if (target && b.engine != ENGINE_GPU)
+        diag_error(s->cx.diags, E0402_USAGE, (Span){0},
+                   "`--target` says what kernels are made for, with `--exec gpu`");
+    else if (target && session_jit(s))
+        s->gpu_target = stage_target(s, target);
     relay_session_set(s, "threads", threads ? threads : "1");
     /* With more threads the library sums in another order. */
     blas_set_threads(s->cx.blas, threads && !s->exact ? atoi(threads) : 1);

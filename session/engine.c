@@ -68,6 +68,7 @@ bool session_jit(RelaySession *s)
                                                  .level = s->opt_level,
                                                  .steps = s->steps,
                                                  .gpu = s->on_gpu,
+                                                 .target = s->gpu_target,
                                                  .clocked = s->clocked});
     return s->jit != NULL;
 }

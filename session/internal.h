@@ -57,6 +57,7 @@ struct RelaySession {
     bool tf32; /* factors of float32 may be rounded on a card */
     const char *steps; /* by hand, for what is compiled: `:schedule`; NULL: none */
     double peak; /* what a core computes in a second (runtime/speed.h); 0: not measured yet */
+    const char *gpu_target; /* that its kernels are made for; NULL: what the card has */
     bool on_gpu; /* what is compiled or called now runs on the card */
     bool no_cache; /* compiled code is neither kept in files nor taken from them */
     bool clocked; /* what is compiled now times its kernels */
@@ -513,6 +514,8 @@ RelayStatus stage_analyze(RelaySession *s, const RelayRequest *r);
 /* stages.c: the definition of that name; NULL after a diagnostic. */
 const Def *find_entry(RelaySession *s, const Module *m, const char *entry);
 RelayStatus stage_equal(RelaySession *s, const RelayRequest *r);
+/* The GPU of this name, of which the JIT is there; NULL after a diagnostic. */
+const char *stage_target(RelaySession *s, const char *target);
 RelayStatus stage_bench(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_summary(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_new(RelaySession *s, const RelayRequest *r);

@@ -399,28 +399,35 @@ static bool emit_kind(RelaySession *s, const char *emit, JitText *out)
     return false;
 }
 
-/* Whether code is made for the target, which may be NULL; what it may be is said. */
+static void name_targets(RelaySession *s, Diag *d)
+{
+    Buf names = {0};
+    for (int i = 0; s->jit_table->gpu_target(i); i++)
+        buf_printf(&names, "%s%s", i ? ", " : "", s->jit_table->gpu_target(i));
+    diag_help(d, "one of %s", buf_text(&names));
+    buf_deinit(&names);
+}
+
+/* The GPU of this name; NULL: there is none, and what it may be is said. */
+const char *stage_target(RelaySession *s, const char *target)
+{
+    const char *name;
+    for (int i = 0; (name = s->jit_table->gpu_target(i)); i++)
+        if (!strcmp(name, target))
+            return name;
+    name_targets(s, diag_error(s->cx.diags, E0402_USAGE, (Span){0},
+                               "`--target %s`: there is no such GPU", target));
+    return NULL;
+}
+
+/* Whether such text is made for the target, which may be NULL. */
 static bool check_target(RelaySession *s, JitText kind, const char *target)
 {
-    Diag *d = NULL;
-    if (target && kind != JIT_TEXT_PTX && kind != JIT_TEXT_LOWERED)
-        d = diag_error(s->cx.diags, E0402_USAGE, (Span){0},
-                       "`--target` says which GPU `ptx` or `lowered` are for");
-    for (int i = 0; target && !d; i++) {
-        const char *name = s->jit_table->gpu_target(i);
-        if (name && !strcmp(name, target))
-            return true;
-        if (!name)
-            d = diag_error(s->cx.diags, E0402_USAGE, (Span){0},
-                           "`--target %s`: there is no such GPU", target);
-    }
-    Buf names = {0};
-    for (int i = 0; d && s->jit_table->gpu_target(i); i++)
-        buf_printf(&names, "%s%s", i ? ", " : "", s->jit_table->gpu_target(i));
-    if (d)
-        diag_help(d, "one of %s", buf_text(&names));
-    buf_deinit(&names);
-    return !d;
+    if (!target || kind == JIT_TEXT_PTX || kind == JIT_TEXT_LOWERED)
+        return !target || stage_target(s, target);
+    name_targets(s, diag_error(s->cx.diags, E0402_USAGE, (Span){0},
+                               "`--target` says which GPU `ptx` or `lowered` are for"));
+    return false;
 }
 
 /* All stages beside each other: a page, or what programs read of it. */

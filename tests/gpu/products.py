@@ -1,5 +1,6 @@
 """Matrix products on the card, of each type that tensor cores have and of exact float32, beside what PyTorch calls cuBLAS for, where it is
-installed: time on the card, operations in a second, and the ratio. `--size N` takes other squares than 1024, 2048 and 4096."""
+installed: time on the card, operations in a second, and the ratio. `--size N` takes other squares than 1024, 2048 and 4096. Where the card has
+other tensor cores than those of sm_80, both are measured, and give the same numbers but for rounding."""
 
 import argparse
 import json
@@ -11,11 +12,12 @@ import tempfile
 RELAY = os.environ.get("RELAY", "build/release/relay")
 KINDS = {"float32": ((), ""), "tf32": (("--tf32",), ""), "float16": ((), ""), "bfloat16": ((), ""),
          "int8": ((), ', out_dtype="int32"')}
+KINDS |= {f"{kind} sm_80": (("--target", "sm_80"), "") for kind in ("float16", "bfloat16")}
 
 
 def ours(kind, n, seconds):
     options, sums = KINDS[kind]
-    dtype = "float32" if kind == "tf32" else kind
+    dtype = "float32" if kind == "tf32" else kind.split()[0]
     tensor = f"Tensor[({n}, {n}), {dtype}]"
     with tempfile.NamedTemporaryFile("w", suffix=".rly") as file:
         file.write(f'#[version = "0.0.5"]\ndef @main(%x: {tensor}, %w: {tensor}) {{ nn.dense(%x, %w, units=None{sums}) }}\n')
@@ -24,7 +26,8 @@ def ours(kind, n, seconds):
                               capture_output=True, text=True)
     for line in done.stdout.splitlines():
         if line.startswith("{") and "gpu_ms" in line:
-            return json.loads(line)["gpu_ms"]
+            made = json.loads(line)
+            return made["gpu_ms"], made["out"]["spread"]
     raise SystemExit(f"{kind} {n}: {(done.stderr or done.stdout).strip()[:300]}")
 
 
@@ -41,7 +44,7 @@ def peers(kind, n):
         x, w = (torch.randint(-100, 100, (n, n), dtype=torch.int8, device="cuda") for _ in range(2))
         call = lambda: torch._int_mm(x, w.t())
     else:
-        dtype = getattr(torch, "float32" if kind == "tf32" else kind)
+        dtype = getattr(torch, "float32" if kind == "tf32" else kind.split()[0])
         x, w = (torch.randn(n, n, dtype=dtype, device="cuda") for _ in range(2))
         call = lambda: x @ w.t()
     times = []
@@ -62,17 +65,22 @@ def main():
     ap.add_argument("--seconds", type=float, default=1)
     ap.add_argument("--json")
     args = ap.parse_args()
-    rows = []
-    print(f"{'kind':10} {'size':>6} {'ms':>9} {'Top/s':>8} {'cuBLAS ms':>10} {'share':>6}")
+    rows, values, wrong = [], {}, 0
+    print(f"{'kind':14} {'size':>6} {'ms':>9} {'Top/s':>8} {'cuBLAS ms':>10} {'share':>6}")
     for kind in args.kind or KINDS:
         for n in args.size or (1024, 2048, 4096):
-            ms, peer = ours(kind, n, args.seconds), peers(kind, n)
+            (ms, made), peer = ours(kind, n, args.seconds), peers(kind, n)
+            other = values.setdefault((kind.split()[0], n), made)
+            if any(abs(a - b) > 2e-2 * (1 + abs(a)) for a, b in zip(other, made)):
+                wrong += 1
+                print(f"WRONG {kind} {n}: {made[:4]} and not {other[:4]}")
             rows.append({"kind": kind, "size": n, "ms": ms, "tops": 2e-9 * n ** 3 / ms if ms else None, "cublas_ms": peer})
             share = f"{peer / ms:6.2f}" if peer and ms else "     -"
-            print(f"{kind:10} {n:6} {ms:9.4f} {2e-9 * n ** 3 / ms if ms else 0:8.1f} {peer if peer else 0:10.4f} {share}", flush=True)
+            print(f"{kind:14} {n:6} {ms:9.4f} {2e-9 * n ** 3 / ms if ms else 0:8.1f} {peer if peer else 0:10.4f} {share}", flush=True)
     if args.json:
         with open(args.json, "w") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
