@@ -5,8 +5,12 @@
 
 #include <string.h>
 
-/* Where a line of source is wider than this, only the part around its marks is shown. */
+/* Where a line of source is wider than the screen, or than this, only the part around its marks is shown. */
 #define LINE_MOST 120
+/* On a narrow screen so much is shown all the same. */
+#define LINE_LEAST 40
+/* Prose is not broken into shorter lines than this. */
+#define PROSE_LEAST 24
 /* Columns kept free before the first mark of such a line. */
 #define LINE_LEAD 20
 #define TAB 4
@@ -19,6 +23,7 @@ typedef enum Paper { PAPER_TEXT, PAPER_ANSI, PAPER_HTML } Paper;
 typedef struct Painter {
     Buf *out;
     Paper paper;
+    int width; /* 0: lines are not broken */
 } Painter;
 
 static const struct {
@@ -77,19 +82,43 @@ static void paint_code(Painter *p, uint32_t code)
         buf_bytes(p->out, bytes, n);
 }
 
-/* A message: further lines of it are indented by `indent`. */
-static void paint_text(Painter *p, const char *text, size_t indent)
+/* Whether the word behind the blank at `text` goes beyond the screen, and fits a line of its own. */
+static bool is_too_far(const Painter *p, const char *text, size_t column, size_t indent)
+{
+    size_t width = (size_t)p->width, word = 1;
+    if (p->width == 0 || indent + PROSE_LEAST > width || column <= indent)
+        return false;
+    for (const char *at = text + 1; *at && *at != ' ' && *at != '\n';) {
+        uint32_t code;
+        at += utf8_decode(at, strlen(at) < 4 ? strlen(at) : 4, &code);
+        word += (size_t)utf8_width(visible(code));
+    }
+    return column + word > width && indent + word <= width;
+}
+
+/* A message that begins in a column: further lines of it are indented by `indent`. */
+static void paint_message(Painter *p, const char *text, size_t column, size_t indent)
 {
     for (size_t i = 0, n = strlen(text); i < n;) {
         uint32_t code;
+        size_t at = i;
         i += utf8_decode(text + i, n - i, &code);
-        if (code != '\n') {
+        bool breaks = code == '\n' || (code == ' ' && is_too_far(p, text + at, column, indent));
+        if (!breaks) {
             paint_code(p, code);
+            column += (size_t)utf8_width(visible(code));
             continue;
         }
         buf_char(p->out, '\n');
         buf_repeat(p->out, ' ', indent);
+        column = indent;
     }
+}
+
+/* The same of one that begins where its further lines do. */
+static void paint_text(Painter *p, const char *text, size_t indent)
+{
+    paint_message(p, text, indent, indent);
 }
 
 static void paint(Painter *p, Ink ink, const char *text)
@@ -104,7 +133,7 @@ static void paint(Painter *p, Ink ink, const char *text)
 
 typedef struct Mark {
     uint32_t source, line;
-    size_t from, to;  /* bytes of the line */
+    size_t from, to; /* bytes of the line */
     const char *text; /* NULL: none, or it stands at another mark */
     bool primary;
     size_t left, right; /* columns within what is shown of the line */
@@ -115,7 +144,7 @@ typedef struct Picture {
     SourceMap *sources;
     Arena arena;
     Vec(Mark) marks;
-    Ink ink;    /* of the primary marks */
+    Ink ink; /* of the primary marks */
     int gutter; /* digits of the largest line number */
 } Picture;
 
@@ -250,24 +279,28 @@ static void window_text(Window *w, Picture *pic, uint32_t source, uint32_t line,
         w->len = 2 * LINE_BYTES;
 }
 
+/* The columns of a line of source that there is room for. */
+static size_t room_of(const Picture *pic)
+{
+    int frame = pic->gutter + 4, width = pic->painter.width;
+    if (width == 0)
+        return LINE_MOST;
+    return width - frame > LINE_LEAST ? (size_t)(width - frame) : LINE_LEAST;
+}
+
 static Window window_of(Picture *pic, uint32_t source, uint32_t line, const Mark *marks, size_t n)
 {
     Window w = {0};
     const Mark *center = center_of(marks, n);
     window_text(&w, pic, source, line, center ? center->from : 0);
-    w.to = column_of(w.text, w.len, w.len);
-    if (w.to <= LINE_MOST || n == 0) {
-        w.cut_right = w.to > LINE_MOST;
-        w.to = w.cut_right ? LINE_MOST - CUT_WIDTH : w.to;
-        return w;
-    }
-    size_t width = w.to;
-    size_t mark = mark_column(&w, center->from);
-    if (mark + LINE_LEAD > LINE_MOST - CUT_WIDTH)
+    size_t width = column_of(w.text, w.len, w.len), most = room_of(pic);
+    size_t mark = center ? mark_column(&w, center->from) : 0;
+    if (width > most && mark + LINE_LEAD > most - CUT_WIDTH)
         w.from = mark - LINE_LEAD;
     w.cut_left = w.from > 0;
-    w.cut_right = width - w.from > LINE_MOST;
-    w.to = w.cut_right ? w.from + LINE_MOST - CUT_WIDTH : width;
+    size_t left = most - (w.cut_left ? CUT_WIDTH : 0);
+    w.cut_right = width - w.from > left;
+    w.to = w.cut_right ? w.from + left - CUT_WIDTH : width;
     return w;
 }
 
@@ -429,22 +462,53 @@ static void paint_texts(Picture *pic, const Mark *marks, size_t n, const Mark *d
     }
 }
 
+/* In front of what is shown of the line: -1, behind it: 1. */
+static int side_of(const Window *w, const Mark *m)
+{
+    size_t left = mark_column(w, m->from), right = mark_column(w, m->to);
+    return right <= w->from && left < w->from ? -1 : left >= w->to && w->cut_right ? 1 : 0;
+}
+
+static void paint_source_line(Picture *pic, uint32_t source, uint32_t line, Mark *marks, size_t n);
+
+/* The marks that what is shown of the line does not reach: the line is shown for them once more. */
+static void paint_side(Picture *pic, const Window *w, const Mark *marks, size_t n, int side)
+{
+    Vec(Mark) there = {0};
+    for (size_t i = 0; i < n; i++)
+        if (side_of(w, &marks[i]) == side)
+            vec_push(&there, &pic->arena, marks[i]);
+    if (there.n)
+        paint_source_line(pic, marks->source, marks->line, there.at, there.n);
+}
+
+static void paint_window(Picture *pic, const Window *w, uint32_t line, const Mark *all, size_t n)
+{
+    Painter *p = &pic->painter;
+    Vec(Mark) here = {0};
+    for (size_t i = 0; i < n; i++)
+        if (side_of(w, &all[i]) == 0)
+            vec_push(&here, &pic->arena, all[i]);
+    paint_gutter(pic, line);
+    if (w->len > 0)
+        buf_char(p->out, ' ');
+    paint_line(p, w);
+    buf_char(p->out, '\n');
+    for (size_t i = 0; i < here.n; i++)
+        place_mark(w, &here.at[i]);
+    if (here.n) {
+        const Mark *done = paint_marks(pic, here.at, here.n);
+        paint_texts(pic, here.at, here.n, done);
+    }
+}
+
 /* A line of source and, when it has marks, what stands below it. */
 static void paint_source_line(Picture *pic, uint32_t source, uint32_t line, Mark *marks, size_t n)
 {
     Window w = window_of(pic, source, line, marks, n);
-    Painter *p = &pic->painter;
-    paint_gutter(pic, line);
-    if (w.len > 0)
-        buf_char(p->out, ' ');
-    paint_line(p, &w);
-    buf_char(p->out, '\n');
-    if (n == 0)
-        return;
-    for (size_t i = 0; i < n; i++)
-        place_mark(&w, &marks[i]);
-    const Mark *done = paint_marks(pic, marks, n);
-    paint_texts(pic, marks, n, done);
+    paint_side(pic, &w, marks, n, -1);
+    paint_window(pic, &w, line, marks, n);
+    paint_side(pic, &w, marks, n, 1);
 }
 
 /* The marks of one source: its lines in order, a single line between two of them shown, more left
@@ -585,7 +649,7 @@ static void render(Painter painter, SourceMap *sources, const Diag *d)
     ink_off(&painter, pic.ink);
     ink_on(&painter, INK_BOLD);
     buf_str(painter.out, ": ");
-    paint_text(&painter, d->message, 2);
+    paint_message(&painter, d->message, strlen(severity_name(d->severity)) + 9, 2);
     ink_off(&painter, INK_BOLD);
     buf_char(painter.out, '\n');
     paint_places(&pic, d);
@@ -596,7 +660,7 @@ static void render(Painter painter, SourceMap *sources, const Diag *d)
 
 void render_text(Buf *out, SourceMap *sources, const Diag *d, RenderStyle style)
 {
-    render((Painter){out, style.color ? PAPER_ANSI : PAPER_TEXT}, sources, d);
+    render((Painter){out, style.color ? PAPER_ANSI : PAPER_TEXT, style.width}, sources, d);
 }
 
 static void html_begin(Buf *out, const Diag *d)
@@ -611,7 +675,11 @@ static void html_begin(Buf *out, const Diag *d)
 
 void render_places(Buf *out, SourceMap *sources, const Diag *d, RenderStyle style)
 {
-    Painter painter = {out, style.html ? PAPER_HTML : style.color ? PAPER_ANSI : PAPER_TEXT};
+    Painter painter = {out,
+                       style.html    ? PAPER_HTML
+                       : style.color ? PAPER_ANSI
+                                     : PAPER_TEXT,
+                       style.width};
     Picture pic = {.painter = painter, .sources = sources, .ink = severity_ink(d->severity)};
     if (style.html)
         html_begin(out, d);
@@ -625,7 +693,7 @@ void render_places(Buf *out, SourceMap *sources, const Diag *d, RenderStyle styl
 void render_html(Buf *out, SourceMap *sources, const Diag *d)
 {
     html_begin(out, d);
-    render((Painter){out, PAPER_HTML}, sources, d);
+    render((Painter){.out = out, .paper = PAPER_HTML}, sources, d);
     buf_str(out, "</pre>");
 }
 

@@ -17,6 +17,7 @@
 typedef struct RenderStyle {
     bool color;             /* ANSI colours */
     bool html;              /* render_places: as HTML instead */
+    int width; /* columns of the screen, which lines are broken and cut for; 0: nobody knows */
 } RenderStyle;
 
 void render_text(Buf *out, SourceMap *sources, const Diag *d, RenderStyle style);

@@ -118,7 +118,8 @@ void emit_lost(RelaySession *s)
 static bool emit_diag(RelaySession *s, const Diag *d)
 {
     Buf text = {0}, html = {0}, json = {0};
-    render_text(&text, &s->cx.sources, d, (RenderStyle){.color = s->options.color});
+    render_text(&text, &s->cx.sources, d,
+                (RenderStyle){.color = s->options.color, .width = s->options.width});
     render_html(&html, &s->cx.sources, d);
     render_json(&json, &s->cx.sources, d);
     RelayMime mimes[] = {

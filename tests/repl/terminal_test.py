@@ -549,6 +549,23 @@ def test_long_lines(open):
     t.expect("(fn (int32, int32, int32) -> int32, fn", "    (int32, int32, int32) -> int32)", "relay>")
 
 
+def test_errors_fit(open):
+    """A message is broken at blanks, and of a long line what it is about is shown, in as many windows as that takes."""
+    text = "def @f(%a: Tensor[(2, 3), float32], %b: Tensor[(4, 5), float32]) { nn.dense(%a, %b, units=None) }"
+    t = open(columns=80)
+    t.enter(text)
+    t.expect_text("\n".join((
+        "error[E0202]: `nn.dense` sums over axis 1 of `data` with 3 elements and axis 1", "  of `weight` with 5", "  --> In[1]:1:68",
+        "   |", " 1 | def @f(%a: Tensor[(2, 3), float32], %b: Tensor[(4, 5), float32]) { nn.de...",
+        "   |        --                           -- 5", "   |        3", " 1 | ...(4, 5), float32]) { nn.dense(%a, %b, units=None) }",
+        "   |                        ^^^^^^^^^^^^^--^^^^^^^^^^^^^")))
+    t = open(columns=200)
+    t.enter(text)
+    t.expect_text("\n".join(("   |        --                           --                             ^^^^^^^^^^^^^--^^^^^^^^^^^^^",
+                             "   |        |                            |                                           this is `Tensor[(4, 5), float32]`",
+                             "   |        |                            5", "   |        3")))
+
+
 def test_joined_characters(open):
     t = open()
     t.type("// a\U0001f469\u200d\U0001f469\u200d\U0001f467b\U0001f1e9\U0001f1eac")
