@@ -110,7 +110,12 @@ static void draw_item(const Line *l, Buf *panel, const RelayCompletion *item, in
     term_style(panel, l->color ? STYLE_DIM : STYLE_PLAIN);
     const char *detail = item->detail && *item->detail ? item->detail : item->kind;
     buf_char(panel, ' ');
-    term_clip(panel, detail, strcspn(detail, "\n"), l->view.columns);
+    /* One column stays free (view.h). */
+    size_t n = strcspn(detail, "\n");
+    int room = l->view.columns - 1 - width - 3;
+    bool cut = (int)utf8_text_width(detail, n) > room;
+    term_clip(panel, detail, n, room - cut);
+    buf_str(panel, cut && room > 0 ? "…" : "");
     buf_char(panel, '\n');
 }
 

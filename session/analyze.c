@@ -10,7 +10,7 @@ static void list_analyses(RelaySession *s)
 {
     Buf b = {0};
     for (const AnalysisRow *row = analyses; row->name; row++)
-        buf_printf(&b, "%-30s %s\n", row->name, row->doc);
+        fill_row(&b, row->name, str_of(row->doc), 31, session_width(s));
     emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
     buf_deinit(&b);
 }

@@ -1,5 +1,4 @@
 /* The commands of cells, `:name args`: finding the row and its arguments. */
-#include "base/utf8.h"
 #include "session/commands.h"
 
 #include "base/memory.h"
@@ -186,24 +185,6 @@ static void (*const functions[])(CommandCall *c) = {
 
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-/* `:name arguments`, and beside it, or below where that is too long, what it does. */
-static void help_row(Buf *b, const RelayCommand *row, int width)
-{
-    enum { COLUMN = 34 };
-    Buf left = {0};
-    buf_printf(&left, "  :%s %s", row->name, row->args);
-    int used = (int)utf8_text_width(buf_text(&left), left.n);
-    buf_bytes(b, buf_text(&left), left.n);
-    if (used + 2 > COLUMN) {
-        buf_char(b, '\n');
-        used = 0;
-    }
-    buf_repeat(b, ' ', (size_t)(COLUMN - used));
-    fill_words(b, str_of(row->doc), COLUMN, width > COLUMN + 20 ? width : COLUMN + 20);
-    buf_char(b, '\n');
-    buf_deinit(&left);
-}
-
 void command_help(CommandCall *c)
 {
     if (c->text.len) {
@@ -219,8 +200,13 @@ void command_help(CommandCall *c)
     int width = session_width(c->s);
     fill_words(&b, str_of(first), 0, width);
     buf_str(&b, "\n\n");
-    for (size_t i = 0; i < N_ROWS; i++)
-        help_row(&b, &rows[i], width);
+    for (size_t i = 0; i < N_ROWS; i++) {
+        enum { COLUMN = 34 };
+        Buf left = {0};
+        buf_printf(&left, "  :%s %s", rows[i].name, rows[i].args);
+        fill_row(&b, buf_text(&left), str_of(rows[i].doc), COLUMN, width);
+        buf_deinit(&left);
+    }
     buf_char(&b, '\n');
     fill_words(&b, str_of(last), 0, width);
     emit_text(c->s, RELAY_OUTPUT_DISPLAY, &b);

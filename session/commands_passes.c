@@ -9,9 +9,14 @@
 
 static void list_passes(CommandCall *c)
 {
-    Buf b = {0};
-    for (const Pass *const *p = passes; *p; p++)
-        buf_printf(&b, "%-26s level %d  %s\n", (*p)->name, (*p)->opt_level, (*p)->doc);
+    enum { COLUMN = 36 };
+    Buf b = {0}, left = {0};
+    for (const Pass *const *p = passes; *p; p++) {
+        buf_clear(&left);
+        buf_printf(&left, "%-26s level %d", (*p)->name, (*p)->opt_level);
+        fill_row(&b, buf_text(&left), str_of((*p)->doc), COLUMN, session_width(c->s));
+    }
+    buf_deinit(&left);
     emit_text(c->s, RELAY_OUTPUT_DISPLAY, &b);
     buf_deinit(&b);
 }

@@ -198,3 +198,17 @@ void fill_words(Buf *b, Str text, int column, int width)
             p++;
     }
 }
+
+void fill_row(Buf *b, const char *name, Str text, int column, int width)
+{
+    enum { PROSE_LEAST = 20, GAP = 2 };
+    int used = (int)utf8_text_width(name, strlen(name));
+    buf_str(b, name);
+    if (used + GAP > column) {
+        buf_char(b, '\n');
+        used = 0;
+    }
+    buf_repeat(b, ' ', (size_t)(column - used));
+    fill_words(b, text, column, width > column + PROSE_LEAST ? width : column + PROSE_LEAST);
+    buf_char(b, '\n');
+}

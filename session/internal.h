@@ -245,6 +245,8 @@ bool stale_unused(RelaySession *s, const Module *item, Span whole);
 int session_width(const RelaySession *s);
 /* The words of a text, in lines of at most `width` columns; behind the first, which has begun at `column`, each begins there. */
 void fill_words(Buf *b, Str text, int column, int width);
+/* A row of a list: what it is called, and beside it from that column on, or below where the name is too long, what it does. */
+void fill_row(Buf *b, const char *name, Str text, int column, int width);
 
 /* ---- redefine.c, carry.c ---------------------------------------------------------------------------------------------------- */
 
