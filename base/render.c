@@ -3,6 +3,7 @@
 #include "base/utf8.h"
 #include "base/vec.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* Where a line of source is wider than the screen, or than this, only the part around its marks is shown. */
@@ -383,6 +384,14 @@ static void draw_marks(Picture *pic, char *row, const Mark *marks, size_t n)
                order[i]->right - order[i]->left);
 }
 
+/* The columns between that of a text's first line and the edge of the screen; a screen that nobody knows has no edge. */
+static long room_behind(const Picture *pic, const char *text, size_t column)
+{
+    long width = pic->painter.width ? pic->painter.width : LONG_MAX / 2;
+    return width - pic->gutter - 4 - (long)column -
+           (long)utf8_text_width(text, strcspn(text, "\n"));
+}
+
 /* The row of `^^^` and `---`. The text of the rightmost mark follows on the same row when
  * nothing stands behind it: then that mark is returned. */
 static const Mark *paint_marks(Picture *pic, const Mark *marks, size_t n)
@@ -410,6 +419,8 @@ static const Mark *paint_marks(Picture *pic, const Mark *marks, size_t n)
         buf_repeat(p->out, row[from], i - from);
         ink_off(p, ink);
     }
+    if (last && last->text && room_behind(pic, last->text, last->right + 1) < 0)
+        last = NULL;
     if (last && last->text) {
         buf_char(p->out, ' ');
         ink_on(p, mark_ink(pic, last));
@@ -452,9 +463,13 @@ static void paint_texts(Picture *pic, const Mark *marks, size_t n, const Mark *d
             paint(p, mark_ink(pic, left.at[i]), "|");
             column = left.at[i]->left + 1;
         }
-        buf_repeat(p->out, ' ', m->left - column);
+        /* What would go over the edge begins further left, as far as the bars leave room. */
+        long over = room_behind(pic, m->text, m->left), most = (long)m->left - (long)column - 1;
+        long back = over >= 0 || most <= 0 ? 0 : -over < most ? -over : most;
+        size_t left_of = m->left - (size_t)back;
+        buf_repeat(p->out, ' ', left_of - column);
         ink_on(p, mark_ink(pic, m));
-        paint_text(p, m->text, (size_t)pic->gutter + 4 + m->left);
+        paint_text(p, m->text, (size_t)pic->gutter + 4 + left_of);
         ink_off(p, mark_ink(pic, m));
         buf_char(p->out, '\n');
         memmove(left.at + at, left.at + at + 1, (left.n - at - 1) * sizeof *left.at);

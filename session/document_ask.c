@@ -267,9 +267,12 @@ void relay_document_types(RelayDocument *d, RelayRange range,
         if (m->from < range.from || m->from > range.to || !m->binds || m->written || !m->type ||
             (!named && !result))
             continue;
+        const Type *type = result ? type_find(m->type->result) : m->type;
+        if (type_is_poison(type))
+            continue;
         Buf b = {0};
         buf_str(&b, result ? " -> " : ": ");
-        type_print(&b, result ? m->type->result : m->type);
+        type_print(&b, type);
         hint(data, result ? behind_params(d, m) : m->to, buf_text(&b));
         buf_deinit(&b);
     }

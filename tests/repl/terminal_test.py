@@ -559,6 +559,9 @@ def test_errors_fit(open):
         "   |", " 1 | def @f(%a: Tensor[(2, 3), float32], %b: Tensor[(4, 5), float32]) { nn.de...",
         "   |        --                           -- 5", "   |        3", " 1 | ...(4, 5), float32]) { nn.dense(%a, %b, units=None) }",
         "   |                        ^^^^^^^^^^^^^--^^^^^^^^^^^^^")))
+    t = open(columns=100)
+    t.enter(text)
+    t.expect_text("   |        |                            |                         this is `Tensor[(4, 5), float32]`\n")
     t = open(columns=200)
     t.enter(text)
     t.expect_text("\n".join(("   |        --                           --                             ^^^^^^^^^^^^^--^^^^^^^^^^^^^",
