@@ -1,6 +1,6 @@
 """While one types in JupyterLab, in a browser without a window: an error is underlined and says what it is under the mouse, also while a
 cell runs, and goes when it is mended; a hole says its type there, and a click on what fits fills it; types stand inline and under the
-mouse, and a setting takes the former away; completion knows the type that is wanted.
+mouse, and a setting takes the former away; completion knows the type that is wanted. And what a cell asks is answered below it.
 
     RELAY=build/release/relay RELAY_SOURCE=. .venv/bin/python tests/notebook/live.py [FOLDER]
 
@@ -119,6 +119,19 @@ def check_completion(page):
     page.wait(f"{PANEL}.content.widgets[2].model.sharedModel.getSource() === 'nn.softmax(%a, axis=)'", 30, "the attribute is filled in")
 
 
+def check_question(page):
+    """A cell asks, and the answer that is typed below it counts."""
+    write(page, ":type")
+    page.value("jupyterapp.commands.execute('notebook:run-cell'), true")
+    page.wait("!!document.querySelector('.jp-Stdin-input')", 30, "the cell asks")
+    assert page.value("document.querySelector('.jp-Stdin-prompt').innerText").startswith("an expression, as in `:type EXPR`:")
+    page.call("Input.insertText", text="%a + 1f")
+    picture(page, "question.png")
+    for kind in ("keyDown", "keyUp"):
+        page.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+    page.wait(f"{PANEL}.content.widgets[2].outputArea.node.innerText.includes('float32')", 30, "the answer counts")
+
+
 def main():
     with Lab() as lab:
         lab.write("live.ipynb", CELLS)
@@ -146,6 +159,7 @@ def main():
         run(page, 2)
         check_holes(page)
         check_completion(page)
+        check_question(page)
 
 
 main()
