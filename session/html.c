@@ -36,6 +36,9 @@ static const char program_style[] =
     "code-font-size,inherit);line-height:var(--jp-code-line-height,1.4);white-space:pre;"
     "overflow-x:auto}"
     ".relay-program div{width:max-content;min-width:100%}"
+    "@media print{.relay-program.relay-program.relay-program{white-space:pre-wrap;overflow:visible;"
+    "max-height:none}.relay-program div{width:auto}"
+    ".relay-added,.relay-removed{-webkit-print-color-adjust:exact;print-color-adjust:exact}}"
     ".relay-added{background:rgba(63,185,80,.18)}"
     ".relay-removed{background:rgba(248,81,73,.16)}"
     ".relay-keyword{color:var(--jp-mirror-editor-keyword-color,#008000);font-weight:bold}"
@@ -53,7 +56,8 @@ void html_page_begin(Buf *out, const char *title)
         out,
         "<!doctype html><meta charset=\"utf-8\"><meta name=\"color-scheme\" "
         "content=\"light dark\"><title>%s</title><style>body{font-family:sans-serif;"
-        "margin:2em}@media (prefers-color-scheme:dark){:root{--jp-ui-font-color1:#e6edf3;"
+        "margin:2em}@media print{body{margin:0;color-scheme:light}}"
+        "@media screen and (prefers-color-scheme:dark){:root{--jp-ui-font-color1:#e6edf3;"
         "--jp-ui-font-color2:#9da7b3;--jp-ui-font-color3:#7d8590;--jp-layout-color1:#161b22;"
         "--jp-layout-color2:#262c36;--jp-border-color1:#545d68;--jp-border-color2:#3d444d;"
         "--jp-brand-color1:#58a6ff;--jp-error-color1:#ff7b72;"
@@ -65,17 +69,19 @@ void html_page_begin(Buf *out, const char *title)
         title);
 }
 
-static void open_program(Buf *out)
-{
-    buf_str(out, program_style);
-    buf_str(out, "<div class=\"relay-program\">");
-}
-
 void html_program(Buf *out, const char *text, size_t len)
 {
-    open_program(out);
+    buf_str(out, program_style);
+    buf_str(out, "<pre class=\"relay-program\">");
     html_tokens(out, text, len);
-    buf_str(out, "</div>");
+    buf_str(out, "</pre>");
+}
+
+void html_as_text(Buf *out, const Buf *text)
+{
+    buf_str(out, "<details><summary>as text</summary><pre>");
+    buf_html(out, buf_text(text), text->n);
+    buf_str(out, "</pre></details>");
 }
 
 /* ---- marked text ------------------------------------------------------------------------------------------------------------- */
@@ -226,6 +232,9 @@ static const char steps_style[] =
     ".relay-steps>input{position:absolute;opacity:0;width:0;height:0;margin:0}"
     ".relay-steps>section{display:none}"
     ".relay-steps>input:checked+section{display:block}"
+    /* Nobody can go forward on paper. */
+    "@media print{.relay-steps>section{display:block;margin-bottom:12px}"
+    ".relay-steps nav{break-after:avoid}.relay-steps nav label{display:none}}"
     ".relay-steps nav{display:flex;gap:8px;align-items:baseline;margin-bottom:6px;"
     "padding-bottom:6px;border-bottom:1px solid var(--jp-border-color2,#d0d4da)}"
     ".relay-steps nav b{flex:1;font-weight:600}"

@@ -30,6 +30,8 @@ void html_tokens(Buf *out, const char *text, size_t len);
 /* Plain text, in which code stands in backquotes. */
 void html_words(Buf *out, const char *text);
 void html_program(Buf *out, const char *text, size_t len);
+/* What a picture says as text, folded: pages that are not trusted, and readers of screens, have no pictures. */
+void html_as_text(Buf *out, const Buf *text);
 
 typedef enum HtmlMarkKind {
     HTML_MARK_AT, /* what the step is about */

@@ -126,7 +126,9 @@ bool time_calls(RelaySession *s, const Runnable *code, uint32_t n, const Value *
 
 void print_time(Buf *b, double seconds)
 {
-    if (seconds < 1e-3)
+    if (seconds > 0 && seconds < 1e-7)
+        buf_printf(b, "%8.2f ns", seconds * 1e9);
+    else if (seconds < 1e-3)
         buf_printf(b, "%8.2f µs", seconds * 1e6);
     else if (seconds < 1)
         buf_printf(b, "%8.2f ms", seconds * 1e3);

@@ -257,6 +257,7 @@ static const char page_style[] =
     "{background:var(--relay-mark-at,rgba(255,193,7,.38))}"
     ".relay-eval.relay-eval.relay-eval table tr.relay-top td{font-weight:700}"
     ".relay-eval.relay-eval.relay-eval table td.relay-dim{color:var(--jp-ui-font-color2,#57606a)}"
+    "@media print{.relay-where,.relay-state{max-height:none;overflow:visible}}"
     "@media (max-width:640px){.relay-panes{grid-template-columns:minmax(0,1fr)}"
     ".relay-where{border-right:0}}</style>";
 

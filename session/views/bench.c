@@ -356,17 +356,19 @@ static void peers_html(const BenchView *v, Buf *out)
     buf_str(out, "</table>");
 }
 
-/* From the least to the most, with a box around the half that lies in the middle. */
+/* From the least to the most, with a box around the half that lies in the middle. What took many times as long lies outside. */
 static void spread_html(const Timing *t, Buf *out)
 {
-    double scale = (BAR - 4) / fmax(t->most, 1e-12);
+    double end = fmin(t->most, t->least + 6 * (t->high - t->least) + .1 * t->least);
+    double scale = (BAR - 8) / fmax(end - t->least, 1e-12);
     put_svg(out);
+    buf_printf(out, "<path class=\"spread\" d=\"M4 4V12M4 8H%.1f%s\"/>",
+               4 + (end - t->least) * scale, end < t->most ? "l-4 -4m4 4l-4 4" : "m0 -4v8");
     buf_printf(out,
-               "<path class=\"spread\" d=\"M%.1f 4V12M%.1f 8H%.1fM%.1f 4V12\"/><rect "
-               "class=\"ours\" x=\"%.1f\" y=\"3\" width=\"%.1f\" height=\"10\"/><path "
+               "<rect class=\"ours\" x=\"%.1f\" y=\"3\" width=\"%.1f\" height=\"10\"/><path "
                "class=\"spread\" d=\"M%.1f 1V15\"/></svg>",
-               t->least * scale, t->least * scale, t->most * scale, t->most * scale, t->low * scale,
-               fmax((t->high - t->low) * scale, 1), t->median * scale);
+               4 + (t->low - t->least) * scale, fmax((t->high - t->low) * scale, 1),
+               4 + (t->median - t->least) * scale);
 }
 
 static void bench_html(const BenchView *v, Buf *out)

@@ -639,7 +639,8 @@ static void put_row(Buf *text, Buf *html, Buf *json, const char *key, const char
         buf_str(text, p[i] == '\n' ? "        " : "");
     }
     buf_char(text, '\n');
-    buf_printf(html, "<tr><th>%s</th><td><pre>", label);
+    buf_printf(html, "<tr><th style=\"text-align:left\">%s</th><td style=\"text-align:left\"><pre>",
+               label);
     buf_html(html, p, n);
     buf_str(html, "</pre></td></tr>");
     buf_printf(json, ", \"%s\": \"", key);

@@ -155,10 +155,25 @@ static void print_kernels(const CostView *v, Buf *out)
     }
 }
 
+/* The kernel that takes most of the time. */
+static size_t slowest(const CostView *v)
+{
+    size_t most = 0;
+    for (size_t i = 1; i < v->report->kernels.n; i++)
+        most = cost_taken(v, i) > cost_taken(v, most) ? i : most;
+    return most;
+}
+
 void cost_sums(const CostView *v, Buf *out)
 {
     JitKernelCost all = cost_total(v);
     double bound = cost_bound(v, &all);
+    size_t most = slowest(v);
+    const JitKernelCost *slow = &v->report->kernels.at[most];
+    if (v->report->kernels.n > 1)
+        buf_printf(out, "slowest   %s: %.0f %% of the time, at %.0f %% of its bound\n", slow->name,
+                   100 * cost_taken(v, most) / fmax(cost_taken_by_all(v), 1e-30),
+                   100 * cost_bound(v, slow) / fmax(cost_taken(v, most), 1e-30));
     buf_str(out, "predicted ");
     print_time(out, cost_predicted(v, &all));
     buf_str(out, "\nbound     ");
@@ -240,7 +255,7 @@ void cost_json(const CostView *v, Buf *out)
         buf_printf(out, "%.6g", v->measured->whole.least * 1e6);
     else
         buf_str(out, "null");
-    buf_str(out, ", \"all\": ");
+    buf_printf(out, ", \"slowest\": %zu, \"all\": ", slowest(v));
     put_kernel(v, out, &all, NULL);
     buf_str(out, ", \"kernels\": [");
     for (size_t i = 0; i < r->kernels.n; i++) {

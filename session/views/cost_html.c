@@ -11,6 +11,7 @@
 #define HEIGHT 260
 #define LEFT 64
 #define BOTTOM 34
+#define RIGHT 24 /* half of a label */
 
 static const char style[] =
     "<style>.relay-cost{color:var(--jp-ui-font-color1,#1f2328);font-family:var(--jp-ui-font-family,"
@@ -21,6 +22,7 @@ static const char style[] =
     ".relay-cost.relay-cost th{color:var(--jp-ui-font-color2,#57606a)}"
     ".relay-cost.relay-cost td:first-child,.relay-cost.relay-cost th:first-child{text-align:left}"
     ".relay-cost td:first-child{font-family:var(--jp-code-font-family,monospace)}"
+    "@media print{.relay-cost pre{white-space:pre-wrap}}"
     ".relay-cost figure{margin:0 0 10px}"
     ".relay-cost figcaption,.relay-cost summary{color:var(--jp-ui-font-color2,#57606a)}"
     ".relay-cost svg{display:block;max-width:100%;height:auto}"
@@ -41,7 +43,7 @@ typedef struct Roof {
 
 static double x_of(const Roof *r, double intensity)
 {
-    return LEFT + (log10(intensity) - r->x0) / (r->x1 - r->x0) * (WIDTH - LEFT - 10);
+    return LEFT + (log10(intensity) - r->x0) / (r->x1 - r->x0) * (WIDTH - LEFT - RIGHT);
 }
 
 static double y_of(const Roof *r, double rate)
@@ -68,18 +70,19 @@ static void put_ticks(const Roof *r)
         buf_printf(
             r->out,
             "<path class=\"axis\" d=\"M%.1f %dV%d\" opacity=\".4\"/><text x=\"%.1f\" y=\"%d\" "
-            "text-anchor=\"middle\">%g</text>",
+            "text-anchor=\"middle\">%g</text>\n",
             x_of(r, pow(10, e)), 10, HEIGHT - BOTTOM, x_of(r, pow(10, e)), HEIGHT - BOTTOM + 14,
             pow(10, e));
     for (double e = r->y0; e <= r->y1; e++)
         buf_printf(
             r->out,
             "<path class=\"axis\" d=\"M%d %.1fH%d\" opacity=\".4\"/><text x=\"%d\" y=\"%.1f\" "
-            "text-anchor=\"end\">%.0e</text>",
-            LEFT, y_of(r, pow(10, e)), WIDTH - 10, LEFT - 6, y_of(r, pow(10, e)) + 4, pow(10, e));
+            "text-anchor=\"end\">%.0e</text>\n",
+            LEFT, y_of(r, pow(10, e)), WIDTH - RIGHT, LEFT - 6, y_of(r, pow(10, e)) + 4,
+            pow(10, e));
     buf_printf(r->out,
-               "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">operations a byte</text>"
-               "<text x=\"%d\" y=\"22\">operations a second</text>",
+               "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">operations a byte</text>\n"
+               "<text x=\"%d\" y=\"22\">operations a second</text>\n",
                (WIDTH + LEFT) / 2, HEIGHT - 4, LEFT + 6);
 }
 
@@ -115,7 +118,7 @@ static void put_roofline(const CostView *v, Buf *out)
     put_ticks(&r);
     double low = pow(10, fmax(r.x0, r.y0 - log10(v->bandwidth)));
     buf_printf(out, "<path class=\"roof\" d=\"M%.1f %.1fL%.1f %.1fH%d\"/>", x_of(&r, low),
-               y_of(&r, low * v->bandwidth), x_of(&r, ridge), y_of(&r, v->peak), WIDTH - 10);
+               y_of(&r, low * v->bandwidth), x_of(&r, ridge), y_of(&r, v->peak), WIDTH - RIGHT);
     for (size_t i = 0; i < v->report->kernels.n; i++)
         if (has_point(&v->report->kernels.at[i]))
             put_point(&r, &v->report->kernels.at[i], cost_taken(v, i), "kernel");

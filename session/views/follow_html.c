@@ -45,14 +45,19 @@ static const char style[] =
     ".relay-columns summary{cursor:pointer;color:var(--jp-ui-font-color2,#57606a)}"
     ".relay-columns details{font-family:var(--jp-code-font-family,monospace);"
     "font-size:var(--jp-code-font-size,12px);line-height:1.4;white-space:pre}"
-    ".relay-columns details>*{display:block;width:max-content;min-width:100%;"
+    ".relay-follow .relay-columns details>pre{margin:0;padding:0;background:none;color:inherit;"
+    "font:inherit;white-space:pre;overflow:visible}"
+    ".relay-columns details>pre>*{display:block;width:max-content;min-width:100%;"
     "border-left:3px solid transparent;padding-left:4px;box-sizing:border-box}"
-    ".relay-columns details>label{cursor:pointer}"
-    ".relay-columns details>summary{display:list-item}"
+    ".relay-columns details>pre>label{cursor:pointer}"
+    "@media print{.relay-columns{display:block}.relay-columns section>div{max-height:none}"
+    ".relay-follow .relay-columns details>pre{white-space:pre-wrap}"
+    ".relay-columns details>pre>*{width:auto}.relay-follow>header label{display:none}}"
     ".relay-columns p{margin:2px 0;color:var(--jp-ui-font-color2,#57606a)}"
     ".relay-follow .relay-needs{padding:6px 14px;overflow-x:auto;"
     "border-top:1px solid var(--jp-border-color2,#d0d4da)}"
-    ".relay-needs summary{cursor:pointer}.relay-needs pre{margin:0;background:none;color:inherit}";
+    ".relay-needs summary{cursor:pointer}"
+    ".relay-follow .relay-needs.relay-needs pre{margin:0;background:none;color:inherit}";
 
 static void put_style(Page *p)
 {
@@ -62,11 +67,11 @@ static void put_style(Page *p)
     for (int i = 0; i < HUES; i++)
         buf_printf(out,
                    ".relay-follow .h%d{border-left-color:hsl(%d 70%% 50%%)}"
-                   ".relay-follow pre .h%d{box-shadow:inset 0 -2px 0 hsl(%d 70%% 50%%)}",
+                   ".relay-follow>pre .h%d{box-shadow:inset 0 -2px 0 hsl(%d 70%% 50%%)}",
                    i, hues[i], i, hues[i]);
     const char *between = "";
     for (uint32_t i = 1; i <= p->n; i++, between = ",")
-        buf_printf(out, "%s.relay-follow:has(#rf%016llx-%u:checked) pre .k%u", between,
+        buf_printf(out, "%s.relay-follow:has(#rf%016llx-%u:checked)>pre .k%u", between,
                    (unsigned long long)p->id, (unsigned)i, (unsigned)i);
     if (p->n)
         buf_str(out, "{background:rgba(255,193,7,.28)}");
@@ -74,7 +79,7 @@ static void put_style(Page *p)
     for (uint32_t i = 1; i <= p->n; i++, between = ",")
         buf_printf(out,
                    "%s.relay-follow:has(#rf%016llx-%u:checked) :is(.relay-columns :is(details,"
-                   "details>:not(summary)),.relay-needs tr[class]):not(.k%u)",
+                   "details>pre>*),.relay-needs tr[class]):not(.k%u)",
                    between, (unsigned long long)p->id, (unsigned)i, (unsigned)i);
     if (p->n)
         buf_str(out, "{display:none}");
@@ -196,7 +201,7 @@ static void put_part(Page *p, const FollowStage *stage, const FollowPart *part, 
     size_t others = most > wanted ? most - wanted : 0;
     buf_str(p->out, "<details");
     put_part_classes(p, stage, part);
-    buf_printf(p->out, "%s><summary>%.*s · %zu line%s</summary>",
+    buf_printf(p->out, "%s><summary>%.*s · %zu line%s</summary><pre>",
                has_origins(stage, part) ? " open" : "", (int)part->title.len, part->title.ptr, n,
                n == 1 ? "" : "s");
     for (size_t i = part->from; i < part->to && shown < most; i++) {
@@ -210,7 +215,7 @@ static void put_part(Page *p, const FollowStage *stage, const FollowPart *part, 
     }
     if (shown < n)
         buf_printf(p->out, "<span>⋮ %zu line%s\n</span>", n - shown, n - shown == 1 ? "" : "s");
-    buf_str(p->out, "</details>");
+    buf_str(p->out, "</pre></details>");
 }
 
 static void put_stage(Page *p, FollowStageKind kind)

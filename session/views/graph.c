@@ -513,7 +513,7 @@ static void put_edges(const Graph *g, Buf *out)
         if (e->label_x > 0)
             buf_printf(out,
                        "<text x=\"%.1f\" y=\"%.1f\" font-size=\"8\" text-anchor=\"middle\" "
-                       "fill-opacity=\"0.7\">%s</text>",
+                       "fill-opacity=\"0.7\">%s</text>\n",
                        e->label_x, e->label_y + 3, e->type);
     }
 }
@@ -532,12 +532,12 @@ static void put_boxes(const Graph *g, Buf *out)
                    (unsigned)b->group, b->x, b->y, b->wide, b->high, b->input ? "0.25" : "0.8",
                    b->x + b->wide / 2, b->y + b->high / 2 + 4);
         buf_html(out, buf_text(&name), name.n);
-        buf_str(out, "</text></g>");
+        buf_str(out, "</text></g>\n");
         buf_deinit(&name);
     }
 }
 
-static void graph_html(const Graph *g, Buf *out)
+static void graph_html(const Graph *g, const Buf *text, Buf *out)
 {
     buf_printf(out,
                "<div class=\"relay-graph\" style=\"overflow:auto;max-height:48em;color:var(--jp-ui-"
@@ -550,8 +550,10 @@ static void graph_html(const Graph *g, Buf *out)
     put_boxes(g, out);
     buf_str(out, "</svg><div>");
     put_counts(g, out);
-    buf_printf(out, "; %sthe wider a line, the more bytes</div></div>",
+    buf_printf(out, "; %sthe wider a line, the more bytes</div>",
                g->n_groups ? "dashed: a group; " : "");
+    html_as_text(out, text);
+    buf_str(out, "</div>");
 }
 
 static void emit_graph(Graph *g)
@@ -561,7 +563,7 @@ static void emit_graph(Graph *g)
     graph_text(g, &text, picture || g->boxes.n > BOXES_SHOWN);
     graph_json(g, &json);
     if (picture) {
-        graph_html(g, &html);
+        graph_html(g, &text, &html);
     } else {
         buf_str(&html, "<pre>");
         buf_html(&html, buf_text(&text), text.n);

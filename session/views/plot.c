@@ -236,7 +236,7 @@ static void put_text(Buf *out, double x, double y, const char *anchor, double v)
 {
     buf_printf(out, "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"%s\">", x, y, anchor);
     put_label(out, v, 0);
-    buf_str(out, "</text>");
+    buf_str(out, "</text>\n");
 }
 
 static void curves_html(const Plot *p, Buf *out)
@@ -372,6 +372,7 @@ static bool plot_curves(Plot *p, Value v, Buf out[3])
     measure(p);
     curves_text(p, &out[0]);
     curves_html(p, &out[1]);
+    html_as_text(&out[1], &out[0]);
     curves_json(p, &out[2]);
     return true;
 }
@@ -386,6 +387,7 @@ static bool plot_heat(RelaySession *s, Value v, Buf out[3])
     h.columns = view.t.shape[1] < CELLS ? view.t.shape[1] : CELLS;
     heat_text(&h, &out[0]);
     heat_html(&h, &out[1]);
+    html_as_text(&out[1], &out[0]);
     heat_json(&h, &out[2]);
     return true;
 }

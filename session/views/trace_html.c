@@ -34,12 +34,22 @@ static const char style[] =
     ".relay-lab li code{background:var(--jp-layout-color2,#eef1f4);border-radius:3px;padding:0 4px;"
     "color:inherit}"
     ".relay-lab p{margin:0 0 6px;color:var(--jp-ui-font-color2,#57606a)}"
-    ".relay-lab .relay-program{max-height:36em;overflow:auto}"
-    ".relay-lab .relay-program div::before{content:attr(data-sign);display:inline-block;"
-    "width:1.5em;color:var(--jp-ui-font-color2,#57606a);user-select:none}"
+    ".relay-lab .relay-steps pre.relay-program.relay-program{max-height:36em;overflow:auto;"
+    "white-space:pre}"
+    "@media print{.relay-strip>*{break-inside:avoid}"
+    ".relay-lab .relay-steps pre.relay-program.relay-program{max-height:none;white-space:pre-wrap}}"
     ".relay-lab .relay-program div.relay-fold{color:var(--jp-ui-font-color2,#57606a);"
     "user-select:none}"
-    ".relay-moved{background:rgba(33,150,243,.16)}</style>";
+    ".relay-moved{background:rgba(33,150,243,.16)}"
+    ".relay-lab>header label{float:right;cursor:pointer;color:var(--jp-brand-color1,#1976d2)}"
+    /* In two columns what was stands beside what is; a line that stays goes through both. */
+    ".relay-lab:has(>header input:checked) pre.relay-program{display:grid;"
+    "grid-template-columns:minmax(0,1fr) minmax(0,1fr);column-gap:10px}"
+    ".relay-lab:has(>header input:checked) pre.relay-program>div{grid-column:1/3;width:auto;"
+    "min-width:0;white-space:pre-wrap}"
+    ".relay-lab:has(>header input:checked) pre.relay-program>.relay-removed{grid-column:1}"
+    ".relay-lab:has(>header input:checked) pre.relay-program>.relay-added{grid-column:2}"
+    "</style>";
 
 typedef struct Page {
     Trace *t;
@@ -74,7 +84,7 @@ static void put_cell(Page *p, const HtmlSteps *steps, size_t k, size_t section)
     put_facts(out, step);
     if (seen)
         buf_printf(out, " for=\"rs%016llx-%zu\"", (unsigned long long)steps->id, section);
-    buf_printf(out, ">%zu %s<small>", k + 1, step->pass);
+    buf_printf(out, ">%zu %s <small>", k + 1, step->pass);
     trace_counts_print(out, step);
     buf_printf(out, " · %u", (unsigned)before);
     if (now != before)
@@ -82,7 +92,7 @@ static void put_cell(Page *p, const HtmlSteps *steps, size_t k, size_t section)
     buf_str(out, " nodes");
     if (!p->t->rewrites)
         buf_printf(out, " · %.2f ms", step->seconds * 1e3);
-    buf_printf(out, "</small></%s>", tag);
+    buf_printf(out, "</small></%s>\n", tag);
 }
 
 /* The cell of the step that is seen stands out. */
@@ -157,10 +167,9 @@ static void put_line(Page *p, const TraceLine *line, bool colored)
     if (classes[line->change])
         buf_printf(out, " class=\"%s\" data-change=\"%s\"", classes[line->change],
                    trace_change_words[line->change]);
-    buf_printf(out, " data-sign=\"%c\"", trace_change_signs[line->change]);
     if (colored)
         put_title(p, line);
-    buf_char(out, '>');
+    buf_printf(out, ">%c ", trace_change_signs[line->change]);
     Str text = trace_elide(p->t, line, COLUMNS);
     if (colored)
         html_tokens(out, text.ptr, text.len);
@@ -175,7 +184,7 @@ static void put_lines(Page *p, const TraceLines *all, size_t context, size_t sha
     size_t most = p->lines / share, least = p->elements - p->elements / share;
     TraceLines lines = trace_fold(p->t, all, context, most < 12 ? 12 : most);
     size_t limit = p->elements - least;
-    buf_str(p->out, "<div class=\"relay-program\">");
+    buf_str(p->out, "<pre class=\"relay-program\">");
     for (size_t i = 0; i < lines.n; i++) {
         size_t from = p->out->n;
         bool room = limit > 30 + (lines.n - i) && p->out->n < BYTES;
@@ -185,7 +194,7 @@ static void put_lines(Page *p, const TraceLines *all, size_t context, size_t sha
         p->elements -= used < p->elements ? used : p->elements;
     }
     p->lines -= lines.n < p->lines ? lines.n : p->lines;
-    buf_str(p->out, "</div>");
+    buf_str(p->out, "</pre>");
 }
 
 static void put_nodes(Page *p, const uint32_t *before, const uint32_t *now)
@@ -250,6 +259,8 @@ static void put_header(Page *p, const char *pipeline)
     buf_html(out, pipeline, strlen(pipeline));
     buf_str(out, "</code>: ");
     trace_summary_print(p->t, out);
+    if (p->seen)
+        buf_str(out, " <label><input type=\"checkbox\"> two columns</label>");
     buf_str(out, "</header>");
 }
 

@@ -42,11 +42,11 @@ static void check_words_of_code(RelaySession *s, Bundle *b)
         ":schedule fn (%x: Tensor[(256, 256), float32]) { sqrt(nn.softmax(%x)) + 1f }";
     run(s, b, follow);
     check_forms(follow, b,
-                "JIT at level predicted bound part of what is around it and more line lines");
+                "ns JIT at level predicted bound part of what is around it and more line lines");
     run(s, b, costs);
     check_forms(
         costs, b,
-        "between in block share measured predicted bound arguments let of by second at would "
+        "ns between in block share measured predicted bound arguments let of by second at would "
         "be as call with");
 }
 

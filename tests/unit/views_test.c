@@ -85,7 +85,7 @@ static const struct {
     {":why %m + 1f", "why dtype In through and"},
     {":summary " NET, "KiB adds at the most of in memory trained tensors"},
     {":bench seconds=1 runs=2 @fact(3)", "runs run by at level minimum lower quarter upper median "
-                                         "maximum first"},
+                                         "maximum first ns"},
     {"%m", ""},
     {"Rose(Some(1), Cons(Rose(Some(2), Nil()), Nil()))", ""},
 };
