@@ -84,6 +84,8 @@ typedef struct RelayOptions {
     bool no_prelude; /* start without the lists, options and trees of the prelude */
     bool color; /* text/plain of diagnostics and displays carries ANSI colours */
     bool pixels; /* pictures come as image/x-portable-graymap too, for terminals that draw */
+    bool
+        parts; /* answers of several parts come as text/x-relay-parts too: a form feed stands in front of each */
     int width; /* columns for text/plain; 0: 80 */
     const char *engine; /* "auto", "interp", "jit", "gpu"; NULL: "auto" */
     int threads; /* 0: as many as there are cores */

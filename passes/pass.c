@@ -1,6 +1,7 @@
 /* The driver: what all passes have in common. */
 #include "passes/pass.h"
 
+#include "ir/equal.h"
 #include "ir/verify.h"
 #include "parser/parser.h"
 #include "typecheck/typecheck.h"
@@ -98,7 +99,7 @@ static Function *run_function(PassRun *run, const Def *def)
     if (left && had == 0)
         return def->fn;
     Function *now = run->pass->rewrite ? run_rewrite(run, def) : run->pass->function(run, def);
-    if (left && *left == had && now != def->fn)
+    if (left && *left == had && now && !ir_equal(&now->base, &def->fn->base, false))
         --*left;
     return now;
 }
@@ -147,7 +148,7 @@ static bool run_module(PassRun *run, Module *old)
     if (left && had == 0)
         return true;
     bool ok = run->pass->module(run, old);
-    if (ok && left && *left == had && !module_same(old, run->module))
+    if (ok && left && *left == had && !ir_module_equal(old, run->module))
         --*left;
     return ok;
 }

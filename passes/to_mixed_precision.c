@@ -326,19 +326,21 @@ static Expr *convert_operands(Rewriter *rw, const Call *old, const Call *now, Wa
     return expr_call(arena, now->base.span, now->callee, now->args.n, args, attrs);
 }
 
-enum { RULE_LOW, RULE_NEVER, RULE_OPERANDS, RULE_RANGE };
+enum { RULE_LOW, RULE_NEVER, RULE_OPERANDS, RULE_RANGE, RULE_TYPE };
 
 static const PassRule rules[] = {
     [RULE_LOW] = {"low", "{at} is computed in {a}: it is {b}"},
     [RULE_NEVER] = {"never", "{at} is not computed in {a}: it would lose too much"},
     [RULE_OPERANDS] = {"operands", "{at} is not computed in {a}: an operand has another type"},
     [RULE_RANGE] = {"range", "{at} is not computed in {a}: its bounds lie outside that"},
+    [RULE_TYPE] = {"type", "{at} is not computed in {a}: it takes its own types only"},
     {0},
 };
 
-static void tell(const Mixed *x, const Call *old, Category category, bool low)
+static void tell(const Mixed *x, const Call *old, Category category, bool low, bool fits)
 {
-    int rule = low                   ? RULE_LOW
+    int rule = low && !fits          ? RULE_TYPE
+               : low                 ? RULE_LOW
                : category == NEVER   ? RULE_NEVER
                : is_too_wide(x, old) ? RULE_RANGE
                                      : RULE_OPERANDS;
@@ -358,14 +360,17 @@ static Expr *convert_op(Rewriter *rw, const Call *old, const Call *now)
         return NULL;
     bool low = category == ALWAYS || (category != NEVER && can_follow(x, now));
     low = low && !is_too_wide(x, old);
-    if (x->run->context->decided)
-        tell(x, old, category, low);
     bool done = pass_is_done(x->run);
-    if (low && has_floats(old))
-        low = pass_may_change(x->run);
-    Expr *e = convert_operands(rw, old, now, low ? LOW : done ? AS_BEFORE : HIGH);
+    Expr *e = convert_operands(rw, old, now, done ? AS_BEFORE : low ? LOW : HIGH);
     /* Some operators take one floating type only, such as the scales of quantised ones. */
-    return !e || expr_try_type_ops(rw->cx, e) ? e : convert_operands(rw, old, now, AS_BEFORE);
+    bool fits = !e || expr_try_type_ops(rw->cx, e);
+    if (x->run->context->decided)
+        tell(x, old, category, low, fits);
+    if (!fits)
+        return convert_operands(rw, old, now, AS_BEFORE);
+    if (low && has_floats(old))
+        pass_may_change(x->run);
+    return e;
 }
 
 /* ---- everything else --------------------------------------------------------------------------------------------- */

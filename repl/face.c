@@ -24,6 +24,7 @@ bool face_init(Face *f, const ReplOptions *options, SignalsUse use)
         .color = f->show.out_color || f->show.err_color,
         .width = term_columns(f->show.out),
         .pixels = f->show.pictures,
+        .parts = use == SIGNALS_TERMINAL && !options->plain,
     };
     f->session = relay_session_new(&session);
     if (!f->session) {

@@ -5,6 +5,7 @@
 #include "repl/face.h"
 #include "repl/line.h"
 #include "repl/pager.h"
+#include "repl/parts.h"
 #include "repl/script.h"
 #include "repl/status.h"
 #include "repl/stepper.h"
@@ -110,6 +111,12 @@ static bool page(void *data, const Buf *text)
     return true;
 }
 
+static bool show_parts(void *data, const Buf *text)
+{
+    const Repl *r = data;
+    return parts_show(r->term, text, r->face.show.out_color);
+}
+
 static void offer(void *data, const char *text, size_t n)
 {
     const Repl *r = data;
@@ -177,6 +184,7 @@ static RelayStatus run_terminal(const ReplOptions *options)
         relay_session_set_stepper(r.face.session, (RelayStepper){stopped, &r});
         r.face.show.before = leave_stepper;
         r.face.show.page = page;
+        r.face.show.parts = show_parts;
         r.face.show.input = offer;
         r.face.show.data = &r;
         greet(&r.face.show);

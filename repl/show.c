@@ -136,6 +136,18 @@ static bool put_picture(Show *show, const RelayMime *pixels)
     return whole;
 }
 
+/* False where there are none, or they fit the screen. */
+static bool put_parts(Show *show, const RelayOutput *out)
+{
+    const RelayMime *parts = relay_output_find(out, "text/x-relay-parts");
+    Buf lines = {0};
+    if (parts)
+        take_lines(&lines, parts, show->out_color);
+    bool shown = parts && !lines.failed && show->parts(show->data, &lines);
+    buf_deinit(&lines);
+    return shown;
+}
+
 /* A value or an answer: on a terminal its lines are no longer than that is wide, and a long answer is paged. */
 static void put_answer(Show *show, const RelayOutput *out, const RelayMime *text)
 {
@@ -146,6 +158,8 @@ static void put_answer(Show *show, const RelayOutput *out, const RelayMime *text
         return;
     }
     if (show->pictures && pixels && put_picture(show, pixels))
+        return;
+    if (show->parts && put_parts(show, out))
         return;
     Buf lines = {0}, wrapped = {0};
     take_lines(&lines, text, show->out_color);

@@ -27,6 +27,7 @@ typedef struct Show {
     int failed; /* errno of the first write to `out` that failed; 0: none */
     void (*before)(void *data); /* is told that something will be shown; NULL: nobody is */
     bool (*page)(void *data, const Buf *text); /* may show an answer itself; NULL: nobody does */
+    bool (*parts)(void *data, const Buf *text); /* the same of an answer of several parts */
     void (*input)(void *data, const char *text,
                   size_t n); /* takes text to change; NULL: it is shown */
     void *data;

@@ -155,6 +155,7 @@ typedef struct TraceView {
     const char *pipeline;
     size_t step; /* only this one, whole, counted from 1, or the last one; 0: all, folded */
     bool why; /* what was decided is told of passes that changed nothing, too */
+    bool parts; /* in the text a form feed stands in front of each step */
     bool by_itself; /* on its page: that is the same for the same program, but for the times */
 } TraceView;
 

@@ -114,17 +114,33 @@ void trace_text(Trace *t, Buf *out, TraceView view)
     if (t->steps.n > 1)
         put_rows(t, out, view.pipeline);
     for (size_t i = 0; i < t->steps.n; i++)
-        if (trace_is_seen(&t->steps.at[i], view) || t->steps.n == 1)
+        if (trace_is_seen(&t->steps.at[i], view) || t->steps.n == 1) {
+            if (view.parts)
+                buf_char(out, '\f');
             put_step(t, out, i, LINES_ALL / (changed ? changed : 1), false);
+        }
 }
 
 void trace_emit(Trace *t, TraceView view)
 {
-    Buf text = {0}, html = {0}, json = {0};
+    Buf text = {0}, parts = {0}, html = {0}, json = {0};
     trace_text(t, &text, view);
     trace_html(t, &html, view);
     trace_json(t, &json, view);
-    emit_bundle(t->s, &text, &html, &json);
+    view.parts = t->s->options.parts;
+    if (view.parts)
+        trace_text(t, &parts, view);
+    RelayMime mimes[] = {
+        {"text/plain", buf_text(&text), text.n},
+        {"text/x-relay-parts", buf_text(&parts), parts.n},
+        {"application/json", buf_text(&json), json.n},
+        {"text/html", buf_text(&html), html.n},
+    };
+    /* Nobody but a terminal asks for parts. */
+    if (!view.parts)
+        mimes[1] = mimes[0];
+    emit_mimes(t->s, RELAY_OUTPUT_DISPLAY, view.parts ? 4 : 3, mimes + !view.parts);
+    buf_deinit(&parts);
     buf_deinit(&text);
     buf_deinit(&html);
     buf_deinit(&json);

@@ -541,6 +541,34 @@ def test_pages(open):
     t.expect("2", "relay>")
 
 
+def test_parts(open):
+    """A pipeline that does not fit the screen is shown step by step, on a screen of its own."""
+    t = open(rows=10)
+    t.type(":pass FoldConstant,FuseOps,Inline fn (%x: float32) { exp(%x * (2f + 3f)) }")
+    t.keys("Enter")
+    t.expect_text(" all 2")
+    t.expect_text("//  3  Inline")
+    t.keys("Right")
+    t.expect_text("`add` (`%0`) is `5f`: its operands are known")
+    assert "FuseOps" not in t.screen()
+    t.keys("Right")
+    t.expect_text("one group of 2 calls")
+    t.keys("Right")
+    t.expect_text(" 2 of 2")
+    t.keys("Down")
+    t.expect_text(" 2 of 2   lines 2 to 9 of 11")
+    t.keys("Left")
+    t.expect_text(" 1 of 2")
+    t.keys("Home")
+    t.expect_text(" all 2")
+    t.keys("q")
+    t.expect("relay>")
+    t.expect_text("//  3  Inline")
+    assert "one group" not in t.screen()
+    t.enter("1 + 1")
+    t.expect("2", "relay>")
+
+
 def test_long_lines(open):
     t = open(columns=40)
     t.enter("let %f = fn (%first: int32, %second: int32, %third: int32) { %first };")
