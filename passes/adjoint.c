@@ -369,17 +369,10 @@ static Expr *read_variable(Reader *r)
         r->at++;
     Str name = {from, (size_t)(r->at - from)};
     int i = find_arg(r, name);
-    Expr *e = str_is(name, "g")     ? r->call->grad
-              : str_is(name, "out") ? r->call->out
-              : i >= 0              ? r->call->args[i]
-                                    : fail(r);
-    if (e && *r->at == '.') {
-        char *end;
-        long field = strtol(r->at + 1, &end, 10);
-        r->at = end;
-        e = expr_tuple_get(r->m.arena, r->m.span, e, field);
-    }
-    return e;
+    return str_is(name, "g")     ? r->call->grad
+           : str_is(name, "out") ? r->call->out
+           : i >= 0              ? r->call->args[i]
+                                 : fail(r);
 }
 
 static Expr *read_literal(Reader *r)
@@ -500,7 +493,7 @@ static Expr *(*find_form(Str name))(Reader *)
     return NULL;
 }
 
-static Expr *read_expr(Reader *r)
+static Expr *read_primary(Reader *r)
 {
     r->at += strspn(r->at, " \n");
     if (next_is(r, '%'))
@@ -514,6 +507,19 @@ static Expr *read_expr(Reader *r)
         return fail(r);
     Expr *(*read)(Reader *) = find_form(name);
     return read ? read(r) : read_call(r, name);
+}
+
+static Expr *read_expr(Reader *r)
+{
+    r->at += strspn(r->at, " \n");
+    const char *from = r->at;
+    Expr *e = read_primary(r);
+    if (!e || *r->at != '.')
+        return e;
+    char *end;
+    long field = strtol(r->at + 1, &end, 10);
+    r->at = end;
+    return once(r, from, expr_tuple_get(r->m.arena, r->m.span, e, field));
 }
 
 static bool holds_real(const Type *t)

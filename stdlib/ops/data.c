@@ -751,32 +751,100 @@ static const OpAttr diag_attrs[] = {
                        OP, SHAPE) ", begin=[0], end=[1], strides=[1], "                        \
                                   "axes=None), %default_value)"
 
+/* What the updates of a scattering get: PUT(A, U, HOW) is the call that puts U into A, GET(E) what of E stands at the indices.
+ * Of updates of one place the last one counts ("update"), or all do. A factor gets the product of the others, in which one that is 0
+ * stands out as in `prod`; the greatest or least of a place share what comes. */
+#define PUT_AXIS(A, U, HOW) "scatter_elements(" A ", %indices, " U ", axis=axis, reduction=" HOW ")"
+#define GET_AXIS(E) "gather(" E ", %indices, axis=axis)"
+#define PUT_ND(A, U, HOW) "scatter_nd(" A ", %indices, " U ", mode=" HOW ")"
+#define GET_ND(E) "gather_nd(" E ", %indices)"
+#define NUMBERED                                                                                  \
+    "reshape_like(cumsum(ones_like(reshape(%updates, newshape=[-1])), axis=0, dtype=\"int64\"), " \
+    "%updates)"
+#define UPDATE_GRAD(PUT, GET)                                                                 \
+    "(" PUT("%g", "zeros_like(%updates)",                                                     \
+            "\"update\"") ", zeros_like(%indices), "                                          \
+                          "where(equal(" GET(PUT("cast(zeros_like(%data), "                   \
+                                                 "dtype=\"int64\")",                          \
+                                                 NUMBERED,                                    \
+                                                 "\"update\"")) ", " NUMBERED                 \
+                                                                "), " GET("%g") ", "          \
+                                                                                "zeros_like(" \
+                                                                                "%updates)))"
+#define ADD_GRAD(GET) "(%g, zeros_like(%indices), " GET("%g") ")"
+#define NULL_U "equal(%updates, zeros_like(%updates))"
+#define FULL_U "where(" NULL_U ", ones_like(%updates), %updates)"
+#define OTHERS_U(PUT, GET)                                                                                  \
+    "where(" NULL_U ", where(equal(" GET(PUT(                                                               \
+        "zeros_like(%data)", "cast_like(" NULL_U ", %updates)",                                             \
+        "\"add\"")) ", ones_like(%updates)), " GET("multiply(%g, " PUT("%data", FULL_U,                     \
+                                                                       "\"mul\"") ")") ", "                 \
+                                                                                       "zeros_"             \
+                                                                                       "like(%"             \
+                                                                                       "updates))"          \
+                                                                                       ", "                 \
+                                                                                       "divide"             \
+                                                                                       "(" GET(             \
+                                                                                           "m"              \
+                                                                                           "u"              \
+                                                                                           "l"              \
+                                                                                           "t"              \
+                                                                                           "i"              \
+                                                                                           "p"              \
+                                                                                           "l"              \
+                                                                                           "y"              \
+                                                                                           "("              \
+                                                                                           "%"              \
+                                                                                           "g"              \
+                                                                                           ","              \
+                                                                                           " "              \
+                                                                                           "%"              \
+                                                                                           "o"              \
+                                                                                           "u"              \
+                                                                                           "t"              \
+                                                                                           ")") ", " FULL_U \
+                                                                                                "))"
+#define MUL_GRAD(PUT, GET)                               \
+    "(multiply(%g, " PUT("ones_like(%data)", "%updates", \
+                         "\"mul\"") "), zeros_like(%indices), " OTHERS_U(PUT, GET) ")"
+#define BEST_D "cast_like(equal(%data, %out), %data)"
+#define BEST_U(GET) "cast_like(equal(%updates, " GET("%out") "), %updates)"
+#define SHARED(PUT, GET) "divide(%g, " PUT(BEST_D, BEST_U(GET), "\"add\"") ")"
+#define BEST_GRAD(PUT, GET)                                                                \
+    "(multiply(" BEST_D ", " SHARED(PUT, GET) "), zeros_like(%indices), multiply(" BEST_U( \
+        GET) ", " GET(SHARED(PUT, GET)) "))"
+#define FOLD_GRAD(HOW, PUT, GET)                                                                  \
+    "given(is(" HOW ", \"add\"), " ADD_GRAD(GET) ", given(is(" HOW ", \"update\"), " UPDATE_GRAD( \
+        PUT, GET) ", given(is(" HOW                                                               \
+                  ", \"mul\"), " MUL_GRAD(PUT, GET) ", " BEST_GRAD(PUT, GET) ")))"
+
 #define SCATTER_SAMPLES "(float32[3,2], int32[1,2], float32[1,2])"
+#define FOLD_SAMPLES(TYPES, HOW)                                                  \
+    " (" TYPES ", " HOW "=\"add\") (" TYPES ", " HOW "=\"mul\") (" TYPES ", " HOW \
+    "=\"min\") (" TYPES ", " HOW "=\"max\")"
 #define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SAMPLES, ...) \
     OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, __VA_ARGS__, .shapes = SHAPES_##REL, COMPUTE)
 
 const Op data_ops[] = {
     ROW("scatter_elements", scatter_args, scatter_elements_attrs, OP_OPAQUE, rel_scatter,
-        .kernel = kernel_scatter_elements, SCATTER_SAMPLES,
+        .kernel = kernel_scatter_elements,
+        SCATTER_SAMPLES " (float32[3,2], int32[4,2], float32[4,2])" FOLD_SAMPLES(
+            "float32[3,2], int32[4,2], float32[4,2]", "reduction"),
         "Writes updates at indices along an axis.", .card = card_scatter_elements,
-        .grad = "(given(is(reduction, \"add\"), %g, multiply(%g, "
-                "scatter_elements(ones_like(%data), %indices, zeros_like(%updates), axis=axis))), "
-                "zeros_like(%indices), gather(%g, %indices, axis=axis))"),
+        .grad = FOLD_GRAD("reduction", PUT_AXIS, GET_AXIS)),
     ROW("scatter", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter, .kernel = kernel_scatter,
-        SCATTER_SAMPLES, "Writes updates at indices along an axis.", .card = card_scatter_update,
-        .grad = "(scatter(%g, %indices, zeros_like(%updates), axis=axis), zeros_like(%indices), "
-                "gather(%g, %indices, axis=axis))"),
+        SCATTER_SAMPLES " (float32[3,2], int32[4,2], float32[4,2])",
+        "Writes updates at indices along an axis.", .card = card_scatter_update,
+        .grad = UPDATE_GRAD(PUT_AXIS, GET_AXIS)),
     ROW("scatter_add", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter,
         .kernel = kernel_scatter_add, SCATTER_SAMPLES, "Adds updates at indices along an axis.",
-        .card = card_scatter_add,
-        .grad = "(%g, zeros_like(%indices), gather(%g, %indices, axis=axis))"),
+        .card = card_scatter_add, .grad = ADD_GRAD(GET_AXIS)),
     ROW("scatter_nd", scatter_args, scatter_nd_attrs, OP_OPAQUE, rel_scatter_nd,
-        .kernel = kernel_scatter_nd, "(float32[4], int32[1,2], float32[2])",
+        .kernel = kernel_scatter_nd,
+        "(float32[4], int32[1,2], float32[2])" FOLD_SAMPLES("float32[4], int32[1,5], float32[5]",
+                                                            "mode"),
         "Writes updates at positions whose coordinates stand along the first axis.",
-        .card = card_scatter_nd,
-        .grad = "(given(is(mode, \"add\"), %g, multiply(%g, scatter_nd(ones_like(%data), "
-                "%indices, zeros_like(%updates)))), zeros_like(%indices), gather_nd(%g, "
-                "%indices))"),
+        .card = card_scatter_nd, .grad = FOLD_GRAD("mode", PUT_ND, GET_ND)),
     {.name = "argwhere",
      .doc = "The coordinates of the elements that are True, in order.",
      .args = condition_args,

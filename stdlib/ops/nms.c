@@ -492,17 +492,25 @@ static const OpAttr regular_attrs[] = {
     ATTR_MUST("score_threshold", FLOAT, "the least score"),
     {0}};
 
+#define JUMPS .no_grad = "which boxes remain changes by jumps"
+
+/* Which box each of those in front was, for all its numbers; negative: none. */
+#define PLACES "broadcast_to_like(expand_dims(%out.2, axis=2), %data)"
+#define VALID_GRAD                                                                                 \
+    "(scatter_elements(zeros_like(%data), maximum(" PLACES ", 0i32), where(less(" PLACES ", 0i32)" \
+    ", zeros_like(%data), %g.1), axis=1, reduction=\"add\"), zeros_like(%score_threshold))"
+
 /* The last argument is its doc, and whatever else the row has. */
 #define ROW(NAME, ID, SHAPES, SAMPLES, ...)                                                  \
     OP_ROW("vision." NAME, ID##_args, ID##_attrs, OP_OPAQUE, rel_##ID, SAMPLES, __VA_ARGS__, \
-           .shapes = SHAPES, .kernel = kernel_##ID,                                          \
-           .no_grad = "which boxes remain changes by jumps")
+           .shapes = SHAPES, .kernel = kernel_##ID)
 
 const Op nms_ops[] = {
     ROW("get_valid_counts", valid, "(b, n, k), () -> ((b), (b, n, k), (b, n))",
         "(float32[1,3,6], float32)",
         "How many boxes have a score above a threshold, these boxes in front, and where they "
-        "were."),
+        "were.",
+        .grad = VALID_GRAD),
     ROW("non_max_suppression", nms,
         "(b, n, k), (b), (b, n), (), () -> ((b, n), (b, 1)); without return_indices (b, n, k)",
         "(float32[1,3,6], int32[1], int32[1,3], int32, float32)",
@@ -513,18 +521,21 @@ const Op nms_ops[] = {
             "                           0f, 0.7f, 6f, 6f, 9f, 9f), axis=0), newshape=[1, 3, 6]);\n"
             "let %valid_count = full(3, shape=[1], dtype=\"int32\");\n"
             "let %indices = reshape(arange(0, 3, 1, dtype=\"int32\"), newshape=[1, 3]);\n"
-            "vision.non_max_suppression(%data, %valid_count, %indices, -1, 0.5f)"),
+            "vision.non_max_suppression(%data, %valid_count, %indices, -1, 0.5f)",
+        JUMPS),
     ROW("all_class_non_max_suppression", all_class,
         "(b, n, 4), (b, c, n), (), (), () -> ((b*c*n, 3), (1)); \"tensorflow\": "
         "((b, c*n, 2), (b, c*n), (b))",
         "(float32[1,3,4], float32[1,2,3], int64, float32, float32)",
         "For each class the boxes that remain when each, best first, removes those that overlap "
-        "it."),
+        "it.",
+        JUMPS),
     ROW("regular_non_max_suppression", regular,
         "(b, n, 4), (b, n, c) -> ((b, m, 4), (b, m), (b, m), (b)) with m = max_detections",
         "(float32[1,3,4], float32[1,3,2], max_detections_per_class=2, max_detections=3, "
         "num_classes=2, iou_threshold=0.5f, score_threshold=0.1f)",
         "The best boxes of all classes after suppression in each: boxes, classes, scores, how "
-        "many."),
+        "many.",
+        JUMPS),
     {0},
 };

@@ -492,21 +492,100 @@ static const OpAttr conv_attrs[] = {ATTR_S("layout", "NHWC", "the order of the a
                                      .doc = "extents of the kernel, which lies in the middle"},
                                     {0}};
 
+/* Where the elements of the sparse matrix lie, in the order of `sparse_data`, blocks taken apart: ROWS is the row of each and one more,
+ * since what no row has lies before the first or behind the last; N is how many rows there are. */
+#define NUMBERS                                                                         \
+    "cumsum(reshape(ones_like(%sparse_data), newshape=[-1]), axis=0, dtype=\"int64\", " \
+    "exclusive=True)"
+#define COUNT(X) "ndarray_size(" X ", dtype=\"int64\")"
+#define QUOTIENT(X, BY) "divide(" X ", maximum(" BY ", 1i64))"
+#define EXTENT(X, AXIS) "take(shape_of(" X ", dtype=\"int64\"), " AXIS ", axis=0)"
+#define BLOCK QUOTIENT(COUNT("%sparse_data"), COUNT("%sparse_indices"))
+#define HEIGHT(N) QUOTIENT(N, "subtract(" COUNT("%sparse_indptr") ", 1i64)")
+#define WIDTH(N) QUOTIENT(BLOCK, HEIGHT(N))
+#define INSIDE "mod(" NUMBERS ", maximum(" BLOCK ", 1i64))"
+#define NUMBER_OF_BLOCK QUOTIENT(NUMBERS, BLOCK)
+#define ROWS(N)                                                                                  \
+    "add(multiply(subtract(searchsorted(cast(%sparse_indptr, dtype=\"int64\"), " NUMBER_OF_BLOCK \
+    ", right=True, dtype=\"int64\"), 1i64), " HEIGHT(N) "), add(" QUOTIENT(INSIDE,               \
+                                                                           WIDTH(N)) ", 1i64))"
+#define COLUMNS(N)                                                               \
+    "add(multiply(take(cast(%sparse_indices, dtype=\"int64\"), " NUMBER_OF_BLOCK \
+    ", axis=0), " WIDTH(N) "), mod(" INSIDE ", maximum(" WIDTH(N) ", 1i64)))"
+
+/* Of a product with the transpose: what of the gradient comes to each element, times what the element was multiplied by. */
+#define TURNED(X) "transpose(" X ", axes=[1, 0])"
+#define PRODUCT_G "given(sparse_lhs, " TURNED("%g") ", %g)"
+#define PRODUCT_N EXTENT(PRODUCT_G, "1")
+#define REACHED              \
+    "take(nn.pad(" PRODUCT_G \
+    ", of(0, %dense_data), pad_width=[[0, 0], [1, 1]]), " ROWS(PRODUCT_N) ", axis=1)"
+#define PRODUCT_GRAD                                                                                                     \
+    "(" TURNED("scatter_nd(" TURNED("zeros_like(%dense_data)") ", expand_dims(" COLUMNS(PRODUCT_N) ", axis=0), " TURNED( \
+        "multiply(" REACHED                                                                                              \
+        ", reshape(%sparse_data, newshape=[-1]))") ", mode=\"add\")") ", "                                               \
+                                                                      "reshape_like(sum("                                \
+                                                                      "multiply(" REACHED ", "                           \
+                                                                      "take(%dense_data,"                                \
+                                                                      " " COLUMNS(                                       \
+                                                                          PRODUCT_N) ", "                                \
+                                                                                     "axis=1)), "                        \
+                                                                                     "axis=[0]), "                       \
+                                                                                     "%sparse_"                          \
+                                                                                     "data), "                           \
+                                                                                     "zeros_like("                       \
+                                                                                     "%sparse_"                          \
+                                                                                     "indices), "                        \
+                                                                                     "zeros_like("                       \
+                                                                                     "%sparse_"                          \
+                                                                                     "indptr))"
+#define SUM_GRAD                                                                                  \
+    "(%g, take(reshape(nn.pad(%g, of(0, %dense_data), pad_width=[[1, 1], [0, 0]]), "              \
+    "newshape=[-1]), add(multiply(" ROWS(EXTENT("%g", "0")) ", " EXTENT("%g", "1") "), " COLUMNS( \
+        EXTENT("%g", "0")) "), axis=0), zeros_like(%sparse_indices), "                            \
+                           "zeros_like(%sparse_indptr))"
+
+/* What takes elements from one place to another takes their numbers too; TO has what each got, and behind 0 what none of them has. */
+#define NUMBERED(X) "cumsum(ones_like(" X "), axis=0, dtype=\"int64\")"
+#define TO(NONE, X, AT, G)                                                          \
+    "scatter_elements(zeros_like(concatenate((reshape(" NONE ", newshape=[-1]), " X \
+    "), axis=0)), " AT ", " G ", axis=0, reduction=\"add\")"
+#define PIECE(X, BEGIN, END) \
+    "strided_slice(" X ", begin=[" BEGIN "], end=[" END "], strides=[1], axes=None)"
+#define TRANSPOSE_GRAD                                                                             \
+    "(" PIECE(                                                                                     \
+        TO("of(0, %sparse_data)", "%sparse_data",                                                  \
+           "nn.sparse_transpose(" NUMBERED("%sparse_data") ", %sparse_indices, %sparse_indptr).0", \
+           "%g.0"),                                                                                \
+        "1", "2147483647") ", zeros_like(%sparse_indices), zeros_like(%sparse_indptr))"
+#define FILLED_PUT                                          \
+    TO("%default_value", "%sparse_values",                  \
+       "sparse_fill_empty_rows(%sparse_indices, " NUMBERED( \
+           "%sparse_values") ", %dense_shape, 0i64).1",     \
+       "%g.1")
+#define FILLED_GRAD                                                                     \
+    "(zeros_like(%sparse_indices), " PIECE(                                             \
+        FILLED_PUT, "1", "2147483647") ", "                                             \
+                                       "zeros_like(%dense_shape), reshape_like(" PIECE( \
+                                           FILLED_PUT, "0", "1") ", %default_value))"
+
 #define IS_SPARSE \
     "a sparse matrix holds what is not 0; the operators on the dense one have gradients"
-#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, SHAPES, SAMPLES, DOC)                \
-    OP_ROW(NAME, ARGS, ATTRS, PATTERN, rel_##ID, SAMPLES, DOC, .shapes = SHAPES, \
-           .kernel = kernel_##ID, .no_grad = IS_SPARSE)
-#define DENSE(NAME, DOC)                                                                         \
-    OP_ROW(NAME, dense_args, dense_sparse_attrs, OP_OUT_FUSABLE, rel_sparse_dense,               \
-           "(float32[2,3], float32[2], int32[2], int32[5])", DOC, .kernel = kernel_sparse_dense, \
-           .no_grad = IS_SPARSE,                                                                 \
-           .shapes = "(M, K), (e), (e), (N + 1) -> (M, N); blocks (e, h, w): (M, N*h)",          \
-           .example = "let %dense_data = cast(reshape(arange(1, 7, 1, dtype=\"int32\"), "        \
-                      "newshape=[2, 3]), dtype=\"float32\");\n"                                  \
-                      "let %sparse_data = stack((10f, 20f), axis=0);\n"                          \
-                      "let %sparse_indices = stack((0, 2), axis=0);\n"                           \
-                      "let %sparse_indptr = stack((0, 1, 1, 2, 2), axis=0);\n" NAME              \
+#define ROW(NAME, ID, ARGS, ATTRS, PATTERN, SHAPES, SAMPLES, ...)                        \
+    OP_ROW(NAME, ARGS, ATTRS, PATTERN, rel_##ID, SAMPLES, __VA_ARGS__, .shapes = SHAPES, \
+           .kernel = kernel_##ID)
+#define DENSE(NAME, DOC)                                                                  \
+    OP_ROW(NAME, dense_args, dense_sparse_attrs, OP_OUT_FUSABLE, rel_sparse_dense,        \
+           "(float32[2,3], float32[2], int32[2], int32[5]) "                              \
+           "(float32[2,4], float32[2,3,2], int32[2], int32[3]) "                          \
+           "(float32[2,3], float32[2], int32[2], int32[5], sparse_lhs=True)",             \
+           DOC, .kernel = kernel_sparse_dense, .grad = PRODUCT_GRAD,                      \
+           .shapes = "(M, K), (e), (e), (N + 1) -> (M, N); blocks (e, h, w): (M, N*h)",   \
+           .example = "let %dense_data = cast(reshape(arange(1, 7, 1, dtype=\"int32\"), " \
+                      "newshape=[2, 3]), dtype=\"float32\");\n"                           \
+                      "let %sparse_data = stack((10f, 20f), axis=0);\n"                   \
+                      "let %sparse_indices = stack((0, 2), axis=0);\n"                    \
+                      "let %sparse_indptr = stack((0, 1, 1, 2, 2), axis=0);\n" NAME       \
                       "(%dense_data, %sparse_data, %sparse_indices, %sparse_indptr)")
 
 const Op sparse_ops[] = {
@@ -517,13 +596,14 @@ const Op sparse_ops[] = {
         "(N, H, W, C), (e), (e), (O + 1) -> (N, H, W, O)",
         "(float32[1,2,2,3], float32[2], int32[2], int32[5])",
         "A convolution whose weight, a matrix of channels by kernel places and channels, is "
-        "sparse."),
+        "sparse.",
+        .no_grad = IS_SPARSE),
     ROW("nn.sparse_add", sparse_add, dense_args, NULL, OP_OPAQUE,
         "(M, N), (e), (e), (M + 1) -> (M, N)", "(float32[2,3], float32[2], int32[2], int32[3])",
-        "The sum of a matrix and a sparse one."),
+        "The sum of a matrix and a sparse one.", .grad = SUM_GRAD),
     ROW("nn.sparse_transpose", sparse_transpose, csr_args, NULL, OP_OUT_FUSABLE,
         "(e), (e), (N + 1) -> ((e), (e), (N + 1))", "(float32[2], int32[2], int32[4])",
-        "The transpose of a square sparse matrix."),
+        "The transpose of a square sparse matrix.", .grad = TRANSPOSE_GRAD),
     ROW("sparse_reshape", sparse_reshape, reshape_args, NULL, OP_INJECTIVE,
         "(n, k), (k), (m) -> ((n, m), (m))", "(int64[2,2], int64[2], int64[1])",
         "Coordinates of the same elements in another shape, and that shape."),
@@ -537,6 +617,6 @@ const Op sparse_ops[] = {
      .flags = OP_SHAPE_FROM_DATA,
      .rel = rel_fill_rows,
      .kernel = kernel_fill_rows,
-     .no_grad = IS_SPARSE},
+     .grad = FILLED_GRAD},
     {0},
 };

@@ -143,6 +143,25 @@ def index():
     yield "scatter(%a, %b, %c, axis=0)", [real(4, 2), np.array([[0, 3], [2, 1]], "int32"), real(2, 2)]
     yield 'scatter_nd(%a, %b, %c, mode="add")', [real(4, 3), ints(3, 1, 5), real(5, 3)]
     yield 'scatter_nd(%a, %b, %c, mode="update")', [real(4, 3), np.array([[2, 0]], "int32"), real(2, 3)]
+    # Places that several updates meet, and factors that are 0: once, and twice at one place.
+    once, twice = np.array([2.0, 0.0, -1.5, 0.5, 3.0]), np.array([0.0, 0.0, -1.5, 0.0, 3.0])
+    meet = np.array([0, 1, 0, 1, 3], "int32")
+    for how in ("update", "add", "mul", "min", "max"):
+        yield f'scatter_elements(%a, %b, %c, reduction="{how}")', [real(4), meet, real(5)]
+        yield f'scatter_nd(%a, %b, %c, mode="{how}")', [real(4, 2), meet.reshape(1, 5), real(5, 2)]
+    for factors in (once, twice):
+        yield 'scatter_elements(%a, %b, %c, reduction="mul")', [real(4), meet, factors]
+    yield "scatter(%a, %b, %c)", [real(4), meet, real(5)]
+    # Rows that have none, and elements that no row has.
+    columns, rows = np.array([2, 0, 2, 1, 0], "int32"), np.array([1, 3, 3, 4], "int32")
+    for name in ("nn.sparse_dense", "nn.internal.sparse_dense_padded"):
+        for lhs in (False, True):
+            yield f"{name}(%a, %b, %c, %d, sparse_lhs={lhs})", [real(2, 3), real(5), columns, rows]
+            yield f"{name}(%a, %b, %c, %d, sparse_lhs={lhs})", [real(2, 6), real(5, 3, 2), columns, rows]
+    yield "nn.sparse_add(%a, %b, %c, %d)", [real(3, 3), real(5), columns, rows]
+    yield "nn.sparse_transpose(%a, %b, %c).0", [real(5), columns, np.array([0, 3, 3, 5], "int32")]
+    yield "sparse_fill_empty_rows(%a, %b, %c, %d).1", [np.array([[0, 1], [2, 0], [2, 3]]), real(3), np.array([4, 4]), real()]
+    yield "vision.get_valid_counts(%a, %b).1", [positive(2, 3, 6), np.array(1.0)]
     yield "sparse_to_dense(%a, %b, %c, output_shape=[3, 4])", [np.array([[0, 1], [2, 3]], "int32"), real(2), real()]
     yield "sparse_to_dense(%a, %b, %c, output_shape=[5])", [np.array([3, 1], "int32"), real(), real()]
     yield "dyn.sparse_to_dense(%a, %b, %c, %d)", [np.array([[1], [2]], "int32"), real(2), real(), np.array([4], "int64")]

@@ -15,11 +15,13 @@ RELAY = os.environ.get("RELAY", "build/relay")
 JIT_EVERY = 10  # of the rows that are differentiable, so many are tried by compiled code
 
 # Where functions are real, or smooth.
-POSITIVE = "log log2 log10 sqrt rsqrt power nn.batch_norm nn.cross_entropy nn.lrn nn.l2_normalize nn.layer_norm nn.group_norm nn.instance_norm".split()
+POSITIVE = "log log2 log10 sqrt rsqrt power nn.batch_norm nn.cross_entropy nn.lrn nn.l2_normalize nn.layer_norm nn.group_norm nn.instance_norm vision.get_valid_counts".split()
 RANGES = {"acosh": (1.3, 2.5), "dyn.nn.upsampling": (2.1, 2.4), "dyn.nn.upsampling3d": (2.1, 2.4)}
 # Arguments that are not real numbers, by operator and position; else zeros and ones.
 INTS = {("dyn.squeeze", 1): 1, ("dyn.sparse_to_dense", 3): 3, ("dyn.reshape", 1): 1, ("dyn.strided_slice", 1): 0, ("dyn.strided_slice", 2): 5,
-        ("dyn.strided_slice", 3): 1, ("scatter_nd", 1): [[0, 1]]}
+        ("dyn.strided_slice", 3): 1, ("scatter_nd", 1): [0, 1], ("sparse_fill_empty_rows", 2): [3, 1]}
+# Where the rows of a sparse matrix with two elements begin, by operator and position; some are empty.
+BEGINS = {("nn.sparse_dense", 3), ("nn.internal.sparse_dense_padded", 3), ("nn.sparse_add", 3), ("nn.sparse_transpose", 2), ("nn.sparse_conv2d", 3)}
 # They compute with float32 inside, so that differences must be greater.
 ROUGH = "qnn.dequantize relay.op.annotation.simulated_quantize image.resize1d image.resize2d image.resize3d dyn.image.resize2d random.uniform random.normal".split()
 
@@ -98,8 +100,9 @@ class Sample:
                 out[f"p{i}"] = x if self.name in POSITIVE or low > 1 else x * rng.choice([-1.0, 1.0], a.shape)
                 out[f"v{i}"] = rng.normal(size=a.shape)
             else:
-                fixed = INTS.get((self.name, i))
-                x = rng.integers(0, 2, a.shape) if fixed is None else np.broadcast_to(fixed, a.shape)
+                begins = (self.name, i) in BEGINS
+                fixed = np.arange(a.shape[0]) * 2 // (a.shape[0] - 1) if begins else INTS.get((self.name, i))
+                x = rng.integers(0, 2, a.shape) if fixed is None else np.resize(fixed, a.shape)
                 out[f"p{i}"] = np.asarray(x).astype(a.dtype)
         for k, x in out.items():
             a = self.arrays[int(k[1:])]
