@@ -281,116 +281,15 @@ static Expr *expand_value_and_grad(Forms *f, const Call *form, const Function *f
     return ok ? vjp(&call, fn, VJP_VALUE_AND_GRAD) : NULL;
 }
 
-static Expr *new_call(Forms *f, Span at, Expr *callee, uint32_t n, Expr *const *args)
-{
-    return expr_call(&f->m->arena, at, callee, n, args, NULL);
-}
-
-static Expr *new_get(Forms *f, Span at, Expr *tuple, int64_t i)
-{
-    return expr_tuple_get(&f->m->arena, at, tuple, i);
-}
-
 static Var *new_var(Forms *f, const char *name, const Type *t)
 {
     return expr_var(&f->m->arena, (Span){0}, ctx_name(f->cx, name), t);
 }
 
-/* The adjoint of a pullback at any point: vjp(back)(point).1((tangents…)).0. The pullback is linear, so it is the map of tangents. */
-static Expr *transposed(Forms *f, Span at, Expr *back, Expr *point, Expr *tangents)
-{
-    OpsMake m = {f->cx, &f->m->arena, at};
-    Expr *pulled = new_call(f, at, ops_call(&m, "vjp", 1, &back, 0, NULL), 1, &point);
-    return new_get(f, at, new_call(f, at, new_get(f, at, pulled, 1), 1, &tangents), 0);
-}
-
-/* What a derivative ends with: the result and its pullback, below its `let`s and the data that it takes apart. */
-static const Tuple *pair_below(const Expr *e)
-{
-    for (const Expr *next = e; next;) {
-        const Let *let = expr_as_let(e = next);
-        const Match *match = expr_as_match(e);
-        next = let ? let->body : match && match->clauses.n == 1 ? match->clauses.at[0].body : NULL;
-    }
-    return expr_as_tuple(e);
-}
-
-static WalkNext find_bend(void *data, const Expr *e)
-{
-    bool *bends = data;
-    bool call = e->kind == EXPR_CALL && !expr_call_of_op(e) && !expr_call_of_con(e);
-    *bends =
-        call || e->kind == EXPR_REF_READ || e->kind == EXPR_REF_WRITE || e->kind == EXPR_REF_NEW;
-    return *bends ? WALK_STOP : WALK_ON;
-}
-
-typedef struct Ending {
-    const Expr *old;
-    Expr *now;
-} Ending;
-
-static Expr *put_ending(Rewriter *rw, const Expr *old, Expr *now)
-{
-    const Ending *e = rw->data;
-    return old == e->old ? e->now : now;
-}
-
-/* A pullback of operators alone is transposed where it stands, so that the code forward is there once:
- *     fn (%p…) { …; (%r, back) }  =>  fn (%p…, %t…) { …; (%r, vjp(back)(%r).1((%t…)).0) }
- * NULL: it is not that simple. */
-static Expr *straight_jvp(Forms *f, Span at, const Expr *first, uint32_t n, Var *const *tangents,
-                          Expr *directions)
-{
-    const Function *fn = expr_as_function(first);
-    const Tuple *pair = fn ? pair_below(fn->body) : NULL;
-    bool bends = !pair || pair->fields.n != 2 || pair->fields.at[1]->kind != EXPR_FUNCTION;
-    if (bends || !ir_walk(pair->fields.at[1], find_bend, NULL, &bends))
-        return NULL;
-    Arena *a = &f->m->arena;
-    Expr *result = pair->fields.at[0];
-    Expr *both[2] = {result, transposed(f, at, pair->fields.at[1], result, directions)};
-    Ending ending = {&pair->base, expr_tuple(a, at, 2, both)};
-    Rewriter rw;
-    rewriter_init(&rw, f->cx, f->m, put_ending, &ending);
-    Expr *body = ir_rewrite(&rw, fn->body);
-    rewriter_deinit(&rw);
-    Var **params = arena_alloc_must(&f->scratch, 2 * (size_t)n + 1, sizeof *params);
-    for (uint32_t i = 0; i < 2 * n; i++)
-        params[i] = i < n ? fn->params.at[i] : tangents[i - n];
-    return body ? &expr_function(a, at, (TypeVarList){0}, 2 * n, params, NULL, NULL, body)->base
-                : NULL;
-}
-
-/* Otherwise
- *     fn (%p…, %t…) { let %r = vjp(f)(%p…); (%r.0, vjp(fn (%u) { vjp(f)(%p…).1(%u) })(%r.0).1((%t…)).0) } */
 static Expr *expand_jvp(Forms *f, const Call *form, const Function *fn)
 {
-    Arena *a = &f->m->arena;
-    Span at = form->base.span;
-    uint32_t n = fn->params.n;
     VjpCall call = vjp_call(f, form);
-    Var **params = arena_alloc_must(&f->scratch, 2 * (size_t)n + 1, sizeof *params);
-    Expr **p = arena_alloc_must(&f->scratch, n + 1, sizeof *p),
-         **t = arena_alloc_must(&f->scratch, n + 1, sizeof *t);
-    for (uint32_t i = 0; i < 2 * n; i++) {
-        const Var *old = fn->params.at[i % n];
-        params[i] = expr_var(a, old->base.span, old->name, type_find(old->base.type));
-        *(i < n ? &p[i] : &t[i - n]) = &params[i]->base;
-    }
-    Expr *first = of_data(f, form, fn) ? vjp(&call, fn, VJP_PULLBACK) : NULL;
-    Expr *directions = expr_tuple(a, at, n, t);
-    Expr *straight = first ? straight_jvp(f, at, first, n, params + n, directions) : NULL;
-    Expr *second = first && !straight ? ir_copy(f->cx, f->m, first) : NULL;
-    if (!second)
-        return straight;
-    Var *r = new_var(f, "r", NULL), *u = new_var(f, "u", type_find(fn->body->type));
-    Expr *cotangent = &u->base;
-    Expr *body = new_call(f, at, new_get(f, at, new_call(f, at, second, n, p), 1), 1, &cotangent);
-    Expr *linear = &expr_function(a, at, (TypeVarList){0}, 1, &u, NULL, NULL, body)->base;
-    Expr *result = new_get(f, at, &r->base, 0);
-    Expr *both[2] = {result, transposed(f, at, linear, result, directions)};
-    Expr *whole = expr_let(a, at, r, new_call(f, at, first, n, p), expr_tuple(a, at, 2, both));
-    return &expr_function(a, at, (TypeVarList){0}, 2 * n, params, NULL, NULL, whole)->base;
+    return of_data(f, form, fn) ? vjp(&call, fn, VJP_FORWARD) : NULL;
 }
 
 typedef struct Outer {

@@ -217,7 +217,7 @@ static Function *unfold_once(Vjp *v, const Function *f, size_t *unfolded)
         bool whole = !fn->type_params.n && !function_is_skipped(fn);
         u.all.at[i].stays = !whole || reaches(&u, i, i, NULL);
         Loop found;
-        if (whole && u.all.at[i].stays && !reaches(&u, i, i, &u.all.at[i]) &&
+        if (whole && !v->forward && u.all.at[i].stays && !reaches(&u, i, i, &u.all.at[i]) &&
             loop_find(v, u.all.at[i].def, &found)) {
             Loop *loop = arena_alloc_must(v->make.scratch, 1, sizeof *loop);
             *loop = found;
@@ -333,7 +333,7 @@ Piece *vjp_piece(Vjp *v, Piece want)
     *p = want;
     Buf name = {0};
     if (want.kind == PIECE_FUNCTION)
-        buf_printf(&name, "%s_vjp", want.def->name->text);
+        buf_printf(&name, v->forward ? "%s_jvp" : "%s_vjp", want.def->name->text);
     else
         buf_printf(&name, "%s_%s", words[want.kind],
                    want.type->kind == TYPE_ADT ? want.type->def->name->text : "products");
@@ -374,7 +374,7 @@ static WalkNext find_captured(void *data, const Expr *e)
 
 static void forget(Vjp *v)
 {
-    PtrMap *maps[] = {&v->now, &v->active, &v->captured, &v->sums, &v->uses};
+    PtrMap *maps[] = {&v->now, &v->active, &v->captured, &v->sums, &v->uses, &v->tangents};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ptrmap_clear(maps[i]);
 }
@@ -384,7 +384,7 @@ static Function *derivative_of(Vjp *v, const Function *f, VjpGives gives)
     forget(v);
     ir_walk(&f->base, find_captured, NULL, &(Captures){v, &f->base});
     count_uses(&f->base, &v->uses);
-    return vjp_function(v, f, gives);
+    return v->forward ? vjp_forward(v, f) : vjp_function(v, f, gives);
 }
 
 static Function *make_piece(Vjp *v, const Piece *p)
@@ -506,7 +506,7 @@ static Expr *bind_pieces(Vjp *v, Expr *body)
 
 Expr *vjp(const VjpCall *call, const Function *f, VjpGives gives)
 {
-    Vjp v = {.call = call, .cx = call->cx};
+    Vjp v = {.call = call, .cx = call->cx, .forward = gives == VJP_FORWARD};
     v.make = (LetMaker){.cx = call->cx,
                         .arena = &call->module->arena,
                         .scratch = call->scratch,
@@ -528,7 +528,8 @@ Expr *vjp(const VjpCall *call, const Function *f, VjpGives gives)
         }
     }
     Expr *out = ok ? bind_pieces(&v, &made->base) : NULL;
-    PtrMap *maps[] = {&v.holds, &v.entered, &v.now, &v.active, &v.captured, &v.sums, &v.uses};
+    PtrMap *maps[] = {&v.holds,    &v.entered, &v.now,  &v.active,
+                      &v.captured, &v.sums,    &v.uses, &v.tangents};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ptrmap_deinit(maps[i]);
     return out;

@@ -1,4 +1,4 @@
-/* Reverse-mode differentiation of a function, as a function.
+/* Differentiation of a function, as a function; in reverse mode:
  *
  * Every function f: fn (T…) -> R that the program calls becomes one that returns its result and a pullback, which makes the adjoints of
  * the arguments out of that of the result:
@@ -15,6 +15,14 @@
  * Backpropagator", TOPLAS 30(2), 2008; that of straight lines is in A. Griewank and A. Walther, "Evaluating Derivatives", SIAM 2008,
  * chapter 3.
  *
+ * Forward mode has dual numbers: beside each variable stands how it changes. Functions take and give both, so that the code stays as it
+ * was, its loops, recursions and data too:
+ *
+ *     fn (%x: T) { multiply(%x, exp(%x)) }
+ *  => fn (%x: T, %d: T) { let %a = exp(%x); let %b = multiply(%d, %a); …; (multiply(%x, %a), …) }
+ *
+ * How the result of an operator changes is the transpose of its pullback, which is in its row.
+ *
  * Of a function that is called only the derivatives are computed that some call wants (`Piece.active`); the others are zeros.
  *
  * Functions that do not reach themselves are unfolded first, and those that multiply by what they hand on to themselves become literals. The others are bound in front of the result, each once for each choice of
@@ -29,6 +37,7 @@ typedef enum VjpGives {
     VJP_PULLBACK, /* fn (T…) -> (R, fn (R) -> (T…,)) */
     VJP_VALUE_AND_GRAD, /* fn (T…) -> (R, (T…,)): the adjoint of the result is ones */
     VJP_GRAD, /* fn (T…) -> (T…,) */
+    VJP_FORWARD, /* fn (T…, T…) -> (R, R): the result, and how it changes in a direction */
 } VjpGives;
 
 /* What a derivative is made of, and where it goes. */
@@ -97,8 +106,10 @@ typedef struct Vjp {
     PtrMap captured; /* Var as it was, if a literal inside uses it */
     PtrMap sums; /* Var as it was -> what collects its adjoint */
     PtrMap uses; /* as count_uses */
+    PtrMap tangents; /* Var as it was -> Adj: how it changes; of a function with dual numbers */
     uint32_t functions; /* literals around the code at hand */
     uint32_t depth;
+    bool forward; /* functions with dual numbers are made */
     bool references; /* there are some: every pullback has effects */
     bool failed; /* and it was reported */
 } Vjp;
@@ -155,5 +166,21 @@ Function *vjp_make_noted(Vjp *v, const Piece *p);
 
 /* vjp_block.c: the function in A normal form with its pullback. */
 Function *vjp_function(Vjp *v, const Function *f, VjpGives gives);
+
+/* And what that shares with the way forward: what stands for an operand, or for all of a list; NULL after a diagnostic. */
+Expr *vjp_now(Vjp *v, const Expr *e);
+Expr **vjp_now_all(Vjp *v, const ExprList *list);
+/* The piece of a definition; `args` of a call say by which parameters it is differentiated, without them it may be by all. */
+Expr *vjp_now_global(Vjp *v, const Expr *e, TypeList type_args, const ExprList *args);
+bool vjp_is_active(const Vjp *v, const Expr *atom); /* it depends on a parameter */
+bool vjp_any_active(const Vjp *v, const ExprList *list);
+bool vjp_keeps(
+    Vjp *v, const Call *e); /* numbers come out, or something goes in whose code may see numbers */
+bool vjp_is_plain(Vjp *v, const Expr *e); /* no data that holds code; else a diagnostic */
+bool vjp_is_pair(Vjp *v, const Expr *ref); /* a reference whose content has a derivative */
+Var *vjp_var_like(const Vjp *v, const Var *old, const Type *annotation);
+
+/* vjp_forward.c: the function in A normal form with dual numbers. */
+Function *vjp_forward(Vjp *v, const Function *f);
 
 #endif

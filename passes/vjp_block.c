@@ -71,20 +71,20 @@ static Expr *new_ref(const Vjp *v, Expr *value)
     return expr_ref_new(v->make.arena, v->make.span, value);
 }
 
-static Var *var_like(const Vjp *v, const Var *old, const Type *annotation)
+Var *vjp_var_like(const Vjp *v, const Var *old, const Type *annotation)
 {
     return expr_var(v->make.arena, old->base.span, old->name, annotation);
 }
 
 /* ---- atoms ------------------------------------------------------------------------------------------------------------------- */
 
-static bool is_active(const Vjp *v, const Expr *atom)
+bool vjp_is_active(const Vjp *v, const Expr *atom)
 {
     return atom->kind == EXPR_VAR && ptrmap_has(&v->active, atom);
 }
 
 /* The piece of a definition; `args` of a call say by which parameters it is differentiated, without them it may be by all. */
-static Expr *now_global(Vjp *v, const Expr *e, TypeList type_args, const ExprList *args)
+Expr *vjp_now_global(Vjp *v, const Expr *e, TypeList type_args, const ExprList *args)
 {
     const Def *def = find_global(v->call->module, v->call->env, expr_as_global(e)->name);
     if (!def || !def->fn->base.type || function_is_skipped(def->fn)) {
@@ -101,19 +101,19 @@ static Expr *now_global(Vjp *v, const Expr *e, TypeList type_args, const ExprLis
     Piece *p = vjp_piece(
         v, (Piece){.kind = PIECE_FUNCTION, .def = def, .vars = def->fn->type_params, .with = with});
     for (uint32_t i = 0; p && i < def->fn->params.n; i++)
-        if (!args || is_active(v, args->at[i]) || vjp_holds(v, args->at[i]->type) & HOLDS_CODE)
+        if (!args || vjp_is_active(v, args->at[i]) || vjp_holds(v, args->at[i]->type) & HOLDS_CODE)
             vjp_wants(p, i);
     return p ? &p->var->base : NULL;
 }
 
 /* What stands for an operand. */
-static Expr *now_of(Vjp *v, const Expr *e)
+Expr *vjp_now(Vjp *v, const Expr *e)
 {
     Expr *now = e->kind == EXPR_VAR ? ptrmap_find(&v->now, e) : NULL;
     if (now)
         return now;
     if (e->kind == EXPR_GLOBAL)
-        return now_global(v, e, (TypeList){0}, NULL);
+        return vjp_now_global(v, e, (TypeList){0}, NULL);
     bool code = e->type && vjp_holds(v, e->type) & HOLDS_CODE;
     if (code && (e->kind == EXPR_OP || e->kind == EXPR_CON) && !expr_as_con(e)->con->n)
         code = false;
@@ -126,21 +126,21 @@ static Expr *now_of(Vjp *v, const Expr *e)
     return (Expr *)(uintptr_t)e;
 }
 
-static Expr **now_all(Vjp *v, const ExprList *list)
+Expr **vjp_now_all(Vjp *v, const ExprList *list)
 {
     Expr **now = new_exprs(v, list->n);
     for (uint32_t i = 0; i < list->n; i++) {
-        now[i] = now_of(v, list->at[i]);
+        now[i] = vjp_now(v, list->at[i]);
         if (!now[i])
             return NULL;
     }
     return now;
 }
 
-static bool any_active(const Vjp *v, const ExprList *list)
+bool vjp_any_active(const Vjp *v, const ExprList *list)
 {
     for (uint32_t i = 0; i < list->n; i++)
-        if (is_active(v, list->at[i]))
+        if (vjp_is_active(v, list->at[i]))
             return true;
     return false;
 }
@@ -173,13 +173,13 @@ static Adj *adjoint_of(Vjp *v, Block *b, const Expr *atom)
 
 static void add_to(Vjp *v, Block *b, const Expr *atom, Expr *x)
 {
-    if (is_active(v, atom))
+    if (vjp_is_active(v, atom))
         adj_add(v, &b->back, adjoint_of(v, b, atom), atom->type, x);
 }
 
 static void join_to(Vjp *v, Block *b, const Expr *atom, const Adj *a)
 {
-    if (is_active(v, atom) && !adj_is_zero(a))
+    if (vjp_is_active(v, atom) && !adj_is_zero(a))
         adj_join(v, &b->back, adjoint_of(v, b, atom), atom->type, a);
 }
 
@@ -246,7 +246,7 @@ static bool close_branches(Vjp *v, Block *outer, Step *s, uint32_t n, Block *blo
     for (uint32_t i = 0; i < n; i++) {
         add_outer(v, &blocks[i], s);
         effects |= blocks[i].effects;
-        active |= is_active(v, blocks[i].last);
+        active |= vjp_is_active(v, blocks[i].last);
     }
     bool paired = s->outer.n || effects;
     outer->effects |= effects;
@@ -282,7 +282,7 @@ static Expr *forward_if(Vjp *v, Block *b, Step *s, const If *e)
 {
     Block blocks[2];
     Var *g[2];
-    Expr *now[2], *cond = now_of(v, e->cond);
+    Expr *now[2], *cond = vjp_now(v, e->cond);
     for (int i = 0; i < 2; i++) {
         block_init(v, &blocks[i]);
         g[i] = adjoint_param(v, e->base.type);
@@ -307,7 +307,7 @@ static Pattern *new_pattern(Vjp *v, Block *b, const Pattern *p, bool active)
 {
     Arena *arena = v->make.arena;
     if (p->kind == PATTERN_VAR) {
-        Var *now = var_like(v, p->var, NULL);
+        Var *now = vjp_var_like(v, p->var, NULL);
         bound(v, b, p->var, now, active);
         return pattern_var(arena, p->span, now);
     }
@@ -358,7 +358,7 @@ static void backward_pattern(Vjp *v, Block *b, const Match *e, const Clause *old
                              const Pattern *now)
 {
     v->make.span = old->span;
-    if (is_active(v, e->scrutinee) && any_adjoint(v, b, old->pattern))
+    if (vjp_is_active(v, e->scrutinee) && any_adjoint(v, b, old->pattern))
         add_to(v, b, e->scrutinee,
                matched_adjoint(v, b, old->pattern, now, vjp_here(v, e->scrutinee->type)));
 }
@@ -366,14 +366,14 @@ static void backward_pattern(Vjp *v, Block *b, const Match *e, const Clause *old
 static bool run_clause(Vjp *v, Block *b, const Match *e, const Clause *old, Clause *now, Var *g)
 {
     now->span = old->span;
-    now->pattern = new_pattern(v, b, old->pattern, is_active(v, e->scrutinee));
+    now->pattern = new_pattern(v, b, old->pattern, vjp_is_active(v, e->scrutinee));
     if (!run_branch(v, b, old->body, g))
         return false;
     backward_pattern(v, b, e, old, now->pattern);
     return true;
 }
 
-static bool is_plain_data(Vjp *v, const Expr *e)
+bool vjp_is_plain(Vjp *v, const Expr *e)
 {
     const Type *t = vjp_here(v, e->type);
     if (t->kind != TYPE_ADT || !(vjp_holds(v, t) & HOLDS_CODE))
@@ -388,8 +388,8 @@ static Expr *forward_match(Vjp *v, Block *b, Step *s, const Match *e)
     Block *blocks = arena_alloc_must(v->make.scratch, n + 1, sizeof *blocks);
     Clause *clauses = arena_alloc_must(v->make.scratch, n + 1, sizeof *clauses);
     Var **g = arena_alloc_must(v->make.scratch, n + 1, sizeof *g);
-    Expr **bodies = new_exprs(v, n), *scrutinee = now_of(v, e->scrutinee);
-    bool ok = scrutinee && is_plain_data(v, e->scrutinee);
+    Expr **bodies = new_exprs(v, n), *scrutinee = vjp_now(v, e->scrutinee);
+    bool ok = scrutinee && vjp_is_plain(v, e->scrutinee);
     for (uint32_t i = 0; i < n; i++) {
         block_init(v, &blocks[i]);
         g[i] = adjoint_param(v, e->base.type);
@@ -420,7 +420,7 @@ static void backward_branching(Vjp *v, Block *b, const Step *s, Expr *adjoint)
 /* ---- calls --------------------------------------------------------------------------------------------------------------------------- */
 
 /* Numbers come out, or something goes in whose code may see numbers. */
-static bool keeps_derivative(Vjp *v, const Call *e)
+bool vjp_keeps(Vjp *v, const Call *e)
 {
     unsigned holds = vjp_holds(v, e->base.type);
     for (uint32_t i = 0; i < e->args.n; i++)
@@ -431,22 +431,23 @@ static bool keeps_derivative(Vjp *v, const Call *e)
 static Expr *forward_call(Vjp *v, Block *b, Step *s, const Call *e)
 {
     Arena *arena = v->make.arena;
-    Expr **args = now_all(v, &e->args);
+    Expr **args = vjp_now_all(v, &e->args);
     if (!args)
         return NULL;
     bool op = expr_call_of_op(&e->base), con = expr_call_of_con(&e->base);
     if (op || con) {
-        if (any_active(v, &e->args) && vjp_holds(v, e->base.type))
+        if (vjp_any_active(v, &e->args) && vjp_holds(v, e->base.type))
             ptrmap_put(&v->active, s->var, NULL);
-        if (con && !is_plain_data(v, &e->base))
+        if (con && !vjp_is_plain(v, &e->base))
             return NULL;
         return expr_call(arena, e->base.span, e->callee, e->args.n, args, e->attrs);
     }
-    if (e->callee->kind == EXPR_GLOBAL && !keeps_derivative(v, e))
+    if (e->callee->kind == EXPR_GLOBAL && !vjp_keeps(v, e))
         return expr_call(arena, e->base.span, e->callee, e->args.n, args, e->attrs);
-    Expr *callee = e->callee->kind == EXPR_GLOBAL ? now_global(v, e->callee, e->type_args, &e->args)
-                   : e->type_args.n               ? NULL
-                                                  : now_of(v, e->callee);
+    Expr *callee = e->callee->kind == EXPR_GLOBAL
+                       ? vjp_now_global(v, e->callee, e->type_args, &e->args)
+                   : e->type_args.n ? NULL
+                                    : vjp_now(v, e->callee);
     if (!callee) {
         if (!v->failed)
             vjp_refuse(v, e->callee, "it is polymorphic, and bound inside the function");
@@ -458,20 +459,20 @@ static Expr *forward_call(Vjp *v, Block *b, Step *s, const Call *e)
 
 static void backward_op(Vjp *v, Block *b, const Call *e, const Step *s, Expr *adjoint)
 {
-    Expr **rev = new_exprs(v, e->args.n), **args = now_all(v, &e->args);
+    Expr **rev = new_exprs(v, e->args.n), **args = vjp_now_all(v, &e->args);
     AdjointCall call = {.cx = v->cx,
                         .arena = v->make.arena,
                         .typed = e,
                         .args = args,
                         .out = ptrmap_find(&v->now, s->var),
                         .grad = adjoint};
-    if (!any_active(v, &e->args))
+    if (!vjp_any_active(v, &e->args))
         return;
     if (!args || !adjoints(&call, rev)) {
         v->failed = true;
         return;
     }
-    bool noted = e->args.n == 2 && is_active(v, e->args.at[1]) &&
+    bool noted = e->args.n == 2 && vjp_is_active(v, e->args.at[1]) &&
                  captured_note(v, &b->back, e, args, adjoint);
     b->effects |= noted;
     for (uint32_t i = 0; i < e->args.n; i++)
@@ -488,7 +489,7 @@ static void backward_con(Vjp *v, Block *b, const Call *e, Expr *adjoint)
     const Constructor *con = expr_call_of_con(&e->base);
     Pattern **fields = arena_alloc_must(v->make.scratch, n + 1, sizeof *fields);
     Expr **all = new_exprs(v, n);
-    if (!any_active(v, &e->args))
+    if (!vjp_any_active(v, &e->args))
         return;
     for (uint32_t i = 0; i < n; i++) {
         Var *field = lets_var(&v->make);
@@ -519,7 +520,7 @@ static void backward_call(Vjp *v, Block *b, const Call *e, const Step *s, Expr *
 /* ---- references ---------------------------------------------------------------------------------------------------------------------- */
 
 /* A reference whose content has a derivative is a pair; others are as they were. */
-static bool is_pair(Vjp *v, const Expr *ref)
+bool vjp_is_pair(Vjp *v, const Expr *ref)
 {
     const Type *t = vjp_here(v, ref->type);
     return t->kind == TYPE_REF && vjp_holds(v, t);
@@ -531,11 +532,11 @@ static Expr *forward_ref(Vjp *v, Block *b, Step *s, const Expr *e)
     const RefNew *make = expr_as_ref_new(e);
     const RefRead *read = expr_as_ref_read(e);
     const RefWrite *write = expr_as_ref_write(e);
-    Expr *ref = read ? now_of(v, read->ref) : write ? now_of(v, write->ref) : NULL;
-    Expr *value = make ? now_of(v, make->value) : write ? now_of(v, write->value) : NULL;
+    Expr *ref = read ? vjp_now(v, read->ref) : write ? vjp_now(v, write->ref) : NULL;
+    Expr *value = make ? vjp_now(v, make->value) : write ? vjp_now(v, write->value) : NULL;
     if ((!ref && !make) || (!value && !read))
         return NULL;
-    bool pair = is_pair(v, make ? e : read ? read->ref : write->ref);
+    bool pair = vjp_is_pair(v, make ? e : read ? read->ref : write->ref);
     Expr *cell = pair && ref ? vjp_get(v, ref, 0) : ref;
     if (pair && !write)
         ptrmap_put(&v->active, s->var, NULL);
@@ -562,9 +563,9 @@ static void backward_ref(Vjp *v, Block *b, const Step *s, const Adj *a)
     const RefRead *read = expr_as_ref_read(s->value);
     const RefWrite *write = expr_as_ref_write(s->value);
     const Expr *ref = read ? read->ref : write ? write->ref : s->value;
-    if (!is_pair(v, ref))
+    if (!vjp_is_pair(v, ref))
         return;
-    Expr *pair = make ? ptrmap_find(&v->now, s->var) : now_of(v, ref);
+    Expr *pair = make ? ptrmap_find(&v->now, s->var) : vjp_now(v, ref);
     Expr *cell = vjp_get(v, pair, 1);
     b->effects = true;
     if (read) {
@@ -577,7 +578,7 @@ static void backward_ref(Vjp *v, Block *b, const Step *s, const Adj *a)
     }
     const Expr *value = make ? make->value : write->value;
     Expr *adjoint = lets_push(&b->back, read_ref(v, cell));
-    Expr *before = make ? now_of(v, value) : s->back;
+    Expr *before = make ? vjp_now(v, value) : s->back;
     write_ref(v, &b->back, cell, vjp_zeros(v, value->type, before));
     add_to(v, b, value, adjoint);
 }
@@ -598,13 +599,13 @@ static Expr *forward_value(Vjp *v, Block *b, Step *s)
     case EXPR_REF_READ:
     case EXPR_REF_WRITE: return forward_ref(v, b, s, e);
     case EXPR_TUPLE:
-        fields = now_all(v, &tuple->fields);
-        if (any_active(v, &tuple->fields))
+        fields = vjp_now_all(v, &tuple->fields);
+        if (vjp_any_active(v, &tuple->fields))
             ptrmap_put(&v->active, s->var, NULL);
         return fields ? expr_tuple(v->make.arena, e->span, tuple->fields.n, fields) : NULL;
     case EXPR_TUPLE_GET:
-        from = now_of(v, get->tuple);
-        if (is_active(v, get->tuple))
+        from = vjp_now(v, get->tuple);
+        if (vjp_is_active(v, get->tuple))
             ptrmap_put(&v->active, s->var, NULL);
         return from ? expr_tuple_get(v->make.arena, e->span, from, get->index) : NULL;
     case EXPR_FUNCTION: {
@@ -617,9 +618,9 @@ static Expr *forward_value(Vjp *v, Block *b, Step *s)
     case EXPR_GLOBAL:
     case EXPR_OP:
     case EXPR_CON:
-        if (is_active(v, e))
+        if (vjp_is_active(v, e))
             ptrmap_put(&v->active, s->var, NULL);
-        return now_of(v, e);
+        return vjp_now(v, e);
     case EXPR_LET:
     case EXPR_KINDS: break;
     }
@@ -637,12 +638,12 @@ static Step *new_step(Vjp *v, Step step)
 static const Expr *forward_clause(Vjp *v, Block *b, const Match *e)
 {
     const Clause *old = &e->clauses.at[0];
-    Expr *scrutinee = now_of(v, e->scrutinee);
-    if (!scrutinee || !is_plain_data(v, e->scrutinee))
+    Expr *scrutinee = vjp_now(v, e->scrutinee);
+    if (!scrutinee || !vjp_is_plain(v, e->scrutinee))
         return NULL;
     v->make.span = old->span;
     size_t at = lets_match(&b->lets, scrutinee, e->complete);
-    Pattern *now = new_pattern(v, b, old->pattern, is_active(v, e->scrutinee));
+    Pattern *now = new_pattern(v, b, old->pattern, vjp_is_active(v, e->scrutinee));
     b->lets.bindings.at[at].pattern = now;
     vec_push(&b->tape, v->make.scratch, new_step(v, (Step){.value = &e->base, .pattern = now}));
     return forward(v, b, old->body) ? b->last : NULL;
@@ -659,7 +660,7 @@ static bool forward_let(Vjp *v, Block *b, const Let *let)
         return false;
     Step *s = new_step(v, (Step){.var = let->var, .value = from});
     v->make.span = let->value->span;
-    Var *now = var_like(v, let->var, NULL);
+    Var *now = vjp_var_like(v, let->var, NULL);
     if (literal)
         ptrmap_put(&v->now, let->var, now); /* it may call itself */
     Expr *value = forward_value(v, b, s);
@@ -667,7 +668,7 @@ static bool forward_let(Vjp *v, Block *b, const Let *let)
         return false;
     v->make.span = let->value->span;
     lets_bind(&b->lets, now, value);
-    bound(v, b, let->var, now, is_active(v, &let->var->base));
+    bound(v, b, let->var, now, vjp_is_active(v, &let->var->base));
     vec_push(&b->tape, v->make.scratch, s);
     return true;
 }
@@ -684,7 +685,7 @@ static bool forward(Vjp *v, Block *b, const Expr *body)
     }
     v->depth--;
     b->last = body;
-    b->result = ok ? now_of(v, body) : NULL;
+    b->result = ok ? vjp_now(v, body) : NULL;
     return b->result && !v->failed;
 }
 
@@ -711,7 +712,7 @@ static void backward_step(Vjp *v, Block *b, const Step *s)
         return;
     for (uint32_t i = 0; tuple && a->fields && i < tuple->fields.n; i++)
         join_to(v, b, tuple->fields.at[i], &a->fields[i]);
-    if (get && is_active(v, get->tuple))
+    if (get && vjp_is_active(v, get->tuple))
         adj_join(v, &b->back,
                  adj_field(v, adjoint_of(v, b, get->tuple), get->tuple->type, get->index), t, a);
     if (e->kind == EXPR_VAR)
@@ -806,7 +807,7 @@ Function *vjp_function(Vjp *v, const Function *f, VjpGives gives)
     v->functions++;
     for (uint32_t i = 0; i < f->params.n; i++) {
         const Var *old = f->params.at[i];
-        params[i] = var_like(v, old, vjp_dual_type(v, old->base.type));
+        params[i] = vjp_var_like(v, old, vjp_dual_type(v, old->base.type));
         bound(v, &b, old, params[i], !v->piece || v->depth || v->piece->active[i]);
     }
     Expr *body = forward(v, &b, f->body) ? function_body(v, &b, f, gives) : NULL;

@@ -111,6 +111,21 @@ static const Type *adjoint(Vjp *v, const Type *t)
     return parts ? type_tuple(v->cx, t->n, parts) : t;
 }
 
+/* fn (T…) -> R  =>  fn (T'…, T^…) -> (R', R^), those that are numbers */
+static const Type *forward_function(Vjp *v, const Type *t)
+{
+    const Type **args = arena_alloc_must(v->make.scratch, 2 * (size_t)t->n + 1, sizeof *args);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->n; i++)
+        args[n++] = dual(v, t->parts[i]);
+    for (uint32_t i = 0; i < t->n; i++)
+        if (find_holds(v, t->parts[i]) & HOLDS_FLOAT)
+            args[n++] = adjoint(v, t->parts[i]);
+    const Type *both[2] = {dual(v, t->result), adjoint(v, t->result)};
+    bool numbers = find_holds(v, t->result) & HOLDS_FLOAT;
+    return type_func(v->cx, 0, NULL, n, args, numbers ? type_tuple(v->cx, 2, both) : both[0]);
+}
+
 /* fn (T…) -> R  =>  fn (T'…) -> (R', fn (R^) -> (T^…,)) */
 static const Type *dual_function(Vjp *v, const Type *t)
 {
@@ -133,7 +148,7 @@ static const Type *dual(Vjp *v, const Type *t)
     if (!(find_holds(v, t) & HOLDS_CODE) || t->kind == TYPE_ADT)
         return t;
     if (t->kind == TYPE_FUNC)
-        return dual_function(v, t);
+        return v->forward ? forward_function(v, t) : dual_function(v, t);
     if (t->kind == TYPE_REF) {
         const Type *both[2] = {type_ref(v->cx, dual(v, t->parts[0])),
                                type_ref(v->cx, adjoint(v, t->parts[0]))};

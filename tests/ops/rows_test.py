@@ -110,7 +110,7 @@ class Sample:
         return out
 
     def program(self, result):
-        """@f sums sines of the real results; its slope along %v…, and that of the slope."""
+        """@f sums sines of the real results; its slope along %v…, that of the slope, and the slope by the way forward."""
         fields = re.findall(r"Tensor\[\([^)]*\), (\w+)\]|\b(float\d+|int\d+|uint\d+|bool)\b", result)
         fields = [a or b for a, b in fields]
         tuple_ = result.startswith("(")
@@ -127,12 +127,14 @@ class Sample:
         real_args = ", ".join(self.names("p", True))
         function = f"fn ({self.parameters('q', True)}) {{ let %y = {inner}; {terms} }}"
         directions = self.parameters("v", True)
+        along = ", ".join(self.names("p", True) + self.names("v", True))
+        forward = f"jvp(%f)({along}).1" if grads else "0f64"
         return f"""
 def @main({self.parameters()}, {directions}) {{
   let %f = {function};
   let %g = grad(%f)({real_args});
   let %h = grad(fn ({self.parameters('q', True)}) {{ let %g = grad({function})({', '.join(grads)}); {dots('g')} }})({real_args});
-  (%f({real_args}), {dots('g')}, {dots('h')})
+  (%f({real_args}), {dots('g')}, {dots('h')}, {forward})
 }}
 """
 
@@ -170,7 +172,7 @@ class Rows:
         if done.returncode:
             raise RuntimeError(done.stderr)
         with np.load(out) as z:
-            return [float(z[f"result.{i}"]) for i in range(3)]
+            return [float(z[f"result.{i}"]) for i in range(len(z.files))]
 
     def wrong(self, sample, result, engine, rng):
         """What is not as it should be; None where all is."""
@@ -181,6 +183,8 @@ class Rows:
             got, want = here[k + 1], (high[k] - low[k]) / (2 * step)
             if not abs(got - want) <= near * (1 + 10 * abs(want)):
                 return f"{engine}: {sample.call}: the {what} derivative is {got}, and the slope {want}"
+        if not abs(here[3] - here[1]) <= 1e-9 * (1 + abs(here[1])) and sample.name not in ROUGH:
+            return f"{engine}: {sample.call}: the derivative is {here[1]}, and {here[3]} by the way forward"
         return None
 
     def wrong_third(self, text, engine, rng):
