@@ -66,7 +66,8 @@ struct Op {
      * none, or `compute` is that. */
     void (*card)(TeBuilder *b);
     /* The adjoints as Relay: of several arguments a tuple. %g is that of the result %out; an argument has its name. A bare name as an
-     * attribute is that of the call, %data.shape and %data.shape[1] are extents. Parts of the same words are computed once.
+     * attribute is that of the call, %data.shape and %data.shape[1] are extents. Parts of the same words are computed once, and a `let`
+     * names others.
      * NULL: zero where no argument or no result is real, else what follows from `compute`. */
     const char *grad;
     const char *no_grad; /* why there is none: "it …"; NULL: it follows from `compute` */

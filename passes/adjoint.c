@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What words stand for: a name that a `let` binds, or a part of the rule. */
 typedef struct Made {
     Str text;
     Expr *e;
@@ -22,6 +23,7 @@ typedef struct Reader {
     Expr *parts;   /* part(…): the gradient, split like that tuple */
     bool bad;
     Vec(Made) made;
+    Vec(Made) named;
     Arena scratch;
 } Reader;
 
@@ -369,10 +371,26 @@ static Expr *read_variable(Reader *r)
         r->at++;
     Str name = {from, (size_t)(r->at - from)};
     int i = find_arg(r, name);
+    for (size_t k = 0; k < r->named.n; k++)
+        if (str_eq(r->named.at[k].text, name))
+            return r->named.at[k].e;
     return str_is(name, "g")     ? r->call->grad
            : str_is(name, "out") ? r->call->out
            : i >= 0              ? r->call->args[i]
                                  : fail(r);
+}
+
+/* let %name = E; E: each name stands for one thing in a rule. */
+static Expr *read_let(Reader *r)
+{
+    if (!next_is(r, '%'))
+        return fail(r);
+    Str name = read_name(r);
+    Expr *e = next_is(r, '=') ? read_expr(r) : NULL;
+    if (!e || !next_is(r, ';'))
+        return fail(r);
+    vec_push(&r->named, &r->scratch, ((Made){name, e}));
+    return read_expr(r);
 }
 
 static Expr *read_literal(Reader *r)
@@ -503,6 +521,8 @@ static Expr *read_primary(Reader *r)
     if (isdigit((unsigned char)*r->at) || *r->at == '-')
         return read_literal(r);
     Str name = read_name(r);
+    if (str_is(name, "let"))
+        return read_let(r);
     if (!next_is(r, '('))
         return fail(r);
     Expr *(*read)(Reader *) = find_form(name);

@@ -758,65 +758,29 @@ static const OpAttr diag_attrs[] = {
 #define GET_AXIS(E) "gather(" E ", %indices, axis=axis)"
 #define PUT_ND(A, U, HOW) "scatter_nd(" A ", %indices, " U ", mode=" HOW ")"
 #define GET_ND(E) "gather_nd(" E ", %indices)"
-#define NUMBERED                                                                                  \
-    "reshape_like(cumsum(ones_like(reshape(%updates, newshape=[-1])), axis=0, dtype=\"int64\"), " \
-    "%updates)"
-#define UPDATE_GRAD(PUT, GET)                                                                 \
-    "(" PUT("%g", "zeros_like(%updates)",                                                     \
-            "\"update\"") ", zeros_like(%indices), "                                          \
-                          "where(equal(" GET(PUT("cast(zeros_like(%data), "                   \
-                                                 "dtype=\"int64\")",                          \
-                                                 NUMBERED,                                    \
-                                                 "\"update\"")) ", " NUMBERED                 \
-                                                                "), " GET("%g") ", "          \
-                                                                                "zeros_like(" \
-                                                                                "%updates)))"
+/* clang-format off */
+#define UPDATE_GRAD(PUT, GET)                                                                                                           \
+    "let %number = reshape_like(cumsum(ones_like(reshape(%updates, newshape=[-1])), axis=0, dtype=\"int64\"), %updates); "              \
+    "let %last = equal(" GET(PUT("cast(zeros_like(%data), dtype=\"int64\")", "%number", "\"update\"")) ", %number); "                   \
+    "(" PUT("%g", "zeros_like(%updates)", "\"update\"") ", zeros_like(%indices), "                                                      \
+    "where(%last, " GET("%g") ", zeros_like(%updates)))"
 #define ADD_GRAD(GET) "(%g, zeros_like(%indices), " GET("%g") ")"
-#define NULL_U "equal(%updates, zeros_like(%updates))"
-#define FULL_U "where(" NULL_U ", ones_like(%updates), %updates)"
-#define OTHERS_U(PUT, GET)                                                                                  \
-    "where(" NULL_U ", where(equal(" GET(PUT(                                                               \
-        "zeros_like(%data)", "cast_like(" NULL_U ", %updates)",                                             \
-        "\"add\"")) ", ones_like(%updates)), " GET("multiply(%g, " PUT("%data", FULL_U,                     \
-                                                                       "\"mul\"") ")") ", "                 \
-                                                                                       "zeros_"             \
-                                                                                       "like(%"             \
-                                                                                       "updates))"          \
-                                                                                       ", "                 \
-                                                                                       "divide"             \
-                                                                                       "(" GET(             \
-                                                                                           "m"              \
-                                                                                           "u"              \
-                                                                                           "l"              \
-                                                                                           "t"              \
-                                                                                           "i"              \
-                                                                                           "p"              \
-                                                                                           "l"              \
-                                                                                           "y"              \
-                                                                                           "("              \
-                                                                                           "%"              \
-                                                                                           "g"              \
-                                                                                           ","              \
-                                                                                           " "              \
-                                                                                           "%"              \
-                                                                                           "o"              \
-                                                                                           "u"              \
-                                                                                           "t"              \
-                                                                                           ")") ", " FULL_U \
-                                                                                                "))"
-#define MUL_GRAD(PUT, GET)                               \
-    "(multiply(%g, " PUT("ones_like(%data)", "%updates", \
-                         "\"mul\"") "), zeros_like(%indices), " OTHERS_U(PUT, GET) ")"
-#define BEST_D "cast_like(equal(%data, %out), %data)"
-#define BEST_U(GET) "cast_like(equal(%updates, " GET("%out") "), %updates)"
-#define SHARED(PUT, GET) "divide(%g, " PUT(BEST_D, BEST_U(GET), "\"add\"") ")"
-#define BEST_GRAD(PUT, GET)                                                                \
-    "(multiply(" BEST_D ", " SHARED(PUT, GET) "), zeros_like(%indices), multiply(" BEST_U( \
-        GET) ", " GET(SHARED(PUT, GET)) "))"
-#define FOLD_GRAD(HOW, PUT, GET)                                                                  \
-    "given(is(" HOW ", \"add\"), " ADD_GRAD(GET) ", given(is(" HOW ", \"update\"), " UPDATE_GRAD( \
-        PUT, GET) ", given(is(" HOW                                                               \
-                  ", \"mul\"), " MUL_GRAD(PUT, GET) ", " BEST_GRAD(PUT, GET) ")))"
+#define MUL_GRAD(PUT, GET)                                                                                                              \
+    "let %null = equal(%updates, zeros_like(%updates)); "                                                                               \
+    "let %full = where(%null, ones_like(%updates), %updates); "                                                                         \
+    "let %alone = equal(" GET(PUT("zeros_like(%data)", "cast_like(%null, %updates)", "\"add\"")) ", ones_like(%updates)); "             \
+    "let %others = " GET("multiply(%g, " PUT("%data", "%full", "\"mul\"") ")") "; "                                                     \
+    "(multiply(%g, " PUT("ones_like(%data)", "%updates", "\"mul\"") "), zeros_like(%indices), "                                         \
+    "where(%null, where(%alone, %others, zeros_like(%updates)), divide(" GET("multiply(%g, %out)") ", %full)))"
+#define BEST_GRAD(PUT, GET)                                                                                                             \
+    "let %here = cast_like(equal(%data, %out), %data); "                                                                                \
+    "let %there = cast_like(equal(%updates, " GET("%out") "), %updates); "                                                              \
+    "let %share = divide(%g, " PUT("%here", "%there", "\"add\"") "); "                                                                  \
+    "(multiply(%here, %share), zeros_like(%indices), multiply(%there, " GET("%share") "))"
+#define FOLD_GRAD(HOW, PUT, GET)                                                                                                        \
+    "given(is(" HOW ", \"add\"), " ADD_GRAD(GET) ", given(is(" HOW ", \"update\"), " UPDATE_GRAD(PUT, GET)                              \
+    ", given(is(" HOW ", \"mul\"), " MUL_GRAD(PUT, GET) ", " BEST_GRAD(PUT, GET) ")))"
+/* clang-format on */
 
 #define SCATTER_SAMPLES "(float32[3,2], int32[1,2], float32[1,2])"
 #define FOLD_SAMPLES(TYPES, HOW)                                                  \

@@ -492,82 +492,54 @@ static const OpAttr conv_attrs[] = {ATTR_S("layout", "NHWC", "the order of the a
                                      .doc = "extents of the kernel, which lies in the middle"},
                                     {0}};
 
-/* Where the elements of the sparse matrix lie, in the order of `sparse_data`, blocks taken apart: ROWS is the row of each and one more,
- * since what no row has lies before the first or behind the last; N is how many rows there are. */
-#define NUMBERS                                                                         \
-    "cumsum(reshape(ones_like(%sparse_data), newshape=[-1]), axis=0, dtype=\"int64\", " \
-    "exclusive=True)"
-#define COUNT(X) "ndarray_size(" X ", dtype=\"int64\")"
-#define QUOTIENT(X, BY) "divide(" X ", maximum(" BY ", 1i64))"
+/* Where the elements of a sparse matrix of N rows lie, in the order of `sparse_data`, blocks taken apart: %row is the row of each and one
+ * more, since what no row has lies before the first or behind the last. */
+#define PLACES(N)                                                                                  \
+    "let %rows = " N "; let %number = cumsum(reshape(ones_like(%sparse_data), newshape=[-1]), "    \
+    "axis=0, dtype=\"int64\", exclusive=True); let %size = maximum(divide(ndarray_size("           \
+    "%sparse_data, dtype=\"int64\"), maximum(ndarray_size(%sparse_indices, dtype=\"int64\"), "     \
+    "1i64)), 1i64); let %block = divide(%number, %size); let %inside = mod(%number, %size); "      \
+    "let %height = maximum(divide(%rows, maximum(subtract(ndarray_size(%sparse_indptr, "           \
+    "dtype=\"int64\"), 1i64), 1i64)), 1i64); let %width = maximum(divide(%size, %height), 1i64); " \
+    "let %above = subtract(searchsorted(cast(%sparse_indptr, dtype=\"int64\"), %block, "           \
+    "right=True, dtype=\"int64\"), 1i64); let %row = add(multiply(%above, %height), "              \
+    "add(divide(%inside, %width), 1i64)); let %column = add(multiply(take(cast(%sparse_indices, "  \
+    "dtype=\"int64\"), %block, axis=0), %width), mod(%inside, %width)); "
 #define EXTENT(X, AXIS) "take(shape_of(" X ", dtype=\"int64\"), " AXIS ", axis=0)"
-#define BLOCK QUOTIENT(COUNT("%sparse_data"), COUNT("%sparse_indices"))
-#define HEIGHT(N) QUOTIENT(N, "subtract(" COUNT("%sparse_indptr") ", 1i64)")
-#define WIDTH(N) QUOTIENT(BLOCK, HEIGHT(N))
-#define INSIDE "mod(" NUMBERS ", maximum(" BLOCK ", 1i64))"
-#define NUMBER_OF_BLOCK QUOTIENT(NUMBERS, BLOCK)
-#define ROWS(N)                                                                                  \
-    "add(multiply(subtract(searchsorted(cast(%sparse_indptr, dtype=\"int64\"), " NUMBER_OF_BLOCK \
-    ", right=True, dtype=\"int64\"), 1i64), " HEIGHT(N) "), add(" QUOTIENT(INSIDE,               \
-                                                                           WIDTH(N)) ", 1i64))"
-#define COLUMNS(N)                                                               \
-    "add(multiply(take(cast(%sparse_indices, dtype=\"int64\"), " NUMBER_OF_BLOCK \
-    ", axis=0), " WIDTH(N) "), mod(" INSIDE ", maximum(" WIDTH(N) ", 1i64)))"
 
+/* clang-format off */
 /* Of a product with the transpose: what of the gradient comes to each element, times what the element was multiplied by. */
 #define TURNED(X) "transpose(" X ", axes=[1, 0])"
-#define PRODUCT_G "given(sparse_lhs, " TURNED("%g") ", %g)"
-#define PRODUCT_N EXTENT(PRODUCT_G, "1")
-#define REACHED              \
-    "take(nn.pad(" PRODUCT_G \
-    ", of(0, %dense_data), pad_width=[[0, 0], [1, 1]]), " ROWS(PRODUCT_N) ", axis=1)"
-#define PRODUCT_GRAD                                                                                                     \
-    "(" TURNED("scatter_nd(" TURNED("zeros_like(%dense_data)") ", expand_dims(" COLUMNS(PRODUCT_N) ", axis=0), " TURNED( \
-        "multiply(" REACHED                                                                                              \
-        ", reshape(%sparse_data, newshape=[-1]))") ", mode=\"add\")") ", "                                               \
-                                                                      "reshape_like(sum("                                \
-                                                                      "multiply(" REACHED ", "                           \
-                                                                      "take(%dense_data,"                                \
-                                                                      " " COLUMNS(                                       \
-                                                                          PRODUCT_N) ", "                                \
-                                                                                     "axis=1)), "                        \
-                                                                                     "axis=[0]), "                       \
-                                                                                     "%sparse_"                          \
-                                                                                     "data), "                           \
-                                                                                     "zeros_like("                       \
-                                                                                     "%sparse_"                          \
-                                                                                     "indices), "                        \
-                                                                                     "zeros_like("                       \
-                                                                                     "%sparse_"                          \
-                                                                                     "indptr))"
-#define SUM_GRAD                                                                                  \
-    "(%g, take(reshape(nn.pad(%g, of(0, %dense_data), pad_width=[[1, 1], [0, 0]]), "              \
-    "newshape=[-1]), add(multiply(" ROWS(EXTENT("%g", "0")) ", " EXTENT("%g", "1") "), " COLUMNS( \
-        EXTENT("%g", "0")) "), axis=0), zeros_like(%sparse_indices), "                            \
-                           "zeros_like(%sparse_indptr))"
+#define PRODUCT_GRAD                                                                                                                    \
+    "let %slope = given(sparse_lhs, " TURNED("%g") ", %g); "                                                                            \
+    PLACES(EXTENT("%slope", "1"))                                                                                                       \
+    "let %reached = take(nn.pad(%slope, of(0, %dense_data), pad_width=[[0, 0], [1, 1]]), %row, axis=1); "                               \
+    "let %more = multiply(%reached, reshape(%sparse_data, newshape=[-1])); "                                                            \
+    "(" TURNED("scatter_nd(" TURNED("zeros_like(%dense_data)") ", expand_dims(%column, axis=0), " TURNED("%more") ", mode=\"add\")")    \
+    ", reshape_like(sum(multiply(%reached, take(%dense_data, %column, axis=1)), axis=[0]), %sparse_data), "                             \
+    "zeros_like(%sparse_indices), zeros_like(%sparse_indptr))"
+#define SUM_GRAD                                                                                                                        \
+    PLACES(EXTENT("%g", "0"))                                                                                                           \
+    "let %wide = reshape(nn.pad(%g, of(0, %dense_data), pad_width=[[1, 1], [0, 0]]), newshape=[-1]); "                                  \
+    "(%g, take(%wide, add(multiply(%row, " EXTENT("%g", "1") "), %column), axis=0), "                                                   \
+    "zeros_like(%sparse_indices), zeros_like(%sparse_indptr))"
 
 /* What takes elements from one place to another takes their numbers too; TO has what each got, and behind 0 what none of them has. */
 #define NUMBERED(X) "cumsum(ones_like(" X "), axis=0, dtype=\"int64\")"
-#define TO(NONE, X, AT, G)                                                          \
-    "scatter_elements(zeros_like(concatenate((reshape(" NONE ", newshape=[-1]), " X \
-    "), axis=0)), " AT ", " G ", axis=0, reduction=\"add\")"
-#define PIECE(X, BEGIN, END) \
-    "strided_slice(" X ", begin=[" BEGIN "], end=[" END "], strides=[1], axes=None)"
-#define TRANSPOSE_GRAD                                                                             \
-    "(" PIECE(                                                                                     \
-        TO("of(0, %sparse_data)", "%sparse_data",                                                  \
-           "nn.sparse_transpose(" NUMBERED("%sparse_data") ", %sparse_indices, %sparse_indptr).0", \
-           "%g.0"),                                                                                \
-        "1", "2147483647") ", zeros_like(%sparse_indices), zeros_like(%sparse_indptr))"
-#define FILLED_PUT                                          \
-    TO("%default_value", "%sparse_values",                  \
-       "sparse_fill_empty_rows(%sparse_indices, " NUMBERED( \
-           "%sparse_values") ", %dense_shape, 0i64).1",     \
-       "%g.1")
-#define FILLED_GRAD                                                                     \
-    "(zeros_like(%sparse_indices), " PIECE(                                             \
-        FILLED_PUT, "1", "2147483647") ", "                                             \
-                                       "zeros_like(%dense_shape), reshape_like(" PIECE( \
-                                           FILLED_PUT, "0", "1") ", %default_value))"
+#define TO(NONE, X, AT, G)                                                                                                              \
+    "let %got = scatter_elements(zeros_like(concatenate((reshape(" NONE ", newshape=[-1]), " X "), axis=0)), " AT ", " G                \
+    ", axis=0, reduction=\"add\"); "
+#define PIECE(X, BEGIN, END) "strided_slice(" X ", begin=[" BEGIN "], end=[" END "], strides=[1], axes=None)"
+#define TRANSPOSE_GRAD                                                                                                                  \
+    TO("of(0, %sparse_data)", "%sparse_data",                                                                                           \
+       "nn.sparse_transpose(" NUMBERED("%sparse_data") ", %sparse_indices, %sparse_indptr).0", "%g.0")                                  \
+    "(" PIECE("%got", "1", "2147483647") ", zeros_like(%sparse_indices), zeros_like(%sparse_indptr))"
+#define FILLED_GRAD                                                                                                                     \
+    TO("%default_value", "%sparse_values",                                                                                              \
+       "sparse_fill_empty_rows(%sparse_indices, " NUMBERED("%sparse_values") ", %dense_shape, 0i64).1", "%g.1")                         \
+    "(zeros_like(%sparse_indices), " PIECE("%got", "1", "2147483647") ", zeros_like(%dense_shape), "                                    \
+    "reshape_like(" PIECE("%got", "0", "1") ", %default_value))"
+/* clang-format on */
 
 #define IS_SPARSE \
     "a sparse matrix holds what is not 0; the operators on the dense one have gradients"
