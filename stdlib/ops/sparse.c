@@ -492,22 +492,23 @@ static const OpAttr conv_attrs[] = {ATTR_S("layout", "NHWC", "the order of the a
                                      .doc = "extents of the kernel, which lies in the middle"},
                                     {0}};
 
+/* clang-format off */
 /* Where the elements of a sparse matrix of N rows lie, in the order of `sparse_data`, blocks taken apart: %row is the row of each and one
  * more, since what no row has lies before the first or behind the last. */
-#define PLACES(N)                                                                                  \
-    "let %rows = " N "; let %number = cumsum(reshape(ones_like(%sparse_data), newshape=[-1]), "    \
-    "axis=0, dtype=\"int64\", exclusive=True); let %size = maximum(divide(ndarray_size("           \
-    "%sparse_data, dtype=\"int64\"), maximum(ndarray_size(%sparse_indices, dtype=\"int64\"), "     \
-    "1i64)), 1i64); let %block = divide(%number, %size); let %inside = mod(%number, %size); "      \
-    "let %height = maximum(divide(%rows, maximum(subtract(ndarray_size(%sparse_indptr, "           \
-    "dtype=\"int64\"), 1i64), 1i64)), 1i64); let %width = maximum(divide(%size, %height), 1i64); " \
-    "let %above = subtract(searchsorted(cast(%sparse_indptr, dtype=\"int64\"), %block, "           \
-    "right=True, dtype=\"int64\"), 1i64); let %row = add(multiply(%above, %height), "              \
-    "add(divide(%inside, %width), 1i64)); let %column = add(multiply(take(cast(%sparse_indices, "  \
-    "dtype=\"int64\"), %block, axis=0), %width), mod(%inside, %width)); "
 #define EXTENT(X, AXIS) "take(shape_of(" X ", dtype=\"int64\"), " AXIS ", axis=0)"
+#define COUNT(X) "maximum(ndarray_size(" X ", dtype=\"int64\"), 1i64)"
+#define PLACES(N)                                                                                                                       \
+    "let %number = cumsum(reshape(ones_like(%sparse_data), newshape=[-1]), axis=0, dtype=\"int64\", exclusive=True); "                  \
+    "let %size = maximum(divide(" COUNT("%sparse_data") ", " COUNT("%sparse_indices") "), 1i64); "                                      \
+    "let %block = divide(%number, %size); "                                                                                             \
+    "let %inside = mod(%number, %size); "                                                                                               \
+    "let %height = maximum(divide(" N ", maximum(subtract(" COUNT("%sparse_indptr") ", 1i64), 1i64)), 1i64); "                          \
+    "let %width = maximum(divide(%size, %height), 1i64); "                                                                              \
+    "let %behind = searchsorted(cast(%sparse_indptr, dtype=\"int64\"), %block, right=True, dtype=\"int64\"); "                          \
+    "let %row = add(multiply(subtract(%behind, 1i64), %height), add(divide(%inside, %width), 1i64)); "                                  \
+    "let %first = multiply(take(cast(%sparse_indices, dtype=\"int64\"), %block, axis=0), %width); "                                     \
+    "let %column = add(%first, mod(%inside, %width)); "
 
-/* clang-format off */
 /* Of a product with the transpose: what of the gradient comes to each element, times what the element was multiplied by. */
 #define TURNED(X) "transpose(" X ", axes=[1, 0])"
 #define PRODUCT_GRAD                                                                                                                    \
@@ -517,6 +518,36 @@ static const OpAttr conv_attrs[] = {ATTR_S("layout", "NHWC", "the order of the a
     "let %more = multiply(%reached, reshape(%sparse_data, newshape=[-1])); "                                                            \
     "(" TURNED("scatter_nd(" TURNED("zeros_like(%dense_data)") ", expand_dims(%column, axis=0), " TURNED("%more") ", mode=\"add\")")    \
     ", reshape_like(sum(multiply(%reached, take(%dense_data, %column, axis=1)), axis=[0]), %sparse_data), "                             \
+    "zeros_like(%sparse_indices), zeros_like(%sparse_indptr))"
+/* Of a convolution: %reached is the gradient at each pixel (of all images, by rows) of the channel that an element makes, %seen the place in
+ * the data of what it is multiplied by there, which lies beyond the border where not %within. */
+#define CONV_GRAD                                                                                                                       \
+    "let %data = layout_transform(%dense_data, src_layout=layout, dst_layout=\"NHWC\"); "                                               \
+    "let %slope = " TURNED("nn.batch_flatten(layout_transform(%g, src_layout=layout, dst_layout=\"CNHW\"))") "; "                       \
+    PLACES(EXTENT("%slope", "1"))                                                                                                       \
+    "let %kernel = shape_of(ones(shape=kernel_size, dtype=\"int8\"), dtype=\"int64\"); "                                                \
+    "let %high = take(%kernel, 0, axis=0); "                                                                                            \
+    "let %wide = take(%kernel, 1, axis=0); "                                                                                            \
+    "let %rows = " EXTENT("%data", "1") "; "                                                                                            \
+    "let %columns = " EXTENT("%data", "2") "; "                                                                                         \
+    "let %channels = " EXTENT("%data", "3") "; "                                                                                        \
+    "let %down = subtract(divide(%column, multiply(%wide, %channels)), divide(%high, 2i64)); "                                          \
+    "let %right = subtract(mod(divide(%column, %channels), %wide), divide(%wide, 2i64)); "                                              \
+    "let %ones = reshape(take(ones_like(%data), 0, axis=3), newshape=[-1, 1]); "                                                        \
+    "let %pixel = cumsum(%ones, axis=0, dtype=\"int64\", exclusive=True); "                                                             \
+    "let %y = add(mod(divide(%pixel, %columns), %rows), %down); "                                                                       \
+    "let %x = add(mod(%pixel, %columns), %right); "                                                                                     \
+    "let %within = logical_and(logical_and(greater_equal(%y, 0i64), less(%y, %rows)), "                                                 \
+    "logical_and(greater_equal(%x, 0i64), less(%x, %columns))); "                                                                       \
+    "let %at = add(multiply(add(%pixel, add(multiply(%down, %columns), %right)), %channels), mod(%column, %channels)); "                \
+    "let %seen = where(%within, %at, 0i64); "                                                                                           \
+    "let %reached = take(nn.pad(%slope, of(0, %dense_data), pad_width=[[0, 0], [1, 1]]), %row, axis=1); "                               \
+    "let %counts = multiply(%reached, cast_like(%within, %dense_data)); "                                                               \
+    "let %flat = reshape(%data, newshape=[-1]); "                                                                                       \
+    "let %more = reshape(multiply(%counts, reshape(%sparse_data, newshape=[-1])), newshape=[-1]); "                                     \
+    "let %back = scatter_elements(zeros_like(%flat), reshape(%seen, newshape=[-1]), %more, axis=0, reduction=\"add\"); "                \
+    "(layout_transform(reshape_like(%back, %data), src_layout=\"NHWC\", dst_layout=layout), "                                           \
+    "reshape_like(sum(multiply(%counts, take(%flat, %seen, axis=0)), axis=[0]), %sparse_data), "                                        \
     "zeros_like(%sparse_indices), zeros_like(%sparse_indptr))"
 #define SUM_GRAD                                                                                                                        \
     PLACES(EXTENT("%g", "0"))                                                                                                           \
@@ -541,8 +572,6 @@ static const OpAttr conv_attrs[] = {ATTR_S("layout", "NHWC", "the order of the a
     "reshape_like(" PIECE("%got", "0", "1") ", %default_value))"
 /* clang-format on */
 
-#define IS_SPARSE \
-    "a sparse matrix holds what is not 0; the operators on the dense one have gradients"
 #define ROW(NAME, ID, ARGS, ATTRS, PATTERN, SHAPES, SAMPLES, ...)                        \
     OP_ROW(NAME, ARGS, ATTRS, PATTERN, rel_##ID, SAMPLES, __VA_ARGS__, .shapes = SHAPES, \
            .kernel = kernel_##ID)
@@ -569,7 +598,7 @@ const Op sparse_ops[] = {
         "(float32[1,2,2,3], float32[2], int32[2], int32[5])",
         "A convolution whose weight, a matrix of channels by kernel places and channels, is "
         "sparse.",
-        .no_grad = IS_SPARSE),
+        .grad = CONV_GRAD),
     ROW("nn.sparse_add", sparse_add, dense_args, NULL, OP_OPAQUE,
         "(M, N), (e), (e), (M + 1) -> (M, N)", "(float32[2,3], float32[2], int32[2], int32[3])",
         "The sum of a matrix and a sparse one.", .grad = SUM_GRAD),

@@ -158,6 +158,10 @@ def index():
         for lhs in (False, True):
             yield f"{name}(%a, %b, %c, %d, sparse_lhs={lhs})", [real(2, 3), real(5), columns, rows]
             yield f"{name}(%a, %b, %c, %d, sparse_lhs={lhs})", [real(2, 6), real(5, 3, 2), columns, rows]
+    for layout, kernel in (("NHWC", "[3, 2]"), ("NCHW", "[2, 3]")):
+        at = f', layout="{layout}", kernel_size={kernel}'
+        yield "nn.sparse_conv2d(%a, %b, %c, %d" + at + ")", [real(2, 4, 3, 4), real(5), np.array([0, 17, 5, 11, 2], "int32"), rows]
+        yield "nn.sparse_conv2d(%a, %b, %c, %d" + at + ")", [real(1, 4, 3, 4), real(5, 3, 2), np.array([0, 8, 5, 1, 2], "int32"), rows]
     yield "nn.sparse_add(%a, %b, %c, %d)", [real(3, 3), real(5), columns, rows]
     yield "nn.sparse_transpose(%a, %b, %c).0", [real(5), columns, np.array([0, 3, 3, 5], "int32")]
     yield "sparse_fill_empty_rows(%a, %b, %c, %d).1", [np.array([[0, 1], [2, 0], [2, 3]]), real(3), np.array([4, 4]), real()]
