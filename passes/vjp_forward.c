@@ -119,10 +119,11 @@ static Expr *transpose(Vjp *v, Lets *l, PtrMap *map, const Function *back, Expr 
     return only ? only->fields.at[0] : NULL;
 }
 
-static Adj change_of_op(Vjp *v, Lets *l, const Call *e, Expr **args, Expr *out)
+static Adj change_of_op(Vjp *v, Lets *l, const Call *e, Expr *out)
 {
     uint32_t n = 0;
     PtrMap map = {0};
+    Expr **args = vjp_now_all(v, &e->args);
     Expr **changes = arena_alloc_must(v->make.scratch, e->args.n + 1, sizeof *changes);
     for (uint32_t i = 0; i < e->args.n; i++)
         if (vjp_is_active(v, e->args.at[i]))
@@ -134,6 +135,20 @@ static Adj change_of_op(Vjp *v, Lets *l, const Call *e, Expr **args, Expr *out)
     ptrmap_deinit(&map);
     v->failed |= !change;
     return change ? adj_of(v, e->base.type, lets_push(l, change)) : (Adj){0};
+}
+
+/* How the value of a call of an operator or a constructor changes, once it is bound to `out`. */
+static Adj change_of_call(Vjp *v, Lets *l, const Call *e, Expr *out)
+{
+    const Constructor *con = expr_call_of_con(&e->base);
+    if (!vjp_any_active(v, &e->args) || !is_number(v, e->base.type))
+        return (Adj){0};
+    if (!con)
+        return change_of_op(v, l, e, out);
+    Expr **fields = arena_alloc_must(v->make.scratch, e->args.n + 1, sizeof *fields);
+    for (uint32_t i = 0; i < e->args.n; i++)
+        fields[i] = tangent_expr(v, e->args.at[i]);
+    return (Adj){.e = lets_push(l, lets_construct(&v->make, con, fields))};
 }
 
 /* ---- what a binding becomes ------------------------------------------------------------------------------------------------- */
@@ -160,38 +175,23 @@ static Expr *dual_call(Vjp *v, const Call *e)
     return v->failed ? NULL : expr_call(v->make.arena, e->base.span, callee, n, args, NULL);
 }
 
-/* Nothing that the call sees changes. */
-static bool is_constant_call(Vjp *v, const Call *e)
+/* Of an operator, a constructor, or of a definition in which nothing changes. */
+static bool is_plain_call(Vjp *v, const Call *e)
 {
     bool code = vjp_holds(v, e->base.type) & HOLDS_CODE;
     for (uint32_t i = 0; i < e->args.n; i++)
         code |= vjp_holds(v, e->args.at[i]->type) & HOLDS_CODE;
-    return e->callee->kind == EXPR_GLOBAL && !code &&
-           (!vjp_keeps(v, e) || !vjp_any_active(v, &e->args));
+    bool constant = e->callee->kind == EXPR_GLOBAL && !code &&
+                    (!vjp_keeps(v, e) || !vjp_any_active(v, &e->args));
+    return constant || expr_call_of_op(&e->base) || expr_call_of_con(&e->base);
 }
 
-/* Of an operator, a constructor, or what nothing that changes goes into. */
-static Expr *plain_call(Vjp *v, Lets *l, const Call *e, const Var *now, Adj *a)
+static Expr *plain_call(Vjp *v, const Call *e)
 {
-    bool con = expr_call_of_con(&e->base);
     Expr **args = vjp_now_all(v, &e->args);
-    if (!args || (con && !vjp_is_plain(v, &e->base)))
-        return NULL;
-    Expr *value = expr_call(v->make.arena, e->base.span, e->callee, e->args.n, args, e->attrs);
-    bool changes = (con || expr_call_of_op(&e->base)) && vjp_any_active(v, &e->args) &&
-                   is_number(v, e->base.type);
-    if (!changes)
-        return value;
-    lets_bind(l, (Var *)(uintptr_t)now, value);
-    if (!con) {
-        *a = change_of_op(v, l, e, args, (Expr *)(uintptr_t)&now->base);
-        return value;
-    }
-    Expr **fields = arena_alloc_must(v->make.scratch, e->args.n + 1, sizeof *fields);
-    for (uint32_t i = 0; i < e->args.n; i++)
-        fields[i] = tangent_expr(v, e->args.at[i]);
-    a->e = lets_push(l, lets_construct(&v->make, expr_call_of_con(&e->base), fields));
-    return value;
+    bool plain = args && (!expr_call_of_con(&e->base) || vjp_is_plain(v, &e->base));
+    return plain ? expr_call(v->make.arena, e->base.span, e->callee, e->args.n, args, e->attrs)
+                 : NULL;
 }
 
 static Expr *dual_if(Vjp *v, const If *e)
@@ -300,23 +300,19 @@ static Expr *dual_ref(Vjp *v, Lets *l, const Expr *e, Adj *a)
 /* The value gives itself and how it changes in one, where it is made of numbers. */
 static bool gives_pair(Vjp *v, const Expr *e)
 {
-    const Call *call = expr_as_call(e);
     bool dual = e->kind == EXPR_IF || e->kind == EXPR_MATCH ||
-                (call && !expr_call_of_op(e) && !expr_call_of_con(e) && !is_constant_call(v, call));
+                (e->kind == EXPR_CALL && !is_plain_call(v, expr_as_call(e)));
     return dual && is_number(v, e->type);
 }
 
-static Expr *dual_value(Vjp *v, Lets *l, const Expr *e, const Var *now, Adj *a)
+static Expr *dual_value(Vjp *v, Lets *l, const Expr *e, Adj *a)
 {
     const Call *call = expr_as_call(e);
     const Tuple *tuple = expr_as_tuple(e);
     const TupleGet *get = expr_as_tuple_get(e);
     Expr **fields, *from;
     switch ((ExprKind)e->kind) {
-    case EXPR_CALL:
-        if (expr_call_of_op(e) || expr_call_of_con(e) || is_constant_call(v, call))
-            return plain_call(v, l, call, now, a);
-        return dual_call(v, call);
+    case EXPR_CALL: return is_plain_call(v, call) ? plain_call(v, call) : dual_call(v, call);
     case EXPR_IF: return dual_if(v, expr_as_if(e));
     case EXPR_MATCH: return dual_match(v, expr_as_match(e));
     case EXPR_REF_NEW:
@@ -379,24 +375,19 @@ static bool run_let(Vjp *v, Lets *l, const Let *let)
     Var *now = vjp_var_like(v, let->var, NULL);
     if (literal)
         ptrmap_put(&v->now, let->var, now); /* it may call itself */
-    size_t before = l->bindings.n;
-    Expr *value = dual_value(v, l, from, now, &a);
+    Expr *value = dual_value(v, l, from, &a);
     if (!value || v->failed)
         return false;
     v->make.span = let->value->span;
-    Expr *stands = &now->base;
-    bool there = false; /* what comes behind it needed it */
-    for (size_t i = before; i < l->bindings.n; i++)
-        there |= l->bindings.at[i].var == now;
-    if (gives_pair(v, from)) {
-        Expr *pair = lets_push(l, value);
-        value = vjp_get(v, pair, 0);
-        a = adj_of(v, from->type, lets_push(l, vjp_get(v, pair, 1)));
-    }
-    if (!there)
-        lets_bind(l, now, value);
-    bound(v, let->var, stands, &a);
-    return true;
+    bool pair = gives_pair(v, from);
+    Expr *both = pair ? lets_push(l, value) : NULL;
+    if (pair)
+        a = adj_of(v, from->type, lets_push(l, vjp_get(v, both, 1)));
+    lets_bind(l, now, pair ? vjp_get(v, both, 0) : value);
+    if (!pair && from->kind == EXPR_CALL)
+        a = change_of_call(v, l, expr_as_call(from), &now->base);
+    bound(v, let->var, &now->base, &a);
+    return !v->failed;
 }
 
 /* Binds all; the result as it was, an atom. NULL after a diagnostic. */
@@ -416,7 +407,7 @@ static Expr *run_last(Vjp *v, Lets *l, const Expr *body)
     for (const Let *let = expr_as_let(body); let; let = expr_as_let(body)) {
         if (let->body == &let->var->base && gives_pair(v, let->value)) {
             v->make.span = let->value->span;
-            return dual_value(v, l, let->value, NULL, &(Adj){0});
+            return dual_value(v, l, let->value, &(Adj){0});
         }
         if (limit_hit(&v->cx->limits) || !run_let(v, l, let))
             return NULL;
