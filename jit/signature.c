@@ -16,7 +16,8 @@ typedef struct Passing {
     uint32_t at;
 } Passing;
 
-typedef struct Candidate {
+typedef struct Candidate Candidate;
+struct Candidate {
     const Def *def;
     Function *form;
     Signature *signature;
@@ -24,14 +25,16 @@ typedef struct Candidate {
     Vec(Passing) passings;
     bool may_give, writes; /* the fields of its result */
     Vec(const Name *) ends; /* what it calls in tail position */
-} Candidate;
+    Vec(Candidate *) users; /* that ask for what is known of it */
+    bool queued;
+};
 
 typedef struct Search {
     Gen *g;
     Arena arena;
     PtrMap reached; /* Name -> Candidate; NULL for one without tuples */
     Vec(const Def *) defs;
-    Vec(Candidate *) candidates;
+    Vec(Candidate *) candidates, todo;
     unsigned round;
     Candidate *at;
     const Expr *node;
@@ -105,6 +108,23 @@ static uint64_t bit_of(const Search *s, const Expr *e)
     return i ? (uint64_t)1 << (i - 1) : 0;
 }
 
+/* The one at hand asks for what is known of the definition. */
+static void note_user(Search *s, const Name *name)
+{
+    Candidate *used = ptrmap_find(&s->reached, name);
+    if (used)
+        vec_push(&used->users, &s->arena, s->at);
+}
+
+static void note_passing(Search *s, const Call *call, Expr *const *slot)
+{
+    const Name *callee = expr_as_global(call->callee)->name;
+    uint32_t param = (uint32_t)(uintptr_t)ptrmap_find(&s->params, *slot) - 1;
+    vec_push(&s->at->passings, &s->arena,
+             ((Passing){param, callee, (uint32_t)(slot - call->args.at)}));
+    note_user(s, callee);
+}
+
 static void note_slot(void *data, Expr *const *slot)
 {
     Search *s = data;
@@ -119,13 +139,10 @@ static void note_slot(void *data, Expr *const *slot)
     if (looks)
         c->looked |= bit;
     else if (call && call->callee->kind == EXPR_GLOBAL && slot != &call->callee)
-        vec_push(&c->passings, &s->arena,
-                 ((Passing){(uint32_t)(uintptr_t)ptrmap_find(&s->params, *slot) - 1,
-                            expr_as_global(call->callee)->name, (uint32_t)(slot - call->args.at)}));
+        note_passing(s, call, slot);
     else
         c->may &= ~bit;
 }
-
 static void note_captured(void *data, Var *v)
 {
     Search *s = data;
@@ -167,7 +184,7 @@ static bool has_bit(const Search *s, const Passing *p, bool looked)
 }
 
 /* What is handed on to one that is looked into is so too; what is handed on to one that comes as a whole does as well. */
-static bool settle_one(const Search *s, Candidate *c)
+static bool settle_param(const Search *s, Candidate *c)
 {
     uint64_t may = c->may, looked = c->looked;
     for (size_t i = 0; i < c->passings.n; i++) {
@@ -181,14 +198,24 @@ static bool settle_one(const Search *s, Candidate *c)
     return c->may != may || c->looked != looked;
 }
 
-static void settle(const Search *s)
+static void ask_again(Search *s, Candidate *c)
 {
-    bool more;
-    do {
-        more = false;
-        for (size_t i = 0; i < s->candidates.n; i++)
-            more |= settle_one(s, s->candidates.at[i]);
-    } while (more);
+    if (!c->queued)
+        vec_push(&s->todo, &s->arena, c);
+    c->queued = true;
+}
+
+/* Until nothing changes: what changed is asked again by those that use it. */
+static void settle(Search *s, bool (*one)(const Search *s, Candidate *c))
+{
+    for (size_t i = 0; i < s->candidates.n; i++)
+        ask_again(s, s->candidates.at[i]);
+    while (s->todo.n > 0) {
+        Candidate *c = vec_pop(&s->todo);
+        c->queued = false;
+        for (size_t i = 0, n = one(s, c) ? c->users.n : 0; i < n; i++)
+            ask_again(s, c->users.at[i]);
+    }
 }
 
 /* Whether any does in this round. */
@@ -199,7 +226,7 @@ static bool choose(Search *s)
         look_at(s, s->candidates.at[i]);
     uint64_t left;
     do {
-        settle(s);
+        settle(s, settle_param);
         left = 0;
         for (size_t i = 0; i < s->candidates.n; i++) {
             Candidate *c = s->candidates.at[i];
@@ -242,6 +269,7 @@ static void look_at_end(Search *s, Candidate *c, const Expr *e, Blocks *blocks)
             vec_push(blocks, &s->arena, match->clauses.at[i].body);
     } else if (callee) {
         vec_push(&c->ends, &s->arena, callee->name);
+        note_user(s, callee->name);
     } else if (value && value->kind == EXPR_TUPLE) {
         c->writes = true;
     } else {
@@ -251,6 +279,7 @@ static void look_at_end(Search *s, Candidate *c, const Expr *e, Blocks *blocks)
 
 static void look_at_ends(Search *s, Candidate *c)
 {
+    s->at = c;
     Blocks blocks = {0};
     vec_push(&blocks, &s->arena, c->form->body);
     while (c->may_give && blocks.n > 0)
@@ -273,12 +302,8 @@ static bool choose_results(Search *s)
 {
     for (size_t i = 0; i < s->candidates.n; i++)
         look_at_ends(s, s->candidates.at[i]);
-    bool more, any = false;
-    do {
-        more = false;
-        for (size_t i = 0; i < s->candidates.n; i++)
-            more |= settle_result(s, s->candidates.at[i]);
-    } while (more);
+    bool any = false;
+    settle(s, settle_result);
     for (size_t i = 0; i < s->candidates.n; i++) {
         Candidate *c = s->candidates.at[i];
         c->signature->gives_fields = c->may_give && c->writes;
