@@ -340,7 +340,7 @@ def test_asks(open):
     t.keys("Left", "BSpace", "Enter")
     t.expect("an expression, as in `:type EXPR`: %x + 2", "int32", "relay>")
     t.enter(":type")
-    t.expect_text("as in `:type EXPR`:\n".rstrip())
+    t.until(lambda: t.screen().endswith("as in `:type EXPR`:"), "nothing is asked")
     t.keys("Up", "Tab", "C-r", "M-Enter", "F1", "Enter")
     t.expect_text("error[E0402]: an expression is missing")
     t.expect("relay>")
@@ -373,18 +373,25 @@ def test_asks(open):
 def test_asks_without_editing(open):
     for kw in ({"command": "'%s' --plain; echo left with $?; exec cat" % RELAY}, {"TERM": "dumb"}):
         t = open(**kw)
+
+        def enter(line, *wanted):
+            t.enter(line)
+            t.expect(*wanted)
+
         t.expect("relay>")
-        t.enter("let %x = 1;", ":reset", "n")
-        t.expect("relay> :reset", "forget 1 variable? [y/N] n", "nothing is changed", "relay>")
-        t.enter(":reset")
+        enter("let %x = 1", "%x: int32 = 1", "relay>")
+        enter(":reset", "relay> :reset", "forget 1 variable? [y/N]")
+        enter("n", "forget 1 variable? [y/N] n", "nothing is changed", "relay>")
+        enter(":reset", "relay> :reset", "forget 1 variable? [y/N]")
         t.keys("C-c")
         t.expect_text("error[E0501]: interrupted")
         t.expect("relay>")
+        enter("%x", "relay> %x", "1", "relay>")
+        enter(":type", "an expression, as in `:type EXPR`:")
+        enter("%x", "an expression, as in `:type EXPR`: %x", "int32", "relay>")
+        enter(":reset", "relay> :reset", "forget 1 variable? [y/N]")
+        enter("y", "forget 1 variable? [y/N] y", "relay>")
         t.enter("%x")
-        t.expect("relay> %x", "1", "relay>")
-        t.enter(":type", "%x")
-        t.expect("an expression, as in `:type EXPR`: %x", "int32", "relay>")
-        t.enter(":reset", "y", "%x")
         t.expect_text("there is no variable `%x` here")
 
 
