@@ -299,6 +299,8 @@ static void story_html(StoryView *v, const char *end)
     bool jump = wrong < n && wrong >= shown;
     HtmlSteps steps;
     html_steps_begin(&steps, &v->html, shown + jump);
+    /* What went wrong is what one wants to see. */
+    steps.start = jump ? shown + 1 : wrong < n ? wrong + 1 : 1;
     for (size_t i = 0; i < shown && !limit_hit(&v->s->cx.limits); i++)
         step_html(v, &steps, i);
     if (jump)

@@ -53,6 +53,16 @@ static void check_graphs(RelaySession *s, Bundle *b)
     CHECK(!picture || count(b->html, "stroke-dasharray") == 1);
 }
 
+/* A type that cannot be found is explained from where it fails on. */
+static void check_first_step(RelaySession *s, Bundle *b)
+{
+    run(s, b,
+        ":explain types fn (%x: Tensor[(2, 3), float32], %y: Tensor[(2, 4), float32]) { %x + %y }");
+    const char *on = strstr(b->html, " checked");
+    const char *wrong = strstr(b->html, "class=\"relay-wrong\"");
+    CHECK(count(b->html, " checked") == 1 && on && wrong && on < wrong && wrong - on < 40);
+}
+
 /* ---- what programs read ----------------------------------------------------------------------------------------------------------- */
 
 #define NET                                                                        \
@@ -123,6 +133,7 @@ int main(void)
     check_plots(s, &b);
     check_graphs(s, &b);
     check_ids(s, &b);
+    check_first_step(s, &b);
     check_json(s, &b);
     forget(&b);
     relay_session_free(s);
