@@ -105,10 +105,14 @@
     };
   }
 
+  /* The kernel of the panel in which an editor stands, or null. */
+  function kernelOf(tracker, editor) {
+    const panel = tracker && tracker.find((one) => one.node.contains(editor.dom));
+    return (panel && panel.sessionContext.session && panel.sessionContext.session.kernel) || null;
+  }
+
   /* What the kernel says about the place in the text; null when it says nothing. */
-  async function inspect(tracker, text, position) {
-    const panel = tracker && tracker.currentWidget;
-    const kernel = panel && panel.sessionContext.session && panel.sessionContext.session.kernel;
+  async function inspect(kernel, text, position) {
     if (!kernel) {
       return null;
     }
@@ -127,7 +131,7 @@
       optional: [notebook.INotebookTracker],
       activate(app, registry, tracker) {
         const hover = async (model, editor, position) => {
-          const found = model.mimeType === MIME && await inspect(tracker, editor.state.doc.toString(), position);
+          const found = model.mimeType === MIME && await inspect(kernelOf(tracker, editor), editor.state.doc.toString(), position);
           if (!found) {
             return null;
           }
@@ -181,13 +185,6 @@
       });
     }
     return conversations.get(kernel);
-  }
-
-  /* The kernel of the panel in which an editor stands; null when it is not one of ours. */
-  function kernelOf(tracker, editor) {
-    const panel = tracker && tracker.find((one) => one.node.contains(editor.dom));
-    const kernel = panel && panel.sessionContext.session && panel.sessionContext.session.kernel;
-    return kernel && kernel.hasComm !== undefined ? kernel : null;
   }
 
   function checkPlugin(codemirror, notebook, view, state, settingregistry) {
