@@ -354,7 +354,7 @@ static const Name *free_name(Trace *t, const Var *v, const char *stem)
     Buf b = {0};
     first->next = first->counted == t->moment ? first->next : 0;
     first->counted = t->moment;
-    while (is_taken(t, name, v)) {
+    while (is_taken(t, name, v) && !b.failed) {
         buf_clear(&b);
         buf_printf(&b, "%s%u", stem, (unsigned)++first->next);
         name = name_intern(&t->words, buf_text(&b), b.n);
@@ -669,7 +669,7 @@ static const char *name_of(Trace *t, const Expr *e)
     }
     if (text.n)
         buf_printf(&b, "`%s`", buf_text(&text));
-    else
+    else if (kinds[e->kind]) /* what has none is written in place, if there is memory for it */
         buf_str(&b, kinds[e->kind]);
     buf_deinit(&text);
     return buf_keep(&b, &t->arena);
