@@ -208,6 +208,16 @@ Ssa fn_borrow(Fn *f, const Expr *atom)
     return val && val->at ? val->at : LLVMGetUndef(gen_type(f->g, repr_of(type)));
 }
 
+/* A polymorphic function that came from elsewhere has no code at the one type that is wanted. */
+static bool is_of_type(Fn *f, const Val *val, const Type *type)
+{
+    if (val->repr.kind == REPR_SCALAR || val->type == type || !val->type ||
+        !type_holds_polymorphic(val->type) || type_holds_polymorphic(type))
+        return true;
+    return gen_refuse(f->g, "a polymorphic function stands where `%s` is wanted",
+                      type_str(f->g->cx, type));
+}
+
 Ssa fn_take_as(Fn *f, const Expr *atom, const Type *type)
 {
     if (is_new(f, atom, type)) {
@@ -219,7 +229,7 @@ Ssa fn_take_as(Fn *f, const Expr *atom, const Type *type)
     }
     const Var *v = expr_as_var(atom);
     Val *val = fn_val(f, atom);
-    if (!val || !val->at)
+    if (!val || !val->at || !is_of_type(f, val, type))
         return LLVMGetUndef(gen_type(f->g, repr_of(type)));
     Ssa at = val->at;
     if (val->repr.kind == REPR_SCALAR)
