@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-static int line_count(const Buf *text)
+size_t pager_lines(const Buf *text)
 {
-    int lines = 0;
+    size_t lines = 0;
     for (size_t i = 0; i < text->n; i++)
         lines += text->at[i] == '\n';
     return lines + (text->n > 0 && text->at[text->n - 1] != '\n');
@@ -14,7 +14,7 @@ bool pager_needed(const Term *t, const Buf *text)
 {
     int columns, rows;
     term_size(t, &columns, &rows);
-    return line_count(text) >= rows;
+    return pager_lines(text) >= (size_t)rows;
 }
 
 /* Appends so many lines from `at` on; returns where they end. */

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/vec.h"
+#include "repl/pager.h"
 
 #include <string.h>
 
@@ -33,14 +34,6 @@ static void split(Parts *p, const Buf *text)
     }
 }
 
-static size_t count_rows(const Buf *text)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < text->n; i++)
-        n += text->at[i] == '\n';
-    return n + (text->n && text->at[text->n - 1] != '\n');
-}
-
 /* ---- drawing ----------------------------------------------------------------------------------- */
 
 static void put_bar(Parts *p, const char *text)
@@ -57,7 +50,7 @@ static void draw(Parts *p)
     const Part *part = &p->all.at[p->at];
     term_size(p->term, &p->columns, &p->rows);
     term_wrap(&lines, part->text, part->n, p->columns - 1);
-    size_t n = count_rows(&lines), room = p->rows > 3 ? (size_t)p->rows - 2 : 1;
+    size_t n = pager_lines(&lines), room = p->rows > 3 ? (size_t)p->rows - 2 : 1;
     p->beyond = n > room ? n - room : 0;
     p->row = p->row < p->beyond ? p->row : p->beyond;
     if (p->at)
@@ -157,7 +150,7 @@ bool parts_show(Term *t, const Buf *text, bool color)
     arena_init(&p.arena, NULL);
     term_size(t, &p.columns, &p.rows);
     split(&p, text);
-    bool shows = p.all.n > 2 && count_rows(text) >= (size_t)p.rows;
+    bool shows = p.all.n > 2 && pager_needed(t, text);
     if (shows)
         look(&p);
     buf_deinit(&p.out);
