@@ -37,20 +37,40 @@ void purity_deinit(Purity *p)
     ptrmap_deinit(&p->known);
 }
 
+/* What is to be looked at: a callee, which somebody calls, or the body that calling it evaluates. */
+typedef struct Asked {
+    const Expr *e;
+    const void *
+        of; /* who is impure when this is: a key of `known`; NULL for the expression that was asked for */
+    bool evaluated;
+} Asked;
+
 /* One question: what is evaluated, and what is called, must be looked at, each once; what is being looked at is assumed pure. */
 typedef struct Question {
     Purity *purity;
     Arena arena;
-    Vec(const Expr *) evaluated, called;
-    PtrMap asked;
+    Vec(Asked) todo;
+    PtrMap asked; /* key of `known` -> who asked for it first */
+    const void *of; /* whose body, or callee, is being looked at */
 } Question;
 
-static void ask_call(Question *q, const Expr *callee)
+/* Each place that names a global has a node of its own. */
+static const void *key_of(const Expr *callee)
 {
-    if (ptrmap_has(&q->purity->known, callee) || ptrmap_has(&q->asked, callee))
-        return;
-    ptrmap_put(&q->asked, callee, NULL);
-    vec_push(&q->called, &q->arena, callee);
+    const GlobalVar *g = expr_as_global(callee);
+    return g ? (const void *)g->name : callee;
+}
+
+static bool ask_call(Question *q, const Expr *callee)
+{
+    const void *key = key_of(callee);
+    if (ptrmap_has(&q->purity->known, key))
+        return !ptrmap_find(&q->purity->known, key);
+    if (ptrmap_has(&q->asked, key))
+        return true;
+    ptrmap_put(&q->asked, key, (void *)q->of);
+    vec_push(&q->todo, &q->arena, ((Asked){.e = callee, .of = key}));
+    return true;
 }
 
 static WalkNext look(void *data, const Expr *e)
@@ -61,9 +81,7 @@ static WalkNext look(void *data, const Expr *e)
         return WALK_SKIP;
     if (e->kind == EXPR_REF_READ || e->kind == EXPR_REF_WRITE)
         return WALK_STOP;
-    if (call)
-        ask_call(q, call->callee);
-    return WALK_ON;
+    return call && !ask_call(q, call->callee) ? WALK_STOP : WALK_ON;
 }
 
 /* The pass may have rewritten the body, which then has no type yet. */
@@ -77,10 +95,8 @@ static bool look_at_function(Question *q, const Function *f)
 {
     if (!f || attrs_find(f->attrs, "Compiler") || attrs_find(f->attrs, "Extern"))
         return false;
-    vec_push(&q->evaluated, &q->arena, f->body);
-    if (gives_function(f))
-        ask_call(q, f->body);
-    return true;
+    vec_push(&q->todo, &q->arena, ((Asked){.e = f->body, .of = q->of, .evaluated = true}));
+    return !gives_function(f) || ask_call(q, f->body);
 }
 
 static const Function *global_function(const Purity *p, const GlobalVar *g)
@@ -100,21 +116,17 @@ static bool look_at_callee(Question *q, const Expr *e)
     case EXPR_GLOBAL: return look_at_function(q, global_function(q->purity, expr_as_global(e)));
     case EXPR_VAR: {
         const Expr *value = ptrmap_find(&q->purity->values, e);
-        if (value)
-            ask_call(q, value);
-        return value != NULL;
+        return value && ask_call(q, value);
     }
-    case EXPR_CALL: ask_call(q, expr_as_call(e)->callee); return true;
-    case EXPR_LET: ask_call(q, expr_as_let(e)->body); return true;
-    case EXPR_IF:
-        ask_call(q, expr_as_if(e)->then);
-        ask_call(q, expr_as_if(e)->otherwise);
-        return true;
+    case EXPR_CALL: return ask_call(q, expr_as_call(e)->callee);
+    case EXPR_LET: return ask_call(q, expr_as_let(e)->body);
+    case EXPR_IF: return ask_call(q, expr_as_if(e)->then) && ask_call(q, expr_as_if(e)->otherwise);
     case EXPR_MATCH: {
         const Match *match = expr_as_match(e);
-        for (uint32_t i = 0; i < match->clauses.n; i++)
-            ask_call(q, match->clauses.at[i].body);
-        return true;
+        bool pure = true;
+        for (uint32_t i = 0; pure && i < match->clauses.n; i++)
+            pure = ask_call(q, match->clauses.at[i].body);
+        return pure;
     }
     default: return false;
     }
@@ -125,12 +137,16 @@ bool purity_of(Purity *p, const Expr *e)
     Question q = {.purity = p};
     arena_init(&q.arena, NULL);
     bool pure = ir_walk(e, look, NULL, &q);
-    while (pure && (q.evaluated.n || q.called.n))
-        pure = q.evaluated.n ? ir_walk(vec_pop(&q.evaluated), look, NULL, &q)
-                             : look_at_callee(&q, vec_pop(&q.called));
-    /* All of them are pure together; when one is not, the others may still be. */
+    while (pure && q.todo.n) {
+        Asked next = vec_pop(&q.todo);
+        q.of = next.of;
+        pure = next.evaluated ? ir_walk(next.e, look, NULL, &q) : look_at_callee(&q, next.e);
+    }
+    /* All of them are pure together; when one is not, neither is who asked for it, and the others may still be. */
     for (size_t i = 0; pure && i < q.asked.n; i++)
         ptrmap_put(&p->known, q.asked.entries[i].key, NULL);
+    for (const void *of = q.of; !pure && of; of = ptrmap_find(&q.asked, of))
+        ptrmap_put(&p->known, of, p);
     ptrmap_deinit(&q.asked);
     arena_deinit(&q.arena);
     return pure;

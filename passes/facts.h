@@ -8,7 +8,8 @@
 typedef struct Purity {
     const Module *module, *env;     /* where globals are found; env may be NULL */
     PtrMap values; /* Var of a `let` -> what it is bound to */
-    PtrMap known;  /* what can be called without an effect -> NULL */
+    PtrMap
+        known; /* what is called, a global by its name -> NULL, or something if that may have an effect */
 } Purity;
 
 /* Learns what the `let`s of `root` bind. */

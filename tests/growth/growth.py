@@ -122,6 +122,18 @@ def doubling(n):
     return text + f"def @main(%x: int32) -> int32 {{ @f{n - 1}(%x) }}\n"
 
 
+def recursion(n):
+    """A function that calls itself at many places."""
+    lines = [f"let %a{i} = @main(add(%{f'a{i - 1}' if i else 'x'}, {i}))" for i in range(n)]
+    return main_of("%x: int32", lines, f"%a{n - 1}").replace(") {", ") -> int32 {", 1)
+
+
+def effects(n):
+    """The same, and what it does last can be seen from outside."""
+    lines = [f"let %a{i} = @main(%r, add(%{f'a{i - 1}' if i else 'x'}, {i}))" for i in range(n)] + [f"let %u = ref_write(%r, %a{n - 1})"]
+    return main_of("%r: ref(int32), %x: int32", lines, f"%a{n - 1}").replace(") {", ") -> int32 {", 1)
+
+
 def shared(n):
     """A large type at many places."""
     lines = ["let %a0 = (%x, %x)"] + [f"let %a{i} = (%a{i - 1}, %x)" for i in range(1, 12)]
@@ -141,7 +153,7 @@ def refs(n):
     return main_of("%x: int32", lines, "ref_read(%r)")
 
 
-SHAPES = {f.__name__: f for f in (lets, chain, fan, skip, half, mirror, layers, ifs, branches, arms, matches, closures, calls, marked, doubling, shared, generic, refs)}
+SHAPES = {f.__name__: f for f in (lets, chain, fan, skip, half, mirror, layers, ifs, branches, arms, matches, closures, calls, marked, doubling, recursion, effects, shared, generic, refs)}
 # What may grow faster, up to which power, and why; all else is held to POWER.
 ALLOWED = [
     (r"diff|print-all|html|:pass .*|:explain pass .*", r"chain|skip|half|mirror|layers|lets|fan", 1.8, "lines are compared up to 2,000 differences, in their square"),

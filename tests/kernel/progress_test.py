@@ -68,8 +68,12 @@ class Progress(unittest.TestCase):
         took = time.monotonic() - began
         lines = [m for m in self.client.published(running, 120, progress=True) if is_progress(m)]
         self.assertTrue(lines or took < 1, took)
-        for m in lines:
-            self.assertRegex(m["content"]["data"]["text/plain"], r"^\d+ s  [ \d]+ %  evaluating \d+ of 63 steps$")
+        texts = [m["content"]["data"]["text/plain"] for m in lines]
+        while texts and texts[0].endswith(" s  running"):  # Nothing is counted while a slow machine still checks the types.
+            texts.pop(0)
+        self.assertTrue(texts or took < 2, took)
+        for text in texts:
+            self.assertRegex(text, r"^\d+ s  [ \d]+ %  evaluating \d+ of 63 steps$")
 
     def test_silent(self):
         seen = []
