@@ -73,6 +73,13 @@ PluginEntry *plugin_open(const char *name, const char *entry, Buf *why)
             buf_printf(why, "the plug-in relay-%s.so is not installed", name);
         return NULL;
     }
+    /* relay-llvm.so has none, because it takes nothing of the program. */
+    const char *mark = dlsym(handle, "relay_plugin_mark");
+    if (mark && strcmp(mark, relay_plugin_mark) != 0) {
+        buf_printf(why, "the plug-in relay-%s.so is of another build of relay than the program",
+                   name);
+        return NULL;
+    }
     void *symbol = dlsym(handle, entry);
     if (!symbol) {
         buf_printf(why, "the plug-in relay-%s.so does not have `%s`", name, entry);

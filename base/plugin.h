@@ -16,8 +16,11 @@
 /* Any function; the caller converts it to the type that the entry has. */
 typedef void PluginEntry(void);
 
-/* The plug-in's entry; NULL when it is not there or does not load, and `why` says so in one
- * line. Functions that it calls are looked for when they are first called: it may open another plug-in before that. */
+/* What the headers were when the program, or the plug-in, was built (cmake/plugin_mark.cmake). */
+extern const char relay_plugin_mark[];
+
+/* The plug-in's entry; NULL when it is not there, does not load or is of a build with other headers, and `why` says so in
+ * one line. Functions that it calls are looked for when they are first called: it may open another plug-in before that. */
 PluginEntry *plugin_open(const char *name, const char *entry, Buf *why);
 
 /* A function of a system library that may be absent ("libcuda.so.1"); NULL when the library or the function is. */

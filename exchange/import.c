@@ -5,7 +5,6 @@
 #include "exchange/onnx_import.h"
 
 static const ExchangeTable table = {
-    .version = EXCHANGE_TABLE_VERSION,
     .onnx = onnx_import,
     .to_onnx = onnx_export,
 };

@@ -53,10 +53,7 @@ typedef struct ExportWish {
     const ExportArray *arrays; /* weights: the other parameters are inputs */
 } ExportWish;
 
-#define EXCHANGE_TABLE_VERSION 6
-
 typedef struct ExchangeTable {
-    uint32_t version;
     /* An ONNX file. False after diagnostics, which list everything that Relay cannot say; `out` is the caller's either way. */
     bool (*onnx)(Ctx *cx, Interp *in, const ImportWish *wish, Imported *out);
     /* A typed module as an ONNX file. False after diagnostics, which list everything that ONNX cannot say. */

@@ -221,7 +221,6 @@ static JitDevice jit_gpu_memory(const Jit *jit)
 }
 
 static const JitTable table = {
-    .version = JIT_TABLE_VERSION,
     .create = jit_create,
     .destroy = jit_destroy,
     .load = jit_load,

@@ -99,7 +99,6 @@ typedef struct JitMode {
 } JitMode;
 
 typedef struct JitTable {
-    uint32_t version; /* JIT_TABLE_VERSION of the header that it was built with */
     Jit *(*create)(Ctx *cx);
     void (*destroy)(Jit *jit);
     /* Whether code is there that was made of what `name` of `env` is as it is written, for the present mode: in a file, or loaded from one
@@ -140,8 +139,6 @@ typedef struct JitTable {
     /* "sapphirerapids"; NULL: LLVM cannot be opened, and `why` says why. */
     const char *(*cpu_name)(Jit *jit, Buf *why);
 } JitTable;
-
-#define JIT_TABLE_VERSION 12
 
 /* The one symbol of the plug-in. */
 const JitTable *relay_jit_table(void);

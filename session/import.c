@@ -17,12 +17,10 @@ const ExchangeTable *session_exchange(RelaySession *s)
     const ExchangeTable *(*entry)(void) =
         (const ExchangeTable *(*)(void))plugin_open("exchange", "relay_exchange_table", &why);
     const ExchangeTable *table = entry ? entry() : NULL;
-    if (!table || table->version != EXCHANGE_TABLE_VERSION) {
-        Diag *d = diag_error(
-            s->cx.diags, E0404_LIBRARY, (Span){0}, "models of others cannot be read or written: %s",
-            table ? "the plug-in belongs to another version of relay" : buf_text(&why));
+    if (!table) {
+        Diag *d = diag_error(s->cx.diags, E0404_LIBRARY, (Span){0},
+                             "models of others cannot be read or written: %s", buf_text(&why));
         diag_help(d, "`relay doctor` says what is missing");
-        table = NULL;
     }
     buf_deinit(&why);
     return table;

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import stat
 import subprocess
@@ -167,6 +168,23 @@ def @main(%n: int32) {
         self.assertEqual(code, 0)
         self.assertIn("W0701", err)
         self.assertIn("relay-llvm.so is not installed", err)
+
+    def test_a_plugin_of_another_build_is_not_opened(self):
+        build, beside = os.path.join(self.folder.name, "build"), os.path.dirname(os.path.realpath(RELAY))
+        os.mkdir(build)
+        self.program = shutil.copy(os.path.join(beside, "relay"), build)
+        with open(os.path.join(beside, "relay-jit.so"), "rb") as file:
+            plugin = file.read()
+        with open(self.program, "rb") as file:
+            marks = set(re.findall(rb"(?<![0-9a-f])[0-9a-f]{64}(?=\0)", file.read())) & set(re.findall(rb"[0-9a-f]{64}(?=\0)", plugin))
+        self.assertEqual(len(marks), 1)
+        mark = marks.pop()
+        with open(os.path.join(build, "relay-jit.so"), "wb") as file:
+            file.write(plugin.replace(mark, mark[::-1]))
+        code, out, err = self.run_values(self.write("values.rly", VALUES), 3)
+        self.assertEqual(code, 0)
+        self.assertTrue(out)
+        self.assertIn("relay-jit.so is of another build of relay", " ".join(err.split()))
 
     def test_what_is_shown_is_what_the_optimiser_made(self):
         path = self.write("network.rly", NETWORK)
