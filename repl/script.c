@@ -30,6 +30,7 @@ typedef struct Script {
     Reader reader;
     Buf cell, answer;
     uint32_t line; /* at which the cell begins */
+    uint32_t cells; /* so many were run */
     size_t ask_at; /* the size at which the session is asked next */
 } Script;
 
@@ -122,15 +123,17 @@ static bool is_blank(const Buf *text)
 
 static void run_cell(Script *s)
 {
-    RelayCell cell = {.text = buf_text(&s->cell),
-                      .len = s->cell.n,
-                      .name = "input",
-                      .line = s->line,
-                      .go_on = true};
-    if (s->cell.failed)
+    if (s->cell.failed) {
         s->face->show.failed = ENOMEM;
-    else if (!is_blank(&s->cell))
+    } else if (!is_blank(&s->cell)) {
+        RelayCell cell = {.text = buf_text(&s->cell),
+                          .len = s->cell.n,
+                          .name = "input",
+                          .line = s->line,
+                          .number = ++s->cells,
+                          .go_on = true};
         face_eval(s->face, &cell);
+    }
     drop_cell(s);
 }
 
