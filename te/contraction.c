@@ -4,9 +4,11 @@
  * The last axes of the space that only one factor knows are n, and that factor is Q; of the other factor's
  * axes the largest neighbouring ones are m. A factor that lies as a matrix is used where it is, also
  * transposed; another (the data of a convolution, which is read many times and padded) is first packed,
- * a few megabytes at a time. */
+ * a few megabytes at a time. Where both k and m are few, that and the library would cost more than the product:
+ * the rows of Q are then taken a strip at a time, within the first cache. */
 #include "te/internal.h"
 
+#include "base/memory.h"
 #include "base/number.h"
 
 #include <stdlib.h>
@@ -35,6 +37,7 @@ typedef struct Gemm {
     size_t size; /* bytes an element */
     char *room_p, *room_q; /* packed parts */
     int64_t part_m, part_n; /* how much is packed at once */
+    bool thin; /* few rows of few terms */
     int64_t fixed[TE_AXES_MOST]; /* values of the outer axes */
     char *out;
 } Gemm;
@@ -173,11 +176,12 @@ static void add_fixed(const TeStage *s, StripSpace *space, const Axes *a)
     }
 }
 
+enum { PART = 1 << 20, THIN_TERMS = 16, THIN_ROWS = 64, THIN_STRIP = 512 };
+
 /* P is packed along m and k, Q along n for one k after the other. */
 static bool prepare(Gemm *g)
 {
     TeRun *run = g->run;
-    enum { PART = 1 << 20 };
     g->part_m = g->m.size;
     g->part_n = g->n.size;
     if (!g->p.direct) {
@@ -198,6 +202,9 @@ static bool prepare(Gemm *g)
         int64_t columns = (PART / g->k.size + 63) & ~(int64_t)63;
         g->part_n = columns < g->n.size ? columns : g->n.size;
     }
+    g->thin = g->p.direct && g->q.pack && g->k.size <= THIN_TERMS && g->m.size <= THIN_ROWS;
+    if (g->thin)
+        return true;
     size_t p = g->p.pack ? (size_t)g->part_m * (size_t)g->k.size * g->size : 0;
     size_t q = g->q.pack ? (size_t)g->part_n * (size_t)g->k.size * g->size : 0;
     if (p + q && !(g->room_p = arena_alloc_array(&run->arena, p + q + 64, 1)))
@@ -249,6 +256,17 @@ static void pack_p(void *data, int64_t from, int64_t to)
     strip_end(&f);
 }
 
+/* Row k of Q, some of n. */
+static void pack_row(const Gemm *g, StripFrame *f, int64_t k, int64_t from, int64_t n, char *to)
+{
+    for (int i = g->k.n - 1; i >= 0; i--) {
+        int64_t e = extent_of(g->s, g->k.at[i]);
+        f->fixed[g->outer.n + i] = k % e;
+        k /= e;
+    }
+    pack_strips(g->run, f, from, n, to, g->size);
+}
+
 /* Rows k of Q, each with some of n. */
 static void pack_q(void *data, int64_t from, int64_t to)
 {
@@ -257,15 +275,8 @@ static void pack_q(void *data, int64_t from, int64_t to)
     StripFrame f;
     if (!pack_begin(g, &f, g->q.pack))
         return;
-    for (int64_t k = from; k < to; k++) {
-        int64_t rest = k;
-        for (int i = g->k.n - 1; i >= 0; i--) {
-            int64_t e = extent_of(g->s, g->k.at[i]);
-            f.fixed[g->outer.n + i] = rest % e;
-            rest /= e;
-        }
-        pack_strips(g->run, &f, p->from, p->n, g->room_q + (size_t)(k * p->n) * g->size, g->size);
-    }
+    for (int64_t k = from; k < to; k++)
+        pack_row(g, &f, k, p->from, p->n, g->room_q + (size_t)(k * p->n) * g->size);
     strip_end(&f);
 }
 
@@ -313,8 +324,46 @@ static void multiply(const Gemm *g, int64_t m0, int64_t m, int64_t n0, int64_t n
                    q.ld, 0, (double *)(void *)c, g->row);
 }
 
+typedef struct Thin {
+    const Gemm *g;
+    char *out;
+} Thin;
+
+/* Strips of columns. */
+static void thin_columns(void *data, int64_t from, int64_t to)
+{
+    const Thin *t = data;
+    const Gemm *g = t->g;
+    StripFrame f;
+    Matrix p = matrix_of(g, &g->p, NULL, 0, 0, 0);
+    int64_t row = p.transposed ? 1 : p.ld, step = p.transposed ? p.ld : 1;
+    char *room = memory_alloc((size_t)(THIN_STRIP * g->k.size) * g->size);
+    if (!room)
+        atomic_store(&g->run->refused, true);
+    if (!room || !pack_begin(g, &f, g->q.pack)) {
+        free(room);
+        return;
+    }
+    for (; from < to && !te_run_waits(g->run); from++) {
+        int64_t n0 = from * THIN_STRIP,
+                n = g->n.size - n0 < THIN_STRIP ? g->n.size - n0 : THIN_STRIP;
+        for (int64_t k = 0; k < g->k.size; k++)
+            pack_row(g, &f, k, n0, n, room + (size_t)(k * n) * g->size);
+        for (int64_t m = 0; m < g->m.size; m++)
+            te_loop_weigh(dtype_id(g->s->dtype), t->out + (size_t)(m * g->row + n0) * g->size, room,
+                          p.at + (size_t)(m * row) * g->size, step, g->k.size, n);
+    }
+    strip_end(&f);
+    free(room);
+}
+
 static void product(Gemm *g, char *out)
 {
+    if (g->thin) {
+        Thin t = {g, out};
+        pool_for(g->run->cx->pool, (g->n.size + THIN_STRIP - 1) / THIN_STRIP, 1, thin_columns, &t);
+        return;
+    }
     for (int64_t n0 = 0; n0 < g->n.size; n0 += g->part_n) {
         int64_t n = g->n.size - n0 < g->part_n ? g->n.size - n0 : g->part_n;
         Pack pack = {g, n0, n};

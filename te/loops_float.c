@@ -140,3 +140,39 @@ FLOAT_LOOPS(FLOAT16, uint16_t, F32)
 #define GET(v) te_float_of_bfloat(v)
 #define PUT(v) te_bfloat_of_float(v)
 FLOAT_LOOPS(BFLOAT16, uint16_t, F32)
+
+/* ---- weighted sums of rows --------------------------------------------------------------------------------------------- */
+
+/* Four rows at a time: the sums so far are loaded and stored a fourth as often. */
+#define WEIGH(NAME, T)                                                                      \
+    TE_CLONES static void weigh_##NAME(T *restrict out, const T *restrict rows, const T *c, \
+                                       int64_t step, int64_t k, int64_t n)                  \
+    {                                                                                       \
+        int64_t j = 0;                                                                      \
+        for (int64_t i = 0; i < n; i++)                                                     \
+            out[i] = 0;                                                                     \
+        for (; j + 4 <= k; j += 4) {                                                        \
+            const T *a = rows + j * n, *b = a + n, *d = b + n, *e = d + n;                  \
+            T ca = c[j * step], cb = c[(j + 1) * step], cd = c[(j + 2) * step],             \
+              ce = c[(j + 3) * step];                                                       \
+            for (int64_t i = 0; i < n; i++)                                                 \
+                out[i] = (((out[i] + ca * a[i]) + cb * b[i]) + cd * d[i]) + ce * e[i];      \
+        }                                                                                   \
+        for (; j < k; j++) {                                                                \
+            const T *a = rows + j * n;                                                      \
+            const T ca = c[j * step];                                                       \
+            for (int64_t i = 0; i < n; i++)                                                 \
+                out[i] += ca * a[i];                                                        \
+        }                                                                                   \
+    }
+WEIGH(32, float)
+WEIGH(64, double)
+
+void te_loop_weigh(DTypeId id, void *out, const void *rows, const void *c, int64_t step, int64_t k,
+                   int64_t n)
+{
+    if (id == DT_FLOAT32)
+        weigh_32(out, rows, c, step, k, n);
+    else
+        weigh_64(out, rows, c, step, k, n);
+}
