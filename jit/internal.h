@@ -23,6 +23,7 @@
 
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
+#include <pthread.h>
 
 typedef struct TeProgram TeProgram;
 
@@ -154,7 +155,7 @@ struct Unit {
     UnitEntry *entry;
     const char *entry_name; /* the symbol */
     CacheFile *file; /* that it was read from, in which things of its code lie; NULL: none */
-    struct Writing *keeping; /* its file is being written; NULL: not now */
+    struct Writing *keeping; /* its file is to be written, or is being; NULL: no more */
     struct Making *making; /* its code is being made beside; NULL: not now */
 };
 
@@ -169,6 +170,10 @@ typedef enum MachineKind {
 typedef struct Orc {
     bool tried, there; /* the library */
     Buf why; /* it is not */
+    Buf wrong; /* why there is no target */
+    pthread_t opener; /* opens it beside what the session does */
+    bool opening; /* nothing else here is looked at */
+    bool gone; /* memory was, for good, meanwhile */
     LLVMTargetRef target;
     _Atomic(LLVMTargetMachineRef) machines[MACHINE_KINDS][MACHINES_MOST]; /* that no thread uses */
     char *triple, *cpu, *features, *layout;
@@ -217,6 +222,8 @@ struct Jit {
 
 /* Opens LLVM, which nothing but making code needs; false: `why` says why there is none, or memory is refused now. */
 bool orc_open(Jit *jit, Buf *why);
+/* The same beside what comes before: code will be made soon. */
+void orc_open_beside(Jit *jit);
 void orc_deinit(Jit *jit);
 /* Whether the processor has what LLVM calls by that name. */
 bool orc_has(const Orc *o, const char *feature);
@@ -279,7 +286,9 @@ void keep_forget(Jit *jit, const Module *env);
 void keep_free_key(JitKey *key);
 /* Writes the unit's code, if no part of it belongs to this process alone. */
 void keep_store(Unit *u, const Content *c);
-/* Waits until it is written, if it is written beside. */
+/* What is large is written from here on, beside what the session does. */
+void keep_begin(Unit *u);
+/* It is written now, if that was left for later. */
 void keep_end(Unit *u);
 /* Fills the unit with the code that was made of such contents; false when there is none. */
 bool keep_load(Unit *u, const Content *c);

@@ -8,13 +8,13 @@
  * needs more of this process, to make code while it runs, is not kept. */
 #include "base/memory.h"
 #include "base/plugin.h"
+#include "base/thread.h"
 #include "jit/gpu/run.h"
 #include "jit/keep.h"
 #include "runtime/cpu.h"
 #include "runtime/pool.h"
 
 #include <llvm/Config/llvm-config.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -267,17 +267,15 @@ static void *write_beside(void *data)
     return NULL;
 }
 
-/* A file of weights takes as long as making the code did, so that is done beside; signals are for other threads. */
+/* A file of weights takes as long as making the code did, so that is done beside, behind the call that the code was made for: that one
+ * wants all cores. */
 #define BESIDE_LEAST ((uint64_t)1 << 20)
 
-static bool begin_beside(Writing *w)
+void keep_begin(Unit *u)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool ok = w->at >= BESIDE_LEAST && pthread_create(&w->thread, NULL, write_beside, w) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return ok;
+    Writing *w = u->keeping;
+    if (w && !w->beside)
+        w->beside = thread_begin(&w->thread, write_beside, w);
 }
 
 static void end_writing(Unit *u, Writing *w)
@@ -293,7 +291,10 @@ void keep_end(Unit *u)
 {
     if (!u->keeping)
         return;
-    pthread_join(u->keeping->thread, NULL);
+    if (u->keeping->beside)
+        pthread_join(u->keeping->thread, NULL);
+    else
+        write_beside(u->keeping);
     end_writing(u, u->keeping);
     u->keeping = NULL;
 }
@@ -316,7 +317,7 @@ void keep_store(Unit *u, const Content *c)
         put_code(w, batch_code(u->batches.at[i]));
     for (size_t i = 0; i < u->codes.n && !w->here; i++)
         put_code(w, u->codes.at[i]);
-    if (!w->here && begin_beside(w)) {
+    if (!w->here && w->at >= BESIDE_LEAST) {
         u->keeping = w;
         return;
     }

@@ -19,6 +19,7 @@ struct Writing {
     uint64_t key[2];
     Cache *cache;
     pthread_t thread;
+    bool beside; /* which has begun */
 };
 
 void keep_put(Writing *w, uint64_t v);

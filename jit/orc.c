@@ -5,6 +5,7 @@
 #include "base/limit.h"
 #include "base/memory.h"
 #include "base/plugin.h"
+#include "base/thread.h"
 #include "jit/internal.h"
 #include "jit/llvm/cushion.h"
 #include "runtime/cpu.h"
@@ -16,7 +17,6 @@
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,11 +91,14 @@ static void limit_features(char *features)
                 *at = '-';
 }
 
-static bool find_target(Jit *jit)
+/* False: `wrong` says why. */
+static bool find_target(Orc *o)
 {
-    Orc *o = &jit->orc;
-    if (cpu_limit() && strcmp(cpu_limit(), "avx2"))
-        return refused(jit, "the environment's RELAY_CPU is neither `avx2` nor empty");
+    buf_clear(&o->wrong);
+    if (cpu_limit() && strcmp(cpu_limit(), "avx2")) {
+        buf_str(&o->wrong, "the environment's RELAY_CPU is neither `avx2` nor empty");
+        return false;
+    }
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
     set_options();
@@ -106,8 +109,10 @@ static bool find_target(Jit *jit)
         limit_features(o->features);
     LLVMTargetRef target;
     char *text = NULL;
-    if (LLVMGetTargetFromTriple(o->triple, &target, &text))
-        return refused(jit, text ? text : "there is no such target");
+    if (LLVMGetTargetFromTriple(o->triple, &target, &text)) {
+        buf_str(&o->wrong, text ? text : "there is no such target");
+        return false;
+    }
     o->target = target;
     LLVMTargetMachineRef machine = machine_take(o, MACHINE_GOOD);
     LLVMTargetDataRef data = LLVMCreateTargetDataLayout(machine);
@@ -117,9 +122,44 @@ static bool find_target(Jit *jit)
     return true;
 }
 
+static void open_all(void *data)
+{
+    Orc *o = data;
+    Buf why = {0};
+    if (open_library(o, &why))
+        find_target(o);
+    buf_deinit(&why);
+}
+
+static void *opener_main(void *data)
+{
+    Orc *o = data;
+    o->gone = !memory_guard(open_all, o);
+    return NULL;
+}
+
+void orc_open_beside(Jit *jit)
+{
+    Orc *o = &jit->orc;
+    if (!o->tried && !o->opening)
+        o->opening = thread_begin(&o->opener, opener_main, o);
+}
+
+static void end_opening(Orc *o)
+{
+    if (o->opening)
+        pthread_join(o->opener, NULL);
+    o->opening = false;
+}
+
 bool orc_open(Jit *jit, Buf *why)
 {
-    return open_library(&jit->orc, why) && (jit->orc.target || find_target(jit));
+    Orc *o = &jit->orc;
+    end_opening(o);
+    if (o->gone)
+        memory_gone();
+    return open_library(o, why) &&
+           (o->target || find_target(o) || refused(jit, buf_text(&o->wrong)));
 }
 
 bool orc_has(const Orc *o, const char *feature)
@@ -140,7 +180,9 @@ bool orc_has_dots(const Orc *o)
 void orc_deinit(Jit *jit)
 {
     Orc *o = &jit->orc;
+    end_opening(o);
     buf_deinit(&o->why);
+    buf_deinit(&o->wrong);
     if (!o->target)
         return;
     for (int kind = 0; kind < MACHINE_KINDS; kind++)
@@ -363,16 +405,11 @@ static void *work_main(void *data)
 /* Starting threads takes as long as making a little code. */
 #define SHARED_LEAST 1500
 
-/* Signals are for other threads. */
 static void start_threads(OrcWork *w, size_t n)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     while (w->n_threads < n && w->n_threads < THREADS_MOST &&
-           pthread_create(&w->threads[w->n_threads], NULL, work_main, w) == 0)
+           thread_begin(&w->threads[w->n_threads], work_main, w))
         w->n_threads++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static OrcWork *work_new(Jit *jit)

@@ -734,6 +734,7 @@ Value unit_call(Unit *u, UnitEntry *entry, const Value *args)
     jit->running--;
     ran &= s->failed == 0;
     ran &= device_end(jit, ran);
+    keep_begin(u);
     s->failed = failed;
     stack_guard_here(jit);
     if (jit->unused && jit->running == 0) {

@@ -2,10 +2,10 @@
 #include "runtime/pool.h"
 
 #include "base/memory.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -185,7 +185,6 @@ static void *work(void *data)
     return NULL;
 }
 
-/* Signals are for the thread that knows what to do with them. */
 static void start_workers(Pool *p)
 {
     if (p->workers || p->threads <= 1)
@@ -193,17 +192,13 @@ static void start_workers(Pool *p)
     p->workers = memory_zeroed((size_t)p->threads - 1, sizeof *p->workers);
     if (!p->workers)
         return;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     while (p->started < p->threads - 1) {
         Worker *w = &p->workers[p->started];
         *w = (Worker){.pool = p, .number = p->started + 1};
-        if (pthread_create(&w->thread, NULL, work, w) != 0)
+        if (!thread_begin(&w->thread, work, w))
             break;
         p->started++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void run_loop(Pool *p, int64_t n, int64_t parts, Body *body, void *data)
