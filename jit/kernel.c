@@ -10,6 +10,7 @@
 #include "loop/access.h"
 #include "runtime/cpu.h"
 #include "runtime/show.h"
+#include "sched/hand.h"
 #include "sched/memory.h"
 #include "sched/sched.h"
 #include "te/print.h"
@@ -221,33 +222,41 @@ static void note_packed(Gen *g, Kernel *k, const Nest *n, const TeProgram *p,
     }
 }
 
-static Nest *nest_by_hand(Gen *g, const TeProgram *p)
+static Nest *nest_by_strategies(Gen *g, const TeProgram *p, const Tensor *const *known,
+                                const Machine *machine)
+{
+    const char *why = NULL;
+    Nest *n = sched_program(g->cx, g->arena, machine, p, known, &why);
+    if (!n && why)
+        gen_refuse(g, "`%s` reduces over nothing", why);
+    return n;
+}
+
+static Nest *nest_by_hand(Gen *g, const TeProgram *p, const Tensor *const *known, Machine machine)
 {
     Buf why = {0};
     Nest *n = NULL;
+    machine.transforms = false;
     if (g->unit->counts.made > 1)
         gen_refuse(g, "steps by hand are for one kernel, and here are several");
+    else if (hand_is_direct(g->jit->steps))
+        n = nest_by_strategies(g, p, known, &machine);
     else
         n = sched_by_hand(g->cx, g->arena, p, g->jit->steps, &why);
     if (why.n)
         gen_refuse(g, "%s", buf_text(&why));
     buf_deinit(&why);
-    g->failed |= !n;
     return n;
 }
 
 static Nest *kernel_nest(Gen *g, const TeProgram *p, const KernelInput *known)
 {
     Machine machine = machine_of(g);
-    const char *why = NULL;
     const Tensor **tensors = arena_new_array(g->arena, const Tensor *, (size_t)p->n_inputs + 1);
     for (int i = 0; i < p->n_inputs; i++)
         tensors[i] = known[i].tensor;
-    if (g->jit->steps)
-        return nest_by_hand(g, p);
-    Nest *n = sched_program(g->cx, g->arena, &machine, p, tensors, &why);
-    if (!n && why)
-        gen_refuse(g, "`%s` reduces over nothing", why);
+    Nest *n = g->jit->steps ? nest_by_hand(g, p, tensors, machine)
+                            : nest_by_strategies(g, p, tensors, &machine);
     g->failed |= !n;
     return n;
 }

@@ -144,10 +144,17 @@ const char *hand_steps(const char *text, size_t len)
         while (i + 1 + n < len && !strchr(" ;(", text[i + 1 + n]))
             n++;
         bool ends = i + 1 + n == len || text[i + 1 + n] != '(';
-        if (ends && (row_of((Str){text + i + 1, n}) || str_is((Str){text + i + 1, n}, "plain")))
+        Str word = {text + i + 1, n};
+        if (ends && (row_of(word) || str_is(word, "plain") || str_is(word, "direct")))
             return text + i + 1;
     }
     return NULL;
+}
+
+bool hand_is_direct(const char *steps)
+{
+    Str word = next_word(&steps);
+    return str_is(word, "direct") && !steps[strspn(steps, " ;")];
 }
 
 typedef struct Find {
@@ -272,7 +279,8 @@ bool hand_apply(Nest *n, const char *steps, Buf *why)
         if (str_is(word, "plain"))
             continue;
         if (!row) {
-            buf_printf(why, "`%.*s` is no step; steps are plain", (int)word.len, word.ptr);
+            buf_printf(why, "`%.*s` is no step; steps are direct alone, plain", (int)word.len,
+                       word.ptr);
             for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
                 buf_printf(why, ", %s", rows[i].name);
             return false;

@@ -7,6 +7,8 @@
 
 /* Where steps begin behind an expression; NULL: there are none. */
 const char *hand_steps(const char *text, size_t len);
+/* Whether strategies are to decide after all, but take no fast transforms: `direct` stands there alone. */
+bool hand_is_direct(const char *steps);
 /* Applies them one after the other; false when one cannot be, then `why` says which. The nest is of no use then. */
 bool hand_apply(Nest *n, const char *steps, Buf *why);
 
