@@ -21,6 +21,7 @@ typedef struct Packed {
         turn_step; /* from vector to vector and from row to row of the second */
     bool plain;
     NestNode *batch; /* the loop over products, or NULL */
+    Piece part; /* of the rows, within which all columns are gone through */
     int64_t batch_step; /* of the second */
 } Packed;
 
@@ -163,17 +164,17 @@ static void store_rows(const Packed *d, NestNode *home, const Tile *t, int acc,
     }
 }
 
-/* All rows of some vectors of columns. */
+/* All rows of the part, of some vectors of columns. */
 static void add_columns(const Packed *d, NestNode *in, const NestLinear *block, int64_t vectors,
                         int64_t columns)
 {
     Nest *n = d->s->n;
-    const NestProduct *q = d->q;
     int64_t lanes = d->s->lanes;
     Piece rows[2];
-    int count = pieces_of(n, in, "i", q->m.extent, d->height, rows);
+    int count = pieces_of(n, in, "i", d->part.size, d->height, rows);
     for (int i = 0; i < count; i++) {
         NestNode *home = unrolled_in(n, rows[i].in, "i", 1);
+        linear_add(&rows[i].from, &d->part.from, 1);
         Tile t = {.rows = rows[i].size,
                   .vectors = vectors,
                   .lanes = (int)lanes,
@@ -228,12 +229,12 @@ double packed_cost(const Sched *s, int stage)
 
 /* Some vectors of columns after another: whole tiles, what is left of whole vectors, and a part of a vector, which stands alone where
  * what lies behind it is not to be read. */
-static void add_all(const Packed *d)
+static void add_part(const Packed *d)
 {
     int64_t lanes = d->s->lanes, columns = d->q->n.extent;
     int64_t whole = columns / lanes / d->vectors, from = whole * d->vectors;
     if (whole > 0) {
-        NestNode *group = loop_in(d->s->n, d->batch, "o", whole);
+        NestNode *group = loop_in(d->s->n, d->part.in, "o", whole);
         NestLinear block = {0};
         nest_add_term(&block, group->var, d->vectors);
         add_columns(d, group, &block, d->vectors, d->vectors * lanes);
@@ -243,9 +244,29 @@ static void add_all(const Packed *d)
                 count = d->plain && full > 0 ? full : d->blocks - from;
         int64_t rest = columns - from * lanes;
         NestLinear block = {.c = from};
-        add_columns(d, loop_in(d->s->n, d->batch, "o", 1), &block, count,
+        add_columns(d, loop_in(d->s->n, d->part.in, "o", 1), &block, count,
                     rest < count * lanes ? rest : count * lanes);
         from += count;
+    }
+}
+
+/* Bytes of rows up to which all are gone through for each tile's columns; of more come so many at a time, and at least some tiles. */
+#define ROWS_FEW ((int64_t)4 << 20)
+#define ROWS_AT_ONCE ((int64_t)2 << 20)
+#define TILES_LEAST 4
+
+static void add_all(Packed *d)
+{
+    int64_t row = d->turns * 4, rows = d->q->m.extent;
+    if (rows * row > ROWS_FEW) {
+        int64_t tiles = ROWS_AT_ONCE / row / d->height;
+        rows = (tiles < TILES_LEAST ? TILES_LEAST : tiles) * d->height;
+    }
+    Piece parts[2];
+    int count = pieces_of(d->s->n, d->batch, "p", d->q->m.extent, rows, parts);
+    for (int i = 0; i < count; i++) {
+        d->part = parts[i];
+        add_part(d);
     }
 }
 
