@@ -296,13 +296,13 @@ static int32_t *put_places(int32_t *out, int last, const int64_t *at, const char
         place[n] = (int32_t)j;
         n += row[j] != 0;
     }
-    for (int i = 0; i < n; i++) {
-        for (int k = 0; k < last; k++)
-            *out++ = (int32_t)at[k];
-        if (last >= 0)
-            *out++ = place[i];
-    }
-    return out;
+    int rank = last + 1;
+    for (int k = 0; k < last; k++)
+        for (int i = 0; i < n; i++)
+            out[i * rank + k] = (int32_t)at[k];
+    for (int i = 0; last >= 0 && i < n; i++)
+        out[i * rank + last] = place[i];
+    return out + (ptrdiff_t)n * rank;
 }
 
 static bool kernel_argwhere(OpCall *c)

@@ -123,13 +123,13 @@ int64_t kernel_index(OpCall *c, int64_t v, int64_t extent)
     return -1;
 }
 
-/* Places of indices, which are put in their stead; false: one is out of range. */
+/* Places of indices, which may stand where they are put; false: one is out of range. */
 TE_CLONES static bool find_places(int64_t n, int64_t extent, int64_t base, int64_t by, int64_t step,
-                                  int64_t *places)
+                                  const int64_t *indices, int64_t *places)
 {
     int wrong = 0;
     for (int64_t j = 0; j < n; j++) {
-        int64_t v = places[j] + (places[j] < 0 ? extent : 0);
+        int64_t v = indices[j] + (indices[j] < 0 ? extent : 0);
         wrong |= (uint64_t)v >= (uint64_t)extent;
         places[j] = (int64_t)((uint64_t)base + (uint64_t)v * (uint64_t)by + (uint64_t)(j * step));
     }
@@ -142,8 +142,11 @@ static bool row_places(OpCall *c, const Tensor *index, int64_t from, int64_t n, 
 {
     DTypeId id = dtype_id(index->dtype);
     const char *indices = index->data + (size_t)from * dtype_row(id)->size;
-    te_loop_cast(DT_INT64, id, places, indices, n);
-    if (find_places(n, extent, base, by, step, places))
+    bool wide = id == DT_INT64;
+    if (!wide)
+        te_loop_cast(DT_INT64, id, places, indices, n);
+    if (find_places(n, extent, base, by, step,
+                    wide ? (const int64_t *)(const void *)indices : places, places))
         return true;
     te_loop_cast(DT_INT64, id, places, indices, n);
     for (int64_t j = 0; kernel_index(c, places[j], extent) >= 0;)
